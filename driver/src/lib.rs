@@ -1,0 +1,1 @@
+//! Warplift: the library's front door.

@@ -1,0 +1,2 @@
+//! The `warplift` binary.
+fn main() {}

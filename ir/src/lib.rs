@@ -1,0 +1,4 @@
+//! What the stages of Warplift share: types, layouts, the two IRs, the opcode table and the
+//! results that stages hand on.
+
+pub mod manifest;
