@@ -2,3 +2,5 @@
 //! results that stages hand on.
 
 pub mod manifest;
+pub mod tile;
+pub mod types;
