@@ -1,6 +1,11 @@
 //! What the stages of Warplift share: types, layouts, the two IRs, the opcode table and the
 //! results that stages hand on.
 
+pub mod machine;
 pub mod manifest;
+pub mod target;
 pub mod tile;
 pub mod types;
+
+pub use bumpalo::Bump;
+pub use cranelift_entity as entity;
