@@ -34,7 +34,8 @@ fn param_divisor(kernel: &Kernel, value: Value) -> i64 {
         };
     }
     let ValueDef::Param(block, 0) = kernel.values[value].def else { return 1 };
-    let holder = kernel.insts.iter().find(|(_, d)| matches!(d.op, Op::For) && d.blocks.first() == Some(&block));
+    let holder =
+        kernel.insts.iter().find(|(_, d)| matches!(d.op, Op::For) && d.blocks.first() == Some(&block));
     holder.map_or(1, |(inst, _)| {
         let args = kernel.args(inst);
         gcd(divisor(kernel, args[0]), divisor(kernel, args[2]))

@@ -50,7 +50,14 @@ fn chunks(k: &Kernel, inst: Inst, mapping: &Mapping) -> Option<(u32, u32)> {
     (width > 0 && columns > width && columns.is_multiple_of(width)).then(|| (width, columns / width))
 }
 
-fn push_chunk(k: &mut Kernel, block: warplift_ir::tile::Block, store: Inst, from: u32, width: u32, mapping: &Mapping) {
+fn push_chunk(
+    k: &mut Kernel,
+    block: warplift_ir::tile::Block,
+    store: Inst,
+    from: u32,
+    width: u32,
+    mapping: &Mapping,
+) {
     let mut args = k.args(store).to_vec();
     let loc = k.insts[store].loc;
     let Some(value) = args.pop() else { return };

@@ -26,7 +26,7 @@ pub use tunables::do_tunables;
 /// fractional or zero.
 pub fn do_map(kernel: &Kernel, mapping: &Mapping) -> Result<Kernel> {
     check_names(kernel, mapping)?;
-    let mut k = tunables::do_tunables(kernel, mapping)?;
+    let mut k = do_tunables(kernel, mapping)?;
     assign_loops(&mut k, mapping);
     chunk::do_chunks(&mut k, mapping);
     if mapping.whole.persistent {
@@ -38,7 +38,10 @@ pub fn do_map(kernel: &Kernel, mapping: &Mapping) -> Result<Kernel> {
 
 fn check_names(kernel: &Kernel, mapping: &Mapping) -> Result<()> {
     let unknown = |what: &str, name: &str| {
-        Err(IselError::whole(format!("mapping of `{}` names {what} `{name}`, which the kernel lacks", kernel.name)))
+        Err(IselError::whole(format!(
+            "mapping of `{}` names {what} `{name}`, which the kernel lacks",
+            kernel.name
+        )))
     };
     if !mapping.kernel.is_empty() && mapping.kernel != kernel.name {
         let message = format!("mapping of `{}` given for kernel `{}`", mapping.kernel, kernel.name);
@@ -68,7 +71,8 @@ pub fn loop_name(kernel: &Kernel, inst: warplift_ir::tile::Inst) -> Option<&str>
 fn assign_loops(k: &mut Kernel, mapping: &Mapping) {
     let insts: Vec<_> = k.insts.keys().collect();
     for inst in insts {
-        let found = loop_name(k, inst).and_then(|n| mapping.loops.iter().find(|(l, _)| l == n)).map(|(_, m)| *m);
+        let found =
+            loop_name(k, inst).and_then(|n| mapping.loops.iter().find(|(l, _)| l == n)).map(|(_, m)| *m);
         if matches!(k.insts[inst].op, Op::For) {
             k.attrs[inst].looped = Some(found.unwrap_or_else(LoopMapping::default));
         }
@@ -80,9 +84,9 @@ fn consumers(mapping: &Mapping) -> Result<Option<u32>> {
     let mut all = mapping.loops.iter().filter_map(|(_, l)| l.consumers);
     let first = all.next();
     match (first, all.find(|&c| Some(c) != first)) {
-        (Some(a), Some(b)) => {
-            Err(IselError::whole(format!("loops ask for {a} and {b} consumer warpgroups; a block has one number")))
-        }
+        (Some(a), Some(b)) => Err(IselError::whole(format!(
+            "loops ask for {a} and {b} consumer warpgroups; a block has one number"
+        ))),
         _ => Ok(first),
     }
 }

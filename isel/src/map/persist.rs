@@ -86,7 +86,9 @@ fn split(k: &Kernel, insts: Vec<Inst>) -> (Vec<Inst>, Vec<Inst>) {
     insts.into_iter().partition(|&inst| {
         let data = &k.insts[inst];
         let tile = k.results(inst).iter().any(|&r| matches!(k.ty(r), Type::Tile(..)));
-        let bound = matches!(data.op, Op::BlockIndex(_) | Op::Yield) || !data.blocks.is_empty() || data.op.has_effect();
+        let bound = matches!(data.op, Op::BlockIndex(_) | Op::Yield)
+            || !data.blocks.is_empty()
+            || data.op.has_effect();
         let depends = k.args(inst).iter().any(|a| inner.contains(a));
         let outside = !(tile || bound || depends || matches!(data.op, Op::Load));
         if !outside {

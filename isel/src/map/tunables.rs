@@ -15,7 +15,9 @@ pub fn do_tunables(kernel: &Kernel, mapping: &Mapping) -> Result<Kernel> {
     };
     let resolve = |d: Dim| {
         d.resolve(value).filter(|&e| e > 0).map(Dim::new).ok_or_else(|| {
-            let t = d.tunable.map_or(String::from("1"), |t| format!("{} = {}", kernel.tunables[t].name, value(t)));
+            let t = d
+                .tunable
+                .map_or(String::from("1"), |t| format!("{} = {}", kernel.tunables[t].name, value(t)));
             IselError::whole(format!("extent {t} * {} / {} is no positive whole number", d.mul, d.div))
         })
     };
@@ -28,10 +30,18 @@ pub fn do_tunables(kernel: &Kernel, mapping: &Mapping) -> Result<Kernel> {
     for data in k.insts.values_mut() {
         match &mut data.op {
             // An offset may be zero, an extent may not.
-            Op::Dim(d) => *d = d.resolve(value).map(Dim::new).ok_or_else(|| IselError::whole("a tunable's multiple is fractional"))?,
+            Op::Dim(d) => {
+                *d = d
+                    .resolve(value)
+                    .map(Dim::new)
+                    .ok_or_else(|| IselError::whole("a tunable's multiple is fractional"))?
+            }
             Op::Slice(offsets) => {
                 for d in offsets {
-                    *d = d.resolve(value).map(Dim::new).ok_or_else(|| IselError::whole("a slice's offset is fractional"))?;
+                    *d = d
+                        .resolve(value)
+                        .map(Dim::new)
+                        .ok_or_else(|| IselError::whole("a slice's offset is fractional"))?;
                 }
             }
             _ => {}
