@@ -237,9 +237,19 @@ impl Lower<'_, '_> {
         if same && table.len() == self.func.ty(x).regs() as usize {
             return x;
         }
-        let regs = table.len() as u16;
-        let maps = [IndexMap::Table(table.into())].into_iter().collect();
-        self.at().value(NewInst::new(Opcode::Slice, &[x], &[Ty::frag(regs)]).maps(maps))
+        let ty = Ty::frag(table.len() as u16);
+        let run = table.windows(2).all(|w| w[1] == w[0] + 1);
+        match table.first() {
+            // A run is a free view; any other order is written out.
+            Some(&first) if run => {
+                let new = NewInst::new(Opcode::Slice, &[x], &[ty]).attr(Attr::Imm(first.into()));
+                self.at().value(new)
+            }
+            _ => {
+                let maps = [IndexMap::Table(table.into())].into_iter().collect();
+                self.at().value(NewInst::new(Opcode::Mov, &[x], &[ty]).maps(maps))
+            }
+        }
     }
 
     /// A tile whose element at `at` is the operand's element at `source(at)`: registers in another order.
