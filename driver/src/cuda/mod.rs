@@ -1,0 +1,34 @@
+//! The CUDA driver, found at run time, and the launcher that stands on it.
+//!
+//! ```text
+//!  libcuda.so.1 ─dlopen─► api ─► Device ─► Module ─► Function ─┐
+//!                                  ├─► Buffer, Stream, Event   ├─► Kernel ─► Prepared ─► launch
+//!                                  └─► Graph        manifest ──┘     (arguments, tensor maps)
+//! ```
+//!
+//! Nothing here links against CUDA: a machine without a driver builds and runs everything that
+//! needs no GPU and gets [`CudaError::NoDriver`] from [`Device::open`]. The functions are declared
+//! by us and return `u32`, because the enums of `cuda-driver-sys` lack the codes of today's drivers
+//! and receiving an unlisted one would be undefined behaviour; its handle types are used.
+//!
+//! Everything that can be decided without a device ([`arguments`], [`tensor_map`]) is kept apart
+//! from the calls, so that a refused launch is refused, and tested, without a GPU.
+
+mod api;
+pub mod arguments;
+mod device;
+mod error;
+pub mod launch;
+pub mod library;
+mod memory;
+mod module;
+mod stream;
+pub mod tensor_map;
+
+pub use arguments::{Arg, LaunchError};
+pub use device::{Device, DeviceInfo};
+pub use error::CudaError;
+pub use launch::{Kernel, Prepared};
+pub use memory::Buffer;
+pub use module::{Function, LaunchConfig, Module};
+pub use stream::{Event, Graph, Stream};
