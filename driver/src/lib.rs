@@ -1,3 +1,4 @@
 //! Warplift: the library's front door.
 
 pub mod cuda;
+pub mod toolchain;
