@@ -196,3 +196,17 @@ fn scalars_of_every_width() {
         assert_eq!(value_bytes(ty), Some(bytes), "{ty}");
     }
 }
+
+/// The hand-made kernels that `examples/launch_check.rs` runs on a GPU.
+#[test]
+fn test_kernels_plan_their_launches() {
+    let copy: Manifest = serde_json::from_str(include_str!("testdata/copy2d.json")).unwrap();
+    let p = pointer(1 << 20);
+    let planned = plan(&copy, &[p, p, 100.into(), 200.into()], 132).unwrap();
+    assert_eq!((planned.grid, planned.workspace), ([4, 2, 1], 8));
+    let sizes: Vec<_> = copy.params.iter().map(|q| param_bytes(&copy, q)).collect();
+    assert_eq!(sizes, [Some(128), Some(128), Some(8)]);
+    let axpy: Manifest = serde_json::from_str(include_str!("testdata/axpy.json")).unwrap();
+    let planned = plan(&axpy, &[p, p, 1.5.into(), 257.into()], 132).unwrap();
+    assert_eq!((planned.grid, planned.params.len()), ([2, 1, 1], 4));
+}

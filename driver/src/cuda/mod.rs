@@ -32,3 +32,28 @@ pub use launch::{Kernel, Prepared};
 pub use memory::Buffer;
 pub use module::{Function, LaunchConfig, Module};
 pub use stream::{Event, Graph, Stream};
+
+/// What tests of several modules share.
+#[cfg(test)]
+pub(crate) mod tests_support {
+    use super::DeviceInfo;
+
+    /// The card that the notes were measured on.
+    pub(crate) fn h200() -> DeviceInfo {
+        DeviceInfo {
+            ordinal: 0,
+            name: "NVIDIA H200".into(),
+            pci: "0000:00:00.0".into(),
+            capability: (9, 0),
+            sm_count: 132,
+            clock_khz: 1_980_000,
+            memory_clock_khz: 3_201_000,
+            memory_bus_bits: 6144,
+            memory: 150_000_000_000,
+            l2: 60 << 20,
+            shared_per_block: 232_448,
+            registers_per_sm: 65536,
+            driver: 13000,
+        }
+    }
+}

@@ -121,6 +121,24 @@ impl<'a> Product<'a> {
         self.run(found, seed, Judge::Exact).finish(0.0)
     }
 
+    /// Compares every element with a product made elsewhere, row-major m x n: `sums` of a b, and
+    /// `squares`, sums of a^2 b^2. For products too large for the CPU, see
+    /// [`crate::bench::product_on_device`].
+    pub fn check_given(&self, found: Matrix<'_>, sums: &[f64], squares: &[f64]) -> Comparison {
+        let n = self.b.cols;
+        let tallies = (0..self.a.rows).into_par_iter().map(|row| {
+            let mut tally = Tally::default();
+            for col in 0..n {
+                let at = |list: &[f64]| list.get(row * n + col).copied().unwrap_or(f64::NAN);
+                let values = (at(sums), at(squares));
+                self.judge(&mut tally, found, (row, col), values, Judge::Bound);
+            }
+            tally
+        });
+        let limit = norm_limit(found.array.element(), self.a.cols);
+        tallies.reduce(Tally::default, Tally::merge).finish(limit)
+    }
+
     /// One element of the product.
     pub fn element(&self, row: usize, col: usize) -> f64 {
         dot(&self.a.row(row), &self.b.transposed().row(col)).0
@@ -297,6 +315,28 @@ mod tests {
             product.check(Matrix::row_major(&poison, 64, 64), 0).failed,
             64 * 64
         );
+    }
+
+    #[test]
+    fn a_given_product_is_as_good_as_our_own() {
+        let (m, n, k) = (9, 17, 100);
+        let (a, b) = (
+            Array::normal(Element::F16, m * k, 1),
+            Array::normal(Element::F16, k * n, 2),
+        );
+        let product = Product {
+            a: Matrix::row_major(&a, m, k),
+            b: Matrix::row_major(&b, k, n),
+        };
+        let places = (0..m * n).map(|i| (product.a.row(i / n), product.b.transposed().row(i % n)));
+        let (sums, squares): (Vec<f64>, Vec<f64>) = places.map(|(x, y)| dot(&x, &y)).unzip();
+        let found = device_like(&product, Element::F32);
+        let found = Matrix::row_major(&found, m, n);
+        let given = product.check_given(found, &sums, &squares);
+        let own = product.check(found, 0);
+        assert!(given.passed() && given.checked == own.checked, "{given}");
+        assert_eq!(given.worst_ratio, own.worst_ratio);
+        assert!(!product.check_given(found, &sums[1..], &squares).passed());
     }
 
     #[test]
