@@ -13,6 +13,10 @@ use warplift::cuda::{Arg, Buffer, Device, Graph, Kernel, LaunchError, Stream};
 use warplift::reference::{Array, Element, Matrix, Product, Tolerance, compare};
 use warplift::toolchain::{PtxasOptions, Toolchain};
 
+/// A step's name and what it does.
+type Step = (&'static str, fn(&Device) -> Outcome);
+
+/// What a step found, in words.
 type Outcome = Result<String, Box<dyn std::error::Error>>;
 
 const AXPY: [&str; 2] = [
@@ -33,7 +37,7 @@ fn main() -> ExitCode {
         }
     };
     println!("{:#?}", device.info());
-    let steps: [(&str, fn(&Device) -> Outcome); 8] = [
+    let steps: [Step; 8] = [
         ("axpy", axpy),
         ("copy by tensor maps", copy),
         ("refusals", refusals),
@@ -287,24 +291,25 @@ fn products(device: &Device) -> Outcome {
         }
     }
     lines.push(format!("{checked} small products correct"));
-    for (input, output) in types {
-        let problem = GemmProblem {
-            m: 4096,
-            n: 4096,
-            k: 8192,
-            a_transposed: false,
-            b_transposed: true,
-            input,
-            output,
-        };
-        let [a, b, c] = product(device, &library, &problem, false)?;
-        let start = std::time::Instant::now();
-        let report = matrices(&problem, &a, &b).check(Matrix::row_major(&c, 4096, 4096), 1);
-        ensure(report.passed(), &report)?;
-        lines.push(format!(
-            "{problem}: {report} ({:.1} s)",
-            start.elapsed().as_secs_f64()
-        ));
+    for (m, n, k) in [(4096, 4096, 8192), (1024, 1024, 32768)] {
+        for (input, output) in types {
+            let problem = GemmProblem {
+                m,
+                n,
+                k,
+                a_transposed: false,
+                b_transposed: true,
+                input,
+                output,
+            };
+            let [a, b, c] = product(device, &library, &problem, false)?;
+            let start = std::time::Instant::now();
+            let found = Matrix::row_major(&c, m as usize, n as usize);
+            let report = matrices(&problem, &a, &b).check(found, 1);
+            let seconds = start.elapsed().as_secs_f64();
+            lines.push(format!("{problem}: {report} ({seconds:.1} s)"));
+            ensure(report.passed(), lines.join("\n"))?;
+        }
     }
     Ok(lines.join("\n"))
 }

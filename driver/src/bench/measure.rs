@@ -233,10 +233,21 @@ impl<'a> Bench<'a> {
 
     /// Seconds of a launch, over about `count` of them.
     fn timed(&self, lane: &mut Lane<'_>, count: usize) -> Result<f64, BenchError> {
+        let count = self.marked(lane, count)?;
+        self.finish(lane, count)
+    }
+
+    /// Enqueues about `count` launches between the two events; returns how many.
+    fn marked(&self, lane: &mut Lane<'_>, count: usize) -> Result<usize, BenchError> {
         self.start.record(&self.stream)?;
         let count = lane.enqueue(&self.stream, count)?;
         self.end.record(&self.stream)?;
-        self.finish(lane, count)
+        Ok(count)
+    }
+
+    /// Clocks and power now; called while launches run.
+    fn read(&self, lane: &mut Lane<'_>) {
+        lane.readings.extend(self.sensor.as_ref().map(Sensor::read));
     }
 
     fn finish(&self, lane: &Lane<'_>, count: usize) -> Result<f64, BenchError> {
@@ -251,8 +262,9 @@ impl<'a> Bench<'a> {
     fn burst(&self, lane: &mut Lane<'_>) -> Result<f64, BenchError> {
         self.stream.synchronize()?;
         std::thread::sleep(Duration::from_secs_f64(self.settings.idle));
-        let count = launches_in(self.settings.burst, lane.estimate);
-        self.timed(lane, count)
+        let count = self.marked(lane, launches_in(self.settings.burst, lane.estimate))?;
+        self.read(lane);
+        self.finish(lane, count)
     }
 
     /// The queue is never empty between settling and the end of the window.
@@ -267,10 +279,9 @@ impl<'a> Bench<'a> {
         let mut count = lane.enqueue(&self.stream, window.div_ceil(2))?;
         // The driver holds about a thousand launches: by now most of those before have run, or
         // the sensors are read while they do.
-        let reading = self.sensor.as_ref().map(Sensor::read);
+        self.read(lane);
         count += lane.enqueue(&self.stream, window / 2 + 1)?;
         self.end.record(&self.stream)?;
-        lane.readings.extend(reading);
         self.finish(lane, count)
     }
 }

@@ -63,6 +63,13 @@ impl Comparison {
     pub fn passed(&self) -> bool {
         self.failed == 0 && self.relative_norm <= self.norm_limit
     }
+
+    fn limit_text(&self) -> String {
+        match self.norm_limit {
+            f64::INFINITY => String::new(),
+            limit => format!(" (limit {limit:.1e})"),
+        }
+    }
 }
 
 impl fmt::Display for Comparison {
@@ -70,8 +77,11 @@ impl fmt::Display for Comparison {
         let verdict = if self.passed() { "correct" } else { "WRONG" };
         write!(
             f,
-            "{verdict}: relative error {:.3e} (limit {:.1e}), {} of {} elements over their bound",
-            self.relative_norm, self.norm_limit, self.failed, self.checked
+            "{verdict}: relative error {:.3e}{}, {} of {} elements over their bound",
+            self.relative_norm,
+            self.limit_text(),
+            self.failed,
+            self.checked
         )?;
         match &self.worst {
             Some(w) if self.failed > 0 => write!(
