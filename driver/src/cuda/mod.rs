@@ -38,7 +38,7 @@ pub use stream::{Event, Graph, Stream};
 pub(crate) mod tests_support {
     use super::DeviceInfo;
 
-    /// The card that the notes were measured on.
+    /// An H200, as the driver describes it.
     pub(crate) fn h200() -> DeviceInfo {
         DeviceInfo {
             ordinal: 0,
