@@ -11,11 +11,17 @@
 //!
 //! Views are bounded: outside the extent a load gives the view's fill, a store writes nothing.
 
+mod build;
+mod dims;
 mod mapping;
+mod names;
 mod ops;
+mod typing;
 
+pub use build::{BuildError, KernelBuilder};
 pub use mapping::*;
 pub use ops::*;
+pub use typing::{MAX_GRID, TypeError, Types};
 
 use crate::types::Elem;
 use cranelift_entity::{EntityList, ListPool, PrimaryMap, SecondaryMap, entity_impl};
