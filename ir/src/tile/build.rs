@@ -541,6 +541,11 @@ impl KernelBuilder {
         yields.unwrap_or_default()
     }
 
+    /// Forgets the innermost open loop or branch.
+    pub(crate) fn abandon(&mut self) {
+        self.open.pop();
+    }
+
     fn begin(
         &mut self,
         op: Op,

@@ -16,11 +16,15 @@ mod dims;
 mod mapping;
 mod names;
 mod ops;
+mod parse;
+mod print;
+mod same;
 mod typing;
 
 pub use build::{BuildError, KernelBuilder};
 pub use mapping::*;
 pub use ops::*;
+pub use parse::{Module, ParseError, parse_file};
 pub use typing::{MAX_GRID, TypeError, Types};
 
 use crate::types::Elem;

@@ -174,6 +174,20 @@ pub(crate) fn form_of(name: &str) -> Option<Form> {
     find(&FORMS, name)
 }
 
+/// The table's own copy of an operation's name; empty if there is no such operation.
+pub(crate) fn known(name: &str) -> &'static str {
+    fn own<T>(table: &[(&'static str, T)], name: &str) -> Option<&'static str> {
+        table.iter().find(|(n, _)| *n == name).map(|r| r.0)
+    }
+    own(&UNARY, name)
+        .or_else(|| own(&BINARY, name))
+        .or_else(|| own(&REDUCE, name))
+        .or_else(|| own(&SCAN, name))
+        .or_else(|| own(&ATOMIC, name))
+        .or_else(|| own(&FORMS, name))
+        .unwrap_or_default()
+}
+
 /// The operator of a two-operand operation, if it is written as one.
 pub(crate) fn infix(what: Infix) -> Option<&'static str> {
     INFIX.iter().find(|r| r.2 == what).map(|r| r.0)

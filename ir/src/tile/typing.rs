@@ -225,7 +225,8 @@ impl Typing<'_> {
         match (dims.last_mut(), scaled) {
             (Some(last), Some(d)) if d.tunable.is_some() || d.constant().is_some() => *last = d,
             _ => {
-                return self.bad_operand(0, &format!("a tile whose rows are whole numbers of {to}"));
+                return self
+                    .bad_operand(0, &format!("a tile whose rows are whole numbers of {to}"));
             }
         }
         self.tile(to, &dims)
