@@ -214,12 +214,9 @@ impl Lower<'_> {
             return self.block_indices(expr.span, names);
         }
         let made = self.root(expr)?;
+        let unnamed = names == 0 && matches!(expr.kind, Kind::Region(_));
         match made.values.len() {
-            n if n == names => Ok(made),
-            n if names == 0 && matches!(expr.kind, Kind::Region(_)) => {
-                let _ = n;
-                Ok(made)
-            }
+            n if n == names || unnamed => Ok(made),
             n => Err(self.report(span, format!("{names} names for {n} values"))),
         }
     }
