@@ -2,7 +2,7 @@
 //! reads back.
 
 use std::path::Path;
-use warplift_ir::tile::{Module, parse_file};
+use warplift_ir::tile::{Module, parse_file, verify, verify_mapping};
 
 fn library() -> Vec<(String, Module)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../driver/kernels");
@@ -29,8 +29,9 @@ fn every_kernel_has_a_mapping() {
     for (file, module) in &library {
         assert!(!module.kernels.is_empty(), "{file}");
         for kernel in &module.kernels {
-            assert!(module.mapping(&kernel.name).is_some(), "{file}");
-            assert!(!kernel.grid.is_empty(), "{file}");
+            let mapping = module.mapping(&kernel.name).unwrap();
+            assert_eq!(verify(kernel), Ok(()), "{file}");
+            assert_eq!(verify_mapping(kernel, mapping), Ok(()), "{file}");
         }
     }
 }
