@@ -89,8 +89,10 @@ impl<'a> Printer<'a> {
         let kernel = self.kernel;
         self.margin(f)?;
         let results = kernel.results(inst);
-        // Names of results are chosen before the nested blocks and come into sight after them.
-        let names: Vec<Cow<'a, str>> = results.iter().map(|&v| self.choose(v)).collect();
+        results.iter().for_each(|&v| self.show(v));
+        let names: Vec<Cow<'a, str>> = results.iter().map(|&v| self.name(v)).collect();
+        // Within nested blocks the results are not in sight yet.
+        results.iter().for_each(|&v| self.hide(v));
         if !names.is_empty() {
             write!(f, "{} = ", names.join(", "))?;
         }
@@ -101,9 +103,9 @@ impl<'a> Printer<'a> {
             Op::For | Op::While | Op::If => self.region(f, inst)?,
             _ => self.operation(f, inst)?,
         }
-        for &v in results {
-            self.show(v);
-        }
+        results.iter().for_each(|&v| {
+            self.used.insert(self.names[v]);
+        });
         f.write_char('\n')
     }
 
@@ -123,6 +125,11 @@ impl<'a> Printer<'a> {
             self.used.insert(name);
             self.names[value] = name;
         }
+    }
+
+    /// Takes a value's name out of sight.
+    fn hide(&mut self, value: Value) {
+        self.used.remove(self.names[value]);
     }
 
     fn name(&self, value: Value) -> Cow<'a, str> {
