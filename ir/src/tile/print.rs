@@ -96,7 +96,9 @@ impl<'a> Printer<'a> {
         if !names.is_empty() {
             write!(f, "{} = ", names.join(", "))?;
         }
-        if kernel.attrs[inst] != Attrs::default() {
+        // A yield does nothing of its own: attributes on it mean nothing.
+        let is_yield = matches!(kernel.insts[inst].op, Op::Yield);
+        if !is_yield && kernel.attrs[inst] != Attrs::default() {
             write!(f, "{} ", AttrsText(&kernel.attrs[inst]))?;
         }
         match kernel.insts[inst].op {
