@@ -58,6 +58,9 @@ pub enum BuildError {
     /// `begin_else` outside a branch's first block, `end` without a block to end, `finish` within one.
     #[error("{0} does not belong here")]
     Structure(&'static str),
+    /// Blocks nested too deep.
+    #[error("blocks are nested deeper than {0} levels")]
+    Depth(u32),
     /// A grid that is none: one to three i32 scalars of the entry block.
     #[error("a grid has 1 to 3 i32 extents, computed before any loop")]
     Grid,
@@ -467,7 +470,7 @@ impl KernelBuilder {
         let counter = typing::for_counter(&self.kernel.tunables, &self.types(&args))?;
         let mut params = vec![counter];
         params.extend(self.types(init));
-        let values = self.begin(Op::For, args, &params, Some(params[1..].to_vec()));
+        let values = self.begin(Op::For, args, &params, Some(params[1..].to_vec()))?;
         Ok((values[0], values[1..].to_vec()))
     }
 
@@ -478,15 +481,14 @@ impl KernelBuilder {
         let types = self.types(init);
         let mut yields = vec![Type::Scalar(Elem::Bool)];
         yields.extend_from_slice(&types);
-        Ok(self.begin(Op::While, init.to_vec(), &types, Some(yields)))
+        self.begin(Op::While, init.to_vec(), &types, Some(yields))
     }
 
     /// Opens the first branch.
     pub fn begin_if(&mut self, condition: Value) -> Result<()> {
         self.all_visible(&[condition])?;
         typing::if_condition(&self.kernel.tunables, &self.types(&[condition]))?;
-        self.begin(Op::If, vec![condition], &[], None);
-        Ok(())
+        self.begin(Op::If, vec![condition], &[], None).map(drop)
     }
 
     /// Closes the first branch, which yields these values, and opens the second.
@@ -552,7 +554,10 @@ impl KernelBuilder {
         args: Vec<Value>,
         params: &[Type],
         yields: Option<Vec<Type>>,
-    ) -> Vec<Value> {
+    ) -> Result<Vec<Value>> {
+        if self.open.len() >= MAX_BLOCK_DEPTH as usize {
+            return Err(BuildError::Depth(MAX_BLOCK_DEPTH));
+        }
         let block = self.kernel.blocks.push(BlockData::default());
         let mut values = Vec::with_capacity(params.len());
         for &ty in params {
@@ -568,7 +573,7 @@ impl KernelBuilder {
             loc: self.loc,
         };
         self.open.push(frame);
-        values
+        Ok(values)
     }
 
     /// Appends the `yield` of the innermost block.

@@ -1,7 +1,7 @@
 //! Arithmetic on extents. Tunables stay symbols; two extents are the same when their reduced forms
 //! are: `BM * 2 / 4` and `BM / 2`.
 
-use super::{Dim, MAX_RANK, Shape, Tunable, TunableData, Type};
+use super::{Dim, Kernel, MAX_RANK, Shape, Tunable, TunableData, Type, Value};
 use cranelift_entity::PrimaryMap;
 use smallvec::SmallVec;
 use std::fmt;
@@ -136,6 +136,21 @@ impl fmt::Display for TypeText<'_> {
                 }
                 f.write_str("]")
             }
+        }
+    }
+}
+
+impl Kernel {
+    /// A type as the text form writes it, tunables by name.
+    pub fn type_text(&self, ty: Type) -> String {
+        TypeText(&self.tunables, ty).to_string()
+    }
+
+    /// A value's name, or its number where it has none.
+    pub fn value_text(&self, value: Value) -> String {
+        match self.names[value].as_str() {
+            "" => value.to_string(),
+            name => name.to_owned(),
         }
     }
 }

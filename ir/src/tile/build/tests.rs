@@ -86,3 +86,20 @@ fn shapes_follow_from_operands() {
     assert_eq!(b.kernel().ty(all), Type::Scalar(Elem::F32));
     assert!(b.trans(a, &[0, 0]).is_err() && b.expand_dims(a, 3).is_err());
 }
+
+#[test]
+fn nesting_has_a_limit_that_text_can_hold() {
+    let mut b = builder();
+    let c = b.int(1, Elem::Bool).unwrap();
+    b.set_grid(&[]).unwrap_err();
+    let one = b.int(1, Elem::I32).unwrap();
+    b.set_grid(&[one]).unwrap();
+    let deep = (0..1000).take_while(|_| b.begin_if(c).is_ok()).count();
+    assert_eq!(deep, MAX_BLOCK_DEPTH as usize);
+    assert_eq!(b.begin_if(c), Err(BuildError::Depth(MAX_BLOCK_DEPTH)));
+    (0..deep).for_each(|_| drop(b.end(&[])));
+    let kernel = b.finish().unwrap();
+    assert_eq!(verify(&kernel), Ok(()));
+    let again = parse_file(&kernel.to_string(), "").unwrap();
+    assert!(kernel.same_as(&again.kernels[0]));
+}

@@ -3,6 +3,7 @@
 use super::ParseError;
 use super::ast::Name;
 use super::lex::{Span, Tok, Token};
+use crate::tile::MAX_BLOCK_DEPTH;
 use crate::tile::names::is_reserved;
 
 /// An error on its way up.
@@ -16,8 +17,9 @@ pub(super) struct Cursor<'a> {
     pub depth: u32,
 }
 
-/// Levels of nesting that text may have: of blocks, and of expressions in one another.
-pub(super) const MAX_DEPTH: u32 = 64;
+/// Levels of nesting that text may have: of blocks, and of expressions in one another. Enough for the
+/// deepest kernel that the builder makes.
+pub(super) const MAX_DEPTH: u32 = MAX_BLOCK_DEPTH + 32;
 
 impl<'a> Cursor<'a> {
     /// At the first token; the last one must be [`Tok::End`].

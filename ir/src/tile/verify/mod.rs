@@ -14,7 +14,6 @@ mod regions;
 
 pub use mapping::verify_mapping;
 
-use super::dims::TypeText;
 use super::typing::{Typing, same_type};
 use super::*;
 use cranelift_entity::EntityRef;
@@ -94,8 +93,7 @@ impl<'a> Verifier<'a> {
         let data = &self.kernel.insts[inst];
         let named = match self.kernel.results(inst).first() {
             Some(&v) if v.index() < self.kernel.values.len() => {
-                let name = self.kernel.names[v].clone();
-                let name = if name.is_empty() { v.to_string() } else { name };
+                let name = self.kernel.value_text(v);
                 format!("`{name} = {}`", data.op.name())
             }
             _ => format!("`{}`", data.op.name()),
@@ -105,10 +103,6 @@ impl<'a> Verifier<'a> {
             loc: data.loc,
             message: format!("{named}: {message}"),
         });
-    }
-
-    fn text(&self, ty: Type) -> String {
-        TypeText(&self.kernel.tunables, ty).to_string()
     }
 
     fn known(&self, value: Value) -> bool {
@@ -144,7 +138,7 @@ impl<'a> Verifier<'a> {
         }
         let ty = self.kernel.ty(p.value);
         if !matches!(ty, Type::Scalar(_) | Type::Ptr(_)) {
-            let ty = self.text(ty);
+            let ty = self.kernel.type_text(ty);
             self.error(format!(
                 "parameter `{}` is {ty}, must be a scalar or pointer",
                 p.name
@@ -200,16 +194,15 @@ impl<'a> Verifier<'a> {
         let Type::Tile(_, shape) = self.kernel.ty(value) else {
             return;
         };
-        let default = |t: Tunable| self.kernel.tunables.get(t).map_or(0, |t| t.default);
         let mut elements = Some(u64::from(shape.rank() > 0));
         for d in shape.dims() {
-            let extent = d.resolve(default).filter(|&e| e > 0);
+            let extent = self.extent(*d).filter(|&e| e > 0);
             elements = elements.and_then(|n| n.checked_mul(u64::from(extent?)));
         }
         if elements.is_some_and(|n| (1..=MAX_TILE_ELEMENTS).contains(&n)) {
             return;
         }
-        let ty = self.text(self.kernel.ty(value));
+        let ty = self.kernel.type_text(self.kernel.ty(value));
         let message = format!(
             "{ty} must have positive whole extents and at most {MAX_TILE_ELEMENTS} elements"
         );
@@ -217,6 +210,17 @@ impl<'a> Verifier<'a> {
             Some(inst) if inst.index() < self.kernel.insts.len() => self.error_at(inst, message),
             _ => self.error(format!("{value}: {message}")),
         }
+    }
+
+    /// An extent with tunables at their defaults; `None` if it is no whole number.
+    fn extent(&self, dim: Dim) -> Option<u32> {
+        let known = dim.tunable.is_none_or(|t| self.kernel.tunables.is_valid(t));
+        let default = |t: Tunable| self.kernel.tunables[t].default;
+        known.then(|| dim.resolve(default)).flatten()
+    }
+
+    fn fraction(&mut self, inst: Inst) {
+        self.error_at(inst, "is no whole number with the tunables' values");
     }
 
     fn placed(&mut self, inst: Inst, last: bool, shown: &mut Vec<Value>, depth: u32) {
@@ -292,7 +296,10 @@ impl<'a> Verifier<'a> {
             Op::Int(v) if !results.iter().all(|t| fits(*v, t.elem())) => {
                 self.error_at(inst, format!("{v} does not fit {}", self.list(results)));
             }
-            Op::Dim(d) if d.div == 0 => self.error_at(inst, "divides by zero"),
+            Op::Dim(d) if self.extent(*d).is_none() => self.fraction(inst),
+            Op::Slice(offsets) if offsets.iter().any(|&d| self.extent(d).is_none()) => {
+                self.fraction(inst);
+            }
             _ => {}
         }
     }
