@@ -2,6 +2,12 @@
 //! results that stages hand on.
 
 pub mod interp;
+pub mod layout;
+pub mod machine;
 pub mod manifest;
+pub mod target;
 pub mod tile;
 pub mod types;
+
+pub use bumpalo::Bump;
+pub use cranelift_entity as entity;

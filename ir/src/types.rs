@@ -90,10 +90,7 @@ impl Elem {
         let m = if m == "0" { 0 } else { number(m)? };
         let (bits, e) = (number(bits)?, number(e)?);
         let fits = (3..=8).contains(&bits) && u32::from(bits) == 1 + u32::from(e) + u32::from(m);
-        fits.then_some(Self::Mini {
-            exponent: e,
-            mantissa: m,
-        })
+        fits.then_some(Self::Mini { exponent: e, mantissa: m })
     }
 }
 

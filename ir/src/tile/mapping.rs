@@ -22,10 +22,7 @@ pub struct Mapping {
 impl Mapping {
     /// The value that this mapping gives a tunable.
     pub fn tunable(&self, name: &str) -> Option<i64> {
-        self.tunables
-            .iter()
-            .find(|(n, _)| n == name)
-            .map(|(_, v)| *v)
+        self.tunables.iter().find(|(n, _)| n == name).map(|(_, v)| *v)
     }
 }
 

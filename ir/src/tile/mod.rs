@@ -76,20 +76,12 @@ pub struct Dim {
 impl Dim {
     /// A constant extent.
     pub const fn new(extent: u32) -> Self {
-        Self {
-            tunable: None,
-            mul: extent,
-            div: 1,
-        }
+        Self { tunable: None, mul: extent, div: 1 }
     }
 
     /// A tunable's value.
     pub const fn tunable(t: Tunable) -> Self {
-        Self {
-            tunable: Some(t),
-            mul: 1,
-            div: 1,
-        }
+        Self { tunable: Some(t), mul: 1, div: 1 }
     }
 
     /// The extent if no tunable is left in it.
@@ -106,12 +98,7 @@ impl Dim {
             None => 1,
             Some(t) => u32::try_from(value(t)).ok()?,
         };
-        Self {
-            tunable: None,
-            mul: t.checked_mul(self.mul)?,
-            div: self.div,
-        }
-        .constant()
+        Self { tunable: None, mul: t.checked_mul(self.mul)?, div: self.div }.constant()
     }
 }
 
@@ -127,10 +114,7 @@ impl Shape {
     pub fn new(dims: &[Dim]) -> Option<Self> {
         let mut all = [Dim::new(1); MAX_RANK];
         all.get_mut(..dims.len())?.copy_from_slice(dims);
-        Some(Self {
-            len: dims.len() as u8,
-            dims: all,
-        })
+        Some(Self { len: dims.len() as u8, dims: all })
     }
 
     /// A shape of constants.
@@ -157,9 +141,7 @@ impl Shape {
     /// The number of elements, if no tunable is left and it fits.
     pub fn elements(&self) -> Option<u64> {
         let extents = self.extents()?;
-        extents
-            .iter()
-            .try_fold(1u64, |n, &e| n.checked_mul(u64::from(e)))
+        extents.iter().try_fold(1u64, |n, &e| n.checked_mul(u64::from(e)))
     }
 }
 
@@ -215,12 +197,7 @@ pub struct Facts {
 impl Default for Facts {
     /// Nothing promised beyond sizes not being negative: `min` is 0.
     fn default() -> Self {
-        Self {
-            align: 1,
-            multiple: 1,
-            min: 0,
-            max: i64::MAX,
-        }
+        Self { align: 1, multiple: 1, min: 0, max: i64::MAX }
     }
 }
 
@@ -395,18 +372,10 @@ impl Kernel {
         loc: Loc,
     ) -> Inst {
         let args = ValueList::from_slice(args, &mut self.pool);
-        let inst = self.insts.push(InstData {
-            op,
-            args,
-            results: ValueList::new(),
-            blocks: blocks.into(),
-            loc,
-        });
+        let inst =
+            self.insts.push(InstData { op, args, results: ValueList::new(), blocks: blocks.into(), loc });
         for (i, &ty) in results.iter().enumerate() {
-            let value = self.values.push(ValueData {
-                ty,
-                def: ValueDef::Result(inst, i as u32),
-            });
+            let value = self.values.push(ValueData { ty, def: ValueDef::Result(inst, i as u32) });
             self.insts[inst].results.push(value, &mut self.pool);
         }
         inst
