@@ -1,0 +1,197 @@
+//! Brings a role's control-flow graph into the form that allocation works on.
+//!
+//! ```text
+//!  br_if p, b1(x), b2()           br_if p, e1(), b2()
+//!                          =>     e1: c = const 7; br b1(x, c)
+//!  add y, 7                       add y, 7            (7 stays a literal: no register)
+//! ```
+//!
+//! 1. Conditional branches carry no values and lead to blocks with one predecessor (what regalloc2 asks
+//!    of edges), the entry has no predecessor, blocks that nothing reaches are gone.
+//! 2. A constant is a literal where the row's PTX takes one. Where a register is needed it is written
+//!    right before the use: a constant never holds a register over a distance.
+
+use rustc_hash::FxHashMap;
+use warplift_ir::entity::SecondaryMap;
+use warplift_ir::machine::{Attr, Block, BlockCall, Func, Inst, InstData, NewInst, Ty, Value};
+use warplift_ir::target::{Class, Opcode};
+
+/// The function in that form.
+pub(crate) struct Normalized<'a> {
+    /// The function.
+    pub(crate) func: Func<'a>,
+    /// Constants that are written into a register; all others are literals.
+    pub(crate) written: SecondaryMap<Value, bool>,
+}
+
+/// Brings `func` into normal form.
+pub(crate) fn normalize<'a>(func: &Func<'a>) -> Normalized<'a> {
+    let mut func = func.clone();
+    split_entry(&mut func);
+    drop_unreachable(&mut func);
+    split_edges(&mut func);
+    let written = write_constants(&mut func);
+    Normalized { func, written }
+}
+
+/// Whether operand `k` may be a literal in PTX.
+pub(crate) fn takes_literal(data: &InstData<'_>, k: usize) -> bool {
+    match data.op {
+        Opcode::Join => true,
+        Opcode::Wgmma | Opcode::MbarWait => k == 1,
+        Opcode::TmaLoad => k >= 2,
+        Opcode::TmaStore => k >= 1,
+        op => {
+            let row = op.row();
+            let class = row.args.get(k).copied();
+            let address = row.syntax.split('[').skip(1).any(|s| s.starts_with(&format!("${k}")));
+            !row.syntax.is_empty() && !address && !matches!(class, Some(Class::Pred) | None)
+        }
+    }
+}
+
+fn jump<'a>(func: &mut Func<'a>, at: Block, to: Block, args: &'a [Value], like: Inst) {
+    let loc = func.insts[like].loc;
+    let inst = func.push(at, NewInst::new(Opcode::Br, &[], &[]).loc(loc));
+    func.insts[inst].targets.push(BlockCall { block: to, args });
+}
+
+fn predecessors(func: &Func<'_>) -> SecondaryMap<Block, u32> {
+    let mut count = SecondaryMap::new();
+    for &block in &func.order {
+        for call in func.successors(block) {
+            count[call.block] += 1;
+        }
+    }
+    count
+}
+
+/// A loop may start at the entry: then a new block goes before it.
+fn split_entry(func: &mut Func<'_>) {
+    let old = func.entry;
+    if predecessors(func)[old] == 0 {
+        return;
+    }
+    let Some(first) = func.blocks[old].insts.first().copied() else { return };
+    let new = func.new_block();
+    jump(func, new, old, &[], first);
+    func.entry = new;
+    func.order.insert(0, new);
+}
+
+fn drop_unreachable(func: &mut Func<'_>) {
+    let mut reached: SecondaryMap<Block, bool> = SecondaryMap::new();
+    let mut stack = vec![func.entry];
+    while let Some(block) = stack.pop() {
+        if !std::mem::replace(&mut reached[block], true) {
+            stack.extend(func.successors(block).iter().map(|c| c.block));
+        }
+    }
+    func.order.retain(|&b| reached[b]);
+}
+
+/// Puts a block on every edge of a conditional branch that carries values or is critical.
+fn split_edges(func: &mut Func<'_>) {
+    let preds = predecessors(func);
+    let mut order = Vec::with_capacity(func.order.len() + 8);
+    for block in std::mem::take(&mut func.order) {
+        order.push(block);
+        let Some(last) = func.terminator(block).filter(|&i| func.insts[i].targets.len() > 1) else {
+            continue;
+        };
+        for t in 0..func.insts[last].targets.len() {
+            let call = func.insts[last].targets[t];
+            if !call.args.is_empty() || preds[call.block] > 1 {
+                let edge = func.new_block();
+                jump(func, edge, call.block, call.args, last);
+                func.insts[last].targets[t] = BlockCall { block: edge, args: &[] };
+                order.push(edge);
+            }
+        }
+    }
+    func.order = order;
+}
+
+/// Writes constants before uses that need a register.
+fn write_constants(func: &mut Func<'_>) -> SecondaryMap<Value, bool> {
+    let mut written = SecondaryMap::new();
+    let mut fresh: FxHashMap<Value, Value> = FxHashMap::default();
+    for block in func.order.clone() {
+        let old = std::mem::take(&mut func.blocks[block].insts);
+        for inst in old {
+            fresh.clear();
+            replace_constants(func, block, inst, &mut fresh);
+            func.blocks[block].insts.push(inst);
+        }
+        for &inst in &func.blocks[block].insts {
+            if func.insts[inst].op == Opcode::Const {
+                let value = func.result(inst);
+                written[value] |= func.ty(value).is_frag();
+            }
+        }
+        // Fresh constants stand right before their use and are nowhere literals.
+        mark_written(func, block, &mut written);
+    }
+    written
+}
+
+fn mark_written(func: &Func<'_>, block: Block, written: &mut SecondaryMap<Value, bool>) {
+    for &inst in &func.blocks[block].insts {
+        let data = &func.insts[inst];
+        let in_register = |k: &usize| !takes_literal(data, *k);
+        let args = (0..data.args.len()).filter(in_register).map(|k| data.args[k]);
+        let passed = data.targets.iter().flat_map(|t| t.args).copied();
+        for v in args.chain(passed).chain(data.guard.map(|g| g.pred)) {
+            written[v] |= func.constant(v).is_some();
+        }
+    }
+}
+
+/// Gives an instruction fresh constants, at the end of `block` as it grows, where it needs registers.
+fn replace_constants(func: &mut Func<'_>, block: Block, inst: Inst, fresh: &mut FxHashMap<Value, Value>) {
+    let scalar = |func: &Func<'_>, v: Value| func.constant(v).is_some() && !func.ty(v).is_frag();
+    let data = &func.insts[inst];
+    let needs = (0..data.args.len()).any(|k| scalar(func, data.args[k]) && !takes_literal(data, k));
+    if needs {
+        let mut args = data.args.to_vec();
+        for (k, arg) in args.iter_mut().enumerate() {
+            if scalar(func, *arg) && !takes_literal(&func.insts[inst], k) {
+                *arg = write_constant(func, block, inst, *arg, fresh);
+            }
+        }
+        func.insts[inst].args = func.list(&args);
+    }
+    for t in 0..func.insts[inst].targets.len() {
+        let passed = func.insts[inst].targets[t].args;
+        if passed.iter().any(|&v| scalar(func, v)) {
+            let args: Vec<Value> = passed
+                .iter()
+                .map(|&v| if scalar(func, v) { write_constant(func, block, inst, v, fresh) } else { v })
+                .collect();
+            func.insts[inst].targets[t].args = func.list(&args);
+        }
+    }
+    if let Some(guard) = func.insts[inst].guard.filter(|g| scalar(func, g.pred)) {
+        let pred = write_constant(func, block, inst, guard.pred, fresh);
+        func.insts[inst].guard = Some(warplift_ir::machine::Guard { pred, ..guard });
+    }
+}
+
+fn write_constant(
+    func: &mut Func<'_>,
+    block: Block,
+    before: Inst,
+    value: Value,
+    fresh: &mut FxHashMap<Value, Value>,
+) -> Value {
+    if let Some(&v) = fresh.get(&value) {
+        return v;
+    }
+    let (ty, bits) = (func.ty(value), func.constant(value).unwrap_or(0));
+    let loc = func.insts[before].loc;
+    let types: [Ty; 1] = [ty];
+    let inst = func.push(block, NewInst::new(Opcode::Const, &[], &types).attr(Attr::Imm(bits)).loc(loc));
+    let new = func.result(inst);
+    fresh.insert(value, new);
+    new
+}
