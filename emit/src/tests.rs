@@ -3,11 +3,13 @@
 
 use crate::{Allocations, EmitError, emit};
 use warplift_ir::Bump;
+use warplift_ir::entity::EntityRef;
 use warplift_ir::entity::SecondaryMap;
 use warplift_ir::machine::*;
 use warplift_ir::manifest::{Argument, Expr, Param, TensorMap};
 use warplift_ir::target::{Class, Opcode, ROWS};
 use warplift_ir::tile::{CmpOp, Loc};
+use warplift_ir::types::Elem;
 
 /// One name per value; constants are literals, an accumulator's result lies on its operand.
 fn names(func: &Func<'_>) -> Allocation {
@@ -237,4 +239,143 @@ fn structured_rows_are_refused() {
     let (program, allocs) = program(empty(&bump), vec![func]);
     let error = emit(&program, &allocs).map(|o| o.ptx);
     assert!(matches!(error, Err(EmitError::Unscheduled { row: "yield", .. })), "{error:?}");
+}
+
+fn shared(mn_major: bool) -> SharedOperand {
+    SharedOperand {
+        place: Place { buffer: Buffer::new(0), offset: 0 },
+        warpgroup_stride: 0,
+        atom_stride: 0,
+        steps: [0, 32].into_iter().collect(),
+        leading: 16,
+        stride: 1024,
+        swizzle: 128,
+        mn_major,
+    }
+}
+
+fn product(a: Option<SharedOperand>, m_atoms: u8, elem: Elem) -> Attr {
+    let b = shared(true);
+    Attr::Wgmma(Box::new(WgmmaAttr { n: 16, elem, acc: Elem::F32, m_atoms, n_atoms: 1, k_steps: 2, a, b }))
+}
+
+#[test]
+fn products_go_step_by_step_and_atom_by_atom() {
+    let bump = Bump::new();
+    let mut func = Func::new(&bump);
+    let entry = func.entry;
+    let mut c = Cursor::new(&mut func, entry, Loc::default());
+    let f = feed(&mut c);
+    let (on, off) = (c.imm_of(Ty::Pred, 1), c.imm_of(Ty::Pred, 0));
+    let acc = c.op(Opcode::Undef, &[], Ty::Frag { regs: 16, atom: 8 });
+    let a = c.op(Opcode::Undef, &[], Ty::Frag { regs: 16, atom: 4 });
+    let frag = [Ty::Frag { regs: 16, atom: 8 }];
+    let (long, other) = (f.long, c.op(Opcode::Mov64, &[f.long], Ty::B64));
+    c.push(NewInst::new(Opcode::WgmmaFence, &[], &[]));
+    let memory = [acc, off, a, long, other];
+    let acc = c.value(NewInst::new(Opcode::Wgmma, &memory, &frag).attr(product(None, 2, Elem::Bf16)));
+    let memory = [acc, f.pred, long, long, other, other, long, other];
+    let acc =
+        c.value(NewInst::new(Opcode::Wgmma, &memory, &frag).attr(product(Some(shared(false)), 2, Elem::F16)));
+    let bytes = Elem::Mini { exponent: 4, mantissa: 3 };
+    let memory = [acc, on, long, long, other, other, long, other];
+    c.push(NewInst::new(Opcode::Wgmma, &memory, &frag).attr(product(Some(shared(false)), 2, bytes)));
+    c.push(NewInst::new(Opcode::WgmmaCommit, &[], &[]));
+    c.push(NewInst::new(Opcode::WgmmaWait, &[], &[]).attr(Attr::Imm(0)));
+    c.push(NewInst::new(Opcode::Ret, &[], &[]));
+    let text = text(func);
+    let acc =
+        ["{%r6, %r7, %r8, %r9, %r10, %r11, %r12, %r13}", "{%r14, %r15, %r16, %r17, %r18, %r19, %r20, %r21}"];
+    let regs = "wgmma.mma_async.sync.aligned.m64n16k16.f32.bf16.bf16 ";
+    let bytes = "wgmma.mma_async.sync.aligned.m64n16k32.f32.e4m3.e4m3 ";
+    has(
+        &text,
+        &[
+            &format!("{regs}{}, {{%r22, %r23, %r24, %r25}}, %d0, %off, 1, 1, 1;", acc[0]),
+            &format!("{regs}{}, {{%r30, %r31, %r32, %r33}}, %d0, %off, 1, 1, 1;", acc[1]),
+            &format!("{regs}{}, {{%r26, %r27, %r28, %r29}}, %d1, %on, 1, 1, 1;", acc[0]),
+            &format!("{}, %d0, %d0, %p0, 1, 1, 0, 1;", acc[0]),
+            &format!("{}, %d1, %d0, %p0, 1, 1, 0, 1;", acc[1]),
+            &format!("{}, %d0, %d1, %on, 1, 1, 0, 1;", acc[0]),
+            &format!("{bytes}{}, %d0, %d0, %on, 1, 1;", acc[0]),
+        ],
+    );
+}
+
+/// Spins on barriers in a loop and copies a box on every turn.
+fn copies<'a>(bump: &'a Bump, multicast: u16, hint: CacheHint) -> Func<'a> {
+    let mut func = Func::new(bump);
+    let (entry, body, exit) = (func.entry, func.new_block(), func.new_block());
+    func.order.extend([body, exit]);
+    let mut c = Cursor::new(&mut func, entry, Loc::default());
+    let base = c.op(Opcode::SharedBase, &[], Ty::B32);
+    let (zero, last) = (c.imm(0), c.op(Opcode::CtaidX, &[], Ty::B32));
+    let done = c.compare(CmpOp::Ge, base, last);
+    let to = |block| BlockCall { block, args: &[] };
+    let enter = c.push(NewInst::new(Opcode::Br, &[], &[]));
+    c.block = body;
+    let tma = TmaAttr { map: 0, rank: 2, bytes: 8192, place: None, multicast, hint };
+    let mem = Attr::Mem { offset: 64, count: 1 };
+    c.push(NewInst::new(Opcode::MbarWait, &[base, zero], &[]).attr(mem));
+    let place = [base, base, zero, last];
+    let load = NewInst::new(Opcode::TmaLoad, &place, &[]);
+    c.push(load.attr(Attr::Tma(tma)).guard(Some(Guard { pred: done, negated: false })));
+    c.push(NewInst::new(Opcode::TmaStore, &[base, last, zero], &[]).attr(Attr::Tma(tma)));
+    let again = c.push(NewInst::new(Opcode::BrIf, &[done], &[]));
+    c.block = exit;
+    c.push(NewInst::new(Opcode::Ret, &[], &[]));
+    func.insts[enter].targets.push(to(body));
+    func.insts[again].targets.extend([to(body), to(exit)]);
+    func
+}
+
+#[test]
+fn copies_loops_and_roles() {
+    let bump = Bump::new();
+    let roles = vec![copies(&bump, 3, CacheHint::Last), copies(&bump, 0, CacheHint::Normal)];
+    let (mut program, allocs) = program(empty(&bump), roles);
+    program.launch.cluster = 2;
+    program.shared.bytes = 8256;
+    let output = emit(&program, &allocs);
+    let text = output.as_ref().map_or_else(EmitError::to_string, |o| o.ptx.clone());
+    has(
+        &text,
+        &[
+            ".reqntid 256,1,1\n.minnctapersm 1\n.explicitcluster\n.reqnctapercluster 2,1,1\n{\n",
+            "setp.ge.u32 %is, %warp, 4;\n@%is bra.uni $consumer;\n}\n$producer:\n{\n",
+            "mov.b64 %map0, param0;\ncvta.param.u64 %map0, %map0;\n",
+            "$producer_b1:\n.pragma \"nounroll\";\n{ .reg .pred done;\n$producer_wait0:\n",
+            "mbarrier.try_wait.parity.shared::cta.b64 done, [%r0+64], 0;\n@!done bra $producer_wait0;\n}\n",
+            "@%p0 cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes",
+            ".multicast::cluster.L2::cache_hint [%r0], [%map0, {0, %r1}], [%r0], 3, 0x14f0000000000000;\n",
+            "cp.async.bulk.tensor.2d.global.shared::cta.bulk_group.L2::cache_hint [%map0, {%r1, 0}], [%r0]",
+            "@%p0 bra.uni $producer_b1;\n$producer_b2:\nret;\n}\n$consumer:\n",
+        ],
+    );
+    let manifest = output.map(|o| o.manifest);
+    let launch = manifest.map(|m| (m.block, m.dynamic_shared, m.cluster, m.roles[1].warps, m.entry));
+    assert_eq!(launch, Ok((256, 8256, [2, 1, 1], [4, 4], "k".to_owned())));
+}
+
+#[test]
+fn free_views_move_only_what_lies_elsewhere() {
+    let bump = Bump::new();
+    let mut func = Func::new(&bump);
+    let entry = func.entry;
+    let mut c = Cursor::new(&mut func, entry, Loc::default());
+    let quad = c.op(Opcode::Undef, &[], Ty::frag(4));
+    let even = c.push(NewInst::new(Opcode::Slice, &[quad], &[Ty::frag(2)]).attr(Attr::Imm2(0, 2)));
+    let one = c.imm(1);
+    let even_value = c.func.result(even);
+    let join = c.push(NewInst::new(Opcode::Join, &[even_value, one], &[Ty::frag(3)]));
+    c.push(NewInst::new(Opcode::Ret, &[], &[]));
+    let (program, mut allocs) = program(empty(&bump), vec![func]);
+    let view = Operand::Scattered([0, 2].into());
+    allocs.roles[0].insts[even][1] = view.clone();
+    allocs.roles[0].insts[join] = vec![view, Operand::Literal(1), Operand::Fragment(0, 3)];
+    let text = emit(&program, &allocs).map_or_else(|e| e.to_string(), |o| o.ptx);
+    has(&text, &[";\nmov.b32 %r1, %r2;\nmov.b32 %r2, 1;\nret;\n"]);
+    allocs.roles[0].insts[join].pop();
+    let error = emit(&program, &allocs).map(|o| o.ptx);
+    assert!(matches!(error, Err(EmitError::Register { row: "join", operand: 2, .. })), "{error:?}");
 }

@@ -14,7 +14,7 @@
 use rustc_hash::FxHashMap;
 use warplift_ir::entity::SecondaryMap;
 use warplift_ir::machine::{Attr, Block, BlockCall, Func, Inst, InstData, NewInst, Ty, Value};
-use warplift_ir::target::{Class, Opcode};
+use warplift_ir::target::Opcode;
 
 /// The function in that form.
 pub(crate) struct Normalized<'a> {
@@ -34,7 +34,8 @@ pub(crate) fn normalize<'a>(func: &Func<'a>) -> Normalized<'a> {
     Normalized { func, written }
 }
 
-/// Whether operand `k` may be a literal in PTX.
+/// Whether operand `k` may be a literal in PTX: everywhere but in addresses and packed halves (tried, row
+/// by row, with the assembler).
 pub(crate) fn takes_literal(data: &InstData<'_>, k: usize) -> bool {
     match data.op {
         Opcode::Join => true,
@@ -45,7 +46,8 @@ pub(crate) fn takes_literal(data: &InstData<'_>, k: usize) -> bool {
             let row = op.row();
             let class = row.args.get(k).copied();
             let address = row.syntax.split('[').skip(1).any(|s| s.starts_with(&format!("${k}")));
-            !row.syntax.is_empty() && !address && !matches!(class, Some(Class::Pred) | None)
+            let packed = row.syntax.split(' ').next().is_some_and(|op| op.ends_with("f16x2"));
+            !row.syntax.is_empty() && !address && !packed && class.is_some()
         }
     }
 }
