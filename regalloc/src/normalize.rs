@@ -9,11 +9,12 @@
 //! 1. Conditional branches carry no values and lead to blocks with one predecessor (what regalloc2 asks
 //!    of edges), the entry has no predecessor, blocks that nothing reaches are gone.
 //! 2. A constant is a literal where the row's PTX takes one. Where a register is needed it is written
-//!    right before the use: a constant never holds a register over a distance.
+//!    right before the use: a constant never holds a register over a distance. Undefined values that are
+//!    passed to blocks or accumulated onto likewise begin right there, each use its own.
 
 use rustc_hash::FxHashMap;
 use warplift_ir::entity::SecondaryMap;
-use warplift_ir::machine::{Attr, Block, BlockCall, Func, Inst, InstData, NewInst, Ty, Value};
+use warplift_ir::machine::{Attr, Block, BlockCall, Func, Guard, Inst, InstData, NewInst, Ty, Value};
 use warplift_ir::target::Opcode;
 
 /// The function in that form.
@@ -149,37 +150,45 @@ fn mark_written(func: &Func<'_>, block: Block, written: &mut SecondaryMap<Value,
     }
 }
 
+/// Whether a use in a register gets a value of its own.
+fn is_fresh(func: &Func<'_>, v: Value) -> bool {
+    let op = func.def(v).map(|i| func.insts[i].op);
+    op == Some(Opcode::Undef) || (op == Some(Opcode::Const) && !func.ty(v).is_frag())
+}
+
 /// Gives an instruction fresh constants, at the end of `block` as it grows, where it needs registers.
 fn replace_constants(func: &mut Func<'_>, block: Block, inst: Inst, fresh: &mut FxHashMap<Value, Value>) {
-    let scalar = |func: &Func<'_>, v: Value| func.constant(v).is_some() && !func.ty(v).is_frag();
     let data = &func.insts[inst];
-    let needs = (0..data.args.len()).any(|k| scalar(func, data.args[k]) && !takes_literal(data, k));
-    if needs {
-        let mut args = data.args.to_vec();
+    let old = data.args;
+    let needs = |func: &Func<'_>, k: usize| is_fresh(func, old[k]) && !takes_literal(&func.insts[inst], k);
+    if (0..old.len()).any(|k| needs(func, k)) {
+        let mut args = old.to_vec();
         for (k, arg) in args.iter_mut().enumerate() {
-            if scalar(func, *arg) && !takes_literal(&func.insts[inst], k) {
-                *arg = write_constant(func, block, inst, *arg, fresh);
+            if needs(func, k) {
+                *arg = renew(func, block, inst, *arg, fresh);
             }
         }
         func.insts[inst].args = func.list(&args);
     }
     for t in 0..func.insts[inst].targets.len() {
-        let passed = func.insts[inst].targets[t].args;
-        if passed.iter().any(|&v| scalar(func, v)) {
-            let args: Vec<Value> = passed
-                .iter()
-                .map(|&v| if scalar(func, v) { write_constant(func, block, inst, v, fresh) } else { v })
-                .collect();
+        let mut args = func.insts[inst].targets[t].args.to_vec();
+        if args.iter().any(|&v| is_fresh(func, v)) {
+            for arg in &mut args {
+                if is_fresh(func, *arg) {
+                    *arg = renew(func, block, inst, *arg, fresh);
+                }
+            }
             func.insts[inst].targets[t].args = func.list(&args);
         }
     }
-    if let Some(guard) = func.insts[inst].guard.filter(|g| scalar(func, g.pred)) {
-        let pred = write_constant(func, block, inst, guard.pred, fresh);
-        func.insts[inst].guard = Some(warplift_ir::machine::Guard { pred, ..guard });
+    if let Some(guard) = func.insts[inst].guard.filter(|g| is_fresh(func, g.pred)) {
+        let pred = renew(func, block, inst, guard.pred, fresh);
+        func.insts[inst].guard = Some(Guard { pred, ..guard });
     }
 }
 
-fn write_constant(
+/// The same constant again, or another undefined value, right here.
+fn renew(
     func: &mut Func<'_>,
     block: Block,
     before: Inst,
@@ -189,11 +198,17 @@ fn write_constant(
     if let Some(&v) = fresh.get(&value) {
         return v;
     }
-    let (ty, bits) = (func.ty(value), func.constant(value).unwrap_or(0));
+    let types: [Ty; 1] = [func.ty(value)];
     let loc = func.insts[before].loc;
-    let types: [Ty; 1] = [ty];
-    let inst = func.push(block, NewInst::new(Opcode::Const, &[], &types).attr(Attr::Imm(bits)).loc(loc));
+    let bits = func.constant(value);
+    let new = match bits {
+        Some(bits) => NewInst::new(Opcode::Const, &[], &types).attr(Attr::Imm(bits)),
+        None => NewInst::new(Opcode::Undef, &[], &types),
+    };
+    let inst = func.push(block, new.loc(loc));
     let new = func.result(inst);
-    fresh.insert(value, new);
+    if bits.is_some() {
+        fresh.insert(value, new);
+    }
     new
 }
