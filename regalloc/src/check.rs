@@ -227,7 +227,10 @@ impl Checker<'_, '_> {
         }
         match data.op {
             Opcode::Join | Opcode::Slice => self.view(state, data, &args, &results),
-            Opcode::Undef => self.define(state, data, &results, |_, _| Ok(())),
+            Opcode::Undef => {
+                data.results.iter().zip(&results).for_each(|(&v, regs)| self.add(state, v, regs));
+                Ok(())
+            }
             Opcode::Wgmma => self.product(state, data, &args, &results),
             _ if !data.maps.is_empty() => self.repeated(state, data, &args, &results),
             _ => {
@@ -344,10 +347,19 @@ impl Checker<'_, '_> {
                 self.read(state, v, i, to)?;
             }
         }
-        let symbols = self.symbols(result);
-        state.forget(symbols.clone());
-        symbols.zip(regs).for_each(|(symbol, &reg)| state.holds[reg].push(symbol));
+        self.add(state, result, regs);
         Ok(())
+    }
+
+    /// Registers hold a value besides what they hold: nothing is written.
+    fn add(&self, state: &mut State, v: Value, regs: &[usize]) {
+        let symbols = self.symbols(v);
+        state.forget(symbols.clone());
+        for (symbol, &reg) in symbols.zip(regs) {
+            if let Some(holds) = state.holds.get_mut(reg) {
+                holds.push(symbol);
+            }
+        }
     }
 
     fn product(
