@@ -19,7 +19,7 @@ pub fn pool_check(program: &Scheduled<'_>, target: &Target) -> Result<(), Regall
     let most = target.thread_registers / 8 * 8;
     for role in program.roles.iter().filter(|_| program.roles.len() > 1) {
         let registers = role.registers;
-        if registers % 8 != 0 || !(LEAST..=most).contains(&registers) {
+        if !registers.is_multiple_of(8) || !(LEAST..=most).contains(&registers) {
             return Err(RegallocError::Count { role: role.name.to_owned(), registers, most });
         }
     }

@@ -81,7 +81,7 @@ impl Generator<'_, '_> {
         let a = self.dice.pick(&self.frags);
         let regs = self.c.func.ty(a).regs() as u16;
         let v = match self.dice.roll(3) {
-            0 if regs % 2 == 0 => each(&mut self.c, Opcode::PackF16, a, 2),
+            0 if regs.is_multiple_of(2) => each(&mut self.c, Opcode::PackF16, a, 2),
             1 if regs <= 16 => {
                 let map = IndexMap::Table((0..2 * regs).map(|i| i / 2).collect());
                 let new = [a];
