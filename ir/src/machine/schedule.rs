@@ -190,8 +190,9 @@ pub struct Move {
 /// Registers of one function.
 #[derive(Clone, Debug, Default)]
 pub struct Allocation {
-    /// For each instruction, registers of its operands in order, then of its results: scalars one each,
-    /// fragments as many as they have registers; constants none.
+    /// For each instruction, one entry for each operand in order, then for each result, then for the
+    /// guard if there is one. Values passed to blocks have none: they stand in [`Self::before`]. A `const`
+    /// whose result is a literal takes no register; any other is written into its register.
     pub insts: SecondaryMap<Inst, Vec<Operand>>,
     /// Moves before an instruction, in order.
     pub before: SecondaryMap<Inst, Vec<Move>>,

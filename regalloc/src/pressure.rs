@@ -1,0 +1,195 @@
+//! How many registers are live at each point, and what takes them.
+//!
+//! Fragments count the registers of their ranges, each once however many values share it; 32-bit
+//! scalars count 1, 64-bit ones 2. Hardware has 7 predicates: those beyond [`FREE_PREDS`] count 1 each,
+//! since the assembler then keeps them in registers.
+
+use crate::error::{Heaviest, Heavy};
+use crate::liveness::{Liveness, uses};
+use crate::normalize::Normalized;
+use crate::planned::Planned;
+use crate::ranges::Ranges;
+use warplift_ir::machine::{Func, Inst, Operand, Reg, Ty, Value};
+
+/// Predicates that cost nothing.
+const FREE_PREDS: u32 = 6;
+
+/// How many of the largest values errors name.
+const NAMED: usize = 6;
+
+/// Live scalars at a point.
+#[derive(Clone, Copy, Default)]
+struct Count {
+    words: u32,
+    longs: u32,
+    preds: u32,
+}
+
+/// Scalars live at each point.
+pub(crate) struct Scalars(Vec<Count>);
+
+/// Visits, from the last point to the first, every point with the scalars live there.
+fn scan(normal: &Normalized<'_>, live: &Liveness, planned: &Planned, mut visit: impl FnMut(usize, &[Value])) {
+    let func = &normal.func;
+    for block in (0..live.blocks.len()).rev() {
+        let scalar = |v: &Value| planned.get(*v).is_none();
+        let mut now: Vec<Value> = live.live_out[block].iter().filter(scalar).collect();
+        let insts = &func.blocks[live.blocks[block]].insts;
+        for (at, &inst) in insts.iter().enumerate().rev() {
+            let point = 2 * live.position(block, at) as usize;
+            let results = func.insts[inst].results;
+            let dead = results.iter().filter(|&r| scalar(r) && crate::liveness::occupies(normal, *r));
+            dead.for_each(|&r| {
+                if !now.contains(&r) {
+                    now.push(r);
+                }
+            });
+            visit(point + 1, &now);
+            now.retain(|v| !results.contains(v));
+            uses(normal, inst, |v| {
+                if scalar(&v) && !now.contains(&v) {
+                    now.push(v);
+                }
+            });
+            visit(point, &now);
+        }
+        visit(2 * live.start[block] as usize + 1, &now);
+    }
+}
+
+impl Scalars {
+    pub(crate) fn count(normal: &Normalized<'_>, live: &Liveness, planned: &Planned) -> Self {
+        let points = 2 * live.start.last().copied().unwrap_or(0) as usize;
+        let mut counts = vec![Count::default(); points];
+        scan(normal, live, planned, |point, now| {
+            let count = &mut counts[point];
+            for &v in now {
+                match normal.func.ty(v) {
+                    Ty::B64 => count.longs += 1,
+                    Ty::Pred => count.preds += 1,
+                    _ => count.words += 1,
+                }
+            }
+        });
+        Self(counts)
+    }
+
+    /// Most 32-bit scalars that are live at once, and where.
+    pub(crate) fn most_words(&self) -> (u32, usize) {
+        let most = self.0.iter().enumerate().max_by_key(|(i, c)| (c.words, std::cmp::Reverse(*i)));
+        most.map_or((0, 0), |(i, c)| (c.words, i))
+    }
+}
+
+/// The `n` 32-bit scalars at a point that live longest.
+pub(crate) fn longest(
+    normal: &Normalized<'_>,
+    live: &Liveness,
+    planned: &Planned,
+    point: usize,
+    n: usize,
+) -> Vec<Value> {
+    let mut length: rustc_hash::FxHashMap<Value, u32> = rustc_hash::FxHashMap::default();
+    let mut there = Vec::new();
+    scan(normal, live, planned, |p, now| {
+        let words = now.iter().filter(|&&v| normal.func.ty(v) == Ty::B32);
+        words.for_each(|&v| *length.entry(v).or_default() += 1);
+        if p == point {
+            there = now.iter().copied().filter(|&v| normal.func.ty(v) == Ty::B32).collect();
+        }
+    });
+    there.sort_by_key(|v| (std::cmp::Reverse(length.get(v).copied().unwrap_or(0)), *v));
+    there.truncate(n);
+    there
+}
+
+/// The highest pressure and its point.
+pub(crate) struct Peak {
+    pub(crate) registers: u32,
+    point: usize,
+}
+
+/// Sweeps over all points; `operands` are the places of the planner's values.
+pub(crate) fn peak(scalars: &Scalars, ranges: &Ranges, operands: &[Operand], registers: u32) -> Peak {
+    let points = scalars.0.len();
+    let mut begin: Vec<Vec<u32>> = vec![Vec::new(); points + 1];
+    let mut end: Vec<Vec<u32>> = vec![Vec::new(); points + 1];
+    for (i, range) in ranges.of.iter().enumerate() {
+        for &(from, to) in range.segments() {
+            begin[from as usize].push(i as u32);
+            end[(to as usize).min(points)].push(i as u32);
+        }
+    }
+    let mut users = vec![0u32; registers as usize];
+    let mut taken = 0;
+    let mut peak = Peak { registers: 0, point: 0 };
+    for point in 0..points {
+        for &i in &end[point] {
+            each(&operands[i as usize], |r| {
+                users[r] -= 1;
+                taken -= u32::from(users[r] == 0);
+            });
+        }
+        for &i in &begin[point] {
+            each(&operands[i as usize], |r| {
+                taken += u32::from(users[r] == 0);
+                users[r] += 1;
+            });
+        }
+        let c = scalars.0[point];
+        let now = taken + c.words + 2 * c.longs + c.preds.saturating_sub(FREE_PREDS);
+        if now > peak.registers {
+            peak = Peak { registers: now, point };
+        }
+    }
+    peak
+}
+
+fn each(operand: &Operand, mut visit: impl FnMut(usize)) {
+    match operand {
+        Operand::Fragment(first, n) => (*first..first + n).for_each(|r| visit(r.into())),
+        Operand::Scattered(list) => list.iter().for_each(|&r| visit(r.into())),
+        Operand::Scalar(Reg::R(r)) => visit((*r).into()),
+        _ => {}
+    }
+}
+
+impl Peak {
+    /// The instruction at the peak.
+    pub(crate) fn inst(&self, func: &Func<'_>, live: &Liveness) -> Option<Inst> {
+        let position = (self.point / 2) as u32;
+        let block = live.start.partition_point(|&s| s <= position).checked_sub(1)?;
+        let insts = &func.blocks[*live.blocks.get(block)?].insts;
+        let at = (position - live.start[block]).saturating_sub(1) as usize;
+        insts.get(at).copied()
+    }
+
+    /// What takes most there.
+    pub(crate) fn heaviest(
+        &self,
+        normal: &Normalized<'_>,
+        live: &Liveness,
+        planned: &Planned,
+        ranges: &Ranges,
+    ) -> Heaviest {
+        let point = self.point as u32;
+        let held = |i: &usize| ranges.of[*i].segments().iter().any(|s| s.0 <= point && point < s.1);
+        let mut values: Vec<Value> =
+            (0..planned.values.len()).filter(held).map(|i| planned.values[i]).collect();
+        scan(normal, live, planned, |p, now| {
+            if p == self.point {
+                values.extend(now);
+            }
+        });
+        let func = &normal.func;
+        values.sort_by_key(|&v| (std::cmp::Reverse(func.ty(v).regs()), v));
+        values.truncate(NAMED);
+        let heavy = |&v: &Value| Heavy { name: name(func, v), ty: func.ty(v), registers: func.ty(v).regs() };
+        Heaviest(values.iter().map(heavy).collect())
+    }
+}
+
+/// Name of a value in messages.
+pub(crate) fn name(func: &Func<'_>, v: Value) -> String {
+    func.names[v].map_or_else(|| v.to_string(), |n| format!("{n} ({v})"))
+}
