@@ -13,9 +13,7 @@ fn kernel(name: &str) -> Kernel {
 
 /// Small integers, so that all sums are exact.
 fn data(count: usize, seed: usize) -> Vec<f64> {
-    (0..count)
-        .map(|i| ((i * 7 + seed * 13 + i / 11) % 7) as f64 - 3.0)
-        .collect()
+    (0..count).map(|i| ((i * 7 + seed * 13 + i / 11) % 7) as f64 - 3.0).collect()
 }
 
 struct Case {
@@ -25,10 +23,7 @@ struct Case {
 
 impl Case {
     fn new() -> Self {
-        Self {
-            memory: Memory::new(),
-            args: Vec::new(),
-        }
+        Self { memory: Memory::new(), args: Vec::new() }
     }
 
     fn input(&mut self, elem: Elem, values: &[f64]) -> BufferId {
@@ -47,19 +42,11 @@ impl Case {
 
     fn run(&mut self, kernel: &str, tunables: &[(&str, i64)]) {
         let options = Options {
-            tunables: tunables
-                .iter()
-                .map(|(n, v)| ((*n).to_owned(), *v))
-                .collect(),
+            tunables: tunables.iter().map(|(n, v)| ((*n).to_owned(), *v)).collect(),
             order: Order::Shuffled(1),
             ..Options::default()
         };
-        let result = run(
-            &self::kernel(kernel),
-            &self.args,
-            &mut self.memory,
-            &options,
-        );
+        let result = run(&self::kernel(kernel), &self.args, &mut self.memory, &options);
         assert_eq!(result, Ok(()), "{kernel}");
     }
 }
@@ -97,11 +84,7 @@ fn products_in_all_storage_orders() {
         case.run(name, &SMALL);
         let at_a = |i, l| if a_trans { a[l * m + i] } else { a[i * k + l] };
         let at_b = |l, j| if b_trans { b[j * k + l] } else { b[l * n + j] };
-        assert_eq!(
-            case.memory.values(c, output),
-            product((m, n, k), at_a, at_b),
-            "{name}"
-        );
+        assert_eq!(case.memory.values(c, output), product((m, n, k), at_a, at_b), "{name}");
     }
 }
 
@@ -173,10 +156,7 @@ fn chained_products() {
     case.run("gemm_chain", &[("BM", 16), ("BP", 16), ("BK", 8)]);
     let ab = product((m, n, k), |i, l| a[i * k + l], |l, j| b[j * k + l]);
     let abc = product((m, p, n), |i, l| ab[i * n + l], |l, j| c[j * n + l]);
-    let rounded: Vec<f64> = abc
-        .iter()
-        .map(|&v| half::f16::from_f64(v).to_f64())
-        .collect();
+    let rounded: Vec<f64> = abc.iter().map(|&v| half::f16::from_f64(v).to_f64()).collect();
     assert_eq!(case.memory.values(d, Elem::F16), rounded);
 }
 
@@ -195,14 +175,11 @@ fn vectors_and_rows() {
     let (m, n) = (21, 300);
     let x: Vec<f64> = data(m * n, 3).iter().map(|v| v - 9.0).collect();
     let rows = |fold: fn(f64, f64) -> f64, init: f64| -> Vec<f64> {
-        x.chunks(n)
-            .map(|r| r.iter().copied().fold(init, fold))
-            .collect()
+        x.chunks(n).map(|r| r.iter().copied().fold(init, fold)).collect()
     };
-    for (name, expected) in [
-        ("row_max", rows(f64::max, f64::NEG_INFINITY)),
-        ("row_sum", rows(|a, b| a + b, 0.0)),
-    ] {
+    for (name, expected) in
+        [("row_max", rows(f64::max, f64::NEG_INFINITY)), ("row_sum", rows(|a, b| a + b, 0.0))]
+    {
         let mut case = Case::new();
         case.input(Elem::F32, &x);
         let y = case.output(Elem::F32, m);
@@ -225,14 +202,7 @@ fn a_product_of_256_takes_less_than_a_second() {
     case.run("gemm", &[]);
     let took = start.elapsed();
     assert!(took.as_secs_f64() < 1.0, "{took:?}");
-    let expected = product(
-        (size, size, size),
-        |i, l| a[i * size + l],
-        |l, j| b[j * size + l],
-    );
-    let rounded: Vec<f64> = expected
-        .iter()
-        .map(|&v| half::f16::from_f64(v).to_f64())
-        .collect();
+    let expected = product((size, size, size), |i, l| a[i * size + l], |l, j| b[j * size + l]);
+    let rounded: Vec<f64> = expected.iter().map(|&v| half::f16::from_f64(v).to_f64()).collect();
     assert_eq!(case.memory.values(c, Elem::F16), rounded);
 }

@@ -6,10 +6,7 @@ use warplift_ir::tile::{Module, parse_file, verify, verify_mapping};
 
 fn library() -> Vec<(String, Module)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../driver/kernels");
-    let mut files: Vec<_> = std::fs::read_dir(folder)
-        .unwrap()
-        .map(|f| f.unwrap().path())
-        .collect();
+    let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|f| f.unwrap().path()).collect();
     files.sort();
     files
         .iter()

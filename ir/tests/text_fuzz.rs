@@ -88,9 +88,7 @@ fn mutated(dice: &mut Dice) -> String {
             0 => vec![],
             1 => text[at..end].repeat(2),
             2 => vec![char::from_u32(dice.below(0x300) as u32).unwrap_or(' ')],
-            _ => format!(" {} ", WORDS[dice.below(WORDS.len())])
-                .chars()
-                .collect(),
+            _ => format!(" {} ", WORDS[dice.below(WORDS.len())]).chars().collect(),
         };
         let over = if dice.below(2) == 0 { at } else { end };
         text.splice(at..over, word);
@@ -147,9 +145,7 @@ fn fuzz(seed: u64, time: Duration) -> usize {
 
 #[test]
 fn no_text_panics() {
-    let fresh = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(1, |d| d.as_nanos() as u64);
+    let fresh = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |d| d.as_nanos() as u64);
     let half = Duration::from_millis(500);
     let tried = fuzz(0x5eed, half) + fuzz(fresh, half);
     assert!(tried > 100, "only {tried} texts in a second");
@@ -159,16 +155,8 @@ fn no_text_panics() {
 fn outcome(kernel: &Kernel) -> (Vec<u8>, Vec<String>, Option<String>) {
     let mut memory = Memory::new();
     let p = memory.add_values("p", Elem::F32, &[1.0, 2.0, -3.0, 0.5]);
-    let options = Options {
-        steps: 2000,
-        ..Options::default()
-    };
-    let result = run(
-        kernel,
-        &[Arg::Ptr(p, 0), Arg::Int(2)],
-        &mut memory,
-        &options,
-    );
+    let options = Options { steps: 2000, ..Options::default() };
+    let result = run(kernel, &[Arg::Ptr(p, 0), Arg::Int(2)], &mut memory, &options);
     let fault = result.err().map(|e| e.fault.to_string());
     (memory.bytes(p).to_vec(), memory.printed, fault)
 }
@@ -202,13 +190,6 @@ fn random_kernels_are_sound_and_use_most_operations() {
         sound += usize::from(verify(&kernel).is_ok());
         finished += usize::from(outcome(&kernel).2.is_none());
     }
-    assert!(
-        sound > 100 && finished > 50,
-        "{sound} sound, {finished} finished"
-    );
-    assert!(
-        names.len() > 35,
-        "only {} operations: {names:?}",
-        names.len()
-    );
+    assert!(sound > 100 && finished > 50, "{sound} sound, {finished} finished");
+    assert!(names.len() > 35, "only {} operations: {names:?}", names.len());
 }

@@ -52,9 +52,7 @@ fn float_unary(op: UnOp, x: f64) -> f64 {
 
 pub(super) fn binary(op: BinOp, elem: Elem, x: Number, y: Number) -> Result<Number, Undefined> {
     match (x, y) {
-        (Number::Float(x), Number::Float(y)) => {
-            Ok(Number::Float(round(elem, float_binary(op, x, y))))
-        }
+        (Number::Float(x), Number::Float(y)) => Ok(Number::Float(round(elem, float_binary(op, x, y)))),
         _ => {
             let [x, y] = [x, y].map(|n| widen(elem, n.as_i64()));
             int_binary(op, elem, x, y).map(|v| Number::Int(wrap(elem, v)))
@@ -147,36 +145,13 @@ mod tests {
 
     #[test]
     fn floats_round_once() {
-        let sum = binary(
-            BinOp::Add,
-            Elem::F16,
-            Number::Float(2048.0),
-            Number::Float(1.0),
-        );
+        let sum = binary(BinOp::Add, Elem::F16, Number::Float(2048.0), Number::Float(1.0));
         assert_eq!(sum, Ok(Number::Float(2048.0)));
-        let max = binary(
-            BinOp::Max,
-            Elem::F32,
-            Number::Float(f64::NAN),
-            Number::Float(1.0),
-        );
+        let max = binary(BinOp::Max, Elem::F32, Number::Float(f64::NAN), Number::Float(1.0));
         assert_eq!(max, Ok(Number::Float(1.0)));
-        assert!(compare(
-            CmpOp::Ne,
-            Elem::F32,
-            Number::Float(f64::NAN),
-            Number::Float(1.0)
-        ));
-        assert!(!compare(
-            CmpOp::Le,
-            Elem::F32,
-            Number::Float(f64::NAN),
-            Number::Float(1.0)
-        ));
+        assert!(compare(CmpOp::Ne, Elem::F32, Number::Float(f64::NAN), Number::Float(1.0)));
+        assert!(!compare(CmpOp::Le, Elem::F32, Number::Float(f64::NAN), Number::Float(1.0)));
         assert_eq!(unary(UnOp::Not, Elem::Bool, Number::Int(1)), Number::Int(0));
-        assert_eq!(
-            unary(UnOp::Not, Elem::Uint(4), Number::Int(5)),
-            Number::Int(10)
-        );
+        assert_eq!(unary(UnOp::Not, Elem::Uint(4), Number::Int(5)), Number::Int(10));
     }
 }

@@ -61,19 +61,14 @@ pub(super) fn mma(acc: &Tile, a: &Tile, b: &Tile) -> Tile {
                     let add = |(s, &y): (&mut i64, &i64)| *s = s.wrapping_add(x.wrapping_mul(y));
                     row.iter_mut().zip(b_row).for_each(add);
                 }
-                row.iter_mut()
-                    .for_each(|s| *s = wrap(acc.elem, i128::from(*s)));
+                row.iter_mut().for_each(|s| *s = wrap(acc.elem, i128::from(*s)));
             }
             Data::Int(sums)
         }
         // The verifier lets no mixture come here.
         _ => acc.data.clone(),
     };
-    Tile {
-        elem: acc.elem,
-        extents: acc.extents.clone(),
-        data,
-    }
+    Tile { elem: acc.elem, extents: acc.extents.clone(), data }
 }
 
 /// A running combination of elements: floats in f64, integers wrapped at each step.
@@ -116,11 +111,7 @@ pub(super) fn reduce(op: ReduceOp, x: &Tile, dim: usize) -> Val {
     let own = strides(&extents);
     let result = Tile::from_fn(x.elem, extents.clone(), |i| {
         let start = moved(i, &own, &extents, &kept);
-        let mut running = Running {
-            op,
-            elem: x.elem,
-            value: None,
-        };
+        let mut running = Running { op, elem: x.elem, value: None };
         (0..count).for_each(|j| running.add(x.get(start + j * step)));
         running.rounded()
     });
@@ -142,11 +133,7 @@ pub(super) fn scan(op: ReduceOp, x: &Tile, dim: usize) -> Tile {
     let mut numbers = vec![Number::Int(0); x.len()];
     let first = |i: usize| (i / step).is_multiple_of(count);
     for start in (0..x.len()).filter(|&i| first(i)) {
-        let mut running = Running {
-            op,
-            elem: x.elem,
-            value: None,
-        };
+        let mut running = Running { op, elem: x.elem, value: None };
         for j in 0..count {
             let at = start + j * step;
             running.add(x.get(at));
@@ -178,11 +165,7 @@ pub(super) fn movement(op: &Op, x: &Tile, extents: Extents, offsets: &[usize]) -
     let own = x.strides();
     Some(match op {
         Op::Rearrange => x.clone(),
-        Op::Reshape | Op::ExpandDims(_) => Tile {
-            elem: x.elem,
-            extents,
-            data: x.data.clone(),
-        },
+        Op::Reshape | Op::ExpandDims(_) => Tile { elem: x.elem, extents, data: x.data.clone() },
         Op::ViewAs(elem) => x.view_as(*elem, extents),
         Op::Trans(perm) => x.pick(extents, |index| {
             let from = |(&p, &i): (&u8, &usize)| own[usize::from(p)] * i;
@@ -208,9 +191,7 @@ pub(super) fn movement(op: &Op, x: &Tile, extents: Extents, offsets: &[usize]) -
 pub(super) fn join(x: &Tile, y: &Tile) -> Tile {
     let mut extents = x.extents.clone();
     extents.push(2);
-    Tile::from_fn(x.elem, extents, |i| {
-        if i % 2 == 0 { x } else { y }.get(i / 2)
-    })
+    Tile::from_fn(x.elem, extents, |i| if i % 2 == 0 { x } else { y }.get(i / 2))
 }
 
 /// One half of a last dimension of extent 2.

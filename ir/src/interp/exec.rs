@@ -47,13 +47,7 @@ impl<'a> Program<'a> {
         for (p, v) in kernel.params.iter().zip(args) {
             values[p.value] = Some(v.clone());
         }
-        Self {
-            kernel,
-            memory,
-            place,
-            steps,
-            values,
-        }
+        Self { kernel, memory, place, steps, values }
     }
 
     /// Runs the whole kernel.
@@ -79,9 +73,7 @@ impl<'a> Program<'a> {
             self.step(inst)?;
         }
         let yields = kernel.yields(block).iter();
-        yields
-            .map(|&v| self.get(v).map_err(|f| f.at(Default::default())))
-            .collect()
+        yields.map(|&v| self.get(v).map_err(|f| f.at(Default::default()))).collect()
     }
 
     fn step(&mut self, inst: Inst) -> std::result::Result<(), InterpError> {
@@ -161,11 +153,7 @@ impl<'a> Program<'a> {
     }
 
     fn args(&self, inst: Inst) -> Result<SmallVec<[Val; 8]>> {
-        self.kernel
-            .args(inst)
-            .iter()
-            .map(|&v| self.get(v))
-            .collect()
+        self.kernel.args(inst).iter().map(|&v| self.get(v)).collect()
     }
 
     fn tile(&self, inst: Inst, operand: usize) -> Result<Rc<Tile>> {
@@ -331,13 +319,7 @@ impl Program<'_> {
             true => numbers[rank..].into(),
             false => row_major(&extents)?,
         };
-        Ok(Val::View(Rc::new(View {
-            buffer: *buffer,
-            offset: *offset,
-            extents,
-            strides,
-            fill,
-        })))
+        Ok(Val::View(Rc::new(View { buffer: *buffer, offset: *offset, extents, strides, fill })))
     }
 
     /// The view and first index of an access.
@@ -412,9 +394,7 @@ fn row_major(extents: &[i64]) -> Result<SmallVec<[i64; 5]>> {
     let mut strides: SmallVec<[i64; 5]> = extents.into();
     for (stride, &extent) in strides.iter_mut().zip(extents).rev() {
         *stride = step;
-        step = step
-            .checked_mul(extent.max(0))
-            .ok_or(Undefined("a view is too large"))?;
+        step = step.checked_mul(extent.max(0)).ok_or(Undefined("a view is too large"))?;
     }
     Ok(strides)
 }

@@ -59,22 +59,14 @@ impl Memory {
                 true => Number::Float(v),
                 false => Number::Int(v as i64),
             };
-            put(
-                bytes,
-                i * elem.bits() as usize,
-                elem.bits(),
-                to_bits(elem, number),
-            );
+            put(bytes, i * elem.bits() as usize, elem.bits(), to_bits(elem, number));
         }
         id
     }
 
     /// The buffer of this name.
     pub fn find(&self, name: &str) -> Option<BufferId> {
-        self.buffers
-            .iter()
-            .position(|b| b.name == name)
-            .map(BufferId)
+        self.buffers.iter().position(|b| b.name == name).map(BufferId)
     }
 
     /// A buffer's bytes; none for an id of another memory.
@@ -87,9 +79,7 @@ impl Memory {
         let bytes = self.bytes(id);
         let width = elem.bits();
         let count = bytes.len() * 8 / width as usize;
-        (0..count)
-            .map(|i| from_bits(elem, get(bytes, i * width as usize, width)).as_f64())
-            .collect()
+        (0..count).map(|i| from_bits(elem, get(bytes, i * width as usize, width)).as_f64()).collect()
     }
 
     /// The element at a bit.
@@ -117,10 +107,7 @@ impl Memory {
         match usize::try_from(bit) {
             Ok(at) if at + width as usize <= bytes * 8 => Ok(at),
             _ => Err(OutOfBounds {
-                buffer: self
-                    .buffers
-                    .get(id.0)
-                    .map_or(String::new(), |b| b.name.clone()),
+                buffer: self.buffers.get(id.0).map_or(String::new(), |b| b.name.clone()),
                 bit,
                 width,
                 bytes,

@@ -79,12 +79,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self {
-            tunables: Vec::new(),
-            programs: 1,
-            order: Order::Forward,
-            steps: 1 << 32,
-        }
+        Self { tunables: Vec::new(), programs: 1, order: Order::Forward, steps: 1 << 32 }
     }
 }
 
@@ -155,11 +150,7 @@ pub fn run(kernel: &Kernel, args: &[Arg], memory: &mut Memory, options: &Options
     };
     for program in ordered(count, options.order) {
         let place = Place {
-            block: if persistent {
-                [0; 3]
-            } else {
-                block_of(program, &grid)
-            },
+            block: if persistent { [0; 3] } else { block_of(program, &grid) },
             grid,
             program,
             programs: count,
@@ -195,14 +186,10 @@ fn arguments(kernel: &Kernel, args: &[Arg]) -> Result<Vec<Val>> {
     let wrong = |message: String| Fault::Argument(message).at(Loc::default());
     if args.len() != kernel.params.len() {
         let (takes, found) = (kernel.params.len(), args.len());
-        return Err(wrong(format!(
-            "`{}` takes {takes} arguments, found {found}",
-            kernel.name
-        )));
+        return Err(wrong(format!("`{}` takes {takes} arguments, found {found}", kernel.name)));
     }
     let each = kernel.params.iter().zip(args);
-    each.map(|(p, a)| argument(p, kernel.ty(p.value), *a).map_err(wrong))
-        .collect()
+    each.map(|(p, a)| argument(p, kernel.ty(p.value), *a).map_err(wrong)).collect()
 }
 
 /// The value of an argument, or the fact that it breaks.

@@ -84,11 +84,7 @@ fn format(elem: Elem) -> Format {
         }
         _ => (8, 23, Specials::Ieee),
     };
-    Format {
-        exponent,
-        mantissa,
-        specials,
-    }
+    Format { exponent, mantissa, specials }
 }
 
 fn pow2(exponent: i32) -> f64 {
@@ -157,11 +153,7 @@ impl Format {
             let steps = (a / self.quantum(a)) as u64;
             let normal = steps >> self.mantissa != 0;
             let field = (exponent_of(a) + self.bias()) as u64;
-            let base = if normal {
-                (field - 1) << self.mantissa
-            } else {
-                0
-            };
+            let base = if normal { (field - 1) << self.mantissa } else { 0 };
             base + steps
         };
         sign | magnitude
@@ -274,32 +266,13 @@ fn to_odd(x: i128) -> f64 {
 mod tests {
     use super::*;
 
-    const E4M3: Elem = Elem::Mini {
-        exponent: 4,
-        mantissa: 3,
-    };
-    const E5M2: Elem = Elem::Mini {
-        exponent: 5,
-        mantissa: 2,
-    };
+    const E4M3: Elem = Elem::Mini { exponent: 4, mantissa: 3 };
+    const E5M2: Elem = Elem::Mini { exponent: 5, mantissa: 2 };
 
     #[test]
     fn every_code_reads_back() {
-        for (e, m) in [
-            (2, 0),
-            (2, 1),
-            (3, 2),
-            (2, 3),
-            (4, 3),
-            (5, 2),
-            (3, 4),
-            (1, 2),
-            (7, 0),
-        ] {
-            let elem = Elem::Mini {
-                exponent: e,
-                mantissa: m,
-            };
+        for (e, m) in [(2, 0), (2, 1), (3, 2), (2, 3), (4, 3), (5, 2), (3, 4), (1, 2), (7, 0)] {
+            let elem = Elem::Mini { exponent: e, mantissa: m };
             for bits in 0..1u64 << elem.bits() {
                 let number = from_bits(elem, bits);
                 if !number.as_f64().is_nan() {
@@ -312,15 +285,10 @@ mod tests {
     #[test]
     fn f16_agrees_with_half() {
         for bits in 0..=u16::MAX {
-            let (ours, half) = (
-                from_bits(Elem::F16, bits.into()),
-                half::f16::from_bits(bits),
-            );
+            let (ours, half) = (from_bits(Elem::F16, bits.into()), half::f16::from_bits(bits));
             let bf = from_bits(Elem::Bf16, bits.into());
             assert!(ours == Number::Float(half.to_f64()) || half.is_nan());
-            assert!(
-                bf == Number::Float(half::bf16::from_bits(bits).to_f64()) || bf.as_f64().is_nan()
-            );
+            assert!(bf == Number::Float(half::bf16::from_bits(bits).to_f64()) || bf.as_f64().is_nan());
         }
         let mut x = 1u32;
         for _ in 0..200_000 {
@@ -342,14 +310,8 @@ mod tests {
             let a = float8::F8E4M3::from_bits(bits).to_f64();
             let b = float8::F8E5M2::from_bits(bits).to_f64();
             let ours = |e| from_bits(e, bits.into()).as_f64();
-            assert!(
-                ours(E4M3) == a || a.is_nan() && ours(E4M3).is_nan(),
-                "{bits:#x}"
-            );
-            assert!(
-                ours(E5M2) == b || b.is_nan() && ours(E5M2).is_nan(),
-                "{bits:#x}"
-            );
+            assert!(ours(E4M3) == a || a.is_nan() && ours(E4M3).is_nan(), "{bits:#x}");
+            assert!(ours(E5M2) == b || b.is_nan() && ours(E5M2).is_nan(), "{bits:#x}");
         }
     }
 
@@ -360,10 +322,7 @@ mod tests {
         assert_eq!(round(E5M2, 1e9), f64::INFINITY);
         assert_eq!(round(Elem::F16, 65520.0), f64::INFINITY);
         assert_eq!(round(Elem::F16, 65519.0), 65504.0);
-        let e2m1 = Elem::Mini {
-            exponent: 2,
-            mantissa: 1,
-        };
+        let e2m1 = Elem::Mini { exponent: 2, mantissa: 1 };
         assert_eq!(round(e2m1, f64::NEG_INFINITY), -6.0);
         assert_eq!(round(e2m1, f64::NAN), 6.0);
         assert!(round(E4M3, f64::NAN).is_nan());
@@ -374,16 +333,10 @@ mod tests {
         let int = |f: Elem, t: Elem, v: i64| cast(f, t, Number::Int(v));
         assert_eq!(int(Elem::Int(32), Elem::Int(8), 200), Number::Int(-56));
         assert_eq!(int(Elem::Int(8), Elem::Uint(4), -1), Number::Int(15));
-        assert_eq!(
-            int(Elem::Uint(64), Elem::F32, -1),
-            Number::Float(18446744073709551616.0)
-        );
+        assert_eq!(int(Elem::Uint(64), Elem::F32, -1), Number::Float(18446744073709551616.0));
         // 2^60 + 2^36 + 1 lies just above the middle of two f32.
         let tie = (1i64 << 60) + (1 << 36) + 1;
-        assert_eq!(
-            int(Elem::I64, Elem::F32, tie),
-            Number::Float((tie as f32).into())
-        );
+        assert_eq!(int(Elem::I64, Elem::F32, tie), Number::Float((tie as f32).into()));
         let float = |t: Elem, v: f64| cast(Elem::F32, t, Number::Float(v));
         assert_eq!(float(Elem::Int(8), -1e9), Number::Int(-128));
         assert_eq!(float(Elem::Uint(8), -1.5), Number::Int(0));

@@ -31,11 +31,7 @@ impl Tile {
             true => Data::Float((0..count).map(|i| at(i).as_f64()).collect()),
             false => Data::Int((0..count).map(|i| at(i).as_i64()).collect()),
         };
-        Self {
-            elem,
-            extents,
-            data,
-        }
+        Self { elem, extents, data }
     }
 
     /// The number of elements.
@@ -62,11 +58,7 @@ impl Tile {
             Data::Float(v) => Data::Float(places.iter().map(|&p| v[p]).collect()),
             Data::Int(v) => Data::Int(places.iter().map(|&p| v[p]).collect()),
         };
-        Self {
-            elem: self.elem,
-            extents,
-            data,
-        }
+        Self { elem: self.elem, extents, data }
     }
 
     /// Distances of neighbours along each dimension.
@@ -82,9 +74,7 @@ impl Tile {
             let bits = to_bits(self.elem, self.get(i));
             put(&mut bytes, i * from as usize, from, bits);
         }
-        Self::from_fn(elem, extents, |i| {
-            from_bits(elem, get(&bytes, i * to as usize, to))
-        })
+        Self::from_fn(elem, extents, |i| from_bits(elem, get(&bytes, i * to as usize, to)))
     }
 }
 

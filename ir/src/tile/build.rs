@@ -149,9 +149,8 @@ impl KernelBuilder {
 
     /// Sets the logical grid: one to three i32 scalars of the entry block.
     pub fn set_grid(&mut self, extents: &[Value]) -> Result<()> {
-        let legal = |v: &Value| {
-            self.visible(*v) && self.home[*v] == Some(self.kernel.entry) && self.is_i32(*v)
-        };
+        let legal =
+            |v: &Value| self.visible(*v) && self.home[*v] == Some(self.kernel.entry) && self.is_i32(*v);
         if !(1..=MAX_GRID).contains(&extents.len()) || !extents.iter().all(legal) {
             return Err(BuildError::Grid);
         }
@@ -182,18 +181,14 @@ impl KernelBuilder {
     }
 
     fn block(&self) -> Block {
-        self.open
-            .last()
-            .and_then(|f| f.blocks.last().copied())
-            .unwrap_or(self.kernel.entry)
+        self.open.last().and_then(|f| f.blocks.last().copied()).unwrap_or(self.kernel.entry)
     }
 
     /// Whether a value may be used now.
     pub fn visible(&self, value: Value) -> bool {
         value.index() < self.kernel.values.len()
             && self.home[value].is_some_and(|home| {
-                home == self.kernel.entry
-                    || self.open.iter().any(|f| f.blocks.last() == Some(&home))
+                home == self.kernel.entry || self.open.iter().any(|f| f.blocks.last() == Some(&home))
             })
     }
 
@@ -214,28 +209,13 @@ impl KernelBuilder {
     pub fn inst(&mut self, op: Op, args: &[Value], want: Option<Type>) -> Result<Inst> {
         self.all_visible(args)?;
         let types = self.types(args);
-        let results = Typing {
-            tunables: &self.kernel.tunables,
-            op: &op,
-            args: &types,
-            want,
-        }
-        .infer()?;
+        let results = Typing { tunables: &self.kernel.tunables, op: &op, args: &types, want }.infer()?;
         Ok(self.append(op, args, &results, &[], self.loc))
     }
 
-    fn append(
-        &mut self,
-        op: Op,
-        args: &[Value],
-        results: &[Type],
-        blocks: &[Block],
-        loc: Loc,
-    ) -> Inst {
+    fn append(&mut self, op: Op, args: &[Value], results: &[Type], blocks: &[Block], loc: Loc) -> Inst {
         let block = self.block();
-        let inst = self
-            .kernel
-            .append_inst(block, op, args, results, blocks, loc);
+        let inst = self.kernel.append_inst(block, op, args, results, blocks, loc);
         for &value in self.kernel.results(inst) {
             self.home[value] = Some(block);
         }
@@ -387,14 +367,12 @@ impl KernelBuilder {
 
     /// Writes a tile.
     pub fn store(&mut self, view: Value, index: &[Value], x: Value) -> Result<()> {
-        self.inst(Op::Store, &joined(view, index, &[x]), None)
-            .map(drop)
+        self.inst(Op::Store, &joined(view, index, &[x]), None).map(drop)
     }
 
     /// Updates elements atomically.
     pub fn atomic(&mut self, op: AtomicOp, view: Value, index: &[Value], x: Value) -> Result<()> {
-        self.inst(Op::Atomic(op), &joined(view, index, &[x]), None)
-            .map(drop)
+        self.inst(Op::Atomic(op), &joined(view, index, &[x]), None).map(drop)
     }
 
     /// `acc + a b`.
@@ -429,14 +407,12 @@ impl KernelBuilder {
 
     /// Prints values.
     pub fn print(&mut self, text: &str, values: &[Value]) -> Result<()> {
-        self.inst(Op::Print(text.to_owned()), values, None)
-            .map(drop)
+        self.inst(Op::Print(text.to_owned()), values, None).map(drop)
     }
 
     /// Stops the kernel with a message if false.
     pub fn assert(&mut self, condition: Value, text: &str) -> Result<()> {
-        self.inst(Op::Assert(text.to_owned()), &[condition], None)
-            .map(drop)
+        self.inst(Op::Assert(text.to_owned()), &[condition], None).map(drop)
     }
 
     /// A wanted tile of the element type that the first operand has.
@@ -493,8 +469,7 @@ impl KernelBuilder {
 
     /// Closes the first branch, which yields these values, and opens the second.
     pub fn begin_else(&mut self, yields: &[Value]) -> Result<()> {
-        let in_first =
-            |f: &Frame| matches!(f.op, Op::If) && f.blocks.len() == 1 && f.yields.is_none();
+        let in_first = |f: &Frame| matches!(f.op, Op::If) && f.blocks.len() == 1 && f.yields.is_none();
         if !self.open.last().is_some_and(in_first) {
             return Err(BuildError::Structure("`begin_else`"));
         }
@@ -522,13 +497,7 @@ impl KernelBuilder {
             return Err(BuildError::Structure("`end`"));
         };
         let carried = usize::from(matches!(frame.op, Op::While));
-        let results: Types = frame
-            .yields
-            .iter()
-            .flatten()
-            .copied()
-            .skip(carried)
-            .collect();
+        let results: Types = frame.yields.iter().flatten().copied().skip(carried).collect();
         Ok(self.append(frame.op, &frame.args, &results, &frame.blocks, frame.loc))
     }
 
@@ -565,13 +534,7 @@ impl KernelBuilder {
             self.home[value] = Some(block);
             values.push(value);
         }
-        let frame = Frame {
-            op,
-            args,
-            blocks: smallvec![block],
-            yields,
-            loc: self.loc,
-        };
+        let frame = Frame { op, args, blocks: smallvec![block], yields, loc: self.loc };
         self.open.push(frame);
         Ok(values)
     }

@@ -45,23 +45,14 @@ impl Dim {
 impl Shape {
     /// Whether all extents are [`Dim::same`].
     pub fn same(&self, other: &Self) -> bool {
-        self.rank() == other.rank()
-            && self
-                .dims()
-                .iter()
-                .zip(other.dims())
-                .all(|(a, b)| a.same(*b))
+        self.rank() == other.rank() && self.dims().iter().zip(other.dims()).all(|(a, b)| a.same(*b))
     }
 
     /// The shape to which both broadcast: aligned at the last extent, extents of 1 and missing ones
     /// grow. `None` if they do not.
     pub fn common(&self, other: &Self) -> Option<Self> {
         let rank = self.rank().max(other.rank());
-        let at = |s: &Self, d: usize| {
-            (d + s.rank())
-                .checked_sub(rank)
-                .map_or(Dim::new(1), |i| s.dims()[i])
-        };
+        let at = |s: &Self, d: usize| (d + s.rank()).checked_sub(rank).map_or(Dim::new(1), |i| s.dims()[i]);
         let dims: Option<SmallVec<[Dim; MAX_RANK]>> = (0..rank)
             .map(|d| match (at(self, d), at(other, d)) {
                 (a, b) if a.same(b) || b.is_one() => Some(a),

@@ -21,11 +21,8 @@ pub(crate) const UNARY: [(&str, UnOp); 13] = [
 ];
 
 /// Functions of two operands that have no operator.
-pub(crate) const BINARY: [(&str, BinOp); 3] = [
-    ("cdiv", BinOp::CeilDiv),
-    ("min", BinOp::Min),
-    ("max", BinOp::Max),
-];
+pub(crate) const BINARY: [(&str, BinOp); 3] =
+    [("cdiv", BinOp::CeilDiv), ("min", BinOp::Min), ("max", BinOp::Max)];
 
 /// What an infix operator stands for.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -100,12 +97,7 @@ pub(crate) struct Form {
 }
 
 const fn form(least: usize, most: usize, bare: bool, typed: bool) -> Form {
-    Form {
-        least,
-        most,
-        bare,
-        typed,
-    }
+    Form { least, most, bare, typed }
 }
 
 /// Operations that are written by name and have no table of their own.
@@ -145,8 +137,8 @@ const FORMS: [(&str, Form); 31] = [
 
 /// Words that can be no names though they are no operations.
 const KEYWORDS: [&str; 17] = [
-    "kernel", "mapping", "tunable", "grid", "in", "step", "carry", "yield", "else", "strides",
-    "fill", "align", "true", "false", "inf", "nan", "ptr",
+    "kernel", "mapping", "tunable", "grid", "in", "step", "carry", "yield", "else", "strides", "fill",
+    "align", "true", "false", "inf", "nan", "ptr",
 ];
 
 /// The entry of a table that has this name.
@@ -164,8 +156,7 @@ pub(crate) fn form_of(name: &str) -> Option<Form> {
     if find(&UNARY, name).is_some() {
         return Some(form(1, 1, false, false));
     }
-    if find(&BINARY, name).is_some() || find(&REDUCE, name).is_some() || find(&SCAN, name).is_some()
-    {
+    if find(&BINARY, name).is_some() || find(&REDUCE, name).is_some() || find(&SCAN, name).is_some() {
         return Some(form(2, 2, false, false));
     }
     if find(&ATOMIC, name).is_some() {
@@ -206,15 +197,12 @@ pub(crate) fn is_ident(name: &str) -> bool {
 
 /// Whether the word is the language's: a keyword, an operation or an element type.
 pub(crate) fn is_reserved(name: &str) -> bool {
-    KEYWORDS.contains(&name)
-        || form_of(name).is_some()
-        || crate::types::Elem::from_name(name).is_some()
+    KEYWORDS.contains(&name) || form_of(name).is_some() || crate::types::Elem::from_name(name).is_some()
 }
 
 /// Whether the name is one that the printer makes up: `v` and digits.
 pub(crate) fn is_numbered(name: &str) -> bool {
-    name.strip_prefix('v')
-        .is_some_and(|d| !d.is_empty() && d.bytes().all(|b| b.is_ascii_digit()))
+    name.strip_prefix('v').is_some_and(|d| !d.is_empty() && d.bytes().all(|b| b.is_ascii_digit()))
 }
 
 impl Op {

@@ -167,11 +167,7 @@ impl<'a> Printer<'a> {
         }
         for (i, &block) in data.blocks.iter().enumerate() {
             f.write_str(if i == 0 { "" } else { " else" })?;
-            let carried = if matches!(data.op, Op::If) {
-                &[]
-            } else {
-                inits
-            };
+            let carried = if matches!(data.op, Op::If) { &[] } else { inits };
             self.nested(f, block, carried)?;
         }
         Ok(())
@@ -219,8 +215,7 @@ impl<'a> Printer<'a> {
             Op::Load | Op::AsyncCopy | Op::Store | Op::Atomic(_) => self.access(f, op, args, ty),
             Op::Print(text) => {
                 write!(f, "print {}", StrText(text))?;
-                args.iter()
-                    .try_for_each(|&v| write!(f, ", {}", self.name(v)))
+                args.iter().try_for_each(|&v| write!(f, ", {}", self.name(v)))
             }
             Op::Yield | Op::Mma => {
                 write!(f, "{} ", op.name())?;
@@ -272,11 +267,7 @@ impl<'a> Printer<'a> {
         let last = args.len() - usize::from(stores && !args.is_empty());
         write!(f, "{} {}[", op.name(), self.arg(args, 0))?;
         self.list(f, args.get(1..last).unwrap_or_default())?;
-        if stores {
-            write!(f, "], {}", self.arg(args, last))
-        } else {
-            write!(f, "] : {ty}")
-        }
+        if stores { write!(f, "], {}", self.arg(args, last)) } else { write!(f, "] : {ty}") }
     }
 
     fn view(
@@ -344,12 +335,7 @@ struct FactsText(Facts);
 
 impl Display for FactsText {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        let Facts {
-            align,
-            multiple,
-            min,
-            max,
-        } = self.0;
+        let Facts { align, multiple, min, max } = self.0;
         if align != 1 {
             write!(f, " align {align}")?;
         }
@@ -377,10 +363,7 @@ impl Display for AttrsText<'_> {
             Team::Warpgroups(n) => items.push(format!("warpgroups {n}")),
         }
         items.extend(self.0.looped.map(|l| LoopText(l).to_string()));
-        for (set, word) in [
-            (self.0.persistent, "persistent"),
-            (self.0.deferred, "deferred"),
-        ] {
+        for (set, word) in [(self.0.persistent, "persistent"), (self.0.deferred, "deferred")] {
             items.extend(set.then(|| word.to_owned()));
         }
         write!(f, "@[{}]", items.join(", "))
@@ -395,11 +378,9 @@ impl Display for LoopText {
             Depth::Fit => f.write_str("pipeline fit")?,
             Depth::Stages(n) => write!(f, "pipeline {n}")?,
         }
-        for (word, count) in [
-            ("producers", self.0.producers),
-            ("consumers", self.0.consumers),
-            ("wait", self.0.wait),
-        ] {
+        for (word, count) in
+            [("producers", self.0.producers), ("consumers", self.0.consumers), ("wait", self.0.wait)]
+        {
             if let Some(n) = count {
                 write!(f, ", {word} {n}")?;
             }

@@ -18,10 +18,7 @@ pub fn render(file: &str, text: &str, loc: Loc, len: u32, message: &str) -> Stri
         return format!("{file}: {message}");
     };
     // One column a character, so that the carets stand right.
-    let shown: String = line
-        .chars()
-        .map(|c| if c == '\t' { ' ' } else { c })
-        .collect();
+    let shown: String = line.chars().map(|c| if c == '\t' { ' ' } else { c }).collect();
     let width = shown.chars().count();
     let before = (loc.column.saturating_sub(1) as usize).min(width);
     let carets = (len as usize).clamp(1, (width - before).max(1));
@@ -47,10 +44,7 @@ mod tests {
         assert_eq!(text, "f.tile:2:5: no\n     2 |  a = bcd\n       |     ^^");
         let far = Loc { line: 9, column: 1 };
         assert_eq!(render("f", "x", far, 1, "no"), "f: no");
-        let wide = Loc {
-            line: 1,
-            column: 40,
-        };
+        let wide = Loc { line: 1, column: 40 };
         assert!(render("f", "x", wide, u32::MAX, "no").ends_with("| x\n       |  ^"));
     }
 }

@@ -14,11 +14,7 @@ impl Kernel {
             k.params.iter().map(param).collect()
         };
         let tunables = |t: &Tunables| t.values().cloned().collect::<Vec<_>>();
-        let mut pairs = Pairs {
-            left: self,
-            right: other,
-            to: SecondaryMap::new(),
-        };
+        let mut pairs = Pairs { left: self, right: other, to: SecondaryMap::new() };
         self.name == other.name
             && params(self) == params(other)
             && tunables(&self.tunables) == tunables(&other.tunables)
@@ -48,11 +44,7 @@ impl Pairs<'_> {
             && (matches!(left.op, Op::Yield) || self.left.attrs[a] == self.right.attrs[b])
             && self.values(self.left.args(a), self.right.args(b))
             && left.blocks.len() == right.blocks.len()
-            && left
-                .blocks
-                .iter()
-                .zip(&right.blocks)
-                .all(|(&x, &y)| self.block(x, y))
+            && left.blocks.iter().zip(&right.blocks).all(|(&x, &y)| self.block(x, y))
             && self.define(self.left.results(a), self.right.results(b))
     }
 
@@ -74,16 +66,10 @@ fn same_op(a: &Op, b: &Op) -> bool {
     match (a, b) {
         (Op::Float(x), Op::Float(y)) => same_float(x, y),
         (Op::Dim(x), Op::Dim(y)) => x.same(*y),
-        (Op::Slice(x), Op::Slice(y)) => {
-            x.len() == y.len() && x.iter().zip(y).all(|(x, y)| x.same(*y))
+        (Op::Slice(x), Op::Slice(y)) => x.len() == y.len() && x.iter().zip(y).all(|(x, y)| x.same(*y)),
+        (Op::View { strided, fill }, Op::View { strided: other_strided, fill: other }) => {
+            strided == other_strided && same_float(fill, other)
         }
-        (
-            Op::View { strided, fill },
-            Op::View {
-                strided: other_strided,
-                fill: other,
-            },
-        ) => strided == other_strided && same_float(fill, other),
         _ => a == b,
     }
 }

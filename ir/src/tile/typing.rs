@@ -160,9 +160,7 @@ impl Typing<'_> {
             Op::Compare(_) => Elem::Bool,
             _ => elem,
         };
-        Ok(smallvec![
-            shape.map_or(Type::Scalar(result), |s| Type::Tile(result, s))
-        ])
+        Ok(smallvec![shape.map_or(Type::Scalar(result), |s| Type::Tile(result, s))])
     }
 
     /// The one shape of all operands that are tiles.
@@ -195,11 +193,7 @@ impl Typing<'_> {
             Op::Binary(op) => binary_takes(*op, elem),
             _ => (true, ""),
         };
-        if legal {
-            Ok(())
-        } else {
-            self.bad_operand(first, expected)
-        }
+        if legal { Ok(()) } else { self.bad_operand(first, expected) }
     }
 
     fn cast(&self) -> Result<Type> {
@@ -343,24 +337,14 @@ impl Typing<'_> {
         if self.args.len() == expected {
             return Ok(());
         }
-        Err(TypeError::Count {
-            op: self.op.name(),
-            expected,
-            found: self.args.len(),
-        })
+        Err(TypeError::Count { op: self.op.name(), expected, found: self.args.len() })
     }
 
     fn attribute(&self, what: &'static str, value: i64, least: i64, most: i64) -> Result<()> {
         if (least..=most).contains(&value) {
             return Ok(());
         }
-        Err(TypeError::Attribute {
-            op: self.op.name(),
-            what,
-            value,
-            least,
-            most,
-        })
+        Err(TypeError::Attribute { op: self.op.name(), what, value, least, most })
     }
 
     fn axis(&self, dim: u8, rank: usize) -> Result<()> {
@@ -495,12 +479,7 @@ fn mma_takes(acc: Elem, a: Elem, b: Elem) -> bool {
 
 /// The counter's type of a `for` with these operands (`lo, hi, step, init..`).
 pub(crate) fn for_counter(tunables: &Tunables, args: &[Type]) -> Result<Type> {
-    let rule = Typing {
-        tunables,
-        op: &Op::For,
-        args,
-        want: None,
-    };
+    let rule = Typing { tunables, op: &Op::For, args, want: None };
     if args.len() < 3 {
         rule.count(3)?;
     }
@@ -516,12 +495,7 @@ pub(crate) fn for_counter(tunables: &Tunables, args: &[Type]) -> Result<Type> {
 /// Checks the operand of an `if`.
 pub(crate) fn if_condition(tunables: &Tunables, args: &[Type]) -> Result<()> {
     let op = &Op::If;
-    let rule = Typing {
-        tunables,
-        op,
-        args,
-        want: None,
-    };
+    let rule = Typing { tunables, op, args, want: None };
     rule.assert().map(drop)
 }
 
@@ -530,9 +504,6 @@ pub(crate) fn list_text(tunables: &Tunables, types: &[Type]) -> String {
     if types.is_empty() {
         return "nothing".to_owned();
     }
-    let all: Vec<String> = types
-        .iter()
-        .map(|&t| TypeText(tunables, t).to_string())
-        .collect();
+    let all: Vec<String> = types.iter().map(|&t| TypeText(tunables, t).to_string()).collect();
     all.join(", ")
 }

@@ -14,29 +14,14 @@ const ELEMS: [Elem; 12] = [
     Elem::Int(6),
     Elem::Uint(4),
     Elem::Uint(64),
-    Elem::Mini {
-        exponent: 4,
-        mantissa: 3,
-    },
-    Elem::Mini {
-        exponent: 2,
-        mantissa: 1,
-    },
+    Elem::Mini { exponent: 4, mantissa: 3 },
+    Elem::Mini { exponent: 2, mantissa: 1 },
 ];
 
 /// Some legal names, some that the text cannot use.
 const NAMES: [&str; 8] = ["x", "y", "acc", "v3", "for", "f16", "", "\u{e4} b"];
 
-const FLOATS: [f64; 8] = [
-    0.0,
-    -0.0,
-    1.5,
-    -3.25e-30,
-    1e300,
-    f64::INFINITY,
-    f64::NEG_INFINITY,
-    f64::NAN,
-];
+const FLOATS: [f64; 8] = [0.0, -0.0, 1.5, -3.25e-30, 1e300, f64::INFINITY, f64::NEG_INFINITY, f64::NAN];
 
 /// Numbers that decide what is built.
 struct Choices<'a>(std::slice::Iter<'a, u32>);
@@ -68,12 +53,7 @@ pub fn kernel(choices: &[u32]) -> Result<Kernel, BuildError> {
     b.set_grid(&[n, n])?;
     let view = b.view(p, &[n, n], None, 0.5)?;
     let i = b.block_index(1)?;
-    let mut random = Random {
-        b,
-        choices: Choices(choices.iter()),
-        values: vec![n, i, view],
-        tunable,
-    };
+    let mut random = Random { b, choices: Choices(choices.iter()), values: vec![n, i, view], tunable };
     random.constants()?;
     random.block(0)?;
     random.b.finish()
@@ -151,9 +131,7 @@ impl Random<'_> {
         if matches!(op, Op::Load | Op::AsyncCopy | Op::Store | Op::Atomic(_)) {
             args[0] = self.values[2];
         }
-        let own = args
-            .first()
-            .map_or(Elem::F32, |&v| self.b.kernel().ty(v).elem());
+        let own = args.first().map_or(Elem::F32, |&v| self.b.kernel().ty(v).elem());
         let any = self.choices.of(&ELEMS);
         let elem = match op {
             Op::Cast | Op::Int(_) | Op::Float(_) => any,
@@ -177,23 +155,15 @@ impl Random<'_> {
         }
         self.values.extend(results);
         if self.choices.below(8) == 0 {
-            let team = self
-                .choices
-                .of(&[Team::Thread, Team::Warps(4), Team::Warpgroups(2)]);
-            let attrs = Attrs {
-                team,
-                deferred: self.choices.below(2) == 0,
-                ..Attrs::default()
-            };
+            let team = self.choices.of(&[Team::Thread, Team::Warps(4), Team::Warpgroups(2)]);
+            let attrs = Attrs { team, deferred: self.choices.below(2) == 0, ..Attrs::default() };
             self.b.set_attrs(inst, attrs);
         }
     }
 
     fn op(&mut self) -> Op {
         let d = self.choices.below(2) as u8;
-        let reduce = self
-            .choices
-            .of(&[ReduceOp::Sum, ReduceOp::Max, ReduceOp::Xor]);
+        let reduce = self.choices.of(&[ReduceOp::Sum, ReduceOp::Max, ReduceOp::Xor]);
         let float = self.choices.of(&FLOATS);
         let dim = self.dim();
         let elem = self.choices.of(&ELEMS);

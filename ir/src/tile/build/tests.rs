@@ -22,16 +22,10 @@ fn loops_give_what_they_carry() {
 fn branches_must_agree() {
     let mut b = builder();
     let c = b.int(1, Elem::Bool).unwrap();
-    let (x, y) = (
-        b.int(1, Elem::I32).unwrap(),
-        b.float(1.0, Elem::F32).unwrap(),
-    );
+    let (x, y) = (b.int(1, Elem::I32).unwrap(), b.float(1.0, Elem::F32).unwrap());
     b.begin_if(c).unwrap();
     b.begin_else(&[x]).unwrap();
-    assert!(matches!(
-        b.end(&[y]),
-        Err(BuildError::Yield { op: "if", .. })
-    ));
+    assert!(matches!(b.end(&[y]), Err(BuildError::Yield { op: "if", .. })));
     let branch = b.end(&[x]).unwrap();
     assert_eq!(b.kernel().ty(b.results(branch)[0]), Type::Scalar(Elem::I32));
     assert_eq!(b.kernel().insts[branch].blocks.len(), 2);
@@ -41,26 +35,15 @@ fn branches_must_agree() {
 fn misuse_is_named() {
     let mut b = builder();
     assert_eq!(b.end(&[]), Err(BuildError::Structure("`end`")));
-    assert!(
-        b.param("load", Type::Scalar(Elem::I32), Facts::default())
-            .is_err()
-    );
-    let x = b
-        .param("x", Type::Scalar(Elem::F32), Facts::default())
-        .unwrap();
+    assert!(b.param("load", Type::Scalar(Elem::I32), Facts::default()).is_err());
+    let x = b.param("x", Type::Scalar(Elem::F32), Facts::default()).unwrap();
     assert!(b.tunable("x", 3).is_err());
     assert_eq!(b.set_grid(&[x]), Err(BuildError::Grid));
     let n = b.int(3, Elem::I32).unwrap();
     let error = b.binary(BinOp::Add, x, n).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "operands of `+` do not match: f32 and i32"
-    );
+    assert_eq!(error.to_string(), "operands of `+` do not match: f32 and i32");
     assert!(b.begin_if(n).is_err());
-    assert_eq!(
-        b.print("", &[Value::from_u32(99)]),
-        Err(BuildError::Scope(Value::from_u32(99)))
-    );
+    assert_eq!(b.print("", &[Value::from_u32(99)]), Err(BuildError::Scope(Value::from_u32(99))));
 }
 
 #[test]
@@ -75,10 +58,7 @@ fn shapes_follow_from_operands() {
     assert_eq!(b.kernel().ty(t).shape(), Shape::of(&[8, 16]));
     assert!(b.mma(c, a, c).is_err());
     let k = tile(&mut b, &[8, 4]);
-    assert_eq!(
-        b.mma(c, a, k).map(|v| b.kernel().ty(v)),
-        Ok(b.kernel().ty(c))
-    );
+    assert_eq!(b.mma(c, a, k).map(|v| b.kernel().ty(v)), Ok(b.kernel().ty(c)));
     let bits = b.view_as(a, Elem::Uint(4)).unwrap();
     assert_eq!(b.kernel().ty(bits).shape(), Shape::of(&[16, 64]));
     let row = b.reduce(ReduceOp::Sum, a, 1).unwrap();

@@ -64,23 +64,9 @@ pub(super) struct TypeText {
 /// A loop or branch.
 #[derive(Clone, Debug)]
 pub(super) enum Region {
-    For {
-        counter: Name,
-        lo: Expr,
-        hi: Expr,
-        step: Option<Expr>,
-        carried: Vec<(Name, Expr)>,
-        body: Body,
-    },
-    While {
-        carried: Vec<(Name, Expr)>,
-        body: Body,
-    },
-    If {
-        condition: Expr,
-        then: Body,
-        other: Option<Body>,
-    },
+    For { counter: Name, lo: Expr, hi: Expr, step: Option<Expr>, carried: Vec<(Name, Expr)>, body: Body },
+    While { carried: Vec<(Name, Expr)>, body: Body },
+    If { condition: Expr, then: Body, other: Option<Body> },
 }
 
 /// Statements in braces.

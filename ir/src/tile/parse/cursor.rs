@@ -24,11 +24,7 @@ pub(super) const MAX_DEPTH: u32 = MAX_BLOCK_DEPTH + 32;
 impl<'a> Cursor<'a> {
     /// At the first token; the last one must be [`Tok::End`].
     pub fn new(tokens: &'a [Token]) -> Self {
-        Self {
-            tokens,
-            at: 0,
-            depth: 0,
-        }
+        Self { tokens, at: 0, depth: 0 }
     }
 
     /// The token so many places ahead, the last one past the end.
@@ -144,10 +140,7 @@ impl<'a> Cursor<'a> {
             Tok::Ident(w) if is_reserved(w) => {
                 self.error(format!("`{w}` is reserved and cannot name {what}"))
             }
-            _ => self.word(what).map(|w| Name {
-                text: w.to_owned(),
-                span,
-            }),
+            _ => self.word(what).map(|w| Name { text: w.to_owned(), span }),
         }
     }
 
@@ -182,11 +175,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Items with commas between them, until the closing bracket, which is stepped over.
-    pub fn list<T>(
-        &mut self,
-        close: &str,
-        mut item: impl FnMut(&mut Self) -> Result<T>,
-    ) -> Result<Vec<T>> {
+    pub fn list<T>(&mut self, close: &str, mut item: impl FnMut(&mut Self) -> Result<T>) -> Result<Vec<T>> {
         let mut items = Vec::new();
         while !self.eat(close) {
             items.push(item(self)?);
@@ -198,10 +187,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// One item or more with commas between them.
-    pub fn comma_list<T>(
-        &mut self,
-        mut item: impl FnMut(&mut Self) -> Result<T>,
-    ) -> Result<Vec<T>> {
+    pub fn comma_list<T>(&mut self, mut item: impl FnMut(&mut Self) -> Result<T>) -> Result<Vec<T>> {
         let mut items = vec![item(self)?];
         while self.eat(",") {
             items.push(item(self)?);
@@ -225,9 +211,7 @@ impl<'a> Cursor<'a> {
         loop {
             match self.peek() {
                 Tok::End => return,
-                Tok::Ident(w)
-                    if (w == "kernel" || w == "mapping") && self.span().loc.column == 1 =>
-                {
+                Tok::Ident(w) if (w == "kernel" || w == "mapping") && self.span().loc.column == 1 => {
                     return;
                 }
                 _ => self.skip(),

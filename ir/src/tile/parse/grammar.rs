@@ -138,11 +138,7 @@ fn statement(c: &mut Cursor<'_>) -> Result<Statement> {
         StatementKind::Grid(c.comma_list(expr)?)
     } else if c.eat_word("yield") {
         let none = c.is("}");
-        StatementKind::Yield(if none {
-            Vec::new()
-        } else {
-            c.comma_list(expr)?
-        })
+        StatementKind::Yield(if none { Vec::new() } else { c.comma_list(expr)? })
     } else {
         binding(c)?
     };
@@ -174,12 +170,7 @@ fn binding(c: &mut Cursor<'_>) -> Result<StatementKind> {
         None => expr(c)?,
     };
     let ty = c.eat(":").then(|| type_text(c)).transpose()?;
-    Ok(StatementKind::Let {
-        names,
-        attrs,
-        expr,
-        ty,
-    })
+    Ok(StatementKind::Let { names, attrs, expr, ty })
 }
 
 fn region(c: &mut Cursor<'_>) -> Result<Option<Expr>> {
@@ -187,21 +178,14 @@ fn region(c: &mut Cursor<'_>) -> Result<Option<Expr>> {
     let region = if c.eat_word("for") {
         for_region(c)?
     } else if c.eat_word("while") {
-        Region::While {
-            carried: carried(c)?,
-            body: body(c)?,
-        }
+        Region::While { carried: carried(c)?, body: body(c)? }
     } else if c.eat_word("if") {
         if_region(c)?
     } else {
         return Ok(None);
     };
     let kind = Kind::Region(Box::new(region));
-    Ok(Some(Expr {
-        kind,
-        span,
-        depth: 1,
-    }))
+    Ok(Some(Expr { kind, span, depth: 1 }))
 }
 
 fn for_region(c: &mut Cursor<'_>) -> Result<Region> {
@@ -213,14 +197,7 @@ fn for_region(c: &mut Cursor<'_>) -> Result<Region> {
     let step = c.eat_word("step").then(|| expr(c)).transpose()?;
     let carried = carried(c)?;
     let body = body(c)?;
-    Ok(Region::For {
-        counter,
-        lo,
-        hi,
-        step,
-        carried,
-        body,
-    })
+    Ok(Region::For { counter, lo, hi, step, carried, body })
 }
 
 fn carried(c: &mut Cursor<'_>) -> Result<Vec<(Name, Expr)>> {
@@ -241,11 +218,7 @@ fn if_region(c: &mut Cursor<'_>) -> Result<Region> {
         true => Some(body(c)?),
         false => None,
     };
-    Ok(Region::If {
-        condition,
-        then,
-        other,
-    })
+    Ok(Region::If { condition, then, other })
 }
 
 /// An expression.
@@ -294,19 +267,11 @@ fn unary(c: &mut Cursor<'_>) -> Result<Expr> {
     let index = c.list("]", expr)?;
     let depth = deeper(index.iter().chain([&primary]), span)?;
     let span = span.to(c.last_span());
-    Ok(Expr {
-        kind: Kind::Index(Box::new(primary), index),
-        span,
-        depth,
-    })
+    Ok(Expr { kind: Kind::Index(Box::new(primary), index), span, depth })
 }
 
 fn leaf(kind: Kind, span: Span) -> Expr {
-    Expr {
-        kind,
-        span,
-        depth: 1,
-    }
+    Expr { kind, span, depth: 1 }
 }
 
 /// The depth of an expression made of these.
@@ -323,13 +288,7 @@ fn call(name: &'static str, args: Vec<Expr>) -> Result<Expr> {
     let first = args.first().map_or(Span::default(), |e| e.span);
     let span = first.to(args.last().map_or(first, |e| e.span));
     let depth = deeper(&args, span)?;
-    let call = Call {
-        name,
-        args,
-        ty: None,
-        strides: None,
-        fill: 0.0,
-    };
+    let call = Call { name, args, ty: None, strides: None, fill: 0.0 };
     let kind = Kind::Call(Box::new(call));
     Ok(Expr { kind, span, depth })
 }
@@ -345,11 +304,7 @@ fn primary(c: &mut Cursor<'_>) -> Result<Expr> {
         let items = c.list("]", expr)?;
         let depth = deeper(&items, span)?;
         let span = span.to(c.last_span());
-        return Ok(Expr {
-            kind: Kind::List(items),
-            span,
-            depth,
-        });
+        return Ok(Expr { kind: Kind::List(items), span, depth });
     }
     let kind = match c.peek() {
         Tok::Int(v) => Kind::Int((*v).into()),
@@ -384,9 +339,7 @@ fn word_expr(c: &mut Cursor<'_>, word: &str) -> Result<Expr> {
             c.skip();
             operation(c, span, names::known(word), form)
         }
-        None if names::is_reserved(word) && Elem::from_name(word).is_none() => {
-            c.expected("an expression")
-        }
+        None if names::is_reserved(word) && Elem::from_name(word).is_none() => c.expected("an expression"),
         None => {
             c.skip();
             Ok(leaf(Kind::Name(word.to_owned()), span))

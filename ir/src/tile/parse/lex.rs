@@ -36,10 +36,7 @@ impl Span {
         if end.loc.line != self.loc.line || last < self.loc.column {
             return self;
         }
-        Self {
-            loc: self.loc,
-            len: last - self.loc.column,
-        }
+        Self { loc: self.loc, len: last - self.loc.column }
     }
 }
 
@@ -54,8 +51,8 @@ pub(super) struct Token {
 
 /// All operators and brackets; one that starts with another stands before it.
 const PUNCTUATION: [&str; 32] = [
-    "..=", "..", "==", "!=", "<=", ">=", "<<", ">>", "(", ")", "[", "]", "{", "}", ",", ":", "=",
-    "+", "-", "*", "/", "%", "&", "|", "^", "<", ">", "!", "@", ";", ".", "~",
+    "..=", "..", "==", "!=", "<=", ">=", "<<", ">>", "(", ")", "[", "]", "{", "}", ",", ":", "=", "+", "-",
+    "*", "/", "%", "&", "|", "^", "<", ">", "!", "@", ";", ".", "~",
 ];
 
 struct Lexer<'a> {
@@ -67,12 +64,8 @@ struct Lexer<'a> {
 
 /// All tokens, the last one [`Tok::End`], and what could not be read.
 pub(super) fn lex(text: &str) -> (Vec<Token>, Vec<ParseError>) {
-    let mut lexer = Lexer {
-        rest: text,
-        loc: Loc { line: 1, column: 1 },
-        tokens: Vec::new(),
-        errors: Vec::new(),
-    };
+    let mut lexer =
+        Lexer { rest: text, loc: Loc { line: 1, column: 1 }, tokens: Vec::new(), errors: Vec::new() };
     while lexer.skip_blanks() {
         lexer.token();
     }
@@ -210,12 +203,7 @@ mod tests {
 
     #[test]
     fn ranges_are_no_fractions() {
-        let zero_to = [
-            Tok::Int(0),
-            Tok::Punct(".."),
-            Tok::Ident("n".into()),
-            Tok::End,
-        ];
+        let zero_to = [Tok::Int(0), Tok::Punct(".."), Tok::Ident("n".into()), Tok::End];
         assert_eq!(toks("0..n # all"), zero_to);
         assert_eq!(toks("1.5e-3")[0], Tok::Float(1.5e-3));
         assert_eq!(toks("0xff")[0], Tok::Int(255));

@@ -38,11 +38,7 @@ pub(super) struct Lower<'e> {
 }
 
 /// Writes the kernel; `None` if anything was wrong.
-pub(super) fn kernel(
-    text: &KernelText,
-    file: &str,
-    errors: &mut Vec<ParseError>,
-) -> Option<Kernel> {
+pub(super) fn kernel(text: &KernelText, file: &str, errors: &mut Vec<ParseError>) -> Option<Kernel> {
     let before = errors.len();
     let b = match KernelBuilder::new(&text.name.text) {
         Ok(b) => b,
@@ -51,12 +47,7 @@ pub(super) fn kernel(
             return None;
         }
     };
-    let mut lower = Lower {
-        b,
-        errors,
-        names: FxHashMap::default(),
-        scopes: vec![Vec::new()],
-    };
+    let mut lower = Lower { b, errors, names: FxHashMap::default(), scopes: vec![Vec::new()] };
     lower.b.set_file(file);
     lower.whole(text);
     let (b, found) = (lower.b, lower.errors.len() > before);
@@ -93,11 +84,7 @@ impl Lower<'_> {
     }
 
     /// Notes what the builder did not like.
-    pub fn checked<T>(
-        &mut self,
-        span: Span,
-        result: std::result::Result<T, BuildError>,
-    ) -> Result<T> {
+    pub fn checked<T>(&mut self, span: Span, result: std::result::Result<T, BuildError>) -> Result<T> {
         result.map_err(|e| self.report(span, e.to_string()))
     }
 
@@ -150,19 +137,12 @@ impl Lower<'_> {
 
     fn statement(&mut self, s: &Statement) {
         match &s.kind {
-            StatementKind::Let {
-                names,
-                attrs,
-                expr,
-                ty,
-            } => {
-                let made = self
-                    .bound(s.span, names.len(), expr, ty.as_ref())
-                    .inspect(|l| {
-                        if let (Some(inst), Some(attrs)) = (l.inst, attrs) {
-                            self.b.set_attrs(inst, attrs.clone());
-                        }
-                    });
+            StatementKind::Let { names, attrs, expr, ty } => {
+                let made = self.bound(s.span, names.len(), expr, ty.as_ref()).inspect(|l| {
+                    if let (Some(inst), Some(attrs)) = (l.inst, attrs) {
+                        self.b.set_attrs(inst, attrs.clone());
+                    }
+                });
                 for (i, name) in names.iter().enumerate() {
                     let value = made.as_ref().ok().and_then(|l| l.values.get(i));
                     self.bind(name, value.map_or(Binding::Wrong, |v| Binding::Value(*v)));
@@ -197,13 +177,7 @@ impl Lower<'_> {
     }
 
     /// The right side of a binding, which must give as many values as there are names.
-    fn bound(
-        &mut self,
-        span: Span,
-        names: usize,
-        expr: &Expr,
-        ty: Option<&TypeText>,
-    ) -> Result<Lowered> {
+    fn bound(&mut self, span: Span, names: usize, expr: &Expr, ty: Option<&TypeText>) -> Result<Lowered> {
         if let Some(ty) = ty {
             return self.typed_literal(expr, ty);
         }
@@ -234,10 +208,7 @@ impl Lower<'_> {
     }
 
     fn block_indices(&mut self, span: Span, names: usize) -> Result<Lowered> {
-        let mut all = Lowered {
-            inst: None,
-            values: Vec::new(),
-        };
+        let mut all = Lowered { inst: None, values: Vec::new() };
         self.b.set_loc(span.loc);
         for d in 0..names.max(1) {
             let made = self.b.block_index(u8::try_from(d).unwrap_or(u8::MAX));
@@ -248,10 +219,7 @@ impl Lower<'_> {
     }
 
     fn single(&self, value: Value) -> Lowered {
-        Lowered {
-            inst: self.b.kernel().def(value),
-            values: vec![value],
-        }
+        Lowered { inst: self.b.kernel().def(value), values: vec![value] }
     }
 
     /// Any expression, with all its results.
@@ -267,20 +235,14 @@ impl Lower<'_> {
             }
             Kind::Name(_) => {
                 let value = self.value(expr, None)?;
-                Ok(Lowered {
-                    inst: None,
-                    values: vec![value],
-                })
+                Ok(Lowered { inst: None, values: vec![value] })
             }
             _ => self.value(expr, None).map(|v| self.single(v)),
         }
     }
 
     fn lowered(&self, inst: Inst) -> Lowered {
-        Lowered {
-            inst: Some(inst),
-            values: self.b.results(inst).to_vec(),
-        }
+        Lowered { inst: Some(inst), values: self.b.results(inst).to_vec() }
     }
 
     /// An expression with one result. `hint` is the type that a literal takes.
@@ -303,8 +265,7 @@ impl Lower<'_> {
                 match *self.b.results(inst) {
                     [value] => Ok(value),
                     ref all => {
-                        let message =
-                            format!("`{}` gives {} values, not one", call.name, all.len());
+                        let message = format!("`{}` gives {} values, not one", call.name, all.len());
                         Err(self.report(expr.span, message))
                     }
                 }
@@ -351,12 +312,8 @@ impl Lower<'_> {
                 _ => None,
             },
             Kind::Call(call) => match (call.name, &call.args[..]) {
-                ("*", [n, d] | [d, n]) if small(n).is_some() => {
-                    self.dim(d)?.scaled(small(n).unwrap_or(1), 1)
-                }
-                ("/", [d, n]) if small(n).is_some() => {
-                    self.dim(d)?.scaled(1, small(n).unwrap_or(1))
-                }
+                ("*", [n, d] | [d, n]) if small(n).is_some() => self.dim(d)?.scaled(small(n).unwrap_or(1), 1),
+                ("/", [d, n]) if small(n).is_some() => self.dim(d)?.scaled(1, small(n).unwrap_or(1)),
                 _ => None,
             },
             _ => None,
@@ -387,14 +344,7 @@ impl Lower<'_> {
 impl Lower<'_> {
     fn region(&mut self, span: Span, region: &Region) -> Result<Inst> {
         match region {
-            Region::For {
-                counter,
-                lo,
-                hi,
-                step,
-                carried,
-                body,
-            } => {
+            Region::For { counter, lo, hi, step, carried, body } => {
                 let args = self.range(lo, hi, step.as_ref())?;
                 let init = self.inits(carried)?;
                 self.b.set_loc(span.loc);
@@ -412,11 +362,7 @@ impl Lower<'_> {
                 self.scopes.push(Vec::new());
                 self.loop_body(carried, &values, body)
             }
-            Region::If {
-                condition,
-                then,
-                other,
-            } => self.branch(span, condition, then, other.as_ref()),
+            Region::If { condition, then, other } => self.branch(span, condition, then, other.as_ref()),
         }
     }
 
@@ -439,12 +385,7 @@ impl Lower<'_> {
     }
 
     /// The body of a loop that is open, and its end.
-    fn loop_body(
-        &mut self,
-        carried: &[(Name, Expr)],
-        values: &[Value],
-        body: &Body,
-    ) -> Result<Inst> {
+    fn loop_body(&mut self, carried: &[(Name, Expr)], values: &[Value], body: &Body) -> Result<Inst> {
         for ((name, _), &value) in carried.iter().zip(values) {
             self.bind(name, Binding::Value(value));
         }
@@ -484,13 +425,7 @@ impl Lower<'_> {
         self.checked(span, ended)
     }
 
-    fn branch(
-        &mut self,
-        span: Span,
-        condition: &Expr,
-        then: &Body,
-        other: Option<&Body>,
-    ) -> Result<Inst> {
+    fn branch(&mut self, span: Span, condition: &Expr, then: &Body, other: Option<&Body>) -> Result<Inst> {
         let condition = self.value(condition, None)?;
         self.b.set_loc(span.loc);
         let begun = self.b.begin_if(condition);

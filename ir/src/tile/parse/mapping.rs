@@ -14,10 +14,7 @@ use crate::tile::{Attrs, Depth, Epilogue, KernelMapping, Loc, LoopMapping, Mappi
 
 /// `mapping name { .. }`, the first word being stepped over.
 pub(super) fn mapping(c: &mut Cursor<'_>) -> Result<Mapping> {
-    let mut mapping = Mapping {
-        kernel: c.name("a kernel")?.text,
-        ..Mapping::default()
-    };
+    let mut mapping = Mapping { kernel: c.name("a kernel")?.text, ..Mapping::default() };
     let mut loop_locs = Vec::new();
     c.expect("{")?;
     while !c.eat("}") {
@@ -145,10 +142,7 @@ fn raster(c: &mut Cursor<'_>) -> Result<Raster> {
 }
 
 fn epilogue(c: &mut Cursor<'_>) -> Result<Epilogue> {
-    for (word, e) in [
-        ("direct", Epilogue::Direct),
-        ("deferred", Epilogue::Deferred),
-    ] {
+    for (word, e) in [("direct", Epilogue::Direct), ("deferred", Epilogue::Deferred)] {
         if c.eat_word(word) {
             return Ok(e);
         }

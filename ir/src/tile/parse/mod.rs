@@ -58,11 +58,7 @@ pub struct ParseError {
 
 impl ParseError {
     fn at(span: Span, message: String) -> Self {
-        Self {
-            loc: span.loc,
-            len: span.len,
-            message,
-        }
+        Self { loc: span.loc, len: span.len, message }
     }
 }
 

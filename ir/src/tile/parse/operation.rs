@@ -57,10 +57,8 @@ impl Lower<'_> {
 
     /// An elementwise operation; tiles of different shape are broadcast to their common one.
     fn elementwise(&mut self, span: Span, op: Op, args: &[Value]) -> Result<Inst> {
-        let shapes: SmallVec<[Option<Shape>; 4]> = args
-            .iter()
-            .map(|&v| self.b.kernel().ty(v).shape())
-            .collect();
+        let shapes: SmallVec<[Option<Shape>; 4]> =
+            args.iter().map(|&v| self.b.kernel().ty(v).shape()).collect();
         let common = shapes.iter().flatten().copied().map(Some);
         let common = common.reduce(|a, b| a?.common(&b?)).flatten();
         let mut grown: SmallVec<[Value; 4]> = args.into();
@@ -137,11 +135,7 @@ impl Lower<'_> {
             }
             "store" => return self.store(span, Op::Store, call),
             "mma" | "join" => {
-                let op = if call.name == "mma" {
-                    Op::Mma
-                } else {
-                    Op::Join
-                };
+                let op = if call.name == "mma" { Op::Mma } else { Op::Join };
                 let values = self.values(args, None)?;
                 return self.inst(span, op, &values, None);
             }
@@ -220,10 +214,7 @@ impl Lower<'_> {
         }
         let rank = u8::try_from(extents.len()).unwrap_or(u8::MAX);
         let want = ty.map(|t| Type::View(t.elem, rank));
-        let op = Op::View {
-            strided: call.strides.is_some(),
-            fill: call.fill,
-        };
+        let op = Op::View { strided: call.strides.is_some(), fill: call.fill };
         self.inst(span, op, &args, want)
     }
 

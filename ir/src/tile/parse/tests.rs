@@ -69,10 +69,7 @@ fn one(text: &str) -> Kernel {
 }
 
 fn errors(text: &str) -> Vec<String> {
-    parse_file(text, "t.tile").map_or_else(
-        |e| e.iter().map(ToString::to_string).collect(),
-        |_| Vec::new(),
-    )
+    parse_file(text, "t.tile").map_or_else(|e| e.iter().map(ToString::to_string).collect(), |_| Vec::new())
 }
 
 #[test]
@@ -94,13 +91,7 @@ fn names_and_places_are_kept() {
     let kernel = one(GEMM);
     let name = |n: &str| kernel.values.keys().find(|&v| kernel.names[v] == n);
     let acc = name("acc").and_then(|v| kernel.def(v)).unwrap();
-    assert_eq!(
-        kernel.insts[acc].loc,
-        Loc {
-            line: 12,
-            column: 11
-        }
-    );
+    assert_eq!(kernel.insts[acc].loc, Loc { line: 12, column: 11 });
     assert!(name("t").is_some() && name("x").is_some());
     assert_eq!(kernel.params[5].facts.max, 4096);
     assert_eq!(kernel.grid.len(), 2);
@@ -125,10 +116,7 @@ fn mappings_read_back() {
     assert!(!mapping.whole.bulk_store && mapping.whole.persistent);
     assert_eq!(mapping.loops[0].1.pipeline, Depth::Fit);
     assert_eq!(mapping.locs.len(), 3);
-    let mut again = parse_file(&mapping.to_string(), "")
-        .unwrap()
-        .mappings
-        .remove(0);
+    let mut again = parse_file(&mapping.to_string(), "").unwrap().mappings.remove(0);
     again.locs.clone_from(&mapping.locs);
     assert_eq!(mapping, again);
 }
@@ -156,16 +144,10 @@ fn misuse_in_text_is_an_error() {
         ("x = store 1, 2", "view[index"),
         ("x = load n[0] : f32[2]", "must be a view"),
         ("load = 3", "reserved"),
-        (
-            "for t in 0..n carry x = 1 { y = x }",
-            "must yield i32, found nothing",
-        ),
+        ("for t in 0..n carry x = 1 { y = x }", "must yield i32, found nothing"),
         ("for t in 0..n { yield 1 }", "must yield nothing, found i32"),
         ("for t in 0..n { yield } u = t", "unknown name `t`"),
-        (
-            "x = if n == 0 { yield 1 } else { yield 1.0 }",
-            "must yield i32, found f32",
-        ),
+        ("x = if n == 0 { yield 1 } else { yield 1.0 }", "must yield i32, found f32"),
         ("x = full 300 : i8[4]", "does not fit"),
         ("x = full 1.0 : f32[n]", "an extent is"),
         ("x = cast(n, f17)", "an element type"),
@@ -175,22 +157,13 @@ fn misuse_in_text_is_an_error() {
         ("grid 1 grid 1", "one grid"),
     ] {
         let found = errors(&format!("kernel k(n: i32) {{ {body} }}"));
-        assert!(
-            found.iter().any(|e| e.contains(message)),
-            "{body}: {found:?}"
-        );
+        assert!(found.iter().any(|e| e.contains(message)), "{body}: {found:?}");
     }
 }
 
 #[test]
 fn nesting_has_a_limit() {
-    for (open, close) in [
-        ("(", ")"),
-        ("-", ""),
-        ("if true {", "}"),
-        ("abs(", ")"),
-        ("1 + ", ""),
-    ] {
+    for (open, close) in [("(", ")"), ("-", ""), ("if true {", "}"), ("abs(", ")"), ("1 + ", "")] {
         let body = format!("x = {}1{}", open.repeat(100_000), close.repeat(100_000));
         let found = errors(&format!("kernel k() {{ {body} }}"));
         assert!(!found.is_empty(), "{open}");

@@ -21,8 +21,7 @@ impl Typing<'_> {
         match (dims.last_mut(), scaled) {
             (Some(last), Some(d)) if d.tunable.is_some() || d.constant().is_some() => *last = d,
             _ => {
-                return self
-                    .bad_operand(0, &format!("a tile whose rows are whole numbers of {to}"));
+                return self.bad_operand(0, &format!("a tile whose rows are whole numbers of {to}"));
             }
         }
         self.tile(to, &dims)
@@ -76,8 +75,7 @@ impl Typing<'_> {
         if perm.len() != rank || seen[..rank].contains(&false) {
             return self.bad_operand(0, "a tile of as many dimensions as are permuted, each once");
         }
-        let dims: SmallVec<[Dim; MAX_RANK]> =
-            perm.iter().map(|&p| shape.dims()[usize::from(p)]).collect();
+        let dims: SmallVec<[Dim; MAX_RANK]> = perm.iter().map(|&p| shape.dims()[usize::from(p)]).collect();
         self.tile(elem, &dims)
     }
 
@@ -110,11 +108,7 @@ impl Typing<'_> {
             return self.bad_result("a tile of the operand's rank, with as many offsets");
         }
         let inside = |d: usize| {
-            let numbers = (
-                offsets[d].constant(),
-                to.dims()[d].constant(),
-                from.dims()[d].constant(),
-            );
+            let numbers = (offsets[d].constant(), to.dims()[d].constant(), from.dims()[d].constant());
             match numbers {
                 (Some(o), Some(t), Some(f)) => o.checked_add(t).is_some_and(|end| end <= f),
                 _ => true,

@@ -26,18 +26,13 @@ pub(super) fn check(verifier: &mut Verifier<'_>) {
     if !verifier.insts.iter().any(copies) {
         return;
     }
-    let mut analysis = Analysis {
-        kernel,
-        budget: BUDGET,
-        early: Vec::new(),
-    };
+    let mut analysis = Analysis { kernel, budget: BUDGET, early: Vec::new() };
     analysis.block(kernel.entry, &mut State::default());
     let mut early = std::mem::take(&mut analysis.early);
     early.sort_unstable();
     early.dedup();
     for (inst, value) in early {
-        let message =
-            format!("reads {value}, which an asynchronous copy may still be writing: wait for it");
+        let message = format!("reads {value}, which an asynchronous copy may still be writing: wait for it");
         verifier.error_at(inst, message);
     }
     if analysis.budget == 0 {
@@ -84,14 +79,7 @@ impl Analysis<'_> {
     }
 
     /// A loop: parameters from `param` on are carried, yields from `first` on.
-    fn repeat(
-        &mut self,
-        inst: Inst,
-        init: &[Value],
-        param: usize,
-        first: usize,
-        state: &mut State,
-    ) {
+    fn repeat(&mut self, inst: Inst, init: &[Value], param: usize, first: usize, state: &mut State) {
         let kernel = self.kernel;
         let body = kernel.insts[inst].blocks[0];
         let params = kernel.blocks[body].params.get(param..).unwrap_or_default();
@@ -122,12 +110,7 @@ impl Analysis<'_> {
             let mut end = state.clone();
             self.block(block, &mut end);
             let at_end = end.clone();
-            pass(
-                kernel.yields(block),
-                kernel.results(inst),
-                &at_end,
-                &mut end,
-            );
+            pass(kernel.yields(block), kernel.results(inst), &at_end, &mut end);
             merge(merged.get_or_insert_with(|| end.clone()), &end);
         }
         *state = merged.unwrap_or_default();

@@ -81,11 +81,7 @@ impl<'a> Verifier<'a> {
     }
 
     fn error(&mut self, message: String) {
-        self.errors.push(VerifyError {
-            inst: None,
-            loc: Loc::default(),
-            message,
-        });
+        self.errors.push(VerifyError { inst: None, loc: Loc::default(), message });
     }
 
     /// A violation by an instruction.
@@ -125,10 +121,7 @@ impl<'a> Verifier<'a> {
         }
         kernel.params.iter().for_each(|p| self.param(p));
         for t in kernel.tunables.values().filter(|t| t.default < 1) {
-            self.error(format!(
-                "tunable `{}` is {}, must be 1 or more",
-                t.name, t.default
-            ));
+            self.error(format!("tunable `{}` is {}, must be 1 or more", t.name, t.default));
         }
     }
 
@@ -139,17 +132,11 @@ impl<'a> Verifier<'a> {
         let ty = self.kernel.ty(p.value);
         if !matches!(ty, Type::Scalar(_) | Type::Ptr(_)) {
             let ty = self.kernel.type_text(ty);
-            self.error(format!(
-                "parameter `{}` is {ty}, must be a scalar or pointer",
-                p.name
-            ));
+            self.error(format!("parameter `{}` is {ty}, must be a scalar or pointer", p.name));
         }
         let f = p.facts;
         if !f.align.is_power_of_two() || f.multiple < 1 || f.min > f.max {
-            self.error(format!(
-                "the facts of parameter `{}` contradict themselves",
-                p.name
-            ));
+            self.error(format!("the facts of parameter `{}` contradict themselves", p.name));
         }
     }
 
@@ -160,9 +147,7 @@ impl<'a> Verifier<'a> {
             return self.error(format!("{block} does not exist"));
         };
         if !self.blocks.insert(block) || depth > MAX_BLOCK_DEPTH {
-            return self.error(format!(
-                "{block} stands twice, or is nested deeper than {MAX_BLOCK_DEPTH}"
-            ));
+            return self.error(format!("{block} stands twice, or is nested deeper than {MAX_BLOCK_DEPTH}"));
         }
         let mut shown = Vec::new();
         self.show(&data.params, &mut shown);
@@ -203,9 +188,8 @@ impl<'a> Verifier<'a> {
             return;
         }
         let ty = self.kernel.type_text(self.kernel.ty(value));
-        let message = format!(
-            "{ty} must have positive whole extents and at most {MAX_TILE_ELEMENTS} elements"
-        );
+        let message =
+            format!("{ty} must have positive whole extents and at most {MAX_TILE_ELEMENTS} elements");
         match self.kernel.def(value) {
             Some(inst) if inst.index() < self.kernel.insts.len() => self.error_at(inst, message),
             _ => self.error(format!("{value}: {message}")),
@@ -268,12 +252,7 @@ impl<'a> Verifier<'a> {
         let args: SmallVec<[Type; 8]> = kernel.args(inst).iter().map(ty).collect();
         let results: Types = kernel.results(inst).iter().map(ty).collect();
         let op = &kernel.insts[inst].op;
-        let rule = Typing {
-            tunables: &kernel.tunables,
-            op,
-            args: &args,
-            want: results.first().copied(),
-        };
+        let rule = Typing { tunables: &kernel.tunables, op, args: &args, want: results.first().copied() };
         if matches!(op, Op::For | Op::While | Op::If) {
             return;
         }
@@ -311,25 +290,16 @@ impl<'a> Verifier<'a> {
     fn grid(&mut self) {
         let kernel = self.kernel;
         if !(1..=MAX_GRID).contains(&kernel.grid.len()) {
-            let message = format!(
-                "the grid has {} dimensions, must have 1 to {MAX_GRID}",
-                kernel.grid.len()
-            );
+            let message = format!("the grid has {} dimensions, must have 1 to {MAX_GRID}", kernel.grid.len());
             return self.error(message);
         }
-        let own: FxHashSet<Inst> = kernel
-            .blocks
-            .get(kernel.entry)
-            .iter()
-            .flat_map(|b| b.insts.iter().copied())
-            .collect();
+        let own: FxHashSet<Inst> =
+            kernel.blocks.get(kernel.entry).iter().flat_map(|b| b.insts.iter().copied()).collect();
         for (d, &v) in kernel.grid.iter().enumerate() {
             if !self.known(v) || kernel.ty(v) != Type::Scalar(Elem::I32) {
                 self.error(format!("grid dimension {d} is no i32"));
             } else if !self.launch_time(v, &own) {
-                self.error(format!(
-                    "grid dimension {d} depends on more than parameters and tunables"
-                ));
+                self.error(format!("grid dimension {d} depends on more than parameters and tunables"));
             }
         }
     }

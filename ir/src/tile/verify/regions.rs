@@ -14,13 +14,9 @@ impl Verifier<'_> {
             _ => 0,
         };
         if data.blocks.len() != expected {
-            return self.error_at(
-                inst,
-                format!("has {} blocks, not {expected}", data.blocks.len()),
-            );
+            return self.error_at(inst, format!("has {} blocks, not {expected}", data.blocks.len()));
         }
-        let types =
-            |values: &[Value]| -> Vec<Type> { values.iter().map(|&v| kernel.ty(v)).collect() };
+        let types = |values: &[Value]| -> Vec<Type> { values.iter().map(|&v| kernel.ty(v)).collect() };
         let args = types(kernel.args(inst));
         let results = types(kernel.results(inst));
         match data.op {
@@ -71,8 +67,7 @@ impl Verifier<'_> {
         let Some(data) = kernel.blocks.get(block) else {
             return;
         };
-        let types =
-            |values: &[Value]| -> Vec<Type> { values.iter().map(|&v| kernel.ty(v)).collect() };
+        let types = |values: &[Value]| -> Vec<Type> { values.iter().map(|&v| kernel.ty(v)).collect() };
         let found = types(&data.params);
         if !same_types(&found, params) {
             let [found, params] = [&found, params].map(|t| self.list(t));

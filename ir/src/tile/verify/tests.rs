@@ -61,11 +61,7 @@ fn types_are_checked_again() {
 
 #[test]
 fn sizes_are_bounded() {
-    for body in [
-        "x = full 1.0 : f32[T / 3]",
-        "x = full 1.0 : f32[0]",
-        "x = iota 0 : i32[1048576, 2]",
-    ] {
+    for body in ["x = full 1.0 : f32[T / 3]", "x = full 1.0 : f32[0]", "x = iota 0 : i32[1048576, 2]"] {
         finds(&kernel(&format!("grid 1 {body}")), "positive whole extents");
     }
 }
@@ -73,18 +69,9 @@ fn sizes_are_bounded() {
 #[test]
 fn grids_are_launch_time_values() {
     finds(&kernel("x = 1"), "the grid has 0 dimensions");
-    finds(
-        &kernel("grid block_index(0)"),
-        "depends on more than parameters",
-    );
-    finds(
-        &kernel("grid 1 x = grid_dim(1)"),
-        "the grid has 1 dimensions",
-    );
-    finds(
-        &kernel("grid 1 for t in 0..4 step 0 { }"),
-        "the step must be",
-    );
+    finds(&kernel("grid block_index(0)"), "depends on more than parameters");
+    finds(&kernel("grid 1 x = grid_dim(1)"), "the grid has 1 dimensions");
+    finds(&kernel("grid 1 for t in 0..4 step 0 { }"), "the step must be");
 }
 
 #[test]
@@ -119,10 +106,7 @@ fn asynchronous_copies_are_waited_for() {
             false,
         ),
         ("async_commit if n == 0 { async_wait 0 } b = abs(a)", false),
-        (
-            "async_commit if n == 0 { async_wait 0 } else { async_wait 0 } b = abs(a)",
-            true,
-        ),
+        ("async_commit if n == 0 { async_wait 0 } else { async_wait 0 } b = abs(a)", true),
     ] {
         let found = messages(&kernel(&format!("{copy} {rest}")));
         assert_eq!(found.is_empty(), sound, "{rest}: {found:?}");
