@@ -232,8 +232,15 @@ impl Checker<'_, '_> {
                 Ok(())
             }
             Opcode::Wgmma => self.product(state, data, &args, &results),
+            Opcode::Mov if data.args.iter().any(|&v| self.func.ty(v).is_frag()) => {
+                self.view(state, data, &args, &results)
+            }
             _ if !data.maps.is_empty() => self.repeated(state, data, &args, &results),
             _ => {
+                if data.guard.is_some() {
+                    // Zeros where the guard does not hold, written first.
+                    self.define(state, data, &results, |s, r| self.writable(s, r))?;
+                }
                 self.read_all(state, data, &args)?;
                 self.follow(state, data);
                 self.define(state, data, &results, |s, r| self.writable(s, r))
@@ -314,12 +321,12 @@ impl Checker<'_, '_> {
                 data.args.iter().zip(args).flat_map(part).collect()
             }
             _ => {
-                let (start, stride) = match data.attr {
-                    Attr::Imm(s) => (s, 1),
-                    Attr::Imm2(s, t) => (s, t),
-                    _ => return Err("slice without a start".to_owned()),
+                let at = |i: usize| match (&data.attr, data.maps.first()) {
+                    (_, Some(map)) => map.at(i as u16).map_or(usize::MAX, usize::from),
+                    (Attr::Imm(start), _) => *start as usize + i,
+                    (Attr::Imm2(start, stride), _) => (start + stride * i as i64) as usize,
+                    _ => usize::MAX,
                 };
-                let at = |i: usize| (start + stride * i as i64) as usize;
                 let pick = |i| args[0].get(at(i)).map(|&r| (data.args[0], at(i), r));
                 (0..regs.len()).map(pick).collect()
             }

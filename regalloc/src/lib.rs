@@ -27,6 +27,7 @@ mod pool;
 mod pressure;
 mod ranges;
 mod scalars;
+mod shape;
 #[cfg(test)]
 mod tests;
 mod webs;
