@@ -91,8 +91,8 @@ impl<'a> Func<'a> {
     }
 
     /// Makes an instruction at the end of a block.
-    pub fn push(&mut self, block: Block, new: NewInst<'_>) -> Inst {
-        let args = self.list(new.args);
+    pub fn push(&mut self, block: Block, new: NewInst) -> Inst {
+        let args = self.list(&new.args);
         let uniform = self.is_uniform(&new);
         let inst = self.insts.push(InstData {
             op: new.op,
@@ -101,7 +101,7 @@ impl<'a> Func<'a> {
             results: &[],
             maps: new.maps,
             guard: new.guard,
-            blocks: new.blocks.into(),
+            blocks: new.blocks,
             targets: SmallVec::new(),
             loc: new.loc,
         });
@@ -116,7 +116,7 @@ impl<'a> Func<'a> {
     }
 
     /// A pure instruction gives a uniform value from uniform operands, unless it reads the thread.
-    fn is_uniform(&self, new: &NewInst<'_>) -> bool {
+    fn is_uniform(&self, new: &NewInst) -> bool {
         match new.op {
             Opcode::Tid | Opcode::Laneid | Opcode::Elect => false,
             Opcode::Uniform | Opcode::For | Opcode::If => true,
@@ -178,36 +178,36 @@ impl<'a> Func<'a> {
 
 /// What [`Func::push`] makes an instruction from.
 #[derive(Clone)]
-pub struct NewInst<'n> {
+pub struct NewInst {
     /// Row.
     pub op: Opcode,
     /// Attributes.
     pub attr: Attr,
     /// Operands.
-    pub args: &'n [Value],
+    pub args: SmallVec<[Value; 4]>,
     /// Types of the results.
-    pub results: &'n [Ty],
+    pub results: SmallVec<[Ty; 2]>,
     /// Index maps of a repeated row.
     pub maps: SmallVec<[IndexMap; 3]>,
     /// Guard.
     pub guard: Option<Guard>,
     /// Nested blocks.
-    pub blocks: &'n [Block],
+    pub blocks: SmallVec<[Block; 2]>,
     /// Source place.
     pub loc: Loc,
 }
 
-impl<'n> NewInst<'n> {
+impl NewInst {
     /// A row with operands and result types.
-    pub fn new(op: Opcode, args: &'n [Value], results: &'n [Ty]) -> Self {
+    pub fn new(op: Opcode, args: &[Value], results: &[Ty]) -> Self {
         Self {
             op,
             attr: Attr::None,
-            args,
-            results,
+            args: args.into(),
+            results: results.into(),
             maps: smallvec![],
             guard: None,
-            blocks: &[],
+            blocks: smallvec![],
             loc: Loc::default(),
         }
     }
@@ -233,8 +233,8 @@ impl<'n> NewInst<'n> {
     }
 
     /// With nested blocks.
-    pub fn blocks(self, blocks: &'n [Block]) -> Self {
-        Self { blocks, ..self }
+    pub fn blocks(self, blocks: &[Block]) -> Self {
+        Self { blocks: blocks.into(), ..self }
     }
 }
 
@@ -255,13 +255,13 @@ impl<'f, 'a> Cursor<'f, 'a> {
     }
 
     /// Any instruction.
-    pub fn push(&mut self, new: NewInst<'_>) -> Inst {
+    pub fn push(&mut self, new: NewInst) -> Inst {
         let loc = self.loc;
         self.func.push(self.block, new.loc(loc))
     }
 
     /// An instruction with one result.
-    pub fn value(&mut self, new: NewInst<'_>) -> Value {
+    pub fn value(&mut self, new: NewInst) -> Value {
         let inst = self.push(new);
         self.func.result(inst)
     }

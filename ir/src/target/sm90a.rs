@@ -89,6 +89,10 @@ rows! {
     SetpS32 "setp.s32" "setp.$c.s32 $d, $0, $1" &[B32, B32], &[Pred], Alu Pure 6 2 10 "";
     SetpU32 "setp.u32" "setp.$c.u32 $d, $0, $1" &[B32, B32], &[Pred], Alu Pure 6 2 10 "";
     SetpF32 "setp.f32" "setp.$c.f32 $d, $0, $1" &[B32, B32], &[Pred], Alu Pure 6 2 10 "";
+    SetS32 "set.s32" "set.$c.u32.s32 $d, $0, $1" &[B32, B32], &[B32], Alu Pure 6 4 10 "";
+    SetU32 "set.u32" "set.$c.u32.u32 $d, $0, $1" &[B32, B32], &[B32], Alu Pure 6 4 10 "";
+    SetF32 "set.f32" "set.$c.u32.f32 $d, $0, $1" &[B32, B32], &[B32], Alu Pure 6 4 10 "";
+    SelectMask "select.mask" "{ .reg .pred q; setp.ne.b32 q, $2, 0; selp.b32 $d, $0, $1, q; }" &[B32, B32, B32], &[B32], Alu Pure 8 4 10 "";
     SetpS64 "setp.s64" "setp.$c.s64 $d, $0, $1" &[B64, B64], &[Pred], Alu Pure 8 4 10 "";
     AndPred "and.pred" "and.pred $d, $0, $1" &[Pred, Pred], &[Pred], Alu Pure 6 2 10 "";
     OrPred "or.pred" "or.pred $d, $0, $1" &[Pred, Pred], &[Pred], Alu Pure 6 2 10 "";

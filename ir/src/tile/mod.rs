@@ -11,11 +11,25 @@
 //!
 //! Views are bounded: outside the extent a load gives the view's fill, a store writes nothing.
 
+mod build;
+mod dims;
 mod mapping;
+mod names;
 mod ops;
+mod parse;
+mod print;
+mod render;
+mod same;
+mod typing;
+mod verify;
 
+pub use build::{BuildError, KernelBuilder};
 pub use mapping::*;
 pub use ops::*;
+pub use parse::{Module, ParseError, parse_file};
+pub use render::render;
+pub use typing::{MAX_GRID, TypeError, Types};
+pub use verify::{MAX_BLOCK_DEPTH, MAX_TILE_ELEMENTS, VerifyError, verify, verify_mapping};
 
 use crate::types::Elem;
 use cranelift_entity::{EntityList, ListPool, PrimaryMap, SecondaryMap, entity_impl};

@@ -1,0 +1,201 @@
+//! Composition: the digits of one layout run through the digits of the next.
+//!
+//! ```text
+//!  left:  iter 6 : 4 on d0          right: d0 = [4, 8] with strides [1, 64]
+//!         k·4, k < 6                       4 is digit (0, 1): 6 steps stay inside the 8  ->  iter 6 : 64
+//! ```
+//!
+//! An iter that fits no digit is cut at the digit's border (CuTe's rule); a sum that would carry from one
+//! digit into the next, or a swizzle that would be multiplied, is refused with the axis at fault.
+
+use super::canonical::{Run, Runs, disjoint, times, xor_mask};
+use super::{Axes, Layout, LayoutError, OutVec};
+use smallvec::SmallVec;
+
+/// The right layout, prepared: its digits axis by axis as the left layout orders them.
+struct Target<'a> {
+    outs: usize,
+    runs: Runs,
+    /// For each output of the left layout the range of digits of the right.
+    ranges: SmallVec<[(usize, usize); 4]>,
+    left_outs: &'a Axes,
+}
+
+/// A column of the left layout taken apart: one value for each digit of the right.
+type Split = SmallVec<[u64; 24]>;
+
+impl<'a> Target<'a> {
+    /// Matches axes by label.
+    fn new(left: &'a Layout, right: &Layout) -> Result<Target<'a>, LayoutError> {
+        if let Some(&(axis, _)) =
+            right.ins.iter().find(|&&(a, e)| e > 1 && !left.outs.iter().any(|o| o.0 == a))
+        {
+            return Err(LayoutError::MissingAxis(axis));
+        }
+        let runs = right.open();
+        let mut ranges = SmallVec::new();
+        for &(axis, needed) in &left.outs {
+            let index = right.ins.iter().position(|a| a.0 == axis);
+            let extent = index.map_or(1, |i| right.ins[i].1);
+            if needed > extent {
+                return Err(match index {
+                    Some(_) => LayoutError::OutOfRange { axis, extent, needed },
+                    None => LayoutError::MissingAxis(axis),
+                });
+            }
+            let of = |r: &Run| index == Some(r.axis as usize);
+            let start = runs.iter().position(of).unwrap_or(runs.len());
+            let count = runs[start..].iter().take_while(|r| of(r)).count();
+            ranges.push((start, start + count));
+        }
+        Ok(Target { outs: right.outs.len(), runs, ranges, left_outs: &left.outs })
+    }
+
+    /// Takes a column apart.
+    fn split(&self, column: &[u64]) -> Split {
+        let mut split = Split::from_elem(0, self.runs.len());
+        for (&(start, end), &c) in self.ranges.iter().zip(column) {
+            let mut rest = c;
+            for k in start..end {
+                split[k] = rest % self.runs[k].extent;
+                rest /= self.runs[k].extent;
+            }
+        }
+        split
+    }
+
+    /// How many steps of a digit with `extent` steps of `split` stay inside the digits of the right: the
+    /// whole extent, or the steps to the nearest border.
+    fn steps(&self, extent: u64, column: &[u64], split: &Split) -> Result<u64, LayoutError> {
+        let mut steps = extent;
+        for (axis, &(start, end)) in self.ranges.iter().enumerate() {
+            for k in start..end {
+                let (d, r) = (split[k], self.runs[k].extent);
+                if d == 0 || (extent - 1).saturating_mul(d) < r {
+                    continue;
+                }
+                if r % d != 0 || !extent.is_multiple_of(r / d) {
+                    return Err(LayoutError::Misaligned {
+                        axis: self.left_outs[axis].0,
+                        extent,
+                        stride: column[axis],
+                        digit: r,
+                    });
+                }
+                steps = steps.min(r / d);
+            }
+        }
+        Ok(steps)
+    }
+
+    /// Image of a column that adds.
+    fn image(&self, axis: u8, extent: u64, split: &Split) -> Result<Run, LayoutError> {
+        let mut run = Run::strided(axis, extent, OutVec::from_elem(0, self.outs));
+        for (k, &d) in split.iter().enumerate().filter(|(_, d)| **d != 0) {
+            for out in 0..self.outs {
+                run.xor[out] ^= self.runs[k].xor[out];
+                let step = times(d, self.runs[k].add[out], "stride", self.left_outs[0].0)?;
+                run.add[out] += step;
+            }
+        }
+        Ok(run)
+    }
+
+    /// Image of a column that swizzles: exclusive or of the images of its bits.
+    fn image_xor(&self, axis: u8, split: &Split) -> Run {
+        let mut run = Run::bit(axis, OutVec::from_elem(0, self.outs));
+        for (k, &d) in split.iter().enumerate().filter(|(_, d)| **d != 0) {
+            for out in 0..self.outs {
+                run.xor[out] ^= self.runs[k].xor[out];
+                for b in (0..62).filter(|b| d >> b & 1 == 1) {
+                    run.xor[out] ^= self.runs[k].add[out] << b;
+                }
+            }
+        }
+        run
+    }
+
+    /// Checks that swizzled bits fall on whole digits, that multiplying them is exclusive or, and that what
+    /// comes of them stays apart. Returns how far they reach in each digit.
+    fn check_swizzle(&self, mask: &OutVec) -> Result<Split, LayoutError> {
+        let mut fields = Split::from_elem(0, self.runs.len());
+        let mut taken = OutVec::from_elem(0, self.outs);
+        for run in self.runs.iter() {
+            taken.iter_mut().zip(&run.xor).for_each(|(t, x)| *t |= x);
+        }
+        for (axis, (&(start, end), &bits)) in self.ranges.iter().zip(mask).enumerate() {
+            let at = self.left_outs[axis].0;
+            let mut rest = bits;
+            for k in start..end {
+                let run = &self.runs[k];
+                if rest == 0 {
+                    break;
+                }
+                if !run.extent.is_power_of_two() && rest >= run.extent {
+                    return Err(LayoutError::Misaligned {
+                        axis: at,
+                        extent: 2,
+                        stride: rest,
+                        digit: run.extent,
+                    });
+                }
+                fields[k] = rest % run.extent;
+                rest /= run.extent;
+                for b in (0..62).filter(|b| fields[k] >> b & 1 == 1) {
+                    let column: OutVec = run.add.iter().map(|a| a << b).collect();
+                    if !disjoint(&column, &taken) {
+                        return Err(LayoutError::Entangled { axis: at, bits: fields[k] });
+                    }
+                    taken.iter_mut().zip(&column).for_each(|(t, c)| *t |= c);
+                }
+            }
+        }
+        Ok(fields)
+    }
+}
+
+impl Layout {
+    /// Composition `rhs(self(x))`. Axes match by label; every output of `self` must be an input of `rhs`
+    /// with at least its extent.
+    ///
+    /// Errors name the iter which does not line up with the digits of `rhs`, or the axis where a carry or a
+    /// multiplied swizzle stands in the way (Linear Layouts, section 4.1; Axe, appendix E).
+    pub fn then(&self, rhs: &Layout) -> Result<Layout, LayoutError> {
+        let target = Target::new(self, rhs)?;
+        let left = self.open();
+        let mut load = target.check_swizzle(&xor_mask(&left, self.outs.len()))?;
+        let mut runs = Runs::new();
+        for run in &left {
+            if run.swizzles() {
+                runs.push(target.image_xor(run.axis, &target.split(&run.xor)));
+                continue;
+            }
+            let (mut extent, mut column) = (run.extent, run.add.clone());
+            while extent > 1 {
+                let split = target.split(&column);
+                let steps = target.steps(extent, &column, &split)?;
+                runs.push(target.image(run.axis, steps, &split)?);
+                for (l, d) in load.iter_mut().zip(&split) {
+                    *l = l.saturating_add(d.saturating_mul(steps - 1));
+                }
+                extent /= steps;
+                column.iter_mut().for_each(|c| *c *= steps);
+            }
+        }
+        self.check_carries(&target, &load)?;
+        Layout::from_runs(self.ins.clone(), rhs.outs.clone(), runs)
+    }
+
+    /// Refuses sums that leave a digit of the right layout.
+    fn check_carries(&self, target: &Target<'_>, load: &Split) -> Result<(), LayoutError> {
+        for (axis, &(start, end)) in target.ranges.iter().enumerate() {
+            for k in start..end {
+                let (digit, reach) = (target.runs[k].extent, load[k]);
+                if reach >= digit {
+                    return Err(LayoutError::Carry { axis: self.outs[axis].0, digit, reach });
+                }
+            }
+        }
+        Ok(())
+    }
+}

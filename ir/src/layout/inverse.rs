@@ -1,0 +1,217 @@
+//! Inverses: from where an element lives back to what it is.
+//!
+//! Every output axis must be a chain of digits, each the output of one outer iter or one row of the bit
+//! matrix; the matrix is inverted by elimination over F2 (Linear Layouts, definition 4.5 and section 5.4).
+
+use super::canonical::{Run, Runs};
+use super::{Layout, LayoutError, OutVec};
+use smallvec::SmallVec;
+
+/// A digit of an output axis in the inverse.
+enum Link {
+    /// The value of the outer digit `digit`.
+    Outer { out: usize, digit: usize },
+    /// The bit `bit` of the output axis.
+    Bit { out: usize, bit: u32 },
+}
+
+/// Columns over the output bits, eliminated: `rows[k]` is the set of input bits whose columns sum to output bit `k`.
+pub(crate) struct Elimination {
+    /// Reduced vectors, and the inputs that sum to them.
+    pivots: SmallVec<[(u64, u64); 32]>,
+}
+
+impl Elimination {
+    /// No column yet.
+    pub fn new() -> Elimination {
+        Elimination { pivots: SmallVec::new() }
+    }
+
+    /// What is left of a vector after elimination, and the inputs used.
+    pub fn reduce(&self, mut vector: u64) -> (u64, u64) {
+        let mut used = 0;
+        for &(pivot, from) in &self.pivots {
+            if vector & lowest(pivot) != 0 {
+                vector ^= pivot;
+                used ^= from;
+            }
+        }
+        (vector, used)
+    }
+
+    /// Adds the column of input `index`; false where it depends on earlier ones.
+    pub fn insert(&mut self, column: u64, index: usize) -> bool {
+        let (rest, used) = self.reduce(column);
+        if rest == 0 {
+            return false;
+        }
+        let from = used ^ (1 << index);
+        for (pivot, inputs) in &mut self.pivots {
+            if *pivot & lowest(rest) != 0 {
+                *pivot ^= rest;
+                *inputs ^= from;
+            }
+        }
+        self.pivots.push((rest, from));
+        true
+    }
+
+    /// Inputs whose columns sum to `target`, if any.
+    pub fn solve(&self, target: u64) -> Option<u64> {
+        match self.reduce(target) {
+            (0, used) => Some(used),
+            _ => None,
+        }
+    }
+}
+
+/// Lowest set bit.
+fn lowest(x: u64) -> u64 {
+    x & x.wrapping_neg()
+}
+
+impl Layout {
+    /// The inverse of a layout that is one-to-one and onto.
+    pub fn invert(&self) -> Result<Layout, LayoutError> {
+        self.inverse(true)
+    }
+
+    /// A layout `r` with `self(r(y)) == y`: of all inputs that reach `y` the one without the slowest inputs that are not
+    /// needed. Requires a layout that is onto.
+    pub fn right_inverse(&self) -> Result<Layout, LayoutError> {
+        self.inverse(false)
+    }
+
+    /// Inverse; `exact` refuses inputs that repeat elements.
+    fn inverse(&self, exact: bool) -> Result<Layout, LayoutError> {
+        let mut used = SmallVec::<[bool; 32]>::from_elem(false, self.digits.len());
+        let chain = self.chain(&mut used)?;
+        let rows = self.solve_bits(&chain, &mut used)?;
+        if exact && let Some(k) = used.iter().position(|u| !u) {
+            let digit = self.digits[k];
+            return Err(LayoutError::NotInjective {
+                axis: self.ins[digit.axis as usize].0,
+                weight: self.weight(k),
+                extent: digit.extent,
+            });
+        }
+        let ins = self.outs.clone();
+        let outs = self.ins.clone();
+        Layout::from_runs(ins, outs, self.reversed(&chain, &rows)?)
+    }
+
+    /// Step of a digit on its own input axis.
+    pub(crate) fn weight(&self, digit: usize) -> u64 {
+        let axis = self.digits[digit].axis;
+        let below = self.digits[..digit].iter().filter(|d| d.axis == axis);
+        below.map(|d| d.extent).product()
+    }
+
+    /// The digits of every output axis, low to high.
+    fn chain(&self, used: &mut [bool]) -> Result<SmallVec<[Link; 24]>, LayoutError> {
+        let mut chain = SmallVec::new();
+        for (out, &(axis, extent)) in self.outs.iter().enumerate() {
+            let mut weight = 1;
+            while weight < extent {
+                if let Some(digit) = self.outer_at(out, weight) {
+                    chain.push(Link::Outer { out, digit });
+                    used[digit] = true;
+                    weight *= self.digits[digit].extent;
+                } else if weight.is_power_of_two() {
+                    chain.push(Link::Bit { out, bit: weight.trailing_zeros() });
+                    weight *= 2;
+                } else {
+                    return Err(LayoutError::NotSurjective { axis, weight });
+                }
+            }
+            if weight != extent {
+                return Err(LayoutError::OutOfRange { axis, extent, needed: weight });
+            }
+        }
+        Ok(chain)
+    }
+
+    /// The first outer digit that steps by `weight` on `out` and moves nothing else.
+    fn outer_at(&self, out: usize, weight: u64) -> Option<usize> {
+        (0..self.digits.len()).find(|&k| {
+            let simple = |(o, &c): (usize, &u64)| c == if o == out { weight } else { 0 };
+            !self.digits[k].inner && self.column(k).iter().enumerate().all(simple)
+        })
+    }
+
+    /// For every bit of the chain the inner digits whose columns sum to it.
+    fn solve_bits(&self, chain: &[Link], used: &mut [bool]) -> Result<SmallVec<[u64; 24]>, LayoutError> {
+        let bits: SmallVec<[(usize, u32); 32]> = chain
+            .iter()
+            .filter_map(|l| match l {
+                Link::Bit { out, bit } => Some((*out, *bit)),
+                Link::Outer { .. } => None,
+            })
+            .collect();
+        let mut elimination = Elimination::new();
+        for k in (0..self.digits.len()).filter(|&k| self.digits[k].inner) {
+            let column = self.pack(k, &bits)?;
+            used[k] |= elimination.insert(column, k);
+        }
+        let row = |(k, &(out, bit)): (usize, &(usize, u32))| {
+            let axis = self.outs[out].0;
+            let none = LayoutError::NotSurjective { axis, weight: 1 << bit };
+            elimination.solve(1 << k).ok_or(none)
+        };
+        bits.iter().enumerate().map(row).collect()
+    }
+
+    /// A column as a mask over the chain's bits; a bit that lies inside an outer digit is in the way.
+    fn pack(&self, digit: usize, bits: &[(usize, u32)]) -> Result<u64, LayoutError> {
+        let mut rest = OutVec::from_slice(self.column(digit));
+        let mut packed = 0;
+        for (k, &(out, bit)) in bits.iter().enumerate() {
+            packed |= (rest[out] >> bit & 1) << k;
+            rest[out] &= !(1 << bit);
+        }
+        match rest.iter().position(|&r| r != 0) {
+            Some(out) => Err(LayoutError::Entangled { axis: self.outs[out].0, bits: rest[out] }),
+            None => Ok(packed),
+        }
+    }
+
+    /// The digits of the inverse.
+    fn reversed(&self, chain: &[Link], rows: &[u64]) -> Result<Runs, LayoutError> {
+        let mut rows_left = rows.iter();
+        let mut runs = Runs::new();
+        for link in chain {
+            let mut run = Run::strided(0, 2, OutVec::from_elem(0, self.ins.len()));
+            match *link {
+                Link::Outer { out, digit } => {
+                    run.axis = out as u8;
+                    run.extent = self.digits[digit].extent;
+                    run.add[self.digits[digit].axis as usize] = self.weight(digit);
+                }
+                Link::Bit { out, .. } => {
+                    run.axis = out as u8;
+                    let row = rows_left.next().copied().unwrap_or(0);
+                    self.fill(&mut run, row, rows)?;
+                }
+            }
+            runs.push(run);
+        }
+        Ok(runs)
+    }
+
+    /// The column of one bit of the inverse: the steps of the inner digits in `row`.
+    fn fill(&self, run: &mut Run, row: u64, rows: &[u64]) -> Result<(), LayoutError> {
+        for digit in (0..self.digits.len()).filter(|k| row >> k & 1 == 1) {
+            let axis = self.digits[digit].axis as usize;
+            let weight = self.weight(digit);
+            let shared = rows.iter().filter(|r| *r >> digit & 1 == 1).count() > 1;
+            match (shared, weight.is_power_of_two()) {
+                (false, _) => run.add[axis] += weight,
+                (true, true) => run.xor[axis] ^= weight,
+                (true, false) => {
+                    return Err(LayoutError::Entangled { axis: self.ins[axis].0, bits: weight });
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,134 @@
+//! The operations against evaluation.
+
+use crate::layout::fragment::*;
+use crate::layout::shared::*;
+use crate::layout::*;
+
+const ROW: Axis = Axis::Dim(0);
+const COL: Axis = Axis::Dim(1);
+
+/// `a` then `b`, point by point.
+fn composes(a: &Layout, b: &Layout) {
+    let both = a.then(b).unwrap();
+    for x in a.inputs() {
+        assert_eq!(both.apply(&x), b.apply(&a.apply(&x)), "at {x:?}");
+    }
+}
+
+#[test]
+fn composition_of_fragments_and_memory() {
+    for (m, n) in [(64, 64), (64, 192), (192, 96), (64, 24)] {
+        let acc = wgmma_acc(m, n, 1).unwrap();
+        composes(&acc, &row_major(m, n).unwrap());
+        composes(&acc, &padded(m, n, n + 8).unwrap());
+        if n % 64 == 0 {
+            composes(&acc, &swizzled(m, n, 16, 128).unwrap());
+            let copy = swizzled(m, n, 16, 128).unwrap().invert().unwrap();
+            composes(&row_major(m, n).unwrap().invert().unwrap(), &copy.invert().unwrap());
+        }
+    }
+}
+
+#[test]
+fn composition_refuses_carries() {
+    let three = Layout::strided(Axis::Reg, ROW, 4, 3, 16).unwrap();
+    let bits = Builder::new(&[(Axis::Mem, 16)])
+        .xor(ROW, &[1])
+        .xor(ROW, &[3])
+        .xor(ROW, &[4])
+        .xor(ROW, &[8])
+        .build()
+        .unwrap();
+    assert!(matches!(three.then(&bits), Err(LayoutError::Carry { .. } | LayoutError::Misaligned { .. })));
+    let wide = Layout::identity(Axis::Reg, ROW, 32).unwrap();
+    assert!(matches!(wide.then(&bits), Err(LayoutError::OutOfRange { .. })));
+    let other = Layout::identity(Axis::Reg, COL, 4).unwrap();
+    assert!(matches!(other.then(&bits), Err(LayoutError::MissingAxis(ROW))));
+}
+
+#[test]
+fn the_form_is_canonical() {
+    // 24 columns as 8 x 3, 2 x 12 and at once.
+    let whole = Layout::identity(Axis::Reg, COL, 24).unwrap();
+    let out = [(COL, 24)];
+    let a = Builder::new(&out).add(Axis::Reg, 3, &[1]).add(Axis::Reg, 8, &[3]).build().unwrap();
+    let b = Builder::new(&out).xor(Axis::Reg, &[1]).add(Axis::Reg, 12, &[2]).build().unwrap();
+    assert_eq!(whole, a);
+    assert_eq!(whole, b);
+    assert!(!whole.is_linear());
+    assert!(Layout::identity(Axis::Reg, COL, 32).unwrap().is_linear());
+    let basis = whole.basis(Axis::Reg);
+    assert_eq!(basis.len(), 4);
+    assert_eq!((basis[3].weight, basis[3].extent, basis[3].step, basis[3].out[0]), (8, 3, Step::Add, 8));
+}
+
+#[test]
+fn products_and_divisions() {
+    let outs = [(ROW, 8), (COL, 8)];
+    let tile = ldmatrix(1, false).unwrap();
+    let more = Builder::new(&[(ROW, 3), (COL, 2)])
+        .add(Axis::Reg, 3, &[1, 0])
+        .add(Axis::Reg, 2, &[0, 1])
+        .build()
+        .unwrap();
+    let product = tile.product(&more).unwrap();
+    assert_eq!(product.outs(), [(ROW, 24), (COL, 16)]);
+    for x in product.inputs() {
+        let (low, high) = (tile.apply(&[x[0] % 2, x[1]]), more.apply(&[x[0] / 2]));
+        assert_eq!(product.apply(&x)[..], [low[0] + 8 * high[0], low[1] + 8 * high[1]]);
+    }
+    let quotient = product.left_divide(&tile).unwrap();
+    assert_eq!(tile.product(&quotient).unwrap(), product);
+    assert_eq!(quotient.in_extent(Axis::Reg), 6);
+    assert!(product.left_divide(&ldmatrix(1, true).unwrap()).is_err());
+    assert!(Layout::zeros(Axis::Lane, 4, &outs).unwrap().product(&tile).unwrap().free_mask(Axis::Lane) == 3);
+}
+
+#[test]
+fn inverses_of_layouts_that_repeat() {
+    let layout = blocked(&[8, 6], &[1, 2], &[8, 4], &[2, 1], &[1, 0]);
+    assert!(matches!(layout, Err(LayoutError::NotDivisible { .. })));
+    let layout = blocked(&[24, 16], &[1, 2], &[8, 4], &[2, 1], &[1, 0]);
+    assert!(layout.is_err());
+    let layout = blocked(&[48, 4], &[1, 2], &[8, 4], &[2, 1], &[1, 0]).unwrap();
+    assert!(matches!(layout.invert(), Err(LayoutError::NotInjective { axis: Axis::Lane, .. })));
+    let back = layout.right_inverse().unwrap();
+    for y in back.inputs() {
+        assert_eq!(layout.apply(&back.apply(&y)), y);
+    }
+    assert_eq!(layout.replicated(Axis::Lane).len(), 1);
+}
+
+#[test]
+fn replicated_digits_select_each_element_once() {
+    let dependent = Builder::new(&[(ROW, 4)])
+        .xor(Axis::Reg, &[1])
+        .xor(Axis::Reg, &[2])
+        .xor(Axis::Lane, &[3])
+        .build()
+        .unwrap();
+    let again = dependent.replicated(Axis::Lane);
+    assert_eq!(again.len(), 1);
+    assert_eq!(dependent.free_mask(Axis::Lane), 0);
+    let row = row_slice(&wgmma_acc(64, 24, 1).unwrap(), 0).unwrap();
+    let free: Vec<_> = row.ins().iter().map(|a| row.replicated(a.0)).collect();
+    let owner = |x: &OutVec| free.iter().zip(x).all(|(f, v)| f.iter().all(|b| v / b.weight % b.extent == 0));
+    let mut owned: Vec<u64> = row.inputs().filter(owner).map(|x| row.apply(&x)[0]).collect();
+    owned.sort();
+    assert_eq!(owned, (0..24).collect::<Vec<_>>());
+}
+
+#[test]
+fn bad_layouts_are_refused() {
+    assert!(matches!(Layout::identity(Axis::Reg, ROW, 0), Err(LayoutError::ZeroExtent(Axis::Reg))));
+    assert!(matches!(Layout::identity(Axis::Reg, ROW, u64::MAX), Err(LayoutError::Overflow { .. })));
+    let twice = Builder::new(&[(ROW, 2), (ROW, 2)]).build();
+    assert!(matches!(twice, Err(LayoutError::DuplicateAxis(ROW))));
+    let far = Builder::new(&[(ROW, 4)]).add(Axis::Reg, 4, &[2]).build();
+    assert!(matches!(far, Err(LayoutError::OutOfRange { needed: 7, .. })));
+    let huge = Builder::new(&[(ROW, 4)]).add(Axis::Reg, 1 << 40, &[1 << 40]).build();
+    assert!(huge.is_err());
+    assert!(Symbol::new("a name").is_err());
+    assert_eq!(Axis::parse("d7"), Ok(Axis::Dim(7)));
+    assert_eq!(Axis::parse("warpgroup").map(|a| a.to_string()), Ok("warpgroup".into()));
+}

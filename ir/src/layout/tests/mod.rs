@@ -1,0 +1,4 @@
+//! Tests of the layouts against formulas written a second time and against evaluation.
+
+mod algebra;
+mod families;
