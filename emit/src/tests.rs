@@ -129,7 +129,7 @@ fn feed(c: &mut Cursor<'_, '_>) -> Feed {
 
 fn attr_of(op: Opcode) -> Attr {
     match op {
-        Opcode::SetpS32 | Opcode::SetpU32 | Opcode::SetpF32 | Opcode::SetpS64 => Attr::Cmp(CmpOp::Ne),
+        op if op.row().syntax.contains("$c") => Attr::Cmp(CmpOp::Ne),
         Opcode::ParamAddr => Attr::Param(0),
         Opcode::LdParam64 => Attr::Param(1),
         Opcode::LdParam32 => Attr::Param(2),

@@ -114,8 +114,7 @@ impl Generator<'_, '_> {
     fn pick(&mut self) {
         let a = self.dice.pick(&self.frags);
         let regs = self.c.func.ty(a).regs() as usize;
-        let table: Box<[u16]> =
-            (0..1 + self.dice.roll(20)).map(|_| self.dice.roll(regs) as u16).collect();
+        let table: Box<[u16]> = (0..1 + self.dice.roll(20)).map(|_| self.dice.roll(regs) as u16).collect();
         let ty = Ty::frag(table.len() as u16);
         let op = if self.dice.roll(2) == 0 { Opcode::Mov } else { Opcode::Slice };
         let maps = smallvec![IndexMap::Table(table)];
