@@ -13,9 +13,10 @@
 //!    passed to blocks or accumulated onto likewise begin right there, each use its own.
 
 use rustc_hash::FxHashMap;
+use std::sync::LazyLock;
 use warplift_ir::entity::SecondaryMap;
 use warplift_ir::machine::{Attr, Block, BlockCall, Func, Guard, Inst, InstData, NewInst, Ty, Value};
-use warplift_ir::target::Opcode;
+use warplift_ir::target::{Opcode, ROWS, Row};
 
 /// The function in that form.
 pub(crate) struct Normalized<'a> {
@@ -43,14 +44,18 @@ pub(crate) fn takes_literal(data: &InstData<'_>, k: usize) -> bool {
         Opcode::Wgmma | Opcode::MbarWait => k == 1,
         Opcode::TmaLoad => k >= 2,
         Opcode::TmaStore => k >= 1,
-        op => {
-            let row = op.row();
-            let class = row.args.get(k).copied();
-            let address = row.syntax.split('[').skip(1).any(|s| s.starts_with(&format!("${k}")));
-            let packed = row.syntax.split(' ').next().is_some_and(|op| op.ends_with("f16x2"));
-            !row.syntax.is_empty() && !address && !packed && class.is_some()
-        }
+        op => LITERALS[op as usize] >> k.min(31) & 1 == 1,
     }
+}
+
+/// For each row, which operands of its syntax may be literals, as bits.
+static LITERALS: LazyLock<Vec<u32>> = LazyLock::new(|| ROWS.iter().map(literals).collect());
+
+fn literals(row: &Row) -> u32 {
+    let packed = row.syntax.split(' ').next().is_some_and(|op| op.ends_with("f16x2"));
+    let address = |k: usize| row.syntax.split('[').skip(1).any(|s| s.starts_with(&format!("${k}")));
+    let takes = |k: &usize| !row.syntax.is_empty() && !packed && !address(*k);
+    (0..row.args.len()).filter(takes).fold(0, |bits, k| bits | 1 << k)
 }
 
 fn jump<'a>(func: &mut Func<'a>, at: Block, to: Block, args: &'a [Value], like: Inst) {
