@@ -6,8 +6,8 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 use warplift::bench::{
-    Contender, CublasGemm, CublasLt, GemmProblem, KernelContender, Operands, Peak, Regime,
-    Settings, Work, best_of, measure, product_on_device, rotations,
+    Contender, CublasGemm, CublasLt, GemmProblem, KernelContender, Operands, Peak, Regime, Settings, Work,
+    best_of, measure, product_on_device, rotations,
 };
 use warplift::cuda::{Arg, Buffer, Device, Graph, Kernel, LaunchError, Stream};
 use warplift::reference::{Array, Element, Matrix, Product, Tolerance, compare};
@@ -19,14 +19,10 @@ type Step = (&'static str, fn(&Device) -> Outcome);
 /// What a step found, in words.
 type Outcome = Result<String, Box<dyn std::error::Error>>;
 
-const AXPY: [&str; 2] = [
-    include_str!("../src/cuda/testdata/axpy.ptx"),
-    include_str!("../src/cuda/testdata/axpy.json"),
-];
-const COPY: [&str; 2] = [
-    include_str!("../src/cuda/testdata/copy2d.ptx"),
-    include_str!("../src/cuda/testdata/copy2d.json"),
-];
+const AXPY: [&str; 2] =
+    [include_str!("../src/cuda/testdata/axpy.ptx"), include_str!("../src/cuda/testdata/axpy.json")];
+const COPY: [&str; 2] =
+    [include_str!("../src/cuda/testdata/copy2d.ptx"), include_str!("../src/cuda/testdata/copy2d.json")];
 
 fn main() -> ExitCode {
     let device = match Device::open(0) {
@@ -57,19 +53,11 @@ fn main() -> ExitCode {
             }
         }
     }
-    if failed {
-        ExitCode::FAILURE
-    } else {
-        ExitCode::SUCCESS
-    }
+    if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
 fn ensure(holds: bool, otherwise: impl std::fmt::Display) -> Result<(), String> {
-    if holds {
-        Ok(())
-    } else {
-        Err(otherwise.to_string())
-    }
+    if holds { Ok(()) } else { Err(otherwise.to_string()) }
 }
 
 /// The kernel as a cubin where ptxas is to be had, else through the driver's compiler.
@@ -78,50 +66,26 @@ fn load(device: &Device, [ptx, manifest]: [&str; 2]) -> Result<Kernel, Box<dyn s
         Ok(tools) => tools.ptxas(ptx, &PtxasOptions::default())?.cubin,
         Err(_) => ptx.as_bytes().to_vec(),
     };
-    Ok(Kernel::load(
-        device,
-        &code,
-        serde_json::from_str(manifest)?,
-    )?)
+    Ok(Kernel::load(device, &code, serde_json::from_str(manifest)?)?)
 }
 
 fn axpy(device: &Device) -> Outcome {
     let n = 1_000_003;
-    let (x, y) = (
-        Array::normal(Element::F32, n, 1),
-        Array::normal(Element::F32, n, 2),
-    );
-    let (dx, dy) = (
-        Buffer::from_bytes(device, x.bytes())?,
-        Buffer::from_bytes(device, y.bytes())?,
-    );
+    let (x, y) = (Array::normal(Element::F32, n, 1), Array::normal(Element::F32, n, 2));
+    let (dx, dy) = (Buffer::from_bytes(device, x.bytes())?, Buffer::from_bytes(device, y.bytes())?);
     let stream = Stream::new(device)?;
     let kernel = load(device, AXPY)?;
-    kernel.launch(
-        &[(&dx).into(), (&dy).into(), 0.5f32.into(), (n as i32).into()],
-        &stream,
-    )?;
-    kernel.launch(
-        &[(&dx).into(), (&dy).into(), 0.5f32.into(), 0.into()],
-        &stream,
-    )?;
+    kernel.launch(&[(&dx).into(), (&dy).into(), 0.5f32.into(), (n as i32).into()], &stream)?;
+    kernel.launch(&[(&dx).into(), (&dy).into(), 0.5f32.into(), 0.into()], &stream)?;
     stream.synchronize()?;
     let found = Array::from_bytes(Element::F32, dy.to_vec()?).to_f64();
-    let expected: Vec<f64> = x
-        .to_f64()
-        .iter()
-        .zip(y.to_f64())
-        .map(|(x, y)| 0.5 * x + y)
-        .collect();
+    let expected: Vec<f64> = x.to_f64().iter().zip(y.to_f64()).map(|(x, y)| 0.5 * x + y).collect();
     let report = compare(&found, &expected, Tolerance::rounding(Element::F32));
     ensure(report.passed(), &report)?;
     let by_driver = Kernel::load(device, AXPY[0].as_bytes(), serde_json::from_str(AXPY[1])?)?;
     let warning = by_driver.warning().ok_or("no warning for PTX")?;
     let function = kernel.function();
-    Ok(format!(
-        "{report}\n{} registers; PTX: {warning}",
-        function.registers()?
-    ))
+    Ok(format!("{report}\n{} registers; PTX: {warning}", function.registers()?))
 }
 
 fn copy(device: &Device) -> Outcome {
@@ -130,10 +94,8 @@ fn copy(device: &Device) -> Outcome {
     let mut lines = Vec::new();
     for (rows, cols) in [(64, 128), (100, 200), (1000, 1016), (1, 8), (0, 64)] {
         let from = Array::normal(Element::F16, rows * cols, 3);
-        let (source, target) = (
-            Buffer::from_bytes(device, from.bytes())?,
-            Buffer::new(device, from.bytes().len() as u64)?,
-        );
+        let (source, target) =
+            (Buffer::from_bytes(device, from.bytes())?, Buffer::new(device, from.bytes().len() as u64)?);
         target.fill(0xff, &stream)?;
         let prepared = kernel.prepare(&[
             (&source).into(),
@@ -145,15 +107,8 @@ fn copy(device: &Device) -> Outcome {
         let graph = Graph::capture(device, |s| (0..3).try_for_each(|_| prepared.launch(s)))?;
         graph.launch(&stream)?;
         stream.synchronize()?;
-        ensure(
-            target.to_vec()? == from.bytes(),
-            format!("{rows} x {cols} differs"),
-        )?;
-        lines.push(format!(
-            "{rows} x {cols}: grid {:?}, {} graph nodes",
-            prepared.grid(),
-            graph.nodes()
-        ));
+        ensure(target.to_vec()? == from.bytes(), format!("{rows} x {cols} differs"))?;
+        lines.push(format!("{rows} x {cols}: grid {:?}, {} graph nodes", prepared.grid(), graph.nodes()));
     }
     Ok(lines.join("\n"))
 }
@@ -163,10 +118,7 @@ fn refusals(device: &Device) -> Outcome {
     let stream = Stream::new(device)?;
     let buffer = Buffer::new(device, 1 << 20)?;
     let p = Arg::from(&buffer);
-    let off = Arg::Pointer {
-        address: buffer.address() + 8,
-        bytes: None,
-    };
+    let off = Arg::Pointer { address: buffer.address() + 8, bytes: None };
     let mut lines = Vec::new();
     for args in [
         vec![p; 2],
@@ -179,9 +131,7 @@ fn refusals(device: &Device) -> Outcome {
     }
     let mut manifest = kernel.manifest().clone();
     manifest.params.pop();
-    let error = Kernel::load(device, COPY[0].as_bytes(), manifest)
-        .err()
-        .ok_or("accepted")?;
+    let error = Kernel::load(device, COPY[0].as_bytes(), manifest).err().ok_or("accepted")?;
     ensure(matches!(error, LaunchError::Parameters(_)), &error)?;
     lines.push(error.to_string());
     let error = Kernel::load(device, b".version 8.0 nonsense", kernel.manifest().clone());
@@ -191,9 +141,7 @@ fn refusals(device: &Device) -> Outcome {
 
 /// Out of memory is an error with the driver's words, and does no harm.
 fn faults_are_reported(device: &Device) -> Outcome {
-    let error = Buffer::new(device, 1 << 45)
-        .err()
-        .ok_or("32 TiB were allocated")?;
+    let error = Buffer::new(device, 1 << 45).err().ok_or("32 TiB were allocated")?;
     Ok(error.to_string())
 }
 
@@ -207,15 +155,8 @@ fn operands(
     let c = Buffer::new(device, problem.bytes()[2])?;
     c.fill(0xff, &stream)?;
     stream.synchronize()?;
-    let (a, b) = (
-        Buffer::from_bytes(device, a.bytes())?,
-        Buffer::from_bytes(device, b.bytes())?,
-    );
-    Ok(Operands {
-        a: Arc::new(a),
-        b: Arc::new(b),
-        c: Arc::new(c),
-    })
+    let (a, b) = (Buffer::from_bytes(device, a.bytes())?, Buffer::from_bytes(device, b.bytes())?);
+    Ok(Operands { a: Arc::new(a), b: Arc::new(b), c: Arc::new(c) })
 }
 
 /// One product by cuBLAS; its factors and result.
@@ -245,10 +186,7 @@ fn matrices<'a>(problem: &GemmProblem, a: &'a Array, b: &'a Array) -> Product<'a
         true => Matrix::row_major(array, cols, rows).transposed(),
         false => Matrix::row_major(array, rows, cols),
     };
-    Product {
-        a: see(a, m, k, problem.a_transposed),
-        b: see(b, k, n, problem.b_transposed),
-    }
+    Product { a: see(a, m, k, problem.a_transposed), b: see(b, k, n, problem.b_transposed) }
 }
 
 fn products(device: &Device) -> Outcome {
@@ -266,24 +204,12 @@ fn products(device: &Device) -> Outcome {
     for (m, n, k) in sizes {
         for (a_transposed, b_transposed) in transpositions {
             for (input, output) in types {
-                let problem = GemmProblem {
-                    m,
-                    n,
-                    k,
-                    a_transposed,
-                    b_transposed,
-                    input,
-                    output,
-                };
+                let problem = GemmProblem { m, n, k, a_transposed, b_transposed, input, output };
                 for small in [false, true] {
                     let [a, b, c] = product(device, &library, &problem, small)?;
                     let found = Matrix::row_major(&c, m as usize, n as usize);
                     let product = matrices(&problem, &a, &b);
-                    let report = if small {
-                        product.check_exact(found, 0)
-                    } else {
-                        product.check(found, 0)
-                    };
+                    let report = if small { product.check_exact(found, 0) } else { product.check(found, 0) };
                     ensure(report.passed(), format!("{problem}: {report}"))?;
                     checked += 1;
                 }
@@ -293,15 +219,7 @@ fn products(device: &Device) -> Outcome {
     lines.push(format!("{checked} small products correct"));
     for (m, n, k) in [(4096, 4096, 8192), (1024, 1024, 32768)] {
         for (input, output) in types {
-            let problem = GemmProblem {
-                m,
-                n,
-                k,
-                a_transposed: false,
-                b_transposed: true,
-                input,
-                output,
-            };
+            let problem = GemmProblem { m, n, k, a_transposed: false, b_transposed: true, input, output };
             let [a, b, c] = product(device, &library, &problem, false)?;
             let start = std::time::Instant::now();
             let found = Matrix::row_major(&c, m as usize, n as usize);
@@ -345,14 +263,10 @@ fn bench_axpy(device: &Device) -> Outcome {
     let mut buffers = Vec::new();
     let count = rotations(8 * n as u64, device.info().l2, device.memory()?.0);
     for _ in 0..count {
-        buffers.push([
-            Buffer::from_bytes(device, x.bytes())?,
-            Buffer::from_bytes(device, x.bytes())?,
-        ]);
+        buffers.push([Buffer::from_bytes(device, x.bytes())?, Buffer::from_bytes(device, x.bytes())?]);
     }
-    let sets = buffers
-        .iter()
-        .map(|[x, y]| kernel.prepare(&[x.into(), y.into(), 1e-3f32.into(), (n as i32).into()]));
+    let sets =
+        buffers.iter().map(|[x, y]| kernel.prepare(&[x.into(), y.into(), 1e-3f32.into(), (n as i32).into()]));
     let contender = KernelContender::new("axpy", sets.collect::<Result<_, _>>()?);
     let work = Work {
         label: format!("axpy, n = {n}, f32"),
@@ -360,23 +274,14 @@ fn bench_axpy(device: &Device) -> Outcome {
         bytes,
         peak: Peak::h200_dense_16bit(),
     };
-    let report = measure(
-        device,
-        &work,
-        &[&contender],
-        Regime::Burst,
-        &Settings::default(),
-    )?;
+    let report = measure(device, &work, &[&contender], Regime::Burst, &Settings::default())?;
     Ok(format!("{} rotations\n{}", count, report.table()))
 }
 
 fn bench_cublas(device: &Device) -> Outcome {
     let library = CublasLt::load(device, None)?;
     let mut text = String::new();
-    for (size, regimes) in [
-        (2048, &[Regime::Burst][..]),
-        (4096, &[Regime::Burst, Regime::Sustained]),
-    ] {
+    for (size, regimes) in [(2048, &[Regime::Burst][..]), (4096, &[Regime::Burst, Regime::Sustained])] {
         let problem = GemmProblem {
             m: size,
             n: size,
@@ -387,15 +292,10 @@ fn bench_cublas(device: &Device) -> Outcome {
             output: Element::Bf16,
         };
         let len = (size * size) as usize;
-        let (a, b) = (
-            Array::normal(problem.input, len, 1),
-            Array::normal(problem.input, len, 2),
-        );
+        let (a, b) = (Array::normal(problem.input, len, 1), Array::normal(problem.input, len, 2));
         let set_bytes = problem.bytes().iter().sum();
         let count = rotations(set_bytes, device.info().l2, device.memory()?.0);
-        let sets = (0..count)
-            .map(|_| operands(device, &problem, &a, &b))
-            .collect::<Result<Vec<_>, _>>()?;
+        let sets = (0..count).map(|_| operands(device, &problem, &a, &b)).collect::<Result<Vec<_>, _>>()?;
         let first = CublasGemm::new(&library, &problem, &sets)?;
         let same = CublasGemm::new(&library, &problem, &sets)?.named("cublas again");
         let (best, _) = best_of(&library, &problem, &sets)?;

@@ -2,5 +2,9 @@
 
 pub mod bench;
 pub mod cuda;
+pub mod pipeline;
 pub mod reference;
 pub mod toolchain;
+
+pub use pipeline::{CompileError, Compiled, Explained, Options, compile};
+pub use warplift_ir as ir;

@@ -138,7 +138,8 @@ fn deferral(program: &Program<'_>, target: &Target) -> std::result::Result<Defer
     let insts = &func.blocks[body].insts;
     let is_main = |i: &Inst| {
         let d = &func.insts[*i];
-        d.op == Opcode::For && func.blocks[d.blocks[0]].insts.iter().any(|&j| func.insts[j].op == Opcode::Wgmma)
+        d.op == Opcode::For
+            && func.blocks[d.blocks[0]].insts.iter().any(|&j| func.insts[j].op == Opcode::Wgmma)
     };
     let at = insts.iter().rposition(is_main).ok_or("no loop of products inside")?;
     let inner = insts[at];
@@ -195,7 +196,8 @@ fn store_groups(func: &Func<'_>, rest: &[Inst]) -> Vec<Vec<Inst>> {
     let late = free_users(func, rest, &stored);
     for g in &mut groups {
         let needed = slice_within(func, g, &late);
-        let mut all: Vec<Inst> = rest.iter().copied().filter(|i| needed.contains(i) || g.contains(i)).collect();
+        let mut all: Vec<Inst> =
+            rest.iter().copied().filter(|i| needed.contains(i) || g.contains(i)).collect();
         std::mem::swap(g, &mut all);
     }
     groups
@@ -206,10 +208,10 @@ fn free_users(func: &Func<'_>, rest: &[Inst], stored: &FxHashSet<Inst>) -> FxHas
     let mut late = stored.clone();
     for &inst in rest.iter().rev() {
         let data = &func.insts[inst];
-        let free = data.op.is_pure() && (data.op == Opcode::Slice || data.results.iter().all(|&r| !func.ty(r).is_frag()));
-        let users_late = data.results.iter().all(|r| {
-            rest.iter().all(|&u| late.contains(&u) || !uses(func, u, *r))
-        });
+        let free = data.op.is_pure()
+            && (data.op == Opcode::Slice || data.results.iter().all(|&r| !func.ty(r).is_frag()));
+        let users_late =
+            data.results.iter().all(|r| rest.iter().all(|&u| late.contains(&u) || !uses(func, u, *r)));
         if free && users_late && !data.results.is_empty() {
             late.insert(inst);
         }
@@ -280,7 +282,9 @@ fn check_registers(program: &Program<'_>, d: &Deferral, target: &Target) -> std:
     let (budget, ..) = budgets(program.warps, true, target);
     let needed = held + main + SCALAR_REGISTERS;
     if needed > budget {
-        return Err(format!("{held} registers of results beside {main} of accumulators and {SCALAR_REGISTERS} others exceed {budget}"));
+        return Err(format!(
+            "{held} registers of results beside {main} of accumulators and {SCALAR_REGISTERS} others exceed {budget}"
+        ));
     }
     let loops_ok = yields(func, func.insts[d.inner].blocks[0]).iter().all(|&v| func.ty(v) != Ty::Event);
     if loops_ok { Ok(()) } else { Err("events leave the main loop".to_owned()) }

@@ -62,7 +62,8 @@ fn innermost(program: &Program<'_>, s: &Schedule, r: Ring) -> bool {
     let func = &program.func;
     let block = s.rings[r].block;
     let nested = func.blocks[block].insts.iter().any(|&i| func.insts[i].op == Opcode::For);
-    let looped = loop_of(func, block).is_some_and(|l| !matches!(&func.insts[l].attr, Attr::Loop(a) if a.persistent));
+    let looped =
+        loop_of(func, block).is_some_and(|l| !matches!(&func.insts[l].attr, Attr::Loop(a) if a.persistent));
     looped && !nested
 }
 

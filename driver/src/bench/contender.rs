@@ -42,10 +42,7 @@ pub struct KernelContender {
 impl KernelContender {
     /// One prepared launch per set of rotating buffers.
     pub fn new(name: impl Into<String>, sets: Vec<Prepared>) -> Self {
-        Self {
-            name: name.into(),
-            sets,
-        }
+        Self { name: name.into(), sets }
     }
 }
 

@@ -108,11 +108,7 @@ impl GemmProblem {
     /// Bytes of A, B and C.
     pub fn bytes(&self) -> [u64; 3] {
         let (input, output) = (self.input.bytes() as u64, self.output.bytes() as u64);
-        [
-            self.m * self.k * input,
-            self.k * self.n * input,
-            self.m * self.n * output,
-        ]
+        [self.m * self.k * input, self.k * self.n * input, self.m * self.n * output]
     }
 
     /// The library's first and second operand and result, and whether it transposes the operands.
@@ -235,24 +231,14 @@ impl Descriptors {
             _ => (68, 0),
         };
         // Made first, so that whatever exists is destroyed if a later step fails.
-        let mut made = Self {
-            library: library.clone(),
-            operation: null_mut(),
-            layouts: [null_mut(); 3],
-        };
-        lt!(
-            api,
-            cublasLtMatmulDescCreate(&mut made.operation, compute, scale)
-        )?;
+        let mut made = Self { library: library.clone(), operation: null_mut(), layouts: [null_mut(); 3] };
+        lt!(api, cublasLtMatmulDescCreate(&mut made.operation, compute, scale))?;
         let (shapes, transposed) = problem.column_major();
         const TRANSPOSE_FIRST: u32 = 3;
         for (attribute, transposed) in (TRANSPOSE_FIRST..).zip(transposed) {
             let value = u32::from(transposed);
             let pointer = from_ref(&value).cast();
-            lt!(
-                api,
-                cublasLtMatmulDescSetAttribute(made.operation, attribute, pointer, 4)
-            )?;
+            lt!(api, cublasLtMatmulDescSetAttribute(made.operation, attribute, pointer, 4))?;
         }
         let types = [problem.input, problem.input, problem.output].map(data_type);
         for ((layout, (rows, cols, ld)), ty) in made.layouts.iter_mut().zip(shapes).zip(types) {
@@ -269,10 +255,7 @@ impl Descriptors {
         lt!(api, cublasLtMatmulPreferenceCreate(&mut preference))?;
         let bytes = WORKSPACE_BYTES as u64;
         let pointer = from_ref(&bytes).cast();
-        let set = lt!(
-            api,
-            cublasLtMatmulPreferenceSetAttribute(preference, MAX_WORKSPACE_BYTES, pointer, 8)
-        );
+        let set = lt!(api, cublasLtMatmulPreferenceSetAttribute(preference, MAX_WORKSPACE_BYTES, pointer, 8));
         let mut results = vec![Heuristic::NONE; count];
         let mut found = 0;
         let [a, b, c] = self.layouts;
@@ -289,10 +272,7 @@ impl Descriptors {
         let _ = lt!(api, cublasLtMatmulPreferenceDestroy(preference));
         const NOT_SUPPORTED: u32 = 15;
         match asked {
-            Err(CublasError::Call {
-                status: NOT_SUPPORTED,
-                ..
-            }) => Ok(Vec::new()),
+            Err(CublasError::Call { status: NOT_SUPPORTED, .. }) => Ok(Vec::new()),
             other => other.map(|()| {
                 results.truncate(usize::try_from(found).unwrap_or(0));
                 results.retain(|r| r.status == 0);
@@ -345,21 +325,14 @@ impl CublasGemm {
             return Err(CublasError::NoAlgorithm(problem.to_string()).into());
         }
         let workspace = Arc::new(Buffer::new(&library.device, WORKSPACE_BYTES as u64)?);
-        let each = heuristics
-            .into_iter()
-            .enumerate()
-            .map(|(i, heuristic)| Self {
-                name: if i == 0 {
-                    "cublas".into()
-                } else {
-                    format!("cublas #{}", i + 1)
-                },
-                descriptors: descriptors.clone(),
-                heuristic,
-                workspace: workspace.clone(),
-                sets: sets.to_vec(),
-                double: problem.output == Element::F64,
-            });
+        let each = heuristics.into_iter().enumerate().map(|(i, heuristic)| Self {
+            name: if i == 0 { "cublas".into() } else { format!("cublas #{}", i + 1) },
+            descriptors: descriptors.clone(),
+            heuristic,
+            workspace: workspace.clone(),
+            sets: sets.to_vec(),
+            double: problem.output == Element::F64,
+        });
         Ok(each.collect())
     }
 
@@ -372,9 +345,7 @@ impl CublasGemm {
         problem: &GemmProblem,
         sets: &[Operands],
     ) -> Result<Self, BenchError> {
-        let first = Self::proposals(library, problem, sets, 1)?
-            .into_iter()
-            .next();
+        let first = Self::proposals(library, problem, sets, 1)?.into_iter().next();
         first.ok_or_else(|| CublasError::NoAlgorithm(problem.to_string()).into())
     }
 
@@ -390,11 +361,7 @@ fn check_sizes(problem: &GemmProblem, set: &Operands) -> Result<(), CudaError> {
     for (bytes, buffer) in problem.bytes().into_iter().zip([&set.a, &set.b, &set.c]) {
         if buffer.len() < bytes {
             let capacity = buffer.len();
-            return Err(CudaError::CopyBounds {
-                offset: 0,
-                bytes,
-                capacity,
-            });
+            return Err(CudaError::CopyBounds { offset: 0, bytes, capacity });
         }
     }
     Ok(())
@@ -418,8 +385,7 @@ impl Contender for CublasGemm {
         };
         let address = |buffer: &Buffer| buffer.address() as *mut c_void;
         let (a, b, c) = (address(&set.a), address(&set.b), address(&set.c));
-        let (handle, operation, [first, second, result]) =
-            (d.library.handle, d.operation, d.layouts);
+        let (handle, operation, [first, second, result]) = (d.library.handle, d.operation, d.layouts);
         let (algorithm, scratch) = (self.heuristic.algorithm.as_ptr(), address(&self.workspace));
         let queue = stream.raw().cast();
         // The library's first operand is B: see the module's head.
@@ -507,9 +473,6 @@ mod tests {
             assert_eq!(seen(second, at), (7, 3));
         }
         assert_eq!(problem(false, true).bytes(), [42, 70, 60]);
-        assert_eq!(
-            problem(false, true).to_string(),
-            "gemm NT 3x5x7, f16 to f32"
-        );
+        assert_eq!(problem(false, true).to_string(), "gemm NT 3x5x7, f16 to f32");
     }
 }

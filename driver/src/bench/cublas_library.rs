@@ -26,13 +26,7 @@ pub(super) struct Heuristic {
 }
 
 impl Heuristic {
-    pub const NONE: Self = Self {
-        algorithm: [0; 8],
-        workspace: 0,
-        status: 1,
-        waves: 0.0,
-        reserved: [0; 4],
-    };
+    pub const NONE: Self = Self { algorithm: [0; 8], workspace: 0, status: 1, waves: 0.0, reserved: [0; 4] };
 }
 
 functions! {
@@ -62,9 +56,7 @@ functions! {
 
 /// Opens the library: `given` (the option `--cublas`, a file or a directory), else
 /// `WARPLIFT_CUBLAS`, else the loader's path, else the one that came with PyTorch.
-pub(super) fn open_library(
-    given: Option<&Path>,
-) -> Result<(libloading::Library, OsString), LibraryMissing> {
+pub(super) fn open_library(given: Option<&Path>) -> Result<(libloading::Library, OsString), LibraryMissing> {
     let named = given.map(Path::to_owned);
     let named = named.or_else(|| std::env::var_os(CUBLAS_VARIABLE).map(PathBuf::from));
     if let Some(path) = named {
@@ -84,17 +76,13 @@ fn at(path: &Path) -> Vec<OsString> {
     vec![path.into()]
 }
 
-fn open_from_python(
-    first: LibraryMissing,
-) -> Result<(libloading::Library, OsString), LibraryMissing> {
+fn open_from_python(first: LibraryMissing) -> Result<(libloading::Library, OsString), LibraryMissing> {
     let directories = python_directories();
     let candidates = directories.iter().flat_map(|directory| at(directory));
     open("libcublasLt", candidates).map_err(|mut missing| {
         missing.tried.splice(0..0, first.tried);
         if directories.is_empty() {
-            missing
-                .tried
-                .push(("python3's nvidia packages".into(), "none installed".into()));
+            missing.tried.push(("python3's nvidia packages".into(), "none installed".into()));
         }
         missing
     })
@@ -106,15 +94,11 @@ const FINDER: &str = "import importlib.util as u; s = u.find_spec('nvidia'); \
 
 /// Directories of NVIDIA's Python packages that may hold the library.
 fn python_directories() -> Vec<PathBuf> {
-    let output = Command::new("python3")
-        .args(["-c", FINDER])
-        .stdin(Stdio::null())
-        .output();
+    let output = Command::new("python3").args(["-c", FINDER]).stdin(Stdio::null()).output();
     let text = output.map(|o| o.stdout).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
     let roots = text.lines().map(str::trim).filter(|line| !line.is_empty());
-    let inside =
-        |root: &str| ["cu13/lib", "cublas/lib", "cu12/lib"].map(|d| Path::new(root).join(d));
+    let inside = |root: &str| ["cu13/lib", "cublas/lib", "cu12/lib"].map(|d| Path::new(root).join(d));
     roots.flat_map(inside).filter(|d| d.is_dir()).collect()
 }
 
@@ -130,11 +114,7 @@ mod tests {
         let root = std::env::temp_dir();
         let in_directory = at(&root);
         assert_eq!(in_directory.len(), 2);
-        assert!(
-            in_directory[0]
-                .to_string_lossy()
-                .ends_with("libcublasLt.so.13")
-        );
+        assert!(in_directory[0].to_string_lossy().ends_with("libcublasLt.so.13"));
     }
 
     #[test]

@@ -169,14 +169,7 @@ impl Lane<'_> {
             watts: typical(|r| r.watts),
         });
         let graph = self.graph.is_some();
-        Measurement::new(
-            self.contender.name(),
-            regime,
-            work,
-            self.times,
-            reading,
-            graph,
-        )
+        Measurement::new(self.contender.name(), regime, work, self.times, reading, graph)
     }
 }
 
@@ -270,10 +263,7 @@ impl<'a> Bench<'a> {
     /// The queue is never empty between settling and the end of the window.
     fn sustained(&self, lane: &mut Lane<'_>) -> Result<f64, BenchError> {
         let in_time = |seconds, lane: &Lane<'_>| launches_in(seconds, lane.estimate);
-        let (settle, window) = (
-            in_time(self.settings.settle, lane),
-            in_time(self.settings.window, lane),
-        );
+        let (settle, window) = (in_time(self.settings.settle, lane), in_time(self.settings.window, lane));
         lane.enqueue(&self.stream, settle)?;
         self.start.record(&self.stream)?;
         let mut count = lane.enqueue(&self.stream, window.div_ceil(2))?;
@@ -295,10 +285,7 @@ mod tests {
         let settings = Settings::default();
         assert_eq!(settings.rounds(Regime::Burst), 7);
         assert!(settings.rounds(Regime::Sustained) as f64 * settings.window >= 2.0);
-        let few = Settings {
-            rounds: 1,
-            ..settings
-        };
+        let few = Settings { rounds: 1, ..settings };
         assert_eq!(few.rounds(Regime::Sustained), 4);
         assert_eq!(launches_in(settings.burst, 200e-6), 15);
         assert_eq!(launches_in(settings.burst, 13e-3), 1);

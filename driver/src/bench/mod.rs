@@ -22,8 +22,8 @@ mod statistics;
 
 pub use contender::{BenchError, Contender, KernelContender, rotations};
 pub use cublas::{
-    ALGORITHMS, CUBLAS_VARIABLE, CublasError, CublasGemm, CublasLt, GemmProblem, Operands,
-    WORKSPACE_BYTES, best_of,
+    ALGORITHMS, CUBLAS_VARIABLE, CublasError, CublasGemm, CublasLt, GemmProblem, Operands, WORKSPACE_BYTES,
+    best_of,
 };
 pub use measure::{Regime, Settings, measure};
 pub use nvml::{Reading, Sensor};

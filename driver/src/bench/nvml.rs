@@ -68,11 +68,7 @@ impl Sensor {
         Reading {
             sm_mhz: clock(SM),
             memory_mhz: clock(MEMORY),
-            watts: if status == 0 {
-                f64::from(milliwatts) / 1e3
-            } else {
-                0.0
-            },
+            watts: if status == 0 { f64::from(milliwatts) / 1e3 } else { 0.0 },
         }
     }
 }

@@ -23,11 +23,7 @@ pub fn product_on_device(
     a: &Array,
     b: &Array,
 ) -> Result<(Vec<f64>, Vec<f64>), BenchError> {
-    let problem = GemmProblem {
-        input: Element::F64,
-        output: Element::F64,
-        ..*problem
-    };
+    let problem = GemmProblem { input: Element::F64, output: Element::F64, ..*problem };
     let (mut a, mut b) = (a.to_f64(), b.to_f64());
     let sums = multiply(library, device, &problem, &a, &b)?;
     a.iter_mut().chain(&mut b).for_each(|v| *v *= *v);
@@ -43,11 +39,8 @@ fn multiply(
     b: &[f64],
 ) -> Result<Vec<f64>, BenchError> {
     let [_, _, bytes] = problem.bytes();
-    let set = Operands {
-        a: upload(device, a)?,
-        b: upload(device, b)?,
-        c: Arc::new(Buffer::new(device, bytes)?),
-    };
+    let set =
+        Operands { a: upload(device, a)?, b: upload(device, b)?, c: Arc::new(Buffer::new(device, bytes)?) };
     let stream = Stream::new(device)?;
     set.c.fill(0xff, &stream)?;
     CublasGemm::new(library, problem, std::slice::from_ref(&set))?.enqueue(&stream, 0)?;

@@ -38,11 +38,7 @@ pub struct Peak {
 impl Peak {
     /// H200 SXM, dense 16-bit tensor cores: 989.4 TFLOP/s and 4800 GB/s.
     pub fn h200_dense_16bit() -> Self {
-        Self {
-            name: "H200 SXM data sheet, dense 16-bit".into(),
-            tflops: 989.4,
-            gbs: 4800.0,
-        }
+        Self { name: "H200 SXM data sheet, dense 16-bit".into(), tflops: 989.4, gbs: 4800.0 }
     }
 
     /// Least seconds for some work, and whether arithmetic decides.
@@ -138,28 +134,15 @@ pub struct Report {
     pub standings: Vec<Standing>,
 }
 
-const HEADINGS: [&str; 10] = [
-    "contender",
-    "regime",
-    "us",
-    "least us",
-    "most us",
-    "TFLOP/s",
-    "GB/s",
-    "% of peak",
-    "SM MHz",
-    "W",
-];
+const HEADINGS: [&str; 10] =
+    ["contender", "regime", "us", "least us", "most us", "TFLOP/s", "GB/s", "% of peak", "SM MHz", "W"];
 
 impl Report {
     /// Puts measurements of one regime together; the first is compared with each other one.
     pub fn new(device: &DeviceInfo, work: &Work, measurements: Vec<Measurement>) -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let standings = match measurements.split_first() {
-            Some((own, others)) => others
-                .iter()
-                .filter_map(|other| standing(own, other))
-                .collect(),
+            Some((own, others)) => others.iter().filter_map(|other| standing(own, other)).collect(),
             None => Vec::new(),
         };
         Self {
@@ -189,11 +172,7 @@ impl Report {
         table.with(Style::sharp());
         table.with(Modify::new(Columns::new(2..)).with(Alignment::right()));
         let standings = self.standings.iter().map(|s| format!("{s}\n"));
-        format!(
-            "{}\n{table}\n{}",
-            self.head(),
-            standings.collect::<String>()
-        )
+        format!("{}\n{table}\n{}", self.head(), standings.collect::<String>())
     }
 
     fn head(&self) -> String {
@@ -214,10 +193,7 @@ impl Report {
 
     /// One line a measurement, with a heading.
     pub fn csv(&self) -> String {
-        let head = ["work", "device"]
-            .into_iter()
-            .chain(HEADINGS)
-            .map(str::to_owned);
+        let head = ["work", "device"].into_iter().chain(HEADINGS).map(str::to_owned);
         let mut lines = vec![csv_line(head)];
         for m in &self.measurements {
             let place = [self.work.label.clone(), self.device.name.clone()];
@@ -266,9 +242,7 @@ fn standing(own: &Measurement, other: &Measurement) -> Option<Standing> {
 fn row(m: &Measurement, decimals: usize) -> [String; 10] {
     let number = |v: f64| format!("{v:.decimals$}");
     let clock = m.clocks.map_or_else(String::new, |c| c.sm_mhz.to_string());
-    let watts = m
-        .clocks
-        .map_or_else(String::new, |c| format!("{:.0}", c.watts));
+    let watts = m.clocks.map_or_else(String::new, |c| format!("{:.0}", c.watts));
     let graph = if m.graph { " (graph)" } else { "" };
     [
         m.name.clone(),
@@ -287,11 +261,7 @@ fn row(m: &Measurement, decimals: usize) -> [String; 10] {
 /// Fields separated by commas, quoted where needed (RFC 4180).
 fn csv_line(fields: impl Iterator<Item = String>) -> String {
     let quote = |field: String| {
-        if field.contains([',', '"', '\n']) {
-            format!("\"{}\"", field.replace('"', "\"\""))
-        } else {
-            field
-        }
+        if field.contains([',', '"', '\n']) { format!("\"{}\"", field.replace('"', "\"\"")) } else { field }
     };
     let fields: Vec<String> = fields.map(quote).collect();
     fields.join(",") + "\n"
@@ -310,25 +280,11 @@ mod tests {
             bytes: 3.0 * n * n * 2.0,
             peak: Peak::h200_dense_16bit(),
         };
-        let clocks = Reading {
-            sm_mhz: 1500,
-            memory_mhz: 3201,
-            watts: 690.0,
-        };
+        let clocks = Reading { sm_mhz: 1500, memory_mhz: 3201, watts: 690.0 };
         let m = |name, times: [f64; 3]| {
-            Measurement::new(
-                name,
-                Regime::Burst,
-                &work,
-                times.to_vec(),
-                Some(clocks),
-                false,
-            )
+            Measurement::new(name, Regime::Burst, &work, times.to_vec(), Some(clocks), false)
         };
-        let rows = vec![
-            m("own", [180e-6, 200e-6, 190e-6]),
-            m("cublas", [190e-6, 200e-6, 200e-6]),
-        ];
+        let rows = vec![m("own", [180e-6, 200e-6, 190e-6]), m("cublas", [190e-6, 200e-6, 200e-6])];
         Report::new(&h200(), &work, rows)
     }
 
@@ -347,10 +303,7 @@ mod tests {
     fn every_form_carries_the_rows() {
         let report = report();
         let table = report.table();
-        assert!(
-            table.contains("NVIDIA H200, 132 SMs, up to 1980 MHz, driver for CUDA 13.0"),
-            "{table}"
-        );
+        assert!(table.contains("NVIDIA H200, 132 SMs, up to 1980 MHz, driver for CUDA 13.0"), "{table}");
         assert!(
             table.contains("723.4") && table.contains("own is 1.036 x cublas (burst; 3 rounds"),
             "{table}"

@@ -5,8 +5,8 @@
 use super::error::CudaError;
 use super::library::{functions, open};
 use cuda_driver_sys::{
-    CUcontext, CUdevice, CUdeviceptr, CUevent, CUfunction, CUgraph, CUgraphExec, CUgraphNode,
-    CUmodule, CUstream,
+    CUcontext, CUdevice, CUdeviceptr, CUevent, CUfunction, CUgraph, CUgraphExec, CUgraphNode, CUmodule,
+    CUstream,
 };
 use std::ffi::{CStr, OsString, c_char, c_void};
 use std::sync::OnceLock;
@@ -114,9 +114,7 @@ impl Api {
         let (library, _) = open("libcuda.so.1", CANDIDATES.map(OsString::from))?;
         let api = Self::load(library).map_err(CudaError::OldDriver)?;
         match call!(api.cuInit(0)) {
-            Err(CudaError::Call {
-                code: NO_DEVICE, ..
-            }) => Err(CudaError::NoDevice),
+            Err(CudaError::Call { code: NO_DEVICE, .. }) => Err(CudaError::NoDevice),
             other => other.map(|()| api),
         }
     }
@@ -134,11 +132,7 @@ impl Api {
         })
     }
 
-    fn words(
-        &self,
-        get: unsafe extern "C" fn(u32, *mut *const c_char) -> u32,
-        code: u32,
-    ) -> String {
+    fn words(&self, get: unsafe extern "C" fn(u32, *mut *const c_char) -> u32, code: u32) -> String {
         let mut text: *const c_char = std::ptr::null();
         // SAFETY: `text` receives a pointer to a static string, or stays null.
         let status = unsafe { get(code, &mut text) };
@@ -146,9 +140,7 @@ impl Api {
             return "unknown to this driver".to_owned();
         }
         // SAFETY: the driver's strings are static and end in a zero byte.
-        unsafe { CStr::from_ptr(text) }
-            .to_string_lossy()
-            .into_owned()
+        unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
     }
 }
 

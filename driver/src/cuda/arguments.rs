@@ -10,9 +10,7 @@
 use super::error::CudaError;
 use super::memory::Buffer;
 use super::tensor_map::{ElementType, TensorMapError, TensorMapRequest};
-use warplift_ir::manifest::{
-    Argument, Expr, ExprError, Fact, MANIFEST_VERSION, Manifest, Param, TensorMap,
-};
+use warplift_ir::manifest::{Argument, Expr, ExprError, Fact, MANIFEST_VERSION, Manifest, Param, TensorMap};
 
 /// An argument of a launch. The manifest says which type each must have.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -32,10 +30,7 @@ pub enum Arg {
 
 impl From<&Buffer> for Arg {
     fn from(buffer: &Buffer) -> Self {
-        Self::Pointer {
-            address: buffer.address(),
-            bytes: Some(buffer.len()),
-        }
+        Self::Pointer { address: buffer.address(), bytes: Some(buffer.len()) }
     }
 }
 
@@ -230,11 +225,7 @@ pub fn check_manifest(manifest: &Manifest, shared_per_block: u32) -> Result<(), 
     for (place, value, limit) in [
         ("block size", i64::from(manifest.block), 1024),
         ("blocks of a cluster", cluster, 16),
-        (
-            "dynamic shared memory",
-            i64::from(manifest.dynamic_shared),
-            i64::from(shared_per_block),
-        ),
+        ("dynamic shared memory", i64::from(manifest.dynamic_shared), i64::from(shared_per_block)),
     ] {
         limited(place, value, limit)?;
     }
@@ -249,11 +240,7 @@ fn limited(place: &str, value: i64, limit: i64) -> Result<i64, LaunchError> {
         return Ok(value);
     }
     let place = place.to_owned();
-    Err(LaunchError::Limit {
-        place,
-        value,
-        limit,
-    })
+    Err(LaunchError::Limit { place, value, limit })
 }
 
 /// Works out a launch. `sm_count` is the variable of that name in the manifest's expressions.
@@ -266,16 +253,8 @@ pub fn plan(manifest: &Manifest, args: &[Arg], sm_count: u32) -> Result<Plan, La
         call.check_fact(fact)?;
     }
     let grid = call.grid()?;
-    let workspace = limited(
-        "workspace bytes",
-        call.eval("workspace", &manifest.workspace)?,
-        1 << 40,
-    )?;
-    let mut plan = Plan {
-        grid,
-        workspace: workspace as u64,
-        params: Vec::new(),
-    };
+    let workspace = limited("workspace bytes", call.eval("workspace", &manifest.workspace)?, 1 << 40)?;
+    let mut plan = Plan { grid, workspace: workspace as u64, params: Vec::new() };
     if !plan.is_empty() {
         let params = manifest.params.iter().map(|p| call.param(p));
         plan.params = params.collect::<Result<_, _>>()?;
@@ -303,11 +282,7 @@ impl<'a> Call<'a> {
         for (argument, arg) in declared.iter().zip(args) {
             encode(argument, arg)?;
         }
-        Ok(Self {
-            manifest,
-            args,
-            sm_count,
-        })
+        Ok(Self { manifest, args, sm_count })
     }
 
     fn find(&self, name: &str) -> Option<(&'a Argument, &'a Arg)> {
@@ -325,10 +300,7 @@ impl<'a> Call<'a> {
 
     fn eval(&self, place: &str, expr: &Expr) -> Result<i64, LaunchError> {
         expr.eval(&|name| self.variable(name))
-            .map_err(|error| LaunchError::Expr {
-                place: place.to_owned(),
-                error,
-            })
+            .map_err(|error| LaunchError::Expr { place: place.to_owned(), error })
     }
 
     fn pointer(&self, place: &'static str, name: &str) -> Result<(u64, Option<u64>), LaunchError> {
@@ -351,12 +323,7 @@ impl<'a> Call<'a> {
                 let value = self.integer(name)?;
                 let (name, min, max) = (name.clone(), *min, *max);
                 let holds = (min..=max).contains(&value);
-                ensure(holds, || LaunchError::OutOfRange {
-                    name,
-                    value,
-                    min,
-                    max,
-                })
+                ensure(holds, || LaunchError::OutOfRange { name, value, min, max })
             }
         }
     }
@@ -365,11 +332,7 @@ impl<'a> Call<'a> {
         let (address, _) = self.pointer("facts", name)?;
         let name = name.to_owned();
         let holds = address.checked_rem(align) == Some(0);
-        ensure(holds, || LaunchError::Misaligned {
-            name,
-            address,
-            align,
-        })
+        ensure(holds, || LaunchError::Misaligned { name, address, align })
     }
 
     fn integer(&self, name: &str) -> Result<i64, LaunchError> {
@@ -385,11 +348,7 @@ impl<'a> Call<'a> {
             grid[i] = limited(&place, value, GRID_LIMITS[i])? as u32;
             let (blocks, cluster) = (grid[i], self.manifest.cluster[i].max(1));
             let whole = blocks.is_multiple_of(cluster);
-            ensure(whole, || LaunchError::Cluster {
-                axis,
-                grid: blocks,
-                cluster,
-            })?;
+            ensure(whole, || LaunchError::Cluster { axis, grid: blocks, cluster })?;
         }
         Ok(grid)
     }
@@ -403,10 +362,7 @@ impl<'a> Call<'a> {
             }
             Param::TensorMap(map) => self.tensor_map(map).map_err(|error| match error {
                 MapError::Launch(error) => error,
-                MapError::Map(error) => LaunchError::TensorMap {
-                    name: map.base.clone(),
-                    error,
-                },
+                MapError::Map(error) => LaunchError::TensorMap { name: map.base.clone(), error },
             }),
             Param::Workspace => Ok(PlannedParam::Workspace),
         }
@@ -486,11 +442,7 @@ fn unknown(place: &'static str, name: &str, kind: &'static str) -> LaunchError {
     LaunchError::Unknown { place, name, kind }
 }
 
-fn check_bounds(
-    request: &TensorMapRequest,
-    offset: i64,
-    bytes: Option<u64>,
-) -> Result<(), TensorMapError> {
+fn check_bounds(request: &TensorMapRequest, offset: i64, bytes: Option<u64>) -> Result<(), TensorMapError> {
     let Some(bytes) = bytes else { return Ok(()) };
     let available = bytes.saturating_sub(u64::try_from(offset).unwrap_or(u64::MAX));
     let needed = request.extent_bytes().unwrap_or(u64::MAX);
@@ -503,11 +455,7 @@ fn check_bounds(
 /// The bytes of an argument by value, little-endian, zero-extended to 8.
 fn encode(argument: &Argument, arg: &Arg) -> Result<[u8; 8], LaunchError> {
     let ty = argument.ty.as_str();
-    let mismatch = || LaunchError::Type {
-        name: argument.name.clone(),
-        expected: ty.to_owned(),
-        found: *arg,
-    };
+    let mismatch = || LaunchError::Type { name: argument.name.clone(), expected: ty.to_owned(), found: *arg };
     let bits = match *arg {
         Arg::Pointer { address, .. } if ty.starts_with("ptr") => address,
         Arg::Int(value) => {

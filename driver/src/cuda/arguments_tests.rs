@@ -26,20 +26,11 @@ fn manifest() -> Manifest {
 }
 
 fn pointer(address: u64) -> Arg {
-    Arg::Pointer {
-        address,
-        bytes: None,
-    }
+    Arg::Pointer { address, bytes: None }
 }
 
 fn args(m: i32, k: i32) -> Vec<Arg> {
-    vec![
-        pointer(0x1000),
-        pointer(0x2000),
-        0.5f32.into(),
-        m.into(),
-        k.into(),
-    ]
+    vec![pointer(0x1000), pointer(0x2000), 0.5f32.into(), m.into(), k.into()]
 }
 
 fn refused(args: &[Arg]) -> String {
@@ -53,10 +44,7 @@ fn a_launch_is_worked_out() {
     let PlannedParam::TensorMap(map) = &plan.params[0] else {
         panic!("{:?}", plan.params[0]);
     };
-    assert_eq!(
-        (map.dims.as_slice(), map.strides.as_slice()),
-        (&[64, 1000][..], &[128][..])
-    );
+    assert_eq!((map.dims.as_slice(), map.strides.as_slice()), (&[64, 1000][..], &[128][..]));
     assert_eq!(plan.params[1], PlannedParam::Bytes(0x2000u64.to_le_bytes()));
     let mut half = [0; 8];
     half[..4].copy_from_slice(&0.5f32.to_le_bytes());
@@ -89,33 +77,15 @@ fn refusals_name_argument_value_and_requirement() {
     let mut wide = args(8, 8);
     wide[3] = (1i64 << 31).into();
     let mut short = args(128, 64);
-    short[0] = Arg::Pointer {
-        address: 0x1000,
-        bytes: Some(16383),
-    };
+    short[0] = Arg::Pointer { address: 0x1000, bytes: Some(16383) };
     let table = [
-        (
-            refused(&args(8, 12)),
-            "argument `k` = 12 must be a multiple of 8",
-        ),
-        (
-            refused(&args(-1, 8)),
-            "argument `m` = -1 must be in 0..=1048576",
-        ),
-        (
-            refused(&misaligned),
-            "argument `a` = 0x1008 must be aligned to 16 bytes",
-        ),
-        (
-            refused(&args(8, 8)[1..]),
-            "`gemm` takes 5 arguments (a, c, alpha, m, k), 4 were given",
-        ),
+        (refused(&args(8, 12)), "argument `k` = 12 must be a multiple of 8"),
+        (refused(&args(-1, 8)), "argument `m` = -1 must be in 0..=1048576"),
+        (refused(&misaligned), "argument `a` = 0x1008 must be aligned to 16 bytes"),
+        (refused(&args(8, 8)[1..]), "`gemm` takes 5 arguments (a, c, alpha, m, k), 4 were given"),
         (refused(&wrong), "argument `alpha` is f32, Int(3) was given"),
         (refused(&wide), "argument `m` = 2147483648 does not fit i32"),
-        (
-            refused(&short),
-            "tensor map over `a`: the tensor covers 16384 bytes, the buffer has 16383",
-        ),
+        (refused(&short), "tensor map over `a`: the tensor covers 16384 bytes, the buffer has 16383"),
     ];
     for (message, expected) in table {
         assert_eq!(message, expected);
@@ -139,43 +109,23 @@ fn grids_keep_their_limits() {
 #[test]
 fn inconsistent_manifests_are_errors() {
     let mut bad = manifest();
-    bad.params[1] = Param::Argument {
-        name: "nobody".into(),
-    };
-    assert!(
-        plan(&bad, &args(128, 8), 132)
-            .unwrap_err()
-            .to_string()
-            .contains("`nobody`")
-    );
+    bad.params[1] = Param::Argument { name: "nobody".into() };
+    assert!(plan(&bad, &args(128, 8), 132).unwrap_err().to_string().contains("`nobody`"));
     bad = manifest();
-    bad.facts = vec![Fact::Multiple {
-        name: "k".into(),
-        of: 0,
-    }];
+    bad.facts = vec![Fact::Multiple { name: "k".into(), of: 0 }];
     assert!(plan(&bad, &args(128, 8), 132).is_err());
     bad = manifest();
     assert_eq!(check_manifest(&bad, 232_448), Ok(()));
     bad.dynamic_shared = 232_449;
     let message = check_manifest(&bad, 232_448).unwrap_err().to_string();
-    assert_eq!(
-        message,
-        "dynamic shared memory is 232449; the limit is 232448"
-    );
+    assert_eq!(message, "dynamic shared memory is 232449; the limit is 232448");
     bad.version = 99;
-    assert_eq!(
-        check_manifest(&bad, 0),
-        Err(LaunchError::Version { found: 99 })
-    );
+    assert_eq!(check_manifest(&bad, 0), Err(LaunchError::Version { found: 99 }));
 }
 
 #[test]
 fn scalars_of_every_width() {
-    let declare = |ty: &str| Argument {
-        name: "x".into(),
-        ty: ty.into(),
-        written: false,
-    };
+    let declare = |ty: &str| Argument { name: "x".into(), ty: ty.into(), written: false };
     let bits = |ty: &str, arg: Arg| encode(&declare(ty), &arg).map(u64::from_le_bytes).ok();
     assert_eq!(bits("i8", (-1).into()), Some(u64::MAX));
     assert_eq!(bits("u64", u64::MAX.into()), Some(u64::MAX));
@@ -186,13 +136,7 @@ fn scalars_of_every_width() {
     assert_eq!(bits("f16", 1.0.into()), Some(0x3c00));
     assert_eq!(bits("bf16", 1.0.into()), Some(0x3f80));
     assert_eq!(bits("i65", 0.into()), None);
-    for (ty, bytes) in [
-        ("i6", 1),
-        ("u16", 2),
-        ("i33", 8),
-        ("ptr<f32>", 8),
-        ("bf16", 2),
-    ] {
+    for (ty, bytes) in [("i6", 1), ("u16", 2), ("i33", 8), ("ptr<f32>", 8), ("bf16", 2)] {
         assert_eq!(value_bytes(ty), Some(bytes), "{ty}");
     }
 }

@@ -89,12 +89,7 @@ impl Device {
         let info = read_info(api, device, ordinal)?;
         let mut context: CUcontext = std::ptr::null_mut();
         call!(api.cuDevicePrimaryCtxRetain(&mut context, device))?;
-        let inner = Inner {
-            api,
-            device,
-            context,
-            info,
-        };
+        let inner = Inner { api, device, context, info };
         Ok(Self(Arc::new(inner)))
     }
 
@@ -177,10 +172,7 @@ fn read_info(api: &Api, device: CUdevice, ordinal: u32) -> Result<DeviceInfo, Cu
     call!(api.cuDriverGetVersion(&mut driver))?;
     let name = text(|buffer, length| call!(api.cuDeviceGetName(buffer, length, device)))?;
     let pci = text(|buffer, length| call!(api.cuDeviceGetPCIBusId(buffer, length, device)))?;
-    let capability = (
-        get(attribute::CAPABILITY_MAJOR)?,
-        get(attribute::CAPABILITY_MINOR)?,
-    );
+    let capability = (get(attribute::CAPABILITY_MAJOR)?, get(attribute::CAPABILITY_MINOR)?);
     Ok(DeviceInfo {
         ordinal,
         name,
@@ -241,16 +233,10 @@ mod tests {
         let card = h200();
         assert!(require("sm_90a", &card).is_ok());
         assert!(require("sm_90", &card).is_ok());
-        let later = DeviceInfo {
-            capability: (9, 1),
-            ..card.clone()
-        };
+        let later = DeviceInfo { capability: (9, 1), ..card.clone() };
         assert!(require("sm_90", &later).is_ok());
         let message = require("sm_90a", &later).unwrap_err().to_string();
-        assert!(
-            message.contains("exactly 9.0") && message.contains("has 9.1"),
-            "{message}"
-        );
+        assert!(message.contains("exactly 9.0") && message.contains("has 9.1"), "{message}");
         assert!(require("sm_100a", &card).is_err());
         assert!(require("nonsense", &card).is_err());
     }

@@ -51,13 +51,7 @@ impl Kernel {
         check_parameters(&manifest, &function)?;
         function.allow(&config(&manifest, [1; 3], false))?;
         let spare = Buffer::from_bytes(device, &[0; SPARE_BYTES as usize])?;
-        Ok(Self(Arc::new(Inner {
-            module,
-            function,
-            manifest,
-            maps: Mutex::default(),
-            spare,
-        })))
+        Ok(Self(Arc::new(Inner { module, function, manifest, maps: Mutex::default(), spare })))
     }
 
     /// Set when the driver's own compiler made the code.
@@ -211,12 +205,7 @@ impl Prepared {
         self.workspace.fill(0, stream)?;
         // SAFETY: `Kernel::load` compared the sizes of the entry's parameters with the manifest,
         // and every slot has 128 bytes, the largest of them.
-        unsafe {
-            self.kernel
-                .0
-                .function
-                .launch(&self.config, &self.params, stream)
-        }?;
+        unsafe { self.kernel.0.function.launch(&self.config, &self.params, stream) }?;
         Ok(())
     }
 }

@@ -24,11 +24,7 @@ impl Buffer {
             let api = device.bind()?;
             call!(api.cuMemAlloc_v2(&mut address, bytes as usize))?;
         }
-        Ok(Self {
-            device: device.clone(),
-            address,
-            bytes,
-        })
+        Ok(Self { device: device.clone(), address, bytes })
     }
 
     /// Allocates and copies host bytes.
@@ -124,11 +120,7 @@ impl Buffer {
     fn range(&self, offset: u64, bytes: u64) -> Result<CUdeviceptr, CudaError> {
         match offset.checked_add(bytes) {
             Some(end) if end <= self.bytes => Ok(self.address + offset),
-            _ => Err(CudaError::CopyBounds {
-                offset,
-                bytes,
-                capacity: self.bytes,
-            }),
+            _ => Err(CudaError::CopyBounds { offset, bytes, capacity: self.bytes }),
         }
     }
 }

@@ -47,9 +47,7 @@ fn image(bytes: &[u8]) -> Result<Image, CudaError> {
     } else if text() {
         Ok(Image::Ptx)
     } else {
-        Err(CudaError::NotAModule(
-            bytes.iter().take(8).copied().collect(),
-        ))
+        Err(CudaError::NotAModule(bytes.iter().take(8).copied().collect()))
     }
 }
 
@@ -65,11 +63,7 @@ impl Module {
         code.push(0);
         let (raw, log) = load_raw(api, &code)?;
         let warning = (kind == Image::Ptx).then(|| jit_warning(&log));
-        Ok(Self(Arc::new(Inner {
-            device: device.clone(),
-            raw,
-            warning,
-        })))
+        Ok(Self(Arc::new(Inner { device: device.clone(), raw, warning })))
     }
 
     /// Set when the driver compiled PTX: its code differs from that of the pinned ptxas.
@@ -91,33 +85,21 @@ impl Module {
         let c_name = CString::new(name).map_err(|_| CudaError::ZeroByte(name.to_owned()))?;
         let mut raw: CUfunction = std::ptr::null_mut();
         call!(api.cuModuleGetFunction(&mut raw, self.0.raw, c_name.as_ptr()))?;
-        Ok(Function {
-            module: self.clone(),
-            raw,
-        })
+        Ok(Function { module: self.clone(), raw })
     }
 }
 
 fn jit_warning(log: &str) -> String {
     let warning = "the driver compiled the PTX itself; speed and registers may differ from the \
                    pinned ptxas";
-    if log.is_empty() {
-        warning.to_owned()
-    } else {
-        format!("{warning}\n{log}")
-    }
+    if log.is_empty() { warning.to_owned() } else { format!("{warning}\n{log}") }
 }
 
 /// Loads a zero-terminated image; returns the module and the info log.
 fn load_raw(api: &Api, code: &[u8]) -> Result<(CUmodule, String), CudaError> {
     let mut info = vec![0u8; LOG_BYTES];
     let mut errors = vec![0u8; LOG_BYTES];
-    let mut options = [
-        jit::INFO_LOG,
-        jit::INFO_LOG_BYTES,
-        jit::ERROR_LOG,
-        jit::ERROR_LOG_BYTES,
-    ];
+    let mut options = [jit::INFO_LOG, jit::INFO_LOG_BYTES, jit::ERROR_LOG, jit::ERROR_LOG_BYTES];
     // Integer options travel in the pointer itself.
     let mut values: [*mut c_void; 4] = [
         info.as_mut_ptr().cast(),
@@ -127,12 +109,8 @@ fn load_raw(api: &Api, code: &[u8]) -> Result<(CUmodule, String), CudaError> {
     ];
     let mut raw: CUmodule = std::ptr::null_mut();
     let (count, options, values) = (4, options.as_mut_ptr(), values.as_mut_ptr());
-    call!(api.cuModuleLoadDataEx(&mut raw, code.as_ptr().cast(), count, options, values)).map_err(
-        |error| CudaError::Module {
-            error: Box::new(error),
-            log: log_text(&errors),
-        },
-    )?;
+    call!(api.cuModuleLoadDataEx(&mut raw, code.as_ptr().cast(), count, options, values))
+        .map_err(|error| CudaError::Module { error: Box::new(error), log: log_text(&errors) })?;
     Ok((raw, log_text(&info)))
 }
 
@@ -181,11 +159,7 @@ impl LaunchConfig {
     fn attributes(&self) -> ([RawLaunchAttribute; 2], u32) {
         const CLUSTER_DIMENSION: u32 = 4;
         const PROGRAMMATIC_STREAM_SERIALIZATION: u32 = 6;
-        let mut list = [RawLaunchAttribute {
-            id: 0,
-            pad: 0,
-            value: [0; 8],
-        }; 2];
+        let mut list = [RawLaunchAttribute { id: 0, pad: 0, value: [0; 8] }; 2];
         let mut count = 0;
         if self.cluster != [1; 3] {
             let [x, y, z] = self.cluster.map(u64::from);
@@ -286,10 +260,7 @@ impl Function {
             match call!(api.cuFuncGetParamInfo(self.raw, index, &mut offset, &mut size)) {
                 Ok(()) => sizes.push(size),
                 // The driver's way to say that there is no such parameter.
-                Err(CudaError::Call {
-                    code: INVALID_VALUE,
-                    ..
-                }) => return Ok(sizes),
+                Err(CudaError::Call { code: INVALID_VALUE, .. }) => return Ok(sizes),
                 Err(other) => return Err(other),
             }
         }
@@ -313,9 +284,7 @@ impl Function {
             return Ok(u32::try_from(count).unwrap_or(0) * cluster);
         }
         let (threads, shared) = (threads as i32, config.dynamic_shared as usize);
-        call!(
-            api.cuOccupancyMaxActiveBlocksPerMultiprocessor(&mut count, self.raw, threads, shared)
-        )?;
+        call!(api.cuOccupancyMaxActiveBlocksPerMultiprocessor(&mut count, self.raw, threads, shared))?;
         Ok(u32::try_from(count).unwrap_or(0) * device.info().sm_count)
     }
 
@@ -357,26 +326,16 @@ mod tests {
     fn bytes_are_recognised() {
         assert_eq!(image(b"\x7fELF\x02"), Ok(Image::Cubin));
         assert_eq!(image(b"// c\n.version 8.0\n"), Ok(Image::Ptx));
-        assert_eq!(
-            image(b"hello"),
-            Err(CudaError::NotAModule(b"hello".to_vec()))
-        );
+        assert_eq!(image(b"hello"), Err(CudaError::NotAModule(b"hello".to_vec())));
     }
 
     #[test]
     fn attributes_only_where_needed() {
         assert_eq!(PLAIN.attributes().1, 0);
-        let config = LaunchConfig {
-            cluster: [2, 1, 1],
-            programmatic: true,
-            ..PLAIN
-        };
+        let config = LaunchConfig { cluster: [2, 1, 1], programmatic: true, ..PLAIN };
         let (list, count) = config.attributes();
         assert_eq!(count, 2);
-        assert_eq!(
-            (list[0].id, list[0].value[0], list[0].value[1]),
-            (4, 2 | 1 << 32, 1)
-        );
+        assert_eq!((list[0].id, list[0].value[0], list[0].value[1]), (4, 2 | 1 << 32, 1));
         assert_eq!((list[1].id, list[1].value[0]), (6, 1));
     }
 }

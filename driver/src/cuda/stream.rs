@@ -33,20 +33,12 @@ impl Stream {
         let api = device.bind()?;
         let mut raw: CUstream = std::ptr::null_mut();
         call!(api.cuStreamCreate(&mut raw, NON_BLOCKING))?;
-        Ok(Self {
-            device: device.clone(),
-            raw,
-            owned: true,
-        })
+        Ok(Self { device: device.clone(), raw, owned: true })
     }
 
     /// The legacy default stream.
     pub fn default_of(device: &Device) -> Self {
-        Self {
-            device: device.clone(),
-            raw: std::ptr::null_mut(),
-            owned: false,
-        }
+        Self { device: device.clone(), raw: std::ptr::null_mut(), owned: false }
     }
 
     /// The device it belongs to.
@@ -108,10 +100,7 @@ impl Event {
         let api = device.bind()?;
         let mut raw: CUevent = std::ptr::null_mut();
         call!(api.cuEventCreate(&mut raw, 0))?;
-        Ok(Self {
-            device: device.clone(),
-            raw,
-        })
+        Ok(Self { device: device.clone(), raw })
     }
 
     /// Marks the current end of a stream.
@@ -140,9 +129,7 @@ impl Event {
         let api = self.device.bind()?;
         match call!(api.cuEventQuery(self.raw)) {
             Ok(()) => Ok(true),
-            Err(CudaError::Call {
-                code: NOT_READY, ..
-            }) => Ok(false),
+            Err(CudaError::Call { code: NOT_READY, .. }) => Ok(false),
             Err(other) => Err(other),
         }
     }
@@ -208,11 +195,7 @@ impl Graph {
         call!(api.cuGraphGetNodes(graph, std::ptr::null_mut(), &mut nodes))?;
         let mut raw: CUgraphExec = std::ptr::null_mut();
         call!(api.cuGraphInstantiateWithFlags(&mut raw, graph, 0))?;
-        Ok(Self {
-            device: device.clone(),
-            raw,
-            nodes,
-        })
+        Ok(Self { device: device.clone(), raw, nodes })
     }
 
     /// Nodes that were captured.

@@ -172,11 +172,7 @@ impl TensorMapRequest {
             return Err(TensorMapError::Rank(dims));
         }
         if sides != dims || strides != dims - 1 {
-            return Err(TensorMapError::Lengths {
-                dims,
-                sides,
-                strides,
-            });
+            return Err(TensorMapError::Lengths { dims, sides, strides });
         }
         Ok(())
     }
@@ -280,37 +276,19 @@ mod tests {
         assert_eq!(good().check(), Ok(()));
         assert_eq!(good().extent_bytes(), Some(8191 * 8192 + 8192));
         let table = [
-            (
-                broken(|r| r.address += 8),
-                "0x70000008 is not a multiple of 16",
-            ),
+            (broken(|r| r.address += 8), "0x70000008 is not a multiple of 16"),
             (broken(|r| r.dims[1] = 0), "extent 0 of dimension 1"),
-            (
-                broken(|r| r.dims[0] = (1 << 32) + 1),
-                "extent 4294967297 of dimension 0",
-            ),
-            (
-                broken(|r| r.strides[0] = 8200),
-                "stride of 8200 bytes in dimension 1",
-            ),
+            (broken(|r| r.dims[0] = (1 << 32) + 1), "extent 4294967297 of dimension 0"),
+            (broken(|r| r.strides[0] = 8200), "stride of 8200 bytes in dimension 1"),
             (broken(|r| r.strides[0] = 1 << 40), "is not in 0..2^40"),
-            (
-                broken(|r| r.box_dims[1] = 257),
-                "box side 257 of dimension 1",
-            ),
+            (broken(|r| r.box_dims[1] = 257), "box side 257 of dimension 1"),
             (broken(|r| r.box_dims[0] = 0), "box side 0 of dimension 0"),
             (broken(|r| r.box_dims[0] = 4), "8 bytes wide"),
-            (
-                broken(|r| r.box_dims[0] = 128),
-                "256 bytes wide, over its swizzle span of 128",
-            ),
+            (broken(|r| r.box_dims[0] = 128), "256 bytes wide, over its swizzle span of 128"),
             (broken(|r| r.swizzle = 48), "swizzle span 48"),
             (broken(|r| r.l2_promotion = 32), "L2 promotion 32"),
             (broken(|r| r.dims = vec![]), "0 dimensions"),
-            (
-                broken(|r| r.strides.push(16)),
-                "2 dimensions need 2 box sides and 1 strides",
-            ),
+            (broken(|r| r.strides.push(16)), "2 dimensions need 2 box sides and 1 strides"),
         ];
         for (message, part) in table {
             assert!(message.contains(part), "{message} / {part}");

@@ -107,25 +107,16 @@ const CHUNK: usize = 1 << 16;
 impl Array {
     /// Draws from the standard normal distribution, rounded to the element type.
     pub fn normal(element: Element, len: usize, seed: u64) -> Self {
-        Self::draw(element, len, seed, |rng| {
-            rng.sample::<f64, _>(StandardNormal)
-        })
+        Self::draw(element, len, seed, |rng| rng.sample::<f64, _>(StandardNormal))
     }
 
     /// Draws integers from `-max..=max`: sums of their products are exact in f32 up to 2^24.
     pub fn small_integers(element: Element, len: usize, seed: u64, max: u8) -> Self {
         let max = i32::from(max);
-        Self::draw(element, len, seed, move |rng| {
-            rng.random_range(-max..=max).into()
-        })
+        Self::draw(element, len, seed, move |rng| rng.random_range(-max..=max).into())
     }
 
-    fn draw(
-        element: Element,
-        len: usize,
-        seed: u64,
-        next: impl Fn(&mut StdRng) -> f64 + Sync,
-    ) -> Self {
+    fn draw(element: Element, len: usize, seed: u64, next: impl Fn(&mut StdRng) -> f64 + Sync) -> Self {
         let size = element.bytes();
         let mut bytes = vec![0; len * size];
         let chunks = bytes.par_chunks_mut(CHUNK * size).enumerate();
@@ -141,9 +132,7 @@ impl Array {
     pub fn from_f64(element: Element, values: &[f64]) -> Self {
         let mut bytes = vec![0; values.len() * element.bytes()];
         let slots = bytes.chunks_exact_mut(element.bytes());
-        slots
-            .zip(values)
-            .for_each(|(slot, &v)| element.store(v, slot));
+        slots.zip(values).for_each(|(slot, &v)| element.store(v, slot));
         Self { element, bytes }
     }
 
@@ -226,10 +215,7 @@ mod tests {
         let v = values.to_f64();
         let mean = v.iter().sum::<f64>() / n as f64;
         let variance = v.iter().map(|x| x * x).sum::<f64>() / n as f64;
-        assert!(
-            mean.abs() < 0.02 && (variance - 1.0).abs() < 0.03,
-            "{mean} {variance}"
-        );
+        assert!(mean.abs() < 0.02 && (variance - 1.0).abs() < 0.03, "{mean} {variance}");
         assert_ne!(v[..100], v[CHUNK..CHUNK + 100]);
         let small = Array::small_integers(Element::Bf16, 1000, 1, 2).to_f64();
         assert!(small.iter().all(|x| x.fract() == 0.0 && x.abs() <= 2.0));
@@ -239,12 +225,7 @@ mod tests {
     #[test]
     fn poison_is_never_a_number() {
         for &(element, ..) in &ELEMENTS {
-            assert!(
-                Array::poison(element, 3)
-                    .to_f64()
-                    .iter()
-                    .all(|v| v.is_nan())
-            );
+            assert!(Array::poison(element, 3).to_f64().iter().all(|v| v.is_nan()));
         }
         assert!(Array::poison(Element::F16, 3).get(3).is_nan());
     }

@@ -14,17 +14,11 @@ pub struct Tolerance {
 
 impl Tolerance {
     /// Nothing may be off.
-    pub const EXACT: Self = Self {
-        relative: 0.0,
-        absolute: 0.0,
-    };
+    pub const EXACT: Self = Self { relative: 0.0, absolute: 0.0 };
 
     /// Correct rounding to an element type, and nothing else.
     pub fn rounding(element: super::Element) -> Self {
-        Self {
-            relative: element.unit_roundoff(),
-            absolute: element.underflow_error(),
-        }
+        Self { relative: element.unit_roundoff(), absolute: element.underflow_error() }
     }
 }
 
@@ -108,11 +102,7 @@ pub struct Tally {
 impl Tally {
     /// Counts one element. Equal values pass whatever the bound, infinities too; NaN never does.
     pub fn add(&mut self, index: &[usize], found: f64, expected: f64, bound: f64) {
-        let error = if found == expected {
-            0.0
-        } else {
-            (found - expected).abs()
-        };
+        let error = if found == expected { 0.0 } else { (found - expected).abs() };
         // Written so that NaN fails.
         let passes = error <= bound;
         self.checked += 1;
@@ -123,23 +113,15 @@ impl Tally {
         if ratio > self.worst_ratio || self.worst.is_none() {
             self.worst_ratio = ratio;
             let index = index.to_vec();
-            self.worst = Some(Mismatch {
-                index,
-                found,
-                expected,
-                bound,
-            });
+            self.worst = Some(Mismatch { index, found, expected, bound });
         }
     }
 
     /// Joins two parts.
     pub fn merge(self, other: Self) -> Self {
         let other_is_worse = other.worst_ratio > self.worst_ratio || self.worst.is_none();
-        let (worst_ratio, worst) = if other_is_worse {
-            (other.worst_ratio, other.worst)
-        } else {
-            (self.worst_ratio, self.worst)
-        };
+        let (worst_ratio, worst) =
+            if other_is_worse { (other.worst_ratio, other.worst) } else { (self.worst_ratio, self.worst) };
         Self {
             checked: self.checked + other.checked,
             failed: self.failed + other.failed,
@@ -196,31 +178,18 @@ mod tests {
 
     #[test]
     fn bounds_decide() {
-        let tolerance = Tolerance {
-            relative: 0.1,
-            absolute: 0.5,
-        };
-        let good = compare(
-            &[10.0, -1.0, f64::INFINITY],
-            &[11.0, -1.5, f64::INFINITY],
-            tolerance,
-        );
+        let tolerance = Tolerance { relative: 0.1, absolute: 0.5 };
+        let good = compare(&[10.0, -1.0, f64::INFINITY], &[11.0, -1.5, f64::INFINITY], tolerance);
         assert!(good.passed() && good.worst_ratio <= 1.0, "{good}");
         let bad = compare(&[10.0, 20.0], &[10.0, 23.0], tolerance);
         assert_eq!((bad.failed, bad.checked), (1, 2));
-        assert_eq!(
-            bad.worst.as_ref().map(|w| w.index.as_slice()),
-            Some(&[1][..])
-        );
+        assert_eq!(bad.worst.as_ref().map(|w| w.index.as_slice()), Some(&[1][..]));
         assert!(bad.to_string().starts_with("WRONG"), "{bad}");
     }
 
     #[test]
     fn what_is_no_number_or_missing_fails() {
-        let loose = Tolerance {
-            relative: 1e9,
-            absolute: 1e9,
-        };
+        let loose = Tolerance { relative: 1e9, absolute: 1e9 };
         assert!(!compare(&[f64::NAN], &[0.0], loose).passed());
         assert!(!compare(&[f64::NAN], &[f64::NAN], loose).passed());
         assert!(!compare(&[1.0], &[1.0, 2.0], loose).passed());

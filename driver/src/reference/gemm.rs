@@ -61,13 +61,7 @@ pub struct Matrix<'a> {
 impl<'a> Matrix<'a> {
     /// Rows of `cols` elements, one behind the other.
     pub fn row_major(array: &'a Array, rows: usize, cols: usize) -> Self {
-        Self {
-            array,
-            rows,
-            cols,
-            row_stride: cols,
-            col_stride: 1,
-        }
+        Self { array, rows, cols, row_stride: cols, col_stride: 1 }
     }
 
     /// The same memory with rows and columns exchanged.
@@ -83,8 +77,7 @@ impl<'a> Matrix<'a> {
 
     /// The value at a row and column; NaN outside the array.
     pub fn get(&self, row: usize, col: usize) -> f64 {
-        self.array
-            .get(row * self.row_stride + col * self.col_stride)
+        self.array.get(row * self.row_stride + col * self.col_stride)
     }
 
     fn row(&self, row: usize) -> Vec<f64> {
@@ -153,10 +146,7 @@ impl<'a> Product<'a> {
         }
         let mut rng = StdRng::seed_from_u64(seed);
         let by_row = self.rows(found, &sample(m, &mut rng), judge);
-        let turned = Product {
-            a: self.b.transposed(),
-            b: self.a.transposed(),
-        };
+        let turned = Product { a: self.b.transposed(), b: self.a.transposed() };
         let by_column = turned.rows(found.transposed(), &sample(n, &mut rng), judge);
         by_row.merge(by_column)
     }
@@ -215,14 +205,8 @@ impl<'a> Product<'a> {
 
 /// First, last and 64 random indices, sorted, each once.
 fn sample(count: usize, rng: &mut StdRng) -> Vec<usize> {
-    let mut picked: Vec<usize> = (0..64.min(count))
-        .map(|_| rng.random_range(0..count))
-        .collect();
-    picked.extend(
-        [0, count.saturating_sub(1)]
-            .into_iter()
-            .filter(|&i| i < count),
-    );
+    let mut picked: Vec<usize> = (0..64.min(count)).map(|_| rng.random_range(0..count)).collect();
+    picked.extend([0, count.saturating_sub(1)].into_iter().filter(|&i| i < count));
     picked.sort_unstable();
     picked.dedup();
     picked
@@ -234,9 +218,7 @@ fn dot(a: &[f64], b: &[f64]) -> (f64, f64) {
     let (mut sums, mut squares) = ([0.0; LANES], [0.0; LANES]);
     let (a_chunks, b_chunks) = (a.chunks_exact(LANES), b.chunks_exact(LANES));
     let rest = a_chunks.remainder().iter().zip(b_chunks.remainder());
-    let tail = rest
-        .map(|(x, y)| x * y)
-        .fold((0.0, 0.0), |(s, q), p| (s + p, q + p * p));
+    let tail = rest.map(|(x, y)| x * y).fold((0.0, 0.0), |(s, q), p| (s + p, q + p * p));
     for (x, y) in a_chunks.zip(b_chunks) {
         for lane in 0..LANES {
             let p = x[lane] * y[lane];
@@ -260,9 +242,7 @@ mod tests {
             for j in 0..n {
                 let mut sum = 0f32;
                 for block in (0..k).step_by(16) {
-                    let part: f64 = (block..k.min(block + 16))
-                        .map(|t| p.a.get(i, t) * p.b.get(t, j))
-                        .sum();
+                    let part: f64 = (block..k.min(block + 16)).map(|t| p.a.get(i, t) * p.b.get(t, j)).sum();
                     sum += part as f32;
                 }
                 values.push(f64::from(sum));
@@ -274,38 +254,24 @@ mod tests {
     #[test]
     fn correct_products_pass_in_every_type_and_transposition() {
         let (m, n, k) = (37, 29, 250);
-        for (input, out) in [
-            (Element::F16, Element::F16),
-            (Element::Bf16, Element::Bf16),
-            (Element::F16, Element::F32),
-        ] {
-            let (a, b) = (
-                Array::normal(input, m * k, 1),
-                Array::normal(input, n * k, 2),
-            );
+        for (input, out) in
+            [(Element::F16, Element::F16), (Element::Bf16, Element::Bf16), (Element::F16, Element::F32)]
+        {
+            let (a, b) = (Array::normal(input, m * k, 1), Array::normal(input, n * k, 2));
             let product = Product {
                 a: Matrix::row_major(&a, k, m).transposed(),
                 b: Matrix::row_major(&b, n, k).transposed(),
             };
             let found = device_like(&product, out);
             let report = product.check(Matrix::row_major(&found, m, n), 0);
-            assert!(
-                report.passed() && report.checked == (m * n) as u64,
-                "{report}"
-            );
+            assert!(report.passed() && report.checked == (m * n) as u64, "{report}");
         }
     }
 
     #[test]
     fn one_wrong_element_is_found() {
-        let (a, b) = (
-            Array::normal(Element::F16, 64 * 64, 1),
-            Array::normal(Element::F16, 64 * 64, 2),
-        );
-        let product = Product {
-            a: Matrix::row_major(&a, 64, 64),
-            b: Matrix::row_major(&b, 64, 64),
-        };
+        let (a, b) = (Array::normal(Element::F16, 64 * 64, 1), Array::normal(Element::F16, 64 * 64, 2));
+        let product = Product { a: Matrix::row_major(&a, 64, 64), b: Matrix::row_major(&b, 64, 64) };
         let mut values = device_like(&product, Element::F16).to_f64();
         values[64 * 5 + 9] += 0.1;
         let found = Array::from_f64(Element::F16, &values);
@@ -313,23 +279,14 @@ mod tests {
         assert_eq!((report.failed, report.passed()), (1, false), "{report}");
         assert_eq!(report.worst.map(|w| w.index), Some(vec![5, 9]));
         let poison = Array::poison(Element::F16, 64 * 64);
-        assert_eq!(
-            product.check(Matrix::row_major(&poison, 64, 64), 0).failed,
-            64 * 64
-        );
+        assert_eq!(product.check(Matrix::row_major(&poison, 64, 64), 0).failed, 64 * 64);
     }
 
     #[test]
     fn a_given_product_is_as_good_as_our_own() {
         let (m, n, k) = (9, 17, 100);
-        let (a, b) = (
-            Array::normal(Element::F16, m * k, 1),
-            Array::normal(Element::F16, k * n, 2),
-        );
-        let product = Product {
-            a: Matrix::row_major(&a, m, k),
-            b: Matrix::row_major(&b, k, n),
-        };
+        let (a, b) = (Array::normal(Element::F16, m * k, 1), Array::normal(Element::F16, k * n, 2));
+        let product = Product { a: Matrix::row_major(&a, m, k), b: Matrix::row_major(&b, k, n) };
         let places = (0..m * n).map(|i| (product.a.row(i / n), product.b.transposed().row(i % n)));
         let (sums, squares): (Vec<f64>, Vec<f64>) = places.map(|(x, y)| dot(&x, &y)).unzip();
         let found = device_like(&product, Element::F32);
@@ -346,23 +303,13 @@ mod tests {
         let (m, n, k) = (20, 33, 512);
         let a = Array::small_integers(Element::Bf16, m * k, 3, 2);
         let b = Array::small_integers(Element::Bf16, k * n, 4, 2);
-        let product = Product {
-            a: Matrix::row_major(&a, m, k),
-            b: Matrix::row_major(&b, k, n),
-        };
+        let product = Product { a: Matrix::row_major(&a, m, k), b: Matrix::row_major(&b, k, n) };
         let found = device_like(&product, Element::Bf16);
-        assert!(
-            product
-                .check_exact(Matrix::row_major(&found, m, n), 0)
-                .passed()
-        );
+        assert!(product.check_exact(Matrix::row_major(&found, m, n), 0).passed());
         let mut bytes = found.bytes().to_vec();
         bytes[0] ^= 1;
         let off = Array::from_bytes(Element::Bf16, bytes);
-        assert_eq!(
-            product.check_exact(Matrix::row_major(&off, m, n), 0).failed,
-            1
-        );
+        assert_eq!(product.check_exact(Matrix::row_major(&off, m, n), 0).failed, 1);
     }
 
     #[test]
@@ -370,18 +317,12 @@ mod tests {
         let (m, n, k) = (3000, 2900, 1000);
         assert!(m as u128 * n as u128 * k as u128 > FULL_LIMIT);
         let zeros = Array::from_f64(Element::F16, &vec![0.0; m.max(n) * k]);
-        let product = Product {
-            a: Matrix::row_major(&zeros, m, k),
-            b: Matrix::row_major(&zeros, k, n),
-        };
+        let product = Product { a: Matrix::row_major(&zeros, m, k), b: Matrix::row_major(&zeros, k, n) };
         let mut values = vec![0.0; m * n];
         values[m * n - 1] = 1.0;
         let found = Array::from_f64(Element::F16, &values);
         let report = product.check(Matrix::row_major(&found, m, n), 5);
-        assert_eq!(
-            report.failed, 2,
-            "the corner is in a row and in a column: {report}"
-        );
+        assert_eq!(report.failed, 2, "the corner is in a row and in a column: {report}");
         assert!(report.checked < 66 * (m + n) as u64 + 1);
     }
 
@@ -390,15 +331,9 @@ mod tests {
         let none = Array::from_f64(Element::F16, &[]);
         for (m, n, k) in [(0, 5, 5), (5, 0, 5), (2, 2, 0)] {
             let found = Array::from_f64(Element::F16, &vec![0.0; m * n]);
-            let product = Product {
-                a: Matrix::row_major(&none, m, k),
-                b: Matrix::row_major(&none, k, n),
-            };
+            let product = Product { a: Matrix::row_major(&none, m, k), b: Matrix::row_major(&none, k, n) };
             let report = product.check(Matrix::row_major(&found, m, n), 0);
-            assert!(
-                report.passed() && report.checked == (m * n) as u64,
-                "{report}"
-            );
+            assert!(report.passed() && report.checked == (m * n) as u64, "{report}");
         }
     }
 }

@@ -44,16 +44,12 @@ impl Toolchain {
     /// cuobjdump is not found, or refuses the file.
     pub fn dump_sass(&self, cubin: &[u8]) -> Result<String, ToolError> {
         let tool = self.companion("cuobjdump")?;
-        with_file(cubin, |path| {
-            run(Command::new(&tool).arg("-sass").arg(path))
-        })
+        with_file(cubin, |path| run(Command::new(&tool).arg("-sass").arg(path)))
     }
 
     fn nvdisasm(&self, cubin: &[u8], options: &[&str]) -> Result<String, ToolError> {
         let tool = self.companion("nvdisasm")?;
-        with_file(cubin, |path| {
-            run(Command::new(&tool).args(options).arg(path))
-        })
+        with_file(cubin, |path| run(Command::new(&tool).args(options).arg(path)))
     }
 }
 
@@ -62,10 +58,7 @@ fn with_file(
     bytes: &[u8],
     work: impl FnOnce(&Path) -> Result<std::process::Output, ToolError>,
 ) -> Result<String, ToolError> {
-    let file = tempfile::Builder::new()
-        .prefix("warplift-")
-        .suffix(".cubin")
-        .tempfile();
+    let file = tempfile::Builder::new().prefix("warplift-").suffix(".cubin").tempfile();
     let file = file.map_err(ToolError::file("creating a file in", &std::env::temp_dir()))?;
     fs::write(file.path(), bytes).map_err(ToolError::file("writing", file.path()))?;
     let output = work(file.path())?;

@@ -16,11 +16,7 @@ use std::process::Command;
 /// # Errors
 /// Neither `XDG_CACHE_HOME` nor `HOME` is set.
 pub fn cache_dir() -> Result<PathBuf, ToolError> {
-    let set = |name| {
-        std::env::var_os(name)
-            .filter(|v| !v.is_empty())
-            .map(PathBuf::from)
-    };
+    let set = |name| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
     let root = set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")));
     let root = root.ok_or(ToolError::NoCache)?;
     Ok(root.join("warplift").join("toolchain").join(PTXAS_VERSION))
@@ -45,8 +41,7 @@ pub(super) fn install_into(
     lock_path.push(".lock");
     let lock_path = PathBuf::from(lock_path);
     let lock = File::create(&lock_path).map_err(ToolError::file("creating", &lock_path))?;
-    lock.lock()
-        .map_err(ToolError::file("locking", &lock_path))?;
+    lock.lock().map_err(ToolError::file("locking", &lock_path))?;
     if TOOLS.iter().all(|tool| target.join(tool).is_file()) {
         return Ok(target.to_owned());
     }
@@ -62,16 +57,8 @@ pub(super) fn install_into(
 
 fn download(directory: &Path) -> Result<(), ToolError> {
     let mut command = Command::new("python3");
-    command.args([
-        "-m",
-        "pip",
-        "download",
-        "--quiet",
-        "--disable-pip-version-check",
-    ]);
-    command
-        .args(["--no-deps", "--only-binary=:all:", "-d"])
-        .arg(directory);
+    command.args(["-m", "pip", "download", "--quiet", "--disable-pip-version-check"]);
+    command.args(["--no-deps", "--only-binary=:all:", "-d"]).arg(directory);
     command.args(PACKAGES.map(|(name, version)| format!("{name}=={version}")));
     run(&mut command).map(drop)
 }
@@ -87,10 +74,8 @@ fn unpack(directory: &Path) -> Result<PathBuf, ToolError> {
         }
     }
     for (tool, (package, _)) in TOOLS.into_iter().zip(PACKAGES) {
-        let found = find_tool(&tree, tool, 6)?.ok_or_else(|| ToolError::Incomplete {
-            package: package.to_owned(),
-            tool,
-        })?;
+        let found = find_tool(&tree, tool, 6)?
+            .ok_or_else(|| ToolError::Incomplete { package: package.to_owned(), tool })?;
         let to = bin.join(tool);
         fs::rename(&found, &to).map_err(ToolError::file("moving to", &to))?;
         make_executable(&to)?;
@@ -118,11 +103,7 @@ fn find_tool(directory: &Path, tool: &str, depth: u32) -> Result<Option<PathBuf>
 }
 
 fn files_in(directory: &Path) -> Result<Vec<PathBuf>, ToolError> {
-    let read = |d| {
-        fs::read_dir(d)?
-            .map(|e| Ok(e?.path()))
-            .collect::<std::io::Result<Vec<_>>>()
-    };
+    let read = |d| fs::read_dir(d)?.map(|e| Ok(e?.path())).collect::<std::io::Result<Vec<_>>>();
     read(directory).map_err(ToolError::file("reading", directory))
 }
 

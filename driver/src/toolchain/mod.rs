@@ -133,10 +133,7 @@ impl Toolchain {
         if let Some(path) = std::env::var_os(PTXAS_VARIABLE) {
             return Self::at(PTXAS_VARIABLE, Path::new(&path));
         }
-        Self::search(
-            cache_dir().ok().as_deref(),
-            std::env::var_os("PATH").as_deref(),
-        )
+        Self::search(cache_dir().ok().as_deref(), std::env::var_os("PATH").as_deref())
     }
 
     /// As [`Toolchain::find`], but installs into the cache where nothing is found. Tests use this.
@@ -151,32 +148,20 @@ impl Toolchain {
     }
 
     fn at(origin: &'static str, path: &Path) -> Result<Self, ToolError> {
-        let wrong = |why| ToolError::Given {
-            origin,
-            path: path.to_owned(),
-            why,
-        };
+        let wrong = |why| ToolError::Given { origin, path: path.to_owned(), why };
         let version = version_of(path).map_err(wrong)?;
         Ok(Self::new(path, version))
     }
 
     fn new(path: &Path, version: String) -> Self {
-        Self {
-            ptxas: path.to_owned(),
-            version,
-            beside: path.parent().map(Path::to_owned),
-        }
+        Self { ptxas: path.to_owned(), version, beside: path.parent().map(Path::to_owned) }
     }
 
     /// The cache, then every directory of `path`.
     fn search(cache: Option<&Path>, path: Option<&OsStr>) -> Result<Self, ToolError> {
         let mut looked = Vec::new();
         let on_path = path.map(|p| std::env::split_paths(p).collect::<Vec<_>>());
-        for directory in cache
-            .map(Path::to_owned)
-            .into_iter()
-            .chain(on_path.unwrap_or_default())
-        {
+        for directory in cache.map(Path::to_owned).into_iter().chain(on_path.unwrap_or_default()) {
             let candidate = directory.join("ptxas");
             if !candidate.is_file() {
                 continue;
@@ -191,11 +176,7 @@ impl Toolchain {
         }
         looked.push("the cache and PATH".to_owned());
         let (tool, version) = ("ptxas", PTXAS_VERSION);
-        Err(ToolError::NotFound {
-            tool,
-            version,
-            looked,
-        })
+        Err(ToolError::NotFound { tool, version, looked })
     }
 
     /// A disassembler: beside ptxas, in the cache, or on PATH from a toolkit of CUDA 13.
@@ -224,20 +205,13 @@ fn not_found(tool: &'static str, looked: String) -> ToolError {
 
 /// The version that a tool of the toolkit reports: `V13.0.88` in its `--version`.
 fn version_of(path: &Path) -> Result<String, String> {
-    let output = Command::new(path)
-        .arg("--version")
-        .stdin(Stdio::null())
-        .output();
+    let output = Command::new(path).arg("--version").stdin(Stdio::null()).output();
     let output = output.map_err(|e| e.to_string())?;
     let text = String::from_utf8_lossy(&output.stdout);
-    let version = text
-        .split_whitespace()
-        .find_map(|word| word.strip_prefix('V'));
+    let version = text.split_whitespace().find_map(|word| word.strip_prefix('V'));
     let digits = |v: &&str| v.starts_with(|c: char| c.is_ascii_digit());
     let version = version.filter(digits);
-    version
-        .map(str::to_owned)
-        .ok_or_else(|| "no version in its --version".to_owned())
+    version.map(str::to_owned).ok_or_else(|| "no version in its --version".to_owned())
 }
 
 /// Runs a program to its end; a failure carries its messages.

@@ -17,11 +17,7 @@ pub struct PtxasOptions {
 
 impl Default for PtxasOptions {
     fn default() -> Self {
-        Self {
-            arch: "sm_90a".into(),
-            line_info: false,
-            extra: Vec::new(),
-        }
+        Self { arch: "sm_90a".into(), line_info: false, extra: Vec::new() }
     }
 }
 
@@ -60,22 +56,15 @@ impl Toolchain {
     /// ptxas refuses the text ([`ToolError::Rejected`] with its messages), or cannot be run.
     pub fn ptxas(&self, ptx: &str, options: &PtxasOptions) -> Result<Assembled, ToolError> {
         let directory = tempfile::Builder::new().prefix("warplift-").tempdir();
-        let directory = directory.map_err(ToolError::file(
-            "creating a directory in",
-            &std::env::temp_dir(),
-        ))?;
-        let (input, output) = (
-            directory.path().join("kernel.ptx"),
-            directory.path().join("kernel.cubin"),
-        );
+        let directory =
+            directory.map_err(ToolError::file("creating a directory in", &std::env::temp_dir()))?;
+        let (input, output) = (directory.path().join("kernel.ptx"), directory.path().join("kernel.cubin"));
         fs::write(&input, ptx).map_err(ToolError::file("writing", &input))?;
         let mut command = Command::new(&self.ptxas);
         // A relative name keeps the directory out of the messages.
         command.current_dir(directory.path()).stdin(Stdio::null());
         command.arg(format!("-arch={}", options.arch)).arg("-v");
-        command
-            .args(options.line_info.then_some("-lineinfo"))
-            .args(&options.extra);
+        command.args(options.line_info.then_some("-lineinfo")).args(&options.extra);
         let run = command.args(["kernel.ptx", "-o", "kernel.cubin"]).output();
         let run = run.map_err(ToolError::file("running", &self.ptxas))?;
         let log = messages(&run);
@@ -83,10 +72,7 @@ impl Toolchain {
             return Err(ToolError::Rejected { log });
         }
         let cubin = fs::read(&output).map_err(ToolError::file("reading", &output))?;
-        Ok(Assembled {
-            cubin,
-            ..read_log(log)
-        })
+        Ok(Assembled { cubin, ..read_log(log) })
     }
 }
 
@@ -127,10 +113,7 @@ fn warning(line: &str) -> Option<Warning> {
     let (code, text) = split_code(text);
     let head = head.trim_end();
     let warns = head.ends_with("warning") || (head.ends_with("info") && !code.is_empty());
-    warns.then(|| Warning {
-        code: code.to_owned(),
-        text: text.to_owned(),
-    })
+    warns.then(|| Warning { code: code.to_owned(), text: text.to_owned() })
 }
 
 /// `(C7515) text` into its parts; the code is empty where there is none.

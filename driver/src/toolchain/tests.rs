@@ -31,20 +31,13 @@ fn search_takes_the_cache_first_and_path_only_in_the_right_version() {
     assert_eq!(found.ptxas, cache.join("ptxas"));
     let found = Toolchain::search(None, Some(&path)).unwrap();
     assert_eq!(found.ptxas, good.join("ptxas"));
-    let error = Toolchain::search(None, Some(old.as_os_str()))
-        .unwrap_err()
-        .to_string();
-    assert!(
-        error.contains("old/ptxas is 12.4.1") && error.contains("toolchain install"),
-        "{error}"
-    );
+    let error = Toolchain::search(None, Some(old.as_os_str())).unwrap_err().to_string();
+    assert!(error.contains("old/ptxas is 12.4.1") && error.contains("toolchain install"), "{error}");
 }
 
 #[test]
 fn a_given_path_must_be_a_ptxas() {
-    let error = Toolchain::find(Some(Path::new("/no/such/ptxas")))
-        .unwrap_err()
-        .to_string();
+    let error = Toolchain::find(Some(Path::new("/no/such/ptxas"))).unwrap_err().to_string();
     assert!(error.contains("--ptxas names /no/such/ptxas"), "{error}");
 }
 
@@ -53,15 +46,9 @@ fn an_installation_without_wheels_leaves_nothing() {
     let root = tempfile::tempdir().unwrap();
     let target = root.path().join("toolchain");
     let error = install_into(&target, |_| Ok(())).unwrap_err();
-    assert!(
-        matches!(error, ToolError::Incomplete { tool: "ptxas", .. }),
-        "{error}"
-    );
+    assert!(matches!(error, ToolError::Incomplete { tool: "ptxas", .. }), "{error}");
     assert!(!target.exists());
-    let left: Vec<_> = fs::read_dir(root.path())
-        .unwrap()
-        .map(|e| e.unwrap().file_name())
-        .collect();
+    let left: Vec<_> = fs::read_dir(root.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
     assert_eq!(left, ["toolchain.lock"]);
 }
 
@@ -75,10 +62,7 @@ ptxas info    : Compiling entry function 'gemm' for 'sm_90a'
     16 bytes stack frame, 24 bytes spill stores, 32 bytes spill loads
 ptxas info    : Used 168 registers, used 9 barriers, 16 bytes cumulative stack size";
     let read = read_log(log.to_owned());
-    assert_eq!(
-        (read.registers, read.spills, read.stack, read.barriers),
-        (168, (24, 32), 16, 9)
-    );
+    assert_eq!((read.registers, read.spills, read.stack, read.barriers), (168, (24, 32), 16, 9));
     assert_eq!(read.warnings.len(), 2);
     assert_eq!(read.warnings[0].code, "C7515");
     assert!(read.warnings[0].text.starts_with("Potential"));
@@ -90,29 +74,14 @@ fn the_pinned_tools_assemble_and_disassemble() {
     let tools = Toolchain::find_or_install(None).unwrap();
     let made = tools.ptxas(PTX, &PtxasOptions::default()).unwrap();
     assert!(made.cubin.starts_with(b"\x7fELF"));
-    assert!(
-        made.registers >= 8 && made.spills == (0, 0) && made.warnings.is_empty(),
-        "{}",
-        made.log
-    );
+    assert!(made.registers >= 8 && made.spills == (0, 0) && made.warnings.is_empty(), "{}", made.log);
     let sass = tools.disassemble(&made.cubin).unwrap();
     assert!(sass.contains("FFMA") && sass.contains("EXIT"), "{sass}");
-    assert!(
-        tools
-            .dump_sass(&made.cubin)
-            .unwrap()
-            .contains("Function : axpy")
-    );
+    assert!(tools.dump_sass(&made.cubin).unwrap().contains("Function : axpy"));
     let live = tools.life_ranges(&made.cubin).unwrap();
     let most = live.iter().map(|row| row.general).max();
-    assert!(
-        most.is_some_and(|m| m > 2 && m <= made.registers),
-        "{live:?}"
-    );
-    assert!(
-        live.iter()
-            .any(|row| row.uniform > 0 && row.text.starts_with("FFMA"))
-    );
+    assert!(most.is_some_and(|m| m > 2 && m <= made.registers), "{live:?}");
+    assert!(live.iter().any(|row| row.uniform > 0 && row.text.starts_with("FFMA")));
 }
 
 #[test]

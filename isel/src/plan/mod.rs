@@ -162,3 +162,42 @@ pub(crate) fn extents(k: &Kernel, value: Value) -> Vec<u32> {
 pub(crate) fn layout_error<E: std::fmt::Display>(k: &Kernel, inst: Inst) -> impl Fn(E) -> IselError + '_ {
     move |e| IselError::at(k, inst, format!("layout: {e}"))
 }
+
+impl Plan {
+    /// What was decided, a line each, for `explain`.
+    pub fn describe(&self, k: &Kernel) -> Vec<String> {
+        let mut lines = Vec::new();
+        for inst in program_order(k) {
+            let at = k.insts[inst].loc;
+            if let Some(t) = self.shared.get(&inst) {
+                let why = t.declined.as_ref().map_or(String::new(), |d| format!(" (no tensor copy: {d})"));
+                lines.push(format!(
+                    "{}:{} load: shared, {} x {} swizzle {} by {:?}{why}",
+                    at.line, at.column, t.extents[0], t.extents[1], t.swizzle, t.fill
+                ));
+            }
+            if let Some(p) = self.products.get(&inst) {
+                lines.push(format!(
+                    "{}:{} mma: m64n{}k16, {} x {} atoms, {} steps, A in {}",
+                    at.line,
+                    at.column,
+                    p.n,
+                    p.m_atoms,
+                    p.n_atoms,
+                    p.k_steps,
+                    if p.a.is_some() { "shared memory" } else { "registers" }
+                ));
+            }
+            lines.extend(self.stores.get(&inst).map(|s| match s {
+                StorePlan::Bulk { swizzle, .. } => {
+                    format!("{}:{} store: staged, tensor copy, swizzle {swizzle}", at.line, at.column)
+                }
+                StorePlan::Plain { vector, declined } => {
+                    let why = declined.as_ref().map_or(String::new(), |d| format!(" (no tensor copy: {d})"));
+                    format!("{}:{} store: plain, {vector} elements{why}", at.line, at.column)
+                }
+            }));
+        }
+        lines
+    }
+}
