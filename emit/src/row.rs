@@ -169,7 +169,7 @@ impl<'a> Writer<'_, 'a> {
     /// A constant that has a register, or registers.
     pub(crate) fn constant(&mut self, site: Site<'_, 'a>) -> Result<(), EmitError> {
         let Attr::Imm(v) = site.data.attr else { return Err(self.attribute(site, "an immediate")) };
-        let ty = self.func.ty(site.data.results[0]);
+        let ty = site.data.results.first().map_or(Ty::B32, |&v| self.func.ty(v));
         let n = site.operands.first().map_or(0, registers);
         for at in 0..n {
             let _ = write!(self.out, "mov.{} ", suffix(ty));

@@ -24,6 +24,12 @@ pub struct CheckError {
 /// Symbols that a register holds.
 type Holds = SmallVec<[u32; 3]>;
 
+/// Registers of an instruction's operands and results, by value; none for literals.
+struct Regs {
+    args: Vec<Vec<usize>>,
+    results: Vec<Vec<usize>>,
+}
+
 /// How a register is used by products in flight.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Flight {
@@ -225,25 +231,26 @@ impl Checker<'_, '_> {
                 other => self.place(v, other)?,
             });
         }
+        let regs = Regs { args, results };
         match data.op {
-            Opcode::Join | Opcode::Slice => self.view(state, data, &args, &results),
+            Opcode::Join | Opcode::Slice => self.view(state, data, &regs),
             Opcode::Undef => {
-                data.results.iter().zip(&results).for_each(|(&v, regs)| self.add(state, v, regs));
+                data.results.iter().zip(&regs.results).for_each(|(&v, regs)| self.add(state, v, regs));
                 Ok(())
             }
-            Opcode::Wgmma => self.product(state, data, &args, &results),
+            Opcode::Wgmma => self.product(state, data, &regs),
             Opcode::Mov if data.args.iter().any(|&v| self.func.ty(v).is_frag()) => {
-                self.view(state, data, &args, &results)
+                self.view(state, data, &regs)
             }
-            _ if !data.maps.is_empty() => self.repeated(state, data, &args, &results),
+            _ if !data.maps.is_empty() => self.repeated(state, data, &regs),
             _ => {
                 if data.guard.is_some() {
                     // Zeros where the guard does not hold, written first.
-                    self.define(state, data, &results, |s, r| self.writable(s, r))?;
+                    self.define(state, data, &regs.results, |s, r| self.writable(s, r))?;
                 }
-                self.read_all(state, data, &args)?;
+                self.read_all(state, data, &regs.args)?;
                 self.follow(state, data);
-                self.define(state, data, &results, |s, r| self.writable(s, r))
+                self.define(state, data, &regs.results, |s, r| self.writable(s, r))
             }
         }
     }
@@ -280,8 +287,7 @@ impl Checker<'_, '_> {
         &self,
         state: &mut State,
         data: &InstData<'_>,
-        args: &[Vec<usize>],
-        results: &[Vec<usize>],
+        Regs { args, results }: &Regs,
     ) -> Result<(), String> {
         let (Some(&result), Some(regs)) = (data.results.first(), results.first()) else {
             return self.read_all(state, data, args);
@@ -306,8 +312,7 @@ impl Checker<'_, '_> {
         &self,
         state: &mut State,
         data: &InstData<'_>,
-        args: &[Vec<usize>],
-        results: &[Vec<usize>],
+        Regs { args, results }: &Regs,
     ) -> Result<(), String> {
         let (Some(&result), Some(regs)) = (data.results.first(), results.first()) else { return Ok(()) };
         let sources: Vec<Option<(Value, usize, usize)>> = match data.op {
@@ -373,8 +378,7 @@ impl Checker<'_, '_> {
         &self,
         state: &mut State,
         data: &InstData<'_>,
-        args: &[Vec<usize>],
-        results: &[Vec<usize>],
+        Regs { args, results }: &Regs,
     ) -> Result<(), String> {
         self.read_all(state, data, args)?;
         if args.first() != results.first() {

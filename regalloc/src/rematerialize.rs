@@ -51,7 +51,10 @@ fn op(func: &Func<'_>, v: Value) -> Option<Opcode> {
 fn is_splat(func: &Func<'_>, v: Value) -> bool {
     let Some(data) = func.def(v).map(|i| &func.insts[i]) else { return false };
     let whole = !data.maps.is_empty() && data.maps.iter().all(|m| *m == IndexMap::Whole);
-    data.op == Opcode::Mov && data.guard.is_none() && whole && !func.ty(data.args[0]).is_frag()
+    data.op == Opcode::Mov
+        && data.guard.is_none()
+        && whole
+        && !data.args.iter().any(|&a| func.ty(a).is_frag())
 }
 
 /// Whether a value is made anew where it is needed in registers.

@@ -233,6 +233,26 @@ fn more_scalars_than_names_go_to_the_planner() {
 }
 
 #[test]
+fn more_addresses_than_names_are_refused() {
+    let bump = Bump::new();
+    let mut func = Func::new(&bump);
+    let mut c = cursor(&mut func);
+    let base = c.op(Opcode::Tid, &[], Ty::B32);
+    let many: Vec<Value> = (0..80)
+        .map(|i| {
+            let v = c.mul_imm(base, 3 + i);
+            c.op(Opcode::WidenU32, &[v], Ty::B64)
+        })
+        .collect();
+    for &v in &many {
+        c.push(NewInst::new(Opcode::StGlobal16, &[v, base], &[]).attr(Attr::Mem { offset: 0, count: 1 }));
+    }
+    sync(&mut c, Opcode::Ret, Attr::None);
+    let error = allocate(&func, &WIDE).map(|(_, a)| a.names);
+    assert!(matches!(error, Err(RegallocError::Names { class: "64-bit", limit: 64, .. })), "{error:?}");
+}
+
+#[test]
 fn loops_that_swap_get_parallel_moves() {
     let bump = Bump::new();
     let mut func = Func::new(&bump);
