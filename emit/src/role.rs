@@ -141,7 +141,8 @@ impl<'w, 'a> Writer<'w, 'a> {
             Opcode::Join => self.join(site),
             Opcode::Slice => self.slice(site),
             Opcode::Br => {
-                self.branch(site.data.targets[0].block, next);
+                let [to] = &site.data.targets[..] else { return Err(self.attribute(site, "one target")) };
+                self.branch(to.block, next);
                 Ok(())
             }
             Opcode::BrIf => self.branch_if(site, next),
@@ -193,9 +194,12 @@ impl<'w, 'a> Writer<'w, 'a> {
 
     /// The first target where the predicate holds, the second one else.
     fn branch_if(&mut self, site: Site<'_, 'a>, next: Option<Block>) -> Result<(), EmitError> {
-        let [yes, no] = [site.data.targets[0].block, site.data.targets[1].block];
+        let ([yes, no], [cond]) = (&site.data.targets[..], site.data.args) else {
+            return Err(self.attribute(site, "a condition and two targets"));
+        };
+        let [yes, no] = [yes.block, no.block];
         let (not, to, other) = if next == Some(yes) { ("!", no, yes) } else { ("", yes, no) };
-        let uniform = self.func.values[site.data.args[0]].uniform;
+        let uniform = self.func.values[*cond].uniform;
         let _ = write!(self.out, "@{not}");
         self.operand(site, 0, 0, false)?;
         self.out.push_str(if uniform { " bra.uni " } else { " bra " });

@@ -5,7 +5,18 @@ use crate::operand::{register, registers};
 use crate::role::{Site, Writer};
 use std::fmt::Write as _;
 use warplift_ir::machine::{Attr, Operand, Ty};
+use warplift_ir::target::Opcode;
 use warplift_ir::tile::CmpOp;
+
+/// Type of a move.
+fn suffix(ty: Ty) -> &'static str {
+    match ty {
+        Ty::Pred => "pred",
+        Ty::B16 => "b16",
+        Ty::B64 => "b64",
+        _ => "b32",
+    }
+}
 
 /// Name of a comparison in PTX; on floats `ne` holds for NaN.
 fn comparison(cmp: CmpOp, float: bool) -> &'static str {
@@ -27,10 +38,37 @@ impl<'a> Writer<'_, 'a> {
             true => 1,
             false => site.operands.get(site.result()).map_or(1, registers),
         };
+        if site.data.guard.is_some() {
+            self.zeros(site)?;
+        }
         (0..times).try_for_each(|rep| self.row_once(site, rep))
     }
 
+    /// A guarded instruction leaves zeros where it is not executed.
+    fn zeros(&mut self, site: Site<'_, 'a>) -> Result<(), EmitError> {
+        for (k, &v) in (site.result()..).zip(site.data.results) {
+            let ty = self.func.ty(v);
+            for at in 0..site.operands.get(k).map_or(0, registers) {
+                let _ = write!(self.out, "mov.{} ", suffix(ty));
+                self.operand(site, k, at, false)?;
+                self.out.push_str(", 0;\n");
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a copy of a register would be one onto itself, since the view of it is free.
+    fn is_free(&self, site: Site<'_, 'a>, rep: usize) -> bool {
+        let [map] = &site.data.maps[..] else { return false };
+        let name = |k: usize, at: usize| site.operands.get(k).and_then(|o| register(o, at));
+        let from = map.at(rep as u16).and_then(|at| name(0, at.into()));
+        site.data.op == Opcode::Mov && from.is_some() && from == name(site.result(), rep)
+    }
+
     fn row_once(&mut self, site: Site<'_, 'a>, rep: usize) -> Result<(), EmitError> {
+        if self.is_free(site, rep) {
+            return Ok(());
+        }
         let syntax = site.data.op.row().syntax;
         let inner = syntax.strip_prefix('{').and_then(|s| s.strip_suffix('}'));
         if inner.is_some() {
@@ -131,16 +169,10 @@ impl<'a> Writer<'_, 'a> {
     /// A constant that has a register, or registers.
     pub(crate) fn constant(&mut self, site: Site<'_, 'a>) -> Result<(), EmitError> {
         let Attr::Imm(v) = site.data.attr else { return Err(self.attribute(site, "an immediate")) };
-        let ty = self.func.ty(site.data.results[0]);
-        let suffix = match ty {
-            Ty::Pred => "pred",
-            Ty::B16 => "b16",
-            Ty::B64 => "b64",
-            _ => "b32",
-        };
+        let ty = site.data.results.first().map_or(Ty::B32, |&v| self.func.ty(v));
         let n = site.operands.first().map_or(0, registers);
         for at in 0..n {
-            let _ = write!(self.out, "mov.{suffix} ");
+            let _ = write!(self.out, "mov.{} ", suffix(ty));
             self.operand(site, 0, at, false)?;
             self.out.push_str(", ");
             self.literal(v, ty, false);
@@ -163,17 +195,18 @@ impl<'a> Writer<'_, 'a> {
         Ok(())
     }
 
-    /// Registers of a fragment from a start, by a stride.
+    /// Registers of a fragment from a start, by a stride, or by a map.
     pub(crate) fn slice(&mut self, site: Site<'_, 'a>) -> Result<(), EmitError> {
-        let (start, stride) = match site.data.attr {
-            Attr::Imm(start) => (start, 1),
-            Attr::Imm2(start, stride) => (start, stride),
-            _ => return Err(self.attribute(site, "a start")),
-        };
         let n = site.operands.get(site.result()).map_or(0, registers);
         (0..n).try_for_each(|i| {
-            let from = start + stride * i as i64;
-            self.copy(site, (0, usize::try_from(from).unwrap_or(usize::MAX)), (site.result(), i))
+            let from = match (&site.data.attr, site.data.maps.first()) {
+                (_, Some(map)) => map.at(i as u16).map(usize::from),
+                (Attr::Imm(start), _) => usize::try_from(start + i as i64).ok(),
+                (Attr::Imm2(start, stride), _) => usize::try_from(start + stride * i as i64).ok(),
+                _ => None,
+            };
+            let from = from.ok_or_else(|| self.attribute(site, "a start"))?;
+            self.copy(site, (0, from), (site.result(), i))
         })
     }
 

@@ -129,7 +129,7 @@ fn feed(c: &mut Cursor<'_, '_>) -> Feed {
 
 fn attr_of(op: Opcode) -> Attr {
     match op {
-        Opcode::SetpS32 | Opcode::SetpU32 | Opcode::SetpF32 | Opcode::SetpS64 => Attr::Cmp(CmpOp::Ne),
+        op if op.row().syntax.contains("$c") => Attr::Cmp(CmpOp::Ne),
         Opcode::ParamAddr => Attr::Param(0),
         Opcode::LdParam64 => Attr::Param(1),
         Opcode::LdParam32 => Attr::Param(2),
@@ -228,6 +228,27 @@ fn literals_are_read_by_type() {
     let lines =
         [f, ".loc 1 3 7\n", "add.f32 %r1, %r0, 0f3FC00000;\n", "add.s32 %r2, %r1, 1069547520;\nret;\n"];
     has(&text(func), &lines);
+}
+
+#[test]
+fn guarded_loads_leave_zeros() {
+    let bump = Bump::new();
+    let mut func = Func::new(&bump);
+    let entry = func.entry;
+    let mut c = Cursor::new(&mut func, entry, Loc::default());
+    let base = c.op(Opcode::SharedBase, &[], Ty::B32);
+    let pred = c.compare(CmpOp::Lt, base, base);
+    let load =
+        NewInst::new(Opcode::LdShared, &[base], &[Ty::frag(2)]).attr(Attr::Mem { offset: -4, count: 2 });
+    let pair = c.value(load.guard(Some(Guard { pred, negated: false })));
+    let maps = [IndexMap::Table([1, 0].into())].into_iter().collect();
+    let swapped = c.push(NewInst::new(Opcode::Mov, &[pair], &[Ty::frag(2)]).maps(maps));
+    c.push(NewInst::new(Opcode::Ret, &[], &[]));
+    let (program, mut allocs) = program(empty(&bump), vec![func]);
+    allocs.roles[0].insts[swapped][1] = Operand::Scattered([2, 3].into());
+    let text = emit(&program, &allocs).map_or_else(|e| e.to_string(), |o| o.ptx);
+    let zeros = "mov.b32 %r1, 0;\nmov.b32 %r2, 0;\n@%p0 ld.shared.v2.b32 {%r1, %r2}, [%r0+-4];\n";
+    has(&text, &[zeros, "mov.b32 %r3, %r1;\nret;\n"]);
 }
 
 #[test]

@@ -7,6 +7,7 @@ use crate::parallel::sequence;
 use crate::planned::Planned;
 use crate::pressure::{self, Scalars};
 use crate::ranges::{Ranges, flies, flies_before};
+use crate::rematerialize::fence_before;
 use crate::scalars::{Assigned, slots};
 use crate::webs::{Facts, build};
 use crate::{Budget, RegallocError, place, scalars};
@@ -237,11 +238,7 @@ fn copy_accumulator(
         return Err(RegallocError::InFlight { role, inst: product, value });
     }
     let func = &mut normal.func;
-    let insts = &func.blocks[block].insts[..at];
-    let defines = |&i: &Inst| func.insts[i].results.contains(&acc);
-    let after = insts.iter().rposition(defines).map_or(0, |p| p + 1);
-    let fence = |&i: &Inst| func.insts[i].op == Opcode::WgmmaFence;
-    let place = insts[after..].iter().rposition(fence).map_or(at, |p| after + p);
+    let place = fence_before(func, block, at, &[acc]);
     let types: [Ty; 1] = [func.ty(acc)];
     let loc = func.insts[product].loc;
     let copy = func.push(block, NewInst::new(Opcode::Join, &[acc], &types).loc(loc));

@@ -24,6 +24,12 @@ pub struct CheckError {
 /// Symbols that a register holds.
 type Holds = SmallVec<[u32; 3]>;
 
+/// Registers of an instruction's operands and results, by value; none for literals.
+struct Regs {
+    args: Vec<Vec<usize>>,
+    results: Vec<Vec<usize>>,
+}
+
 /// How a register is used by products in flight.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Flight {
@@ -225,18 +231,26 @@ impl Checker<'_, '_> {
                 other => self.place(v, other)?,
             });
         }
+        let regs = Regs { args, results };
         match data.op {
-            Opcode::Join | Opcode::Slice => self.view(state, data, &args, &results),
+            Opcode::Join | Opcode::Slice => self.view(state, data, &regs),
             Opcode::Undef => {
-                data.results.iter().zip(&results).for_each(|(&v, regs)| self.add(state, v, regs));
+                data.results.iter().zip(&regs.results).for_each(|(&v, regs)| self.add(state, v, regs));
                 Ok(())
             }
-            Opcode::Wgmma => self.product(state, data, &args, &results),
-            _ if !data.maps.is_empty() => self.repeated(state, data, &args, &results),
+            Opcode::Wgmma => self.product(state, data, &regs),
+            Opcode::Mov if data.args.iter().any(|&v| self.func.ty(v).is_frag()) => {
+                self.view(state, data, &regs)
+            }
+            _ if !data.maps.is_empty() => self.repeated(state, data, &regs),
             _ => {
-                self.read_all(state, data, &args)?;
+                if data.guard.is_some() {
+                    // Zeros where the guard does not hold, written first.
+                    self.define(state, data, &regs.results, |s, r| self.writable(s, r))?;
+                }
+                self.read_all(state, data, &regs.args)?;
                 self.follow(state, data);
-                self.define(state, data, &results, |s, r| self.writable(s, r))
+                self.define(state, data, &regs.results, |s, r| self.writable(s, r))
             }
         }
     }
@@ -273,8 +287,7 @@ impl Checker<'_, '_> {
         &self,
         state: &mut State,
         data: &InstData<'_>,
-        args: &[Vec<usize>],
-        results: &[Vec<usize>],
+        Regs { args, results }: &Regs,
     ) -> Result<(), String> {
         let (Some(&result), Some(regs)) = (data.results.first(), results.first()) else {
             return self.read_all(state, data, args);
@@ -299,8 +312,7 @@ impl Checker<'_, '_> {
         &self,
         state: &mut State,
         data: &InstData<'_>,
-        args: &[Vec<usize>],
-        results: &[Vec<usize>],
+        Regs { args, results }: &Regs,
     ) -> Result<(), String> {
         let (Some(&result), Some(regs)) = (data.results.first(), results.first()) else { return Ok(()) };
         let sources: Vec<Option<(Value, usize, usize)>> = match data.op {
@@ -314,12 +326,12 @@ impl Checker<'_, '_> {
                 data.args.iter().zip(args).flat_map(part).collect()
             }
             _ => {
-                let (start, stride) = match data.attr {
-                    Attr::Imm(s) => (s, 1),
-                    Attr::Imm2(s, t) => (s, t),
-                    _ => return Err("slice without a start".to_owned()),
+                let at = |i: usize| match (&data.attr, data.maps.first()) {
+                    (_, Some(map)) => map.at(i as u16).map_or(usize::MAX, usize::from),
+                    (Attr::Imm(start), _) => *start as usize + i,
+                    (Attr::Imm2(start, stride), _) => (start + stride * i as i64) as usize,
+                    _ => usize::MAX,
                 };
-                let at = |i: usize| (start + stride * i as i64) as usize;
                 let pick = |i| args[0].get(at(i)).map(|&r| (data.args[0], at(i), r));
                 (0..regs.len()).map(pick).collect()
             }
@@ -366,8 +378,7 @@ impl Checker<'_, '_> {
         &self,
         state: &mut State,
         data: &InstData<'_>,
-        args: &[Vec<usize>],
-        results: &[Vec<usize>],
+        Regs { args, results }: &Regs,
     ) -> Result<(), String> {
         self.read_all(state, data, args)?;
         if args.first() != results.first() {

@@ -11,35 +11,10 @@
 
 use crate::normalize::Normalized;
 use crate::planned::Planned;
+use crate::shape::Place;
 use rustc_hash::FxHashMap;
 use warplift_ir::machine::{IndexMap, Inst};
 use warplift_ir::target::Opcode;
-
-/// Registers of one value: `offset + stride * i`, inside its web.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
-    pub(crate) web: u32,
-    pub(crate) offset: i32,
-    pub(crate) stride: i32,
-}
-
-impl Place {
-    /// Register number `i`.
-    pub(crate) fn at(self, i: usize) -> i32 {
-        self.offset + self.stride * i as i32
-    }
-
-    /// Which register of a value of `n` here is `reg`.
-    pub(crate) fn index(self, reg: i32, n: u16) -> Option<usize> {
-        let (d, stride) = (reg - self.offset, self.stride.max(1));
-        (d >= 0 && d % stride == 0 && d / stride < i32::from(n)).then_some((d / stride) as usize)
-    }
-
-    /// First register and the one after the last, of a value of `n`.
-    pub(crate) fn span(self, n: u16) -> (i32, i32) {
-        (self.offset, self.at(usize::from(n).saturating_sub(1)) + 1)
-    }
-}
 
 /// Operand and result of one instruction where a shared register needs care.
 pub(crate) struct Hazards(FxHashMap<(u32, u32), Vec<(Inst, usize)>>);
@@ -72,10 +47,10 @@ impl Hazards {
         &self,
         normal: &Normalized<'_>,
         planned: &Planned,
-        (u, pu): (usize, Place),
-        (v, pv): (usize, Place),
+        (u, pu): (usize, &Place),
+        (v, pv): (usize, &Place),
     ) -> bool {
-        let one = |o: usize, po: Place, r: usize, pr: Place| {
+        let one = |o: usize, po: &Place, r: usize, pr: &Place| {
             let list = self.0.get(&key(o, r)).map_or(&[][..], |l| l);
             list.iter().all(|&(inst, k)| in_time(normal, planned, inst, k, (o, po), (r, pr)))
         };
@@ -93,8 +68,8 @@ fn in_time(
     planned: &Planned,
     inst: Inst,
     k: usize,
-    (o, po): (usize, Place),
-    (r, pr): (usize, Place),
+    (o, po): (usize, &Place),
+    (r, pr): (usize, &Place),
 ) -> bool {
     let data = &normal.func.insts[inst];
     let n = planned.regs[r];

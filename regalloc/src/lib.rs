@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Fragments never go through regalloc2: a planner of our own gives each web of fragments one run of
-//! registers ([`webs`]), so that an accumulator keeps its name over a loop and never moves in flight.
+//! registers (`webs`), so that an accumulator keeps its name over a loop and never moves in flight.
 //! ptxas renames everything again, so names as such change nothing; what counts is that the pressure, the
 //! most registers live at any point, is inside the budget, and that no copy is asked for that need not be.
 //!
@@ -26,7 +26,9 @@ mod planned;
 mod pool;
 mod pressure;
 mod ranges;
+mod rematerialize;
 mod scalars;
+mod shape;
 #[cfg(test)]
 mod tests;
 mod webs;

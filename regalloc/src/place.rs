@@ -57,7 +57,7 @@ fn blocked(webs: &Webs<'_, '_>, web: &Web, placed: &[u32], layout: &Layout, out:
         let (a, b) = webs.place[u as usize].span(regs[u as usize]);
         for &v in placed {
             if webs.facts.together(u as usize, v as usize) {
-                let place = webs.place[v as usize];
+                let place = &webs.place[v as usize];
                 let (c, d) = place.span(regs[v as usize]);
                 let base = layout.base[place.web as usize];
                 out.push((base + c - b + 1, base + d - a));
@@ -88,11 +88,11 @@ fn lowest(webs: &Webs<'_, '_>, web: &Web, forbidden: &[(i32, i32)]) -> i32 {
 impl Layout {
     /// The operand that a value is.
     pub(crate) fn operand(&self, webs: &Webs<'_, '_>, i: usize) -> Operand {
-        let (place, n) = (webs.place[i], webs.facts.planned.regs[i]);
+        let (place, n) = (&webs.place[i], webs.facts.planned.regs[i]);
         let at = |k: u16| (self.base[place.web as usize] + place.at(k.into())) as u16;
         let func = &webs.facts.normal.func;
         match func.ty(webs.facts.planned.values[i]) {
-            Ty::Frag { .. } if place.stride == 1 || n < 2 => Operand::Fragment(at(0), n),
+            Ty::Frag { .. } if place.is_run() => Operand::Fragment(at(0), n),
             Ty::Frag { .. } => Operand::Scattered((0..n).map(at).collect()),
             _ => Operand::Scalar(Reg::R(at(0))),
         }

@@ -6,6 +6,7 @@
 
 use crate::liveness::occupies;
 use crate::normalize::Normalized;
+use crate::shape::View;
 use warplift_ir::entity::SecondaryMap;
 use warplift_ir::machine::{Attr, Inst, InstData, Ty, Value};
 use warplift_ir::target::Opcode;
@@ -24,14 +25,19 @@ pub(crate) struct Planned {
     content: Vec<u32>,
 }
 
-/// Start and stride of a `slice`, in registers.
-pub(crate) fn slice_of(data: &InstData<'_>) -> Option<(u16, u16)> {
-    let (start, stride) = match data.attr {
-        Attr::Imm(start) => (start, 1),
-        Attr::Imm2(start, stride) => (start, stride),
-        _ => return None,
-    };
-    Some((u16::try_from(start).ok()?, u16::try_from(stride).ok()?))
+/// Which registers of its operand a free view names: a `slice`, or registers in another order. `n`
+/// registers result.
+pub(crate) fn view_of(data: &InstData<'_>, n: u16) -> Option<View> {
+    let run = |start: i64| u16::try_from(start).ok().map(|s| View::Run(s.into()));
+    let list = |at: &dyn Fn(u16) -> Option<u16>| (0..n).map(at).collect::<Option<_>>().map(View::List);
+    match (data.op, &data.attr) {
+        (Opcode::Slice | Opcode::Mov, _) if !data.maps.is_empty() => list(&|i| data.maps[0].at(i)),
+        (Opcode::Slice, Attr::Imm(start) | Attr::Imm2(start, 1)) => run(*start),
+        (Opcode::Slice, Attr::Imm2(start, stride)) => {
+            list(&|i| u16::try_from(start + stride * i64::from(i)).ok())
+        }
+        _ => None,
+    }
 }
 
 impl Planned {
@@ -100,7 +106,10 @@ impl Planned {
             let Some(result) = data.results.first().and_then(|&r| self.get(r)) else { continue };
             let traced = match data.op {
                 Opcode::Undef => Some(vec![ANY; usize::from(self.regs[result])]),
-                Opcode::Slice => Some(self.sliced(data, self.regs[result]).ok_or(inst)?),
+                Opcode::Slice => Some(self.viewed(data, self.regs[result]).ok_or(inst)?),
+                Opcode::Mov if data.args.iter().any(|&a| normal.func.ty(a).is_frag()) => {
+                    self.viewed(data, self.regs[result])
+                }
                 Opcode::Join => Some(self.joined(normal, data, result).ok_or(inst)?),
                 _ => None,
             };
@@ -112,12 +121,14 @@ impl Planned {
         Ok(())
     }
 
-    fn sliced(&self, data: &InstData<'_>, n: u16) -> Option<Vec<u32>> {
-        let (start, stride) = slice_of(data)?;
+    fn viewed(&self, data: &InstData<'_>, n: u16) -> Option<Vec<u32>> {
         let source = self.content(self.get(*data.args.first()?)?);
-        (0..n)
-            .map(|i| source.get(usize::from(start) + usize::from(stride) * usize::from(i)).copied())
-            .collect()
+        match view_of(data, n)? {
+            View::Run(start) => {
+                source.get(start as usize..start as usize + usize::from(n)).map(<[u32]>::to_vec)
+            }
+            View::List(list) => list.iter().map(|&i| source.get(usize::from(i)).copied()).collect(),
+        }
     }
 
     fn joined(&self, normal: &Normalized<'_>, data: &InstData<'_>, result: usize) -> Option<Vec<u32>> {

@@ -5,7 +5,7 @@
 //! since the assembler then keeps them in registers.
 
 use crate::error::{Heaviest, Heavy};
-use crate::liveness::{Liveness, uses};
+use crate::liveness::{Liveness, occupies, uses};
 use crate::normalize::Normalized;
 use crate::planned::Planned;
 use crate::ranges::Ranges;
@@ -25,32 +25,57 @@ struct Count {
     preds: u32,
 }
 
+impl Count {
+    fn of(&mut self, ty: Ty) -> &mut u32 {
+        match ty {
+            Ty::B64 => &mut self.longs,
+            Ty::Pred => &mut self.preds,
+            _ => &mut self.words,
+        }
+    }
+}
+
 /// Scalars live at each point.
 pub(crate) struct Scalars(Vec<Count>);
 
+/// The scalars live at a point, and how many of each class.
+struct Now<'s, 'a> {
+    normal: &'s Normalized<'a>,
+    planned: &'s Planned,
+    values: Vec<Value>,
+    count: Count,
+}
+
+impl Now<'_, '_> {
+    fn add(&mut self, v: Value) {
+        if self.planned.get(v).is_none() && !self.values.contains(&v) {
+            self.values.push(v);
+            *self.count.of(self.normal.func.ty(v)) += 1;
+        }
+    }
+
+    fn remove(&mut self, v: Value) {
+        if let Some(at) = self.values.iter().position(|&w| w == v) {
+            self.values.swap_remove(at);
+            *self.count.of(self.normal.func.ty(v)) -= 1;
+        }
+    }
+}
+
 /// Visits, from the last point to the first, every point with the scalars live there.
-fn scan(normal: &Normalized<'_>, live: &Liveness, planned: &Planned, mut visit: impl FnMut(usize, &[Value])) {
+fn scan(normal: &Normalized<'_>, live: &Liveness, planned: &Planned, mut visit: impl FnMut(usize, &Now)) {
     let func = &normal.func;
     for block in (0..live.blocks.len()).rev() {
-        let scalar = |v: &Value| planned.get(*v).is_none();
-        let mut now: Vec<Value> = live.live_out[block].iter().filter(scalar).collect();
+        let mut now = Now { normal, planned, values: Vec::new(), count: Count::default() };
+        live.live_out[block].iter().for_each(|v| now.add(v));
         let insts = &func.blocks[live.blocks[block]].insts;
         for (at, &inst) in insts.iter().enumerate().rev() {
             let point = 2 * live.position(block, at) as usize;
             let results = func.insts[inst].results;
-            let dead = results.iter().filter(|&r| scalar(r) && crate::liveness::occupies(normal, *r));
-            dead.for_each(|&r| {
-                if !now.contains(&r) {
-                    now.push(r);
-                }
-            });
+            results.iter().filter(|&&r| occupies(normal, r)).for_each(|&r| now.add(r));
             visit(point + 1, &now);
-            now.retain(|v| !results.contains(v));
-            uses(normal, inst, |v| {
-                if scalar(&v) && !now.contains(&v) {
-                    now.push(v);
-                }
-            });
+            results.iter().for_each(|&r| now.remove(r));
+            uses(normal, inst, |v| now.add(v));
             visit(point, &now);
         }
         visit(2 * live.start[block] as usize + 1, &now);
@@ -61,16 +86,7 @@ impl Scalars {
     pub(crate) fn count(normal: &Normalized<'_>, live: &Liveness, planned: &Planned) -> Self {
         let points = 2 * live.start.last().copied().unwrap_or(0) as usize;
         let mut counts = vec![Count::default(); points];
-        scan(normal, live, planned, |point, now| {
-            let count = &mut counts[point];
-            for &v in now {
-                match normal.func.ty(v) {
-                    Ty::B64 => count.longs += 1,
-                    Ty::Pred => count.preds += 1,
-                    _ => count.words += 1,
-                }
-            }
-        });
+        scan(normal, live, planned, |point, now| counts[point] = now.count);
         Self(counts)
     }
 
@@ -92,10 +108,10 @@ pub(crate) fn longest(
     let mut length: rustc_hash::FxHashMap<Value, u32> = rustc_hash::FxHashMap::default();
     let mut there = Vec::new();
     scan(normal, live, planned, |p, now| {
-        let words = now.iter().filter(|&&v| normal.func.ty(v) == Ty::B32);
-        words.for_each(|&v| *length.entry(v).or_default() += 1);
+        let words = now.values.iter().filter(|&&v| normal.func.ty(v) == Ty::B32);
+        words.clone().for_each(|&v| *length.entry(v).or_default() += 1);
         if p == point {
-            there = now.iter().copied().filter(|&v| normal.func.ty(v) == Ty::B32).collect();
+            there = words.copied().collect();
         }
     });
     there.sort_by_key(|v| (std::cmp::Reverse(length.get(v).copied().unwrap_or(0)), *v));
@@ -178,7 +194,7 @@ impl Peak {
             (0..planned.values.len()).filter(held).map(|i| planned.values[i]).collect();
         scan(normal, live, planned, |p, now| {
             if p == self.point {
-                values.extend(now);
+                values.extend(&now.values);
             }
         });
         let func = &normal.func;

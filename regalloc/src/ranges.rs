@@ -86,6 +86,8 @@ fn releases_early(data: &InstData<'_>, k: usize) -> bool {
     match data.op {
         Opcode::Join | Opcode::Slice => false,
         Opcode::Wgmma => k == 0,
+        // Zeros are written before a guarded instruction reads.
+        _ if data.guard.is_some() => false,
         _ => true,
     }
 }

@@ -93,10 +93,15 @@ impl Scalars {
         for &inst in &func.blocks[block].insts {
             self.insts.push(inst);
             self.ops.push(func.insts[inst].op);
+            let guarded = func.insts[inst].guard.is_some();
             for (v, is_result) in slots(normal, inst) {
                 if let Some(vreg) = v.and_then(|v| vregs[v]) {
-                    let operand = if is_result { Operand::reg_def(vreg) } else { Operand::reg_use(vreg) };
-                    self.operands.push(operand);
+                    self.operands.push(match (is_result, guarded) {
+                        (false, _) => Operand::reg_use(vreg),
+                        (true, false) => Operand::reg_def(vreg),
+                        // Zeros are written before a guarded instruction reads.
+                        (true, true) => Operand::reg_def_at_start(vreg),
+                    });
                 }
             }
             self.first.push(self.operands.len() as u32);

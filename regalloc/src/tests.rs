@@ -138,8 +138,9 @@ fn a_start_that_two_products_share_is_copied_before_the_fence() {
     let bump = Bump::new();
     let mut func = Func::new(&bump);
     let mut c = cursor(&mut func);
-    let zero = c.imm(0);
-    let start = c.value(NewInst::new(Opcode::Mov, &[zero], &[Ty::frag(16)]).maps(smallvec![IndexMap::Whole]));
+    let tid = c.op(Opcode::Tid, &[], Ty::B32);
+    let splat = c.value(NewInst::new(Opcode::Mov, &[tid], &[Ty::frag(16)]).maps(smallvec![IndexMap::Whole]));
+    let start = each(&mut c, Opcode::NegF32, splat, 1);
     sync(&mut c, Opcode::WgmmaFence, Attr::None);
     let (x, y) = (product(&mut c, start, None, 32), product(&mut c, start, None, 32));
     sync(&mut c, Opcode::WgmmaCommit, Attr::None);
@@ -152,6 +153,35 @@ fn a_start_that_two_products_share_is_copied_before_the_fence() {
     let ops: Vec<Opcode> = func.blocks[func.entry].insts.iter().map(|&i| func.insts[i].op).collect();
     let find = |op| ops.iter().position(|&o| o == op);
     assert!(find(Opcode::Join).is_some() && find(Opcode::Join) < find(Opcode::WgmmaFence), "{func}");
+}
+
+/// A persistent kernel: every tile starts from the same zeros.
+#[test]
+fn zeros_are_made_anew_for_every_tile() {
+    let bump = Bump::new();
+    let mut func = Func::new(&bump);
+    let mut c = cursor(&mut func);
+    let (tile, body, end, exit) = (block(&mut c), block(&mut c), block(&mut c), block(&mut c));
+    let (zero, tid) = (c.imm(0), c.op(Opcode::Tid, &[], Ty::B32));
+    let zeros = NewInst::new(Opcode::Mov, &[zero], &[Ty::frag(128)]).maps(smallvec![IndexMap::Whole]);
+    let zeros = c.value(zeros);
+    go(&mut c, Opcode::Br, &[], &[(tile, &[])], tile);
+    go(&mut c, Opcode::Br, &[], &[(body, &[zeros])], body);
+    let acc = c.func.append_param(body, Ty::frag(128), false);
+    sync(&mut c, Opcode::WgmmaFence, Attr::None);
+    let y = product(&mut c, acc, None, 256);
+    sync(&mut c, Opcode::WgmmaCommit, Attr::None);
+    sync(&mut c, Opcode::WgmmaWait, Attr::Imm(0));
+    let more = c.compare(CmpOp::Lt, tid, tid);
+    go(&mut c, Opcode::BrIf, &[more], &[(body, &[y]), (end, &[])], end);
+    store(&mut c, y, 0);
+    go(&mut c, Opcode::BrIf, &[more], &[(tile, &[]), (exit, &[])], exit);
+    sync(&mut c, Opcode::Ret, Attr::None);
+    let (func, alloc) = allocate(&func, &WIDE).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(check(&func, &alloc), Ok(()));
+    assert_eq!(moves(&func, &alloc), 0, "{func}");
+    assert!(alloc.pressure < 136, "{}", alloc.pressure);
+    assert!(func.blocks[tile].insts.iter().any(|&i| func.insts[i].op == Opcode::Mov), "{func}");
 }
 
 #[test]
@@ -200,6 +230,26 @@ fn more_scalars_than_names_go_to_the_planner() {
     assert!((150..156).contains(&alloc.pressure), "{}", alloc.pressure);
     let tight = allocate(&func, &Budget { registers: 100, role: "all" }).map(|(_, a)| a.pressure);
     assert!(matches!(tight, Err(RegallocError::Budget { .. })), "{tight:?}");
+}
+
+#[test]
+fn more_addresses_than_names_are_refused() {
+    let bump = Bump::new();
+    let mut func = Func::new(&bump);
+    let mut c = cursor(&mut func);
+    let base = c.op(Opcode::Tid, &[], Ty::B32);
+    let many: Vec<Value> = (0..80)
+        .map(|i| {
+            let v = c.mul_imm(base, 3 + i);
+            c.op(Opcode::WidenU32, &[v], Ty::B64)
+        })
+        .collect();
+    for &v in &many {
+        c.push(NewInst::new(Opcode::StGlobal16, &[v, base], &[]).attr(Attr::Mem { offset: 0, count: 1 }));
+    }
+    sync(&mut c, Opcode::Ret, Attr::None);
+    let error = allocate(&func, &WIDE).map(|(_, a)| a.names);
+    assert!(matches!(error, Err(RegallocError::Names { class: "64-bit", limit: 64, .. })), "{error:?}");
 }
 
 #[test]

@@ -12,11 +12,12 @@
 //! passed forward, slices and joins, results that may take over a dying operand. Two values may share a
 //! register if they are never live together, or if that register holds the same content in both.
 
-use crate::hazards::{Hazards, Place};
+use crate::hazards::Hazards;
 use crate::liveness::Liveness;
 use crate::normalize::Normalized;
-use crate::planned::{ANY, Planned, slice_of};
+use crate::planned::{ANY, Planned, view_of};
 use crate::ranges::Ranges;
+use crate::shape::{Place, View};
 use warplift_ir::machine::{IndexMap, Inst, InstData};
 use warplift_ir::target::Opcode;
 
@@ -41,7 +42,7 @@ pub(crate) struct Webs<'f, 'a> {
 /// Builds all webs; `Err` lists products whose accumulator needs a copy first.
 pub(crate) fn build<'f, 'a>(facts: &'f Facts<'f, 'a>) -> Result<Webs<'f, 'a>, Vec<Inst>> {
     let n = facts.planned.values.len();
-    let place = (0..n as u32).map(|web| Place { web, offset: 0, stride: 1 }).collect();
+    let place = (0..n as u32).map(Place::alone).collect();
     let members = (0..n as u32).map(|i| vec![i]).collect();
     let mut webs = Webs { facts, place, members };
     webs.ties()?;
@@ -69,7 +70,7 @@ impl<'a> Webs<'_, 'a> {
             self.insts().filter(|(_, d)| d.op == Opcode::Wgmma).map(|(i, d)| (i, self.pair(d, 0))).collect();
         let failed: Vec<Inst> = products
             .into_iter()
-            .filter(|&(_, pair)| pair.is_some_and(|(acc, result)| !self.unite(acc, result, 0, 1)))
+            .filter(|&(_, pair)| pair.is_some_and(|(acc, result)| !self.unite(acc, result, &View::Run(0))))
             .map(|(inst, _)| inst)
             .collect();
         if failed.is_empty() { Ok(()) } else { Err(failed) }
@@ -87,7 +88,7 @@ impl<'a> Webs<'_, 'a> {
                 for (&arg, &param) in call.args.iter().zip(&func.blocks[call.block].params) {
                     let get = |v| self.facts.planned.get(v);
                     if let Some((a, p)) = get(arg).zip(get(param)) {
-                        self.unite(p, a, 0, 1);
+                        self.unite(p, a, &View::Run(0));
                     }
                 }
             }
@@ -96,25 +97,30 @@ impl<'a> Webs<'_, 'a> {
 
     fn views(&mut self) {
         let mut wanted = Vec::new();
+        let regs = &self.facts.planned.regs;
         for (_, data) in self.insts() {
             match data.op {
-                Opcode::Slice => {
-                    let view = self.pair(data, 0).zip(slice_of(data));
-                    wanted.extend(view.map(|((s, r), (start, stride))| (s, r, start, stride)));
+                Opcode::Slice | Opcode::Mov => {
+                    let pair = self.pair(data, 0);
+                    let view = pair.and_then(|(o, r)| Some((o, r, view_of(data, regs[r])?, true)));
+                    wanted.extend(view);
                 }
                 Opcode::Join => {
                     let mut at = 0;
                     for k in 0..data.args.len() {
                         let pair = self.pair(data, k);
-                        wanted.extend(pair.map(|(part, result)| (result, part, at, 1)));
-                        at += pair.map_or(1, |(part, _)| self.facts.planned.regs[part]);
+                        wanted.extend(pair.map(|(part, result)| (result, part, View::Run(at), false)));
+                        at += pair.map_or(1, |(part, _)| i32::from(regs[part]));
                     }
                 }
                 _ => {}
             }
         }
-        for (outer, inner, start, stride) in wanted {
-            self.unite(outer, inner, start.into(), stride.into());
+        for (outer, inner, view, free) in wanted {
+            let repeats = || self.place[outer].view(&view, self.facts.planned.regs[inner]).repeats();
+            if free || !repeats() {
+                self.unite(outer, inner, &view);
+            }
         }
     }
 
@@ -123,6 +129,7 @@ impl<'a> Webs<'_, 'a> {
         let mut wanted = Vec::new();
         for (_, data) in self.insts() {
             let copies = matches!(data.op, Opcode::Join | Opcode::Slice | Opcode::Wgmma);
+            let copies = copies || data.op == Opcode::Mov && !data.maps.is_empty();
             for k in (0..data.args.len()).filter(|_| !copies) {
                 let Some((o, r)) = self.pair(data, k) else { continue };
                 let upper = i32::from(self.facts.planned.regs[o]) - i32::from(self.facts.planned.regs[r]);
@@ -134,42 +141,44 @@ impl<'a> Webs<'_, 'a> {
             }
         }
         for (o, r, starts) in wanted {
-            if self.place[o].web != self.place[r].web {
-                let _ = starts.iter().any(|&s| self.unite(o, r, s, 1));
+            // A result on part of a listed view would be scattered for no gain.
+            if self.place[o].web != self.place[r].web && self.place[o].is_run() {
+                let _ = starts.iter().any(|&s| self.unite(o, r, &View::Run(s)));
             }
         }
     }
 
-    /// Puts register 0 of `inner` on register `start` of `outer`, the next ones `stride` further, with all
-    /// that shares their webs. Whether that was possible; nothing changes if not.
-    fn unite(&mut self, outer: usize, inner: usize, start: i32, stride: i32) -> bool {
-        let (po, pi) = (self.place[outer], self.place[inner]);
-        let target = Place { web: po.web, offset: po.offset + po.stride * start, stride: po.stride * stride };
-        if po.web == pi.web {
-            return pi == target;
+    /// Puts `inner` on the registers of `outer` that a view names, with all that shares their webs. Whether
+    /// that was possible; nothing changes if not.
+    fn unite(&mut self, outer: usize, inner: usize, view: &View) -> bool {
+        let n = self.facts.planned.regs[inner];
+        let (old, target) = (self.place[inner].clone(), self.place[outer].view(view, n));
+        if old.web == target.web {
+            return old == target;
         }
-        let alone = self.members[pi.web as usize].len() == 1;
-        if pi.stride != target.stride && !alone {
+        let alone = self.members[old.web as usize].len() == 1;
+        let shift = old.shift_to(&target, n);
+        if shift.is_none() && !alone {
             return false;
         }
-        let moved = |p: Place| match alone {
-            true => target,
-            false => Place { web: target.web, offset: p.offset + target.offset - pi.offset, ..p },
+        let moved = |v: u32| match shift {
+            Some(by) => self.place[v as usize].shifted(target.web, by),
+            None => target.clone(),
         };
-        let (here, there) = (&self.members[po.web as usize], &self.members[pi.web as usize]);
-        let clash = there.iter().any(|&v| {
-            let v = v as usize;
-            let place = moved(self.place[v]);
-            here.iter().any(|&u| self.facts.clash((u as usize, self.place[u as usize]), (v, place)))
+        let (here, there) = (&self.members[target.web as usize], &self.members[old.web as usize]);
+        let places: Vec<Place> = there.iter().map(|&v| moved(v)).collect();
+        let clash = there.iter().zip(&places).any(|(&v, place)| {
+            let mut others = here.iter().map(|&u| (u as usize, &self.place[u as usize]));
+            others.any(|u| self.facts.clash(u, (v as usize, place)))
         });
         if clash {
             return false;
         }
-        let taken = std::mem::take(&mut self.members[pi.web as usize]);
-        for &v in &taken {
-            self.place[v as usize] = moved(self.place[v as usize]);
+        let taken = std::mem::take(&mut self.members[old.web as usize]);
+        for (&v, place) in taken.iter().zip(places) {
+            self.place[v as usize] = place;
         }
-        self.members[po.web as usize].extend(taken);
+        self.members[target.web as usize].extend(taken);
         true
     }
 }
@@ -181,20 +190,21 @@ impl Facts<'_, '_> {
     }
 
     /// Whether two values cannot lie at these places of one web.
-    fn clash(&self, u: (usize, Place), v: (usize, Place)) -> bool {
+    fn clash(&self, u: (usize, &Place), v: (usize, &Place)) -> bool {
         let (nu, nv) = (self.planned.regs[u.0], self.planned.regs[v.0]);
         let ((a, b), (c, d)) = (u.1.span(nu), v.1.span(nv));
         if a >= d || c >= b {
             return false;
         }
-        if self.ranges.of[u.0].meets(&self.ranges.of[v.0]) {
-            return self.differ(u, v);
-        }
-        !self.hazards.allow(self.normal, self.planned, u, v)
+        let meet = self.ranges.of[u.0].meets(&self.ranges.of[v.0])
+            || !self.hazards.allow(self.normal, self.planned, u, v);
+        meet && self.differ(u, v)
     }
 
     /// Whether a common register has different contents.
-    fn differ(&self, (u, pu): (usize, Place), (v, pv): (usize, Place)) -> bool {
+    fn differ(&self, u: (usize, &Place), v: (usize, &Place)) -> bool {
+        // Looking up in a run is quick.
+        let ((u, pu), (v, pv)) = if v.1.is_run() { (u, v) } else { (v, u) };
         let (cu, cv) = (self.planned.content(u), self.planned.content(v));
         cu.iter().enumerate().any(|(i, &a)| {
             let b = pv.index(pu.at(i), self.planned.regs[v]).and_then(|j| cv.get(j));

@@ -48,7 +48,7 @@ impl Generator<'_, '_> {
                 return;
             }
             self.left -= 1;
-            match self.dice.roll(if depth < 3 { 13 } else { 11 }) {
+            match self.dice.roll(if depth < 3 { 14 } else { 12 }) {
                 0 => self.scalar(),
                 1 => self.predicate(),
                 2 | 3 => self.elementwise(),
@@ -58,7 +58,8 @@ impl Generator<'_, '_> {
                 8 => self.load(),
                 9 => self.consume(),
                 10 => self.reduce(),
-                11 => self.repeat(depth),
+                11 => self.pick(),
+                12 => self.repeat(depth),
                 _ => self.choice(depth),
             }
         }
@@ -107,6 +108,18 @@ impl Generator<'_, '_> {
         let ty = if single { Ty::B32 } else { Ty::frag(n as u16) };
         let v = self.c.value(NewInst::new(Opcode::Slice, &[a], &[ty]).attr(attr));
         if single { self.words.push(v) } else { self.frags.push(v) }
+    }
+
+    /// Registers in another order, some of them more than once.
+    fn pick(&mut self) {
+        let a = self.dice.pick(&self.frags);
+        let regs = self.c.func.ty(a).regs() as usize;
+        let table: Box<[u16]> = (0..1 + self.dice.roll(20)).map(|_| self.dice.roll(regs) as u16).collect();
+        let ty = Ty::frag(table.len() as u16);
+        let op = if self.dice.roll(2) == 0 { Opcode::Mov } else { Opcode::Slice };
+        let maps = smallvec![IndexMap::Table(table)];
+        let v = self.c.value(NewInst::new(op, &[a], &[ty]).maps(maps));
+        self.frags.push(v);
     }
 
     fn join(&mut self) {
