@@ -2,7 +2,8 @@
 //!
 //! Fragments count the registers of their ranges, each once however many values share it; 32-bit
 //! scalars count 1, 64-bit ones 2. Hardware has 7 predicates: those beyond [`FREE_PREDS`] count 1 each,
-//! since the assembler then keeps them in registers.
+//! since the assembler then keeps them in registers. Scalars that are equal in all threads of a warp live
+//! in the warp's uniform registers: only those beyond [`UNIFORM`] count.
 
 use crate::error::{Heaviest, Heavy};
 use crate::liveness::{Liveness, occupies, uses};
@@ -14,6 +15,9 @@ use warplift_ir::machine::{Func, Inst, Operand, Reg, Ty, Value};
 /// Predicates that cost nothing.
 const FREE_PREDS: u32 = 6;
 
+/// Uniform 32-bit registers of a warp.
+const UNIFORM: u32 = 63;
+
 /// How many of the largest values errors name.
 const NAMED: usize = 6;
 
@@ -23,9 +27,26 @@ struct Count {
     words: u32,
     longs: u32,
     preds: u32,
+    /// 32-bit registers of uniform scalars, counted among `words` and `longs` too.
+    uniform: u32,
 }
 
 impl Count {
+    fn change(&mut self, func: &Func<'_>, v: Value, by: impl Fn(u32, u32) -> u32) {
+        let ty = func.ty(v);
+        let slot = self.of(ty);
+        *slot = by(*slot, 1);
+        if func.values[v].uniform {
+            self.uniform = by(self.uniform, ty.regs());
+        }
+    }
+
+    /// Registers of a thread.
+    fn registers(self) -> u32 {
+        let all = self.words + 2 * self.longs;
+        all - self.uniform.min(UNIFORM) + self.preds.saturating_sub(FREE_PREDS)
+    }
+
     fn of(&mut self, ty: Ty) -> &mut u32 {
         match ty {
             Ty::B64 => &mut self.longs,
@@ -50,14 +71,14 @@ impl Now<'_, '_> {
     fn add(&mut self, v: Value) {
         if self.planned.get(v).is_none() && !self.values.contains(&v) {
             self.values.push(v);
-            *self.count.of(self.normal.func.ty(v)) += 1;
+            self.count.change(&self.normal.func, v, |a, b| a + b);
         }
     }
 
     fn remove(&mut self, v: Value) {
         if let Some(at) = self.values.iter().position(|&w| w == v) {
             self.values.swap_remove(at);
-            *self.count.of(self.normal.func.ty(v)) -= 1;
+            self.count.change(&self.normal.func, v, |a, b| a - b);
         }
     }
 }
@@ -152,8 +173,7 @@ pub(crate) fn peak(scalars: &Scalars, ranges: &Ranges, operands: &[Operand], reg
                 users[r] += 1;
             });
         }
-        let c = scalars.0[point];
-        let now = taken + c.words + 2 * c.longs + c.preds.saturating_sub(FREE_PREDS);
+        let now = taken + scalars.0[point].registers();
         if now > peak.registers {
             peak = Peak { registers: now, point };
         }

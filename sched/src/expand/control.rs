@@ -10,13 +10,6 @@ use warplift_ir::target::Opcode;
 use warplift_ir::tile::CmpOp;
 
 impl<'a> Expand<'_, 'a> {
-    /// A block that will stand next in the text.
-    pub fn new_block(&mut self) -> Block {
-        let b = self.func.new_block();
-        self.func.order.push(b);
-        b
-    }
-
     /// Ends the block with a jump.
     pub fn jump(&mut self, to: Block, args: &[Value]) {
         let inst = self.at().push(NewInst::new(Opcode::Br, &[], &[]));
