@@ -83,6 +83,7 @@ impl Verifier<'_, '_> {
         for &inst in &data.insts {
             self.row(inst);
             self.defined(inst, known);
+            self.passed(inst);
             let nested = self.func.insts[inst].blocks.clone();
             for b in nested {
                 self.structured(b, known);
@@ -99,6 +100,24 @@ impl Verifier<'_, '_> {
         }
         for v in local {
             known.remove(&v);
+        }
+    }
+
+    /// What blocks yield has the types of the results, and of a loop's initial values and parameters.
+    fn passed(&mut self, inst: Inst) {
+        let func = self.func;
+        let data = &func.insts[inst];
+        let types = |vs: &[Value]| vs.iter().map(|&v| func.ty(v)).collect::<Vec<_>>();
+        let want = types(data.results);
+        for &b in &data.blocks {
+            let yielded = func.terminator(b).map_or(Vec::new(), |t| types(func.insts[t].args));
+            self.check(inst, yielded == want, || format!("{b} yields {yielded:?} for {want:?}"));
+            if data.op == Opcode::For {
+                let carried = types(func.blocks[b].params.get(1..).unwrap_or(&[]));
+                let given = types(data.args.get(3..).unwrap_or(&[]));
+                let same = carried == want && given == want;
+                self.check(inst, same, || format!("{b} carries {carried:?} from {given:?} for {want:?}"));
+            }
         }
     }
 

@@ -250,7 +250,7 @@ impl Lower<'_, '_> {
         if let Some(p) = k.params.iter().find(|p| p.value == v) {
             return p.facts.min >= 0;
         }
-        let Some(def) = k.def(v).filter(|_| fuel > 0) else { return false };
+        let Some(def) = k.def(v).filter(|_| fuel > 0) else { return self.counts_up(v, fuel) };
         match k.insts[def].op {
             Op::Int(c) => c >= 0,
             Op::Dim(_) | Op::BlockIndex(_) | Op::GridDim(_) | Op::ProgramId | Op::ProgramCount => true,
@@ -259,6 +259,17 @@ impl Lower<'_, '_> {
             }
             _ => false,
         }
+    }
+
+    /// Whether a block parameter is the counter of a loop that starts at no negative number.
+    fn counts_up(&self, v: warplift_ir::tile::Value, fuel: u32) -> bool {
+        let k = self.k;
+        let warplift_ir::tile::ValueDef::Param(block, 0) = k.values[v].def else { return false };
+        let holder =
+            k.insts.iter().find(|(_, d)| matches!(d.op, Op::For) && d.blocks.first() == Some(&block));
+        holder.is_some_and(|(i, _)| {
+            fuel > 0 && [0, 2].iter().all(|&n| self.is_nonnegative(k.args(i)[n], fuel - 1))
+        })
     }
 
     /// A unary operation on one register of the element's kind (scalars; fragments go through maps).

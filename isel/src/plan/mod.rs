@@ -127,7 +127,10 @@ pub fn do_plan(k: &Kernel) -> Result<Plan> {
         }
     }
     propagate::do_propagate(k, &order, &mut plan)?;
-    for &inst in &order {
+    // Loads first: what memory gives in wide accesses decides the layout of what is made of it.
+    let (loads, others): (Vec<Inst>, Vec<Inst>) =
+        order.iter().partition(|&&i| matches!(k.insts[i].op, Op::Load));
+    for inst in loads.into_iter().chain(others) {
         blocked::anchor(k, inst, &order, &mut plan)?;
     }
     for &inst in &order {

@@ -116,13 +116,9 @@ fn derive(
     to: Value,
     make: impl Fn(&Layout) -> Result<Layout>,
 ) -> Result<bool> {
-    match &plan.layouts[from] {
-        Some(l) if plan.layouts[to].is_none() => {
-            let layout = make(l)?;
-            give(k, inst, to, layout, plan)
-        }
-        _ => Ok(false),
-    }
+    let Some(from) = &plan.layouts[from] else { return Ok(false) };
+    let layout = make(from)?;
+    give(k, inst, to, layout, plan)
 }
 
 /// The layout of a part: register digits that would leave the part are dropped.

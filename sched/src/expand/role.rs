@@ -119,6 +119,7 @@ impl<'p, 'a> Expand<'p, 'a> {
         *self
             .overlay
             .get(&v)
+            .filter(|_| self.in_late)
             .or_else(|| self.env.get(&v))
             .unwrap_or_else(|| panic!("{v} is not in this role"))
     }
