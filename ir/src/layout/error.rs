@@ -90,6 +90,18 @@ pub enum LayoutError {
         /// Its extent.
         extent: u64,
     },
+    /// An operation on bits meets an outer digit.
+    #[error(
+        "axis {axis}: the outer iter {extent} at step {weight} is no power of two, the operation works on bits"
+    )]
+    Outer {
+        /// Input axis.
+        axis: Axis,
+        /// Step of the iter on that axis.
+        weight: u64,
+        /// Its extent.
+        extent: u64,
+    },
     /// A division with a remainder.
     #[error("axis {axis}: {extent} is not divided by {by}")]
     NotDivisible {

@@ -30,7 +30,9 @@ mod compose;
 mod error;
 pub mod fragment;
 mod inverse;
+mod linear;
 mod query;
+pub mod shape;
 pub mod shared;
 
 #[cfg(test)]

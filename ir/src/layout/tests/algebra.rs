@@ -198,3 +198,125 @@ fn bad_layouts_are_refused() {
         Ok("warpgroup".into())
     );
 }
+
+#[test]
+fn rank_kernel_image_transpose() {
+    // Linear Layouts, section 4.1: layout A of figure 1, 2 x 2 registers, 4 x 8 threads, 2 x 1 warps of a 16 x 16 tile, with j fastest.
+    let a = Builder::new(&[(COL, 16), (ROW, 16)])
+        .add(Axis::Reg, 2, &[1, 0])
+        .add(Axis::Reg, 2, &[0, 1])
+        .add(Axis::Lane, 8, &[2, 0])
+        .add(Axis::Lane, 4, &[0, 2])
+        .add(Axis::Warp, 2, &[0, 8])
+        .build()
+        .unwrap();
+    let columns: Vec<u64> = [Axis::Reg, Axis::Lane, Axis::Warp]
+        .iter()
+        .flat_map(|&x| a.basis(x))
+        .map(|b| b.out[0] | b.out[1] << 4)
+        .collect();
+    // The columns of the paper's matrix A: j0, i0; j1, j2, j3, i1, i2; i3.
+    assert_eq!(columns, [1, 16, 2, 4, 8, 32, 64, 128]);
+    assert_eq!(a.rank(), 8);
+    assert!(a.kernel().is_empty());
+    assert_eq!(a.transpose().unwrap(), a.invert().unwrap());
+    // r1 of t9 is at (2, 3), r0 of t10 at (2, 4).
+    assert_eq!(a.apply(&[1, 9, 0])[..], [3, 2]);
+    assert_eq!(a.apply(&[0, 10, 0])[..], [4, 2]);
+    let sliced = row_slice(&mma_acc().unwrap(), 1).unwrap();
+    assert_eq!(sliced.rank(), 4);
+    for x in sliced.kernel() {
+        assert_eq!(sliced.apply(&x)[..], [0]);
+        assert_ne!(x[..], [0, 0]);
+    }
+    assert_eq!(sliced.image().len(), 4);
+    assert!(wgmma_acc(64, 24, 1).unwrap().transpose().is_err());
+}
+
+#[test]
+fn shapes_carry_layouts() {
+    use crate::layout::shape::*;
+    let acc = wgmma_acc(64, 24, 1).unwrap();
+    let check = |shape: &Shape, place: &dyn Fn(u64, u64) -> Vec<u64>| {
+        let out = shape.forward(&acc).unwrap();
+        for x in acc.inputs() {
+            let from = acc.apply(&x);
+            assert_eq!(out.apply(&x)[..], place(from[0], from[1])[..], "{shape:?}");
+        }
+        assert_eq!(shape.backward(&out).unwrap(), acc);
+    };
+    check(&Shape::Reshape(vec![64, 24], vec![16, 4, 3, 8]), &|r, c| {
+        vec![r / 4, r % 4, c / 8, c % 8]
+    });
+    check(&Shape::Reshape(vec![64, 24], vec![1536]), &|r, c| {
+        vec![r * 24 + c]
+    });
+    check(&Shape::Trans(vec![64, 24], vec![1, 0]), &|r, c| vec![c, r]);
+    check(&Shape::Expand(vec![64, 24], 1), &|r, c| vec![r, 0, c]);
+    assert!(Shape::Reshape(vec![64, 24], vec![64, 25]).map().is_err());
+    let joined = acc.join().unwrap();
+    assert_eq!(joined.outs()[2], (Axis::Dim(2), 2));
+    for x in joined.inputs() {
+        let from = acc.apply(&[x[0] / 2, x[1], x[2], x[3]]);
+        assert_eq!(joined.apply(&x)[..], [from[0], from[1], x[0] % 2]);
+    }
+    assert_eq!(joined.split().unwrap(), (acc.clone(), 1));
+    let rows = row_slice(&acc, 1).unwrap();
+    let wide = Shape::Expand(vec![64], 1)
+        .forward(&rows)
+        .unwrap()
+        .broadcast(1, 6)
+        .unwrap();
+    for x in wide.inputs() {
+        assert_eq!(
+            wide.apply(&x)[..],
+            [rows.apply(&[x[0] % 2, x[1], x[2], x[3]])[0], x[0] / 2]
+        );
+    }
+    assert_eq!(
+        wide.broadcast_backward(1).unwrap().outs(),
+        [(ROW, 64), (COL, 1)]
+    );
+}
+
+#[test]
+fn sums_and_concatenations() {
+    // Axe, appendix F.4: A + B is contiguous after exchanging digits, and no tiling is.
+    let m = [(Axis::Mem, 16)];
+    let a = Builder::new(&m)
+        .add(Axis::Dim(1), 2, &[2])
+        .add(Axis::Dim(0), 2, &[8])
+        .build()
+        .unwrap();
+    let b = Builder::new(&m)
+        .add(Axis::Dim(1), 2, &[1])
+        .add(Axis::Dim(0), 2, &[4])
+        .build()
+        .unwrap();
+    let sum = b.direct_sum(&a).unwrap();
+    assert_eq!(sum, row_major(4, 4).unwrap().with_ins(&[COL, ROW]).unwrap());
+    let both = a
+        .concat_outs(
+            &b.renamed(|x| if x == Axis::Mem { Axis::Lane } else { x })
+                .unwrap(),
+        )
+        .unwrap();
+    assert!(
+        both.inputs()
+            .all(|x| both.apply(&x)[..] == [a.apply(&x)[0], b.apply(&x)[0]])
+    );
+    let sixteen = Layout::identity(Axis::Reg, COL, 48).unwrap();
+    assert_eq!(
+        sixteen
+            .truncated(Axis::Reg, 12)
+            .unwrap()
+            .in_extent(Axis::Reg),
+        12
+    );
+    let slice = row_slice(&mma_acc().unwrap(), 1).unwrap();
+    let wider = slice
+        .product(&Layout::zeros(Axis::Warp, 4, &[]).unwrap())
+        .unwrap();
+    assert!(slice.equal_up_to_broadcast(&wider));
+    assert!(!slice.equal_up_to_broadcast(&mma_acc().unwrap()));
+}
