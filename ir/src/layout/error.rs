@@ -90,6 +90,16 @@ pub enum LayoutError {
         /// Its extent.
         extent: u64,
     },
+    /// A gather that shuffles cannot do.
+    #[error(
+        "gather along d{dim}: axis {axis} moves along it, only registers and lanes of their own may"
+    )]
+    Gather {
+        /// Input axis in the way.
+        axis: Axis,
+        /// Dimension gathered along.
+        dim: u8,
+    },
     /// An operation on bits meets an outer digit.
     #[error(
         "axis {axis}: the outer iter {extent} at step {weight} is no power of two, the operation works on bits"

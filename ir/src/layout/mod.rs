@@ -23,10 +23,12 @@
 //! Distributed layouts map `(reg, lane, warp, warpgroup)` to dimensions of a tile, memory layouts
 //! map dimensions to `m`; composing one with the inverse of another gives a copy.
 
+pub mod access;
 mod algebra;
 mod axis;
 mod canonical;
 mod compose;
+pub mod convert;
 mod error;
 pub mod fragment;
 mod inverse;
@@ -34,6 +36,8 @@ mod linear;
 mod query;
 pub mod shape;
 pub mod shared;
+mod space;
+pub mod swizzle;
 
 #[cfg(test)]
 mod tests;

@@ -298,6 +298,22 @@ impl Layout {
         Layout::from_runs(self.ins.clone(), outs, runs)
     }
 
+    /// The layout at coordinate 0 of every input axis but `axis`.
+    pub fn with_in_only(&self, axis: Axis) -> Result<Layout, LayoutError> {
+        let index = self
+            .ins
+            .iter()
+            .position(|a| a.0 == axis)
+            .ok_or(LayoutError::MissingAxis(axis))?;
+        let mut runs = self.of_axis(index);
+        runs.iter_mut().for_each(|r| r.axis = 0);
+        Layout::from_runs(
+            Axes::from_slice(&[self.ins[index]]),
+            self.outs.clone(),
+            runs,
+        )
+    }
+
     /// Open digits of one input axis.
     fn of_axis(&self, index: usize) -> Runs {
         self.open()

@@ -1,4 +1,5 @@
 //! Tests of the layouts against formulas written a second time and against evaluation.
 
 mod algebra;
+mod algorithms;
 mod families;
