@@ -90,6 +90,42 @@ pub enum LayoutError {
         /// Its extent.
         extent: u64,
     },
+    /// An iter that does not move.
+    #[error("axis {axis}: an iter of extent {extent} has stride 0")]
+    ZeroStride {
+        /// The axis.
+        axis: Axis,
+        /// Extent of the iter.
+        extent: u64,
+    },
+    /// An offset or a negative stride where a function from zero upwards is needed.
+    #[error(
+        "axis {axis}: {by} is an offset or a negative stride, which this operation does not have"
+    )]
+    Offset {
+        /// The axis.
+        axis: Axis,
+        /// Offset or stride.
+        by: i64,
+    },
+    /// A region that no layout covers in the sufficient forms.
+    #[error(
+        "dimension {dim}: the region from {start} of {extent} elements wraps inside the iter {iter_extent}:{stride}@{axis}"
+    )]
+    Slice {
+        /// Dimension of the shape.
+        dim: usize,
+        /// First element.
+        start: u64,
+        /// Number of elements.
+        extent: u64,
+        /// Extent of the iter in the way.
+        iter_extent: u64,
+        /// Its stride.
+        stride: i64,
+        /// Its axis.
+        axis: Axis,
+    },
     /// A gather that shuffles cannot do.
     #[error(
         "gather along d{dim}: axis {axis} moves along it, only registers and lanes of their own may"

@@ -25,6 +25,7 @@
 
 pub mod access;
 mod algebra;
+pub mod axe;
 mod axis;
 mod canonical;
 mod compose;

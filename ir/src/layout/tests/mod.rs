@@ -2,4 +2,5 @@
 
 mod algebra;
 mod algorithms;
+mod axe;
 mod families;
