@@ -126,6 +126,24 @@ pub enum LayoutError {
         /// Its axis.
         axis: Axis,
     },
+    /// Text that is no layout.
+    #[error("at byte {at}: expected {expected}, found {found:?}")]
+    Parse {
+        /// Byte offset.
+        at: usize,
+        /// What could stand there.
+        expected: &'static str,
+        /// What stands there (up to 20 characters).
+        found: String,
+    },
+    /// A layout that a notation cannot express.
+    #[error("{notation} cannot express it: {reason}")]
+    Notation {
+        /// Name of the notation.
+        notation: &'static str,
+        /// What it lacks.
+        reason: &'static str,
+    },
     /// A gather that shuffles cannot do.
     #[error(
         "gather along d{dim}: axis {axis} moves along it, only registers and lanes of their own may"

@@ -34,11 +34,13 @@ mod error;
 pub mod fragment;
 mod inverse;
 mod linear;
+pub mod notation;
 mod query;
 pub mod shape;
 pub mod shared;
 mod space;
 pub mod swizzle;
+pub mod synthesis;
 
 #[cfg(test)]
 mod tests;

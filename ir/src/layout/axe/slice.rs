@@ -77,7 +77,7 @@ fn slice_block(block: &Iters, region: &Region, offset: &mut Place) -> Result<Ite
     }
     let mut rest = region.extent;
     let mut pivot = block.len();
-    while pivot > 0 && starts[pivot - 1] == 0 && rest % block[pivot - 1].extent == 0 {
+    while pivot > 0 && starts[pivot - 1] == 0 && rest.is_multiple_of(block[pivot - 1].extent) {
         pivot -= 1;
         rest /= block[pivot].extent;
     }

@@ -229,12 +229,12 @@ fn bad_iters_are_refused() {
         })
     ));
     assert!(matches!(
-        a.slice(&[24], &[3..30]),
+        a.slice(&[24], std::slice::from_ref(&(3..30))),
         Err(LayoutError::OutOfRange { .. })
     ));
     let gaps = Axe::strided(&[4, 6], &[10, 1]).unwrap();
     assert!(matches!(
-        gaps.slice(&[24], &[4..10]),
+        gaps.slice(&[24], std::slice::from_ref(&(4..10))),
         Err(LayoutError::Slice {
             start: 4,
             extent: 6,
@@ -242,6 +242,6 @@ fn bad_iters_are_refused() {
         })
     ));
     // Symmetric one-wrap: 2 before and 2 behind the border.
-    let wrapped = gaps.slice(&[24], &[4..8]).unwrap();
+    let wrapped = gaps.slice(&[24], std::slice::from_ref(&(4..8))).unwrap();
     assert!((0..4).all(|x| wrapped.places(x) == gaps.places(x + 4)));
 }

@@ -4,3 +4,4 @@ mod algebra;
 mod algorithms;
 mod axe;
 mod families;
+mod notation;

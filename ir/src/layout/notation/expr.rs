@@ -1,0 +1,1 @@
+//! Expressions: named fragments, every notation, and operations on them.
