@@ -11,8 +11,18 @@ use smallvec::SmallVec;
 enum Link {
     /// The value of the outer digit `digit`.
     Outer { out: usize, digit: usize },
-    /// The bit `bit` of the output axis.
-    Bit { out: usize, bit: u32 },
+    /// A digit of two values with the step `weight` on the output axis.
+    Bit { out: usize, weight: u64 },
+}
+
+impl Link {
+    /// Output and step of a bit.
+    fn bit(&self) -> Option<(usize, u64)> {
+        match *self {
+            Link::Bit { out, weight } => Some((out, weight)),
+            Link::Outer { .. } => None,
+        }
+    }
 }
 
 /// Columns over the output bits, eliminated: `rows[k]` is the set of input bits whose columns sum to output bit `k`.
@@ -119,11 +129,8 @@ impl Layout {
                     chain.push(Link::Outer { out, digit });
                     used[digit] = true;
                     weight *= self.digits[digit].extent;
-                } else if weight.is_power_of_two() {
-                    chain.push(Link::Bit {
-                        out,
-                        bit: weight.trailing_zeros(),
-                    });
+                } else if (extent / weight).is_multiple_of(2) {
+                    chain.push(Link::Bit { out, weight });
                     weight *= 2;
                 } else {
                     return Err(LayoutError::NotSurjective { axis, weight });
@@ -154,48 +161,59 @@ impl Layout {
         chain: &[Link],
         used: &mut [bool],
     ) -> Result<SmallVec<[u64; 24]>, LayoutError> {
-        let bits: SmallVec<[(usize, u32); 32]> = chain
-            .iter()
-            .filter_map(|l| match l {
-                Link::Bit { out, bit } => Some((*out, *bit)),
-                Link::Outer { .. } => None,
-            })
-            .collect();
         let mut elimination = Elimination::new();
+        let mut columns = SmallVec::<[u64; 32]>::from_elem(0, self.digits.len());
         for k in (0..self.digits.len()).filter(|&k| self.digits[k].inner) {
-            let column = self.pack(k, &bits)?;
-            used[k] |= elimination.insert(column, k);
+            columns[k] = self.pack(k, chain)?;
+            used[k] |= elimination.insert(columns[k], k);
         }
-        let row = |(k, &(out, bit)): (usize, &(usize, u32))| {
+        let bits: SmallVec<[(usize, u64); 32]> = chain.iter().filter_map(Link::bit).collect();
+        apart(&columns, &bits).map_err(|(out, bits)| LayoutError::Entangled {
+            axis: self.outs[out].0,
+            bits,
+        })?;
+        let row = |(k, &(out, weight)): (usize, &(usize, u64))| {
             let axis = self.outs[out].0;
-            let none = LayoutError::NotSurjective {
-                axis,
-                weight: 1 << bit,
-            };
-            elimination.solve(1 << k).ok_or(none)
+            elimination
+                .solve(1 << k)
+                .ok_or(LayoutError::NotSurjective { axis, weight })
         };
         bits.iter().enumerate().map(row).collect()
     }
 
-    /// A column as a mask over the chain's bits; a bit that lies inside an outer digit is in the way.
-    fn pack(&self, digit: usize, bits: &[(usize, u32)]) -> Result<u64, LayoutError> {
+    /// A column as a mask over the chain's bits; a value inside an outer digit is in the way.
+    fn pack(&self, digit: usize, chain: &[Link]) -> Result<u64, LayoutError> {
         let mut rest = OutVec::from_slice(self.column(digit));
-        let mut packed = 0;
-        for (k, &(out, bit)) in bits.iter().enumerate() {
-            packed |= (rest[out] >> bit & 1) << k;
-            rest[out] &= !(1 << bit);
+        let (mut packed, mut index) = (0, 0);
+        for link in chain {
+            let (out, extent) = match *link {
+                Link::Outer { out, digit } => (out, self.digits[digit].extent),
+                Link::Bit { out, .. } => (out, 2),
+            };
+            let value = rest[out] % extent;
+            rest[out] /= extent;
+            if let Link::Bit { .. } = link {
+                packed |= value << index;
+                index += 1;
+            } else if value != 0 {
+                return Err(LayoutError::Entangled {
+                    axis: self.outs[out].0,
+                    bits: self.column(digit)[out],
+                });
+            }
         }
-        match rest.iter().position(|&r| r != 0) {
-            Some(out) => Err(LayoutError::Entangled {
-                axis: self.outs[out].0,
-                bits: rest[out],
-            }),
-            None => Ok(packed),
-        }
+        Ok(packed)
     }
 
     /// The digits of the inverse.
     fn reversed(&self, chain: &[Link], rows: &[u64]) -> Result<Runs, LayoutError> {
+        let places: SmallVec<[(usize, u64); 32]> = (0..self.digits.len())
+            .map(|k| (self.digits[k].axis as usize, self.weight(k)))
+            .collect();
+        apart(rows, &places).map_err(|(axis, bits)| LayoutError::Entangled {
+            axis: self.ins[axis].0,
+            bits,
+        })?;
         let mut rows_left = rows.iter();
         let mut runs = Runs::new();
         for link in chain {
@@ -204,36 +222,44 @@ impl Layout {
                 Link::Outer { out, digit } => {
                     run.axis = out as u8;
                     run.extent = self.digits[digit].extent;
-                    run.add[self.digits[digit].axis as usize] = self.weight(digit);
+                    run.add[places[digit].0] = places[digit].1;
                 }
                 Link::Bit { out, .. } => {
                     run.axis = out as u8;
                     let row = rows_left.next().copied().unwrap_or(0);
-                    self.fill(&mut run, row, rows)?;
+                    fill(&mut run, row, rows, &places);
                 }
             }
             runs.push(run);
         }
         Ok(runs)
     }
+}
 
-    /// The column of one bit of the inverse: the steps of the inner digits in `row`.
-    fn fill(&self, run: &mut Run, row: u64, rows: &[u64]) -> Result<(), LayoutError> {
-        for digit in (0..self.digits.len()).filter(|k| row >> k & 1 == 1) {
-            let axis = self.digits[digit].axis as usize;
-            let weight = self.weight(digit);
-            let shared = rows.iter().filter(|r| *r >> digit & 1 == 1).count() > 1;
-            match (shared, weight.is_power_of_two()) {
-                (false, _) => run.add[axis] += weight,
-                (true, true) => run.xor[axis] ^= weight,
-                (true, false) => {
-                    return Err(LayoutError::Entangled {
-                        axis: self.ins[axis].0,
-                        bits: weight,
-                    });
-                }
-            }
+/// The column of one bit of the inverse: the steps of the digits in `row`, which swizzle where another row has them too.
+fn fill(run: &mut Run, row: u64, rows: &[u64], places: &[(usize, u64)]) {
+    for (digit, &(axis, weight)) in places.iter().enumerate().filter(|(k, _)| row >> k & 1 == 1) {
+        match shared(digit, rows) {
+            false => run.add[axis] += weight,
+            true => run.xor[axis] ^= weight,
         }
-        Ok(())
     }
+}
+
+/// Whether several sets have the element.
+fn shared(element: usize, sets: &[u64]) -> bool {
+    sets.iter().filter(|s| *s >> element & 1 == 1).count() > 1
+}
+
+/// Checks that the steps of swizzled digits of one axis share no bits, so that exclusive or of sums is the sum of exclusive ors. `sets` are
+/// columns over `places` (axis, step); fails with the axis and the bits that meet.
+fn apart(sets: &[u64], places: &[(usize, u64)]) -> Result<(), (usize, u64)> {
+    let mut seen = SmallVec::<[(usize, u64); 8]>::new();
+    for (_, &(axis, weight)) in places.iter().enumerate().filter(|(k, _)| shared(*k, sets)) {
+        if let Some(other) = seen.iter().find(|s| s.0 == axis && s.1 & weight != 0) {
+            return Err((axis, other.1 & weight));
+        }
+        seen.push((axis, weight));
+    }
+    Ok(())
 }

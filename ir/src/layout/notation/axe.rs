@@ -28,6 +28,13 @@ impl fmt::Display for Axe {
 /// Reads Axe's notation.
 pub fn parse_axe(text: &str) -> Result<Axe, LayoutError> {
     let mut cursor = Cursor::new(text);
+    let axe = axe(&mut cursor)?;
+    cursor.end()?;
+    Ok(axe)
+}
+
+/// `D + R + O`.
+pub(super) fn axe(cursor: &mut Cursor<'_>) -> Result<Axe, LayoutError> {
     let extents = cursor.list("(", ")", Cursor::number)?;
     cursor.expect(":")?;
     let strides = cursor.list("(", ")", stride)?;
@@ -39,16 +46,15 @@ pub fn parse_axe(text: &str) -> Result<Axe, LayoutError> {
     let (mut replica, mut offset) = (Vec::new(), Vec::new());
     while cursor.eat("+") {
         if !cursor.eat("[") {
-            let (by, axis) = stride(&mut cursor)?;
+            let (by, axis) = stride(cursor)?;
             offset.push((axis, by));
             continue;
         }
         let extent = cursor.number()?;
         cursor.expect(":")?;
-        replica.push(iter((&extent, &stride(&mut cursor)?)));
+        replica.push(iter((&extent, &stride(cursor)?)));
         cursor.expect("]")?;
     }
-    cursor.end()?;
     Axe::new(&shard, &replica, &offset)
 }
 

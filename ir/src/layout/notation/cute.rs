@@ -12,7 +12,7 @@ use std::fmt;
 
 /// A nested tuple of modes.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub enum Mode {
+enum Mode {
     /// `extent:stride`.
     Leaf(u64, u64),
     /// Modes of modes, the first fastest.
@@ -21,14 +21,14 @@ pub enum Mode {
 
 /// A CuTe layout: its outermost mode.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Cute(pub Mode);
+pub struct Cute(Mode);
 
 /// Flat modes `(extent, stride)`.
 type Flat = Vec<(u64, u64)>;
 
 impl Cute {
     /// A layout of flat modes.
-    pub fn flat(modes: &[(u64, u64)]) -> Cute {
+    pub(crate) fn flat(modes: &[(u64, u64)]) -> Cute {
         match modes {
             [(extent, stride)] => Cute(Mode::Leaf(*extent, *stride)),
             _ => Cute(Mode::List(
@@ -67,21 +67,24 @@ impl Cute {
 
     /// Number of coordinates.
     pub fn size(&self) -> u64 {
-        self.leaves().iter().map(|l| l.0).product()
+        self.leaves()
+            .iter()
+            .fold(1, |n: u64, l| n.saturating_mul(l.0))
     }
 
     /// Largest offset plus 1.
     pub fn cosize(&self) -> u64 {
+        let reach = |(e, s): &(u64, u64)| (e - 1).saturating_mul(*s);
         self.leaves()
             .iter()
-            .fold(1, |sum, (e, s)| sum + (e - 1) * s)
+            .fold(1, |sum: u64, l| sum.saturating_add(reach(l)))
     }
 
     /// The offset of a flat coordinate.
     pub fn apply(&self, mut index: u64) -> u64 {
-        let mut offset = 0;
+        let mut offset = 0u64;
         for (extent, stride) in self.leaves() {
-            offset += index % extent * stride;
+            offset = offset.saturating_add((index % extent).saturating_mul(stride));
             index /= extent;
         }
         offset
@@ -130,7 +133,7 @@ impl Cute {
         {
             let below = leaves[..at].iter().map(|l| l.0).product();
             inverse.push((leaves[at].0, below));
-            current *= leaves[at].0;
+            current = current.saturating_mul(leaves[at].0);
         }
         Cute::flat(&coalesce(&inverse))
     }
@@ -358,12 +361,9 @@ fn zip(shape: &Tuple, stride: &Tuple) -> Option<Mode> {
 /// `shift` above.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Swizzle {
-    /// Number of bits.
-    pub bits: u32,
-    /// Lowest bit that changes.
-    pub base: u32,
-    /// Distance to the bits that are added.
-    pub shift: u32,
+    bits: u32,
+    base: u32,
+    shift: u32,
 }
 
 impl fmt::Display for Swizzle {
@@ -373,6 +373,17 @@ impl fmt::Display for Swizzle {
 }
 
 impl Swizzle {
+    /// `bits` bits from bit `base` up, combined with those `shift` above; none for more bits than the shift, or numbers over 19.
+    pub fn new(bits: u32, base: u32, shift: u32) -> Option<Swizzle> {
+        let fits = bits <= shift && bits < 20 && base < 20 && shift < 20;
+        fits.then_some(Swizzle { bits, base, shift })
+    }
+
+    /// Number of bits, lowest bit that changes, distance to the bits that are added.
+    pub fn parts(&self) -> [u32; 3] {
+        [self.bits, self.base, self.shift]
+    }
+
     /// The offset after the swizzle.
     pub fn apply(&self, offset: u64) -> u64 {
         let mask = ((1u64 << self.bits) - 1) << self.base;
@@ -388,11 +399,8 @@ impl Swizzle {
                 u32::try_from(cursor.number()?).map_err(|_| cursor.error("a number below 30"))?;
             cursor.expect(if k == 2 { ">" } else { "," })?;
         }
-        let [bits, base, shift] = parts;
-        match bits <= shift && bits < 20 && base < 20 && shift < 20 {
-            true => Ok(Swizzle { bits, base, shift }),
-            false => Err(cursor.error("a swizzle of bits up to its shift, each below 20")),
-        }
+        Swizzle::new(parts[0], parts[1], parts[2])
+            .ok_or_else(|| cursor.error("a swizzle of bits up to its shift, each below 20"))
     }
 
     /// A memory layout (to `m`) followed by the swizzle. Refuses a stride that carries inside the bits that the swizzle sees.
@@ -443,7 +451,7 @@ impl Swizzle {
             run.add.iter_mut().for_each(|a| *a *= 2);
         }
         let reach = run.add[mem].saturating_mul(run.extent - 1);
-        let below = reach < 1 << self.base && reach.next_power_of_two() * 2 - 1 & *seen == 0;
+        let below = reach < 1 << self.base && (reach.next_power_of_two() * 2 - 1) & *seen == 0;
         if run.extent > 1 && !run.add[mem].is_multiple_of(period) && !below {
             return Err(LayoutError::Entangled {
                 axis: Axis::Mem,

@@ -123,6 +123,16 @@ impl<'a> Cursor<'a> {
         }
     }
 
+    /// Enters a nested form; refuses too many.
+    pub fn deeper(&mut self) -> Result<(), LayoutError> {
+        self.depth += 1;
+        if self.depth > DEPTH {
+            Err(self.error("fewer parentheses"))
+        } else {
+            Ok(())
+        }
+    }
+
     /// Items between parentheses, separated by commas; a comma may trail.
     pub fn list<T>(
         &mut self,
@@ -131,10 +141,7 @@ impl<'a> Cursor<'a> {
         item: impl Fn(&mut Cursor<'a>) -> Result<T, LayoutError>,
     ) -> Result<Vec<T>, LayoutError> {
         self.expect(open)?;
-        self.depth += 1;
-        if self.depth > DEPTH {
-            return Err(self.error("fewer parentheses"));
-        }
+        self.deeper()?;
         let mut items = Vec::new();
         while !self.eat(close) {
             items.push(item(self)?);

@@ -31,13 +31,13 @@ pub struct Tilus(pub Vec<Primitive>);
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Unified {
     /// Extents of the tile.
-    pub shape: Vec<u64>,
+    pub(crate) shape: Vec<u64>,
     /// Extents of all modes, those of a dimension slowest first.
-    pub mode_shape: Vec<u64>,
+    pub(crate) mode_shape: Vec<u64>,
     /// Modes of the thread index, slowest first.
-    pub spatial_modes: Vec<usize>,
+    pub(crate) spatial_modes: Vec<usize>,
     /// Modes of the element index, slowest first.
-    pub local_modes: Vec<usize>,
+    pub(crate) local_modes: Vec<usize>,
 }
 
 /// Axis of all threads of a Tilus layout.
@@ -275,6 +275,20 @@ fn border(run: &Run, dim: usize, covered: u64, flat: &Layout) -> u64 {
     next.min(run.extent)
 }
 
+impl fmt::Display for Unified {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (shape, modes) = (joined(&self.shape, ", "), joined(&self.mode_shape, ", "));
+        let (spatial, local) = (
+            joined(&self.spatial_modes, ", "),
+            joined(&self.local_modes, ", "),
+        );
+        write!(
+            f,
+            "shape [{shape}] mode_shape [{modes}] spatial_modes [{spatial}] local_modes [{local}]"
+        )
+    }
+}
+
 impl Unified {
     /// The representation of a layout; refuses what [`Tilus::of_layout`] refuses.
     pub fn of_layout(layout: &Layout) -> Result<Unified, LayoutError> {
@@ -317,9 +331,10 @@ impl Unified {
             let (mut left, mut rest) = (extent, coord);
             while left > 1 && mode > 0 {
                 mode -= 1;
-                digits[mode] = rest % self.mode_shape[mode];
-                rest /= self.mode_shape[mode];
-                left /= self.mode_shape[mode];
+                let extent = self.mode_shape[mode].max(1);
+                digits[mode] = rest % extent;
+                rest /= extent;
+                left /= extent;
             }
         }
         let ravel = |modes: &[usize]| {

@@ -5,3 +5,5 @@ mod algorithms;
 mod axe;
 mod families;
 mod notation;
+mod properties;
+mod report;

@@ -149,7 +149,10 @@ fn swizzle_functors() {
     for (span, bits) in [(64, 2), (32, 1)] {
         let tile = swizzled(96, span / 2, 16, span).unwrap();
         let (found, under) = Swizzle::find(&tile).unwrap();
-        assert_eq!((found.bits, found.after(&under).unwrap()), (bits, tile));
+        assert_eq!(
+            (found.parts()[0], found.after(&under).unwrap()),
+            (bits, tile)
+        );
     }
     assert!(swizzle.after(&padded(64, 64, 72).unwrap()).is_err());
     assert!(Swizzle::find(&plain).is_none());
