@@ -146,10 +146,37 @@ pub fn invert_and_compose(to: &Layout, from: &Layout) -> Result<Layout, LayoutEr
     Layout::from_runs(composed.ins.clone(), outs, runs)
 }
 
-/// Source register of each target register where no element leaves its thread.
+/// Source register of each target register where no element leaves its thread: all axes but `reg` must hold the same on both sides.
 fn registers(from: &Layout, to: &Layout) -> Option<Vec<u64>> {
+    let others =
+        |l: &Layout| -> Vec<Vec<Basis>> { l.ins()[1..].iter().map(|a| l.basis(a.0)).collect() };
+    if others(from) != others(to) {
+        return None;
+    }
+    linear_registers(from, to).or_else(|| composed_registers(from, to))
+}
+
+/// By solving for each register bit of the target over the register bits of the source.
+fn linear_registers(from: &Layout, to: &Layout) -> Option<Vec<u64>> {
+    let repeats = repetitions(from, to)?;
+    let (a, b) = (Side::new(from)?, Side::new(to)?);
+    let coordinates = Coordinates::new(&a.regs);
+    let of = |column: &u64| Some(combine(&a.weights, coordinates.of(*column)?));
+    let sources: Vec<u64> = b.regs.iter().map(of).collect::<Option<_>>()?;
+    let mut source = vec![0; to.in_extent(Axis::Reg) as usize];
+    for (base, shift) in repeats {
+        for set in 0..1u64 << sources.len() {
+            let register = (combine(&b.weights, set) + shift) as usize;
+            *source.get_mut(register)? = combine(&sources, set) + base;
+        }
+    }
+    Some(source)
+}
+
+/// By composition with an inverse, which also has digits that line up only in part.
+fn composed_registers(from: &Layout, to: &Layout) -> Option<Vec<u64>> {
     let source = invert_and_compose(to, from).ok()?;
-    for (index, &(axis, extent)) in source.ins().iter().enumerate() {
+    for (index, &(axis, _)) in source.ins().iter().enumerate() {
         let others = |b: &Basis| b.out[1..].iter().all(|&o| o == 0);
         let stays = |b: &Basis| {
             b.out
@@ -163,7 +190,7 @@ fn registers(from: &Layout, to: &Layout) -> Option<Vec<u64>> {
         } else {
             basis.iter().all(stays)
         };
-        if !fine || axis != Axis::Reg && extent != source.outs()[index].1 {
+        if !fine {
             return None;
         }
     }

@@ -3,7 +3,7 @@
 //! Every output axis must be a chain of digits, each the output of one outer iter or one row of the bit
 //! matrix; the matrix is inverted by elimination over F2 (Linear Layouts, definition 4.5 and section 5.4).
 
-use super::canonical::{Run, Runs};
+use super::canonical::{Run, Runs, append};
 use super::{Layout, LayoutError, OutVec};
 use smallvec::SmallVec;
 
@@ -112,6 +112,18 @@ impl Layout {
         Layout::from_runs(ins, outs, self.reversed(&chain, &rows)?)
     }
 
+    /// Axis and step of every digit on its input.
+    fn places(&self) -> SmallVec<[(usize, u64); 32]> {
+        let mut weights = OutVec::from_elem(1, self.ins.len());
+        let place = |d: &super::Digit| {
+            let weight = &mut weights[d.axis as usize];
+            let place = (d.axis as usize, *weight);
+            *weight *= d.extent;
+            place
+        };
+        self.digits.iter().map(place).collect()
+    }
+
     /// Step of a digit on its own input axis.
     pub(crate) fn weight(&self, digit: usize) -> u64 {
         let axis = self.digits[digit].axis;
@@ -122,10 +134,12 @@ impl Layout {
     /// The digits of every output axis, low to high.
     fn chain(&self, used: &mut [bool]) -> Result<SmallVec<[Link; 24]>, LayoutError> {
         let mut chain = SmallVec::new();
+        let outer = (0..self.digits.len()).filter(|&k| !self.digits[k].inner);
+        let outer: SmallVec<[usize; 8]> = outer.collect();
         for (out, &(axis, extent)) in self.outs.iter().enumerate() {
             let mut weight = 1;
             while weight < extent {
-                if let Some(digit) = self.outer_at(out, weight) {
+                if let Some(digit) = self.outer_at(&outer, out, weight) {
                     chain.push(Link::Outer { out, digit });
                     used[digit] = true;
                     weight *= self.digits[digit].extent;
@@ -147,11 +161,11 @@ impl Layout {
         Ok(chain)
     }
 
-    /// The first outer digit that steps by `weight` on `out` and moves nothing else.
-    fn outer_at(&self, out: usize, weight: u64) -> Option<usize> {
-        (0..self.digits.len()).find(|&k| {
+    /// The first of the outer digits that steps by `weight` on `out` and moves nothing else.
+    fn outer_at(&self, outer: &[usize], out: usize, weight: u64) -> Option<usize> {
+        outer.iter().copied().find(|&k| {
             let simple = |(o, &c): (usize, &u64)| c == if o == out { weight } else { 0 };
-            !self.digits[k].inner && self.column(k).iter().enumerate().all(simple)
+            self.column(k).iter().enumerate().all(simple)
         })
     }
 
@@ -163,8 +177,12 @@ impl Layout {
     ) -> Result<SmallVec<[u64; 24]>, LayoutError> {
         let mut elimination = Elimination::new();
         let mut columns = SmallVec::<[u64; 32]>::from_elem(0, self.digits.len());
+        // Without outer digits the chain is the bits of all outputs, side by side.
+        let plain = chain
+            .iter()
+            .all(|l| l.bit().is_some_and(|b| b.1.is_power_of_two()));
         for k in (0..self.digits.len()).filter(|&k| self.digits[k].inner) {
-            columns[k] = self.pack(k, chain)?;
+            columns[k] = self.pack(k, chain, plain)?;
             used[k] |= elimination.insert(columns[k], k);
         }
         let bits: SmallVec<[(usize, u64); 32]> = chain.iter().filter_map(Link::bit).collect();
@@ -182,7 +200,10 @@ impl Layout {
     }
 
     /// A column as a mask over the chain's bits; a value inside an outer digit is in the way.
-    fn pack(&self, digit: usize, chain: &[Link]) -> Result<u64, LayoutError> {
+    fn pack(&self, digit: usize, chain: &[Link], plain: bool) -> Result<u64, LayoutError> {
+        if plain {
+            return Ok(self.pack_outs(self.column(digit)));
+        }
         let mut rest = OutVec::from_slice(self.column(digit));
         let (mut packed, mut index) = (0, 0);
         for link in chain {
@@ -207,14 +228,13 @@ impl Layout {
 
     /// The digits of the inverse.
     fn reversed(&self, chain: &[Link], rows: &[u64]) -> Result<Runs, LayoutError> {
-        let places: SmallVec<[(usize, u64); 32]> = (0..self.digits.len())
-            .map(|k| (self.digits[k].axis as usize, self.weight(k)))
-            .collect();
+        let places = self.places();
         apart(rows, &places).map_err(|(axis, bits)| LayoutError::Entangled {
             axis: self.ins[axis].0,
             bits,
         })?;
         let mut rows_left = rows.iter();
+        let several = shared(rows);
         let mut runs = Runs::new();
         for link in chain {
             let mut run = Run::strided(0, 2, OutVec::from_elem(0, self.ins.len()));
@@ -227,39 +247,46 @@ impl Layout {
                 Link::Bit { out, .. } => {
                     run.axis = out as u8;
                     let row = rows_left.next().copied().unwrap_or(0);
-                    fill(&mut run, row, rows, &places);
+                    fill(&mut run, row, several, &places);
                 }
             }
-            runs.push(run);
+            append(&mut runs, run);
         }
         Ok(runs)
     }
 }
 
-/// The column of one bit of the inverse: the steps of the digits in `row`, which swizzle where another row has them too.
-fn fill(run: &mut Run, row: u64, rows: &[u64], places: &[(usize, u64)]) {
-    for (digit, &(axis, weight)) in places.iter().enumerate().filter(|(k, _)| row >> k & 1 == 1) {
-        match shared(digit, rows) {
-            false => run.add[axis] += weight,
-            true => run.xor[axis] ^= weight,
+/// The column of one bit of the inverse: the steps of the digits in `row`; those in `several` rows swizzle.
+fn fill(run: &mut Run, mut row: u64, several: u64, places: &[(usize, u64)]) {
+    while row != 0 {
+        let (axis, weight) = places[row.trailing_zeros() as usize];
+        match several & lowest(row) {
+            0 => run.add[axis] += weight,
+            _ => run.xor[axis] ^= weight,
         }
+        row &= row - 1;
     }
 }
 
-/// Whether several sets have the element.
-fn shared(element: usize, sets: &[u64]) -> bool {
-    sets.iter().filter(|s| *s >> element & 1 == 1).count() > 1
+/// Elements that several of the sets have.
+fn shared(sets: &[u64]) -> u64 {
+    let add = |(seen, twice): (u64, u64), set: &u64| (seen | set, twice | seen & set);
+    sets.iter().fold((0, 0), add).1
 }
 
 /// Checks that the steps of swizzled digits of one axis share no bits, so that exclusive or of sums is the sum of exclusive ors. `sets` are
 /// columns over `places` (axis, step); fails with the axis and the bits that meet.
 fn apart(sets: &[u64], places: &[(usize, u64)]) -> Result<(), (usize, u64)> {
+    let mut several = shared(sets);
     let mut seen = SmallVec::<[(usize, u64); 8]>::new();
-    for (_, &(axis, weight)) in places.iter().enumerate().filter(|(k, _)| shared(*k, sets)) {
-        if let Some(other) = seen.iter().find(|s| s.0 == axis && s.1 & weight != 0) {
-            return Err((axis, other.1 & weight));
+    while several != 0 {
+        let (axis, weight) = places[several.trailing_zeros() as usize];
+        several &= several - 1;
+        match seen.iter_mut().find(|s| s.0 == axis) {
+            Some(other) if other.1 & weight != 0 => return Err((axis, other.1 & weight)),
+            Some(other) => other.1 |= weight,
+            None => seen.push((axis, weight)),
         }
-        seen.push((axis, weight));
     }
     Ok(())
 }
