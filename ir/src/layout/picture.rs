@@ -220,6 +220,7 @@ impl Picture {
         for (r, row) in self.cells.iter().enumerate() {
             self.row(&mut svg, 22 + r * HEIGHT, row);
         }
+        svg.push_str(&self.lines(cols));
         svg.push_str("</svg>\n");
         svg
     }
@@ -248,15 +249,15 @@ impl Picture {
                 escape(&cell.text)
             );
         }
-        let end = 4 + row.len() * WIDTH;
-        let lines: String = (0..=row.len())
-            .map(|c| format!("M{} {y}v{HEIGHT}", 4 + c * WIDTH))
-            .collect();
-        let _ = writeln!(
-            svg,
-            "<path d=\"M4 {y}H{end}M4 {}H{end}{lines}\" stroke=\"#999\" fill=\"none\"/>",
-            y + HEIGHT
-        );
+    }
+
+    /// The lines between cells.
+    fn lines(&self, cols: usize) -> String {
+        let (right, bottom) = (4 + cols * WIDTH, 22 + self.cells.len() * HEIGHT);
+        let across = (0..=self.cells.len()).map(|r| format!("M4 {}H{right}", 22 + r * HEIGHT));
+        let down = (0..=cols).map(|c| format!("M{} 22V{bottom}", 4 + c * WIDTH));
+        let path: String = across.chain(down).collect();
+        format!("<path d=\"{path}\" stroke=\"#999\" fill=\"none\"/>\n")
     }
 }
 

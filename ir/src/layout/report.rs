@@ -9,6 +9,7 @@ use super::notation::expr::{self, is_fragment};
 use super::notation::{Cursor, thread_value, tilus::Tilus};
 use super::picture::draw;
 use super::{Axis, Layout, LayoutError};
+use std::fmt;
 
 /// The answer to an expression.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -23,6 +24,16 @@ pub struct Report {
     pub table: String,
     /// The picture.
     pub svg: String,
+}
+
+impl fmt::Display for Report {
+    /// Notations, facts and the table, as `warplift layout` prints them.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (name, text) in self.notations.iter().chain(&self.facts) {
+            writeln!(f, "{name:<13}{text}")?;
+        }
+        write!(f, "\n{}", self.table)
+    }
 }
 
 /// Reads an expression (see [`expr`](super::notation::expr)) and reports. `convert(a, b)` reports the plan of a conversion.
