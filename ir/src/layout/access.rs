@@ -3,7 +3,7 @@
 //! An access is a layout `(reg, lane, warp) -> m`: a fragment composed with a memory layout.
 
 use super::linear::labels;
-use super::space::{combine, dimension, intersection};
+use super::space::{combine, dimension};
 use super::{Axis, Basis, Builder, Layout, LayoutError, OutVec, Step};
 use std::collections::BTreeSet;
 
@@ -100,11 +100,13 @@ pub fn wavefronts(access: &Layout, elem_bits: u64, vector: u64) -> Result<u64, L
         .iter()
         .map(|b| b.out[mem] * (elem_bits / 8) / 4)
         .collect();
-    let same_bank: Vec<u64> = (5..62)
-        .map(|b| 1 << b)
-        .chain(super::space::units(parts.trailing_zeros()))
-        .collect();
-    Ok(parts << dimension(&intersection(&words, &same_bank)))
+    Ok(parts << inside_banks(&words, 5))
+}
+
+/// Dimension of the part of a span that is zero on the low `bits`: lanes that meet in a bank.
+fn inside_banks(words: &[u64], bits: u32) -> usize {
+    let banks: Vec<u64> = words.iter().map(|w| w & ((1 << bits) - 1)).collect();
+    dimension(words) - dimension(&banks)
 }
 
 /// The same by looking at every address: for each part of the warp the largest number of different words in one bank. `at` gives the
@@ -282,9 +284,15 @@ impl MatrixCopy {
     pub fn wavefronts(&self, elem_bits: u64) -> u64 {
         let chunk = |lane| self.address.apply(&[lane])[0] * elem_bits / 128;
         let of_matrix = |matrix: u64| {
-            let chunks: BTreeSet<u64> = (0..8).map(|row| chunk(8 * matrix + row)).collect();
-            let in_group = |g| chunks.iter().filter(|c| *c % 8 == g).count() as u64;
-            (0..8).map(in_group).max().unwrap_or(0)
+            let chunks: [u64; 8] = std::array::from_fn(|row| chunk(8 * matrix + row as u64));
+            let first = |k: &usize| !chunks[..*k].contains(&chunks[*k]);
+            let meeting = |k: usize| {
+                (k..8)
+                    .filter(first)
+                    .filter(|&l| chunks[l] % 8 == chunks[k] % 8)
+                    .count() as u64
+            };
+            (0..8).filter(first).map(meeting).max().unwrap_or(0)
         };
         (0..self.count).map(of_matrix).sum()
     }

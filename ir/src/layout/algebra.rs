@@ -139,6 +139,54 @@ impl Layout {
         Layout::from_runs(ins, outs, high)
     }
 
+    /// The quotient `q` with `self == q.product(tile)`: what is left below when the tile is taken off above (the left division of
+    /// Tilus, section 4.2, which writes the fast part last).
+    pub fn right_divide(&self, tile: &Layout) -> Result<Layout, LayoutError> {
+        let outs = divide_axes(&self.outs, &tile.outs)?;
+        let mut low = self.clone();
+        for (axis, extent) in divide_axes(&self.ins, &tile.ins)? {
+            low = low.truncated(axis, extent)?;
+        }
+        let quotient = Layout::from_runs(low.ins.clone(), outs, low.open())?;
+        match quotient.product(tile)?.reordered(&self.ins, &self.outs)? == *self {
+            true => Ok(quotient),
+            false => Err(LayoutError::NotATile(
+                self.ins.first().map_or(Axis::Reg, |a| a.0),
+            )),
+        }
+    }
+
+    /// Left division after a permutation of the bits of `axis` (Linear Layouts, section 5.3, generalized vectorization): the permutation `p`
+    /// (`axis -> axis`) and the quotient `q` with `p.then(self) == tile.product(q)`. The other axes keep their order.
+    pub fn left_divide_permuted(
+        &self,
+        tile: &Layout,
+        axis: Axis,
+    ) -> Result<(Layout, Layout), LayoutError> {
+        let mut bits = super::access::bits(self, axis);
+        let mut order: Vec<super::Basis> = Vec::new();
+        for wanted in super::access::bits(&tile.reordered(&tile.ins, &self.outs)?, axis) {
+            let same = |b: &super::Basis| b.extent == wanted.extent && b.out == wanted.out;
+            let at = bits
+                .iter()
+                .position(same)
+                .ok_or(LayoutError::NotATile(axis))?;
+            order.push(bits.remove(at));
+        }
+        let mut permutation = super::Builder::new(&[(axis, self.in_extent(axis))]).axis(axis);
+        for bit in order.iter().chain(&bits) {
+            permutation = permutation.add(axis, bit.extent, &[bit.weight]);
+        }
+        let permutation = permutation.build()?;
+        let others = self.ins.iter().filter(|a| a.0 != axis);
+        let whole = others.map(|a| Layout::identity(a.0, a.0, a.1));
+        let all = whole
+            .into_iter()
+            .try_fold(permutation.clone(), |all, id| all.product(&id?))?;
+        let permuted = all.then(self)?.reordered(&self.ins, &self.outs)?;
+        Ok((permutation, permuted.left_divide(tile)?))
+    }
+
     /// Checks that the low digits are those of the tile.
     fn require_tile(&self, low: Runs, tile: &Layout) -> Result<(), LayoutError> {
         let ins: Axes = self

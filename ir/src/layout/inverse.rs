@@ -25,47 +25,41 @@ impl Link {
     }
 }
 
-/// Columns over the output bits, eliminated: `rows[k]` is the set of input bits whose columns sum to output bit `k`.
+/// Vectors of F2^64 in echelon form, each with the set of inputs that sum to it.
 pub(crate) struct Elimination {
-    /// Reduced vectors, and the inputs that sum to them.
-    pivots: SmallVec<[(u64, u64); 32]>,
+    /// The vector whose highest bit is the index (0 where there is none), and its inputs.
+    pivots: [(u64, u64); 64],
 }
 
 impl Elimination {
-    /// No column yet.
+    /// No vector yet.
     pub fn new() -> Elimination {
         Elimination {
-            pivots: SmallVec::new(),
+            pivots: [(0, 0); 64],
         }
     }
 
-    /// What is left of a vector after elimination, and the inputs used.
+    /// What is left of a vector after elimination (0 where it depends on those inserted), and the inputs used.
     pub fn reduce(&self, mut vector: u64) -> (u64, u64) {
         let mut used = 0;
-        for &(pivot, from) in &self.pivots {
-            if vector & lowest(pivot) != 0 {
-                vector ^= pivot;
-                used ^= from;
+        while vector != 0 {
+            let (pivot, from) = self.pivots[vector.ilog2() as usize];
+            if pivot == 0 {
+                break;
             }
+            vector ^= pivot;
+            used ^= from;
         }
         (vector, used)
     }
 
-    /// Adds the column of input `index`; false where it depends on earlier ones.
+    /// Adds the column of input `index` (below 64); false where it depends on earlier ones.
     pub fn insert(&mut self, column: u64, index: usize) -> bool {
         let (rest, used) = self.reduce(column);
-        if rest == 0 {
-            return false;
+        if rest != 0 {
+            self.pivots[rest.ilog2() as usize] = (rest, used ^ (1 << index));
         }
-        let from = used ^ (1 << index);
-        for (pivot, inputs) in &mut self.pivots {
-            if *pivot & lowest(rest) != 0 {
-                *pivot ^= rest;
-                *inputs ^= from;
-            }
-        }
-        self.pivots.push((rest, from));
-        true
+        rest != 0
     }
 
     /// Inputs whose columns sum to `target`, if any.

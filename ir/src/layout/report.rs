@@ -36,7 +36,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// Reads an expression (see [`expr`](super::notation::expr)) and reports. `convert(a, b)` reports the plan of a conversion.
+/// Reads an expression (see [`expr`]) and reports. `convert(a, b)` reports the plan of a conversion.
 pub fn layout(text: &str) -> Result<Report, LayoutError> {
     let mut cursor = Cursor::new(text);
     if cursor.eat("convert") {

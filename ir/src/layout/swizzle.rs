@@ -95,7 +95,21 @@ pub fn optimal_swizzle(
 
 /// Every axis a power of two, all of it reached.
 fn require_cover(layout: &Layout) -> Result<(), LayoutError> {
-    layout.right_inverse().map(|_| ())
+    let bits: u32 = layout
+        .outs()
+        .iter()
+        .map(|a| super::linear::bits_of(a.1))
+        .sum();
+    match layout.outs().iter().find(|a| !a.1.is_power_of_two()) {
+        Some(&(axis, extent)) => Err(LayoutError::NotDivisible {
+            axis,
+            extent,
+            by: 2,
+        }),
+        None if layout.rank() == bits => Ok(()),
+        // The inverse names what is not reached.
+        None => layout.right_inverse().map(|_| ()),
+    }
 }
 
 /// Both accesses with vectors of which one begins with the other.

@@ -381,33 +381,7 @@ pub fn divide_right(h: &Layout, g: &Layout) -> Result<Layout, LayoutError> {
 
 /// `f \ h`, the `g` with `h = f.g`: the fast part that is left when `f` is taken off above it.
 pub fn divide_left(h: &Layout, f: &Layout) -> Result<Layout, LayoutError> {
-    let mut g = h.clone();
-    for &(axis, extent) in h.ins() {
-        let by = f.in_extent(axis);
-        if !extent.is_multiple_of(by) {
-            return Err(LayoutError::NotDivisible { axis, extent, by });
-        }
-        g = g.truncated(axis, extent / by)?;
-    }
-    let mut outs = h.outs.clone();
-    for out in &mut outs {
-        let by = f.out_extent(out.0);
-        if !out.1.is_multiple_of(by) {
-            return Err(LayoutError::NotDivisible {
-                axis: out.0,
-                extent: out.1,
-                by,
-            });
-        }
-        out.1 /= by;
-    }
-    let g = Layout::from_runs(g.ins.clone(), outs, g.open())?;
-    match g.product(f)?.reordered(h.ins(), h.outs())? == *h {
-        true => Ok(g),
-        false => Err(LayoutError::NotATile(
-            h.ins().first().map_or(Axis::Reg, |a| a.0),
-        )),
-    }
+    h.right_divide(f)
 }
 
 /// Whether registers can be read under another layout and type for free (Tilus, `View`): as many threads, and as many bits in each.

@@ -320,3 +320,102 @@ fn sums_and_concatenations() {
     assert!(slice.equal_up_to_broadcast(&wider));
     assert!(!slice.equal_up_to_broadcast(&mma_acc().unwrap()));
 }
+
+#[test]
+fn division_by_a_tile_with_permuted_registers() {
+    // Linear Layouts, section 5.3: a column-major fragment has no vector in register order, but one after a permutation of registers.
+    let tile = [(ROW, 4), (COL, 64)];
+    let fragment = Builder::new(&tile)
+        .add(Axis::Reg, 4, &[1, 0])
+        .add(Axis::Reg, 8, &[0, 1])
+        .add(Axis::Lane, 8, &[0, 8])
+        .build()
+        .unwrap();
+    let vector = Layout::identity(Axis::Reg, COL, 8).unwrap();
+    assert!(fragment.left_divide(&vector).is_err());
+    let (permutation, quotient) = fragment.left_divide_permuted(&vector, Axis::Reg).unwrap();
+    let back = vector
+        .product(&quotient)
+        .unwrap()
+        .reordered(fragment.ins(), fragment.outs())
+        .unwrap();
+    for x in fragment.inputs() {
+        assert_eq!(
+            back.apply(&x),
+            fragment.apply(&[permutation.apply(&x[..1])[0], x[1]])
+        );
+    }
+    assert_eq!(permutation.apply(&[1])[0], 4);
+    assert!(
+        fragment
+            .left_divide_permuted(&Layout::identity(Axis::Reg, COL, 16).unwrap(), Axis::Reg)
+            .is_err()
+    );
+    // ldmatrix's tile: id(reg, 2) x id(lane, 4) to offsets.
+    let access = wgmma_a(64, 64, 16, 1)
+        .unwrap()
+        .then(&row_major(64, 64).unwrap())
+        .unwrap();
+    let tile = Layout::identity(Axis::Reg, Axis::Mem, 2)
+        .unwrap()
+        .product(&Layout::identity(Axis::Lane, Axis::Mem, 4).unwrap())
+        .unwrap();
+    assert!(access.left_divide(&tile).is_ok());
+    assert_eq!(
+        wgmma_acc(64, 24, 1)
+            .unwrap()
+            .right_divide(&Layout::identity(Axis::Warp, ROW, 4).unwrap())
+            .unwrap()
+            .in_extent(Axis::Warp),
+        1
+    );
+}
+
+#[test]
+fn tiles_of_the_appendix() {
+    // Linear Layouts, proposition 9.2: operands of mma as products of identities, for b-bit elements.
+    let id = |from, to, bits: u32| Layout::identity(from, to, 1 << bits).unwrap();
+    let chain = |parts: &[Layout]| {
+        parts
+            .iter()
+            .skip(1)
+            .fold(parts[0].clone(), |p, q| p.product(q).unwrap())
+    };
+    for bits in [8, 16, 32] {
+        let packed = (32 / bits as u32).trailing_zeros();
+        let lhs = chain(&[
+            id(Axis::Reg, COL, packed),
+            id(Axis::Lane, COL, 2),
+            id(Axis::Lane, ROW, 3),
+            id(Axis::Reg, ROW, 1),
+            id(Axis::Reg, COL, 1),
+        ]);
+        let mma = mma_a(256 / bits, bits).unwrap();
+        assert_eq!(lhs.reordered(mma.ins(), mma.outs()).unwrap(), mma);
+        // wgmma: times id_2 from warps to rows.
+        let wide = lhs.product(&id(Axis::Warp, ROW, 2)).unwrap();
+        let wgmma = wgmma_a(64, 256 / bits, bits, 1).unwrap();
+        assert_eq!(wide.reordered(wgmma.ins(), wgmma.outs()).unwrap(), wgmma);
+        let rhs = chain(&[
+            id(Axis::Reg, ROW, packed),
+            id(Axis::Lane, ROW, 2),
+            id(Axis::Lane, COL, 3),
+            id(Axis::Reg, ROW, 1),
+        ]);
+        let mma = mma_b(256 / bits, bits).unwrap();
+        assert_eq!(rhs.reordered(mma.ins(), mma.outs()).unwrap(), mma);
+    }
+    // Proposition 4.12: the inverse of mma swizzling is [I C; 0 I] with rows c_i = vec * (2^i / per_phase mod max_phase) mod 2^n.
+    let (rows, cols, vec, per_phase, max_phase) = (16u64, 64u64, 8u64, 2u64, 8u64);
+    let inverse = mma_swizzled(rows, cols, vec, per_phase, max_phase)
+        .unwrap()
+        .invert()
+        .unwrap();
+    for bit in 0..cols.trailing_zeros() {
+        assert_eq!(inverse.apply(&[1 << bit])[..], [0, 1 << bit]);
+    }
+    for bit in 0..rows.trailing_zeros() {
+        let c = vec * ((1 << bit) / per_phase % max_phase) % cols;
+        assert_eq!(inverse.apply(&[cols << bit])[..], [1 << bit, c]);
+    }
+}
