@@ -17,60 +17,60 @@ fn tiles() -> Result<(Layout, Layout), LayoutError> {
     Ok((fragment, swizzled(1024, 1024, 16, 128)?))
 }
 
-#[divan::bench]
+#[divan::bench(sample_size = 64)]
 fn compose(bencher: Bencher) {
     let (fragment, memory) = tiles().expect("the tiles exist");
     bencher.bench(|| black_box(&fragment).then(black_box(&memory)));
 }
 
-#[divan::bench]
+#[divan::bench(sample_size = 64)]
 fn compose_with_an_outer_three(bencher: Bencher) {
     let fragment = wgmma_acc(192, 192, 3).expect("the fragment exists");
     let memory = swizzled(192, 192, 16, 128).expect("the tile exists");
     bencher.bench(|| black_box(&fragment).then(black_box(&memory)));
 }
 
-#[divan::bench]
+#[divan::bench(sample_size = 64)]
 fn invert(bencher: Bencher) {
     let (_, memory) = tiles().expect("the tiles exist");
     bencher.bench(|| black_box(&memory).invert());
 }
 
-#[divan::bench]
+#[divan::bench(sample_size = 64)]
 fn divide(bencher: Bencher) {
     let (fragment, _) = tiles().expect("the tiles exist");
     let tile = blocked(&[4, 64], &[1, 8], &[4, 8], &[1, 1], &[1, 0]).expect("the tile exists");
     bencher.bench(|| black_box(&fragment).left_divide(black_box(&tile)));
 }
 
-#[divan::bench]
+#[divan::bench(sample_size = 64)]
 fn apply(bencher: Bencher) {
     let (fragment, _) = tiles().expect("the tiles exist");
     bencher.bench(|| black_box(&fragment).apply(black_box(&[77, 13, 5])));
 }
 
-#[divan::bench]
+#[divan::bench(sample_size = 64)]
 fn plan_registers(bencher: Bencher) {
     let from = wgmma_acc(64, 256, 1).expect("the fragment exists");
     let to = wgmma_a(64, 256, 16, 1).expect("the fragment exists");
     bencher.bench(|| convert(black_box(&from), black_box(&to), 16));
 }
 
-#[divan::bench]
+#[divan::bench(sample_size = 64)]
 fn plan_shuffles(bencher: Bencher) {
     let from = wgmma_acc(64, 256, 1).expect("the fragment exists");
     let to = wgmma_a(64, 256, 8, 1).expect("the fragment exists");
     bencher.bench(|| convert(black_box(&from), black_box(&to), 8));
 }
 
-#[divan::bench]
+#[divan::bench(sample_size = 64)]
 fn plan_shared(bencher: Bencher) {
     let from = wgmma_acc(64, 256, 1).expect("the fragment exists");
     let to = blocked(&[64, 256], &[1, 8], &[1, 32], &[4, 1], &[1, 0]).expect("the fragment exists");
     bencher.bench(|| convert(black_box(&from), black_box(&to), 16));
 }
 
-#[divan::bench]
+#[divan::bench(sample_size = 64)]
 fn swizzle(bencher: Bencher) {
     let write = ldmatrix(4, false).expect("the fragment exists");
     let read = blocked(&[32, 8], &[1, 8], &[32, 1], &[1, 1], &[1, 0]).expect("the fragment exists");

@@ -253,37 +253,47 @@ impl Layout {
         };
         for (k, run) in runs.iter().enumerate() {
             if run.swizzles() {
-                layout.push(run.axis, 2, true, &run.xor, 0);
+                let digit = Digit {
+                    extent: 2,
+                    axis: run.axis,
+                    inner: true,
+                    swizzles: true,
+                };
+                layout.push(digit, &run.xor, 0);
                 continue;
             }
             let bits = inward_bits(&runs, k, &mask);
+            let digit = |extent, inner| Digit {
+                extent,
+                axis: run.axis,
+                inner,
+                swizzles: false,
+            };
             for b in 0..bits {
-                layout.push(run.axis, 2, true, &run.add, b);
+                layout.push(digit(2, true), &run.add, b);
             }
             if run.extent >> bits > 1 {
-                layout.push(run.axis, run.extent >> bits, false, &run.add, bits);
+                layout.push(digit(run.extent >> bits, false), &run.add, bits);
             }
         }
         Ok(layout)
     }
 
     /// Appends a digit, whose column is shifted.
-    fn push(&mut self, axis: u8, extent: u64, inner: bool, column: &[u64], shift: u32) {
-        self.digits.push(Digit {
-            extent,
-            axis,
-            inner,
-        });
+    fn push(&mut self, digit: Digit, column: &[u64], shift: u32) {
+        self.digits.push(digit);
         self.columns.extend(column.iter().map(|c| c << shift));
     }
 
     /// The open form that operations work on: real swizzles as bits, all else added and fused.
     pub(crate) fn open(&self) -> Runs {
-        let twice = self.bits_met_twice();
         let mut runs = Runs::new();
-        for (k, digit) in self.digits.iter().enumerate() {
-            let column = self.column(k);
-            if digit.inner && !disjoint(column, &twice) {
+        let n = self.outs.len().max(1);
+        // A layout without outputs has no columns, and nothing but free digits.
+        let mut columns = self.columns.chunks_exact(n);
+        for digit in &self.digits {
+            let column = columns.next().unwrap_or(&[]);
+            if digit.swizzles {
                 runs.push(Run::bit(digit.axis, OutVec::from_slice(column)));
                 continue;
             }
@@ -297,19 +307,6 @@ impl Layout {
             }
         }
         runs
-    }
-
-    /// Output bits that several inner columns have.
-    fn bits_met_twice(&self) -> OutVec {
-        let n = self.outs.len();
-        let (mut seen, mut twice) = (OutVec::from_elem(0, n), OutVec::from_elem(0, n));
-        for k in (0..self.digits.len()).filter(|&k| self.digits[k].inner) {
-            for (out, &c) in self.column(k).iter().enumerate() {
-                twice[out] |= seen[out] & c;
-                seen[out] |= c;
-            }
-        }
-        twice
     }
 }
 

@@ -72,6 +72,8 @@ pub(crate) struct Digit {
     pub axis: u8,
     /// Whether its column is combined by exclusive or (extent 2) or by addition.
     pub inner: bool,
+    /// Whether that makes a difference: its column shares bits with those of other inner digits.
+    pub swizzles: bool,
 }
 
 /// A map from coordinates on input axes to coordinates on output axes. See the module documentation.
