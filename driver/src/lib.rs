@@ -1,1 +1,3 @@
 //! Warplift: the library's front door.
+
+pub mod sim;
