@@ -24,6 +24,7 @@ mod exchange;
 mod exec;
 mod finish;
 mod float;
+mod from_manifest;
 mod hazard;
 mod inst;
 mod lane_float;
@@ -48,6 +49,7 @@ mod tensormap;
 mod values;
 mod wgmma;
 
+pub use from_manifest::{Arg, launch_from_manifest};
 pub use hazard::{Hazard, HazardKind, PtxError, Report, SimError, Site};
 pub use launch::{Adversary, Hazards, Launch, Options, ParamValue, ProxyFence};
 pub use memory::{BufferId, Memory};
