@@ -36,6 +36,8 @@ pub(crate) enum Tok<'a> {
 pub(crate) struct Token<'a> {
     pub tok: Tok<'a>,
     pub pos: Pos,
+    /// Bytes of the text.
+    pub span: (usize, usize),
 }
 
 struct Lexer<'a> {
@@ -56,9 +58,10 @@ pub(crate) fn tokens(text: &str) -> Result<Vec<Token<'_>>, PtxError> {
     let mut out = Vec::new();
     loop {
         lexer.blank()?;
-        let pos = lexer.pos();
+        let (pos, start) = (lexer.pos(), lexer.at);
         let tok = lexer.token()?;
-        out.push(Token { tok, pos });
+        let span = (start, lexer.at);
+        out.push(Token { tok, pos, span });
         if tok == Tok::End {
             return Ok(out);
         }

@@ -36,6 +36,7 @@ mod machine;
 mod matrix;
 mod mbarrier;
 mod memory;
+pub mod mutate;
 mod named;
 mod ops;
 mod parse;
