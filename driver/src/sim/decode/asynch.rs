@@ -10,11 +10,11 @@ use super::{Decoder, Res, format_of, memory};
 
 pub(super) fn decode(d: &mut Decoder<'_>, name: &str) -> Res<Option<Inst>> {
     Ok(Some(match name {
-        "cp" if d.take("async") => copy(d)?,
         "cp" if d.take("reduce") => {
             d.take("async");
             bulk(d, true)?
         }
+        "cp" if d.take("async") => copy(d)?,
         "mbarrier" => mbarrier(d)?,
         "wgmma" => wgmma_family(d)?,
         "mma" => mma(d)?,
