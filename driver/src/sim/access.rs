@@ -109,6 +109,19 @@ impl Machine<'_> {
         if block != self.warps[w].block {
             self.note_remote(block, access)?;
         }
+        let lane = if access.lane == MANY {
+            u32::MAX
+        } else {
+            1 << access.lane
+        };
+        let warp = &mut self.warps[w];
+        warp.dirty |= lane;
+        if write {
+            warp.unfenced |= lane;
+        }
+        if access.kind != Kind::Barrier {
+            self.not_a_barrier(w, block, offset, bytes, access)?;
+        }
         let who = Who {
             access,
             clocks: &self.warps[w].clocks,
@@ -123,6 +136,32 @@ impl Machine<'_> {
             Some(c) => self.conflict(w, block, access, c, write),
             None => Ok(()),
         }
+    }
+
+    /// Data and mbarriers do not mix.
+    pub fn not_a_barrier(
+        &mut self,
+        w: usize,
+        block: usize,
+        offset: u32,
+        bytes: u32,
+        access: Access,
+    ) -> Result<(), Stop> {
+        let b = &self.blocks[block];
+        let (low, high) = b.barrier_range;
+        if offset + bytes <= low || offset >= high {
+            return Ok(());
+        }
+        let first = offset / 8 * 8;
+        let hit = (first..offset + bytes)
+            .step_by(8)
+            .find_map(|o| b.mbarriers.get(&o));
+        let Some(other) = hit.map(|m| m.init.pc) else {
+            return Ok(());
+        };
+        let what = "memory that holds an mbarrier is accessed as data";
+        let found = Found::new(HazardKind::BarrierMisuse, w, access.pc, what).other(other);
+        self.hazard(found.at(u64::from(offset)))
     }
 
     /// Remembers an access from another block, and refuses one to a block that has ended.

@@ -201,7 +201,7 @@ impl Machine<'_> {
                     Far::Shared { block, .. } => Some(block),
                     _ => None,
                 };
-                let id = self.issue(w, lane as u8, Task::Load(task))?;
+                let id = self.issue(w, 1 << lane, Task::Load(task))?;
                 for block in targets.into_iter().chain(source) {
                     self.hold(id, block, Kind::Async);
                 }
@@ -347,11 +347,11 @@ impl Machine<'_> {
             access,
             clocks: &op.start,
         };
-        let found = self.blocks[block]
-            .shadow
-            .write(offset, bytes.len() as u32, who);
+        let len = bytes.len() as u32;
+        let found = self.blocks[block].shadow.write(offset, len, who);
         let at = offset as usize;
         self.blocks[block].shared[at..at + bytes.len()].copy_from_slice(bytes);
+        self.not_a_barrier(op.warp, block, offset, len, access)?;
         match found {
             Some(c) => self.conflict(op.warp, block, access, c, true),
             None => Ok(()),
@@ -408,7 +408,7 @@ impl Machine<'_> {
         for lane in lanes(mask) {
             if let Some(task) = self.store_task(w, b, lane)? {
                 let block = task.block;
-                let id = self.issue(w, lane as u8, Task::Store(task))?;
+                let id = self.issue(w, 1 << lane, Task::Store(task))?;
                 self.hold(id, block, Kind::Async);
                 self.warps[w]
                     .bulk

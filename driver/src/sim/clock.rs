@@ -21,6 +21,12 @@ impl Clock {
         self.0[timeline] = self.0[timeline].max(to);
     }
 
+    pub fn lower(&mut self, timeline: usize, to: u32) {
+        if let Some(v) = self.0.get_mut(timeline) {
+            *v = (*v).min(to);
+        }
+    }
+
     pub fn join(&mut self, other: &Self) {
         if self.0.len() < other.0.len() {
             self.0.resize(other.0.len(), 0);

@@ -92,7 +92,7 @@ impl Machine<'_> {
             }
         }
         let block = self.warps[w].block;
-        let id = self.issue(w, super::access::lane_of(mask), Task::Copy(CopyTask(parts)))?;
+        let id = self.issue(w, mask, Task::Copy(CopyTask(parts)))?;
         self.hold(id, block, Kind::Copy);
         self.warps[w].copies.open.push(id);
         Ok(Flow::Next)
@@ -193,7 +193,7 @@ impl Machine<'_> {
             .chain(&groups.open)
             .copied()
             .collect();
-        self.issue(w, 0, Task::Arrive(ArriveTask { at, copies }))?;
+        self.issue(w, mask, Task::Arrive(ArriveTask { at, copies }))?;
         Ok(Flow::Next)
     }
 

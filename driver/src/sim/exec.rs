@@ -192,7 +192,7 @@ impl Machine<'_> {
                 self.cluster_arrive(w, *relaxed, *aligned, mask)
             }
             Inst::ClusterWait { aligned } => self.cluster_wait(w, *aligned, mask),
-            Inst::Fence(kind) => self.fence(w, *kind),
+            Inst::Fence(kind) => self.fence(w, *kind, mask),
             Inst::SetMaxNReg { inc, count } => self.setmaxnreg(w, *inc, *count, mask),
             Inst::MbarInit { addr, count } => self.mbar_init(w, *addr, *count, mask),
             Inst::MbarInval { addr } => self.mbar_inval(w, *addr, mask),

@@ -75,6 +75,14 @@ pub(crate) struct Warp {
     /// What `fence.acq_rel` or `fence.mbarrier_init` would release with a relaxed arrive.
     pub fenced: Clocks,
     pub sync: u32,
+    /// Clock of the last access that a warp-wide synchronisation covers.
+    pub synced: u32,
+    /// Lanes that touched shared memory since.
+    pub dirty: u32,
+    /// Lanes that wrote shared memory since their last `fence.proxy.async`.
+    pub unfenced: u32,
+    /// Whether all lanes arrived on an mbarrier since.
+    pub arrived_whole: bool,
     pub state: State,
     /// Progress at which a wait last said no, and where.
     pub refused: Option<(super::mbarrier::WaitFor, u64)>,
@@ -113,6 +121,8 @@ pub(crate) struct Block {
     pub shared: Vec<u8>,
     pub shadow: Shadow,
     pub mbarriers: HashMap<u32, Mbarrier>,
+    /// Least offset of an mbarrier, and the end of the last.
+    pub barrier_range: (u32, u32),
     pub named: Vec<NamedBarrier>,
     /// Registers of the pool that no warp holds.
     pub pool: u32,
@@ -262,6 +272,28 @@ impl<'a> Machine<'a> {
         }
     }
 
+    /// All lanes have synchronised: what one does next comes after what any did before.
+    pub fn sync_warp(&mut self, w: usize) {
+        self.tick(w);
+        let warp = &mut self.warps[w];
+        warp.sync += 1;
+        warp.synced = warp.clock - 1;
+        warp.dirty = 0;
+        warp.arrived_whole = false;
+    }
+
+    /// What the lanes of `mask` may release: where other lanes touched shared memory since the last
+    /// synchronisation of the warp, only what came before that.
+    pub fn known_to(&self, w: usize, mask: u32) -> Clocks {
+        let warp = &self.warps[w];
+        let mut clocks = warp.clocks.clone();
+        if warp.dirty & !mask != 0 {
+            clocks.seen.lower(w, warp.synced);
+            clocks.proxied.lower(w, warp.synced);
+        }
+        clocks
+    }
+
     /// After a release: later accesses of the warp are not covered by it.
     pub fn tick(&mut self, w: usize) {
         let warp = &mut self.warps[w];
@@ -323,6 +355,7 @@ impl Block {
             shared: vec![0xff; launch.shared_size.max(SHARED_BASE) as usize],
             shadow: Shadow::new(launch.shared_size.max(SHARED_BASE)),
             mbarriers: HashMap::new(),
+            barrier_range: (u32::MAX, 0),
             named: (0..16).map(|_| NamedBarrier::default()).collect(),
             pool: 0,
             live_warps: launch.block.div_ceil(32),
@@ -360,6 +393,10 @@ impl Warp {
             clock: 1,
             fenced: Clocks::default(),
             sync: 0,
+            synced: 0,
+            dirty: 0,
+            unfenced: 0,
+            arrived_whole: false,
             state: State::Ready,
             refused: None,
             forced: false,

@@ -139,7 +139,10 @@ impl Machine<'_> {
                 init: access,
                 last: pc,
             };
-            self.blocks[at.block].mbarriers.insert(at.offset, barrier);
+            let b = &mut self.blocks[at.block];
+            b.mbarriers.insert(at.offset, barrier);
+            b.barrier_range.0 = b.barrier_range.0.min(at.offset);
+            b.barrier_range.1 = b.barrier_range.1.max(at.offset + 8);
         }
         Ok(Flow::Next)
     }
@@ -181,7 +184,7 @@ impl Machine<'_> {
                 self.expect(w, at, i64::from(bytes[l] as u32))?;
             }
             if !a.relaxed {
-                self.release(w, at, a.wide);
+                self.release(w, mask, at, a.wide);
             }
             if a.drop
                 && let Some(b) = self.blocks[at.block].mbarriers.get_mut(&at.offset)
@@ -191,6 +194,7 @@ impl Machine<'_> {
             self.arrive(w, l, at, i64::from(counts[l] as u32))?;
         }
         self.tick(w);
+        self.warps[w].arrived_whole |= mask == self.warps[w].live;
         if let Some(d) = a.state {
             self.put(w, d, &states, mask)?;
         }
@@ -199,10 +203,10 @@ impl Machine<'_> {
 
     /// Publishes what the warp knows through a barrier. An arrival on another block's barrier with
     /// the scope of a block carries only completed asynchronous operations.
-    fn release(&mut self, w: usize, at: BarrierAt, wide: bool) {
+    fn release(&mut self, w: usize, mask: u32, at: BarrierAt, wide: bool) {
         let first = self.first_async();
         let foreign = self.warps[w].block != at.block;
-        let clocks = &self.warps[w].clocks;
+        let clocks = &self.known_to(w, mask);
         let Some(b) = self.blocks[at.block].mbarriers.get_mut(&at.offset) else {
             return;
         };
@@ -382,6 +386,10 @@ impl Machine<'_> {
         }
         if let Some(d) = m.d {
             self.put_predicate(w, d, done, mask);
+        }
+        let whole = done == self.warps[w].live && self.warps[w].arrived_whole;
+        if whole && !m.relaxed {
+            self.sync_warp(w);
         }
         Ok(if done == mask {
             Flow::Next

@@ -157,9 +157,9 @@ impl Machine<'_> {
             _ => u32::from(b.votes.2),
         };
         for w in b.waiting {
+            self.sync_warp(w);
             let warp = &mut self.warps[w];
             warp.clocks.join(&b.clocks);
-            warp.sync += 1;
             if let Some(n) = &mut warp.at_named {
                 n.released = Some(votes);
             }
@@ -186,7 +186,9 @@ impl Machine<'_> {
             let what = format!("lanes {mask:#x} execute bar.warp.sync of lanes {members:#x}");
             self.hazard(Found::new(HazardKind::Divergence, w, self.pc(w), what))?;
         }
-        self.warps[w].sync += 1;
+        if mask == live {
+            self.sync_warp(w);
+        }
         Ok(Flow::Next)
     }
 
@@ -202,12 +204,13 @@ impl Machine<'_> {
         }
         let pc = self.pc(w);
         let generation = self.barrier.generation;
+        let known = self.known_to(w, mask);
         let warp = &mut self.warps[w];
         let (twice, before) = (warp.cluster.arrived & mask, warp.cluster.pc);
         warp.cluster.arrived |= mask;
         warp.cluster.generation = generation;
         warp.cluster.pc = pc;
-        let released = if relaxed { &warp.fenced } else { &warp.clocks };
+        let released = if relaxed { &warp.fenced } else { &known };
         self.barrier.pending.join(released);
         if twice != 0 {
             let what = "a second barrier.cluster.arrive without a wait between";
@@ -252,22 +255,27 @@ impl Machine<'_> {
         let released = self.barrier.released.clone();
         let warp = &mut self.warps[w];
         warp.clocks.join(&released);
-        warp.sync += 1;
         warp.cluster.waited |= mask;
         if warp.cluster.waited & warp.live == warp.live {
             warp.cluster = ClusterWait::default();
+            self.sync_warp(w);
         }
         Ok(Flow::Next)
     }
 
-    pub fn fence(&mut self, w: usize, kind: FenceKind) -> Result<Flow, Stop> {
+    pub fn fence(&mut self, w: usize, kind: FenceKind, mask: u32) -> Result<Flow, Stop> {
         let first = self.first_async();
         let path = self.options.proxy_fence == ProxyFence::Path;
+        let known = self.known_to(w, mask);
         let warp = &mut self.warps[w];
         match kind {
             FenceKind::ProxyAsync => {
-                let seen = warp.clocks.seen.clone();
-                warp.clocks.proxied.raise(w, warp.clock);
+                let seen = known.seen;
+                // A lane's fence covers what that lane wrote.
+                warp.unfenced &= !mask;
+                if warp.unfenced == 0 {
+                    warp.clocks.proxied.raise(w, warp.clock);
+                }
                 warp.clocks.inits.raise(w, warp.clock);
                 warp.clocks
                     .proxied
@@ -280,7 +288,7 @@ impl Machine<'_> {
                 warp.clocks.inits.raise(w, warp.clock);
                 warp.fenced.inits.join(&warp.clocks.inits);
             }
-            FenceKind::Memory(true) => warp.fenced.join(&warp.clocks.clone()),
+            FenceKind::Memory(true) => warp.fenced.join(&known),
             FenceKind::Memory(false) | FenceKind::Other => return Ok(Flow::Next),
         }
         self.tick(w);

@@ -87,8 +87,9 @@ impl Machine<'_> {
     }
 
     /// Issues an operation of a warp.
-    pub fn issue(&mut self, w: usize, lane: u8, task: Task) -> Result<u64, Stop> {
-        let start = self.warps[w].clocks.clone();
+    pub fn issue(&mut self, w: usize, mask: u32, task: Task) -> Result<u64, Stop> {
+        let start = self.known_to(w, mask);
+        let lane = super::access::lane_of(mask);
         let (timeline, clock) = self.open_timeline(w, &start.seen)?;
         let operation = Operation {
             task,

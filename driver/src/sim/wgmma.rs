@@ -38,6 +38,9 @@ struct TensorRegister {
     written: u32,
     /// The last wgmma and the last ordinary access, for reports.
     wgmma_pc: u32,
+    /// Shape of the last wgmma that writes it (n, and whether in f16), and the fences at it.
+    shape: (u32, bool),
+    fenced: u32,
     touch_pc: u32,
 }
 
@@ -265,6 +268,10 @@ impl Machine<'_> {
         if t.fences == 0 {
             let what = "the first wgmma of a warpgroup without a wgmma.fence";
             self.hazard(Found::new(HazardKind::MissingWgmmaFence, w, pc, what))?;
+        } else if let Some(other) = self.reshaped(w, g) {
+            let what = "an accumulator goes to a wgmma of another shape without a wgmma.fence";
+            let found = Found::new(HazardKind::MissingWgmmaFence, w, pc, what);
+            self.hazard(found.other(other))?;
         } else if let Some((r, _)) = late.iter().find(|(_, at)| *at == now) {
             let other = t.registers[*r as usize].touch_pc;
             let name = &self.launch.entry.register_names[*r as usize];
@@ -286,6 +293,14 @@ impl Machine<'_> {
             }
         }
         Ok(())
+    }
+
+    /// An earlier wgmma of another shape on these accumulators, with no fence since.
+    fn reshaped(&self, w: usize, g: &Wgmma) -> Option<u32> {
+        let t = &self.warps[w].tensor;
+        let mut all = g.d.iter().map(|r| &t.registers[*r as usize]);
+        all.find(|r| r.accumulates > 0 && r.fenced == t.fences && r.shape != shape(g))
+            .map(|r| r.wgmma_pc)
     }
 
     fn scale_d(&self, w: usize, g: &Wgmma) -> bool {
@@ -314,11 +329,18 @@ impl Machine<'_> {
     }
 }
 
+fn shape(g: &Wgmma) -> (u32, bool) {
+    (g.n, g.acc == super::inst::Acc::F16)
+}
+
 fn mark(t: &mut WarpTensor, g: &Wgmma, number: u32, pc: u32) {
+    let fences = t.fences;
     for r in &g.d {
         let r = &mut t.registers[*r as usize];
         r.accumulates = number;
         r.wgmma_pc = pc;
+        r.shape = shape(g);
+        r.fenced = fences;
     }
     if let WgmmaA::Registers(a) = &g.a_from {
         for r in a {
