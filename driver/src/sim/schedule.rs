@@ -177,7 +177,10 @@ impl Machine<'_> {
         };
         let progress = self.progress;
         for _ in 0..quantum.min(100_000) {
-            if !self.step(w)? {
+            let more = self.step(w)?;
+            // What was issued comes first.
+            let issued = self.options.order == Adversary::Earliest && !self.queue.is_empty();
+            if !more || issued {
                 break;
             }
         }

@@ -1,6 +1,8 @@
 //! The hand-written GEMM: data, launch, comparison.
 #![allow(dead_code, reason = "each test uses its part")]
 
+pub mod kernel;
+
 use warplift::sim::{
     BufferId, Launch, Memory, Options, ParamValue, Report, SimError, TensorMapDesc, parse, run,
 };
