@@ -148,6 +148,7 @@ impl Machine<'_> {
         if s.descriptor.base_offset != 0 {
             return self.unsupported(s.op.warp, "a matrix descriptor with a base offset");
         }
+        self.on_boundary(s)?;
         let bits = s.element.bits();
         let per = 128 / bits;
         let at = |i: u32, e: usize| (i as usize) * per as usize + e;
@@ -167,6 +168,21 @@ impl Machine<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Without a base offset the swizzle pattern must begin on its own boundary.
+    fn on_boundary(&mut self, s: &Source<'_>) -> Result<(), Stop> {
+        let d = s.descriptor;
+        let over = d.start & (8 * d.span).saturating_sub(1) & !127;
+        if d.span == 0 || over == 0 {
+            return Ok(());
+        }
+        let what = format!(
+            "a matrix descriptor starts at {:#x}, {over} bytes off the boundary of its swizzle pattern, \
+             and has base offset 0",
+            d.start
+        );
+        self.hazard(Found::new(HazardKind::BadOperand, s.op.warp, s.op.pc, what))
     }
 
     fn row_of(&mut self, s: &Source<'_>, offset: u32) -> Result<[u8; 16], Stop> {
