@@ -8,3 +8,4 @@ pub mod toolchain;
 
 pub use pipeline::{CompileError, Compiled, Explained, Options, compile};
 pub use warplift_ir as ir;
+pub mod sim;
