@@ -3,7 +3,7 @@
 //! An access is a layout `(reg, lane, warp) -> m`: a fragment composed with a memory layout.
 
 use super::linear::labels;
-use super::space::{combine, dimension};
+use super::space::{dimension, sum};
 use super::{Axis, Basis, Builder, Layout, LayoutError, OutVec, Step};
 use std::collections::BTreeSet;
 
@@ -299,7 +299,7 @@ impl MatrixCopy {
 
     /// Register (in elements) that holds element `position` (0 to 32 / bits - 1) of matrix `matrix`.
     pub fn register(&self, matrix: u64, position: u64) -> u64 {
-        combine(&self.matrices, matrix) + combine(&self.packed, position)
+        sum(&self.matrices, matrix) + sum(&self.packed, position)
     }
 }
 

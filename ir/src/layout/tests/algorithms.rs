@@ -1,8 +1,10 @@
 //! Access patterns, swizzles, conversions and gathers, executed on arrays.
 
 use crate::layout::access::*;
+use crate::layout::convert::shuffle::shared_lanes;
 use crate::layout::convert::*;
 use crate::layout::fragment::*;
+use crate::layout::gather::gather;
 use crate::layout::shape::Shape;
 use crate::layout::shared::*;
 use crate::layout::swizzle::*;
@@ -379,6 +381,21 @@ fn conversions_by_shuffles() {
         8,
     );
     assert!(matches!(plan, Conversion::Shuffle(_)));
+    // Register weights 48 and 96 share bits: registers where that is enough, and shuffles, which repeat for them.
+    let wide = wgmma_acc(256, 96, 1).unwrap();
+    assert!(matches!(
+        executes(&wide, &wgmma_a(256, 96, 16, 1).unwrap(), 16),
+        Conversion::Registers { .. }
+    ));
+    assert!(matches!(
+        executes(&wide, &wgmma_a(256, 96, 8, 1).unwrap(), 8),
+        Conversion::Shuffle(_)
+    ));
+    let two = wgmma_acc(128, 96, 1).unwrap();
+    assert!(matches!(
+        executes(&two, &wgmma_a(128, 96, 8, 1).unwrap(), 8),
+        Conversion::Shuffle(_)
+    ));
     // A warp's transpose.
     let a = blocked(&[32, 32], &[1, 1], &[1, 32], &[1, 1], &[1, 0]).unwrap();
     let b = blocked(&[32, 32], &[1, 1], &[32, 1], &[1, 1], &[0, 1]).unwrap();

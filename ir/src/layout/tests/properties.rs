@@ -2,7 +2,8 @@
 
 use super::algorithms::executes;
 use crate::layout::axe::*;
-use crate::layout::convert::{Conversion, shared_lanes};
+use crate::layout::convert::Conversion;
+use crate::layout::convert::shuffle::shared_lanes;
 use crate::layout::notation::{expr, parse_axe, parse_layout};
 use crate::layout::swizzle::*;
 use crate::layout::*;
