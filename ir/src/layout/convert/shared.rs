@@ -1,6 +1,6 @@
 //! A pass through shared memory.
 
-use crate::layout::swizzle::{Cost, Method, cost, optimal_swizzle};
+use crate::layout::swizzle::{Cost, Method, common_vector, cost, optimal_swizzle};
 use crate::layout::{Axis, Builder, Layout, LayoutError};
 
 /// A pass through shared memory.
@@ -29,23 +29,35 @@ pub fn through_shared(
     to: &Layout,
     elem_bits: u64,
 ) -> Result<SharedPass, LayoutError> {
-    let methods = [Method::Vector, Method::Matrix];
+    let (v, m) = (Method::Vector, Method::Matrix);
+    let mut order = [(v, m), (m, v), (v, v), (m, m)];
+    if common_vector(from, to, elem_bits) * elem_bits >= 128 {
+        order.swap(0, 2);
+    }
+    let least = least_cost(from, elem_bits, least_cost(to, elem_bits, (0, 0)));
     let mut best: Option<SharedPass> = None;
-    for write in methods {
-        for read in methods {
-            let Ok(memory) = optimal_swizzle((from, write), (to, read), elem_bits) else {
-                continue;
-            };
-            let pass = pass(from, to, memory, elem_bits)?;
-            if best.as_ref().is_none_or(|b| pass.cost() < b.cost()) {
-                best = Some(pass);
-            }
+    for (write, read) in order {
+        let Ok(memory) = optimal_swizzle((from, write), (to, read), elem_bits) else {
+            continue;
+        };
+        let pass = pass(from, to, memory, elem_bits)?;
+        if best.as_ref().is_none_or(|b| pass.cost() < b.cost()) {
+            best = Some(pass);
+        }
+        if best.as_ref().is_some_and(|b| b.cost() <= least) {
+            break;
         }
     }
     match best {
         Some(pass) => Ok(pass),
         None => padded(from, to, elem_bits),
     }
+}
+
+/// Wavefronts of 128 bytes and instructions of 16 bytes a lane that a warp needs at least, added to `more`.
+fn least_cost(fragment: &Layout, elem_bits: u64, more: (u64, u64)) -> (u64, u64) {
+    let bits = fragment.in_extent(Axis::Reg).saturating_mul(elem_bits);
+    (more.0 + bits / 32, more.1 + bits / 128)
 }
 
 /// Row-major memory, each row 16 bytes longer.
