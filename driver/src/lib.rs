@@ -1,1 +1,11 @@
 //! Warplift: the library's front door.
+
+pub mod bench;
+pub mod cuda;
+pub mod pipeline;
+pub mod reference;
+pub mod toolchain;
+
+pub use pipeline::{CompileError, Compiled, Explained, Options, compile};
+pub use warplift_ir as ir;
+pub mod sim;

@@ -22,23 +22,16 @@ pub struct Vector {
 
 /// The widest vector of an access with at most `max_elements` elements that `base_align` (alignment in elements of the base
 /// address, a power of two) allows. Registers may be permuted.
-pub fn vector_width(
-    access: &Layout,
-    max_elements: u64,
-    base_align: u64,
-) -> Result<Vector, LayoutError> {
+pub fn vector_width(access: &Layout, max_elements: u64, base_align: u64) -> Result<Vector, LayoutError> {
     let mem = position_of_mem(access)?;
-    let limit = max_elements
-        .max(1)
-        .min(1 << base_align.trailing_zeros().min(62));
+    let limit = max_elements.max(1).min(1 << base_align.trailing_zeros().min(62));
     let mut digits = all_digits(access);
     digits.retain(|(axis, _)| *axis != Axis::Reg);
     digits.extend(bits(access, Axis::Reg).into_iter().map(|b| (Axis::Reg, b)));
     let mut registers = Vec::new();
     let mut width = 1;
     while width * 2 <= limit {
-        let steps =
-            |(axis, b): &&(Axis, Basis)| *axis == Axis::Reg && b.extent == 2 && b.out[mem] == width;
+        let steps = |(axis, b): &&(Axis, Basis)| *axis == Axis::Reg && b.extent == 2 && b.out[mem] == width;
         match digits.iter().find(steps) {
             Some((_, b)) => registers.push(b.weight),
             None => break,
@@ -49,18 +42,13 @@ pub fn vector_width(
         registers.pop();
         width /= 2;
     }
-    Ok(Vector {
-        elements: width,
-        registers,
-    })
+    Ok(Vector { elements: width, registers })
 }
 
 /// Whether every digit outside the vector moves by multiples of its width.
 fn aligned(digits: &[(Axis, Basis)], registers: &[u64], mem: usize, width: u64) -> bool {
     let inside = |axis: Axis, b: &Basis| axis == Axis::Reg && registers.contains(&b.weight);
-    digits
-        .iter()
-        .all(|(axis, b)| inside(*axis, b) || b.out[mem].is_multiple_of(width))
+    digits.iter().all(|(axis, b)| inside(*axis, b) || b.out[mem].is_multiple_of(width))
 }
 
 /// All digits with their axes.
@@ -96,10 +84,7 @@ pub fn wavefronts(access: &Layout, elem_bits: u64, vector: u64) -> Result<u64, L
     }
     let parts = (bits_per_lane / 32).max(1);
     let part_bits = 5 - parts.trailing_zeros() as usize;
-    let words: Vec<u64> = lanes[..part_bits]
-        .iter()
-        .map(|b| b.out[mem] * (elem_bits / 8) / 4)
-        .collect();
+    let words: Vec<u64> = lanes[..part_bits].iter().map(|b| b.out[mem] * (elem_bits / 8) / 4).collect();
     Ok(parts << inside_banks(&words, 5))
 }
 
@@ -173,10 +158,7 @@ pub(crate) fn bits(layout: &Layout, axis: Axis) -> Vec<Basis> {
     let mut bits = Vec::new();
     for mut digit in layout.basis(axis) {
         while digit.extent.is_multiple_of(2) {
-            bits.push(Basis {
-                extent: 2,
-                ..digit.clone()
-            });
+            bits.push(Basis { extent: 2, ..digit.clone() });
             digit.extent /= 2;
             digit.weight *= 2;
             digit.out.iter_mut().for_each(|o| *o *= 2);
@@ -201,9 +183,7 @@ fn straight(access: &Layout, elem_bits: u64) -> Option<MatrixCopy> {
     let per_word = 32 / elem_bits;
     let mut packed = Vec::new();
     for b in 0..per_word.trailing_zeros() {
-        let bit = regs
-            .iter()
-            .find(|r| r.extent == 2 && r.out[mem] == 1 << b)?;
+        let bit = regs.iter().find(|r| r.extent == 2 && r.out[mem] == 1 << b)?;
         packed.push(bit.weight);
     }
     let row = lanes[0].out[mem] == per_word && lanes[1].out[mem] == 2 * per_word;
@@ -220,34 +200,16 @@ fn transposed(access: &Layout, elem_bits: u64) -> Option<MatrixCopy> {
     }
     let pair = regs.into_iter().find(|r| r.weight == 1 && r.extent == 2)?;
     let packed = vec![pair.weight];
-    finish(
-        access,
-        true,
-        packed,
-        &[pair, lanes[0].clone(), lanes[1].clone()],
-        8,
-    )
+    finish(access, true, packed, &[pair, lanes[0].clone(), lanes[1].clone()], 8)
 }
 
 /// Checks alignment of rows of `row` elements, and finds the bits that number the matrices.
-fn finish(
-    access: &Layout,
-    trans: bool,
-    packed: Vec<u64>,
-    rows: &[Basis],
-    row: u64,
-) -> Option<MatrixCopy> {
+fn finish(access: &Layout, trans: bool, packed: Vec<u64>, rows: &[Basis], row: u64) -> Option<MatrixCopy> {
     let mem = position_of_mem(access).ok()?;
-    let regs: Vec<Basis> = bits(access, Axis::Reg)
-        .into_iter()
-        .filter(|b| !packed.contains(&b.weight))
-        .collect();
-    let others = labels(access.ins())
-        .into_iter()
-        .filter(|a| !matches!(a, Axis::Reg | Axis::Lane));
-    let mut apart = others
-        .flat_map(|a| access.basis(a))
-        .chain(regs.iter().chain(rows).cloned());
+    let regs: Vec<Basis> =
+        bits(access, Axis::Reg).into_iter().filter(|b| !packed.contains(&b.weight)).collect();
+    let others = labels(access.ins()).into_iter().filter(|a| !matches!(a, Axis::Reg | Axis::Lane));
+    let mut apart = others.flat_map(|a| access.basis(a)).chain(regs.iter().chain(rows).cloned());
     if !apart.all(|b| b.out[mem].is_multiple_of(row)) {
         return None;
     }
@@ -264,15 +226,8 @@ fn finish(
     Some(MatrixCopy {
         count: 1 << matrices.len(),
         trans,
-        repeat: regs
-            .iter()
-            .filter(|b| !matrices.contains(&b.weight))
-            .cloned()
-            .collect(),
-        address: address
-            .add(Axis::Lane, 4 >> matrices.len(), &[0])
-            .build()
-            .ok()?,
+        repeat: regs.iter().filter(|b| !matrices.contains(&b.weight)).cloned().collect(),
+        address: address.add(Axis::Lane, 4 >> matrices.len(), &[0]).build().ok()?,
         packed,
         matrices,
     })
@@ -286,12 +241,8 @@ impl MatrixCopy {
         let of_matrix = |matrix: u64| {
             let chunks: [u64; 8] = std::array::from_fn(|row| chunk(8 * matrix + row as u64));
             let first = |k: &usize| !chunks[..*k].contains(&chunks[*k]);
-            let meeting = |k: usize| {
-                (k..8)
-                    .filter(first)
-                    .filter(|&l| chunks[l] % 8 == chunks[k] % 8)
-                    .count() as u64
-            };
+            let meeting =
+                |k: usize| (k..8).filter(first).filter(|&l| chunks[l] % 8 == chunks[k] % 8).count() as u64;
             (0..8).filter(first).map(meeting).max().unwrap_or(0)
         };
         (0..self.count).map(of_matrix).sum()
@@ -305,12 +256,7 @@ impl MatrixCopy {
 
 /// Bytes of the widest `cp.async` (16, 8 or 4) that moves from `global` to `shared`, both `(reg, lane, ..) -> m` of the same elements;
 /// none where neighbouring registers are not neighbours in both or `global_align` (bytes) is too small.
-pub fn cp_async_bytes(
-    global: &Layout,
-    shared: &Layout,
-    elem_bits: u64,
-    global_align: u64,
-) -> Option<u64> {
+pub fn cp_async_bytes(global: &Layout, shared: &Layout, elem_bits: u64, global_align: u64) -> Option<u64> {
     [16u64, 8, 4].into_iter().find(|bytes| {
         let elements = bytes * 8 / elem_bits.max(1);
         let width = |l: &Layout| vector_width(l, elements, elements).ok();
@@ -335,9 +281,7 @@ pub struct TmaCopy {
 /// Recognizes a tile `(d0, d1) -> m` as TMA boxes (Axe, section 3.4): the tile must be a product of a swizzle atom and an outer layout. The
 /// widest swizzle and the largest box win.
 pub fn tma_copy(tile: &Layout, elem_bits: u64) -> Option<TmaCopy> {
-    [128, 64, 32, 0]
-        .into_iter()
-        .find_map(|span| tma_with(tile, elem_bits, span))
+    [128, 64, 32, 0].into_iter().find_map(|span| tma_with(tile, elem_bits, span))
 }
 
 /// With one swizzle.
@@ -351,28 +295,21 @@ fn tma_with(tile: &Layout, elem_bits: u64, swizzle: u64) -> Option<TmaCopy> {
     let atom = super::shared::swizzled(atom_rows, atom_cols, elem_bits, swizzle).ok()?;
     let outer = tile.left_divide(&atom).ok()?;
     let repeat = first_run(&outer);
-    let repeat = (1..=repeat)
-        .rev()
-        .find(|r| repeat.is_multiple_of(*r) && r * atom_rows <= 256)?;
+    let repeat = (1..=repeat).rev().find(|r| repeat.is_multiple_of(*r) && r * atom_rows <= 256)?;
     let column = Layout::identity(Axis::Dim(0), Axis::Mem, repeat).ok()?;
     let boxes = outer.left_divide(&column).ok()?;
     let fits = rows.is_multiple_of(atom_rows * repeat) && cols.is_multiple_of(atom_cols);
-    fits.then_some(TmaCopy {
-        swizzle,
-        box_shape: [atom_rows * repeat, atom_cols],
-        boxes,
-    })
+    fits.then_some(TmaCopy { swizzle, box_shape: [atom_rows * repeat, atom_cols], boxes })
 }
 
 /// Columns of an unswizzled box: contiguous ones, a multiple of 16 bytes.
 fn plain_cols(tile: &Layout, cols: u64, elem_bits: u64) -> Option<u64> {
-    let run = tile.open().into_iter().find(|r| {
-        tile.ins()[r.axis as usize].0 == Axis::Dim(1) && !r.swizzles() && r.add[..] == [1]
-    })?;
+    let run = tile
+        .open()
+        .into_iter()
+        .find(|r| tile.ins()[r.axis as usize].0 == Axis::Dim(1) && !r.swizzles() && r.add[..] == [1])?;
     let fits = |c: &u64| {
-        cols.is_multiple_of(*c)
-            && run.extent.is_multiple_of(*c)
-            && (c * elem_bits).is_multiple_of(128)
+        cols.is_multiple_of(*c) && run.extent.is_multiple_of(*c) && (c * elem_bits).is_multiple_of(128)
     };
     (1..=run.extent.min(256)).rev().find(fits)
 }
@@ -380,9 +317,6 @@ fn plain_cols(tile: &Layout, cols: u64, elem_bits: u64) -> Option<u64> {
 /// Extent of the fastest run of `d0` when it moves `m` by one.
 fn first_run(outer: &Layout) -> u64 {
     let axis = outer.ins().iter().position(|a| a.0 == Axis::Dim(0));
-    let run = outer
-        .open()
-        .into_iter()
-        .find(|r| Some(r.axis as usize) == axis);
+    let run = outer.open().into_iter().find(|r| Some(r.axis as usize) == axis);
     run.filter(|r| r.add[..] == [1]).map_or(1, |r| r.extent)
 }

@@ -44,11 +44,7 @@ impl Layout {
         stride: u64,
         out_extent: u64,
     ) -> Result<Layout, LayoutError> {
-        let runs = Runs::from_iter([Run::strided(
-            0,
-            extent.max(1),
-            OutVec::from_slice(&[stride]),
-        )]);
+        let runs = Runs::from_iter([Run::strided(0, extent.max(1), OutVec::from_slice(&[stride]))]);
         Layout::from_runs(
             Axes::from_slice(&[(axis_in, extent)]),
             Axes::from_slice(&[(axis_out, out_extent)]),
@@ -57,11 +53,7 @@ impl Layout {
     }
 
     /// An input axis that moves nothing (broadcast, replication) beside the outputs `outs`.
-    pub fn zeros(
-        axis_in: Axis,
-        extent_in: u64,
-        outs: &[(Axis, u64)],
-    ) -> Result<Layout, LayoutError> {
+    pub fn zeros(axis_in: Axis, extent_in: u64, outs: &[(Axis, u64)]) -> Result<Layout, LayoutError> {
         let column = OutVec::from_elem(0, outs.len());
         Layout::from_runs(
             Axes::from_slice(&[(axis_in, extent_in)]),
@@ -92,13 +84,7 @@ impl Layout {
     }
 
     /// A column of `rhs` behind the outputs of `self`.
-    fn scale(
-        &self,
-        column: &[u64],
-        rhs: &Layout,
-        outs: &Axes,
-        xor: bool,
-    ) -> Result<OutVec, LayoutError> {
+    fn scale(&self, column: &[u64], rhs: &Layout, outs: &Axes, xor: bool) -> Result<OutVec, LayoutError> {
         let mut scaled = OutVec::from_elem(0, outs.len());
         for (&(axis, _), &c) in rhs.outs.iter().zip(column).filter(|(_, c)| **c != 0) {
             let by = self.out_extent(axis);
@@ -129,10 +115,7 @@ impl Layout {
                 high.push(self.above(&run, below, tile)?);
             }
             if below > 1 {
-                low.push(Run {
-                    extent: below,
-                    ..run
-                });
+                low.push(Run { extent: below, ..run });
             }
         }
         self.require_tile(low, tile)?;
@@ -150,27 +133,18 @@ impl Layout {
         let quotient = Layout::from_runs(low.ins.clone(), outs, low.open())?;
         match quotient.product(tile)?.reordered(&self.ins, &self.outs)? == *self {
             true => Ok(quotient),
-            false => Err(LayoutError::NotATile(
-                self.ins.first().map_or(Axis::Reg, |a| a.0),
-            )),
+            false => Err(LayoutError::NotATile(self.ins.first().map_or(Axis::Reg, |a| a.0))),
         }
     }
 
     /// Left division after a permutation of the bits of `axis` (Linear Layouts, section 5.3, generalized vectorization): the permutation `p`
     /// (`axis -> axis`) and the quotient `q` with `p.then(self) == tile.product(q)`. The other axes keep their order.
-    pub fn left_divide_permuted(
-        &self,
-        tile: &Layout,
-        axis: Axis,
-    ) -> Result<(Layout, Layout), LayoutError> {
+    pub fn left_divide_permuted(&self, tile: &Layout, axis: Axis) -> Result<(Layout, Layout), LayoutError> {
         let mut bits = super::access::bits(self, axis);
         let mut order: Vec<super::Basis> = Vec::new();
         for wanted in super::access::bits(&tile.reordered(&tile.ins, &self.outs)?, axis) {
             let same = |b: &super::Basis| b.extent == wanted.extent && b.out == wanted.out;
-            let at = bits
-                .iter()
-                .position(same)
-                .ok_or(LayoutError::NotATile(axis))?;
+            let at = bits.iter().position(same).ok_or(LayoutError::NotATile(axis))?;
             order.push(bits.remove(at));
         }
         let mut permutation = super::Builder::new(&[(axis, self.in_extent(axis))]).axis(axis);
@@ -180,25 +154,15 @@ impl Layout {
         let permutation = permutation.build()?;
         let others = self.ins.iter().filter(|a| a.0 != axis);
         let whole = others.map(|a| Layout::identity(a.0, a.0, a.1));
-        let all = whole
-            .into_iter()
-            .try_fold(permutation.clone(), |all, id| all.product(&id?))?;
+        let all = whole.into_iter().try_fold(permutation.clone(), |all, id| all.product(&id?))?;
         let permuted = all.then(self)?.reordered(&self.ins, &self.outs)?;
         Ok((permutation, permuted.left_divide(tile)?))
     }
 
     /// Checks that the low digits are those of the tile.
     fn require_tile(&self, low: Runs, tile: &Layout) -> Result<(), LayoutError> {
-        let ins: Axes = self
-            .ins
-            .iter()
-            .map(|a| (a.0, tile.in_extent(a.0)))
-            .collect();
-        let outs: Axes = self
-            .outs
-            .iter()
-            .map(|a| (a.0, tile.out_extent(a.0)))
-            .collect();
+        let ins: Axes = self.ins.iter().map(|a| (a.0, tile.in_extent(a.0))).collect();
+        let outs: Axes = self.outs.iter().map(|a| (a.0, tile.out_extent(a.0))).collect();
         let not = |axis| LayoutError::NotATile(axis);
         let first = self.ins.first().map_or(Axis::Reg, |a| a.0);
         let mine = Layout::from_runs(ins, outs, low).map_err(|_| not(first))?;
@@ -214,26 +178,16 @@ impl Layout {
 
     /// The part of a digit above its `below` lowest values, in units of the tile.
     fn above(&self, run: &Run, below: u64, tile: &Layout) -> Result<Run, LayoutError> {
-        let mut run = Run {
-            extent: run.extent / below,
-            ..run.clone()
-        };
+        let mut run = Run { extent: run.extent / below, ..run.clone() };
         for (k, &(axis, _)) in self.outs.iter().enumerate() {
             let by = tile.out_extent(axis);
             if run.xor[k] != 0 && !by.is_power_of_two() {
-                return Err(LayoutError::Entangled {
-                    axis,
-                    bits: run.xor[k],
-                });
+                return Err(LayoutError::Entangled { axis, bits: run.xor[k] });
             }
             for c in [&mut run.xor[k], &mut run.add[k]] {
                 let column = times(*c, below, "stride", axis)?;
                 if !column.is_multiple_of(by) {
-                    return Err(LayoutError::NotDivisible {
-                        axis,
-                        extent: column,
-                        by,
-                    });
+                    return Err(LayoutError::NotDivisible { axis, extent: column, by });
                 }
                 *c = column / by;
             }
@@ -243,15 +197,9 @@ impl Layout {
 
     /// The same layout with its axes in the given orders. Extents are those of `self`; an axis missing from `self` is
     /// added with extent 1, one missing from a list must have extent 1.
-    pub fn reordered(
-        &self,
-        ins: &[(Axis, u64)],
-        outs: &[(Axis, u64)],
-    ) -> Result<Layout, LayoutError> {
+    pub fn reordered(&self, ins: &[(Axis, u64)], outs: &[(Axis, u64)]) -> Result<Layout, LayoutError> {
         for (list, mine) in [(ins, &self.ins), (outs, &self.outs)] {
-            let lost = mine
-                .iter()
-                .find(|a| a.1 > 1 && position(list, a.0).is_none());
+            let lost = mine.iter().find(|a| a.1 > 1 && position(list, a.0).is_none());
             if let Some(&(axis, _)) = lost {
                 return Err(LayoutError::MissingAxis(axis));
             }
@@ -306,15 +254,10 @@ impl Layout {
     /// Without the values of the input axis that move nothing.
     pub fn without_broadcast(&self, axis: Axis) -> Result<Layout, LayoutError> {
         let index = position(&self.ins, axis).ok_or(LayoutError::MissingAxis(axis))?;
-        let zero =
-            |r: &Run| r.axis as usize == index && !r.swizzles() && r.add.iter().all(|&a| a == 0);
+        let zero = |r: &Run| r.axis as usize == index && !r.swizzles() && r.add.iter().all(|&a| a == 0);
         let runs: Runs = self.open().into_iter().filter(|r| !zero(r)).collect();
         let mut ins = self.ins.clone();
-        ins[index].1 = runs
-            .iter()
-            .filter(|r| r.axis as usize == index)
-            .map(|r| r.extent)
-            .product();
+        ins[index].1 = runs.iter().filter(|r| r.axis as usize == index).map(|r| r.extent).product();
         Layout::from_runs(ins, self.outs.clone(), runs)
     }
 }

@@ -20,23 +20,13 @@ impl Run {
     /// A digit that adds.
     pub fn strided(axis: u8, extent: u64, add: OutVec) -> Run {
         let xor = OutVec::from_elem(0, add.len());
-        Run {
-            axis,
-            extent,
-            xor,
-            add,
-        }
+        Run { axis, extent, xor, add }
     }
 
     /// A bit that swizzles.
     pub fn bit(axis: u8, xor: OutVec) -> Run {
         let add = OutVec::from_elem(0, xor.len());
-        Run {
-            axis,
-            extent: 2,
-            xor,
-            add,
-        }
+        Run { axis, extent: 2, xor, add }
     }
 
     /// Whether some exclusive or remains.
@@ -66,17 +56,13 @@ fn support(extent: u64, stride: u64) -> u64 {
     match stride.saturating_mul(extent - 1) {
         0 => 0,
         top if extent == 2 => top,
-        top => {
-            (u64::MAX >> top.leading_zeros()) & !(stride & stride.wrapping_neg()).wrapping_sub(1)
-        }
+        top => (u64::MAX >> top.leading_zeros()) & !(stride & stride.wrapping_neg()).wrapping_sub(1),
     }
 }
 
 /// `a * b` on `axis`, below the limit.
 pub(crate) fn times(a: u64, b: u64, what: &'static str, axis: Axis) -> Result<u64, LayoutError> {
-    a.checked_mul(b)
-        .filter(|&p| p <= LIMIT)
-        .ok_or(LayoutError::Overflow { what, axis })
+    a.checked_mul(b).filter(|&p| p <= LIMIT).ok_or(LayoutError::Overflow { what, axis })
 }
 
 /// Refuses zero extents, labels that occur twice, and more than 2^62 coordinates.
@@ -92,10 +78,7 @@ fn check_axes(axes: &[(Axis, u64)]) -> Result<(), LayoutError> {
         total = times(total, extent, "number of coordinates", axis)?;
     }
     match axes.get(200) {
-        Some(&(axis, _)) => Err(LayoutError::Overflow {
-            what: "number of axes",
-            axis,
-        }),
+        Some(&(axis, _)) => Err(LayoutError::Overflow { what: "number of axes", axis }),
         None => Ok(()),
     }
 }
@@ -104,10 +87,7 @@ fn check_axes(axes: &[(Axis, u64)]) -> Result<(), LayoutError> {
 /// keep an exclusive or.
 fn disentangle(runs: &mut Runs) {
     let (mut seen, mut twice): (OutVec, OutVec) = match runs.first() {
-        Some(r) => (
-            OutVec::from_elem(0, r.xor.len()),
-            OutVec::from_elem(0, r.xor.len()),
-        ),
+        Some(r) => (OutVec::from_elem(0, r.xor.len()), OutVec::from_elem(0, r.xor.len())),
         None => return,
     };
     for run in runs.iter() {
@@ -130,10 +110,7 @@ fn unmix(runs: &mut Runs, outs: &Axes) -> Result<(), LayoutError> {
         for (k, m) in mask.iter_mut().enumerate() {
             let bits = run.add[k] & *m;
             if bits != 0 {
-                return Err(LayoutError::Entangled {
-                    axis: outs[k].0,
-                    bits,
-                });
+                return Err(LayoutError::Entangled { axis: outs[k].0, bits });
             }
             *m |= run.add[k];
             run.xor[k] |= std::mem::take(&mut run.add[k]);
@@ -211,11 +188,7 @@ fn check_range(runs: &Runs, outs: &Axes) -> Result<(), LayoutError> {
         }
         if top >= extent {
             let needed = top.saturating_add(1);
-            return Err(LayoutError::OutOfRange {
-                axis,
-                extent,
-                needed,
-            });
+            return Err(LayoutError::OutOfRange { axis, extent, needed });
         }
     }
     Ok(())
@@ -224,10 +197,7 @@ fn check_range(runs: &Runs, outs: &Axes) -> Result<(), LayoutError> {
 /// Refuses an exclusive or on a digit that is no bit.
 fn check_bits(runs: &Runs, ins: &Axes) -> Result<(), LayoutError> {
     match runs.iter().find(|r| r.swizzles() && r.extent > 2) {
-        Some(r) => Err(LayoutError::NotABit {
-            axis: ins[r.axis as usize].0,
-            extent: r.extent,
-        }),
+        Some(r) => Err(LayoutError::NotABit { axis: ins[r.axis as usize].0, extent: r.extent }),
         None => Ok(()),
     }
 }
@@ -245,30 +215,15 @@ impl Layout {
         }
         fuse(&mut runs);
         let mask = xor_mask(&runs, outs.len());
-        let mut layout = Layout {
-            ins,
-            outs,
-            digits: SmallVec::new(),
-            columns: SmallVec::new(),
-        };
+        let mut layout = Layout { ins, outs, digits: SmallVec::new(), columns: SmallVec::new() };
         for (k, run) in runs.iter().enumerate() {
             if run.swizzles() {
-                let digit = Digit {
-                    extent: 2,
-                    axis: run.axis,
-                    inner: true,
-                    swizzles: true,
-                };
+                let digit = Digit { extent: 2, axis: run.axis, inner: true, swizzles: true };
                 layout.push(digit, &run.xor, 0);
                 continue;
             }
             let bits = inward_bits(&runs, k, &mask);
-            let digit = |extent, inner| Digit {
-                extent,
-                axis: run.axis,
-                inner,
-                swizzles: false,
-            };
+            let digit = |extent, inner| Digit { extent, axis: run.axis, inner, swizzles: false };
             for b in 0..bits {
                 layout.push(digit(2, true), &run.add, b);
             }
@@ -299,11 +254,7 @@ impl Layout {
             }
             match runs.last_mut() {
                 Some(last) if last.goes_on(digit.axis, column) => last.extent *= digit.extent,
-                _ => runs.push(Run::strided(
-                    digit.axis,
-                    digit.extent,
-                    OutVec::from_slice(column),
-                )),
+                _ => runs.push(Run::strided(digit.axis, digit.extent, OutVec::from_slice(column))),
             }
         }
         runs
@@ -334,12 +285,7 @@ pub struct Builder {
 impl Builder {
     /// Starts a layout with the given output axes.
     pub fn new(outs: &[(Axis, u64)]) -> Builder {
-        Builder {
-            ins: Axes::new(),
-            outs: Axes::from_slice(outs),
-            runs: Runs::new(),
-            error: None,
-        }
+        Builder { ins: Axes::new(), outs: Axes::from_slice(outs), runs: Runs::new(), error: None }
     }
 
     /// Names an input axis before its digits, which fixes the order of axes.

@@ -46,10 +46,8 @@ fn divide(value: u64, by: u64) -> (u64, u64) {
 impl<'a> Target<'a> {
     /// Matches axes by label.
     fn new(left: &'a Layout, right: &Layout) -> Result<Target<'a>, LayoutError> {
-        if let Some(&(axis, _)) = right
-            .ins
-            .iter()
-            .find(|&&(a, e)| e > 1 && !left.outs.iter().any(|o| o.0 == a))
+        if let Some(&(axis, _)) =
+            right.ins.iter().find(|&&(a, e)| e > 1 && !left.outs.iter().any(|o| o.0 == a))
         {
             return Err(LayoutError::MissingAxis(axis));
         }
@@ -60,11 +58,7 @@ impl<'a> Target<'a> {
             let extent = index.map_or(1, |i| right.ins[i].1);
             if needed > extent {
                 return Err(match index {
-                    Some(_) => LayoutError::OutOfRange {
-                        axis,
-                        extent,
-                        needed,
-                    },
+                    Some(_) => LayoutError::OutOfRange { axis, extent, needed },
                     None => LayoutError::MissingAxis(axis),
                 });
             }
@@ -73,12 +67,7 @@ impl<'a> Target<'a> {
             let count = runs[start..].iter().take_while(|r| of(r)).count();
             ranges.push((start, start + count));
         }
-        Ok(Target {
-            outs: right.outs.len(),
-            runs,
-            ranges,
-            left_outs: &left.outs,
-        })
+        Ok(Target { outs: right.outs.len(), runs, ranges, left_outs: &left.outs })
     }
 
     /// Takes a column apart.
@@ -181,10 +170,7 @@ impl<'a> Target<'a> {
                 for b in (0..62).filter(|b| fields[k] >> b & 1 == 1) {
                     let column: OutVec = run.add.iter().map(|a| a << b).collect();
                     if !disjoint(&column, &taken) {
-                        return Err(LayoutError::Entangled {
-                            axis: at,
-                            bits: fields[k],
-                        });
+                        return Err(LayoutError::Entangled { axis: at, bits: fields[k] });
                     }
                     taken.iter_mut().zip(&column).for_each(|(t, c)| *t |= c);
                 }
@@ -233,11 +219,7 @@ impl Layout {
             for k in start..end {
                 let (digit, reach) = (target.runs[k].extent, load[k]);
                 if reach >= digit {
-                    return Err(LayoutError::Carry {
-                        axis: self.outs[axis].0,
-                        digit,
-                        reach,
-                    });
+                    return Err(LayoutError::Carry { axis: self.outs[axis].0, digit, reach });
                 }
             }
         }

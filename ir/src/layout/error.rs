@@ -49,9 +49,7 @@ pub enum LayoutError {
         bits: u64,
     },
     /// An iter does not fall on the digits of the axis it indexes.
-    #[error(
-        "iter {extent}:{stride} does not line up with the digits of axis {axis} (extent {digit})"
-    )]
+    #[error("iter {extent}:{stride} does not line up with the digits of axis {axis} (extent {digit})")]
     Misaligned {
         /// The axis that is indexed.
         axis: Axis,
@@ -99,9 +97,7 @@ pub enum LayoutError {
         extent: u64,
     },
     /// An offset or a negative stride where a function from zero upwards is needed.
-    #[error(
-        "axis {axis}: {by} is an offset or a negative stride, which this operation does not have"
-    )]
+    #[error("axis {axis}: {by} is an offset or a negative stride, which this operation does not have")]
     Offset {
         /// The axis.
         axis: Axis,
@@ -145,9 +141,7 @@ pub enum LayoutError {
         reason: &'static str,
     },
     /// A gather that shuffles cannot do.
-    #[error(
-        "gather along d{dim}: axis {axis} moves along it, only registers and lanes of their own may"
-    )]
+    #[error("gather along d{dim}: axis {axis} moves along it, only registers and lanes of their own may")]
     Gather {
         /// Input axis in the way.
         axis: Axis,

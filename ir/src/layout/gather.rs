@@ -35,11 +35,7 @@ impl Gather {
 pub fn gather(layout: &Layout, dim: u8) -> Result<Gather, LayoutError> {
     layout.require_linear()?;
     let axis = Axis::Dim(dim);
-    let out = layout
-        .outs()
-        .iter()
-        .position(|a| a.0 == axis)
-        .ok_or(LayoutError::MissingAxis(axis))?;
+    let out = layout.outs().iter().position(|a| a.0 == axis).ok_or(LayoutError::MissingAxis(axis))?;
     let mut parts = [Vec::new(), Vec::new()];
     for &(input, _) in layout.ins() {
         for b in layout.basis(input).into_iter().filter(|b| b.out[out] != 0) {
@@ -52,14 +48,7 @@ pub fn gather(layout: &Layout, dim: u8) -> Result<Gather, LayoutError> {
         }
     }
     let [registers, lanes] = parts;
-    let inverse = layout
-        .right_inverse()?
-        .with_outs(&[Axis::Reg, Axis::Lane])?;
+    let inverse = layout.right_inverse()?.with_outs(&[Axis::Reg, Axis::Lane])?;
     let index = inverse.with_in_only(axis)?;
-    Ok(Gather {
-        dim,
-        source: index,
-        registers,
-        lanes: lanes.iter().sum(),
-    })
+    Ok(Gather { dim, source: index, registers, lanes: lanes.iter().sum() })
 }

@@ -34,9 +34,7 @@ pub(crate) struct Elimination {
 impl Elimination {
     /// No vector yet.
     pub fn new() -> Elimination {
-        Elimination {
-            pivots: [(0, 0); 64],
-        }
+        Elimination { pivots: [(0, 0); 64] }
     }
 
     /// What is left of a vector after elimination (0 where it depends on those inserted), and the inputs used.
@@ -145,11 +143,7 @@ impl Layout {
                 }
             }
             if weight != extent {
-                return Err(LayoutError::OutOfRange {
-                    axis,
-                    extent,
-                    needed: weight,
-                });
+                return Err(LayoutError::OutOfRange { axis, extent, needed: weight });
             }
         }
         Ok(chain)
@@ -164,31 +158,21 @@ impl Layout {
     }
 
     /// For every bit of the chain the inner digits whose columns sum to it.
-    fn solve_bits(
-        &self,
-        chain: &[Link],
-        used: &mut [bool],
-    ) -> Result<SmallVec<[u64; 24]>, LayoutError> {
+    fn solve_bits(&self, chain: &[Link], used: &mut [bool]) -> Result<SmallVec<[u64; 24]>, LayoutError> {
         let mut elimination = Elimination::new();
         let mut columns = SmallVec::<[u64; 32]>::from_elem(0, self.digits.len());
         // Without outer digits the chain is the bits of all outputs, side by side.
-        let plain = chain
-            .iter()
-            .all(|l| l.bit().is_some_and(|b| b.1.is_power_of_two()));
+        let plain = chain.iter().all(|l| l.bit().is_some_and(|b| b.1.is_power_of_two()));
         for k in (0..self.digits.len()).filter(|&k| self.digits[k].inner) {
             columns[k] = self.pack(k, chain, plain)?;
             used[k] |= elimination.insert(columns[k], k);
         }
         let bits: SmallVec<[(usize, u64); 32]> = chain.iter().filter_map(Link::bit).collect();
-        apart(&columns, &bits).map_err(|(out, bits)| LayoutError::Entangled {
-            axis: self.outs[out].0,
-            bits,
-        })?;
+        apart(&columns, &bits)
+            .map_err(|(out, bits)| LayoutError::Entangled { axis: self.outs[out].0, bits })?;
         let row = |(k, &(out, weight)): (usize, &(usize, u64))| {
             let axis = self.outs[out].0;
-            elimination
-                .solve(1 << k)
-                .ok_or(LayoutError::NotSurjective { axis, weight })
+            elimination.solve(1 << k).ok_or(LayoutError::NotSurjective { axis, weight })
         };
         bits.iter().enumerate().map(row).collect()
     }
@@ -211,10 +195,7 @@ impl Layout {
                 packed |= value << index;
                 index += 1;
             } else if value != 0 {
-                return Err(LayoutError::Entangled {
-                    axis: self.outs[out].0,
-                    bits: self.column(digit)[out],
-                });
+                return Err(LayoutError::Entangled { axis: self.outs[out].0, bits: self.column(digit)[out] });
             }
         }
         Ok(packed)
@@ -223,10 +204,8 @@ impl Layout {
     /// The digits of the inverse.
     fn reversed(&self, chain: &[Link], rows: &[u64]) -> Result<Runs, LayoutError> {
         let places = self.places();
-        apart(rows, &places).map_err(|(axis, bits)| LayoutError::Entangled {
-            axis: self.ins[axis].0,
-            bits,
-        })?;
+        apart(rows, &places)
+            .map_err(|(axis, bits)| LayoutError::Entangled { axis: self.ins[axis].0, bits })?;
         let mut rows_left = rows.iter();
         let several = shared(rows);
         let mut runs = Runs::new();

@@ -36,10 +36,7 @@ impl Layout {
         let all = self.columns_packed();
         let mut elimination = Elimination::new();
         let inner = (0..self.digits.len()).filter(|&k| self.digits[k].inner);
-        inner
-            .filter(|&k| elimination.insert(all[k], k))
-            .map(|k| OutVec::from_slice(self.column(k)))
-            .collect()
+        inner.filter(|&k| elimination.insert(all[k], k)).map(|k| OutVec::from_slice(self.column(k))).collect()
     }
 
     /// The transposed bit matrix: `d1 -> reg` where `reg -> d1` was. It is the inverse of a layout that permutes
@@ -49,11 +46,7 @@ impl Layout {
         let mut runs = Runs::new();
         for (out, &(axis, extent)) in self.outs.iter().enumerate() {
             if !extent.is_power_of_two() {
-                return Err(LayoutError::NotDivisible {
-                    axis,
-                    extent,
-                    by: 2,
-                });
+                return Err(LayoutError::NotDivisible { axis, extent, by: 2 });
             }
             for bit in 0..extent.trailing_zeros() {
                 let mut row = OutVec::from_elem(0, self.ins.len());
@@ -86,12 +79,7 @@ impl Layout {
             for &(axis, _) in &l.ins {
                 stripped = stripped.without_broadcast(axis).ok()?;
             }
-            let axes: Vec<Axis> = l
-                .ins
-                .iter()
-                .map(|a| a.0)
-                .filter(|&a| stripped.in_extent(a) > 1)
-                .collect();
+            let axes: Vec<Axis> = l.ins.iter().map(|a| a.0).filter(|&a| stripped.in_extent(a) > 1).collect();
             stripped.with_ins(&axes).ok()
         };
         match (strip(self), strip(other)) {
@@ -103,9 +91,7 @@ impl Layout {
     /// Every column as one number, outputs side by side, low bits first. More than 64 output bits wrap, so the callers
     /// bound the outputs with 62 bits (all layouts obey that).
     pub(crate) fn columns_packed(&self) -> SmallVec<[u64; 24]> {
-        (0..self.digits.len())
-            .map(|k| self.pack_outs(self.column(k)))
-            .collect()
+        (0..self.digits.len()).map(|k| self.pack_outs(self.column(k))).collect()
     }
 
     /// Output coordinates as one number: each output has the bits of its extent.

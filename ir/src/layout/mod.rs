@@ -105,10 +105,7 @@ impl Layout {
 
     /// Extent of an output axis, 1 where there is none.
     pub fn out_extent(&self, axis: Axis) -> u64 {
-        self.outs
-            .iter()
-            .find(|(a, _)| *a == axis)
-            .map_or(1, |a| a.1)
+        self.outs.iter().find(|(a, _)| *a == axis).map_or(1, |a| a.1)
     }
 
     /// Product of the extents of the input axes (below 2^62).
@@ -139,10 +136,7 @@ impl Layout {
                 let column = self.column(k);
                 match digit.inner {
                     true => xor.iter_mut().zip(column).for_each(|(x, c)| *x ^= c),
-                    false => sum
-                        .iter_mut()
-                        .zip(column)
-                        .for_each(|(s, c)| *s += value * c),
+                    false => sum.iter_mut().zip(column).for_each(|(s, c)| *s += value * c),
                 }
             }
         }

@@ -43,10 +43,7 @@ pub fn draw(layout: &Layout, bits: u64) -> Picture {
 /// Rows and columns of a shape (all dimensions but the last make rows), cut to what is drawn.
 fn grid(axes: &[(Axis, u64)]) -> (u64, u64, bool) {
     let cols = axes.last().map_or(1, |a| a.1);
-    let rows: u64 = axes[..axes.len().saturating_sub(1)]
-        .iter()
-        .map(|a| a.1)
-        .product();
+    let rows: u64 = axes[..axes.len().saturating_sub(1)].iter().map(|a| a.1).product();
     let wide = cols.min(CELLS);
     let high = rows.min((CELLS / wide).max(1));
     (high, wide, high < rows || wide < cols)
@@ -55,10 +52,7 @@ fn grid(axes: &[(Axis, u64)]) -> (u64, u64, bool) {
 /// Row and column of coordinates.
 fn position(axes: &[(Axis, u64)], coords: &[u64]) -> (u64, u64) {
     let last = axes.len().saturating_sub(1);
-    let row = axes[..last]
-        .iter()
-        .zip(coords)
-        .fold(0, |n, (a, c)| n * a.1 + c);
+    let row = axes[..last].iter().zip(coords).fold(0, |n, (a, c)| n * a.1 + c);
     (row, coords.get(last).copied().unwrap_or(0))
 }
 
@@ -70,10 +64,7 @@ fn fragment(layout: &Layout) -> Picture {
     let (reg, lane) = (index(Axis::Reg), index(Axis::Lane));
     for x in layout.inputs().take(1 << 20) {
         let (row, col) = position(layout.outs(), &layout.apply(&x));
-        let Some(cell) = cells
-            .get_mut(row as usize)
-            .and_then(|r| r.get_mut(col as usize))
-        else {
+        let Some(cell) = cells.get_mut(row as usize).and_then(|r| r.get_mut(col as usize)) else {
             continue;
         };
         let at = |i: Option<usize>| i.map_or(0, |i| x[i]);
@@ -91,11 +82,7 @@ fn fragment(layout: &Layout) -> Picture {
 
 /// Number of the warp of a coordinate, over all axes above lanes.
 fn warp_of(layout: &Layout, x: &OutVec) -> u64 {
-    let above = layout
-        .ins()
-        .iter()
-        .zip(x)
-        .filter(|((a, _), _)| !matches!(a, Axis::Reg | Axis::Lane));
+    let above = layout.ins().iter().zip(x).filter(|((a, _), _)| !matches!(a, Axis::Reg | Axis::Lane));
     let (mut number, mut scale) = (0, 1);
     for (&(_, extent), &c) in above {
         number += c * scale;
@@ -111,10 +98,7 @@ fn memory(layout: &Layout, bits: u64) -> Picture {
     for x in layout.inputs().take(1 << 20) {
         let (row, col) = position(layout.ins(), &x);
         let at = layout.apply(&x);
-        if let Some(cell) = cells
-            .get_mut(row as usize)
-            .and_then(|r| r.get_mut(col as usize))
-        {
+        if let Some(cell) = cells.get_mut(row as usize).and_then(|r| r.get_mut(col as usize)) {
             let text: Vec<String> = at.iter().map(u64::to_string).collect();
             cell.text = text.join(",");
             cell.hue = at.first().map_or(0, |a| a.saturating_mul(bits) / 128 % 8);
@@ -127,16 +111,8 @@ fn memory(layout: &Layout, bits: u64) -> Picture {
 fn access(layout: &Layout, bits: u64) -> Picture {
     let widest = (128 / bits.max(1)).max(1);
     let vector = super::access::vector_width(layout, widest, 1 << 32).map_or(1, |v| v.elements);
-    let mem = layout
-        .outs()
-        .iter()
-        .position(|o| o.0 == Axis::Mem)
-        .unwrap_or(0);
-    let lane_axis = layout
-        .ins()
-        .iter()
-        .position(|a| a.0 == Axis::Lane)
-        .unwrap_or(0);
+    let mem = layout.outs().iter().position(|o| o.0 == Axis::Mem).unwrap_or(0);
+    let lane_axis = layout.ins().iter().position(|a| a.0 == Axis::Lane).unwrap_or(0);
     let mut touched: Vec<(u64, u64)> = Vec::new();
     for lane in 0..layout.in_extent(Axis::Lane).min(32) {
         let mut x = OutVec::from_elem(0, layout.ins().len());
@@ -152,48 +128,25 @@ fn access(layout: &Layout, bits: u64) -> Picture {
     rows.truncate(64);
     let place = |row: &u64| {
         let cell = |bank: u64| {
-            let lanes: Vec<u64> = touched
-                .iter()
-                .filter(|t| t.0 == row * 32 + bank)
-                .map(|t| t.1)
-                .collect();
+            let lanes: Vec<u64> = touched.iter().filter(|t| t.0 == row * 32 + bank).map(|t| t.1).collect();
             let Some(&lane) = lanes.first() else {
-                return Cell {
-                    light: 1,
-                    hue: 9,
-                    ..Cell::default()
-                };
+                return Cell { light: 1, hue: 9, ..Cell::default() };
             };
             let part = |l: u64| l * parts / 32;
-            let conflict =
-                |t: &&(u64, u64)| t.0 % 32 == bank && t.0 / 32 != *row && part(t.1) == part(lane);
+            let conflict = |t: &&(u64, u64)| t.0 % 32 == bank && t.0 / 32 != *row && part(t.1) == part(lane);
             let marked = touched.iter().find(conflict).is_some();
-            Cell {
-                text: lane.to_string(),
-                hue: part(lane),
-                light: 0,
-                marked,
-            }
+            Cell { text: lane.to_string(), hue: part(lane), light: 0, marked }
         };
         (0..32).map(cell).collect()
     };
-    Picture {
-        cells: rows.iter().map(place).collect(),
-        cut: false,
-    }
+    Picture { cells: rows.iter().map(place).collect(), cut: false }
 }
 
 impl Picture {
     /// As text, columns aligned; a `*` marks repeated elements or conflicts.
     pub fn table(&self) -> String {
         let text = |c: &Cell| format!("{}{}", c.text, if c.marked { "*" } else { "" });
-        let width = self
-            .cells
-            .iter()
-            .flatten()
-            .map(|c| text(c).len())
-            .max()
-            .unwrap_or(0);
+        let width = self.cells.iter().flatten().map(|c| text(c).len()).max().unwrap_or(0);
         let mut out = String::new();
         for row in &self.cells {
             let line: Vec<String> = row.iter().map(|c| format!("{:>width$}", text(c))).collect();
@@ -243,11 +196,7 @@ impl Picture {
         }
         for (c, cell) in row.iter().enumerate().filter(|(_, c)| !c.text.is_empty()) {
             let (x, at) = (4 + c * WIDTH + WIDTH / 2, y + 13);
-            let _ = writeln!(
-                svg,
-                "<text x=\"{x}\" y=\"{at}\">{}</text>",
-                escape(&cell.text)
-            );
+            let _ = writeln!(svg, "<text x=\"{x}\" y=\"{at}\">{}</text>", escape(&cell.text));
         }
     }
 
@@ -266,18 +215,11 @@ fn fill(cell: &Cell) -> String {
     match (cell.marked, cell.hue) {
         (true, _) => "#f88".into(),
         (false, 9) => "#fff".into(),
-        (false, hue) => format!(
-            "hsl({},{}%,{}%)",
-            hue * 47 % 360 + 190,
-            60,
-            88 - 8 * cell.light
-        ),
+        (false, hue) => format!("hsl({},{}%,{}%)", hue * 47 % 360 + 190, 60, 88 - 8 * cell.light),
     }
 }
 
 /// Text inside XML.
 fn escape(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }

@@ -38,12 +38,7 @@ impl Layout {
             }
             let step = if digit.inner { Step::Xor } else { Step::Add };
             let out = OutVec::from_slice(self.column(k));
-            basis.push(Basis {
-                weight,
-                extent: digit.extent,
-                step,
-                out,
-            });
+            basis.push(Basis { weight, extent: digit.extent, step, out });
             weight *= digit.extent;
         }
         basis
@@ -80,14 +75,8 @@ impl Layout {
     /// Bits of an input axis that move nothing. Digits whose extent is no power of two are not in the mask, see
     /// [`replicated`](Layout::replicated).
     pub fn free_mask(&self, axis: Axis) -> u64 {
-        let zero = |b: &Basis| {
-            b.extent == 2 && b.weight.is_power_of_two() && b.out.iter().all(|&o| o == 0)
-        };
-        self.basis(axis)
-            .iter()
-            .filter(|b| zero(b))
-            .map(|b| b.weight)
-            .sum()
+        let zero = |b: &Basis| b.extent == 2 && b.weight.is_power_of_two() && b.out.iter().all(|&o| o == 0);
+        self.basis(axis).iter().filter(|b| zero(b)).map(|b| b.weight).sum()
     }
 
     /// The digits of an input axis that only repeat elements which other digits (earlier in the order of
@@ -98,11 +87,7 @@ impl Layout {
         let mut basis = self.basis(axis).into_iter();
         let of_axis = |k: &usize| self.ins[self.digits[*k].axis as usize].0 == axis;
         let digits = (0..self.digits.len()).filter(of_axis);
-        digits
-            .zip(&mut basis)
-            .filter(|(k, _)| all[*k])
-            .map(|(_, b)| b)
-            .collect()
+        digits.zip(&mut basis).filter(|(k, _)| all[*k]).map(|(_, b)| b).collect()
     }
 
     /// For every digit, whether what it reaches is reached without it.

@@ -69,10 +69,7 @@ fn notations(layout: &Layout) -> Vec<(&'static str, String)> {
     let mut out = vec![("layout", layout.to_string())];
     let mut add = |name, text: Option<String>| out.extend(text.map(|t| (name, t)));
     if is_fragment(layout) {
-        add(
-            "thread-value",
-            thread_value::of_layout(layout).ok().map(|t| t.to_string()),
-        );
+        add("thread-value", thread_value::of_layout(layout).ok().map(|t| t.to_string()));
         let tilus = Tilus::of_layout(layout).ok();
         add("Tilus", tilus.as_ref().map(Tilus::to_string));
         let unified = tilus.and_then(|t| t.unified().ok());
@@ -80,15 +77,9 @@ fn notations(layout: &Layout) -> Vec<(&'static str, String)> {
         add("Axe", Axe::of_fragment(layout).ok().map(|a| a.to_string()));
         return out;
     }
-    let swizzled = Swizzle::find(layout)
-        .and_then(|(s, plain)| Some(format!("{s} o {}", Cute::of_layout(&plain).ok()?)));
-    add(
-        "CuTe",
-        Cute::of_layout(layout)
-            .ok()
-            .map(|c| c.to_string())
-            .or(swizzled),
-    );
+    let swizzled =
+        Swizzle::find(layout).and_then(|(s, plain)| Some(format!("{s} o {}", Cute::of_layout(&plain).ok()?)));
+    add("CuTe", Cute::of_layout(layout).ok().map(|c| c.to_string()).or(swizzled));
     add("Axe", Axe::of_layout(layout).ok().map(|a| a.to_string()));
     out
 }
@@ -97,12 +88,7 @@ fn notations(layout: &Layout) -> Vec<(&'static str, String)> {
 fn facts(layout: &Layout, bits: u64) -> Vec<(&'static str, String)> {
     let mut out = vec![(
         "form",
-        if layout.is_linear() {
-            "linear over bits"
-        } else {
-            "outer part over bits"
-        }
-        .to_string(),
+        if layout.is_linear() { "linear over bits" } else { "outer part over bits" }.to_string(),
     )];
     let mut copies = Vec::new();
     for axis in labels(layout.ins()) {
@@ -111,14 +97,7 @@ fn facts(layout: &Layout, bits: u64) -> Vec<(&'static str, String)> {
             copies.push(format!("{count} on {axis}"));
         }
     }
-    out.push((
-        "copies",
-        if copies.is_empty() {
-            "none".into()
-        } else {
-            copies.join(", ")
-        },
-    ));
+    out.push(("copies", if copies.is_empty() { "none".into() } else { copies.join(", ") }));
     let to_memory = layout.outs().len() == 1 && layout.outs()[0].0 == Axis::Mem;
     if to_memory && layout.in_extent(Axis::Lane) > 1 {
         access_facts(layout, bits, &mut out);
@@ -144,10 +123,7 @@ fn facts(layout: &Layout, bits: u64) -> Vec<(&'static str, String)> {
 fn access_facts(access: &Layout, bits: u64, out: &mut Vec<(&'static str, String)>) {
     let widest = (128 / bits.max(1)).max(1);
     if let Ok(vector) = vector_width(access, widest, 1 << 32) {
-        out.push((
-            "vector",
-            format!("{} elements of {bits} bits", vector.elements),
-        ));
+        out.push(("vector", format!("{} elements of {bits} bits", vector.elements)));
         if let Ok(count) = wavefronts(access, bits, vector.elements) {
             let least = (vector.elements * bits / 32).max(1);
             out.push(("wavefronts", format!("{count}, {least} at best")));
@@ -158,10 +134,7 @@ fn access_facts(access: &Layout, bits: u64, out: &mut Vec<(&'static str, String)
         let count = copy.wavefronts(bits);
         out.push((
             "matrix copy",
-            format!(
-                "x{}{trans}, {count} wavefronts, {} at best",
-                copy.count, copy.count
-            ),
+            format!("x{}{trans}, {count} wavefronts, {} at best", copy.count, copy.count),
         ));
     }
 }
@@ -170,24 +143,13 @@ fn access_facts(access: &Layout, bits: u64, out: &mut Vec<(&'static str, String)
 fn plan_text(plan: &Conversion) -> String {
     match plan {
         Conversion::Registers { source } => {
-            let moved = source
-                .iter()
-                .enumerate()
-                .filter(|(r, s)| *r as u64 != **s)
-                .count();
+            let moved = source.iter().enumerate().filter(|(r, s)| *r as u64 != **s).count();
             format!("registers, {moved} of {} move", source.len())
         }
-        Conversion::Shuffle(s) => format!(
-            "{} shuffles of {} elements",
-            s.rounds.len(),
-            s.vector_from.len()
-        ),
+        Conversion::Shuffle(s) => format!("{} shuffles of {} elements", s.rounds.len(), s.vector_from.len()),
         Conversion::Shared(p) => {
             let (wavefronts, instructions) = p.cost();
-            format!(
-                "shared memory {}, {instructions} instructions, {wavefronts} wavefronts a warp",
-                p.memory
-            )
+            format!("shared memory {}, {instructions} instructions, {wavefronts} wavefronts a warp", p.memory)
         }
     }
 }

@@ -57,32 +57,19 @@ pub fn flatten(from: &[(Axis, u64)], to: Axis) -> Result<Layout, LayoutError> {
     let mut stride = 1;
     let mut runs = Runs::new();
     for (index, &(axis, extent)) in from.iter().enumerate().rev() {
-        runs.insert(
-            0,
-            Run::strided(
-                index.min(255) as u8,
-                extent.max(1),
-                OutVec::from_slice(&[stride]),
-            ),
-        );
+        runs.insert(0, Run::strided(index.min(255) as u8, extent.max(1), OutVec::from_slice(&[stride])));
         stride = times(stride, extent, "number of elements", axis)?;
     }
-    Layout::from_runs(
-        Axes::from_slice(from),
-        Axes::from_slice(&[(to, stride)]),
-        runs,
-    )
+    Layout::from_runs(Axes::from_slice(from), Axes::from_slice(&[(to, stride)]), runs)
 }
 
 /// The map between two row-major shapes of equal size.
 pub fn reshape(from: &[(Axis, u64)], to: &[(Axis, u64)]) -> Result<Layout, LayoutError> {
     let (a, b) = (flatten(from, Axis::Mem)?, flatten(to, Axis::Mem)?);
     match (a.out_extent(Axis::Mem), b.out_extent(Axis::Mem)) {
-        (extent, needed) if extent != needed => Err(LayoutError::OutOfRange {
-            axis: Axis::Mem,
-            extent,
-            needed,
-        }),
+        (extent, needed) if extent != needed => {
+            Err(LayoutError::OutOfRange { axis: Axis::Mem, extent, needed })
+        }
         _ => a.then(&b.invert()?),
     }
 }
@@ -94,9 +81,7 @@ fn trans(shape: &[u64], order: &[usize]) -> Result<Layout, LayoutError> {
         return Err(LayoutError::MissingAxis(Axis::Dim(d.min(255) as u8)));
     }
     if order.len() != shape.len() {
-        return Err(LayoutError::MissingAxis(Axis::Dim(
-            order.len().min(255) as u8
-        )));
+        return Err(LayoutError::MissingAxis(Axis::Dim(order.len().min(255) as u8)));
     }
     let permuted: Vec<u64> = order.iter().map(|&d| shape[d]).collect();
     let mut runs = Runs::new();
@@ -104,11 +89,7 @@ fn trans(shape: &[u64], order: &[usize]) -> Result<Layout, LayoutError> {
         let column = order.iter().map(|&o| u64::from(o == d)).collect();
         runs.push(Run::strided(d as u8, extent.max(1), column));
     }
-    Layout::from_runs(
-        Axes::from_slice(&dims(shape)),
-        Axes::from_slice(&dims(&permuted)),
-        runs,
-    )
+    Layout::from_runs(Axes::from_slice(&dims(shape)), Axes::from_slice(&dims(&permuted)), runs)
 }
 
 impl Layout {
@@ -124,17 +105,9 @@ impl Layout {
     /// the value returned beside the layout is that bit's weight: the first half are the registers where it is 0.
     pub fn split(&self) -> Result<(Layout, u64), LayoutError> {
         let last = self.outs.len().wrapping_sub(1);
-        let axis = self
-            .outs
-            .get(last)
-            .ok_or(LayoutError::MissingAxis(Axis::Dim(0)))?
-            .0;
+        let axis = self.outs.get(last).ok_or(LayoutError::MissingAxis(Axis::Dim(0)))?.0;
         let own = |b: &super::Basis| {
-            b.extent == 2
-                && b.out
-                    .iter()
-                    .enumerate()
-                    .all(|(o, &c)| c == u64::from(o == last))
+            b.extent == 2 && b.out.iter().enumerate().all(|(o, &c)| c == u64::from(o == last))
         };
         let bit = self.basis(Axis::Reg).into_iter().find(own);
         let bit = bit.ok_or(LayoutError::NotATile(axis))?;
@@ -158,11 +131,7 @@ impl Layout {
             1 => self
                 .product(&Layout::identity(Axis::Reg, axis, extent)?)?
                 .reordered(&self.ins_with(Axis::Reg), &self.outs_with(axis)),
-            extent => Err(LayoutError::NotDivisible {
-                axis,
-                extent,
-                by: extent,
-            }),
+            extent => Err(LayoutError::NotDivisible { axis, extent, by: extent }),
         }
     }
 
@@ -171,10 +140,7 @@ impl Layout {
     pub fn broadcast_backward(&self, dim: u8) -> Result<Layout, LayoutError> {
         let axis = Axis::Dim(dim);
         let mut outs = self.outs.clone();
-        let at = outs
-            .iter()
-            .position(|a| a.0 == axis)
-            .ok_or(LayoutError::MissingAxis(axis))?;
+        let at = outs.iter().position(|a| a.0 == axis).ok_or(LayoutError::MissingAxis(axis))?;
         outs[at].1 = 1;
         let small = self.project_out(axis)?;
         let small = if small.ins.iter().any(|a| a.0 == Axis::Reg) {
@@ -187,11 +153,7 @@ impl Layout {
 
     /// Without the digit of `axis` at `weight` (an inner bit): only its value 0 stays.
     pub fn without_digit(&self, axis: Axis, weight: u64) -> Result<Layout, LayoutError> {
-        let index = self
-            .ins
-            .iter()
-            .position(|a| a.0 == axis)
-            .ok_or(LayoutError::MissingAxis(axis))?;
+        let index = self.ins.iter().position(|a| a.0 == axis).ok_or(LayoutError::MissingAxis(axis))?;
         let mut runs = Runs::new();
         let mut ins = self.ins.clone();
         for (k, digit) in self.digits.iter().enumerate() {
@@ -210,11 +172,7 @@ impl Layout {
 
     /// The first `extent` values of an input axis. The extent must fall on a border of the axis' digits.
     pub fn truncated(&self, axis: Axis, extent: u64) -> Result<Layout, LayoutError> {
-        let index = self
-            .ins
-            .iter()
-            .position(|a| a.0 == axis)
-            .ok_or(LayoutError::MissingAxis(axis))?;
+        let index = self.ins.iter().position(|a| a.0 == axis).ok_or(LayoutError::MissingAxis(axis))?;
         let mut ins = self.ins.clone();
         ins[index].1 = extent;
         let mut left = extent;
@@ -223,11 +181,7 @@ impl Layout {
             if run.axis as usize == index {
                 let keep = if left >= run.extent { run.extent } else { left };
                 if !left.is_multiple_of(keep.max(1)) {
-                    return Err(LayoutError::NotDivisible {
-                        axis,
-                        extent: left,
-                        by: run.extent,
-                    });
+                    return Err(LayoutError::NotDivisible { axis, extent: left, by: run.extent });
                 }
                 run.extent = keep.max(1);
                 left /= run.extent;
@@ -238,11 +192,7 @@ impl Layout {
         }
         match left {
             0 | 1 => Layout::from_runs(ins, self.outs.clone(), runs),
-            _ => Err(LayoutError::OutOfRange {
-                axis,
-                extent: self.ins[index].1,
-                needed: extent,
-            }),
+            _ => Err(LayoutError::OutOfRange { axis, extent: self.ins[index].1, needed: extent }),
         }
     }
 
@@ -252,19 +202,16 @@ impl Layout {
         let rhs = rhs.reordered(&rhs.ins, &self.outs)?;
         let mut ins = self.ins.clone();
         let mut runs = self.open();
-        let places =
-            rhs.ins.iter().map(
-                |&(axis, extent)| match ins.iter().position(|a| a.0 == axis) {
-                    Some(i) => times(ins[i].1, extent, "extent", axis).map(|e| {
-                        ins[i].1 = e;
-                        i
-                    }),
-                    None => {
-                        ins.push((axis, extent));
-                        Ok(ins.len() - 1)
-                    }
-                },
-            );
+        let places = rhs.ins.iter().map(|&(axis, extent)| match ins.iter().position(|a| a.0 == axis) {
+            Some(i) => times(ins[i].1, extent, "extent", axis).map(|e| {
+                ins[i].1 = e;
+                i
+            }),
+            None => {
+                ins.push((axis, extent));
+                Ok(ins.len() - 1)
+            }
+        });
         let places: Vec<usize> = places.collect::<Result<_, _>>()?;
         for mut run in rhs.open() {
             run.axis = places[run.axis as usize] as u8;
@@ -279,11 +226,7 @@ impl Layout {
         let rhs = rhs.reordered(&self.ins, &rhs.outs)?;
         let unequal = self.ins.iter().zip(&rhs.ins).find(|(a, b)| a != b);
         if let Some((&(axis, extent), &(_, needed))) = unequal {
-            return Err(LayoutError::OutOfRange {
-                axis,
-                extent,
-                needed,
-            });
+            return Err(LayoutError::OutOfRange { axis, extent, needed });
         }
         let outs: Axes = self.outs.iter().chain(&rhs.outs).copied().collect();
         let mut runs = Runs::new();
@@ -300,26 +243,15 @@ impl Layout {
 
     /// The layout at coordinate 0 of every input axis but `axis`.
     pub fn with_in_only(&self, axis: Axis) -> Result<Layout, LayoutError> {
-        let index = self
-            .ins
-            .iter()
-            .position(|a| a.0 == axis)
-            .ok_or(LayoutError::MissingAxis(axis))?;
+        let index = self.ins.iter().position(|a| a.0 == axis).ok_or(LayoutError::MissingAxis(axis))?;
         let mut runs = self.of_axis(index);
         runs.iter_mut().for_each(|r| r.axis = 0);
-        Layout::from_runs(
-            Axes::from_slice(&[self.ins[index]]),
-            self.outs.clone(),
-            runs,
-        )
+        Layout::from_runs(Axes::from_slice(&[self.ins[index]]), self.outs.clone(), runs)
     }
 
     /// Open digits of one input axis.
     fn of_axis(&self, index: usize) -> Runs {
-        self.open()
-            .into_iter()
-            .filter(|r| r.axis as usize == index)
-            .collect()
+        self.open().into_iter().filter(|r| r.axis as usize == index).collect()
     }
 
     /// Input axes, with `axis` behind where it is new.
@@ -343,24 +275,14 @@ fn with(axes: &Axes, axis: Axis) -> Axes {
 }
 
 /// Digits of one axis under two layouts, cut at common borders, with their columns side by side.
-fn side_by_side(
-    a: &Runs,
-    b: &Runs,
-    axis: Axis,
-    widths: (usize, usize),
-) -> Result<Runs, LayoutError> {
+fn side_by_side(a: &Runs, b: &Runs, axis: Axis, widths: (usize, usize)) -> Result<Runs, LayoutError> {
     let zero = |n: usize| OutVec::from_elem(0, n);
     let (mut a, mut b) = (a.clone(), b.clone());
     let mut out = Runs::new();
     while let (Some(x), Some(y)) = (a.first().cloned(), b.first().cloned()) {
         let step = super::algebra::gcd(x.extent, y.extent);
         if step == 1 || x.swizzles() != y.swizzles() && step != 2 {
-            return Err(LayoutError::Misaligned {
-                axis,
-                extent: x.extent,
-                stride: 1,
-                digit: y.extent,
-            });
+            return Err(LayoutError::Misaligned { axis, extent: x.extent, stride: 1, digit: y.extent });
         }
         let mut run = Run::strided(x.axis, step, x.add.iter().chain(&y.add).copied().collect());
         run.xor = x.xor.iter().chain(&y.xor).copied().collect();
@@ -370,25 +292,11 @@ fn side_by_side(
     }
     for x in a {
         let add = x.add.iter().copied().chain(zero(widths.1)).collect();
-        out.push(Run {
-            add,
-            xor: x.xor.iter().copied().chain(zero(widths.1)).collect(),
-            ..x
-        });
+        out.push(Run { add, xor: x.xor.iter().copied().chain(zero(widths.1)).collect(), ..x });
     }
     for y in b {
-        let add = zero(widths.0)
-            .into_iter()
-            .chain(y.add.iter().copied())
-            .collect();
-        out.push(Run {
-            add,
-            xor: zero(widths.0)
-                .into_iter()
-                .chain(y.xor.iter().copied())
-                .collect(),
-            ..y
-        });
+        let add = zero(widths.0).into_iter().chain(y.add.iter().copied()).collect();
+        out.push(Run { add, xor: zero(widths.0).into_iter().chain(y.xor.iter().copied()).collect(), ..y });
     }
     Ok(out)
 }

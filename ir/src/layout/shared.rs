@@ -21,12 +21,7 @@ pub fn padded(rows: u64, cols: u64, pitch: u64) -> Result<Layout, LayoutError> {
     multiple("shared", "rows", rows, 1, rule)?;
     multiple("shared", "cols", cols, 1, rule)?;
     if pitch < cols || pitch >= 1 << 32 {
-        return Err(refuse(
-            "shared.padded",
-            "pitch",
-            pitch,
-            "it is at least the columns",
-        ));
+        return Err(refuse("shared.padded", "pitch", pitch, "it is at least the columns"));
     }
     let [row, col] = tile(rows, cols);
     Builder::new(&[(Axis::Mem, (rows - 1) * pitch + cols)])
@@ -45,30 +40,15 @@ pub fn mma_swizzled(
     max_phase: u64,
 ) -> Result<Layout, LayoutError> {
     const FORM: &str = "shared.mma_swizzled";
-    let parameters = [
-        ("rows", rows),
-        ("cols", cols),
-        ("vec", vec),
-        ("per_phase", per_phase),
-        ("max_phase", max_phase),
-    ];
+    let parameters =
+        [("rows", rows), ("cols", cols), ("vec", vec), ("per_phase", per_phase), ("max_phase", max_phase)];
     for (parameter, value) in parameters {
         if !value.is_power_of_two() || value >= 1 << 31 {
-            return Err(refuse(
-                FORM,
-                parameter,
-                value,
-                "it is a power of two below 2^31",
-            ));
+            return Err(refuse(FORM, parameter, value, "it is a power of two below 2^31"));
         }
     }
     if vec.saturating_mul(max_phase) > cols {
-        return Err(refuse(
-            FORM,
-            "max_phase",
-            max_phase,
-            "vec * max_phase columns fit a row",
-        ));
+        return Err(refuse(FORM, "max_phase", max_phase, "vec * max_phase columns fit a row"));
     }
     let [row, col] = tile(rows, cols);
     let mut layout = Builder::new(&[(Axis::Mem, rows * cols)]).axis(row.0);
@@ -105,56 +85,25 @@ pub fn core_matrices(rows: u64, cols: u64, elem_bits: u64) -> Result<Layout, Lay
 /// A row of a slab is `swizzle_bytes` long; columns beyond it go to further slabs `[rows][swizzle_bytes]`, one behind the other. The
 /// 16-byte chunk number (byte address bits 4 and up) is exclusive-or-ed with address bits 7 and up: three bits for 128, two for
 /// 64, one for 32 (PTX ISA, "Tensor Data Movement and Addressing", swizzling modes). `rows` is a multiple of 8 or a power of two.
-pub fn swizzled(
-    rows: u64,
-    cols: u64,
-    elem_bits: u64,
-    swizzle_bytes: u64,
-) -> Result<Layout, LayoutError> {
+pub fn swizzled(rows: u64, cols: u64, elem_bits: u64, swizzle_bytes: u64) -> Result<Layout, LayoutError> {
     const FORM: &str = "shared.swizzled";
     if swizzle_bytes == 0 {
         return row_major(rows, cols);
     }
     if ![32, 64, 128].contains(&swizzle_bytes) {
-        return Err(refuse(
-            FORM,
-            "swizzle_bytes",
-            swizzle_bytes,
-            "it is 0, 32, 64 or 128",
-        ));
+        return Err(refuse(FORM, "swizzle_bytes", swizzle_bytes, "it is 0, 32, 64 or 128"));
     }
     if !elem_bits.is_power_of_two() || elem_bits > 128 {
-        return Err(refuse(
-            FORM,
-            "elem_bits",
-            elem_bits,
-            "it is a power of two up to 128",
-        ));
+        return Err(refuse(FORM, "elem_bits", elem_bits, "it is a power of two up to 128"));
     }
     if !rows.is_power_of_two() && !rows.is_multiple_of(8) || rows == 0 || rows >= 1 << 32 {
-        return Err(refuse(
-            FORM,
-            "rows",
-            rows,
-            "it is a multiple of 8 or a power of two",
-        ));
+        return Err(refuse(FORM, "rows", rows, "it is a multiple of 8 or a power of two"));
     }
     let pitch = swizzle_bytes * 8 / elem_bits;
-    let slabs = multiple(
-        FORM,
-        "cols",
-        cols,
-        pitch,
-        "it is a multiple of the swizzle's row",
-    )?;
+    let slabs = multiple(FORM, "cols", cols, pitch, "it is a multiple of the swizzle's row")?;
     let [row, col] = tile(rows, cols);
-    let layout = Builder::new(&[(Axis::Mem, rows * cols)])
-        .axis(row.0)
-        .axis(col.0);
-    let swizzle = Swizzle {
-        span: swizzle_bytes,
-        elem_bits,
-    };
+    let layout = Builder::new(&[(Axis::Mem, rows * cols)]).axis(row.0).axis(col.0);
+    let swizzle = Swizzle { span: swizzle_bytes, elem_bits };
     let layout = swizzle.digit(layout, row.0, rows, pitch);
     let layout = swizzle.digit(layout, col.0, pitch, 1);
     swizzle.digit(layout, col.0, slabs, rows * pitch).build()

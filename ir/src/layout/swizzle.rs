@@ -39,10 +39,7 @@ fn columns(layout: &Layout, axis: Axis) -> Vectors {
 fn common_registers(a: &Layout, b: &Layout, limit: u32) -> Vectors {
     let (a, b) = (columns(a, Axis::Reg), columns(b, Axis::Reg));
     let shared = a.into_iter().filter(|c| *c != 0 && b.contains(c));
-    independent(&shared.collect::<Vectors>())
-        .into_iter()
-        .take(limit as usize)
-        .collect()
+    independent(&shared.collect::<Vectors>()).into_iter().take(limit as usize).collect()
 }
 
 /// Elements (up to 16 bytes) that are vectors of registers on both sides.
@@ -56,10 +53,7 @@ impl Pattern {
     fn vector(layout: &Layout, vec: Vectors, elem_bits: u64) -> Pattern {
         let parts = ((elem_bits << vec.len()) / 32).max(1);
         let served = 5usize.saturating_sub(parts.trailing_zeros() as usize);
-        let lanes = columns(layout, Axis::Lane)
-            .into_iter()
-            .take(served)
-            .collect();
+        let lanes = columns(layout, Axis::Lane).into_iter().take(served).collect();
         Pattern { vec, lanes }
     }
 
@@ -71,10 +65,7 @@ impl Pattern {
             return None;
         }
         let vec: Vectors = regs[..packed].iter().chain(&lanes[..2]).copied().collect();
-        (dimension(&vec) == vec.len()).then(|| Pattern {
-            vec,
-            lanes: lanes[2..].to_vec(),
-        })
+        (dimension(&vec) == vec.len()).then(|| Pattern { vec, lanes: lanes[2..].to_vec() })
     }
 }
 
@@ -101,17 +92,9 @@ pub fn optimal_swizzle(
 
 /// Every axis a power of two, all of it reached.
 fn require_cover(layout: &Layout) -> Result<(), LayoutError> {
-    let bits: u32 = layout
-        .outs()
-        .iter()
-        .map(|a| super::linear::bits_of(a.1))
-        .sum();
+    let bits: u32 = layout.outs().iter().map(|a| super::linear::bits_of(a.1)).sum();
     match layout.outs().iter().find(|a| !a.1.is_power_of_two()) {
-        Some(&(axis, extent)) => Err(LayoutError::NotDivisible {
-            axis,
-            extent,
-            by: 2,
-        }),
+        Some(&(axis, extent)) => Err(LayoutError::NotDivisible { axis, extent, by: 2 }),
         None if layout.rank() == bits => Ok(()),
         // The inverse names what is not reached.
         None => layout.right_inverse().map(|_| ()),
@@ -142,10 +125,9 @@ fn patterns(
     };
     let common = common_registers(a, b, (128 / elem_bits).trailing_zeros());
     match (by_a, by_b) {
-        (Method::Vector, Method::Vector) => Ok((
-            Pattern::vector(a, common.clone(), elem_bits),
-            Pattern::vector(b, common, elem_bits),
-        )),
+        (Method::Vector, Method::Vector) => {
+            Ok((Pattern::vector(a, common.clone(), elem_bits), Pattern::vector(b, common, elem_bits)))
+        }
         (Method::Matrix, Method::Vector) => {
             let matrix = Pattern::matrix(a, elem_bits).ok_or_else(refused)?;
             let vec = prefix(&matrix.vec, b);
@@ -159,11 +141,7 @@ fn patterns(
         (Method::Matrix, Method::Matrix) => {
             let (x, y) = (Pattern::matrix(a, elem_bits), Pattern::matrix(b, elem_bits));
             let (x, y) = (x.ok_or_else(refused)?, y.ok_or_else(refused)?);
-            if x.vec == y.vec {
-                Ok((x, y))
-            } else {
-                Err(refused())
-            }
+            if x.vec == y.vec { Ok((x, y)) } else { Err(refused()) }
         }
     }
 }
@@ -171,19 +149,12 @@ fn patterns(
 /// The first of `vec` that are registers of the layout.
 fn prefix(vec: &[u64], layout: &Layout) -> Vectors {
     let regs = columns(layout, Axis::Reg);
-    vec.iter()
-        .copied()
-        .take_while(|v| regs.contains(v))
-        .collect()
+    vec.iter().copied().take_while(|v| regs.contains(v)).collect()
 }
 
 /// The columns of the offset bits: `Vec`, `Bank`, `Idx`.
 fn basis(a: &Pattern, b: &Pattern, bits: u32, elem_bits: u64) -> Vectors {
-    let vec = if a.vec.len() >= b.vec.len() {
-        &a.vec
-    } else {
-        &b.vec
-    };
+    let vec = if a.vec.len() >= b.vec.len() { &a.vec } else { &b.vec };
     let per_row = (1024 / elem_bits).trailing_zeros() as usize;
     let index = (bits as usize).saturating_sub(per_row.max(vec.len()));
     let span = |p: &Pattern| -> Vectors { p.vec.iter().chain(&p.lanes).copied().collect() };
@@ -193,14 +164,7 @@ fn basis(a: &Pattern, b: &Pattern, bits: u32, elem_bits: u64) -> Vectors {
     free = extension(&inside, &free);
     free.truncate(index);
     let taken: Vectors = inside.iter().chain(&free).copied().collect();
-    let fallback: Vectors = a
-        .lanes
-        .iter()
-        .rev()
-        .chain(&b.lanes)
-        .chain(&whole)
-        .copied()
-        .collect();
+    let fallback: Vectors = a.lanes.iter().rev().chain(&b.lanes).chain(&whole).copied().collect();
     let more = extension(&taken, &fallback);
     free.extend(more.into_iter().take(index - free.len()));
     let taken: Vectors = vec.iter().chain(&free).copied().collect();
@@ -245,9 +209,7 @@ pub fn best_tma_swizzle(
             best = Some((span, sum));
         }
     }
-    best.ok_or_else(|| {
-        super::fragment::refuse("swizzle", "cols", cols, "some swizzle fits the tile")
-    })
+    best.ok_or_else(|| super::fragment::refuse("swizzle", "cols", cols, "some swizzle fits the tile"))
 }
 
 /// What an access costs a warp with all of its registers.
@@ -267,18 +229,10 @@ pub fn cost(access: &Layout, elem_bits: u64) -> Result<Cost, LayoutError> {
     if let Some(copy) = super::access::matrix_copy(access, elem_bits) {
         let instructions = regs / (copy.count << copy.packed.len());
         let wavefronts = instructions * copy.wavefronts(elem_bits);
-        return Ok(Cost {
-            wavefronts,
-            instructions,
-            method: Method::Matrix,
-        });
+        return Ok(Cost { wavefronts, instructions, method: Method::Matrix });
     }
     let vector = super::access::vector_width(access, (128 / elem_bits.max(1)).max(1), 1 << 32)?;
     let instructions = regs / vector.elements;
     let wavefronts = instructions * super::access::wavefronts(access, elem_bits, vector.elements)?;
-    Ok(Cost {
-        wavefronts,
-        instructions,
-        method: Method::Vector,
-    })
+    Ok(Cost { wavefronts, instructions, method: Method::Vector })
 }

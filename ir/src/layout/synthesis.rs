@@ -49,28 +49,14 @@ pub fn free_strides(demands: &[Demand<'_>]) -> Result<Vec<Stride>, LayoutError> 
     let mut longest = Chain::new();
     for demand in demands {
         let outs = first.fragment.outs();
-        let mine = chain(
-            &demand.fragment.reordered(demand.fragment.ins(), outs)?,
-            demand.elements,
-        )?;
-        let (short, long) = if mine.len() > longest.len() {
-            (&longest, &mine)
-        } else {
-            (&mine, &longest)
-        };
-        let agrees = short
-            .iter()
-            .zip(long)
-            .all(|(a, b)| a.0 == b.0 && a.1 == b.1 && b.2 % a.2 == 0);
+        let mine = chain(&demand.fragment.reordered(demand.fragment.ins(), outs)?, demand.elements)?;
+        let (short, long) = if mine.len() > longest.len() { (&longest, &mine) } else { (&mine, &longest) };
+        let agrees = short.iter().zip(long).all(|(a, b)| a.0 == b.0 && a.1 == b.1 && b.2 % a.2 == 0);
         if !agrees {
             let dim = mine.first().map_or(0, |m| m.0);
             return Err(LayoutError::NotATile(outs[dim].0));
         }
-        longest = if size(&mine) > size(&longest) {
-            mine
-        } else {
-            longest
-        };
+        longest = if size(&mine) > size(&longest) { mine } else { longest };
     }
     Ok(with_free(first.fragment, &longest))
 }
@@ -83,10 +69,7 @@ fn size(chain: &Chain) -> u64 {
 /// The digits of the tile that the first `elements` registers run through.
 fn chain(fragment: &Layout, elements: u64) -> Result<Chain, LayoutError> {
     let reg = fragment.ins().iter().position(|a| a.0 == Axis::Reg);
-    let runs = fragment
-        .open()
-        .into_iter()
-        .filter(|r| Some(r.axis as usize) == reg);
+    let runs = fragment.open().into_iter().filter(|r| Some(r.axis as usize) == reg);
     let (mut chain, mut left) = (Chain::new(), elements);
     for run in runs {
         if left <= 1 {
@@ -102,11 +85,7 @@ fn chain(fragment: &Layout, elements: u64) -> Result<Chain, LayoutError> {
     }
     match left {
         0 | 1 => Ok(chain),
-        by => Err(LayoutError::NotDivisible {
-            axis: Axis::Reg,
-            extent: elements,
-            by,
-        }),
+        by => Err(LayoutError::NotDivisible { axis: Axis::Reg, extent: elements, by }),
     }
 }
 
@@ -135,28 +114,13 @@ fn with_free(fragment: &Layout, chain: &Chain) -> Vec<Stride> {
         let mut weight = 1;
         for (at, extent, stride) in fixed {
             if at > weight {
-                strides.push(Stride {
-                    axis,
-                    weight,
-                    extent: at / weight,
-                    stride: None,
-                });
+                strides.push(Stride { axis, weight, extent: at / weight, stride: None });
             }
-            strides.push(Stride {
-                axis,
-                weight: at,
-                extent,
-                stride: Some(stride),
-            });
+            strides.push(Stride { axis, weight: at, extent, stride: Some(stride) });
             weight = at * extent;
         }
         if total > weight {
-            strides.push(Stride {
-                axis,
-                weight,
-                extent: total / weight,
-                stride: None,
-            });
+            strides.push(Stride { axis, weight, extent: total / weight, stride: None });
         }
     }
     strides
@@ -165,19 +129,12 @@ fn with_free(fragment: &Layout, chain: &Chain) -> Vec<Stride> {
 /// The memory layout with the free strides filled in: the last dimension first, compact.
 pub fn synthesize(demands: &[Demand<'_>]) -> Result<Layout, LayoutError> {
     let mut strides = free_strides(demands)?;
-    let fixed = strides
-        .iter()
-        .filter(|s| s.stride.is_some())
-        .map(|s| s.extent);
+    let fixed = strides.iter().filter(|s| s.stride.is_some()).map(|s| s.extent);
     let mut next: u64 = fixed.product();
-    let dims: Vec<Axis> = demands.first().map_or(Vec::new(), |d| {
-        d.fragment.outs().iter().map(|o| o.0).collect()
-    });
+    let dims: Vec<Axis> =
+        demands.first().map_or(Vec::new(), |d| d.fragment.outs().iter().map(|o| o.0).collect());
     for axis in dims.iter().rev() {
-        for stride in strides
-            .iter_mut()
-            .filter(|s| s.axis == *axis && s.stride.is_none())
-        {
+        for stride in strides.iter_mut().filter(|s| s.axis == *axis && s.stride.is_none()) {
             stride.stride = Some(next);
             next = super::canonical::times(next, stride.extent, "stride", *axis)?;
         }

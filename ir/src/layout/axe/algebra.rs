@@ -27,20 +27,14 @@ impl Axe {
     pub fn canonical(&self) -> Axe {
         let mut offset = self.offset.clone();
         let replica = canonical_replica(&self.replica, &mut offset);
-        Axe {
-            shard: canonical_shard(&self.shard),
-            replica,
-            offset,
-        }
+        Axe { shard: canonical_shard(&self.shard), replica, offset }
     }
 
     /// The gap condition of appendix A: on each axis every replica stride exceeds all that the smaller ones reach.
     pub fn separated(&self) -> bool {
         let replica = self.canonical().replica;
         let neighbours = replica.windows(2).filter(|w| w[0].axis == w[1].axis);
-        neighbours
-            .into_iter()
-            .all(|w| w[1].stride as u64 > w[0].extent.saturating_mul(w[0].stride as u64))
+        neighbours.into_iter().all(|w| w[1].stride as u64 > w[0].extent.saturating_mul(w[0].stride as u64))
     }
 
     /// Cuts the iters along a shape (Axe, algorithm 1), the fewest iters that do. Refuses a shape of another size, or one whose borders
@@ -48,47 +42,23 @@ impl Axe {
     pub fn group(&self, shape: &[u64]) -> Result<Grouped, LayoutError> {
         if !self.admits(shape) {
             let size = shape.iter().fold(1u64, |n, &s| n.saturating_mul(s));
-            return Err(refuse(
-                "axe",
-                "shape",
-                size,
-                "it has as many elements as the layout",
-            ));
+            return Err(refuse("axe", "shape", size, "it has as many elements as the layout"));
         }
         let mut source = canonical_shard(&self.shard).into_iter();
         let mut current = source.next();
-        let mut grouped = Grouped {
-            iters: Iters::new(),
-            ends: Vec::new(),
-        };
+        let mut grouped = Grouped { iters: Iters::new(), ends: Vec::new() };
         for &target in shape {
             let mut rest = target;
             while rest > 1 {
-                let iter =
-                    current.ok_or_else(|| refuse("axe", "shape", target, "iters remain for it"))?;
+                let iter = current.ok_or_else(|| refuse("axe", "shape", target, "iters remain for it"))?;
                 let head = gcd(iter.extent, rest);
                 if head == 1 {
-                    return Err(LayoutError::NotDivisible {
-                        axis: iter.axis,
-                        extent: iter.extent,
-                        by: rest,
-                    });
+                    return Err(LayoutError::NotDivisible { axis: iter.axis, extent: iter.extent, by: rest });
                 }
                 let tail = iter.extent / head;
-                grouped.iters.push(Iter {
-                    extent: head,
-                    stride: iter.stride * tail as i64,
-                    ..iter
-                });
+                grouped.iters.push(Iter { extent: head, stride: iter.stride * tail as i64, ..iter });
                 rest /= head;
-                current = if tail > 1 {
-                    Some(Iter {
-                        extent: tail,
-                        ..iter
-                    })
-                } else {
-                    source.next()
-                };
+                current = if tail > 1 { Some(Iter { extent: tail, ..iter }) } else { source.next() };
             }
             grouped.ends.push(grouped.iters.len());
         }
@@ -97,44 +67,24 @@ impl Axe {
 
     /// The tile product `self ⊗ inner` (Axe, appendix C): `inner` inside, copies of it placed by `self` scaled by the span of `inner`. The result is
     /// grouped by the shapes interleaved, `(outer 0, inner 0, outer 1, inner 1, ...)`.
-    pub fn tile(
-        &self,
-        shape: &[u64],
-        inner: &Axe,
-        inner_shape: &[u64],
-    ) -> Result<Axe, LayoutError> {
+    pub fn tile(&self, shape: &[u64], inner: &Axe, inner_shape: &[u64]) -> Result<Axe, LayoutError> {
         self.scaled(inner)?.direct_sum(shape, inner, inner_shape)
     }
 
     /// Every stride and offset multiplied by the span of `inner` on its axis.
     fn scaled(&self, inner: &Axe) -> Result<Axe, LayoutError> {
-        let scale = |i: &Iter| {
-            Ok(Iter {
-                stride: times(i.stride, inner.span(i.axis), i.axis)?,
-                ..*i
-            })
-        };
-        let scale_offset =
-            |(&axis, &by): (&Axis, &i64)| Ok((axis, times(by, inner.span(axis), axis)?));
+        let scale = |i: &Iter| Ok(Iter { stride: times(i.stride, inner.span(i.axis), i.axis)?, ..*i });
+        let scale_offset = |(&axis, &by): (&Axis, &i64)| Ok((axis, times(by, inner.span(axis), axis)?));
         Axe {
             shard: self.shard.iter().map(scale).collect::<Result<_, _>>()?,
             replica: self.replica.iter().map(scale).collect::<Result<_, _>>()?,
-            offset: self
-                .offset
-                .iter()
-                .map(scale_offset)
-                .collect::<Result<_, _>>()?,
+            offset: self.offset.iter().map(scale_offset).collect::<Result<_, _>>()?,
         }
         .checked()
     }
 
     /// The direct sum on the interleaved domain (Axe, appendix F): `(x, y)` goes to `self(x) + inner(y)`.
-    pub fn direct_sum(
-        &self,
-        shape: &[u64],
-        inner: &Axe,
-        inner_shape: &[u64],
-    ) -> Result<Axe, LayoutError> {
+    pub fn direct_sum(&self, shape: &[u64], inner: &Axe, inner_shape: &[u64]) -> Result<Axe, LayoutError> {
         same_rank(shape, inner_shape)?;
         let (outer_blocks, inner_blocks) = (self.group(shape)?, inner.group(inner_shape)?);
         let mut shard = Iters::new();
@@ -146,12 +96,7 @@ impl Axe {
             add(&mut offset, axis, by)?;
         }
         let replica = self.replica.iter().chain(&inner.replica).copied().collect();
-        Axe {
-            shard,
-            replica,
-            offset,
-        }
-        .checked()
+        Axe { shard, replica, offset }.checked()
     }
 
     /// The outer layout `c` with `self == c ⊗ inner` (Axe, appendix D), and its shape. Refuses shapes that do not divide, tiles that differ, and
@@ -185,16 +130,9 @@ impl Axe {
             }
             shard.extend(pair[0].iter().copied());
         }
-        let outer = Axe {
-            shard,
-            replica: self.outer_replica(inner)?,
-            offset: self.offset.clone(),
-        };
+        let outer = Axe { shard, replica: self.outer_replica(inner)?, offset: self.offset.clone() };
         let outer = outer.unscaled(inner)?;
-        match outer
-            .tile(&outer_shape, inner, inner_shape)?
-            .equivalent(self)
-        {
+        match outer.tile(&outer_shape, inner, inner_shape)?.equivalent(self) {
             true => Ok((outer, outer_shape)),
             false => Err(LayoutError::NotATile(Axis::Dim(0))),
         }
@@ -204,10 +142,7 @@ impl Axe {
     fn outer_replica(&self, inner: &Axe) -> Result<Iters, LayoutError> {
         let mut mine = self.canonical().replica;
         for iter in inner.canonical().replica {
-            let at = mine
-                .iter()
-                .position(|i| *i == iter)
-                .ok_or(LayoutError::NotATile(iter.axis))?;
+            let at = mine.iter().position(|i| *i == iter).ok_or(LayoutError::NotATile(iter.axis))?;
             mine.remove(at);
         }
         Ok(mine)
@@ -220,11 +155,7 @@ impl Axe {
         }
         let divide = |by: i64, axis: Axis| match by % inner.span(axis) as i64 {
             0 => Ok(by / inner.span(axis) as i64),
-            _ => Err(LayoutError::NotDivisible {
-                axis,
-                extent: by.unsigned_abs(),
-                by: inner.span(axis),
-            }),
+            _ => Err(LayoutError::NotDivisible { axis, extent: by.unsigned_abs(), by: inner.span(axis) }),
         };
         for iter in self.shard.iter_mut().chain(&mut self.replica) {
             iter.stride = divide(iter.stride, iter.axis)?;
@@ -240,10 +171,7 @@ impl Axe {
 fn times(stride: i64, by: u64, axis: Axis) -> Result<i64, LayoutError> {
     let product = i64::try_from(by).ok().and_then(|by| stride.checked_mul(by));
     let fits = product.filter(|p| p.unsigned_abs() <= crate::layout::LIMIT);
-    fits.ok_or(LayoutError::Overflow {
-        what: "stride",
-        axis,
-    })
+    fits.ok_or(LayoutError::Overflow { what: "stride", axis })
 }
 
 /// Rules D0 and D1: without unit extents, neighbours merged where the slower continues the faster.
@@ -255,10 +183,7 @@ pub(crate) fn canonical_shard(iters: &[Iter]) -> Iters {
                 if slow.axis == iter.axis
                     && slow.stride == iter.stride.saturating_mul(iter.extent as i64) =>
             {
-                *slow = Iter {
-                    extent: slow.extent * iter.extent,
-                    ..*iter
-                };
+                *slow = Iter { extent: slow.extent * iter.extent, ..*iter };
             }
             _ => out.push(*iter),
         }
@@ -295,9 +220,5 @@ fn absorbable(iters: &Iters) -> Option<(usize, usize)> {
     let fills = |a: &Iter, b: &Iter| {
         a.axis == b.axis && b.stride % a.stride == 0 && (b.stride / a.stride) as u64 <= a.extent
     };
-    (0..iters.len()).find_map(|a| {
-        (a + 1..iters.len())
-            .find(|&b| fills(&iters[a], &iters[b]))
-            .map(|b| (a, b))
-    })
+    (0..iters.len()).find_map(|a| (a + 1..iters.len()).find(|&b| fills(&iters[a], &iters[b])).map(|b| (a, b)))
 }

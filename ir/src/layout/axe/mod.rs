@@ -54,11 +54,7 @@ const COPY: &str = "copy";
 impl Iter {
     /// An iter.
     pub fn new(extent: u64, stride: i64, axis: Axis) -> Iter {
-        Iter {
-            extent,
-            stride,
-            axis,
-        }
+        Iter { extent, stride, axis }
     }
 
     /// Distance from the first to the last step.
@@ -69,22 +65,12 @@ impl Iter {
     /// Refuses extent 0, stride 0 and what exceeds 62 bits.
     fn check(&self) -> Result<(), LayoutError> {
         match self {
-            Iter {
-                extent: 0, axis, ..
-            } => Err(LayoutError::ZeroExtent(*axis)),
-            Iter {
-                stride: 0,
-                extent,
-                axis,
-            } if *extent > 1 => Err(LayoutError::ZeroStride {
-                axis: *axis,
-                extent: *extent,
-            }),
+            Iter { extent: 0, axis, .. } => Err(LayoutError::ZeroExtent(*axis)),
+            Iter { stride: 0, extent, axis } if *extent > 1 => {
+                Err(LayoutError::ZeroStride { axis: *axis, extent: *extent })
+            }
             i if i.reach() > LIMIT || i.extent > LIMIT || i.stride.unsigned_abs() > LIMIT => {
-                Err(LayoutError::Overflow {
-                    what: "iter",
-                    axis: i.axis,
-                })
+                Err(LayoutError::Overflow { what: "iter", axis: i.axis })
             }
             _ => Ok(()),
         }
@@ -93,29 +79,17 @@ impl Iter {
 
 impl Axe {
     /// A layout of its three parts. Refuses iters of extent 0 or stride 0, and sizes or spans beyond 62 bits.
-    pub fn new(
-        shard: &[Iter],
-        replica: &[Iter],
-        offset: &[(Axis, i64)],
-    ) -> Result<Axe, LayoutError> {
+    pub fn new(shard: &[Iter], replica: &[Iter], offset: &[(Axis, i64)]) -> Result<Axe, LayoutError> {
         let mut total = Place::new();
         for &(axis, by) in offset {
             add(&mut total, axis, by)?;
         }
-        Axe {
-            shard: shard.into(),
-            replica: replica.into(),
-            offset: total,
-        }
-        .checked()
+        Axe { shard: shard.into(), replica: replica.into(), offset: total }.checked()
     }
 
     /// A plain strided layout in memory, `(extents) : (strides)` on `m`.
     pub fn strided(extents: &[u64], strides: &[i64]) -> Result<Axe, LayoutError> {
-        let iters = extents
-            .iter()
-            .zip(strides)
-            .map(|(&e, &s)| Iter::new(e, s, Axis::Mem));
+        let iters = extents.iter().zip(strides).map(|(&e, &s)| Iter::new(e, s, Axis::Mem));
         Axe::new(&iters.collect::<Iters>(), &[], &[])
     }
 
@@ -125,8 +99,7 @@ impl Axe {
             let mut total = 1;
             for iter in part {
                 iter.check()?;
-                total =
-                    super::canonical::times(total, iter.extent, "number of elements", iter.axis)?;
+                total = super::canonical::times(total, iter.extent, "number of elements", iter.axis)?;
             }
         }
         for axis in self.axes() {
@@ -174,10 +147,7 @@ impl Axe {
         let mut places = BTreeSet::from([self.base(index)]);
         for iter in &self.replica {
             let step = |place: &Place, k: u64| moved(place, iter, k);
-            places = places
-                .iter()
-                .flat_map(|p| (0..iter.extent).map(move |k| step(p, k)))
-                .collect();
+            places = places.iter().flat_map(|p| (0..iter.extent).map(move |k| step(p, k))).collect();
         }
         places
     }
@@ -200,19 +170,14 @@ impl Axe {
 
     /// Largest minus smallest coordinate on an axis, plus 1 (Axe, lemma C.1).
     pub fn span(&self, axis: Axis) -> u64 {
-        let iters = self
-            .shard
-            .iter()
-            .chain(&self.replica)
-            .filter(|i| i.axis == axis);
+        let iters = self.shard.iter().chain(&self.replica).filter(|i| i.axis == axis);
         iters.fold(1, |sum: u64, i| sum.saturating_add(i.reach()))
     }
 
     /// The same map of sets: by canonical form, else by evaluation.
     pub fn equivalent(&self, other: &Axe) -> bool {
         let same = self.canonical() == other.canonical();
-        same || self.size() == other.size()
-            && (0..self.size()).all(|x| self.places(x) == other.places(x))
+        same || self.size() == other.size() && (0..self.size()).all(|x| self.places(x) == other.places(x))
     }
 
     /// The function from dimensions of `shape` (and, when there are replicas, an axis `copy` with a digit for each) to the axes. Refuses
@@ -225,17 +190,11 @@ impl Axe {
         let mut layout = Builder::new(&outs);
         for (dim, block) in self.group(shape)?.blocks().enumerate() {
             let dim = Axis::Dim(dim.min(255) as u8);
-            layout = block
-                .iter()
-                .rev()
-                .try_fold(layout.axis(dim), |l, i| digit(l, dim, i, &outs))?;
+            layout = block.iter().rev().try_fold(layout.axis(dim), |l, i| digit(l, dim, i, &outs))?;
         }
         let copy = Axis::parse(COPY)?;
         let copies = self.replica.iter();
-        copies
-            .into_iter()
-            .try_fold(layout, |l, i| digit(l, copy, i, &outs))?
-            .build()
+        copies.into_iter().try_fold(layout, |l, i| digit(l, copy, i, &outs))?.build()
     }
 
     /// The Axe layout of a function from dimensions (all inputs, row-major) to axes. Refuses swizzles and digits that move several axes.
@@ -249,12 +208,7 @@ impl Axe {
         if shard.is_empty() {
             shard.extend(layout.outs().first().map(|o| Iter::new(1, 1, o.0)));
         }
-        Axe {
-            shard,
-            replica: Iters::new(),
-            offset: Place::new(),
-        }
-        .checked()
+        Axe { shard, replica: Iters::new(), offset: Place::new() }.checked()
     }
 
     /// The Axe layout of a fragment `(reg, lane, ..)` to dimensions: its inverse, with the digits that repeat elements as replicas.
@@ -262,8 +216,7 @@ impl Axe {
         let mut axe = Axe::of_layout(&fragment.right_inverse()?)?;
         for &(axis, _) in fragment.ins() {
             let copies = fragment.replicated(axis).into_iter();
-            axe.replica
-                .extend(copies.map(|b| Iter::new(b.extent, b.weight as i64, axis)));
+            axe.replica.extend(copies.map(|b| Iter::new(b.extent, b.weight as i64, axis)));
         }
         axe.checked()
     }
@@ -272,50 +225,25 @@ impl Axe {
 /// The open digits of an input axis as iters, fastest first.
 fn one_axis(layout: &Layout, axis: Axis) -> Result<Iters, LayoutError> {
     let index = layout.ins().iter().position(|a| a.0 == axis);
-    let runs = layout
-        .open()
-        .into_iter()
-        .filter(|r| Some(r.axis as usize) == index);
+    let runs = layout.open().into_iter().filter(|r| Some(r.axis as usize) == index);
     let iter = |run: super::canonical::Run| {
         let moves: Vec<usize> = (0..run.add.len()).filter(|&o| run.add[o] != 0).collect();
         match (run.swizzles(), &moves[..]) {
-            (false, [o]) => Ok(Iter::new(
-                run.extent,
-                run.add[*o] as i64,
-                layout.outs()[*o].0,
-            )),
-            (false, []) => Err(LayoutError::ZeroStride {
-                axis,
-                extent: run.extent,
-            }),
-            _ => Err(LayoutError::Entangled {
-                axis,
-                bits: run.xor.iter().fold(0, |m, x| m | x),
-            }),
+            (false, [o]) => Ok(Iter::new(run.extent, run.add[*o] as i64, layout.outs()[*o].0)),
+            (false, []) => Err(LayoutError::ZeroStride { axis, extent: run.extent }),
+            _ => Err(LayoutError::Entangled { axis, bits: run.xor.iter().fold(0, |m, x| m | x) }),
         }
     };
     runs.map(iter).collect()
 }
 
 /// A digit of `input` that steps like the iter.
-fn digit(
-    layout: Builder,
-    input: Axis,
-    iter: &Iter,
-    outs: &[(Axis, u64)],
-) -> Result<Builder, LayoutError> {
+fn digit(layout: Builder, input: Axis, iter: &Iter, outs: &[(Axis, u64)]) -> Result<Builder, LayoutError> {
     if iter.stride < 0 {
-        return Err(LayoutError::Offset {
-            axis: iter.axis,
-            by: iter.stride,
-        });
+        return Err(LayoutError::Offset { axis: iter.axis, by: iter.stride });
     }
     let column = |o: &(Axis, u64)| {
-        if o.0 == iter.axis {
-            iter.stride as u64
-        } else {
-            0
-        }
+        if o.0 == iter.axis { iter.stride as u64 } else { 0 }
     };
     let column: Vec<u64> = outs.iter().map(column).collect();
     Ok(layout.add(input, iter.extent, &column))
@@ -347,10 +275,7 @@ pub(crate) fn add(place: &mut Place, axis: Axis, by: i64) -> Result<(), LayoutEr
             set(place, axis, at);
             Ok(())
         }
-        None => Err(LayoutError::Overflow {
-            what: "offset",
-            axis,
-        }),
+        None => Err(LayoutError::Overflow { what: "offset", axis }),
     }
 }
 
@@ -358,11 +283,6 @@ pub(crate) fn add(place: &mut Place, axis: Axis, by: i64) -> Result<(), LayoutEr
 pub(crate) fn same_rank(a: &[u64], b: &[u64]) -> Result<(), LayoutError> {
     match a.len() == b.len() {
         true => Ok(()),
-        false => Err(refuse(
-            "axe",
-            "rank",
-            b.len() as u64,
-            "both shapes have the same rank",
-        )),
+        false => Err(refuse("axe", "rank", b.len() as u64, "both shapes have the same rank")),
     }
 }

@@ -39,31 +39,16 @@ impl Axe {
         let ends: Vec<u64> = region.iter().map(|r| r.end).collect();
         same_rank(shape, &ends)?;
         let grouped = self.group(shape)?;
-        let mut sliced = Axe {
-            shard: Iters::new(),
-            replica: self.replica.clone(),
-            offset: self.offset.clone(),
-        };
+        let mut sliced =
+            Axe { shard: Iters::new(), replica: self.replica.clone(), offset: self.offset.clone() };
         for (dim, (block, range)) in grouped.blocks().zip(region).enumerate() {
             let extent = range.end.saturating_sub(range.start);
-            let region = Region {
-                dim,
-                start: range.start,
-                extent,
-            };
+            let region = Region { dim, start: range.start, extent };
             if extent == 0 || range.end > shape[dim] {
                 let axis = crate::layout::Axis::Dim(dim.min(255) as u8);
-                return Err(LayoutError::OutOfRange {
-                    axis,
-                    extent: shape[dim],
-                    needed: range.end,
-                });
+                return Err(LayoutError::OutOfRange { axis, extent: shape[dim], needed: range.end });
             }
-            sliced.shard.extend(slice_block(
-                &canonical_shard(block),
-                &region,
-                &mut sliced.offset,
-            )?);
+            sliced.shard.extend(slice_block(&canonical_shard(block), &region, &mut sliced.offset)?);
         }
         sliced.checked()
     }
@@ -84,8 +69,7 @@ fn slice_block(block: &Iters, region: &Region, offset: &mut Place) -> Result<Ite
     let mut iters = match (pivot, rest) {
         (_, 1) => Iters::new(),
         (0, _) => return Err(region.refused(&block[0])),
-        _ => at_pivot(block, &starts, pivot - 1, rest)
-            .ok_or_else(|| region.refused(&block[pivot - 1]))?,
+        _ => at_pivot(block, &starts, pivot - 1, rest).ok_or_else(|| region.refused(&block[pivot - 1]))?,
     };
     iters.extend(block[pivot..].iter().copied());
     Ok(iters)
@@ -95,10 +79,7 @@ fn slice_block(block: &Iters, region: &Region, offset: &mut Place) -> Result<Ite
 fn at_pivot(block: &Iters, starts: &[u64], k: usize, rest: u64) -> Option<Iters> {
     let (iter, start) = (block[k], starts[k]);
     if start + rest <= iter.extent {
-        return Some(Iters::from_iter([Iter {
-            extent: rest,
-            ..iter
-        }]));
+        return Some(Iters::from_iter([Iter { extent: rest, ..iter }]));
     }
     let half = rest / 2;
     let left = k.checked_sub(1).map(|l| (block[l], starts[l]))?;
@@ -112,10 +93,7 @@ fn at_pivot(block: &Iters, starts: &[u64], k: usize, rest: u64) -> Option<Iters>
 /// Two chunks of `half` steps: the second begins one step of `left` further and at the first value of the pivot.
 fn jump(iter: &Iter, left: &Iter, half: u64) -> Option<Iters> {
     let back = iter.stride.checked_mul((iter.extent - half) as i64)?;
-    let inner = Iter {
-        extent: half,
-        ..*iter
-    };
+    let inner = Iter { extent: half, ..*iter };
     if left.axis == iter.axis {
         let stride = left.stride.checked_sub(back)?;
         return (stride != 0).then(|| Iters::from_iter([Iter::new(2, stride, iter.axis), inner]));

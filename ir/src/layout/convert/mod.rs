@@ -56,16 +56,10 @@ fn same_axes(from: &Layout, to: &Layout) -> Result<(Layout, Layout), LayoutError
         }
     }
     let from = from.with_ins(&axes)?;
-    let to = to
-        .with_ins(&axes)?
-        .reordered(&to.with_ins(&axes)?.ins, from.outs())?;
+    let to = to.with_ins(&axes)?.reordered(&to.with_ins(&axes)?.ins, from.outs())?;
     let differ = from.outs().iter().zip(to.outs()).find(|(a, b)| a != b);
     match differ {
-        Some((&(axis, extent), &(_, needed))) => Err(LayoutError::OutOfRange {
-            axis,
-            extent,
-            needed,
-        }),
+        Some((&(axis, extent), &(_, needed))) => Err(LayoutError::OutOfRange { axis, extent, needed }),
         None => Ok((from, to)),
     }
 }
@@ -92,8 +86,7 @@ pub fn invert_and_compose(to: &Layout, from: &Layout) -> Result<Layout, LayoutEr
 
 /// Source register of each target register where no element leaves its thread: all axes but `reg` must hold the same on both sides.
 fn registers(from: &Layout, to: &Layout) -> Option<Vec<u64>> {
-    let others =
-        |l: &Layout| -> Vec<Vec<Basis>> { l.ins()[1..].iter().map(|a| l.basis(a.0)).collect() };
+    let others = |l: &Layout| -> Vec<Vec<Basis>> { l.ins()[1..].iter().map(|a| l.basis(a.0)).collect() };
     if others(from) != others(to) {
         return None;
     }
@@ -105,11 +98,7 @@ fn linear_registers(from: &Layout, to: &Layout) -> Option<Vec<u64>> {
     let repeats = repetitions(from, to)?;
     let (a, b) = (Side::new(from)?, Side::new(to)?);
     let coordinates = Coordinates::new(&a.regs);
-    let sources: Vec<u64> = b
-        .regs
-        .iter()
-        .map(|c| coordinates.of(*c))
-        .collect::<Option<_>>()?;
+    let sources: Vec<u64> = b.regs.iter().map(|c| coordinates.of(*c)).collect::<Option<_>>()?;
     let mut source = vec![0; to.in_extent(Axis::Reg) as usize];
     for (base, shift) in repeats {
         for set in 0..1u64 << sources.len() {
@@ -125,18 +114,10 @@ fn composed_registers(from: &Layout, to: &Layout) -> Option<Vec<u64>> {
     let source = invert_and_compose(to, from).ok()?;
     for (index, &(axis, _)) in source.ins().iter().enumerate() {
         let others = |b: &Basis| b.out[1..].iter().all(|&o| o == 0);
-        let stays = |b: &Basis| {
-            b.out
-                .iter()
-                .enumerate()
-                .all(|(o, &c)| c == if o == index { b.weight } else { 0 })
-        };
+        let stays =
+            |b: &Basis| b.out.iter().enumerate().all(|(o, &c)| c == if o == index { b.weight } else { 0 });
         let basis = source.basis(axis);
-        let fine = if axis == Axis::Reg {
-            basis.iter().all(others)
-        } else {
-            basis.iter().all(stays)
-        };
+        let fine = if axis == Axis::Reg { basis.iter().all(others) } else { basis.iter().all(stays) };
         if !fine {
             return None;
         }

@@ -24,11 +24,7 @@ impl SharedPass {
 
 /// Plans a pass through shared memory: the best swizzle over vector and matrix accesses, or rows padded by 16 bytes where the layouts are not
 /// linear.
-pub fn through_shared(
-    from: &Layout,
-    to: &Layout,
-    elem_bits: u64,
-) -> Result<SharedPass, LayoutError> {
+pub fn through_shared(from: &Layout, to: &Layout, elem_bits: u64) -> Result<SharedPass, LayoutError> {
     let (v, m) = (Method::Vector, Method::Matrix);
     let mut order = [(v, m), (m, v), (v, v), (m, m)];
     if common_vector(from, to, elem_bits) * elem_bits >= 128 {
@@ -65,35 +61,19 @@ fn padded(from: &Layout, to: &Layout, elem_bits: u64) -> Result<SharedPass, Layo
     let dims = from.outs();
     let last = dims.last().map_or(1, |d| d.1);
     let pitch = last + (128 / elem_bits.max(1)).max(1);
-    let rows: u64 = dims[..dims.len().saturating_sub(1)]
-        .iter()
-        .map(|d| d.1)
-        .product();
+    let rows: u64 = dims[..dims.len().saturating_sub(1)].iter().map(|d| d.1).product();
     let mut memory = Builder::new(&[(Axis::Mem, pitch.saturating_mul(rows))]);
     let mut stride = pitch.saturating_mul(rows);
     for (k, &(axis, extent)) in dims.iter().enumerate() {
-        stride = if k + 1 == dims.len() {
-            1
-        } else {
-            stride / extent
-        };
+        stride = if k + 1 == dims.len() { 1 } else { stride / extent };
         memory = memory.add(axis, extent, &[stride]);
     }
     pass(from, to, memory.build()?, elem_bits)
 }
 
 /// The pass through a memory layout.
-fn pass(
-    from: &Layout,
-    to: &Layout,
-    memory: Layout,
-    elem_bits: u64,
-) -> Result<SharedPass, LayoutError> {
+fn pass(from: &Layout, to: &Layout, memory: Layout, elem_bits: u64) -> Result<SharedPass, LayoutError> {
     let write = cost(&from.then(&memory)?, elem_bits)?;
     let read = cost(&to.then(&memory)?, elem_bits)?;
-    Ok(SharedPass {
-        memory,
-        write,
-        read,
-    })
+    Ok(SharedPass { memory, write, read })
 }

@@ -131,10 +131,7 @@ fn expand_copies(bits: &[(u64, u64)], weights: &[u64], repeats: &[(u64, u64)]) -
 /// Outer digits of both, which must pair up: those of other axes must be equal, those of registers give repetitions `(from, to)`.
 pub(super) fn repetitions(from: &Layout, to: &Layout) -> Option<Vec<(u64, u64)>> {
     let outer = |l: &Layout, axis| -> Vec<Basis> {
-        l.basis(axis)
-            .into_iter()
-            .filter(|b| b.step == Step::Add)
-            .collect()
+        l.basis(axis).into_iter().filter(|b| b.step == Step::Add).collect()
     };
     for &(axis, _) in &from.ins()[1..] {
         if outer(from, axis) != outer(to, axis) {
@@ -144,15 +141,9 @@ pub(super) fn repetitions(from: &Layout, to: &Layout) -> Option<Vec<(u64, u64)>>
     let (a, mut b) = (outer(from, Axis::Reg), outer(to, Axis::Reg));
     let mut repeats = vec![(0, 0)];
     for x in a {
-        let at = b
-            .iter()
-            .position(|y| y.extent == x.extent && y.out == x.out)?;
+        let at = b.iter().position(|y| y.extent == x.extent && y.out == x.out)?;
         let y = b.remove(at);
-        let steps = |k| {
-            repeats
-                .iter()
-                .map(move |r: &(u64, u64)| (r.0 + k * x.weight, r.1 + k * y.weight))
-        };
+        let steps = |k| repeats.iter().map(move |r: &(u64, u64)| (r.0 + k * x.weight, r.1 + k * y.weight));
         repeats = (0..x.extent).flat_map(steps).collect();
     }
     b.is_empty().then_some(repeats)
@@ -160,8 +151,7 @@ pub(super) fn repetitions(from: &Layout, to: &Layout) -> Option<Vec<(u64, u64)>>
 
 /// Whether warps and all above them hold the same elements on both sides, and inner and outer parts do not touch.
 fn same_warps(from: &Layout, to: &Layout) -> bool {
-    let warps =
-        |l: &Layout| -> Vec<Vec<Basis>> { l.ins()[2..].iter().map(|a| l.basis(a.0)).collect() };
+    let warps = |l: &Layout| -> Vec<Vec<Basis>> { l.ins()[2..].iter().map(|a| l.basis(a.0)).collect() };
     warps(from) == warps(to)
 }
 
@@ -174,12 +164,7 @@ pub(super) fn shuffle(from: &Layout, to: &Layout, elem_bits: u64) -> Option<Shuf
     let (a, _) = Side::new(from)?.thin()?;
     let (b, copy_bits) = Side::new(to)?.thin()?;
     let limit = (32 / elem_bits.clamp(1, 32)).max(1).ilog2() as usize;
-    let common: Vectors = a
-        .regs
-        .iter()
-        .copied()
-        .filter(|c| b.regs.contains(c))
-        .collect();
+    let common: Vectors = a.regs.iter().copied().filter(|c| b.regs.contains(c)).collect();
     let (vector, rest) = common.split_at(limit.min(common.len()));
     let copies = expand_copies(&copy_bits, &b.weights, &repeats);
     // Registers that both sides have repeat a smaller plan, where the rest is a plan of its own.
@@ -195,9 +180,7 @@ pub(super) fn shuffle(from: &Layout, to: &Layout, elem_bits: u64) -> Option<Shuf
 /// The repetitions at every combination of the common registers.
 fn repeats_of(a: &Side, b: &Side, common: &[u64], repeats: &[(u64, u64)]) -> Vec<(u64, u64)> {
     let weights = |side: &Side| -> Vec<u64> {
-        let at = common
-            .iter()
-            .filter_map(|c| side.regs.iter().position(|r| r == c));
+        let at = common.iter().filter_map(|c| side.regs.iter().position(|r| r == c));
         at.map(|k| side.weights[k]).collect()
     };
     let (from, to) = (weights(a), weights(b));
@@ -225,11 +208,7 @@ fn repeated(plan: Shuffle, repeats: &[(u64, u64)], copies: Vec<(u64, u64)>) -> S
         plan.rounds.iter().map(move |r| Round { repeat, ..*r })
     };
     let rounds = repeats.iter().flat_map(at).collect();
-    Shuffle {
-        rounds,
-        copies,
-        ..plan
-    }
+    Shuffle { rounds, copies, ..plan }
 }
 
 /// Plans the rounds with the vector `v`; none where the two sides order its elements differently.
@@ -242,22 +221,13 @@ fn rounds(a: &Side, b: &Side, whole: &[u64], v: &[u64]) -> Option<Shuffle> {
     let rest = extension(&taken, whole);
     let exchange = Exchange::new(a, b, swapped, paired, v)?;
     let round = |i| exchange.round(combine(&rest, i));
-    let rounds = (0..1u64 << rest.len())
-        .map(round)
-        .collect::<Option<Vec<_>>>()?;
+    let rounds = (0..1u64 << rest.len()).map(round).collect::<Option<Vec<_>>>()?;
     let offsets = |side: &Side| -> Vec<u64> {
-        let at = v
-            .iter()
-            .filter_map(|x| side.regs.iter().position(|r| r == x));
+        let at = v.iter().filter_map(|x| side.regs.iter().position(|r| r == x));
         let weights: Vec<u64> = at.map(|k| side.weights[k]).collect();
         (0..1u64 << v.len()).map(|e| combine(&weights, e)).collect()
     };
-    Some(Shuffle {
-        vector_from: offsets(a),
-        vector_to: offsets(b),
-        rounds,
-        copies: Vec::new(),
-    })
+    Some(Shuffle { vector_from: offsets(a), vector_to: offsets(b), rounds, copies: Vec::new() })
 }
 
 /// What is the same in all rounds.
@@ -278,41 +248,21 @@ struct Exchange<'a> {
 
 impl<'a> Exchange<'a> {
     /// Prepares; the vectors from `paired` on come from lanes that repeat others.
-    fn new(
-        a: &'a Side,
-        b: &'a Side,
-        swapped: Vectors,
-        paired: usize,
-        v: &[u64],
-    ) -> Option<Exchange<'a>> {
+    fn new(a: &'a Side, b: &'a Side, swapped: Vectors, paired: usize, v: &[u64]) -> Option<Exchange<'a>> {
         let in_b: Vectors = swapped.iter().chain(&b.regs).copied().collect();
         let in_a = Coordinates::new(&a.all());
         let spare = spare_lanes(&a.lanes);
         let mut senders = Vectors::new();
         for (k, &x) in swapped.iter().enumerate() {
             let lane = in_a.of(x)? & 31;
-            let replica = if k < paired {
-                0
-            } else {
-                *spare.get(k - paired)?
-            };
+            let replica = if k < paired { 0 } else { *spare.get(k - paired)? };
             senders.push(lane ^ replica);
         }
         let place = |side: &Side| {
-            v.iter()
-                .filter_map(|x| side.regs.iter().position(|r| r == x))
-                .fold(0, |m, k| m | 1 << k)
+            v.iter().filter_map(|x| side.regs.iter().position(|r| r == x)).fold(0, |m, k| m | 1 << k)
         };
         let vector = (place(a), place(b));
-        Some(Exchange {
-            a,
-            b,
-            senders,
-            in_b: Coordinates::new(&in_b),
-            in_a,
-            vector,
-            swapped,
-        })
+        Some(Exchange { a, b, senders, in_b: Coordinates::new(&in_b), in_a, vector, swapped })
     }
 
     /// The round that exchanges `start + span(swapped)`.
@@ -320,16 +270,8 @@ impl<'a> Exchange<'a> {
         let n = self.swapped.len();
         let clear = |regs: u64| (regs & self.vector.1 == 0).then(|| combine(&self.b.weights, regs));
         // What a lane receives: the element of the round that lies in its registers.
-        let (mut from, mut receive) = (
-            LaneMap {
-                base: 0,
-                columns: [0; 5],
-            },
-            LaneMap {
-                base: 0,
-                columns: [0; 5],
-            },
-        );
+        let (mut from, mut receive) =
+            (LaneMap { base: 0, columns: [0; 5] }, LaneMap { base: 0, columns: [0; 5] });
         let base = self.in_b.of(start)?;
         let home = self.in_a.of(start)? & 31;
         from.base = home ^ combine(&self.senders, base & mask(n));
@@ -339,12 +281,7 @@ impl<'a> Exchange<'a> {
             from.columns[k] = combine(&self.senders, set & mask(n));
             receive.columns[k] = clear(set >> n)?;
         }
-        Some(Round {
-            send: self.send(start, home)?,
-            from,
-            receive,
-            repeat: (0, 0),
-        })
+        Some(Round { send: self.send(start, home)?, from, receive, repeat: (0, 0) })
     }
 
     /// What a lane sends: the element of the round whose sender it is.
@@ -357,15 +294,9 @@ impl<'a> Exchange<'a> {
             (set & self.vector.0 == 0).then(|| combine(&self.a.weights, set))
         };
         let element = |lane: u64| -> Option<u64> {
-            Some(combine(
-                &self.swapped,
-                elements.of(lane)? & mask(self.swapped.len()),
-            ))
+            Some(combine(&self.swapped, elements.of(lane)? & mask(self.swapped.len())))
         };
-        let mut send = LaneMap {
-            base: register(start ^ element(home)?)?,
-            columns: [0; 5],
-        };
+        let mut send = LaneMap { base: register(start ^ element(home)?)?, columns: [0; 5] };
         for k in 0..5 {
             send.columns[k] = register(element(1 << k)?)?;
         }
@@ -393,11 +324,6 @@ fn spare_lanes(lanes: &[u64]) -> Vectors {
 /// Vectors that two register sets share: exported for the bound of section 5.4 in tests.
 #[cfg(test)]
 pub(crate) fn shared_lanes(from: &Layout, to: &Layout) -> usize {
-    let lanes = |l: &Layout| -> Vectors {
-        l.basis(Axis::Lane)
-            .iter()
-            .map(|b| l.pack_outs(&b.out))
-            .collect()
-    };
+    let lanes = |l: &Layout| -> Vectors { l.basis(Axis::Lane).iter().map(|b| l.pack_outs(&b.out)).collect() };
     crate::layout::space::intersection(&lanes(from), &lanes(to)).len()
 }

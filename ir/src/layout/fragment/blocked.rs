@@ -17,26 +17,15 @@ pub fn blocked(
     order: &[usize],
 ) -> Result<Layout, LayoutError> {
     check_order(shape.len(), order)?;
-    let dims: Axes = (0..shape.len())
-        .map(|d| (Axis::Dim(d as u8), shape[d]))
-        .collect();
+    let dims: Axes = (0..shape.len()).map(|d| (Axis::Dim(d as u8), shape[d])).collect();
     if let Some(&(axis, _)) = dims.iter().find(|d| d.1 == 0) {
         return Err(LayoutError::ZeroExtent(axis));
     }
     let mut covered = OutVec::from_elem(1, shape.len());
     let mut layout = Builder::new(&dims);
-    for (axis, extents) in [
-        (Axis::Reg, per_thread),
-        (Axis::Lane, lanes),
-        (Axis::Warp, warps),
-    ] {
+    for (axis, extents) in [(Axis::Reg, per_thread), (Axis::Lane, lanes), (Axis::Warp, warps)] {
         if extents.len() != shape.len() {
-            return Err(refuse(
-                "blocked",
-                "rank",
-                extents.len() as u64,
-                "it is the shape's",
-            ));
+            return Err(refuse("blocked", "rank", extents.len() as u64, "it is the shape's"));
         }
         layout = layout.axis(axis);
         for &d in order {
@@ -55,12 +44,7 @@ fn check_order(rank: usize, order: &[usize]) -> Result<(), LayoutError> {
     let complete = order.len() == rank && (0..rank).all(|d| order.contains(&d)) && rank < 200;
     match complete {
         true => Ok(()),
-        false => Err(refuse(
-            "blocked",
-            "order",
-            order.len() as u64,
-            "it names every dimension once",
-        )),
+        false => Err(refuse("blocked", "order", order.len() as u64, "it names every dimension once")),
     }
 }
 
@@ -81,11 +65,7 @@ fn cover(
         (true, _) => (extent, 1),
         (false, true) => (left, extent / left),
         _ => {
-            return Err(LayoutError::NotDivisible {
-                axis: dim,
-                extent: left,
-                by: extent,
-            });
+            return Err(LayoutError::NotDivisible { axis: dim, extent: left, by: extent });
         }
     };
     let mut column = OutVec::from_elem(0, covered.len());

@@ -25,9 +25,7 @@ pub fn mma8_a(k: u64, bits: u64) -> Result<Layout, LayoutError> {
         Axis::Dim(d) => Axis::Dim(1 - d),
         other => other,
     };
-    mma_b(k, bits)?
-        .renamed(exchange)?
-        .with_outs(&[Axis::Dim(0), Axis::Dim(1)])
+    mma_b(k, bits)?.renamed(exchange)?.with_outs(&[Axis::Dim(0), Axis::Dim(1)])
 }
 
 /// The accumulator of `mma.sync.m8n8kK` (f64, s32): `(reg, lane)` to `(row, column)`.
@@ -51,27 +49,13 @@ pub enum QuadPair {
 /// Operands of `mma.sync.m8n8k4` with f16 inputs: `(reg, lane)` to `(d0 product, d1 row, d2 column)`, where an operand's row is its
 /// index in `m` or `n` and its column is `k` (PTX ISA, "Matrix Fragments for mma.m8n8k4 with .f16").
 pub fn mma_quad_pair(operand: QuadPair) -> Result<Layout, LayoutError> {
-    let cols = if matches!(operand, QuadPair::AlongK | QuadPair::AcrossK) {
-        4
-    } else {
-        8
-    };
+    let cols = if matches!(operand, QuadPair::AlongK | QuadPair::AcrossK) { 4 } else { 8 };
     let [row, col] = tile(8, cols);
-    let layout = Builder::new(&[
-        (Axis::Dim(0), 4),
-        (Axis::Dim(1), row.1),
-        (Axis::Dim(2), col.1),
-    ]);
+    let layout = Builder::new(&[(Axis::Dim(0), 4), (Axis::Dim(1), row.1), (Axis::Dim(2), col.1)]);
     let layout = match operand {
-        QuadPair::AlongK => layout
-            .add(Axis::Reg, 4, &[0, 0, 1])
-            .add(Axis::Lane, 4, &[0, 1, 0]),
-        QuadPair::AcrossK => layout
-            .add(Axis::Reg, 4, &[0, 1, 0])
-            .add(Axis::Lane, 4, &[0, 0, 1]),
-        QuadPair::AccF16 => layout
-            .add(Axis::Reg, 8, &[0, 0, 1])
-            .add(Axis::Lane, 4, &[0, 1, 0]),
+        QuadPair::AlongK => layout.add(Axis::Reg, 4, &[0, 0, 1]).add(Axis::Lane, 4, &[0, 1, 0]),
+        QuadPair::AcrossK => layout.add(Axis::Reg, 4, &[0, 1, 0]).add(Axis::Lane, 4, &[0, 0, 1]),
+        QuadPair::AccF16 => layout.add(Axis::Reg, 8, &[0, 0, 1]).add(Axis::Lane, 4, &[0, 1, 0]),
         QuadPair::AccF32 => layout
             .add(Axis::Reg, 2, &[0, 0, 1])
             .add(Axis::Reg, 2, &[0, 2, 0])
@@ -79,10 +63,7 @@ pub fn mma_quad_pair(operand: QuadPair) -> Result<Layout, LayoutError> {
             .add(Axis::Lane, 2, &[0, 1, 0])
             .add(Axis::Lane, 2, &[0, 0, 2]),
     };
-    layout
-        .add(Axis::Lane, 4, &[1, 0, 0])
-        .add(Axis::Lane, 2, &[0, 4, 0])
-        .build()
+    layout.add(Axis::Lane, 4, &[1, 0, 0]).add(Axis::Lane, 2, &[0, 4, 0]).build()
 }
 
 /// The A operand of `mma.sync.m16n8kK`, `16 x k` elements of `bits` bits; `(reg, lane)` to `(row, k)`.
@@ -136,11 +117,7 @@ fn matrices(form: &'static str, count: u64, trans: bool) -> Result<Layout, Layou
     if ![1, 2, 4].contains(&count) {
         return Err(refuse(form, "count", count, "it is 1, 2 or 4"));
     }
-    let (slow, fast) = if trans {
-        ([0, 1], [1, 0])
-    } else {
-        ([1, 0], [0, 1])
-    };
+    let (slow, fast) = if trans { ([0, 1], [1, 0]) } else { ([1, 0], [0, 1]) };
     Builder::new(&tile(8 * count, 8))
         .add(Axis::Reg, 2, &fast)
         .add(Axis::Reg, count, &[8, 0])

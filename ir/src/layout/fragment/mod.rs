@@ -17,9 +17,7 @@ mod matrix;
 mod wgmma;
 
 pub use blocked::{blocked, row_slice};
-pub use matrix::{
-    QuadPair, ldmatrix, mma_a, mma_acc, mma_b, mma_quad_pair, mma8_a, mma8_acc, stmatrix,
-};
+pub use matrix::{QuadPair, ldmatrix, mma_a, mma_acc, mma_b, mma_quad_pair, mma8_a, mma8_acc, stmatrix};
 pub use wgmma::{wgmma_a, wgmma_acc};
 
 use super::{Axis, LayoutError};
@@ -36,12 +34,7 @@ pub(crate) fn refuse(
     value: u64,
     rule: &'static str,
 ) -> LayoutError {
-    LayoutError::Form {
-        form,
-        parameter,
-        value,
-        rule,
-    }
+    LayoutError::Form { form, parameter, value, rule }
 }
 
 /// Checks that `value` is a positive multiple of `of`.

@@ -31,13 +31,7 @@ pub fn wgmma_a(m: u64, k: u64, bits: u64, warpgroups: u64) -> Result<Layout, Lay
     if ![8, 16, 32].contains(&bits) {
         return Err(refuse("wgmma.a", "bits", bits, "it is 8, 16 or 32"));
     }
-    let steps = multiple(
-        "wgmma.a",
-        "k",
-        k,
-        256 / bits,
-        "it is a multiple of 256 / bits",
-    )?;
+    let steps = multiple("wgmma.a", "k", k, 256 / bits, "it is a multiple of 256 / bits")?;
     let atoms = atoms("wgmma.a", m, warpgroups)?;
     let packed = 32 / bits;
     let rows = Builder::new(&tile(m, k))
@@ -53,13 +47,7 @@ pub fn wgmma_a(m: u64, k: u64, bits: u64, warpgroups: u64) -> Result<Layout, Lay
 /// Number of m64 atoms of one warpgroup.
 fn atoms(form: &'static str, m: u64, warpgroups: u64) -> Result<u64, LayoutError> {
     let warpgroups = multiple(form, "warpgroups", warpgroups, 1, "it is at least 1")?;
-    multiple(
-        form,
-        "m",
-        m,
-        ATOM_ROWS * warpgroups,
-        "it is a multiple of 64 for each warpgroup",
-    )
+    multiple(form, "m", m, ATOM_ROWS * warpgroups, "it is a multiple of 64 for each warpgroup")
 }
 
 /// The rows of lanes, warps and warpgroups.

@@ -10,11 +10,7 @@ impl fmt::Display for Axe {
         let axe = self.canonical();
         let stride = |i: &Iter| format!("{}@{}", i.stride, i.axis);
         let extents = joined(axe.shard().iter().map(|i| i.extent), ",");
-        write!(
-            f,
-            "({extents}):({})",
-            joined(axe.shard().iter().map(stride), ",")
-        )?;
+        write!(f, "({extents}):({})", joined(axe.shard().iter().map(stride), ","))?;
         for iter in axe.replica() {
             write!(f, " + [{}:{}]", iter.extent, stride(iter))?;
         }
@@ -61,10 +57,6 @@ pub(super) fn axe(cursor: &mut Cursor<'_>) -> Result<Axe, LayoutError> {
 /// `stride@axis` or `stride`.
 fn stride(cursor: &mut Cursor<'_>) -> Result<(i64, Axis), LayoutError> {
     let stride = cursor.integer()?;
-    let axis = if cursor.eat("@") {
-        Axis::parse(cursor.word()?)?
-    } else {
-        Axis::Mem
-    };
+    let axis = if cursor.eat("@") { Axis::parse(cursor.word()?)? } else { Axis::Mem };
     Ok((stride, axis))
 }

@@ -31,9 +31,7 @@ impl Cute {
     pub(crate) fn flat(modes: &[(u64, u64)]) -> Cute {
         match modes {
             [(extent, stride)] => Cute(Mode::Leaf(*extent, *stride)),
-            _ => Cute(Mode::List(
-                modes.iter().map(|&(e, s)| Mode::Leaf(e, s)).collect(),
-            )),
+            _ => Cute(Mode::List(modes.iter().map(|&(e, s)| Mode::Leaf(e, s)).collect())),
         }
     }
 
@@ -67,17 +65,13 @@ impl Cute {
 
     /// Number of coordinates.
     pub fn size(&self) -> u64 {
-        self.leaves()
-            .iter()
-            .fold(1, |n: u64, l| n.saturating_mul(l.0))
+        self.leaves().iter().fold(1, |n: u64, l| n.saturating_mul(l.0))
     }
 
     /// Largest offset plus 1.
     pub fn cosize(&self) -> u64 {
         let reach = |(e, s): &(u64, u64)| (e - 1).saturating_mul(*s);
-        self.leaves()
-            .iter()
-            .fold(1, |sum: u64, l| sum.saturating_add(reach(l)))
+        self.leaves().iter().fold(1, |sum: u64, l| sum.saturating_add(reach(l)))
     }
 
     /// The offset of a flat coordinate.
@@ -98,18 +92,12 @@ impl Cute {
     /// `self ∘ inner`: coordinates of `inner`, offsets of `self`. Refuses modes of `inner` that do not divide those of `self`.
     pub fn compose(&self, inner: &Cute) -> Result<Cute, LayoutError> {
         let outer = coalesce(&self.leaves());
-        Ok(Cute(inner.0.map(&|extent, stride| {
-            compose_leaf(&outer, extent, stride)
-        })?))
+        Ok(Cute(inner.0.map(&|extent, stride| compose_leaf(&outer, extent, stride))?))
     }
 
     /// The layout of the offsets below `size` (rounded up) that this one leaves out. Refuses overlapping modes.
     pub fn complement(&self, size: u64) -> Result<Cute, LayoutError> {
-        let mut modes: Flat = self
-            .leaves()
-            .into_iter()
-            .filter(|&(e, s)| e > 1 && s > 0)
-            .collect();
+        let mut modes: Flat = self.leaves().into_iter().filter(|&(e, s)| e > 1 && s > 0).collect();
         modes.sort_by_key(|m| (m.1, m.0));
         let mut current = 1;
         let mut rest = Flat::new();
@@ -129,8 +117,7 @@ impl Cute {
         let leaves = self.leaves();
         let mut inverse = Flat::new();
         let mut current = 1;
-        while let Some(at) = (0..leaves.len()).find(|&k| leaves[k].1 == current && leaves[k].0 > 1)
-        {
+        while let Some(at) = (0..leaves.len()).find(|&k| leaves[k].1 == current && leaves[k].0 > 1) {
             let below = leaves[..at].iter().map(|l| l.0).product();
             inverse.push((leaves[at].0, below));
             current = current.saturating_mul(leaves[at].0);
@@ -170,10 +157,7 @@ impl Cute {
 
     /// A layout with one output and no swizzle, one mode for each input axis.
     pub fn of_layout(layout: &Layout) -> Result<Cute, LayoutError> {
-        let lacks = |reason| LayoutError::Notation {
-            notation: "CuTe",
-            reason,
-        };
+        let lacks = |reason| LayoutError::Notation { notation: "CuTe", reason };
         if layout.outs().len() != 1 {
             return Err(lacks("it has other than one output"));
         }
@@ -184,18 +168,10 @@ impl Cute {
         let mode = |index: usize| {
             let of = runs.iter().filter(|r| r.axis as usize == index);
             let flat: Flat = of.map(|r| (r.extent, r.add[0])).collect();
-            if flat.is_empty() {
-                Cute::flat(&[(1, 0)])
-            } else {
-                Cute::flat(&flat)
-            }
+            if flat.is_empty() { Cute::flat(&[(1, 0)]) } else { Cute::flat(&flat) }
         };
         let mut modes: Vec<Cute> = (0..layout.ins().len()).map(mode).collect();
-        Ok(if modes.len() == 1 {
-            modes.remove(0)
-        } else {
-            Cute::modes(modes)
-        })
+        Ok(if modes.len() == 1 { modes.remove(0) } else { Cute::modes(modes) })
     }
 }
 
@@ -209,18 +185,10 @@ impl Mode {
     }
 
     /// Replaces every leaf.
-    fn map(
-        &self,
-        leaf: &impl Fn(u64, u64) -> Result<Flat, LayoutError>,
-    ) -> Result<Mode, LayoutError> {
+    fn map(&self, leaf: &impl Fn(u64, u64) -> Result<Flat, LayoutError>) -> Result<Mode, LayoutError> {
         match self {
             Mode::Leaf(extent, stride) => Ok(Cute::flat(&leaf(*extent, *stride)?).0),
-            Mode::List(modes) => Ok(Mode::List(
-                modes
-                    .iter()
-                    .map(|m| m.map(leaf))
-                    .collect::<Result<_, _>>()?,
-            )),
+            Mode::List(modes) => Ok(Mode::List(modes.iter().map(|m| m.map(leaf)).collect::<Result<_, _>>()?)),
         }
     }
 
@@ -295,11 +263,7 @@ fn compose_leaf(outer: &[(u64, u64)], extent: u64, stride: u64) -> Result<Flat, 
 
 /// A division with a remainder.
 fn divides(extent: u64, by: u64) -> LayoutError {
-    LayoutError::NotDivisible {
-        axis: Axis::Mem,
-        extent,
-        by,
-    }
+    LayoutError::NotDivisible { axis: Axis::Mem, extent, by }
 }
 
 /// An integer tuple.
@@ -334,10 +298,7 @@ pub(super) fn cute(cursor: &mut Cursor<'_>) -> Result<Cute, LayoutError> {
     }
     match reach < LIMIT {
         true => Ok(cute),
-        false => Err(LayoutError::Overflow {
-            what: "cosize",
-            axis: Axis::Mem,
-        }),
+        false => Err(LayoutError::Overflow { what: "cosize", axis: Axis::Mem }),
     }
 }
 
@@ -346,12 +307,7 @@ fn zip(shape: &Tuple, stride: &Tuple) -> Option<Mode> {
     match (shape, stride) {
         (Tuple::Int(extent), Tuple::Int(stride)) => Some(Mode::Leaf(*extent, *stride)),
         (Tuple::List(a), Tuple::List(b)) if a.len() == b.len() && !a.is_empty() => {
-            Some(Mode::List(
-                a.iter()
-                    .zip(b)
-                    .map(|(x, y)| zip(x, y))
-                    .collect::<Option<_>>()?,
-            ))
+            Some(Mode::List(a.iter().zip(b).map(|(x, y)| zip(x, y)).collect::<Option<_>>()?))
         }
         _ => None,
     }
@@ -395,8 +351,7 @@ impl Swizzle {
         cursor.expect("Sw<")?;
         let mut parts = [0u32; 3];
         for (k, part) in parts.iter_mut().enumerate() {
-            *part =
-                u32::try_from(cursor.number()?).map_err(|_| cursor.error("a number below 30"))?;
+            *part = u32::try_from(cursor.number()?).map_err(|_| cursor.error("a number below 30"))?;
             cursor.expect(if k == 2 { ">" } else { "," })?;
         }
         Swizzle::new(parts[0], parts[1], parts[2])
@@ -429,21 +384,12 @@ impl Swizzle {
     }
 
     /// Cuts a digit that adds into bits as long as the swizzle sees them.
-    fn cut(
-        &self,
-        mut run: Run,
-        mem: usize,
-        seen: &mut u64,
-        runs: &mut Runs,
-    ) -> Result<(), LayoutError> {
+    fn cut(&self, mut run: Run, mem: usize, seen: &mut u64, runs: &mut Runs) -> Result<(), LayoutError> {
         let period = 1u64 << (self.base + self.bits + self.shift);
         while run.extent.is_multiple_of(2) && !run.add[mem].is_multiple_of(period) {
             let column = run.add[mem] % period;
             if column & *seen != 0 {
-                return Err(LayoutError::Entangled {
-                    axis: Axis::Mem,
-                    bits: column & *seen,
-                });
+                return Err(LayoutError::Entangled { axis: Axis::Mem, bits: column & *seen });
             }
             *seen |= column;
             runs.push(self.moved(Run::bit(run.axis, run.add.clone()), mem));
@@ -453,10 +399,7 @@ impl Swizzle {
         let reach = run.add[mem].saturating_mul(run.extent - 1);
         let below = reach < 1 << self.base && (reach.next_power_of_two() * 2 - 1) & *seen == 0;
         if run.extent > 1 && !run.add[mem].is_multiple_of(period) && !below {
-            return Err(LayoutError::Entangled {
-                axis: Axis::Mem,
-                bits: run.add[mem] % period,
-            });
+            return Err(LayoutError::Entangled { axis: Axis::Mem, bits: run.add[mem] % period });
         }
         runs.push(run);
         Ok(())
@@ -473,8 +416,7 @@ impl Swizzle {
         all.into_iter().find_map(|swizzle| {
             // A swizzle undoes itself.
             let plain = swizzle.after(layout).ok()?;
-            let fits = plain.open().iter().all(|r| !r.swizzles())
-                && swizzle.after(&plain).ok()? == *layout;
+            let fits = plain.open().iter().all(|r| !r.swizzles()) && swizzle.after(&plain).ok()? == *layout;
             fits.then_some((swizzle, plain))
         })
     }

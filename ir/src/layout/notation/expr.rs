@@ -67,15 +67,9 @@ fn operand(cursor: &mut Cursor<'_>) -> Result<Parsed, LayoutError> {
         let swizzle = Swizzle::parse(cursor)?;
         cursor.expect("o")?;
         let under = expr(cursor)?;
-        return Ok(Parsed {
-            layout: swizzle.after(&under.layout)?,
-            ..under
-        });
+        return Ok(Parsed { layout: swizzle.after(&under.layout)?, ..under });
     }
-    if ["local", "spatial", "column_"]
-        .iter()
-        .any(|p| rest.starts_with(p))
-    {
+    if ["local", "spatial", "column_"].iter().any(|p| rest.starts_with(p)) {
         return tilus::tilus(cursor)?.to_fragment().map(plain);
     }
     let word = cursor.word()?;
@@ -98,12 +92,7 @@ fn tuple(cursor: &mut Cursor<'_>) -> Result<Layout, LayoutError> {
     let rest = cursor.rest();
     let end = rest.find(')').unwrap_or(rest.len());
     let colon = rest[..end].find(':');
-    if colon.is_some()
-        || rest[end..]
-            .trim_start_matches(')')
-            .trim_start()
-            .starts_with("->")
-    {
+    if colon.is_some() || rest[end..].trim_start_matches(')').trim_start().starts_with("->") {
         return text::layout(cursor);
     }
     match rest
@@ -124,9 +113,7 @@ fn bits(cursor: &mut Cursor<'_>) -> Result<u64, LayoutError> {
     let mut probe = cursor.clone();
     let word = probe.word().map_err(|_| cursor.error("a type"))?;
     let digits = word.trim_start_matches(|c: char| c.is_ascii_lowercase());
-    let end = digits
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(digits.len());
+    let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
     match digits[..end].parse() {
         Ok(bits @ 1..=128) => {
             *cursor = probe;
@@ -155,12 +142,7 @@ fn extents(cursor: &mut Cursor<'_>) -> Result<Vec<u64>, LayoutError> {
 fn matrix(cursor: &mut Cursor<'_>, family: &str) -> Result<Parsed, LayoutError> {
     cursor.expect(".")?;
     let operand = cursor.word()?;
-    let typed = |layout, bits| {
-        Ok(Parsed {
-            layout,
-            bits: Some(bits),
-        })
-    };
+    let typed = |layout, bits| Ok(Parsed { layout, bits: Some(bits) });
     match (family, operand) {
         ("wgmma", "acc" | "a") => {
             let m = lettered(cursor, "m")?;
@@ -168,11 +150,7 @@ fn matrix(cursor: &mut Cursor<'_>, family: &str) -> Result<Parsed, LayoutError> 
             let bits = bits(cursor)?;
             let groups = if cursor.eat("x") { cursor.number()? } else { 1 };
             typed(
-                if operand == "a" {
-                    wgmma_a(m, inner, bits, groups)?
-                } else {
-                    wgmma_acc(m, inner, groups)?
-                },
+                if operand == "a" { wgmma_a(m, inner, bits, groups)? } else { wgmma_acc(m, inner, groups)? },
                 bits,
             )
         }
@@ -180,14 +158,7 @@ fn matrix(cursor: &mut Cursor<'_>, family: &str) -> Result<Parsed, LayoutError> 
         ("mma", "a" | "b") => {
             let k = lettered(cursor, "k")?;
             let bits = bits(cursor)?;
-            typed(
-                if operand == "a" {
-                    mma_a(k, bits)?
-                } else {
-                    mma_b(k, bits)?
-                },
-                bits,
-            )
+            typed(if operand == "a" { mma_a(k, bits)? } else { mma_b(k, bits)? }, bits)
         }
         _ => Err(cursor.error("acc, a or b (mma only)")),
     }
@@ -222,10 +193,7 @@ fn memory(cursor: &mut Cursor<'_>) -> Result<Parsed, LayoutError> {
     } else {
         shared::row_major(rows, cols)?
     };
-    Ok(Parsed {
-        layout,
-        bits: Some(bits),
-    })
+    Ok(Parsed { layout, bits: Some(bits) })
 }
 
 /// Blocked fragments.
@@ -257,11 +225,7 @@ fn operation(cursor: &mut Cursor<'_>, name: &str) -> Result<Parsed, LayoutError>
                 "divide" => a.layout.left_divide(&b.layout)?,
                 _ => {
                     let each = bits.unwrap_or(DEFAULT_BITS);
-                    optimal_swizzle(
-                        (&a.layout, Method::Vector),
-                        (&b.layout, Method::Vector),
-                        each,
-                    )?
+                    optimal_swizzle((&a.layout, Method::Vector), (&b.layout, Method::Vector), each)?
                 }
             };
             Ok(Parsed { layout, bits })

@@ -36,11 +36,7 @@ pub(crate) struct Cursor<'a> {
 impl<'a> Cursor<'a> {
     /// The beginning of a text.
     pub fn new(text: &'a str) -> Cursor<'a> {
-        Cursor {
-            text,
-            at: 0,
-            depth: 0,
-        }
+        Cursor { text, at: 0, depth: 0 }
     }
 
     /// What is left, without blanks in front.
@@ -62,21 +58,13 @@ impl<'a> Cursor<'a> {
 
     /// Consumes the token or fails.
     pub fn expect(&mut self, token: &'static str) -> Result<(), LayoutError> {
-        if self.eat(token) {
-            Ok(())
-        } else {
-            Err(self.error(token))
-        }
+        if self.eat(token) { Ok(()) } else { Err(self.error(token)) }
     }
 
     /// Something else was expected here.
     pub fn error(&mut self, expected: &'static str) -> LayoutError {
         let found = self.rest().chars().take(20).collect();
-        LayoutError::Parse {
-            at: self.at,
-            expected,
-            found,
-        }
+        LayoutError::Parse { at: self.at, expected, found }
     }
 
     /// The longest prefix of characters that fit; may be empty.
@@ -116,21 +104,13 @@ impl<'a> Cursor<'a> {
 
     /// Fails unless the text is over.
     pub fn end(&mut self) -> Result<(), LayoutError> {
-        if self.rest().is_empty() {
-            Ok(())
-        } else {
-            Err(self.error("the end"))
-        }
+        if self.rest().is_empty() { Ok(()) } else { Err(self.error("the end")) }
     }
 
     /// Enters a nested form; refuses too many.
     pub fn deeper(&mut self) -> Result<(), LayoutError> {
         self.depth += 1;
-        if self.depth > DEPTH {
-            Err(self.error("fewer parentheses"))
-        } else {
-            Ok(())
-        }
+        if self.depth > DEPTH { Err(self.error("fewer parentheses")) } else { Ok(()) }
     }
 
     /// Items between parentheses, separated by commas; a comma may trail.

@@ -15,11 +15,7 @@ impl fmt::Display for Layout {
         let input = |&(axis, _): &(Axis, u64)| format!("{axis}: {}", self.digits_text(axis));
         let output = |(axis, extent): &(Axis, u64)| format!("{axis}: {extent}");
         let ins = joined(self.ins().iter().map(input), ", ");
-        write!(
-            f,
-            "({ins}) -> ({})",
-            joined(self.outs().iter().map(output), ", ")
-        )
+        write!(f, "({ins}) -> ({})", joined(self.outs().iter().map(output), ", "))
     }
 }
 
@@ -27,10 +23,7 @@ impl Layout {
     /// The digits of one input axis, whose exclusive-or bits have a mark only where they meet others.
     fn digits_text(&self, axis: Axis) -> String {
         let index = self.ins().iter().position(|a| a.0 == axis);
-        let runs = self
-            .open()
-            .into_iter()
-            .filter(|r| Some(r.axis as usize) == index);
+        let runs = self.open().into_iter().filter(|r| Some(r.axis as usize) == index);
         let digit = |run: crate::layout::canonical::Run| match run.swizzles() {
             true => format!("^{}", self.column_text(&run.xor)),
             false => format!("{}:{}", run.extent, self.column_text(&run.add)),
@@ -79,19 +72,12 @@ pub(super) fn layout(cursor: &mut Cursor<'_>) -> Result<Layout, LayoutError> {
     for (axis, digits) in ins {
         builder = builder.axis(axis);
         for digit in digits {
-            let unknown = digit
-                .column
-                .iter()
-                .find(|c| !outs.iter().any(|o| o.0 == c.0));
+            let unknown = digit.column.iter().find(|c| !outs.iter().any(|o| o.0 == c.0));
             if let Some(&(axis, _)) = unknown {
                 return Err(LayoutError::MissingAxis(axis));
             }
             let at = |o: &(Axis, u64)| {
-                digit
-                    .column
-                    .iter()
-                    .filter(|c| c.0 == o.0)
-                    .fold(0u64, |s, c| s.saturating_add(c.1))
+                digit.column.iter().filter(|c| c.0 == o.0).fold(0u64, |s, c| s.saturating_add(c.1))
             };
             let column: Vec<u64> = outs.iter().map(at).collect();
             builder = match digit.step {
@@ -115,24 +101,12 @@ fn digits(cursor: &mut Cursor<'_>) -> Result<Vec<Digit>, LayoutError> {
     let mut digits = Vec::new();
     while !cursor.rest().starts_with([',', ')']) {
         if cursor.eat("^") {
-            digits.push(Digit {
-                extent: 2,
-                step: Step::Xor,
-                column: column(cursor)?,
-            });
+            digits.push(Digit { extent: 2, step: Step::Xor, column: column(cursor)? });
             continue;
         }
         let extent = cursor.number()?;
-        let column = if cursor.eat(":") {
-            column(cursor)?
-        } else {
-            Vec::new()
-        };
-        digits.push(Digit {
-            extent,
-            step: Step::Add,
-            column,
-        });
+        let column = if cursor.eat(":") { column(cursor)? } else { Vec::new() };
+        digits.push(Digit { extent, step: Step::Add, column });
     }
     Ok(digits)
 }

@@ -21,10 +21,7 @@ fn by_columns(tile: &[u64]) -> Result<Layout, LayoutError> {
 
 /// The fragment `(reg, lane, warp)` of a thread-value layout over a tile. More than 32 threads must be whole warps.
 pub fn to_layout(layout: &Cute, tile: &[u64]) -> Result<Layout, LayoutError> {
-    let lacks = |reason| LayoutError::Notation {
-        notation: "thread-value",
-        reason,
-    };
+    let lacks = |reason| LayoutError::Notation { notation: "thread-value", reason };
     let [threads, values] = &layout.top()[..] else {
         return Err(lacks("it has other than two modes"));
     };
@@ -36,15 +33,9 @@ pub fn to_layout(layout: &Cute, tile: &[u64]) -> Result<Layout, LayoutError> {
     let size = position.out_extent(Axis::Mem);
     let thread = Axis::parse("thread")?;
     let mut map = Builder::new(&[(Axis::Mem, size)]).axis(Axis::Reg);
-    map = values
-        .leaves()
-        .into_iter()
-        .fold(map, |m, (e, s)| m.add(Axis::Reg, e, &[s]));
+    map = values.leaves().into_iter().fold(map, |m, (e, s)| m.add(Axis::Reg, e, &[s]));
     map = map.axis(thread);
-    map = threads
-        .leaves()
-        .into_iter()
-        .fold(map, |m, (e, s)| m.add(thread, e, &[s]));
+    map = threads.leaves().into_iter().fold(map, |m, (e, s)| m.add(thread, e, &[s]));
     let warps = Builder::new(&[(Axis::Reg, values.size()), (thread, count)])
         .add(Axis::Reg, values.size(), &[1, 0])
         .add(Axis::Lane, count.min(LANES), &[0, 1])
@@ -62,11 +53,7 @@ pub fn of_layout(fragment: &Layout) -> Result<Cute, LayoutError> {
     for (index, &(axis, _)) in flat.ins().iter().enumerate() {
         let one = Cute::of_layout(&flat.with_in_only(axis)?)?;
         let leaves = one.leaves().into_iter().filter(|l| l.0 > 1);
-        let modes = if flat.ins()[index].0 == Axis::Reg {
-            &mut values
-        } else {
-            &mut threads
-        };
+        let modes = if flat.ins()[index].0 == Axis::Reg { &mut values } else { &mut threads };
         modes.extend(leaves);
     }
     let mode = |leaves: &[(u64, u64)]| Cute::flat(leaves).coalesce();

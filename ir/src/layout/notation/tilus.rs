@@ -48,14 +48,8 @@ pub fn thread_axis() -> Axis {
 impl Primitive {
     /// The primitive as a layout `(reg, thread)` to dimensions.
     fn layout(&self) -> Result<Layout, LayoutError> {
-        let axis = if self.spatial {
-            thread_axis()
-        } else {
-            Axis::Reg
-        };
-        let mut layout = Builder::new(&dims(&self.shape))
-            .axis(Axis::Reg)
-            .axis(thread_axis());
+        let axis = if self.spatial { thread_axis() } else { Axis::Reg };
+        let mut layout = Builder::new(&dims(&self.shape)).axis(Axis::Reg).axis(thread_axis());
         let rank = self.shape.len();
         for k in 0..rank {
             let dim = if self.column { k } else { rank - 1 - k };
@@ -80,18 +74,12 @@ impl Primitive {
     fn single(spatial: bool, dim: usize, rank: usize, extent: u64) -> Primitive {
         let mut shape = vec![1; rank];
         shape[dim] = extent;
-        Primitive {
-            spatial,
-            column: false,
-            shape,
-        }
+        Primitive { spatial, column: false, shape }
     }
 
     /// `self.next` as one primitive, if it is one.
     fn merged(&self, next: &Primitive) -> Option<Primitive> {
-        let used = |p: &Primitive| -> Vec<usize> {
-            (0..p.shape.len()).filter(|&d| p.shape[d] > 1).collect()
-        };
+        let used = |p: &Primitive| -> Vec<usize> { (0..p.shape.len()).filter(|&d| p.shape[d] > 1).collect() };
         let (slow, fast) = (used(self), used(next));
         let (first, last) = (*fast.first()?, *fast.last()?);
         let order = if slow.iter().all(|&d| d < first) {
@@ -103,17 +91,8 @@ impl Primitive {
         };
         let fits = |p: &Primitive, n: usize| n == 1 || p.column == order;
         let same = self.spatial == next.spatial && fits(self, slow.len()) && fits(next, fast.len());
-        let shape = self
-            .shape
-            .iter()
-            .zip(&next.shape)
-            .map(|(a, b)| a * b)
-            .collect();
-        same.then_some(Primitive {
-            spatial: self.spatial,
-            column: order,
-            shape,
-        })
+        let shape = self.shape.iter().zip(&next.shape).map(|(a, b)| a * b).collect();
+        same.then_some(Primitive { spatial: self.spatial, column: order, shape })
     }
 }
 
@@ -129,10 +108,7 @@ impl Tilus {
     /// The layout `(reg, thread)` to dimensions.
     pub fn to_layout(&self) -> Result<Layout, LayoutError> {
         let rank = self.0.first().map_or(0, |p| p.shape.len());
-        let mut layout = Builder::new(&dims(&vec![1; rank]))
-            .axis(Axis::Reg)
-            .axis(thread_axis())
-            .build()?;
+        let mut layout = Builder::new(&dims(&vec![1; rank])).axis(Axis::Reg).axis(thread_axis()).build()?;
         for primitive in self.0.iter().rev() {
             layout = layout.product(&primitive.layout()?)?;
         }
@@ -166,11 +142,7 @@ impl Tilus {
             }
         }
         if merged.is_empty() {
-            merged.push(Primitive {
-                spatial: false,
-                column: false,
-                shape: vec![1; rank],
-            });
+            merged.push(Primitive { spatial: false, column: false, shape: vec![1; rank] });
         }
         Ok(Tilus(merged))
     }
@@ -192,10 +164,7 @@ impl fmt::Display for Tilus {
 pub(super) fn split_threads(layout: &Layout) -> Result<Layout, LayoutError> {
     let threads = layout.in_extent(thread_axis());
     if threads > 32 && !threads.is_multiple_of(32) {
-        return Err(LayoutError::Notation {
-            notation: "Tilus",
-            reason: "its threads are no whole warps",
-        });
+        return Err(LayoutError::Notation { notation: "Tilus", reason: "its threads are no whole warps" });
     }
     let regs = layout.in_extent(Axis::Reg);
     Builder::new(&[(Axis::Reg, regs), (thread_axis(), threads)])
@@ -208,17 +177,11 @@ pub(super) fn split_threads(layout: &Layout) -> Result<Layout, LayoutError> {
 
 /// All inputs but `reg` as one thread index, in order, and the registers.
 fn join_threads(layout: &Layout) -> Result<Layout, LayoutError> {
-    let mut join = Builder::new(layout.ins())
-        .axis(Axis::Reg)
-        .axis(thread_axis());
+    let mut join = Builder::new(layout.ins()).axis(Axis::Reg).axis(thread_axis());
     for (index, &(axis, extent)) in layout.ins().iter().enumerate() {
         let mut column = OutVec::from_elem(0, layout.ins().len());
         column[index] = 1;
-        let to = if axis == Axis::Reg {
-            Axis::Reg
-        } else {
-            thread_axis()
-        };
+        let to = if axis == Axis::Reg { Axis::Reg } else { thread_axis() };
         join = join.add(to, extent, &column);
     }
     join.build()?.then(layout)
@@ -227,20 +190,12 @@ fn join_threads(layout: &Layout) -> Result<Layout, LayoutError> {
 /// Open digits of an axis.
 fn axis_runs(layout: &Layout, axis: Axis) -> Runs {
     let index = layout.ins().iter().position(|a| a.0 == axis);
-    layout
-        .open()
-        .into_iter()
-        .filter(|r| Some(r.axis as usize) == index)
-        .collect()
+    layout.open().into_iter().filter(|r| Some(r.axis as usize) == index).collect()
 }
 
 /// Takes the lowest digit that continues what is covered of a dimension: (spatial, dimension, extent). Elements before threads, last
 /// dimension first.
-fn peel(
-    queues: &mut [Runs; 2],
-    covered: &[u64],
-    flat: &Layout,
-) -> Result<(bool, usize, u64), LayoutError> {
+fn peel(queues: &mut [Runs; 2], covered: &[u64], flat: &Layout) -> Result<(bool, usize, u64), LayoutError> {
     for dim in (0..covered.len()).rev() {
         for (which, queue) in queues.iter_mut().enumerate() {
             let Some(run) = queue.first() else { continue };
@@ -258,19 +213,12 @@ fn peel(
             return Ok((which == 1, dim, extent));
         }
     }
-    Err(LayoutError::Notation {
-        notation: "Tilus",
-        reason: "some digit swizzles, repeats or overlaps",
-    })
+    Err(LayoutError::Notation { notation: "Tilus", reason: "some digit swizzles, repeats or overlaps" })
 }
 
 /// Extent of the digit up to the next digit of the same dimension.
 fn border(run: &Run, dim: usize, covered: u64, flat: &Layout) -> u64 {
-    let above = flat
-        .open()
-        .into_iter()
-        .map(|r| r.add[dim])
-        .filter(|&s| s > covered);
+    let above = flat.open().into_iter().map(|r| r.add[dim]).filter(|&s| s > covered);
     let next = above.min().map_or(run.extent, |s| s / covered);
     next.min(run.extent)
 }
@@ -278,14 +226,8 @@ fn border(run: &Run, dim: usize, covered: u64, flat: &Layout) -> u64 {
 impl fmt::Display for Unified {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (shape, modes) = (joined(&self.shape, ", "), joined(&self.mode_shape, ", "));
-        let (spatial, local) = (
-            joined(&self.spatial_modes, ", "),
-            joined(&self.local_modes, ", "),
-        );
-        write!(
-            f,
-            "shape [{shape}] mode_shape [{modes}] spatial_modes [{spatial}] local_modes [{local}]"
-        )
+        let (spatial, local) = (joined(&self.spatial_modes, ", "), joined(&self.local_modes, ", "));
+        write!(f, "shape [{shape}] mode_shape [{modes}] spatial_modes [{spatial}] local_modes [{local}]")
     }
 }
 
@@ -300,21 +242,12 @@ impl Unified {
         for p in &tilus.0 {
             let rank = p.shape.len();
             let order = (0..rank).map(|k| if p.column { rank - 1 - k } else { k });
-            modes.extend(
-                order
-                    .filter(|&d| p.shape[d] > 1)
-                    .map(|d| (d, p.shape[d], p.spatial)),
-            );
+            modes.extend(order.filter(|&d| p.shape[d] > 1).map(|d| (d, p.shape[d], p.spatial)));
         }
         let mut order: Vec<usize> = (0..modes.len()).collect();
         order.sort_by_key(|&k| modes[k].0);
         let place = |k: usize| order.iter().position(|&o| o == k).unwrap_or(0);
-        let of = |spatial| {
-            (0..modes.len())
-                .filter(|&k| modes[k].2 == spatial)
-                .map(place)
-                .collect()
-        };
+        let of = |spatial| (0..modes.len()).filter(|&k| modes[k].2 == spatial).map(place).collect();
         Ok(Unified {
             shape,
             mode_shape: order.iter().map(|&k| modes[k].1).collect(),
@@ -337,11 +270,7 @@ impl Unified {
                 left /= extent;
             }
         }
-        let ravel = |modes: &[usize]| {
-            modes
-                .iter()
-                .fold(0, |n, &m| n * self.mode_shape[m] + digits[m])
-        };
+        let ravel = |modes: &[usize]| modes.iter().fold(0, |n, &m| n * self.mode_shape[m] + digits[m]);
         (ravel(&self.spatial_modes), ravel(&self.local_modes))
     }
 }
@@ -356,18 +285,10 @@ pub(super) fn tilus(cursor: &mut Cursor<'_>) -> Result<Tilus, LayoutError> {
             cursor.expect("local")?;
         }
         let shape = cursor.list("(", ")", Cursor::number)?;
-        if shape.is_empty()
-            || primitives
-                .first()
-                .is_some_and(|p| p.shape.len() != shape.len())
-        {
+        if shape.is_empty() || primitives.first().is_some_and(|p| p.shape.len() != shape.len()) {
             return Err(cursor.error("as many extents in every factor"));
         }
-        primitives.push(Primitive {
-            spatial,
-            column,
-            shape,
-        });
+        primitives.push(Primitive { spatial, column, shape });
         if !cursor.eat(".") {
             return Ok(Tilus(primitives));
         }
@@ -395,15 +316,7 @@ pub fn view_compatible((a, a_bits): (&Layout, u64), (b, b_bits): (&Layout, u64))
 /// can be: `local(n2).spatial(T).local(n1)`, `n1 = gcd(bytes, 16)` (Tilus, section 7.2).
 pub fn byte_view(bytes: u64, threads: u64) -> Tilus {
     let inner = crate::layout::algebra::gcd(bytes, 16);
-    let factor = |spatial, extent| Primitive {
-        spatial,
-        column: false,
-        shape: vec![extent],
-    };
-    let factors = [
-        factor(false, bytes / inner.max(1)),
-        factor(true, threads),
-        factor(false, inner),
-    ];
+    let factor = |spatial, extent| Primitive { spatial, column: false, shape: vec![extent] };
+    let factors = [factor(false, bytes / inner.max(1)), factor(true, threads), factor(false, inner)];
     Tilus(factors.into())
 }

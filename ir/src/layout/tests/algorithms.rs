@@ -21,11 +21,7 @@ fn registers(layout: &Layout) -> std::collections::BTreeMap<Thread, Vec<u64>> {
     let mut held = std::collections::BTreeMap::<Thread, Vec<u64>>::new();
     for x in layout.inputs() {
         let at = layout.apply(&x);
-        let element = layout
-            .outs()
-            .iter()
-            .zip(&at)
-            .fold(0, |n, (o, c)| n * o.1 + c);
+        let element = layout.outs().iter().zip(&at).fold(0, |n, (o, c)| n * o.1 + c);
         held.entry(x[1..].to_vec()).or_default().push(element);
     }
     held
@@ -36,19 +32,10 @@ pub(super) fn executes(from: &Layout, to: &Layout, bits: u64) -> Conversion {
     let plan = convert(from, to, bits).unwrap();
     let mut axes = vec![Axis::Reg, Axis::Lane];
     axes.extend(
-        from.ins()
-            .iter()
-            .chain(to.ins())
-            .map(|a| a.0)
-            .filter(|a| !matches!(a, Axis::Reg | Axis::Lane)),
+        from.ins().iter().chain(to.ins()).map(|a| a.0).filter(|a| !matches!(a, Axis::Reg | Axis::Lane)),
     );
     axes.dedup();
-    axes = axes
-        .iter()
-        .enumerate()
-        .filter(|(k, a)| !axes[..*k].contains(a))
-        .map(|(_, a)| *a)
-        .collect();
+    axes = axes.iter().enumerate().filter(|(k, a)| !axes[..*k].contains(a)).map(|(_, a)| *a).collect();
     let (from, to) = (from.with_ins(&axes).unwrap(), to.with_ins(&axes).unwrap());
     let (source, target) = (registers(&from), registers(&to));
     match &plan {
@@ -71,16 +58,12 @@ pub(super) fn executes(from: &Layout, to: &Layout, bits: u64) -> Conversion {
             let mut memory = std::collections::BTreeMap::new();
             let write = from.then(&pass.memory).unwrap();
             for x in from.inputs() {
-                let old =
-                    memory.insert(write.apply(&x)[0], source[&x[1..].to_vec()][x[0] as usize]);
+                let old = memory.insert(write.apply(&x)[0], source[&x[1..].to_vec()][x[0] as usize]);
                 assert!(old.is_none_or(|o| o == source[&x[1..].to_vec()][x[0] as usize]));
             }
             let read = to.then(&pass.memory).unwrap();
             for x in to.inputs() {
-                assert_eq!(
-                    memory[&read.apply(&x)[0]],
-                    target[&x[1..].to_vec()][x[0] as usize]
-                );
+                assert_eq!(memory[&read.apply(&x)[0]], target[&x[1..].to_vec()][x[0] as usize]);
             }
         }
     }
@@ -126,13 +109,7 @@ fn vectors() {
         .build()
         .unwrap();
     let access = swapped.then(&row_major(8, 64).unwrap()).unwrap();
-    assert_eq!(
-        vector_width(&access, 8, 8).unwrap(),
-        Vector {
-            elements: 4,
-            registers: vec![2, 4]
-        }
-    );
+    assert_eq!(vector_width(&access, 8, 8).unwrap(), Vector { elements: 4, registers: vec![2, 4] });
     assert_eq!(access.contiguous(Axis::Reg, Axis::Mem), 1);
     // An odd pitch allows none.
     let access = swapped.then(&padded(8, 64, 65).unwrap()).unwrap();
@@ -170,62 +147,32 @@ fn matrix_copies() {
     assert_eq!(copy.repeat.len(), 2);
     // An accumulator stored as f16: stmatrix, x4; n24 and n192 repeat over an outer three.
     for n in [24, 64, 192] {
-        let acc = wgmma_acc(64, n, 1)
-            .unwrap()
-            .then(&padded(64, n, n + 8).unwrap())
-            .unwrap();
+        let acc = wgmma_acc(64, n, 1).unwrap().then(&padded(64, n, n + 8).unwrap()).unwrap();
         let copy = loads(&acc, 16);
-        assert_eq!(
-            (copy.count, copy.trans),
-            (if n == 24 { 2 } else { 4 }, false)
-        );
+        assert_eq!((copy.count, copy.trans), (if n == 24 { 2 } else { 4 }, false));
     }
     // The transpose in memory: ldmatrix.trans.
-    let b = mma_b(16, 16)
-        .unwrap()
-        .then(&swizzled(16, 64, 16, 128).unwrap());
+    let b = mma_b(16, 16).unwrap().then(&swizzled(16, 64, 16, 128).unwrap());
     assert!(
         b.is_ok_and(|b| matrix_copy(&b, 16).is_some_and(|c| c.trans)) || {
-            let wide = mma_b(16, 16)
-                .unwrap()
-                .product(&Layout::identity(Axis::Reg, COL, 8).unwrap())
-                .unwrap();
+            let wide = mma_b(16, 16).unwrap().product(&Layout::identity(Axis::Reg, COL, 8).unwrap()).unwrap();
             loads(&wide.then(&swizzled(16, 64, 16, 128).unwrap()).unwrap(), 16).trans
         }
     );
-    let eight = wgmma_a(64, 128, 8, 1)
-        .unwrap()
-        .then(&swizzled(64, 128, 8, 128).unwrap())
-        .unwrap();
+    let eight = wgmma_a(64, 128, 8, 1).unwrap().then(&swizzled(64, 128, 8, 128).unwrap()).unwrap();
     assert_eq!(loads(&eight, 8).count, 4);
     // Rows of 12 elements are not 16-byte aligned.
-    assert!(
-        matrix_copy(
-            &mma_acc()
-                .unwrap()
-                .then(&padded(16, 8, 12).unwrap())
-                .unwrap(),
-            16
-        )
-        .is_none()
-    );
+    assert!(matrix_copy(&mma_acc().unwrap().then(&padded(16, 8, 12).unwrap()).unwrap(), 16).is_none());
     // Without a swizzle the eight rows of a matrix meet in the same banks.
-    let plain = wgmma_a(64, 64, 16, 1)
-        .unwrap()
-        .then(&row_major(64, 64).unwrap())
-        .unwrap();
+    let plain = wgmma_a(64, 64, 16, 1).unwrap().then(&row_major(64, 64).unwrap()).unwrap();
     assert_eq!(loads(&plain, 16).wavefronts(16), 32);
 }
 
 #[test]
 fn bulk_copies() {
-    for (rows, cols, bits, span) in [
-        (64, 64, 16, 128),
-        (192, 128, 16, 128),
-        (96, 32, 16, 64),
-        (64, 48, 16, 32),
-        (128, 128, 8, 128),
-    ] {
+    for (rows, cols, bits, span) in
+        [(64, 64, 16, 128), (192, 128, 16, 128), (96, 32, 16, 64), (64, 48, 16, 32), (128, 128, 8, 128)]
+    {
         let tile = swizzled(rows, cols, bits, span).unwrap();
         let copy = tma_copy(&tile, bits).unwrap();
         assert_eq!((copy.swizzle, copy.box_shape[1]), (span, span * 8 / bits));
@@ -235,18 +182,10 @@ fn bulk_copies() {
         for x in tile.inputs() {
             let index = [x[0] / copy.box_shape[0], x[1] / copy.box_shape[1]];
             let inside = [x[0] % copy.box_shape[0], x[1] % copy.box_shape[1]];
-            assert_eq!(
-                tile.apply(&x)[0],
-                copy.boxes.apply(&index)[0] * unit + one.apply(&inside)[0]
-            );
+            assert_eq!(tile.apply(&x)[0], copy.boxes.apply(&index)[0] * unit + one.apply(&inside)[0]);
         }
     }
-    assert_eq!(
-        tma_copy(&swizzled(512, 64, 16, 128).unwrap(), 16)
-            .unwrap()
-            .box_shape,
-        [256, 64]
-    );
+    assert_eq!(tma_copy(&swizzled(512, 64, 16, 128).unwrap(), 16).unwrap().box_shape, [256, 64]);
     let plain = tma_copy(&row_major(64, 64).unwrap(), 16).unwrap();
     assert_eq!((plain.swizzle, plain.box_shape), (0, [64, 64]));
     assert!(tma_copy(&mma_swizzled(64, 64, 4, 1, 8).unwrap(), 16).is_none());
@@ -325,114 +264,60 @@ fn optimal_swizzles() {
 #[test]
 fn conversions_by_registers() {
     let acc = wgmma_acc(64, 64, 1).unwrap();
-    assert_eq!(
-        executes(&acc, &acc, 16),
-        Conversion::Registers {
-            source: (0..32).collect()
-        }
-    );
+    assert_eq!(executes(&acc, &acc, 16), Conversion::Registers { source: (0..32).collect() });
     // The accumulator of one product is the A operand of the next (f16): a permutation of registers.
     for k in [64, 192] {
-        let plan = executes(
-            &wgmma_acc(64, k, 1).unwrap(),
-            &wgmma_a(64, k, 16, 1).unwrap(),
-            16,
-        );
-        assert_eq!(
-            plan,
-            Conversion::Registers {
-                source: (0..k / 2).collect()
-            }
-        );
+        let plan = executes(&wgmma_acc(64, k, 1).unwrap(), &wgmma_a(64, k, 16, 1).unwrap(), 16);
+        assert_eq!(plan, Conversion::Registers { source: (0..k / 2).collect() });
     }
     let split = wgmma_acc(128, 96, 2).unwrap();
-    let reversed = split
-        .then(&Shape::Reshape(vec![128, 96], vec![128, 96]).map().unwrap())
-        .unwrap();
-    assert!(matches!(
-        executes(&split, &reversed, 16),
-        Conversion::Registers { .. }
-    ));
+    let reversed = split.then(&Shape::Reshape(vec![128, 96], vec![128, 96]).map().unwrap()).unwrap();
+    assert!(matches!(executes(&split, &reversed, 16), Conversion::Registers { .. }));
 }
 
 #[test]
 fn conversions_by_shuffles() {
     // 8-bit operands: the accumulator's pairs become quadruples of neighbours.
-    let plan = executes(
-        &wgmma_acc(64, 64, 1).unwrap(),
-        &wgmma_a(64, 64, 8, 1).unwrap(),
-        8,
-    );
-    let Conversion::Shuffle(shuffle) = plan else {
-        panic!("{plan:?}")
-    };
+    let plan = executes(&wgmma_acc(64, 64, 1).unwrap(), &wgmma_a(64, 64, 8, 1).unwrap(), 8);
+    let Conversion::Shuffle(shuffle) = plan else { panic!("{plan:?}") };
     assert_eq!((shuffle.vector_from.len(), shuffle.rounds.len()), (4, 8));
-    let (from, to) = (
-        wgmma_acc(64, 64, 1).unwrap(),
-        wgmma_a(64, 64, 8, 1).unwrap(),
-    );
+    let (from, to) = (wgmma_acc(64, 64, 1).unwrap(), wgmma_a(64, 64, 8, 1).unwrap());
     let (shared, lanes) = (shared_lanes(&from, &to), 5);
     // At most 2^(d - |V| - |I| - |G|), where |I| + |G| is the number of lane bits: d = 10 bits of a warp.
     assert!(shared < lanes && shuffle.rounds.len() <= 1 << (10 - 2 - lanes));
     // With an outer three.
-    let plan = executes(
-        &wgmma_acc(64, 96, 1).unwrap(),
-        &wgmma_a(64, 96, 8, 1).unwrap(),
-        8,
-    );
+    let plan = executes(&wgmma_acc(64, 96, 1).unwrap(), &wgmma_a(64, 96, 8, 1).unwrap(), 8);
     assert!(matches!(plan, Conversion::Shuffle(_)));
     // Register weights 48 and 96 share bits: registers where that is enough, and shuffles, which repeat for them.
     let wide = wgmma_acc(256, 96, 1).unwrap();
-    assert!(matches!(
-        executes(&wide, &wgmma_a(256, 96, 16, 1).unwrap(), 16),
-        Conversion::Registers { .. }
-    ));
-    assert!(matches!(
-        executes(&wide, &wgmma_a(256, 96, 8, 1).unwrap(), 8),
-        Conversion::Shuffle(_)
-    ));
+    assert!(matches!(executes(&wide, &wgmma_a(256, 96, 16, 1).unwrap(), 16), Conversion::Registers { .. }));
+    assert!(matches!(executes(&wide, &wgmma_a(256, 96, 8, 1).unwrap(), 8), Conversion::Shuffle(_)));
     let two = wgmma_acc(128, 96, 1).unwrap();
-    assert!(matches!(
-        executes(&two, &wgmma_a(128, 96, 8, 1).unwrap(), 8),
-        Conversion::Shuffle(_)
-    ));
+    assert!(matches!(executes(&two, &wgmma_a(128, 96, 8, 1).unwrap(), 8), Conversion::Shuffle(_)));
     // A warp's transpose.
     let a = blocked(&[32, 32], &[1, 1], &[1, 32], &[1, 1], &[1, 0]).unwrap();
     let b = blocked(&[32, 32], &[1, 1], &[32, 1], &[1, 1], &[0, 1]).unwrap();
-    let Conversion::Shuffle(shuffle) = executes(&a, &b, 32) else {
-        panic!()
-    };
+    let Conversion::Shuffle(shuffle) = executes(&a, &b, 32) else { panic!() };
     assert_eq!(shuffle.rounds.len(), 32);
     // Copies on both sides: a row statistic of an accumulator to one row for each lane, and back.
     let rows = row_slice(&mma_acc().unwrap(), 1).unwrap();
     let lanes = blocked(&[16], &[1], &[32], &[1], &[0]).unwrap();
     let one = |l: &Layout| l.with_ins(&[Axis::Reg, Axis::Lane]).unwrap();
-    assert!(matches!(
-        executes(&rows, &one(&lanes), 32),
-        Conversion::Shuffle(_)
-    ));
-    assert!(matches!(
-        executes(&one(&lanes), &rows, 32),
-        Conversion::Shuffle(_)
-    ));
+    assert!(matches!(executes(&rows, &one(&lanes), 32), Conversion::Shuffle(_)));
+    assert!(matches!(executes(&one(&lanes), &rows, 32), Conversion::Shuffle(_)));
 }
 
 #[test]
 fn conversions_by_memory() {
     let rows = blocked(&[64, 64], &[1, 8], &[4, 8], &[4, 1], &[1, 0]).unwrap();
     let acc = wgmma_acc(64, 64, 1).unwrap();
-    let Conversion::Shared(pass) = executes(&acc, &rows, 16) else {
-        panic!()
-    };
+    let Conversion::Shared(pass) = executes(&acc, &rows, 16) else { panic!() };
     // One side by matrices, the other by vectors of 16 bytes.
     assert_ne!(pass.write.method, pass.read.method);
     // Four instructions of 512 bytes on each side, each with the least number of wavefronts.
     assert_eq!(pass.cost(), (4 * 4 + 4 * 4, 4 + 4));
     let odd = blocked(&[64, 96], &[1, 8], &[8, 4], &[4, 1], &[1, 0]).unwrap();
-    assert!(matches!(
-        executes(&wgmma_acc(64, 96, 1).unwrap(), &odd, 16),
-        Conversion::Shared(_)
-    ));
+    assert!(matches!(executes(&wgmma_acc(64, 96, 1).unwrap(), &odd, 16), Conversion::Shared(_)));
     assert!(convert(&acc, &odd, 16).is_err());
 }
 
@@ -453,11 +338,5 @@ fn gathers() {
         }
     }
     let across = blocked(&[16, 8], &[1, 1], &[8, 4], &[1, 2], &[1, 0]).unwrap();
-    assert!(matches!(
-        gather(&across, 1),
-        Err(LayoutError::Gather {
-            axis: Axis::Warp,
-            dim: 1
-        })
-    ));
+    assert!(matches!(gather(&across, 1), Err(LayoutError::Gather { axis: Axis::Warp, dim: 1 })));
 }

@@ -15,11 +15,7 @@ fn same(path: &Path, text: &str) {
         std::fs::write(path, text).unwrap();
     }
     let found = std::fs::read_to_string(path).unwrap();
-    assert!(
-        found == text,
-        "{} is not current: run the test with UPDATE_DOCS=1",
-        path.display()
-    );
+    assert!(found == text, "{} is not current: run the test with UPDATE_DOCS=1", path.display());
 }
 
 /// A report; where the document ends the block with `...`, without the table.
@@ -38,10 +34,8 @@ fn blocks_are_current() {
     let (mut new, mut rest, mut count) = (String::new(), old.as_str(), 0);
     while let Some(at) = rest.find("$ warplift layout '") {
         let line_end = at + rest[at..].find('\n').unwrap() + 1;
-        let expr = rest[at..line_end]
-            .trim_end()
-            .trim_start_matches("$ warplift layout '")
-            .trim_end_matches('\'');
+        let expr =
+            rest[at..line_end].trim_end().trim_start_matches("$ warplift layout '").trim_end_matches('\'');
         let block_end = line_end + rest[line_end..].find("```").unwrap();
         new.push_str(&rest[..line_end]);
         new.push_str(&shown(expr, &rest[line_end..block_end]));
@@ -60,10 +54,7 @@ fn pictures_are_current() {
     // ![EXPR](layouts/NAME.svg)
     for line in text.lines().filter(|l| l.starts_with("![")) {
         let (expr, file) = line[2..].split_once("](").unwrap();
-        same(
-            &docs().join(file.trim_end_matches(')')),
-            &layout(expr).unwrap().svg,
-        );
+        same(&docs().join(file.trim_end_matches(')')), &layout(expr).unwrap().svg);
         count += 1;
     }
     assert!(count >= 5);

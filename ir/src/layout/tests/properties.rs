@@ -11,9 +11,9 @@ use proptest::prelude::*;
 
 /// Extents of random digits: at most 2^13 elements.
 fn extents() -> impl Strategy<Value = Vec<u64>> {
-    let extent = prop_oneof![6 => Just(2u64), 2 => Just(4), 1 => Just(8), 2 => Just(3), 1 => Just(5), 1 => Just(6)];
-    prop::collection::vec(extent, 1..8)
-        .prop_filter("small", |e| e.iter().product::<u64>() <= 1 << 13)
+    let extent =
+        prop_oneof![6 => Just(2u64), 2 => Just(4), 1 => Just(8), 2 => Just(3), 1 => Just(5), 1 => Just(6)];
+    prop::collection::vec(extent, 1..8).prop_filter("small", |e| e.iter().product::<u64>() <= 1 << 13)
 }
 
 /// A one-to-one layout `(reg, lane, warp) -> (d0, d1)`: digits of the inputs in one order, of the outputs in another, and swizzled low bits.
@@ -75,13 +75,7 @@ fn bijection() -> impl Strategy<Value = Bijection> {
         let n = extents.len();
         let swizzle = prop::collection::vec((0u8..6, 0u8..6), 0..4);
         let order = Just((0..n).collect::<Vec<_>>()).prop_shuffle();
-        (
-            Just(extents),
-            prop::collection::vec(0u8..3, n),
-            prop::collection::vec(0u8..2, n),
-            order,
-            swizzle,
-        )
+        (Just(extents), prop::collection::vec(0u8..3, n), prop::collection::vec(0u8..2, n), order, swizzle)
             .prop_map(|(extents, axes, dims, order, swizzle)| Bijection {
                 extents,
                 axes,
@@ -99,10 +93,7 @@ fn distributed(bits: usize) -> impl Strategy<Value = Layout> {
     let sheared = prop::collection::vec((0..bits, 0..bits), 0..3);
     (order, zeros, sheared).prop_map(move |(order, zeros, sheared)| {
         let column = |bit: usize| {
-            let extra = sheared
-                .iter()
-                .filter(|s| s.0 == bit && s.1 < bit)
-                .fold(0, |m, s| m ^ 1 << s.1);
+            let extra = sheared.iter().filter(|s| s.0 == bit && s.1 < bit).fold(0, |m, s| m ^ 1 << s.1);
             1u64 << bit ^ extra
         };
         let mut next = order.iter().copied();
@@ -124,19 +115,14 @@ fn axe() -> impl Strategy<Value = Axe> {
     let iter = || (1u64..6, prop_oneof![1i64..40, -20i64..0], 0usize..2);
     let axes = [Axis::Mem, Axis::Lane];
     let offset = (-9i64..9, 0usize..2);
-    (
-        prop::collection::vec(iter(), 1..5),
-        prop::collection::vec(iter(), 0..3),
-        offset,
-    )
-        .prop_map(move |(d, r, o)| {
+    (prop::collection::vec(iter(), 1..5), prop::collection::vec(iter(), 0..3), offset).prop_map(
+        move |(d, r, o)| {
             let iters = |l: Vec<(u64, i64, usize)>| -> Vec<Iter> {
-                l.iter()
-                    .map(|&(e, s, a)| Iter::new(e, s, axes[a]))
-                    .collect()
+                l.iter().map(|&(e, s, a)| Iter::new(e, s, axes[a])).collect()
             };
             Axe::new(&iters(d), &iters(r), &[(axes[o.1], o.0)]).unwrap()
-        })
+        },
+    )
 }
 
 /// Extents of the iters as a shape.
