@@ -191,6 +191,19 @@ proptest! {
     }
 
     #[test]
+    fn bit_matrices_compose_to_the_canonical_form(a in distributed(9), b in distributed(9)) {
+        // The short ways for linear layouts give what the canonical form of the same digits is.
+        let canonical = |l: &Layout| parse_layout(&l.to_string()).unwrap();
+        let back = b.right_inverse();
+        if let Ok(back) = &back {
+            prop_assert_eq!(&canonical(back), back);
+            let both = a.then(back).unwrap();
+            prop_assert_eq!(&canonical(&both), &both);
+            prop_assert!(both.inputs().all(|x| both.apply(&x) == back.apply(&a.apply(&x))));
+        }
+    }
+
+    #[test]
     fn products_divide(a in bijection(), b in bijection()) {
         let (a, b) = (a.layout(), b.layout());
         if let Ok(product) = a.product(&b) {
