@@ -295,7 +295,8 @@ fn tma_with(tile: &Layout, elem_bits: u64, swizzle: u64) -> Option<TmaCopy> {
     let atom = super::shared::swizzled(atom_rows, atom_cols, elem_bits, swizzle).ok()?;
     let outer = tile.left_divide(&atom).ok()?;
     let repeat = first_run(&outer);
-    let repeat = (1..=repeat).rev().find(|r| repeat.is_multiple_of(*r) && r * atom_rows <= 256)?;
+    let most = repeat.min(256 / atom_rows);
+    let repeat = (1..=most).rev().find(|r| repeat.is_multiple_of(*r))?;
     let column = Layout::identity(Axis::Dim(0), Axis::Mem, repeat).ok()?;
     let boxes = outer.left_divide(&column).ok()?;
     let fits = rows.is_multiple_of(atom_rows * repeat) && cols.is_multiple_of(atom_cols);

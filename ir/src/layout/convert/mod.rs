@@ -15,6 +15,7 @@ pub use shared::{SharedPass, through_shared};
 pub use shuffle::{LaneMap, Round, Shuffle};
 
 use super::canonical::Run;
+use super::fragment::refuse;
 use super::linear::labels;
 use super::space::{Coordinates, combine, sum};
 use super::{Axis, Basis, Layout, LayoutError};
@@ -47,6 +48,9 @@ pub fn convert(from: &Layout, to: &Layout, elem_bits: u64) -> Result<Conversion,
     }
 }
 
+/// Registers of a thread that a plan is made for: far above what a thread has.
+const REGISTERS: u64 = 1 << 12;
+
 /// Both with the axes `reg, lane, ...` in one order, and the same outputs.
 fn same_axes(from: &Layout, to: &Layout) -> Result<(Layout, Layout), LayoutError> {
     let mut axes = vec![Axis::Reg, Axis::Lane];
@@ -57,6 +61,12 @@ fn same_axes(from: &Layout, to: &Layout) -> Result<(Layout, Layout), LayoutError
     }
     let from = from.with_ins(&axes)?;
     let to = to.with_ins(&axes)?.reordered(&to.with_ins(&axes)?.ins, from.outs())?;
+    for layout in [&from, &to] {
+        let registers = layout.in_extent(Axis::Reg);
+        if registers > REGISTERS {
+            return Err(refuse("convert", "registers", registers, "a plan is made for 4096 at most"));
+        }
+    }
     let differ = from.outs().iter().zip(to.outs()).find(|(a, b)| a != b);
     match differ {
         Some((&(axis, extent), &(_, needed))) => Err(LayoutError::OutOfRange { axis, extent, needed }),

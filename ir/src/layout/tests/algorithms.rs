@@ -322,6 +322,19 @@ fn conversions_by_memory() {
 }
 
 #[test]
+fn sizes_no_thread_has() {
+    let huge = Builder::new(&[(ROW, 1 << 50)])
+        .add(Axis::Reg, 1 << 45, &[1])
+        .add(Axis::Lane, 32, &[1 << 45])
+        .build()
+        .unwrap();
+    assert!(matches!(convert(&huge, &huge, 16), Err(LayoutError::Form { parameter: "registers", .. })));
+    let tall = swizzled(1 << 31, 64, 16, 128).unwrap();
+    assert_eq!(tma_copy(&tall, 16).unwrap().box_shape, [256, 64]);
+    assert_eq!(through_shared(&mma_acc().unwrap(), &mma_acc().unwrap(), 16).unwrap().cost().1, 2);
+}
+
+#[test]
 fn gathers() {
     // Eight columns over a register bit and two lane bits.
     let layout = blocked(&[16, 8], &[1, 2], &[8, 4], &[1, 1], &[1, 0])
