@@ -3,7 +3,7 @@
 //! An access is a layout `(reg, lane, warp) -> m`: a fragment composed with a memory layout.
 
 use super::linear::labels;
-use super::space::{combine, dimension};
+use super::space::{dimension, sum};
 use super::{Axis, Basis, Builder, Layout, LayoutError, OutVec, Step};
 use std::collections::BTreeSet;
 
@@ -250,7 +250,7 @@ impl MatrixCopy {
 
     /// Register (in elements) that holds element `position` (0 to 32 / bits - 1) of matrix `matrix`.
     pub fn register(&self, matrix: u64, position: u64) -> u64 {
-        combine(&self.matrices, matrix) + combine(&self.packed, position)
+        sum(&self.matrices, matrix) + sum(&self.packed, position)
     }
 }
 
@@ -295,7 +295,8 @@ fn tma_with(tile: &Layout, elem_bits: u64, swizzle: u64) -> Option<TmaCopy> {
     let atom = super::shared::swizzled(atom_rows, atom_cols, elem_bits, swizzle).ok()?;
     let outer = tile.left_divide(&atom).ok()?;
     let repeat = first_run(&outer);
-    let repeat = (1..=repeat).rev().find(|r| repeat.is_multiple_of(*r) && r * atom_rows <= 256)?;
+    let most = repeat.min(256 / atom_rows);
+    let repeat = (1..=most).rev().find(|r| repeat.is_multiple_of(*r))?;
     let column = Layout::identity(Axis::Dim(0), Axis::Mem, repeat).ok()?;
     let boxes = outer.left_divide(&column).ok()?;
     let fits = rows.is_multiple_of(atom_rows * repeat) && cols.is_multiple_of(atom_cols);

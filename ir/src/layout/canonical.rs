@@ -234,6 +234,31 @@ impl Layout {
         Ok(layout)
     }
 
+    /// The layout of a bit matrix: a column of `outs.len()` numbers for each bit, whose axis is in `axes`. The coordinates are known to be in
+    /// range, and all extents of `ins` to be powers of two: then this is the canonical form.
+    pub(crate) fn from_bits(
+        ins: Axes,
+        outs: Axes,
+        axes: impl Iterator<Item = u8>,
+        columns: SmallVec<[u64; 48]>,
+    ) -> Layout {
+        let n = outs.len().max(1);
+        let (mut seen, mut twice) = (OutVec::from_elem(0, n), OutVec::from_elem(0, n));
+        for column in columns.chunks_exact(n) {
+            for ((s, t), c) in seen.iter_mut().zip(&mut twice).zip(column) {
+                *t |= *s & c;
+                *s |= c;
+            }
+        }
+        let mut chunks = columns.chunks_exact(n);
+        let digit = |axis| {
+            let swizzles = chunks.next().is_some_and(|c| !disjoint(c, &twice));
+            Digit { extent: 2, axis, inner: true, swizzles }
+        };
+        let digits = axes.map(digit).collect();
+        Layout { ins, outs, digits, columns }
+    }
+
     /// Appends a digit, whose column is shifted.
     fn push(&mut self, digit: Digit, column: &[u64], shift: u32) {
         self.digits.push(digit);

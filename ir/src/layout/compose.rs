@@ -43,31 +43,39 @@ fn divide(value: u64, by: u64) -> (u64, u64) {
     }
 }
 
-impl<'a> Target<'a> {
-    /// Matches axes by label.
-    fn new(left: &'a Layout, right: &Layout) -> Result<Target<'a>, LayoutError> {
-        if let Some(&(axis, _)) =
-            right.ins.iter().find(|&&(a, e)| e > 1 && !left.outs.iter().any(|o| o.0 == a))
-        {
-            return Err(LayoutError::MissingAxis(axis));
+/// Input of the right layout that each output of the left is; none where the right has no such input (and the extent is 1).
+type Matched = SmallVec<[Option<usize>; 4]>;
+
+/// Matches axes by label.
+fn matched(left: &Layout, right: &Layout) -> Result<Matched, LayoutError> {
+    let missing = |&&(a, e): &&(_, u64)| e > 1 && !left.outs.iter().any(|o| o.0 == a);
+    if let Some(&(axis, _)) = right.ins.iter().find(missing) {
+        return Err(LayoutError::MissingAxis(axis));
+    }
+    let input = |&(axis, needed): &(_, u64)| {
+        let index = right.ins.iter().position(|a| a.0 == axis);
+        let extent = index.map_or(1, |i| right.ins[i].1);
+        match index {
+            _ if needed <= extent => Ok(index),
+            Some(_) => Err(LayoutError::OutOfRange { axis, extent, needed }),
+            None => Err(LayoutError::MissingAxis(axis)),
         }
+    };
+    left.outs.iter().map(input).collect()
+}
+
+impl<'a> Target<'a> {
+    /// Finds the digits of the right layout on each output of the left.
+    fn new(left: &'a Layout, right: &Layout, matched: &Matched) -> Target<'a> {
         let runs = right.open();
-        let mut ranges = SmallVec::new();
-        for &(axis, needed) in &left.outs {
-            let index = right.ins.iter().position(|a| a.0 == axis);
-            let extent = index.map_or(1, |i| right.ins[i].1);
-            if needed > extent {
-                return Err(match index {
-                    Some(_) => LayoutError::OutOfRange { axis, extent, needed },
-                    None => LayoutError::MissingAxis(axis),
-                });
-            }
-            let of = |r: &Run| index == Some(r.axis as usize);
+        let range = |index: &Option<usize>| {
+            let of = |r: &Run| *index == Some(r.axis as usize);
             let start = runs.iter().position(of).unwrap_or(runs.len());
             let count = runs[start..].iter().take_while(|r| of(r)).count();
-            ranges.push((start, start + count));
-        }
-        Ok(Target { outs: right.outs.len(), runs, ranges, left_outs: &left.outs })
+            (start, start + count)
+        };
+        let ranges = matched.iter().map(range).collect();
+        Target { outs: right.outs.len(), runs, ranges, left_outs: &left.outs }
     }
 
     /// Takes a column apart.
@@ -187,7 +195,11 @@ impl Layout {
     /// Errors name the iter which does not line up with the digits of `rhs`, or the axis where a carry or a
     /// multiplied swizzle stands in the way (Linear Layouts, section 4.1; Axe, appendix E).
     pub fn then(&self, rhs: &Layout) -> Result<Layout, LayoutError> {
-        let target = Target::new(self, rhs)?;
+        let matched = matched(self, rhs)?;
+        if self.is_linear() && rhs.is_linear() {
+            return Ok(self.then_bits(rhs, &matched));
+        }
+        let target = Target::new(self, rhs, &matched);
         let left = self.open();
         let mut load = target.check_swizzle(&xor_mask(&left, self.outs.len()))?;
         let mut runs = Runs::new();
@@ -211,6 +223,31 @@ impl Layout {
         }
         self.check_carries(&target, &load)?;
         Layout::from_runs(self.ins.clone(), rhs.outs.clone(), runs)
+    }
+
+    /// Composition of bit matrices: every column is the exclusive or of the right's columns at its bits.
+    fn then_bits(&self, rhs: &Layout, matched: &Matched) -> Layout {
+        let n = rhs.outs.len();
+        // A linear layout has one digit for each bit of an input.
+        let first = |index: &Option<usize>| {
+            let below = rhs.ins[..index.unwrap_or(0)].iter();
+            below.map(|a| a.1.trailing_zeros() as usize).sum()
+        };
+        let first: SmallVec<[usize; 4]> = matched.iter().map(first).collect();
+        let mut columns = SmallVec::from_elem(0, self.digits.len() * n);
+        for digit in 0..self.digits.len() {
+            let image = &mut columns[digit * n..][..n];
+            for (&value, &start) in self.column(digit).iter().zip(&first) {
+                let mut bits = value;
+                while bits != 0 {
+                    let column = rhs.column(start + bits.trailing_zeros() as usize);
+                    image.iter_mut().zip(column).for_each(|(i, c)| *i ^= c);
+                    bits &= bits - 1;
+                }
+            }
+        }
+        let axes = self.digits.iter().map(|d| d.axis);
+        Layout::from_bits(self.ins.clone(), rhs.outs.clone(), axes, columns)
     }
 
     /// Refuses sums that leave a digit of the right layout.

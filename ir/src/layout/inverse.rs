@@ -99,9 +99,28 @@ impl Layout {
                 extent: digit.extent,
             });
         }
-        let ins = self.outs.clone();
-        let outs = self.ins.clone();
-        Layout::from_runs(ins, outs, self.reversed(&chain, &rows)?)
+        let (ins, outs) = (self.outs.clone(), self.ins.clone());
+        match self.is_linear() && rows.len() == chain.len() && ins.iter().all(|a| a.1.is_power_of_two()) {
+            true => Ok(self.reversed_bits(&chain, &rows)),
+            false => Layout::from_runs(ins, outs, self.reversed(&chain, &rows)?),
+        }
+    }
+
+    /// The inverse of a bit matrix.
+    fn reversed_bits(&self, chain: &[Link], rows: &[u64]) -> Layout {
+        let n = self.ins.len();
+        let places = self.places();
+        let mut columns = SmallVec::from_elem(0, chain.len() * n);
+        for (k, &row) in rows.iter().enumerate() {
+            let mut digits = row;
+            while digits != 0 {
+                let (axis, weight) = places[digits.trailing_zeros() as usize];
+                columns[k * n + axis] |= weight;
+                digits &= digits - 1;
+            }
+        }
+        let axes = chain.iter().filter_map(Link::bit).map(|b| b.0 as u8);
+        Layout::from_bits(self.outs.clone(), self.ins.clone(), axes, columns)
     }
 
     /// Axis and step of every digit on its input.

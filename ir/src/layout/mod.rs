@@ -32,6 +32,7 @@ mod compose;
 pub mod convert;
 mod error;
 pub mod fragment;
+pub mod gather;
 mod inverse;
 mod linear;
 pub mod notation;

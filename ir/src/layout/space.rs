@@ -86,3 +86,9 @@ pub(crate) fn combine(vectors: &[u64], set: u64) -> u64 {
     let chosen = vectors.iter().enumerate().filter(|(k, _)| set >> k & 1 == 1);
     chosen.fold(0, |sum, (_, &v)| sum ^ v)
 }
+
+/// Sum of the numbers whose bit is set.
+pub(crate) fn sum(numbers: &[u64], set: u64) -> u64 {
+    let chosen = numbers.iter().enumerate().filter(|(k, _)| set >> k & 1 == 1);
+    chosen.map(|(_, n)| n).sum()
+}

@@ -42,6 +42,12 @@ fn common_registers(a: &Layout, b: &Layout, limit: u32) -> Vectors {
     independent(&shared.collect::<Vectors>()).into_iter().take(limit as usize).collect()
 }
 
+/// Elements (up to 16 bytes) that are vectors of registers on both sides.
+pub(crate) fn common_vector(a: &Layout, b: &Layout, elem_bits: u64) -> u64 {
+    let limit = (128 / elem_bits.clamp(1, 128)).ilog2();
+    1 << common_registers(a, b, limit).len()
+}
+
 impl Pattern {
     /// A vector access of `vec`.
     fn vector(layout: &Layout, vec: Vectors, elem_bits: u64) -> Pattern {

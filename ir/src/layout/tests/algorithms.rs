@@ -1,8 +1,10 @@
 //! Access patterns, swizzles, conversions and gathers, executed on arrays.
 
 use crate::layout::access::*;
+use crate::layout::convert::shuffle::shared_lanes;
 use crate::layout::convert::*;
 use crate::layout::fragment::*;
+use crate::layout::gather::gather;
 use crate::layout::shape::Shape;
 use crate::layout::shared::*;
 use crate::layout::swizzle::*;
@@ -286,6 +288,12 @@ fn conversions_by_shuffles() {
     // With an outer three.
     let plan = executes(&wgmma_acc(64, 96, 1).unwrap(), &wgmma_a(64, 96, 8, 1).unwrap(), 8);
     assert!(matches!(plan, Conversion::Shuffle(_)));
+    // Register weights 48 and 96 share bits: registers where that is enough, and shuffles, which repeat for them.
+    let wide = wgmma_acc(256, 96, 1).unwrap();
+    assert!(matches!(executes(&wide, &wgmma_a(256, 96, 16, 1).unwrap(), 16), Conversion::Registers { .. }));
+    assert!(matches!(executes(&wide, &wgmma_a(256, 96, 8, 1).unwrap(), 8), Conversion::Shuffle(_)));
+    let two = wgmma_acc(128, 96, 1).unwrap();
+    assert!(matches!(executes(&two, &wgmma_a(128, 96, 8, 1).unwrap(), 8), Conversion::Shuffle(_)));
     // A warp's transpose.
     let a = blocked(&[32, 32], &[1, 1], &[1, 32], &[1, 1], &[1, 0]).unwrap();
     let b = blocked(&[32, 32], &[1, 1], &[32, 1], &[1, 1], &[0, 1]).unwrap();
@@ -311,6 +319,19 @@ fn conversions_by_memory() {
     let odd = blocked(&[64, 96], &[1, 8], &[8, 4], &[4, 1], &[1, 0]).unwrap();
     assert!(matches!(executes(&wgmma_acc(64, 96, 1).unwrap(), &odd, 16), Conversion::Shared(_)));
     assert!(convert(&acc, &odd, 16).is_err());
+}
+
+#[test]
+fn sizes_no_thread_has() {
+    let huge = Builder::new(&[(ROW, 1 << 50)])
+        .add(Axis::Reg, 1 << 45, &[1])
+        .add(Axis::Lane, 32, &[1 << 45])
+        .build()
+        .unwrap();
+    assert!(matches!(convert(&huge, &huge, 16), Err(LayoutError::Form { parameter: "registers", .. })));
+    let tall = swizzled(1 << 31, 64, 16, 128).unwrap();
+    assert_eq!(tma_copy(&tall, 16).unwrap().box_shape, [256, 64]);
+    assert_eq!(through_shared(&mma_acc().unwrap(), &mma_acc().unwrap(), 16).unwrap().cost().1, 2);
 }
 
 #[test]

@@ -210,6 +210,19 @@ fn unified_form_and_views() {
         let at = layout.apply(&x);
         assert_eq!(unified.place(&at), (x[1], x[0]));
     }
+    // Figure 6 and its formulas: unravel(i, [4, 2, 8]) = [i / 16, i / 8 % 2, i % 8], threads from [i2, j1] over [8, 4], elements from
+    // [i0, j0, i1, j2].
+    let figure6 = Tilus::parse("local(4, 2).local(2, 1).spatial(8, 4).local(1, 2)").unwrap();
+    let unified = figure6.unified().unwrap();
+    assert_eq!((&unified.shape[..], &unified.mode_shape[..]), (&[64, 16][..], &[4, 2, 8, 2, 4, 2][..]));
+    assert_eq!((&unified.spatial_modes[..], &unified.local_modes[..]), (&[2, 4][..], &[0, 3, 1, 5][..]));
+    let layout = figure6.to_layout().unwrap();
+    for (i, j) in [(0, 0), (63, 15), (17, 9), (40, 6), (8, 1)] {
+        let (i0, i1, i2, j0, j1, j2) = (i / 16, i / 8 % 2, i % 8, j / 8, j / 2 % 4, j % 2);
+        let (thread, local) = (i2 * 4 + j1, ((i0 * 2 + j0) * 2 + i1) * 2 + j2);
+        assert_eq!(unified.place(&[i, j]), (thread, local));
+        assert_eq!(layout.apply(&[local, thread])[..], [i, j]);
+    }
     // Figure 9: int6 in local(2,1).column_spatial(4,8).local(2,1) is u8 in local(3).spatial(32): 24 bits in each of 32 threads.
     let i6 = Tilus::parse("local(2, 1).column_spatial(4, 8).local(2, 1)").unwrap().to_layout().unwrap();
     let u8s = Tilus::parse("local(3).spatial(32)").unwrap().to_layout().unwrap();

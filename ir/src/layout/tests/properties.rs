@@ -2,7 +2,8 @@
 
 use super::algorithms::executes;
 use crate::layout::axe::*;
-use crate::layout::convert::{Conversion, shared_lanes};
+use crate::layout::convert::Conversion;
+use crate::layout::convert::shuffle::shared_lanes;
 use crate::layout::notation::{expr, parse_axe, parse_layout};
 use crate::layout::swizzle::*;
 use crate::layout::*;
@@ -186,6 +187,19 @@ proptest! {
         let b = b.layout().renamed(|x| match x { Axis::Reg => Axis::Dim(0), Axis::Lane => Axis::Dim(1), Axis::Dim(d) => Axis::Dim(d + 2), x => x }).unwrap();
         if let Ok(both) = a.then(&b) {
             prop_assert!(both.inputs().all(|x| both.apply(&x) == b.apply(&a.apply(&x))));
+        }
+    }
+
+    #[test]
+    fn bit_matrices_compose_to_the_canonical_form(a in distributed(9), b in distributed(9)) {
+        // The short ways for linear layouts give what the canonical form of the same digits is.
+        let canonical = |l: &Layout| parse_layout(&l.to_string()).unwrap();
+        let back = b.right_inverse();
+        if let Ok(back) = &back {
+            prop_assert_eq!(&canonical(back), back);
+            let both = a.then(back).unwrap();
+            prop_assert_eq!(&canonical(&both), &both);
+            prop_assert!(both.inputs().all(|x| both.apply(&x) == back.apply(&a.apply(&x))));
         }
     }
 
