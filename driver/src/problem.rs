@@ -48,7 +48,7 @@ pub struct Problem {
 }
 
 /// Why a problem cannot be made or run.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
 pub enum ProblemError {
     /// An integer argument has no size.
     #[error("no size is given for `{0}`")]
@@ -61,7 +61,10 @@ pub enum ProblemError {
     Interpreter(String),
     /// The simulator stopped.
     #[error("simulator: {0}")]
-    Simulator(String),
+    Simulator(#[from] sim::SimError),
+    /// The simulator does not know the text.
+    #[error("simulator: {0}")]
+    Text(#[from] sim::PtxError),
 }
 
 impl Problem {
@@ -138,8 +141,7 @@ impl Problem {
         options: &sim::Options,
         sm_count: u32,
     ) -> Result<(Vec<Array>, sim::Report), ProblemError> {
-        let stop = |e: &dyn std::fmt::Display| ProblemError::Simulator(e.to_string());
-        let module = sim::parse(ptx).map_err(|e| stop(&e))?;
+        let module = sim::parse(ptx)?;
         let mut memory = sim::Memory::new();
         let mut args: Vec<(&str, sim::Arg)> = Vec::new();
         let mut ids = Vec::new();
@@ -156,7 +158,7 @@ impl Problem {
         args.extend(self.floats.iter().map(|(n, &v)| (n.as_str(), sim::Arg::Float(v))));
         let launch = sim::launch_from_manifest(&module, manifest, &args, &mut memory, sm_count)
             .map_err(|e| stop(&e))?;
-        let report = sim::run(&launch, &mut memory, options).map_err(|e| stop(&e))?;
+        let report = sim::run(&launch, &mut memory, options)?;
         let read = |(a, id): (&Array, &sim::BufferId)| Array {
             values: from_bytes(a.elem, memory.bytes(*id)),
             ..a.clone()

@@ -1,13 +1,12 @@
 //! Every kernel of the library, compiled and executed by the simulator exactly as emitted, against the
 //! interpreter's reading of the same text: no hazard under any order, and the same numbers.
 
-use std::collections::BTreeMap;
-use std::path::Path;
 use warplift::ir::target::SM90A;
-use warplift::ir::tile::{Depth, Epilogue, Kernel, Mapping, parse_file};
-use warplift::problem::{Array, Data, Problem};
+use warplift::ir::tile::{Depth, Epilogue, Mapping};
+use warplift::problem::{Data, Problem};
 use warplift::sim::{self, Adversary};
 use warplift::{Options, compile};
+use warplift_golden::library::{CASES, Case, difference, load, sizes};
 
 /// Seeds and orders that every case runs under.
 const ORDERS: [(u64, Adversary); 8] = [
@@ -21,49 +20,8 @@ const ORDERS: [(u64, Adversary); 8] = [
     (8, Adversary::Latest),
 ];
 
-/// Kernel, sizes, multiprocessors: small grids on which every role works, rings wrap, edges are ragged
-/// and a persistent program takes more than one tile.
-const CASES: &[(&str, &[(&str, i64)], u32)] = &[
-    ("gemm", &[("m", 136), ("n", 264), ("k", 328)], 2),
-    ("gemm", &[("m", 129), ("n", 264), ("k", 72)], 2),
-    ("gemm_bf16", &[("m", 136), ("n", 264), ("k", 328)], 3),
-    ("gemm_f32out", &[("m", 136), ("n", 264), ("k", 136)], 2),
-    ("gemm_nn", &[("m", 136), ("n", 264), ("k", 328)], 2),
-    ("gemm_tn", &[("m", 136), ("n", 264), ("k", 327)], 2),
-    ("gemm_tt", &[("m", 136), ("n", 264), ("k", 328)], 2),
-    ("gemm_any", &[("m", 65), ("n", 67), ("k", 69)], 2),
-    ("gemm_any", &[("m", 1), ("n", 8), ("k", 0)], 2),
-    ("gemm_dual", &[("m", 136), ("n", 136), ("k", 136)], 2),
-    ("gemm_two_outputs", &[("m", 136), ("n", 136), ("k", 136)], 2),
-    ("gemm_chain", &[("m", 136), ("n", 128), ("k", 136), ("p", 72)], 2),
-    ("axpy", &[("n", 2001)], 2),
-    ("row_max", &[("m", 33), ("n", 516)], 2),
-    ("row_sum", &[("m", 33), ("n", 516)], 2),
-];
-
-fn load(name: &str) -> (Kernel, Mapping) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../driver/kernels/{name}.tile"));
-    let text = std::fs::read_to_string(&path).expect("a kernel of the library");
-    let module = parse_file(&text, name).expect("it parses");
-    (module.kernels[0].clone(), module.mappings[0].clone())
-}
-
-fn sizes(list: &[(&str, i64)]) -> BTreeMap<String, i64> {
-    list.iter().map(|(n, v)| ((*n).to_owned(), *v)).collect()
-}
-
-/// Greatest difference of written arrays.
-fn difference(a: &[Array], b: &[Array]) -> f64 {
-    let pairs = a.iter().zip(b).filter(|(x, _)| x.written).flat_map(|(x, y)| x.values.iter().zip(&y.values));
-    pairs.map(|(x, y)| if x == y || (x.is_nan() && y.is_nan()) { 0.0 } else { (x - y).abs() }).fold(
-        0.0,
-        |m, d| {
-            if d.is_nan() { f64::INFINITY } else { f64::max(m, d) }
-        },
-    )
-}
-
-fn run_case(name: &str, size: &[(&str, i64)], sms: u32, orders: &[(u64, Adversary)]) {
+fn run_case(case: &Case, orders: &[(u64, Adversary)]) {
+    let Case { name, sizes: size, sms } = *case;
     let (kernel, mapping) = load(name);
     let options = Options { verify: true, dump: Vec::new() };
     let compiled = compile(&kernel, &mapping, &SM90A, &options).unwrap_or_else(|e| panic!("{name}: {e}"));
@@ -81,9 +39,8 @@ fn run_case(name: &str, size: &[(&str, i64)], sms: u32, orders: &[(u64, Adversar
 
 #[test]
 fn every_kernel_means_what_its_text_says() {
-    let only = std::env::var("WARPLIFT_CASE").ok();
-    for (name, size, sms) in CASES.iter().filter(|c| only.as_deref().is_none_or(|o| o == c.0)) {
-        run_case(name, size, *sms, &ORDERS);
+    for case in CASES {
+        run_case(case, &ORDERS);
     }
 }
 

@@ -1,0 +1,25 @@
+//! Judges every mutant of the library's kernels: `cargo run --release -p warplift-golden --example mutants [KERNEL]`.
+
+use warplift::sim::mutate::Verdict;
+use warplift_golden::library::CASES;
+use warplift_golden::mutation::Subject;
+
+fn main() {
+    let only = std::env::args().nth(1);
+    let (mut all, mut escaped) = (0, 0);
+    for case in CASES.iter().filter(|c| only.as_deref().is_none_or(|o| o == c.name)) {
+        let subject = Subject::new(case);
+        let mutants = subject.mutants();
+        let mut missed = 0;
+        for mutant in &mutants {
+            if subject.judge(mutant, 6) == Verdict::Escaped {
+                missed += 1;
+                println!("  escaped: {} line {}: {}", case.name, mutant.line, mutant.description);
+            }
+        }
+        println!("{} {:?}: {missed} of {} escaped", case.name, case.sizes, mutants.len());
+        all += mutants.len();
+        escaped += missed;
+    }
+    println!("{escaped} of {all} mutants escaped");
+}
