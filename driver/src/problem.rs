@@ -156,8 +156,7 @@ impl Problem {
         }
         args.extend(self.sizes.iter().map(|(n, &v)| (n.as_str(), sim::Arg::Int(v))));
         args.extend(self.floats.iter().map(|(n, &v)| (n.as_str(), sim::Arg::Float(v))));
-        let launch = sim::launch_from_manifest(&module, manifest, &args, &mut memory, sm_count)
-            .map_err(|e| stop(&e))?;
+        let launch = sim::launch_from_manifest(&module, manifest, &args, &mut memory, sm_count)?;
         let report = sim::run(&launch, &mut memory, options)?;
         let read = |(a, id): (&Array, &sim::BufferId)| Array {
             values: from_bytes(a.elem, memory.bytes(*id)),
