@@ -4,7 +4,8 @@
 pub mod kernel;
 
 use warplift::sim::{
-    BufferId, Launch, Memory, Options, ParamValue, Report, SimError, TensorMapDesc, parse, run,
+    BufferId, Launch, Memory, Module, Options, ParamValue, Report, SimError, TensorMapDesc, parse,
+    run,
 };
 
 /// Small integers, so that every sum is exact.
@@ -47,7 +48,15 @@ pub struct Problem {
 
 /// Runs the GEMM of a PTX text and compares; the number of wrong elements.
 pub fn gemm(ptx: &str, p: &Problem, options: &Options) -> Result<(Report, usize), SimError> {
-    let module = parse(ptx).expect("the test's PTX parses");
+    gemm_of(&parse(ptx).expect("the test's PTX parses"), p, options)
+}
+
+/// The same of a parsed module.
+pub fn gemm_of(
+    module: &Module,
+    p: &Problem,
+    options: &Options,
+) -> Result<(Report, usize), SimError> {
     let (a, b) = (data(p.m * p.k, 1), data(p.n * p.k, 2));
     let mut memory = Memory::new();
     let buffers: Vec<BufferId> = vec![
@@ -57,7 +66,7 @@ pub fn gemm(ptx: &str, p: &Problem, options: &Options) -> Result<(Report, usize)
     ];
     let at = |i: usize| memory.address(buffers[i]);
     let tiles_m = p.m.div_ceil(128) as u32;
-    let mut launch = Launch::new(&module, "gemm");
+    let mut launch = Launch::new(module, "gemm");
     launch.grid = [p.blocks, 1, 1];
     launch.block = 384;
     launch.dynamic_shared = 90160;
