@@ -55,5 +55,5 @@ pub use hazard::{Hazard, HazardKind, PtxError, Report, SimError, Site};
 pub use launch::{Adversary, Hazards, Launch, Options, ParamValue, ProxyFence};
 pub use memory::{BufferId, Memory};
 pub use program::{Module, parse};
-pub use schedule::run;
+pub use schedule::{run, run_observed};
 pub use tensormap::TensorMapDesc;
