@@ -114,6 +114,7 @@ fn attempt(seed: u64, rounds: usize) {
         n: 64,
         k: 128,
         blocks: 1,
+        cluster: 1,
     };
     for round in 0..rounds {
         let mut text = TEXTS[r.below(TEXTS.len())].to_owned();

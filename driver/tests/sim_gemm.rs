@@ -142,6 +142,7 @@ fn every_trip_count_works() {
             n: 64,
             k: 64 * blocks_deep,
             blocks: 1,
+            cluster: 1,
         };
         for o in adversaries().into_iter().take(3) {
             let (_, wrong) = gemm(PTX, &p, &o).unwrap_or_else(|e| panic!("{e}"));

@@ -39,6 +39,7 @@ fn a_gemm_of_256() {
         n: 256,
         k: 256,
         blocks: 2,
+        cluster: 1,
     };
     let start = Instant::now();
     let (report, wrong) = gemm(include_str!("ptx/gemm_ws.ptx"), &p, &Options::default())

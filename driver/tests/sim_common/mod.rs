@@ -44,7 +44,18 @@ pub struct Problem {
     pub n: usize,
     pub k: usize,
     pub blocks: u32,
+    /// Blocks of a cluster, along M.
+    pub cluster: u32,
 }
+
+/// The same for the cluster's PTX.
+pub const CLUSTER: Problem = Problem {
+    m: 512,
+    n: 64,
+    k: 64 * 15,
+    blocks: 2,
+    cluster: 2,
+};
 
 /// Runs the GEMM of a PTX text and compares; the number of wrong elements.
 pub fn gemm(ptx: &str, p: &Problem, options: &Options) -> Result<(Report, usize), SimError> {
@@ -65,14 +76,15 @@ pub fn gemm_of(
         memory.alloc_poisoned("c", p.m * p.n * 2),
     ];
     let at = |i: usize| memory.address(buffers[i]);
-    let tiles_m = p.m.div_ceil(128) as u32;
+    let tiles_m = p.m.div_ceil(128 * p.cluster as usize) as u32;
     let mut launch = Launch::new(module, "gemm");
     launch.grid = [p.blocks, 1, 1];
+    launch.cluster = [p.cluster, 1, 1];
     launch.block = 384;
     launch.dynamic_shared = 90160;
     launch.params = vec![
         map(at(0), p.m as u64, p.k as u64, 128),
-        map(at(1), p.n as u64, p.k as u64, 64),
+        map(at(1), p.n as u64, p.k as u64, 64 / p.cluster),
         map(at(2), p.m as u64, p.n as u64, 64),
         ParamValue::u32(tiles_m),
         ParamValue::u32(tiles_m * p.n.div_ceil(64) as u32),
@@ -98,6 +110,7 @@ pub const SMALL: Problem = Problem {
     n: 120,
     k: 264,
     blocks: 2,
+    cluster: 1,
 };
 
 /// Many wraps of the ring and two tiles a block: what is off by one arrival shows.
@@ -106,4 +119,5 @@ pub const LONG: Problem = Problem {
     n: 64,
     k: 64 * 30,
     blocks: 1,
+    cluster: 1,
 };
