@@ -40,6 +40,7 @@ pub mod mutate;
 mod named;
 mod ops;
 mod parse;
+mod parse_body;
 mod product;
 mod program;
 mod random;
