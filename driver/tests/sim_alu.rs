@@ -30,17 +30,13 @@ fn body(name: &str, body: &str, inputs: [&[u64]; 3]) -> Vec<u64> {
         let all = v.iter().copied().chain(std::iter::repeat(0)).take(32);
         all.flat_map(u64::to_le_bytes).collect()
     };
-    let mut ids: Vec<_> = inputs
-        .iter()
-        .map(|v| memory.alloc("in", bytes(v)))
-        .collect();
+    let mut ids: Vec<_> = inputs.iter().map(|v| memory.alloc("in", bytes(v))).collect();
     ids.push(memory.alloc_poisoned("out", 256));
     let mut launch = Launch::new(&module, "k");
     launch.params = ids.iter().map(|i| ParamValue::Pointer(*i, 0)).collect();
     run(&launch, &mut memory, &Options::default()).unwrap_or_else(|e| panic!("{name}: {e}"));
     let out = memory.bytes(ids[3]).chunks(8);
-    out.map(|c| u64::from_le_bytes(c.try_into().expect("8 bytes")))
-        .collect()
+    out.map(|c| u64::from_le_bytes(c.try_into().expect("8 bytes"))).collect()
 }
 
 /// Values that find mistakes: ends of ranges, signs, single bits.
@@ -110,104 +106,52 @@ const W: &str = "cvt.u64.u32 %d, %r1;";
 fn integer_arithmetic() {
     let w = |s: &str| format!("{s}\n{W}");
     let cases: Vec<(&str, String, Model)> = vec![
-        ("add.u32", w("add.u32 %r1, %a, %b;"), |a, b, _| {
-            u64::from(lo(a).wrapping_add(lo(b)))
-        }),
-        ("add.sat.s32", w("add.sat.s32 %r1, %a, %b;"), |a, b, _| {
-            z(int(a).saturating_add(int(b)))
-        }),
-        ("sub.s32", w("sub.s32 %r1, %a, %b;"), |a, b, _| {
-            z(int(a).wrapping_sub(int(b)))
-        }),
-        ("mul.lo.s32", w("mul.lo.s32 %r1, %a, %b;"), |a, b, _| {
-            z(int(a).wrapping_mul(int(b)))
-        }),
+        ("add.u32", w("add.u32 %r1, %a, %b;"), |a, b, _| u64::from(lo(a).wrapping_add(lo(b)))),
+        ("add.sat.s32", w("add.sat.s32 %r1, %a, %b;"), |a, b, _| z(int(a).saturating_add(int(b)))),
+        ("sub.s32", w("sub.s32 %r1, %a, %b;"), |a, b, _| z(int(a).wrapping_sub(int(b)))),
+        ("mul.lo.s32", w("mul.lo.s32 %r1, %a, %b;"), |a, b, _| z(int(a).wrapping_mul(int(b)))),
         ("mul.hi.s32", w("mul.hi.s32 %r1, %a, %b;"), |a, b, _| {
             z(((i64::from(int(a)) * i64::from(int(b))) >> 32) as i32)
         }),
-        ("mul.hi.u32", w("mul.hi.u32 %r1, %a, %b;"), |a, b, _| {
-            (u64::from(lo(a)) * u64::from(lo(b))) >> 32
+        ("mul.hi.u32", w("mul.hi.u32 %r1, %a, %b;"), |a, b, _| (u64::from(lo(a)) * u64::from(lo(b))) >> 32),
+        ("mul.wide.s32", "mul.wide.s32 %d, %a, %b;".into(), |a, b, _| {
+            (i64::from(int(a)) * i64::from(int(b))) as u64
         }),
-        (
-            "mul.wide.s32",
-            "mul.wide.s32 %d, %a, %b;".into(),
-            |a, b, _| (i64::from(int(a)) * i64::from(int(b))) as u64,
-        ),
-        (
-            "mul.hi.u64",
-            "mul.hi.u64 %d, %la, %lb;".into(),
-            |a, b, _| ((u128::from(a) * u128::from(b)) >> 64) as u64,
-        ),
-        (
-            "mul.hi.s64",
-            "mul.hi.s64 %d, %la, %lb;".into(),
-            |a, b, _| ((i128::from(a as i64) * i128::from(b as i64)) >> 64) as u64,
-        ),
+        ("mul.hi.u64", "mul.hi.u64 %d, %la, %lb;".into(), |a, b, _| {
+            ((u128::from(a) * u128::from(b)) >> 64) as u64
+        }),
+        ("mul.hi.s64", "mul.hi.s64 %d, %la, %lb;".into(), |a, b, _| {
+            ((i128::from(a as i64) * i128::from(b as i64)) >> 64) as u64
+        }),
         ("mad.lo.u32", w("mad.lo.u32 %r1, %a, %b, %c;"), |a, b, c| {
             u64::from(lo(a).wrapping_mul(lo(b)).wrapping_add(lo(c)))
         }),
-        (
-            "mad.wide.u32",
-            "mad.wide.u32 %d, %a, %b, %lc;".into(),
-            |a, b, c| (u64::from(lo(a)) * u64::from(lo(b))).wrapping_add(c),
-        ),
-        (
-            "div.s32",
-            w("or.b32 %r2, %b, 1;\ndiv.s32 %r1, %a, %r2;"),
-            |a, b, _| z(int(a).wrapping_div(int(b | 1))),
-        ),
-        (
-            "rem.u64",
-            "or.b64 %rd2, %lb, 1;\nrem.u64 %d, %la, %rd2;".into(),
-            |a, b, _| a % (b | 1),
-        ),
-        (
-            "div.u32",
-            w("or.b32 %r2, %b, 1;\ndiv.u32 %r1, %a, %r2;"),
-            |a, b, _| u64::from(lo(a) / lo(b | 1)),
-        ),
-        ("min.s32", w("min.s32 %r1, %a, %b;"), |a, b, _| {
-            z(int(a).min(int(b)))
+        ("mad.wide.u32", "mad.wide.u32 %d, %a, %b, %lc;".into(), |a, b, c| {
+            (u64::from(lo(a)) * u64::from(lo(b))).wrapping_add(c)
         }),
-        ("max.u32", w("max.u32 %r1, %a, %b;"), |a, b, _| {
-            u64::from(lo(a).max(lo(b)))
+        ("div.s32", w("or.b32 %r2, %b, 1;\ndiv.s32 %r1, %a, %r2;"), |a, b, _| {
+            z(int(a).wrapping_div(int(b | 1)))
         }),
-        ("neg.s32", w("neg.s32 %r1, %a;"), |a, _, _| {
-            z(int(a).wrapping_neg())
-        }),
-        ("abs.s32", w("abs.s32 %r1, %a;"), |a, _, _| {
-            z(int(a).wrapping_abs())
-        }),
+        ("rem.u64", "or.b64 %rd2, %lb, 1;\nrem.u64 %d, %la, %rd2;".into(), |a, b, _| a % (b | 1)),
+        ("div.u32", w("or.b32 %r2, %b, 1;\ndiv.u32 %r1, %a, %r2;"), |a, b, _| u64::from(lo(a) / lo(b | 1))),
+        ("min.s32", w("min.s32 %r1, %a, %b;"), |a, b, _| z(int(a).min(int(b)))),
+        ("max.u32", w("max.u32 %r1, %a, %b;"), |a, b, _| u64::from(lo(a).max(lo(b)))),
+        ("neg.s32", w("neg.s32 %r1, %a;"), |a, _, _| z(int(a).wrapping_neg())),
+        ("abs.s32", w("abs.s32 %r1, %a;"), |a, _, _| z(int(a).wrapping_abs())),
         ("sad.s32", w("sad.s32 %r1, %a, %b, %c;"), |a, b, c| {
             u64::from(int(a).abs_diff(int(b)).wrapping_add(lo(c)))
         }),
-        ("shl.b32", w("shl.b32 %r1, %a, %b;"), |a, b, _| {
-            u64::from(lo(a).checked_shl(lo(b)).unwrap_or(0))
-        }),
-        ("shr.s32", w("shr.s32 %r1, %a, %b;"), |a, b, _| {
-            z(int(a) >> lo(b).min(31))
-        }),
-        ("shr.u64", "shr.u64 %d, %la, %b;".into(), |a, b, _| {
-            a.checked_shr(lo(b)).unwrap_or(0)
-        }),
-        ("popc.b64", w("popc.b64 %r1, %la;"), |a, _, _| {
-            u64::from(a.count_ones())
-        }),
-        ("clz.b32", w("clz.b32 %r1, %a;"), |a, _, _| {
-            u64::from(lo(a).leading_zeros())
-        }),
-        ("brev.b64", "brev.b64 %d, %la;".into(), |a, _, _| {
-            a.reverse_bits()
-        }),
+        ("shl.b32", w("shl.b32 %r1, %a, %b;"), |a, b, _| u64::from(lo(a).checked_shl(lo(b)).unwrap_or(0))),
+        ("shr.s32", w("shr.s32 %r1, %a, %b;"), |a, b, _| z(int(a) >> lo(b).min(31))),
+        ("shr.u64", "shr.u64 %d, %la, %b;".into(), |a, b, _| a.checked_shr(lo(b)).unwrap_or(0)),
+        ("popc.b64", w("popc.b64 %r1, %la;"), |a, _, _| u64::from(a.count_ones())),
+        ("clz.b32", w("clz.b32 %r1, %a;"), |a, _, _| u64::from(lo(a).leading_zeros())),
+        ("brev.b64", "brev.b64 %d, %la;".into(), |a, _, _| a.reverse_bits()),
         ("bfind.u32", w("bfind.u32 %r1, %a;"), |a, _, _| {
             u64::from(lo(a).checked_ilog2().unwrap_or(u32::MAX))
         }),
-        ("bfe.s32", w("bfe.s32 %r1, %a, 5, 9;"), |a, _, _| {
-            z(int(a) << 18 >> 23)
-        }),
-        ("bfe.u64", "bfe.u64 %d, %la, 12, 40;".into(), |a, _, _| {
-            (a >> 12) & ((1 << 40) - 1)
-        }),
+        ("bfe.s32", w("bfe.s32 %r1, %a, 5, 9;"), |a, _, _| z(int(a) << 18 >> 23)),
+        ("bfe.u64", "bfe.u64 %d, %la, 12, 40;".into(), |a, _, _| (a >> 12) & ((1 << 40) - 1)),
         ("bfi.b32", w("bfi.b32 %r1, %a, %b, 7, 11;"), |a, b, _| {
             u64::from((lo(b) & !(0x7ff << 7)) | ((lo(a) & 0x7ff) << 7))
         }),
@@ -245,53 +189,31 @@ fn integer_arithmetic() {
 fn bits_and_choices() {
     check(&[
         ("and.b64", "and.b64 %d, %la, %lb;", |a, b, _| a & b),
-        (
-            "not.b32",
-            "not.b32 %r1, %a;\ncvt.u64.u32 %d, %r1;",
-            |a, _, _| u64::from(!lo(a)),
-        ),
+        ("not.b32", "not.b32 %r1, %a;\ncvt.u64.u32 %d, %r1;", |a, _, _| u64::from(!lo(a))),
         ("xor.b64", "xor.b64 %d, %la, %lb;", |a, b, _| a ^ b),
-        (
-            "lop3",
-            "lop3.b32 %r1, %a, %b, %c, 0xd8;\ncvt.u64.u32 %d, %r1;",
-            |a, b, c| {
-                // 0xd8 = (a & b) | (c' ...): bit i of the table for a*4 + b*2 + c.
-                (0..32).fold(0, |o, i| {
-                    let t = (a >> i & 1) * 4 + (b >> i & 1) * 2 + (c >> i & 1);
-                    o | (0xd8u64 >> t & 1) << i
-                })
-            },
-        ),
-        (
-            "prmt",
-            "prmt.b32 %r1, %a, %b, 0xd471;\ncvt.u64.u32 %d, %r1;",
-            |a, b, _| {
-                let bytes = [lo(a).to_le_bytes(), lo(b).to_le_bytes()].concat();
-                let sign = if bytes[5] & 0x80 != 0 { 0xff } else { 0 };
-                u64::from(u32::from_le_bytes([bytes[1], bytes[7], bytes[4], sign]))
-            },
-        ),
-        (
-            "shf.l.wrap",
-            "shf.l.wrap.b32 %r1, %a, %b, %c;\ncvt.u64.u32 %d, %r1;",
-            |a, b, c| {
-                let v = u64::from(lo(b)) << 32 | u64::from(lo(a));
-                v << (c & 31) >> 32
-            },
-        ),
-        (
-            "shf.r.clamp",
-            "shf.r.clamp.b32 %r1, %a, %b, %c;\ncvt.u64.u32 %d, %r1;",
-            |a, b, c| {
-                let v = u64::from(lo(b)) << 32 | u64::from(lo(a));
-                v >> lo(c).min(32) & 0xffff_ffff
-            },
-        ),
-        (
-            "selp",
-            "setp.lt.s64 %p1, %la, %lb;\nselp.b64 %d, %la, %lc, %p1;",
-            |a, b, c| if (a as i64) < b as i64 { a } else { c },
-        ),
+        ("lop3", "lop3.b32 %r1, %a, %b, %c, 0xd8;\ncvt.u64.u32 %d, %r1;", |a, b, c| {
+            // 0xd8 = (a & b) | (c' ...): bit i of the table for a*4 + b*2 + c.
+            (0..32).fold(0, |o, i| {
+                let t = (a >> i & 1) * 4 + (b >> i & 1) * 2 + (c >> i & 1);
+                o | (0xd8u64 >> t & 1) << i
+            })
+        }),
+        ("prmt", "prmt.b32 %r1, %a, %b, 0xd471;\ncvt.u64.u32 %d, %r1;", |a, b, _| {
+            let bytes = [lo(a).to_le_bytes(), lo(b).to_le_bytes()].concat();
+            let sign = if bytes[5] & 0x80 != 0 { 0xff } else { 0 };
+            u64::from(u32::from_le_bytes([bytes[1], bytes[7], bytes[4], sign]))
+        }),
+        ("shf.l.wrap", "shf.l.wrap.b32 %r1, %a, %b, %c;\ncvt.u64.u32 %d, %r1;", |a, b, c| {
+            let v = u64::from(lo(b)) << 32 | u64::from(lo(a));
+            v << (c & 31) >> 32
+        }),
+        ("shf.r.clamp", "shf.r.clamp.b32 %r1, %a, %b, %c;\ncvt.u64.u32 %d, %r1;", |a, b, c| {
+            let v = u64::from(lo(b)) << 32 | u64::from(lo(a));
+            v >> lo(c).min(32) & 0xffff_ffff
+        }),
+        ("selp", "setp.lt.s64 %p1, %la, %lb;\nselp.b64 %d, %la, %lc, %p1;", |a, b, c| {
+            if (a as i64) < b as i64 { a } else { c }
+        }),
         (
             "setp.and",
             "setp.gt.u32 %p2, %c, 5;\nsetp.le.and.s32 %p1|%p3, %a, %b, %p2;\nselp.u64 %d, 1, 0, %p1;\n@%p3 add.u64 %d, %d, 2;",
@@ -310,32 +232,20 @@ fn bits_and_choices() {
             "mov.b64 {%r1, %r2}, %la;\nmov.b32 {%h1, %h2}, %r1;\nmov.b32 %r1, {%h2, %h1};\nmov.b64 %d, {%r2, %r1};",
             |a, _, _| u64::from(lo(a).rotate_left(16)) << 32 | a >> 32,
         ),
-        (
-            "slct",
-            "slct.b32.s32 %r1, %a, %b, %c;\ncvt.u64.u32 %d, %r1;",
-            |a, b, c| u64::from(if int(c) >= 0 { lo(a) } else { lo(b) }),
-        ),
-        (
-            "set",
-            "set.lt.u32.s32 %r1, %a, %b;\ncvt.u64.u32 %d, %r1;",
-            |a, b, _| if int(a) < int(b) { 0xffff_ffff } else { 0 },
-        ),
-        ("cvt.s64.s8", "cvt.s64.s8 %d, %a;", |a, _, _| {
-            i64::from(a as i8) as u64
+        ("slct", "slct.b32.s32 %r1, %a, %b, %c;\ncvt.u64.u32 %d, %r1;", |a, b, c| {
+            u64::from(if int(c) >= 0 { lo(a) } else { lo(b) })
         }),
-        (
-            "cvt.sat.u8",
-            "cvt.sat.u8.s32 %r1, %a;\ncvt.u64.u32 %d, %r1;",
-            |a, _, _| int(a).clamp(0, 255) as u64,
-        ),
-        (
-            "cvt.pack",
-            "cvt.pack.sat.s16.s32 %r1, %a, %b;\ncvt.u64.u32 %d, %r1;",
-            |a, b, _| {
-                let h = |v: u64| u64::from(int(v).clamp(-32768, 32767) as u16);
-                h(a) << 16 | h(b)
-            },
-        ),
+        ("set", "set.lt.u32.s32 %r1, %a, %b;\ncvt.u64.u32 %d, %r1;", |a, b, _| {
+            if int(a) < int(b) { 0xffff_ffff } else { 0 }
+        }),
+        ("cvt.s64.s8", "cvt.s64.s8 %d, %a;", |a, _, _| i64::from(a as i8) as u64),
+        ("cvt.sat.u8", "cvt.sat.u8.s32 %r1, %a;\ncvt.u64.u32 %d, %r1;", |a, _, _| {
+            int(a).clamp(0, 255) as u64
+        }),
+        ("cvt.pack", "cvt.pack.sat.s16.s32 %r1, %a, %b;\ncvt.u64.u32 %d, %r1;", |a, b, _| {
+            let h = |v: u64| u64::from(int(v).clamp(-32768, 32767) as u16);
+            h(a) << 16 | h(b)
+        }),
     ]);
 }
 
@@ -403,11 +313,7 @@ fn n(x: f32) -> u32 {
 }
 
 fn flush(x: f32) -> f32 {
-    if x.is_subnormal() {
-        0.0f32.copysign(x)
-    } else {
-        x
-    }
+    if x.is_subnormal() { 0.0f32.copysign(x) } else { x }
 }
 
 const F: &str = "mov.b32 %r1, %f4;\ncvt.u64.u32 %d, %r1;";
@@ -448,11 +354,7 @@ fn sum_toward_zero(a: f32, b: f32) -> f32 {
     if !s.is_finite() {
         return s as f32;
     }
-    let lost = if a.abs() > b.abs() {
-        b - (s - a)
-    } else {
-        a - (s - b)
-    };
+    let lost = if a.abs() > b.abs() { b - (s - a) } else { a - (s - b) };
     let inward = lost != 0.0 && (lost > 0.0) != (s > 0.0);
     let s = match (inward, s > 0.0) {
         (false, _) => s,
@@ -483,104 +385,48 @@ fn toward(x: f64, way: i32) -> f32 {
 }
 
 fn h(x: f32) -> u32 {
-    if x.is_nan() {
-        0x7fff
-    } else {
-        u32::from(half::f16::from_f32(x).to_bits())
-    }
+    if x.is_nan() { 0x7fff } else { u32::from(half::f16::from_f32(x).to_bits()) }
 }
 
 fn bf(x: f32) -> u32 {
-    if x.is_nan() {
-        0x7fff
-    } else {
-        u32::from(half::bf16::from_f32(x).to_bits())
-    }
+    if x.is_nan() { 0x7fff } else { u32::from(half::bf16::from_f32(x).to_bits()) }
 }
 
 #[test]
 fn conversions() {
     let w = |s: &str| format!("{s}\n{W}");
     let cases: Vec<(&str, String, FloatModel)> = vec![
-        (
-            "cvt.rn.f16x2.f32",
-            w("cvt.rn.f16x2.f32 %r1, %f1, %f2;"),
-            |a, b, _| h(a) << 16 | h(b),
-        ),
-        (
-            "cvt.rn.bf16x2.f32",
-            w("cvt.rn.bf16x2.f32 %r1, %f1, %f2;"),
-            |a, b, _| bf(a) << 16 | bf(b),
-        ),
-        (
-            "cvt.rn.relu.bf16x2.f32",
-            w("cvt.rn.relu.bf16x2.f32 %r1, %f1, %f2;"),
-            |a, b, _| {
-                let r = |x: f32| {
-                    if x < 0.0 || x.to_bits() == 1 << 31 {
-                        0.0
-                    } else {
-                        x
-                    }
-                };
-                bf(r(a)) << 16 | bf(r(b))
-            },
-        ),
-        (
-            "cvt.rna.tf32.f32",
-            w("cvt.rna.tf32.f32 %r1, %f1;"),
-            |a, _, _| {
-                if a.is_nan() {
-                    return 0x7fff_e000;
-                }
-                if a.is_infinite() {
-                    return a.to_bits();
-                }
-                (a.to_bits() + 0x1000) & !0x1fff
-            },
-        ),
-        (
-            "cvt.rni.s32.f32",
-            w("cvt.rni.s32.f32 %r1, %f1;"),
-            |a, _, _| {
-                if a.is_nan() {
-                    0
-                } else {
-                    a.round_ties_even() as i32 as u32
-                }
-            },
-        ),
-        (
-            "cvt.rzi.u32.f32",
-            w("cvt.rzi.u32.f32 %r1, %f1;"),
-            |a, _, _| if a.is_nan() { 0 } else { a as u32 },
-        ),
-        (
-            "cvt.rpi.s32.f32",
-            w("cvt.rpi.s32.f32 %r1, %f1;"),
-            |a, _, _| {
-                if a.is_nan() {
-                    0
-                } else {
-                    a.ceil() as i32 as u32
-                }
-            },
-        ),
-        (
-            "cvt.rmi.f32.f32",
-            w("cvt.rmi.f32.f32 %f4, %f1;\nmov.b32 %r1, %f4;"),
-            |a, _, _| n(a.floor()),
-        ),
-        (
-            "cvt.rn.f32.s32",
-            w("cvt.rn.f32.s32 %f4, %a;\nmov.b32 %r1, %f4;"),
-            |a, _, _| (a.to_bits() as i32 as f32).to_bits(),
-        ),
-        (
-            "cvt.rz.f32.u32",
-            w("cvt.rz.f32.u32 %f4, %a;\nmov.b32 %r1, %f4;"),
-            |a, _, _| toward(f64::from(a.to_bits()), 0).to_bits(),
-        ),
+        ("cvt.rn.f16x2.f32", w("cvt.rn.f16x2.f32 %r1, %f1, %f2;"), |a, b, _| h(a) << 16 | h(b)),
+        ("cvt.rn.bf16x2.f32", w("cvt.rn.bf16x2.f32 %r1, %f1, %f2;"), |a, b, _| bf(a) << 16 | bf(b)),
+        ("cvt.rn.relu.bf16x2.f32", w("cvt.rn.relu.bf16x2.f32 %r1, %f1, %f2;"), |a, b, _| {
+            let r = |x: f32| {
+                if x < 0.0 || x.to_bits() == 1 << 31 { 0.0 } else { x }
+            };
+            bf(r(a)) << 16 | bf(r(b))
+        }),
+        ("cvt.rna.tf32.f32", w("cvt.rna.tf32.f32 %r1, %f1;"), |a, _, _| {
+            if a.is_nan() {
+                return 0x7fff_e000;
+            }
+            if a.is_infinite() {
+                return a.to_bits();
+            }
+            (a.to_bits() + 0x1000) & !0x1fff
+        }),
+        ("cvt.rni.s32.f32", w("cvt.rni.s32.f32 %r1, %f1;"), |a, _, _| {
+            if a.is_nan() { 0 } else { a.round_ties_even() as i32 as u32 }
+        }),
+        ("cvt.rzi.u32.f32", w("cvt.rzi.u32.f32 %r1, %f1;"), |a, _, _| if a.is_nan() { 0 } else { a as u32 }),
+        ("cvt.rpi.s32.f32", w("cvt.rpi.s32.f32 %r1, %f1;"), |a, _, _| {
+            if a.is_nan() { 0 } else { a.ceil() as i32 as u32 }
+        }),
+        ("cvt.rmi.f32.f32", w("cvt.rmi.f32.f32 %f4, %f1;\nmov.b32 %r1, %f4;"), |a, _, _| n(a.floor())),
+        ("cvt.rn.f32.s32", w("cvt.rn.f32.s32 %f4, %a;\nmov.b32 %r1, %f4;"), |a, _, _| {
+            (a.to_bits() as i32 as f32).to_bits()
+        }),
+        ("cvt.rz.f32.u32", w("cvt.rz.f32.u32 %f4, %a;\nmov.b32 %r1, %f4;"), |a, _, _| {
+            toward(f64::from(a.to_bits()), 0).to_bits()
+        }),
         (
             "cvt.f32.f16",
             w("cvt.rn.f16.f32 %h1, %f1;\ncvt.f32.f16 %f4, %h1;\nmov.b32 %r1, %f4;"),
@@ -633,8 +479,7 @@ type Scalar = fn(f32, f32, f32) -> f32;
 fn half_arithmetic() {
     let pairs = |f: Scalar, a: u64, b: u64, c: u64| -> u64 {
         let half = |i: u32| {
-            let [x, y, w] =
-                [a, b, c].map(|v| half::f16::from_bits((v >> (16 * i)) as u16).to_f32());
+            let [x, y, w] = [a, b, c].map(|v| half::f16::from_bits((v >> (16 * i)) as u16).to_f32());
             u64::from(h(f(x, y, w))) << (16 * i)
         };
         half(0) | half(1)
@@ -649,13 +494,7 @@ fn half_arithmetic() {
     for (name, text, f) in cases {
         let got = body(name, &format!("{text}\n{W}"), [&a, &b, &c]);
         for l in 0..32 {
-            assert_eq!(
-                got[l],
-                pairs(f, a[l], b[l], c[l]),
-                "{name} lane {l} {:#x} {:#x}",
-                a[l],
-                b[l]
-            );
+            assert_eq!(got[l], pairs(f, a[l], b[l], c[l]), "{name} lane {l} {:#x} {:#x}", a[l], b[l]);
         }
     }
 }
@@ -664,29 +503,15 @@ fn half_arithmetic() {
 fn lanes_exchange() {
     let lanes: Vec<u64> = (0..32).map(|l| 100 + l).collect();
     let run1 = |name: &str, text: &str| body(name, &format!("{text}\n{W}"), [&lanes, &[], &[]]);
-    let up = run1(
-        "shfl.up",
-        "shfl.sync.up.b32 %r1|%p1, %a, 3, 0, -1;\n@!%p1 mov.b32 %r1, 7;",
-    );
-    let down = run1(
-        "shfl.down",
-        "shfl.sync.down.b32 %r1|%p1, %a, 3, 0x81f, -1;\n@!%p1 mov.b32 %r1, 7;",
-    );
+    let up = run1("shfl.up", "shfl.sync.up.b32 %r1|%p1, %a, 3, 0, -1;\n@!%p1 mov.b32 %r1, 7;");
+    let down = run1("shfl.down", "shfl.sync.down.b32 %r1|%p1, %a, 3, 0x81f, -1;\n@!%p1 mov.b32 %r1, 7;");
     let bfly = run1("shfl.bfly", "shfl.sync.bfly.b32 %r1, %a, 5, 31, -1;");
     let idx = run1("shfl.idx", "shfl.sync.idx.b32 %r1, %a, 9, 0x181f, -1;");
     for l in 0..32u64 {
         assert_eq!(up[l as usize], if l < 3 { 7 } else { 97 + l });
         // Segments of 24 lanes would need a mask; 0x8 segments by bit 3 of the lane.
         let max = (l & 8) | (31 & !8);
-        assert_eq!(
-            down[l as usize],
-            if l + 3 <= max && l + 3 < 32 {
-                103 + l
-            } else {
-                7
-            },
-            "lane {l}"
-        );
+        assert_eq!(down[l as usize], if l + 3 <= max && l + 3 < 32 { 103 + l } else { 7 }, "lane {l}");
         assert_eq!(bfly[l as usize], 100 + (l ^ 5));
         assert_eq!(idx[l as usize], 100 + ((l & 24) | 1));
     }
@@ -697,10 +522,7 @@ fn lanes_exchange() {
     assert!(votes.iter().all(|v| *v == 0x1111_1111));
     let sum = run1("redux", "redux.sync.add.s32 %r1, %a, -1;");
     assert!(sum.iter().all(|v| *v == 100 * 32 + 496));
-    let same = run1(
-        "match",
-        "and.b32 %r2, %a, 1;\nmatch.any.sync.b32 %r1, %r2, -1;",
-    );
+    let same = run1("match", "and.b32 %r2, %a, 1;\nmatch.any.sync.b32 %r1, %r2, -1;");
     assert_eq!((same[0], same[1]), (0x5555_5555, 0xaaaa_aaaa));
     let leader = run1(
         "elect",

@@ -54,16 +54,10 @@ fn missing_proxy_fence_before_wgmma_2634() {
     let good = format!("{FILL}fence.proxy.async.shared::cta;\nbar.sync 0;\n{MULTIPLY}");
     assert_eq!(kernel("fence_wgmma", &good), vec![]);
     let bad = format!("{FILL}bar.sync 0;\n{MULTIPLY}");
-    assert_eq!(
-        kernel("no_fence_wgmma", &bad),
-        vec![HazardKind::MissingProxyFence]
-    );
+    assert_eq!(kernel("no_fence_wgmma", &bad), vec![HazardKind::MissingProxyFence]);
     // The fence of the reader does not do: it stands behind the barrier.
     let late = format!("{FILL}bar.sync 0;\nfence.proxy.async.shared::cta;\n{MULTIPLY}");
-    assert_eq!(
-        kernel("late_fence_wgmma", &late),
-        vec![HazardKind::MissingProxyFence]
-    );
+    assert_eq!(kernel("late_fence_wgmma", &late), vec![HazardKind::MissingProxyFence]);
 }
 
 #[test]
@@ -77,10 +71,7 @@ fn no_loop_back_barrier_2613() {
         )
     };
     assert_eq!(kernel("loop_barrier", &body("bar.sync 0;\n")), vec![]);
-    assert_eq!(
-        kernel("no_loop_barrier", &body("")),
-        vec![HazardKind::SharedRace]
-    );
+    assert_eq!(kernel("no_loop_barrier", &body("")), vec![HazardKind::SharedRace]);
 }
 
 #[test]
@@ -115,37 +106,21 @@ fn bulk_store_tail_and_offset_2525_2527() {
         )
     };
     assert_eq!(kernel("bulk_store", &body(128, 16)), vec![]);
-    assert_eq!(
-        kernel("bulk_tail", &body(120, 16)),
-        vec![HazardKind::Misaligned]
-    );
-    assert_eq!(
-        kernel("bulk_offset", &body(128, 8)),
-        vec![HazardKind::Misaligned]
-    );
+    assert_eq!(kernel("bulk_tail", &body(120, 16)), vec![HazardKind::Misaligned]);
+    assert_eq!(kernel("bulk_offset", &body(128, 8)), vec![HazardKind::Misaligned]);
 }
 
 #[test]
 fn stage_off_the_swizzle_boundary_2528_2379() {
     // Shared memory of the ring begins 128 bytes late.
-    let (kinds, wrong) = changed(
-        "    mov.u32 %r4, smem;",
-        "    mov.u32 %r4, smem;\n    add.u32 %r4, %r4, 128;",
-        &LONG,
-    );
-    assert!(
-        kinds.contains(&HazardKind::BadOperand) || wrong > 0,
-        "{kinds:?}"
-    );
+    let (kinds, wrong) =
+        changed("    mov.u32 %r4, smem;", "    mov.u32 %r4, smem;\n    add.u32 %r4, %r4, 128;", &LONG);
+    assert!(kinds.contains(&HazardKind::BadOperand) || wrong > 0, "{kinds:?}");
 }
 
 #[test]
 fn tiles_dropped_by_a_persistent_scheduler_2433() {
-    let p = Problem {
-        blocks: 2,
-        m: 384,
-        ..LONG
-    };
+    let p = Problem { blocks: 2, m: 384, ..LONG };
     let (kinds, wrong) = changed("    mov.u32 %r13, %nctaid.x;", "    mov.u32 %r13, 3;", &p);
     assert!(wrong > 0, "{kinds:?}");
 }
@@ -162,10 +137,7 @@ fn warpgroups_swap_their_rows_2522() {
 
 #[test]
 fn tail_of_k_dropped_2381() {
-    let p = Problem {
-        k: 64 * 3 + 24,
-        ..LONG
-    };
+    let p = Problem { k: 64 * 3 + 24, ..LONG };
     let (_, wrong) = changed(
         "    ld.param.u32 %r3, [depth];",
         "    ld.param.u32 %r3, [depth];\n    sub.u32 %r3, %r3, 1;",
@@ -176,10 +148,7 @@ fn tail_of_k_dropped_2381() {
 
 #[test]
 fn a_barrier_of_no_threads_3030() {
-    assert!(
-        kernel("barrier_of_none", "mov.u32 %r5, 0;\nbar.sync 1, %r5;")
-            .contains(&HazardKind::BadOperand)
-    );
+    assert!(kernel("barrier_of_none", "mov.u32 %r5, 0;\nbar.sync 1, %r5;").contains(&HazardKind::BadOperand));
 }
 
 #[test]
@@ -187,11 +156,6 @@ fn wrong_number_of_threads_2547() {
     let module = warplift::sim::parse(PTX).expect("parses");
     let mut launch = warplift::sim::Launch::new(&module, "gemm");
     launch.block = 256;
-    let e = warplift::sim::run(
-        &launch,
-        &mut warplift::sim::Memory::new(),
-        &Default::default(),
-    )
-    .unwrap_err();
+    let e = warplift::sim::run(&launch, &mut warplift::sim::Memory::new(), &Default::default()).unwrap_err();
     assert!(matches!(e, SimError::Launch(w) if w.contains("256 threads") && w.contains("384")));
 }

@@ -16,18 +16,10 @@ fn bytes(v: &[f32]) -> Vec<u8> {
 
 fn read(memory: &Memory, id: BufferId) -> Vec<f32> {
     let all = memory.bytes(id).chunks(4);
-    all.map(|c| f32::from_le_bytes(c.try_into().expect("4 bytes")))
-        .collect()
+    all.map(|c| f32::from_le_bytes(c.try_into().expect("4 bytes"))).collect()
 }
 
-fn launch(
-    ptx: &str,
-    entry: &str,
-    grid: u32,
-    block: u32,
-    params: Vec<ParamValue>,
-    memory: &mut Memory,
-) {
+fn launch(ptx: &str, entry: &str, grid: u32, block: u32, params: Vec<ParamValue>, memory: &mut Memory) {
     let module = parse(ptx).unwrap_or_else(|e| panic!("{e}"));
     let mut l = Launch::new(&module, entry);
     (l.grid, l.block, l.params) = ([grid, 1, 1], block, params);
@@ -40,20 +32,9 @@ fn vector_add() {
     let n = 1000;
     let (a, b) = (floats(n), floats(n + 3)[3..].to_vec());
     let mut m = Memory::new();
-    let (ia, ib, ic) = (
-        m.alloc("a", bytes(&a)),
-        m.alloc("b", bytes(&b)),
-        m.alloc_poisoned("c", 4 * n),
-    );
+    let (ia, ib, ic) = (m.alloc("a", bytes(&a)), m.alloc("b", bytes(&b)), m.alloc_poisoned("c", 4 * n));
     let p = |i| ParamValue::Pointer(i, 0);
-    launch(
-        LLVM,
-        "vadd",
-        4,
-        256,
-        vec![p(ia), p(ib), p(ic), ParamValue::u32(n as u32)],
-        &mut m,
-    );
+    launch(LLVM, "vadd", 4, 256, vec![p(ia), p(ib), p(ic), ParamValue::u32(n as u32)], &mut m);
     assert_eq!(m.poisoned(ic), 0);
     let c = read(&m, ic);
     assert!((0..n).all(|i| c[i] == a[i] + b[i]));
@@ -65,14 +46,7 @@ fn block_reduction() {
     let mut m = Memory::new();
     let (ia, io) = (m.alloc("a", bytes(&a)), m.alloc("out", vec![0; 4]));
     let p = |i| ParamValue::Pointer(i, 0);
-    launch(
-        LLVM,
-        "block_sum",
-        3,
-        128,
-        vec![p(ia), p(io), ParamValue::u32(3000)],
-        &mut m,
-    );
+    launch(LLVM, "block_sum", 3, 128, vec![p(ia), p(io), ParamValue::u32(3000)], &mut m);
     assert_eq!(read(&m, io), vec![a.iter().sum::<f32>()]);
 }
 
@@ -82,26 +56,11 @@ fn synchronous_product() {
     let (a, b) = (floats(16 * k), floats(8 * k + 5)[5..].to_vec());
     let small = |v: &[f32]| v.iter().map(|x| (x / 10.0).trunc()).collect::<Vec<f32>>();
     let (a, b) = (small(&a), small(&b));
-    let half = |v: &[f32]| {
-        v.iter()
-            .flat_map(|x| half::f16::from_f32(*x).to_le_bytes())
-            .collect::<Vec<u8>>()
-    };
+    let half = |v: &[f32]| v.iter().flat_map(|x| half::f16::from_f32(*x).to_le_bytes()).collect::<Vec<u8>>();
     let mut m = Memory::new();
-    let (ia, ib, ic) = (
-        m.alloc("a", half(&a)),
-        m.alloc("b", half(&b)),
-        m.alloc_poisoned("c", 512),
-    );
+    let (ia, ib, ic) = (m.alloc("a", half(&a)), m.alloc("b", half(&b)), m.alloc_poisoned("c", 512));
     let p = |i| ParamValue::Pointer(i, 0);
-    launch(
-        LLVM,
-        "matmul",
-        1,
-        32,
-        vec![p(ia), p(ib), p(ic), ParamValue::u32(k as u32)],
-        &mut m,
-    );
+    launch(LLVM, "matmul", 1, 32, vec![p(ia), p(ib), p(ic), ParamValue::u32(k as u32)], &mut m);
     let c = read(&m, ic);
     for i in 0..16 {
         for j in 0..8 {
@@ -115,23 +74,9 @@ fn synchronous_product() {
 fn private_array() {
     let mut m = Memory::new();
     let io = m.alloc_poisoned("out", 256);
-    launch(
-        LLVM,
-        "local_array",
-        1,
-        64,
-        vec![ParamValue::Pointer(io, 0)],
-        &mut m,
-    );
-    let words = m
-        .bytes(io)
-        .chunks(4)
-        .map(|c| u32::from_le_bytes(c.try_into().expect("4 bytes")));
-    assert!(
-        words
-            .enumerate()
-            .all(|(t, v)| v == (t as u32 % 8) * t as u32)
-    );
+    launch(LLVM, "local_array", 1, 64, vec![ParamValue::Pointer(io, 0)], &mut m);
+    let words = m.bytes(io).chunks(4).map(|c| u32::from_le_bytes(c.try_into().expect("4 bytes")));
+    assert!(words.enumerate().all(|(t, v)| v == (t as u32 % 8) * t as u32));
 }
 
 #[test]
@@ -141,14 +86,7 @@ fn triton_forms() {
     let mut m = Memory::new();
     let (ia, io) = (m.alloc("in", bytes(&a)), m.alloc_poisoned("out", 4 * n));
     let p = |i| ParamValue::Pointer(i, 0);
-    launch(
-        TRITON,
-        "scale",
-        2,
-        128,
-        vec![p(ia), p(io), ParamValue::u32(n as u32)],
-        &mut m,
-    );
+    launch(TRITON, "scale", 2, 128, vec![p(ia), p(io), ParamValue::u32(n as u32)], &mut m);
     let c = read(&m, io);
     assert!((0..n).all(|i| c[i] == 10.0 * a[i]));
 }
@@ -164,7 +102,12 @@ fn what_is_not_simulated_is_named_with_its_line() {
         (body("tex.1d.v4.u32.s32 {%r0, %r1, %r2, %r3}, [%rd1, {%r1}];"), 8, "tex.1d.v4.u32.s32"),
         (body("call.uni foo;"), 8, "call.uni"),
         (body("mov.u32 %r1, 1;\nvadd.s32.s32.s32 %r1, %r1, %r1, %r1;"), 9, "vadd"),
-        (".version 8.4\n.target sm_90a\n.address_size 64\n.global .align 4 .b8 table[4] = {1, 2, 3, 4};\n".to_owned(), 4, ".global"),
+        (
+            ".version 8.4\n.target sm_90a\n.address_size 64\n.global .align 4 .b8 table[4] = {1, 2, 3, 4};\n"
+                .to_owned(),
+            4,
+            ".global",
+        ),
         (".version 8.4\n.target sm_90a\n.address_size 64\n.extern .func vprintf;\n".to_owned(), 4, ".extern"),
     ] {
         let e = parse(&ptx).expect_err(part);

@@ -5,10 +5,7 @@ mod sim_common;
 use sim_common::{Problem, gemm_of};
 use warplift::sim::{Adversary, Hazards, Launch, Memory, Module, Options, ParamValue, parse, run};
 
-const TEXTS: [&str; 2] = [
-    include_str!("ptx/gemm_ws.ptx"),
-    include_str!("ptx/litmus.ptx"),
-];
+const TEXTS: [&str; 2] = [include_str!("ptx/gemm_ws.ptx"), include_str!("ptx/litmus.ptx")];
 
 struct Random(u64);
 
@@ -42,16 +39,8 @@ fn edit(text: &str, r: &mut Random) -> String {
             lines.insert(i, line);
         }
         3 => {
-            let numbers = [
-                "0",
-                "-1",
-                "4294967295",
-                "0x80000000",
-                "18446744073709551615",
-                "7",
-                "0f7F800000",
-                "1e400",
-            ];
+            let numbers =
+                ["0", "-1", "4294967295", "0x80000000", "18446744073709551615", "7", "0f7F800000", "1e400"];
             let n = numbers[r.below(numbers.len())];
             let digit = |c: char| c.is_ascii_digit();
             if let Some(at) = lines[i].rfind(digit) {
@@ -109,31 +98,15 @@ fn edit(text: &str, r: &mut Random) -> String {
 
 fn attempt(seed: u64, rounds: usize) {
     let mut r = Random(seed | 1);
-    let p = Problem {
-        m: 128,
-        n: 64,
-        k: 128,
-        blocks: 1,
-        cluster: 1,
-    };
+    let p = Problem { m: 128, n: 64, k: 128, blocks: 1, cluster: 1 };
     for round in 0..rounds {
         let mut text = TEXTS[r.below(TEXTS.len())].to_owned();
         for _ in 0..1 + r.below(3) {
             text = edit(&text, &mut r);
         }
         let order = [Adversary::Earliest, Adversary::Latest, Adversary::Random][round % 3];
-        let hazards = if round % 2 == 0 {
-            Hazards::Warn
-        } else {
-            Hazards::Deny
-        };
-        let options = Options {
-            seed,
-            order,
-            hazards,
-            max_steps: 20_000,
-            ..Options::default()
-        };
+        let hazards = if round % 2 == 0 { Hazards::Warn } else { Hazards::Deny };
+        let options = Options { seed, order, hazards, max_steps: 20_000, ..Options::default() };
         if let Ok(module) = parse(&text) {
             let _ = gemm_of(&module, &p, &options);
             for entry in module.entries().filter(|e| *e != "gemm") {
@@ -158,9 +131,8 @@ fn small(module: &Module, entry: &str, round: usize, options: &Options) {
 #[test]
 fn no_panic_on_broken_text() {
     attempt(1, 1500);
-    let fresh = std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .map_or(3, |d| d.as_nanos() as u64);
+    let fresh =
+        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(3, |d| d.as_nanos() as u64);
     println!("fresh seed {fresh}");
     attempt(fresh, 500);
 }
@@ -169,31 +141,11 @@ fn no_panic_on_broken_text() {
 fn errors_have_their_place() {
     for (text, line, column, part) in [
         ("nonsense", 1, 1, "nonsense"),
-        (
-            ".version 8.0\n.visible .entry k()\n{\n  frob.u32 1;\n}",
-            4,
-            3,
-            "frob.u32",
-        ),
-        (
-            ".visible .entry k()\n{\n  add.u32 %r1, %r1, 1;\n}",
-            3,
-            3,
-            "result",
-        ),
-        (
-            ".visible .entry k()\n{\n .reg .b32 %r<2>;\n add.u32.frob %r1, %r1, 1;\n}",
-            4,
-            2,
-            ".frob",
-        ),
+        (".version 8.0\n.visible .entry k()\n{\n  frob.u32 1;\n}", 4, 3, "frob.u32"),
+        (".visible .entry k()\n{\n  add.u32 %r1, %r1, 1;\n}", 3, 3, "result"),
+        (".visible .entry k()\n{\n .reg .b32 %r<2>;\n add.u32.frob %r1, %r1, 1;\n}", 4, 2, ".frob"),
         (".visible .entry k()\n{\n bra NOWHERE;\n}", 3, 2, "NOWHERE"),
-        (
-            ".visible .entry k()\n{\n .reg .b32 %r<2>;\n mov.u32 %r1, 5\n}",
-            5,
-            1,
-            "expected `,`",
-        ),
+        (".visible .entry k()\n{\n .reg .b32 %r<2>;\n mov.u32 %r1, 5\n}", 5, 1, "expected `,`"),
         (".visible .entry k()\n{ /* open", 2, 3, "comment"),
         (".func f() { }", 1, 1, ".func"),
     ] {

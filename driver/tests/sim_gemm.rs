@@ -9,19 +9,11 @@ use warplift::sim::{Adversary, HazardKind, Hazards, Options, SimError};
 const PTX: &str = include_str!("ptx/gemm_ws.ptx");
 
 fn options(seed: u64, order: Adversary) -> Options {
-    Options {
-        seed,
-        order,
-        max_steps: 3_000_000,
-        ..Options::default()
-    }
+    Options { seed, order, max_steps: 3_000_000, ..Options::default() }
 }
 
 fn adversaries() -> Vec<Options> {
-    let mut all = vec![
-        options(0, Adversary::Earliest),
-        options(0, Adversary::Latest),
-    ];
+    let mut all = vec![options(0, Adversary::Earliest), options(0, Adversary::Latest)];
     all.extend((1..=6).map(|s| options(s, Adversary::Random)));
     all
 }
@@ -70,28 +62,12 @@ fn each_missing_synchronisation_is_found() {
         (arrive, "", Deadlock),
         ("[%r19], 24576;", "[%r19], 24560;", Deadlock),
         ("[%r19], 24576;", "[%r19], 16384;", InFlight),
-        (
-            "    fence.proxy.async.shared::cta;\n",
-            "",
-            MissingProxyFence,
-        ),
-        (
-            "    fence.mbarrier_init.release.cluster;\n",
-            "",
-            MissingProxyFence,
-        ),
+        ("    fence.proxy.async.shared::cta;\n", "", MissingProxyFence),
+        ("    fence.mbarrier_init.release.cluster;\n", "", MissingProxyFence),
         ("INIT_DONE:\n    bar.sync 0;", "INIT_DONE:", BarrierMisuse),
         ("    wgmma.fence.sync.aligned;\n", "", MissingWgmmaFence),
-        (
-            "    wgmma.commit_group.sync.aligned;\n",
-            "",
-            RegisterInFlight,
-        ),
-        (
-            "wgmma.wait_group.sync.aligned 0;",
-            "wgmma.wait_group.sync.aligned 1;",
-            InFlight,
-        ),
+        ("    wgmma.commit_group.sync.aligned;\n", "", RegisterInFlight),
+        ("wgmma.wait_group.sync.aligned 0;", "wgmma.wait_group.sync.aligned 1;", InFlight),
         ("@%p7 cp.async.bulk.wait_group.read 0;", "", InFlight),
         ("@%p7 cp.async.bulk.wait_group 0;", "", EarlyExit),
         ("    mov.u32 %r11, 1;", "    mov.u32 %r11, 0;", Deadlock),
@@ -100,10 +76,7 @@ fn each_missing_synchronisation_is_found() {
     ];
     for (from, to, kind) in cases {
         let (kinds, _) = verdict(&change(from, to));
-        assert!(
-            kinds.contains(&kind),
-            "{from:?} -> {to:?}: {kinds:?}, not {kind:?}"
-        );
+        assert!(kinds.contains(&kind), "{from:?} -> {to:?}: {kinds:?}, not {kind:?}");
     }
 }
 
@@ -111,13 +84,8 @@ fn each_missing_synchronisation_is_found() {
 fn a_hazard_names_both_places() {
     let ptx = change("    fence.proxy.async.shared::cta;\n", "");
     let e = gemm(&ptx, &SMALL, &options(1, Adversary::Earliest)).unwrap_err();
-    let SimError::Hazard(h) = e else {
-        panic!("{e}")
-    };
-    assert!(
-        h.site.opcode.starts_with("cp.async.bulk.tensor.2d.global"),
-        "{h}"
-    );
+    let SimError::Hazard(h) = e else { panic!("{e}") };
+    assert!(h.site.opcode.starts_with("cp.async.bulk.tensor.2d.global"), "{h}");
     let other = h.other.expect("the write");
     assert!(other.opcode.starts_with("stmatrix"), "{}", other.opcode);
     assert_eq!(other.loc, Some(("gemm.tile".to_owned(), 10, 1)));
@@ -127,23 +95,15 @@ fn a_hazard_names_both_places() {
 
 #[test]
 fn setmaxnreg_beyond_the_pool_deadlocks() {
-    let (kinds, _) = verdict(&change(
-        "setmaxnreg.dec.sync.aligned.u32 40",
-        "setmaxnreg.dec.sync.aligned.u32 48",
-    ));
+    let (kinds, _) =
+        verdict(&change("setmaxnreg.dec.sync.aligned.u32 40", "setmaxnreg.dec.sync.aligned.u32 48"));
     assert_eq!(kinds, vec![HazardKind::Deadlock]);
 }
 
 #[test]
 fn every_trip_count_works() {
     for blocks_deep in 1..=7 {
-        let p = Problem {
-            m: 256,
-            n: 64,
-            k: 64 * blocks_deep,
-            blocks: 1,
-            cluster: 1,
-        };
+        let p = Problem { m: 256, n: 64, k: 64 * blocks_deep, blocks: 1, cluster: 1 };
         for o in adversaries().into_iter().take(3) {
             let (_, wrong) = gemm(PTX, &p, &o).unwrap_or_else(|e| panic!("{e}"));
             assert_eq!(wrong, 0);

@@ -19,9 +19,7 @@ fn escaped(ptx: &str, p: &Problem) -> Vec<String> {
     }
     let options = adversaries(4, 3_000_000);
     let run = |ptx: &str, o: &_| gemm(ptx, p, o).map(|(r, wrong)| (r, wrong == 0));
-    let through = all
-        .iter()
-        .filter(|m| judge(m, &options, run) == Verdict::Escaped);
+    let through = all.iter().filter(|m| judge(m, &options, run) == Verdict::Escaped);
     through.map(|m| m.description.clone()).collect()
 }
 

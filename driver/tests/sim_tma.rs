@@ -1,9 +1,7 @@
 //! Tensor copies: boxes, coordinates, fill, clipping, swizzles, reductions, against the formula of
 //! the CUDA driver API and the PTX ISA written out by element.
 
-use warplift::sim::{
-    Adversary, Launch, Memory, Options, ParamValue, SimError, TensorMapDesc, parse, run,
-};
+use warplift::sim::{Adversary, Launch, Memory, Options, ParamValue, SimError, TensorMapDesc, parse, run};
 
 fn dump(name: &str, ptx: &str) {
     if let Ok(folder) = std::env::var("WARPLIFT_LITMUS_OUT") {
@@ -64,10 +62,7 @@ impl Tensor {
     }
 
     fn bytes(&self) -> usize {
-        let last = self
-            .strides()
-            .last()
-            .map_or(0, |s| s * self.dims[self.dims.len() - 1]);
+        let last = self.strides().last().map_or(0, |s| s * self.dims[self.dims.len() - 1]);
         (last + self.dims[0] * self.size as u64 + 64) as usize
     }
 
@@ -82,11 +77,7 @@ impl Tensor {
         for (d, c) in coordinates.iter().enumerate() {
             let i = i64::from(*c) + (index % self.boxes[d] as usize) as i64;
             index /= self.boxes[d] as usize;
-            let step = if d == 0 {
-                self.size as u64
-            } else {
-                self.strides()[d - 1]
-            };
+            let step = if d == 0 { self.size as u64 } else { self.strides()[d - 1] };
             at = match (at, u64::try_from(i)) {
                 (Some(a), Ok(i)) if i < self.dims[d] => Some(a + i * step),
                 _ => None,
@@ -95,11 +86,7 @@ impl Tensor {
         // Shared memory begins at a multiple of 1024: the offset alone says the swizzle.
         let (row, chunk) = (linear / 128, linear / 16 % 8);
         let pattern = self.swizzle as usize / 16;
-        let chunk = if pattern == 0 {
-            chunk
-        } else {
-            chunk ^ (row % pattern)
-        };
+        let chunk = if pattern == 0 { chunk } else { chunk ^ (row % pattern) };
         (at, row * 128 + chunk * 16 + linear % 16)
     }
 }
@@ -123,12 +110,8 @@ fn check_load(t: &Tensor, coordinates: &[i32]) {
     let out = memory.alloc_poisoned("out", t.box_bytes());
     let mut launch = Launch::new(&module, "k");
     launch.dynamic_shared = t.box_bytes() as u32 + 64;
-    launch.params = vec![
-        ParamValue::TensorMap(t.map(memory.address(input))),
-        ParamValue::Pointer(out, 0),
-    ];
-    run(&launch, &mut memory, &Options::default())
-        .unwrap_or_else(|e| panic!("{coordinates:?}: {e}"));
+    launch.params = vec![ParamValue::TensorMap(t.map(memory.address(input))), ParamValue::Pointer(out, 0)];
+    run(&launch, &mut memory, &Options::default()).unwrap_or_else(|e| panic!("{coordinates:?}: {e}"));
     let got = memory.bytes(out);
     for i in 0..t.box_bytes() / t.size {
         let (global, shared) = t.place(coordinates, i);
@@ -136,12 +119,7 @@ fn check_load(t: &Tensor, coordinates: &[i32]) {
             Some(a) => data[a as usize..a as usize + t.size].to_vec(),
             None => vec![0; t.size],
         };
-        assert_eq!(
-            &got[shared..shared + t.size],
-            want,
-            "element {i} at {coordinates:?} of {:?}",
-            t.boxes
-        );
+        assert_eq!(&got[shared..shared + t.size], want, "element {i} at {coordinates:?} of {:?}", t.boxes);
     }
 }
 
@@ -156,13 +134,7 @@ fn boxes_of_every_rank() {
     ];
     for (dims, boxes) in all {
         let rank = dims.len();
-        let t = Tensor {
-            element: "u16",
-            size: 2,
-            dims,
-            boxes,
-            swizzle: 0,
-        };
+        let t = Tensor { element: "u16", size: 2, dims, boxes, swizzle: 0 };
         for first in [0, 7, -3, 90, 200] {
             for other in [0, 1, -1, 3] {
                 let mut c = vec![other; rank];
@@ -206,9 +178,7 @@ fn store(
     let head = if operation.is_empty() {
         format!("cp.async.bulk.tensor.{rank}d.global.shared::cta.tile.bulk_group")
     } else {
-        format!(
-            "cp.reduce.async.bulk.tensor.{rank}d.global.shared::cta.{operation}.tile.bulk_group"
-        )
+        format!("cp.reduce.async.bulk.tensor.{rank}d.global.shared::cta.{operation}.tile.bulk_group")
     };
     let ptx = format!(
         ".version 8.4\n.target sm_90a\n.address_size 64\n.extern .shared .align 1024 .b8 smem[];\n\
@@ -224,24 +194,15 @@ fn store(
          cp.async.bulk.commit_group;\ncp.async.bulk.wait_group.read 0;\nEND:\nret;\n}}\n",
         list.join(", ")
     );
-    dump(
-        &format!("store_{rank}d_{operation}_{bytes}_{}", list.join("_")),
-        &ptx,
-    );
+    dump(&format!("store_{rank}d_{operation}_{bytes}_{}", list.join("_")), &ptx);
     let module = parse(&ptx).unwrap_or_else(|e| panic!("{e}"));
     let mut memory = Memory::new();
     let input = memory.alloc("in", data.to_vec());
     let out = memory.alloc("out", target.to_vec());
     let mut launch = Launch::new(&module, "k");
     launch.dynamic_shared = bytes as u32 + 64;
-    launch.params = vec![
-        ParamValue::TensorMap(t.map(memory.address(out))),
-        ParamValue::Pointer(input, 0),
-    ];
-    let options = Options {
-        order: Adversary::Latest,
-        ..Options::default()
-    };
+    launch.params = vec![ParamValue::TensorMap(t.map(memory.address(out))), ParamValue::Pointer(input, 0)];
+    let options = Options { order: Adversary::Latest, ..Options::default() };
     run(&launch, &mut memory, &options)?;
     Ok(memory.bytes(out).to_vec())
 }
@@ -249,13 +210,7 @@ fn store(
 #[test]
 fn stores_clip_and_unswizzle() {
     for (swizzle, inner) in [(0, 24), (32, 16), (64, 32), (128, 64)] {
-        let t = Tensor {
-            element: "f16",
-            size: 2,
-            dims: vec![72, 21],
-            boxes: vec![inner, 8],
-            swizzle,
-        };
+        let t = Tensor { element: "f16", size: 2, dims: vec![72, 21], boxes: vec![inner, 8], swizzle };
         for c in [[0, 0], [8, 16], [64, 3], [-8, -2], [80, 0]] {
             let (data, before) = (noise(t.box_bytes()), vec![0xaa; t.bytes()]);
             let got = store(&t, &c, "", &data, &before).unwrap();
@@ -272,17 +227,9 @@ fn stores_clip_and_unswizzle() {
 
 #[test]
 fn reductions_add_and_take_the_larger() {
-    let t = Tensor {
-        element: "f32",
-        size: 4,
-        dims: vec![20, 6],
-        boxes: vec![8, 4],
-        swizzle: 0,
-    };
+    let t = Tensor { element: "f32", size: 4, dims: vec![20, 6], boxes: vec![8, 4], swizzle: 0 };
     let ints = |n: usize, by: usize| {
-        (0..n)
-            .flat_map(|i| ((i * by % 17) as f32 - 8.0).to_le_bytes())
-            .collect::<Vec<u8>>()
+        (0..n).flat_map(|i| ((i * by % 17) as f32 - 8.0).to_le_bytes()).collect::<Vec<u8>>()
     };
     let read = |b: &[u8], at: usize| f32::from_le_bytes(b[at..at + 4].try_into().expect("4 bytes"));
     let (data, before) = (ints(32, 5), ints(t.bytes() / 4, 3));
@@ -295,76 +242,35 @@ fn reductions_add_and_take_the_larger() {
         }
     }
     assert_eq!(got, want);
-    let t = Tensor {
-        element: "u32",
-        ..t
-    };
+    let t = Tensor { element: "u32", ..t };
     let got = store(&t, &[0, 0], "max", &data, &before).unwrap();
     let word = |b: &[u8], at: usize| u32::from_le_bytes(b[at..at + 4].try_into().expect("4 bytes"));
     for i in 0..32 {
         if let (Some(a), s) = t.place(&[0, 0], i) {
-            assert_eq!(
-                word(&got, a as usize),
-                word(&before, a as usize).max(word(&data, s))
-            );
+            assert_eq!(word(&got, a as usize), word(&before, a as usize).max(word(&data, s)));
         }
     }
 }
 
 #[test]
 fn what_the_driver_would_refuse_is_refused() {
-    let good = Tensor {
-        element: "f16",
-        size: 2,
-        dims: vec![64, 8],
-        boxes: vec![64, 8],
-        swizzle: 128,
-    };
+    let good = Tensor { element: "f16", size: 2, dims: vec![64, 8], boxes: vec![64, 8], swizzle: 128 };
     let data = noise(good.box_bytes());
     let attempt = |t: &Tensor| store(t, &[0, 0], "", &data, &vec![0; t.bytes()]).map(|_| ());
     assert!(attempt(&good).is_ok());
-    let wide = Tensor {
-        boxes: vec![72, 8],
-        ..Tensor {
-            dims: vec![128, 8],
-            ..good
-        }
-    };
+    let wide = Tensor { boxes: vec![72, 8], ..Tensor { dims: vec![128, 8], ..good } };
     let e = attempt(&wide).unwrap_err().to_string();
     assert!(e.contains("wider than the swizzle span of 128"), "{e}");
-    let long = Tensor {
-        element: "f16",
-        size: 2,
-        dims: vec![64, 600],
-        boxes: vec![64, 257],
-        swizzle: 128,
-    };
+    let long = Tensor { element: "f16", size: 2, dims: vec![64, 600], boxes: vec![64, 257], swizzle: 128 };
     assert!(attempt(&long).unwrap_err().to_string().contains("257"));
-    let odd = Tensor {
-        element: "f16",
-        size: 2,
-        dims: vec![64, 8],
-        boxes: vec![12, 8],
-        swizzle: 0,
-    };
-    assert!(
-        attempt(&odd)
-            .unwrap_err()
-            .to_string()
-            .contains("24 bytes is no multiple of 16")
-    );
+    let odd = Tensor { element: "f16", size: 2, dims: vec![64, 8], boxes: vec![12, 8], swizzle: 0 };
+    assert!(attempt(&odd).unwrap_err().to_string().contains("24 bytes is no multiple of 16"));
 }
 
 #[test]
 fn a_row_stride_that_is_no_multiple_of_16_is_refused() {
-    let mut map = Tensor {
-        element: "f16",
-        size: 2,
-        dims: vec![64, 8],
-        boxes: vec![64, 8],
-        swizzle: 128,
-    }
-    .map(0x7_0000_0000);
+    let mut map = Tensor { element: "f16", size: 2, dims: vec![64, 8], boxes: vec![64, 8], swizzle: 128 }
+        .map(0x7_0000_0000);
     map.strides[0] = 136;
     let ptx = load_text(2, &[0, 0], 1024);
     let module = parse(&ptx).expect("parses");
@@ -373,8 +279,6 @@ fn a_row_stride_that_is_no_multiple_of_16_is_refused() {
     let mut launch = Launch::new(&module, "k");
     launch.dynamic_shared = 2048;
     launch.params = vec![ParamValue::TensorMap(map), ParamValue::Pointer(out, 0)];
-    let e = run(&launch, &mut memory, &Options::default())
-        .unwrap_err()
-        .to_string();
+    let e = run(&launch, &mut memory, &Options::default()).unwrap_err().to_string();
     assert!(e.contains("stride 136 is no multiple of 16"), "{e}");
 }

@@ -14,41 +14,17 @@ struct Type {
     code: fn(i32) -> u32,
 }
 
-const F16: Type = Type {
-    name: "f16",
-    bytes: 2,
-    code: |v| u32::from(half::f16::from_f32(v as f32).to_bits()),
-};
-const BF16: Type = Type {
-    name: "bf16",
-    bytes: 2,
-    code: |v| u32::from(half::bf16::from_f32(v as f32).to_bits()),
-};
-const TF32: Type = Type {
-    name: "tf32",
-    bytes: 4,
-    code: |v| (v as f32).to_bits(),
-};
-const E4M3: Type = Type {
-    name: "e4m3",
-    bytes: 1,
-    code: |v| u32::from(float8::F8E4M3::from_f32(v as f32).to_bits()),
-};
-const E5M2: Type = Type {
-    name: "e5m2",
-    bytes: 1,
-    code: |v| u32::from(float8::F8E5M2::from_f32(v as f32).to_bits()),
-};
-const S8: Type = Type {
-    name: "s8",
-    bytes: 1,
-    code: |v| v as u8 as u32,
-};
-const U8: Type = Type {
-    name: "u8",
-    bytes: 1,
-    code: |v| v as u32,
-};
+const F16: Type =
+    Type { name: "f16", bytes: 2, code: |v| u32::from(half::f16::from_f32(v as f32).to_bits()) };
+const BF16: Type =
+    Type { name: "bf16", bytes: 2, code: |v| u32::from(half::bf16::from_f32(v as f32).to_bits()) };
+const TF32: Type = Type { name: "tf32", bytes: 4, code: |v| (v as f32).to_bits() };
+const E4M3: Type =
+    Type { name: "e4m3", bytes: 1, code: |v| u32::from(float8::F8E4M3::from_f32(v as f32).to_bits()) };
+const E5M2: Type =
+    Type { name: "e5m2", bytes: 1, code: |v| u32::from(float8::F8E5M2::from_f32(v as f32).to_bits()) };
+const S8: Type = Type { name: "s8", bytes: 1, code: |v| v as u8 as u32 };
+const U8: Type = Type { name: "u8", bytes: 1, code: |v| v as u32 };
 
 /// How an operand lies in shared memory.
 #[derive(Clone, Copy, Debug)]
@@ -61,30 +37,15 @@ struct Layout {
 
 /// Byte offset of an element, and the descriptor's LBO and SBO, for an operand of `rows` (M or N)
 /// by `k`. Written with core matrices (8 rows of 16 bytes) and atoms (8 rows of the span).
-fn place(
-    l: Layout,
-    bytes: usize,
-    rows: usize,
-    k: usize,
-    r: usize,
-    c: usize,
-) -> (usize, usize, usize) {
-    let (major, minor, majors) = if l.transposed {
-        (r, c, rows)
-    } else {
-        (c, r, k)
-    };
+fn place(l: Layout, bytes: usize, rows: usize, k: usize, r: usize, c: usize) -> (usize, usize, usize) {
+    let (major, minor, majors) = if l.transposed { (r, c, rows) } else { (c, r, k) };
     let along = major * bytes;
     if l.span == 0 {
         // Core matrices of 128 bytes; along the contiguous direction first.
         let per_line = majors * bytes / 16;
         let at = (minor / 8 * per_line + along / 16) * 128 + minor % 8 * 16 + along % 16;
         let (step_minor, step_major) = (per_line * 128, 128);
-        return if l.transposed {
-            (at, step_minor, step_major)
-        } else {
-            (at, step_major, step_minor)
-        };
+        return if l.transposed { (at, step_minor, step_major) } else { (at, step_major, step_minor) };
     }
     // Atoms: 8 lines of the span; atoms along `minor` first, then along `major`.
     let minors = if l.transposed { k } else { rows };
@@ -94,11 +55,7 @@ fn place(
     let pattern = l.span / 16;
     // Every 128 bytes of address advance the pattern by one.
     let turn = (line * l.span / 128) % pattern;
-    let at = along / l.span * column
-        + minor / 8 * atom
-        + line * l.span
-        + (chunk ^ turn) * 16
-        + along % 16;
+    let at = along / l.span * column + minor / 8 * atom + line * l.span + (chunk ^ turn) * 16 + along % 16;
     (at, column, atom)
 }
 
@@ -109,10 +66,7 @@ fn descriptor(l: Layout, start: usize, lbo: usize, sbo: usize) -> u64 {
         32 => 3,
         _ => 0,
     };
-    ((start & 0x3ffff) >> 4) as u64
-        | ((lbo >> 4) as u64) << 16
-        | ((sbo >> 4) as u64) << 32
-        | mode << 62
+    ((start & 0x3ffff) >> 4) as u64 | ((lbo >> 4) as u64) << 16 | ((sbo >> 4) as u64) << 32 | mode << 62
 }
 
 struct Case {
@@ -162,10 +116,8 @@ fn check(c: &Case) {
     let regs = if c.acc == "f16" { n / 4 } else { n / 2 };
     let ptx = text(c, k, regs, desc_a, desc_b);
     if let Ok(folder) = std::env::var("WARPLIFT_LITMUS_OUT") {
-        let file = format!(
-            "{folder}/wgmma_{}_{}_{}_{n}_{desc_b:x}_{desc_a:x}.ptx",
-            c.acc, c.a.name, c.b.name
-        );
+        let file =
+            format!("{folder}/wgmma_{}_{}_{}_{n}_{desc_b:x}_{desc_a:x}.ptx", c.acc, c.a.name, c.b.name);
         std::fs::write(file, &ptx).expect("the folder is there");
     }
     let module = parse(&ptx).unwrap_or_else(|e| panic!("{e}\n{ptx}"));
@@ -177,14 +129,8 @@ fn check(c: &Case) {
         let mut launch = Launch::new(&module, "k");
         launch.block = 128;
         launch.dynamic_shared = 65536 + 1024;
-        launch.params = [input, fragments, out]
-            .iter()
-            .map(|i| ParamValue::Pointer(*i, 0))
-            .collect();
-        let options = Options {
-            order,
-            ..Options::default()
-        };
+        launch.params = [input, fragments, out].iter().map(|i| ParamValue::Pointer(*i, 0)).collect();
+        let options = Options { order, ..Options::default() };
         run(&launch, &mut memory, &options).unwrap_or_else(|e| panic!("{e}"));
         compare(c, k, regs, &a, &b, memory.bytes(out));
     }
@@ -216,11 +162,7 @@ fn text(c: &Case, k: usize, regs: usize, desc_a: u64, desc_b: u64) -> String {
     let sign = |n: bool| if n { -1 } else { 1 };
     let mut tail = format!(
         "%p2{}",
-        if float {
-            format!(", {}, {}", sign(c.negate.0), sign(c.negate.1))
-        } else {
-            String::new()
-        }
+        if float { format!(", {}, {}", sign(c.negate.0), sign(c.negate.1)) } else { String::new() }
     );
     if c.a.bytes == 2 {
         let t = |l: Layout| u8::from(l.transposed);
@@ -229,26 +171,17 @@ fn text(c: &Case, k: usize, regs: usize, desc_a: u64, desc_b: u64) -> String {
         }
         tail += &format!(", {}", t(c.layout_b));
     }
-    let first = if c.layout_a.is_some() {
-        "%rd4".to_owned()
-    } else {
-        "{%r4, %r5, %r6, %r7}".to_owned()
-    };
+    let first = if c.layout_a.is_some() { "%rd4".to_owned() } else { "{%r4, %r5, %r6, %r7}".to_owned() };
     let zero: String = (0..regs)
         .map(|i| {
             if acc == "f" {
                 format!("mov.f32 %f{i}, 0f41200000;\n")
             } else {
-                format!(
-                    "mov.b32 %x{i}, {};\n",
-                    if c.acc == "f16" { 0x4900_4900 } else { 10 }
-                )
+                format!("mov.b32 %x{i}, {};\n", if c.acc == "f16" { 0x4900_4900 } else { 10 })
             }
         })
         .collect();
-    let store: String = (0..regs)
-        .map(|i| format!("st.global.b32 [%rd7+{}], %{acc}{i};\n", 4 * i))
-        .collect();
+    let store: String = (0..regs).map(|i| format!("st.global.b32 [%rd7+{}], %{acc}{i};\n", 4 * i)).collect();
     format!(
         ".version 8.4\n.target sm_90a\n.address_size 64\n.extern .shared .align 1024 .b8 smem[];\n\
          .visible .entry k(.param .u64 image, .param .u64 frags, .param .u64 out)\n.reqntid 128\n{{\n\
@@ -307,17 +240,11 @@ fn compare(c: &Case, k: usize, regs: usize, a: &[i32], b: &[i32], out: &[u8]) {
 }
 
 const fn k_major(span: usize) -> Layout {
-    Layout {
-        span,
-        transposed: false,
-    }
+    Layout { span, transposed: false }
 }
 
 const fn mn_major(span: usize) -> Layout {
-    Layout {
-        span,
-        transposed: true,
-    }
+    Layout { span, transposed: true }
 }
 
 const PLAIN: Case = Case {
@@ -340,11 +267,7 @@ fn every_layout_of_16_bit_operands() {
             (k_major(span), mn_major(span)),
             (mn_major(span), mn_major(span)),
         ] {
-            check(&Case {
-                layout_a: Some(la),
-                layout_b: lb,
-                ..PLAIN
-            });
+            check(&Case { layout_a: Some(la), layout_b: lb, ..PLAIN });
         }
     }
 }
@@ -364,22 +287,9 @@ fn every_type() {
         (U8, S8, "s32"),
     ] {
         for span in [0, 32, 64, 128] {
-            check(&Case {
-                a,
-                b,
-                acc,
-                layout_a: Some(k_major(span)),
-                layout_b: k_major(span),
-                ..PLAIN
-            });
+            check(&Case { a, b, acc, layout_a: Some(k_major(span)), layout_b: k_major(span), ..PLAIN });
         }
-        check(&Case {
-            a,
-            b,
-            acc,
-            layout_a: None,
-            ..PLAIN
-        });
+        check(&Case { a, b, acc, layout_a: None, ..PLAIN });
     }
 }
 
@@ -389,13 +299,7 @@ fn every_width() {
         check(&Case { n, ..PLAIN });
     }
     for n in [8, 16, 24, 32, 48, 96, 224, 256] {
-        check(&Case {
-            n,
-            a: S8,
-            b: S8,
-            acc: "s32",
-            ..PLAIN
-        });
+        check(&Case { n, a: S8, b: S8, acc: "s32", ..PLAIN });
     }
 }
 
@@ -404,13 +308,6 @@ fn scales_and_registers() {
     for negate in [(true, false), (false, true), (true, true)] {
         check(&Case { negate, ..PLAIN });
     }
-    check(&Case {
-        scale_d: false,
-        ..PLAIN
-    });
-    check(&Case {
-        layout_a: None,
-        layout_b: mn_major(128),
-        ..PLAIN
-    });
+    check(&Case { scale_d: false, ..PLAIN });
+    check(&Case { layout_a: None, layout_b: mn_major(128), ..PLAIN });
 }

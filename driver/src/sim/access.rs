@@ -67,8 +67,7 @@ impl Machine<'_> {
     fn shared_place(&self, w: usize, address: u64, cluster: bool) -> Option<Target> {
         let (block, offset) = split_shared(address);
         let reach = cluster || block == self.warps[w].block;
-        (address < 1 << 32 && reach && block < self.blocks.len())
-            .then_some(Target::Shared { block, offset })
+        (address < 1 << 32 && reach && block < self.blocks.len()).then_some(Target::Shared { block, offset })
     }
 
     fn inside(&self, t: Target, bytes: u32) -> bool {
@@ -84,14 +83,10 @@ impl Machine<'_> {
     }
 
     pub fn outside(&mut self, blame: Blame, address: u64, bytes: u32) -> Result<(), Stop> {
-        let near = self
-            .memory
-            .nearest(address)
-            .map_or_else(String::new, |(name, at, size)| {
-                format!("; buffer `{name}` has {size} bytes, this is byte {at}")
-            });
-        let what =
-            format!("an access of {bytes} bytes at {address:#x} is outside all memory{near}");
+        let near = self.memory.nearest(address).map_or_else(String::new, |(name, at, size)| {
+            format!("; buffer `{name}` has {size} bytes, this is byte {at}")
+        });
+        let what = format!("an access of {bytes} bytes at {address:#x} is outside all memory{near}");
         let found = Found::new(HazardKind::OutOfBounds, blame.warp, blame.pc, what);
         self.hazard(found.lane(u32::from(blame.lane)).at(address))
     }
@@ -109,11 +104,7 @@ impl Machine<'_> {
         if block != self.warps[w].block {
             self.note_remote(block, access)?;
         }
-        let lane = if access.lane == MANY {
-            u32::MAX
-        } else {
-            1 << access.lane
-        };
+        let lane = if access.lane == MANY { u32::MAX } else { 1 << access.lane };
         let warp = &mut self.warps[w];
         warp.dirty |= lane;
         if write {
@@ -122,16 +113,9 @@ impl Machine<'_> {
         if access.kind != Kind::Barrier {
             self.not_a_barrier(w, block, offset, bytes, access)?;
         }
-        let who = Who {
-            access,
-            clocks: &self.warps[w].clocks,
-        };
+        let who = Who { access, clocks: &self.warps[w].clocks };
         let shadow = &mut self.blocks[block].shadow;
-        let found = if write {
-            shadow.write(offset, bytes, who)
-        } else {
-            shadow.read(offset, bytes, who)
-        };
+        let found = if write { shadow.write(offset, bytes, who) } else { shadow.read(offset, bytes, who) };
         match found {
             Some(c) => self.conflict(w, block, access, c, write),
             None => Ok(()),
@@ -153,9 +137,7 @@ impl Machine<'_> {
             return Ok(());
         }
         let first = offset / 8 * 8;
-        let hit = (first..offset + bytes)
-            .step_by(8)
-            .find_map(|o| b.mbarriers.get(&o));
+        let hit = (first..offset + bytes).step_by(8).find_map(|o| b.mbarriers.get(&o));
         let Some(other) = hit.map(|m| m.init.pc) else {
             return Ok(());
         };
@@ -221,32 +203,19 @@ fn describe(new: Access, c: Conflict, write: bool) -> (HazardKind, String) {
         ),
         Fault::Unordered if new.kind == Kind::Barrier || c.other.kind == Kind::Barrier => (
             HazardKind::BarrierMisuse,
-            format!(
-                "{} {now} and {} {before} are not ordered",
-                name(new.kind),
-                name(c.other.kind)
-            ),
+            format!("{} {now} and {} {before} are not ordered", name(new.kind), name(c.other.kind)),
         ),
         Fault::Unordered if asynchronous(new.kind) || asynchronous(c.other.kind) => (
             HazardKind::InFlight,
-            format!(
-                "{} {now} is not ordered after {} {before}",
-                name(new.kind),
-                name(c.other.kind)
-            ),
+            format!("{} {now} is not ordered after {} {before}", name(new.kind), name(c.other.kind)),
         ),
-        Fault::Unordered => (
-            HazardKind::SharedRace,
-            format!("{now} and {before} of shared memory are not ordered"),
-        ),
+        Fault::Unordered => {
+            (HazardKind::SharedRace, format!("{now} and {before} of shared memory are not ordered"))
+        }
     }
 }
 
 /// The lane to name for an access by several.
 pub(crate) fn lane_of(mask: u32) -> u8 {
-    if mask.count_ones() == 1 {
-        mask.trailing_zeros() as u8
-    } else {
-        MANY
-    }
+    if mask.count_ones() == 1 { mask.trailing_zeros() as u8 } else { MANY }
 }

@@ -58,11 +58,7 @@ pub(crate) struct StoreTask {
 
 impl Machine<'_> {
     fn blame(&self, w: usize, lane: usize) -> Blame {
-        Blame {
-            warp: w,
-            lane: lane as u8,
-            pc: self.pc(w),
-        }
+        Blame { warp: w, lane: lane as u8, pc: self.pc(w) }
     }
 
     fn bad(&mut self, b: Blame, kind: HazardKind, what: String) -> Result<(), Stop> {
@@ -70,18 +66,10 @@ impl Machine<'_> {
     }
 
     /// A local mbarrier operand.
-    pub fn local_barrier(
-        &mut self,
-        w: usize,
-        lane: usize,
-        address: u64,
-    ) -> Result<Option<BarrierAt>, Stop> {
+    pub fn local_barrier(&mut self, w: usize, lane: usize, address: u64) -> Result<Option<BarrierAt>, Stop> {
         let b = self.blame(w, lane);
-        let space = if address >= super::space::GENERIC_SHARED {
-            Space::Generic
-        } else {
-            Space::SharedCluster
-        };
+        let space =
+            if address >= super::space::GENERIC_SHARED { Space::Generic } else { Space::SharedCluster };
         Ok(match self.resolve(b, space, address, 8)? {
             Some(Target::Shared { block, offset }) => Some(BarrierAt { block, offset }),
             _ => None,
@@ -96,11 +84,8 @@ impl Machine<'_> {
         bytes: u32,
         align: u32,
     ) -> Result<Option<(usize, u32)>, Stop> {
-        let space = if address >= super::space::GENERIC_SHARED {
-            Space::Generic
-        } else {
-            Space::SharedCluster
-        };
+        let space =
+            if address >= super::space::GENERIC_SHARED { Space::Generic } else { Space::SharedCluster };
         let Some(Target::Shared { block, offset }) = self.resolve(b, space, address, 1)? else {
             return Ok(None);
         };
@@ -118,26 +103,18 @@ impl Machine<'_> {
 
     fn global_side(&mut self, b: Blame, address: u64, bytes: u64) -> Result<Option<Far>, Stop> {
         if !address.is_multiple_of(16) || !bytes.is_multiple_of(16) || bytes > 1 << 20 {
-            let what =
-                format!("a bulk copy of {bytes} bytes at {address:#x}; both are multiples of 16");
+            let what = format!("a bulk copy of {bytes} bytes at {address:#x}; both are multiples of 16");
             self.bad(b, HazardKind::Misaligned, what)?;
             return Ok(None);
         }
-        Ok(Some(Far::Global {
-            address,
-            bytes: bytes as u32,
-        }))
+        Ok(Some(Far::Global { address, bytes: bytes as u32 }))
     }
 
     /// The map that a tensor operand's address means.
     fn map_of(&mut self, w: usize, map: Addr, lane: usize) -> Result<Option<usize>, Stop> {
         let address = self.address(w, map, lane)?;
         let offset = address.wrapping_sub(GENERIC_PARAM);
-        let found = self
-            .launch
-            .maps
-            .iter()
-            .position(|(o, _)| u64::from(*o) == offset);
+        let found = self.launch.maps.iter().position(|(o, _)| u64::from(*o) == offset);
         if found.is_none() {
             let what = format!("{address:#x} is no tensor map of the parameters");
             let b = self.blame(w, lane);
@@ -146,12 +123,7 @@ impl Machine<'_> {
         Ok(found)
     }
 
-    fn tensor_side(
-        &mut self,
-        w: usize,
-        t: &TensorOperand,
-        lane: usize,
-    ) -> Result<Option<Far>, Stop> {
+    fn tensor_side(&mut self, w: usize, t: &TensorOperand, lane: usize) -> Result<Option<Far>, Stop> {
         let Some(map) = self.map_of(w, t.map, lane)? else {
             return Ok(None);
         };
@@ -161,10 +133,7 @@ impl Machine<'_> {
         }
         let rank = self.launch.maps[map].1.dims.len();
         if rank != coordinates.len() {
-            let what = format!(
-                "{} coordinates for a tensor map of rank {rank}",
-                coordinates.len()
-            );
+            let what = format!("{} coordinates for a tensor map of rank {rank}", coordinates.len());
             let b = self.blame(w, lane);
             self.bad(b, HazardKind::BadOperand, what)?;
             return Ok(None);
@@ -215,23 +184,13 @@ impl Machine<'_> {
         let from = match &b.from {
             BulkFrom::Tensor(t) => self.tensor_side(w, t, lane)?,
             BulkFrom::Global { addr, bytes } => {
-                let (a, n) = (
-                    self.address(w, *addr, lane)?,
-                    self.get_lane(w, *bytes, lane)?,
-                );
+                let (a, n) = (self.address(w, *addr, lane)?, self.get_lane(w, *bytes, lane)?);
                 self.global_side(blame, a, n)?
             }
             BulkFrom::Shared { addr, bytes } => {
-                let (a, n) = (
-                    self.address(w, *addr, lane)?,
-                    self.get_lane(w, *bytes, lane)? as u32,
-                );
+                let (a, n) = (self.address(w, *addr, lane)?, self.get_lane(w, *bytes, lane)? as u32);
                 let place = self.shared_side(blame, a, n, 16)?;
-                place.map(|(block, offset)| Far::Shared {
-                    block,
-                    offset,
-                    bytes: n,
-                })
+                place.map(|(block, offset)| Far::Shared { block, offset, bytes: n })
             }
         };
         let Some(from) = from else { return Ok(None) };
@@ -250,10 +209,7 @@ impl Machine<'_> {
             let bits = self.get_lane(w, m, lane)? as u16;
             targets = (0..16).filter(|r| bits >> r & 1 == 1).collect();
             if targets.is_empty() || targets.iter().any(|r| *r >= self.blocks.len()) {
-                let what = format!(
-                    "multicast mask {bits:#x} in a cluster of {}",
-                    self.blocks.len()
-                );
+                let what = format!("multicast mask {bits:#x} in a cluster of {}", self.blocks.len());
                 self.bad(blame, HazardKind::BadOperand, what)?;
                 return Ok(None);
             }
@@ -264,21 +220,11 @@ impl Machine<'_> {
         let barriers = targets
             .iter()
             .map(|t| BarrierAt {
-                block: if b.multicast.is_some() {
-                    *t
-                } else {
-                    barrier.block
-                },
+                block: if b.multicast.is_some() { *t } else { barrier.block },
                 offset: barrier.offset,
             })
             .collect();
-        Ok(Some(LoadTask {
-            from,
-            targets,
-            offset,
-            barriers,
-            bytes,
-        }))
+        Ok(Some(LoadTask { from, targets, offset, barriers, bytes }))
     }
 
     /// All the data arrives, then the barriers learn of it.
@@ -291,25 +237,16 @@ impl Machine<'_> {
             match &t.from {
                 Far::Tensor { map, coordinates } => {
                     let launch = self.launch;
-                    launch.maps[*map]
-                        .1
-                        .runs(coordinates, t.offset, |run| self.arrive_run(op, block, run))?;
+                    launch.maps[*map].1.runs(coordinates, t.offset, |run| self.arrive_run(op, block, run))?;
                 }
                 Far::Global { address, bytes } => {
                     for at in (0..*bytes).step_by(16) {
-                        let run = Run {
-                            global: Some(address + u64::from(at)),
-                            shared: t.offset + at,
-                            bytes: 16,
-                        };
+                        let run =
+                            Run { global: Some(address + u64::from(at)), shared: t.offset + at, bytes: 16 };
                         self.arrive_run(op, block, run)?;
                     }
                 }
-                Far::Shared {
-                    block: from,
-                    offset,
-                    bytes,
-                } => {
+                Far::Shared { block: from, offset, bytes } => {
                     let data = self.read_async(op, *from, *offset, *bytes)?;
                     self.write_async(op, block, t.offset, &data)?;
                 }
@@ -325,28 +262,15 @@ impl Machine<'_> {
         let mut bytes = [0; 16];
         let bytes = &mut bytes[..run.bytes as usize];
         if let Some(address) = run.global {
-            let blame = Blame {
-                warp: op.warp,
-                lane: op.lane,
-                pc: op.pc,
-            };
+            let blame = Blame { warp: op.warp, lane: op.lane, pc: op.pc };
             self.read_global(blame, address, bytes)?;
         }
         self.write_async(op, block, run.shared, bytes)
     }
 
-    fn write_async(
-        &mut self,
-        op: &Operation,
-        block: usize,
-        offset: u32,
-        bytes: &[u8],
-    ) -> Result<(), Stop> {
+    fn write_async(&mut self, op: &Operation, block: usize, offset: u32, bytes: &[u8]) -> Result<(), Stop> {
         let access = op.access(Kind::Async);
-        let who = Who {
-            access,
-            clocks: &op.start,
-        };
+        let who = Who { access, clocks: &op.start };
         let len = bytes.len() as u32;
         let found = self.blocks[block].shadow.write(offset, len, who);
         let at = offset as usize;
@@ -358,18 +282,9 @@ impl Machine<'_> {
         }
     }
 
-    fn read_async(
-        &mut self,
-        op: &Operation,
-        block: usize,
-        offset: u32,
-        bytes: u32,
-    ) -> Result<Vec<u8>, Stop> {
+    fn read_async(&mut self, op: &Operation, block: usize, offset: u32, bytes: u32) -> Result<Vec<u8>, Stop> {
         let access = op.access(Kind::Async);
-        let who = Who {
-            access,
-            clocks: &op.start,
-        };
+        let who = Who { access, clocks: &op.start };
         let found = self.blocks[block].shadow.read(offset, bytes, who);
         let at = offset as usize;
         let data = self.blocks[block].shared[at..at + bytes as usize].to_vec();
@@ -410,31 +325,18 @@ impl Machine<'_> {
                 let block = task.block;
                 let id = self.issue(w, 1 << lane, Task::Store(task))?;
                 self.hold(id, block, Kind::Async);
-                self.warps[w]
-                    .bulk
-                    .entry(lane as u8)
-                    .or_default()
-                    .open
-                    .push(id);
+                self.warps[w].bulk.entry(lane as u8).or_default().open.push(id);
             }
         }
         Ok(Flow::Next)
     }
 
-    fn store_task(
-        &mut self,
-        w: usize,
-        b: &BulkStore,
-        lane: usize,
-    ) -> Result<Option<StoreTask>, Stop> {
+    fn store_task(&mut self, w: usize, b: &BulkStore, lane: usize) -> Result<Option<StoreTask>, Stop> {
         let blame = self.blame(w, lane);
         let to = match &b.to {
             BulkTo::Tensor(t) => self.tensor_side(w, t, lane)?,
             BulkTo::Global { addr, bytes } => {
-                let (a, n) = (
-                    self.address(w, *addr, lane)?,
-                    self.get_lane(w, *bytes, lane)?,
-                );
+                let (a, n) = (self.address(w, *addr, lane)?, self.get_lane(w, *bytes, lane)?);
                 self.global_side(blame, a, n)?
             }
         };
@@ -456,13 +358,7 @@ impl Machine<'_> {
             };
             (op, ty.or(map_type).unwrap_or(Ty::B(32)))
         });
-        Ok(Some(StoreTask {
-            to,
-            block,
-            offset,
-            reduce,
-            read: None,
-        }))
+        Ok(Some(StoreTask { to, block, offset, reduce, read: None }))
     }
 
     /// First reads the source, then writes it out.
@@ -501,11 +397,7 @@ impl Machine<'_> {
         mut bytes: Vec<u8>,
         reduce: Option<(AtomOp, Ty)>,
     ) -> Result<(), Stop> {
-        let blame = Blame {
-            warp: op.warp,
-            lane: op.lane,
-            pc: op.pc,
-        };
+        let blame = Blame { warp: op.warp, lane: op.lane, pc: op.pc };
         if let Some((operation, ty)) = reduce {
             let mut old = vec![0; bytes.len()];
             self.read_global(blame, address, &mut old)?;
@@ -531,13 +423,7 @@ impl Machine<'_> {
         Ok(Flow::Next)
     }
 
-    pub fn bulk_wait(
-        &mut self,
-        w: usize,
-        pending: u32,
-        read: bool,
-        mask: u32,
-    ) -> Result<Flow, Stop> {
+    pub fn bulk_wait(&mut self, w: usize, pending: u32, read: bool, mask: u32) -> Result<Flow, Stop> {
         let stage = if read { Stage::Read } else { Stage::Done };
         let mut all = Vec::new();
         for l in lanes(mask) {

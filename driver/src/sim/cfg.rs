@@ -48,22 +48,14 @@ impl Graph {
             }
         }
         let starts: Vec<_> = (0..code.len()).filter(|i| leader[*i]).collect();
-        let ends: Vec<_> = (0..starts.len())
-            .map(|b| starts.get(b + 1).map_or(code.len(), |s| *s) - 1)
-            .collect();
+        let ends: Vec<_> =
+            (0..starts.len()).map(|b| starts.get(b + 1).map_or(code.len(), |s| *s) - 1).collect();
         let mut block_of = vec![starts.len(); code.len() + 1];
         for (b, (s, e)) in starts.iter().zip(&ends).enumerate() {
             block_of[*s..=*e].fill(b);
         }
-        let successors = ends
-            .iter()
-            .map(|e| successors(code, *e, &block_of))
-            .collect();
-        Self {
-            starts,
-            ends,
-            successors,
-        }
+        let successors = ends.iter().map(|e| successors(code, *e, &block_of)).collect();
+        Self { starts, ends, successors }
     }
 
     /// Immediate post-dominator of each block.

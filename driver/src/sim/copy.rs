@@ -33,20 +33,10 @@ pub(crate) struct ArriveTask {
 
 impl Machine<'_> {
     pub fn cp_async(&mut self, w: usize, inst: &Inst, mask: u32) -> Result<Flow, Stop> {
-        let Inst::CpAsync {
-            dst,
-            src,
-            bytes,
-            src_bytes,
-            ignore,
-        } = inst
-        else {
+        let Inst::CpAsync { dst, src, bytes, src_bytes, ignore } = inst else {
             return Ok(Flow::Next);
         };
-        let (d, s) = (
-            self.addresses(w, *dst, mask)?,
-            self.addresses(w, *src, mask)?,
-        );
+        let (d, s) = (self.addresses(w, *dst, mask)?, self.addresses(w, *src, mask)?);
         let sizes = match src_bytes {
             Some(b) => self.get(w, *b, mask)?,
             None => [u64::from(*bytes); 32],
@@ -57,38 +47,17 @@ impl Machine<'_> {
         };
         let mut parts = Vec::new();
         for l in lanes(mask) {
-            let blame = Blame {
-                warp: w,
-                lane: l as u8,
-                pc: self.pc(w),
-            };
-            let space = if d[l] >= super::space::GENERIC_SHARED {
-                Space::Generic
-            } else {
-                Space::Shared
-            };
+            let blame = Blame { warp: w, lane: l as u8, pc: self.pc(w) };
+            let space = if d[l] >= super::space::GENERIC_SHARED { Space::Generic } else { Space::Shared };
             let place = self.resolve(blame, space, d[l], *bytes)?;
-            let read = if ignored >> l & 1 == 1 {
-                0
-            } else {
-                (sizes[l] as u32).min(*bytes)
-            };
+            let read = if ignored >> l & 1 == 1 { 0 } else { (sizes[l] as u32).min(*bytes) };
             let source = if read == 0 {
                 Some(Target::Global(s[l]))
             } else {
                 self.resolve(blame, Space::Generic, s[l], *bytes)?
             };
-            if let (Some(Target::Shared { block, offset }), Some(Target::Global(source))) =
-                (place, source)
-            {
-                parts.push(Part {
-                    lane: l as u8,
-                    block,
-                    offset,
-                    source,
-                    bytes: *bytes,
-                    read,
-                });
+            if let (Some(Target::Shared { block, offset }), Some(Target::Global(source))) = (place, source) {
+                parts.push(Part { lane: l as u8, block, offset, source, bytes: *bytes, read });
             }
         }
         let block = self.warps[w].block;
@@ -109,20 +78,13 @@ impl Machine<'_> {
     pub fn run_copy(&mut self, op: &Operation, task: &CopyTask) -> Result<Stage, Stop> {
         for p in &task.0 {
             let mut bytes = [0; 16];
-            let blame = Blame {
-                warp: op.warp,
-                lane: p.lane,
-                pc: op.pc,
-            };
+            let blame = Blame { warp: op.warp, lane: p.lane, pc: op.pc };
             if p.read > 0 {
                 self.read_global(blame, p.source, &mut bytes[..p.read as usize])?;
             }
             let mut access = op.access(Kind::Copy);
             access.lane = p.lane;
-            let who = Who {
-                access,
-                clocks: &op.start,
-            };
+            let who = Who { access, clocks: &op.start };
             let found = self.blocks[p.block].shadow.write(p.offset, p.bytes, who);
             let at = p.offset as usize;
             self.blocks[p.block].shared[at..at + p.bytes as usize]
@@ -145,13 +107,7 @@ impl Machine<'_> {
         let groups = &self.warps[w].copies;
         let keep = pending.unwrap_or(0) as usize;
         let retire = groups.committed.len().saturating_sub(keep);
-        let mut ids: Vec<u64> = groups
-            .committed
-            .iter()
-            .take(retire)
-            .flatten()
-            .copied()
-            .collect();
+        let mut ids: Vec<u64> = groups.committed.iter().take(retire).flatten().copied().collect();
         if pending.is_none() {
             ids.extend(&groups.open);
         }
@@ -168,13 +124,7 @@ impl Machine<'_> {
         Ok(Flow::Next)
     }
 
-    pub fn cp_async_arrive(
-        &mut self,
-        w: usize,
-        addr: Addr,
-        noinc: bool,
-        mask: u32,
-    ) -> Result<Flow, Stop> {
+    pub fn cp_async_arrive(&mut self, w: usize, addr: Addr, noinc: bool, mask: u32) -> Result<Flow, Stop> {
         let a = self.addresses(w, addr, mask)?;
         let mut at = Vec::new();
         for l in lanes(mask) {
@@ -186,13 +136,7 @@ impl Machine<'_> {
             }
         }
         let groups = &self.warps[w].copies;
-        let copies = groups
-            .committed
-            .iter()
-            .flatten()
-            .chain(&groups.open)
-            .copied()
-            .collect();
+        let copies = groups.committed.iter().flatten().chain(&groups.open).copied().collect();
         self.issue(w, mask, Task::Arrive(ArriveTask { at, copies }))?;
         Ok(Flow::Next)
     }

@@ -45,10 +45,7 @@ impl Machine<'_> {
 
     pub fn store(&mut self, w: usize, s: &Store, mask: u32) -> Result<Flow, Stop> {
         let addresses = self.addresses(w, s.addr, mask)?;
-        let values: Vec<Lanes> =
-            s.s.iter()
-                .map(|v| self.get(w, *v, mask))
-                .collect::<Result<_, _>>()?;
+        let values: Vec<Lanes> = s.s.iter().map(|v| self.get(w, *v, mask)).collect::<Result<_, _>>()?;
         let size = s.ty.bytes() as usize;
         for lane in lanes(mask) {
             let mut bytes = [0; 16];
@@ -72,11 +69,7 @@ impl Machine<'_> {
         out: &mut [u8],
     ) -> Result<(), Stop> {
         let pc = self.pc(w);
-        let blame = Blame {
-            warp: w,
-            lane: lane as u8,
-            pc,
-        };
+        let blame = Blame { warp: w, lane: lane as u8, pc };
         let Some(target) = self.resolve(blame, space, address, out.len() as u32)? else {
             return Ok(());
         };
@@ -130,11 +123,7 @@ impl Machine<'_> {
         kind: Kind,
         bytes: &[u8],
     ) -> Result<(), Stop> {
-        let blame = Blame {
-            warp: w,
-            lane: lane as u8,
-            pc: self.pc(w),
-        };
+        let blame = Blame { warp: w, lane: lane as u8, pc: self.pc(w) };
         let Some(target) = self.resolve(blame, space, address, bytes.len() as u32)? else {
             return Ok(());
         };
@@ -164,24 +153,10 @@ impl Machine<'_> {
         let mut out = [0; 32];
         for lane in lanes(mask) {
             let mut bytes = [0; 8];
-            self.read(
-                w,
-                lane,
-                a.space,
-                addresses[lane],
-                Kind::Strong,
-                &mut bytes[..size],
-            )?;
+            self.read(w, lane, a.space, addresses[lane], Kind::Strong, &mut bytes[..size])?;
             let old = u64::from_le_bytes(bytes);
             let new = atom(a.op, a.ty, old, x[lane], y[lane]).to_le_bytes();
-            self.write(
-                w,
-                lane,
-                a.space,
-                addresses[lane],
-                Kind::Strong,
-                &new[..size],
-            )?;
+            self.write(w, lane, a.space, addresses[lane], Kind::Strong, &new[..size])?;
             out[lane] = old;
         }
         if let Some(d) = a.d {
@@ -235,11 +210,7 @@ fn int_atom(op: AtomOp, ty: Ty, old: u64, x: u64, y: u64) -> u64 {
     let (old, x, y) = (old & low, x & low, y & low);
     let signed = |v: u64| ((v << (64 - bits)) as i64) >> (64 - bits);
     let less = |a: u64, b: u64| {
-        if ty.signed() {
-            signed(a) < signed(b)
-        } else {
-            a < b
-        }
+        if ty.signed() { signed(a) < signed(b) } else { a < b }
     };
     let r = match op {
         AtomOp::Add => old.wrapping_add(x),

@@ -44,24 +44,11 @@ impl Machine<'_> {
 
     /// `shfl.sync` (PTX ISA, "Data movement instructions: shfl.sync").
     pub fn shuffle(&mut self, w: usize, inst: &Inst, active: u32) -> Result<Flow, Stop> {
-        let Inst::Shfl {
-            mode,
-            d,
-            p,
-            a,
-            b,
-            c,
-            mask,
-        } = inst
-        else {
+        let Inst::Shfl { mode, d, p, a, b, c, mask } = inst else {
             return Ok(Flow::Next);
         };
         self.members(w, *mask, active)?;
-        let (a, b, c) = (
-            self.get(w, *a, active)?,
-            self.get(w, *b, active)?,
-            self.get(w, *c, active)?,
-        );
+        let (a, b, c) = (self.get(w, *a, active)?, self.get(w, *b, active)?, self.get(w, *c, active)?);
         let (mut out, mut ok) = ([0; 32], 0u32);
         for l in lanes(active) {
             let (source, valid) = shuffle_source(*mode, l as u32, b[l] as u32, c[l] as u32);
@@ -81,14 +68,7 @@ impl Machine<'_> {
     }
 
     pub fn vote(&mut self, w: usize, inst: &Inst, active: u32) -> Result<Flow, Stop> {
-        let Inst::Vote {
-            mode,
-            d,
-            p,
-            a,
-            mask,
-        } = inst
-        else {
+        let Inst::Vote { mode, d, p, a, mask } = inst else {
             return Ok(Flow::Next);
         };
         let members = self.members(w, *mask, active)?;
@@ -114,11 +94,7 @@ impl Machine<'_> {
         };
         let members = self.members(w, *mask, active)?;
         let v = self.get(w, *a, active)?;
-        let equal = |l: usize| {
-            lanes(members)
-                .filter(|k| v[*k] == v[l])
-                .fold(0u32, |m, k| m | 1 << k)
-        };
+        let equal = |l: usize| lanes(members).filter(|k| v[*k] == v[l]).fold(0u32, |m, k| m | 1 << k);
         let first = equal(first_lane(members));
         let mut out = [0; 32];
         for l in lanes(active) {
@@ -137,22 +113,13 @@ impl Machine<'_> {
     }
 
     pub fn redux(&mut self, w: usize, inst: &Inst, active: u32) -> Result<Flow, Stop> {
-        let Inst::Redux {
-            op,
-            signed,
-            d,
-            a,
-            mask,
-        } = inst
-        else {
+        let Inst::Redux { op, signed, d, a, mask } = inst else {
             return Ok(Flow::Next);
         };
         let members = self.members(w, *mask, active)?;
         let v = self.get(w, *a, active)?;
         let ty = if *signed { Ty::S(32) } else { Ty::U(32) };
-        let total = lanes(members)
-            .map(|l| v[l])
-            .reduce(|x, y| atom(*op, ty, x, y, 0));
+        let total = lanes(members).map(|l| v[l]).reduce(|x, y| atom(*op, ty, x, y, 0));
         self.put(w, *d, &[total.unwrap_or(0); 32], active)?;
         Ok(Flow::Next)
     }

@@ -40,11 +40,7 @@ impl Machine<'_> {
         }
         self.report.warp_instructions += 1;
         self.report.thread_instructions += u64::from(mask.count_ones());
-        let flow = if mask == 0 {
-            Flow::Next
-        } else {
-            self.execute(w, op, mask)?
-        };
+        let flow = if mask == 0 { Flow::Next } else { self.execute(w, op, mask)? };
         Ok(self.advance(w, flow))
     }
 
@@ -87,13 +83,7 @@ impl Machine<'_> {
         match &op.inst {
             Inst::Nop => Ok(Flow::Next),
             Inst::Lane { f, m, d, s, n } => self.lane_op(w, *f, m, *d, &s[..usize::from(*n)], mask),
-            Inst::SetP {
-                f,
-                m,
-                d,
-                s,
-                combine,
-            } => {
+            Inst::SetP { f, m, d, s, combine } => {
                 let bits = self.compare(w, *f, m, s, mask)?;
                 let extra = match combine {
                     Some((op, b)) => Some((*op, self.boolean(w, *b, mask)?)),
@@ -119,19 +109,8 @@ impl Machine<'_> {
             }
             Inst::Pack { d, parts, bits } => self.pack(w, *d, parts, *bits, mask),
             Inst::Unpack { d, s, bits } => self.unpack(w, d, *s, *bits, mask),
-            Inst::Carry {
-                f,
-                bits,
-                d,
-                s,
-                read,
-                write,
-            } => {
-                let x = [
-                    self.get(w, s[0], mask)?,
-                    self.get(w, s[1], mask)?,
-                    self.get(w, s[2], mask)?,
-                ];
+            Inst::Carry { f, bits, d, s, read, write } => {
+                let x = [self.get(w, s[0], mask)?, self.get(w, s[1], mask)?, self.get(w, s[2], mask)?];
                 let mut out = [0; 32];
                 let old = self.warps[w].carry;
                 let mut flags = old;
@@ -188,20 +167,14 @@ impl Machine<'_> {
         match inst {
             Inst::Bar { .. } => self.named(w, inst, mask),
             Inst::WarpSync { mask: m } => self.warp_sync(w, *m, mask),
-            Inst::ClusterArrive { relaxed, aligned } => {
-                self.cluster_arrive(w, *relaxed, *aligned, mask)
-            }
+            Inst::ClusterArrive { relaxed, aligned } => self.cluster_arrive(w, *relaxed, *aligned, mask),
             Inst::ClusterWait { aligned } => self.cluster_wait(w, *aligned, mask),
             Inst::Fence(kind) => self.fence(w, *kind, mask),
             Inst::SetMaxNReg { inc, count } => self.setmaxnreg(w, *inc, *count, mask),
             Inst::MbarInit { addr, count } => self.mbar_init(w, *addr, *count, mask),
             Inst::MbarInval { addr } => self.mbar_inval(w, *addr, mask),
             Inst::MbarArrive(a) => self.mbar_arrive(w, a, mask),
-            Inst::MbarExpect {
-                addr,
-                bytes,
-                complete,
-            } => self.mbar_expect(w, *addr, *bytes, *complete, mask),
+            Inst::MbarExpect { addr, bytes, complete } => self.mbar_expect(w, *addr, *bytes, *complete, mask),
             Inst::MbarWait(m) => self.mbar_wait(w, m, mask),
             Inst::CpAsync { .. } => self.cp_async(w, inst, mask),
             Inst::CpAsyncCommit => self.cp_async_commit(w),
@@ -216,15 +189,7 @@ impl Machine<'_> {
         }
     }
 
-    fn lane_op(
-        &mut self,
-        w: usize,
-        f: LaneFn,
-        m: &Mods,
-        d: Dst,
-        s: &[Src],
-        mask: u32,
-    ) -> Result<Flow, Stop> {
+    fn lane_op(&mut self, w: usize, f: LaneFn, m: &Mods, d: Dst, s: &[Src], mask: u32) -> Result<Flow, Stop> {
         let mut x = [[0u64; 32]; 4];
         for (slot, src) in x.iter_mut().zip(s) {
             *slot = self.get(w, *src, mask)?;
@@ -237,28 +202,12 @@ impl Machine<'_> {
         Ok(Flow::Next)
     }
 
-    fn compare(
-        &mut self,
-        w: usize,
-        f: LaneFn,
-        m: &Mods,
-        s: &[Src; 2],
-        mask: u32,
-    ) -> Result<u32, Stop> {
+    fn compare(&mut self, w: usize, f: LaneFn, m: &Mods, s: &[Src; 2], mask: u32) -> Result<u32, Stop> {
         let (a, b) = (self.get(w, s[0], mask)?, self.get(w, s[1], mask)?);
-        Ok(lanes(mask).fold(0, |bits, l| {
-            bits | u32::from(f(&[a[l], b[l], 0, 0], m) != 0) << l
-        }))
+        Ok(lanes(mask).fold(0, |bits, l| bits | u32::from(f(&[a[l], b[l], 0, 0], m) != 0) << l))
     }
 
-    fn pack(
-        &mut self,
-        w: usize,
-        d: Dst,
-        parts: &[Src],
-        bits: u32,
-        mask: u32,
-    ) -> Result<Flow, Stop> {
+    fn pack(&mut self, w: usize, d: Dst, parts: &[Src], bits: u32, mask: u32) -> Result<Flow, Stop> {
         let mut out: Lanes = [0; 32];
         for (i, p) in parts.iter().enumerate() {
             let v = self.get(w, *p, mask)?;
@@ -270,14 +219,7 @@ impl Machine<'_> {
         Ok(Flow::Next)
     }
 
-    fn unpack(
-        &mut self,
-        w: usize,
-        d: &[Option<Dst>],
-        s: Src,
-        bits: u32,
-        mask: u32,
-    ) -> Result<Flow, Stop> {
+    fn unpack(&mut self, w: usize, d: &[Option<Dst>], s: Src, bits: u32, mask: u32) -> Result<Flow, Stop> {
         let v = self.get(w, s, mask)?;
         for (i, d) in d.iter().enumerate() {
             if let Some(d) = d {
@@ -288,14 +230,7 @@ impl Machine<'_> {
         Ok(Flow::Next)
     }
 
-    fn branch(
-        &mut self,
-        w: usize,
-        op: &Op,
-        target: u32,
-        uniform: bool,
-        taken: u32,
-    ) -> Result<Flow, Stop> {
+    fn branch(&mut self, w: usize, op: &Op, target: u32, uniform: bool, taken: u32) -> Result<Flow, Stop> {
         let Some(frame) = self.warps[w].stack.last().copied() else {
             return Ok(Flow::Next);
         };

@@ -45,24 +45,13 @@ impl Machine<'_> {
         let pc = self.launch.entry.code.len().saturating_sub(1) as u32;
         let b = &self.blocks[block];
         let known = |t: u16, clock: u32| b.ended.seen.get(usize::from(t)) >= clock;
-        let mut open: Vec<_> = b
-            .touched
-            .values()
-            .filter(|a| !known(a.timeline, a.clock))
-            .copied()
-            .collect();
-        let remote = b
-            .remote
-            .iter()
-            .map(|r| r.2)
-            .filter(|a| !known(a.timeline, a.clock));
+        let mut open: Vec<_> = b.touched.values().filter(|a| !known(a.timeline, a.clock)).copied().collect();
+        let remote = b.remote.iter().map(|r| r.2).filter(|a| !known(a.timeline, a.clock));
         open.extend(remote);
         open.sort_by_key(|a| (a.pc, a.timeline));
         for a in open {
             let what = match a.kind {
-                Kind::Barrier => {
-                    "a block ends while another block's arrival on its mbarrier may still come"
-                }
+                Kind::Barrier => "a block ends while another block's arrival on its mbarrier may still come",
                 Kind::Async | Kind::Copy => {
                     "a block ends while an asynchronous operation may still use its shared memory"
                 }
@@ -71,11 +60,7 @@ impl Machine<'_> {
                 }
             };
             let lane = if a.lane == MANY { 0 } else { u32::from(a.lane) };
-            self.hazard(
-                Found::new(HazardKind::EarlyExit, w, pc, what)
-                    .lane(lane)
-                    .other(a.pc),
-            )?;
+            self.hazard(Found::new(HazardKind::EarlyExit, w, pc, what).lane(lane).other(a.pc))?;
         }
         Ok(())
     }
@@ -93,10 +78,7 @@ impl Machine<'_> {
             let id = self.blocks[warp.block].id;
             let why = self.reason(w);
             let lanes = lanes(warp.stack.last().map_or(0, |f| f.mask)).count();
-            text += &format!(
-                "\n  block {id:?} warp {} ({lanes} lanes) at {site}: {why}",
-                warp.index
-            );
+            text += &format!("\n  block {id:?} warp {} ({lanes} lanes) at {site}: {why}", warp.index);
         }
         for b in &self.blocks {
             let mut all: Vec<_> = b.mbarriers.iter().collect();
@@ -123,27 +105,17 @@ impl Machine<'_> {
             State::Ready => "polls without progress".to_owned(),
             State::Done => "done".to_owned(),
             State::Blocked(_, r) => match r {
-                Reason::Mbarrier {
-                    block,
-                    offset,
-                    phase,
-                    parity,
-                } => {
+                Reason::Mbarrier { block, offset, phase, parity } => {
                     let kind = if *parity { "parity" } else { "phase" };
                     format!("waits for {kind} {phase} of mbarrier {offset:#x} of rank {block}")
                 }
                 Reason::Named(id) => {
                     let b = &self.blocks[self.warps[w].block].named[*id as usize];
                     let expected = b.expected.unwrap_or(0);
-                    format!(
-                        "waits at barrier {id}: {} of {expected} threads are there",
-                        b.arrived
-                    )
+                    format!("waits at barrier {id}: {} of {expected} threads are there", b.arrived)
                 }
                 Reason::Cluster => "waits at the cluster's barrier".to_owned(),
-                Reason::Wgmma => {
-                    "waits for its wgmma, which other warps have not issued".to_owned()
-                }
+                Reason::Wgmma => "waits for its wgmma, which other warps have not issued".to_owned(),
                 Reason::Bulk | Reason::Copy => "waits for its copies".to_owned(),
                 Reason::Registers(n) => {
                     let pool = self.blocks[self.warps[w].block].pool;

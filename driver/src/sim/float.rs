@@ -34,12 +34,7 @@ pub(crate) struct Format {
 }
 
 const fn format(exponent: u32, mantissa: u32, infinite: bool, shift: u32) -> Format {
-    Format {
-        exponent,
-        mantissa,
-        infinite,
-        shift,
-    }
+    Format { exponent, mantissa, infinite, shift }
 }
 
 pub(crate) const F16: Format = format(5, 10, true, 0);
@@ -63,11 +58,7 @@ impl Format {
     /// Largest finite magnitude, as bits.
     pub const fn max_finite(self) -> u64 {
         let top = ((1u64 << self.exponent) - 1) << self.mantissa;
-        if self.infinite {
-            top - 1
-        } else {
-            (top | ((1 << self.mantissa) - 1)) - 1
-        }
+        if self.infinite { top - 1 } else { (top | ((1 << self.mantissa) - 1)) - 1 }
     }
 
     /// The canonical NaN that Hopper's instructions return.
@@ -148,11 +139,7 @@ impl Format {
         }
         let kept = round_shift(man, drop.min(63) as u32, round, negative);
         let field = (exp - least).max(0) as u64;
-        let out = if exp < least {
-            kept
-        } else {
-            kept + (field << self.mantissa)
-        };
+        let out = if exp < least { kept } else { kept + (field << self.mantissa) };
         if out > self.max_finite() {
             return self.overflow(round, negative);
         }

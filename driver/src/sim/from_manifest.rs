@@ -32,11 +32,7 @@ pub fn launch_from_manifest<'a>(
     memory: &mut Memory,
     sm_count: u32,
 ) -> Result<Launch<'a>, SimError> {
-    let caller = Caller {
-        manifest,
-        args,
-        sm_count,
-    };
+    let caller = Caller { manifest, args, sm_count };
     caller.launch(module, memory).map_err(SimError::Launch)
 }
 
@@ -50,10 +46,7 @@ impl<'a> Caller<'a, '_> {
     fn launch(&self, module: &'a Module, memory: &mut Memory) -> Result<Launch<'a>, String> {
         let m = self.manifest;
         if m.version != MANIFEST_VERSION {
-            return Err(format!(
-                "manifest version {}, this is {MANIFEST_VERSION}",
-                m.version
-            ));
+            return Err(format!("manifest version {}, this is {MANIFEST_VERSION}", m.version));
         }
         for (name, _) in self.args {
             if !m.arguments.iter().any(|a| a.name == *name) {
@@ -80,26 +73,20 @@ impl<'a> Caller<'a, '_> {
 
     fn arg(&self, name: &str) -> Result<Arg, String> {
         let found = self.args.iter().find(|(n, _)| *n == name);
-        found
-            .map(|(_, a)| *a)
-            .ok_or_else(|| format!("argument `{name}` is missing"))
+        found.map(|(_, a)| *a).ok_or_else(|| format!("argument `{name}` is missing"))
     }
 
     fn int(&self, name: &str) -> Result<i64, String> {
         match self.arg(name)? {
             Arg::Int(v) => Ok(v),
-            other => Err(format!(
-                "argument `{name}` is {other:?}, an integer is needed"
-            )),
+            other => Err(format!("argument `{name}` is {other:?}, an integer is needed")),
         }
     }
 
     fn pointer(&self, name: &str, memory: &Memory) -> Result<u64, String> {
         match self.arg(name)? {
             Arg::Pointer(id, offset) => Ok(memory.address(id).wrapping_add(offset)),
-            other => Err(format!(
-                "argument `{name}` is {other:?}, a buffer is needed"
-            )),
+            other => Err(format!("argument `{name}` is {other:?}, a buffer is needed")),
         }
     }
 
@@ -123,9 +110,7 @@ impl<'a> Caller<'a, '_> {
                 if *align == 0 || a.is_multiple_of(*align) {
                     return Ok(());
                 }
-                Err(format!(
-                    "`{name}` at {a:#x} is not aligned to {align} bytes"
-                ))
+                Err(format!("`{name}` at {a:#x} is not aligned to {align} bytes"))
             }
             Fact::Multiple { name, of } => {
                 let v = self.int(name)?;
@@ -162,15 +147,11 @@ impl<'a> Caller<'a, '_> {
 
     fn scalar(&self, name: &str) -> Result<ParamValue, String> {
         let declared = self.manifest.arguments.iter().find(|a| a.name == name);
-        let ty = &declared
-            .ok_or_else(|| format!("parameter `{name}` is no argument"))?
-            .ty;
+        let ty = &declared.ok_or_else(|| format!("parameter `{name}` is no argument"))?.ty;
         let arg = self.arg(name)?;
         let wrong = || format!("argument `{name}` is {arg:?}, its type is `{ty}`");
         match arg {
-            Arg::Pointer(id, offset) if ty.starts_with("ptr") => {
-                Ok(ParamValue::Pointer(id, offset))
-            }
+            Arg::Pointer(id, offset) if ty.starts_with("ptr") => Ok(ParamValue::Pointer(id, offset)),
             Arg::Int(v) => integer(v, ty).map(ParamValue::Bytes).ok_or_else(wrong),
             Arg::Float(v) => float(v, ty).map(ParamValue::Bytes).ok_or_else(wrong),
             Arg::Pointer(..) => Err(wrong()),

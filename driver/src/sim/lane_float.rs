@@ -5,8 +5,7 @@
 //! error bound that the ISA states.
 
 use super::float::{
-    F32, F64, Format, Round, add_odd, direct, div_odd, fma_odd, int_odd, integral, mul_odd,
-    sqrt_odd,
+    F32, F64, Format, Round, add_odd, direct, div_odd, fma_odd, int_odd, integral, mul_odd, sqrt_odd,
 };
 use super::inst::{LaneFn, Mods, Ty};
 use super::lane_int::holds;
@@ -246,11 +245,7 @@ fn wide(x: &[u64; 4], m: &Mods) -> u64 {
         op => (compute(op, [a, b, c], m.nan), 0.0),
     };
     let r = direct(r, error, m.round);
-    if r.is_nan() {
-        0x7fff_ffff_ffff_ffff
-    } else {
-        r.to_bits()
-    }
+    if r.is_nan() { 0x7fff_ffff_ffff_ffff } else { r.to_bits() }
 }
 
 fn two_sum(a: f64, b: f64) -> (f64, f64) {
@@ -308,22 +303,10 @@ fn float_to_float(bits: u64, s: Format, d: Format, m: &Mods) -> u64 {
         v = 0.0;
     }
     if m.sat {
-        v = if v.is_nan() {
-            0.0
-        } else {
-            v.clamp(0.0, 1.0) + 0.0
-        };
+        v = if v.is_nan() { 0.0 } else { v.clamp(0.0, 1.0) + 0.0 };
     }
-    let out = if m.wide {
-        d.encode_finite(v, m.round)
-    } else {
-        d.encode(v, m.round)
-    };
-    if m.ftz {
-        d.encode(flush(d.decode(out), d, m), Round::Even)
-    } else {
-        out
-    }
+    let out = if m.wide { d.encode_finite(v, m.round) } else { d.encode(v, m.round) };
+    if m.ftz { d.encode(flush(d.decode(out), d, m), Round::Even) } else { out }
 }
 
 fn float_to_int(v: f64, d: Ty, m: &Mods) -> u64 {
@@ -339,29 +322,17 @@ fn float_to_int(v: f64, d: Ty, m: &Mods) -> u64 {
 }
 
 fn int_range(d: Ty, bits: u32) -> (i128, i128) {
-    if d.signed() {
-        (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
-    } else {
-        (0, (1 << bits) - 1)
-    }
+    if d.signed() { (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) } else { (0, (1 << bits) - 1) }
 }
 
 fn low_mask(bits: u32) -> u64 {
-    if bits >= 64 {
-        u64::MAX
-    } else {
-        (1 << bits) - 1
-    }
+    if bits >= 64 { u64::MAX } else { (1 << bits) - 1 }
 }
 
 fn int_value(bits: u64, ty: Ty) -> i128 {
     let n = ty.bits();
     let v = bits & low_mask(n);
-    if ty.signed() && v >> (n - 1) & 1 == 1 {
-        i128::from(v) - (1 << n)
-    } else {
-        i128::from(v)
-    }
+    if ty.signed() && v >> (n - 1) & 1 == 1 { i128::from(v) - (1 << n) } else { i128::from(v) }
 }
 
 fn finish_int(v: i128, d: Format, m: &Mods) -> u64 {

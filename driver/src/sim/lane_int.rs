@@ -44,11 +44,7 @@ macro_rules! by_type {
 }
 
 fn clamp<T: Word>(v: i128, m: &Mods) -> u64 {
-    let v = if m.sat {
-        v.clamp(T::min_value(), T::max_value())
-    } else {
-        v
-    };
+    let v = if m.sat { v.clamp(T::min_value(), T::max_value()) } else { v };
     T::narrow(v).bits()
 }
 
@@ -116,11 +112,7 @@ fn max<T: Word>(x: &[u64; 4], m: &Mods) -> u64 {
 }
 
 fn relu<T: Word>(v: T, m: &Mods) -> u64 {
-    if m.relu {
-        v.max(T::of(0)).bits()
-    } else {
-        v.bits()
-    }
+    if m.relu { v.max(T::of(0)).bits() } else { v.bits() }
 }
 
 fn neg<T: Word>(x: &[u64; 4], _: &Mods) -> u64 {
@@ -138,11 +130,7 @@ fn sad<T: Word>(x: &[u64; 4], _: &Mods) -> u64 {
 
 fn shl<T: Word>(x: &[u64; 4], _: &Mods) -> u64 {
     let n = x[1] as u32;
-    if n >= T::BITS {
-        0
-    } else {
-        mask(x[0] << n, T::BITS)
-    }
+    if n >= T::BITS { 0 } else { mask(x[0] << n, T::BITS) }
 }
 
 fn shr<T: Word>(x: &[u64; 4], _: &Mods) -> u64 {
@@ -170,11 +158,7 @@ fn bfind<T: Word>(x: &[u64; 4], m: &Mods) -> u64 {
         return 0xffff_ffff;
     }
     let position = 63 - magnitude.leading_zeros();
-    u64::from(if m.op == 1 {
-        T::BITS - 1 - position
-    } else {
-        position
-    })
+    u64::from(if m.op == 1 { T::BITS - 1 - position } else { position })
 }
 
 fn bfe<T: Word>(x: &[u64; 4], m: &Mods) -> u64 {
@@ -185,18 +169,10 @@ fn bfe<T: Word>(x: &[u64; 4], m: &Mods) -> u64 {
     }
     let bits = value.bits();
     let at = |i: u32| if i < T::BITS { bits >> i & 1 } else { 0 };
-    let fill = if m.ty.signed() {
-        at((pos.saturating_add(len) - 1).min(T::BITS - 1))
-    } else {
-        0
-    };
+    let fill = if m.ty.signed() { at((pos.saturating_add(len) - 1).min(T::BITS - 1)) } else { 0 };
     (0..T::BITS).fold(0, |out, i| {
         let source = pos + i;
-        let bit = if i < len && source < T::BITS {
-            at(source)
-        } else {
-            fill
-        };
+        let bit = if i < len && source < T::BITS { at(source) } else { fill };
         out | bit << i
     })
 }
@@ -260,14 +236,7 @@ pub(crate) fn slct_s32(x: &[u64; 4], m: &Mods) -> u64 {
 
 /// `slct` by a float, where -0 counts as not negative and a NaN as negative.
 pub(crate) fn slct_f32(x: &[u64; 4], m: &Mods) -> u64 {
-    mask(
-        if f32::from_bits(x[2] as u32) >= 0.0 {
-            x[0]
-        } else {
-            x[1]
-        },
-        m.ty.bits(),
-    )
+    mask(if f32::from_bits(x[2] as u32) >= 0.0 { x[0] } else { x[1] }, m.ty.bits())
 }
 
 /// Bitwise function of three inputs; the fourth operand is its truth table.
@@ -307,49 +276,28 @@ pub(crate) fn prmt(x: &[u64; 4], m: &Mods) -> u64 {
 /// Funnel shift; `op` bit 0 shifts right, bit 1 clamps the amount instead of wrapping it.
 pub(crate) fn shf(x: &[u64; 4], m: &Mods) -> u64 {
     let all = (x[1] & 0xffff_ffff) << 32 | (x[0] & 0xffff_ffff);
-    let n = if m.op & 2 != 0 {
-        (x[2] as u32).min(32)
-    } else {
-        x[2] as u32 & 31
-    };
-    if m.op & 1 == 1 {
-        mask(all >> n, 32)
-    } else {
-        (all << n) >> 32 & 0xffff_ffff
-    }
+    let n = if m.op & 2 != 0 { (x[2] as u32).min(32) } else { x[2] as u32 & 31 };
+    if m.op & 1 == 1 { mask(all >> n, 32) } else { (all << n) >> 32 & 0xffff_ffff }
 }
 
 /// Dot product of four bytes; `op` bit 0: a signed, bit 1: b signed.
 pub(crate) fn dp4a(x: &[u64; 4], m: &Mods) -> u64 {
     let byte = |v: u64, i: u32, signed: bool| {
         let b = (v >> (8 * i)) as u8;
-        if signed {
-            i64::from(b as i8)
-        } else {
-            i64::from(b)
-        }
+        if signed { i64::from(b as i8) } else { i64::from(b) }
     };
-    let sum = (0..4).fold(0i64, |s, i| {
-        s + byte(x[0], i, m.op & 1 != 0) * byte(x[1], i, m.op & 2 != 0)
-    });
+    let sum = (0..4).fold(0i64, |s, i| s + byte(x[0], i, m.op & 1 != 0) * byte(x[1], i, m.op & 2 != 0));
     mask((sum as u64).wrapping_add(x[2]), 32)
 }
 
 /// 24-bit products: `op` 0 takes the low 32 bits of the 48, 1 the high 32.
 fn mul24<T: Word>(x: &[u64; 4], m: &Mods) -> u64 {
     let cut = |v: u64| {
-        if m.ty.signed() {
-            i128::from((v as i32) << 8 >> 8)
-        } else {
-            i128::from(v & 0xff_ffff)
-        }
+        if m.ty.signed() { i128::from((v as i32) << 8 >> 8) } else { i128::from(v & 0xff_ffff) }
     };
     let p = cut(x[0]) * cut(x[1]);
     let p = if m.op == 1 { p >> 16 } else { p };
-    mask(
-        (p as u64).wrapping_add(if m.wide { x[2] } else { 0 }),
-        T::BITS,
-    )
+    mask((p as u64).wrapping_add(if m.wide { x[2] } else { 0 }), T::BITS)
 }
 
 fn compare<T: Word>(x: &[u64; 4], m: &Mods) -> u64 {

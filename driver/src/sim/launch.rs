@@ -154,10 +154,7 @@ impl<'a> Launch<'a> {
             .entry(self.entry)
             .ok_or_else(|| fail(format!("there is no entry `{}`", self.entry)))?;
         self.check_shape(entry).map_err(fail)?;
-        let shared_size = entry
-            .dynamic_start
-            .max(entry.static_shared)
-            .saturating_add(self.dynamic_shared);
+        let shared_size = entry.dynamic_start.max(entry.static_shared).saturating_add(self.dynamic_shared);
         if shared_size > SHARED_LIMIT {
             return Err(fail(format!(
                 "{} bytes of shared memory with the reserved {}; a block has {SHARED_LIMIT}",
@@ -183,31 +180,16 @@ impl<'a> Launch<'a> {
 
     fn check_shape(&self, entry: &Entry) -> Result<(), String> {
         if self.block == 0 || self.block > 1024 {
-            return Err(format!(
-                "{} threads in a block; 1 to 1024 are possible",
-                self.block
-            ));
+            return Err(format!("{} threads in a block; 1 to 1024 are possible", self.block));
         }
         if let Some(b) = entry.block.filter(|b| *b != [self.block, 1, 1]) {
-            return Err(format!(
-                "{} threads in a block, `.reqntid` says {b:?}",
-                self.block
-            ));
+            return Err(format!("{} threads in a block, `.reqntid` says {b:?}", self.block));
         }
-        if entry
-            .max_block
-            .is_some_and(|b| b.iter().product::<u32>() < self.block)
-        {
-            return Err(format!(
-                "{} threads in a block exceed `.maxntid`",
-                self.block
-            ));
+        if entry.max_block.is_some_and(|b| b.iter().product::<u32>() < self.block) {
+            return Err(format!("{} threads in a block exceed `.maxntid`", self.block));
         }
         if let Some(c) = entry.cluster.filter(|c| *c != self.cluster) {
-            return Err(format!(
-                "clusters of {:?}, `.reqnctapercluster` says {c:?}",
-                self.cluster
-            ));
+            return Err(format!("clusters of {:?}, `.reqnctapercluster` says {c:?}", self.cluster));
         }
         let size: u64 = self.cluster.iter().map(|c| u64::from(*c)).product();
         if !(1..=16).contains(&size) {
@@ -215,9 +197,7 @@ impl<'a> Launch<'a> {
         }
         for (g, c) in self.grid.iter().zip(&self.cluster) {
             if g % c != 0 || *g == 0 {
-                return Err(format!(
-                    "a grid of {g} blocks does not divide into clusters of {c}"
-                ));
+                return Err(format!("a grid of {g} blocks does not divide into clusters of {c}"));
             }
         }
         Ok(())
@@ -242,19 +222,13 @@ impl<'a> Launch<'a> {
         for (slot, value) in entry.params.iter().zip(&self.params) {
             let raw = match value {
                 ParamValue::Bytes(b) => b.clone(),
-                ParamValue::Pointer(id, offset) => memory
-                    .address(*id)
-                    .wrapping_add(*offset)
-                    .to_le_bytes()
-                    .to_vec(),
+                ParamValue::Pointer(id, offset) => {
+                    memory.address(*id).wrapping_add(*offset).to_le_bytes().to_vec()
+                }
                 ParamValue::TensorMap(map) => {
-                    map.check()
-                        .map_err(|e| format!("tensor map `{}`: {e}", slot.name))?;
+                    map.check().map_err(|e| format!("tensor map `{}`: {e}", slot.name))?;
                     if slot.offset % 64 != 0 {
-                        return Err(format!(
-                            "tensor map `{}` is not aligned to 64 bytes",
-                            slot.name
-                        ));
+                        return Err(format!("tensor map `{}` is not aligned to 64 bytes", slot.name));
                     }
                     maps.push((slot.offset, map.clone()));
                     vec![0; 128]

@@ -15,11 +15,7 @@ pub(crate) struct Pos {
 impl Pos {
     /// An error at this place.
     pub fn error(self, what: impl Into<String>) -> PtxError {
-        PtxError {
-            line: self.line,
-            column: self.column,
-            what: what.into(),
-        }
+        PtxError { line: self.line, column: self.column, what: what.into() }
     }
 }
 
@@ -49,12 +45,7 @@ struct Lexer<'a> {
 
 /// All tokens of a PTX text, closed by [`Tok::End`].
 pub(crate) fn tokens(text: &str) -> Result<Vec<Token<'_>>, PtxError> {
-    let mut lexer = Lexer {
-        text,
-        at: 0,
-        line: 1,
-        line_start: 0,
-    };
+    let mut lexer = Lexer { text, at: 0, line: 1, line_start: 0 };
     let mut out = Vec::new();
     loop {
         lexer.blank()?;
@@ -70,18 +61,11 @@ pub(crate) fn tokens(text: &str) -> Result<Vec<Token<'_>>, PtxError> {
 
 impl<'a> Lexer<'a> {
     fn pos(&self) -> Pos {
-        Pos {
-            line: self.line,
-            column: u32::try_from(self.at - self.line_start + 1).unwrap_or(u32::MAX),
-        }
+        Pos { line: self.line, column: u32::try_from(self.at - self.line_start + 1).unwrap_or(u32::MAX) }
     }
 
     fn byte(&self, ahead: usize) -> u8 {
-        self.text
-            .as_bytes()
-            .get(self.at + ahead)
-            .copied()
-            .unwrap_or(0)
+        self.text.as_bytes().get(self.at + ahead).copied().unwrap_or(0)
     }
 
     fn newline(&mut self) {
@@ -142,8 +126,8 @@ impl<'a> Lexer<'a> {
                 self.word();
                 Ok(Tok::Word(&self.text[start..self.at]))
             }
-            b @ (b'{' | b'}' | b'(' | b')' | b'[' | b']' | b'<' | b'>' | b',' | b';' | b':'
-            | b'@' | b'!' | b'|' | b'+' | b'-' | b'=' | b'~' | b'*') => {
+            b @ (b'{' | b'}' | b'(' | b')' | b'[' | b']' | b'<' | b'>' | b',' | b';' | b':' | b'@' | b'!'
+            | b'|' | b'+' | b'-' | b'=' | b'~' | b'*') => {
                 self.at += 1;
                 Ok(Tok::Punct(char::from(b)))
             }
@@ -166,8 +150,7 @@ impl<'a> Lexer<'a> {
     }
 
     fn number(&mut self) {
-        let hex =
-            self.byte(0) == b'0' && matches!(self.byte(1), b'x' | b'X' | b'f' | b'F' | b'd' | b'D');
+        let hex = self.byte(0) == b'0' && matches!(self.byte(1), b'x' | b'X' | b'f' | b'F' | b'd' | b'D');
         loop {
             match self.byte(0) {
                 b'+' | b'-' if !hex && self.exponent() => self.at += 1,
@@ -179,10 +162,8 @@ impl<'a> Lexer<'a> {
 
     /// Whether the byte before is the `e` of a decimal float.
     fn exponent(&self) -> bool {
-        matches!(
-            self.text.as_bytes().get(self.at.wrapping_sub(1)),
-            Some(b'e' | b'E')
-        ) && self.byte(1).is_ascii_digit()
+        matches!(self.text.as_bytes().get(self.at.wrapping_sub(1)), Some(b'e' | b'E'))
+            && self.byte(1).is_ascii_digit()
     }
 
     fn word(&mut self) {

@@ -7,10 +7,7 @@ pub(crate) fn register_class(ty: &str) -> Option<Class> {
         return Some(Class::Pred);
     }
     let bits = type_bytes(ty)? * 8;
-    u8::try_from(bits)
-        .ok()
-        .filter(|b| *b <= 64)
-        .map(Class::Bits)
+    u8::try_from(bits).ok().filter(|b| *b <= 64).map(Class::Bits)
 }
 
 pub(crate) fn type_bytes(ty: &str) -> Option<u32> {

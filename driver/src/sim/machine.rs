@@ -27,12 +27,7 @@ pub(crate) struct Frame {
 /// Why a warp waits.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Reason {
-    Mbarrier {
-        block: usize,
-        offset: u32,
-        phase: u64,
-        parity: bool,
-    },
+    Mbarrier { block: usize, offset: u32, phase: u64, parity: bool },
     Named(u32),
     Cluster,
     Wgmma,
@@ -213,11 +208,7 @@ impl<'a> Machine<'a> {
     pub fn site(&self, pc: u32) -> Site {
         let place = self.launch.entry.places.get(pc as usize);
         place.map_or_else(
-            || Site {
-                line: 0,
-                opcode: "end".to_owned(),
-                loc: None,
-            },
+            || Site { line: 0, opcode: "end".to_owned(), loc: None },
             |p| Site {
                 line: p.pos.line,
                 opcode: p.opcode.clone(),
@@ -253,23 +244,13 @@ impl<'a> Machine<'a> {
     }
 
     pub fn unsupported<T>(&self, w: usize, what: &str) -> Result<T, Stop> {
-        Err(SimError::Unsupported {
-            what: what.to_owned(),
-            site: self.site(self.pc(w)),
-        })
+        Err(SimError::Unsupported { what: what.to_owned(), site: self.site(self.pc(w)) })
     }
 
     /// The access of a warp's ordinary instruction at this moment.
     pub fn access(&self, w: usize, lane: u8, kind: Kind) -> Access {
         let warp = &self.warps[w];
-        Access {
-            timeline: w as u16,
-            lane,
-            kind,
-            clock: warp.clock,
-            pc: self.pc(w),
-            sync: warp.sync,
-        }
+        Access { timeline: w as u16, lane, kind, clock: warp.clock, pc: self.pc(w), sync: warp.sync }
     }
 
     /// All lanes have synchronised: what one does next comes after what any did before.
@@ -315,15 +296,7 @@ pub(crate) struct Found {
 
 impl Found {
     pub fn new(kind: HazardKind, warp: usize, pc: u32, message: impl Into<String>) -> Self {
-        Self {
-            kind,
-            warp,
-            lane: 0,
-            pc,
-            other: None,
-            address: None,
-            message: message.into(),
-        }
+        Self { kind, warp, lane: 0, pc, other: None, address: None, message: message.into() }
     }
 
     pub fn lane(mut self, lane: u32) -> Self {
@@ -370,11 +343,7 @@ impl Warp {
     fn new(launch: &Prepared<'_>, block: usize, index: u32) -> Self {
         let entry = launch.entry;
         let threads = (launch.block - index * 32).min(32);
-        let live = if threads == 32 {
-            u32::MAX
-        } else {
-            (1 << threads) - 1
-        };
+        let live = if threads == 32 { u32::MAX } else { (1 << threads) - 1 };
         Self {
             block,
             index,
@@ -383,11 +352,7 @@ impl Warp {
             predicates: vec![0; entry.predicates as usize],
             predicates_defined: vec![0; entry.predicates as usize],
             carry: 0,
-            stack: vec![Frame {
-                pc: 0,
-                meet: u32::MAX,
-                mask: live,
-            }],
+            stack: vec![Frame { pc: 0, meet: u32::MAX, mask: live }],
             live,
             clocks: Clocks::default(),
             clock: 1,

@@ -77,18 +77,9 @@ impl Machine<'_> {
         bytes: &mut [u8; 16],
         write: bool,
     ) -> Result<(), Stop> {
-        let blame = Blame {
-            warp: w,
-            lane: lane as u8,
-            pc: self.pc(w),
-        };
-        let space = if address >= super::space::GENERIC_SHARED {
-            Space::Generic
-        } else {
-            Space::Shared
-        };
-        let Some(Target::Shared { block, offset }) = self.resolve(blame, space, address, 16)?
-        else {
+        let blame = Blame { warp: w, lane: lane as u8, pc: self.pc(w) };
+        let space = if address >= super::space::GENERIC_SHARED { Space::Generic } else { Space::Shared };
+        let Some(Target::Shared { block, offset }) = self.resolve(blame, space, address, 16)? else {
             return Ok(());
         };
         let access = self.access(w, super::shadow::MANY, Kind::Generic);
@@ -125,13 +116,7 @@ impl Machine<'_> {
             for col in 0..8 {
                 let place = accumulator(row, col, m.acc);
                 let old = c[place.0][place.1] >> place.2;
-                let v = dot(
-                    &a[row * k..(row + 1) * k],
-                    &b[col * k..(col + 1) * k],
-                    old,
-                    m.acc,
-                    m.satfinite,
-                );
+                let v = dot(&a[row * k..(row + 1) * k], &b[col * k..(col + 1) * k], old, m.acc, m.satfinite);
                 out[place.0][place.1] |= v << place.2;
             }
         }
@@ -148,11 +133,7 @@ impl Machine<'_> {
 
 fn fragment(t: &Tile, lane: usize, trans: bool) -> u64 {
     let (r, c) = (lane / 4, 2 * (lane % 4));
-    let (lo, hi) = if trans {
-        (t[c][r], t[c + 1][r])
-    } else {
-        (t[r][c], t[r][c + 1])
-    };
+    let (lo, hi) = if trans { (t[c][r], t[c + 1][r]) } else { (t[r][c], t[r][c + 1]) };
     u64::from(lo) | u64::from(hi) << 16
 }
 
@@ -223,27 +204,15 @@ fn operand_b(regs: &[Lanes], e: Elem, k: usize) -> Vec<f64> {
 fn accumulator(row: usize, col: usize, acc: Acc) -> (usize, usize, u32) {
     let lane = row % 8 * 4 + col / 2;
     let (high, odd) = (row / 8, col % 2);
-    if acc == Acc::F16 {
-        (high, lane, 16 * odd as u32)
-    } else {
-        (2 * high + odd, lane, 0)
-    }
+    if acc == Acc::F16 { (high, lane, 16 * odd as u32) } else { (2 * high + odd, lane, 0) }
 }
 
 /// `a . b + c`: products exact, one rounding an addition.
 fn dot(a: &[f64], b: &[f64], c: u64, acc: Acc, satfinite: bool) -> u64 {
     if acc == Acc::S32 {
-        let sum: i64 = a
-            .iter()
-            .zip(b)
-            .map(|(a, b)| (*a as i64) * (*b as i64))
-            .sum();
+        let sum: i64 = a.iter().zip(b).map(|(a, b)| (*a as i64) * (*b as i64)).sum();
         let sum = sum + i64::from(c as u32 as i32);
-        let v = if satfinite {
-            sum.clamp(i64::from(i32::MIN), i64::from(i32::MAX))
-        } else {
-            sum
-        };
+        let v = if satfinite { sum.clamp(i64::from(i32::MIN), i64::from(i32::MAX)) } else { sum };
         return u64::from(v as u32);
     }
     let f = if acc == Acc::F16 { F16 } else { F32 };

@@ -64,11 +64,7 @@ impl Machine<'_> {
         address: u64,
         cluster: bool,
     ) -> Result<Option<BarrierAt>, Stop> {
-        let blame = Blame {
-            warp: w,
-            lane: lane as u8,
-            pc: self.pc(w),
-        };
+        let blame = Blame { warp: w, lane: lane as u8, pc: self.pc(w) };
         let space = match (cluster, address >= super::space::GENERIC_SHARED) {
             (_, true) => Space::Generic,
             (true, _) => Space::SharedCluster,
@@ -99,12 +95,7 @@ impl Machine<'_> {
         if clocks.seen.get(t) < init.clock && clocks.inits.get(t) < init.clock {
             let what = "the initialisation of the mbarrier is not ordered before its use";
             let found = Found::new(HazardKind::BarrierMisuse, w, pc, what);
-            self.hazard(
-                found
-                    .lane(lane as u32)
-                    .at(u64::from(at.offset))
-                    .other(init.pc),
-            )?;
+            self.hazard(found.lane(lane as u32).at(u64::from(at.offset)).other(init.pc))?;
         }
         Ok(true)
     }
@@ -176,10 +167,7 @@ impl Machine<'_> {
             if !self.use_barrier(w, l, at)? {
                 continue;
             }
-            states[l] = self.blocks[at.block]
-                .mbarriers
-                .get(&at.offset)
-                .map_or(0, |b| b.phase);
+            states[l] = self.blocks[at.block].mbarriers.get(&at.offset).map_or(0, |b| b.phase);
             if let Some(bytes) = &bytes {
                 self.expect(w, at, i64::from(bytes[l] as u32))?;
             }
@@ -238,9 +226,8 @@ impl Machine<'_> {
         let (pending, count, last) = (b.pending, b.count, b.last);
         b.last = pc;
         if pending < 0 {
-            let what = format!(
-                "an arrival of {n} on an mbarrier that has all its {count} arrivals of the phase"
-            );
+            let what =
+                format!("an arrival of {n} on an mbarrier that has all its {count} arrivals of the phase");
             let found = Found::new(HazardKind::OverArrival, w, pc, what).lane(lane as u32);
             self.hazard(found.at(u64::from(at.offset)).other(last))?;
         }
@@ -255,8 +242,7 @@ impl Machine<'_> {
             b.transactions += bytes;
             let now = b.transactions;
             if now > LIMIT || bytes < 0 {
-                let what =
-                    format!("{bytes} bytes expected, {now} in all; an mbarrier counts to {LIMIT}");
+                let what = format!("{bytes} bytes expected, {now} in all; an mbarrier counts to {LIMIT}");
                 let found = Found::new(HazardKind::TransactionCount, w, pc, what);
                 self.hazard(found.at(u64::from(at.offset)))?;
             }
@@ -341,10 +327,7 @@ impl Machine<'_> {
     }
 
     pub fn mbar_wait(&mut self, w: usize, m: &Wait, mask: u32) -> Result<Flow, Stop> {
-        let (a, phase) = (
-            self.addresses(w, m.addr, mask)?,
-            self.get(w, m.phase, mask)?,
-        );
+        let (a, phase) = (self.addresses(w, m.addr, mask)?, self.get(w, m.phase, mask)?);
         let pc = self.pc(w);
         let (mut done, mut places, mut refused) = (0u32, Vec::new(), None);
         for l in lanes(mask) {
@@ -354,15 +337,8 @@ impl Machine<'_> {
             if places.last() != Some(&at) && !self.use_barrier(w, l, at)? {
                 continue;
             }
-            let now = self.blocks[at.block]
-                .mbarriers
-                .get(&at.offset)
-                .map_or(0, |b| b.phase);
-            let over = if m.parity {
-                now & 1 != phase[l] & 1
-            } else {
-                now > phase[l]
-            };
+            let now = self.blocks[at.block].mbarriers.get(&at.offset).map_or(0, |b| b.phase);
+            let over = if m.parity { now & 1 != phase[l] & 1 } else { now > phase[l] };
             done |= u32::from(over) << l;
             if over {
                 places.push(at);
@@ -391,11 +367,7 @@ impl Machine<'_> {
         if whole && !m.relaxed {
             self.sync_warp(w);
         }
-        Ok(if done == mask {
-            Flow::Next
-        } else {
-            Flow::Yield
-        })
+        Ok(if done == mask { Flow::Next } else { Flow::Yield })
     }
 
     /// Whether a wait that is not over holds the warp: `try_wait` may wait or give up, and both are
@@ -424,9 +396,7 @@ impl Machine<'_> {
             return;
         };
         let phase = b.phase;
-        block
-            .remote
-            .retain(|(o, p, _)| *o != at.offset || *p >= phase);
+        block.remote.retain(|(o, p, _)| *o != at.offset || *p >= phase);
         if m.relaxed {
             return;
         }

@@ -42,15 +42,11 @@ impl Memory {
     }
 
     fn push(&mut self, name: &str, data: Vec<u8>, poison: Vec<bool>) -> BufferId {
-        let base = self.buffers.last().map_or(GLOBAL, |b| {
-            (b.base + b.data.len() as u64 + GAP).next_multiple_of(GAP)
-        });
-        self.buffers.push(Buffer {
-            name: name.to_owned(),
-            base,
-            data,
-            poison,
-        });
+        let base = self
+            .buffers
+            .last()
+            .map_or(GLOBAL, |b| (b.base + b.data.len() as u64 + GAP).next_multiple_of(GAP));
+        self.buffers.push(Buffer { name: name.to_owned(), base, data, poison });
         BufferId(self.buffers.len() - 1)
     }
 
@@ -79,10 +75,7 @@ impl Memory {
     }
 
     fn find(&self, address: u64, bytes: u64) -> Option<(usize, usize)> {
-        let i = self
-            .buffers
-            .partition_point(|b| b.base <= address)
-            .checked_sub(1)?;
+        let i = self.buffers.partition_point(|b| b.base <= address).checked_sub(1)?;
         let b = &self.buffers[i];
         let offset = address - b.base;
         let end = offset.checked_add(bytes)?;
@@ -112,10 +105,7 @@ impl Memory {
 
     /// The name of the buffer nearest below an address, and the distance from its start.
     pub(crate) fn nearest(&self, address: u64) -> Option<(&str, u64, usize)> {
-        let i = self
-            .buffers
-            .partition_point(|b| b.base <= address)
-            .checked_sub(1)?;
+        let i = self.buffers.partition_point(|b| b.base <= address).checked_sub(1)?;
         let b = &self.buffers[i];
         Some((&b.name, address - b.base, b.data.len()))
     }

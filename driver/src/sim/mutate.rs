@@ -57,17 +57,10 @@ pub enum Verdict {
 pub fn mutants(ptx: &str) -> Result<Vec<Mutant>, PtxError> {
     let statements = statements(ptx)?;
     let threads = ptx.split_once(".reqntid").and_then(|(_, rest)| {
-        let digits = rest
-            .trim_start()
-            .split(|c: char| !c.is_ascii_digit())
-            .next();
+        let digits = rest.trim_start().split(|c: char| !c.is_ascii_digit()).next();
         digits?.parse().ok()
     });
-    let text = Text {
-        ptx,
-        statements,
-        threads,
-    };
+    let text = Text { ptx, statements, threads };
     let mut all = Vec::new();
     for i in 0..text.statements.len() {
         text.mutate(i, &mut all);
@@ -101,12 +94,7 @@ pub fn judge(
 
 /// Adversaries that together show what mutants do: both extremes, and `seeds` random ones.
 pub fn adversaries(seeds: u64, max_steps: u64) -> Vec<Options> {
-    let with = |seed, order| Options {
-        seed,
-        order,
-        max_steps,
-        ..Options::default()
-    };
+    let with = |seed, order| Options { seed, order, max_steps, ..Options::default() };
     let mut all = vec![with(0, Adversary::Earliest), with(0, Adversary::Latest)];
     all.extend((1..=seeds).map(|s| with(s, Adversary::Random)));
     all
@@ -172,10 +160,8 @@ fn statements(ptx: &str) -> Result<Vec<Statement<'_>>, PtxError> {
 /// Past a directive: to its semicolon, the next brace, or the end of its line.
 fn skip(tokens: &[Token<'_>], at: usize) -> usize {
     let line = tokens[at].pos.line;
-    let loose = matches!(
-        tokens[at].tok,
-        Tok::Word(".loc" | ".file" | ".version" | ".target" | ".address_size")
-    );
+    let loose =
+        matches!(tokens[at].tok, Tok::Word(".loc" | ".file" | ".version" | ".target" | ".address_size"));
     for (i, t) in tokens.iter().enumerate().skip(at + 1) {
         match t.tok {
             _ if loose && t.pos.line != line => return i,
@@ -236,107 +222,39 @@ const ORDERS: [(&str, &[&str], &[&str]); 17] = [
     (
         "fence.proxy.async",
         &WRITES,
-        &[
-            "bar.",
-            "barrier.",
-            "mbarrier.arrive",
-            "cp.async.bulk.tensor",
-            "wgmma.mma_async",
-        ],
+        &["bar.", "barrier.", "mbarrier.arrive", "cp.async.bulk.tensor", "wgmma.mma_async"],
     ),
-    (
-        "fence.mbarrier_init",
-        &["mbarrier.init"],
-        &["bar.sync", "barrier."],
-    ),
+    ("fence.mbarrier_init", &["mbarrier.init"], &["bar.sync", "barrier."]),
     ("fence.acq_rel", &[], &[]),
     ("membar", &[], &[]),
     ("wgmma.fence", &[], &["wgmma.mma_async"]),
     ("wgmma.commit_group", &["wgmma.mma_async"], &[]),
-    (
-        "wgmma.wait_group",
-        &[],
-        &[
-            "mbarrier.arrive",
-            "cvt.rn",
-            "add.f32",
-            "mul.f32",
-            "fma.rn",
-            "st.",
-            "bar.",
-        ],
-    ),
-    (
-        "cp.async.bulk.commit_group",
-        &["cp.async.bulk.tensor", "cp.reduce", "cp.async.bulk.global"],
-        &[],
-    ),
-    (
-        "cp.async.bulk.wait_group",
-        &[],
-        &["bar.", "barrier.", "stmatrix", "st.shared"],
-    ),
+    ("wgmma.wait_group", &[], &["mbarrier.arrive", "cvt.rn", "add.f32", "mul.f32", "fma.rn", "st.", "bar."]),
+    ("cp.async.bulk.commit_group", &["cp.async.bulk.tensor", "cp.reduce", "cp.async.bulk.global"], &[]),
+    ("cp.async.bulk.wait_group", &[], &["bar.", "barrier.", "stmatrix", "st.shared"]),
     ("cp.async.commit_group", &["cp.async.c"], &[]),
-    (
-        "cp.async.wait",
-        &[],
-        &["bar.", "ld.shared", "ldmatrix", "fence.proxy"],
-    ),
+    ("cp.async.wait", &[], &["bar.", "ld.shared", "ldmatrix", "fence.proxy"]),
     ("mbarrier.init", &[], &["bar.sync", "barrier."]),
     (
         "mbarrier.arrive",
-        &[
-            "wgmma.wait_group",
-            "ld.shared",
-            "ldmatrix",
-            "st.shared",
-            "stmatrix",
-            "fence.proxy",
-        ],
+        &["wgmma.wait_group", "ld.shared", "ldmatrix", "st.shared", "stmatrix", "fence.proxy"],
         &[],
     ),
-    (
-        "barrier.cluster.arrive",
-        &["mbarrier.init", "fence.", "st.shared", "ld.shared"],
-        &[],
-    ),
-    (
-        "barrier.cluster.wait",
-        &[],
-        &["cp.async.bulk", "mbarrier.arrive", "ld.shared", "st.shared"],
-    ),
+    ("barrier.cluster.arrive", &["mbarrier.init", "fence.", "st.shared", "ld.shared"], &[]),
+    ("barrier.cluster.wait", &[], &["cp.async.bulk", "mbarrier.arrive", "ld.shared", "st.shared"]),
     (
         "bar.warp.sync",
         &WRITES,
-        &[
-            "ld.shared",
-            "ldmatrix",
-            "cp.async.bulk",
-            "wgmma.mma_async",
-            "mbarrier.arrive",
-        ],
+        &["ld.shared", "ldmatrix", "cp.async.bulk", "wgmma.mma_async", "mbarrier.arrive"],
     ),
     ("bar.", &TOUCHES, &AFTER),
 ];
 
 const WRITES: [&str; 3] = ["st.shared", "stmatrix", "cp.async.wait"];
-const TOUCHES: [&str; 7] = [
-    "st.shared",
-    "stmatrix",
-    "ld.shared",
-    "ldmatrix",
-    "cp.async.bulk.wait",
-    "mbarrier.init",
-    "fence.",
-];
-const AFTER: [&str; 6] = [
-    "ld.shared",
-    "ldmatrix",
-    "st.shared",
-    "stmatrix",
-    "cp.async.bulk.",
-    "wgmma.mma_async",
-];
+const TOUCHES: [&str; 7] =
+    ["st.shared", "stmatrix", "ld.shared", "ldmatrix", "cp.async.bulk.wait", "mbarrier.init", "fence."];
+const AFTER: [&str; 6] =
+    ["ld.shared", "ldmatrix", "st.shared", "stmatrix", "cp.async.bulk.", "wgmma.mma_async"];
 
 impl Text<'_> {
     fn mutate(&self, i: usize, out: &mut Vec<Mutant>) {
@@ -347,10 +265,7 @@ impl Text<'_> {
         }
         let op = s.opcode;
         let known = ORDERS.iter().find(|(p, ..)| op.starts_with(p));
-        let known = known.or_else(|| {
-            op.starts_with("barrier.")
-                .then(|| &ORDERS[ORDERS.len() - 1])
-        });
+        let known = known.or_else(|| op.starts_with("barrier.").then(|| &ORDERS[ORDERS.len() - 1]));
         let Some((_, up, down)) = known else { return };
         self.push(out, i, Mutation::Remove, "removed", "");
         self.corrupt(i, out);
@@ -373,10 +288,7 @@ impl Text<'_> {
     /// A wait that always succeeds, one on the other phase, and one whose loop is gone.
     fn wait(&self, i: usize, out: &mut Vec<Mutant>) {
         let s = &self.statements[i];
-        let (guard, rest) = (
-            &self.ptx[s.span.0..s.opcode_at],
-            &self.ptx[s.opcode_at..s.span.1],
-        );
+        let (guard, rest) = (&self.ptx[s.span.0..s.opcode_at], &self.ptx[s.opcode_at..s.span.1]);
         let [p, _, phase, ..] = s.operands[..] else {
             return;
         };
@@ -392,8 +304,8 @@ impl Text<'_> {
             self.push(out, i, Mutation::Corrupt, "phase flipped", &flipped);
         }
         let next = self.statements.get(i + 1);
-        if let Some(b) = next
-            .filter(|b| b.opcode.starts_with("bra") && self.ptx[b.span.0..b.opcode_at].contains(p))
+        if let Some(b) =
+            next.filter(|b| b.opcode.starts_with("bra") && self.ptx[b.span.0..b.opcode_at].contains(p))
         {
             let _ = b;
             self.push(out, i + 1, Mutation::Remove, "wait not repeated", "");
@@ -412,13 +324,7 @@ impl Text<'_> {
             self.shift(i, last, -16, "16 bytes less", out);
         } else if op.starts_with("mbarrier.arrive") {
             let text = &self.ptx[s.span.0..s.span.1];
-            self.push(
-                out,
-                i,
-                Mutation::Corrupt,
-                "arrives twice",
-                &format!("{text} {text}"),
-            );
+            self.push(out, i, Mutation::Corrupt, "arrives twice", &format!("{text} {text}"));
         } else if op.contains("wait_group") {
             self.shift(i, last, 1, "one group less", out);
         } else if op.starts_with("bar") && !op.contains("warp") && !op.contains("cluster") {
@@ -436,11 +342,7 @@ impl Text<'_> {
             return;
         }
         let text = &self.ptx[s.span.0..s.span.1];
-        if let Some(less) = self
-            .threads
-            .and_then(|t| t.checked_sub(32))
-            .filter(|t| *t > 0)
-        {
+        if let Some(less) = self.threads.and_then(|t| t.checked_sub(32)).filter(|t| *t > 0) {
             let new = format!("{}, {less};", text.trim_end_matches(';'));
             self.push(out, i, Mutation::Corrupt, "one warp less", &new);
         }
@@ -460,9 +362,7 @@ impl Text<'_> {
             Ok(v) if v + by < 0 => return,
             Ok(v) if s.opcode.starts_with("mbarrier.init") && v + by == 0 => return,
             Ok(v) => format!("{head}{}{tail}", v + by),
-            Err(_) => format!(
-                "{{ .reg .b32 %off_by; add.s32 %off_by, {old}, {by}; {head}%off_by{tail} }}"
-            ),
+            Err(_) => format!("{{ .reg .b32 %off_by; add.s32 %off_by, {old}, {by}; {head}%off_by{tail} }}"),
         };
         self.push(out, i, Mutation::Corrupt, what, &new);
     }
@@ -476,27 +376,16 @@ impl Text<'_> {
         let own = &self.ptx[s.span.0..s.span.1];
         let ptx = if down {
             let between = &self.ptx[s.span.1..t.span.1];
-            format!(
-                "{}{between}\n    {own}{}",
-                &self.ptx[..s.span.0],
-                &self.ptx[t.span.1..]
-            )
+            format!("{}{between}\n    {own}{}", &self.ptx[..s.span.0], &self.ptx[t.span.1..])
         } else {
             let between = &self.ptx[t.span.0..s.span.0];
-            format!(
-                "{}{own}\n    {between}{}",
-                &self.ptx[..t.span.0],
-                &self.ptx[s.span.1..]
-            )
+            format!("{}{own}\n    {between}{}", &self.ptx[..t.span.0], &self.ptx[s.span.1..])
         };
         let way = if down { "behind" } else { "before" };
         out.push(Mutant {
             line: s.line,
             mutation: Mutation::Move,
-            description: format!(
-                "line {}: moved {way} line {} `{}`: `{own}`",
-                s.line, t.line, t.opcode
-            ),
+            description: format!("line {}: moved {way} line {} `{}`: `{own}`", s.line, t.line, t.opcode),
             ptx,
         });
     }
@@ -504,11 +393,8 @@ impl Text<'_> {
     fn target(&self, i: usize, past: &[&str], down: bool) -> Option<usize> {
         let s = &self.statements[i];
         let own = &self.ptx[s.span.0..s.span.1];
-        let order: Vec<usize> = if down {
-            (i + 1..self.statements.len()).collect()
-        } else {
-            (0..i).rev().collect()
-        };
+        let order: Vec<usize> =
+            if down { (i + 1..self.statements.len()).collect() } else { (0..i).rev().collect() };
         // Only the initialisations of barriers that copies use need the fence: it goes before all.
         let all = s.opcode.starts_with("fence.mbarrier_init") && !down;
         let (mut here, mut found) = (i, None);
@@ -524,10 +410,7 @@ impl Text<'_> {
                 }
                 found = Some(j);
             }
-            let computes = t
-                .operands
-                .first()
-                .is_some_and(|d| d.starts_with('%') && uses(own, d));
+            let computes = t.operands.first().is_some_and(|d| d.starts_with('%') && uses(own, d));
             if computes || matches!(t.opcode.split('.').next(), Some("bra" | "ret" | "exit")) {
                 return found;
             }
@@ -540,7 +423,5 @@ impl Text<'_> {
 /// Whether a statement names a register, as a whole word.
 fn uses(statement: &str, register: &str) -> bool {
     let word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '$';
-    statement
-        .match_indices(register)
-        .any(|(at, r)| !statement[at + r.len()..].starts_with(word))
+    statement.match_indices(register).any(|(at, r)| !statement[at + r.len()..].starts_with(word))
 }

@@ -33,16 +33,7 @@ pub(crate) struct ClusterBarrier {
 
 impl Machine<'_> {
     pub fn named(&mut self, w: usize, inst: &Inst, mask: u32) -> Result<Flow, Stop> {
-        let Inst::Bar {
-            id,
-            count,
-            mode,
-            aligned,
-            d,
-            p,
-            dp,
-        } = inst
-        else {
+        let Inst::Bar { id, count, mode, aligned, d, p, dp } = inst else {
             return Ok(Flow::Next);
         };
         if let Some(wait) = self.warps[w].at_named.clone() {
@@ -75,11 +66,7 @@ impl Machine<'_> {
             Some(b) => self.boolean(w, *b, mask)? & mask,
             None => 0,
         };
-        let threads = if mask == self.warps[w].live {
-            32
-        } else {
-            mask.count_ones()
-        };
+        let threads = if mask == self.warps[w].live { 32 } else { mask.count_ones() };
         self.arrive_named(w, id as u32, count, *mode, threads, (votes, mask))
     }
 
@@ -95,9 +82,8 @@ impl Machine<'_> {
         let (block, pc) = (self.warps[w].block, self.pc(w));
         let expected = count.unwrap_or(self.blocks[block].live_warps * 32);
         if expected == 0 || !expected.is_multiple_of(32) || expected > 1024 {
-            let what = format!(
-                "barrier {id} with {expected} threads; a multiple of 32 up to 1024 is possible"
-            );
+            let what =
+                format!("barrier {id} with {expected} threads; a multiple of 32 up to 1024 is possible");
             self.hazard(Found::new(HazardKind::BadOperand, w, pc, what))?;
         }
         let b = &mut self.blocks[block].named[id as usize];
@@ -116,8 +102,7 @@ impl Machine<'_> {
         b.votes.2 |= votes != 0;
         let arrived = b.arrived;
         if before != expected {
-            let what =
-                format!("barrier {id} expects {before} threads, this arrival says {expected}");
+            let what = format!("barrier {id} expects {before} threads, this arrival says {expected}");
             self.hazard(Found::new(HazardKind::OverArrival, w, pc, what).other(other))?;
         } else if arrived > before {
             let what = format!("{arrived} threads arrive on barrier {id}, which expects {before}");
@@ -133,15 +118,8 @@ impl Machine<'_> {
             return Ok(Flow::Next);
         }
         // Executed once more at once where it completed.
-        let done = self.warps[w]
-            .at_named
-            .as_ref()
-            .is_some_and(|n| n.released.is_some());
-        Ok(if done {
-            Flow::Jumped
-        } else {
-            Flow::Wait(Reason::Named(id))
-        })
+        let done = self.warps[w].at_named.as_ref().is_some_and(|n| n.released.is_some());
+        Ok(if done { Flow::Jumped } else { Flow::Wait(Reason::Named(id)) })
     }
 
     /// Releases a barrier whose threads are all there.
@@ -277,9 +255,7 @@ impl Machine<'_> {
                     warp.clocks.proxied.raise(w, warp.clock);
                 }
                 warp.clocks.inits.raise(w, warp.clock);
-                warp.clocks
-                    .proxied
-                    .join_from(&seen, if path { 0 } else { first });
+                warp.clocks.proxied.join_from(&seen, if path { 0 } else { first });
                 if path {
                     warp.clocks.inits.join(&seen);
                 }
@@ -300,13 +276,8 @@ impl Machine<'_> {
         let pc = self.pc(w);
         let (block, have) = (self.warps[w].block, self.warps[w].nreg);
         if (inc && count < have) || (!inc && count > have) {
-            let (verb, way) = if inc {
-                ("inc", "more")
-            } else {
-                ("dec", "fewer")
-            };
-            let what =
-                format!("setmaxnreg.{verb} to {count}, the warp has {have}, which is not {way}");
+            let (verb, way) = if inc { ("inc", "more") } else { ("dec", "fewer") };
+            let what = format!("setmaxnreg.{verb} to {count}, the warp has {have}, which is not {way}");
             self.hazard(Found::new(HazardKind::RegisterPool, w, pc, what))?;
             return Ok(Flow::Next);
         }

@@ -50,14 +50,7 @@ pub(crate) struct Operation {
 
 impl Operation {
     pub fn access(&self, kind: Kind) -> Access {
-        Access {
-            timeline: self.timeline as u16,
-            lane: MANY,
-            kind,
-            clock: self.clock,
-            pc: self.pc,
-            sync: 0,
-        }
+        Access { timeline: self.timeline as u16, lane: MANY, kind, clock: self.clock, pc: self.pc, sync: 0 }
     }
 }
 
@@ -91,16 +84,8 @@ impl Machine<'_> {
         let start = self.known_to(w, mask);
         let lane = super::access::lane_of(mask);
         let (timeline, clock) = self.open_timeline(w, &start.seen)?;
-        let operation = Operation {
-            task,
-            warp: w,
-            lane,
-            pc: self.pc(w),
-            timeline,
-            clock,
-            start,
-            stage: Stage::Pending,
-        };
+        let operation =
+            Operation { task, warp: w, lane, pc: self.pc(w), timeline, clock, start, stage: Stage::Pending };
         Ok(self.enqueue(operation))
     }
 
@@ -160,9 +145,7 @@ impl Machine<'_> {
                 .unwrap_or(index)
         };
         match &op.task {
-            Task::Wgmma(first, _) => {
-                before(&|o| matches!(&o.task, Task::Wgmma(f, _) if f == first))
-            }
+            Task::Wgmma(first, _) => before(&|o| matches!(&o.task, Task::Wgmma(f, _) if f == first)),
             Task::Arrive(_) => before(&|o| o.warp == op.warp && matches!(o.task, Task::Copy(_))),
             _ => index,
         }
@@ -170,8 +153,7 @@ impl Machine<'_> {
 
     /// Whether all of these operations have come so far.
     pub fn reached(&self, ids: &[u64], stage: Stage) -> bool {
-        ids.iter()
-            .all(|id| self.operations.get(id).is_none_or(|o| o.stage >= stage))
+        ids.iter().all(|id| self.operations.get(id).is_none_or(|o| o.stage >= stage))
     }
 
     /// A warp learns that these operations are complete.
@@ -187,11 +169,7 @@ impl Machine<'_> {
     /// Drops finished operations that no group will ask for again.
     pub fn forget(&mut self, ids: &[u64]) {
         for id in ids {
-            if self
-                .operations
-                .get(id)
-                .is_some_and(|o| o.stage == Stage::Done)
-            {
+            if self.operations.get(id).is_some_and(|o| o.stage == Stage::Done) {
                 self.operations.remove(id);
             }
         }

@@ -20,12 +20,7 @@ pub(crate) struct ModuleAst {
 
 /// Reads a whole PTX module.
 pub(crate) fn module(text: &str) -> Result<ModuleAst, PtxError> {
-    let mut p = Parser {
-        tokens: tokens(text)?,
-        at: 0,
-        module: ModuleAst::default(),
-        shared: Vec::new(),
-    };
+    let mut p = Parser { tokens: tokens(text)?, at: 0, module: ModuleAst::default(), shared: Vec::new() };
     while p.peek() != Tok::End {
         p.top_level()?;
     }
@@ -96,9 +91,7 @@ impl<'a> Parser<'a> {
         let pos = self.pos();
         match self.next() {
             Tok::Number(n) => match integer(n) {
-                Some(v) => {
-                    u32::try_from(v).map_err(|_| pos.error(format!("`{n}` is over 32 bits")))
-                }
+                Some(v) => u32::try_from(v).map_err(|_| pos.error(format!("`{n}` is over 32 bits"))),
                 None => Err(pos.error(format!("`{n}` is no integer"))),
             },
             t => Err(pos.error(format!("expected a number, found {}", describe(t)))),
@@ -214,11 +207,7 @@ impl<'a> Parser<'a> {
         if bytes.is_none() && !external {
             return Err(pos.error(format!("`{name}` has no size")));
         }
-        Ok(Variable {
-            name,
-            align: align.unwrap_or(size).max(1),
-            bytes,
-        })
+        Ok(Variable { name, align: align.unwrap_or(size).max(1), bytes })
     }
 
     fn alignment(&mut self) -> Result<Option<u32>, PtxError> {
@@ -276,10 +265,7 @@ impl<'a> Parser<'a> {
         let ty = self.word("a type")?;
         let size = type_bytes(ty).ok_or_else(|| pos.error(format!("`{ty}` is no type")))?;
         if self.eat_word(".ptr") {
-            while matches!(
-                self.peek(),
-                Tok::Word(".global" | ".shared" | ".const" | ".local")
-            ) {
+            while matches!(self.peek(), Tok::Word(".global" | ".shared" | ".const" | ".local")) {
                 self.next();
             }
             self.alignment()?;
@@ -295,11 +281,7 @@ impl<'a> Parser<'a> {
         let offset = end.checked_next_multiple_of(align);
         let bytes = size.checked_mul(count).filter(|b| *b <= 1 << 16);
         match (offset, bytes) {
-            (Some(offset), Some(bytes)) if offset <= 1 << 16 => Ok(Param {
-                name,
-                offset,
-                bytes,
-            }),
+            (Some(offset), Some(bytes)) if offset <= 1 << 16 => Ok(Param { name, offset, bytes }),
             _ => Err(pos.error("parameters of over 65536 bytes")),
         }
     }

@@ -150,13 +150,7 @@ impl Parser<'_> {
                 self.need(',')?;
             }
         }
-        b.entry.statements.push(Statement {
-            pos,
-            guard,
-            opcode,
-            operands,
-            loc: b.loc,
-        });
+        b.entry.statements.push(Statement { pos, guard, opcode, operands, loc: b.loc });
         Ok(())
     }
 
@@ -218,11 +212,7 @@ impl Parser<'_> {
             self.next();
             let negative = negative ^ self.eat('-');
             let v = i64::from(self.u32()?);
-            total = if negative {
-                total.wrapping_sub(v)
-            } else {
-                total.wrapping_add(v)
-            };
+            total = if negative { total.wrapping_sub(v) } else { total.wrapping_add(v) };
         }
     }
 
@@ -253,11 +243,7 @@ impl Parser<'_> {
             coordinates = Some(self.list(b, depth)?);
         }
         self.need(']')?;
-        Ok(Operand::Address {
-            base: Box::new(base),
-            offset,
-            coordinates,
-        })
+        Ok(Operand::Address { base: Box::new(base), offset, coordinates })
     }
 
     fn number(&mut self) -> Result<Operand, PtxError> {
@@ -283,11 +269,7 @@ impl Parser<'_> {
 
 impl Body {
     pub fn new(entry: EntryAst) -> Self {
-        Self {
-            entry,
-            scopes: vec![Scope::default()],
-            loc: None,
-        }
+        Self { entry, scopes: vec![Scope::default()], loc: None }
     }
 
     /// The register that a name means here, made on first use.

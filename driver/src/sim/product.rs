@@ -61,12 +61,7 @@ impl Descriptor {
             return self.place(group * self.stride + k % 8 * 16 + k / 8 * self.leading);
         }
         let wide = self.span / 16;
-        self.place(
-            group / wide * self.leading
-                + group % wide * 16
-                + k % 8 * self.span
-                + k / 8 * self.stride,
-        )
+        self.place(group / wide * self.leading + group % wide * 16 + k % 8 * self.span + k / 8 * self.stride)
     }
 
     /// Addresses have 18 bits.
@@ -189,33 +184,16 @@ impl Machine<'_> {
         let mut out = [0; 16];
         let at = offset as usize;
         let inside = offset >= super::space::SHARED_BASE;
-        let Some(bytes) = self.blocks[s.block]
-            .shared
-            .get(at..at + 16)
-            .filter(|_| inside)
-        else {
-            let blame = Blame {
-                warp: s.op.warp,
-                lane: 0,
-                pc: s.op.pc,
-            };
-            let what = format!(
-                "a wgmma reads its operand at shared offset {offset:#x}, outside the block's memory"
-            );
-            self.hazard(Found::new(
-                HazardKind::OutOfBounds,
-                blame.warp,
-                blame.pc,
-                what,
-            ))?;
+        let Some(bytes) = self.blocks[s.block].shared.get(at..at + 16).filter(|_| inside) else {
+            let blame = Blame { warp: s.op.warp, lane: 0, pc: s.op.pc };
+            let what =
+                format!("a wgmma reads its operand at shared offset {offset:#x}, outside the block's memory");
+            self.hazard(Found::new(HazardKind::OutOfBounds, blame.warp, blame.pc, what))?;
             return Ok(out);
         };
         out.copy_from_slice(bytes);
         let access = s.op.access(Kind::Async);
-        let who = Who {
-            access,
-            clocks: s.clocks,
-        };
+        let who = Who { access, clocks: s.clocks };
         if let Some(c) = self.blocks[s.block].shadow.read(offset, 16, who) {
             self.conflict(s.op.warp, s.block, access, c, false)?;
         }
@@ -256,11 +234,7 @@ impl Machine<'_> {
             }
             each_accumulator(g, |row, col, r, lane, _| {
                 let v = d[row * n + col];
-                let v = if g.satfinite {
-                    v.clamp(i64::from(i32::MIN), i64::from(i32::MAX))
-                } else {
-                    v
-                };
+                let v = if g.satfinite { v.clamp(i64::from(i32::MIN), i64::from(i32::MAX)) } else { v };
                 registers[r][lane] = u64::from(v as u32);
             });
             return;
@@ -302,22 +276,10 @@ fn each_accumulator(g: &Wgmma, mut f: impl FnMut(usize, usize, usize, usize, Opt
             let r = *r as usize;
             if g.acc == Acc::F16 {
                 for h in 0..2 {
-                    f(
-                        row + 8 * (i % 2),
-                        8 * (i / 2) + col + h,
-                        r,
-                        lane,
-                        Some(h as u32),
-                    );
+                    f(row + 8 * (i % 2), 8 * (i / 2) + col + h, r, lane, Some(h as u32));
                 }
             } else {
-                f(
-                    row + 8 * (i % 4 / 2),
-                    8 * (i / 4) + col + i % 2,
-                    r,
-                    lane,
-                    None,
-                );
+                f(row + 8 * (i % 4 / 2), 8 * (i / 4) + col + i % 2, r, lane, None);
             }
         }
     }

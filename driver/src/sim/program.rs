@@ -60,16 +60,8 @@ pub(crate) struct Place {
 /// # Errors
 /// Text that is not PTX, or PTX that the simulator does not execute, with line and column.
 pub fn parse(ptx: &str) -> Result<Module, PtxError> {
-    let ModuleAst {
-        entries,
-        files,
-        target,
-    } = module(ptx)?;
-    Ok(Module {
-        entries: entries.into_iter().map(entry).collect::<Result<_, _>>()?,
-        files,
-        target,
-    })
+    let ModuleAst { entries, files, target } = module(ptx)?;
+    Ok(Module { entries: entries.into_iter().map(entry).collect::<Result<_, _>>()?, files, target })
 }
 
 impl Module {
@@ -98,30 +90,18 @@ fn entry(ast: EntryAst) -> Result<Entry, PtxError> {
     let (locals, local_bytes) = place(&ast.local, 0, &ast)?;
     let names = Names {
         shared,
-        params: ast
-            .params
-            .iter()
-            .map(|p| (p.name.as_str(), p.offset))
-            .collect(),
+        params: ast.params.iter().map(|p| (p.name.as_str(), p.offset)).collect(),
         locals,
         entry: &ast,
     };
-    let mut code = ast
-        .statements
-        .iter()
-        .map(|s| statement(s, &names))
-        .collect::<Result<Vec<_>, _>>()?;
+    let mut code = ast.statements.iter().map(|s| statement(s, &names)).collect::<Result<Vec<_>, _>>()?;
     super::cfg::set_meeting_points(&mut code);
     let tensor_registers = tensor_registers(&code, ast.registers);
     Ok(Entry {
         params: ast
             .params
             .iter()
-            .map(|p| ParamSlot {
-                name: p.name.clone(),
-                offset: p.offset,
-                bytes: p.bytes,
-            })
+            .map(|p| ParamSlot { name: p.name.clone(), offset: p.offset, bytes: p.bytes })
             .collect(),
         block: ast.reqntid,
         max_block: ast.maxntid,
@@ -134,11 +114,7 @@ fn entry(ast: EntryAst) -> Result<Entry, PtxError> {
         places: ast
             .statements
             .iter()
-            .map(|s| Place {
-                pos: s.pos,
-                opcode: s.opcode.clone(),
-                loc: s.loc,
-            })
+            .map(|s| Place { pos: s.pos, opcode: s.opcode.clone(), loc: s.loc })
             .collect(),
         registers: ast.registers,
         predicates: ast.predicates,
@@ -163,11 +139,7 @@ fn shared_layout(ast: &EntryAst) -> Result<(Offsets<'_>, u32, u32), PtxError> {
     Ok((map, end, start))
 }
 
-fn place<'a>(
-    variables: &'a [Variable],
-    start: u32,
-    ast: &EntryAst,
-) -> Result<(Offsets<'a>, u32), PtxError> {
+fn place<'a>(variables: &'a [Variable], start: u32, ast: &EntryAst) -> Result<(Offsets<'a>, u32), PtxError> {
     let mut map = HashMap::new();
     let mut end = start;
     for v in variables {
@@ -183,8 +155,7 @@ fn place<'a>(
 }
 
 fn align_up(at: u32, align: u32, ast: &EntryAst) -> Result<u32, PtxError> {
-    at.checked_next_multiple_of(align)
-        .ok_or_else(|| ast.pos.error("variables over 4 GiB"))
+    at.checked_next_multiple_of(align).ok_or_else(|| ast.pos.error("variables over 4 GiB"))
 }
 
 fn tensor_registers(code: &[Op], registers: u32) -> Vec<bool> {

@@ -17,11 +17,7 @@ const SLICE: u64 = 1_000_000;
 ///
 /// # Errors
 /// A launch that does not fit, a hazard under [`super::Hazards::Deny`], too many steps.
-pub fn run(
-    launch: &Launch<'_>,
-    memory: &mut Memory,
-    options: &Options,
-) -> Result<Report, SimError> {
+pub fn run(launch: &Launch<'_>, memory: &mut Memory, options: &Options) -> Result<Report, SimError> {
     run_observed(launch, memory, options, &mut |_, _| {})
 }
 
@@ -90,8 +86,7 @@ fn clusters(launch: &Launch<'_>) -> VecDeque<[u32; 3]> {
 impl Report {
     fn add(&mut self, other: Self) {
         for h in other.hazards {
-            let known =
-                |k: &super::Hazard| k.kind == h.kind && k.site == h.site && k.other == h.other;
+            let known = |k: &super::Hazard| k.kind == h.kind && k.site == h.site && k.other == h.other;
             if !self.hazards.iter().any(known) {
                 self.hazards.push(h);
             }
@@ -148,21 +143,13 @@ impl Machine<'_> {
             return Choice::Warp(w);
         }
         if queue > 0 {
-            let i = if order == Adversary::Random {
-                self.random.below(queue)
-            } else {
-                queue - 1
-            };
+            let i = if order == Adversary::Random { self.random.below(queue) } else { queue - 1 };
             return Choice::Operation(i);
         }
         match self.pick(Self::runnable) {
             Some(w) => {
                 self.idle += 1;
-                if self.idle > IDLE {
-                    Choice::None
-                } else {
-                    Choice::Warp(w)
-                }
+                if self.idle > IDLE { Choice::None } else { Choice::Warp(w) }
             }
             None => Choice::None,
         }

@@ -108,12 +108,7 @@ impl Shadow {
 
     /// Forgets what was written, as when a barrier is invalidated.
     pub fn forget(&mut self, offset: u32, len: u32) {
-        for cell in self
-            .cells
-            .iter_mut()
-            .skip(offset as usize / 4)
-            .take(len as usize / 4)
-        {
+        for cell in self.cells.iter_mut().skip(offset as usize / 4).take(len as usize / 4) {
             *cell = Cell::default();
         }
     }
@@ -148,10 +143,7 @@ impl Shadow {
         if whole && !cell.split {
             return touch(cell, &mut self.more, &mut self.free, who, write);
         }
-        let parts = self
-            .bytes
-            .entry(index)
-            .or_insert_with(|| Box::new([Cell { more: 0, ..*cell }; 4]));
+        let parts = self.bytes.entry(index).or_insert_with(|| Box::new([Cell { more: 0, ..*cell }; 4]));
         cell.split = true;
         let (more, free) = (&mut self.more, &mut self.free);
         let mut worst = None;
@@ -159,10 +151,7 @@ impl Shadow {
             worst = worst.or(touch(part, more, free, who, write));
         }
         if whole && write {
-            *cell = Cell {
-                more: 0,
-                ..parts[0]
-            };
+            *cell = Cell { more: 0, ..parts[0] };
             self.bytes.remove(&index);
         }
         worst
@@ -185,10 +174,7 @@ fn touch(
             list.clear();
             free.push(cell.more);
         }
-        *cell = Cell {
-            write: who.access,
-            ..Cell::default()
-        };
+        *cell = Cell { write: who.access, ..Cell::default() };
         return found;
     }
     if cell.write.clock == 0 {
@@ -222,27 +208,17 @@ fn add_reader(cell: &mut Cell, more: &mut Vec<Vec<Access>>, free: &mut Vec<u32>,
 fn replaceable(old: Access, who: Who<'_>) -> bool {
     old.clock == 0
         || old.timeline == who.access.timeline
-        || who.clocks.seen.get(usize::from(old.timeline)) >= old.clock
-            && old.kind == who.access.kind
+        || who.clocks.seen.get(usize::from(old.timeline)) >= old.clock && old.kind == who.access.kind
 }
 
 fn merge(old: Access, new: Access) -> Access {
     let same = old.timeline == new.timeline && old.sync == new.sync && old.clock != 0;
-    let lane = if same && old.lane != new.lane {
-        MANY
-    } else {
-        new.lane
-    };
+    let lane = if same && old.lane != new.lane { MANY } else { new.lane };
     Access { lane, ..new }
 }
 
 fn conflict(fault: Fault, other: Access, other_writes: bool) -> Conflict {
-    Conflict {
-        fault,
-        other,
-        other_writes,
-        offset: 0,
-    }
+    Conflict { fault, other, other_writes, offset: 0 }
 }
 
 /// Whether `old` is ordered before `who`. `old_writes` and `writes` say which side writes.
@@ -257,8 +233,7 @@ fn against(old: Access, who: Who<'_>, old_writes: bool, writes: bool) -> Option<
     let fault = |f| Some(conflict(f, old, old_writes));
     if old.timeline == new.timeline {
         let lanes = old.sync == new.sync && (old.lane == MANY || old.lane != new.lane);
-        let apart =
-            lanes && old.pc != new.pc && new.kind != Kind::Async && new.kind != Kind::Barrier;
+        let apart = lanes && old.pc != new.pc && new.kind != Kind::Async && new.kind != Kind::Barrier;
         return if apart { fault(Fault::Lanes) } else { None };
     }
     let timeline = usize::from(old.timeline);

@@ -25,10 +25,7 @@ pub(crate) const SHARED_LIMIT: u32 = 228 * 1024;
 
 /// An address in shared memory: the block's rank in its cluster and the offset.
 pub(crate) fn split_shared(address: u64) -> (usize, u32) {
-    (
-        (address >> 24 & 0xff) as usize,
-        (address & 0xff_ffff) as u32,
-    )
+    ((address >> 24 & 0xff) as usize, (address & 0xff_ffff) as u32)
 }
 
 /// The shared address of an offset in a block.

@@ -66,8 +66,7 @@ impl TensorMapDesc {
         if self.ty().is_none() {
             return Err(format!("no element type `{}`", self.element));
         }
-        if !(1..=5).contains(&rank) || self.box_dims.len() != rank || self.strides.len() + 1 != rank
-        {
+        if !(1..=5).contains(&rank) || self.box_dims.len() != rank || self.strides.len() + 1 != rank {
             return Err(format!(
                 "{rank} extents, {} strides and a box of {} dimensions",
                 self.strides.len(),
@@ -80,11 +79,7 @@ impl TensorMapDesc {
         if let Some(d) = self.dims.iter().find(|d| !(1..=1 << 32).contains(*d)) {
             return Err(format!("extent {d} is not from 1 to 2^32"));
         }
-        if let Some(s) = self
-            .strides
-            .iter()
-            .find(|s| **s % 16 != 0 || **s >= 1 << 40)
-        {
+        if let Some(s) = self.strides.iter().find(|s| **s % 16 != 0 || **s >= 1 << 40) {
             return Err(format!("stride {s} is no multiple of 16 below 2^40"));
         }
         self.check_box()
@@ -101,10 +96,9 @@ impl TensorMapDesc {
         match self.swizzle {
             0 => Ok(()),
             32 | 64 | 128 if inner == self.swizzle => Ok(()),
-            32 | 64 | 128 if inner > self.swizzle => Err(format!(
-                "inner box of {inner} bytes is wider than the swizzle span of {}",
-                self.swizzle
-            )),
+            32 | 64 | 128 if inner > self.swizzle => {
+                Err(format!("inner box of {inner} bytes is wider than the swizzle span of {}", self.swizzle))
+            }
             32 | 64 | 128 => Err(format!(
                 "an inner box of {inner} bytes under a swizzle of {} is not simulated",
                 self.swizzle
@@ -143,11 +137,7 @@ impl TensorMapDesc {
     fn row_address(&self, coordinates: &[i32], r: u32) -> Option<u64> {
         let mut rest = r;
         let mut address = self.address;
-        let outer = coordinates
-            .iter()
-            .zip(&self.dims)
-            .zip(&self.box_dims)
-            .skip(1);
+        let outer = coordinates.iter().zip(&self.dims).zip(&self.box_dims).skip(1);
         for (((c, dim), extent), stride) in outer.zip(&self.strides) {
             let i = i64::from(*c) + i64::from(rest % extent);
             rest /= extent;
@@ -177,9 +167,7 @@ impl TensorMapDesc {
             let end = cuts.into_iter().filter(|c| *c > at).min().unwrap_or(bytes);
             let inside = (low..high).contains(&at);
             f(Run {
-                global: row
-                    .filter(|_| inside)
-                    .map(|r| r.wrapping_add_signed(start + i64::from(at))),
+                global: row.filter(|_| inside).map(|r| r.wrapping_add_signed(start + i64::from(at))),
                 shared: swizzle(shared + at, self.swizzle),
                 bytes: end - at,
             })?;

@@ -120,10 +120,7 @@ impl Machine<'_> {
         self.aligned(w, mask)?;
         let t = &self.warps[w].tensor;
         let retire = t.committed.len().saturating_sub(pending as usize);
-        let Some(target) = retire
-            .checked_sub(1)
-            .and_then(|i| t.committed.get(i).copied())
-        else {
+        let Some(target) = retire.checked_sub(1).and_then(|i| t.committed.get(i).copied()) else {
             return Ok(Flow::Next);
         };
         let first = w - self.warps[w].index as usize % 4;
@@ -174,24 +171,18 @@ impl Machine<'_> {
         for r in &g.d {
             self.warps[w].defined[*r as usize] = u32::MAX;
         }
-        let issue = self
-            .issuing
-            .entry((first, sequence))
-            .or_insert_with(|| Issue {
-                pc,
-                parts: Default::default(),
-                timeline: 0,
-                clock: 0,
-                done: false,
-                retired: 0,
-            });
+        let issue = self.issuing.entry((first, sequence)).or_insert_with(|| Issue {
+            pc,
+            parts: Default::default(),
+            timeline: 0,
+            clock: 0,
+            done: false,
+            retired: 0,
+        });
         let other = issue.pc;
         issue.parts[index % 4] = Some(part.clone());
-        let differs = issue
-            .parts
-            .iter()
-            .flatten()
-            .any(|p| (p.a, p.b) != (part.a, part.b) || p.scale_d != part.scale_d);
+        let differs =
+            issue.parts.iter().flatten().any(|p| (p.a, p.b) != (part.a, part.b) || p.scale_d != part.scale_d);
         if other != pc || differs {
             let what = "the warps of a warpgroup disagree on a wgmma";
             self.hazard(Found::new(HazardKind::Disagreement, w, pc, what).other(other))?;
@@ -211,12 +202,7 @@ impl Machine<'_> {
             let what = "lanes disagree on scale-d";
             self.hazard(Found::new(HazardKind::Disagreement, w, self.pc(w), what))?;
         }
-        Ok(Part {
-            a,
-            b,
-            scale_d: scale & 1 == 1,
-            clocks: self.warps[w].clocks.clone(),
-        })
+        Ok(Part { a, b, scale_d: scale & 1 == 1, clocks: self.warps[w].clocks.clone() })
     }
 
     /// All four warps have come: the wgmma may run.
@@ -258,10 +244,7 @@ impl Machine<'_> {
         let pc = self.pc(w);
         let t = &self.warps[w].tensor;
         let now = t.fences + 1;
-        let mut late =
-            g.d.iter()
-                .map(|r| (*r, t.registers[*r as usize].touched))
-                .collect::<Vec<_>>();
+        let mut late = g.d.iter().map(|r| (*r, t.registers[*r as usize].touched)).collect::<Vec<_>>();
         if let WgmmaA::Registers(a) = &g.a_from {
             late.extend(a.iter().map(|r| (*r, t.registers[*r as usize].written)));
         }
@@ -299,8 +282,7 @@ impl Machine<'_> {
     fn reshaped(&self, w: usize, g: &Wgmma) -> Option<u32> {
         let t = &self.warps[w].tensor;
         let mut all = g.d.iter().map(|r| &t.registers[*r as usize]);
-        all.find(|r| r.accumulates > 0 && r.fenced == t.fences && r.shape != shape(g))
-            .map(|r| r.wgmma_pc)
+        all.find(|r| r.accumulates > 0 && r.fenced == t.fences && r.shape != shape(g)).map(|r| r.wgmma_pc)
     }
 
     fn scale_d(&self, w: usize, g: &Wgmma) -> bool {
@@ -310,12 +292,7 @@ impl Machine<'_> {
         }
     }
 
-    pub fn run_wgmma(
-        &mut self,
-        op: &Operation,
-        first: usize,
-        sequence: u32,
-    ) -> Result<Stage, Stop> {
+    pub fn run_wgmma(&mut self, op: &Operation, first: usize, sequence: u32) -> Result<Stage, Stop> {
         let code = &self.launch.entry.code;
         let Some(issue) = self.issuing.get_mut(&(first, sequence)) else {
             return Ok(Stage::Done);

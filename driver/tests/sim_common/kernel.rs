@@ -51,8 +51,7 @@ impl Kernel<'_> {
     pub fn run(&self, options: &Options) -> Result<(Report, Vec<u8>), SimError> {
         let ptx = self.text();
         if let Ok(folder) = std::env::var("WARPLIFT_LITMUS_OUT") {
-            std::fs::write(format!("{folder}/{}.ptx", self.name), &ptx)
-                .expect("the folder is there");
+            std::fs::write(format!("{folder}/{}.ptx", self.name), &ptx).expect("the folder is there");
         }
         let module = parse(&ptx).unwrap_or_else(|e| panic!("{}: {e}\n{ptx}", self.name));
         let mut memory = Memory::new();
@@ -72,17 +71,12 @@ impl Kernel<'_> {
     pub fn words(&self) -> Vec<u32> {
         let mut first = None;
         for o in orders() {
-            let (_, out) = self
-                .run(&o)
-                .unwrap_or_else(|e| panic!("{} {o:?}: {e}", self.name));
+            let (_, out) = self.run(&o).unwrap_or_else(|e| panic!("{} {o:?}: {e}", self.name));
             let out = first.get_or_insert_with(|| out.clone()).clone() == out;
             assert!(out, "{}: the result depends on the order", self.name);
         }
         let bytes = first.unwrap_or_default();
-        bytes
-            .chunks(4)
-            .map(|c| u32::from_le_bytes(c.try_into().expect("4 bytes")))
-            .collect()
+        bytes.chunks(4).map(|c| u32::from_le_bytes(c.try_into().expect("4 bytes"))).collect()
     }
 
     /// All hazards that any adversary meets.
@@ -90,9 +84,7 @@ impl Kernel<'_> {
         let mut all: Vec<Hazard> = Vec::new();
         for mut o in orders() {
             o.hazards = Hazards::Warn;
-            let (report, _) = self
-                .run(&o)
-                .unwrap_or_else(|e| panic!("{}: {e}", self.name));
+            let (report, _) = self.run(&o).unwrap_or_else(|e| panic!("{}: {e}", self.name));
             for h in report.hazards {
                 if !all.iter().any(|k| k.kind == h.kind) {
                     all.push(h);
@@ -105,12 +97,7 @@ impl Kernel<'_> {
 
 /// Both extremes and a few seeds.
 pub fn orders() -> Vec<Options> {
-    let with = |seed, order| Options {
-        seed,
-        order,
-        max_steps: 2_000_000,
-        ..Options::default()
-    };
+    let with = |seed, order| Options { seed, order, max_steps: 2_000_000, ..Options::default() };
     let mut all = vec![with(0, Adversary::Earliest), with(0, Adversary::Latest)];
     all.extend((1..5).map(|s| with(s, Adversary::Random)));
     all

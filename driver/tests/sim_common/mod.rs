@@ -4,8 +4,7 @@
 pub mod kernel;
 
 use warplift::sim::{
-    BufferId, Launch, Memory, Module, Options, ParamValue, Report, SimError, TensorMapDesc, parse,
-    run,
+    BufferId, Launch, Memory, Module, Options, ParamValue, Report, SimError, TensorMapDesc, parse, run,
 };
 
 /// Small integers, so that every sum is exact.
@@ -22,9 +21,7 @@ pub fn data(n: usize, seed: u64) -> Vec<f32> {
 }
 
 pub fn f16_bytes(v: &[f32]) -> Vec<u8> {
-    v.iter()
-        .flat_map(|x| half::f16::from_f32(*x).to_le_bytes())
-        .collect()
+    v.iter().flat_map(|x| half::f16::from_f32(*x).to_le_bytes()).collect()
 }
 
 pub fn map(address: u64, rows: u64, cols: u64, box_rows: u32) -> ParamValue {
@@ -49,13 +46,7 @@ pub struct Problem {
 }
 
 /// The same for the cluster's PTX.
-pub const CLUSTER: Problem = Problem {
-    m: 512,
-    n: 64,
-    k: 64 * 15,
-    blocks: 2,
-    cluster: 2,
-};
+pub const CLUSTER: Problem = Problem { m: 512, n: 64, k: 64 * 15, blocks: 2, cluster: 2 };
 
 /// Runs the GEMM of a PTX text and compares; the number of wrong elements.
 pub fn gemm(ptx: &str, p: &Problem, options: &Options) -> Result<(Report, usize), SimError> {
@@ -63,11 +54,7 @@ pub fn gemm(ptx: &str, p: &Problem, options: &Options) -> Result<(Report, usize)
 }
 
 /// The same of a parsed module.
-pub fn gemm_of(
-    module: &Module,
-    p: &Problem,
-    options: &Options,
-) -> Result<(Report, usize), SimError> {
+pub fn gemm_of(module: &Module, p: &Problem, options: &Options) -> Result<(Report, usize), SimError> {
     let (a, b) = (data(p.m * p.k, 1), data(p.n * p.k, 2));
     let mut memory = Memory::new();
     let buffers: Vec<BufferId> = vec![
@@ -105,19 +92,7 @@ pub fn gemm_of(
 }
 
 /// Ragged in every direction, two tiles for each of two blocks.
-pub const SMALL: Problem = Problem {
-    m: 200,
-    n: 120,
-    k: 264,
-    blocks: 2,
-    cluster: 1,
-};
+pub const SMALL: Problem = Problem { m: 200, n: 120, k: 264, blocks: 2, cluster: 1 };
 
 /// Many wraps of the ring and two tiles a block: what is off by one arrival shows.
-pub const LONG: Problem = Problem {
-    m: 256,
-    n: 64,
-    k: 64 * 30,
-    blocks: 1,
-    cluster: 1,
-};
+pub const LONG: Problem = Problem { m: 256, n: 64, k: 64 * 30, blocks: 1, cluster: 1 };

@@ -42,13 +42,7 @@ fn lanes(d: &mut Decoder<'_>, f: LaneFn, m: Mods, types: &[Ty]) -> Res<Inst> {
     for (slot, ty) in s.iter_mut().zip(types) {
         *slot = d.src_as(*ty)?;
     }
-    Ok(Inst::Lane {
-        f,
-        m,
-        d: dst,
-        s,
-        n: types.len() as u8,
-    })
+    Ok(Inst::Lane { f, m, d: dst, s, n: types.len() as u8 })
 }
 
 fn elementwise(d: &mut Decoder<'_>, name: &str) -> Res<Option<Inst>> {
@@ -106,48 +100,24 @@ fn mov(d: &mut Decoder<'_>) -> Res<Inst> {
     if ty == Ty::Pred {
         let dst = pred_result(d)?;
         let s = d.boolean()?;
-        return Ok(Inst::PredMov {
-            d: dst,
-            s,
-            neg: false,
-        });
+        return Ok(Inst::PredMov { d: dst, s, neg: false });
     }
     if let Some(Operand::Vector(parts)) = d.peek() {
         d.operand()?;
-        let dsts = parts
-            .iter()
-            .map(|o| d.dst_or_sink(o))
-            .collect::<Res<Vec<_>>>()?;
+        let dsts = parts.iter().map(|o| d.dst_or_sink(o)).collect::<Res<Vec<_>>>()?;
         let bits = part_bits(d, ty, parts.len())?;
-        return Ok(Inst::Unpack {
-            d: dsts,
-            s: d.src()?,
-            bits,
-        });
+        return Ok(Inst::Unpack { d: dsts, s: d.src()?, bits });
     }
     let dst = d.dst()?;
     if let Some(Operand::Vector(parts)) = d.peek() {
         d.operand()?;
         let bits = part_bits(d, ty, parts.len())?;
         let parts = d.srcs(parts, Ty::B(64))?;
-        return Ok(Inst::Pack {
-            d: dst,
-            parts,
-            bits,
-        });
+        return Ok(Inst::Pack { d: dst, parts, bits });
     }
-    let m = Mods {
-        ty,
-        ..Mods::default()
-    };
+    let m = Mods { ty, ..Mods::default() };
     let s = [d.src_as(ty)?, NONE, NONE, NONE];
-    Ok(Inst::Lane {
-        f: lane_int::copy,
-        m,
-        d: dst,
-        s,
-        n: 1,
-    })
+    Ok(Inst::Lane { f: lane_int::copy, m, d: dst, s, n: 1 })
 }
 
 fn part_bits(d: &Decoder<'_>, ty: Ty, parts: usize) -> Res<u32> {
@@ -170,11 +140,7 @@ fn pred_logic(d: &mut Decoder<'_>, name: &str) -> Res<Inst> {
     let a = d.boolean()?;
     let op = match name {
         "not" => {
-            return Ok(Inst::PredMov {
-                d: dst,
-                s: a,
-                neg: true,
-            });
+            return Ok(Inst::PredMov { d: dst, s: a, neg: true });
         }
         "and" => BoolOp::And,
         "or" => BoolOp::Or,
@@ -211,16 +177,8 @@ fn comparison(d: &mut Decoder<'_>) -> Res<(Mods, LaneFn, Option<BoolOp>)> {
         return d.error(format!("`{}` names no comparison", d.opcode()));
     };
     let combine = bool_op(d);
-    let mut m = Mods {
-        op,
-        ftz: d.take("ftz"),
-        ..Mods::default()
-    };
-    m.from = if d.words.first().is_some_and(|w| w.0 == "set") {
-        d.ty()?
-    } else {
-        Ty::Pred
-    };
+    let mut m = Mods { op, ftz: d.take("ftz"), ..Mods::default() };
+    m.from = if d.words.first().is_some_and(|w| w.0 == "set") { d.ty()? } else { Ty::Pred };
     m.ty = d.ty()?;
     let f = match m.ty {
         Ty::F(_) => lane_float::compare as LaneFn,
@@ -233,11 +191,7 @@ fn comparison(d: &mut Decoder<'_>) -> Res<(Mods, LaneFn, Option<BoolOp>)> {
 }
 
 fn bool_op(d: &mut Decoder<'_>) -> Option<BoolOp> {
-    d.choice(&[
-        ("and", BoolOp::And),
-        ("or", BoolOp::Or),
-        ("xor", BoolOp::Xor),
-    ])
+    d.choice(&[("and", BoolOp::And), ("or", BoolOp::Or), ("xor", BoolOp::Xor)])
 }
 
 fn setp(d: &mut Decoder<'_>) -> Res<Inst> {
@@ -251,13 +205,7 @@ fn setp(d: &mut Decoder<'_>) -> Res<Inst> {
         Some(op) => Some((op, d.boolean()?)),
         None => None,
     };
-    Ok(Inst::SetP {
-        f,
-        m,
-        d: dst,
-        s,
-        combine,
-    })
+    Ok(Inst::SetP { f, m, d: dst, s, combine })
 }
 
 /// `set` without a boolean: all ones or 1.0.
@@ -298,42 +246,21 @@ fn set_u32(x: &[u64; 4], m: &Mods) -> u64 {
 }
 
 fn selp(d: &mut Decoder<'_>) -> Res<Inst> {
-    let m = Mods {
-        ty: d.ty()?,
-        ..Mods::default()
-    };
+    let m = Mods { ty: d.ty()?, ..Mods::default() };
     let dst = d.dst()?;
     let (a, b) = (d.src_as(m.ty)?, d.src_as(m.ty)?);
     let p = match d.operand()? {
-        Operand::Reg(Register {
-            id,
-            class: Class::Pred,
-        }) => Src::Pred(PredSrc {
-            id: *id,
-            neg: false,
-        }),
-        Operand::Not(r) => Src::Pred(PredSrc {
-            id: r.id,
-            neg: true,
-        }),
+        Operand::Reg(Register { id, class: Class::Pred }) => Src::Pred(PredSrc { id: *id, neg: false }),
+        Operand::Not(r) => Src::Pred(PredSrc { id: r.id, neg: true }),
         Operand::Int(v) => Src::Imm(*v),
         _ => return d.error("`selp` needs a predicate"),
     };
-    Ok(Inst::Lane {
-        f: lane_int::select,
-        m,
-        d: dst,
-        s: [a, b, p, NONE],
-        n: 3,
-    })
+    Ok(Inst::Lane { f: lane_int::select, m, d: dst, s: [a, b, p, NONE], n: 3 })
 }
 
 fn slct(d: &mut Decoder<'_>) -> Res<Inst> {
     d.take("ftz");
-    let m = Mods {
-        ty: d.ty()?,
-        ..Mods::default()
-    };
+    let m = Mods { ty: d.ty()?, ..Mods::default() };
     let (f, by): (LaneFn, Ty) = match d.ty()? {
         ty @ Ty::S(32) => (lane_int::slct_s32, ty),
         ty @ Ty::F(_) => (lane_int::slct_f32, ty),
@@ -354,20 +281,10 @@ fn testp(d: &mut Decoder<'_>) -> Res<Inst> {
     let Some(op) = op else {
         return d.error("`testp` names no property");
     };
-    let m = Mods {
-        op,
-        ty: d.ty()?,
-        ..Mods::default()
-    };
+    let m = Mods { op, ty: d.ty()?, ..Mods::default() };
     let dst = [d.pred_dst()?, None];
     let s = [d.src_as(m.ty)?, NONE];
-    Ok(Inst::SetP {
-        f: lane_float::testp,
-        m,
-        d: dst,
-        s,
-        combine: None,
-    })
+    Ok(Inst::SetP { f: lane_float::testp, m, d: dst, s, combine: None })
 }
 
 fn lop3(d: &mut Decoder<'_>) -> Res<Inst> {
@@ -377,51 +294,31 @@ fn lop3(d: &mut Decoder<'_>) -> Res<Inst> {
 
 fn prmt(d: &mut Decoder<'_>) -> Res<Inst> {
     d.ty()?;
-    let modes = [
-        ("f4e", 1),
-        ("b4e", 2),
-        ("rc8", 3),
-        ("ecl", 4),
-        ("ecr", 5),
-        ("rc16", 6),
-    ];
-    let m = Mods {
-        op: d.choice(&modes).unwrap_or(0),
-        ..Mods::default()
-    };
+    let modes = [("f4e", 1), ("b4e", 2), ("rc8", 3), ("ecl", 4), ("ecr", 5), ("rc16", 6)];
+    let m = Mods { op: d.choice(&modes).unwrap_or(0), ..Mods::default() };
     lanes(d, lane_int::prmt, m, &[Ty::B(32); 3])
 }
 
 fn shf(d: &mut Decoder<'_>) -> Res<Inst> {
-    let (Some(right), Some(clamp)) = (
-        d.choice(&[("l", 0), ("r", 1)]),
-        d.choice(&[("wrap", 0), ("clamp", 2)]),
-    ) else {
+    let (Some(right), Some(clamp)) =
+        (d.choice(&[("l", 0), ("r", 1)]), d.choice(&[("wrap", 0), ("clamp", 2)]))
+    else {
         return d.error("`shf` needs `.l` or `.r`, and `.wrap` or `.clamp`");
     };
     d.ty()?;
-    let m = Mods {
-        op: right | clamp,
-        ..Mods::default()
-    };
+    let m = Mods { op: right | clamp, ..Mods::default() };
     lanes(d, lane_int::shf, m, &[Ty::B(32); 3])
 }
 
 fn dp4a(d: &mut Decoder<'_>) -> Res<Inst> {
     let (a, b) = (d.ty()?, d.ty()?);
-    let m = Mods {
-        op: u32::from(a.signed()) | u32::from(b.signed()) << 1,
-        ..Mods::default()
-    };
+    let m = Mods { op: u32::from(a.signed()) | u32::from(b.signed()) << 1, ..Mods::default() };
     lanes(d, lane_int::dp4a, m, &[Ty::B(32); 3])
 }
 
 fn mapa(d: &mut Decoder<'_>) -> Res<Inst> {
     d.take("shared::cluster");
-    let m = Mods {
-        ty: d.ty()?,
-        ..Mods::default()
-    };
+    let m = Mods { ty: d.ty()?, ..Mods::default() };
     lanes(d, lane_int::mapa, m, &[Ty::B(64), Ty::B(32)])
 }
 
@@ -446,20 +343,11 @@ fn cvta(d: &mut Decoder<'_>) -> Res<Inst> {
     let Some(base) = space else {
         return d.error(format!("`{}` is not simulated", d.opcode()));
     };
-    let m = Mods {
-        ty: d.ty()?,
-        ..Mods::default()
-    };
+    let m = Mods { ty: d.ty()?, ..Mods::default() };
     let dst = d.dst()?;
     let base = if to { base.wrapping_neg() } else { base };
     let s = [d.src()?, Src::Imm(base), NONE, NONE];
-    Ok(Inst::Lane {
-        f: |x, _| x[0].wrapping_add(x[1]),
-        m,
-        d: dst,
-        s,
-        n: 2,
-    })
+    Ok(Inst::Lane { f: |x, _| x[0].wrapping_add(x[1]), m, d: dst, s, n: 2 })
 }
 
 type CarryFn = fn([u64; 3], bool, u32) -> (u64, bool);
@@ -481,14 +369,7 @@ fn carry(d: &mut Decoder<'_>, name: &str) -> Res<Inst> {
     for slot in &mut s[..n] {
         *slot = d.src_as(int_operand(ty))?;
     }
-    Ok(Inst::Carry {
-        f,
-        bits: ty.bits(),
-        d: dst,
-        s,
-        read,
-        write,
-    })
+    Ok(Inst::Carry { f, bits: ty.bits(), d: dst, s, read, write })
 }
 
 fn low(v: u128, bits: u32) -> u128 {
@@ -559,12 +440,7 @@ fn cvt_pack(d: &mut Decoder<'_>) -> Res<Inst> {
     d.take("sat");
     let (ty, from) = (d.ty()?, d.ty()?);
     let joined = d.ty_option().is_some();
-    let m = Mods {
-        ty,
-        from,
-        op: u32::from(joined),
-        ..Mods::default()
-    };
+    let m = Mods { ty, from, op: u32::from(joined), ..Mods::default() };
     let types = [from, from, Ty::B(32)];
     let n = if joined { 3 } else { 2 };
     lanes(d, lane_float::convert_ints, m, &types[..n])

@@ -3,8 +3,8 @@
 use super::super::ast::Operand;
 use super::super::float::{F16, F32, F64};
 use super::super::inst::{
-    Acc, Addr, Arrive, BulkFrom, BulkLoad, BulkStore, BulkTo, Elem, Inst, Mma, Src, TensorOperand,
-    Ty, Wait, Wgmma, WgmmaA,
+    Acc, Addr, Arrive, BulkFrom, BulkLoad, BulkStore, BulkTo, Elem, Inst, Mma, Src, TensorOperand, Ty, Wait,
+    Wgmma, WgmmaA,
 };
 use super::{Decoder, Res, format_of, memory};
 
@@ -75,13 +75,7 @@ fn cp_async(d: &mut Decoder<'_>) -> Res<Inst> {
     if hint {
         d.src()?;
     }
-    Ok(Inst::CpAsync {
-        dst,
-        src,
-        bytes,
-        src_bytes,
-        ignore,
-    })
+    Ok(Inst::CpAsync { dst, src, bytes, src_bytes, ignore })
 }
 
 /// The five directions of a bulk copy, told apart by the order of the two spaces.
@@ -101,12 +95,8 @@ fn bulk(d: &mut Decoder<'_>, reduce: bool) -> Res<Inst> {
     if prefetch {
         return bulk_prefetch(d);
     }
-    let spaces: Vec<_> = d
-        .words
-        .iter()
-        .map(|w| w.0)
-        .filter(|w| w.starts_with("shared") || *w == "global")
-        .collect();
+    let spaces: Vec<_> =
+        d.words.iter().map(|w| w.0).filter(|w| w.starts_with("shared") || *w == "global").collect();
     let (to, from) = match spaces[..] {
         [to, from] => (to, from),
         _ => return d.error(format!("`{}` names no two spaces", d.opcode())),
@@ -134,26 +124,14 @@ fn bulk_prefetch(d: &mut Decoder<'_>) -> Res<Inst> {
 }
 
 fn tensor_operand(d: &mut Decoder<'_>, rank: Option<usize>) -> Res<TensorOperand> {
-    let Operand::Address {
-        base,
-        offset,
-        coordinates: Some(c),
-    } = d.operand()?
-    else {
+    let Operand::Address { base, offset, coordinates: Some(c) } = d.operand()? else {
         return d.error("a tensor copy needs `[map, {coordinates}]`");
     };
     if rank != Some(c.len()) {
-        return d.error(format!(
-            "{} coordinates do not fit `{}`",
-            c.len(),
-            d.opcode()
-        ));
+        return d.error(format!("{} coordinates do not fit `{}`", c.len(), d.opcode()));
     }
     Ok(TensorOperand {
-        map: Addr {
-            base: d.src_of(base, Ty::B(64))?,
-            offset: *offset,
-        },
+        map: Addr { base: d.src_of(base, Ty::B(64))?, offset: *offset },
         coordinates: d.srcs(c, Ty::B(32))?,
     })
 }
@@ -171,17 +149,8 @@ fn bulk_load(d: &mut Decoder<'_>, tensor: bool, rank: Option<usize>, from: &str)
         }
     };
     let mbar = d.addr()?;
-    let multicast = if multicast {
-        Some(d.src_as(Ty::B(16))?)
-    } else {
-        None
-    };
-    Ok(Inst::BulkLoad(Box::new(BulkLoad {
-        dst,
-        from,
-        mbar,
-        multicast,
-    })))
+    let multicast = if multicast { Some(d.src_as(Ty::B(16))?) } else { None };
+    Ok(Inst::BulkLoad(Box::new(BulkLoad { dst, from, mbar, multicast })))
 }
 
 fn bulk_store(d: &mut Decoder<'_>, tensor: bool, rank: Option<usize>, reduce: bool) -> Res<Inst> {
@@ -202,11 +171,7 @@ fn bulk_store(d: &mut Decoder<'_>, tensor: bool, rank: Option<usize>, reduce: bo
         let bytes = d.src_as(Ty::B(32))?;
         (src, BulkTo::Global { addr, bytes })
     };
-    Ok(Inst::BulkStore(Box::new(BulkStore {
-        src,
-        to,
-        reduce: operation,
-    })))
+    Ok(Inst::BulkStore(Box::new(BulkStore { src, to, reduce: operation })))
 }
 
 fn mbarrier(d: &mut Decoder<'_>) -> Res<Inst> {
@@ -232,11 +197,7 @@ fn mbarrier(d: &mut Decoder<'_>) -> Res<Inst> {
     d.ignore(&["relaxed", "cta", "cluster"]);
     d.ignore(&["shared::cluster"]);
     plain_shared(d);
-    Ok(Inst::MbarExpect {
-        addr: d.addr()?,
-        bytes: d.src_as(Ty::B(32))?,
-        complete,
-    })
+    Ok(Inst::MbarExpect { addr: d.addr()?, bytes: d.src_as(Ty::B(32))?, complete })
 }
 
 fn plain_shared(d: &mut Decoder<'_>) {
@@ -256,15 +217,7 @@ fn wait(d: &mut Decoder<'_>) -> Res<Inst> {
     if d.left() > 0 {
         d.src()?;
     }
-    Ok(Inst::MbarWait(Box::new(Wait {
-        addr,
-        phase,
-        parity,
-        blocking,
-        wide,
-        relaxed,
-        d: p,
-    })))
+    Ok(Inst::MbarWait(Box::new(Wait { addr, phase, parity, blocking, wide, relaxed, d: p })))
 }
 
 fn arrive(d: &mut Decoder<'_>) -> Res<Inst> {
@@ -292,16 +245,7 @@ fn arrive(d: &mut Decoder<'_>) -> Res<Inst> {
     } else if d.left() > 0 {
         count = d.src_as(Ty::B(32))?;
     }
-    Ok(Inst::MbarArrive(Box::new(Arrive {
-        addr,
-        cluster,
-        expect,
-        count,
-        state,
-        wide,
-        relaxed,
-        drop,
-    })))
+    Ok(Inst::MbarArrive(Box::new(Arrive { addr, cluster, expect, count, state, wide, relaxed, drop })))
 }
 
 fn wgmma_family(d: &mut Decoder<'_>) -> Res<Inst> {
@@ -344,10 +288,7 @@ fn shape_of(word: &str) -> Option<(u32, u32, u32)> {
 
 /// Takes the next type of a matrix instruction by position.
 fn matrix_type<'a>(d: &mut Decoder<'a>) -> Option<&'a str> {
-    let w = d
-        .words
-        .iter_mut()
-        .find(|w| !w.1 && (elem(w.0).is_some() || acc(w.0).is_some()))?;
+    let w = d.words.iter_mut().find(|w| !w.1 && (elem(w.0).is_some() || acc(w.0).is_some()))?;
     w.1 = true;
     Some(w.0)
 }
@@ -378,11 +319,9 @@ fn wgmma(d: &mut Decoder<'_>) -> Res<Inst> {
     let satfinite = d.take("satfinite");
     let (m, n, k) = shape(d)?;
     let types = (matrix_type(d), matrix_type(d), matrix_type(d));
-    let (Some(acc), Some(a), Some(b)) = (
-        types.0.and_then(acc),
-        types.1.and_then(elem),
-        types.2.and_then(elem),
-    ) else {
+    let (Some(acc), Some(a), Some(b)) =
+        (types.0.and_then(acc), types.1.and_then(elem), types.2.and_then(elem))
+    else {
         return d.error(format!("`{}` names no types", d.opcode()));
     };
     if m != 64 || k * a.bits() != 256 || a.bits() != b.bits() || a.bits() < 8 || !n_ok(n, a) {
@@ -392,10 +331,7 @@ fn wgmma(d: &mut Decoder<'_>) -> Res<Inst> {
     let regs: Vec<_> = d.dsts(list)?.iter().map(|r| r.reg).collect();
     let want = if acc == Acc::F16 { n / 4 } else { n / 2 };
     if regs.len() != want as usize {
-        return d.error(format!(
-            "the accumulator has {want} registers, not {}",
-            regs.len()
-        ));
+        return d.error(format!("the accumulator has {want} registers, not {}", regs.len()));
     }
     let a_from = match d.operand()? {
         Operand::Vector(v) => {
@@ -408,11 +344,7 @@ fn wgmma(d: &mut Decoder<'_>) -> Res<Inst> {
         o => WgmmaA::Descriptor(d.src_of(o, Ty::B(64))?),
     };
     let b_desc = d.src()?;
-    let scale_d = if d.left() > 0 {
-        d.boolean()?
-    } else {
-        super::Bool::Const(true)
-    };
+    let scale_d = if d.left() > 0 { d.boolean()? } else { super::Bool::Const(true) };
     let float = matches!(a, Elem::Float(_));
     let mut negate = (false, false);
     if float && d.left() > 0 {
@@ -468,12 +400,7 @@ fn mma(d: &mut Decoder<'_>) -> Res<Inst> {
     d.ignore(&["sync", "aligned", "row", "col"]);
     let satfinite = d.take("satfinite");
     let (m, n, k) = shape(d)?;
-    let types = [
-        matrix_type(d),
-        matrix_type(d),
-        matrix_type(d),
-        matrix_type(d),
-    ];
+    let types = [matrix_type(d), matrix_type(d), matrix_type(d), matrix_type(d)];
     let [Some(dt), Some(at), Some(bt), Some(ct)] = types else {
         return d.error(format!("`{}` names no types", d.opcode()));
     };
@@ -483,41 +410,21 @@ fn mma(d: &mut Decoder<'_>) -> Res<Inst> {
     let (Some(a), Some(b)) = (mma_elem(at), mma_elem(bt)) else {
         return d.error(format!("`{}` has no such operands", d.opcode()));
     };
-    let shape = MMA_K
-        .iter()
-        .any(|(bits, ks)| *bits == a.bits() && ks.contains(&k));
+    let shape = MMA_K.iter().any(|(bits, ks)| *bits == a.bits() && ks.contains(&k));
     if m != 16 || n != 8 || !shape || acc_d != acc_c || a == Elem::Float(F64) {
         return d.error(format!("`{}` is not simulated", d.opcode()));
     }
-    let lists = [
-        d.one_or_list()?,
-        d.one_or_list()?,
-        d.one_or_list()?,
-        d.one_or_list()?,
-    ];
+    let lists = [d.one_or_list()?, d.one_or_list()?, d.one_or_list()?, d.one_or_list()?];
     let dsts = d.dsts(lists[0])?;
-    let (ra, rb, rc) = (
-        d.srcs(lists[1], Ty::B(32))?,
-        d.srcs(lists[2], Ty::B(32))?,
-        d.srcs(lists[3], Ty::F(F32))?,
-    );
+    let (ra, rb, rc) =
+        (d.srcs(lists[1], Ty::B(32))?, d.srcs(lists[2], Ty::B(32))?, d.srcs(lists[3], Ty::F(F32))?);
     let c_regs = if acc_d == Acc::F16 { 2 } else { 4 };
     let a_regs = (16 * k * a.bits() / 1024) as usize;
     let wanted = [c_regs, a_regs, a_regs / 2, c_regs];
     if [dsts.len(), ra.len(), rb.len(), rc.len()] != wanted {
         return d.error(format!("`{}` wants {wanted:?} registers", d.opcode()));
     }
-    Ok(Inst::Mma(Box::new(Mma {
-        k,
-        acc: acc_d,
-        a,
-        b,
-        d: dsts,
-        ra,
-        rb,
-        rc,
-        satfinite,
-    })))
+    Ok(Inst::Mma(Box::new(Mma { k, acc: acc_d, a, b, d: dsts, ra, rb, rc, satfinite })))
 }
 
 fn mma_elem(word: &str) -> Option<Elem> {

@@ -37,21 +37,12 @@ fn strength(d: &mut Decoder<'_>) -> Strength {
     let words = ["volatile", "relaxed", "acquire", "release", "mmio"];
     let strong = words.iter().any(|w| d.take(w));
     scope(d);
-    if strong {
-        Strength::Strong
-    } else {
-        Strength::Weak
-    }
+    if strong { Strength::Strong } else { Strength::Weak }
 }
 
 /// Takes the scope; true for the cluster or wider.
 pub(super) fn scope(d: &mut Decoder<'_>) -> bool {
-    let table = [
-        ("cta", false),
-        ("cluster", true),
-        ("gpu", true),
-        ("sys", true),
-    ];
+    let table = [("cta", false), ("cluster", true), ("gpu", true), ("sys", true)];
     d.choice(&table).unwrap_or(false)
 }
 
@@ -74,22 +65,13 @@ fn load(d: &mut Decoder<'_>) -> Res<Inst> {
     let n = elements(d);
     let ty = d.ty()?;
     let list = d.one_or_list()?;
-    let dsts = list
-        .iter()
-        .map(|o| d.dst_or_sink(o))
-        .collect::<Res<Vec<_>>>()?;
+    let dsts = list.iter().map(|o| d.dst_or_sink(o)).collect::<Res<Vec<_>>>()?;
     vector_fits(d, ty, n, dsts.len())?;
     let addr = d.addr()?;
     if hint {
         d.src()?;
     }
-    Ok(Inst::Load(Box::new(Load {
-        space,
-        ty,
-        d: dsts,
-        addr,
-        strength,
-    })))
+    Ok(Inst::Load(Box::new(Load { space, ty, d: dsts, addr, strength })))
 }
 
 fn vector_fits(d: &Decoder<'_>, ty: Ty, n: usize, given: usize) -> Res<()> {
@@ -121,13 +103,7 @@ fn store(d: &mut Decoder<'_>) -> Res<Inst> {
     if space == Space::Param {
         return d.error("a parameter cannot be stored to");
     }
-    Ok(Inst::Store(Box::new(Store {
-        space,
-        ty,
-        s,
-        addr,
-        strength,
-    })))
+    Ok(Inst::Store(Box::new(Store { space, ty, s, addr, strength })))
 }
 
 pub(super) const ATOM_OPS: [(&str, AtomOp); 10] = [
@@ -175,14 +151,7 @@ fn atomic(d: &mut Decoder<'_>, returns: bool) -> Res<Inst> {
     if !ok {
         return d.error(format!("`{}` is not simulated", d.opcode()));
     }
-    Ok(Inst::Atom(Box::new(Atom {
-        space,
-        op,
-        ty,
-        d: dst,
-        addr,
-        s,
-    })))
+    Ok(Inst::Atom(Box::new(Atom { space, op, ty, d: dst, addr, s })))
 }
 
 fn matrix_words(d: &mut Decoder<'_>) -> Res<(usize, bool)> {
@@ -201,11 +170,7 @@ fn ldmatrix(d: &mut Decoder<'_>) -> Res<Inst> {
     let list = d.one_or_list()?;
     let dsts = d.dsts(list)?;
     count(d, n, dsts.len())?;
-    Ok(Inst::LdMatrix {
-        d: dsts,
-        addr: d.addr()?,
-        trans,
-    })
+    Ok(Inst::LdMatrix { d: dsts, addr: d.addr()?, trans })
 }
 
 fn stmatrix(d: &mut Decoder<'_>) -> Res<Inst> {
@@ -226,10 +191,7 @@ fn count(d: &Decoder<'_>, n: usize, given: usize) -> Res<()> {
 
 fn movmatrix(d: &mut Decoder<'_>) -> Res<Inst> {
     d.ignore(&["sync", "aligned", "m8n8", "trans", "b16"]);
-    Ok(Inst::MovMatrix {
-        d: d.dst()?,
-        s: d.src()?,
-    })
+    Ok(Inst::MovMatrix { d: d.dst()?, s: d.src()? })
 }
 
 fn prefetch_tensor(d: &mut Decoder<'_>) -> Res<Inst> {
@@ -258,10 +220,7 @@ fn policy(d: &mut Decoder<'_>) -> Res<Inst> {
     }
     Ok(Inst::Lane {
         f: lane_int::copy,
-        m: Mods {
-            ty: Ty::B(64),
-            ..Mods::default()
-        },
+        m: Mods { ty: Ty::B(64), ..Mods::default() },
         d: dst,
         s: [Src::Imm(0); 4],
         n: 1,

@@ -29,11 +29,7 @@ pub(crate) fn statement(st: &Statement, names: &Names<'_>) -> Result<Op, PtxErro
     let mut d = Decoder::new(st, names);
     let inst = d.instruction()?;
     d.finish()?;
-    Ok(Op {
-        inst,
-        guard: st.guard.map(|(r, neg)| PredSrc { id: r.id, neg }),
-        meet: u32::MAX,
-    })
+    Ok(Op { inst, guard: st.guard.map(|(r, neg)| PredSrc { id: r.id, neg }), meet: u32::MAX })
 }
 
 /// A statement being taken apart.
@@ -137,10 +133,7 @@ impl<'a> Decoder<'a> {
 
     /// Takes the next word that is a type.
     fn ty_option(&mut self) -> Option<Ty> {
-        let w = self
-            .words
-            .iter_mut()
-            .find(|w| !w.1 && type_of(w.0).is_some())?;
+        let w = self.words.iter_mut().find(|w| !w.1 && type_of(w.0).is_some())?;
         w.1 = true;
         type_of(w.0)
     }
@@ -189,13 +182,9 @@ impl<'a> Decoder<'a> {
 
     fn dst_or_sink(&self, o: &Operand) -> Res<Option<Dst>> {
         match o {
-            Operand::Reg(Register {
-                id,
-                class: Class::Bits(b),
-            }) => Ok(Some(Dst {
-                reg: *id,
-                mask: u64::MAX >> (64 - u32::from(*b)),
-            })),
+            Operand::Reg(Register { id, class: Class::Bits(b) }) => {
+                Ok(Some(Dst { reg: *id, mask: u64::MAX >> (64 - u32::from(*b)) }))
+            }
             Operand::Sink => Ok(None),
             _ => self.error("the result must be a register that is no predicate"),
         }
@@ -208,10 +197,7 @@ impl<'a> Decoder<'a> {
 
     fn pred_dst_of(&self, o: &Operand) -> Res<Option<u32>> {
         match o {
-            Operand::Reg(Register {
-                id,
-                class: Class::Pred,
-            }) => Ok(Some(*id)),
+            Operand::Reg(Register { id, class: Class::Pred }) => Ok(Some(*id)),
             Operand::Sink => Ok(None),
             _ => self.error("the result must be a predicate register"),
         }
@@ -219,17 +205,10 @@ impl<'a> Decoder<'a> {
 
     fn boolean(&mut self) -> Res<Bool> {
         match self.operand()? {
-            Operand::Reg(Register {
-                id,
-                class: Class::Pred,
-            }) => Ok(Bool::Reg(PredSrc {
-                id: *id,
-                neg: false,
-            })),
-            Operand::Not(r) => Ok(Bool::Reg(PredSrc {
-                id: r.id,
-                neg: true,
-            })),
+            Operand::Reg(Register { id, class: Class::Pred }) => {
+                Ok(Bool::Reg(PredSrc { id: *id, neg: false }))
+            }
+            Operand::Not(r) => Ok(Bool::Reg(PredSrc { id: r.id, neg: true })),
             Operand::Int(v) => Ok(Bool::Const(*v != 0)),
             _ => self.error("the operand must be a predicate"),
         }
@@ -280,11 +259,7 @@ impl<'a> Decoder<'a> {
         if let Some(o) = self.names.shared.get(n) {
             return Ok(Src::Shared(o.wrapping_add(offset as u32)));
         }
-        let plain = self
-            .names
-            .params
-            .get(n)
-            .or_else(|| self.names.locals.get(n));
+        let plain = self.names.params.get(n).or_else(|| self.names.locals.get(n));
         if let Some(o) = plain {
             return Ok(Src::Imm(u64::from(*o).wrapping_add_signed(offset)));
         }
@@ -304,14 +279,9 @@ impl<'a> Decoder<'a> {
 
     fn addr_of(&self, o: &Operand) -> Res<Addr> {
         match o {
-            Operand::Address {
-                base,
-                offset,
-                coordinates: None,
-            } => Ok(Addr {
-                base: self.src_of(base, Ty::B(64))?,
-                offset: *offset,
-            }),
+            Operand::Address { base, offset, coordinates: None } => {
+                Ok(Addr { base: self.src_of(base, Ty::B(64))?, offset: *offset })
+            }
             _ => self.error(format!("`{}` needs an address in brackets", self.opcode())),
         }
     }
@@ -447,9 +417,5 @@ fn special(n: &str) -> Option<Src> {
     let (stem, axis) = n.split_once('.')?;
     let axis = ["x", "y", "z", "w"].iter().position(|a| *a == axis)? as u8;
     let (_, f) = VECTORS.iter().find(|(w, _)| *w == stem)?;
-    Some(if axis == 3 {
-        Src::Imm(0)
-    } else {
-        Src::Special(f(axis))
-    })
+    Some(if axis == 3 { Src::Imm(0) } else { Src::Special(f(axis)) })
 }

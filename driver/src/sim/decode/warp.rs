@@ -41,10 +41,7 @@ pub(super) fn decode(d: &mut Decoder<'_>, name: &str) -> Res<Option<Inst>> {
 
 fn bra(d: &mut Decoder<'_>) -> Res<Inst> {
     let uniform = d.take("uni");
-    Ok(Inst::Bra {
-        target: d.label()?,
-        uniform,
-    })
+    Ok(Inst::Bra { target: d.label()?, uniform })
 }
 
 fn bar(d: &mut Decoder<'_>, name: &str) -> Res<Inst> {
@@ -65,31 +62,15 @@ fn bar(d: &mut Decoder<'_>, name: &str) -> Res<Inst> {
         None => return d.error(format!("`{}` is not simulated", d.opcode())),
     };
     let id = d.src_as(Ty::B(32))?;
-    let count = if d.left() > 0 {
-        Some(d.src_as(Ty::B(32))?)
-    } else {
-        None
-    };
+    let count = if d.left() > 0 { Some(d.src_as(Ty::B(32))?) } else { None };
     if mode == BarMode::Arrive && count.is_none() {
         return d.error("`bar.arrive` needs a thread count");
     }
-    Ok(Inst::Bar {
-        id,
-        count,
-        mode,
-        aligned,
-        d: None,
-        p: None,
-        dp: None,
-    })
+    Ok(Inst::Bar { id, count, mode, aligned, d: None, p: None, dp: None })
 }
 
 fn bar_red(d: &mut Decoder<'_>, aligned: bool) -> Res<Inst> {
-    let modes = [
-        ("popc", BarMode::Popc),
-        ("and", BarMode::And),
-        ("or", BarMode::Or),
-    ];
+    let modes = [("popc", BarMode::Popc), ("and", BarMode::And), ("or", BarMode::Or)];
     let Some(mode) = d.choice(&modes) else {
         return d.error("`bar.red` needs `.popc`, `.and` or `.or`");
     };
@@ -101,21 +82,9 @@ fn bar_red(d: &mut Decoder<'_>, aligned: bool) -> Res<Inst> {
         dp = d.pred_dst()?;
     }
     let id = d.src_as(Ty::B(32))?;
-    let count = if d.left() > 1 {
-        Some(d.src_as(Ty::B(32))?)
-    } else {
-        None
-    };
+    let count = if d.left() > 1 { Some(d.src_as(Ty::B(32))?) } else { None };
     let p = Some(d.boolean()?);
-    Ok(Inst::Bar {
-        id,
-        count,
-        mode,
-        aligned,
-        d: dst,
-        p,
-        dp,
-    })
+    Ok(Inst::Bar { id, count, mode, aligned, d: dst, p, dp })
 }
 
 fn cluster_barrier(d: &mut Decoder<'_>) -> Res<Inst> {
@@ -151,29 +120,12 @@ fn fence(d: &mut Decoder<'_>, name: &str) -> Res<Inst> {
 
 fn proxy_fence(d: &mut Decoder<'_>) -> Res<Inst> {
     if d.take("async") {
-        let narrow = d.choice(&[
-            ("global", false),
-            ("shared::cta", true),
-            ("shared::cluster", true),
-        ]);
+        let narrow = d.choice(&[("global", false), ("shared::cta", true), ("shared::cluster", true)]);
         let shared = narrow.unwrap_or(true);
-        let kind = if shared {
-            FenceKind::ProxyAsync
-        } else {
-            FenceKind::Other
-        };
+        let kind = if shared { FenceKind::ProxyAsync } else { FenceKind::Other };
         return Ok(Inst::Fence(kind));
     }
-    let words = [
-        "alias",
-        "tensormap::generic",
-        "release",
-        "acquire",
-        "cta",
-        "cluster",
-        "gpu",
-        "sys",
-    ];
+    let words = ["alias", "tensormap::generic", "release", "acquire", "cta", "cluster", "gpu", "sys"];
     if d.has("async::generic") {
         return d.error(format!("`{}` is not simulated", d.opcode()));
     }
@@ -190,11 +142,7 @@ fn elect(d: &mut Decoder<'_>) -> Res<Inst> {
     let Operand::Pair(p) = d.operand()? else {
         return d.error("`elect.sync` needs `d|p`");
     };
-    Ok(Inst::Elect {
-        d: d.dst_or_sink(&p.0)?,
-        p: d.pred_dst_of(&p.1)?,
-        mask: d.src_as(Ty::B(32))?,
-    })
+    Ok(Inst::Elect { d: d.dst_or_sink(&p.0)?, p: d.pred_dst_of(&p.1)?, mask: d.src_as(Ty::B(32))? })
 }
 
 fn shfl(d: &mut Decoder<'_>) -> Res<Inst> {
@@ -240,13 +188,7 @@ fn vote(d: &mut Decoder<'_>) -> Res<Inst> {
     } else {
         p = d.pred_dst()?;
     }
-    Ok(Inst::Vote {
-        mode,
-        d: dst,
-        p,
-        a: d.boolean()?,
-        mask: d.src_as(Ty::B(32))?,
-    })
+    Ok(Inst::Vote { mode, d: dst, p, a: d.boolean()?, mask: d.src_as(Ty::B(32))? })
 }
 
 fn matching(d: &mut Decoder<'_>) -> Res<Inst> {
@@ -259,13 +201,7 @@ fn matching(d: &mut Decoder<'_>) -> Res<Inst> {
         Operand::Pair(p) => (d.dst_of(&p.0)?, d.pred_dst_of(&p.1)?),
         o => (d.dst_of(o)?, None),
     };
-    Ok(Inst::Match {
-        all,
-        d: dst,
-        p,
-        a: d.src_as(ty)?,
-        mask: d.src_as(Ty::B(32))?,
-    })
+    Ok(Inst::Match { all, d: dst, p, a: d.src_as(ty)?, mask: d.src_as(Ty::B(32))? })
 }
 
 fn redux(d: &mut Decoder<'_>) -> Res<Inst> {
@@ -285,13 +221,7 @@ fn redux(d: &mut Decoder<'_>) -> Res<Inst> {
         Ty::U(32) | Ty::B(32) => false,
         _ => return d.error(format!("`{}` is not simulated", d.opcode())),
     };
-    Ok(Inst::Redux {
-        op,
-        signed,
-        d: d.dst()?,
-        a: d.src_as(Ty::B(32))?,
-        mask: d.src_as(Ty::B(32))?,
-    })
+    Ok(Inst::Redux { op, signed, d: d.dst()?, a: d.src_as(Ty::B(32))?, mask: d.src_as(Ty::B(32))? })
 }
 
 fn activemask(d: &mut Decoder<'_>) -> Res<Inst> {
@@ -312,12 +242,7 @@ fn setmaxnreg(d: &mut Decoder<'_>) -> Res<Inst> {
     d.ignore(&["sync", "aligned", "u32"]);
     let count = d.immediate()?;
     if !(24..=256).contains(&count) || count % 8 != 0 {
-        return d.error(format!(
-            "`setmaxnreg` {count}: the count is a multiple of 8 from 24 to 256"
-        ));
+        return d.error(format!("`setmaxnreg` {count}: the count is a multiple of 8 from 24 to 256"));
     }
-    Ok(Inst::SetMaxNReg {
-        inc,
-        count: count as u32,
-    })
+    Ok(Inst::SetMaxNReg { inc, count: count as u32 })
 }
