@@ -1,3 +1,12 @@
 //! Warplift: the library's front door.
 
+pub mod bench;
+pub mod cuda;
+pub mod pipeline;
+pub mod problem;
+pub mod reference;
 pub mod sim;
+pub mod toolchain;
+
+pub use pipeline::{CompileError, Compiled, Explained, Options, compile};
+pub use warplift_ir as ir;

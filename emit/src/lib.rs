@@ -1,1 +1,63 @@
-//! Warplift: emit.
+//! From machine IR and its registers to PTX text and the launch manifest.
+//!
+//! Emission decides nothing: one instruction is one row of the opcode table, written out with the names
+//! that allocation gave. The text of a kernel:
+//!
+//! ```text
+//!  .version .target .file .extern .shared smem[]
+//!  .visible .entry kernel(params) .reqntid ... {
+//!      { setup: all threads }
+//!      { warp index, uniform; bra.uni to a role }
+//!      $producer: { registers; blocks; ret }
+//!      $consumer: { registers; blocks; ret }
+//!  }
+//! ```
+//!
+//! Roles are branches of one entry, never `.func`: a call serializes `wgmma`. Each role declares its own
+//! names, `%r` of 32 bits, `%d` of 64, `%p` predicates. Every loop header carries `.pragma "nounroll"`.
+
+mod async_copy;
+mod error;
+mod loops;
+mod manifest;
+mod module;
+mod operand;
+mod role;
+mod row;
+mod tensor;
+
+#[cfg(test)]
+mod tests;
+
+pub use error::EmitError;
+
+use warplift_ir::machine::{Allocation, Scheduled};
+use warplift_ir::manifest::Manifest;
+
+/// Registers of a scheduled program.
+#[derive(Clone, Debug, Default)]
+pub struct Allocations {
+    /// Of the setup code.
+    pub setup: Allocation,
+    /// Of each role, in order.
+    pub roles: Vec<Allocation>,
+}
+
+/// What a compile yields.
+#[derive(Clone, Debug)]
+pub struct Output {
+    /// PTX text.
+    pub ptx: String,
+    /// What it takes to launch it.
+    pub manifest: Manifest,
+}
+
+/// Writes a scheduled and allocated program. Setup and roles must be the functions that allocation gave
+/// back, since it splits edges.
+///
+/// # Errors
+/// A structured row or a malformed attribute is left, an allocation lacks an operand, or a parameter has
+/// no PTX type: bugs of earlier stages, named with role and instruction.
+pub fn emit(program: &Scheduled<'_>, allocs: &Allocations) -> Result<Output, EmitError> {
+    Ok(Output { ptx: module::write(program, allocs)?, manifest: manifest::manifest(program) })
+}

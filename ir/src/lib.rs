@@ -1,4 +1,13 @@
 //! What the stages of Warplift share: types, layouts, the two IRs, the opcode table and the
 //! results that stages hand on.
 
+pub mod interp;
+pub mod layout;
+pub mod machine;
 pub mod manifest;
+pub mod target;
+pub mod tile;
+pub mod types;
+
+pub use bumpalo::Bump;
+pub use cranelift_entity as entity;

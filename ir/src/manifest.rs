@@ -227,8 +227,7 @@ impl Expr {
             Self::Var(n) => vars(n).ok_or_else(|| ExprError::Unknown(n.clone())),
             Self::Op(op, ab) => {
                 let (a, b) = (ab.0.eval(vars)?, ab.1.eval(vars)?);
-                op.apply(a, b)
-                    .ok_or_else(|| ExprError::Arithmetic(self.to_string()))
+                op.apply(a, b).ok_or_else(|| ExprError::Arithmetic(self.to_string()))
             }
         }
     }
@@ -287,11 +286,7 @@ impl std::str::FromStr for Expr {
     type Err = ExprError;
 
     fn from_str(text: &str) -> Result<Self, ExprError> {
-        let mut p = Parser {
-            text,
-            at: 0,
-            depth: 0,
-        };
+        let mut p = Parser { text, at: 0, depth: 0 };
         let e = p.sum()?;
         p.skip();
         if p.at < text.len() {
@@ -309,11 +304,7 @@ struct Parser<'a> {
 
 impl Parser<'_> {
     fn error(&self, what: &'static str) -> ExprError {
-        ExprError::Syntax {
-            text: self.text.to_owned(),
-            what,
-            column: self.at + 1,
-        }
+        ExprError::Syntax { text: self.text.to_owned(), what, column: self.at + 1 }
     }
 
     fn skip(&mut self) {
@@ -331,11 +322,7 @@ impl Parser<'_> {
     }
 
     fn need(&mut self, token: char, what: &'static str) -> Result<(), ExprError> {
-        if self.eat(token) {
-            Ok(())
-        } else {
-            Err(self.error(what))
-        }
+        if self.eat(token) { Ok(()) } else { Err(self.error(what)) }
     }
 
     fn sum(&mut self) -> Result<Expr, ExprError> {
@@ -368,9 +355,7 @@ impl Parser<'_> {
     fn word(&mut self) -> &str {
         self.skip();
         let rest = &self.text[self.at..];
-        let end = rest
-            .find(|c: char| !(c.is_ascii_alphanumeric() || c == '_'))
-            .unwrap_or(rest.len());
+        let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(rest.len());
         self.at += end;
         &rest[..end]
     }
@@ -388,9 +373,7 @@ impl Parser<'_> {
             return Err(self.error("expected a number, a name or `(`"));
         }
         if word.as_bytes()[0].is_ascii_digit() {
-            let v: i64 = word
-                .parse()
-                .map_err(|_| self.error("number out of range"))?;
+            let v: i64 = word.parse().map_err(|_| self.error("number out of range"))?;
             return Ok(Expr::Const(if negative { -v } else { v }));
         }
         if negative {
@@ -453,22 +436,12 @@ mod tests {
 
     #[test]
     fn mistakes_are_errors() {
-        for text in [
-            "",
-            "m m",
-            "cdiv(m)",
-            "9999999999999999999",
-            "frob(1, 2)",
-            "é",
-        ] {
+        for text in ["", "m m", "cdiv(m)", "9999999999999999999", "frob(1, 2)", "é"] {
             assert!(text.parse::<Expr>().is_err(), "{text}");
         }
         let deep = "(".repeat(100_000);
         assert!(deep.parse::<Expr>().is_err());
         assert!("div(m, 0)".parse::<Expr>().unwrap().eval(&vars).is_err());
-        assert_eq!(
-            "q".parse::<Expr>().unwrap().eval(&vars),
-            Err(ExprError::Unknown("q".into()))
-        );
+        assert_eq!("q".parse::<Expr>().unwrap().eval(&vars), Err(ExprError::Unknown("q".into())));
     }
 }

@@ -1,1 +1,72 @@
-//! Warplift: sched.
+//! Scheduling: who does what, when, and with how much buffering.
+//!
+//! ```text
+//!  structured machine IR
+//!     │ graph      dependences of values, events and memory (petgraph)
+//!     │ schedule   roles, rings, depths, deferral: a Schedule, data
+//!     │ shared     where buffers and barriers lie
+//!     ▼ expand     role by role: control flow, slots, phases, barriers, descriptors
+//!  scheduled machine IR
+//! ```
+//!
+//! After Task-Based Tensor Computations on Modern GPUs, sections 4.2.4 to 4.2.6: producer and consumer
+//! roles are a cut of the graph at its events, and events become barriers. The schedule is kept apart
+//! from its expansion, as LLVM's modulo scheduler keeps them, so that each is tested alone.
+
+mod expand;
+mod graph;
+mod schedule;
+mod shared;
+
+pub use expand::do_expand;
+pub use graph::{Edge, Graph, Node};
+pub use schedule::do_schedule;
+pub use shared::do_shared;
+
+use warplift_ir::machine::{Program, Scheduled};
+use warplift_ir::target::Target;
+
+/// Why a program cannot be scheduled.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SchedError {
+    /// Buffers and barriers exceed shared memory even at their least depth.
+    #[error("shared memory: {needed} bytes are needed ({parts}), {limit} are there")]
+    SharedMemory {
+        /// Bytes needed.
+        needed: u32,
+        /// Bytes there.
+        limit: u32,
+        /// Buffers by size.
+        parts: String,
+    },
+    /// More threads than a block has.
+    #[error("a block of {threads} threads: at most 1024 are possible")]
+    Threads {
+        /// Threads wanted.
+        threads: u32,
+    },
+    /// A cluster size that the chip lacks.
+    #[error("a cluster of {size} blocks: at most {limit} are possible")]
+    Cluster {
+        /// Blocks wanted.
+        size: u32,
+        /// Most that are possible.
+        limit: u32,
+    },
+    /// Something that no rule here covers yet.
+    #[error("{0}")]
+    Unsupported(String),
+}
+
+/// A result of scheduling.
+pub type Result<T> = std::result::Result<T, SchedError>;
+
+/// Schedule, memory map and expansion in one call.
+///
+/// # Errors
+/// Limits of the target, by number.
+pub fn schedule_and_expand<'a>(program: &Program<'a>, target: &Target) -> Result<Scheduled<'a>> {
+    let mut schedule = do_schedule(program, target)?;
+    let shared = do_shared(program, &mut schedule, target)?;
+    do_expand(program, &schedule, shared, target)
+}

@@ -1,0 +1,59 @@
+//! The CUDA driver, found at run time, and the launcher that stands on it.
+//!
+//! ```text
+//!  libcuda.so.1 ─dlopen─► api ─► Device ─► Module ─► Function ─┐
+//!                                  ├─► Buffer, Stream, Event   ├─► Kernel ─► Prepared ─► launch
+//!                                  └─► Graph        manifest ──┘     (arguments, tensor maps)
+//! ```
+//!
+//! Nothing here links against CUDA: a machine without a driver builds and runs everything that
+//! needs no GPU and gets [`CudaError::NoDriver`] from [`Device::open`]. The functions are declared
+//! by us and return `u32`, because the enums of `cuda-driver-sys` lack the codes of today's drivers
+//! and receiving an unlisted one would be undefined behaviour; its handle types are used.
+//!
+//! Everything that can be decided without a device ([`arguments`], [`tensor_map`]) is kept apart
+//! from the calls, so that a refused launch is refused, and tested, without a GPU.
+
+mod api;
+pub mod arguments;
+mod device;
+mod error;
+pub mod launch;
+pub mod library;
+mod memory;
+mod module;
+mod stream;
+pub mod tensor_map;
+
+pub use arguments::{Arg, LaunchError};
+pub use device::{Device, DeviceInfo};
+pub use error::CudaError;
+pub use launch::{Kernel, Prepared};
+pub use memory::Buffer;
+pub use module::{Function, LaunchConfig, Module};
+pub use stream::{Event, Graph, Stream};
+
+/// What tests of several modules share.
+#[cfg(test)]
+pub(crate) mod tests_support {
+    use super::DeviceInfo;
+
+    /// An H200, as the driver describes it.
+    pub(crate) fn h200() -> DeviceInfo {
+        DeviceInfo {
+            ordinal: 0,
+            name: "NVIDIA H200".into(),
+            pci: "0000:00:00.0".into(),
+            capability: (9, 0),
+            sm_count: 132,
+            clock_khz: 1_980_000,
+            memory_clock_khz: 3_201_000,
+            memory_bus_bits: 6144,
+            memory: 150_000_000_000,
+            l2: 60 << 20,
+            shared_per_block: 232_448,
+            registers_per_sm: 65536,
+            driver: 13000,
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! The pipeline, a line a pass.
+//!
+//! ```text
+//!  Kernel + Mapping ─ map ─ plan ─ lower ─ schedule ─ shared ─ expand ─ allocate ─ emit ─► PTX + manifest
+//! ```
+//!
+//! After every pass that level's verifier runs if [`Options::verify`] is set; a failure there is a bug of
+//! the compiler, reported with the dump to reproduce it.
+
+use std::fmt::{self, Display};
+use std::time::{Duration, Instant};
+use warplift_emit::{Allocations, EmitError};
+use warplift_ir::Bump;
+use warplift_ir::machine::{MachineError, Schedule, SharedMap, verify_scheduled, verify_structured};
+use warplift_ir::manifest::Manifest;
+use warplift_ir::target::Target;
+use warplift_ir::tile::{Kernel, Mapping, VerifyError, verify};
+use warplift_isel::IselError;
+use warplift_regalloc::{Budget, RegallocError};
+use warplift_sched::SchedError;
+
+/// How to compile.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Run the verifiers after every pass.
+    pub verify: bool,
+    /// Keep the IR after these passes, by name; `all` keeps every one.
+    pub dump: Vec<String>,
+}
+
+/// Names of the passes, in order.
+pub const PASSES: &[&str] =
+    &["verify", "map", "plan", "lower", "schedule", "shared", "expand", "allocate", "emit"];
+
+/// A compiled kernel.
+#[derive(Clone, Debug)]
+pub struct Compiled {
+    /// PTX text.
+    pub ptx: String,
+    /// What it takes to launch it.
+    pub manifest: Manifest,
+    /// What was decided, for `explain`.
+    pub explained: Explained,
+    /// Time of each pass.
+    pub timings: Vec<(&'static str, Duration)>,
+    /// IR after the passes that [`Options::dump`] named.
+    pub dumps: Vec<(&'static str, String)>,
+}
+
+/// What the stages decided.
+#[derive(Clone, Debug)]
+pub struct Explained {
+    /// Versions of tiles and the instruction of each access, a line each.
+    pub plan: Vec<String>,
+    /// Roles, rings, deferral.
+    pub schedule: Schedule,
+    /// Shared memory.
+    pub shared: SharedMap,
+    /// Buffers: name, bytes of a stage, stages, address.
+    pub buffers: Vec<(String, u32, u32, u32)>,
+    /// Role, budget in registers, registers that allocation needed.
+    pub registers: Vec<(String, u32, u32)>,
+}
+
+/// Why a kernel was not compiled.
+#[derive(Debug, thiserror::Error)]
+pub enum CompileError {
+    /// The kernel is wrong; all errors.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
+    Verify(Vec<VerifyError>),
+    /// Selection refused it.
+    #[error(transparent)]
+    Isel(#[from] IselError),
+    /// Scheduling refused it.
+    #[error(transparent)]
+    Sched(#[from] SchedError),
+    /// It needs more registers than there are.
+    #[error(transparent)]
+    Registers(#[from] RegallocError),
+    /// It cannot be written as PTX.
+    #[error(transparent)]
+    Emit(#[from] EmitError),
+    /// A verifier found what a pass should not have made: a bug of the compiler.
+    #[error("compiler bug after pass `{pass}`:\n{errors}\n{dump}")]
+    Bug {
+        /// Pass.
+        pass: &'static str,
+        /// What the verifier said.
+        errors: String,
+        /// The IR.
+        dump: String,
+    },
+}
+
+/// Collects times and dumps of passes.
+struct Recorder<'o> {
+    options: &'o Options,
+    timings: Vec<(&'static str, Duration)>,
+    dumps: Vec<(&'static str, String)>,
+}
+
+impl Recorder<'_> {
+    fn pass<T, E: Into<CompileError>>(
+        &mut self,
+        name: &'static str,
+        run: impl FnOnce() -> Result<T, E>,
+    ) -> Result<T, CompileError> {
+        let start = Instant::now();
+        let result = run().map_err(Into::into);
+        self.timings.push((name, start.elapsed()));
+        result
+    }
+
+    fn dump(&mut self, name: &'static str, what: &dyn Display) {
+        if self.options.dump.iter().any(|d| d == name || d == "all") {
+            self.dumps.push((name, what.to_string()));
+        }
+    }
+
+    fn check(
+        &self,
+        pass: &'static str,
+        verified: impl FnOnce() -> Result<(), Vec<MachineError>>,
+        what: &dyn Display,
+    ) -> Result<(), CompileError> {
+        if !self.options.verify {
+            return Ok(());
+        }
+        verified().map_err(|e| {
+            let errors = e.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+            CompileError::Bug { pass, errors, dump: what.to_string() }
+        })
+    }
+}
+
+/// Compiles a kernel under a complete mapping.
+///
+/// # Errors
+/// What is wrong with the kernel or impossible in the mapping, with limit and number.
+pub fn compile(
+    kernel: &Kernel,
+    mapping: &Mapping,
+    target: &Target,
+    options: &Options,
+) -> Result<Compiled, CompileError> {
+    let bump = Bump::new();
+    let mut r = Recorder { options, timings: Vec::new(), dumps: Vec::new() };
+    r.pass("verify", || verify(kernel).map_err(CompileError::Verify))?;
+    let mapped = r.pass("map", || warplift_isel::map::do_map(kernel, mapping))?;
+    r.dump("map", &mapped);
+    if options.verify {
+        verify(&mapped).map_err(|e| bug("map", &e, &mapped))?;
+    }
+    let plan = r.pass("plan", || warplift_isel::plan::do_plan(&mapped))?;
+    let program = r.pass("lower", || warplift_isel::lower::do_lower(&mapped, &plan, mapping, &bump))?;
+    r.dump("lower", &program);
+    r.check("lower", || verify_structured(&program.func), &program)?;
+    let mut schedule = r.pass("schedule", || warplift_sched::do_schedule(&program, target))?;
+    let shared = r.pass("shared", || warplift_sched::do_shared(&program, &mut schedule, target))?;
+    let mut scheduled =
+        r.pass("expand", || warplift_sched::do_expand(&program, &schedule, shared.clone(), target))?;
+    r.dump("expand", &scheduled);
+    for role in &scheduled.roles {
+        r.check("expand", || verify_scheduled(&role.func), &scheduled)?;
+    }
+    let allocs = r.pass("allocate", || allocate(&mut scheduled))?;
+    let registers = scheduled.roles.iter().zip(&allocs.roles);
+    let registers = registers.map(|(r, a)| (r.name.to_owned(), r.registers, a.pressure)).collect();
+    let out = r.pass("emit", || warplift_emit::emit(&scheduled, &allocs))?;
+    let buffers = program
+        .buffers
+        .iter()
+        .map(|(b, d)| {
+            let ring = schedule.rings.values().find(|r| r.buffers.contains(&b));
+            let stages = ring.map_or(schedule.slots[b].max(1), |r| r.depth);
+            (d.name.clone(), d.bytes, stages, shared.buffers[b])
+        })
+        .collect();
+    let explained = Explained { plan: plan.describe(&mapped), schedule, shared, buffers, registers };
+    Ok(Compiled { ptx: out.ptx, manifest: out.manifest, explained, timings: r.timings, dumps: r.dumps })
+}
+
+fn bug<E: Display>(pass: &'static str, errors: &[E], dump: &dyn Display) -> CompileError {
+    let errors = errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+    CompileError::Bug { pass, errors, dump: dump.to_string() }
+}
+
+/// Registers of the setup and of every role.
+fn allocate(s: &mut warplift_ir::machine::Scheduled<'_>) -> Result<Allocations, RegallocError> {
+    let entry = s.roles.iter().map(|r| r.registers).max().unwrap_or(255);
+    let (setup, setup_alloc) =
+        warplift_regalloc::allocate(&s.setup, &Budget { registers: entry, role: "setup" })?;
+    s.setup = setup;
+    let mut roles = Vec::new();
+    for role in &mut s.roles {
+        let budget = Budget { registers: role.registers, role: role.name };
+        let (func, alloc) = warplift_regalloc::allocate(&role.func, &budget)?;
+        role.func = func;
+        roles.push(alloc);
+    }
+    Ok(Allocations { setup: setup_alloc, roles })
+}
+
+impl Display for Explained {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "plan")?;
+        for line in &self.plan {
+            writeln!(f, "  {line}")?;
+        }
+        writeln!(f, "rings")?;
+        for (r, d) in self.schedule.rings.iter() {
+            let at = self.shared.barriers[r];
+            writeln!(
+                f,
+                "  {r}: {:?} depth {} ({} bytes a stage), barriers at {at}",
+                d.buffers, d.depth, d.bytes
+            )?;
+        }
+        writeln!(f, "shared memory: {} bytes", self.shared.bytes)?;
+        for (name, bytes, stages, at) in &self.buffers {
+            writeln!(f, "  {at:>7} {name}: {stages} x {bytes}")?;
+        }
+        if let Some(d) = &self.schedule.deferral {
+            writeln!(f, "deferred: {} parts under the first iterations of {}", d.parts.len(), d.inner)?;
+        }
+        for remark in &self.schedule.remarks {
+            writeln!(f, "remark: {remark}")?;
+        }
+        writeln!(f, "registers")?;
+        for (role, budget, used) in &self.registers {
+            writeln!(f, "  {role}: {used} of {budget}")?;
+        }
+        Ok(())
+    }
+}

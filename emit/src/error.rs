@@ -1,0 +1,62 @@
+//! What can be wrong with the input of emission. All are bugs of earlier stages.
+
+use warplift_ir::machine::Inst;
+
+/// Why a program could not be written.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EmitError {
+    /// A row that scheduling should have expanded.
+    #[error("role `{role}`, {inst}: `{row}` has no PTX, it should not be left after scheduling")]
+    Unscheduled {
+        /// Role.
+        role: String,
+        /// Instruction.
+        inst: Inst,
+        /// Name of the row.
+        row: &'static str,
+    },
+    /// An instruction whose attribute is not of the kind that its row needs.
+    #[error("role `{role}`, {inst}: `{row}` lacks its attribute ({needs})")]
+    Attribute {
+        /// Role.
+        role: String,
+        /// Instruction.
+        inst: Inst,
+        /// Name of the row.
+        row: &'static str,
+        /// What it needs.
+        needs: &'static str,
+    },
+    /// Allocation gave no register where the text needs one, or too few.
+    #[error("role `{role}`, {inst}: `{row}` has no register for operand {operand}, register {register}")]
+    Register {
+        /// Role.
+        role: String,
+        /// Instruction.
+        inst: Inst,
+        /// Name of the row.
+        row: &'static str,
+        /// Number of the operand; results follow operands, the guard follows results.
+        operand: usize,
+        /// Number of the register inside it.
+        register: usize,
+    },
+    /// A parameter that the entry does not have, or of a type that PTX has no parameter for.
+    #[error("parameter {number} (`{name}`) of the entry: {what}")]
+    Parameter {
+        /// Number.
+        number: u32,
+        /// Name of its argument, if it has one.
+        name: String,
+        /// What is wrong.
+        what: &'static str,
+    },
+    /// Not one allocation for each role.
+    #[error("{roles} roles, but {allocations} allocations")]
+    Roles {
+        /// Roles.
+        roles: usize,
+        /// Allocations.
+        allocations: usize,
+    },
+}

@@ -1,0 +1,112 @@
+//! The module around the roles: directives, entry and parameters, the branch to the roles.
+
+use crate::role::{End, write_role};
+use crate::{Allocations, EmitError};
+use std::fmt::Write as _;
+use warplift_ir::machine::{Func, Scheduled};
+use warplift_ir::manifest::Param;
+use warplift_ir::target::SM90A;
+use warplift_ir::types::Elem;
+
+/// Least version of PTX that is written, major * 10 + minor: the first with `wgmma` and `setmaxnreg`.
+const LEAST_PTX: u16 = 80;
+
+/// Name of the entry: the kernel's, unless that is the name of shared memory.
+pub(crate) fn entry_name(kernel: &str) -> String {
+    if kernel == "smem" { format!("{kernel}_kernel") } else { kernel.to_owned() }
+}
+
+/// The whole text.
+pub(crate) fn write(program: &Scheduled<'_>, allocs: &Allocations) -> Result<String, EmitError> {
+    if program.roles.len() != allocs.roles.len() {
+        return Err(EmitError::Roles { roles: program.roles.len(), allocations: allocs.roles.len() });
+    }
+    let mut out = String::with_capacity(64 << 10);
+    let version = version(program);
+    header(&mut out, program, version);
+    entry(&mut out, program)?;
+    out.push_str("{\n");
+    write_role(&mut out, "setup", &program.setup, &allocs.setup, program, End::FallThrough)?;
+    if program.roles.len() > 1 {
+        dispatch(&mut out, program);
+    }
+    for (role, alloc) in program.roles.iter().zip(&allocs.roles) {
+        let _ = writeln!(out, "${}:", role.name);
+        write_role(&mut out, role.name, &role.func, alloc, program, End::Return)?;
+    }
+    out.push_str("}\n");
+    Ok(out)
+}
+
+fn funcs<'p, 'a>(program: &'p Scheduled<'a>) -> impl Iterator<Item = &'p Func<'a>> {
+    std::iter::once(&program.setup).chain(program.roles.iter().map(|r| &r.func))
+}
+
+/// The lowest version that all rows have.
+fn version(program: &Scheduled<'_>) -> u16 {
+    let least = |f: &Func<'_>| {
+        let insts = f.order.iter().flat_map(|&b| &f.blocks[b].insts);
+        insts.map(|&i| f.insts[i].op.row().ptx).max().unwrap_or(LEAST_PTX)
+    };
+    funcs(program).map(least).max().unwrap_or(LEAST_PTX).max(LEAST_PTX)
+}
+
+fn header(out: &mut String, program: &Scheduled<'_>, version: u16) {
+    let _ = writeln!(out, ".version {}.{}\n.target {}", version / 10, version % 10, SM90A.name);
+    out.push_str(".address_size 64\n");
+    if funcs(program).any(|f| f.insts.values().any(|i| i.loc.line > 0)) {
+        let _ = writeln!(out, ".file 1 \"{}\"", program.launch.file.escape_default());
+    }
+    out.push_str(".extern .shared .align 1024 .b8 smem[];\n");
+}
+
+fn entry(out: &mut String, program: &Scheduled<'_>) -> Result<(), EmitError> {
+    let launch = &program.launch;
+    let _ = write!(out, ".visible .entry {}(", entry_name(&launch.kernel));
+    for (i, param) in launch.params.iter().enumerate() {
+        out.push_str(if i == 0 { "\n    .param " } else { ",\n    .param " });
+        let ty = match param {
+            Param::TensorMap(_) => {
+                let _ = write!(out, ".align 64 .b8 param{i}[128]");
+                continue;
+            }
+            Param::Workspace => ".u64",
+            Param::Argument { name } => argument_type(program, i as u32, name)?,
+        };
+        let _ = write!(out, "{ty} param{i}");
+    }
+    let _ = writeln!(out, "\n)\n.reqntid {},1,1\n.minnctapersm 1", program.threads);
+    if launch.cluster > 1 {
+        let _ = writeln!(out, ".explicitcluster\n.reqnctapercluster {},1,1", launch.cluster);
+    }
+    Ok(())
+}
+
+/// PTX type of an argument passed by value.
+fn argument_type(program: &Scheduled<'_>, number: u32, name: &str) -> Result<&'static str, EmitError> {
+    let error = |what| EmitError::Parameter { number, name: name.to_owned(), what };
+    let argument = program.launch.arguments.iter().find(|a| a.name == name);
+    let ty = &argument.ok_or_else(|| error("the kernel has no such argument"))?.ty;
+    if ty.starts_with("ptr") {
+        return Ok(".u64");
+    }
+    let elem = Elem::from_name(ty).ok_or_else(|| error("its type is unknown"))?;
+    Ok(match (elem, elem.bits()) {
+        (Elem::Uint(32) | Elem::Int(32), _) => ".u32",
+        (_, 64) => ".b64",
+        (_, 32) => ".b32",
+        (_, 16) => ".b16",
+        (_, 8) => ".b8",
+        _ => return Err(error("its width is none of 8, 16, 32, 64 bits")),
+    })
+}
+
+/// Branches from the uniform warp index to the roles; the first one follows.
+fn dispatch(out: &mut String, program: &Scheduled<'_>) {
+    out.push_str("{\n.reg .b32 %warp;\n.reg .pred %is;\nmov.u32 %warp, %tid.x;\nshr.u32 %warp, %warp, 5;\n");
+    out.push_str("shfl.sync.idx.b32 %warp, %warp, 0, 31, -1;\n");
+    for role in program.roles.iter().skip(1).rev() {
+        let _ = writeln!(out, "setp.ge.u32 %is, %warp, {};\n@%is bra.uni ${};", role.first_warp, role.name);
+    }
+    out.push_str("}\n");
+}

@@ -1,0 +1,157 @@
+//! Arithmetic on numbers.
+//!
+//! Rounding, by operation: `+ - * /`, `sqrt` and casts are correctly rounded to the element type, to
+//! nearest even. The functions `exp exp2 log log2 rsqrt rcp sin cos tanh` are computed in f64 and
+//! rounded once. `mma`, `reduce` and `scan` sum (and multiply) floats in f64 in index order and round each
+//! result once: nearer to the true sum than any machine's order. Integers wrap; shifts of the type's
+//! width or more give 0, or the sign.
+
+use super::number::{Number, round, widen, wrap};
+use crate::tile::{BinOp, CmpOp, UnOp};
+use crate::types::Elem;
+
+/// What the IR leaves undefined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("undefined: {0}")]
+pub struct Undefined(pub &'static str);
+
+pub(super) fn unary(op: UnOp, elem: Elem, x: Number) -> Number {
+    match x {
+        Number::Float(v) => Number::Float(round(elem, float_unary(op, v))),
+        Number::Int(v) => {
+            let v = widen(elem, v);
+            let result = match op {
+                UnOp::Neg => -v,
+                UnOp::Abs => v.abs(),
+                _ if elem == Elem::Bool => 1 - v,
+                _ => !v,
+            };
+            Number::Int(wrap(elem, result))
+        }
+    }
+}
+
+fn float_unary(op: UnOp, x: f64) -> f64 {
+    match op {
+        UnOp::Neg => -x,
+        UnOp::Abs => x.abs(),
+        UnOp::Exp => x.exp(),
+        UnOp::Exp2 => x.exp2(),
+        UnOp::Log => x.ln(),
+        UnOp::Log2 => x.log2(),
+        UnOp::Sqrt => x.sqrt(),
+        UnOp::Rsqrt => 1.0 / x.sqrt(),
+        UnOp::Rcp => 1.0 / x,
+        UnOp::Sin => x.sin(),
+        UnOp::Cos => x.cos(),
+        UnOp::Tanh => x.tanh(),
+        // The verifier lets no float come here.
+        UnOp::Not => f64::NAN,
+    }
+}
+
+pub(super) fn binary(op: BinOp, elem: Elem, x: Number, y: Number) -> Result<Number, Undefined> {
+    match (x, y) {
+        (Number::Float(x), Number::Float(y)) => Ok(Number::Float(round(elem, float_binary(op, x, y)))),
+        _ => {
+            let [x, y] = [x, y].map(|n| widen(elem, n.as_i64()));
+            int_binary(op, elem, x, y).map(|v| Number::Int(wrap(elem, v)))
+        }
+    }
+}
+
+/// Not yet rounded to the element type.
+pub(super) fn float_binary(op: BinOp, x: f64, y: f64) -> f64 {
+    match op {
+        BinOp::Add => x + y,
+        BinOp::Sub => x - y,
+        BinOp::Mul => x * y,
+        BinOp::Div => x / y,
+        BinOp::Min => x.min(y),
+        BinOp::Max => x.max(y),
+        // The verifier lets no float come here.
+        _ => f64::NAN,
+    }
+}
+
+/// Not yet wrapped to the element type.
+pub(super) fn int_binary(op: BinOp, elem: Elem, x: i128, y: i128) -> Result<i128, Undefined> {
+    let divides = matches!(op, BinOp::Div | BinOp::CeilDiv | BinOp::Rem);
+    if divides && y == 0 {
+        return Err(Undefined("an integer is divided by zero"));
+    }
+    let shift = y.clamp(0, 64) as u32;
+    let beyond = !(0..i128::from(elem.bits())).contains(&y);
+    Ok(match op {
+        BinOp::Add => x + y,
+        BinOp::Sub => x - y,
+        BinOp::Mul => x.wrapping_mul(y),
+        BinOp::Div => x / y,
+        BinOp::CeilDiv => (x + y - 1) / y,
+        BinOp::Rem => x % y,
+        BinOp::Min => x.min(y),
+        BinOp::Max => x.max(y),
+        BinOp::And => x & y,
+        BinOp::Or => x | y,
+        BinOp::Xor => x ^ y,
+        BinOp::Shl if beyond => 0,
+        BinOp::Shl => x << shift,
+        BinOp::Shr if beyond && x < 0 => -1,
+        BinOp::Shr if beyond => 0,
+        BinOp::Shr => x >> shift,
+    })
+}
+
+pub(super) fn compare(op: CmpOp, elem: Elem, x: Number, y: Number) -> bool {
+    match (x, y) {
+        (Number::Float(x), Number::Float(y)) => ordered(op, &x, &y),
+        _ => {
+            let [x, y] = [x, y].map(|n| widen(elem, n.as_i64()));
+            ordered(op, &x, &y)
+        }
+    }
+}
+
+fn ordered<T: PartialOrd>(op: CmpOp, x: &T, y: &T) -> bool {
+    match op {
+        CmpOp::Eq => x == y,
+        CmpOp::Ne => x != y,
+        CmpOp::Lt => x < y,
+        CmpOp::Le => x <= y,
+        CmpOp::Gt => x > y,
+        CmpOp::Ge => x >= y,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn int(op: BinOp, elem: Elem, x: i64, y: i64) -> Result<i64, Undefined> {
+        binary(op, elem, Number::Int(x), Number::Int(y)).map(Number::as_i64)
+    }
+
+    #[test]
+    fn integers_wrap() {
+        assert_eq!(int(BinOp::Add, Elem::Int(8), 127, 1), Ok(-128));
+        assert_eq!(int(BinOp::Mul, Elem::Uint(64), -1, -1), Ok(1));
+        assert_eq!(int(BinOp::Div, Elem::Uint(64), -1, 2), Ok(i64::MAX));
+        assert_eq!(int(BinOp::Div, Elem::Int(64), i64::MIN, -1), Ok(i64::MIN));
+        assert_eq!(int(BinOp::CeilDiv, Elem::I32, 7, 4), Ok(2));
+        assert_eq!(int(BinOp::Rem, Elem::I32, -7, 4), Ok(-3));
+        assert_eq!(int(BinOp::Shr, Elem::Int(4), -8, 9), Ok(-1));
+        assert!(int(BinOp::Rem, Elem::I32, 1, 0).is_err());
+    }
+
+    #[test]
+    fn floats_round_once() {
+        let sum = binary(BinOp::Add, Elem::F16, Number::Float(2048.0), Number::Float(1.0));
+        assert_eq!(sum, Ok(Number::Float(2048.0)));
+        let max = binary(BinOp::Max, Elem::F32, Number::Float(f64::NAN), Number::Float(1.0));
+        assert_eq!(max, Ok(Number::Float(1.0)));
+        assert!(compare(CmpOp::Ne, Elem::F32, Number::Float(f64::NAN), Number::Float(1.0)));
+        assert!(!compare(CmpOp::Le, Elem::F32, Number::Float(f64::NAN), Number::Float(1.0)));
+        assert_eq!(unary(UnOp::Not, Elem::Bool, Number::Int(1)), Number::Int(0));
+        assert_eq!(unary(UnOp::Not, Elem::Uint(4), Number::Int(5)), Number::Int(10));
+    }
+}

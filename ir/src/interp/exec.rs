@@ -1,0 +1,413 @@
+//! One program of a kernel: its blocks run from top to bottom.
+
+use super::arith::Undefined;
+use super::compute;
+use super::memory::{Memory, OutOfBounds};
+use super::number::{Number, cast};
+use super::tile::{Extents, Tile, each_index};
+use super::value::{Val, View};
+use super::{Fault, InterpError};
+use crate::tile::{Block, Dim, Inst, Kernel, Op, Type, Value};
+use crate::types::Elem;
+use cranelift_entity::SecondaryMap;
+use smallvec::{SmallVec, smallvec};
+use std::fmt::Write;
+use std::rc::Rc;
+
+type Result<T> = std::result::Result<T, Fault>;
+
+/// Where a program stands among the others.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Place {
+    pub block: [i64; 3],
+    pub grid: [i64; 3],
+    pub program: i64,
+    pub programs: i64,
+}
+
+/// A program that runs.
+pub(super) struct Program<'a> {
+    pub kernel: &'a Kernel,
+    pub memory: &'a mut Memory,
+    pub place: Place,
+    /// Instructions that may still run.
+    pub steps: &'a mut u64,
+    values: SecondaryMap<Value, Option<Val>>,
+}
+
+impl<'a> Program<'a> {
+    pub fn new(
+        kernel: &'a Kernel,
+        memory: &'a mut Memory,
+        args: &[Val],
+        place: Place,
+        steps: &'a mut u64,
+    ) -> Self {
+        let mut values = SecondaryMap::new();
+        for (p, v) in kernel.params.iter().zip(args) {
+            values[p.value] = Some(v.clone());
+        }
+        Self { kernel, memory, place, steps, values }
+    }
+
+    /// Runs the whole kernel.
+    pub fn run(&mut self) -> std::result::Result<(), InterpError> {
+        self.block(self.kernel.entry).map(drop)
+    }
+
+    /// Runs these instructions of the entry block; gives the numbers of some of its values.
+    pub fn scalars(
+        &mut self,
+        insts: &[Inst],
+        values: &[Value],
+    ) -> std::result::Result<Vec<i64>, InterpError> {
+        insts.iter().try_for_each(|&i| self.step(i))?;
+        let number = |&v: &Value| self.int(v).map_err(|f| f.at(Default::default()));
+        values.iter().map(number).collect()
+    }
+
+    /// Runs a block; gives what it yields.
+    fn block(&mut self, block: Block) -> std::result::Result<Vec<Val>, InterpError> {
+        let kernel = self.kernel;
+        for &inst in &kernel.blocks[block].insts {
+            self.step(inst)?;
+        }
+        let yields = kernel.yields(block).iter();
+        yields.map(|&v| self.get(v).map_err(|f| f.at(Default::default()))).collect()
+    }
+
+    fn step(&mut self, inst: Inst) -> std::result::Result<(), InterpError> {
+        let loc = self.kernel.insts[inst].loc;
+        *self.steps = self.steps.saturating_sub(1);
+        if *self.steps == 0 {
+            return Err(Fault::Steps.at(loc));
+        }
+        let results = match self.kernel.insts[inst].op {
+            Op::For => self.counted(inst)?,
+            Op::While => self.repeated(inst)?,
+            Op::If => {
+                let condition = self.args(inst).map_err(|f| f.at(loc))?;
+                let first = condition.first().is_some_and(|c| c.number(0).is_true());
+                let branch = self.kernel.insts[inst].blocks[usize::from(!first)];
+                self.block(branch)?
+            }
+            _ => self.operation(inst).map_err(|f| f.at(loc))?,
+        };
+        self.set(self.kernel.results(inst), results);
+        Ok(())
+    }
+
+    fn set(&mut self, values: &[Value], to: impl IntoIterator<Item = Val>) {
+        for (&v, val) in values.iter().zip(to) {
+            self.values[v] = Some(val);
+        }
+    }
+
+    fn counted(&mut self, inst: Inst) -> std::result::Result<Vec<Val>, InterpError> {
+        let kernel = self.kernel;
+        let loc = kernel.insts[inst].loc;
+        let args = self.args(inst).map_err(|f| f.at(loc))?;
+        let range = [0, 1, 2].map(|i| args[i].number(0).as_i64());
+        let [mut at, end, step] = range;
+        if step < 1 {
+            return Err(Fault::from(Undefined("a loop's step is not positive")).at(loc));
+        }
+        let body = kernel.insts[inst].blocks[0];
+        let mut carried = args[3..].to_vec();
+        while at < end {
+            let counter = Val::Scalar(Number::Int(at));
+            let params = std::iter::once(counter).chain(carried);
+            self.set(&kernel.blocks[body].params, params);
+            carried = self.block(body)?;
+            let Some(next) = at.checked_add(step) else {
+                break;
+            };
+            at = next;
+        }
+        Ok(carried)
+    }
+
+    fn repeated(&mut self, inst: Inst) -> std::result::Result<Vec<Val>, InterpError> {
+        let kernel = self.kernel;
+        let loc = kernel.insts[inst].loc;
+        let body = kernel.insts[inst].blocks[0];
+        let mut carried = self.args(inst).map_err(|f| f.at(loc))?.into_vec();
+        loop {
+            self.set(&kernel.blocks[body].params, carried);
+            let mut yields = self.block(body)?;
+            let again = yields.remove(0).number(0).is_true();
+            carried = yields;
+            if !again {
+                return Ok(carried);
+            }
+        }
+    }
+
+    fn get(&self, value: Value) -> Result<Val> {
+        let found = self.values[value].clone();
+        found.ok_or_else(|| Fault::Invalid(format!("{value} has no value yet")))
+    }
+
+    fn int(&self, value: Value) -> Result<i64> {
+        self.get(value).map(|v| v.number(0).as_i64())
+    }
+
+    fn args(&self, inst: Inst) -> Result<SmallVec<[Val; 8]>> {
+        self.kernel.args(inst).iter().map(|&v| self.get(v)).collect()
+    }
+
+    fn tile(&self, inst: Inst, operand: usize) -> Result<Rc<Tile>> {
+        let args = self.kernel.args(inst);
+        match args.get(operand).map(|&v| self.get(v)).transpose()? {
+            Some(Val::Tile(t)) => Ok(t),
+            _ => Err(Fault::Invalid("an operand is no tile".to_owned())),
+        }
+    }
+
+    /// An extent with the tunables' values.
+    fn dim(&self, dim: Dim) -> Result<usize> {
+        let extent = dim.resolve(|t| self.kernel.tunables[t].default);
+        let whole = extent.map(|e| e as usize);
+        whole.ok_or_else(|| Fault::Invalid("an extent is no whole number".to_owned()))
+    }
+
+    fn extents(&self, ty: Type) -> Result<Extents> {
+        let shape = ty.shape();
+        let dims = shape.iter().flat_map(|s| s.dims());
+        dims.map(|&d| self.dim(d)).collect()
+    }
+
+    /// An instruction without blocks; its results.
+    fn operation(&mut self, inst: Inst) -> Result<Vec<Val>> {
+        let kernel = self.kernel;
+        let op = &kernel.insts[inst].op;
+        match op {
+            Op::Store | Op::Atomic(_) => self.write(inst).map(|()| Vec::new()),
+            Op::AsyncCommit | Op::AsyncWait(_) | Op::Yield => Ok(Vec::new()),
+            Op::Print(text) => self.print(inst, text).map(|()| Vec::new()),
+            Op::Assert(text) => match self.int(kernel.args(inst)[0])? {
+                0 => Err(Fault::Assert(text.clone())),
+                _ => Ok(Vec::new()),
+            },
+            Op::Split => {
+                let x = self.tile(inst, 0)?;
+                let half = |which| Val::Tile(Rc::new(compute::half(&x, which)));
+                Ok(vec![half(0), half(1)])
+            }
+            _ => self.single(inst, op).map(|v| vec![v]),
+        }
+    }
+
+    fn single(&mut self, inst: Inst, op: &Op) -> Result<Val> {
+        let kernel = self.kernel;
+        let ty = kernel.ty(kernel.result(inst));
+        let elem = ty.elem();
+        match op {
+            Op::Unary(_) | Op::Binary(_) | Op::Compare(_) | Op::Select | Op::Cast => {
+                let args = self.args(inst)?;
+                let of = usize::from(matches!(op, Op::Select));
+                let own = kernel.ty(kernel.args(inst)[of]).elem();
+                Ok(compute::elementwise(op, own, elem, &args)?)
+            }
+            Op::View { strided, fill } => self.view(inst, *strided, *fill),
+            Op::ViewAs(_) if ty.shape().is_none() => self.scalar_bits(inst, elem),
+            _ => match self.number(op)? {
+                Some(n) => Ok(Val::Scalar(n)),
+                None => self.tile_op(inst, op, ty),
+            },
+        }
+    }
+
+    /// Scalars without operands.
+    fn number(&self, op: &Op) -> Result<Option<Number>> {
+        let place = &self.place;
+        let along = |all: &[i64; 3], d: u8| all.get(usize::from(d)).copied().unwrap_or(0);
+        let int = match op {
+            Op::Float(v) => return Ok(Some(Number::Float(*v))),
+            Op::Int(v) => *v,
+            Op::Dim(d) => self.dim(*d)? as i64,
+            Op::BlockIndex(d) => along(&place.block, *d),
+            Op::GridDim(d) => along(&place.grid, *d),
+            Op::ProgramId => place.program,
+            Op::ProgramCount => place.programs,
+            _ => return Ok(None),
+        };
+        Ok(Some(Number::Int(int)))
+    }
+
+    fn scalar_bits(&self, inst: Inst, to: Elem) -> Result<Val> {
+        let from = self.kernel.args(inst)[0];
+        let elem = self.kernel.ty(from).elem();
+        let number = self.get(from)?.number(0);
+        let one = Tile::from_fn(elem, smallvec![1], |_| number);
+        Ok(Val::Scalar(one.view_as(to, smallvec![1]).get(0)))
+    }
+
+    fn tile_op(&self, inst: Inst, op: &Op, ty: Type) -> Result<Val> {
+        let extents = self.extents(ty)?;
+        let x = |i| self.tile(inst, i);
+        let tile = match op {
+            Op::Full => {
+                let value = self.get(self.kernel.args(inst)[0])?.number(0);
+                Tile::from_fn(ty.elem(), extents, |_| value)
+            }
+            Op::Iota(d) => iota(extents, usize::from(*d)),
+            Op::Load | Op::AsyncCopy => self.load(inst, ty.elem(), extents)?,
+            Op::Mma => compute::mma(&*x(0)?, &*x(1)?, &*x(2)?),
+            Op::Reduce(op, d) => return Ok(compute::reduce(*op, &*x(0)?, (*d).into())),
+            Op::Scan(op, d) => compute::scan(*op, &*x(0)?, (*d).into()),
+            Op::Gather(d) => compute::gather(&*x(0)?, &*x(1)?, (*d).into())?,
+            Op::Join => compute::join(&*x(0)?, &*x(1)?),
+            _ => self.movement(&*x(0)?, op, extents)?,
+        };
+        Ok(Val::Tile(Rc::new(tile)))
+    }
+
+    fn movement(&self, x: &Tile, op: &Op, extents: Extents) -> Result<Tile> {
+        let mut offsets = Extents::new();
+        if let Op::Slice(all) = op {
+            offsets = all.iter().map(|&d| self.dim(d)).collect::<Result<_>>()?;
+            let mut parts = offsets.iter().zip(&extents).zip(&x.extents);
+            if parts.any(|((o, e), whole)| o + e > *whole) {
+                return Err(Undefined("a slice reaches beyond its tile").into());
+            }
+        }
+        let moved = compute::movement(op, x, extents, &offsets);
+        moved.ok_or_else(|| Fault::Invalid(format!("`{}` is not known", op.name())))
+    }
+
+    fn print(&mut self, inst: Inst, text: &str) -> Result<()> {
+        let mut line = text.to_owned();
+        for value in self.args(inst)? {
+            let count = value.tile().map_or(1, Tile::len);
+            let all: Vec<String> = (0..count).map(|i| number_text(value.number(i))).collect();
+            // Writing to a string cannot fail.
+            let _ = match value.tile() {
+                Some(t) => write!(line, " {:?}[{}]", t.extents, all.join(", ")),
+                None => write!(line, " {}", all.join(", ")),
+            };
+        }
+        self.memory.printed.push(line);
+        Ok(())
+    }
+}
+
+fn number_text(n: Number) -> String {
+    match n {
+        Number::Float(v) => v.to_string(),
+        Number::Int(v) => v.to_string(),
+    }
+}
+
+fn iota(extents: Extents, dim: usize) -> Tile {
+    let mut index = Vec::with_capacity(extents.iter().product());
+    each_index(&extents, |i| index.push(i[dim] as i64));
+    Tile::from_fn(Elem::I32, extents, |i| Number::Int(index[i]))
+}
+
+/// Views, loads and stores.
+impl Program<'_> {
+    fn view(&self, inst: Inst, strided: bool, fill: f64) -> Result<Val> {
+        let args = self.args(inst)?;
+        let Some(Val::Ptr(buffer, offset)) = args.first() else {
+            return Err(Fault::Invalid("a view of no pointer".to_owned()));
+        };
+        let numbers: SmallVec<[i64; 5]> = args[1..].iter().map(|v| v.number(0).as_i64()).collect();
+        let rank = numbers.len() / (1 + usize::from(strided));
+        let extents: SmallVec<[i64; 5]> = numbers[..rank].into();
+        let strides = match strided {
+            true => numbers[rank..].into(),
+            false => row_major(&extents)?,
+        };
+        Ok(Val::View(Rc::new(View { buffer: *buffer, offset: *offset, extents, strides, fill })))
+    }
+
+    /// The view and first index of an access.
+    fn access(&self, inst: Inst) -> Result<(Rc<View>, SmallVec<[i64; 5]>)> {
+        let args = self.kernel.args(inst);
+        let Val::View(view) = self.get(args[0])? else {
+            return Err(Fault::Invalid("an access to no view".to_owned()));
+        };
+        let index = args[1..=view.extents.len()].iter();
+        let index: Result<_> = index.map(|&v| self.int(v)).collect();
+        Ok((view, index?))
+    }
+
+    fn load(&self, inst: Inst, elem: Elem, extents: Extents) -> Result<Tile> {
+        let (view, first) = self.access(inst)?;
+        let fill = cast(Elem::F64, elem, Number::Float(view.fill));
+        let mut numbers = Vec::with_capacity(extents.iter().product());
+        let mut failed = None;
+        each_index(&extents, |index| {
+            let number = match place(&view, elem, &first, index) {
+                None => Ok(fill),
+                Some(bit) => self.memory.read(view.buffer, bit, elem),
+            };
+            numbers.push(number.unwrap_or_else(|e| {
+                failed = Some(e);
+                fill
+            }));
+        });
+        match failed {
+            Some(e) => Err(e.into()),
+            None => Ok(Tile::from_fn(elem, extents, |i| numbers[i])),
+        }
+    }
+
+    fn write(&mut self, inst: Inst) -> Result<()> {
+        let (view, first) = self.access(inst)?;
+        let tile = self.tile(inst, self.kernel.args(inst).len() - 1)?;
+        let op = &self.kernel.insts[inst].op;
+        let mut at = 0;
+        let mut result = Ok(());
+        each_index(&tile.extents, |index| {
+            let new = tile.get(at);
+            at += 1;
+            if let (Some(bit), Ok(())) = (place(&view, tile.elem, &first, index), &result) {
+                result = update(self.memory, op, &view, tile.elem, bit, new);
+            }
+        });
+        result.map_err(Fault::from)
+    }
+}
+
+fn update(
+    memory: &mut Memory,
+    op: &Op,
+    view: &View,
+    elem: Elem,
+    bit: i128,
+    new: Number,
+) -> std::result::Result<(), OutOfBounds> {
+    let value = match op {
+        Op::Atomic(op) => {
+            let old = memory.read(view.buffer, bit, elem)?;
+            super::atomic(*op, elem, old, new)
+        }
+        _ => new,
+    };
+    memory.write(view.buffer, bit, elem, value)
+}
+
+fn row_major(extents: &[i64]) -> Result<SmallVec<[i64; 5]>> {
+    let mut step = 1i64;
+    let mut strides: SmallVec<[i64; 5]> = extents.into();
+    for (stride, &extent) in strides.iter_mut().zip(extents).rev() {
+        *stride = step;
+        step = step.checked_mul(extent.max(0)).ok_or(Undefined("a view is too large"))?;
+    }
+    Ok(strides)
+}
+
+/// The first bit of an element, from the buffer's start; `None` outside the view.
+fn place(view: &View, elem: Elem, first: &[i64], index: &[usize]) -> Option<i128> {
+    let mut at = 0i128;
+    for (d, &i) in index.iter().enumerate() {
+        let i = i128::from(first[d]) + i as i128;
+        if i < 0 || i >= view.extents[d].into() {
+            return None;
+        }
+        at += i * i128::from(view.strides[d]);
+    }
+    Some(i128::from(view.offset) * 8 + at * i128::from(elem.bits()))
+}

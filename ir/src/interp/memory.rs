@@ -1,0 +1,163 @@
+//! Global memory: named buffers of bytes with bounds. Elements of less than a byte are packed with no
+//! gaps, the first in the lowest bits.
+
+use super::number::{Number, from_bits, to_bits};
+use crate::types::Elem;
+
+/// A buffer of a [`Memory`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct BufferId(usize);
+
+#[derive(Clone, Debug)]
+struct Buffer {
+    name: String,
+    bytes: Vec<u8>,
+}
+
+/// The memory that a kernel works on, and what it printed.
+#[derive(Clone, Debug, Default)]
+pub struct Memory {
+    buffers: Vec<Buffer>,
+    /// Lines that `print` gave, in order.
+    pub printed: Vec<String>,
+}
+
+/// An access outside a buffer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("bits {bit} to {} of `{buffer}`, which has {bytes} bytes", bit.saturating_add((*width).into()))]
+pub struct OutOfBounds {
+    /// The buffer's name.
+    pub buffer: String,
+    /// First bit of the access, from the buffer's start.
+    pub bit: i128,
+    /// Bits accessed.
+    pub width: u32,
+    /// The buffer's size.
+    pub bytes: usize,
+}
+
+impl Memory {
+    /// No buffers.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a buffer.
+    pub fn add(&mut self, name: &str, bytes: Vec<u8>) -> BufferId {
+        let name = name.to_owned();
+        self.buffers.push(Buffer { name, bytes });
+        BufferId(self.buffers.len() - 1)
+    }
+
+    /// Adds a buffer of elements, rounded to their type.
+    pub fn add_values(&mut self, name: &str, elem: Elem, values: &[f64]) -> BufferId {
+        let bits = values.len() * elem.bits() as usize;
+        let id = self.add(name, vec![0; bits.div_ceil(8)]);
+        let bytes = &mut self.buffers[id.0].bytes;
+        for (i, &v) in values.iter().enumerate() {
+            let number = match elem.is_float() {
+                true => Number::Float(v),
+                false => Number::Int(v as i64),
+            };
+            put(bytes, i * elem.bits() as usize, elem.bits(), to_bits(elem, number));
+        }
+        id
+    }
+
+    /// The buffer of this name.
+    pub fn find(&self, name: &str) -> Option<BufferId> {
+        self.buffers.iter().position(|b| b.name == name).map(BufferId)
+    }
+
+    /// A buffer's bytes; none for an id of another memory.
+    pub fn bytes(&self, id: BufferId) -> &[u8] {
+        self.buffers.get(id.0).map_or(&[], |b| &b.bytes)
+    }
+
+    /// A buffer's elements as floats; 64-bit integers are rounded.
+    pub fn values(&self, id: BufferId, elem: Elem) -> Vec<f64> {
+        let bytes = self.bytes(id);
+        let width = elem.bits();
+        let count = bytes.len() * 8 / width as usize;
+        (0..count).map(|i| from_bits(elem, get(bytes, i * width as usize, width)).as_f64()).collect()
+    }
+
+    /// The element at a bit.
+    pub(super) fn read(&self, id: BufferId, bit: i128, elem: Elem) -> Result<Number, OutOfBounds> {
+        let at = self.check(id, bit, elem.bits())?;
+        Ok(from_bits(elem, get(self.bytes(id), at, elem.bits())))
+    }
+
+    /// Writes the element at a bit.
+    pub(super) fn write(
+        &mut self,
+        id: BufferId,
+        bit: i128,
+        elem: Elem,
+        value: Number,
+    ) -> Result<(), OutOfBounds> {
+        let at = self.check(id, bit, elem.bits())?;
+        let bytes = &mut self.buffers[id.0].bytes;
+        put(bytes, at, elem.bits(), to_bits(elem, value));
+        Ok(())
+    }
+
+    fn check(&self, id: BufferId, bit: i128, width: u32) -> Result<usize, OutOfBounds> {
+        let bytes = self.bytes(id).len();
+        match usize::try_from(bit) {
+            Ok(at) if at + width as usize <= bytes * 8 => Ok(at),
+            _ => Err(OutOfBounds {
+                buffer: self.buffers.get(id.0).map_or(String::new(), |b| b.name.clone()),
+                bit,
+                width,
+                bytes,
+            }),
+        }
+    }
+}
+
+/// Bits of a buffer; the stretch must lie inside.
+pub(super) fn get(bytes: &[u8], bit: usize, width: u32) -> u64 {
+    let last = (bit + width as usize - 1) / 8;
+    let mut all = 0u128;
+    for (i, &b) in bytes[bit / 8..=last].iter().enumerate() {
+        all |= u128::from(b) << (8 * i);
+    }
+    (all >> (bit % 8)) as u64 & (u64::MAX >> (64 - width))
+}
+
+/// Sets bits of a buffer; the stretch must lie inside.
+pub(super) fn put(bytes: &mut [u8], bit: usize, width: u32, value: u64) {
+    let last = (bit + width as usize - 1) / 8;
+    let mask = u128::from(u64::MAX >> (64 - width)) << (bit % 8);
+    let value = u128::from(value) << (bit % 8);
+    for (i, b) in bytes[bit / 8..=last].iter_mut().enumerate() {
+        let (m, v) = ((mask >> (8 * i)) as u8, (value >> (8 * i)) as u8);
+        *b = (*b & !m) | (v & m);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sub_byte_elements_are_packed() {
+        let mut m = Memory::new();
+        let id = m.add_values("i6", Elem::Int(6), &[-1.0, 0.0, 31.0, -32.0]);
+        assert_eq!(m.bytes(id).len(), 3);
+        assert_eq!(m.values(id, Elem::Int(6)), [-1.0, 0.0, 31.0, -32.0]);
+        assert_eq!(m.write(id, 6, Elem::Int(6), Number::Int(5)), Ok(()));
+        assert_eq!(m.values(id, Elem::Int(6)), [-1.0, 5.0, 31.0, -32.0]);
+        assert_eq!(m.find("i6"), Some(id));
+    }
+
+    #[test]
+    fn outside_is_an_error() {
+        let mut m = Memory::new();
+        let id = m.add("b", vec![0; 4]);
+        assert!(m.read(id, 0, Elem::F32).is_ok());
+        assert_eq!(m.read(id, 1, Elem::F32).unwrap_err().bytes, 4);
+        assert!(m.write(id, -8, Elem::Int(8), Number::Int(1)).is_err());
+    }
+}

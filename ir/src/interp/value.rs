@@ -1,0 +1,48 @@
+//! Values at run time.
+
+use super::memory::BufferId;
+use super::number::Number;
+use super::tile::Tile;
+use smallvec::SmallVec;
+use std::rc::Rc;
+
+/// What a value of the IR holds.
+#[derive(Clone, Debug)]
+pub(super) enum Val {
+    Scalar(Number),
+    /// A place in a buffer, in bytes.
+    Ptr(BufferId, u64),
+    Tile(Rc<Tile>),
+    View(Rc<View>),
+}
+
+/// A bounded window on a buffer.
+#[derive(Clone, Debug)]
+pub(super) struct View {
+    pub buffer: BufferId,
+    /// First element, in bytes.
+    pub offset: u64,
+    pub extents: SmallVec<[i64; 5]>,
+    /// In elements.
+    pub strides: SmallVec<[i64; 5]>,
+    pub fill: f64,
+}
+
+impl Val {
+    /// The tile, if it is one.
+    pub fn tile(&self) -> Option<&Tile> {
+        match self {
+            Self::Tile(t) => Some(t),
+            _ => None,
+        }
+    }
+
+    /// The element at a place; a scalar is the same everywhere.
+    pub fn number(&self, at: usize) -> Number {
+        match self {
+            Self::Scalar(n) => *n,
+            Self::Tile(t) => t.get(at),
+            _ => Number::Int(0),
+        }
+    }
+}

@@ -1,0 +1,359 @@
+//! A function of machine IR and the way to build one.
+//!
+//! Operand lists live in the arena of the compile: they are written once and freed together.
+
+use super::*;
+use crate::target::Opcode;
+use bumpalo::Bump;
+use cranelift_entity::{PrimaryMap, SecondaryMap};
+use smallvec::smallvec;
+
+/// How a value is defined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ValueDef {
+    /// Result number of an instruction.
+    Result(Inst, u32),
+    /// Parameter number of a block.
+    Param(Block, u32),
+}
+
+/// A value.
+#[derive(Clone, Copy, Debug)]
+pub struct ValueData {
+    /// Type.
+    pub ty: Ty,
+    /// Definition.
+    pub def: ValueDef,
+    /// Equal in all threads of a warp.
+    pub uniform: bool,
+}
+
+/// Parameters and instructions of a block, in order.
+#[derive(Clone, Debug, Default)]
+pub struct BlockData {
+    /// Parameters.
+    pub params: Vec<Value>,
+    /// Instructions; the last one ends the block.
+    pub insts: Vec<Inst>,
+}
+
+/// A function: the block's whole program (structured) or one role of it (scheduled).
+#[derive(Clone)]
+pub struct Func<'a> {
+    /// Arena of this compile.
+    pub bump: &'a Bump,
+    /// Where it begins.
+    pub entry: Block,
+    /// All instructions.
+    pub insts: PrimaryMap<Inst, InstData<'a>>,
+    /// All blocks.
+    pub blocks: PrimaryMap<Block, BlockData>,
+    /// All values.
+    pub values: PrimaryMap<Value, ValueData>,
+    /// Order of the blocks in the text (scheduled form).
+    pub order: Vec<Block>,
+    /// Names of values, for dumps.
+    pub names: SecondaryMap<Value, Option<&'a str>>,
+}
+
+impl<'a> Func<'a> {
+    /// A function with an empty entry block.
+    pub fn new(bump: &'a Bump) -> Self {
+        let mut blocks = PrimaryMap::new();
+        let entry = blocks.push(BlockData::default());
+        Self {
+            bump,
+            entry,
+            insts: PrimaryMap::new(),
+            blocks,
+            values: PrimaryMap::new(),
+            order: vec![entry],
+            names: SecondaryMap::new(),
+        }
+    }
+
+    /// A block that stands nowhere yet.
+    pub fn new_block(&mut self) -> Block {
+        self.blocks.push(BlockData::default())
+    }
+
+    /// Appends a parameter to a block.
+    pub fn append_param(&mut self, block: Block, ty: Ty, uniform: bool) -> Value {
+        let number = self.blocks[block].params.len() as u32;
+        let value = self.values.push(ValueData { ty, def: ValueDef::Param(block, number), uniform });
+        self.blocks[block].params.push(value);
+        value
+    }
+
+    /// A copy of a list in the arena.
+    pub fn list(&self, values: &[Value]) -> &'a [Value] {
+        self.bump.alloc_slice_copy(values)
+    }
+
+    /// Makes an instruction at the end of a block.
+    pub fn push(&mut self, block: Block, new: NewInst) -> Inst {
+        let args = self.list(&new.args);
+        let uniform = self.is_uniform(&new);
+        let inst = self.insts.push(InstData {
+            op: new.op,
+            attr: new.attr,
+            args,
+            results: &[],
+            maps: new.maps,
+            guard: new.guard,
+            blocks: new.blocks,
+            targets: SmallVec::new(),
+            loc: new.loc,
+        });
+        let values = &mut self.values;
+        let results =
+            self.bump.alloc_slice_fill_iter(new.results.iter().enumerate().map(|(i, &ty)| {
+                values.push(ValueData { ty, def: ValueDef::Result(inst, i as u32), uniform })
+            }));
+        self.insts[inst].results = results;
+        self.blocks[block].insts.push(inst);
+        inst
+    }
+
+    /// A pure instruction gives a uniform value from uniform operands, unless it reads the thread.
+    fn is_uniform(&self, new: &NewInst) -> bool {
+        match new.op {
+            Opcode::Tid | Opcode::Laneid | Opcode::Elect => false,
+            Opcode::Uniform | Opcode::For | Opcode::If => true,
+            op => op.is_pure() && new.args.iter().all(|&v| self.values[v].uniform),
+        }
+    }
+
+    /// The only result of an instruction that has one.
+    ///
+    /// # Panics
+    /// If it has none: a bug of the caller.
+    pub fn result(&self, inst: Inst) -> Value {
+        self.insts[inst].results[0]
+    }
+
+    /// A value's type.
+    pub fn ty(&self, value: Value) -> Ty {
+        self.values[value].ty
+    }
+
+    /// The instruction that defines a value, if one does.
+    pub fn def(&self, value: Value) -> Option<Inst> {
+        match self.values[value].def {
+            ValueDef::Result(inst, _) => Some(inst),
+            ValueDef::Param(..) => None,
+        }
+    }
+
+    /// The constant that a value is.
+    pub fn constant(&self, value: Value) -> Option<i64> {
+        let data = &self.insts[self.def(value)?];
+        match (data.op, &data.attr) {
+            (Opcode::Const, Attr::Imm(v)) => Some(*v),
+            _ => None,
+        }
+    }
+
+    /// The last instruction of a block.
+    pub fn terminator(&self, block: Block) -> Option<Inst> {
+        self.blocks[block].insts.last().copied()
+    }
+
+    /// The targets of a block's terminator; none for structured blocks.
+    pub fn successors(&self, block: Block) -> &[BlockCall<'a>] {
+        self.terminator(block).map_or(&[], |i| &self.insts[i].targets)
+    }
+
+    /// Visits all instructions in program order, nested ones after the one that holds them.
+    pub fn walk(&self, mut visit: impl FnMut(Block, Inst)) {
+        let mut stack = vec![(self.entry, 0usize)];
+        while let Some((block, at)) = stack.pop() {
+            let Some(&inst) = self.blocks[block].insts.get(at) else { continue };
+            stack.push((block, at + 1));
+            visit(block, inst);
+            stack.extend(self.insts[inst].blocks.iter().rev().map(|&b| (b, 0)));
+        }
+    }
+}
+
+/// What [`Func::push`] makes an instruction from.
+#[derive(Clone)]
+pub struct NewInst {
+    /// Row.
+    pub op: Opcode,
+    /// Attributes.
+    pub attr: Attr,
+    /// Operands.
+    pub args: SmallVec<[Value; 4]>,
+    /// Types of the results.
+    pub results: SmallVec<[Ty; 2]>,
+    /// Index maps of a repeated row.
+    pub maps: SmallVec<[IndexMap; 3]>,
+    /// Guard.
+    pub guard: Option<Guard>,
+    /// Nested blocks.
+    pub blocks: SmallVec<[Block; 2]>,
+    /// Source place.
+    pub loc: Loc,
+}
+
+impl NewInst {
+    /// A row with operands and result types.
+    pub fn new(op: Opcode, args: &[Value], results: &[Ty]) -> Self {
+        Self {
+            op,
+            attr: Attr::None,
+            args: args.into(),
+            results: results.into(),
+            maps: smallvec![],
+            guard: None,
+            blocks: smallvec![],
+            loc: Loc::default(),
+        }
+    }
+
+    /// With attributes.
+    pub fn attr(self, attr: Attr) -> Self {
+        Self { attr, ..self }
+    }
+
+    /// With a source place.
+    pub fn loc(self, loc: Loc) -> Self {
+        Self { loc, ..self }
+    }
+
+    /// Repeated, each operand by its map.
+    pub fn maps(self, maps: SmallVec<[IndexMap; 3]>) -> Self {
+        Self { maps, ..self }
+    }
+
+    /// Guarded.
+    pub fn guard(self, guard: Option<Guard>) -> Self {
+        Self { guard, ..self }
+    }
+
+    /// With nested blocks.
+    pub fn blocks(self, blocks: &[Block]) -> Self {
+        Self { blocks: blocks.into(), ..self }
+    }
+}
+
+/// Builds at the end of one block; the common rows as methods, constants folded.
+pub struct Cursor<'f, 'a> {
+    /// The function.
+    pub func: &'f mut Func<'a>,
+    /// The block that grows.
+    pub block: Block,
+    /// Source place of what is built.
+    pub loc: Loc,
+}
+
+impl<'f, 'a> Cursor<'f, 'a> {
+    /// At the end of a block.
+    pub fn new(func: &'f mut Func<'a>, block: Block, loc: Loc) -> Self {
+        Self { func, block, loc }
+    }
+
+    /// Any instruction.
+    pub fn push(&mut self, new: NewInst) -> Inst {
+        let loc = self.loc;
+        self.func.push(self.block, new.loc(loc))
+    }
+
+    /// An instruction with one result.
+    pub fn value(&mut self, new: NewInst) -> Value {
+        let inst = self.push(new);
+        self.func.result(inst)
+    }
+
+    /// A plain row with one result.
+    pub fn op(&mut self, op: Opcode, args: &[Value], ty: Ty) -> Value {
+        self.value(NewInst::new(op, args, &[ty]))
+    }
+
+    /// A 32-bit constant.
+    pub fn imm(&mut self, v: i64) -> Value {
+        self.value(NewInst::new(Opcode::Const, &[], &[Ty::B32]).attr(Attr::Imm(v)))
+    }
+
+    /// A constant of any scalar type.
+    pub fn imm_of(&mut self, ty: Ty, v: i64) -> Value {
+        self.value(NewInst::new(Opcode::Const, &[], &[ty]).attr(Attr::Imm(v)))
+    }
+
+    /// A 32-bit row of two operands, folded where both are constants or one is neutral.
+    pub fn int(&mut self, op: Opcode, a: Value, b: Value) -> Value {
+        let (ca, cb) = (self.func.constant(a), self.func.constant(b));
+        if let Some(v) = ca.zip(cb).and_then(|(x, y)| fold(op, x as i32, y as i32)) {
+            return self.imm(i64::from(v));
+        }
+        match (op, ca, cb) {
+            (
+                Opcode::AddS32
+                | Opcode::SubS32
+                | Opcode::Or
+                | Opcode::Xor
+                | Opcode::Shl
+                | Opcode::ShrU32
+                | Opcode::ShrS32,
+                _,
+                Some(0),
+            )
+            | (Opcode::MulS32 | Opcode::DivS32 | Opcode::DivU32, _, Some(1)) => a,
+            (Opcode::AddS32 | Opcode::Or | Opcode::Xor, Some(0), _) | (Opcode::MulS32, Some(1), _) => b,
+            (Opcode::MulS32 | Opcode::And, _, Some(0)) => b,
+            (Opcode::MulS32 | Opcode::And, Some(0), _) => a,
+            _ => self.op(op, &[a, b], Ty::B32),
+        }
+    }
+
+    /// `a + b`.
+    pub fn add(&mut self, a: Value, b: Value) -> Value {
+        self.int(Opcode::AddS32, a, b)
+    }
+
+    /// `a + constant`.
+    pub fn add_imm(&mut self, a: Value, v: i64) -> Value {
+        let b = self.imm(v);
+        self.add(a, b)
+    }
+
+    /// `a * constant`.
+    pub fn mul_imm(&mut self, a: Value, v: i64) -> Value {
+        let b = self.imm(v);
+        self.int(Opcode::MulS32, a, b)
+    }
+
+    /// `a & constant`.
+    pub fn and_imm(&mut self, a: Value, v: i64) -> Value {
+        let b = self.imm(v);
+        self.int(Opcode::And, a, b)
+    }
+
+    /// A comparison of signed 32-bit values.
+    pub fn compare(&mut self, cmp: crate::tile::CmpOp, a: Value, b: Value) -> Value {
+        self.value(NewInst::new(Opcode::SetpS32, &[a, b], &[Ty::Pred]).attr(Attr::Cmp(cmp)))
+    }
+}
+
+/// The value of a 32-bit row on constants, if it is one that folds.
+pub fn fold(op: Opcode, x: i32, y: i32) -> Option<i32> {
+    Some(match op {
+        Opcode::AddS32 => x.wrapping_add(y),
+        Opcode::SubS32 => x.wrapping_sub(y),
+        Opcode::MulS32 => x.wrapping_mul(y),
+        Opcode::DivS32 => x.checked_div(y)?,
+        Opcode::RemS32 => x.checked_rem(y)?,
+        Opcode::DivU32 => (x as u32).checked_div(y as u32)? as i32,
+        Opcode::RemU32 => (x as u32).checked_rem(y as u32)? as i32,
+        Opcode::MinS32 => x.min(y),
+        Opcode::MaxS32 => x.max(y),
+        Opcode::And => x & y,
+        Opcode::Or => x | y,
+        Opcode::Xor => x ^ y,
+        Opcode::Shl => x.checked_shl(y as u32).unwrap_or(0),
+        Opcode::ShrU32 => (x as u32).checked_shr(y as u32).unwrap_or(0) as i32,
+        Opcode::ShrS32 => x.wrapping_shr((y as u32).min(31)),
+        _ => return None,
+    })
+}

@@ -1,0 +1,323 @@
+//! Machine IR: HOW a kernel runs on Hopper.
+//!
+//! SSA over registers. One instruction is one row of the opcode table ([`crate::target`]), or that row
+//! repeated over a fragment. The same [`Func`] carries both levels:
+//!
+//! ```text
+//!  structured   one program for the block in program order; For/If hold blocks; buffers are symbolic;
+//!      |        asynchronous instructions yield EVENTS and `await` names them
+//!    sched
+//!      v
+//!  scheduled    one Func per role, a control-flow graph with block parameters; every address is
+//!               register + constant; no event is left
+//! ```
+//!
+//! Invariant: a fragment written by an asynchronous instruction is untouched until its event is named.
+
+mod func;
+mod print;
+mod schedule;
+mod verify;
+
+pub use func::*;
+pub use schedule::*;
+pub use verify::{MachineError, verify_scheduled, verify_structured};
+
+use crate::tile::Loc;
+use cranelift_entity::entity_impl;
+use smallvec::SmallVec;
+
+/// A value: a scalar register, a predicate, a fragment or an event.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Value(u32);
+entity_impl!(Value, "r");
+
+/// An instruction.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Inst(u32);
+entity_impl!(Inst, "i");
+
+/// A list of instructions with parameters.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Block(u32);
+entity_impl!(Block, "b");
+
+/// A region of shared memory, one stage of it; `sched` decides how many stages there are and where.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Buffer(u32);
+entity_impl!(Buffer, "buf");
+
+/// The type of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Ty {
+    /// A predicate.
+    Pred,
+    /// A 16-bit register.
+    B16,
+    /// A 32-bit register.
+    B32,
+    /// A 64-bit register.
+    B64,
+    /// So many 32-bit registers, in atoms that one hardware instruction names together.
+    Frag {
+        /// 32-bit registers.
+        regs: u16,
+        /// Registers of one atom; divides `regs`.
+        atom: u16,
+    },
+    /// Completion of an asynchronous instruction; no register.
+    Event,
+}
+
+impl Ty {
+    /// A fragment of one atom.
+    pub fn frag(regs: u16) -> Self {
+        Self::Frag { regs, atom: regs }
+    }
+
+    /// 32-bit registers that a value of this type occupies.
+    pub fn regs(self) -> u32 {
+        match self {
+            Self::Pred | Self::Event => 0,
+            Self::B16 | Self::B32 => 1,
+            Self::B64 => 2,
+            Self::Frag { regs, .. } => u32::from(regs),
+        }
+    }
+
+    /// The type without its division into atoms: what registers can be passed as what.
+    pub fn whole(self) -> Self {
+        match self {
+            Self::Frag { regs, .. } => Self::frag(regs),
+            other => other,
+        }
+    }
+
+    /// Whether this is a fragment.
+    pub fn is_frag(self) -> bool {
+        matches!(self, Self::Frag { .. })
+    }
+}
+
+/// Which registers of an operand a repeated instruction reads at repetition `i`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum IndexMap {
+    /// A scalar operand, or the whole operand at once.
+    Whole,
+    /// Register `scale * i + offset`.
+    Affine {
+        /// Registers per repetition.
+        scale: u16,
+        /// First register.
+        offset: u16,
+    },
+    /// Register `table[i]`.
+    Table(Box<[u16]>),
+}
+
+impl IndexMap {
+    /// Register `i` at repetition `i`.
+    pub const EACH: Self = Self::Affine { scale: 1, offset: 0 };
+
+    /// The register read at repetition `i`, `None` for [`IndexMap::Whole`].
+    pub fn at(&self, i: u16) -> Option<u16> {
+        match self {
+            Self::Whole => None,
+            Self::Affine { scale, offset } => Some(scale * i + offset),
+            Self::Table(t) => t.get(usize::from(i)).copied(),
+        }
+    }
+}
+
+/// A place in a buffer: stage offset by `sched`, then bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Place {
+    /// Buffer.
+    pub buffer: Buffer,
+    /// Constant bytes from the stage's start.
+    pub offset: u32,
+}
+
+/// A branch target with the values of its block parameters.
+#[derive(Clone, Copy, Debug)]
+pub struct BlockCall<'a> {
+    /// Target.
+    pub block: Block,
+    /// One value a parameter.
+    pub args: &'a [Value],
+}
+
+/// A value that guards an instruction: it has no effect where the predicate is false.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Guard {
+    /// The predicate.
+    pub pred: Value,
+    /// Executed where the predicate is false instead.
+    pub negated: bool,
+}
+
+/// An instruction.
+#[derive(Clone, Debug)]
+pub struct InstData<'a> {
+    /// Row of the opcode table.
+    pub op: crate::target::Opcode,
+    /// Attributes of that row.
+    pub attr: Attr,
+    /// Operands; their meaning stands at the row.
+    pub args: &'a [Value],
+    /// Results.
+    pub results: &'a [Value],
+    /// For a repeated elementwise row: times, and what each operand contributes. Empty: once.
+    pub maps: SmallVec<[IndexMap; 3]>,
+    /// Guard.
+    pub guard: Option<Guard>,
+    /// Nested blocks of structured instructions.
+    pub blocks: SmallVec<[Block; 2]>,
+    /// Targets of branches.
+    pub targets: SmallVec<[BlockCall<'a>; 2]>,
+    /// Place in the kernel's text.
+    pub loc: Loc,
+}
+
+/// Attributes beyond the opcode, by kind of row.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Attr {
+    /// None.
+    None,
+    /// An immediate: constants, shift and lane masks, counts, barrier numbers.
+    Imm(i64),
+    /// Two immediates: barrier number and threads; start and stride.
+    Imm2(i64, i64),
+    /// A comparison.
+    Cmp(crate::tile::CmpOp),
+    /// A kernel parameter by its number.
+    Param(u32),
+    /// A memory access: constant byte offset and registers moved (1, 2, 4) of `bytes` each.
+    Mem {
+        /// Bytes added to the address.
+        offset: i32,
+        /// Registers.
+        count: u8,
+    },
+    /// A place in shared memory, before `sched`.
+    Place(Place),
+    /// Access to a place: the place, and registers moved.
+    PlaceMem {
+        /// Place.
+        place: Place,
+        /// Registers.
+        count: u8,
+    },
+    /// Tensor product.
+    Wgmma(Box<WgmmaAttr>),
+    /// Tensor copy.
+    Tma(TmaAttr),
+    /// `stmatrix`/`ldmatrix`: matrices moved, transposed, byte offset.
+    Matrix {
+        /// 8x8 matrices: 1, 2 or 4.
+        count: u8,
+        /// `.trans`.
+        trans: bool,
+        /// Byte offset.
+        offset: i32,
+        /// Buffer before `sched`.
+        buffer: Option<Buffer>,
+    },
+    /// A loop's name and what the mapping says of it.
+    Loop(Box<LoopAttr>),
+}
+
+/// An operand of wgmma in shared memory: how one stage of the buffer is read.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct SharedOperand {
+    /// Buffer and constant byte offset.
+    pub place: Place,
+    /// Bytes from one warpgroup's part to the next (0 where all read the same).
+    pub warpgroup_stride: u32,
+    /// Bytes from one atom (64 rows of A, n columns of B) to the next.
+    pub atom_stride: u32,
+    /// Byte offsets of the k-steps.
+    pub steps: SmallVec<[u32; 8]>,
+    /// Descriptor's leading-dimension byte offset.
+    pub leading: u32,
+    /// Descriptor's stride-dimension byte offset.
+    pub stride: u32,
+    /// Swizzle span in bytes: 0, 32, 64, 128.
+    pub swizzle: u32,
+    /// Whether the contiguous dimension is M (or N) instead of K.
+    pub mn_major: bool,
+}
+
+/// A whole tile product of one warpgroup: `wgmma` repeated over atoms of M, of N, and k-steps.
+///
+/// Order of operands: accumulator, `scale_d` predicate (false: the first k-step ignores the
+/// accumulator), [A fragment], then in structured form events; in scheduled form the descriptors of
+/// A by (atom, step) if A is shared, then those of B by (atom, step).
+/// Results: accumulator, tied to the operand; event (structured form).
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct WgmmaAttr {
+    /// Columns of one instruction.
+    pub n: u16,
+    /// Element type of A and B.
+    pub elem: crate::types::Elem,
+    /// Element type of the accumulator.
+    pub acc: crate::types::Elem,
+    /// Atoms along M for one warpgroup.
+    pub m_atoms: u8,
+    /// Atoms along N.
+    pub n_atoms: u8,
+    /// k-steps.
+    pub k_steps: u8,
+    /// A in shared memory; `None`: in registers.
+    pub a: Option<SharedOperand>,
+    /// B in shared memory.
+    pub b: SharedOperand,
+}
+
+/// A tensor copy between global memory and one stage of a buffer.
+///
+/// Load, structured: coordinates (innermost first) -> event. Store: coordinates -> event.
+/// Load, scheduled: shared address, barrier address, coordinates; store: shared address, coordinates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TmaAttr {
+    /// Parameter number of the tensor map.
+    pub map: u32,
+    /// Dimensions of the map.
+    pub rank: u8,
+    /// Bytes that one copy moves.
+    pub bytes: u32,
+    /// Place, before `sched`.
+    pub place: Option<Place>,
+    /// Blocks of the cluster that receive it, as a mask; 0: only this one.
+    pub multicast: u16,
+    /// L2 policy.
+    pub hint: CacheHint,
+}
+
+/// L2 eviction policy of a bulk copy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum CacheHint {
+    /// None given.
+    #[default]
+    Normal,
+    /// Evict first: streamed data.
+    First,
+    /// Evict last: data that others reread.
+    Last,
+}
+
+/// A structured loop. Operands: low, high, step, initial carried values. Body parameters: counter,
+/// carried values. Results: last carried values.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct LoopAttr {
+    /// Name of its counter, for `explain`.
+    pub name: String,
+    /// Ring depth wished.
+    pub depth: Option<u32>,
+    /// Producer warpgroups.
+    pub producers: u32,
+    /// Tensor groups left in flight at the end of an iteration, if the mapping says.
+    pub wait: Option<u32>,
+    /// The loop over tiles of a persistent kernel.
+    pub persistent: bool,
+}

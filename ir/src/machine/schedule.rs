@@ -1,0 +1,218 @@
+//! What stages hand on around scheduling: the program of a block, the schedule as data, the
+//! scheduled roles, and the allocation of their registers.
+
+use super::*;
+use crate::manifest::{Argument, Expr, Fact, Param};
+use cranelift_entity::{PrimaryMap, SecondaryMap};
+
+/// How a buffer of shared memory is filled and emptied; decides which protocol `sched` puts around it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum BufferKind {
+    /// Filled by tensor copies, read by tensor cores or threads: stages of a ring.
+    Ring,
+    /// Filled by threads, read by tensor copies to global memory, each warp its own part: slots in turn.
+    Staging,
+    /// Filled and read by threads (and read by tensor cores): one copy, barriers around it.
+    Scratch,
+}
+
+/// A buffer of shared memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BufferData {
+    /// Name, from the tile it holds.
+    pub name: String,
+    /// Bytes of one stage.
+    pub bytes: u32,
+    /// Alignment in bytes.
+    pub align: u32,
+    /// Protocol.
+    pub kind: BufferKind,
+}
+
+/// What is launched, apart from code.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LaunchInfo {
+    /// Kernel name.
+    pub kernel: String,
+    /// File of its text.
+    pub file: String,
+    /// Arguments of its signature.
+    pub arguments: Vec<Argument>,
+    /// Parameters of the entry.
+    pub params: Vec<Param>,
+    /// Grid.
+    pub grid: [Expr; 3],
+    /// Blocks of a cluster along x.
+    pub cluster: u32,
+    /// Facts required.
+    pub facts: Vec<Fact>,
+    /// Workspace bytes.
+    pub workspace: Expr,
+}
+
+/// The program of a block before scheduling.
+#[derive(Clone)]
+pub struct Program<'a> {
+    /// Launch.
+    pub launch: LaunchInfo,
+    /// Shared memory.
+    pub buffers: PrimaryMap<Buffer, BufferData>,
+    /// Warps that compute.
+    pub warps: u32,
+    /// Whether results may be deferred under the next tile.
+    pub deferred: bool,
+    /// Structured code.
+    pub func: Func<'a>,
+}
+
+/// A ring: buffers filled together, stage by stage.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Ring(u32);
+cranelift_entity::entity_impl!(Ring, "ring");
+
+/// One ring of a schedule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RingData {
+    /// Its buffers, filled in this order.
+    pub buffers: Vec<Buffer>,
+    /// Bytes that arrive for one fill.
+    pub bytes: u32,
+    /// Stages.
+    pub depth: u32,
+    /// Block in which it is filled, and read.
+    pub block: Block,
+    /// Most stages that would help.
+    pub wish: Option<u32>,
+}
+
+/// Who executes an instruction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum RoleKind {
+    /// One thread that issues tensor copies.
+    Producer,
+    /// The warps that compute.
+    #[default]
+    Consumer,
+}
+
+/// Results of a tile stored under the main loop of the next tile (software pipelining of the loop
+/// over tiles by one stage, its second stage spread over peeled iterations).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Deferral {
+    /// The loop over tiles.
+    pub outer: Inst,
+    /// The main loop inside it, whose first iterations are peeled.
+    pub inner: Inst,
+    /// Instructions of the outer body that run late, in one part a peeled iteration.
+    pub parts: Vec<Vec<Inst>>,
+}
+
+/// Where a schedule is, as data; `sched::expand` turns it into code.
+#[derive(Clone, Debug, Default)]
+pub struct Schedule {
+    /// Role of each instruction that is no pure scalar.
+    pub roles: SecondaryMap<Inst, RoleKind>,
+    /// Whether there is a producer.
+    pub producer: bool,
+    /// Rings.
+    pub rings: PrimaryMap<Ring, RingData>,
+    /// Stages of staging buffers.
+    pub slots: SecondaryMap<Buffer, u32>,
+    /// Tensor groups left in flight at the end of a loop's iteration.
+    pub in_flight: SecondaryMap<Inst, u32>,
+    /// Deferred results.
+    pub deferral: Option<Deferral>,
+    /// What was declined and why, for `explain`.
+    pub remarks: Vec<String>,
+}
+
+/// Where things lie in shared memory, bytes from its start.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SharedMap {
+    /// First stage of each buffer.
+    pub buffers: SecondaryMap<Buffer, u32>,
+    /// First full barrier of each ring; empty barriers follow, 8 bytes each.
+    pub barriers: SecondaryMap<Ring, u32>,
+    /// Bytes used.
+    pub bytes: u32,
+}
+
+/// One role after expansion.
+#[derive(Clone)]
+pub struct Role<'a> {
+    /// `producer`, `consumer`, or `all`.
+    pub name: &'static str,
+    /// First warp of the block that runs it.
+    pub first_warp: u32,
+    /// Warps.
+    pub warps: u32,
+    /// Registers per thread that it may use.
+    pub registers: u32,
+    /// Its control-flow graph.
+    pub func: Func<'a>,
+}
+
+/// A scheduled program.
+#[derive(Clone)]
+pub struct Scheduled<'a> {
+    /// Launch.
+    pub launch: LaunchInfo,
+    /// Threads of a block.
+    pub threads: u32,
+    /// Shared memory.
+    pub shared: SharedMap,
+    /// Run by all threads before the roles part: barrier initialisation.
+    pub setup: Func<'a>,
+    /// Roles, in order of their warps.
+    pub roles: Vec<Role<'a>>,
+}
+
+/// A place that a value lives in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Reg {
+    /// Predicate register.
+    Pred(u16),
+    /// 32-bit register (also holds 16-bit values).
+    R(u16),
+    /// Pair of 32-bit registers, by its first number among the 64-bit names.
+    D(u16),
+}
+
+/// A move that allocation adds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Move {
+    /// From.
+    pub from: Reg,
+    /// To.
+    pub to: Reg,
+}
+
+/// Registers of one function.
+#[derive(Clone, Debug, Default)]
+pub struct Allocation {
+    /// For each instruction, one entry for each operand in order, then for each result, then for the
+    /// guard if there is one. Values passed to blocks have none: they stand in [`Self::before`]. A `const`
+    /// whose result is a literal takes no register; any other is written into its register.
+    pub insts: SecondaryMap<Inst, Vec<Operand>>,
+    /// Moves before an instruction, in order.
+    pub before: SecondaryMap<Inst, Vec<Move>>,
+    /// 32-bit names used (`%r`), 64-bit names (`%d`), predicate names (`%p`).
+    pub names: [u32; 3],
+    /// Registers needed by this function, in 32-bit registers, as the budget counts them.
+    pub pressure: u32,
+}
+
+/// Registers of one operand or result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Operand {
+    /// A constant, written as literal.
+    Literal(i64),
+    /// A scalar.
+    Scalar(Reg),
+    /// A fragment: first 32-bit register, its registers are consecutive.
+    Fragment(u16, u16),
+    /// A fragment whose registers are not consecutive (a free view).
+    Scattered(Box<[u16]>),
+    /// No register: events, undefined values.
+    None,
+}

@@ -1,0 +1,175 @@
+//! The opcode table of a target, data that every stage reads.
+//!
+//! A row: operand and result types, unit, latency and issue interval, PTX syntax with its least ISA
+//! version, the SASS it must become. `sm_90a` is the only target yet; a second one is a second table.
+
+mod sm90a;
+
+pub use sm90a::{Opcode, ROWS};
+
+/// Hardware unit that an instruction occupies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Unit {
+    /// No instruction at all: constants, free views of fragments, structure.
+    None,
+    /// Integer, logic and compare.
+    Alu,
+    /// 32-bit floating point and packed halves.
+    Fma,
+    /// Special functions and conversions.
+    Sfu,
+    /// 64-bit floating point.
+    Fp64,
+    /// Loads and stores, shuffles.
+    Lsu,
+    /// Tensor cores.
+    Tensor,
+    /// Tensor memory accelerator.
+    Tma,
+    /// Barriers and fences.
+    Sync,
+    /// Branches.
+    Branch,
+}
+
+/// Whether, and how, an instruction touches memory or shared state; what keeps it in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Effect {
+    /// Pure: may be cloned, merged, moved, dropped.
+    Pure,
+    /// Reads memory.
+    Read,
+    /// Writes memory.
+    Write,
+    /// Synchronises, branches, or changes state.
+    Order,
+}
+
+/// Class of one operand or result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Class {
+    /// Predicate.
+    Pred,
+    /// 16 bits.
+    B16,
+    /// 32 bits.
+    B32,
+    /// 64 bits.
+    B64,
+    /// Any number of operands of any class.
+    Any,
+}
+
+/// One row.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    /// Its opcode.
+    pub opcode: Opcode,
+    /// Name in dumps.
+    pub name: &'static str,
+    /// PTX. `$d` is the result, `$0`, `$1` operands, `$i` `$j` immediates, `$c` the comparison, `$p` a
+    /// parameter, `$v` a vector suffix, `$o` an offset. Several instructions are separated by `;`.
+    /// Empty: `emit` writes the row by its attribute.
+    pub syntax: &'static str,
+    /// Operand classes.
+    pub args: &'static [Class],
+    /// Result classes.
+    pub results: &'static [Class],
+    /// Unit.
+    pub unit: Unit,
+    /// Effect.
+    pub effect: Effect,
+    /// Cycles until the result can be used, per warp.
+    pub latency: u16,
+    /// Cycles until the unit of one SM sub-partition takes the next one of a warp.
+    pub interval: u16,
+    /// Least PTX ISA version, major * 10 + minor.
+    pub ptx: u16,
+    /// Opcode that its SASS must show; empty where it may take many forms.
+    pub sass: &'static str,
+}
+
+impl Opcode {
+    /// Its row.
+    pub fn row(self) -> &'static Row {
+        &ROWS[self as usize]
+    }
+
+    /// Whether it may be cloned, merged, moved and dropped.
+    pub fn is_pure(self) -> bool {
+        self.row().effect == Effect::Pure
+    }
+}
+
+/// A chip: what its limits are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// `.target`.
+    pub name: &'static str,
+    /// Dynamic shared memory of a block, bytes.
+    pub shared_bytes: u32,
+    /// 32-bit registers of a multiprocessor.
+    pub registers: u32,
+    /// Registers of a thread at most.
+    pub thread_registers: u32,
+    /// Blocks of a cluster at most, portably.
+    pub cluster: u32,
+    /// Multiprocessors assumed where the device is unknown.
+    pub multiprocessors: u32,
+    /// Extent of a tensor-copy box at most.
+    pub box_extent: u32,
+}
+
+/// H100 and H200.
+pub const SM90A: Target = Target {
+    name: "sm_90a",
+    shared_bytes: 232_448,
+    registers: 65_536,
+    thread_registers: 255,
+    cluster: 8,
+    multiprocessors: 132,
+    box_extent: 256,
+};
+
+impl Target {
+    /// Registers of each thread at a block's entry: an equal share of each scheduler's quarter,
+    /// rounded down to 8.
+    pub fn entry_registers(&self, threads: u32) -> u32 {
+        let rows = threads.div_ceil(32).div_ceil(4).max(1);
+        (self.registers / 128 / rows / 8 * 8).min(self.thread_registers / 8 * 8)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_stand_at_their_opcode() {
+        for (i, row) in ROWS.iter().enumerate() {
+            assert_eq!(row.opcode as usize, i, "{}", row.name);
+        }
+    }
+
+    #[test]
+    fn syntax_names_operands_that_exist() {
+        for row in ROWS {
+            let highest = (0..9).rev().find(|i| row.syntax.contains(&format!("${i}")));
+            let named = highest.map_or(0, |i| i + 1);
+            assert!(named <= row.args.len(), "{}: {}", row.name, row.syntax);
+            assert_eq!(
+                row.syntax.contains("$d"),
+                !row.results.is_empty() && !row.syntax.is_empty(),
+                "{}",
+                row.name
+            );
+        }
+    }
+
+    #[test]
+    fn entry_registers_follow_the_measured_caps() {
+        assert_eq!(SM90A.entry_registers(384), 168);
+        assert_eq!(SM90A.entry_registers(544), 96);
+        assert_eq!(SM90A.entry_registers(128), 248);
+    }
+}

@@ -1,0 +1,148 @@
+//! The mapping: WHERE and HOW a kernel runs, apart from what it computes (Task-Based Tensor
+//! Computations on Modern GPUs, section 3.3). Any mapping computes the same result, up to the order
+//! of float sums, or is refused with the reason.
+
+use super::{Loc, Tunable};
+
+/// A mapping of one kernel.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Mapping {
+    /// The kernel's name.
+    pub kernel: String,
+    /// Values of tunables by name.
+    pub tunables: Vec<(String, i64)>,
+    /// Loops by the name of their counter.
+    pub loops: Vec<(String, LoopMapping)>,
+    /// The kernel as a whole.
+    pub whole: KernelMapping,
+    /// Place of each item in the text, in the order tunables, loops; empty for built mappings.
+    pub locs: Vec<Loc>,
+}
+
+impl Mapping {
+    /// The value that this mapping gives a tunable.
+    pub fn tunable(&self, name: &str) -> Option<i64> {
+        self.tunables.iter().find(|(n, _)| n == name).map(|(_, v)| *v)
+    }
+}
+
+/// Depth of a ring of buffers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Depth {
+    /// As many as shared memory holds.
+    #[default]
+    Fit,
+    /// So many.
+    Stages(u32),
+}
+
+/// How a loop runs: `for t: pipeline 4, producers 1, consumers 2, wait 0`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LoopMapping {
+    /// Stages of the rings that feed it.
+    pub pipeline: Depth,
+    /// Whether loads go to a producer warpgroup; 0 keeps them with the consumers.
+    pub producers: Option<u32>,
+    /// Warpgroups that compute.
+    pub consumers: Option<u32>,
+    /// Groups of tensor-core work left in flight at the end of an iteration; absent: the scheduler decides.
+    pub wait: Option<u32>,
+}
+
+/// Order in which a persistent kernel visits the tiles of the grid.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Raster {
+    /// The last grid dimension runs fastest.
+    #[default]
+    Linear,
+    /// Bands whose footprint per wave is as square as possible in bytes moved.
+    Square,
+    /// Bands of so many tiles along grid dimension 0.
+    BandM(u32),
+    /// Bands of so many tiles along grid dimension 1.
+    BandN(u32),
+}
+
+/// When the results of a tile are stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Epilogue {
+    /// At once.
+    #[default]
+    Direct,
+    /// Spread under the first iterations of the next tile's main loop.
+    Deferred,
+}
+
+/// The kernel as a whole: `kernel: persistent, raster square, epilogue deferred, cluster 2`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KernelMapping {
+    /// A fixed number of blocks takes tile after tile.
+    pub persistent: bool,
+    /// Tile order.
+    pub raster: Raster,
+    /// Store time.
+    pub epilogue: Epilogue,
+    /// Blocks of a cluster along grid dimension 0; operands they share are multicast.
+    pub cluster: u32,
+    /// Warps of a block for kernels without warpgroup work; absent: from the consumers of its loops, else 4.
+    pub warps: Option<u32>,
+    /// Columns of an epilogue chunk; absent: one swizzle span.
+    pub chunk: Option<u32>,
+    /// Whether results are stored through shared memory and TMA where the facts allow it.
+    pub bulk_store: bool,
+}
+
+impl Default for KernelMapping {
+    fn default() -> Self {
+        Self {
+            persistent: false,
+            raster: Raster::Linear,
+            epilogue: Epilogue::Direct,
+            cluster: 1,
+            warps: None,
+            chunk: None,
+            bulk_store: true,
+        }
+    }
+}
+
+/// Threads that execute an operation together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Team {
+    /// Not decided.
+    #[default]
+    None,
+    /// One thread.
+    Thread,
+    /// So many warps.
+    Warps(u32),
+    /// So many warpgroups.
+    Warpgroups(u32),
+}
+
+impl Team {
+    /// Warps of the team; a thread counts as one.
+    pub fn warps(self) -> u32 {
+        match self {
+            Self::None | Self::Thread => 1,
+            Self::Warps(n) => n,
+            Self::Warpgroups(n) => 4 * n,
+        }
+    }
+}
+
+/// What `map` decided for one instruction.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Attrs {
+    /// Who executes it.
+    pub team: Team,
+    /// For a loop: how it runs.
+    pub looped: Option<LoopMapping>,
+    /// For the loop over tiles of a persistent kernel.
+    pub persistent: bool,
+    /// For a store (and what leads to it alone): may be deferred under the next tile.
+    pub deferred: bool,
+}
+
+/// A tunable's value, resolved; see [`super::Dim::resolve`].
+pub type TunableValue = (Tunable, i64);

@@ -1,0 +1,428 @@
+//! Tile IR: WHAT a kernel computes.
+//!
+//! SSA over scalars and tiles, structured loops, sequential semantics of one block. The kernel says
+//! what; a [`Mapping`] says where and how. What an instruction is ([`InstData`]) and where it stands
+//! ([`Block`]'s list) are kept apart, as in Cranelift's data-flow graph and layout.
+//!
+//! ```text
+//!  Kernel ─ params (facts) ─ tunables ─ grid
+//!     └─ entry Block: v0, v1 ... = inst; inst holds nested Blocks (loop body, branches)
+//! ```
+//!
+//! Views are bounded: outside the extent a load gives the view's fill, a store writes nothing.
+
+mod build;
+mod dims;
+mod mapping;
+mod names;
+mod ops;
+mod parse;
+mod print;
+mod render;
+mod same;
+mod typing;
+mod verify;
+
+pub use build::{BuildError, KernelBuilder};
+pub use mapping::*;
+pub use ops::*;
+pub use parse::{Module, ParseError, parse_file};
+pub use render::render;
+pub use typing::{MAX_GRID, TypeError, Types};
+pub use verify::{MAX_BLOCK_DEPTH, MAX_TILE_ELEMENTS, VerifyError, verify, verify_mapping};
+
+use crate::types::Elem;
+use cranelift_entity::{EntityList, ListPool, PrimaryMap, SecondaryMap, entity_impl};
+use smallvec::SmallVec;
+use std::fmt;
+
+/// A value: result of an instruction or parameter of a block.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Value(u32);
+entity_impl!(Value, "v");
+
+/// An instruction.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Inst(u32);
+entity_impl!(Inst, "inst");
+
+/// A straight list of instructions that ends in a `yield`: the kernel's body, a loop's, a branch's.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Block(u32);
+entity_impl!(Block, "block");
+
+/// A named integer that the mapping chooses at compile time.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Tunable(u32);
+entity_impl!(Tunable, "tunable");
+
+/// A list of values, kept in the kernel's pool.
+pub type ValueList = EntityList<Value>;
+
+/// The greatest rank of tiles and views.
+pub const MAX_RANK: usize = 5;
+
+/// One extent of a tile: `mul * t / div`, or `mul / div` without a tunable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Dim {
+    /// The tunable that it scales.
+    pub tunable: Option<Tunable>,
+    /// Multiplier, at least 1.
+    pub mul: u32,
+    /// Divisor, at least 1; must divide exactly once the tunable is known.
+    pub div: u32,
+}
+
+impl Dim {
+    /// A constant extent.
+    pub const fn new(extent: u32) -> Self {
+        Self { tunable: None, mul: extent, div: 1 }
+    }
+
+    /// A tunable's value.
+    pub const fn tunable(t: Tunable) -> Self {
+        Self { tunable: Some(t), mul: 1, div: 1 }
+    }
+
+    /// The extent if no tunable is left in it.
+    pub fn constant(self) -> Option<u32> {
+        match self.tunable {
+            None if self.div != 0 && self.mul.is_multiple_of(self.div) => Some(self.mul / self.div),
+            _ => None,
+        }
+    }
+
+    /// The extent when tunables have the given values; `None` if it overflows or does not divide.
+    pub fn resolve(self, value: impl Fn(Tunable) -> i64) -> Option<u32> {
+        let t = match self.tunable {
+            None => 1,
+            Some(t) => u32::try_from(value(t)).ok()?,
+        };
+        Self { tunable: None, mul: t.checked_mul(self.mul)?, div: self.div }.constant()
+    }
+}
+
+/// The extents of a tile, outermost first.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Shape {
+    len: u8,
+    dims: [Dim; MAX_RANK],
+}
+
+impl Shape {
+    /// A shape of at most [`MAX_RANK`] extents, `None` above.
+    pub fn new(dims: &[Dim]) -> Option<Self> {
+        let mut all = [Dim::new(1); MAX_RANK];
+        all.get_mut(..dims.len())?.copy_from_slice(dims);
+        Some(Self { len: dims.len() as u8, dims: all })
+    }
+
+    /// A shape of constants.
+    pub fn of(extents: &[u32]) -> Option<Self> {
+        let dims: SmallVec<[Dim; MAX_RANK]> = extents.iter().map(|&e| Dim::new(e)).collect();
+        Self::new(&dims)
+    }
+
+    /// The extents.
+    pub fn dims(&self) -> &[Dim] {
+        &self.dims[..usize::from(self.len)]
+    }
+
+    /// The number of extents.
+    pub fn rank(&self) -> usize {
+        usize::from(self.len)
+    }
+
+    /// All extents, if no tunable is left.
+    pub fn extents(&self) -> Option<SmallVec<[u32; MAX_RANK]>> {
+        self.dims().iter().map(|d| d.constant()).collect()
+    }
+
+    /// The number of elements, if no tunable is left and it fits.
+    pub fn elements(&self) -> Option<u64> {
+        let extents = self.extents()?;
+        extents.iter().try_fold(1u64, |n, &e| n.checked_mul(u64::from(e)))
+    }
+}
+
+impl fmt::Debug for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.dims()).finish()
+    }
+}
+
+/// The type of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Type {
+    /// One number.
+    Scalar(Elem),
+    /// An address in global memory of elements of this type.
+    Ptr(Elem),
+    /// A tile of numbers, distributed over the block's threads or memory as the plan decides.
+    Tile(Elem, Shape),
+    /// A bounded window on global memory with this rank.
+    View(Elem, u8),
+}
+
+impl Type {
+    /// The element type.
+    pub fn elem(self) -> Elem {
+        match self {
+            Self::Scalar(e) | Self::Ptr(e) | Self::Tile(e, _) | Self::View(e, _) => e,
+        }
+    }
+
+    /// The shape of a tile.
+    pub fn shape(self) -> Option<Shape> {
+        match self {
+            Self::Tile(_, s) => Some(s),
+            _ => None,
+        }
+    }
+}
+
+/// What the caller promises about a parameter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// A pointer is a multiple of so many bytes (a power of two).
+    pub align: u64,
+    /// An integer is a multiple of this.
+    pub multiple: i64,
+    /// Least value of an integer.
+    pub min: i64,
+    /// Greatest value of an integer.
+    pub max: i64,
+}
+
+impl Default for Facts {
+    /// Nothing promised beyond sizes not being negative: `min` is 0.
+    fn default() -> Self {
+        Self { align: 1, multiple: 1, min: 0, max: i64::MAX }
+    }
+}
+
+/// A parameter of the kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParamData {
+    /// Name in the signature.
+    pub name: String,
+    /// Its value in the entry block.
+    pub value: Value,
+    /// Promises.
+    pub facts: Facts,
+}
+
+/// A tunable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TunableData {
+    /// Name.
+    pub name: String,
+    /// Value where the mapping gives none.
+    pub default: i64,
+}
+
+/// Where in its text an instruction came from; line 0 means that it has none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Loc {
+    /// Line, from 1.
+    pub line: u32,
+    /// Column, from 1.
+    pub column: u32,
+}
+
+/// What an instruction is.
+#[derive(Clone, Debug)]
+pub struct InstData {
+    /// Operation and its attributes.
+    pub op: Op,
+    /// Operands, as [`Op`] documents them.
+    pub args: ValueList,
+    /// Results.
+    pub results: ValueList,
+    /// Nested blocks: a loop's body; the two branches of an `if`.
+    pub blocks: SmallVec<[Block; 2]>,
+    /// Source place.
+    pub loc: Loc,
+}
+
+/// Parameters and instructions of a block, in order; the last is a [`Op::Yield`].
+#[derive(Clone, Debug, Default)]
+pub struct BlockData {
+    /// Parameters: a loop's counter and carried values.
+    pub params: Vec<Value>,
+    /// Instructions.
+    pub insts: Vec<Inst>,
+}
+
+/// How a value is defined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ValueDef {
+    /// Result number of an instruction.
+    Result(Inst, u32),
+    /// Parameter number of a block.
+    Param(Block, u32),
+}
+
+/// A value's type and definition.
+#[derive(Clone, Copy, Debug)]
+pub struct ValueData {
+    /// Type.
+    pub ty: Type,
+    /// Definition.
+    pub def: ValueDef,
+}
+
+/// A kernel in tile IR.
+#[derive(Clone, Debug)]
+pub struct Kernel {
+    /// Name.
+    pub name: String,
+    /// Name of the text's file, for `.file` and messages; empty for built kernels.
+    pub file: String,
+    /// Parameters in order.
+    pub params: Vec<ParamData>,
+    /// Tunables.
+    pub tunables: PrimaryMap<Tunable, TunableData>,
+    /// Logical grid, one to three scalar values of the entry block that depend on parameters and tunables only.
+    pub grid: Vec<Value>,
+    /// The body.
+    pub entry: Block,
+    /// All instructions, in no order.
+    pub insts: PrimaryMap<Inst, InstData>,
+    /// All blocks, in no order.
+    pub blocks: PrimaryMap<Block, BlockData>,
+    /// All values.
+    pub values: PrimaryMap<Value, ValueData>,
+    /// Names of values, where the text or builder gave one.
+    pub names: SecondaryMap<Value, String>,
+    /// What `map` decided for an instruction; absent before it.
+    pub attrs: SecondaryMap<Inst, Attrs>,
+    /// Storage of all value lists.
+    pub pool: ListPool<Value>,
+}
+
+impl Kernel {
+    /// An empty kernel: an entry block with nothing in it.
+    pub fn new(name: &str) -> Self {
+        let mut blocks = PrimaryMap::new();
+        let entry = blocks.push(BlockData::default());
+        Self {
+            name: name.to_owned(),
+            file: String::new(),
+            params: Vec::new(),
+            tunables: PrimaryMap::new(),
+            grid: Vec::new(),
+            entry,
+            insts: PrimaryMap::new(),
+            blocks,
+            values: PrimaryMap::new(),
+            names: SecondaryMap::new(),
+            attrs: SecondaryMap::new(),
+            pool: ListPool::new(),
+        }
+    }
+
+    /// Operands of an instruction.
+    pub fn args(&self, inst: Inst) -> &[Value] {
+        self.insts[inst].args.as_slice(&self.pool)
+    }
+
+    /// Results of an instruction.
+    pub fn results(&self, inst: Inst) -> &[Value] {
+        self.insts[inst].results.as_slice(&self.pool)
+    }
+
+    /// The only result of an instruction that has one.
+    ///
+    /// # Panics
+    /// If it has none: a bug of the caller.
+    pub fn result(&self, inst: Inst) -> Value {
+        self.results(inst)[0]
+    }
+
+    /// A value's type.
+    pub fn ty(&self, value: Value) -> Type {
+        self.values[value].ty
+    }
+
+    /// The instruction that defines a value, if an instruction does.
+    pub fn def(&self, value: Value) -> Option<Inst> {
+        match self.values[value].def {
+            ValueDef::Result(inst, _) => Some(inst),
+            ValueDef::Param(..) => None,
+        }
+    }
+
+    /// Appends a parameter to a block.
+    pub fn append_param(&mut self, block: Block, ty: Type) -> Value {
+        let params = &mut self.blocks[block].params;
+        let def = ValueDef::Param(block, params.len() as u32);
+        let value = self.values.push(ValueData { ty, def });
+        params.push(value);
+        value
+    }
+
+    /// Makes an instruction that stands nowhere yet.
+    pub fn make_inst(
+        &mut self,
+        op: Op,
+        args: &[Value],
+        results: &[Type],
+        blocks: &[Block],
+        loc: Loc,
+    ) -> Inst {
+        let args = ValueList::from_slice(args, &mut self.pool);
+        let inst =
+            self.insts.push(InstData { op, args, results: ValueList::new(), blocks: blocks.into(), loc });
+        for (i, &ty) in results.iter().enumerate() {
+            let value = self.values.push(ValueData { ty, def: ValueDef::Result(inst, i as u32) });
+            self.insts[inst].results.push(value, &mut self.pool);
+        }
+        inst
+    }
+
+    /// Makes an instruction and appends it to a block.
+    pub fn append_inst(
+        &mut self,
+        block: Block,
+        op: Op,
+        args: &[Value],
+        results: &[Type],
+        blocks: &[Block],
+        loc: Loc,
+    ) -> Inst {
+        let inst = self.make_inst(op, args, results, blocks, loc);
+        self.blocks[block].insts.push(inst);
+        inst
+    }
+
+    /// The operands of a block's `yield`, empty if it has none.
+    pub fn yields(&self, block: Block) -> &[Value] {
+        match self.blocks[block].insts.last() {
+            Some(&i) if matches!(self.insts[i].op, Op::Yield) => self.args(i),
+            _ => &[],
+        }
+    }
+
+    /// Visits all instructions in program order, those of nested blocks after the one that holds them.
+    pub fn walk(&self, mut visit: impl FnMut(Block, Inst)) {
+        let mut stack = vec![(self.entry, 0usize)];
+        while let Some((block, at)) = stack.pop() {
+            let Some(&inst) = self.blocks[block].insts.get(at) else {
+                continue;
+            };
+            stack.push((block, at + 1));
+            visit(block, inst);
+            stack.extend(self.insts[inst].blocks.iter().rev().map(|&b| (b, 0)));
+        }
+    }
+
+    /// The value of a constant scalar, looking through nothing but constants and resolved dims.
+    pub fn int_const(&self, value: Value) -> Option<i64> {
+        match self.insts[self.def(value)?].op {
+            Op::Int(v) => Some(v),
+            Op::Dim(d) => d.constant().map(i64::from),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! The operations of tile IR: the union of Hexcute's Table 1, Tilus's Table 1 and Triton's shape
+//! operations. Operands stand in the order in which each variant names them.
+
+use super::{Dim, MAX_RANK};
+use crate::types::Elem;
+use smallvec::SmallVec;
+
+/// One operand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum UnOp {
+    /// `-x`.
+    Neg,
+    /// `|x|`.
+    Abs,
+    /// Bitwise or logical complement.
+    Not,
+    /// Natural exponential, as `exp2(x * log2(e))`.
+    Exp,
+    /// Power of two; within 2 ulp in f32.
+    Exp2,
+    /// Natural logarithm.
+    Log,
+    /// Logarithm to base two.
+    Log2,
+    /// Square root, rounded.
+    Sqrt,
+    /// Reciprocal square root; within 2 ulp in f32.
+    Rsqrt,
+    /// Reciprocal.
+    Rcp,
+    /// Sine.
+    Sin,
+    /// Cosine.
+    Cos,
+    /// Hyperbolic tangent; within 2^-11 relative in f32.
+    Tanh,
+}
+
+/// Two operands of one type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum BinOp {
+    /// Sum.
+    Add,
+    /// Difference.
+    Sub,
+    /// Product.
+    Mul,
+    /// Quotient; integers round toward zero, and dividing by zero is undefined.
+    Div,
+    /// Quotient of non-negative integers rounded up.
+    CeilDiv,
+    /// Remainder with the dividend's sign.
+    Rem,
+    /// Minimum; a NaN operand gives the other.
+    Min,
+    /// Maximum; a NaN operand gives the other.
+    Max,
+    /// Bitwise or logical and.
+    And,
+    /// Bitwise or logical or.
+    Or,
+    /// Bitwise or logical exclusive or.
+    Xor,
+    /// Shift left.
+    Shl,
+    /// Shift right, arithmetic for signed types.
+    Shr,
+}
+
+/// Comparisons; a NaN operand makes all but [`CmpOp::Ne`] false.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CmpOp {
+    /// Equal.
+    Eq,
+    /// Not equal.
+    Ne,
+    /// Less.
+    Lt,
+    /// Less or equal.
+    Le,
+    /// Greater.
+    Gt,
+    /// Greater or equal.
+    Ge,
+}
+
+/// Reductions and scans.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ReduceOp {
+    /// Sum.
+    Sum,
+    /// Product.
+    Prod,
+    /// Minimum.
+    Min,
+    /// Maximum.
+    Max,
+    /// Bitwise and.
+    And,
+    /// Bitwise or.
+    Or,
+    /// Bitwise exclusive or.
+    Xor,
+}
+
+/// Operations on global memory that are atomic per element.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum AtomicOp {
+    /// Sum.
+    Add,
+    /// Minimum.
+    Min,
+    /// Maximum.
+    Max,
+    /// Exchange.
+    Exchange,
+}
+
+/// An operation and its attributes. `x, y` are operands; scalars and tiles alike where not said.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Op {
+    /// Integer or truth constant of the result's scalar type.
+    Int(i64),
+    /// Float constant of the result's scalar type.
+    Float(f64),
+    /// An extent as an i32 scalar: a tunable in arithmetic.
+    Dim(Dim),
+    /// Index of the logical block along one grid dimension, i32.
+    BlockIndex(u8),
+    /// Number of logical blocks along one grid dimension, i32.
+    GridDim(u8),
+    /// Made by `map`: index of this program (thread block, or cluster of them) among those launched, i32.
+    ProgramId,
+    /// Made by `map`: number of programs launched, i32.
+    ProgramCount,
+    /// `x`: element by element.
+    Unary(UnOp),
+    /// `x, y`: element by element; a scalar operand stands for a tile of equal elements.
+    Binary(BinOp),
+    /// `x, y`: as [`Op::Binary`], giving bool.
+    Compare(CmpOp),
+    /// `c, x, y`: `c ? x : y`, element by element.
+    Select,
+    /// `x`: conversion to the result's element type; floats round to nearest even and saturate only in
+    /// types without infinity, float to integer rounds toward zero and saturates, integers wrap.
+    Cast,
+    /// `x`: the same bits as elements of another type; the last extent scales.
+    ViewAs(Elem),
+    /// `x`: a tile of equal elements.
+    Full,
+    /// Tile of i32 with the index along this dimension.
+    Iota(u8),
+    /// `x`: extents of 1 grow to the result's shape; missing leading extents count as 1.
+    Broadcast,
+    /// `x`: the same elements in row-major order under the result's shape.
+    Reshape,
+    /// `x`: dimensions permuted; result dimension `d` is operand dimension `perm[d]`.
+    Trans(SmallVec<[u8; MAX_RANK]>),
+    /// `x, y`: a new last dimension of extent 2.
+    Join,
+    /// `x`: two results, the halves of a last dimension of extent 2.
+    Split,
+    /// `x`: a part, starting at these offsets, of the result's shape.
+    Slice(SmallVec<[Dim; MAX_RANK]>),
+    /// `x`: same elements, layout free to differ: a hint to the planner.
+    Rearrange,
+    /// `x`: an extra dimension of extent 1 before this one.
+    ExpandDims(u8),
+    /// `ptr, extent.. , stride..`: a view. With `strided` as many strides (in elements) as extents follow,
+    /// else it is row-major. Loads outside give `fill`.
+    View {
+        /// Whether strides follow the extents.
+        strided: bool,
+        /// What a load gives outside.
+        fill: f64,
+    },
+    /// `view, index..`: the tile whose first element has these indices.
+    Load,
+    /// `view, index.., x`: writes the part of a tile that lies inside.
+    Store,
+    /// `view, index.., x`: atomic update of the elements that lie inside.
+    Atomic(AtomicOp),
+    /// `acc, a, b`: `acc + a b` for `a: [M, K]`, `b: [K, N]`, sums in the type of `acc`.
+    Mma,
+    /// `x`: along a dimension, which disappears (a rank-1 tile gives a scalar).
+    Reduce(ReduceOp, u8),
+    /// `x`: inclusive prefix along a dimension.
+    Scan(ReduceOp, u8),
+    /// `x, index`: element `index[..]` along a dimension; out of range is undefined.
+    Gather(u8),
+    /// `view, index..`: starts a load whose result may be read after a [`Op::AsyncWait`].
+    AsyncCopy,
+    /// Closes the group of asynchronous copies started since the last commit.
+    AsyncCommit,
+    /// Waits until at most this many groups are unfinished.
+    AsyncWait(u32),
+    /// `x..`: prints values, a debugging aid.
+    Print(String),
+    /// `c`: stops the kernel with a message if false.
+    Assert(String),
+    /// `lo, hi, step, init..`: body parameters are counter and carried values; results the last ones.
+    For,
+    /// `init..`: the body's first yield says whether to go on, the others are the next carried values.
+    While,
+    /// `c`: two blocks; their yields are the results.
+    If,
+    /// `x..`: ends a block.
+    Yield,
+}
+
+impl Op {
+    /// Whether it changes memory or has another effect, so that order and presence matter.
+    pub fn has_effect(&self) -> bool {
+        matches!(
+            self,
+            Self::Store
+                | Self::Atomic(_)
+                | Self::AsyncCopy
+                | Self::AsyncCommit
+                | Self::AsyncWait(_)
+                | Self::Print(_)
+                | Self::Assert(_)
+        )
+    }
+}

@@ -1,0 +1,117 @@
+//! What the text says, before names and types are known.
+
+use super::lex::Span;
+use crate::tile::{Attrs, Facts, Type};
+use crate::types::Elem;
+
+/// A word and its place.
+#[derive(Clone, Debug)]
+pub(super) struct Name {
+    pub text: String,
+    pub span: Span,
+}
+
+/// An expression.
+#[derive(Clone, Debug)]
+pub(super) struct Expr {
+    pub kind: Kind,
+    pub span: Span,
+    /// Levels of expressions within, itself included.
+    pub depth: u32,
+}
+
+/// What an expression is.
+#[derive(Clone, Debug)]
+pub(super) enum Kind {
+    /// Integer literal with its sign; -2^63 to 2^64 - 1.
+    Int(i128),
+    Float(f64),
+    Bool(bool),
+    Str(String),
+    /// A value, tunable, or the element type in `cast(x, f16)`.
+    Name(String),
+    /// `[a, b]`
+    List(Vec<Expr>),
+    /// `view[a, b]`
+    Index(Box<Expr>, Vec<Expr>),
+    /// An operator or operation by name, its operands and what follows it.
+    Call(Box<Call>),
+    /// A loop or branch.
+    Region(Box<Region>),
+}
+
+/// An operation: its name is the operator's or function's.
+#[derive(Clone, Debug)]
+pub(super) struct Call {
+    pub name: &'static str,
+    pub args: Vec<Expr>,
+    /// `: type`
+    pub ty: Option<TypeText>,
+    /// `strides [..]` of a view
+    pub strides: Option<Vec<Expr>>,
+    /// `fill 0.0` of a view
+    pub fill: f64,
+}
+
+/// `f32` or `f32[BM, 2]`.
+#[derive(Clone, Debug)]
+pub(super) struct TypeText {
+    pub elem: Elem,
+    pub dims: Option<Vec<Expr>>,
+    pub span: Span,
+}
+
+/// A loop or branch.
+#[derive(Clone, Debug)]
+pub(super) enum Region {
+    For { counter: Name, lo: Expr, hi: Expr, step: Option<Expr>, carried: Vec<(Name, Expr)>, body: Body },
+    While { carried: Vec<(Name, Expr)>, body: Body },
+    If { condition: Expr, then: Body, other: Option<Body> },
+}
+
+/// Statements in braces.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Body {
+    pub statements: Vec<Statement>,
+    /// The closing brace.
+    pub end: Span,
+}
+
+/// A statement.
+#[derive(Clone, Debug)]
+pub(super) struct Statement {
+    pub span: Span,
+    pub kind: StatementKind,
+}
+
+/// What a statement is.
+#[derive(Clone, Debug)]
+pub(super) enum StatementKind {
+    /// `a, b = expr`, or an expression alone.
+    Let {
+        names: Vec<Name>,
+        attrs: Option<Attrs>,
+        expr: Expr,
+        /// `: type` of a literal.
+        ty: Option<TypeText>,
+    },
+    Tunable(Vec<(Name, i64)>),
+    Grid(Vec<Expr>),
+    Yield(Vec<Expr>),
+}
+
+/// A parameter in the signature.
+#[derive(Clone, Debug)]
+pub(super) struct ParamText {
+    pub name: Name,
+    pub ty: Type,
+    pub facts: Facts,
+}
+
+/// A kernel.
+#[derive(Clone, Debug)]
+pub(super) struct KernelText {
+    pub name: Name,
+    pub params: Vec<ParamText>,
+    pub body: Body,
+}

@@ -1,0 +1,221 @@
+//! A place in the tokens, and the small steps every rule of the grammar is made of.
+
+use super::ParseError;
+use super::ast::Name;
+use super::lex::{Span, Tok, Token};
+use crate::tile::MAX_BLOCK_DEPTH;
+use crate::tile::names::is_reserved;
+
+/// An error on its way up.
+pub(super) type Result<T> = std::result::Result<T, ParseError>;
+
+/// A place in the tokens.
+pub(super) struct Cursor<'a> {
+    tokens: &'a [Token],
+    at: usize,
+    /// Blocks and brackets that are open, against endless nesting.
+    pub depth: u32,
+}
+
+/// Levels of nesting that text may have: of blocks, and of expressions in one another. Enough for the
+/// deepest kernel that the builder makes.
+pub(super) const MAX_DEPTH: u32 = MAX_BLOCK_DEPTH + 32;
+
+impl<'a> Cursor<'a> {
+    /// At the first token; the last one must be [`Tok::End`].
+    pub fn new(tokens: &'a [Token]) -> Self {
+        Self { tokens, at: 0, depth: 0 }
+    }
+
+    /// The token so many places ahead, the last one past the end.
+    fn ahead(&self, by: usize) -> Option<&'a Token> {
+        self.tokens.get(self.at + by).or(self.tokens.last())
+    }
+
+    /// What the next token is.
+    pub fn peek(&self) -> &'a Tok {
+        self.peek_at(0)
+    }
+
+    /// What the token so many places ahead is.
+    pub fn peek_at(&self, by: usize) -> &'a Tok {
+        self.ahead(by).map_or(&Tok::End, |t| &t.tok)
+    }
+
+    /// Where the next token is.
+    pub fn span(&self) -> Span {
+        self.ahead(0).map_or(Span::default(), |t| t.span)
+    }
+
+    /// Where the last token was.
+    pub fn last_span(&self) -> Span {
+        let last = self.at.checked_sub(1).and_then(|i| self.tokens.get(i));
+        last.map_or(Span::default(), |t| t.span)
+    }
+
+    /// Steps over a token.
+    pub fn skip(&mut self) {
+        if self.at < self.tokens.len() {
+            self.at += 1;
+        }
+    }
+
+    /// Whether the next token is this punctuation.
+    pub fn is(&self, punct: &str) -> bool {
+        matches!(self.peek(), Tok::Punct(p) if *p == punct)
+    }
+
+    /// Whether the next token is this word.
+    pub fn is_word(&self, word: &str) -> bool {
+        matches!(self.peek(), Tok::Ident(w) if w == word)
+    }
+
+    /// Steps over this punctuation if it is next.
+    pub fn eat(&mut self, punct: &str) -> bool {
+        let found = self.is(punct);
+        if found {
+            self.skip();
+        }
+        found
+    }
+
+    /// Steps over this word if it is next.
+    pub fn eat_word(&mut self, word: &str) -> bool {
+        let found = self.is_word(word);
+        if found {
+            self.skip();
+        }
+        found
+    }
+
+    /// An error at the next token.
+    pub fn error<T>(&self, message: String) -> Result<T> {
+        Err(ParseError::at(self.span(), message))
+    }
+
+    /// An error that tells what was found instead.
+    pub fn expected<T>(&self, what: &str) -> Result<T> {
+        let found = match self.peek() {
+            Tok::Ident(w) => format!("`{w}`"),
+            Tok::Int(v) => format!("`{v}`"),
+            Tok::Float(v) => format!("`{v:?}`"),
+            Tok::Str(_) => "a string".to_owned(),
+            Tok::Punct(p) => format!("`{p}`"),
+            Tok::End => "the end".to_owned(),
+        };
+        self.error(format!("expected {what}, found {found}"))
+    }
+
+    /// Steps over this punctuation.
+    pub fn expect(&mut self, punct: &str) -> Result<()> {
+        if self.eat(punct) {
+            return Ok(());
+        }
+        self.expected(&format!("`{punct}`"))
+    }
+
+    /// Steps over this word.
+    pub fn expect_word(&mut self, word: &str) -> Result<()> {
+        if self.eat_word(word) {
+            return Ok(());
+        }
+        self.expected(&format!("`{word}`"))
+    }
+
+    /// A word.
+    pub fn word(&mut self, what: &str) -> Result<&'a str> {
+        match self.peek() {
+            Tok::Ident(w) => {
+                self.skip();
+                Ok(w)
+            }
+            _ => self.expected(what),
+        }
+    }
+
+    /// A word that may name something.
+    pub fn name(&mut self, what: &str) -> Result<Name> {
+        let span = self.span();
+        match self.peek() {
+            Tok::Ident(w) if is_reserved(w) => {
+                self.error(format!("`{w}` is reserved and cannot name {what}"))
+            }
+            _ => self.word(what).map(|w| Name { text: w.to_owned(), span }),
+        }
+    }
+
+    /// A whole number with an optional sign that fits i64.
+    pub fn integer(&mut self) -> Result<i64> {
+        let negative = self.eat("-");
+        let Tok::Int(value) = *self.peek() else {
+            return self.expected("an integer");
+        };
+        let value = i128::from(value) * if negative { -1 } else { 1 };
+        match i64::try_from(value) {
+            Ok(v) => {
+                self.skip();
+                Ok(v)
+            }
+            Err(_) => self.error(format!("{value} does not fit 64 bits")),
+        }
+    }
+
+    /// A whole number without sign that fits u32.
+    pub fn count(&mut self) -> Result<u32> {
+        match *self.peek() {
+            Tok::Int(v) => match u32::try_from(v) {
+                Ok(v) => {
+                    self.skip();
+                    Ok(v)
+                }
+                Err(_) => self.error(format!("{v} does not fit 32 bits")),
+            },
+            _ => self.expected("a number"),
+        }
+    }
+
+    /// Items with commas between them, until the closing bracket, which is stepped over.
+    pub fn list<T>(&mut self, close: &str, mut item: impl FnMut(&mut Self) -> Result<T>) -> Result<Vec<T>> {
+        let mut items = Vec::new();
+        while !self.eat(close) {
+            items.push(item(self)?);
+            if !self.is(close) {
+                self.expect(",")?;
+            }
+        }
+        Ok(items)
+    }
+
+    /// One item or more with commas between them.
+    pub fn comma_list<T>(&mut self, mut item: impl FnMut(&mut Self) -> Result<T>) -> Result<Vec<T>> {
+        let mut items = vec![item(self)?];
+        while self.eat(",") {
+            items.push(item(self)?);
+        }
+        Ok(items)
+    }
+
+    /// One level deeper, or an error at the limit.
+    pub fn nested<T>(&mut self, rule: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        if self.depth >= MAX_DEPTH {
+            return self.error(format!("nested deeper than {MAX_DEPTH} levels"));
+        }
+        self.depth += 1;
+        let result = rule(self);
+        self.depth -= 1;
+        result
+    }
+
+    /// Steps to the next `kernel` or `mapping` that starts a line, past the one here.
+    pub fn recover(&mut self) {
+        loop {
+            match self.peek() {
+                Tok::End => return,
+                Tok::Ident(w) if (w == "kernel" || w == "mapping") && self.span().loc.column == 1 => {
+                    return;
+                }
+                _ => self.skip(),
+            }
+        }
+    }
+}

@@ -1,0 +1,430 @@
+//! The grammar, by recursive descent. One function for each rule:
+//!
+//! ```text
+//! module     = (kernel | mapping)*
+//! kernel     = "kernel" name "(" param,* ")" body
+//! param      = name ":" (elem | "ptr" "<" elem ">") ("align" int | "%" int | "in" range)*
+//! body       = "{" statement* "}"
+//! statement  = "tunable" (name "=" int),+ | "grid" expr,+ | "yield" expr,*
+//!            | (name,+ "=")? attrs? (region | expr (":" elem)?)
+//! region     = "for" name "in" expr ".." expr ("step" expr)? carry? body
+//!            | "while" carry? body | "if" expr body ("else" body)?
+//! carry      = "carry" (name "=" expr),+
+//! expr       = unary (infix unary)*            # precedence as in Rust
+//! unary      = ("-" | "!") unary | primary ("[" expr,* "]")?
+//! primary    = literal | name | "(" expr ")" | "[" expr,* "]" | operation
+//! operation  = name "(" expr,* ")" tail | name expr,* tail
+//! tail       = (":" type)? ("strides" "[" expr,* "]")? ("fill" float)?
+//! attrs      = "@" "[" attr,* "]"
+//! ```
+//!
+//! A parenthesis right after an operation's name holds all its operands.
+
+use super::ParseError;
+use super::ast::*;
+use super::cursor::{Cursor, MAX_DEPTH, Result};
+use super::lex::{Span, Tok};
+use crate::tile::names::{self, Form, INFIX, Infix, form_of};
+use crate::tile::{Facts, Type};
+use crate::types::Elem;
+
+/// `kernel name(..) { .. }`, the first word being stepped over.
+pub(super) fn kernel(c: &mut Cursor<'_>) -> Result<KernelText> {
+    let name = c.name("a kernel")?;
+    c.expect("(")?;
+    let params = c.list(")", param)?;
+    let body = body(c)?;
+    Ok(KernelText { name, params, body })
+}
+
+fn param(c: &mut Cursor<'_>) -> Result<ParamText> {
+    let name = c.name("a parameter")?;
+    c.expect(":")?;
+    let ty = if c.eat_word("ptr") {
+        c.expect("<")?;
+        let elem = elem(c)?;
+        c.expect(">")?;
+        Type::Ptr(elem)
+    } else {
+        Type::Scalar(elem(c)?)
+    };
+    let facts = facts(c, ty)?;
+    Ok(ParamText { name, ty, facts })
+}
+
+fn facts(c: &mut Cursor<'_>, ty: Type) -> Result<Facts> {
+    let mut facts = Facts::default();
+    let pointer = matches!(ty, Type::Ptr(_));
+    let integer = matches!(ty, Type::Scalar(e) if e.is_int());
+    loop {
+        if pointer && c.eat_word("align") {
+            facts.align = power_of_two(c)?;
+        } else if integer && c.eat("%") {
+            facts.multiple = positive(c)?;
+        } else if integer && c.eat_word("in") {
+            (facts.min, facts.max) = range(c)?;
+        } else {
+            return Ok(facts);
+        }
+    }
+}
+
+fn power_of_two(c: &mut Cursor<'_>) -> Result<u64> {
+    let span = c.span();
+    let value = c.integer()?;
+    match u64::try_from(value) {
+        Ok(v) if v.is_power_of_two() => Ok(v),
+        _ => Err(ParseError::at(span, format!("{value} is no power of two"))),
+    }
+}
+
+fn positive(c: &mut Cursor<'_>) -> Result<i64> {
+    let span = c.span();
+    match c.integer()? {
+        v if v > 0 => Ok(v),
+        v => Err(ParseError::at(span, format!("{v} must be at least 1"))),
+    }
+}
+
+/// `1..8` without its end, `1..=8` with it, `1..` without limit.
+fn range(c: &mut Cursor<'_>) -> Result<(i64, i64)> {
+    let span = c.span();
+    let min = c.integer()?;
+    let max = if c.eat("..=") {
+        c.integer()?
+    } else {
+        c.expect("..")?;
+        match c.peek() {
+            Tok::Int(_) | Tok::Punct("-") => c.integer()?.saturating_sub(1),
+            _ => i64::MAX,
+        }
+    };
+    if min <= max {
+        return Ok((min, max));
+    }
+    let empty = format!("the range from {min} to {max} is empty");
+    Err(ParseError::at(span, empty))
+}
+
+fn elem(c: &mut Cursor<'_>) -> Result<Elem> {
+    match c.peek() {
+        Tok::Ident(w) => match Elem::from_name(w) {
+            Some(e) => {
+                c.skip();
+                Ok(e)
+            }
+            None => c.expected("an element type"),
+        },
+        _ => c.expected("an element type"),
+    }
+}
+
+fn body(c: &mut Cursor<'_>) -> Result<Body> {
+    c.expect("{")?;
+    let mut statements = Vec::new();
+    while !c.is("}") {
+        statements.push(c.nested(statement)?);
+    }
+    let end = c.span();
+    c.skip();
+    Ok(Body { statements, end })
+}
+
+fn statement(c: &mut Cursor<'_>) -> Result<Statement> {
+    let start = c.span();
+    let kind = if c.eat_word("tunable") {
+        StatementKind::Tunable(c.comma_list(tunable)?)
+    } else if c.eat_word("grid") {
+        StatementKind::Grid(c.comma_list(expr)?)
+    } else if c.eat_word("yield") {
+        let none = c.is("}");
+        StatementKind::Yield(if none { Vec::new() } else { c.comma_list(expr)? })
+    } else {
+        binding(c)?
+    };
+    let span = start.to(c.last_span());
+    Ok(Statement { span, kind })
+}
+
+fn tunable(c: &mut Cursor<'_>) -> Result<(Name, i64)> {
+    let name = c.name("a tunable")?;
+    c.expect("=")?;
+    Ok((name, c.integer()?))
+}
+
+fn binding(c: &mut Cursor<'_>) -> Result<StatementKind> {
+    let bound = matches!(c.peek(), Tok::Ident(_)) && matches!(c.peek_at(1), Tok::Punct("=" | ","));
+    let names = if bound {
+        let names = c.comma_list(|c| c.name("a value"))?;
+        c.expect("=")?;
+        names
+    } else {
+        Vec::new()
+    };
+    let attrs = match c.eat("@") {
+        true => Some(super::mapping::attrs(c)?),
+        false => None,
+    };
+    let expr = match region(c)? {
+        Some(region) => region,
+        None => expr(c)?,
+    };
+    let ty = c.eat(":").then(|| type_text(c)).transpose()?;
+    Ok(StatementKind::Let { names, attrs, expr, ty })
+}
+
+fn region(c: &mut Cursor<'_>) -> Result<Option<Expr>> {
+    let span = c.span();
+    let region = if c.eat_word("for") {
+        for_region(c)?
+    } else if c.eat_word("while") {
+        Region::While { carried: carried(c)?, body: body(c)? }
+    } else if c.eat_word("if") {
+        if_region(c)?
+    } else {
+        return Ok(None);
+    };
+    let kind = Kind::Region(Box::new(region));
+    Ok(Some(Expr { kind, span, depth: 1 }))
+}
+
+fn for_region(c: &mut Cursor<'_>) -> Result<Region> {
+    let counter = c.name("a loop's counter")?;
+    c.expect_word("in")?;
+    let lo = expr(c)?;
+    c.expect("..")?;
+    let hi = expr(c)?;
+    let step = c.eat_word("step").then(|| expr(c)).transpose()?;
+    let carried = carried(c)?;
+    let body = body(c)?;
+    Ok(Region::For { counter, lo, hi, step, carried, body })
+}
+
+fn carried(c: &mut Cursor<'_>) -> Result<Vec<(Name, Expr)>> {
+    if !c.eat_word("carry") {
+        return Ok(Vec::new());
+    }
+    c.comma_list(|c| {
+        let name = c.name("a carried value")?;
+        c.expect("=")?;
+        Ok((name, expr(c)?))
+    })
+}
+
+fn if_region(c: &mut Cursor<'_>) -> Result<Region> {
+    let condition = expr(c)?;
+    let then = body(c)?;
+    let other = match c.eat_word("else") {
+        true => Some(body(c)?),
+        false => None,
+    };
+    Ok(Region::If { condition, then, other })
+}
+
+/// An expression.
+pub(super) fn expr(c: &mut Cursor<'_>) -> Result<Expr> {
+    c.nested(|c| infix(c, 1))
+}
+
+/// Operators that bind at least so tightly; comparisons do not chain.
+fn infix(c: &mut Cursor<'_>, least: u8) -> Result<Expr> {
+    let mut left = unary(c)?;
+    loop {
+        let Tok::Punct(p) = c.peek() else {
+            return Ok(left);
+        };
+        let Some(&(name, level, what)) = INFIX.iter().find(|r| r.0 == *p && r.1 >= least) else {
+            return Ok(left);
+        };
+        c.skip();
+        let right = infix(c, level + 1)?;
+        left = call(name, vec![left, right])?;
+        if let (Infix::Compare(_), Tok::Punct(p)) = (what, c.peek())
+            && INFIX.iter().any(|r| r.0 == *p && r.1 == level)
+        {
+            return c.error("comparisons do not chain; put one in parentheses".to_owned());
+        }
+    }
+}
+
+fn unary(c: &mut Cursor<'_>) -> Result<Expr> {
+    let span = c.span();
+    for (punct, name) in [("-", "neg"), ("!", "not")] {
+        if c.eat(punct) {
+            let operand = c.nested(unary)?;
+            let kind = match operand.kind {
+                Kind::Int(v) if name == "neg" && v >= 0 => Kind::Int(-v),
+                Kind::Float(v) if name == "neg" && v.is_sign_positive() => Kind::Float(-v),
+                _ => return call(name, vec![operand]),
+            };
+            return Ok(leaf(kind, span.to(c.last_span())));
+        }
+    }
+    let primary = primary(c)?;
+    if !c.eat("[") {
+        return Ok(primary);
+    }
+    let index = c.list("]", expr)?;
+    let depth = deeper(index.iter().chain([&primary]), span)?;
+    let span = span.to(c.last_span());
+    Ok(Expr { kind: Kind::Index(Box::new(primary), index), span, depth })
+}
+
+fn leaf(kind: Kind, span: Span) -> Expr {
+    Expr { kind, span, depth: 1 }
+}
+
+/// The depth of an expression made of these.
+fn deeper<'a>(parts: impl IntoIterator<Item = &'a Expr>, span: Span) -> Result<u32> {
+    let depth = 1 + parts.into_iter().map(|e| e.depth).max().unwrap_or(0);
+    if depth <= MAX_DEPTH {
+        return Ok(depth);
+    }
+    let message = format!("an expression nested deeper than {MAX_DEPTH} levels");
+    Err(ParseError::at(span, message))
+}
+
+fn call(name: &'static str, args: Vec<Expr>) -> Result<Expr> {
+    let first = args.first().map_or(Span::default(), |e| e.span);
+    let span = first.to(args.last().map_or(first, |e| e.span));
+    let depth = deeper(&args, span)?;
+    let call = Call { name, args, ty: None, strides: None, fill: 0.0 };
+    let kind = Kind::Call(Box::new(call));
+    Ok(Expr { kind, span, depth })
+}
+
+fn primary(c: &mut Cursor<'_>) -> Result<Expr> {
+    let span = c.span();
+    if c.eat("(") {
+        let inner = expr(c)?;
+        c.expect(")")?;
+        return Ok(inner);
+    }
+    if c.eat("[") {
+        let items = c.list("]", expr)?;
+        let depth = deeper(&items, span)?;
+        let span = span.to(c.last_span());
+        return Ok(Expr { kind: Kind::List(items), span, depth });
+    }
+    let kind = match c.peek() {
+        Tok::Int(v) => Kind::Int((*v).into()),
+        Tok::Float(v) => Kind::Float(*v),
+        Tok::Str(s) => Kind::Str(s.clone()),
+        Tok::Ident(word) => match word_literal(word) {
+            Some(literal) => literal,
+            None => return word_expr(c, word),
+        },
+        _ => return c.expected("an expression"),
+    };
+    c.skip();
+    Ok(leaf(kind, span))
+}
+
+fn word_literal(word: &str) -> Option<Kind> {
+    Some(match word {
+        "true" => Kind::Bool(true),
+        "false" => Kind::Bool(false),
+        "inf" => Kind::Float(f64::INFINITY),
+        "nan" => Kind::Float(f64::NAN),
+        _ => return None,
+    })
+}
+
+/// A name, or an operation.
+fn word_expr(c: &mut Cursor<'_>, word: &str) -> Result<Expr> {
+    let span = c.span();
+    match form_of(word) {
+        Some(_) if matches!(word, "for" | "while" | "if") => c.expected("an expression"),
+        Some(form) => {
+            c.skip();
+            operation(c, span, names::known(word), form)
+        }
+        None if names::is_reserved(word) && Elem::from_name(word).is_none() => c.expected("an expression"),
+        None => {
+            c.skip();
+            Ok(leaf(Kind::Name(word.to_owned()), span))
+        }
+    }
+}
+
+fn operation(c: &mut Cursor<'_>, span: Span, name: &'static str, form: Form) -> Result<Expr> {
+    let args = operands(c, name, form)?;
+    if !(form.least..=form.most).contains(&args.len()) {
+        let message = format!("`{name}` takes {}, found {}", count_text(form), args.len());
+        return Err(ParseError::at(span, message));
+    }
+    let mut made = call(name, args)?;
+    if let Kind::Call(call) = &mut made.kind {
+        tail(c, call, form)?;
+    }
+    made.span = span.to(c.last_span());
+    Ok(made)
+}
+
+fn count_text(form: Form) -> String {
+    match form.most {
+        m if m == form.least => format!("{m} operands"),
+        usize::MAX => format!("{} or more operands", form.least),
+        m => format!("{} to {m} operands", form.least),
+    }
+}
+
+fn operands(c: &mut Cursor<'_>, name: &str, form: Form) -> Result<Vec<Expr>> {
+    if form.most == 0 {
+        return Ok(Vec::new());
+    }
+    if c.eat("(") {
+        return c.list(")", expr);
+    }
+    if !form.bare {
+        return c.expected(&format!("`(` after `{name}`"));
+    }
+    if form.least == 0 {
+        return Ok(Vec::new());
+    }
+    let mut args = vec![expr(c)?];
+    while args.len() < form.most && c.eat(",") {
+        args.push(expr(c)?);
+    }
+    Ok(args)
+}
+
+fn tail(c: &mut Cursor<'_>, call: &mut Call, form: Form) -> Result<()> {
+    if !form.typed {
+        return Ok(());
+    }
+    c.expect(":")?;
+    call.ty = Some(type_text(c)?);
+    if call.name != "view" {
+        return Ok(());
+    }
+    if c.eat_word("strides") {
+        c.expect("[")?;
+        call.strides = Some(c.list("]", expr)?);
+    }
+    if c.eat_word("fill") {
+        call.fill = float(c)?;
+    }
+    Ok(())
+}
+
+fn float(c: &mut Cursor<'_>) -> Result<f64> {
+    let sign = if c.eat("-") { -1.0 } else { 1.0 };
+    let value = match c.peek() {
+        Tok::Float(v) => *v,
+        Tok::Int(v) => *v as f64,
+        Tok::Ident(w) if w == "inf" => f64::INFINITY,
+        Tok::Ident(w) if w == "nan" => f64::NAN,
+        _ => return c.expected("a number"),
+    };
+    c.skip();
+    Ok(sign * value)
+}
+
+fn type_text(c: &mut Cursor<'_>) -> Result<TypeText> {
+    let span = c.span();
+    let elem = elem(c)?;
+    let dims = c.eat("[").then(|| c.list("]", expr)).transpose()?;
+    let span = span.to(c.last_span());
+    Ok(TypeText { elem, dims, span })
+}

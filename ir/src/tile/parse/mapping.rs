@@ -1,0 +1,180 @@
+//! The grammar of mappings and of the attributes that `map` puts on instructions:
+//!
+//! ```text
+//! mapping = "mapping" name "{" (name "=" int | "for" name ":" loop,+ | "kernel" ":" whole,+),* "}"
+//! loop    = "pipeline" ("fit" | int) | "producers" int | "consumers" int | "wait" int
+//! whole   = "persistent" | "raster" ("linear" | "square" | "band_m" int | "band_n" int)
+//!         | "epilogue" ("direct" | "deferred") | "cluster" int | "warps" int | "chunk" int
+//!         | "no" "bulk_store"
+//! attr    = "thread" | "warps" int | "warpgroups" int | "persistent" | "deferred" | loop
+//! ```
+
+use super::cursor::{Cursor, Result};
+use crate::tile::{Attrs, Depth, Epilogue, KernelMapping, Loc, LoopMapping, Mapping, Raster, Team};
+
+/// `mapping name { .. }`, the first word being stepped over.
+pub(super) fn mapping(c: &mut Cursor<'_>) -> Result<Mapping> {
+    let mut mapping = Mapping { kernel: c.name("a kernel")?.text, ..Mapping::default() };
+    let mut loop_locs = Vec::new();
+    c.expect("{")?;
+    while !c.eat("}") {
+        let loc = c.span().loc;
+        if c.eat_word("for") {
+            mapping.loops.push(loop_item(c)?);
+            loop_locs.push(loc);
+        } else if c.eat_word("kernel") {
+            whole(c, &mut mapping.whole)?;
+        } else {
+            tunable(c, &mut mapping, loc)?;
+        }
+        c.eat(",");
+    }
+    mapping.locs.extend(loop_locs);
+    Ok(mapping)
+}
+
+fn tunable(c: &mut Cursor<'_>, mapping: &mut Mapping, loc: Loc) -> Result<()> {
+    if mapping.tunable(&peeked(c)).is_some() {
+        return c.error(format!("`{}` has a value already", peeked(c)));
+    }
+    let name = c.name("a tunable")?.text;
+    c.expect("=")?;
+    mapping.tunables.push((name, c.integer()?));
+    mapping.locs.push(loc);
+    Ok(())
+}
+
+fn peeked(c: &Cursor<'_>) -> String {
+    match c.peek() {
+        super::lex::Tok::Ident(w) => w.clone(),
+        _ => String::new(),
+    }
+}
+
+fn loop_item(c: &mut Cursor<'_>) -> Result<(String, LoopMapping)> {
+    let name = c.name("a loop")?.text;
+    c.expect(":")?;
+    let mut looped = LoopMapping::default();
+    c.comma_list(|c| match loop_attr(c, &mut looped)? {
+        true => Ok(()),
+        false => c.expected("`pipeline`, `producers`, `consumers` or `wait`"),
+    })?;
+    Ok((name, looped))
+}
+
+/// Reads one attribute of a loop; false if the next word is none.
+fn loop_attr(c: &mut Cursor<'_>, looped: &mut LoopMapping) -> Result<bool> {
+    if c.eat_word("pipeline") {
+        looped.pipeline = match c.eat_word("fit") {
+            true => Depth::Fit,
+            false => Depth::Stages(c.count()?),
+        };
+    } else if c.eat_word("producers") {
+        looped.producers = Some(c.count()?);
+    } else if c.eat_word("consumers") {
+        looped.consumers = Some(c.count()?);
+    } else if c.eat_word("wait") {
+        looped.wait = Some(c.count()?);
+    } else {
+        return Ok(false);
+    }
+    Ok(true)
+}
+
+fn whole(c: &mut Cursor<'_>, whole: &mut KernelMapping) -> Result<()> {
+    c.expect(":")?;
+    c.comma_list(|c| whole_attr(c, whole)).map(drop)
+}
+
+fn whole_attr(c: &mut Cursor<'_>, whole: &mut KernelMapping) -> Result<()> {
+    match peeked(c).as_str() {
+        "persistent" => whole.persistent = true,
+        "raster" => {
+            c.skip();
+            whole.raster = raster(c)?;
+            return Ok(());
+        }
+        "epilogue" => {
+            c.skip();
+            whole.epilogue = epilogue(c)?;
+            return Ok(());
+        }
+        "no" => {
+            c.skip();
+            whole.bulk_store = false;
+            return c.expect_word("bulk_store");
+        }
+        "cluster" | "warps" | "chunk" => return whole_count(c, whole),
+        _ => {
+            return c.expected(
+                "`persistent`, `raster`, `epilogue`, `cluster`, `warps`, `chunk` or `no bulk_store`",
+            );
+        }
+    }
+    c.skip();
+    Ok(())
+}
+
+fn whole_count(c: &mut Cursor<'_>, whole: &mut KernelMapping) -> Result<()> {
+    let word = c.word("a count")?;
+    let count = c.count()?;
+    match word {
+        "cluster" => whole.cluster = count,
+        "warps" => whole.warps = Some(count),
+        _ => whole.chunk = Some(count),
+    }
+    Ok(())
+}
+
+fn raster(c: &mut Cursor<'_>) -> Result<Raster> {
+    for (word, raster) in [("linear", Raster::Linear), ("square", Raster::Square)] {
+        if c.eat_word(word) {
+            return Ok(raster);
+        }
+    }
+    if c.eat_word("band_m") {
+        return c.count().map(Raster::BandM);
+    }
+    if c.eat_word("band_n") {
+        return c.count().map(Raster::BandN);
+    }
+    c.expected("`linear`, `square`, `band_m` or `band_n`")
+}
+
+fn epilogue(c: &mut Cursor<'_>) -> Result<Epilogue> {
+    for (word, e) in [("direct", Epilogue::Direct), ("deferred", Epilogue::Deferred)] {
+        if c.eat_word(word) {
+            return Ok(e);
+        }
+    }
+    c.expected("`direct` or `deferred`")
+}
+
+/// `[team, .., loop attributes]`, the `@` being stepped over.
+pub(super) fn attrs(c: &mut Cursor<'_>) -> Result<Attrs> {
+    let mut attrs = Attrs::default();
+    c.expect("[")?;
+    c.list("]", |c| attr(c, &mut attrs))?;
+    Ok(attrs)
+}
+
+fn attr(c: &mut Cursor<'_>, attrs: &mut Attrs) -> Result<()> {
+    if c.eat_word("thread") {
+        attrs.team = Team::Thread;
+    } else if c.eat_word("warps") {
+        attrs.team = Team::Warps(c.count()?);
+    } else if c.eat_word("warpgroups") {
+        attrs.team = Team::Warpgroups(c.count()?);
+    } else if c.eat_word("persistent") {
+        attrs.persistent = true;
+    } else if c.eat_word("deferred") {
+        attrs.deferred = true;
+    } else {
+        let mut looped = attrs.looped.unwrap_or_default();
+        if !loop_attr(c, &mut looped)? {
+            return c.expected("a team, `persistent`, `deferred` or an attribute of a loop");
+        }
+        attrs.looped = Some(looped);
+    }
+    Ok(())
+}

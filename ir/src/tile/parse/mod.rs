@@ -1,0 +1,108 @@
+//! Kernels and mappings from text. The grammar stands in `grammar` and `mapping`; names and
+//! literals get their meaning in `lower`, which writes the kernel with the
+//! [`super::KernelBuilder`], so that text and frontends obey the same rules.
+//!
+//! ```text
+//!  text ─ lex ─► tokens ─ grammar ─► tree ─ lower ─► Kernel
+//! ```
+//!
+//! What text adds to the IR is sugar: nested expressions, literals that take the other operand's
+//! type (else i32 and f32), and implicit broadcasts between tiles of different shape. Every mistake
+//! that can be found is reported: reading goes on after a wrong statement, and after a syntax error
+//! at the next kernel.
+
+mod ast;
+mod cursor;
+mod grammar;
+mod lex;
+mod lower;
+mod mapping;
+mod operation;
+
+use super::{Kernel, Loc, Mapping};
+use cursor::Cursor;
+use lex::{Span, Tok};
+
+/// The kernels and mappings of a text.
+#[derive(Clone, Debug, Default)]
+pub struct Module {
+    /// Kernels in order.
+    pub kernels: Vec<Kernel>,
+    /// Mappings in order.
+    pub mappings: Vec<Mapping>,
+}
+
+impl Module {
+    /// The kernel of this name.
+    pub fn kernel(&self, name: &str) -> Option<&Kernel> {
+        self.kernels.iter().find(|k| k.name == name)
+    }
+
+    /// The first mapping for the kernel of this name.
+    pub fn mapping(&self, kernel: &str) -> Option<&Mapping> {
+        self.mappings.iter().find(|m| m.kernel == kernel)
+    }
+}
+
+/// A mistake in a text.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}:{}: {message}", loc.line, loc.column)]
+pub struct ParseError {
+    /// Where it starts.
+    pub loc: Loc,
+    /// Characters that it spans, 0 at the end of the text.
+    pub len: u32,
+    /// What is wrong.
+    pub message: String,
+}
+
+impl ParseError {
+    fn at(span: Span, message: String) -> Self {
+        Self { loc: span.loc, len: span.len, message }
+    }
+}
+
+/// Reads a text; `file` is its name, kept in the kernels. Gives all mistakes, in their order in the
+/// text, if there are any.
+pub fn parse_file(text: &str, file: &str) -> Result<Module, Vec<ParseError>> {
+    let (tokens, mut errors) = lex::lex(text);
+    let mut cursor = Cursor::new(&tokens);
+    let mut module = Module::default();
+    while *cursor.peek() != Tok::End {
+        if let Err(error) = item(&mut cursor, file, &mut module, &mut errors) {
+            errors.push(error);
+            cursor.depth = 0;
+            cursor.recover();
+        }
+    }
+    if errors.is_empty() {
+        return Ok(module);
+    }
+    errors.sort_by_key(|e| e.loc);
+    Err(errors)
+}
+
+fn item(
+    c: &mut Cursor<'_>,
+    file: &str,
+    module: &mut Module,
+    errors: &mut Vec<ParseError>,
+) -> cursor::Result<()> {
+    if c.eat_word("mapping") {
+        module.mappings.push(mapping::mapping(c)?);
+        return Ok(());
+    }
+    if !c.eat_word("kernel") {
+        return c.expected("`kernel` or `mapping`");
+    }
+    let text = grammar::kernel(c)?;
+    if module.kernel(&text.name.text).is_some() {
+        let message = format!("there is a kernel `{}` already", text.name.text);
+        errors.push(ParseError::at(text.name.span, message));
+    }
+    module.kernels.extend(lower::kernel(&text, file, errors));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

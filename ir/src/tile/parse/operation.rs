@@ -1,0 +1,268 @@
+//! Operations by name, from the tree to instructions.
+
+use super::ast::*;
+use super::lex::Span;
+use super::lower::{Lower, Result, is_literal};
+use crate::tile::names::{ATOMIC, BINARY, INFIX, Infix, REDUCE, SCAN, UNARY, find};
+use crate::tile::{Inst, MAX_RANK, Op, Shape, Type, Value};
+use crate::types::Elem;
+use smallvec::{SmallVec, smallvec};
+
+impl Lower<'_> {
+    /// An operation. `hint` is the type that it should have if its operands are literals only.
+    pub fn call(&mut self, span: Span, call: &Call, hint: Option<Elem>) -> Result<Inst> {
+        if let Some(op) = two_operands(call.name) {
+            let (x, y) = match op {
+                Op::Compare(_) => self.pair(&call.args[0], &call.args[1], None)?,
+                _ => self.pair(&call.args[0], &call.args[1], hint)?,
+            };
+            return self.elementwise(span, op, &[x, y]);
+        }
+        if let Some(op) = find(&UNARY, call.name) {
+            let x = self.value(&call.args[0], hint)?;
+            return self.inst(span, Op::Unary(op), &[x], None);
+        }
+        if let Some(op) = find(&ATOMIC, call.name) {
+            return self.store(span, Op::Atomic(op), call);
+        }
+        match &call.args[..] {
+            [] => self.nullary(span, call),
+            [x] => self.one(span, call, x),
+            args => self.several(span, call, args),
+        }
+    }
+
+    /// Two operands, of which a literal takes the type of the other.
+    pub fn pair(&mut self, x: &Expr, y: &Expr, hint: Option<Elem>) -> Result<(Value, Value)> {
+        match (is_literal(x), is_literal(y)) {
+            (true, false) => {
+                let right = self.value(y, hint)?;
+                let elem = self.b.kernel().ty(right).elem();
+                Ok((self.value(x, Some(elem))?, right))
+            }
+            (false, _) => {
+                let left = self.value(x, hint)?;
+                let elem = self.b.kernel().ty(left).elem();
+                let hint = if is_literal(y) { Some(elem) } else { hint };
+                Ok((left, self.value(y, hint)?))
+            }
+            (true, true) => {
+                let float = |e: &Expr| matches!(e.kind, Kind::Float(_));
+                let own = (float(x) || float(y)).then_some(Elem::F32);
+                let hint = hint.filter(|h| own.is_none() || h.is_float()).or(own);
+                Ok((self.value(x, hint)?, self.value(y, hint)?))
+            }
+        }
+    }
+
+    /// An elementwise operation; tiles of different shape are broadcast to their common one.
+    fn elementwise(&mut self, span: Span, op: Op, args: &[Value]) -> Result<Inst> {
+        let shapes: SmallVec<[Option<Shape>; 4]> =
+            args.iter().map(|&v| self.b.kernel().ty(v).shape()).collect();
+        let common = shapes.iter().flatten().copied().map(Some);
+        let common = common.reduce(|a, b| a?.common(&b?)).flatten();
+        let mut grown: SmallVec<[Value; 4]> = args.into();
+        for (i, shape) in shapes.iter().enumerate() {
+            if let (Some(own), Some(all)) = (shape, common)
+                && !own.same(&all)
+            {
+                self.b.set_loc(span.loc);
+                let made = self.b.broadcast(args[i], all);
+                grown[i] = self.checked(span, made)?;
+            }
+        }
+        self.inst(span, op, &grown, None)
+    }
+
+    fn nullary(&mut self, span: Span, call: &Call) -> Result<Inst> {
+        let op = match call.name {
+            "program_id" => Op::ProgramId,
+            "program_count" => Op::ProgramCount,
+            "async_commit" => Op::AsyncCommit,
+            _ => Op::BlockIndex(0),
+        };
+        self.inst(span, op, &[], None)
+    }
+
+    fn one(&mut self, span: Span, call: &Call, x: &Expr) -> Result<Inst> {
+        let op = match call.name {
+            "block_index" => Op::BlockIndex(self.small(x)?),
+            "grid_dim" => Op::GridDim(self.small(x)?),
+            "dim" => Op::Dim(self.dim(x)?),
+            "async_wait" => Op::AsyncWait(self.small(x)?),
+            "print" => Op::Print(self.text(x)?),
+            _ => return self.one_value(span, call, x),
+        };
+        self.inst(span, op, &[], None)
+    }
+
+    fn one_value(&mut self, span: Span, call: &Call, x: &Expr) -> Result<Inst> {
+        match call.name {
+            "load" => return self.load(span, Op::Load, call),
+            "async_copy" => return self.load(span, Op::AsyncCopy, call),
+            "view" => return self.view(span, call, x),
+            "iota" => {
+                let op = Op::Iota(self.small(x)?);
+                let want = self.want(span, call)?;
+                return self.inst(span, op, &[], Some(want));
+            }
+            _ => {}
+        }
+        let hint = call.ty.as_ref().map(|t| t.elem);
+        let value = self.value(x, hint)?;
+        let op = match call.name {
+            "full" => Op::Full,
+            "broadcast" => Op::Broadcast,
+            "reshape" => Op::Reshape,
+            "split" => Op::Split,
+            "rearrange" => Op::Rearrange,
+            _ => Op::Trans(smallvec![1, 0]),
+        };
+        let want = match call.ty {
+            Some(_) => Some(self.want(span, call)?),
+            None => None,
+        };
+        self.inst(span, op, &[value], want)
+    }
+
+    fn several(&mut self, span: Span, call: &Call, args: &[Expr]) -> Result<Inst> {
+        let last = &args[args.len() - 1];
+        match call.name {
+            "select" => {
+                let c = self.value(&args[0], None)?;
+                let (x, y) = self.pair(&args[1], &args[2], None)?;
+                return self.elementwise(span, Op::Select, &[c, x, y]);
+            }
+            "store" => return self.store(span, Op::Store, call),
+            "mma" | "join" => {
+                let op = if call.name == "mma" { Op::Mma } else { Op::Join };
+                let values = self.values(args, None)?;
+                return self.inst(span, op, &values, None);
+            }
+            "print" => {
+                let op = Op::Print(self.text(&args[0])?);
+                let values = self.values(&args[1..], None)?;
+                return self.inst(span, op, &values, None);
+            }
+            "gather" => {
+                let values = self.values(&args[..2], None)?;
+                let op = Op::Gather(self.small(last)?);
+                return self.inst(span, op, &values, None);
+            }
+            _ => {}
+        }
+        let x = self.value(&args[0], None)?;
+        let (op, want) = self.attribute(span, call, last)?;
+        self.inst(span, op, &[x], want)
+    }
+
+    /// Operations of one value whose second operand in the text is an attribute.
+    fn attribute(&mut self, span: Span, call: &Call, last: &Expr) -> Result<(Op, Option<Type>)> {
+        if let Some(op) = find(&REDUCE, call.name) {
+            return Ok((Op::Reduce(op, self.small(last)?), None));
+        }
+        if let Some(op) = find(&SCAN, call.name) {
+            return Ok((Op::Scan(op, self.small(last)?), None));
+        }
+        Ok(match call.name {
+            "cast" => (Op::Cast, Some(Type::Scalar(self.elem(last)?))),
+            "view_as" => (Op::ViewAs(self.elem(last)?), None),
+            "expand_dims" => (Op::ExpandDims(self.small(last)?), None),
+            "assert" => (Op::Assert(self.text(last)?), None),
+            "slice" => {
+                let offsets = self.list(last)?;
+                let offsets = self.dims(offsets)?;
+                (Op::Slice(offsets.into()), Some(self.want(span, call)?))
+            }
+            _ => {
+                let perm: Result<SmallVec<[u8; MAX_RANK]>> =
+                    self.list(last)?.iter().map(|e| self.small(e)).collect();
+                (Op::Trans(perm?), None)
+            }
+        })
+    }
+
+    /// The view and indices of `view[i, j]`.
+    fn access(&mut self, expr: &Expr) -> Result<Vec<Value>> {
+        let Kind::Index(view, index) = &expr.kind else {
+            return Err(self.report(expr.span, "expected `view[index, ..]`".to_owned()));
+        };
+        let mut args = vec![self.value(view, None)?];
+        args.extend(self.values(index, Some(Elem::I32))?);
+        Ok(args)
+    }
+
+    fn load(&mut self, span: Span, op: Op, call: &Call) -> Result<Inst> {
+        let args = self.access(&call.args[0])?;
+        let want = self.want(span, call)?;
+        self.inst(span, op, &args, Some(want))
+    }
+
+    fn store(&mut self, span: Span, op: Op, call: &Call) -> Result<Inst> {
+        let mut args = self.access(&call.args[0])?;
+        args.push(self.value(&call.args[1], None)?);
+        self.inst(span, op, &args, None)
+    }
+
+    fn view(&mut self, span: Span, call: &Call, ptr: &Expr) -> Result<Inst> {
+        let mut args = vec![self.value(ptr, None)?];
+        let ty = call.ty.as_ref();
+        let extents = ty.and_then(|t| t.dims.as_deref()).unwrap_or_default();
+        args.extend(self.values(extents, Some(Elem::I32))?);
+        if let Some(strides) = &call.strides {
+            args.extend(self.values(strides, Some(Elem::I32))?);
+        }
+        let rank = u8::try_from(extents.len()).unwrap_or(u8::MAX);
+        let want = ty.map(|t| Type::View(t.elem, rank));
+        let op = Op::View { strided: call.strides.is_some(), fill: call.fill };
+        self.inst(span, op, &args, want)
+    }
+
+    /// The tile type that follows an operation.
+    fn want(&mut self, span: Span, call: &Call) -> Result<Type> {
+        match &call.ty {
+            Some(ty) => self.tile_type(ty).map(|(e, s)| Type::Tile(e, s)),
+            None => Err(self.report(span, format!("`{}` needs `: type`", call.name))),
+        }
+    }
+
+    /// A small number: a dimension or count.
+    fn small<T: TryFrom<i128>>(&mut self, expr: &Expr) -> Result<T> {
+        let value = match expr.kind {
+            Kind::Int(v) => T::try_from(v).ok(),
+            _ => None,
+        };
+        value.ok_or_else(|| self.report(expr.span, "expected a small number".to_owned()))
+    }
+
+    fn text(&mut self, expr: &Expr) -> Result<String> {
+        match &expr.kind {
+            Kind::Str(s) => Ok(s.clone()),
+            _ => Err(self.report(expr.span, "expected a string".to_owned())),
+        }
+    }
+
+    fn elem(&mut self, expr: &Expr) -> Result<Elem> {
+        let elem = match &expr.kind {
+            Kind::Name(name) => Elem::from_name(name),
+            _ => None,
+        };
+        elem.ok_or_else(|| self.report(expr.span, "expected an element type".to_owned()))
+    }
+
+    fn list<'t>(&mut self, expr: &'t Expr) -> Result<&'t [Expr]> {
+        match &expr.kind {
+            Kind::List(items) => Ok(items),
+            _ => Err(self.report(expr.span, "expected a list in brackets".to_owned())),
+        }
+    }
+}
+
+fn two_operands(name: &str) -> Option<Op> {
+    let infix = INFIX.iter().find(|r| r.0 == name).map(|r| r.2);
+    match infix {
+        Some(Infix::Binary(op)) => Some(Op::Binary(op)),
+        Some(Infix::Compare(op)) => Some(Op::Compare(op)),
+        None => find(&BINARY, name).map(Op::Binary),
+    }
+}

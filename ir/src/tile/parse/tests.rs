@@ -1,0 +1,171 @@
+use super::*;
+use crate::tile::{Depth, Epilogue, Raster, Type};
+
+const GEMM: &str = "
+kernel gemm(a: ptr<f16> align 16, b: ptr<f16> align 16, c: ptr<f16> align 16,
+            m: i32, n: i32 % 8, k: i32 % 8 in 1..4097, alpha: f32) {
+    tunable BM = 128, BN = 256, BK = 64
+    grid cdiv(m, BM), cdiv(n, BN)
+
+    ga = view a : f16[m, k]
+    gb = view b : f16[n, k] strides [k, 1] fill -inf
+    gc = view c : f16[m, n]
+    i, j = block_index
+    zero = full 0.0 : f32[BM, BN]
+    acc = for t in 0..cdiv(k, BK) carry x = zero {
+        ta = load ga[i*BM, t*BK] : f16[BM, BK]
+        tb = load gb[j*BN, t*BK] : f16[BN, BK]
+        y = mma x, ta, trans(tb)
+        yield y
+    }
+    row = iota 0 : i32[BN]
+    bias = cast(row, f32) * alpha - 1
+    store gc[i*BM, j*BN], cast(max(acc + bias, 0.0), f16)
+}
+mapping gemm {
+    BM = 64, BN = 128
+    for t: pipeline fit, producers 1, consumers 2, wait 0
+    kernel: persistent, raster band_m 16, epilogue deferred, cluster 2, no bulk_store
+}
+";
+
+const ZOO: &str = "
+kernel zoo(p: ptr<i32>, n: i64 in -5..) {
+    tunable T = 32
+    grid 1, cdiv(T, 2) , 3
+    g = view p : i32[64] fill 1.5
+    x = load g[0] : i32[T]
+    y = load g[cast(n, i32)] : i32[T]
+    h, l = split(join(x, y << 2))
+    print \"a \\\"b\\\"\\n\", h, l
+    r, s = while carry i = 0, z = x {
+        more = (i < 10) & (n != 3)
+        yield more, i + 1, z * 2
+    }
+    q = if r == 4 { yield s } else { w = abs(s)
+        yield w % 7 }
+    if r > 2 { atomic_add g[r], q }
+    e = expand_dims(reshape(q) : i32[T / 2, 2], 0)
+    sl = slice(trans(e, [2, 0, 1]), [0, 0, T / 4]) : i32[2, 1, T / 4]
+    red = reduce_max(scan_sum(sl, 0), 2)
+    f = view_as(select(red >= 0, red, 5), f32)
+    ga = gather(x, y, 0)
+    bits = view_as(ga, u4)
+    o = async_copy g[4] : i32[T]
+    async_commit
+    async_wait 0
+    assert !(n == 0), \"n\"
+    store g[grid_dim(1)], o + ga
+    for u in 0..3 step 2 { store g[u], ga }
+    for u in 0..n { @[warps 2, deferred] store g[0], ga }
+}
+";
+
+fn one(text: &str) -> Kernel {
+    match parse_file(text, "t.tile") {
+        Ok(mut m) => m.kernels.remove(0),
+        Err(e) => panic!("{e:?}"),
+    }
+}
+
+fn errors(text: &str) -> Vec<String> {
+    parse_file(text, "t.tile").map_or_else(|e| e.iter().map(ToString::to_string).collect(), |_| Vec::new())
+}
+
+#[test]
+fn printed_kernels_read_back() {
+    for text in [GEMM, ZOO] {
+        let kernel = one(text);
+        let printed = kernel.to_string();
+        let again = one(&printed);
+        assert!(kernel.same_as(&again), "{printed}");
+        assert_eq!(printed, again.to_string());
+    }
+    assert!(!one(GEMM).same_as(&one(ZOO)));
+    let other = GEMM.replace("BN = 256", "BN = 128");
+    assert!(!one(GEMM).same_as(&one(&other)));
+}
+
+#[test]
+fn names_and_places_are_kept() {
+    let kernel = one(GEMM);
+    let name = |n: &str| kernel.values.keys().find(|&v| kernel.names[v] == n);
+    let acc = name("acc").and_then(|v| kernel.def(v)).unwrap();
+    assert_eq!(kernel.insts[acc].loc, Loc { line: 12, column: 11 });
+    assert!(name("t").is_some() && name("x").is_some());
+    assert_eq!(kernel.params[5].facts.max, 4096);
+    assert_eq!(kernel.grid.len(), 2);
+    assert!(kernel.to_string().contains("for t in"));
+}
+
+#[test]
+fn tiles_grow_implicitly() {
+    let text = "kernel k() { grid 1 a = full 1.0 : f32[4, 8] b = full 2.0 : f32[8] c = b + a * 2 }";
+    let kernel = one(text);
+    let c = kernel.values.values().last().unwrap().ty;
+    assert!(matches!(c, Type::Tile(_, s) if s.extents().as_deref() == Some(&[4, 8])));
+    assert!(kernel.to_string().contains("broadcast("));
+}
+
+#[test]
+fn mappings_read_back() {
+    let mapping = parse_file(GEMM, "").unwrap().mappings.remove(0);
+    assert_eq!(mapping.tunable("BN"), Some(128));
+    assert_eq!(mapping.whole.raster, Raster::BandM(16));
+    assert_eq!(mapping.whole.epilogue, Epilogue::Deferred);
+    assert!(!mapping.whole.bulk_store && mapping.whole.persistent);
+    assert_eq!(mapping.loops[0].1.pipeline, Depth::Fit);
+    assert_eq!(mapping.locs.len(), 3);
+    let mut again = parse_file(&mapping.to_string(), "").unwrap().mappings.remove(0);
+    again.locs.clone_from(&mapping.locs);
+    assert_eq!(mapping, again);
+}
+
+#[test]
+fn all_mistakes_are_reported_at_their_place() {
+    let text = "kernel k(n: i32) {\n    a = b + 1\n    c = a * 2\n    n = 3\n    d = n + 1.5\n}\nkernel l( {\n}\nmapping k { BM = }\n";
+    let found = errors(text);
+    let expected = [
+        "2:9: unknown name `b`",
+        "4:5: `n` is defined already",
+        "5:9: operands of `+` do not match: i32 and f32",
+        "7:11: expected a parameter, found `{`",
+        "9:18: expected an integer, found `}`",
+    ];
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn misuse_in_text_is_an_error() {
+    for (body, message) in [
+        ("x = 1 < 2 < 3", "chain"),
+        ("x, y = 1", "2 names for 1 values"),
+        ("full 0.0 : f32[4]", "0 names for 1 values"),
+        ("x = store 1, 2", "view[index"),
+        ("x = load n[0] : f32[2]", "must be a view"),
+        ("load = 3", "reserved"),
+        ("for t in 0..n carry x = 1 { y = x }", "must yield i32, found nothing"),
+        ("for t in 0..n { yield 1 }", "must yield nothing, found i32"),
+        ("for t in 0..n { yield } u = t", "unknown name `t`"),
+        ("x = if n == 0 { yield 1 } else { yield 1.0 }", "must yield i32, found f32"),
+        ("x = full 300 : i8[4]", "does not fit"),
+        ("x = full 1.0 : f32[n]", "an extent is"),
+        ("x = cast(n, f17)", "an element type"),
+        ("x = \"abc", "must end in its line"),
+        ("x = iota 3 : i32[4]", "must be 0 to 0"),
+        ("yield 1", "yields nothing"),
+        ("grid 1 grid 1", "one grid"),
+    ] {
+        let found = errors(&format!("kernel k(n: i32) {{ {body} }}"));
+        assert!(found.iter().any(|e| e.contains(message)), "{body}: {found:?}");
+    }
+}
+
+#[test]
+fn nesting_has_a_limit() {
+    for (open, close) in [("(", ")"), ("-", ""), ("if true {", "}"), ("abs(", ")"), ("1 + ", "")] {
+        let body = format!("x = {}1{}", open.repeat(100_000), close.repeat(100_000));
+        let found = errors(&format!("kernel k() {{ {body} }}"));
+        assert!(!found.is_empty(), "{open}");
+    }
+}

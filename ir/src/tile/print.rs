@@ -1,0 +1,429 @@
+//! Kernels and mappings as text: one instruction a line, every value named, so that it reads back
+//! to the same kernel. A value goes by its name where it has one that is legal and not in sight
+//! already, else by its number, `v12`.
+
+use super::dims::{DimText, TypeText};
+use super::names::{BINARY, find, is_free_name};
+use super::*;
+use rustc_hash::FxHashSet;
+use std::borrow::Cow;
+use std::fmt::{Display, Formatter, Result, Write};
+
+impl Display for Kernel {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        let mut printer = Printer {
+            kernel: self,
+            names: SecondaryMap::new(),
+            used: FxHashSet::default(),
+            indent: 1,
+            grid_printed: false,
+        };
+        printer.kernel(f)
+    }
+}
+
+struct Printer<'a> {
+    kernel: &'a Kernel,
+    /// Names of the values printed so far; empty where the number serves.
+    names: SecondaryMap<Value, &'a str>,
+    /// Names in sight.
+    used: FxHashSet<&'a str>,
+    indent: usize,
+    grid_printed: bool,
+}
+
+impl<'a> Printer<'a> {
+    fn kernel(&mut self, f: &mut Formatter<'_>) -> Result {
+        let kernel = self.kernel;
+        write!(f, "kernel {}(", kernel.name)?;
+        for (i, p) in kernel.params.iter().enumerate() {
+            let comma = if i == 0 { "" } else { ", " };
+            let ty = TypeText(&kernel.tunables, kernel.ty(p.value));
+            write!(f, "{comma}{}: {ty}{}", p.name, FactsText(p.facts))?;
+            self.used.insert(&p.name);
+            self.names[p.value] = &p.name;
+        }
+        f.write_str(") {\n")?;
+        for t in kernel.tunables.values() {
+            writeln!(f, "    tunable {} = {}", t.name, t.default)?;
+            self.used.insert(&t.name);
+        }
+        self.block(f, kernel.entry)?;
+        f.write_str("}\n")
+    }
+
+    /// The instructions of a block, one level in.
+    fn block(&mut self, f: &mut Formatter<'_>, block: Block) -> Result {
+        let kernel = self.kernel;
+        self.grid(f)?;
+        for &inst in &kernel.blocks[block].insts {
+            let op = &kernel.insts[inst].op;
+            if matches!(op, Op::Yield) && (kernel.args(inst).is_empty()) {
+                continue;
+            }
+            self.inst(f, inst)?;
+            self.grid(f)?;
+        }
+        Ok(())
+    }
+
+    /// The grid, as soon as all its extents are printed.
+    fn grid(&mut self, f: &mut Formatter<'_>) -> Result {
+        let grid = &self.kernel.grid;
+        let known = |v: &Value| !self.names[*v].is_empty();
+        if self.grid_printed || grid.is_empty() || !grid.iter().all(known) {
+            return Ok(());
+        }
+        self.grid_printed = true;
+        self.margin(f)?;
+        f.write_str("grid ")?;
+        self.list(f, grid)?;
+        f.write_char('\n')
+    }
+
+    fn margin(&self, f: &mut Formatter<'_>) -> Result {
+        write!(f, "{:1$}", "", 4 * self.indent)
+    }
+
+    fn inst(&mut self, f: &mut Formatter<'_>, inst: Inst) -> Result {
+        let kernel = self.kernel;
+        self.margin(f)?;
+        let results = kernel.results(inst);
+        results.iter().for_each(|&v| self.show(v));
+        let names: Vec<Cow<'a, str>> = results.iter().map(|&v| self.name(v)).collect();
+        // Within nested blocks the results are not in sight yet.
+        results.iter().for_each(|&v| self.hide(v));
+        if !names.is_empty() {
+            write!(f, "{} = ", names.join(", "))?;
+        }
+        // A yield does nothing of its own: attributes on it mean nothing.
+        let is_yield = matches!(kernel.insts[inst].op, Op::Yield);
+        if !is_yield && kernel.attrs[inst] != Attrs::default() {
+            write!(f, "{} ", AttrsText(&kernel.attrs[inst]))?;
+        }
+        match kernel.insts[inst].op {
+            Op::For | Op::While | Op::If => self.region(f, inst)?,
+            _ => self.operation(f, inst)?,
+        }
+        results.iter().for_each(|&v| {
+            self.used.insert(self.names[v]);
+        });
+        f.write_char('\n')
+    }
+
+    /// The name that a value will have.
+    fn choose(&self, value: Value) -> Cow<'a, str> {
+        let name = self.kernel.names[value].as_str();
+        if is_free_name(name) && !self.used.contains(name) {
+            return Cow::Borrowed(name);
+        }
+        Cow::Owned(value.to_string())
+    }
+
+    /// Brings a value's name into sight.
+    fn show(&mut self, value: Value) {
+        self.names[value] = NUMBERED;
+        if let Cow::Borrowed(name) = self.choose(value) {
+            self.used.insert(name);
+            self.names[value] = name;
+        }
+    }
+
+    /// Takes a value's name out of sight.
+    fn hide(&mut self, value: Value) {
+        self.used.remove(self.names[value]);
+    }
+
+    fn name(&self, value: Value) -> Cow<'a, str> {
+        match self.names[value] {
+            "" | NUMBERED => Cow::Owned(value.to_string()),
+            name => Cow::Borrowed(name),
+        }
+    }
+
+    fn list(&self, f: &mut Formatter<'_>, values: &[Value]) -> Result {
+        for (i, &v) in values.iter().enumerate() {
+            let comma = if i == 0 { "" } else { ", " };
+            write!(f, "{comma}{}", self.name(v))?;
+        }
+        Ok(())
+    }
+
+    fn region(&mut self, f: &mut Formatter<'_>, inst: Inst) -> Result {
+        let kernel = self.kernel;
+        let data = &kernel.insts[inst];
+        let args = kernel.args(inst);
+        let mut inits = args;
+        match (&data.op, args) {
+            (Op::For, [lo, hi, step, init @ ..]) => {
+                let params = &kernel.blocks[data.blocks[0]].params;
+                let counter = params.first().map_or("?".into(), |&v| self.choose(v));
+                let [lo, hi, step] = [lo, hi, step].map(|&v| self.name(v));
+                write!(f, "for {counter} in {lo}..{hi} step {step}")?;
+                inits = init;
+            }
+            (Op::If, [condition, ..]) => write!(f, "if {}", self.name(*condition))?,
+            _ => f.write_str(data.op.name())?,
+        }
+        for (i, &block) in data.blocks.iter().enumerate() {
+            f.write_str(if i == 0 { "" } else { " else" })?;
+            let carried = if matches!(data.op, Op::If) { &[] } else { inits };
+            self.nested(f, block, carried)?;
+        }
+        Ok(())
+    }
+
+    /// `carry x = init {` and a block in a scope of its own, with its closing brace.
+    fn nested(&mut self, f: &mut Formatter<'_>, block: Block, inits: &[Value]) -> Result {
+        let params = &self.kernel.blocks[block].params;
+        let outer = self.used.clone();
+        params.iter().for_each(|&v| self.show(v));
+        let carried = &params[params.len().saturating_sub(inits.len())..];
+        for (i, (&v, &init)) in carried.iter().zip(inits).enumerate() {
+            let word = if i == 0 { " carry" } else { "," };
+            write!(f, "{word} {} = {}", self.name(v), self.name(init))?;
+        }
+        f.write_str(" {\n")?;
+        self.indent += 1;
+        self.block(f, block)?;
+        self.indent -= 1;
+        self.used = outer;
+        self.margin(f)?;
+        f.write_char('}')
+    }
+
+    fn operation(&self, f: &mut Formatter<'_>, inst: Inst) -> Result {
+        let (kernel, args) = (self.kernel, self.kernel.args(inst));
+        let op = &kernel.insts[inst].op;
+        let result = kernel.results(inst).first().map(|&v| kernel.ty(v));
+        let ty = result.map(|t| TypeText(&kernel.tunables, t));
+        let ty: &dyn Display = ty.as_ref().map_or(&"?", |t| t);
+        match op {
+            Op::Int(v) if result == Some(Type::Scalar(Elem::Bool)) => write!(f, "{}", *v != 0),
+            Op::Int(v) => write!(f, "{v} : {ty}"),
+            Op::Float(v) => write!(f, "{} : {ty}", FloatText(*v)),
+            Op::Dim(d) => write!(f, "dim({})", DimText(&kernel.tunables, *d)),
+            Op::BlockIndex(d) | Op::GridDim(d) => write!(f, "{}({d})", op.name()),
+            Op::ProgramId | Op::ProgramCount | Op::AsyncCommit => f.write_str(op.name()),
+            Op::AsyncWait(n) => write!(f, "async_wait {n}"),
+            Op::Binary(_) | Op::Compare(_) if find(&BINARY, op.name()).is_none() => {
+                let [x, y] = [0, 1].map(|i| self.arg(args, i));
+                write!(f, "{x} {} {y}", op.name())
+            }
+            Op::Iota(d) => write!(f, "iota {d} : {ty}"),
+            Op::View { strided, fill } => self.view(f, args, result, *strided, *fill),
+            Op::Load | Op::AsyncCopy | Op::Store | Op::Atomic(_) => self.access(f, op, args, ty),
+            Op::Print(text) => {
+                write!(f, "print {}", StrText(text))?;
+                args.iter().try_for_each(|&v| write!(f, ", {}", self.name(v)))
+            }
+            Op::Yield | Op::Mma => {
+                write!(f, "{} ", op.name())?;
+                self.list(f, args)
+            }
+            _ => self.function(f, op, args, result, ty),
+        }
+    }
+
+    fn arg(&self, args: &[Value], index: usize) -> Cow<'a, str> {
+        args.get(index).map_or("?".into(), |&v| self.name(v))
+    }
+
+    /// `name(operands, attribute)` and the type where operands do not determine it.
+    fn function(
+        &self,
+        f: &mut Formatter<'_>,
+        op: &Op,
+        args: &[Value],
+        result: Option<Type>,
+        ty: &dyn Display,
+    ) -> Result {
+        write!(f, "{}(", op.name())?;
+        self.list(f, args)?;
+        match op {
+            Op::Cast => write!(f, ", {}", result.map_or(Elem::Bool, Type::elem))?,
+            Op::ViewAs(e) => write!(f, ", {e}")?,
+            Op::Trans(perm) => write!(f, ", {perm:?}")?,
+            Op::ExpandDims(d) | Op::Reduce(_, d) | Op::Scan(_, d) | Op::Gather(d) => {
+                write!(f, ", {d}")?;
+            }
+            Op::Assert(text) => write!(f, ", {}", StrText(text))?,
+            Op::Slice(offsets) => {
+                let text = |d: &Dim| DimText(&self.kernel.tunables, *d).to_string();
+                let all: Vec<String> = offsets.iter().map(text).collect();
+                write!(f, ", [{}]", all.join(", "))?;
+            }
+            _ => {}
+        }
+        f.write_char(')')?;
+        match op {
+            Op::Full | Op::Broadcast | Op::Reshape | Op::Slice(_) => write!(f, " : {ty}"),
+            _ => Ok(()),
+        }
+    }
+
+    fn access(&self, f: &mut Formatter<'_>, op: &Op, args: &[Value], ty: &dyn Display) -> Result {
+        let stores = matches!(op, Op::Store | Op::Atomic(_));
+        let last = args.len() - usize::from(stores && !args.is_empty());
+        write!(f, "{} {}[", op.name(), self.arg(args, 0))?;
+        self.list(f, args.get(1..last).unwrap_or_default())?;
+        if stores { write!(f, "], {}", self.arg(args, last)) } else { write!(f, "] : {ty}") }
+    }
+
+    fn view(
+        &self,
+        f: &mut Formatter<'_>,
+        args: &[Value],
+        result: Option<Type>,
+        strided: bool,
+        fill: f64,
+    ) -> Result {
+        let rank = match result {
+            Some(Type::View(_, rank)) => usize::from(rank),
+            _ => 0,
+        };
+        let elem = result.map_or(Elem::Bool, Type::elem);
+        write!(f, "view {} : {elem}[", self.arg(args, 0))?;
+        self.list(f, args.get(1..=rank).unwrap_or_default())?;
+        f.write_char(']')?;
+        if strided {
+            f.write_str(" strides [")?;
+            self.list(f, args.get(rank + 1..).unwrap_or_default())?;
+            f.write_char(']')?;
+        }
+        if fill.to_bits() != 0 {
+            write!(f, " fill {}", FloatText(fill))?;
+        }
+        Ok(())
+    }
+}
+
+/// Stands for the number of a value that is in sight.
+const NUMBERED: &str = "#";
+
+/// A float that reads back to the same bits (NaNs to the usual one).
+struct FloatText(f64);
+
+impl Display for FloatText {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        match self.0 {
+            v if v.is_nan() => f.write_str("nan"),
+            v => write!(f, "{v:?}"),
+        }
+    }
+}
+
+/// A string in quotes.
+struct StrText<'a>(&'a str);
+
+impl Display for StrText<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        f.write_char('"')?;
+        for c in self.0.chars() {
+            match c {
+                '\n' => f.write_str("\\n")?,
+                '\t' => f.write_str("\\t")?,
+                '"' | '\\' => write!(f, "\\{c}")?,
+                c => f.write_char(c)?,
+            }
+        }
+        f.write_char('"')
+    }
+}
+
+struct FactsText(Facts);
+
+impl Display for FactsText {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        let Facts { align, multiple, min, max } = self.0;
+        if align != 1 {
+            write!(f, " align {align}")?;
+        }
+        if multiple != 1 {
+            write!(f, " % {multiple}")?;
+        }
+        match (min, max) {
+            (0, i64::MAX) => Ok(()),
+            (min, i64::MAX) => write!(f, " in {min}.."),
+            (min, max) => write!(f, " in {min}..={max}"),
+        }
+    }
+}
+
+/// `@[warps 4, deferred]`
+struct AttrsText<'a>(&'a Attrs);
+
+impl Display for AttrsText<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        let mut items = Vec::new();
+        match self.0.team {
+            Team::None => {}
+            Team::Thread => items.push("thread".to_owned()),
+            Team::Warps(n) => items.push(format!("warps {n}")),
+            Team::Warpgroups(n) => items.push(format!("warpgroups {n}")),
+        }
+        items.extend(self.0.looped.map(|l| LoopText(l).to_string()));
+        for (set, word) in [(self.0.persistent, "persistent"), (self.0.deferred, "deferred")] {
+            items.extend(set.then(|| word.to_owned()));
+        }
+        write!(f, "@[{}]", items.join(", "))
+    }
+}
+
+struct LoopText(LoopMapping);
+
+impl Display for LoopText {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        match self.0.pipeline {
+            Depth::Fit => f.write_str("pipeline fit")?,
+            Depth::Stages(n) => write!(f, "pipeline {n}")?,
+        }
+        for (word, count) in
+            [("producers", self.0.producers), ("consumers", self.0.consumers), ("wait", self.0.wait)]
+        {
+            if let Some(n) = count {
+                write!(f, ", {word} {n}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Display for Mapping {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        writeln!(f, "mapping {} {{", self.kernel)?;
+        for (name, value) in &self.tunables {
+            writeln!(f, "    {name} = {value}")?;
+        }
+        for (name, looped) in &self.loops {
+            writeln!(f, "    for {name}: {}", LoopText(*looped))?;
+        }
+        let items = whole_items(&self.whole);
+        if !items.is_empty() {
+            writeln!(f, "    kernel: {}", items.join(", "))?;
+        }
+        f.write_str("}\n")
+    }
+}
+
+/// What differs from the default.
+fn whole_items(whole: &KernelMapping) -> Vec<String> {
+    let mut items = Vec::new();
+    items.extend(whole.persistent.then(|| "persistent".to_owned()));
+    items.extend(match whole.raster {
+        Raster::Linear => None,
+        Raster::Square => Some("raster square".to_owned()),
+        Raster::BandM(n) => Some(format!("raster band_m {n}")),
+        Raster::BandN(n) => Some(format!("raster band_n {n}")),
+    });
+    if whole.epilogue == Epilogue::Deferred {
+        items.push("epilogue deferred".to_owned());
+    }
+    if whole.cluster != 1 {
+        items.push(format!("cluster {}", whole.cluster));
+    }
+    items.extend(whole.warps.map(|n| format!("warps {n}")));
+    items.extend(whole.chunk.map(|n| format!("chunk {n}")));
+    items.extend((!whole.bulk_store).then(|| "no bulk_store".to_owned()));
+    items
+}

@@ -1,0 +1,44 @@
+//! Whether a mapping speaks of what its kernel has.
+
+use super::VerifyError;
+use crate::tile::{Depth, Kernel, Loc, Mapping, Op};
+
+/// Checks the names and numbers of a mapping; gives all violations.
+pub fn verify_mapping(kernel: &Kernel, mapping: &Mapping) -> Result<(), Vec<VerifyError>> {
+    let mut errors = Vec::new();
+    let mut error = |item: usize, message: String| {
+        let loc = mapping.locs.get(item).copied().unwrap_or(Loc::default());
+        errors.push(VerifyError { inst: None, loc, message });
+    };
+    if mapping.kernel != kernel.name {
+        let (of, name) = (&mapping.kernel, &kernel.name);
+        error(usize::MAX, format!("a mapping of `{of}` does not fit kernel `{name}`"));
+    }
+    for (i, (name, value)) in mapping.tunables.iter().enumerate() {
+        if !kernel.tunables.values().any(|t| t.name == *name) {
+            error(i, format!("kernel `{}` has no tunable `{name}`", kernel.name));
+        } else if *value < 1 {
+            error(i, format!("tunable `{name}` is {value}, must be 1 or more"));
+        }
+    }
+    let loops = loop_names(kernel);
+    for (i, (name, looped)) in mapping.loops.iter().enumerate() {
+        let item = mapping.tunables.len() + i;
+        if !loops.contains(&name.as_str()) {
+            error(item, format!("kernel `{}` has no loop `{name}`", kernel.name));
+        }
+        if looped.pipeline == Depth::Stages(0) {
+            error(item, format!("the pipeline of loop `{name}` has no stages"));
+        }
+    }
+    if mapping.whole.cluster == 0 || mapping.whole.warps == Some(0) || mapping.whole.chunk == Some(0) {
+        error(usize::MAX, "cluster, warps and chunk must be 1 or more".to_owned());
+    }
+    if errors.is_empty() { Ok(()) } else { Err(errors) }
+}
+
+fn loop_names(kernel: &Kernel) -> Vec<&str> {
+    let loops = kernel.insts.values().filter(|d| matches!(d.op, Op::For));
+    let counters = loops.filter_map(|d| kernel.blocks.get(*d.blocks.first()?)?.params.first());
+    counters.map(|&v| kernel.names[v].as_str()).collect()
+}

@@ -1,0 +1,162 @@
+//! Where this thread's elements lie: the processor axes of a layout as arithmetic on the thread number.
+//!
+//! A register layout's coordinates split into a part of the thread and a part of the register that add
+//! up: the columns of a distributed layout share no bit (Linear Layouts, definition 4.8).
+
+use super::Lower;
+use crate::Result;
+use warplift_ir::layout::{Axis, Layout, Step};
+use warplift_ir::machine::{self, Ty};
+use warplift_ir::target::Opcode;
+
+/// Coordinates of a register's element for thread 0.
+pub(super) fn register_coord(layout: &Layout, register: u64) -> Vec<u64> {
+    let at: Vec<u64> = layout.ins().iter().map(|a| if a.0 == Axis::Reg { register } else { 0 }).collect();
+    layout.apply(&at).to_vec()
+}
+
+/// A digit of the thread number, `thread / weight % extent`, and what one step of it is worth.
+#[derive(Clone, Copy)]
+struct Digit {
+    weight: u64,
+    extent: u64,
+    value: u64,
+    xor: bool,
+}
+
+/// What each processor axis is worth in threads.
+fn axis_weight(layout: &Layout, axis: Axis) -> Option<u64> {
+    let warps = layout.in_extent(Axis::Warp);
+    match axis {
+        Axis::Lane => Some(1),
+        Axis::Warp => Some(32),
+        Axis::Warpgroup => Some(32 * warps),
+        _ => None,
+    }
+}
+
+/// The digits of the processor axes that move along an output, each with its weight.
+fn digits(layout: &Layout, out: usize, weight: impl Fn(Axis) -> Option<u64>) -> Vec<Digit> {
+    let mut digits = Vec::new();
+    for &(axis, _) in layout.ins() {
+        let Some(weight) = weight(axis) else { continue };
+        for b in layout.basis(axis).iter().filter(|b| b.out[out] != 0) {
+            let xor = matches!(b.step, Step::Xor);
+            digits.push(Digit { weight: weight * b.weight, extent: b.extent, value: b.out[out], xor });
+        }
+    }
+    digits
+}
+
+impl Lower<'_, '_> {
+    /// The thread's number among those that compute.
+    pub(super) fn thread(&mut self) -> machine::Value {
+        match self.thread {
+            Some(t) => t,
+            None => {
+                let t = self.at_entry().op(Opcode::Tid, &[], Ty::B32);
+                self.thread = Some(t);
+                t
+            }
+        }
+    }
+
+    /// This thread's coordinate along an output of a layout with processor axes, computed once at entry.
+    pub(super) fn thread_coord(&mut self, layout: &Layout, out: usize) -> Result<machine::Value> {
+        let key = (layout.clone(), out);
+        if let Some(&v) = self.coords.get(&key) {
+            return Ok(v);
+        }
+        let thread = self.thread();
+        let digits = digits(layout, out, |axis| axis_weight(layout, axis));
+        let v = self.sum_digits(thread, digits)?;
+        self.coords.insert(key, v);
+        Ok(v)
+    }
+
+    /// The warp's number, uniform.
+    pub(super) fn warp(&mut self) -> machine::Value {
+        if let Some(w) = self.warp {
+            return w;
+        }
+        let thread = self.thread();
+        let five = self.at_entry().imm(5);
+        let w = self.at_entry().int(Opcode::ShrU32, thread, five);
+        let w = self.at_entry().op(Opcode::Uniform, &[w], Ty::B32);
+        self.warp = Some(w);
+        w
+    }
+
+    /// This warp's coordinate along an output of a layout: that of its lane 0.
+    pub(super) fn warp_coord(&mut self, layout: &Layout, out: usize) -> Result<machine::Value> {
+        let warp = self.warp();
+        let digits = digits(layout, out, |axis| {
+            axis_weight(layout, axis).filter(|_| axis != Axis::Lane).map(|w| w / 32)
+        });
+        self.sum_digits(warp, digits)
+    }
+
+    /// Groups bits that move by the same shift under one mask, then adds or xors the groups.
+    fn sum_digits(&mut self, thread: machine::Value, digits: Vec<Digit>) -> Result<machine::Value> {
+        let mut seen = 0u64;
+        let mut overlaps = false;
+        for d in &digits {
+            overlaps |= seen & d.value != 0;
+            seen |= d.value;
+        }
+        let mut groups: Vec<(i32, u64)> = Vec::new();
+        let mut total: Option<machine::Value> = None;
+        let join = |l: &mut Self, total: Option<machine::Value>, part, op| match total {
+            None => part,
+            Some(t) => l.at_entry().int(op, t, part),
+        };
+        for d in &digits {
+            if d.extent == 2 && d.weight.is_power_of_two() && (d.xor || !overlaps) {
+                for bit in (0..63).filter(|b| d.value >> b & 1 == 1) {
+                    let shift = bit - d.weight.trailing_zeros() as i32;
+                    match groups.iter_mut().find(|g| g.0 == shift) {
+                        Some(g) => g.1 |= d.weight,
+                        None => groups.push((shift, d.weight)),
+                    }
+                }
+            } else {
+                let w = self.at_entry().imm(d.weight as i64);
+                let q = self.at_entry().int(Opcode::DivU32, thread, w);
+                let e = self.at_entry().imm(d.extent as i64);
+                let r = self.at_entry().int(Opcode::RemU32, q, e);
+                let part = self.at_entry().mul_imm(r, d.value as i64);
+                total = Some(join(self, total, part, Opcode::AddS32));
+            }
+        }
+        let mut bits: Option<machine::Value> = None;
+        for (shift, mask) in groups {
+            let part = self.at_entry().and_imm(thread, mask as i64);
+            let by = self.at_entry().imm(i64::from(shift.abs()));
+            let part = self.at_entry().int(if shift < 0 { Opcode::ShrU32 } else { Opcode::Shl }, part, by);
+            bits = Some(join(self, bits, part, Opcode::Xor));
+        }
+        Ok(match (total, bits) {
+            (Some(t), Some(b)) => self.at_entry().add(t, b),
+            (Some(v), None) | (None, Some(v)) => v,
+            (None, None) => self.at_entry().imm(0),
+        })
+    }
+
+    /// Whether this thread is the one that stores what several hold: a predicate, or `None` where all
+    /// elements are held once.
+    pub(super) fn owner(&mut self, layout: &Layout) -> Option<machine::Value> {
+        let mut mask = 0u64;
+        for &(axis, _) in layout.ins() {
+            if let Some(weight) = axis_weight(layout, axis) {
+                mask |= layout.free_mask(axis) * weight;
+            }
+        }
+        if mask == 0 {
+            return None;
+        }
+        let thread = self.thread();
+        let free = self.at_entry().and_imm(thread, mask as i64);
+        let zero = self.at_entry().imm(0);
+        Some(self.at_entry().compare(warplift_ir::tile::CmpOp::Eq, free, zero))
+    }
+}

@@ -1,0 +1,451 @@
+//! `lower`: mapped tile IR and its plan become one structured program of machine IR.
+//!
+//! ```text
+//!  scalars ─► registers                      scalar.rs
+//!  tiles   ─► fragments, row by row           tile.rs, reduce.rs
+//!  loads, stores with plain accesses          plain.rs      coordinates of threads: coords.rs
+//!  tensor copies, products, staged stores     tensor.rs
+//! ```
+//!
+//! A fragment counts 32-bit registers: elements of 16 bits are packed in pairs, in the layout's order.
+//! The program is sequential: every asynchronous event is awaited at the first use of what it brings.
+
+mod coords;
+mod plain;
+mod reduce;
+mod scalar;
+mod tensor;
+mod tile;
+
+use crate::plan::Plan;
+use crate::{IselError, Result, facts};
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+use warplift_ir::Bump;
+use warplift_ir::entity::PrimaryMap;
+use warplift_ir::layout::{Axis, Layout};
+use warplift_ir::machine::{
+    self, Attr, BufferData, Cursor, Func, IndexMap, LaunchInfo, LoopAttr, NewInst, Program, Ty,
+};
+use warplift_ir::manifest::{Argument, Expr, ExprOp, Fact, Param};
+use warplift_ir::target::Opcode;
+use warplift_ir::tile::{Block, Depth, Facts, Inst, Kernel, Mapping, Op, Type, Value};
+use warplift_ir::types::Elem;
+
+/// What a tile-IR value became.
+#[derive(Clone, Debug)]
+enum Low {
+    /// A scalar register, or a fragment.
+    Reg(machine::Value),
+    /// A tile of equal elements: one 32-bit register (16-bit elements twice in it).
+    Splat(machine::Value),
+    /// A view.
+    View(View),
+    /// Stands in shared memory only, or is used by nothing that needs a register.
+    Elsewhere,
+}
+
+/// A bounded window on global memory.
+#[derive(Clone, Debug)]
+struct View {
+    base: machine::Value,
+    extents: SmallVec<[machine::Value; 2]>,
+    /// Strides in elements; the contiguous dimension has none.
+    strides: SmallVec<[Option<machine::Value>; 2]>,
+    fill: f64,
+}
+
+/// State of lowering.
+struct Lower<'k, 'a> {
+    k: &'k Kernel,
+    plan: &'k Plan,
+    func: Func<'a>,
+    block: machine::Block,
+    inst: Inst,
+    env: FxHashMap<Value, Low>,
+    buffers: PrimaryMap<machine::Buffer, BufferData>,
+    /// Buffer of each load that stands in shared memory, and the event that fills it.
+    filled: FxHashMap<Inst, (machine::Buffer, Option<machine::Value>)>,
+    params: Vec<Param>,
+    extra_facts: Vec<Fact>,
+    /// Coordinates of this thread under a layout's processor axes, by (layout, dimension).
+    coords: FxHashMap<(Layout, usize), machine::Value>,
+    /// Thread number, made once at entry.
+    thread: Option<machine::Value>,
+    /// Warp number, likewise.
+    warp: Option<machine::Value>,
+    staging: FxHashMap<u32, machine::Buffer>,
+    persistent: bool,
+    has_tma: bool,
+}
+
+/// Lowers a mapped kernel under its plan.
+///
+/// # Errors
+/// Operations that no row of the table is selected for yet, by name and type.
+pub fn do_lower<'a>(k: &Kernel, plan: &Plan, mapping: &Mapping, bump: &'a Bump) -> Result<Program<'a>> {
+    let func = Func::new(bump);
+    let block = func.entry;
+    let first = k.blocks[k.entry].insts.first().copied();
+    let mut l = Lower {
+        k,
+        plan,
+        func,
+        block,
+        inst: first.ok_or_else(|| IselError::whole("the kernel's body is empty"))?,
+        env: FxHashMap::default(),
+        buffers: PrimaryMap::new(),
+        filled: FxHashMap::default(),
+        params: Vec::new(),
+        extra_facts: Vec::new(),
+        coords: FxHashMap::default(),
+        thread: None,
+        warp: None,
+        staging: FxHashMap::default(),
+        persistent: mapping.whole.persistent,
+        has_tma: false,
+    };
+    l.lower_params()?;
+    l.lower_block(k.entry)?;
+    l.finish(mapping)
+}
+
+impl<'k, 'a> Lower<'k, 'a> {
+    /// A cursor at the end of the block that grows.
+    fn at(&mut self) -> Cursor<'_, 'a> {
+        let loc = self.k.insts[self.inst].loc;
+        Cursor::new(&mut self.func, self.block, loc)
+    }
+
+    /// A cursor in the entry block, for what is computed once.
+    fn at_entry(&mut self) -> Cursor<'_, 'a> {
+        let entry = self.func.entry;
+        let loc = self.k.insts[self.inst].loc;
+        Cursor::new(&mut self.func, entry, loc)
+    }
+
+    fn error<T>(&self, message: impl Into<String>) -> Result<T> {
+        Err(IselError::at(self.k, self.inst, message))
+    }
+
+    fn scalar(&self, v: Value) -> Result<machine::Value> {
+        match self.env.get(&v) {
+            Some(Low::Reg(r)) => Ok(*r),
+            other => self.error(format!("operand {v} is no scalar in a register ({other:?})")),
+        }
+    }
+
+    fn view(&self, v: Value) -> Result<View> {
+        match self.env.get(&v) {
+            Some(Low::View(view)) => Ok(view.clone()),
+            _ => self.error(format!("operand {v} is no view")),
+        }
+    }
+
+    fn set(&mut self, v: Value, r: machine::Value) {
+        self.env.insert(v, Low::Reg(r));
+    }
+
+    fn lower_params(&mut self) -> Result<()> {
+        for (n, p) in self.k.params.iter().enumerate() {
+            self.params.push(Param::Argument { name: p.name.clone() });
+            let (op, ty) = match self.k.ty(p.value) {
+                Type::Ptr(_) | Type::Scalar(Elem::Int(64) | Elem::Uint(64)) => (Opcode::LdParam64, Ty::B64),
+                Type::Scalar(Elem::Int(32) | Elem::Uint(32) | Elem::F32) => (Opcode::LdParam32, Ty::B32),
+                other => {
+                    return self.error(format!("parameter `{}` of type {other:?} is not selected", p.name));
+                }
+            };
+            let new = NewInst::new(op, &[], &[ty]).attr(Attr::Param(n as u32));
+            let mut r = self.at_entry().value(new);
+            if matches!(self.k.ty(p.value), Type::Ptr(_)) {
+                r = self.at_entry().op(Opcode::ToGlobal, &[r], Ty::B64);
+            }
+            self.func.values[r].uniform = true;
+            self.set(p.value, r);
+        }
+        Ok(())
+    }
+
+    /// All instructions of a block, each preceded by the awaits of what it uses.
+    fn lower_block(&mut self, block: Block) -> Result<()> {
+        let insts = self.k.blocks[block].insts.clone();
+        let mut pending: Vec<Inst> = Vec::new();
+        for inst in insts {
+            self.inst = inst;
+            self.await_used(inst, &mut pending);
+            self.lower_inst(inst)?;
+            if self.filled.get(&inst).is_some_and(|f| f.1.is_some()) {
+                pending.push(inst);
+            }
+        }
+        Ok(())
+    }
+
+    fn await_used(&mut self, inst: Inst, pending: &mut Vec<Inst>) {
+        let (now, later) = pending.iter().partition(|&&load| self.uses(inst, load));
+        *pending = later;
+        let now: Vec<Inst> = now;
+        let events: Vec<machine::Value> = now.iter().filter_map(|l| self.filled[l].1).collect();
+        if !events.is_empty() {
+            self.at().push(NewInst::new(Opcode::Await, &events, &[]));
+        }
+    }
+
+    /// Whether an instruction, or one inside it, is a product on this load.
+    fn uses(&self, inst: Inst, load: Inst) -> bool {
+        if let Some(p) = self.plan.products.get(&inst) {
+            return p.b.0 == load || p.a.as_ref().is_some_and(|a| a.0 == load);
+        }
+        let nested = &self.k.insts[inst].blocks;
+        nested.iter().any(|&b| self.k.blocks[b].insts.iter().any(|&i| self.uses(i, load)))
+    }
+
+    fn lower_inst(&mut self, inst: Inst) -> Result<()> {
+        let tile = self.k.results(inst).iter().any(|&r| matches!(self.k.ty(r), Type::Tile(..)));
+        match &self.k.insts[inst].op {
+            Op::For => self.lower_for(inst),
+            Op::If => self.lower_if(inst),
+            Op::Yield => self.lower_yield(inst),
+            Op::View { strided, fill } => self.lower_view(inst, *strided, *fill),
+            Op::Load => self.lower_load(inst),
+            Op::Store => self.lower_store(inst),
+            Op::Mma => self.lower_product(inst),
+            Op::Reduce(op, axis) => self.lower_reduce(inst, *op, *axis),
+            _ if tile => self.lower_tile(inst),
+            _ => self.lower_scalar(inst),
+        }
+    }
+
+    fn lower_view(&mut self, inst: Inst, strided: bool, fill: f64) -> Result<()> {
+        let args = self.k.args(inst).to_vec();
+        let rank = if strided { (args.len() - 1) / 2 } else { args.len() - 1 };
+        let base = self.scalar(args[0])?;
+        let extents: SmallVec<[_; 2]> =
+            args[1..=rank].iter().map(|&v| self.scalar(v)).collect::<Result<_>>()?;
+        let mut strides: SmallVec<[Option<machine::Value>; 2]> = SmallVec::new();
+        for d in 0..rank {
+            strides.push(match strided {
+                true if self.k.int_const(args[1 + rank + d]) == Some(1) => None,
+                true => Some(self.scalar(args[1 + rank + d])?),
+                false if d + 1 == rank => None,
+                false => {
+                    let mut s = extents[d + 1];
+                    for &e in &extents[d + 2..] {
+                        s = self.at().int(Opcode::MulS32, s, e);
+                    }
+                    Some(s)
+                }
+            });
+        }
+        self.env.insert(self.k.result(inst), Low::View(View { base, extents, strides, fill }));
+        Ok(())
+    }
+
+    /// Machine type of a tile or scalar value.
+    fn ty(&self, v: Value) -> Result<Ty> {
+        match self.k.ty(v) {
+            Type::Tile(elem, _) => Ok(Ty::frag(self.registers(elem, self.plan.layout(self.k, v)?)? as u16)),
+            Type::Scalar(Elem::Bool) => Ok(Ty::Pred),
+            Type::Scalar(e) if e.bits() == 64 => Ok(Ty::B64),
+            Type::Ptr(_) => Ok(Ty::B64),
+            Type::Scalar(e) if e.bits() == 32 => Ok(Ty::B32),
+            other => self.error(format!("a value of type {other:?} is not selected")),
+        }
+    }
+
+    /// 32-bit registers of a fragment.
+    fn registers(&self, elem: Elem, layout: &Layout) -> Result<u64> {
+        let elements = layout.in_extent(Axis::Reg);
+        match elem.bits() {
+            32 | 8 if elem == Elem::Bool || elem.bits() == 32 => Ok(elements),
+            16 if elements.is_multiple_of(2) => Ok(elements / 2),
+            16 => self.error("a thread holds an odd number of 16-bit elements; give it pairs"),
+            bits => self.error(format!("tiles of {elem} ({bits} bits) in registers are not selected")),
+        }
+    }
+
+    fn lower_for(&mut self, inst: Inst) -> Result<()> {
+        let k = self.k;
+        let args = k.args(inst).to_vec();
+        let mut machine_args: Vec<machine::Value> = Vec::new();
+        for &v in &args[..3] {
+            machine_args.push(self.scalar(v)?);
+        }
+        let mut types = Vec::new();
+        for (i, &v) in args[3..].iter().enumerate() {
+            types.push(self.ty(k.results(inst)[i])?);
+            let init = self.materialize(v, k.results(inst)[i])?;
+            machine_args.push(init);
+        }
+        let body = k.insts[inst].blocks[0];
+        let lowered = self.func.new_block();
+        let attr = self.loop_attr(inst);
+        let params = k.blocks[body].params.clone();
+        let counter = self.func.append_param(lowered, Ty::B32, true);
+        self.set(params[0], counter);
+        for (i, &ty) in types.iter().enumerate() {
+            let p = self.func.append_param(lowered, ty, false);
+            self.set(params[1 + i], p);
+        }
+        let outer = std::mem::replace(&mut self.block, lowered);
+        self.lower_block(body)?;
+        self.block = outer;
+        self.inst = inst;
+        let new = NewInst::new(Opcode::For, &machine_args, &types).attr(attr).blocks(&[lowered]);
+        let made = self.at().push(new);
+        for (i, &r) in k.results(inst).iter().enumerate() {
+            let v = self.func.insts[made].results[i];
+            self.set(r, v);
+        }
+        Ok(())
+    }
+
+    fn loop_attr(&self, inst: Inst) -> Attr {
+        let attrs = &self.k.attrs[inst];
+        let mapping = attrs.looped.unwrap_or_default();
+        let depth = match mapping.pipeline {
+            Depth::Fit => None,
+            Depth::Stages(n) => Some(n),
+        };
+        Attr::Loop(Box::new(LoopAttr {
+            name: crate::map::loop_name(self.k, inst).unwrap_or("").to_owned(),
+            depth,
+            producers: mapping.producers.unwrap_or(1),
+            wait: mapping.wait,
+            persistent: attrs.persistent,
+        }))
+    }
+
+    fn lower_if(&mut self, inst: Inst) -> Result<()> {
+        let k = self.k;
+        let cond = self.scalar(k.args(inst)[0])?;
+        let types = k.results(inst).iter().map(|&r| self.ty(r)).collect::<Result<Vec<_>>>()?;
+        let mut blocks = Vec::new();
+        for &b in &k.insts[inst].blocks {
+            let lowered = self.func.new_block();
+            let outer = std::mem::replace(&mut self.block, lowered);
+            self.lower_block(b)?;
+            self.block = outer;
+            blocks.push(lowered);
+        }
+        self.inst = inst;
+        let made = self.at().push(NewInst::new(Opcode::If, &[cond], &types).blocks(&blocks));
+        for (i, &r) in k.results(inst).iter().enumerate() {
+            let v = self.func.insts[made].results[i];
+            self.set(r, v);
+        }
+        Ok(())
+    }
+
+    fn lower_yield(&mut self, inst: Inst) -> Result<()> {
+        let args = self.k.args(inst).to_vec();
+        let values = args.iter().map(|&v| self.materialize(v, v)).collect::<Result<Vec<_>>>()?;
+        self.at().push(NewInst::new(Opcode::Yield, &values, &[]));
+        Ok(())
+    }
+
+    /// A value in registers: a splat is written out in the layout of `like`.
+    fn materialize(&mut self, v: Value, like: Value) -> Result<machine::Value> {
+        match self.env.get(&v).cloned() {
+            Some(Low::Reg(r)) => Ok(r),
+            Some(Low::Splat(s)) => {
+                let elem = self.k.ty(v).elem();
+                let layout = match &self.plan.layouts[v] {
+                    Some(l) => l,
+                    None => self.plan.layout(self.k, like)?,
+                };
+                let regs = self.registers(elem, layout)?;
+                let new = NewInst::new(Opcode::Mov, &[s], &[Ty::frag(regs as u16)]);
+                Ok(self.at().value(new.maps([IndexMap::Whole].into_iter().collect())))
+            }
+            _ => self.error(format!("operand {v} has no version in registers")),
+        }
+    }
+
+    /// What is launched.
+    fn finish(mut self, mapping: &Mapping) -> Result<Program<'a>> {
+        let grid = self.grid()?;
+        let cluster = mapping.whole.cluster.max(1);
+        let warps = self.k.attrs[self.inst].team.warps();
+        let entry = self.func.entry;
+        let ended = self.func.terminator(entry).is_some_and(|t| self.func.insts[t].op == Opcode::Yield);
+        if !ended {
+            self.at().push(NewInst::new(Opcode::Yield, &[], &[]));
+        }
+        let deferred = self.k.attrs.values().any(|a| a.deferred);
+        let mut facts = argument_facts(self.k);
+        facts.append(&mut self.extra_facts);
+        let launch = LaunchInfo {
+            kernel: self.k.name.clone(),
+            file: self.k.file.clone(),
+            arguments: arguments(self.k),
+            params: self.params,
+            grid,
+            cluster,
+            facts,
+            workspace: Expr::zero(),
+        };
+        Ok(Program { launch, buffers: self.buffers, warps, deferred, func: self.func })
+    }
+
+    /// Blocks to launch: the logical grid, or as many programs as keep the waves even.
+    fn grid(&self) -> Result<[Expr; 3]> {
+        let mut extents = Vec::new();
+        for &g in &self.k.grid {
+            let e = facts::launch_expr(self.k, g);
+            extents
+                .push(e.ok_or_else(|| IselError::whole("the grid depends on more than integer arguments"))?);
+        }
+        let one = || Expr::Const(1);
+        if self.persistent {
+            let tiles = extents.into_iter().reduce(|a, b| Expr::op(ExprOp::Mul, a, b)).unwrap_or_else(one);
+            // ceil(tiles / waves): the last wave is as full as the others.
+            let waves = Expr::op(ExprOp::CeilDiv, tiles.clone(), Expr::var("sm_count"));
+            let waves = Expr::op(ExprOp::Max, waves, one());
+            return Ok([Expr::op(ExprOp::CeilDiv, tiles, waves), one(), one()]);
+        }
+        extents.resize(3, one());
+        let [x, y, z] =
+            extents.try_into().map_err(|_| IselError::whole("a grid has at most 3 dimensions"))?;
+        Ok([x, y, z])
+    }
+}
+
+fn arguments(k: &Kernel) -> Vec<Argument> {
+    let written = |v: Value| {
+        let views = k.insts.iter().filter(|(i, d)| matches!(d.op, Op::View { .. }) && k.args(*i)[0] == v);
+        let views: Vec<Value> = views.map(|(i, _)| k.result(i)).collect();
+        let writes = |d: &Op| matches!(d, Op::Store | Op::Atomic(_));
+        k.insts.iter().any(|(i, d)| writes(&d.op) && views.contains(&k.args(i)[0]))
+    };
+    let name = |ty: Type| match ty {
+        Type::Ptr(e) => format!("ptr<{e}>"),
+        other => other.elem().to_string(),
+    };
+    let of = |p: &warplift_ir::tile::ParamData| Argument {
+        name: p.name.clone(),
+        ty: name(k.ty(p.value)),
+        written: written(p.value),
+    };
+    k.params.iter().map(of).collect()
+}
+
+fn argument_facts(k: &Kernel) -> Vec<Fact> {
+    let mut facts = Vec::new();
+    for p in &k.params {
+        let Facts { align, multiple, min, max } = p.facts;
+        let pointer = matches!(k.ty(p.value), Type::Ptr(_));
+        if pointer && align > 1 {
+            facts.push(Fact::Aligned { name: p.name.clone(), align });
+        }
+        let integer = matches!(k.ty(p.value), Type::Scalar(e) if e.is_int());
+        if integer && multiple > 1 {
+            facts.push(Fact::Multiple { name: p.name.clone(), of: multiple });
+        }
+        if integer {
+            facts.push(Fact::Range { name: p.name.clone(), min, max: max.min(i64::from(i32::MAX)) });
+        }
+    }
+    facts
+}

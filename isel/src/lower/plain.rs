@@ -1,0 +1,313 @@
+//! Plain loads and stores: each thread's elements, in vectors where facts and layout allow, predicated
+//! by the view's bounds.
+//!
+//! The address of an element is `base + sum of (index + thread + register) * stride`; the register's part
+//! along the contiguous dimension is the access's constant offset.
+
+use super::coords::register_coord;
+use super::{Low, Lower, View};
+use crate::Result;
+use crate::plan::{Fill, blocked, vector_elements};
+use rustc_hash::FxHashMap;
+use warplift_ir::layout::{Axis, Layout};
+use warplift_ir::machine::{self, Attr, BufferData, BufferKind, Guard, NewInst, Place, Ty};
+use warplift_ir::target::Opcode;
+use warplift_ir::tile::{CmpOp, Inst, Type, Value};
+use warplift_ir::types::Elem;
+
+/// The accesses of one tile through a view.
+struct Access {
+    view: View,
+    /// Index of this thread's first element, by dimension.
+    start: Vec<machine::Value>,
+    /// Contiguous dimension.
+    unit: Option<usize>,
+    bytes: u32,
+    rows: FxHashMap<Vec<u64>, machine::Value>,
+    bounds: FxHashMap<(usize, u64), machine::Value>,
+    inside: FxHashMap<Vec<(usize, u64)>, machine::Value>,
+    owner: Option<machine::Value>,
+}
+
+impl Lower<'_, '_> {
+    /// A load: into shared memory, registers, or both, as its uses want it.
+    pub(super) fn lower_load(&mut self, inst: Inst) -> Result<()> {
+        let k = self.k;
+        let result = k.result(inst);
+        self.env.insert(result, Low::Elsewhere);
+        if let Some(tile) = self.plan.shared.get(&inst) {
+            match tile.fill {
+                Fill::Tma => self.lower_tma_load(inst, tile)?,
+                Fill::Threads => self.lower_thread_fill(inst)?,
+            }
+        }
+        if let Some(layout) = self.plan.layouts[result].clone() {
+            let r = self.load_registers(inst, &layout)?;
+            self.set(result, r);
+        }
+        Ok(())
+    }
+
+    fn access(&mut self, inst: Inst, layout: &Layout, elem: Elem) -> Result<Access> {
+        let k = self.k;
+        let args = k.args(inst).to_vec();
+        let view = self.view(args[0])?;
+        let mut start = Vec::new();
+        for d in 0..view.extents.len() {
+            let index = self.scalar(args[1 + d])?;
+            let own = self.thread_coord(layout, d)?;
+            start.push(self.at().add(index, own));
+        }
+        let unit = view.strides.iter().position(Option::is_none);
+        Ok(Access {
+            view,
+            start,
+            unit,
+            bytes: elem.bits() / 8,
+            rows: FxHashMap::default(),
+            bounds: FxHashMap::default(),
+            inside: FxHashMap::default(),
+            owner: None,
+        })
+    }
+
+    /// Address of the element at a register's coordinates, less the constant part.
+    fn address(&mut self, a: &mut Access, at: &[u64]) -> machine::Value {
+        let mut key = at.to_vec();
+        if let Some(u) = a.unit {
+            key[u] = 0;
+        }
+        if let Some(&v) = a.rows.get(&key) {
+            return v;
+        }
+        let mut pointer = a.view.base;
+        for (d, &moved) in key.iter().enumerate() {
+            let index = self.at().add_imm(a.start[d], moved as i64);
+            let scale = match a.view.strides[d] {
+                None => self.at().imm(i64::from(a.bytes)),
+                Some(s) => self.at().mul_imm(s, i64::from(a.bytes)),
+            };
+            pointer = self.at().op(Opcode::MadWideS32, &[index, scale, pointer], Ty::B64);
+        }
+        a.rows.insert(key, pointer);
+        pointer
+    }
+
+    /// Whether the element at a register's coordinates lies inside the view (and is this thread's to store).
+    fn inside(&mut self, a: &mut Access, at: &[u64]) -> machine::Value {
+        let key: Vec<(usize, u64)> = at.iter().copied().enumerate().collect();
+        if let Some(&p) = a.inside.get(&key) {
+            return p;
+        }
+        let mut all = a.owner;
+        for &(d, moved) in &key {
+            let p = match a.bounds.get(&(d, moved)) {
+                Some(&p) => p,
+                None => {
+                    let index = self.at().add_imm(a.start[d], moved as i64);
+                    let extent = a.view.extents[d];
+                    // Unsigned: a negative index is outside too.
+                    let new = NewInst::new(Opcode::SetpU32, &[index, extent], &[Ty::Pred]);
+                    let p = self.at().value(new.attr(Attr::Cmp(CmpOp::Lt)));
+                    a.bounds.insert((d, moved), p);
+                    p
+                }
+            };
+            all = Some(match all {
+                None => p,
+                Some(q) => self.at().op(Opcode::AndPred, &[q, p], Ty::Pred),
+            });
+        }
+        let p = all.unwrap_or_else(|| self.at().imm_of(Ty::Pred, 1));
+        a.inside.insert(key, p);
+        p
+    }
+
+    /// Constant byte offset of a register's coordinates.
+    fn offset(a: &Access, at: &[u64]) -> i32 {
+        a.unit.map_or(0, |u| (at[u] * u64::from(a.bytes)) as i32)
+    }
+
+    /// Elements that one access of this layout moves.
+    fn vector(&self, inst: Inst, tile: Value, layout: &Layout, unit: Option<usize>) -> u64 {
+        let Some(u) = unit else { return 1 };
+        let facts = u64::from(vector_elements(self.k, inst, tile));
+        layout.contiguous(Axis::Reg, Axis::Dim(u as u8)).min(facts).max(1)
+    }
+
+    /// The tile in registers.
+    fn load_registers(&mut self, inst: Inst, layout: &Layout) -> Result<machine::Value> {
+        let result = self.k.result(inst);
+        let elem = self.k.ty(result).elem();
+        let regs = self.registers(elem, layout)?;
+        let mut a = self.access(inst, layout, elem)?;
+        let vector = self.vector(inst, result, layout, a.unit);
+        let mut parts = Vec::new();
+        for e in (0..layout.in_extent(Axis::Reg)).step_by(vector as usize) {
+            let at = register_coord(layout, e);
+            let address = self.address(&mut a, &at);
+            let inside = self.inside(&mut a, &at);
+            let loaded = self.load_vector(address, Self::offset(&a, &at), vector as u32 * a.bytes, inside);
+            parts.push(self.fill_outside(elem, a.view.fill, loaded, inside)?);
+        }
+        if vector == 1 && elem.bits() == 16 {
+            parts = self.pair_halves(&parts);
+        }
+        let joined = NewInst::new(Opcode::Join, &parts, &[Ty::frag(regs as u16)]);
+        Ok(self.at().value(joined))
+    }
+
+    fn load_vector(
+        &mut self,
+        address: machine::Value,
+        offset: i32,
+        bytes: u32,
+        inside: machine::Value,
+    ) -> machine::Value {
+        let (op, count) =
+            if bytes < 4 { (Opcode::LdGlobal16, 1) } else { (Opcode::LdGlobal, (bytes / 4) as u8) };
+        let guard = Some(Guard { pred: inside, negated: false });
+        let new = NewInst::new(op, &[address], &[]).attr(Attr::Mem { offset, count }).guard(guard);
+        let ty = if count == 1 { Ty::B32 } else { Ty::frag(count.into()) };
+        self.at().value(NewInst { results: [ty].into_iter().collect(), ..new })
+    }
+
+    /// A view's fill where it is not the zero that a guarded load leaves.
+    fn fill_outside(
+        &mut self,
+        elem: Elem,
+        fill: f64,
+        x: machine::Value,
+        inside: machine::Value,
+    ) -> Result<machine::Value> {
+        if fill == 0.0 {
+            return Ok(x);
+        }
+        let Some(bits) = super::scalar::float_bits(elem, fill) else {
+            return self.error(format!("fill {fill} of {elem} elements is not selected"));
+        };
+        let c = self.at().imm(bits);
+        let regs = self.func.ty(x).regs() as u16;
+        if regs == 1 {
+            return Ok(self.at().op(Opcode::Selp, &[x, c, inside], Ty::B32));
+        }
+        use warplift_ir::machine::IndexMap;
+        let (each, whole) = (IndexMap::EACH, IndexMap::Whole);
+        Ok(self.repeat(Opcode::Selp, Attr::None, &[(x, each), (c, whole.clone()), (inside, whole)], regs))
+    }
+
+    fn pair_halves(&mut self, parts: &[machine::Value]) -> Vec<machine::Value> {
+        let pair = |l: &mut Self, low, high| {
+            let by = l.at().imm(16);
+            let high = l.at().int(Opcode::Shl, high, by);
+            l.at().op(Opcode::Or, &[low, high], Ty::B32)
+        };
+        parts
+            .chunks(2)
+            .filter_map(|p| Some((p.first()?, p.get(1)?)))
+            .map(|(&l, &h)| pair(self, l, h))
+            .collect()
+    }
+
+    /// The tile from registers through swizzled shared memory, for products whose facts forbid tensor copies.
+    fn lower_thread_fill(&mut self, inst: Inst) -> Result<()> {
+        let Some(tile) = self.plan.shared.get(&inst).cloned() else { return Ok(()) };
+        let result = self.k.result(inst);
+        let elem = self.k.ty(result).elem();
+        let warps = crate::plan::warps(self.k, inst);
+        let extents = crate::plan::extents(self.k, result);
+        let facts = vector_elements(self.k, inst, result).max(2).min(16 * 8 / elem.bits());
+        let layout = blocked(&extents, tile.inner_dim, facts, warps)
+            .map_err(crate::plan::layout_error(self.k, inst))?;
+        let x = self.load_registers(inst, &layout)?;
+        let bytes = elem.bits() / 8;
+        let buffer = self.buffers.push(BufferData {
+            name: self.name_of(result),
+            bytes: extents.iter().product::<u32>() * bytes,
+            align: 1024,
+            kind: BufferKind::Scratch,
+        });
+        self.filled.insert(inst, (buffer, None));
+        let renamed = layout.renamed(|a| match a {
+            Axis::Dim(d) => Axis::Dim(u8::from(usize::from(d) == tile.inner_dim)),
+            other => other,
+        });
+        let to_memory = renamed
+            .and_then(|l| l.with_outs(&[Axis::Dim(0), Axis::Dim(1)]))
+            .and_then(|l| l.then(&tile.layout))
+            .map_err(crate::plan::layout_error(self.k, inst))?;
+        self.store_shared(x, &to_memory, buffer, bytes, facts)
+    }
+
+    /// Stores a fragment to a scratch buffer: thread part xor register part, both in elements.
+    fn store_shared(
+        &mut self,
+        x: machine::Value,
+        to: &Layout,
+        buffer: machine::Buffer,
+        bytes: u32,
+        vector: u32,
+    ) -> Result<()> {
+        let own = self.thread_coord(to, 0)?;
+        let own = self.at_entry().mul_imm(own, bytes.into());
+        let vector = u64::from(vector).min(to.contiguous(Axis::Reg, Axis::Mem));
+        let count = (vector as u32 * bytes / 4).max(1) as u8;
+        if vector as u32 * bytes < 4 {
+            return self.error("elements narrower than a register do not lie together in shared memory");
+        }
+        for (i, e) in (0..to.in_extent(Axis::Reg)).step_by(vector as usize).enumerate() {
+            let moved = register_coord(to, e)[0] as i64 * i64::from(bytes);
+            let c = self.at_entry().imm(moved);
+            let offset = self.at_entry().int(Opcode::Xor, own, c);
+            let first = i as u16 * u16::from(count);
+            let part = self.pick(x, (first..first + u16::from(count)).collect());
+            let place = Place { buffer, offset: 0 };
+            let new =
+                NewInst::new(Opcode::StShared, &[offset, part], &[]).attr(Attr::PlaceMem { place, count });
+            self.at().push(new);
+        }
+        Ok(())
+    }
+
+    /// A name for dumps and maps.
+    pub(super) fn name_of(&self, v: Value) -> String {
+        let name = &self.k.names[v];
+        if name.is_empty() { v.to_string() } else { name.clone() }
+    }
+
+    /// Predicated stores from registers.
+    pub(super) fn store_plain(&mut self, inst: Inst, value: Value) -> Result<()> {
+        let layout = match (&self.plan.layouts[value], self.k.ty(value)) {
+            (Some(l), Type::Tile(..)) => l.clone(),
+            _ => return self.error("a store of what is no tile in registers is not selected"),
+        };
+        let x = self.materialize(value, value)?;
+        let elem = self.k.ty(value).elem();
+        let mut a = self.access(inst, &layout, elem)?;
+        a.owner = self.owner(&layout);
+        let vector = self.vector(inst, value, &layout, a.unit);
+        let replicated = layout.replicated(Axis::Reg);
+        let bytes = vector as u32 * a.bytes;
+        for e in (0..layout.in_extent(Axis::Reg)).step_by(vector as usize) {
+            if replicated.iter().any(|b| e / b.weight % b.extent != 0) {
+                continue;
+            }
+            let at = register_coord(&layout, e);
+            let address = self.address(&mut a, &at);
+            let inside = self.inside(&mut a, &at);
+            let first = e as u32 * a.bytes / 4;
+            let count = (bytes / 4).max(1);
+            let mut part = self.pick(x, (first..first + count).map(|r| r as u16).collect());
+            let op = if bytes < 4 { Opcode::StGlobal16 } else { Opcode::StGlobal };
+            if bytes < 4 && e % 2 == 1 {
+                let by = self.at().imm(16);
+                let shifted = [(part, machine::IndexMap::EACH), (by, machine::IndexMap::Whole)];
+                part = self.repeat(Opcode::ShrU32, Attr::None, &shifted, 1);
+            }
+            let guard = Some(Guard { pred: inside, negated: false });
+            let attr = Attr::Mem { offset: Self::offset(&a, &at), count: count as u8 };
+            self.at().push(NewInst::new(op, &[address, part], &[]).attr(attr).guard(guard));
+        }
+        Ok(())
+    }
+}

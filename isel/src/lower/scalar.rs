@@ -1,0 +1,315 @@
+//! Scalars: one register each.
+
+use super::{Low, Lower};
+use crate::Result;
+use warplift_ir::machine::{self, Attr, NewInst, Ty};
+use warplift_ir::target::Opcode;
+use warplift_ir::tile::{BinOp, Inst, Op, Type, UnOp};
+use warplift_ir::types::Elem;
+
+/// How a scalar or packed register is computed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Signed,
+    Unsigned,
+    Float,
+    Half,
+    Brain,
+    Wide,
+    Pred,
+    /// A tile of truth values: all ones or zero in a register.
+    Mask,
+}
+
+/// How elements of a type are computed on in scalars (`tile: false`) or fragments.
+pub(super) fn kind(elem: Elem, tile: bool) -> Option<Kind> {
+    Some(match elem {
+        Elem::Int(32) => Kind::Signed,
+        Elem::Uint(32) => Kind::Unsigned,
+        Elem::F32 => Kind::Float,
+        Elem::F16 if tile => Kind::Half,
+        Elem::Bf16 if tile => Kind::Brain,
+        Elem::Int(64) if !tile => Kind::Wide,
+        Elem::Bool => {
+            if tile {
+                Kind::Mask
+            } else {
+                Kind::Pred
+            }
+        }
+        _ => return None,
+    })
+}
+
+/// The row of a binary operation, where one row does it.
+pub(super) fn binary_row(op: BinOp, kind: Kind) -> Option<Opcode> {
+    use Kind::{Brain, Float, Half, Mask, Pred, Signed, Unsigned, Wide};
+    Some(match (op, kind) {
+        (BinOp::Add, Signed | Unsigned) => Opcode::AddS32,
+        (BinOp::Add, Float) => Opcode::AddF32,
+        (BinOp::Add, Half) => Opcode::AddF16x2,
+        (BinOp::Add, Brain) => Opcode::AddBf16x2,
+        (BinOp::Add, Wide) => Opcode::AddS64,
+        (BinOp::Sub, Signed | Unsigned) => Opcode::SubS32,
+        (BinOp::Sub, Float) => Opcode::SubF32,
+        (BinOp::Sub, Half) => Opcode::SubF16x2,
+        (BinOp::Sub, Brain) => Opcode::SubBf16x2,
+        (BinOp::Sub, Wide) => Opcode::SubS64,
+        (BinOp::Mul, Signed | Unsigned) => Opcode::MulS32,
+        (BinOp::Mul, Float) => Opcode::MulF32,
+        (BinOp::Mul, Half) => Opcode::MulF16x2,
+        (BinOp::Mul, Brain) => Opcode::MulBf16x2,
+        (BinOp::Mul, Wide) => Opcode::MulS64,
+        (BinOp::Div, Signed) => Opcode::DivS32,
+        (BinOp::Div, Unsigned) => Opcode::DivU32,
+        (BinOp::Div, Float) => Opcode::DivF32,
+        (BinOp::Rem, Signed) => Opcode::RemS32,
+        (BinOp::Rem, Unsigned) => Opcode::RemU32,
+        (BinOp::Min, Signed) => Opcode::MinS32,
+        (BinOp::Min, Unsigned) => Opcode::MinU32,
+        (BinOp::Min, Float) => Opcode::MinF32,
+        (BinOp::Min, Half) => Opcode::MinF16x2,
+        (BinOp::Min, Brain) => Opcode::MinBf16x2,
+        (BinOp::Max, Signed) => Opcode::MaxS32,
+        (BinOp::Max, Unsigned) => Opcode::MaxU32,
+        (BinOp::Max, Float) => Opcode::MaxF32,
+        (BinOp::Max, Half) => Opcode::MaxF16x2,
+        (BinOp::Max, Brain) => Opcode::MaxBf16x2,
+        (BinOp::And, Signed | Unsigned | Mask) => Opcode::And,
+        (BinOp::And, Pred) => Opcode::AndPred,
+        (BinOp::Or, Signed | Unsigned | Mask) => Opcode::Or,
+        (BinOp::Or, Pred) => Opcode::OrPred,
+        (BinOp::Xor, Signed | Unsigned | Mask) => Opcode::Xor,
+        (BinOp::Xor, Pred) => Opcode::XorPred,
+        (BinOp::Shl, Signed | Unsigned) => Opcode::Shl,
+        (BinOp::Shr, Signed) => Opcode::ShrS32,
+        (BinOp::Shr, Unsigned) => Opcode::ShrU32,
+        _ => return None,
+    })
+}
+
+/// The row of a unary operation, where one row does it.
+pub(super) fn unary_row(op: UnOp, kind: Kind) -> Option<Opcode> {
+    Some(match (op, kind) {
+        (UnOp::Neg, Kind::Signed) => Opcode::NegS32,
+        (UnOp::Neg, Kind::Float) => Opcode::NegF32,
+        (UnOp::Neg, Kind::Half) => Opcode::NegF16x2,
+        (UnOp::Neg, Kind::Brain) => Opcode::NegBf16x2,
+        (UnOp::Abs, Kind::Signed) => Opcode::AbsS32,
+        (UnOp::Abs, Kind::Float) => Opcode::AbsF32,
+        (UnOp::Abs, Kind::Half) => Opcode::AbsF16x2,
+        (UnOp::Abs, Kind::Brain) => Opcode::AbsBf16x2,
+        (UnOp::Not, Kind::Signed | Kind::Unsigned | Kind::Mask) => Opcode::Not,
+        (UnOp::Not, Kind::Pred) => Opcode::NotPred,
+        (UnOp::Exp2, Kind::Float) => Opcode::Ex2F32,
+        (UnOp::Log2, Kind::Float) => Opcode::Lg2F32,
+        (UnOp::Sqrt, Kind::Float) => Opcode::SqrtF32,
+        (UnOp::Rsqrt, Kind::Float) => Opcode::RsqrtF32,
+        (UnOp::Rcp, Kind::Float) => Opcode::RcpF32,
+        (UnOp::Sin, Kind::Float) => Opcode::SinF32,
+        (UnOp::Cos, Kind::Float) => Opcode::CosF32,
+        (UnOp::Tanh, Kind::Float) => Opcode::TanhF32,
+        _ => return None,
+    })
+}
+
+/// Factor before (`exp`) or after (`log`) the base-two function.
+pub(super) fn natural(op: UnOp) -> Option<(UnOp, f32, bool)> {
+    match op {
+        UnOp::Exp => Some((UnOp::Exp2, std::f32::consts::LOG2_E, true)),
+        UnOp::Log => Some((UnOp::Log2, std::f32::consts::LN_2, false)),
+        _ => None,
+    }
+}
+
+/// Bits of a float constant in a 32-bit register; 16-bit types twice.
+pub(super) fn float_bits(elem: Elem, v: f64) -> Option<i64> {
+    Some(match elem {
+        Elem::F32 => i64::from((v as f32).to_bits()),
+        Elem::F16 => i64::from(half::f16::from_f64(v).to_bits()) * 0x1_0001,
+        Elem::Bf16 => i64::from(half::bf16::from_f64(v).to_bits()) * 0x1_0001,
+        _ => return None,
+    })
+}
+
+/// The row that compares.
+pub(super) fn compare_row(kind: Kind) -> Option<Opcode> {
+    Some(match kind {
+        Kind::Signed => Opcode::SetpS32,
+        Kind::Unsigned => Opcode::SetpU32,
+        Kind::Float => Opcode::SetpF32,
+        Kind::Wide => Opcode::SetpS64,
+        _ => return None,
+    })
+}
+
+impl Lower<'_, '_> {
+    /// A scalar instruction.
+    pub(super) fn lower_scalar(&mut self, inst: Inst) -> Result<()> {
+        let k = self.k;
+        let Some(&result) = k.results(inst).first() else {
+            return self.error(format!("{:?} is not selected", k.insts[inst].op));
+        };
+        let args = k.args(inst).to_vec();
+        let elem = k.ty(result).elem();
+        let r = match &k.insts[inst].op {
+            Op::Int(v) if elem == Elem::Bool => self.at().imm_of(Ty::Pred, *v),
+            Op::Int(v) if elem.bits() == 64 => self.at().imm_of(Ty::B64, *v),
+            Op::Int(v) => self.at().imm(*v),
+            Op::Float(v) => match float_bits(elem, *v) {
+                Some(bits) => self.at().imm(bits),
+                None => return self.error(format!("a constant of type {elem} is not selected")),
+            },
+            Op::Dim(d) => self.at().imm(i64::from(d.constant().unwrap_or(0))),
+            Op::BlockIndex(d) => {
+                self.special([Opcode::CtaidX, Opcode::CtaidY, Opcode::CtaidZ][usize::from(*d).min(2)])
+            }
+            Op::GridDim(d) => {
+                self.special([Opcode::NctaidX, Opcode::NctaidY, Opcode::NctaidZ][usize::from(*d).min(2)])
+            }
+            Op::ProgramId => self.special(Opcode::CtaidX),
+            Op::ProgramCount => self.special(Opcode::NctaidX),
+            Op::Binary(op) => return self.scalar_binary(inst, *op),
+            Op::Unary(op) => {
+                let x = self.scalar(args[0])?;
+                self.unary(*op, elem, x)?
+            }
+            Op::Compare(cmp) => {
+                let (x, y) = (self.scalar(args[0])?, self.scalar(args[1])?);
+                let from = k.ty(args[0]).elem();
+                let Some(row) = kind(from, false).and_then(compare_row) else {
+                    return self.error(format!("comparison of {from} is not selected"));
+                };
+                self.at().value(NewInst::new(row, &[x, y], &[Ty::Pred]).attr(Attr::Cmp(*cmp)))
+            }
+            Op::Select => {
+                let [c, x, y] = [self.scalar(args[0])?, self.scalar(args[1])?, self.scalar(args[2])?];
+                match self.ty(result)? {
+                    Ty::B64 => self.at().op(Opcode::Selp64, &[x, y, c], Ty::B64),
+                    _ => self.at().op(Opcode::Selp, &[x, y, c], Ty::B32),
+                }
+            }
+            Op::Cast => {
+                let x = self.scalar(args[0])?;
+                self.scalar_cast(k.ty(args[0]), elem, x)?
+            }
+            other => return self.error(format!("{other:?} is not selected")),
+        };
+        self.set(result, r);
+        Ok(())
+    }
+
+    /// A special register, read once at entry.
+    fn special(&mut self, op: Opcode) -> machine::Value {
+        let r = self.at_entry().op(op, &[], Ty::B32);
+        self.func.values[r].uniform = true;
+        r
+    }
+
+    fn scalar_binary(&mut self, inst: Inst, op: BinOp) -> Result<()> {
+        let k = self.k;
+        let (result, args) = (k.result(inst), k.args(inst).to_vec());
+        let elem = k.ty(result).elem();
+        let (x, y) = (self.scalar(args[0])?, self.scalar(args[1])?);
+        if op == BinOp::CeilDiv {
+            let one = self.at().imm(1);
+            let up = self.at().int(Opcode::SubS32, y, one);
+            let sum = self.at().add(x, up);
+            let r = self.at().int(Opcode::DivU32, sum, y);
+            self.set(result, r);
+            return Ok(());
+        }
+        let Some((kind, row)) = kind(elem, false).and_then(|kd| Some((kd, binary_row(op, kd)?))) else {
+            return self.error(format!("{op:?} of {elem} scalars is not selected"));
+        };
+        let r = match kind {
+            Kind::Pred => self.at().op(row, &[x, y], Ty::Pred),
+            Kind::Wide => self.at().op(row, &[x, y], Ty::B64),
+            Kind::Signed | Kind::Unsigned => {
+                let row = self.nonnegative(inst, row);
+                self.at().int(row, x, y)
+            }
+            _ => self.at().op(row, &[x, y], Ty::B32),
+        };
+        self.set(result, r);
+        Ok(())
+    }
+
+    /// Division of values that cannot be negative is cheaper unsigned: tile numbers and sizes.
+    fn nonnegative(&self, inst: Inst, row: Opcode) -> Opcode {
+        let known = |v| self.is_nonnegative(v, 8);
+        match row {
+            Opcode::DivS32 if self.k.args(inst).iter().all(|&v| known(v)) => Opcode::DivU32,
+            Opcode::RemS32 if self.k.args(inst).iter().all(|&v| known(v)) => Opcode::RemU32,
+            other => other,
+        }
+    }
+
+    fn is_nonnegative(&self, v: warplift_ir::tile::Value, fuel: u32) -> bool {
+        let k = self.k;
+        if let Some(p) = k.params.iter().find(|p| p.value == v) {
+            return p.facts.min >= 0;
+        }
+        let Some(def) = k.def(v).filter(|_| fuel > 0) else { return self.counts_up(v, fuel) };
+        match k.insts[def].op {
+            Op::Int(c) => c >= 0,
+            Op::Dim(_) | Op::BlockIndex(_) | Op::GridDim(_) | Op::ProgramId | Op::ProgramCount => true,
+            Op::Binary(BinOp::Add | BinOp::Mul | BinOp::Div | BinOp::CeilDiv | BinOp::Min | BinOp::Rem) => {
+                k.args(def).iter().all(|&a| self.is_nonnegative(a, fuel - 1))
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether a block parameter is the counter of a loop that starts at no negative number.
+    fn counts_up(&self, v: warplift_ir::tile::Value, fuel: u32) -> bool {
+        let k = self.k;
+        let warplift_ir::tile::ValueDef::Param(block, 0) = k.values[v].def else { return false };
+        let holder =
+            k.insts.iter().find(|(_, d)| matches!(d.op, Op::For) && d.blocks.first() == Some(&block));
+        holder.is_some_and(|(i, _)| {
+            fuel > 0 && [0, 2].iter().all(|&n| self.is_nonnegative(k.args(i)[n], fuel - 1))
+        })
+    }
+
+    /// A unary operation on one register of the element's kind (scalars; fragments go through maps).
+    fn unary(&mut self, op: UnOp, elem: Elem, x: machine::Value) -> Result<machine::Value> {
+        if let Some((base, factor, before)) = natural(op) {
+            let c = self.at().imm(i64::from(factor.to_bits()));
+            let x = if before { self.at().op(Opcode::MulF32, &[x, c], Ty::B32) } else { x };
+            let y = self.unary(base, elem, x)?;
+            return Ok(if before { y } else { self.at().op(Opcode::MulF32, &[y, c], Ty::B32) });
+        }
+        match kind(elem, false).and_then(|kd| unary_row(op, kd)) {
+            Some(row) => {
+                let ty = if elem == Elem::Bool { Ty::Pred } else { Ty::B32 };
+                Ok(self.at().op(row, &[x], ty))
+            }
+            None => self.error(format!("{op:?} of {elem} scalars is not selected")),
+        }
+    }
+
+    fn scalar_cast(&mut self, from: Type, to: Elem, x: machine::Value) -> Result<machine::Value> {
+        let from = from.elem();
+        let word = |e: Elem| matches!(e, Elem::Int(32) | Elem::Uint(32));
+        Ok(match (from, to) {
+            (a, b) if a == b || (word(a) && word(b)) => x,
+            (Elem::Int(32), Elem::Int(64) | Elem::Uint(64)) => self.at().op(Opcode::WidenS32, &[x], Ty::B64),
+            (Elem::Uint(32), Elem::Int(64) | Elem::Uint(64)) => self.at().op(Opcode::WidenU32, &[x], Ty::B64),
+            (Elem::Int(64) | Elem::Uint(64), b) if word(b) => self.at().op(Opcode::Narrow64, &[x], Ty::B32),
+            (Elem::Int(32), Elem::F32) => self.at().op(Opcode::F32FromS32, &[x], Ty::B32),
+            (Elem::Uint(32), Elem::F32) => self.at().op(Opcode::F32FromU32, &[x], Ty::B32),
+            (Elem::F32, Elem::Int(32)) => self.at().op(Opcode::S32FromF32, &[x], Ty::B32),
+            (Elem::F32, Elem::Uint(32)) => self.at().op(Opcode::U32FromF32, &[x], Ty::B32),
+            _ => return self.error(format!("a scalar cast from {from} to {to} is not selected")),
+        })
+    }
+
+    /// The register of a scalar used as an element of a tile of that type.
+    pub(super) fn splat(&mut self, v: warplift_ir::tile::Value) -> Result<machine::Value> {
+        match self.env.get(&v) {
+            Some(Low::Reg(r) | Low::Splat(r)) => Ok(*r),
+            _ => self.error(format!("operand {v} is no scalar")),
+        }
+    }
+}

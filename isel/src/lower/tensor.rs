@@ -1,0 +1,284 @@
+//! Tensor copies, tensor products, and results staged through shared memory.
+
+use super::{Low, Lower};
+use crate::facts::launch_expr;
+use crate::plan::{SharedTile, StorePlan, extents, layout_error};
+use crate::{IselError, Result};
+use warplift_ir::layout::{Axis, Builder, Layout};
+use warplift_ir::machine::{
+    self, Attr, Buffer, BufferData, BufferKind, CacheHint, NewInst, Place, SharedOperand, TmaAttr, Ty,
+    WgmmaAttr,
+};
+use warplift_ir::manifest::{Expr, ExprOp, Fact, Param, TensorMap};
+use warplift_ir::target::Opcode;
+use warplift_ir::tile::{Inst, Op, Team, Value};
+use warplift_ir::types::Elem;
+
+/// Rows of a warp's stripe of an accumulator.
+const STRIPE: u32 = 16;
+
+impl Lower<'_, '_> {
+    /// The tensor map of a view, box and swizzle: its parameter number. Equal maps are shared.
+    fn tensor_map(&mut self, view: Value, inner_dim: usize, box_dims: [u32; 2], swizzle: u32) -> Result<u32> {
+        let k = self.k;
+        let def = k.def(view).ok_or_else(|| IselError::at(k, self.inst, "a view made by a loop"))?;
+        let Op::View { strided, .. } = k.insts[def].op else { return self.error("not a view") };
+        let args = k.args(def);
+        let (inner, outer) = (args[1 + inner_dim], args[1 + (1 - inner_dim)]);
+        let stride = if strided { args[3 + (1 - inner_dim)] } else { inner };
+        let Some(base) = k.params.iter().find(|p| p.value == args[0]) else {
+            return self.error("a tensor copy from an address that is no argument is not selected");
+        };
+        let elem = k.ty(view).elem();
+        let expr = |v| {
+            launch_expr(k, v).ok_or_else(|| IselError::at(k, def, "an extent that is not known at launch"))
+        };
+        let map = TensorMap {
+            base: base.name.clone(),
+            offset: Expr::zero(),
+            element: tma_type(elem)
+                .ok_or_else(|| IselError::at(k, def, format!("tensor copies of {elem}")))?
+                .to_owned(),
+            dims: vec![expr(inner)?, expr(outer)?],
+            strides: vec![Expr::op(ExprOp::Mul, expr(stride)?, Expr::Const(i64::from(elem.bits() / 8)))],
+            box_dims: box_dims.to_vec(),
+            swizzle,
+            l2_promotion: 256,
+        };
+        for e in &map.dims {
+            if let Expr::Var(name) = e {
+                let fact = Fact::Range { name: name.clone(), min: 1, max: i64::from(i32::MAX) };
+                if !self.extra_facts.contains(&fact) {
+                    self.extra_facts.push(fact);
+                }
+            }
+        }
+        let map = Param::TensorMap(map);
+        let found = self.params.iter().position(|p| *p == map);
+        Ok(found.unwrap_or_else(|| {
+            self.params.push(map);
+            self.params.len() - 1
+        }) as u32)
+    }
+
+    /// One tensor copy for each slab of a tile.
+    pub(super) fn lower_tma_load(&mut self, inst: Inst, tile: &SharedTile) -> Result<()> {
+        let k = self.k;
+        let args = k.args(inst).to_vec();
+        let result = k.result(inst);
+        let [outer, inner] = tile.extents;
+        let map = self.tensor_map(args[0], tile.inner_dim, [tile.slab, outer], tile.swizzle)?;
+        let bytes = outer * tile.swizzle;
+        let name = self.name_of(result);
+        let total = bytes * (inner / tile.slab);
+        let buffer =
+            self.buffers.push(BufferData { name, bytes: total, align: 1024, kind: BufferKind::Ring });
+        let start = self.scalar(args[1 + tile.inner_dim])?;
+        let row = self.scalar(args[2 - tile.inner_dim])?;
+        let mut event = None;
+        for slab in 0..inner / tile.slab {
+            let column = self.at().add_imm(start, i64::from(slab * tile.slab));
+            let place = Place { buffer, offset: slab * bytes };
+            let attr =
+                TmaAttr { map, rank: 2, bytes, place: Some(place), multicast: 0, hint: CacheHint::Normal };
+            let new = NewInst::new(Opcode::TmaLoad, &[column, row], &[Ty::Event]).attr(Attr::Tma(attr));
+            event = Some(self.at().value(new));
+        }
+        self.has_tma = true;
+        self.filled.insert(inst, (buffer, event));
+        Ok(())
+    }
+
+    /// A tile product: one `wgmma` row repeated over atoms and k-steps, awaited at once.
+    pub(super) fn lower_product(&mut self, inst: Inst) -> Result<()> {
+        let k = self.k;
+        let p = self.plan.products[&inst].clone();
+        let args = k.args(inst).to_vec();
+        let result = k.result(inst);
+        let ty = self.ty(result)?;
+        let frag = Ty::Frag { regs: ty.regs() as u16, atom: (p.n / 2) as u16 };
+        let zero = matches!(self.env.get(&args[0]), Some(Low::Splat(s)) if self.func.constant(*s) == Some(0));
+        let acc = match zero {
+            true => self.at().op(Opcode::Undef, &[], frag),
+            false => self.materialize(args[0], result)?,
+        };
+        let keep = self.at().imm_of(Ty::Pred, i64::from(!zero));
+        let mut operands = vec![acc, keep];
+        let placed = |l: &Self, load: Inst, operand: &SharedOperand| {
+            let buffer = l.filled.get(&load).map(|f| f.0);
+            let buffer = buffer.ok_or_else(|| {
+                IselError::at(k, inst, "an operand loaded where this product cannot see it")
+            })?;
+            Ok(SharedOperand { place: Place { buffer, offset: operand.place.offset }, ..operand.clone() })
+        };
+        let a = match &p.a {
+            Some((load, operand)) => Some(placed(self, *load, operand)?),
+            None => {
+                operands.push(self.materialize(args[1], args[1])?);
+                None
+            }
+        };
+        let attr = WgmmaAttr {
+            n: p.n as u16,
+            elem: k.ty(args[1]).elem(),
+            acc: k.ty(result).elem(),
+            m_atoms: p.m_atoms as u8,
+            n_atoms: p.n_atoms as u8,
+            k_steps: p.k_steps as u8,
+            a,
+            b: placed(self, p.b.0, &p.b.1)?,
+        };
+        let new = NewInst::new(Opcode::Wgmma, &operands, &[]).attr(Attr::Wgmma(Box::new(attr)));
+        let results = [frag, Ty::Event].into_iter().collect();
+        let made = self.at().push(NewInst { results, ..new });
+        let [sum, event] = [self.func.insts[made].results[0], self.func.insts[made].results[1]];
+        self.at().push(NewInst::new(Opcode::Await, &[event], &[]));
+        self.set(result, sum);
+        Ok(())
+    }
+
+    /// A store, as planned.
+    pub(super) fn lower_store(&mut self, inst: Inst) -> Result<()> {
+        let Some(&value) = self.k.args(inst).last() else { return self.error("store without a value") };
+        match self.plan.stores.get(&inst).cloned() {
+            Some(StorePlan::Bulk { stripe, swizzle }) => self.store_bulk(inst, value, &stripe, swizzle),
+            _ => self.store_plain(inst, value),
+        }
+    }
+
+    /// Each warp writes its stripes to its part of a staging buffer, then copies them out.
+    fn store_bulk(&mut self, inst: Inst, value: Value, stripe: &Layout, swizzle: u32) -> Result<()> {
+        let k = self.k;
+        let Team::Warpgroups(groups) = k.attrs[inst].team else {
+            return self.error("a staged store needs warpgroups");
+        };
+        let [rows, cols] = extents(k, value)[..] else { return self.error("a staged store has rank 2") };
+        let x = self.materialize(value, value)?;
+        let atoms = rows / (64 * groups);
+        let stripe_bytes = STRIPE * swizzle;
+        let bytes = groups * 4 * atoms * stripe_bytes;
+        let buffer = self.staging_buffer(bytes);
+        let args = k.args(inst).to_vec();
+        let map = self.tensor_map(args[0], 1, [cols, STRIPE], swizzle)?;
+        let layout = self.plan.layout(k, value)?.clone();
+        let warp = self.warp();
+        let part = self.at_entry().mul_imm(warp, i64::from(atoms * stripe_bytes));
+        let elem = k.ty(value).elem();
+        for atom in 0..atoms {
+            self.write_stripe(
+                x,
+                elem,
+                cols,
+                atom,
+                stripe,
+                part,
+                Place { buffer, offset: atom * stripe_bytes },
+            )?;
+        }
+        let own = self.warp_coord(&layout, 0)?;
+        let (row, column) = (self.scalar(args[1])?, self.scalar(args[2])?);
+        let row = self.at().add(row, own);
+        for atom in 0..atoms {
+            let row = self.at().add_imm(row, i64::from(atom * 64));
+            let place = Some(Place { buffer, offset: atom * stripe_bytes });
+            let attr =
+                TmaAttr { map, rank: 2, bytes: stripe_bytes, place, multicast: 0, hint: CacheHint::Normal };
+            let new = NewInst::new(Opcode::TmaStore, &[part, column, row], &[]).attr(Attr::Tma(attr));
+            self.at().push(new);
+        }
+        Ok(())
+    }
+
+    fn staging_buffer(&mut self, bytes: u32) -> Buffer {
+        if let Some(&b) = self.staging.get(&bytes) {
+            return b;
+        }
+        let name = "staging".to_owned();
+        let b = self.buffers.push(BufferData { name, bytes, align: 1024, kind: BufferKind::Staging });
+        self.staging.insert(bytes, b);
+        b
+    }
+
+    /// One 16-row stripe of the warp: `stmatrix` for 16-bit elements, pairs of 32-bit stores else.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "a stripe is what these seven say; a struct would name them twice"
+    )]
+    fn write_stripe(
+        &mut self,
+        x: machine::Value,
+        elem: Elem,
+        cols: u32,
+        atom: u32,
+        stripe: &Layout,
+        part: machine::Value,
+        place: Place,
+    ) -> Result<()> {
+        let bytes = elem.bits() / 8;
+        let narrow = elem.bits() == 16;
+        let lanes = if narrow { matrix_lanes() } else { pair_lanes() };
+        let to = lanes.and_then(|l| l.then(stripe)).map_err(layout_error(self.k, self.inst))?;
+        let own = self.thread_coord(&to, 0)?;
+        let own = self.at_entry().mul_imm(own, bytes.into());
+        // Registers of the atom in order: (rows 0..8, 8..16) within 8 columns, then the next 8 columns.
+        let first = |column: u32, half: u32| (atom * cols / 2 + column / 2 + 2 * half) * bytes / 4;
+        let step = if narrow { 16 } else { 8 };
+        for column in (0..cols).step_by(step) {
+            for half in 0..if narrow { 1 } else { 2 } {
+                let moved = stripe.apply(&[u64::from(half) * 8, column.into()])[0] as i64 * i64::from(bytes);
+                let c = self.at_entry().imm(moved);
+                let inside = self.at_entry().int(Opcode::Xor, own, c);
+                let offset = self.at_entry().add(part, inside);
+                let r = first(column, half) as u16;
+                let count = if narrow { 4 } else { 2 };
+                let regs = self.pick(x, (r..r + count).collect());
+                let (op, attr) = match narrow {
+                    true => (
+                        Opcode::Stmatrix,
+                        Attr::Matrix {
+                            count: 4,
+                            trans: false,
+                            offset: place.offset as i32,
+                            buffer: Some(place.buffer),
+                        },
+                    ),
+                    false => (Opcode::StShared, Attr::PlaceMem { place, count: 2 }),
+                };
+                self.at().push(NewInst::new(op, &[offset, regs], &[]).attr(attr));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Row addresses that the lanes of `stmatrix.x4` give: 16 rows, two halves of 8 columns.
+fn matrix_lanes() -> std::result::Result<Layout, warplift_ir::layout::LayoutError> {
+    Builder::new(&[(Axis::Dim(0), 16), (Axis::Dim(1), 16)])
+        .axis(Axis::Lane)
+        .add(Axis::Lane, 16, &[1, 0])
+        .add(Axis::Lane, 2, &[0, 8])
+        .build()
+}
+
+/// Elements that the lanes hold of an accumulator's 8 rows and 8 columns, in pairs.
+fn pair_lanes() -> std::result::Result<Layout, warplift_ir::layout::LayoutError> {
+    Builder::new(&[(Axis::Dim(0), 8), (Axis::Dim(1), 8)])
+        .axis(Axis::Lane)
+        .add(Axis::Lane, 4, &[0, 2])
+        .add(Axis::Lane, 8, &[1, 0])
+        .build()
+}
+
+/// Name of an element type as a tensor map has it.
+fn tma_type(elem: Elem) -> Option<&'static str> {
+    Some(match elem {
+        Elem::F16 => "f16",
+        Elem::Bf16 => "bf16",
+        Elem::F32 => "f32",
+        Elem::F64 => "f64",
+        Elem::Int(32) => "i32",
+        Elem::Uint(32) => "u32",
+        _ if elem.bits() == 8 => "u8",
+        _ => return None,
+    })
+}

@@ -1,0 +1,350 @@
+//! Tiles in registers: elementwise operations are one row repeated over the fragment.
+
+use super::scalar::{Kind, binary_row, compare_row, float_bits, kind, natural, unary_row};
+use super::{Low, Lower};
+use crate::Result;
+use smallvec::SmallVec;
+use warplift_ir::layout::{Axis, Layout};
+use warplift_ir::machine::{self, Attr, IndexMap, NewInst, Ty};
+use warplift_ir::target::Opcode;
+use warplift_ir::tile::{CmpOp, Inst, Op, Type, UnOp, Value};
+use warplift_ir::types::Elem;
+
+impl Lower<'_, '_> {
+    /// An operand of an elementwise row: a fragment register by register, or one register for all.
+    fn operand(&mut self, v: Value) -> Result<(machine::Value, IndexMap)> {
+        match self.env.get(&v).cloned() {
+            Some(Low::Splat(r)) => Ok((r, IndexMap::Whole)),
+            Some(Low::Reg(r)) if self.func.ty(r).is_frag() => Ok((r, IndexMap::EACH)),
+            Some(Low::Reg(r)) => Ok((r, IndexMap::Whole)),
+            _ => self.error(format!("operand {v} has no version in registers")),
+        }
+    }
+
+    /// A row repeated over a fragment of so many registers.
+    pub(super) fn repeat(
+        &mut self,
+        op: Opcode,
+        attr: Attr,
+        args: &[(machine::Value, IndexMap)],
+        regs: u16,
+    ) -> machine::Value {
+        let values: SmallVec<[machine::Value; 3]> = args.iter().map(|a| a.0).collect();
+        let maps = args.iter().map(|a| a.1.clone()).collect();
+        self.at().value(NewInst::new(op, &values, &[Ty::frag(regs)]).attr(attr).maps(maps))
+    }
+
+    fn result_regs(&self, v: Value) -> Result<u16> {
+        Ok(self.ty(v)?.regs() as u16)
+    }
+
+    /// An instruction whose result is a tile in registers.
+    pub(super) fn lower_tile(&mut self, inst: Inst) -> Result<()> {
+        let k = self.k;
+        let result = k.results(inst)[0];
+        let args = k.args(inst).to_vec();
+        match &k.insts[inst].op {
+            Op::Full => {
+                let r = self.splat(args[0])?;
+                self.env.insert(result, Low::Splat(r));
+                Ok(())
+            }
+            Op::Binary(op) => self.tile_binary(result, *op, &args),
+            Op::Unary(op) => self.tile_unary(result, *op, args[0]),
+            Op::Compare(cmp) => self.tile_compare(result, *cmp, &args),
+            Op::Select => self.tile_select(result, &args),
+            Op::Cast => self.tile_cast(result, args[0]),
+            Op::Rearrange => self.alias(result, args[0]),
+            Op::Slice(offsets) => {
+                let from: Vec<u64> = offsets.iter().map(|d| d.constant().unwrap_or(0).into()).collect();
+                self.tile_view(result, args[0], |at| at.iter().zip(&from).map(|(a, f)| a + f).collect())
+            }
+            Op::Trans(perm) if self.in_registers(args[0]) => {
+                let perm = perm.clone();
+                self.tile_view(result, args[0], |at| {
+                    (0..at.len() as u8).map(|d| at[perm.iter().position(|&p| p == d).unwrap_or(0)]).collect()
+                })
+            }
+            Op::Trans(_) => {
+                self.env.insert(result, Low::Elsewhere);
+                Ok(())
+            }
+            Op::ExpandDims(d) => {
+                let d = usize::from(*d);
+                self.tile_view(result, args[0], |at| {
+                    at.iter().enumerate().filter(|(i, _)| *i != d).map(|(_, &a)| a).collect()
+                })
+            }
+            Op::Broadcast => self.tile_broadcast(result, args[0]),
+            Op::Iota(d) => self.tile_iota(result, usize::from(*d)),
+            other => self.error(format!("{other:?} of tiles is not selected")),
+        }
+    }
+
+    fn in_registers(&self, v: Value) -> bool {
+        !matches!(self.env.get(&v), Some(Low::Elsewhere) | None)
+    }
+
+    fn alias(&mut self, result: Value, arg: Value) -> Result<()> {
+        match self.env.get(&arg).cloned() {
+            Some(low) => {
+                self.env.insert(result, low);
+                Ok(())
+            }
+            None => self.error(format!("operand {arg} has no version in registers")),
+        }
+    }
+
+    fn tile_binary(&mut self, result: Value, op: warplift_ir::tile::BinOp, args: &[Value]) -> Result<()> {
+        let elem = self.k.ty(result).elem();
+        let Some(row) = kind(elem, true).and_then(|kd| binary_row(op, kd)) else {
+            return self.error(format!("{op:?} of tiles of {elem} is not selected"));
+        };
+        let (x, y) = (self.operand(args[0])?, self.operand(args[1])?);
+        let regs = self.result_regs(result)?;
+        let r = self.repeat(row, Attr::None, &[x, y], regs);
+        self.set(result, r);
+        Ok(())
+    }
+
+    fn tile_unary(&mut self, result: Value, op: UnOp, arg: Value) -> Result<()> {
+        let elem = self.k.ty(result).elem();
+        let regs = self.result_regs(result)?;
+        let mut x = self.operand(arg)?;
+        let (base, factor) = match natural(op) {
+            Some((base, factor, before)) => (base, Some((factor, before))),
+            None => (op, None),
+        };
+        let Some(row) = kind(elem, true).and_then(|kd| unary_row(base, kd)) else {
+            return self.error(format!("{op:?} of tiles of {elem} is not selected"));
+        };
+        let scale = |l: &mut Self, x: (machine::Value, IndexMap), f: f32| {
+            let c = l.at().imm(i64::from(f.to_bits()));
+            (l.repeat(Opcode::MulF32, Attr::None, &[x, (c, IndexMap::Whole)], regs), IndexMap::EACH)
+        };
+        if let Some((f, true)) = factor {
+            x = scale(self, x, f);
+        }
+        let mut r = (self.repeat(row, Attr::None, &[x], regs), IndexMap::EACH);
+        if let Some((f, false)) = factor {
+            r = scale(self, r, f);
+        }
+        self.set(result, r.0);
+        Ok(())
+    }
+
+    fn tile_compare(&mut self, result: Value, cmp: CmpOp, args: &[Value]) -> Result<()> {
+        let elem = self.k.ty(args[0]).elem();
+        let row = match kind(elem, true).map(|kd| (kd, compare_row(kd))) {
+            Some((Kind::Signed, _)) => Opcode::SetS32,
+            Some((Kind::Unsigned, _)) => Opcode::SetU32,
+            Some((Kind::Float, _)) => Opcode::SetF32,
+            _ => return self.error(format!("comparison of tiles of {elem} is not selected")),
+        };
+        let (x, y) = (self.operand(args[0])?, self.operand(args[1])?);
+        let regs = self.result_regs(result)?;
+        let r = self.repeat(row, Attr::Cmp(cmp), &[x, y], regs);
+        self.set(result, r);
+        Ok(())
+    }
+
+    fn tile_select(&mut self, result: Value, args: &[Value]) -> Result<()> {
+        let elem = self.k.ty(result).elem();
+        if elem.bits() != 32 {
+            return self.error(format!("select of tiles of {elem} is not selected"));
+        }
+        let [c, x, y] = [self.operand(args[0])?, self.operand(args[1])?, self.operand(args[2])?];
+        let regs = self.result_regs(result)?;
+        let row = if self.func.ty(c.0) == Ty::Pred { Opcode::Selp } else { Opcode::SelectMask };
+        let r = self.repeat(row, Attr::None, &[x, y, c], regs);
+        self.set(result, r);
+        Ok(())
+    }
+
+    fn tile_cast(&mut self, result: Value, arg: Value) -> Result<()> {
+        let (from, to) = (self.k.ty(arg).elem(), self.k.ty(result).elem());
+        if from == to {
+            return self.alias(result, arg);
+        }
+        if let (Some(Low::Splat(s)), true) = (self.env.get(&arg).cloned(), from == Elem::F32) {
+            if let Some(bits) =
+                self.func.constant(s).and_then(|b| float_bits(to, f32::from_bits(b as u32).into()))
+            {
+                let c = self.at().imm(bits);
+                self.env.insert(result, Low::Splat(c));
+                return Ok(());
+            }
+        }
+        let x = self.materialize(arg, result)?;
+        let regs = self.result_regs(result)?;
+        let r = match (from, to) {
+            (Elem::F32, Elem::F16 | Elem::Bf16) => {
+                let row = if to == Elem::F16 { Opcode::PackF16 } else { Opcode::PackBf16 };
+                let odd = IndexMap::Affine { scale: 2, offset: 1 };
+                let even = IndexMap::Affine { scale: 2, offset: 0 };
+                self.repeat(row, Attr::None, &[(x, odd), (x, even)], regs)
+            }
+            (Elem::F16 | Elem::Bf16, Elem::F32) => self.unpack(from, x, regs),
+            (Elem::Int(32), Elem::F32) => {
+                self.repeat(Opcode::F32FromS32, Attr::None, &[(x, IndexMap::EACH)], regs)
+            }
+            (Elem::Uint(32), Elem::F32) => {
+                self.repeat(Opcode::F32FromU32, Attr::None, &[(x, IndexMap::EACH)], regs)
+            }
+            (Elem::F32, Elem::Int(32)) => {
+                self.repeat(Opcode::S32FromF32, Attr::None, &[(x, IndexMap::EACH)], regs)
+            }
+            (Elem::F32, Elem::Uint(32)) => {
+                self.repeat(Opcode::U32FromF32, Attr::None, &[(x, IndexMap::EACH)], regs)
+            }
+            (Elem::Int(32), Elem::Uint(32)) | (Elem::Uint(32), Elem::Int(32)) => x,
+            (Elem::F16, Elem::Bf16) | (Elem::Bf16, Elem::F16) => {
+                let wide = self.unpack(from, x, regs * 2);
+                let row = if to == Elem::F16 { Opcode::PackF16 } else { Opcode::PackBf16 };
+                let odd = IndexMap::Affine { scale: 2, offset: 1 };
+                let even = IndexMap::Affine { scale: 2, offset: 0 };
+                self.repeat(row, Attr::None, &[(wide, odd), (wide, even)], regs)
+            }
+            _ => return self.error(format!("a cast of tiles from {from} to {to} is not selected")),
+        };
+        self.set(result, r);
+        Ok(())
+    }
+
+    /// Halves of each register, widened and interleaved.
+    fn unpack(&mut self, from: Elem, x: machine::Value, regs: u16) -> machine::Value {
+        let (low, high) = match from {
+            Elem::F16 => (Opcode::LowF16, Opcode::HighF16),
+            _ => (Opcode::LowBf16, Opcode::HighBf16),
+        };
+        let low = self.repeat(low, Attr::None, &[(x, IndexMap::EACH)], regs / 2);
+        let high = self.repeat(high, Attr::None, &[(x, IndexMap::EACH)], regs / 2);
+        self.interleave(&[low, high], regs)
+    }
+
+    /// Register `i` of the result is register `i / parts` of part `i % parts`.
+    fn interleave(&mut self, parts: &[machine::Value], regs: u16) -> machine::Value {
+        let joined: u16 = parts.iter().map(|&p| self.func.ty(p).regs() as u16).sum();
+        let all = self.at().value(NewInst::new(Opcode::Join, parts, &[Ty::frag(joined)]));
+        let n = parts.len() as u16;
+        let table = (0..regs).map(|i| i % n * (regs / n) + i / n).collect();
+        self.pick(all, table)
+    }
+
+    /// Registers of a fragment in another order.
+    pub(super) fn pick(&mut self, x: machine::Value, table: Vec<u16>) -> machine::Value {
+        let same = table.iter().enumerate().all(|(i, &t)| usize::from(t) == i);
+        if same && table.len() == self.func.ty(x).regs() as usize {
+            return x;
+        }
+        let ty = Ty::frag(table.len() as u16);
+        let run = table.windows(2).all(|w| w[1] == w[0] + 1);
+        match table.first() {
+            // A run is a free view; any other order is written out.
+            Some(&first) if run => {
+                let new = NewInst::new(Opcode::Slice, &[x], &[ty]).attr(Attr::Imm(first.into()));
+                self.at().value(new)
+            }
+            _ => {
+                let maps = [IndexMap::Table(table.into())].into_iter().collect();
+                self.at().value(NewInst::new(Opcode::Mov, &[x], &[ty]).maps(maps))
+            }
+        }
+    }
+
+    /// A tile whose element at `at` is the operand's element at `source(at)`: registers in another order.
+    fn tile_view(&mut self, result: Value, arg: Value, source: impl Fn(&[u64]) -> Vec<u64>) -> Result<()> {
+        if let Some(Low::Splat(s)) = self.env.get(&arg).cloned() {
+            self.env.insert(result, Low::Splat(s));
+            return Ok(());
+        }
+        let x = self.materialize(arg, arg)?;
+        let from = self.plan.layout(self.k, arg)?.clone();
+        let to = self.plan.layout(self.k, result)?.clone();
+        let table = self.element_table(&from, &to, source)?;
+        let table = self.register_table(self.k.ty(result).elem(), table)?;
+        let r = self.pick(x, table);
+        self.set(result, r);
+        Ok(())
+    }
+
+    /// For each register element of `to`, the register element of `from` that holds its source, which the
+    /// same thread must hold.
+    fn element_table(
+        &self,
+        from: &Layout,
+        to: &Layout,
+        source: impl Fn(&[u64]) -> Vec<u64>,
+    ) -> Result<Vec<u16>> {
+        let mut zero: SmallVec<[u64; 4]> = from.ins().iter().map(|_| 0).collect();
+        let mut held = rustc_hash::FxHashMap::default();
+        let reg = from.ins().iter().position(|a| a.0 == Axis::Reg);
+        for r in (0..from.in_extent(Axis::Reg)).rev() {
+            if let Some(p) = reg {
+                zero[p] = r;
+            }
+            held.insert(from.apply(&zero).to_vec(), r as u16);
+        }
+        let mut at: SmallVec<[u64; 4]> = to.ins().iter().map(|_| 0).collect();
+        let reg = to.ins().iter().position(|a| a.0 == Axis::Reg);
+        let mut table = Vec::new();
+        for r in 0..to.in_extent(Axis::Reg) {
+            if let Some(p) = reg {
+                at[p] = r;
+            }
+            match held.get(&source(&to.apply(&at))) {
+                Some(&r) => table.push(r),
+                None => {
+                    return self
+                        .error("a tile's elements would have to move between threads; that is not selected");
+                }
+            }
+        }
+        Ok(table)
+    }
+
+    /// A table of elements as one of registers: pairs of 16-bit elements must stay together.
+    fn register_table(&self, elem: Elem, table: Vec<u16>) -> Result<Vec<u16>> {
+        if elem.bits() != 16 {
+            return Ok(table);
+        }
+        let pairs = table.chunks(2);
+        let whole = pairs.clone().all(|p| p.len() == 2 && p[0] % 2 == 0 && p[1] == p[0] + 1);
+        match whole {
+            true => Ok(pairs.map(|p| p[0] / 2).collect()),
+            false => self.error("16-bit elements would have to part; that is not selected"),
+        }
+    }
+
+    fn tile_broadcast(&mut self, result: Value, arg: Value) -> Result<()> {
+        if matches!(self.k.ty(arg), Type::Scalar(_)) {
+            let r = self.splat(arg)?;
+            self.env.insert(result, Low::Splat(r));
+            return Ok(());
+        }
+        let small: Vec<u64> = match self.k.ty(arg).shape().and_then(|s| s.extents()) {
+            Some(e) => e.iter().map(|&x| u64::from(x)).collect(),
+            None => return self.error("broadcast of a tile without extents"),
+        };
+        self.tile_view(result, arg, |at| {
+            let at = &at[at.len() - small.len()..];
+            at.iter().zip(&small).map(|(&a, &s)| if s == 1 { 0 } else { a }).collect()
+        })
+    }
+
+    fn tile_iota(&mut self, result: Value, dim: usize) -> Result<()> {
+        let layout = self.plan.layout(self.k, result)?.clone();
+        let base = self.thread_coord(&layout, dim)?;
+        let parts: Vec<machine::Value> = (0..layout.in_extent(Axis::Reg))
+            .map(|r| {
+                let offset = super::coords::register_coord(&layout, r)[dim];
+                let sum = self.at().add_imm(base, offset as i64);
+                self.at().op(Opcode::Mov, &[sum], Ty::B32)
+            })
+            .collect();
+        let regs = parts.len() as u16;
+        let r = self.at().value(NewInst::new(Opcode::Join, &parts, &[Ty::frag(regs)]));
+        self.set(result, r);
+        Ok(())
+    }
+}

@@ -1,0 +1,112 @@
+//! `map`: a kernel under its mapping, still tile IR, still sequential.
+//!
+//! ```text
+//!  tunables ─► constants        tunables.rs
+//!  grid ─► loop over tiles      persist.rs, raster.rs
+//!  wide stores ─► chunks        chunk.rs
+//!  teams, loop attributes       here
+//! ```
+//!
+//! Logic apart from mapping: Task-Based Tensor Computations on Modern GPUs, section 3.3.
+
+mod chunk;
+mod persist;
+mod raster;
+mod tunables;
+
+use crate::{IselError, Result};
+use warplift_ir::tile::{Kernel, LoopMapping, Mapping, Op, Team};
+
+pub use tunables::do_tunables;
+
+/// Applies a mapping.
+///
+/// # Errors
+/// A name that the kernel lacks, an impossible number of warps, an extent that a tunable's value makes
+/// fractional or zero.
+pub fn do_map(kernel: &Kernel, mapping: &Mapping) -> Result<Kernel> {
+    check_names(kernel, mapping)?;
+    let mut k = do_tunables(kernel, mapping)?;
+    assign_loops(&mut k, mapping);
+    chunk::do_chunks(&mut k, mapping);
+    if mapping.whole.persistent {
+        persist::do_persist(&mut k, mapping)?;
+    }
+    assign_teams(&mut k, mapping)?;
+    Ok(k)
+}
+
+fn check_names(kernel: &Kernel, mapping: &Mapping) -> Result<()> {
+    let unknown = |what: &str, name: &str| {
+        Err(IselError::whole(format!(
+            "mapping of `{}` names {what} `{name}`, which the kernel lacks",
+            kernel.name
+        )))
+    };
+    if !mapping.kernel.is_empty() && mapping.kernel != kernel.name {
+        let message = format!("mapping of `{}` given for kernel `{}`", mapping.kernel, kernel.name);
+        return Err(IselError::whole(message));
+    }
+    for (name, _) in &mapping.tunables {
+        if !kernel.tunables.values().any(|t| t.name == *name) {
+            return unknown("tunable", name);
+        }
+    }
+    for (name, _) in &mapping.loops {
+        if !kernel.insts.keys().any(|i| loop_name(kernel, i) == Some(name)) {
+            return unknown("loop", name);
+        }
+    }
+    Ok(())
+}
+
+/// The name of a loop's counter.
+pub fn loop_name(kernel: &Kernel, inst: warplift_ir::tile::Inst) -> Option<&str> {
+    let data = &kernel.insts[inst];
+    let body = data.blocks.first().filter(|_| matches!(data.op, Op::For))?;
+    let counter = kernel.blocks[*body].params.first()?;
+    Some(kernel.names[*counter].as_str())
+}
+
+fn assign_loops(k: &mut Kernel, mapping: &Mapping) {
+    let insts: Vec<_> = k.insts.keys().collect();
+    for inst in insts {
+        let found =
+            loop_name(k, inst).and_then(|n| mapping.loops.iter().find(|(l, _)| l == n)).map(|(_, m)| *m);
+        if matches!(k.insts[inst].op, Op::For) {
+            k.attrs[inst].looped = Some(found.unwrap_or_else(LoopMapping::default));
+        }
+    }
+}
+
+/// Warpgroups that the mapping's loops ask for; all must agree.
+fn consumers(mapping: &Mapping) -> Result<Option<u32>> {
+    let mut all = mapping.loops.iter().filter_map(|(_, l)| l.consumers);
+    let first = all.next();
+    match (first, all.find(|&c| Some(c) != first)) {
+        (Some(a), Some(b)) => Err(IselError::whole(format!(
+            "loops ask for {a} and {b} consumer warpgroups; a block has one number"
+        ))),
+        _ => Ok(first),
+    }
+}
+
+fn assign_teams(k: &mut Kernel, mapping: &Mapping) -> Result<()> {
+    let has_mma = k.insts.values().any(|d| matches!(d.op, Op::Mma));
+    let groups = consumers(mapping)?;
+    let team = match (has_mma, groups, mapping.whole.warps) {
+        (true, g, _) => Team::Warpgroups(g.unwrap_or(1)),
+        (false, _, Some(w)) => Team::Warps(w),
+        (false, Some(g), None) => Team::Warps(4 * g),
+        (false, None, None) => Team::Warps(4),
+    };
+    let warps = team.warps();
+    if !(1..=32).contains(&warps) {
+        return Err(IselError::whole(format!("a block has 1 to 32 warps, the mapping asks for {warps}")));
+    }
+    let insts: Vec<_> = k.insts.keys().collect();
+    for inst in insts {
+        k.attrs[inst].team = team;
+    }
+    Ok(())
+}

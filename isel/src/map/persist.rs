@@ -1,0 +1,123 @@
+//! The loop over tiles of a persistent kernel: a fixed number of programs takes tile after tile.
+//!
+//! ```text
+//!  body using block_index d      hoisted scalars and views
+//!                           ─►   for tile in program_id .. tiles step program_count { i, j = raster(tile); body }
+//! ```
+
+use super::raster::Tiles;
+use crate::Result;
+use rustc_hash::FxHashSet;
+use warplift_ir::tile::{BinOp, Inst, Kernel, Loc, LoopMapping, Mapping, Op, Type, Value};
+use warplift_ir::types::Elem;
+
+const I32: [Type; 1] = [Type::Scalar(Elem::I32)];
+
+/// Wraps the body of a kernel in the loop over its tiles.
+///
+/// # Errors
+/// None yet beyond what the raster refuses.
+pub fn do_persist(k: &mut Kernel, mapping: &Mapping) -> Result<()> {
+    let entry = k.entry;
+    let old = std::mem::take(&mut k.blocks[entry].insts);
+    let footprint = footprint(k);
+    let (outside, inside) = split(k, old);
+    k.blocks[entry].insts = outside;
+    let grid = k.grid.clone();
+    let tiles = product(k, &grid);
+    let id = scalar(k, entry, Op::ProgramId, &[]);
+    let count = scalar(k, entry, Op::ProgramCount, &[]);
+    let body = k.blocks.push(Default::default());
+    let tile = k.append_param(body, I32[0]);
+    k.names[tile] = fresh_name(k, "tile");
+    let index = Tiles { block: body, grid: &grid, footprint, raster: mapping.whole.raster }.decode(k, tile);
+    move_body(k, body, inside, &index);
+    let looped = k.append_inst(entry, Op::For, &[id, tiles, count], &[], &[body], Loc::default());
+    k.attrs[looped].persistent = true;
+    k.attrs[looped].looped = Some(LoopMapping::default());
+    k.append_inst(entry, Op::Yield, &[], &[], &[], Loc::default());
+    Ok(())
+}
+
+/// A scalar instruction at the end of a block.
+pub(super) fn scalar(k: &mut Kernel, block: warplift_ir::tile::Block, op: Op, args: &[Value]) -> Value {
+    let inst = k.append_inst(block, op, args, &I32, &[], Loc::default());
+    k.result(inst)
+}
+
+fn product(k: &mut Kernel, grid: &[Value]) -> Value {
+    let entry = k.entry;
+    let mut all = grid[0];
+    for &g in &grid[1..] {
+        all = scalar(k, entry, Op::Binary(BinOp::Mul), &[all, g]);
+    }
+    all
+}
+
+fn fresh_name(k: &Kernel, wish: &str) -> String {
+    let mut name = wish.to_owned();
+    while k.names.values().any(|n| *n == name) {
+        name.push('_');
+    }
+    name
+}
+
+/// Elements that one step along each grid dimension covers: the constant that multiplies its index.
+fn footprint(k: &Kernel) -> [i64; 3] {
+    let mut found = [1; 3];
+    for (inst, data) in k.insts.iter() {
+        if !matches!(data.op, Op::Binary(BinOp::Mul)) {
+            continue;
+        }
+        let [x, y] = k.args(inst) else { continue };
+        for (index, constant) in [(x, y), (y, x)] {
+            let dim = k.def(*index).map(|d| &k.insts[d].op);
+            if let (Some(Op::BlockIndex(d)), Some(c)) = (dim, k.int_const(*constant)) {
+                found[usize::from(*d).min(2)] = c.max(1);
+            }
+        }
+    }
+    found
+}
+
+/// What does not depend on the block index, is pure and no tile stays outside.
+fn split(k: &Kernel, insts: Vec<Inst>) -> (Vec<Inst>, Vec<Inst>) {
+    let mut inner: FxHashSet<Value> = FxHashSet::default();
+    insts.into_iter().partition(|&inst| {
+        let data = &k.insts[inst];
+        let tile = k.results(inst).iter().any(|&r| matches!(k.ty(r), Type::Tile(..)));
+        let bound = matches!(data.op, Op::BlockIndex(_) | Op::Yield)
+            || !data.blocks.is_empty()
+            || data.op.has_effect();
+        let depends = k.args(inst).iter().any(|a| inner.contains(a));
+        let outside = !(tile || bound || depends || matches!(data.op, Op::Load));
+        if !outside {
+            inner.extend(k.results(inst));
+        }
+        outside
+    })
+}
+
+/// Moves the rest into the loop, block indices replaced by decoded ones.
+fn move_body(k: &mut Kernel, body: warplift_ir::tile::Block, insts: Vec<Inst>, index: &[Value]) {
+    let mut renamed = Vec::new();
+    for inst in insts {
+        match k.insts[inst].op {
+            Op::BlockIndex(d) => {
+                let to = index[usize::from(d).min(index.len() - 1)];
+                renamed.push((k.result(inst), to));
+            }
+            _ => k.blocks[body].insts.push(inst),
+        }
+    }
+    let all: Vec<Inst> = k.insts.keys().collect();
+    for inst in all {
+        let mut list = k.insts[inst].args;
+        for arg in list.as_mut_slice(&mut k.pool) {
+            if let Some((_, to)) = renamed.iter().find(|(from, _)| from == arg) {
+                *arg = *to;
+            }
+        }
+        k.insts[inst].args = list;
+    }
+}

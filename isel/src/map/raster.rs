@@ -1,0 +1,86 @@
+//! Order of tiles: bands, so that the tiles in flight share operands in the second-level cache.
+//!
+//! A wave of programs should cover a footprint that is square in bytes moved: bands of G tiles along
+//! the first grid dimension with G * extent0 = (programs / G) * extent1.
+
+use super::persist::scalar;
+use warplift_ir::target::SM90A;
+use warplift_ir::tile::{BinOp, Block, Kernel, Op, Raster, Value};
+
+/// The tiles of a grid and how to walk them.
+pub struct Tiles<'a> {
+    /// Block that the decoding goes to.
+    pub block: Block,
+    /// Extents of the grid.
+    pub grid: &'a [Value],
+    /// Elements of one step along each dimension.
+    pub footprint: [i64; 3],
+    /// Order.
+    pub raster: Raster,
+}
+
+impl Tiles<'_> {
+    /// Block indices of a tile number.
+    pub fn decode(&self, k: &mut Kernel, tile: Value) -> Vec<Value> {
+        match (self.grid.len(), self.band()) {
+            (2, Some((0, g))) => self.banded(k, tile, g, 0),
+            (2, Some((_, g))) => self.banded(k, tile, g, 1),
+            _ => self.linear(k, tile),
+        }
+    }
+
+    fn op(&self, k: &mut Kernel, op: BinOp, a: Value, b: Value) -> Value {
+        scalar(k, self.block, Op::Binary(op), &[a, b])
+    }
+
+    fn int(&self, k: &mut Kernel, v: i64) -> Value {
+        scalar(k, self.block, Op::Int(v), &[])
+    }
+
+    /// Dimension and width of the bands.
+    fn band(&self) -> Option<(usize, i64)> {
+        match self.raster {
+            Raster::Linear => None,
+            Raster::BandM(g) => Some((0, i64::from(g.max(1)))),
+            Raster::BandN(g) => Some((1, i64::from(g.max(1)))),
+            Raster::Square => {
+                let [h, w, _] = self.footprint;
+                let programs = f64::from(SM90A.multiprocessors);
+                let g = (programs * w as f64 / h as f64).sqrt();
+                // A power of two: the band divides common grids evenly.
+                Some((0, 1 << (g.max(1.0).log2().round() as u32)))
+            }
+        }
+    }
+
+    /// The last dimension runs fastest.
+    fn linear(&self, k: &mut Kernel, tile: Value) -> Vec<Value> {
+        let mut rest = tile;
+        let mut index = Vec::new();
+        for &extent in self.grid[1..].iter().rev() {
+            index.push(self.op(k, BinOp::Rem, rest, extent));
+            rest = self.op(k, BinOp::Div, rest, extent);
+        }
+        index.push(rest);
+        index.reverse();
+        index
+    }
+
+    /// Bands of `g` along dimension `d`, walked across; the last band may be narrower.
+    fn banded(&self, k: &mut Kernel, tile: Value, g: i64, d: usize) -> Vec<Value> {
+        let (along, across) = (self.grid[d], self.grid[1 - d]);
+        let g = self.int(k, g);
+        let area = self.op(k, BinOp::Mul, across, g);
+        let band = self.op(k, BinOp::Div, tile, area);
+        let skipped = self.op(k, BinOp::Mul, band, area);
+        let rest = self.op(k, BinOp::Sub, tile, skipped);
+        let start = self.op(k, BinOp::Mul, band, g);
+        let left = self.op(k, BinOp::Sub, along, start);
+        let width = self.op(k, BinOp::Min, left, g);
+        let column = self.op(k, BinOp::Div, rest, width);
+        let used = self.op(k, BinOp::Mul, column, width);
+        let inner = self.op(k, BinOp::Sub, rest, used);
+        let row = self.op(k, BinOp::Add, start, inner);
+        if d == 0 { vec![row, column] } else { vec![column, row] }
+    }
+}

@@ -1,0 +1,118 @@
+//! Anchors where no product reaches: blocked layouts whose threads move as many bytes at once as the
+//! facts allow.
+
+use super::{Plan, extents, layout_error, propagate, tensor::unit_dim, warps};
+use crate::Result;
+use crate::facts::{divisor, gcd};
+use warplift_ir::layout::{Layout, LayoutError, fragment};
+use warplift_ir::tile::{Inst, Kernel, Op, Type, Value};
+
+/// Bytes that one access moves at most.
+const ACCESS_BYTES: i64 = 16;
+
+/// Gives the tile of a load (or whatever has no layout yet) a blocked layout and spreads it.
+///
+/// # Errors
+/// As propagation.
+pub fn anchor(k: &Kernel, inst: Inst, order: &[Inst], plan: &mut Plan) -> Result<()> {
+    let tiles: Vec<Value> =
+        k.results(inst).iter().copied().filter(|&v| matches!(k.ty(v), Type::Tile(..))).collect();
+    for v in tiles {
+        let shared_only = plan.shared.contains_key(&inst) && only_products(k, v);
+        let moved = matches!(k.insts[inst].op, Op::Trans(_)) && only_products(k, v);
+        if plan.layouts[v].is_some() || shared_only || moved || propagate::adapts(k, v) {
+            continue;
+        }
+        let (dim, vector) = match k.insts[inst].op {
+            Op::Load => {
+                (unit_dim(k, k.args(inst)[0]).unwrap_or(extents(k, v).len() - 1), vector_elements(k, inst, v))
+            }
+            _ => (extents(k, v).len().saturating_sub(1), 1),
+        };
+        let layout = blocked(&extents(k, v), dim, vector, warps(k, inst));
+        plan.layouts[v] = Some(layout.map_err(layout_error(k, inst))?);
+        propagate::do_propagate(k, order, plan)?;
+    }
+    Ok(())
+}
+
+/// Whether a value is used by products alone, through transpositions.
+pub(super) fn only_products(k: &Kernel, v: Value) -> bool {
+    let mut used = false;
+    let fine = k.insts.iter().all(|(inst, data)| {
+        if !k.args(inst).contains(&v) {
+            return true;
+        }
+        used = true;
+        match data.op {
+            Op::Mma => k.args(inst)[0] != v,
+            Op::Trans(_) => only_products(k, k.result(inst)),
+            _ => false,
+        }
+    });
+    used && fine
+}
+
+/// Elements that one access of a load or store may move: contiguous, aligned and in bounds together.
+pub fn vector_elements(k: &Kernel, inst: Inst, tile: Value) -> u32 {
+    let args = k.args(inst);
+    let view = args[0];
+    let elem = k.ty(tile).elem();
+    let bytes = i64::from(elem.bits() / 8).max(1);
+    let (Some(dim), Some(def)) = (unit_dim(k, view), k.def(view)) else { return 1 };
+    let Op::View { strided, .. } = k.insts[def].op else { return 1 };
+    let view_args = k.args(def);
+    let rank = if strided { (view_args.len() - 1) / 2 } else { view_args.len() - 1 };
+    let mut d = gcd(ACCESS_BYTES / bytes, divisor(k, view_args[0]) / bytes);
+    d = gcd(d, divisor(k, args[1 + dim]));
+    d = gcd(d, divisor(k, view_args[1 + dim]));
+    for other in (0..rank).filter(|&o| o != dim) {
+        let stride = match strided {
+            true => divisor(k, view_args[1 + rank + other]),
+            false => (other + 1..rank).fold(1, |s, e| divisor(k, view_args[1 + e]).saturating_mul(s)),
+        };
+        d = gcd(d, stride);
+    }
+    let extent = extents(k, tile).get(dim).copied().unwrap_or(1);
+    let d = gcd(d, i64::from(extent)).max(1);
+    1 << d.trailing_zeros()
+}
+
+/// A blocked layout of a tile over so many warps: lanes along the contiguous dimension first, warps along
+/// the others first.
+///
+/// # Errors
+/// As the layout's construction.
+pub fn blocked(
+    extents: &[u32],
+    dim: usize,
+    vector: u32,
+    warps: u32,
+) -> std::result::Result<Layout, LayoutError> {
+    let shape: Vec<u64> = extents.iter().map(|&e| u64::from(e)).collect();
+    let rank = shape.len();
+    let mut per_thread = vec![1; rank];
+    let mut lanes = vec![1; rank];
+    let mut warp = vec![1; rank];
+    per_thread[dim] = u64::from(vector);
+    let order: Vec<usize> = std::iter::once(dim).chain((0..rank).rev().filter(|&d| d != dim)).collect();
+    let mut left = 32;
+    for &d in &order {
+        lanes[d] = (1u64 << (shape[d] / per_thread[d]).trailing_zeros().min(5)).min(left);
+        left /= lanes[d];
+    }
+    lanes[dim] *= left;
+    let mut left = u64::from(warps);
+    for &d in order.iter().rev() {
+        let room = shape[d] / (per_thread[d] * lanes[d]).min(shape[d]);
+        warp[d] = largest_divisor(left, room);
+        left /= warp[d];
+    }
+    warp[dim] *= left;
+    fragment::blocked(&shape, &per_thread, &lanes, &warp, &order)
+}
+
+/// The greatest divisor of `n` that divides `room`.
+fn largest_divisor(n: u64, room: u64) -> u64 {
+    (1..=n).rev().find(|d| n.is_multiple_of(*d) && room.is_multiple_of(*d)).unwrap_or(1)
+}

@@ -1,0 +1,185 @@
+//! Layouts spread from anchors through everything that must agree with them.
+
+use super::{Plan, extents, layout_error};
+use crate::{IselError, Result};
+use warplift_ir::layout::{Axis, Builder, Layout, fragment};
+use warplift_ir::tile::{Inst, Kernel, Op, Type, Value};
+
+/// Spreads layouts until nothing changes.
+///
+/// # Errors
+/// Two anchors that disagree about a tile (conversions between distributed layouts are not selected).
+pub fn do_propagate(k: &Kernel, order: &[Inst], plan: &mut Plan) -> Result<()> {
+    loop {
+        let mut changed = false;
+        for &inst in order {
+            changed |= step(k, inst, plan)?;
+        }
+        if !changed {
+            return Ok(());
+        }
+    }
+}
+
+fn is_tile(k: &Kernel, v: Value) -> bool {
+    matches!(k.ty(v), Type::Tile(..))
+}
+
+/// One instruction: `true` if a layout became known.
+fn step(k: &Kernel, inst: Inst, plan: &mut Plan) -> Result<bool> {
+    let args = k.args(inst);
+    let results = k.results(inst);
+    match &k.insts[inst].op {
+        Op::Unary(_) | Op::Binary(_) | Op::Compare(_) | Op::Select | Op::Cast | Op::Rearrange => {
+            let all: Vec<Value> = args.iter().chain(results).copied().collect();
+            same(k, inst, &all, plan)
+        }
+        Op::For => {
+            let body = k.insts[inst].blocks[0];
+            let mut changed = false;
+            for (i, &result) in results.iter().enumerate() {
+                let all = [args[3 + i], k.blocks[body].params[1 + i], k.yields(body)[i], result];
+                changed |= same(k, inst, &all, plan)?;
+            }
+            Ok(changed)
+        }
+        Op::If => {
+            let mut changed = false;
+            for (i, &result) in results.iter().enumerate() {
+                let all: Vec<Value> =
+                    k.insts[inst].blocks.iter().map(|&b| k.yields(b)[i]).chain([result]).collect();
+                changed |= same(k, inst, &all, plan)?;
+            }
+            Ok(changed)
+        }
+        Op::Reduce(_, axis) if is_tile(k, results[0]) => derive(k, inst, plan, args[0], results[0], |l| {
+            fragment::row_slice(l, *axis).map_err(layout_error(k, inst))
+        }),
+        Op::Scan(..) => same(k, inst, &[args[0], results[0]], plan),
+        Op::Slice(offsets) => {
+            let from: Vec<u32> = offsets.iter().map(|d| d.constant().unwrap_or(0)).collect();
+            let shape = extents(k, results[0]);
+            derive(k, inst, plan, args[0], results[0], |l| slice_layout(k, inst, l, &from, &shape))
+        }
+        Op::ExpandDims(d) => derive(k, inst, plan, results[0], args[0], |l| {
+            fragment::row_slice(l, *d).map_err(layout_error(k, inst))
+        }),
+        Op::Broadcast if is_tile(k, args[0]) => {
+            let small = extents(k, args[0]);
+            derive(k, inst, plan, results[0], args[0], |l| collapse(k, inst, l, &small))
+        }
+        Op::Trans(perm) => {
+            let perm = perm.clone();
+            derive(k, inst, plan, args[0], results[0], |l| permute(l, &perm).map_err(layout_error(k, inst)))
+        }
+        _ => Ok(false),
+    }
+}
+
+/// All tiles of a list have one layout.
+fn same(k: &Kernel, inst: Inst, values: &[Value], plan: &mut Plan) -> Result<bool> {
+    let tiles: Vec<Value> = values.iter().copied().filter(|&v| is_tile(k, v)).collect();
+    let Some(layout) = tiles.iter().find_map(|&v| plan.layouts[v].clone()) else { return Ok(false) };
+    let mut changed = false;
+    for v in tiles {
+        changed |= give(k, inst, v, layout.clone(), plan)?;
+    }
+    Ok(changed)
+}
+
+/// Whether a value fits any layout for free, so that each use may see its own.
+pub(super) fn adapts(k: &Kernel, v: Value) -> bool {
+    k.def(v).is_some_and(|d| matches!(k.insts[d].op, Op::Full | Op::Iota(_)))
+}
+
+fn give(k: &Kernel, inst: Inst, v: Value, layout: Layout, plan: &mut Plan) -> Result<bool> {
+    match &plan.layouts[v] {
+        None => {
+            plan.layouts[v] = Some(layout);
+            Ok(true)
+        }
+        Some(old) if *old == layout || adapts(k, v) || old.equivalent(&layout) => Ok(false),
+        Some(_) => Err(IselError::at(
+            k,
+            inst,
+            format!("tile {v} is wanted in two register layouts; a conversion between them is not selected"),
+        )),
+    }
+}
+
+/// `to` takes a layout made from that of `from`.
+fn derive(
+    k: &Kernel,
+    inst: Inst,
+    plan: &mut Plan,
+    from: Value,
+    to: Value,
+    make: impl Fn(&Layout) -> Result<Layout>,
+) -> Result<bool> {
+    let Some(from) = &plan.layouts[from] else { return Ok(false) };
+    let layout = make(from)?;
+    give(k, inst, to, layout, plan)
+}
+
+/// The layout of a part: register digits that would leave the part are dropped.
+///
+/// # Errors
+/// If the part does not end where a digit does, or threads hold elements outside it.
+pub fn slice_layout(k: &Kernel, inst: Inst, layout: &Layout, from: &[u32], shape: &[u32]) -> Result<Layout> {
+    let refuse = || IselError::at(k, inst, "a part that cuts through the layout's registers");
+    let aligned = from.iter().zip(shape).all(|(f, s)| f.is_multiple_of(*s));
+    if !aligned {
+        return Err(refuse());
+    }
+    rebuild(layout, shape, |axis, out| {
+        let inside = out.iter().zip(shape).all(|(&o, &s)| o < u64::from(s));
+        (inside || axis != Axis::Reg).then(|| out.to_vec())
+    })
+    .filter(|l| l.outs().iter().zip(shape).all(|(o, &s)| o.1 == u64::from(s)))
+    .ok_or_else(refuse)
+}
+
+/// The layout of an operand that is broadcast to the given one: dimensions of extent 1 move nothing.
+fn collapse(k: &Kernel, inst: Inst, layout: &Layout, small: &[u32]) -> Result<Layout> {
+    let missing = layout.outs().len().saturating_sub(small.len());
+    let mut l = layout.clone();
+    for _ in 0..missing {
+        l = fragment::row_slice(&l, 0).map_err(layout_error(k, inst))?;
+    }
+    let kept = rebuild(&l, small, |axis, out| {
+        let out: Vec<u64> = out.iter().zip(small).map(|(&o, &s)| if s == 1 { 0 } else { o }).collect();
+        (axis != Axis::Reg || out.iter().any(|&o| o != 0)).then_some(out)
+    });
+    kept.ok_or_else(|| IselError::at(k, inst, "a broadcast that the layout cannot follow"))
+}
+
+/// The same digits under other extents; `keep` gives a digit's new column, or drops it.
+fn rebuild(
+    layout: &Layout,
+    shape: &[u32],
+    keep: impl Fn(Axis, &[u64]) -> Option<Vec<u64>>,
+) -> Option<Layout> {
+    let outs: Vec<(Axis, u64)> =
+        shape.iter().enumerate().map(|(d, &e)| (Axis::Dim(d as u8), u64::from(e))).collect();
+    let mut b = Builder::new(&outs);
+    for &(axis, _) in layout.ins() {
+        b = b.axis(axis);
+        for digit in layout.basis(axis) {
+            if let Some(column) = keep(axis, &digit.out) {
+                b = b.add(axis, digit.extent, &column);
+            }
+        }
+    }
+    b.build().ok()
+}
+
+fn permute(layout: &Layout, perm: &[u8]) -> std::result::Result<Layout, warplift_ir::layout::LayoutError> {
+    let to = |d: u8| perm.iter().position(|&p| p == d).unwrap_or(0) as u8;
+    let renamed = layout.renamed(|a| match a {
+        Axis::Dim(d) => Axis::Dim(to(d)),
+        other => other,
+    })?;
+    let mut outs: Vec<(Axis, u64)> = renamed.outs().to_vec();
+    outs.sort();
+    renamed.reordered(renamed.ins(), &outs)
+}

@@ -1,0 +1,293 @@
+//! Tensor cores and tensor copies: which operands stand in shared memory, how wgmma reads them, and
+//! whether the facts allow the tensor memory accelerator (Axe, section 3.4; PTX ISA, chapters
+//! "Asynchronous Warpgroup Level Matrix Instructions" and "Tensors").
+
+use super::{Fill, Plan, Product, SharedTile, StorePlan, extents, layout_error, vector_elements};
+use crate::facts::is_multiple;
+use crate::{IselError, Result};
+use smallvec::SmallVec;
+use warplift_ir::layout::{fragment, shared};
+use warplift_ir::machine::{Buffer, Place, SharedOperand};
+use warplift_ir::target::SM90A;
+use warplift_ir::tile::{Inst, Kernel, Op, Team, Value};
+use warplift_ir::types::Elem;
+
+/// Rows of one wgmma.
+const ATOM_M: u32 = 64;
+/// Depth of one wgmma on 16-bit elements.
+const ATOM_K: u32 = 16;
+/// Columns of one wgmma at most.
+const ATOM_N: u32 = 256;
+/// Threads above which the entry registers no longer hold an n256 accumulator.
+const WIDE_THREADS: u32 = 384;
+/// Rows of a warp's stripe of an accumulator.
+const STRIPE: u64 = 16;
+
+/// Plans one product: accumulator layout, operands, instruction shape.
+///
+/// # Errors
+/// Shapes and types that wgmma lacks, operands that no version yet selected provides.
+pub fn plan_product(k: &Kernel, inst: Inst, plan: &mut Plan) -> Result<()> {
+    let [acc, a, b] = k.args(inst) else { return Err(IselError::at(k, inst, "mma takes three operands")) };
+    let (acc, a, b) = (*acc, *a, *b);
+    let Team::Warpgroups(groups) = k.attrs[inst].team else {
+        return Err(IselError::at(k, inst, "mma needs a team of warpgroups"));
+    };
+    let (m, n) = (extents(k, acc)[0], extents(k, acc)[1]);
+    let depth = extents(k, a)[1];
+    check_types(k, inst, acc, a)?;
+    check_shape(k, inst, [m, n, depth], groups)?;
+    let layout = |m, n| {
+        fragment::wgmma_acc(u64::from(m), u64::from(n), u64::from(groups)).map_err(layout_error(k, inst))
+    };
+    let whole = layout(m, n)?;
+    plan.layouts[acc].get_or_insert_with(|| whole.clone());
+    plan.layouts[k.result(inst)] = Some(whole);
+    let a = match loaded(k, a) {
+        Some(load) => Some((load.0, operand(k, inst, plan, load, 1, [m / groups, ATOM_M])?)),
+        None => {
+            let fragment = layout(m, depth)?;
+            plan.layouts[a].get_or_insert(fragment);
+            None
+        }
+    };
+    let limit = if (groups + 1) * 128 > WIDE_THREADS { ATOM_N / 2 } else { ATOM_N };
+    let n_atoms = (n.div_ceil(limit)..=n / 8).find(|c| n % (8 * c) == 0).unwrap_or(1);
+    let load = loaded(k, b).ok_or_else(|| {
+        IselError::at(
+            k,
+            inst,
+            "the right operand of mma must be loaded from memory; a computed one is not selected",
+        )
+    })?;
+    let b = (load.0, operand(k, inst, plan, load, 0, [0, n / n_atoms])?);
+    let product =
+        Product { a, b, n: n / n_atoms, n_atoms, m_atoms: m / groups / ATOM_M, k_steps: depth / ATOM_K };
+    plan.products.insert(inst, product);
+    Ok(())
+}
+
+fn check_types(k: &Kernel, inst: Inst, acc: Value, a: Value) -> Result<()> {
+    let (sum, elem) = (k.ty(acc).elem(), k.ty(a).elem());
+    match (elem, sum) {
+        (Elem::F16 | Elem::Bf16, Elem::F32) => Ok(()),
+        _ => Err(IselError::at(
+            k,
+            inst,
+            format!("mma of {elem} into {sum} is not selected; f16 and bf16 into f32 are"),
+        )),
+    }
+}
+
+fn check_shape(k: &Kernel, inst: Inst, [m, n, depth]: [u32; 3], groups: u32) -> Result<()> {
+    let rows = ATOM_M * groups;
+    if !m.is_multiple_of(rows) {
+        return Err(IselError::at(
+            k,
+            inst,
+            format!("mma of {m} rows on {groups} warpgroups: a multiple of {rows} is needed"),
+        ));
+    }
+    if !n.is_multiple_of(8) {
+        return Err(IselError::at(k, inst, format!("mma of {n} columns: a multiple of 8 is needed")));
+    }
+    if !depth.is_multiple_of(ATOM_K) {
+        return Err(IselError::at(
+            k,
+            inst,
+            format!("mma of depth {depth}: a multiple of {ATOM_K} is needed"),
+        ));
+    }
+    let registers = m / groups * n / 128;
+    if registers > 224 {
+        return Err(IselError::at(
+            k,
+            inst,
+            format!(
+                "accumulator of {m} x {n} on {groups} warpgroups takes {registers} registers a thread; at most 224 leave room for the rest"
+            ),
+        ));
+    }
+    Ok(())
+}
+
+/// The load behind an operand and whether it is seen transposed.
+fn loaded(k: &Kernel, mut v: Value) -> Option<(Inst, bool)> {
+    let mut flipped = false;
+    loop {
+        let def = k.def(v)?;
+        match k.insts[def].op {
+            Op::Load => return Some((def, flipped)),
+            Op::Trans(_) => {
+                flipped = !flipped;
+                v = k.args(def)[0];
+            }
+            _ => return None,
+        }
+    }
+}
+
+/// The dimension of a view whose stride is certainly 1.
+pub fn unit_dim(k: &Kernel, view: Value) -> Option<usize> {
+    let def = k.def(view)?;
+    let Op::View { strided, .. } = k.insts[def].op else { return None };
+    let args = k.args(def);
+    if !strided {
+        return Some(args.len() - 2);
+    }
+    let rank = (args.len() - 1) / 2;
+    (0..rank).rev().find(|d| k.int_const(args[1 + rank + d]) == Some(1))
+}
+
+/// How wgmma reads a loaded tile. `k_dim` is the depth's dimension as the product sees the operand;
+/// `[group, atom]` are the steps along the other one from warpgroup to warpgroup and atom to atom.
+fn operand(
+    k: &Kernel,
+    inst: Inst,
+    plan: &mut Plan,
+    (load, flipped): (Inst, bool),
+    k_dim: usize,
+    [group, atom]: [u32; 2],
+) -> Result<SharedOperand> {
+    if !plan.shared.contains_key(&load) {
+        let tile = shared_tile(k, load)?;
+        plan.shared.insert(load, tile);
+    }
+    let tile = &plan.shared[&load];
+    let k_dim = if flipped { 1 - k_dim } else { k_dim };
+    let mn_major = tile.inner_dim != k_dim;
+    let bytes = k.ty(k.result(load)).elem().bits() / 8;
+    // (along M or N, along K) to bytes; addition is exact because every step is a whole swizzle pattern.
+    let at = |mn: u32, depth: u32| {
+        let (outer, inner) = if mn_major { (depth, mn) } else { (mn, depth) };
+        let inside = outer < tile.extents[0] && inner < tile.extents[1];
+        if inside { tile.layout.apply(&[outer.into(), inner.into()])[0] as u32 * bytes } else { 0 }
+    };
+    let depth = tile.extents[usize::from(!mn_major)];
+    let steps: SmallVec<[u32; 8]> = (0..depth / ATOM_K).map(|s| at(0, s * ATOM_K)).collect();
+    let span = tile.swizzle;
+    let slab_bytes = at(if mn_major { tile.slab } else { 0 }, if mn_major { 0 } else { tile.slab });
+    if mn_major && !atom.is_multiple_of(tile.slab) && atom > tile.slab {
+        return Err(IselError::at(
+            k,
+            inst,
+            format!(
+                "{atom} columns of an operand that is contiguous along them: a multiple of {} is needed",
+                tile.slab
+            ),
+        ));
+    }
+    Ok(SharedOperand {
+        place: Place { buffer: Buffer::from_u32(0), offset: 0 },
+        warpgroup_stride: at(group, 0),
+        atom_stride: at(atom, 0),
+        steps,
+        leading: if mn_major && slab_bytes > 0 { slab_bytes } else { 16 },
+        stride: 8 * span,
+        swizzle: span,
+        mn_major,
+    })
+}
+
+/// The shared-memory version of a loaded tile: swizzled slabs along the contiguous dimension.
+fn shared_tile(k: &Kernel, load: Inst) -> Result<SharedTile> {
+    let tile = k.result(load);
+    let shape = extents(k, tile);
+    let [rows, cols] = shape[..] else { return Err(IselError::at(k, load, "an operand of mma has rank 2")) };
+    let view = k.args(load)[0];
+    let inner_dim = unit_dim(k, view).unwrap_or(1);
+    let (outer, inner) = if inner_dim == 1 { (rows, cols) } else { (cols, rows) };
+    let bits = k.ty(tile).elem().bits();
+    let bytes = inner * bits / 8;
+    let swizzle = [128, 64, 32].into_iter().find(|s| bytes.is_multiple_of(*s)).ok_or_else(|| {
+        IselError::at(
+            k,
+            load,
+            format!("a contiguous extent of {inner} ({bytes} bytes): a multiple of 32 bytes is needed"),
+        )
+    })?;
+    if !outer.is_multiple_of(8) {
+        return Err(IselError::at(k, load, format!("an outer extent of {outer}: a multiple of 8 is needed")));
+    }
+    let layout = shared::swizzled(outer.into(), inner.into(), bits.into(), swizzle.into())
+        .map_err(layout_error(k, load))?;
+    let declined = tma_refused(k, view);
+    if declined.is_none() && outer > SM90A.box_extent {
+        return Err(IselError::at(
+            k,
+            load,
+            format!("a tensor copy's box of {outer} rows: at most {} are possible", SM90A.box_extent),
+        ));
+    }
+    Ok(SharedTile {
+        layout,
+        extents: [outer, inner],
+        inner_dim,
+        swizzle,
+        slab: swizzle * 8 / bits,
+        fill: if declined.is_none() { Fill::Tma } else { Fill::Threads },
+        declined,
+    })
+}
+
+/// Why tensor copies cannot reach a view; `None` if the facts allow them.
+fn tma_refused(k: &Kernel, view: Value) -> Option<String> {
+    let Some(dim) = unit_dim(k, view) else { return Some("no dimension has stride 1".to_owned()) };
+    let def = k.def(view)?;
+    let Op::View { strided, fill } = k.insts[def].op else { return Some("not a view".to_owned()) };
+    let args = k.args(def);
+    let rank = if strided { (args.len() - 1) / 2 } else { args.len() - 1 };
+    let bits = i64::from(k.ty(view).elem().bits());
+    if rank != 2 {
+        return Some(format!("a view of rank {rank}"));
+    }
+    if fill != 0.0 {
+        return Some(format!("fill {fill}"));
+    }
+    if !is_multiple(k, args[0], 16) {
+        return Some("the pointer is not known to be a multiple of 16 bytes".to_owned());
+    }
+    let stride = if strided { args[1 + rank + 1 - dim] } else { args[1 + dim] };
+    let whole = is_multiple(k, stride, 128 / bits);
+    let expressible = (0..rank).all(|d| crate::facts::launch_expr(k, args[1 + d]).is_some())
+        && crate::facts::launch_expr(k, stride).is_some();
+    match (whole, expressible) {
+        (false, _) => {
+            Some(format!("the stride is not known to be a multiple of 16 bytes ({} elements)", 128 / bits))
+        }
+        (true, false) => Some("its extents are not known at launch".to_owned()),
+        (true, true) => None,
+    }
+}
+
+/// Whether a tile leaves by tensor copies or by plain stores.
+pub fn plan_store(k: &Kernel, inst: Inst, plan: &Plan) -> Result<StorePlan> {
+    let args = k.args(inst);
+    let (view, Some(&value)) = (args[0], args.last()) else {
+        return Err(IselError::at(k, inst, "store without a value"));
+    };
+    let plain = |declined| StorePlan::Plain { vector: vector_elements(k, inst, value), declined };
+    let shape = extents(k, value);
+    let layout = plan.layout(k, value)?;
+    let Team::Warpgroups(groups) = k.attrs[inst].team else { return Ok(plain(None)) };
+    let [rows, cols] = shape[..] else { return Ok(plain(None)) };
+    let accumulator = fragment::wgmma_acc(rows.into(), cols.into(), groups.into());
+    if !accumulator.is_ok_and(|a| a == *layout) {
+        return Ok(plain(Some("not an accumulator's layout".to_owned())));
+    }
+    if let Some(reason) = tma_refused(k, view) {
+        return Ok(plain(Some(reason)));
+    }
+    if unit_dim(k, view) != Some(1) {
+        return Ok(plain(Some("columns of the result are not contiguous".to_owned())));
+    }
+    let bits = k.ty(value).elem().bits();
+    let bytes = cols * bits / 8;
+    let swizzle = [128, 64, 32].into_iter().find(|s| bytes == *s);
+    let (Some(swizzle), 16 | 32) = (swizzle, bits) else {
+        return Ok(plain(Some(format!("rows of {bytes} bytes of {bits}-bit elements"))));
+    };
+    let stripe =
+        shared::swizzled(STRIPE, cols.into(), bits.into(), swizzle.into()).map_err(layout_error(k, inst))?;
+    Ok(StorePlan::Bulk { stripe, swizzle })
+}

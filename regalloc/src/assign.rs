@@ -1,0 +1,252 @@
+//! The steps of an allocation in order, and its result put together.
+
+use crate::hazards::Hazards;
+use crate::liveness::{Liveness, occupies};
+use crate::normalize::Normalized;
+use crate::parallel::sequence;
+use crate::planned::Planned;
+use crate::pressure::{self, Scalars};
+use crate::ranges::{Ranges, flies, flies_before};
+use crate::rematerialize::fence_before;
+use crate::scalars::{Assigned, slots};
+use crate::webs::{Facts, build};
+use crate::{Budget, RegallocError, place, scalars};
+use warplift_ir::machine::{Allocation, Block, Func, Inst, NewInst, Operand, Reg, Ty, Value};
+use warplift_ir::target::Opcode;
+
+/// Rounds of adding copies before products; each round's copies have one use, so one is enough unless
+/// something is wrong.
+const ROUNDS: usize = 4;
+
+/// 32-bit scalars that regalloc2 is given at most: its names less some room for its moves.
+const WORDS: u32 = 58;
+
+/// What is known before registers are given.
+struct Analysis {
+    live: Liveness,
+    planned: Planned,
+    ranges: Ranges,
+    hazards: Hazards,
+    scalars: Scalars,
+}
+
+/// Gives all values of a function registers.
+pub(crate) fn assign(normal: &mut Normalized<'_>, budget: &Budget<'_>) -> Result<Allocation, RegallocError> {
+    let mut last = None;
+    for _ in 0..ROUNDS {
+        let analysis = analyse(normal, budget)?;
+        match plan(normal, &analysis, budget)? {
+            Ok(alloc) => return Ok(alloc),
+            Err(products) => {
+                last = products.first().copied();
+                for inst in products {
+                    copy_accumulator(normal, inst, &analysis, budget)?;
+                }
+            }
+        }
+    }
+    let inst = last.unwrap_or_else(|| Inst::from_u32(0));
+    Err(malformed(budget, inst, "its accumulator cannot be tied to its result"))
+}
+
+fn malformed(budget: &Budget<'_>, inst: Inst, what: &'static str) -> RegallocError {
+    RegallocError::Malformed { role: budget.role.to_owned(), inst, what }
+}
+
+fn analyse(normal: &Normalized<'_>, budget: &Budget<'_>) -> Result<Analysis, RegallocError> {
+    let live = Liveness::compute(normal);
+    let mut demoted: Vec<Value> = Vec::new();
+    loop {
+        let mut planned = Planned::choose(normal, &demoted);
+        let insts = live.blocks.iter().flat_map(|&b| &normal.func.blocks[b].insts).copied();
+        planned
+            .trace(normal, insts)
+            .map_err(|i| malformed(budget, i, "a view leaves its fragment, or has no start"))?;
+        let scalars = Scalars::count(normal, &live, &planned);
+        let (words, point) = scalars.most_words();
+        let more = match words.checked_sub(WORDS) {
+            Some(over @ 1..) => pressure::longest(normal, &live, &planned, point, over as usize + 8),
+            _ => Vec::new(),
+        };
+        if more.is_empty() {
+            let ranges = Ranges::compute(normal, &live, &planned);
+            let hazards = Hazards::collect(normal, &planned);
+            return Ok(Analysis { live, planned, ranges, hazards, scalars });
+        }
+        demoted.extend(more);
+    }
+}
+
+/// Webs, places and scalars; the inner error lists products that need a copy of their accumulator.
+fn plan(
+    normal: &Normalized<'_>,
+    analysis: &Analysis,
+    budget: &Budget<'_>,
+) -> Result<Result<Allocation, Vec<Inst>>, RegallocError> {
+    let Analysis { live, planned, ranges, hazards, scalars } = analysis;
+    let facts = Facts { normal, live, planned, ranges, hazards };
+    let webs = match build(&facts) {
+        Ok(webs) => webs,
+        Err(products) => return Ok(Err(products)),
+    };
+    let layout = place::place(&webs);
+    let operands: Vec<Operand> = (0..planned.values.len()).map(|i| layout.operand(&webs, i)).collect();
+    let peak = pressure::peak(scalars, ranges, &operands, layout.registers);
+    if peak.registers > budget.registers || layout.registers > u32::from(u16::MAX) / 2 {
+        return Err(RegallocError::Budget {
+            role: budget.role.to_owned(),
+            limit: budget.registers,
+            needed: peak.registers,
+            at: peak.inst(&normal.func, live).unwrap_or_else(|| Inst::from_u32(0)),
+            values: peak.heaviest(normal, live, planned, ranges),
+        });
+    }
+    let assigned = scalars::assign(normal, live, planned, budget)?;
+    let result = Assembly { normal, planned, operands: &operands, shift: layout.registers as u16 };
+    result.write(&assigned, ranges, live, peak.registers, budget).map(Ok)
+}
+
+/// Puts places of fragments and registers of scalars together.
+struct Assembly<'r, 'a> {
+    normal: &'r Normalized<'a>,
+    planned: &'r Planned,
+    operands: &'r [Operand],
+    /// First 32-bit name of scalars.
+    shift: u16,
+}
+
+impl Assembly<'_, '_> {
+    fn write(
+        &self,
+        assigned: &Assigned,
+        ranges: &Ranges,
+        live: &Liveness,
+        pressure: u32,
+        budget: &Budget<'_>,
+    ) -> Result<Allocation, RegallocError> {
+        let func = &self.normal.func;
+        let mut alloc = Allocation { pressure, names: [self.shift.into(), 0, 0], ..Allocation::default() };
+        for (inst, m) in assigned.moves(self.shift) {
+            alloc.before[inst].push(m);
+            [m.from, m.to].into_iter().for_each(|r| count(&mut alloc.names, r));
+        }
+        for (number, &block) in live.blocks.iter().enumerate() {
+            for &inst in &func.blocks[block].insts {
+                let operands = self.operands_of(inst, assigned);
+                let scalars = operands.iter().filter_map(|o| match o {
+                    Operand::Scalar(r) => Some(*r),
+                    _ => None,
+                });
+                scalars.for_each(|r| count(&mut alloc.names, r));
+                alloc.insts[inst] = operands;
+            }
+            self.pass(number, block, ranges, &mut alloc, budget)?;
+        }
+        Ok(alloc)
+    }
+
+    fn operands_of(&self, inst: Inst, assigned: &Assigned) -> Vec<Operand> {
+        let mut scalars = assigned.operands(inst, self.shift);
+        let data = &self.normal.func.insts[inst];
+        let literal = |v: Value| self.normal.func.constant(v).map_or(Operand::None, Operand::Literal);
+        let place = |(k, (v, _)): (usize, (Option<Value>, bool))| match v {
+            None => literal(data.args[k]),
+            Some(v) if !occupies(self.normal, v) => literal(v),
+            Some(v) => match self.planned.get(v) {
+                Some(i) => self.operands[i].clone(),
+                None => scalars.next().flatten().map_or(Operand::None, Operand::Scalar),
+            },
+        };
+        slots(self.normal, inst).enumerate().map(place).collect()
+    }
+
+    /// Moves of fragments to block parameters that could not share their registers.
+    fn pass(
+        &self,
+        number: usize,
+        block: Block,
+        ranges: &Ranges,
+        alloc: &mut Allocation,
+        budget: &Budget<'_>,
+    ) -> Result<(), RegallocError> {
+        let func = &self.normal.func;
+        let Some(last) = func.terminator(block) else { return Ok(()) };
+        let mut pairs = Vec::new();
+        for call in &func.insts[last].targets {
+            for (&arg, &param) in call.args.iter().zip(&func.blocks[call.block].params) {
+                let Some((a, p)) = self.planned.get(arg).zip(self.planned.get(param)) else { continue };
+                if self.operands[a] == self.operands[p] {
+                    continue;
+                }
+                if flies(ranges, number, a) {
+                    let (role, value) = (budget.role.to_owned(), pressure::name(func, arg));
+                    return Err(RegallocError::InFlight { role, inst: last, value });
+                }
+                pairs.extend(registers(&self.operands[a]).zip(registers(&self.operands[p])));
+            }
+        }
+        let mut spare = None;
+        let moves = sequence(&pairs, |_| {
+            let n = *spare.get_or_insert(alloc.names[0]);
+            Reg::R(n as u16)
+        });
+        alloc.names[0] += u32::from(spare.is_some());
+        alloc.before[last].extend(moves);
+        Ok(())
+    }
+}
+
+/// The 32-bit registers of a place.
+pub(crate) fn registers(operand: &Operand) -> impl Iterator<Item = Reg> + '_ {
+    let (first, n, list, one) = match operand {
+        Operand::Fragment(first, n) => (*first, *n, &[][..], None),
+        Operand::Scattered(list) => (0, 0, &list[..], None),
+        Operand::Scalar(r) => (0, 0, &[][..], Some(*r)),
+        Operand::Literal(_) | Operand::None => (0, 0, &[][..], None),
+    };
+    (first..first + n).chain(list.iter().copied()).map(Reg::R).chain(one)
+}
+
+fn count(names: &mut [u32; 3], reg: Reg) {
+    let (class, n) = match reg {
+        Reg::R(n) => (0, n),
+        Reg::D(n) => (1, n),
+        Reg::Pred(n) => (2, n),
+    };
+    names[class] = names[class].max(u32::from(n) + 1);
+}
+
+/// Puts a copy of a product's accumulator before the product, and before the `wgmma.fence` that orders
+/// register writes before it.
+fn copy_accumulator(
+    normal: &mut Normalized<'_>,
+    product: Inst,
+    analysis: &Analysis,
+    budget: &Budget<'_>,
+) -> Result<(), RegallocError> {
+    let func = &mut normal.func;
+    let holds = |func: &Func<'_>, b: Block| func.blocks[b].insts.iter().position(|&i| i == product);
+    let found = analysis.live.blocks.iter().enumerate().find_map(|(n, &b)| Some((n, b, holds(func, b)?)));
+    let (Some((number, block, at)), Some(&acc)) = (found, func.insts[product].args.first()) else {
+        return Err(malformed(budget, product, "a product stands in no block, or has no accumulator"));
+    };
+    let flying = analysis.planned.get(acc).is_some_and(|i| {
+        flies_before(normal, &analysis.live, &analysis.planned, &analysis.ranges, (number, at), i)
+    });
+    if flying {
+        let (role, value) = (budget.role.to_owned(), pressure::name(&normal.func, acc));
+        return Err(RegallocError::InFlight { role, inst: product, value });
+    }
+    let func = &mut normal.func;
+    let place = fence_before(func, block, at, &[acc]);
+    let types: [Ty; 1] = [func.ty(acc)];
+    let loc = func.insts[product].loc;
+    let copy = func.push(block, NewInst::new(Opcode::Join, &[acc], &types).loc(loc));
+    let list = &mut func.blocks[block].insts;
+    list.pop();
+    list.insert(place, copy);
+    let mut args = func.insts[product].args.to_vec();
+    args[0] = func.result(copy);
+    func.insts[product].args = func.list(&args);
+    Ok(())
+}

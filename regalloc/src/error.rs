@@ -1,0 +1,109 @@
+//! What does not fit, and what no allocation can do.
+
+use std::fmt;
+use warplift_ir::machine::{Inst, Ty};
+
+/// A value that is live where most registers are needed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Heavy {
+    /// Its name in the function, `r12` or the name that a frontend gave.
+    pub name: String,
+    /// Its type.
+    pub ty: Ty,
+    /// 32-bit registers that it takes.
+    pub registers: u32,
+}
+
+/// The largest values at the point of highest pressure, largest first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Heaviest(pub Vec<Heavy>);
+
+impl fmt::Display for Heaviest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, h) in self.0.iter().enumerate() {
+            write!(f, "{}{}: {} ({})", if i == 0 { "" } else { ", " }, h.name, h.ty, h.registers)?;
+        }
+        Ok(())
+    }
+}
+
+/// Why registers could not be given.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RegallocError {
+    /// More registers are live at once than the role has. The mapping asks for too much.
+    #[error("role `{role}` may use {limit} registers, needs {needed} at {at}; largest there: {values}")]
+    Budget {
+        /// Role.
+        role: String,
+        /// Registers that it may use.
+        limit: u32,
+        /// Registers that it needs.
+        needed: u32,
+        /// Where most are live.
+        at: Inst,
+        /// What takes most there.
+        values: Heaviest,
+    },
+    /// More scalars of one class are live than there are names for it.
+    #[error("role `{role}`: more {class} scalars are live at once than the {limit} there are names for")]
+    Names {
+        /// Role.
+        role: String,
+        /// `32-bit`, `64-bit`, `predicate`.
+        class: &'static str,
+        /// Names of that class.
+        limit: u32,
+    },
+    /// An accumulator would have to move while its product is in flight.
+    #[error("role `{role}`, {inst}: {value} would have to move while `wgmma` still writes it")]
+    InFlight {
+        /// Role.
+        role: String,
+        /// The branch or product that would move it.
+        inst: Inst,
+        /// Value.
+        value: String,
+    },
+    /// The function is not what allocation takes: a bug of an earlier stage.
+    #[error("role `{role}`, {inst}: {what}")]
+    Malformed {
+        /// Role.
+        role: String,
+        /// Instruction.
+        inst: Inst,
+        /// What is wrong.
+        what: &'static str,
+    },
+    /// The scalar allocator gave up or its result is wrong: a bug here.
+    #[error("role `{role}`: scalars: {what}")]
+    Scalars {
+        /// Role.
+        role: String,
+        /// What it said.
+        what: String,
+    },
+    /// `setmaxnreg` of all roles asks for more than the block has at entry; asking would hang.
+    #[error(
+        "the roles ask for {asked} registers, the block has {pool} ({threads} threads with {entry} at entry)"
+    )]
+    Pool {
+        /// Registers of all roles times their threads.
+        asked: u32,
+        /// Registers at entry times threads.
+        pool: u32,
+        /// Threads of a block.
+        threads: u32,
+        /// Registers of a thread at entry.
+        entry: u32,
+    },
+    /// A register count that `setmaxnreg` does not take.
+    #[error("role `{role}` asks for {registers} registers; possible are multiples of 8 from 24 to {most}")]
+    Count {
+        /// Role.
+        role: String,
+        /// What it asks for.
+        registers: u32,
+        /// The most there are.
+        most: u32,
+    },
+}

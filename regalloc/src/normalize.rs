@@ -1,0 +1,119 @@
+//! Brings a role's control-flow graph into the form that allocation works on.
+//!
+//! ```text
+//!  br_if p, b1(x), b2()           br_if p, e1(), b2()
+//!                          =>     e1: c = const 7; br b1(x, c)
+//!  add y, 7                       add y, 7            (7 stays a literal: no register)
+//! ```
+//!
+//! 1. Conditional branches carry no values and lead to blocks with one predecessor (what regalloc2 asks
+//!    of edges), the entry has no predecessor, blocks that nothing reaches are gone.
+//! 2. What is cheap to make again is made where it is used: [`crate::rematerialize`].
+
+use crate::rematerialize::rematerialize;
+use std::sync::LazyLock;
+use warplift_ir::entity::SecondaryMap;
+use warplift_ir::machine::{Block, BlockCall, Func, Inst, InstData, NewInst, Value};
+use warplift_ir::target::{Opcode, ROWS, Row};
+
+/// The function in that form.
+pub(crate) struct Normalized<'a> {
+    /// The function.
+    pub(crate) func: Func<'a>,
+    /// Constants that are written into a register; all others are literals.
+    pub(crate) written: SecondaryMap<Value, bool>,
+}
+
+/// Brings `func` into normal form.
+pub(crate) fn normalize<'a>(func: &Func<'a>) -> Normalized<'a> {
+    let mut func = func.clone();
+    split_entry(&mut func);
+    drop_unreachable(&mut func);
+    split_edges(&mut func);
+    let written = rematerialize(&mut func);
+    Normalized { func, written }
+}
+
+/// Whether operand `k` may be a literal in PTX: everywhere but in addresses and packed halves (tried, row
+/// by row, with the assembler).
+pub(crate) fn takes_literal(data: &InstData<'_>, k: usize) -> bool {
+    match data.op {
+        Opcode::Join => true,
+        Opcode::Wgmma | Opcode::MbarWait => k == 1,
+        Opcode::TmaLoad => k >= 2,
+        Opcode::TmaStore => k >= 1,
+        op => LITERALS[op as usize] >> k.min(31) & 1 == 1,
+    }
+}
+
+/// For each row, which operands of its syntax may be literals, as bits.
+static LITERALS: LazyLock<Vec<u32>> = LazyLock::new(|| ROWS.iter().map(literals).collect());
+
+fn literals(row: &Row) -> u32 {
+    let packed = row.syntax.split(' ').next().is_some_and(|op| op.ends_with("f16x2"));
+    let address = |k: usize| row.syntax.split('[').skip(1).any(|s| s.starts_with(&format!("${k}")));
+    let takes = |k: &usize| !row.syntax.is_empty() && !packed && !address(*k);
+    (0..row.args.len()).filter(takes).fold(0, |bits, k| bits | 1 << k)
+}
+
+fn jump<'a>(func: &mut Func<'a>, at: Block, to: Block, args: &'a [Value], like: Inst) {
+    let loc = func.insts[like].loc;
+    let inst = func.push(at, NewInst::new(Opcode::Br, &[], &[]).loc(loc));
+    func.insts[inst].targets.push(BlockCall { block: to, args });
+}
+
+fn predecessors(func: &Func<'_>) -> SecondaryMap<Block, u32> {
+    let mut count = SecondaryMap::new();
+    for &block in &func.order {
+        for call in func.successors(block) {
+            count[call.block] += 1;
+        }
+    }
+    count
+}
+
+/// A loop may start at the entry: then a new block goes before it.
+fn split_entry(func: &mut Func<'_>) {
+    let old = func.entry;
+    if predecessors(func)[old] == 0 {
+        return;
+    }
+    let Some(first) = func.blocks[old].insts.first().copied() else { return };
+    let new = func.new_block();
+    jump(func, new, old, &[], first);
+    func.entry = new;
+    func.order.insert(0, new);
+}
+
+fn drop_unreachable(func: &mut Func<'_>) {
+    let mut reached: SecondaryMap<Block, bool> = SecondaryMap::new();
+    let mut stack = vec![func.entry];
+    while let Some(block) = stack.pop() {
+        if !std::mem::replace(&mut reached[block], true) {
+            stack.extend(func.successors(block).iter().map(|c| c.block));
+        }
+    }
+    func.order.retain(|&b| reached[b]);
+}
+
+/// Puts a block on every edge of a conditional branch that carries values or is critical.
+fn split_edges(func: &mut Func<'_>) {
+    let preds = predecessors(func);
+    let mut order = Vec::with_capacity(func.order.len() + 8);
+    for block in std::mem::take(&mut func.order) {
+        order.push(block);
+        let Some(last) = func.terminator(block).filter(|&i| func.insts[i].targets.len() > 1) else {
+            continue;
+        };
+        for t in 0..func.insts[last].targets.len() {
+            let call = func.insts[last].targets[t];
+            if !call.args.is_empty() || preds[call.block] > 1 {
+                let edge = func.new_block();
+                jump(func, edge, call.block, call.args, last);
+                func.insts[last].targets[t] = BlockCall { block: edge, args: &[] };
+                order.push(edge);
+            }
+        }
+    }
+    func.order = order;
+}

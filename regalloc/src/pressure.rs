@@ -1,0 +1,231 @@
+//! How many registers are live at each point, and what takes them.
+//!
+//! Fragments count the registers of their ranges, each once however many values share it; 32-bit
+//! scalars count 1, 64-bit ones 2. Hardware has 7 predicates: those beyond [`FREE_PREDS`] count 1 each,
+//! since the assembler then keeps them in registers. Scalars that are equal in all threads of a warp live
+//! in the warp's uniform registers: only those beyond [`UNIFORM`] count.
+
+use crate::error::{Heaviest, Heavy};
+use crate::liveness::{Liveness, occupies, uses};
+use crate::normalize::Normalized;
+use crate::planned::Planned;
+use crate::ranges::Ranges;
+use warplift_ir::machine::{Func, Inst, Operand, Reg, Ty, Value};
+
+/// Predicates that cost nothing.
+const FREE_PREDS: u32 = 6;
+
+/// Uniform 32-bit registers of a warp.
+const UNIFORM: u32 = 63;
+
+/// How many of the largest values errors name.
+const NAMED: usize = 6;
+
+/// Live scalars at a point.
+#[derive(Clone, Copy, Default)]
+struct Count {
+    words: u32,
+    longs: u32,
+    preds: u32,
+    /// 32-bit registers of uniform scalars, counted among `words` and `longs` too.
+    uniform: u32,
+}
+
+impl Count {
+    fn change(&mut self, func: &Func<'_>, v: Value, by: impl Fn(u32, u32) -> u32) {
+        let ty = func.ty(v);
+        let slot = self.of(ty);
+        *slot = by(*slot, 1);
+        if func.values[v].uniform {
+            self.uniform = by(self.uniform, ty.regs());
+        }
+    }
+
+    /// Registers of a thread.
+    fn registers(self) -> u32 {
+        let all = self.words + 2 * self.longs;
+        all - self.uniform.min(UNIFORM) + self.preds.saturating_sub(FREE_PREDS)
+    }
+
+    fn of(&mut self, ty: Ty) -> &mut u32 {
+        match ty {
+            Ty::B64 => &mut self.longs,
+            Ty::Pred => &mut self.preds,
+            _ => &mut self.words,
+        }
+    }
+}
+
+/// Scalars live at each point.
+pub(crate) struct Scalars(Vec<Count>);
+
+/// The scalars live at a point, and how many of each class.
+struct Now<'s, 'a> {
+    normal: &'s Normalized<'a>,
+    planned: &'s Planned,
+    values: Vec<Value>,
+    count: Count,
+}
+
+impl Now<'_, '_> {
+    fn add(&mut self, v: Value) {
+        if self.planned.get(v).is_none() && !self.values.contains(&v) {
+            self.values.push(v);
+            self.count.change(&self.normal.func, v, |a, b| a + b);
+        }
+    }
+
+    fn remove(&mut self, v: Value) {
+        if let Some(at) = self.values.iter().position(|&w| w == v) {
+            self.values.swap_remove(at);
+            self.count.change(&self.normal.func, v, |a, b| a - b);
+        }
+    }
+}
+
+/// Visits, from the last point to the first, every point with the scalars live there.
+fn scan(normal: &Normalized<'_>, live: &Liveness, planned: &Planned, mut visit: impl FnMut(usize, &Now)) {
+    let func = &normal.func;
+    for block in (0..live.blocks.len()).rev() {
+        let mut now = Now { normal, planned, values: Vec::new(), count: Count::default() };
+        live.live_out[block].iter().for_each(|v| now.add(v));
+        let insts = &func.blocks[live.blocks[block]].insts;
+        for (at, &inst) in insts.iter().enumerate().rev() {
+            let point = 2 * live.position(block, at) as usize;
+            let results = func.insts[inst].results;
+            results.iter().filter(|&&r| occupies(normal, r)).for_each(|&r| now.add(r));
+            visit(point + 1, &now);
+            results.iter().for_each(|&r| now.remove(r));
+            uses(normal, inst, |v| now.add(v));
+            visit(point, &now);
+        }
+        visit(2 * live.start[block] as usize + 1, &now);
+    }
+}
+
+impl Scalars {
+    pub(crate) fn count(normal: &Normalized<'_>, live: &Liveness, planned: &Planned) -> Self {
+        let points = 2 * live.start.last().copied().unwrap_or(0) as usize;
+        let mut counts = vec![Count::default(); points];
+        scan(normal, live, planned, |point, now| counts[point] = now.count);
+        Self(counts)
+    }
+
+    /// Most 32-bit scalars that are live at once, and where.
+    pub(crate) fn most_words(&self) -> (u32, usize) {
+        let most = self.0.iter().enumerate().max_by_key(|(i, c)| (c.words, std::cmp::Reverse(*i)));
+        most.map_or((0, 0), |(i, c)| (c.words, i))
+    }
+}
+
+/// The `n` 32-bit scalars at a point that live longest.
+pub(crate) fn longest(
+    normal: &Normalized<'_>,
+    live: &Liveness,
+    planned: &Planned,
+    point: usize,
+    n: usize,
+) -> Vec<Value> {
+    let mut length: rustc_hash::FxHashMap<Value, u32> = rustc_hash::FxHashMap::default();
+    let mut there = Vec::new();
+    scan(normal, live, planned, |p, now| {
+        let words = now.values.iter().filter(|&&v| normal.func.ty(v) == Ty::B32);
+        words.clone().for_each(|&v| *length.entry(v).or_default() += 1);
+        if p == point {
+            there = words.copied().collect();
+        }
+    });
+    there.sort_by_key(|v| (std::cmp::Reverse(length.get(v).copied().unwrap_or(0)), *v));
+    there.truncate(n);
+    there
+}
+
+/// The highest pressure and its point.
+pub(crate) struct Peak {
+    pub(crate) registers: u32,
+    point: usize,
+}
+
+/// Sweeps over all points; `operands` are the places of the planner's values.
+pub(crate) fn peak(scalars: &Scalars, ranges: &Ranges, operands: &[Operand], registers: u32) -> Peak {
+    let points = scalars.0.len();
+    let mut begin: Vec<Vec<u32>> = vec![Vec::new(); points + 1];
+    let mut end: Vec<Vec<u32>> = vec![Vec::new(); points + 1];
+    for (i, range) in ranges.of.iter().enumerate() {
+        for &(from, to) in range.segments() {
+            begin[from as usize].push(i as u32);
+            end[(to as usize).min(points)].push(i as u32);
+        }
+    }
+    let mut users = vec![0u32; registers as usize];
+    let mut taken = 0;
+    let mut peak = Peak { registers: 0, point: 0 };
+    for point in 0..points {
+        for &i in &end[point] {
+            each(&operands[i as usize], |r| {
+                users[r] -= 1;
+                taken -= u32::from(users[r] == 0);
+            });
+        }
+        for &i in &begin[point] {
+            each(&operands[i as usize], |r| {
+                taken += u32::from(users[r] == 0);
+                users[r] += 1;
+            });
+        }
+        let now = taken + scalars.0[point].registers();
+        if now > peak.registers {
+            peak = Peak { registers: now, point };
+        }
+    }
+    peak
+}
+
+fn each(operand: &Operand, mut visit: impl FnMut(usize)) {
+    match operand {
+        Operand::Fragment(first, n) => (*first..first + n).for_each(|r| visit(r.into())),
+        Operand::Scattered(list) => list.iter().for_each(|&r| visit(r.into())),
+        Operand::Scalar(Reg::R(r)) => visit((*r).into()),
+        _ => {}
+    }
+}
+
+impl Peak {
+    /// The instruction at the peak.
+    pub(crate) fn inst(&self, func: &Func<'_>, live: &Liveness) -> Option<Inst> {
+        let position = (self.point / 2) as u32;
+        let block = live.start.partition_point(|&s| s <= position).checked_sub(1)?;
+        let insts = &func.blocks[*live.blocks.get(block)?].insts;
+        let at = (position - live.start[block]).saturating_sub(1) as usize;
+        insts.get(at).copied()
+    }
+
+    /// What takes most there.
+    pub(crate) fn heaviest(
+        &self,
+        normal: &Normalized<'_>,
+        live: &Liveness,
+        planned: &Planned,
+        ranges: &Ranges,
+    ) -> Heaviest {
+        let point = self.point as u32;
+        let held = |i: &usize| ranges.of[*i].segments().iter().any(|s| s.0 <= point && point < s.1);
+        let mut values: Vec<Value> =
+            (0..planned.values.len()).filter(held).map(|i| planned.values[i]).collect();
+        scan(normal, live, planned, |p, now| {
+            if p == self.point {
+                values.extend(&now.values);
+            }
+        });
+        let func = &normal.func;
+        values.sort_by_key(|&v| (std::cmp::Reverse(func.ty(v).regs()), v));
+        values.truncate(NAMED);
+        let heavy = |&v: &Value| Heavy { name: name(func, v), ty: func.ty(v), registers: func.ty(v).regs() };
+        Heaviest(values.iter().map(heavy).collect())
+    }
+}
+
+/// Name of a value in messages.
+pub(crate) fn name(func: &Func<'_>, v: Value) -> String {
+    func.names[v].map_or_else(|| v.to_string(), |n| format!("{n} ({v})"))
+}

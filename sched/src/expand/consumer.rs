@@ -1,0 +1,214 @@
+//! The warps that compute: waits, tensor products with their descriptors, barriers around scratch memory.
+
+use super::dce::do_dce;
+use super::role::Expand;
+use crate::Result;
+use crate::schedule::buffer_of;
+use warplift_ir::machine::{
+    Attr, Block, Buffer, BufferKind, Cursor, Func, Inst, NewInst, SharedOperand, Ty, Value, WgmmaAttr,
+};
+use warplift_ir::target::Opcode;
+
+impl<'a> Expand<'_, 'a> {
+    /// Expands the consumers' role. `registers`: what `setmaxnreg` gives them.
+    pub fn consumer(mut self, registers: Option<u32>) -> Result<Func<'a>> {
+        if let Some(n) = registers {
+            self.at().push(NewInst::new(Opcode::SetmaxnregInc, &[], &[]).attr(Attr::Imm(n.into())));
+        }
+        self.shared_base();
+        let elected = self.at().op(Opcode::Elect, &[], Ty::Pred);
+        self.elected = Some(elected);
+        self.open_rings();
+        self.walk(self.program.func.entry)?;
+        self.drain_staging();
+        self.at().push(NewInst::new(Opcode::Ret, &[], &[]));
+        do_dce(&mut self.func);
+        Ok(self.func)
+    }
+
+    /// One instruction as the consumers see it.
+    pub fn consume(&mut self, _block: Block, inst: Inst) -> Result<()> {
+        let d = self.data(inst);
+        let deferral = self.s.deferral.as_ref();
+        match d.op {
+            Opcode::Await => self.awaited(d.args),
+            Opcode::Yield => {}
+            _ if !self.keeps(inst) => {}
+            Opcode::For => {
+                self.land();
+                match deferral {
+                    Some(df) if df.outer == inst => self.expand_deferred(inst)?,
+                    Some(df) if df.inner == inst && self.have.is_some() => self.expand_peeled(inst)?,
+                    _ => self.expand_for(inst)?,
+                }
+            }
+            Opcode::If => {
+                self.land();
+                self.expand_if(inst)?;
+            }
+            Opcode::Wgmma => self.product(inst),
+            Opcode::Const | Opcode::Undef => self.clone_inst(inst),
+            Opcode::Stmatrix | Opcode::StShared | Opcode::LdShared => {
+                self.land();
+                self.shared_access(inst);
+            }
+            Opcode::TmaStore => {
+                self.land();
+                self.staged_copy(inst);
+            }
+            op => {
+                let scalar = op.is_pure() && d.results.iter().all(|&r| !self.program.func.ty(r).is_frag());
+                if !scalar {
+                    self.land();
+                }
+                self.clone_inst(inst);
+            }
+        }
+        Ok(())
+    }
+
+    /// An event is named: loads wait for their stage at once, products land before what follows.
+    fn awaited(&mut self, events: &[Value]) {
+        for &e in events {
+            let Some(ring) = buffer_of(&self.program.func, e).and_then(|b| self.ring_of(b)) else { continue };
+            if !self.ring(ring).open {
+                self.wait_stage(ring);
+            }
+        }
+    }
+
+    /// Waits for products in flight, a late part of the previous tile's results before it.
+    pub fn land(&mut self) {
+        if !self.flying {
+            return;
+        }
+        self.flying = false;
+        if let Some(part) = self.late.take() {
+            self.late_part(part);
+        }
+        self.at().push(NewInst::new(Opcode::WgmmaWait, &[], &[]).attr(Attr::Imm(0)));
+    }
+
+    /// `wgmma` over all atoms and k-steps, as one committed group.
+    fn product(&mut self, inst: Inst) {
+        let d = self.data(inst);
+        let Attr::Wgmma(w) = &d.attr else { return };
+        let operands: Vec<&SharedOperand> = w.a.iter().chain([&w.b]).collect();
+        for o in &operands {
+            self.visible(o.place.buffer, true);
+        }
+        let mut acc = self.value(d.args[0]);
+        let mut keep = self.value(d.args[1]);
+        if self.is_zero_fragment(acc) {
+            // Accumulating onto zeros is not accumulating.
+            let ty = self.program.func.ty(d.args[0]);
+            acc = self.at().op(Opcode::Undef, &[], ty);
+            keep = self.at().imm_of(Ty::Pred, 0);
+        }
+        let mut args = vec![acc, keep];
+        args.extend(d.args.get(2).map(|&a| self.value(a)));
+        if let Some(a) = &w.a {
+            self.descriptors_of(a, w.m_atoms, &mut args);
+        }
+        self.descriptors_of(&w.b, w.n_atoms, &mut args);
+        let ty = self.program.func.ty(d.results[0]);
+        self.at().push(NewInst::new(Opcode::WgmmaFence, &[], &[]));
+        let attr = Attr::Wgmma(Box::new(WgmmaAttr { ..(**w).clone() }));
+        let result = self.at().value(NewInst::new(Opcode::Wgmma, &args, &[ty]).attr(attr));
+        self.at().push(NewInst::new(Opcode::WgmmaCommit, &[], &[]));
+        self.env.insert(d.results[0], result);
+        self.flying = true;
+    }
+
+    /// Matrix descriptors of an operand by atom and k-step (PTX ISA, "Matrix Descriptor Format"): only the
+    /// low word, which holds the address in units of 16 bytes, changes.
+    fn descriptors_of(&mut self, o: &SharedOperand, atoms: u8, args: &mut Vec<Value>) {
+        let low = self.stage_descriptor(o);
+        let code = match o.swizzle {
+            128 => 1i64,
+            64 => 2,
+            32 => 3,
+            _ => 0,
+        };
+        let high = (i64::from(o.stride) >> 4) | (code << 30);
+        let high = self.at().imm(i64::from(high as u32 as i32));
+        for atom in 0..u32::from(atoms) {
+            for &step in &o.steps {
+                let moved = i64::from((atom * o.atom_stride + step) >> 4);
+                let low = self.at().add_imm(low, moved);
+                args.push(self.at().op(Opcode::Pack64, &[low, high], Ty::B64));
+            }
+        }
+    }
+
+    fn stage_descriptor(&mut self, o: &SharedOperand) -> Value {
+        let buffer = o.place.buffer;
+        let base = self.descriptor_base(o);
+        let data = &self.program.buffers[buffer];
+        let stage = i64::from(data.bytes.next_multiple_of(data.align) >> 4);
+        match self.ring_of(buffer) {
+            Some(ring) => {
+                let slot = self.ring(ring).slot;
+                let moved = self.at().mul_imm(slot, stage);
+                self.at().add(base, moved)
+            }
+            None => base,
+        }
+    }
+
+    /// Low word for stage 0 and this warpgroup, made once at entry.
+    fn descriptor_base(&mut self, o: &SharedOperand) -> Value {
+        let key = (o.place.buffer, o.warpgroup_stride, o.mn_major);
+        if let Some(&v) = self.descriptors.get(&key) {
+            return v;
+        }
+        let base = self.shared_base();
+        let start = self.shared.buffers[o.place.buffer] + o.place.offset;
+        let entry = self.func.entry;
+        // Before the entry block's terminator, if it has one already.
+        let ended = self.func.terminator(entry).filter(|&t| !self.func.insts[t].targets.is_empty());
+        if ended.is_some() {
+            self.func.blocks[entry].insts.pop();
+        }
+        let mut c = Cursor::new(&mut self.func, entry, self.loc);
+        let mut at = c.add_imm(base, i64::from(start));
+        if o.warpgroup_stride > 0 {
+            let thread = c.op(Opcode::Tid, &[], Ty::B32);
+            let seven = c.imm(7);
+            let group = c.int(Opcode::ShrU32, thread, seven);
+            let group = c.op(Opcode::Uniform, &[group], Ty::B32);
+            let moved = c.mul_imm(group, i64::from(o.warpgroup_stride));
+            at = c.add(at, moved);
+        }
+        let four = c.imm(4);
+        let low = c.int(Opcode::ShrU32, at, four);
+        let leading = c.imm(i64::from(o.leading >> 4) << 16);
+        let low = c.int(Opcode::Or, low, leading);
+        self.func.blocks[entry].insts.extend(ended);
+        self.descriptors.insert(key, low);
+        low
+    }
+
+    /// What threads wrote to a scratch buffer becomes visible to all, and to the tensor cores.
+    pub fn visible(&mut self, buffer: Buffer, tensor: bool) {
+        if self.kind(buffer) != BufferKind::Scratch {
+            return;
+        }
+        if self.scratch[buffer].written {
+            self.land();
+            if tensor {
+                self.at().push(NewInst::new(Opcode::FenceProxyAsync, &[], &[]));
+            }
+            self.meet();
+        }
+        self.scratch[buffer].read = true;
+    }
+
+    /// A scratch buffer may be overwritten once all have read it.
+    pub fn writable(&mut self, buffer: Buffer) {
+        if self.scratch[buffer].read {
+            self.meet();
+        }
+        self.scratch[buffer].written = true;
+    }
+}

@@ -1,0 +1,145 @@
+//! Structured loops and branches become blocks with parameters.
+//!
+//! A loop is rotated: `if lo < hi { do { body } while (next < hi) }`.
+
+use super::ring::RingState;
+use super::role::{Expand, Touched};
+use crate::Result;
+use warplift_ir::machine::{Block, BlockCall, Inst, NewInst, Ring, Ty, Value};
+use warplift_ir::target::Opcode;
+use warplift_ir::tile::CmpOp;
+
+impl<'a> Expand<'_, 'a> {
+    /// Ends the block with a jump.
+    pub fn jump(&mut self, to: Block, args: &[Value]) {
+        let inst = self.at().push(NewInst::new(Opcode::Br, &[], &[]));
+        let args = self.func.list(args);
+        self.func.insts[inst].targets.push(BlockCall { block: to, args });
+    }
+
+    /// Ends the block with a branch.
+    pub fn branch(&mut self, cond: Value, yes: (Block, &[Value]), no: (Block, &[Value])) {
+        let inst = self.at().push(NewInst::new(Opcode::BrIf, &[cond], &[]));
+        for (block, args) in [yes, no] {
+            let args = self.func.list(args);
+            self.func.insts[inst].targets.push(BlockCall { block, args });
+        }
+    }
+
+    /// Slots and phases of rings, as values to pass.
+    pub fn ring_values(&self, rings: &[Ring]) -> Vec<Value> {
+        rings.iter().flat_map(|&r| [self.ring(r).slot, self.ring(r).phase]).collect()
+    }
+
+    /// Parameters that take slots and phases.
+    pub fn ring_params(&mut self, block: Block, rings: &[Ring]) {
+        for &r in rings {
+            let slot = self.func.append_param(block, Ty::B32, true);
+            let phase = self.func.append_param(block, Ty::B32, true);
+            self.rings[r] = Some(RingState { slot, phase, open: false });
+        }
+    }
+
+    /// Numbers of the carried values that this role keeps.
+    pub fn kept_carries(&self, inst: Inst) -> Vec<usize> {
+        let d = self.data(inst);
+        let params = &self.program.func.blocks[d.blocks[0]].params;
+        (0..d.results.len())
+            .filter(|&n| self.keeps_value(params[1 + n]) || self.keeps_value(d.results[n]))
+            .collect()
+    }
+
+    /// Before and after a loop nothing is known of scratch buffers: an iteration may follow another.
+    pub fn forget_scratch(&mut self) {
+        for b in self.program.buffers.keys() {
+            self.scratch[b] = Touched { written: true, read: true };
+        }
+    }
+
+    /// A loop, from its low bound with its initial values.
+    pub fn expand_for(&mut self, inst: Inst) -> Result<()> {
+        let d = self.data(inst);
+        let kept = self.kept_carries(inst);
+        let low = self.value(d.args[0]);
+        let inits: Vec<Value> = kept.iter().map(|&n| self.value(d.args[3 + n])).collect();
+        self.expand_rest(inst, low, &inits)
+    }
+
+    /// A loop from a given start: all of it, or what peeling left.
+    pub fn expand_rest(&mut self, inst: Inst, low: Value, inits: &[Value]) -> Result<()> {
+        let d = self.data(inst);
+        let kept = self.kept_carries(inst);
+        let rings = self.rings_inside(inst);
+        let (high, step) = (self.value(d.args[1]), self.value(d.args[2]));
+        let body = self.func.new_block();
+        let exit = self.func.new_block();
+        let into = [inits, &self.ring_values(&rings)].concat();
+        let some = self.at().compare(CmpOp::Lt, low, high);
+        self.branch(some, (body, &[&[low], &into[..]].concat()), (exit, &into));
+
+        self.func.order.push(body);
+        self.block = body;
+        let source = self.program.func.blocks[d.blocks[0]].params.clone();
+        let counter = self.func.append_param(body, Ty::B32, true);
+        self.env.insert(source[0], counter);
+        for (&n, &init) in kept.iter().zip(inits) {
+            let p = self.func.append_param(body, self.func.ty(init), false);
+            self.env.insert(source[1 + n], p);
+        }
+        self.ring_params(body, &rings);
+        self.forget_scratch();
+        let yields = self.walk(d.blocks[0])?;
+        let next: Vec<Value> = kept.iter().map(|&n| self.value(yields[n])).collect();
+        let out = [next, self.ring_values(&rings)].concat();
+        let counter = self.at().add(counter, step);
+        let again = self.at().compare(CmpOp::Lt, counter, high);
+        self.branch(again, (body, &[&[counter], &out[..]].concat()), (exit, &out));
+
+        self.func.order.push(exit);
+        self.block = exit;
+        for (&n, &init) in kept.iter().zip(inits) {
+            let p = self.func.append_param(exit, self.func.ty(init), false);
+            self.env.insert(d.results[n], p);
+        }
+        self.ring_params(exit, &rings);
+        self.forget_scratch();
+        Ok(())
+    }
+
+    /// A branch.
+    pub fn expand_if(&mut self, inst: Inst) -> Result<()> {
+        let d = self.data(inst);
+        let rings = self.rings_inside(inst);
+        let kept: Vec<usize> = (0..d.results.len()).filter(|&n| self.keeps_value(d.results[n])).collect();
+        let cond = self.value(d.args[0]);
+        let [yes, no, join] = [self.func.new_block(), self.func.new_block(), self.func.new_block()];
+        self.branch(cond, (yes, &[]), (no, &[]));
+        let before = self.rings.clone();
+        for (at, &source) in [yes, no].into_iter().zip(&d.blocks) {
+            self.func.order.push(at);
+            self.block = at;
+            self.rings = before.clone();
+            self.forget_scratch();
+            let yields = self.walk(source)?;
+            let out: Vec<Value> = kept.iter().map(|&n| self.value(yields[n])).collect();
+            let out = [out, self.ring_values(&rings)].concat();
+            self.jump(join, &out);
+        }
+        self.rings = before;
+        if d.blocks.len() < 2 {
+            self.func.order.push(no);
+            self.block = no;
+            let out = self.ring_values(&rings);
+            self.jump(join, &out);
+        }
+        self.func.order.push(join);
+        self.block = join;
+        for &n in &kept {
+            let p = self.func.append_param(join, self.program.func.ty(d.results[n]), false);
+            self.env.insert(d.results[n], p);
+        }
+        self.ring_params(join, &rings);
+        self.forget_scratch();
+        Ok(())
+    }
+}

@@ -1,0 +1,210 @@
+//! The deferred epilogue: a loop over tiles pipelined by one stage, its stores spread under the first
+//! iterations of the next tile's main loop.
+//!
+//! ```text
+//!  main loop has at least P iterations?
+//!   yes: for each tile { P peeled iterations, part p of the last tile's stores before wait p; the rest; results }
+//!        then the last tile's stores
+//!   no:  for each tile { main loop; stores }
+//! ```
+
+use super::role::Expand;
+use crate::Result;
+use crate::schedule::pending;
+use warplift_ir::machine::{Attr, IndexMap, Inst, NewInst, Ty, Value};
+use warplift_ir::target::Opcode;
+use warplift_ir::tile::CmpOp;
+
+impl Expand<'_, '_> {
+    fn parts(&self) -> usize {
+        self.s.deferral.as_ref().map_or(0, |d| d.parts.len())
+    }
+
+    /// The loop over tiles in both forms, behind a uniform branch.
+    pub fn expand_deferred(&mut self, outer: Inst) -> Result<()> {
+        let enough = self.enough_iterations();
+        let rings = self.rings_inside(outer);
+        let [long, short, join] = [self.func.new_block(), self.func.new_block(), self.func.new_block()];
+        self.branch(enough, (long, &[]), (short, &[]));
+        let before = self.rings.clone();
+        let late = std::mem::take(&mut self.late_insts);
+
+        self.func.order.push(short);
+        self.block = short;
+        self.expand_for(outer)?;
+        let out = self.ring_values(&rings);
+        self.jump(join, &out);
+
+        self.rings = before;
+        self.late_insts = late;
+        self.func.order.push(long);
+        self.block = long;
+        self.pipelined(outer)?;
+        let out = self.ring_values(&rings);
+        self.jump(join, &out);
+
+        self.func.order.push(join);
+        self.block = join;
+        self.ring_params(join, &rings);
+        self.forget_scratch();
+        Ok(())
+    }
+
+    /// Whether the main loop runs at least as often as there are parts; its bounds do not depend on the tile.
+    fn enough_iterations(&mut self) -> Value {
+        let inner = self.s.deferral.as_ref().map(|d| d.inner);
+        let args = inner.map_or(&[][..], |i| self.data(i).args);
+        let bounds: Vec<Value> = args[..3].iter().map(|&v| self.outside(v)).collect();
+        let last = self.parts() as i64 - 1;
+        let moved = self.at().mul_imm(bounds[2], last);
+        let at = self.at().add(bounds[0], moved);
+        self.at().compare(CmpOp::Lt, at, bounds[1])
+    }
+
+    /// A value defined outside the loop over tiles, or a constant.
+    fn outside(&mut self, v: Value) -> Value {
+        match self.program.func.constant(v) {
+            Some(c) => self.at().imm(c),
+            None => self.value(v),
+        }
+    }
+
+    fn nothing_of(&mut self, ty: Ty) -> Value {
+        let zero = self.at().imm(0);
+        match ty {
+            Ty::Frag { .. } => {
+                let new = NewInst::new(Opcode::Mov, &[zero], &[ty]);
+                self.at().value(new.maps([IndexMap::Whole].into_iter().collect()))
+            }
+            Ty::B32 => zero,
+            other => self.at().imm_of(other, 0),
+        }
+    }
+
+    fn pipelined(&mut self, outer: Inst) -> Result<()> {
+        let Some(deferral) = self.s.deferral.as_ref() else { return Ok(()) };
+        let d = self.data(outer);
+        let held = pending(&self.program.func, deferral);
+        let types: Vec<Ty> = held.iter().map(|&v| self.program.func.ty(v)).collect();
+        let rings = self.rings_inside(outer);
+        let [low, high, step] = [self.value(d.args[0]), self.value(d.args[1]), self.value(d.args[2])];
+        let body = self.func.new_block();
+        let exit = self.func.new_block();
+        let nothing: Vec<Value> = types.iter().map(|&t| self.nothing_of(t)).collect();
+        let none = self.at().imm_of(Ty::Pred, 0);
+        let into = [nothing, vec![none], self.ring_values(&rings)].concat();
+        let some = self.at().compare(CmpOp::Lt, low, high);
+        self.branch(some, (body, &[&[low], &into[..]].concat()), (exit, &into));
+
+        self.func.order.push(body);
+        self.block = body;
+        let counter = self.func.append_param(body, Ty::B32, true);
+        let source = self.program.func.blocks[d.blocks[0]].params[0];
+        self.env.insert(source, counter);
+        self.held_params(body, &held, &types, &rings);
+        self.forget_scratch();
+        self.walk(d.blocks[0])?;
+        self.overlay.clear();
+        let next: Vec<Value> = held.iter().map(|&v| self.value(v)).collect();
+        let have = self.at().imm_of(Ty::Pred, 1);
+        let out = [next, vec![have], self.ring_values(&rings)].concat();
+        let counter = self.at().add(counter, step);
+        let again = self.at().compare(CmpOp::Lt, counter, high);
+        self.branch(again, (body, &[&[counter], &out[..]].concat()), (exit, &out));
+
+        self.func.order.push(exit);
+        self.block = exit;
+        self.held_params(exit, &held, &types, &rings);
+        self.last_tile();
+        Ok(())
+    }
+
+    /// Parameters for held results, whether there are any, and rings.
+    fn held_params(
+        &mut self,
+        block: warplift_ir::machine::Block,
+        held: &[Value],
+        types: &[Ty],
+        rings: &[warplift_ir::machine::Ring],
+    ) {
+        for (&v, &ty) in held.iter().zip(types) {
+            let uniform = self.program.func.values[v].uniform;
+            let p = self.func.append_param(block, ty, uniform);
+            self.overlay.insert(v, p);
+        }
+        self.have = Some(self.func.append_param(block, Ty::Pred, true));
+        self.ring_params(block, rings);
+    }
+
+    /// Stores of the last tile.
+    fn last_tile(&mut self) {
+        let [drain, done] = [self.func.new_block(), self.func.new_block()];
+        if let Some(have) = self.have.take() {
+            self.branch(have, (drain, &[]), (done, &[]));
+        }
+        self.func.order.push(drain);
+        self.block = drain;
+        for part in 0..self.parts() {
+            self.late_part(part);
+        }
+        self.overlay.clear();
+        self.jump(done, &[]);
+        self.func.order.push(done);
+        self.block = done;
+    }
+
+    /// One part of the held results' stores.
+    pub fn late_part(&mut self, part: usize) {
+        let Some(deferral) = self.s.deferral.as_ref() else { return };
+        self.in_late = true;
+        for &inst in &deferral.parts[part] {
+            self.constants(inst);
+            let d = self.data(inst);
+            match d.op {
+                Opcode::Stmatrix | Opcode::StShared => self.shared_access(inst),
+                Opcode::TmaStore => self.staged_copy(inst),
+                _ => {
+                    let made = self.copy(inst);
+                    self.overlay.extend(d.results.iter().copied().zip(made));
+                }
+            }
+        }
+        self.in_late = false;
+    }
+
+    /// Constants that a late instruction reads, written again beside it.
+    fn constants(&mut self, inst: Inst) {
+        let d = self.data(inst);
+        for &v in d.args {
+            if let Some(c) = self.program.func.constant(v) {
+                let ty = self.program.func.ty(v);
+                let made = self.at().value(NewInst::new(Opcode::Const, &[], &[ty]).attr(Attr::Imm(c)));
+                self.overlay.insert(v, made);
+            }
+        }
+    }
+
+    /// The main loop with its first iterations peeled, a part of the held stores in each.
+    pub fn expand_peeled(&mut self, inner: Inst) -> Result<()> {
+        let d = self.data(inner);
+        let kept = self.kept_carries(inner);
+        let source = self.program.func.blocks[d.blocks[0]].params.clone();
+        let (low, step) = (self.value(d.args[0]), self.value(d.args[2]));
+        let mut carried: Vec<Value> = kept.iter().map(|&n| self.value(d.args[3 + n])).collect();
+        let mut counter = low;
+        for part in 0..self.parts() {
+            self.env.insert(source[0], counter);
+            for (&n, &v) in kept.iter().zip(&carried) {
+                self.env.insert(source[1 + n], v);
+            }
+            self.late = Some(part);
+            let yields = self.walk(d.blocks[0])?;
+            if let Some(part) = self.late.take() {
+                self.late_part(part);
+            }
+            carried = kept.iter().map(|&n| self.value(yields[n])).collect();
+            counter = self.at().add(counter, step);
+        }
+        self.expand_rest(inner, counter, &carried)
+    }
+}

@@ -1,0 +1,86 @@
+//! Expansion: a schedule becomes control flow, slots, phases, barriers, descriptors and addresses.
+//!
+//! ```text
+//!  setup     barriers are initialised by one thread, then all meet
+//!  producer  one elected thread:  wait empty[slot] ─ expect bytes on full[slot] ─ copies ─ next slot
+//!  consumer  warps:               wait full[slot] ─ fence, wgmma.., commit ─ wait ─ arrive empty[slot] ─ next slot
+//! ```
+//!
+//! Each role walks the structured program once and keeps what its effects need; loops become rotated
+//! loops whose blocks carry the kept values and, for every ring that moves inside, slot and phase. Both
+//! sides run the same sequence of fills, so the counters agree by construction and are never reset
+//! (Task-Based Tensor Computations on Modern GPUs, section 4.2.6: events become barriers).
+
+mod consumer;
+mod control;
+mod dce;
+mod deferred;
+mod producer;
+mod ring;
+mod role;
+mod setup;
+mod staging;
+
+use crate::graph::{Graph, Node};
+use crate::schedule::budgets;
+use crate::{Result, SchedError};
+use role::Expand;
+use rustc_hash::FxHashSet;
+use warplift_ir::machine::{Inst, Program, Role, RoleKind, Schedule, Scheduled, SharedMap};
+use warplift_ir::target::{Effect, Opcode, Target};
+
+/// Threads of a block at most.
+const MAX_THREADS: u32 = 1024;
+/// Warps of the producer's warpgroup; only one thread of it works, but registers are given by warpgroup.
+const PRODUCER_WARPS: u32 = 4;
+
+/// Expands a schedule into roles.
+///
+/// # Errors
+/// A block of too many threads.
+pub fn do_expand<'a>(
+    program: &Program<'a>,
+    schedule: &Schedule,
+    shared: SharedMap,
+    target: &Target,
+) -> Result<Scheduled<'a>> {
+    let threads = 32 * (program.warps + if schedule.producer { PRODUCER_WARPS } else { 0 });
+    if threads > MAX_THREADS {
+        return Err(SchedError::Threads { threads });
+    }
+    let (high, low, split) = budgets(program.warps, schedule.producer, target);
+    let graph = Graph::of(&program.func);
+    let setup = setup::do_setup(program, schedule, &shared);
+    let mut roles = Vec::new();
+    let consumer = Expand::new(
+        program,
+        schedule,
+        &shared,
+        RoleKind::Consumer,
+        kept(program, schedule, &graph, RoleKind::Consumer),
+    );
+    let func = consumer.consumer(split.then_some(high))?;
+    let name = if schedule.producer { "consumer" } else { "all" };
+    roles.push(Role { name, first_warp: 0, warps: program.warps, registers: high, func });
+    if schedule.producer {
+        let needed = kept(program, schedule, &graph, RoleKind::Producer);
+        let producer = Expand::new(program, schedule, &shared, RoleKind::Producer, needed);
+        let func = producer.producer(split.then_some(low))?;
+        let role =
+            Role { name: "producer", first_warp: program.warps, warps: PRODUCER_WARPS, registers: low, func };
+        roles.push(role);
+    }
+    Ok(Scheduled { launch: program.launch.clone(), threads, shared, setup, roles })
+}
+
+/// What a role keeps: its effects, and everything they reach by values and control.
+fn kept(program: &Program<'_>, s: &Schedule, graph: &Graph, role: RoleKind) -> FxHashSet<Node> {
+    let func = &program.func;
+    let is_root = |inst: &Inst| {
+        let op = func.insts[*inst].op;
+        let structure = matches!(op, Opcode::For | Opcode::If | Opcode::Yield | Opcode::Await);
+        let effect = op.row().effect != Effect::Pure;
+        effect && !structure && s.roles[*inst] == role
+    };
+    graph.slice(func.insts.keys().filter(is_root))
+}

@@ -1,0 +1,76 @@
+//! The producer: one elected thread that keeps the rings full.
+
+use super::dce::do_dce;
+use super::role::Expand;
+use crate::Result;
+use warplift_ir::machine::{Attr, Block, Func, Inst, NewInst, TmaAttr, Ty};
+use warplift_ir::target::Opcode;
+use warplift_ir::tile::CmpOp;
+
+impl<'a> Expand<'_, 'a> {
+    /// Expands the producer's role. `registers`: what `setmaxnreg` leaves it.
+    pub fn producer(mut self, registers: Option<u32>) -> Result<Func<'a>> {
+        let work = self.func.new_block();
+        let end = self.func.new_block();
+        if let Some(n) = registers {
+            self.at().push(NewInst::new(Opcode::SetmaxnregDec, &[], &[]).attr(Attr::Imm(n.into())));
+        }
+        let first = i64::from(self.program.warps);
+        let thread = self.at().op(Opcode::Tid, &[], Ty::B32);
+        let five = self.at().imm(5);
+        let warp = self.at().int(Opcode::ShrU32, thread, five);
+        let warp = self.at().op(Opcode::Uniform, &[warp], Ty::B32);
+        let first = self.at().imm(first);
+        let mine = self.at().compare(CmpOp::Eq, warp, first);
+        let elected = self.at().op(Opcode::Elect, &[], Ty::Pred);
+        let both = self.at().op(Opcode::AndPred, &[mine, elected], Ty::Pred);
+        self.shared_base();
+        self.branch(both, (work, &[]), (end, &[]));
+        self.func.order.push(work);
+        self.block = work;
+        self.open_rings();
+        self.walk(self.program.func.entry)?;
+        self.jump(end, &[]);
+        self.func.order.push(end);
+        self.block = end;
+        self.at().push(NewInst::new(Opcode::Ret, &[], &[]));
+        do_dce(&mut self.func);
+        Ok(self.func)
+    }
+
+    /// One instruction as the producer sees it.
+    pub fn produce(&mut self, _block: Block, inst: Inst) -> Result<()> {
+        if !self.keeps(inst) {
+            return Ok(());
+        }
+        match self.data(inst).op {
+            Opcode::For => self.expand_for(inst),
+            Opcode::If => self.expand_if(inst),
+            Opcode::Yield | Opcode::Await => Ok(()),
+            Opcode::TmaLoad => {
+                self.fill(inst);
+                Ok(())
+            }
+            _ => {
+                self.clone_inst(inst);
+                Ok(())
+            }
+        }
+    }
+
+    fn fill(&mut self, inst: Inst) {
+        let d = self.data(inst);
+        let Attr::Tma(t) = &d.attr else { return };
+        let Some(place) = t.place else { return };
+        let Some(ring) = self.ring_of(place.buffer) else { return };
+        if !self.ring(ring).open {
+            self.wait_stage(ring);
+            self.expect(ring);
+        }
+        let to = self.stage_address(ring, place.buffer, place.offset);
+        let barrier = self.full_barrier(ring);
+        let args = [vec![to, barrier], self.values(d.args)].concat();
+        let attr = Attr::Tma(TmaAttr { place: None, ..*t });
+        self.at().push(NewInst::new(Opcode::TmaLoad, &args, &[]).attr(attr));
+    }
+}

@@ -1,0 +1,129 @@
+//! Rings: slot and phase of a role, barriers of a stage.
+//!
+//! `full[slot]` completes when the copies' bytes have arrived, `empty[slot]` when every warp has released
+//! the stage. Consumers start with phase 0; producers with phase 1, so that their first round of waits
+//! returns at once.
+
+use super::role::Expand;
+use crate::shared::BARRIER;
+use warplift_ir::machine::{Attr, Guard, NewInst, Ring, RoleKind, Ty, Value};
+use warplift_ir::target::Opcode;
+use warplift_ir::tile::CmpOp;
+
+/// Position of a role in a ring.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RingState {
+    pub slot: Value,
+    pub phase: Value,
+    /// Whether this stage's first wait is done.
+    pub open: bool,
+}
+
+impl Expand<'_, '_> {
+    /// Counters of all rings at role entry.
+    pub fn open_rings(&mut self) {
+        let first = i64::from(self.role == RoleKind::Producer);
+        for ring in self.s.rings.keys().collect::<Vec<_>>() {
+            let slot = self.at().imm(0);
+            let phase = self.at().imm(first);
+            self.rings[ring] = Some(RingState { slot, phase, open: false });
+        }
+    }
+
+    pub fn ring(&self, ring: Ring) -> RingState {
+        // Every ring is opened at role entry.
+        self.rings[ring].unwrap_or_else(|| panic!("{ring} is not open"))
+    }
+
+    /// The ring that fills a buffer.
+    pub fn ring_of(&self, buffer: warplift_ir::machine::Buffer) -> Option<Ring> {
+        self.s.rings.iter().find(|(_, r)| r.buffers.contains(&buffer)).map(|(r, _)| r)
+    }
+
+    /// Address of a stage's full barrier; the empty one stands `depth` barriers behind it.
+    fn barrier(&mut self, ring: Ring) -> Value {
+        let base = self.shared_base();
+        let slot = self.ring(ring).slot;
+        let offset = self.at().mul_imm(slot, i64::from(BARRIER));
+        self.at().add(base, offset)
+    }
+
+    /// Constant offset of the full or empty barriers from the start of shared memory.
+    fn barrier_offset(&self, ring: Ring, empty: bool) -> i32 {
+        let depth = self.s.rings[ring].depth;
+        (self.shared.barriers[ring] + if empty { depth * BARRIER } else { 0 }) as i32
+    }
+
+    /// Spins until the stage is full (consumers) or empty (the producer).
+    pub fn wait_stage(&mut self, ring: Ring) {
+        let empty = self.role == RoleKind::Producer;
+        let address = self.barrier(ring);
+        let phase = self.ring(ring).phase;
+        let offset = self.barrier_offset(ring, empty);
+        let attr = Attr::Mem { offset, count: 1 };
+        self.at().push(NewInst::new(Opcode::MbarWait, &[address, phase], &[]).attr(attr));
+        if let Some(state) = &mut self.rings[ring] {
+            state.open = true;
+        }
+    }
+
+    /// Announces the bytes of a fill.
+    pub fn expect(&mut self, ring: Ring) {
+        let address = self.full_barrier(ring);
+        let bytes = i64::from(self.s.rings[ring].bytes);
+        self.at().push(NewInst::new(Opcode::MbarExpectTx, &[address], &[]).attr(Attr::Imm(bytes)));
+    }
+
+    /// Address of the full barrier, for copies to complete on.
+    pub fn full_barrier(&mut self, ring: Ring) -> Value {
+        let base = self.barrier(ring);
+        let offset = i64::from(self.barrier_offset(ring, false));
+        self.at().add_imm(base, offset)
+    }
+
+    /// Address of a place in the stage.
+    pub fn stage_address(&mut self, ring: Ring, buffer: warplift_ir::machine::Buffer, offset: u32) -> Value {
+        let base = self.shared_base();
+        let slot = self.ring(ring).slot;
+        let data = &self.program.buffers[buffer];
+        let stage = i64::from(data.bytes.next_multiple_of(data.align));
+        let moved = self.at().mul_imm(slot, stage);
+        let at = self.at().add(base, moved);
+        let start = i64::from(self.shared.buffers[buffer] + offset);
+        self.at().add_imm(at, start)
+    }
+
+    /// The stage is done: consumers release it, both go on to the next slot.
+    pub fn end_stage(&mut self, ring: Ring) {
+        if !self.ring(ring).open {
+            return;
+        }
+        if self.role == RoleKind::Consumer {
+            self.land();
+            let address = self.barrier(ring);
+            let offset = i64::from(self.barrier_offset(ring, true));
+            let address = self.at().add_imm(address, offset);
+            let guard = self.elected.map(|pred| Guard { pred, negated: false });
+            self.at().push(NewInst::new(Opcode::MbarArrive, &[address], &[]).guard(guard));
+        }
+        self.advance(ring);
+    }
+
+    fn advance(&mut self, ring: Ring) {
+        let RingState { slot, phase, .. } = self.ring(ring);
+        let depth = i64::from(self.s.rings[ring].depth);
+        let one = self.at().imm(1);
+        let flipped = self.at().int(Opcode::Xor, phase, one);
+        if depth == 1 {
+            self.rings[ring] = Some(RingState { slot, phase: flipped, open: false });
+            return;
+        }
+        let next = self.at().add_imm(slot, 1);
+        let end = self.at().imm(depth);
+        let wraps = self.at().compare(CmpOp::Eq, next, end);
+        let zero = self.at().imm(0);
+        let slot = self.at().op(Opcode::Selp, &[zero, next, wraps], Ty::B32);
+        let phase = self.at().op(Opcode::Selp, &[flipped, phase, wraps], Ty::B32);
+        self.rings[ring] = Some(RingState { slot, phase, open: false });
+    }
+}

@@ -1,0 +1,301 @@
+//! State of the expansion of one role, and the walk over blocks.
+
+use super::ring::RingState;
+use crate::Result;
+use crate::graph::Node;
+use crate::schedule::{buffer_of, staging_sites};
+use rustc_hash::{FxHashMap, FxHashSet};
+use warplift_ir::entity::SecondaryMap;
+use warplift_ir::machine::{
+    Attr, Block, Buffer, BufferKind, Cursor, Func, Guard, IndexMap, Inst, InstData, NewInst, Program, Ring,
+    RoleKind, Schedule, SharedMap, Ty, Value,
+};
+use warplift_ir::target::Opcode;
+use warplift_ir::tile::Loc;
+
+/// What happened to a scratch buffer since the last barrier of the role.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Touched {
+    pub written: bool,
+    pub read: bool,
+}
+
+/// Expansion of one role.
+pub(super) struct Expand<'p, 'a> {
+    pub program: &'p Program<'a>,
+    pub s: &'p Schedule,
+    pub shared: &'p SharedMap,
+    pub role: RoleKind,
+    pub needed: FxHashSet<Node>,
+    pub func: Func<'a>,
+    pub block: Block,
+    pub loc: Loc,
+    /// The structured program's values here.
+    pub env: FxHashMap<Value, Value>,
+    pub rings: SecondaryMap<Ring, Option<RingState>>,
+    /// The elected lane of each warp.
+    pub elected: Option<Value>,
+    pub base: Option<Value>,
+    /// A product is in flight whose wait is yet to come.
+    pub flying: bool,
+    /// The part of a deferred epilogue that goes before the next wait.
+    pub late: Option<usize>,
+    /// Operands of late instructions, while they are expanded.
+    pub overlay: FxHashMap<Value, Value>,
+    /// Whether late instructions are being expanded.
+    pub in_late: bool,
+    /// Whether deferred results exist: guards their copies.
+    pub have: Option<Value>,
+    pub scratch: SecondaryMap<Buffer, Touched>,
+    /// Slot and allowed pending groups of each first write to a staging buffer.
+    pub sites: FxHashMap<Inst, (Buffer, u32, u32)>,
+    /// Slot that the staging buffer's current site uses.
+    pub slot_now: SecondaryMap<Buffer, u32>,
+    pub late_insts: FxHashSet<Inst>,
+    /// Descriptor bases by operand, made once at entry.
+    pub descriptors: FxHashMap<(Buffer, u32, bool), Value>,
+}
+
+impl<'p, 'a> Expand<'p, 'a> {
+    pub fn new(
+        program: &'p Program<'a>,
+        s: &'p Schedule,
+        shared: &'p SharedMap,
+        role: RoleKind,
+        needed: FxHashSet<Node>,
+    ) -> Self {
+        let func = Func::new(program.func.bump);
+        let block = func.entry;
+        let late = s.deferral.iter().flat_map(|d| d.parts.iter().flatten().copied());
+        Self {
+            program,
+            s,
+            shared,
+            role,
+            needed,
+            func,
+            block,
+            loc: Loc::default(),
+            env: FxHashMap::default(),
+            rings: SecondaryMap::new(),
+            elected: None,
+            base: None,
+            flying: false,
+            late: None,
+            overlay: FxHashMap::default(),
+            in_late: false,
+            have: None,
+            scratch: SecondaryMap::new(),
+            sites: all_sites(program, s),
+            slot_now: SecondaryMap::new(),
+            late_insts: late.collect(),
+            descriptors: FxHashMap::default(),
+        }
+    }
+
+    /// A cursor at the end of the block that grows.
+    pub fn at(&mut self) -> Cursor<'_, 'a> {
+        Cursor::new(&mut self.func, self.block, self.loc)
+    }
+
+    /// The program's instruction.
+    pub fn data(&self, inst: Inst) -> &'p InstData<'a> {
+        &self.program.func.insts[inst]
+    }
+
+    /// Whether this role keeps an instruction.
+    pub fn keeps(&self, inst: Inst) -> bool {
+        self.needed.contains(&Node::Inst(inst))
+    }
+
+    /// Whether this role keeps a value that structure passes on.
+    pub fn keeps_value(&self, v: Value) -> bool {
+        self.needed.contains(&Node::Value(v))
+    }
+
+    /// The value here of one of the program's.
+    pub fn value(&self, v: Value) -> Value {
+        // A value that is not here was not kept: a slice that forgot it is a bug of `graph`.
+        *self
+            .overlay
+            .get(&v)
+            .filter(|_| self.in_late)
+            .or_else(|| self.env.get(&v))
+            .unwrap_or_else(|| panic!("{v} is not in this role"))
+    }
+
+    pub fn values(&self, vs: &[Value]) -> Vec<Value> {
+        vs.iter().map(|&v| self.value(v)).collect()
+    }
+
+    /// First address of shared memory.
+    pub fn shared_base(&mut self) -> Value {
+        match self.base {
+            Some(b) => b,
+            None => {
+                let entry = self.func.entry;
+                let b = Cursor::new(&mut self.func, entry, self.loc).op(Opcode::SharedBase, &[], Ty::B32);
+                self.base = Some(b);
+                b
+            }
+        }
+    }
+
+    /// A copy of an instruction with this role's operands.
+    pub fn copy(&mut self, inst: Inst) -> Vec<Value> {
+        let d = self.data(inst);
+        let args = self.values(d.args);
+        let types: Vec<Ty> = d.results.iter().map(|&r| self.program.func.ty(r)).collect();
+        let guard = d.guard.map(|g| Guard { pred: self.value(g.pred), ..g });
+        let new = NewInst::new(d.op, &args, &types).attr(d.attr.clone()).maps(d.maps.clone()).guard(guard);
+        let made = self.at().push(new);
+        self.func.insts[made].results.to_vec()
+    }
+
+    /// A copy whose results are this role's values of the originals.
+    pub fn clone_inst(&mut self, inst: Inst) {
+        let made = self.copy(inst);
+        for (&old, new) in self.data(inst).results.iter().zip(made) {
+            self.func.values[new].uniform = self.program.func.values[old].uniform;
+            self.env.insert(old, new);
+        }
+    }
+
+    /// All of a block; returns what its yield passes on.
+    pub fn walk(&mut self, block: Block) -> Result<&'a [Value]> {
+        let insts = self.program.func.blocks[block].insts.clone();
+        let ends = self.ring_ends(block);
+        for inst in insts {
+            if self.late_insts.contains(&inst) {
+                continue;
+            }
+            self.loc = self.data(inst).loc;
+            match self.role {
+                RoleKind::Producer => self.produce(block, inst)?,
+                RoleKind::Consumer => self.consume(block, inst)?,
+            }
+            for &ring in ends.iter().filter(|(at, _)| *at == inst).map(|(_, r)| r) {
+                self.end_stage(ring);
+            }
+        }
+        if self.role == RoleKind::Consumer {
+            self.land();
+        }
+        Ok(crate::graph::yields(&self.program.func, block))
+    }
+
+    /// After which instruction of a block each ring's stage ends: the last load (producer), the last use
+    /// or its completion (consumer).
+    fn ring_ends(&self, block: Block) -> Vec<(Inst, Ring)> {
+        let here = self.s.rings.iter().filter(|(_, r)| r.block == block);
+        here.filter_map(|(ring, data)| {
+            let insts = &self.program.func.blocks[block].insts;
+            let last = insts.iter().rposition(|&i| match self.role {
+                RoleKind::Producer => self.fills(i, &data.buffers),
+                RoleKind::Consumer => self.reads(i, &data.buffers),
+            })?;
+            // Completion: the await of what the reader started.
+            let done = match self.role {
+                RoleKind::Producer => last,
+                RoleKind::Consumer => self.completion(block, last),
+            };
+            Some((insts[done], ring))
+        })
+        .collect()
+    }
+
+    fn fills(&self, inst: Inst, buffers: &[Buffer]) -> bool {
+        let d = self.data(inst);
+        d.op == Opcode::TmaLoad
+            && matches!(&d.attr, Attr::Tma(t) if t.place.is_some_and(|p| buffers.contains(&p.buffer)))
+    }
+
+    fn reads(&self, inst: Inst, buffers: &[Buffer]) -> bool {
+        let d = self.data(inst);
+        let read = crate::graph::touched(&d.attr, d.op).iter().any(|(b, w)| !w && buffers.contains(b));
+        let nested = d
+            .blocks
+            .iter()
+            .any(|&b| self.program.func.blocks[b].insts.iter().any(|&i| self.reads(i, buffers)));
+        let awaited = d.op == Opcode::Await
+            && d.args.iter().any(|&e| buffer_of(&self.program.func, e).is_some_and(|b| buffers.contains(&b)));
+        read || nested || awaited
+    }
+
+    fn completion(&self, block: Block, at: usize) -> usize {
+        let func = &self.program.func;
+        let insts = &func.blocks[block].insts;
+        let events: Vec<Value> =
+            func.insts[insts[at]].results.iter().copied().filter(|&r| func.ty(r) == Ty::Event).collect();
+        let waits = |i: &Inst| {
+            func.insts[*i].op == Opcode::Await && func.insts[*i].args.iter().any(|a| events.contains(a))
+        };
+        insts.iter().rposition(waits).map_or(at, |w| w.max(at))
+    }
+
+    /// Rings that move inside an instruction's blocks.
+    pub fn rings_inside(&self, inst: Inst) -> Vec<Ring> {
+        let inside = |b: Block| block_inside(&self.program.func, inst, b);
+        self.s.rings.iter().filter(|(_, r)| inside(r.block)).map(|(r, _)| r).collect()
+    }
+
+    /// Whether a fragment is all zeros by construction.
+    pub fn is_zero_fragment(&self, v: Value) -> bool {
+        let Some(def) = self.func.def(v) else { return false };
+        let d = &self.func.insts[def];
+        d.op == Opcode::Mov
+            && d.maps.first() == Some(&IndexMap::Whole)
+            && self.func.constant(d.args[0]) == Some(0)
+    }
+
+    /// Barrier among the warps that compute.
+    pub fn meet(&mut self) {
+        let threads = i64::from(32 * self.program.warps);
+        let id = i64::from(self.s.producer);
+        self.at().push(NewInst::new(Opcode::BarSync, &[], &[]).attr(Attr::Imm2(id, threads)));
+        let buffers: Vec<Buffer> = self.program.buffers.keys().collect();
+        for b in buffers {
+            self.scratch[b] = Touched::default();
+        }
+    }
+
+    pub fn kind(&self, buffer: Buffer) -> BufferKind {
+        self.program.buffers[buffer].kind
+    }
+}
+
+fn block_inside(func: &Func<'_>, inst: Inst, block: Block) -> bool {
+    func.insts[inst]
+        .blocks
+        .iter()
+        .any(|&b| b == block || func.blocks[b].insts.iter().any(|&i| block_inside(func, i, block)))
+}
+
+/// For the first write of every staged store: buffer, slot, and how many groups committed since the slot
+/// was last used may still be pending. Stores of a block repeat in order (it is a loop's body or runs
+/// once), so the distance is cyclic.
+fn all_sites(program: &Program<'_>, s: &Schedule) -> FxHashMap<Inst, (Buffer, u32, u32)> {
+    let func = &program.func;
+    let blocks: Vec<Block> = func.blocks.keys().filter(|&b| !staging_sites(func, b).is_empty()).collect();
+    let alone = blocks.len() == 1;
+    let mut all = FxHashMap::default();
+    for block in blocks {
+        let sites = staging_sites(func, block);
+        let mut count: FxHashMap<Buffer, u32> = FxHashMap::default();
+        let slots: Vec<(Buffer, u32)> = sites
+            .iter()
+            .map(|&(_, b)| {
+                let n = count.entry(b).or_default();
+                *n += 1;
+                (b, (*n - 1) % s.slots[b].max(1))
+            })
+            .collect();
+        let n = sites.len();
+        for (i, &(inst, buffer)) in sites.iter().enumerate() {
+            let since = (1..=n).find(|d| slots[(i + n - d) % n] == slots[i]).unwrap_or(n);
+            let pending = if alone { since as u32 - 1 } else { 0 };
+            all.insert(inst, (buffer, slots[i].1, pending));
+        }
+    }
+    all
+}

@@ -1,0 +1,41 @@
+//! What all threads do before the roles part: one of them initialises the barriers, then all meet.
+
+use crate::shared::BARRIER;
+use warplift_ir::machine::{Attr, Cursor, Func, Guard, NewInst, Program, Schedule, SharedMap, Ty};
+use warplift_ir::manifest::Param;
+use warplift_ir::target::Opcode;
+use warplift_ir::tile::{CmpOp, Loc};
+
+/// The setup function.
+pub fn do_setup<'a>(program: &Program<'a>, s: &Schedule, shared: &SharedMap) -> Func<'a> {
+    let mut func = Func::new(program.func.bump);
+    let entry = func.entry;
+    let mut c = Cursor::new(&mut func, entry, Loc::default());
+    if !s.rings.is_empty() {
+        let thread = c.op(Opcode::Tid, &[], Ty::B32);
+        let zero = c.imm(0);
+        let pred = c.compare(CmpOp::Eq, thread, zero);
+        let guard = Some(Guard { pred, negated: false });
+        let base = c.op(Opcode::SharedBase, &[], Ty::B32);
+        for (ring, data) in s.rings.iter() {
+            for i in 0..2 * data.depth {
+                // Full: the producer's one arrival. Empty: one a warp.
+                let count = if i < data.depth { 1 } else { program.warps };
+                let at = c.add_imm(base, i64::from(shared.barriers[ring] + i * BARRIER));
+                let new = NewInst::new(Opcode::MbarInit, &[at], &[]).attr(Attr::Imm(count.into()));
+                c.push(new.guard(guard));
+            }
+        }
+        for (n, _) in
+            program.launch.params.iter().enumerate().filter(|(_, p)| matches!(p, Param::TensorMap(_)))
+        {
+            let map = c.value(NewInst::new(Opcode::ParamAddr, &[], &[Ty::B64]).attr(Attr::Param(n as u32)));
+            c.push(NewInst::new(Opcode::PrefetchMap, &[map], &[]).guard(guard));
+        }
+        c.push(NewInst::new(Opcode::FenceMbarInit, &[], &[]).guard(guard));
+        let threads = 32 * (program.warps + if s.producer { super::PRODUCER_WARPS } else { 0 });
+        c.push(NewInst::new(Opcode::BarSync, &[], &[]).attr(Attr::Imm2(0, threads.into())));
+    }
+    c.push(NewInst::new(Opcode::Ret, &[], &[]));
+    func
+}

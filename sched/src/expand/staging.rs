@@ -1,0 +1,121 @@
+//! Accesses of threads to shared memory, and results staged for tensor copies.
+//!
+//! ```text
+//!  [elected] wait until the slot's copy has read it ─ warp meets ─ stores ─ proxy fence ─ warp meets
+//!  ─ [elected] copies ─ [elected] commit
+//! ```
+//!
+//! Each warp has its own part of every slot, so nothing wider than the warp meets.
+
+use super::role::Expand;
+use warplift_ir::machine::{Attr, Buffer, BufferKind, Guard, Inst, NewInst, Place, TmaAttr, Ty, Value};
+use warplift_ir::target::Opcode;
+
+impl Expand<'_, '_> {
+    fn by_elected(&mut self, op: Opcode, attr: Attr) {
+        let guard = self.elected.map(|pred| Guard { pred, negated: false });
+        self.at().push(NewInst::new(op, &[], &[]).attr(attr).guard(guard));
+    }
+
+    /// Address of a thread's offset in a buffer that is no ring, and the constant part.
+    fn place(&mut self, offset: Value, place: Place) -> (Value, i32) {
+        let base = self.shared_base();
+        let at = self.at().add(base, offset);
+        let data = &self.program.buffers[place.buffer];
+        let slot = self.slot_now[place.buffer] * data.bytes.next_multiple_of(data.align);
+        (at, (self.shared.buffers[place.buffer] + slot + place.offset) as i32)
+    }
+
+    /// A store to, or load from, shared memory by threads.
+    pub fn shared_access(&mut self, inst: Inst) {
+        let d = self.data(inst);
+        let place = match &d.attr {
+            Attr::PlaceMem { place, .. } => *place,
+            Attr::Matrix { buffer: Some(buffer), offset, .. } => {
+                Place { buffer: *buffer, offset: *offset as u32 }
+            }
+            _ => return,
+        };
+        self.protocol(inst, place.buffer, d.op == Opcode::LdShared);
+        let offset = self.value(d.args[0]);
+        let (address, constant) = self.place(offset, place);
+        let attr = match &d.attr {
+            Attr::Matrix { count, trans, .. } => {
+                Attr::Matrix { count: *count, trans: *trans, offset: constant, buffer: None }
+            }
+            Attr::PlaceMem { count, .. } => Attr::Mem { offset: constant, count: *count },
+            other => other.clone(),
+        };
+        let args: Vec<Value> = [address].into_iter().chain(self.values(&d.args[1..])).collect();
+        let types: Vec<Ty> = d.results.iter().map(|&r| self.program.func.ty(r)).collect();
+        let made = self.at().push(NewInst::new(d.op, &args, &types).attr(attr));
+        for (i, &old) in d.results.iter().enumerate() {
+            let new = self.func.insts[made].results[i];
+            self.env.insert(old, new);
+        }
+    }
+
+    fn protocol(&mut self, inst: Inst, buffer: Buffer, reads: bool) {
+        match self.kind(buffer) {
+            BufferKind::Scratch if reads => self.visible(buffer, false),
+            BufferKind::Scratch => self.writable(buffer),
+            BufferKind::Staging => {
+                if let Some(&(buffer, slot, pending)) = self.sites.get(&inst) {
+                    self.slot_now[buffer] = slot;
+                    self.by_elected(Opcode::BulkWaitRead, Attr::Imm(pending.into()));
+                    self.at().push(NewInst::new(Opcode::BarWarpSync, &[], &[]));
+                    self.scratch[buffer].written = true;
+                }
+            }
+            BufferKind::Ring => {}
+        }
+    }
+
+    /// A tensor copy from a staging buffer to global memory.
+    pub fn staged_copy(&mut self, inst: Inst) {
+        let d = self.data(inst);
+        let Attr::Tma(t) = &d.attr else { return };
+        let Some(place) = t.place else { return };
+        if self.scratch[place.buffer].written {
+            self.at().push(NewInst::new(Opcode::FenceProxyAsync, &[], &[]));
+            self.at().push(NewInst::new(Opcode::BarWarpSync, &[], &[]));
+            self.scratch[place.buffer].written = false;
+        }
+        let offset = self.value(d.args[0]);
+        let (address, constant) = self.place(offset, place);
+        let address = self.at().add_imm(address, constant.into());
+        let args: Vec<Value> = [address].into_iter().chain(self.values(&d.args[1..])).collect();
+        let guard = self.have_guard();
+        let attr = Attr::Tma(TmaAttr { place: None, ..*t });
+        self.at().push(NewInst::new(Opcode::TmaStore, &args, &[]).attr(attr).guard(guard));
+        if self.last_of_run(inst) {
+            self.by_elected(Opcode::BulkCommit, Attr::None);
+        }
+    }
+
+    /// Deferred copies happen only where there is a previous tile.
+    fn have_guard(&mut self) -> Option<Guard> {
+        let elected = self.elected?;
+        let pred = match self.have {
+            Some(have) => self.at().op(Opcode::AndPred, &[elected, have], Ty::Pred),
+            None => elected,
+        };
+        Some(Guard { pred, negated: false })
+    }
+
+    /// Whether the next instruction with an effect is no copy of the same run.
+    fn last_of_run(&self, inst: Inst) -> bool {
+        let func = &self.program.func;
+        let list = func.blocks.values().find(|b| b.insts.contains(&inst)).map_or(&[][..], |b| &b.insts);
+        let after = list.iter().skip_while(|&&i| i != inst).skip(1);
+        let next = after.map(|&i| func.insts[i].op).find(|op| !op.is_pure());
+        next != Some(Opcode::TmaStore)
+    }
+
+    /// Shared memory must outlive the copies that read it.
+    pub fn drain_staging(&mut self) {
+        if self.program.buffers.values().any(|b| b.kind == BufferKind::Staging) {
+            self.by_elected(Opcode::BulkWaitRead, Attr::Imm(0));
+        }
+    }
+}

@@ -1,0 +1,312 @@
+//! The schedule of a program, as data: roles, rings, staging slots, deferral.
+
+use crate::graph::{touched, yields};
+use crate::{Result, SchedError};
+use rustc_hash::{FxHashMap, FxHashSet};
+use warplift_ir::machine::{
+    Attr, Block, Buffer, BufferKind, Deferral, Func, Inst, Program, RingData, RoleKind, Schedule, Ty, Value,
+};
+use warplift_ir::target::{Effect, Opcode, Target};
+
+/// Peeled iterations of a main loop at most: code grows by a copy each.
+const MAX_PARTS: usize = 4;
+/// Registers that a consumer needs beside its fragments: addresses, rings, coordinates.
+const SCALAR_REGISTERS: u32 = 30;
+
+/// Decides roles, rings and deferral.
+///
+/// # Errors
+/// Limits of the target, by number.
+pub fn do_schedule(program: &Program<'_>, target: &Target) -> Result<Schedule> {
+    let mut s = Schedule::default();
+    check_limits(program, target)?;
+    assign_roles(program, &mut s);
+    find_rings(program, &mut s)?;
+    for (b, d) in program.buffers.iter() {
+        s.slots[b] = if d.kind == BufferKind::Staging { 2 } else { 1 };
+    }
+    if program.deferred {
+        match deferral(program, target) {
+            Ok(d) => s.deferral = Some(d),
+            Err(reason) => s.remarks.push(format!("deferred epilogue declined: {reason}")),
+        }
+    }
+    Ok(s)
+}
+
+fn check_limits(program: &Program<'_>, target: &Target) -> Result<()> {
+    let threads = 32 * program.warps + 128;
+    if threads > 1024 + 128 {
+        return Err(SchedError::Threads { threads });
+    }
+    let size = program.launch.cluster;
+    if size > target.cluster {
+        return Err(SchedError::Cluster { size, limit: target.cluster });
+    }
+    if size > 1 {
+        return Err(SchedError::Unsupported(format!("clusters of {size} blocks are not scheduled")));
+    }
+    Ok(())
+}
+
+/// Tensor loads go to the producer, everything else with an effect to the consumers.
+fn assign_roles(program: &Program<'_>, s: &mut Schedule) {
+    for (inst, data) in program.func.insts.iter() {
+        if data.op == Opcode::TmaLoad {
+            s.roles[inst] = RoleKind::Producer;
+            s.producer = true;
+        }
+    }
+}
+
+/// Buffers that one `await` names are filled together.
+fn find_rings(program: &Program<'_>, s: &mut Schedule) -> Result<()> {
+    let func = &program.func;
+    let places = load_places(func);
+    let mut seen: FxHashSet<Buffer> = FxHashSet::default();
+    let mut awaits = Vec::new();
+    func.walk(|block, inst| {
+        if func.insts[inst].op == Opcode::Await {
+            awaits.push((block, inst));
+        }
+    });
+    for (block, inst) in awaits {
+        let buffers: Vec<Buffer> = func.insts[inst].args.iter().filter_map(|e| buffer_of(func, *e)).collect();
+        let buffers: Vec<Buffer> = buffers.into_iter().filter(|b| seen.insert(*b)).collect();
+        if buffers.is_empty() {
+            continue;
+        }
+        if buffers.iter().any(|b| places.get(b) != Some(&block)) {
+            return Err(SchedError::Unsupported("a tensor load awaited outside its own block".to_owned()));
+        }
+        let bytes = buffers.iter().map(|&b| program.buffers[b].bytes).sum();
+        let wish = loop_of(func, block).and_then(|l| match &func.insts[l].attr {
+            Attr::Loop(a) => a.depth,
+            _ => None,
+        });
+        s.rings.push(RingData { buffers, bytes, depth: 1, block, wish });
+    }
+    match places.keys().find(|b| !seen.contains(b)) {
+        Some(b) => Err(SchedError::Unsupported(format!("{b} is loaded and never awaited"))),
+        None => Ok(()),
+    }
+}
+
+/// The block in which each buffer is loaded.
+fn load_places(func: &Func<'_>) -> FxHashMap<Buffer, Block> {
+    let mut places = FxHashMap::default();
+    func.walk(|block, inst| {
+        if let (Opcode::TmaLoad, Attr::Tma(t)) = (func.insts[inst].op, &func.insts[inst].attr) {
+            places.extend(t.place.map(|p| (p.buffer, block)));
+        }
+    });
+    places
+}
+
+/// The buffer that a tensor load's event fills.
+pub(crate) fn buffer_of(func: &Func<'_>, event: Value) -> Option<Buffer> {
+    let data = &func.insts[func.def(event)?];
+    match (data.op, &data.attr) {
+        (Opcode::TmaLoad, Attr::Tma(t)) => t.place.map(|p| p.buffer),
+        _ => None,
+    }
+}
+
+/// The loop whose body a block is.
+pub(crate) fn loop_of(func: &Func<'_>, block: Block) -> Option<Inst> {
+    func.insts.iter().find(|(_, d)| d.op == Opcode::For && d.blocks.contains(&block)).map(|(i, _)| i)
+}
+
+/// Registers of a warpgroup's thread left to the consumers: what the entry gives all threads, less the
+/// producer's share, in steps of 8.
+pub(crate) fn budgets(warps: u32, producer: bool, target: &Target) -> (u32, u32, bool) {
+    let threads = 32 * warps + if producer { 128 } else { 0 };
+    let entry = target.entry_registers(threads);
+    if !producer || entry >= 232 {
+        return (entry, entry, false);
+    }
+    let low = if warps > 8 { 32 } else { 40 };
+    let left = (entry * threads - 128 * low) / (32 * warps) / 8 * 8;
+    (left.min(240), low, true)
+}
+
+fn deferral(program: &Program<'_>, target: &Target) -> std::result::Result<Deferral, String> {
+    let func = &program.func;
+    let outer = func.insts.iter().find(|(_, d)| matches!(&d.attr, Attr::Loop(l) if l.persistent));
+    let (outer, data) = outer.ok_or("the kernel is not persistent")?;
+    let body = data.blocks[0];
+    let insts = &func.blocks[body].insts;
+    let is_main = |i: &Inst| {
+        let d = &func.insts[*i];
+        d.op == Opcode::For
+            && func.blocks[d.blocks[0]].insts.iter().any(|&j| func.insts[j].op == Opcode::Wgmma)
+    };
+    let at = insts.iter().rposition(is_main).ok_or("no loop of products inside")?;
+    let inner = insts[at];
+    let rest = &insts[at + 1..];
+    if rest.iter().any(|&i| func.insts[i].op == Opcode::For || func.insts[i].op == Opcode::Wgmma) {
+        return Err("more than stores follows the main loop".to_owned());
+    }
+    let invariant = |v: Value| func.constant(v).is_some() || !defined_in(func, body, v);
+    if !func.insts[inner].args[..3].iter().all(|&v| invariant(v)) {
+        return Err("the main loop's trip count changes from tile to tile".to_owned());
+    }
+    let groups = store_groups(func, rest);
+    if groups.is_empty() {
+        return Err("nothing is stored after the main loop".to_owned());
+    }
+    let parts = spread(groups);
+    let d = Deferral { outer, inner, parts };
+    check_registers(program, &d, target)?;
+    Ok(d)
+}
+
+/// Whether a value is defined in a block or one nested in it.
+pub(crate) fn defined_in(func: &Func<'_>, block: Block, v: Value) -> bool {
+    let data = &func.blocks[block];
+    data.params.contains(&v)
+        || data.insts.iter().any(|&i| {
+            func.insts[i].results.contains(&v) || func.insts[i].blocks.iter().any(|&b| defined_in(func, b, v))
+        })
+}
+
+/// Stores after the main loop, one group a tensor copy (or plain store), each with the free views and
+/// scalars that it alone uses.
+fn store_groups(func: &Func<'_>, rest: &[Inst]) -> Vec<Vec<Inst>> {
+    let mut groups: Vec<Vec<Inst>> = vec![Vec::new()];
+    let mut closed = false;
+    for &inst in rest {
+        let data = &func.insts[inst];
+        let ends = matches!(data.op, Opcode::TmaStore | Opcode::StGlobal | Opcode::StGlobal16);
+        let writes = data.op.row().effect == Effect::Write || ends;
+        if !writes {
+            continue;
+        }
+        if closed && !ends {
+            groups.push(Vec::new());
+            closed = false;
+        }
+        closed |= ends;
+        if let Some(g) = groups.last_mut() {
+            g.push(inst);
+        }
+    }
+    groups.retain(|g| !g.is_empty());
+    let stored: FxHashSet<Inst> = groups.iter().flatten().copied().collect();
+    let late = free_users(func, rest, &stored);
+    for g in &mut groups {
+        let needed = slice_within(func, g, &late);
+        let mut all: Vec<Inst> =
+            rest.iter().copied().filter(|i| needed.contains(i) || g.contains(i)).collect();
+        std::mem::swap(g, &mut all);
+    }
+    groups
+}
+
+/// Free views and scalars whose every user is late.
+fn free_users(func: &Func<'_>, rest: &[Inst], stored: &FxHashSet<Inst>) -> FxHashSet<Inst> {
+    let mut late = stored.clone();
+    for &inst in rest.iter().rev() {
+        let data = &func.insts[inst];
+        let free = data.op.is_pure()
+            && (data.op == Opcode::Slice || data.results.iter().all(|&r| !func.ty(r).is_frag()));
+        let users_late =
+            data.results.iter().all(|r| rest.iter().all(|&u| late.contains(&u) || !uses(func, u, *r)));
+        if free && users_late && !data.results.is_empty() {
+            late.insert(inst);
+        }
+    }
+    late
+}
+
+fn uses(func: &Func<'_>, inst: Inst, v: Value) -> bool {
+    let d = &func.insts[inst];
+    d.args.contains(&v) || d.guard.is_some_and(|g| g.pred == v)
+}
+
+fn slice_within(func: &Func<'_>, group: &[Inst], late: &FxHashSet<Inst>) -> FxHashSet<Inst> {
+    let mut needed = FxHashSet::default();
+    let mut work: Vec<Inst> = group.to_vec();
+    while let Some(inst) = work.pop() {
+        let d = &func.insts[inst];
+        for &v in d.args.iter().chain(d.guard.as_ref().map(|g| &g.pred)) {
+            if let Some(def) = func.def(v).filter(|i| late.contains(i)) {
+                if needed.insert(def) {
+                    work.push(def);
+                }
+            }
+        }
+    }
+    needed
+}
+
+/// Groups over at most [`MAX_PARTS`] parts, in order.
+fn spread(groups: Vec<Vec<Inst>>) -> Vec<Vec<Inst>> {
+    let parts = groups.len().min(MAX_PARTS);
+    let mut out: Vec<Vec<Inst>> = vec![Vec::new(); parts];
+    let total = groups.len();
+    for (i, g) in groups.into_iter().enumerate() {
+        for inst in g {
+            let part = &mut out[i * parts / total];
+            if !part.contains(&inst) {
+                part.push(inst);
+            }
+        }
+    }
+    out
+}
+
+/// Values of the outer body that late instructions need: carried to the next iteration.
+pub(crate) fn pending(func: &Func<'_>, d: &Deferral) -> Vec<Value> {
+    let body = func.insts[d.outer].blocks[0];
+    let late: FxHashSet<Inst> = d.parts.iter().flatten().copied().collect();
+    let mut found = Vec::new();
+    for &inst in d.parts.iter().flatten() {
+        let data = &func.insts[inst];
+        for &v in data.args.iter().chain(data.guard.as_ref().map(|g| &g.pred)) {
+            let carried = defined_in(func, body, v)
+                && func.constant(v).is_none()
+                && !func.def(v).is_some_and(|i| late.contains(&i));
+            if carried && !found.contains(&v) {
+                found.push(v);
+            }
+        }
+    }
+    found
+}
+
+fn check_registers(program: &Program<'_>, d: &Deferral, target: &Target) -> std::result::Result<(), String> {
+    let func = &program.func;
+    let held: u32 = pending(func, d).iter().map(|&v| func.ty(v).regs()).sum();
+    let main: u32 = func.insts[d.inner].results.iter().map(|&v| func.ty(v).regs()).sum();
+    let (budget, ..) = budgets(program.warps, true, target);
+    let needed = held + main + SCALAR_REGISTERS;
+    if needed > budget {
+        return Err(format!(
+            "{held} registers of results beside {main} of accumulators and {SCALAR_REGISTERS} others exceed {budget}"
+        ));
+    }
+    let loops_ok = yields(func, func.insts[d.inner].blocks[0]).iter().all(|&v| func.ty(v) != Ty::Event);
+    if loops_ok { Ok(()) } else { Err("events leave the main loop".to_owned()) }
+}
+
+/// Buffers of staged results in the order in which a block's copies leave them.
+pub(crate) fn staging_sites(func: &Func<'_>, block: Block) -> Vec<(Inst, Buffer)> {
+    let mut sites: Vec<(Inst, Buffer)> = Vec::new();
+    let mut open = false;
+    for &inst in &func.blocks[block].insts {
+        let d = &func.insts[inst];
+        let staged = matches!(d.op, Opcode::Stmatrix | Opcode::StShared);
+        match touched(&d.attr, d.op).first() {
+            Some(&(buffer, true)) if staged => {
+                if !open {
+                    sites.push((inst, buffer));
+                }
+                open = true;
+            }
+            _ if d.op == Opcode::TmaStore => open = false,
+            _ => {}
+        }
+    }
+    sites
+}

@@ -1,0 +1,125 @@
+//! Where things lie in shared memory, and how deep the rings are: as deep as the memory allows.
+//!
+//! ```text
+//!  0 ─ ring stages (aligned for their swizzle) ─ staging slots ─ scratch ─ barriers ─ end
+//! ```
+
+use crate::schedule::loop_of;
+use crate::{Result, SchedError};
+use warplift_ir::machine::{Attr, BufferKind, Program, Ring, Schedule, SharedMap};
+use warplift_ir::target::{Opcode, Target};
+
+/// Stages beyond which a ring hides nothing more.
+const MAX_DEPTH: u32 = 8;
+/// Stages of a main loop's ring below which loads are no longer hidden.
+const LEAST_DEPTH: u32 = 3;
+/// Stages of a ring that is filled once a tile.
+const OUTER_DEPTH: u32 = 2;
+/// Bytes of one barrier.
+pub(crate) const BARRIER: u32 = 8;
+
+/// Chooses depths and addresses.
+///
+/// # Errors
+/// If even single stages do not fit.
+pub fn do_shared(program: &Program<'_>, s: &mut Schedule, target: &Target) -> Result<SharedMap> {
+    let rings: Vec<Ring> = s.rings.keys().collect();
+    if bytes(program, s) > target.shared_bytes {
+        for b in program.buffers.keys() {
+            s.slots[b] = 1;
+        }
+    }
+    if bytes(program, s) > target.shared_bytes {
+        return Err(overflow(program, bytes(program, s), target));
+    }
+    prefer_stages(program, s, target);
+    for &r in &rings {
+        if let Some(wish) = s.rings[r].wish {
+            s.rings[r].depth = wish.max(1);
+            if bytes(program, s) > target.shared_bytes {
+                return Err(overflow(program, bytes(program, s), target));
+            }
+        }
+    }
+    let mut grew = true;
+    while grew {
+        grew = false;
+        for &r in &rings {
+            let cap = if innermost(program, s, r) { MAX_DEPTH } else { OUTER_DEPTH };
+            if s.rings[r].wish.is_some() || s.rings[r].depth >= cap {
+                continue;
+            }
+            s.rings[r].depth += 1;
+            let fits = bytes(program, s) <= target.shared_bytes;
+            if !fits {
+                s.rings[r].depth -= 1;
+            }
+            grew |= fits;
+        }
+    }
+    Ok(layout(program, s))
+}
+
+/// A second staging slot hides a store; a third stage hides every load: where both do not fit, the stage
+/// is worth more.
+fn prefer_stages(program: &Program<'_>, s: &mut Schedule, target: &Target) {
+    let slots = s.slots.clone();
+    let rings: Vec<Ring> = s.rings.keys().filter(|&r| innermost(program, s, r)).collect();
+    let depths: Vec<u32> = rings.iter().map(|&r| s.rings[r].depth).collect();
+    for &r in &rings {
+        s.rings[r].depth = s.rings[r].wish.unwrap_or(0).max(LEAST_DEPTH);
+    }
+    let wanted = bytes(program, s) > target.shared_bytes;
+    for b in program.buffers.keys().filter(|_| wanted) {
+        s.slots[b] = s.slots[b].min(1);
+    }
+    if bytes(program, s) > target.shared_bytes {
+        s.slots = slots;
+    }
+    for (&r, depth) in rings.iter().zip(depths) {
+        s.rings[r].depth = depth;
+    }
+}
+
+/// Whether a ring is filled in a loop that holds no other loop.
+fn innermost(program: &Program<'_>, s: &Schedule, r: Ring) -> bool {
+    let func = &program.func;
+    let block = s.rings[r].block;
+    let nested = func.blocks[block].insts.iter().any(|&i| func.insts[i].op == Opcode::For);
+    let looped =
+        loop_of(func, block).is_some_and(|l| !matches!(&func.insts[l].attr, Attr::Loop(a) if a.persistent));
+    looped && !nested
+}
+
+fn overflow(program: &Program<'_>, needed: u32, target: &Target) -> SchedError {
+    let parts: Vec<String> = program.buffers.values().map(|b| format!("{} {}", b.name, b.bytes)).collect();
+    SchedError::SharedMemory { needed, limit: target.shared_bytes, parts: parts.join(", ") }
+}
+
+fn bytes(program: &Program<'_>, s: &Schedule) -> u32 {
+    layout(program, s).bytes
+}
+
+fn layout(program: &Program<'_>, s: &Schedule) -> SharedMap {
+    let mut map = SharedMap::default();
+    let mut at = 0u32;
+    let mut place = |bytes: u32, align: u32| {
+        let start = at.next_multiple_of(align);
+        at = start.saturating_add(bytes);
+        start
+    };
+    for ring in s.rings.values() {
+        for &b in &ring.buffers {
+            let d = &program.buffers[b];
+            map.buffers[b] = place(d.bytes.next_multiple_of(d.align).saturating_mul(ring.depth), d.align);
+        }
+    }
+    for (b, d) in program.buffers.iter().filter(|(_, d)| d.kind != BufferKind::Ring) {
+        map.buffers[b] = place(d.bytes.next_multiple_of(d.align).saturating_mul(s.slots[b].max(1)), d.align);
+    }
+    for (r, ring) in s.rings.iter() {
+        map.barriers[r] = place(2 * BARRIER * ring.depth, BARRIER);
+    }
+    map.bytes = at;
+    map
+}
