@@ -103,7 +103,7 @@ fn setmaxnreg_beyond_the_pool_deadlocks() {
 #[test]
 fn every_trip_count_works() {
     for blocks_deep in 1..=7 {
-        let p = Problem { m: 256, n: 64, k: 64 * blocks_deep, blocks: 1 };
+        let p = Problem { m: 256, n: 64, k: 64 * blocks_deep, blocks: 1, cluster: 1 };
         for o in adversaries().into_iter().take(3) {
             let (_, wrong) = gemm(PTX, &p, &o).unwrap_or_else(|e| panic!("{e}"));
             assert_eq!(wrong, 0);

@@ -2,34 +2,43 @@
 
 mod sim_common;
 
-use sim_common::{LONG, gemm};
+use sim_common::{CLUSTER, LONG, Problem, gemm};
 use warplift::sim::mutate::{Mutation, Verdict, adversaries, judge, mutants};
 
 const PTX: &str = include_str!("ptx/gemm_ws.ptx");
 
-#[test]
-fn every_mutant_is_caught() {
-    let all = mutants(PTX).expect("PTX");
+const MULTICAST: &str = include_str!("ptx/gemm_cluster.ptx");
+
+/// Descriptions of the mutants that nothing noticed.
+fn escaped(ptx: &str, p: &Problem) -> Vec<String> {
+    let all = mutants(ptx).expect("PTX");
     assert!(all.len() >= 40, "{} mutants", all.len());
     for kind in [Mutation::Remove, Mutation::Corrupt, Mutation::Move] {
-        assert!(all.iter().filter(|m| m.mutation == kind).count() >= 5, "{kind:?}");
+        let n = all.iter().filter(|m| m.mutation == kind).count();
+        assert!(n >= 5, "{n} of {kind:?}");
     }
     let options = adversaries(4, 3_000_000);
-    let escaped: Vec<_> = all
-        .iter()
-        .filter(|m| {
-            let run = |ptx: &str, o: &_| gemm(ptx, &LONG, o).map(|(r, wrong)| (r, wrong == 0));
-            judge(m, &options, run) == Verdict::Escaped
-        })
-        .map(|m| m.description.as_str())
-        .collect();
-    assert_eq!(escaped, Vec::<&str>::new());
+    let run = |ptx: &str, o: &_| gemm(ptx, p, o).map(|(r, wrong)| (r, wrong == 0));
+    let through = all.iter().filter(|m| judge(m, &options, run) == Verdict::Escaped);
+    through.map(|m| m.description.clone()).collect()
 }
 
 #[test]
-fn the_original_is_not_caught() {
-    for o in adversaries(4, 3_000_000) {
-        let (report, wrong) = gemm(PTX, &LONG, &o).unwrap_or_else(|e| panic!("{e}"));
-        assert_eq!((report.hazards.len(), wrong), (0, 0));
+fn every_mutant_is_caught() {
+    assert_eq!(escaped(PTX, &LONG), Vec::<String>::new());
+}
+
+#[test]
+fn every_mutant_of_a_cluster_is_caught() {
+    assert_eq!(escaped(MULTICAST, &CLUSTER), Vec::<String>::new());
+}
+
+#[test]
+fn the_originals_are_not_caught() {
+    for o in adversaries(6, 3_000_000) {
+        for (ptx, p) in [(PTX, &LONG), (MULTICAST, &CLUSTER)] {
+            let (report, wrong) = gemm(ptx, p, &o).unwrap_or_else(|e| panic!("{o:?}: {e}"));
+            assert_eq!((report.hazards.len(), wrong), (0, 0));
+        }
     }
 }

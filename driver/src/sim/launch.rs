@@ -80,7 +80,7 @@ pub enum Hazards {
 /// Where `fence.proxy.async` must stand between a generic write and an asynchronous access.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ProxyFence {
-    /// In the thread that wrote: what CUTLASS does and what NVIDIA's examples show.
+    /// In the thread that wrote, as the CUDA programming guide's examples have it.
     #[default]
     Writer,
     /// Anywhere on the causality path, as the PTX memory model words it.
@@ -96,7 +96,7 @@ pub struct Options {
     pub order: Adversary,
     /// What to do about hazards.
     pub hazards: Hazards,
-    /// Warp instructions after which the run is given up.
+    /// Warp instructions of one cluster after which the run is given up.
     pub max_steps: u64,
     /// The proxy fence's place.
     pub proxy_fence: ProxyFence,

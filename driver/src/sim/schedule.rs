@@ -6,35 +6,50 @@ use super::launch::{Adversary, Launch, Options};
 use super::machine::{Machine, Reason, State, Stop};
 use super::memory::Memory;
 use super::random::Random;
+use std::collections::VecDeque;
 
 /// Polls without any progress after which a run counts as stuck.
 const IDLE: u32 = 100_000;
 /// Warp instructions after which another cluster gets its turn.
-const SLICE: u64 = 20_000_000;
+const SLICE: u64 = 1_000_000;
 
 /// Runs a grid.
 ///
 /// # Errors
-/// A launch that does not fit, a hazard under [`super::Hazards::Deny`], a deadlock, too many steps.
+/// A launch that does not fit, a hazard under [`super::Hazards::Deny`], too many steps.
 pub fn run(launch: &Launch<'_>, memory: &mut Memory, options: &Options) -> Result<Report, SimError> {
+    run_observed(launch, memory, options, &mut |_, _| {})
+}
+
+/// Runs a grid and calls `observe` with the blocks done and the blocks in all after each cluster,
+/// for a progress bar.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_observed(
+    launch: &Launch<'_>,
+    memory: &mut Memory,
+    options: &Options,
+    observe: &mut dyn FnMut(u64, u64),
+) -> Result<Report, SimError> {
     let prepared = launch.prepare(memory)?;
     let mut random = Random::new(options.seed);
     let mut waiting = clusters(launch);
-    let mut resident = Vec::new();
+    let size = u64::from(launch.cluster.iter().product::<u32>());
+    let blocks = waiting.len() as u64 * size;
+    let most = (u64::from(launch.sm_count) / size).max(1) as usize;
+    let mut resident: VecDeque<Machine<'_>> = VecDeque::new();
     let mut report = Report::default();
-    let most = (launch.sm_count / launch.cluster.iter().product::<u32>().max(1)).max(1) as usize;
     loop {
-        if resident.is_empty() || (resident.len() < most && !waiting.is_empty()) {
-            if waiting.is_empty() {
-                return Ok(report);
-            }
-            let i = if options.order == Adversary::Random { random.below(waiting.len()) } else { 0 };
-            let id = waiting.swap_remove(i);
-            let r = Random::new(random.next());
-            resident.push(Machine::new(&prepared, *options, id, r));
+        // Clusters run one after another; the next starts early only where one does not come to
+        // its end alone, as when it waits for another through global memory.
+        if resident.len() < most && !waiting.is_empty() {
+            let i = next_cluster(options.order, waiting.len(), &mut random);
+            let id = waiting.remove(i).unwrap_or_default();
+            let own = Random::new(random.next());
+            resident.push_front(Machine::new(&prepared, *options, id, own));
         }
-        // The newest runs its slice; one that is through its slice goes to the back.
-        let Some(mut machine) = resident.pop() else {
+        let Some(mut machine) = resident.pop_front() else {
             return Ok(report);
         };
         machine.memory = std::mem::take(memory);
@@ -42,18 +57,24 @@ pub fn run(launch: &Launch<'_>, memory: &mut Memory, options: &Options) -> Resul
         *memory = std::mem::take(&mut machine.memory);
         if done? {
             report.add(machine.report);
+            observe(report.blocks, blocks);
         } else {
-            resident.insert(0, machine);
-            if resident.len() >= most || waiting.is_empty() {
-                continue;
-            }
+            resident.push_back(machine);
         }
     }
 }
 
-fn clusters(launch: &Launch<'_>) -> Vec<[u32; 3]> {
+fn next_cluster(order: Adversary, n: usize, random: &mut Random) -> usize {
+    match order {
+        Adversary::Earliest => 0,
+        Adversary::Latest => n - 1,
+        Adversary::Random => random.below(n),
+    }
+}
+
+fn clusters(launch: &Launch<'_>) -> VecDeque<[u32; 3]> {
     let n: [u32; 3] = std::array::from_fn(|i| launch.grid[i] / launch.cluster[i]);
-    let mut all = Vec::new();
+    let mut all = VecDeque::new();
     for z in 0..n[2] {
         for y in 0..n[1] {
             all.extend((0..n[0]).map(|x| [x, y, z]));

@@ -4,7 +4,7 @@
 pub mod kernel;
 
 use warplift::sim::{
-    BufferId, Launch, Memory, Options, ParamValue, Report, SimError, TensorMapDesc, parse, run,
+    BufferId, Launch, Memory, Module, Options, ParamValue, Report, SimError, TensorMapDesc, parse, run,
 };
 
 /// Small integers, so that every sum is exact.
@@ -41,11 +41,20 @@ pub struct Problem {
     pub n: usize,
     pub k: usize,
     pub blocks: u32,
+    /// Blocks of a cluster, along M.
+    pub cluster: u32,
 }
+
+/// The same for the cluster's PTX.
+pub const CLUSTER: Problem = Problem { m: 512, n: 64, k: 64 * 15, blocks: 2, cluster: 2 };
 
 /// Runs the GEMM of a PTX text and compares; the number of wrong elements.
 pub fn gemm(ptx: &str, p: &Problem, options: &Options) -> Result<(Report, usize), SimError> {
-    let module = parse(ptx).expect("the test's PTX parses");
+    gemm_of(&parse(ptx).expect("the test's PTX parses"), p, options)
+}
+
+/// The same of a parsed module.
+pub fn gemm_of(module: &Module, p: &Problem, options: &Options) -> Result<(Report, usize), SimError> {
     let (a, b) = (data(p.m * p.k, 1), data(p.n * p.k, 2));
     let mut memory = Memory::new();
     let buffers: Vec<BufferId> = vec![
@@ -54,14 +63,15 @@ pub fn gemm(ptx: &str, p: &Problem, options: &Options) -> Result<(Report, usize)
         memory.alloc_poisoned("c", p.m * p.n * 2),
     ];
     let at = |i: usize| memory.address(buffers[i]);
-    let tiles_m = p.m.div_ceil(128) as u32;
-    let mut launch = Launch::new(&module, "gemm");
+    let tiles_m = p.m.div_ceil(128 * p.cluster as usize) as u32;
+    let mut launch = Launch::new(module, "gemm");
     launch.grid = [p.blocks, 1, 1];
+    launch.cluster = [p.cluster, 1, 1];
     launch.block = 384;
     launch.dynamic_shared = 90160;
     launch.params = vec![
         map(at(0), p.m as u64, p.k as u64, 128),
-        map(at(1), p.n as u64, p.k as u64, 64),
+        map(at(1), p.n as u64, p.k as u64, 64 / p.cluster),
         map(at(2), p.m as u64, p.n as u64, 64),
         ParamValue::u32(tiles_m),
         ParamValue::u32(tiles_m * p.n.div_ceil(64) as u32),
@@ -82,7 +92,7 @@ pub fn gemm(ptx: &str, p: &Problem, options: &Options) -> Result<(Report, usize)
 }
 
 /// Ragged in every direction, two tiles for each of two blocks.
-pub const SMALL: Problem = Problem { m: 200, n: 120, k: 264, blocks: 2 };
+pub const SMALL: Problem = Problem { m: 200, n: 120, k: 264, blocks: 2, cluster: 1 };
 
 /// Many wraps of the ring and two tiles a block: what is off by one arrival shows.
-pub const LONG: Problem = Problem { m: 256, n: 64, k: 64 * 30, blocks: 1 };
+pub const LONG: Problem = Problem { m: 256, n: 64, k: 64 * 30, blocks: 1, cluster: 1 };
