@@ -2,9 +2,12 @@
 
 pub mod bench;
 pub mod cuda;
+pub mod enumerate;
+pub mod kernels;
 pub mod pipeline;
 pub mod reference;
 pub mod toolchain;
+pub mod trial;
 
 pub use pipeline::{CompileError, Compiled, Explained, Options, compile};
 pub use warplift_ir as ir;
