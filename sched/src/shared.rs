@@ -11,6 +11,8 @@ use warplift_ir::target::{Opcode, Target};
 
 /// Stages beyond which a ring hides nothing more.
 const MAX_DEPTH: u32 = 8;
+/// Stages of a main loop's ring below which loads are no longer hidden.
+const LEAST_DEPTH: u32 = 3;
 /// Stages of a ring that is filled once a tile.
 const OUTER_DEPTH: u32 = 2;
 /// Bytes of one barrier.
@@ -30,6 +32,7 @@ pub fn do_shared(program: &Program<'_>, s: &mut Schedule, target: &Target) -> Re
     if bytes(program, s) > target.shared_bytes {
         return Err(overflow(program, bytes(program, s), target));
     }
+    prefer_stages(program, s, target);
     for &r in &rings {
         if let Some(wish) = s.rings[r].wish {
             s.rings[r].depth = wish.max(1);
@@ -55,6 +58,27 @@ pub fn do_shared(program: &Program<'_>, s: &mut Schedule, target: &Target) -> Re
         }
     }
     Ok(layout(program, s))
+}
+
+/// A second staging slot hides a store; a third stage hides every load: where both do not fit, the stage
+/// is worth more.
+fn prefer_stages(program: &Program<'_>, s: &mut Schedule, target: &Target) {
+    let slots = s.slots.clone();
+    let rings: Vec<Ring> = s.rings.keys().filter(|&r| innermost(program, s, r)).collect();
+    let depths: Vec<u32> = rings.iter().map(|&r| s.rings[r].depth).collect();
+    for &r in &rings {
+        s.rings[r].depth = s.rings[r].wish.unwrap_or(0).max(LEAST_DEPTH);
+    }
+    let wanted = bytes(program, s) > target.shared_bytes;
+    for b in program.buffers.keys().filter(|_| wanted) {
+        s.slots[b] = s.slots[b].min(1);
+    }
+    if bytes(program, s) > target.shared_bytes {
+        s.slots = slots;
+    }
+    for (&r, depth) in rings.iter().zip(depths) {
+        s.rings[r].depth = depth;
+    }
 }
 
 /// Whether a ring is filled in a loop that holds no other loop.

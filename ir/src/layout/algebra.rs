@@ -102,34 +102,88 @@ impl Layout {
     pub fn left_divide(&self, tile: &Layout) -> Result<Layout, LayoutError> {
         let ins = divide_axes(&self.ins, &tile.ins)?;
         let outs = divide_axes(&self.outs, &tile.outs)?;
-        let mut runs = Runs::new();
-        for (index, &(axis, _)) in self.ins.iter().enumerate() {
-            let mut skip = tile.in_extent(axis);
-            for run in self.open().into_iter().filter(|r| r.axis as usize == index) {
-                let below = gcd(skip, run.extent);
-                if skip > 1 && below != run.extent && below != skip {
-                    return Err(LayoutError::NotATile(axis));
-                }
-                skip /= below;
-                if run.extent > below {
-                    runs.push(self.above(run, below, tile)?);
-                }
+        let (mut low, mut high) = (Runs::new(), Runs::new());
+        let mut skips: OutVec = self.ins.iter().map(|a| tile.in_extent(a.0)).collect();
+        for run in self.open() {
+            let skip = &mut skips[run.axis as usize];
+            let below = gcd(*skip, run.extent);
+            if *skip > 1 && below != run.extent && below != *skip {
+                return Err(LayoutError::NotATile(self.ins[run.axis as usize].0));
+            }
+            *skip /= below;
+            if run.extent > below {
+                high.push(self.above(&run, below, tile)?);
+            }
+            if below > 1 {
+                low.push(Run { extent: below, ..run });
             }
         }
-        let quotient = Layout::from_runs(ins, outs, runs)?;
-        let back = tile.product(&quotient)?.reordered(&self.ins, &self.outs)?;
-        if back == *self {
-            return Ok(quotient);
+        self.require_tile(low, tile)?;
+        Layout::from_runs(ins, outs, high)
+    }
+
+    /// The quotient `q` with `self == q.product(tile)`: what is left below when the tile is taken off above (the left division of
+    /// Tilus, section 4.2, which writes the fast part last).
+    pub fn right_divide(&self, tile: &Layout) -> Result<Layout, LayoutError> {
+        let outs = divide_axes(&self.outs, &tile.outs)?;
+        let mut low = self.clone();
+        for (axis, extent) in divide_axes(&self.ins, &tile.ins)? {
+            low = low.truncated(axis, extent)?;
         }
-        let wrong = self.ins.iter().find(|a| back.basis(a.0) != self.basis(a.0));
-        Err(LayoutError::NotATile(wrong.map_or(Axis::Reg, |a| a.0)))
+        let quotient = Layout::from_runs(low.ins.clone(), outs, low.open())?;
+        match quotient.product(tile)?.reordered(&self.ins, &self.outs)? == *self {
+            true => Ok(quotient),
+            false => Err(LayoutError::NotATile(self.ins.first().map_or(Axis::Reg, |a| a.0))),
+        }
+    }
+
+    /// Left division after a permutation of the bits of `axis` (Linear Layouts, section 5.3, generalized vectorization): the permutation `p`
+    /// (`axis -> axis`) and the quotient `q` with `p.then(self) == tile.product(q)`. The other axes keep their order.
+    pub fn left_divide_permuted(&self, tile: &Layout, axis: Axis) -> Result<(Layout, Layout), LayoutError> {
+        let mut bits = super::access::bits(self, axis);
+        let mut order: Vec<super::Basis> = Vec::new();
+        for wanted in super::access::bits(&tile.reordered(&tile.ins, &self.outs)?, axis) {
+            let same = |b: &super::Basis| b.extent == wanted.extent && b.out == wanted.out;
+            let at = bits.iter().position(same).ok_or(LayoutError::NotATile(axis))?;
+            order.push(bits.remove(at));
+        }
+        let mut permutation = super::Builder::new(&[(axis, self.in_extent(axis))]).axis(axis);
+        for bit in order.iter().chain(&bits) {
+            permutation = permutation.add(axis, bit.extent, &[bit.weight]);
+        }
+        let permutation = permutation.build()?;
+        let others = self.ins.iter().filter(|a| a.0 != axis);
+        let whole = others.map(|a| Layout::identity(a.0, a.0, a.1));
+        let all = whole.into_iter().try_fold(permutation.clone(), |all, id| all.product(&id?))?;
+        let permuted = all.then(self)?.reordered(&self.ins, &self.outs)?;
+        Ok((permutation, permuted.left_divide(tile)?))
+    }
+
+    /// Checks that the low digits are those of the tile.
+    fn require_tile(&self, low: Runs, tile: &Layout) -> Result<(), LayoutError> {
+        let ins: Axes = self.ins.iter().map(|a| (a.0, tile.in_extent(a.0))).collect();
+        let outs: Axes = self.outs.iter().map(|a| (a.0, tile.out_extent(a.0))).collect();
+        let not = |axis| LayoutError::NotATile(axis);
+        let first = self.ins.first().map_or(Axis::Reg, |a| a.0);
+        let mine = Layout::from_runs(ins, outs, low).map_err(|_| not(first))?;
+        if mine == *tile {
+            return Ok(());
+        }
+        let tile = tile.reordered(&mine.ins, &mine.outs)?;
+        match self.ins.iter().find(|a| mine.basis(a.0) != tile.basis(a.0)) {
+            Some(wrong) => Err(not(wrong.0)),
+            None => Ok(()),
+        }
     }
 
     /// The part of a digit above its `below` lowest values, in units of the tile.
-    fn above(&self, mut run: Run, below: u64, tile: &Layout) -> Result<Run, LayoutError> {
-        run.extent /= below;
+    fn above(&self, run: &Run, below: u64, tile: &Layout) -> Result<Run, LayoutError> {
+        let mut run = Run { extent: run.extent / below, ..run.clone() };
         for (k, &(axis, _)) in self.outs.iter().enumerate() {
             let by = tile.out_extent(axis);
+            if run.xor[k] != 0 && !by.is_power_of_two() {
+                return Err(LayoutError::Entangled { axis, bits: run.xor[k] });
+            }
             for c in [&mut run.xor[k], &mut run.add[k]] {
                 let column = times(*c, below, "stride", axis)?;
                 if !column.is_multiple_of(by) {

@@ -34,9 +34,15 @@ impl Run {
         self.xor.iter().any(|&x| x != 0)
     }
 
-    /// Column of the `k`th bit of a digit that adds.
-    fn shifted(&self, k: u32) -> OutVec {
-        self.add.iter().map(|a| a << k).collect()
+    /// Whether a digit that adds `column` continues this one.
+    fn goes_on(&self, axis: u8, column: &[u64]) -> bool {
+        let follows = |(a, b): (&u64, &u64)| a.checked_mul(self.extent) == Some(*b);
+        self.axis == axis && !self.swizzles() && self.add.iter().zip(column).all(follows)
+    }
+
+    /// Whether another digit that adds continues this one.
+    fn joins(&self, next: &Run) -> bool {
+        !next.swizzles() && self.goes_on(next.axis, &next.add)
     }
 }
 
@@ -122,25 +128,31 @@ pub(crate) fn xor_mask(runs: &[Run], outs: usize) -> OutVec {
     mask
 }
 
-/// Joins neighbours of an axis whose strides follow on.
-fn fuse(runs: Runs) -> Runs {
-    let mut out = Runs::new();
-    for run in runs {
-        if run.extent == 1 {
+/// Drops digits of one value, and joins neighbours of an axis whose strides follow on.
+fn fuse(runs: &mut Runs) {
+    let mut kept = 0;
+    for k in 0..runs.len() {
+        if runs[k].extent == 1 {
             continue;
         }
-        if let Some(last) = out.last_mut()
-            && last.axis == run.axis
-            && !last.swizzles()
-            && !run.swizzles()
-            && last.add.iter().zip(&run.add).all(|(a, b)| a.checked_mul(last.extent) == Some(*b))
-        {
-            last.extent *= run.extent;
-            continue;
+        let (before, rest) = runs.split_at_mut(k);
+        match before[..kept].last_mut() {
+            Some(last) if last.joins(&rest[0]) => last.extent *= rest[0].extent,
+            _ => {
+                runs.swap(kept, k);
+                kept += 1;
+            }
         }
-        out.push(run);
     }
-    out
+    runs.truncate(kept);
+}
+
+/// Appends a digit, joined to the last where it goes on.
+pub(crate) fn append(runs: &mut Runs, run: Run) {
+    match runs.last_mut() {
+        Some(last) if last.joins(&run) => last.extent *= run.extent,
+        _ => runs.push(run),
+    }
 }
 
 /// How many low bits of the run move inward: all of its factors of two, or none.
@@ -197,42 +209,80 @@ impl Layout {
         check_axes(&outs)?;
         check_bits(&runs, &ins)?;
         check_range(&runs, &outs)?;
-        disentangle(&mut runs);
-        unmix(&mut runs, &outs)?;
-        let runs = fuse(runs);
+        if runs.iter().any(Run::swizzles) {
+            disentangle(&mut runs);
+            unmix(&mut runs, &outs)?;
+        }
+        fuse(&mut runs);
         let mask = xor_mask(&runs, outs.len());
         let mut layout = Layout { ins, outs, digits: SmallVec::new(), columns: SmallVec::new() };
         for (k, run) in runs.iter().enumerate() {
             if run.swizzles() {
-                layout.push(run.axis, 2, true, &run.xor);
+                let digit = Digit { extent: 2, axis: run.axis, inner: true, swizzles: true };
+                layout.push(digit, &run.xor, 0);
                 continue;
             }
             let bits = inward_bits(&runs, k, &mask);
+            let digit = |extent, inner| Digit { extent, axis: run.axis, inner, swizzles: false };
             for b in 0..bits {
-                layout.push(run.axis, 2, true, &run.shifted(b));
+                layout.push(digit(2, true), &run.add, b);
             }
             if run.extent >> bits > 1 {
-                layout.push(run.axis, run.extent >> bits, false, &run.shifted(bits));
+                layout.push(digit(run.extent >> bits, false), &run.add, bits);
             }
         }
         Ok(layout)
     }
 
-    /// Appends a digit.
-    fn push(&mut self, axis: u8, extent: u64, inner: bool, column: &[u64]) {
-        self.digits.push(Digit { extent, axis, inner });
-        self.columns.extend_from_slice(column);
+    /// The layout of a bit matrix: a column of `outs.len()` numbers for each bit, whose axis is in `axes`. The coordinates are known to be in
+    /// range, and all extents of `ins` to be powers of two: then this is the canonical form.
+    pub(crate) fn from_bits(
+        ins: Axes,
+        outs: Axes,
+        axes: impl Iterator<Item = u8>,
+        columns: SmallVec<[u64; 48]>,
+    ) -> Layout {
+        let n = outs.len().max(1);
+        let (mut seen, mut twice) = (OutVec::from_elem(0, n), OutVec::from_elem(0, n));
+        for column in columns.chunks_exact(n) {
+            for ((s, t), c) in seen.iter_mut().zip(&mut twice).zip(column) {
+                *t |= *s & c;
+                *s |= c;
+            }
+        }
+        let mut chunks = columns.chunks_exact(n);
+        let digit = |axis| {
+            let swizzles = chunks.next().is_some_and(|c| !disjoint(c, &twice));
+            Digit { extent: 2, axis, inner: true, swizzles }
+        };
+        let digits = axes.map(digit).collect();
+        Layout { ins, outs, digits, columns }
+    }
+
+    /// Appends a digit, whose column is shifted.
+    fn push(&mut self, digit: Digit, column: &[u64], shift: u32) {
+        self.digits.push(digit);
+        self.columns.extend(column.iter().map(|c| c << shift));
     }
 
     /// The open form that operations work on: real swizzles as bits, all else added and fused.
     pub(crate) fn open(&self) -> Runs {
-        let run = |(k, d): (usize, &Digit)| match d.inner {
-            true => Run::bit(d.axis, OutVec::from_slice(self.column(k))),
-            false => Run::strided(d.axis, d.extent, OutVec::from_slice(self.column(k))),
-        };
-        let mut runs: Runs = self.digits.iter().enumerate().map(run).collect();
-        disentangle(&mut runs);
-        fuse(runs)
+        let mut runs = Runs::new();
+        let n = self.outs.len().max(1);
+        // A layout without outputs has no columns, and nothing but free digits.
+        let mut columns = self.columns.chunks_exact(n);
+        for digit in &self.digits {
+            let column = columns.next().unwrap_or(&[]);
+            if digit.swizzles {
+                runs.push(Run::bit(digit.axis, OutVec::from_slice(column)));
+                continue;
+            }
+            match runs.last_mut() {
+                Some(last) if last.goes_on(digit.axis, column) => last.extent *= digit.extent,
+                _ => runs.push(Run::strided(digit.axis, digit.extent, OutVec::from_slice(column))),
+            }
+        }
+        runs
     }
 }
 

@@ -8,7 +8,7 @@
 //! An iter that fits no digit is cut at the digit's border (CuTe's rule); a sum that would carry from one
 //! digit into the next, or a swizzle that would be multiplied, is refused with the axis at fault.
 
-use super::canonical::{Run, Runs, disjoint, times, xor_mask};
+use super::canonical::{Run, Runs, append, disjoint, times, xor_mask};
 use super::{Axes, Layout, LayoutError, OutVec};
 use smallvec::SmallVec;
 
@@ -21,44 +21,77 @@ struct Target<'a> {
     left_outs: &'a Axes,
 }
 
-/// A column of the left layout taken apart: one value for each digit of the right.
-type Split = SmallVec<[u64; 24]>;
+/// A column of the left layout taken apart: the digits of the right that it sets.
+type Split = SmallVec<[Part; 8]>;
+
+/// A digit of the right and the value it gets, which came in on the left's output `axis`.
+#[derive(Clone, Copy)]
+struct Part {
+    axis: usize,
+    digit: usize,
+    value: u64,
+}
+
+/// One number for each digit of the right.
+type Loads = SmallVec<[u64; 24]>;
+
+/// Quotient and remainder; most digits are powers of two.
+fn divide(value: u64, by: u64) -> (u64, u64) {
+    match by.is_power_of_two() {
+        true => (value >> by.trailing_zeros(), value & (by - 1)),
+        false => (value / by, value % by),
+    }
+}
+
+/// Input of the right layout that each output of the left is; none where the right has no such input (and the extent is 1).
+type Matched = SmallVec<[Option<usize>; 4]>;
+
+/// Matches axes by label.
+fn matched(left: &Layout, right: &Layout) -> Result<Matched, LayoutError> {
+    let missing = |&&(a, e): &&(_, u64)| e > 1 && !left.outs.iter().any(|o| o.0 == a);
+    if let Some(&(axis, _)) = right.ins.iter().find(missing) {
+        return Err(LayoutError::MissingAxis(axis));
+    }
+    let input = |&(axis, needed): &(_, u64)| {
+        let index = right.ins.iter().position(|a| a.0 == axis);
+        let extent = index.map_or(1, |i| right.ins[i].1);
+        match index {
+            _ if needed <= extent => Ok(index),
+            Some(_) => Err(LayoutError::OutOfRange { axis, extent, needed }),
+            None => Err(LayoutError::MissingAxis(axis)),
+        }
+    };
+    left.outs.iter().map(input).collect()
+}
 
 impl<'a> Target<'a> {
-    /// Matches axes by label.
-    fn new(left: &'a Layout, right: &Layout) -> Result<Target<'a>, LayoutError> {
-        if let Some(&(axis, _)) =
-            right.ins.iter().find(|&&(a, e)| e > 1 && !left.outs.iter().any(|o| o.0 == a))
-        {
-            return Err(LayoutError::MissingAxis(axis));
-        }
+    /// Finds the digits of the right layout on each output of the left.
+    fn new(left: &'a Layout, right: &Layout, matched: &Matched) -> Target<'a> {
         let runs = right.open();
-        let mut ranges = SmallVec::new();
-        for &(axis, needed) in &left.outs {
-            let index = right.ins.iter().position(|a| a.0 == axis);
-            let extent = index.map_or(1, |i| right.ins[i].1);
-            if needed > extent {
-                return Err(match index {
-                    Some(_) => LayoutError::OutOfRange { axis, extent, needed },
-                    None => LayoutError::MissingAxis(axis),
-                });
-            }
-            let of = |r: &Run| index == Some(r.axis as usize);
+        let range = |index: &Option<usize>| {
+            let of = |r: &Run| *index == Some(r.axis as usize);
             let start = runs.iter().position(of).unwrap_or(runs.len());
             let count = runs[start..].iter().take_while(|r| of(r)).count();
-            ranges.push((start, start + count));
-        }
-        Ok(Target { outs: right.outs.len(), runs, ranges, left_outs: &left.outs })
+            (start, start + count)
+        };
+        let ranges = matched.iter().map(range).collect();
+        Target { outs: right.outs.len(), runs, ranges, left_outs: &left.outs }
     }
 
     /// Takes a column apart.
     fn split(&self, column: &[u64]) -> Split {
-        let mut split = Split::from_elem(0, self.runs.len());
-        for (&(start, end), &c) in self.ranges.iter().zip(column) {
+        let mut split = Split::new();
+        for (axis, (&(start, end), &c)) in self.ranges.iter().zip(column).enumerate() {
             let mut rest = c;
-            for k in start..end {
-                split[k] = rest % self.runs[k].extent;
-                rest /= self.runs[k].extent;
+            for digit in start..end {
+                if rest == 0 {
+                    break;
+                }
+                let (quotient, value) = divide(rest, self.runs[digit].extent);
+                rest = quotient;
+                if value != 0 {
+                    split.push(Part { axis, digit, value });
+                }
             }
         }
         split
@@ -68,22 +101,21 @@ impl<'a> Target<'a> {
     /// whole extent, or the steps to the nearest border.
     fn steps(&self, extent: u64, column: &[u64], split: &Split) -> Result<u64, LayoutError> {
         let mut steps = extent;
-        for (axis, &(start, end)) in self.ranges.iter().enumerate() {
-            for k in start..end {
-                let (d, r) = (split[k], self.runs[k].extent);
-                if d == 0 || (extent - 1).saturating_mul(d) < r {
-                    continue;
-                }
-                if r % d != 0 || !extent.is_multiple_of(r / d) {
-                    return Err(LayoutError::Misaligned {
-                        axis: self.left_outs[axis].0,
-                        extent,
-                        stride: column[axis],
-                        digit: r,
-                    });
-                }
-                steps = steps.min(r / d);
+        for &Part { axis, digit, value } in split {
+            let room = self.runs[digit].extent;
+            if (extent - 1).saturating_mul(value) < room {
+                continue;
             }
+            let (fits, rest) = divide(room, value);
+            if rest != 0 || !extent.is_multiple_of(fits) {
+                return Err(LayoutError::Misaligned {
+                    axis: self.left_outs[axis].0,
+                    extent,
+                    stride: column[axis],
+                    digit: room,
+                });
+            }
+            steps = steps.min(fits);
         }
         Ok(steps)
     }
@@ -91,11 +123,12 @@ impl<'a> Target<'a> {
     /// Image of a column that adds.
     fn image(&self, axis: u8, extent: u64, split: &Split) -> Result<Run, LayoutError> {
         let mut run = Run::strided(axis, extent, OutVec::from_elem(0, self.outs));
-        for (k, &d) in split.iter().enumerate().filter(|(_, d)| **d != 0) {
+        for part in split {
+            let digit = &self.runs[part.digit];
             for out in 0..self.outs {
-                run.xor[out] ^= self.runs[k].xor[out];
-                let step = times(d, self.runs[k].add[out], "stride", self.left_outs[0].0)?;
-                run.add[out] += step;
+                run.xor[out] ^= digit.xor[out];
+                let at = self.left_outs[part.axis].0;
+                run.add[out] += times(part.value, digit.add[out], "stride", at)?;
             }
         }
         Ok(run)
@@ -104,11 +137,12 @@ impl<'a> Target<'a> {
     /// Image of a column that swizzles: exclusive or of the images of its bits.
     fn image_xor(&self, axis: u8, split: &Split) -> Run {
         let mut run = Run::bit(axis, OutVec::from_elem(0, self.outs));
-        for (k, &d) in split.iter().enumerate().filter(|(_, d)| **d != 0) {
+        for part in split {
+            let digit = &self.runs[part.digit];
             for out in 0..self.outs {
-                run.xor[out] ^= self.runs[k].xor[out];
-                for b in (0..62).filter(|b| d >> b & 1 == 1) {
-                    run.xor[out] ^= self.runs[k].add[out] << b;
+                run.xor[out] ^= digit.xor[out];
+                for b in (0..62).filter(|b| part.value >> b & 1 == 1) {
+                    run.xor[out] ^= digit.add[out] << b;
                 }
             }
         }
@@ -117,8 +151,8 @@ impl<'a> Target<'a> {
 
     /// Checks that swizzled bits fall on whole digits, that multiplying them is exclusive or, and that what
     /// comes of them stays apart. Returns how far they reach in each digit.
-    fn check_swizzle(&self, mask: &OutVec) -> Result<Split, LayoutError> {
-        let mut fields = Split::from_elem(0, self.runs.len());
+    fn check_swizzle(&self, mask: &OutVec) -> Result<Loads, LayoutError> {
+        let mut fields = Loads::from_elem(0, self.runs.len());
         let mut taken = OutVec::from_elem(0, self.outs);
         for run in self.runs.iter() {
             taken.iter_mut().zip(&run.xor).for_each(|(t, x)| *t |= x);
@@ -161,7 +195,11 @@ impl Layout {
     /// Errors name the iter which does not line up with the digits of `rhs`, or the axis where a carry or a
     /// multiplied swizzle stands in the way (Linear Layouts, section 4.1; Axe, appendix E).
     pub fn then(&self, rhs: &Layout) -> Result<Layout, LayoutError> {
-        let target = Target::new(self, rhs)?;
+        let matched = matched(self, rhs)?;
+        if self.is_linear() && rhs.is_linear() {
+            return Ok(self.then_bits(rhs, &matched));
+        }
+        let target = Target::new(self, rhs, &matched);
         let left = self.open();
         let mut load = target.check_swizzle(&xor_mask(&left, self.outs.len()))?;
         let mut runs = Runs::new();
@@ -174,9 +212,10 @@ impl Layout {
             while extent > 1 {
                 let split = target.split(&column);
                 let steps = target.steps(extent, &column, &split)?;
-                runs.push(target.image(run.axis, steps, &split)?);
-                for (l, d) in load.iter_mut().zip(&split) {
-                    *l = l.saturating_add(d.saturating_mul(steps - 1));
+                append(&mut runs, target.image(run.axis, steps, &split)?);
+                for part in &split {
+                    let load = &mut load[part.digit];
+                    *load = load.saturating_add(part.value.saturating_mul(steps - 1));
                 }
                 extent /= steps;
                 column.iter_mut().for_each(|c| *c *= steps);
@@ -186,8 +225,33 @@ impl Layout {
         Layout::from_runs(self.ins.clone(), rhs.outs.clone(), runs)
     }
 
+    /// Composition of bit matrices: every column is the exclusive or of the right's columns at its bits.
+    fn then_bits(&self, rhs: &Layout, matched: &Matched) -> Layout {
+        let n = rhs.outs.len();
+        // A linear layout has one digit for each bit of an input.
+        let first = |index: &Option<usize>| {
+            let below = rhs.ins[..index.unwrap_or(0)].iter();
+            below.map(|a| a.1.trailing_zeros() as usize).sum()
+        };
+        let first: SmallVec<[usize; 4]> = matched.iter().map(first).collect();
+        let mut columns = SmallVec::from_elem(0, self.digits.len() * n);
+        for digit in 0..self.digits.len() {
+            let image = &mut columns[digit * n..][..n];
+            for (&value, &start) in self.column(digit).iter().zip(&first) {
+                let mut bits = value;
+                while bits != 0 {
+                    let column = rhs.column(start + bits.trailing_zeros() as usize);
+                    image.iter_mut().zip(column).for_each(|(i, c)| *i ^= c);
+                    bits &= bits - 1;
+                }
+            }
+        }
+        let axes = self.digits.iter().map(|d| d.axis);
+        Layout::from_bits(self.ins.clone(), rhs.outs.clone(), axes, columns)
+    }
+
     /// Refuses sums that leave a digit of the right layout.
-    fn check_carries(&self, target: &Target<'_>, load: &Split) -> Result<(), LayoutError> {
+    fn check_carries(&self, target: &Target<'_>, load: &Loads) -> Result<(), LayoutError> {
         for (axis, &(start, end)) in target.ranges.iter().enumerate() {
             for k in start..end {
                 let (digit, reach) = (target.runs[k].extent, load[k]);

@@ -88,6 +88,78 @@ pub enum LayoutError {
         /// Its extent.
         extent: u64,
     },
+    /// An iter that does not move.
+    #[error("axis {axis}: an iter of extent {extent} has stride 0")]
+    ZeroStride {
+        /// The axis.
+        axis: Axis,
+        /// Extent of the iter.
+        extent: u64,
+    },
+    /// An offset or a negative stride where a function from zero upwards is needed.
+    #[error("axis {axis}: {by} is an offset or a negative stride, which this operation does not have")]
+    Offset {
+        /// The axis.
+        axis: Axis,
+        /// Offset or stride.
+        by: i64,
+    },
+    /// A region that no layout covers in the sufficient forms.
+    #[error(
+        "dimension {dim}: the region from {start} of {extent} elements wraps inside the iter {iter_extent}:{stride}@{axis}"
+    )]
+    Slice {
+        /// Dimension of the shape.
+        dim: usize,
+        /// First element.
+        start: u64,
+        /// Number of elements.
+        extent: u64,
+        /// Extent of the iter in the way.
+        iter_extent: u64,
+        /// Its stride.
+        stride: i64,
+        /// Its axis.
+        axis: Axis,
+    },
+    /// Text that is no layout.
+    #[error("at byte {at}: expected {expected}, found {found:?}")]
+    Parse {
+        /// Byte offset.
+        at: usize,
+        /// What could stand there.
+        expected: &'static str,
+        /// What stands there (up to 20 characters).
+        found: String,
+    },
+    /// A layout that a notation cannot express.
+    #[error("{notation} cannot express it: {reason}")]
+    Notation {
+        /// Name of the notation.
+        notation: &'static str,
+        /// What it lacks.
+        reason: &'static str,
+    },
+    /// A gather that shuffles cannot do.
+    #[error("gather along d{dim}: axis {axis} moves along it, only registers and lanes of their own may")]
+    Gather {
+        /// Input axis in the way.
+        axis: Axis,
+        /// Dimension gathered along.
+        dim: u8,
+    },
+    /// An operation on bits meets an outer digit.
+    #[error(
+        "axis {axis}: the outer iter {extent} at step {weight} is no power of two, the operation works on bits"
+    )]
+    Outer {
+        /// Input axis.
+        axis: Axis,
+        /// Step of the iter on that axis.
+        weight: u64,
+        /// Its extent.
+        extent: u64,
+    },
     /// A division with a remainder.
     #[error("axis {axis}: {extent} is not divided by {by}")]
     NotDivisible {

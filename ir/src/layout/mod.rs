@@ -23,15 +23,27 @@
 //! Distributed layouts map `(reg, lane, warp, warpgroup)` to dimensions of a tile, memory layouts
 //! map dimensions to `m`; composing one with the inverse of another gives a copy.
 
+pub mod access;
 mod algebra;
+pub mod axe;
 mod axis;
 mod canonical;
 mod compose;
+pub mod convert;
 mod error;
 pub mod fragment;
+pub mod gather;
 mod inverse;
+mod linear;
+pub mod notation;
+pub mod picture;
 mod query;
+pub mod report;
+pub mod shape;
 pub mod shared;
+mod space;
+pub mod swizzle;
+pub mod synthesis;
 
 #[cfg(test)]
 mod tests;
@@ -61,6 +73,8 @@ pub(crate) struct Digit {
     pub axis: u8,
     /// Whether its column is combined by exclusive or (extent 2) or by addition.
     pub inner: bool,
+    /// Whether that makes a difference: its column shares bits with those of other inner digits.
+    pub swizzles: bool,
 }
 
 /// A map from coordinates on input axes to coordinates on output axes. See the module documentation.

@@ -98,7 +98,7 @@ impl Layout {
             let column = self.column(k);
             let zero = column.iter().all(|&c| c == 0);
             dependent.push(match digit.inner {
-                true => zero || self.pack_bits(column).is_some_and(|c| !elimination.insert(c, k)),
+                true => zero || !elimination.insert(self.pack_outs(column), k),
                 false => zero || self.repeats(k),
             });
         }
@@ -112,16 +112,6 @@ impl Layout {
             let d = self.digits[k];
             !d.inner && d.extent >= extent && self.column(k) == self.column(digit)
         })
-    }
-
-    /// A column as one number, its outputs side by side; none where that needs more than 64 bits.
-    fn pack_bits(&self, column: &[u64]) -> Option<u64> {
-        let (mut packed, mut shift) = (0u64, 0);
-        for (&(_, extent), &c) in self.outs.iter().zip(column) {
-            packed |= c.checked_shl(shift)?;
-            shift += 64 - (extent - 1).leading_zeros();
-        }
-        (shift <= 64).then_some(packed)
     }
 
     /// Whether every output is reached at most once.

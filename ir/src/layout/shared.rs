@@ -30,6 +30,56 @@ pub fn padded(rows: u64, cols: u64, pitch: u64) -> Result<Layout, LayoutError> {
         .build()
 }
 
+/// `mma` swizzling (Linear Layouts, definition 4.11): in row `i` the group of `vec` columns number `g` stands at
+/// `g ⊕ (i / per_phase % max_phase)`. All parameters are powers of two; `max_phase` groups fit a row.
+pub fn mma_swizzled(
+    rows: u64,
+    cols: u64,
+    vec: u64,
+    per_phase: u64,
+    max_phase: u64,
+) -> Result<Layout, LayoutError> {
+    const FORM: &str = "shared.mma_swizzled";
+    let parameters =
+        [("rows", rows), ("cols", cols), ("vec", vec), ("per_phase", per_phase), ("max_phase", max_phase)];
+    for (parameter, value) in parameters {
+        if !value.is_power_of_two() || value >= 1 << 31 {
+            return Err(refuse(FORM, parameter, value, "it is a power of two below 2^31"));
+        }
+    }
+    if vec.saturating_mul(max_phase) > cols {
+        return Err(refuse(FORM, "max_phase", max_phase, "vec * max_phase columns fit a row"));
+    }
+    let [row, col] = tile(rows, cols);
+    let mut layout = Builder::new(&[(Axis::Mem, rows * cols)]).axis(row.0);
+    for bit in 0..cols.trailing_zeros() {
+        layout = layout.xor(col.0, &[1 << bit]);
+    }
+    for bit in 0..rows.trailing_zeros() {
+        let phase = (1 << bit) / per_phase % max_phase;
+        layout = layout.xor(row.0, &[(cols << bit) | (phase * vec)]);
+    }
+    layout.build()
+}
+
+/// Core matrices of 8 rows of 16 bytes (128 bytes each), those of a column of matrices one behind the other: what `wgmma` and
+/// `ldmatrix` read without a swizzle (PTX ISA, "Shared Memory Matrix Layout", no swizzling). `rows` is a multiple of 8.
+pub fn core_matrices(rows: u64, cols: u64, elem_bits: u64) -> Result<Layout, LayoutError> {
+    const FORM: &str = "shared.core_matrices";
+    if elem_bits == 0 || 128 % elem_bits != 0 {
+        return Err(refuse(FORM, "elem_bits", elem_bits, "it divides 128"));
+    }
+    let wide = 128 / elem_bits;
+    multiple(FORM, "rows", rows, 8, "it is a multiple of 8")?;
+    let slabs = multiple(FORM, "cols", cols, wide, "it is a multiple of 16 bytes")?;
+    let [row, col] = tile(rows, cols);
+    Builder::new(&[(Axis::Mem, rows * cols)])
+        .add(row.0, rows, &[wide])
+        .add(col.0, wide, &[1])
+        .add(col.0, slabs, &[rows * wide])
+        .build()
+}
+
 /// What a TMA box writes with a swizzle of `swizzle_bytes` (0, 32, 64 or 128) into memory that starts at a multiple of 1024 bytes.
 ///
 /// A row of a slab is `swizzle_bytes` long; columns beyond it go to further slabs `[rows][swizzle_bytes]`, one behind the other. The

@@ -85,6 +85,14 @@ impl Ty {
         }
     }
 
+    /// The type without its division into atoms: what registers can be passed as what.
+    pub fn whole(self) -> Self {
+        match self {
+            Self::Frag { regs, .. } => Self::frag(regs),
+            other => other,
+        }
+    }
+
     /// Whether this is a fragment.
     pub fn is_frag(self) -> bool {
         matches!(self, Self::Frag { .. })

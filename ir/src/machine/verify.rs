@@ -107,7 +107,7 @@ impl Verifier<'_, '_> {
     fn passed(&mut self, inst: Inst) {
         let func = self.func;
         let data = &func.insts[inst];
-        let types = |vs: &[Value]| vs.iter().map(|&v| func.ty(v)).collect::<Vec<_>>();
+        let types = |vs: &[Value]| vs.iter().map(|&v| func.ty(v).whole()).collect::<Vec<_>>();
         let want = types(data.results);
         for &b in &data.blocks {
             let yielded = func.terminator(b).map_or(Vec::new(), |t| types(func.insts[t].args));
@@ -161,7 +161,7 @@ impl Verifier<'_, '_> {
                 let event = data.results.iter().any(|&r| func.ty(r) == Ty::Event);
                 self.check(inst, !event, || "an event is left after expansion".to_owned());
                 for t in &data.targets {
-                    let types = |vs: &[Value]| vs.iter().map(|&v| func.ty(v)).collect::<Vec<_>>();
+                    let types = |vs: &[Value]| vs.iter().map(|&v| func.ty(v).whole()).collect::<Vec<_>>();
                     let (want, have) = (types(&func.blocks[t.block].params), types(t.args));
                     self.check(inst, want == have, || format!("{} takes {want:?}, gets {have:?}", t.block));
                 }

@@ -8,13 +8,62 @@ use crate::layout::{Axis, Builder, Layout, LayoutError};
 fn packed(form: &'static str, bits: u64) -> Result<u64, LayoutError> {
     match bits {
         1 | 4 | 8 | 16 | 32 => Ok(32 / bits),
-        _ => Err(refuse(form, "bits", bits, "it is 1, 4, 8, 16 or 32")),
+        64 => Ok(1),
+        _ => Err(refuse(form, "bits", bits, "it is 1, 4, 8, 16, 32 or 64")),
     }
 }
 
 /// Steps of 128 bits (of a row) in `k`: one register of a quad of lanes each.
 fn quads(form: &'static str, k: u64, packed: u64) -> Result<u64, LayoutError> {
     multiple(form, "k", k, 4 * packed, "it is a multiple of 128 / bits")
+}
+
+/// The A operand of `mma.sync.m8n8kK`, `8 x k` elements of `bits` bits (f64 k4, s8 k16, s4 k32, b1 k128): [`mma_b`] with
+/// rows and columns exchanged.
+pub fn mma8_a(k: u64, bits: u64) -> Result<Layout, LayoutError> {
+    let exchange = |axis| match axis {
+        Axis::Dim(d) => Axis::Dim(1 - d),
+        other => other,
+    };
+    mma_b(k, bits)?.renamed(exchange)?.with_outs(&[Axis::Dim(0), Axis::Dim(1)])
+}
+
+/// The accumulator of `mma.sync.m8n8kK` (f64, s32): `(reg, lane)` to `(row, column)`.
+pub fn mma8_acc() -> Result<Layout, LayoutError> {
+    ldmatrix(1, false)
+}
+
+/// Operands of `mma.sync.m8n8k4` with f16 inputs, where four quad pairs of lanes compute four products.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum QuadPair {
+    /// A stored by rows, or B by columns: a thread holds four along `k`.
+    AlongK,
+    /// A stored by columns, or B by rows: a thread holds four across `k`.
+    AcrossK,
+    /// Accumulator of f16: a thread holds a row.
+    AccF16,
+    /// Accumulator of f32.
+    AccF32,
+}
+
+/// Operands of `mma.sync.m8n8k4` with f16 inputs: `(reg, lane)` to `(d0 product, d1 row, d2 column)`, where an operand's row is its
+/// index in `m` or `n` and its column is `k` (PTX ISA, "Matrix Fragments for mma.m8n8k4 with .f16").
+pub fn mma_quad_pair(operand: QuadPair) -> Result<Layout, LayoutError> {
+    let cols = if matches!(operand, QuadPair::AlongK | QuadPair::AcrossK) { 4 } else { 8 };
+    let [row, col] = tile(8, cols);
+    let layout = Builder::new(&[(Axis::Dim(0), 4), (Axis::Dim(1), row.1), (Axis::Dim(2), col.1)]);
+    let layout = match operand {
+        QuadPair::AlongK => layout.add(Axis::Reg, 4, &[0, 0, 1]).add(Axis::Lane, 4, &[0, 1, 0]),
+        QuadPair::AcrossK => layout.add(Axis::Reg, 4, &[0, 1, 0]).add(Axis::Lane, 4, &[0, 0, 1]),
+        QuadPair::AccF16 => layout.add(Axis::Reg, 8, &[0, 0, 1]).add(Axis::Lane, 4, &[0, 1, 0]),
+        QuadPair::AccF32 => layout
+            .add(Axis::Reg, 2, &[0, 0, 1])
+            .add(Axis::Reg, 2, &[0, 2, 0])
+            .add(Axis::Reg, 2, &[0, 0, 4])
+            .add(Axis::Lane, 2, &[0, 1, 0])
+            .add(Axis::Lane, 2, &[0, 0, 2]),
+    };
+    layout.add(Axis::Lane, 4, &[1, 0, 0]).add(Axis::Lane, 2, &[0, 4, 0]).build()
 }
 
 /// The A operand of `mma.sync.m16n8kK`, `16 x k` elements of `bits` bits; `(reg, lane)` to `(row, k)`.

@@ -177,3 +177,77 @@ fn sliced_accumulator() {
     assert_eq!(cols.outs(), [(Axis::Dim(0), 24)]);
     assert_eq!(cols.in_extent(Axis::Reg), 6);
 }
+
+#[test]
+fn mma_sync_of_all_shapes_and_types() {
+    // m16n8k4/8 tf32, k4/8/16 f64, k8/16 f16, k16/32 s8 and e4m3, k32/64 s4, k128/256 b1: rows g and g + 8, k in registers of four lanes.
+    for (k, bits) in [
+        (4, 32),
+        (8, 32),
+        (4, 64),
+        (8, 64),
+        (16, 64),
+        (8, 16),
+        (16, 16),
+        (16, 8),
+        (32, 8),
+        (32, 4),
+        (64, 4),
+        (128, 1),
+        (256, 1),
+    ] {
+        let p = if bits == 64 { 1 } else { 32 / bits };
+        check(&mma_a(k, bits).unwrap(), &format!("mma.a k{k} b{bits}"), |i, lane, _, _| {
+            let (g, t) = (lane >> 2, lane & 3);
+            let (word, sub) = (i / p, i % p);
+            (if word & 1 == 0 { g } else { g + 8 }, t * p + sub + 4 * p * (word >> 1))
+        });
+        check(&mma_b(k, bits).unwrap(), &format!("mma.b k{k} b{bits}"), |i, lane, _, _| {
+            let (g, t) = (lane >> 2, lane & 3);
+            (t * p + i % p + 4 * p * (i / p), g)
+        });
+    }
+    for (k, bits, p) in [(4, 64, 1), (16, 8, 4), (32, 4, 8), (128, 1, 32)] {
+        check(&mma8_a(k, bits).unwrap(), "mma.m8n8 A", |i, lane, _, _| (lane >> 2, (lane % 4) * p + i));
+    }
+    check(&mma8_acc().unwrap(), "mma.m8n8 C", |i, lane, _, _| (lane >> 2, (lane % 4) * 2 + (i & 1)));
+}
+
+#[test]
+fn quad_pairs_of_m8n8k4() {
+    let formula = |operand, i: u64, lane: u64| {
+        let high = if lane < 16 { 0 } else { 4 };
+        match operand {
+            QuadPair::AlongK => (lane % 4 + high, i),
+            QuadPair::AcrossK => (i + high, lane % 4),
+            QuadPair::AccF16 => (lane % 4 + high, i),
+            QuadPair::AccF32 => ((lane & 1) + (i & 2) + high, (i & 4) + (lane & 2) + (i & 1)),
+        }
+    };
+    for operand in [QuadPair::AlongK, QuadPair::AcrossK, QuadPair::AccF16, QuadPair::AccF32] {
+        let layout = mma_quad_pair(operand).unwrap();
+        for x in layout.inputs() {
+            let (row, col) = formula(operand, x[0], x[1]);
+            assert_eq!(layout.apply(&x)[..], [x[1] / 4 % 4, row, col], "{operand:?} at {x:?}");
+        }
+    }
+}
+
+#[test]
+fn mma_swizzling() {
+    // Linear Layouts, definition 4.11.
+    for (rows, cols, vec, per_phase, max_phase) in
+        [(16, 64, 8, 1, 8), (32, 32, 8, 2, 4), (8, 16, 4, 4, 2), (64, 64, 1, 1, 64)]
+    {
+        let layout = mma_swizzled(rows, cols, vec, per_phase, max_phase).unwrap();
+        for x in layout.inputs() {
+            let (i, j) = (x[0], x[1]);
+            let offset = ((((i / per_phase) % max_phase) ^ (j / vec)) * vec) ^ (j % vec);
+            assert_eq!(layout.apply(&x)[0], i * cols + offset);
+        }
+        assert!(layout.invert().is_ok());
+    }
+    assert!(mma_swizzled(16, 64, 8, 1, 16).is_err());
+    let core = core_matrices(24, 32, 16).unwrap();
+    assert!(core.inputs().all(|x| core.apply(&x)[0] == x[1] / 8 * 24 * 8 + x[0] * 8 + x[1] % 8));
+}

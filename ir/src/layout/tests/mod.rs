@@ -1,4 +1,10 @@
 //! Tests of the layouts against formulas written a second time and against evaluation.
 
 mod algebra;
+mod algorithms;
+mod axe;
+mod docs;
 mod families;
+mod notation;
+mod properties;
+mod report;

@@ -1,0 +1,83 @@
+//! Vector clocks over timelines.
+//!
+//! Each warp is a timeline, and each asynchronous operation runs on one. A clock says how far into
+//! every timeline one can see. [`Clocks`] holds three: what is ordered at all, what an asynchronous
+//! (async-proxy) access may see because a proxy fence stands on the way, and whose mbarrier
+//! initialisations are visible to the asynchronous units.
+
+/// How far one sees into each timeline; 0 is nothing.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Clock(Vec<u32>);
+
+impl Clock {
+    pub fn get(&self, timeline: usize) -> u32 {
+        self.0.get(timeline).copied().unwrap_or(0)
+    }
+
+    pub fn raise(&mut self, timeline: usize, to: u32) {
+        if self.0.len() <= timeline {
+            self.0.resize(timeline + 1, 0);
+        }
+        self.0[timeline] = self.0[timeline].max(to);
+    }
+
+    pub fn lower(&mut self, timeline: usize, to: u32) {
+        if let Some(v) = self.0.get_mut(timeline) {
+            *v = (*v).min(to);
+        }
+    }
+
+    pub fn join(&mut self, other: &Self) {
+        if self.0.len() < other.0.len() {
+            self.0.resize(other.0.len(), 0);
+        }
+        for (a, b) in self.0.iter_mut().zip(&other.0) {
+            *a = (*a).max(*b);
+        }
+    }
+
+    /// Joins the timelines from `first` on.
+    pub fn join_from(&mut self, other: &Self, first: usize) {
+        for (t, v) in other.0.iter().enumerate().skip(first) {
+            self.raise(t, *v);
+        }
+    }
+
+    /// What both see.
+    pub fn meet(&mut self, other: &Self) {
+        for (t, v) in self.0.iter_mut().enumerate() {
+            *v = (*v).min(other.get(t));
+        }
+    }
+}
+
+/// What a thread knows. See the module documentation.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Clocks {
+    /// Ordered before now.
+    pub seen: Clock,
+    /// Generic-proxy accesses that asynchronous ones may follow.
+    pub proxied: Clock,
+    /// Mbarrier initialisations that others and the asynchronous units may use.
+    pub inits: Clock,
+}
+
+impl Clocks {
+    pub fn join(&mut self, other: &Self) {
+        self.seen.join(&other.seen);
+        self.proxied.join(&other.proxied);
+        self.inits.join(&other.inits);
+    }
+
+    /// Joins only what is known of asynchronous operations, whose timelines begin at `first`.
+    pub fn join_async(&mut self, other: &Self, first: usize) {
+        self.seen.join_from(&other.seen, first);
+        self.proxied.join_from(&other.proxied, first);
+    }
+
+    pub fn meet(&mut self, other: &Self) {
+        self.seen.meet(&other.seen);
+        self.proxied.meet(&other.proxied);
+        self.inits.meet(&other.inits);
+    }
+}

@@ -1,0 +1,228 @@
+//! Loads, stores, atomics and the synchronous matrix moves.
+
+use super::super::inst::{Atom, AtomOp, Inst, Load, Mods, Space, Src, Store, Strength, Ty};
+use super::super::lane_int;
+use super::{Decoder, Res};
+
+pub(super) fn decode(d: &mut Decoder<'_>, name: &str) -> Res<Option<Inst>> {
+    Ok(Some(match name {
+        "ld" | "ldu" => load(d)?,
+        "st" => store(d)?,
+        "atom" => atomic(d, true)?,
+        "red" if !d.has("async") => atomic(d, false)?,
+        "ldmatrix" => ldmatrix(d)?,
+        "stmatrix" => stmatrix(d)?,
+        "movmatrix" => movmatrix(d)?,
+        "prefetch" if d.has("tensormap") => prefetch_tensor(d)?,
+        "prefetch" | "prefetchu" | "discard" | "applypriority" => return hint(d),
+        "createpolicy" => policy(d)?,
+        _ => return Ok(None),
+    }))
+}
+
+fn space(d: &mut Decoder<'_>) -> Space {
+    d.choice(&[
+        ("global", Space::Global),
+        ("shared", Space::Shared),
+        ("shared::cta", Space::Shared),
+        ("shared::cluster", Space::SharedCluster),
+        ("param", Space::Param),
+        ("param::entry", Space::Param),
+        ("local", Space::Local),
+    ])
+    .unwrap_or(Space::Generic)
+}
+
+fn strength(d: &mut Decoder<'_>) -> Strength {
+    let words = ["volatile", "relaxed", "acquire", "release", "mmio"];
+    let strong = words.iter().any(|w| d.take(w));
+    scope(d);
+    if strong { Strength::Strong } else { Strength::Weak }
+}
+
+/// Takes the scope; true for the cluster or wider.
+pub(super) fn scope(d: &mut Decoder<'_>) -> bool {
+    let table = [("cta", false), ("cluster", true), ("gpu", true), ("sys", true)];
+    d.choice(&table).unwrap_or(false)
+}
+
+fn cache_words(d: &mut Decoder<'_>) -> bool {
+    d.ignore(&["ca", "cg", "cs", "cv", "lu", "wb", "wt", "nc", "weak"]);
+    d.ignore_prefix("L1::");
+    let hint = d.take("L2::cache_hint");
+    d.ignore_prefix("L2::");
+    hint
+}
+
+fn elements(d: &mut Decoder<'_>) -> usize {
+    d.choice(&[("v2", 2), ("v4", 4), ("v8", 8)]).unwrap_or(1)
+}
+
+fn load(d: &mut Decoder<'_>) -> Res<Inst> {
+    let strength = strength(d);
+    let space = space(d);
+    let hint = cache_words(d);
+    let n = elements(d);
+    let ty = d.ty()?;
+    let list = d.one_or_list()?;
+    let dsts = list.iter().map(|o| d.dst_or_sink(o)).collect::<Res<Vec<_>>>()?;
+    vector_fits(d, ty, n, dsts.len())?;
+    let addr = d.addr()?;
+    if hint {
+        d.src()?;
+    }
+    Ok(Inst::Load(Box::new(Load { space, ty, d: dsts, addr, strength })))
+}
+
+fn vector_fits(d: &Decoder<'_>, ty: Ty, n: usize, given: usize) -> Res<()> {
+    if given != n {
+        return d.error(format!("`{}` moves {n} elements, not {given}", d.opcode()));
+    }
+    if ty.bytes() as usize * n > 16 {
+        return d.error(format!("`{}` moves over 16 bytes", d.opcode()));
+    }
+    Ok(())
+}
+
+fn store(d: &mut Decoder<'_>) -> Res<Inst> {
+    if d.has("async") || d.has("bulk") {
+        return d.error(format!("`{}` is not simulated", d.opcode()));
+    }
+    let strength = strength(d);
+    let space = space(d);
+    let hint = cache_words(d);
+    let n = elements(d);
+    let ty = d.ty()?;
+    let addr = d.addr()?;
+    let list = d.one_or_list()?;
+    let s = d.srcs(list, ty)?;
+    vector_fits(d, ty, n, s.len())?;
+    if hint {
+        d.src()?;
+    }
+    if space == Space::Param {
+        return d.error("a parameter cannot be stored to");
+    }
+    Ok(Inst::Store(Box::new(Store { space, ty, s, addr, strength })))
+}
+
+pub(super) const ATOM_OPS: [(&str, AtomOp); 10] = [
+    ("add", AtomOp::Add),
+    ("min", AtomOp::Min),
+    ("max", AtomOp::Max),
+    ("inc", AtomOp::Inc),
+    ("dec", AtomOp::Dec),
+    ("and", AtomOp::And),
+    ("or", AtomOp::Or),
+    ("xor", AtomOp::Xor),
+    ("exch", AtomOp::Exch),
+    ("cas", AtomOp::Cas),
+];
+
+fn atomic(d: &mut Decoder<'_>, returns: bool) -> Res<Inst> {
+    d.ignore(&["relaxed", "acquire", "release", "acq_rel", "noftz"]);
+    scope(d);
+    let space = space(d);
+    let hint = cache_words(d);
+    let Some(op) = d.choice(&ATOM_OPS) else {
+        return d.error(format!("`{}` is not simulated", d.opcode()));
+    };
+    let ty = d.ty()?;
+    let dst = if returns {
+        let o = d.operand()?;
+        d.dst_or_sink(o)?
+    } else {
+        None
+    };
+    let addr = d.addr()?;
+    let mut s = [d.src_as(ty)?, Src::Imm(0)];
+    if op == AtomOp::Cas {
+        s[1] = d.src_as(ty)?;
+    }
+    if hint {
+        d.src()?;
+    }
+    let whole = matches!(ty, Ty::U(32 | 64) | Ty::S(32 | 64) | Ty::B(16 | 32 | 64));
+    let float = matches!(ty, Ty::F(_) | Ty::F2(_));
+    let ok = match op {
+        AtomOp::Add | AtomOp::Min | AtomOp::Max => whole || float,
+        _ => whole,
+    };
+    if !ok {
+        return d.error(format!("`{}` is not simulated", d.opcode()));
+    }
+    Ok(Inst::Atom(Box::new(Atom { space, op, ty, d: dst, addr, s })))
+}
+
+fn matrix_words(d: &mut Decoder<'_>) -> Res<(usize, bool)> {
+    d.ignore(&["sync", "aligned"]);
+    let n = d.choice(&[("x1", 1), ("x2", 2), ("x4", 4)]);
+    let trans = d.take("trans");
+    d.ignore(&["shared", "shared::cta"]);
+    match n {
+        Some(n) if d.take("m8n8") && d.take("b16") => Ok((n, trans)),
+        _ => d.error(format!("`{}` is not simulated", d.opcode())),
+    }
+}
+
+fn ldmatrix(d: &mut Decoder<'_>) -> Res<Inst> {
+    let (n, trans) = matrix_words(d)?;
+    let list = d.one_or_list()?;
+    let dsts = d.dsts(list)?;
+    count(d, n, dsts.len())?;
+    Ok(Inst::LdMatrix { d: dsts, addr: d.addr()?, trans })
+}
+
+fn stmatrix(d: &mut Decoder<'_>) -> Res<Inst> {
+    let (n, trans) = matrix_words(d)?;
+    let addr = d.addr()?;
+    let list = d.one_or_list()?;
+    let s = d.srcs(list, Ty::B(32))?;
+    count(d, n, s.len())?;
+    Ok(Inst::StMatrix { s, addr, trans })
+}
+
+fn count(d: &Decoder<'_>, n: usize, given: usize) -> Res<()> {
+    if n == given {
+        return Ok(());
+    }
+    d.error(format!("`{}` has {n} matrices, not {given}", d.opcode()))
+}
+
+fn movmatrix(d: &mut Decoder<'_>) -> Res<Inst> {
+    d.ignore(&["sync", "aligned", "m8n8", "trans", "b16"]);
+    Ok(Inst::MovMatrix { d: d.dst()?, s: d.src()? })
+}
+
+fn prefetch_tensor(d: &mut Decoder<'_>) -> Res<Inst> {
+    d.ignore(&["tensormap", "param", "const"]);
+    Ok(Inst::PrefetchTensor { map: d.addr()? })
+}
+
+fn hint(d: &mut Decoder<'_>) -> Res<Option<Inst>> {
+    space(d);
+    d.ignore(&["L1", "L2"]);
+    cache_words(d);
+    d.addr()?;
+    while d.left() > 0 {
+        d.operand()?;
+    }
+    Ok(Some(Inst::Nop))
+}
+
+/// A cache policy is an opaque number.
+fn policy(d: &mut Decoder<'_>) -> Res<Inst> {
+    d.ignore(&["fractional", "range", "global", "cvt", "b64"]);
+    d.ignore_prefix("L2");
+    let dst = d.dst()?;
+    while d.left() > 0 {
+        d.operand()?;
+    }
+    Ok(Inst::Lane {
+        f: lane_int::copy,
+        m: Mods { ty: Ty::B(64), ..Mods::default() },
+        d: dst,
+        s: [Src::Imm(0); 4],
+        n: 1,
+    })
+}

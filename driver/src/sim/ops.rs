@@ -1,0 +1,177 @@
+//! Asynchronous operations: their timelines, and what happens when one is let run.
+//!
+//! An operation starts knowing what its issuer knew, acts at a moment that the adversary chooses,
+//! and is known to those who learn of its completion. Each runs on a timeline; one timeline serves
+//! several operations in turn as long as each issuer knows that the one before is complete.
+
+use super::bulk::{LoadTask, StoreTask};
+use super::clock::{Clock, Clocks};
+use super::copy::{ArriveTask, CopyTask};
+use super::hazard::SimError;
+use super::machine::{Machine, Stop};
+use super::shadow::{Access, Kind, MANY};
+
+/// A timeline. Those of warps have no owner.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Timeline {
+    pub owner: usize,
+    pub clock: u32,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Task {
+    Load(LoadTask),
+    Store(StoreTask),
+    Copy(CopyTask),
+    Arrive(ArriveTask),
+    /// Key of [`Machine::issuing`].
+    Wgmma(usize, u32),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Stage {
+    Pending,
+    /// The source may be overwritten.
+    Read,
+    Done,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Operation {
+    pub task: Task,
+    pub warp: usize,
+    pub lane: u8,
+    pub pc: u32,
+    pub timeline: usize,
+    pub clock: u32,
+    pub start: Clocks,
+    pub stage: Stage,
+}
+
+impl Operation {
+    pub fn access(&self, kind: Kind) -> Access {
+        Access { timeline: self.timeline as u16, lane: MANY, kind, clock: self.clock, pc: self.pc, sync: 0 }
+    }
+}
+
+impl Machine<'_> {
+    /// A timeline whose last operation is known to be complete, and the next clock on it.
+    pub fn open_timeline(&mut self, owner: usize, seen: &Clock) -> Result<(usize, u32), Stop> {
+        let first = self.first_async();
+        let free = (first..self.timelines.len()).find(|t| {
+            let line = &self.timelines[*t];
+            line.owner == owner && seen.get(*t) >= line.clock
+        });
+        let t = match free {
+            Some(t) => t,
+            None => {
+                self.timelines.push(Timeline { owner, clock: 0 });
+                self.timelines.len() - 1
+            }
+        };
+        if t > usize::from(u16::MAX) {
+            return Err(SimError::Unsupported {
+                what: "more than 65535 asynchronous operations in flight".to_owned(),
+                site: self.site(0),
+            });
+        }
+        self.timelines[t].clock += 1;
+        Ok((t, self.timelines[t].clock))
+    }
+
+    /// Issues an operation of a warp.
+    pub fn issue(&mut self, w: usize, mask: u32, task: Task) -> Result<u64, Stop> {
+        let start = self.known_to(w, mask);
+        let lane = super::access::lane_of(mask);
+        let (timeline, clock) = self.open_timeline(w, &start.seen)?;
+        let operation =
+            Operation { task, warp: w, lane, pc: self.pc(w), timeline, clock, start, stage: Stage::Pending };
+        Ok(self.enqueue(operation))
+    }
+
+    pub fn enqueue(&mut self, operation: Operation) -> u64 {
+        let id = self.next_operation;
+        self.next_operation += 1;
+        self.operations.insert(id, operation);
+        self.queue.push_back(id);
+        id
+    }
+
+    /// Lets the operation at a place of the queue make its next step.
+    pub fn advance_operation(&mut self, index: usize) -> Result<(), Stop> {
+        let index = self.startable(index);
+        let Some(&id) = self.queue.get(index) else {
+            return Ok(());
+        };
+        let Some(mut op) = self.operations.remove(&id) else {
+            self.queue.remove(index);
+            return Ok(());
+        };
+        let stage = match op.task.clone() {
+            Task::Load(t) => self.run_load(&op, &t)?,
+            Task::Store(mut t) => {
+                let stage = self.run_store(&op, &mut t)?;
+                op.task = Task::Store(t);
+                stage
+            }
+            Task::Copy(t) => self.run_copy(&op, &t)?,
+            Task::Arrive(t) => self.run_arrive(&op, &t)?,
+            Task::Wgmma(first, sequence) => self.run_wgmma(&op, first, sequence)?,
+        };
+        self.progress += 1;
+        op.stage = stage;
+        if stage == Stage::Done {
+            self.report.asynchronous += 1;
+            self.queue.remove(index);
+            if matches!(op.task, Task::Load(_) | Task::Arrive(_) | Task::Wgmma(..)) {
+                return Ok(());
+            }
+        }
+        self.operations.insert(id, op);
+        Ok(())
+    }
+
+    /// The operation to run in place of `index`: wgmma of a warpgroup run in order, and an arrival
+    /// waits for the copies before it.
+    fn startable(&self, index: usize) -> usize {
+        let Some(op) = self.queue.get(index).and_then(|id| self.operations.get(id)) else {
+            return index;
+        };
+        let before = |f: &dyn Fn(&Operation) -> bool| {
+            self.queue
+                .iter()
+                .take(index)
+                .position(|id| self.operations.get(id).is_some_and(f))
+                .unwrap_or(index)
+        };
+        match &op.task {
+            Task::Wgmma(first, _) => before(&|o| matches!(&o.task, Task::Wgmma(f, _) if f == first)),
+            Task::Arrive(_) => before(&|o| o.warp == op.warp && matches!(o.task, Task::Copy(_))),
+            _ => index,
+        }
+    }
+
+    /// Whether all of these operations have come so far.
+    pub fn reached(&self, ids: &[u64], stage: Stage) -> bool {
+        ids.iter().all(|id| self.operations.get(id).is_none_or(|o| o.stage >= stage))
+    }
+
+    /// A warp learns that these operations are complete.
+    pub fn learn(&mut self, w: usize, ids: &[u64]) {
+        for id in ids {
+            if let Some(op) = self.operations.get(id) {
+                let (t, clock) = (op.timeline, op.clock);
+                self.warps[w].clocks.seen.raise(t, clock);
+            }
+        }
+    }
+
+    /// Drops finished operations that no group will ask for again.
+    pub fn forget(&mut self, ids: &[u64]) {
+        for id in ids {
+            if self.operations.get(id).is_some_and(|o| o.stage == Stage::Done) {
+                self.operations.remove(id);
+            }
+        }
+    }
+}

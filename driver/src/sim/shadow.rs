@@ -1,0 +1,248 @@
+//! Who touched each word of shared memory last, and whether that is ordered before who touches it
+//! now (Flanagan and Freund, "FastTrack: Efficient and Precise Dynamic Race Detection").
+//!
+//! A cell covers 4 bytes: the last write, and the reads since. A cell that is touched in parts
+//! splits into its bytes.
+
+use super::clock::Clocks;
+use std::collections::HashMap;
+
+/// A touch of memory, with what is needed to order and to report it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Access {
+    pub timeline: u16,
+    /// Lane, or [`MANY`].
+    pub lane: u8,
+    pub kind: Kind,
+    /// Clock on the timeline; 0 where nobody was here.
+    pub clock: u32,
+    pub pc: u32,
+    /// Count of warp-wide synchronisations of the warp so far.
+    pub sync: u32,
+}
+
+/// Several lanes of one warp.
+pub(crate) const MANY: u8 = 0xff;
+
+/// Which way memory is touched.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// By an ordinary instruction.
+    #[default]
+    Generic,
+    /// By an ordinary instruction that does not race with its like: atomic, volatile, relaxed.
+    Strong,
+    /// Asynchronously, but in the generic proxy: `cp.async`.
+    Copy,
+    /// Through the asynchronous proxy: bulk copies, wgmma.
+    Async,
+    /// As an mbarrier object.
+    Barrier,
+}
+
+/// A toucher: the access to record, and what it knows.
+#[derive(Clone, Copy)]
+pub(crate) struct Who<'a> {
+    pub access: Access,
+    pub clocks: &'a Clocks,
+}
+
+/// What two touches of the same bytes did wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// Not ordered at all.
+    Unordered,
+    /// Lanes of one warp without a warp synchronisation between.
+    Lanes,
+    /// Ordered, but without the fence between the proxies.
+    Proxy,
+    /// Read of bytes that nobody wrote.
+    Undefined,
+}
+
+/// A fault with the other access and where it is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Conflict {
+    pub fault: Fault,
+    pub other: Access,
+    pub other_writes: bool,
+    pub offset: u32,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Cell {
+    write: Access,
+    read: Access,
+    /// Further readers: index into [`Shadow::more`] plus one.
+    more: u32,
+    split: bool,
+}
+
+/// The shadow of one block's shared memory.
+pub(crate) struct Shadow {
+    cells: Vec<Cell>,
+    bytes: HashMap<u32, Box<[Cell; 4]>>,
+    more: Vec<Vec<Access>>,
+    free: Vec<u32>,
+}
+
+impl Shadow {
+    pub fn new(size: u32) -> Self {
+        Self {
+            cells: vec![Cell::default(); size.div_ceil(4) as usize],
+            bytes: HashMap::new(),
+            more: Vec::new(),
+            free: Vec::new(),
+        }
+    }
+
+    /// Records a read of `len` bytes; the first fault found.
+    pub fn read(&mut self, offset: u32, len: u32, who: Who<'_>) -> Option<Conflict> {
+        self.touch(offset, len, who, false)
+    }
+
+    /// Records a write of `len` bytes; the first fault found.
+    pub fn write(&mut self, offset: u32, len: u32, who: Who<'_>) -> Option<Conflict> {
+        self.touch(offset, len, who, true)
+    }
+
+    /// Forgets what was written, as when a barrier is invalidated.
+    pub fn forget(&mut self, offset: u32, len: u32) {
+        for cell in self.cells.iter_mut().skip(offset as usize / 4).take(len as usize / 4) {
+            *cell = Cell::default();
+        }
+    }
+
+    fn touch(&mut self, offset: u32, len: u32, who: Who<'_>, write: bool) -> Option<Conflict> {
+        let mut worst = None;
+        let end = offset + len;
+        let mut at = offset;
+        while at < end {
+            let index = at / 4;
+            let next = (index + 1) * 4;
+            let whole = at.is_multiple_of(4) && next <= end;
+            let found = self.touch_cell(index, at % 4, end.min(next) - at, who, write, whole);
+            if worst.is_none() {
+                worst = found.map(|c| Conflict { offset: at, ..c });
+            }
+            at = next;
+        }
+        worst
+    }
+
+    fn touch_cell(
+        &mut self,
+        index: u32,
+        from: u32,
+        len: u32,
+        who: Who<'_>,
+        write: bool,
+        whole: bool,
+    ) -> Option<Conflict> {
+        let cell = self.cells.get_mut(index as usize)?;
+        if whole && !cell.split {
+            return touch(cell, &mut self.more, &mut self.free, who, write);
+        }
+        let parts = self.bytes.entry(index).or_insert_with(|| Box::new([Cell { more: 0, ..*cell }; 4]));
+        cell.split = true;
+        let (more, free) = (&mut self.more, &mut self.free);
+        let mut worst = None;
+        for part in parts.iter_mut().skip(from as usize).take(len as usize) {
+            worst = worst.or(touch(part, more, free, who, write));
+        }
+        if whole && write {
+            *cell = Cell { more: 0, ..parts[0] };
+            self.bytes.remove(&index);
+        }
+        worst
+    }
+}
+
+fn touch(
+    cell: &mut Cell,
+    more: &mut Vec<Vec<Access>>,
+    free: &mut Vec<u32>,
+    who: Who<'_>,
+    write: bool,
+) -> Option<Conflict> {
+    if write {
+        let mut found = against(cell.write, who, true, true);
+        found = found.or_else(|| against(cell.read, who, false, true));
+        if cell.more != 0 {
+            let list = &mut more[cell.more as usize - 1];
+            found = found.or_else(|| list.iter().find_map(|r| against(*r, who, false, true)));
+            list.clear();
+            free.push(cell.more);
+        }
+        *cell = Cell { write: who.access, ..Cell::default() };
+        return found;
+    }
+    if cell.write.clock == 0 {
+        return Some(conflict(Fault::Undefined, cell.write, true));
+    }
+    let found = against(cell.write, who, true, false);
+    add_reader(cell, more, free, who);
+    found
+}
+
+fn add_reader(cell: &mut Cell, more: &mut Vec<Vec<Access>>, free: &mut Vec<u32>, who: Who<'_>) {
+    let new = who.access;
+    if replaceable(cell.read, who) {
+        cell.read = merge(cell.read, new);
+        return;
+    }
+    if cell.more == 0 {
+        cell.more = free.pop().unwrap_or_else(|| {
+            more.push(Vec::new());
+            more.len() as u32
+        });
+    }
+    let list = &mut more[cell.more as usize - 1];
+    match list.iter_mut().find(|r| replaceable(**r, who)) {
+        Some(slot) => *slot = merge(*slot, new),
+        None => list.push(new),
+    }
+}
+
+/// Whether an older read need not be kept beside the new one.
+fn replaceable(old: Access, who: Who<'_>) -> bool {
+    old.clock == 0
+        || old.timeline == who.access.timeline
+        || who.clocks.seen.get(usize::from(old.timeline)) >= old.clock && old.kind == who.access.kind
+}
+
+fn merge(old: Access, new: Access) -> Access {
+    let same = old.timeline == new.timeline && old.sync == new.sync && old.clock != 0;
+    let lane = if same && old.lane != new.lane { MANY } else { new.lane };
+    Access { lane, ..new }
+}
+
+fn conflict(fault: Fault, other: Access, other_writes: bool) -> Conflict {
+    Conflict { fault, other, other_writes, offset: 0 }
+}
+
+/// Whether `old` is ordered before `who`. `old_writes` and `writes` say which side writes.
+fn against(old: Access, who: Who<'_>, old_writes: bool, writes: bool) -> Option<Conflict> {
+    if old.clock == 0 || (!old_writes && !writes) {
+        return None;
+    }
+    let new = who.access;
+    if old.kind == Kind::Strong && new.kind == Kind::Strong {
+        return None;
+    }
+    let fault = |f| Some(conflict(f, old, old_writes));
+    if old.timeline == new.timeline {
+        let lanes = old.sync == new.sync && (old.lane == MANY || old.lane != new.lane);
+        let apart = lanes && old.pc != new.pc && new.kind != Kind::Async && new.kind != Kind::Barrier;
+        return if apart { fault(Fault::Lanes) } else { None };
+    }
+    let timeline = usize::from(old.timeline);
+    if who.clocks.seen.get(timeline) < old.clock {
+        return fault(Fault::Unordered);
+    }
+    let crosses = old_writes && new.kind == Kind::Async && old.kind != Kind::Async;
+    if crosses && old.kind != Kind::Barrier && who.clocks.proxied.get(timeline) < old.clock {
+        return fault(Fault::Proxy);
+    }
+    None
+}

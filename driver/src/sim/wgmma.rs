@@ -1,0 +1,329 @@
+//! The warpgroup's tensor core: what may touch its registers when, and its groups.
+//!
+//! A wgmma is issued when all four warps have executed it, runs at a moment of the adversary's
+//! choice before the wait that retires its group, and reads shared memory and writes its
+//! accumulators then. Source: PTX ISA, "Asynchronous warpgroup level matrix instructions".
+
+use super::clock::Clocks;
+use super::exec::Flow;
+use super::hazard::HazardKind;
+use super::inst::{Bool, Inst, Wgmma, WgmmaA};
+use super::machine::{Found, Machine, Reason, Stop};
+use super::ops::{Operation, Stage, Task};
+use super::shadow::Kind;
+use std::collections::VecDeque;
+
+/// What a warp's registers owe to the tensor core.
+pub(crate) struct WarpTensor {
+    /// Number of wgmma executed.
+    issued: u32,
+    /// Number of wgmma executed at each commit that was not waited for.
+    committed: VecDeque<u32>,
+    /// Number of wgmma known to be complete.
+    retired: u32,
+    fences: u32,
+    registers: Vec<TensorRegister>,
+}
+
+/// One register: which wgmma use it, and when ordinary instructions touched it.
+#[derive(Clone, Copy, Default)]
+struct TensorRegister {
+    /// Number of the last wgmma that writes it, from 1.
+    accumulates: u32,
+    /// Number of the last wgmma that reads it as A, from 1.
+    reads: u32,
+    /// Fences executed at the last ordinary access, plus 1.
+    touched: u32,
+    /// The same of the last ordinary write.
+    written: u32,
+    /// The last wgmma and the last ordinary access, for reports.
+    wgmma_pc: u32,
+    /// Shape of the last wgmma that writes it (n, and whether in f16), and the fences at it.
+    shape: (u32, bool),
+    fenced: u32,
+    touch_pc: u32,
+}
+
+impl WarpTensor {
+    pub fn new(registers: usize) -> Self {
+        Self {
+            issued: 0,
+            committed: VecDeque::new(),
+            retired: 0,
+            fences: 0,
+            registers: vec![TensorRegister::default(); registers],
+        }
+    }
+}
+
+/// What one warp brings to a wgmma.
+#[derive(Clone, Debug)]
+pub(crate) struct Part {
+    pub a: Option<u64>,
+    pub b: u64,
+    pub scale_d: bool,
+    pub clocks: Clocks,
+}
+
+/// A wgmma from its first warp to its last retirement.
+#[derive(Clone, Debug)]
+pub(crate) struct Issue {
+    pub pc: u32,
+    pub parts: [Option<Part>; 4],
+    timeline: usize,
+    clock: u32,
+    done: bool,
+    retired: u32,
+}
+
+impl Machine<'_> {
+    /// An ordinary access to a register that some wgmma uses.
+    pub fn tensor_touch(&mut self, w: usize, register: usize, write: bool) -> Result<(), Stop> {
+        let pc = self.pc(w);
+        let t = &mut self.warps[w].tensor;
+        let fences = t.fences + 1;
+        let r = &mut t.registers[register];
+        r.touched = fences;
+        if write {
+            r.written = fences;
+        }
+        r.touch_pc = pc;
+        let (accumulates, reads) = (r.accumulates > t.retired, write && r.reads > t.retired);
+        if !accumulates && !reads {
+            return Ok(());
+        }
+        let other = r.wgmma_pc;
+        let name = &self.launch.entry.register_names[register];
+        let verb = if write { "written" } else { "read" };
+        let what = if accumulates {
+            format!("accumulator `{name}` is {verb} while a wgmma may write it")
+        } else {
+            format!("register `{name}` is written while a wgmma may read it as A")
+        };
+        self.hazard(Found::new(HazardKind::RegisterInFlight, w, pc, what).other(other))
+    }
+
+    pub fn wgmma_fence(&mut self, w: usize, mask: u32) -> Result<Flow, Stop> {
+        self.aligned(w, mask)?;
+        self.warps[w].tensor.fences += 1;
+        Ok(Flow::Next)
+    }
+
+    pub fn wgmma_commit(&mut self, w: usize, mask: u32) -> Result<Flow, Stop> {
+        self.aligned(w, mask)?;
+        let t = &mut self.warps[w].tensor;
+        t.committed.push_back(t.issued);
+        Ok(Flow::Next)
+    }
+
+    pub fn wgmma_wait(&mut self, w: usize, pending: u32, mask: u32) -> Result<Flow, Stop> {
+        self.aligned(w, mask)?;
+        let t = &self.warps[w].tensor;
+        let retire = t.committed.len().saturating_sub(pending as usize);
+        let Some(target) = retire.checked_sub(1).and_then(|i| t.committed.get(i).copied()) else {
+            return Ok(Flow::Next);
+        };
+        let first = w - self.warps[w].index as usize % 4;
+        let from = t.retired;
+        let done = |s: u32| self.issuing.get(&(first, s)).is_none_or(|i| i.done);
+        if !(from..target).all(done) {
+            return Ok(Flow::Wait(Reason::Wgmma));
+        }
+        for s in from..target {
+            self.retire(w, first, s);
+        }
+        let t = &mut self.warps[w].tensor;
+        t.retired = t.retired.max(target);
+        t.committed.drain(..retire);
+        Ok(Flow::Next)
+    }
+
+    fn retire(&mut self, w: usize, first: usize, sequence: u32) {
+        let Some(i) = self.issuing.get_mut(&(first, sequence)) else {
+            return;
+        };
+        i.retired += 1;
+        let (timeline, clock, last) = (i.timeline, i.clock, i.retired == 4);
+        self.warps[w].clocks.seen.raise(timeline, clock);
+        if last {
+            self.issuing.remove(&(first, sequence));
+        }
+    }
+
+    pub fn wgmma(&mut self, w: usize, g: &Wgmma, mask: u32) -> Result<Flow, Stop> {
+        self.aligned(w, mask)?;
+        let index = self.warps[w].index as usize;
+        let first = w - index % 4;
+        let block = self.warps[w].block;
+        let whole = (index / 4 + 1) * 128 <= self.launch.block as usize;
+        if !whole || self.warps[w].live != u32::MAX {
+            let what = "a wgmma in a warpgroup of fewer than 128 threads";
+            self.hazard(Found::new(HazardKind::Divergence, w, self.pc(w), what))?;
+            return Ok(Flow::Next);
+        }
+        self.check_registers(w, g)?;
+        let part = self.part_of(w, g, mask)?;
+        let pc = self.pc(w);
+        let t = &mut self.warps[w].tensor;
+        let sequence = t.issued;
+        t.issued += 1;
+        mark(t, g, sequence + 1, pc);
+        for r in &g.d {
+            self.warps[w].defined[*r as usize] = u32::MAX;
+        }
+        let issue = self.issuing.entry((first, sequence)).or_insert_with(|| Issue {
+            pc,
+            parts: Default::default(),
+            timeline: 0,
+            clock: 0,
+            done: false,
+            retired: 0,
+        });
+        let other = issue.pc;
+        issue.parts[index % 4] = Some(part.clone());
+        let differs =
+            issue.parts.iter().flatten().any(|p| (p.a, p.b) != (part.a, part.b) || p.scale_d != part.scale_d);
+        if other != pc || differs {
+            let what = "the warps of a warpgroup disagree on a wgmma";
+            self.hazard(Found::new(HazardKind::Disagreement, w, pc, what).other(other))?;
+        }
+        self.start_wgmma(first, sequence, block)?;
+        Ok(Flow::Next)
+    }
+
+    fn part_of(&mut self, w: usize, g: &Wgmma, mask: u32) -> Result<Part, Stop> {
+        let a = match g.a_from {
+            WgmmaA::Descriptor(s) => Some(self.get_uniform(w, s, mask)?),
+            WgmmaA::Registers(_) => None,
+        };
+        let b = self.get_uniform(w, g.b_desc, mask)?;
+        let scale = self.boolean(w, g.scale_d, mask)?;
+        if scale != 0 && scale != u32::MAX {
+            let what = "lanes disagree on scale-d";
+            self.hazard(Found::new(HazardKind::Disagreement, w, self.pc(w), what))?;
+        }
+        Ok(Part { a, b, scale_d: scale & 1 == 1, clocks: self.warps[w].clocks.clone() })
+    }
+
+    /// All four warps have come: the wgmma may run.
+    fn start_wgmma(&mut self, first: usize, sequence: u32, block: usize) -> Result<(), Stop> {
+        let Some(issue) = self.issuing.get(&(first, sequence)) else {
+            return Ok(());
+        };
+        let pc = issue.pc;
+        let mut parts = issue.parts.iter().map(|p| p.as_ref().map(|p| &p.clocks));
+        let Some(mut start) = parts.next().flatten().cloned() else {
+            return Ok(());
+        };
+        for p in parts {
+            let Some(p) = p else { return Ok(()) };
+            start.meet(p);
+        }
+        // Owners of warpgroups stand apart from those of warps.
+        let owner = self.warps.len() + first;
+        let (timeline, clock) = self.open_timeline(owner, &start.seen)?;
+        if let Some(issue) = self.issuing.get_mut(&(first, sequence)) {
+            (issue.timeline, issue.clock) = (timeline, clock);
+        }
+        let id = self.enqueue(Operation {
+            task: Task::Wgmma(first, sequence),
+            warp: first,
+            lane: 0,
+            pc,
+            timeline,
+            clock,
+            start,
+            stage: Stage::Pending,
+        });
+        self.hold(id, block, Kind::Async);
+        Ok(())
+    }
+
+    /// The registers must be fenced since their last ordinary access, and defined.
+    fn check_registers(&mut self, w: usize, g: &Wgmma) -> Result<(), Stop> {
+        let pc = self.pc(w);
+        let t = &self.warps[w].tensor;
+        let now = t.fences + 1;
+        let mut late = g.d.iter().map(|r| (*r, t.registers[*r as usize].touched)).collect::<Vec<_>>();
+        if let WgmmaA::Registers(a) = &g.a_from {
+            late.extend(a.iter().map(|r| (*r, t.registers[*r as usize].written)));
+        }
+        if t.fences == 0 {
+            let what = "the first wgmma of a warpgroup without a wgmma.fence";
+            self.hazard(Found::new(HazardKind::MissingWgmmaFence, w, pc, what))?;
+        } else if let Some(other) = self.reshaped(w, g) {
+            let what = "an accumulator goes to a wgmma of another shape without a wgmma.fence";
+            let found = Found::new(HazardKind::MissingWgmmaFence, w, pc, what);
+            self.hazard(found.other(other))?;
+        } else if let Some((r, _)) = late.iter().find(|(_, at)| *at == now) {
+            let other = t.registers[*r as usize].touch_pc;
+            let name = &self.launch.entry.register_names[*r as usize];
+            let what = format!("register `{name}` was accessed since the last wgmma.fence");
+            self.hazard(Found::new(HazardKind::MissingWgmmaFence, w, pc, what).other(other))?;
+        }
+        let mut read: Vec<u32> = Vec::new();
+        if let WgmmaA::Registers(a) = &g.a_from {
+            read.extend(a);
+        }
+        if self.scale_d(w, g) {
+            read.extend(&g.d);
+        }
+        for r in read {
+            if self.warps[w].defined[r as usize] != u32::MAX {
+                let name = &self.launch.entry.register_names[r as usize];
+                let what = format!("register `{name}` is read by a wgmma before it is written");
+                self.hazard(Found::new(HazardKind::UninitialisedRegister, w, pc, what))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// An earlier wgmma of another shape on these accumulators, with no fence since.
+    fn reshaped(&self, w: usize, g: &Wgmma) -> Option<u32> {
+        let t = &self.warps[w].tensor;
+        let mut all = g.d.iter().map(|r| &t.registers[*r as usize]);
+        all.find(|r| r.accumulates > 0 && r.fenced == t.fences && r.shape != shape(g)).map(|r| r.wgmma_pc)
+    }
+
+    fn scale_d(&self, w: usize, g: &Wgmma) -> bool {
+        match g.scale_d {
+            Bool::Reg(p) => (self.warps[w].predicates[p.id as usize] != 0) != p.neg,
+            Bool::Const(b) => b,
+        }
+    }
+
+    pub fn run_wgmma(&mut self, op: &Operation, first: usize, sequence: u32) -> Result<Stage, Stop> {
+        let code = &self.launch.entry.code;
+        let Some(issue) = self.issuing.get_mut(&(first, sequence)) else {
+            return Ok(Stage::Done);
+        };
+        issue.done = true;
+        let parts = issue.parts.clone();
+        if let Some(Inst::Wgmma(g)) = code.get(op.pc as usize).map(|o| &o.inst) {
+            self.multiply(op, first, g, &parts)?;
+        }
+        Ok(Stage::Done)
+    }
+}
+
+fn shape(g: &Wgmma) -> (u32, bool) {
+    (g.n, g.acc == super::inst::Acc::F16)
+}
+
+fn mark(t: &mut WarpTensor, g: &Wgmma, number: u32, pc: u32) {
+    let fences = t.fences;
+    for r in &g.d {
+        let r = &mut t.registers[*r as usize];
+        r.accumulates = number;
+        r.wgmma_pc = pc;
+        r.shape = shape(g);
+        r.fenced = fences;
+    }
+    if let WgmmaA::Registers(a) = &g.a_from {
+        for r in a {
+            let r = &mut t.registers[*r as usize];
+            r.reads = number;
+            r.wgmma_pc = pc;
+        }
+    }
+}

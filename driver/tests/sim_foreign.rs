@@ -1,0 +1,130 @@
+//! PTX that is not ours: what LLVM's NVPTX back end made of kernels in LLVM IR (vector add, block
+//! reduction, an `mma.sync` product, a private array), and Triton's forms.
+
+use warplift::sim::{BufferId, Launch, Memory, Options, ParamValue, parse, run};
+
+const LLVM: &str = include_str!("ptx/llvm.ptx");
+const TRITON: &str = include_str!("ptx/triton_style.ptx");
+
+fn floats(n: usize) -> Vec<f32> {
+    (0..n).map(|i| (i * 37 % 101) as f32 - 50.0).collect()
+}
+
+fn bytes(v: &[f32]) -> Vec<u8> {
+    v.iter().flat_map(|x| x.to_le_bytes()).collect()
+}
+
+fn read(memory: &Memory, id: BufferId) -> Vec<f32> {
+    let all = memory.bytes(id).chunks(4);
+    all.map(|c| f32::from_le_bytes(c.try_into().expect("4 bytes"))).collect()
+}
+
+fn launch(ptx: &str, entry: &str, grid: u32, block: u32, params: Vec<ParamValue>, memory: &mut Memory) {
+    let module = parse(ptx).unwrap_or_else(|e| panic!("{e}"));
+    let mut l = Launch::new(&module, entry);
+    (l.grid, l.block, l.params) = ([grid, 1, 1], block, params);
+    let report = run(&l, memory, &Options::default()).unwrap_or_else(|e| panic!("{entry}: {e}"));
+    assert_eq!(report.blocks, u64::from(grid));
+}
+
+#[test]
+fn vector_add() {
+    let n = 1000;
+    let (a, b) = (floats(n), floats(n + 3)[3..].to_vec());
+    let mut m = Memory::new();
+    let (ia, ib, ic) = (m.alloc("a", bytes(&a)), m.alloc("b", bytes(&b)), m.alloc_poisoned("c", 4 * n));
+    let p = |i| ParamValue::Pointer(i, 0);
+    launch(LLVM, "vadd", 4, 256, vec![p(ia), p(ib), p(ic), ParamValue::u32(n as u32)], &mut m);
+    assert_eq!(m.poisoned(ic), 0);
+    let c = read(&m, ic);
+    assert!((0..n).all(|i| c[i] == a[i] + b[i]));
+}
+
+#[test]
+fn block_reduction() {
+    let a = floats(3000);
+    let mut m = Memory::new();
+    let (ia, io) = (m.alloc("a", bytes(&a)), m.alloc("out", vec![0; 4]));
+    let p = |i| ParamValue::Pointer(i, 0);
+    launch(LLVM, "block_sum", 3, 128, vec![p(ia), p(io), ParamValue::u32(3000)], &mut m);
+    assert_eq!(read(&m, io), vec![a.iter().sum::<f32>()]);
+}
+
+#[test]
+fn synchronous_product() {
+    let k = 48;
+    let (a, b) = (floats(16 * k), floats(8 * k + 5)[5..].to_vec());
+    let small = |v: &[f32]| v.iter().map(|x| (x / 10.0).trunc()).collect::<Vec<f32>>();
+    let (a, b) = (small(&a), small(&b));
+    let half = |v: &[f32]| v.iter().flat_map(|x| half::f16::from_f32(*x).to_le_bytes()).collect::<Vec<u8>>();
+    let mut m = Memory::new();
+    let (ia, ib, ic) = (m.alloc("a", half(&a)), m.alloc("b", half(&b)), m.alloc_poisoned("c", 512));
+    let p = |i| ParamValue::Pointer(i, 0);
+    launch(LLVM, "matmul", 1, 32, vec![p(ia), p(ib), p(ic), ParamValue::u32(k as u32)], &mut m);
+    let c = read(&m, ic);
+    for i in 0..16 {
+        for j in 0..8 {
+            let want: f32 = (0..k).map(|x| a[i * k + x] * b[j * k + x]).sum();
+            assert_eq!(c[8 * i + j], want, "{i} {j}");
+        }
+    }
+}
+
+#[test]
+fn private_array() {
+    let mut m = Memory::new();
+    let io = m.alloc_poisoned("out", 256);
+    launch(LLVM, "local_array", 1, 64, vec![ParamValue::Pointer(io, 0)], &mut m);
+    let words = m.bytes(io).chunks(4).map(|c| u32::from_le_bytes(c.try_into().expect("4 bytes")));
+    assert!(words.enumerate().all(|(t, v)| v == (t as u32 % 8) * t as u32));
+}
+
+#[test]
+fn triton_forms() {
+    let n = 700;
+    let a = floats(n);
+    let mut m = Memory::new();
+    let (ia, io) = (m.alloc("in", bytes(&a)), m.alloc_poisoned("out", 4 * n));
+    let p = |i| ParamValue::Pointer(i, 0);
+    launch(TRITON, "scale", 2, 128, vec![p(ia), p(io), ParamValue::u32(n as u32)], &mut m);
+    let c = read(&m, io);
+    assert!((0..n).all(|i| c[i] == 10.0 * a[i]));
+}
+
+#[test]
+fn what_is_not_simulated_is_named_with_its_line() {
+    let body = |s: &str| {
+        format!(
+            ".version 8.4\n.target sm_90a\n.address_size 64\n.visible .entry k()\n{{\n.reg .b32 %r<4>;\n.reg .b64 %rd<4>;\n{s}\nret;\n}}\n"
+        )
+    };
+    for (ptx, line, part) in [
+        (body("tex.1d.v4.u32.s32 {%r0, %r1, %r2, %r3}, [%rd1, {%r1}];"), 8, "tex.1d.v4.u32.s32"),
+        (body("call.uni foo;"), 8, "call.uni"),
+        (body("mov.u32 %r1, 1;\nvadd.s32.s32.s32 %r1, %r1, %r1, %r1;"), 9, "vadd"),
+        (
+            ".version 8.4\n.target sm_90a\n.address_size 64\n.global .align 4 .b8 table[4] = {1, 2, 3, 4};\n"
+                .to_owned(),
+            4,
+            ".global",
+        ),
+        (".version 8.4\n.target sm_90a\n.address_size 64\n.extern .func vprintf;\n".to_owned(), 4, ".extern"),
+    ] {
+        let e = parse(&ptx).expect_err(part);
+        assert_eq!(e.line, line, "{e}");
+        assert!(e.what.contains(part), "{e}");
+    }
+}
+
+#[test]
+fn blocks_may_wait_for_each_other() {
+    // Block b waits until a counter in global memory says b, in the order against the adversary's.
+    let ptx = ".version 8.4\n.target sm_90a\n.address_size 64\n.visible .entry k(.param .u64 counter)\n.reqntid 32\n{\n\
+        .reg .pred %p<2>;\n.reg .b32 %r<4>;\n.reg .b64 %rd<2>;\nld.param.u64 %rd1, [counter];\nmov.u32 %r1, %ctaid.x;\n\
+        WAIT:\nld.acquire.gpu.global.u32 %r2, [%rd1];\nsetp.ne.u32 %p1, %r1, %r2;\n@%p1 bra WAIT;\n\
+        bar.warp.sync -1;\nadd.u32 %r3, %r1, 1;\nst.release.gpu.global.u32 [%rd1], %r3;\nret;\n}\n";
+    let mut m = Memory::new();
+    let id = m.alloc("counter", vec![0; 4]);
+    launch(ptx, "k", 5, 32, vec![ParamValue::Pointer(id, 0)], &mut m);
+    assert_eq!(m.bytes(id), 5u32.to_le_bytes());
+}
