@@ -211,6 +211,8 @@ const TENSOR_RATE: f64 = 2048.0;
 const EPILOGUE: [f64; 3] = [600.0, 2050.0, 8700.0];
 /// Slowdown for each 1000 rows and columns that a wave of tiles reads: power, not stalls.
 const FOOTPRINT: f64 = 0.0023;
+/// Slowdown of tiles of 128 columns against 256: narrower instructions read the left operand more often.
+const NARROW: f64 = 0.06;
 /// Slowdown of a ring of two stages, and of operands loaded by threads.
 const SHALLOW: f64 = 1.16;
 const THREADS_LOAD: f64 = 3.0;
@@ -291,7 +293,7 @@ fn slowdown(mapping: &Mapping, compiled: &Compiled, [height, width]: [f64; 2], g
         Raster::Square => (wave * width / height).sqrt(),
     };
     let read = (along * height + wave / along * width) * 32768.0 / (height * width);
-    let narrow = 1.0 + 0.02 * (256.0 / width - 1.0).max(0.0);
+    let narrow = 1.0 + NARROW * (256.0 / width - 1.0).max(0.0);
     ring * narrow * (1.0 + FOOTPRINT * read / 1000.0)
 }
 

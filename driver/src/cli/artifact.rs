@@ -76,7 +76,10 @@ impl Artifact {
             )],
             mapping,
         };
-        made.notes.extend(compiled.explained.plan.iter().map(|l| format!("  {}:{l}", source.text.file)));
+        let mut plan: Vec<String> =
+            compiled.explained.plan.iter().map(|l| format!("  {}:{l}", source.text.file)).collect();
+        plan.dedup();
+        made.notes.extend(plan);
         made.notes.push(times(&compiled.timings));
         made.assemble(tools)?;
         Ok(made)

@@ -1,0 +1,168 @@
+//! The binary, as a user meets it: outputs, messages, exit status.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Exit status, standard output, standard error.
+fn warplift(args: &[&str]) -> (i32, String, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_warplift")).args(args).output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code().unwrap_or(-1), text(&output.stdout), text(&output.stderr))
+}
+
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir().unwrap()
+}
+
+fn file(folder: &tempfile::TempDir, name: &str, text: &str) -> String {
+    let path: PathBuf = folder.path().join(name);
+    std::fs::write(&path, text).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+const GEMM: &str = include_str!("../kernels/gemm.tile");
+
+/// Compiling `gemm` with one piece of its text replaced: status and messages.
+fn gemm_with(from: &str, to: &str) -> (i32, String) {
+    let folder = folder();
+    let text = GEMM.replace(from, to);
+    assert_ne!(text, GEMM, "`{from}` is not in the text");
+    let path = file(&folder, "bad.tile", &text);
+    let (status, _, errors) = warplift(&["compile", &path]);
+    (status, errors)
+}
+
+#[test]
+fn compiling_writes_ptx_to_standard_output() {
+    let (status, ptx, errors) = warplift(&["compile", "gemm", "--verify"]);
+    assert_eq!((status, errors.as_str()), (0, ""));
+    assert!(ptx.contains(".entry gemm") && ptx.contains("wgmma.mma_async"), "{ptx}");
+}
+
+#[test]
+fn outputs_dumps_and_times_go_where_they_are_asked_to() {
+    let folder = folder();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (ptx, manifest) = (path("o.ptx"), path("o.json"));
+    let args = [
+        "compile",
+        "axpy",
+        "-o",
+        &ptx,
+        "--manifest",
+        &manifest,
+        "--dump",
+        "map",
+        "--timings",
+        "-D",
+        "B=2048",
+    ];
+    let (status, output, errors) = warplift(&args);
+    assert_eq!((status, output.as_str()), (0, ""), "{errors}");
+    assert!(
+        errors.contains("; after map") && errors.contains("f32[2048]") && errors.contains("emit"),
+        "{errors}"
+    );
+    assert!(std::fs::read_to_string(ptx).unwrap().contains(".target sm_90a"));
+    let json: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(manifest).unwrap()).unwrap();
+    assert_eq!(json["kernel"], "axpy");
+}
+
+#[test]
+fn a_mapping_is_proposed_where_there_is_none() {
+    let folder = folder();
+    let text = GEMM.split("mapping").next().unwrap();
+    let path = file(&folder, "own.tile", text);
+    let (status, _, errors) = warplift(&["compile", &path]);
+    assert_eq!(status, 0, "{errors}");
+    assert!(errors.contains("proposed mappings compile") && errors.contains("BN = 256"), "{errors}");
+}
+
+#[test]
+fn syntax_errors_show_file_line_column_and_a_caret() {
+    let (status, errors) = gemm_with("y = mma x", "y = = mma x");
+    assert_eq!(status, 2);
+    let lines: Vec<&str> = errors.lines().collect();
+    assert!(lines[0].contains("bad.tile:14:13: expected"), "{errors}");
+    assert!(lines[1].contains("14 |         y = = mma") && lines[2].ends_with('^'), "{errors}");
+}
+
+#[test]
+fn type_and_name_errors_show_their_line() {
+    for (from, to, message) in [
+        ("mma x, ta, trans(tb)", "mma x, ta, tb", "mma"),
+        ("mma x, ta", "mma z, ta", "unknown name `z`"),
+        ("BN = 256, BK = 64\n    for", "BQ = 256, BK = 64\n    for", "no tunable `BQ`"),
+        ("for t: pipeline", "for u: pipeline", "no loop `u`"),
+    ] {
+        let (status, errors) = gemm_with(from, to);
+        assert_eq!(status, 2, "{errors}");
+        assert!(errors.contains(message) && errors.contains("bad.tile:") && errors.contains('^'), "{errors}");
+    }
+}
+
+#[test]
+fn impossible_mappings_are_refused_with_limit_and_number() {
+    for (define, limit) in [("BK=1024", "232448"), ("BM=512", "registers"), ("BN=2048", "")] {
+        let (status, _, errors) = warplift(&["compile", "gemm", "-D", define]);
+        assert_eq!(status, 2, "{define}");
+        assert!(errors.contains(limit) && errors.chars().any(|c| c.is_ascii_digit()), "{define}: {errors}");
+    }
+}
+
+#[test]
+fn broken_facts_are_refused_by_name() {
+    let (status, output, errors) = warplift(&["run", "gemm", "--size", "128x129x128"]);
+    assert_eq!(status, 2, "{output}");
+    assert!(errors.contains("`n` = 129 must be a multiple of 8"), "{errors}");
+    assert!(errors.contains("`gemm_any` takes these sizes"), "{errors}");
+    assert!(output.contains("mapping from gemm.tile") && output.contains("swizzle 128 by Tma"), "{output}");
+}
+
+#[test]
+fn artifacts_carry_all_that_a_run_needs() {
+    let folder = folder();
+    let at = folder.path().to_str().unwrap();
+    let (status, output, errors) = warplift(&["compile", "row_sum", "--save", at, "--as", "sums"]);
+    assert_eq!(status, 0, "{errors}");
+    assert!(output.starts_with("sums: "), "{output}");
+    assert!(["tile", "ptx", "json"].iter().all(|e| Path::new(at).join(format!("sums.{e}")).exists()));
+    let (status, output, errors) = warplift(&["check", "--artifacts", at]);
+    assert_eq!(status, 0, "{output}{errors}");
+    let (status, _, errors) = warplift(&["run", "missing", "--artifacts", at]);
+    assert!(status == 2 && errors.contains("missing.tile"), "{errors}");
+}
+
+#[test]
+fn mistakes_in_the_command_line_are_status_2() {
+    for (args, message) in [
+        (&["compile", "nothing"][..], "no kernel `nothing`; the library has axpy"),
+        (&["compile", "gemm", "-D", "BM"], "expected NAME=NUMBER"),
+        (&["compile", "gemm", "--dump", "nowhere"], "no pass `nowhere`; there are"),
+        (&["compile", "missing.tile"], "reading missing.tile"),
+        (&["run", "gemm", "--size", "1x2"], "sizes m x n x k"),
+        (&["frobnicate"], "unrecognized subcommand"),
+        (&["toolchain", "where", "--ptxas", "/no/ptxas"], "--ptxas names /no/ptxas"),
+    ] {
+        let (status, _, errors) = warplift(args);
+        assert_eq!(status, 2, "{args:?}");
+        assert!(errors.contains(message), "{args:?}: {errors}");
+    }
+    assert_eq!(warplift(&["--help"]).0, 0);
+}
+
+#[test]
+fn kernels_are_listed_with_what_they_do() {
+    let (status, output, _) = warplift(&["kernels"]);
+    assert!(status == 0 && output.lines().count() >= 14, "{output}");
+    assert!(output.contains("axpy                     y = alpha x + y"), "{output}");
+}
+
+#[test]
+fn explain_tells_what_was_decided() {
+    let (status, output, errors) = warplift(&["explain", "gemm"]);
+    assert_eq!(status, 0, "{errors}");
+    for part in ["mapping gemm {", "swizzle 128", "ring0", "shared memory:", "consumer:", "compiled in"] {
+        assert!(output.contains(part), "{part}: {output}");
+    }
+}
