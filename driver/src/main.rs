@@ -1,2 +1,7 @@
-//! The `warplift` binary.
-fn main() {}
+//! The `warplift` binary; see `warplift help`.
+
+mod cli;
+
+fn main() -> std::process::ExitCode {
+    cli::main()
+}

@@ -1,7 +1,7 @@
 //! Mutation proof: every synchronisation of emitted PTX removed, moved or corrupted must show itself as a
 //! hazard, a wrong result or a run that does not end.
 
-use crate::library::{Case, difference, load, sizes};
+use crate::library::{CASES, Case, difference, load, sizes};
 use warplift::ir::target::SM90A;
 use warplift::problem::{Array, Data, Problem, ProblemError};
 use warplift::sim::mutate::{Mutant, Verdict, adversaries, judge, mutants};
@@ -11,27 +11,28 @@ use warplift::{Compiled, compile};
 /// Warp instructions after which a mutant counts as one that does not end.
 const STEPS: u64 = 3_000_000;
 
-/// A compiled case with what it must compute.
+/// A compiled kernel with its problems: together they reach all its code.
 pub struct Subject {
     compiled: Compiled,
-    problem: Problem,
-    want: Vec<Array>,
-    sms: u32,
+    problems: Vec<(Problem, Vec<Array>, u32)>,
 }
 
 impl Subject {
-    /// Compiles a case and interprets it.
+    /// Compiles a kernel of the library and interprets its cases.
     ///
     /// # Panics
-    /// If the case does not compile or run: then the library is broken.
-    pub fn new(case: &Case) -> Self {
-        let (kernel, mapping) = load(case.name);
+    /// If it does not compile or run: then the library is broken.
+    pub fn new(name: &str) -> Self {
+        let (kernel, mapping) = load(name);
         let compiled = compile(&kernel, &mapping, &SM90A, &warplift::Options::default());
-        let compiled = compiled.unwrap_or_else(|e| panic!("{}: {e}", case.name));
-        let problem = Problem::new(&kernel, &sizes(case.sizes), Data::Small, 5);
-        let problem = problem.unwrap_or_else(|e| panic!("{}: {e}", case.name));
-        let want = problem.interpret(&kernel).unwrap_or_else(|e| panic!("{}: {e}", case.name));
-        Self { compiled, problem, want, sms: case.sms }
+        let compiled = compiled.unwrap_or_else(|e| panic!("{name}: {e}"));
+        let of = |case: &Case| {
+            let problem = Problem::new(&kernel, &sizes(case.sizes), Data::Small, 5);
+            let problem = problem.unwrap_or_else(|e| panic!("{name}: {e}"));
+            let want = problem.interpret(&kernel).unwrap_or_else(|e| panic!("{name}: {e}"));
+            (problem, want, case.sms)
+        };
+        Self { compiled, problems: CASES.iter().filter(|c| c.name == name).map(of).collect() }
     }
 
     /// All mutants of its PTX.
@@ -39,14 +40,21 @@ impl Subject {
         mutants(&self.compiled.ptx).unwrap_or_else(|e| panic!("emitted PTX does not parse: {e}"))
     }
 
-    /// How a mutant shows itself under both extreme orders and `seeds` random ones.
+    /// How a mutant shows itself in any of the problems, under both extreme orders and `seeds` random ones.
     pub fn judge(&self, mutant: &Mutant, seeds: u64) -> Verdict {
-        judge(mutant, &adversaries(seeds, STEPS), |ptx, options| self.run(ptx, options))
+        let orders = adversaries(seeds, STEPS);
+        let mut verdicts = self.problems.iter().map(|p| judge(mutant, &orders, |ptx, o| self.run(p, ptx, o)));
+        verdicts.find(|v| *v != Verdict::Escaped).unwrap_or(Verdict::Escaped)
     }
 
-    fn run(&self, ptx: &str, options: &Options) -> Result<(Report, bool), SimError> {
-        match self.problem.simulate(ptx, &self.compiled.manifest, options, self.sms) {
-            Ok((have, report)) => Ok((report, difference(&self.want, &have) == 0.0)),
+    fn run(
+        &self,
+        (problem, want, sms): &(Problem, Vec<Array>, u32),
+        ptx: &str,
+        options: &Options,
+    ) -> Result<(Report, bool), SimError> {
+        match problem.simulate(ptx, &self.compiled.manifest, options, *sms) {
+            Ok((have, report)) => Ok((report, difference(want, &have) == 0.0)),
             Err(ProblemError::Simulator(e)) => Err(e),
             Err(e) => Err(SimError::Launch(e.to_string())),
         }

@@ -2,7 +2,6 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 use warplift::sim::mutate::Verdict;
-use warplift_golden::library::CASES;
 use warplift_golden::mutation::Subject;
 
 /// Mutants judged of each kernel.
@@ -11,14 +10,14 @@ const SAMPLE: usize = 6;
 #[test]
 fn mutants_are_caught() {
     let seed = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |d| d.as_secs());
-    for case in CASES.iter().filter(|c| ["gemm", "gemm_nn", "gemm_dual"].contains(&c.name)) {
-        let subject = Subject::new(case);
+    for name in ["gemm", "gemm_nn", "gemm_dual"] {
+        let subject = Subject::new(name);
         let mutants = subject.mutants();
-        assert!(mutants.len() > 30, "{}: {} mutants", case.name, mutants.len());
+        assert!(mutants.len() > 30, "{}: {} mutants", name, mutants.len());
         for n in 0..SAMPLE {
             let at = (seed as usize).wrapping_mul(31).wrapping_add(n * 97) % mutants.len();
             let verdict = subject.judge(&mutants[at], 4);
-            assert_ne!(verdict, Verdict::Escaped, "{} seed {seed}: {}", case.name, mutants[at].description);
+            assert_ne!(verdict, Verdict::Escaped, "{} seed {seed}: {}", name, mutants[at].description);
         }
     }
 }

@@ -1,0 +1,256 @@
+//! What compiling leaves: PTX, manifest, and code that a GPU takes; made here or read from files.
+//!
+//! A folder of artifacts holds, for each name, `NAME.tile` (kernel and mapping), `NAME.ptx`,
+//! `NAME.json` (manifest) and `NAME.cubin`: all that a machine without ptxas needs.
+
+use super::Tools;
+use super::failure::{Failure, Outcome, user};
+use super::source::{Choice, Source, load, overlay, refusal};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use warplift::ir::manifest::Manifest;
+use warplift::ir::target::SM90A;
+use warplift::ir::tile::{Kernel, Mapping};
+use warplift::toolchain::{Assembled, PtxasOptions};
+use warplift::{Compiled, Options, enumerate};
+
+/// A kernel, its mapping, and what was made of them.
+pub struct Artifact {
+    /// Name of the files.
+    pub name: String,
+    /// The kernel.
+    pub kernel: Kernel,
+    /// Its mapping.
+    pub mapping: Mapping,
+    /// Launch manifest.
+    pub manifest: Manifest,
+    /// PTX text; none where a cubin was given.
+    pub ptx: Option<String>,
+    /// Cubin; none where there is no ptxas.
+    pub cubin: Option<Vec<u8>>,
+    /// Words on how it came to be, a line each.
+    pub notes: Vec<String>,
+}
+
+/// Compiles under the source's mapping, or under the best that the compiler proposes.
+///
+/// # Errors
+/// The compiler's refusal, shown in the text.
+pub fn compile(source: &Source, options: &Options) -> Outcome<(Mapping, Compiled)> {
+    let refused = |e| user(refusal(source, &e));
+    if let Some(mapping) = &source.mapping {
+        let compiled = warplift::compile(&source.kernel, mapping, &SM90A, options).map_err(refused)?;
+        return Ok((mapping.clone(), compiled));
+    }
+    let mut proposals = enumerate::mappings(&source.kernel, &SM90A);
+    for p in &mut proposals {
+        overlay(p, &source.defines);
+    }
+    let chosen = enumerate::best(&source.kernel, &proposals, &SM90A, options).map_err(refused)?;
+    let (tried, all) = chosen.tried;
+    eprintln!(
+        "{tried} of {all} proposed mappings compile, in {:.1} ms; the best prediction:\n{}",
+        chosen.elapsed.as_secs_f64() * 1e3,
+        chosen.mapping
+    );
+    Ok((chosen.mapping, chosen.compiled))
+}
+
+impl Artifact {
+    /// Compiles, and assembles where there is a ptxas.
+    ///
+    /// # Errors
+    /// The compiler or ptxas refuses.
+    pub fn make(source: &Source, tools: &Tools) -> Outcome<Self> {
+        let (mapping, compiled) = compile(source, &Options::default())?;
+        let mut made = Self {
+            name: source.kernel.name.clone(),
+            kernel: source.kernel.clone(),
+            manifest: compiled.manifest,
+            ptx: Some(compiled.ptx),
+            cubin: None,
+            notes: vec![format!(
+                "kernel `{}` from {}, mapping {}",
+                source.kernel.name, source.text.file, source.origin
+            )],
+            mapping,
+        };
+        made.notes.extend(compiled.explained.plan.iter().map(|l| format!("  {}:{l}", source.text.file)));
+        made.notes.push(times(&compiled.timings));
+        made.assemble(tools)?;
+        Ok(made)
+    }
+
+    fn assemble(&mut self, tools: &Tools) -> Outcome<()> {
+        let Some(ptx) = &self.ptx else { return Ok(()) };
+        let tools = match tools.find() {
+            Ok(tools) => tools,
+            Err(failure) => {
+                self.notes.push(format!("not assembled: {}", failure.message()));
+                return Ok(());
+            }
+        };
+        let made = tools.ptxas(ptx, &PtxasOptions::default())?;
+        self.notes.push(format!("ptxas {}: {}", tools.version, assembled(&made)));
+        self.cubin = Some(made.cubin);
+        Ok(())
+    }
+
+    /// What a GPU loads: the cubin, else PTX for the driver's compiler.
+    ///
+    /// # Errors
+    /// There is neither.
+    pub fn code(&self) -> Outcome<&[u8]> {
+        let ptx = self.ptx.as_deref().map(str::as_bytes);
+        self.cubin.as_deref().or(ptx).ok_or_else(|| user(format!("no code for `{}`", self.name)))
+    }
+
+    /// Writes all files into a folder, which is made if it is not there.
+    ///
+    /// # Errors
+    /// A file cannot be written.
+    pub fn save(&self, folder: &Path) -> Outcome<()> {
+        let made = fs::create_dir_all(folder);
+        made.map_err(|e| user(format!("{}: {e}", folder.display())))?;
+        let at = |extension: &str| folder.join(format!("{}.{extension}", self.name));
+        write(&at("tile"), format!("{}\n{}", self.kernel, self.mapping).as_bytes())?;
+        write(&at("json"), manifest_text(&self.manifest)?.as_bytes())?;
+        for (extension, bytes) in
+            [("ptx", self.ptx.as_deref().map(str::as_bytes)), ("cubin", self.cubin.as_deref())]
+        {
+            if let Some(bytes) = bytes {
+                write(&at(extension), bytes)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads one from a folder.
+    ///
+    /// # Errors
+    /// A file is missing or cannot be read.
+    pub fn open(folder: &Path, name: &str) -> Outcome<Self> {
+        let at = |extension: &str| folder.join(format!("{name}.{extension}"));
+        let source = load(&at("tile").to_string_lossy(), &Choice::default())?;
+        let cubin = fs::read(at("cubin")).ok();
+        let ptx = fs::read_to_string(at("ptx")).ok();
+        let manifest = read_manifest(&at("json"))?;
+        Ok(Self {
+            name: name.to_owned(),
+            mapping: source.mapping.unwrap_or_default(),
+            kernel: source.kernel,
+            manifest,
+            ptx,
+            cubin,
+            notes: vec![format!("artifact {}", at("cubin").display())],
+        })
+    }
+
+    /// Takes code made elsewhere for the source's kernel.
+    ///
+    /// # Errors
+    /// A file cannot be read, or belongs to another kernel.
+    pub fn ready(source: &Source, cubin: &Path, manifest: &Path) -> Outcome<Self> {
+        let code = fs::read(cubin).map_err(|e| user(format!("reading {}: {e}", cubin.display())))?;
+        let manifest = read_manifest(manifest)?;
+        if manifest.kernel != source.kernel.name {
+            let (has, wants) = (&manifest.kernel, &source.kernel.name);
+            return Err(user(format!("the manifest is for kernel `{has}`, not `{wants}`")));
+        }
+        Ok(Self {
+            name: source.kernel.name.clone(),
+            kernel: source.kernel.clone(),
+            mapping: source.mapping.clone().unwrap_or_default(),
+            manifest,
+            ptx: None,
+            cubin: Some(code),
+            notes: vec![format!("ready code {}", cubin.display())],
+        })
+    }
+
+    /// Names of the artifacts in a folder, sorted.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub fn names(folder: &Path) -> Outcome<Vec<String>> {
+        let entries = fs::read_dir(folder).map_err(|e| user(format!("{}: {e}", folder.display())))?;
+        let paths = entries.filter_map(|e| Some(e.ok()?.path()));
+        let json = paths.filter(|p| p.extension().is_some_and(|e| e == "json"));
+        let mut names: Vec<String> = json.filter_map(|p| Some(p.file_stem()?.to_str()?.to_owned())).collect();
+        names.sort();
+        Ok(names)
+    }
+}
+
+/// Writes a file.
+///
+/// # Errors
+/// It cannot be written.
+pub fn write(path: &Path, bytes: &[u8]) -> Outcome<()> {
+    fs::write(path, bytes).map_err(|e| user(format!("writing {}: {e}", path.display())))
+}
+
+/// The manifest as JSON.
+///
+/// # Errors
+/// Never in practice: a manifest is plain data.
+pub fn manifest_text(manifest: &Manifest) -> Outcome<String> {
+    Ok(serde_json::to_string_pretty(manifest)? + "\n")
+}
+
+fn read_manifest(path: &Path) -> Outcome<Manifest> {
+    let text = fs::read_to_string(path).map_err(|e| user(format!("reading {}: {e}", path.display())))?;
+    serde_json::from_str(&text).map_err(|e| Failure::from(e).about(&path.display().to_string()))
+}
+
+/// Registers, spills and messages of ptxas.
+pub fn assembled(made: &Assembled) -> String {
+    let spills = match made.spills {
+        (0, 0) => "no spills".to_owned(),
+        (stores, loads) => format!("{stores} bytes of spill stores, {loads} of loads"),
+    };
+    let warnings: Vec<String> = made.warnings.iter().map(|w| format!("\n  {} {}", w.code, w.text)).collect();
+    format!(
+        "{} registers at entry, {spills}, {} warnings{}",
+        made.registers,
+        warnings.len(),
+        warnings.concat()
+    )
+}
+
+/// Time of each pass, and their sum.
+pub fn times(timings: &[(&'static str, Duration)]) -> String {
+    let micros = |d: &Duration| d.as_secs_f64() * 1e3;
+    let each: Vec<String> = timings.iter().map(|(n, d)| format!("{n} {:.2}", micros(d))).collect();
+    let total: Duration = timings.iter().map(|(_, d)| *d).sum();
+    format!("compiled in {:.2} ms ({})", micros(&total), each.join(", "))
+}
+
+/// Where code comes from that was not compiled in this process.
+#[derive(clap::Args, Clone, Default)]
+pub struct Ready {
+    /// Folder of artifacts, as `compile --save` writes it; NAME is then a name in it.
+    #[arg(long, value_name = "DIR")]
+    pub artifacts: Option<PathBuf>,
+    /// Ready code for the kernel.
+    #[arg(long, value_name = "FILE", requires = "manifest")]
+    pub cubin: Option<PathBuf>,
+    /// Manifest of the ready code.
+    #[arg(long, value_name = "FILE", requires = "cubin")]
+    pub manifest: Option<PathBuf>,
+}
+
+impl Ready {
+    /// Reads or makes the artifact of that name.
+    ///
+    /// # Errors
+    /// It cannot be read or compiled.
+    pub fn artifact(&self, name: &str, choice: &Choice, tools: &Tools) -> Outcome<Artifact> {
+        match (&self.artifacts, &self.cubin, &self.manifest) {
+            (Some(folder), ..) => Artifact::open(folder, name),
+            (None, Some(cubin), Some(manifest)) => Artifact::ready(&load(name, choice)?, cubin, manifest),
+            _ => Artifact::make(&load(name, choice)?, tools),
+        }
+    }
+}

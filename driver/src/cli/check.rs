@@ -1,0 +1,165 @@
+//! `check`: a table of kernels and sizes, in one process.
+
+use super::Tools;
+use super::artifact::{Artifact, Ready};
+use super::failure::{Failure, Outcome, user};
+use super::run::{Machine, Place, accepted, leave_if_stuck, try_sizes};
+use super::source::Choice;
+use std::path::PathBuf;
+use std::time::Instant;
+use warplift::kernels;
+use warplift::trial::Sizes;
+
+/// `check [NAMES]`.
+#[derive(clap::Args)]
+pub struct CheckArgs {
+    /// Kernels; default: all artifacts of the folder, or the whole library.
+    names: Vec<String>,
+    /// Cases: a kernel and its sizes on each line, `refuse` behind sizes that must be refused.
+    #[arg(long, value_name = "FILE")]
+    sizes: Option<PathBuf>,
+    #[command(flatten)]
+    ready: Ready,
+    #[command(flatten)]
+    place: Place,
+}
+
+/// Cases where no file names others. Edges of tiles, a single element, nothing at all, and sizes
+/// above the full reference.
+const CASES: &str = include_str!("cases.txt");
+
+/// Sizes of one kernel.
+struct Case {
+    kernel: String,
+    sizes: String,
+    refuse: bool,
+}
+
+/// Runs `check`.
+///
+/// # Errors
+/// Something could not be tried; a wrong result.
+pub fn check(args: &CheckArgs, tools: &Tools) -> Outcome<()> {
+    let text = match &args.sizes {
+        Some(path) => {
+            std::fs::read_to_string(path).map_err(|e| user(format!("reading {}: {e}", path.display())))?
+        }
+        None => CASES.to_owned(),
+    };
+    let cases = cases(&text)?;
+    let machine = Machine::open(args.place.device, args.place.cublas.as_deref())?;
+    let mut failures = Vec::new();
+    for name in names(args)? {
+        let artifact = args.ready.artifact(&name, &Choice::default(), tools).map_err(|e| e.about(&name))?;
+        let own: Vec<&Case> =
+            cases.iter().filter(|c| c.kernel == name || c.kernel == artifact.kernel.name).collect();
+        let failed = check_kernel(&artifact, &own, machine.as_ref(), &args.place);
+        failures.extend(failed.map_err(leave_if_stuck).map_err(|e| e.about(&name))?);
+    }
+    if machine.is_none() {
+        println!("nothing was executed: this machine has no GPU");
+    }
+    match failures.len() {
+        0 => Ok(()),
+        n => Err(Failure::Wrong(format!("{n} cases: {}", failures.join("; ")))),
+    }
+}
+
+fn names(args: &CheckArgs) -> Outcome<Vec<String>> {
+    match &args.ready.artifacts {
+        _ if !args.names.is_empty() => Ok(args.names.clone()),
+        Some(folder) => Artifact::names(folder),
+        None => Ok(kernels::LIBRARY.iter().map(|t| t.name.to_owned()).collect()),
+    }
+}
+
+fn cases(text: &str) -> Outcome<Vec<Case>> {
+    let lines = text.lines().map(|l| l.split('#').next().unwrap_or("").trim()).filter(|l| !l.is_empty());
+    let each = lines.map(|line| {
+        let mut words = line.split_whitespace().map(str::to_owned);
+        match (words.next(), words.next(), words.next()) {
+            (Some(kernel), Some(sizes), last) if last.as_deref().is_none_or(|l| l == "refuse") => {
+                Ok(Case { kernel, sizes, refuse: last.is_some() })
+            }
+            _ => Err(user(format!("`{line}`: expected `KERNEL SIZES [refuse]`"))),
+        }
+    });
+    each.collect()
+}
+
+/// Tries the cases of one kernel; gives those that failed.
+fn check_kernel(
+    artifact: &Artifact,
+    cases: &[&Case],
+    machine: Option<&Machine>,
+    place: &Place,
+) -> Outcome<Vec<String>> {
+    let executor = machine.map(|m| m.load(artifact, place.limit)).transpose()?;
+    let mut failed = Vec::new();
+    for case in cases {
+        let start = Instant::now();
+        let sizes = Sizes::parse(&artifact.kernel, &case.sizes)?;
+        let (passed, line) = match (accepted(artifact, &sizes), case.refuse, machine.zip(executor.as_ref())) {
+            (Err(refusal), true, _) => (true, format!("refused: {}", refusal.message())),
+            (Err(refusal), false, _) => (false, refusal.message()),
+            (Ok(()), true, _) => (false, "was not refused".to_owned()),
+            (Ok(()), false, None) => (true, "not executed".to_owned()),
+            (Ok(()), false, Some((machine, executor))) => {
+                print!("{:<24} {:<24} ", artifact.name, case.sizes);
+                let lines = try_sizes(artifact, &sizes, executor, machine, place.seed);
+                summary(lines.map_err(leave_if_stuck))
+            }
+        };
+        println!(
+            "\r{:<24} {:<24} {line} ({:.1} s)",
+            artifact.name,
+            case.sizes,
+            start.elapsed().as_secs_f64()
+        );
+        if !passed {
+            failed.push(format!("{} {}", artifact.name, case.sizes));
+        }
+    }
+    Ok(failed)
+}
+
+/// One line for a case: `ok` and the errors, or everything about what is wrong.
+fn summary(lines: Outcome<Vec<(bool, String)>>) -> (bool, String) {
+    let lines = match lines {
+        Ok(lines) => lines,
+        Err(failure) => return (false, failure.message()),
+    };
+    if lines.iter().all(|(passed, _)| *passed) {
+        let first = lines.first().and_then(|(_, l)| l.split("relative error ").nth(1));
+        let error = first.and_then(|l| l.split([' ', ',']).next()).unwrap_or("-");
+        let exact = if lines.len() > 1 { ", exact on integers" } else { "" };
+        return (true, format!("ok, error {error}{exact}"));
+    }
+    let wrong = lines.into_iter().filter(|(passed, _)| !passed).map(|(_, l)| format!("\n    {l}"));
+    (false, format!("WRONG{}", wrong.collect::<String>()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cases_are_of_the_library_and_fit_their_kernels() {
+        let all = cases(CASES).unwrap();
+        for text in kernels::LIBRARY {
+            let module = text.parse().unwrap();
+            let own = all.iter().filter(|c| c.kernel == text.name);
+            assert!(own.clone().count() > 2, "{}", text.name);
+            for case in own {
+                assert!(
+                    Sizes::parse(&module.kernels[0], &case.sizes).is_ok(),
+                    "{} {}",
+                    text.name,
+                    case.sizes
+                );
+            }
+        }
+        assert!(all.iter().all(|c| kernels::find(&c.kernel).is_some()));
+        assert!(cases("gemm").is_err() && cases("gemm 1x2x3 maybe").is_err());
+    }
+}

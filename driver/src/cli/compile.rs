@@ -1,0 +1,142 @@
+//! `compile` and `explain`.
+
+use super::Tools;
+use super::artifact::{Artifact, assembled, compile as make, manifest_text, times, write};
+use super::failure::{Outcome, user};
+use super::source::{Choice, SourceArgs, load};
+use std::path::PathBuf;
+use warplift::pipeline::PASSES;
+use warplift::toolchain::PtxasOptions;
+use warplift::{Options, kernels};
+
+/// `compile FILE|NAME`.
+#[derive(clap::Args)]
+pub struct CompileArgs {
+    /// A file of tile IR, or the name of a kernel of the library.
+    #[arg(required_unless_present = "all")]
+    source: Option<String>,
+    #[command(flatten)]
+    choice: Choice,
+    /// Where PTX goes; default: standard output, unless another output is asked for.
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Where the launch manifest goes.
+    #[arg(long, value_name = "FILE")]
+    manifest: Option<PathBuf>,
+    /// Assemble, and put the cubin here.
+    #[arg(long, value_name = "FILE")]
+    cubin: Option<PathBuf>,
+    /// Write kernel, PTX, manifest and cubin into this folder, for `run --artifacts`.
+    #[arg(long, value_name = "DIR")]
+    save: Option<PathBuf>,
+    /// Name of the saved files; default: the kernel's.
+    #[arg(long = "as", value_name = "NAME", requires = "save")]
+    name: Option<String>,
+    /// Compile the whole library; with --save.
+    #[arg(long, requires = "save", conflicts_with = "source")]
+    all: bool,
+    /// Print the IR after this pass to standard error; `all` for every pass.
+    #[arg(long, value_name = "PASS")]
+    dump: Vec<String>,
+    /// Print the time of each pass to standard error.
+    #[arg(long)]
+    timings: bool,
+    /// Run every level's verifier after its passes.
+    #[arg(long)]
+    verify: bool,
+}
+
+/// Runs `compile`.
+///
+/// # Errors
+/// Mistakes in the text, refusals of the compiler or ptxas, files that cannot be written.
+pub fn compile(args: &CompileArgs, tools: &Tools) -> Outcome<()> {
+    if let (Some(folder), true) = (&args.save, args.all) {
+        for text in kernels::LIBRARY {
+            save(text.name, &args.choice, None, folder, tools)?;
+        }
+        return Ok(());
+    }
+    let source = args.source.as_deref().unwrap_or_default();
+    if let Some(folder) = &args.save {
+        return save(source, &args.choice, args.name.as_deref(), folder, tools);
+    }
+    compile_one(source, args, tools)
+}
+
+fn save(
+    name: &str,
+    choice: &Choice,
+    saved_as: Option<&str>,
+    folder: &std::path::Path,
+    tools: &Tools,
+) -> Outcome<()> {
+    let mut artifact = Artifact::make(&load(name, choice)?, tools).map_err(|e| e.about(name))?;
+    if let Some(name) = saved_as {
+        name.clone_into(&mut artifact.name);
+    }
+    artifact.save(folder)?;
+    println!("{}: {}", artifact.name, artifact.notes.last().map_or("", String::as_str));
+    Ok(())
+}
+
+fn compile_one(source: &str, args: &CompileArgs, tools: &Tools) -> Outcome<()> {
+    if let Some(unknown) = args.dump.iter().find(|d| *d != "all" && !PASSES.contains(&d.as_str())) {
+        return Err(user(format!("no pass `{unknown}`; there are {}", PASSES.join(", "))));
+    }
+    let source = load(source, &args.choice)?;
+    let options = Options { verify: args.verify, dump: args.dump.clone() };
+    let (_, compiled) = make(&source, &options)?;
+    for (pass, text) in &compiled.dumps {
+        eprintln!("; after {pass}\n{text}");
+    }
+    if args.timings {
+        eprintln!("{}", times(&compiled.timings));
+    }
+    if let Some(path) = &args.cubin {
+        let made = tools.find()?.ptxas(&compiled.ptx, &PtxasOptions::default())?;
+        eprintln!("{}", assembled(&made));
+        write(path, &made.cubin)?;
+    }
+    if let Some(path) = &args.manifest {
+        write(path, manifest_text(&compiled.manifest)?.as_bytes())?;
+    }
+    match &args.output {
+        Some(path) => write(path, compiled.ptx.as_bytes())?,
+        None if args.cubin.is_none() && args.manifest.is_none() => print!("{}", compiled.ptx),
+        None => {}
+    }
+    Ok(())
+}
+
+/// `explain NAME`.
+#[derive(clap::Args)]
+pub struct ExplainArgs {
+    #[command(flatten)]
+    source: SourceArgs,
+}
+
+/// Runs `explain`.
+///
+/// # Errors
+/// Mistakes in the text, refusals of the compiler or ptxas.
+pub fn explain(args: &ExplainArgs, tools: &Tools) -> Outcome<()> {
+    let source = args.source.load()?;
+    let (mapping, compiled) = make(&source, &Options::default())?;
+    println!("kernel `{}` from {}", source.kernel.name, source.text.file);
+    println!("{mapping}");
+    print!("{}", compiled.explained);
+    println!("{}", times(&compiled.timings));
+    match tools.find() {
+        Ok(tools) => {
+            let made = tools.ptxas(&compiled.ptx, &PtxasOptions::default())?;
+            println!("ptxas {}: {}", tools.version, assembled(&made));
+            let live = tools.life_ranges(&made.cubin);
+            if let Some(most) = live.ok().and_then(|rows| rows.iter().map(|r| r.general).max()) {
+                println!("most live registers: {most}");
+            }
+        }
+        Err(failure) => println!("not assembled: {}", failure.message()),
+    }
+    Ok(())
+}

@@ -1,0 +1,211 @@
+//! `run`: a kernel on random data, checked.
+
+use super::Tools;
+use super::artifact::{Artifact, Ready};
+use super::failure::{Failure, Outcome, user};
+use super::source::Choice;
+use std::path::Path;
+use std::sync::Arc;
+use warplift::bench::{CublasLt, GemmProblem, product_on_device};
+use warplift::cuda::{Arg, CudaError, Device, Kernel, arguments};
+use warplift::kernels;
+use warplift::reference::Array;
+use warplift::trial::{Executor, GpuExecutor, Scalar, Sizes, Style, Trial, exact_on_integers};
+
+/// `run NAME`.
+#[derive(clap::Args)]
+pub struct RunArgs {
+    /// A file of tile IR, the name of a kernel of the library, or of an artifact.
+    source: String,
+    #[command(flatten)]
+    choice: Choice,
+    /// Sizes, `m=128,n=256` or in order `128x256x64`; may be repeated.
+    #[arg(long, value_name = "SIZES")]
+    size: Vec<String>,
+    #[command(flatten)]
+    ready: Ready,
+    #[command(flatten)]
+    place: Place,
+}
+
+/// Where and how kernels run.
+#[derive(clap::Args, Clone)]
+pub struct Place {
+    /// Number of the GPU.
+    #[arg(long, default_value = "0", value_name = "N")]
+    pub device: u32,
+    /// Seed of the random data.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Seconds after which a launch counts as deadlocked.
+    #[arg(long, default_value_t = 20, value_name = "SECONDS")]
+    pub limit: u64,
+    /// cuBLASLt, to make the f64 reference of large products on the GPU.
+    #[arg(long, value_name = "PATH")]
+    pub cublas: Option<std::path::PathBuf>,
+}
+
+/// A device, or why there is none, and what helps checking on it.
+pub struct Machine {
+    /// The device.
+    pub device: Device,
+    /// The vendor's library, where it was found.
+    pub cublas: Option<Arc<CublasLt>>,
+}
+
+impl Machine {
+    /// Opens the device; `None` where the machine has no CUDA driver.
+    ///
+    /// # Errors
+    /// A driver without such a device, or a failing one.
+    pub fn open(ordinal: u32, cublas: Option<&Path>) -> Outcome<Option<Self>> {
+        match Device::open(ordinal) {
+            Ok(device) => {
+                let cublas = CublasLt::load(&device, cublas).ok();
+                Ok(Some(Self { device, cublas }))
+            }
+            Err(error @ (CudaError::NoDriver(_) | CudaError::NoDevice)) => {
+                println!("{error}");
+                Ok(None)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The artifact, loaded.
+    ///
+    /// # Errors
+    /// The device refuses it.
+    pub fn load(&self, artifact: &Artifact, limit: u64) -> Outcome<GpuExecutor> {
+        let kernel = Kernel::load(&self.device, artifact.code()?, artifact.manifest.clone())?;
+        if let Some(warning) = kernel.warning() {
+            eprintln!("warning: {warning}");
+        }
+        Ok(GpuExecutor::new(&self.device, kernel, limit))
+    }
+
+    /// A full f64 product on the device.
+    pub fn product(&self, problem: &GemmProblem, a: &Array, b: &Array) -> Option<(Vec<f64>, Vec<f64>)> {
+        let library = self.cublas.as_ref()?;
+        product_on_device(library, &self.device, problem, a, b).ok()
+    }
+}
+
+/// Multiprocessors that grids are worked out for where there is no device.
+const USUAL_MULTIPROCESSORS: u32 = 132;
+
+/// Runs `run`.
+///
+/// # Errors
+/// Anything on the way to the launch; a wrong result.
+pub fn run(args: &RunArgs, tools: &Tools) -> Outcome<()> {
+    let artifact = args.ready.artifact(&args.source, &args.choice, tools)?;
+    for note in &artifact.notes {
+        println!("{note}");
+    }
+    let kernel = &artifact.kernel;
+    let sizes = args.size.iter().map(|s| Sizes::parse(kernel, s)).collect::<Result<Vec<_>, _>>()?;
+    let sizes = if sizes.is_empty() { vec![Sizes::defaults(kernel)] } else { sizes };
+    for s in &sizes {
+        accepted(&artifact, s)?;
+    }
+    let Some(machine) = Machine::open(args.place.device, args.place.cublas.as_deref())? else {
+        println!("nothing was executed: this machine has no GPU");
+        return Ok(());
+    };
+    let executor = machine.load(&artifact, args.place.limit)?;
+    println!("{}", executor.name());
+    let mut wrong = Vec::new();
+    for sizes in sizes {
+        println!("{} {sizes}", artifact.name);
+        let lines = try_sizes(&artifact, &sizes, &executor, &machine, args.place.seed);
+        for (passed, line) in lines.map_err(leave_if_stuck)? {
+            println!("  {}", line.replace('\n', "\n  "));
+            if !passed {
+                wrong.push(sizes.to_string());
+            }
+        }
+    }
+    wrong.dedup();
+    if wrong.is_empty() {
+        Ok(())
+    } else {
+        Err(Failure::Wrong(format!("{} at {}", artifact.name, wrong.join("; "))))
+    }
+}
+
+/// Checks one set of sizes in every style that applies: whether it passed, and words.
+///
+/// # Errors
+/// The launch fails.
+pub fn try_sizes(
+    artifact: &Artifact,
+    sizes: &Sizes,
+    executor: &dyn Executor,
+    machine: &Machine,
+    seed: u64,
+) -> Outcome<Vec<(bool, String)>> {
+    let trial = Trial::new(&artifact.kernel, &artifact.mapping, sizes.clone())?;
+    let mut styles = vec![Style::Normal];
+    styles.extend(exact_on_integers(&artifact.kernel).then_some(Style::Integers));
+    let products = |p: &GemmProblem, a: &Array, b: &Array| machine.product(p, a, b);
+    let mut lines = Vec::new();
+    for style in styles {
+        let verdict = trial.check(executor, style, seed, Some(&products))?;
+        lines.push((verdict.passed(), verdict.to_string()));
+    }
+    Ok(lines)
+}
+
+/// A kernel that hangs keeps its process: report and leave at once, without asking the driver.
+pub fn leave_if_stuck(failure: Failure) -> Failure {
+    if let Failure::Wrong(text) = &failure {
+        if text.contains("deadlock") {
+            use std::io::Write;
+            println!("WRONG: {text}");
+            let _ = std::io::stdout().flush();
+            std::process::abort();
+        }
+    }
+    failure
+}
+
+/// Refuses sizes that break a fact, and names a kernel of the library that takes them.
+///
+/// # Errors
+/// The launcher's refusal.
+pub fn accepted(artifact: &Artifact, sizes: &Sizes) -> Outcome<()> {
+    let args = artifact.kernel.params.iter().map(|p| match sizes.get(&p.name) {
+        Some(Scalar::Int(v)) => Arg::Int(v.into()),
+        Some(Scalar::Float(v)) => Arg::Float(v),
+        None => Arg::Pointer { address: 1 << 20, bytes: None },
+    });
+    let args: Vec<Arg> = args.collect();
+    let planned = arguments::plan(&artifact.manifest, &args, USUAL_MULTIPROCESSORS);
+    let refused = |e: arguments::LaunchError| {
+        let hint = instead(artifact, sizes)
+            .map_or(String::new(), |name| format!("; kernel `{name}` takes these sizes"));
+        user(format!("{} {sizes}: {e}{hint}", artifact.name))
+    };
+    planned.map(|_| ()).map_err(refused)
+}
+
+/// Another kernel of the library with the same parameters whose facts these sizes obey.
+fn instead(artifact: &Artifact, sizes: &Sizes) -> Option<&'static str> {
+    let own = &artifact.kernel;
+    let names = |k: &warplift::ir::tile::Kernel| -> Vec<_> {
+        k.params.iter().map(|p| (p.name.clone(), k.ty(p.value))).collect()
+    };
+    let obeyed = |k: &warplift::ir::tile::Kernel| {
+        k.params.iter().all(|p| {
+            let (value, f) = (sizes.int(&p.name), p.facts);
+            value.is_none_or(|v| v % f.multiple == 0 && (f.min..=f.max).contains(&v))
+        })
+    };
+    kernels::LIBRARY.iter().find_map(|text| {
+        let module = text.parse().ok()?;
+        let kernel = module.kernel(text.name)?;
+        let other = kernel.name != own.name && names(kernel) == names(own) && obeyed(kernel);
+        other.then_some(text.name)
+    })
+}

@@ -1,0 +1,185 @@
+//! Kernels and mappings from files, the library and options; mistakes shown in their text.
+
+use super::failure::{Outcome, user};
+use clap::Args;
+use std::fs;
+use std::path::Path;
+use warplift::CompileError;
+use warplift::ir::tile::{
+    Kernel, Loc, Mapping, Module, VerifyError, parse_file, render, verify, verify_mapping,
+};
+use warplift::kernels;
+
+/// Which kernel, under which mapping.
+#[derive(Args, Clone)]
+pub struct SourceArgs {
+    /// A file of tile IR, or the name of a kernel of the library.
+    pub source: String,
+    #[command(flatten)]
+    pub choice: Choice,
+}
+
+/// Options that pick and change a mapping.
+#[derive(Args, Clone, Default)]
+pub struct Choice {
+    /// Kernel of a file that holds several.
+    #[arg(long, value_name = "NAME")]
+    pub kernel: Option<String>,
+    /// Mapping: a file, the name of a library kernel, a text `mapping NAME { .. }`, or `auto` to
+    /// let the compiler propose one. Default: the first for this kernel beside it, else `auto`.
+    #[arg(long, value_name = "FILE|NAME|TEXT|auto")]
+    pub mapping: Option<String>,
+    /// Value of a tunable, over the mapping's.
+    #[arg(short = 'D', value_name = "NAME=VALUE")]
+    pub define: Vec<String>,
+}
+
+/// A text and where it came from.
+#[derive(Clone)]
+pub struct Text {
+    /// Name in messages.
+    pub file: String,
+    /// Contents.
+    pub text: String,
+}
+
+/// A kernel with what is known of its mapping.
+#[derive(Clone)]
+pub struct Source {
+    /// The kernel.
+    pub kernel: Kernel,
+    /// The mapping; none: the compiler proposes one.
+    pub mapping: Option<Mapping>,
+    /// Values of tunables from the command line, to put over a proposed mapping.
+    pub defines: Vec<(String, i64)>,
+    /// The kernel's text.
+    pub text: Text,
+    /// Where the mapping came from.
+    pub origin: String,
+}
+
+impl SourceArgs {
+    /// Reads kernel and mapping.
+    ///
+    /// # Errors
+    /// No such kernel, mistakes in the text, each with its line and a caret.
+    pub fn load(&self) -> Outcome<Source> {
+        load(&self.source, &self.choice)
+    }
+}
+
+/// Reads kernel and mapping.
+///
+/// # Errors
+/// No such kernel, mistakes in the text.
+pub fn load(source: &str, choice: &Choice) -> Outcome<Source> {
+    let text = read(source)?;
+    let module = parse(&text)?;
+    let kernel = pick(&module, choice.kernel.as_deref(), source)?;
+    let refused = |errors: Vec<VerifyError>| user(shown_all(&text, &errors));
+    verify(&kernel).map_err(refused)?;
+    let defines = choice.define.iter().map(|d| define(d)).collect::<Outcome<Vec<_>>>()?;
+    let (mut mapping, from, origin) = mapping(&kernel, &module, &text, choice.mapping.as_deref())?;
+    if let Some(m) = &mut mapping {
+        overlay(m, &defines);
+        verify_mapping(&kernel, m).map_err(|e| user(shown_all(&from, &e)))?;
+    }
+    Ok(Source { kernel, mapping, defines, text, origin })
+}
+
+/// Puts values of tunables over a mapping's.
+pub fn overlay(mapping: &mut Mapping, defines: &[(String, i64)]) {
+    for (name, value) in defines {
+        match mapping.tunables.iter_mut().find(|(n, _)| n == name) {
+            Some(slot) => slot.1 = *value,
+            None => mapping.tunables.push((name.clone(), *value)),
+        }
+        mapping.locs.clear();
+    }
+}
+
+fn read(source: &str) -> Outcome<Text> {
+    if let Some(found) = kernels::find(source) {
+        return Ok(Text { file: found.file.to_owned(), text: found.text.to_owned() });
+    }
+    match fs::read_to_string(source) {
+        Ok(text) => Ok(Text { file: source.to_owned(), text }),
+        Err(error)
+            if Path::new(source).extension().is_none() && error.kind() == std::io::ErrorKind::NotFound =>
+        {
+            let known: Vec<&str> = kernels::LIBRARY.iter().map(|t| t.name).collect();
+            Err(user(format!("no kernel `{source}`; the library has {}", known.join(", "))))
+        }
+        Err(error) => Err(user(format!("reading {source}: {error}"))),
+    }
+}
+
+fn parse(text: &Text) -> Outcome<Module> {
+    parse_file(&text.text, &text.file).map_err(|errors| {
+        let each = errors.iter().map(|e| render(&text.file, &text.text, e.loc, e.len, &e.message));
+        user(each.collect::<Vec<_>>().join("\n"))
+    })
+}
+
+fn pick(module: &Module, name: Option<&str>, source: &str) -> Outcome<Kernel> {
+    let names = || module.kernels.iter().map(|k| k.name.as_str()).collect::<Vec<_>>().join(", ");
+    let found = match (name, &module.kernels[..]) {
+        (Some(name), _) => module.kernel(name),
+        (None, [only]) => Some(only),
+        (None, []) => return Err(user(format!("{source} holds no kernel"))),
+        (None, _) => return Err(user(format!("{source} holds {}; name one with --kernel", names()))),
+    };
+    let wanted = name.unwrap_or("");
+    found.cloned().ok_or_else(|| user(format!("{source} holds {}, no `{wanted}`", names())))
+}
+
+fn define(text: &str) -> Outcome<(String, i64)> {
+    let pair = text.split_once('=').and_then(|(n, v)| Some((n.trim().to_owned(), v.trim().parse().ok()?)));
+    pair.ok_or_else(|| user(format!("-D {text}: expected NAME=NUMBER")))
+}
+
+/// The mapping, the text it stands in, and words for where it came from.
+fn mapping(
+    kernel: &Kernel,
+    module: &Module,
+    text: &Text,
+    wish: Option<&str>,
+) -> Outcome<(Option<Mapping>, Text, String)> {
+    let proposed = "proposed by the compiler".to_owned();
+    let wish = match wish {
+        Some("auto") => return Ok((None, text.clone(), proposed)),
+        Some(wish) => wish,
+        None => {
+            let own = module.mapping(&kernel.name).cloned();
+            let origin = if own.is_some() { format!("from {}", text.file) } else { proposed };
+            return Ok((own, text.clone(), origin));
+        }
+    };
+    let from = match wish.contains('{') {
+        true => Text { file: "--mapping".to_owned(), text: wish.to_owned() },
+        false => read(wish)?,
+    };
+    let all = parse(&from)?.mappings;
+    let named = all.iter().find(|m| m.kernel == kernel.name).or(all.first());
+    let mut found = named.cloned().ok_or_else(|| user(format!("{} holds no mapping", from.file)))?;
+    found.kernel.clone_from(&kernel.name);
+    let origin = format!("from {}", from.file);
+    Ok((Some(found), from, origin))
+}
+
+fn shown_all(text: &Text, errors: &[VerifyError]) -> String {
+    errors.iter().map(|e| shown(text, e.loc, &e.message)).collect::<Vec<_>>().join("\n")
+}
+
+fn shown(text: &Text, loc: Loc, message: &str) -> String {
+    render(&text.file, &text.text, loc, 1, message)
+}
+
+/// A compiler's refusal, at its place in the text where it has one.
+pub fn refusal(source: &Source, error: &CompileError) -> String {
+    match error {
+        CompileError::Verify(errors) => shown_all(&source.text, errors),
+        CompileError::Isel(e) => shown(&source.text, e.loc, &e.message),
+        other => format!("{}: kernel `{}`: {other}", source.text.file, source.kernel.name),
+    }
+}

@@ -1,0 +1,94 @@
+//! The kernel library: kernels and their mappings, as text.
+//!
+//! Nothing in the compiler knows them; they are examples, and what the tests and `run` take by name.
+
+use warplift_ir::tile::{Module, ParseError, parse_file};
+
+/// A text of the library.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Text {
+    /// Name of its kernel, and of the file without `.tile`.
+    pub name: &'static str,
+    /// Name of the file.
+    pub file: &'static str,
+    /// Contents.
+    pub text: &'static str,
+}
+
+impl Text {
+    /// Its kernels and mappings.
+    ///
+    /// # Errors
+    /// The mistakes in the text; the library has none.
+    pub fn parse(&self) -> Result<Module, Vec<ParseError>> {
+        parse_file(self.text, self.file)
+    }
+
+    /// The comment above the kernel, its first line without `#`.
+    pub fn summary(&self) -> &'static str {
+        self.text.lines().next().unwrap_or("").trim_start_matches(['#', ' '])
+    }
+}
+
+/// Rows of [`LIBRARY`] from the files beside it.
+macro_rules! library {
+    ($($name:literal),* $(,)?) => {
+        &[$(Text {
+            name: $name,
+            file: concat!($name, ".tile"),
+            text: include_str!(concat!("../kernels/", $name, ".tile")),
+        }),*]
+    };
+}
+
+/// All texts, sorted by name.
+pub const LIBRARY: &[Text] = library![
+    "axpy",
+    "gemm",
+    "gemm_any",
+    "gemm_bf16",
+    "gemm_bias_relu_residual",
+    "gemm_chain",
+    "gemm_dual",
+    "gemm_f32out",
+    "gemm_nn",
+    "gemm_tn",
+    "gemm_tt",
+    "gemm_two_outputs",
+    "row_max",
+    "row_sum",
+];
+
+/// The text of that name.
+pub fn find(name: &str) -> Option<&'static Text> {
+    LIBRARY.iter().find(|t| t.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_file_of_the_folder_is_listed() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/kernels");
+        let files = std::fs::read_dir(folder).unwrap();
+        let mut names: Vec<String> = files.map(|f| f.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        let listed: Vec<&str> = LIBRARY.iter().map(|t| t.file).collect();
+        assert_eq!(names, listed);
+    }
+
+    #[test]
+    fn texts_hold_the_kernel_of_their_name_and_its_mapping() {
+        for text in LIBRARY {
+            let module = text.parse().unwrap();
+            assert!(
+                module.kernel(text.name).is_some() && module.mapping(text.name).is_some(),
+                "{}",
+                text.name
+            );
+            assert!(text.summary().len() > 10, "{}", text.name);
+        }
+        assert_eq!(find("nothing"), None);
+    }
+}

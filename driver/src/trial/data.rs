@@ -1,0 +1,96 @@
+//! Contents of the buffers before a launch.
+
+use super::Operand;
+use crate::reference::{Array, Element};
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+use rand_distr::StandardNormal;
+use warplift_ir::interp::{Memory, Number, from_bits};
+use warplift_ir::types::Elem;
+
+/// How inputs are drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Style {
+    /// Standard normal.
+    Normal,
+    /// Integers from -2 to 2: sums of their products are exact, so results must agree bit by bit.
+    Integers,
+}
+
+/// Greatest magnitude of [`Style::Integers`].
+const MAX_INTEGER: u8 = 2;
+
+/// The buffers of one launch. What is only written holds bytes of 0xff, which is a NaN in every float.
+#[derive(Clone, Debug)]
+pub struct Data {
+    /// One a pointer argument, in order.
+    pub buffers: Vec<Vec<u8>>,
+}
+
+impl Data {
+    /// Draws the inputs and poisons the outputs.
+    pub fn new(operands: &[Operand], style: Style, seed: u64) -> Self {
+        let each = operands.iter().enumerate().map(|(i, operand)| match operand.read {
+            true => draw(operand, style, seed.wrapping_mul(1000).wrapping_add(i as u64)),
+            false => vec![0xff; operand.bytes() as usize],
+        });
+        Self { buffers: each.collect() }
+    }
+}
+
+fn draw(operand: &Operand, style: Style, seed: u64) -> Vec<u8> {
+    let count = operand.elements as usize;
+    if let Some(element) = Element::named(&operand.elem.to_string()) {
+        let array = match style {
+            Style::Normal => Array::normal(element, count, seed),
+            Style::Integers => Array::small_integers(element, count, seed, MAX_INTEGER),
+        };
+        return array.bytes().to_vec();
+    }
+    let mut rng = StdRng::seed_from_u64(seed);
+    let signed = operand.elem.is_signed();
+    let max = f64::from(MAX_INTEGER);
+    let values: Vec<f64> = (0..count)
+        .map(|_| match style {
+            Style::Normal if operand.elem.is_float() => rng.sample(StandardNormal),
+            _ if signed => rng.random_range(-max..=max).round(),
+            _ => rng.random_range(0.0..=max).round(),
+        })
+        .collect();
+    let mut memory = Memory::new();
+    let id = memory.add_values("", operand.elem, &values);
+    memory.bytes(id).to_vec()
+}
+
+/// The element at an index of a packed buffer; `None` behind its end.
+pub(super) fn element(bytes: &[u8], index: usize, elem: Elem) -> Option<Number> {
+    let width = elem.bits() as usize;
+    let (first, last) = (index * width, (index + 1) * width - 1);
+    let slot = bytes.get(first / 8..=last / 8)?;
+    let all = slot.iter().rev().fold(0u128, |all, &b| all << 8 | u128::from(b));
+    let mask = u64::MAX >> (64 - width);
+    Some(from_bits(elem, (all >> (first % 8)) as u64 & mask))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn inputs_are_drawn_and_outputs_poisoned() {
+        let operand = |elem, read| Operand { name: "x".into(), elem, elements: 11, read, written: !read };
+        let six = Elem::Int(6);
+        let operands = [operand(Elem::F16, true), operand(six, true), operand(Elem::F32, false)];
+        let data = Data::new(&operands, Style::Integers, 3);
+        assert_eq!(data.buffers.iter().map(Vec::len).collect::<Vec<_>>(), [22, 9, 44]);
+        let sixes: Vec<i64> =
+            (0..11).filter_map(|i| element(&data.buffers[1], i, six)).map(Number::as_i64).collect();
+        assert!(
+            sixes.len() == 11 && sixes.iter().all(|v| v.abs() <= 2) && sixes.iter().any(|v| *v < 0),
+            "{sixes:?}"
+        );
+        assert!(element(&data.buffers[2], 10, Elem::F32).is_some_and(|v| v.as_f64().is_nan()));
+        assert!(element(&data.buffers[2], 11, Elem::F32).is_none());
+        assert_ne!(Data::new(&operands, Style::Integers, 4).buffers[0], data.buffers[0]);
+    }
+}

@@ -1,0 +1,157 @@
+//! A trial: one kernel on one set of sizes, run somewhere and compared with what it means.
+//!
+//! ```text
+//!  kernel, sizes ─► operands (extents of the views) ─► data: normal, or small integers
+//!                                                        │
+//!              ┌───────────── Executor (GPU, ...) ◄──────┤
+//!              ▼                                         ▼
+//!            found ──────────────► judge ◄── f64 product, where the kernel is a plain product;
+//!                                    │       else the tile IR's interpreter, all blocks or some
+//!                                    ▼
+//!                                 Verdict
+//! ```
+//!
+//! Nothing here knows a kernel by name: operands follow from views, and a product is found by its
+//! shape in the IR. Outputs are poisoned first, and memory behind them is watched.
+
+mod blocks;
+mod data;
+mod device;
+mod judge;
+mod operands;
+mod product;
+mod sizes;
+mod work;
+
+pub use data::{Data, Style};
+pub use device::GpuExecutor;
+pub use judge::{Verdict, exact_on_integers};
+pub use operands::{Operand, operands};
+pub use product::{PlainProduct, plain_product};
+pub use sizes::{Scalar, Sizes};
+pub use work::work;
+pub(crate) use {blocks::grid_of, work::block_work};
+
+use crate::bench::GemmProblem;
+use crate::cuda::{CudaError, LaunchError};
+use crate::reference::Array;
+use warplift_ir::interp::InterpError;
+use warplift_ir::tile::{Kernel, Mapping};
+use warplift_isel::IselError;
+
+/// An argument by value.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Input<'a> {
+    /// Contents of a buffer before the launch.
+    Buffer(&'a [u8]),
+    /// A scalar.
+    Scalar(Scalar),
+}
+
+/// Where compiled kernels run.
+pub trait Executor {
+    /// What it is, for people.
+    fn name(&self) -> String;
+
+    /// Runs a kernel once; gives the buffers' contents afterwards, in order.
+    ///
+    /// # Errors
+    /// A refused or failed launch, a write behind a buffer's end.
+    fn execute(&self, inputs: &[Input<'_>]) -> Result<Vec<Vec<u8>>, TrialError>;
+}
+
+/// Full f64 products made elsewhere: sums of a b, and of a^2 b^2, for every element.
+pub type ProductSource<'a> = dyn Fn(&GemmProblem, &Array, &Array) -> Option<(Vec<f64>, Vec<f64>)> + 'a;
+
+/// Why a trial could not be made, or did not come to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum TrialError {
+    /// Sizes that do not fit the signature.
+    #[error("{0}")]
+    Sizes(String),
+    /// A view whose extent is not known before the launch.
+    #[error("{0}")]
+    Operands(String),
+    /// The mapping's tunables do not fit the kernel.
+    #[error(transparent)]
+    Mapping(#[from] IselError),
+    /// The launch was refused.
+    #[error(transparent)]
+    Launch(#[from] LaunchError),
+    /// A failed driver call.
+    #[error(transparent)]
+    Cuda(#[from] CudaError),
+    /// The kernel did not end.
+    #[error("the kernel did not end within {0} s: a deadlock")]
+    Hang(u64),
+    /// The kernel wrote behind a buffer.
+    #[error("the kernel wrote behind the end of `{0}`")]
+    Overrun(String),
+    /// The kernel itself is wrong: its meaning cannot be computed.
+    #[error("interpreter: {0}")]
+    Meaning(#[from] InterpError),
+    /// A simulated run that found something.
+    #[error("{0}")]
+    Hazard(String),
+}
+
+impl TrialError {
+    /// Whether the kernel, and not its caller, is at fault.
+    pub fn is_wrong_result(&self) -> bool {
+        matches!(self, Self::Hang(_) | Self::Overrun(_) | Self::Hazard(_))
+    }
+}
+
+/// One kernel on one set of sizes.
+#[derive(Debug)]
+pub struct Trial<'a> {
+    /// As written.
+    pub kernel: &'a Kernel,
+    /// Without tunables: what runs in the interpreter.
+    resolved: Kernel,
+    /// Scalar arguments.
+    pub sizes: Sizes,
+    /// Pointer arguments.
+    pub operands: Vec<Operand>,
+    /// The product that the kernel is, if it is one and nothing else.
+    pub product: Option<PlainProduct>,
+}
+
+impl<'a> Trial<'a> {
+    /// Works out the operands.
+    ///
+    /// # Errors
+    /// Sizes that the kernel lacks, extents that are unknown or too large.
+    pub fn new(kernel: &'a Kernel, mapping: &Mapping, sizes: Sizes) -> Result<Self, TrialError> {
+        let resolved = warplift_isel::map::do_tunables(kernel, mapping)?;
+        let operands = operands(&resolved, &sizes)?;
+        let product = plain_product(&resolved, &sizes);
+        Ok(Self { kernel, resolved, sizes, operands, product })
+    }
+
+    /// The arguments in the order of the signature; `data` holds the buffers.
+    pub fn inputs<'d>(&self, data: &'d Data) -> Vec<Input<'d>> {
+        let mut buffers = data.buffers.iter();
+        let each = self.kernel.params.iter().filter_map(|p| match self.sizes.get(&p.name) {
+            Some(scalar) => Some(Input::Scalar(scalar)),
+            None => buffers.next().map(|b| Input::Buffer(b.as_slice())),
+        });
+        each.collect()
+    }
+
+    /// Runs the kernel on random data and compares.
+    ///
+    /// # Errors
+    /// The run fails; a wrong result is a [`Verdict`].
+    pub fn check(
+        &self,
+        executor: &dyn Executor,
+        style: Style,
+        seed: u64,
+        products: Option<&ProductSource<'_>>,
+    ) -> Result<Verdict, TrialError> {
+        let data = Data::new(&self.operands, style, seed);
+        let found = executor.execute(&self.inputs(&data))?;
+        self.judge(&data, &found, style, seed, products)
+    }
+}
