@@ -101,3 +101,26 @@ fn any_mapping_computes_the_same() {
     }
     assert!(computed > 2 * MAPPINGS.len(), "most mappings suit every storage order, {computed} did");
 }
+
+#[test]
+fn teams_take_tiles_in_turn() {
+    let (kernel, mapping) = load("gemm");
+    let problem = Problem::new(&kernel, &sizes(&[("m", 264), ("n", 272), ("k", 328)]), Data::Small, 13);
+    let problem = problem.expect("a problem");
+    let want = problem.interpret(&kernel).expect("the interpreter runs");
+    for (tile, teams, epilogue) in [
+        ([64, 256, 64], 2, Epilogue::Deferred),
+        ([64, 128, 64], 2, Epilogue::Direct),
+        ([64, 64, 64], 3, Epilogue::Direct),
+    ] {
+        let mut mapping = vary(&mapping, &(tile, 1, epilogue, true, None));
+        mapping.whole.alternate = teams;
+        let options = Options { verify: true, dump: Vec::new() };
+        let compiled = compile(&kernel, &mapping, &SM90A, &options).unwrap_or_else(|e| panic!("{tile:?}: {e}"));
+        for sms in [1, 3] {
+            let run = problem.simulate(&compiled.ptx, &compiled.manifest, &sim::Options::default(), sms);
+            let (have, _) = run.unwrap_or_else(|e| panic!("{tile:?} {teams} teams: {e}"));
+            assert_eq!(difference(&want, &have), 0.0, "{tile:?} {teams} teams on {sms}");
+        }
+    }
+}

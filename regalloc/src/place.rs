@@ -28,10 +28,15 @@ pub(crate) fn place(webs: &Webs<'_, '_>) -> Layout {
     list.sort_by_key(|w| (std::cmp::Reverse(w.high - w.low), w.first, w.number));
     let mut layout = Layout { base: vec![0; webs.members.len()], registers: 0 };
     let mut placed: Vec<u32> = Vec::new();
+    let mut tensor: Vec<&Web> = Vec::new();
     let mut forbidden = Vec::new();
     for web in &list {
         forbidden.clear();
         blocked(webs, web, &placed, &layout, &mut forbidden);
+        if webs.is_tensor(web.number as u32) {
+            tensor.iter().for_each(|other| apart(web, other, &layout, &mut forbidden));
+            tensor.push(web);
+        }
         forbidden.sort_unstable();
         let base = lowest(webs, web, &forbidden);
         layout.base[web.number] = base;
@@ -63,6 +68,18 @@ fn blocked(webs: &Webs<'_, '_>, web: &Web, placed: &[u32], layout: &Layout, out:
                 out.push((base + c - b + 1, base + d - a));
             }
         }
+    }
+}
+
+/// Bases at which two webs of products would share some names but not all in the same order.
+fn apart(web: &Web, other: &Web, layout: &Layout, out: &mut Vec<(i32, i32)>) {
+    let base = layout.base[other.number];
+    let (from, to) = (base + other.low - web.high + 1, base + other.high - web.low);
+    let same = base + other.low - web.low;
+    if web.high - web.low == other.high - other.low {
+        out.extend([(from, same), (same + 1, to)].into_iter().filter(|(a, b)| a < b));
+    } else {
+        out.push((from, to));
     }
 }
 

@@ -311,3 +311,41 @@ fn the_pool_is_what_the_block_has_at_entry() {
     assert_eq!(over, Err(RegallocError::Pool { asked: 65_536, pool: 64_512, threads: 384, entry: 168 }));
     assert!(matches!(pool_check(&block(36, 232), &SM90A), Err(RegallocError::Count { registers: 36, .. })));
 }
+
+/// Two products in a chain: the first one's sum, packed, is the second one's left operand.
+#[test]
+fn operands_of_products_share_all_names_in_order_or_none() {
+    let bump = Bump::new();
+    let mut func = Func::new(&bump);
+    let mut c = cursor(&mut func);
+    let group = |c: &mut Cursor<'_, '_>, a, n: u16| {
+        let acc = c.op(Opcode::Undef, &[], Ty::frag(n / 2));
+        sync(c, Opcode::WgmmaFence, Attr::None);
+        let sum = product(c, acc, a, n);
+        sync(c, Opcode::WgmmaCommit, Attr::None);
+        sync(c, Opcode::WgmmaWait, Attr::Imm(0));
+        sum
+    };
+    let first = group(&mut c, None, 128);
+    let left = each(&mut c, Opcode::PackF16, first, 2);
+    let left = c.value(NewInst::new(Opcode::Slice, &[left], &[Ty::frag(4)]).attr(Attr::Imm(0)));
+    let second = group(&mut c, Some(left), 64);
+    let third = group(&mut c, None, 128);
+    (0..8).for_each(|i| store(&mut c, second, 4 * i));
+    (0..8).for_each(|i| store(&mut c, third, 4 * i));
+    sync(&mut c, Opcode::Ret, Attr::None);
+    let (func, alloc) = allocate(&func, &WIDE).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(check(&func, &alloc), Ok(()));
+    let products = func.insts.iter().filter(|(_, d)| d.op == Opcode::Wgmma);
+    let runs: Vec<(u16, u16)> = products
+        .flat_map(|(i, _)| alloc.insts[i].clone())
+        .filter_map(|o| match o {
+            Operand::Fragment(first, n) => Some((first, first + n)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(runs.len(), 7, "{runs:?}");
+    for (a, b) in runs.iter().flat_map(|a| runs.iter().map(move |b| (a, b))) {
+        assert!(a == b || a.1 <= b.0 || b.1 <= a.0, "{runs:?}");
+    }
+}

@@ -37,6 +37,8 @@ pub(crate) struct Webs<'f, 'a> {
     pub(crate) place: Vec<Place>,
     /// Values of each web; empty where a web was taken into another.
     pub(crate) members: Vec<Vec<u32>>,
+    /// Values that are a fragment operand or the result of a product.
+    tensor: Vec<bool>,
 }
 
 /// Builds all webs; `Err` lists products whose accumulator needs a copy first.
@@ -44,7 +46,7 @@ pub(crate) fn build<'f, 'a>(facts: &'f Facts<'f, 'a>) -> Result<Webs<'f, 'a>, Ve
     let n = facts.planned.values.len();
     let place = (0..n as u32).map(Place::alone).collect();
     let members = (0..n as u32).map(|i| vec![i]).collect();
-    let mut webs = Webs { facts, place, members };
+    let mut webs = Webs { facts, place, members, tensor: tensor_values(facts) };
     webs.ties()?;
     webs.passed(true);
     webs.passed(false);
@@ -53,7 +55,30 @@ pub(crate) fn build<'f, 'a>(facts: &'f Facts<'f, 'a>) -> Result<Webs<'f, 'a>, Ve
     Ok(webs)
 }
 
+/// Fragments that products read or write, by planner's number.
+fn tensor_values(facts: &Facts<'_, '_>) -> Vec<bool> {
+    let mut tensor = vec![false; facts.planned.values.len()];
+    let func = &facts.normal.func;
+    for data in func.insts.values().filter(|d| d.op == Opcode::Wgmma) {
+        for &v in data.args.iter().chain(data.results) {
+            if let Some(i) = facts.planned.get(v) {
+                tensor[i] = true;
+            }
+        }
+    }
+    tensor
+}
+
 impl<'a> Webs<'_, 'a> {
+    /// Whether a web holds an operand of a product. Two such webs share all their names in order or none,
+    /// even at different times: ptxas takes a name for one variable of its pipeline of products, which
+    /// cannot be the fifth register of one operand here and the first of another there (it then serializes
+    /// them, C7511); and of accumulators that are never live together but have names of their own it keeps
+    /// both, since a product reads its accumulator even where it ignores it (C7512).
+    pub(crate) fn is_tensor(&self, web: u32) -> bool {
+        self.members[web as usize].iter().any(|&v| self.tensor[v as usize])
+    }
+
     fn insts(&self) -> impl Iterator<Item = (Inst, &'_ InstData<'a>)> + use<'_, 'a> {
         let func = &self.facts.normal.func;
         func.order.iter().flat_map(|&b| &func.blocks[b].insts).map(|&i| (i, &func.insts[i]))
@@ -142,7 +167,9 @@ impl<'a> Webs<'_, 'a> {
         }
         for (o, r, starts) in wanted {
             // A result on part of a listed view would be scattered for no gain.
-            if self.place[o].web != self.place[r].web && self.place[o].is_run() {
+            let (to, from) = (self.place[o].web, self.place[r].web);
+            let apart = self.is_tensor(to) && self.is_tensor(from);
+            if to != from && !apart && self.place[o].is_run() {
                 let _ = starts.iter().any(|&s| self.unite(o, r, &View::Run(s)));
             }
         }

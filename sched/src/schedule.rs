@@ -35,13 +35,17 @@ pub fn do_schedule(program: &Program<'_>, target: &Target) -> Result<Schedule> {
 }
 
 fn check_limits(program: &Program<'_>, target: &Target) -> Result<()> {
-    let threads = 32 * program.warps + 128;
+    let threads = 32 * program.warps * program.teams + 128;
     if threads > 1024 + 128 {
         return Err(SchedError::Threads { threads });
     }
     let size = program.launch.cluster;
     if size > target.cluster {
         return Err(SchedError::Cluster { size, limit: target.cluster });
+    }
+    if program.teams > 1 && program.buffers.values().any(|b| b.kind == BufferKind::Scratch) {
+        let what = "teams in turn with tiles that threads fill: their barriers would meet the whole block";
+        return Err(SchedError::Unsupported(what.to_owned()));
     }
     if size > 1 {
         return Err(SchedError::Unsupported(format!("clusters of {size} blocks are not scheduled")));
@@ -279,7 +283,7 @@ fn check_registers(program: &Program<'_>, d: &Deferral, target: &Target) -> std:
     let func = &program.func;
     let held: u32 = pending(func, d).iter().map(|&v| func.ty(v).regs()).sum();
     let main: u32 = func.insts[d.inner].results.iter().map(|&v| func.ty(v).regs()).sum();
-    let (budget, ..) = budgets(program.warps, true, target);
+    let (budget, ..) = budgets(program.warps * program.teams, true, target);
     let needed = held + main + SCALAR_REGISTERS;
     if needed > budget {
         return Err(format!(

@@ -15,6 +15,8 @@ const MAX_DEPTH: u32 = 8;
 const LEAST_DEPTH: u32 = 3;
 /// Stages of a ring that is filled once a tile.
 const OUTER_DEPTH: u32 = 2;
+/// Alignment of a team's part.
+const TEAM_ALIGN: u32 = 1024;
 /// Bytes of one barrier.
 pub(crate) const BARRIER: u32 = 8;
 
@@ -24,19 +26,19 @@ pub(crate) const BARRIER: u32 = 8;
 /// If even single stages do not fit.
 pub fn do_shared(program: &Program<'_>, s: &mut Schedule, target: &Target) -> Result<SharedMap> {
     let rings: Vec<Ring> = s.rings.keys().collect();
-    if bytes(program, s) > target.shared_bytes {
+    if bytes(program, s) > limit(program, target) {
         for b in program.buffers.keys() {
             s.slots[b] = 1;
         }
     }
-    if bytes(program, s) > target.shared_bytes {
+    if bytes(program, s) > limit(program, target) {
         return Err(overflow(program, bytes(program, s), target));
     }
     prefer_stages(program, s, target);
     for &r in &rings {
         if let Some(wish) = s.rings[r].wish {
             s.rings[r].depth = wish.max(1);
-            if bytes(program, s) > target.shared_bytes {
+            if bytes(program, s) > limit(program, target) {
                 return Err(overflow(program, bytes(program, s), target));
             }
         }
@@ -50,14 +52,16 @@ pub fn do_shared(program: &Program<'_>, s: &mut Schedule, target: &Target) -> Re
                 continue;
             }
             s.rings[r].depth += 1;
-            let fits = bytes(program, s) <= target.shared_bytes;
+            let fits = bytes(program, s) <= limit(program, target);
             if !fits {
                 s.rings[r].depth -= 1;
             }
             grew |= fits;
         }
     }
-    Ok(layout(program, s))
+    let mut map = layout(program, s);
+    map.bytes = map.team * program.teams;
+    Ok(map)
 }
 
 /// A second staging slot hides a store; a third stage hides every load: where both do not fit, the stage
@@ -69,15 +73,23 @@ fn prefer_stages(program: &Program<'_>, s: &mut Schedule, target: &Target) {
     for &r in &rings {
         s.rings[r].depth = s.rings[r].wish.unwrap_or(0).max(LEAST_DEPTH);
     }
-    let wanted = bytes(program, s) > target.shared_bytes;
+    let wanted = bytes(program, s) > limit(program, target);
     for b in program.buffers.keys().filter(|_| wanted) {
         s.slots[b] = s.slots[b].min(1);
     }
-    if bytes(program, s) > target.shared_bytes {
+    if bytes(program, s) > limit(program, target) {
         s.slots = slots;
     }
     for (&r, depth) in rings.iter().zip(depths) {
         s.rings[r].depth = depth;
+    }
+}
+
+/// Bytes of one team: an equal share, in steps of the widest swizzle pattern.
+fn limit(program: &Program<'_>, target: &Target) -> u32 {
+    match program.teams {
+        1 => target.shared_bytes,
+        n => target.shared_bytes / n / TEAM_ALIGN * TEAM_ALIGN,
     }
 }
 
@@ -93,7 +105,7 @@ fn innermost(program: &Program<'_>, s: &Schedule, r: Ring) -> bool {
 
 fn overflow(program: &Program<'_>, needed: u32, target: &Target) -> SchedError {
     let parts: Vec<String> = program.buffers.values().map(|b| format!("{} {}", b.name, b.bytes)).collect();
-    SchedError::SharedMemory { needed, limit: target.shared_bytes, parts: parts.join(", ") }
+    SchedError::SharedMemory { needed, limit: limit(program, target), parts: parts.join(", ") }
 }
 
 fn bytes(program: &Program<'_>, s: &Schedule) -> u32 {
@@ -121,5 +133,6 @@ fn layout(program: &Program<'_>, s: &Schedule) -> SharedMap {
         map.barriers[r] = place(2 * BARRIER * ring.depth, BARRIER);
     }
     map.bytes = at;
+    map.team = if program.teams > 1 { at.next_multiple_of(TEAM_ALIGN) } else { at };
     map
 }

@@ -5,6 +5,7 @@ use super::inst::Space;
 use super::machine::{Found, Machine, Stop};
 use super::shadow::{Access, Conflict, Fault, Kind, MANY, Who};
 use super::space::{GENERIC_LOCAL, GENERIC_PARAM, GENERIC_SHARED, GLOBAL, split_shared};
+use std::borrow::Cow;
 
 /// A place that an address means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,15 +106,20 @@ impl Machine<'_> {
             self.note_remote(block, access)?;
         }
         let lane = if access.lane == MANY { u32::MAX } else { 1 << access.lane };
-        let warp = &mut self.warps[w];
-        warp.dirty |= lane;
-        if write {
-            warp.unfenced |= lane;
-        }
         if access.kind != Kind::Barrier {
+            let warp = &mut self.warps[w];
+            warp.dirty |= lane;
+            if write {
+                warp.unfenced |= lane;
+            }
             self.not_a_barrier(w, block, offset, bytes, access)?;
         }
-        let who = Who { access, clocks: &self.warps[w].clocks };
+        // Few lanes know anything apart: the copy is rare.
+        let own = match self.clocks_of(w, lane) {
+            Cow::Owned(c) => Some(c),
+            Cow::Borrowed(_) => None,
+        };
+        let who = Who { access, clocks: own.as_ref().unwrap_or(&self.warps[w].clocks) };
         let shadow = &mut self.blocks[block].shadow;
         let found = if write { shadow.write(offset, bytes, who) } else { shadow.read(offset, bytes, who) };
         match found {

@@ -436,7 +436,7 @@ impl Machine<'_> {
         if !self.reached(&all, stage) {
             return Ok(Flow::Wait(Reason::Bulk));
         }
-        self.learn(w, &all);
+        self.learn(w, mask, &all);
         self.forget(&all);
         for l in lanes(mask) {
             self.drop_groups(w, l as u8);

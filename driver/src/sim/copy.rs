@@ -103,7 +103,7 @@ impl Machine<'_> {
         Ok(Flow::Next)
     }
 
-    pub fn cp_async_wait(&mut self, w: usize, pending: Option<u32>) -> Result<Flow, Stop> {
+    pub fn cp_async_wait(&mut self, w: usize, pending: Option<u32>, mask: u32) -> Result<Flow, Stop> {
         let groups = &self.warps[w].copies;
         let keep = pending.unwrap_or(0) as usize;
         let retire = groups.committed.len().saturating_sub(keep);
@@ -114,7 +114,7 @@ impl Machine<'_> {
         if !self.reached(&ids, Stage::Done) {
             return Ok(Flow::Wait(Reason::Copy));
         }
-        self.learn(w, &ids);
+        self.learn(w, mask, &ids);
         self.forget(&ids);
         let groups = &mut self.warps[w].copies;
         groups.committed.drain(..retire);

@@ -39,6 +39,9 @@ impl Machine<'_> {
             mask &= self.predicate(w, g, frame.mask)?;
         }
         self.report.warp_instructions += 1;
+        if mask != 0 {
+            self.executed[frame.pc as usize] += 1;
+        }
         self.report.thread_instructions += u64::from(mask.count_ones());
         let flow = if mask == 0 { Flow::Next } else { self.execute(w, op, mask)? };
         Ok(self.advance(w, flow))
@@ -178,7 +181,7 @@ impl Machine<'_> {
             Inst::MbarWait(m) => self.mbar_wait(w, m, mask),
             Inst::CpAsync { .. } => self.cp_async(w, inst, mask),
             Inst::CpAsyncCommit => self.cp_async_commit(w),
-            Inst::CpAsyncWait { pending } => self.cp_async_wait(w, *pending),
+            Inst::CpAsyncWait { pending } => self.cp_async_wait(w, *pending, mask),
             Inst::CpAsyncArrive { addr, noinc } => self.cp_async_arrive(w, *addr, *noinc, mask),
             Inst::BulkLoad(b) => self.bulk_load(w, b, mask),
             Inst::BulkStore(b) => self.bulk_store(w, b, mask),

@@ -9,6 +9,7 @@ impl Machine<'_> {
     /// These lanes are through.
     pub fn exit_lanes(&mut self, w: usize, mask: u32) -> Result<(), Stop> {
         self.warps[w].live &= !mask;
+        self.promote(w);
         if self.warps[w].live == 0 {
             return self.finish_warp(w);
         }
@@ -24,7 +25,9 @@ impl Machine<'_> {
         warp.state = State::Done;
         warp.live = 0;
         let block = warp.block;
-        let clocks = warp.clocks.clone();
+        let mut clocks = warp.clocks.clone();
+        // What any lane knew at its end counts for the block.
+        warp.partial.iter().for_each(|(_, c)| clocks.join(c));
         let b = &mut self.blocks[block];
         b.ended.join(&clocks);
         b.live_warps -= 1;

@@ -1,5 +1,6 @@
 //! What the simulator reports.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// Why PTX text was refused, with its place.
@@ -152,4 +153,7 @@ pub struct Report {
     pub asynchronous: u64,
     /// Blocks run.
     pub blocks: u64,
+    /// How often each line of the PTX was executed by at least one lane of a warp; lines that never
+    /// were are absent.
+    pub lines: BTreeMap<u32, u64>,
 }

@@ -65,6 +65,8 @@ pub(crate) struct Warp {
     /// Lanes that have not exited.
     pub live: u32,
     pub clocks: Clocks,
+    /// What only some lanes know: from waits that they made alone.
+    pub partial: Vec<(u32, Clocks)>,
     /// Clock on the warp's own timeline.
     pub clock: u32,
     /// What `fence.acq_rel` or `fence.mbarrier_init` would release with a relaxed arrive.
@@ -76,6 +78,10 @@ pub(crate) struct Warp {
     pub dirty: u32,
     /// Lanes that wrote shared memory since their last `fence.proxy.async`.
     pub unfenced: u32,
+    /// Lanes whose proxy fence no warp-wide synchronisation has followed, and up to where the fences
+    /// before that reach.
+    pub fenced_lanes: u32,
+    pub fence_synced: u32,
     /// Whether all lanes arrived on an mbarrier since.
     pub arrived_whole: bool,
     pub state: State,
@@ -151,6 +157,8 @@ pub(crate) struct Machine<'a> {
     /// Warpgroups' wgmma in issue: by first warp and sequence number.
     pub issuing: HashMap<(usize, u32), super::wgmma::Issue>,
     pub steps: u64,
+    /// Times that each instruction was executed by some lane.
+    pub executed: Vec<u64>,
     pub last: usize,
     /// Times in a row that a warp gave way without any progress.
     pub idle: u32,
@@ -187,6 +195,7 @@ impl<'a> Machine<'a> {
             seen_hazards: HashSet::new(),
             issuing: HashMap::new(),
             steps: 0,
+            executed: vec![0; launch.entry.code.len()],
             last: 0,
             idle: 0,
         };
@@ -251,28 +260,6 @@ impl<'a> Machine<'a> {
     pub fn access(&self, w: usize, lane: u8, kind: Kind) -> Access {
         let warp = &self.warps[w];
         Access { timeline: w as u16, lane, kind, clock: warp.clock, pc: self.pc(w), sync: warp.sync }
-    }
-
-    /// All lanes have synchronised: what one does next comes after what any did before.
-    pub fn sync_warp(&mut self, w: usize) {
-        self.tick(w);
-        let warp = &mut self.warps[w];
-        warp.sync += 1;
-        warp.synced = warp.clock - 1;
-        warp.dirty = 0;
-        warp.arrived_whole = false;
-    }
-
-    /// What the lanes of `mask` may release: where other lanes touched shared memory since the last
-    /// synchronisation of the warp, only what came before that.
-    pub fn known_to(&self, w: usize, mask: u32) -> Clocks {
-        let warp = &self.warps[w];
-        let mut clocks = warp.clocks.clone();
-        if warp.dirty & !mask != 0 {
-            clocks.seen.lower(w, warp.synced);
-            clocks.proxied.lower(w, warp.synced);
-        }
-        clocks
     }
 
     /// After a release: later accesses of the warp are not covered by it.
@@ -355,12 +342,15 @@ impl Warp {
             stack: vec![Frame { pc: 0, meet: u32::MAX, mask: live }],
             live,
             clocks: Clocks::default(),
+            partial: Vec::new(),
             clock: 1,
             fenced: Clocks::default(),
             sync: 0,
             synced: 0,
             dirty: 0,
             unfenced: 0,
+            fenced_lanes: 0,
+            fence_synced: 0,
             arrived_whole: false,
             state: State::Ready,
             refused: None,

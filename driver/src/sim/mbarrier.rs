@@ -90,9 +90,10 @@ impl Machine<'_> {
             return Ok(false);
         };
         let init = b.init;
-        let clocks = &self.warps[w].clocks;
+        let clocks = self.clocks_of(w, 1 << lane);
         let t = usize::from(init.timeline);
-        if clocks.seen.get(t) < init.clock && clocks.inits.get(t) < init.clock {
+        let visible = clocks.seen.get(t) >= init.clock || clocks.inits.get(t) >= init.clock;
+        if !visible {
             let what = "the initialisation of the mbarrier is not ordered before its use";
             let found = Found::new(HazardKind::BarrierMisuse, w, pc, what);
             self.hazard(found.lane(lane as u32).at(u64::from(at.offset)).other(init.pc))?;
@@ -358,7 +359,7 @@ impl Machine<'_> {
             }));
         }
         for at in places {
-            self.acquire(w, at, m);
+            self.acquire(w, done, at, m);
         }
         if let Some(d) = m.d {
             self.put_predicate(w, d, done, mask);
@@ -389,7 +390,7 @@ impl Machine<'_> {
         false
     }
 
-    fn acquire(&mut self, w: usize, at: BarrierAt, m: &Wait) {
+    fn acquire(&mut self, w: usize, mask: u32, at: BarrierAt, m: &Wait) {
         let first = self.first_async();
         let block = &mut self.blocks[at.block];
         let Some(b) = block.mbarriers.get(&at.offset) else {
@@ -400,13 +401,15 @@ impl Machine<'_> {
         if m.relaxed {
             return;
         }
-        let clocks = &mut self.warps[w].clocks;
-        clocks.join(&b.done.near);
-        if m.wide {
-            clocks.join(&b.done.far);
-        } else {
-            clocks.join_async(&b.done.far, first);
-        }
+        let done = b.done.clone();
+        self.tell(w, mask, |clocks| {
+            clocks.join(&done.near);
+            if m.wide {
+                clocks.join(&done.far);
+            } else {
+                clocks.join_async(&done.far, first);
+            }
+        });
         self.warps[w].refused = None;
     }
 }

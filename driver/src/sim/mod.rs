@@ -27,6 +27,7 @@ mod float;
 mod from_manifest;
 mod hazard;
 mod inst;
+mod knowledge;
 mod lane_float;
 mod lane_int;
 mod launch;

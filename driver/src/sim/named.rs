@@ -86,6 +86,7 @@ impl Machine<'_> {
                 format!("barrier {id} with {expected} threads; a multiple of 32 up to 1024 is possible");
             self.hazard(Found::new(HazardKind::BadOperand, w, pc, what))?;
         }
+        let known = self.known_to(w, mask);
         let b = &mut self.blocks[block].named[id as usize];
         let first = b.expected.is_none();
         let before = *b.expected.get_or_insert(expected);
@@ -96,7 +97,7 @@ impl Machine<'_> {
             b.votes = (0, true, false);
         }
         b.arrived += threads;
-        b.clocks.join(&self.warps[w].clocks);
+        b.clocks.join(&known);
         b.votes.0 += votes.count_ones();
         b.votes.1 &= votes == mask;
         b.votes.2 |= votes != 0;
@@ -231,8 +232,8 @@ impl Machine<'_> {
             return Ok(Flow::Wait(Reason::Cluster));
         }
         let released = self.barrier.released.clone();
+        self.tell(w, mask, |clocks| clocks.join(&released));
         let warp = &mut self.warps[w];
-        warp.clocks.join(&released);
         warp.cluster.waited |= mask;
         if warp.cluster.waited & warp.live == warp.live {
             warp.cluster = ClusterWait::default();
@@ -249,8 +250,10 @@ impl Machine<'_> {
         match kind {
             FenceKind::ProxyAsync => {
                 let seen = known.seen;
-                // A lane's fence covers what that lane wrote.
-                warp.unfenced &= !mask;
+                // A lane's fence covers what that lane wrote, and is the others' from the next
+                // synchronisation on.
+                warp.fenced_lanes |= warp.unfenced & mask;
+                warp.unfenced &= !mask & warp.live;
                 if warp.unfenced == 0 {
                     warp.clocks.proxied.raise(w, warp.clock);
                 }

@@ -81,7 +81,7 @@ impl Machine<'_> {
 
     /// Issues an operation of a warp.
     pub fn issue(&mut self, w: usize, mask: u32, task: Task) -> Result<u64, Stop> {
-        let start = self.known_to(w, mask);
+        let start = self.known_to_each(w, mask);
         let lane = super::access::lane_of(mask);
         let (timeline, clock) = self.open_timeline(w, &start.seen)?;
         let operation =
@@ -157,11 +157,11 @@ impl Machine<'_> {
     }
 
     /// A warp learns that these operations are complete.
-    pub fn learn(&mut self, w: usize, ids: &[u64]) {
+    pub fn learn(&mut self, w: usize, mask: u32, ids: &[u64]) {
         for id in ids {
             if let Some(op) = self.operations.get(id) {
                 let (t, clock) = (op.timeline, op.clock);
-                self.warps[w].clocks.seen.raise(t, clock);
+                self.tell(w, mask, |c| c.seen.raise(t, clock));
             }
         }
     }

@@ -56,6 +56,7 @@ pub fn run_observed(
         let done = machine.run_slice();
         *memory = std::mem::take(&mut machine.memory);
         if done? {
+            machine.count_lines();
             report.add(machine.report);
             observe(report.blocks, blocks);
         } else {
@@ -95,6 +96,9 @@ impl Report {
         self.thread_instructions += other.thread_instructions;
         self.asynchronous += other.asynchronous;
         self.blocks += other.blocks;
+        for (line, n) in other.lines {
+            *self.lines.entry(line).or_default() += n;
+        }
     }
 }
 
@@ -126,6 +130,13 @@ impl Machine<'_> {
             if self.report.warp_instructions > end {
                 return Ok(false);
             }
+        }
+    }
+
+    fn count_lines(&mut self) {
+        let places = &self.launch.entry.places;
+        for (place, n) in places.iter().zip(&self.executed).filter(|(_, n)| **n > 0) {
+            *self.report.lines.entry(place.pos.line).or_default() += n;
         }
     }
 

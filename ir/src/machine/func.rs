@@ -119,7 +119,7 @@ impl<'a> Func<'a> {
     fn is_uniform(&self, new: &NewInst) -> bool {
         match new.op {
             Opcode::Tid | Opcode::Laneid | Opcode::Elect => false,
-            Opcode::Uniform | Opcode::For | Opcode::If => true,
+            Opcode::Uniform | Opcode::TeamIndex | Opcode::For | Opcode::If => true,
             op => op.is_pure() && new.args.iter().all(|&v| self.values[v].uniform),
         }
     }

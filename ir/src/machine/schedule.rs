@@ -57,8 +57,10 @@ pub struct Program<'a> {
     pub launch: LaunchInfo,
     /// Shared memory.
     pub buffers: PrimaryMap<Buffer, BufferData>,
-    /// Warps that compute.
+    /// Warps of a team that computes.
     pub warps: u32,
+    /// Teams of a block, each with its own tiles, rings and buffers.
+    pub teams: u32,
     /// Whether results may be deferred under the next tile.
     pub deferred: bool,
     /// Structured code.
@@ -135,6 +137,8 @@ pub struct SharedMap {
     pub barriers: SecondaryMap<Ring, u32>,
     /// Bytes used.
     pub bytes: u32,
+    /// Bytes of each team: the next team's buffers and barriers lie so far behind.
+    pub team: u32,
 }
 
 /// One role after expansion.

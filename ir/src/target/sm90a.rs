@@ -45,6 +45,7 @@ rows! {
     Mov64 "mov.b64" "mov.b64 $d, $0" &[B64], &[B64], Alu Pure 4 2 10 "";
     Pack64 "pack64" "mov.b64 $d, {$0, $1}" &[B32, B32], &[B64], Alu Pure 4 2 10 "";
     Pack16 "pack16" "mov.b32 $d, {$0, $1}" &[B16, B16], &[B32], Alu Pure 4 2 10 "";
+    TeamIndex "team.index" "" &[], &[B32], None Pure 0 0 10 "";
     Tid "tid.x" "mov.u32 $d, %tid.x" &[], &[B32], Alu Pure 12 2 10 "";
     CtaidX "ctaid.x" "mov.u32 $d, %ctaid.x" &[], &[B32], Alu Pure 12 2 10 "";
     CtaidY "ctaid.y" "mov.u32 $d, %ctaid.y" &[], &[B32], Alu Pure 12 2 10 "";

@@ -84,6 +84,9 @@ pub struct KernelMapping {
     pub epilogue: Epilogue,
     /// Blocks of a cluster along grid dimension 0; operands they share are multicast.
     pub cluster: u32,
+    /// Teams of warpgroups that share a block and take whole tiles in turn, each with rings of its own, so
+    /// that one team's epilogue hides under another's products; 1: one team.
+    pub alternate: u32,
     /// Warps of a block for kernels without warpgroup work; absent: from the consumers of its loops, else 4.
     pub warps: Option<u32>,
     /// Columns of an epilogue chunk; absent: one swizzle span.
@@ -99,6 +102,7 @@ impl Default for KernelMapping {
             raster: Raster::Linear,
             epilogue: Epilogue::Direct,
             cluster: 1,
+            alternate: 1,
             warps: None,
             chunk: None,
             bulk_store: true,

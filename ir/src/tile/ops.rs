@@ -129,7 +129,7 @@ pub enum Op {
     BlockIndex(u8),
     /// Number of logical blocks along one grid dimension, i32.
     GridDim(u8),
-    /// Made by `map`: index of this program (thread block, or cluster of them) among those launched, i32.
+    /// Made by `map`: index of this program (thread block, cluster of them, or team of warpgroups in one) among those launched, i32.
     ProgramId,
     /// Made by `map`: number of programs launched, i32.
     ProgramCount,

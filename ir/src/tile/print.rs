@@ -419,6 +419,9 @@ fn whole_items(whole: &KernelMapping) -> Vec<String> {
     if whole.epilogue == Epilogue::Deferred {
         items.push("epilogue deferred".to_owned());
     }
+    if whole.alternate != 1 {
+        items.push(format!("alternate {}", whole.alternate));
+    }
     if whole.cluster != 1 {
         items.push(format!("cluster {}", whole.cluster));
     }

@@ -54,7 +54,12 @@ impl Lower<'_, '_> {
         match self.thread {
             Some(t) => t,
             None => {
-                let t = self.at_entry().op(Opcode::Tid, &[], Ty::B32);
+                let mut t = self.at_entry().op(Opcode::Tid, &[], Ty::B32);
+                if self.teams > 1 {
+                    let warps = self.k.attrs[self.inst].team.warps();
+                    let threads = self.at_entry().imm(i64::from(32 * warps));
+                    t = self.at_entry().int(Opcode::RemU32, t, threads);
+                }
                 self.thread = Some(t);
                 t
             }

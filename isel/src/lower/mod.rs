@@ -76,6 +76,8 @@ struct Lower<'k, 'a> {
     warp: Option<machine::Value>,
     staging: FxHashMap<u32, machine::Buffer>,
     persistent: bool,
+    /// Teams of a block that take tiles in turn.
+    teams: u32,
     has_tma: bool,
 }
 
@@ -84,6 +86,13 @@ struct Lower<'k, 'a> {
 /// # Errors
 /// Operations that no row of the table is selected for yet, by name and type.
 pub fn do_lower<'a>(k: &Kernel, plan: &Plan, mapping: &Mapping, bump: &'a Bump) -> Result<Program<'a>> {
+    let whole = &mapping.whole;
+    if whole.alternate > 1 && !whole.persistent {
+        return Err(IselError::whole(format!(
+            "{} teams in turn: only a persistent kernel has turns",
+            whole.alternate
+        )));
+    }
     let func = Func::new(bump);
     let block = func.entry;
     let first = k.blocks[k.entry].insts.first().copied();
@@ -103,6 +112,7 @@ pub fn do_lower<'a>(k: &Kernel, plan: &Plan, mapping: &Mapping, bump: &'a Bump) 
         warp: None,
         staging: FxHashMap::default(),
         persistent: mapping.whole.persistent,
+        teams: mapping.whole.alternate.max(1),
         has_tma: false,
     };
     l.lower_params()?;
@@ -386,7 +396,7 @@ impl<'k, 'a> Lower<'k, 'a> {
             facts,
             workspace: Expr::zero(),
         };
-        Ok(Program { launch, buffers: self.buffers, warps, deferred, func: self.func })
+        Ok(Program { launch, buffers: self.buffers, warps, teams: self.teams, deferred, func: self.func })
     }
 
     /// Blocks to launch: the logical grid, or as many programs as keep the waves even.
@@ -401,9 +411,12 @@ impl<'k, 'a> Lower<'k, 'a> {
         if self.persistent {
             let tiles = extents.into_iter().reduce(|a, b| Expr::op(ExprOp::Mul, a, b)).unwrap_or_else(one);
             // ceil(tiles / waves): the last wave is as full as the others.
-            let waves = Expr::op(ExprOp::CeilDiv, tiles.clone(), Expr::var("sm_count"));
+            let teams = Expr::Const(self.teams.into());
+            let programs = Expr::op(ExprOp::Mul, Expr::var("sm_count"), teams.clone());
+            let waves = Expr::op(ExprOp::CeilDiv, tiles.clone(), programs);
             let waves = Expr::op(ExprOp::Max, waves, one());
-            return Ok([Expr::op(ExprOp::CeilDiv, tiles, waves), one(), one()]);
+            let programs = Expr::op(ExprOp::CeilDiv, tiles, waves);
+            return Ok([Expr::op(ExprOp::CeilDiv, programs, teams), one(), one()]);
         }
         extents.resize(3, one());
         let [x, y, z] =

@@ -167,8 +167,8 @@ impl Lower<'_, '_> {
             Op::GridDim(d) => {
                 self.special([Opcode::NctaidX, Opcode::NctaidY, Opcode::NctaidZ][usize::from(*d).min(2)])
             }
-            Op::ProgramId => self.special(Opcode::CtaidX),
-            Op::ProgramCount => self.special(Opcode::NctaidX),
+            Op::ProgramId => self.program(Opcode::CtaidX, true),
+            Op::ProgramCount => self.program(Opcode::NctaidX, false),
             Op::Binary(op) => return self.scalar_binary(inst, *op),
             Op::Unary(op) => {
                 let x = self.scalar(args[0])?;
@@ -197,6 +197,21 @@ impl Lower<'_, '_> {
         };
         self.set(result, r);
         Ok(())
+    }
+
+    /// Index or number of programs: blocks, or teams of blocks.
+    fn program(&mut self, op: Opcode, index: bool) -> machine::Value {
+        let teams = i64::from(self.teams);
+        let blocks = self.special(op);
+        if teams == 1 {
+            return blocks;
+        }
+        let all = self.at_entry().mul_imm(blocks, teams);
+        if !index {
+            return all;
+        }
+        let team = self.at_entry().op(Opcode::TeamIndex, &[], Ty::B32);
+        self.at_entry().add(all, team)
     }
 
     /// A special register, read once at entry.

@@ -15,6 +15,13 @@ impl<'a> Expand<'_, 'a> {
         if let Some(n) = registers {
             self.at().push(NewInst::new(Opcode::SetmaxnregInc, &[], &[]).attr(Attr::Imm(n.into())));
         }
+        if self.program.teams > 1 {
+            let thread = self.at().op(Opcode::Tid, &[], Ty::B32);
+            let own = i64::from(32 * self.program.warps);
+            let threads = self.at().imm(own);
+            let team = self.at().int(Opcode::DivU32, thread, threads);
+            self.team = Some(self.at().op(Opcode::Uniform, &[team], Ty::B32));
+        }
         self.shared_base();
         let elected = self.at().op(Opcode::Elect, &[], Ty::Pred);
         self.elected = Some(elected);
@@ -174,8 +181,10 @@ impl<'a> Expand<'_, 'a> {
         let mut at = c.add_imm(base, i64::from(start));
         if o.warpgroup_stride > 0 {
             let thread = c.op(Opcode::Tid, &[], Ty::B32);
+            let threads = c.imm(i64::from(32 * self.program.warps));
+            let own = if self.program.teams > 1 { c.int(Opcode::RemU32, thread, threads) } else { thread };
             let seven = c.imm(7);
-            let group = c.int(Opcode::ShrU32, thread, seven);
+            let group = c.int(Opcode::ShrU32, own, seven);
             let group = c.op(Opcode::Uniform, &[group], Ty::B32);
             let moved = c.mul_imm(group, i64::from(o.warpgroup_stride));
             at = c.add(at, moved);

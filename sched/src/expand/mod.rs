@@ -44,11 +44,12 @@ pub fn do_expand<'a>(
     shared: SharedMap,
     target: &Target,
 ) -> Result<Scheduled<'a>> {
-    let threads = 32 * (program.warps + if schedule.producer { PRODUCER_WARPS } else { 0 });
+    let warps = program.warps * program.teams;
+    let threads = 32 * (warps + if schedule.producer { PRODUCER_WARPS } else { 0 });
     if threads > MAX_THREADS {
         return Err(SchedError::Threads { threads });
     }
-    let (high, low, split) = budgets(program.warps, schedule.producer, target);
+    let (high, low, split) = budgets(warps, schedule.producer, target);
     let graph = Graph::of(&program.func);
     let setup = setup::do_setup(program, schedule, &shared);
     let mut roles = Vec::new();
@@ -61,13 +62,12 @@ pub fn do_expand<'a>(
     );
     let func = consumer.consumer(split.then_some(high))?;
     let name = if schedule.producer { "consumer" } else { "all" };
-    roles.push(Role { name, first_warp: 0, warps: program.warps, registers: high, func });
+    roles.push(Role { name, first_warp: 0, warps, registers: high, func });
     if schedule.producer {
         let needed = kept(program, schedule, &graph, RoleKind::Producer);
         let producer = Expand::new(program, schedule, &shared, RoleKind::Producer, needed);
         let func = producer.producer(split.then_some(low))?;
-        let role =
-            Role { name: "producer", first_warp: program.warps, warps: PRODUCER_WARPS, registers: low, func };
+        let role = Role { name: "producer", first_warp: warps, warps: PRODUCER_WARPS, registers: low, func };
         roles.push(role);
     }
     Ok(Scheduled { launch: program.launch.clone(), threads, shared, setup, roles })

@@ -15,13 +15,17 @@ impl<'a> Expand<'_, 'a> {
         if let Some(n) = registers {
             self.at().push(NewInst::new(Opcode::SetmaxnregDec, &[], &[]).attr(Attr::Imm(n.into())));
         }
-        let first = i64::from(self.program.warps);
+        let (first, teams) =
+            (i64::from(self.program.warps * self.program.teams), i64::from(self.program.teams));
         let thread = self.at().op(Opcode::Tid, &[], Ty::B32);
         let five = self.at().imm(5);
         let warp = self.at().int(Opcode::ShrU32, thread, five);
         let warp = self.at().op(Opcode::Uniform, &[warp], Ty::B32);
-        let first = self.at().imm(first);
-        let mine = self.at().compare(CmpOp::Eq, warp, first);
+        // One warp for each team; the others of the warpgroup only give their registers away.
+        let team = self.at().add_imm(warp, -first);
+        self.team = Some(team);
+        let teams = self.at().imm(teams);
+        let mine = self.at().compare(CmpOp::Lt, team, teams);
         let elected = self.at().op(Opcode::Elect, &[], Ty::Pred);
         let both = self.at().op(Opcode::AndPred, &[mine, elected], Ty::Pred);
         self.shared_base();

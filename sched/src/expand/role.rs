@@ -36,6 +36,8 @@ pub(super) struct Expand<'p, 'a> {
     /// The elected lane of each warp.
     pub elected: Option<Value>,
     pub base: Option<Value>,
+    /// Number of this role's team in the block, where there are several.
+    pub team: Option<Value>,
     /// A product is in flight whose wait is yet to come.
     pub flying: bool,
     /// The part of a deferred epilogue that goes before the next wait.
@@ -80,6 +82,7 @@ impl<'p, 'a> Expand<'p, 'a> {
             rings: SecondaryMap::new(),
             elected: None,
             base: None,
+            team: None,
             flying: false,
             late: None,
             overlay: FxHashMap::default(),
@@ -134,10 +137,23 @@ impl<'p, 'a> Expand<'p, 'a> {
             Some(b) => b,
             None => {
                 let entry = self.func.entry;
-                let b = Cursor::new(&mut self.func, entry, self.loc).op(Opcode::SharedBase, &[], Ty::B32);
+                let b = self.team_base(entry);
                 self.base = Some(b);
                 b
             }
+        }
+    }
+
+    fn team_base(&mut self, entry: Block) -> Value {
+        let team = self.team.filter(|_| self.program.teams > 1);
+        let mut c = Cursor::new(&mut self.func, entry, self.loc);
+        let base = c.op(Opcode::SharedBase, &[], Ty::B32);
+        match team {
+            Some(team) => {
+                let part = c.mul_imm(team, i64::from(self.shared.team));
+                c.add(base, part)
+            }
+            None => base,
         }
     }
 
@@ -154,6 +170,10 @@ impl<'p, 'a> Expand<'p, 'a> {
 
     /// A copy whose results are this role's values of the originals.
     pub fn clone_inst(&mut self, inst: Inst) {
+        if let (Opcode::TeamIndex, Some(team)) = (self.data(inst).op, self.team) {
+            self.env.insert(self.data(inst).results[0], team);
+            return;
+        }
         let made = self.copy(inst);
         for (&old, new) in self.data(inst).results.iter().zip(made) {
             self.func.values[new].uniform = self.program.func.values[old].uniform;

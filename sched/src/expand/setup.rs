@@ -17,11 +17,12 @@ pub fn do_setup<'a>(program: &Program<'a>, s: &Schedule, shared: &SharedMap) -> 
         let pred = c.compare(CmpOp::Eq, thread, zero);
         let guard = Some(Guard { pred, negated: false });
         let base = c.op(Opcode::SharedBase, &[], Ty::B32);
-        for (ring, data) in s.rings.iter() {
+        let each = |team: u32| s.rings.iter().map(move |(ring, data)| (team, ring, data));
+        for (team, ring, data) in (0..program.teams).flat_map(each) {
             for i in 0..2 * data.depth {
                 // Full: the producer's one arrival. Empty: one a warp.
                 let count = if i < data.depth { 1 } else { program.warps };
-                let at = c.add_imm(base, i64::from(shared.barriers[ring] + i * BARRIER));
+                let at = c.add_imm(base, i64::from(team * shared.team + shared.barriers[ring] + i * BARRIER));
                 let new = NewInst::new(Opcode::MbarInit, &[at], &[]).attr(Attr::Imm(count.into()));
                 c.push(new.guard(guard));
             }
@@ -33,7 +34,8 @@ pub fn do_setup<'a>(program: &Program<'a>, s: &Schedule, shared: &SharedMap) -> 
             c.push(NewInst::new(Opcode::PrefetchMap, &[map], &[]).guard(guard));
         }
         c.push(NewInst::new(Opcode::FenceMbarInit, &[], &[]).guard(guard));
-        let threads = 32 * (program.warps + if s.producer { super::PRODUCER_WARPS } else { 0 });
+        let threads =
+            32 * (program.warps * program.teams + if s.producer { super::PRODUCER_WARPS } else { 0 });
         c.push(NewInst::new(Opcode::BarSync, &[], &[]).attr(Attr::Imm2(0, threads.into())));
     }
     c.push(NewInst::new(Opcode::Ret, &[], &[]));

@@ -4,7 +4,7 @@
 //! mapping = "mapping" name "{" (name "=" int | "for" name ":" loop,+ | "kernel" ":" whole,+),* "}"
 //! loop    = "pipeline" ("fit" | int) | "producers" int | "consumers" int | "wait" int
 //! whole   = "persistent" | "raster" ("linear" | "square" | "band_m" int | "band_n" int)
-//!         | "epilogue" ("direct" | "deferred") | "cluster" int | "warps" int | "chunk" int
+//!         | "epilogue" ("direct" | "deferred") | "cluster" int | "alternate" int | "warps" int | "chunk" int
 //!         | "no" "bulk_store"
 //! attr    = "thread" | "warps" int | "warpgroups" int | "persistent" | "deferred" | loop
 //! ```
@@ -104,10 +104,10 @@ fn whole_attr(c: &mut Cursor<'_>, whole: &mut KernelMapping) -> Result<()> {
             whole.bulk_store = false;
             return c.expect_word("bulk_store");
         }
-        "cluster" | "warps" | "chunk" => return whole_count(c, whole),
+        "cluster" | "alternate" | "warps" | "chunk" => return whole_count(c, whole),
         _ => {
             return c.expected(
-                "`persistent`, `raster`, `epilogue`, `cluster`, `warps`, `chunk` or `no bulk_store`",
+                "`persistent`, `raster`, `epilogue`, `cluster`, `alternate`, `warps`, `chunk` or `no bulk_store`",
             );
         }
     }
@@ -120,6 +120,7 @@ fn whole_count(c: &mut Cursor<'_>, whole: &mut KernelMapping) -> Result<()> {
     let count = c.count()?;
     match word {
         "cluster" => whole.cluster = count,
+        "alternate" => whole.alternate = count,
         "warps" => whole.warps = Some(count),
         _ => whole.chunk = Some(count),
     }

@@ -31,8 +31,11 @@ pub fn verify_mapping(kernel: &Kernel, mapping: &Mapping) -> Result<(), Vec<Veri
             error(item, format!("the pipeline of loop `{name}` has no stages"));
         }
     }
-    if mapping.whole.cluster == 0 || mapping.whole.warps == Some(0) || mapping.whole.chunk == Some(0) {
-        error(usize::MAX, "cluster, warps and chunk must be 1 or more".to_owned());
+    if [mapping.whole.cluster, mapping.whole.alternate].contains(&0)
+        || mapping.whole.warps == Some(0)
+        || mapping.whole.chunk == Some(0)
+    {
+        error(usize::MAX, "cluster, alternate, warps and chunk must be 1 or more".to_owned());
     }
     if errors.is_empty() { Ok(()) } else { Err(errors) }
 }

@@ -1,0 +1,92 @@
+//! What the lanes of a warp know, and what some of them may pass on.
+//!
+//! A warp has one timeline, but its lanes are threads: what one lane waited for, touched or fenced is
+//! the others' only after a warp-wide synchronisation.
+
+use super::clock::Clocks;
+use super::machine::Machine;
+use std::borrow::Cow;
+
+impl Machine<'_> {
+    /// All lanes have synchronised: what one does next comes after what any did before.
+    pub fn sync_warp(&mut self, w: usize) {
+        self.tick(w);
+        let warp = &mut self.warps[w];
+        for (_, c) in warp.partial.drain(..) {
+            warp.clocks.join(&c);
+        }
+        warp.sync += 1;
+        warp.synced = warp.clock - 1;
+        warp.dirty = 0;
+        warp.fenced_lanes = 0;
+        warp.fence_synced = warp.clocks.proxied.get(w);
+        warp.arrived_whole = false;
+    }
+
+    /// Lets the lanes of `mask` learn something.
+    pub fn tell(&mut self, w: usize, mask: u32, learn: impl Fn(&mut Clocks)) {
+        let warp = &mut self.warps[w];
+        if warp.live & !mask == 0 {
+            learn(&mut warp.clocks);
+            return;
+        }
+        if let Some((_, c)) = warp.partial.iter_mut().find(|(m, _)| *m == mask) {
+            learn(c);
+            return;
+        }
+        let mut fresh = Clocks::default();
+        learn(&mut fresh);
+        warp.partial.push((mask, fresh));
+    }
+
+    /// What all lanes of `mask` know.
+    pub fn clocks_of(&self, w: usize, mask: u32) -> Cow<'_, Clocks> {
+        let warp = &self.warps[w];
+        let mut all = Cow::Borrowed(&warp.clocks);
+        for (_, c) in warp.partial.iter().filter(|(m, _)| mask & warp.live & !m == 0) {
+            all.to_mut().join(c);
+        }
+        all
+    }
+
+    /// What the lanes of `mask` release together: what any of them knows, within what they may.
+    pub fn known_to(&self, w: usize, mask: u32) -> Clocks {
+        let mut clocks = self.warps[w].clocks.clone();
+        for (_, c) in self.warps[w].partial.iter().filter(|(m, _)| mask & m != 0) {
+            clocks.join(c);
+        }
+        self.limit(w, mask, clocks)
+    }
+
+    /// What an operation that the lanes of `mask` issue, each its part, comes after.
+    pub fn known_to_each(&self, w: usize, mask: u32) -> Clocks {
+        self.limit(w, mask, self.clocks_of(w, mask).into_owned())
+    }
+
+    /// Where other lanes touched shared memory since the last synchronisation of the warp, only what
+    /// came before that may be passed on; and so with their fences.
+    fn limit(&self, w: usize, mask: u32, mut clocks: Clocks) -> Clocks {
+        let warp = &self.warps[w];
+        let others = warp.live & !mask;
+        if warp.dirty & others != 0 {
+            clocks.seen.lower(w, warp.synced);
+            clocks.proxied.lower(w, warp.synced);
+        }
+        if warp.fenced_lanes & others != 0 {
+            clocks.proxied.lower(w, warp.fence_synced);
+        }
+        clocks
+    }
+
+    /// Lanes have ended: what all that are left know is the warp's.
+    pub fn promote(&mut self, w: usize) {
+        let warp = &mut self.warps[w];
+        let live = warp.live;
+        let (whole, part) = std::mem::take(&mut warp.partial).into_iter().partition(|(m, _)| live & !m == 0);
+        warp.partial = part;
+        let whole: Vec<(u32, Clocks)> = whole;
+        for (_, c) in whole {
+            warp.clocks.join(&c);
+        }
+    }
+}
