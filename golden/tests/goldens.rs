@@ -12,6 +12,7 @@ use warplift::ir::tile::{Kernel, Op};
 use warplift::toolchain::{PtxasOptions, Toolchain};
 use warplift::{Options, compile};
 use warplift_golden::check::{ACCEPTED, Evidence};
+use warplift_golden::kernels::texts;
 use warplift_golden::library::load;
 use warplift_golden::sass::summarize;
 
@@ -25,15 +26,9 @@ fn here(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
-/// Names of the library's kernels: the files in its folder.
+/// Names of the library's kernels.
 fn names() -> Vec<String> {
-    let folder = std::fs::read_dir(here("../driver/kernels")).expect("the library's folder");
-    let paths =
-        folder.map(|f| f.expect("an entry").path()).filter(|p| p.extension().is_some_and(|e| e == "tile"));
-    let stem = |p: PathBuf| p.file_stem().map(|s| s.to_string_lossy().into_owned());
-    let mut names: Vec<String> = paths.filter_map(stem).collect();
-    names.sort();
-    names
+    texts().expect("the library").into_keys().collect()
 }
 
 fn has_product(kernel: &Kernel) -> bool {

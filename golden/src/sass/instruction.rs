@@ -61,10 +61,10 @@ pub struct Instruction {
 }
 
 /// Opcodes whose first operand is a register that they read.
-const READERS: &[&str] = &["BAR", "WARPSYNC", "RET", "CALL", "BRX", "JMX", "NANOSLEEP", "B2R"];
+const READERS: &[&str] = &["BAR", "WARPSYNC", "RET", "CALL", "BRX", "JMX", "NANOSLEEP"];
 
-/// Opcodes with a `.WIDE` or similar form that is 64 bits wide without saying so.
-const DOUBLE: &[&str] = &["DADD", "DMUL", "DFMA", "I2F.F64"];
+/// Opcodes whose registers are pairs.
+const DOUBLE: &[&str] = &["DADD", "DMUL", "DFMA"];
 
 impl Instruction {
     /// Reads `@!P0 IMAD.MOV.U32 R2, RZ, RZ, R3`.
