@@ -1,5 +1,5 @@
-//! Looks for panics: `cargo run -p warplift-golden --example fuzz SECONDS [SEED]`. Each crash is printed
-//! with its text, once for each message.
+//! Looks for panics: `cargo run -p warplift-golden --example fuzz SECONDS [SEED [LAST]]`. Each crash is
+//! printed with its text, once for each message; LAST is a file that takes each text before it is tried.
 
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -18,6 +18,9 @@ fn main() {
             break;
         }
         let (text, one) = (mutate(text, &mut random), Instant::now());
+        if let Some(last) = std::env::args().nth(3) {
+            std::fs::write(last, &text).expect("writing");
+        }
         match try_text(&text) {
             Ok(r) => *reached.entry(r).or_insert(0) += 1,
             Err(crash) => {

@@ -36,3 +36,19 @@ fn a_fresh_seed() {
     let reached = fuzz(seed, Duration::from_secs(1));
     assert!(reached.values().sum::<u32>() > 10, "seed {seed}: only {reached:?}");
 }
+
+/// Every number of a kernel's tunables at values that once made a stage run without end, or make what its
+/// verifier refuses.
+#[test]
+fn huge_tunables_are_refused() {
+    let texts = texts().expect("the library");
+    for huge in ["65536", "2147483647", "2147483648", "4294967295", "9223372036854775807"] {
+        for text in texts.values() {
+            let (kernel, mapping) = text.split_once("\nmapping ").expect("a mapping");
+            let mapping = mapping.replacen("= 128", &format!("= {huge}"), 1);
+            let reached = try_text(&format!("{kernel}\nmapping {mapping}")).unwrap_or_else(|c| panic!("{c}"));
+            let changed = mapping.contains(&format!("= {huge}"));
+            assert!(!changed || reached < Reached::Compiled, "{huge} compiles:\n{mapping}");
+        }
+    }
+}

@@ -130,7 +130,7 @@ impl Team {
         match self {
             Self::None | Self::Thread => 1,
             Self::Warps(n) => n,
-            Self::Warpgroups(n) => 4 * n,
+            Self::Warpgroups(n) => n.saturating_mul(4),
         }
     }
 }
