@@ -279,15 +279,28 @@ pub(crate) fn pending(func: &Func<'_>, d: &Deferral) -> Vec<Value> {
     found
 }
 
+/// Instructions that follow the main loop, run early and are no free view.
+fn after(func: &Func<'_>, d: &Deferral) -> Vec<Inst> {
+    let insts = &func.blocks[func.insts[d.outer].blocks[0]].insts;
+    let late: FxHashSet<Inst> = d.parts.iter().flatten().copied().collect();
+    let rest = insts.iter().skip_while(|&&i| i != d.inner).skip(1).copied();
+    rest.filter(|i| !late.contains(i) && func.insts[*i].op != Opcode::Slice).collect()
+}
+
 fn check_registers(program: &Program<'_>, d: &Deferral, target: &Target) -> std::result::Result<(), String> {
     let func = &program.func;
     let held: u32 = pending(func, d).iter().map(|&v| func.ty(v).regs()).sum();
     let main: u32 = func.insts[d.inner].results.iter().map(|&v| func.ty(v).regs()).sum();
     let (budget, ..) = budgets(program.warps * program.teams, true, target);
-    let needed = held + main + SCALAR_REGISTERS;
+    // Results that are made beside the accumulators: the work of one chunk holds two of the widest.
+    let made = after(func, d).into_iter().flat_map(|i| func.insts[i].results);
+    let carried = pending(func, d);
+    let widest = made.filter(|r| !carried.contains(r)).map(|&r| func.ty(r).regs()).max().unwrap_or(0);
+    let needed = held + main + 2 * widest + SCALAR_REGISTERS;
     if needed > budget {
         return Err(format!(
-            "{held} registers of results beside {main} of accumulators and {SCALAR_REGISTERS} others exceed {budget}"
+            "{held} registers of results and {} of work beside {main} of accumulators and {SCALAR_REGISTERS} others exceed {budget}",
+            2 * widest
         ));
     }
     let loops_ok = yields(func, func.insts[d.inner].blocks[0]).iter().all(|&v| func.ty(v) != Ty::Event);
