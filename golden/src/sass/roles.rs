@@ -1,0 +1,50 @@
+//! Which blocks belong to which role.
+
+use super::flow::Flow;
+use std::collections::BTreeSet;
+
+/// Warps that run the same part of the code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Role {
+    /// `consumer` holds warpgroup products, `producer` bulk loads; `all` where roles do not differ; else `other`.
+    pub name: &'static str,
+    /// Registers that its `USETMAXREG` asks for.
+    pub set: Option<u32>,
+    /// Its blocks.
+    pub blocks: BTreeSet<usize>,
+}
+
+/// The roles of a kernel in the order of the listing. What stands before the roles part belongs to none.
+pub fn roles(flow: &Flow) -> Vec<Role> {
+    let live = flow.reachable(0);
+    let starts: Vec<(usize, Option<u32>)> =
+        live.iter().filter_map(|&b| registers_set(flow, b).map(|set| (b, set))).collect();
+    let mut roles: Vec<Role> = Vec::new();
+    for (start, set) in starts {
+        let blocks = flow.reachable(start);
+        // A second change of registers within a role does not start another.
+        if !roles.iter().any(|r| r.blocks.contains(&start)) {
+            roles.push(Role { name: name(flow, &blocks), set, blocks });
+        }
+    }
+    if roles.is_empty() {
+        roles.push(Role { name: "all", set: None, blocks: live });
+    }
+    roles
+}
+
+/// Whether a block changes the registers of its warps, and to what count.
+fn registers_set(flow: &Flow, block: usize) -> Option<Option<u32>> {
+    let i = flow.of(block).iter().find(|i| i.name() == "USETMAXREG")?;
+    let count = i.operands.last().and_then(|o| o.strip_prefix("0x"));
+    Some(count.and_then(|c| u32::from_str_radix(c, 16).ok()))
+}
+
+fn name(flow: &Flow, blocks: &BTreeSet<usize>) -> &'static str {
+    let holds = |name: &str| blocks.iter().any(|b| flow.of(*b).iter().any(|i| i.name() == name));
+    match (holds("HGMMA"), holds("UTMALDG")) {
+        (true, _) => "consumer",
+        (false, true) => "producer",
+        (false, false) => "other",
+    }
+}

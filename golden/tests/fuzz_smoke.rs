@@ -1,0 +1,38 @@
+//! No text makes the compiler panic: a second of edited library texts from a fixed seed, a second from a
+//! fresh one, and every text that once did.
+
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use warplift_golden::fuzz::{Reached, mutate, try_text};
+use warplift_golden::kernels::texts;
+
+/// How many texts came how far.
+fn fuzz(seed: u64, time: Duration) -> BTreeMap<Reached, u32> {
+    let (mut random, texts) = (StdRng::seed_from_u64(seed), texts().expect("the library"));
+    let texts: Vec<String> = texts.into_values().collect();
+    let (start, mut reached) = (Instant::now(), BTreeMap::new());
+    for n in 0.. {
+        if start.elapsed() > time {
+            break;
+        }
+        let text = mutate(&texts[n % texts.len()], &mut random);
+        let outcome = try_text(&text).unwrap_or_else(|crash| panic!("seed {seed}, text {n}: {crash}"));
+        *reached.entry(outcome).or_default() += 1;
+    }
+    reached
+}
+
+#[test]
+fn a_fixed_seed() {
+    let reached = fuzz(0x5eed, Duration::from_secs(1));
+    assert!(reached.len() >= 3, "the edits reach too little: {reached:?}");
+}
+
+#[test]
+fn a_fresh_seed() {
+    let seed = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |d| d.as_nanos() as u64);
+    let reached = fuzz(seed, Duration::from_secs(1));
+    assert!(reached.values().sum::<u32>() > 10, "seed {seed}: only {reached:?}");
+}

@@ -1,0 +1,118 @@
+//! PTX and SASS of every kernel of the library against golden files. `UPDATE_GOLDENFILES=1` rewrites
+//! them; what must never be stays refused (see `warplift_golden::check`).
+
+use goldenfile::Mint;
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::{LazyLock, Mutex};
+use std::thread;
+use warplift::ir::target::SM90A;
+use warplift::ir::tile::{Kernel, Op};
+use warplift::toolchain::{PtxasOptions, Toolchain};
+use warplift::{Options, compile};
+use warplift_golden::check::{ACCEPTED, Evidence};
+use warplift_golden::kernels::texts;
+use warplift_golden::library::load;
+use warplift_golden::sass::summarize;
+
+/// PTX, and the summary of its SASS.
+struct Output {
+    ptx: String,
+    summary: String,
+}
+
+fn here(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+/// Names of the library's kernels.
+fn names() -> Vec<String> {
+    texts().expect("the library").into_keys().collect()
+}
+
+fn has_product(kernel: &Kernel) -> bool {
+    let mut found = false;
+    kernel.walk(|_, i| found |= matches!(kernel.insts[i].op, Op::Mma));
+    found
+}
+
+/// Compiles, assembles and disassembles a kernel; its violations if there are any.
+fn build(name: &str, tools: &Toolchain) -> Built {
+    let (kernel, mapping) = load(name);
+    let options = Options { verify: true, ..Options::default() };
+    let compiled = compile(&kernel, &mapping, &SM90A, &options).map_err(|e| e.to_string())?;
+    let assembled = tools.ptxas(&compiled.ptx, &PtxasOptions::default()).map_err(|e| e.to_string())?;
+    let listing = tools.disassemble(&assembled.cubin).map_err(|e| e.to_string())?;
+    let sass = summarize(&listing).map_err(|e| e.to_string())?;
+    let product = has_product(&kernel);
+    let evidence =
+        Evidence { kernel: name, product, manifest: &compiled.manifest, assembled: &assembled, sass: &sass };
+    let violations = evidence.violations(ACCEPTED).iter().map(ToString::to_string).collect();
+    let launch = format!("entry: {} registers, {} barriers\n", assembled.registers, assembled.barriers);
+    Ok((Output { ptx: compiled.ptx, summary: format!("{launch}{sass}") }, violations))
+}
+
+type Built = Result<(Output, Vec<String>), String>;
+
+/// All kernels, built once for all tests: a job for each, as many at once as there are processors.
+static BUILT: LazyLock<BTreeMap<String, Built>> = LazyLock::new(|| {
+    let (names, done) = (names(), Mutex::new(BTreeMap::new()));
+    let tools = Toolchain::find_or_install(None).expect("the tools");
+    let queue = Mutex::new(names.iter());
+    let next = || queue.lock().expect("no worker panics").next();
+    let work = || {
+        while let Some(name) = next() {
+            let built = build(name, &tools);
+            done.lock().expect("no worker panics").insert(name.clone(), built);
+        }
+    };
+    let threads = thread::available_parallelism().map_or(2, usize::from);
+    thread::scope(|s| (0..threads).for_each(|_| drop(s.spawn(work))));
+    done.into_inner().expect("no worker panics")
+});
+
+#[test]
+fn every_kernel_compiles_and_nothing_in_it_must_not_be() {
+    assert!(BUILT.len() >= 12, "only {} kernels", BUILT.len());
+    let mut wrong = Vec::new();
+    for (name, built) in BUILT.iter() {
+        match built {
+            Err(error) => wrong.push(format!("{name}: {error}")),
+            Ok((_, violations)) => wrong.extend(violations.iter().map(|v| format!("{name}: {v}"))),
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Compares with the files `FOLDER/NAME.ending`, or writes them.
+fn compare(folder: &str, ending: &str, text: fn(&Output) -> &str) {
+    let mut mint = Mint::new(here(folder));
+    for (name, built) in BUILT.iter() {
+        let Ok((output, _)) = built else { continue };
+        let mut file = mint.new_goldenfile(format!("{name}.{ending}")).expect("a golden file");
+        file.write_all(text(output).as_bytes()).expect("writing");
+    }
+}
+
+#[test]
+fn ptx_is_what_the_golden_files_say() {
+    compare("ptx", "ptx", |o| &o.ptx);
+}
+
+#[test]
+fn sass_is_what_the_golden_files_say() {
+    compare("sass", "txt", |o| &o.summary);
+}
+
+#[test]
+fn every_golden_file_has_its_kernel() {
+    let names = names();
+    for folder in ["ptx", "sass"] {
+        for file in std::fs::read_dir(here(folder)).expect("golden files") {
+            let path = file.expect("an entry").path();
+            let stem = path.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
+            assert!(names.contains(&stem), "{} belongs to no kernel", path.display());
+        }
+    }
+}
