@@ -116,7 +116,8 @@ fn teams_take_tiles_in_turn() {
         let mut mapping = vary(&mapping, &(tile, 1, epilogue, true, None));
         mapping.whole.alternate = teams;
         let options = Options { verify: true, dump: Vec::new() };
-        let compiled = compile(&kernel, &mapping, &SM90A, &options).unwrap_or_else(|e| panic!("{tile:?}: {e}"));
+        let compiled =
+            compile(&kernel, &mapping, &SM90A, &options).unwrap_or_else(|e| panic!("{tile:?}: {e}"));
         for sms in [1, 3] {
             let run = problem.simulate(&compiled.ptx, &compiled.manifest, &sim::Options::default(), sms);
             let (have, _) = run.unwrap_or_else(|e| panic!("{tile:?} {teams} teams: {e}"));

@@ -234,10 +234,10 @@ fn slice_within(func: &Func<'_>, group: &[Inst], late: &FxHashSet<Inst>) -> FxHa
     while let Some(inst) = work.pop() {
         let d = &func.insts[inst];
         for &v in d.args.iter().chain(d.guard.as_ref().map(|g| &g.pred)) {
-            if let Some(def) = func.def(v).filter(|i| late.contains(i)) {
-                if needed.insert(def) {
-                    work.push(def);
-                }
+            if let Some(def) = func.def(v).filter(|i| late.contains(i))
+                && needed.insert(def)
+            {
+                work.push(def);
             }
         }
     }

@@ -209,14 +209,13 @@ pub fn try_sizes(
 
 /// A kernel that hangs keeps its process: report and leave at once, without asking the driver.
 pub fn leave_if_stuck(failure: Failure) -> Failure {
-    if let Failure::Wrong(text) = &failure {
-        if text.contains("deadlock") {
+    if let Failure::Wrong(text) = &failure
+        && text.contains("deadlock") {
             use std::io::Write;
             println!("WRONG: {text}");
             let _ = std::io::stdout().flush();
             std::process::abort();
         }
-    }
     failure
 }
 

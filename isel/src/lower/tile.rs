@@ -166,14 +166,13 @@ impl Lower<'_, '_> {
         if from == to {
             return self.alias(result, arg);
         }
-        if let (Some(Low::Splat(s)), true) = (self.env.get(&arg).cloned(), from == Elem::F32) {
-            if let Some(bits) =
+        if let (Some(Low::Splat(s)), true) = (self.env.get(&arg).cloned(), from == Elem::F32)
+            && let Some(bits) =
                 self.func.constant(s).and_then(|b| float_bits(to, f32::from_bits(b as u32).into()))
-            {
-                let c = self.at().imm(bits);
-                self.env.insert(result, Low::Splat(c));
-                return Ok(());
-            }
+        {
+            let c = self.at().imm(bits);
+            self.env.insert(result, Low::Splat(c));
+            return Ok(());
         }
         let x = self.materialize(arg, result)?;
         let regs = self.result_regs(result)?;

@@ -15,7 +15,7 @@ mod raster;
 mod tunables;
 
 use crate::{IselError, Result};
-use warplift_ir::tile::{Kernel, LoopMapping, Mapping, Op, Team};
+use warplift_ir::tile::{Kernel, Mapping, Op, Team};
 
 pub use tunables::do_tunables;
 
@@ -74,7 +74,7 @@ fn assign_loops(k: &mut Kernel, mapping: &Mapping) {
         let found =
             loop_name(k, inst).and_then(|n| mapping.loops.iter().find(|(l, _)| l == n)).map(|(_, m)| *m);
         if matches!(k.insts[inst].op, Op::For) {
-            k.attrs[inst].looped = Some(found.unwrap_or_else(LoopMapping::default));
+            k.attrs[inst].looped = Some(found.unwrap_or_default());
         }
     }
 }

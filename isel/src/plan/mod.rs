@@ -58,7 +58,7 @@ pub enum StorePlan {
     /// Through a staging buffer and tensor copies, each warp its own rows.
     Bulk {
         /// `(row, column)` of one warp's 16-row stripe to elements.
-        stripe: Layout,
+        stripe: Box<Layout>,
         /// Swizzle span in bytes.
         swizzle: u32,
     },

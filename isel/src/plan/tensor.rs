@@ -6,6 +6,7 @@ use super::{Fill, Plan, Product, SharedTile, StorePlan, extents, layout_error, v
 use crate::facts::is_multiple;
 use crate::{IselError, Result};
 use smallvec::SmallVec;
+use std::collections::hash_map::Entry;
 use warplift_ir::layout::{fragment, shared};
 use warplift_ir::machine::{Buffer, Place, SharedOperand};
 use warplift_ir::target::SM90A;
@@ -149,11 +150,10 @@ fn operand(
     k_dim: usize,
     [group, atom]: [u32; 2],
 ) -> Result<SharedOperand> {
-    if !plan.shared.contains_key(&load) {
-        let tile = shared_tile(k, load)?;
-        plan.shared.insert(load, tile);
-    }
-    let tile = &plan.shared[&load];
+    let tile = match plan.shared.entry(load) {
+        Entry::Occupied(known) => known.into_mut(),
+        Entry::Vacant(new) => new.insert(shared_tile(k, load)?),
+    };
     let k_dim = if flipped { 1 - k_dim } else { k_dim };
     let mn_major = tile.inner_dim != k_dim;
     let bytes = k.ty(k.result(load)).elem().bits() / 8;
@@ -289,5 +289,5 @@ pub fn plan_store(k: &Kernel, inst: Inst, plan: &Plan) -> Result<StorePlan> {
     };
     let stripe =
         shared::swizzled(STRIPE, cols.into(), bits.into(), swizzle.into()).map_err(layout_error(k, inst))?;
-    Ok(StorePlan::Bulk { stripe, swizzle })
+    Ok(StorePlan::Bulk { stripe: Box::new(stripe), swizzle })
 }
