@@ -192,7 +192,8 @@ fn the_simulator_runs_and_checks() {
 fn layouts_are_shown() {
     let folder = folder();
     let svg = folder.path().join("l.svg");
-    let (status, output, errors) = warplift(&["layout", "wgmma.acc m64n32 f32", "--svg", svg.to_str().unwrap()]);
+    let (status, output, errors) =
+        warplift(&["layout", "wgmma.acc m64n32 f32", "--svg", svg.to_str().unwrap()]);
     assert_eq!(status, 0, "{errors}");
     assert!(output.lines().count() > 4 && std::fs::read_to_string(svg).unwrap().contains("<svg"), "{output}");
     let (status, _, errors) = warplift(&["layout", "nonsense("]);

@@ -3,13 +3,15 @@
 use super::Tools;
 use super::artifact::{Artifact, Ready};
 use super::failure::{Failure, Outcome, user};
-use super::run::{Location, Machine, Place, accepted, leave_if_stuck, simulated, try_sizes};
+use super::run::{
+    Location, Machine, Place, SIMULATED, accepted, leave_if_stuck, operations, simulated, try_sizes,
+};
 use super::source::Choice;
 use std::io::Write;
 use std::path::PathBuf;
 use std::time::Instant;
 use warplift::kernels;
-use warplift::trial::{Executor, Sizes, Trial, work};
+use warplift::trial::{Executor, Sizes};
 
 /// `check [NAMES]`.
 #[derive(clap::Args)]
@@ -142,15 +144,6 @@ fn check_kernel(
         }
     }
     Ok(failed)
-}
-
-/// Operations and bytes beyond which a case is not simulated.
-const SIMULATED: f64 = 1e8;
-
-fn operations(artifact: &Artifact, sizes: &Sizes) -> Outcome<f64> {
-    let trial = Trial::new(&artifact.kernel, &artifact.mapping, sizes.clone())?;
-    let work = work(&trial);
-    Ok(work.flops.max(8.0 * work.bytes))
 }
 
 /// One line for a case: `ok` and the errors, or everything about what is wrong.

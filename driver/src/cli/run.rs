@@ -10,7 +10,9 @@ use warplift::bench::{CublasLt, GemmProblem, product_on_device};
 use warplift::cuda::{Arg, CudaError, Device, Kernel, arguments};
 use warplift::kernels;
 use warplift::reference::Array;
-use warplift::trial::{Executor, GpuExecutor, Scalar, SimExecutor, Sizes, Style, Trial, exact_on_integers};
+use warplift::trial::{
+    Executor, GpuExecutor, Scalar, SimExecutor, Sizes, Style, Trial, exact_on_integers, work,
+};
 
 /// `run NAME`.
 #[derive(clap::Args)]
@@ -135,27 +137,51 @@ pub fn run(args: &RunArgs, tools: &Tools) -> Outcome<()> {
     }
     let kernel = &artifact.kernel;
     let sizes = args.size.iter().map(|s| Sizes::parse(kernel, s)).collect::<Result<Vec<_>, _>>()?;
-    let usual = match args.place.device {
-        Location::Gpu(_) => Sizes::defaults(kernel),
-        Location::Simulator => Sizes::small(kernel),
-    };
-    let sizes = if sizes.is_empty() { vec![usual] } else { sizes };
+    let given = !sizes.is_empty();
+    let usual = |s: Sizes| if given { sizes.clone() } else { vec![s] };
+    let (sizes, small) = (usual(Sizes::defaults(kernel)), usual(Sizes::small(kernel)));
     for s in &sizes {
         accepted(&artifact, s)?;
     }
     let ordinal = match args.place.device {
         Location::Simulator => {
-            let executor = simulated(&artifact, args.place.seed)?;
-            return try_all(&artifact, &sizes, &executor, None, args.place.seed);
+            return simulate(&artifact, &small, args.place.seed);
         }
         Location::Gpu(ordinal) => ordinal,
     };
     let Some(machine) = Machine::open(ordinal, args.place.cublas.as_deref())? else {
-        println!("nothing was executed: this machine has no GPU; `--device sim` simulates one");
-        return Ok(());
+        println!("this machine has no GPU: nothing is executed on one");
+        for s in &small {
+            if operations(&artifact, s)? > SIMULATED {
+                println!("{s} is too large for the simulator; `--device sim` runs it all the same");
+                return Ok(());
+            }
+        }
+        return simulate(&artifact, &small, args.place.seed);
     };
     let executor = machine.load(&artifact, args.place.limit)?;
     try_all(&artifact, &sizes, &executor, Some(&machine), args.place.seed)
+}
+
+fn simulate(artifact: &Artifact, sizes: &[Sizes], seed: u64) -> Outcome<()> {
+    let Ok(executor) = simulated(artifact, seed) else {
+        println!("nor in the simulator, which needs PTX text");
+        return Ok(());
+    };
+    try_all(artifact, sizes, &executor, None, seed)
+}
+
+/// Operations beyond which a launch is not simulated unless asked for.
+pub const SIMULATED: f64 = 1e8;
+
+/// How much a launch does, for the simulator.
+///
+/// # Errors
+/// Sizes that do not fit the kernel.
+pub fn operations(artifact: &Artifact, sizes: &Sizes) -> Outcome<f64> {
+    let trial = Trial::new(&artifact.kernel, &artifact.mapping, sizes.clone())?;
+    let work = work(&trial);
+    Ok(work.flops.max(8.0 * work.bytes))
 }
 
 fn try_all(
@@ -210,12 +236,13 @@ pub fn try_sizes(
 /// A kernel that hangs keeps its process: report and leave at once, without asking the driver.
 pub fn leave_if_stuck(failure: Failure) -> Failure {
     if let Failure::Wrong(text) = &failure
-        && text.contains("deadlock") {
-            use std::io::Write;
-            println!("WRONG: {text}");
-            let _ = std::io::stdout().flush();
-            std::process::abort();
-        }
+        && text.contains("deadlock")
+    {
+        use std::io::Write;
+        println!("WRONG: {text}");
+        let _ = std::io::stdout().flush();
+        std::process::abort();
+    }
     failure
 }
 
