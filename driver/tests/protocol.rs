@@ -90,6 +90,30 @@ fn every_product_of_the_library_keeps_the_protocol() {
     }
 }
 
+/// A kernel of the library under another mapping.
+fn remapped(name: &str, mapping: &str) -> Module {
+    let path = format!("{}/kernels/{name}.tile", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path}: {e}"));
+    let (kernel, _) = text.split_once(&format!("mapping {name}")).unwrap_or_else(|| panic!("no mapping"));
+    parse(&format!("{kernel}mapping {name} {{ {mapping} }}"))
+}
+
+#[test]
+fn products_in_flight_over_an_iteration_keep_the_protocol() {
+    for (name, mapping) in [
+        ("gemm", "BM = 64\nfor t: pipeline 3, consumers 1\nkernel: persistent"),
+        ("gemm", "BM = 64\nfor t: pipeline 2, consumers 1\nkernel: persistent, epilogue deferred"),
+        ("gemm", "for t: pipeline 4, consumers 2, wait 1\nkernel: persistent, epilogue deferred"),
+        ("gemm_dual", "BM = 64\nfor t: pipeline 3, consumers 1\nkernel: persistent"),
+    ] {
+        let bump = Bump::new();
+        let made = make(&remapped(name, mapping), &bump);
+        let flying = made.program.func.insts.keys().any(|i| made.schedule.in_flight[i] == 1);
+        assert!(flying, "{name}, {mapping}: {:?}", made.schedule.remarks);
+        made.sweep(name);
+    }
+}
+
 /// A copy of the roles with one kind of instruction changed.
 fn mutate(made: &mut Made<'_>, role: &str, change: impl Fn(&mut Attr) -> bool, op: Opcode) {
     let found = made.scheduled.roles.iter_mut().find(|r| r.name == role);

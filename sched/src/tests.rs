@@ -247,3 +247,16 @@ fn deferral_is_declined_with_its_reason() {
     let large = reason(Shape { regs: 192, ..GEMM });
     assert!(large.contains("192") && large.contains("exceed"), "{large}");
 }
+
+#[test]
+fn one_warpgroup_alone_leaves_products_in_flight() {
+    let flying = |shape: Shape| {
+        let (s, _) = scheduled(&shape);
+        s.in_flight.values().sum::<u32>()
+    };
+    assert_eq!(flying(GEMM), 0, "two warpgroups");
+    assert_eq!(flying(Shape { warps: 4, ..GEMM }), 1);
+    assert_eq!(flying(Shape { warps: 4, wait: Some(0), ..GEMM }), 0, "the mapping's word");
+    assert_eq!(flying(Shape { wait: Some(1), ..GEMM }), 1, "the mapping's word");
+    assert_eq!(flying(Shape { warps: 4, wish: Some(1), ..GEMM }), 0, "one stage cannot be held");
+}
