@@ -166,3 +166,36 @@ fn explain_tells_what_was_decided() {
         assert!(output.contains(part), "{part}: {output}");
     }
 }
+
+#[test]
+fn the_simulator_runs_and_checks() {
+    let (status, output, errors) = warplift(&["run", "gemm", "--device", "sim", "--size", "136x264x328"]);
+    assert_eq!(status, 0, "{errors}");
+    assert_eq!(output.matches("correct:").count(), 2, "{output}");
+    let folder = folder();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (ptx, manifest) = (path("o.ptx"), path("o.json"));
+    assert_eq!(warplift(&["compile", "gemm", "-o", &ptx, "--manifest", &manifest]).0, 0);
+    let sim = |size: &str| warplift(&["sim", &ptx, "--manifest", &manifest, "--size", size, "--seeds", "1"]);
+    let (status, output, errors) = sim("129x8x72");
+    assert_eq!((status, output.matches("correct:").count()), (0, 6), "{output}{errors}");
+    assert_eq!(sim("129x9x72").0, 2);
+    // Without proxy fences the copy engine may read what was not written yet.
+    let text = std::fs::read_to_string(&ptx).unwrap();
+    let broken = text.replace("fence.proxy.async", "// fence.proxy.async");
+    std::fs::write(&ptx, broken).unwrap();
+    let (status, output, errors) = sim("129x8x72");
+    assert_eq!(status, 1, "{output}{errors}");
+}
+
+#[test]
+fn layouts_are_shown() {
+    let folder = folder();
+    let svg = folder.path().join("l.svg");
+    let (status, output, errors) =
+        warplift(&["layout", "wgmma.acc m64n32 f32", "--svg", svg.to_str().unwrap()]);
+    assert_eq!(status, 0, "{errors}");
+    assert!(output.lines().count() > 4 && std::fs::read_to_string(svg).unwrap().contains("<svg"), "{output}");
+    let (status, _, errors) = warplift(&["layout", "nonsense("]);
+    assert!(status == 2 && errors.contains("nonsense"), "{errors}");
+}

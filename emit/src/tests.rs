@@ -176,8 +176,10 @@ fn types(list: &[Class]) -> Vec<Ty> {
 /// Rows whose text needs more than operands by class.
 fn plain(op: Opcode) -> bool {
     use Opcode::*;
-    let special =
-        [Const, Undef, Join, Slice, Await, For, If, Yield, Br, BrIf, Ret, Trap, Wgmma, TmaLoad, TmaStore];
+    let special = [
+        Const, Undef, Join, Slice, TeamIndex, Await, For, If, Yield, Br, BrIf, Ret, Trap, Wgmma, TmaLoad,
+        TmaStore,
+    ];
     !special.contains(&op)
 }
 

@@ -125,3 +125,18 @@ fn teams_take_tiles_in_turn() {
         }
     }
 }
+
+#[test]
+fn an_epilogue_of_several_operands_can_wait() {
+    let (kernel, mapping) = load("gemm_bias_relu_residual");
+    let mapping = vary(&mapping, &([128, 128, 64], 2, Epilogue::Deferred, true, None));
+    let options = Options { verify: true, dump: Vec::new() };
+    let compiled = compile(&kernel, &mapping, &SM90A, &options).unwrap_or_else(|e| panic!("{e}"));
+    assert!(compiled.explained.schedule.deferral.is_some(), "{:?}", compiled.explained.schedule.remarks);
+    let problem = Problem::new(&kernel, &sizes(&[("m", 136), ("n", 264), ("k", 328)]), Data::Small, 3);
+    let problem = problem.expect("a problem");
+    let want = problem.interpret(&kernel).expect("the interpreter runs");
+    let run = problem.simulate(&compiled.ptx, &compiled.manifest, &sim::Options::default(), 2);
+    let (have, _) = run.unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(difference(&want, &have), 0.0);
+}

@@ -7,7 +7,7 @@ use crate::liveness::{Liveness, uses};
 use crate::normalize::Normalized;
 use crate::planned::Planned;
 use rustc_hash::FxHashMap;
-use warplift_ir::machine::{Attr, InstData};
+use warplift_ir::machine::{Attr, BlockCall, InstData};
 use warplift_ir::target::Opcode;
 
 /// Half-open segments of points, sorted, none touching.
@@ -180,7 +180,7 @@ fn solve_flying(normal: &Normalized<'_>, live: &Liveness, planned: &Planned) -> 
         insts.iter().for_each(|&i| step(&func.insts[i], planned, &mut flying));
         for call in func.successors(live.blocks[block]) {
             let s = live.number[call.block] as usize;
-            if merge(&mut enter[s], &flying) && !todo.contains(&s) {
+            if merge(&mut enter[s], &across(normal, planned, &flying, call)) && !todo.contains(&s) {
                 todo.push(s);
             }
         }
@@ -204,14 +204,36 @@ fn merge(into: &mut Flying, from: &Flying) -> bool {
 }
 
 /// In flight at the start of a block.
-fn flying_in(normal: &Normalized<'_>, live: &Liveness, block: usize, out: &[Flying]) -> Flying {
+fn flying_in(
+    normal: &Normalized<'_>,
+    live: &Liveness,
+    planned: &Planned,
+    block: usize,
+    out: &[Flying],
+) -> Flying {
     let mut flying = Flying::default();
     for (pred, &p) in live.blocks.iter().enumerate() {
-        if normal.func.successors(p).iter().any(|c| c.block == live.blocks[block]) {
-            merge(&mut flying, &out[pred]);
+        for call in normal.func.successors(p).iter().filter(|c| c.block == live.blocks[block]) {
+            merge(&mut flying, &across(normal, planned, &out[pred], call));
         }
     }
     flying
+}
+
+/// What is in flight behind an edge: what is passed flies on as the parameter that takes it.
+fn across(normal: &Normalized<'_>, planned: &Planned, flying: &Flying, call: &BlockCall<'_>) -> Flying {
+    let params = &normal.func.blocks[call.block].params;
+    let pairs = call.args.iter().zip(params).filter_map(|(&a, &p)| planned.get(a).zip(planned.get(p)));
+    let pairs: Vec<(usize, usize)> = pairs.collect();
+    let mut next = Flying::default();
+    for (&i, &age) in flying {
+        let mut passed = pairs.iter().filter(|(a, _)| *a == i as usize).map(|(_, p)| *p as u32).peekable();
+        if passed.peek().is_none() {
+            next.insert(i, age);
+        }
+        next.extend(passed.map(|p| (p, age)));
+    }
+    next
 }
 
 /// Extends ranges over the points at which values are in flight.
@@ -225,7 +247,7 @@ fn hold_flying(
 ) {
     let func = &normal.func;
     let id = live.blocks[block];
-    let mut flying = flying_in(normal, live, block, out);
+    let mut flying = flying_in(normal, live, planned, block, out);
     let mut hold = |flying: &Flying, from: u32, to: u32| {
         flying.keys().for_each(|&i| of[i as usize].0.push((from, to)));
     };
@@ -254,7 +276,7 @@ pub(crate) fn flies_before(
     (block, at): (usize, usize),
     i: usize,
 ) -> bool {
-    let mut flying = flying_in(normal, live, block, &ranges.flying_out);
+    let mut flying = flying_in(normal, live, planned, block, &ranges.flying_out);
     let insts = &normal.func.blocks[live.blocks[block]].insts;
     insts[..at].iter().for_each(|&inst| step(&normal.func.insts[inst], planned, &mut flying));
     flying.contains_key(&(i as u32))

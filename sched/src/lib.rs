@@ -15,8 +15,11 @@
 
 mod expand;
 mod graph;
+pub mod protocol;
 mod schedule;
 mod shared;
+#[cfg(test)]
+mod tests;
 
 pub use expand::do_expand;
 pub use graph::{Edge, Graph, Node};

@@ -59,9 +59,22 @@ pub fn do_shared(program: &Program<'_>, s: &mut Schedule, target: &Target) -> Re
             grew |= fits;
         }
     }
+    settle_flight(program, s);
     let mut map = layout(program, s);
     map.bytes = map.team * program.teams;
     Ok(map)
+}
+
+/// A stage that is held over an iteration leaves the next one to be filled: two at least.
+fn settle_flight(program: &Program<'_>, s: &mut Schedule) {
+    let flying: Vec<_> = program.func.insts.keys().filter(|&i| s.in_flight[i] > 0).collect();
+    for inst in flying {
+        let body = &program.func.insts[inst].blocks;
+        if s.rings.values().any(|r| body.contains(&r.block) && r.depth < 2) {
+            s.in_flight[inst] = 0;
+            s.remarks.push("products are not left in flight: a ring has one stage only".to_owned());
+        }
+    }
 }
 
 /// A second staging slot hides a store; a third stage hides every load: where both do not fit, the stage

@@ -3,7 +3,7 @@
 use super::Tools;
 use super::artifact::{Artifact, Ready, write};
 use super::failure::{Failure, Outcome, user};
-use super::run::{Machine, Place, accepted, leave_if_stuck, try_sizes};
+use super::run::{Location, Machine, Place, accepted, leave_if_stuck, try_sizes};
 use super::source::{Choice, load, overlay};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -90,7 +90,10 @@ impl Regimes {
 /// # Errors
 /// No GPU, anything on the way, a wrong result.
 pub fn bench(args: &BenchArgs, tools: &Tools) -> Outcome<()> {
-    let machine = Machine::open(args.place.device, args.place.cublas.as_deref())?;
+    let Location::Gpu(ordinal) = args.place.device else {
+        return Err(user("the simulator measures no time; bench needs a GPU"));
+    };
+    let machine = Machine::open(ordinal, args.place.cublas.as_deref())?;
     let machine = machine.ok_or_else(|| user("bench needs a GPU; nothing was measured"))?;
     let mut reports = Vec::new();
     let mut wrong = Vec::new();
@@ -201,7 +204,7 @@ fn bench_sizes(
 
 fn correct(artifact: &Artifact, sizes: &Sizes, machine: &Machine, args: &BenchArgs) -> Outcome<()> {
     let executor = machine.load(artifact, args.place.limit)?;
-    for (passed, line) in try_sizes(artifact, sizes, &executor, machine, args.place.seed)? {
+    for (passed, line) in try_sizes(artifact, sizes, &executor, Some(machine), args.place.seed)? {
         if !passed {
             return Err(Failure::Wrong(format!("{} {sizes}: {line}", artifact.name)));
         }
@@ -260,7 +263,7 @@ impl Sets {
             let arg = |input: &Input<'_>| match input {
                 Input::Scalar(Scalar::Int(v)) => Some(Arg::Int((*v).into())),
                 Input::Scalar(Scalar::Float(v)) => Some(Arg::Float(*v)),
-                Input::Buffer(_) => buffers.next().map(|b| Arg::from(&**b)),
+                Input::Buffer(_) | Input::Output(_) => buffers.next().map(|b| Arg::from(&**b)),
             };
             inputs.iter().filter_map(arg).collect()
         });

@@ -3,12 +3,15 @@
 use super::Tools;
 use super::artifact::{Artifact, Ready};
 use super::failure::{Failure, Outcome, user};
-use super::run::{Machine, Place, accepted, leave_if_stuck, try_sizes};
+use super::run::{
+    Location, Machine, Place, SIMULATED, accepted, leave_if_stuck, operations, simulated, try_sizes,
+};
 use super::source::Choice;
+use std::io::Write;
 use std::path::PathBuf;
 use std::time::Instant;
 use warplift::kernels;
-use warplift::trial::Sizes;
+use warplift::trial::{Executor, Sizes};
 
 /// `check [NAMES]`.
 #[derive(clap::Args)]
@@ -47,16 +50,28 @@ pub fn check(args: &CheckArgs, tools: &Tools) -> Outcome<()> {
         None => CASES.to_owned(),
     };
     let cases = cases(&text)?;
-    let machine = Machine::open(args.place.device, args.place.cublas.as_deref())?;
+    let machine = match args.place.device {
+        Location::Gpu(ordinal) => Machine::open(ordinal, args.place.cublas.as_deref())?,
+        Location::Simulator => None,
+    };
     let mut failures = Vec::new();
     for name in names(args)? {
-        let artifact = args.ready.artifact(&name, &Choice::default(), tools).map_err(|e| e.about(&name))?;
-        let own: Vec<&Case> =
-            cases.iter().filter(|c| c.kernel == name || c.kernel == artifact.kernel.name).collect();
-        let failed = check_kernel(&artifact, &own, machine.as_ref(), &args.place);
-        failures.extend(failed.map_err(leave_if_stuck).map_err(|e| e.about(&name))?);
+        let own = |kernel: &str| {
+            cases.iter().filter(|c| c.kernel == name || c.kernel == kernel).collect::<Vec<_>>()
+        };
+        let tried = args.ready.artifact(&name, &Choice::default(), tools).and_then(|artifact| {
+            check_kernel(&artifact, &own(&artifact.kernel.name), machine.as_ref(), &args.place)
+        });
+        // A kernel that cannot be tried does not keep the others from being tried.
+        match tried.map_err(leave_if_stuck) {
+            Ok(failed) => failures.extend(failed),
+            Err(failure) => {
+                println!("{name:<24} {}", failure.message());
+                failures.push(name);
+            }
+        }
     }
-    if machine.is_none() {
+    if machine.is_none() && args.place.device != Location::Simulator {
         println!("nothing was executed: this machine has no GPU");
     }
     match failures.len() {
@@ -94,22 +109,30 @@ fn check_kernel(
     machine: Option<&Machine>,
     place: &Place,
 ) -> Outcome<Vec<String>> {
-    let executor = machine.map(|m| m.load(artifact, place.limit)).transpose()?;
+    let executor: Option<Box<dyn Executor>> = match (machine, place.device) {
+        (Some(machine), _) => Some(Box::new(machine.load(artifact, place.limit)?)),
+        (None, Location::Simulator) => Some(Box::new(simulated(artifact, place.seed)?)),
+        (None, _) => None,
+    };
     let mut failed = Vec::new();
     for case in cases {
         let start = Instant::now();
+        print!("{:<24} {:<24} ", artifact.name, case.sizes);
+        // Seen before a launch that may not end.
+        let _ = std::io::stdout().flush();
         let sizes = Sizes::parse(&artifact.kernel, &case.sizes)?;
-        let (passed, line) = match (accepted(artifact, &sizes), case.refuse, machine.zip(executor.as_ref())) {
-            (Err(refusal), true, _) => (true, format!("refused: {}", refusal.message())),
-            (Err(refusal), false, _) => (false, refusal.message()),
-            (Ok(()), true, _) => (false, "was not refused".to_owned()),
-            (Ok(()), false, None) => (true, "not executed".to_owned()),
-            (Ok(()), false, Some((machine, executor))) => {
-                print!("{:<24} {:<24} ", artifact.name, case.sizes);
-                let lines = try_sizes(artifact, &sizes, executor, machine, place.seed);
-                summary(lines.map_err(leave_if_stuck))
-            }
-        };
+        let large = machine.is_none() && operations(artifact, &sizes)? > SIMULATED;
+        let (passed, line) =
+            match (accepted(artifact, &sizes), case.refuse, executor.as_deref().filter(|_| !large)) {
+                (Err(refusal), true, _) => (true, format!("refused: {}", refusal.message())),
+                (Err(refusal), false, _) => (false, refusal.message()),
+                (Ok(()), true, _) => (false, "was not refused".to_owned()),
+                (Ok(()), false, None) => (true, "not executed".to_owned()),
+                (Ok(()), false, Some(executor)) => {
+                    let lines = try_sizes(artifact, &sizes, executor, machine, place.seed);
+                    summary(lines.map_err(leave_if_stuck))
+                }
+            };
         println!(
             "\r{:<24} {:<24} {line} ({:.1} s)",
             artifact.name,

@@ -12,6 +12,7 @@ mod check;
 mod compile;
 mod failure;
 mod run;
+mod sim;
 mod source;
 
 use clap::{Args, Parser, Subcommand};
@@ -56,6 +57,10 @@ enum Command {
     Bench(bench::BenchArgs),
     /// Show what the compiler decided: versions, roles, rings, buffers, registers, times.
     Explain(compile::ExplainArgs),
+    /// Run PTX in the simulator, under several orders of events, and check it.
+    Sim(sim::SimArgs),
+    /// Show a layout: its notations, facts, table and picture.
+    Layout(sim::LayoutArgs),
     /// The kernels of the library.
     Kernels,
     /// The pinned assembler and disassemblers.
@@ -99,6 +104,8 @@ fn execute(cli: Cli) -> Outcome<()> {
         Command::Check(args) => check::check(&args, tools),
         Command::Bench(args) => bench::bench(&args, tools),
         Command::Explain(args) => compile::explain(&args, tools),
+        Command::Sim(args) => sim::sim(&args),
+        Command::Layout(args) => sim::layout(&args),
         Command::Kernels => kernels(),
         Command::Toolchain(ToolchainCommand::Install) => install(),
         Command::Toolchain(ToolchainCommand::Where) => whereabouts(tools),

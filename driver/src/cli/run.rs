@@ -10,7 +10,9 @@ use warplift::bench::{CublasLt, GemmProblem, product_on_device};
 use warplift::cuda::{Arg, CudaError, Device, Kernel, arguments};
 use warplift::kernels;
 use warplift::reference::Array;
-use warplift::trial::{Executor, GpuExecutor, Scalar, Sizes, Style, Trial, exact_on_integers};
+use warplift::trial::{
+    Executor, GpuExecutor, Scalar, SimExecutor, Sizes, Style, Trial, exact_on_integers, work,
+};
 
 /// `run NAME`.
 #[derive(clap::Args)]
@@ -31,9 +33,9 @@ pub struct RunArgs {
 /// Where and how kernels run.
 #[derive(clap::Args, Clone)]
 pub struct Place {
-    /// Number of the GPU.
-    #[arg(long, default_value = "0", value_name = "N")]
-    pub device: u32,
+    /// Number of the GPU, or `sim` for the simulator.
+    #[arg(long, default_value = "0", value_name = "N|sim", value_parser = location)]
+    pub device: Location,
     /// Seed of the random data.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
@@ -43,6 +45,36 @@ pub struct Place {
     /// cuBLASLt, to make the f64 reference of large products on the GPU.
     #[arg(long, value_name = "PATH")]
     pub cublas: Option<std::path::PathBuf>,
+}
+
+/// Where kernels run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Location {
+    /// A GPU by its number.
+    Gpu(u32),
+    /// The simulator.
+    Simulator,
+}
+
+fn location(text: &str) -> Result<Location, String> {
+    match text {
+        "sim" => Ok(Location::Simulator),
+        _ => text.parse().map(Location::Gpu).map_err(|_| format!("`{text}` is neither a number nor `sim`")),
+    }
+}
+
+/// Multiprocessors that the simulator imagines: few, so that programs take tile after tile.
+pub const SIM_MULTIPROCESSORS: u32 = 2;
+
+/// The artifact in the simulator.
+///
+/// # Errors
+/// It has no PTX text.
+pub fn simulated(artifact: &Artifact, seed: u64) -> Outcome<SimExecutor> {
+    let ptx = artifact.ptx.clone();
+    let ptx = ptx.ok_or_else(|| user(format!("the simulator needs the PTX of `{}`", artifact.name)))?;
+    let options = warplift::sim::Options { seed, ..Default::default() };
+    Ok(SimExecutor::new(ptx, artifact.manifest.clone(), options, SIM_MULTIPROCESSORS))
 }
 
 /// A device, or why there is none, and what helps checking on it.
@@ -105,20 +137,65 @@ pub fn run(args: &RunArgs, tools: &Tools) -> Outcome<()> {
     }
     let kernel = &artifact.kernel;
     let sizes = args.size.iter().map(|s| Sizes::parse(kernel, s)).collect::<Result<Vec<_>, _>>()?;
-    let sizes = if sizes.is_empty() { vec![Sizes::defaults(kernel)] } else { sizes };
+    let given = !sizes.is_empty();
+    let usual = |s: Sizes| if given { sizes.clone() } else { vec![s] };
+    let (sizes, small) = (usual(Sizes::defaults(kernel)), usual(Sizes::small(kernel)));
     for s in &sizes {
         accepted(&artifact, s)?;
     }
-    let Some(machine) = Machine::open(args.place.device, args.place.cublas.as_deref())? else {
-        println!("nothing was executed: this machine has no GPU");
-        return Ok(());
+    let ordinal = match args.place.device {
+        Location::Simulator => {
+            return simulate(&artifact, &small, args.place.seed);
+        }
+        Location::Gpu(ordinal) => ordinal,
+    };
+    let Some(machine) = Machine::open(ordinal, args.place.cublas.as_deref())? else {
+        println!("this machine has no GPU: nothing is executed on one");
+        for s in &small {
+            if operations(&artifact, s)? > SIMULATED {
+                println!("{s} is too large for the simulator; `--device sim` runs it all the same");
+                return Ok(());
+            }
+        }
+        return simulate(&artifact, &small, args.place.seed);
     };
     let executor = machine.load(&artifact, args.place.limit)?;
+    try_all(&artifact, &sizes, &executor, Some(&machine), args.place.seed)
+}
+
+fn simulate(artifact: &Artifact, sizes: &[Sizes], seed: u64) -> Outcome<()> {
+    let Ok(executor) = simulated(artifact, seed) else {
+        println!("nor in the simulator, which needs PTX text");
+        return Ok(());
+    };
+    try_all(artifact, sizes, &executor, None, seed)
+}
+
+/// Operations beyond which a launch is not simulated unless asked for.
+pub const SIMULATED: f64 = 1e8;
+
+/// How much a launch does, for the simulator.
+///
+/// # Errors
+/// Sizes that do not fit the kernel.
+pub fn operations(artifact: &Artifact, sizes: &Sizes) -> Outcome<f64> {
+    let trial = Trial::new(&artifact.kernel, &artifact.mapping, sizes.clone())?;
+    let work = work(&trial);
+    Ok(work.flops.max(8.0 * work.bytes))
+}
+
+fn try_all(
+    artifact: &Artifact,
+    sizes: &[Sizes],
+    executor: &dyn Executor,
+    machine: Option<&Machine>,
+    seed: u64,
+) -> Outcome<()> {
     println!("{}", executor.name());
     let mut wrong = Vec::new();
     for sizes in sizes {
         println!("{} {sizes}", artifact.name);
-        let lines = try_sizes(&artifact, &sizes, &executor, &machine, args.place.seed);
+        let lines = try_sizes(artifact, sizes, executor, machine, seed);
         for (passed, line) in lines.map_err(leave_if_stuck)? {
             println!("  {}", line.replace('\n', "\n  "));
             if !passed {
@@ -128,10 +205,9 @@ pub fn run(args: &RunArgs, tools: &Tools) -> Outcome<()> {
     }
     wrong.dedup();
     if wrong.is_empty() {
-        Ok(())
-    } else {
-        Err(Failure::Wrong(format!("{} at {}", artifact.name, wrong.join("; "))))
+        return Ok(());
     }
+    Err(Failure::Wrong(format!("{} at {}", artifact.name, wrong.join("; "))))
 }
 
 /// Checks one set of sizes in every style that applies: whether it passed, and words.
@@ -142,13 +218,13 @@ pub fn try_sizes(
     artifact: &Artifact,
     sizes: &Sizes,
     executor: &dyn Executor,
-    machine: &Machine,
+    machine: Option<&Machine>,
     seed: u64,
 ) -> Outcome<Vec<(bool, String)>> {
     let trial = Trial::new(&artifact.kernel, &artifact.mapping, sizes.clone())?;
     let mut styles = vec![Style::Normal];
     styles.extend(exact_on_integers(&artifact.kernel).then_some(Style::Integers));
-    let products = |p: &GemmProblem, a: &Array, b: &Array| machine.product(p, a, b);
+    let products = |p: &GemmProblem, a: &Array, b: &Array| machine.and_then(|m| m.product(p, a, b));
     let mut lines = Vec::new();
     for style in styles {
         let verdict = trial.check(executor, style, seed, Some(&products))?;
@@ -160,12 +236,13 @@ pub fn try_sizes(
 /// A kernel that hangs keeps its process: report and leave at once, without asking the driver.
 pub fn leave_if_stuck(failure: Failure) -> Failure {
     if let Failure::Wrong(text) = &failure
-        && text.contains("deadlock") {
-            use std::io::Write;
-            println!("WRONG: {text}");
-            let _ = std::io::stdout().flush();
-            std::process::abort();
-        }
+        && text.contains("deadlock")
+    {
+        use std::io::Write;
+        println!("WRONG: {text}");
+        let _ = std::io::stdout().flush();
+        std::process::abort();
+    }
     failure
 }
 

@@ -1,6 +1,6 @@
 //! What the simulator reports.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 /// Why PTX text was refused, with its place.
@@ -156,4 +156,7 @@ pub struct Report {
     /// How often each line of the PTX was executed by at least one lane of a warp; lines that never
     /// were are absent.
     pub lines: BTreeMap<u32, u64>,
+    /// Lines of the `wgmma.fence`s that some wgmma needed; the others order nothing, since consecutive
+    /// wgmma of one shape on the same accumulators are ordered by themselves.
+    pub needed_fences: BTreeSet<u32>,
 }

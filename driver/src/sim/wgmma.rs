@@ -22,6 +22,8 @@ pub(crate) struct WarpTensor {
     /// Number of wgmma known to be complete.
     retired: u32,
     fences: u32,
+    /// The last fence executed.
+    fence_pc: u32,
     registers: Vec<TensorRegister>,
 }
 
@@ -51,6 +53,7 @@ impl WarpTensor {
             committed: VecDeque::new(),
             retired: 0,
             fences: 0,
+            fence_pc: 0,
             registers: vec![TensorRegister::default(); registers],
         }
     }
@@ -105,7 +108,10 @@ impl Machine<'_> {
 
     pub fn wgmma_fence(&mut self, w: usize, mask: u32) -> Result<Flow, Stop> {
         self.aligned(w, mask)?;
-        self.warps[w].tensor.fences += 1;
+        let pc = self.pc(w);
+        let t = &mut self.warps[w].tensor;
+        t.fences += 1;
+        t.fence_pc = pc;
         Ok(Flow::Next)
     }
 
@@ -162,6 +168,7 @@ impl Machine<'_> {
             return Ok(Flow::Next);
         }
         self.check_registers(w, g)?;
+        self.note_fence(w, g);
         let part = self.part_of(w, g, mask)?;
         let pc = self.pc(w);
         let t = &mut self.warps[w].tensor;
@@ -276,6 +283,23 @@ impl Machine<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Notes whether this wgmma needs the fence before it: for the first, for registers accessed just
+    /// before the fence, and for accumulators that come from another shape.
+    fn note_fence(&mut self, w: usize, g: &Wgmma) {
+        let t = &self.warps[w].tensor;
+        let of = |r: &u32| t.registers[*r as usize];
+        let touched = g.d.iter().any(|r| of(r).touched == t.fences);
+        let written = match &g.a_from {
+            WgmmaA::Registers(a) => a.iter().any(|r| of(r).written == t.fences),
+            WgmmaA::Descriptor(_) => false,
+        };
+        let reshaped = g.d.iter().any(|r| of(r).accumulates > 0 && of(r).shape != shape(g));
+        if touched || written || reshaped || t.fences == 1 {
+            let line = self.site(t.fence_pc).line;
+            self.report.needed_fences.insert(line);
+        }
     }
 
     /// An earlier wgmma of another shape on these accumulators, with no fence since.

@@ -16,6 +16,8 @@ pub struct GpuExecutor {
 const GUARD: usize = 512;
 /// What they hold.
 const GUARD_BYTE: u8 = 0xa5;
+/// What outputs hold before the launch: a NaN in every float.
+const POISON: u8 = 0xff;
 
 impl GpuExecutor {
     /// Runs `kernel` on its device; a launch that takes longer than `limit` seconds is a deadlock.
@@ -28,6 +30,14 @@ impl GpuExecutor {
         buffer.write(0, bytes)?;
         buffer.write(bytes.len() as u64, &[GUARD_BYTE; GUARD])?;
         Ok(buffer)
+    }
+
+    /// An argument that points to a new buffer.
+    fn pointer(&self, bytes: &[u8], buffers: &mut Vec<Buffer>) -> Result<Arg, CudaError> {
+        let buffer = self.upload(bytes)?;
+        let (address, bytes) = (buffer.address(), Some(bytes.len() as u64));
+        buffers.push(buffer);
+        Ok(Arg::Pointer { address, bytes })
     }
 
     fn wait(&self, stream: &Stream) -> Result<(), TrialError> {
@@ -77,12 +87,8 @@ impl Executor for GpuExecutor {
             args.push(match input {
                 Input::Scalar(Scalar::Int(v)) => Arg::Int((*v).into()),
                 Input::Scalar(Scalar::Float(v)) => Arg::Float(*v),
-                Input::Buffer(bytes) => {
-                    let buffer = self.upload(bytes)?;
-                    let (address, bytes) = (buffer.address(), Some(bytes.len() as u64));
-                    buffers.push(buffer);
-                    Arg::Pointer { address, bytes }
-                }
+                Input::Buffer(bytes) => self.pointer(bytes, &mut buffers)?,
+                Input::Output(bytes) => self.pointer(&vec![POISON; *bytes], &mut buffers)?,
             });
         }
         if let Err(error) = self.launch(&args) {

@@ -232,6 +232,10 @@ mod tests {
                         ids.push(memory.add("b", b.to_vec()));
                         Arg::Ptr(ids[ids.len() - 1], 0)
                     }
+                    Input::Output(bytes) => {
+                        ids.push(memory.add("b", vec![0xff; *bytes]));
+                        Arg::Ptr(ids[ids.len() - 1], 0)
+                    }
                     Input::Scalar(Scalar::Int(v)) => Arg::Int(*v),
                     Input::Scalar(Scalar::Float(v)) => Arg::Float(*v),
                 })

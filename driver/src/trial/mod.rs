@@ -20,6 +20,7 @@ mod device;
 mod judge;
 mod operands;
 mod product;
+mod simulated;
 mod sizes;
 mod work;
 
@@ -28,6 +29,7 @@ pub use device::GpuExecutor;
 pub use judge::{Verdict, exact_on_integers};
 pub use operands::{Operand, operands};
 pub use product::{PlainProduct, plain_product};
+pub use simulated::SimExecutor;
 pub use sizes::{Scalar, Sizes};
 pub use work::work;
 pub(crate) use {blocks::grid_of, work::block_work};
@@ -44,6 +46,8 @@ use warplift_isel::IselError;
 pub enum Input<'a> {
     /// Contents of a buffer before the launch.
     Buffer(&'a [u8]),
+    /// Bytes of a buffer that is only written: poisoned before the launch.
+    Output(usize),
     /// A scalar.
     Scalar(Scalar),
 }
@@ -131,10 +135,14 @@ impl<'a> Trial<'a> {
 
     /// The arguments in the order of the signature; `data` holds the buffers.
     pub fn inputs<'d>(&self, data: &'d Data) -> Vec<Input<'d>> {
-        let mut buffers = data.buffers.iter();
+        let mut buffers = data.buffers.iter().zip(&self.operands);
+        let input = |(bytes, operand): (&'d Vec<u8>, &Operand)| match operand.read {
+            true => Input::Buffer(bytes.as_slice()),
+            false => Input::Output(bytes.len()),
+        };
         let each = self.kernel.params.iter().filter_map(|p| match self.sizes.get(&p.name) {
             Some(scalar) => Some(Input::Scalar(scalar)),
-            None => buffers.next().map(|b| Input::Buffer(b.as_slice())),
+            None => buffers.next().map(input),
         });
         each.collect()
     }

@@ -22,6 +22,9 @@ const PRODUCT_SIZE: i64 = 2048;
 const NOMINAL_SIZE: i64 = 8192;
 /// Extent where it does not, by the number of sizes.
 const PLAIN_SIZES: [i64; 3] = [1 << 20, 4096, 256];
+/// Extents of sizes for the simulator.
+const SMALL_PRODUCT: i64 = 264;
+const SMALL_PLAIN: i64 = 516;
 /// A factor that is exact in every float type.
 const FACTOR: f64 = 0.5;
 
@@ -38,6 +41,11 @@ impl Sizes {
         let count = integers(kernel).count();
         let wish = if multiplies(kernel) { NOMINAL_SIZE } else { PLAIN_SIZES[count.clamp(1, 3) - 1] };
         Self::all(kernel, wish)
+    }
+
+    /// Sizes that the simulator runs in seconds, with ragged edges and several tiles.
+    pub fn small(kernel: &Kernel) -> Self {
+        Self::all(kernel, if multiplies(kernel) { SMALL_PRODUCT } else { SMALL_PLAIN })
     }
 
     fn all(kernel: &Kernel, wish: i64) -> Self {

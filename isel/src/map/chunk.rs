@@ -1,11 +1,13 @@
 //! Wide stores in chunks of columns, so that a small staging buffer suffices and the chunks can be
 //! spread in time.
 
-use warplift_ir::tile::{BinOp, Dim, Epilogue, Inst, Kernel, Mapping, Op, Shape, Type};
+use super::sink::{Columns, do_dead, has_operands};
+use rustc_hash::FxHashMap;
+use warplift_ir::tile::{BinOp, Epilogue, Inst, Kernel, Mapping, Op, Type};
 use warplift_ir::types::Elem;
 
-/// Bytes of a row that one tensor copy stores: the widest swizzle span.
-const SPAN_BYTES: u32 = 128;
+/// Bytes of a row that one tensor copy stores: the swizzle spans, the widest first.
+const SPANS_BYTES: [u32; 3] = [128, 64, 32];
 
 /// Splits every store of a rank-2 tile that follows a product into stores of slices.
 pub fn do_chunks(k: &mut Kernel, mapping: &Mapping) {
@@ -29,6 +31,7 @@ pub fn do_chunks(k: &mut Kernel, mapping: &Mapping) {
             }
         }
     }
+    do_dead(k);
 }
 
 fn mark(k: &mut Kernel, inst: Inst, mapping: &Mapping) {
@@ -46,8 +49,11 @@ fn chunks(k: &Kernel, inst: Inst, mapping: &Mapping) -> Option<(u32, u32)> {
     let value = *k.args(inst).last()?;
     let extents = k.ty(value).shape()?.extents()?;
     let [_, columns] = extents[..] else { return None };
-    let width = mapping.whole.chunk.unwrap_or(SPAN_BYTES * 8 / k.ty(value).elem().bits());
-    (width > 0 && columns > width && columns.is_multiple_of(width)).then(|| (width, columns / width))
+    let bits = k.ty(value).elem().bits();
+    let spans = SPANS_BYTES.iter().map(|bytes| bytes * 8 / bits);
+    let mut widths = mapping.whole.chunk.into_iter().chain(spans).filter(|w| *w > 0);
+    let width = widths.find(|w| columns.is_multiple_of(*w))?;
+    (columns > width).then(|| (width, columns / width))
 }
 
 fn push_chunk(
@@ -61,10 +67,11 @@ fn push_chunk(
     let mut args = k.args(store).to_vec();
     let loc = k.insts[store].loc;
     let Some(value) = args.pop() else { return };
-    let (ty, Some(shape)) = (k.ty(value), k.ty(value).shape()) else { return };
-    let Some(part) = Shape::new(&[shape.dims()[0], Dim::new(width)]) else { return };
-    let offsets = [Dim::new(0), Dim::new(from)].into_iter().collect();
-    let slice = k.append_inst(block, Op::Slice(offsets), &[value], &[Type::Tile(ty.elem(), part)], &[], loc);
+    let Some(shape) = k.ty(value).shape() else { return };
+    let Some(columns) = shape.dims().last().and_then(|d| d.constant()) else { return };
+    let sinks = has_operands(k, value);
+    let mut part = Columns { k, block, columns, from, width, loc, done: FxHashMap::default() };
+    let slice = if sinks { part.of(value) } else { part.slice_of(value) };
     let i32 = [Type::Scalar(Elem::I32)];
     let offset = k.append_inst(block, Op::Int(i64::from(from)), &[], &i32, &[], loc);
     if let Some(column) = args.pop() {
@@ -72,7 +79,7 @@ fn push_chunk(
         let moved = k.append_inst(block, Op::Binary(BinOp::Add), &[column, offset], &i32, &[], loc);
         args.push(k.result(moved));
     }
-    args.push(k.result(slice));
+    args.push(slice);
     let chunk = k.append_inst(block, Op::Store, &args, &[], &[], loc);
     mark(k, chunk, mapping);
 }

@@ -12,6 +12,7 @@
 mod chunk;
 mod persist;
 mod raster;
+mod sink;
 mod tunables;
 
 use crate::{IselError, Result};

@@ -90,6 +90,7 @@ impl<'a> Expand<'_, 'a> {
             return;
         }
         self.flying = false;
+        self.groups = 0;
         if let Some(part) = self.late.take() {
             self.late_part(part);
         }
@@ -125,6 +126,7 @@ impl<'a> Expand<'_, 'a> {
         self.at().push(NewInst::new(Opcode::WgmmaCommit, &[], &[]));
         self.env.insert(d.results[0], result);
         self.flying = true;
+        self.groups += 1;
     }
 
     /// Matrix descriptors of an operand by atom and k-step (PTX ISA, "Matrix Descriptor Format"): only the

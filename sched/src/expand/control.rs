@@ -71,11 +71,20 @@ impl<'a> Expand<'_, 'a> {
         let kept = self.kept_carries(inst);
         let rings = self.rings_inside(inst);
         let (high, step) = (self.value(d.args[1]), self.value(d.args[2]));
-        let body = self.func.new_block();
-        let exit = self.func.new_block();
-        let into = [inits, &self.ring_values(&rings)].concat();
+        let [body, exit] = [self.func.new_block(), self.func.new_block()];
+        let held = self.body_of(inst);
+        let around = [inits, &self.ring_values(&rings)].concat();
+        let before = self.held.take();
+        let skip = if before.is_some() { self.func.new_block() } else { exit };
+        let past = if before.is_some() { &[][..] } else { &around };
+        let into =
+            [&[low], inits, &self.held_values(&held, before.as_ref()), &self.ring_values(&rings)].concat();
         let some = self.at().compare(CmpOp::Lt, low, high);
-        self.branch(some, (body, &[&[low], &into[..]].concat()), (exit, &into));
+        self.branch(some, (body, &into), (skip, past));
+        if skip != exit {
+            self.held = before;
+            self.landing(skip, exit, &around);
+        }
 
         self.func.order.push(body);
         self.block = body;
@@ -86,14 +95,24 @@ impl<'a> Expand<'_, 'a> {
             let p = self.func.append_param(body, self.func.ty(init), false);
             self.env.insert(source[1 + n], p);
         }
+        self.held_params(body, &held);
         self.ring_params(body, &rings);
         self.forget_scratch();
         let yields = self.walk(d.blocks[0])?;
         let next: Vec<Value> = kept.iter().map(|&n| self.value(yields[n])).collect();
-        let out = [next, self.ring_values(&rings)].concat();
         let counter = self.at().add(counter, step);
         let again = self.at().compare(CmpOp::Lt, counter, high);
-        self.branch(again, (body, &[&[counter], &out[..]].concat()), (exit, &out));
+        let after = self.held.take();
+        let back =
+            [&[counter], &next[..], &self.held_values(&held, after.as_ref()), &self.ring_values(&rings)];
+        let out = [next.clone(), self.ring_values(&rings)].concat();
+        let land = if after.is_some() { self.func.new_block() } else { exit };
+        let past = if after.is_some() { &[][..] } else { &out };
+        self.branch(again, (body, &back.concat()), (land, past));
+        if land != exit {
+            self.held = after;
+            self.landing(land, exit, &out);
+        }
 
         self.func.order.push(exit);
         self.block = exit;

@@ -101,7 +101,7 @@ impl Expand<'_, '_> {
         let counter = self.func.append_param(body, Ty::B32, true);
         let source = self.program.func.blocks[d.blocks[0]].params[0];
         self.env.insert(source, counter);
-        self.held_params(body, &held, &types, &rings);
+        self.kept_params(body, &held, &types, &rings);
         self.forget_scratch();
         self.walk(d.blocks[0])?;
         self.overlay.clear();
@@ -114,13 +114,13 @@ impl Expand<'_, '_> {
 
         self.func.order.push(exit);
         self.block = exit;
-        self.held_params(exit, &held, &types, &rings);
+        self.kept_params(exit, &held, &types, &rings);
         self.last_tile();
         Ok(())
     }
 
     /// Parameters for held results, whether there are any, and rings.
-    fn held_params(
+    fn kept_params(
         &mut self,
         block: warplift_ir::machine::Block,
         held: &[Value],

@@ -15,6 +15,7 @@ mod consumer;
 mod control;
 mod dce;
 mod deferred;
+mod flight;
 mod producer;
 mod ring;
 mod role;

@@ -42,8 +42,11 @@ impl Expand<'_, '_> {
 
     /// Address of a stage's full barrier; the empty one stands `depth` barriers behind it.
     fn barrier(&mut self, ring: Ring) -> Value {
+        self.barrier_at(self.ring(ring).slot)
+    }
+
+    fn barrier_at(&mut self, slot: Value) -> Value {
         let base = self.shared_base();
-        let slot = self.ring(ring).slot;
         let offset = self.at().mul_imm(slot, i64::from(BARRIER));
         self.at().add(base, offset)
     }
@@ -100,16 +103,21 @@ impl Expand<'_, '_> {
         }
         if self.role == RoleKind::Consumer {
             self.land();
-            let address = self.barrier(ring);
-            let offset = i64::from(self.barrier_offset(ring, true));
-            let address = self.at().add_imm(address, offset);
             let guard = self.elected.map(|pred| Guard { pred, negated: false });
-            self.at().push(NewInst::new(Opcode::MbarArrive, &[address], &[]).guard(guard));
+            self.release(ring, self.ring(ring).slot, guard);
         }
         self.advance(ring);
     }
 
-    fn advance(&mut self, ring: Ring) {
+    /// This warp has done with a stage.
+    pub fn release(&mut self, ring: Ring, slot: Value, guard: Option<Guard>) {
+        let address = self.barrier_at(slot);
+        let offset = i64::from(self.barrier_offset(ring, true));
+        let address = self.at().add_imm(address, offset);
+        self.at().push(NewInst::new(Opcode::MbarArrive, &[address], &[]).guard(guard));
+    }
+
+    pub fn advance(&mut self, ring: Ring) {
         let RingState { slot, phase, .. } = self.ring(ring);
         let depth = i64::from(self.s.rings[ring].depth);
         let one = self.at().imm(1);

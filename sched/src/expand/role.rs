@@ -1,5 +1,6 @@
 //! State of the expansion of one role, and the walk over blocks.
 
+use super::flight::Held;
 use super::ring::RingState;
 use crate::Result;
 use crate::graph::Node;
@@ -40,6 +41,10 @@ pub(super) struct Expand<'p, 'a> {
     pub team: Option<Value>,
     /// A product is in flight whose wait is yet to come.
     pub flying: bool,
+    /// Groups committed since the last wait.
+    pub groups: u32,
+    /// Stages whose products stay in flight over an iteration.
+    pub held: Option<Held>,
     /// The part of a deferred epilogue that goes before the next wait.
     pub late: Option<usize>,
     /// Operands of late instructions, while they are expanded.
@@ -84,6 +89,8 @@ impl<'p, 'a> Expand<'p, 'a> {
             base: None,
             team: None,
             flying: false,
+            groups: 0,
+            held: None,
             late: None,
             overlay: FxHashMap::default(),
             in_late: false,
@@ -184,7 +191,8 @@ impl<'p, 'a> Expand<'p, 'a> {
     /// All of a block; returns what its yield passes on.
     pub fn walk(&mut self, block: Block) -> Result<&'a [Value]> {
         let insts = self.program.func.blocks[block].insts.clone();
-        let ends = self.ring_ends(block);
+        let held = self.held_rings(block);
+        let ends = if held.is_empty() { self.ring_ends(block) } else { Vec::new() };
         for inst in insts {
             if self.late_insts.contains(&inst) {
                 continue;
@@ -198,7 +206,9 @@ impl<'p, 'a> Expand<'p, 'a> {
                 self.end_stage(ring);
             }
         }
-        if self.role == RoleKind::Consumer {
+        if !held.is_empty() {
+            self.hold(&held);
+        } else if self.role == RoleKind::Consumer {
             self.land();
         }
         Ok(crate::graph::yields(&self.program.func, block))

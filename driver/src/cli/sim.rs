@@ -1,0 +1,98 @@
+//! `sim` and `layout`.
+
+use super::artifact::{Artifact, write};
+use super::failure::{Failure, Outcome, user};
+use super::run::{SIM_MULTIPROCESSORS, try_sizes};
+use super::source::{Choice, load};
+use std::fs;
+use std::path::PathBuf;
+use warplift::ir::layout::report;
+use warplift::ir::manifest::Manifest;
+use warplift::sim::{Adversary, Options};
+use warplift::trial::{SimExecutor, Sizes};
+
+/// `sim FILE.ptx --manifest FILE.json`.
+#[derive(clap::Args)]
+pub struct SimArgs {
+    /// PTX text.
+    ptx: PathBuf,
+    /// Its launch manifest.
+    #[arg(long, value_name = "FILE")]
+    manifest: PathBuf,
+    /// What the PTX should compute: a file of tile IR or the name of a kernel of the library;
+    /// default: the manifest's kernel in the library.
+    #[arg(long, value_name = "FILE|NAME")]
+    kernel: Option<String>,
+    /// Sizes, `m=128,n=256` or in order `128x256x64`.
+    #[arg(long, value_name = "SIZES")]
+    size: Option<String>,
+    /// Seeds of the order in which things happen; each is one run.
+    #[arg(long, default_value_t = 3, value_name = "N")]
+    seeds: u64,
+    /// Multiprocessors of the device imagined.
+    #[arg(long, default_value_t = SIM_MULTIPROCESSORS, value_name = "N")]
+    multiprocessors: u32,
+}
+
+/// Runs `sim`.
+///
+/// # Errors
+/// Files that cannot be read, hazards, a wrong result.
+pub fn sim(args: &SimArgs) -> Outcome<()> {
+    let read = |path: &PathBuf| {
+        fs::read_to_string(path).map_err(|e| user(format!("reading {}: {e}", path.display())))
+    };
+    let ptx = read(&args.ptx)?;
+    let manifest: Manifest = serde_json::from_str(&read(&args.manifest)?)?;
+    let name = args.kernel.as_deref().unwrap_or(&manifest.kernel);
+    let source = load(name, &Choice::default())?;
+    let artifact = Artifact {
+        name: manifest.kernel.clone(),
+        mapping: source.mapping.unwrap_or_default(),
+        kernel: source.kernel,
+        manifest: manifest.clone(),
+        ptx: None,
+        cubin: None,
+        notes: Vec::new(),
+    };
+    let sizes = match &args.size {
+        Some(text) => Sizes::parse(&artifact.kernel, text)?,
+        None => Sizes::small(&artifact.kernel),
+    };
+    let random = (0..args.seeds).map(|seed| (Adversary::Random, seed));
+    for (order, seed) in [(Adversary::Earliest, 0), (Adversary::Latest, 0)].into_iter().chain(random) {
+        let options = Options { order, seed, ..Options::default() };
+        let executor = SimExecutor::new(ptx.clone(), manifest.clone(), options, args.multiprocessors);
+        for (passed, line) in try_sizes(&artifact, &sizes, &executor, None, seed)? {
+            println!("{sizes}, order {order:?} {seed}: {}", line.replace('\n', "\n  "));
+            if !passed {
+                return Err(Failure::Wrong(format!("{} {sizes}", artifact.name)));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// `layout EXPR`.
+#[derive(clap::Args)]
+pub struct LayoutArgs {
+    /// A layout, in any of the notations that the documentation of layouts lists.
+    expression: String,
+    /// Put the picture here.
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+}
+
+/// Runs `layout`.
+///
+/// # Errors
+/// Text that is no layout.
+pub fn layout(args: &LayoutArgs) -> Outcome<()> {
+    let found = report::layout(&args.expression);
+    let report = found.map_err(|e| user(format!("`{}`: {e}", args.expression)))?;
+    println!("{report}");
+    match &args.svg {
+        Some(path) => write(path, report.svg.as_bytes()),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,178 @@
+//! The barrier protocol of every kernel of the library, apart from its data: all trip counts around the
+//! depth of the rings, several tiles, every order of agents; and planted errors, which must be found.
+
+use warplift::ir::Bump;
+use warplift::ir::machine::{Attr, Program, Schedule, Scheduled};
+use warplift::ir::target::{Opcode, SM90A};
+use warplift::ir::tile::{Module, parse_file};
+use warplift_sched::protocol::{Order, ProtocolError, Report, Run, run};
+use warplift_sched::{do_expand, do_schedule, do_shared};
+
+const ORDERS: [Order; 4] =
+    [Order::ProducersFirst, Order::ConsumersFirst, Order::Random(1), Order::Random(0x9e37)];
+
+fn library(name: &str) -> Module {
+    let path = format!("{}/kernels/{name}.tile", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path}: {e}"));
+    parse(&text)
+}
+
+fn parse(text: &str) -> Module {
+    parse_file(text, "test.tile").unwrap_or_else(|e| panic!("{e:?}"))
+}
+
+/// What scheduling makes of a kernel.
+struct Made<'a> {
+    program: Program<'a>,
+    schedule: Schedule,
+    scheduled: Scheduled<'a>,
+}
+
+fn make<'a>(m: &Module, bump: &'a Bump) -> Made<'a> {
+    let (kernel, mapping) = (&m.kernels[0], &m.mappings[0]);
+    let k = warplift_isel::map::do_map(kernel, mapping).unwrap_or_else(|e| panic!("{e}"));
+    let plan = warplift_isel::plan::do_plan(&k).unwrap_or_else(|e| panic!("{e}"));
+    let program = warplift_isel::lower::do_lower(&k, &plan, mapping, bump).unwrap_or_else(|e| panic!("{e}"));
+    let mut schedule = do_schedule(&program, &SM90A).unwrap_or_else(|e| panic!("{e}"));
+    let shared = do_shared(&program, &mut schedule, &SM90A).unwrap_or_else(|e| panic!("{e}"));
+    let scheduled = do_expand(&program, &schedule, shared, &SM90A).unwrap_or_else(|e| panic!("{e}"));
+    Made { program, schedule, scheduled }
+}
+
+impl Made<'_> {
+    /// Sizes that are no named argument are 64.
+    fn run(&self, sizes: &[(&str, i64)], blocks: u32, order: Order) -> Result<Report, ProtocolError> {
+        let arguments = |name: &str| Some(sizes.iter().find(|(n, _)| *n == name).map_or(64, |(_, v)| *v));
+        let cluster = self.scheduled.launch.cluster.max(1);
+        let mut total = Report::default();
+        for number in 0..blocks / cluster {
+            let r = run(&Run {
+                program: &self.program,
+                schedule: &self.schedule,
+                scheduled: &self.scheduled,
+                arguments: &arguments,
+                blocks,
+                cluster: number,
+                order,
+            })?;
+            total.fills += r.fills;
+            total.reads += r.reads;
+            total.releases += r.releases;
+        }
+        Ok(total)
+    }
+
+    fn depth(&self) -> i64 {
+        self.schedule.rings.values().map(|r| i64::from(r.depth)).max().unwrap_or(1)
+    }
+
+    /// All trip counts to twice the depth, one tile and several, all orders.
+    fn sweep(&self, name: &str) {
+        for trips in 0..=2 * self.depth() + 1 {
+            for (m, n, blocks) in [(128, 128, 2), (500, 700, 2)] {
+                for order in ORDERS {
+                    let sizes = [("m", m), ("n", n), ("p", n), ("k", 64 * trips)];
+                    let r = self.run(&sizes, blocks, order);
+                    let r = r.unwrap_or_else(|e| panic!("{name}, {trips} trips, {m} x {n}, {order:?}: {e}"));
+                    assert!(trips == 0 || r.fills > 0, "{name}: nothing was filled");
+                    assert!(r.reads >= r.fills, "{name}: {r:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn every_product_of_the_library_keeps_the_protocol() {
+    for name in ["gemm", "gemm_tn", "gemm_f32out", "gemm_chain", "gemm_dual", "gemm_two_outputs"] {
+        let bump = Bump::new();
+        make(&library(name), &bump).sweep(name);
+    }
+}
+
+/// A kernel of the library under another mapping.
+fn remapped(name: &str, mapping: &str) -> Module {
+    let path = format!("{}/kernels/{name}.tile", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path}: {e}"));
+    let (kernel, _) = text.split_once(&format!("mapping {name}")).unwrap_or_else(|| panic!("no mapping"));
+    parse(&format!("{kernel}mapping {name} {{ {mapping} }}"))
+}
+
+#[test]
+fn products_in_flight_over_an_iteration_keep_the_protocol() {
+    for (name, mapping) in [
+        ("gemm", "BM = 64\nfor t: pipeline 3, consumers 1\nkernel: persistent"),
+        ("gemm", "BM = 64\nfor t: pipeline 2, consumers 1\nkernel: persistent, epilogue deferred"),
+        ("gemm", "for t: pipeline 4, consumers 2, wait 1\nkernel: persistent, epilogue deferred"),
+        ("gemm_dual", "BM = 64\nfor t: pipeline 3, consumers 1\nkernel: persistent"),
+    ] {
+        let bump = Bump::new();
+        let made = make(&remapped(name, mapping), &bump);
+        let flying = made.program.func.insts.keys().any(|i| made.schedule.in_flight[i] == 1);
+        assert!(flying, "{name}, {mapping}: {:?}", made.schedule.remarks);
+        made.sweep(name);
+    }
+}
+
+/// A copy of the roles with one kind of instruction changed.
+fn mutate(made: &mut Made<'_>, role: &str, change: impl Fn(&mut Attr) -> bool, op: Opcode) {
+    let found = made.scheduled.roles.iter_mut().find(|r| r.name == role);
+    let role = found.unwrap_or_else(|| panic!("no {role}"));
+    let insts: Vec<_> = role.func.insts.keys().filter(|&i| role.func.insts[i].op == op).collect();
+    assert!(!insts.is_empty(), "{op:?} is not there");
+    for inst in insts {
+        if change(&mut role.func.insts[inst].attr) {
+            role.func.insts[inst].op = Opcode::BarWarpSync;
+        }
+    }
+}
+
+fn fails(made: &Made<'_>) -> ProtocolError {
+    let sizes = [("m", 500), ("n", 700), ("k", 64 * (2 * made.depth() + 1))];
+    let found = ORDERS.iter().find_map(|&o| made.run(&sizes, 2, o).err());
+    found.unwrap_or_else(|| panic!("a planted error was not found"))
+}
+
+#[test]
+fn planted_errors_are_found() {
+    let module = library("gemm");
+    let bump = Bump::new();
+    let change = |role: &str, op, f: &dyn Fn(&mut Attr) -> bool| {
+        let mut made = make(&module, &bump);
+        mutate(&mut made, role, f, op);
+        fails(&made).to_string()
+    };
+    let gone = |_: &mut Attr| true;
+    assert!(change("consumer", Opcode::MbarArrive, &gone).starts_with("deadlock"));
+    let early = change("consumer", Opcode::MbarWait, &gone);
+    assert!(early.starts_with("stage") || early.starts_with("barrier"), "{early}");
+    let overrun = change("producer", Opcode::MbarWait, &gone);
+    assert!(overrun.contains("overwritten"), "{overrun}");
+    let unwaited = change("consumer", Opcode::WgmmaWait, &gone);
+    assert!(unwaited.contains("overwritten while") || unwaited.contains("in flight"), "{unwaited}");
+    let bytes = |a: &mut Attr| {
+        if let Attr::Imm(n) = a {
+            *n -= 16;
+        }
+        false
+    };
+    change("producer", Opcode::MbarExpectTx, &bytes);
+}
+
+#[test]
+fn a_wrong_depth_is_found() {
+    let module = library("gemm");
+    let bump = Bump::new();
+    let mut made = make(&module, &bump);
+    for r in made.schedule.rings.keys().collect::<Vec<_>>() {
+        made.schedule.rings[r].depth -= 1;
+    }
+    let wrong = do_expand(&made.program, &made.schedule, made.scheduled.shared.clone(), &SM90A);
+    let wrong = wrong.unwrap_or_else(|e| panic!("{e}"));
+    // The consumers of one depth beside the producer of another.
+    let at = |s: &Scheduled<'_>, name: &str| s.roles.iter().position(|r| r.name == name);
+    let (i, j) = (at(&wrong, "consumer"), at(&made.scheduled, "consumer"));
+    let (Some(i), Some(j)) = (i, j) else { panic!("no consumers") };
+    made.scheduled.roles[j] = wrong.roles[i].clone();
+    fails(&made);
+}

@@ -1,0 +1,102 @@
+//! Products left in flight over an iteration: the wait of iteration t is for what t-1 issued, and it is
+//! the stage of t-1 that is released then.
+//!
+//! ```text
+//!  t:    wait full[t] ─ products, commit ─ wait for t-1 ─ release t-1
+//!  exit: wait for all ─ release the last
+//! ```
+//!
+//! One warpgroup alone needs this to keep the tensor cores busy between two iterations; two of them fill
+//! each other's gaps.
+
+use super::role::Expand;
+use warplift_ir::machine::{Attr, Block, Guard, Inst, NewInst, Ring, RoleKind, Ty, Value};
+use warplift_ir::target::Opcode;
+
+/// Stages whose products are still in flight.
+#[derive(Clone, Debug)]
+pub(super) struct Held {
+    slots: Vec<(Ring, Value)>,
+    /// Whether there are any; `None`: certainly.
+    any: Option<Value>,
+}
+
+impl Expand<'_, '_> {
+    /// Rings of a loop's body whose stages are held over an iteration; none where all is waited for.
+    pub fn held_rings(&self, body: Block) -> Vec<Ring> {
+        let insts = &self.program.func.insts;
+        let mut flying = insts.keys().filter(|&i| self.s.in_flight[i] > 0);
+        let here = flying.any(|i| insts[i].blocks.contains(&body));
+        let rings = self.s.rings.iter().filter(|(_, r)| here && r.block == body);
+        rings.map(|(r, _)| r).filter(|_| self.role == RoleKind::Consumer).collect()
+    }
+
+    /// The end of an iteration whose products stay in flight.
+    pub fn hold(&mut self, rings: &[Ring]) {
+        if let Some(part) = self.late.take() {
+            self.late_part(part);
+        }
+        let groups = i64::from(std::mem::take(&mut self.groups));
+        self.flying = false;
+        self.at().push(NewInst::new(Opcode::WgmmaWait, &[], &[]).attr(Attr::Imm(groups)));
+        self.release_held();
+        self.held = Some(Held { slots: rings.iter().map(|&r| (r, self.ring(r).slot)).collect(), any: None });
+        rings.iter().for_each(|&r| self.advance(r));
+    }
+
+    fn release_held(&mut self) {
+        let Some(held) = self.held.take() else { return };
+        let pred = match (self.elected, held.any) {
+            (Some(e), Some(any)) => Some(self.at().op(Opcode::AndPred, &[e, any], Ty::Pred)),
+            (e, _) => e,
+        };
+        let guard = pred.map(|pred| Guard { pred, negated: false });
+        for (ring, slot) in held.slots {
+            self.release(ring, slot, guard);
+        }
+    }
+
+    /// A block on the way out of a loop in which all products land. It is a block of its own: where the
+    /// loop is skipped nothing is in flight, and values made otherwise must not meet the wait (C7515).
+    pub fn landing(&mut self, block: Block, next: Block, passed: &[Value]) {
+        self.func.order.push(block);
+        self.block = block;
+        self.at().push(NewInst::new(Opcode::WgmmaWait, &[], &[]).attr(Attr::Imm(0)));
+        self.release_held();
+        self.jump(next, passed);
+    }
+
+    /// Held slots and whether there are any, as values to pass.
+    pub fn held_values(&mut self, rings: &[Ring], held: Option<&Held>) -> Vec<Value> {
+        if rings.is_empty() {
+            return Vec::new();
+        }
+        let mut values: Vec<Value> = match held {
+            Some(h) => h.slots.iter().map(|s| s.1).collect(),
+            None => vec![self.at().imm(0); rings.len()],
+        };
+        values.push(match held.and_then(|h| h.any) {
+            Some(any) => any,
+            None => self.at().imm_of(Ty::Pred, held.is_some().into()),
+        });
+        values
+    }
+
+    /// Parameters that take them.
+    pub fn held_params(&mut self, block: Block, rings: &[Ring]) {
+        if rings.is_empty() {
+            return;
+        }
+        let mut slots = Vec::new();
+        for &r in rings {
+            slots.push((r, self.func.append_param(block, Ty::B32, true)));
+        }
+        let any = Some(self.func.append_param(block, Ty::Pred, true));
+        self.held = Some(Held { slots, any });
+    }
+
+    /// The body of a loop that holds stages.
+    pub fn body_of(&self, inst: Inst) -> Vec<Ring> {
+        self.data(inst).blocks.first().map_or_else(Vec::new, |&b| self.held_rings(b))
+    }
+}

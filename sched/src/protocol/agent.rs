@@ -1,0 +1,244 @@
+//! An agent: one warp (or the one thread that copies) on its way through its role.
+
+use super::memory::Cluster;
+use super::{ProtocolError, Run, value};
+use warplift_ir::entity::SecondaryMap;
+use warplift_ir::machine::{Attr, Block, BlockCall, Buffer, Func, Inst, InstData, RoleKind, Value};
+use warplift_ir::manifest::Param;
+use warplift_ir::target::Opcode;
+
+/// What follows a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// More.
+    More,
+    /// The role is over.
+    End,
+}
+
+type StageKey = (u32, Buffer, u32);
+
+pub(super) struct Agent<'f, 'a> {
+    func: &'f Func<'a>,
+    /// Rank of its block in the cluster.
+    pub(super) block: usize,
+    pub(super) producer: bool,
+    pub(super) done: bool,
+    thread: u32,
+    elected: bool,
+    at: (Block, usize),
+    env: SecondaryMap<Value, Option<i64>>,
+    /// Products issued and not committed, then committed groups, oldest first.
+    open: Vec<StageKey>,
+    groups: Vec<Vec<StageKey>>,
+    /// Opening of the cluster's barrier that it waits for.
+    cluster_goal: u64,
+}
+
+/// Agents of one block: every warp that computes, and for each team a thread that copies; one more
+/// thread of the producer's that does not.
+pub(super) fn per_block(r: &Run<'_, '_>) -> u32 {
+    let copies = if r.schedule.producer { r.program.teams.max(1) + 1 } else { 0 };
+    r.program.warps * r.program.teams.max(1) + copies
+}
+
+/// All agents of a cluster.
+pub(super) fn all<'r, 'a>(r: &Run<'r, 'a>) -> Vec<Agent<'r, 'a>> {
+    let mut agents = Vec::new();
+    for block in 0..r.scheduled.launch.cluster.max(1) as usize {
+        for role in &r.scheduled.roles {
+            let producer = r.schedule.producer && role.name == "producer";
+            let threads: Vec<(u32, bool)> = match producer {
+                true => {
+                    let teams = (0..r.program.teams.max(1)).map(|t| (32 * (role.first_warp + t), true));
+                    teams.chain([(32 * role.first_warp + 1, false)]).collect()
+                }
+                false => (0..role.warps).map(|w| (32 * (role.first_warp + w), true)).collect(),
+            };
+            let kind = if producer { RoleKind::Producer } else { RoleKind::Consumer };
+            agents.extend(threads.into_iter().map(|t| Agent::new(&role.func, block, kind, t)));
+        }
+    }
+    agents
+}
+
+impl<'f, 'a> Agent<'f, 'a> {
+    fn new(func: &'f Func<'a>, block: usize, kind: RoleKind, (thread, elected): (u32, bool)) -> Self {
+        Self {
+            func,
+            block,
+            producer: kind == RoleKind::Producer,
+            done: false,
+            thread,
+            elected,
+            at: (func.entry, 0),
+            env: SecondaryMap::new(),
+            open: Vec::new(),
+            groups: Vec::new(),
+            cluster_goal: 0,
+        }
+    }
+
+    /// The thread that initialises.
+    pub(super) fn setup(func: &'f Func<'a>) -> Self {
+        Self::new(func, 0, RoleKind::Consumer, (0, true))
+    }
+
+    fn warp(&self) -> u32 {
+        self.thread / 32
+    }
+
+    fn data(&self) -> Option<(Inst, &'f InstData<'a>)> {
+        let inst = *self.func.blocks[self.at.0].insts.get(self.at.1)?;
+        Some((inst, &self.func.insts[inst]))
+    }
+
+    /// A value that must be known.
+    pub(super) fn known(&self, v: Value, what: &str) -> Result<i64, ProtocolError> {
+        self.env[v].ok_or_else(|| {
+            ProtocolError::Undecided(format!("{what} ({v}) of warp {} depends on data", self.warp()))
+        })
+    }
+
+    fn address(&self, d: &InstData<'_>) -> Result<i64, ProtocolError> {
+        let base = self.known(d.args[0], "an address")?;
+        Ok(match d.attr {
+            Attr::Mem { offset, .. } => base + i64::from(offset),
+            _ => base,
+        })
+    }
+
+    /// Whether its next instruction need not wait.
+    pub(super) fn ready(&self, cluster: &Cluster) -> Result<bool, ProtocolError> {
+        let Some((_, d)) = self.data().filter(|_| !self.done) else { return Ok(false) };
+        if !self.guarded(d)? {
+            return Ok(true);
+        }
+        match d.op {
+            Opcode::MbarWait => {
+                let parity = self.known(d.args[1], "a phase")?;
+                cluster.passed(self.block, self.address(d)?, parity)
+            }
+            Opcode::ClusterWait => Ok(cluster.opened >= self.cluster_goal),
+            _ => Ok(true),
+        }
+    }
+
+    fn guarded(&self, d: &InstData<'_>) -> Result<bool, ProtocolError> {
+        // A guard that depends on data guards plain accesses only, which are not followed.
+        Ok(d.guard.is_none_or(|g| self.env[g.pred].is_none_or(|p| (p != 0) != g.negated)))
+    }
+
+    /// Results of an instruction without effects here.
+    pub(super) fn define(&mut self, r: &Run<'_, '_>, inst: Inst) {
+        let d = &self.func.insts[inst];
+        let args: Vec<Option<i64>> = d.args.iter().map(|&v| self.env[v]).collect();
+        let scalar = |v: &&Value| !self.func.ty(**v).is_frag();
+        let Some(&result) = d.results.first().filter(scalar) else { return };
+        let cluster = i64::from(r.scheduled.launch.cluster.max(1));
+        self.env[result] = match (d.op, &d.attr) {
+            (Opcode::Tid, _) => Some(self.thread.into()),
+            (Opcode::Laneid, _) => Some((self.thread % 32).into()),
+            (Opcode::Elect, _) => Some(self.elected.into()),
+            (Opcode::SharedBase, _) => Some(0),
+            (Opcode::ClusterRank, _) => Some(self.block as i64),
+            (Opcode::ClusterId, _) => Some(r.cluster.into()),
+            (Opcode::ClusterCount, _) => Some(i64::from(r.blocks) / cluster),
+            (Opcode::CtaidX, _) => Some(i64::from(r.cluster) * cluster + self.block as i64),
+            (Opcode::CtaidY | Opcode::CtaidZ, _) => Some(0),
+            (Opcode::NctaidX, _) => Some(r.blocks.into()),
+            (Opcode::NctaidY | Opcode::NctaidZ, _) => Some(1),
+            (Opcode::LdParam32, Attr::Param(n)) => match r.scheduled.launch.params.get(*n as usize) {
+                Some(Param::Argument { name }) => (r.arguments)(name),
+                _ => None,
+            },
+            _ if d.op.is_pure() => value::pure(d, &args),
+            _ => None,
+        };
+    }
+
+    /// One instruction.
+    pub(super) fn step(&mut self, r: &Run<'_, '_>, cluster: &mut Cluster) -> Result<Next, ProtocolError> {
+        let Some((inst, d)) = self.data() else { return Ok(self.end()) };
+        self.at.1 += 1;
+        if !self.guarded(d)? {
+            return Ok(Next::More);
+        }
+        match (d.op, &d.attr) {
+            (Opcode::Ret | Opcode::Trap, _) => return self.ended(),
+            (Opcode::Br, _) => self.go(&d.targets[0]),
+            (Opcode::BrIf, _) => {
+                let yes = self.known(d.args[0], "a branch")? != 0;
+                self.go(&d.targets[usize::from(!yes)]);
+            }
+            (Opcode::MbarExpectTx, Attr::Imm(bytes)) => {
+                cluster.arrive(self.block, self.known(d.args[0], "a barrier")?, *bytes)?;
+            }
+            (Opcode::MbarArrive | Opcode::MbarArriveRemote, _) => {
+                cluster.arrive(self.block, self.address(d)?, 0)?;
+            }
+            (Opcode::TmaLoad, Attr::Tma(t)) => {
+                let (to, barrier) = (self.known(d.args[0], "a place")?, self.known(d.args[1], "a barrier")?);
+                let mask = if t.multicast == 0 { 1 << self.block } else { t.multicast };
+                for block in (0..16).filter(|b| mask >> b & 1 == 1) {
+                    cluster.issue(block, to, t.bytes, barrier)?;
+                }
+            }
+            (Opcode::Wgmma, _) => self.product(d, cluster)?,
+            (Opcode::WgmmaCommit, _) => self.groups.push(std::mem::take(&mut self.open)),
+            (Opcode::WgmmaWait, Attr::Imm(n)) => self.wait(*n as usize, cluster),
+            (Opcode::ClusterArrive, _) => {
+                self.cluster_goal = cluster.opened + 1;
+                cluster.meet();
+            }
+            _ => self.define(r, inst),
+        }
+        Ok(Next::More)
+    }
+
+    fn ended(&mut self) -> Result<Next, ProtocolError> {
+        let left = self.groups.iter().flatten().chain(&self.open).count();
+        if left > 0 {
+            return Err(ProtocolError::End(format!("warp {} ends with products in flight", self.warp())));
+        }
+        Ok(self.end())
+    }
+
+    fn end(&mut self) -> Next {
+        self.done = true;
+        Next::End
+    }
+
+    fn go(&mut self, call: &BlockCall<'a>) {
+        let values: Vec<Option<i64>> = call.args.iter().map(|&v| self.env[v]).collect();
+        for (&p, v) in self.func.blocks[call.block].params.iter().zip(values) {
+            self.env[p] = v;
+        }
+        self.at = (call.block, 0);
+    }
+
+    /// A product reads where its descriptors point to.
+    fn product(&mut self, d: &InstData<'_>, cluster: &mut Cluster) -> Result<(), ProtocolError> {
+        for &v in d.args.iter().skip(2).filter(|&&v| !self.func.ty(v).is_frag()) {
+            let low = self.known(v, "a descriptor")? & 0x3fff;
+            if let Some(stage) = cluster.read(self.block, self.warp(), low << 4)? {
+                self.open.push(stage);
+            }
+        }
+        Ok(())
+    }
+
+    fn wait(&mut self, left: usize, cluster: &mut Cluster) {
+        let over = self.groups.len().saturating_sub(left);
+        for stage in self.groups.drain(..over).flatten() {
+            cluster.read_done(self.block, self.thread / 32, stage);
+        }
+    }
+
+    pub(super) fn describe(&self) -> String {
+        let role = if self.producer { "producer" } else { "consumer" };
+        let at =
+            self.data().map_or_else(|| "the end".to_owned(), |(i, d)| format!("{i} {}", d.op.row().name));
+        format!("{role} warp {} of block {} at {at}", self.warp(), self.block)
+    }
+}

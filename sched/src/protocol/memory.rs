@@ -1,0 +1,349 @@
+//! Barriers and stages of the blocks of a cluster.
+
+use super::{ProtocolError, Report, Run};
+use crate::shared::BARRIER;
+use std::collections::BTreeMap;
+use warplift_ir::machine::{Attr, Buffer};
+use warplift_ir::target::Opcode;
+
+/// Bits of an address inside its block.
+const LOCAL_BITS: u32 = 24;
+
+/// Address of the block of a rank as others of the cluster name it.
+pub(super) fn remote(address: i64, rank: i64) -> i64 {
+    address | ((rank + 1) << LOCAL_BITS)
+}
+
+#[derive(Clone, Debug)]
+struct Barrier {
+    count: i64,
+    pending: i64,
+    bytes: i64,
+    /// Phases completed.
+    completed: u64,
+}
+
+/// One stage of a buffer.
+#[derive(Clone, Debug, Default)]
+struct Stage {
+    /// Fills begun.
+    fill: u32,
+    /// Byte ranges that copies of this fill write.
+    issued: Vec<(u32, u32)>,
+    landed: u32,
+    /// The fill that each warp has read last.
+    read: BTreeMap<u32, u32>,
+}
+
+struct BlockState {
+    barriers: BTreeMap<i64, Barrier>,
+    stages: BTreeMap<(u32, Buffer, u32), Stage>,
+    /// Agents that have not ended.
+    running: u32,
+}
+
+/// Bytes on their way.
+struct Copy {
+    block: usize,
+    stage: (u32, Buffer, u32),
+    bytes: u32,
+    barrier: i64,
+}
+
+/// Where a buffer's stages lie.
+struct Region {
+    buffer: Buffer,
+    start: u32,
+    stage: u32,
+    bytes: u32,
+    depth: u32,
+}
+
+/// All blocks of a cluster.
+pub(super) struct Cluster {
+    blocks: Vec<BlockState>,
+    copies: Vec<Copy>,
+    regions: Vec<Region>,
+    /// Bytes of one team's part of shared memory.
+    team: u32,
+    teams: u32,
+    /// Warps of one team.
+    warps: u32,
+    /// Reads in flight: (block, stage, agent).
+    reading: Vec<(usize, (u32, Buffer, u32), u32)>,
+    /// Agents that have arrived at the cluster's barrier, and how often it has opened.
+    arrived: u32,
+    pub(super) opened: u64,
+    agents: u32,
+    report: Report,
+}
+
+impl Cluster {
+    /// Shared memory as the setup leaves it.
+    pub(super) fn new(r: &Run<'_, '_>) -> Result<Self, ProtocolError> {
+        let size = r.scheduled.launch.cluster.max(1);
+        let each = super::agent::per_block(r);
+        let mut regions = Vec::new();
+        for ring in r.schedule.rings.values() {
+            for &b in &ring.buffers {
+                let d = &r.program.buffers[b];
+                regions.push(Region {
+                    buffer: b,
+                    start: r.scheduled.shared.buffers[b],
+                    stage: d.bytes.next_multiple_of(d.align),
+                    bytes: d.bytes,
+                    depth: ring.depth,
+                });
+            }
+        }
+        let barriers = initialised(r)?;
+        let block = || BlockState { barriers: barriers.clone(), stages: BTreeMap::new(), running: each };
+        Ok(Self {
+            blocks: (0..size).map(|_| block()).collect(),
+            copies: Vec::new(),
+            regions,
+            team: r.scheduled.shared.team,
+            teams: r.program.teams.max(1),
+            warps: r.program.warps,
+            reading: Vec::new(),
+            arrived: 0,
+            opened: 0,
+            agents: size * each,
+            report: Report::default(),
+        })
+    }
+
+    /// The ring stage that an address lies in, and the offset inside.
+    fn locate(&self, address: i64) -> Option<((u32, Buffer, u32), u32)> {
+        let address = u32::try_from(address).ok()?;
+        let team = if self.teams > 1 && self.team > 0 { address / self.team } else { 0 };
+        let inside = address - team * self.team;
+        let found = self.regions.iter().find(|g| (g.start..g.start + g.stage * g.depth).contains(&inside));
+        found.map(|g| {
+            let at = inside - g.start;
+            ((team, g.buffer, at / g.stage), at % g.stage)
+        })
+    }
+
+    fn bytes_of(&self, buffer: Buffer) -> u32 {
+        self.regions.iter().find(|g| g.buffer == buffer).map_or(0, |g| g.bytes)
+    }
+
+    fn barrier(&mut self, block: usize, address: i64) -> Result<&mut Barrier, ProtocolError> {
+        let found = self.blocks[block].barriers.get_mut(&address);
+        found.ok_or_else(|| ProtocolError::Barrier(format!("no barrier at {address} of block {block}")))
+    }
+
+    /// Whether the phase of a parity is over.
+    pub(super) fn passed(&self, block: usize, address: i64, parity: i64) -> Result<bool, ProtocolError> {
+        let found = self.blocks[block].barriers.get(&address);
+        let b = found
+            .ok_or_else(|| ProtocolError::Barrier(format!("no barrier at {address} of block {block}")))?;
+        Ok((b.completed & 1) as i64 != parity)
+    }
+
+    /// An arrival, with bytes to expect.
+    pub(super) fn arrive(&mut self, from: usize, address: i64, bytes: i64) -> Result<(), ProtocolError> {
+        let rank = (address >> LOCAL_BITS) as usize;
+        let (block, local) =
+            if rank > 0 { (rank - 1, address & ((1 << LOCAL_BITS) - 1)) } else { (from, address) };
+        if block >= self.blocks.len() {
+            return Err(ProtocolError::Barrier(format!("no block {block} in the cluster")));
+        }
+        if self.blocks[block].running == 0 {
+            return Err(ProtocolError::End(format!(
+                "block {from} arrives in block {block}, which has ended"
+            )));
+        }
+        let b = self.barrier(block, local)?;
+        if b.pending == 0 {
+            let count = b.count;
+            let what = format!("more than {count} arrivals in one phase at {local} of block {block}");
+            return Err(ProtocolError::Barrier(what));
+        }
+        b.pending -= 1;
+        b.bytes += bytes;
+        complete(b);
+        self.report.releases += u64::from(bytes == 0);
+        Ok(())
+    }
+
+    /// A copy is issued into one block.
+    pub(super) fn issue(
+        &mut self,
+        block: usize,
+        to: i64,
+        bytes: u32,
+        barrier: i64,
+    ) -> Result<(), ProtocolError> {
+        let Some((stage, offset)) = self.locate(to) else {
+            return Err(ProtocolError::Stage(format!("a copy to {to}, which is in no ring")));
+        };
+        let total = self.bytes_of(stage.1);
+        let (_, buffer, number) = stage;
+        let warps = self.warps;
+        let flying = self.reading.iter().find(|(b, s, _)| (*b, *s) == (block, stage)).map(|f| f.2);
+        let s = self.blocks[block].stages.entry(stage).or_default();
+        let issued: u32 = s.issued.iter().map(|r| r.1).sum();
+        let name = format!("stage {number} of {buffer} in block {block}");
+        if s.fill == 0 || issued == total {
+            if let Some(warp) = flying {
+                return Err(ProtocolError::Stage(format!(
+                    "{name} is overwritten while warp {warp} reads it"
+                )));
+            }
+            let fresh = (0..warps)
+                .find(|w| s.fill > 0 && s.read.get(&(stage.0 * warps + w)).is_none_or(|&f| f < s.fill));
+            if let Some(w) = fresh {
+                return Err(ProtocolError::Stage(format!("{name} is overwritten before warp {w} read it")));
+            }
+            s.fill += 1;
+            s.issued.clear();
+            s.landed = 0;
+            self.report.fills += 1;
+        }
+        let over = s.issued.iter().any(|&(o, n)| offset < o + n && o < offset + bytes);
+        if over || offset + bytes > total {
+            return Err(ProtocolError::Stage(format!("{name}: bytes {offset}.. are copied twice")));
+        }
+        s.issued.push((offset, bytes));
+        self.copies.push(Copy { block, stage, bytes, barrier });
+        Ok(())
+    }
+
+    pub(super) fn in_flight(&self) -> usize {
+        self.copies.len()
+    }
+
+    /// One copy lands.
+    pub(super) fn land(&mut self, i: usize) -> Result<(), ProtocolError> {
+        let c = self.copies.remove(i);
+        if self.blocks[c.block].running == 0 {
+            return Err(ProtocolError::End(format!("bytes land in block {}, which has ended", c.block)));
+        }
+        if let Some(s) = self.blocks[c.block].stages.get_mut(&c.stage) {
+            s.landed += c.bytes;
+        }
+        let b = self.barrier(c.block, c.barrier)?;
+        b.bytes -= i64::from(c.bytes);
+        complete(b);
+        Ok(())
+    }
+
+    pub(super) fn land_all(&mut self) -> Result<(), ProtocolError> {
+        while !self.copies.is_empty() {
+            self.land(0)?;
+        }
+        Ok(())
+    }
+
+    /// A product of a warp begins to read; what it reads, if that is in a ring.
+    pub(super) fn read(
+        &mut self,
+        block: usize,
+        warp: u32,
+        address: i64,
+    ) -> Result<Option<(u32, Buffer, u32)>, ProtocolError> {
+        let Some((stage, _)) = self.locate(address) else { return Ok(None) };
+        let total = self.bytes_of(stage.1);
+        let s = self.blocks[block].stages.entry(stage).or_default();
+        let name = format!("stage {} of {} in block {block}", stage.2, stage.1);
+        if s.fill == 0 || s.landed < total {
+            let (landed, fill) = (s.landed, s.fill);
+            let what = format!("warp {warp} reads {name}, fill {fill}, with {landed} of {total} bytes there");
+            return Err(ProtocolError::Stage(what));
+        }
+        let last = s.read.insert(warp, s.fill).unwrap_or(0);
+        if last != s.fill && last + 1 != s.fill {
+            return Err(ProtocolError::Stage(format!("warp {warp} missed a fill of {name}")));
+        }
+        self.report.reads += u64::from(last != s.fill);
+        self.reading.push((block, stage, warp));
+        Ok(Some(stage))
+    }
+
+    /// A product of a warp has been waited for.
+    pub(super) fn read_done(&mut self, block: usize, warp: u32, stage: (u32, Buffer, u32)) {
+        if let Some(i) = self.reading.iter().position(|r| *r == (block, stage, warp)) {
+            self.reading.swap_remove(i);
+        }
+    }
+
+    /// An agent arrives at the cluster's barrier.
+    pub(super) fn meet(&mut self) {
+        self.arrived += 1;
+        if self.arrived == self.agents {
+            self.arrived = 0;
+            self.opened += 1;
+        }
+    }
+
+    /// An agent of a block has ended.
+    pub(super) fn leave(&mut self, block: usize) {
+        self.blocks[block].running -= 1;
+    }
+
+    pub(super) fn describe(&self) -> String {
+        let mut out = Vec::new();
+        for (n, b) in self.blocks.iter().enumerate() {
+            for (at, b) in b.barriers.iter().filter(|(_, b)| b.pending != b.count || b.bytes != 0) {
+                out.push(format!(
+                    "barrier {at} of block {n}: {} arrivals and {} bytes to come",
+                    b.pending, b.bytes
+                ));
+            }
+        }
+        if out.is_empty() { "all barriers at rest".to_owned() } else { out.join(", ") }
+    }
+
+    /// At the end every phase is whole, and every fill was released.
+    pub(super) fn finish(self, r: &Run<'_, '_>) -> Result<Report, ProtocolError> {
+        for (n, state) in self.blocks.iter().enumerate() {
+            let open = state.barriers.values().any(|b| b.pending != b.count || b.bytes != 0);
+            if open {
+                return Err(ProtocolError::Barrier(format!("at the end: {}", self.describe())));
+            }
+            for (team, (ring, data)) in
+                (0..self.teams).flat_map(|t| r.schedule.rings.iter().map(move |x| (t, x)))
+            {
+                let first = i64::from(team * self.team + r.scheduled.shared.barriers[ring]);
+                for slot in 0..data.depth {
+                    let at =
+                        |i: u32| state.barriers.get(&(first + i64::from(i * BARRIER))).map(|b| b.completed);
+                    let (full, empty) = (at(slot), at(data.depth + slot));
+                    if full != empty {
+                        let what =
+                            format!("{ring} slot {slot} of block {n}: {full:?} fills, {empty:?} releases");
+                        return Err(ProtocolError::Barrier(what));
+                    }
+                }
+            }
+        }
+        Ok(self.report)
+    }
+}
+
+fn complete(b: &mut Barrier) {
+    if b.pending == 0 && b.bytes == 0 {
+        b.pending = b.count;
+        b.completed += 1;
+    }
+}
+
+/// Barriers as the setup's first thread initialises them.
+fn initialised(r: &Run<'_, '_>) -> Result<BTreeMap<i64, Barrier>, ProtocolError> {
+    let func = &r.scheduled.setup;
+    let mut agent = super::agent::Agent::setup(func);
+    let mut barriers = BTreeMap::new();
+    for &inst in func.order.iter().flat_map(|&b| &func.blocks[b].insts) {
+        let d = &func.insts[inst];
+        match (d.op, &d.attr) {
+            (Opcode::MbarInit, Attr::Imm(count)) => {
+                let at = agent.known(d.args[0], "a barrier's address")?;
+                barriers.insert(at, Barrier { count: *count, pending: *count, bytes: 0, completed: 0 });
+            }
+            _ => agent.define(r, inst),
+        }
+    }
+    Ok(barriers)
+}
