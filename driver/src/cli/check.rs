@@ -61,7 +61,7 @@ pub fn check(args: &CheckArgs, tools: &Tools) -> Outcome<()> {
         && matches!(args.place.device, Location::Gpu(_))
         && Device::count().is_ok()
     {
-        return isolated(&names);
+        return isolated(&args.names, &names);
     }
     let machine = match args.place.device {
         Location::Gpu(ordinal) => Machine::open(ordinal, args.place.cublas.as_deref())?,
@@ -94,9 +94,9 @@ pub fn check(args: &CheckArgs, tools: &Tools) -> Outcome<()> {
 }
 
 /// Checks each kernel in a process of its own: a fault on the device or a deadlock spoils no other.
-fn isolated(names: &[String]) -> Outcome<()> {
+fn isolated(given: &[String], names: &[String]) -> Outcome<()> {
     let program = std::env::current_exe().map_err(|e| user(format!("finding this program: {e}")))?;
-    let options: Vec<String> = std::env::args().skip(1).filter(|a| !names.contains(a)).collect();
+    let options: Vec<String> = std::env::args().skip(1).filter(|a| !given.contains(a)).collect();
     let mut failed = Vec::new();
     for name in names {
         let run = Command::new(&program).args(&options).arg("--in-process").arg(name).status();
