@@ -1,4 +1,4 @@
-//! `check`: a table of kernels and sizes, in one process.
+//! `check`: a table of kernels and sizes.
 
 use super::Tools;
 use super::artifact::{Artifact, Ready};
@@ -9,7 +9,9 @@ use super::run::{
 use super::source::Choice;
 use std::io::Write;
 use std::path::PathBuf;
+use std::process::Command;
 use std::time::Instant;
+use warplift::cuda::Device;
 use warplift::kernels;
 use warplift::trial::{Executor, Sizes};
 
@@ -21,6 +23,9 @@ pub struct CheckArgs {
     /// Cases: a kernel and its sizes on each line, `refuse` behind sizes that must be refused.
     #[arg(long, value_name = "FILE")]
     sizes: Option<PathBuf>,
+    /// Stay in one process, although a launch that faults or hangs ends the whole table.
+    #[arg(long)]
+    in_process: bool,
     #[command(flatten)]
     ready: Ready,
     #[command(flatten)]
@@ -50,12 +55,20 @@ pub fn check(args: &CheckArgs, tools: &Tools) -> Outcome<()> {
         None => CASES.to_owned(),
     };
     let cases = cases(&text)?;
+    let names = names(args)?;
+    if names.len() > 1
+        && !args.in_process
+        && matches!(args.place.device, Location::Gpu(_))
+        && Device::count().is_ok()
+    {
+        return isolated(&args.names, &names);
+    }
     let machine = match args.place.device {
         Location::Gpu(ordinal) => Machine::open(ordinal, args.place.cublas.as_deref())?,
         Location::Simulator => None,
     };
     let mut failures = Vec::new();
-    for name in names(args)? {
+    for name in names {
         let own = |kernel: &str| {
             cases.iter().filter(|c| c.kernel == name || c.kernel == kernel).collect::<Vec<_>>()
         };
@@ -78,6 +91,21 @@ pub fn check(args: &CheckArgs, tools: &Tools) -> Outcome<()> {
         0 => Ok(()),
         n => Err(Failure::Wrong(format!("{n} cases: {}", failures.join("; ")))),
     }
+}
+
+/// Checks each kernel in a process of its own: a fault on the device or a deadlock spoils no other.
+fn isolated(given: &[String], names: &[String]) -> Outcome<()> {
+    let program = std::env::current_exe().map_err(|e| user(format!("finding this program: {e}")))?;
+    let options: Vec<String> = std::env::args().skip(1).filter(|a| !given.contains(a)).collect();
+    let mut failed = Vec::new();
+    for name in names {
+        let run = Command::new(&program).args(&options).arg("--in-process").arg(name).status();
+        let status = run.map_err(|e| user(format!("starting {}: {e}", program.display())))?;
+        if !status.success() {
+            failed.push(name.as_str());
+        }
+    }
+    if failed.is_empty() { Ok(()) } else { Err(Failure::Wrong(failed.join(", "))) }
 }
 
 fn names(args: &CheckArgs) -> Outcome<Vec<String>> {
@@ -133,12 +161,7 @@ fn check_kernel(
                     summary(lines.map_err(leave_if_stuck))
                 }
             };
-        println!(
-            "\r{:<24} {:<24} {line} ({:.1} s)",
-            artifact.name,
-            case.sizes,
-            start.elapsed().as_secs_f64()
-        );
+        println!("{line} ({:.1} s)", start.elapsed().as_secs_f64());
         if !passed {
             failed.push(format!("{} {}", artifact.name, case.sizes));
         }
