@@ -114,6 +114,72 @@ fn products_in_flight_over_an_iteration_keep_the_protocol() {
     }
 }
 
+const CLUSTERS: [(&str, &str); 5] = [
+    (
+        "gemm_nn",
+        "BM = 128, BN = 128, BK = 32\nfor t: consumers 2\nkernel: persistent, cluster 2, raster band_m 2",
+    ),
+    ("gemm", "for t: pipeline 3, consumers 2\nkernel: persistent, cluster 2, epilogue deferred"),
+    ("gemm", "BM = 64\nfor t: pipeline 2, consumers 1\nkernel: persistent, cluster 2, raster band_m 4"),
+    ("gemm_tn", "for t: consumers 2\nkernel: persistent, cluster 2"),
+    ("gemm_chain", "for t: pipeline 2, consumers 2\nkernel: persistent, cluster 2"),
+];
+
+#[test]
+fn clusters_keep_the_protocol() {
+    for (name, mapping) in CLUSTERS {
+        let bump = Bump::new();
+        let made = make(&remapped(name, mapping), &bump);
+        assert!(made.schedule.rings.values().all(|r| r.cluster), "{name}: {:?}", made.schedule.remarks);
+        made.sweep(name);
+    }
+}
+
+#[test]
+fn only_what_the_blocks_of_a_cluster_share_is_multicast() {
+    let shared = |mapping: &str| {
+        let bump = Bump::new();
+        let made = make(&remapped("gemm", mapping), &bump);
+        let insts = made.program.func.insts.iter().filter(|(i, _)| made.schedule.multicast[*i]);
+        let place = |d: &Attr| if let Attr::Tma(t) = d { t.place } else { None };
+        let buffers = insts.filter_map(|(_, d)| place(&d.attr));
+        buffers.map(|p| made.program.buffers[p.buffer].name.clone()).collect::<Vec<_>>()
+    };
+    for kernel in ["persistent, cluster 2", "persistent, cluster 2, raster band_n 4", "cluster 2"] {
+        assert_eq!(shared(&format!("for t: consumers 2\nkernel: {kernel}")), ["tb"], "{kernel}");
+    }
+    let odd = "BN = 24\nfor t: consumers 2\nkernel: cluster 2";
+    assert!(shared(odd).is_empty(), "24 rows have no halves of whole swizzle patterns");
+    assert!(shared("for t: consumers 2\nkernel: persistent").is_empty(), "no cluster");
+}
+
+#[test]
+fn planted_errors_of_clusters_are_found() {
+    let module = remapped(CLUSTERS[1].0, CLUSTERS[1].1);
+    let bump = Bump::new();
+    let without = |role: &str, op| {
+        let mut made = make(&module, &bump);
+        mutate(&mut made, role, |_| true, op);
+        fails(&made).to_string()
+    };
+    assert!(without("consumer", Opcode::MbarArriveRemote).starts_with("deadlock"));
+    let mut made = make(&module, &bump);
+    for role in ["consumer", "producer"] {
+        mutate(&mut made, role, |_| true, Opcode::ClusterWait);
+    }
+    let early = fails(&made).to_string();
+    assert!(early.contains("ended"), "{early}");
+    let mut made = make(&module, &bump);
+    let alone = |a: &mut Attr| {
+        if let Attr::Tma(t) = a {
+            t.multicast = t.multicast.min(1);
+        }
+        false
+    };
+    mutate(&mut made, "producer", alone, Opcode::TmaLoad);
+    fails(&made);
+}
+
 /// A copy of the roles with one kind of instruction changed.
 fn mutate(made: &mut Made<'_>, role: &str, change: impl Fn(&mut Attr) -> bool, op: Opcode) {
     let found = made.scheduled.roles.iter_mut().find(|r| r.name == role);

@@ -48,3 +48,29 @@ fn products_in_flight_over_an_iteration() {
     let dual = "BM = 64, BN = 64, BK = 32\nfor t: pipeline 3, consumers 1\nkernel: persistent";
     check("gemm_dual", dual, &[("m", 136), ("n", 72), ("k", 104)], 2);
 }
+
+#[test]
+fn operands_multicast_over_a_cluster() {
+    let persistent =
+        "BM = 64, BN = 64, BK = 32\nfor t: pipeline 3, consumers 1\nkernel: persistent, cluster 2";
+    // One tile and a padding block; an odd number of tiles along m; more tiles than programs.
+    for size in [[8, 8, 40], [136, 72, 104], [328, 136, 72]] {
+        let size: Vec<(&str, i64)> = ["m", "n", "k"].into_iter().zip(size).collect();
+        check("gemm", persistent, &size, 4);
+    }
+    let plain = "BM = 64, BN = 64, BK = 32\nfor t: pipeline 2, consumers 1, wait 0\nkernel: cluster 2";
+    check("gemm", plain, &[("m", 136), ("n", 136), ("k", 72)], 4);
+    let deferred = "BM = 128, BN = 128, BK = 32\nfor t: consumers 2\nkernel: persistent, cluster 2, raster band_m 2, epilogue deferred";
+    check("gemm", deferred, &[("m", 392), ("n", 264), ("k", 168)], 2);
+    check("gemm_nn", deferred, &[("m", 392), ("n", 264), ("k", 168)], 2);
+    let chain = "BM = 64, BP = 64, BK = 32\nfor t: pipeline 2, consumers 1\nkernel: persistent, cluster 2";
+    check("gemm_chain", chain, &[("m", 136), ("n", 72), ("k", 72), ("p", 72)], 2);
+}
+
+#[test]
+fn clusters_beyond_the_limit_are_refused() {
+    let (kernel, mapping) = remapped("gemm", "for t: consumers 2\nkernel: persistent, cluster 4");
+    let refused = compile(&kernel, &mapping, &SM90A, &Options::default());
+    let message = refused.map(|_| ()).expect_err("no cluster of 4").to_string();
+    assert!(message.contains("cluster of 4") && message.contains("at most 2"), "{message}");
+}

@@ -13,6 +13,7 @@
 //! roles are a cut of the graph at its events, and events become barriers. The schedule is kept apart
 //! from its expansion, as LLVM's modulo scheduler keeps them, so that each is tested alone.
 
+mod cluster;
 mod expand;
 mod graph;
 pub mod protocol;

@@ -1,5 +1,6 @@
 //! The schedule of a program, as data: roles, rings, staging slots, deferral.
 
+use crate::cluster::do_multicast;
 use crate::graph::{touched, yields};
 use crate::{Result, SchedError};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -10,6 +11,8 @@ use warplift_ir::target::{Effect, Opcode, Target};
 
 /// Peeled iterations of a main loop at most: code grows by a copy each.
 const MAX_PARTS: usize = 4;
+/// Blocks of a cluster at most: more gain nothing where power limits, and couple more blocks.
+const MAX_CLUSTER: u32 = 2;
 /// Warps of a warpgroup.
 const WARPGROUP: u32 = 4;
 /// Registers that a consumer needs beside its fragments: addresses, rings, coordinates.
@@ -24,6 +27,7 @@ pub fn do_schedule(program: &Program<'_>, target: &Target) -> Result<Schedule> {
     check_limits(program, target)?;
     assign_roles(program, &mut s);
     find_rings(program, &mut s)?;
+    do_multicast(program, &mut s);
     for (b, d) in program.buffers.iter() {
         s.slots[b] = if d.kind == BufferKind::Staging { 2 } else { 1 };
     }
@@ -45,15 +49,13 @@ fn check_limits(program: &Program<'_>, target: &Target) -> Result<()> {
         return Err(SchedError::Threads { threads });
     }
     let size = program.launch.cluster;
-    if size > target.cluster {
-        return Err(SchedError::Cluster { size, limit: target.cluster });
+    let limit = target.cluster.min(MAX_CLUSTER);
+    if size > limit {
+        return Err(SchedError::Cluster { size, limit });
     }
     if program.teams > 1 && program.buffers.values().any(|b| b.kind == BufferKind::Scratch) {
         let what = "teams in turn with tiles that threads fill: their barriers would meet the whole block";
         return Err(SchedError::Unsupported(what.to_owned()));
-    }
-    if size > 1 {
-        return Err(SchedError::Unsupported(format!("clusters of {size} blocks are not scheduled")));
     }
     Ok(())
 }
@@ -93,7 +95,7 @@ fn find_rings(program: &Program<'_>, s: &mut Schedule) -> Result<()> {
             Attr::Loop(a) => a.depth,
             _ => None,
         });
-        s.rings.push(RingData { buffers, bytes, depth: 1, block, wish });
+        s.rings.push(RingData { buffers, bytes, depth: 1, block, wish, cluster: false });
     }
     match places.keys().find(|b| !seen.contains(b)) {
         Some(b) => Err(SchedError::Unsupported(format!("{b} is loaded and never awaited"))),

@@ -85,6 +85,8 @@ pub struct RingData {
     pub block: Block,
     /// Most stages that would help.
     pub wish: Option<u32>,
+    /// Whether copies of all blocks of the cluster fill it: each stage is released to all of them.
+    pub cluster: bool,
 }
 
 /// Who executes an instruction.
@@ -118,6 +120,8 @@ pub struct Schedule {
     pub producer: bool,
     /// Rings.
     pub rings: PrimaryMap<Ring, RingData>,
+    /// Tensor loads of which each block of the cluster fetches a part for all.
+    pub multicast: SecondaryMap<Inst, bool>,
     /// Stages of staging buffers.
     pub slots: SecondaryMap<Buffer, u32>,
     /// Tensor groups left in flight at the end of a loop's iteration.

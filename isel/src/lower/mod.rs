@@ -375,8 +375,9 @@ impl<'k, 'a> Lower<'k, 'a> {
 
     /// What is launched.
     fn finish(mut self, mapping: &Mapping) -> Result<Program<'a>> {
-        let grid = self.grid()?;
         let cluster = mapping.whole.cluster.max(1);
+        self.check_cluster(cluster)?;
+        let grid = self.grid(cluster)?;
         let warps = self.k.attrs[self.inst].team.warps();
         let entry = self.func.entry;
         let ended = self.func.terminator(entry).is_some_and(|t| self.func.insts[t].op == Opcode::Yield);
@@ -399,8 +400,18 @@ impl<'k, 'a> Lower<'k, 'a> {
         Ok(Program { launch, buffers: self.buffers, warps, teams: self.teams, deferred, func: self.func })
     }
 
+    /// What a cluster of blocks does not go with.
+    fn check_cluster(&self, cluster: u32) -> Result<()> {
+        let sized = self.k.insts.values().any(|d| matches!(d.op, Op::GridDim(0)));
+        match (cluster > 1, self.teams > 1, sized && !self.persistent) {
+            (true, true, _) => self.error("clusters of blocks whose teams take tiles in turn"),
+            (true, _, true) => self.error("the grid's extent in a kernel whose grid is made whole clusters"),
+            _ => Ok(()),
+        }
+    }
+
     /// Blocks to launch: the logical grid, or as many programs as keep the waves even.
-    fn grid(&self) -> Result<[Expr; 3]> {
+    fn grid(&self, cluster: u32) -> Result<[Expr; 3]> {
         let mut extents = Vec::new();
         for &g in &self.k.grid {
             let e = facts::launch_expr(self.k, g);
@@ -408,6 +419,12 @@ impl<'k, 'a> Lower<'k, 'a> {
                 .push(e.ok_or_else(|| IselError::whole("the grid depends on more than integer arguments"))?);
         }
         let one = || Expr::Const(1);
+        // Whole clusters: what lies past the grid's end is out of every view's bounds.
+        let size = Expr::Const(cluster.into());
+        let whole = |e| Expr::op(ExprOp::Mul, Expr::op(ExprOp::CeilDiv, e, size.clone()), size.clone());
+        if let Some(first) = extents.first_mut() {
+            *first = whole(first.clone());
+        }
         if self.persistent {
             let tiles = extents.into_iter().reduce(|a, b| Expr::op(ExprOp::Mul, a, b)).unwrap_or_else(one);
             // ceil(tiles / waves): the last wave is as full as the others.
@@ -416,7 +433,7 @@ impl<'k, 'a> Lower<'k, 'a> {
             let waves = Expr::op(ExprOp::CeilDiv, tiles.clone(), programs);
             let waves = Expr::op(ExprOp::Max, waves, one());
             let programs = Expr::op(ExprOp::CeilDiv, tiles, waves);
-            return Ok([Expr::op(ExprOp::CeilDiv, programs, teams), one(), one()]);
+            return Ok([whole(Expr::op(ExprOp::CeilDiv, programs, teams)), one(), one()]);
         }
         extents.resize(3, one());
         let [x, y, z] =

@@ -23,20 +23,38 @@ pub fn do_persist(k: &mut Kernel, mapping: &Mapping) -> Result<()> {
     let footprint = footprint(k);
     let (outside, inside) = split(k, old);
     k.blocks[entry].insts = outside;
-    let grid = k.grid.clone();
-    let tiles = product(k, &grid);
+    let cluster = mapping.whole.cluster.max(1);
+    let grid = neighbours(k, cluster);
+    let mut tiles = product(k, &grid);
+    if cluster > 1 {
+        let size = scalar(k, entry, Op::Int(cluster.into()), &[]);
+        tiles = scalar(k, entry, Op::Binary(BinOp::Mul), &[tiles, size]);
+    }
     let id = scalar(k, entry, Op::ProgramId, &[]);
     let count = scalar(k, entry, Op::ProgramCount, &[]);
     let body = k.blocks.push(Default::default());
     let tile = k.append_param(body, I32[0]);
     k.names[tile] = fresh_name(k, "tile");
-    let index = Tiles { block: body, grid: &grid, footprint, raster: mapping.whole.raster }.decode(k, tile);
+    let raster = mapping.whole.raster;
+    let index = Tiles { block: body, grid: &grid, footprint, raster, cluster }.decode(k, tile);
     move_body(k, body, inside, &index);
     let looped = k.append_inst(entry, Op::For, &[id, tiles, count], &[], &[body], Loc::default());
     k.attrs[looped].persistent = true;
     k.attrs[looped].looped = Some(LoopMapping::default());
     k.append_inst(entry, Op::Yield, &[], &[], &[], Loc::default());
     Ok(())
+}
+
+/// The grid in groups of as many tiles along its first dimension as a cluster has blocks: consecutive tile
+/// numbers, and so the blocks of one cluster, are neighbours there. Tiles past the end are out of bounds.
+fn neighbours(k: &mut Kernel, cluster: u32) -> Vec<Value> {
+    let mut grid = k.grid.clone();
+    if let Some(first) = grid.first_mut().filter(|_| cluster > 1) {
+        let entry = k.entry;
+        let size = scalar(k, entry, Op::Int(cluster.into()), &[]);
+        *first = scalar(k, entry, Op::Binary(BinOp::CeilDiv), &[*first, size]);
+    }
+    grid
 }
 
 /// A scalar instruction at the end of a block.

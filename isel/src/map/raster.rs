@@ -17,11 +17,28 @@ pub struct Tiles<'a> {
     pub footprint: [i64; 3],
     /// Order.
     pub raster: Raster,
+    /// Tiles along the first dimension that one step of `grid` there stands for.
+    pub cluster: u32,
 }
 
 impl Tiles<'_> {
     /// Block indices of a tile number.
     pub fn decode(&self, k: &mut Kernel, tile: Value) -> Vec<Value> {
+        if self.cluster == 1 {
+            return self.walk(k, tile);
+        }
+        let size = self.int(k, self.cluster.into());
+        let group = self.op(k, BinOp::Div, tile, size);
+        let rank = self.op(k, BinOp::Rem, tile, size);
+        let mut index = self.walk(k, group);
+        if let Some(first) = index.first_mut() {
+            let start = self.op(k, BinOp::Mul, *first, size);
+            *first = self.op(k, BinOp::Add, start, rank);
+        }
+        index
+    }
+
+    fn walk(&self, k: &mut Kernel, tile: Value) -> Vec<Value> {
         match (self.grid.len(), self.band()) {
             (2, Some((0, g))) => self.banded(k, tile, g, 0),
             (2, Some((_, g))) => self.banded(k, tile, g, 1),
@@ -41,12 +58,12 @@ impl Tiles<'_> {
     fn band(&self) -> Option<(usize, i64)> {
         match self.raster {
             Raster::Linear => None,
-            Raster::BandM(g) => Some((0, i64::from(g.max(1)))),
+            Raster::BandM(g) => Some((0, i64::from((g / self.cluster).max(1)))),
             Raster::BandN(g) => Some((1, i64::from(g.max(1)))),
             Raster::Square => {
                 let [h, w, _] = self.footprint;
                 let programs = f64::from(SM90A.multiprocessors);
-                let g = (programs * w as f64 / h as f64).sqrt();
+                let g = (programs * w as f64 / h as f64).sqrt() / f64::from(self.cluster);
                 // A power of two: the band divides common grids evenly.
                 Some((0, 1 << (g.max(1.0).log2().round() as u32)))
             }

@@ -5,9 +5,12 @@ use super::role::Expand;
 use crate::Result;
 use crate::schedule::buffer_of;
 use warplift_ir::machine::{
-    Attr, Block, Buffer, BufferKind, Cursor, Func, Inst, NewInst, SharedOperand, Ty, Value, WgmmaAttr,
+    Attr, Block, Buffer, BufferKind, Func, Inst, NewInst, SharedOperand, Ty, Value, WgmmaAttr,
 };
 use warplift_ir::target::Opcode;
+
+/// Bits of an address that a matrix descriptor holds.
+const DESCRIPTOR_BITS: i64 = 0x3ffff;
 
 impl<'a> Expand<'_, 'a> {
     /// Expands the consumers' role. `registers`: what `setmaxnreg` gives them.
@@ -28,6 +31,7 @@ impl<'a> Expand<'_, 'a> {
         self.open_rings();
         self.walk(self.program.func.entry)?;
         self.drain_staging();
+        self.leave_together();
         self.at().push(NewInst::new(Opcode::Ret, &[], &[]));
         do_dce(&mut self.func);
         Ok(self.func)
@@ -174,28 +178,26 @@ impl<'a> Expand<'_, 'a> {
         let base = self.shared_base();
         let start = self.shared.buffers[o.place.buffer] + o.place.offset;
         let entry = self.func.entry;
-        // Before the entry block's terminator, if it has one already.
-        let ended = self.func.terminator(entry).filter(|&t| !self.func.insts[t].targets.is_empty());
-        if ended.is_some() {
-            self.func.blocks[entry].insts.pop();
-        }
-        let mut c = Cursor::new(&mut self.func, entry, self.loc);
-        let mut at = c.add_imm(base, i64::from(start));
-        if o.warpgroup_stride > 0 {
-            let thread = c.op(Opcode::Tid, &[], Ty::B32);
-            let threads = c.imm(i64::from(32 * self.program.warps));
-            let own = if self.program.teams > 1 { c.int(Opcode::RemU32, thread, threads) } else { thread };
-            let seven = c.imm(7);
-            let group = c.int(Opcode::ShrU32, own, seven);
-            let group = c.op(Opcode::Uniform, &[group], Ty::B32);
-            let moved = c.mul_imm(group, i64::from(o.warpgroup_stride));
-            at = c.add(at, moved);
-        }
-        let four = c.imm(4);
-        let low = c.int(Opcode::ShrU32, at, four);
-        let leading = c.imm(i64::from(o.leading >> 4) << 16);
-        let low = c.int(Opcode::Or, low, leading);
-        self.func.blocks[entry].insts.extend(ended);
+        let (teams, warps) = (self.program.teams, self.program.warps);
+        let low = self.before_end(entry, |c| {
+            let mut at = c.add_imm(base, i64::from(start));
+            if o.warpgroup_stride > 0 {
+                let thread = c.op(Opcode::Tid, &[], Ty::B32);
+                let threads = c.imm(i64::from(32 * warps));
+                let own = if teams > 1 { c.int(Opcode::RemU32, thread, threads) } else { thread };
+                let seven = c.imm(7);
+                let group = c.int(Opcode::ShrU32, own, seven);
+                let group = c.op(Opcode::Uniform, &[group], Ty::B32);
+                let moved = c.mul_imm(group, i64::from(o.warpgroup_stride));
+                at = c.add(at, moved);
+            }
+            // In a cluster an address carries the block's rank above these bits.
+            let inside = c.and_imm(at, DESCRIPTOR_BITS);
+            let four = c.imm(4);
+            let low = c.int(Opcode::ShrU32, inside, four);
+            let leading = c.imm(i64::from(o.leading >> 4) << 16);
+            c.int(Opcode::Or, low, leading)
+        });
         self.descriptors.insert(key, low);
         low
     }

@@ -16,6 +16,7 @@ mod control;
 mod dce;
 mod deferred;
 mod flight;
+mod multicast;
 mod producer;
 mod ring;
 mod role;
@@ -52,7 +53,8 @@ pub fn do_expand<'a>(
     }
     let (high, low, split) = budgets(warps, schedule.producer, target);
     let graph = Graph::of(&program.func);
-    let setup = setup::do_setup(program, schedule, &shared);
+    let (launch, parts) = multicast::part_maps(program, schedule);
+    let setup = setup::do_setup(program, &launch, schedule, &shared);
     let mut roles = Vec::new();
     let consumer = Expand::new(
         program,
@@ -60,18 +62,19 @@ pub fn do_expand<'a>(
         &shared,
         RoleKind::Consumer,
         kept(program, schedule, &graph, RoleKind::Consumer),
+        &parts,
     );
     let func = consumer.consumer(split.then_some(high))?;
     let name = if schedule.producer { "consumer" } else { "all" };
     roles.push(Role { name, first_warp: 0, warps, registers: high, func });
     if schedule.producer {
         let needed = kept(program, schedule, &graph, RoleKind::Producer);
-        let producer = Expand::new(program, schedule, &shared, RoleKind::Producer, needed);
+        let producer = Expand::new(program, schedule, &shared, RoleKind::Producer, needed, &parts);
         let func = producer.producer(split.then_some(low))?;
         let role = Role { name: "producer", first_warp: warps, warps: PRODUCER_WARPS, registers: low, func };
         roles.push(role);
     }
-    Ok(Scheduled { launch: program.launch.clone(), threads, shared, setup, roles })
+    Ok(Scheduled { launch, threads, shared, setup, roles })
 }
 
 /// What a role keeps: its effects, and everything they reach by values and control.

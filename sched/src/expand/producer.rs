@@ -37,6 +37,7 @@ impl<'a> Expand<'_, 'a> {
         self.jump(end, &[]);
         self.func.order.push(end);
         self.block = end;
+        self.leave_together();
         self.at().push(NewInst::new(Opcode::Ret, &[], &[]));
         do_dce(&mut self.func);
         Ok(self.func)
@@ -73,6 +74,9 @@ impl<'a> Expand<'_, 'a> {
         }
         let to = self.stage_address(ring, place.buffer, place.offset);
         let barrier = self.full_barrier(ring);
+        if self.s.multicast[inst] {
+            return self.fill_part(inst, to, barrier);
+        }
         let args = [vec![to, barrier], self.values(d.args)].concat();
         let attr = Attr::Tma(TmaAttr { place: None, ..*t });
         self.at().push(NewInst::new(Opcode::TmaLoad, &args, &[]).attr(attr));

@@ -47,12 +47,16 @@ impl Expand<'_, '_> {
 
     fn barrier_at(&mut self, slot: Value) -> Value {
         let base = self.shared_base();
+        self.barrier_from(base, slot)
+    }
+
+    pub fn barrier_from(&mut self, base: Value, slot: Value) -> Value {
         let offset = self.at().mul_imm(slot, i64::from(BARRIER));
         self.at().add(base, offset)
     }
 
     /// Constant offset of the full or empty barriers from the start of shared memory.
-    fn barrier_offset(&self, ring: Ring, empty: bool) -> i32 {
+    pub fn barrier_offset(&self, ring: Ring, empty: bool) -> i32 {
         let depth = self.s.rings[ring].depth;
         (self.shared.barriers[ring] + if empty { depth * BARRIER } else { 0 }) as i32
     }
@@ -115,6 +119,9 @@ impl Expand<'_, '_> {
         let offset = i64::from(self.barrier_offset(ring, true));
         let address = self.at().add_imm(address, offset);
         self.at().push(NewInst::new(Opcode::MbarArrive, &[address], &[]).guard(guard));
+        if self.s.rings[ring].cluster {
+            self.release_remote(ring, slot, guard);
+        }
     }
 
     pub fn advance(&mut self, ring: Ring) {

@@ -37,6 +37,11 @@ pub(super) struct Expand<'p, 'a> {
     /// The elected lane of each warp.
     pub elected: Option<Value>,
     pub base: Option<Value>,
+    /// This block's number in its cluster, and where the other block's shared memory begins.
+    pub rank: Option<Value>,
+    pub peer: Option<Value>,
+    /// Tensor maps of parts, by the map of the whole.
+    pub parts: &'p FxHashMap<u32, u32>,
     /// Number of this role's team in the block, where there are several.
     pub team: Option<Value>,
     /// A product is in flight whose wait is yet to come.
@@ -70,6 +75,7 @@ impl<'p, 'a> Expand<'p, 'a> {
         shared: &'p SharedMap,
         role: RoleKind,
         needed: FxHashSet<Node>,
+        parts: &'p FxHashMap<u32, u32>,
     ) -> Self {
         let func = Func::new(program.func.bump);
         let block = func.entry;
@@ -87,6 +93,9 @@ impl<'p, 'a> Expand<'p, 'a> {
             rings: SecondaryMap::new(),
             elected: None,
             base: None,
+            rank: None,
+            peer: None,
+            parts,
             team: None,
             flying: false,
             groups: 0,

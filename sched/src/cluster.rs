@@ -1,0 +1,237 @@
+//! What the blocks of a cluster have in common: which tensor loads fetch the same box in all of them, so
+//! that each fetches a part of it and sends that to all.
+//!
+//! ```text
+//!  ctaid.x = 2 u + rank                        offset      u the same in both blocks
+//!  tile = ctaid.x + n * nctaid.x               offset      nctaid.x is even
+//!  tile / 2, constants, parameters             equal
+//!  tile % 2, thread numbers, what memory gives varies
+//! ```
+//!
+//! A load is shared if its place is equal and every loop and branch around it goes the same way in all
+//! blocks: then they fill and release the same stages in the same order.
+
+use crate::graph::yields;
+use warplift_ir::entity::SecondaryMap;
+use warplift_ir::machine::{Attr, Block, Func, Inst, InstData, Program, Schedule, Value};
+use warplift_ir::target::Opcode;
+
+/// Rows of an 8 x 16 byte pattern: parts of a box begin at whole ones.
+const PATTERN_ROWS: u32 = 8;
+
+/// How a value compares between the blocks of one cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Class {
+    /// The same; whether it certainly is a multiple of the cluster's size.
+    Equal(bool),
+    /// A multiple of the cluster's size that is the same, plus the block's rank; never negative.
+    Offset,
+    /// Nothing is known.
+    Varies,
+}
+
+impl Class {
+    fn join(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Equal(a), Self::Equal(b)) => Self::Equal(a && b),
+            (Self::Offset, Self::Offset) => Self::Offset,
+            _ => Self::Varies,
+        }
+    }
+
+    fn is_equal(self) -> bool {
+        matches!(self, Self::Equal(_))
+    }
+}
+
+struct Classes<'f, 'a> {
+    func: &'f Func<'a>,
+    size: i64,
+    of: SecondaryMap<Value, Option<Class>>,
+    /// Blocks that some rank may run and another not.
+    apart: SecondaryMap<Block, bool>,
+    changed: bool,
+}
+
+impl Classes<'_, '_> {
+    fn get(&self, v: Value) -> Option<Class> {
+        self.of[v]
+    }
+
+    fn put(&mut self, v: Value, class: Option<Class>) {
+        let old = self.of[v];
+        let new = match (old, class) {
+            (Some(a), Some(b)) => Some(a.join(b)),
+            (a, b) => a.or(b),
+        };
+        self.changed |= new != old;
+        self.of[v] = new;
+    }
+
+    fn block(&mut self, block: Block) {
+        for &inst in &self.func.blocks[block].insts {
+            let d = &self.func.insts[inst];
+            match d.op {
+                Opcode::For => self.looped(d),
+                Opcode::If => self.branch(d),
+                _ => {
+                    let class = self.plain(d);
+                    d.results.iter().for_each(|&r| self.put(r, class));
+                }
+            }
+        }
+    }
+
+    fn divide(&mut self, block: Block, apart: bool) {
+        self.changed |= apart && !self.apart[block];
+        self.apart[block] |= apart;
+    }
+
+    fn looped(&mut self, d: &InstData<'_>) {
+        let body = d.blocks[0];
+        let params = &self.func.blocks[body].params;
+        let [low, high, step] = [0, 1, 2].map(|k| self.get(d.args[k]));
+        let (counter, together) = match (low, high, step) {
+            (Some(Class::Offset), Some(Class::Equal(whole)), Some(Class::Equal(true))) => {
+                (Class::Offset, whole)
+            }
+            (Some(Class::Equal(a)), Some(Class::Equal(_)), Some(Class::Equal(b))) => {
+                (Class::Equal(a && b), true)
+            }
+            (None, ..) | (_, None, _) | (.., None) => return,
+            _ => (Class::Varies, false),
+        };
+        self.put(params[0], Some(counter));
+        self.divide(body, !together);
+        for (n, &result) in d.results.iter().enumerate() {
+            self.put(params[1 + n], self.get(d.args[3 + n]));
+            if let Some(&y) = yields(self.func, body).get(n) {
+                self.put(params[1 + n], self.get(y));
+            }
+            let out = if together { self.get(params[1 + n]) } else { Some(Class::Varies) };
+            self.put(result, out);
+        }
+        self.block(body);
+    }
+
+    fn branch(&mut self, d: &InstData<'_>) {
+        let Some(cond) = self.get(d.args[0]) else { return };
+        for &b in &d.blocks {
+            self.divide(b, !cond.is_equal());
+            self.block(b);
+            for (n, &result) in d.results.iter().enumerate() {
+                let y = yields(self.func, b).get(n).and_then(|&y| self.get(y));
+                self.put(result, if cond.is_equal() { y } else { Some(Class::Varies) });
+            }
+        }
+    }
+
+    /// What an instruction makes of its operands; `None` while one of them is not yet known.
+    fn plain(&self, d: &InstData<'_>) -> Option<Class> {
+        let args = d.args.iter().map(|&v| self.get(v)).collect::<Option<Vec<Class>>>()?;
+        let whole = |k: usize| {
+            let c = d.args.get(k).and_then(|&v| self.func.constant(v));
+            c.is_some_and(|c| match d.op {
+                Opcode::ShrU32 | Opcode::ShrS32 => (0..31).contains(&c) && (1i64 << c) % self.size == 0,
+                _ => c > 0 && c % self.size == 0,
+            })
+        };
+        Some(match (d.op, &d.attr, &args[..]) {
+            (Opcode::Const, Attr::Imm(v), _) => Class::Equal(v % self.size == 0),
+            (Opcode::CtaidX, ..) => Class::Offset,
+            (Opcode::NctaidX, ..) => Class::Equal(true),
+            (Opcode::Tid | Opcode::Laneid | Opcode::Elect | Opcode::ClusterRank | Opcode::TeamIndex, ..) => {
+                Class::Varies
+            }
+            (Opcode::AddS32 | Opcode::SubS32, _, [Class::Equal(a), Class::Equal(b)]) => {
+                Class::Equal(*a && *b)
+            }
+            (Opcode::MulS32, _, [Class::Equal(a), Class::Equal(b)]) => Class::Equal(*a || *b),
+            (Opcode::Uniform, _, [x]) => *x,
+            (
+                Opcode::DivU32 | Opcode::DivS32 | Opcode::ShrU32 | Opcode::ShrS32,
+                _,
+                [Class::Offset, Class::Equal(_)],
+            ) if whole(1) => Class::Equal(false),
+            (op, _, args) if op.is_pure() && args.iter().all(|c| c.is_equal()) => Class::Equal(false),
+            _ => Class::Varies,
+        })
+    }
+}
+
+/// Marks the loads that the blocks of a cluster share.
+pub(crate) fn do_multicast(program: &Program<'_>, s: &mut Schedule) {
+    let size = program.launch.cluster;
+    if size < 2 {
+        return;
+    }
+    let func = &program.func;
+    let mut c = Classes {
+        func,
+        size: size.into(),
+        of: SecondaryMap::new(),
+        apart: SecondaryMap::new(),
+        changed: true,
+    };
+    while std::mem::take(&mut c.changed) {
+        c.block(func.entry);
+    }
+    let mut loads = Vec::new();
+    collect(&c, func.entry, false, &mut loads);
+    let rings: Vec<_> = s.rings.keys().collect();
+    for ring in rings {
+        for &buffer in &s.rings[ring].buffers.clone() {
+            let own: Vec<&(Inst, bool)> =
+                loads.iter().filter(|(i, _)| fills(func, *i) == Some(buffer)).collect();
+            let name = &program.buffers[buffer].name;
+            let equal = own.iter().all(|(_, equal)| *equal);
+            let even = own.iter().all(|(i, _)| divisible(program, *i, size));
+            match (equal, even) {
+                (true, true) => {
+                    own.iter().for_each(|(i, _)| s.multicast[*i] = true);
+                    s.rings[ring].cluster = true;
+                }
+                (true, false) => s.remarks.push(format!(
+                    "`{name}` is not multicast: its box is not {size} times a multiple of {PATTERN_ROWS} rows"
+                )),
+                (false, _) => {}
+            }
+        }
+    }
+    if !s.rings.values().any(|r| r.cluster) {
+        s.remarks.push(format!("no load is the same in the {size} blocks of a cluster"));
+    }
+}
+
+fn fills(func: &Func<'_>, inst: Inst) -> Option<warplift_ir::machine::Buffer> {
+    match (&func.insts[inst].op, &func.insts[inst].attr) {
+        (Opcode::TmaLoad, Attr::Tma(t)) => t.place.map(|p| p.buffer),
+        _ => None,
+    }
+}
+
+/// Rows of a load's box, from its tensor map.
+pub(crate) fn box_rows(program: &Program<'_>, inst: Inst) -> Option<u32> {
+    let Attr::Tma(t) = &program.func.insts[inst].attr else { return None };
+    match program.launch.params.get(t.map as usize)? {
+        warplift_ir::manifest::Param::TensorMap(m) => m.box_dims.get(1).copied(),
+        _ => None,
+    }
+}
+
+fn divisible(program: &Program<'_>, inst: Inst, size: u32) -> bool {
+    box_rows(program, inst).is_some_and(|rows| rows.is_multiple_of(size * PATTERN_ROWS))
+}
+
+/// All tensor loads, and whether they are equal.
+fn collect(c: &Classes<'_, '_>, block: Block, apart: bool, out: &mut Vec<(Inst, bool)>) {
+    let apart = apart || c.apart[block];
+    for &inst in &c.func.blocks[block].insts {
+        let d = &c.func.insts[inst];
+        if d.op == Opcode::TmaLoad {
+            let equal = d.args.iter().all(|&v| c.get(v).is_some_and(Class::is_equal));
+            out.push((inst, equal && !apart));
+        }
+        d.blocks.iter().for_each(|&b| collect(c, b, apart, out));
+    }
+}
