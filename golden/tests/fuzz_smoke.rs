@@ -52,3 +52,12 @@ fn huge_tunables_are_refused() {
         }
     }
 }
+
+/// A band whose width is no i32 once became a constant that the verifier refuses.
+#[test]
+fn a_huge_band_compiles() {
+    let texts = texts().expect("the library");
+    let text = texts["gemm"].replace("band_m 16", "band_m 2147483648");
+    assert_ne!(text, texts["gemm"], "nothing changed");
+    assert_eq!(try_text(&text), Ok(Reached::Compiled));
+}

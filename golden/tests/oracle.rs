@@ -140,3 +140,24 @@ fn an_epilogue_of_several_operands_can_wait() {
     let (have, _) = run.unwrap_or_else(|e| panic!("{e}"));
     assert_eq!(difference(&want, &have), 0.0);
 }
+
+#[test]
+fn blocks_of_a_cluster_share_their_loads() {
+    for (name, size) in [("gemm", [264, 272, 328]), ("gemm", [129, 264, 136]), ("gemm_nn", [136, 264, 328])] {
+        let (kernel, mut mapping) = load(name);
+        mapping.whole.cluster = 2;
+        let options = Options { verify: true, dump: Vec::new() };
+        let compiled = compile(&kernel, &mapping, &SM90A, &options).unwrap_or_else(|e| panic!("{name}: {e}"));
+        assert!(compiled.ptx.contains(".multicast::cluster"), "{name}: nothing is shared");
+        let [m, n, k] = size;
+        let problem = Problem::new(&kernel, &sizes(&[("m", m), ("n", n), ("k", k)]), Data::Small, 17);
+        let problem = problem.expect("a problem");
+        let want = problem.interpret(&kernel).expect("the interpreter runs");
+        for (sms, (seed, order)) in [2, 4].into_iter().zip(ORDERS) {
+            let options = sim::Options { seed, order, ..sim::Options::default() };
+            let run = problem.simulate(&compiled.ptx, &compiled.manifest, &options, sms);
+            let (have, _) = run.unwrap_or_else(|e| panic!("{name} {size:?} on {sms}: {e}"));
+            assert_eq!(difference(&want, &have), 0.0, "{name} {size:?} on {sms}");
+        }
+    }
+}
