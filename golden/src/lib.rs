@@ -1,8 +1,7 @@
-//! Golden files, SASS checks, and the proof that the simulator's hazards catch mistakes.
+//! Golden files, what must never be in SASS, the library under small problems, fuzzing of the pipeline.
 
 pub mod check;
 pub mod fuzz;
 pub mod kernels;
 pub mod library;
-pub mod mutation;
 pub mod sass;
