@@ -2,11 +2,15 @@
 //! depth of the rings, several tiles, every order of agents; and planted errors, which must be found.
 
 use warplift::ir::Bump;
-use warplift::ir::machine::{Attr, Program, Schedule, Scheduled};
+use warplift::ir::machine::{Allocation, Attr, Func, Program, Schedule, Scheduled};
 use warplift::ir::target::{Opcode, SM90A};
-use warplift::ir::tile::{Module, parse_file};
+use warplift::ir::tile::{Kernel, Module, parse_file};
+use warplift::problem::{Data, Problem};
+use warplift::sim;
+use warplift_emit::Allocations;
+use warplift_regalloc::Budget;
 use warplift_sched::protocol::{Order, ProtocolError, Report, Run, run};
-use warplift_sched::{do_expand, do_schedule, do_shared};
+use warplift_sched::{Feature, do_expand, do_schedule_without, do_shared};
 
 const ORDERS: [Order; 4] =
     [Order::ProducersFirst, Order::ConsumersFirst, Order::Random(1), Order::Random(0x9e37)];
@@ -29,14 +33,23 @@ struct Made<'a> {
 }
 
 fn make<'a>(m: &Module, bump: &'a Bump) -> Made<'a> {
+    make_without(m, &[], bump)
+}
+
+fn make_without<'a>(m: &Module, disabled: &[Feature], bump: &'a Bump) -> Made<'a> {
     let (kernel, mapping) = (&m.kernels[0], &m.mappings[0]);
     let k = warplift_isel::map::do_map(kernel, mapping).unwrap_or_else(|e| panic!("{e}"));
     let plan = warplift_isel::plan::do_plan(&k).unwrap_or_else(|e| panic!("{e}"));
     let program = warplift_isel::lower::do_lower(&k, &plan, mapping, bump).unwrap_or_else(|e| panic!("{e}"));
-    let mut schedule = do_schedule(&program, &SM90A).unwrap_or_else(|e| panic!("{e}"));
+    let mut schedule = do_schedule_without(&program, &SM90A, disabled).unwrap_or_else(|e| panic!("{e}"));
     let shared = do_shared(&program, &mut schedule, &SM90A).unwrap_or_else(|e| panic!("{e}"));
     let scheduled = do_expand(&program, &schedule, shared, &SM90A).unwrap_or_else(|e| panic!("{e}"));
     Made { program, schedule, scheduled }
+}
+
+fn allocated<'a>(func: &Func<'a>, registers: u32, role: &str) -> (Func<'a>, Allocation) {
+    let made = warplift_regalloc::allocate(func, &Budget { registers, role });
+    made.unwrap_or_else(|e| panic!("{e}"))
 }
 
 impl Made<'_> {
@@ -66,10 +79,32 @@ impl Made<'_> {
         self.schedule.rings.values().map(|r| i64::from(r.depth)).max().unwrap_or(1)
     }
 
+    /// Compiled to the end, and run in the simulator: as the interpreter has it, and without a hazard.
+    fn check(mut self, kernel: &Kernel, sizes: &[(&str, i64)]) {
+        let mut roles = Vec::new();
+        let (setup, setup_alloc) = allocated(&self.scheduled.setup, 128, "setup");
+        self.scheduled.setup = setup;
+        for role in &mut self.scheduled.roles {
+            let (func, alloc) = allocated(&role.func, role.registers, role.name);
+            role.func = func;
+            roles.push(alloc);
+        }
+        let allocations = Allocations { setup: setup_alloc, roles };
+        let out = warplift_emit::emit(&self.scheduled, &allocations).unwrap_or_else(|e| panic!("{e}"));
+        let sizes = sizes.iter().map(|(n, v)| ((*n).to_owned(), *v)).collect();
+        let problem = Problem::new(kernel, &sizes, Data::Small, 3).unwrap_or_else(|e| panic!("{e}"));
+        let want = problem.interpret(kernel).unwrap_or_else(|e| panic!("{e}"));
+        let options = sim::Options { seed: 2, order: sim::Adversary::Random, ..sim::Options::default() };
+        let run = problem.simulate(&out.ptx, &out.manifest, &options, 2);
+        let (have, report) = run.unwrap_or_else(|e| panic!("{e}"));
+        assert!(report.hazards.is_empty(), "{:?}", report.hazards);
+        assert_eq!(want, have);
+    }
+
     /// All trip counts to twice the depth, one tile and several, all orders.
     fn sweep(&self, name: &str) {
         for trips in 0..=2 * self.depth() + 1 {
-            for (m, n, blocks) in [(128, 128, 2), (500, 700, 2)] {
+            for (m, n, blocks) in [(128, 128, 2), (300, 520, 2)] {
                 for order in ORDERS {
                     let sizes = [("m", m), ("n", n), ("p", n), ("k", 64 * trips)];
                     let r = self.run(&sizes, blocks, order);
@@ -133,6 +168,32 @@ fn clusters_keep_the_protocol() {
         assert!(made.schedule.rings.values().all(|r| r.cluster), "{name}: {:?}", made.schedule.remarks);
         made.sweep(name);
     }
+}
+
+#[test]
+fn features_can_be_left_out() {
+    let mapping =
+        "BM = 64, BN = 64, BK = 32\nfor t: consumers 1\nkernel: persistent, cluster 2, epilogue deferred";
+    let module = remapped("gemm", mapping);
+    let plain = |f: Feature| {
+        let bump = Bump::new();
+        let made = make_without(&module, &[f], &bump);
+        made.sweep("gemm");
+        let s = &made.schedule;
+        let flying = made.program.func.insts.keys().any(|i| s.in_flight[i] > 0);
+        let shared = s.rings.values().any(|r| r.cluster);
+        let has = [s.producer, shared, s.deferral.is_some(), flying];
+        made.check(&module.kernels[0], &[("m", 136), ("n", 136), ("k", 104)]);
+        has
+    };
+    assert_eq!(plain(Feature::WarpSpecialization), [false, false, true, false]);
+    assert_eq!(plain(Feature::Multicast), [true, false, true, true]);
+    assert_eq!(plain(Feature::Deferral), [true, true, false, true]);
+    assert_eq!(plain(Feature::InFlight), [true, true, true, false]);
+    for (name, feature) in Feature::ALL {
+        assert_eq!(name.parse(), Ok(feature));
+    }
+    assert!("frob".parse::<Feature>().is_err());
 }
 
 #[test]

@@ -24,7 +24,7 @@ mod tests;
 
 pub use expand::do_expand;
 pub use graph::{Edge, Graph, Node};
-pub use schedule::do_schedule;
+pub use schedule::{Feature, do_schedule, do_schedule_without};
 pub use shared::do_shared;
 
 use warplift_ir::machine::{Program, Scheduled};

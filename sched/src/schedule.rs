@@ -18,23 +18,78 @@ const WARPGROUP: u32 = 4;
 /// Registers that a consumer needs beside its fragments: addresses, rings, coordinates.
 const SCALAR_REGISTERS: u32 = 30;
 
+/// What a schedule does by itself and can be told to leave, to see what it is worth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Feature {
+    /// A warp of its own that copies; without it, one thread of those that compute copies stage by stage.
+    WarpSpecialization,
+    /// Copies to all blocks of a cluster.
+    Multicast,
+    /// Results stored under the next tile.
+    Deferral,
+    /// Products left in flight over an iteration.
+    InFlight,
+}
+
+impl Feature {
+    /// All of them, by the names that [`std::str::FromStr`] takes.
+    pub const ALL: [(&'static str, Self); 4] = [
+        ("warp-specialization", Self::WarpSpecialization),
+        ("multicast", Self::Multicast),
+        ("deferral", Self::Deferral),
+        ("in-flight", Self::InFlight),
+    ];
+}
+
+impl std::str::FromStr for Feature {
+    type Err = SchedError;
+
+    fn from_str(name: &str) -> Result<Self> {
+        let found = Self::ALL.iter().find(|(n, _)| *n == name).map(|(_, f)| *f);
+        found.ok_or_else(|| {
+            let names: Vec<&str> = Self::ALL.iter().map(|(n, _)| *n).collect();
+            SchedError::Unsupported(format!("no feature `{name}`: there are {}", names.join(", ")))
+        })
+    }
+}
+
 /// Decides roles, rings and deferral.
 ///
 /// # Errors
 /// Limits of the target, by number.
 pub fn do_schedule(program: &Program<'_>, target: &Target) -> Result<Schedule> {
+    do_schedule_without(program, target, &[])
+}
+
+/// A schedule without some features.
+///
+/// # Errors
+/// Limits of the target, by number.
+pub fn do_schedule_without(program: &Program<'_>, target: &Target, disabled: &[Feature]) -> Result<Schedule> {
     let mut s = Schedule::default();
+    let has = |f: Feature| !disabled.contains(&f);
     check_limits(program, target)?;
-    assign_roles(program, &mut s);
+    if has(Feature::WarpSpecialization) {
+        assign_roles(program, &mut s);
+    }
     find_rings(program, &mut s)?;
-    do_multicast(program, &mut s);
+    if !s.producer && program.teams > 1 && !s.rings.is_empty() {
+        let what = "teams in turn without a producer: the barriers of one would meet the whole block";
+        return Err(SchedError::Unsupported(what.to_owned()));
+    }
+    if !s.producer {
+        // Filled and emptied in turn by the same threads: a second stage would stay empty.
+        s.rings.values_mut().for_each(|r| r.wish = Some(1));
+    } else if has(Feature::Multicast) {
+        do_multicast(program, &mut s);
+    }
     for (b, d) in program.buffers.iter() {
         s.slots[b] = if d.kind == BufferKind::Staging { 2 } else { 1 };
     }
-    for inst in program.func.insts.keys() {
+    for inst in program.func.insts.keys().filter(|_| has(Feature::InFlight)) {
         in_flight(program, inst, &mut s);
     }
-    if program.deferred {
+    if program.deferred && has(Feature::Deferral) {
         match deferral(program, target) {
             Ok(d) => s.deferral = Some(d),
             Err(reason) => s.remarks.push(format!("deferred epilogue declined: {reason}")),
@@ -284,11 +339,7 @@ fn slice_within(func: &Func<'_>, group: &[Inst], late: &FxHashSet<Inst>) -> FxHa
     while let Some(inst) = work.pop() {
         let d = &func.insts[inst];
         for &v in d.args.iter().chain(d.guard.as_ref().map(|g| &g.pred)) {
-            if let Some(def) = func.def(v).filter(|i| late.contains(i))
-                && needed.insert(def)
-            {
-                work.push(def);
-            }
+            work.extend(func.def(v).filter(|i| late.contains(i) && needed.insert(*i)));
         }
     }
     needed

@@ -1,5 +1,6 @@
 //! The warps that compute: waits, tensor products with their descriptors, barriers around scratch memory.
 
+use super::cse::do_cse;
 use super::dce::do_dce;
 use super::role::Expand;
 use crate::Result;
@@ -33,6 +34,7 @@ impl<'a> Expand<'_, 'a> {
         self.drain_staging();
         self.leave_together();
         self.at().push(NewInst::new(Opcode::Ret, &[], &[]));
+        do_cse(&mut self.func);
         do_dce(&mut self.func);
         Ok(self.func)
     }
@@ -57,6 +59,7 @@ impl<'a> Expand<'_, 'a> {
                 self.land();
                 self.expand_if(inst)?;
             }
+            Opcode::TmaLoad => self.fill(inst),
             Opcode::Wgmma => self.product(inst),
             Opcode::Const | Opcode::Undef => self.clone_inst(inst),
             Opcode::Stmatrix | Opcode::StShared | Opcode::LdShared => {

@@ -36,7 +36,7 @@ impl<'a> Expand<'_, 'a> {
         for &r in rings {
             let slot = self.func.append_param(block, Ty::B32, true);
             let phase = self.func.append_param(block, Ty::B32, true);
-            self.rings[r] = Some(RingState { slot, phase, open: false });
+            self.rings[r] = Some(RingState { slot, phase, open: false, filled: false });
         }
     }
 

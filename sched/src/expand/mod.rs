@@ -13,6 +13,7 @@
 
 mod consumer;
 mod control;
+mod cse;
 mod dce;
 mod deferred;
 mod flight;

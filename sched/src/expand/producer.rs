@@ -1,9 +1,10 @@
 //! The producer: one elected thread that keeps the rings full.
 
+use super::cse::do_cse;
 use super::dce::do_dce;
 use super::role::Expand;
 use crate::Result;
-use warplift_ir::machine::{Attr, Block, Func, Inst, NewInst, TmaAttr, Ty};
+use warplift_ir::machine::{Attr, Block, Func, Guard, Inst, NewInst, TmaAttr, Ty};
 use warplift_ir::target::Opcode;
 use warplift_ir::tile::CmpOp;
 
@@ -39,6 +40,7 @@ impl<'a> Expand<'_, 'a> {
         self.block = end;
         self.leave_together();
         self.at().push(NewInst::new(Opcode::Ret, &[], &[]));
+        do_cse(&mut self.func);
         do_dce(&mut self.func);
         Ok(self.func)
     }
@@ -63,14 +65,18 @@ impl<'a> Expand<'_, 'a> {
         }
     }
 
-    fn fill(&mut self, inst: Inst) {
+    /// A tensor load: by the producer, or by one thread of those that compute where there is none.
+    pub fn fill(&mut self, inst: Inst) {
         let d = self.data(inst);
         let Attr::Tma(t) = &d.attr else { return };
         let Some(place) = t.place else { return };
         let Some(ring) = self.ring_of(place.buffer) else { return };
-        if !self.ring(ring).open {
-            self.wait_stage(ring);
-            self.expect(ring);
+        let guard = self.filler();
+        if !self.ring(ring).filled {
+            if self.s.producer {
+                self.wait_stage(ring);
+            }
+            self.expect(ring, guard);
         }
         let to = self.stage_address(ring, place.buffer, place.offset);
         let barrier = self.full_barrier(ring);
@@ -79,6 +85,29 @@ impl<'a> Expand<'_, 'a> {
         }
         let args = [vec![to, barrier], self.values(d.args)].concat();
         let attr = Attr::Tma(TmaAttr { place: None, ..*t });
-        self.at().push(NewInst::new(Opcode::TmaLoad, &args, &[]).attr(attr));
+        self.at().push(NewInst::new(Opcode::TmaLoad, &args, &[]).attr(attr).guard(guard));
+    }
+
+    /// The thread that copies where nobody does only that: a team's first.
+    fn filler(&mut self) -> Option<Guard> {
+        if self.s.producer {
+            return None;
+        }
+        let pred = match self.first {
+            Some(p) => p,
+            None => {
+                let (entry, threads) = (self.func.entry, i64::from(32 * self.program.warps));
+                let p = self.before_end(entry, |c| {
+                    let thread = c.op(Opcode::Tid, &[], Ty::B32);
+                    let threads = c.imm(threads);
+                    let own = c.int(Opcode::RemU32, thread, threads);
+                    let zero = c.imm(0);
+                    c.compare(CmpOp::Eq, own, zero)
+                });
+                self.first = Some(p);
+                p
+            }
+        };
+        Some(Guard { pred, negated: false })
     }
 }

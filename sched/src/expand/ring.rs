@@ -17,6 +17,8 @@ pub(super) struct RingState {
     pub phase: Value,
     /// Whether this stage's first wait is done.
     pub open: bool,
+    /// Whether this stage's bytes have been announced here.
+    pub filled: bool,
 }
 
 impl Expand<'_, '_> {
@@ -26,7 +28,7 @@ impl Expand<'_, '_> {
         for ring in self.s.rings.keys().collect::<Vec<_>>() {
             let slot = self.at().imm(0);
             let phase = self.at().imm(first);
-            self.rings[ring] = Some(RingState { slot, phase, open: false });
+            self.rings[ring] = Some(RingState { slot, phase, open: false, filled: false });
         }
     }
 
@@ -75,10 +77,14 @@ impl Expand<'_, '_> {
     }
 
     /// Announces the bytes of a fill.
-    pub fn expect(&mut self, ring: Ring) {
+    pub fn expect(&mut self, ring: Ring, guard: Option<Guard>) {
         let address = self.full_barrier(ring);
         let bytes = i64::from(self.s.rings[ring].bytes);
-        self.at().push(NewInst::new(Opcode::MbarExpectTx, &[address], &[]).attr(Attr::Imm(bytes)));
+        let new = NewInst::new(Opcode::MbarExpectTx, &[address], &[]).attr(Attr::Imm(bytes));
+        self.at().push(new.guard(guard));
+        if let Some(state) = &mut self.rings[ring] {
+            state.filled = true;
+        }
     }
 
     /// Address of the full barrier, for copies to complete on.
@@ -105,7 +111,10 @@ impl Expand<'_, '_> {
         if !self.ring(ring).open {
             return;
         }
-        if self.role == RoleKind::Consumer {
+        if !self.s.producer {
+            self.land();
+            self.meet();
+        } else if self.role == RoleKind::Consumer {
             self.land();
             let guard = self.elected.map(|pred| Guard { pred, negated: false });
             self.release(ring, self.ring(ring).slot, guard);
@@ -130,7 +139,7 @@ impl Expand<'_, '_> {
         let one = self.at().imm(1);
         let flipped = self.at().int(Opcode::Xor, phase, one);
         if depth == 1 {
-            self.rings[ring] = Some(RingState { slot, phase: flipped, open: false });
+            self.rings[ring] = Some(RingState { slot, phase: flipped, open: false, filled: false });
             return;
         }
         let next = self.at().add_imm(slot, 1);
@@ -139,6 +148,6 @@ impl Expand<'_, '_> {
         let zero = self.at().imm(0);
         let slot = self.at().op(Opcode::Selp, &[zero, next, wraps], Ty::B32);
         let phase = self.at().op(Opcode::Selp, &[flipped, phase, wraps], Ty::B32);
-        self.rings[ring] = Some(RingState { slot, phase, open: false });
+        self.rings[ring] = Some(RingState { slot, phase, open: false, filled: false });
     }
 }

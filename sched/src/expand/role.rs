@@ -40,6 +40,8 @@ pub(super) struct Expand<'p, 'a> {
     /// This block's number in its cluster, and where the other block's shared memory begins.
     pub rank: Option<Value>,
     pub peer: Option<Value>,
+    /// Whether this is the thread that copies, where there is no producer.
+    pub first: Option<Value>,
     /// Tensor maps of parts, by the map of the whole.
     pub parts: &'p FxHashMap<u32, u32>,
     /// Number of this role's team in the block, where there are several.
@@ -95,6 +97,7 @@ impl<'p, 'a> Expand<'p, 'a> {
             base: None,
             rank: None,
             peer: None,
+            first: None,
             parts,
             team: None,
             flying: false,

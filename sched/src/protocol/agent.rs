@@ -33,6 +33,8 @@ pub(super) struct Agent<'f, 'a> {
     groups: Vec<Vec<StageKey>>,
     /// Opening of the cluster's barrier that it waits for.
     cluster_goal: u64,
+    /// Named barrier that it waits at, and its opening.
+    named_goal: Option<(i64, u64)>,
 }
 
 /// Agents of one block: every warp that computes, and for each team a thread that copies; one more
@@ -76,6 +78,7 @@ impl<'f, 'a> Agent<'f, 'a> {
             open: Vec::new(),
             groups: Vec::new(),
             cluster_goal: 0,
+            named_goal: None,
         }
     }
 
@@ -111,6 +114,9 @@ impl<'f, 'a> Agent<'f, 'a> {
     /// Whether its next instruction need not wait.
     pub(super) fn ready(&self, cluster: &Cluster) -> Result<bool, ProtocolError> {
         let Some((_, d)) = self.data().filter(|_| !self.done) else { return Ok(false) };
+        if self.named_goal.is_some_and(|(id, goal)| cluster.named(self.block, id) < goal) {
+            return Ok(false);
+        }
         if !self.guarded(d)? {
             return Ok(true);
         }
@@ -161,6 +167,7 @@ impl<'f, 'a> Agent<'f, 'a> {
     pub(super) fn step(&mut self, r: &Run<'_, '_>, cluster: &mut Cluster) -> Result<Next, ProtocolError> {
         let Some((inst, d)) = self.data() else { return Ok(self.end()) };
         self.at.1 += 1;
+        self.named_goal = None;
         if !self.guarded(d)? {
             return Ok(Next::More);
         }
@@ -187,6 +194,10 @@ impl<'f, 'a> Agent<'f, 'a> {
             (Opcode::Wgmma, _) => self.product(d, cluster)?,
             (Opcode::WgmmaCommit, _) => self.groups.push(std::mem::take(&mut self.open)),
             (Opcode::WgmmaWait, Attr::Imm(n)) => self.wait(*n as usize, cluster),
+            (Opcode::BarSync, Attr::Imm2(id, threads)) => {
+                let goal = cluster.meet_named(self.block, *id, *threads as u32 / 32);
+                self.named_goal = Some((*id, goal));
+            }
             (Opcode::ClusterArrive, _) => {
                 self.cluster_goal = cluster.opened + 1;
                 cluster.meet();

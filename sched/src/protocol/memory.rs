@@ -75,6 +75,8 @@ pub(super) struct Cluster {
     arrived: u32,
     pub(super) opened: u64,
     agents: u32,
+    /// Named barriers by block and number: warps that have arrived, and how often it has opened.
+    named: BTreeMap<(usize, i64), (u32, u64)>,
     report: Report,
 }
 
@@ -109,6 +111,7 @@ impl Cluster {
             arrived: 0,
             opened: 0,
             agents: size * each,
+            named: BTreeMap::new(),
             report: Report::default(),
         })
     }
@@ -278,6 +281,23 @@ impl Cluster {
         }
     }
 
+    /// A warp arrives at a named barrier of so many; the opening that it waits for.
+    pub(super) fn meet_named(&mut self, block: usize, id: i64, warps: u32) -> u64 {
+        let (arrived, opened) = self.named.entry((block, id)).or_default();
+        let goal = *opened + 1;
+        *arrived += 1;
+        if *arrived >= warps {
+            *arrived = 0;
+            *opened = goal;
+        }
+        goal
+    }
+
+    /// How often a named barrier has opened.
+    pub(super) fn named(&self, block: usize, id: i64) -> u64 {
+        self.named.get(&(block, id)).map_or(0, |n| n.1)
+    }
+
     /// An agent of a block has ended.
     pub(super) fn leave(&mut self, block: usize) {
         self.blocks[block].running -= 1;
@@ -311,7 +331,8 @@ impl Cluster {
                     let at =
                         |i: u32| state.barriers.get(&(first + i64::from(i * BARRIER))).map(|b| b.completed);
                     let (full, empty) = (at(slot), at(data.depth + slot));
-                    if full != empty {
+                    // Without a producer a barrier among all threads stands for the releases.
+                    if r.schedule.producer && full != empty {
                         let what =
                             format!("{ring} slot {slot} of block {n}: {full:?} fills, {empty:?} releases");
                         return Err(ProtocolError::Barrier(what));

@@ -1,0 +1,113 @@
+//! Value numbering inside each block: a pure scalar that was computed shortly before is taken from there.
+//!
+//! Only over a short distance, so that no register is held long for what one instruction makes again; but
+//! all over the entry, whose values wait for their loops anyway.
+
+use rustc_hash::FxHashMap;
+use warplift_ir::machine::{Attr, Block, Func, Inst, Ty, Value};
+use warplift_ir::target::Opcode;
+
+/// Instructions over which a value is kept for a second use.
+const REACH: usize = 96;
+
+/// What makes two pure scalars equal: row, type (constants have any), attributes, operands.
+type Key = (Opcode, Ty, Attr, Vec<Value>);
+
+/// Merges equal pure scalars of each block.
+pub fn do_cse(func: &mut Func<'_>) {
+    let mut same: FxHashMap<Value, Value> = FxHashMap::default();
+    for block in func.order.clone() {
+        number(func, block, &mut same);
+    }
+    if same.is_empty() {
+        return;
+    }
+    for block in func.order.clone() {
+        for inst in func.blocks[block].insts.clone() {
+            rename(func, inst, &same);
+        }
+    }
+}
+
+/// Finds repeated values of a block; operands are renamed on the way so that chains are found too.
+fn number(func: &mut Func<'_>, block: Block, same: &mut FxHashMap<Value, Value>) {
+    let reach = if block == func.entry { usize::MAX } else { REACH };
+    let mut known: FxHashMap<Key, (Value, usize)> = FxHashMap::default();
+    for (at, inst) in func.blocks[block].insts.clone().into_iter().enumerate() {
+        rename(func, inst, same);
+        if !is_pure_scalar(func, inst) {
+            continue;
+        }
+        let d = &func.insts[inst];
+        let result = d.results[0];
+        let key = (d.op, func.ty(result), d.attr.clone(), d.args.to_vec());
+        match known.get(&key) {
+            Some(&(v, from)) if at - from <= reach => {
+                same.insert(result, v);
+            }
+            _ => {
+                known.insert(key, (result, at));
+            }
+        }
+    }
+}
+
+fn is_pure_scalar(func: &Func<'_>, inst: Inst) -> bool {
+    let d = &func.insts[inst];
+    let scalars = d.results.iter().chain(d.args).all(|&v| !func.ty(v).is_frag());
+    let plain = d.guard.is_none() && d.maps.is_empty() && d.results.len() == 1;
+    d.op.is_pure() && d.op != Opcode::Undef && scalars && plain
+}
+
+fn rename(func: &mut Func<'_>, inst: Inst, same: &FxHashMap<Value, Value>) {
+    let to = |v: Value| same.get(&v).copied().unwrap_or(v);
+    let d = &func.insts[inst];
+    if d.args.iter().any(|v| same.contains_key(v)) {
+        let args: Vec<Value> = d.args.iter().map(|&v| to(v)).collect();
+        func.insts[inst].args = func.list(&args);
+    }
+    if let Some(guard) = &mut func.insts[inst].guard {
+        guard.pred = to(guard.pred);
+    }
+    for n in 0..func.insts[inst].targets.len() {
+        let args: Vec<Value> = func.insts[inst].targets[n].args.iter().map(|&v| to(v)).collect();
+        func.insts[inst].targets[n].args = func.list(&args);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use warplift_ir::Bump;
+    use warplift_ir::machine::{Cursor, NewInst};
+    use warplift_ir::tile::Loc;
+
+    #[test]
+    fn chains_of_repeated_scalars_become_one() {
+        let bump = Bump::new();
+        let mut func = Func::new(&bump);
+        let entry = func.entry;
+        let mut c = Cursor::new(&mut func, entry, Loc::default());
+        let thread = c.op(Opcode::Tid, &[], Ty::B32);
+        let addresses = [0, 1].map(|_| {
+            let scaled = c.mul_imm(thread, 8);
+            c.add_imm(scaled, 64)
+        });
+        let other = c.add_imm(thread, 64);
+        for at in addresses.into_iter().chain([other]) {
+            c.push(NewInst::new(Opcode::MbarArrive, &[at], &[]));
+        }
+        c.push(NewInst::new(Opcode::Ret, &[], &[]));
+        do_cse(&mut func);
+        super::super::dce::do_dce(&mut func);
+        let insts = &func.blocks[entry].insts;
+        let arrive: Vec<Value> = insts
+            .iter()
+            .filter(|&&i| func.insts[i].op == Opcode::MbarArrive)
+            .map(|&i| func.insts[i].args[0])
+            .collect();
+        assert!(arrive[0] == arrive[1] && arrive[1] != arrive[2], "{arrive:?}");
+        let adds = insts.iter().filter(|&&i| func.insts[i].op == Opcode::AddS32).count();
+        assert_eq!(adds, 2);
+    }
+}
