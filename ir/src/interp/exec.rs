@@ -203,7 +203,7 @@ impl<'a> Program<'a> {
         let ty = kernel.ty(kernel.result(inst));
         let elem = ty.elem();
         match op {
-            Op::Unary(_) | Op::Binary(_) | Op::Compare(_) | Op::Select | Op::Cast => {
+            Op::Unary(_) | Op::Binary(_) | Op::Compare(_) | Op::Select | Op::Fma | Op::Cast => {
                 let args = self.args(inst)?;
                 let of = usize::from(matches!(op, Op::Select));
                 let own = kernel.ty(kernel.args(inst)[of]).elem();

@@ -275,6 +275,11 @@ impl KernelBuilder {
         self.value(Op::Select, &[c, x, y], None)
     }
 
+    /// `x * y + z` of floats, rounded once.
+    pub fn fma(&mut self, x: Value, y: Value, z: Value) -> Result<Value> {
+        self.value(Op::Fma, &[x, y, z], None)
+    }
+
     /// Conversion to another element type.
     pub fn cast(&mut self, x: Value, elem: Elem) -> Result<Value> {
         self.value(Op::Cast, &[x], Some(Type::Scalar(elem)))

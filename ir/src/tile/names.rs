@@ -101,13 +101,14 @@ const fn form(least: usize, most: usize, bare: bool, typed: bool) -> Form {
 }
 
 /// Operations that are written by name and have no table of their own.
-const FORMS: [(&str, Form); 31] = [
+const FORMS: [(&str, Form); 32] = [
     ("block_index", form(0, 1, true, false)),
     ("grid_dim", form(1, 1, false, false)),
     ("program_id", form(0, 0, true, false)),
     ("program_count", form(0, 0, true, false)),
     ("dim", form(1, 1, false, false)),
     ("select", form(3, 3, false, false)),
+    ("fma", form(3, 3, false, false)),
     ("cast", form(2, 2, false, false)),
     ("view_as", form(2, 2, false, false)),
     ("full", form(1, 1, true, true)),
@@ -228,6 +229,7 @@ impl Op {
     fn plain_name(&self) -> &'static str {
         match self {
             Self::Select => "select",
+            Self::Fma => "fma",
             Self::Cast => "cast",
             Self::ViewAs(_) => "view_as",
             Self::Full => "full",

@@ -141,6 +141,8 @@ pub enum Op {
     Compare(CmpOp),
     /// `c, x, y`: `c ? x : y`, element by element.
     Select,
+    /// `x, y, z`: `x * y + z` of floats, rounded once, element by element.
+    Fma,
     /// `x`: conversion to the result's element type; floats round to nearest even and saturate only in
     /// types without infinity, float to integer rounds toward zero and saturates, integers wrap.
     Cast,

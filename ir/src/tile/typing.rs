@@ -92,7 +92,7 @@ impl Typing<'_> {
     /// The types of the results. Loops and branches are checked where their blocks are known.
     pub fn infer(&self) -> Result<Types> {
         match self.op {
-            Op::Unary(_) | Op::Binary(_) | Op::Compare(_) | Op::Select => self.elementwise(),
+            Op::Unary(_) | Op::Binary(_) | Op::Compare(_) | Op::Select | Op::Fma => self.elementwise(),
             Op::Store | Op::Atomic(_) => self.store(),
             Op::Split => self.split(),
             Op::AsyncCommit | Op::AsyncWait(_) => self.count(0).map(|()| smallvec![]),
@@ -148,7 +148,7 @@ impl Typing<'_> {
     fn elementwise(&self) -> Result<Types> {
         let count = match self.op {
             Op::Unary(_) => 1,
-            Op::Select => 3,
+            Op::Select | Op::Fma => 3,
             _ => 2,
         };
         self.count(count)?;
@@ -191,6 +191,7 @@ impl Typing<'_> {
         let (legal, expected) = match self.op {
             Op::Unary(op) => unary_takes(*op, elem),
             Op::Binary(op) => binary_takes(*op, elem),
+            Op::Fma => (elem.is_float(), "floats"),
             _ => (true, ""),
         };
         if legal { Ok(()) } else { self.bad_operand(first, expected) }

@@ -133,6 +133,10 @@ impl Lower<'_> {
                 let (x, y) = self.pair(&args[1], &args[2], None)?;
                 return self.elementwise(span, Op::Select, &[c, x, y]);
             }
+            "fma" => {
+                let [x, y, z] = [&args[0], &args[1], &args[2]].map(|a| self.value(a, None));
+                return self.elementwise(span, Op::Fma, &[x?, y?, z?]);
+            }
             "store" => return self.store(span, Op::Store, call),
             "mma" | "join" => {
                 let op = if call.name == "mma" { Op::Mma } else { Op::Join };
