@@ -360,6 +360,13 @@ impl KernelBuilder {
         self.value(Op::View { strided, fill }, &args, Some(want))
     }
 
+    /// A view of the dimensions without an index.
+    pub fn sub_view(&mut self, view: Value, index: &[Option<Value>]) -> Result<Value> {
+        let kept = (0u8..).zip(index).filter(|(_, i)| i.is_none()).map(|(d, _)| d).collect();
+        let fixed: Vec<Value> = index.iter().copied().flatten().collect();
+        self.value(Op::SubView(kept), &joined(view, &fixed, &[]), None)
+    }
+
     /// The tile of a view whose first element has these indices.
     pub fn load(&mut self, view: Value, index: &[Value], shape: Shape) -> Result<Value> {
         self.with_shape(Op::Load, &joined(view, index, &[]), shape)

@@ -101,7 +101,7 @@ const fn form(least: usize, most: usize, bare: bool, typed: bool) -> Form {
 }
 
 /// Operations that are written by name and have no table of their own.
-const FORMS: [(&str, Form); 32] = [
+const FORMS: [(&str, Form); 33] = [
     ("block_index", form(0, 1, true, false)),
     ("grid_dim", form(1, 1, false, false)),
     ("program_id", form(0, 0, true, false)),
@@ -122,6 +122,7 @@ const FORMS: [(&str, Form); 32] = [
     ("rearrange", form(1, 1, false, false)),
     ("expand_dims", form(2, 2, false, false)),
     ("view", form(1, 1, true, true)),
+    ("subview", form(1, 1, true, false)),
     ("load", form(1, 1, true, true)),
     ("store", form(2, 2, true, false)),
     ("mma", form(3, 3, true, false)),
@@ -243,6 +244,7 @@ impl Op {
             Self::Rearrange => "rearrange",
             Self::ExpandDims(_) => "expand_dims",
             Self::View { .. } => "view",
+            Self::SubView(_) => "subview",
             Self::Load => "load",
             Self::Store => "store",
             Self::Mma => "mma",

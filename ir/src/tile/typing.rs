@@ -124,6 +124,7 @@ impl Typing<'_> {
             Op::Rearrange => self.count(1).and_then(|()| self.same_as_tile(0)),
             Op::ExpandDims(d) => self.expand_dims(*d),
             Op::View { strided, .. } => self.view(*strided),
+            Op::SubView(kept) => self.sub_view(kept),
             Op::Load | Op::AsyncCopy => self.load(),
             Op::Mma => self.mma(),
             Op::Reduce(op, d) => self.reduce(*op, *d),
@@ -218,6 +219,20 @@ impl Typing<'_> {
         }
         (1..self.args.len()).try_for_each(|i| self.index_arg(i))?;
         Ok(Type::View(elem, rank))
+    }
+
+    fn sub_view(&self, kept: &[u8]) -> Result<Type> {
+        let Some(&Type::View(elem, rank)) = self.args.first() else {
+            return self.bad_operand(0, "a view");
+        };
+        self.attribute("the number of dimensions kept", kept.len() as i64, 1, rank.into())?;
+        for (i, &d) in kept.iter().enumerate() {
+            let least = if i == 0 { 0 } else { i64::from(kept[i - 1]) + 1 };
+            self.attribute("a dimension kept", d.into(), least, i64::from(rank) - 1)?;
+        }
+        self.count(1 + usize::from(rank) - kept.len())?;
+        (1..self.args.len()).try_for_each(|i| self.index_arg(i))?;
+        Ok(Type::View(elem, kept.len() as u8))
     }
 
     /// The view and its indices; `after` operands follow them.

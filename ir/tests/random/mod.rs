@@ -196,6 +196,7 @@ impl Random<'_> {
             Op::Slice([Dim::new(0), dim].into_iter().collect()),
             Op::Rearrange,
             Op::ExpandDims(d),
+            Op::SubView([1].into_iter().collect()),
             Op::Load,
             Op::Store,
             Op::Atomic(AtomicOp::Add),
