@@ -153,6 +153,7 @@ impl<'w, 'a> Writer<'w, 'a> {
                 Ok(())
             }
             Opcode::Wgmma => self.wgmma(site),
+            Opcode::MmaSync => self.mma_sync(site),
             Opcode::Stmatrix | Opcode::Ldmatrix => self.matrix(site),
             Opcode::TmaLoad | Opcode::TmaStore => self.tensor_copy(site),
             Opcode::MbarWait => self.wait(site),

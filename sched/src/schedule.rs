@@ -150,7 +150,11 @@ fn find_rings(program: &Program<'_>, s: &mut Schedule) -> Result<()> {
             Attr::Loop(a) => a.depth,
             _ => None,
         });
-        s.rings.push(RingData { buffers, bytes, depth: 1, block, wish, cluster: false });
+        let threads_read = func.insts.values().any(|d| {
+            let reads = |(b, written): (Buffer, bool)| !written && buffers.contains(&b);
+            d.op.row().effect == Effect::Read && touched(&d.attr, d.op).into_iter().any(reads)
+        });
+        s.rings.push(RingData { buffers, bytes, depth: 1, block, wish, cluster: false, threads_read });
     }
     match places.keys().find(|b| !seen.contains(b)) {
         Some(b) => Err(SchedError::Unsupported(format!("{b} is loaded and never awaited"))),
@@ -239,6 +243,11 @@ pub(crate) fn budgets(warps: u32, producer: bool, target: &Target) -> (u32, u32,
     (left.min(240), low, true)
 }
 
+/// Whether a row is a product on tensor cores.
+fn is_product(op: Opcode) -> bool {
+    matches!(op, Opcode::Wgmma | Opcode::MmaSync)
+}
+
 fn deferral(program: &Program<'_>, target: &Target) -> std::result::Result<Deferral, String> {
     let func = &program.func;
     let outer = func.insts.iter().find(|(_, d)| matches!(&d.attr, Attr::Loop(l) if l.persistent));
@@ -247,13 +256,12 @@ fn deferral(program: &Program<'_>, target: &Target) -> std::result::Result<Defer
     let insts = &func.blocks[body].insts;
     let is_main = |i: &Inst| {
         let d = &func.insts[*i];
-        d.op == Opcode::For
-            && func.blocks[d.blocks[0]].insts.iter().any(|&j| func.insts[j].op == Opcode::Wgmma)
+        d.op == Opcode::For && func.blocks[d.blocks[0]].insts.iter().any(|&j| is_product(func.insts[j].op))
     };
     let at = insts.iter().rposition(is_main).ok_or("no loop of products inside")?;
     let inner = insts[at];
     let rest = &insts[at + 1..];
-    if rest.iter().any(|&i| func.insts[i].op == Opcode::For || func.insts[i].op == Opcode::Wgmma) {
+    if rest.iter().any(|&i| func.insts[i].op == Opcode::For || is_product(func.insts[i].op)) {
         return Err("more than stores follows the main loop".to_owned());
     }
     let invariant = |v: Value| func.constant(v).is_some() || !defined_in(func, body, v);

@@ -210,6 +210,8 @@ pub enum Attr {
     },
     /// Tensor product.
     Wgmma(Box<WgmmaAttr>),
+    /// Tensor product of one step of K by warps.
+    Mma(MmaAttr),
     /// Tensor copy.
     Tma(TmaAttr),
     /// `stmatrix`/`ldmatrix`: matrices moved, transposed, byte offset.
@@ -272,6 +274,22 @@ pub struct WgmmaAttr {
     pub a: Option<SharedOperand>,
     /// B in shared memory.
     pub b: SharedOperand,
+}
+
+/// A product of one step of K by a warp: `mma.sync.m16n8k16` repeated over its atoms of M and N.
+///
+/// Operands: accumulator (registers of an atom, atoms of N, atoms of M), A (registers, atoms of M), B
+/// (registers, atoms of N). Result: accumulator, which may lie where the operand does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct MmaAttr {
+    /// Element type of A and B.
+    pub elem: crate::types::Elem,
+    /// Element type of the accumulator.
+    pub acc: crate::types::Elem,
+    /// Atoms along M.
+    pub m_atoms: u8,
+    /// Atoms along N.
+    pub n_atoms: u8,
 }
 
 /// A tensor copy between global memory and one stage of a buffer.

@@ -102,6 +102,7 @@ impl Func<'_> {
                 w.a.as_ref().map_or("regs".to_owned(), |a| a.place.buffer.to_string()),
                 w.b.place.buffer
             ),
+            Attr::Mma(m) => write!(f, " m16n8k16.{}.{} m{} n{}", m.acc, m.elem, m.m_atoms, m.n_atoms),
             Attr::Tma(t) => {
                 write!(f, " map{} {}d {} bytes", t.map, t.rank, t.bytes)?;
                 t.place.map_or(Ok(()), |p| write!(f, " {}+{}", p.buffer, p.offset))

@@ -87,6 +87,9 @@ pub struct RingData {
     pub wish: Option<u32>,
     /// Whether copies of all blocks of the cluster fill it: each stage is released to all of them.
     pub cluster: bool,
+    /// Whether threads read its stages (`ldmatrix`), not tensor cores alone: a warp meets before it
+    /// releases one.
+    pub threads_read: bool,
 }
 
 /// Who executes an instruction.

@@ -116,6 +116,9 @@ impl Expand<'_, '_> {
             self.meet();
         } else if self.role == RoleKind::Consumer {
             self.land();
+            if self.s.rings[ring].threads_read {
+                self.at().push(NewInst::new(Opcode::BarWarpSync, &[], &[]));
+            }
             let guard = self.elected.map(|pred| Guard { pred, negated: false });
             self.release(ring, self.ring(ring).slot, guard);
         }
