@@ -214,6 +214,8 @@ pub enum Attr {
     Mma(MmaAttr),
     /// Tensor copy.
     Tma(TmaAttr),
+    /// Asynchronous copy of a thread.
+    Copy(CopyAttr),
     /// `stmatrix`/`ldmatrix`: matrices moved, transposed, byte offset.
     Matrix {
         /// 8x8 matrices: 1, 2 or 4.
@@ -310,6 +312,22 @@ pub struct TmaAttr {
     pub multicast: u16,
     /// L2 policy.
     pub hint: CacheHint,
+}
+
+/// `cp.async`: a copy of one thread from global memory to one stage of a buffer.
+///
+/// Operands: byte offset in the stage (shared address once scheduled), global address, bytes to read: the
+/// rest of the copy is filled with zeros. Result, structured: event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct CopyAttr {
+    /// Bytes that one copy writes: 4, 8 or 16.
+    pub bytes: u8,
+    /// Bytes added to the global address.
+    pub source: i32,
+    /// Place, before `sched`.
+    pub place: Option<Place>,
+    /// Bytes added to the shared address, after it.
+    pub offset: i32,
 }
 
 /// L2 eviction policy of a bulk copy.

@@ -107,6 +107,10 @@ impl Func<'_> {
                 write!(f, " map{} {}d {} bytes", t.map, t.rank, t.bytes)?;
                 t.place.map_or(Ok(()), |p| write!(f, " {}+{}", p.buffer, p.offset))
             }
+            Attr::Copy(c) => {
+                write!(f, " {} bytes from +{}", c.bytes, c.source)?;
+                c.place.map_or(write!(f, " to +{}", c.offset), |p| write!(f, " to {}+{}", p.buffer, p.offset))
+            }
             Attr::Matrix { count, trans, offset, .. } => {
                 write!(f, " x{count}{} +{offset}", if *trans { " trans" } else { "" })
             }

@@ -72,6 +72,16 @@ pub struct Program<'a> {
 pub struct Ring(u32);
 cranelift_entity::entity_impl!(Ring, "ring");
 
+/// Who fills a ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RingFill {
+    /// Tensor copies; stages are handed over by barriers in shared memory.
+    Tensor,
+    /// Asynchronous copies of the threads that compute, `depth - 1` iterations ahead; stages are handed over
+    /// by the count of their groups and a barrier of the threads.
+    Threads,
+}
+
 /// One ring of a schedule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RingData {
@@ -79,6 +89,8 @@ pub struct RingData {
     pub buffers: Vec<Buffer>,
     /// Bytes that arrive for one fill.
     pub bytes: u32,
+    /// Who fills it.
+    pub fill: RingFill,
     /// Stages.
     pub depth: u32,
     /// Block in which it is filled, and read.

@@ -4,6 +4,7 @@
 //!  scalars ─► registers                      scalar.rs
 //!  tiles   ─► fragments, row by row           tile.rs, reduce.rs
 //!  loads, stores with plain accesses          plain.rs      coordinates of threads: coords.rs
+//!  asynchronous copies of threads             cp_async.rs
 //!  tensor copies, products, staged stores     tensor.rs      products of warps: mma_sync.rs
 //! ```
 //!
@@ -11,6 +12,7 @@
 //! The program is sequential: every asynchronous event is awaited at the first use of what it brings.
 
 mod coords;
+mod cp_async;
 mod mma_sync;
 mod plain;
 mod reduce;

@@ -12,7 +12,7 @@
 //! those of `ir::layout::fragment`, the swizzled tiles those of `wgmma`: eight rows at one 16-byte column
 //! lie in eight different bank groups, so that `ldmatrix` meets no conflict in either storage order.
 
-use super::tensor::{loaded, shared_tile};
+use super::tensor::{loaded, shared_tile, swizzle_span, unit_dim};
 use super::{Plan, extents, layout_error};
 use crate::{IselError, Result};
 use warplift_ir::layout::fragment;
@@ -107,7 +107,7 @@ pub(crate) fn arrangement(k: &Kernel, warps: u32) -> Result<[u32; 2]> {
     let divides = |rows: u32, cols: u32| {
         all.iter().all(|&i| {
             let [m, n, _] = shape(k, i);
-            m.is_multiple_of(ATOM_M * rows) && n.is_multiple_of(ATOM_N * cols)
+            m.is_multiple_of(ATOM_M * rows) && n.is_multiple_of(ATOM_N * cols) && columns_fit(k, i, n / cols)
         })
     };
     let read = |[rows, cols]: [u32; 2]| -> u32 {
@@ -119,7 +119,7 @@ pub(crate) fn arrangement(k: &Kernel, warps: u32) -> Result<[u32; 2]> {
         let [m, n, _] = shape(k, first);
         let one = if computed { ", all columns for each since they compute A" } else { "" };
         let message = format!(
-            "{warps} warps cannot share a product of {m} x {n}: each takes a multiple of {ATOM_M} rows and {ATOM_N} columns{one}"
+            "{warps} warps cannot share a product of {m} x {n}: each takes a multiple of {ATOM_M} rows and {ATOM_N} columns (where B is contiguous along them, a power of two or whole swizzle spans){one}"
         );
         IselError::at(k, first, message)
     })
@@ -162,7 +162,6 @@ pub(crate) fn plan_product(k: &Kernel, inst: Inst, plan: &mut Plan) -> Result<()
         n_atoms: n / (ATOM_N * cols),
         k_steps: depth / ATOM_K,
     };
-    check_columns(k, inst, plan, &product)?;
     plan.warp_products.insert(inst, product);
     Ok(())
 }
@@ -196,17 +195,12 @@ fn check(k: &Kernel, inst: Inst, [m, n, depth]: [u32; 3]) -> Result<()> {
     Ok(())
 }
 
-/// Where B is contiguous along its columns, those of a warp must not straddle slabs of the swizzle.
-fn check_columns(k: &Kernel, inst: Inst, plan: &Plan, p: &WarpProduct) -> Result<()> {
-    let tile = &plan.shared[&p.b.0];
-    let across = tile.inner_dim == usize::from(!p.b.1);
-    let columns = p.columns();
-    if !across || columns.is_power_of_two() || columns.is_multiple_of(tile.slab) {
-        return Ok(());
-    }
-    let message = format!(
-        "{columns} columns of a warp in an operand that is contiguous along them: a power of two or a multiple of {} is needed",
-        tile.slab
-    );
-    Err(IselError::at(k, inst, message))
+/// Whether so many columns of a warp lie in B as `ldmatrix` can read them: where B is contiguous along
+/// its columns, those of a warp must not straddle slabs of the swizzle.
+fn columns_fit(k: &Kernel, mma: Inst, columns: u32) -> bool {
+    let Some((load, flipped)) = loaded(k, k.args(mma)[2]) else { return true };
+    let across = unit_dim(k, k.args(load)[0]).unwrap_or(1) == usize::from(!flipped);
+    let slab = |inner: u32, elem: Elem| swizzle_span(inner * elem.bits() / 8).map(|s| s * 8 / elem.bits());
+    let slab = slab(shape(k, mma)[1], k.ty(k.result(load)).elem()).unwrap_or(1);
+    !across || columns.is_power_of_two() || columns.is_multiple_of(slab)
 }

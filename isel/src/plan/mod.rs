@@ -32,6 +32,8 @@ pub use tensor::unit_dim;
 pub enum Fill {
     /// Tensor copies, one for each slab of a swizzle span.
     Tma,
+    /// Asynchronous copies of so many bytes by all threads.
+    CpAsync(u32),
     /// Plain loads by all threads, then stores to shared memory.
     Threads,
 }

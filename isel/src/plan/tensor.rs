@@ -191,6 +191,11 @@ fn operand(
     })
 }
 
+/// The widest swizzle span that divides a contiguous extent of so many bytes.
+pub(super) fn swizzle_span(bytes: u32) -> Option<u32> {
+    [128, 64, 32].into_iter().find(|s| bytes.is_multiple_of(*s))
+}
+
 /// The shared-memory version of a loaded tile: swizzled slabs along the contiguous dimension.
 pub(super) fn shared_tile(k: &Kernel, load: Inst) -> Result<SharedTile> {
     let tile = k.result(load);
@@ -201,7 +206,7 @@ pub(super) fn shared_tile(k: &Kernel, load: Inst) -> Result<SharedTile> {
     let (outer, inner) = if inner_dim == 1 { (rows, cols) } else { (cols, rows) };
     let bits = k.ty(tile).elem().bits();
     let bytes = inner * bits / 8;
-    let swizzle = [128, 64, 32].into_iter().find(|s| bytes.is_multiple_of(*s)).ok_or_else(|| {
+    let swizzle = swizzle_span(bytes).ok_or_else(|| {
         IselError::at(
             k,
             load,
@@ -213,7 +218,7 @@ pub(super) fn shared_tile(k: &Kernel, load: Inst) -> Result<SharedTile> {
     }
     let layout = shared::swizzled(outer.into(), inner.into(), bits.into(), swizzle.into())
         .map_err(layout_error(k, load))?;
-    let declined = tma_refused(k, view);
+    let declined = own_copies(k, load).or_else(|| tma_refused(k, view));
     if declined.is_none() && outer > SM90A.box_extent {
         return Err(IselError::at(
             k,
@@ -227,9 +232,29 @@ pub(super) fn shared_tile(k: &Kernel, load: Inst) -> Result<SharedTile> {
         inner_dim,
         swizzle,
         slab: swizzle * 8 / bits,
-        fill: if declined.is_none() { Fill::Tma } else { Fill::Threads },
+        fill: match (&declined, cp_async_bytes(k, load, view)) {
+            (None, _) => Fill::Tma,
+            (Some(_), Some(bytes)) => Fill::CpAsync(bytes),
+            (Some(_), None) => Fill::Threads,
+        },
         declined,
     })
+}
+
+/// Whether the mapping leaves copies to the threads that compute: the loop around the load has no producer.
+fn own_copies(k: &Kernel, load: Inst) -> Option<String> {
+    let holds = |i: Inst| k.insts[i].blocks.iter().any(|&b| k.blocks[b].insts.contains(&load));
+    let around = k.insts.keys().find(|&i| matches!(k.insts[i].op, Op::For) && holds(i))?;
+    let none = k.attrs[around].looped.is_some_and(|l| l.producers == Some(0));
+    none.then(|| "the mapping has no producers".to_owned())
+}
+
+/// Bytes of one `cp.async` of a load, if the facts allow them to lie together in both memories.
+fn cp_async_bytes(k: &Kernel, load: Inst, view: Value) -> Option<u32> {
+    let def = k.def(view)?;
+    let Op::View { fill, .. } = k.insts[def].op else { return None };
+    let bytes = vector_elements(k, load, k.result(load)) * k.ty(view).elem().bits() / 8;
+    ([4, 8, 16].contains(&bytes) && fill == 0.0).then_some(bytes)
 }
 
 /// Why tensor copies cannot reach a view; `None` if the facts allow them.

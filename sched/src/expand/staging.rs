@@ -19,15 +19,11 @@ impl Expand<'_, '_> {
 
     /// Address of a thread's offset in a stage or slot of a buffer, and the constant part.
     fn place(&mut self, offset: Value, place: Place) -> (Value, i32) {
+        if let Some(ring) = self.ring_of(place.buffer) {
+            return self.stage_place(ring, self.ring(ring).slot, offset, place);
+        }
         let base = self.shared_base();
         let data = &self.program.buffers[place.buffer];
-        if let Some(ring) = self.ring_of(place.buffer) {
-            let slot = self.ring(ring).slot;
-            let stage = self.at().mul_imm(slot, i64::from(data.bytes.next_multiple_of(data.align)));
-            let stage = self.at().add(base, stage);
-            let at = self.at().add(stage, offset);
-            return (at, (self.shared.buffers[place.buffer] + place.offset) as i32);
-        }
         let at = self.at().add(base, offset);
         let slot = self.slot_now[place.buffer] * data.bytes.next_multiple_of(data.align);
         (at, (self.shared.buffers[place.buffer] + slot + place.offset) as i32)
