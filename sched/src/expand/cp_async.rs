@@ -2,21 +2,37 @@
 //!
 //! ```text
 //!  before the loop   copies of iterations 0 .. D-2, each a committed group
-//!  iteration t       wait until D-2 groups are pending ─ all meet ─ copies of t+D-1 into the stage of t-1, commit
-//!                    ─ reads of the stage of t
+//!  iteration t       wait until D-2 groups are pending ─ all meet ─ reads of the stage of t
+//!                    ─ copies of t+D-1 into the stage of t-1, commit ─ the products that are left
 //! ```
 //!
 //! The wait is for this thread's copies of iteration t, the meeting for those of all others; it also says
 //! that all have read the stage of t-1, which the new copies overwrite. Past the loop's end the groups are
-//! empty, so that the count of pending ones never changes. A ring of one stage is filled and awaited in
-//! place, and all meet once more before it is filled again.
+//! empty, so that the count of pending ones never changes. The copies follow the reads since the assembler
+//! keeps their order: before them they hold up the first products, between them every change of direction
+//! costs idle loads (seen in the code of ptxas 13.0). A ring of one stage is filled and awaited in place, and
+//! all meet once more before it is filled again.
 
 use super::role::Expand;
 use crate::graph::{copy_place, touched};
-use rustc_hash::FxHashSet;
-use warplift_ir::machine::{Attr, Block, CopyAttr, Func, Guard, Inst, NewInst, Ring, RingFill, Ty, Value};
+use crate::schedule::loop_of;
+use rustc_hash::{FxHashMap, FxHashSet};
+use warplift_ir::machine::{
+    Attr, Block, Buffer, CopyAttr, Func, Guard, Inst, NewInst, Ring, RingFill, Ty, Value,
+};
 use warplift_ir::target::Opcode;
 use warplift_ir::tile::CmpOp;
+
+/// Copies of a later iteration that are yet to be issued.
+pub(super) struct Ahead {
+    ring: Ring,
+    slot: Value,
+    /// Whether the loop gets to that iteration.
+    runs: Value,
+    copies: Vec<Inst>,
+    /// The body's scalars in that iteration, as far as they were needed.
+    env: FxHashMap<Value, Value>,
+}
 
 impl Expand<'_, '_> {
     /// Rings that threads fill iterations ahead in a loop's body.
@@ -33,8 +49,9 @@ impl Expand<'_, '_> {
         for ring in self.leading(d.blocks[0]) {
             let mut counter = low;
             for ahead in 0..self.s.rings[ring].depth - 1 {
-                let slot = self.slot_ahead(ring, ahead);
-                self.copy_ahead(ring, counter, high, slot);
+                let next = self.ahead(ring, counter, high, ahead);
+                self.copies.push(next);
+                self.finish_copies(ring);
                 counter = self.at().add(counter, step);
             }
         }
@@ -56,17 +73,56 @@ impl Expand<'_, '_> {
         if let Some(state) = &mut self.rings[ring] {
             state.open = true;
         }
-        let Some(around) = crate::schedule::loop_of(&self.program.func, data.block).filter(|_| ahead > 0)
-        else {
-            return;
-        };
-        let d = self.data(around);
-        let counter = self.value(self.program.func.blocks[data.block].params[0]);
-        let (high, step) = (self.value(d.args[1]), self.value(d.args[2]));
-        let moved = self.at().mul_imm(step, i64::from(ahead));
-        let next = self.at().add(counter, moved);
-        let slot = self.slot_ahead(ring, ahead);
-        self.copy_ahead(ring, next, high, slot);
+        if let Some(around) = loop_of(&self.program.func, data.block).filter(|_| ahead > 0) {
+            let d = self.data(around);
+            let counter = self.value(self.program.func.blocks[data.block].params[0]);
+            let (high, step) = (self.value(d.args[1]), self.value(d.args[2]));
+            let moved = self.at().mul_imm(step, i64::from(ahead));
+            let counter = self.at().add(counter, moved);
+            let next = self.ahead(ring, counter, high, ahead);
+            self.copies.push(next);
+        }
+    }
+
+    /// The copies of an iteration with this counter, if the loop gets there.
+    fn ahead(&mut self, ring: Ring, counter: Value, high: Value, stages: u32) -> Ahead {
+        let data = &self.s.rings[ring];
+        let func = &self.program.func;
+        let slot = self.slot_ahead(ring, stages);
+        let runs = self.at().compare(CmpOp::Lt, counter, high);
+        let copies = copies_of(func, data.block, &data.buffers);
+        // The body's scalars stand for another iteration here.
+        let env = [(func.blocks[data.block].params[0], counter)].into_iter().collect();
+        Ahead { ring, slot, runs, copies, env }
+    }
+
+    /// Issues the copies of a later iteration that wait for this, and ends their group.
+    pub fn finish_copies(&mut self, ring: Ring) {
+        let Some(n) = self.copies.iter().position(|a| a.ring == ring) else { return };
+        let Ahead { slot, runs, copies, env, .. } = self.copies.remove(n);
+        let outer = std::mem::replace(&mut self.overlay, env);
+        let late = std::mem::replace(&mut self.in_late, true);
+        let block = self.s.rings[ring].block;
+        for copy in copies {
+            self.scalars_ahead(block, copy);
+            self.copy_to(copy, ring, slot, Some(runs));
+        }
+        self.in_late = late;
+        self.overlay = outer;
+        self.commit();
+    }
+
+    /// The scalars of the body that a copy needs and that are not there yet.
+    fn scalars_ahead(&mut self, block: Block, copy: Inst) {
+        let func = &self.program.func;
+        let needed = scalars_of(func, block, &[copy]);
+        for &inst in func.blocks[block].insts.iter().filter(|i| needed.contains(i)) {
+            let results = func.insts[inst].results;
+            if !results.iter().all(|r| self.overlay.contains_key(r)) {
+                let made = self.copy(inst);
+                self.overlay.extend(results.iter().copied().zip(made));
+            }
+        }
     }
 
     /// Whether `wgmma` reads stages of a ring: through the other proxy.
@@ -102,27 +158,6 @@ impl Expand<'_, '_> {
         self.at().op(Opcode::Selp, &[back, on, wraps], Ty::B32)
     }
 
-    /// All copies of the iteration with this counter, if the loop gets there, as one group.
-    fn copy_ahead(&mut self, ring: Ring, counter: Value, high: Value, slot: Value) {
-        let block = self.s.rings[ring].block;
-        let func = &self.program.func;
-        let copies = copies_of(func, block, |b| self.s.rings[ring].buffers.contains(&b));
-        let needed = scalars_of(func, block, &copies);
-        let runs = self.at().compare(CmpOp::Lt, counter, high);
-        // The body's scalars stand for another iteration here.
-        let before = self.env.clone();
-        self.env.insert(func.blocks[block].params[0], counter);
-        for &inst in &func.blocks[block].insts {
-            if copies.contains(&inst) {
-                self.copy_to(inst, ring, slot, Some(runs));
-            } else if needed.contains(&inst) {
-                self.clone_inst(inst);
-            }
-        }
-        self.env = before;
-        self.commit();
-    }
-
     /// One copy into a slot.
     fn copy_to(&mut self, inst: Inst, ring: Ring, slot: Value, runs: Option<Value>) {
         let d = self.data(inst);
@@ -141,18 +176,14 @@ impl Expand<'_, '_> {
     }
 }
 
-/// Copies of a block into buffers that are wanted.
-fn copies_of(
-    func: &Func<'_>,
-    block: Block,
-    wanted: impl Fn(warplift_ir::machine::Buffer) -> bool,
-) -> FxHashSet<Inst> {
+/// Copies of a block into these buffers.
+fn copies_of(func: &Func<'_>, block: Block, buffers: &[Buffer]) -> Vec<Inst> {
     let insts = func.blocks[block].insts.iter().copied();
-    insts.filter(|&i| copy_place(&func.insts[i]).is_some_and(|p| wanted(p.buffer))).collect()
+    insts.filter(|&i| copy_place(&func.insts[i]).is_some_and(|p| buffers.contains(&p.buffer))).collect()
 }
 
 /// Instructions of a block that these need.
-fn scalars_of(func: &Func<'_>, block: Block, roots: &FxHashSet<Inst>) -> FxHashSet<Inst> {
+fn scalars_of(func: &Func<'_>, block: Block, roots: &[Inst]) -> FxHashSet<Inst> {
     let mut needed: FxHashSet<Inst> = FxHashSet::default();
     for &inst in func.blocks[block].insts.iter().rev() {
         let d = &func.insts[inst];
@@ -166,8 +197,8 @@ fn scalars_of(func: &Func<'_>, block: Block, roots: &FxHashSet<Inst>) -> FxHashS
 
 /// Whether copies of a loop's body can be issued iterations ahead: all they need inside it are scalars made
 /// of the counter.
-pub(crate) fn can_lead(func: &Func<'_>, body: Block, buffers: &[warplift_ir::machine::Buffer]) -> bool {
-    let copies = copies_of(func, body, |b| buffers.contains(&b));
+pub(crate) fn can_lead(func: &Func<'_>, body: Block, buffers: &[Buffer]) -> bool {
+    let copies = copies_of(func, body, buffers);
     let needed = scalars_of(func, body, &copies);
     let params = &func.blocks[body].params;
     let carried = |v: &Value| params.iter().skip(1).any(|p| p == v);

@@ -123,6 +123,7 @@ impl Expand<'_, '_> {
             return;
         }
         if self.s.rings[ring].fill == RingFill::Threads {
+            self.finish_copies(ring);
             self.land();
             if self.s.rings[ring].depth == 1 {
                 self.meet();
