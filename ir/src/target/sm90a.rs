@@ -162,6 +162,8 @@ rows! {
     StShared "st.shared" "st.shared$v.b32 [$0$o], $1" &[B32, Any], &[], Lsu Write 20 4 10 "STS";
     Stmatrix "stmatrix" "" &[B32, Any], &[], Lsu Write 33 8 78 "STSM";
     Ldmatrix "ldmatrix" "" &[B32], &[Any], Lsu Read 33 8 65 "LDSM";
+    Prmt "prmt.b32" "prmt.b32 $d, $0, $1, $2" &[B32, B32, B32], &[B32], Alu Pure 4 2 20 "PRMT";
+    ShflUp "shfl.up" "shfl.sync.up.b32 $d, $0, $i, 0, -1" &[B32], &[B32], Lsu Pure 24 4 60 "SHFL";
     ShflBfly "shfl.bfly" "shfl.sync.bfly.b32 $d, $0, $i, 31, -1" &[B32], &[B32], Lsu Pure 24 4 60 "SHFL";
     ShflIdx "shfl.idx" "shfl.sync.idx.b32 $d, $0, $1, 31, -1" &[B32, B32], &[B32], Lsu Pure 24 4 60 "SHFL";
     RedGlobalAddF32 "red.add.f32" "red.global.add.f32 [$0$o], $1" &[B64, B32], &[], Lsu Write 500 8 20 "";

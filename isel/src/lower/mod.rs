@@ -3,6 +3,7 @@
 //! ```text
 //!  scalars ─► registers                      scalar.rs
 //!  tiles   ─► fragments, row by row           tile.rs, reduce.rs
+//!  between threads ─► shuffles, scratch       exchange.rs, shared.rs, versions.rs
 //!  loads, stores with plain accesses          plain.rs      coordinates of threads: coords.rs
 //!  tensor copies, products, staged stores     tensor.rs
 //! ```
@@ -11,11 +12,14 @@
 //! The program is sequential: every asynchronous event is awaited at the first use of what it brings.
 
 mod coords;
+mod exchange;
 mod plain;
 mod reduce;
 mod scalar;
+mod shared;
 mod tensor;
 mod tile;
+mod versions;
 
 use crate::plan::Plan;
 use crate::{IselError, Result, facts};
@@ -93,6 +97,14 @@ pub fn do_lower<'a>(k: &Kernel, plan: &Plan, mapping: &Mapping, bump: &'a Bump) 
             whole.alternate
         )));
     }
+    let versions;
+    let (k, plan) = match plan.uses.is_empty() && plan.made.is_empty() {
+        true => (k, plan),
+        false => {
+            versions = versions::do_versions(k, plan);
+            (&versions.0, &versions.1)
+        }
+    };
     let func = Func::new(bump);
     let block = func.entry;
     let first = k.blocks[k.entry].insts.first().copied();

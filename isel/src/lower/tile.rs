@@ -54,7 +54,7 @@ impl Lower<'_, '_> {
             Op::Compare(cmp) => self.tile_compare(result, *cmp, &args),
             Op::Select => self.tile_select(result, &args),
             Op::Cast => self.tile_cast(result, args[0]),
-            Op::Rearrange => self.alias(result, args[0]),
+            Op::Rearrange => self.lower_rearrange(result, args[0]),
             Op::Slice(offsets) => {
                 let from: Vec<u64> = offsets.iter().map(|d| d.constant().unwrap_or(0).into()).collect();
                 self.tile_view(result, args[0], |at| at.iter().zip(&from).map(|(a, f)| a + f).collect())
@@ -85,7 +85,7 @@ impl Lower<'_, '_> {
         !matches!(self.env.get(&v), Some(Low::Elsewhere) | None)
     }
 
-    fn alias(&mut self, result: Value, arg: Value) -> Result<()> {
+    pub(super) fn alias(&mut self, result: Value, arg: Value) -> Result<()> {
         match self.env.get(&arg).cloned() {
             Some(low) => {
                 self.env.insert(result, low);

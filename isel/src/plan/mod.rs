@@ -4,12 +4,14 @@
 //!  products ─► anchors (wgmma fragments, shared operands)      tensor.rs
 //!  loads, stores ─► anchors where no product reaches            blocked.rs
 //!  anchors ─► layouts of everything elementwise around them     propagate.rs
+//!  two anchors disagree ─► a conversion between two versions    convert.rs
 //! ```
 //!
 //! A tile may have two versions, one in registers and one in shared memory; each use takes one.
 //! Layout propagation: Linear Layouts, section 4.4; anchors: Hexcute, section 4.
 
 mod blocked;
+mod convert;
 mod propagate;
 mod tensor;
 
@@ -21,6 +23,7 @@ use warplift_ir::machine::SharedOperand;
 use warplift_ir::tile::{Inst, Kernel, Op, Type, Value};
 
 pub use blocked::{blocked, vector_elements};
+pub use convert::{cell_bits, choose};
 pub use propagate::slice_layout;
 pub use tensor::unit_dim;
 
@@ -93,6 +96,10 @@ pub struct Product {
 pub struct Plan {
     /// Register version of tiles.
     pub layouts: SecondaryMap<Value, Option<Layout>>,
+    /// Uses, by operand number, that see a tile in another layout than its own.
+    pub uses: FxHashMap<(Inst, usize), Layout>,
+    /// Results that are made in another layout than that in which they are used.
+    pub made: FxHashMap<Value, Layout>,
     /// Shared version of loaded tiles.
     pub shared: FxHashMap<Inst, SharedTile>,
     /// Stores.
@@ -130,6 +137,9 @@ pub fn do_plan(k: &Kernel) -> Result<Plan> {
     // Loads first: what memory gives in wide accesses decides the layout of what is made of it.
     let (loads, others): (Vec<Inst>, Vec<Inst>) =
         order.iter().partition(|&&i| matches!(k.insts[i].op, Op::Load));
+    let mut loads = loads;
+    let size = |i: &Inst| extents(k, k.result(*i)).iter().map(|&e| u64::from(e)).product::<u64>();
+    loads.sort_by_key(|i| std::cmp::Reverse(size(i)));
     for inst in loads.into_iter().chain(others) {
         blocked::anchor(k, inst, &order, &mut plan)?;
     }
@@ -172,6 +182,7 @@ impl Plan {
         let mut lines = Vec::new();
         for inst in program_order(k) {
             let at = k.insts[inst].loc;
+            lines.extend(self.describe_conversions(k, inst));
             if let Some(t) = self.shared.get(&inst) {
                 let why = t.declined.as_ref().map_or(String::new(), |d| format!(" (no tensor copy: {d})"));
                 lines.push(format!(

@@ -62,7 +62,11 @@ impl<'a> Expand<'_, 'a> {
             Opcode::TmaLoad => self.fill(inst),
             Opcode::Wgmma => self.product(inst),
             Opcode::Const | Opcode::Undef => self.clone_inst(inst),
-            Opcode::Stmatrix | Opcode::StShared | Opcode::LdShared => {
+            Opcode::Stmatrix
+            | Opcode::StShared
+            | Opcode::StShared16
+            | Opcode::LdShared
+            | Opcode::LdShared16 => {
                 self.land();
                 self.shared_access(inst);
             }
