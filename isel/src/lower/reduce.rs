@@ -11,7 +11,7 @@ use warplift_ir::machine::{self, Attr, IndexMap, NewInst, Ty};
 use warplift_ir::target::Opcode;
 use warplift_ir::tile::{BinOp, Inst, ReduceOp, Type};
 
-fn binary(op: ReduceOp) -> BinOp {
+pub(super) fn binary(op: ReduceOp) -> BinOp {
     match op {
         ReduceOp::Sum => BinOp::Add,
         ReduceOp::Prod => BinOp::Mul,

@@ -4,6 +4,7 @@
 //! swizzle meet, addition elsewhere. What no bit of the thread's part meets goes to the constant offset.
 
 use super::Lower;
+use super::half::PAIR_LOW;
 use crate::Result;
 use crate::plan::{cell_bits, layout_error};
 use rustc_hash::FxHashMap;
@@ -174,7 +175,7 @@ impl Lower<'_, '_> {
     }
 
     /// 16-bit elements that each have a register, packed in pairs in the table's order.
-    fn pair_cells(&mut self, x: machine::Value, table: &[u16]) -> machine::Value {
+    pub(super) fn pair_cells(&mut self, x: machine::Value, table: &[u16]) -> machine::Value {
         let side = |odd: usize| IndexMap::Table(table.chunks(2).map(|p| p[odd.min(p.len() - 1)]).collect());
         let both = self.at().imm(PAIR_LOW);
         let args = [(x, side(0)), (x, side(1)), (both, IndexMap::Whole)];
@@ -201,7 +202,8 @@ impl Lower<'_, '_> {
             return Ok(self.pick(x, table.chunks(packed.into()).map(|p| p[0] / packed).collect()));
         }
         if !table.len().is_multiple_of(packed.into()) {
-            return self.error(format!("a thread's {} elements of {elem} fill no whole registers", table.len()));
+            return self
+                .error(format!("a thread's {} elements of {elem} fill no whole registers", table.len()));
         }
         let parts: Vec<machine::Value> =
             table.chunks(packed.into()).map(|p| self.gather_bytes(x, p, packed)).collect();
@@ -233,11 +235,11 @@ impl Lower<'_, '_> {
             let selector = (0..4).map(|b| i64::from(nibble(b)) << (4 * b)).sum();
             let c = self.at().imm(selector);
             let next = (x, IndexMap::Table([source].into()));
-            have = (self.repeat(Opcode::Prmt, Attr::None, &[have, next, (c, IndexMap::Whole)], 1), IndexMap::EACH);
+            have = (
+                self.repeat(Opcode::Prmt, Attr::None, &[have, next, (c, IndexMap::Whole)], 1),
+                IndexMap::EACH,
+            );
         }
         have.0
     }
 }
-
-/// Selector of a byte permutation: the low halves of both operands.
-const PAIR_LOW: i64 = 0x5410;

@@ -1,7 +1,7 @@
 //! Anchors where no product reaches: blocked layouts whose threads move as many bytes at once as the
 //! facts allow.
 
-use super::{Plan, extents, layout_error, propagate, tensor::unit_dim, warps};
+use super::{Plan, coalesce, extents, layout_error, propagate, tensor::unit_dim, warps};
 use crate::Result;
 use crate::facts::{divisor, gcd};
 use warplift_ir::layout::{Layout, LayoutError, fragment};
@@ -29,8 +29,18 @@ pub fn anchor(k: &Kernel, inst: Inst, order: &[Inst], plan: &mut Plan) -> Result
             }
             _ => (extents(k, v).len().saturating_sub(1), 1),
         };
-        let layout = blocked(&extents(k, v), dim, vector, warps(k, inst));
-        plan.layouts[v] = Some(layout.map_err(layout_error(k, inst))?);
+        // A hint that layouts may differ, where nothing asked for another one.
+        let same = matches!(k.insts[inst].op, Op::Rearrange).then(|| plan.layouts[k.args(inst)[0]].clone());
+        let layout = match same.flatten() {
+            Some(layout) => layout,
+            None => {
+                let mut block = vec![1; extents(k, v).len()];
+                block[dim] = vector;
+                coalesce::widen(k, inst, v, dim, &mut block);
+                blocked_by(&extents(k, v), dim, &block, warps(k, inst)).map_err(layout_error(k, inst))?
+            }
+        };
+        plan.layouts[v] = Some(layout);
         propagate::do_propagate(k, order, plan)?;
     }
     Ok(())
@@ -89,12 +99,26 @@ pub fn blocked(
     vector: u32,
     warps: u32,
 ) -> std::result::Result<Layout, LayoutError> {
+    let mut block = vec![1; extents.len()];
+    block[dim] = vector;
+    blocked_by(extents, dim, &block, warps)
+}
+
+/// The same with a block of neighbours for each thread.
+///
+/// # Errors
+/// As the layout's construction.
+pub(super) fn blocked_by(
+    extents: &[u32],
+    dim: usize,
+    block: &[u32],
+    warps: u32,
+) -> std::result::Result<Layout, LayoutError> {
     let shape: Vec<u64> = extents.iter().map(|&e| u64::from(e)).collect();
     let rank = shape.len();
-    let mut per_thread = vec![1; rank];
+    let per_thread: Vec<u64> = block.iter().map(|&b| u64::from(b)).collect();
     let mut lanes = vec![1; rank];
     let mut warp = vec![1; rank];
-    per_thread[dim] = u64::from(vector);
     let order: Vec<usize> = std::iter::once(dim).chain((0..rank).rev().filter(|&d| d != dim)).collect();
     let mut left = 32;
     for &d in &order {

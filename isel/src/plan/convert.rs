@@ -57,7 +57,8 @@ fn shuffle_cost(s: &Shuffle, from: &Layout, to: &Layout, bits: u64) -> Option<u6
     });
     let moving = |columns: &[u64; 5]| columns.iter().filter(|&&c| c != 0).count() as u64;
     let registers = |l: &Layout| l.in_extent(Axis::Reg) / packed;
-    let selects = moving(&first.send.columns) * registers(from) + moving(&first.receive.columns) * registers(to);
+    let selects =
+        moving(&first.send.columns) * registers(from) + moving(&first.receive.columns) * registers(to);
     (whole && plain).then_some(2 * s.rounds.len() as u64 + selects)
 }
 

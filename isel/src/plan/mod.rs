@@ -11,6 +11,7 @@
 //! Layout propagation: Linear Layouts, section 4.4; anchors: Hexcute, section 4.
 
 mod blocked;
+mod coalesce;
 mod convert;
 mod propagate;
 mod tensor;
@@ -148,6 +149,7 @@ pub fn do_plan(k: &Kernel) -> Result<Plan> {
             let store = tensor::plan_store(k, inst, &plan)?;
             plan.stores.insert(inst, store);
         }
+        coalesce::do_coalesce(k, inst, &mut plan)?;
     }
     Ok(plan)
 }

@@ -4,7 +4,7 @@
 
 use super::{Plan, extents, layout_error};
 use crate::{IselError, Result};
-use warplift_ir::layout::{Axis, Builder, Layout, fragment};
+use warplift_ir::layout::{Axis, Builder, Layout, fragment, shape};
 use warplift_ir::tile::{Inst, Kernel, Op, Type, Value};
 
 /// Spreads layouts until nothing changes.
@@ -67,6 +67,12 @@ fn step(k: &Kernel, inst: Inst, plan: &mut Plan) -> Result<bool> {
             let all: Vec<Slot> = uses.chain((0..results.len()).map(made)).collect();
             same(k, inst, &all, plan)
         }
+        // Registers stay as they are: the same elements under another shape or type of the same width.
+        Op::ViewAs(to) if to.bits() == k.ty(k.args(inst)[0]).elem().bits() => {
+            same(k, inst, &[arg(0), made(0)], plan)
+        }
+        Op::Reshape => reshaped(k, inst, plan),
+        Op::Gather(_) => same(k, inst, &[arg(1), made(0)], plan),
         Op::Scan(..) => same(k, inst, &[arg(0), made(0)], plan),
         // A hint that layouts may differ: the operand's spreads where nothing else gives one (`blocked::anchor`).
         Op::Rearrange => Ok(false),
@@ -112,6 +118,21 @@ fn step(k: &Kernel, inst: Inst, plan: &mut Plan) -> Result<bool> {
     }
 }
 
+/// Another shape of the same elements in row-major order: forward where the operand is known, else backward.
+fn reshaped(k: &Kernel, inst: Inst, plan: &mut Plan) -> Result<bool> {
+    let dims = |v: Value| shape::dims(&extents(k, v).iter().map(|&e| u64::from(e)).collect::<Vec<_>>());
+    let (arg, result) = (dims(k.args(inst)[0]), dims(k.result(inst)));
+    let (used, made) = (Slot::Use(inst, 0), Slot::Made(k.result(inst)));
+    let (from, to, source, target) = match used.layout(k, plan) {
+        Some(_) => (arg, result, used, made),
+        None => (result, arg, made, used),
+    };
+    derive(k, inst, plan, source, target, |l| {
+        let map = shape::reshape(&from, &to).map_err(layout_error(k, inst))?;
+        l.then(&map).map_err(layout_error(k, inst))
+    })
+}
+
 /// What a block yields, as an operand of its last instruction.
 fn yielded(k: &Kernel, block: warplift_ir::tile::Block, n: usize) -> Slot {
     match k.blocks[block].insts.last() {
@@ -134,7 +155,8 @@ fn same(k: &Kernel, inst: Inst, slots: &[Slot], plan: &mut Plan) -> Result<bool>
         true => known.first(),
         false => carried.or_else(|| known.iter().min_by_key(|(_, l)| to_convert(l))),
     };
-    let Some(layout) = best.map(|(_, l)| l.clone()).or_else(|| tiles.iter().find_map(|s| s.layout(k, plan))) else {
+    let Some(layout) = best.map(|(_, l)| l.clone()).or_else(|| tiles.iter().find_map(|s| s.layout(k, plan)))
+    else {
         return Ok(false);
     };
     let mut changed = false;
