@@ -62,7 +62,7 @@ fn step(k: &Kernel, inst: Inst, plan: &mut Plan) -> Result<bool> {
     let made = |n: usize| Slot::Made(results[n]);
     let arg = |n: usize| Slot::Use(inst, n);
     match &k.insts[inst].op {
-        Op::Unary(_) | Op::Binary(_) | Op::Compare(_) | Op::Select | Op::Cast => {
+        Op::Unary(_) | Op::Binary(_) | Op::Compare(_) | Op::Select | Op::Fma | Op::Cast => {
             let uses = (0..k.args(inst).len()).map(arg);
             let all: Vec<Slot> = uses.chain((0..results.len()).map(made)).collect();
             same(k, inst, &all, plan)
