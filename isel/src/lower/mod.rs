@@ -39,6 +39,9 @@ use warplift_ir::target::Opcode;
 use warplift_ir::tile::{Block, CmpOp, Depth, Facts, Inst, Kernel, Mapping, Op, Type, Value};
 use warplift_ir::types::Elem;
 
+/// Registers that a tile may take of a thread: what a thread has.
+const MAX_REGISTERS: u64 = 255;
+
 /// What a tile-IR value became.
 #[derive(Clone, Debug)]
 enum Low {
@@ -347,6 +350,13 @@ impl<'k, 'a> Lower<'k, 'a> {
     /// 32-bit registers of a fragment.
     fn registers(&self, elem: Elem, layout: &Layout) -> Result<u64> {
         let elements = layout.in_extent(Axis::Reg);
+        let registers = elements * u64::from(elem.bits()) / 32;
+        if registers > MAX_REGISTERS {
+            return self.error(format!(
+                "a tile of {elem} takes {registers} registers of each thread, at most {MAX_REGISTERS} are possible; \
+                 a smaller tile or more warps take fewer"
+            ));
+        }
         match elem.bits() {
             32 | 8 if elem == Elem::Bool || elem.bits() == 32 => Ok(elements),
             16 if elements.is_multiple_of(2) => Ok(elements / 2),

@@ -5,7 +5,7 @@ use super::{Plan, coalesce, extents, layout_error, propagate, tensor::unit_dim, 
 use crate::Result;
 use crate::facts::{divisor, gcd};
 use crate::window::Window;
-use warplift_ir::layout::{Layout, LayoutError, fragment};
+use warplift_ir::layout::{Axis, Builder, Layout, LayoutError};
 use warplift_ir::tile::{Inst, Kernel, Op, Type, Value};
 
 /// Bytes that one access moves at most.
@@ -38,13 +38,28 @@ pub fn anchor(k: &Kernel, inst: Inst, order: &[Inst], plan: &mut Plan) -> Result
                 let mut block = vec![1; extents(k, v).len()];
                 block[dim] = vector;
                 coalesce::widen(k, inst, v, dim, &mut block);
-                blocked_by(&extents(k, v), dim, &block, warps(k, inst)).map_err(layout_error(k, inst))?
+                whole_registers(k, inst, v, dim, block)?
             }
         };
         plan.layouts[v] = Some(layout);
         propagate::do_propagate(k, order, plan)?;
     }
     Ok(())
+}
+
+/// A blocked layout in which a thread's elements fill whole registers.
+fn whole_registers(k: &Kernel, inst: Inst, v: Value, dim: usize, mut block: Vec<u32>) -> Result<Layout> {
+    let shape = extents(k, v);
+    let packed = (32 / super::cell_bits(k.ty(v).elem()).clamp(8, 32)) as u32;
+    loop {
+        let layout = blocked_by(&shape, dim, &block, warps(k, inst)).map_err(layout_error(k, inst))?;
+        let wider = block[dim] * 2;
+        let odd = !layout.in_extent(Axis::Reg).is_multiple_of(packed.into());
+        if !odd || wider > packed || !shape[dim].is_multiple_of(wider) {
+            return Ok(layout);
+        }
+        block[dim] = wider;
+    }
 }
 
 /// Whether a value is used by products alone, through transpositions.
@@ -110,25 +125,57 @@ pub(super) fn blocked_by(
     warps: u32,
 ) -> std::result::Result<Layout, LayoutError> {
     let shape: Vec<u64> = extents.iter().map(|&e| u64::from(e)).collect();
-    let rank = shape.len();
-    let per_thread: Vec<u64> = block.iter().map(|&b| u64::from(b)).collect();
-    let mut lanes = vec![1; rank];
-    let mut warp = vec![1; rank];
-    let order: Vec<usize> = std::iter::once(dim).chain((0..rank).rev().filter(|&d| d != dim)).collect();
-    let mut left = 32;
+    let order: Vec<usize> =
+        std::iter::once(dim).chain((0..shape.len()).rev().filter(|&d| d != dim)).collect();
+    let mut own: Vec<u64> = block.iter().map(|&b| u64::from(b)).collect();
+    let (mut lanes, mut left) = spread_lanes(&shape, &own, &order);
+    // Narrower vectors keep more lanes busy where the extent is no power of two.
+    while left > 1 && own[dim] > 2 && !(shape[dim] / own[dim]).is_power_of_two() {
+        own[dim] /= 2;
+        (lanes, left) = spread_lanes(&shape, &own, &order);
+    }
+    let mut warp = vec![1; shape.len()];
+    let mut surplus = u64::from(warps);
+    for &d in order.iter().rev() {
+        let room = shape[d] / (own[d] * lanes[d]).min(shape[d]);
+        warp[d] = largest_divisor(surplus, room);
+        surplus /= warp[d];
+    }
+    let dims: Vec<(Axis, u64)> = (0..shape.len()).map(|d| (Axis::Dim(d as u8), shape[d])).collect();
+    let mut at = vec![1; shape.len()];
+    let mut layout = Builder::new(&dims);
+    for (axis, parts, repeats) in
+        [(Axis::Reg, &own, 1), (Axis::Lane, &lanes, left), (Axis::Warp, &warp, surplus)]
+    {
+        layout = layout.axis(axis);
+        for &d in &order {
+            layout = layout.add(axis, parts[d], &column(shape.len(), d, at[d]));
+            at[d] *= parts[d];
+            if d == dim {
+                // Threads for which nothing is left hold what others hold.
+                layout = layout.add(axis, repeats, &vec![0; shape.len()]);
+            }
+        }
+    }
     for &d in &order {
-        lanes[d] = (1u64 << (shape[d] / per_thread[d]).trailing_zeros().min(5)).min(left);
+        layout = layout.add(Axis::Reg, shape[d] / at[d], &column(shape.len(), d, at[d]));
+    }
+    layout.build()
+}
+
+fn column(rank: usize, dim: usize, step: u64) -> Vec<u64> {
+    (0..rank).map(|d| if d == dim { step } else { 0 }).collect()
+}
+
+/// Lanes along each dimension, and how many times over what is left repeats them.
+fn spread_lanes(shape: &[u64], own: &[u64], order: &[usize]) -> (Vec<u64>, u64) {
+    let mut lanes = vec![1; shape.len()];
+    let mut left = 32;
+    for &d in order {
+        lanes[d] = (1u64 << (shape[d] / own[d]).trailing_zeros().min(5)).min(left);
         left /= lanes[d];
     }
-    lanes[dim] *= left;
-    let mut left = u64::from(warps);
-    for &d in order.iter().rev() {
-        let room = shape[d] / (per_thread[d] * lanes[d]).min(shape[d]);
-        warp[d] = largest_divisor(left, room);
-        left /= warp[d];
-    }
-    warp[dim] *= left;
-    fragment::blocked(&shape, &per_thread, &lanes, &warp, &order)
+    (lanes, left)
 }
 
 /// The greatest divisor of `n` that divides `room`.

@@ -48,7 +48,7 @@ pub fn do_coalesce(k: &Kernel, inst: Inst, plan: &mut Plan) -> Result<()> {
     let mut block: Vec<u32> =
         (0..shape.len()).map(|d| (run(&layout, d) as u32).min((WIDE / bytes) as u32)).collect();
     block[unit] = vector as u32;
-    fit(&mut block, unit, &shape, threads);
+    fit(&mut block, unit, &shape, warps(k, inst));
     let own = blocked_by(&shape, unit, &block, warps(k, inst)).map_err(layout_error(k, inst))?;
     let cost = |l: &Layout, piece: u64| {
         let moved = l.contiguous(Axis::Reg, Axis::Dim(unit as u8)).min(vector);
@@ -95,14 +95,16 @@ fn run(layout: &Layout, dim: usize) -> u64 {
     }
 }
 
-/// Shrinks a thread's block, the access's dimension last, until all threads have one.
-fn fit(block: &mut [u32], unit: usize, shape: &[u32], threads: u64) {
+/// Shrinks a thread's block across the access's dimension until all threads have one of their own.
+fn fit(block: &mut [u32], unit: usize, shape: &[u32], warps: u32) {
+    let threads = u64::from(32 * warps);
     let elements = shape.iter().map(|&e| u64::from(e)).product::<u64>();
+    let repeated = |block: &[u32]| {
+        let layout = blocked_by(shape, unit, block, warps).ok();
+        layout.is_some_and(|l| l.in_extent(Axis::Reg) * threads > elements)
+    };
     for d in (0..block.len()).filter(|&d| d != unit) {
-        while block[d] > 1
-            && (block.iter().map(|&b| u64::from(b)).product::<u64>() * threads > elements
-                || !shape[d].is_multiple_of(block[d]))
-        {
+        while block[d] > 1 && (!shape[d].is_multiple_of(block[d]) || repeated(block)) {
             block[d] /= 2;
         }
     }
@@ -118,7 +120,7 @@ pub fn widen(k: &Kernel, inst: Inst, tile: Value, dim: usize, block: &mut [u32])
             block[d] = block[d].max(vector);
         }
     }
-    fit(block, dim, &extents(k, tile), u64::from(32 * warps(k, inst)));
+    fit(block, dim, &extents(k, tile), warps(k, inst));
 }
 
 /// Dimensions in which stores of a tile, or of what has its layout, are contiguous, with their vectors.
@@ -131,7 +133,7 @@ fn stores(k: &Kernel, v: Value, fuel: u32) -> Vec<(usize, u32)> {
             Op::Store if at + 1 == args.len() => {
                 found.extend(unit_dim(k, args[0]).map(|d| (d, vector_elements(k, inst, v))));
             }
-            Op::Unary(_) | Op::Binary(_) | Op::Select | Op::Cast => {
+            Op::Unary(_) | Op::Binary(_) | Op::Select | Op::Fma | Op::Cast => {
                 found.extend(stores(k, k.result(inst), fuel - 1));
             }
             Op::Trans(perm) => {
