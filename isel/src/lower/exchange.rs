@@ -151,8 +151,8 @@ impl Lower<'_, '_> {
         let all = self.load_fragment(elem, &read)?;
         let regs = to.map_or(1, |t| t.in_extent(Axis::Reg));
         let column = |p: u64| (0..regs).map(|r| (p + parts * r) as u16).collect();
-        let columns = (0..parts).map(|p| (all, IndexMap::Table(column(p)))).collect();
-        Ok(self.tree(row, columns, regs as u16))
+        let columns = (0..parts).map(|p| (all, IndexMap::Table(column(p))));
+        Ok(self.combine(row, columns, regs as u16))
     }
 }
 

@@ -24,6 +24,10 @@ impl Lower<'_, '_> {
                 let row = if elem == Elem::F16 { Opcode::LowF16 } else { Opcode::LowBf16 };
                 Ok((self.at().op(row, &[x], Ty::B32), IndexMap::Whole))
             }
+            (x, IndexMap::Table(table)) => {
+                let x = self.pick(x, table.into_vec());
+                Ok((self.unpack(elem, x, 2 * regs), IndexMap::EACH))
+            }
             (x, _) => Ok((self.unpack(elem, x, 2 * regs), IndexMap::EACH)),
         }
     }
@@ -76,6 +80,10 @@ impl Lower<'_, '_> {
         let mask = match map {
             IndexMap::Whole => (c, map),
             _ => {
+                let c = match map {
+                    IndexMap::Table(table) => self.pick(c, table.into_vec()),
+                    _ => c,
+                };
                 let side = |offset| (c, IndexMap::Affine { scale: 2, offset });
                 let both = self.at().imm(PAIR_LOW);
                 let args = [side(0), side(1), (both, IndexMap::Whole)];

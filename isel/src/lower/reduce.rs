@@ -11,6 +11,9 @@ use warplift_ir::machine::{self, Attr, IndexMap, NewInst, Ty};
 use warplift_ir::target::Opcode;
 use warplift_ir::tile::{BinOp, Inst, ReduceOp, Type};
 
+/// Chains of a reduction over registers.
+const CHAINS: usize = 2;
+
 pub(super) fn binary(op: ReduceOp) -> BinOp {
     match op {
         ReduceOp::Sum => BinOp::Add,
@@ -54,7 +57,7 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
-    /// A tree over the registers that fall together: halves are combined, one row for all results at once.
+    /// Over the registers that fall together, one row for all results at once.
     fn reduce_registers(
         &mut self,
         row: Opcode,
@@ -77,27 +80,31 @@ impl Lower<'_, '_> {
         let depth = results.first().map_or(0, |g| g.len());
         let regs = results.len() as u16;
         let column = |c: usize| IndexMap::Table(results.iter().map(|g| g[c]).collect());
-        self.tree(row, (0..depth).map(|c| (x, column(c))).collect(), regs)
+        self.combine(row, (0..depth).map(|c| (x, column(c))), regs)
     }
 
-    /// Operands of as many registers each combined in pairs: level 0 by their maps, then partial results.
-    pub(super) fn tree(
+    /// Operands of as many registers each in two chains: enough to hide the latency of one another, few
+    /// partial results to hold.
+    pub(super) fn combine(
         &mut self,
         row: Opcode,
-        mut parts: Vec<(machine::Value, IndexMap)>,
+        parts: impl Iterator<Item = (machine::Value, IndexMap)>,
         regs: u16,
     ) -> machine::Value {
-        while parts.len() > 1 {
-            let mut next = Vec::new();
-            for pair in parts.chunks(2) {
-                next.push(match pair {
-                    [a, b] => (self.repeat(row, Attr::None, &[a.clone(), b.clone()], regs), IndexMap::EACH),
-                    _ => pair[0].clone(),
-                });
+        let mut chains: Vec<(machine::Value, IndexMap)> = Vec::new();
+        for (c, next) in parts.enumerate() {
+            match chains.len() {
+                CHAINS => {
+                    let sum = self.repeat(row, Attr::None, &[chains[c % CHAINS].clone(), next], regs);
+                    chains[c % CHAINS] = (sum, IndexMap::EACH);
+                }
+                _ => chains.push(next),
             }
-            parts = next;
         }
-        let (v, map) = parts.swap_remove(0);
+        let (v, map) = match &chains[..] {
+            [a, b] => (self.repeat(row, Attr::None, &[a.clone(), b.clone()], regs), IndexMap::EACH),
+            _ => chains.swap_remove(0),
+        };
         match map {
             IndexMap::Table(t) => self.pick(v, t.to_vec()),
             _ => v,

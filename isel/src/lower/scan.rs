@@ -235,8 +235,8 @@ impl Lower<'_, '_> {
             let before = self.repeat(Opcode::Selp, Attr::None, &args, b.count);
             self.add_offsets(b, before);
         }
-        let columns = (0..parts).map(|p| (all, column(p))).collect();
-        b.totals = self.tree(b.row, columns, b.count);
+        let columns = (0..parts).map(|p| (all, column(p)));
+        b.totals = self.combine(b.row, columns, b.count);
         Ok(())
     }
 

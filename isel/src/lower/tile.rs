@@ -16,6 +16,7 @@ impl Lower<'_, '_> {
     pub(super) fn operand(&mut self, v: Value) -> Result<(machine::Value, IndexMap)> {
         match self.env.get(&v).cloned() {
             Some(Low::Splat(r)) => Ok((r, IndexMap::Whole)),
+            Some(Low::Picked(r, table)) => Ok((r, IndexMap::Table(table))),
             Some(Low::Reg(r)) if self.func.ty(r).is_frag() => Ok((r, IndexMap::EACH)),
             Some(Low::Reg(r)) => Ok((r, IndexMap::Whole)),
             _ => self.error(format!("operand {v} has no version in registers")),
@@ -295,13 +296,24 @@ impl Lower<'_, '_> {
             self.env.insert(result, Low::Splat(s));
             return Ok(());
         }
-        let x = self.materialize(arg, arg)?;
         let from = self.plan.layout(self.k, arg)?.clone();
         let to = self.plan.layout(self.k, result)?.clone();
         let table = self.element_table(&from, &to, source)?;
-        let table = self.register_table(self.k.ty(result).elem(), table)?;
-        let r = self.pick(x, table);
-        self.set(result, r);
+        let mut table = self.register_table(self.k.ty(result).elem(), table)?;
+        let x = match self.env.get(&arg).cloned() {
+            Some(Low::Picked(r, inner)) => {
+                table.iter_mut().for_each(|t| *t = inner[usize::from(*t)]);
+                r
+            }
+            _ => self.materialize(arg, arg)?,
+        };
+        // A run is a free view as it is.
+        if table.windows(2).all(|w| w[1] == w[0] + 1) {
+            let r = self.pick(x, table);
+            self.set(result, r);
+        } else {
+            self.env.insert(result, Low::Picked(x, table.into()));
+        }
         Ok(())
     }
 
