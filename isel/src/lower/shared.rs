@@ -70,7 +70,7 @@ impl Lower<'_, '_> {
         let parts = self.thread_parts(access, mem)?;
         let repeats = if store { access.replicated(Axis::Reg) } else { Vec::new() };
         let inside = |r: &u64| vector.registers.iter().any(|w| r / w % 2 == 1);
-        let repeated = |r: &u64| repeats.iter().any(|b| r / b.weight % b.extent != 0);
+        let repeated = |r: &u64| repeats.iter().any(|b| !(r / b.weight).is_multiple_of(b.extent));
         let first: Vec<u64> =
             (0..access.in_extent(Axis::Reg)).filter(|r| !inside(r) && !repeated(r)).collect();
         let mut bases: FxHashMap<u64, machine::Value> = FxHashMap::default();
