@@ -11,6 +11,16 @@ use warplift_ir::target::Opcode;
 use warplift_ir::tile::{CmpOp, Inst, Op, Type, UnOp, Value};
 use warplift_ir::types::Elem;
 
+/// The index map that all fragments among the operands share.
+fn broadcast_alike(args: &[(machine::Value, IndexMap)]) -> Option<Box<[u16]>> {
+    let mut tables = args.iter().filter(|a| a.1 != IndexMap::Whole).map(|a| match &a.1 {
+        IndexMap::Table(t) => Some(t),
+        _ => None,
+    });
+    let first = tables.next()??;
+    tables.all(|t| t == Some(first)).then(|| first.clone())
+}
+
 impl Lower<'_, '_> {
     /// An operand of an elementwise row: a fragment register by register, or one register for all.
     pub(super) fn operand(&mut self, v: Value) -> Result<(machine::Value, IndexMap)> {
@@ -34,6 +44,38 @@ impl Lower<'_, '_> {
         let values: SmallVec<[machine::Value; 3]> = args.iter().map(|a| a.0).collect();
         let maps = args.iter().map(|a| a.1.clone()).collect();
         self.at().value(NewInst::new(op, &values, &[Ty::frag(regs)]).attr(attr).maps(maps))
+    }
+
+    /// An elementwise row: once for each register of the operands where all are broadcast alike.
+    fn elementwise(
+        &mut self,
+        result: Value,
+        op: Opcode,
+        attr: Attr,
+        args: &[(machine::Value, IndexMap)],
+    ) -> Result<()> {
+        let regs = self.result_regs(result)?;
+        let Some(table) = broadcast_alike(args) else {
+            let r = self.repeat(op, attr, args, regs);
+            self.set(result, r);
+            return Ok(());
+        };
+        let own = |a: &(machine::Value, IndexMap)| match a.1 {
+            IndexMap::Whole => a.clone(),
+            _ => (a.0, IndexMap::EACH),
+        };
+        let narrow: Vec<(machine::Value, IndexMap)> = args.iter().map(own).collect();
+        let sizes = narrow.iter().filter(|a| a.1 != IndexMap::Whole).map(|a| self.func.ty(a.0).regs());
+        let sizes: Vec<u32> = sizes.collect();
+        let few = sizes.iter().all(|&s| s == sizes[0] && s < u32::from(regs));
+        if !few {
+            let r = self.repeat(op, attr, args, regs);
+            self.set(result, r);
+            return Ok(());
+        }
+        let r = self.repeat(op, attr, &narrow, sizes[0] as u16);
+        self.env.insert(result, Low::Picked(r, table));
+        Ok(())
     }
 
     fn result_regs(&self, v: Value) -> Result<u16> {
@@ -102,17 +144,19 @@ impl Lower<'_, '_> {
 
     fn tile_binary(&mut self, result: Value, op: warplift_ir::tile::BinOp, args: &[Value]) -> Result<()> {
         let elem = self.k.ty(result).elem();
-        let regs = self.result_regs(result)?;
-        let r = match kind(elem, true).and_then(|kd| binary_row(op, kd)) {
+        match kind(elem, true).and_then(|kd| binary_row(op, kd)) {
             Some(row) => {
                 let (x, y) = (self.operand(args[0])?, self.operand(args[1])?);
-                self.repeat(row, Attr::None, &[x, y], regs)
+                self.elementwise(result, row, Attr::None, &[x, y])
             }
-            None if is_half(elem) => self.half_binary(op, elem, args, regs)?,
-            None => return self.error(format!("{op:?} of tiles of {elem} is not selected")),
-        };
-        self.set(result, r);
-        Ok(())
+            None if is_half(elem) => {
+                let regs = self.result_regs(result)?;
+                let r = self.half_binary(op, elem, args, regs)?;
+                self.set(result, r);
+                Ok(())
+            }
+            None => self.error(format!("{op:?} of tiles of {elem} is not selected")),
+        }
     }
 
     fn tile_unary(&mut self, result: Value, op: UnOp, arg: Value) -> Result<()> {
@@ -202,10 +246,7 @@ impl Lower<'_, '_> {
             return self.error(format!("fma of tiles of {elem} is not selected"));
         };
         let [x, y, z] = [self.operand(args[0])?, self.operand(args[1])?, self.operand(args[2])?];
-        let regs = self.result_regs(result)?;
-        let r = self.repeat(row, Attr::None, &[x, y, z], regs);
-        self.set(result, r);
-        Ok(())
+        self.elementwise(result, row, Attr::None, &[x, y, z])
     }
 
     fn tile_cast(&mut self, result: Value, arg: Value) -> Result<()> {
@@ -384,16 +425,23 @@ impl Lower<'_, '_> {
     fn tile_iota(&mut self, result: Value, dim: usize) -> Result<()> {
         let layout = self.plan.layout(self.k, result)?.clone();
         let base = self.thread_coord(&layout, dim)?;
-        let parts: Vec<machine::Value> = (0..layout.in_extent(Axis::Reg))
-            .map(|r| {
-                let offset = super::coords::register_coord(&layout, r)[dim];
+        let all: Vec<u64> = (0..layout.in_extent(Axis::Reg))
+            .map(|r| super::coords::register_coord(&layout, r)[dim])
+            .collect();
+        let mut few = all.clone();
+        few.sort_unstable();
+        few.dedup();
+        let parts: Vec<machine::Value> = few
+            .iter()
+            .map(|&offset| {
                 let sum = self.at().add_imm(base, offset as i64);
                 self.at().op(Opcode::Mov, &[sum], Ty::B32)
             })
             .collect();
         let regs = parts.len() as u16;
         let r = self.at().value(NewInst::new(Opcode::Join, &parts, &[Ty::frag(regs)]));
-        self.set(result, r);
+        let table = all.iter().map(|o| few.partition_point(|f| f < o) as u16).collect();
+        self.env.insert(result, Low::Picked(r, table));
         Ok(())
     }
 }
