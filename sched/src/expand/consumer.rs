@@ -63,7 +63,12 @@ impl<'a> Expand<'_, 'a> {
             Opcode::CpAsync => self.copy_in_place(inst),
             Opcode::Wgmma => self.product(inst),
             Opcode::Const | Opcode::Undef => self.clone_inst(inst),
-            Opcode::Stmatrix | Opcode::StShared | Opcode::LdShared | Opcode::Ldmatrix => {
+            Opcode::Stmatrix
+            | Opcode::StShared
+            | Opcode::StShared16
+            | Opcode::LdShared
+            | Opcode::LdShared16
+            | Opcode::Ldmatrix => {
                 self.land();
                 self.shared_access(inst);
             }
