@@ -4,9 +4,9 @@
 use warplift::ir::Bump;
 use warplift::ir::machine::{Allocation, Attr, Func, Program, Schedule, Scheduled};
 use warplift::ir::target::{Opcode, SM90A};
-use warplift::ir::tile::{Kernel, Module, parse_file};
-use warplift::problem::{Data, Problem};
+use warplift::ir::tile::{Kernel, Mapping, Module, parse_file};
 use warplift::sim;
+use warplift::trial::{Sizes, Style, Trial};
 use warplift_emit::Allocations;
 use warplift_regalloc::Budget;
 use warplift_sched::protocol::{Order, ProtocolError, Report, Run, run};
@@ -80,7 +80,7 @@ impl Made<'_> {
     }
 
     /// Compiled to the end, and run in the simulator: as the interpreter has it, and without a hazard.
-    fn check(mut self, kernel: &Kernel, sizes: &[(&str, i64)]) {
+    fn check(mut self, kernel: &Kernel, mapping: &Mapping, sizes: &[(&str, i64)]) {
         let mut roles = Vec::new();
         let (setup, setup_alloc) = allocated(&self.scheduled.setup, 128, "setup");
         self.scheduled.setup = setup;
@@ -91,14 +91,14 @@ impl Made<'_> {
         }
         let allocations = Allocations { setup: setup_alloc, roles };
         let out = warplift_emit::emit(&self.scheduled, &allocations).unwrap_or_else(|e| panic!("{e}"));
-        let sizes = sizes.iter().map(|(n, v)| ((*n).to_owned(), *v)).collect();
-        let problem = Problem::new(kernel, &sizes, Data::Small, 3).unwrap_or_else(|e| panic!("{e}"));
-        let want = problem.interpret(kernel).unwrap_or_else(|e| panic!("{e}"));
+        let sizes = Sizes::of(kernel, sizes).unwrap_or_else(|e| panic!("{e}"));
+        let trial = Trial::new(kernel, mapping, sizes).unwrap_or_else(|e| panic!("{e}"));
+        let reference = trial.reference(Style::Integers, 3).unwrap_or_else(|e| panic!("{e}"));
         let options = sim::Options { seed: 2, order: sim::Adversary::Random, ..sim::Options::default() };
-        let run = problem.simulate(&out.ptx, &out.manifest, &options, 2);
-        let (have, report) = run.unwrap_or_else(|e| panic!("{e}"));
+        let run = reference.simulate(&out.ptx, &out.manifest, &options, 2);
+        let (found, report) = run.unwrap_or_else(|e| panic!("{e}"));
         assert!(report.hazards.is_empty(), "{:?}", report.hazards);
-        assert_eq!(want, have);
+        assert_eq!(reference.difference(&found), None);
     }
 
     /// All trip counts to twice the depth, one tile and several, all orders.
@@ -183,7 +183,7 @@ fn features_can_be_left_out() {
         let flying = made.program.func.insts.keys().any(|i| s.in_flight[i] > 0);
         let shared = s.rings.values().any(|r| r.cluster);
         let has = [s.producer, shared, s.deferral.is_some(), flying];
-        made.check(&module.kernels[0], &[("m", 136), ("n", 136), ("k", 104)]);
+        made.check(&module.kernels[0], &module.mappings[0], &[("m", 136), ("n", 136), ("k", 104)]);
         has
     };
     assert_eq!(plain(Feature::WarpSpecialization), [false, false, true, false]);

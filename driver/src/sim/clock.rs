@@ -5,6 +5,8 @@
 //! (async-proxy) access may see because a proxy fence stands on the way, and whose mbarrier
 //! initialisations are visible to the asynchronous units.
 
+use super::global::Foreign;
+
 /// How far one sees into each timeline; 0 is nothing.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Clock(Vec<u32>);
@@ -60,6 +62,8 @@ pub(crate) struct Clocks {
     pub proxied: Clock,
     /// Mbarrier initialisations that others and the asynchronous units may use.
     pub inits: Clock,
+    /// What is known of other clusters.
+    pub foreign: Foreign,
 }
 
 impl Clocks {
@@ -67,6 +71,7 @@ impl Clocks {
         self.seen.join(&other.seen);
         self.proxied.join(&other.proxied);
         self.inits.join(&other.inits);
+        self.foreign.join(&other.foreign);
     }
 
     /// Joins only what is known of asynchronous operations, whose timelines begin at `first`.
@@ -79,5 +84,6 @@ impl Clocks {
         self.seen.meet(&other.seen);
         self.proxied.meet(&other.proxied);
         self.inits.meet(&other.inits);
+        self.foreign.meet(&other.foreign);
     }
 }

@@ -20,6 +20,8 @@ pub struct PtxError {
 pub enum HazardKind {
     /// Two accesses to shared memory, one of them a write, that nothing orders.
     SharedRace,
+    /// Two accesses to global memory, one of them a write, that nothing orders.
+    GlobalRace,
     /// An access to what an asynchronous operation writes or reads before its completion was waited
     /// for.
     InFlight,

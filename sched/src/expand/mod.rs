@@ -16,6 +16,7 @@ mod control;
 mod cse;
 mod dce;
 mod deferred;
+mod fences;
 mod flight;
 mod multicast;
 mod producer;
