@@ -36,7 +36,7 @@ const fn case(kernel: &'static str, mapping: &'static str, problems: &'static [(
 
 /// For a deferred epilogue over tiles of 128 x 256: loops too short for it, in few tiles and in many, and long
 /// ones.
-const DEFERRED: &[(&str, u32)] = &[("136x264x64", 1), ("1288x8x256", 1), ("136x264x2560", 1)];
+const DEFERRED: &[(&str, u32)] = &[("136x264x64", 1), ("1288x8x192", 1), ("136x264x2560", 1)];
 
 /// The cases.
 pub const CASES: &[Case] = &[
