@@ -16,8 +16,8 @@ mod cases;
 pub use cases::{CASES, Case, find};
 
 use crate::sim::mutate::{Mutant, Mutation, Verdict, adversaries, judge, mutants};
-use crate::sim::{PtxError, SimError};
-use crate::trial::{Reference, Sizes, Style, Trial, TrialError};
+use crate::sim::{Options as SimOptions, PtxError, SimError};
+use crate::trial::{Difference, Reference, Sizes, Style, Trial, TrialError};
 use crate::{CompileError, Options, compile, kernels};
 use rand::rngs::StdRng;
 use rand::{SeedableRng, seq::index};
@@ -85,8 +85,8 @@ pub struct Subject<'a> {
 
 /// What runs of the kernel itself showed.
 struct Coverage {
-    /// Lines of the PTX that some problem executes.
-    lines: BTreeSet<u32>,
+    /// Lines of the PTX that each problem executes.
+    lines: Vec<BTreeSet<u32>>,
     /// Lines of wgmma fences that some wgmma needs.
     fences: BTreeSet<u32>,
 }
@@ -133,21 +133,21 @@ impl<'a> Subject<'a> {
 
     /// Runs the kernel itself: it must be right and clean.
     fn cover(&self) -> Result<Coverage, ProofError> {
-        let runs = self.problems.iter().flat_map(|p| adversaries(2, STEPS).into_iter().map(move |o| (p, o)));
-        let runs: Vec<_> = runs.collect();
-        let reports = runs.par_iter().map(|((reference, sms), o)| {
+        let run = |(reference, sms): &(Reference<'_>, u32), o: &SimOptions| {
             let (found, report) = reference.simulate(&self.ptx, &self.manifest, o, *sms)?;
-            let wrong = |d: crate::trial::Difference| {
+            let wrong = |d: Difference| {
                 ProofError::Wrong(self.name.clone(), reference.trial.sizes.to_string(), d.to_string())
             };
             reference.difference(&found).map_or(Ok(report), |d| Err(wrong(d)))
-        });
-        let mut all = Coverage { lines: BTreeSet::new(), fences: BTreeSet::new() };
-        for report in reports.collect::<Result<Vec<_>, ProofError>>()? {
-            all.lines.extend(report.lines.keys());
-            all.fences.extend(report.needed_fences);
+        };
+        let orders = adversaries(1, STEPS);
+        let all = self.problems.par_iter().map(|p| orders.iter().map(|o| run(p, o)).collect());
+        let mut coverage = Coverage { lines: Vec::new(), fences: BTreeSet::new() };
+        for reports in all.collect::<Result<Vec<Vec<_>>, ProofError>>()? {
+            coverage.lines.push(reports.iter().flat_map(|r| r.lines.keys().copied()).collect());
+            coverage.fences.extend(reports.into_iter().flat_map(|r| r.needed_fences));
         }
-        Ok(all)
+        Ok(coverage)
     }
 
     fn coverage(&self) -> Result<&Coverage, ProofError> {
@@ -158,8 +158,8 @@ impl<'a> Subject<'a> {
         Ok(self.coverage.get_or_init(|| found))
     }
 
-    /// How a mutant shows on some problem under some order.
-    fn judge(&self, mutant: &Mutant) -> Verdict {
+    /// How a mutant shows under some order, on some problem that executes its line.
+    fn judge(&self, mutant: &Mutant, coverage: &Coverage) -> Verdict {
         let options = adversaries(SEEDS, STEPS);
         let on = |(reference, sms): &(Reference<'_>, u32)| {
             let verdict =
@@ -170,7 +170,9 @@ impl<'a> Subject<'a> {
                 });
             Some(verdict).filter(|v| *v != Verdict::Escaped)
         };
-        self.problems.iter().find_map(on).unwrap_or(Verdict::Escaped)
+        let problems = self.problems.iter().zip(&coverage.lines);
+        let reached = problems.filter(|(_, lines)| lines.contains(&mutant.line));
+        reached.map(|(p, _)| p).find_map(on).unwrap_or(Verdict::Escaped)
     }
 
     /// Judges mutants; `done` is called after each.
@@ -178,8 +180,9 @@ impl<'a> Subject<'a> {
     /// # Errors
     /// The kernel itself is wrong or hazardous.
     pub fn prove(&self, mutants: &[Mutant], done: &(dyn Fn() + Sync)) -> Result<Proof, ProofError> {
+        let coverage = self.coverage()?;
         let judged = mutants.par_iter().map(|m| {
-            let verdict = self.judge(m);
+            let verdict = self.judge(m, coverage);
             done();
             (m, verdict)
         });
@@ -191,22 +194,24 @@ impl<'a> Subject<'a> {
                 Verdict::WrongResult => *proof.caught.entry("wrong result".into()).or_default() += 1,
                 Verdict::Failed(_) => *proof.caught.entry("no end".into()).or_default() += 1,
                 Verdict::Refused(why) => proof.escaped.push(format!("{}: {why}", m.description)),
-                Verdict::Escaped => self.excuse(m, &mut proof)?,
+                Verdict::Escaped => coverage.excuse(m, &mut proof),
             }
         }
         Ok(proof)
     }
+}
 
+impl Coverage {
     /// A mutant that nobody noticed: never executed, the same program by a rule, or escaped.
-    fn excuse(&self, m: &Mutant, proof: &mut Proof) -> Result<(), ProofError> {
-        let coverage = self.coverage()?;
-        let rule = RULES.iter().find(|(_, rule)| rule(m, &coverage.fences));
+    fn excuse(&self, m: &Mutant, proof: &mut Proof) {
+        let rule = RULES.iter().find(|(_, rule)| rule(m, &self.fences));
         match rule {
-            _ if !coverage.lines.contains(&m.line) => proof.unexecuted.push(m.description.clone()),
+            _ if !self.lines.iter().any(|l| l.contains(&m.line)) => {
+                proof.unexecuted.push(m.description.clone());
+            }
             Some((why, _)) => proof.equivalent.push((m.description.clone(), *why)),
             None => proof.escaped.push(m.description.clone()),
         }
-        Ok(())
     }
 }
 
