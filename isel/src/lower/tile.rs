@@ -1,6 +1,6 @@
 //! Tiles in registers: elementwise operations are one row repeated over the fragment.
 
-use super::scalar::{Kind, binary_row, compare_row, float_bits, kind, natural, unary_row};
+use super::scalar::{Kind, binary_row, compare_row, float_bits, fma_row, kind, natural, unary_row};
 use super::{Low, Lower};
 use crate::Result;
 use smallvec::SmallVec;
@@ -10,11 +10,22 @@ use warplift_ir::target::Opcode;
 use warplift_ir::tile::{CmpOp, Inst, Op, Type, UnOp, Value};
 use warplift_ir::types::Elem;
 
+/// The index map that all fragments among the operands share.
+fn broadcast_alike(args: &[(machine::Value, IndexMap)]) -> Option<Box<[u16]>> {
+    let mut tables = args.iter().filter(|a| a.1 != IndexMap::Whole).map(|a| match &a.1 {
+        IndexMap::Table(t) => Some(t),
+        _ => None,
+    });
+    let first = tables.next()??;
+    tables.all(|t| t == Some(first)).then(|| first.clone())
+}
+
 impl Lower<'_, '_> {
     /// An operand of an elementwise row: a fragment register by register, or one register for all.
     fn operand(&mut self, v: Value) -> Result<(machine::Value, IndexMap)> {
         match self.env.get(&v).cloned() {
             Some(Low::Splat(r)) => Ok((r, IndexMap::Whole)),
+            Some(Low::Picked(r, table)) => Ok((r, IndexMap::Table(table))),
             Some(Low::Reg(r)) if self.func.ty(r).is_frag() => Ok((r, IndexMap::EACH)),
             Some(Low::Reg(r)) => Ok((r, IndexMap::Whole)),
             _ => self.error(format!("operand {v} has no version in registers")),
@@ -32,6 +43,38 @@ impl Lower<'_, '_> {
         let values: SmallVec<[machine::Value; 3]> = args.iter().map(|a| a.0).collect();
         let maps = args.iter().map(|a| a.1.clone()).collect();
         self.at().value(NewInst::new(op, &values, &[Ty::frag(regs)]).attr(attr).maps(maps))
+    }
+
+    /// An elementwise row: once for each register of the operands where all are broadcast alike.
+    fn elementwise(
+        &mut self,
+        result: Value,
+        op: Opcode,
+        attr: Attr,
+        args: &[(machine::Value, IndexMap)],
+    ) -> Result<()> {
+        let regs = self.result_regs(result)?;
+        let Some(table) = broadcast_alike(args) else {
+            let r = self.repeat(op, attr, args, regs);
+            self.set(result, r);
+            return Ok(());
+        };
+        let own = |a: &(machine::Value, IndexMap)| match a.1 {
+            IndexMap::Whole => a.clone(),
+            _ => (a.0, IndexMap::EACH),
+        };
+        let narrow: Vec<(machine::Value, IndexMap)> = args.iter().map(own).collect();
+        let sizes = narrow.iter().filter(|a| a.1 != IndexMap::Whole).map(|a| self.func.ty(a.0).regs());
+        let sizes: Vec<u32> = sizes.collect();
+        let few = sizes.iter().all(|&s| s == sizes[0] && s < u32::from(regs));
+        if !few {
+            let r = self.repeat(op, attr, args, regs);
+            self.set(result, r);
+            return Ok(());
+        }
+        let r = self.repeat(op, attr, &narrow, sizes[0] as u16);
+        self.env.insert(result, Low::Picked(r, table));
+        Ok(())
     }
 
     fn result_regs(&self, v: Value) -> Result<u16> {
@@ -53,6 +96,7 @@ impl Lower<'_, '_> {
             Op::Unary(op) => self.tile_unary(result, *op, args[0]),
             Op::Compare(cmp) => self.tile_compare(result, *cmp, &args),
             Op::Select => self.tile_select(result, &args),
+            Op::Fma => self.tile_fma(result, &args),
             Op::Cast => self.tile_cast(result, args[0]),
             Op::Rearrange => self.alias(result, args[0]),
             Op::Slice(offsets) => {
@@ -101,10 +145,7 @@ impl Lower<'_, '_> {
             return self.error(format!("{op:?} of tiles of {elem} is not selected"));
         };
         let (x, y) = (self.operand(args[0])?, self.operand(args[1])?);
-        let regs = self.result_regs(result)?;
-        let r = self.repeat(row, Attr::None, &[x, y], regs);
-        self.set(result, r);
-        Ok(())
+        self.elementwise(result, row, Attr::None, &[x, y])
     }
 
     fn tile_unary(&mut self, result: Value, op: UnOp, arg: Value) -> Result<()> {
@@ -159,6 +200,15 @@ impl Lower<'_, '_> {
         let r = self.repeat(row, Attr::None, &[x, y, c], regs);
         self.set(result, r);
         Ok(())
+    }
+
+    fn tile_fma(&mut self, result: Value, args: &[Value]) -> Result<()> {
+        let elem = self.k.ty(result).elem();
+        let Some(row) = kind(elem, true).and_then(fma_row) else {
+            return self.error(format!("fma of tiles of {elem} is not selected"));
+        };
+        let [x, y, z] = [self.operand(args[0])?, self.operand(args[1])?, self.operand(args[2])?];
+        self.elementwise(result, row, Attr::None, &[x, y, z])
     }
 
     fn tile_cast(&mut self, result: Value, arg: Value) -> Result<()> {
@@ -257,13 +307,24 @@ impl Lower<'_, '_> {
             self.env.insert(result, Low::Splat(s));
             return Ok(());
         }
-        let x = self.materialize(arg, arg)?;
         let from = self.plan.layout(self.k, arg)?.clone();
         let to = self.plan.layout(self.k, result)?.clone();
         let table = self.element_table(&from, &to, source)?;
-        let table = self.register_table(self.k.ty(result).elem(), table)?;
-        let r = self.pick(x, table);
-        self.set(result, r);
+        let mut table = self.register_table(self.k.ty(result).elem(), table)?;
+        let x = match self.env.get(&arg).cloned() {
+            Some(Low::Picked(r, inner)) => {
+                table.iter_mut().for_each(|t| *t = inner[usize::from(*t)]);
+                r
+            }
+            _ => self.materialize(arg, arg)?,
+        };
+        // A run is a free view as it is.
+        if table.windows(2).all(|w| w[1] == w[0] + 1) {
+            let r = self.pick(x, table);
+            self.set(result, r);
+        } else {
+            self.env.insert(result, Low::Picked(x, table.into()));
+        }
         Ok(())
     }
 
@@ -334,16 +395,23 @@ impl Lower<'_, '_> {
     fn tile_iota(&mut self, result: Value, dim: usize) -> Result<()> {
         let layout = self.plan.layout(self.k, result)?.clone();
         let base = self.thread_coord(&layout, dim)?;
-        let parts: Vec<machine::Value> = (0..layout.in_extent(Axis::Reg))
-            .map(|r| {
-                let offset = super::coords::register_coord(&layout, r)[dim];
+        let all: Vec<u64> = (0..layout.in_extent(Axis::Reg))
+            .map(|r| super::coords::register_coord(&layout, r)[dim])
+            .collect();
+        let mut few = all.clone();
+        few.sort_unstable();
+        few.dedup();
+        let parts: Vec<machine::Value> = few
+            .iter()
+            .map(|&offset| {
                 let sum = self.at().add_imm(base, offset as i64);
                 self.at().op(Opcode::Mov, &[sum], Ty::B32)
             })
             .collect();
         let regs = parts.len() as u16;
         let r = self.at().value(NewInst::new(Opcode::Join, &parts, &[Ty::frag(regs)]));
-        self.set(result, r);
+        let table = all.iter().map(|o| few.partition_point(|f| f < o) as u16).collect();
+        self.env.insert(result, Low::Picked(r, table));
         Ok(())
     }
 }
