@@ -84,11 +84,14 @@ pub struct Subject<'a> {
 }
 
 /// What runs of the kernel itself showed.
+#[derive(Default)]
 struct Coverage {
     /// Lines of the PTX that each problem executes.
     lines: Vec<BTreeSet<u32>>,
     /// Lines of wgmma fences that some wgmma needs.
     fences: BTreeSet<u32>,
+    /// Lines of waits that hold a warp, or tell it something.
+    waits: BTreeSet<u32>,
 }
 
 impl<'a> Subject<'a> {
@@ -142,10 +145,13 @@ impl<'a> Subject<'a> {
         };
         let orders = adversaries(1, STEPS);
         let all = self.problems.par_iter().map(|p| orders.iter().map(|o| run(p, o)).collect());
-        let mut coverage = Coverage { lines: Vec::new(), fences: BTreeSet::new() };
+        let mut coverage = Coverage::default();
         for reports in all.collect::<Result<Vec<Vec<_>>, ProofError>>()? {
             coverage.lines.push(reports.iter().flat_map(|r| r.lines.keys().copied()).collect());
-            coverage.fences.extend(reports.into_iter().flat_map(|r| r.needed_fences));
+            for report in reports {
+                coverage.fences.extend(report.needed_fences);
+                coverage.waits.extend(report.needed_waits);
+            }
         }
         Ok(coverage)
     }
@@ -204,7 +210,7 @@ impl<'a> Subject<'a> {
 impl Coverage {
     /// A mutant that nobody noticed: never executed, the same program by a rule, or escaped.
     fn excuse(&self, m: &Mutant, proof: &mut Proof) {
-        let rule = RULES.iter().find(|(_, rule)| rule(m, &self.fences));
+        let rule = RULES.iter().find(|(_, rule)| rule(m, self));
         match rule {
             _ if !self.lines.iter().any(|l| l.contains(&m.line)) => {
                 proof.unexecuted.push(m.description.clone());
@@ -216,16 +222,16 @@ impl Coverage {
 }
 
 /// Why a mutant is the same program, and when.
-type Rule = (&'static str, fn(&Mutant, &BTreeSet<u32>) -> bool);
+type Rule = (&'static str, fn(&Mutant, &Coverage) -> bool);
 
-const RULES: [Rule; 2] = [
+const RULES: [Rule; 7] = [
     (
         // PTX ISA, `wgmma.fence`: needed before the first wgmma and wherever registers of one were accessed
         // by anything else, "except when these are accumulator register accesses across multiple
         // wgmma.mma_async instructions of the same shape". The simulator notes, at each wgmma, the fence that
         // such an access made necessary; a fence that was never noted orders nothing.
         "no wgmma needs this fence",
-        |m, needed| m.description.contains("`wgmma.fence") && !needed.contains(&m.line),
+        |m, seen| m.description.contains("`wgmma.fence") && !seen.fences.contains(&m.line),
     ),
     (
         // A commit before its bulk store instead of after it: the store joins the next group. Where that
@@ -236,6 +242,46 @@ const RULES: [Rule; 2] = [
             m.mutation == Mutation::Move
                 && m.description.contains("moved before")
                 && m.description.contains("cp.async.bulk.commit_group")
+        },
+    ),
+    (
+        // The same of products: without its commit, a product joins the next one's group. Where every wait
+        // between that group and the reuse of accumulators and operands is for both, nothing changes; elsewhere
+        // the simulator reports what is in flight.
+        "the product joins the next group, which is waited for in time",
+        |m, _| m.mutation == Mutation::Remove && m.description.contains("`wgmma.commit_group"),
+    ),
+    (
+        // A wait whose phase was always over, and whose completion told nobody anything: another wait of the same
+        // thread orders all that this one does. So with two rings that the same warps release, one behind the
+        // other, and the producer fills in the other order.
+        "another wait tells all that this one does",
+        |m, seen| {
+            m.mutation == Mutation::Remove
+                && m.description.contains(": wait ")
+                && !seen.waits.contains(&m.line)
+        },
+    ),
+    (
+        // In the first iterations of a product fewer groups are in flight than the wait may leave.
+        "there is never a group to wait for here",
+        |m, seen| m.description.contains("wait_group") && !seen.waits.contains(&m.line),
+    ),
+    (
+        // A block's shared memory lives until its last warp ends. At the end all roles wait for the cluster; with
+        // one of the waits gone the other still holds the block until every peer has arrived. A block of one role
+        // has one wait, and the simulator reports its removal.
+        "another role of the block waits for the cluster",
+        |m, _| m.mutation == Mutation::Remove && m.description.contains("`barrier.cluster.wait"),
+    ),
+    (
+        // The wait is for the block's own stores to have read the block's own memory: it must come before the
+        // block's end, which is behind the wait for the cluster. The arrival tells peers of other things.
+        "the block does not end before its wait for the cluster",
+        |m, _| {
+            let past =
+                m.description.contains("moved behind") && m.description.contains("`barrier.cluster.arrive");
+            past && m.description.contains("cp.async.bulk.wait_group.read")
         },
     ),
 ];

@@ -314,6 +314,8 @@ impl Text<'_> {
         {
             let _ = b;
             self.push(out, i + 1, Mutation::Remove, "wait not repeated", "");
+            // The branch is taken only where the wait gives up.
+            out.iter_mut().last().into_iter().for_each(|m| m.line = s.line);
         }
     }
 

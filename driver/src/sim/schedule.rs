@@ -101,6 +101,7 @@ impl Report {
         self.asynchronous += other.asynchronous;
         self.blocks += other.blocks;
         self.needed_fences.extend(other.needed_fences);
+        self.needed_waits.extend(other.needed_waits);
         for (line, n) in other.lines {
             *self.lines.entry(line).or_default() += n;
         }
