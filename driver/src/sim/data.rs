@@ -31,6 +31,9 @@ impl Machine<'_> {
             let mut bytes = [0; 16];
             let bytes = &mut bytes[..total as usize];
             self.read(w, lane, l.space, addresses[lane], kind(l.strength), bytes)?;
+            if l.strength == Strength::Strong {
+                self.acquire_at(w, lane, addresses[lane], l.sync);
+            }
             for (i, part) in bytes.chunks(size as usize).enumerate() {
                 out[i][lane] = extend(number(part), l.ty);
             }
@@ -54,6 +57,9 @@ impl Machine<'_> {
             }
             let bytes = &bytes[..size * values.len()];
             self.write(w, lane, s.space, addresses[lane], kind(s.strength), bytes)?;
+            if s.strength == Strength::Strong {
+                self.release_at(w, lane, addresses[lane], s.sync, false);
+            }
         }
         Ok(Flow::Next)
     }
@@ -74,7 +80,11 @@ impl Machine<'_> {
             return Ok(());
         };
         match target {
-            Target::Global(a) => self.read_global(blame, a, out),
+            Target::Global(a) => {
+                self.read_global(blame, a, out)?;
+                let access = self.access(w, lane as u8, kind);
+                self.note_global(blame, (a, out.len() as u32), access, None, false)
+            }
             Target::Shared { block, offset } => {
                 let access = self.access(w, lane as u8, kind);
                 self.note_shared(w, block, offset, out.len() as u32, access, false)?;
@@ -130,6 +140,8 @@ impl Machine<'_> {
         match target {
             Target::Global(a) => {
                 self.memory.store(a, bytes);
+                let access = self.access(w, lane as u8, kind);
+                self.note_global(blame, (a, bytes.len() as u32), access, None, true)?;
             }
             Target::Shared { block, offset } => {
                 let access = self.access(w, lane as u8, kind);
@@ -165,6 +177,8 @@ impl Machine<'_> {
                 out[lane] = old;
             }
             self.write(w, lane, a.space, addresses[lane], Kind::Strong, &bytes[..whole])?;
+            self.acquire_at(w, lane, addresses[lane], a.sync);
+            self.release_at(w, lane, addresses[lane], a.sync, true);
         }
         if let Some(d) = a.d {
             self.put(w, d, &out, mask)?;
