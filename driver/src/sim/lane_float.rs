@@ -288,7 +288,7 @@ pub(crate) fn testp(x: &[u64; 4], m: &Mods) -> u64 {
 pub(crate) fn convert(x: &[u64; 4], m: &Mods) -> u64 {
     match (m.from, m.ty) {
         (Ty::F(s), Ty::F(d)) => float_to_float(x[0], s, d, m),
-        (Ty::F(s), d) => float_to_int(flush(s.decode(x[0]), s, m), d, m),
+        (Ty::F(s), d) => float_to_int(flush(s.decode(x[0]), s, m), s, d, m),
         (s, Ty::F(d)) => finish_int(int_value(x[0], s), d, m),
         (s, d) => int_to_int(int_value(x[0], s), d, m.sat),
     }
@@ -309,12 +309,13 @@ fn float_to_float(bits: u64, s: Format, d: Format, m: &Mods) -> u64 {
     if m.ftz { d.encode(flush(d.decode(out), d, m), Round::Even) } else { out }
 }
 
-fn float_to_int(v: f64, d: Ty, m: &Mods) -> u64 {
+/// A NaN gives 0, or the upper bit alone where one of the types has 64 bits (PTX ISA, `cvt`).
+fn float_to_int(v: f64, s: Format, d: Ty, m: &Mods) -> u64 {
+    let bits = d.bits();
     if v.is_nan() {
-        return 0;
+        return if s == F64 || bits == 64 { int_value(1 << (bits - 1), d) as u64 } else { 0 };
     }
     let v = integral(v, m.round);
-    let bits = d.bits();
     let (lo, hi) = int_range(d, bits);
     // Casts from float clamp in Rust, first to i128 and then to the type.
     let whole = (v as i128).clamp(lo, hi);

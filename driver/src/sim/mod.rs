@@ -44,7 +44,7 @@ mod parse;
 mod parse_body;
 mod product;
 mod program;
-mod random;
+pub(crate) mod random;
 mod schedule;
 mod shadow;
 mod space;
