@@ -1,6 +1,6 @@
 //! One litmus: a PTX text, its launch, what goes in, and how what comes out is compared.
 
-use super::approx::Bound;
+use super::approx::{Bound, Format};
 use crate::trial::{Input, Scalar};
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -46,6 +46,9 @@ pub struct Check {
 pub enum How {
     /// Bit by bit, in words of so many bytes.
     Bits(usize),
+    /// Floats in b64 words, bit by bit, but one NaN is as good as another: the PTX ISA leaves their
+    /// payload open.
+    Floats(Format),
     /// Every b64 word against the exact function.
     Near(Near),
 }
@@ -61,6 +64,34 @@ pub struct Near {
     pub packed: u32,
     /// First and second operand for each word.
     pub operands: [Vec<u64>; 2],
+}
+
+impl How {
+    /// Bytes of a word that is compared bit by bit.
+    pub(super) fn width(&self) -> Option<usize> {
+        match self {
+            Self::Bits(width) => Some(*width),
+            Self::Floats(_) => Some(8),
+            Self::Near(_) => None,
+        }
+    }
+
+    /// The word that stands for all that are as good.
+    pub(super) fn canonical(&self, word: u64) -> u64 {
+        match self {
+            Self::Floats(f) if f.decode(word).is_nan() => u64::MAX,
+            _ => word,
+        }
+    }
+}
+
+impl Check {
+    /// The words that are compared bit by bit, of a machine's `out`.
+    pub(super) fn exact(&self, out: &[u8]) -> Vec<u64> {
+        let Some(width) = self.how.width() else { return Vec::new() };
+        let word = |b: &[u8]| b.iter().rev().fold(0, |v, b| v << 8 | u64::from(*b));
+        out[self.bytes.clone()].chunks(width).map(|b| self.how.canonical(word(b))).collect()
+    }
 }
 
 impl Case {

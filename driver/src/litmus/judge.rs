@@ -30,37 +30,29 @@ impl Case {
         if found.len() != wanted.len() {
             return Err(Difference(format!("{} bytes came back of {}", found.len(), wanted.len())));
         }
-        let exact = self.checks.iter().filter_map(|c| match c.how {
-            How::Bits(width) => Some((c, width)),
-            How::Near(_) => None,
-        });
-        for (check, width) in exact {
-            self.same_part(check, width, names, found, wanted)?;
-        }
-        Ok(())
+        self.checks.iter().try_for_each(|check| self.same_part(check, names, found, wanted))
     }
 
     fn same_part(
         &self,
         check: &Check,
-        width: usize,
         names: [&str; 2],
         found: &[u8],
         wanted: &[u8],
     ) -> Result<(), Difference> {
-        let (found, wanted) = (&found[check.bytes.clone()], &wanted[check.bytes.clone()]);
-        let pairs = || found.chunks(width).zip(wanted.chunks(width)).enumerate();
-        let Some((at, (f, w))) = pairs().find(|(_, (f, w))| f != w) else { return Ok(()) };
-        let count = pairs().filter(|(_, (f, w))| f != w).count();
-        let words = found.len() / width;
+        let (found, wanted) = (check.exact(found), check.exact(wanted));
+        let wrong: Vec<usize> = (0..found.len()).filter(|i| found[*i] != wanted[*i]).collect();
+        let Some(&at) = wrong.first() else { return Ok(()) };
         Err(Difference(format!(
-            "{}{}: word {at} is {:#x} ({}), {:#x} ({}); {count} of {words} differ",
+            "{}{}: word {at} is {:#x} ({}), {:#x} ({}); {} of {} differ",
             check.what,
-            self.operands(at, words),
-            word(f),
+            self.operands(at, found.len()),
+            found[at],
             names[0],
-            word(w),
+            wanted[at],
             names[1],
+            wrong.len(),
+            found.len(),
         )))
     }
 

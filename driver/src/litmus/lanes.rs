@@ -6,7 +6,7 @@
 //!  our own table, `r=rr add.sat.s32` ─────┴─► Form ─► kernel ─►   out: a b64 a thread for each form
 //! ```
 
-use super::approx::Bound;
+use super::approx::{Bound, Format};
 use super::case::{Case, Check, How, Kernel, Near};
 use super::values::{Domain, THREADS};
 use std::fmt::Write as _;
@@ -112,9 +112,21 @@ impl Form {
         format!("{nonzero}{text}{end}\n{widen}\n")
     }
 
+    /// Bit by bit; f64 and conversions between floats keep payloads of NaNs that the ISA leaves open.
+    fn bitwise(&self) -> How {
+        let words: Vec<&str> = self.opcode().split('.').collect();
+        let formats: Vec<Format> = words.iter().filter_map(|w| Format::named(w)).collect();
+        match (words[0], &formats[..]) {
+            ("cvt", [to, _]) => How::Floats(*to),
+            ("set" | "setp", _) => How::Bits(8),
+            (_, [Format::F64]) => How::Floats(Format::F64),
+            _ => How::Bits(8),
+        }
+    }
+
     fn how(&self, operands: &[Vec<u64>]) -> How {
         let opcode = self.opcode();
-        let Some(bound) = Bound::of(opcode) else { return How::Bits(8) };
+        let Some(bound) = Bound::of(opcode) else { return self.bitwise() };
         let operand = |i: usize| operands.get(i).cloned().unwrap_or_default();
         How::Near(Near {
             bound,

@@ -1,6 +1,6 @@
 //! What a GPU answered, as one line a case.
 
-use super::case::{Case, How};
+use super::case::Case;
 
 /// Answers of a GPU by case.
 #[derive(Clone, Debug, Default)]
@@ -21,17 +21,17 @@ const HEAD: &str = "# Case, digest of its text and input, digest of what a GPU a
     # `warplift litmus --device gpu --record FILE`.\n";
 
 /// FNV-1a (Fowler, Noll, Vo), which stays the same in every version of every library.
-fn digest<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> u64 {
-    let fold = |h: u64, b: &u8| (h ^ u64::from(*b)).wrapping_mul(0x0100_0000_01b3);
-    parts.into_iter().flatten().fold(0xcbf2_9ce4_8422_2325, fold)
+fn digest(bytes: impl Iterator<Item = u8>) -> u64 {
+    bytes.fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3))
 }
 
 impl Entry {
     /// The line of a case and a machine's `out`.
     pub fn new(case: &Case, out: &[u8]) -> Self {
-        let exact = case.checks.iter().filter(|c| matches!(c.how, How::Bits(_)));
-        let question = digest([case.ptx.as_bytes(), case.input.as_slice(), case.output.as_slice()]);
-        Self { name: case.name.clone(), question, answer: digest(exact.map(|c| &out[c.bytes.clone()])) }
+        let exact = case.checks.iter().flat_map(|c| c.exact(out)).flat_map(u64::to_le_bytes);
+        let question = [case.ptx.as_bytes(), &case.input, &case.output];
+        let question = digest(question.into_iter().flatten().copied());
+        Self { name: case.name.clone(), question, answer: digest(exact) }
     }
 }
 

@@ -78,8 +78,17 @@ impl Tensor {
         self.dims.len()
     }
 
-    fn name(&self, what: &str) -> String {
-        format!("tma/{what}.{}d.{}.swizzle{}", self.rank(), self.element, self.swizzle)
+    /// Copies a box from global to shared memory.
+    fn copy(&self, at: &[i32], global: &[u8], shared: &mut [u8]) {
+        for e in 0..self.elements() {
+            if let (Some(a), s) = self.place(at, e) {
+                shared[s..s + self.size].copy_from_slice(&global[a..a + self.size]);
+            }
+        }
+    }
+
+    fn name(&self, what: &str, at: &[i32]) -> String {
+        format!("tma/{what}.{}d.{}.swizzle{}.at.{}", self.rank(), self.element, self.swizzle, list(at, "."))
     }
 }
 
@@ -93,8 +102,8 @@ fn noise(n: usize) -> Vec<u8> {
     (0..n).map(|_| next()).collect()
 }
 
-fn list(coordinates: &[i32]) -> String {
-    coordinates.iter().map(i32::to_string).collect::<Vec<_>>().join(", ")
+fn list(coordinates: &[i32], between: &str) -> String {
+    coordinates.iter().map(i32::to_string).collect::<Vec<_>>().join(between)
 }
 
 /// The first lane makes a barrier at `%r3`, behind `bytes` of shared memory; the others leave.
@@ -113,37 +122,29 @@ fn wait(phase: usize) -> String {
     )
 }
 
-/// Loads boxes one after another and copies their raw bytes out.
-fn load(what: &str, t: &Tensor, boxes: &[Vec<i32>]) -> Case {
+/// Loads a box and copies its raw bytes out.
+fn load(t: &Tensor, at: &[i32]) -> Case {
     let bytes = t.box_bytes();
-    let mut body = one_thread(bytes) + "prefetch.tensormap [%map0];\n";
-    let data = noise(t.bytes());
-    let mut expected = vec![0; bytes * boxes.len()];
-    for (i, coordinates) in boxes.iter().enumerate() {
-        body += &format!(
-            "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r3], {bytes};\n\
+    let body = one_thread(bytes)
+        + &format!(
+            "prefetch.tensormap [%map0];\nmbarrier.arrive.expect_tx.shared::cta.b64 _, [%r3], {bytes};\n\
              cp.async.bulk.tensor.{}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%r1], [%map0, {{{}}}], [%r3];\n\
-             {}cp.async.bulk.global.shared::cta.bulk_group [%rd2], [%r1], {bytes};\nadd.s64 %rd2, %rd2, {bytes};\n\
-             cp.async.bulk.commit_group;\ncp.async.bulk.wait_group.read 0;\n",
+             {}cp.async.bulk.global.shared::cta.bulk_group [%rd2], [%r1], {bytes};\ncp.async.bulk.commit_group;\n\
+             cp.async.bulk.wait_group.read 0;\ncp.async.bulk.wait_group 0;\nEND:",
             t.rank(),
-            list(coordinates),
-            wait(i)
+            list(at, ", "),
+            wait(0)
         );
-        for e in 0..t.elements() {
-            if let (Some(a), s) = t.place(coordinates, e) {
-                let at = bytes * i + s;
-                expected[at..at + t.size].copy_from_slice(&data[a..a + t.size]);
-            }
-        }
-    }
-    body += "cp.async.bulk.wait_group 0;\nEND:";
+    let data = noise(t.bytes());
+    let mut expected = vec![0; bytes];
+    t.copy(at, &data, &mut expected);
     let kernel = Kernel {
-        name: t.name(what),
+        name: t.name("load", at),
         body,
         shared: bytes as u32 + 64,
         maps: vec![t.map("in")],
         input: data,
-        output: vec![0xaa; expected.len()],
+        output: vec![0xaa; bytes],
         ..Kernel::default()
     };
     kernel.expecting(t.size, expected)
@@ -152,43 +153,32 @@ fn load(what: &str, t: &Tensor, boxes: &[Vec<i32>]) -> Case {
 /// What an operation makes of the old bytes of an element and of the new ones.
 type Combine = fn(&[u8], &[u8]) -> Vec<u8>;
 
-/// Stores or reduces boxes one after another into `out`.
-fn store(
-    t: &Tensor,
-    boxes: &[Vec<i32>],
-    operation: &str,
-    data: &[u8],
-    old: Vec<u8>,
-    combine: Combine,
-) -> Case {
+/// Stores or reduces a box into `out`.
+fn store(t: &Tensor, at: &[i32], operation: &str, data: &[u8], old: Vec<u8>, combine: Combine) -> Case {
     let bytes = t.box_bytes();
     let head = match operation {
         "" => format!("cp.async.bulk.tensor.{}d.global.shared::cta.tile.bulk_group", t.rank()),
         o => format!("cp.reduce.async.bulk.tensor.{}d.global.shared::cta.{o}.tile.bulk_group", t.rank()),
     };
-    let mut body = one_thread(bytes)
+    let body = one_thread(bytes)
         + &format!(
             "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r3], {bytes};\n\
-             cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%rd1], {bytes}, [%r3];\n{}",
-            wait(0)
+             cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%rd1], {bytes}, [%r3];\n{}\
+             {head} [%map0, {{{}}}], [%r1];\ncp.async.bulk.commit_group;\ncp.async.bulk.wait_group 0;\nEND:",
+            wait(0),
+            list(at, ", ")
         );
     let mut expected = old.clone();
-    for coordinates in boxes {
-        body += &format!(
-            "{head} [%map0, {{{}}}], [%r1];\ncp.async.bulk.commit_group;\ncp.async.bulk.wait_group 0;\n",
-            list(coordinates)
-        );
-        for e in 0..t.elements() {
-            if let (Some(a), s) = t.place(coordinates, e) {
-                let new = combine(&expected[a..a + t.size], &data[s..s + t.size]);
-                expected[a..a + t.size].copy_from_slice(&new);
-            }
+    for e in 0..t.elements() {
+        if let (Some(a), s) = t.place(at, e) {
+            let new = combine(&old[a..a + t.size], &data[s..s + t.size]);
+            expected[a..a + t.size].copy_from_slice(&new);
         }
     }
     let what = if operation.is_empty() { "store".to_owned() } else { format!("reduce.{operation}") };
     let kernel = Kernel {
-        name: t.name(&what),
-        body: body + "END:",
+        name: t.name(&what, at),
+        body,
         shared: bytes as u32 + 64,
         maps: vec![t.map("out")],
         input: data.to_vec(),
@@ -197,6 +187,11 @@ fn store(
     };
     kernel.expecting(t.size, expected)
 }
+
+/// First and every other coordinate of boxes of rows of 2-byte elements: inside, ragged, cut at
+/// either end, and outside.
+const LOADED: &[(i32, i32)] =
+    &[(0, 0), (8, 1), (7, 1), (16, -1), (-8, 0), (-3, -1), (0, 3), (96, 0), (90, 1), (200, 0)];
 
 fn loads(out: &mut Vec<Case>) {
     let ranks = [
@@ -209,41 +204,42 @@ fn loads(out: &mut Vec<Case>) {
     for (dims, boxes) in ranks {
         let rank = dims.len();
         let t = Tensor { element: "u16", size: 2, dims, boxes, swizzle: 0 };
-        let at = |first: i32, other: i32| {
-            let mut c = vec![other; rank];
-            c[0] = first;
-            c
-        };
-        let all = [0, 7, -3, 90, 200].iter().flat_map(|f| [0, 1, -1, 3].map(|o| at(*f, o)));
-        out.push(load("load", &t, &all.collect::<Vec<_>>()));
+        for (first, other) in LOADED {
+            let mut at = vec![*other; rank];
+            at[0] = *first;
+            out.push(load(&t, &at));
+        }
     }
     for swizzle in [32, 64, 128] {
         for (element, size) in [("u8", 1), ("bf16", 2), ("f32", 4), ("f64", 8)] {
             let inner = swizzle / size as u32;
             let (dims, boxes) = (vec![3 * u64::from(inner), 50], vec![inner, 16]);
             let t = Tensor { element, size, dims, boxes, swizzle };
-            out.push(load("load", &t, &[vec![0, 0], vec![5, 40], vec![-2, -7]]));
+            out.extend([[0, 0], [inner as i32, 40], [5, 40], [-2, -7]].map(|at| load(&t, &at)));
         }
     }
     let whole = Tensor { element: "f16", size: 2, dims: vec![64, 300], boxes: vec![64, 256], swizzle: 128 };
-    out.push(load("load.largest", &whole, &[vec![0, 0], vec![0, 100]]));
+    out.extend([[0, 0], [0, 100]].map(|at| load(&whole, &at)));
     let long = Tensor { element: "i32", size: 4, dims: vec![300, 4], boxes: vec![256, 2], swizzle: 0 };
-    out.push(load("load.longest", &long, &[vec![0, 0], vec![77, 3]]));
+    out.extend([[0, 0], [64, 3], [77, 3]].map(|at| load(&long, &at)));
 }
 
 fn stores(out: &mut Vec<Case>) {
     let copy: Combine = |_, new| new.to_vec();
     for (swizzle, inner) in [(0, 24), (32, 16), (64, 32), (128, 64)] {
         let t = Tensor { element: "f16", size: 2, dims: vec![72, 21], boxes: vec![inner, 8], swizzle };
-        let boxes = [[0, 0], [8, 16], [64, 3], [-8, -2], [80, 0]].map(|c| c.to_vec());
-        out.push(store(&t, &boxes, "", &noise(t.box_bytes()), vec![0xaa; t.bytes()], copy));
+        let one = |at: &[i32]| store(&t, at, "", &noise(t.box_bytes()), vec![0xaa; t.bytes()], copy);
+        out.extend([[0, 0], [8, 16], [7, 3], [64, 3], [-8, 1], [0, -2], [80, 0]].iter().map(|at| one(at)));
     }
     for dims in [vec![40], vec![40, 5, 7], vec![40, 3, 4, 5], vec![24, 3, 2, 3, 4]] {
         let boxes: Vec<u32> = dims.iter().enumerate().map(|(i, _)| if i == 0 { 16 } else { 2 }).collect();
         let rank = dims.len();
         let t = Tensor { element: "u32", size: 4, dims, boxes, swizzle: 0 };
-        let at = [vec![1; rank], vec![-1; rank]];
-        out.push(store(&t, &at, "", &noise(t.box_bytes()), vec![0xaa; t.bytes()], copy));
+        let mut at = vec![1; rank];
+        for first in [1, 4, 28] {
+            at[0] = first;
+            out.push(store(&t, &at, "", &noise(t.box_bytes()), vec![0xaa; t.bytes()], copy));
+        }
     }
 }
 
@@ -311,14 +307,8 @@ fn reductions(out: &mut Vec<Case>) {
             (0..n / size).flat_map(one).collect()
         };
         let old = numbers(t.bytes(), 3);
-        out.push(store(
-            &t,
-            &[vec![16, 3], vec![0, 0], vec![-2, -1]],
-            operation,
-            &numbers(t.box_bytes(), 5),
-            old,
-            *combine,
-        ));
+        let new = numbers(t.box_bytes(), 5);
+        out.extend([[16, 3], [0, 0]].map(|at| store(&t, &at, operation, &new, old.clone(), *combine)));
     }
 }
 
@@ -375,7 +365,7 @@ fn bulk(out: &mut Vec<Case>) {
 }
 
 /// Block 0 and block 2 load a box each into two of four blocks at once.
-fn multicast(out: &mut Vec<Case>) {
+fn multicast(name: &str, [first, second, third]: [[i32; 2]; 3]) -> Case {
     let t = Tensor { element: "f16", size: 2, dims: vec![64, 40], boxes: vec![64, 8], swizzle: 128 };
     let bytes = t.box_bytes();
     let data = noise(t.bytes());
@@ -386,32 +376,30 @@ fn multicast(out: &mut Vec<Case>) {
          mbarrier.init.shared::cta.b64 [%r3], 1;\nfence.mbarrier_init.release.cluster;\n\
          mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r3], {};\nREADY:\nbarrier.cluster.arrive.release.aligned;\n\
          barrier.cluster.wait.acquire.aligned;\n@%p1 bra END;\nsetp.eq.u32 %p3, %r4, 0;\nsetp.eq.u32 %p4, %r4, 2;\nmov.u16 %h1, 11;\nmov.u16 %h2, 15;\n\
-         @%p3 {head} [%r1], [%map0, {{0, 36}}], [%r3], %h1;\n@%p4 {head} [%r1+{bytes}], [%map0, {{-3, 5}}], [%r3], %h2;\n\
+         @%p3 {head} [%r1], [%map0, {{{}}}], [%r3], %h1;\n@%p4 {head} [%r1+{bytes}], [%map0, {{{}}}], [%r3], %h2;\n\
          setp.ne.u32 %p5, %r4, 2;\n@%p5 bra WAIT0;\n\
-         {head} [%r1], [%map0, {{8, 2}}], [%r3], 4;\n{}\
+         {head} [%r1], [%map0, {{{}}}], [%r3], 4;\n{}\
          mul.lo.u32 %r5, %r4, {};\ncvt.u64.u32 %rd3, %r5;\nadd.s64 %rd2, %rd2, %rd3;\n\
          cp.async.bulk.global.shared::cta.bulk_group [%rd2], [%r1], {};\ncp.async.bulk.commit_group;\ncp.async.bulk.wait_group 0;\nEND:\n\
          barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;",
         2 * bytes,
         2 * bytes,
+        list(&first, ", "),
+        list(&second, ", "),
+        list(&third, ", "),
         wait(0),
         2 * bytes,
         2 * bytes
     );
     let mut expected = vec![0; 8 * bytes];
     for block in 0..4 {
-        let first = if block == 2 { vec![8, 2] } else { vec![0, 36] };
-        for (half, coordinates) in [first, vec![-3, 5]].iter().enumerate() {
-            for e in 0..t.elements() {
-                if let (Some(a), s) = t.place(coordinates, e) {
-                    let at = (2 * block + half) * bytes + s;
-                    expected[at..at + 2].copy_from_slice(&data[a..a + 2]);
-                }
-            }
+        let own = if block == 2 { third } else { first };
+        for (half, at) in [own, second].iter().enumerate() {
+            t.copy(at, &data, &mut expected[(2 * block + half) * bytes..][..bytes]);
         }
     }
     let kernel = Kernel {
-        name: "tma/multicast".into(),
+        name: format!("tma/multicast.{name}"),
         body,
         grid: [4, 1, 1],
         cluster: 4,
@@ -421,7 +409,7 @@ fn multicast(out: &mut Vec<Case>) {
         output: vec![0xaa; expected.len()],
         ..Kernel::default()
     };
-    out.push(kernel.expecting(2, expected));
+    kernel.expecting(2, expected)
 }
 
 /// All of them.
@@ -431,6 +419,8 @@ pub(super) fn cases() -> Vec<Case> {
     stores(&mut out);
     reductions(&mut out);
     bulk(&mut out);
-    multicast(&mut out);
+    out.push(multicast("inside", [[0, 12], [0, 5], [0, 2]]));
+    out.push(multicast("cut", [[0, 36], [16, 5], [-8, 2]]));
+    out.push(multicast("ragged", [[0, 36], [-3, 5], [7, 2]]));
     out
 }

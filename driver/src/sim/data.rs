@@ -2,7 +2,7 @@
 
 use super::access::{Blame, Target};
 use super::exec::Flow;
-use super::float::{F64, Round, add_odd};
+use super::float::{F32, F64, Round, add_odd};
 use super::hazard::HazardKind;
 use super::inst::{Atom, AtomOp, Lanes, Load, Space, Store, Strength, Ty};
 use super::machine::{Found, Machine, Stop};
@@ -155,7 +155,11 @@ impl Machine<'_> {
             let mut bytes = [0; 8];
             self.read(w, lane, a.space, addresses[lane], Kind::Strong, &mut bytes[..size])?;
             let old = u64::from_le_bytes(bytes);
-            let new = atom(a.op, a.ty, old, x[lane], y[lane]).to_le_bytes();
+            let new = match a.space == Space::Global && a.op == AtomOp::Add && a.ty == Ty::F(F32) {
+                true => flushing_add(old, x[lane]),
+                false => atom(a.op, a.ty, old, x[lane], y[lane]),
+            };
+            let new = new.to_le_bytes();
             self.write(w, lane, a.space, addresses[lane], Kind::Strong, &new[..size])?;
             out[lane] = old;
         }
@@ -189,6 +193,12 @@ pub(crate) fn atom(op: AtomOp, ty: Ty, old: u64, x: u64, y: u64) -> u64 {
         }
         _ => int_atom(op, ty, old, x, y),
     }
+}
+
+/// f32 in global memory: subnormal operands and sums are zeros of their sign (PTX ISA, `atom`).
+fn flushing_add(old: u64, x: u64) -> u64 {
+    let flush = |v: u64| if f32::from_bits(v as u32).is_subnormal() { v & 1 << 31 } else { v };
+    flush(float_atom(AtomOp::Add, F32, flush(old), flush(x)))
 }
 
 fn float_atom(op: AtomOp, f: super::float::Format, old: u64, x: u64) -> u64 {

@@ -51,6 +51,7 @@ mod space;
 mod tensormap;
 mod values;
 mod wgmma;
+mod wide;
 
 pub use from_manifest::{Arg, launch_from_manifest};
 pub use hazard::{Hazard, HazardKind, PtxError, Report, SimError, Site};
