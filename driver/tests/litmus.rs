@@ -21,6 +21,14 @@ fn the_simulator_passes_every_litmus() {
     assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), cases.len(), wrong.join("\n"));
 }
 
+/// The record would otherwise go stale unnoticed: a changed text has no answer any more.
+#[test]
+fn a_gpu_has_answered_most() {
+    let (cases, record) = (litmus::cases(), Record::committed());
+    let answered = cases.iter().filter(|c| record.answer(c).is_some()).count();
+    assert!(answered * 10 >= cases.len() * 9, "{answered} of {} have a GPU's answer", cases.len());
+}
+
 #[test]
 fn every_row_of_the_opcode_table_is_simulated() {
     let cases = litmus::cases();

@@ -182,7 +182,7 @@ impl Domain {
             _ => (i * 7 + i / 3) % s,
         };
         let mut one = |i: usize| match self {
-            Self::Bytes if operand == 0 => (i & 0xff | (i * 37 + i / 256 & 0xff) << 8) as u64,
+            Self::Bytes if operand == 0 => (i & 0xff | ((i * 37 + i / 256) & 0xff) << 8) as u64,
             _ if i < pairs => self.special(at(i)).unwrap_or(0),
             _ => self.random(&mut random),
         };
