@@ -110,10 +110,11 @@ fn save(cases: &[Case], folder: &Path, tools: &Tools) -> Outcome<()> {
     };
     let failed: Vec<String> =
         cases.par_iter().filter_map(|c| one(c).err()).map(|failure| failure.message()).collect();
-    match failed.is_empty() {
-        true => Ok(println!("{} litmus tests in {}", cases.len(), folder.display())),
-        false => Err(user(failed.join("\n"))),
+    if !failed.is_empty() {
+        return Err(user(failed.join("\n")));
     }
+    println!("{} litmus tests in {}", cases.len(), folder.display());
+    Ok(())
 }
 
 /// What a run goes through.
