@@ -186,7 +186,7 @@ fn bug<E: Display>(pass: &'static str, errors: &[E], dump: &dyn Display) -> Comp
 }
 
 /// Registers of the setup and of every role.
-fn allocate(s: &mut warplift_ir::machine::Scheduled<'_>) -> Result<Allocations, RegallocError> {
+pub(crate) fn allocate(s: &mut warplift_ir::machine::Scheduled<'_>) -> Result<Allocations, RegallocError> {
     let entry = s.roles.iter().map(|r| r.registers).max().unwrap_or(255);
     let (setup, setup_alloc) =
         warplift_regalloc::allocate(&s.setup, &Budget { registers: entry, role: "setup" })?;

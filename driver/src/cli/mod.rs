@@ -11,6 +11,7 @@ mod bench;
 mod check;
 mod compile;
 mod failure;
+mod micro;
 mod run;
 mod sim;
 mod source;

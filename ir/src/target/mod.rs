@@ -4,8 +4,10 @@
 //! version, the SASS it must become. `sm_90a` is the only target yet; a second one is a second table.
 
 mod sm90a;
+mod sm90a_cycles;
 
 pub use sm90a::{Opcode, ROWS};
+pub use sm90a_cycles::{MEASURED, MEASURED_ON};
 
 /// Hardware unit that an instruction occupies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -60,6 +62,28 @@ pub enum Class {
     Any,
 }
 
+/// Where a row's cycles are from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Source {
+    /// The architecture's usual figures.
+    ByHand,
+    /// One of latency and interval was measured, the other is by hand.
+    Partly,
+    /// Both were measured, on the device and day of [`MEASURED_ON`].
+    Measured,
+}
+
+/// Cycles of a row as the microbenchmarks found them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Measured {
+    /// Row.
+    pub opcode: Opcode,
+    /// Its latency, if that was measured.
+    pub latency: Option<u16>,
+    /// Its interval, if that was measured.
+    pub interval: Option<u16>,
+}
+
 /// One row.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
@@ -83,6 +107,8 @@ pub struct Row {
     pub latency: u16,
     /// Cycles until the unit of one SM sub-partition takes the next one of a warp.
     pub interval: u16,
+    /// Where the cycles are from.
+    pub source: Source,
     /// Least PTX ISA version, major * 10 + minor.
     pub ptx: u16,
     /// Opcode that its SASS must show; empty where it may take many forms.

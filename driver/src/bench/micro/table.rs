@@ -1,0 +1,66 @@
+//! From results to the table's cycles: `ir/src/target/sm90a_cycles.rs`, written anew from the JSON.
+
+use super::results::Results;
+use super::rows::is_measured;
+use std::fmt::Write as _;
+use warplift_ir::target::{Opcode, ROWS};
+
+/// Rows that a case of another name measures: row, case of the latency, case of the interval, and how many
+/// schedulers share that interval's unit.
+const OTHERS: &[(Opcode, &str, &str, f64)] = &[
+    (Opcode::LdShared, "shared.ld.v1.latency", "shared.ld.v1.conflict1.interval", 4.0),
+    (Opcode::StShared, "", "shared.st.v1.conflict1.interval", 4.0),
+    (Opcode::Ldmatrix, "shared.ldmatrix.x4.latency", "shared.ldmatrix.x4.conflict1.interval", 4.0),
+    (Opcode::Stmatrix, "", "shared.stmatrix.x4.conflict1.interval", 4.0),
+    (Opcode::LdGlobal, "global.latency.l2", "", 1.0),
+    (Opcode::Wgmma, "", "wgmma.f16.ss.n256.interval", 1.0),
+    (Opcode::TmaLoad, "tma.load.rows128.inner128.swizzle128.latency", "", 1.0),
+    (Opcode::TmaStore, "tma.store.rows128.inner128.swizzle128.latency.done", "", 1.0),
+    (Opcode::BarSync, "sync.bar.sync.warps4", "", 1.0),
+    (Opcode::MbarWait, "sync.mbarrier.round_trip", "", 1.0),
+    (Opcode::FenceProxyAsync, "sync.fence.proxy.async", "", 1.0),
+    (Opcode::BarWarpSync, "sync.bar.warp.sync", "", 1.0),
+];
+
+/// Latency and interval of a row, each if it was measured.
+fn cycles(results: &Results, op: Opcode) -> [Option<f64>; 2] {
+    let row = op.row();
+    if is_measured(row) {
+        return ["latency", "interval"].map(|kind| results.value(&format!("row.{}.{kind}", row.name)));
+    }
+    match OTHERS.iter().find(|(o, ..)| *o == op) {
+        Some((_, latency, interval, share)) => {
+            [results.value(latency), results.value(interval).map(|v| v * share)]
+        }
+        None => [None, None],
+    }
+}
+
+/// The text of the module with the measured cycles.
+pub fn update_table(results: &Results) -> String {
+    let mut out = format!(
+        "//! Cycles of rows as measured: {}, {}, by `warplift bench micro`.\n//!\n\
+         //! Written by `warplift bench micro --update-table`; not edited by hand. Rows that are not listed, and\n\
+         //! figures that are `None`, keep what their line of the table says.\n\n\
+         use super::{{Measured, Opcode}};\n\n\
+         /// Where the figures are from.\n\
+         pub const MEASURED_ON: &str = \"{}, {}\";\n\n\
+         /// The figures: row, latency, interval.\n\
+         #[rustfmt::skip]\n\
+         pub const MEASURED: &[Measured] = &[\n",
+        results.device, results.date, results.device, results.date
+    );
+    for row in ROWS {
+        let [latency, interval] = cycles(results, row.opcode);
+        if latency.is_some() || interval.is_some() {
+            let text =
+                |v: Option<f64>| v.map_or("None".to_owned(), |v| format!("Some({})", v.round() as u16));
+            let (op, latency, interval) = (row.opcode, text(latency), text(interval));
+            let _ = writeln!(
+                out,
+                "    Measured {{ opcode: Opcode::{op:?}, latency: {latency}, interval: {interval} }},"
+            );
+        }
+    }
+    out + "];\n"
+}
