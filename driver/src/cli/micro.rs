@@ -5,7 +5,7 @@ use super::artifact::write;
 use super::failure::{Outcome, user};
 use std::fs;
 use std::path::{Path, PathBuf};
-use warplift::bench::micro::{Case, Ready, Results, Runner, cases, update_table};
+use warplift::bench::micro::{Case, Ready, Results, Runner, cases, plots, update_chapter, update_table};
 use warplift::cuda::Device;
 
 /// `bench micro [NAMES]`.
@@ -28,18 +28,23 @@ pub struct MicroArgs {
     /// Write the table's module of cycles from results; run in the repository's root.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "save", "artifacts"])]
     update_table: Option<PathBuf>,
+    /// Write the chapter's tables and plots from results; run in the repository's root.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "save", "artifacts"])]
+    update_docs: Option<PathBuf>,
 }
 
-/// The module of cycles, from the repository's root.
+/// The module of cycles, the chapter and its plots, from the repository's root.
 const TABLE: &str = "ir/src/target/sm90a_cycles.rs";
+const CHAPTER: &str = "docs/microbenchmarks.md";
+const PLOTS: &str = "docs/microbenchmarks";
 
 /// Runs `bench micro`.
 ///
 /// # Errors
 /// No GPU, a case that is refused, a file.
 pub fn micro(args: &MicroArgs, tools: &Tools) -> Outcome<()> {
-    if let Some(path) = &args.update_table {
-        return write(Path::new(TABLE), update_table(&read(path)?).as_bytes());
+    if args.update_table.is_some() || args.update_docs.is_some() {
+        return update(args);
     }
     let chosen =
         |c: &Case| args.names.is_empty() || args.names.iter().any(|n| c.name.starts_with(n.as_str()));
@@ -60,6 +65,19 @@ pub fn micro(args: &MicroArgs, tools: &Tools) -> Outcome<()> {
 fn read(path: &Path) -> Outcome<Results> {
     let text = fs::read_to_string(path).map_err(|e| user(format!("reading {}: {e}", path.display())))?;
     Ok(serde_json::from_str(&text)?)
+}
+
+fn update(args: &MicroArgs) -> Outcome<()> {
+    if let Some(path) = &args.update_table {
+        write(Path::new(TABLE), update_table(&read(path)?).as_bytes())?;
+    }
+    let Some(path) = &args.update_docs else { return Ok(()) };
+    let results = read(path)?;
+    let old = fs::read_to_string(CHAPTER).map_err(|e| user(format!("reading {CHAPTER}: {e}")))?;
+    write(Path::new(CHAPTER), update_chapter(&old, &results).map_err(user)?.as_bytes())?;
+    fs::create_dir_all(PLOTS).map_err(|e| user(format!("{PLOTS}: {e}")))?;
+    let drawn = plots(&results).map_err(user)?;
+    drawn.iter().try_for_each(|(file, text)| write(&Path::new(PLOTS).join(file), text.as_bytes()))
 }
 
 fn save(cases: &[Case], ready: &Ready, folder: &Path) -> Outcome<()> {

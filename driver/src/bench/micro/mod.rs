@@ -13,9 +13,11 @@
 //! Latency comes from a chain in one warp, interval from independent streams in sixteen. That ptxas left
 //! every measured instruction in place is a golden test of the SASS, not a hope.
 
+mod chapter;
 mod frame;
 mod global;
 mod launch;
+mod plot;
 mod results;
 mod rows;
 mod run;
@@ -25,7 +27,9 @@ mod table;
 mod tma;
 mod wgmma;
 
+pub use chapter::update_chapter;
 pub use frame::FrameError;
+pub use plot::plots;
 pub use results::{Figure, Results, Unit};
 pub use rows::FREE;
 pub use run::{MicroError, Ready, Runner};
