@@ -1,6 +1,6 @@
 //! Tiles in registers: elementwise operations are one row repeated over the fragment.
 
-use super::scalar::{Kind, binary_row, compare_row, float_bits, kind, natural, unary_row};
+use super::scalar::{Kind, binary_row, compare_row, float_bits, fma_row, kind, natural, unary_row};
 use super::{Low, Lower};
 use crate::Result;
 use smallvec::SmallVec;
@@ -15,6 +15,7 @@ impl Lower<'_, '_> {
     fn operand(&mut self, v: Value) -> Result<(machine::Value, IndexMap)> {
         match self.env.get(&v).cloned() {
             Some(Low::Splat(r)) => Ok((r, IndexMap::Whole)),
+            Some(Low::Picked(r, table)) => Ok((r, IndexMap::Table(table))),
             Some(Low::Reg(r)) if self.func.ty(r).is_frag() => Ok((r, IndexMap::EACH)),
             Some(Low::Reg(r)) => Ok((r, IndexMap::Whole)),
             _ => self.error(format!("operand {v} has no version in registers")),
@@ -53,6 +54,7 @@ impl Lower<'_, '_> {
             Op::Unary(op) => self.tile_unary(result, *op, args[0]),
             Op::Compare(cmp) => self.tile_compare(result, *cmp, &args),
             Op::Select => self.tile_select(result, &args),
+            Op::Fma => self.tile_fma(result, &args),
             Op::Cast => self.tile_cast(result, args[0]),
             Op::Rearrange => self.alias(result, args[0]),
             Op::Slice(offsets) => {
@@ -161,6 +163,18 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
+    fn tile_fma(&mut self, result: Value, args: &[Value]) -> Result<()> {
+        let elem = self.k.ty(result).elem();
+        let Some(row) = kind(elem, true).and_then(fma_row) else {
+            return self.error(format!("fma of tiles of {elem} is not selected"));
+        };
+        let [x, y, z] = [self.operand(args[0])?, self.operand(args[1])?, self.operand(args[2])?];
+        let regs = self.result_regs(result)?;
+        let r = self.repeat(row, Attr::None, &[x, y, z], regs);
+        self.set(result, r);
+        Ok(())
+    }
+
     fn tile_cast(&mut self, result: Value, arg: Value) -> Result<()> {
         let (from, to) = (self.k.ty(arg).elem(), self.k.ty(result).elem());
         if from == to {
@@ -257,13 +271,24 @@ impl Lower<'_, '_> {
             self.env.insert(result, Low::Splat(s));
             return Ok(());
         }
-        let x = self.materialize(arg, arg)?;
         let from = self.plan.layout(self.k, arg)?.clone();
         let to = self.plan.layout(self.k, result)?.clone();
         let table = self.element_table(&from, &to, source)?;
-        let table = self.register_table(self.k.ty(result).elem(), table)?;
-        let r = self.pick(x, table);
-        self.set(result, r);
+        let mut table = self.register_table(self.k.ty(result).elem(), table)?;
+        let x = match self.env.get(&arg).cloned() {
+            Some(Low::Picked(r, inner)) => {
+                table.iter_mut().for_each(|t| *t = inner[usize::from(*t)]);
+                r
+            }
+            _ => self.materialize(arg, arg)?,
+        };
+        // A run is a free view as it is.
+        if table.windows(2).all(|w| w[1] == w[0] + 1) {
+            let r = self.pick(x, table);
+            self.set(result, r);
+        } else {
+            self.env.insert(result, Low::Picked(x, table.into()));
+        }
         Ok(())
     }
 
