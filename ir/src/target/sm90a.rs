@@ -178,8 +178,8 @@ rows! {
     HighF16 "high.f16" "{ .reg .b16 l, h; mov.b32 {l, h}, $0; cvt.f32.f16 $d, h; }" &[B32], &[B32], Sfu Pure 6 4 10 "";
     LowBf16 "low.bf16" "shl.b32 $d, $0, 16" &[B32], &[B32], Alu Pure 4 2 10 "";
     HighBf16 "high.bf16" "and.b32 $d, $0, 0xffff0000" &[B32], &[B32], Alu Pure 4 2 10 "";
-    F32FromS32 "cvt.f32.s32" "cvt.rn.f32.s32 $d, $0" &[B32], &[B32], Sfu Pure 6 8 10 "I2F";
-    F32FromU32 "cvt.f32.u32" "cvt.rn.f32.u32 $d, $0" &[B32], &[B32], Sfu Pure 6 8 10 "I2F";
+    F32FromS32 "cvt.f32.s32" "cvt.rn.f32.s32 $d, $0" &[B32], &[B32], Sfu Pure 6 8 10 "I2FP";
+    F32FromU32 "cvt.f32.u32" "cvt.rn.f32.u32 $d, $0" &[B32], &[B32], Sfu Pure 6 8 10 "I2FP";
     S32FromF32 "cvt.s32.f32" "cvt.rzi.s32.f32 $d, $0" &[B32], &[B32], Sfu Pure 6 8 10 "F2I";
     U32FromF32 "cvt.u32.f32" "cvt.rzi.u32.f32 $d, $0" &[B32], &[B32], Sfu Pure 6 8 10 "F2I";
     LdGlobal16 "ld.global.b16" "{ .reg .b16 h; ld.global.b16 h, [$0$o]; cvt.u32.u16 $d, h; }" &[B64], &[B32], Lsu Read 500 4 10 "LDG";

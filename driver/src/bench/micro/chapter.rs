@@ -30,8 +30,11 @@ pub fn update_chapter(text: &str, results: &Results) -> Result<String, String> {
     Ok(out + rest)
 }
 
+fn of<'r>(results: &'r Results, group: &'r str) -> impl Iterator<Item = &'r Figure> {
+    results.figures.iter().filter(move |f| f.group == group)
+}
+
 fn section(name: &str, results: &Results) -> Result<String, String> {
-    let of = |group: &str| results.figures.iter().filter(move |f| f.group == group);
     Ok(match name {
         "machine" => format!(
             "Measured on {}, {} multiprocessors, driver {}.{}, {}.\n",
@@ -41,9 +44,9 @@ fn section(name: &str, results: &Results) -> Result<String, String> {
             results.driver % 1000 / 10,
             results.date
         ),
-        "rows" => kinds("row", of("rows")),
-        "wgmma" => products(&of("wgmma").collect::<Vec<_>>()),
-        group if of(group).next().is_some() => plain(of(group)),
+        "rows" => kinds("row", of(results, "rows")),
+        "wgmma" => products(&of(results, "wgmma").collect::<Vec<_>>()),
+        group if of(results, group).next().is_some() => plain(of(results, group)),
         other => return Err(format!("there are no results for the mark `{other}`")),
     })
 }
