@@ -101,6 +101,7 @@ pub mod pipeline;
 pub mod problem;
 pub mod reference;
 pub mod sim;
+pub mod timeline;
 pub mod toolchain;
 pub mod trial;
 

@@ -69,7 +69,7 @@ fn read(path: &Path) -> Outcome<Results> {
 
 fn update(args: &MicroArgs) -> Outcome<()> {
     if let Some(path) = &args.update_table {
-        write(Path::new(TABLE), update_table(&read(path)?).as_bytes())?;
+        write(Path::new(TABLE), update_table(&read(path)?).map_err(user)?.as_bytes())?;
     }
     let Some(path) = &args.update_docs else { return Ok(()) };
     let results = read(path)?;

@@ -23,9 +23,21 @@ const WARPS: u32 = 16;
 /// Schedulers of a multiprocessor.
 const PARTITIONS: u32 = 4;
 
-/// Rows that ptxas turns into no instruction at all: other names or modifiers of registers.
-pub const FREE: &[Opcode] =
-    &[Opcode::ToGlobal, Opcode::Mov, Opcode::Mov64, Opcode::MovPred, Opcode::Narrow64];
+/// Rows that ptxas turns into no instruction of their own: other names or modifiers of registers, inputs of a
+/// comparison.
+pub const FREE: &[Opcode] = &[
+    Opcode::ToGlobal,
+    Opcode::Mov,
+    Opcode::Mov64,
+    Opcode::MovPred,
+    Opcode::Narrow64,
+    Opcode::WidenU32,
+    Opcode::Pack64,
+    Opcode::AndPred,
+    Opcode::OrPred,
+    Opcode::XorPred,
+    Opcode::NotPred,
+];
 
 /// Whether the generator measures a row.
 pub fn is_measured(row: &Row) -> bool {
@@ -46,7 +58,6 @@ fn through(row: &Row) -> Class {
 /// Rows that lead from the result back to the operand.
 fn back(row: &Row) -> &'static [Opcode] {
     match (row.results[0], through(row)) {
-        (Class::Pred, Class::Pred) => &[Opcode::Selp, Opcode::SetpS32],
         (Class::B32, Class::B32) if is_folded(row) => &[Opcode::Prmt],
         (Class::B64, Class::B64) if is_folded(row) => &[Opcode::SetpS64, Opcode::Selp64],
         (a, b) if a == b => &[],
@@ -153,7 +164,6 @@ fn step(c: &mut Cursor<'_, '_>, row: &Row, fixed: &Fixed, last: [Value; 3], n: u
                 vec![fixed.of(class, n), fixed.of(class, n + 1), value]
             }
             Opcode::SetpS64 => vec![value, fixed.longs[n % 2]],
-            Opcode::SetpS32 => vec![value, fixed.words[n % 3]],
             Opcode::Prmt => vec![value, last[1], fixed.words[n % 3]],
             _ => vec![value],
         };
@@ -200,7 +210,7 @@ fn case(row: &'static Row, warps: u32, streams: u32, kind: &'static str, per: f6
 pub fn cases() -> Vec<Case> {
     let mut rows: Vec<&'static Row> = ROWS.iter().filter(|r| is_measured(r)).collect();
     use Opcode::*;
-    let first = [Prmt, Selp, Selp64, SetpS64, SetpS32, WidenS32];
+    let first = [Prmt, Selp, Selp64, SetpS64, WidenS32];
     rows.sort_by_key(|r| first.iter().position(|&op| op == r.opcode).unwrap_or(first.len()));
     let interval = f64::from(LENGTH * WARPS / PARTITIONS);
     rows.iter()

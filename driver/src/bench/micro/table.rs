@@ -36,13 +36,53 @@ fn cycles(results: &Results, op: Opcode) -> [Option<f64>; 2] {
     }
 }
 
+/// A field of the rates from the figures; `None` where one is missing.
+type Rate = (&'static str, fn(&Results) -> Option<f64>);
+
+/// Cycles before a block's first and after its last instruction, by hand.
+const START_CYCLES: f64 = 1000.0;
+
+/// Cycles in a second at which `GB/s` become bytes per cycle: what the device runs at under such loads.
+const CLOCK: f64 = 1.98e9;
+
+const RATE_FIELDS: &[Rate] = &[
+    ("product_shared_cycles", |r| Some(r.value("wgmma.f16.ss.n8.interval")? - 2.0)),
+    ("product_register_cycles", |r| r.value("wgmma.f16.rs.n8.interval")),
+    ("product_latency", |r| {
+        Some(r.value("wgmma.f16.ss.n256.latency")? - r.value("wgmma.f16.ss.n256.interval")?)
+    }),
+    ("copy_latency", |r| r.value("tma.load.rows8.inner128.swizzle128.latency")),
+    ("copy_bytes_per_cycle", |r| r.value("tma.load.rows128.inner128.swizzle128.stages8.one")),
+    ("store_bytes_per_cycle", |r| r.value("tma.store.rows64.inner128.swizzle128.stages8.all")),
+    ("cache_bytes_per_cycle", |r| {
+        let device = r.value("global.bandwidth.l2.loads4.warps32")? * 1e9 / CLOCK;
+        Some(device / f64::from(r.multiprocessors))
+    }),
+    ("memory_bytes_per_cycle", |r| Some(r.value("global.bandwidth.memory.loads8.warps24")? * 1e9 / CLOCK)),
+    ("memory_latency", |r| r.value("global.latency.memory")),
+    ("start_cycles", |_| Some(START_CYCLES)),
+];
+
+/// The rates as an expression.
+fn rates(results: &Results) -> Result<String, String> {
+    let mut out = "Rates {\n".to_owned();
+    for (field, of) in RATE_FIELDS {
+        let value = of(results).ok_or_else(|| format!("the results lack what `{field}` is made of"))?;
+        let _ = writeln!(out, "    {field}: {value:.1},");
+    }
+    Ok(out + "}")
+}
+
 /// The text of the module with the measured cycles.
-pub fn update_table(results: &Results) -> String {
+///
+/// # Errors
+/// A figure of the rates is missing: the results are of some cases only.
+pub fn update_table(results: &Results) -> Result<String, String> {
     let mut out = format!(
         "//! Cycles of rows as measured: {}, {}, by `warplift bench micro`.\n//!\n\
          //! Written by `warplift bench micro --update-table`; not edited by hand. Rows that are not listed, and\n\
          //! figures that are `None`, keep what their line of the table says.\n\n\
-         use super::{{Measured, Opcode}};\n\n\
+         use super::{{Measured, Opcode, Rates}};\n\n\
          /// Where the figures are from.\n\
          pub const MEASURED_ON: &str = \"{}, {}\";\n\n\
          /// The figures: row, latency, interval.\n\
@@ -62,5 +102,6 @@ pub fn update_table(results: &Results) -> String {
             );
         }
     }
-    out + "];\n"
+    let _ = write!(out, "];\n\n/// The rates of units.\npub const RATES: Rates = {};\n", rates(results)?);
+    Ok(out)
 }
