@@ -242,11 +242,14 @@ impl<'s, 'a> Walk<'s, 'a> {
             Some((unit, bytes)) => (unit, share * 4.0 * (bytes / 128.0).max(1.0)),
             None => (row.unit, share * times * interval(row)),
         };
+        let issued = times * issues(data);
+        let start = units.take(Unit::None, start, issued * share);
         let begins = units.take(unit, start, cycles);
-        // The other warps of the scheduler issue in between.
-        warp.now = begins.max(start) + times.max(if unit == row.unit { cycles } else { times * share });
+        // Warps of other blocks on this scheduler go on while this one waits.
+        let own = (cycles / share).max(issued);
+        warp.now = begins + if unit == row.unit { own } else { issued };
         let value = evaluate(data, &self.values(warp, data)).or_else(|| self.given(warp, data));
-        let ready = begins + cycles.max(times) + f64::from(row.latency);
+        let ready = begins + own + f64::from(row.latency);
         warp.results(data, value, if data.results.is_empty() { 0.0 } else { ready });
     }
 
@@ -275,6 +278,13 @@ impl<'s, 'a> Walk<'s, 'a> {
             _ => None,
         }
     }
+}
+
+/// Instructions of a row: the pieces of its text, and zeros in what a guarded one may leave.
+fn issues(data: &InstData<'_>) -> f64 {
+    let pieces = data.op.row().syntax.split(';').filter(|p| !p.contains(".reg ") && p.contains('$'));
+    let zeros = usize::from(data.guard.is_some()) * data.results.len();
+    (pieces.count().max(1) + zeros) as f64
 }
 
 /// The first target where the condition holds. Where it depends on data, a loop goes on for a while.

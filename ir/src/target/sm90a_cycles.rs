@@ -134,5 +134,5 @@ pub const RATES: Rates = Rates {
     cache_bytes_per_cycle: 4e+01,
     memory_bytes_per_cycle: 2e+03,
     memory_latency: 7e+02,
-    start_cycles: 3e+03,
+    start_cycles: 1000.0e+03,
 };
