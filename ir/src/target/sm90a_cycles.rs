@@ -11,7 +11,6 @@ pub const MEASURED_ON: &str = "NVIDIA H200, 2026-11-21";
 /// The figures: row, latency, interval.
 #[rustfmt::skip]
 pub const MEASURED: &[Measured] = &[
-    Measured { opcode: Opcode::Pack64, latency: Some(1), interval: Some(1) },
     Measured { opcode: Opcode::Uniform, latency: Some(25), interval: Some(2) },
     Measured { opcode: Opcode::AddS32, latency: Some(5), interval: Some(1) },
     Measured { opcode: Opcode::SubS32, latency: Some(6), interval: Some(1) },
@@ -45,10 +44,6 @@ pub const MEASURED: &[Measured] = &[
     Measured { opcode: Opcode::SetF32, latency: Some(8), interval: Some(4) },
     Measured { opcode: Opcode::SelectMask, latency: Some(4), interval: Some(4) },
     Measured { opcode: Opcode::SetpS64, latency: Some(8), interval: Some(4) },
-    Measured { opcode: Opcode::AndPred, latency: Some(1), interval: Some(2) },
-    Measured { opcode: Opcode::OrPred, latency: Some(1), interval: Some(2) },
-    Measured { opcode: Opcode::XorPred, latency: Some(1), interval: Some(2) },
-    Measured { opcode: Opcode::NotPred, latency: Some(1), interval: Some(1) },
     Measured { opcode: Opcode::AddS64, latency: Some(4), interval: Some(2) },
     Measured { opcode: Opcode::SubS64, latency: Some(6), interval: Some(2) },
     Measured { opcode: Opcode::MulS64, latency: Some(18), interval: Some(8) },
@@ -57,7 +52,6 @@ pub const MEASURED: &[Measured] = &[
     Measured { opcode: Opcode::MulWideS32, latency: Some(8), interval: Some(2) },
     Measured { opcode: Opcode::MadWideS32, latency: Some(14), interval: Some(5) },
     Measured { opcode: Opcode::WidenS32, latency: Some(2), interval: Some(2) },
-    Measured { opcode: Opcode::WidenU32, latency: Some(1), interval: Some(1) },
     Measured { opcode: Opcode::AddF32, latency: Some(4), interval: Some(1) },
     Measured { opcode: Opcode::SubF32, latency: Some(4), interval: Some(1) },
     Measured { opcode: Opcode::MulF32, latency: Some(4), interval: Some(1) },
@@ -125,14 +119,14 @@ pub const MEASURED: &[Measured] = &[
 
 /// The rates of units.
 pub const RATES: Rates = Rates {
-    product_shared_cycles: 2e+01,
-    product_register_cycles: 1e+01,
-    product_latency: 7e+01,
-    copy_latency: 3e+02,
-    copy_bytes_per_cycle: 1e+02,
-    store_bytes_per_cycle: 2e+01,
-    cache_bytes_per_cycle: 4e+01,
-    memory_bytes_per_cycle: 2e+03,
-    memory_latency: 7e+02,
-    start_cycles: 1000.0e+03,
+    product_shared_cycles: 16.0,
+    product_register_cycles: 13.0,
+    product_latency: 66.5,
+    copy_latency: 331.3,
+    copy_bytes_per_cycle: 107.9,
+    store_bytes_per_cycle: 20.4,
+    cache_bytes_per_cycle: 37.1,
+    memory_bytes_per_cycle: 2324.3,
+    memory_latency: 665.4,
+    start_cycles: 1000.0,
 };
