@@ -102,6 +102,7 @@ pub mod pipeline;
 pub mod proof;
 pub mod reference;
 pub mod sim;
+pub mod timeline;
 pub mod toolchain;
 pub mod trial;
 

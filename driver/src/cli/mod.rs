@@ -12,6 +12,7 @@ mod check;
 mod compile;
 mod failure;
 mod litmus;
+mod micro;
 mod mutate;
 mod progress;
 mod run;
