@@ -108,6 +108,14 @@ impl Problem {
     /// # Errors
     /// What stopped it.
     pub fn interpret(&self, k: &Kernel) -> Result<Vec<Array>, ProblemError> {
+        self.interpret_with(k, &interp::Options::default())
+    }
+
+    /// As [`Self::interpret`], in another order of blocks or with more programs.
+    ///
+    /// # Errors
+    /// What stopped it.
+    pub fn interpret_with(&self, k: &Kernel, options: &interp::Options) -> Result<Vec<Array>, ProblemError> {
         let mut memory = interp::Memory::new();
         let mut ids = Vec::new();
         for a in &self.arrays {
@@ -123,8 +131,7 @@ impl Problem {
                 _ => pointers.next().map_or(interp::Arg::Int(0), |&id| interp::Arg::Ptr(id, 0)),
             })
             .collect();
-        interp::run(k, &args, &mut memory, &interp::Options::default())
-            .map_err(|e| ProblemError::Interpreter(e.to_string()))?;
+        interp::run(k, &args, &mut memory, options).map_err(|e| ProblemError::Interpreter(e.to_string()))?;
         let read =
             |(a, id): (&Array, &interp::BufferId)| Array { values: memory.values(*id, a.elem), ..a.clone() };
         Ok(self.arrays.iter().zip(&ids).map(read).collect())
