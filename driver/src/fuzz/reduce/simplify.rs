@@ -3,7 +3,9 @@
 use super::super::Case;
 use super::edit;
 use std::mem::take;
-use warplift_ir::tile::{Block, Facts, Inst, KernelMapping, LoopMapping, Mapping, Op, Type, Value, ValueDef};
+use warplift_ir::tile::{
+    BinOp, Block, Facts, Inst, KernelMapping, LoopMapping, Mapping, Op, Type, Value, ValueDef,
+};
 use warplift_ir::types::Elem;
 
 /// One simplification.
