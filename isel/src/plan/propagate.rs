@@ -30,7 +30,7 @@ fn step(k: &Kernel, inst: Inst, plan: &mut Plan) -> Result<bool> {
     let args = k.args(inst);
     let results = k.results(inst);
     match &k.insts[inst].op {
-        Op::Unary(_) | Op::Binary(_) | Op::Compare(_) | Op::Select | Op::Cast | Op::Rearrange => {
+        Op::Unary(_) | Op::Binary(_) | Op::Compare(_) | Op::Select | Op::Fma | Op::Cast | Op::Rearrange => {
             let all: Vec<Value> = args.iter().chain(results).copied().collect();
             same(k, inst, &all, plan)
         }
