@@ -56,19 +56,23 @@ fn main() {
     let number = |n| std::env::args().nth(n).and_then(|a| a.parse().ok());
     let (seconds, first): (u64, u64) = (number(1).unwrap_or(10), number(2).unwrap_or(1));
     let folder = std::env::args().nth(3);
-    std::panic::set_hook(Box::new(|_| {}));
     if seconds == 0 {
         let case = generate_from_seed(first);
         println!("{case}\n{:?}", check(&case));
         return;
     }
+    std::panic::set_hook(Box::new(|_| {}));
     let (start, mut found) = (Instant::now(), Found::default());
     for seed in first.. {
         if start.elapsed() > Duration::from_secs(seconds) {
             break;
         }
         let one = Instant::now();
-        found.count(seed, &generate_from_seed(seed), folder.as_deref().map(Path::new));
+        let Ok(case) = std::panic::catch_unwind(|| generate_from_seed(seed)) else {
+            println!("seed {seed}: the generator panics");
+            continue;
+        };
+        found.count(seed, &case, folder.as_deref().map(Path::new));
         if one.elapsed() > Duration::from_secs(2) && folder.is_none() {
             println!("seed {seed} took {:?}", one.elapsed());
         }

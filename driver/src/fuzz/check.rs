@@ -105,8 +105,13 @@ pub(super) fn general(message: &str) -> String {
     for (i, part) in line.split('`').enumerate() {
         out.push_str(if i % 2 == 1 { "`_`" } else { part });
     }
-    let number = |w: &str| w.trim_start_matches(['(', '-']).starts_with(|c: char| c.is_ascii_digit());
-    let words = out.split(' ').map(|w| if number(w) { "#" } else { w });
+    let number = |w: &str| {
+        // An entity's number counts too: `v17`, `r3:`.
+        let w = w.trim_start_matches(['(', '-', 'v', 'r']);
+        w.starts_with(|c: char| c.is_ascii_digit())
+    };
+    let words =
+        out.split("; ").next().unwrap_or_default().split(' ').map(|w| if number(w) { "#" } else { w });
     words.collect::<Vec<_>>().join(" ").trim_start_matches("# ").to_owned()
 }
 

@@ -8,6 +8,7 @@ use crate::Result;
 use warplift_ir::layout::{Axis, Layout, Step};
 use warplift_ir::machine::{self, Ty};
 use warplift_ir::target::Opcode;
+use warplift_ir::tile::CmpOp;
 
 /// Coordinates of a register's element for thread 0.
 pub(super) fn register_coord(layout: &Layout, register: u64) -> Vec<u64> {
@@ -33,6 +34,19 @@ fn axis_weight(layout: &Layout, axis: Axis) -> Option<u64> {
         Axis::Warpgroup => Some(32 * warps),
         _ => None,
     }
+}
+
+/// A register's part of an output: what is exclusive-or-ed, and what is added.
+pub(super) fn register_parts(layout: &Layout, register: u64, out: usize) -> (u64, u64) {
+    let mut parts = (0, 0);
+    for b in layout.basis(Axis::Reg) {
+        let value = register / b.weight % b.extent;
+        match b.step {
+            Step::Xor => parts.0 ^= value * b.out[out],
+            Step::Add => parts.1 += value * b.out[out],
+        }
+    }
+    parts
 }
 
 /// The digits of the processor axes that move along an output, each with its weight.
@@ -79,6 +93,20 @@ impl Lower<'_, '_> {
         Ok(v)
     }
 
+    /// This thread's part of an output: what is exclusive-or-ed, and what is added, if anything is.
+    pub(super) fn thread_parts(
+        &mut self,
+        layout: &Layout,
+        out: usize,
+    ) -> Result<(machine::Value, Option<machine::Value>)> {
+        let thread = self.thread();
+        let all = digits(layout, out, |axis| axis_weight(layout, axis));
+        let (xor, add): (Vec<Digit>, Vec<Digit>) = all.into_iter().partition(|d| d.xor);
+        let xor = self.sum_digits(thread, xor)?;
+        let add = (!add.is_empty()).then(|| self.sum_digits(thread, add)).transpose()?;
+        Ok((xor, add))
+    }
+
     /// The warp's number, uniform.
     pub(super) fn warp(&mut self) -> machine::Value {
         if let Some(w) = self.warp {
@@ -109,6 +137,8 @@ impl Lower<'_, '_> {
             overlaps |= seen & d.value != 0;
             seen |= d.value;
         }
+        // Columns of a swizzle share bits: there nothing may carry.
+        let plus = if overlaps && digits.iter().all(|d| d.xor) { Opcode::Xor } else { Opcode::AddS32 };
         let mut groups: Vec<(i32, u64)> = Vec::new();
         let mut total: Option<machine::Value> = None;
         let join = |l: &mut Self, total: Option<machine::Value>, part, op| match total {
@@ -130,7 +160,7 @@ impl Lower<'_, '_> {
                 let e = self.at_entry().imm(d.extent as i64);
                 let r = self.at_entry().int(Opcode::RemU32, q, e);
                 let part = self.at_entry().mul_imm(r, d.value as i64);
-                total = Some(join(self, total, part, Opcode::AddS32));
+                total = Some(join(self, total, part, plus));
             }
         }
         let mut bits: Option<machine::Value> = None;
@@ -141,7 +171,7 @@ impl Lower<'_, '_> {
             bits = Some(join(self, bits, part, Opcode::Xor));
         }
         Ok(match (total, bits) {
-            (Some(t), Some(b)) => self.at_entry().add(t, b),
+            (Some(t), Some(b)) => self.at_entry().int(plus, t, b),
             (Some(v), None) | (None, Some(v)) => v,
             (None, None) => self.at_entry().imm(0),
         })
@@ -150,18 +180,33 @@ impl Lower<'_, '_> {
     /// Whether this thread is the one that stores what several hold: a predicate, or `None` where all
     /// elements are held once.
     pub(super) fn owner(&mut self, layout: &Layout) -> Option<machine::Value> {
-        let mut mask = 0u64;
+        let (mut mask, mut all) = (0u64, None);
+        let thread = self.thread();
         for &(axis, _) in layout.ins() {
-            if let Some(weight) = axis_weight(layout, axis) {
-                mask |= layout.free_mask(axis) * weight;
+            let Some(weight) = axis_weight(layout, axis) else { continue };
+            for digit in layout.replicated(axis) {
+                let step = weight * digit.weight;
+                if digit.extent == 2 && step.is_power_of_two() {
+                    mask |= step;
+                    continue;
+                }
+                let [step, extent] = [step, digit.extent].map(|n| self.at_entry().imm(n as i64));
+                let place = self.at_entry().int(Opcode::DivU32, thread, step);
+                let place = self.at_entry().int(Opcode::RemU32, place, extent);
+                all = Some(self.is_zero_too(place, all));
             }
         }
         if mask == 0 {
-            return None;
+            return all;
         }
-        let thread = self.thread();
         let free = self.at_entry().and_imm(thread, mask as i64);
+        Some(self.is_zero_too(free, all))
+    }
+
+    /// `v == 0`, and what holds already.
+    fn is_zero_too(&mut self, v: machine::Value, all: Option<machine::Value>) -> machine::Value {
         let zero = self.at_entry().imm(0);
-        Some(self.at_entry().compare(warplift_ir::tile::CmpOp::Eq, free, zero))
+        let p = self.at_entry().compare(CmpOp::Eq, v, zero);
+        all.map_or(p, |all| self.at_entry().op(Opcode::AndPred, &[all, p], Ty::Pred))
     }
 }

@@ -185,7 +185,8 @@ impl Generator<'_> {
         if flipped {
             along.reverse();
         }
-        let fill = if self.choices.chance(1, 8) { f64::from(self.choices.of(&[1i8, -2])) } else { 0.0 };
+        let filled = (elem.is_float() || self.wild) && self.choices.chance(1, 8);
+        let fill = if filled { f64::from(self.choices.of(&[1i8, -2])) } else { 0.0 };
         let shift =
             along.iter().map(|_| self.choices.weighted(&[(12, 0), (1, 8), (1, 1), (1, -1)])).collect();
         let ptr = self.pointer(elem)?;

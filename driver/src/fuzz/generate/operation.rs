@@ -89,6 +89,7 @@ impl Generator<'_> {
     fn unary(&mut self, x: Value) {
         let op = match self.ty(x).elem() {
             Elem::Bool => UnOp::Not,
+            Elem::Uint(_) if !self.wild => UnOp::Not,
             e if e.is_int() => self.choices.of(&[UnOp::Neg, UnOp::Abs, UnOp::Not]),
             _ => self.choices.of(&[UnOp::Neg, UnOp::Abs]),
         };
@@ -98,7 +99,7 @@ impl Generator<'_> {
     /// A function of floats, where it is defined: of `|x| + 1`, or of `x` where everything is in its domain.
     fn function(&mut self, x: Value) -> Result<()> {
         let elem = self.ty(x).elem();
-        if !elem.is_float() {
+        if !elem.is_float() || (elem != Elem::F32 && !self.wild) {
             return Ok(());
         }
         let everywhere = [UnOp::Exp, UnOp::Exp2, UnOp::Tanh, UnOp::Sin, UnOp::Cos];
@@ -185,7 +186,7 @@ impl Generator<'_> {
     /// Quotients, remainders and shifts by what they are defined for.
     fn division(&mut self, x: Value) -> Result<()> {
         let elem = self.ty(x).elem();
-        if elem == Elem::Bool {
+        if elem == Elem::Bool || (elem.bits() != 32 && !self.wild) {
             return Ok(());
         }
         if elem.is_int() && self.choices.chance(1, 2) {
@@ -215,6 +216,9 @@ impl Generator<'_> {
     }
 
     fn select(&mut self, x: Value) -> Result<()> {
+        if !self.wild && self.ty(x).elem().bits() != 32 {
+            return Ok(());
+        }
         let y = self.partner(x)?;
         let op = self.choices.of(&COMPARISONS);
         let Some(c) = self.apply(Op::Compare(op), &[x, y], None) else { return Ok(()) };
@@ -229,14 +233,21 @@ impl Generator<'_> {
     }
 
     fn cast(&mut self, x: Value) {
-        let elem = self.elem();
+        let (from, mut elem) = (self.ty(x).elem(), self.elem());
         let Some(shape) = self.ty(x).shape() else { return };
+        let half = |e: Elem| matches!(e, Elem::F16 | Elem::Bf16);
+        if !self.wild && (from == Elem::Bool || half(from) && elem.is_int() || from.is_int() && half(elem)) {
+            elem = if from == Elem::Bool { return } else { Elem::F32 };
+        }
         self.apply(Op::Cast, &[x], Some(Type::Tile(elem, shape)));
     }
 
     fn reduce(&mut self, x: Value) {
         let Some(shape) = self.ty(x).shape() else { return };
         let elem = self.ty(x).elem();
+        if !self.wild && (elem.bits() != 32 || shape.rank() == 1 && !self.choices.chance(1, 6)) {
+            return;
+        }
         let dim = (shape.rank() - 1 - self.choices.weighted(&[(3, 0), (1, 1)]).min(shape.rank() - 1)) as u8;
         let op = match elem {
             Elem::Bool => self.choices.of(&[ReduceOp::And, ReduceOp::Or]),
@@ -277,6 +288,9 @@ impl Generator<'_> {
     /// A half or a quarter of a constant extent.
     fn slice(&mut self, x: Value) {
         let Some(s) = self.ty(x).shape() else { return };
+        if !self.wild && !self.choices.chance(1, 3) {
+            return;
+        }
         let at = self.choices.below(s.rank());
         let parts = self.choices.of(&[2, 4]);
         let Some(extent) = s.dims()[at].constant().filter(|e| e % parts == 0 && *e > parts) else { return };

@@ -20,7 +20,11 @@ impl Generator<'_> {
         self.finish_grid()?;
         self.depth_axis(deep)?;
         self.scalars()?;
-        let elem = if self.wild { self.elem() } else { self.choices.of(&[Elem::F16, Elem::Bf16]) };
+        let elem = if self.wild && self.choices.chance(1, 2) {
+            self.elem()
+        } else {
+            self.choices.of(&[Elem::F16, Elem::Bf16])
+        };
         let count = self.choices.weighted(&[(5, 1), (2, 2), (1, 3)]);
         self.operand(Along::Grid(0), elem)?;
         for _ in 0..count {
@@ -95,7 +99,7 @@ impl Generator<'_> {
     fn turned(&mut self, input: usize, start: Value) -> Result<Option<Value>> {
         let Some(mut v) = self.load(input, Some(start))? else { return Ok(None) };
         // Now and then an operand is computed.
-        if self.choices.chance(1, 12) {
+        if self.choices.chance(1, if self.wild { 6 } else { 40 }) {
             v = self.apply(Op::Unary(UnOp::Neg), &[v], None).unwrap_or(v);
         }
         let along = &self.inputs[input].along;
