@@ -48,7 +48,8 @@ impl Expand<'_, '_> {
         };
         let args: Vec<Value> = [address].into_iter().chain(self.values(&d.args[1..])).collect();
         let types: Vec<Ty> = d.results.iter().map(|&r| self.program.func.ty(r)).collect();
-        let made = self.at().push(NewInst::new(d.op, &args, &types).attr(attr));
+        let guard = d.guard.map(|g| Guard { pred: self.value(g.pred), ..g });
+        let made = self.at().push(NewInst::new(d.op, &args, &types).attr(attr).guard(guard));
         for (i, &old) in d.results.iter().enumerate() {
             let new = self.func.insts[made].results[i];
             self.env.insert(old, new);

@@ -377,7 +377,7 @@ impl Generator<'_> {
                     self.apply(Op::Gather(dim), &[x, index], None);
                 }
             }
-            (Kind::ViewAs, _) => {
+            (Kind::ViewAs, Some(_)) => {
                 let to = self.choices.of(&[Elem::Uint(32), Elem::Uint(16), Elem::Uint(8), Elem::I32]);
                 self.apply(Op::ViewAs(to), &[x], None);
             }
