@@ -10,6 +10,7 @@
 //! Layout propagation: Linear Layouts, section 4.4; anchors: Hexcute, section 4.
 
 mod blocked;
+mod order;
 mod propagate;
 mod tensor;
 
