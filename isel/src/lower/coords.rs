@@ -62,7 +62,28 @@ fn digits(layout: &Layout, out: usize, weight: impl Fn(Axis) -> Option<u64>) -> 
     digits
 }
 
+/// A thread's part of an output: what is exclusive-or-ed, what is added, and the bits that the former may set.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ThreadParts {
+    pub xor: Option<machine::Value>,
+    pub add: Option<machine::Value>,
+    pub mask: u64,
+}
+
 impl Lower<'_, '_> {
+    /// Both parts of this thread's coordinate along an output, computed once at entry.
+    pub(super) fn thread_parts(&mut self, layout: &Layout, out: usize) -> Result<ThreadParts> {
+        let thread = self.thread();
+        let (xors, adds): (Vec<Digit>, Vec<Digit>) =
+            digits(layout, out, |axis| axis_weight(layout, axis)).into_iter().partition(|d| d.xor);
+        let mask = xors.iter().fold(0, |m, d| m | d.value);
+        let mut part = |digits: Vec<Digit>| match digits.is_empty() {
+            true => Ok(None),
+            false => self.sum_digits(thread, digits).map(Some),
+        };
+        Ok(ThreadParts { xor: part(xors)?, add: part(adds)?, mask })
+    }
+
     /// The thread's number among those that compute.
     pub(super) fn thread(&mut self) -> machine::Value {
         match self.thread {
@@ -91,20 +112,6 @@ impl Lower<'_, '_> {
         let v = self.sum_digits(thread, digits)?;
         self.coords.insert(key, v);
         Ok(v)
-    }
-
-    /// This thread's part of an output: what is exclusive-or-ed, and what is added, if anything is.
-    pub(super) fn thread_parts(
-        &mut self,
-        layout: &Layout,
-        out: usize,
-    ) -> Result<(machine::Value, Option<machine::Value>)> {
-        let thread = self.thread();
-        let all = digits(layout, out, |axis| axis_weight(layout, axis));
-        let (xor, add): (Vec<Digit>, Vec<Digit>) = all.into_iter().partition(|d| d.xor);
-        let xor = self.sum_digits(thread, xor)?;
-        let add = (!add.is_empty()).then(|| self.sum_digits(thread, add)).transpose()?;
-        Ok((xor, add))
     }
 
     /// The warp's number, uniform.
@@ -180,33 +187,40 @@ impl Lower<'_, '_> {
     /// Whether this thread is the one that stores what several hold: a predicate, or `None` where all
     /// elements are held once.
     pub(super) fn owner(&mut self, layout: &Layout) -> Option<machine::Value> {
-        let (mut mask, mut all) = (0u64, None);
-        let thread = self.thread();
+        let mut mask = 0u64;
+        let mut odd = Vec::new();
         for &(axis, _) in layout.ins() {
-            let Some(weight) = axis_weight(layout, axis) else { continue };
-            for digit in layout.replicated(axis) {
-                let step = weight * digit.weight;
-                if digit.extent == 2 && step.is_power_of_two() {
-                    mask |= step;
-                    continue;
-                }
-                let [step, extent] = [step, digit.extent].map(|n| self.at_entry().imm(n as i64));
-                let place = self.at_entry().int(Opcode::DivU32, thread, step);
-                let place = self.at_entry().int(Opcode::RemU32, place, extent);
-                all = Some(self.is_zero_too(place, all));
+            if let Some(weight) = axis_weight(layout, axis) {
+                let free = layout.free_mask(axis);
+                mask |= free * weight;
+                let digits = layout.replicated(axis).into_iter().filter(|b| b.weight & free != b.weight);
+                odd.extend(digits.map(|b| (b.weight * weight, b.extent)));
             }
         }
-        if mask == 0 {
-            return all;
+        let mut owner = (mask != 0).then(|| {
+            let thread = self.thread();
+            let free = self.at_entry().and_imm(thread, mask as i64);
+            let zero = self.at_entry().imm(0);
+            self.at_entry().compare(CmpOp::Eq, free, zero)
+        });
+        for (weight, extent) in odd {
+            let digit = self.thread_digit(weight, extent);
+            let zero = self.at_entry().imm(0);
+            let first = self.at_entry().compare(CmpOp::Eq, digit, zero);
+            owner = Some(match owner {
+                Some(o) => self.at_entry().op(Opcode::AndPred, &[o, first], Ty::Pred),
+                None => first,
+            });
         }
-        let free = self.at_entry().and_imm(thread, mask as i64);
-        Some(self.is_zero_too(free, all))
+        owner
     }
 
-    /// `v == 0`, and what holds already.
-    fn is_zero_too(&mut self, v: machine::Value, all: Option<machine::Value>) -> machine::Value {
-        let zero = self.at_entry().imm(0);
-        let p = self.at_entry().compare(CmpOp::Eq, v, zero);
-        all.map_or(p, |all| self.at_entry().op(Opcode::AndPred, &[all, p], Ty::Pred))
+    /// A digit of the thread's number.
+    fn thread_digit(&mut self, weight: u64, extent: u64) -> machine::Value {
+        let thread = self.thread();
+        let w = self.at_entry().imm(weight as i64);
+        let q = self.at_entry().int(Opcode::DivU32, thread, w);
+        let e = self.at_entry().imm(extent as i64);
+        self.at_entry().int(Opcode::RemU32, q, e)
     }
 }

@@ -6,7 +6,7 @@ use super::role::Expand;
 use crate::Result;
 use crate::schedule::buffer_of;
 use warplift_ir::machine::{
-    Attr, Block, Buffer, BufferKind, Func, Inst, NewInst, SharedOperand, Ty, Value, WgmmaAttr,
+    Attr, Block, Buffer, BufferKind, Func, Inst, NewInst, RingFill, SharedOperand, Ty, Value, WgmmaAttr,
 };
 use warplift_ir::target::Opcode;
 
@@ -60,9 +60,15 @@ impl<'a> Expand<'_, 'a> {
                 self.expand_if(inst)?;
             }
             Opcode::TmaLoad => self.fill(inst),
+            Opcode::CpAsync => self.copy_in_place(inst),
             Opcode::Wgmma => self.product(inst),
             Opcode::Const | Opcode::Undef => self.clone_inst(inst),
-            Opcode::Stmatrix | Opcode::StShared | Opcode::LdShared => {
+            Opcode::Stmatrix
+            | Opcode::StShared
+            | Opcode::StShared16
+            | Opcode::LdShared
+            | Opcode::LdShared16
+            | Opcode::Ldmatrix => {
                 self.land();
                 self.shared_access(inst);
             }
@@ -84,16 +90,27 @@ impl<'a> Expand<'_, 'a> {
     /// An event is named: loads wait for their stage at once, products land before what follows.
     fn awaited(&mut self, events: &[Value]) {
         for &e in events {
+            self.arrive(e);
             let Some(ring) = buffer_of(&self.program.func, e).and_then(|b| self.ring_of(b)) else { continue };
-            if !self.ring(ring).open {
-                self.wait_stage(ring);
+            match (self.ring(ring).open, self.s.rings[ring].fill) {
+                (true, _) => {}
+                (false, RingFill::Tensor) => self.wait_stage(ring),
+                (false, RingFill::Threads) => self.open_copies(ring),
             }
         }
     }
 
+    /// Waits for one product of a rotated body, and for those before it; later ones stay in flight.
+    fn arrive(&mut self, event: Value) {
+        let Some(at) = self.flights.iter().position(|&f| f == event) else { return };
+        self.flights.drain(..=at);
+        let left = self.flights.len() as i64;
+        self.at().push(NewInst::new(Opcode::WgmmaWait, &[], &[]).attr(Attr::Imm(left)));
+    }
+
     /// Waits for products in flight, a late part of the previous tile's results before it.
     pub fn land(&mut self) {
-        if !self.flying {
+        if !self.flying || self.exact {
             return;
         }
         self.flying = false;
@@ -132,6 +149,10 @@ impl<'a> Expand<'_, 'a> {
         let result = self.at().value(NewInst::new(Opcode::Wgmma, &args, &[ty]).attr(attr));
         self.at().push(NewInst::new(Opcode::WgmmaCommit, &[], &[]));
         self.env.insert(d.results[0], result);
+        if self.exact {
+            self.flights.push(d.results[1]);
+            return;
+        }
         self.flying = true;
         self.groups += 1;
     }

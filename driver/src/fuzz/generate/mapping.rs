@@ -1,7 +1,7 @@
 //! Where and how: everything that a mapping can say.
 
 use super::{Generator, NAME};
-use warplift_ir::tile::{Depth, Epilogue, KernelMapping, LoopMapping, Mapping, Raster};
+use warplift_ir::tile::{Depth, Epilogue, KernelMapping, LoopMapping, Mapping, Products, Raster};
 
 impl Generator<'_> {
     pub(super) fn mapping(&mut self) -> Mapping {
@@ -57,6 +57,11 @@ impl Generator<'_> {
             warps: if product { None } else { self.choices.of(&[Some(4), None, Some(1), Some(2), Some(8)]) },
             chunk: self.choices.weighted(&[(6, None), (1, Some(16)), (1, Some(32))]),
             bulk_store: !self.choices.chance(1, 6),
+            products: self.choices.weighted(&[
+                (6, Products::Fit),
+                (2, Products::MmaSync),
+                (1, Products::Wgmma),
+            ]),
         }
     }
 }

@@ -128,6 +128,7 @@ fn mappings(m: &Mapping) -> Vec<Mapping> {
     whole(|w, _| w.warps = w.warps.map(|_| 1));
     whole(|w, d| w.chunk = d.chunk);
     whole(|w, d| w.bulk_store = d.bulk_store);
+    whole(|w, d| w.products = d.products);
     for i in 0..m.loops.len() {
         let mut looped = |change: fn(&mut LoopMapping, LoopMapping)| {
             let mut new = m.clone();
