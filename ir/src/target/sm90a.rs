@@ -237,7 +237,6 @@ rows! {
     GriddepLaunch "griddepcontrol.launch" "griddepcontrol.launch_dependents" &[], &[], Sync Order 20 2 78 "";
     Trap "trap" "trap" &[], &[], Branch Order 0 2 10 "";
     Clock64 "clock64" "mov.u64 $d, %clock64" &[], &[B64], Alu Order 20 20 20 "CS2R";
-    Prmt "prmt.b32" "prmt.b32 $d, $0, $1, $2" &[B32, B32, B32], &[B32], Alu Pure 4 2 20 "PRMT";
     Lop3 "lop3.b32" "lop3.b32 $d, $0, $1, $2, $i" &[B32, B32, B32], &[B32], Alu Pure 4 2 43 "LOP3";
     ReduxAddS32 "redux.add.s32" "redux.sync.add.s32 $d, $0, -1" &[B32], &[B32], Lsu Pure 20 4 70 "REDUX";
     ReduxMaxS32 "redux.max.s32" "redux.sync.max.s32 $d, $0, -1" &[B32], &[B32], Lsu Pure 20 4 70 "REDUX";
