@@ -43,6 +43,7 @@ macro_rules! library {
 
 /// All texts, sorted by name.
 pub const LIBRARY: &[Text] = library![
+    "a16w4",
     "axpy",
     "gemm",
     "gemm_any",

@@ -8,9 +8,10 @@ use rand_distr::StandardNormal;
 use std::collections::BTreeMap;
 use warplift_ir::interp;
 use warplift_ir::manifest::Manifest;
-use warplift_ir::tile::{Kernel, Op, Type, Value};
+use warplift_ir::tile::{Kernel, Mapping, Op, Type, Value};
 use warplift_ir::types::Elem;
 use warplift_isel::facts::launch_expr;
+use warplift_isel::map::do_tunables;
 
 /// Numbers to fill inputs with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +79,9 @@ impl Problem {
         data: Data,
         seed: u64,
     ) -> Result<Self, ProblemError> {
+        // Extents may name tunables: their defaults, which the interpreter runs with, count.
+        let resolved = do_tunables(k, &Mapping::default());
+        let k = &resolved.map_err(|e| ProblemError::Extent(e.to_string()))?;
         let mut rng = StdRng::seed_from_u64(seed);
         let mut p = Self { sizes: BTreeMap::new(), floats: BTreeMap::new(), arrays: Vec::new() };
         for param in &k.params {
@@ -85,7 +89,7 @@ impl Problem {
                 Type::Ptr(elem) => {
                     let count = extent(k, param.value, sizes)
                         .ok_or_else(|| ProblemError::Extent(param.name.clone()))?;
-                    let values = (0..count).map(|_| interp::round(elem, draw(data, &mut rng))).collect();
+                    let values = (0..count).map(|_| draw_element(elem, data, &mut rng)).collect();
                     let written = is_used(k, param.value, |op| matches!(op, Op::Store | Op::Atomic(_)));
                     let read = is_used(k, param.value, |op| !matches!(op, Op::Store));
                     p.arrays.push(Array { name: param.name.clone(), elem, values, written, read });
@@ -163,6 +167,15 @@ impl Problem {
             ..a.clone()
         };
         Ok((self.arrays.iter().zip(&ids).map(read).collect(), report))
+    }
+}
+
+/// Integers of 8 bits and fewer take all their values.
+fn draw_element(elem: Elem, data: Data, rng: &mut StdRng) -> f64 {
+    match elem {
+        Elem::Uint(b @ 1..=8) => f64::from(rng.random_range(0..1u32 << b)),
+        Elem::Int(b @ 1..=8) => f64::from(rng.random_range(-(1i32 << (b - 1))..1i32 << (b - 1))),
+        _ => interp::round(elem, draw(data, rng)),
     }
 }
 

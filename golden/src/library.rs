@@ -38,6 +38,7 @@ pub const CASES: &[Case] = &[
     case("gemm_two_outputs", &[("m", 136), ("n", 136), ("k", 264)], 1),
     case("gemm_chain", &[("m", 136), ("n", 128), ("k", 136), ("p", 72)], 2),
     case("gemm_bias_relu_residual", &[("m", 136), ("n", 264), ("k", 328)], 2),
+    case("a16w4", &[("m", 13), ("n", 136), ("k", 384)], 2),
     case("axpy", &[("n", 2001)], 2),
     case("row_max", &[("m", 33), ("n", 516)], 2),
     case("row_sum", &[("m", 33), ("n", 516)], 2),

@@ -22,7 +22,8 @@ struct Access {
     start: Vec<machine::Value>,
     /// Contiguous dimension.
     unit: Option<usize>,
-    bytes: u32,
+    /// Bits of an element.
+    bits: u32,
     rows: FxHashMap<Vec<u64>, machine::Value>,
     bounds: FxHashMap<(usize, u64), machine::Value>,
     inside: FxHashMap<Vec<(usize, u64)>, machine::Value>,
@@ -63,7 +64,7 @@ impl Lower<'_, '_> {
             view,
             start,
             unit,
-            bytes: elem.bits() / 8,
+            bits: elem.bits(),
             rows: FxHashMap::default(),
             bounds: FxHashMap::default(),
             inside: FxHashMap::default(),
@@ -83,14 +84,26 @@ impl Lower<'_, '_> {
         let mut pointer = a.view.base;
         for (d, &moved) in key.iter().enumerate() {
             let index = self.at().add_imm(a.start[d], moved as i64);
-            let scale = match a.view.strides[d] {
-                None => self.at().imm(i64::from(a.bytes)),
-                Some(s) => self.at().mul_imm(s, i64::from(a.bytes)),
+            let (index, scale) = match a.view.strides[d] {
+                None if a.bits < 8 => (self.bytes_of(index, a.bits), self.at().imm(1)),
+                None => (index, self.at().imm(i64::from(a.bits / 8))),
+                Some(s) => (index, self.bytes_of(s, a.bits)),
             };
             pointer = self.at().op(Opcode::MadWideS32, &[index, scale, pointer], Ty::B64);
         }
         a.rows.insert(key, pointer);
         pointer
+    }
+
+    /// Bytes that so many elements take; they fill whole bytes by the facts that the access rests on.
+    pub(super) fn bytes_of(&mut self, elements: machine::Value, bits: u32) -> machine::Value {
+        if bits.is_multiple_of(8) {
+            return self.at().mul_imm(elements, i64::from(bits / 8));
+        }
+        let common = bits.trailing_zeros();
+        let whole = self.at().mul_imm(elements, i64::from(bits >> common));
+        let by = self.at().imm(i64::from(3 - common));
+        self.at().int(Opcode::ShrU32, whole, by)
     }
 
     /// Whether the element at a register's coordinates lies inside the view (and is this thread's to store).
@@ -125,7 +138,7 @@ impl Lower<'_, '_> {
 
     /// Constant byte offset of a register's coordinates.
     fn offset(a: &Access, at: &[u64]) -> i32 {
-        a.unit.map_or(0, |u| (at[u] * u64::from(a.bytes)) as i32)
+        a.unit.map_or(0, |u| (at[u] * u64::from(a.bits) / 8) as i32)
     }
 
     /// Elements that one access of this layout moves.
@@ -147,11 +160,14 @@ impl Lower<'_, '_> {
             let at = register_coord(layout, e);
             let address = self.address(&mut a, &at);
             let inside = self.inside(&mut a, &at);
-            let loaded = self.load_vector(address, Self::offset(&a, &at), vector as u32 * a.bytes, inside);
+            let bytes = self.whole_bytes(elem, vector)?;
+            let loaded = self.load_vector(address, Self::offset(&a, &at), bytes, inside);
             parts.push(self.fill_outside(elem, a.view.fill, loaded, inside)?);
         }
         if vector == 1 && elem.bits() == 16 {
             parts = self.pair_halves(&parts);
+        } else if elem.bits() < 16 {
+            parts = self.pack_parts(parts, vector as u32 * elem.bits() / 8);
         }
         let joined = NewInst::new(Opcode::Join, &parts, &[Ty::frag(regs as u16)]);
         Ok(self.at().value(joined))
@@ -164,8 +180,11 @@ impl Lower<'_, '_> {
         bytes: u32,
         inside: machine::Value,
     ) -> machine::Value {
-        let (op, count) =
-            if bytes < 4 { (Opcode::LdGlobal16, 1) } else { (Opcode::LdGlobal, (bytes / 4) as u8) };
+        let (op, count) = match bytes {
+            1 => (Opcode::LdGlobal8, 1),
+            2 | 3 => (Opcode::LdGlobal16, 1),
+            _ => (Opcode::LdGlobal, (bytes / 4) as u8),
+        };
         let guard = Some(Guard { pred: inside, negated: false });
         let new = NewInst::new(op, &[address], &[]).attr(Attr::Mem { offset, count }).guard(guard);
         let ty = if count == 1 { Ty::B32 } else { Ty::frag(count.into()) };
@@ -194,6 +213,29 @@ impl Lower<'_, '_> {
         use warplift_ir::machine::IndexMap;
         let (each, whole) = (IndexMap::EACH, IndexMap::Whole);
         Ok(self.repeat(Opcode::Selp, Attr::None, &[(x, each), (c, whole.clone()), (inside, whole)], regs))
+    }
+
+    /// Bytes that one access of so many elements moves.
+    pub(super) fn whole_bytes(&self, elem: Elem, vector: u64) -> Result<u32> {
+        let bits = vector as u32 * elem.bits();
+        match bits {
+            8 | 16 | 32 | 64 | 128 => Ok(bits / 8),
+            _ => self.error(format!(
+                "accesses of {vector} elements of {elem} ({bits} bits): 8, 16, 32, 64 or 128 bits are possible"
+            )),
+        }
+    }
+
+    /// Parts of one or two bytes put together to whole registers; wider ones stay.
+    pub(super) fn pack_parts(&mut self, parts: Vec<machine::Value>, bytes: u32) -> Vec<machine::Value> {
+        let selector = match bytes {
+            1 => 0x0040,
+            2 => 0x5410,
+            _ => return parts,
+        };
+        let pairs = parts.chunks(2).filter_map(|p| Some((*p.first()?, *p.get(1)?))).collect::<Vec<_>>();
+        let pairs = pairs.into_iter().map(|(low, high)| self.permute(low, high, selector)).collect();
+        self.pack_parts(pairs, 2 * bytes)
     }
 
     fn pair_halves(&mut self, parts: &[machine::Value]) -> Vec<machine::Value> {
@@ -283,11 +325,14 @@ impl Lower<'_, '_> {
         };
         let x = self.materialize(value, value)?;
         let elem = self.k.ty(value).elem();
+        if elem.bits() < 16 {
+            return self.error(format!("a store of {elem} elements is not selected"));
+        }
         let mut a = self.access(inst, &layout, elem)?;
         a.owner = self.owner(&layout);
         let vector = self.vector(inst, value, &layout, a.unit);
         let replicated = layout.replicated(Axis::Reg);
-        let bytes = vector as u32 * a.bytes;
+        let bytes = self.whole_bytes(elem, vector)?;
         for e in (0..layout.in_extent(Axis::Reg)).step_by(vector as usize) {
             if replicated.iter().any(|b| e / b.weight % b.extent != 0) {
                 continue;
@@ -295,7 +340,7 @@ impl Lower<'_, '_> {
             let at = register_coord(&layout, e);
             let address = self.address(&mut a, &at);
             let inside = self.inside(&mut a, &at);
-            let first = e as u32 * a.bytes / 4;
+            let first = e as u32 * a.bits / 32;
             let count = (bytes / 4).max(1);
             let mut part = self.pick(x, (first..first + count).map(|r| r as u16).collect());
             let op = if bytes < 4 { Opcode::StGlobal16 } else { Opcode::StGlobal };

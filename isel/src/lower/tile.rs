@@ -97,6 +97,13 @@ impl Lower<'_, '_> {
 
     fn tile_binary(&mut self, result: Value, op: warplift_ir::tile::BinOp, args: &[Value]) -> Result<()> {
         let elem = self.k.ty(result).elem();
+        if let (warplift_ir::tile::BinOp::Sub, Elem::F16, Some((narrow, bias))) =
+            (op, elem, self.fused_bias(args))
+        {
+            let r = self.narrow_to_half(result, narrow, bias)?;
+            self.set(result, r);
+            return Ok(());
+        }
         let Some(row) = kind(elem, true).and_then(|kd| binary_row(op, kd)) else {
             return self.error(format!("{op:?} of tiles of {elem} is not selected"));
         };
@@ -174,6 +181,17 @@ impl Lower<'_, '_> {
             self.env.insert(result, Low::Splat(c));
             return Ok(());
         }
+        if super::narrow::is_narrow(from) && matches!(to, Elem::F16 | Elem::Bf16 | Elem::F32) {
+            let half = self.narrow_to_half(result, arg, 0.0)?;
+            let regs = self.result_regs(result)?;
+            let r = match to {
+                Elem::F16 => half,
+                Elem::F32 => self.unpack(Elem::F16, half, regs),
+                _ => self.repack(Elem::F16, half, to, regs),
+            };
+            self.set(result, r);
+            return Ok(());
+        }
         let x = self.materialize(arg, result)?;
         let regs = self.result_regs(result)?;
         let r = match (from, to) {
@@ -197,17 +215,20 @@ impl Lower<'_, '_> {
                 self.repeat(Opcode::U32FromF32, Attr::None, &[(x, IndexMap::EACH)], regs)
             }
             (Elem::Int(32), Elem::Uint(32)) | (Elem::Uint(32), Elem::Int(32)) => x,
-            (Elem::F16, Elem::Bf16) | (Elem::Bf16, Elem::F16) => {
-                let wide = self.unpack(from, x, regs * 2);
-                let row = if to == Elem::F16 { Opcode::PackF16 } else { Opcode::PackBf16 };
-                let odd = IndexMap::Affine { scale: 2, offset: 1 };
-                let even = IndexMap::Affine { scale: 2, offset: 0 };
-                self.repeat(row, Attr::None, &[(wide, odd), (wide, even)], regs)
-            }
+            (Elem::F16, Elem::Bf16) | (Elem::Bf16, Elem::F16) => self.repack(from, x, to, regs),
             _ => return self.error(format!("a cast of tiles from {from} to {to} is not selected")),
         };
         self.set(result, r);
         Ok(())
+    }
+
+    /// Halves of one kind as halves of the other, by way of f32.
+    fn repack(&mut self, from: Elem, x: machine::Value, to: Elem, regs: u16) -> machine::Value {
+        let wide = self.unpack(from, x, regs * 2);
+        let row = if to == Elem::F16 { Opcode::PackF16 } else { Opcode::PackBf16 };
+        let odd = IndexMap::Affine { scale: 2, offset: 1 };
+        let even = IndexMap::Affine { scale: 2, offset: 0 };
+        self.repeat(row, Attr::None, &[(wide, odd), (wide, even)], regs)
     }
 
     /// Halves of each register, widened and interleaved.
@@ -261,15 +282,14 @@ impl Lower<'_, '_> {
         let from = self.plan.layout(self.k, arg)?.clone();
         let to = self.plan.layout(self.k, result)?.clone();
         let table = self.element_table(&from, &to, source)?;
-        let table = self.register_table(self.k.ty(result).elem(), table)?;
-        let r = self.pick(x, table);
+        let r = self.pick_elements(self.k.ty(result).elem(), x, table)?;
         self.set(result, r);
         Ok(())
     }
 
     /// For each register element of `to`, the register element of `from` that holds its source, which the
     /// same thread must hold.
-    fn element_table(
+    pub(super) fn element_table(
         &self,
         from: &Layout,
         to: &Layout,
@@ -302,17 +322,35 @@ impl Lower<'_, '_> {
         Ok(table)
     }
 
-    /// A table of elements as one of registers: pairs of 16-bit elements must stay together.
-    fn register_table(&self, elem: Elem, table: Vec<u16>) -> Result<Vec<u16>> {
-        if elem.bits() != 16 {
-            return Ok(table);
+    /// Elements of a fragment in another order: whole registers where pairs of 16-bit elements stay together,
+    /// else each pair from where its halves stand.
+    fn pick_elements(&mut self, elem: Elem, x: machine::Value, table: Vec<u16>) -> Result<machine::Value> {
+        match elem.bits() {
+            32 => return Ok(self.pick(x, table)),
+            16 if table.len().is_multiple_of(2) => {}
+            8 if elem == Elem::Bool => return Ok(self.pick(x, table)),
+            _ => return self.error(format!("elements of {elem} in another order are not selected")),
         }
-        let pairs = table.chunks(2);
-        let whole = pairs.clone().all(|p| p.len() == 2 && p[0] % 2 == 0 && p[1] == p[0] + 1);
-        match whole {
-            true => Ok(pairs.map(|p| p[0] / 2).collect()),
-            false => self.error("16-bit elements would have to part; that is not selected"),
+        if table.chunks(2).all(|p| p[0] % 2 == 0 && p[1] == p[0] + 1) {
+            return Ok(self.pick(x, table.chunks(2).map(|p| p[0] / 2).collect()));
         }
+        // Equal pairs (a broadcast) are made once.
+        let mut made: Vec<(&[u16], machine::Value)> = Vec::new();
+        let mut order = Vec::new();
+        for pair in table.chunks(2) {
+            let known = made.iter().position(|(p, _)| *p == pair);
+            order.push(known.unwrap_or(made.len()) as u16);
+            if known.is_none() {
+                let (a, b) = (self.pick(x, vec![pair[0] / 2]), self.pick(x, vec![pair[1] / 2]));
+                let half = |e: u16, second: u32| if e % 2 == 0 { 0x10 + second } else { 0x32 + second };
+                let selector = half(pair[0], 0) | half(pair[1], 0x44) << 8;
+                made.push((pair, self.permute(a, b, selector)));
+            }
+        }
+        let parts: Vec<machine::Value> = made.iter().map(|m| m.1).collect();
+        let regs = parts.len() as u16;
+        let all = self.at().value(NewInst::new(Opcode::Join, &parts, &[Ty::frag(regs)]));
+        Ok(self.pick(all, order))
     }
 
     fn tile_broadcast(&mut self, result: Value, arg: Value) -> Result<()> {

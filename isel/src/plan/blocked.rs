@@ -7,8 +7,8 @@ use crate::facts::{divisor, gcd};
 use warplift_ir::layout::{Layout, LayoutError, fragment};
 use warplift_ir::tile::{Inst, Kernel, Op, Type, Value};
 
-/// Bytes that one access moves at most.
-const ACCESS_BYTES: i64 = 16;
+/// Bits that one access moves at most.
+const ACCESS_BITS: i64 = 128;
 
 /// Gives the tile of a load (or whatever has no layout yet) a blocked layout and spreads it.
 ///
@@ -58,12 +58,13 @@ pub fn vector_elements(k: &Kernel, inst: Inst, tile: Value) -> u32 {
     let args = k.args(inst);
     let view = args[0];
     let elem = k.ty(tile).elem();
-    let bytes = i64::from(elem.bits() / 8).max(1);
+    let bits = i64::from(elem.bits());
     let (Some(dim), Some(def)) = (unit_dim(k, view), k.def(view)) else { return 1 };
     let Op::View { strided, .. } = k.insts[def].op else { return 1 };
     let view_args = k.args(def);
     let rank = if strided { (view_args.len() - 1) / 2 } else { view_args.len() - 1 };
-    let mut d = gcd(ACCESS_BYTES / bytes, divisor(k, view_args[0]) / bytes);
+    let most = 1i64 << (ACCESS_BITS / bits).max(1).ilog2();
+    let mut d = gcd(most, divisor(k, view_args[0]).saturating_mul(8) / bits);
     d = gcd(d, divisor(k, args[1 + dim]));
     d = gcd(d, divisor(k, view_args[1 + dim]));
     for other in (0..rank).filter(|&o| o != dim) {

@@ -1,0 +1,89 @@
+//! Products with weights of 8 bits and fewer: one text under every weight type, group size and mapping, as
+//! emitted, in the simulator against the interpreter.
+
+use warplift::ir::target::SM90A;
+use warplift::ir::tile::{Kernel, Mapping, parse_file};
+use warplift::problem::{Data, Problem};
+use warplift::sim::{self, Adversary};
+use warplift::{Options, compile};
+use warplift_golden::library::{difference, sizes};
+
+/// The text of the library with some words replaced, everywhere.
+fn variant(words: &[(&str, &str)]) -> (Kernel, Mapping) {
+    let mut text = include_str!("../../driver/kernels/a16w4.tile").to_owned();
+    for (from, to) in words {
+        assert!(text.contains(from), "the text has no `{from}`");
+        text = text.replace(from, to);
+    }
+    let module = parse_file(&text, "a16w4").unwrap_or_else(|e| panic!("{words:?}: {e:?}"));
+    (module.kernels[0].clone(), module.mappings[0].clone())
+}
+
+/// Runs a variant under several orders; small whole numbers, so that every sum is exact.
+fn check(what: &str, (kernel, mapping): &(Kernel, Mapping), [m, n, k]: [i64; 3]) {
+    let options = Options { verify: true, dump: Vec::new() };
+    let compiled = compile(kernel, mapping, &SM90A, &options).unwrap_or_else(|e| panic!("{what}: {e}"));
+    let problem = Problem::new(kernel, &sizes(&[("m", m), ("n", n), ("k", k)]), Data::Small, 5);
+    let problem = problem.expect("a problem");
+    let want = problem.interpret(kernel).expect("the interpreter runs");
+    let values = &want.last().expect("a result").values;
+    let finite = values.iter().filter(|v| v.is_finite() && **v != 0.0).count();
+    assert!(2 * finite > values.len(), "{what}: most results are numbers that say something");
+    for (seed, order) in [(1, Adversary::Earliest), (2, Adversary::Latest), (3, Adversary::Random)] {
+        let options = sim::Options { seed, order, ..sim::Options::default() };
+        let run = problem.simulate(&compiled.ptx, &compiled.manifest, &options, 2);
+        let (have, report) = run.unwrap_or_else(|e| panic!("{what} {order:?}: {e}"));
+        assert!(report.hazards.is_empty(), "{what} {order:?}: {:?}", report.hazards);
+        assert_eq!(difference(&want, &have), 0.0, "{what} {order:?}");
+    }
+}
+
+#[test]
+fn every_weight_type_is_the_same_text() {
+    for (ty, cast) in [
+        ("u4", "cast(q, f16) - 8.0"),
+        ("i4", "cast(q, f16)"),
+        ("i4", "cast(q, f16) - 1.0"),
+        ("u8", "cast(q, f16) - 32.0"),
+        ("u8", "cast(q, f16) - 128.0"),
+        ("i8", "cast(q, f16)"),
+        ("f8e4m3", "cast(q, f16)"),
+        ("f8e5m2", "cast(q, f16)"),
+        ("u4", "cast(cast(q, f32), f16)"),
+    ] {
+        let pointer = format!("ptr<{ty}>");
+        let view = format!(": {ty}[");
+        let words = [("ptr<u4>", pointer.as_str()), (": u4[", &view), ("cast(q, f16) - 8.0", cast)];
+        check(&format!("{ty} {cast}"), &variant(&words), [13, 72, 256]);
+    }
+}
+
+#[test]
+fn bf16_activations() {
+    let words = [
+        ("x: ptr<f16>", "x: ptr<bf16>"),
+        ("x : f16[", "x : bf16["),
+        ("tx = load gx[j*BM, t*GROUP] : f16", "tx = load gx[j*BM, t*GROUP] : bf16"),
+        ("cast(q, f16)", "cast(q, bf16)"),
+    ];
+    check("bf16", &variant(&words), [13, 72, 256]);
+}
+
+#[test]
+fn groups_and_ragged_sizes() {
+    for group in [32, 64, 128] {
+        for size in [[1, 8, 128], [16, 64, 384], [17, 200, 256]] {
+            let words = format!("GROUP = {group}");
+            check(&format!("group {group} {size:?}"), &variant(&[("GROUP = 128", &words)]), size);
+        }
+    }
+}
+
+#[test]
+fn scale_on_the_weights() {
+    let words = [
+        ("mma zero, cast(q, f16) - 8.0, trans(tx)", "mma sum, (cast(q, f16) - 8.0) * scale, trans(tx)"),
+        ("yield sum + group * cast(scale, f32)", "yield group"),
+    ];
+    check("scale on weights", &variant(&words), [13, 72, 256]);
+}
