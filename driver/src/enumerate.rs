@@ -143,6 +143,7 @@ fn product(
         kernel: kernel.name.clone(),
         tunables: tunables.collect(),
         loops: anchor.counter.map(|c| (c.to_owned(), looped)).into_iter().collect(),
+        arrays: Vec::new(),
         whole,
         locs: Vec::new(),
     })

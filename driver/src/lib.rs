@@ -97,6 +97,7 @@ pub mod bench;
 pub mod cuda;
 pub mod enumerate;
 pub mod kernels;
+pub mod packing;
 pub mod pipeline;
 pub mod problem;
 pub mod reference;

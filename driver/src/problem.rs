@@ -2,6 +2,7 @@
 //!
 //! The arrays follow from the kernel itself: a pointer's extent is what its views span.
 
+use crate::packing::{PackingError, as_wanted};
 use crate::sim;
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use rand_distr::StandardNormal;
@@ -63,6 +64,9 @@ pub enum ProblemError {
     /// The simulator stopped.
     #[error("simulator: {0}")]
     Simulator(#[from] sim::SimError),
+    /// An array cannot be packed as the kernel wants it.
+    #[error(transparent)]
+    Packing(#[from] PackingError),
     /// The simulator does not know the text.
     #[error("simulator: {0}")]
     Text(#[from] sim::PtxError),
@@ -152,7 +156,10 @@ impl Problem {
         for a in &self.arrays {
             let bytes = to_bytes(a);
             let id = match a.read {
-                true => memory.alloc(&a.name, bytes),
+                true => {
+                    let value = |name: &str| self.sizes.get(name).copied();
+                    memory.alloc(&a.name, as_wanted(manifest, &a.name, &bytes, &value)?.into_owned())
+                }
                 false => memory.alloc_poisoned(&a.name, bytes.len()),
             };
             ids.push(id);

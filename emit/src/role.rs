@@ -155,6 +155,7 @@ impl<'w, 'a> Writer<'w, 'a> {
             Opcode::Wgmma => self.wgmma(site),
             Opcode::Stmatrix | Opcode::Ldmatrix => self.matrix(site),
             Opcode::TmaLoad | Opcode::TmaStore => self.tensor_copy(site),
+            Opcode::BulkLoad => self.bulk_copy(site),
             Opcode::MbarWait => self.wait(site),
             op if op.row().syntax.is_empty() => {
                 Err(EmitError::Unscheduled { role: self.name.to_owned(), inst, row: op.row().name })

@@ -118,7 +118,7 @@ fn check_limits(program: &Program<'_>, target: &Target) -> Result<()> {
 /// Tensor loads go to the producer, everything else with an effect to the consumers.
 fn assign_roles(program: &Program<'_>, s: &mut Schedule) {
     for (inst, data) in program.func.insts.iter() {
-        if data.op == Opcode::TmaLoad {
+        if data.op.is_async_load() {
             s.roles[inst] = RoleKind::Producer;
             s.producer = true;
         }
@@ -183,7 +183,7 @@ fn only_products(program: &Program<'_>, body: Block) -> std::result::Result<(), 
     for &inst in &func.blocks[body].insts {
         let d = &func.insts[inst];
         match (d.op, &d.attr) {
-            (Opcode::TmaLoad | Opcode::Await | Opcode::Yield, _) => {}
+            (Opcode::TmaLoad | Opcode::BulkLoad | Opcode::Await | Opcode::Yield, _) => {}
             (Opcode::Wgmma, Attr::Wgmma(w)) => {
                 let ring = |b: Buffer| program.buffers[b].kind == BufferKind::Ring;
                 if !w.a.as_ref().is_some_and(|a| ring(a.place.buffer)) || !ring(w.b.place.buffer) {
@@ -205,7 +205,9 @@ fn only_products(program: &Program<'_>, body: Block) -> std::result::Result<(), 
 fn load_places(func: &Func<'_>) -> FxHashMap<Buffer, Block> {
     let mut places = FxHashMap::default();
     func.walk(|block, inst| {
-        if let (Opcode::TmaLoad, Attr::Tma(t)) = (func.insts[inst].op, &func.insts[inst].attr) {
+        if let (Opcode::TmaLoad | Opcode::BulkLoad, Attr::Tma(t)) =
+            (func.insts[inst].op, &func.insts[inst].attr)
+        {
             places.extend(t.place.map(|p| (p.buffer, block)));
         }
     });
@@ -216,7 +218,7 @@ fn load_places(func: &Func<'_>) -> FxHashMap<Buffer, Block> {
 pub(crate) fn buffer_of(func: &Func<'_>, event: Value) -> Option<Buffer> {
     let data = &func.insts[func.def(event)?];
     match (data.op, &data.attr) {
-        (Opcode::TmaLoad, Attr::Tma(t)) => t.place.map(|p| p.buffer),
+        (Opcode::TmaLoad | Opcode::BulkLoad, Attr::Tma(t)) => t.place.map(|p| p.buffer),
         _ => None,
     }
 }

@@ -1,6 +1,7 @@
 //! The PTX simulator as executor.
 
-use super::{Executor, Input, Scalar, TrialError};
+use super::{Executor, Input, Scalar, TrialError, integer};
+use crate::packing::as_wanted;
 use crate::sim::{Arg, Memory, Options, launch_from_manifest, parse, run};
 use warplift_ir::manifest::Manifest;
 
@@ -22,13 +23,9 @@ impl SimExecutor {
 impl SimExecutor {
     /// Whether the grid has no block: then nothing is launched.
     fn is_empty(&self, inputs: &[Input<'_>]) -> bool {
-        let value = |name: &str| {
-            let at = self.manifest.arguments.iter().position(|a| a.name == name);
-            match at.and_then(|at| inputs.get(at)) {
-                Some(Input::Scalar(Scalar::Int(v))) => Some(*v),
-                None if name == "sm_count" => Some(self.multiprocessors.into()),
-                _ => None,
-            }
+        let value = |name: &str| match name {
+            "sm_count" => Some(self.multiprocessors.into()),
+            _ => integer(&self.manifest, inputs, name),
         };
         self.manifest.grid.iter().any(|extent| extent.eval(&value) == Ok(0))
     }
@@ -53,7 +50,11 @@ impl Executor for SimExecutor {
                 Arg::Pointer(id, 0)
             };
             let arg = match *input {
-                Input::Buffer(bytes) => pointer(memory.alloc(name, bytes.to_vec())),
+                Input::Buffer(bytes) => {
+                    let value = |name: &str| integer(&self.manifest, inputs, name);
+                    let bytes = as_wanted(&self.manifest, name, bytes, &value)?;
+                    pointer(memory.alloc(name, bytes.into_owned()))
+                }
                 Input::Output(bytes) => pointer(memory.alloc_poisoned(name, bytes)),
                 Input::Scalar(Scalar::Int(v)) => Arg::Int(v),
                 Input::Scalar(Scalar::Float(v)) => Arg::Float(v),

@@ -178,6 +178,7 @@ rows! {
     WgmmaCommit "wgmma.commit" "wgmma.commit_group.sync.aligned" &[], &[], Sync Order 2 2 80 "";
     WgmmaWait "wgmma.wait" "wgmma.wait_group.sync.aligned $i" &[], &[], Sync Order 2 2 80 "WARPGROUP.DEPBAR";
     TmaLoad "tma.load" "" &[Any], &[], Tma Order 700 8 80 "UTMALDG";
+    BulkLoad "bulk.load" "" &[Any], &[], Tma Order 700 8 80 "UBLKCP";
     TmaStore "tma.store" "" &[Any], &[], Tma Order 700 8 80 "UTMASTG";
     BulkCommit "bulk.commit" "cp.async.bulk.commit_group" &[], &[], Sync Order 2 2 80 "UTMACMDFLUSH";
     BulkWaitRead "bulk.wait.read" "cp.async.bulk.wait_group.read $i" &[], &[], Sync Order 2 2 80 "";

@@ -15,6 +15,7 @@ mod narrow;
 mod plain;
 mod reduce;
 mod scalar;
+mod staged;
 mod tensor;
 mod tile;
 
@@ -28,9 +29,9 @@ use warplift_ir::layout::{Axis, Layout};
 use warplift_ir::machine::{
     self, Attr, BufferData, Cursor, Func, IndexMap, LaunchInfo, LoopAttr, NewInst, Program, Ty,
 };
-use warplift_ir::manifest::{Argument, Expr, ExprOp, Fact, Param};
+use warplift_ir::manifest::{Argument, Expr, ExprOp, Fact, Packing, Param};
 use warplift_ir::target::Opcode;
-use warplift_ir::tile::{Block, Depth, Facts, Inst, Kernel, Mapping, Op, Type, Value};
+use warplift_ir::tile::{Block, Depth, Facts, Inst, InstData, Kernel, Mapping, Op, Type, Value};
 use warplift_ir::types::Elem;
 
 /// What a tile-IR value became.
@@ -80,6 +81,8 @@ struct Lower<'k, 'a> {
     /// Teams of a block that take tiles in turn.
     teams: u32,
     has_tma: bool,
+    /// Arguments that must be packed.
+    packings: Vec<(String, Packing)>,
 }
 
 /// Lowers a mapped kernel under its plan.
@@ -115,6 +118,7 @@ pub fn do_lower<'a>(k: &Kernel, plan: &Plan, mapping: &Mapping, bump: &'a Bump) 
         persistent: mapping.whole.persistent,
         teams: mapping.whole.alternate.max(1),
         has_tma: false,
+        packings: Vec::new(),
     };
     l.lower_params()?;
     l.lower_block(k.entry)?;
@@ -184,7 +188,7 @@ impl<'k, 'a> Lower<'k, 'a> {
         let mut pending: Vec<Inst> = Vec::new();
         for inst in insts {
             self.inst = inst;
-            self.await_used(inst, &mut pending);
+            self.await_used(inst, &mut pending)?;
             self.lower_inst(inst)?;
             if self.filled.get(&inst).is_some_and(|f| f.1.is_some()) {
                 pending.push(inst);
@@ -193,18 +197,52 @@ impl<'k, 'a> Lower<'k, 'a> {
         Ok(())
     }
 
-    fn await_used(&mut self, inst: Inst, pending: &mut Vec<Inst>) {
-        let (now, later) = pending.iter().partition(|&&load| self.uses(inst, load));
-        *pending = later;
-        let now: Vec<Inst> = now;
+    fn await_used(&mut self, inst: Inst, pending: &mut Vec<Inst>) -> Result<()> {
+        let mut now: Vec<Inst> = pending.iter().copied().filter(|&load| self.uses(inst, load)).collect();
+        if now.iter().any(|load| self.plan.staged.contains_key(load)) {
+            // Threads begin with what a product needs before it: all its operands fill one stage.
+            let together = self.operands_beside(&now);
+            now = pending.iter().copied().filter(|l| now.contains(l) || together.contains(l)).collect();
+        }
+        pending.retain(|load| !now.contains(load));
         let events: Vec<machine::Value> = now.iter().filter_map(|l| self.filled[l].1).collect();
         if !events.is_empty() {
             self.at().push(NewInst::new(Opcode::Await, &events, &[]));
         }
+        now.into_iter().try_for_each(|load| self.read_stage(load))
+    }
+
+    /// Loads that feed a product which one of these feeds, through elementwise work.
+    fn operands_beside(&self, loads: &[Inst]) -> Vec<Inst> {
+        let products = self.k.insts.iter().filter(|(_, d)| matches!(d.op, Op::Mma)).map(|(i, _)| i);
+        let fed = products.map(|p| self.loads_behind(p));
+        fed.filter(|behind| behind.iter().any(|l| loads.contains(l))).flatten().collect()
+    }
+
+    /// Loads that reach an instruction other than through a product, and those that its result meets next.
+    fn loads_behind(&self, product: Inst) -> Vec<Inst> {
+        let (k, mut found) = (self.k, Vec::new());
+        let meets = |(_, d): &(Inst, &InstData)| matches!(d.op, Op::Binary(_));
+        let next = k.insts.iter().filter(meets).filter(|(i, _)| k.args(*i).contains(&k.result(product)));
+        let mut work: Vec<Value> =
+            next.flat_map(|(i, _)| k.args(i)).chain(k.args(product)).copied().collect();
+        while let Some(v) = work.pop() {
+            let Some(def) = k.def(v) else { continue };
+            match k.insts[def].op {
+                Op::Load if !found.contains(&def) => found.push(def),
+                Op::Mma | Op::Load => {}
+                ref op if !op.has_effect() => work.extend(k.args(def).iter().filter(|a| is_tile(k, **a))),
+                _ => {}
+            }
+        }
+        found
     }
 
     /// Whether an instruction, or one inside it, is a product on this load.
     fn uses(&self, inst: Inst, load: Inst) -> bool {
+        if self.plan.staged.contains_key(&load) && self.k.args(inst).contains(&self.k.result(load)) {
+            return true;
+        }
         if let Some(p) = self.plan.products.get(&inst) {
             return p.b.0 == load || p.a.as_ref().is_some_and(|a| a.0 == load);
         }
@@ -397,7 +435,7 @@ impl<'k, 'a> Lower<'k, 'a> {
         let launch = LaunchInfo {
             kernel: self.k.name.clone(),
             file: self.k.file.clone(),
-            arguments: arguments(self.k),
+            arguments: arguments(self.k, &self.packings),
             params: self.params,
             grid,
             cluster,
@@ -449,7 +487,11 @@ impl<'k, 'a> Lower<'k, 'a> {
     }
 }
 
-fn arguments(k: &Kernel) -> Vec<Argument> {
+fn is_tile(k: &Kernel, v: Value) -> bool {
+    matches!(k.ty(v), Type::Tile(..))
+}
+
+fn arguments(k: &Kernel, packings: &[(String, Packing)]) -> Vec<Argument> {
     let written = |v: Value| {
         let views = k.insts.iter().filter(|(i, d)| matches!(d.op, Op::View { .. }) && k.args(*i)[0] == v);
         let views: Vec<Value> = views.map(|(i, _)| k.result(i)).collect();
@@ -464,6 +506,7 @@ fn arguments(k: &Kernel) -> Vec<Argument> {
         name: p.name.clone(),
         ty: name(k.ty(p.value)),
         written: written(p.value),
+        packing: packings.iter().find(|(name, _)| *name == p.name).map(|(_, packing)| packing.clone()),
     };
     k.params.iter().map(of).collect()
 }

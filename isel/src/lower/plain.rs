@@ -42,6 +42,9 @@ impl Lower<'_, '_> {
                 Fill::Threads => self.lower_thread_fill(inst)?,
             }
         }
+        if let Some(staged) = self.plan.staged.get(&inst) {
+            return self.lower_staged_load(inst, staged);
+        }
         if let Some(layout) = self.plan.layouts[result].clone() {
             let r = self.load_registers(inst, &layout)?;
             self.set(result, r);

@@ -19,7 +19,13 @@ const STRIPE: u32 = 16;
 
 impl Lower<'_, '_> {
     /// The tensor map of a view, box and swizzle: its parameter number. Equal maps are shared.
-    fn tensor_map(&mut self, view: Value, inner_dim: usize, box_dims: [u32; 2], swizzle: u32) -> Result<u32> {
+    pub(super) fn tensor_map(
+        &mut self,
+        view: Value,
+        inner_dim: usize,
+        box_dims: [u32; 2],
+        swizzle: u32,
+    ) -> Result<u32> {
         let k = self.k;
         let def = k.def(view).ok_or_else(|| IselError::at(k, self.inst, "a view made by a loop"))?;
         let Op::View { strided, .. } = k.insts[def].op else { return self.error("not a view") };

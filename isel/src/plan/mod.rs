@@ -11,6 +11,7 @@
 
 mod blocked;
 mod propagate;
+mod staged;
 mod tensor;
 
 use crate::{IselError, Result};
@@ -22,6 +23,7 @@ use warplift_ir::tile::{Inst, Kernel, Op, Type, Value};
 
 pub use blocked::{blocked, vector_elements};
 pub use propagate::slice_layout;
+pub use staged::{Staged, StagedFill};
 pub use tensor::unit_dim;
 
 /// How a tile comes to shared memory.
@@ -95,6 +97,8 @@ pub struct Plan {
     pub layouts: SecondaryMap<Value, Option<Layout>>,
     /// Shared version of loaded tiles.
     pub shared: FxHashMap<Inst, SharedTile>,
+    /// Loads that come to registers by way of a ring in shared memory.
+    pub staged: FxHashMap<Inst, Staged>,
     /// Stores.
     pub stores: FxHashMap<Inst, StorePlan>,
     /// Products.
@@ -132,6 +136,11 @@ pub fn do_plan(k: &Kernel) -> Result<Plan> {
         order.iter().partition(|&&i| matches!(k.insts[i].op, Op::Load));
     for inst in loads.into_iter().chain(others) {
         blocked::anchor(k, inst, &order, &mut plan)?;
+    }
+    for &inst in &order {
+        if let Some(staged) = staged::plan_load(k, inst, &plan)? {
+            plan.staged.insert(inst, staged);
+        }
     }
     for &inst in &order {
         if matches!(k.insts[inst].op, Op::Store) {
@@ -178,6 +187,9 @@ impl Plan {
                     "{}:{} load: shared, {} x {} swizzle {} by {:?}{why}",
                     at.line, at.column, t.extents[0], t.extents[1], t.swizzle, t.fill
                 ));
+            }
+            if let Some(s) = self.staged.get(&inst) {
+                lines.push(format!("{}:{} load: {}", at.line, at.column, s.describe()));
             }
             if let Some(p) = self.products.get(&inst) {
                 lines.push(format!(

@@ -30,6 +30,17 @@ fn step(k: &Kernel, inst: Inst, plan: &mut Plan) -> Result<bool> {
     let args = k.args(inst);
     let results = k.results(inst);
     match &k.insts[inst].op {
+        Op::Cast if super::staged::is_packed(k, args[0]) => {
+            let bits = k.ty(args[0]).elem().bits();
+            match plan.layouts[args[0]] {
+                None => derive(k, inst, plan, results[0], args[0], |l| {
+                    super::staged::register_order(k, inst, l, bits)
+                }),
+                // Its registers have an order of their own; the cast puts them right.
+                Some(_) if plan.layouts[results[0]].is_some() => Ok(false),
+                Some(_) => same(k, inst, &[args[0], results[0]], plan),
+            }
+        }
         Op::Unary(_) | Op::Binary(_) | Op::Compare(_) | Op::Select | Op::Cast | Op::Rearrange => {
             let all: Vec<Value> = args.iter().chain(results).copied().collect();
             same(k, inst, &all, plan)

@@ -231,7 +231,7 @@ fn shared_tile(k: &Kernel, load: Inst) -> Result<SharedTile> {
 }
 
 /// Why tensor copies cannot reach a view; `None` if the facts allow them.
-fn tma_refused(k: &Kernel, view: Value) -> Option<String> {
+pub(super) fn tma_refused(k: &Kernel, view: Value) -> Option<String> {
     let Some(dim) = unit_dim(k, view) else { return Some("no dimension has stride 1".to_owned()) };
     let def = k.def(view)?;
     let Op::View { strided, fill } = k.insts[def].op else { return Some("not a view".to_owned()) };

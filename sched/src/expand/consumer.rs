@@ -59,10 +59,14 @@ impl<'a> Expand<'_, 'a> {
                 self.land();
                 self.expand_if(inst)?;
             }
-            Opcode::TmaLoad => self.fill(inst),
+            Opcode::TmaLoad | Opcode::BulkLoad => self.fill(inst),
             Opcode::Wgmma => self.product(inst),
             Opcode::Const | Opcode::Undef => self.clone_inst(inst),
-            Opcode::Stmatrix | Opcode::StShared | Opcode::LdShared => {
+            Opcode::Stmatrix
+            | Opcode::StShared
+            | Opcode::LdShared
+            | Opcode::LdShared16
+            | Opcode::LdShared8 => {
                 self.land();
                 self.shared_access(inst);
             }

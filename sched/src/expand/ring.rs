@@ -116,10 +116,22 @@ impl Expand<'_, '_> {
             self.meet();
         } else if self.role == RoleKind::Consumer {
             self.land();
+            if self.read_by_threads(ring) {
+                // The elected lane's arrival speaks for what all lanes have read.
+                self.at().push(NewInst::new(Opcode::BarWarpSync, &[], &[]));
+            }
             let guard = self.elected.map(|pred| Guard { pred, negated: false });
             self.release(ring, self.ring(ring).slot, guard);
         }
         self.advance(ring);
+    }
+
+    /// Whether threads read a ring's stages, not tensor cores alone.
+    fn read_by_threads(&self, ring: Ring) -> bool {
+        let buffers = &self.s.rings[ring].buffers;
+        let reads =
+            |attr: &Attr| matches!(attr, Attr::PlaceMem { place, .. } if buffers.contains(&place.buffer));
+        self.program.func.insts.values().any(|d| reads(&d.attr))
     }
 
     /// This warp has done with a stage.

@@ -17,8 +17,12 @@ impl Expand<'_, '_> {
         self.at().push(NewInst::new(op, &[], &[]).attr(attr).guard(guard));
     }
 
-    /// Address of a thread's offset in a buffer that is no ring, and the constant part.
+    /// Address of a thread's offset in a buffer, and the constant part.
     fn place(&mut self, offset: Value, place: Place) -> (Value, i32) {
+        if let Some(ring) = self.ring_of(place.buffer) {
+            let stage = self.stage_address(ring, place.buffer, 0);
+            return (self.at().add(stage, offset), place.offset as i32);
+        }
         let base = self.shared_base();
         let at = self.at().add(base, offset);
         let data = &self.program.buffers[place.buffer];
@@ -36,7 +40,8 @@ impl Expand<'_, '_> {
             }
             _ => return,
         };
-        self.protocol(inst, place.buffer, d.op == Opcode::LdShared);
+        let reads = matches!(d.op, Opcode::LdShared | Opcode::LdShared16 | Opcode::LdShared8);
+        self.protocol(inst, place.buffer, reads);
         let offset = self.value(d.args[0]);
         let (address, constant) = self.place(offset, place);
         let attr = match &d.attr {
