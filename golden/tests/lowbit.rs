@@ -69,6 +69,36 @@ fn bf16_activations() {
     check("bf16", &variant(&words), [13, 72, 256]);
 }
 
+/// A mapping of the text: tile, consumer warpgroups, and more.
+fn mapped(kernel: &Kernel, [bn, bm]: [i64; 2], consumers: u32, chunk: &str, rest: &str) -> Mapping {
+    let text = format!(
+        "mapping {} {{ BN = {bn}, BM = {bm} for t: pipeline fit, producers 1, consumers {consumers}{chunk} {rest} }}",
+        kernel.name
+    );
+    parse_file(&text, "mapping").unwrap_or_else(|e| panic!("{text}: {e:?}")).mappings[0].clone()
+}
+
+#[test]
+fn any_mapping_computes_the_same() {
+    let packed = "array w: packed, stream array s: staged";
+    for (tile, consumers, chunk, rest) in [
+        ([64, 8], 1, "", ""),
+        ([64, 16], 1, "", "array s: staged"),
+        ([64, 16], 1, ", chunk 32", "array w: packed"),
+        ([64, 24], 1, ", chunk 64", packed),
+        ([128, 64], 1, "", packed),
+        ([128, 32], 2, ", chunk 16", packed),
+        ([448, 16], 7, ", chunk 64", packed),
+        ([128, 128], 2, "", "array w: packed array s: staged kernel: persistent, raster band_n 4"),
+        ([128, 64], 2, "", "array w: packed array s: staged kernel: persistent, epilogue deferred"),
+    ] {
+        let (kernel, _) = variant(&[]);
+        let what = format!("{tile:?} {consumers} {chunk} {rest}");
+        let mapping = mapped(&kernel, tile, consumers, chunk, rest);
+        check(&what, &(kernel, mapping), [25, 200, 384]);
+    }
+}
+
 #[test]
 fn groups_and_ragged_sizes() {
     for group in [32, 64, 128] {

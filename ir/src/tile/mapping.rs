@@ -38,7 +38,7 @@ pub enum Depth {
     Stages(u32),
 }
 
-/// How a loop runs: `for t: pipeline 4, producers 1, consumers 2, wait 0`.
+/// How a loop runs: `for t: pipeline 4, producers 1, consumers 2, wait 0, chunk 64`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LoopMapping {
     /// Stages of the rings that feed it.
@@ -49,6 +49,8 @@ pub struct LoopMapping {
     pub consumers: Option<u32>,
     /// Groups of tensor-core work left in flight at the end of an iteration; absent: the scheduler decides.
     pub wait: Option<u32>,
+    /// Depth of a product's computed left operand that is made at once; absent: all of it.
+    pub chunk: Option<u32>,
 }
 
 /// How tiles of an array come to registers.

@@ -379,9 +379,12 @@ impl Display for LoopText {
             Depth::Fit => f.write_str("pipeline fit")?,
             Depth::Stages(n) => write!(f, "pipeline {n}")?,
         }
-        for (word, count) in
-            [("producers", self.0.producers), ("consumers", self.0.consumers), ("wait", self.0.wait)]
-        {
+        for (word, count) in [
+            ("producers", self.0.producers),
+            ("consumers", self.0.consumers),
+            ("wait", self.0.wait),
+            ("chunk", self.0.chunk),
+        ] {
             if let Some(n) = count {
                 write!(f, ", {word} {n}")?;
             }

@@ -273,7 +273,7 @@ impl Lower<'_, '_> {
         let from = *self.k.args(cast).first()?;
         let elem = self.k.ty(from).elem();
         let fits = matches!(self.k.insts[cast].op, Op::Cast) && is_narrow(elem) && elem.is_int();
-        let Some(Low::Splat(c)) = self.env.get(&args[1]).filter(|_| fits) else { return None };
+        let Some(Low::Splat(c) | Low::Reg(c)) = self.env.get(&args[1]).filter(|_| fits) else { return None };
         let bits = self.func.constant(*c)? as u32 as u16;
         let c = half::f16::from_bits(bits).to_f64();
         let most = 1024.0 + f64::from(1u32 << elem.bits()) + c.abs();

@@ -23,8 +23,8 @@ impl Lower<'_, '_> {
         let buffer = self.buffers.push(data);
         let hint = if staged.stream { CacheHint::First } else { CacheHint::Normal };
         let event = match &staged.fill {
-            StagedFill::Tensor { inner_dim, slab } => {
-                self.stage_rows(inst, [*inner_dim, *slab as usize], buffer, hint)?
+            StagedFill::Tensor { inner_dim, slab, unit } => {
+                self.stage_rows(inst, *inner_dim, [*slab, *unit], buffer, hint)?
             }
             StagedFill::Packed { tile, digits } => self.stage_unit(inst, *tile, digits, buffer, hint)?,
         };
@@ -36,21 +36,24 @@ impl Lower<'_, '_> {
     fn stage_rows(
         &mut self,
         inst: Inst,
-        [inner_dim, slab]: [usize; 2],
+        inner_dim: usize,
+        [slab, unit]: [u32; 2],
         buffer: Buffer,
         hint: CacheHint,
     ) -> Result<Option<machine::Value>> {
         let k = self.k;
         let args = k.args(inst).to_vec();
         let shape = extents(k, k.result(inst));
-        let (inner, outer, slab) = (shape[inner_dim], shape[1 - inner_dim], slab as u32);
-        let map = self.tensor_map(args[0], inner_dim, [slab, outer], 0)?;
+        let (inner, outer) = (shape[inner_dim], shape[1 - inner_dim]);
+        let map = self.tensor_map_of(args[0], inner_dim, [slab / unit, outer], 0, unit)?;
         let bytes = slab * outer * k.ty(args[0]).elem().bits() / 8;
         let start = self.scalar(args[1 + inner_dim])?;
+        let shift = self.at().imm(unit.ilog2().into());
+        let start = self.at().int(Opcode::ShrS32, start, shift);
         let row = self.scalar(args[2 - inner_dim])?;
         let mut event = None;
         for part in 0..inner / slab {
-            let column = self.at().add_imm(start, i64::from(part * slab));
+            let column = self.at().add_imm(start, i64::from(part * slab / unit));
             let place = Some(Place { buffer, offset: part * bytes });
             let attr = TmaAttr { map, rank: 2, bytes, place, multicast: 0, hint };
             let new = NewInst::new(Opcode::TmaLoad, &[column, row], &[Ty::Event]).attr(Attr::Tma(attr));

@@ -26,6 +26,18 @@ impl Lower<'_, '_> {
         box_dims: [u32; 2],
         swizzle: u32,
     ) -> Result<u32> {
+        self.tensor_map_of(view, inner_dim, box_dims, swizzle, 1)
+    }
+
+    /// The same with so many elements counted as one (they fill an unsigned integer of 8 to 64 bits).
+    pub(super) fn tensor_map_of(
+        &mut self,
+        view: Value,
+        inner_dim: usize,
+        box_dims: [u32; 2],
+        swizzle: u32,
+        unit: u32,
+    ) -> Result<u32> {
         let k = self.k;
         let def = k.def(view).ok_or_else(|| IselError::at(k, self.inst, "a view made by a loop"))?;
         let Op::View { strided, .. } = k.insts[def].op else { return self.error("not a view") };
@@ -42,10 +54,16 @@ impl Lower<'_, '_> {
         let map = TensorMap {
             base: base.name.clone(),
             offset: Expr::zero(),
-            element: tma_type(elem)
-                .ok_or_else(|| IselError::at(k, def, format!("tensor copies of {elem}")))?
-                .to_owned(),
-            dims: vec![expr(inner)?, expr(outer)?],
+            element: match unit {
+                1 => tma_type(elem)
+                    .ok_or_else(|| IselError::at(k, def, format!("tensor copies of {elem}")))?
+                    .to_owned(),
+                _ => format!("u{}", unit * elem.bits()),
+            },
+            dims: match unit {
+                1 => vec![expr(inner)?, expr(outer)?],
+                _ => vec![Expr::op(ExprOp::Div, expr(inner)?, Expr::Const(unit.into())), expr(outer)?],
+            },
             strides: vec![Expr::op(ExprOp::Mul, expr(stride)?, Expr::Const(i64::from(elem.bits() / 8)))],
             box_dims: box_dims.to_vec(),
             swizzle,
@@ -147,13 +165,22 @@ impl Lower<'_, '_> {
     pub(super) fn lower_store(&mut self, inst: Inst) -> Result<()> {
         let Some(&value) = self.k.args(inst).last() else { return self.error("store without a value") };
         match self.plan.stores.get(&inst).cloned() {
-            Some(StorePlan::Bulk { stripe, swizzle }) => self.store_bulk(inst, value, &stripe, swizzle),
+            Some(StorePlan::Bulk { stripe, swizzle, transposed }) => {
+                self.store_bulk(inst, value, &stripe, swizzle, transposed)
+            }
             _ => self.store_plain(inst, value),
         }
     }
 
     /// Each warp writes its stripes to its part of a staging buffer, then copies them out.
-    fn store_bulk(&mut self, inst: Inst, value: Value, stripe: &Layout, swizzle: u32) -> Result<()> {
+    fn store_bulk(
+        &mut self,
+        inst: Inst,
+        value: Value,
+        stripe: &Layout,
+        swizzle: u32,
+        transposed: bool,
+    ) -> Result<()> {
         let k = self.k;
         let Team::Warpgroups(groups) = k.attrs[inst].team else {
             return self.error("a staged store needs warpgroups");
@@ -161,25 +188,24 @@ impl Lower<'_, '_> {
         let [rows, cols] = extents(k, value)[..] else { return self.error("a staged store has rank 2") };
         let x = self.materialize(value, value)?;
         let atoms = rows / (64 * groups);
-        let stripe_bytes = STRIPE * swizzle;
+        let stripe_bytes = if transposed { cols } else { STRIPE } * swizzle;
         let bytes = groups * 4 * atoms * stripe_bytes;
         let buffer = self.staging_buffer(bytes);
         let args = k.args(inst).to_vec();
-        let map = self.tensor_map(args[0], 1, [cols, STRIPE], swizzle)?;
+        let map = match transposed {
+            true => self.tensor_map(args[0], 0, [STRIPE, cols], swizzle)?,
+            false => self.tensor_map(args[0], 1, [cols, STRIPE], swizzle)?,
+        };
         let layout = self.plan.layout(k, value)?.clone();
         let warp = self.warp();
         let part = self.at_entry().mul_imm(warp, i64::from(atoms * stripe_bytes));
         let elem = k.ty(value).elem();
         for atom in 0..atoms {
-            self.write_stripe(
-                x,
-                elem,
-                cols,
-                atom,
-                stripe,
-                part,
-                Place { buffer, offset: atom * stripe_bytes },
-            )?;
+            let place = Place { buffer, offset: atom * stripe_bytes };
+            match transposed {
+                true => self.write_transposed(x, [cols, atom], stripe, part, place)?,
+                false => self.write_stripe(x, elem, cols, atom, stripe, part, place)?,
+            }
         }
         let own = self.warp_coord(&layout, 0)?;
         let (row, column) = (self.scalar(args[1])?, self.scalar(args[2])?);
@@ -189,8 +215,8 @@ impl Lower<'_, '_> {
             let place = Some(Place { buffer, offset: atom * stripe_bytes });
             let attr =
                 TmaAttr { map, rank: 2, bytes: stripe_bytes, place, multicast: 0, hint: CacheHint::Normal };
-            let new = NewInst::new(Opcode::TmaStore, &[part, column, row], &[]).attr(Attr::Tma(attr));
-            self.at().push(new);
+            let at = if transposed { [part, row, column] } else { [part, column, row] };
+            self.at().push(NewInst::new(Opcode::TmaStore, &at, &[]).attr(Attr::Tma(attr)));
         }
         Ok(())
     }
@@ -203,6 +229,39 @@ impl Lower<'_, '_> {
         let b = self.buffers.push(BufferData { name, bytes, align: 1024, kind: BufferKind::Staging });
         self.staging.insert(bytes, b);
         b
+    }
+
+    /// One 16-row stripe of the warp with its columns as rows, by `stmatrix.trans`.
+    fn write_transposed(
+        &mut self,
+        x: machine::Value,
+        [cols, atom]: [u32; 2],
+        stripe: &Layout,
+        part: machine::Value,
+        place: Place,
+    ) -> Result<()> {
+        let step: u32 = if cols.is_multiple_of(16) { 16 } else { 8 };
+        let lanes = transposed_lanes(step.into());
+        let to = lanes.and_then(|l| l.then(stripe)).map_err(layout_error(self.k, self.inst))?;
+        let own = self.thread_coord(&to, 0)?;
+        let own = self.at_entry().mul_imm(own, 2);
+        for column in (0..cols).step_by(step as usize) {
+            let moved = stripe.apply(&[column.into(), 0])[0] as i64 * 2;
+            let c = self.at_entry().imm(moved);
+            let inside = self.at_entry().int(Opcode::Xor, own, c);
+            let offset = self.at_entry().add(part, inside);
+            let first = ((atom * cols + column) / 4) as u16;
+            let count = step as u16 / 4;
+            let regs = self.pick(x, (first..first + count).collect());
+            let attr = Attr::Matrix {
+                count: count as u8,
+                trans: true,
+                offset: place.offset as i32,
+                buffer: Some(place.buffer),
+            };
+            self.at().push(NewInst::new(Opcode::Stmatrix, &[offset, regs], &[]).attr(attr));
+        }
+        Ok(())
     }
 
     /// One 16-row stripe of the warp: `stmatrix` for 16-bit elements, pairs of 32-bit stores else.
@@ -255,6 +314,16 @@ impl Lower<'_, '_> {
         }
         Ok(())
     }
+}
+
+/// Row addresses that the lanes of `stmatrix.x4.trans` give: 16 columns, two halves of 8 rows each.
+fn transposed_lanes(columns: u64) -> std::result::Result<Layout, warplift_ir::layout::LayoutError> {
+    Builder::new(&[(Axis::Dim(0), columns), (Axis::Dim(1), 16)])
+        .axis(Axis::Lane)
+        .add(Axis::Lane, 8, &[1, 0])
+        .add(Axis::Lane, 2, &[0, 8])
+        .add(Axis::Lane, 2, &[if columns > 8 { 8 } else { 0 }, 0])
+        .build()
 }
 
 /// Row addresses that the lanes of `stmatrix.x4` give: 16 rows, two halves of 8 columns.

@@ -55,7 +55,7 @@ impl Lower<'_, '_> {
             Op::Select => self.tile_select(result, &args),
             Op::Cast => self.tile_cast(result, args[0]),
             Op::Rearrange => self.alias(result, args[0]),
-            Op::Slice(offsets) => {
+            Op::Slice(offsets) if self.in_registers(args[0]) => {
                 let from: Vec<u64> = offsets.iter().map(|d| d.constant().unwrap_or(0).into()).collect();
                 self.tile_view(result, args[0], |at| at.iter().zip(&from).map(|(a, f)| a + f).collect())
             }
@@ -65,7 +65,7 @@ impl Lower<'_, '_> {
                     (0..at.len() as u8).map(|d| at[perm.iter().position(|&p| p == d).unwrap_or(0)]).collect()
                 })
             }
-            Op::Trans(_) => {
+            Op::Trans(_) | Op::Slice(_) => {
                 self.env.insert(result, Low::Elsewhere);
                 Ok(())
             }
@@ -329,6 +329,7 @@ impl Lower<'_, '_> {
             32 => return Ok(self.pick(x, table)),
             16 if table.len().is_multiple_of(2) => {}
             8 if elem == Elem::Bool => return Ok(self.pick(x, table)),
+            1..=8 if 32 % elem.bits() == 0 => return self.pick_words(elem, x, &table),
             _ => return self.error(format!("elements of {elem} in another order are not selected")),
         }
         if table.chunks(2).all(|p| p[0] % 2 == 0 && p[1] == p[0] + 1) {
@@ -351,6 +352,18 @@ impl Lower<'_, '_> {
         let regs = parts.len() as u16;
         let all = self.at().value(NewInst::new(Opcode::Join, &parts, &[Ty::frag(regs)]));
         Ok(self.pick(all, order))
+    }
+
+    /// Narrow elements in another order, as long as whole registers stay together.
+    fn pick_words(&mut self, elem: Elem, x: machine::Value, table: &[u16]) -> Result<machine::Value> {
+        let n = (32 / elem.bits()) as usize;
+        let whole = |w: &[u16]| {
+            w.len() == n && usize::from(w[0]).is_multiple_of(n) && w.windows(2).all(|p| p[1] == p[0] + 1)
+        };
+        match table.chunks(n).all(whole) {
+            true => Ok(self.pick(x, table.chunks(n).map(|w| w[0] / n as u16).collect())),
+            false => self.error(format!("elements of {elem} would have to part; that is not selected")),
+        }
     }
 
     fn tile_broadcast(&mut self, result: Value, arg: Value) -> Result<()> {

@@ -70,7 +70,7 @@ fn push_chunk(
     let Some(shape) = k.ty(value).shape() else { return };
     let Some(columns) = shape.dims().last().and_then(|d| d.constant()) else { return };
     let sinks = has_operands(k, value);
-    let mut part = Columns { k, block, columns, from, width, loc, done: FxHashMap::default() };
+    let mut part = Columns { k, block, columns, from, width, loc, done: FxHashMap::default(), loads: true };
     let slice = if sinks { part.of(value) } else { part.slice_of(value) };
     let i32 = [Type::Scalar(Elem::I32)];
     let offset = k.append_inst(block, Op::Int(i64::from(from)), &[], &i32, &[], loc);

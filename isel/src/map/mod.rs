@@ -4,6 +4,7 @@
 //!  tunables ─► constants        tunables.rs
 //!  grid ─► loop over tiles      persist.rs, raster.rs
 //!  wide stores ─► chunks        chunk.rs
+//!  deep products ─► parts       split.rs
 //!  teams, loop attributes       here
 //! ```
 //!
@@ -13,6 +14,7 @@ mod chunk;
 mod persist;
 mod raster;
 mod sink;
+mod split;
 mod tunables;
 
 use crate::{IselError, Result};
@@ -30,6 +32,7 @@ pub fn do_map(kernel: &Kernel, mapping: &Mapping) -> Result<Kernel> {
     let mut k = do_tunables(kernel, mapping)?;
     assign_loops(&mut k, mapping);
     assign_arrays(&mut k, mapping);
+    split::do_split(&mut k);
     chunk::do_chunks(&mut k, mapping);
     if mapping.whole.persistent {
         persist::do_persist(&mut k, mapping)?;

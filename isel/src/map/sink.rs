@@ -25,6 +25,8 @@ pub struct Columns<'k> {
     pub loc: Loc,
     /// What was narrowed already.
     pub done: FxHashMap<Value, Value>,
+    /// Whether loads are made again for the wanted columns alone; else their tiles are sliced.
+    pub loads: bool,
 }
 
 /// Whether a value is made of more than its accumulator: loads or broadcasts under elementwise work.
@@ -71,7 +73,7 @@ impl Columns<'_> {
         let op = self.k.insts[def].op.clone();
         let mut args = self.k.args(def).to_vec();
         match op {
-            Op::Load => {
+            Op::Load if self.loads => {
                 let i32 = Type::Scalar(Elem::I32);
                 let offset = self.push(Op::Int(self.from.into()), &[], i32);
                 let column = args.pop()?;

@@ -19,7 +19,7 @@ pub fn anchor(k: &Kernel, inst: Inst, order: &[Inst], plan: &mut Plan) -> Result
         k.results(inst).iter().copied().filter(|&v| matches!(k.ty(v), Type::Tile(..))).collect();
     for v in tiles {
         let shared_only = plan.shared.contains_key(&inst) && only_products(k, v);
-        let moved = matches!(k.insts[inst].op, Op::Trans(_)) && only_products(k, v);
+        let moved = matches!(k.insts[inst].op, Op::Trans(_) | Op::Slice(_)) && only_products(k, v);
         if plan.layouts[v].is_some() || shared_only || moved || propagate::adapts(k, v) {
             continue;
         }
@@ -36,7 +36,7 @@ pub fn anchor(k: &Kernel, inst: Inst, order: &[Inst], plan: &mut Plan) -> Result
     Ok(())
 }
 
-/// Whether a value is used by products alone, through transpositions.
+/// Whether a value is used by products alone, through transpositions and parts.
 pub(super) fn only_products(k: &Kernel, v: Value) -> bool {
     let mut used = false;
     let fine = k.insts.iter().all(|(inst, data)| {
@@ -46,7 +46,7 @@ pub(super) fn only_products(k: &Kernel, v: Value) -> bool {
         used = true;
         match data.op {
             Op::Mma => k.args(inst)[0] != v,
-            Op::Trans(_) => only_products(k, k.result(inst)),
+            Op::Trans(_) | Op::Slice(_) => only_products(k, k.result(inst)),
             _ => false,
         }
     });

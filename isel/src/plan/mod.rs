@@ -59,10 +59,12 @@ pub struct SharedTile {
 pub enum StorePlan {
     /// Through a staging buffer and tensor copies, each warp its own rows.
     Bulk {
-        /// `(row, column)` of one warp's 16-row stripe to elements.
+        /// `(row, column)` of one warp's 16-row stripe to elements; `(column, row)` if transposed.
         stripe: Box<Layout>,
         /// Swizzle span in bytes.
         swizzle: u32,
+        /// Whether rows are contiguous in memory instead of columns.
+        transposed: bool,
     },
     /// Predicated stores of so many elements.
     Plain {

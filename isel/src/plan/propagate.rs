@@ -70,6 +70,10 @@ fn step(k: &Kernel, inst: Inst, plan: &mut Plan) -> Result<bool> {
         Op::Slice(offsets) => {
             let from: Vec<u32> = offsets.iter().map(|d| d.constant().unwrap_or(0)).collect();
             let shape = extents(k, results[0]);
+            if plan.layouts[args[0]].is_none() && !adapts(k, args[0]) {
+                let whole = extents(k, args[0]);
+                return derive(k, inst, plan, results[0], args[0], |l| unsliced(k, inst, l, &shape, &whole));
+            }
             derive(k, inst, plan, args[0], results[0], |l| slice_layout(k, inst, l, &from, &shape))
         }
         Op::ExpandDims(d) => derive(k, inst, plan, results[0], args[0], |l| {
@@ -148,6 +152,28 @@ pub fn slice_layout(k: &Kernel, inst: Inst, layout: &Layout, from: &[u32], shape
     })
     .filter(|l| l.outs().iter().zip(shape).all(|(o, &s)| o.1 == u64::from(s)))
     .ok_or_else(refuse)
+}
+
+/// The layout of a whole whose part has the given one: further parts stand in further registers.
+fn unsliced(k: &Kernel, inst: Inst, layout: &Layout, part: &[u32], whole: &[u32]) -> Result<Layout> {
+    if part.iter().zip(whole).any(|(p, w)| !w.is_multiple_of(*p)) {
+        return Err(IselError::at(k, inst, "a part that is no whole fraction of its tile"));
+    }
+    let outs: Vec<(Axis, u64)> =
+        whole.iter().enumerate().map(|(d, &e)| (Axis::Dim(d as u8), u64::from(e))).collect();
+    let mut b = Builder::new(&outs);
+    for &(axis, _) in layout.ins() {
+        b = b.axis(axis);
+        for digit in layout.basis(axis) {
+            b = b.add(axis, digit.extent, &digit.out);
+        }
+        for (d, (&p, &w)) in part.iter().zip(whole).enumerate().filter(|_| axis == Axis::Reg) {
+            let mut column = vec![0; whole.len()];
+            column[d] = u64::from(p);
+            b = b.add(axis, u64::from(w / p), &column);
+        }
+    }
+    b.build().map_err(layout_error(k, inst))
 }
 
 /// The layout of an operand that is broadcast to the given one: dimensions of extent 1 move nothing.

@@ -25,8 +25,12 @@ use warplift_ir::tile::{ArrayMapping, Inst, Kernel, Op, Value, Way};
 const WORD: u64 = 32;
 /// Registers that one access moves at most.
 const ACCESS_WORDS: u64 = 4;
-/// Bytes that a copy's parts are multiples of.
+/// Bytes that a copy's rows are multiples of.
 const COPY_BYTES: u32 = 16;
+/// Bytes that a tensor copy's place in shared memory is a multiple of.
+const COPY_ALIGN: u32 = 128;
+/// Widest element that a tensor copy counts.
+const MAX_UNIT_BITS: u32 = 64;
 
 /// How a tile comes to registers through a ring.
 #[derive(Clone, Debug)]
@@ -52,6 +56,8 @@ pub enum StagedFill {
         inner_dim: usize,
         /// Elements of one copy along it.
         slab: u32,
+        /// Elements that the copy counts as one, so that more of them fit its box.
+        unit: u32,
     },
     /// One bulk copy of a packed tile.
     Packed {
@@ -80,9 +86,13 @@ fn array(k: &Kernel, load: Inst) -> ArrayMapping {
     k.def(k.args(load)[0]).map_or_else(ArrayMapping::default, |view| k.attrs[view].array)
 }
 
-/// Whether a tile is loaded from a packed array.
+/// Whether a tile is loaded from a packed array, or a part of one that is.
 pub(super) fn is_packed(k: &Kernel, v: Value) -> bool {
-    k.def(v).is_some_and(|d| matches!(k.insts[d].op, Op::Load) && array(k, d).way == Way::Packed)
+    k.def(v).is_some_and(|d| match k.insts[d].op {
+        Op::Load => array(k, d).way == Way::Packed,
+        Op::Slice(_) => is_packed(k, k.args(d)[0]),
+        _ => false,
+    })
 }
 
 /// The order of narrow elements in which two that become one register of halves stand 16 bits apart, so
@@ -154,11 +164,9 @@ fn from_rows(k: &Kernel, load: Inst, layout: &Layout) -> Result<Staged> {
     let inner_dim = unit_dim(k, view).unwrap_or(1);
     let (inner, outer) = (shape[inner_dim], shape[1 - inner_dim]);
     let bits = k.ty(view).elem().bits();
-    let whole = |s: &u32| inner.is_multiple_of(*s) && (s * bits).is_multiple_of(8 * COPY_BYTES);
-    let slab = (1..=inner.min(SM90A.box_extent)).rev().find(whole);
-    let Some(slab) = slab.filter(|_| bits >= 8 && outer <= SM90A.box_extent) else {
+    let Some((slab, unit)) = copies(k, load, inner_dim, [inner, outer], bits) else {
         let what = format!(
-            "a staged tile of {outer} x {inner} elements of {bits} bits: at most {} rows, and parts of whole {COPY_BYTES} bytes of elements of 8 bits or more, are possible",
+            "a staged tile of {outer} x {inner} elements of {bits} bits: at most {} rows, of parts of whole {COPY_ALIGN} bytes (or one of whole {COPY_BYTES}) of elements of 8 bits or more, are possible",
             SM90A.box_extent
         );
         return Err(IselError::at(k, load, what));
@@ -179,8 +187,38 @@ fn from_rows(k: &Kernel, load: Inst, layout: &Layout) -> Result<Staged> {
         .and_then(|l| l.then(&to_mem))
         .map_err(layout_error(k, load))?;
     let bytes = inner * outer * bits / 8;
-    let fill = StagedFill::Tensor { inner_dim, slab };
+    let fill = StagedFill::Tensor { inner_dim, slab, unit };
     Ok(Staged { to_memory, bits, bytes, stream: false, fill })
+}
+
+/// Elements of one copy along the contiguous dimension, and how many of them it counts as one: the fewest
+/// copies, then the smallest units.
+fn copies(
+    k: &Kernel,
+    load: Inst,
+    inner_dim: usize,
+    [inner, outer]: [u32; 2],
+    bits: u32,
+) -> Option<(u32, u32)> {
+    let view = k.args(load)[0];
+    let extent = k.args(k.def(view)?)[1 + inner_dim];
+    let index = k.args(load)[1 + inner_dim];
+    let counts = |unit: &u32| {
+        let by = i64::from(*unit);
+        unit * bits <= MAX_UNIT_BITS && is_multiple(k, extent, by) && is_multiple(k, index, by)
+    };
+    let fits = |slab: u32, unit: u32| {
+        let bytes = slab * outer * bits / 8;
+        let aligned = bytes.is_multiple_of(if slab == inner { COPY_BYTES } else { COPY_ALIGN });
+        let rows = (slab * bits / 8).is_multiple_of(COPY_BYTES);
+        aligned && rows && slab.is_multiple_of(unit) && slab / unit <= SM90A.box_extent
+    };
+    if bits < 8 || outer > SM90A.box_extent {
+        return None;
+    }
+    let units: Vec<u32> = [1, 2, 4, 8].into_iter().filter(counts).collect();
+    let slabs = (1..=inner).rev().filter(|s| inner.is_multiple_of(*s));
+    slabs.flat_map(|s| units.iter().map(move |&u| (s, u))).find(|&(s, u)| fits(s, u))
 }
 
 /// A tile of a packed array.

@@ -45,7 +45,7 @@ pub fn plan_product(k: &Kernel, inst: Inst, plan: &mut Plan) -> Result<()> {
     plan.layouts[acc].get_or_insert_with(|| whole.clone());
     plan.layouts[k.result(inst)] = Some(whole);
     let a = match loaded(k, a) {
-        Some(load) => Some((load.0, operand(k, inst, plan, load, 1, [m / groups, ATOM_M])?)),
+        Some(l) => Some((l.load, operand(k, inst, plan, l, 1, [m / groups, ATOM_M], depth)?)),
         None => {
             let fragment = layout(m, depth)?;
             plan.layouts[a].get_or_insert(fragment);
@@ -61,7 +61,7 @@ pub fn plan_product(k: &Kernel, inst: Inst, plan: &mut Plan) -> Result<()> {
             "the right operand of mma must be loaded from memory; a computed one is not selected",
         )
     })?;
-    let b = (load.0, operand(k, inst, plan, load, 0, [0, n / n_atoms])?);
+    let b = (load.load, operand(k, inst, plan, load, 0, [0, n / n_atoms], depth)?);
     let product =
         Product { a, b, n: n / n_atoms, n_atoms, m_atoms: m / groups / ATOM_M, k_steps: depth / ATOM_K };
     plan.products.insert(inst, product);
@@ -112,19 +112,27 @@ fn check_shape(k: &Kernel, inst: Inst, [m, n, depth]: [u32; 3], groups: u32) -> 
     Ok(())
 }
 
-/// The load behind an operand and whether it is seen transposed.
-fn loaded(k: &Kernel, mut v: Value) -> Option<(Inst, bool)> {
-    let mut flipped = false;
-    loop {
-        let def = k.def(v)?;
-        match k.insts[def].op {
-            Op::Load => return Some((def, flipped)),
-            Op::Trans(_) => {
-                flipped = !flipped;
-                v = k.args(def)[0];
-            }
-            _ => return None,
+/// The load behind an operand, whether it is seen transposed, and which part of it.
+#[derive(Clone, Copy)]
+struct Loaded {
+    load: Inst,
+    flipped: bool,
+    /// Offsets by dimension of the operand.
+    from: [u32; 2],
+}
+
+fn loaded(k: &Kernel, v: Value) -> Option<Loaded> {
+    let def = k.def(v)?;
+    let below = || loaded(k, k.args(def)[0]);
+    match &k.insts[def].op {
+        Op::Load => Some(Loaded { load: def, flipped: false, from: [0, 0] }),
+        Op::Trans(_) => below().map(|l| Loaded { flipped: !l.flipped, from: [l.from[1], l.from[0]], ..l }),
+        Op::Slice(offsets) => {
+            let at = |d: usize| offsets.get(d).and_then(|o| o.constant());
+            let (rows, columns) = (at(0)?, at(1)?);
+            below().map(|l| Loaded { from: [l.from[0] + rows, l.from[1] + columns], ..l })
         }
+        _ => None,
     }
 }
 
@@ -141,15 +149,21 @@ pub fn unit_dim(k: &Kernel, view: Value) -> Option<usize> {
 }
 
 /// How wgmma reads a loaded tile. `k_dim` is the depth's dimension as the product sees the operand;
-/// `[group, atom]` are the steps along the other one from warpgroup to warpgroup and atom to atom.
+/// `[group, atom]` are the steps along the other one from warpgroup to warpgroup and atom to atom; `depth`
+/// is the product's.
 fn operand(
     k: &Kernel,
     inst: Inst,
     plan: &mut Plan,
-    (load, flipped): (Inst, bool),
+    Loaded { load, flipped, from }: Loaded,
     k_dim: usize,
     [group, atom]: [u32; 2],
+    depth: u32,
 ) -> Result<SharedOperand> {
+    if from[1 - k_dim] != 0 || !from[k_dim].is_multiple_of(ATOM_K) {
+        return Err(IselError::at(k, inst, "an operand that is part of a tile is a part of its depth"));
+    }
+    let first = from[k_dim];
     let tile = match plan.shared.entry(load) {
         Entry::Occupied(known) => known.into_mut(),
         Entry::Vacant(new) => new.insert(shared_tile(k, load)?),
@@ -163,8 +177,7 @@ fn operand(
         let inside = outer < tile.extents[0] && inner < tile.extents[1];
         if inside { tile.layout.apply(&[outer.into(), inner.into()])[0] as u32 * bytes } else { 0 }
     };
-    let depth = tile.extents[usize::from(!mn_major)];
-    let steps: SmallVec<[u32; 8]> = (0..depth / ATOM_K).map(|s| at(0, s * ATOM_K)).collect();
+    let steps: SmallVec<[u32; 8]> = (0..depth / ATOM_K).map(|s| at(0, first + s * ATOM_K)).collect();
     let span = tile.swizzle;
     let slab_bytes = at(if mn_major { tile.slab } else { 0 }, if mn_major { 0 } else { tile.slab });
     if mn_major && !atom.is_multiple_of(tile.slab) && atom > tile.slab {
@@ -278,10 +291,17 @@ pub fn plan_store(k: &Kernel, inst: Inst, plan: &Plan) -> Result<StorePlan> {
     if let Some(reason) = tma_refused(k, view) {
         return Ok(plain(Some(reason)));
     }
+    let bits = k.ty(value).elem().bits();
+    if unit_dim(k, view) == Some(0) && bits == 16 {
+        // Columns of a stripe become rows: each warp stores 16 elements of each.
+        let swizzle = STRIPE as u32 * bits / 8;
+        let stripe = shared::swizzled(cols.into(), STRIPE, bits.into(), swizzle.into());
+        let stripe = Box::new(stripe.map_err(layout_error(k, inst))?);
+        return Ok(StorePlan::Bulk { stripe, swizzle, transposed: true });
+    }
     if unit_dim(k, view) != Some(1) {
         return Ok(plain(Some("columns of the result are not contiguous".to_owned())));
     }
-    let bits = k.ty(value).elem().bits();
     let bytes = cols * bits / 8;
     let swizzle = [128, 64, 32].into_iter().find(|s| bytes == *s);
     let (Some(swizzle), 16 | 32) = (swizzle, bits) else {
@@ -289,5 +309,5 @@ pub fn plan_store(k: &Kernel, inst: Inst, plan: &Plan) -> Result<StorePlan> {
     };
     let stripe =
         shared::swizzled(STRIPE, cols.into(), bits.into(), swizzle.into()).map_err(layout_error(k, inst))?;
-    Ok(StorePlan::Bulk { stripe: Box::new(stripe), swizzle })
+    Ok(StorePlan::Bulk { stripe: Box::new(stripe), swizzle, transposed: false })
 }

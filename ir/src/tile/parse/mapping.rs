@@ -3,7 +3,7 @@
 //! ```text
 //! mapping = "mapping" name "{" (name "=" int | "for" name ":" loop,+ | "array" name ":" array,+
 //!         | "kernel" ":" whole,+),* "}"
-//! loop    = "pipeline" ("fit" | int) | "producers" int | "consumers" int | "wait" int
+//! loop    = "pipeline" ("fit" | int) | "producers" int | "consumers" int | "wait" int | "chunk" int
 //! array   = "plain" | "staged" | "packed" | "stream"
 //! whole   = "persistent" | "raster" ("linear" | "square" | "band_m" int | "band_n" int)
 //!         | "epilogue" ("direct" | "deferred") | "cluster" int | "alternate" int | "warps" int | "chunk" int
@@ -64,7 +64,7 @@ fn loop_item(c: &mut Cursor<'_>) -> Result<(String, LoopMapping)> {
     let mut looped = LoopMapping::default();
     c.comma_list(|c| match loop_attr(c, &mut looped)? {
         true => Ok(()),
-        false => c.expected("`pipeline`, `producers`, `consumers` or `wait`"),
+        false => c.expected("`pipeline`, `producers`, `consumers`, `wait` or `chunk`"),
     })?;
     Ok((name, looped))
 }
@@ -82,6 +82,8 @@ fn loop_attr(c: &mut Cursor<'_>, looped: &mut LoopMapping) -> Result<bool> {
         looped.consumers = Some(c.count()?);
     } else if c.eat_word("wait") {
         looped.wait = Some(c.count()?);
+    } else if c.eat_word("chunk") {
+        looped.chunk = Some(c.count()?);
     } else {
         return Ok(false);
     }
