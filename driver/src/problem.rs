@@ -203,7 +203,9 @@ fn views(k: &Kernel, pointer: Value) -> impl Iterator<Item = Value> + '_ {
 /// Whether an instruction of that kind works on a view of the pointer.
 fn is_used(k: &Kernel, pointer: Value, kind: impl Fn(&Op) -> bool) -> bool {
     let views: Vec<Value> = views(k, pointer).collect();
-    k.insts.iter().any(|(i, d)| kind(&d.op) && k.args(i).first().is_some_and(|v| views.contains(v)))
+    k.insts
+        .iter()
+        .any(|(i, d)| kind(&d.op) && k.args(i).first().is_some_and(|&v| views.contains(&k.whole_view(v))))
 }
 
 /// An array as it lies in memory.

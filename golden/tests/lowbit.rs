@@ -19,6 +19,13 @@ fn variant(words: &[(&str, &str)]) -> (Kernel, Mapping) {
     (module.kernels[0].clone(), module.mappings[0].clone())
 }
 
+/// The same under a mapping of one warpgroup, which the simulator runs faster.
+fn narrow(words: &[(&str, &str)]) -> (Kernel, Mapping) {
+    let (kernel, _) = variant(words);
+    let mapping = mapped(&kernel, [64, 16], 1, "", "array w: packed, stream array s: staged");
+    (kernel, mapping)
+}
+
 /// Runs a variant under several orders; small whole numbers, so that every sum is exact.
 fn check(what: &str, (kernel, mapping): &(Kernel, Mapping), [m, n, k]: [i64; 3]) {
     let options = Options { verify: true, dump: Vec::new() };
@@ -54,7 +61,7 @@ fn every_weight_type_is_the_same_text() {
         let pointer = format!("ptr<{ty}>");
         let view = format!(": {ty}[");
         let words = [("ptr<u4>", pointer.as_str()), (": u4[", &view), ("cast(q, f16) - 8.0", cast)];
-        check(&format!("{ty} {cast}"), &variant(&words), [13, 72, 256]);
+        check(&format!("{ty} {cast}"), &narrow(&words), [13, 72, 256]);
     }
 }
 
@@ -66,7 +73,7 @@ fn bf16_activations() {
         ("tx = load gx[j*BM, t*GROUP] : f16", "tx = load gx[j*BM, t*GROUP] : bf16"),
         ("cast(q, f16)", "cast(q, bf16)"),
     ];
-    check("bf16", &variant(&words), [13, 72, 256]);
+    check("bf16", &narrow(&words), [13, 72, 256]);
 }
 
 /// A mapping of the text: tile, consumer warpgroups, and more.
@@ -104,7 +111,7 @@ fn groups_and_ragged_sizes() {
     for group in [32, 64, 128] {
         for size in [[1, 8, 128], [16, 64, 384], [17, 200, 256]] {
             let words = format!("GROUP = {group}");
-            check(&format!("group {group} {size:?}"), &variant(&[("GROUP = 128", &words)]), size);
+            check(&format!("group {group} {size:?}"), &narrow(&[("GROUP = 128", &words)]), size);
         }
     }
 }
@@ -113,7 +120,7 @@ fn groups_and_ragged_sizes() {
 fn scale_on_the_weights() {
     let words = [
         ("mma zero, cast(q, f16) - 8.0, trans(tx)", "mma sum, (cast(q, f16) - 8.0) * scale, trans(tx)"),
-        ("yield sum + group * cast(scale, f32)", "yield group"),
+        ("yield fma(group, cast(scale, f32), sum)", "yield group"),
     ];
-    check("scale on weights", &variant(&words), [13, 72, 256]);
+    check("scale on weights", &narrow(&words), [13, 72, 256]);
 }

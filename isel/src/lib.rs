@@ -11,6 +11,7 @@ pub mod facts;
 pub mod lower;
 pub mod map;
 pub mod plan;
+pub mod window;
 
 use warplift_ir::tile::{Inst, Loc};
 

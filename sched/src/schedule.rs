@@ -84,7 +84,7 @@ pub fn do_schedule_without(program: &Program<'_>, target: &Target, disabled: &[F
         do_multicast(program, &mut s);
     }
     for (b, d) in program.buffers.iter() {
-        s.slots[b] = if d.kind == BufferKind::Staging { 2 } else { 1 };
+        s.slots[b] = if d.kind == BufferKind::Staging && stored_again(program, b) { 2 } else { 1 };
     }
     for inst in program.func.insts.keys().filter(|_| has(Feature::InFlight)) {
         in_flight(program, inst, &mut s);
@@ -96,6 +96,16 @@ pub fn do_schedule_without(program: &Program<'_>, target: &Target, disabled: &[F
         }
     }
     Ok(s)
+}
+
+/// Whether a staging buffer is used more than once: a second slot hides the copy of the first.
+fn stored_again(program: &Program<'_>, buffer: Buffer) -> bool {
+    let func = &program.func;
+    let uses = func.blocks.keys().map(|block| {
+        let sites = staging_sites(func, block).iter().filter(|(_, b)| *b == buffer).count();
+        sites * if loop_of(func, block).is_some() { 2 } else { 1 }
+    });
+    uses.sum::<usize>() > 1
 }
 
 fn check_limits(program: &Program<'_>, target: &Target) -> Result<()> {

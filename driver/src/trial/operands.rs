@@ -41,7 +41,9 @@ pub fn operands(kernel: &Kernel, sizes: &Sizes) -> Result<Vec<Operand>, TrialErr
         let mut operand = Operand { name: p.name.clone(), elem, elements: 0, read: false, written: false };
         for (inst, data) in kernel.insts.iter() {
             let args = kernel.args(inst);
-            let through = |view: &Value| kernel.def(*view).is_some_and(|i| kernel.args(i)[0] == p.value);
+            let through = |view: &Value| {
+                kernel.def(kernel.whole_view(*view)).is_some_and(|i| kernel.args(i)[0] == p.value)
+            };
             match data.op {
                 Op::View { strided, .. } if args[0] == p.value => {
                     operand.elements = operand.elements.max(span(kernel, inst, strided, sizes)?);

@@ -35,9 +35,17 @@ fn one(op: &Op, elem: Elem, result: Elem, x: impl Fn(usize) -> Number) -> Result
         Op::Binary(op) => binary(*op, elem, x(0), x(1))?,
         Op::Compare(op) => Number::Int(compare(*op, elem, x(0), x(1)).into()),
         Op::Cast => cast(elem, result, x(0)),
+        Op::Fma => fma(result, x(0), x(1), x(2)),
         _ if x(0).is_true() => x(1),
         _ => x(2),
     })
+}
+
+/// The product of two numbers of at most 24 bits is exact in f64; the sum is rounded there first, which
+/// moves the result only where it lies within 2^-53 of half way.
+fn fma(elem: Elem, x: Number, y: Number, z: Number) -> Number {
+    let [x, y, z] = [x, y, z].map(|n| n.as_f64());
+    Number::Float(round(elem, x.mul_add(y, z)))
 }
 
 /// `acc + a b`; see `arith` for the rounding.

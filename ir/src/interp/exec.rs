@@ -203,13 +203,14 @@ impl<'a> Program<'a> {
         let ty = kernel.ty(kernel.result(inst));
         let elem = ty.elem();
         match op {
-            Op::Unary(_) | Op::Binary(_) | Op::Compare(_) | Op::Select | Op::Cast => {
+            Op::Unary(_) | Op::Binary(_) | Op::Compare(_) | Op::Select | Op::Fma | Op::Cast => {
                 let args = self.args(inst)?;
                 let of = usize::from(matches!(op, Op::Select));
                 let own = kernel.ty(kernel.args(inst)[of]).elem();
                 Ok(compute::elementwise(op, own, elem, &args)?)
             }
             Op::View { strided, fill } => self.view(inst, *strided, *fill),
+            Op::SubView(kept) => self.sub_view(inst, kept),
             Op::ViewAs(_) if ty.shape().is_none() => self.scalar_bits(inst, elem),
             _ => match self.number(op)? {
                 Some(n) => Ok(Val::Scalar(n)),
@@ -319,7 +320,31 @@ impl Program<'_> {
             true => numbers[rank..].into(),
             false => row_major(&extents)?,
         };
-        Ok(Val::View(Rc::new(View { buffer: *buffer, offset: *offset, extents, strides, fill })))
+        Ok(Val::View(Rc::new(View { buffer: *buffer, offset: *offset, first: 0, extents, strides, fill })))
+    }
+
+    fn sub_view(&self, inst: Inst, kept: &[u8]) -> Result<Val> {
+        let args = self.args(inst)?;
+        let Some(Val::View(view)) = args.first() else {
+            return Err(Fault::Invalid("a part of no view".to_owned()));
+        };
+        let mut part = View { extents: SmallVec::new(), strides: SmallVec::new(), ..(**view).clone() };
+        let mut fixed = args[1..].iter().map(|v| v.number(0).as_i64());
+        let mut outside = false;
+        for (d, (&extent, &stride)) in view.extents.iter().zip(&view.strides).enumerate() {
+            if kept.contains(&(d as u8)) {
+                part.extents.push(extent);
+                part.strides.push(stride);
+                continue;
+            }
+            let index = fixed.next().unwrap_or(0);
+            outside |= index < 0 || index >= extent;
+            part.first += i128::from(index) * i128::from(stride);
+        }
+        if outside {
+            part.extents.iter_mut().for_each(|e| *e = 0);
+        }
+        Ok(Val::View(Rc::new(part)))
     }
 
     /// The view and first index of an access.
@@ -409,5 +434,5 @@ fn place(view: &View, elem: Elem, first: &[i64], index: &[usize]) -> Option<i128
         }
         at += i * i128::from(view.strides[d]);
     }
-    Some(i128::from(view.offset) * 8 + at * i128::from(elem.bits()))
+    Some(i128::from(view.offset) * 8 + (view.first + at) * i128::from(elem.bits()))
 }

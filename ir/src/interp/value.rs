@@ -22,6 +22,8 @@ pub(super) struct View {
     pub buffer: BufferId,
     /// First element, in bytes.
     pub offset: u64,
+    /// Elements from there to the one at index zero.
+    pub first: i128,
     pub extents: SmallVec<[i64; 5]>,
     /// In elements.
     pub strides: SmallVec<[i64; 5]>,

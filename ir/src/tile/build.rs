@@ -275,6 +275,11 @@ impl KernelBuilder {
         self.value(Op::Select, &[c, x, y], None)
     }
 
+    /// `x * y + z` of floats, rounded once.
+    pub fn fma(&mut self, x: Value, y: Value, z: Value) -> Result<Value> {
+        self.value(Op::Fma, &[x, y, z], None)
+    }
+
     /// Conversion to another element type.
     pub fn cast(&mut self, x: Value, elem: Elem) -> Result<Value> {
         self.value(Op::Cast, &[x], Some(Type::Scalar(elem)))
@@ -353,6 +358,13 @@ impl KernelBuilder {
         args.extend(strides.unwrap_or_default());
         let strided = strides.is_some();
         self.value(Op::View { strided, fill }, &args, Some(want))
+    }
+
+    /// A view of the dimensions without an index.
+    pub fn sub_view(&mut self, view: Value, index: &[Option<Value>]) -> Result<Value> {
+        let kept = (0u8..).zip(index).filter(|(_, i)| i.is_none()).map(|(d, _)| d).collect();
+        let fixed: Vec<Value> = index.iter().copied().flatten().collect();
+        self.value(Op::SubView(kept), &joined(view, &fixed, &[]), None)
     }
 
     /// The tile of a view whose first element has these indices.

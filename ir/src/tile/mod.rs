@@ -353,6 +353,14 @@ impl Kernel {
         }
     }
 
+    /// The view that a view is a part of, itself where it is whole.
+    pub fn whole_view(&self, view: Value) -> Value {
+        match self.def(view) {
+            Some(def) if matches!(self.insts[def].op, Op::SubView(_)) => self.whole_view(self.args(def)[0]),
+            _ => view,
+        }
+    }
+
     /// Appends a parameter to a block.
     pub fn append_param(&mut self, block: Block, ty: Type) -> Value {
         let params = &mut self.blocks[block].params;

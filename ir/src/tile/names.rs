@@ -101,13 +101,14 @@ const fn form(least: usize, most: usize, bare: bool, typed: bool) -> Form {
 }
 
 /// Operations that are written by name and have no table of their own.
-const FORMS: [(&str, Form); 31] = [
+const FORMS: [(&str, Form); 33] = [
     ("block_index", form(0, 1, true, false)),
     ("grid_dim", form(1, 1, false, false)),
     ("program_id", form(0, 0, true, false)),
     ("program_count", form(0, 0, true, false)),
     ("dim", form(1, 1, false, false)),
     ("select", form(3, 3, false, false)),
+    ("fma", form(3, 3, false, false)),
     ("cast", form(2, 2, false, false)),
     ("view_as", form(2, 2, false, false)),
     ("full", form(1, 1, true, true)),
@@ -121,6 +122,7 @@ const FORMS: [(&str, Form); 31] = [
     ("rearrange", form(1, 1, false, false)),
     ("expand_dims", form(2, 2, false, false)),
     ("view", form(1, 1, true, true)),
+    ("subview", form(1, 1, true, false)),
     ("load", form(1, 1, true, true)),
     ("store", form(2, 2, true, false)),
     ("mma", form(3, 3, true, false)),
@@ -228,6 +230,7 @@ impl Op {
     fn plain_name(&self) -> &'static str {
         match self {
             Self::Select => "select",
+            Self::Fma => "fma",
             Self::Cast => "cast",
             Self::ViewAs(_) => "view_as",
             Self::Full => "full",
@@ -241,6 +244,7 @@ impl Op {
             Self::Rearrange => "rearrange",
             Self::ExpandDims(_) => "expand_dims",
             Self::View { .. } => "view",
+            Self::SubView(_) => "subview",
             Self::Load => "load",
             Self::Store => "store",
             Self::Mma => "mma",

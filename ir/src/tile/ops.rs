@@ -141,6 +141,8 @@ pub enum Op {
     Compare(CmpOp),
     /// `c, x, y`: `c ? x : y`, element by element.
     Select,
+    /// `x, y, z`: `x * y + z` of floats, rounded once, element by element.
+    Fma,
     /// `x`: conversion to the result's element type; floats round to nearest even and saturate only in
     /// types without infinity, float to integer rounds toward zero and saturates, integers wrap.
     Cast,
@@ -174,6 +176,9 @@ pub enum Op {
         /// What a load gives outside.
         fill: f64,
     },
+    /// `view, index..`: a view of fewer dimensions, those that this list keeps; the others, in order, have
+    /// these indices. Where one of them lies outside, everything does.
+    SubView(SmallVec<[u8; MAX_RANK]>),
     /// `view, index..`: the tile whose first element has these indices.
     Load,
     /// `view, index.., x`: writes the part of a tile that lies inside.

@@ -212,6 +212,7 @@ impl<'a> Printer<'a> {
             }
             Op::Iota(d) => write!(f, "iota {d} : {ty}"),
             Op::View { strided, fill } => self.view(f, args, result, *strided, *fill),
+            Op::SubView(kept) => self.sub_view(f, args, kept),
             Op::Load | Op::AsyncCopy | Op::Store | Op::Atomic(_) => self.access(f, op, args, ty),
             Op::Print(text) => {
                 write!(f, "print {}", StrText(text))?;
@@ -268,6 +269,22 @@ impl<'a> Printer<'a> {
         write!(f, "{} {}[", op.name(), self.arg(args, 0))?;
         self.list(f, args.get(1..last).unwrap_or_default())?;
         if stores { write!(f, "], {}", self.arg(args, last)) } else { write!(f, "] : {ty}") }
+    }
+
+    fn sub_view(&self, f: &mut Formatter<'_>, args: &[Value], kept: &[u8]) -> Result {
+        write!(f, "subview {}[", self.arg(args, 0))?;
+        let mut fixed = args.get(1..).unwrap_or_default().iter();
+        for d in 0..args.len().saturating_sub(1) + kept.len() {
+            let comma = if d == 0 { "" } else { ", " };
+            match fixed.as_slice().first().filter(|_| !kept.contains(&(d as u8))) {
+                Some(&v) => {
+                    fixed.next();
+                    write!(f, "{comma}{}", self.name(v))?;
+                }
+                None => write!(f, "{comma}_")?,
+            }
+        }
+        f.write_char(']')
     }
 
     fn view(

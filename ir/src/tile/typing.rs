@@ -92,7 +92,7 @@ impl Typing<'_> {
     /// The types of the results. Loops and branches are checked where their blocks are known.
     pub fn infer(&self) -> Result<Types> {
         match self.op {
-            Op::Unary(_) | Op::Binary(_) | Op::Compare(_) | Op::Select => self.elementwise(),
+            Op::Unary(_) | Op::Binary(_) | Op::Compare(_) | Op::Select | Op::Fma => self.elementwise(),
             Op::Store | Op::Atomic(_) => self.store(),
             Op::Split => self.split(),
             Op::AsyncCommit | Op::AsyncWait(_) => self.count(0).map(|()| smallvec![]),
@@ -124,6 +124,7 @@ impl Typing<'_> {
             Op::Rearrange => self.count(1).and_then(|()| self.same_as_tile(0)),
             Op::ExpandDims(d) => self.expand_dims(*d),
             Op::View { strided, .. } => self.view(*strided),
+            Op::SubView(kept) => self.sub_view(kept),
             Op::Load | Op::AsyncCopy => self.load(),
             Op::Mma => self.mma(),
             Op::Reduce(op, d) => self.reduce(*op, *d),
@@ -148,7 +149,7 @@ impl Typing<'_> {
     fn elementwise(&self) -> Result<Types> {
         let count = match self.op {
             Op::Unary(_) => 1,
-            Op::Select => 3,
+            Op::Select | Op::Fma => 3,
             _ => 2,
         };
         self.count(count)?;
@@ -191,6 +192,7 @@ impl Typing<'_> {
         let (legal, expected) = match self.op {
             Op::Unary(op) => unary_takes(*op, elem),
             Op::Binary(op) => binary_takes(*op, elem),
+            Op::Fma => (elem.is_float(), "floats"),
             _ => (true, ""),
         };
         if legal { Ok(()) } else { self.bad_operand(first, expected) }
@@ -217,6 +219,20 @@ impl Typing<'_> {
         }
         (1..self.args.len()).try_for_each(|i| self.index_arg(i))?;
         Ok(Type::View(elem, rank))
+    }
+
+    fn sub_view(&self, kept: &[u8]) -> Result<Type> {
+        let Some(&Type::View(elem, rank)) = self.args.first() else {
+            return self.bad_operand(0, "a view");
+        };
+        self.attribute("the number of dimensions kept", kept.len() as i64, 1, rank.into())?;
+        for (i, &d) in kept.iter().enumerate() {
+            let least = if i == 0 { 0 } else { i64::from(kept[i - 1]) + 1 };
+            self.attribute("a dimension kept", d.into(), least, i64::from(rank) - 1)?;
+        }
+        self.count(1 + usize::from(rank) - kept.len())?;
+        (1..self.args.len()).try_for_each(|i| self.index_arg(i))?;
+        Ok(Type::View(elem, kept.len() as u8))
     }
 
     /// The view and its indices; `after` operands follow them.

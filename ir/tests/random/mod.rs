@@ -114,7 +114,7 @@ impl Random<'_> {
     fn inst(&mut self) {
         let op = self.op();
         let operands = match op {
-            Op::Select | Op::Mma | Op::Load | Op::AsyncCopy => 3,
+            Op::Select | Op::Fma | Op::Mma | Op::Load | Op::AsyncCopy => 3,
             Op::Store | Op::Atomic(_) => 4,
             Op::Binary(_) | Op::Compare(_) | Op::Join | Op::Gather(_) | Op::Print(_) => 2,
             Op::Int(_)
@@ -183,6 +183,7 @@ impl Random<'_> {
             Op::Binary(BinOp::Shl),
             Op::Compare(CmpOp::Le),
             Op::Select,
+            Op::Fma,
             Op::Cast,
             Op::ViewAs(elem),
             Op::Full,
@@ -195,6 +196,7 @@ impl Random<'_> {
             Op::Slice([Dim::new(0), dim].into_iter().collect()),
             Op::Rearrange,
             Op::ExpandDims(d),
+            Op::SubView([1].into_iter().collect()),
             Op::Load,
             Op::Store,
             Op::Atomic(AtomicOp::Add),

@@ -257,6 +257,7 @@ impl<'k, 'a> Lower<'k, 'a> {
             Op::If => self.lower_if(inst),
             Op::Yield => self.lower_yield(inst),
             Op::View { strided, fill } => self.lower_view(inst, *strided, *fill),
+            Op::SubView(kept) => self.lower_sub_view(inst, kept),
             Op::Load => self.lower_load(inst),
             Op::Store => self.lower_store(inst),
             Op::Mma => self.lower_product(inst),
@@ -288,6 +289,41 @@ impl<'k, 'a> Lower<'k, 'a> {
             });
         }
         self.env.insert(self.k.result(inst), Low::View(View { base, extents, strides, fill }));
+        Ok(())
+    }
+
+    /// A view of fewer dimensions: the base moves; where an index is outside, so is everything.
+    fn lower_sub_view(&mut self, inst: Inst, kept: &[u8]) -> Result<()> {
+        let args = self.k.args(inst).to_vec();
+        let whole = self.view(args[0])?;
+        let mut part = View { extents: SmallVec::new(), strides: SmallVec::new(), ..whole.clone() };
+        let bytes = i64::from(self.k.ty(args[0]).elem().bits() / 8);
+        let mut index = args[1..].iter();
+        let mut inside: Vec<machine::Value> = Vec::new();
+        for (d, (&extent, &stride)) in whole.extents.iter().zip(&whole.strides).enumerate() {
+            if kept.contains(&(d as u8)) {
+                part.extents.push(extent);
+                part.strides.push(stride);
+                continue;
+            }
+            let Some(&v) = index.next() else { return self.error("an index is missing") };
+            let at = self.scalar(v)?;
+            let scale = match stride {
+                None => self.at().imm(bytes),
+                Some(s) => self.at().mul_imm(s, bytes),
+            };
+            part.base = self.at().op(Opcode::MadWideS32, &[at, scale, part.base], Ty::B64);
+            // Unsigned: a negative index is outside too.
+            let compared = NewInst::new(Opcode::SetpU32, &[at, extent], &[Ty::Pred]);
+            inside.push(self.at().value(compared.attr(Attr::Cmp(warplift_ir::tile::CmpOp::Lt))));
+        }
+        let zero = self.at().imm(0);
+        for extent in &mut part.extents {
+            for &p in &inside {
+                *extent = self.at().op(Opcode::Selp, &[*extent, zero, p], Ty::B32);
+            }
+        }
+        self.env.insert(self.k.result(inst), Low::View(part));
         Ok(())
     }
 
@@ -496,7 +532,7 @@ fn arguments(k: &Kernel, packings: &[(String, Packing)]) -> Vec<Argument> {
         let views = k.insts.iter().filter(|(i, d)| matches!(d.op, Op::View { .. }) && k.args(*i)[0] == v);
         let views: Vec<Value> = views.map(|(i, _)| k.result(i)).collect();
         let writes = |d: &Op| matches!(d, Op::Store | Op::Atomic(_));
-        k.insts.iter().any(|(i, d)| writes(&d.op) && views.contains(&k.args(i)[0]))
+        k.insts.iter().any(|(i, d)| writes(&d.op) && views.contains(&k.whole_view(k.args(i)[0])))
     };
     let name = |ty: Type| match ty {
         Type::Ptr(e) => format!("ptr<{e}>"),

@@ -132,6 +132,16 @@ pub(super) fn float_bits(elem: Elem, v: f64) -> Option<i64> {
     })
 }
 
+/// The row of `x * y + z`.
+pub(super) fn fma_row(kind: Kind) -> Option<Opcode> {
+    Some(match kind {
+        Kind::Float => Opcode::FmaF32,
+        Kind::Half => Opcode::FmaF16x2,
+        Kind::Brain => Opcode::FmaBf16x2,
+        _ => return None,
+    })
+}
+
 /// The row that compares.
 pub(super) fn compare_row(kind: Kind) -> Option<Opcode> {
     Some(match kind {
@@ -187,6 +197,13 @@ impl Lower<'_, '_> {
                 match self.ty(result)? {
                     Ty::B64 => self.at().op(Opcode::Selp64, &[x, y, c], Ty::B64),
                     _ => self.at().op(Opcode::Selp, &[x, y, c], Ty::B32),
+                }
+            }
+            Op::Fma => {
+                let [x, y, z] = [self.scalar(args[0])?, self.scalar(args[1])?, self.scalar(args[2])?];
+                match kind(elem, false).and_then(fma_row) {
+                    Some(row) => self.at().op(row, &[x, y, z], Ty::B32),
+                    None => return self.error(format!("fma of {elem} scalars is not selected")),
                 }
             }
             Op::Cast => {

@@ -51,12 +51,14 @@ impl Lower<'_, '_> {
         let shift = self.at().imm(unit.ilog2().into());
         let start = self.at().int(Opcode::ShrS32, start, shift);
         let row = self.scalar(args[2 - inner_dim])?;
+        let fixed = self.fixed_indices(args[0])?;
         let mut event = None;
         for part in 0..inner / slab {
             let column = self.at().add_imm(start, i64::from(part * slab / unit));
             let place = Some(Place { buffer, offset: part * bytes });
-            let attr = TmaAttr { map, rank: 2, bytes, place, multicast: 0, hint };
-            let new = NewInst::new(Opcode::TmaLoad, &[column, row], &[Ty::Event]).attr(Attr::Tma(attr));
+            let at = [&[column, row][..], &fixed].concat();
+            let attr = TmaAttr { map, rank: at.len() as u8, bytes, place, multicast: 0, hint };
+            let new = NewInst::new(Opcode::TmaLoad, &at, &[Ty::Event]).attr(Attr::Tma(attr));
             event = Some(self.at().value(new));
         }
         Ok(event)

@@ -3,6 +3,7 @@
 use super::{Low, Lower};
 use crate::facts::launch_expr;
 use crate::plan::{SharedTile, StorePlan, extents, layout_error};
+use crate::window::Window;
 use crate::{IselError, Result};
 use warplift_ir::layout::{Axis, Builder, Layout};
 use warplift_ir::machine::{
@@ -11,7 +12,7 @@ use warplift_ir::machine::{
 };
 use warplift_ir::manifest::{Expr, ExprOp, Fact, Param, TensorMap};
 use warplift_ir::target::Opcode;
-use warplift_ir::tile::{Inst, Op, Team, Value};
+use warplift_ir::tile::{Inst, Team, Value};
 use warplift_ir::types::Elem;
 
 /// Rows of a warp's stripe of an accumulator.
@@ -39,33 +40,38 @@ impl Lower<'_, '_> {
         unit: u32,
     ) -> Result<u32> {
         let k = self.k;
-        let def = k.def(view).ok_or_else(|| IselError::at(k, self.inst, "a view made by a loop"))?;
-        let Op::View { strided, .. } = k.insts[def].op else { return self.error("not a view") };
-        let args = k.args(def);
-        let (inner, outer) = (args[1 + inner_dim], args[1 + (1 - inner_dim)]);
-        let stride = if strided { args[3 + (1 - inner_dim)] } else { inner };
-        let Some(base) = k.params.iter().find(|p| p.value == args[0]) else {
+        let refuse = || IselError::at(k, self.inst, "a view that a tensor map cannot describe");
+        let window = Window::of(k, view).ok_or_else(refuse)?;
+        let pointer = window.pointer(k);
+        let Some(base) = k.params.iter().find(|p| p.value == pointer) else {
             return self.error("a tensor copy from an address that is no argument is not selected");
         };
         let elem = k.ty(view).elem();
-        let expr = |v| {
-            launch_expr(k, v).ok_or_else(|| IselError::at(k, def, "an extent that is not known at launch"))
-        };
+        let outer = window.outer(k).ok_or_else(refuse)?;
+        let dims = std::iter::once(window.kept[inner_dim]).chain(outer.iter().copied());
+        let dims = dims.map(|d| launch_expr(k, window.extent(k, d)).ok_or_else(refuse));
+        let mut dims: Vec<Expr> = dims.collect::<Result<_>>()?;
+        if unit > 1 {
+            let elements = std::mem::replace(&mut dims[0], Expr::zero());
+            dims[0] = Expr::op(ExprOp::Div, elements, Expr::Const(unit.into()));
+        }
+        let bytes = Expr::Const(i64::from(elem.bits() / 8));
+        let strides = outer.iter().map(|&d| {
+            let elements = window.stride_expr(k, d).ok_or_else(refuse)?;
+            Ok(Expr::op(ExprOp::Mul, elements, bytes.clone()))
+        });
         let map = TensorMap {
             base: base.name.clone(),
             offset: Expr::zero(),
             element: match unit {
                 1 => tma_type(elem)
-                    .ok_or_else(|| IselError::at(k, def, format!("tensor copies of {elem}")))?
+                    .ok_or_else(|| IselError::at(k, window.whole, format!("tensor copies of {elem}")))?
                     .to_owned(),
                 _ => format!("u{}", unit * elem.bits()),
             },
-            dims: match unit {
-                1 => vec![expr(inner)?, expr(outer)?],
-                _ => vec![Expr::op(ExprOp::Div, expr(inner)?, Expr::Const(unit.into())), expr(outer)?],
-            },
-            strides: vec![Expr::op(ExprOp::Mul, expr(stride)?, Expr::Const(i64::from(elem.bits() / 8)))],
-            box_dims: box_dims.to_vec(),
+            dims,
+            strides: strides.collect::<Result<_>>()?,
+            box_dims: box_dims.into_iter().chain(window.fixed.iter().map(|_| 1)).collect(),
             swizzle,
             l2_promotion: 256,
         };
@@ -99,18 +105,26 @@ impl Lower<'_, '_> {
             self.buffers.push(BufferData { name, bytes: total, align: 1024, kind: BufferKind::Ring });
         let start = self.scalar(args[1 + tile.inner_dim])?;
         let row = self.scalar(args[2 - tile.inner_dim])?;
+        let fixed = self.fixed_indices(args[0])?;
         let mut event = None;
         for slab in 0..inner / tile.slab {
             let column = self.at().add_imm(start, i64::from(slab * tile.slab));
             let place = Place { buffer, offset: slab * bytes };
-            let attr =
-                TmaAttr { map, rank: 2, bytes, place: Some(place), multicast: 0, hint: CacheHint::Normal };
-            let new = NewInst::new(Opcode::TmaLoad, &[column, row], &[Ty::Event]).attr(Attr::Tma(attr));
+            let at = [&[column, row][..], &fixed].concat();
+            let (rank, place) = (at.len() as u8, Some(place));
+            let attr = TmaAttr { map, rank, bytes, place, multicast: 0, hint: CacheHint::Normal };
+            let new = NewInst::new(Opcode::TmaLoad, &at, &[Ty::Event]).attr(Attr::Tma(attr));
             event = Some(self.at().value(new));
         }
         self.has_tma = true;
         self.filled.insert(inst, (buffer, event));
         Ok(())
+    }
+
+    /// Indices of the dimensions that a view fixes, in the order of its tensor map.
+    pub(super) fn fixed_indices(&self, view: Value) -> Result<Vec<machine::Value>> {
+        let fixed = Window::of(self.k, view).map(|w| w.fixed).unwrap_or_default();
+        fixed.iter().map(|&(_, v)| self.scalar(v)).collect()
     }
 
     /// A tile product: one `wgmma` row repeated over atoms and k-steps, awaited at once.
@@ -210,13 +224,16 @@ impl Lower<'_, '_> {
         let own = self.warp_coord(&layout, 0)?;
         let (row, column) = (self.scalar(args[1])?, self.scalar(args[2])?);
         let row = self.at().add(row, own);
+        let fixed = self.fixed_indices(args[0])?;
         for atom in 0..atoms {
             let row = self.at().add_imm(row, i64::from(atom * 64));
             let place = Some(Place { buffer, offset: atom * stripe_bytes });
-            let attr =
-                TmaAttr { map, rank: 2, bytes: stripe_bytes, place, multicast: 0, hint: CacheHint::Normal };
-            let at = if transposed { [part, row, column] } else { [part, column, row] };
-            self.at().push(NewInst::new(Opcode::TmaStore, &at, &[]).attr(Attr::Tma(attr)));
+            let inside = if transposed { [part, row, column] } else { [part, column, row] };
+            let at = [&inside[..], &fixed].concat();
+            let (rank, bytes) = (at.len() as u8 - 1, stripe_bytes);
+            let attr = TmaAttr { map, rank, bytes, place, multicast: 0, hint: CacheHint::Normal };
+            let new = NewInst::new(Opcode::TmaStore, &at, &[]).attr(Attr::Tma(attr));
+            self.at().push(new);
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! Tiles in registers: elementwise operations are one row repeated over the fragment.
 
-use super::scalar::{Kind, binary_row, compare_row, float_bits, kind, natural, unary_row};
+use super::scalar::{Kind, binary_row, compare_row, float_bits, fma_row, kind, natural, unary_row};
 use super::{Low, Lower};
 use crate::Result;
 use smallvec::SmallVec;
@@ -53,6 +53,7 @@ impl Lower<'_, '_> {
             Op::Unary(op) => self.tile_unary(result, *op, args[0]),
             Op::Compare(cmp) => self.tile_compare(result, *cmp, &args),
             Op::Select => self.tile_select(result, &args),
+            Op::Fma => self.tile_fma(result, &args),
             Op::Cast => self.tile_cast(result, args[0]),
             Op::Rearrange => self.alias(result, args[0]),
             Op::Slice(offsets) if self.in_registers(args[0]) => {
@@ -164,6 +165,18 @@ impl Lower<'_, '_> {
         let regs = self.result_regs(result)?;
         let row = if self.func.ty(c.0) == Ty::Pred { Opcode::Selp } else { Opcode::SelectMask };
         let r = self.repeat(row, Attr::None, &[x, y, c], regs);
+        self.set(result, r);
+        Ok(())
+    }
+
+    fn tile_fma(&mut self, result: Value, args: &[Value]) -> Result<()> {
+        let elem = self.k.ty(result).elem();
+        let Some(row) = kind(elem, true).and_then(fma_row) else {
+            return self.error(format!("fma of tiles of {elem} is not selected"));
+        };
+        let [x, y, z] = [self.operand(args[0])?, self.operand(args[1])?, self.operand(args[2])?];
+        let regs = self.result_regs(result)?;
+        let r = self.repeat(row, Attr::None, &[x, y, z], regs);
         self.set(result, r);
         Ok(())
     }

@@ -40,7 +40,10 @@ pub fn has_operands(k: &Kernel, v: Value) -> bool {
 }
 
 fn is_elementwise(op: &Op) -> bool {
-    matches!(op, Op::Unary(_) | Op::Binary(_) | Op::Compare(_) | Op::Select | Op::Cast | Op::Rearrange)
+    matches!(
+        op,
+        Op::Unary(_) | Op::Binary(_) | Op::Compare(_) | Op::Select | Op::Fma | Op::Cast | Op::Rearrange
+    )
 }
 
 impl Columns<'_> {

@@ -4,6 +4,7 @@
 use super::{Plan, extents, layout_error, propagate, tensor::unit_dim, warps};
 use crate::Result;
 use crate::facts::{divisor, gcd};
+use crate::window::Window;
 use warplift_ir::layout::{Layout, LayoutError, fragment};
 use warplift_ir::tile::{Inst, Kernel, Op, Type, Value};
 
@@ -59,21 +60,15 @@ pub fn vector_elements(k: &Kernel, inst: Inst, tile: Value) -> u32 {
     let view = args[0];
     let elem = k.ty(tile).elem();
     let bits = i64::from(elem.bits());
-    let (Some(dim), Some(def)) = (unit_dim(k, view), k.def(view)) else { return 1 };
-    let Op::View { strided, .. } = k.insts[def].op else { return 1 };
-    let view_args = k.args(def);
-    let rank = if strided { (view_args.len() - 1) / 2 } else { view_args.len() - 1 };
+    let Some(window) = Window::of(k, view) else { return 1 };
+    let Some(dim) = window.unit(k) else { return 1 };
+    let whole = window.kept[dim];
     let most = 1i64 << (ACCESS_BITS / bits).max(1).ilog2();
-    let mut d = gcd(most, divisor(k, view_args[0]).saturating_mul(8) / bits);
+    let mut d = gcd(most, divisor(k, window.pointer(k)).saturating_mul(8) / bits);
     d = gcd(d, divisor(k, args[1 + dim]));
-    d = gcd(d, divisor(k, view_args[1 + dim]));
-    for other in (0..rank).filter(|&o| o != dim) {
-        let stride = match strided {
-            true => divisor(k, view_args[1 + rank + other]),
-            false => (other + 1..rank).fold(1, |s, e| divisor(k, view_args[1 + e]).saturating_mul(s)),
-        };
-        d = gcd(d, stride);
-    }
+    d = gcd(d, divisor(k, window.extent(k, whole)));
+    let others = window.kept.iter().chain(window.fixed.iter().map(|f| &f.0)).filter(|&&o| o != whole);
+    d = others.fold(d, |d, &o| gcd(d, window.stride_divisor(k, o)));
     let extent = extents(k, tile).get(dim).copied().unwrap_or(1);
     let d = gcd(d, i64::from(extent)).max(1);
     1 << d.trailing_zeros()

@@ -41,7 +41,7 @@ fn step(k: &Kernel, inst: Inst, plan: &mut Plan) -> Result<bool> {
                 Some(_) => same(k, inst, &[args[0], results[0]], plan),
             }
         }
-        Op::Unary(_) | Op::Binary(_) | Op::Compare(_) | Op::Select | Op::Cast | Op::Rearrange => {
+        Op::Unary(_) | Op::Binary(_) | Op::Compare(_) | Op::Select | Op::Fma | Op::Cast | Op::Rearrange => {
             let all: Vec<Value> = args.iter().chain(results).copied().collect();
             same(k, inst, &all, plan)
         }

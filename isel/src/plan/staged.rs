@@ -15,6 +15,7 @@
 use super::tensor::tma_refused;
 use super::{Plan, extents, layout_error, unit_dim};
 use crate::facts::is_multiple;
+use crate::window::Window;
 use crate::{IselError, Result};
 use warplift_ir::layout::{Axis, Builder, Layout};
 use warplift_ir::manifest::PackingDigit;
@@ -83,7 +84,7 @@ impl Staged {
 
 /// What the mapping says of the array behind a load.
 fn array(k: &Kernel, load: Inst) -> ArrayMapping {
-    k.def(k.args(load)[0]).map_or_else(ArrayMapping::default, |view| k.attrs[view].array)
+    Window::of(k, k.args(load)[0]).map_or_else(ArrayMapping::default, |w| k.attrs[w.whole].array)
 }
 
 /// Whether a tile is loaded from a packed array, or a part of one that is.
@@ -201,7 +202,8 @@ fn copies(
     bits: u32,
 ) -> Option<(u32, u32)> {
     let view = k.args(load)[0];
-    let extent = k.args(k.def(view)?)[1 + inner_dim];
+    let window = Window::of(k, view)?;
+    let extent = window.extent(k, window.kept[inner_dim]);
     let index = k.args(load)[1 + inner_dim];
     let counts = |unit: &u32| {
         let by = i64::from(*unit);

@@ -3,7 +3,7 @@
 //! "Asynchronous Warpgroup Level Matrix Instructions" and "Tensors").
 
 use super::{Fill, Plan, Product, SharedTile, StorePlan, extents, layout_error, vector_elements};
-use crate::facts::is_multiple;
+use crate::window::Window;
 use crate::{IselError, Result};
 use smallvec::SmallVec;
 use std::collections::hash_map::Entry;
@@ -138,14 +138,7 @@ fn loaded(k: &Kernel, v: Value) -> Option<Loaded> {
 
 /// The dimension of a view whose stride is certainly 1.
 pub fn unit_dim(k: &Kernel, view: Value) -> Option<usize> {
-    let def = k.def(view)?;
-    let Op::View { strided, .. } = k.insts[def].op else { return None };
-    let args = k.args(def);
-    if !strided {
-        return Some(args.len() - 2);
-    }
-    let rank = (args.len() - 1) / 2;
-    (0..rank).rev().find(|d| k.int_const(args[1 + rank + d]) == Some(1))
+    Window::of(k, view)?.unit(k)
 }
 
 /// How wgmma reads a loaded tile. `k_dim` is the depth's dimension as the product sees the operand;
@@ -245,31 +238,9 @@ fn shared_tile(k: &Kernel, load: Inst) -> Result<SharedTile> {
 
 /// Why tensor copies cannot reach a view; `None` if the facts allow them.
 pub(super) fn tma_refused(k: &Kernel, view: Value) -> Option<String> {
-    let Some(dim) = unit_dim(k, view) else { return Some("no dimension has stride 1".to_owned()) };
-    let def = k.def(view)?;
-    let Op::View { strided, fill } = k.insts[def].op else { return Some("not a view".to_owned()) };
-    let args = k.args(def);
-    let rank = if strided { (args.len() - 1) / 2 } else { args.len() - 1 };
-    let bits = i64::from(k.ty(view).elem().bits());
-    if rank != 2 {
-        return Some(format!("a view of rank {rank}"));
-    }
-    if fill != 0.0 {
-        return Some(format!("fill {fill}"));
-    }
-    if !is_multiple(k, args[0], 16) {
-        return Some("the pointer is not known to be a multiple of 16 bytes".to_owned());
-    }
-    let stride = if strided { args[1 + rank + 1 - dim] } else { args[1 + dim] };
-    let whole = is_multiple(k, stride, 128 / bits);
-    let expressible = (0..rank).all(|d| crate::facts::launch_expr(k, args[1 + d]).is_some())
-        && crate::facts::launch_expr(k, stride).is_some();
-    match (whole, expressible) {
-        (false, _) => {
-            Some(format!("the stride is not known to be a multiple of 16 bytes ({} elements)", 128 / bits))
-        }
-        (true, false) => Some("its extents are not known at launch".to_owned()),
-        (true, true) => None,
+    match Window::of(k, view) {
+        Some(w) => w.tensor_refused(k),
+        None => Some("not a view".to_owned()),
     }
 }
 

@@ -101,6 +101,7 @@ impl Lower<'_> {
             "load" => return self.load(span, Op::Load, call),
             "async_copy" => return self.load(span, Op::AsyncCopy, call),
             "view" => return self.view(span, call, x),
+            "subview" => return self.sub_view(span, x),
             "iota" => {
                 let op = Op::Iota(self.small(x)?);
                 let want = self.want(span, call)?;
@@ -132,6 +133,10 @@ impl Lower<'_> {
                 let c = self.value(&args[0], None)?;
                 let (x, y) = self.pair(&args[1], &args[2], None)?;
                 return self.elementwise(span, Op::Select, &[c, x, y]);
+            }
+            "fma" => {
+                let [x, y, z] = [&args[0], &args[1], &args[2]].map(|a| self.value(a, None));
+                return self.elementwise(span, Op::Fma, &[x?, y?, z?]);
             }
             "store" => return self.store(span, Op::Store, call),
             "mma" | "join" => {
@@ -190,6 +195,20 @@ impl Lower<'_> {
         let mut args = vec![self.value(view, None)?];
         args.extend(self.values(index, Some(Elem::I32))?);
         Ok(args)
+    }
+
+    /// `view[index, _, ..]`: `_` keeps a dimension.
+    fn sub_view(&mut self, span: Span, expr: &Expr) -> Result<Inst> {
+        let Kind::Index(view, index) = &expr.kind else {
+            return Err(self.report(expr.span, "expected `view[index, _, ..]`".to_owned()));
+        };
+        let keeps = |e: &&Expr| matches!(&e.kind, Kind::Name(n) if n == "_");
+        let mut args = vec![self.value(view, None)?];
+        for e in index.iter().filter(|e| !keeps(e)) {
+            args.push(self.value(e, Some(Elem::I32))?);
+        }
+        let kept = (0u8..).zip(index).filter(|(_, e)| keeps(e)).map(|(d, _)| d).collect();
+        self.inst(span, Op::SubView(kept), &args, None)
     }
 
     fn load(&mut self, span: Span, op: Op, call: &Call) -> Result<Inst> {

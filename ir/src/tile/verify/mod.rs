@@ -321,6 +321,7 @@ impl<'a> Verifier<'a> {
                             | Op::Unary(_)
                             | Op::Compare(_)
                             | Op::Select
+                            | Op::Fma
                             | Op::Cast
                     );
                     if !arithmetic {

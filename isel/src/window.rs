@@ -1,0 +1,139 @@
+//! What a view is a window on: the whole view behind it, the dimensions that it keeps, those that it fixes.
+//!
+//! ```text
+//!  view q : f16[b, s, h, d] ── subview q[batch, _, head, _] ─►  kept 1, 3   fixed 0 at batch, 2 at head
+//! ```
+
+use crate::facts::{divisor, is_multiple, launch_expr};
+use smallvec::SmallVec;
+use warplift_ir::manifest::{Expr, ExprOp};
+use warplift_ir::tile::{Inst, Kernel, Op, Value};
+
+/// A view resolved to its argument.
+#[derive(Clone, Debug)]
+pub struct Window {
+    /// The `view` instruction.
+    pub whole: Inst,
+    /// Dimensions of the whole view that are left, in order.
+    pub kept: SmallVec<[usize; 5]>,
+    /// The other dimensions and their indices.
+    pub fixed: SmallVec<[(usize, Value); 5]>,
+}
+
+impl Window {
+    /// The window of a view; `None` if it is no result of `view` or `subview`.
+    pub fn of(k: &Kernel, view: Value) -> Option<Self> {
+        let def = k.def(view)?;
+        match &k.insts[def].op {
+            Op::View { .. } => {
+                let (kept, fixed) = ((0..rank(k, def)).collect(), SmallVec::new());
+                Some(Self { whole: def, kept, fixed })
+            }
+            Op::SubView(kept) => {
+                let mut w = Self::of(k, k.args(def)[0])?;
+                let mut index = k.args(def)[1..].iter();
+                let old = std::mem::take(&mut w.kept);
+                for (d, &whole) in old.iter().enumerate() {
+                    match kept.contains(&(d as u8)) {
+                        true => w.kept.push(whole),
+                        false => w.fixed.push((whole, *index.next()?)),
+                    }
+                }
+                Some(w)
+            }
+            _ => None,
+        }
+    }
+
+    /// The pointer argument.
+    pub fn pointer(&self, k: &Kernel) -> Value {
+        k.args(self.whole)[0]
+    }
+
+    /// What a load outside gives.
+    pub fn fill(&self, k: &Kernel) -> f64 {
+        match k.insts[self.whole].op {
+            Op::View { fill, .. } => fill,
+            _ => 0.0,
+        }
+    }
+
+    /// Extent of a dimension of the whole view.
+    pub fn extent(&self, k: &Kernel, whole: usize) -> Value {
+        k.args(self.whole)[1 + whole]
+    }
+
+    /// The kept dimension whose stride is certainly 1.
+    pub fn unit(&self, k: &Kernel) -> Option<usize> {
+        self.kept
+            .iter()
+            .rposition(|&d| self.steps(k, d).is_some_and(|s| s.iter().all(|&v| k.int_const(v) == Some(1))))
+    }
+
+    /// The factors of a stride in elements.
+    fn steps<'k>(&self, k: &'k Kernel, whole: usize) -> Option<&'k [Value]> {
+        let args = k.args(self.whole);
+        let Op::View { strided, .. } = k.insts[self.whole].op else { return None };
+        let rank = rank(k, self.whole);
+        Some(if strided { &args[1 + rank + whole..2 + rank + whole] } else { &args[2 + whole..] })
+    }
+
+    /// A number that certainly divides the stride.
+    pub fn stride_divisor(&self, k: &Kernel, whole: usize) -> i64 {
+        self.steps(k, whole).map_or(1, |s| s.iter().fold(1, |n: i64, &v| n.saturating_mul(divisor(k, v))))
+    }
+
+    /// Whether the stride is certainly a multiple.
+    fn stride_is_multiple(&self, k: &Kernel, whole: usize, n: i64) -> bool {
+        self.steps(k, whole).is_some_and(|s| s.iter().any(|&v| is_multiple(k, v, n)))
+            || self.stride_divisor(k, whole) % n == 0
+    }
+
+    /// The stride as the launcher computes it.
+    pub fn stride_expr(&self, k: &Kernel, whole: usize) -> Option<Expr> {
+        let mut factors = self.steps(k, whole)?.iter().map(|&v| launch_expr(k, v));
+        let first = factors.next()??;
+        factors.try_fold(first, |all, f| Some(Expr::op(ExprOp::Mul, all, f?)))
+    }
+
+    /// Dimensions of the whole view that a tensor map lists after the contiguous one.
+    pub fn outer(&self, k: &Kernel) -> Option<SmallVec<[usize; 5]>> {
+        let unit = self.kept[self.unit(k)?];
+        let kept = self.kept.iter().rev().copied().filter(|&d| d != unit);
+        Some(kept.chain(self.fixed.iter().map(|f| f.0)).collect())
+    }
+
+    /// Why tensor copies cannot reach the view; `None` if the facts allow them.
+    pub fn tensor_refused(&self, k: &Kernel) -> Option<String> {
+        let Some(outer) = self.outer(k) else { return Some("no dimension has stride 1".to_owned()) };
+        let bits = i64::from(k.ty(k.result(self.whole)).elem().bits());
+        let fill = self.fill(k);
+        if self.kept.len() != 2 {
+            return Some(format!("a view of rank {}", self.kept.len()));
+        }
+        if fill != 0.0 {
+            return Some(format!("fill {fill}"));
+        }
+        if !is_multiple(k, self.pointer(k), 16) {
+            return Some("the pointer is not known to be a multiple of 16 bytes".to_owned());
+        }
+        if !outer.iter().all(|&d| self.stride_is_multiple(k, d, 128 / bits)) {
+            let elements = 128 / bits;
+            return Some(format!(
+                "the stride is not known to be a multiple of 16 bytes ({elements} elements)"
+            ));
+        }
+        let known = |d: usize| launch_expr(k, self.extent(k, d)).is_some();
+        let strides = outer.iter().all(|&d| self.stride_expr(k, d).is_some());
+        let extents = self.kept.iter().chain(self.fixed.iter().map(|f| &f.0)).all(|&d| known(d));
+        (!strides || !extents).then(|| "its extents are not known at launch".to_owned())
+    }
+}
+
+fn rank(k: &Kernel, view: Inst) -> usize {
+    let args = k.args(view).len() - 1;
+    match k.insts[view].op {
+        Op::View { strided: true, .. } => args / 2,
+        _ => args,
+    }
+}
