@@ -107,6 +107,41 @@ fn any_mapping_computes_the_same() {
 }
 
 #[test]
+fn zero_points_of_groups() {
+    for ty in ["u8", "f16"] {
+        let zeros = if ty == "u8" { "cast(zero_point, f16)" } else { "zero_point" };
+        let pointer = format!("s: ptr<f16> align 16, z: ptr<{ty}> align 16,");
+        let view = format!("gz = view z : {ty}[n, cdiv(k, GROUP)] strides [1, n] gy =");
+        let load = format!("zero_point = load gz[i*BN, t] : {ty}[BN, 1] tx =");
+        let words = [
+            ("s: ptr<f16> align 16,", pointer.as_str()),
+            ("gy =", &view),
+            ("tx =", &load),
+            ("- 8.0", &format!("- {zeros}")),
+        ];
+        check(&format!("zero points {ty}"), &narrow(&words), [13, 72, 384]);
+    }
+}
+
+#[test]
+fn bytes_seen_as_nibbles() {
+    let words = [
+        ("ptr<u4>", "ptr<u8>"),
+        ("u4[n, k]", "u8[n, k / 2]"),
+        (
+            "q = load gw[i*BN, t*GROUP] : u4[BN, GROUP]",
+            "q = load gw[i*BN, t*(GROUP / 2)] : u8[BN, GROUP / 2]",
+        ),
+        ("cast(q, f16)", "cast(view_as(q, u4), f16)"),
+    ];
+    let (kernel, _) = variant(&words);
+    for rest in ["array w: packed array s: staged", ""] {
+        let mapping = mapped(&kernel, [64, 16], 1, "", rest);
+        check(&format!("bytes {rest}"), &(kernel.clone(), mapping), [13, 72, 384]);
+    }
+}
+
+#[test]
 fn groups_and_ragged_sizes() {
     for group in [32, 64, 128] {
         for size in [[1, 8, 128], [16, 64, 384], [17, 200, 256]] {

@@ -346,12 +346,7 @@ impl<'k, 'a> Lower<'k, 'a> {
             32 | 8 if elem == Elem::Bool || elem.bits() == 32 => Ok(elements),
             16 if elements.is_multiple_of(2) => Ok(elements / 2),
             16 => self.error("a thread holds an odd number of 16-bit elements; give it pairs"),
-            1..=8 if (elements * u64::from(elem.bits())).is_multiple_of(32) => {
-                Ok(elements * u64::from(elem.bits()) / 32)
-            }
-            1..=8 => {
-                self.error(format!("{elements} elements of {elem} for a thread fill no whole registers"))
-            }
+            1..=8 => Ok((elements * u64::from(elem.bits())).div_ceil(32)),
             bits => self.error(format!("tiles of {elem} ({bits} bits) in registers are not selected")),
         }
     }

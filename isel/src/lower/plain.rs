@@ -229,15 +229,18 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// Parts of one or two bytes put together to whole registers; wider ones stay.
+    /// Parts of one or two bytes put together to registers (the last one may stay part full); wider ones stay.
     pub(super) fn pack_parts(&mut self, parts: Vec<machine::Value>, bytes: u32) -> Vec<machine::Value> {
         let selector = match bytes {
             1 => 0x0040,
             2 => 0x5410,
             _ => return parts,
         };
-        let pairs = parts.chunks(2).filter_map(|p| Some((*p.first()?, *p.get(1)?))).collect::<Vec<_>>();
-        let pairs = pairs.into_iter().map(|(low, high)| self.permute(low, high, selector)).collect();
+        let pair = |p: &[machine::Value]| match *p {
+            [low, high] => self.permute(low, high, selector),
+            _ => p[0],
+        };
+        let pairs = parts.chunks(2).map(pair).collect();
         self.pack_parts(pairs, 2 * bytes)
     }
 

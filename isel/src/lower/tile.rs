@@ -56,6 +56,7 @@ impl Lower<'_, '_> {
             Op::Fma => self.tile_fma(result, &args),
             Op::Cast => self.tile_cast(result, args[0]),
             Op::Rearrange => self.alias(result, args[0]),
+            Op::ViewAs(_) => self.tile_bits(result, args[0]),
             Op::Slice(offsets) if self.in_registers(args[0]) => {
                 let from: Vec<u64> = offsets.iter().map(|d| d.constant().unwrap_or(0).into()).collect();
                 self.tile_view(result, args[0], |at| at.iter().zip(&from).map(|(a, f)| a + f).collect())
@@ -377,6 +378,19 @@ impl Lower<'_, '_> {
             true => Ok(self.pick(x, table.chunks(n).map(|w| w[0] / n as u16).collect())),
             false => self.error(format!("elements of {elem} would have to part; that is not selected")),
         }
+    }
+
+    /// The same registers as elements of another type.
+    fn tile_bits(&mut self, result: Value, arg: Value) -> Result<()> {
+        if !self.in_registers(arg) {
+            return self.error("bits of a tile that is in no registers");
+        }
+        let x = self.materialize(arg, arg)?;
+        if self.func.ty(x).regs() != u32::from(self.result_regs(result)?) {
+            return self.error("bits of a tile as elements that fill other registers");
+        }
+        self.set(result, x);
+        Ok(())
     }
 
     fn tile_broadcast(&mut self, result: Value, arg: Value) -> Result<()> {

@@ -83,6 +83,12 @@ fn step(k: &Kernel, inst: Inst, plan: &mut Plan) -> Result<bool> {
             let small = extents(k, args[0]);
             derive(k, inst, plan, results[0], args[0], |l| collapse(k, inst, l, &small))
         }
+        Op::ViewAs(_) => {
+            let bits = |v| k.ty(v).elem().bits();
+            let (a, b) = (bits(args[0]), bits(results[0]));
+            let forth = derive(k, inst, plan, args[0], results[0], |l| reinterpreted(k, inst, l, a, b))?;
+            Ok(forth || derive(k, inst, plan, results[0], args[0], |l| reinterpreted(k, inst, l, b, a))?)
+        }
         Op::Trans(perm) => {
             let perm = perm.clone();
             derive(k, inst, plan, args[0], results[0], |l| permute(l, &perm).map_err(layout_error(k, inst)))
@@ -188,6 +194,38 @@ fn collapse(k: &Kernel, inst: Inst, layout: &Layout, small: &[u32]) -> Result<La
         (axis != Axis::Reg || out.iter().any(|&o| o != 0)).then_some(out)
     });
     kept.ok_or_else(|| IselError::at(k, inst, "a broadcast that the layout cannot follow"))
+}
+
+/// The layout of the same registers seen as elements of other bits: the last dimension scales, and what
+/// one element becomes (or several make) is what stands in one place of a register.
+fn reinterpreted(k: &Kernel, inst: Inst, layout: &Layout, from: u32, to: u32) -> Result<Layout> {
+    let refuse = || IselError::at(k, inst, "bits seen as elements that a thread does not hold whole");
+    let last = layout.outs().len().checked_sub(1).ok_or_else(refuse)?;
+    let (finer, ratio) = (from > to, u64::from(from.max(to) / from.min(to)));
+    let whole = finer || layout.contiguous(Axis::Reg, layout.outs()[last].0) >= ratio;
+    if !from.max(to).is_multiple_of(from.min(to)) || !whole {
+        return Err(refuse());
+    }
+    let scale = |x: u64| if finer { x * ratio } else { x / ratio };
+    let mut outs: Vec<(Axis, u64)> = layout.outs().to_vec();
+    outs[last].1 = scale(outs[last].1);
+    let mut b = Builder::new(&outs);
+    for &(axis, _) in layout.ins() {
+        b = b.axis(axis);
+        if finer && axis == Axis::Reg {
+            let mut column = vec![0; outs.len()];
+            column[last] = 1;
+            b = b.add(axis, ratio, &column);
+        }
+        for digit in layout.basis(axis) {
+            let inside = !finer && axis == Axis::Reg && digit.weight < ratio;
+            let extent = if inside { (digit.extent * digit.weight / ratio).max(1) } else { digit.extent };
+            let mut column = digit.out.to_vec();
+            column[last] = if inside { 1 } else { scale(column[last]) };
+            b = b.add(axis, extent, &column);
+        }
+    }
+    b.build().map_err(layout_error(k, inst))
 }
 
 /// The same digits under other extents; `keep` gives a digit's new column, or drops it.
