@@ -222,7 +222,7 @@ impl<'k, 'a> Lower<'k, 'a> {
     /// Loads that reach an instruction other than through a product, and those that its result meets next.
     fn loads_behind(&self, product: Inst) -> Vec<Inst> {
         let (k, mut found) = (self.k, Vec::new());
-        let meets = |(_, d): &(Inst, &InstData)| matches!(d.op, Op::Binary(_));
+        let meets = |(_, d): &(Inst, &InstData)| matches!(d.op, Op::Binary(_) | Op::Fma | Op::Select);
         let next = k.insts.iter().filter(meets).filter(|(i, _)| k.args(*i).contains(&k.result(product)));
         let mut work: Vec<Value> =
             next.flat_map(|(i, _)| k.args(i)).chain(k.args(product)).copied().collect();

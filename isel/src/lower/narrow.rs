@@ -247,7 +247,7 @@ impl Lower<'_, '_> {
             true => self.register(s, s.word(low)),
             false => {
                 let (a, b) = (self.register(s, s.word(low)), self.register(s, s.word(high)));
-                self.permute(a, b, p / 8 | (4 + q / 8) << 4)
+                self.permute(a, b, (p / 8) | ((4 + q / 8) << 4))
             }
         };
         let op = if together && p == 16 { Opcode::HighE4m3 } else { Opcode::LowE4m3 };

@@ -357,7 +357,8 @@ impl Lower<'_, '_> {
             order.push(known.unwrap_or(made.len()) as u16);
             if known.is_none() {
                 let (a, b) = (self.pick(x, vec![pair[0] / 2]), self.pick(x, vec![pair[1] / 2]));
-                let half = |e: u16, second: u32| if e % 2 == 0 { 0x10 + second } else { 0x32 + second };
+                let half =
+                    |e: u16, second: u32| if e.is_multiple_of(2) { 0x10 + second } else { 0x32 + second };
                 let selector = half(pair[0], 0) | half(pair[1], 0x44) << 8;
                 made.push((pair, self.permute(a, b, selector)));
             }
