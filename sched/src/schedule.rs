@@ -16,7 +16,7 @@ const MAX_CLUSTER: u32 = 2;
 /// Warps of a warpgroup.
 const WARPGROUP: u32 = 4;
 /// Registers that a consumer needs beside its fragments: addresses, rings, coordinates.
-const SCALAR_REGISTERS: u32 = 30;
+pub(crate) const SCALAR_REGISTERS: u32 = 30;
 
 /// What a schedule does by itself and can be told to leave, to see what it is worth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -148,19 +148,27 @@ fn find_rings(program: &Program<'_>, s: &mut Schedule) -> Result<()> {
     });
     for (block, inst) in awaits {
         let buffers: Vec<Buffer> = func.insts[inst].args.iter().filter_map(|e| buffer_of(func, *e)).collect();
+        if buffers.iter().any(|b| !places.get(b).is_some_and(|p| p.contains(&block))) {
+            return Err(SchedError::Unsupported("a tensor load awaited outside its own block".to_owned()));
+        }
+        if let Some(known) = s.rings.values_mut().find(|r| buffers.iter().any(|b| r.buffers.contains(b))) {
+            if !known.blocks.contains(&block) {
+                known.blocks.push(block);
+            }
+            continue;
+        }
         let buffers: Vec<Buffer> = buffers.into_iter().filter(|b| seen.insert(*b)).collect();
         if buffers.is_empty() {
             continue;
         }
-        if buffers.iter().any(|b| places.get(b) != Some(&block)) {
-            return Err(SchedError::Unsupported("a tensor load awaited outside its own block".to_owned()));
-        }
         let bytes = buffers.iter().map(|&b| program.buffers[b].bytes).sum();
-        let wish = loop_of(func, block).and_then(|l| match &func.insts[l].attr {
+        // The first block of a rotated loop's ring stands before the loop.
+        let looped = places[&buffers[0]].iter().find_map(|&b| loop_of(func, b));
+        let wish = looped.and_then(|l| match &func.insts[l].attr {
             Attr::Loop(a) => a.depth,
             _ => None,
         });
-        s.rings.push(RingData { buffers, bytes, depth: 1, block, wish, cluster: false });
+        s.rings.push(RingData { buffers, bytes, depth: 1, blocks: vec![block], wish, cluster: false });
     }
     match places.keys().find(|b| !seen.contains(b)) {
         Some(b) => Err(SchedError::Unsupported(format!("{b} is loaded and never awaited"))),
@@ -211,14 +219,15 @@ fn only_products(program: &Program<'_>, body: Block) -> std::result::Result<(), 
     Ok(())
 }
 
-/// The block in which each buffer is loaded.
-fn load_places(func: &Func<'_>) -> FxHashMap<Buffer, Block> {
-    let mut places = FxHashMap::default();
+/// The blocks in which each buffer is loaded.
+fn load_places(func: &Func<'_>) -> FxHashMap<Buffer, Vec<Block>> {
+    let mut places: FxHashMap<Buffer, Vec<Block>> = FxHashMap::default();
     func.walk(|block, inst| {
         if let (Opcode::TmaLoad | Opcode::BulkLoad, Attr::Tma(t)) =
             (func.insts[inst].op, &func.insts[inst].attr)
+            && let Some(p) = t.place
         {
-            places.extend(t.place.map(|p| (p.buffer, block)));
+            places.entry(p.buffer).or_default().push(block);
         }
     });
     places

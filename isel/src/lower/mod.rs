@@ -41,6 +41,8 @@ enum Low {
     Reg(machine::Value),
     /// A tile of equal elements: one 32-bit register (16-bit elements twice in it).
     Splat(machine::Value),
+    /// A tile whose register `i` is register `table[i]` of a fragment: free for whoever takes index maps.
+    Picked(machine::Value, Box<[u16]>),
     /// A view.
     View(View),
     /// Stands in shared memory only, or is used by nothing that needs a register.
@@ -400,6 +402,7 @@ impl<'k, 'a> Lower<'k, 'a> {
             producers: mapping.producers.unwrap_or(1),
             wait: mapping.wait,
             persistent: attrs.persistent,
+            overlapped: false,
         }))
     }
 
@@ -435,6 +438,7 @@ impl<'k, 'a> Lower<'k, 'a> {
     fn materialize(&mut self, v: Value, like: Value) -> Result<machine::Value> {
         match self.env.get(&v).cloned() {
             Some(Low::Reg(r)) => Ok(r),
+            Some(Low::Picked(r, table)) => Ok(self.pick(r, table.into_vec())),
             Some(Low::Splat(s)) => {
                 let elem = self.k.ty(v).elem();
                 let layout = match &self.plan.layouts[v] {

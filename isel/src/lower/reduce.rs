@@ -11,6 +11,9 @@ use warplift_ir::machine::{self, Attr, IndexMap};
 use warplift_ir::target::Opcode;
 use warplift_ir::tile::{BinOp, Inst, ReduceOp, Type};
 
+/// Chains of a reduction over registers.
+const CHAINS: usize = 2;
+
 fn binary(op: ReduceOp) -> BinOp {
     match op {
         ReduceOp::Sum => BinOp::Add,
@@ -60,7 +63,8 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
-    /// A tree over the registers that fall together: halves are combined, one row for all results at once.
+    /// Two chains over the registers that fall together, one row for all results at once: enough to hide
+    /// the latency of one another, few partial results to hold.
     fn reduce_registers(
         &mut self,
         row: Opcode,
@@ -78,21 +82,24 @@ impl Lower<'_, '_> {
         let results: Vec<&Vec<u16>> =
             (0..to.in_extent(Axis::Reg)).filter_map(|r| groups.get(&register_coord(to, r))).collect();
         let depth = results.first().map_or(0, |g| g.len());
-        // Level 0: pairs of the operand's registers; then pairs of partial results.
         let regs = results.len() as u16;
         let column = |c: usize| IndexMap::Table(results.iter().map(|g| g[c]).collect());
-        let mut parts: Vec<(machine::Value, IndexMap)> = (0..depth).map(|c| (x, column(c))).collect();
-        while parts.len() > 1 {
-            let mut next = Vec::new();
-            for pair in parts.chunks(2) {
-                next.push(match pair {
-                    [a, b] => (self.repeat(row, Attr::None, &[a.clone(), b.clone()], regs), IndexMap::EACH),
-                    _ => pair[0].clone(),
-                });
+        let mut chains: Vec<(machine::Value, IndexMap)> = Vec::new();
+        for c in 0..depth {
+            let next = (x, column(c));
+            match chains.len() {
+                CHAINS => {
+                    let sum = self.repeat(row, Attr::None, &[chains[c % CHAINS].clone(), next], regs);
+                    chains[c % CHAINS] = (sum, IndexMap::EACH);
+                }
+                _ => chains.push(next),
             }
-            parts = next;
         }
-        match parts.pop() {
+        let joined = match &chains[..] {
+            [a, b] => Some((self.repeat(row, Attr::None, &[a.clone(), b.clone()], regs), IndexMap::EACH)),
+            _ => chains.pop(),
+        };
+        match joined {
             Some((v, IndexMap::Table(t))) => self.pick(v, t.to_vec()),
             Some((v, _)) => v,
             None => x,

@@ -10,11 +10,22 @@ use warplift_ir::target::Opcode;
 use warplift_ir::tile::{CmpOp, Inst, Op, Type, UnOp, Value};
 use warplift_ir::types::Elem;
 
+/// The index map that all fragments among the operands share.
+fn broadcast_alike(args: &[(machine::Value, IndexMap)]) -> Option<Box<[u16]>> {
+    let mut tables = args.iter().filter(|a| a.1 != IndexMap::Whole).map(|a| match &a.1 {
+        IndexMap::Table(t) => Some(t),
+        _ => None,
+    });
+    let first = tables.next()??;
+    tables.all(|t| t == Some(first)).then(|| first.clone())
+}
+
 impl Lower<'_, '_> {
     /// An operand of an elementwise row: a fragment register by register, or one register for all.
     fn operand(&mut self, v: Value) -> Result<(machine::Value, IndexMap)> {
         match self.env.get(&v).cloned() {
             Some(Low::Splat(r)) => Ok((r, IndexMap::Whole)),
+            Some(Low::Picked(r, table)) => Ok((r, IndexMap::Table(table))),
             Some(Low::Reg(r)) if self.func.ty(r).is_frag() => Ok((r, IndexMap::EACH)),
             Some(Low::Reg(r)) => Ok((r, IndexMap::Whole)),
             _ => self.error(format!("operand {v} has no version in registers")),
@@ -32,6 +43,38 @@ impl Lower<'_, '_> {
         let values: SmallVec<[machine::Value; 3]> = args.iter().map(|a| a.0).collect();
         let maps = args.iter().map(|a| a.1.clone()).collect();
         self.at().value(NewInst::new(op, &values, &[Ty::frag(regs)]).attr(attr).maps(maps))
+    }
+
+    /// An elementwise row: once for each register of the operands where all are broadcast alike.
+    fn elementwise(
+        &mut self,
+        result: Value,
+        op: Opcode,
+        attr: Attr,
+        args: &[(machine::Value, IndexMap)],
+    ) -> Result<()> {
+        let regs = self.result_regs(result)?;
+        let Some(table) = broadcast_alike(args) else {
+            let r = self.repeat(op, attr, args, regs);
+            self.set(result, r);
+            return Ok(());
+        };
+        let own = |a: &(machine::Value, IndexMap)| match a.1 {
+            IndexMap::Whole => a.clone(),
+            _ => (a.0, IndexMap::EACH),
+        };
+        let narrow: Vec<(machine::Value, IndexMap)> = args.iter().map(own).collect();
+        let sizes = narrow.iter().filter(|a| a.1 != IndexMap::Whole).map(|a| self.func.ty(a.0).regs());
+        let sizes: Vec<u32> = sizes.collect();
+        let few = sizes.iter().all(|&s| s == sizes[0] && s < u32::from(regs));
+        if !few {
+            let r = self.repeat(op, attr, args, regs);
+            self.set(result, r);
+            return Ok(());
+        }
+        let r = self.repeat(op, attr, &narrow, sizes[0] as u16);
+        self.env.insert(result, Low::Picked(r, table));
+        Ok(())
     }
 
     fn result_regs(&self, v: Value) -> Result<u16> {
@@ -110,10 +153,7 @@ impl Lower<'_, '_> {
             return self.error(format!("{op:?} of tiles of {elem} is not selected"));
         };
         let (x, y) = (self.operand(args[0])?, self.operand(args[1])?);
-        let regs = self.result_regs(result)?;
-        let r = self.repeat(row, Attr::None, &[x, y], regs);
-        self.set(result, r);
-        Ok(())
+        self.elementwise(result, row, Attr::None, &[x, y])
     }
 
     fn tile_unary(&mut self, result: Value, op: UnOp, arg: Value) -> Result<()> {
@@ -176,10 +216,7 @@ impl Lower<'_, '_> {
             return self.error(format!("fma of tiles of {elem} is not selected"));
         };
         let [x, y, z] = [self.operand(args[0])?, self.operand(args[1])?, self.operand(args[2])?];
-        let regs = self.result_regs(result)?;
-        let r = self.repeat(row, Attr::None, &[x, y, z], regs);
-        self.set(result, r);
-        Ok(())
+        self.elementwise(result, row, Attr::None, &[x, y, z])
     }
 
     fn tile_cast(&mut self, result: Value, arg: Value) -> Result<()> {
@@ -292,12 +329,29 @@ impl Lower<'_, '_> {
             self.env.insert(result, Low::Splat(s));
             return Ok(());
         }
-        let x = self.materialize(arg, arg)?;
         let from = self.plan.layout(self.k, arg)?.clone();
         let to = self.plan.layout(self.k, result)?.clone();
         let table = self.element_table(&from, &to, source)?;
-        let r = self.pick_elements(self.k.ty(result).elem(), x, table)?;
-        self.set(result, r);
+        let elem = self.k.ty(result).elem();
+        let Some(mut table) = register_table(elem, &table) else {
+            let r = self.pick_halves(elem, arg, &table)?;
+            self.env.insert(result, r);
+            return Ok(());
+        };
+        let x = match self.env.get(&arg).cloned() {
+            Some(Low::Picked(r, inner)) => {
+                table.iter_mut().for_each(|t| *t = inner[usize::from(*t)]);
+                r
+            }
+            _ => self.materialize(arg, arg)?,
+        };
+        // A run is a free view as it is.
+        if table.windows(2).all(|w| w[1] == w[0] + 1) {
+            let r = self.pick(x, table);
+            self.set(result, r);
+        } else {
+            self.env.insert(result, Low::Picked(x, table.into()));
+        }
         Ok(())
     }
 
@@ -336,20 +390,12 @@ impl Lower<'_, '_> {
         Ok(table)
     }
 
-    /// Elements of a fragment in another order: whole registers where pairs of 16-bit elements stay together,
-    /// else each pair from where its halves stand.
-    fn pick_elements(&mut self, elem: Elem, x: machine::Value, table: Vec<u16>) -> Result<machine::Value> {
-        match elem.bits() {
-            32 => return Ok(self.pick(x, table)),
-            16 if table.len().is_multiple_of(2) => {}
-            8 if elem == Elem::Bool => return Ok(self.pick(x, table)),
-            1..=8 if 32 % elem.bits() == 0 => return self.pick_words(elem, x, &table),
-            _ => return self.error(format!("elements of {elem} in another order are not selected")),
+    /// Halves that part, each pair from where its two stand; equal pairs (a broadcast) are made once.
+    fn pick_halves(&mut self, elem: Elem, arg: Value, table: &[u16]) -> Result<Low> {
+        if elem.bits() != 16 || !table.len().is_multiple_of(2) {
+            return self.error(format!("elements of {elem} would have to part; that is not selected"));
         }
-        if table.chunks(2).all(|p| p[0] % 2 == 0 && p[1] == p[0] + 1) {
-            return Ok(self.pick(x, table.chunks(2).map(|p| p[0] / 2).collect()));
-        }
-        // Equal pairs (a broadcast) are made once.
+        let x = self.materialize(arg, arg)?;
         let mut made: Vec<(&[u16], machine::Value)> = Vec::new();
         let mut order = Vec::new();
         for pair in table.chunks(2) {
@@ -357,28 +403,15 @@ impl Lower<'_, '_> {
             order.push(known.unwrap_or(made.len()) as u16);
             if known.is_none() {
                 let (a, b) = (self.pick(x, vec![pair[0] / 2]), self.pick(x, vec![pair[1] / 2]));
-                let half =
-                    |e: u16, second: u32| if e.is_multiple_of(2) { 0x10 + second } else { 0x32 + second };
-                let selector = half(pair[0], 0) | half(pair[1], 0x44) << 8;
+                let half = |e: u16| if e.is_multiple_of(2) { 0x10 } else { 0x32 };
+                let selector = half(pair[0]) | (half(pair[1]) + 0x44) << 8;
                 made.push((pair, self.permute(a, b, selector)));
             }
         }
         let parts: Vec<machine::Value> = made.iter().map(|m| m.1).collect();
         let regs = parts.len() as u16;
         let all = self.at().value(NewInst::new(Opcode::Join, &parts, &[Ty::frag(regs)]));
-        Ok(self.pick(all, order))
-    }
-
-    /// Narrow elements in another order, as long as whole registers stay together.
-    fn pick_words(&mut self, elem: Elem, x: machine::Value, table: &[u16]) -> Result<machine::Value> {
-        let n = (32 / elem.bits()) as usize;
-        let whole = |w: &[u16]| {
-            w.len() == n && usize::from(w[0]).is_multiple_of(n) && w.windows(2).all(|p| p[1] == p[0] + 1)
-        };
-        match table.chunks(n).all(whole) {
-            true => Ok(self.pick(x, table.chunks(n).map(|w| w[0] / n as u16).collect())),
-            false => self.error(format!("elements of {elem} would have to part; that is not selected")),
-        }
+        Ok(Low::Picked(all, order.into()))
     }
 
     /// The same registers as elements of another type.
@@ -413,16 +446,35 @@ impl Lower<'_, '_> {
     fn tile_iota(&mut self, result: Value, dim: usize) -> Result<()> {
         let layout = self.plan.layout(self.k, result)?.clone();
         let base = self.thread_coord(&layout, dim)?;
-        let parts: Vec<machine::Value> = (0..layout.in_extent(Axis::Reg))
-            .map(|r| {
-                let offset = super::coords::register_coord(&layout, r)[dim];
+        let all: Vec<u64> = (0..layout.in_extent(Axis::Reg))
+            .map(|r| super::coords::register_coord(&layout, r)[dim])
+            .collect();
+        let mut few = all.clone();
+        few.sort_unstable();
+        few.dedup();
+        let parts: Vec<machine::Value> = few
+            .iter()
+            .map(|&offset| {
                 let sum = self.at().add_imm(base, offset as i64);
                 self.at().op(Opcode::Mov, &[sum], Ty::B32)
             })
             .collect();
         let regs = parts.len() as u16;
         let r = self.at().value(NewInst::new(Opcode::Join, &parts, &[Ty::frag(regs)]));
-        self.set(result, r);
+        let table = all.iter().map(|o| few.partition_point(|f| f < o) as u16).collect();
+        self.env.insert(result, Low::Picked(r, table));
         Ok(())
     }
+}
+
+/// A table of elements as one of registers; `None` where what shares a register would part.
+fn register_table(elem: Elem, table: &[u16]) -> Option<Vec<u16>> {
+    let n = match elem.bits() {
+        _ if elem == Elem::Bool => 1,
+        bits => (32 / bits).max(1) as usize,
+    };
+    let whole = |w: &[u16]| {
+        w.len() == n && usize::from(w[0]).is_multiple_of(n) && w.windows(2).all(|p| p[1] == p[0] + 1)
+    };
+    table.chunks(n).all(whole).then(|| table.chunks(n).map(|w| w[0] / n as u16).collect())
 }

@@ -88,6 +88,7 @@ impl<'a> Expand<'_, 'a> {
     /// An event is named: loads wait for their stage at once, products land before what follows.
     fn awaited(&mut self, events: &[Value]) {
         for &e in events {
+            self.arrive(e);
             let Some(ring) = buffer_of(&self.program.func, e).and_then(|b| self.ring_of(b)) else { continue };
             if !self.ring(ring).open {
                 self.wait_stage(ring);
@@ -95,9 +96,17 @@ impl<'a> Expand<'_, 'a> {
         }
     }
 
+    /// Waits for one product of a rotated body, and for those before it; later ones stay in flight.
+    fn arrive(&mut self, event: Value) {
+        let Some(at) = self.flights.iter().position(|&f| f == event) else { return };
+        self.flights.drain(..=at);
+        let left = self.flights.len() as i64;
+        self.at().push(NewInst::new(Opcode::WgmmaWait, &[], &[]).attr(Attr::Imm(left)));
+    }
+
     /// Waits for products in flight, a late part of the previous tile's results before it.
     pub fn land(&mut self) {
-        if !self.flying {
+        if !self.flying || self.exact {
             return;
         }
         self.flying = false;
@@ -136,6 +145,10 @@ impl<'a> Expand<'_, 'a> {
         let result = self.at().value(NewInst::new(Opcode::Wgmma, &args, &[ty]).attr(attr));
         self.at().push(NewInst::new(Opcode::WgmmaCommit, &[], &[]));
         self.env.insert(d.results[0], result);
+        if self.exact {
+            self.flights.push(d.results[1]);
+            return;
+        }
         self.flying = true;
         self.groups += 1;
     }
