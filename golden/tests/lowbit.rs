@@ -98,6 +98,7 @@ fn any_mapping_computes_the_same() {
         ([448, 16], 7, ", chunk 64", packed),
         ([128, 128], 2, "", "array w: packed array s: staged kernel: persistent, raster band_n 4"),
         ([128, 64], 2, "", "array w: packed array s: staged kernel: persistent, epilogue deferred"),
+        ([128, 128], 2, ", wait 1", "array w: packed array s: staged kernel: persistent"),
     ] {
         let (kernel, _) = variant(&[]);
         let what = format!("{tile:?} {consumers} {chunk} {rest}");

@@ -31,7 +31,7 @@ use warplift_ir::machine::{
 };
 use warplift_ir::manifest::{Argument, Expr, ExprOp, Fact, Packing, Param};
 use warplift_ir::target::Opcode;
-use warplift_ir::tile::{Block, Depth, Facts, Inst, InstData, Kernel, Mapping, Op, Type, Value};
+use warplift_ir::tile::{Block, Depth, Facts, Inst, InstData, Kernel, LoopMapping, Mapping, Op, Type, Value};
 use warplift_ir::types::Elem;
 
 /// What a tile-IR value became.
@@ -83,6 +83,8 @@ struct Lower<'k, 'a> {
     /// Teams of a block that take tiles in turn.
     teams: u32,
     has_tma: bool,
+    /// How the loops around here run.
+    looped: Vec<LoopMapping>,
     /// Arguments that must be packed.
     packings: Vec<(String, Packing)>,
 }
@@ -120,6 +122,7 @@ pub fn do_lower<'a>(k: &Kernel, plan: &Plan, mapping: &Mapping, bump: &'a Bump) 
         persistent: mapping.whole.persistent,
         teams: mapping.whole.alternate.max(1),
         has_tma: false,
+        looped: Vec::new(),
         packings: Vec::new(),
     };
     l.lower_params()?;
@@ -201,8 +204,10 @@ impl<'k, 'a> Lower<'k, 'a> {
 
     fn await_used(&mut self, inst: Inst, pending: &mut Vec<Inst>) -> Result<()> {
         let mut now: Vec<Inst> = pending.iter().copied().filter(|&load| self.uses(inst, load)).collect();
-        if now.iter().any(|load| self.plan.staged.contains_key(load)) {
-            // Threads begin with what a product needs before it: all its operands fill one stage.
+        let overlapped = self.looped.last().is_some_and(|l| l.wait.unwrap_or(0) > 0);
+        if !overlapped && now.iter().any(|load| self.plan.staged.contains_key(load)) {
+            // Threads begin with what a product needs before it: all its operands fill one stage, unless the
+            // product is to run under the next iteration's beginning.
             let together = self.operands_beside(&now);
             now = pending.iter().copied().filter(|l| now.contains(l) || together.contains(l)).collect();
         }
@@ -377,7 +382,9 @@ impl<'k, 'a> Lower<'k, 'a> {
             self.set(params[1 + i], p);
         }
         let outer = std::mem::replace(&mut self.block, lowered);
+        self.looped.push(k.attrs[inst].looped.unwrap_or_default());
         self.lower_block(body)?;
+        self.looped.pop();
         self.block = outer;
         self.inst = inst;
         let new = NewInst::new(Opcode::For, &machine_args, &types).attr(attr).blocks(&[lowered]);
