@@ -48,6 +48,8 @@ pub const LIBRARY: &[Text] = library![
     "a16w4_large",
     "a16w8",
     "axpy",
+    "cumsum",
+    "gather_rows",
     "gemm",
     "gemm_any",
     "gemm_bf16",
@@ -56,11 +58,18 @@ pub const LIBRARY: &[Text] = library![
     "gemm_dual",
     "gemm_f32out",
     "gemm_nn",
+    "gemm_split_k",
     "gemm_tn",
     "gemm_tt",
     "gemm_two_outputs",
+    "gemv",
+    "layer_norm",
+    "rms_norm",
     "row_max",
     "row_sum",
+    "softmax",
+    "softmax_long",
+    "transpose",
 ];
 
 /// The text of that name.

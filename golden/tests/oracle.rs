@@ -21,7 +21,7 @@ const ORDERS: [(u64, Adversary); 8] = [
 ];
 
 fn run_case(case: &Case, orders: &[(u64, Adversary)]) {
-    let Case { name, sizes: size, sms } = *case;
+    let Case { name, sizes: size, sms, tolerance } = *case;
     let (kernel, mapping) = load(name);
     let options = Options { verify: true, dump: Vec::new() };
     let compiled = compile(&kernel, &mapping, &SM90A, &options).unwrap_or_else(|e| panic!("{name}: {e}"));
@@ -33,7 +33,7 @@ fn run_case(case: &Case, orders: &[(u64, Adversary)]) {
         let (have, report) = run.unwrap_or_else(|e| panic!("{name} {size:?} seed {seed} {order:?}: {e}"));
         assert!(report.hazards.is_empty(), "{name} {size:?} seed {seed}: {:?}", report.hazards);
         let off = difference(&want, &have);
-        assert_eq!(off, 0.0, "{name} {size:?} seed {seed} {order:?}: differs by {off}");
+        assert!(off <= tolerance, "{name} {size:?} seed {seed} {order:?}: differs by {off}");
     }
 }
 

@@ -149,15 +149,22 @@ impl Machine<'_> {
     pub fn atomic(&mut self, w: usize, a: &Atom, mask: u32) -> Result<Flow, Stop> {
         let addresses = self.addresses(w, a.addr, mask)?;
         let (x, y) = (self.get(w, a.s[0], mask)?, self.get(w, a.s[1], mask)?);
+        let more = a.more.iter().map(|&s| self.get(w, s, mask)).collect::<Result<Vec<_>, _>>()?;
         let size = a.ty.bytes() as usize;
+        let whole = size * (1 + more.len());
         let mut out = [0; 32];
         for lane in lanes(mask) {
-            let mut bytes = [0; 8];
-            self.read(w, lane, a.space, addresses[lane], Kind::Strong, &mut bytes[..size])?;
-            let old = u64::from_le_bytes(bytes);
-            let new = atom(a.op, a.ty, old, x[lane], y[lane]).to_le_bytes();
-            self.write(w, lane, a.space, addresses[lane], Kind::Strong, &new[..size])?;
-            out[lane] = old;
+            let mut bytes = [0; 16];
+            self.read(w, lane, a.space, addresses[lane], Kind::Strong, &mut bytes[..whole])?;
+            for (n, part) in bytes[..whole].chunks_mut(size).enumerate() {
+                let mut old = [0; 8];
+                old[..size].copy_from_slice(part);
+                let old = u64::from_le_bytes(old);
+                let x = if n == 0 { x[lane] } else { more[n - 1][lane] };
+                part.copy_from_slice(&atom(a.op, a.ty, old, x, y[lane]).to_le_bytes()[..size]);
+                out[lane] = old;
+            }
+            self.write(w, lane, a.space, addresses[lane], Kind::Strong, &bytes[..whole])?;
         }
         if let Some(d) = a.d {
             self.put(w, d, &out, mask)?;

@@ -6,7 +6,7 @@
 //!                                y = mma h, f(q[.., w..2w]), b[w..2w, ..]
 //! ```
 
-use super::sink::{Columns, do_dead};
+use super::sink::{Part, do_dead};
 use rustc_hash::FxHashMap;
 use warplift_ir::tile::{Block, Dim, Inst, Kernel, Op, Shape, Type, Value, ValueList};
 
@@ -43,8 +43,8 @@ fn parts(k: &mut Kernel, block: Block, inst: Inst, depth: u32, width: u32) {
     let ty = k.ty(k.result(inst));
     for from in (0..depth).step_by(width as usize) {
         let done = FxHashMap::default();
-        let mut columns = Columns { k, block, columns: depth, from, width, loc, done, loads: false };
-        let a = columns.of(left);
+        let mut part = Part { k, block, extent: depth, from, width, loc, done, loads: false };
+        let a = part.of(left, 0);
         let b = rows(k, block, right, from, width, inst);
         if from + width < depth {
             let part = k.append_inst(block, Op::Mma, &[sum, a, b], &[ty], &[], loc);

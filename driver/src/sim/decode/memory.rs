@@ -127,7 +127,11 @@ fn atomic(d: &mut Decoder<'_>, returns: bool) -> Res<Inst> {
     let Some(op) = d.choice(&ATOM_OPS) else {
         return d.error(format!("`{}` is not simulated", d.opcode()));
     };
+    let n = elements(d);
     let ty = d.ty()?;
+    if n > 1 {
+        return vector_red(d, space, op, ty, n, returns);
+    }
     let dst = if returns {
         let o = d.operand()?;
         d.dst_or_sink(o)?
@@ -151,7 +155,21 @@ fn atomic(d: &mut Decoder<'_>, returns: bool) -> Res<Inst> {
     if !ok {
         return d.error(format!("`{}` is not simulated", d.opcode()));
     }
-    Ok(Inst::Atom(Box::new(Atom { space, op, ty, d: dst, addr, s })))
+    Ok(Inst::Atom(Box::new(Atom { space, op, ty, d: dst, addr, s, more: Vec::new() })))
+}
+
+/// Sums of neighbours, one by one atomic (PTX ISA, "red", vector forms).
+fn vector_red(d: &mut Decoder<'_>, space: Space, op: AtomOp, ty: Ty, n: usize, returns: bool) -> Res<Inst> {
+    let addr = d.addr()?;
+    let list = d.one_or_list()?;
+    let mut s = d.srcs(list, ty)?;
+    vector_fits(d, ty, n, s.len())?;
+    let single = matches!(ty, Ty::F(f) if f.width() == 32);
+    if returns || op != AtomOp::Add || !single || space == Space::Shared {
+        return d.error(format!("`{}` is not simulated", d.opcode()));
+    }
+    let first = s.remove(0);
+    Ok(Inst::Atom(Box::new(Atom { space, op, ty, d: None, addr, s: [first, Src::Imm(0)], more: s })))
 }
 
 fn matrix_words(d: &mut Decoder<'_>) -> Res<(usize, bool)> {
