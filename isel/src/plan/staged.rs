@@ -87,6 +87,11 @@ fn array(k: &Kernel, load: Inst) -> ArrayMapping {
     Window::of(k, k.args(load)[0]).map_or_else(ArrayMapping::default, |w| k.attrs[w.whole].array)
 }
 
+/// Whether threads load a tile from global memory themselves.
+pub(super) fn is_plain(k: &Kernel, load: Inst) -> bool {
+    array(k, load).way == Way::Plain
+}
+
 /// Whether a tile is loaded from a packed array, or a part of one that is.
 pub(super) fn is_packed(k: &Kernel, v: Value) -> bool {
     k.def(v).is_some_and(|d| match k.insts[d].op {
