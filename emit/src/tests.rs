@@ -42,7 +42,8 @@ fn names(func: &Func<'_>) -> Allocation {
 }
 
 fn launch() -> LaunchInfo {
-    let argument = |name: &str, ty: &str| Argument { name: name.into(), ty: ty.into(), written: false };
+    let argument =
+        |name: &str, ty: &str| Argument { name: name.into(), ty: ty.into(), written: false, packing: None };
     let map = TensorMap {
         base: "a".into(),
         offset: Expr::zero(),
@@ -178,7 +179,7 @@ fn plain(op: Opcode) -> bool {
     use Opcode::*;
     let special = [
         Const, Undef, Join, Slice, TeamIndex, Await, For, If, Yield, Br, BrIf, Ret, Trap, Wgmma, TmaLoad,
-        TmaStore,
+        BulkLoad, TmaStore,
     ];
     !special.contains(&op)
 }

@@ -205,7 +205,7 @@ pub(crate) fn do_multicast(program: &Program<'_>, s: &mut Schedule) {
 
 fn fills(func: &Func<'_>, inst: Inst) -> Option<warplift_ir::machine::Buffer> {
     match (&func.insts[inst].op, &func.insts[inst].attr) {
-        (Opcode::TmaLoad, Attr::Tma(t)) => t.place.map(|p| p.buffer),
+        (Opcode::TmaLoad | Opcode::BulkLoad, Attr::Tma(t)) => t.place.map(|p| p.buffer),
         _ => None,
     }
 }
@@ -213,6 +213,9 @@ fn fills(func: &Func<'_>, inst: Inst) -> Option<warplift_ir::machine::Buffer> {
 /// Rows of a load's box, from its tensor map.
 pub(crate) fn box_rows(program: &Program<'_>, inst: Inst) -> Option<u32> {
     let Attr::Tma(t) = &program.func.insts[inst].attr else { return None };
+    if t.rank == 0 {
+        return None;
+    }
     match program.launch.params.get(t.map as usize)? {
         warplift_ir::manifest::Param::TensorMap(m) => m.box_dims.get(1).copied(),
         _ => None,
@@ -228,7 +231,7 @@ fn collect(c: &Classes<'_, '_>, block: Block, apart: bool, out: &mut Vec<(Inst, 
     let apart = apart || c.apart[block];
     for &inst in &c.func.blocks[block].insts {
         let d = &c.func.insts[inst];
-        if d.op == Opcode::TmaLoad {
+        if d.op.is_async_load() {
             let equal = d.args.iter().all(|&v| c.get(v).is_some_and(Class::is_equal));
             out.push((inst, equal && !apart));
         }

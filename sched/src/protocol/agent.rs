@@ -184,7 +184,7 @@ impl<'f, 'a> Agent<'f, 'a> {
             (Opcode::MbarArrive | Opcode::MbarArriveRemote, _) => {
                 cluster.arrive(self.block, self.address(d)?, 0)?;
             }
-            (Opcode::TmaLoad, Attr::Tma(t)) => {
+            (Opcode::TmaLoad | Opcode::BulkLoad, Attr::Tma(t)) => {
                 let (to, barrier) = (self.known(d.args[0], "a place")?, self.known(d.args[1], "a barrier")?);
                 let mask = if t.multicast == 0 { 1 << self.block } else { t.multicast };
                 for block in (0..16).filter(|b| mask >> b & 1 == 1) {
