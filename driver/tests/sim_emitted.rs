@@ -35,6 +35,16 @@ const CASES: &[Case] = &[
     ),
 ];
 
+/// Products of warps, fed by tensor copies, by copies of the threads ahead and in place: kernel, mapping.
+const OF_WARPS: &[(&str, &str)] = &[
+    ("gemm", "BM = 64, BN = 64, BK = 32 for t: pipeline 3 kernel: persistent, warps 4, products mma_sync"),
+    (
+        "gemm",
+        "BM = 64, BN = 64, BK = 32 for t: pipeline 3, producers 0 kernel: persistent, warps 4, products mma_sync",
+    ),
+    ("gemm_nn", "BM = 32, BN = 64, BK = 32 for t: pipeline 1, producers 0 kernel: persistent, warps 2"),
+];
+
 /// A compiled kernel with problems and their right results.
 struct Subject {
     compiled: Compiled,
@@ -57,13 +67,25 @@ fn subject((name, tunables, sizes): &Case) -> Subject {
     for (t, v) in mapping.tunables.iter_mut().zip(*tunables) {
         t.1 = *v;
     }
+    subject_of(name, &kernel, &mapping, sizes)
+}
+
+fn subject_of_warps((name, mapping): &(&str, &str)) -> Subject {
+    let text = format!("mapping {name} {{ {mapping} }}");
+    let mapping = parse_file(&text, name).expect("it parses").mappings.remove(0);
+    let sizes: &[&[(&str, i64)]] =
+        &[&[("m", 136), ("n", 64), ("k", 32 * 14 + 8)], &[("m", 136), ("n", 64), ("k", 32)]];
+    subject_of(name, &load(name).0, &mapping, sizes)
+}
+
+fn subject_of(name: &str, kernel: &Kernel, mapping: &Mapping, sizes: &[&[(&str, i64)]]) -> Subject {
     let options = warplift::Options { verify: true, dump: Vec::new() };
-    let compiled = compile(&kernel, &mapping, &SM90A, &options).unwrap_or_else(|e| panic!("{name}: {e}"));
+    let compiled = compile(kernel, mapping, &SM90A, &options).unwrap_or_else(|e| panic!("{name}: {e}"));
     let mut s = Subject { compiled, problems: Vec::new(), lines: BTreeSet::new(), fences: BTreeSet::new() };
-    for sizes in *sizes {
+    for sizes in sizes {
         let sizes: BTreeMap<String, i64> = sizes.iter().map(|(n, v)| ((*n).to_owned(), *v)).collect();
-        let problem = Problem::new(&kernel, &sizes, Data::Small, 5).expect("a problem");
-        let want = problem.interpret(&kernel).expect("the interpreter runs");
+        let problem = Problem::new(kernel, &sizes, Data::Small, 5).expect("a problem");
+        let want = problem.interpret(kernel).expect("the interpreter runs");
         s.problems.push((problem, want));
     }
     s.run_original(name);
@@ -146,21 +168,28 @@ fn a_sample_of_mutants_is_caught() {
 }
 
 #[test]
+fn a_sample_of_mutants_of_warps_is_caught() {
+    for case in OF_WARPS {
+        let s = subject_of_warps(case);
+        let all = s.mutants();
+        assert!(all.len() > 10, "{} mutants", all.len());
+        let sample: Vec<Mutant> = all.into_iter().skip(1).step_by(4).collect();
+        assert_eq!(s.escaped(&sample), Vec::<String>::new(), "{case:?}");
+    }
+}
+
+#[test]
 #[ignore = "minutes; the whole proof"]
 fn every_mutant_is_caught() {
     let mut escaped = Vec::new();
-    for case in CASES {
-        let s = subject(case);
+    let named = CASES.iter().map(|c| (format!("{} {:?}", c.0, c.1), subject(c)));
+    let warps = OF_WARPS.iter().map(|c| (format!("{c:?}"), subject_of_warps(c)));
+    for (name, s) in named.chain(warps) {
         let (all, live) = (mutants(&s.compiled.ptx).expect("PTX").len(), s.mutants());
         let out = s.escaped(&live);
-        println!(
-            "{} {:?}: {all} mutants, {} that never run or are idle fences, {} escaped",
-            case.0,
-            case.1,
-            all - live.len(),
-            out.len()
-        );
-        escaped.extend(out.into_iter().map(|d| format!("{}: {d}", case.0)));
+        let idle = all - live.len();
+        println!("{name}: {all} mutants, {idle} that never run or are idle fences, {} escaped", out.len());
+        escaped.extend(out.into_iter().map(|d| format!("{name}: {d}")));
     }
     assert_eq!(escaped, Vec::<String>::new());
 }
