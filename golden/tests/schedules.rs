@@ -124,6 +124,18 @@ fn products_of_warps_with_more_around_them() {
 }
 
 #[test]
+fn warps_of_a_cluster_load_for_themselves() {
+    for rest in ["for t: pipeline 3", "for t: pipeline 3, producers 0"] {
+        let mapping = format!(
+            "BM = 64, BN = 64, BK = 64 {rest} kernel: persistent, cluster 2, warps 4, products mma_sync"
+        );
+        check("gemm", &mapping, &[("m", 136), ("n", 136), ("k", 328)], 4);
+    }
+    let turns = "BM = 64, BN = 64, BK = 64 for t: pipeline 3 kernel: persistent, alternate 2, warps 4, products mma_sync";
+    check("gemm", turns, &[("m", 136), ("n", 200), ("k", 200)], 2);
+}
+
+#[test]
 fn warpgroups_read_what_threads_copied_ahead() {
     for depth in 1..=4 {
         let mapping = format!(
