@@ -31,8 +31,9 @@ pub struct Options {
 }
 
 /// Names of the passes, in order.
-pub const PASSES: &[&str] =
-    &["verify", "map", "plan", "lower", "schedule", "shared", "expand", "allocate", "emit"];
+pub const PASSES: &[&str] = &[
+    "verify", "map", "plan", "lower", "modulo", "rotate", "schedule", "shared", "expand", "allocate", "emit",
+];
 
 /// A compiled kernel.
 #[derive(Clone, Debug)]
@@ -157,7 +158,37 @@ pub fn compile(
     let program = r.pass("lower", || warplift_isel::lower::do_lower(&mapped, &plan, mapping, &bump))?;
     r.dump("lower", &program);
     r.check("lower", || verify_structured(&program.func), &program)?;
+    let (loops, remarks) =
+        r.pass("modulo", || Ok::<_, CompileError>(warplift_sched::do_modulo(&program, target)))?;
+    if std::env::var("DBG").is_ok() {
+        eprintln!("{program}");
+        for l in &loops {
+            eprintln!("II {} res {} rec {}", l.interval, l.resource, l.recurrence);
+            for s in &l.slots {
+                eprintln!(
+                    "{} {} {:?} {}",
+                    s.stage,
+                    s.time,
+                    s.insts,
+                    s.insts
+                        .iter()
+                        .map(|&i| format!(
+                            "{}:{:?}",
+                            program.func.insts[i].op.row().name,
+                            program.func.insts[i].results
+                        ))
+                        .collect::<Vec<_>>()
+                        .join(" ")
+                );
+            }
+        }
+    }
+    let program = r.pass("rotate", || Ok::<_, CompileError>(warplift_sched::do_rotate(program, &loops)))?;
+    r.dump("rotate", &program);
+    r.check("rotate", || verify_structured(&program.func), &program)?;
     let mut schedule = r.pass("schedule", || warplift_sched::do_schedule(&program, target))?;
+    schedule.remarks.extend(remarks);
+    schedule.loops = loops;
     let shared = r.pass("shared", || warplift_sched::do_shared(&program, &mut schedule, target))?;
     let mut scheduled =
         r.pass("expand", || warplift_sched::do_expand(&program, &schedule, shared.clone(), target))?;
@@ -223,6 +254,14 @@ impl Display for Explained {
         }
         if let Some(d) = &self.schedule.deferral {
             writeln!(f, "deferred: {} parts under the first iterations of {}", d.parts.len(), d.inner)?;
+        }
+        for l in &self.schedule.loops {
+            let (name, ii, res, rec) = (&l.name, l.interval, l.resource, l.recurrence);
+            let stages = l.stages;
+            writeln!(
+                f,
+                "loop {name}: interval {ii} cycles (resources {res}, recurrences {rec}), {stages} stages"
+            )?;
         }
         for remark in &self.schedule.remarks {
             writeln!(f, "remark: {remark}")?;

@@ -1,10 +1,9 @@
 //! The kernel library under small problems: grids on which every role works, rings wrap, edges are
 //! ragged and a persistent program takes more than one tile.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use warplift::ir::tile::{Kernel, Mapping, parse_file};
-use warplift::problem::Array;
+use warplift::trial::{Reference, Sizes, Style, Trial, TrialError};
 
 /// A kernel of the library by its file, sizes, and multiprocessors of the device imagined.
 #[derive(Clone, Copy, Debug)]
@@ -15,6 +14,8 @@ pub struct Case {
     pub sizes: &'static [(&'static str, i64)],
     /// Multiprocessors.
     pub sms: u32,
+    /// Greatest difference from the interpreter; not zero where functions are approximate.
+    pub tolerance: f64,
 }
 
 /// A kernel of the library under another mapping, by a name of its own.
@@ -53,7 +54,12 @@ pub const VARIANTS: &[Variant] = &[
 ];
 
 const fn case(name: &'static str, sizes: &'static [(&'static str, i64)], sms: u32) -> Case {
-    Case { name, sizes, sms }
+    Case { name, sizes, sms, tolerance: 0.0 }
+}
+
+/// A case whose functions are approximate: results of f16 differ by rounding.
+const fn close(name: &'static str, sizes: &'static [(&'static str, i64)]) -> Case {
+    Case { name, sizes, sms: 2, tolerance: 4e-3 }
 }
 
 /// The cases.
@@ -81,6 +87,15 @@ pub const CASES: &[Case] = &[
     case("axpy", &[("n", 2001)], 2),
     case("row_max", &[("m", 33), ("n", 516)], 2),
     case("row_sum", &[("m", 33), ("n", 516)], 2),
+    case("transpose", &[("m", 136), ("n", 72)], 2),
+    case("cumsum", &[("m", 3), ("n", 2500)], 2),
+    case("gemv", &[("m", 5), ("n", 1032)], 2),
+    case("gemm_split_k", &[("m", 136), ("n", 136), ("k", 584)], 2),
+    case("gather_rows", &[("m", 2), ("n", 200), ("p", 1032)], 2),
+    close("softmax", &[("m", 3), ("n", 1000)]),
+    close("softmax_long", &[("m", 2), ("n", 5000)]),
+    close("rms_norm", &[("m", 3), ("n", 1000)]),
+    close("layer_norm", &[("m", 3), ("n", 1000)]),
 ];
 
 /// A kernel of the library with its mapping, or a variant of one.
@@ -100,19 +115,18 @@ pub fn load(name: &str) -> (Kernel, Mapping) {
     (module.kernels[0].clone(), module.mappings[0].clone())
 }
 
-/// Sizes by name.
-pub fn sizes(list: &[(&str, i64)]) -> BTreeMap<String, i64> {
-    list.iter().map(|(n, v)| ((*n).to_owned(), *v)).collect()
-}
-
-/// The greatest difference of arrays that the kernel writes; infinite where only one is a NaN.
-pub fn difference(a: &[Array], b: &[Array]) -> f64 {
-    let written = a.iter().zip(b).filter(|(x, _)| x.written);
-    let pairs = written.flat_map(|(x, y)| x.values.iter().zip(&y.values));
-    let off = |(x, y): (&f64, &f64)| match (x == y || (x.is_nan() && y.is_nan()), (x - y).abs()) {
-        (true, _) => 0.0,
-        (false, d) if d.is_nan() => f64::INFINITY,
-        (false, d) => d,
-    };
-    pairs.map(off).fold(0.0, f64::max)
+/// A kernel on sizes, with data and what the interpreter makes of them.
+///
+/// # Panics
+/// If the sizes are not the kernel's or it has no meaning: then the test is wrong.
+pub fn reference<'a>(
+    kernel: &'a Kernel,
+    mapping: &Mapping,
+    sizes: &[(&str, i64)],
+    seed: u64,
+) -> Reference<'a> {
+    let wrong = |e: TrialError| -> ! { panic!("{} {sizes:?}: {e}", kernel.name) };
+    let sizes = Sizes::of(kernel, sizes).unwrap_or_else(|e| wrong(e));
+    let trial = Trial::new(kernel, mapping, sizes).unwrap_or_else(|e| wrong(e));
+    trial.reference(Style::Integers, seed).unwrap_or_else(|e| wrong(e))
 }

@@ -18,8 +18,10 @@ use crate::normalize::Normalized;
 use crate::planned::{ANY, Planned, view_of};
 use crate::ranges::Ranges;
 use crate::shape::{Place, View};
+use rustc_hash::FxHashMap;
 use warplift_ir::machine::{IndexMap, Inst, InstData};
 use warplift_ir::target::Opcode;
+use warplift_ir::tile::Loc;
 
 /// What conflicts are decided from.
 pub(crate) struct Facts<'f, 'a> {
@@ -50,6 +52,7 @@ pub(crate) fn build<'f, 'a>(facts: &'f Facts<'f, 'a>) -> Result<Webs<'f, 'a>, Ve
     webs.ties()?;
     webs.passed(true);
     webs.passed(false);
+    webs.copies();
     webs.views();
     webs.in_place();
     Ok(webs)
@@ -129,6 +132,18 @@ impl<'a> Webs<'_, 'a> {
         }
     }
 
+    /// Accumulators of products that are copies of one, in peeled and rotated iterations: to ptxas a name
+    /// that is one product's accumulator here and another's there is one variable of two pipelines.
+    fn copies(&mut self) {
+        let mut first: FxHashMap<(Loc, u16), usize> = FxHashMap::default();
+        let products = self.insts().filter(|(_, d)| d.op == Opcode::Wgmma);
+        let results: Vec<_> = products.filter_map(|(_, d)| Some((d.loc, self.pair(d, 0)?.1))).collect();
+        for (loc, result) in results {
+            let same = *first.entry((loc, self.facts.planned.regs[result])).or_insert(result);
+            self.unite(same, result, &View::Run(0));
+        }
+    }
+
     fn views(&mut self) {
         let mut wanted = Vec::new();
         let regs = &self.facts.planned.regs;
@@ -177,7 +192,8 @@ impl<'a> Webs<'_, 'a> {
         for (o, r, starts) in wanted {
             // A result on part of a listed view would be scattered for no gain.
             let (to, from) = (self.place[o].web, self.place[r].web);
-            let apart = self.is_tensor(to) && self.is_tensor(from);
+            let same = self.facts.planned.regs[o] == self.facts.planned.regs[r];
+            let apart = self.is_tensor(to) && self.is_tensor(from) && !same;
             if to != from && !apart && self.place[o].is_run() {
                 let _ = starts.iter().any(|&s| self.unite(o, r, &View::Run(s)));
             }

@@ -16,6 +16,7 @@
 mod cluster;
 mod expand;
 mod graph;
+mod modulo;
 pub mod protocol;
 mod schedule;
 mod shared;
@@ -24,6 +25,7 @@ mod tests;
 
 pub use expand::do_expand;
 pub use graph::{Edge, Graph, Node};
+pub use modulo::{do_modulo, do_rotate};
 pub use schedule::{Feature, do_schedule, do_schedule_without};
 pub use shared::do_shared;
 

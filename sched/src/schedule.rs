@@ -18,7 +18,7 @@ const MAX_CLUSTER: u32 = 2;
 /// Warps of a warpgroup.
 const WARPGROUP: u32 = 4;
 /// Registers that a consumer needs beside its fragments: addresses, rings, coordinates.
-const SCALAR_REGISTERS: u32 = 30;
+pub(crate) const SCALAR_REGISTERS: u32 = 30;
 
 /// What a schedule does by itself and can be told to leave, to see what it is worth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -143,13 +143,22 @@ fn find_rings(program: &Program<'_>, s: &mut Schedule) -> Result<()> {
     });
     for (block, inst) in awaits {
         let buffers: Vec<Buffer> = func.insts[inst].args.iter().filter_map(|e| buffer_of(func, *e)).collect();
-        let buffers: Vec<Buffer> = buffers.into_iter().filter(|b| seen.insert(*b)).collect();
-        if buffers.iter().any(|b| places.get(b).map(|p| p.0) != Some(block)) {
+        if buffers.iter().any(|b| !places.get(b).is_some_and(|p| p.0.contains(&block))) {
             return Err(SchedError::Unsupported("a load awaited outside its own block".to_owned()));
         }
+        let known = s.rings.values_mut().find(|r| buffers.iter().any(|b| r.buffers.contains(b)));
+        if let Some(known) = known {
+            if !known.blocks.contains(&block) {
+                known.blocks.push(block);
+            }
+            continue;
+        }
+        let buffers: Vec<Buffer> = buffers.into_iter().filter(|b| seen.insert(*b)).collect();
         for fill in [RingFill::Tensor, RingFill::Threads] {
-            let buffers = buffers.iter().copied().filter(|b| places[b].1 == fill).collect();
-            push_ring(program, s, block, buffers, fill);
+            let buffers: Vec<Buffer> = buffers.iter().copied().filter(|b| places[b].1 == fill).collect();
+            // The first block of a rotated loop's ring stands before the loop.
+            let looped = buffers.first().and_then(|b| places[b].0.iter().find_map(|&b| loop_of(func, b)));
+            push_ring(program, s, block, looped, buffers, fill);
         }
     }
     match places.keys().find(|b| !seen.contains(b)) {
@@ -158,26 +167,42 @@ fn find_rings(program: &Program<'_>, s: &mut Schedule) -> Result<()> {
     }
 }
 
-fn push_ring(program: &Program<'_>, s: &mut Schedule, block: Block, buffers: Vec<Buffer>, fill: RingFill) {
+fn push_ring(
+    program: &Program<'_>,
+    s: &mut Schedule,
+    block: Block,
+    looped: Option<Inst>,
+    buffers: Vec<Buffer>,
+    fill: RingFill,
+) {
     let func = &program.func;
     let bytes = |list: &[Buffer]| list.iter().map(|&b| program.buffers[b].bytes).sum();
     let threads_read = read_by_threads(func, &buffers);
     if buffers.is_empty() {
         return;
     }
-    let open = s.rings.values_mut().find(|r| r.block == block && r.fill == fill);
+    let open = s.rings.values_mut().find(|r| r.blocks.contains(&block) && r.fill == fill);
     if let Some(ring) = open.filter(|_| fill == RingFill::Threads) {
         ring.buffers.extend(buffers);
         ring.bytes = bytes(&ring.buffers);
         ring.threads_read |= threads_read;
         return;
     }
-    let wish = loop_of(func, block).and_then(|l| match &func.insts[l].attr {
+    let wish = looped.and_then(|l| match &func.insts[l].attr {
         Attr::Loop(a) => a.depth,
         _ => None,
     });
     let bytes = bytes(&buffers);
-    s.rings.push(RingData { buffers, bytes, fill, depth: 1, block, wish, cluster: false, threads_read });
+    s.rings.push(RingData {
+        buffers,
+        bytes,
+        fill,
+        depth: 1,
+        blocks: vec![block],
+        wish,
+        cluster: false,
+        threads_read,
+    });
 }
 
 fn read_by_threads(func: &Func<'_>, buffers: &[Buffer]) -> bool {
@@ -191,8 +216,8 @@ fn read_by_threads(func: &Func<'_>, buffers: &[Buffer]) -> bool {
 fn hold_back(program: &Program<'_>, s: &mut Schedule) {
     let func = &program.func;
     for ring in s.rings.values_mut().filter(|r| r.fill == RingFill::Threads) {
-        let why = match loop_of(func, ring.block) {
-            Some(_) if can_lead(func, ring.block, &ring.buffers) => continue,
+        let why = match loop_of(func, ring.blocks[0]) {
+            Some(_) if can_lead(func, ring.blocks[0], &ring.buffers) => continue,
             Some(_) => "their addresses depend on more than the loop's counter",
             None => "they stand in no loop",
         };
@@ -244,15 +269,19 @@ fn only_products(program: &Program<'_>, body: Block) -> std::result::Result<(), 
     Ok(())
 }
 
-/// The block in which each buffer is loaded, and by whom.
-fn load_places(func: &Func<'_>) -> FxHashMap<Buffer, (Block, RingFill)> {
-    let mut places = FxHashMap::default();
+/// The blocks in which each buffer is loaded, and by whom.
+fn load_places(func: &Func<'_>) -> FxHashMap<Buffer, (Vec<Block>, RingFill)> {
+    let mut places: FxHashMap<Buffer, (Vec<Block>, RingFill)> = FxHashMap::default();
     func.walk(|block, inst| {
         let d = &func.insts[inst];
-        if let (Opcode::TmaLoad, Attr::Tma(t)) = (d.op, &d.attr) {
-            places.extend(t.place.map(|p| (p.buffer, (block, RingFill::Tensor))));
+        let tensor = match (d.op, &d.attr) {
+            (Opcode::TmaLoad, Attr::Tma(t)) => t.place,
+            _ => None,
+        };
+        let fills = [(tensor, RingFill::Tensor), (copy_place(d), RingFill::Threads)];
+        for (place, fill) in fills.into_iter().filter_map(|(p, f)| Some((p?, f))) {
+            places.entry(place.buffer).or_insert_with(|| (Vec::new(), fill)).0.push(block);
         }
-        places.extend(copy_place(d).map(|p| (p.buffer, (block, RingFill::Threads))));
     });
     places
 }

@@ -76,7 +76,7 @@ fn settle_flight(program: &Program<'_>, s: &mut Schedule) {
     let flying: Vec<_> = program.func.insts.keys().filter(|&i| s.in_flight[i] > 0).collect();
     for inst in flying {
         let body = &program.func.insts[inst].blocks;
-        if s.rings.values().any(|r| body.contains(&r.block) && r.depth < 2) {
+        if s.rings.values().any(|r| r.blocks.iter().any(|b| body.contains(b)) && r.depth < 2) {
             s.in_flight[inst] = 0;
             s.remarks.push("products are not left in flight: a ring has one stage only".to_owned());
         }
@@ -115,11 +115,11 @@ fn limit(program: &Program<'_>, target: &Target) -> u32 {
 /// Whether a ring is filled in a loop that holds no other loop.
 fn innermost(program: &Program<'_>, s: &Schedule, r: Ring) -> bool {
     let func = &program.func;
-    let block = s.rings[r].block;
-    let nested = func.blocks[block].insts.iter().any(|&i| func.insts[i].op == Opcode::For);
-    let looped =
-        loop_of(func, block).is_some_and(|l| !matches!(&func.insts[l].attr, Attr::Loop(a) if a.persistent));
-    looped && !nested
+    s.rings[r].blocks.iter().any(|&block| {
+        let nested = func.blocks[block].insts.iter().any(|&i| func.insts[i].op == Opcode::For);
+        let persistent = |l| matches!(&func.insts[l].attr, Attr::Loop(a) if a.persistent);
+        loop_of(func, block).is_some_and(|l| !persistent(l)) && !nested
+    })
 }
 
 fn overflow(program: &Program<'_>, needed: u32, target: &Target) -> SchedError {

@@ -11,6 +11,8 @@ mod bench;
 mod check;
 mod compile;
 mod failure;
+mod mutate;
+mod progress;
 mod run;
 mod sim;
 mod source;
@@ -59,6 +61,8 @@ enum Command {
     Explain(compile::ExplainArgs),
     /// Run PTX in the simulator, under several orders of events, and check it.
     Sim(sim::SimArgs),
+    /// The mutation proof: every synchronisation that is removed, corrupted or moved must show.
+    Mutate(mutate::MutateArgs),
     /// Show a layout: its notations, facts, table and picture.
     Layout(sim::LayoutArgs),
     /// The kernels of the library.
@@ -105,6 +109,7 @@ fn execute(cli: Cli) -> Outcome<()> {
         Command::Bench(args) => bench::bench(&args, tools),
         Command::Explain(args) => compile::explain(&args, tools),
         Command::Sim(args) => sim::sim(&args),
+        Command::Mutate(args) => mutate::mutate(&args),
         Command::Layout(args) => sim::layout(&args),
         Command::Kernels => kernels(),
         Command::Toolchain(ToolchainCommand::Install) => install(),

@@ -356,4 +356,7 @@ pub struct LoopAttr {
     pub wait: Option<u32>,
     /// The loop over tiles of a persistent kernel.
     pub persistent: bool,
+    /// Rotated by the modulo scheduler: its awaits stand where products must have landed, not where their
+    /// results are first touched.
+    pub overlapped: bool,
 }

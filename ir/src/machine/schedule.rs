@@ -93,8 +93,8 @@ pub struct RingData {
     pub fill: RingFill,
     /// Stages.
     pub depth: u32,
-    /// Block in which it is filled, and read.
-    pub block: Block,
+    /// Blocks in each of which a stage is filled, and read.
+    pub blocks: Vec<Block>,
     /// Most stages that would help.
     pub wish: Option<u32>,
     /// Whether copies of all blocks of the cluster fill it: each stage is released to all of them.
@@ -126,6 +126,36 @@ pub struct Deferral {
     pub parts: Vec<Vec<Inst>>,
 }
 
+/// Instructions of a loop's body that are placed together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Slot {
+    /// In order.
+    pub insts: Vec<Inst>,
+    /// Intervals after the iteration's start in which they stand: 0, or 1 for what runs an iteration late.
+    pub stage: u32,
+    /// Cycles after the iteration's start, by the model.
+    pub time: i64,
+}
+
+/// A modulo schedule of a loop.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoopSchedule {
+    /// The loop.
+    pub inst: Inst,
+    /// Name of its counter.
+    pub name: String,
+    /// Initiation interval: cycles from one iteration's start to the next one's.
+    pub interval: u32,
+    /// Least interval by resources.
+    pub resource: u32,
+    /// Least interval by recurrences.
+    pub recurrence: u32,
+    /// Stages.
+    pub stages: u32,
+    /// The rotated body, in the order in which a warp comes to it.
+    pub slots: Vec<Slot>,
+}
+
 /// Where a schedule is, as data; `sched::expand` turns it into code.
 #[derive(Clone, Debug, Default)]
 pub struct Schedule {
@@ -143,6 +173,8 @@ pub struct Schedule {
     pub in_flight: SecondaryMap<Inst, u32>,
     /// Deferred results.
     pub deferral: Option<Deferral>,
+    /// Loops that overlap with themselves.
+    pub loops: Vec<LoopSchedule>,
     /// What was declined and why, for `explain`.
     pub remarks: Vec<String>,
 }

@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 use warplift_ir::layout::{Axis, Layout};
 use warplift_ir::machine::{self, Attr, BufferData, BufferKind, Guard, NewInst, Place, Ty};
 use warplift_ir::target::Opcode;
-use warplift_ir::tile::{CmpOp, Inst, Type, Value};
+use warplift_ir::tile::{AtomicOp, CmpOp, Inst, Type, Value};
 use warplift_ir::types::Elem;
 
 /// The accesses of one tile through a view.
@@ -278,8 +278,29 @@ impl Lower<'_, '_> {
         if name.is_empty() { v.to_string() } else { name.clone() }
     }
 
+    /// Atomic updates of global memory, of neighbours at once where there is a row for that.
+    pub(super) fn lower_atomic(&mut self, inst: Inst, op: AtomicOp) -> Result<()> {
+        let Some(&value) = self.k.args(inst).last() else { return self.error("an update without a value") };
+        let elem = self.k.ty(value).elem();
+        let (row, widest) = match (op, elem) {
+            (AtomicOp::Add, Elem::F32) => (Opcode::RedGlobalAddF32, 4),
+            (AtomicOp::Add, Elem::Int(32) | Elem::Uint(32)) => (Opcode::RedGlobalAddS32, 1),
+            (AtomicOp::Min, Elem::Int(32)) => (Opcode::RedGlobalMinS32, 1),
+            (AtomicOp::Max, Elem::Int(32)) => (Opcode::RedGlobalMaxS32, 1),
+            (AtomicOp::Min, Elem::Uint(32)) => (Opcode::RedGlobalMinU32, 1),
+            (AtomicOp::Max, Elem::Uint(32)) => (Opcode::RedGlobalMaxU32, 1),
+            _ => return self.error(format!("an atomic {op:?} of tiles of {elem} is not selected")),
+        };
+        self.store_by(inst, value, Some((row, widest)))
+    }
+
     /// Predicated stores from registers.
     pub(super) fn store_plain(&mut self, inst: Inst, value: Value) -> Result<()> {
+        self.store_by(inst, value, None)
+    }
+
+    /// Each thread's elements by stores, or by a row that updates so many at once.
+    fn store_by(&mut self, inst: Inst, value: Value, row: Option<(Opcode, u64)>) -> Result<()> {
         let layout = match (&self.plan.layouts[value], self.k.ty(value)) {
             (Some(l), Type::Tile(..)) => l.clone(),
             _ => return self.error("a store of what is no tile in registers is not selected"),
@@ -288,7 +309,8 @@ impl Lower<'_, '_> {
         let elem = self.k.ty(value).elem();
         let mut a = self.access(inst, &layout, elem)?;
         a.owner = self.owner(&layout);
-        let vector = self.vector(inst, value, &layout, a.unit);
+        let widest = row.map_or(u64::MAX, |r| r.1);
+        let vector = self.vector(inst, value, &layout, a.unit).min(widest);
         let replicated = layout.replicated(Axis::Reg);
         let bytes = vector as u32 * a.bytes;
         for e in (0..layout.in_extent(Axis::Reg)).step_by(vector as usize) {
@@ -301,7 +323,11 @@ impl Lower<'_, '_> {
             let first = e as u32 * a.bytes / 4;
             let count = (bytes / 4).max(1);
             let mut part = self.pick(x, (first..first + count).map(|r| r as u16).collect());
-            let op = if bytes < 4 { Opcode::StGlobal16 } else { Opcode::StGlobal };
+            let op = match row {
+                Some((row, _)) => row,
+                None if bytes < 4 => Opcode::StGlobal16,
+                None => Opcode::StGlobal,
+            };
             if bytes < 4 && e % 2 == 1 {
                 let by = self.at().imm(16);
                 let shifted = [(part, machine::IndexMap::EACH), (by, machine::IndexMap::Whole)];

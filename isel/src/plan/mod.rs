@@ -5,12 +5,15 @@
 //!              or those of warps (mma.sync)                    mma_sync.rs
 //!  loads, stores ─► anchors where no product reaches            blocked.rs
 //!  anchors ─► layouts of everything elementwise around them     propagate.rs
+//!  two anchors disagree ─► a conversion between two versions    convert.rs
 //! ```
 //!
 //! A tile may have two versions, one in registers and one in shared memory; each use takes one.
 //! Layout propagation: Linear Layouts, section 4.4; anchors: Hexcute, section 4.
 
 mod blocked;
+mod coalesce;
+mod convert;
 pub(crate) mod mma_sync;
 mod propagate;
 mod tensor;
@@ -23,6 +26,7 @@ use warplift_ir::machine::SharedOperand;
 use warplift_ir::tile::{Inst, Kernel, Op, Team, Type, Value};
 
 pub use blocked::{blocked, vector_elements};
+pub use convert::{cell_bits, choose};
 pub use mma_sync::WarpProduct;
 pub use propagate::slice_layout;
 pub use tensor::unit_dim;
@@ -110,6 +114,10 @@ pub struct Product {
 pub struct Plan {
     /// Register version of tiles.
     pub layouts: SecondaryMap<Value, Option<Layout>>,
+    /// Uses, by operand number, that see a tile in another layout than its own.
+    pub uses: FxHashMap<(Inst, usize), Layout>,
+    /// Results that are made in another layout than that in which they are used.
+    pub made: FxHashMap<Value, Layout>,
     /// Shared version of loaded tiles.
     pub shared: FxHashMap<Inst, SharedTile>,
     /// Stores.
@@ -152,6 +160,9 @@ pub fn do_plan(k: &Kernel) -> Result<Plan> {
     // Loads first: what memory gives in wide accesses decides the layout of what is made of it.
     let (loads, others): (Vec<Inst>, Vec<Inst>) =
         order.iter().partition(|&&i| matches!(k.insts[i].op, Op::Load));
+    let mut loads = loads;
+    let size = |i: &Inst| extents(k, k.result(*i)).iter().map(|&e| u64::from(e)).product::<u64>();
+    loads.sort_by_key(|i| std::cmp::Reverse(size(i)));
     for inst in loads.into_iter().chain(others) {
         blocked::anchor(k, inst, &order, &mut plan)?;
     }
@@ -160,6 +171,7 @@ pub fn do_plan(k: &Kernel) -> Result<Plan> {
             let store = tensor::plan_store(k, inst, &plan)?;
             plan.stores.insert(inst, store);
         }
+        coalesce::do_coalesce(k, inst, &mut plan)?;
     }
     Ok(plan)
 }
@@ -194,6 +206,7 @@ impl Plan {
         let mut lines = Vec::new();
         for inst in program_order(k) {
             let at = k.insts[inst].loc;
+            lines.extend(self.describe_conversions(k, inst));
             if let Some(t) = self.shared.get(&inst) {
                 let why = t.declined.as_ref().map_or(String::new(), |d| format!(" (no tensor copy: {d})"));
                 lines.push(format!(

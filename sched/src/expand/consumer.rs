@@ -2,6 +2,7 @@
 
 use super::cse::do_cse;
 use super::dce::do_dce;
+use super::fences::do_fences;
 use super::role::Expand;
 use crate::Result;
 use crate::schedule::buffer_of;
@@ -36,6 +37,7 @@ impl<'a> Expand<'_, 'a> {
         self.at().push(NewInst::new(Opcode::Ret, &[], &[]));
         do_cse(&mut self.func);
         do_dce(&mut self.func);
+        do_fences(&mut self.func);
         Ok(self.func)
     }
 
@@ -63,7 +65,12 @@ impl<'a> Expand<'_, 'a> {
             Opcode::CpAsync => self.copy_in_place(inst),
             Opcode::Wgmma => self.product(inst),
             Opcode::Const | Opcode::Undef => self.clone_inst(inst),
-            Opcode::Stmatrix | Opcode::StShared | Opcode::LdShared | Opcode::Ldmatrix => {
+            Opcode::Stmatrix
+            | Opcode::StShared
+            | Opcode::StShared16
+            | Opcode::LdShared
+            | Opcode::LdShared16
+            | Opcode::Ldmatrix => {
                 self.land();
                 self.shared_access(inst);
             }
@@ -85,6 +92,7 @@ impl<'a> Expand<'_, 'a> {
     /// An event is named: loads wait for their stage at once, products land before what follows.
     fn awaited(&mut self, events: &[Value]) {
         for &e in events {
+            self.arrive(e);
             let Some(ring) = buffer_of(&self.program.func, e).and_then(|b| self.ring_of(b)) else { continue };
             match (self.ring(ring).open, self.s.rings[ring].fill) {
                 (true, _) => {}
@@ -94,9 +102,17 @@ impl<'a> Expand<'_, 'a> {
         }
     }
 
+    /// Waits for one product of a rotated body, and for those before it; later ones stay in flight.
+    fn arrive(&mut self, event: Value) {
+        let Some(at) = self.flights.iter().position(|&f| f == event) else { return };
+        self.flights.drain(..=at);
+        let left = self.flights.len() as i64;
+        self.at().push(NewInst::new(Opcode::WgmmaWait, &[], &[]).attr(Attr::Imm(left)));
+    }
+
     /// Waits for products in flight, a late part of the previous tile's results before it.
     pub fn land(&mut self) {
-        if !self.flying {
+        if !self.flying || self.exact {
             return;
         }
         self.flying = false;
@@ -135,6 +151,10 @@ impl<'a> Expand<'_, 'a> {
         let result = self.at().value(NewInst::new(Opcode::Wgmma, &args, &[ty]).attr(attr));
         self.at().push(NewInst::new(Opcode::WgmmaCommit, &[], &[]));
         self.env.insert(d.results[0], result);
+        if self.exact {
+            self.flights.push(d.results[1]);
+            return;
+        }
         self.flying = true;
         self.groups += 1;
     }

@@ -5,7 +5,7 @@
 use super::ring::RingState;
 use super::role::{Expand, Touched};
 use crate::Result;
-use warplift_ir::machine::{Block, BlockCall, Inst, NewInst, Ring, RoleKind, Ty, Value};
+use warplift_ir::machine::{Attr, Block, BlockCall, Inst, NewInst, Ring, RoleKind, Ty, Value};
 use warplift_ir::target::Opcode;
 use warplift_ir::tile::CmpOp;
 
@@ -101,7 +101,9 @@ impl<'a> Expand<'_, 'a> {
         self.held_params(body, &held);
         self.ring_params(body, &rings);
         self.forget_scratch();
+        let outer = std::mem::replace(&mut self.exact, matches!(&d.attr, Attr::Loop(l) if l.overlapped));
         let yields = self.walk(d.blocks[0])?;
+        self.exact = outer;
         let next: Vec<Value> = kept.iter().map(|&n| self.value(yields[n])).collect();
         let counter = self.at().add(counter, step);
         let again = self.at().compare(CmpOp::Lt, counter, high);

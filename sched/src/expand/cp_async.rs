@@ -38,7 +38,8 @@ impl Expand<'_, '_> {
     /// Rings that threads fill iterations ahead in a loop's body.
     fn leading(&self, body: Block) -> Vec<Ring> {
         let rings = self.s.rings.iter();
-        let rings = rings.filter(|(_, r)| r.block == body && r.fill == RingFill::Threads && r.depth > 1);
+        let rings =
+            rings.filter(|(_, r)| r.blocks.contains(&body) && r.fill == RingFill::Threads && r.depth > 1);
         rings.map(|(r, _)| r).collect()
     }
 
@@ -73,9 +74,9 @@ impl Expand<'_, '_> {
         if let Some(state) = &mut self.rings[ring] {
             state.open = true;
         }
-        if let Some(around) = loop_of(&self.program.func, data.block).filter(|_| ahead > 0) {
+        if let Some(around) = loop_of(&self.program.func, data.blocks[0]).filter(|_| ahead > 0) {
             let d = self.data(around);
-            let counter = self.value(self.program.func.blocks[data.block].params[0]);
+            let counter = self.value(self.program.func.blocks[data.blocks[0]].params[0]);
             let (high, step) = (self.value(d.args[1]), self.value(d.args[2]));
             let moved = self.at().mul_imm(step, i64::from(ahead));
             let counter = self.at().add(counter, moved);
@@ -90,9 +91,9 @@ impl Expand<'_, '_> {
         let func = &self.program.func;
         let slot = self.slot_ahead(ring, stages);
         let runs = self.at().compare(CmpOp::Lt, counter, high);
-        let copies = copies_of(func, data.block, &data.buffers);
+        let copies = copies_of(func, data.blocks[0], &data.buffers);
         // The body's scalars stand for another iteration here.
-        let env = [(func.blocks[data.block].params[0], counter)].into_iter().collect();
+        let env = [(func.blocks[data.blocks[0]].params[0], counter)].into_iter().collect();
         Ahead { ring, slot, runs, copies, env }
     }
 
@@ -102,7 +103,7 @@ impl Expand<'_, '_> {
         let Ahead { slot, runs, copies, env, .. } = self.copies.remove(n);
         let outer = std::mem::replace(&mut self.overlay, env);
         let late = std::mem::replace(&mut self.in_late, true);
-        let block = self.s.rings[ring].block;
+        let block = self.s.rings[ring].blocks[0];
         for copy in copies {
             self.scalars_ahead(block, copy);
             self.copy_to(copy, ring, slot, Some(runs));

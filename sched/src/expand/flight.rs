@@ -27,7 +27,7 @@ impl Expand<'_, '_> {
         let insts = &self.program.func.insts;
         let mut flying = insts.keys().filter(|&i| self.s.in_flight[i] > 0);
         let here = flying.any(|i| insts[i].blocks.contains(&body));
-        let rings = self.s.rings.iter().filter(|(_, r)| here && r.block == body);
+        let rings = self.s.rings.iter().filter(|(_, r)| here && r.blocks.contains(&body));
         rings.map(|(r, _)| r).filter(|_| self.role == RoleKind::Consumer).collect()
     }
 

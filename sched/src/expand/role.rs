@@ -10,7 +10,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use warplift_ir::entity::SecondaryMap;
 use warplift_ir::machine::{
     Attr, Block, Buffer, BufferKind, Cursor, Func, Guard, IndexMap, Inst, InstData, NewInst, Program, Ring,
-    RoleKind, Schedule, SharedMap, Ty, Value,
+    RingData, RoleKind, Schedule, SharedMap, Ty, Value,
 };
 use warplift_ir::target::Opcode;
 use warplift_ir::tile::Loc;
@@ -51,6 +51,10 @@ pub(super) struct Expand<'p, 'a> {
     pub flying: bool,
     /// Groups committed since the last wait.
     pub groups: u32,
+    /// Whether awaits say when products have landed, as in the body of a rotated loop.
+    pub exact: bool,
+    /// Events of the products in flight there.
+    pub flights: Vec<Value>,
     /// Stages whose products stay in flight over an iteration.
     pub held: Option<Held>,
     /// Copies of later iterations that are yet to be issued.
@@ -105,6 +109,8 @@ impl<'p, 'a> Expand<'p, 'a> {
             team: None,
             flying: false,
             groups: 0,
+            exact: false,
+            flights: Vec::new(),
             held: None,
             copies: Vec::new(),
             late: None,
@@ -233,12 +239,12 @@ impl<'p, 'a> Expand<'p, 'a> {
     /// After which instruction of a block each ring's stage ends: the last load (producer), the last use
     /// or its completion (consumer).
     fn ring_ends(&self, block: Block) -> Vec<(Inst, Ring)> {
-        let here = self.s.rings.iter().filter(|(_, r)| r.block == block);
+        let here = self.s.rings.iter().filter(|(_, r)| r.blocks.contains(&block));
         here.filter_map(|(ring, data)| {
             let insts = &self.program.func.blocks[block].insts;
             let last = insts.iter().rposition(|&i| match self.role {
                 RoleKind::Producer => self.fills(i, &data.buffers),
-                RoleKind::Consumer => self.reads(i, &data.buffers),
+                RoleKind::Consumer => self.reads(i, data),
             })?;
             // Completion: the await of what the reader started.
             let done = match self.role {
@@ -256,13 +262,15 @@ impl<'p, 'a> Expand<'p, 'a> {
             && matches!(&d.attr, Attr::Tma(t) if t.place.is_some_and(|p| buffers.contains(&p.buffer)))
     }
 
-    fn reads(&self, inst: Inst, buffers: &[Buffer]) -> bool {
-        let d = self.data(inst);
+    /// Whether an instruction reads the stage that is filled in its block.
+    fn reads(&self, inst: Inst, ring: &RingData) -> bool {
+        let (d, buffers) = (self.data(inst), &ring.buffers);
         let read = crate::graph::touched(&d.attr, d.op).iter().any(|(b, w)| !w && buffers.contains(b));
         let nested = d
             .blocks
             .iter()
-            .any(|&b| self.program.func.blocks[b].insts.iter().any(|&i| self.reads(i, buffers)));
+            .filter(|b| !ring.blocks.contains(b))
+            .any(|&b| self.program.func.blocks[b].insts.iter().any(|&i| self.reads(i, ring)));
         let awaited = d.op == Opcode::Await
             && d.args.iter().any(|&e| buffer_of(&self.program.func, e).is_some_and(|b| buffers.contains(&b)));
         read || nested || awaited
@@ -282,7 +290,7 @@ impl<'p, 'a> Expand<'p, 'a> {
     /// Rings that move inside an instruction's blocks.
     pub fn rings_inside(&self, inst: Inst) -> Vec<Ring> {
         let inside = |b: Block| block_inside(&self.program.func, inst, b);
-        self.s.rings.iter().filter(|(_, r)| inside(r.block)).map(|(r, _)| r).collect()
+        self.s.rings.iter().filter(|(_, r)| r.blocks.iter().any(|&b| inside(b))).map(|(r, _)| r).collect()
     }
 
     /// Whether a fragment is all zeros by construction.

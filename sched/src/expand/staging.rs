@@ -39,7 +39,8 @@ impl Expand<'_, '_> {
             }
             _ => return,
         };
-        self.protocol(inst, place.buffer, matches!(d.op, Opcode::LdShared | Opcode::Ldmatrix));
+        let reads = matches!(d.op, Opcode::LdShared | Opcode::LdShared16 | Opcode::Ldmatrix);
+        self.protocol(inst, place.buffer, reads);
         let offset = self.value(d.args[0]);
         let (address, constant) = self.place(offset, place);
         let attr = match &d.attr {
@@ -51,7 +52,8 @@ impl Expand<'_, '_> {
         };
         let args: Vec<Value> = [address].into_iter().chain(self.values(&d.args[1..])).collect();
         let types: Vec<Ty> = d.results.iter().map(|&r| self.program.func.ty(r)).collect();
-        let made = self.at().push(NewInst::new(d.op, &args, &types).attr(attr));
+        let guard = d.guard.map(|g| Guard { pred: self.value(g.pred), ..g });
+        let made = self.at().push(NewInst::new(d.op, &args, &types).attr(attr).guard(guard));
         for (i, &old) in d.results.iter().enumerate() {
             let new = self.func.insts[made].results[i];
             self.env.insert(old, new);

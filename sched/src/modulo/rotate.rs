@@ -1,0 +1,428 @@
+//! The structured program with scheduled loops rewritten, two iterations in one body.
+//!
+//! ```text
+//!  for t in lo..hi { stage 0 (t); stage 1 (t) }
+//!
+//!  if lo < hi {
+//!      stage 0 (lo)
+//!      for t in lo+step..hi { stage 0 (t) and stage 1 (t - step), in the schedule's order }
+//!      stage 1 (last)
+//!  }
+//! ```
+//!
+//! What stage 1 needs of stage 0 is carried; a carried value of the old loop is carried where its definition
+//! stands in stage 0 or its use in stage 1. A branch on `t == lo` is decided: taken in the first part, not
+//! taken in the loop.
+
+use super::body::{free, on_first};
+use crate::graph::yields;
+use rustc_hash::{FxHashMap, FxHashSet};
+use warplift_ir::machine::{
+    Attr, Block, Cursor, Func, Guard, Inst, LoopAttr, LoopSchedule, NewInst, Program, Ty, Value,
+};
+use warplift_ir::target::Opcode;
+use warplift_ir::tile::{CmpOp, Loc};
+
+/// Rewrites the scheduled loops of a program.
+pub fn do_rotate<'a>(program: Program<'a>, schedules: &[LoopSchedule]) -> Program<'a> {
+    if schedules.is_empty() {
+        return program;
+    }
+    let old = &program.func;
+    let new = Func::new(old.bump);
+    let block = new.entry;
+    let schedules = schedules.iter().map(|s| (s.inst, s)).collect();
+    let mut r =
+        Rotate { old, new, block, loc: Loc::default(), env: FxHashMap::default(), schedules, now: None };
+    r.insts_of(old.entry, None);
+    Program { func: r.new, ..program }
+}
+
+/// Old values to new ones.
+type Map = FxHashMap<Value, Value>;
+
+/// A loop under rewriting.
+struct Now {
+    inst: Inst,
+    free: FxHashSet<Inst>,
+    params: Vec<Value>,
+    yields: Vec<Value>,
+    /// Stage in which each value is defined; parameters and what the loop does not change have none.
+    stage: FxHashMap<Value, usize>,
+    /// Values of the iteration in each stage.
+    maps: [Map; 2],
+    /// What `t == lo` is in stage 0.
+    first: bool,
+}
+
+impl Now {
+    /// Stage that defines what parameter `i` becomes.
+    fn source(&self, i: usize) -> usize {
+        self.stage.get(&self.yields[i]).copied().unwrap_or(0)
+    }
+}
+
+struct Rotate<'p, 'a> {
+    old: &'p Func<'a>,
+    new: Func<'a>,
+    block: Block,
+    loc: Loc,
+    env: Map,
+    schedules: FxHashMap<Inst, &'p LoopSchedule>,
+    now: Option<Now>,
+}
+
+/// What the rotated loop carries, besides its counter.
+enum Carried {
+    /// The counter of the iteration before.
+    Counter,
+    /// Parameter of the old loop, in the stage that follows its definition.
+    Param(usize),
+    /// The same, an iteration older.
+    Older(usize),
+    /// A value that stage 0 defines and stage 1 reads.
+    Value(Value),
+}
+
+impl<'a> Rotate<'_, 'a> {
+    fn at(&mut self) -> Cursor<'_, 'a> {
+        Cursor::new(&mut self.new, self.block, self.loc)
+    }
+
+    /// The new value of an old one, as a stage of the loop under rewriting sees it.
+    fn value(&mut self, v: Value, stage: Option<usize>) -> Value {
+        let (Some(s), Some(now)) = (stage, &self.now) else { return self.outer(v) };
+        if let Some(&known) = now.maps[s].get(&v) {
+            return known;
+        }
+        if let Some(i) = now.params.iter().skip(1).position(|&p| p == v).filter(|_| s == 0)
+            && let Some(&made) = now.maps[1].get(&now.yields[i])
+        {
+            return made;
+        }
+        match self.old.def(v).filter(|d| now.free.contains(d)) {
+            Some(def) => {
+                self.copy(def, stage);
+                self.now.as_ref().map_or(v, |n| n.maps[s][&v])
+            }
+            None => self.outer(v),
+        }
+    }
+
+    fn outer(&self, v: Value) -> Value {
+        // The old program was verified: every use follows its definition.
+        *self.env.get(&v).unwrap_or_else(|| panic!("{v} has no value in the rotated program"))
+    }
+
+    fn set(&mut self, v: Value, new: Value, stage: Option<usize>) {
+        self.new.values[new].uniform = self.old.values[v].uniform;
+        self.new.names[new] = self.old.names[v];
+        match (stage, &mut self.now) {
+            (Some(s), Some(now)) => now.maps[s].insert(v, new),
+            _ => self.env.insert(v, new),
+        };
+    }
+
+    /// All instructions of an old block at the end of the new one.
+    fn insts_of(&mut self, block: Block, stage: Option<usize>) {
+        for &inst in &self.old.blocks[block].insts {
+            match self.schedules.get(&inst).copied().filter(|_| stage.is_none()) {
+                Some(schedule) => self.rotate(inst, schedule),
+                None => self.copy(inst, stage),
+            }
+        }
+    }
+
+    fn copy(&mut self, inst: Inst, stage: Option<usize>) {
+        let d = self.old.insts[inst].clone();
+        if self.decided(inst, stage) {
+            return;
+        }
+        self.prepare(inst, stage);
+        let args: Vec<Value> = d.args.iter().map(|&v| self.value(v, stage)).collect();
+        let guard = d.guard.map(|g| Guard { pred: self.value(g.pred, stage), ..g });
+        let blocks: Vec<Block> = d.blocks.iter().map(|&b| self.copy_block(b, stage)).collect();
+        self.loc = d.loc;
+        let types: Vec<Ty> = d.results.iter().map(|&r| self.old.ty(r)).collect();
+        let new = NewInst::new(d.op, &args, &types).attr(d.attr).maps(d.maps).guard(guard).blocks(&blocks);
+        let made = self.at().push(new);
+        for (i, &r) in d.results.iter().enumerate() {
+            let v = self.new.insts[made].results[i];
+            self.set(r, v, stage);
+        }
+    }
+
+    fn copy_block(&mut self, block: Block, stage: Option<usize>) -> Block {
+        let copy = self.new.new_block();
+        let outer = std::mem::replace(&mut self.block, copy);
+        for &p in &self.old.blocks[block].params {
+            let v = self.new.append_param(copy, self.old.ty(p), self.old.values[p].uniform);
+            self.set(p, v, stage);
+        }
+        self.insts_of(block, stage);
+        self.block = outer;
+        copy
+    }
+
+    /// What blocks of an instruction need of the counter is computed before it, not inside.
+    fn prepare(&mut self, inst: Inst, stage: Option<usize>) {
+        for &b in &self.old.insts[inst].blocks {
+            for &i in &self.old.blocks[b].insts {
+                for &v in self.old.insts[i].args {
+                    let free = |n: &Now| self.old.def(v).is_some_and(|d| n.free.contains(&d));
+                    if stage.is_some() && self.now.as_ref().is_some_and(free) {
+                        self.value(v, stage);
+                    }
+                }
+                self.prepare(i, stage);
+            }
+        }
+    }
+
+    /// A branch on the first iteration, in stage 0: only the block that runs is copied.
+    fn decided(&mut self, inst: Inst, stage: Option<usize>) -> bool {
+        let d = &self.old.insts[inst];
+        let Some(now) = self.now.as_ref().filter(|n| stage == Some(0) && on_first(self.old, n.inst, inst))
+        else {
+            return false;
+        };
+        let Some(&block) = d.blocks.get(usize::from(!now.first)) else { return d.results.is_empty() };
+        let insts = &self.old.blocks[block].insts;
+        insts[..insts.len() - 1].iter().for_each(|&i| self.copy(i, stage));
+        for (&r, &y) in d.results.iter().zip(yields(self.old, block)) {
+            let v = self.value(y, stage);
+            self.set(r, v, stage);
+        }
+        true
+    }
+
+    fn rotate(&mut self, inst: Inst, schedule: &LoopSchedule) {
+        let d = self.old.insts[inst].clone();
+        let args: Vec<Value> = d.args.iter().map(|&v| self.value(v, None)).collect();
+        self.now = Some(self.begin(inst, schedule));
+        self.loc = d.loc;
+        let some = self.at().compare(CmpOp::Lt, args[0], args[1]);
+        let [then, other] = [self.new.new_block(), self.new.new_block()];
+        let outer = std::mem::replace(&mut self.block, then);
+        let results = self.iterations(&args, schedule, &d.attr);
+        self.at().push(NewInst::new(Opcode::Yield, &results, &[]));
+        self.block = other;
+        self.at().push(NewInst::new(Opcode::Yield, &args[3..], &[]));
+        self.block = outer;
+        self.now = None;
+        let types: Vec<Ty> = d.results.iter().map(|&r| self.old.ty(r)).collect();
+        let made = self.at().push(NewInst::new(Opcode::If, &[some], &types).blocks(&[then, other]));
+        for (i, &r) in d.results.iter().enumerate() {
+            let v = self.new.insts[made].results[i];
+            self.set(r, v, None);
+        }
+    }
+
+    fn begin(&self, inst: Inst, schedule: &LoopSchedule) -> Now {
+        let body = self.old.insts[inst].blocks[0];
+        let mut stage = FxHashMap::default();
+        for slot in &schedule.slots {
+            let results = slot.insts.iter().flat_map(|&i| self.old.insts[i].results);
+            stage.extend(results.map(|&r| (r, slot.stage as usize)));
+        }
+        Now {
+            free: free(self.old, body),
+            params: self.old.blocks[body].params.clone(),
+            yields: yields(self.old, body).to_vec(),
+            inst,
+            stage,
+            maps: [Map::default(), Map::default()],
+            first: true,
+        }
+    }
+
+    /// First part, loop and last part in the current block; the values of the old results.
+    fn iterations(&mut self, args: &[Value], schedule: &LoopSchedule, attr: &Attr) -> Vec<Value> {
+        let [low, high, step] = [args[0], args[1], args[2]];
+        let inits = &args[3..];
+        self.start(0, low, inits);
+        self.stages(schedule, &[0]);
+        let carried = self.carried(schedule);
+        let given: Vec<Value> = carried.iter().map(|c| self.given(c, low, inits)).collect();
+        let next = self.at().add(low, step);
+        let passed = self.looped(&[&[next, high, step][..], &given].concat(), schedule, &carried, attr);
+        self.restart();
+        let mut last = low;
+        for (c, &v) in carried.iter().zip(&passed) {
+            match c {
+                Carried::Counter => last = v,
+                _ => self.take(c, v, 1),
+            }
+        }
+        let counter = self.now().params[0];
+        self.set(counter, last, Some(1));
+        self.stages(schedule, &[1]);
+        let sources: Vec<usize> = (0..inits.len()).map(|i| self.now().source(i)).collect();
+        let mut results = Vec::new();
+        for (i, source) in sources.into_iter().enumerate() {
+            let made = carried.iter().zip(&passed).find(|(c, _)| matches!(c, Carried::Param(n) if *n == i));
+            let y = self.now().yields[i];
+            results.push(match (source, made) {
+                (0, Some((_, &v))) => v,
+                _ => self.value(y, Some(1)),
+            });
+        }
+        results
+    }
+
+    fn now(&mut self) -> &mut Now {
+        // Set by `rotate` around everything that calls this.
+        self.now.as_mut().unwrap_or_else(|| panic!("no loop is rewritten"))
+    }
+
+    fn restart(&mut self) {
+        self.now().maps = [Map::default(), Map::default()];
+    }
+
+    /// Counter and parameters of a stage's iteration.
+    fn start(&mut self, stage: usize, counter: Value, params: &[Value]) {
+        let old = self.now().params.clone();
+        self.set(old[0], counter, Some(stage));
+        self.new.values[counter].uniform = true;
+        for (&p, &v) in old[1..].iter().zip(params) {
+            self.now().maps[stage].insert(p, v);
+        }
+    }
+
+    /// The instructions of some stages, in the schedule's order.
+    fn stages(&mut self, schedule: &LoopSchedule, which: &[u32]) {
+        for slot in schedule.slots.iter().filter(|s| which.contains(&s.stage)) {
+            slot.insts.iter().for_each(|&i| self.copy(i, Some(slot.stage as usize)));
+        }
+    }
+
+    /// Values that an instruction reads, its blocks included.
+    fn reads(&self, inst: Inst, found: &mut FxHashSet<Value>) {
+        let d = &self.old.insts[inst];
+        found.extend(d.args.iter().chain(d.guard.as_ref().map(|g| &g.pred)));
+        for &b in &d.blocks {
+            self.old.blocks[b].insts.iter().for_each(|&i| self.reads(i, found));
+        }
+    }
+
+    fn carried(&mut self, schedule: &LoopSchedule) -> Vec<Carried> {
+        let mut late = FxHashSet::default();
+        for slot in schedule.slots.iter().filter(|s| s.stage == 1) {
+            slot.insts.iter().for_each(|&i| self.reads(i, &mut late));
+        }
+        let now = self.now();
+        let mut all = vec![Carried::Counter];
+        for i in 0..now.yields.len() {
+            let used = late.contains(&now.params[1 + i]);
+            match now.source(i) {
+                0 => {
+                    all.push(Carried::Param(i));
+                    all.extend(used.then_some(Carried::Older(i)));
+                }
+                _ => all.extend(used.then_some(Carried::Param(i))),
+            }
+        }
+        let mut values: Vec<Value> = late.into_iter().filter(|v| now.stage.get(v) == Some(&0)).collect();
+        values.sort();
+        let event = |v: &Value| self.old.ty(*v) == Ty::Event;
+        values.retain(|v| !event(v));
+        all.extend(values.into_iter().map(Carried::Value));
+        all
+    }
+
+    /// The value of something carried as the loop is entered.
+    fn given(&mut self, c: &Carried, low: Value, inits: &[Value]) -> Value {
+        match *c {
+            Carried::Counter => low,
+            Carried::Older(i) => inits[i],
+            Carried::Param(i) if self.now().source(i) == 1 => inits[i],
+            Carried::Param(i) => {
+                let y = self.now().yields[i];
+                self.value(y, Some(0))
+            }
+            Carried::Value(v) => self.value(v, Some(0)),
+        }
+    }
+
+    /// Makes something carried known: to stage 1 in the loop and after it, parameters of stage 0 to stage 0.
+    fn take(&mut self, c: &Carried, v: Value, stage: usize) {
+        let now = self.now();
+        match *c {
+            Carried::Counter => {}
+            Carried::Older(i) => {
+                let p = now.params[1 + i];
+                now.maps[1].insert(p, v);
+            }
+            Carried::Param(i) if now.source(i) == 1 => {
+                let p = now.params[1 + i];
+                now.maps[1].insert(p, v);
+            }
+            Carried::Param(i) => {
+                let p = now.params[1 + i];
+                if stage == 0 {
+                    now.maps[0].insert(p, v);
+                }
+            }
+            Carried::Value(old) => {
+                now.maps[1].insert(old, v);
+            }
+        }
+    }
+
+    /// The loop itself; what it passed last.
+    fn looped(
+        &mut self,
+        args: &[Value],
+        schedule: &LoopSchedule,
+        carried: &[Carried],
+        attr: &Attr,
+    ) -> Vec<Value> {
+        let types: Vec<Ty> = args[3..].iter().map(|&v| self.new.ty(v)).collect();
+        let body = self.new.new_block();
+        let outer = std::mem::replace(&mut self.block, body);
+        self.restart();
+        self.now().first = false;
+        let counter = self.new.append_param(body, Ty::B32, true);
+        let params: Vec<Value> = args[3..]
+            .iter()
+            .map(|&v| self.new.append_param(body, self.new.ty(v), self.new.values[v].uniform))
+            .collect();
+        let old = self.now().params[0];
+        self.set(old, counter, Some(0));
+        for (c, &p) in carried.iter().zip(&params) {
+            match c {
+                Carried::Counter => self.set(old, p, Some(1)),
+                _ => self.take(c, p, 0),
+            }
+        }
+        self.stages(schedule, &[0, 1]);
+        let mut next = Vec::new();
+        for c in carried {
+            next.push(self.passed(c, counter, carried, &params));
+        }
+        self.at().push(NewInst::new(Opcode::Yield, &next, &[]));
+        self.block = outer;
+        let attr = match attr {
+            Attr::Loop(l) => Attr::Loop(Box::new(LoopAttr { overlapped: true, ..(**l).clone() })),
+            other => other.clone(),
+        };
+        let made = self.at().push(NewInst::new(Opcode::For, args, &types).attr(attr).blocks(&[body]));
+        self.new.insts[made].results.to_vec()
+    }
+
+    /// What the body passes on for something carried.
+    fn passed(&mut self, c: &Carried, counter: Value, carried: &[Carried], params: &[Value]) -> Value {
+        match *c {
+            Carried::Counter => counter,
+            Carried::Param(i) => {
+                let (y, stage) = (self.now().yields[i], self.now().source(i));
+                self.value(y, Some(stage))
+            }
+            Carried::Older(i) => {
+                let at = carried.iter().position(|c| matches!(c, Carried::Param(n) if *n == i));
+                params[at.unwrap_or(0)]
+            }
+            Carried::Value(v) => self.value(v, Some(0)),
+        }
+    }
+}
