@@ -148,6 +148,9 @@ fn attr_of(op: Opcode) -> Attr {
         Opcode::Stmatrix | Opcode::Ldmatrix => {
             Attr::Matrix { count: 4, trans: true, offset: 64, buffer: None }
         }
+        Opcode::MmaSync => Attr::Mma(MmaAttr { elem: Elem::F16, acc: Elem::F32, m_atoms: 1, n_atoms: 1 }),
+        Opcode::CpAsync => Attr::Copy(CopyAttr { bytes: 16, source: 32, place: None, offset: 64 }),
+        Opcode::CpAsyncWait => Attr::Imm(1),
         _ => Attr::None,
     }
 }
@@ -215,6 +218,25 @@ fn every_row_is_written() {
             assert!(text.contains(name), "`{name}` of {} is missing in\n{text}", row.name);
         }
     }
+}
+
+#[test]
+fn a_step_of_a_product_of_warps_is_an_instruction_for_each_atom() {
+    let bump = Bump::new();
+    let mut func = Func::new(&bump);
+    let entry = func.entry;
+    let mut c = Cursor::new(&mut func, entry, Loc::default());
+    let [acc, a, b] = [16, 8, 4].map(|n| c.op(Opcode::Undef, &[], Ty::frag(n)));
+    let attr = MmaAttr { elem: Elem::Bf16, acc: Elem::F32, m_atoms: 2, n_atoms: 2 };
+    let new = NewInst::new(Opcode::MmaSync, &[acc, a, b], &[Ty::frag(16)]).attr(Attr::Mma(attr));
+    let sum = c.value(new);
+    let base = c.op(Opcode::SharedBase, &[], Ty::B32);
+    let attr = Attr::Mem { offset: 0, count: 4 };
+    let part = c.value(NewInst::new(Opcode::Slice, &[sum], &[Ty::frag(4)]).attr(Attr::Imm(0)));
+    c.push(NewInst::new(Opcode::StShared, &[base, part], &[]).attr(attr));
+    c.push(NewInst::new(Opcode::Ret, &[], &[]));
+    let text = text(func);
+    assert_eq!(text.matches("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 ").count(), 4, "{text}");
 }
 
 #[test]

@@ -13,7 +13,7 @@
 
 use crate::graph::yields;
 use warplift_ir::entity::SecondaryMap;
-use warplift_ir::machine::{Attr, Block, Func, Inst, InstData, Program, Schedule, Value};
+use warplift_ir::machine::{Attr, Block, Func, Inst, InstData, Program, RingFill, Schedule, Value};
 use warplift_ir::target::Opcode;
 
 /// Rows of an 8 x 16 byte pattern: parts of a box begin at whole ones.
@@ -178,8 +178,13 @@ pub(crate) fn do_multicast(program: &Program<'_>, s: &mut Schedule) {
     }
     let mut loads = Vec::new();
     collect(&c, func.entry, false, &mut loads);
-    let rings: Vec<_> = s.rings.keys().collect();
-    for ring in rings {
+    let rings = s.rings.iter().filter(|(_, r)| r.fill == RingFill::Tensor);
+    let (local, shared): (Vec<_>, Vec<_>) = rings.map(|(r, d)| (r, d.threads_read)).partition(|r| r.1);
+    if !local.is_empty() {
+        // Only a release at cluster scope orders what threads have read, and that costs two memory barriers.
+        s.remarks.push("tiles that threads read are not multicast".to_owned());
+    }
+    for (ring, _) in shared {
         for &buffer in &s.rings[ring].buffers.clone() {
             let own: Vec<&(Inst, bool)> =
                 loads.iter().filter(|(i, _)| fills(func, *i) == Some(buffer)).collect();

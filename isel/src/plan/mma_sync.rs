@@ -15,6 +15,7 @@
 use super::tensor::{loaded_whole, shared_tile, swizzle_span, unit_dim};
 use super::{Plan, extents, layout_error};
 use crate::{IselError, Result};
+use std::collections::hash_map::Entry;
 use warplift_ir::layout::fragment;
 use warplift_ir::tile::{Inst, Kernel, Mapping, Op, Products, Team};
 use warplift_ir::types::Elem;
@@ -168,8 +169,8 @@ pub(crate) fn plan_product(k: &Kernel, inst: Inst, plan: &mut Plan) -> Result<()
 
 /// Gives a loaded operand its place in shared memory.
 fn place(k: &Kernel, load: Inst, plan: &mut Plan) -> Result<()> {
-    if !plan.shared.contains_key(&load) {
-        plan.shared.insert(load, shared_tile(k, load)?);
+    if let Entry::Vacant(new) = plan.shared.entry(load) {
+        new.insert(shared_tile(k, load)?);
     }
     Ok(())
 }
