@@ -358,6 +358,8 @@ pub(crate) struct Atom {
     pub d: Option<Dst>,
     pub addr: Addr,
     pub s: [Src; 2],
+    /// Operands of the elements behind the first, of a vector.
+    pub more: Vec<Src>,
 }
 
 /// A copy from global memory into shared memory that a mbarrier completes.

@@ -72,11 +72,19 @@ impl Reference<'_> {
 
     /// The first element of an output that differs. Zeros of either sign are equal, and so are NaNs.
     pub fn difference(&self, found: &[Vec<u8>]) -> Option<Difference> {
+        self.difference_beyond(found, 0.0)
+    }
+
+    /// The first element of an output that is farther away than a tolerance, relative above 1.
+    pub fn difference_beyond(&self, found: &[Vec<u8>], tolerance: f64) -> Option<Difference> {
         let all = self.trial.operands.iter().zip(self.want.iter().zip(found));
         all.filter(|(o, (want, found))| o.written && want != found).find_map(|(o, (want, found))| {
             let value = |bytes: &[u8], i| element(bytes, i, o.elem).map_or(f64::NAN, |v| v.as_f64());
             let pairs = (0..o.elements as usize).map(|i| (i, value(want, i), value(found, i)));
-            let differs = |(_, a, b): &(usize, f64, f64)| a != b && !(a.is_nan() && b.is_nan());
+            let differs = |(_, a, b): &(usize, f64, f64)| {
+                let far = !((a - b).abs() <= tolerance * a.abs().max(1.0));
+                a != b && !(a.is_nan() && b.is_nan()) && far
+            };
             let (index, want, found) = pairs.into_iter().find(differs)?;
             Some(Difference { name: o.name.clone(), index, want, found })
         })

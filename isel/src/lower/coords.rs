@@ -8,6 +8,7 @@ use crate::Result;
 use warplift_ir::layout::{Axis, Layout, Step};
 use warplift_ir::machine::{self, Ty};
 use warplift_ir::target::Opcode;
+use warplift_ir::tile::CmpOp;
 
 /// Coordinates of a register's element for thread 0.
 pub(super) fn register_coord(layout: &Layout, register: u64) -> Vec<u64> {
@@ -35,6 +36,19 @@ fn axis_weight(layout: &Layout, axis: Axis) -> Option<u64> {
     }
 }
 
+/// A register's part of an output: what is exclusive-or-ed, and what is added.
+pub(super) fn register_parts(layout: &Layout, register: u64, out: usize) -> (u64, u64) {
+    let mut parts = (0, 0);
+    for b in layout.basis(Axis::Reg) {
+        let value = register / b.weight % b.extent;
+        match b.step {
+            Step::Xor => parts.0 ^= value * b.out[out],
+            Step::Add => parts.1 += value * b.out[out],
+        }
+    }
+    parts
+}
+
 /// The digits of the processor axes that move along an output, each with its weight.
 fn digits(layout: &Layout, out: usize, weight: impl Fn(Axis) -> Option<u64>) -> Vec<Digit> {
     let mut digits = Vec::new();
@@ -48,7 +62,28 @@ fn digits(layout: &Layout, out: usize, weight: impl Fn(Axis) -> Option<u64>) -> 
     digits
 }
 
+/// A thread's part of an output: what is exclusive-or-ed, what is added, and the bits that the former may set.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ThreadParts {
+    pub xor: Option<machine::Value>,
+    pub add: Option<machine::Value>,
+    pub mask: u64,
+}
+
 impl Lower<'_, '_> {
+    /// Both parts of this thread's coordinate along an output, computed once at entry.
+    pub(super) fn thread_parts(&mut self, layout: &Layout, out: usize) -> Result<ThreadParts> {
+        let thread = self.thread();
+        let (xors, adds): (Vec<Digit>, Vec<Digit>) =
+            digits(layout, out, |axis| axis_weight(layout, axis)).into_iter().partition(|d| d.xor);
+        let mask = xors.iter().fold(0, |m, d| m | d.value);
+        let mut part = |digits: Vec<Digit>| match digits.is_empty() {
+            true => Ok(None),
+            false => self.sum_digits(thread, digits).map(Some),
+        };
+        Ok(ThreadParts { xor: part(xors)?, add: part(adds)?, mask })
+    }
+
     /// The thread's number among those that compute.
     pub(super) fn thread(&mut self) -> machine::Value {
         match self.thread {
@@ -109,6 +144,8 @@ impl Lower<'_, '_> {
             overlaps |= seen & d.value != 0;
             seen |= d.value;
         }
+        // Columns of a swizzle share bits: there nothing may carry.
+        let plus = if overlaps && digits.iter().all(|d| d.xor) { Opcode::Xor } else { Opcode::AddS32 };
         let mut groups: Vec<(i32, u64)> = Vec::new();
         let mut total: Option<machine::Value> = None;
         let join = |l: &mut Self, total: Option<machine::Value>, part, op| match total {
@@ -130,7 +167,7 @@ impl Lower<'_, '_> {
                 let e = self.at_entry().imm(d.extent as i64);
                 let r = self.at_entry().int(Opcode::RemU32, q, e);
                 let part = self.at_entry().mul_imm(r, d.value as i64);
-                total = Some(join(self, total, part, Opcode::AddS32));
+                total = Some(join(self, total, part, plus));
             }
         }
         let mut bits: Option<machine::Value> = None;
@@ -141,7 +178,7 @@ impl Lower<'_, '_> {
             bits = Some(join(self, bits, part, Opcode::Xor));
         }
         Ok(match (total, bits) {
-            (Some(t), Some(b)) => self.at_entry().add(t, b),
+            (Some(t), Some(b)) => self.at_entry().int(plus, t, b),
             (Some(v), None) | (None, Some(v)) => v,
             (None, None) => self.at_entry().imm(0),
         })
@@ -151,17 +188,39 @@ impl Lower<'_, '_> {
     /// elements are held once.
     pub(super) fn owner(&mut self, layout: &Layout) -> Option<machine::Value> {
         let mut mask = 0u64;
+        let mut odd = Vec::new();
         for &(axis, _) in layout.ins() {
             if let Some(weight) = axis_weight(layout, axis) {
-                mask |= layout.free_mask(axis) * weight;
+                let free = layout.free_mask(axis);
+                mask |= free * weight;
+                let digits = layout.replicated(axis).into_iter().filter(|b| b.weight & free != b.weight);
+                odd.extend(digits.map(|b| (b.weight * weight, b.extent)));
             }
         }
-        if mask == 0 {
-            return None;
+        let mut owner = (mask != 0).then(|| {
+            let thread = self.thread();
+            let free = self.at_entry().and_imm(thread, mask as i64);
+            let zero = self.at_entry().imm(0);
+            self.at_entry().compare(CmpOp::Eq, free, zero)
+        });
+        for (weight, extent) in odd {
+            let digit = self.thread_digit(weight, extent);
+            let zero = self.at_entry().imm(0);
+            let first = self.at_entry().compare(CmpOp::Eq, digit, zero);
+            owner = Some(match owner {
+                Some(o) => self.at_entry().op(Opcode::AndPred, &[o, first], Ty::Pred),
+                None => first,
+            });
         }
+        owner
+    }
+
+    /// A digit of the thread's number.
+    fn thread_digit(&mut self, weight: u64, extent: u64) -> machine::Value {
         let thread = self.thread();
-        let free = self.at_entry().and_imm(thread, mask as i64);
-        let zero = self.at_entry().imm(0);
-        Some(self.at_entry().compare(warplift_ir::tile::CmpOp::Eq, free, zero))
+        let w = self.at_entry().imm(weight as i64);
+        let q = self.at_entry().int(Opcode::DivU32, thread, w);
+        let e = self.at_entry().imm(extent as i64);
+        self.at_entry().int(Opcode::RemU32, q, e)
     }
 }

@@ -4,7 +4,7 @@
 //! The address of an element is `base + sum of (index + thread + register) * stride`; the register's part
 //! along the contiguous dimension is the access's constant offset.
 
-use super::coords::register_coord;
+use super::coords::{register_coord, register_parts};
 use super::{Low, Lower, View};
 use crate::Result;
 use crate::plan::{Fill, blocked, vector_elements};
@@ -12,11 +12,11 @@ use rustc_hash::FxHashMap;
 use warplift_ir::layout::{Axis, Layout};
 use warplift_ir::machine::{self, Attr, BufferData, BufferKind, Guard, NewInst, Place, Ty};
 use warplift_ir::target::Opcode;
-use warplift_ir::tile::{CmpOp, Inst, Type, Value};
+use warplift_ir::tile::{AtomicOp, CmpOp, Inst, Type, Value};
 use warplift_ir::types::Elem;
 
 /// The accesses of one tile through a view.
-struct Access {
+pub(super) struct Access {
     view: View,
     /// Index of this thread's first element, by dimension.
     start: Vec<machine::Value>,
@@ -29,6 +29,13 @@ struct Access {
     owner: Option<machine::Value>,
 }
 
+impl Access {
+    /// Constant byte offset of a register's coordinates.
+    pub(super) fn offset(&self, at: &[u64]) -> i32 {
+        self.unit.map_or(0, |u| (at[u] * u64::from(self.bytes)) as i32)
+    }
+}
+
 impl Lower<'_, '_> {
     /// A load: into shared memory, registers, or both, as its uses want it.
     pub(super) fn lower_load(&mut self, inst: Inst) -> Result<()> {
@@ -38,6 +45,7 @@ impl Lower<'_, '_> {
         if let Some(tile) = self.plan.shared.get(&inst) {
             match tile.fill {
                 Fill::Tma => self.lower_tma_load(inst, tile)?,
+                Fill::CpAsync(bytes) => self.lower_cp_async(inst, tile, bytes)?,
                 Fill::Threads => self.lower_thread_fill(inst)?,
             }
         }
@@ -48,7 +56,10 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
-    fn access(&mut self, inst: Inst, layout: &Layout, elem: Elem) -> Result<Access> {
+    pub(super) fn access(&mut self, inst: Inst, layout: &Layout, elem: Elem) -> Result<Access> {
+        if !matches!(elem.bits(), 16 | 32) {
+            return self.error(format!("accesses of {elem} elements in memory are not selected"));
+        }
         let k = self.k;
         let args = k.args(inst).to_vec();
         let view = self.view(args[0])?;
@@ -72,7 +83,7 @@ impl Lower<'_, '_> {
     }
 
     /// Address of the element at a register's coordinates, less the constant part.
-    fn address(&mut self, a: &mut Access, at: &[u64]) -> machine::Value {
+    pub(super) fn address(&mut self, a: &mut Access, at: &[u64]) -> machine::Value {
         let mut key = at.to_vec();
         if let Some(u) = a.unit {
             key[u] = 0;
@@ -94,7 +105,7 @@ impl Lower<'_, '_> {
     }
 
     /// Whether the element at a register's coordinates lies inside the view (and is this thread's to store).
-    fn inside(&mut self, a: &mut Access, at: &[u64]) -> machine::Value {
+    pub(super) fn inside(&mut self, a: &mut Access, at: &[u64]) -> machine::Value {
         let key: Vec<(usize, u64)> = at.iter().copied().enumerate().collect();
         if let Some(&p) = a.inside.get(&key) {
             return p;
@@ -123,11 +134,6 @@ impl Lower<'_, '_> {
         p
     }
 
-    /// Constant byte offset of a register's coordinates.
-    fn offset(a: &Access, at: &[u64]) -> i32 {
-        a.unit.map_or(0, |u| (at[u] * u64::from(a.bytes)) as i32)
-    }
-
     /// Elements that one access of this layout moves.
     fn vector(&self, inst: Inst, tile: Value, layout: &Layout, unit: Option<usize>) -> u64 {
         let Some(u) = unit else { return 1 };
@@ -147,8 +153,9 @@ impl Lower<'_, '_> {
             let at = register_coord(layout, e);
             let address = self.address(&mut a, &at);
             let inside = self.inside(&mut a, &at);
-            let loaded = self.load_vector(address, Self::offset(&a, &at), vector as u32 * a.bytes, inside);
-            parts.push(self.fill_outside(elem, a.view.fill, loaded, inside)?);
+            let loaded = self.load_vector(address, a.offset(&at), vector as u32 * a.bytes, inside);
+            let single = vector == 1 && elem.bits() == 16;
+            parts.push(self.fill_outside(elem, a.view.fill, loaded, inside, single)?);
         }
         if vector == 1 && elem.bits() == 16 {
             parts = self.pair_halves(&parts);
@@ -179,6 +186,7 @@ impl Lower<'_, '_> {
         fill: f64,
         x: machine::Value,
         inside: machine::Value,
+        single: bool,
     ) -> Result<machine::Value> {
         if fill == 0.0 {
             return Ok(x);
@@ -186,8 +194,9 @@ impl Lower<'_, '_> {
         let Some(bits) = super::scalar::float_bits(elem, fill) else {
             return self.error(format!("fill {fill} of {elem} elements is not selected"));
         };
-        let c = self.at().imm(bits);
         let regs = self.func.ty(x).regs() as u16;
+        // One element of 16 bits lies in the low half alone, to be paired.
+        let c = self.at().imm(if single { bits & 0xffff } else { bits });
         if regs == 1 {
             return Ok(self.at().op(Opcode::Selp, &[x, c, inside], Ty::B32));
         }
@@ -239,7 +248,8 @@ impl Lower<'_, '_> {
         self.store_shared(x, &to_memory, buffer, bytes, facts)
     }
 
-    /// Stores a fragment to a scratch buffer: thread part xor register part, both in elements.
+    /// Stores a fragment to a scratch buffer. An address is `(thread xor register) + thread + register`, the
+    /// parts of the layout's bits and of its digits that carry.
     fn store_shared(
         &mut self,
         x: machine::Value,
@@ -248,23 +258,40 @@ impl Lower<'_, '_> {
         bytes: u32,
         vector: u32,
     ) -> Result<()> {
-        let own = self.thread_coord(to, 0)?;
+        let parts = self.thread_parts(to, 0)?;
+        let own = match parts.xor {
+            Some(own) => own,
+            None => self.at_entry().imm(0),
+        };
         let own = self.at_entry().mul_imm(own, bytes.into());
+        let carrying = parts.add.map(|c| self.at_entry().mul_imm(c, bytes.into()));
         let vector = u64::from(vector).min(to.contiguous(Axis::Reg, Axis::Mem));
         let count = (vector as u32 * bytes / 4).max(1) as u8;
         if vector as u32 * bytes < 4 {
             return self.error("elements narrower than a register do not lie together in shared memory");
         }
+        // What several threads or registers hold is stored once: two writers of one place would race.
+        let guard = self.owner(to).map(|pred| Guard { pred, negated: false });
+        let replicated = to.replicated(Axis::Reg);
         for (i, e) in (0..to.in_extent(Axis::Reg)).step_by(vector as usize).enumerate() {
-            let moved = register_coord(to, e)[0] as i64 * i64::from(bytes);
-            let c = self.at_entry().imm(moved);
-            let offset = self.at_entry().int(Opcode::Xor, own, c);
+            if replicated.iter().any(|b| e / b.weight % b.extent != 0) {
+                continue;
+            }
+            let (bits, sum) = register_parts(to, e, 0);
+            let c = self.at_entry().imm(bits as i64 * i64::from(bytes));
+            let mut offset = self.at_entry().int(Opcode::Xor, own, c);
+            if let Some(carrying) = carrying {
+                offset = self.at_entry().add(offset, carrying);
+            }
+            if sum > 0 {
+                offset = self.at_entry().add_imm(offset, sum as i64 * i64::from(bytes));
+            }
             let first = i as u16 * u16::from(count);
             let part = self.pick(x, (first..first + u16::from(count)).collect());
             let place = Place { buffer, offset: 0 };
             let new =
                 NewInst::new(Opcode::StShared, &[offset, part], &[]).attr(Attr::PlaceMem { place, count });
-            self.at().push(new);
+            self.at().push(new.guard(guard));
         }
         Ok(())
     }
@@ -275,8 +302,29 @@ impl Lower<'_, '_> {
         if name.is_empty() { v.to_string() } else { name.clone() }
     }
 
+    /// Atomic updates of global memory, of neighbours at once where there is a row for that.
+    pub(super) fn lower_atomic(&mut self, inst: Inst, op: AtomicOp) -> Result<()> {
+        let Some(&value) = self.k.args(inst).last() else { return self.error("an update without a value") };
+        let elem = self.k.ty(value).elem();
+        let (row, widest) = match (op, elem) {
+            (AtomicOp::Add, Elem::F32) => (Opcode::RedGlobalAddF32, 4),
+            (AtomicOp::Add, Elem::Int(32) | Elem::Uint(32)) => (Opcode::RedGlobalAddS32, 1),
+            (AtomicOp::Min, Elem::Int(32)) => (Opcode::RedGlobalMinS32, 1),
+            (AtomicOp::Max, Elem::Int(32)) => (Opcode::RedGlobalMaxS32, 1),
+            (AtomicOp::Min, Elem::Uint(32)) => (Opcode::RedGlobalMinU32, 1),
+            (AtomicOp::Max, Elem::Uint(32)) => (Opcode::RedGlobalMaxU32, 1),
+            _ => return self.error(format!("an atomic {op:?} of tiles of {elem} is not selected")),
+        };
+        self.store_by(inst, value, Some((row, widest)))
+    }
+
     /// Predicated stores from registers.
     pub(super) fn store_plain(&mut self, inst: Inst, value: Value) -> Result<()> {
+        self.store_by(inst, value, None)
+    }
+
+    /// Each thread's elements by stores, or by a row that updates so many at once.
+    fn store_by(&mut self, inst: Inst, value: Value, row: Option<(Opcode, u64)>) -> Result<()> {
         let layout = match (&self.plan.layouts[value], self.k.ty(value)) {
             (Some(l), Type::Tile(..)) => l.clone(),
             _ => return self.error("a store of what is no tile in registers is not selected"),
@@ -285,7 +333,8 @@ impl Lower<'_, '_> {
         let elem = self.k.ty(value).elem();
         let mut a = self.access(inst, &layout, elem)?;
         a.owner = self.owner(&layout);
-        let vector = self.vector(inst, value, &layout, a.unit);
+        let widest = row.map_or(u64::MAX, |r| r.1);
+        let vector = self.vector(inst, value, &layout, a.unit).min(widest);
         let replicated = layout.replicated(Axis::Reg);
         let bytes = vector as u32 * a.bytes;
         for e in (0..layout.in_extent(Axis::Reg)).step_by(vector as usize) {
@@ -298,14 +347,18 @@ impl Lower<'_, '_> {
             let first = e as u32 * a.bytes / 4;
             let count = (bytes / 4).max(1);
             let mut part = self.pick(x, (first..first + count).map(|r| r as u16).collect());
-            let op = if bytes < 4 { Opcode::StGlobal16 } else { Opcode::StGlobal };
+            let op = match row {
+                Some((row, _)) => row,
+                None if bytes < 4 => Opcode::StGlobal16,
+                None => Opcode::StGlobal,
+            };
             if bytes < 4 && e % 2 == 1 {
                 let by = self.at().imm(16);
                 let shifted = [(part, machine::IndexMap::EACH), (by, machine::IndexMap::Whole)];
                 part = self.repeat(Opcode::ShrU32, Attr::None, &shifted, 1);
             }
             let guard = Some(Guard { pred: inside, negated: false });
-            let attr = Attr::Mem { offset: Self::offset(&a, &at), count: count as u8 };
+            let attr = Attr::Mem { offset: a.offset(&at), count: count as u8 };
             self.at().push(NewInst::new(op, &[address, part], &[]).attr(attr).guard(guard));
         }
         Ok(())

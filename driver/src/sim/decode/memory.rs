@@ -133,6 +133,7 @@ fn atomic(d: &mut Decoder<'_>, returns: bool) -> Res<Inst> {
     let Some(op) = d.choice(&ATOM_OPS) else {
         return d.error(format!("`{}` is not simulated", d.opcode()));
     };
+    let n = elements(d);
     let ty = d.ty()?;
     let dst = if returns {
         let o = d.operand()?;
@@ -140,6 +141,9 @@ fn atomic(d: &mut Decoder<'_>, returns: bool) -> Res<Inst> {
     } else {
         None
     };
+    if n > 1 {
+        return vector_red(d, sync, (space, op, ty), n, returns);
+    }
     let addr = d.addr()?;
     let mut s = [d.src_as(ty)?, Src::Imm(0)];
     if op == AtomOp::Cas {
@@ -157,7 +161,27 @@ fn atomic(d: &mut Decoder<'_>, returns: bool) -> Res<Inst> {
     if !ok {
         return d.error(format!("`{}` is not simulated", d.opcode()));
     }
-    Ok(Inst::Atom(Box::new(Atom { sync, space, op, ty, d: dst, addr, s })))
+    Ok(Inst::Atom(Box::new(Atom { sync, space, op, ty, d: dst, addr, s, more: Vec::new() })))
+}
+
+/// Sums of neighbours, one by one atomic (PTX ISA, "red", vector forms).
+fn vector_red(
+    d: &mut Decoder<'_>,
+    sync: MemoryOrder,
+    (space, op, ty): (Space, AtomOp, Ty),
+    n: usize,
+    returns: bool,
+) -> Res<Inst> {
+    let addr = d.addr()?;
+    let list = d.one_or_list()?;
+    let mut more = d.srcs(list, ty)?;
+    vector_fits(d, ty, n, more.len())?;
+    let single = matches!(ty, Ty::F(f) if f.width() == 32);
+    if returns || op != AtomOp::Add || !single || space == Space::Shared {
+        return d.error(format!("`{}` is not simulated", d.opcode()));
+    }
+    let s = [more.remove(0), Src::Imm(0)];
+    Ok(Inst::Atom(Box::new(Atom { sync, space, op, ty, d: None, addr, s, more })))
 }
 
 fn matrix_words(d: &mut Decoder<'_>) -> Res<(usize, bool)> {
