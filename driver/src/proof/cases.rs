@@ -86,7 +86,7 @@ pub const CASES: &[Case] = &[
         "gemm",
         "BM = 128, BN = 128, BK = 32; for t: consumers 2; \
          kernel: persistent, cluster 2, raster band_m 2, epilogue deferred",
-        &[("392x264x32", 2), ("392x264x648", 2)],
+        &[("392x264x32", 2), ("4104x264x32", 2), ("392x264x648", 2)],
     ),
     // Products of warps, fed by tensor copies, by copies of the threads ahead and in place.
     case(
