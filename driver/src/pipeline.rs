@@ -11,7 +11,9 @@ use std::fmt::{self, Display};
 use std::time::{Duration, Instant};
 use warplift_emit::{Allocations, EmitError};
 use warplift_ir::Bump;
-use warplift_ir::machine::{MachineError, Schedule, SharedMap, verify_scheduled, verify_structured};
+use warplift_ir::machine::{
+    MachineError, RingFill, Schedule, SharedMap, verify_scheduled, verify_structured,
+};
 use warplift_ir::manifest::Manifest;
 use warplift_ir::target::Target;
 use warplift_ir::tile::{Kernel, Mapping, VerifyError, verify};
@@ -240,12 +242,11 @@ impl Display for Explained {
         }
         writeln!(f, "rings")?;
         for (r, d) in self.schedule.rings.iter() {
-            let at = self.shared.barriers[r];
-            writeln!(
-                f,
-                "  {r}: {:?} depth {} ({} bytes a stage), barriers at {at}",
-                d.buffers, d.depth, d.bytes
-            )?;
+            let handed = match d.fill {
+                RingFill::Tensor => format!("barriers at {}", self.shared.barriers[r]),
+                RingFill::Threads => "copies of the threads".to_owned(),
+            };
+            writeln!(f, "  {r}: {:?} depth {} ({} bytes a stage), {handed}", d.buffers, d.depth, d.bytes)?;
         }
         writeln!(f, "shared memory: {} bytes", self.shared.bytes)?;
         for (name, bytes, stages, at) in &self.buffers {

@@ -9,7 +9,7 @@ use warplift::problem::Array;
 /// A kernel of the library by its file, sizes, and multiprocessors of the device imagined.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
-    /// File name without its ending.
+    /// File name without its ending, or name of a variant.
     pub name: &'static str,
     /// Integer arguments.
     pub sizes: &'static [(&'static str, i64)],
@@ -18,6 +18,41 @@ pub struct Case {
     /// Greatest difference from the interpreter; not zero where functions are approximate.
     pub tolerance: f64,
 }
+
+/// A kernel of the library under another mapping, by a name of its own.
+#[derive(Clone, Copy, Debug)]
+pub struct Variant {
+    /// Its name.
+    pub name: &'static str,
+    /// The kernel.
+    pub kernel: &'static str,
+    /// What stands between the braces of the mapping.
+    pub mapping: &'static str,
+}
+
+/// The variants: products of warps fed by tensor copies and by copies of their own, and tiles that are
+/// too low for warpgroups.
+pub const VARIANTS: &[Variant] = &[
+    Variant {
+        name: "gemm_mma_sync",
+        kernel: "gemm",
+        mapping: "BM = 128, BN = 256, BK = 64 for t: pipeline fit \
+                  kernel: persistent, raster band_m 16, warps 8, products mma_sync",
+    },
+    Variant {
+        name: "gemm_mma_copies",
+        kernel: "gemm",
+        mapping: "BM = 128, BN = 256, BK = 64 for t: pipeline 4, producers 0 \
+                  kernel: persistent, raster band_m 16, warps 8, products mma_sync",
+    },
+    Variant {
+        name: "gemm_tt_mma_copies",
+        kernel: "gemm_tt",
+        mapping: "BM = 128, BN = 128, BK = 32 for t: pipeline fit, producers 0 \
+                  kernel: warps 4, products mma_sync",
+    },
+    Variant { name: "gemm_low", kernel: "gemm", mapping: "BM = 16, BN = 64, BK = 128 kernel: persistent" },
+];
 
 const fn case(name: &'static str, sizes: &'static [(&'static str, i64)], sms: u32) -> Case {
     Case { name, sizes, sms, tolerance: 0.0 }
@@ -32,6 +67,11 @@ const fn close(name: &'static str, sizes: &'static [(&'static str, i64)]) -> Cas
 pub const CASES: &[Case] = &[
     case("gemm", &[("m", 136), ("n", 264), ("k", 328)], 2),
     case("gemm", &[("m", 129), ("n", 264), ("k", 136)], 1),
+    case("gemm_mma_sync", &[("m", 136), ("n", 264), ("k", 328)], 2),
+    case("gemm_mma_copies", &[("m", 136), ("n", 264), ("k", 328)], 2),
+    case("gemm_mma_copies", &[("m", 1), ("n", 8), ("k", 0)], 2),
+    case("gemm_tt_mma_copies", &[("m", 136), ("n", 264), ("k", 136)], 2),
+    case("gemm_low", &[("m", 33), ("n", 136), ("k", 264)], 2),
     case("gemm_bf16", &[("m", 136), ("n", 264), ("k", 328)], 3),
     case("gemm_f32out", &[("m", 136), ("n", 264), ("k", 136)], 2),
     case("gemm_nn", &[("m", 136), ("n", 264), ("k", 328)], 2),
@@ -59,11 +99,17 @@ pub const CASES: &[Case] = &[
     close("layer_norm", &[("m", 3), ("n", 1000)]),
 ];
 
-/// A kernel of the library with its mapping.
+/// A kernel of the library with its mapping, or a variant of one.
 ///
 /// # Panics
 /// If there is none of that name, or it does not parse: then the library is broken.
 pub fn load(name: &str) -> (Kernel, Mapping) {
+    if let Some(v) = VARIANTS.iter().find(|v| v.name == name) {
+        let (kernel, _) = load(v.kernel);
+        let text = format!("mapping {} {{ {} }}", v.kernel, v.mapping);
+        let mut module = parse_file(&text, name).unwrap_or_else(|e| panic!("{name}: {e:?}"));
+        return (kernel, module.mappings.remove(0));
+    }
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../driver/kernels/{name}.tile"));
     let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     let module = parse_file(&text, name).unwrap_or_else(|e| panic!("{name}: {e:?}"));

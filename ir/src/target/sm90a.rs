@@ -163,6 +163,10 @@ rows! {
     StShared "st.shared" "st.shared$v.b32 [$0$o], $1" &[B32, Any], &[], Lsu Write 20 4 10 "STS";
     Stmatrix "stmatrix" "" &[B32, Any], &[], Lsu Write 33 8 78 "STSM";
     Ldmatrix "ldmatrix" "" &[B32], &[Any], Lsu Read 33 8 65 "LDSM";
+    MmaSync "mma.sync" "" &[Any], &[Any], Tensor Pure 33 16 70 "HMMA";
+    CpAsync "cp.async" "" &[B32, B64, B32], &[], Lsu Order 500 4 70 "LDGSTS";
+    CpAsyncCommit "cp.async.commit" "cp.async.commit_group" &[], &[], Lsu Order 2 2 70 "LDGDEPBAR";
+    CpAsyncWait "cp.async.wait" "cp.async.wait_group $i" &[], &[], Sync Order 20 2 70 "DEPBAR";
     Prmt "prmt.b32" "prmt.b32 $d, $0, $1, $2" &[B32, B32, B32], &[B32], Alu Pure 4 2 20 "PRMT";
     ShflUp "shfl.up" "shfl.sync.up.b32 $d, $0, $i, 0, -1" &[B32], &[B32], Lsu Pure 24 4 60 "SHFL";
     ShflBfly "shfl.bfly" "shfl.sync.bfly.b32 $d, $0, $i, 31, -1" &[B32], &[B32], Lsu Pure 24 4 60 "SHFL";

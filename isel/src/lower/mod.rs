@@ -5,16 +5,19 @@
 //!  tiles   ─► fragments, row by row           tile.rs, reduce.rs
 //!  between threads ─► shuffles, scratch       exchange.rs, shared.rs, versions.rs
 //!  loads, stores with plain accesses          plain.rs      coordinates of threads: coords.rs
-//!  tensor copies, products, staged stores     tensor.rs
+//!  asynchronous copies of threads             cp_async.rs
+//!  tensor copies, products, staged stores     tensor.rs      products of warps: mma_sync.rs
 //! ```
 //!
 //! A fragment counts 32-bit registers: elements of 16 bits are packed in pairs, in the layout's order.
 //! The program is sequential: every asynchronous event is awaited at the first use of what it brings.
 
 mod coords;
+mod cp_async;
 mod exchange;
 mod gather;
 mod half;
+mod mma_sync;
 mod plain;
 mod reduce;
 mod scalar;
@@ -227,6 +230,9 @@ impl<'k, 'a> Lower<'k, 'a> {
     fn uses(&self, inst: Inst, load: Inst) -> bool {
         if let Some(p) = self.plan.products.get(&inst) {
             return p.b.0 == load || p.a.as_ref().is_some_and(|a| a.0 == load);
+        }
+        if let Some(p) = self.plan.warp_products.get(&inst) {
+            return p.b.0 == load || p.a.is_some_and(|a| a.0 == load);
         }
         let nested = &self.k.insts[inst].blocks;
         nested.iter().any(|&b| self.k.blocks[b].insts.iter().any(|&i| self.uses(i, load)))

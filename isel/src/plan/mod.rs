@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  products ─► anchors (wgmma fragments, shared operands)      tensor.rs
+//!              or those of warps (mma.sync)                    mma_sync.rs
 //!  loads, stores ─► anchors where no product reaches            blocked.rs
 //!  anchors ─► layouts of everything elementwise around them     propagate.rs
 //!  two anchors disagree ─► a conversion between two versions    convert.rs
@@ -13,6 +14,7 @@
 mod blocked;
 mod coalesce;
 mod convert;
+pub(crate) mod mma_sync;
 mod propagate;
 mod tensor;
 
@@ -21,10 +23,11 @@ use rustc_hash::FxHashMap;
 use warplift_ir::entity::SecondaryMap;
 use warplift_ir::layout::Layout;
 use warplift_ir::machine::SharedOperand;
-use warplift_ir::tile::{Inst, Kernel, Op, Type, Value};
+use warplift_ir::tile::{Inst, Kernel, Op, Team, Type, Value};
 
 pub use blocked::{blocked, vector_elements};
 pub use convert::{cell_bits, choose};
+pub use mma_sync::WarpProduct;
 pub use propagate::slice_layout;
 pub use tensor::unit_dim;
 
@@ -33,6 +36,8 @@ pub use tensor::unit_dim;
 pub enum Fill {
     /// Tensor copies, one for each slab of a swizzle span.
     Tma,
+    /// Asynchronous copies of so many bytes by all threads.
+    CpAsync(u32),
     /// Plain loads by all threads, then stores to shared memory.
     Threads,
 }
@@ -56,16 +61,28 @@ pub struct SharedTile {
     pub declined: Option<String>,
 }
 
+/// What a warp holds of an accumulator, as stripes of 16 rows and a swizzle span of columns.
+#[derive(Clone, Debug)]
+pub struct Stripes {
+    /// `(row, column)` of one stripe to elements.
+    pub layout: Layout,
+    /// Swizzle span in bytes.
+    pub swizzle: u32,
+    /// Columns of a stripe.
+    pub columns: u32,
+    /// Stripes one below the other.
+    pub atoms: u32,
+    /// Rows from one to the next.
+    pub step: u32,
+    /// Stripes side by side.
+    pub slabs: u32,
+}
+
 /// How a tile leaves.
 #[derive(Clone, Debug)]
 pub enum StorePlan {
-    /// Through a staging buffer and tensor copies, each warp its own rows.
-    Bulk {
-        /// `(row, column)` of one warp's 16-row stripe to elements.
-        stripe: Box<Layout>,
-        /// Swizzle span in bytes.
-        swizzle: u32,
-    },
+    /// Through a staging buffer and tensor copies, each warp its own rows and columns.
+    Bulk(Box<Stripes>),
     /// Predicated stores of so many elements.
     Plain {
         /// Elements of one store.
@@ -105,8 +122,10 @@ pub struct Plan {
     pub shared: FxHashMap<Inst, SharedTile>,
     /// Stores.
     pub stores: FxHashMap<Inst, StorePlan>,
-    /// Products.
+    /// Products of warpgroups.
     pub products: FxHashMap<Inst, Product>,
+    /// Products of warps.
+    pub warp_products: FxHashMap<Inst, WarpProduct>,
 }
 
 impl Plan {
@@ -131,7 +150,10 @@ pub fn do_plan(k: &Kernel) -> Result<Plan> {
     let order = program_order(k);
     for &inst in &order {
         if matches!(k.insts[inst].op, Op::Mma) {
-            tensor::plan_product(k, inst, &mut plan)?;
+            match k.attrs[inst].team {
+                Team::Warps(_) => mma_sync::plan_product(k, inst, &mut plan)?,
+                _ => tensor::plan_product(k, inst, &mut plan)?,
+            }
         }
     }
     propagate::do_propagate(k, &order, &mut plan)?;
@@ -204,9 +226,17 @@ impl Plan {
                     if p.a.is_some() { "shared memory" } else { "registers" }
                 ));
             }
+            if let Some(p) = self.warp_products.get(&inst) {
+                let source = if p.a.is_some() { "shared memory" } else { "registers" };
+                let [rows, cols] = p.warps;
+                lines.push(format!(
+                    "{}:{} mma: m16n8k16, {rows} x {cols} warps of {} x {} atoms, {} steps, A in {source}",
+                    at.line, at.column, p.m_atoms, p.n_atoms, p.k_steps,
+                ));
+            }
             lines.extend(self.stores.get(&inst).map(|s| match s {
-                StorePlan::Bulk { swizzle, .. } => {
-                    format!("{}:{} store: staged, tensor copy, swizzle {swizzle}", at.line, at.column)
+                StorePlan::Bulk(s) => {
+                    format!("{}:{} store: staged, tensor copy, swizzle {}", at.line, at.column, s.swizzle)
                 }
                 StorePlan::Plain { vector, declined } => {
                     let why = declined.as_ref().map_or(String::new(), |d| format!(" (no tensor copy: {d})"));

@@ -6,7 +6,7 @@ use super::role::Expand;
 use crate::Result;
 use crate::schedule::buffer_of;
 use warplift_ir::machine::{
-    Attr, Block, Buffer, BufferKind, Func, Inst, NewInst, SharedOperand, Ty, Value, WgmmaAttr,
+    Attr, Block, Buffer, BufferKind, Func, Inst, NewInst, RingFill, SharedOperand, Ty, Value, WgmmaAttr,
 };
 use warplift_ir::target::Opcode;
 
@@ -60,13 +60,15 @@ impl<'a> Expand<'_, 'a> {
                 self.expand_if(inst)?;
             }
             Opcode::TmaLoad => self.fill(inst),
+            Opcode::CpAsync => self.copy_in_place(inst),
             Opcode::Wgmma => self.product(inst),
             Opcode::Const | Opcode::Undef => self.clone_inst(inst),
             Opcode::Stmatrix
             | Opcode::StShared
             | Opcode::StShared16
             | Opcode::LdShared
-            | Opcode::LdShared16 => {
+            | Opcode::LdShared16
+            | Opcode::Ldmatrix => {
                 self.land();
                 self.shared_access(inst);
             }
@@ -90,8 +92,10 @@ impl<'a> Expand<'_, 'a> {
         for &e in events {
             self.arrive(e);
             let Some(ring) = buffer_of(&self.program.func, e).and_then(|b| self.ring_of(b)) else { continue };
-            if !self.ring(ring).open {
-                self.wait_stage(ring);
+            match (self.ring(ring).open, self.s.rings[ring].fill) {
+                (true, _) => {}
+                (false, RingFill::Tensor) => self.wait_stage(ring),
+                (false, RingFill::Threads) => self.open_copies(ring),
             }
         }
     }

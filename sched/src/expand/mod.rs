@@ -13,6 +13,7 @@
 
 mod consumer;
 mod control;
+mod cp_async;
 mod cse;
 mod dce;
 mod deferred;
@@ -23,6 +24,8 @@ mod ring;
 mod role;
 mod setup;
 mod staging;
+
+pub(crate) use cp_async::can_lead;
 
 use crate::graph::{Graph, Node};
 use crate::schedule::budgets;
