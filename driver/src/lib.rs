@@ -97,10 +97,12 @@ pub mod bench;
 pub mod cuda;
 pub mod enumerate;
 pub mod kernels;
+pub mod litmus;
 pub mod pipeline;
-pub mod problem;
+pub mod proof;
 pub mod reference;
 pub mod sim;
+pub mod timeline;
 pub mod toolchain;
 pub mod trial;
 

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use warplift_emit::{Allocations, EmitError};
 use warplift_ir::Bump;
 use warplift_ir::machine::{
-    MachineError, RingFill, Schedule, SharedMap, verify_scheduled, verify_structured,
+    MachineError, RingFill, Schedule, Scheduled, SharedMap, verify_scheduled, verify_structured,
 };
 use warplift_ir::manifest::Manifest;
 use warplift_ir::target::Target;
@@ -146,6 +146,20 @@ pub fn compile(
     target: &Target,
     options: &Options,
 ) -> Result<Compiled, CompileError> {
+    compile_and(kernel, mapping, target, options, |_, compiled| compiled)
+}
+
+/// Compiles, and hands the scheduled program, which does not outlive the compile, to `then`.
+///
+/// # Errors
+/// As [`compile`].
+pub(crate) fn compile_and<T>(
+    kernel: &Kernel,
+    mapping: &Mapping,
+    target: &Target,
+    options: &Options,
+    then: impl FnOnce(&Scheduled<'_>, Compiled) -> T,
+) -> Result<T, CompileError> {
     let bump = Bump::new();
     let mut r = Recorder { options, timings: Vec::new(), dumps: Vec::new() };
     r.pass("verify", || verify(kernel).map_err(CompileError::Verify))?;
@@ -160,7 +174,6 @@ pub fn compile(
     r.check("lower", || verify_structured(&program.func), &program)?;
     let (loops, remarks) =
         r.pass("modulo", || Ok::<_, CompileError>(warplift_sched::do_modulo(&program, target)))?;
-    if std::env::var("DBG").is_ok() {
         eprintln!("{program}");
         for l in &loops {
             eprintln!("II {} res {} rec {}", l.interval, l.resource, l.recurrence);
@@ -210,7 +223,8 @@ pub fn compile(
         })
         .collect();
     let explained = Explained { plan: plan.describe(&mapped), schedule, shared, buffers, registers };
-    Ok(Compiled { ptx: out.ptx, manifest: out.manifest, explained, timings: r.timings, dumps: r.dumps })
+    let (ptx, manifest) = (out.ptx, out.manifest);
+    Ok(then(&scheduled, Compiled { ptx, manifest, explained, timings: r.timings, dumps: r.dumps }))
 }
 
 fn bug<E: Display>(pass: &'static str, errors: &[E], dump: &dyn Display) -> CompileError {
@@ -219,7 +233,7 @@ fn bug<E: Display>(pass: &'static str, errors: &[E], dump: &dyn Display) -> Comp
 }
 
 /// Registers of the setup and of every role.
-fn allocate(s: &mut warplift_ir::machine::Scheduled<'_>) -> Result<Allocations, RegallocError> {
+pub(crate) fn allocate(s: &mut Scheduled<'_>) -> Result<Allocations, RegallocError> {
     let entry = s.roles.iter().map(|r| r.registers).max().unwrap_or(255);
     let (setup, setup_alloc) =
         warplift_regalloc::allocate(&s.setup, &Budget { registers: entry, role: "setup" })?;

@@ -133,9 +133,9 @@ fn attr_of(op: Opcode) -> Attr {
         Opcode::ParamAddr => Attr::Param(0),
         Opcode::LdParam64 => Attr::Param(1),
         Opcode::LdParam32 => Attr::Param(2),
-        Opcode::ShflBfly | Opcode::MbarInit | Opcode::MbarExpectTx => Attr::Imm(16),
+        Opcode::ShflBfly | Opcode::MbarInit | Opcode::MbarExpectTx | Opcode::Lop3 => Attr::Imm(16),
         Opcode::WgmmaWait | Opcode::BulkWait | Opcode::BulkWaitRead => Attr::Imm(1),
-        Opcode::BarSync => Attr::Imm2(1, 128),
+        Opcode::BarSync | Opcode::BarArrive => Attr::Imm2(1, 128),
         Opcode::SetmaxnregInc => Attr::Imm(168),
         Opcode::SetmaxnregDec => Attr::Imm(40),
         Opcode::LdGlobal | Opcode::LdShared | Opcode::StGlobal | Opcode::StShared => {

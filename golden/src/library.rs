@@ -1,10 +1,9 @@
 //! The kernel library under small problems: grids on which every role works, rings wrap, edges are
 //! ragged and a persistent program takes more than one tile.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use warplift::ir::tile::{Kernel, Mapping, parse_file};
-use warplift::problem::Array;
+use warplift::trial::{Reference, Sizes, Style, Trial, TrialError};
 
 /// A kernel of the library by its file, sizes, and multiprocessors of the device imagined.
 #[derive(Clone, Copy, Debug)]
@@ -116,19 +115,18 @@ pub fn load(name: &str) -> (Kernel, Mapping) {
     (module.kernels[0].clone(), module.mappings[0].clone())
 }
 
-/// Sizes by name.
-pub fn sizes(list: &[(&str, i64)]) -> BTreeMap<String, i64> {
-    list.iter().map(|(n, v)| ((*n).to_owned(), *v)).collect()
-}
-
-/// The greatest difference of arrays that the kernel writes; infinite where only one is a NaN.
-pub fn difference(a: &[Array], b: &[Array]) -> f64 {
-    let written = a.iter().zip(b).filter(|(x, _)| x.written);
-    let pairs = written.flat_map(|(x, y)| x.values.iter().zip(&y.values));
-    let off = |(x, y): (&f64, &f64)| match (x == y || (x.is_nan() && y.is_nan()), (x - y).abs()) {
-        (true, _) => 0.0,
-        (false, d) if d.is_nan() => f64::INFINITY,
-        (false, d) => d,
-    };
-    pairs.map(off).fold(0.0, f64::max)
+/// A kernel on sizes, with data and what the interpreter makes of them.
+///
+/// # Panics
+/// If the sizes are not the kernel's or it has no meaning: then the test is wrong.
+pub fn reference<'a>(
+    kernel: &'a Kernel,
+    mapping: &Mapping,
+    sizes: &[(&str, i64)],
+    seed: u64,
+) -> Reference<'a> {
+    let wrong = |e: TrialError| -> ! { panic!("{} {sizes:?}: {e}", kernel.name) };
+    let sizes = Sizes::of(kernel, sizes).unwrap_or_else(|e| wrong(e));
+    let trial = Trial::new(kernel, mapping, sizes).unwrap_or_else(|e| wrong(e));
+    trial.reference(Style::Integers, seed).unwrap_or_else(|e| wrong(e))
 }

@@ -15,6 +15,7 @@ mod contender;
 mod cublas;
 mod cublas_library;
 mod measure;
+pub mod micro;
 mod nvml;
 mod product;
 mod report;

@@ -3,6 +3,7 @@
 use super::Tools;
 use super::artifact::{Artifact, Ready, write};
 use super::failure::{Failure, Outcome, user};
+use super::micro::{MicroArgs, micro};
 use super::run::{Location, Machine, Place, accepted, leave_if_stuck, try_sizes};
 use super::source::{Choice, load, overlay};
 use std::path::PathBuf;
@@ -16,9 +17,12 @@ use warplift::enumerate;
 use warplift::ir::target::SM90A;
 use warplift::trial::{Data, Input, Scalar, Sizes, Style, Trial, work};
 
-/// `bench NAMES`.
+/// `bench NAMES`, `bench micro`.
 #[derive(clap::Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct BenchArgs {
+    #[command(subcommand)]
+    command: Option<BenchCommand>,
     /// Kernels: files, names of the library, or of artifacts.
     #[arg(required = true)]
     names: Vec<String>,
@@ -57,6 +61,12 @@ pub struct BenchArgs {
     place: Place,
 }
 
+#[derive(clap::Subcommand)]
+enum BenchCommand {
+    /// Measure instructions and units instead of kernels; tables and plots from the results.
+    Micro(MicroArgs),
+}
+
 /// Who to measure beside.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Peer {
@@ -90,6 +100,9 @@ impl Regimes {
 /// # Errors
 /// No GPU, anything on the way, a wrong result.
 pub fn bench(args: &BenchArgs, tools: &Tools) -> Outcome<()> {
+    if let Some(BenchCommand::Micro(args)) = &args.command {
+        return micro(args, tools);
+    }
     let Location::Gpu(ordinal) = args.place.device else {
         return Err(user("the simulator measures no time; bench needs a GPU"));
     };

@@ -5,8 +5,12 @@ use super::artifact::{Artifact, assembled, compile as make, manifest_text, times
 use super::failure::{Outcome, user};
 use super::source::{Choice, SourceArgs, load};
 use std::path::PathBuf;
+use warplift::ir::target::SM90A;
+use warplift::ir::tile::{Kernel, Mapping};
 use warplift::pipeline::PASSES;
+use warplift::timeline::predict;
 use warplift::toolchain::PtxasOptions;
+use warplift::trial::Sizes;
 use warplift::{Options, kernels};
 
 /// `compile FILE|NAME`.
@@ -114,6 +118,22 @@ fn compile_one(source: &str, args: &CompileArgs, tools: &Tools) -> Outcome<()> {
 pub struct ExplainArgs {
     #[command(flatten)]
     source: SourceArgs,
+    /// Sizes to predict the cycles of, `m=128,n=256`; may be repeated. Default: those of a large problem.
+    #[arg(long, value_name = "SIZES")]
+    size: Vec<String>,
+}
+
+/// Predicted cycles for each of the sizes; a kernel that cannot be walked says why.
+fn explain_time(kernel: &Kernel, mapping: &Mapping, sizes: &[String]) -> Outcome<()> {
+    let given = sizes.iter().map(|s| Sizes::parse(kernel, s)).collect::<Result<Vec<_>, _>>()?;
+    let all = if given.is_empty() { vec![Sizes::nominal(kernel)] } else { given };
+    for sizes in all {
+        match predict(kernel, mapping, &SM90A, &sizes) {
+            Ok(prediction) => print!("{sizes}\n{prediction}"),
+            Err(error) => println!("{sizes}: {error}"),
+        }
+    }
+    Ok(())
 }
 
 /// Runs `explain`.
@@ -126,6 +146,7 @@ pub fn explain(args: &ExplainArgs, tools: &Tools) -> Outcome<()> {
     println!("kernel `{}` from {}", source.kernel.name, source.text.file);
     println!("{mapping}");
     print!("{}", compiled.explained);
+    explain_time(&source.kernel, &mapping, &args.size)?;
     println!("{}", times(&compiled.timings));
     match tools.find() {
         Ok(tools) => {

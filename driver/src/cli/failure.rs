@@ -56,6 +56,7 @@ macro_rules! user_errors {
     )*};
 }
 user_errors!(
+    warplift::bench::micro::MicroError,
     warplift::toolchain::ToolError,
     warplift::cuda::CudaError,
     warplift::cuda::LaunchError,

@@ -11,6 +11,10 @@ mod bench;
 mod check;
 mod compile;
 mod failure;
+mod litmus;
+mod micro;
+mod mutate;
+mod progress;
 mod run;
 mod sim;
 mod source;
@@ -59,6 +63,10 @@ enum Command {
     Explain(compile::ExplainArgs),
     /// Run PTX in the simulator, under several orders of events, and check it.
     Sim(sim::SimArgs),
+    /// The mutation proof: every synchronisation that is removed, corrupted or moved must show.
+    Mutate(mutate::MutateArgs),
+    /// Run a litmus of each instruction and hard feature in the simulator and on the GPU, and compare.
+    Litmus(litmus::LitmusArgs),
     /// Show a layout: its notations, facts, table and picture.
     Layout(sim::LayoutArgs),
     /// The kernels of the library.
@@ -105,6 +113,8 @@ fn execute(cli: Cli) -> Outcome<()> {
         Command::Bench(args) => bench::bench(&args, tools),
         Command::Explain(args) => compile::explain(&args, tools),
         Command::Sim(args) => sim::sim(&args),
+        Command::Mutate(args) => mutate::mutate(&args),
+        Command::Litmus(args) => litmus::litmus(&args, tools),
         Command::Layout(args) => sim::layout(&args),
         Command::Kernels => kernels(),
         Command::Toolchain(ToolchainCommand::Install) => install(),

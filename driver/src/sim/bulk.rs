@@ -11,7 +11,7 @@ use super::inst::{Addr, AtomOp, BulkFrom, BulkLoad, BulkStore, BulkTo, Space, Te
 use super::machine::{Found, Machine, Reason, Stop};
 use super::mbarrier::BarrierAt;
 use super::ops::{Operation, Stage, Task};
-use super::shadow::{Kind, Who};
+use super::shadow::{Access, Kind, Who};
 use super::space::GENERIC_PARAM;
 use super::tensormap::Run;
 use super::values::lanes;
@@ -123,7 +123,14 @@ impl Machine<'_> {
         Ok(found)
     }
 
-    fn tensor_side(&mut self, w: usize, t: &TensorOperand, lane: usize) -> Result<Option<Far>, Stop> {
+    /// The box that an operand means; `stores` says of a store whether it reduces.
+    fn tensor_side(
+        &mut self,
+        w: usize,
+        t: &TensorOperand,
+        lane: usize,
+        stores: Option<bool>,
+    ) -> Result<Option<Far>, Stop> {
         let Some(map) = self.map_of(w, t.map, lane)? else {
             return Ok(None);
         };
@@ -134,6 +141,11 @@ impl Machine<'_> {
         let rank = self.launch.maps[map].1.dims.len();
         if rank != coordinates.len() {
             let what = format!("{} coordinates for a tensor map of rank {rank}", coordinates.len());
+            let b = self.blame(w, lane);
+            self.bad(b, HazardKind::BadOperand, what)?;
+            return Ok(None);
+        }
+        if let Some(what) = self.launch.maps[map].1.refuses(&coordinates, stores) {
             let b = self.blame(w, lane);
             self.bad(b, HazardKind::BadOperand, what)?;
             return Ok(None);
@@ -182,7 +194,7 @@ impl Machine<'_> {
     fn load_task(&mut self, w: usize, b: &BulkLoad, lane: usize) -> Result<Option<LoadTask>, Stop> {
         let blame = self.blame(w, lane);
         let from = match &b.from {
-            BulkFrom::Tensor(t) => self.tensor_side(w, t, lane)?,
+            BulkFrom::Tensor(t) => self.tensor_side(w, t, lane, None)?,
             BulkFrom::Global { addr, bytes } => {
                 let (a, n) = (self.address(w, *addr, lane)?, self.get_lane(w, *bytes, lane)?);
                 self.global_side(blame, a, n)?
@@ -264,6 +276,8 @@ impl Machine<'_> {
         if let Some(address) = run.global {
             let blame = Blame { warp: op.warp, lane: op.lane, pc: op.pc };
             self.read_global(blame, address, bytes)?;
+            let access = op.access(Kind::Async);
+            self.note_global(blame, (address, run.bytes), access, Some(&op.start), false)?;
         }
         self.write_async(op, block, run.shared, bytes)
     }
@@ -334,7 +348,7 @@ impl Machine<'_> {
     fn store_task(&mut self, w: usize, b: &BulkStore, lane: usize) -> Result<Option<StoreTask>, Stop> {
         let blame = self.blame(w, lane);
         let to = match &b.to {
-            BulkTo::Tensor(t) => self.tensor_side(w, t, lane)?,
+            BulkTo::Tensor(t) => self.tensor_side(w, t, lane, Some(b.reduce.is_some()))?,
             BulkTo::Global { addr, bytes } => {
                 let (a, n) = (self.address(w, *addr, lane)?, self.get_lane(w, *bytes, lane)?);
                 self.global_side(blame, a, n)?
@@ -409,7 +423,10 @@ impl Machine<'_> {
             }
         }
         if self.memory.store(address, &bytes) {
-            return Ok(());
+            // Reductions are atomic. The write ends after the read of the source.
+            let kind = if reduce.is_some() { Kind::Strong } else { Kind::Async };
+            let access = Access { clock: op.clock + 1, ..op.access(kind) };
+            return self.note_global(blame, (address, bytes.len() as u32), access, Some(&op.start), true);
         }
         self.outside(blame, address, bytes.len() as u32)
     }
@@ -433,10 +450,13 @@ impl Machine<'_> {
             let retire = groups.committed.len().saturating_sub(pending as usize);
             all.extend(groups.committed.iter().take(retire).flatten().copied());
         }
+        if !all.is_empty() {
+            self.note_wait(self.pc(w));
+        }
         if !self.reached(&all, stage) {
             return Ok(Flow::Wait(Reason::Bulk));
         }
-        self.learn(w, mask, &all);
+        self.learn(w, mask, &all, stage);
         self.forget(&all);
         for l in lanes(mask) {
             self.drop_groups(w, l as u8);

@@ -4,8 +4,10 @@
 //! version, the SASS it must become. `sm_90a` is the only target yet; a second one is a second table.
 
 mod sm90a;
+mod sm90a_cycles;
 
 pub use sm90a::{Opcode, ROWS};
+pub use sm90a_cycles::{MEASURED, MEASURED_ON, RATES};
 
 /// Hardware unit that an instruction occupies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -60,6 +62,53 @@ pub enum Class {
     Any,
 }
 
+/// Where a row's cycles are from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Source {
+    /// The architecture's usual figures.
+    ByHand,
+    /// One of latency and interval was measured, the other is by hand.
+    Partly,
+    /// Both were measured, on the device and day of [`MEASURED_ON`].
+    Measured,
+}
+
+/// Cycles of a row as the microbenchmarks found them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Measured {
+    /// Row.
+    pub opcode: Opcode,
+    /// Its latency, if that was measured.
+    pub latency: Option<u16>,
+    /// Its interval, if that was measured.
+    pub interval: Option<u16>,
+}
+
+/// What units beyond single rows were measured to do; of one multiprocessor where nothing else is said.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rates {
+    /// Least cycles of a warpgroup's product with A in shared memory, without the n/4 of B.
+    pub product_shared_cycles: f64,
+    /// Least cycles of one with A in registers.
+    pub product_register_cycles: f64,
+    /// Cycles from the end of a product to that of the wait for it.
+    pub product_latency: f64,
+    /// Cycles of a tensor load beyond its bytes.
+    pub copy_latency: f64,
+    /// Bytes of tensor loads in a cycle.
+    pub copy_bytes_per_cycle: f64,
+    /// Bytes of tensor stores in a cycle, all multiprocessors storing.
+    pub store_bytes_per_cycle: f64,
+    /// Bytes from the L2 in a cycle, all multiprocessors reading.
+    pub cache_bytes_per_cycle: f64,
+    /// Bytes of device memory in a cycle, the whole device.
+    pub memory_bytes_per_cycle: f64,
+    /// Cycles until device memory answers.
+    pub memory_latency: f64,
+    /// Cycles before a block's first and after its last instruction, by hand.
+    pub start_cycles: f64,
+}
+
 /// One row.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
@@ -83,6 +132,8 @@ pub struct Row {
     pub latency: u16,
     /// Cycles until the unit of one SM sub-partition takes the next one of a warp.
     pub interval: u16,
+    /// Where the cycles are from.
+    pub source: Source,
     /// Least PTX ISA version, major * 10 + minor.
     pub ptx: u16,
     /// Opcode that its SASS must show; empty where it may take many forms.

@@ -1,12 +1,40 @@
 //! The rows of `sm_90a`.
 //!
-//! Latency and interval in cycles: from the instruction tests of November 2026 on one H200 where the
-//! laboratory measured them (tensor cores, tensor copies, barriers, `stmatrix`), else the architecture's
-//! usual figures; all are marked by hand until the driver's own microbenchmarks replace them.
+//! Latency and interval in cycles as they stand here are the architecture's usual figures, by hand. Where
+//! the driver's microbenchmarks have measured a row, their figure (module `sm90a_cycles`) replaces the
+//! line's; [`Row::latency`], [`Row::interval`] and [`Row::source`] give what holds.
 //! `interval` of [`Opcode::Wgmma`] is that of one m64n256k16; it scales with n.
 //! Syntax: PTX ISA, chapter 9, by instruction.
 
-use super::{Class::*, Effect, Row, Unit};
+use super::sm90a_cycles::MEASURED;
+use super::{Class::*, Effect, Measured, Row, Source, Unit};
+
+/// The figures measured of a row, empty if there are none.
+const fn measured(opcode: Opcode) -> Measured {
+    let mut i = 0;
+    while i < MEASURED.len() {
+        if MEASURED[i].opcode as usize == opcode as usize {
+            return MEASURED[i];
+        }
+        i += 1;
+    }
+    Measured { opcode, latency: None, interval: None }
+}
+
+const fn or(measured: Option<u16>, by_hand: u16) -> u16 {
+    match measured {
+        Some(cycles) => cycles,
+        None => by_hand,
+    }
+}
+
+const fn source(m: Measured) -> Source {
+    match (m.latency, m.interval) {
+        (None, None) => Source::ByHand,
+        (Some(_), Some(_)) => Source::Measured,
+        _ => Source::Partly,
+    }
+}
 
 macro_rules! rows {
     ($($op:ident $name:literal $syntax:literal $args:expr, $results:expr, $unit:ident $effect:ident $latency:literal $interval:literal $ptx:literal $sass:literal;)*) => {
@@ -20,8 +48,10 @@ macro_rules! rows {
         pub const ROWS: &[Row] = &[
             $(Row {
                 opcode: Opcode::$op, name: $name, syntax: $syntax, args: $args, results: $results,
-                unit: Unit::$unit, effect: Effect::$effect, latency: $latency, interval: $interval,
-                ptx: $ptx, sass: $sass,
+                unit: Unit::$unit, effect: Effect::$effect,
+                latency: or(measured(Opcode::$op).latency, $latency),
+                interval: or(measured(Opcode::$op).interval, $interval),
+                source: source(measured(Opcode::$op)), ptx: $ptx, sass: $sass,
             },)*
         ];
     };
@@ -149,8 +179,8 @@ rows! {
     HighF16 "high.f16" "{ .reg .b16 l, h; mov.b32 {l, h}, $0; cvt.f32.f16 $d, h; }" &[B32], &[B32], Sfu Pure 6 4 10 "";
     LowBf16 "low.bf16" "shl.b32 $d, $0, 16" &[B32], &[B32], Alu Pure 4 2 10 "";
     HighBf16 "high.bf16" "and.b32 $d, $0, 0xffff0000" &[B32], &[B32], Alu Pure 4 2 10 "";
-    F32FromS32 "cvt.f32.s32" "cvt.rn.f32.s32 $d, $0" &[B32], &[B32], Sfu Pure 6 8 10 "I2F";
-    F32FromU32 "cvt.f32.u32" "cvt.rn.f32.u32 $d, $0" &[B32], &[B32], Sfu Pure 6 8 10 "I2F";
+    F32FromS32 "cvt.f32.s32" "cvt.rn.f32.s32 $d, $0" &[B32], &[B32], Sfu Pure 6 8 10 "I2FP";
+    F32FromU32 "cvt.f32.u32" "cvt.rn.f32.u32 $d, $0" &[B32], &[B32], Sfu Pure 6 8 10 "I2FP";
     S32FromF32 "cvt.s32.f32" "cvt.rzi.s32.f32 $d, $0" &[B32], &[B32], Sfu Pure 6 8 10 "F2I";
     U32FromF32 "cvt.u32.f32" "cvt.rzi.u32.f32 $d, $0" &[B32], &[B32], Sfu Pure 6 8 10 "F2I";
     LdGlobal16 "ld.global.b16" "{ .reg .b16 h; ld.global.b16 h, [$0$o]; cvt.u32.u16 $d, h; }" &[B64], &[B32], Lsu Read 500 4 10 "LDG";
@@ -206,4 +236,11 @@ rows! {
     GriddepWait "griddepcontrol.wait" "griddepcontrol.wait" &[], &[], Sync Order 20 2 78 "";
     GriddepLaunch "griddepcontrol.launch" "griddepcontrol.launch_dependents" &[], &[], Sync Order 20 2 78 "";
     Trap "trap" "trap" &[], &[], Branch Order 0 2 10 "";
+    Clock64 "clock64" "mov.u64 $d, %clock64" &[], &[B64], Alu Order 20 20 20 "CS2R";
+    Prmt "prmt.b32" "prmt.b32 $d, $0, $1, $2" &[B32, B32, B32], &[B32], Alu Pure 4 2 20 "PRMT";
+    Lop3 "lop3.b32" "lop3.b32 $d, $0, $1, $2, $i" &[B32, B32, B32], &[B32], Alu Pure 4 2 43 "LOP3";
+    ReduxAddS32 "redux.add.s32" "redux.sync.add.s32 $d, $0, -1" &[B32], &[B32], Lsu Pure 20 4 70 "REDUX";
+    ReduxMaxS32 "redux.max.s32" "redux.sync.max.s32 $d, $0, -1" &[B32], &[B32], Lsu Pure 20 4 70 "REDUX";
+    ReduxOr "redux.or.b32" "redux.sync.or.b32 $d, $0, -1" &[B32], &[B32], Lsu Pure 20 4 70 "REDUX";
+    BarArrive "bar.arrive" "bar.arrive $i, $j" &[], &[], Sync Order 20 2 10 "BAR";
 }

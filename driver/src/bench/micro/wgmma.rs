@@ -1,0 +1,187 @@
+//! `wgmma` by shape, types, and where A comes from: one warpgroup, which feeds all four tensor cores.
+//!
+//! Latency: one product, committed and waited for, in a chain through its accumulator. Interval: groups of
+//! sixteen products with one group in flight, so that waiting is hidden.
+
+use super::{Case, Frame, Reading, builder};
+use warplift_ir::entity::EntityRef;
+use warplift_ir::machine::{Attr, Buffer, Cursor, NewInst, Place, SharedOperand, Ty, Value, WgmmaAttr};
+use warplift_ir::target::Opcode;
+use warplift_ir::types::Elem;
+
+const E4M3: Elem = Elem::Mini { exponent: 4, mantissa: 3 };
+/// Operand and accumulator types, by name.
+const TYPES: &[(&str, Elem, Elem)] = &[
+    ("f16", Elem::F16, Elem::F32),
+    ("bf16", Elem::Bf16, Elem::F32),
+    ("f16.f16", Elem::F16, Elem::F16),
+    ("tf32", Elem::Tf32, Elem::F32),
+    ("e4m3", E4M3, Elem::F32),
+    ("s8", Elem::Int(8), Elem::Int(32)),
+];
+/// Columns that are measured of every type.
+const COLUMNS: [u16; 12] = [8, 16, 24, 32, 48, 64, 96, 128, 160, 192, 224, 256];
+/// Products of a group.
+const GROUP: u8 = 16;
+/// Groups in a turn where the interval is measured; products where the latency is.
+const GROUPS: u32 = 2;
+const CHAIN: u32 = 8;
+/// Bytes of A (64 rows of 128), then of B (256 rows): one span of K, swizzled.
+const A_BYTES: u32 = 64 * 128;
+const BYTES: u32 = A_BYTES + 256 * 128;
+
+/// One shape.
+#[derive(Clone, Copy)]
+struct Shape {
+    name: &'static str,
+    elem: Elem,
+    acc: Elem,
+    n: u16,
+    shared_a: bool,
+}
+
+impl Shape {
+    fn regs(self) -> u16 {
+        (u32::from(self.n) * self.acc.bits() / 64) as u16
+    }
+
+    fn operand(self, offset: u32, steps: u8) -> SharedOperand {
+        SharedOperand {
+            place: Place { buffer: Buffer::new(0), offset },
+            warpgroup_stride: 0,
+            atom_stride: 0,
+            steps: (0..u32::from(steps)).map(|k| k % 4 * 32).collect(),
+            leading: 16,
+            stride: 1024,
+            swizzle: 128,
+            mn_major: false,
+        }
+    }
+
+    fn attr(self, steps: u8) -> Attr {
+        Attr::Wgmma(Box::new(WgmmaAttr {
+            n: self.n,
+            elem: self.elem,
+            acc: self.acc,
+            m_atoms: 1,
+            n_atoms: 1,
+            k_steps: steps,
+            a: self.shared_a.then(|| self.operand(0, steps)),
+            b: self.operand(A_BYTES, steps),
+        }))
+    }
+}
+
+/// Descriptors of the first four steps of an operand (PTX ISA, "Matrix Descriptor Format").
+fn descriptors(c: &mut Cursor<'_, '_>, base: Value, offset: u32) -> [Value; 4] {
+    let at = c.add_imm(base, offset.into());
+    let inside = c.and_imm(at, 0x3_ffff);
+    let four = c.imm(4);
+    let low = c.int(Opcode::ShrU32, inside, four);
+    let leading = c.imm(1 << 16);
+    let low = c.int(Opcode::Or, low, leading);
+    let high = c.imm(i64::from((64u32 | 1 << 30).cast_signed()));
+    [0, 1, 2, 3].map(|k| {
+        let low = c.add_imm(low, 2 * k);
+        c.op(Opcode::Pack64, &[low, high], Ty::B64)
+    })
+}
+
+/// What the products read.
+#[derive(Clone, Copy)]
+struct Operands {
+    a: [Value; 4],
+    b: [Value; 4],
+    /// The A fragment of so many steps, where A is in registers.
+    fragment: Value,
+}
+
+fn operands(c: &mut Cursor<'_, '_>, base: Value, thread: Value, steps: u8) -> Operands {
+    let words: Vec<Value> = (0..4 * i64::from(steps)).map(|i| c.add_imm(thread, i)).collect();
+    let regs = words.len() as u16;
+    let fragment = c.value(NewInst::new(Opcode::Join, &words, &[Ty::Frag { regs, atom: 4 }]));
+    Operands { a: descriptors(c, base, 0), b: descriptors(c, base, A_BYTES), fragment }
+}
+
+/// Fence, products, commit.
+fn group(c: &mut Cursor<'_, '_>, shape: Shape, o: &Operands, acc: Value, steps: u8) -> Value {
+    let on = c.imm_of(Ty::Pred, 1);
+    let mut args = vec![acc, on];
+    let cycle = |d: [Value; 4]| d.into_iter().cycle().take(steps.into());
+    if shape.shared_a {
+        args.extend(cycle(o.a));
+    } else {
+        args.push(o.fragment);
+    }
+    args.extend(cycle(o.b));
+    c.push(NewInst::new(Opcode::WgmmaFence, &[], &[]));
+    let new = NewInst::new(Opcode::Wgmma, &args, &[Ty::frag(shape.regs())]).attr(shape.attr(steps));
+    let acc = c.value(new);
+    c.push(NewInst::new(Opcode::WgmmaCommit, &[], &[]));
+    acc
+}
+
+fn wait(c: &mut Cursor<'_, '_>, left: i64) {
+    c.push(NewInst::new(Opcode::WgmmaWait, &[], &[]).attr(Attr::Imm(left)));
+}
+
+/// `repeats` groups of `steps` products in a turn, each waited for down to `left` groups.
+fn case(shape: Shape, kind: &str, steps: u8, repeats: u32, left: i64) -> Case {
+    let frame = Frame { warps: 4, shared: BYTES, ..Frame::default() };
+    let build = builder(move |bump, name| {
+        let held = std::cell::Cell::new(None);
+        frame.build_to_end(
+            bump,
+            name,
+            |c, env| {
+                held.set(Some(operands(c, env.shared, env.thread, steps)));
+                let regs = shape.regs();
+                let words: Vec<Value> = (0..i64::from(regs)).map(|_| c.imm(0)).collect();
+                vec![c.value(NewInst::new(Opcode::Join, &words, &[Ty::frag(regs)]))]
+            },
+            |c, _, carried| {
+                let mut acc = carried[0];
+                for _ in 0..repeats {
+                    let Some(o) = held.get() else { break };
+                    acc = group(c, shape, &o, acc, steps);
+                    wait(c, left);
+                }
+                vec![acc]
+            },
+            // Else ptxas waits in the loop before the accumulator is read after it.
+            |c, _, _| wait(c, 0),
+        )
+    });
+    let from = if shape.shared_a { "ss" } else { "rs" };
+    let name = format!("wgmma.{}.{from}.n{}.{kind}", shape.name, shape.n);
+    let products = repeats * u32::from(steps);
+    let sass = match shape.elem {
+        Elem::Mini { .. } => "QGMMA",
+        Elem::Int(_) => "IGMMA",
+        _ => "HGMMA",
+    };
+    Case::new(name, "wgmma", Reading::Cycles { per: products.into() }, build)
+        .axes(&[("n", shape.n.into()), ("registers", f64::from(u8::from(!shape.shared_a)))])
+        .sass(sass, products)
+}
+
+/// All shapes, both sources of A.
+pub fn cases() -> Vec<Case> {
+    let mut all = Vec::new();
+    for &(name, elem, acc) in TYPES {
+        for n in COLUMNS {
+            // Integer products have fewer shapes (PTX ISA, "Matrix Shape").
+            if matches!(elem, Elem::Int(_)) && n > 32 && n % 16 != 0 {
+                continue;
+            }
+            for shared_a in [true, false] {
+                let shape = Shape { name, elem, acc, n, shared_a };
+                all.push(case(shape, "interval", GROUP, GROUPS, 1));
+                if n.is_power_of_two() {
+                    all.push(case(shape, "latency", 1, CHAIN, 0));
+                }
+            }
+        }
+    }
+    all
+}

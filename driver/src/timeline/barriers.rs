@@ -1,0 +1,49 @@
+//! mbarriers by address: phases, arrivals, bytes, and when each phase was over.
+
+use rustc_hash::FxHashMap;
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Barrier {
+    count: i64,
+    phase: u64,
+    pending: i64,
+    bytes: i64,
+    /// Latest arrival of the current phase; end of the phase before.
+    latest: f64,
+    over: f64,
+}
+
+/// All barriers of a block.
+#[derive(Default)]
+pub struct Barriers(FxHashMap<i64, Barrier>);
+
+impl Barriers {
+    /// Initialises one.
+    pub fn init(&mut self, at: i64, count: i64) {
+        self.0.insert(at, Barrier { count, pending: count, ..Barrier::default() });
+    }
+
+    /// Arrivals and expected or completed bytes at a time. A barrier that was not initialised here belongs
+    /// to another block: nothing waits for it.
+    pub fn update(&mut self, at: i64, arrivals: i64, bytes: i64, time: f64) {
+        let Some(b) = self.0.get_mut(&at) else { return };
+        b.pending -= arrivals;
+        b.bytes += bytes;
+        b.latest = b.latest.max(time);
+        if b.pending <= 0 && b.bytes <= 0 {
+            *b = Barrier {
+                phase: b.phase + 1,
+                pending: b.pending + b.count,
+                over: b.latest,
+                latest: 0.0,
+                ..*b
+            };
+        }
+    }
+
+    /// When the phase of a parity was over; `None` if it is not yet.
+    pub fn over(&self, at: i64, parity: i64) -> Option<f64> {
+        let Some(b) = self.0.get(&at) else { return Some(0.0) };
+        (b.phase as i64 & 1 != parity & 1).then_some(b.over)
+    }
+}

@@ -1,0 +1,149 @@
+//! Predicted cycles of a kernel: its scheduled machine IR walked with real sizes against the table's cycles.
+//!
+//! ```text
+//!  one warp of each warpgroup walks its role's control-flow graph: scalars are computed, branches taken
+//!    issue      in order, after the operands; resident blocks share units in lockstep
+//!    units      a time until which each is taken, common to all roles       steady state: the fullest decides
+//!    tensor     products queue; a wait holds the warp until its group is done
+//!    copies     end after engine and latency, and complete a phase of their mbarrier
+//!    barriers   phases by address, arrivals and bytes; a wait ends with the phase  latency: recurrences decide
+//! ```
+//!
+//! The role that is furthest behind goes on; all that waits for each other is thus seen in order. Nothing
+//! here knows of kernels: whatever is scheduled can be walked. A block's time, in waves of blocks, is held
+//! against what device memory must move at least.
+
+mod barriers;
+mod scalars;
+mod units;
+mod walk;
+
+use crate::pipeline::CompileError;
+use crate::trial::{Sizes, Trial, work};
+use std::fmt;
+use units::Units;
+use walk::Walk;
+use warplift_ir::machine::Scheduled;
+use warplift_ir::manifest::Manifest;
+use warplift_ir::target::{RATES, Target, Unit};
+use warplift_ir::tile::{Kernel, Mapping};
+
+/// Instructions of all roles after which a walk is given up.
+const STEPS: u64 = 20_000_000;
+/// Threads of a multiprocessor.
+const THREADS: u32 = 2048;
+/// Shared memory that every block takes beside its own, bytes.
+const RESERVED: u32 = 1024;
+
+/// What is expected of a launch.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Prediction {
+    /// Cycles of a multiprocessor from the first block's start to the last one's end.
+    pub cycles: f64,
+    /// Cycles of the block that was walked, alone or with those beside it.
+    pub block: f64,
+    /// Blocks beside each other on a multiprocessor.
+    pub resident: u32,
+    /// Such groups of blocks one after the other.
+    pub waves: u32,
+    /// Cycles that device memory needs at least.
+    pub memory: f64,
+    /// Share of the block's time in which a unit is taken, those above a twentieth, fullest first.
+    pub taken: Vec<(Unit, f64)>,
+    /// Role, and when it ends.
+    pub roles: Vec<(String, f64)>,
+}
+
+/// Why there is no prediction.
+#[derive(Debug, thiserror::Error)]
+pub enum PredictError {
+    /// The kernel does not compile.
+    #[error(transparent)]
+    Compile(#[from] CompileError),
+    /// Sizes that the kernel does not take.
+    #[error(transparent)]
+    Trial(#[from] crate::trial::TrialError),
+    /// All roles wait.
+    #[error("prediction: every role waits at a barrier ({0})")]
+    Stuck(String),
+    /// Too long to walk.
+    #[error("prediction: more than {STEPS} instructions for a block")]
+    Long,
+    /// The grid has no size.
+    #[error("prediction: the grid has no size for these arguments")]
+    Grid,
+}
+
+/// Predicts one launch of these sizes.
+///
+/// # Errors
+/// The kernel does not compile, the sizes are refused, or the block cannot be walked.
+pub fn predict(
+    kernel: &Kernel,
+    mapping: &Mapping,
+    target: &Target,
+    sizes: &Sizes,
+) -> Result<Prediction, PredictError> {
+    let trial = Trial::new(kernel, mapping, sizes.clone())?;
+    let bytes = work(&trial).bytes;
+    let options = crate::Options::default();
+    crate::pipeline::compile_and(kernel, mapping, target, &options, |scheduled, compiled| {
+        let registers = compiled.explained.registers.iter().map(|r| r.2).max().unwrap_or(0);
+        walk_blocks(scheduled, &compiled.manifest, registers, target, sizes, bytes)
+    })?
+}
+
+fn walk_blocks(
+    scheduled: &Scheduled<'_>,
+    manifest: &Manifest,
+    registers: u32,
+    target: &Target,
+    sizes: &Sizes,
+    bytes: f64,
+) -> Result<Prediction, PredictError> {
+    let multiprocessors = target.multiprocessors;
+    let vars = |name: &str| match name {
+        "sm_count" => Some(i64::from(multiprocessors)),
+        _ => sizes.int(name),
+    };
+    let each = manifest.grid.iter().map(|e| e.eval(&vars).ok().filter(|&v| v >= 0));
+    let grid: Vec<i64> = each.collect::<Option<_>>().ok_or(PredictError::Grid)?;
+    let blocks = u32::try_from(grid.iter().product::<i64>()).map_err(|_| PredictError::Grid)?;
+    let most = [
+        THREADS / manifest.block.max(1),
+        (target.shared_bytes + RESERVED) / (manifest.dynamic_shared + RESERVED),
+        target.registers / (registers.max(16).next_multiple_of(8) * manifest.block.max(1)),
+    ];
+    let most = most.into_iter().min().unwrap_or(1).max(1);
+    let resident = blocks.div_ceil(multiprocessors).clamp(1, most);
+    let waves = blocks.div_ceil(multiprocessors * resident);
+    let mut units = Units::new(resident);
+    let grid = [grid[0], grid[1], grid[2]];
+    let ends = Walk::new(scheduled, sizes, grid).run(&mut units)?;
+    let block = ends.iter().map(|e| e.1).fold(0.0, f64::max).max(units.fullest());
+    let memory = bytes / RATES.memory_bytes_per_cycle;
+    let cycles = RATES.start_cycles + (block * f64::from(waves)).max(memory);
+    Ok(Prediction { cycles, block, resident, waves, memory, taken: units.taken(block), roles: ends })
+}
+
+impl fmt::Display for Prediction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "predicted: {:.0} cycles", self.cycles)?;
+        writeln!(
+            f,
+            "  {} waves of {} blocks on a multiprocessor, {:.0} cycles each",
+            self.waves, self.resident, self.block
+        )?;
+        writeln!(f, "  device memory: {:.0} cycles at least", self.memory)?;
+        for (unit, share) in &self.taken {
+            writeln!(f, "  {unit:?}: {:.0}% taken", 100.0 * share)?;
+        }
+        for (role, end) in &self.roles {
+            writeln!(f, "  role {role}: ends after {end:.0} cycles")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

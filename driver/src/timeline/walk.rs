@@ -1,0 +1,350 @@
+//! The walk of a block: each warpgroup of each role by one of its warps, the one furthest behind goes on.
+
+use super::barriers::Barriers;
+use super::scalars::evaluate;
+use super::units::{Units, interval, product};
+use super::{PredictError, STEPS};
+use crate::trial::Sizes;
+use warplift_ir::entity::SecondaryMap;
+use warplift_ir::machine::{Attr, Block, Func, Guard, Inst, InstData, Role, Scheduled, Value};
+use warplift_ir::manifest::Param;
+use warplift_ir::target::{Opcode, RATES, Unit};
+
+/// Threads of a warp.
+const LANES: f64 = 32.0;
+/// Warps of a warpgroup.
+const GROUP: u32 = 4;
+/// Visits of a branch whose condition depends on data after which it is taken to end.
+const UNKNOWN_TRIPS: u32 = 16;
+
+/// A block being walked.
+pub struct Walk<'s, 'a> {
+    scheduled: &'s Scheduled<'a>,
+    sizes: &'s Sizes,
+    grid: [i64; 3],
+    barriers: Barriers,
+    steps: u64,
+}
+
+/// One role's warp.
+struct Warp<'s, 'a> {
+    name: &'static str,
+    func: &'s Func<'a>,
+    warps: u32,
+    thread: i64,
+    block: Block,
+    at: usize,
+    now: f64,
+    ended: bool,
+    values: SecondaryMap<Value, Option<i64>>,
+    ready: SecondaryMap<Value, f64>,
+    /// Visits of branches that depend on data.
+    visits: SecondaryMap<Inst, u32>,
+    /// When groups end: of products, of bulk stores.
+    products: Vec<f64>,
+    open: f64,
+    stores: Vec<f64>,
+    storing: f64,
+}
+
+impl<'s, 'a> Warp<'s, 'a> {
+    fn new(name: &'static str, func: &'s Func<'a>, first_warp: u32, warps: u32) -> Self {
+        Self {
+            name,
+            func,
+            warps,
+            thread: 32 * i64::from(first_warp),
+            block: func.entry,
+            at: 0,
+            now: 0.0,
+            ended: false,
+            values: SecondaryMap::new(),
+            ready: SecondaryMap::new(),
+            visits: SecondaryMap::new(),
+            products: Vec::new(),
+            open: 0.0,
+            stores: Vec::new(),
+            storing: 0.0,
+        }
+    }
+
+    /// The warpgroups of a role; the last one may have fewer warps.
+    fn of(role: &'s Role<'a>) -> impl Iterator<Item = Self> {
+        let starts = (0..role.warps).step_by(GROUP as usize);
+        starts.map(|at| Self::new(role.name, &role.func, role.first_warp + at, GROUP.min(role.warps - at)))
+    }
+
+    /// When all operands are there.
+    fn operands(&self, data: &InstData<'_>) -> f64 {
+        data.args.iter().map(|&v| self.ready[v]).fold(self.now, f64::max)
+    }
+
+    fn arg(&self, data: &InstData<'_>, k: usize) -> i64 {
+        data.args.get(k).and_then(|&v| self.values[v]).unwrap_or(0)
+    }
+
+    fn skips(&self, guard: Option<Guard>) -> bool {
+        guard.is_some_and(|g| self.values[g.pred].is_some_and(|v| (v != 0) == g.negated))
+    }
+
+    /// Goes to a block with its parameters.
+    fn jump(&mut self, inst: Inst, target: usize) {
+        let func = self.func;
+        let call = func.insts[inst].targets[target];
+        let passed: Vec<(Option<i64>, f64)> =
+            call.args.iter().map(|&v| (self.values[v], self.ready[v])).collect();
+        for (&param, (value, ready)) in func.blocks[call.block].params.iter().zip(passed) {
+            self.values[param] = value;
+            self.ready[param] = ready;
+        }
+        (self.block, self.at) = (call.block, 0);
+    }
+
+    fn results(&mut self, data: &InstData<'_>, value: Option<i64>, ready: f64) {
+        for &r in data.results {
+            self.values[r] = value;
+            self.ready[r] = ready;
+        }
+    }
+}
+
+impl<'s, 'a> Walk<'s, 'a> {
+    pub fn new(scheduled: &'s Scheduled<'a>, sizes: &'s Sizes, grid: [i64; 3]) -> Self {
+        Self { scheduled, sizes, grid, barriers: Barriers::default(), steps: 0 }
+    }
+
+    /// Names of the roles, and when each ends.
+    pub fn run(mut self, units: &mut Units) -> Result<Vec<(String, f64)>, PredictError> {
+        let scheduled = self.scheduled;
+        let mut setup = Warp::new("setup", &scheduled.setup, 0, scheduled.threads / 32);
+        while !setup.ended {
+            self.step(&mut setup, units)?;
+        }
+        let mut warps: Vec<Warp<'_, 'a>> = scheduled.roles.iter().flat_map(Warp::of).collect();
+        warps.iter_mut().for_each(|w| w.now = setup.now);
+        while warps.iter().any(|w| !w.ended) {
+            let mut order: Vec<usize> = (0..warps.len()).filter(|&i| !warps[i].ended).collect();
+            order.sort_by(|&a, &b| warps[a].now.total_cmp(&warps[b].now));
+            let mut moved = false;
+            for i in order {
+                if self.step(&mut warps[i], units)? {
+                    moved = true;
+                    break;
+                }
+            }
+            if !moved {
+                let names: Vec<&str> = warps.iter().filter(|w| !w.ended).map(|w| w.name).collect();
+                return Err(PredictError::Stuck(names.join(", ")));
+            }
+        }
+        let end = |role: &Role<'_>| {
+            let own = warps.iter().filter(|w| w.name == role.name);
+            (role.name.to_owned(), own.map(|w| w.now).fold(0.0, f64::max))
+        };
+        Ok(scheduled.roles.iter().map(end).collect())
+    }
+
+    /// One instruction; `false` if it waits for what has not come.
+    fn step(&mut self, warp: &mut Warp<'s, 'a>, units: &mut Units) -> Result<bool, PredictError> {
+        self.steps += 1;
+        if self.steps > STEPS {
+            return Err(PredictError::Long);
+        }
+        let func = warp.func;
+        let inst = func.blocks[warp.block].insts[warp.at];
+        let data = &func.insts[inst];
+        if warp.skips(data.guard) {
+            warp.results(data, Some(0), warp.now);
+            warp.at += 1;
+            return Ok(true);
+        }
+        if data.op == Opcode::MbarWait && !self.wait(warp, data) {
+            return Ok(false);
+        }
+        warp.at += 1;
+        match data.op {
+            Opcode::Ret | Opcode::Trap => warp.ended = true,
+            Opcode::Br => warp.jump(inst, 0),
+            Opcode::BrIf => branch(warp, inst, data),
+            _ => self.execute(warp, data, units),
+        }
+        Ok(true)
+    }
+
+    fn wait(&self, warp: &mut Warp<'s, 'a>, data: &InstData<'a>) -> bool {
+        let at = warp.arg(data, 0) + offset(&data.attr);
+        let Some(over) = self.barriers.over(at, warp.arg(data, 1)) else { return false };
+        // What is over when the warp comes costs a try; what it waited for, the way back.
+        let way = f64::from(data.op.row().latency) / 2.0;
+        warp.now = (warp.now + interval(data.op.row())).max(over + way);
+        true
+    }
+
+    fn execute(&mut self, warp: &mut Warp<'s, 'a>, data: &InstData<'a>, units: &mut Units) {
+        let start = warp.operands(data);
+        match data.op {
+            Opcode::MbarWait => {}
+            Opcode::MbarInit => self.barriers.init(warp.arg(data, 0), immediate(data)),
+            Opcode::MbarExpectTx => {
+                self.barriers.update(warp.arg(data, 0), 1, immediate(data), start);
+                warp.now = start + 1.0;
+            }
+            Opcode::MbarArrive | Opcode::MbarArriveRemote => {
+                let lanes = if data.guard.is_some() { 1 } else { LANES as i64 };
+                let at = warp.arg(data, 0) + offset(&data.attr);
+                self.barriers.update(at, lanes * i64::from(warp.warps), 0, start + interval(data.op.row()));
+                warp.now = start + 1.0;
+            }
+            Opcode::Wgmma => multiply(warp, data, units, start),
+            Opcode::WgmmaCommit => warp.products.push(warp.open),
+            Opcode::WgmmaWait => hold(&mut warp.now, &warp.products, immediate(data)),
+            Opcode::TmaLoad | Opcode::TmaStore => self.copy(warp, data, units, start),
+            Opcode::BulkCommit => warp.stores.push(warp.storing),
+            Opcode::BulkWait | Opcode::BulkWaitRead => hold(&mut warp.now, &warp.stores, immediate(data)),
+            _ => self.plain(warp, data, units, start),
+        }
+    }
+
+    fn copy(&mut self, warp: &mut Warp<'s, 'a>, data: &InstData<'a>, units: &mut Units, start: f64) {
+        let Attr::Tma(tma) = data.attr else { return };
+        let bytes = f64::from(tma.bytes) * units.blocks();
+        warp.now = start + 2.0;
+        if data.op == Opcode::TmaStore {
+            let cycles = bytes / RATES.store_bytes_per_cycle;
+            // Each warp of the role copies its own part.
+            let cycles = cycles * if warp.warps > 1 { f64::from(warp.warps) } else { 1.0 };
+            warp.storing = units.take(Unit::Tma, start, cycles) + cycles + RATES.copy_latency / 2.0;
+            return;
+        }
+        let cycles = bytes / RATES.copy_bytes_per_cycle;
+        let end = units.take(Unit::Tma, start, cycles) + cycles + RATES.copy_latency;
+        let received = u32::max(tma.multicast.count_ones(), 1) * tma.bytes;
+        self.barriers.update(warp.arg(data, 1), 0, -i64::from(received), end);
+    }
+
+    /// Everything that is issued, repeated over a fragment, and ready after its latency.
+    fn plain(&mut self, warp: &mut Warp<'s, 'a>, data: &InstData<'a>, units: &mut Units, start: f64) {
+        let row = data.op.row();
+        if row.unit == Unit::None {
+            let value = evaluate(data, &self.values(warp, data));
+            warp.results(data, value, start);
+            return;
+        }
+        let regs = data.results.first().map_or(1, |&r| warp.func.ty(r).regs().max(1));
+        let times = if data.maps.is_empty() { 1.0 } else { f64::from(regs) };
+        let share = units.share(warp.warps);
+        let (unit, cycles) = match access(data) {
+            Some((Unit::Tma, bytes)) => {
+                // Global memory: what all warps move, over the multiprocessor's part of the L2.
+                let all = bytes * f64::from(warp.warps) * units.blocks();
+                (Unit::Tma, all / RATES.cache_bytes_per_cycle)
+            }
+            Some((unit, bytes)) => (unit, share * 4.0 * (bytes / 128.0).max(1.0)),
+            None => (row.unit, share * times * interval(row)),
+        };
+        let issued = times * issues(data);
+        let start = units.take(Unit::None, start, issued * share);
+        let begins = units.take(unit, start, cycles);
+        // Warps of other blocks on this scheduler go on while this one waits.
+        let own = (cycles / share).max(issued);
+        warp.now = begins + if unit == row.unit { own } else { issued };
+        let value = evaluate(data, &self.values(warp, data)).or_else(|| self.given(warp, data));
+        let ready = begins + own + f64::from(row.latency);
+        warp.results(data, value, if data.results.is_empty() { 0.0 } else { ready });
+    }
+
+    fn values(&self, warp: &Warp<'s, 'a>, data: &InstData<'a>) -> Vec<Option<i64>> {
+        data.args.iter().map(|&v| warp.values[v]).collect()
+    }
+
+    /// Values that come from outside: parameters and places.
+    fn given(&self, warp: &Warp<'s, 'a>, data: &InstData<'a>) -> Option<i64> {
+        match (data.op, &data.attr) {
+            (Opcode::Tid, _) => Some(warp.thread),
+            (Opcode::CtaidX | Opcode::CtaidY | Opcode::CtaidZ | Opcode::ClusterId | Opcode::Laneid, _) => {
+                Some(0)
+            }
+            (Opcode::NctaidX, _) => Some(self.grid[0]),
+            (Opcode::NctaidY, _) => Some(self.grid[1]),
+            (Opcode::NctaidZ, _) => Some(self.grid[2]),
+            (Opcode::ClusterCount, _) => Some(self.grid[0] / i64::from(self.scheduled.launch.cluster.max(1))),
+            (Opcode::Elect, _) => Some(1),
+            (Opcode::LdParam32 | Opcode::LdParam64, Attr::Param(n)) => {
+                match self.scheduled.launch.params.get(*n as usize) {
+                    Some(Param::Argument { name }) => self.sizes.int(name),
+                    _ => None,
+                }
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Instructions of a row: the pieces of its text, and zeros in what a guarded one may leave.
+fn issues(data: &InstData<'_>) -> f64 {
+    let pieces = data.op.row().syntax.split(';').filter(|p| !p.contains(".reg ") && p.contains('$'));
+    let zeros = usize::from(data.guard.is_some()) * data.results.len();
+    (pieces.count().max(1) + zeros) as f64
+}
+
+/// The first target where the condition holds. Where it depends on data, a loop goes on for a while.
+fn branch(warp: &mut Warp<'_, '_>, inst: Inst, data: &InstData<'_>) {
+    let taken = match warp.values[data.args[0]] {
+        Some(v) => v != 0,
+        None => {
+            warp.visits[inst] += 1;
+            warp.visits[inst] % UNKNOWN_TRIPS != 0
+        }
+    };
+    warp.now += 2.0;
+    warp.jump(inst, usize::from(!taken));
+}
+
+fn multiply(warp: &mut Warp<'_, '_>, data: &InstData<'_>, units: &mut Units, start: f64) {
+    let Attr::Wgmma(attr) = &data.attr else { return };
+    // Fragments hold the warp until the group before is done.
+    let start =
+        if attr.a.is_none() { warp.products.last().map_or(start, |&end| end.max(start)) } else { start };
+    let groups = f64::from(warp.warps.div_ceil(4)) * units.blocks();
+    let cycles = product(attr) * groups;
+    let begins = units.take(Unit::Tensor, start, cycles);
+    warp.open = begins + cycles + RATES.product_latency;
+    warp.now = start + 4.0 * f64::from(attr.k_steps);
+    let ready = warp.now;
+    warp.results(data, None, ready);
+}
+
+/// Goes on when at most `left` groups are in flight.
+fn hold(now: &mut f64, groups: &[f64], left: i64) {
+    let done = groups.len().saturating_sub(usize::try_from(left).unwrap_or(0));
+    *now = groups[..done].iter().fold(*now + 1.0, |t, &end| t.max(end));
+}
+
+fn immediate(data: &InstData<'_>) -> i64 {
+    match data.attr {
+        Attr::Imm(v) => v,
+        _ => 0,
+    }
+}
+
+fn offset(attr: &Attr) -> i64 {
+    match attr {
+        Attr::Mem { offset, .. } => i64::from(*offset),
+        _ => 0,
+    }
+}
+
+/// Bytes that a warp's access moves, and whose way they take: shared memory's, or the L2's.
+fn access(data: &InstData<'_>) -> Option<(Unit, f64)> {
+    use Opcode::*;
+    let count = match data.attr {
+        Attr::Mem { count, .. } | Attr::Matrix { count, .. } => f64::from(count),
+        _ => 1.0,
+    };
+    match data.op {
+        LdGlobal | StGlobal | RedGlobalAddF32 | AtomAddU32 => Some((Unit::Tma, 4.0 * LANES * count)),
+        LdGlobal16 | StGlobal16 => Some((Unit::Tma, 2.0 * LANES)),
+        LdShared | StShared | Ldmatrix | Stmatrix => Some((Unit::Lsu, 4.0 * LANES * count)),
+        _ => None,
+    }
+}

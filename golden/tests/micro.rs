@@ -1,0 +1,88 @@
+//! That ptxas left what a microbenchmark measures in its loop, and nothing that would be measured with it.
+//!
+//! `golden/micro.txt` says of every case which SASS instructions its loop holds. `UPDATE_GOLDENFILES=1`
+//! rewrites it; what a case declares of its SASS is checked all the same.
+
+use goldenfile::Mint;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::sync::Mutex;
+use warplift::bench::micro::{Case, Ready, cases};
+use warplift::toolchain::Toolchain;
+use warplift_golden::sass::{Flow, parse};
+
+/// Opcodes of the longest loop, by number.
+fn in_loop(case: &Case, tools: &Toolchain, ready: &Ready) -> Result<BTreeMap<String, u32>, String> {
+    let (_, cubin) = ready.code(case).map_err(|e| e.to_string())?;
+    let text = tools.disassemble(&cubin).map_err(|e| e.to_string())?;
+    let flow = Flow::new(parse(&text).map_err(|e| e.to_string())?).map_err(|e| e.to_string())?;
+    let length = |l: &&warplift_golden::sass::Loop| l.blocks.iter().map(|&b| flow.of(b).len()).sum::<usize>();
+    let longest = flow.loops.iter().max_by_key(length).ok_or("no loop")?;
+    let mut counts = BTreeMap::new();
+    for i in longest.blocks.iter().flat_map(|&b| flow.of(b)).filter(|i| i.name() != "NOP") {
+        *counts.entry(i.name().to_owned()).or_default() += 1;
+    }
+    Ok(counts)
+}
+
+/// What a case declares, against what its loop holds.
+fn violation(case: &Case, counts: &BTreeMap<String, u32>) -> Option<String> {
+    let (name, declared) = case.sass;
+    let found = match name {
+        "" => counts.values().sum(),
+        _ => counts.get(name).copied().unwrap_or(0),
+    };
+    // Loops of other opcodes hold each repetition as one instruction or more.
+    let holds = if name.is_empty() { found >= declared } else { found == declared };
+    (!holds).then(|| format!("{}: {declared} of `{name}` declared, {found} found in {counts:?}", case.name))
+}
+
+type Line = Result<(String, Option<String>), String>;
+
+fn line(case: &Case, tools: &Toolchain, ready: &Ready) -> Line {
+    let counts = in_loop(case, tools, ready).map_err(|e| format!("{}: {e}", case.name))?;
+    let mut text = format!("{:<52}", case.name);
+    for (name, n) in &counts {
+        let _ = write!(text, " {name} {n}");
+    }
+    Ok((text, violation(case, &counts)))
+}
+
+#[test]
+fn nothing_measured_is_optimised_away() {
+    let tools = Toolchain::find_or_install(None).expect("the tools");
+    let ready = Ready::Assemble(tools.clone());
+    // Of products the least, middle and greatest shape; of rows the chains and some of the streams; launches
+    // have no loop.
+    let shape = |c: &Case| c.axes.iter().find(|(name, _)| *name == "n").map(|&(_, n)| n as u32);
+    let shown = |(i, c): &(usize, Case)| {
+        let stream = c.group == "rows" && c.name.ends_with(".interval") && i % 8 > 1;
+        !stream && c.group != "launch" && shape(c).is_none_or(|n| [8, 64, 256].contains(&n))
+    };
+    let cases: Vec<Case> = cases().into_iter().enumerate().filter(shown).map(|(_, c)| c).collect();
+    let next = Mutex::new(0..cases.len());
+    let done: Mutex<BTreeMap<usize, Line>> = Mutex::default();
+    let work = || {
+        while let Some(i) = { next.lock().expect("no worker panics").next() } {
+            let line = line(&cases[i], &tools, &ready);
+            done.lock().expect("no worker panics").insert(i, line);
+        }
+    };
+    let threads = std::thread::available_parallelism().map_or(2, usize::from);
+    std::thread::scope(|s| (0..threads).for_each(|_| drop(s.spawn(work))));
+    let lines = done.into_inner().expect("no worker panics");
+    let mut wrong = Vec::new();
+    let mut mint = Mint::new(std::path::Path::new(env!("CARGO_MANIFEST_DIR")));
+    let mut file = mint.new_goldenfile("micro.txt").expect("a golden file");
+    for line in lines.into_values() {
+        match line {
+            Ok((text, violation)) => {
+                writeln!(file, "{text}").expect("writing");
+                wrong.extend(violation);
+            }
+            Err(error) => wrong.push(error),
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
