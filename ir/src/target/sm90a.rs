@@ -198,7 +198,6 @@ rows! {
     CpAsyncCommit "cp.async.commit" "cp.async.commit_group" &[], &[], Lsu Order 2 2 70 "LDGDEPBAR";
     CpAsyncWait "cp.async.wait" "cp.async.wait_group $i" &[], &[], Sync Order 20 2 70 "DEPBAR";
     Prmt "prmt.b32" "prmt.b32 $d, $0, $1, $2" &[B32, B32, B32], &[B32], Alu Pure 4 2 20 "PRMT";
-    ShflUp "shfl.up" "shfl.sync.up.b32 $d, $0, $i, 0, -1" &[B32], &[B32], Lsu Pure 24 4 60 "SHFL";
     ShflBfly "shfl.bfly" "shfl.sync.bfly.b32 $d, $0, $i, 31, -1" &[B32], &[B32], Lsu Pure 24 4 60 "SHFL";
     ShflIdx "shfl.idx" "shfl.sync.idx.b32 $d, $0, $1, 31, -1" &[B32, B32], &[B32], Lsu Pure 24 4 60 "SHFL";
     RedGlobalAddF32 "red.add.f32" "red.global.add$v.f32 [$0$o], $1" &[B64, Any], &[], Lsu Write 500 8 81 "RED";
@@ -237,7 +236,6 @@ rows! {
     GriddepLaunch "griddepcontrol.launch" "griddepcontrol.launch_dependents" &[], &[], Sync Order 20 2 78 "";
     Trap "trap" "trap" &[], &[], Branch Order 0 2 10 "";
     Clock64 "clock64" "mov.u64 $d, %clock64" &[], &[B64], Alu Order 20 20 20 "CS2R";
-    Prmt "prmt.b32" "prmt.b32 $d, $0, $1, $2" &[B32, B32, B32], &[B32], Alu Pure 4 2 20 "PRMT";
     Lop3 "lop3.b32" "lop3.b32 $d, $0, $1, $2, $i" &[B32, B32, B32], &[B32], Alu Pure 4 2 43 "LOP3";
     ReduxAddS32 "redux.add.s32" "redux.sync.add.s32 $d, $0, -1" &[B32], &[B32], Lsu Pure 20 4 70 "REDUX";
     ReduxMaxS32 "redux.max.s32" "redux.sync.max.s32 $d, $0, -1" &[B32], &[B32], Lsu Pure 20 4 70 "REDUX";
