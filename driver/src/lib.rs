@@ -96,6 +96,8 @@
 pub mod bench;
 pub mod cuda;
 pub mod enumerate;
+#[cfg(feature = "fuzz")]
+pub mod fuzz;
 pub mod kernels;
 pub mod litmus;
 pub mod pipeline;
