@@ -133,18 +133,25 @@ fn attr_of(op: Opcode) -> Attr {
         op if op.row().syntax.contains("$c") => Attr::Cmp(CmpOp::Ne),
         Opcode::ParamAddr => Attr::Param(0),
         Opcode::LdParam64 => Attr::Param(1),
-        Opcode::LdParam32 => Attr::Param(2),
+        Opcode::LdParam32 | Opcode::LdParam16 => Attr::Param(2),
         Opcode::ShflBfly | Opcode::MbarInit | Opcode::MbarExpectTx | Opcode::Lop3 => Attr::Imm(16),
         Opcode::WgmmaWait | Opcode::BulkWait | Opcode::BulkWaitRead => Attr::Imm(1),
         Opcode::BarSync | Opcode::BarArrive => Attr::Imm2(1, 128),
         Opcode::SetmaxnregInc => Attr::Imm(168),
         Opcode::SetmaxnregDec => Attr::Imm(40),
-        Opcode::LdGlobal | Opcode::LdShared | Opcode::StGlobal | Opcode::StShared => {
-            Attr::Mem { offset: 16, count: 4 }
-        }
-        Opcode::LdGlobal16 | Opcode::StGlobal16 | Opcode::RedGlobalAddF32 | Opcode::MbarWait => {
-            Attr::Mem { offset: 8, count: 1 }
-        }
+        Opcode::LdGlobal
+        | Opcode::LdShared
+        | Opcode::StGlobal
+        | Opcode::StShared
+        | Opcode::RedGlobalAddF32 => Attr::Mem { offset: 16, count: 4 },
+        Opcode::LdGlobal16
+        | Opcode::StGlobal16
+        | Opcode::RedGlobalAddS32
+        | Opcode::RedGlobalMinS32
+        | Opcode::RedGlobalMaxS32
+        | Opcode::RedGlobalMinU32
+        | Opcode::RedGlobalMaxU32
+        | Opcode::MbarWait => Attr::Mem { offset: 8, count: 1 },
         Opcode::Stmatrix | Opcode::Ldmatrix => {
             Attr::Matrix { count: 4, trans: true, offset: 64, buffer: None }
         }
