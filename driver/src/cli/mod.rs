@@ -58,7 +58,7 @@ enum Command {
     /// Check a table of kernels and sizes in one process.
     Check(check::CheckArgs),
     /// Measure kernels, and peers beside them.
-    Bench(bench::BenchArgs),
+    Bench(Box<bench::BenchArgs>),
     /// Show what the compiler decided: versions, roles, rings, buffers, registers, times.
     Explain(compile::ExplainArgs),
     /// Run PTX in the simulator, under several orders of events, and check it.

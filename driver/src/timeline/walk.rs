@@ -293,7 +293,7 @@ fn branch(warp: &mut Warp<'_, '_>, inst: Inst, data: &InstData<'_>) {
         Some(v) => v != 0,
         None => {
             warp.visits[inst] += 1;
-            warp.visits[inst] % UNKNOWN_TRIPS != 0
+            !warp.visits[inst].is_multiple_of(UNKNOWN_TRIPS)
         }
     };
     warp.now += 2.0;
