@@ -62,6 +62,11 @@ const fn close(name: &'static str, sizes: &'static [(&'static str, i64)]) -> Cas
     Case { name, sizes, sms: 2, tolerance: 4e-3 }
 }
 
+/// A case with approximate functions whose results are rounded to 16 bits on the way.
+const fn rough(name: &'static str, sizes: &'static [(&'static str, i64)]) -> Case {
+    Case { name, sizes, sms: 2, tolerance: 2e-2 }
+}
+
 /// The cases.
 pub const CASES: &[Case] = &[
     case("gemm", &[("m", 136), ("n", 264), ("k", 328)], 2),
@@ -97,6 +102,9 @@ pub const CASES: &[Case] = &[
     case("gemv", &[("m", 5), ("n", 1032)], 2),
     case("gemm_split_k", &[("m", 136), ("n", 136), ("k", 584)], 2),
     case("gather_rows", &[("m", 2), ("n", 200), ("p", 1032)], 2),
+    rough("attention", &[("batch", 1), ("heads", 2), ("queries", 130), ("keys", 330)]),
+    rough("attention_causal", &[("batch", 2), ("heads", 1), ("length", 290)]),
+    rough("attention_f16", &[("batch", 1), ("heads", 1), ("queries", 200), ("keys", 129)]),
     close("softmax", &[("m", 3), ("n", 1000)]),
     close("softmax_long", &[("m", 2), ("n", 5000)]),
     close("rms_norm", &[("m", 3), ("n", 1000)]),
