@@ -2,7 +2,6 @@
 
 use super::cse::do_cse;
 use super::dce::do_dce;
-use super::fences::do_fences;
 use super::role::Expand;
 use crate::Result;
 use crate::schedule::buffer_of;
@@ -37,7 +36,6 @@ impl<'a> Expand<'_, 'a> {
         self.at().push(NewInst::new(Opcode::Ret, &[], &[]));
         do_cse(&mut self.func);
         do_dce(&mut self.func);
-        do_fences(&mut self.func);
         Ok(self.func)
     }
 

@@ -17,7 +17,6 @@ mod cp_async;
 mod cse;
 mod dce;
 mod deferred;
-mod fences;
 mod flight;
 mod multicast;
 mod producer;

@@ -31,8 +31,8 @@ use warplift_ir::target::{Opcode, Target};
 pub use rotate::do_rotate;
 
 /// Registers that a rotated body needs beside the fragments that live by the schedule: scalars, and what
-/// ptxas holds on the way (measured on attention: with 6 fewer it spills).
-const WORK_REGISTERS: u32 = 36;
+/// ptxas holds on the way (measured on attention: with 36 it spills).
+const WORK_REGISTERS: u32 = 48;
 
 /// Schedules every loop whose products depend on threads' work in the same iteration; the others, and the
 /// reasons why one of these is left as it is, come as remarks.
