@@ -44,6 +44,8 @@ macro_rules! library {
 /// All texts, sorted by name.
 pub const LIBRARY: &[Text] = library![
     "axpy",
+    "cumsum",
+    "gather_rows",
     "gemm",
     "gemm_any",
     "gemm_bf16",
@@ -52,11 +54,18 @@ pub const LIBRARY: &[Text] = library![
     "gemm_dual",
     "gemm_f32out",
     "gemm_nn",
+    "gemm_split_k",
     "gemm_tn",
     "gemm_tt",
     "gemm_two_outputs",
+    "gemv",
+    "layer_norm",
+    "rms_norm",
     "row_max",
     "row_sum",
+    "softmax",
+    "softmax_long",
+    "transpose",
 ];
 
 /// The text of that name.

@@ -98,7 +98,7 @@ pub mod cuda;
 pub mod enumerate;
 pub mod kernels;
 pub mod pipeline;
-pub mod problem;
+pub mod proof;
 pub mod reference;
 pub mod sim;
 pub mod timeline;

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use warplift_emit::{Allocations, EmitError};
 use warplift_ir::Bump;
 use warplift_ir::machine::{
-    MachineError, Schedule, Scheduled, SharedMap, verify_scheduled, verify_structured,
+    MachineError, RingFill, Schedule, Scheduled, SharedMap, verify_scheduled, verify_structured,
 };
 use warplift_ir::manifest::Manifest;
 use warplift_ir::target::Target;
@@ -257,12 +257,11 @@ impl Display for Explained {
         }
         writeln!(f, "rings")?;
         for (r, d) in self.schedule.rings.iter() {
-            let at = self.shared.barriers[r];
-            writeln!(
-                f,
-                "  {r}: {:?} depth {} ({} bytes a stage), barriers at {at}",
-                d.buffers, d.depth, d.bytes
-            )?;
+            let handed = match d.fill {
+                RingFill::Tensor => format!("barriers at {}", self.shared.barriers[r]),
+                RingFill::Threads => "copies of the threads".to_owned(),
+            };
+            writeln!(f, "  {r}: {:?} depth {} ({} bytes a stage), {handed}", d.buffers, d.depth, d.bytes)?;
         }
         writeln!(f, "shared memory: {} bytes", self.shared.bytes)?;
         for (name, bytes, stages, at) in &self.buffers {

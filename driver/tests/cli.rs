@@ -199,3 +199,34 @@ fn layouts_are_shown() {
     let (status, _, errors) = warplift(&["layout", "nonsense("]);
     assert!(status == 2 && errors.contains("nonsense"), "{errors}");
 }
+
+#[test]
+fn hazards_are_denied_or_told() {
+    let folder = folder();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (ptx, manifest) = (path("o.ptx"), path("o.json"));
+    let small = ["-D", "BN=64", "-D", "BK=32"];
+    let args = [&["compile", "gemm", "-o", &ptx, "--manifest", &manifest][..], &small].concat();
+    assert_eq!(warplift(&args).0, 0);
+    let text = std::fs::read_to_string(&ptx).unwrap();
+    let broken = file(&folder, "broken.ptx", &text.replace("fence.proxy.async.shared::cta;", ""));
+    let sim = |hazards: &str| {
+        let place = ["--manifest", &manifest, "--size", "128x64x64", "--seeds", "0", "--hazards", hazards];
+        warplift(&[&["sim", &broken][..], &place].concat())
+    };
+    let (status, _, errors) = sim("deny");
+    assert!(status == 1 && errors.contains("MissingProxyFence"), "{status} {errors}");
+    let (status, output, errors) = sim("warn");
+    assert_eq!((status, errors.as_str()), (0, ""), "the result is right all the same");
+    assert!(output.contains("hazard: MissingProxyFence"), "{output}");
+    assert_eq!(sim("perhaps").0, 2);
+}
+
+#[test]
+fn the_mutation_proof_is_a_command() {
+    let (status, output, errors) = warplift(&["mutate", "row_max", "row_sum"]);
+    assert_eq!((status, errors.as_str()), (0, ""), "{output}");
+    assert!(output.contains("all: ") && output.contains("caught"), "{output}");
+    let (status, _, errors) = warplift(&["mutate", "nothing"]);
+    assert!(status == 2 && errors.contains("does not cover"), "{errors}");
+}

@@ -4,9 +4,9 @@
 use warplift::ir::Bump;
 use warplift::ir::machine::{Allocation, Attr, Func, Program, Schedule, Scheduled};
 use warplift::ir::target::{Opcode, SM90A};
-use warplift::ir::tile::{Kernel, Module, parse_file};
-use warplift::problem::{Data, Problem};
+use warplift::ir::tile::{Kernel, Mapping, Module, parse_file};
 use warplift::sim;
+use warplift::trial::{Sizes, Style, Trial};
 use warplift_emit::Allocations;
 use warplift_regalloc::Budget;
 use warplift_sched::protocol::{Order, ProtocolError, Report, Run, run};
@@ -80,7 +80,7 @@ impl Made<'_> {
     }
 
     /// Compiled to the end, and run in the simulator: as the interpreter has it, and without a hazard.
-    fn check(mut self, kernel: &Kernel, sizes: &[(&str, i64)]) {
+    fn check(mut self, kernel: &Kernel, mapping: &Mapping, sizes: &[(&str, i64)]) {
         let mut roles = Vec::new();
         let (setup, setup_alloc) = allocated(&self.scheduled.setup, 128, "setup");
         self.scheduled.setup = setup;
@@ -91,14 +91,14 @@ impl Made<'_> {
         }
         let allocations = Allocations { setup: setup_alloc, roles };
         let out = warplift_emit::emit(&self.scheduled, &allocations).unwrap_or_else(|e| panic!("{e}"));
-        let sizes = sizes.iter().map(|(n, v)| ((*n).to_owned(), *v)).collect();
-        let problem = Problem::new(kernel, &sizes, Data::Small, 3).unwrap_or_else(|e| panic!("{e}"));
-        let want = problem.interpret(kernel).unwrap_or_else(|e| panic!("{e}"));
+        let sizes = Sizes::of(kernel, sizes).unwrap_or_else(|e| panic!("{e}"));
+        let trial = Trial::new(kernel, mapping, sizes).unwrap_or_else(|e| panic!("{e}"));
+        let reference = trial.reference(Style::Integers, 3).unwrap_or_else(|e| panic!("{e}"));
         let options = sim::Options { seed: 2, order: sim::Adversary::Random, ..sim::Options::default() };
-        let run = problem.simulate(&out.ptx, &out.manifest, &options, 2);
-        let (have, report) = run.unwrap_or_else(|e| panic!("{e}"));
+        let run = reference.simulate(&out.ptx, &out.manifest, &options, 2);
+        let (found, report) = run.unwrap_or_else(|e| panic!("{e}"));
         assert!(report.hazards.is_empty(), "{:?}", report.hazards);
-        assert_eq!(want, have);
+        assert_eq!(reference.difference(&found), None);
     }
 
     /// All trip counts to twice the depth, one tile and several, all orders.
@@ -149,6 +149,87 @@ fn products_in_flight_over_an_iteration_keep_the_protocol() {
     }
 }
 
+/// Head of a product with a further argument, whose bits say which conditions hold.
+const HEAD: &str = "
+kernel conditional(
+    a: ptr<f16> align 16, b: ptr<f16> align 16, c: ptr<f16> align 16, m: i32, n: i32 % 8, k: i32 % 8, mask: i32
+) {
+    tunable BM = 64, BN = 64, BK = 64
+    grid cdiv(m, BM), cdiv(n, BN)
+    ga = view a : f16[m, k]
+    gb = view b : f16[n, k]
+    gc = view c : f16[m, n]
+    i, j = block_index
+    zero = full 0.0 : f32[BM, BN]
+";
+
+/// One iteration of its loop.
+const ITERATION: &str = "
+    ta = load ga[i*BM, t*BK] : f16[BM, BK]
+    tb = load gb[j*BN, t*BK] : f16[BN, BK]
+    y = mma x, ta, trans(tb)
+    yield y
+";
+
+const PIPELINED: &str = "
+mapping conditional {
+    for t: pipeline 2, producers 1, consumers 1
+    kernel: persistent
+}";
+
+/// Every iteration under a condition of its own.
+fn iterations_with_conditions() -> String {
+    format!(
+        "{HEAD}
+        acc = for t in 0..cdiv(k, BK) carry x = zero {{
+            z = if (mask >> t) & 1 == 1 {{ {ITERATION} }} else {{ yield x }}
+            yield z
+        }}
+        store gc[i*BM, j*BN], cast(acc, f16)
+    }}{PIPELINED}"
+    )
+}
+
+/// Two loops one after another, each under a condition; the first differs from tile to tile.
+fn loops_with_conditions() -> String {
+    let looped = |from| format!("for t in 0..cdiv(k, BK) carry x = {from} {{ {ITERATION} }}");
+    format!(
+        "{HEAD}
+        first = if (mask >> ((i + j) & 1)) & 1 == 1 {{ p = {} yield p }} else {{ yield zero }}
+        if mask & 4 == 4 {{
+            q = {}
+            store gc[i*BM, j*BN], cast(q, f16)
+        }}
+        if mask & 4 == 0 {{ store gc[i*BM, j*BN], cast(first, f16) }}
+    }}{PIPELINED}",
+        looped("zero"),
+        looped("first")
+    )
+}
+
+#[test]
+fn ifs_taken_and_not_keep_the_protocol() {
+    for (text, bits) in [(iterations_with_conditions(), 5), (loops_with_conditions(), 3)] {
+        let bump = Bump::new();
+        let module = parse(&text);
+        let made = make(&module, &bump);
+        assert!(made.schedule.producer && made.depth() == 2, "{:?}", made.schedule.remarks);
+        for mask in 0..1 << bits {
+            for trips in 0..=2 * made.depth() + 1 {
+                for order in ORDERS {
+                    let sizes = [("m", 136), ("n", 136), ("k", 64 * trips), ("mask", mask)];
+                    let run = made.run(&sizes, 2, order);
+                    run.unwrap_or_else(|e| panic!("mask {mask:b}, {trips} trips, {order:?}: {e}"));
+                }
+            }
+        }
+        for mask in [0, 2, 5, 7] {
+            let sizes = [("m", 136), ("n", 136), ("k", 296), ("mask", mask)];
+            make(&module, &bump).check(&module.kernels[0], &module.mappings[0], &sizes);
+        }
+    }
+}
+
 const CLUSTERS: [(&str, &str); 5] = [
     (
         "gemm_nn",
@@ -183,7 +264,7 @@ fn features_can_be_left_out() {
         let flying = made.program.func.insts.keys().any(|i| s.in_flight[i] > 0);
         let shared = s.rings.values().any(|r| r.cluster);
         let has = [s.producer, shared, s.deferral.is_some(), flying];
-        made.check(&module.kernels[0], &[("m", 136), ("n", 136), ("k", 104)]);
+        made.check(&module.kernels[0], &module.mappings[0], &[("m", 136), ("n", 136), ("k", 104)]);
         has
     };
     assert_eq!(plain(Feature::WarpSpecialization), [false, false, true, false]);

@@ -459,7 +459,7 @@ fn conversions() {
 }
 
 #[test]
-fn every_fp8_code_unpacks() {
+fn every_fp8_code_unpacks_2702_2944() {
     for base in (0..256u64).step_by(32) {
         let codes: Vec<u64> = (base..base + 32).collect();
         let text = "cvt.u16.u32 %h1, %a;\ncvt.rn.f16x2.e4m3x2 %r1, %h1;\ncvt.rn.f16x2.e5m2x2 %r2, %h1;\nmov.b64 %d, {%r1, %r2};";

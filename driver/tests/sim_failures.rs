@@ -7,6 +7,7 @@ use sim_common::kernel::Kernel;
 use sim_common::{LONG, Problem, gemm};
 use warplift::sim::mutate::adversaries;
 use warplift::sim::{HazardKind, Hazards, SimError};
+use warplift::trial::{Sizes, Style, Trial};
 
 const PTX: &str = include_str!("ptx/gemm_ws.ptx");
 
@@ -158,4 +159,72 @@ fn wrong_number_of_threads_2547() {
     launch.block = 256;
     let e = warplift::sim::run(&launch, &mut warplift::sim::Memory::new(), &Default::default()).unwrap_err();
     assert!(matches!(e, SimError::Launch(w) if w.contains("256 threads") && w.contains("384")));
+}
+
+#[test]
+fn operands_of_8_bits_are_k_major_3223() {
+    let multiply = |elem: &str, k: u32, majors: &str| {
+        MULTIPLY
+            .replace(".f16.f16 {", &format!(".{elem}.{elem} {{"))
+            .replace("k16", &format!("k{k}"))
+            .replace("1, 1, 1, 0, 0;", &format!("1, 1, 1{majors};"))
+    };
+    let text = |body: &str| Kernel { name: "major", body, block: 128, ..Kernel::default() }.text();
+    assert!(warplift::sim::parse(&text(&multiply("f16", 16, ", 1, 1"))).is_ok());
+    assert!(warplift::sim::parse(&text(&multiply("e4m3", 32, ""))).is_ok());
+    assert!(warplift::sim::parse(&text(&multiply("e4m3", 32, ", 1, 0"))).is_err());
+}
+
+#[test]
+fn exchange_through_shared_memory_without_synchronisation_2698_2699_2703() {
+    let body = |sync: &str| {
+        format!(
+            "shl.b32 %r3, %r2, 2;\nadd.u32 %r3, %r3, %r1;\nst.shared.u32 [%r3], %r2;\nbar.sync 0;\n\
+             xor.b32 %r4, %r3, 128;\nld.shared.u32 %r5, [%r4];\n{sync}st.shared.u32 [%r3], %r5;"
+        )
+    };
+    assert_eq!(kernel("exchange_twice", &body("bar.sync 0;\n")), vec![]);
+    assert_eq!(kernel("exchange_once", &body("")), vec![HazardKind::SharedRace]);
+}
+
+#[test]
+fn nan_stays_nan_in_bf16_2481() {
+    let body = "mov.b32 %f1, 0x7f800001;\ncvt.rn.bf16.f32 %h1, %f1;\ncvt.u32.u16 %r3, %h1;\nst.global.u32 [%rd2], %r3;";
+    let k = Kernel { name: "bf16_nan", body, block: 1, out_bytes: 4, ..Kernel::default() };
+    assert_eq!(k.words(), [0x7fff]);
+}
+
+/// A kernel of the tile language, compiled and run in the simulator: right and clean.
+fn compiled(text: &str, sizes: &str) {
+    let module = warplift::ir::tile::parse_file(text, "test.tile").unwrap_or_else(|e| panic!("{e:?}"));
+    let (kernel, mapping) = (&module.kernels[0], &module.mappings[0]);
+    let made = warplift::compile(kernel, mapping, &warplift::ir::target::SM90A, &Default::default());
+    let made = made.unwrap_or_else(|e| panic!("{e}"));
+    let sizes = Sizes::parse(kernel, sizes).unwrap_or_else(|e| panic!("{e}"));
+    let trial = Trial::new(kernel, mapping, sizes).unwrap_or_else(|e| panic!("{e}"));
+    let reference = trial.reference(Style::Integers, 1).unwrap_or_else(|e| panic!("{e}"));
+    for o in adversaries(2, 3_000_000) {
+        let run = reference.simulate(&made.ptx, &made.manifest, &o, 2);
+        let (found, report) = run.unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!((reference.difference(&found), report.hazards), (None, vec![]));
+    }
+}
+
+#[test]
+fn columns_that_are_8_modulo_16_2593_2603() {
+    let gemm = warplift::kernels::find("gemm").expect("a kernel of the library").text;
+    let (kernel, _) = gemm.split_once("mapping gemm").expect("a mapping");
+    for (tile, consumers) in [("BM = 64, BN = 24", 1), ("BM = 64, BN = 72", 1), ("BM = 128, BN = 136", 2)] {
+        let mapping = format!("{tile}, BK = 32\nfor t: pipeline 2, consumers {consumers}");
+        let text = format!("{kernel}mapping gemm {{\n{mapping}\n}}");
+        compiled(&text, "136x280x72");
+    }
+}
+
+#[test]
+fn nested_modulo_2955() {
+    let text = "kernel modulo(x: ptr<i32> align 16, n: i32) {\n grid cdiv(n, 64)\n gx = view x : i32[n]\n\
+        i = block_index\n t = iota 0 : i32[64]\n v = ((t + i * 64) % 37 % 11) * 5 % 7\n store gx[i*64], v\n}\n\
+        mapping modulo { kernel: warps 1 }";
+    compiled(text, "n=200");
 }

@@ -253,7 +253,7 @@ fn reductions_add_and_take_the_larger() {
 }
 
 #[test]
-fn what_the_driver_would_refuse_is_refused() {
+fn what_the_driver_would_refuse_is_refused_2630() {
     let good = Tensor { element: "f16", size: 2, dims: vec![64, 8], boxes: vec![64, 8], swizzle: 128 };
     let data = noise(good.box_bytes());
     let attempt = |t: &Tensor| store(t, &[0, 0], "", &data, &vec![0; t.bytes()]).map(|_| ());
@@ -268,7 +268,7 @@ fn what_the_driver_would_refuse_is_refused() {
 }
 
 #[test]
-fn a_row_stride_that_is_no_multiple_of_16_is_refused() {
+fn a_row_stride_that_is_no_multiple_of_16_is_refused_2567() {
     let mut map = Tensor { element: "f16", size: 2, dims: vec![64, 8], boxes: vec![64, 8], swizzle: 128 }
         .map(0x7_0000_0000);
     map.strides[0] = 136;

@@ -1,4 +1,5 @@
-//! Tensor copies and the waits for them: PTX ISA, `cp.async.bulk.tensor` and `mbarrier.try_wait`.
+//! Tensor copies and the waits for them, copies of threads: PTX ISA, `cp.async.bulk.tensor`,
+//! `mbarrier.try_wait` and `cp.async`.
 
 use crate::EmitError;
 use crate::role::{Site, Writer};
@@ -43,6 +44,21 @@ impl<'a> Writer<'_, 'a> {
         if let Some(p) = policy(tma.hint) {
             let _ = write!(self.out, ", 0x{p:016x}");
         }
+        self.out.push_str(";\n");
+        Ok(())
+    }
+
+    /// A copy of one thread; those of 16 bytes pass by the first-level cache.
+    pub(crate) fn thread_copy(&mut self, site: Site<'_, 'a>) -> Result<(), EmitError> {
+        let Attr::Copy(copy) = site.data.attr else { return Err(self.attribute(site, "a copy")) };
+        self.guard(site)?;
+        let cache = if copy.bytes == 16 { "cg" } else { "ca" };
+        let _ = write!(self.out, "cp.async.{cache}.shared.global ");
+        self.address(site, 0, copy.offset)?;
+        self.out.push_str(", ");
+        self.address(site, 1, copy.source)?;
+        let _ = write!(self.out, ", {}, ", copy.bytes);
+        self.operand(site, 2, 0, false)?;
         self.out.push_str(";\n");
         Ok(())
     }

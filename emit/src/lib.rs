@@ -20,6 +20,7 @@ mod async_copy;
 mod error;
 mod loops;
 mod manifest;
+mod mma_sync;
 mod module;
 mod operand;
 mod role;

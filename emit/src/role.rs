@@ -153,8 +153,10 @@ impl<'w, 'a> Writer<'w, 'a> {
                 Ok(())
             }
             Opcode::Wgmma => self.wgmma(site),
+            Opcode::MmaSync => self.mma_sync(site),
             Opcode::Stmatrix | Opcode::Ldmatrix => self.matrix(site),
             Opcode::TmaLoad | Opcode::TmaStore => self.tensor_copy(site),
+            Opcode::CpAsync => self.thread_copy(site),
             Opcode::MbarWait => self.wait(site),
             op if op.row().syntax.is_empty() => {
                 Err(EmitError::Unscheduled { role: self.name.to_owned(), inst, row: op.row().name })

@@ -11,7 +11,7 @@ use warplift_ir::types::Elem;
 const A_REGS: usize = 4;
 
 /// Name of an element type in PTX; minis that tensor cores read have their own.
-fn element(elem: Elem) -> Option<&'static str> {
+pub(crate) fn element(elem: Elem) -> Option<&'static str> {
     Some(match elem {
         Elem::F32 => "f32",
         Elem::Tf32 => "tf32",

@@ -14,6 +14,18 @@ use warplift::toolchain::Assembled;
 /// Specifications per Compute Capability).
 const POOL: u32 = 65536;
 
+/// Rows of the opcode table that the assembler translates one by one.
+const ONE_BY_ONE: &[(&str, &str)] = &[
+    ("wgmma.mma_async", "HGMMA"),
+    ("mma.sync.aligned", "HMMA"),
+    ("ldmatrix.sync", "LDSM"),
+    ("stmatrix.sync", "STSM"),
+    (".shared.global [", "LDGSTS"),
+    ("cp.async.commit_group", "LDGDEPBAR"),
+    (".shared::cluster.global", "UTMALDG"),
+    (".global.shared::cta", "UTMASTG"),
+];
+
 /// A message of ptxas that is known and accepted.
 #[derive(Clone, Copy, Debug)]
 pub struct Accepted {
@@ -73,6 +85,18 @@ pub enum Violation {
         /// What calls for it.
         why: &'static str,
     },
+    /// The assembler made another number of instructions of a row that it should translate one by one.
+    #[error("{ptx} `{row}` of the PTX became {sass} {opcode}")]
+    Count {
+        /// PTX, as far as it names the row.
+        row: &'static str,
+        /// How many there are.
+        ptx: u32,
+        /// Opcode.
+        opcode: &'static str,
+        /// How many there are.
+        sass: u32,
+    },
     /// A copy of an accumulator in a product loop.
     #[error("role {role}: `{text}` copies an accumulator in a loop of products")]
     AccumulatorCopy {
@@ -126,6 +150,8 @@ pub struct Evidence<'a> {
     pub kernel: &'a str,
     /// Whether its tile IR has a product.
     pub product: bool,
+    /// Its PTX.
+    pub ptx: &'a str,
     /// Its manifest.
     pub manifest: &'a Manifest,
     /// What ptxas said.
@@ -140,6 +166,7 @@ impl Evidence<'_> {
         let mut found = self.spills();
         found.extend(self.warnings(accepted));
         found.extend(self.missing());
+        found.extend(self.counts());
         found.extend(self.copies());
         found.extend(self.manifest.roles.iter().flat_map(|r| self.budget(r)));
         found.extend(self.pool());
@@ -170,12 +197,20 @@ impl Evidence<'_> {
 
     fn missing(&self) -> Vec<Violation> {
         let needed = [
-            (self.product, "HGMMA", "the kernel has a product"),
+            (self.product && self.sass.count("HMMA") == 0, "HGMMA", "the kernel has a product"),
             (self.has_map(false), "UTMALDG", "the manifest has a tensor map of an operand"),
             (self.has_map(true), "UTMASTG", "the manifest has a tensor map of a result"),
         ];
         let missing = needed.iter().filter(|(needed, opcode, _)| *needed && self.sass.count(opcode) == 0);
         missing.map(|(_, opcode, why)| Violation::Missing { opcode, why }).collect()
+    }
+
+    fn counts(&self) -> Vec<Violation> {
+        let wrong = |&(row, opcode): &(&'static str, &'static str)| {
+            let (ptx, sass) = (self.ptx.matches(row).count() as u32, self.sass.count(opcode));
+            (ptx != sass).then_some(Violation::Count { row, ptx, opcode, sass })
+        };
+        ONE_BY_ONE.iter().filter_map(wrong).collect()
     }
 
     /// Whether a tensor map describes an array that is only read, or one that is written.

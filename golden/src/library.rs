@@ -1,30 +1,76 @@
 //! The kernel library under small problems: grids on which every role works, rings wrap, edges are
 //! ragged and a persistent program takes more than one tile.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use warplift::ir::tile::{Kernel, Mapping, parse_file};
-use warplift::problem::Array;
+use warplift::trial::{Reference, Sizes, Style, Trial, TrialError};
 
 /// A kernel of the library by its file, sizes, and multiprocessors of the device imagined.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
-    /// File name without its ending.
+    /// File name without its ending, or name of a variant.
     pub name: &'static str,
     /// Integer arguments.
     pub sizes: &'static [(&'static str, i64)],
     /// Multiprocessors.
     pub sms: u32,
+    /// Greatest difference from the interpreter; not zero where functions are approximate.
+    pub tolerance: f64,
 }
 
+/// A kernel of the library under another mapping, by a name of its own.
+#[derive(Clone, Copy, Debug)]
+pub struct Variant {
+    /// Its name.
+    pub name: &'static str,
+    /// The kernel.
+    pub kernel: &'static str,
+    /// What stands between the braces of the mapping.
+    pub mapping: &'static str,
+}
+
+/// The variants: products of warps fed by tensor copies and by copies of their own, and tiles that are
+/// too low for warpgroups.
+pub const VARIANTS: &[Variant] = &[
+    Variant {
+        name: "gemm_mma_sync",
+        kernel: "gemm",
+        mapping: "BM = 128, BN = 256, BK = 64 for t: pipeline fit \
+                  kernel: persistent, raster band_m 16, warps 8, products mma_sync",
+    },
+    Variant {
+        name: "gemm_mma_copies",
+        kernel: "gemm",
+        mapping: "BM = 128, BN = 256, BK = 64 for t: pipeline 4, producers 0 \
+                  kernel: persistent, raster band_m 16, warps 8, products mma_sync",
+    },
+    Variant {
+        name: "gemm_tt_mma_copies",
+        kernel: "gemm_tt",
+        mapping: "BM = 128, BN = 128, BK = 32 for t: pipeline fit, producers 0 \
+                  kernel: warps 4, products mma_sync",
+    },
+    Variant { name: "gemm_low", kernel: "gemm", mapping: "BM = 16, BN = 64, BK = 128 kernel: persistent" },
+];
+
 const fn case(name: &'static str, sizes: &'static [(&'static str, i64)], sms: u32) -> Case {
-    Case { name, sizes, sms }
+    Case { name, sizes, sms, tolerance: 0.0 }
+}
+
+/// A case whose functions are approximate: results of f16 differ by rounding.
+const fn close(name: &'static str, sizes: &'static [(&'static str, i64)]) -> Case {
+    Case { name, sizes, sms: 2, tolerance: 4e-3 }
 }
 
 /// The cases.
 pub const CASES: &[Case] = &[
     case("gemm", &[("m", 136), ("n", 264), ("k", 328)], 2),
     case("gemm", &[("m", 129), ("n", 264), ("k", 136)], 1),
+    case("gemm_mma_sync", &[("m", 136), ("n", 264), ("k", 328)], 2),
+    case("gemm_mma_copies", &[("m", 136), ("n", 264), ("k", 328)], 2),
+    case("gemm_mma_copies", &[("m", 1), ("n", 8), ("k", 0)], 2),
+    case("gemm_tt_mma_copies", &[("m", 136), ("n", 264), ("k", 136)], 2),
+    case("gemm_low", &[("m", 33), ("n", 136), ("k", 264)], 2),
     case("gemm_bf16", &[("m", 136), ("n", 264), ("k", 328)], 3),
     case("gemm_f32out", &[("m", 136), ("n", 264), ("k", 136)], 2),
     case("gemm_nn", &[("m", 136), ("n", 264), ("k", 328)], 2),
@@ -41,32 +87,46 @@ pub const CASES: &[Case] = &[
     case("axpy", &[("n", 2001)], 2),
     case("row_max", &[("m", 33), ("n", 516)], 2),
     case("row_sum", &[("m", 33), ("n", 516)], 2),
+    case("transpose", &[("m", 136), ("n", 72)], 2),
+    case("cumsum", &[("m", 3), ("n", 2500)], 2),
+    case("gemv", &[("m", 5), ("n", 1032)], 2),
+    case("gemm_split_k", &[("m", 136), ("n", 136), ("k", 584)], 2),
+    case("gather_rows", &[("m", 2), ("n", 200), ("p", 1032)], 2),
+    close("softmax", &[("m", 3), ("n", 1000)]),
+    close("softmax_long", &[("m", 2), ("n", 5000)]),
+    close("rms_norm", &[("m", 3), ("n", 1000)]),
+    close("layer_norm", &[("m", 3), ("n", 1000)]),
 ];
 
-/// A kernel of the library with its mapping.
+/// A kernel of the library with its mapping, or a variant of one.
 ///
 /// # Panics
 /// If there is none of that name, or it does not parse: then the library is broken.
 pub fn load(name: &str) -> (Kernel, Mapping) {
+    if let Some(v) = VARIANTS.iter().find(|v| v.name == name) {
+        let (kernel, _) = load(v.kernel);
+        let text = format!("mapping {} {{ {} }}", v.kernel, v.mapping);
+        let mut module = parse_file(&text, name).unwrap_or_else(|e| panic!("{name}: {e:?}"));
+        return (kernel, module.mappings.remove(0));
+    }
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../driver/kernels/{name}.tile"));
     let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     let module = parse_file(&text, name).unwrap_or_else(|e| panic!("{name}: {e:?}"));
     (module.kernels[0].clone(), module.mappings[0].clone())
 }
 
-/// Sizes by name.
-pub fn sizes(list: &[(&str, i64)]) -> BTreeMap<String, i64> {
-    list.iter().map(|(n, v)| ((*n).to_owned(), *v)).collect()
-}
-
-/// The greatest difference of arrays that the kernel writes; infinite where only one is a NaN.
-pub fn difference(a: &[Array], b: &[Array]) -> f64 {
-    let written = a.iter().zip(b).filter(|(x, _)| x.written);
-    let pairs = written.flat_map(|(x, y)| x.values.iter().zip(&y.values));
-    let off = |(x, y): (&f64, &f64)| match (x == y || (x.is_nan() && y.is_nan()), (x - y).abs()) {
-        (true, _) => 0.0,
-        (false, d) if d.is_nan() => f64::INFINITY,
-        (false, d) => d,
-    };
-    pairs.map(off).fold(0.0, f64::max)
+/// A kernel on sizes, with data and what the interpreter makes of them.
+///
+/// # Panics
+/// If the sizes are not the kernel's or it has no meaning: then the test is wrong.
+pub fn reference<'a>(
+    kernel: &'a Kernel,
+    mapping: &Mapping,
+    sizes: &[(&str, i64)],
+    seed: u64,
+) -> Reference<'a> {
+    let wrong = |e: TrialError| -> ! { panic!("{} {sizes:?}: {e}", kernel.name) };
+    let sizes = Sizes::of(kernel, sizes).unwrap_or_else(|e| wrong(e));
+    let trial = Trial::new(kernel, mapping, sizes).unwrap_or_else(|e| wrong(e));
+    trial.reference(Style::Integers, seed).unwrap_or_else(|e| wrong(e))
 }

@@ -13,7 +13,7 @@ use warplift::toolchain::{PtxasOptions, Toolchain};
 use warplift::{Options, compile};
 use warplift_golden::check::{ACCEPTED, Evidence};
 use warplift_golden::kernels::texts;
-use warplift_golden::library::load;
+use warplift_golden::library::{VARIANTS, load};
 use warplift_golden::sass::summarize;
 
 /// PTX, and the summary of its SASS.
@@ -26,9 +26,10 @@ fn here(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
-/// Names of the library's kernels.
+/// Names of the library's kernels, and of the variants of them.
 fn names() -> Vec<String> {
-    texts().expect("the library").into_keys().collect()
+    let variants = VARIANTS.iter().map(|v| v.name.to_owned());
+    texts().expect("the library").into_keys().chain(variants).collect()
 }
 
 fn has_product(kernel: &Kernel) -> bool {
@@ -46,8 +47,14 @@ fn build(name: &str, tools: &Toolchain) -> Built {
     let listing = tools.disassemble(&assembled.cubin).map_err(|e| e.to_string())?;
     let sass = summarize(&listing).map_err(|e| e.to_string())?;
     let product = has_product(&kernel);
-    let evidence =
-        Evidence { kernel: name, product, manifest: &compiled.manifest, assembled: &assembled, sass: &sass };
+    let evidence = Evidence {
+        kernel: name,
+        product,
+        ptx: &compiled.ptx,
+        manifest: &compiled.manifest,
+        assembled: &assembled,
+        sass: &sass,
+    };
     let violations = evidence.violations(ACCEPTED).iter().map(ToString::to_string).collect();
     let launch = format!("entry: {} registers, {} barriers\n", assembled.registers, assembled.barriers);
     Ok((Output { ptx: compiled.ptx, summary: format!("{launch}{sass}") }, violations))

@@ -3,10 +3,9 @@
 
 use warplift::ir::target::SM90A;
 use warplift::ir::tile::{Depth, Epilogue, Mapping};
-use warplift::problem::{Data, Problem};
 use warplift::sim::{self, Adversary};
 use warplift::{Options, compile};
-use warplift_golden::library::{CASES, Case, difference, load, sizes};
+use warplift_golden::library::{CASES, Case, load, reference};
 
 /// Seeds and orders that every case runs under.
 const ORDERS: [(u64, Adversary); 8] = [
@@ -21,19 +20,18 @@ const ORDERS: [(u64, Adversary); 8] = [
 ];
 
 fn run_case(case: &Case, orders: &[(u64, Adversary)]) {
-    let Case { name, sizes: size, sms } = *case;
+    let Case { name, sizes: size, sms, tolerance } = *case;
     let (kernel, mapping) = load(name);
     let options = Options { verify: true, dump: Vec::new() };
     let compiled = compile(&kernel, &mapping, &SM90A, &options).unwrap_or_else(|e| panic!("{name}: {e}"));
-    let problem = Problem::new(&kernel, &sizes(size), Data::Small, 7).expect("a problem");
-    let want = problem.interpret(&kernel).expect("the interpreter runs");
+    let problem = reference(&kernel, &mapping, size, 7);
     for &(seed, order) in orders {
         let options = sim::Options { seed, order, ..sim::Options::default() };
         let run = problem.simulate(&compiled.ptx, &compiled.manifest, &options, sms);
         let (have, report) = run.unwrap_or_else(|e| panic!("{name} {size:?} seed {seed} {order:?}: {e}"));
         assert!(report.hazards.is_empty(), "{name} {size:?} seed {seed}: {:?}", report.hazards);
-        let off = difference(&want, &have);
-        assert_eq!(off, 0.0, "{name} {size:?} seed {seed} {order:?}: differs by {off}");
+        let off = problem.difference_beyond(&have, tolerance);
+        assert_eq!(off, None, "{name} {size:?} seed {seed} {order:?}");
     }
 }
 
@@ -81,9 +79,8 @@ fn any_mapping_computes_the_same() {
     let mut computed = 0;
     for name in ["gemm", "gemm_tn", "gemm_nn"] {
         let (kernel, mapping) = load(name);
-        let size = sizes(&[("m", 264), ("n", 272), ("k", 208)]);
-        let problem = Problem::new(&kernel, &size, Data::Small, 11).expect("a problem");
-        let want = problem.interpret(&kernel).expect("the interpreter runs");
+        let size = [("m", 264), ("n", 272), ("k", 208)];
+        let problem = reference(&kernel, &mapping, &size, 11);
         for variant in MAPPINGS {
             let mapping = vary(&mapping, variant);
             let options = Options { verify: true, dump: Vec::new() };
@@ -95,7 +92,7 @@ fn any_mapping_computes_the_same() {
             };
             let run = problem.simulate(&compiled.ptx, &compiled.manifest, &sim::Options::default(), 3);
             let (have, _) = run.unwrap_or_else(|e| panic!("{name} {variant:?}: {e}"));
-            assert_eq!(difference(&want, &have), 0.0, "{name} {variant:?}");
+            assert_eq!(problem.difference(&have), None, "{name} {variant:?}");
             computed += 1;
         }
     }
@@ -105,9 +102,7 @@ fn any_mapping_computes_the_same() {
 #[test]
 fn teams_take_tiles_in_turn() {
     let (kernel, mapping) = load("gemm");
-    let problem = Problem::new(&kernel, &sizes(&[("m", 264), ("n", 272), ("k", 328)]), Data::Small, 13);
-    let problem = problem.expect("a problem");
-    let want = problem.interpret(&kernel).expect("the interpreter runs");
+    let problem = reference(&kernel, &mapping, &[("m", 264), ("n", 272), ("k", 328)], 13);
     for (tile, teams, epilogue) in [
         ([64, 256, 64], 2, Epilogue::Deferred),
         ([64, 128, 64], 2, Epilogue::Direct),
@@ -121,7 +116,7 @@ fn teams_take_tiles_in_turn() {
         for sms in [1, 3] {
             let run = problem.simulate(&compiled.ptx, &compiled.manifest, &sim::Options::default(), sms);
             let (have, _) = run.unwrap_or_else(|e| panic!("{tile:?} {teams} teams: {e}"));
-            assert_eq!(difference(&want, &have), 0.0, "{tile:?} {teams} teams on {sms}");
+            assert_eq!(problem.difference(&have), None, "{tile:?} {teams} teams on {sms}");
         }
     }
 }
@@ -133,12 +128,10 @@ fn an_epilogue_of_several_operands_can_wait() {
     let options = Options { verify: true, dump: Vec::new() };
     let compiled = compile(&kernel, &mapping, &SM90A, &options).unwrap_or_else(|e| panic!("{e}"));
     assert!(compiled.explained.schedule.deferral.is_some(), "{:?}", compiled.explained.schedule.remarks);
-    let problem = Problem::new(&kernel, &sizes(&[("m", 136), ("n", 264), ("k", 328)]), Data::Small, 3);
-    let problem = problem.expect("a problem");
-    let want = problem.interpret(&kernel).expect("the interpreter runs");
+    let problem = reference(&kernel, &mapping, &[("m", 136), ("n", 264), ("k", 328)], 3);
     let run = problem.simulate(&compiled.ptx, &compiled.manifest, &sim::Options::default(), 2);
     let (have, _) = run.unwrap_or_else(|e| panic!("{e}"));
-    assert_eq!(difference(&want, &have), 0.0);
+    assert_eq!(problem.difference(&have), None);
 }
 
 #[test]
@@ -150,14 +143,12 @@ fn blocks_of_a_cluster_share_their_loads() {
         let compiled = compile(&kernel, &mapping, &SM90A, &options).unwrap_or_else(|e| panic!("{name}: {e}"));
         assert!(compiled.ptx.contains(".multicast::cluster"), "{name}: nothing is shared");
         let [m, n, k] = size;
-        let problem = Problem::new(&kernel, &sizes(&[("m", m), ("n", n), ("k", k)]), Data::Small, 17);
-        let problem = problem.expect("a problem");
-        let want = problem.interpret(&kernel).expect("the interpreter runs");
+        let problem = reference(&kernel, &mapping, &[("m", m), ("n", n), ("k", k)], 17);
         for (sms, (seed, order)) in [2, 4].into_iter().zip(ORDERS) {
             let options = sim::Options { seed, order, ..sim::Options::default() };
             let run = problem.simulate(&compiled.ptx, &compiled.manifest, &options, sms);
             let (have, _) = run.unwrap_or_else(|e| panic!("{name} {size:?} on {sms}: {e}"));
-            assert_eq!(difference(&want, &have), 0.0, "{name} {size:?} on {sms}");
+            assert_eq!(problem.difference(&have), None, "{name} {size:?} on {sms}");
         }
     }
 }

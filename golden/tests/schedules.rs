@@ -3,10 +3,9 @@
 
 use warplift::ir::target::SM90A;
 use warplift::ir::tile::{Kernel, Mapping, parse_file};
-use warplift::problem::{Data, Problem};
 use warplift::sim::{self, Adversary};
 use warplift::{Options, compile};
-use warplift_golden::library::{difference, load, sizes};
+use warplift_golden::library::{load, reference};
 
 const ORDERS: [(u64, Adversary); 4] =
     [(1, Adversary::Earliest), (2, Adversary::Latest), (3, Adversary::Random), (4, Adversary::Random)];
@@ -24,14 +23,13 @@ fn check(name: &str, mapping: &str, size: &[(&str, i64)], sms: u32) {
     let options = Options { verify: true, dump: Vec::new() };
     let compiled =
         compile(&kernel, &mapped, &SM90A, &options).unwrap_or_else(|e| panic!("{name} {mapping}: {e}"));
-    let problem = Problem::new(&kernel, &sizes(size), Data::Small, 5).unwrap_or_else(|e| panic!("{e}"));
-    let want = problem.interpret(&kernel).unwrap_or_else(|e| panic!("{e}"));
+    let problem = reference(&kernel, &mapped, size, 5);
     for (seed, order) in ORDERS {
         let options = sim::Options { seed, order, ..sim::Options::default() };
         let run = problem.simulate(&compiled.ptx, &compiled.manifest, &options, sms);
         let (have, report) = run.unwrap_or_else(|e| panic!("{name} {mapping} {size:?} {order:?}: {e}"));
         assert!(report.hazards.is_empty(), "{name} {mapping} {size:?}: {:?}", report.hazards);
-        assert_eq!(difference(&want, &have), 0.0, "{name} {mapping} {size:?} {order:?}");
+        assert_eq!(problem.difference(&have), None, "{name} {mapping} {size:?} {order:?}");
     }
 }
 

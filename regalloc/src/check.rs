@@ -101,6 +101,16 @@ impl State {
     }
 }
 
+/// A product writes sums while it still reads A and B, and other sums.
+fn apart(Regs { args, results }: &Regs) -> Result<(), String> {
+    let (Some(sums), [acc, operands @ ..]) = (results.first(), &args[..]) else { return Ok(()) };
+    let meets = |list: &Vec<usize>| list.iter().any(|r| sums.contains(r));
+    match (sums != acc && meets(acc)) || operands.iter().any(meets) {
+        true => Err("a product's sums lie on registers that it still reads".to_owned()),
+        false => Ok(()),
+    }
+}
+
 impl Checker<'_, '_> {
     fn run(&self) -> Result<(), CheckError> {
         let names = self.alloc.names.iter().sum::<u32>() as usize;
@@ -239,6 +249,11 @@ impl Checker<'_, '_> {
                 Ok(())
             }
             Opcode::Wgmma => self.product(state, data, &regs),
+            Opcode::MmaSync => {
+                self.read_all(state, data, &regs.args)?;
+                apart(&regs)?;
+                self.define(state, data, &regs.results, |s, r| self.writable(s, r))
+            }
             Opcode::Mov if data.args.iter().any(|&v| self.func.ty(v).is_frag()) => {
                 self.view(state, data, &regs)
             }

@@ -25,7 +25,7 @@ impl Hazards {
         for inst in normal.func.order.iter().flat_map(|&b| &normal.func.blocks[b].insts) {
             let data = &normal.func.insts[*inst];
             let Some(result) = data.results.first().and_then(|&r| planned.get(r)) else { continue };
-            if data.maps.is_empty() && data.op != Opcode::Wgmma {
+            if data.maps.is_empty() && !matches!(data.op, Opcode::Wgmma | Opcode::MmaSync) {
                 continue;
             }
             for (k, &arg) in data.args.iter().enumerate() {
@@ -73,7 +73,7 @@ fn in_time(
 ) -> bool {
     let data = &normal.func.insts[inst];
     let n = planned.regs[r];
-    if data.op == Opcode::Wgmma {
+    if matches!(data.op, Opcode::Wgmma | Opcode::MmaSync) {
         return k == 0 && po == pr;
     }
     let map = data.maps.get(k).unwrap_or(&IndexMap::Whole);

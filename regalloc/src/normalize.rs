@@ -40,6 +40,7 @@ pub(crate) fn takes_literal(data: &InstData<'_>, k: usize) -> bool {
     match data.op {
         Opcode::Join => true,
         Opcode::Wgmma | Opcode::MbarWait => k == 1,
+        Opcode::CpAsync => k == 2,
         Opcode::TmaLoad => k >= 2,
         Opcode::TmaStore => k >= 1,
         op => LITERALS[op as usize] >> k.min(31) & 1 == 1,

@@ -85,7 +85,7 @@ pub(crate) struct Ranges {
 fn releases_early(data: &InstData<'_>, k: usize) -> bool {
     match data.op {
         Opcode::Join | Opcode::Slice => false,
-        Opcode::Wgmma => k == 0,
+        Opcode::Wgmma | Opcode::MmaSync => k == 0,
         // Zeros are written before a guarded instruction reads.
         _ if data.guard.is_some() => false,
         _ => true,

@@ -101,6 +101,15 @@ impl<'a> Webs<'_, 'a> {
             .filter(|&(_, pair)| pair.is_some_and(|(acc, result)| !self.unite(acc, result, &View::Run(0))))
             .map(|(inst, _)| inst)
             .collect();
+        // A product of warps may give its sum to other registers; it rather keeps them.
+        let sums: Vec<(usize, usize)> = self
+            .insts()
+            .filter(|(_, d)| d.op == Opcode::MmaSync)
+            .filter_map(|(_, d)| self.pair(d, 0))
+            .collect();
+        for (acc, result) in sums {
+            self.unite(acc, result, &View::Run(0));
+        }
         if failed.is_empty() { Ok(()) } else { Err(failed) }
     }
 

@@ -7,7 +7,7 @@
 use petgraph::graph::{DiGraph, NodeIndex};
 use petgraph::visit::{Dfs, EdgeFiltered};
 use rustc_hash::FxHashMap;
-use warplift_ir::machine::{Attr, Block, Buffer, Func, Inst, Ty, Value};
+use warplift_ir::machine::{Attr, Block, Buffer, Func, Inst, InstData, Place, Ty, Value};
 use warplift_ir::target::Opcode;
 
 /// A node.
@@ -175,9 +175,20 @@ pub fn touched(attr: &Attr, op: Opcode) -> Vec<(Buffer, bool)> {
             a.into_iter().chain([(w.b.place.buffer, false)]).collect()
         }
         Attr::Tma(t) => t.place.map(|p| (p.buffer, op == Opcode::TmaLoad)).into_iter().collect(),
-        Attr::PlaceMem { place, .. } => vec![(place.buffer, op == Opcode::StShared)],
+        Attr::Copy(c) => c.place.map(|p| (p.buffer, true)).into_iter().collect(),
+        Attr::PlaceMem { place, .. } => {
+            vec![(place.buffer, matches!(op, Opcode::StShared | Opcode::StShared16))]
+        }
         Attr::Matrix { buffer: Some(b), .. } => vec![(*b, op == Opcode::Stmatrix)],
         _ => Vec::new(),
+    }
+}
+
+/// Where a thread's asynchronous copy goes, if an instruction is one.
+pub(crate) fn copy_place(data: &InstData<'_>) -> Option<Place> {
+    match data.attr {
+        Attr::Copy(c) => c.place,
+        _ => None,
     }
 }
 

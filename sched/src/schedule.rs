@@ -1,11 +1,13 @@
 //! The schedule of a program, as data: roles, rings, staging slots, deferral.
 
 use crate::cluster::do_multicast;
-use crate::graph::{touched, yields};
+use crate::expand::can_lead;
+use crate::graph::{copy_place, touched, yields};
 use crate::{Result, SchedError};
 use rustc_hash::{FxHashMap, FxHashSet};
 use warplift_ir::machine::{
-    Attr, Block, Buffer, BufferKind, Deferral, Func, Inst, Program, RingData, RoleKind, Schedule, Ty, Value,
+    Attr, Block, Buffer, BufferKind, Deferral, Func, Inst, Program, RingData, RingFill, RoleKind, Schedule,
+    Ty, Value,
 };
 use warplift_ir::target::{Effect, Opcode, Target};
 
@@ -73,13 +75,14 @@ pub fn do_schedule_without(program: &Program<'_>, target: &Target, disabled: &[F
         assign_roles(program, &mut s);
     }
     find_rings(program, &mut s)?;
+    hold_back(program, &mut s);
     if !s.producer && program.teams > 1 && !s.rings.is_empty() {
         let what = "teams in turn without a producer: the barriers of one would meet the whole block";
         return Err(SchedError::Unsupported(what.to_owned()));
     }
     if !s.producer {
         // Filled and emptied in turn by the same threads: a second stage would stay empty.
-        s.rings.values_mut().for_each(|r| r.wish = Some(1));
+        s.rings.values_mut().filter(|r| r.fill == RingFill::Tensor).for_each(|r| r.wish = Some(1));
     } else if has(Feature::Multicast) {
         do_multicast(program, &mut s);
     }
@@ -108,7 +111,8 @@ fn check_limits(program: &Program<'_>, target: &Target) -> Result<()> {
     if size > limit {
         return Err(SchedError::Cluster { size, limit });
     }
-    if program.teams > 1 && program.buffers.values().any(|b| b.kind == BufferKind::Scratch) {
+    let copies = program.func.insts.values().any(|d| d.op == Opcode::CpAsync);
+    if program.teams > 1 && (copies || program.buffers.values().any(|b| b.kind == BufferKind::Scratch)) {
         let what = "teams in turn with tiles that threads fill: their barriers would meet the whole block";
         return Err(SchedError::Unsupported(what.to_owned()));
     }
@@ -125,7 +129,8 @@ fn assign_roles(program: &Program<'_>, s: &mut Schedule) {
     }
 }
 
-/// Buffers that one `await` names are filled together.
+/// Buffers that one `await` names are filled together; those of a block that threads fill make one ring,
+/// since their groups complete in order.
 fn find_rings(program: &Program<'_>, s: &mut Schedule) -> Result<()> {
     let func = &program.func;
     let places = load_places(func);
@@ -138,31 +143,86 @@ fn find_rings(program: &Program<'_>, s: &mut Schedule) -> Result<()> {
     });
     for (block, inst) in awaits {
         let buffers: Vec<Buffer> = func.insts[inst].args.iter().filter_map(|e| buffer_of(func, *e)).collect();
-        if buffers.iter().any(|b| !places.get(b).is_some_and(|p| p.contains(&block))) {
-            return Err(SchedError::Unsupported("a tensor load awaited outside its own block".to_owned()));
+        if buffers.iter().any(|b| !places.get(b).is_some_and(|p| p.0.contains(&block))) {
+            return Err(SchedError::Unsupported("a load awaited outside its own block".to_owned()));
         }
-        if let Some(known) = s.rings.values_mut().find(|r| buffers.iter().any(|b| r.buffers.contains(b))) {
+        let known = s.rings.values_mut().find(|r| buffers.iter().any(|b| r.buffers.contains(b)));
+        if let Some(known) = known {
             if !known.blocks.contains(&block) {
                 known.blocks.push(block);
             }
             continue;
         }
         let buffers: Vec<Buffer> = buffers.into_iter().filter(|b| seen.insert(*b)).collect();
-        if buffers.is_empty() {
-            continue;
+        for fill in [RingFill::Tensor, RingFill::Threads] {
+            let buffers: Vec<Buffer> = buffers.iter().copied().filter(|b| places[b].1 == fill).collect();
+            // The first block of a rotated loop's ring stands before the loop.
+            let looped = buffers.first().and_then(|b| places[b].0.iter().find_map(|&b| loop_of(func, b)));
+            push_ring(program, s, block, looped, buffers, fill);
         }
-        let bytes = buffers.iter().map(|&b| program.buffers[b].bytes).sum();
-        // The first block of a rotated loop's ring stands before the loop.
-        let looped = places[&buffers[0]].iter().find_map(|&b| loop_of(func, b));
-        let wish = looped.and_then(|l| match &func.insts[l].attr {
-            Attr::Loop(a) => a.depth,
-            _ => None,
-        });
-        s.rings.push(RingData { buffers, bytes, depth: 1, blocks: vec![block], wish, cluster: false });
     }
     match places.keys().find(|b| !seen.contains(b)) {
         Some(b) => Err(SchedError::Unsupported(format!("{b} is loaded and never awaited"))),
         None => Ok(()),
+    }
+}
+
+fn push_ring(
+    program: &Program<'_>,
+    s: &mut Schedule,
+    block: Block,
+    looped: Option<Inst>,
+    buffers: Vec<Buffer>,
+    fill: RingFill,
+) {
+    let func = &program.func;
+    let bytes = |list: &[Buffer]| list.iter().map(|&b| program.buffers[b].bytes).sum();
+    let threads_read = read_by_threads(func, &buffers);
+    if buffers.is_empty() {
+        return;
+    }
+    let open = s.rings.values_mut().find(|r| r.blocks.contains(&block) && r.fill == fill);
+    if let Some(ring) = open.filter(|_| fill == RingFill::Threads) {
+        ring.buffers.extend(buffers);
+        ring.bytes = bytes(&ring.buffers);
+        ring.threads_read |= threads_read;
+        return;
+    }
+    let wish = looped.and_then(|l| match &func.insts[l].attr {
+        Attr::Loop(a) => a.depth,
+        _ => None,
+    });
+    let bytes = bytes(&buffers);
+    s.rings.push(RingData {
+        buffers,
+        bytes,
+        fill,
+        depth: 1,
+        blocks: vec![block],
+        wish,
+        cluster: false,
+        threads_read,
+    });
+}
+
+fn read_by_threads(func: &Func<'_>, buffers: &[Buffer]) -> bool {
+    func.insts.values().any(|d| {
+        let reads = |(b, written): (Buffer, bool)| !written && buffers.contains(&b);
+        d.op.row().effect == Effect::Read && touched(&d.attr, d.op).into_iter().any(reads)
+    })
+}
+
+/// Rings that threads fill get one stage where their copies cannot be issued ahead.
+fn hold_back(program: &Program<'_>, s: &mut Schedule) {
+    let func = &program.func;
+    for ring in s.rings.values_mut().filter(|r| r.fill == RingFill::Threads) {
+        let why = match loop_of(func, ring.blocks[0]) {
+            Some(_) if can_lead(func, ring.blocks[0], &ring.buffers) => continue,
+            Some(_) => "their addresses depend on more than the loop's counter",
+            None => "they stand in no loop",
+        };
+        ring.wish = Some(1);
+        s.remarks.push(format!("copies of {:?} are awaited where they stand: {why}", ring.buffers));
     }
 }
 
@@ -209,25 +269,29 @@ fn only_products(program: &Program<'_>, body: Block) -> std::result::Result<(), 
     Ok(())
 }
 
-/// The blocks in which each buffer is loaded.
-fn load_places(func: &Func<'_>) -> FxHashMap<Buffer, Vec<Block>> {
-    let mut places: FxHashMap<Buffer, Vec<Block>> = FxHashMap::default();
+/// The blocks in which each buffer is loaded, and by whom.
+fn load_places(func: &Func<'_>) -> FxHashMap<Buffer, (Vec<Block>, RingFill)> {
+    let mut places: FxHashMap<Buffer, (Vec<Block>, RingFill)> = FxHashMap::default();
     func.walk(|block, inst| {
-        if let (Opcode::TmaLoad, Attr::Tma(t)) = (func.insts[inst].op, &func.insts[inst].attr)
-            && let Some(p) = t.place
-        {
-            places.entry(p.buffer).or_default().push(block);
+        let d = &func.insts[inst];
+        let tensor = match (d.op, &d.attr) {
+            (Opcode::TmaLoad, Attr::Tma(t)) => t.place,
+            _ => None,
+        };
+        let fills = [(tensor, RingFill::Tensor), (copy_place(d), RingFill::Threads)];
+        for (place, fill) in fills.into_iter().filter_map(|(p, f)| Some((p?, f))) {
+            places.entry(place.buffer).or_insert_with(|| (Vec::new(), fill)).0.push(block);
         }
     });
     places
 }
 
-/// The buffer that a tensor load's event fills.
+/// The buffer that a load's event fills.
 pub(crate) fn buffer_of(func: &Func<'_>, event: Value) -> Option<Buffer> {
     let data = &func.insts[func.def(event)?];
     match (data.op, &data.attr) {
         (Opcode::TmaLoad, Attr::Tma(t)) => t.place.map(|p| p.buffer),
-        _ => None,
+        _ => copy_place(data).map(|p| p.buffer),
     }
 }
 
@@ -249,6 +313,11 @@ pub(crate) fn budgets(warps: u32, producer: bool, target: &Target) -> (u32, u32,
     (left.min(240), low, true)
 }
 
+/// Whether a row is a product on tensor cores.
+fn is_product(op: Opcode) -> bool {
+    matches!(op, Opcode::Wgmma | Opcode::MmaSync)
+}
+
 fn deferral(program: &Program<'_>, target: &Target) -> std::result::Result<Deferral, String> {
     let func = &program.func;
     let outer = func.insts.iter().find(|(_, d)| matches!(&d.attr, Attr::Loop(l) if l.persistent));
@@ -257,13 +326,12 @@ fn deferral(program: &Program<'_>, target: &Target) -> std::result::Result<Defer
     let insts = &func.blocks[body].insts;
     let is_main = |i: &Inst| {
         let d = &func.insts[*i];
-        d.op == Opcode::For
-            && func.blocks[d.blocks[0]].insts.iter().any(|&j| func.insts[j].op == Opcode::Wgmma)
+        d.op == Opcode::For && func.blocks[d.blocks[0]].insts.iter().any(|&j| is_product(func.insts[j].op))
     };
     let at = insts.iter().rposition(is_main).ok_or("no loop of products inside")?;
     let inner = insts[at];
     let rest = &insts[at + 1..];
-    if rest.iter().any(|&i| func.insts[i].op == Opcode::For || func.insts[i].op == Opcode::Wgmma) {
+    if rest.iter().any(|&i| func.insts[i].op == Opcode::For || is_product(func.insts[i].op)) {
         return Err("more than stores follows the main loop".to_owned());
     }
     let invariant = |v: Value| func.constant(v).is_some() || !defined_in(func, body, v);
@@ -407,15 +475,25 @@ fn check_registers(program: &Program<'_>, d: &Deferral, target: &Target) -> std:
     let made = after(func, d).into_iter().flat_map(|i| func.insts[i].results);
     let carried = pending(func, d);
     let widest = made.filter(|r| !carried.contains(r)).map(|&r| func.ty(r).regs()).max().unwrap_or(0);
-    let needed = held + main + 2 * widest + SCALAR_REGISTERS;
+    // Operands of products of warps: those of two steps.
+    let fragments = 2 * operand_registers(func, func.insts[d.inner].blocks[0]);
+    let needed = held + main + 2 * widest + fragments + SCALAR_REGISTERS;
     if needed > budget {
         return Err(format!(
-            "{held} registers of results and {} of work beside {main} of accumulators and {SCALAR_REGISTERS} others exceed {budget}",
-            2 * widest
+            "{held} registers of results and {} of work beside {} of accumulators and operands and {SCALAR_REGISTERS} others exceed {budget}",
+            2 * widest,
+            main + fragments
         ));
     }
     let loops_ok = yields(func, func.insts[d.inner].blocks[0]).iter().all(|&v| func.ty(v) != Ty::Event);
     if loops_ok { Ok(()) } else { Err("events leave the main loop".to_owned()) }
+}
+
+/// Registers of the operands of a block's widest product of warps.
+fn operand_registers(func: &Func<'_>, block: Block) -> u32 {
+    let products = func.blocks[block].insts.iter().map(|&i| &func.insts[i]);
+    let products = products.filter(|d| d.op == Opcode::MmaSync);
+    products.map(|d| d.args[1..].iter().map(|&v| func.ty(v).regs()).sum()).max().unwrap_or(0)
 }
 
 /// Buffers of staged results in the order in which a block's copies leave them.

@@ -6,11 +6,13 @@
 
 use crate::schedule::loop_of;
 use crate::{Result, SchedError};
-use warplift_ir::machine::{Attr, BufferKind, Program, Ring, Schedule, SharedMap};
+use warplift_ir::machine::{Attr, BufferKind, Program, Ring, RingFill, Schedule, SharedMap};
 use warplift_ir::target::{Opcode, Target};
 
 /// Stages beyond which a ring hides nothing more.
 const MAX_DEPTH: u32 = 8;
+/// Stages of a ring that threads fill: each is code before the loop.
+const COPY_DEPTH: u32 = 4;
 /// Stages of a main loop's ring below which loads are no longer hidden.
 const LEAST_DEPTH: u32 = 3;
 /// Stages of a ring that is filled once a tile.
@@ -47,7 +49,11 @@ pub fn do_shared(program: &Program<'_>, s: &mut Schedule, target: &Target) -> Re
     while grew {
         grew = false;
         for &r in &rings {
-            let cap = if innermost(program, s, r) { MAX_DEPTH } else { OUTER_DEPTH };
+            let cap = match (innermost(program, s, r), s.rings[r].fill) {
+                (true, RingFill::Tensor) => MAX_DEPTH,
+                (true, RingFill::Threads) => COPY_DEPTH,
+                (false, _) => OUTER_DEPTH,
+            };
             if s.rings[r].wish.is_some() || s.rings[r].depth >= cap {
                 continue;
             }
@@ -142,7 +148,7 @@ fn layout(program: &Program<'_>, s: &Schedule) -> SharedMap {
     for (b, d) in program.buffers.iter().filter(|(_, d)| d.kind != BufferKind::Ring) {
         map.buffers[b] = place(d.bytes.next_multiple_of(d.align).saturating_mul(s.slots[b].max(1)), d.align);
     }
-    for (r, ring) in s.rings.iter() {
+    for (r, ring) in s.rings.iter().filter(|(_, r)| r.fill == RingFill::Tensor) {
         map.barriers[r] = place(2 * BARRIER * ring.depth, BARRIER);
     }
     map.bytes = at;

@@ -139,7 +139,7 @@ fn check_kernel(
 ) -> Outcome<Vec<String>> {
     let executor: Option<Box<dyn Executor>> = match (machine, place.device) {
         (Some(machine), _) => Some(Box::new(machine.load(artifact, place.limit)?)),
-        (None, Location::Simulator) => Some(Box::new(simulated(artifact, place.seed)?)),
+        (None, Location::Simulator) => Some(Box::new(simulated(artifact, place)?)),
         (None, _) => None,
     };
     let mut failed = Vec::new();

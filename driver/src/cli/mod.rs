@@ -12,6 +12,8 @@ mod check;
 mod compile;
 mod failure;
 mod micro;
+mod mutate;
+mod progress;
 mod run;
 mod sim;
 mod source;
@@ -55,11 +57,13 @@ enum Command {
     /// Check a table of kernels and sizes in one process.
     Check(check::CheckArgs),
     /// Measure kernels, and peers beside them.
-    Bench(bench::BenchArgs),
+    Bench(Box<bench::BenchArgs>),
     /// Show what the compiler decided: versions, roles, rings, buffers, registers, times.
     Explain(compile::ExplainArgs),
     /// Run PTX in the simulator, under several orders of events, and check it.
     Sim(sim::SimArgs),
+    /// The mutation proof: every synchronisation that is removed, corrupted or moved must show.
+    Mutate(mutate::MutateArgs),
     /// Show a layout: its notations, facts, table and picture.
     Layout(sim::LayoutArgs),
     /// The kernels of the library.
@@ -106,6 +110,7 @@ fn execute(cli: Cli) -> Outcome<()> {
         Command::Bench(args) => bench::bench(&args, tools),
         Command::Explain(args) => compile::explain(&args, tools),
         Command::Sim(args) => sim::sim(&args),
+        Command::Mutate(args) => mutate::mutate(&args),
         Command::Layout(args) => sim::layout(&args),
         Command::Kernels => kernels(),
         Command::Toolchain(ToolchainCommand::Install) => install(),

@@ -3,6 +3,7 @@
 use super::Tools;
 use super::artifact::{Artifact, Ready};
 use super::failure::{Failure, Outcome, user};
+use super::progress::Watch;
 use super::source::Choice;
 use std::path::Path;
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use warplift::bench::{CublasLt, GemmProblem, product_on_device};
 use warplift::cuda::{Arg, CudaError, Device, Kernel, arguments};
 use warplift::kernels;
 use warplift::reference::Array;
+use warplift::sim::{Hazards, Options};
 use warplift::trial::{
     Executor, GpuExecutor, Scalar, SimExecutor, Sizes, Style, Trial, exact_on_integers, work,
 };
@@ -39,6 +41,9 @@ pub struct Place {
     /// Seed of the random data.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
+    /// What a hazard does to a simulated run: end it with status 1, or be told.
+    #[arg(long, default_value = "deny", value_name = "deny|warn", value_parser = hazards)]
+    pub hazards: Hazards,
     /// Seconds after which a launch counts as deadlocked.
     #[arg(long, default_value_t = 20, value_name = "SECONDS")]
     pub limit: u64,
@@ -63,6 +68,18 @@ fn location(text: &str) -> Result<Location, String> {
     }
 }
 
+/// Reads `deny` or `warn`.
+///
+/// # Errors
+/// Anything else.
+pub fn hazards(text: &str) -> Result<Hazards, String> {
+    match text {
+        "deny" => Ok(Hazards::Deny),
+        "warn" => Ok(Hazards::Warn),
+        _ => Err(format!("`{text}` is neither `deny` nor `warn`")),
+    }
+}
+
 /// Multiprocessors that the simulator imagines: few, so that programs take tile after tile.
 pub const SIM_MULTIPROCESSORS: u32 = 2;
 
@@ -70,11 +87,12 @@ pub const SIM_MULTIPROCESSORS: u32 = 2;
 ///
 /// # Errors
 /// It has no PTX text.
-pub fn simulated(artifact: &Artifact, seed: u64) -> Outcome<SimExecutor> {
+pub fn simulated(artifact: &Artifact, place: &Place) -> Outcome<SimExecutor> {
     let ptx = artifact.ptx.clone();
     let ptx = ptx.ok_or_else(|| user(format!("the simulator needs the PTX of `{}`", artifact.name)))?;
-    let options = warplift::sim::Options { seed, ..Default::default() };
-    Ok(SimExecutor::new(ptx, artifact.manifest.clone(), options, SIM_MULTIPROCESSORS))
+    let options = Options { seed: place.seed, hazards: place.hazards, ..Options::default() };
+    let executor = SimExecutor::new(ptx, artifact.manifest.clone(), options, SIM_MULTIPROCESSORS);
+    Ok(executor.observed(Box::new(Watch::new())))
 }
 
 /// A device, or why there is none, and what helps checking on it.
@@ -145,30 +163,30 @@ pub fn run(args: &RunArgs, tools: &Tools) -> Outcome<()> {
     }
     let ordinal = match args.place.device {
         Location::Simulator => {
-            return simulate(&artifact, &small, args.place.seed);
+            return simulate(&artifact, &small, &args.place);
         }
         Location::Gpu(ordinal) => ordinal,
     };
     let Some(machine) = Machine::open(ordinal, args.place.cublas.as_deref())? else {
-        println!("this machine has no GPU: nothing is executed on one");
+        println!("this machine has no GPU: the kernel runs in the simulator, on a size that takes seconds");
         for s in &small {
             if operations(&artifact, s)? > SIMULATED {
                 println!("{s} is too large for the simulator; `--device sim` runs it all the same");
                 return Ok(());
             }
         }
-        return simulate(&artifact, &small, args.place.seed);
+        return simulate(&artifact, &small, &args.place);
     };
     let executor = machine.load(&artifact, args.place.limit)?;
     try_all(&artifact, &sizes, &executor, Some(&machine), args.place.seed)
 }
 
-fn simulate(artifact: &Artifact, sizes: &[Sizes], seed: u64) -> Outcome<()> {
-    let Ok(executor) = simulated(artifact, seed) else {
+fn simulate(artifact: &Artifact, sizes: &[Sizes], place: &Place) -> Outcome<()> {
+    let Ok(executor) = simulated(artifact, place) else {
         println!("nor in the simulator, which needs PTX text");
         return Ok(());
     };
-    try_all(artifact, sizes, &executor, None, seed)
+    try_all(artifact, sizes, &executor, None, place.seed)
 }
 
 /// Operations beyond which a launch is not simulated unless asked for.

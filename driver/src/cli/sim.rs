@@ -2,13 +2,14 @@
 
 use super::artifact::{Artifact, write};
 use super::failure::{Failure, Outcome, user};
-use super::run::{SIM_MULTIPROCESSORS, try_sizes};
+use super::progress::Watch;
+use super::run::{SIM_MULTIPROCESSORS, hazards, try_sizes};
 use super::source::{Choice, load};
 use std::fs;
 use std::path::PathBuf;
 use warplift::ir::layout::report;
 use warplift::ir::manifest::Manifest;
-use warplift::sim::{Adversary, Options};
+use warplift::sim::{Adversary, Hazards, Options};
 use warplift::trial::{SimExecutor, Sizes};
 
 /// `sim FILE.ptx --manifest FILE.json`.
@@ -29,6 +30,12 @@ pub struct SimArgs {
     /// Seeds of the order in which things happen; each is one run.
     #[arg(long, default_value_t = 3, value_name = "N")]
     seeds: u64,
+    /// The first of them, and seed of the data.
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// What a hazard does to a run: end it with status 1, or be told.
+    #[arg(long, default_value = "deny", value_name = "deny|warn", value_parser = hazards)]
+    hazards: Hazards,
     /// Multiprocessors of the device imagined.
     #[arg(long, default_value_t = SIM_MULTIPROCESSORS, value_name = "N")]
     multiprocessors: u32,
@@ -59,10 +66,13 @@ pub fn sim(args: &SimArgs) -> Outcome<()> {
         Some(text) => Sizes::parse(&artifact.kernel, text)?,
         None => Sizes::small(&artifact.kernel),
     };
-    let random = (0..args.seeds).map(|seed| (Adversary::Random, seed));
-    for (order, seed) in [(Adversary::Earliest, 0), (Adversary::Latest, 0)].into_iter().chain(random) {
-        let options = Options { order, seed, ..Options::default() };
+    let random = (0..args.seeds).map(|i| args.seed.wrapping_add(i)).map(|seed| (Adversary::Random, seed));
+    for (order, seed) in
+        [(Adversary::Earliest, args.seed), (Adversary::Latest, args.seed)].into_iter().chain(random)
+    {
+        let options = Options { order, seed, hazards: args.hazards, ..Options::default() };
         let executor = SimExecutor::new(ptx.clone(), manifest.clone(), options, args.multiprocessors);
+        let executor = executor.observed(Box::new(Watch::new()));
         for (passed, line) in try_sizes(&artifact, &sizes, &executor, None, seed)? {
             println!("{sizes}, order {order:?} {seed}: {}", line.replace('\n', "\n  "));
             if !passed {

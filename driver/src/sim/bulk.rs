@@ -11,7 +11,7 @@ use super::inst::{Addr, AtomOp, BulkFrom, BulkLoad, BulkStore, BulkTo, Space, Te
 use super::machine::{Found, Machine, Reason, Stop};
 use super::mbarrier::BarrierAt;
 use super::ops::{Operation, Stage, Task};
-use super::shadow::{Kind, Who};
+use super::shadow::{Access, Kind, Who};
 use super::space::GENERIC_PARAM;
 use super::tensormap::Run;
 use super::values::lanes;
@@ -264,6 +264,8 @@ impl Machine<'_> {
         if let Some(address) = run.global {
             let blame = Blame { warp: op.warp, lane: op.lane, pc: op.pc };
             self.read_global(blame, address, bytes)?;
+            let access = op.access(Kind::Async);
+            self.note_global(blame, (address, run.bytes), access, Some(&op.start), false)?;
         }
         self.write_async(op, block, run.shared, bytes)
     }
@@ -409,7 +411,10 @@ impl Machine<'_> {
             }
         }
         if self.memory.store(address, &bytes) {
-            return Ok(());
+            // Reductions are atomic. The write ends after the read of the source.
+            let kind = if reduce.is_some() { Kind::Strong } else { Kind::Async };
+            let access = Access { clock: op.clock + 1, ..op.access(kind) };
+            return self.note_global(blame, (address, bytes.len() as u32), access, Some(&op.start), true);
         }
         self.outside(blame, address, bytes.len() as u32)
     }
@@ -433,10 +438,13 @@ impl Machine<'_> {
             let retire = groups.committed.len().saturating_sub(pending as usize);
             all.extend(groups.committed.iter().take(retire).flatten().copied());
         }
+        if !all.is_empty() {
+            self.note_wait(self.pc(w));
+        }
         if !self.reached(&all, stage) {
             return Ok(Flow::Wait(Reason::Bulk));
         }
-        self.learn(w, mask, &all);
+        self.learn(w, mask, &all, stage);
         self.forget(&all);
         for l in lanes(mask) {
             self.drop_groups(w, l as u8);

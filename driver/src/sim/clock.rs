@@ -5,6 +5,8 @@
 //! (async-proxy) access may see because a proxy fence stands on the way, and whose mbarrier
 //! initialisations are visible to the asynchronous units.
 
+use super::global::Foreign;
+
 /// How far one sees into each timeline; 0 is nothing.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Clock(Vec<u32>);
@@ -43,6 +45,11 @@ impl Clock {
         }
     }
 
+    /// Whether it sees all that the other does.
+    pub fn covers(&self, other: &Self) -> bool {
+        other.0.iter().enumerate().all(|(t, v)| self.get(t) >= *v)
+    }
+
     /// What both see.
     pub fn meet(&mut self, other: &Self) {
         for (t, v) in self.0.iter_mut().enumerate() {
@@ -60,13 +67,23 @@ pub(crate) struct Clocks {
     pub proxied: Clock,
     /// Mbarrier initialisations that others and the asynchronous units may use.
     pub inits: Clock,
+    /// What is known of other clusters.
+    pub foreign: Foreign,
 }
 
 impl Clocks {
+    /// Whether it knows all that the other does of this cluster.
+    pub fn covers(&self, other: &Self) -> bool {
+        self.seen.covers(&other.seen)
+            && self.proxied.covers(&other.proxied)
+            && self.inits.covers(&other.inits)
+    }
+
     pub fn join(&mut self, other: &Self) {
         self.seen.join(&other.seen);
         self.proxied.join(&other.proxied);
         self.inits.join(&other.inits);
+        self.foreign.join(&other.foreign);
     }
 
     /// Joins only what is known of asynchronous operations, whose timelines begin at `first`.
@@ -79,5 +96,6 @@ impl Clocks {
         self.seen.meet(&other.seen);
         self.proxied.meet(&other.proxied);
         self.inits.meet(&other.inits);
+        self.foreign.meet(&other.foreign);
     }
 }

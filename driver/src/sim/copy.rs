@@ -81,6 +81,8 @@ impl Machine<'_> {
             let blame = Blame { warp: op.warp, lane: p.lane, pc: op.pc };
             if p.read > 0 {
                 self.read_global(blame, p.source, &mut bytes[..p.read as usize])?;
+                let access = op.access(Kind::Copy);
+                self.note_global(blame, (p.source, p.read), access, Some(&op.start), false)?;
             }
             let mut access = op.access(Kind::Copy);
             access.lane = p.lane;
@@ -114,7 +116,7 @@ impl Machine<'_> {
         if !self.reached(&ids, Stage::Done) {
             return Ok(Flow::Wait(Reason::Copy));
         }
-        self.learn(w, mask, &ids);
+        self.learn(w, mask, &ids, Stage::Done);
         self.forget(&ids);
         let groups = &mut self.warps[w].copies;
         groups.committed.drain(..retire);

@@ -31,6 +31,9 @@ impl Machine<'_> {
             let mut bytes = [0; 16];
             let bytes = &mut bytes[..total as usize];
             self.read(w, lane, l.space, addresses[lane], kind(l.strength), bytes)?;
+            if l.strength == Strength::Strong {
+                self.acquire_at(w, lane, addresses[lane], l.sync);
+            }
             for (i, part) in bytes.chunks(size as usize).enumerate() {
                 out[i][lane] = extend(number(part), l.ty);
             }
@@ -54,6 +57,9 @@ impl Machine<'_> {
             }
             let bytes = &bytes[..size * values.len()];
             self.write(w, lane, s.space, addresses[lane], kind(s.strength), bytes)?;
+            if s.strength == Strength::Strong {
+                self.release_at(w, lane, addresses[lane], s.sync, false);
+            }
         }
         Ok(Flow::Next)
     }
@@ -74,7 +80,11 @@ impl Machine<'_> {
             return Ok(());
         };
         match target {
-            Target::Global(a) => self.read_global(blame, a, out),
+            Target::Global(a) => {
+                self.read_global(blame, a, out)?;
+                let access = self.access(w, lane as u8, kind);
+                self.note_global(blame, (a, out.len() as u32), access, None, false)
+            }
             Target::Shared { block, offset } => {
                 let access = self.access(w, lane as u8, kind);
                 self.note_shared(w, block, offset, out.len() as u32, access, false)?;
@@ -130,6 +140,8 @@ impl Machine<'_> {
         match target {
             Target::Global(a) => {
                 self.memory.store(a, bytes);
+                let access = self.access(w, lane as u8, kind);
+                self.note_global(blame, (a, bytes.len() as u32), access, None, true)?;
             }
             Target::Shared { block, offset } => {
                 let access = self.access(w, lane as u8, kind);
@@ -149,15 +161,24 @@ impl Machine<'_> {
     pub fn atomic(&mut self, w: usize, a: &Atom, mask: u32) -> Result<Flow, Stop> {
         let addresses = self.addresses(w, a.addr, mask)?;
         let (x, y) = (self.get(w, a.s[0], mask)?, self.get(w, a.s[1], mask)?);
+        let more = a.more.iter().map(|&s| self.get(w, s, mask)).collect::<Result<Vec<_>, _>>()?;
         let size = a.ty.bytes() as usize;
+        let whole = size * (1 + more.len());
         let mut out = [0; 32];
         for lane in lanes(mask) {
-            let mut bytes = [0; 8];
-            self.read(w, lane, a.space, addresses[lane], Kind::Strong, &mut bytes[..size])?;
-            let old = u64::from_le_bytes(bytes);
-            let new = atom(a.op, a.ty, old, x[lane], y[lane]).to_le_bytes();
-            self.write(w, lane, a.space, addresses[lane], Kind::Strong, &new[..size])?;
-            out[lane] = old;
+            let mut bytes = [0; 16];
+            self.read(w, lane, a.space, addresses[lane], Kind::Strong, &mut bytes[..whole])?;
+            for (n, part) in bytes[..whole].chunks_mut(size).enumerate() {
+                let mut old = [0; 8];
+                old[..size].copy_from_slice(part);
+                let old = u64::from_le_bytes(old);
+                let x = if n == 0 { x[lane] } else { more[n - 1][lane] };
+                part.copy_from_slice(&atom(a.op, a.ty, old, x, y[lane]).to_le_bytes()[..size]);
+                out[lane] = old;
+            }
+            self.write(w, lane, a.space, addresses[lane], Kind::Strong, &bytes[..whole])?;
+            self.acquire_at(w, lane, addresses[lane], a.sync);
+            self.release_at(w, lane, addresses[lane], a.sync, true);
         }
         if let Some(d) = a.d {
             self.put(w, d, &out, mask)?;

@@ -20,6 +20,8 @@ pub struct PtxError {
 pub enum HazardKind {
     /// Two accesses to shared memory, one of them a write, that nothing orders.
     SharedRace,
+    /// Two accesses to global memory, one of them a write, that nothing orders.
+    GlobalRace,
     /// An access to what an asynchronous operation writes or reads before its completion was waited
     /// for.
     InFlight,
@@ -159,4 +161,6 @@ pub struct Report {
     /// Lines of the `wgmma.fence`s that some wgmma needed; the others order nothing, since consecutive
     /// wgmma of one shape on the same accumulators are ordered by themselves.
     pub needed_fences: BTreeSet<u32>,
+    /// Lines of the waits that held a warp, told it something that it did not know, or had groups to wait for.
+    pub needed_waits: BTreeSet<u32>,
 }

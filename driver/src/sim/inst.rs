@@ -162,6 +162,15 @@ pub(crate) enum Strength {
     Strong,
 }
 
+/// What an access of memory releases and acquires.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct MemoryOrder {
+    pub acquire: bool,
+    pub release: bool,
+    /// Scope of the cluster or wider.
+    pub wide: bool,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AtomOp {
     Add,
@@ -327,6 +336,7 @@ pub(crate) struct Load {
     pub d: Vec<Option<Dst>>,
     pub addr: Addr,
     pub strength: Strength,
+    pub sync: MemoryOrder,
 }
 
 #[derive(Clone, Debug)]
@@ -336,16 +346,20 @@ pub(crate) struct Store {
     pub s: Vec<Src>,
     pub addr: Addr,
     pub strength: Strength,
+    pub sync: MemoryOrder,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct Atom {
+    pub sync: MemoryOrder,
     pub space: Space,
     pub op: AtomOp,
     pub ty: Ty,
     pub d: Option<Dst>,
     pub addr: Addr,
     pub s: [Src; 2],
+    /// Operands of the elements behind the first, of a vector.
+    pub more: Vec<Src>,
 }
 
 /// A copy from global memory into shared memory that a mbarrier completes.

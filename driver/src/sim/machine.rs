@@ -1,6 +1,7 @@
 //! The state of a running cluster: blocks, warps, asynchronous operations.
 
 use super::clock::Clocks;
+use super::global::Foreign;
 use super::hazard::{Hazard, HazardKind, Report, SimError, Site};
 use super::inst::Lanes;
 use super::launch::{Hazards, Options, Prepared};
@@ -71,6 +72,8 @@ pub(crate) struct Warp {
     pub clock: u32,
     /// What `fence.acq_rel` or `fence.mbarrier_init` would release with a relaxed arrive.
     pub fenced: Clocks,
+    /// What strong reads of global memory found since the last such fence.
+    pub unfenced_reads: Foreign,
     pub sync: u32,
     /// Clock of the last access that a warp-wide synchronisation covers.
     pub synced: u32,
@@ -141,6 +144,8 @@ pub(crate) struct Machine<'a> {
     pub options: Options,
     pub memory: Memory,
     pub cluster: [u32; 3],
+    /// Number of the cluster, in the order of their starts.
+    pub number: u32,
     pub blocks: Vec<Block>,
     pub warps: Vec<Warp>,
     pub timelines: Vec<Timeline>,
@@ -168,7 +173,7 @@ impl<'a> Machine<'a> {
     pub fn new(
         launch: &'a Prepared<'a>,
         options: Options,
-        cluster: [u32; 3],
+        (number, cluster): (u32, [u32; 3]),
         random: super::random::Random,
     ) -> Self {
         let size: u32 = launch.cluster.iter().product();
@@ -182,6 +187,7 @@ impl<'a> Machine<'a> {
             options,
             memory: Memory::new(),
             cluster,
+            number,
             blocks,
             warps,
             timelines: (0..total).map(|_| Timeline::default()).collect(),
@@ -345,6 +351,7 @@ impl Warp {
             partial: Vec::new(),
             clock: 1,
             fenced: Clocks::default(),
+            unfenced_reads: Foreign::default(),
             sync: 0,
             synced: 0,
             dirty: 0,

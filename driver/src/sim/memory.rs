@@ -1,5 +1,6 @@
 //! Global memory: named buffers with exact bounds.
 
+use super::global::GlobalShadow;
 use super::space::GLOBAL;
 
 /// A buffer of [`Memory`].
@@ -20,6 +21,8 @@ struct Buffer {
 #[derive(Debug, Default)]
 pub struct Memory {
     buffers: Vec<Buffer>,
+    /// Who touched it in this run.
+    pub(crate) races: GlobalShadow,
 }
 
 /// Bytes between two buffers at least, so that a stray address hits nothing.

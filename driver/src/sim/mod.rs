@@ -25,6 +25,7 @@ mod exec;
 mod finish;
 mod float;
 mod from_manifest;
+mod global;
 mod hazard;
 mod inst;
 mod knowledge;

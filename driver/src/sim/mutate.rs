@@ -44,8 +44,10 @@ pub enum Verdict {
     Hazard(HazardKind),
     /// A result that is wrong, without a hazard.
     WrongResult,
-    /// The run did not end, trapped, or was refused.
+    /// The run did not end, or trapped.
     Failed(String),
+    /// It was not run: text, a launch or an instruction that the simulator refuses.
+    Refused(String),
     /// Nothing was noticed under any adversary.
     Escaped,
 }
@@ -86,6 +88,9 @@ pub fn judge(
                 }
             }
             Err(SimError::Hazard(h)) => return Verdict::Hazard(h.kind),
+            Err(e @ (SimError::Launch(_) | SimError::Unsupported { .. })) => {
+                return Verdict::Refused(e.to_string());
+            }
             Err(e) => return Verdict::Failed(e.to_string()),
         }
     }
@@ -309,6 +314,8 @@ impl Text<'_> {
         {
             let _ = b;
             self.push(out, i + 1, Mutation::Remove, "wait not repeated", "");
+            // The branch is taken only where the wait gives up.
+            out.iter_mut().last().into_iter().for_each(|m| m.line = s.line);
         }
     }
 

@@ -245,6 +245,7 @@ impl Machine<'_> {
     pub fn fence(&mut self, w: usize, kind: FenceKind, mask: u32) -> Result<Flow, Stop> {
         let first = self.first_async();
         let path = self.options.proxy_fence == ProxyFence::Path;
+        self.acquire_fenced(w, kind, mask);
         let known = self.known_to(w, mask);
         let warp = &mut self.warps[w];
         match kind {

@@ -75,7 +75,8 @@ impl Machine<'_> {
                 site: self.site(0),
             });
         }
-        self.timelines[t].clock += 1;
+        // One tick for what is read or happens at once, one for what a store writes after that.
+        self.timelines[t].clock += 2;
         Ok((t, self.timelines[t].clock))
     }
 
@@ -156,11 +157,11 @@ impl Machine<'_> {
         ids.iter().all(|id| self.operations.get(id).is_none_or(|o| o.stage >= stage))
     }
 
-    /// A warp learns that these operations are complete.
-    pub fn learn(&mut self, w: usize, mask: u32, ids: &[u64]) {
+    /// A warp learns that these operations have come so far.
+    pub fn learn(&mut self, w: usize, mask: u32, ids: &[u64], stage: Stage) {
         for id in ids {
             if let Some(op) = self.operations.get(id) {
-                let (t, clock) = (op.timeline, op.clock);
+                let (t, clock) = (op.timeline, op.clock + u32::from(stage == Stage::Done));
                 self.tell(w, mask, |c| c.seen.raise(t, clock));
             }
         }

@@ -1,6 +1,7 @@
 //! Who runs next: warps and asynchronous operations in the order that the adversary likes.
 
 use super::SimError;
+use super::global::GlobalShadow;
 use super::hazard::Report;
 use super::launch::{Adversary, Launch, Options};
 use super::machine::{Machine, Reason, State, Stop};
@@ -38,6 +39,8 @@ pub fn run_observed(
     let size = u64::from(launch.cluster.iter().product::<u32>());
     let blocks = waiting.len() as u64 * size;
     let most = (u64::from(launch.sm_count) / size).max(1) as usize;
+    memory.races = GlobalShadow::default();
+    let mut started = 0;
     let mut resident: VecDeque<Machine<'_>> = VecDeque::new();
     let mut report = Report::default();
     loop {
@@ -47,7 +50,8 @@ pub fn run_observed(
             let i = next_cluster(options.order, waiting.len(), &mut random);
             let id = waiting.remove(i).unwrap_or_default();
             let own = Random::new(random.next());
-            resident.push_front(Machine::new(&prepared, *options, id, own));
+            resident.push_front(Machine::new(&prepared, *options, (started, id), own));
+            started += 1;
         }
         let Some(mut machine) = resident.pop_front() else {
             return Ok(report);
@@ -97,6 +101,7 @@ impl Report {
         self.asynchronous += other.asynchronous;
         self.blocks += other.blocks;
         self.needed_fences.extend(other.needed_fences);
+        self.needed_waits.extend(other.needed_waits);
         for (line, n) in other.lines {
             *self.lines.entry(line).or_default() += n;
         }

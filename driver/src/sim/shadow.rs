@@ -222,7 +222,7 @@ fn conflict(fault: Fault, other: Access, other_writes: bool) -> Conflict {
 }
 
 /// Whether `old` is ordered before `who`. `old_writes` and `writes` say which side writes.
-fn against(old: Access, who: Who<'_>, old_writes: bool, writes: bool) -> Option<Conflict> {
+pub(crate) fn against(old: Access, who: Who<'_>, old_writes: bool, writes: bool) -> Option<Conflict> {
     if old.clock == 0 || (!old_writes && !writes) {
         return None;
     }

@@ -129,8 +129,9 @@ impl Machine<'_> {
         let Some(target) = retire.checked_sub(1).and_then(|i| t.committed.get(i).copied()) else {
             return Ok(Flow::Next);
         };
-        let first = w - self.warps[w].index as usize % 4;
         let from = t.retired;
+        let first = w - self.warps[w].index as usize % 4;
+        self.note_wait(self.pc(w));
         let done = |s: u32| self.issuing.get(&(first, s)).is_none_or(|i| i.done);
         if !(from..target).all(done) {
             return Ok(Flow::Wait(Reason::Wgmma));

@@ -11,7 +11,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
-use warplift_ir::interp::{Arg, InterpError, Memory, Options, run};
+use warplift_ir::interp::{Arg, BufferId, InterpError, Memory, Options, run};
 use warplift_ir::tile::{Kernel, Loc, Op, Type};
 use warplift_ir::types::Elem;
 
@@ -81,14 +81,13 @@ fn sample(grid: [u64; 3], count: u64, seed: u64) -> Vec<u64> {
     chosen
 }
 
-fn run_blocks(
+/// The interpreter's memory with these data, its buffers in order, and the arguments.
+pub(super) fn prepared(
     kernel: &Kernel,
     sizes: &Sizes,
     operands: &[Operand],
     data: &Data,
-    [x, y, z]: [u64; 3],
-    blocks: &[u64],
-) -> Result<Written, TrialError> {
+) -> (Memory, Vec<BufferId>, Vec<Arg>) {
     let mut memory = Memory::new();
     let ids: Vec<_> =
         operands.iter().zip(&data.buffers).map(|(o, b)| memory.add(&o.name, b.clone())).collect();
@@ -98,7 +97,19 @@ fn run_blocks(
         Some(Scalar::Float(v)) => Some(Arg::Float(v)),
         None => pointers.next().map(|&id| Arg::Ptr(id, 0)),
     });
-    let args: Vec<Arg> = args.collect();
+    let args = args.collect();
+    (memory, ids, args)
+}
+
+fn run_blocks(
+    kernel: &Kernel,
+    sizes: &Sizes,
+    operands: &[Operand],
+    data: &Data,
+    [x, y, z]: [u64; 3],
+    blocks: &[u64],
+) -> Result<Written, TrialError> {
+    let (mut memory, ids, args) = prepared(kernel, sizes, operands, data);
     let options = Options::default();
     for &block in blocks {
         let index = [block / (y * z), block / z % y, block % z];

@@ -11,6 +11,8 @@
 //!                                 Verdict
 //! ```
 //!
+//! Where every run must leave the same bytes, a [`Reference`] is made once and compared with many.
+//!
 //! Nothing here knows a kernel by name: operands follow from views, and a product is found by its
 //! shape in the IR. Outputs are poisoned first, and memory behind them is watched.
 
@@ -20,6 +22,7 @@ mod device;
 mod judge;
 mod operands;
 mod product;
+mod reference;
 mod simulated;
 mod sizes;
 mod work;
@@ -29,7 +32,8 @@ pub use device::GpuExecutor;
 pub use judge::{Verdict, exact_on_integers};
 pub use operands::{Operand, operands};
 pub use product::{PlainProduct, plain_product};
-pub use simulated::SimExecutor;
+pub use reference::{Difference, Reference};
+pub use simulated::{Observer, SimExecutor};
 pub use sizes::{Scalar, Sizes};
 pub use work::work;
 pub(crate) use {blocks::grid_of, work::block_work};
@@ -37,6 +41,7 @@ pub(crate) use {blocks::grid_of, work::block_work};
 use crate::bench::GemmProblem;
 use crate::cuda::{CudaError, LaunchError};
 use crate::reference::Array;
+use crate::sim::{PtxError, SimError};
 use warplift_ir::interp::InterpError;
 use warplift_ir::tile::{Kernel, Mapping};
 use warplift_isel::IselError;
@@ -94,15 +99,18 @@ pub enum TrialError {
     /// The kernel itself is wrong: its meaning cannot be computed.
     #[error("interpreter: {0}")]
     Meaning(#[from] InterpError),
+    /// PTX that the simulator does not know.
+    #[error("simulator: {0}")]
+    Text(#[from] PtxError),
     /// A simulated run that found something.
-    #[error("{0}")]
-    Hazard(String),
+    #[error(transparent)]
+    Simulation(#[from] SimError),
 }
 
 impl TrialError {
     /// Whether the kernel, and not its caller, is at fault.
     pub fn is_wrong_result(&self) -> bool {
-        matches!(self, Self::Hang(_) | Self::Overrun(_) | Self::Hazard(_))
+        matches!(self, Self::Hang(_) | Self::Overrun(_) | Self::Text(_) | Self::Simulation(_))
     }
 }
 

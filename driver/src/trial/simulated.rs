@@ -1,7 +1,7 @@
 //! The PTX simulator as executor.
 
 use super::{Executor, Input, Scalar, TrialError};
-use crate::sim::{Arg, Memory, Options, launch_from_manifest, parse, run};
+use crate::sim::{Arg, Hazard, Memory, Options, Report, launch_from_manifest, parse, run_observed};
 use warplift_ir::manifest::Manifest;
 
 /// PTX on the simulator, which also looks for hazards.
@@ -10,27 +10,26 @@ pub struct SimExecutor {
     manifest: Manifest,
     options: Options,
     multiprocessors: u32,
+    observer: Option<Box<dyn Observer>>,
+}
+
+/// Who is told of a run while it goes on.
+pub trait Observer {
+    /// Blocks done, and blocks in all.
+    fn progress(&self, done: u64, blocks: u64);
+    /// Hazards of a run that went on all the same, under [`crate::sim::Hazards::Warn`].
+    fn hazards(&self, found: &[Hazard]);
 }
 
 impl SimExecutor {
     /// Runs `ptx` on a device imagined with so many multiprocessors.
     pub fn new(ptx: String, manifest: Manifest, options: Options, multiprocessors: u32) -> Self {
-        Self { ptx, manifest, options, multiprocessors }
+        Self { ptx, manifest, options, multiprocessors, observer: None }
     }
-}
 
-impl SimExecutor {
-    /// Whether the grid has no block: then nothing is launched.
-    fn is_empty(&self, inputs: &[Input<'_>]) -> bool {
-        let value = |name: &str| {
-            let at = self.manifest.arguments.iter().position(|a| a.name == name);
-            match at.and_then(|at| inputs.get(at)) {
-                Some(Input::Scalar(Scalar::Int(v))) => Some(*v),
-                None if name == "sm_count" => Some(self.multiprocessors.into()),
-                _ => None,
-            }
-        };
-        self.manifest.grid.iter().any(|extent| extent.eval(&value) == Ok(0))
+    /// Tells somebody of every run.
+    pub fn observed(self, observer: Box<dyn Observer>) -> Self {
+        Self { observer: Some(observer), ..self }
     }
 }
 
@@ -41,33 +40,64 @@ impl Executor for SimExecutor {
     }
 
     fn execute(&self, inputs: &[Input<'_>]) -> Result<Vec<Vec<u8>>, TrialError> {
-        let hazard = |e: &dyn std::fmt::Display| TrialError::Hazard(e.to_string());
-        let module = parse(&self.ptx).map_err(|e| hazard(&e))?;
-        let mut memory = Memory::new();
-        let mut ids = Vec::new();
-        let mut args = Vec::new();
-        for (argument, input) in self.manifest.arguments.iter().zip(inputs) {
-            let name = argument.name.as_str();
-            let mut pointer = |id| {
-                ids.push(id);
-                Arg::Pointer(id, 0)
-            };
-            let arg = match *input {
-                Input::Buffer(bytes) => pointer(memory.alloc(name, bytes.to_vec())),
-                Input::Output(bytes) => pointer(memory.alloc_poisoned(name, bytes)),
-                Input::Scalar(Scalar::Int(v)) => Arg::Int(v),
-                Input::Scalar(Scalar::Float(v)) => Arg::Float(v),
-            };
-            args.push((name, arg));
-        }
-        if self.is_empty(inputs) {
-            return Ok(ids.iter().map(|&id| memory.bytes(id).to_vec()).collect());
-        }
-        let launch = launch_from_manifest(&module, &self.manifest, &args, &mut memory, self.multiprocessors);
-        let launch = launch.map_err(|e| TrialError::Sizes(e.to_string()))?;
-        run(&launch, &mut memory, &self.options).map_err(|e| hazard(&e))?;
-        Ok(ids.iter().map(|&id| memory.bytes(id).to_vec()).collect())
+        let observer = self.observer.as_deref();
+        let mut tell = |done, blocks| observer.into_iter().for_each(|o| o.progress(done, blocks));
+        let (ptx, manifest) = (&self.ptx, &self.manifest);
+        let (buffers, report) =
+            simulate(ptx, manifest, inputs, &self.options, self.multiprocessors, &mut tell)?;
+        observer.into_iter().for_each(|o| o.hazards(&report.hazards));
+        Ok(buffers)
     }
+}
+
+/// Whether the grid has no block: then nothing is launched.
+fn is_empty(manifest: &Manifest, inputs: &[Input<'_>], multiprocessors: u32) -> bool {
+    let value = |name: &str| {
+        let at = manifest.arguments.iter().position(|a| a.name == name);
+        match at.and_then(|at| inputs.get(at)) {
+            Some(Input::Scalar(Scalar::Int(v))) => Some(*v),
+            None if name == "sm_count" => Some(multiprocessors.into()),
+            _ => None,
+        }
+    };
+    manifest.grid.iter().any(|extent| extent.eval(&value) == Ok(0))
+}
+
+/// Runs PTX; gives the buffers afterwards, in order, and what the simulator saw. `observe` is told blocks
+/// done and blocks in all.
+pub(super) fn simulate(
+    ptx: &str,
+    manifest: &Manifest,
+    inputs: &[Input<'_>],
+    options: &Options,
+    multiprocessors: u32,
+    observe: &mut dyn FnMut(u64, u64),
+) -> Result<(Vec<Vec<u8>>, Report), TrialError> {
+    let module = parse(ptx)?;
+    let mut memory = Memory::new();
+    let mut ids = Vec::new();
+    let mut args = Vec::new();
+    for (argument, input) in manifest.arguments.iter().zip(inputs) {
+        let name = argument.name.as_str();
+        let mut pointer = |id| {
+            ids.push(id);
+            Arg::Pointer(id, 0)
+        };
+        let arg = match *input {
+            Input::Buffer(bytes) => pointer(memory.alloc(name, bytes.to_vec())),
+            Input::Output(bytes) => pointer(memory.alloc_poisoned(name, bytes)),
+            Input::Scalar(Scalar::Int(v)) => Arg::Int(v),
+            Input::Scalar(Scalar::Float(v)) => Arg::Float(v),
+        };
+        args.push((name, arg));
+    }
+    let mut report = Report::default();
+    if !is_empty(manifest, inputs, multiprocessors) {
+        let launch = launch_from_manifest(&module, manifest, &args, &mut memory, multiprocessors);
+        let launch = launch.map_err(|e| TrialError::Sizes(e.to_string()))?;
+        report = run_observed(&launch, &mut memory, options, observe)?;
+    }
+    Ok((ids.iter().map(|&id| memory.bytes(id).to_vec()).collect(), report))
 }
 
 #[cfg(test)]

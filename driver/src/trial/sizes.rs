@@ -86,6 +86,18 @@ impl Sizes {
         Ok(sizes)
     }
 
+    /// The defaults, overridden by integers by name.
+    ///
+    /// # Errors
+    /// A name that is no scalar parameter.
+    pub fn of(kernel: &Kernel, values: &[(&str, i64)]) -> Result<Self, TrialError> {
+        let mut sizes = Self::defaults(kernel);
+        for (name, value) in values {
+            sizes.assign(kernel, &format!("{name}={value}"))?;
+        }
+        Ok(sizes)
+    }
+
     fn assign(&mut self, kernel: &Kernel, item: &str) -> Result<(), TrialError> {
         let (name, value) =
             item.split_once('=').ok_or_else(|| wrong(format!("`{item}` is no name=value")))?;

@@ -63,17 +63,26 @@ struct Plant {
     manifest: Manifest,
     assembled: Assembled,
     sass: String,
+    /// PTX; `None`: what the SASS comes from.
+    ptx: Option<String>,
     accepted: Vec<Accepted>,
+}
+
+/// The rows that a listing comes from.
+fn rows_of(sass: &Summary) -> String {
+    let rows = ONE_BY_ONE.iter().map(|(row, opcode)| format!("{row} ").repeat(sass.count(opcode) as usize));
+    rows.collect()
 }
 
 fn found(spoil: impl FnOnce(&mut Plant)) -> Vec<Violation> {
     let assembled = Assembled { registers: 168, ..Assembled::default() };
     let (sass, accepted) = (SOUND.to_owned(), Vec::new());
-    let mut p = Plant { kernel: "gemm", manifest: manifest(), assembled, sass, accepted };
+    let mut p = Plant { kernel: "gemm", manifest: manifest(), assembled, sass, ptx: None, accepted };
     spoil(&mut p);
     let sass = summarize(&p.sass).expect("a listing");
+    let ptx = &p.ptx.clone().unwrap_or_else(|| rows_of(&sass));
     let Plant { kernel, manifest, assembled, accepted, .. } = &p;
-    Evidence { kernel, product: true, manifest, assembled, sass: &sass }.violations(accepted)
+    Evidence { kernel, product: true, ptx, manifest, assembled, sass: &sass }.violations(accepted)
 }
 
 fn with(old: &str, new: &str) -> Vec<Violation> {
@@ -130,6 +139,24 @@ fn missing_instructions_are_found() {
         p.manifest.params.pop();
     });
     assert_eq!(plain, [], "a result without a tensor map is stored plainly");
+}
+
+#[test]
+fn rows_that_became_more_or_fewer_are_found() {
+    let rows = "wgmma.mma_async cp.async.bulk.tensor.2d.shared::cluster.global ldmatrix.sync";
+    let wrong = found(|p| p.ptx = Some(rows.to_owned()));
+    let count = |row, opcode, ptx, sass| Violation::Count { row, opcode, ptx, sass };
+    let stores = ".global.shared::cta";
+    assert_eq!(wrong, [count("ldmatrix.sync", "LDSM", 1, 0), count(stores, "UTMASTG", 0, 1)]);
+}
+
+#[test]
+fn products_of_warps_are_products() {
+    let warps = found(|p| {
+        p.sass = SOUND
+            .replace("HGMMA.64x256x16.F32 R24, gdesc[UR20], R24, gsb0", "HMMA.16816.F32 R24, R4, R8, R24")
+    });
+    assert_eq!(warps, []);
 }
 
 #[test]

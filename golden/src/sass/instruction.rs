@@ -61,7 +61,7 @@ pub struct Instruction {
 }
 
 /// Opcodes whose first operand is a register that they read.
-const READERS: &[&str] = &["BAR", "WARPSYNC", "RET", "CALL", "BRX", "JMX", "NANOSLEEP"];
+const READERS: &[&str] = &["LDGSTS", "BAR", "WARPSYNC", "RET", "CALL", "BRX", "JMX", "NANOSLEEP"];
 
 /// Opcodes whose registers are pairs.
 const DOUBLE: &[&str] = &["DADD", "DMUL", "DFMA"];
@@ -129,6 +129,7 @@ impl Instruction {
         match self.name() {
             _ if address => 1 + u32::from(operand.contains(".64")),
             "HGMMA" | "IGMMA" | "QGMMA" if self.is_fragment(i) => 4,
+            "HMMA" => [self.result_width(), 4, 2, self.result_width()].get(i).copied().unwrap_or(1),
             "STG" | "STS" | "STL" | "ST" | "RED" => self.data_width(),
             "STSM" => self.matrices(),
             _ if i == 0 => self.result_width(),
@@ -147,6 +148,8 @@ impl Instruction {
     fn result_width(&self) -> u32 {
         match self.name() {
             "HGMMA" | "IGMMA" | "QGMMA" => self.accumulators().unwrap_or(1),
+            "HMMA" if self.has("F32") => 4,
+            "HMMA" => 2,
             "LDSM" => self.matrices(),
             "LDG" | "LDS" | "LDL" | "LD" | "LDC" | "ATOM" | "ATOMG" | "ATOMS" => self.data_width(),
             "CS2R" => 2 - u32::from(self.has("32")),
@@ -166,7 +169,7 @@ impl Instruction {
         self.opcode.rsplit('.').next().and_then(|n| n.parse().ok()).filter(|n| *n <= 4).unwrap_or(1)
     }
 
-    /// Accumulator registers of a thread: 64 N values over 128 threads, two of f16 in a register.
+    /// Accumulator registers of a thread in a warpgroup product: 64 N values over 128 threads, two of f16 in a register.
     fn accumulators(&self) -> Option<u32> {
         let shape = self.opcode.split('.').nth(1)?;
         let n: u32 = shape.split('x').nth(1)?.parse().ok()?;

@@ -42,7 +42,7 @@ fn registers_set(flow: &Flow, block: usize) -> Option<Option<u32>> {
 
 fn name(flow: &Flow, blocks: &BTreeSet<usize>) -> &'static str {
     let holds = |name: &str| blocks.iter().any(|b| flow.of(*b).iter().any(|i| i.name() == name));
-    match (holds("HGMMA"), holds("UTMALDG")) {
+    match (holds("HGMMA") || holds("HMMA"), holds("UTMALDG")) {
         (true, _) => "consumer",
         (false, true) => "producer",
         (false, false) => "other",

@@ -9,6 +9,7 @@ use std::fmt::{self, Display};
 /// Opcodes counted by name, in the order of the summary.
 pub const WATCHED: &[&str] = &[
     "HGMMA",
+    "HMMA",
     "WARPGROUP",
     "UTMALDG",
     "UTMASTG",
@@ -21,12 +22,16 @@ pub const WATCHED: &[&str] = &[
     "LDS",
     "STS",
     "LDG",
+    "LDGSTS",
     "STG",
     "SHFL",
     "MEMBAR",
     "STL",
     "LDL",
 ];
+
+/// Registers of a warp product's sums.
+const WARP_SUMS: u32 = 4;
 
 /// How many instructions, in total and of the watched opcodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -74,9 +79,9 @@ pub struct LoopSummary {
     pub depth: usize,
     /// Its instructions, with those of inner loops.
     pub counts: Counts,
-    /// Whether it holds warpgroup products and no loop inside it does.
+    /// Whether it holds products and no loop inside it does.
     pub multiplies: bool,
-    /// Registers that warpgroup products in it write, without repetition.
+    /// Registers that products in it write, without repetition; those of neighbouring warp products as one.
     pub accumulators: Vec<Registers>,
     /// Copies from register to register into or out of accumulators.
     pub copies: Vec<String>,
@@ -188,14 +193,21 @@ fn summarize_loop(flow: &Flow, l: &Loop) -> LoopSummary {
 }
 
 fn is_product(i: &Instruction) -> bool {
-    i.name() == "HGMMA"
+    matches!(i.name(), "HGMMA" | "HMMA")
 }
 
 /// What products write, each tuple once, in order.
 fn accumulators<'a>(code: impl Iterator<Item = &'a Instruction>) -> Vec<Registers> {
     let tuples = code.filter(|i| is_product(i)).filter_map(Instruction::written);
     let set: BTreeSet<(u32, u32)> = tuples.map(|r| (r.first, r.count)).collect();
-    set.into_iter().map(|(first, count)| Registers { first, count }).collect()
+    let mut runs: Vec<Registers> = Vec::new();
+    for (first, count) in set {
+        match runs.last_mut() {
+            Some(run) if run.last() + 1 == first && count <= WARP_SUMS => run.count += count,
+            _ => runs.push(Registers { first, count }),
+        }
+    }
+    runs
 }
 
 /// Of each group of products (its last one names `gsb0`): what follows until the wait.

@@ -212,7 +212,7 @@ impl<'a> Program<'a> {
             Op::View { strided, fill } => self.view(inst, *strided, *fill),
             Op::SubView(kept) => self.sub_view(inst, kept),
             Op::ViewAs(_) if ty.shape().is_none() => self.scalar_bits(inst, elem),
-            _ => match self.number(op)? {
+            _ => match self.number(op, ty.elem())? {
                 Some(n) => Ok(Val::Scalar(n)),
                 None => self.tile_op(inst, op, ty),
             },
@@ -220,11 +220,11 @@ impl<'a> Program<'a> {
     }
 
     /// Scalars without operands.
-    fn number(&self, op: &Op) -> Result<Option<Number>> {
+    fn number(&self, op: &Op, elem: Elem) -> Result<Option<Number>> {
         let place = &self.place;
         let along = |all: &[i64; 3], d: u8| all.get(usize::from(d)).copied().unwrap_or(0);
         let int = match op {
-            Op::Float(v) => return Ok(Some(Number::Float(*v))),
+            Op::Float(v) => return Ok(Some(Number::Float(super::round(elem, *v)))),
             Op::Int(v) => *v,
             Op::Dim(d) => self.dim(*d)? as i64,
             Op::BlockIndex(d) => along(&place.block, *d),

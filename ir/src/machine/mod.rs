@@ -210,8 +210,12 @@ pub enum Attr {
     },
     /// Tensor product.
     Wgmma(Box<WgmmaAttr>),
+    /// Tensor product of one step of K by warps.
+    Mma(MmaAttr),
     /// Tensor copy.
     Tma(TmaAttr),
+    /// Asynchronous copy of a thread.
+    Copy(CopyAttr),
     /// `stmatrix`/`ldmatrix`: matrices moved, transposed, byte offset.
     Matrix {
         /// 8x8 matrices: 1, 2 or 4.
@@ -274,6 +278,22 @@ pub struct WgmmaAttr {
     pub b: SharedOperand,
 }
 
+/// A product of one step of K by a warp: `mma.sync.m16n8k16` repeated over its atoms of M and N.
+///
+/// Operands: accumulator (registers of an atom, atoms of N, atoms of M), A (registers, atoms of M), B
+/// (registers, atoms of N). Result: accumulator, which may lie where the operand does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct MmaAttr {
+    /// Element type of A and B.
+    pub elem: crate::types::Elem,
+    /// Element type of the accumulator.
+    pub acc: crate::types::Elem,
+    /// Atoms along M.
+    pub m_atoms: u8,
+    /// Atoms along N.
+    pub n_atoms: u8,
+}
+
 /// A tensor copy between global memory and one stage of a buffer.
 ///
 /// Load, structured: coordinates (innermost first) -> event. Store: coordinates -> event.
@@ -292,6 +312,22 @@ pub struct TmaAttr {
     pub multicast: u16,
     /// L2 policy.
     pub hint: CacheHint,
+}
+
+/// `cp.async`: a copy of one thread from global memory to one stage of a buffer.
+///
+/// Operands: byte offset in the stage (shared address once scheduled), global address, bytes to read: the
+/// rest of the copy is filled with zeros. Result, structured: event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct CopyAttr {
+    /// Bytes that one copy writes: 4, 8 or 16.
+    pub bytes: u8,
+    /// Bytes added to the global address.
+    pub source: i32,
+    /// Place, before `sched`.
+    pub place: Option<Place>,
+    /// Bytes added to the shared address, after it.
+    pub offset: i32,
 }
 
 /// L2 eviction policy of a bulk copy.

@@ -102,9 +102,14 @@ impl Func<'_> {
                 w.a.as_ref().map_or("regs".to_owned(), |a| a.place.buffer.to_string()),
                 w.b.place.buffer
             ),
+            Attr::Mma(m) => write!(f, " m16n8k16.{}.{} m{} n{}", m.acc, m.elem, m.m_atoms, m.n_atoms),
             Attr::Tma(t) => {
                 write!(f, " map{} {}d {} bytes", t.map, t.rank, t.bytes)?;
                 t.place.map_or(Ok(()), |p| write!(f, " {}+{}", p.buffer, p.offset))
+            }
+            Attr::Copy(c) => {
+                write!(f, " {} bytes from +{}", c.bytes, c.source)?;
+                c.place.map_or(write!(f, " to +{}", c.offset), |p| write!(f, " to {}+{}", p.buffer, p.offset))
             }
             Attr::Matrix { count, trans, offset, .. } => {
                 write!(f, " x{count}{} +{offset}", if *trans { " trans" } else { "" })

@@ -72,6 +72,16 @@ pub struct Program<'a> {
 pub struct Ring(u32);
 cranelift_entity::entity_impl!(Ring, "ring");
 
+/// Who fills a ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RingFill {
+    /// Tensor copies; stages are handed over by barriers in shared memory.
+    Tensor,
+    /// Asynchronous copies of the threads that compute, `depth - 1` iterations ahead; stages are handed over
+    /// by the count of their groups and a barrier of the threads.
+    Threads,
+}
+
 /// One ring of a schedule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RingData {
@@ -79,6 +89,8 @@ pub struct RingData {
     pub buffers: Vec<Buffer>,
     /// Bytes that arrive for one fill.
     pub bytes: u32,
+    /// Who fills it.
+    pub fill: RingFill,
     /// Stages.
     pub depth: u32,
     /// Blocks in each of which a stage is filled, and read.
@@ -87,6 +99,9 @@ pub struct RingData {
     pub wish: Option<u32>,
     /// Whether copies of all blocks of the cluster fill it: each stage is released to all of them.
     pub cluster: bool,
+    /// Whether threads read its stages (`ldmatrix`), not tensor cores alone: a warp meets before it
+    /// releases one.
+    pub threads_read: bool,
 }
 
 /// Who executes an instruction.

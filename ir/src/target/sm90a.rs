@@ -88,6 +88,7 @@ rows! {
     ClusterId "clusterid.x" "mov.u32 $d, %clusterid.x" &[], &[B32], Alu Pure 12 2 78 "";
     ClusterCount "nclusterid.x" "mov.u32 $d, %nclusterid.x" &[], &[B32], Alu Pure 12 2 78 "";
     LdParam32 "ld.param.b32" "ld.param.b32 $d, [$p]" &[], &[B32], Lsu Pure 30 2 10 "";
+    LdParam16 "ld.param.b16" "{ .reg .b16 h; ld.param.b16 h, [$p]; mov.b32 $d, {h, h}; }" &[], &[B32], Lsu Pure 30 2 10 "";
     LdParam64 "ld.param.b64" "ld.param.b64 $d, [$p]" &[], &[B64], Lsu Pure 30 2 10 "";
     ParamAddr "param.addr" "mov.b64 $d, $p; cvta.param.u64 $d, $d" &[], &[B64], Alu Pure 4 2 77 "";
     SharedBase "shared.base" "mov.u32 $d, smem" &[], &[B32], Alu Pure 4 2 10 "";
@@ -192,9 +193,20 @@ rows! {
     StShared "st.shared" "st.shared$v.b32 [$0$o], $1" &[B32, Any], &[], Lsu Write 20 4 10 "STS";
     Stmatrix "stmatrix" "" &[B32, Any], &[], Lsu Write 33 8 78 "STSM";
     Ldmatrix "ldmatrix" "" &[B32], &[Any], Lsu Read 33 8 65 "LDSM";
+    MmaSync "mma.sync" "" &[Any], &[Any], Tensor Pure 33 16 70 "HMMA";
+    CpAsync "cp.async" "" &[B32, B64, B32], &[], Lsu Order 500 4 70 "LDGSTS";
+    CpAsyncCommit "cp.async.commit" "cp.async.commit_group" &[], &[], Lsu Order 2 2 70 "LDGDEPBAR";
+    CpAsyncWait "cp.async.wait" "cp.async.wait_group $i" &[], &[], Sync Order 20 2 70 "DEPBAR";
+    Prmt "prmt.b32" "prmt.b32 $d, $0, $1, $2" &[B32, B32, B32], &[B32], Alu Pure 4 2 20 "PRMT";
+    ShflUp "shfl.up" "shfl.sync.up.b32 $d, $0, $i, 0, -1" &[B32], &[B32], Lsu Pure 24 4 60 "SHFL";
     ShflBfly "shfl.bfly" "shfl.sync.bfly.b32 $d, $0, $i, 31, -1" &[B32], &[B32], Lsu Pure 24 4 60 "SHFL";
     ShflIdx "shfl.idx" "shfl.sync.idx.b32 $d, $0, $1, 31, -1" &[B32, B32], &[B32], Lsu Pure 24 4 60 "SHFL";
-    RedGlobalAddF32 "red.add.f32" "red.global.add.f32 [$0$o], $1" &[B64, B32], &[], Lsu Write 500 8 20 "";
+    RedGlobalAddF32 "red.add.f32" "red.global.add$v.f32 [$0$o], $1" &[B64, Any], &[], Lsu Write 500 8 81 "RED";
+    RedGlobalAddS32 "red.add.s32" "red.global.add.s32 [$0$o], $1" &[B64, B32], &[], Lsu Write 500 8 20 "RED";
+    RedGlobalMinS32 "red.min.s32" "red.global.min.s32 [$0$o], $1" &[B64, B32], &[], Lsu Write 500 8 20 "RED";
+    RedGlobalMaxS32 "red.max.s32" "red.global.max.s32 [$0$o], $1" &[B64, B32], &[], Lsu Write 500 8 20 "RED";
+    RedGlobalMinU32 "red.min.u32" "red.global.min.u32 [$0$o], $1" &[B64, B32], &[], Lsu Write 500 8 20 "RED";
+    RedGlobalMaxU32 "red.max.u32" "red.global.max.u32 [$0$o], $1" &[B64, B32], &[], Lsu Write 500 8 20 "RED";
     AtomAddU32 "atom.add.u32" "atom.global.add.u32 $d, [$0$o], $1" &[B64, B32], &[B32], Lsu Order 500 8 20 "";
     Wgmma "wgmma" "" &[Any], &[Any], Tensor Order 0 128 80 "HGMMA";
     WgmmaFence "wgmma.fence" "wgmma.fence.sync.aligned" &[], &[], Sync Order 2 2 80 "WARPGROUP.ARRIVE";
@@ -225,7 +237,6 @@ rows! {
     GriddepLaunch "griddepcontrol.launch" "griddepcontrol.launch_dependents" &[], &[], Sync Order 20 2 78 "";
     Trap "trap" "trap" &[], &[], Branch Order 0 2 10 "";
     Clock64 "clock64" "mov.u64 $d, %clock64" &[], &[B64], Alu Order 20 20 20 "CS2R";
-    Prmt "prmt.b32" "prmt.b32 $d, $0, $1, $2" &[B32, B32, B32], &[B32], Alu Pure 4 2 20 "PRMT";
     Lop3 "lop3.b32" "lop3.b32 $d, $0, $1, $2, $i" &[B32, B32, B32], &[B32], Alu Pure 4 2 43 "LOP3";
     ReduxAddS32 "redux.add.s32" "redux.sync.add.s32 $d, $0, -1" &[B32], &[B32], Lsu Pure 20 4 70 "REDUX";
     ReduxMaxS32 "redux.max.s32" "redux.sync.max.s32 $d, $0, -1" &[B32], &[B32], Lsu Pure 20 4 70 "REDUX";

@@ -73,6 +73,18 @@ pub enum Epilogue {
     Deferred,
 }
 
+/// The instruction that products become.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Products {
+    /// `wgmma` where all products of the kernel have its shapes, else `mma.sync`.
+    #[default]
+    Fit,
+    /// `wgmma`: warpgroups, operands in shared memory.
+    Wgmma,
+    /// `mma.sync`: warps, operands in registers.
+    MmaSync,
+}
+
 /// The kernel as a whole: `kernel: persistent, raster square, epilogue deferred, cluster 2`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KernelMapping {
@@ -87,12 +99,15 @@ pub struct KernelMapping {
     /// Teams of warpgroups that share a block and take whole tiles in turn, each with rings of its own, so
     /// that one team's epilogue hides under another's products; 1: one team.
     pub alternate: u32,
-    /// Warps of a block for kernels without warpgroup work; absent: from the consumers of its loops, else 4.
+    /// Warps of a block for kernels without warpgroup work; absent: from the consumers of its loops, else 4,
+    /// or for products of warps as many as their tile is worth.
     pub warps: Option<u32>,
     /// Columns of an epilogue chunk; absent: one swizzle span.
     pub chunk: Option<u32>,
     /// Whether results are stored through shared memory and TMA where the facts allow it.
     pub bulk_store: bool,
+    /// What products become.
+    pub products: Products,
 }
 
 impl Default for KernelMapping {
@@ -106,6 +121,7 @@ impl Default for KernelMapping {
             warps: None,
             chunk: None,
             bulk_store: true,
+            products: Products::Fit,
         }
     }
 }

@@ -444,6 +444,11 @@ fn whole_items(whole: &KernelMapping) -> Vec<String> {
     }
     items.extend(whole.warps.map(|n| format!("warps {n}")));
     items.extend(whole.chunk.map(|n| format!("chunk {n}")));
+    items.extend(match whole.products {
+        Products::Fit => None,
+        Products::Wgmma => Some("products wgmma".to_owned()),
+        Products::MmaSync => Some("products mma_sync".to_owned()),
+    });
     items.extend((!whole.bulk_store).then(|| "no bulk_store".to_owned()));
     items
 }

@@ -8,6 +8,7 @@ use crate::Result;
 use warplift_ir::layout::{Axis, Layout, Step};
 use warplift_ir::machine::{self, Ty};
 use warplift_ir::target::Opcode;
+use warplift_ir::tile::CmpOp;
 
 /// Coordinates of a register's element for thread 0.
 pub(super) fn register_coord(layout: &Layout, register: u64) -> Vec<u64> {
@@ -48,7 +49,28 @@ fn digits(layout: &Layout, out: usize, weight: impl Fn(Axis) -> Option<u64>) -> 
     digits
 }
 
+/// A thread's part of an output: what is exclusive-or-ed, what is added, and the bits that the former may set.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ThreadParts {
+    pub xor: Option<machine::Value>,
+    pub add: Option<machine::Value>,
+    pub mask: u64,
+}
+
 impl Lower<'_, '_> {
+    /// Both parts of this thread's coordinate along an output, computed once at entry.
+    pub(super) fn thread_parts(&mut self, layout: &Layout, out: usize) -> Result<ThreadParts> {
+        let thread = self.thread();
+        let (xors, adds): (Vec<Digit>, Vec<Digit>) =
+            digits(layout, out, |axis| axis_weight(layout, axis)).into_iter().partition(|d| d.xor);
+        let mask = xors.iter().fold(0, |m, d| m | d.value);
+        let mut part = |digits: Vec<Digit>| match digits.is_empty() {
+            true => Ok(None),
+            false => self.sum_digits(thread, digits).map(Some),
+        };
+        Ok(ThreadParts { xor: part(xors)?, add: part(adds)?, mask })
+    }
+
     /// The thread's number among those that compute.
     pub(super) fn thread(&mut self) -> machine::Value {
         match self.thread {
@@ -151,17 +173,39 @@ impl Lower<'_, '_> {
     /// elements are held once.
     pub(super) fn owner(&mut self, layout: &Layout) -> Option<machine::Value> {
         let mut mask = 0u64;
+        let mut odd = Vec::new();
         for &(axis, _) in layout.ins() {
             if let Some(weight) = axis_weight(layout, axis) {
-                mask |= layout.free_mask(axis) * weight;
+                let free = layout.free_mask(axis);
+                mask |= free * weight;
+                let digits = layout.replicated(axis).into_iter().filter(|b| b.weight & free != b.weight);
+                odd.extend(digits.map(|b| (b.weight * weight, b.extent)));
             }
         }
-        if mask == 0 {
-            return None;
+        let mut owner = (mask != 0).then(|| {
+            let thread = self.thread();
+            let free = self.at_entry().and_imm(thread, mask as i64);
+            let zero = self.at_entry().imm(0);
+            self.at_entry().compare(CmpOp::Eq, free, zero)
+        });
+        for (weight, extent) in odd {
+            let digit = self.thread_digit(weight, extent);
+            let zero = self.at_entry().imm(0);
+            let first = self.at_entry().compare(CmpOp::Eq, digit, zero);
+            owner = Some(match owner {
+                Some(o) => self.at_entry().op(Opcode::AndPred, &[o, first], Ty::Pred),
+                None => first,
+            });
         }
+        owner
+    }
+
+    /// A digit of the thread's number.
+    fn thread_digit(&mut self, weight: u64, extent: u64) -> machine::Value {
         let thread = self.thread();
-        let free = self.at_entry().and_imm(thread, mask as i64);
-        let zero = self.at_entry().imm(0);
-        Some(self.at_entry().compare(warplift_ir::tile::CmpOp::Eq, free, zero))
+        let w = self.at_entry().imm(weight as i64);
+        let q = self.at_entry().int(Opcode::DivU32, thread, w);
+        let e = self.at_entry().imm(extent as i64);
+        self.at_entry().int(Opcode::RemU32, q, e)
     }
 }

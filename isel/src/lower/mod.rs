@@ -3,19 +3,29 @@
 //! ```text
 //!  scalars ─► registers                      scalar.rs
 //!  tiles   ─► fragments, row by row           tile.rs, reduce.rs
+//!  between threads ─► shuffles, scratch       exchange.rs, shared.rs, versions.rs
 //!  loads, stores with plain accesses          plain.rs      coordinates of threads: coords.rs
-//!  tensor copies, products, staged stores     tensor.rs
+//!  asynchronous copies of threads             cp_async.rs
+//!  tensor copies, products, staged stores     tensor.rs      products of warps: mma_sync.rs
 //! ```
 //!
 //! A fragment counts 32-bit registers: elements of 16 bits are packed in pairs, in the layout's order.
 //! The program is sequential: every asynchronous event is awaited at the first use of what it brings.
 
 mod coords;
+mod cp_async;
+mod exchange;
+mod gather;
+mod half;
+mod mma_sync;
 mod plain;
 mod reduce;
 mod scalar;
+mod scan;
+mod shared;
 mod tensor;
 mod tile;
+mod versions;
 
 use crate::plan::Plan;
 use crate::{IselError, Result, facts};
@@ -29,8 +39,11 @@ use warplift_ir::machine::{
 };
 use warplift_ir::manifest::{Argument, Expr, ExprOp, Fact, Param};
 use warplift_ir::target::Opcode;
-use warplift_ir::tile::{Block, Depth, Facts, Inst, Kernel, Mapping, Op, Type, Value};
+use warplift_ir::tile::{Block, CmpOp, Depth, Facts, Inst, Kernel, Mapping, Op, Type, Value};
 use warplift_ir::types::Elem;
+
+/// Registers that a tile may take of a thread: what a thread has.
+const MAX_REGISTERS: u64 = 255;
 
 /// What a tile-IR value became.
 #[derive(Clone, Debug)]
@@ -95,6 +108,14 @@ pub fn do_lower<'a>(k: &Kernel, plan: &Plan, mapping: &Mapping, bump: &'a Bump) 
             whole.alternate
         )));
     }
+    let versions;
+    let (k, plan) = match plan.uses.is_empty() && plan.made.is_empty() {
+        true => (k, plan),
+        false => {
+            versions = versions::do_versions(k, plan);
+            (&versions.0, &versions.1)
+        }
+    };
     let func = Func::new(bump);
     let block = func.entry;
     let first = k.blocks[k.entry].insts.first().copied();
@@ -164,6 +185,7 @@ impl<'k, 'a> Lower<'k, 'a> {
             let (op, ty) = match self.k.ty(p.value) {
                 Type::Ptr(_) | Type::Scalar(Elem::Int(64) | Elem::Uint(64)) => (Opcode::LdParam64, Ty::B64),
                 Type::Scalar(Elem::Int(32) | Elem::Uint(32) | Elem::F32) => (Opcode::LdParam32, Ty::B32),
+                Type::Scalar(Elem::F16 | Elem::Bf16) => (Opcode::LdParam16, Ty::B32),
                 other => {
                     return self.error(format!("parameter `{}` of type {other:?} is not selected", p.name));
                 }
@@ -209,6 +231,9 @@ impl<'k, 'a> Lower<'k, 'a> {
         if let Some(p) = self.plan.products.get(&inst) {
             return p.b.0 == load || p.a.as_ref().is_some_and(|a| a.0 == load);
         }
+        if let Some(p) = self.plan.warp_products.get(&inst) {
+            return p.b.0 == load || p.a.is_some_and(|a| a.0 == load);
+        }
         let nested = &self.k.insts[inst].blocks;
         nested.iter().any(|&b| self.k.blocks[b].insts.iter().any(|&i| self.uses(i, load)))
     }
@@ -224,10 +249,38 @@ impl<'k, 'a> Lower<'k, 'a> {
             Op::Load => self.lower_load(inst),
             Op::Store => self.lower_store(inst),
             Op::Mma => self.lower_product(inst),
+            Op::Atomic(op) => self.lower_atomic(inst, *op),
             Op::Reduce(op, axis) => self.lower_reduce(inst, *op, *axis),
+            Op::Scan(op, axis) => self.lower_scan(inst, *op, *axis),
+            Op::Gather(dim) => self.lower_gather(inst, usize::from(*dim)),
+            Op::Assert(_) => self.lower_assert(inst),
             _ if tile => self.lower_tile(inst),
             _ => self.lower_scalar(inst),
         }
+    }
+
+    /// What is asserted of an argument and a constant becomes a fact that the launch checks.
+    fn lower_assert(&mut self, inst: Inst) -> Result<()> {
+        let k = self.k;
+        let refuse =
+            || IselError::at(k, inst, "an assert about more than an argument and a constant is not selected");
+        let compare = k.def(k.args(inst)[0]).ok_or_else(refuse)?;
+        let (Op::Compare(cmp), [a, b]) = (&k.insts[compare].op, k.args(compare)) else {
+            return Err(refuse());
+        };
+        let param = k.params.iter().find(|p| p.value == *a).ok_or_else(refuse)?;
+        let bound = k.int_const(*b).ok_or_else(refuse)?;
+        let (min, max) = match cmp {
+            CmpOp::Le => (param.facts.min, bound),
+            CmpOp::Lt => (param.facts.min, bound - 1),
+            CmpOp::Ge => (bound, param.facts.max),
+            CmpOp::Gt => (bound + 1, param.facts.max),
+            CmpOp::Eq => (bound, bound),
+            CmpOp::Ne => return Err(refuse()),
+        };
+        let max = max.min(i64::from(i32::MAX));
+        self.extra_facts.push(Fact::Range { name: param.name.clone(), min, max });
+        Ok(())
     }
 
     fn lower_view(&mut self, inst: Inst, strided: bool, fill: f64) -> Result<()> {
@@ -278,7 +331,7 @@ impl<'k, 'a> Lower<'k, 'a> {
             part.base = self.at().op(Opcode::MadWideS32, &[at, scale, part.base], Ty::B64);
             // Unsigned: a negative index is outside too.
             let compared = NewInst::new(Opcode::SetpU32, &[at, extent], &[Ty::Pred]);
-            inside.push(self.at().value(compared.attr(Attr::Cmp(warplift_ir::tile::CmpOp::Lt))));
+            inside.push(self.at().value(compared.attr(Attr::Cmp(CmpOp::Lt))));
         }
         let zero = self.at().imm(0);
         for extent in &mut part.extents {
@@ -297,7 +350,7 @@ impl<'k, 'a> Lower<'k, 'a> {
             Type::Scalar(Elem::Bool) => Ok(Ty::Pred),
             Type::Scalar(e) if e.bits() == 64 => Ok(Ty::B64),
             Type::Ptr(_) => Ok(Ty::B64),
-            Type::Scalar(e) if e.bits() == 32 => Ok(Ty::B32),
+            Type::Scalar(e) if e.bits() == 32 || matches!(e, Elem::F16 | Elem::Bf16) => Ok(Ty::B32),
             other => self.error(format!("a value of type {other:?} is not selected")),
         }
     }
@@ -305,6 +358,13 @@ impl<'k, 'a> Lower<'k, 'a> {
     /// 32-bit registers of a fragment.
     fn registers(&self, elem: Elem, layout: &Layout) -> Result<u64> {
         let elements = layout.in_extent(Axis::Reg);
+        let registers = elements * u64::from(elem.bits()) / 32;
+        if registers > MAX_REGISTERS {
+            return self.error(format!(
+                "a tile of {elem} takes {registers} registers of each thread, at most {MAX_REGISTERS} are possible; \
+                 a smaller tile or more warps take fewer"
+            ));
+        }
         match elem.bits() {
             32 | 8 if elem == Elem::Bool || elem.bits() == 32 => Ok(elements),
             16 if elements.is_multiple_of(2) => Ok(elements / 2),
@@ -401,9 +461,9 @@ impl<'k, 'a> Lower<'k, 'a> {
             Some(Low::Picked(r, table)) => Ok(self.pick(r, table.into_vec())),
             Some(Low::Splat(s)) => {
                 let elem = self.k.ty(v).elem();
-                let layout = match &self.plan.layouts[v] {
+                let layout = match &self.plan.layouts[like] {
                     Some(l) => l,
-                    None => self.plan.layout(self.k, like)?,
+                    None => self.plan.layout(self.k, v)?,
                 };
                 let regs = self.registers(elem, layout)?;
                 let new = NewInst::new(Opcode::Mov, &[s], &[Ty::frag(regs as u16)]);

@@ -12,11 +12,11 @@ use rustc_hash::FxHashMap;
 use warplift_ir::layout::{Axis, Layout};
 use warplift_ir::machine::{self, Attr, BufferData, BufferKind, Guard, NewInst, Place, Ty};
 use warplift_ir::target::Opcode;
-use warplift_ir::tile::{CmpOp, Inst, Type, Value};
+use warplift_ir::tile::{AtomicOp, CmpOp, Inst, Type, Value};
 use warplift_ir::types::Elem;
 
 /// The accesses of one tile through a view.
-struct Access {
+pub(super) struct Access {
     view: View,
     /// Index of this thread's first element, by dimension.
     start: Vec<machine::Value>,
@@ -29,6 +29,13 @@ struct Access {
     owner: Option<machine::Value>,
 }
 
+impl Access {
+    /// Constant byte offset of a register's coordinates.
+    pub(super) fn offset(&self, at: &[u64]) -> i32 {
+        self.unit.map_or(0, |u| (at[u] * u64::from(self.bytes)) as i32)
+    }
+}
+
 impl Lower<'_, '_> {
     /// A load: into shared memory, registers, or both, as its uses want it.
     pub(super) fn lower_load(&mut self, inst: Inst) -> Result<()> {
@@ -38,6 +45,7 @@ impl Lower<'_, '_> {
         if let Some(tile) = self.plan.shared.get(&inst) {
             match tile.fill {
                 Fill::Tma => self.lower_tma_load(inst, tile)?,
+                Fill::CpAsync(bytes) => self.lower_cp_async(inst, tile, bytes)?,
                 Fill::Threads => self.lower_thread_fill(inst)?,
             }
         }
@@ -48,7 +56,7 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
-    fn access(&mut self, inst: Inst, layout: &Layout, elem: Elem) -> Result<Access> {
+    pub(super) fn access(&mut self, inst: Inst, layout: &Layout, elem: Elem) -> Result<Access> {
         let k = self.k;
         let args = k.args(inst).to_vec();
         let view = self.view(args[0])?;
@@ -72,7 +80,7 @@ impl Lower<'_, '_> {
     }
 
     /// Address of the element at a register's coordinates, less the constant part.
-    fn address(&mut self, a: &mut Access, at: &[u64]) -> machine::Value {
+    pub(super) fn address(&mut self, a: &mut Access, at: &[u64]) -> machine::Value {
         let mut key = at.to_vec();
         if let Some(u) = a.unit {
             key[u] = 0;
@@ -94,7 +102,7 @@ impl Lower<'_, '_> {
     }
 
     /// Whether the element at a register's coordinates lies inside the view (and is this thread's to store).
-    fn inside(&mut self, a: &mut Access, at: &[u64]) -> machine::Value {
+    pub(super) fn inside(&mut self, a: &mut Access, at: &[u64]) -> machine::Value {
         let key: Vec<(usize, u64)> = at.iter().copied().enumerate().collect();
         if let Some(&p) = a.inside.get(&key) {
             return p;
@@ -123,11 +131,6 @@ impl Lower<'_, '_> {
         p
     }
 
-    /// Constant byte offset of a register's coordinates.
-    fn offset(a: &Access, at: &[u64]) -> i32 {
-        a.unit.map_or(0, |u| (at[u] * u64::from(a.bytes)) as i32)
-    }
-
     /// Elements that one access of this layout moves.
     fn vector(&self, inst: Inst, tile: Value, layout: &Layout, unit: Option<usize>) -> u64 {
         let Some(u) = unit else { return 1 };
@@ -147,7 +150,7 @@ impl Lower<'_, '_> {
             let at = register_coord(layout, e);
             let address = self.address(&mut a, &at);
             let inside = self.inside(&mut a, &at);
-            let loaded = self.load_vector(address, Self::offset(&a, &at), vector as u32 * a.bytes, inside);
+            let loaded = self.load_vector(address, a.offset(&at), vector as u32 * a.bytes, inside);
             parts.push(self.fill_outside(elem, a.view.fill, loaded, inside)?);
         }
         if vector == 1 && elem.bits() == 16 {
@@ -275,8 +278,29 @@ impl Lower<'_, '_> {
         if name.is_empty() { v.to_string() } else { name.clone() }
     }
 
+    /// Atomic updates of global memory, of neighbours at once where there is a row for that.
+    pub(super) fn lower_atomic(&mut self, inst: Inst, op: AtomicOp) -> Result<()> {
+        let Some(&value) = self.k.args(inst).last() else { return self.error("an update without a value") };
+        let elem = self.k.ty(value).elem();
+        let (row, widest) = match (op, elem) {
+            (AtomicOp::Add, Elem::F32) => (Opcode::RedGlobalAddF32, 4),
+            (AtomicOp::Add, Elem::Int(32) | Elem::Uint(32)) => (Opcode::RedGlobalAddS32, 1),
+            (AtomicOp::Min, Elem::Int(32)) => (Opcode::RedGlobalMinS32, 1),
+            (AtomicOp::Max, Elem::Int(32)) => (Opcode::RedGlobalMaxS32, 1),
+            (AtomicOp::Min, Elem::Uint(32)) => (Opcode::RedGlobalMinU32, 1),
+            (AtomicOp::Max, Elem::Uint(32)) => (Opcode::RedGlobalMaxU32, 1),
+            _ => return self.error(format!("an atomic {op:?} of tiles of {elem} is not selected")),
+        };
+        self.store_by(inst, value, Some((row, widest)))
+    }
+
     /// Predicated stores from registers.
     pub(super) fn store_plain(&mut self, inst: Inst, value: Value) -> Result<()> {
+        self.store_by(inst, value, None)
+    }
+
+    /// Each thread's elements by stores, or by a row that updates so many at once.
+    fn store_by(&mut self, inst: Inst, value: Value, row: Option<(Opcode, u64)>) -> Result<()> {
         let layout = match (&self.plan.layouts[value], self.k.ty(value)) {
             (Some(l), Type::Tile(..)) => l.clone(),
             _ => return self.error("a store of what is no tile in registers is not selected"),
@@ -285,7 +309,8 @@ impl Lower<'_, '_> {
         let elem = self.k.ty(value).elem();
         let mut a = self.access(inst, &layout, elem)?;
         a.owner = self.owner(&layout);
-        let vector = self.vector(inst, value, &layout, a.unit);
+        let widest = row.map_or(u64::MAX, |r| r.1);
+        let vector = self.vector(inst, value, &layout, a.unit).min(widest);
         let replicated = layout.replicated(Axis::Reg);
         let bytes = vector as u32 * a.bytes;
         for e in (0..layout.in_extent(Axis::Reg)).step_by(vector as usize) {
@@ -298,14 +323,18 @@ impl Lower<'_, '_> {
             let first = e as u32 * a.bytes / 4;
             let count = (bytes / 4).max(1);
             let mut part = self.pick(x, (first..first + count).map(|r| r as u16).collect());
-            let op = if bytes < 4 { Opcode::StGlobal16 } else { Opcode::StGlobal };
+            let op = match row {
+                Some((row, _)) => row,
+                None if bytes < 4 => Opcode::StGlobal16,
+                None => Opcode::StGlobal,
+            };
             if bytes < 4 && e % 2 == 1 {
                 let by = self.at().imm(16);
                 let shifted = [(part, machine::IndexMap::EACH), (by, machine::IndexMap::Whole)];
                 part = self.repeat(Opcode::ShrU32, Attr::None, &shifted, 1);
             }
             let guard = Some(Guard { pred: inside, negated: false });
-            let attr = Attr::Mem { offset: Self::offset(&a, &at), count: count as u8 };
+            let attr = Attr::Mem { offset: a.offset(&at), count: count as u8 };
             self.at().push(NewInst::new(op, &[address, part], &[]).attr(attr).guard(guard));
         }
         Ok(())

@@ -1,5 +1,5 @@
-//! Reductions: over the registers of a thread, then over the lanes that hold the same result
-//! (butterfly shuffles; Linear Layouts, section 4.4: what is left is a sliced layout).
+//! Reductions: over the registers of a thread, then over the lanes that hold the same result (butterfly
+//! shuffles; Linear Layouts, section 4.4: what is left is a sliced layout), then over the warps that do.
 
 use super::coords::register_coord;
 use super::scalar::{binary_row, kind};
@@ -7,14 +7,14 @@ use super::{Low, Lower};
 use crate::Result;
 use rustc_hash::FxHashMap;
 use warplift_ir::layout::{Axis, Layout};
-use warplift_ir::machine::{self, Attr, IndexMap};
+use warplift_ir::machine::{self, Attr, IndexMap, NewInst, Ty};
 use warplift_ir::target::Opcode;
 use warplift_ir::tile::{BinOp, Inst, ReduceOp, Type};
 
 /// Chains of a reduction over registers.
 const CHAINS: usize = 2;
 
-fn binary(op: ReduceOp) -> BinOp {
+pub(super) fn binary(op: ReduceOp) -> BinOp {
     match op {
         ReduceOp::Sum => BinOp::Add,
         ReduceOp::Prod => BinOp::Mul,
@@ -34,43 +34,36 @@ impl Lower<'_, '_> {
         let elem = k.ty(arg).elem();
         let row = kind(elem, true).and_then(|kd| binary_row(binary(op), kd)).filter(|_| elem.bits() == 32);
         let Some(row) = row else { return self.error(format!("{op:?} of tiles of {elem} is not selected")) };
-        if !matches!(k.ty(result), Type::Tile(..)) {
-            return self
-                .error("a reduction of a rank-1 tile to a scalar crosses warps; that is not selected");
-        }
         if matches!(self.env.get(&arg), Some(Low::Splat(_)) | None) {
             return self.error("a reduction of a constant tile is not selected");
         }
         let from = self.plan.layout(k, arg)?.clone();
-        let to = self.plan.layout(k, result)?.clone();
-        self.check_warps(&from, usize::from(axis))?;
+        let tile = matches!(k.ty(result), Type::Tile(..));
+        let to = tile.then(|| self.plan.layout(k, result).cloned()).transpose()?;
+        let axis = usize::from(axis);
         let x = self.materialize(arg, arg)?;
-        let mut r = self.reduce_registers(row, x, &from, &to, usize::from(axis));
-        for lane in lanes_along(&from, usize::from(axis)) {
+        let mut r = self.reduce_registers(row, x, &from, to.as_ref(), axis);
+        for lane in lanes_along(&from, axis) {
             let regs = self.func.ty(r).regs() as u16;
             let other = self.repeat(Opcode::ShflBfly, Attr::Imm(lane as i64), &[(r, IndexMap::EACH)], regs);
             r = self.repeat(row, Attr::None, &[(r, IndexMap::EACH), (other, IndexMap::EACH)], regs);
+        }
+        r = self.across_warps(row, r, &from, to.as_ref(), axis)?;
+        if !tile {
+            let first = [IndexMap::EACH].into_iter().collect();
+            r = self.at().value(NewInst::new(Opcode::Mov, &[r], &[Ty::B32]).maps(first));
         }
         self.set(result, r);
         Ok(())
     }
 
-    fn check_warps(&self, from: &Layout, axis: usize) -> Result<()> {
-        let crosses = |a: Axis| from.basis(a).iter().any(|b| b.out[axis] != 0);
-        if crosses(Axis::Warp) || crosses(Axis::Warpgroup) {
-            return self.error("a reduction along a dimension that is spread over warps is not selected");
-        }
-        Ok(())
-    }
-
-    /// Two chains over the registers that fall together, one row for all results at once: enough to hide
-    /// the latency of one another, few partial results to hold.
+    /// Over the registers that fall together, one row for all results at once.
     fn reduce_registers(
         &mut self,
         row: Opcode,
         x: machine::Value,
         from: &Layout,
-        to: &Layout,
+        to: Option<&Layout>,
         axis: usize,
     ) -> machine::Value {
         let mut groups: FxHashMap<Vec<u64>, Vec<u16>> = FxHashMap::default();
@@ -79,14 +72,27 @@ impl Lower<'_, '_> {
             at.remove(axis);
             groups.entry(at).or_default().push(r as u16);
         }
-        let results: Vec<&Vec<u16>> =
-            (0..to.in_extent(Axis::Reg)).filter_map(|r| groups.get(&register_coord(to, r))).collect();
+        let wanted: Vec<Vec<u64>> = match to {
+            Some(to) => (0..to.in_extent(Axis::Reg)).map(|r| register_coord(to, r)).collect(),
+            None => vec![Vec::new()],
+        };
+        let results: Vec<&Vec<u16>> = wanted.iter().filter_map(|at| groups.get(at)).collect();
         let depth = results.first().map_or(0, |g| g.len());
         let regs = results.len() as u16;
         let column = |c: usize| IndexMap::Table(results.iter().map(|g| g[c]).collect());
+        self.combine(row, (0..depth).map(|c| (x, column(c))), regs)
+    }
+
+    /// Operands of as many registers each in two chains: enough to hide the latency of one another, few
+    /// partial results to hold.
+    pub(super) fn combine(
+        &mut self,
+        row: Opcode,
+        parts: impl Iterator<Item = (machine::Value, IndexMap)>,
+        regs: u16,
+    ) -> machine::Value {
         let mut chains: Vec<(machine::Value, IndexMap)> = Vec::new();
-        for c in 0..depth {
-            let next = (x, column(c));
+        for (c, next) in parts.enumerate() {
             match chains.len() {
                 CHAINS => {
                     let sum = self.repeat(row, Attr::None, &[chains[c % CHAINS].clone(), next], regs);
@@ -95,14 +101,13 @@ impl Lower<'_, '_> {
                 _ => chains.push(next),
             }
         }
-        let joined = match &chains[..] {
-            [a, b] => Some((self.repeat(row, Attr::None, &[a.clone(), b.clone()], regs), IndexMap::EACH)),
-            _ => chains.pop(),
+        let (v, map) = match &chains[..] {
+            [a, b] => (self.repeat(row, Attr::None, &[a.clone(), b.clone()], regs), IndexMap::EACH),
+            _ => chains.swap_remove(0),
         };
-        match joined {
-            Some((v, IndexMap::Table(t))) => self.pick(v, t.to_vec()),
-            Some((v, _)) => v,
-            None => x,
+        match map {
+            IndexMap::Table(t) => self.pick(v, t.to_vec()),
+            _ => v,
         }
     }
 }

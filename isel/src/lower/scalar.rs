@@ -27,8 +27,9 @@ pub(super) fn kind(elem: Elem, tile: bool) -> Option<Kind> {
         Elem::Int(32) => Kind::Signed,
         Elem::Uint(32) => Kind::Unsigned,
         Elem::F32 => Kind::Float,
-        Elem::F16 if tile => Kind::Half,
-        Elem::Bf16 if tile => Kind::Brain,
+        // A scalar stands twice in its register, so that rows of pairs compute it.
+        Elem::F16 => Kind::Half,
+        Elem::Bf16 => Kind::Brain,
         Elem::Int(64) if !tile => Kind::Wide,
         Elem::Bool => {
             if tile {
@@ -331,6 +332,10 @@ impl Lower<'_, '_> {
             (Elem::Int(64) | Elem::Uint(64), b) if word(b) => self.at().op(Opcode::Narrow64, &[x], Ty::B32),
             (Elem::Int(32), Elem::F32) => self.at().op(Opcode::F32FromS32, &[x], Ty::B32),
             (Elem::Uint(32), Elem::F32) => self.at().op(Opcode::F32FromU32, &[x], Ty::B32),
+            (Elem::F32, Elem::F16) => self.at().op(Opcode::PackF16, &[x, x], Ty::B32),
+            (Elem::F32, Elem::Bf16) => self.at().op(Opcode::PackBf16, &[x, x], Ty::B32),
+            (Elem::F16, Elem::F32) => self.at().op(Opcode::LowF16, &[x], Ty::B32),
+            (Elem::Bf16, Elem::F32) => self.at().op(Opcode::LowBf16, &[x], Ty::B32),
             (Elem::F32, Elem::Int(32)) => self.at().op(Opcode::S32FromF32, &[x], Ty::B32),
             (Elem::F32, Elem::Uint(32)) => self.at().op(Opcode::U32FromF32, &[x], Ty::B32),
             _ => return self.error(format!("a scalar cast from {from} to {to} is not selected")),

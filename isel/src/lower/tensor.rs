@@ -2,7 +2,7 @@
 
 use super::{Low, Lower};
 use crate::facts::launch_expr;
-use crate::plan::{SharedTile, StorePlan, extents, layout_error};
+use crate::plan::{SharedTile, StorePlan, Stripes, layout_error};
 use crate::window::Window;
 use crate::{IselError, Result};
 use warplift_ir::layout::{Axis, Builder, Layout};
@@ -12,7 +12,7 @@ use warplift_ir::machine::{
 };
 use warplift_ir::manifest::{Expr, ExprOp, Fact, Param, TensorMap};
 use warplift_ir::target::Opcode;
-use warplift_ir::tile::{Inst, Team, Value};
+use warplift_ir::tile::{Inst, Value};
 use warplift_ir::types::Elem;
 
 /// Rows of a warp's stripe of an accumulator.
@@ -101,10 +101,13 @@ impl Lower<'_, '_> {
         fixed.iter().map(|&(_, v)| self.scalar(v)).collect()
     }
 
-    /// A tile product: one `wgmma` row repeated over atoms and k-steps, awaited at once.
+    /// A tile product. By warpgroups: one `wgmma` row repeated over atoms and k-steps, awaited at once.
     pub(super) fn lower_product(&mut self, inst: Inst) -> Result<()> {
-        let k = self.k;
-        let p = self.plan.products[&inst].clone();
+        let (k, plan) = (self.k, self.plan);
+        if let Some(p) = plan.warp_products.get(&inst) {
+            return self.lower_warp_product(inst, p);
+        }
+        let p = plan.products[&inst].clone();
         let args = k.args(inst).to_vec();
         let result = k.result(inst);
         let ty = self.ty(result)?;
@@ -153,47 +156,38 @@ impl Lower<'_, '_> {
     pub(super) fn lower_store(&mut self, inst: Inst) -> Result<()> {
         let Some(&value) = self.k.args(inst).last() else { return self.error("store without a value") };
         match self.plan.stores.get(&inst).cloned() {
-            Some(StorePlan::Bulk { stripe, swizzle }) => self.store_bulk(inst, value, &stripe, swizzle),
+            Some(StorePlan::Bulk(stripes)) => self.store_bulk(inst, value, &stripes),
             _ => self.store_plain(inst, value),
         }
     }
 
     /// Each warp writes its stripes to its part of a staging buffer, then copies them out.
-    fn store_bulk(&mut self, inst: Inst, value: Value, stripe: &Layout, swizzle: u32) -> Result<()> {
+    fn store_bulk(&mut self, inst: Inst, value: Value, s: &Stripes) -> Result<()> {
         let k = self.k;
-        let Team::Warpgroups(groups) = k.attrs[inst].team else {
-            return self.error("a staged store needs warpgroups");
-        };
-        let [rows, cols] = extents(k, value)[..] else { return self.error("a staged store has rank 2") };
         let x = self.materialize(value, value)?;
-        let atoms = rows / (64 * groups);
-        let stripe_bytes = STRIPE * swizzle;
-        let bytes = groups * 4 * atoms * stripe_bytes;
-        let buffer = self.staging_buffer(bytes);
+        let stripe_bytes = STRIPE * s.swizzle;
+        let own_bytes = s.atoms * s.slabs * stripe_bytes;
+        let buffer = self.staging_buffer(k.attrs[inst].team.warps() * own_bytes);
         let args = k.args(inst).to_vec();
-        let map = self.tensor_map(args[0], 1, [cols, STRIPE], swizzle)?;
+        let map = self.tensor_map(args[0], 1, [s.columns, STRIPE], s.swizzle)?;
         let layout = self.plan.layout(k, value)?.clone();
         let warp = self.warp();
-        let part = self.at_entry().mul_imm(warp, i64::from(atoms * stripe_bytes));
+        let part = self.at_entry().mul_imm(warp, i64::from(own_bytes));
         let elem = k.ty(value).elem();
-        for atom in 0..atoms {
-            self.write_stripe(
-                x,
-                elem,
-                cols,
-                atom,
-                stripe,
-                part,
-                Place { buffer, offset: atom * stripe_bytes },
-            )?;
+        let place = |atom: u32, slab: u32| Place { buffer, offset: (atom * s.slabs + slab) * stripe_bytes };
+        let all = || (0..s.atoms).flat_map(|atom| (0..s.slabs).map(move |slab| (atom, slab)));
+        for (atom, slab) in all() {
+            let first = (atom * s.slabs + slab) * s.columns / 2;
+            self.write_stripe(x, elem, s, first, part, place(atom, slab))?;
         }
-        let own = self.warp_coord(&layout, 0)?;
+        let own = [self.warp_coord(&layout, 0)?, self.warp_coord(&layout, 1)?];
         let (row, column) = (self.scalar(args[1])?, self.scalar(args[2])?);
-        let row = self.at().add(row, own);
+        let (row, column) = (self.at().add(row, own[0]), self.at().add(column, own[1]));
         let fixed = self.fixed_indices(args[0])?;
-        for atom in 0..atoms {
-            let row = self.at().add_imm(row, i64::from(atom * 64));
-            let place = Some(Place { buffer, offset: atom * stripe_bytes });
+        for (atom, slab) in all() {
+            let row = self.at().add_imm(row, i64::from(atom * s.step));
+            let column = self.at().add_imm(column, i64::from(slab * s.columns));
+            let place = Some(place(atom, slab));
             let at = [&[part, column, row][..], &fixed].concat();
             let (rank, bytes) = (at.len() as u8 - 1, stripe_bytes);
             let attr = TmaAttr { map, rank, bytes, place, multicast: 0, hint: CacheHint::Normal };
@@ -213,18 +207,14 @@ impl Lower<'_, '_> {
         b
     }
 
-    /// One 16-row stripe of the warp: `stmatrix` for 16-bit elements, pairs of 32-bit stores else.
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "a stripe is what these seven say; a struct would name them twice"
-    )]
+    /// One 16-row stripe of the warp, from element `start` of its registers on: `stmatrix` for 16-bit
+    /// elements, pairs of 32-bit stores else.
     fn write_stripe(
         &mut self,
         x: machine::Value,
         elem: Elem,
-        cols: u32,
-        atom: u32,
-        stripe: &Layout,
+        Stripes { layout: stripe, columns: cols, .. }: &Stripes,
+        start: u32,
         part: machine::Value,
         place: Place,
     ) -> Result<()> {
@@ -235,9 +225,9 @@ impl Lower<'_, '_> {
         let own = self.thread_coord(&to, 0)?;
         let own = self.at_entry().mul_imm(own, bytes.into());
         // Registers of the atom in order: (rows 0..8, 8..16) within 8 columns, then the next 8 columns.
-        let first = |column: u32, half: u32| (atom * cols / 2 + column / 2 + 2 * half) * bytes / 4;
+        let first = |column: u32, half: u32| (start + column / 2 + 2 * half) * bytes / 4;
         let step = if narrow { 16 } else { 8 };
-        for column in (0..cols).step_by(step) {
+        for column in (0..*cols).step_by(step) {
             for half in 0..if narrow { 1 } else { 2 } {
                 let moved = stripe.apply(&[u64::from(half) * 8, column.into()])[0] as i64 * i64::from(bytes);
                 let c = self.at_entry().imm(moved);

@@ -1,6 +1,7 @@
 //! Tiles in registers: elementwise operations are one row repeated over the fragment.
 
-use super::scalar::{Kind, binary_row, compare_row, float_bits, fma_row, kind, natural, unary_row};
+use super::half::is_half;
+use super::scalar::{Kind, binary_row, float_bits, fma_row, kind, natural, unary_row};
 use super::{Low, Lower};
 use crate::Result;
 use smallvec::SmallVec;
@@ -10,9 +11,19 @@ use warplift_ir::target::Opcode;
 use warplift_ir::tile::{CmpOp, Inst, Op, Type, UnOp, Value};
 use warplift_ir::types::Elem;
 
+/// The index map that all fragments among the operands share.
+fn broadcast_alike(args: &[(machine::Value, IndexMap)]) -> Option<Box<[u16]>> {
+    let mut tables = args.iter().filter(|a| a.1 != IndexMap::Whole).map(|a| match &a.1 {
+        IndexMap::Table(t) => Some(t),
+        _ => None,
+    });
+    let first = tables.next()??;
+    tables.all(|t| t == Some(first)).then(|| first.clone())
+}
+
 impl Lower<'_, '_> {
     /// An operand of an elementwise row: a fragment register by register, or one register for all.
-    fn operand(&mut self, v: Value) -> Result<(machine::Value, IndexMap)> {
+    pub(super) fn operand(&mut self, v: Value) -> Result<(machine::Value, IndexMap)> {
         match self.env.get(&v).cloned() {
             Some(Low::Splat(r)) => Ok((r, IndexMap::Whole)),
             Some(Low::Picked(r, table)) => Ok((r, IndexMap::Table(table))),
@@ -33,6 +44,38 @@ impl Lower<'_, '_> {
         let values: SmallVec<[machine::Value; 3]> = args.iter().map(|a| a.0).collect();
         let maps = args.iter().map(|a| a.1.clone()).collect();
         self.at().value(NewInst::new(op, &values, &[Ty::frag(regs)]).attr(attr).maps(maps))
+    }
+
+    /// An elementwise row: once for each register of the operands where all are broadcast alike.
+    fn elementwise(
+        &mut self,
+        result: Value,
+        op: Opcode,
+        attr: Attr,
+        args: &[(machine::Value, IndexMap)],
+    ) -> Result<()> {
+        let regs = self.result_regs(result)?;
+        let Some(table) = broadcast_alike(args) else {
+            let r = self.repeat(op, attr, args, regs);
+            self.set(result, r);
+            return Ok(());
+        };
+        let own = |a: &(machine::Value, IndexMap)| match a.1 {
+            IndexMap::Whole => a.clone(),
+            _ => (a.0, IndexMap::EACH),
+        };
+        let narrow: Vec<(machine::Value, IndexMap)> = args.iter().map(own).collect();
+        let sizes = narrow.iter().filter(|a| a.1 != IndexMap::Whole).map(|a| self.func.ty(a.0).regs());
+        let sizes: Vec<u32> = sizes.collect();
+        let few = sizes.iter().all(|&s| s == sizes[0] && s < u32::from(regs));
+        if !few {
+            let r = self.repeat(op, attr, args, regs);
+            self.set(result, r);
+            return Ok(());
+        }
+        let r = self.repeat(op, attr, &narrow, sizes[0] as u16);
+        self.env.insert(result, Low::Picked(r, table));
+        Ok(())
     }
 
     fn result_regs(&self, v: Value) -> Result<u16> {
@@ -56,7 +99,7 @@ impl Lower<'_, '_> {
             Op::Select => self.tile_select(result, &args),
             Op::Fma => self.tile_fma(result, &args),
             Op::Cast => self.tile_cast(result, args[0]),
-            Op::Rearrange => self.alias(result, args[0]),
+            Op::Rearrange => self.lower_rearrange(result, args[0]),
             Op::Slice(offsets) => {
                 let from: Vec<u64> = offsets.iter().map(|d| d.constant().unwrap_or(0).into()).collect();
                 self.tile_view(result, args[0], |at| at.iter().zip(&from).map(|(a, f)| a + f).collect())
@@ -77,6 +120,8 @@ impl Lower<'_, '_> {
                     at.iter().enumerate().filter(|(i, _)| *i != d).map(|(_, &a)| a).collect()
                 })
             }
+            Op::Reshape => self.alias(result, args[0]),
+            Op::ViewAs(to) if to.bits() == k.ty(args[0]).elem().bits() => self.alias(result, args[0]),
             Op::Broadcast => self.tile_broadcast(result, args[0]),
             Op::Iota(d) => self.tile_iota(result, usize::from(*d)),
             other => self.error(format!("{other:?} of tiles is not selected")),
@@ -87,7 +132,7 @@ impl Lower<'_, '_> {
         !matches!(self.env.get(&v), Some(Low::Elsewhere) | None)
     }
 
-    fn alias(&mut self, result: Value, arg: Value) -> Result<()> {
+    pub(super) fn alias(&mut self, result: Value, arg: Value) -> Result<()> {
         match self.env.get(&arg).cloned() {
             Some(low) => {
                 self.env.insert(result, low);
@@ -99,20 +144,44 @@ impl Lower<'_, '_> {
 
     fn tile_binary(&mut self, result: Value, op: warplift_ir::tile::BinOp, args: &[Value]) -> Result<()> {
         let elem = self.k.ty(result).elem();
-        let Some(row) = kind(elem, true).and_then(|kd| binary_row(op, kd)) else {
-            return self.error(format!("{op:?} of tiles of {elem} is not selected"));
-        };
-        let (x, y) = (self.operand(args[0])?, self.operand(args[1])?);
-        let regs = self.result_regs(result)?;
-        let r = self.repeat(row, Attr::None, &[x, y], regs);
-        self.set(result, r);
-        Ok(())
+        match kind(elem, true).and_then(|kd| binary_row(op, kd)) {
+            Some(row) => {
+                let (x, y) = (self.operand(args[0])?, self.operand(args[1])?);
+                self.elementwise(result, row, Attr::None, &[x, y])
+            }
+            None if is_half(elem) => {
+                let regs = self.result_regs(result)?;
+                let r = self.half_binary(op, elem, args, regs)?;
+                self.set(result, r);
+                Ok(())
+            }
+            None => self.error(format!("{op:?} of tiles of {elem} is not selected")),
+        }
     }
 
     fn tile_unary(&mut self, result: Value, op: UnOp, arg: Value) -> Result<()> {
         let elem = self.k.ty(result).elem();
         let regs = self.result_regs(result)?;
-        let mut x = self.operand(arg)?;
+        let packed = kind(elem, true).is_some_and(|kd| unary_row(op, kd).is_some());
+        let r = match is_half(elem) && !packed {
+            true => self.half_unary(op, elem, arg, regs)?,
+            false => {
+                let x = self.operand(arg)?;
+                self.unary_rows(op, elem, x, regs)?
+            }
+        };
+        self.set(result, r);
+        Ok(())
+    }
+
+    /// The row of a unary operation, with the factor that makes a natural function of one to base two.
+    pub(super) fn unary_rows(
+        &mut self,
+        op: UnOp,
+        elem: Elem,
+        mut x: (machine::Value, IndexMap),
+        regs: u16,
+    ) -> Result<machine::Value> {
         let (base, factor) = match natural(op) {
             Some((base, factor, before)) => (base, Some((factor, before))),
             None => (op, None),
@@ -131,20 +200,22 @@ impl Lower<'_, '_> {
         if let Some((f, false)) = factor {
             r = scale(self, r, f);
         }
-        self.set(result, r.0);
-        Ok(())
+        Ok(r.0)
     }
 
     fn tile_compare(&mut self, result: Value, cmp: CmpOp, args: &[Value]) -> Result<()> {
         let elem = self.k.ty(args[0]).elem();
-        let row = match kind(elem, true).map(|kd| (kd, compare_row(kd))) {
-            Some((Kind::Signed, _)) => Opcode::SetS32,
-            Some((Kind::Unsigned, _)) => Opcode::SetU32,
-            Some((Kind::Float, _)) => Opcode::SetF32,
+        let regs = self.result_regs(result)?;
+        let row = match kind(elem, true) {
+            Some(Kind::Signed) => Opcode::SetS32,
+            Some(Kind::Unsigned) => Opcode::SetU32,
+            Some(Kind::Float | Kind::Half | Kind::Brain) => Opcode::SetF32,
             _ => return self.error(format!("comparison of tiles of {elem} is not selected")),
         };
-        let (x, y) = (self.operand(args[0])?, self.operand(args[1])?);
-        let regs = self.result_regs(result)?;
+        let (x, y) = match is_half(elem) {
+            true => (self.widened(args[0], elem, regs / 2)?, self.widened(args[1], elem, regs / 2)?),
+            false => (self.operand(args[0])?, self.operand(args[1])?),
+        };
         let r = self.repeat(row, Attr::Cmp(cmp), &[x, y], regs);
         self.set(result, r);
         Ok(())
@@ -152,6 +223,12 @@ impl Lower<'_, '_> {
 
     fn tile_select(&mut self, result: Value, args: &[Value]) -> Result<()> {
         let elem = self.k.ty(result).elem();
+        if elem.bits() == 16 {
+            let regs = self.result_regs(result)?;
+            let r = self.half_select(args, regs)?;
+            self.set(result, r);
+            return Ok(());
+        }
         if elem.bits() != 32 {
             return self.error(format!("select of tiles of {elem} is not selected"));
         }
@@ -169,10 +246,7 @@ impl Lower<'_, '_> {
             return self.error(format!("fma of tiles of {elem} is not selected"));
         };
         let [x, y, z] = [self.operand(args[0])?, self.operand(args[1])?, self.operand(args[2])?];
-        let regs = self.result_regs(result)?;
-        let r = self.repeat(row, Attr::None, &[x, y, z], regs);
-        self.set(result, r);
-        Ok(())
+        self.elementwise(result, row, Attr::None, &[x, y, z])
     }
 
     fn tile_cast(&mut self, result: Value, arg: Value) -> Result<()> {
@@ -191,12 +265,7 @@ impl Lower<'_, '_> {
         let x = self.materialize(arg, result)?;
         let regs = self.result_regs(result)?;
         let r = match (from, to) {
-            (Elem::F32, Elem::F16 | Elem::Bf16) => {
-                let row = if to == Elem::F16 { Opcode::PackF16 } else { Opcode::PackBf16 };
-                let odd = IndexMap::Affine { scale: 2, offset: 1 };
-                let even = IndexMap::Affine { scale: 2, offset: 0 };
-                self.repeat(row, Attr::None, &[(x, odd), (x, even)], regs)
-            }
+            (Elem::F32, Elem::F16 | Elem::Bf16) => self.narrowed(x, to, regs),
             (Elem::F16 | Elem::Bf16, Elem::F32) => self.unpack(from, x, regs),
             (Elem::Int(32), Elem::F32) => {
                 self.repeat(Opcode::F32FromS32, Attr::None, &[(x, IndexMap::EACH)], regs)
@@ -213,10 +282,7 @@ impl Lower<'_, '_> {
             (Elem::Int(32), Elem::Uint(32)) | (Elem::Uint(32), Elem::Int(32)) => x,
             (Elem::F16, Elem::Bf16) | (Elem::Bf16, Elem::F16) => {
                 let wide = self.unpack(from, x, regs * 2);
-                let row = if to == Elem::F16 { Opcode::PackF16 } else { Opcode::PackBf16 };
-                let odd = IndexMap::Affine { scale: 2, offset: 1 };
-                let even = IndexMap::Affine { scale: 2, offset: 0 };
-                self.repeat(row, Attr::None, &[(wide, odd), (wide, even)], regs)
+                self.narrowed(wide, to, regs)
             }
             _ => return self.error(format!("a cast of tiles from {from} to {to} is not selected")),
         };
@@ -225,7 +291,7 @@ impl Lower<'_, '_> {
     }
 
     /// Halves of each register, widened and interleaved.
-    fn unpack(&mut self, from: Elem, x: machine::Value, regs: u16) -> machine::Value {
+    pub(super) fn unpack(&mut self, from: Elem, x: machine::Value, regs: u16) -> machine::Value {
         let (low, high) = match from {
             Elem::F16 => (Opcode::LowF16, Opcode::HighF16),
             _ => (Opcode::LowBf16, Opcode::HighBf16),
@@ -359,16 +425,23 @@ impl Lower<'_, '_> {
     fn tile_iota(&mut self, result: Value, dim: usize) -> Result<()> {
         let layout = self.plan.layout(self.k, result)?.clone();
         let base = self.thread_coord(&layout, dim)?;
-        let parts: Vec<machine::Value> = (0..layout.in_extent(Axis::Reg))
-            .map(|r| {
-                let offset = super::coords::register_coord(&layout, r)[dim];
+        let all: Vec<u64> = (0..layout.in_extent(Axis::Reg))
+            .map(|r| super::coords::register_coord(&layout, r)[dim])
+            .collect();
+        let mut few = all.clone();
+        few.sort_unstable();
+        few.dedup();
+        let parts: Vec<machine::Value> = few
+            .iter()
+            .map(|&offset| {
                 let sum = self.at().add_imm(base, offset as i64);
                 self.at().op(Opcode::Mov, &[sum], Ty::B32)
             })
             .collect();
         let regs = parts.len() as u16;
         let r = self.at().value(NewInst::new(Opcode::Join, &parts, &[Ty::frag(regs)]));
-        self.set(result, r);
+        let table = all.iter().map(|o| few.partition_point(|f| f < o) as u16).collect();
+        self.env.insert(result, Low::Picked(r, table));
         Ok(())
     }
 }

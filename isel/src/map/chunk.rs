@@ -1,29 +1,42 @@
-//! Wide stores in chunks of columns, so that a small staging buffer suffices and the chunks can be
-//! spread in time.
+//! Wide stores in chunks, so that a small staging buffer suffices and the chunks can be spread in time:
+//! of columns where warpgroups hold rows, of rows where warps share the columns.
 
-use super::sink::{Columns, do_dead, has_operands};
+use super::sink::{Part, do_dead, has_operands};
+use crate::Result;
+use crate::plan::mma_sync::{ATOM_M, arrangement};
 use rustc_hash::FxHashMap;
-use warplift_ir::tile::{BinOp, Epilogue, Inst, Kernel, Mapping, Op, Type};
+use warplift_ir::tile::{BinOp, Epilogue, Inst, Kernel, Mapping, Op, Team, Type};
 use warplift_ir::types::Elem;
 
 /// Bytes of a row that one tensor copy stores: the swizzle spans, the widest first.
 const SPANS_BYTES: [u32; 3] = [128, 64, 32];
 
+/// One chunk after the other along a dimension, counted from the last one.
+#[derive(Clone, Copy)]
+struct Chunks {
+    back: usize,
+    width: u32,
+    count: u32,
+}
+
 /// Splits every store of a rank-2 tile that follows a product into stores of slices.
-pub fn do_chunks(k: &mut Kernel, mapping: &Mapping) {
+///
+/// # Errors
+/// Warps that cannot share the products.
+pub fn do_chunks(k: &mut Kernel, mapping: &Mapping, team: Team) -> Result<()> {
     if !mapping.whole.bulk_store || !k.insts.values().any(|d| matches!(d.op, Op::Mma)) {
-        return;
+        return Ok(());
     }
+    let rows = match team {
+        Team::Warps(w) => Some(ATOM_M * arrangement(k, w)?[0]),
+        _ => None,
+    };
     let blocks: Vec<_> = k.blocks.keys().collect();
     for block in blocks {
         let old = std::mem::take(&mut k.blocks[block].insts);
         for inst in old {
-            match chunks(k, inst, mapping) {
-                Some((width, count)) => {
-                    for c in 0..count {
-                        push_chunk(k, block, inst, c * width, width, mapping);
-                    }
-                }
+            match chunks(k, inst, mapping, rows) {
+                Some(all) => (0..all.count).for_each(|c| push_chunk(k, block, inst, c, all, mapping)),
                 None => {
                     mark(k, inst, mapping);
                     k.blocks[block].insts.push(inst);
@@ -32,6 +45,7 @@ pub fn do_chunks(k: &mut Kernel, mapping: &Mapping) {
         }
     }
     do_dead(k);
+    Ok(())
 }
 
 fn mark(k: &mut Kernel, inst: Inst, mapping: &Mapping) {
@@ -41,43 +55,48 @@ fn mark(k: &mut Kernel, inst: Inst, mapping: &Mapping) {
     }
 }
 
-/// Width and number of the chunks of a store, if it is split.
-fn chunks(k: &Kernel, inst: Inst, mapping: &Mapping) -> Option<(u32, u32)> {
+/// How a store is split, if it is. `rows`: rows of a chunk, where chunks are of rows.
+fn chunks(k: &Kernel, inst: Inst, mapping: &Mapping, rows: Option<u32>) -> Option<Chunks> {
     if !matches!(k.insts[inst].op, Op::Store) {
         return None;
     }
     let value = *k.args(inst).last()?;
     let extents = k.ty(value).shape()?.extents()?;
-    let [_, columns] = extents[..] else { return None };
+    let [height, columns] = extents[..] else { return None };
     let bits = k.ty(value).elem().bits();
     let spans = SPANS_BYTES.iter().map(|bytes| bytes * 8 / bits);
     let mut widths = mapping.whole.chunk.into_iter().chain(spans).filter(|w| *w > 0);
-    let width = widths.find(|w| columns.is_multiple_of(*w))?;
-    (columns > width).then(|| (width, columns / width))
+    let (extent, width, back) = match rows {
+        Some(rows) => (height, Some(rows).filter(|r| height.is_multiple_of(*r)), 1),
+        None => (columns, widths.find(|w| columns.is_multiple_of(*w)), 0),
+    };
+    let width = width?;
+    (extent > width).then(|| Chunks { back, width, count: extent / width })
 }
 
 fn push_chunk(
     k: &mut Kernel,
     block: warplift_ir::tile::Block,
     store: Inst,
-    from: u32,
-    width: u32,
+    number: u32,
+    Chunks { back, width, .. }: Chunks,
     mapping: &Mapping,
 ) {
     let mut args = k.args(store).to_vec();
     let loc = k.insts[store].loc;
+    let from = number * width;
     let Some(value) = args.pop() else { return };
     let Some(shape) = k.ty(value).shape() else { return };
-    let Some(columns) = shape.dims().last().and_then(|d| d.constant()) else { return };
+    let Some(extent) = shape.dims().iter().rev().nth(back).and_then(|d| d.constant()) else { return };
     let sinks = has_operands(k, value);
-    let mut part = Columns { k, block, columns, from, width, loc, done: FxHashMap::default() };
-    let slice = if sinks { part.of(value) } else { part.slice_of(value) };
+    let mut part = Part { k, block, extent, from, width, loc, done: FxHashMap::default() };
+    let slice = if sinks { part.of(value, back) } else { part.slice_of(value, back) };
     let i32 = [Type::Scalar(Elem::I32)];
     let offset = k.append_inst(block, Op::Int(i64::from(from)), &[], &i32, &[], loc);
-    if let Some(column) = args.pop() {
+    if let Some(index) = args.iter_mut().rev().nth(back) {
         let offset = k.result(offset);
-        let moved = k.append_inst(block, Op::Binary(BinOp::Add), &[column, offset], &i32, &[], loc);
-        args.push(k.result(moved));
+        let moved = k.append_inst(block, Op::Binary(BinOp::Add), &[*index, offset], &i32, &[], loc);
+        *index = k.result(moved);
     }
     args.push(slice);
     let chunk = k.append_inst(block, Op::Store, &args, &[], &[], loc);

@@ -15,6 +15,7 @@ mod raster;
 mod sink;
 mod tunables;
 
+use crate::plan::mma_sync::warps_of_products;
 use crate::{IselError, Result};
 use warplift_ir::tile::{Kernel, Mapping, Op, Team};
 
@@ -29,11 +30,12 @@ pub fn do_map(kernel: &Kernel, mapping: &Mapping) -> Result<Kernel> {
     check_names(kernel, mapping)?;
     let mut k = do_tunables(kernel, mapping)?;
     assign_loops(&mut k, mapping);
-    chunk::do_chunks(&mut k, mapping);
+    let team = choose_team(&k, mapping)?;
+    chunk::do_chunks(&mut k, mapping, team)?;
     if mapping.whole.persistent {
         persist::do_persist(&mut k, mapping)?;
     }
-    assign_teams(&mut k, mapping)?;
+    assign_teams(&mut k, team);
     Ok(k)
 }
 
@@ -92,10 +94,13 @@ fn consumers(mapping: &Mapping) -> Result<Option<u32>> {
     }
 }
 
-fn assign_teams(k: &mut Kernel, mapping: &Mapping) -> Result<()> {
+/// Who executes a kernel: warpgroups where products become `wgmma`, else warps.
+fn choose_team(k: &Kernel, mapping: &Mapping) -> Result<Team> {
     let has_mma = k.insts.values().any(|d| matches!(d.op, Op::Mma));
     let groups = consumers(mapping)?;
-    let team = match (has_mma, groups, mapping.whole.warps) {
+    let of_products = warps_of_products(k, mapping, groups)?;
+    let team = match (has_mma, groups, of_products.or(mapping.whole.warps)) {
+        (true, _, Some(w)) if of_products.is_some() => Team::Warps(w),
         (true, g, _) => Team::Warpgroups(g.unwrap_or(1)),
         (false, _, Some(w)) => Team::Warps(w),
         (false, Some(g), None) => Team::Warps(4 * g),
@@ -105,9 +110,12 @@ fn assign_teams(k: &mut Kernel, mapping: &Mapping) -> Result<()> {
     if !(1..=32).contains(&warps) {
         return Err(IselError::whole(format!("a block has 1 to 32 warps, the mapping asks for {warps}")));
     }
+    Ok(team)
+}
+
+fn assign_teams(k: &mut Kernel, team: Team) {
     let insts: Vec<_> = k.insts.keys().collect();
     for inst in insts {
         k.attrs[inst].team = team;
     }
-    Ok(())
 }

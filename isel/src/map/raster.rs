@@ -73,16 +73,15 @@ impl Tiles<'_> {
         }
     }
 
-    /// The last dimension runs fastest.
+    /// The first dimension runs fastest, as blocks of a launch do.
     fn linear(&self, k: &mut Kernel, tile: Value) -> Vec<Value> {
         let mut rest = tile;
         let mut index = Vec::new();
-        for &extent in self.grid[1..].iter().rev() {
+        for &extent in &self.grid[..self.grid.len() - 1] {
             index.push(self.op(k, BinOp::Rem, rest, extent));
             rest = self.op(k, BinOp::Div, rest, extent);
         }
         index.push(rest);
-        index.reverse();
         index
     }
 

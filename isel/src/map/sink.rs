@@ -1,4 +1,4 @@
-//! Columns of a result computed on their own: a slice sinks through elementwise work and into loads, so that
+//! A part of a result computed on its own: a slice sinks through elementwise work and into loads, so that
 //! an epilogue of several operands holds one chunk of each at a time.
 //!
 //! ```text
@@ -9,22 +9,23 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use warplift_ir::tile::{BinOp, Block, Dim, Inst, Kernel, Loc, Op, Shape, Type, Value};
 use warplift_ir::types::Elem;
 
-/// Columns `from .. from + width` of tiles with `columns` columns.
-pub struct Columns<'k> {
+/// Elements `from .. from + width` of tiles along a dimension of `extent`. That dimension is counted from
+/// the last one back, since operands of lower rank are broadcast along the first ones.
+pub struct Part<'k> {
     /// The kernel.
     pub k: &'k mut Kernel,
     /// Block that the narrow instructions go to.
     pub block: Block,
-    /// All columns.
-    pub columns: u32,
-    /// First column.
+    /// The whole dimension.
+    pub extent: u32,
+    /// First element.
     pub from: u32,
-    /// Columns wanted.
+    /// Elements wanted.
     pub width: u32,
     /// Source place.
     pub loc: Loc,
-    /// What was narrowed already.
-    pub done: FxHashMap<Value, Value>,
+    /// What was narrowed already, by dimension.
+    pub done: FxHashMap<(Value, usize), Value>,
 }
 
 /// Whether a value is made of more than its accumulator: loads or broadcasts under elementwise work.
@@ -44,24 +45,29 @@ fn is_elementwise(op: &Op) -> bool {
     )
 }
 
-impl Columns<'_> {
-    /// The wanted columns of a tile; what has no such columns (scalars, single columns) stays.
-    pub fn of(&mut self, v: Value) -> Value {
+impl Part<'_> {
+    /// The wanted part of a tile; what has no such dimension (scalars, single columns) stays.
+    pub fn of(&mut self, v: Value, back: usize) -> Value {
         let Type::Tile(elem, shape) = self.k.ty(v) else { return v };
-        let Some(narrow) = self.narrow(shape) else { return v };
-        if let Some(&known) = self.done.get(&v) {
+        let Some(narrow) = self.narrow(shape, back) else { return v };
+        if let Some(&known) = self.done.get(&(v, back)) {
             return known;
         }
         let ty = Type::Tile(elem, narrow);
-        let made = self.k.def(v).and_then(|def| self.again(def, ty)).unwrap_or_else(|| self.slice(v, ty));
-        self.done.insert(v, made);
+        let again = self.k.def(v).and_then(|def| self.again(def, ty, back));
+        let made = again.unwrap_or_else(|| self.slice(v, ty, back));
+        self.done.insert((v, back), made);
         made
     }
 
-    fn narrow(&self, shape: Shape) -> Option<Shape> {
-        let (&last, rest) = shape.dims().split_last()?;
-        let dims: Vec<Dim> = rest.iter().copied().chain([Dim::new(self.width)]).collect();
-        (last.constant() == Some(self.columns)).then(|| Shape::new(&dims)).flatten()
+    fn narrow(&self, shape: Shape, back: usize) -> Option<Shape> {
+        let mut dims = shape.dims().to_vec();
+        let dim = dims.iter_mut().rev().nth(back)?;
+        if dim.constant() != Some(self.extent) {
+            return None;
+        }
+        *dim = Dim::new(self.width);
+        Shape::new(&dims)
     }
 
     fn push(&mut self, op: Op, args: &[Value], ty: Type) -> Value {
@@ -69,41 +75,44 @@ impl Columns<'_> {
         self.k.result(inst)
     }
 
-    /// The same instruction on the wanted columns alone, if it can be written so.
-    fn again(&mut self, def: Inst, ty: Type) -> Option<Value> {
+    /// The same instruction on the wanted part alone, if it can be written so.
+    fn again(&mut self, def: Inst, ty: Type, back: usize) -> Option<Value> {
         let op = self.k.insts[def].op.clone();
         let mut args = self.k.args(def).to_vec();
+        let rank = ty.shape()?.rank();
         match op {
             Op::Load => {
                 let i32 = Type::Scalar(Elem::I32);
                 let offset = self.push(Op::Int(self.from.into()), &[], i32);
-                let column = args.pop()?;
-                args.push(self.push(Op::Binary(BinOp::Add), &[column, offset], i32));
+                let at = args.len() - 1 - back;
+                args[at] = self.push(Op::Binary(BinOp::Add), &[args[at], offset], i32);
             }
             Op::Full => {}
-            Op::Broadcast => args = args.iter().map(|&a| self.of(a)).collect(),
-            Op::ExpandDims(d) if usize::from(d) + 1 < ty.shape()?.rank() => {
-                args = args.iter().map(|&a| self.of(a)).collect();
+            Op::Broadcast => args = args.iter().map(|&a| self.of(a, back)).collect(),
+            Op::ExpandDims(d) if usize::from(d) + 1 + back != rank => {
+                // Behind the dimension that is cut, the operand has one dimension less.
+                let back = if usize::from(d) + 1 + back > rank { back - 1 } else { back };
+                args = args.iter().map(|&a| self.of(a, back)).collect();
             }
-            _ if is_elementwise(&op) => args = args.iter().map(|&a| self.of(a)).collect(),
+            _ if is_elementwise(&op) => args = args.iter().map(|&a| self.of(a, back)).collect(),
             _ => return None,
         }
         Some(self.push(op, &args, ty))
     }
 
-    /// The wanted columns of a tile as a view of it.
-    pub fn slice_of(&mut self, v: Value) -> Value {
+    /// The wanted part of a tile as a view of it.
+    pub fn slice_of(&mut self, v: Value, back: usize) -> Value {
         let Type::Tile(elem, shape) = self.k.ty(v) else { return v };
-        match self.narrow(shape) {
-            Some(narrow) => self.slice(v, Type::Tile(elem, narrow)),
+        match self.narrow(shape, back) {
+            Some(narrow) => self.slice(v, Type::Tile(elem, narrow), back),
             None => v,
         }
     }
 
-    fn slice(&mut self, v: Value, ty: Type) -> Value {
+    fn slice(&mut self, v: Value, ty: Type, back: usize) -> Value {
         let rank = ty.shape().map_or(1, |s| s.rank());
-        let zeros = std::iter::repeat_n(Dim::new(0), rank - 1);
-        let offsets = zeros.chain([Dim::new(self.from)]).collect();
+        let offset = |d: usize| if d + 1 + back == rank { self.from } else { 0 };
+        let offsets = (0..rank).map(|d| Dim::new(offset(d))).collect();
         self.push(Op::Slice(offsets), &[v], ty)
     }
 }

@@ -1,11 +1,11 @@
 //! Anchors where no product reaches: blocked layouts whose threads move as many bytes at once as the
 //! facts allow.
 
-use super::{Plan, extents, layout_error, propagate, tensor::unit_dim, warps};
+use super::{Plan, coalesce, extents, layout_error, propagate, tensor::unit_dim, warps};
 use crate::Result;
 use crate::facts::{divisor, gcd};
 use crate::window::Window;
-use warplift_ir::layout::{Layout, LayoutError, fragment};
+use warplift_ir::layout::{Axis, Builder, Layout, LayoutError};
 use warplift_ir::tile::{Inst, Kernel, Op, Type, Value};
 
 /// Bytes that one access moves at most.
@@ -30,11 +30,36 @@ pub fn anchor(k: &Kernel, inst: Inst, order: &[Inst], plan: &mut Plan) -> Result
             }
             _ => (extents(k, v).len().saturating_sub(1), 1),
         };
-        let layout = blocked(&extents(k, v), dim, vector, warps(k, inst));
-        plan.layouts[v] = Some(layout.map_err(layout_error(k, inst))?);
+        // A hint that layouts may differ, where nothing asked for another one.
+        let same = matches!(k.insts[inst].op, Op::Rearrange).then(|| plan.layouts[k.args(inst)[0]].clone());
+        let layout = match same.flatten() {
+            Some(layout) => layout,
+            None => {
+                let mut block = vec![1; extents(k, v).len()];
+                block[dim] = vector;
+                coalesce::widen(k, inst, v, dim, &mut block);
+                whole_registers(k, inst, v, dim, block)?
+            }
+        };
+        plan.layouts[v] = Some(layout);
         propagate::do_propagate(k, order, plan)?;
     }
     Ok(())
+}
+
+/// A blocked layout in which a thread's elements fill whole registers.
+fn whole_registers(k: &Kernel, inst: Inst, v: Value, dim: usize, mut block: Vec<u32>) -> Result<Layout> {
+    let shape = extents(k, v);
+    let packed = (32 / super::cell_bits(k.ty(v).elem()).clamp(8, 32)) as u32;
+    loop {
+        let layout = blocked_by(&shape, dim, &block, warps(k, inst)).map_err(layout_error(k, inst))?;
+        let wider = block[dim] * 2;
+        let odd = !layout.in_extent(Axis::Reg).is_multiple_of(packed.into());
+        if !odd || wider > packed || !shape[dim].is_multiple_of(wider) {
+            return Ok(layout);
+        }
+        block[dim] = wider;
+    }
 }
 
 /// Whether a value is used by products alone, through transpositions.
@@ -84,27 +109,73 @@ pub fn blocked(
     vector: u32,
     warps: u32,
 ) -> std::result::Result<Layout, LayoutError> {
+    let mut block = vec![1; extents.len()];
+    block[dim] = vector;
+    blocked_by(extents, dim, &block, warps)
+}
+
+/// The same with a block of neighbours for each thread.
+///
+/// # Errors
+/// As the layout's construction.
+pub(super) fn blocked_by(
+    extents: &[u32],
+    dim: usize,
+    block: &[u32],
+    warps: u32,
+) -> std::result::Result<Layout, LayoutError> {
     let shape: Vec<u64> = extents.iter().map(|&e| u64::from(e)).collect();
-    let rank = shape.len();
-    let mut per_thread = vec![1; rank];
-    let mut lanes = vec![1; rank];
-    let mut warp = vec![1; rank];
-    per_thread[dim] = u64::from(vector);
-    let order: Vec<usize> = std::iter::once(dim).chain((0..rank).rev().filter(|&d| d != dim)).collect();
-    let mut left = 32;
+    let order: Vec<usize> =
+        std::iter::once(dim).chain((0..shape.len()).rev().filter(|&d| d != dim)).collect();
+    let mut own: Vec<u64> = block.iter().map(|&b| u64::from(b)).collect();
+    let (mut lanes, mut left) = spread_lanes(&shape, &own, &order);
+    // Narrower vectors keep more lanes busy where the extent is no power of two.
+    while left > 1 && own[dim] > 2 && !(shape[dim] / own[dim]).is_power_of_two() {
+        own[dim] /= 2;
+        (lanes, left) = spread_lanes(&shape, &own, &order);
+    }
+    let mut warp = vec![1; shape.len()];
+    let mut surplus = u64::from(warps);
+    for &d in order.iter().rev() {
+        let room = shape[d] / (own[d] * lanes[d]).min(shape[d]);
+        warp[d] = largest_divisor(surplus, room);
+        surplus /= warp[d];
+    }
+    let dims: Vec<(Axis, u64)> = (0..shape.len()).map(|d| (Axis::Dim(d as u8), shape[d])).collect();
+    let mut at = vec![1; shape.len()];
+    let mut layout = Builder::new(&dims);
+    for (axis, parts, repeats) in
+        [(Axis::Reg, &own, 1), (Axis::Lane, &lanes, left), (Axis::Warp, &warp, surplus)]
+    {
+        layout = layout.axis(axis);
+        for &d in &order {
+            layout = layout.add(axis, parts[d], &column(shape.len(), d, at[d]));
+            at[d] *= parts[d];
+            if d == dim {
+                // Threads for which nothing is left hold what others hold.
+                layout = layout.add(axis, repeats, &vec![0; shape.len()]);
+            }
+        }
+    }
     for &d in &order {
-        lanes[d] = (1u64 << (shape[d] / per_thread[d]).trailing_zeros().min(5)).min(left);
+        layout = layout.add(Axis::Reg, shape[d] / at[d], &column(shape.len(), d, at[d]));
+    }
+    layout.build()
+}
+
+fn column(rank: usize, dim: usize, step: u64) -> Vec<u64> {
+    (0..rank).map(|d| if d == dim { step } else { 0 }).collect()
+}
+
+/// Lanes along each dimension, and how many times over what is left repeats them.
+fn spread_lanes(shape: &[u64], own: &[u64], order: &[usize]) -> (Vec<u64>, u64) {
+    let mut lanes = vec![1; shape.len()];
+    let mut left = 32;
+    for &d in order {
+        lanes[d] = (1u64 << (shape[d] / own[d]).trailing_zeros().min(5)).min(left);
         left /= lanes[d];
     }
-    lanes[dim] *= left;
-    let mut left = u64::from(warps);
-    for &d in order.iter().rev() {
-        let room = shape[d] / (per_thread[d] * lanes[d]).min(shape[d]);
-        warp[d] = largest_divisor(left, room);
-        left /= warp[d];
-    }
-    warp[dim] *= left;
-    fragment::blocked(&shape, &per_thread, &lanes, &warp, &order)
+    (lanes, left)
 }
 
 /// The greatest divisor of `n` that divides `room`.

@@ -2,14 +2,19 @@
 //!
 //! ```text
 //!  products ─► anchors (wgmma fragments, shared operands)      tensor.rs
+//!              or those of warps (mma.sync)                    mma_sync.rs
 //!  loads, stores ─► anchors where no product reaches            blocked.rs
 //!  anchors ─► layouts of everything elementwise around them     propagate.rs
+//!  two anchors disagree ─► a conversion between two versions    convert.rs
 //! ```
 //!
 //! A tile may have two versions, one in registers and one in shared memory; each use takes one.
 //! Layout propagation: Linear Layouts, section 4.4; anchors: Hexcute, section 4.
 
 mod blocked;
+mod coalesce;
+mod convert;
+pub(crate) mod mma_sync;
 mod propagate;
 mod tensor;
 
@@ -18,9 +23,11 @@ use rustc_hash::FxHashMap;
 use warplift_ir::entity::SecondaryMap;
 use warplift_ir::layout::Layout;
 use warplift_ir::machine::SharedOperand;
-use warplift_ir::tile::{Inst, Kernel, Op, Type, Value};
+use warplift_ir::tile::{Inst, Kernel, Op, Team, Type, Value};
 
 pub use blocked::{blocked, vector_elements};
+pub use convert::{cell_bits, choose};
+pub use mma_sync::WarpProduct;
 pub use propagate::slice_layout;
 pub use tensor::unit_dim;
 
@@ -29,6 +36,8 @@ pub use tensor::unit_dim;
 pub enum Fill {
     /// Tensor copies, one for each slab of a swizzle span.
     Tma,
+    /// Asynchronous copies of so many bytes by all threads.
+    CpAsync(u32),
     /// Plain loads by all threads, then stores to shared memory.
     Threads,
 }
@@ -52,16 +61,28 @@ pub struct SharedTile {
     pub declined: Option<String>,
 }
 
+/// What a warp holds of an accumulator, as stripes of 16 rows and a swizzle span of columns.
+#[derive(Clone, Debug)]
+pub struct Stripes {
+    /// `(row, column)` of one stripe to elements.
+    pub layout: Layout,
+    /// Swizzle span in bytes.
+    pub swizzle: u32,
+    /// Columns of a stripe.
+    pub columns: u32,
+    /// Stripes one below the other.
+    pub atoms: u32,
+    /// Rows from one to the next.
+    pub step: u32,
+    /// Stripes side by side.
+    pub slabs: u32,
+}
+
 /// How a tile leaves.
 #[derive(Clone, Debug)]
 pub enum StorePlan {
-    /// Through a staging buffer and tensor copies, each warp its own rows.
-    Bulk {
-        /// `(row, column)` of one warp's 16-row stripe to elements.
-        stripe: Box<Layout>,
-        /// Swizzle span in bytes.
-        swizzle: u32,
-    },
+    /// Through a staging buffer and tensor copies, each warp its own rows and columns.
+    Bulk(Box<Stripes>),
     /// Predicated stores of so many elements.
     Plain {
         /// Elements of one store.
@@ -93,12 +114,18 @@ pub struct Product {
 pub struct Plan {
     /// Register version of tiles.
     pub layouts: SecondaryMap<Value, Option<Layout>>,
+    /// Uses, by operand number, that see a tile in another layout than its own.
+    pub uses: FxHashMap<(Inst, usize), Layout>,
+    /// Results that are made in another layout than that in which they are used.
+    pub made: FxHashMap<Value, Layout>,
     /// Shared version of loaded tiles.
     pub shared: FxHashMap<Inst, SharedTile>,
     /// Stores.
     pub stores: FxHashMap<Inst, StorePlan>,
-    /// Products.
+    /// Products of warpgroups.
     pub products: FxHashMap<Inst, Product>,
+    /// Products of warps.
+    pub warp_products: FxHashMap<Inst, WarpProduct>,
 }
 
 impl Plan {
@@ -123,13 +150,19 @@ pub fn do_plan(k: &Kernel) -> Result<Plan> {
     let order = program_order(k);
     for &inst in &order {
         if matches!(k.insts[inst].op, Op::Mma) {
-            tensor::plan_product(k, inst, &mut plan)?;
+            match k.attrs[inst].team {
+                Team::Warps(_) => mma_sync::plan_product(k, inst, &mut plan)?,
+                _ => tensor::plan_product(k, inst, &mut plan)?,
+            }
         }
     }
     propagate::do_propagate(k, &order, &mut plan)?;
     // Loads first: what memory gives in wide accesses decides the layout of what is made of it.
     let (loads, others): (Vec<Inst>, Vec<Inst>) =
         order.iter().partition(|&&i| matches!(k.insts[i].op, Op::Load));
+    let mut loads = loads;
+    let size = |i: &Inst| extents(k, k.result(*i)).iter().map(|&e| u64::from(e)).product::<u64>();
+    loads.sort_by_key(|i| std::cmp::Reverse(size(i)));
     for inst in loads.into_iter().chain(others) {
         blocked::anchor(k, inst, &order, &mut plan)?;
     }
@@ -138,6 +171,7 @@ pub fn do_plan(k: &Kernel) -> Result<Plan> {
             let store = tensor::plan_store(k, inst, &plan)?;
             plan.stores.insert(inst, store);
         }
+        coalesce::do_coalesce(k, inst, &mut plan)?;
     }
     Ok(plan)
 }
@@ -172,6 +206,7 @@ impl Plan {
         let mut lines = Vec::new();
         for inst in program_order(k) {
             let at = k.insts[inst].loc;
+            lines.extend(self.describe_conversions(k, inst));
             if let Some(t) = self.shared.get(&inst) {
                 let why = t.declined.as_ref().map_or(String::new(), |d| format!(" (no tensor copy: {d})"));
                 lines.push(format!(
@@ -191,9 +226,17 @@ impl Plan {
                     if p.a.is_some() { "shared memory" } else { "registers" }
                 ));
             }
+            if let Some(p) = self.warp_products.get(&inst) {
+                let source = if p.a.is_some() { "shared memory" } else { "registers" };
+                let [rows, cols] = p.warps;
+                lines.push(format!(
+                    "{}:{} mma: m16n8k16, {rows} x {cols} warps of {} x {} atoms, {} steps, A in {source}",
+                    at.line, at.column, p.m_atoms, p.n_atoms, p.k_steps,
+                ));
+            }
             lines.extend(self.stores.get(&inst).map(|s| match s {
-                StorePlan::Bulk { swizzle, .. } => {
-                    format!("{}:{} store: staged, tensor copy, swizzle {swizzle}", at.line, at.column)
+                StorePlan::Bulk(s) => {
+                    format!("{}:{} store: staged, tensor copy, swizzle {}", at.line, at.column, s.swizzle)
                 }
                 StorePlan::Plain { vector, declined } => {
                     let why = declined.as_ref().map_or(String::new(), |d| format!(" (no tensor copy: {d})"));

@@ -1,14 +1,16 @@
-//! Layouts spread from anchors through everything that must agree with them.
+//! Layouts spread from anchors through everything that must agree with them. Where two anchors disagree a
+//! tile gets a second version: the use (or the result) that wants the other layout is noted, and a conversion
+//! stands between (Linear Layouts, section 4.4; Hexcute, section 4).
 
 use super::{Plan, extents, layout_error};
 use crate::{IselError, Result};
-use warplift_ir::layout::{Axis, Builder, Layout, fragment};
+use warplift_ir::layout::{Axis, Builder, Layout, fragment, shape};
 use warplift_ir::tile::{Inst, Kernel, Op, Type, Value};
 
 /// Spreads layouts until nothing changes.
 ///
 /// # Errors
-/// Two anchors that disagree about a tile (conversions between distributed layouts are not selected).
+/// Layouts that an operation cannot follow.
 pub fn do_propagate(k: &Kernel, order: &[Inst], plan: &mut Plan) -> Result<()> {
     loop {
         let mut changed = false;
@@ -25,20 +27,61 @@ fn is_tile(k: &Kernel, v: Value) -> bool {
     matches!(k.ty(v), Type::Tile(..))
 }
 
+/// A place where an instruction sees a tile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Slot {
+    /// Operand number of an instruction.
+    Use(Inst, usize),
+    /// A result of the instruction, as it is made.
+    Made(Value),
+    /// A loop's carried value.
+    Carried(Value),
+}
+
+impl Slot {
+    fn value(self, k: &Kernel) -> Value {
+        match self {
+            Self::Use(inst, n) => k.args(inst)[n],
+            Self::Made(v) | Self::Carried(v) => v,
+        }
+    }
+
+    fn layout(self, k: &Kernel, plan: &Plan) -> Option<Layout> {
+        let other = match self {
+            Self::Use(inst, n) => plan.uses.get(&(inst, n)),
+            Self::Made(v) => plan.made.get(&v),
+            Self::Carried(_) => None,
+        };
+        other.or(plan.layouts[self.value(k)].as_ref()).cloned()
+    }
+}
+
 /// One instruction: `true` if a layout became known.
 fn step(k: &Kernel, inst: Inst, plan: &mut Plan) -> Result<bool> {
-    let args = k.args(inst);
     let results = k.results(inst);
+    let made = |n: usize| Slot::Made(results[n]);
+    let arg = |n: usize| Slot::Use(inst, n);
     match &k.insts[inst].op {
-        Op::Unary(_) | Op::Binary(_) | Op::Compare(_) | Op::Select | Op::Fma | Op::Cast | Op::Rearrange => {
-            let all: Vec<Value> = args.iter().chain(results).copied().collect();
+        Op::Unary(_) | Op::Binary(_) | Op::Compare(_) | Op::Select | Op::Fma | Op::Cast => {
+            let uses = (0..k.args(inst).len()).map(arg);
+            let all: Vec<Slot> = uses.chain((0..results.len()).map(made)).collect();
             same(k, inst, &all, plan)
         }
+        // Registers stay as they are: the same elements under another shape or type of the same width.
+        Op::ViewAs(to) if to.bits() == k.ty(k.args(inst)[0]).elem().bits() => {
+            same(k, inst, &[arg(0), made(0)], plan)
+        }
+        Op::Reshape => reshaped(k, inst, plan),
+        Op::Gather(_) => same(k, inst, &[arg(1), made(0)], plan),
+        Op::Scan(..) => same(k, inst, &[arg(0), made(0)], plan),
+        // A hint that layouts may differ: the operand's spreads where nothing else gives one (`blocked::anchor`).
+        Op::Rearrange => Ok(false),
         Op::For => {
             let body = k.insts[inst].blocks[0];
             let mut changed = false;
             for (i, &result) in results.iter().enumerate() {
-                let all = [args[3 + i], k.blocks[body].params[1 + i], k.yields(body)[i], result];
+                let carried = Slot::Carried(k.blocks[body].params[1 + i]);
+                let all = [carried, Slot::Made(result), yielded(k, body, i), arg(3 + i)];
                 changed |= same(k, inst, &all, plan)?;
             }
             Ok(changed)
@@ -46,45 +89,86 @@ fn step(k: &Kernel, inst: Inst, plan: &mut Plan) -> Result<bool> {
         Op::If => {
             let mut changed = false;
             for (i, &result) in results.iter().enumerate() {
-                let all: Vec<Value> =
-                    k.insts[inst].blocks.iter().map(|&b| k.yields(b)[i]).chain([result]).collect();
+                let yields = k.insts[inst].blocks.iter().map(|&b| yielded(k, b, i));
+                let all: Vec<Slot> = [Slot::Made(result)].into_iter().chain(yields).collect();
                 changed |= same(k, inst, &all, plan)?;
             }
             Ok(changed)
         }
-        Op::Reduce(_, axis) if is_tile(k, results[0]) => derive(k, inst, plan, args[0], results[0], |l| {
+        Op::Reduce(_, axis) if is_tile(k, results[0]) => derive(k, inst, plan, arg(0), made(0), |l| {
             fragment::row_slice(l, *axis).map_err(layout_error(k, inst))
         }),
-        Op::Scan(..) => same(k, inst, &[args[0], results[0]], plan),
         Op::Slice(offsets) => {
             let from: Vec<u32> = offsets.iter().map(|d| d.constant().unwrap_or(0)).collect();
             let shape = extents(k, results[0]);
-            derive(k, inst, plan, args[0], results[0], |l| slice_layout(k, inst, l, &from, &shape))
+            derive(k, inst, plan, arg(0), made(0), |l| slice_layout(k, inst, l, &from, &shape))
         }
-        Op::ExpandDims(d) => derive(k, inst, plan, results[0], args[0], |l| {
+        Op::ExpandDims(d) => derive(k, inst, plan, made(0), arg(0), |l| {
             fragment::row_slice(l, *d).map_err(layout_error(k, inst))
         }),
-        Op::Broadcast if is_tile(k, args[0]) => {
-            let small = extents(k, args[0]);
-            derive(k, inst, plan, results[0], args[0], |l| collapse(k, inst, l, &small))
+        Op::Broadcast if is_tile(k, k.args(inst)[0]) => {
+            let small = extents(k, k.args(inst)[0]);
+            derive(k, inst, plan, made(0), arg(0), |l| collapse(k, inst, l, &small))
         }
         Op::Trans(perm) => {
             let perm = perm.clone();
-            derive(k, inst, plan, args[0], results[0], |l| permute(l, &perm).map_err(layout_error(k, inst)))
+            derive(k, inst, plan, arg(0), made(0), |l| permute(l, &perm).map_err(layout_error(k, inst)))
         }
         _ => Ok(false),
     }
 }
 
-/// All tiles of a list have one layout.
-fn same(k: &Kernel, inst: Inst, values: &[Value], plan: &mut Plan) -> Result<bool> {
-    let tiles: Vec<Value> = values.iter().copied().filter(|&v| is_tile(k, v)).collect();
-    let Some(layout) = tiles.iter().find_map(|&v| plan.layouts[v].clone()) else { return Ok(false) };
+/// Another shape of the same elements in row-major order: forward where the operand is known, else backward.
+fn reshaped(k: &Kernel, inst: Inst, plan: &mut Plan) -> Result<bool> {
+    let dims = |v: Value| shape::dims(&extents(k, v).iter().map(|&e| u64::from(e)).collect::<Vec<_>>());
+    let (arg, result) = (dims(k.args(inst)[0]), dims(k.result(inst)));
+    let (used, made) = (Slot::Use(inst, 0), Slot::Made(k.result(inst)));
+    let (from, to, source, target) = match used.layout(k, plan) {
+        Some(_) => (arg, result, used, made),
+        None => (result, arg, made, used),
+    };
+    derive(k, inst, plan, source, target, |l| {
+        let map = shape::reshape(&from, &to).map_err(layout_error(k, inst))?;
+        l.then(&map).map_err(layout_error(k, inst))
+    })
+}
+
+/// What a block yields, as an operand of its last instruction.
+fn yielded(k: &Kernel, block: warplift_ir::tile::Block, n: usize) -> Slot {
+    match k.blocks[block].insts.last() {
+        Some(&last) => Slot::Use(last, n),
+        None => Slot::Carried(k.blocks[block].params[1 + n]),
+    }
+}
+
+/// All tiles of a list have one layout: the one that leaves the fewest bits to convert, the first among equals.
+fn same(k: &Kernel, inst: Inst, slots: &[Slot], plan: &mut Plan) -> Result<bool> {
+    let tiles: Vec<Slot> = slots.iter().copied().filter(|s| is_tile(k, s.value(k))).collect();
+    let known: Vec<(Slot, Layout)> =
+        tiles.iter().filter_map(|&s| Some((s, s.layout(k, plan)?))).filter(|(s, _)| !free(k, *s)).collect();
+    let to_convert = |layout: &Layout| -> u64 {
+        let others = known.iter().filter(|(_, l)| l != layout && !l.equivalent(layout));
+        others.map(|(s, l)| l.in_extent(Axis::Reg) * u64::from(k.ty(s.value(k)).elem().bits())).sum()
+    };
+    let carried = known.iter().find(|(s, _)| matches!(s, Slot::Carried(_)));
+    let best = match known.iter().all(|(_, l)| *l == known[0].1) {
+        true => known.first(),
+        false => carried.or_else(|| known.iter().min_by_key(|(_, l)| to_convert(l))),
+    };
+    let Some(layout) = best.map(|(_, l)| l.clone()).or_else(|| tiles.iter().find_map(|s| s.layout(k, plan)))
+    else {
+        return Ok(false);
+    };
     let mut changed = false;
-    for v in tiles {
-        changed |= give(k, inst, v, layout.clone(), plan)?;
+    for slot in tiles {
+        changed |= give(k, inst, slot, layout.clone(), plan)?;
     }
     Ok(changed)
+}
+
+/// Whether a slot's value has any layout for nothing.
+fn free(k: &Kernel, slot: Slot) -> bool {
+    matches!(slot, Slot::Use(..)) && adapts(k, slot.value(k))
 }
 
 /// Whether a value fits any layout for free, so that each use may see its own.
@@ -92,18 +176,26 @@ pub(super) fn adapts(k: &Kernel, v: Value) -> bool {
     k.def(v).is_some_and(|d| matches!(k.insts[d].op, Op::Full | Op::Iota(_)))
 }
 
-fn give(k: &Kernel, inst: Inst, v: Value, layout: Layout, plan: &mut Plan) -> Result<bool> {
-    match &plan.layouts[v] {
-        None => {
+fn give(k: &Kernel, inst: Inst, slot: Slot, layout: Layout, plan: &mut Plan) -> Result<bool> {
+    let v = slot.value(k);
+    let full = k.def(v).is_some_and(|d| matches!(k.insts[d].op, Op::Full));
+    match (slot.layout(k, plan), slot) {
+        (None, _) => {
             plan.layouts[v] = Some(layout);
             Ok(true)
         }
-        Some(old) if *old == layout || adapts(k, v) || old.equivalent(&layout) => Ok(false),
-        Some(_) => Err(IselError::at(
-            k,
-            inst,
-            format!("tile {v} is wanted in two register layouts; a conversion between them is not selected"),
-        )),
+        (Some(old), _) if old == layout || full || old.equivalent(&layout) => Ok(false),
+        (Some(_), Slot::Use(inst, n)) => {
+            plan.uses.insert((inst, n), layout);
+            Ok(true)
+        }
+        (Some(_), Slot::Made(v)) => {
+            plan.made.insert(v, layout);
+            Ok(true)
+        }
+        (Some(_), Slot::Carried(_)) => {
+            Err(IselError::at(k, inst, format!("tile {v} is carried in two register layouts")))
+        }
     }
 }
 
@@ -112,12 +204,12 @@ fn derive(
     k: &Kernel,
     inst: Inst,
     plan: &mut Plan,
-    from: Value,
-    to: Value,
+    from: Slot,
+    to: Slot,
     make: impl Fn(&Layout) -> Result<Layout>,
 ) -> Result<bool> {
-    let Some(from) = &plan.layouts[from] else { return Ok(false) };
-    let layout = make(from)?;
+    let Some(from) = from.layout(k, plan) else { return Ok(false) };
+    let layout = make(&from)?;
     give(k, inst, to, layout, plan)
 }
 

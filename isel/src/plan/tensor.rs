@@ -2,12 +2,14 @@
 //! whether the facts allow the tensor memory accelerator (Axe, section 3.4; PTX ISA, chapters
 //! "Asynchronous Warpgroup Level Matrix Instructions" and "Tensors").
 
-use super::{Fill, Plan, Product, SharedTile, StorePlan, extents, layout_error, vector_elements};
+use super::{
+    Fill, Plan, Product, SharedTile, StorePlan, Stripes, extents, layout_error, mma_sync, vector_elements,
+};
 use crate::window::Window;
 use crate::{IselError, Result};
 use smallvec::SmallVec;
 use std::collections::hash_map::Entry;
-use warplift_ir::layout::{fragment, shared};
+use warplift_ir::layout::{Layout, fragment, shared};
 use warplift_ir::machine::{Buffer, Place, SharedOperand};
 use warplift_ir::target::SM90A;
 use warplift_ir::tile::{Inst, Kernel, Op, Team, Value};
@@ -113,7 +115,7 @@ fn check_shape(k: &Kernel, inst: Inst, [m, n, depth]: [u32; 3], groups: u32) -> 
 }
 
 /// The load behind an operand and whether it is seen transposed.
-fn loaded(k: &Kernel, mut v: Value) -> Option<(Inst, bool)> {
+pub(super) fn loaded(k: &Kernel, mut v: Value) -> Option<(Inst, bool)> {
     let mut flipped = false;
     loop {
         let def = k.def(v)?;
@@ -182,8 +184,13 @@ fn operand(
     })
 }
 
+/// The widest swizzle span that divides a contiguous extent of so many bytes.
+pub(super) fn swizzle_span(bytes: u32) -> Option<u32> {
+    [128, 64, 32].into_iter().find(|s| bytes.is_multiple_of(*s))
+}
+
 /// The shared-memory version of a loaded tile: swizzled slabs along the contiguous dimension.
-fn shared_tile(k: &Kernel, load: Inst) -> Result<SharedTile> {
+pub(super) fn shared_tile(k: &Kernel, load: Inst) -> Result<SharedTile> {
     let tile = k.result(load);
     let shape = extents(k, tile);
     let [rows, cols] = shape[..] else { return Err(IselError::at(k, load, "an operand of mma has rank 2")) };
@@ -192,7 +199,7 @@ fn shared_tile(k: &Kernel, load: Inst) -> Result<SharedTile> {
     let (outer, inner) = if inner_dim == 1 { (rows, cols) } else { (cols, rows) };
     let bits = k.ty(tile).elem().bits();
     let bytes = inner * bits / 8;
-    let swizzle = [128, 64, 32].into_iter().find(|s| bytes.is_multiple_of(*s)).ok_or_else(|| {
+    let swizzle = swizzle_span(bytes).ok_or_else(|| {
         IselError::at(
             k,
             load,
@@ -204,7 +211,7 @@ fn shared_tile(k: &Kernel, load: Inst) -> Result<SharedTile> {
     }
     let layout = shared::swizzled(outer.into(), inner.into(), bits.into(), swizzle.into())
         .map_err(layout_error(k, load))?;
-    let declined = tma_refused(k, view);
+    let declined = own_copies(k, load).or_else(|| tma_refused(k, view));
     if declined.is_none() && outer > SM90A.box_extent {
         return Err(IselError::at(
             k,
@@ -218,9 +225,28 @@ fn shared_tile(k: &Kernel, load: Inst) -> Result<SharedTile> {
         inner_dim,
         swizzle,
         slab: swizzle * 8 / bits,
-        fill: if declined.is_none() { Fill::Tma } else { Fill::Threads },
+        fill: match (&declined, cp_async_bytes(k, load, view)) {
+            (None, _) => Fill::Tma,
+            (Some(_), Some(bytes)) => Fill::CpAsync(bytes),
+            (Some(_), None) => Fill::Threads,
+        },
         declined,
     })
+}
+
+/// Whether the mapping leaves copies to the threads that compute: the loop around the load has no producer.
+fn own_copies(k: &Kernel, load: Inst) -> Option<String> {
+    let holds = |i: Inst| k.insts[i].blocks.iter().any(|&b| k.blocks[b].insts.contains(&load));
+    let around = k.insts.keys().find(|&i| matches!(k.insts[i].op, Op::For) && holds(i))?;
+    let none = k.attrs[around].looped.is_some_and(|l| l.producers == Some(0));
+    none.then(|| "the mapping has no producers".to_owned())
+}
+
+/// Bytes of one `cp.async` of a load, if the facts allow them to lie together in both memories.
+fn cp_async_bytes(k: &Kernel, load: Inst, view: Value) -> Option<u32> {
+    let fill = Window::of(k, view)?.fill(k);
+    let bytes = vector_elements(k, load, k.result(load)) * k.ty(view).elem().bits() / 8;
+    ([4, 8, 16].contains(&bytes) && fill == 0.0).then_some(bytes)
 }
 
 /// Why tensor copies cannot reach a view; `None` if the facts allow them.
@@ -240,12 +266,16 @@ pub fn plan_store(k: &Kernel, inst: Inst, plan: &Plan) -> Result<StorePlan> {
     let plain = |declined| StorePlan::Plain { vector: vector_elements(k, inst, value), declined };
     let shape = extents(k, value);
     let layout = plan.layout(k, value)?;
-    let Team::Warpgroups(groups) = k.attrs[inst].team else { return Ok(plain(None)) };
     let [rows, cols] = shape[..] else { return Ok(plain(None)) };
-    let accumulator = fragment::wgmma_acc(rows.into(), cols.into(), groups.into());
-    if !accumulator.is_ok_and(|a| a == *layout) {
+    let team = k.attrs[inst].team;
+    let held = match (team, plan.products.is_empty() && plan.warp_products.is_empty()) {
+        (_, true) => return Ok(plain(None)),
+        (Team::Warpgroups(groups), _) => warpgroup_stripes([rows, cols], groups, layout),
+        (team, _) => warp_stripes(k, [rows, cols], team.warps(), layout),
+    };
+    let Some(Held { columns, atoms, step, wide }) = held else {
         return Ok(plain(Some("not an accumulator's layout".to_owned())));
-    }
+    };
     if let Some(reason) = tma_refused(k, view) {
         return Ok(plain(Some(reason)));
     }
@@ -253,12 +283,40 @@ pub fn plan_store(k: &Kernel, inst: Inst, plan: &Plan) -> Result<StorePlan> {
         return Ok(plain(Some("columns of the result are not contiguous".to_owned())));
     }
     let bits = k.ty(value).elem().bits();
-    let bytes = cols * bits / 8;
-    let swizzle = [128, 64, 32].into_iter().find(|s| bytes == *s);
+    let bytes = columns * bits / 8;
+    let fits = |s: &u32| if wide { bytes.is_multiple_of(*s) } else { bytes == *s };
+    let swizzle = [128, 64, 32].into_iter().find(fits);
     let (Some(swizzle), 16 | 32) = (swizzle, bits) else {
         return Ok(plain(Some(format!("rows of {bytes} bytes of {bits}-bit elements"))));
     };
-    let stripe =
-        shared::swizzled(STRIPE, cols.into(), bits.into(), swizzle.into()).map_err(layout_error(k, inst))?;
-    Ok(StorePlan::Bulk { stripe: Box::new(stripe), swizzle })
+    let columns = swizzle * 8 / bits;
+    let layout = shared::swizzled(STRIPE, columns.into(), bits.into(), swizzle.into())
+        .map_err(layout_error(k, inst))?;
+    let slabs = bytes / swizzle;
+    Ok(StorePlan::Bulk(Box::new(Stripes { layout, swizzle, columns, atoms, step, slabs })))
+}
+
+/// What a warp holds: its columns, its stripes of 16 rows, and the rows from one to the next. `wide`: its
+/// columns may be several swizzle spans (stores of warpgroups come in chunks of one).
+struct Held {
+    columns: u32,
+    atoms: u32,
+    step: u32,
+    wide: bool,
+}
+
+fn warpgroup_stripes([rows, cols]: [u32; 2], groups: u32, layout: &Layout) -> Option<Held> {
+    let accumulator = fragment::wgmma_acc(rows.into(), cols.into(), groups.into()).ok()?;
+    let held = Held { columns: cols, atoms: rows / (ATOM_M * groups), step: ATOM_M, wide: false };
+    (accumulator == *layout).then_some(held)
+}
+
+fn warp_stripes(k: &Kernel, [rows, cols]: [u32; 2], warps: u32, layout: &Layout) -> Option<Held> {
+    let [down, across] = mma_sync::arrangement(k, warps).ok()?;
+    let shape = [down.into(), across.into()];
+    let accumulator = fragment::mma_tile_acc(rows.into(), cols.into(), shape).ok()?;
+    let step = down * mma_sync::ATOM_M;
+    let held = Held { columns: cols / across, atoms: rows / step, step, wide: true };
+    // Chunks of one stripe; what was left whole is to be stored plainly.
+    (accumulator == *layout && held.atoms == 1).then_some(held)
 }

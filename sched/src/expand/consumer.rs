@@ -2,11 +2,12 @@
 
 use super::cse::do_cse;
 use super::dce::do_dce;
+use super::fences::do_fences;
 use super::role::Expand;
 use crate::Result;
 use crate::schedule::buffer_of;
 use warplift_ir::machine::{
-    Attr, Block, Buffer, BufferKind, Func, Inst, NewInst, SharedOperand, Ty, Value, WgmmaAttr,
+    Attr, Block, Buffer, BufferKind, Func, Inst, NewInst, RingFill, SharedOperand, Ty, Value, WgmmaAttr,
 };
 use warplift_ir::target::Opcode;
 
@@ -36,6 +37,7 @@ impl<'a> Expand<'_, 'a> {
         self.at().push(NewInst::new(Opcode::Ret, &[], &[]));
         do_cse(&mut self.func);
         do_dce(&mut self.func);
+        do_fences(&mut self.func);
         Ok(self.func)
     }
 
@@ -60,9 +62,15 @@ impl<'a> Expand<'_, 'a> {
                 self.expand_if(inst)?;
             }
             Opcode::TmaLoad => self.fill(inst),
+            Opcode::CpAsync => self.copy_in_place(inst),
             Opcode::Wgmma => self.product(inst),
             Opcode::Const | Opcode::Undef => self.clone_inst(inst),
-            Opcode::Stmatrix | Opcode::StShared | Opcode::LdShared => {
+            Opcode::Stmatrix
+            | Opcode::StShared
+            | Opcode::StShared16
+            | Opcode::LdShared
+            | Opcode::LdShared16
+            | Opcode::Ldmatrix => {
                 self.land();
                 self.shared_access(inst);
             }
@@ -86,8 +94,10 @@ impl<'a> Expand<'_, 'a> {
         for &e in events {
             self.arrive(e);
             let Some(ring) = buffer_of(&self.program.func, e).and_then(|b| self.ring_of(b)) else { continue };
-            if !self.ring(ring).open {
-                self.wait_stage(ring);
+            match (self.ring(ring).open, self.s.rings[ring].fill) {
+                (true, _) => {}
+                (false, RingFill::Tensor) => self.wait_stage(ring),
+                (false, RingFill::Threads) => self.open_copies(ring),
             }
         }
     }

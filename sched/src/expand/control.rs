@@ -5,7 +5,7 @@
 use super::ring::RingState;
 use super::role::{Expand, Touched};
 use crate::Result;
-use warplift_ir::machine::{Attr, Block, BlockCall, Inst, NewInst, Ring, Ty, Value};
+use warplift_ir::machine::{Attr, Block, BlockCall, Inst, NewInst, Ring, RoleKind, Ty, Value};
 use warplift_ir::target::Opcode;
 use warplift_ir::tile::CmpOp;
 
@@ -60,6 +60,9 @@ impl<'a> Expand<'_, 'a> {
     pub fn expand_for(&mut self, inst: Inst) -> Result<()> {
         let d = self.data(inst);
         let kept = self.kept_carries(inst);
+        if self.role == RoleKind::Consumer {
+            self.lead_in(inst);
+        }
         let low = self.value(d.args[0]);
         let inits: Vec<Value> = kept.iter().map(|&n| self.value(d.args[3 + n])).collect();
         self.expand_rest(inst, low, &inits)

@@ -13,9 +13,11 @@
 
 mod consumer;
 mod control;
+mod cp_async;
 mod cse;
 mod dce;
 mod deferred;
+mod fences;
 mod flight;
 mod multicast;
 mod producer;
@@ -23,6 +25,8 @@ mod ring;
 mod role;
 mod setup;
 mod staging;
+
+pub(crate) use cp_async::can_lead;
 
 use crate::graph::{Graph, Node};
 use crate::schedule::budgets;

@@ -6,7 +6,7 @@
 
 use super::role::Expand;
 use crate::shared::BARRIER;
-use warplift_ir::machine::{Attr, Guard, NewInst, Ring, RoleKind, Ty, Value};
+use warplift_ir::machine::{Attr, Guard, NewInst, Place, Ring, RingFill, RoleKind, Ty, Value};
 use warplift_ir::target::Opcode;
 use warplift_ir::tile::CmpOp;
 
@@ -106,16 +106,36 @@ impl Expand<'_, '_> {
         self.at().add_imm(at, start)
     }
 
+    /// Address of a thread's offset in a slot, and the constant part.
+    pub fn stage_place(&mut self, ring: Ring, slot: Value, offset: Value, place: Place) -> (Value, i32) {
+        debug_assert!(self.s.rings[ring].buffers.contains(&place.buffer));
+        let base = self.shared_base();
+        let data = &self.program.buffers[place.buffer];
+        let stage = self.at().mul_imm(slot, i64::from(data.bytes.next_multiple_of(data.align)));
+        let stage = self.at().add(base, stage);
+        let at = self.at().add(stage, offset);
+        (at, (self.shared.buffers[place.buffer] + place.offset) as i32)
+    }
+
     /// The stage is done: consumers release it, both go on to the next slot.
     pub fn end_stage(&mut self, ring: Ring) {
         if !self.ring(ring).open {
             return;
         }
-        if !self.s.producer {
+        if self.s.rings[ring].fill == RingFill::Threads {
+            self.finish_copies(ring);
+            self.land();
+            if self.s.rings[ring].depth == 1 {
+                self.meet();
+            }
+        } else if !self.s.producer {
             self.land();
             self.meet();
         } else if self.role == RoleKind::Consumer {
             self.land();
+            if self.s.rings[ring].threads_read {
+                self.at().push(NewInst::new(Opcode::BarWarpSync, &[], &[]));
+            }
             let guard = self.elected.map(|pred| Guard { pred, negated: false });
             self.release(ring, self.ring(ring).slot, guard);
         }

@@ -1,5 +1,6 @@
 //! State of the expansion of one role, and the walk over blocks.
 
+use super::cp_async::Ahead;
 use super::flight::Held;
 use super::ring::RingState;
 use crate::Result;
@@ -56,6 +57,8 @@ pub(super) struct Expand<'p, 'a> {
     pub flights: Vec<Value>,
     /// Stages whose products stay in flight over an iteration.
     pub held: Option<Held>,
+    /// Copies of later iterations that are yet to be issued.
+    pub copies: Vec<Ahead>,
     /// The part of a deferred epilogue that goes before the next wait.
     pub late: Option<usize>,
     /// Operands of late instructions, while they are expanded.
@@ -109,6 +112,7 @@ impl<'p, 'a> Expand<'p, 'a> {
             exact: false,
             flights: Vec::new(),
             held: None,
+            copies: Vec::new(),
             late: None,
             overlay: FxHashMap::default(),
             in_late: false,

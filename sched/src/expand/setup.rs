@@ -2,7 +2,7 @@
 
 use crate::shared::BARRIER;
 use warplift_ir::machine::{
-    Attr, Cursor, Func, Guard, LaunchInfo, NewInst, Program, Schedule, SharedMap, Ty,
+    Attr, Cursor, Func, Guard, LaunchInfo, NewInst, Program, RingData, RingFill, Schedule, SharedMap, Ty,
 };
 use warplift_ir::manifest::Param;
 use warplift_ir::target::Opcode;
@@ -18,13 +18,15 @@ pub fn do_setup<'a>(
     let mut func = Func::new(program.func.bump);
     let entry = func.entry;
     let mut c = Cursor::new(&mut func, entry, Loc::default());
-    if !s.rings.is_empty() {
+    let handed = |r: &RingData| r.fill == RingFill::Tensor;
+    if s.rings.values().any(handed) {
         let thread = c.op(Opcode::Tid, &[], Ty::B32);
         let zero = c.imm(0);
         let pred = c.compare(CmpOp::Eq, thread, zero);
         let guard = Some(Guard { pred, negated: false });
         let base = c.op(Opcode::SharedBase, &[], Ty::B32);
-        let each = |team: u32| s.rings.iter().map(move |(ring, data)| (team, ring, data));
+        let rings = || s.rings.iter().filter(|(_, r)| handed(r));
+        let each = |team: u32| rings().map(move |(ring, data)| (team, ring, data));
         for (team, ring, data) in (0..program.teams).flat_map(each) {
             for i in 0..2 * data.depth {
                 // Full: the producer's one arrival. Empty: one a warp of all blocks that fill the stage.

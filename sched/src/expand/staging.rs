@@ -17,11 +17,14 @@ impl Expand<'_, '_> {
         self.at().push(NewInst::new(op, &[], &[]).attr(attr).guard(guard));
     }
 
-    /// Address of a thread's offset in a buffer that is no ring, and the constant part.
+    /// Address of a thread's offset in a stage or slot of a buffer, and the constant part.
     fn place(&mut self, offset: Value, place: Place) -> (Value, i32) {
+        if let Some(ring) = self.ring_of(place.buffer) {
+            return self.stage_place(ring, self.ring(ring).slot, offset, place);
+        }
         let base = self.shared_base();
-        let at = self.at().add(base, offset);
         let data = &self.program.buffers[place.buffer];
+        let at = self.at().add(base, offset);
         let slot = self.slot_now[place.buffer] * data.bytes.next_multiple_of(data.align);
         (at, (self.shared.buffers[place.buffer] + slot + place.offset) as i32)
     }
@@ -36,7 +39,8 @@ impl Expand<'_, '_> {
             }
             _ => return,
         };
-        self.protocol(inst, place.buffer, d.op == Opcode::LdShared);
+        let reads = matches!(d.op, Opcode::LdShared | Opcode::LdShared16 | Opcode::Ldmatrix);
+        self.protocol(inst, place.buffer, reads);
         let offset = self.value(d.args[0]);
         let (address, constant) = self.place(offset, place);
         let attr = match &d.attr {
@@ -48,7 +52,8 @@ impl Expand<'_, '_> {
         };
         let args: Vec<Value> = [address].into_iter().chain(self.values(&d.args[1..])).collect();
         let types: Vec<Ty> = d.results.iter().map(|&r| self.program.func.ty(r)).collect();
-        let made = self.at().push(NewInst::new(d.op, &args, &types).attr(attr));
+        let guard = d.guard.map(|g| Guard { pred: self.value(g.pred), ..g });
+        let made = self.at().push(NewInst::new(d.op, &args, &types).attr(attr).guard(guard));
         for (i, &old) in d.results.iter().enumerate() {
             let new = self.func.insts[made].results[i];
             self.env.insert(old, new);

@@ -91,12 +91,21 @@ pub(super) fn free(func: &Func<'_>, body: Block) -> FxHashSet<Inst> {
 pub(super) fn on_first(func: &Func<'_>, looped: Inst, branch: Inst) -> bool {
     let (l, d) = (&func.insts[looped], &func.insts[branch]);
     let Some(cond) = d.args.first().and_then(|&c| func.def(c)).map(|c| &func.insts[c]) else { return false };
-    let is_low =
-        |v: Value| v == l.args[0] || func.constant(v).is_some_and(|c| func.constant(l.args[0]) == Some(c));
+    let [low, step] = [l.args[0], l.args[2]];
     let counter = func.blocks[l.blocks[0]].params[0];
-    let counted = |x: usize, y: usize| cond.args[x] == counter && is_low(cond.args[y]);
-    let equal = cond.op == Opcode::SetpS32 && cond.attr == Attr::Cmp(CmpOp::Eq);
-    d.op == Opcode::If && equal && (counted(0, 1) || counted(1, 0))
+    let [x, y] = cond.args[..] else { return false };
+    let is_low = |v: Value| v == low || func.constant(v).is_some_and(|c| func.constant(low) == Some(c));
+    let once = match cond.attr {
+        Attr::Cmp(CmpOp::Eq) => (x == counter && is_low(y)) || (y == counter && is_low(x)),
+        // Above the first value and not above the second.
+        Attr::Cmp(CmpOp::Lt) => {
+            let [first, step, bound] = [low, step, y].map(|v| func.constant(v));
+            let within = first.zip(step).zip(bound).is_some_and(|((f, s), b)| (f + 1..=f + s).contains(&b));
+            x == counter && within
+        }
+        _ => false,
+    };
+    d.op == Opcode::If && cond.op == Opcode::SetpS32 && once
 }
 
 impl Body {

@@ -24,7 +24,7 @@ mod rotate;
 mod search;
 
 use crate::graph::yields;
-use crate::schedule::{SCALAR_REGISTERS, budgets};
+use crate::schedule::budgets;
 use warplift_ir::machine::{Attr, Func, Inst, LoopSchedule, Program};
 use warplift_ir::target::{Opcode, Target};
 

@@ -3,7 +3,7 @@
 use super::{ProtocolError, Report, Run};
 use crate::shared::BARRIER;
 use std::collections::BTreeMap;
-use warplift_ir::machine::{Attr, Buffer};
+use warplift_ir::machine::{Attr, Buffer, RingFill};
 use warplift_ir::target::Opcode;
 
 /// Bits of an address inside its block.
@@ -86,7 +86,7 @@ impl Cluster {
         let size = r.scheduled.launch.cluster.max(1);
         let each = super::agent::per_block(r);
         let mut regions = Vec::new();
-        for ring in r.schedule.rings.values() {
+        for ring in r.schedule.rings.values().filter(|r| r.fill == RingFill::Tensor) {
             for &b in &ring.buffers {
                 let d = &r.program.buffers[b];
                 regions.push(Region {
@@ -323,8 +323,9 @@ impl Cluster {
             if open {
                 return Err(ProtocolError::Barrier(format!("at the end: {}", self.describe())));
             }
-            for (team, (ring, data)) in
-                (0..self.teams).flat_map(|t| r.schedule.rings.iter().map(move |x| (t, x)))
+            for (team, (ring, data)) in (0..self.teams)
+                .flat_map(|t| r.schedule.rings.iter().map(move |x| (t, x)))
+                .filter(|(_, (_, data))| data.fill == RingFill::Tensor)
             {
                 let first = i64::from(team * self.team + r.scheduled.shared.barriers[ring]);
                 for slot in 0..data.depth {

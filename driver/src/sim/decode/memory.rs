@@ -1,6 +1,6 @@
 //! Loads, stores, atomics and the synchronous matrix moves.
 
-use super::super::inst::{Atom, AtomOp, Inst, Load, Mods, Space, Src, Store, Strength, Ty};
+use super::super::inst::{Atom, AtomOp, Inst, Load, MemoryOrder, Mods, Space, Src, Store, Strength, Ty};
 use super::super::lane_int;
 use super::{Decoder, Res};
 
@@ -33,11 +33,12 @@ fn space(d: &mut Decoder<'_>) -> Space {
     .unwrap_or(Space::Generic)
 }
 
-fn strength(d: &mut Decoder<'_>) -> Strength {
+fn strength(d: &mut Decoder<'_>) -> (Strength, MemoryOrder) {
     let words = ["volatile", "relaxed", "acquire", "release", "mmio"];
-    let strong = words.iter().any(|w| d.take(w));
-    scope(d);
-    if strong { Strength::Strong } else { Strength::Weak }
+    let word = words.into_iter().find(|w| d.take(w));
+    let wide = scope(d);
+    let sync = MemoryOrder { acquire: word == Some("acquire"), release: word == Some("release"), wide };
+    (if word.is_some() { Strength::Strong } else { Strength::Weak }, sync)
 }
 
 /// Takes the scope; true for the cluster or wider.
@@ -59,7 +60,7 @@ fn elements(d: &mut Decoder<'_>) -> usize {
 }
 
 fn load(d: &mut Decoder<'_>) -> Res<Inst> {
-    let strength = strength(d);
+    let (strength, sync) = strength(d);
     let space = space(d);
     let hint = cache_words(d);
     let n = elements(d);
@@ -71,7 +72,7 @@ fn load(d: &mut Decoder<'_>) -> Res<Inst> {
     if hint {
         d.src()?;
     }
-    Ok(Inst::Load(Box::new(Load { space, ty, d: dsts, addr, strength })))
+    Ok(Inst::Load(Box::new(Load { space, ty, d: dsts, addr, strength, sync })))
 }
 
 fn vector_fits(d: &Decoder<'_>, ty: Ty, n: usize, given: usize) -> Res<()> {
@@ -88,7 +89,7 @@ fn store(d: &mut Decoder<'_>) -> Res<Inst> {
     if d.has("async") || d.has("bulk") {
         return d.error(format!("`{}` is not simulated", d.opcode()));
     }
-    let strength = strength(d);
+    let (strength, sync) = strength(d);
     let space = space(d);
     let hint = cache_words(d);
     let n = elements(d);
@@ -103,7 +104,7 @@ fn store(d: &mut Decoder<'_>) -> Res<Inst> {
     if space == Space::Param {
         return d.error("a parameter cannot be stored to");
     }
-    Ok(Inst::Store(Box::new(Store { space, ty, s, addr, strength })))
+    Ok(Inst::Store(Box::new(Store { space, ty, s, addr, strength, sync })))
 }
 
 pub(super) const ATOM_OPS: [(&str, AtomOp); 10] = [
@@ -120,13 +121,19 @@ pub(super) const ATOM_OPS: [(&str, AtomOp); 10] = [
 ];
 
 fn atomic(d: &mut Decoder<'_>, returns: bool) -> Res<Inst> {
-    d.ignore(&["relaxed", "acquire", "release", "acq_rel", "noftz"]);
+    let both = d.take("acq_rel");
+    let (acquire, release) = (d.take("acquire") || both, d.take("release") || both);
+    d.ignore(&["relaxed", "noftz"]);
+    // Without a scope it is the GPU's.
+    let narrow = d.has("cta");
     scope(d);
+    let sync = MemoryOrder { acquire, release, wide: !narrow };
     let space = space(d);
     let hint = cache_words(d);
     let Some(op) = d.choice(&ATOM_OPS) else {
         return d.error(format!("`{}` is not simulated", d.opcode()));
     };
+    let n = elements(d);
     let ty = d.ty()?;
     let dst = if returns {
         let o = d.operand()?;
@@ -134,6 +141,9 @@ fn atomic(d: &mut Decoder<'_>, returns: bool) -> Res<Inst> {
     } else {
         None
     };
+    if n > 1 {
+        return vector_red(d, sync, (space, op, ty), n, returns);
+    }
     let addr = d.addr()?;
     let mut s = [d.src_as(ty)?, Src::Imm(0)];
     if op == AtomOp::Cas {
@@ -151,7 +161,27 @@ fn atomic(d: &mut Decoder<'_>, returns: bool) -> Res<Inst> {
     if !ok {
         return d.error(format!("`{}` is not simulated", d.opcode()));
     }
-    Ok(Inst::Atom(Box::new(Atom { space, op, ty, d: dst, addr, s })))
+    Ok(Inst::Atom(Box::new(Atom { sync, space, op, ty, d: dst, addr, s, more: Vec::new() })))
+}
+
+/// Sums of neighbours, one by one atomic (PTX ISA, "red", vector forms).
+fn vector_red(
+    d: &mut Decoder<'_>,
+    sync: MemoryOrder,
+    (space, op, ty): (Space, AtomOp, Ty),
+    n: usize,
+    returns: bool,
+) -> Res<Inst> {
+    let addr = d.addr()?;
+    let list = d.one_or_list()?;
+    let mut more = d.srcs(list, ty)?;
+    vector_fits(d, ty, n, more.len())?;
+    let single = matches!(ty, Ty::F(f) if f.width() == 32);
+    if returns || op != AtomOp::Add || !single || space == Space::Shared {
+        return d.error(format!("`{}` is not simulated", d.opcode()));
+    }
+    let s = [more.remove(0), Src::Imm(0)];
+    Ok(Inst::Atom(Box::new(Atom { sync, space, op, ty, d: None, addr, s, more })))
 }
 
 fn matrix_words(d: &mut Decoder<'_>) -> Res<(usize, bool)> {

@@ -101,6 +101,33 @@ pub fn mma_acc() -> Result<Layout, LayoutError> {
         .build()
 }
 
+/// The accumulator of an `m` by `n` tile over `rows` x `cols` warps: axes `reg`, `lane`, `warp` to `(d0, d1)`.
+///
+/// A warp's atoms of 16 rows lie `16 * rows` apart, so that a part of `16 * rows` rows belongs to all warps alike; its columns lie
+/// together. Warps run along the columns first. Registers: an m16n8 atom, then the atoms of `n`, then those of `m`.
+pub fn mma_tile_acc(m: u64, n: u64, [rows, cols]: [u64; 2]) -> Result<Layout, LayoutError> {
+    let (m_atoms, own) = warp_tile(m, n, [rows, cols])?;
+    Builder::new(&tile(m, n))
+        .add(Axis::Reg, 2, &[0, 1])
+        .add(Axis::Reg, 2, &[8, 0])
+        .add(Axis::Reg, own / 8, &[0, 8])
+        .add(Axis::Reg, m_atoms, &[16 * rows, 0])
+        .add(Axis::Lane, 4, &[0, 2])
+        .add(Axis::Lane, 8, &[1, 0])
+        .add(Axis::Warp, cols, &[0, own])
+        .add(Axis::Warp, rows, &[16, 0])
+        .build()
+}
+
+/// Atoms of 16 rows, and columns, of one warp of `rows` x `cols`.
+fn warp_tile(m: u64, n: u64, [rows, cols]: [u64; 2]) -> Result<(u64, u64), LayoutError> {
+    let rows = multiple("mma.tile", "rows", rows, 1, "it is at least 1")?;
+    let cols = multiple("mma.tile", "cols", cols, 1, "it is at least 1")?;
+    let m_atoms = multiple("mma.tile", "m", m, 16 * rows, "it is a multiple of 16 for each row of warps")?;
+    let n_atoms = multiple("mma.tile", "n", n, 8 * cols, "it is a multiple of 8 for each column of warps")?;
+    Ok((m_atoms, 8 * n_atoms))
+}
+
 /// What `ldmatrix.xCOUNT` (with `.trans`) of `count` 8 x 8 matrices of 16-bit elements leaves in registers: `(reg, lane)` to `(d0, d1)`,
 /// the matrices stacked along `d0` in the order of their registers.
 pub fn ldmatrix(count: u64, trans: bool) -> Result<Layout, LayoutError> {

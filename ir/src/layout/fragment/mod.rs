@@ -17,7 +17,9 @@ mod matrix;
 mod wgmma;
 
 pub use blocked::{blocked, row_slice};
-pub use matrix::{QuadPair, ldmatrix, mma_a, mma_acc, mma_b, mma_quad_pair, mma8_a, mma8_acc, stmatrix};
+pub use matrix::{
+    QuadPair, ldmatrix, mma_a, mma_acc, mma_b, mma_quad_pair, mma_tile_acc, mma8_a, mma8_acc, stmatrix,
+};
 pub use wgmma::{wgmma_a, wgmma_acc};
 
 use super::{Axis, LayoutError};

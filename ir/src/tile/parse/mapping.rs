@@ -5,12 +5,12 @@
 //! loop    = "pipeline" ("fit" | int) | "producers" int | "consumers" int | "wait" int
 //! whole   = "persistent" | "raster" ("linear" | "square" | "band_m" int | "band_n" int)
 //!         | "epilogue" ("direct" | "deferred") | "cluster" int | "alternate" int | "warps" int | "chunk" int
-//!         | "no" "bulk_store"
+//!         | "no" "bulk_store" | "products" ("fit" | "wgmma" | "mma_sync")
 //! attr    = "thread" | "warps" int | "warpgroups" int | "persistent" | "deferred" | loop
 //! ```
 
 use super::cursor::{Cursor, Result};
-use crate::tile::{Attrs, Depth, Epilogue, KernelMapping, Loc, LoopMapping, Mapping, Raster, Team};
+use crate::tile::{Attrs, Depth, Epilogue, KernelMapping, Loc, LoopMapping, Mapping, Products, Raster, Team};
 
 /// `mapping name { .. }`, the first word being stepped over.
 pub(super) fn mapping(c: &mut Cursor<'_>) -> Result<Mapping> {
@@ -99,6 +99,11 @@ fn whole_attr(c: &mut Cursor<'_>, whole: &mut KernelMapping) -> Result<()> {
             whole.epilogue = epilogue(c)?;
             return Ok(());
         }
+        "products" => {
+            c.skip();
+            whole.products = products(c)?;
+            return Ok(());
+        }
         "no" => {
             c.skip();
             whole.bulk_store = false;
@@ -107,7 +112,7 @@ fn whole_attr(c: &mut Cursor<'_>, whole: &mut KernelMapping) -> Result<()> {
         "cluster" | "alternate" | "warps" | "chunk" => return whole_count(c, whole),
         _ => {
             return c.expected(
-                "`persistent`, `raster`, `epilogue`, `cluster`, `alternate`, `warps`, `chunk` or `no bulk_store`",
+                "`persistent`, `raster`, `epilogue`, `cluster`, `alternate`, `warps`, `chunk`, `products` or `no bulk_store`",
             );
         }
     }
@@ -149,6 +154,14 @@ fn epilogue(c: &mut Cursor<'_>) -> Result<Epilogue> {
         }
     }
     c.expected("`direct` or `deferred`")
+}
+
+fn products(c: &mut Cursor<'_>) -> Result<Products> {
+    let words = [("fit", Products::Fit), ("wgmma", Products::Wgmma), ("mma_sync", Products::MmaSync)];
+    match words.into_iter().find(|(word, _)| c.eat_word(word)) {
+        Some((_, products)) => Ok(products),
+        None => c.expected("`fit`, `wgmma` or `mma_sync`"),
+    }
 }
 
 /// `[team, .., loop attributes]`, the `@` being stepped over.

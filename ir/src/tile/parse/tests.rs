@@ -1,5 +1,5 @@
 use super::*;
-use crate::tile::{Depth, Epilogue, Raster, Type};
+use crate::tile::{Depth, Epilogue, Products, Raster, Type};
 
 const GEMM: &str = "
 kernel gemm(a: ptr<f16> align 16, b: ptr<f16> align 16, c: ptr<f16> align 16,
@@ -25,7 +25,7 @@ kernel gemm(a: ptr<f16> align 16, b: ptr<f16> align 16, c: ptr<f16> align 16,
 mapping gemm {
     BM = 64, BN = 128
     for t: pipeline fit, producers 1, consumers 2, wait 0
-    kernel: persistent, raster band_m 16, epilogue deferred, alternate 2, cluster 2, no bulk_store
+    kernel: persistent, raster band_m 16, epilogue deferred, alternate 2, cluster 2, products mma_sync, no bulk_store
 }
 ";
 
@@ -114,6 +114,7 @@ fn mappings_read_back() {
     assert_eq!(mapping.whole.raster, Raster::BandM(16));
     assert_eq!(mapping.whole.epilogue, Epilogue::Deferred);
     assert!(!mapping.whole.bulk_store && mapping.whole.persistent);
+    assert_eq!(mapping.whole.products, Products::MmaSync);
     assert_eq!(mapping.loops[0].1.pipeline, Depth::Fit);
     assert_eq!(mapping.locs.len(), 3);
     let mut again = parse_file(&mapping.to_string(), "").unwrap().mappings.remove(0);

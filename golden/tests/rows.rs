@@ -1,0 +1,176 @@
+//! Row-wise kernels of the library under other types, facts, sizes and mappings than the library's: compiled,
+//! simulated without hazard, and compared with the interpreter.
+
+use std::path::Path;
+use warplift::ir::interp::round;
+use warplift::ir::target::SM90A;
+use warplift::ir::tile::{Kernel, Mapping, parse_file};
+use warplift::problem::{Data, Problem};
+use warplift::sim;
+use warplift::{Options, compile};
+use warplift_golden::library::{difference, sizes};
+
+/// A kernel's text with parts exchanged.
+fn text(name: &str, change: &[(&str, &str)]) -> (Kernel, Mapping) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../driver/kernels/{name}.tile"));
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    let text = change.iter().fold(text, |t, (from, to)| t.replace(from, to));
+    let module = parse_file(&text, name).unwrap_or_else(|e| panic!("{name}: {e:?}\n{text}"));
+    (module.kernels[0].clone(), module.mappings[0].clone())
+}
+
+/// Sets tunables and warps.
+fn mapped(mapping: &Mapping, tunables: &[(&str, i64)], warps: u32) -> Mapping {
+    let mut m = mapping.clone();
+    for (name, value) in tunables {
+        let slot = m.tunables.iter_mut().find(|t| t.0 == *name).unwrap_or_else(|| panic!("no {name}"));
+        slot.1 = *value;
+    }
+    m.whole.warps = Some(warps);
+    m
+}
+
+fn check(what: &str, kernel: &Kernel, mapping: &Mapping, size: &[(&str, i64)], tolerance: f64) {
+    let options = Options { verify: true, dump: Vec::new() };
+    let compiled = compile(kernel, mapping, &SM90A, &options).unwrap_or_else(|e| panic!("{what}: {e}"));
+    let mut problem =
+        Problem::new(kernel, &sizes(size), Data::Small, 5).unwrap_or_else(|e| panic!("{what}: {e}"));
+    problem.floats.values_mut().for_each(|v| *v = round(warplift::ir::types::Elem::F32, 0.01));
+    let want = problem.interpret(kernel).unwrap_or_else(|e| panic!("{what}: {e}"));
+    let run = problem.simulate(&compiled.ptx, &compiled.manifest, &sim::Options::default(), 2);
+    let (have, report) = run.unwrap_or_else(|e| panic!("{what} {size:?}: {e}"));
+    assert!(report.hazards.is_empty(), "{what} {size:?}: {:?}", report.hazards);
+    let off = difference(&want, &have);
+    assert!(off <= tolerance, "{what} {size:?}: differs by {off}");
+}
+
+/// Nothing promised: any extent, any alignment.
+const NO_FACTS: [(&str, &str); 4] = [(" align 16", ""), (" % 8", ""), (" % 4", ""), ("in 1..", "in 1..")];
+
+#[test]
+fn rows_of_any_length_without_facts() {
+    for name in ["softmax", "rms_norm", "layer_norm", "softmax_long"] {
+        let (k, m) = text(name, &NO_FACTS);
+        let m = mapped(&m, &[("BN", 1024)], 4);
+        for n in [1, 63, 64, 65, 1000] {
+            check(name, &k, &m, &[("m", 3), ("n", n)], 4e-3);
+        }
+    }
+}
+
+#[test]
+fn rows_of_other_types() {
+    for (elem, multiple, tolerance) in [("bf16", "% 8", 4e-2), ("f32", "% 4", 1e-5)] {
+        for name in ["softmax", "rms_norm", "layer_norm", "softmax_long"] {
+            let (k, m) = text(name, &[("f16", elem), ("% 8", multiple)]);
+            let m = mapped(&m, &[("BN", 1024)], 4);
+            check(name, &k, &m, &[("m", 5), ("n", 1000)], tolerance);
+        }
+    }
+}
+
+#[test]
+fn one_warp_a_row_or_several_and_no_powers_of_two() {
+    let (k, m) = text("softmax", &[]);
+    for (bm, bn, warps) in
+        [(4, 256, 4), (8, 64, 4), (2, 1024, 8), (1, 192, 1), (1, 96, 4), (3, 768, 3), (1, 8192, 16)]
+    {
+        let m = mapped(&m, &[("BM", bm), ("BN", bn)], warps);
+        check(&format!("{bm} x {bn} on {warps}"), &k, &m, &[("m", 9), ("n", (bn - 8).min(4000))], 4e-3);
+    }
+}
+
+#[test]
+fn a_row_longer_than_its_tile_is_refused_at_launch() {
+    let (k, m) = text("softmax", &[]);
+    let compiled = compile(&k, &m, &SM90A, &Options { verify: true, dump: Vec::new() }).expect("compiles");
+    let facts = format!("{:?}", compiled.manifest.facts);
+    assert!(facts.contains("max: 4096"), "{facts}");
+}
+
+#[test]
+fn tiles_are_transposed_through_shared_memory() {
+    for (elem, multiple, tile, warps) in [
+        ("f16", "% 8", (128, 64), 4),
+        ("f16", "% 8", (64, 64), 2),
+        ("f32", "% 4", (64, 64), 4),
+        ("f32", "% 4", (96, 64), 4),
+        ("f16", "% 8", (96, 192), 3),
+        ("bf16", "% 8", (64, 128), 8),
+    ] {
+        let (k, m) = text("transpose", &[("f16", elem), ("% 8", multiple)]);
+        let m = mapped(&m, &[("BM", tile.0), ("BN", tile.1)], warps);
+        check(&format!("{elem} {tile:?} on {warps}"), &k, &m, &[("m", 136), ("n", 200)], 0.0);
+        let compiled =
+            compile(&k, &m, &SM90A, &Options { verify: true, dump: Vec::new() }).expect("compiles");
+        assert!(compiled.ptx.contains("st.shared.v4"), "{elem} {tile:?}: narrow stores\n{}", compiled.ptx);
+        assert!(compiled.ptx.contains("st.global.v4"), "{elem} {tile:?}: narrow stores\n{}", compiled.ptx);
+    }
+    let (k, m) = text("transpose", &[]);
+    let odd = mapped(&m, &[("BM", 96), ("BN", 192)], 4);
+    check("three times two to the n on four warps", &k, &odd, &[("m", 104), ("n", 200)], 0.0);
+    let (k, m) = text("transpose", &NO_FACTS);
+    check("ragged", &k, &mapped(&m, &[("BM", 64), ("BN", 64)], 4), &[("m", 65), ("n", 63)], 0.0);
+}
+
+#[test]
+fn prefixes_are_the_same_however_threads_share_a_row() {
+    for (bm, bn, warps) in [(1, 2048, 4), (4, 128, 4), (2, 512, 8), (1, 64, 1), (8, 32, 2), (1, 1536, 4)] {
+        for (op, low) in [("scan_sum", "reduce_sum"), ("scan_max", "reduce_max")] {
+            let plus = if op == "scan_sum" {
+                "before + reduce_sum(tile, 1)"
+            } else {
+                "max(before, reduce_max(tile, 1))"
+            };
+            let join = if op == "scan_sum" {
+                "scan_sum(tile, 1) + expand_dims(before, 1)"
+            } else {
+                "max(scan_max(tile, 1), expand_dims(before, 1))"
+            };
+            let change = [
+                ("before + reduce_sum(tile, 1)", plus),
+                ("scan_sum(tile, 1) + expand_dims(before, 1)", join),
+            ];
+            let (k, m) = text("cumsum", &change);
+            let m = mapped(&m, &[("BM", bm), ("BN", bn)], warps);
+            check(&format!("{op} after {low} {bm} x {bn} on {warps}"), &k, &m, &[("m", 5), ("n", 1004)], 0.0);
+        }
+    }
+    let (k, m) = text("cumsum", &NO_FACTS);
+    for n in [1, 63, 64, 65] {
+        check("cumsum", &k, &mapped(&m, &[("BM", 2), ("BN", 64)], 4), &[("m", 3), ("n", n)], 0.0);
+    }
+}
+
+#[test]
+fn products_with_a_vector_and_in_parts() {
+    for (bm, bn, warps) in [(4, 1024, 4), (1, 2048, 8), (16, 128, 4), (8, 96, 4)] {
+        let (k, m) = text("gemv", &[]);
+        check(
+            &format!("gemv {bm} x {bn}"),
+            &k,
+            &mapped(&m, &[("BM", bm), ("BN", bn)], warps),
+            &[("m", 37), ("n", 1032)],
+            0.0,
+        );
+    }
+    let (k, m) = text("gemv", &NO_FACTS);
+    check("gemv", &k, &mapped(&m, &[("BM", 4), ("BN", 64)], 4), &[("m", 5), ("n", 63)], 0.0);
+    let (k, m) = text("gemm_split_k", &[]);
+    for parts in [1, 3, 8] {
+        let mut m = m.clone();
+        m.tunables.iter_mut().filter(|t| t.0 == "S").for_each(|t| t.1 = parts);
+        check(&format!("{parts} parts"), &k, &m, &[("m", 65), ("n", 136), ("k", 200)], 0.0);
+    }
+}
+
+#[test]
+fn elements_are_gathered() {
+    for (elem, multiple) in [("f16", "% 8"), ("f32", "% 4"), ("bf16", "% 8")] {
+        let (k, m) = text("gather_rows", &[("f16", elem), ("% 8", multiple)]);
+        for (bm, bn, bp, warps) in [(1, 1024, 256, 4), (4, 256, 64, 4), (2, 96, 192, 3)] {
+            let m = mapped(&m, &[("BM", bm), ("BN", bn), ("BP", bp)], warps);
+            check(&format!("{elem} {bm} x {bn}"), &k, &m, &[("m", 5), ("n", 88), ("p", 264)], 0.0);
+        }
+    }
+}

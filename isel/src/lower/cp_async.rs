@@ -1,0 +1,80 @@
+//! Tiles that the threads copy to shared memory themselves, past the registers: `cp.async`.
+//!
+//! Each thread copies 4, 8 or 16 bytes at a time, as the facts allow; what lies outside the view is read as
+//! no bytes and arrives as zeros. All copies of a tile are awaited together.
+
+use super::Lower;
+use super::coords::register_coord;
+use super::plain::Access;
+use crate::Result;
+use crate::plan::{SharedTile, blocked, extents, layout_error, warps};
+use warplift_ir::layout::Axis;
+use warplift_ir::machine::{Attr, BufferData, BufferKind, CopyAttr, Guard, NewInst, Place, Ty};
+use warplift_ir::target::Opcode;
+use warplift_ir::tile::Inst;
+
+impl Lower<'_, '_> {
+    /// A load by copies of `bytes` bytes.
+    pub(super) fn lower_cp_async(&mut self, inst: Inst, tile: &SharedTile, bytes: u32) -> Result<()> {
+        let k = self.k;
+        let result = k.result(inst);
+        let elem = k.ty(result).elem();
+        let (shape, size) = (extents(k, result), elem.bits() / 8);
+        let vector = bytes / size;
+        let layout =
+            blocked(&shape, tile.inner_dim, vector, warps(k, inst)).map_err(layout_error(k, inst))?;
+        let renamed = layout.renamed(|a| match a {
+            Axis::Dim(d) => Axis::Dim(u8::from(usize::from(d) == tile.inner_dim)),
+            other => other,
+        });
+        let to = renamed
+            .and_then(|l| l.with_outs(&[Axis::Dim(0), Axis::Dim(1)]))
+            .and_then(|l| l.then(&tile.layout))
+            .map_err(layout_error(k, inst))?;
+        let buffer = self.buffers.push(BufferData {
+            name: self.name_of(result),
+            bytes: shape.iter().product::<u32>() * size,
+            align: 1024,
+            kind: BufferKind::Ring,
+        });
+        let own = self.thread_coord(&to, 0)?;
+        let own = self.at_entry().mul_imm(own, size.into());
+        let mut access = self.access(inst, &layout, elem)?;
+        let owner = self.owner(&layout).map(|pred| Guard { pred, negated: false });
+        let replicated = layout.replicated(Axis::Reg);
+        let mut event = None;
+        for e in (0..layout.in_extent(Axis::Reg)).step_by(vector as usize) {
+            if replicated.iter().any(|b| e / b.weight % b.extent != 0) {
+                continue;
+            }
+            // Below the swizzle's period by exclusive or, above it as a constant.
+            let moved = register_coord(&to, e)[0] as u32 * size;
+            let low = moved % (8 * tile.swizzle);
+            let c = self.at_entry().imm(low.into());
+            let at = self.at_entry().int(Opcode::Xor, own, c);
+            let place = Place { buffer, offset: moved - low };
+            event = Some(self.copy_vector(&mut access, &register_coord(&layout, e), at, place, bytes, owner));
+        }
+        self.filled.insert(inst, (buffer, event));
+        Ok(())
+    }
+
+    fn copy_vector(
+        &mut self,
+        access: &mut Access,
+        from: &[u64],
+        to: warplift_ir::machine::Value,
+        place: Place,
+        bytes: u32,
+        guard: Option<Guard>,
+    ) -> warplift_ir::machine::Value {
+        let address = self.address(access, from);
+        let inside = self.inside(access, from);
+        let (all, none) = (self.at().imm(bytes.into()), self.at().imm(0));
+        let read = self.at().op(Opcode::Selp, &[all, none, inside], Ty::B32);
+        let attr =
+            CopyAttr { bytes: bytes as u8, source: access.offset(from), place: Some(place), offset: 0 };
+        let new = NewInst::new(Opcode::CpAsync, &[to, address, read], &[Ty::Event]);
+        self.at().value(new.attr(Attr::Copy(attr)).guard(guard))
+    }
+}

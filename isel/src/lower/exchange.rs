@@ -1,0 +1,242 @@
+//! Elements that change threads: conversions between register layouts, and what the warps of a block tell
+//! each other through a scratch buffer.
+//!
+//! ```text
+//!  shuffle     selects by lane bits ─ rounds of shfl.idx ─ selects by lane bits
+//!  shared      store ─ (block meets) ─ load
+//!  reduction   one partial result a warp ─► [result][warp] ─ (block meets) ─ every thread combines what it needs
+//! ```
+//!
+//! The block's meetings are `sched`'s: it knows what was written and read since the last one.
+
+use super::{Low, Lower};
+use crate::Result;
+use crate::plan::{cell_bits, choose, layout_error};
+use warplift_ir::layout::convert::{Conversion, LaneMap, Shuffle};
+use warplift_ir::layout::{Axis, Basis, Builder, Layout, Step};
+use warplift_ir::machine::{self, Attr, IndexMap, NewInst, Ty};
+use warplift_ir::target::Opcode;
+use warplift_ir::tile::{CmpOp, Value};
+use warplift_ir::types::Elem;
+
+/// Which of a reduction's warps a partial result is from.
+const PART: Axis = Axis::Dim(u8::MAX);
+
+impl Lower<'_, '_> {
+    /// A tile in another layout.
+    pub(super) fn lower_rearrange(&mut self, result: Value, arg: Value) -> Result<()> {
+        if matches!(self.env.get(&arg), Some(Low::Splat(_))) {
+            return self.alias(result, arg);
+        }
+        let from = self.plan.layout(self.k, arg)?.clone();
+        let to = self.plan.layout(self.k, result)?.clone();
+        let x = self.materialize(arg, arg)?;
+        let elem = self.k.ty(arg).elem();
+        let r = self.convert(x, elem, &from, &to)?;
+        self.set(result, r);
+        Ok(())
+    }
+
+    /// A fragment in another layout.
+    pub(super) fn convert(
+        &mut self,
+        x: machine::Value,
+        elem: Elem,
+        from: &Layout,
+        to: &Layout,
+    ) -> Result<machine::Value> {
+        match choose(self.k, self.inst, from, to, elem)? {
+            Conversion::Registers { source } => {
+                let table: Vec<u16> = source.iter().map(|&r| r as u16).collect();
+                self.pick_elements(x, elem, &table)
+            }
+            Conversion::Shuffle(plan) => Ok(self.shuffle(x, elem, to, &plan)),
+            Conversion::Shared(pass) => {
+                let error = layout_error(self.k, self.inst);
+                let write = from.then(&pass.memory).map_err(&error)?;
+                let read = to.then(&pass.memory).map_err(&error)?;
+                let elements = pass.memory.out_extent(Axis::Mem);
+                let buffer = self.scratch("exchange".to_owned(), elements, elem);
+                let owner = self.owner(from);
+                let write = self.shared_access(&write, buffer, elem, true)?;
+                let read = self.shared_access(&read, buffer, elem, false)?;
+                self.store_fragment(x, elem, &write, owner)?;
+                self.load_fragment(elem, &read)
+            }
+        }
+    }
+
+    /// Rounds of shuffles of whole registers. What a lane sends and where it puts what it gets depends on
+    /// its bits by exclusive or: a select a bit and register before the rounds, and after them.
+    fn shuffle(&mut self, x: machine::Value, elem: Elem, to: &Layout, plan: &Shuffle) -> machine::Value {
+        let packed = 32 / cell_bits(elem);
+        let Some(first) = plan.rounds.first() else { return x };
+        let sources = (self.func.ty(x).regs() as u16).into();
+        let sent = self.by_lane(x, &first.send, packed, sources);
+        let moved = self.lane_value(&first.from);
+        let targets = to.in_extent(Axis::Reg) / packed;
+        let mut parts: Vec<Option<machine::Value>> = vec![None; targets as usize];
+        for round in &plan.rounds {
+            let base = self.at_entry().imm(round.from.base as i64);
+            let lane = self.at_entry().int(Opcode::Xor, moved, base);
+            let register = ((round.send.base + round.repeat.0) / packed) as u16;
+            let args = [(sent, IndexMap::Table([register].into())), (lane, IndexMap::Whole)];
+            let got = self.repeat(Opcode::ShflIdx, Attr::None, &args, 1);
+            parts[((round.receive.base + round.repeat.1) / packed) as usize] = Some(got);
+        }
+        for &(register, of) in &plan.copies {
+            parts[(register / packed) as usize] = parts[(of / packed) as usize];
+        }
+        let parts: Vec<machine::Value> = parts.into_iter().flatten().collect();
+        let all = self.at().value(NewInst::new(Opcode::Join, &parts, &[Ty::frag(targets as u16)]));
+        self.by_lane(all, &first.receive, packed, targets)
+    }
+
+    /// Register `r` becomes register `r ⊕ columns of the lane's bits`.
+    fn by_lane(&mut self, mut x: machine::Value, map: &LaneMap, packed: u64, regs: u64) -> machine::Value {
+        let lane = self.at_entry().op(Opcode::Laneid, &[], Ty::B32);
+        for (bit, &column) in map.columns.iter().enumerate().filter(|(_, c)| **c != 0) {
+            let own = self.at_entry().and_imm(lane, 1 << bit);
+            let zero = self.at_entry().imm(0);
+            let set = self.at_entry().compare(CmpOp::Ne, own, zero);
+            let other = (0..regs).map(|r| (r ^ (column / packed)) as u16).collect();
+            let args = [(x, IndexMap::Table(other)), (x, IndexMap::EACH), (set, IndexMap::Whole)];
+            x = self.repeat(Opcode::Selp, Attr::None, &args, regs as u16);
+        }
+        x
+    }
+
+    /// What the lane's bits change of a value.
+    fn lane_value(&mut self, map: &LaneMap) -> machine::Value {
+        let lane = self.at_entry().op(Opcode::Laneid, &[], Ty::B32);
+        let mut sum = self.at_entry().imm(0);
+        for (bit, &column) in map.columns.iter().enumerate().filter(|(_, c)| **c != 0) {
+            let by = self.at_entry().imm(bit as i64);
+            let own = self.at_entry().int(Opcode::ShrU32, lane, by);
+            let own = self.at_entry().and_imm(own, 1);
+            let own = self.at_entry().mul_imm(own, column as i64);
+            sum = self.at_entry().int(Opcode::Xor, sum, own);
+        }
+        sum
+    }
+
+    /// Partial results of warps, combined: `x` holds this warp's in the registers of `to` (`None`: a scalar's
+    /// one register), a reduction of `from` along `axis`.
+    pub(super) fn across_warps(
+        &mut self,
+        row: Opcode,
+        x: machine::Value,
+        from: &Layout,
+        to: Option<&Layout>,
+        axis: usize,
+    ) -> Result<machine::Value> {
+        let elem = Elem::F32;
+        let parts = parts_along(from, axis);
+        if parts == 1 {
+            return Ok(x);
+        }
+        let error = layout_error(self.k, self.inst);
+        let results: Vec<(Axis, u64)> = to.map_or(Vec::new(), |t| t.outs().to_vec());
+        let count: u64 = results.iter().map(|o| o.1).product();
+        let partial = partial_results(from, to, axis, parts).map_err(&error)?;
+        let wanted = wanted_parts(from, to, parts).map_err(&error)?;
+        let memory = part_memory(&results, parts).map_err(&error)?;
+        let write = partial.then(&memory).map_err(&error)?;
+        let read = wanted.then(&memory).map_err(&error)?;
+        let buffer = self.scratch("partial".to_owned(), count * parts, elem);
+        let owner = self.owner(&write);
+        let write = self.shared_access(&write, buffer, elem, true)?;
+        let read = self.shared_access(&read, buffer, elem, false)?;
+        self.store_fragment(x, elem, &write, owner)?;
+        let all = self.load_fragment(elem, &read)?;
+        let regs = to.map_or(1, |t| t.in_extent(Axis::Reg));
+        let column = |p: u64| (0..regs).map(|r| (p + parts * r) as u16).collect();
+        let columns = (0..parts).map(|p| (all, IndexMap::Table(column(p))));
+        Ok(self.combine(row, columns, regs as u16))
+    }
+}
+
+/// Whether a layout's digit belongs to an axis above the lanes.
+fn above_lanes(axis: Axis) -> bool {
+    matches!(axis, Axis::Warp | Axis::Warpgroup)
+}
+
+/// Warps that hold different parts of what a reduction along a dimension makes one.
+pub(super) fn parts_along(layout: &Layout, axis: usize) -> u64 {
+    let axes = layout.ins().iter().filter(|a| above_lanes(a.0));
+    axes.flat_map(|a| layout.basis(a.0)).filter(|b| b.out[axis] != 0).map(|b| b.extent).product()
+}
+
+type Made = std::result::Result<Layout, warplift_ir::layout::LayoutError>;
+
+/// `(reg, lane, warp..)` to `(results.., part)` after the reduction inside warps: registers are those of `to`.
+fn partial_results(from: &Layout, to: Option<&Layout>, axis: usize, parts: u64) -> Made {
+    let mut outs: Vec<(Axis, u64)> = to.map_or(Vec::new(), |t| t.outs().to_vec());
+    outs.push((PART, parts));
+    let mut b = Builder::new(&outs);
+    if let Some(to) = to {
+        b = copy_digits(b, to, Axis::Reg, |out| out.iter().copied().chain([0]).collect());
+    }
+    let mut weight = 1;
+    for &(a, _) in from.ins().iter().filter(|a| a.0 != Axis::Reg) {
+        b = b.axis(a);
+        for d in from.basis(a) {
+            let kept = d.out.iter().enumerate().filter(|(o, _)| *o != axis && to.is_some()).map(|(_, &c)| c);
+            let along = d.out[axis] != 0 && above_lanes(a);
+            let column: Vec<u64> = kept.chain([if along { weight } else { 0 }]).collect();
+            b = digit(b, a, &d, &column);
+            weight *= if along { d.extent } else { 1 };
+        }
+    }
+    b.build()
+}
+
+fn digit(b: Builder, axis: Axis, d: &Basis, column: &[u64]) -> Builder {
+    match d.step {
+        Step::Xor => b.xor(axis, column),
+        Step::Add => b.add(axis, d.extent, column),
+    }
+}
+
+/// The digits of an axis with new columns.
+fn copy_digits(mut b: Builder, layout: &Layout, axis: Axis, column: impl Fn(&[u64]) -> Vec<u64>) -> Builder {
+    b = b.axis(axis);
+    for d in layout.basis(axis) {
+        b = digit(b, axis, &d, &column(&d.out));
+    }
+    b
+}
+
+/// `(part and reg, lane, warp..)` to `(results.., part)`: what each thread reads back.
+fn wanted_parts(from: &Layout, to: Option<&Layout>, parts: u64) -> Made {
+    let mut outs: Vec<(Axis, u64)> = to.map_or(Vec::new(), |t| t.outs().to_vec());
+    let mut own = vec![0; outs.len() + 1];
+    own[outs.len()] = 1;
+    outs.push((PART, parts));
+    let mut b = Builder::new(&outs).add(Axis::Reg, parts, &own);
+    match to {
+        Some(to) => {
+            for &(a, _) in to.ins() {
+                b = copy_digits(b, to, a, |out| out.iter().copied().chain([0]).collect());
+            }
+        }
+        None => {
+            for &(a, extent) in from.ins().iter().filter(|a| a.0 != Axis::Reg) {
+                b = b.add(a, extent, &[0]);
+            }
+        }
+    }
+    b.build()
+}
+
+/// `(results.., part)` to memory, parts of a result side by side.
+fn part_memory(results: &[(Axis, u64)], parts: u64) -> Made {
+    let count: u64 = results.iter().map(|o| o.1).product();
+    let mut b = Builder::new(&[(Axis::Mem, count * parts)]);
+    let mut stride = count * parts;
+    for &(a, extent) in results {
+        stride /= extent;
+        b = b.add(a, extent, &[stride]);
+    }
+    b.add(PART, parts, &[1]).build()
+}

@@ -1,0 +1,186 @@
+//! Products of warps: fragments by `ldmatrix`, `mma.sync` step by step.
+//!
+//! ```text
+//!  load fragments 0
+//!  step s:  load fragments s + 1 ─ products of step s       the loads fly under the products
+//! ```
+//!
+//! An 8 x 8 matrix that `ldmatrix` reads has its rows along the contiguous dimension in memory; where that
+//! is M or N instead of K, `.trans` turns it. The address of a lane is its part of the layout, and what the
+//! warp's atoms and the steps of K add: below the period of the swizzle by exclusive or, above it as a
+//! constant.
+
+use super::Lower;
+use crate::plan::{SharedTile, WarpProduct, layout_error};
+use crate::{IselError, Result};
+use warplift_ir::layout::{Axis, Builder, Layout, LayoutError};
+use warplift_ir::machine::{self, Attr, MmaAttr, NewInst, Ty};
+use warplift_ir::target::Opcode;
+use warplift_ir::tile::Inst;
+
+/// Rows of an atom, columns of a pair of atoms of B, depth of an instruction.
+const ATOM: u32 = 16;
+/// Registers of an atom of A, and of a pair of atoms of B.
+const ATOM_REGS: u16 = 4;
+
+/// Which operand of a product.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Side {
+    A,
+    B,
+}
+
+/// An operand in shared memory as the lanes of a warp read it.
+struct Matrices<'p> {
+    tile: &'p SharedTile,
+    buffer: machine::Buffer,
+    /// Bytes of an element.
+    bytes: u32,
+    /// Whether the contiguous dimension is M or N.
+    mn_major: bool,
+    /// Byte offset of this lane's row of the first matrices.
+    own: machine::Value,
+    /// Along M or N, from atom to atom (A), or from pair to pair (B).
+    step: u32,
+    /// Instructions along M or N, in halves of 16: a last odd half is one matrix wide.
+    halves: u32,
+}
+
+impl<'p> Lower<'p, '_> {
+    /// A tile product of warps.
+    pub(super) fn lower_warp_product(&mut self, inst: Inst, p: &'p WarpProduct) -> Result<()> {
+        let k = self.k;
+        let args = k.args(inst).to_vec();
+        let result = k.result(inst);
+        let ty = self.ty(result)?;
+        let mut acc = self.materialize(args[0], result)?;
+        let attr = MmaAttr {
+            elem: k.ty(args[1]).elem(),
+            acc: k.ty(result).elem(),
+            m_atoms: p.m_atoms as u8,
+            n_atoms: p.n_atoms as u8,
+        };
+        let a = p.a.map(|(load, flipped)| self.matrices(inst, p, Side::A, load, flipped)).transpose()?;
+        let b = self.matrices(inst, p, Side::B, p.b.0, p.b.1)?;
+        let whole = if a.is_none() { Some(self.materialize(args[1], args[1])?) } else { None };
+        let step = |l: &mut Self, s: u32| {
+            let left = match (&a, whole) {
+                (Some(a), _) => l.fragment(a, s),
+                (None, Some(x)) => l.step_of(x, p, s),
+                (None, None) => unreachable!("A is in shared memory or in registers"),
+            };
+            (left, l.fragment(&b, s))
+        };
+        let mut next = step(self, 0);
+        for s in 1..=p.k_steps {
+            let (left, right) = next;
+            if s < p.k_steps {
+                next = step(self, s);
+            }
+            let new = NewInst::new(Opcode::MmaSync, &[acc, left, right], &[ty]).attr(Attr::Mma(attr));
+            acc = self.at().value(new);
+        }
+        self.set(result, acc);
+        Ok(())
+    }
+
+    /// How the lanes read an operand.
+    fn matrices(
+        &mut self,
+        inst: Inst,
+        p: &WarpProduct,
+        side: Side,
+        load: Inst,
+        flipped: bool,
+    ) -> Result<Matrices<'p>> {
+        let plan = self.plan;
+        let tile = &plan.shared[&load];
+        let buffer = self.filled.get(&load).map(|f| f.0);
+        let buffer = buffer.ok_or_else(|| {
+            IselError::at(self.k, inst, "an operand loaded where this product cannot see it")
+        })?;
+        // The product sees A as [m, k] and B as [k, n].
+        let mn_dim = usize::from((side == Side::B) != flipped);
+        let mn_major = tile.inner_dim == mn_dim;
+        let elem = self.k.ty(self.k.result(load)).elem();
+        let lanes = lanes(p, side, mn_major, tile.extents)
+            .and_then(|l| l.then(&tile.layout))
+            .map_err(layout_error(self.k, inst))?;
+        let bytes = elem.bits() / 8;
+        let own = self.thread_coord(&lanes, 0)?;
+        let own = self.at_entry().mul_imm(own, bytes.into());
+        let (step, halves) = match side {
+            Side::A => (ATOM * p.warps[0], 2 * p.m_atoms),
+            Side::B => (ATOM, p.n_atoms),
+        };
+        Ok(Matrices { tile, buffer, bytes, mn_major, own, step, halves })
+    }
+
+    /// The fragment of an operand for a step of K.
+    fn fragment(&mut self, m: &Matrices<'_>, step: u32) -> machine::Value {
+        let parts: Vec<machine::Value> =
+            (0..m.halves.div_ceil(2)).map(|atom| self.load_matrices(m, atom, step)).collect();
+        let regs = parts.iter().map(|&p| self.func.ty(p).regs() as u16).sum();
+        self.at().value(NewInst::new(Opcode::Join, &parts, &[Ty::frag(regs)]))
+    }
+
+    /// One `ldmatrix`: an atom of A, or a pair of atoms of B (or the last single one).
+    fn load_matrices(&mut self, m: &Matrices<'_>, atom: u32, step: u32) -> machine::Value {
+        let count = if 2 * atom + 2 > m.halves { 2 } else { 4 };
+        let moved = m.moved(atom * m.step, step * ATOM);
+        let low = moved % (8 * m.tile.swizzle);
+        let c = self.at_entry().imm(low.into());
+        let own = self.at_entry().int(Opcode::Xor, m.own, c);
+        let attr =
+            Attr::Matrix { count, trans: m.mn_major, offset: (moved - low) as i32, buffer: Some(m.buffer) };
+        let regs = ATOM_REGS / 4 * u16::from(count);
+        self.at().value(NewInst::new(Opcode::Ldmatrix, &[own], &[Ty::frag(regs)]).attr(attr))
+    }
+
+    /// A step of K of an A operand in registers: of each atom of M its own four.
+    fn step_of(&mut self, x: machine::Value, p: &WarpProduct, step: u32) -> machine::Value {
+        let row = p.k_steps as u16 * ATOM_REGS;
+        let first = |m: u16| m * row + step as u16 * ATOM_REGS;
+        let table = (0..p.m_atoms as u16).flat_map(|m| first(m)..first(m) + ATOM_REGS).collect();
+        self.pick(x, table)
+    }
+}
+
+impl Matrices<'_> {
+    /// Bytes from the tile's start to what lies so far along (M or N, K).
+    fn moved(&self, mn: u32, depth: u32) -> u32 {
+        let (outer, inner) = if self.mn_major { (depth, mn) } else { (mn, depth) };
+        self.tile.layout.apply(&[outer.into(), inner.into()])[0] as u32 * self.bytes
+    }
+}
+
+/// The row of a matrix that each lane of each warp gives: `(lane, warp)` to `(outer, inner)`.
+fn lanes(
+    p: &WarpProduct,
+    side: Side,
+    mn_major: bool,
+    [outer, inner]: [u32; 2],
+) -> std::result::Result<Layout, LayoutError> {
+    let at = |mn: u64, depth: u64| if mn_major { [depth, mn] } else { [mn, depth] };
+    let row = if mn_major { at(0, 1) } else { at(1, 0) };
+    let [rows, cols] = p.warps.map(u64::from);
+    // Matrices of A go down first, those of B along K first.
+    let (first, second) = match side {
+        Side::A => (at(8, 0), at(0, 8)),
+        Side::B if p.n_atoms == 1 => (at(0, 8), at(0, 0)),
+        Side::B => (at(0, 8), at(8, 0)),
+    };
+    let (across, down) = match side {
+        Side::A => (at(0, 0), at(16, 0)),
+        Side::B => (at(p.columns().into(), 0), at(0, 0)),
+    };
+    Builder::new(&[(Axis::Dim(0), outer.into()), (Axis::Dim(1), inner.into())])
+        .axis(Axis::Lane)
+        .axis(Axis::Warp)
+        .add(Axis::Lane, 8, &row)
+        .add(Axis::Lane, 2, &first)
+        .add(Axis::Lane, 2, &second)
+        .add(Axis::Warp, cols, &across)
+        .add(Axis::Warp, rows, &down)
+        .build()
+}

@@ -1,0 +1,315 @@
+//! Prefixes along a dimension: the digits of the dimension's coordinate are taken from the fastest to the
+//! slowest, whoever holds them.
+//!
+//! ```text
+//!  position = registers (a thread's neighbours) · lanes · warps · registers (what is left)
+//!             serial prefix, total ─► shuffles ─► exchange ─► serial over blocks
+//!  result[position] = prefix inside the thread  +  offset of the thread's block
+//! ```
+//!
+//! A block is what the digits so far make; its offset is the total of the blocks before it.
+
+use super::coords::register_coord;
+use super::scalar::{binary_row, float_bits, kind};
+use super::{Low, Lower};
+use crate::Result;
+use crate::plan::layout_error;
+use rustc_hash::FxHashMap;
+use warplift_ir::layout::{Axis, Basis, Builder, Layout};
+use warplift_ir::machine::{self, Attr, IndexMap, NewInst, Ty};
+use warplift_ir::target::Opcode;
+use warplift_ir::tile::{CmpOp, Inst, ReduceOp};
+use warplift_ir::types::Elem;
+
+/// A digit of the coordinate, by who holds it.
+struct Level {
+    axis: Axis,
+    digit: Basis,
+}
+
+/// Blocks so far.
+struct Blocks {
+    row: Opcode,
+    /// Register of a neutral element.
+    neutral: machine::Value,
+    /// Totals of blocks, `count` registers.
+    totals: machine::Value,
+    count: u16,
+    /// Offsets by group of neighbours in a thread.
+    offsets: Option<machine::Value>,
+    /// Which total belongs to each group.
+    total_of: Vec<u16>,
+}
+
+impl Blocks {
+    fn groups(&self) -> u16 {
+        self.total_of.len() as u16
+    }
+}
+
+impl Lower<'_, '_> {
+    /// An inclusive prefix along a dimension.
+    pub(super) fn lower_scan(&mut self, inst: Inst, op: ReduceOp, axis: u8) -> Result<()> {
+        let k = self.k;
+        let (arg, result) = (k.args(inst)[0], k.result(inst));
+        let elem = k.ty(arg).elem();
+        let row = kind(elem, true).and_then(|kd| binary_row(super::reduce::binary(op), kd));
+        let neutral = neutral(op, elem).filter(|_| elem.bits() == 32);
+        let (Some(row), Some(neutral)) = (row, neutral) else {
+            return self.error(format!("a scan by {op:?} of tiles of {elem} is not selected"));
+        };
+        let layout = self.plan.layout(k, result)?.clone();
+        let x = match self.env.get(&arg) {
+            Some(Low::Splat(_)) => return self.error("a scan of a constant tile is not selected"),
+            _ => self.materialize(arg, arg)?,
+        };
+        let levels = self.levels(&layout, axis.into())?;
+        let near = levels.iter().take_while(|l| l.axis == Axis::Reg).count();
+        let (order, parts) = self.neighbours(row, x, &layout, axis.into(), &levels[..near]);
+        let neutral = self.at_entry().imm(neutral);
+        let groups = order.len() as u16;
+        let totals = parts[parts.len() - 1];
+        let total_of = (0..groups).collect();
+        let mut b = Blocks { row, neutral, totals, count: groups, offsets: None, total_of };
+        let mut rest = &levels[near..];
+        while let Some(level) = rest.first() {
+            let mut done = 1;
+            match level.axis {
+                Axis::Reg => self.over_registers(&mut b, &order, &layout, &level.digit, axis.into()),
+                Axis::Lane => self.over_lanes(&mut b, &level.digit),
+                _ => {
+                    done = rest.iter().take_while(|l| above_lanes(l.axis)).count();
+                    self.over_warps(&mut b, &layout, &rest[..done], axis.into())?;
+                }
+            }
+            rest = &rest[done..];
+        }
+        let r = self.offset_all(&b, &parts, &order);
+        self.set(result, r);
+        Ok(())
+    }
+
+    /// The digits along a dimension, the fastest first; they must make up all of it.
+    fn levels(&self, layout: &Layout, axis: usize) -> Result<Vec<Level>> {
+        let of = |a: Axis| layout.basis(a).into_iter().map(move |digit| Level { axis: a, digit });
+        let mut levels: Vec<Level> =
+            layout.ins().iter().flat_map(|a| of(a.0)).filter(|l| l.digit.out[axis] != 0).collect();
+        levels.sort_by_key(|l| l.digit.out[axis]);
+        let mut covered = 1;
+        for l in &levels {
+            let alone = l.digit.out.iter().filter(|&&o| o != 0).count() == 1;
+            let pair = l.axis != Axis::Lane || (l.digit.extent == 2 && l.digit.weight.is_power_of_two());
+            if l.digit.out[axis] != covered || !alone || !pair {
+                return self
+                    .error("a scan along a dimension whose threads do not stand in order is not selected");
+            }
+            covered *= l.digit.extent;
+        }
+        Ok(levels)
+    }
+
+    /// Prefixes over a thread's neighbours: the first register of each group, and a fragment of all groups for
+    /// each position.
+    fn neighbours(
+        &mut self,
+        row: Opcode,
+        x: machine::Value,
+        layout: &Layout,
+        axis: usize,
+        near: &[Level],
+    ) -> (Vec<Vec<u16>>, Vec<machine::Value>) {
+        let size: u64 = near.iter().map(|l| l.digit.extent).product();
+        let mut groups: Vec<(Vec<u64>, Vec<u16>)> = Vec::new();
+        let mut at_key: FxHashMap<Vec<u64>, usize> = FxHashMap::default();
+        for r in 0..layout.in_extent(Axis::Reg) {
+            let mut at = register_coord(layout, r);
+            let position = at[axis] % size;
+            at[axis] -= position;
+            let g = *at_key.entry(at.clone()).or_insert_with(|| {
+                groups.push((at, vec![0; size as usize]));
+                groups.len() - 1
+            });
+            groups[g].1[position as usize] = r as u16;
+        }
+        let count = groups.len() as u16;
+        let column = |p: usize| IndexMap::Table(groups.iter().map(|g| g.1[p]).collect());
+        let mut parts = vec![self.repeat(Opcode::Mov, Attr::None, &[(x, column(0))], count)];
+        for p in 1..size as usize {
+            let args = [(parts[p - 1], IndexMap::EACH), (x, column(p))];
+            parts.push(self.repeat(row, Attr::None, &args, count));
+        }
+        (groups.into_iter().map(|g| g.1).collect(), parts)
+    }
+
+    /// Two neighbouring blocks in lanes become one.
+    fn over_lanes(&mut self, b: &mut Blocks, digit: &Basis) {
+        let lane = self.at_entry().op(Opcode::Laneid, &[], Ty::B32);
+        let own = self.at_entry().and_imm(lane, digit.weight as i64);
+        let zero = self.at_entry().imm(0);
+        let upper = self.at_entry().compare(CmpOp::Ne, own, zero);
+        let other = self.repeat(
+            Opcode::ShflBfly,
+            Attr::Imm(digit.weight as i64),
+            &[(b.totals, IndexMap::EACH)],
+            b.count,
+        );
+        let args = [(other, IndexMap::EACH), (b.neutral, IndexMap::Whole), (upper, IndexMap::Whole)];
+        let before = self.repeat(Opcode::Selp, Attr::None, &args, b.count);
+        self.add_offsets(b, before);
+        let both = [(b.totals, IndexMap::EACH), (other, IndexMap::EACH)];
+        b.totals = self.repeat(b.row, Attr::None, &both, b.count);
+    }
+
+    /// Every group's offset grows by what its block's total is preceded by.
+    fn add_offsets(&mut self, b: &mut Blocks, before: machine::Value) {
+        let map = IndexMap::Table(b.total_of.clone().into());
+        b.offsets = Some(match b.offsets {
+            None => self.pick(before, b.total_of.clone()),
+            Some(o) => self.repeat(b.row, Attr::None, &[(o, IndexMap::EACH), (before, map)], b.groups()),
+        });
+    }
+
+    /// Blocks that a thread holds one behind the other become one.
+    fn over_registers(
+        &mut self,
+        b: &mut Blocks,
+        order: &[Vec<u16>],
+        layout: &Layout,
+        digit: &Basis,
+        axis: usize,
+    ) {
+        let value = |r: u16| u64::from(r) / digit.weight % digit.extent;
+        let base = |r: u16| {
+            let mut at = register_coord(layout, r.into());
+            at[axis] /= digit.out[axis] * digit.extent;
+            at
+        };
+        let mut merged: Vec<_> = Vec::new();
+        let mut total_at: FxHashMap<(usize, u64), u16> = FxHashMap::default();
+        let mut of_group = Vec::new();
+        for (g, registers) in order.iter().enumerate() {
+            let key = base(registers[0]);
+            let m = merged.iter().position(|k| *k == key).unwrap_or_else(|| {
+                merged.push(key);
+                merged.len() - 1
+            });
+            total_at.insert((m, value(registers[0])), b.total_of[g]);
+            of_group.push((m as u16, value(registers[0])));
+        }
+        let count = merged.len() as u16;
+        let column = |v: u64| IndexMap::Table((0..merged.len()).map(|m| total_at[&(m, v)]).collect());
+        let whole = [(b.neutral, IndexMap::Whole)];
+        let mut before = vec![self.repeat(Opcode::Mov, Attr::None, &whole, count)];
+        let mut sum = self.repeat(Opcode::Mov, Attr::None, &[(b.totals, column(0))], count);
+        for v in 1..digit.extent {
+            before.push(sum);
+            let args = [(sum, IndexMap::EACH), (b.totals, column(v))];
+            sum = self.repeat(b.row, Attr::None, &args, count);
+        }
+        let regs = before.len() as u16 * count;
+        let all = self.at().value(NewInst::new(Opcode::Join, &before, &[Ty::frag(regs)]));
+        b.total_of = of_group.iter().map(|&(m, v)| v as u16 * count + m).collect();
+        self.add_offsets(b, all);
+        b.total_of = of_group.iter().map(|g| g.0).collect();
+        (b.totals, b.count) = (sum, count);
+    }
+
+    /// Blocks of several warps become one: totals through a scratch buffer, `[block][warp]`.
+    fn over_warps(&mut self, b: &mut Blocks, layout: &Layout, levels: &[Level], axis: usize) -> Result<()> {
+        let parts: u64 = levels.iter().map(|l| l.digit.extent).product();
+        let error = layout_error(self.k, self.inst);
+        let (own, write, read, size) = part_layouts(layout, b.count.into(), parts, axis).map_err(&error)?;
+        let buffer = self.scratch("totals".to_owned(), size, Elem::F32);
+        let owner = self.owner(&write);
+        let write = self.shared_access(&write, buffer, Elem::F32, true)?;
+        let read = self.shared_access(&read, buffer, Elem::F32, false)?;
+        self.store_fragment(b.totals, Elem::F32, &write, owner)?;
+        let all = self.load_fragment(Elem::F32, &read)?;
+        let own = self.thread_coord(&own, 0)?;
+        let count = u64::from(b.count);
+        let column = |p: u64| IndexMap::Table((0..count).map(|t| (p + parts * t) as u16).collect());
+        for p in 0..parts - 1 {
+            let c = self.at_entry().imm(p as i64);
+            let behind = self.at_entry().compare(CmpOp::Gt, own, c);
+            let args = [(all, column(p)), (b.neutral, IndexMap::Whole), (behind, IndexMap::Whole)];
+            let before = self.repeat(Opcode::Selp, Attr::None, &args, b.count);
+            self.add_offsets(b, before);
+        }
+        let columns = (0..parts).map(|p| (all, column(p)));
+        b.totals = self.combine(b.row, columns, b.count);
+        Ok(())
+    }
+
+    /// Prefixes inside threads, moved by their group's offset, in the order of the layout's registers.
+    fn offset_all(&mut self, b: &Blocks, parts: &[machine::Value], order: &[Vec<u16>]) -> machine::Value {
+        let groups = b.groups();
+        let moved: Vec<machine::Value> = match b.offsets {
+            None => parts.to_vec(),
+            Some(o) => {
+                let args = |p| [(o, IndexMap::EACH), (p, IndexMap::EACH)];
+                parts.iter().map(|&p| self.repeat(b.row, Attr::None, &args(p), groups)).collect()
+            }
+        };
+        let regs = moved.len() as u16 * groups;
+        let all = self.at().value(NewInst::new(Opcode::Join, &moved, &[Ty::frag(regs)]));
+        let mut table = vec![0; regs.into()];
+        for (g, registers) in order.iter().enumerate() {
+            for (p, &r) in registers.iter().enumerate() {
+                table[usize::from(r)] = p as u16 * groups + g as u16;
+            }
+        }
+        self.pick(all, table)
+    }
+}
+
+fn above_lanes(axis: Axis) -> bool {
+    !matches!(axis, Axis::Reg | Axis::Lane)
+}
+
+type Made = std::result::Result<(Layout, Layout, Layout, u64), warplift_ir::layout::LayoutError>;
+
+/// `(lane, warp..)` to the number of this warp's part; `(total, lane, warp..)` to memory; `(part and total,
+/// lane, warp..)` to memory, `part` fastest; and its size.
+fn part_layouts(layout: &Layout, totals: u64, parts: u64, axis: usize) -> Made {
+    let apart = |a: Axis, d: &Basis| d.out[axis] == 0 && d.out.iter().any(|&o| o != 0) && a != Axis::Reg;
+    let others = layout.ins().iter().flat_map(|a| layout.basis(a.0).into_iter().map(move |d| (a.0, d)));
+    let spread: u64 = others.filter(|(a, d)| apart(*a, d)).map(|(_, d)| d.extent).product();
+    let size = parts * totals * spread;
+    let memory = [(Axis::Mem, size)];
+    let mut own = Builder::new(&[(Axis::Mem, parts)]);
+    let mut write = Builder::new(&memory).add(Axis::Reg, totals, &[parts]);
+    let mut read = Builder::new(&memory).add(Axis::Reg, parts, &[1]).add(Axis::Reg, totals, &[parts]);
+    let (mut stride, mut part) = (parts * totals, 1);
+    for &(a, _) in layout.ins().iter().filter(|a| a.0 != Axis::Reg) {
+        (own, write, read) = (own.axis(a), write.axis(a), read.axis(a));
+        for d in layout.basis(a) {
+            let along = d.out[axis] != 0 && above_lanes(a);
+            let beside = if apart(a, &d) { stride } else { 0 };
+            let number = if along { part } else { 0 };
+            own = own.add(a, d.extent, &[number]);
+            write = write.add(a, d.extent, &[beside + number]);
+            read = read.add(a, d.extent, &[beside]);
+            stride *= if apart(a, &d) { d.extent } else { 1 };
+            part *= if along { d.extent } else { 1 };
+        }
+    }
+    Ok((own.build()?, write.build()?, read.build()?, size))
+}
+
+/// Bits of the element that changes nothing.
+fn neutral(op: ReduceOp, elem: Elem) -> Option<i64> {
+    let float = |v: f64| float_bits(elem, v);
+    match (op, elem) {
+        (ReduceOp::Sum, Elem::F32) => float(0.0),
+        (ReduceOp::Prod, Elem::F32) => float(1.0),
+        (ReduceOp::Min, Elem::F32) => float(f64::INFINITY),
+        (ReduceOp::Max, Elem::F32) => float(f64::NEG_INFINITY),
+        (ReduceOp::Sum | ReduceOp::Or | ReduceOp::Xor, Elem::Int(32) | Elem::Uint(32)) => Some(0),
+        (ReduceOp::Prod, Elem::Int(32) | Elem::Uint(32)) => Some(1),
+        (ReduceOp::And, Elem::Int(32) | Elem::Uint(32)) | (ReduceOp::Min, Elem::Uint(32)) => Some(-1),
+        (ReduceOp::Min, Elem::Int(32)) => Some(i32::MAX.into()),
+        (ReduceOp::Max, Elem::Int(32)) => Some(i32::MIN.into()),
+        (ReduceOp::Max, Elem::Uint(32)) => Some(0),
+        _ => None,
+    }
+}

@@ -1,0 +1,106 @@
+//! Versions of tiles become instructions: where the plan notes that a use or a result has a layout of its own,
+//! a `rearrange` between the two layouts is written; what any layout fits for nothing is made again.
+//!
+//! ```text
+//!  y = f(x)      uses[(f, 0)] = B     ─►   x' = rearrange x : A to B      y = f(x')
+//!                made[y] = C          ─►   y' = f(x')   y = rearrange y' : C to B
+//! ```
+
+use crate::plan::Plan;
+use rustc_hash::FxHashMap;
+use warplift_ir::entity::EntityList;
+use warplift_ir::layout::Layout;
+use warplift_ir::tile::{Block, Inst, Kernel, Op, Value, ValueDef};
+
+/// The kernel and plan with every conversion written out.
+pub fn do_versions(k: &Kernel, plan: &Plan) -> (Kernel, Plan) {
+    let mut v = Versions { k: k.clone(), plan: plan.clone(), known: FxHashMap::default() };
+    let blocks: Vec<Block> = k.blocks.keys().collect();
+    for block in blocks {
+        v.block(block);
+    }
+    (v.k, v.plan)
+}
+
+struct Versions {
+    k: Kernel,
+    plan: Plan,
+    /// Versions made so far in the block at hand.
+    known: FxHashMap<(Value, Layout), Value>,
+}
+
+impl Versions {
+    fn block(&mut self, block: Block) {
+        self.known.clear();
+        let old = std::mem::take(&mut self.k.blocks[block].insts);
+        let mut new = Vec::new();
+        for inst in old {
+            for n in 0..self.k.args(inst).len() {
+                if let Some(layout) = self.plan.uses.remove(&(inst, n)) {
+                    self.use_of(inst, n, layout, &mut new);
+                }
+            }
+            new.push(inst);
+            for n in 0..self.k.results(inst).len() {
+                let v = self.k.results(inst)[n];
+                if let Some(layout) = self.plan.made.remove(&v) {
+                    self.result_of(inst, n, layout, &mut new);
+                }
+            }
+        }
+        self.k.blocks[block].insts = new;
+    }
+
+    /// Operand `n` in its own layout.
+    fn use_of(&mut self, inst: Inst, n: usize, layout: Layout, list: &mut Vec<Inst>) {
+        let v = self.k.args(inst)[n];
+        let version = match self.known.get(&(v, layout.clone())) {
+            Some(&known) => known,
+            None => {
+                let again = self.k.def(v).filter(|&d| matches!(self.k.insts[d].op, Op::Full | Op::Iota(_)));
+                let (op, args) = match again {
+                    Some(def) => (self.k.insts[def].op.clone(), self.k.args(def).to_vec()),
+                    None => (Op::Rearrange, vec![v]),
+                };
+                let made = self.make(inst, op, &args, v);
+                list.push(made);
+                let version = self.k.result(made);
+                self.plan.layouts[version] = Some(layout.clone());
+                self.known.insert((v, layout), version);
+                version
+            }
+        };
+        let mut args = self.k.insts[inst].args;
+        if let Some(slot) = args.get_mut(n, &mut self.k.pool) {
+            *slot = version;
+        }
+        self.k.insts[inst].args = args;
+    }
+
+    /// The instruction makes a new value, of which its result becomes a conversion.
+    fn result_of(&mut self, inst: Inst, n: usize, layout: Layout, list: &mut Vec<Inst>) {
+        let v = self.k.results(inst)[n];
+        let def = ValueDef::Result(inst, n as u32);
+        let raw = self.k.values.push(warplift_ir::tile::ValueData { ty: self.k.ty(v), def });
+        self.plan.layouts[raw] = Some(layout);
+        let mut results = self.k.insts[inst].results;
+        if let Some(slot) = results.get_mut(n, &mut self.k.pool) {
+            *slot = raw;
+        }
+        self.k.insts[inst].results = results;
+        let made = self.make(inst, Op::Rearrange, &[raw], v);
+        let fresh = self.k.insts[made].results;
+        debug_assert_eq!(fresh.len(&self.k.pool), 1);
+        self.k.insts[made].results = EntityList::from_slice(&[v], &mut self.k.pool);
+        self.k.values[v].def = ValueDef::Result(made, 0);
+        list.push(made);
+    }
+
+    /// An instruction beside another one, with a result of the same type as a value.
+    fn make(&mut self, beside: Inst, op: Op, args: &[Value], like: Value) -> Inst {
+        let (ty, loc) = (self.k.ty(like), self.k.insts[beside].loc);
+        let made = self.k.make_inst(op, args, &[ty], &[], loc);
+        self.k.attrs[made] = self.k.attrs[beside].clone();
+        made
+    }
+}

@@ -1,0 +1,93 @@
+//! Conversions of a tile between two register layouts: the cheapest of a permutation of registers, warp
+//! shuffles, or a pass through shared memory (Linear Layouts, sections 5.4 and 9.2).
+//!
+//! ```text
+//!  registers   no element leaves its thread                     a move a register at most
+//!  shuffles    elements stay in their warps                     selects ─ shuffles ─ selects
+//!  shared      stores ─ barrier ─ loads, through a swizzle      two passes and a meeting of the block
+//! ```
+
+use super::{Plan, layout_error};
+use crate::{IselError, Result};
+use warplift_ir::layout::convert::{Conversion, SharedPass, Shuffle, convert, through_shared};
+use warplift_ir::layout::{Axis, Layout};
+use warplift_ir::tile::{Inst, Kernel};
+use warplift_ir::types::Elem;
+
+/// Cycles that a store, the meeting of a block and a load take at least, whatever they move.
+const MEETING: u64 = 60;
+
+/// Bits that an element takes in a fragment: truth values are masks of a whole register.
+pub fn cell_bits(elem: Elem) -> u64 {
+    if elem == Elem::Bool { 32 } else { elem.bits().into() }
+}
+
+/// Chooses the way from one layout to another.
+///
+/// # Errors
+/// Elements that no access to shared memory moves, layouts of different tiles.
+pub fn choose(k: &Kernel, inst: Inst, from: &Layout, to: &Layout, elem: Elem) -> Result<Conversion> {
+    let bits = cell_bits(elem);
+    if ![8, 16, 32].contains(&bits) {
+        let message = format!("a conversion of tiles of {elem} between register layouts is not selected");
+        return Err(IselError::at(k, inst, message));
+    }
+    let plan = convert(from, to, bits).map_err(layout_error(k, inst))?;
+    let Conversion::Shuffle(shuffle) = plan else { return Ok(plan) };
+    let pass = through_shared(from, to, bits).map_err(layout_error(k, inst));
+    match (shuffle_cost(&shuffle, from, to, bits), pass) {
+        (Some(cost), Ok(pass)) if cost > shared_cost(&pass) => Ok(Conversion::Shared(Box::new(pass))),
+        (None, pass) => Ok(Conversion::Shared(Box::new(pass?))),
+        (Some(_), _) => Ok(Conversion::Shuffle(shuffle)),
+    }
+}
+
+/// Cycles of a warp; `None` where the rounds move parts of registers or registers that are no plain set.
+fn shuffle_cost(s: &Shuffle, from: &Layout, to: &Layout, bits: u64) -> Option<u64> {
+    let packed = 32 / bits;
+    let pairs = (0..packed).collect::<Vec<u64>>();
+    let whole = s.vector_from == pairs && s.vector_to == pairs;
+    let first = s.rounds.first()?;
+    let plain = s.rounds.iter().all(|r| {
+        let used = |m: &warplift_ir::layout::convert::LaneMap| m.columns.iter().fold(m.base, |a, c| a | c);
+        let same = r.send.columns == first.send.columns
+            && r.receive.columns == first.receive.columns
+            && r.from.columns == first.from.columns;
+        same && used(&r.send) & r.repeat.0 == 0 && used(&r.receive) & r.repeat.1 == 0
+    });
+    let moving = |columns: &[u64; 5]| columns.iter().filter(|&&c| c != 0).count() as u64;
+    let registers = |l: &Layout| l.in_extent(Axis::Reg) / packed;
+    let selects =
+        moving(&first.send.columns) * registers(from) + moving(&first.receive.columns) * registers(to);
+    (whole && plain).then_some(2 * s.rounds.len() as u64 + selects)
+}
+
+/// Cycles of a warp.
+fn shared_cost(pass: &SharedPass) -> u64 {
+    let (wavefronts, instructions) = pass.cost();
+    wavefronts + instructions + MEETING
+}
+
+impl Plan {
+    /// A line for each conversion, for `explain`.
+    pub(super) fn describe_conversions(&self, k: &Kernel, inst: Inst) -> Vec<String> {
+        let at = k.insts[inst].loc;
+        let args = k.args(inst).iter().enumerate();
+        let uses = args.filter_map(|(n, &v)| {
+            let to = self.uses.get(&(inst, n))?;
+            (!super::propagate::adapts(k, v)).then_some((v, self.layouts[v].as_ref()?, to))
+        });
+        let results = k.results(inst).iter();
+        let results = results.filter_map(|&v| Some((v, self.made.get(&v)?, self.layouts[v].as_ref()?)));
+        let lines = uses.chain(results).map(|(v, from, to)| {
+            let way = match choose(k, inst, from, to, k.ty(v).elem()) {
+                Ok(Conversion::Registers { .. }) => "registers".to_owned(),
+                Ok(Conversion::Shuffle(s)) => format!("{} warp shuffles", s.rounds.len()),
+                Ok(Conversion::Shared(p)) => format!("shared memory, {} wavefronts a warp", p.cost().0),
+                Err(e) => e.to_string(),
+            };
+            format!("{}:{} conversion of {}: {way}", at.line, at.column, k.names[v])
+        });
+        lines.collect()
+    }
+}
