@@ -96,7 +96,10 @@
 pub mod bench;
 pub mod cuda;
 pub mod enumerate;
+#[cfg(feature = "fuzz")]
+pub mod fuzz;
 pub mod kernels;
+pub mod litmus;
 pub mod pipeline;
 pub mod proof;
 pub mod reference;

@@ -174,29 +174,6 @@ pub(crate) fn compile_and<T>(
     r.check("lower", || verify_structured(&program.func), &program)?;
     let (loops, remarks) =
         r.pass("modulo", || Ok::<_, CompileError>(warplift_sched::do_modulo(&program, target)))?;
-    if std::env::var("DBG").is_ok() {
-        eprintln!("{program}");
-        for l in &loops {
-            eprintln!("II {} res {} rec {}", l.interval, l.resource, l.recurrence);
-            for s in &l.slots {
-                eprintln!(
-                    "{} {} {:?} {}",
-                    s.stage,
-                    s.time,
-                    s.insts,
-                    s.insts
-                        .iter()
-                        .map(|&i| format!(
-                            "{}:{:?}",
-                            program.func.insts[i].op.row().name,
-                            program.func.insts[i].results
-                        ))
-                        .collect::<Vec<_>>()
-                        .join(" ")
-                );
-            }
-        }
-    }
     let program = r.pass("rotate", || Ok::<_, CompileError>(warplift_sched::do_rotate(program, &loops)))?;
     r.dump("rotate", &program);
     r.check("rotate", || verify_structured(&program.func), &program)?;

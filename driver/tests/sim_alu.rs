@@ -334,8 +334,8 @@ fn float_arithmetic() {
         ("rcp.rn.f32", w("rcp.rn.f32 %f4, %f1;"), |a, _, _| n(1.0 / a)),
         ("min.f32", w("min.f32 %f4, %f1, %f2;"), |a, b, _| n(if a == b && a == 0.0 { if a.is_sign_negative() { a } else { b } } else { a.min(b) })),
         ("max.NaN.f32", w("max.NaN.f32 %f4, %f1, %f2;"), |a, b, _| n(if a.is_nan() || b.is_nan() { f32::NAN } else if a == b && a == 0.0 { if a.is_sign_negative() { b } else { a } } else { a.max(b) })),
-        ("neg.f32", w("neg.f32 %f4, %f1;"), |a, _, _| a.to_bits() ^ 1 << 31),
-        ("abs.f32", w("abs.f32 %f4, %f1;"), |a, _, _| a.to_bits() & !(1 << 31)),
+        ("neg.f32", w("neg.f32 %f4, %f1;"), |a, _, _| n(-a)),
+        ("abs.f32", w("abs.f32 %f4, %f1;"), |a, _, _| n(a.abs())),
         ("ex2.approx.f32", w("ex2.approx.f32 %f4, %f1;"), |a, _, _| n(f64::from(a).exp2() as f32)),
         ("setp.f32", "setp.lt.f32 %p1, %f1, %f2;\nsetp.geu.f32 %p2, %f1, %f2;\nselp.u64 %d, 1, 0, %p1;\n@%p2 add.u64 %d, %d, 2;".into(), |a, b, _| {
             let lt = a < b;
@@ -406,7 +406,7 @@ fn conversions() {
         }),
         ("cvt.rna.tf32.f32", w("cvt.rna.tf32.f32 %r1, %f1;"), |a, _, _| {
             if a.is_nan() {
-                return 0x7fff_e000;
+                return a.to_bits() & !0x1fff;
             }
             if a.is_infinite() {
                 return a.to_bits();

@@ -132,9 +132,11 @@ fn attr_of(op: Opcode) -> Attr {
         op if op.row().syntax.contains("$c") => Attr::Cmp(CmpOp::Ne),
         Opcode::ParamAddr => Attr::Param(0),
         Opcode::LdParam64 => Attr::Param(1),
-        Opcode::LdParam32 => Attr::Param(2),
-        Opcode::ShflBfly | Opcode::MbarInit | Opcode::MbarExpectTx | Opcode::Lop3 => Attr::Imm(16),
-        Opcode::WgmmaWait | Opcode::BulkWait | Opcode::BulkWaitRead => Attr::Imm(1),
+        Opcode::LdParam32 | Opcode::LdParam16 => Attr::Param(2),
+        Opcode::ShflBfly | Opcode::ShflUp | Opcode::MbarInit | Opcode::MbarExpectTx | Opcode::Lop3 => {
+            Attr::Imm(16)
+        }
+        Opcode::WgmmaWait | Opcode::BulkWait | Opcode::BulkWaitRead | Opcode::CpAsyncWait => Attr::Imm(1),
         Opcode::BarSync | Opcode::BarArrive => Attr::Imm2(1, 128),
         Opcode::SetmaxnregInc => Attr::Imm(168),
         Opcode::SetmaxnregDec => Attr::Imm(40),
@@ -177,8 +179,8 @@ fn types(list: &[Class]) -> Vec<Ty> {
 fn plain(op: Opcode) -> bool {
     use Opcode::*;
     let special = [
-        Const, Undef, Join, Slice, TeamIndex, Await, For, If, Yield, Br, BrIf, Ret, Trap, Wgmma, TmaLoad,
-        TmaStore,
+        Const, Undef, Join, Slice, TeamIndex, Await, For, If, Yield, Br, BrIf, Ret, Trap, Wgmma, MmaSync,
+        CpAsync, TmaLoad, TmaStore,
     ];
     !special.contains(&op)
 }

@@ -11,6 +11,7 @@ mod bench;
 mod check;
 mod compile;
 mod failure;
+mod litmus;
 mod micro;
 mod mutate;
 mod progress;
@@ -64,6 +65,8 @@ enum Command {
     Sim(sim::SimArgs),
     /// The mutation proof: every synchronisation that is removed, corrupted or moved must show.
     Mutate(mutate::MutateArgs),
+    /// Run a litmus of each instruction and hard feature in the simulator and on the GPU, and compare.
+    Litmus(litmus::LitmusArgs),
     /// Show a layout: its notations, facts, table and picture.
     Layout(sim::LayoutArgs),
     /// The kernels of the library.
@@ -111,6 +114,7 @@ fn execute(cli: Cli) -> Outcome<()> {
         Command::Explain(args) => compile::explain(&args, tools),
         Command::Sim(args) => sim::sim(&args),
         Command::Mutate(args) => mutate::mutate(&args),
+        Command::Litmus(args) => litmus::litmus(&args, tools),
         Command::Layout(args) => sim::layout(&args),
         Command::Kernels => kernels(),
         Command::Toolchain(ToolchainCommand::Install) => install(),

@@ -123,7 +123,14 @@ impl Machine<'_> {
         Ok(found)
     }
 
-    fn tensor_side(&mut self, w: usize, t: &TensorOperand, lane: usize) -> Result<Option<Far>, Stop> {
+    /// The box that an operand means; `stores` says of a store whether it reduces.
+    fn tensor_side(
+        &mut self,
+        w: usize,
+        t: &TensorOperand,
+        lane: usize,
+        stores: Option<bool>,
+    ) -> Result<Option<Far>, Stop> {
         let Some(map) = self.map_of(w, t.map, lane)? else {
             return Ok(None);
         };
@@ -134,6 +141,11 @@ impl Machine<'_> {
         let rank = self.launch.maps[map].1.dims.len();
         if rank != coordinates.len() {
             let what = format!("{} coordinates for a tensor map of rank {rank}", coordinates.len());
+            let b = self.blame(w, lane);
+            self.bad(b, HazardKind::BadOperand, what)?;
+            return Ok(None);
+        }
+        if let Some(what) = self.launch.maps[map].1.refuses(&coordinates, stores) {
             let b = self.blame(w, lane);
             self.bad(b, HazardKind::BadOperand, what)?;
             return Ok(None);
@@ -182,7 +194,7 @@ impl Machine<'_> {
     fn load_task(&mut self, w: usize, b: &BulkLoad, lane: usize) -> Result<Option<LoadTask>, Stop> {
         let blame = self.blame(w, lane);
         let from = match &b.from {
-            BulkFrom::Tensor(t) => self.tensor_side(w, t, lane)?,
+            BulkFrom::Tensor(t) => self.tensor_side(w, t, lane, None)?,
             BulkFrom::Global { addr, bytes } => {
                 let (a, n) = (self.address(w, *addr, lane)?, self.get_lane(w, *bytes, lane)?);
                 self.global_side(blame, a, n)?
@@ -336,7 +348,7 @@ impl Machine<'_> {
     fn store_task(&mut self, w: usize, b: &BulkStore, lane: usize) -> Result<Option<StoreTask>, Stop> {
         let blame = self.blame(w, lane);
         let to = match &b.to {
-            BulkTo::Tensor(t) => self.tensor_side(w, t, lane)?,
+            BulkTo::Tensor(t) => self.tensor_side(w, t, lane, Some(b.reduce.is_some()))?,
             BulkTo::Global { addr, bytes } => {
                 let (a, n) = (self.address(w, *addr, lane)?, self.get_lane(w, *bytes, lane)?);
                 self.global_side(blame, a, n)?

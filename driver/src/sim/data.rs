@@ -2,7 +2,7 @@
 
 use super::access::{Blame, Target};
 use super::exec::Flow;
-use super::float::{F64, Round, add_odd};
+use super::float::{F32, F64, Round, add_odd};
 use super::hazard::HazardKind;
 use super::inst::{Atom, AtomOp, Lanes, Load, Space, Store, Strength, Ty};
 use super::machine::{Found, Machine, Stop};
@@ -164,6 +164,7 @@ impl Machine<'_> {
         let more = a.more.iter().map(|&s| self.get(w, s, mask)).collect::<Result<Vec<_>, _>>()?;
         let size = a.ty.bytes() as usize;
         let whole = size * (1 + more.len());
+        let flushes = a.space == Space::Global && a.op == AtomOp::Add && a.ty == Ty::F(F32);
         let mut out = [0; 32];
         for lane in lanes(mask) {
             let mut bytes = [0; 16];
@@ -173,7 +174,8 @@ impl Machine<'_> {
                 old[..size].copy_from_slice(part);
                 let old = u64::from_le_bytes(old);
                 let x = if n == 0 { x[lane] } else { more[n - 1][lane] };
-                part.copy_from_slice(&atom(a.op, a.ty, old, x, y[lane]).to_le_bytes()[..size]);
+                let new = if flushes { flushing_add(old, x) } else { atom(a.op, a.ty, old, x, y[lane]) };
+                part.copy_from_slice(&new.to_le_bytes()[..size]);
                 out[lane] = old;
             }
             self.write(w, lane, a.space, addresses[lane], Kind::Strong, &bytes[..whole])?;
@@ -210,6 +212,12 @@ pub(crate) fn atom(op: AtomOp, ty: Ty, old: u64, x: u64, y: u64) -> u64 {
         }
         _ => int_atom(op, ty, old, x, y),
     }
+}
+
+/// f32 in global memory: subnormal operands and sums are zeros of their sign (PTX ISA, `atom`).
+fn flushing_add(old: u64, x: u64) -> u64 {
+    let flush = |v: u64| if f32::from_bits(v as u32).is_subnormal() { v & 1 << 31 } else { v };
+    flush(float_atom(AtomOp::Add, F32, flush(old), flush(x)))
 }
 
 fn float_atom(op: AtomOp, f: super::float::Format, old: u64, x: u64) -> u64 {

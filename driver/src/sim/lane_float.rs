@@ -5,10 +5,11 @@
 //! error bound that the ISA states.
 
 use super::float::{
-    F32, F64, Format, Round, add_odd, direct, div_odd, fma_odd, int_odd, integral, mul_odd, sqrt_odd,
+    F32, F64, Format, Round, TF32, add_odd, direct, div_odd, fma_odd, int_odd, integral, mul_odd, sqrt_odd,
 };
 use super::inst::{LaneFn, Mods, Ty};
 use super::lane_int::holds;
+use super::wide::Exact;
 
 /// Float operations, kept in [`Mods::op`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,7 +88,6 @@ pub(crate) fn find(name: &str, m: &Mods) -> Option<(u8, LaneFn, u32)> {
         (Ty::F(f), Op::Add) if f == F32 && plain => add_f32,
         (Ty::F(f), Op::Sub) if f == F32 && plain => sub_f32,
         (Ty::F(f), Op::Mul) if f == F32 && plain => mul_f32,
-        (Ty::F(f), Op::Neg) if !m.ftz => return Some((*n, neg, f.width())),
         (Ty::F(f), _) if f == F64 => wide,
         (Ty::F(_), _) => scalar,
         (Ty::F2(_), _) => packed,
@@ -117,10 +117,6 @@ fn sub_f32(x: &[u64; 4], _: &Mods) -> u64 {
 
 fn mul_f32(x: &[u64; 4], _: &Mods) -> u64 {
     back(float(x[0]) * float(x[1]))
-}
-
-fn neg(x: &[u64; 4], m: &Mods) -> u64 {
-    x[0] ^ 1 << (m.op - 1)
 }
 
 fn scalar(x: &[u64; 4], m: &Mods) -> u64 {
@@ -157,14 +153,16 @@ fn element(x: &[u64; 4], m: &Mods, f: Format) -> u64 {
     let op = op_of(m);
     let sign = 1u64 << (f.width() - 1);
     match op {
-        Op::Neg if !m.ftz => return x[0] ^ sign,
-        Op::Abs if !m.ftz => return x[0] & (sign - 1),
+        // A NaN becomes the canonical one, as in every other operation.
+        Op::Neg if !m.ftz && !f.decode(x[0]).is_nan() => return x[0] ^ sign,
+        Op::Abs if !m.ftz && !f.decode(x[0]).is_nan() => return x[0] & (sign - 1),
         Op::Copysign => return (x[1] & (sign - 1)) | (x[0] & sign),
         _ => {}
     }
     let v = |i: usize| flush(f.decode(x[i]), f, m);
-    let r = compute(op, [v(0), v(1), v(2)], m.nan);
-    finish(r, m, f)
+    let operands = [v(0), v(1), v(2)];
+    let r = compute(op, operands, m.nan);
+    finish(cancelled(op, operands, r, m.round), m, f)
 }
 
 /// The exact result, rounded to odd, or the nearest f64 of an approximation.
@@ -191,6 +189,22 @@ fn compute(op: Op, [a, b, c]: [f64; 3], nan: bool) -> f64 {
     }
 }
 
+/// A sum of opposite terms that is exactly zero is -0 when rounding down, else +0 (IEEE 754, 6.3).
+fn cancelled(op: Op, [a, b, c]: [f64; 3], r: f64, round: Round) -> f64 {
+    let negative = |x: f64| x.is_sign_negative();
+    let opposite = match op {
+        Op::Add => negative(a) != negative(b),
+        Op::Sub => negative(a) == negative(b),
+        Op::Fma => (negative(a) != negative(b)) != negative(c),
+        _ => false,
+    };
+    match round {
+        _ if r != 0.0 || !opposite => r,
+        Round::Down => -0.0,
+        _ => 0.0,
+    }
+}
+
 /// Minimum or maximum: a NaN loses unless `.NaN`; -0 is less than +0.
 fn extreme(a: f64, b: f64, nan: bool, least: bool) -> f64 {
     match (a.is_nan(), b.is_nan()) {
@@ -205,13 +219,14 @@ fn extreme(a: f64, b: f64, nan: bool, least: bool) -> f64 {
 }
 
 fn finish(r: f64, m: &Mods, f: Format) -> u64 {
-    if m.relu && r < 0.0 {
+    if m.relu && r <= 0.0 {
         return 0;
     }
-    if m.sat {
-        let clamped = if r.is_nan() { 0.0 } else { r.clamp(0.0, 1.0) };
-        return f.encode(clamped + 0.0, m.round);
-    }
+    let r = match m.sat {
+        true if r.is_nan() => 0.0,
+        true => r.clamp(0.0, 1.0) + 0.0,
+        false => r,
+    };
     let bits = f.encode(r, m.round);
     if !m.ftz {
         return bits;
@@ -220,46 +235,46 @@ fn finish(r: f64, m: &Mods, f: Format) -> u64 {
     f.encode(flushed, Round::Even)
 }
 
-/// f64: the host's operation, corrected by its error in a directed mode.
+/// f64: finite results are exact until they are rounded; the others, and zeros, are the host's.
 fn wide(x: &[u64; 4], m: &Mods) -> u64 {
-    let [a, b, c, _] = x.map(f64::from_bits);
-    let (r, error) = match op_of(m) {
-        Op::Add => two_sum(a, b),
-        Op::Sub => two_sum(a, -b),
-        Op::Mul => (a * b, a.mul_add(b, -(a * b))),
-        Op::Fma => fused(a, b, c),
-        Op::Div => {
-            let q = a / b;
-            (q, (-q).mul_add(b, a) * b.signum())
-        }
-        Op::Rcp => {
-            let q = 1.0 / a;
-            (q, (-q).mul_add(a, 1.0) * a.signum())
-        }
+    let operands = [0, 1, 2].map(|i| f64::from_bits(x[i]));
+    let op = op_of(m);
+    if let Some(exact) = exact(op, operands).filter(|e| !e.is_zero()) {
+        return exact.round(m.round).to_bits();
+    }
+    let [a, b, c] = operands;
+    let r = match op {
+        Op::Add => a + b,
+        Op::Sub => a - b,
+        Op::Mul => a * b,
+        Op::Fma => a.mul_add(b, c),
+        Op::Div => a / b,
+        Op::Rcp => a.recip(),
         Op::Sqrt => {
             let s = a.sqrt();
-            (s, (-s).mul_add(s, a))
+            direct(s, (-s).mul_add(s, a), m.round)
         }
-        Op::Neg => return x[0] ^ 1 << 63,
-        Op::Abs => return x[0] & !(1 << 63),
-        op => (compute(op, [a, b, c], m.nan), 0.0),
+        op => compute(op, operands, m.nan),
     };
-    let r = direct(r, error, m.round);
+    let r = cancelled(op, operands, r, m.round);
     if r.is_nan() { 0x7fff_ffff_ffff_ffff } else { r.to_bits() }
 }
 
-fn two_sum(a: f64, b: f64) -> (f64, f64) {
-    let s = a + b;
-    let bb = s - a;
-    (s, (a - (s - bb)) + (b - bb))
-}
-
-/// `a * b + c` and the sign of its error.
-fn fused(a: f64, b: f64, c: f64) -> (f64, f64) {
-    let r = a.mul_add(b, c);
-    let p = a * b;
-    let (s, e) = two_sum(p, c);
-    (r, (s - r) + (e + a.mul_add(b, -p)))
+/// The exact result of finite operands; `None` where there is none, or no operation to round.
+fn exact(op: Op, operands: [f64; 3]) -> Option<Exact> {
+    if !operands.iter().all(|v| v.is_finite()) {
+        return None;
+    }
+    let [a, b, c] = operands.map(Exact::new);
+    match op {
+        Op::Add => Some(a.add(b)),
+        Op::Sub => Some(a.add(Exact::new(-operands[1]))),
+        Op::Mul => Some(a.mul(b)),
+        Op::Fma => Some(a.mul(b).add(c)),
+        Op::Div if !b.is_zero() => Some(a.div(b)),
+        Op::Rcp if !a.is_zero() => Some(Exact::new(1.0).div(a)),
+        _ => None,
+    }
 }
 
 /// `setp` and `set` on floats; `ty` is the type compared.
@@ -279,7 +294,8 @@ pub(crate) fn testp(x: &[u64; 4], m: &Mods) -> u64 {
         1 => v.is_infinite(),
         2 => !v.is_nan(),
         3 => v.is_nan(),
-        4 => v.is_finite() && v.abs() >= least,
+        // Zeros count as normal.
+        4 => v.is_finite() && (v == 0.0 || v.abs() >= least),
         _ => v != 0.0 && v.abs() < least,
     })
 }
@@ -288,14 +304,23 @@ pub(crate) fn testp(x: &[u64; 4], m: &Mods) -> u64 {
 pub(crate) fn convert(x: &[u64; 4], m: &Mods) -> u64 {
     match (m.from, m.ty) {
         (Ty::F(s), Ty::F(d)) => float_to_float(x[0], s, d, m),
-        (Ty::F(s), d) => float_to_int(flush(s.decode(x[0]), s, m), d, m),
+        (Ty::F(s), d) => float_to_int(flush(s.decode(x[0]), s, m), s, d, m),
         (s, Ty::F(d)) => finish_int(int_value(x[0], s), d, m),
         (s, d) => int_to_int(int_value(x[0], s), d, m.sat),
     }
 }
 
 fn float_to_float(bits: u64, s: Format, d: Format, m: &Mods) -> u64 {
-    let mut v = flush(s.decode(bits), s, m);
+    if d == TF32 && m.round == Round::Away && s.decode(bits).is_nan() {
+        // `.rna` lets the upper 19 bits through: a payload that lies below them is lost.
+        return bits & 0xffff_e000;
+    }
+    // `.ftz` is about f32 alone.
+    let single = |f: Format| m.ftz && f == F32;
+    let mut v = s.decode(bits);
+    if single(s) {
+        v = flush(v, s, m);
+    }
     if m.integral {
         v = integral(v, m.round);
     }
@@ -306,15 +331,16 @@ fn float_to_float(bits: u64, s: Format, d: Format, m: &Mods) -> u64 {
         v = if v.is_nan() { 0.0 } else { v.clamp(0.0, 1.0) + 0.0 };
     }
     let out = if m.wide { d.encode_finite(v, m.round) } else { d.encode(v, m.round) };
-    if m.ftz { d.encode(flush(d.decode(out), d, m), Round::Even) } else { out }
+    if single(d) { d.encode(flush(d.decode(out), d, m), Round::Even) } else { out }
 }
 
-fn float_to_int(v: f64, d: Ty, m: &Mods) -> u64 {
+/// A NaN gives 0, or the upper bit alone where one of the types has 64 bits (PTX ISA, `cvt`).
+fn float_to_int(v: f64, s: Format, d: Ty, m: &Mods) -> u64 {
+    let bits = d.bits();
     if v.is_nan() {
-        return 0;
+        return if s == F64 || bits == 64 { int_value(1 << (bits - 1), d) as u64 } else { 0 };
     }
     let v = integral(v, m.round);
-    let bits = d.bits();
     let (lo, hi) = int_range(d, bits);
     // Casts from float clamp in Rust, first to i128 and then to the type.
     let whole = (v as i128).clamp(lo, hi);

@@ -45,13 +45,14 @@ mod parse;
 mod parse_body;
 mod product;
 mod program;
-mod random;
+pub(crate) mod random;
 mod schedule;
 mod shadow;
 mod space;
 mod tensormap;
 mod values;
 mod wgmma;
+mod wide;
 
 pub use from_manifest::{Arg, launch_from_manifest};
 pub use hazard::{Hazard, HazardKind, PtxError, Report, SimError, Site};

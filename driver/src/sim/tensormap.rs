@@ -107,6 +107,28 @@ impl TensorMapDesc {
         }
     }
 
+    /// Why a box at these coordinates is no copy that the hardware makes as the definition says;
+    /// `stores` says of a store whether it reduces.
+    ///
+    /// The first two rules are not in the PTX ISA: an H200 ends the kernel with an illegal instruction.
+    /// The third one it breaks silently: where the extent cuts 16 bytes, all of them are reduced.
+    pub(crate) fn refuses(&self, coordinates: &[i32], stores: Option<bool>) -> Option<String> {
+        let size = i64::from(self.size());
+        let first = i64::from(coordinates[0]) * size;
+        if first % 16 != 0 {
+            return Some(format!("the box begins at byte {first} of its rows, which is no multiple of 16"));
+        }
+        let reduces = stores?;
+        if let Some(c) = coordinates.iter().find(|c| **c < 0) {
+            return Some(format!("a store to a box that begins at coordinate {c}"));
+        }
+        let extent = self.dims[0] as i64 * size;
+        let cut = extent % 16 != 0 && first + i64::from(self.box_dims[0]) * size > extent;
+        (reduces && size == 2 && cut && first < extent).then(|| {
+            format!("a reduction that is cut at byte {extent} of its rows, which is no multiple of 16")
+        })
+    }
+
     /// Bytes of a whole box.
     pub(crate) fn box_bytes(&self) -> u32 {
         self.box_dims.iter().product::<u32>() * self.size()

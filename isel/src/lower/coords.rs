@@ -36,6 +36,19 @@ fn axis_weight(layout: &Layout, axis: Axis) -> Option<u64> {
     }
 }
 
+/// A register's part of an output: what is exclusive-or-ed, and what is added.
+pub(super) fn register_parts(layout: &Layout, register: u64, out: usize) -> (u64, u64) {
+    let mut parts = (0, 0);
+    for b in layout.basis(Axis::Reg) {
+        let value = register / b.weight % b.extent;
+        match b.step {
+            Step::Xor => parts.0 ^= value * b.out[out],
+            Step::Add => parts.1 += value * b.out[out],
+        }
+    }
+    parts
+}
+
 /// The digits of the processor axes that move along an output, each with its weight.
 fn digits(layout: &Layout, out: usize, weight: impl Fn(Axis) -> Option<u64>) -> Vec<Digit> {
     let mut digits = Vec::new();
@@ -131,6 +144,8 @@ impl Lower<'_, '_> {
             overlaps |= seen & d.value != 0;
             seen |= d.value;
         }
+        // Columns of a swizzle share bits: there nothing may carry.
+        let plus = if overlaps && digits.iter().all(|d| d.xor) { Opcode::Xor } else { Opcode::AddS32 };
         let mut groups: Vec<(i32, u64)> = Vec::new();
         let mut total: Option<machine::Value> = None;
         let join = |l: &mut Self, total: Option<machine::Value>, part, op| match total {
@@ -152,7 +167,7 @@ impl Lower<'_, '_> {
                 let e = self.at_entry().imm(d.extent as i64);
                 let r = self.at_entry().int(Opcode::RemU32, q, e);
                 let part = self.at_entry().mul_imm(r, d.value as i64);
-                total = Some(join(self, total, part, Opcode::AddS32));
+                total = Some(join(self, total, part, plus));
             }
         }
         let mut bits: Option<machine::Value> = None;
@@ -163,7 +178,7 @@ impl Lower<'_, '_> {
             bits = Some(join(self, bits, part, Opcode::Xor));
         }
         Ok(match (total, bits) {
-            (Some(t), Some(b)) => self.at_entry().add(t, b),
+            (Some(t), Some(b)) => self.at_entry().int(plus, t, b),
             (Some(v), None) | (None, Some(v)) => v,
             (None, None) => self.at_entry().imm(0),
         })

@@ -4,7 +4,7 @@
 //! The address of an element is `base + sum of (index + thread + register) * stride`; the register's part
 //! along the contiguous dimension is the access's constant offset.
 
-use super::coords::register_coord;
+use super::coords::{register_coord, register_parts};
 use super::{Low, Lower, View};
 use crate::Result;
 use crate::plan::{Fill, blocked, vector_elements};
@@ -57,6 +57,9 @@ impl Lower<'_, '_> {
     }
 
     pub(super) fn access(&mut self, inst: Inst, layout: &Layout, elem: Elem) -> Result<Access> {
+        if !matches!(elem.bits(), 16 | 32) {
+            return self.error(format!("accesses of {elem} elements in memory are not selected"));
+        }
         let k = self.k;
         let args = k.args(inst).to_vec();
         let view = self.view(args[0])?;
@@ -151,7 +154,8 @@ impl Lower<'_, '_> {
             let address = self.address(&mut a, &at);
             let inside = self.inside(&mut a, &at);
             let loaded = self.load_vector(address, a.offset(&at), vector as u32 * a.bytes, inside);
-            parts.push(self.fill_outside(elem, a.view.fill, loaded, inside)?);
+            let single = vector == 1 && elem.bits() == 16;
+            parts.push(self.fill_outside(elem, a.view.fill, loaded, inside, single)?);
         }
         if vector == 1 && elem.bits() == 16 {
             parts = self.pair_halves(&parts);
@@ -182,6 +186,7 @@ impl Lower<'_, '_> {
         fill: f64,
         x: machine::Value,
         inside: machine::Value,
+        single: bool,
     ) -> Result<machine::Value> {
         if fill == 0.0 {
             return Ok(x);
@@ -189,8 +194,9 @@ impl Lower<'_, '_> {
         let Some(bits) = super::scalar::float_bits(elem, fill) else {
             return self.error(format!("fill {fill} of {elem} elements is not selected"));
         };
-        let c = self.at().imm(bits);
         let regs = self.func.ty(x).regs() as u16;
+        // One element of 16 bits lies in the low half alone, to be paired.
+        let c = self.at().imm(if single { bits & 0xffff } else { bits });
         if regs == 1 {
             return Ok(self.at().op(Opcode::Selp, &[x, c, inside], Ty::B32));
         }
@@ -242,7 +248,8 @@ impl Lower<'_, '_> {
         self.store_shared(x, &to_memory, buffer, bytes, facts)
     }
 
-    /// Stores a fragment to a scratch buffer: thread part xor register part, both in elements.
+    /// Stores a fragment to a scratch buffer. An address is `(thread xor register) + thread + register`, the
+    /// parts of the layout's bits and of its digits that carry.
     fn store_shared(
         &mut self,
         x: machine::Value,
@@ -251,23 +258,40 @@ impl Lower<'_, '_> {
         bytes: u32,
         vector: u32,
     ) -> Result<()> {
-        let own = self.thread_coord(to, 0)?;
+        let parts = self.thread_parts(to, 0)?;
+        let own = match parts.xor {
+            Some(own) => own,
+            None => self.at_entry().imm(0),
+        };
         let own = self.at_entry().mul_imm(own, bytes.into());
+        let carrying = parts.add.map(|c| self.at_entry().mul_imm(c, bytes.into()));
         let vector = u64::from(vector).min(to.contiguous(Axis::Reg, Axis::Mem));
         let count = (vector as u32 * bytes / 4).max(1) as u8;
         if vector as u32 * bytes < 4 {
             return self.error("elements narrower than a register do not lie together in shared memory");
         }
+        // What several threads or registers hold is stored once: two writers of one place would race.
+        let guard = self.owner(to).map(|pred| Guard { pred, negated: false });
+        let replicated = to.replicated(Axis::Reg);
         for (i, e) in (0..to.in_extent(Axis::Reg)).step_by(vector as usize).enumerate() {
-            let moved = register_coord(to, e)[0] as i64 * i64::from(bytes);
-            let c = self.at_entry().imm(moved);
-            let offset = self.at_entry().int(Opcode::Xor, own, c);
+            if replicated.iter().any(|b| e / b.weight % b.extent != 0) {
+                continue;
+            }
+            let (bits, sum) = register_parts(to, e, 0);
+            let c = self.at_entry().imm(bits as i64 * i64::from(bytes));
+            let mut offset = self.at_entry().int(Opcode::Xor, own, c);
+            if let Some(carrying) = carrying {
+                offset = self.at_entry().add(offset, carrying);
+            }
+            if sum > 0 {
+                offset = self.at_entry().add_imm(offset, sum as i64 * i64::from(bytes));
+            }
             let first = i as u16 * u16::from(count);
             let part = self.pick(x, (first..first + u16::from(count)).collect());
             let place = Place { buffer, offset: 0 };
             let new =
                 NewInst::new(Opcode::StShared, &[offset, part], &[]).attr(Attr::PlaceMem { place, count });
-            self.at().push(new);
+            self.at().push(new.guard(guard));
         }
         Ok(())
     }

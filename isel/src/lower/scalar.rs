@@ -342,10 +342,22 @@ impl Lower<'_, '_> {
         })
     }
 
+    /// A predicate as the mask that an element of a tile of truth values is; any other register as it is.
+    pub(super) fn masked(&mut self, r: machine::Value) -> machine::Value {
+        if self.func.ty(r) != Ty::Pred {
+            return r;
+        }
+        let [ones, none] = [-1, 0].map(|v| self.at().imm(v));
+        self.at().op(Opcode::Selp, &[ones, none, r], Ty::B32)
+    }
+
     /// The register of a scalar used as an element of a tile of that type.
     pub(super) fn splat(&mut self, v: warplift_ir::tile::Value) -> Result<machine::Value> {
         match self.env.get(&v) {
-            Some(Low::Reg(r) | Low::Splat(r)) => Ok(*r),
+            Some(Low::Reg(r) | Low::Splat(r)) => {
+                let r = *r;
+                Ok(self.masked(r))
+            }
             _ => self.error(format!("operand {v} is no scalar")),
         }
     }

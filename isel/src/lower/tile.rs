@@ -28,7 +28,7 @@ impl Lower<'_, '_> {
             Some(Low::Splat(r)) => Ok((r, IndexMap::Whole)),
             Some(Low::Picked(r, table)) => Ok((r, IndexMap::Table(table))),
             Some(Low::Reg(r)) if self.func.ty(r).is_frag() => Ok((r, IndexMap::EACH)),
-            Some(Low::Reg(r)) => Ok((r, IndexMap::Whole)),
+            Some(Low::Reg(r)) => Ok((self.masked(r), IndexMap::Whole)),
             _ => self.error(format!("operand {v} has no version in registers")),
         }
     }
@@ -232,7 +232,12 @@ impl Lower<'_, '_> {
         if elem.bits() != 32 {
             return self.error(format!("select of tiles of {elem} is not selected"));
         }
-        let [c, x, y] = [self.operand(args[0])?, self.operand(args[1])?, self.operand(args[2])?];
+        let c = match self.env.get(&args[0]) {
+            // One predicate for all elements.
+            Some(Low::Reg(r)) if self.func.ty(*r) == Ty::Pred => (*r, IndexMap::Whole),
+            _ => self.operand(args[0])?,
+        };
+        let [x, y] = [self.operand(args[1])?, self.operand(args[2])?];
         let regs = self.result_regs(result)?;
         let row = if self.func.ty(c.0) == Ty::Pred { Opcode::Selp } else { Opcode::SelectMask };
         let r = self.repeat(row, Attr::None, &[x, y, c], regs);

@@ -15,6 +15,7 @@ mod blocked;
 mod coalesce;
 mod convert;
 pub(crate) mod mma_sync;
+mod order;
 mod propagate;
 mod tensor;
 

@@ -279,6 +279,9 @@ pub fn plan_store(k: &Kernel, inst: Inst, plan: &Plan) -> Result<StorePlan> {
     if let Some(reason) = tma_refused(k, view) {
         return Ok(plain(Some(reason)));
     }
+    if let Some(reason) = super::order::ordered(k, inst) {
+        return Ok(plain(Some(reason)));
+    }
     if unit_dim(k, view) != Some(1) {
         return Ok(plain(Some("columns of the result are not contiguous".to_owned())));
     }

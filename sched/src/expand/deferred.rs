@@ -11,7 +11,7 @@
 use super::role::Expand;
 use crate::Result;
 use crate::schedule::pending;
-use warplift_ir::machine::{Attr, IndexMap, Inst, NewInst, Ty, Value};
+use warplift_ir::machine::{Attr, Guard, IndexMap, Inst, NewInst, Ty, Value};
 use warplift_ir::target::Opcode;
 use warplift_ir::tile::CmpOp;
 
@@ -163,6 +163,7 @@ impl Expand<'_, '_> {
             match d.op {
                 Opcode::Stmatrix | Opcode::StShared => self.shared_access(inst),
                 Opcode::TmaStore => self.staged_copy(inst),
+                Opcode::StGlobal | Opcode::StGlobal16 => self.late_store(inst),
                 _ => {
                     let made = self.copy(inst);
                     self.overlay.extend(d.results.iter().copied().zip(made));
@@ -170,6 +171,26 @@ impl Expand<'_, '_> {
             }
         }
         self.in_late = false;
+    }
+
+    /// A plain store of held results: nothing where there are none yet.
+    fn late_store(&mut self, inst: Inst) {
+        let d = self.data(inst);
+        let args = self.values(d.args);
+        let own = d.guard.map(|g| Guard { pred: self.value(g.pred), ..g });
+        let guard = match (self.have, own) {
+            (None, own) => own,
+            (Some(have), None) => Some(Guard { pred: have, negated: false }),
+            (Some(have), Some(own)) => {
+                let wanted = match own.negated {
+                    true => self.at().op(Opcode::NotPred, &[own.pred], Ty::Pred),
+                    false => own.pred,
+                };
+                let pred = self.at().op(Opcode::AndPred, &[wanted, have], Ty::Pred);
+                Some(Guard { pred, negated: false })
+            }
+        };
+        self.at().push(NewInst::new(d.op, &args, &[]).attr(d.attr.clone()).guard(guard));
     }
 
     /// Constants that a late instruction reads, written again beside it.

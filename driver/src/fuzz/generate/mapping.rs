@@ -1,0 +1,67 @@
+//! Where and how: everything that a mapping can say.
+
+use super::{Generator, NAME};
+use warplift_ir::tile::{Depth, Epilogue, KernelMapping, LoopMapping, Mapping, Products, Raster};
+
+impl Generator<'_> {
+    pub(super) fn mapping(&mut self) -> Mapping {
+        let mut mapping = Mapping { kernel: NAME.to_owned(), ..Mapping::default() };
+        for (_, name, value) in &self.tunables {
+            mapping.tunables.push((name.clone(), *value));
+        }
+        for name in self.loops.clone() {
+            if self.choices.chance(2, 3) {
+                let looped = self.loop_mapping();
+                mapping.loops.push((name, looped));
+            }
+        }
+        // The block's width follows from the products' rows.
+        let first = self.loops.first().filter(|_| self.groups.is_some());
+        if let (Some(groups), Some(first)) = (self.groups, first) {
+            if !mapping.loops.iter().any(|(n, _)| n == first) {
+                mapping.loops.insert(0, (first.clone(), LoopMapping::default()));
+            }
+            for (_, l) in &mut mapping.loops {
+                l.consumers = Some(groups);
+            }
+        }
+        mapping.whole = self.kernel_mapping();
+        mapping
+    }
+
+    fn loop_mapping(&mut self) -> LoopMapping {
+        let pipeline = match self.choices.chance(1, 2) {
+            true => Depth::Stages(self.choices.of(&[2, 1, 3, 4])),
+            false => Depth::Fit,
+        };
+        let producers = self.choices.weighted(&[(2, None), (1, Some(1)), (1, Some(0))]);
+        let wait = self.choices.weighted(&[(3, None), (1, Some(0)), (1, Some(1))]);
+        LoopMapping { pipeline, producers, consumers: None, wait }
+    }
+
+    fn kernel_mapping(&mut self) -> KernelMapping {
+        let product = self.groups.is_some();
+        let persistent = self.choices.chance(1, 2);
+        let alternate = product && persistent && self.groups == Some(1) && self.choices.chance(1, 5);
+        KernelMapping {
+            persistent,
+            raster: self.choices.weighted(&[
+                (3, Raster::Linear),
+                (1, Raster::Square),
+                (1, Raster::BandM(3)),
+                (1, Raster::BandN(2)),
+            ]),
+            epilogue: self.choices.weighted(&[(2, Epilogue::Direct), (1, Epilogue::Deferred)]),
+            cluster: self.choices.weighted(&[(5, 1), (1, 2)]),
+            alternate: if alternate { 2 } else { 1 },
+            warps: if product { None } else { self.choices.of(&[Some(4), None, Some(1), Some(2), Some(8)]) },
+            chunk: self.choices.weighted(&[(6, None), (1, Some(16)), (1, Some(32))]),
+            bulk_store: !self.choices.chance(1, 6),
+            products: self.choices.weighted(&[
+                (6, Products::Fit),
+                (2, Products::MmaSync),
+                (1, Products::Wgmma),
+            ]),
+        }
+    }
+}

@@ -1,0 +1,313 @@
+//! Axes, views, loads and stores.
+
+use super::super::range::{DATA, Range};
+use super::{Generator, Result, shape};
+use warplift_ir::tile::{BinOp, Dim, Facts, Op, Type, Value};
+use warplift_ir::types::Elem;
+
+/// One direction of the problem, cut into tiles.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Axis {
+    /// Its size, a parameter.
+    pub size: Value,
+    /// The size's value.
+    pub value: i64,
+    /// Extent of a tile.
+    pub extent: Dim,
+    /// Tiles.
+    pub tiles: Value,
+    /// First element of this block's tile; of the depth, known in its loop only.
+    pub start: Option<Value>,
+    /// This block's tile.
+    pub index: Option<Value>,
+}
+
+/// Which axis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Along {
+    Grid(usize),
+    Depth,
+}
+
+/// A view to load from.
+#[derive(Clone, Debug)]
+pub(super) struct Input {
+    pub view: Value,
+    pub elem: Elem,
+    /// The axis of each dimension of the view.
+    pub along: Vec<Along>,
+    /// Whether its tile is used transposed.
+    pub flipped: bool,
+    /// Added to the index of each dimension.
+    pub shift: Vec<i64>,
+    pub fill: f64,
+}
+
+const TAME: [Elem; 6] = [Elem::F32, Elem::F16, Elem::F32, Elem::Bf16, Elem::I32, Elem::Uint(32)];
+const WILD: [Elem; 14] = [
+    Elem::F32,
+    Elem::F16,
+    Elem::I32,
+    Elem::Int(8),
+    Elem::Uint(8),
+    Elem::Mini { exponent: 4, mantissa: 3 },
+    Elem::Mini { exponent: 5, mantissa: 2 },
+    Elem::Uint(4),
+    Elem::Int(16),
+    Elem::F64,
+    Elem::I64,
+    Elem::Tf32,
+    Elem::Int(6),
+    Elem::Bool,
+];
+
+impl Generator<'_> {
+    pub(super) fn elem(&mut self) -> Elem {
+        match self.wild && self.choices.chance(1, 2) {
+            true => self.choices.of(&WILD),
+            false => self.choices.of(&TAME),
+        }
+    }
+
+    /// A size of about `tiles` tiles, with or without facts.
+    fn size(&mut self, name: &str, extent: u32, least: i64) -> Result<(Value, i64)> {
+        let multiple = self.choices.of(&[1, 8, 4, 16, 1, 2]);
+        let most = (2 * i64::from(extent) + i64::from(extent) / 2).max(2);
+        let value = match self.choices.below(4) {
+            0 => i64::from(extent) * self.choices.between(1, 2),
+            1 => self.choices.between(least, 9),
+            _ => self.choices.between(least, most),
+        };
+        let value = (value / multiple * multiple).max(if least > 0 { multiple } else { 0 });
+        let max = if self.choices.chance(1, 4) { value + 5 } else { i64::MAX };
+        let min = if least > 0 && self.choices.chance(1, 4) { 1 } else { 0 };
+        self.sizes.insert(name.to_owned(), value);
+        let facts = Facts { multiple, min, max, ..Facts::default() };
+        let size = self.b.param(name, Type::Scalar(Elem::I32), facts)?;
+        self.keep(size, Range::whole(value as f64, value as f64));
+        Ok((size, value))
+    }
+
+    /// A constant extent, or a tunable to which the mapping gives this value.
+    fn tile_extent(&mut self, name: &str, extent: u32) -> Result<Dim> {
+        if self.choices.chance(1, 2) {
+            return Ok(Dim::new(extent));
+        }
+        let name = format!("B{}", name.to_uppercase());
+        let default = if self.choices.chance(1, 2) { i64::from(extent) } else { 16 };
+        let t = self.b.tunable(&name, default)?;
+        self.tunables.push((t, name, extent.into()));
+        Ok(Dim::tunable(t))
+    }
+
+    fn axis(&mut self, name: &str, extent: u32, least: i64) -> Result<Axis> {
+        let (size, value) = self.size(name, extent, least)?;
+        let extent = self.tile_extent(name, extent)?;
+        let width = self.b.dim(extent)?;
+        let tiles = self.index(BinOp::CeilDiv, size, width)?;
+        Ok(Axis { size, value, extent, tiles, start: None, index: None })
+    }
+
+    pub(super) fn grid_axis(&mut self, name: &str, extent: u32) -> Result<()> {
+        let least = if self.choices.chance(1, 12) { 0 } else { 1 };
+        let axis = self.axis(name, extent, least)?;
+        self.axes.push(axis);
+        Ok(())
+    }
+
+    pub(super) fn depth_axis(&mut self, extent: u32) -> Result<()> {
+        let least = if self.choices.chance(1, 8) { 0 } else { 1 };
+        let axis = self.axis("k", extent, least)?;
+        self.depth = Some(axis);
+        Ok(())
+    }
+
+    /// The grid, and this block's place in it.
+    pub(super) fn finish_grid(&mut self) -> Result<()> {
+        let tiles: Vec<Value> = self.axes.iter().map(|a| a.tiles).collect();
+        self.b.set_grid(&tiles)?;
+        for d in 0..tiles.len() {
+            let index = self.b.block_index(d as u8)?;
+            self.keep(index, Range::whole(0.0, 64.0));
+            let width = self.b.dim(self.axes[d].extent)?;
+            let start = match self.choices.chance(1, 2) {
+                true => self.index(BinOp::Mul, index, width)?,
+                false => self.index(BinOp::Mul, width, index)?,
+            };
+            (self.axes[d].index, self.axes[d].start) = (Some(index), Some(start));
+        }
+        Ok(())
+    }
+
+    pub(super) fn along(&self, a: Along) -> Option<Axis> {
+        match a {
+            Along::Grid(d) => self.axes.get(d).copied(),
+            Along::Depth => self.depth,
+        }
+    }
+
+    pub(super) fn pointer(&mut self, elem: Elem) -> Result<Value> {
+        let align = self.choices.of(&[16, 16, 1, 16, 4, 8]);
+        let name = format!("x{}", self.pointers);
+        self.pointers += 1;
+        self.b.param(&name, Type::Ptr(elem), Facts { align, ..Facts::default() })
+    }
+
+    /// A view over these sizes: row-major, with a leading dimension of its own, or the other way round.
+    pub(super) fn view(&mut self, ptr: Value, sizes: &[(Value, i64)], fill: f64) -> Result<Value> {
+        let extents: Vec<Value> = sizes.iter().map(|s| s.0).collect();
+        let kind = self.choices.weighted(&[(5, 0), (1, 1), (1, 2)]);
+        let [(_, rows), (_, columns)] = sizes[..] else {
+            return self.b.view(ptr, &extents, None, fill);
+        };
+        if kind == 0 {
+            return self.b.view(ptr, &extents, None, fill);
+        }
+        let least = if kind == 1 { columns } else { rows };
+        let name = format!("ld{}", self.pointers);
+        let multiple = self.choices.of(&[8, 1, 16]);
+        let value = (least + self.choices.between(0, 9) + multiple - 1) / multiple * multiple;
+        self.sizes.insert(name.clone(), value);
+        let facts = Facts { multiple, ..Facts::default() };
+        let leading = self.b.param(&name, Type::Scalar(Elem::I32), facts)?;
+        let one = self.int(1)?;
+        let strides = if kind == 1 { [leading, one] } else { [one, leading] };
+        self.b.view(ptr, &extents, Some(&strides), fill)
+    }
+
+    /// Something to load from, along these axes or any.
+    pub(super) fn input(&mut self, along: Option<(Vec<Along>, Elem)>) -> Result<()> {
+        let (mut along, elem) = match along {
+            Some(given) => given,
+            None => (self.any_axes(), self.elem()),
+        };
+        let flipped = along.len() == 2 && self.choices.chance(1, 6);
+        if flipped {
+            along.reverse();
+        }
+        let filled = (elem.is_float() || self.wild) && self.choices.chance(1, 8);
+        let fill = if filled { f64::from(self.choices.of(&[1i8, -2])) } else { 0.0 };
+        let shift =
+            along.iter().map(|_| self.choices.weighted(&[(12, 0), (1, 8), (1, 1), (1, -1)])).collect();
+        let ptr = self.pointer(elem)?;
+        let sizes: Vec<(Value, i64)> =
+            along.iter().filter_map(|&a| self.along(a)).map(|a| (a.size, a.value)).collect();
+        let view = self.view(ptr, &sizes, fill)?;
+        self.inputs.push(Input { view, elem, along, flipped, shift, fill });
+        Ok(())
+    }
+
+    /// All axes of the grid, one of them, or the depth and one.
+    fn any_axes(&mut self) -> Vec<Along> {
+        let first = Along::Grid(self.choices.below(self.axes.len()));
+        let all: Vec<Along> = (0..self.axes.len()).map(Along::Grid).collect();
+        let depth = self.depth.is_some();
+        match self.choices.below(6) {
+            0 => vec![first],
+            1 | 2 if depth => vec![first, Along::Depth],
+            3 if depth => vec![Along::Depth],
+            _ => all,
+        }
+    }
+
+    /// Loads what can be loaded here: without the depth's start, what does not lie along it.
+    pub(super) fn load_inputs(&mut self, depth_start: Option<Value>) -> Result<()> {
+        for i in 0..self.inputs.len() {
+            let deep = self.inputs[i].along.contains(&Along::Depth);
+            if deep == depth_start.is_some() {
+                self.load(i, depth_start)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The tile of an input.
+    pub(super) fn load(&mut self, input: usize, depth_start: Option<Value>) -> Result<Option<Value>> {
+        let Input { view, elem, along, flipped, shift, fill } = self.inputs[input].clone();
+        let mut index = Vec::new();
+        let mut dims = Vec::new();
+        for (&a, &by) in along.iter().zip(&shift) {
+            let Some(axis) = self.along(a) else { return Ok(None) };
+            let Some(start) = axis.start.or(depth_start) else { return Ok(None) };
+            dims.push(axis.extent);
+            index.push(match by {
+                0 => start,
+                by => {
+                    let by = self.int(by)?;
+                    self.index(BinOp::Add, start, by)?
+                }
+            });
+        }
+        let Some(shape) = shape(&dims) else { return Ok(None) };
+        let tile = self.b.load(view, &index, shape)?;
+        // Inputs are negative too: an unsigned type makes large numbers of that.
+        let range = match elem {
+            Elem::Uint(_) => Range::whole(0.0, 2f64.powi(64)),
+            Elem::Bool => Range::whole(0.0, 1.0),
+            _ => Range::whole(fill.min(-DATA), fill.max(DATA)),
+        };
+        self.keep(tile, range);
+        Ok(match flipped {
+            true => self.apply(Op::Trans([1, 0].into_iter().collect()), &[tile], None),
+            false => Some(tile),
+        })
+    }
+
+    /// Stores one to `most` values, the last ones first.
+    pub(super) fn stores(&mut self, most: usize) -> Result<()> {
+        let count = 1 + self.choices.below(most);
+        let mut stored = Vec::new();
+        for _ in 0..count {
+            let Some(v) = self.pick(|g, v| g.ty(v).shape().is_some() && !stored.contains(&v)) else { break };
+            stored.push(v);
+            self.store(v)?;
+        }
+        if stored.is_empty() {
+            let extents: Vec<Dim> = self.axes.iter().map(|a| a.extent).collect();
+            let ty = shape(&extents).map(|s| Type::Tile(Elem::F32, s));
+            let tile = self.constant_of(ty.unwrap_or(Type::Scalar(Elem::F32)))?;
+            self.store(tile)?;
+        }
+        Ok(())
+    }
+
+    /// Stores a tile: where its axes say so to the block's part of a whole, else to a place of the block's own.
+    pub(super) fn store(&mut self, v: Value) -> Result<()> {
+        let v = self.storable(v)?;
+        let Type::Tile(elem, shape) = self.ty(v) else { return Ok(()) };
+        let ptr = self.pointer(elem)?;
+        let whole = self.axes.len() == shape.rank()
+            && self.axes.iter().zip(shape.dims()).all(|(a, d)| a.extent.same(*d));
+        if whole && !self.choices.chance(1, 8) {
+            let sizes: Vec<(Value, i64)> = self.axes.iter().map(|a| (a.size, a.value)).collect();
+            let view = self.view(ptr, &sizes, 0.0)?;
+            let index: Vec<Value> = self.axes.iter().filter_map(|a| a.start).collect();
+            return self.b.store(view, &index, v);
+        }
+        let (mut block, mut blocks) = (self.int(0)?, self.int(1)?);
+        for axis in self.axes.clone() {
+            let Some(index) = axis.index else { continue };
+            let before = self.index(BinOp::Mul, block, axis.tiles)?;
+            block = self.index(BinOp::Add, before, index)?;
+            blocks = self.index(BinOp::Mul, blocks, axis.tiles)?;
+        }
+        let zero = self.int(0)?;
+        let extents = shape.dims().iter().map(|&d| self.b.dim(d)).collect::<Result<Vec<Value>>>()?;
+        let mut sizes = extents.clone();
+        sizes[0] = self.index(BinOp::Mul, blocks, extents[0])?;
+        let mut index = vec![zero; extents.len()];
+        index[0] = self.index(BinOp::Mul, block, extents[0])?;
+        let view = self.b.view(ptr, &sizes, None, 0.0)?;
+        self.b.store(view, &index, v)
+    }
+
+    /// Truth values as integers; wild kernels may store them as they are.
+    fn storable(&mut self, v: Value) -> Result<Value> {
+        let ty = self.ty(v);
+        if ty.elem() != Elem::Bool || (self.wild && self.choices.chance(1, 2)) {
+            return Ok(v);
+        }
+        let (yes, no) = (self.constant(Elem::I32)?, self.constant(Elem::I32)?);
+        Ok(self.apply(Op::Select, &[v, yes, no], None).unwrap_or(v))
+    }
+}

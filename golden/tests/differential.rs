@@ -1,0 +1,116 @@
+//! Random kernels executed in every way there is agree, and so does every case that once did not.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use warplift::fuzz::{Case, Outcome, check, generate, generate_from_seed};
+
+/// Cases of the fixed run: the same every time.
+const FIXED: u64 = 120;
+/// Where the fixed run starts.
+const FIRST_SEED: u64 = 0x5eed;
+/// Of the generated kernels, in percent, so many at least compile.
+const COMPILE_FLOOR: u64 = 40;
+/// Time to reduce a failure of the fresh run.
+const REDUCTION: Duration = Duration::from_secs(60);
+
+#[derive(Default, Debug)]
+struct Tally {
+    cases: u64,
+    agree: u64,
+    exact: usize,
+    bounded: usize,
+    open: usize,
+    refused: BTreeMap<String, u64>,
+}
+
+impl Tally {
+    /// Runs a seed's case. Its failure is reported with a reduced case, to be kept beside the others.
+    fn add(&mut self, seed: u64) {
+        let case = generate_from_seed(seed);
+        self.cases += 1;
+        match check(&case) {
+            Ok(Outcome::Same { exact, bounded, open }) => {
+                self.agree += 1;
+                self.exact += exact;
+                self.bounded += bounded;
+                self.open += open;
+            }
+            Ok(Outcome::Refused { stage, reason }) => {
+                *self.refused.entry(format!("{stage}: {reason}")).or_default() += 1;
+            }
+            Err(failure) => {
+                let small = case.reduced(&failure, REDUCTION);
+                panic!("seed {seed}: {failure}\nA case for golden/fuzz_cases:\n{small}");
+            }
+        }
+    }
+
+    fn print(&self) {
+        for (reason, n) in &self.refused {
+            println!("{n:5} {reason}");
+        }
+        println!("{} of {} kernels compile and agree", self.agree, self.cases);
+    }
+}
+
+#[test]
+fn a_fixed_run_agrees() {
+    let mut tally = Tally::default();
+    (FIRST_SEED..FIRST_SEED + FIXED).for_each(|seed| tally.add(seed));
+    tally.print();
+    assert!(100 * tally.agree >= COMPILE_FLOOR * tally.cases, "too much is refused: {tally:?}");
+    assert!(
+        tally.exact > 2 * tally.bounded && tally.exact > 10 * tally.open,
+        "too little is exact: {tally:?}"
+    );
+    assert!(tally.bounded > 0, "no function that rounds: {tally:?}");
+}
+
+#[test]
+fn a_fresh_run_agrees() {
+    let fresh = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |d| d.as_nanos() as u64);
+    let seconds = std::env::var("WARPLIFT_FUZZ_SECONDS").ok().and_then(|s| s.parse().ok()).unwrap_or(2.0);
+    let (start, mut tally) = (Instant::now(), Tally::default());
+    for seed in fresh.. {
+        if start.elapsed().as_secs_f64() > seconds {
+            break;
+        }
+        tally.add(seed);
+    }
+    tally.print();
+    assert!(tally.cases > 0, "seed {fresh}: {tally:?}");
+}
+
+/// Short inputs are what a fuzzer starts from, and where it shrinks to.
+#[test]
+fn any_bytes_make_a_case() {
+    for bytes in [&[][..], &[0], &[255; 7], &[128; 64], &[255; 4096]] {
+        let case = generate(bytes);
+        assert!(check(&case).is_ok(), "{bytes:?}: {:?}\n{case}", check(&case));
+    }
+}
+
+fn files() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz_cases");
+    let entries = std::fs::read_dir(&folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
+    let mut files: Vec<PathBuf> = entries.map(|e| e.expect("an entry").path()).collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn what_once_failed_agrees() {
+    let files = files();
+    assert!(files.len() >= 5, "cases are missing: {files:?}");
+    let mut agree = 0;
+    for file in files {
+        let name = file.display();
+        let text = std::fs::read_to_string(&file).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let case: Case = text.parse().unwrap_or_else(|e| panic!("{name}: {e}"));
+        assert!(!case.note.is_empty(), "{name}: the first line says what was wrong");
+        let outcome = check(&case).unwrap_or_else(|failure| panic!("{name}: {failure}"));
+        agree += u32::from(matches!(outcome, Outcome::Same { .. }));
+    }
+    assert!(agree >= 4, "only {agree} cases compile");
+}
