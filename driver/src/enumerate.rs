@@ -138,11 +138,12 @@ fn product(
     }
     let tunables = (0..3).filter_map(|i| Some((anchor.names[i]?.to_owned(), wish[i])));
     let pipeline = if producers == Some(0) { Depth::Stages(3) } else { Depth::Fit };
-    let looped = LoopMapping { pipeline, producers, consumers: Some(consumers), wait: Some(0) };
+    let looped = LoopMapping { pipeline, producers, consumers: Some(consumers), wait: Some(0), chunk: None };
     Some(Mapping {
         kernel: kernel.name.clone(),
         tunables: tunables.collect(),
         loops: anchor.counter.map(|c| (c.to_owned(), looped)).into_iter().collect(),
+        arrays: Vec::new(),
         whole,
         locs: Vec::new(),
     })

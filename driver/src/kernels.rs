@@ -43,6 +43,10 @@ macro_rules! library {
 
 /// All texts, sorted by name.
 pub const LIBRARY: &[Text] = library![
+    "a16e4m3",
+    "a16w4",
+    "a16w4_large",
+    "a16w8",
     "axpy",
     "cumsum",
     "gather_rows",

@@ -100,6 +100,7 @@ pub mod enumerate;
 pub mod fuzz;
 pub mod kernels;
 pub mod litmus;
+pub mod packing;
 pub mod pipeline;
 pub mod proof;
 pub mod reference;

@@ -125,6 +125,24 @@ fn every_product_of_the_library_keeps_the_protocol() {
     }
 }
 
+#[test]
+fn products_of_warps_keep_the_protocol() {
+    for (name, mapping) in [
+        (
+            "gemm",
+            "BM = 128, BN = 128, BK = 64 for t: pipeline 3 kernel: persistent, warps 8, products mma_sync",
+        ),
+        ("gemm_tn", "BM = 32, BN = 64, BK = 64 kernel: persistent"),
+        (
+            "gemm_dual",
+            "BM = 64, BN = 64, BK = 64 for t: pipeline 2 kernel: persistent, warps 4, products mma_sync",
+        ),
+    ] {
+        let bump = Bump::new();
+        make(&remapped(name, mapping), &bump).sweep(name);
+    }
+}
+
 /// A kernel of the library under another mapping.
 fn remapped(name: &str, mapping: &str) -> Module {
     let path = format!("{}/kernels/{name}.tile", env!("CARGO_MANIFEST_DIR"));

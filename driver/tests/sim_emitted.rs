@@ -43,6 +43,13 @@ fn a_fresh_sample_of_mutants_is_caught() {
 }
 
 #[test]
+fn a_sample_of_mutants_of_warps_is_caught() {
+    for case in CASES.iter().filter(|c| c.mapping.contains("mma_sync")) {
+        sample(case, 7);
+    }
+}
+
+#[test]
 #[ignore = "minutes; the whole proof"]
 fn every_mutant_is_caught() {
     let mut all = Proof { name: "all".into(), ..Proof::default() };

@@ -183,6 +183,22 @@ fn copies_in_groups() {
     for t in 0..32usize {
         assert_eq!(out[4 * t..4 * t + 4], [image[4 * t + 1], image[4 * t], 0, t as u32]);
     }
+    let narrow = body.replace(
+        "[%r3+512], [%rd4], 8, 4;",
+        "[%r3+512], [%rd4+8], 4;\nmov.u32 %r4, 0;\n\
+        cp.async.ca.shared.global [%r3+516], [%rd4], 4, %r4;",
+    );
+    let k = Kernel {
+        name: "cp_async_4",
+        body: &narrow,
+        input: words(&image),
+        out_bytes: 512,
+        ..Kernel::default()
+    };
+    let out = k.words();
+    for t in 0..32usize {
+        assert_eq!(out[4 * t..4 * t + 4], [image[4 * t + 1], image[4 * t + 2], 0, t as u32]);
+    }
     let early = body.replace("cp.async.wait_group 1", "cp.async.wait_group 2");
     let k = Kernel {
         name: "cp_async_early",

@@ -123,6 +123,7 @@ class Kernel:
         missing = [name for name in types if name not in args]
         if missing:
             raise ValueError(f"the peers file makes no {', '.join(missing)}")
+        args = self.packed(args)
         values = {name: args[name].data_ptr() if isinstance(args[name], torch.Tensor)
                   else args[name] for name in types}
         self.check_facts(values)
@@ -135,9 +136,16 @@ class Kernel:
             return lambda: None
         slots = [self.param(p, types, values, evaluate, workspace)
                  for p in self.manifest["params"]]
-        return self.launcher(grid, slots, workspace, size)
+        return self.launcher(grid, slots, (workspace, args), size)
 
-    def launcher(self, grid, slots, workspace, size):
+    def packed(self, args):
+        """The arguments, with the arrays packed that the manifest wants packed."""
+        numbers = {k: v for k, v in args.items() if not isinstance(v, torch.Tensor)}
+        scope = dict(FUNCTIONS, **numbers)
+        wanted = {a["name"]: a["packing"] for a in self.manifest["arguments"] if "packing" in a}
+        return dict(args, **{name: pack(p, args[name], scope) for name, p in wanted.items()})
+
+    def launcher(self, grid, slots, kept, size):
         """A function that launches with finished parameters in PyTorch's current stream."""
         pointers = (ctypes.c_void_p * len(slots))(*[ctypes.addressof(s) for s in slots])
         config = Config(grid=tuple(grid), block=(self.manifest["block"], 1, 1),
@@ -146,9 +154,9 @@ class Kernel:
         attribute.value[:3] = self.manifest["cluster"]
         if self.manifest["cluster"] != [1, 1, 1]:
             config.attributes, config.count = ctypes.pointer(attribute), 1
-        address = ctypes.c_uint64(workspace.data_ptr())
+        address = ctypes.c_uint64(kept[0].data_ptr())
 
-        def launch(_keep=(slots, attribute, workspace)):
+        def launch(_keep=(slots, attribute, kept)):
             config.stream = torch.cuda.current_stream().cuda_stream
             stream = ctypes.c_void_p(config.stream)
             if size:
@@ -183,6 +191,30 @@ class Kernel:
         slot = (ctypes.c_char * 8)()
         ctypes.memmove(slot, data, len(data))
         return slot
+
+
+def pack(packing, tensor, scope):
+    """A packed copy of an array: tiles one after the other, each in the order that its digits give."""
+    rows, columns = (eval(text, scope) for text in packing["extents"])  # pylint: disable=eval-used
+    (height, width), bits = packing["tile"], packing["bits"]
+    elements = tensor.contiguous().view(torch.uint8).flatten()
+    shifts = torch.arange(0, 8, bits, device=tensor.device, dtype=torch.uint8) if bits < 8 else None
+    if bits < 8:
+        elements = ((elements[:, None] >> shifts) & ((1 << bits) - 1)).flatten()
+    parts = max(1, bits // 8)
+    elements = elements[:rows * columns * parts].view(rows, columns, parts)
+    below, beside = -rows % height, -columns % width
+    elements = torch.nn.functional.pad(elements, (0, 0, 0, beside, 0, below))
+    places = [0]
+    for digit in packing["digits"]:
+        row, column = digit["step"]
+        step = row * width + column
+        places = [p + v * step for v in range(digit["extent"]) for p in places]
+    tiles = elements.view(-1, height, elements.shape[1] // width, width, parts).transpose(1, 2)
+    tiles = tiles.reshape(-1, height * width, parts)[:, torch.tensor(places, device=tensor.device)]
+    if bits < 8:
+        return (tiles.reshape(-1, len(shifts)) << shifts).sum(1, dtype=torch.uint8)
+    return tiles.contiguous()
 
 
 def tensor_map(param, values, evaluate):

@@ -48,6 +48,24 @@ impl<'a> Writer<'_, 'a> {
         Ok(())
     }
 
+    /// A copy of contiguous bytes into shared memory.
+    pub(crate) fn bulk_copy(&mut self, site: Site<'_, 'a>) -> Result<(), EmitError> {
+        let Attr::Tma(tma) = site.data.attr else { return Err(self.attribute(site, "a bulk copy")) };
+        self.guard(site)?;
+        let hint = if policy(tma.hint).is_some() { ".L2::cache_hint" } else { "" };
+        let _ = write!(self.out, "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes{hint} ");
+        self.address(site, 0, 0)?;
+        self.out.push_str(", ");
+        self.address(site, 2, 0)?;
+        let _ = write!(self.out, ", {}, ", tma.bytes);
+        self.address(site, 1, 0)?;
+        if let Some(p) = policy(tma.hint) {
+            let _ = write!(self.out, ", 0x{p:016x}");
+        }
+        self.out.push_str(";\n");
+        Ok(())
+    }
+
     /// A copy of one thread; those of 16 bytes pass by the first-level cache.
     pub(crate) fn thread_copy(&mut self, site: Site<'_, 'a>) -> Result<(), EmitError> {
         let Attr::Copy(copy) = site.data.attr else { return Err(self.attribute(site, "a copy")) };

@@ -30,6 +30,7 @@ impl<'a> Writer<'_, 'a> {
         let (elem, acc) = types.ok_or_else(|| self.attribute(site, "types that tensor cores have"))?;
         let regs = attr.acc.bits() as usize / 8;
         let first = (m * usize::from(attr.n_atoms) + n) * regs;
+        self.guard(site)?;
         let _ = write!(self.out, "mma.sync.aligned.m16n8k16.row.col.{acc}.{elem}.{elem}.{acc} ");
         let lists = [(site.result(), first, regs), (1, m * A_REGS, A_REGS), (2, n * B_REGS, B_REGS)];
         for (k, first, n) in lists {

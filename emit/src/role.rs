@@ -156,6 +156,7 @@ impl<'w, 'a> Writer<'w, 'a> {
             Opcode::MmaSync => self.mma_sync(site),
             Opcode::Stmatrix | Opcode::Ldmatrix => self.matrix(site),
             Opcode::TmaLoad | Opcode::TmaStore => self.tensor_copy(site),
+            Opcode::BulkLoad => self.bulk_copy(site),
             Opcode::CpAsync => self.thread_copy(site),
             Opcode::MbarWait => self.wait(site),
             op if op.row().syntax.is_empty() => {

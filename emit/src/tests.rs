@@ -42,7 +42,8 @@ fn names(func: &Func<'_>) -> Allocation {
 }
 
 fn launch() -> LaunchInfo {
-    let argument = |name: &str, ty: &str| Argument { name: name.into(), ty: ty.into(), written: false };
+    let argument =
+        |name: &str, ty: &str| Argument { name: name.into(), ty: ty.into(), written: false, packing: None };
     let map = TensorMap {
         base: "a".into(),
         offset: Expr::zero(),
@@ -140,15 +141,25 @@ fn attr_of(op: Opcode) -> Attr {
         Opcode::BarSync | Opcode::BarArrive => Attr::Imm2(1, 128),
         Opcode::SetmaxnregInc => Attr::Imm(168),
         Opcode::SetmaxnregDec => Attr::Imm(40),
-        Opcode::LdGlobal | Opcode::LdShared | Opcode::StGlobal | Opcode::StShared => {
-            Attr::Mem { offset: 16, count: 4 }
-        }
-        Opcode::LdGlobal16 | Opcode::StGlobal16 | Opcode::RedGlobalAddF32 | Opcode::MbarWait => {
-            Attr::Mem { offset: 8, count: 1 }
-        }
+        Opcode::LdGlobal
+        | Opcode::LdShared
+        | Opcode::StGlobal
+        | Opcode::StShared
+        | Opcode::RedGlobalAddF32 => Attr::Mem { offset: 16, count: 4 },
+        Opcode::LdGlobal16
+        | Opcode::StGlobal16
+        | Opcode::RedGlobalAddS32
+        | Opcode::RedGlobalMinS32
+        | Opcode::RedGlobalMaxS32
+        | Opcode::RedGlobalMinU32
+        | Opcode::RedGlobalMaxU32
+        | Opcode::MbarWait => Attr::Mem { offset: 8, count: 1 },
         Opcode::Stmatrix | Opcode::Ldmatrix => {
             Attr::Matrix { count: 4, trans: true, offset: 64, buffer: None }
         }
+        Opcode::MmaSync => Attr::Mma(MmaAttr { elem: Elem::F16, acc: Elem::F32, m_atoms: 1, n_atoms: 1 }),
+        Opcode::CpAsync => Attr::Copy(CopyAttr { bytes: 16, source: 32, place: None, offset: 64 }),
+        Opcode::CpAsyncWait => Attr::Imm(1),
         _ => Attr::None,
     }
 }
@@ -180,7 +191,7 @@ fn plain(op: Opcode) -> bool {
     use Opcode::*;
     let special = [
         Const, Undef, Join, Slice, TeamIndex, Await, For, If, Yield, Br, BrIf, Ret, Trap, Wgmma, MmaSync,
-        CpAsync, TmaLoad, TmaStore,
+        CpAsync, TmaLoad, BulkLoad, TmaStore,
     ];
     !special.contains(&op)
 }
@@ -216,6 +227,25 @@ fn every_row_is_written() {
             assert!(text.contains(name), "`{name}` of {} is missing in\n{text}", row.name);
         }
     }
+}
+
+#[test]
+fn a_step_of_a_product_of_warps_is_an_instruction_for_each_atom() {
+    let bump = Bump::new();
+    let mut func = Func::new(&bump);
+    let entry = func.entry;
+    let mut c = Cursor::new(&mut func, entry, Loc::default());
+    let [acc, a, b] = [16, 8, 4].map(|n| c.op(Opcode::Undef, &[], Ty::frag(n)));
+    let attr = MmaAttr { elem: Elem::Bf16, acc: Elem::F32, m_atoms: 2, n_atoms: 2 };
+    let new = NewInst::new(Opcode::MmaSync, &[acc, a, b], &[Ty::frag(16)]).attr(Attr::Mma(attr));
+    let sum = c.value(new);
+    let base = c.op(Opcode::SharedBase, &[], Ty::B32);
+    let attr = Attr::Mem { offset: 0, count: 4 };
+    let part = c.value(NewInst::new(Opcode::Slice, &[sum], &[Ty::frag(4)]).attr(Attr::Imm(0)));
+    c.push(NewInst::new(Opcode::StShared, &[base, part], &[]).attr(attr));
+    c.push(NewInst::new(Opcode::Ret, &[], &[]));
+    let text = text(func);
+    assert_eq!(text.matches("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 ").count(), 4, "{text}");
 }
 
 #[test]

@@ -22,7 +22,8 @@ const ONE_BY_ONE: &[(&str, &str)] = &[
     ("stmatrix.sync", "STSM"),
     (".shared.global [", "LDGSTS"),
     ("cp.async.commit_group", "LDGDEPBAR"),
-    (".shared::cluster.global", "UTMALDG"),
+    ("d.shared::cluster.global", "UTMALDG"),
+    ("bulk.shared::cluster.global", "UBLKCP"),
     (".global.shared::cta", "UTMASTG"),
 ];
 

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use warplift::fuzz::{Case, Outcome, check, generate, generate_from_seed};
+use warplift::fuzz::{Case, Failure, Outcome, check, generate, generate_from_seed};
 
 /// Cases of the fixed run: the same every time.
 const FIXED: u64 = 120;
@@ -21,6 +22,7 @@ struct Tally {
     exact: usize,
     bounded: usize,
     open: usize,
+    known: u64,
     refused: BTreeMap<String, u64>,
 }
 
@@ -39,6 +41,8 @@ impl Tally {
             Ok(Outcome::Refused { stage, reason }) => {
                 *self.refused.entry(format!("{stage}: {reason}")).or_default() += 1;
             }
+            // A bug that is known and kept as an open case excuses others like it, until it is mended.
+            Err(failure) if open_failures().iter().any(|o| o.is_like(&failure)) => self.known += 1,
             Err(failure) => {
                 let small = case.reduced(&failure, REDUCTION);
                 panic!("seed {seed}: {failure}\nA case for golden/fuzz_cases:\n{small}");
@@ -50,7 +54,10 @@ impl Tally {
         for (reason, n) in &self.refused {
             println!("{n:5} {reason}");
         }
-        println!("{} of {} kernels compile and agree", self.agree, self.cases);
+        println!(
+            "{} of {} kernels compile and agree, {} fail as open cases do",
+            self.agree, self.cases, self.known
+        );
     }
 }
 
@@ -65,6 +72,7 @@ fn a_fixed_run_agrees() {
         "too little is exact: {tally:?}"
     );
     assert!(tally.bounded > 0, "no function that rounds: {tally:?}");
+    assert!(50 * tally.known <= 2 * tally.cases, "open cases are too many: {tally:?}");
 }
 
 #[test]
@@ -91,17 +99,30 @@ fn any_bytes_make_a_case() {
     }
 }
 
-fn files() -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz_cases");
+/// What the cases of `fuzz_cases/open` fail with: bugs that are known. One that is mended excuses nothing, and
+/// its file belongs one folder up.
+fn open_failures() -> &'static [Failure] {
+    static FAILURES: LazyLock<Vec<Failure>> = LazyLock::new(|| {
+        let read = |file: &PathBuf| std::fs::read_to_string(file).expect("an open case");
+        let cases = files("fuzz_cases/open").iter().map(read).collect::<Vec<_>>();
+        let case = |text: &String| text.parse::<Case>().unwrap_or_else(|e| panic!("{e}\n{text}"));
+        cases.iter().filter_map(|text| check(&case(text)).err()).collect()
+    });
+    &FAILURES
+}
+
+fn files(folder: &str) -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
     let entries = std::fs::read_dir(&folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
     let mut files: Vec<PathBuf> = entries.map(|e| e.expect("an entry").path()).collect();
+    files.retain(|f| f.is_file());
     files.sort();
     files
 }
 
 #[test]
 fn what_once_failed_agrees() {
-    let files = files();
+    let files = files("fuzz_cases");
     assert!(files.len() >= 5, "cases are missing: {files:?}");
     let mut agree = 0;
     for file in files {

@@ -2,13 +2,11 @@
 //! simulated without hazard, and compared with the interpreter.
 
 use std::path::Path;
-use warplift::ir::interp::round;
 use warplift::ir::target::SM90A;
 use warplift::ir::tile::{Kernel, Mapping, parse_file};
-use warplift::problem::{Data, Problem};
 use warplift::sim;
 use warplift::{Options, compile};
-use warplift_golden::library::{difference, sizes};
+use warplift_golden::library::reference;
 
 /// A kernel's text with parts exchanged.
 fn text(name: &str, change: &[(&str, &str)]) -> (Kernel, Mapping) {
@@ -33,15 +31,11 @@ fn mapped(mapping: &Mapping, tunables: &[(&str, i64)], warps: u32) -> Mapping {
 fn check(what: &str, kernel: &Kernel, mapping: &Mapping, size: &[(&str, i64)], tolerance: f64) {
     let options = Options { verify: true, dump: Vec::new() };
     let compiled = compile(kernel, mapping, &SM90A, &options).unwrap_or_else(|e| panic!("{what}: {e}"));
-    let mut problem =
-        Problem::new(kernel, &sizes(size), Data::Small, 5).unwrap_or_else(|e| panic!("{what}: {e}"));
-    problem.floats.values_mut().for_each(|v| *v = round(warplift::ir::types::Elem::F32, 0.01));
-    let want = problem.interpret(kernel).unwrap_or_else(|e| panic!("{what}: {e}"));
+    let problem = reference(kernel, mapping, size, 5);
     let run = problem.simulate(&compiled.ptx, &compiled.manifest, &sim::Options::default(), 2);
     let (have, report) = run.unwrap_or_else(|e| panic!("{what} {size:?}: {e}"));
     assert!(report.hazards.is_empty(), "{what} {size:?}: {:?}", report.hazards);
-    let off = difference(&want, &have);
-    assert!(off <= tolerance, "{what} {size:?}: differs by {off}");
+    assert_eq!(problem.difference_beyond(&have, tolerance), None, "{what} {size:?}");
 }
 
 /// Nothing promised: any extent, any alignment.

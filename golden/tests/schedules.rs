@@ -65,6 +65,86 @@ fn operands_multicast_over_a_cluster() {
     check("gemm_chain", chain, &[("m", 136), ("n", 72), ("k", 72), ("p", 72)], 2);
 }
 
+/// Storage orders of the operands.
+const ORDERS_OF_STORAGE: [&str; 4] = ["gemm", "gemm_nn", "gemm_tn", "gemm_tt"];
+
+#[test]
+fn products_of_warps_in_every_storage_order() {
+    for name in ORDERS_OF_STORAGE {
+        for (tile, rest) in [
+            (
+                "BM = 128, BN = 64, BK = 32",
+                "for t: pipeline 3 kernel: persistent, warps 8, products mma_sync",
+            ),
+            (
+                "BM = 64, BN = 64, BK = 64",
+                "for t: pipeline 3, producers 0 kernel: persistent, warps 4, products mma_sync",
+            ),
+            (
+                "BM = 64, BN = 192, BK = 16",
+                "for t: pipeline 2, producers 0 kernel: warps 4, products mma_sync",
+            ),
+            ("BM = 32, BN = 64, BK = 32", "for t: pipeline 1, producers 0 kernel: persistent"),
+            ("BM = 16, BN = 32, BK = 64", "kernel: warps 1"),
+        ] {
+            check(name, &format!("{tile} {rest}"), &[("m", 72), ("n", 200), ("k", 104)], 2);
+        }
+    }
+}
+
+#[test]
+fn products_of_warps_with_more_around_them() {
+    let warps = "kernel: persistent, products mma_sync";
+    for (name, size) in [
+        ("gemm_dual", [72, 136, 72].as_slice()),
+        ("gemm_two_outputs", &[72, 136, 72]),
+        ("gemm_bias_relu_residual", &[136, 136, 72]),
+        ("gemm_f32out", &[72, 136, 72]),
+        ("gemm_any", &[65, 67, 69]),
+        ("gemm_chain", &[136, 72, 72, 72]),
+    ] {
+        let size: Vec<(&str, i64)> = ["m", "n", "k", "p"].into_iter().zip(size.iter().copied()).collect();
+        let tile = if name == "gemm_bias_relu_residual" { "BM = 128, BN = 64" } else { "" };
+        for producers in ["", "for t: producers 0"] {
+            check(name, &format!("{tile} {producers} {warps}"), &size, 2);
+        }
+    }
+    let deferred = "BM = 64, BN = 64, BK = 32 for t: producers 0 kernel: persistent, warps 4, products mma_sync, epilogue deferred";
+    for k in [0, 8, 40, 168] {
+        check("gemm", deferred, &[("m", 136), ("n", 136), ("k", k)], 2);
+        check(
+            "gemm",
+            &deferred.replace("producers 0", "pipeline 3"),
+            &[("m", 136), ("n", 136), ("k", k.max(8))],
+            2,
+        );
+    }
+}
+
+#[test]
+fn warps_of_a_cluster_load_for_themselves() {
+    for rest in ["for t: pipeline 3", "for t: pipeline 3, producers 0"] {
+        let mapping = format!(
+            "BM = 64, BN = 64, BK = 64 {rest} kernel: persistent, cluster 2, warps 4, products mma_sync"
+        );
+        check("gemm", &mapping, &[("m", 136), ("n", 136), ("k", 328)], 4);
+    }
+    let turns = "BM = 64, BN = 64, BK = 64 for t: pipeline 3 kernel: persistent, alternate 2, warps 4, products mma_sync";
+    check("gemm", turns, &[("m", 136), ("n", 200), ("k", 200)], 2);
+}
+
+#[test]
+fn warpgroups_read_what_threads_copied_ahead() {
+    for depth in 1..=4 {
+        let mapping = format!(
+            "BM = 64, BN = 64, BK = 32 for t: pipeline {depth}, producers 0, consumers 1 kernel: persistent"
+        );
+        for name in ["gemm", "gemm_tn"] {
+            check(name, &mapping, &[("m", 136), ("n", 72), ("k", 168)], 2);
+        }
+    }
+}
+
 #[test]
 fn clusters_beyond_the_limit_are_refused() {
     let (kernel, mapping) = remapped("gemm", "for t: consumers 2\nkernel: persistent, cluster 4");

@@ -59,6 +59,52 @@ pub struct Argument {
     /// Whether the kernel writes through this pointer.
     #[serde(default)]
     pub written: bool,
+    /// How the array must be packed before the launch, where it must.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub packing: Option<Packing>,
+}
+
+/// An array of two dimensions as the kernel wants it in memory: whole tiles one after the other (the last
+/// dimension's fastest, the last ones filled up with zeros), each one's elements in an order of its own.
+///
+/// Element `p` of a tile is the one whose coordinates inside the tile are the sums of `digit * step` over
+/// the digits of `p` (mixed radix, the fastest first). Elements are packed with no gaps.
+/// (Tilus, section 7 and Fig. 9: weight layout transformation.)
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Packing {
+    /// Extents of the array in elements.
+    pub extents: [Expr; 2],
+    /// Extents of a tile.
+    pub tile: [u32; 2],
+    /// Bits of an element.
+    pub bits: u32,
+    /// Digits of an element's place in its tile.
+    pub digits: Vec<PackingDigit>,
+}
+
+/// A digit of [`Packing::digits`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PackingDigit {
+    /// Number of values.
+    pub extent: u32,
+    /// What one step is worth in rows and columns of the tile.
+    pub step: [u32; 2],
+}
+
+impl Packing {
+    /// Bytes of the packed array for values of the scalar arguments.
+    ///
+    /// # Errors
+    /// An extent that has no value.
+    pub fn bytes(&self, value: &dyn Fn(&str) -> Option<i64>) -> Result<i64, ExprError> {
+        let mut tiles = 1i64;
+        for (extent, &tile) in self.extents.iter().zip(&self.tile) {
+            let tile = i64::from(tile).max(1);
+            tiles = tiles.saturating_mul(extent.eval(value)?.max(0).saturating_add(tile - 1) / tile);
+        }
+        let [rows, columns] = self.tile.map(i64::from);
+        Ok(tiles.saturating_mul(rows * columns * i64::from(self.bits) / 8))
+    }
 }
 
 /// A parameter of the PTX entry.

@@ -18,6 +18,10 @@ pub fn divisor(kernel: &Kernel, value: Value) -> i64 {
                 Op::Binary(BinOp::Add | BinOp::Sub | BinOp::Min | BinOp::Max) => {
                     gcd(divisor(kernel, args[0]), divisor(kernel, args[1]))
                 }
+                Op::Binary(BinOp::Div) => {
+                    let (all, by) = (divisor(kernel, args[0]), kernel.int_const(args[1]).unwrap_or(0));
+                    if by > 0 && all % by == 0 { all / by } else { 1 }
+                }
                 Op::Cast => divisor(kernel, args[0]),
                 _ => 1,
             }

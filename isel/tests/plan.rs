@@ -1,9 +1,9 @@
 //! Selection decides from facts, and refuses with limit and number.
 
 use warplift_ir::Bump;
-use warplift_ir::machine::{BufferKind, Program, verify_structured};
+use warplift_ir::machine::{Attr, BufferKind, Program, verify_structured};
 use warplift_ir::target::Opcode;
-use warplift_ir::tile::{Kernel, Mapping, parse_file};
+use warplift_ir::tile::{Kernel, Mapping, Products, parse_file};
 use warplift_isel::{lower::do_lower, map::do_map, plan::do_plan};
 
 const GEMM: &str = "
@@ -91,11 +91,88 @@ fn the_impossible_is_refused_with_its_number() {
         lower(&k, &m, &bump).err().unwrap_or_else(|| panic!("not refused"))
     };
     let tile = |at: usize, v: i64| move |m: &mut Mapping| m.tunables[at].1 = v;
-    assert!(refused(&tile(0, 96)).contains("multiple of 128"));
+    assert!(refused(&tile(0, 192)).contains("multiple of 128"));
     assert!(refused(&tile(1, 20)).contains("multiple of 8"));
     assert!(refused(&tile(2, 24)).contains("multiple of 16"));
     assert!(refused(&tile(0, 512)).contains("at most"));
     assert!(refused(&tile(0, 0)).contains("no positive whole number"));
     assert!(refused(&|m| m.tunables[0].0 = "XX".into()).contains("`XX`"));
     assert!(refused(&|m| m.loops[0].0 = "zz".into()).contains("`zz`"));
+}
+
+/// The same kernel by `mma.sync`.
+fn by_warps(m: &Mapping, warps: Option<u32>) -> Mapping {
+    let mut m = m.clone();
+    m.whole.products = Products::MmaSync;
+    m.whole.warps = warps;
+    m.loops[0].1.consumers = None;
+    m
+}
+
+#[test]
+fn products_of_warps_take_their_operands_from_matrices() {
+    let bump = Bump::new();
+    let (k, m) = with_facts();
+    let p = lower(&k, &by_warps(&m, None), &bump).unwrap();
+    assert_eq!(p.warps, 8);
+    assert_eq!(count(&p, Opcode::MmaSync), 4, "one for each step of 16 in a depth of 64");
+    assert_eq!(count(&p, Opcode::Ldmatrix), 4 * (4 + 4), "64 x 64 of each of 2 x 4 warps");
+    assert_eq!(count(&p, Opcode::Wgmma), 0);
+    assert_eq!(count(&p, Opcode::TmaLoad), 2);
+    assert_eq!(count(&p, Opcode::TmaStore), 4, "128 rows leave in four times 2 warps of 16");
+    let one = lower(&k, &by_warps(&m, Some(16)), &bump).unwrap();
+    assert_eq!(count(&one, Opcode::Ldmatrix), 4 * (2 + 4), "32 x 64 of each of 4 x 4 warps");
+}
+
+#[test]
+fn low_tiles_become_products_of_warps_by_themselves() {
+    let bump = Bump::new();
+    let (k, mut m) = with_facts();
+    for (rows, columns, warps) in [(16, 256, 4), (32, 64, 4), (48, 32, 4), (16, 8, 1)] {
+        m.tunables = vec![("TM".into(), rows), ("TN".into(), columns), ("TK".into(), 64)];
+        m.loops[0].1.consumers = None;
+        let p = lower(&k, &m, &bump).unwrap_or_else(|e| panic!("{rows} x {columns}: {e}"));
+        assert_eq!((p.warps, count(&p, Opcode::Wgmma)), (warps, 0), "{rows} x {columns}");
+    }
+    m.whole.products = Products::Wgmma;
+    let refused = lower(&k, &m, &bump).err().expect("16 rows are no warpgroup's");
+    assert!(refused.contains("multiple of 64"), "{refused}");
+}
+
+#[test]
+fn without_producers_threads_copy_as_wide_as_the_facts_allow() {
+    let bump = Bump::new();
+    for (mult, bytes) in [("% 8", 16), ("% 4", 8), ("% 2", 4)] {
+        let (k, m) = parse(&GEMM.replace("ALIGN", "align 16").replace("MULT", mult));
+        let mut m = by_warps(&m, None);
+        m.loops[0].1.producers = Some(0);
+        let p = lower(&k, &m, &bump).unwrap();
+        assert_eq!(count(&p, Opcode::TmaLoad), 0);
+        let copies: Vec<_> = p
+            .func
+            .insts
+            .values()
+            .filter_map(|d| if let Attr::Copy(c) = d.attr { Some(c) } else { None })
+            .collect();
+        assert!(copies.iter().all(|c| c.bytes == bytes), "{mult}");
+        assert_eq!(copies.len() * usize::from(bytes) * 256, (128 + 256) * 64 * 2, "{mult}: each byte once");
+        assert!(p.buffers.values().filter(|b| b.kind == BufferKind::Ring).count() == 2);
+    }
+}
+
+#[test]
+fn warps_that_cannot_share_a_tile_are_refused() {
+    let bump = Bump::new();
+    let (k, m) = with_facts();
+    let refused = |warps: u32, tile: [i64; 3]| {
+        let mut m = by_warps(&m, Some(warps));
+        for (t, v) in m.tunables.iter_mut().zip(tile) {
+            t.1 = v;
+        }
+        lower(&k, &m, &bump).err().unwrap_or_else(|| panic!("{warps} warps, {tile:?}: not refused"))
+    };
+    assert!(refused(3, [128, 256, 64]).contains("1, 2, 4, 8, 16 or 32"));
+    assert!(refused(8, [16, 24, 64]).contains("multiple of 16 rows and 8 columns"));
+    assert!(refused(4, [128, 256, 64]).contains("256 registers a thread; at most 160"));
+    assert!(refused(8, [128, 256, 24]).contains("multiple of 16"));
 }

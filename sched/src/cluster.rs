@@ -13,7 +13,7 @@
 
 use crate::graph::yields;
 use warplift_ir::entity::SecondaryMap;
-use warplift_ir::machine::{Attr, Block, Func, Inst, InstData, Program, Schedule, Value};
+use warplift_ir::machine::{Attr, Block, Func, Inst, InstData, Program, RingFill, Schedule, Value};
 use warplift_ir::target::Opcode;
 
 /// Rows of an 8 x 16 byte pattern: parts of a box begin at whole ones.
@@ -178,8 +178,13 @@ pub(crate) fn do_multicast(program: &Program<'_>, s: &mut Schedule) {
     }
     let mut loads = Vec::new();
     collect(&c, func.entry, false, &mut loads);
-    let rings: Vec<_> = s.rings.keys().collect();
-    for ring in rings {
+    let rings = s.rings.iter().filter(|(_, r)| r.fill == RingFill::Tensor);
+    let (local, shared): (Vec<_>, Vec<_>) = rings.map(|(r, d)| (r, d.threads_read)).partition(|r| r.1);
+    if !local.is_empty() {
+        // Only a release at cluster scope orders what threads have read, and that costs two memory barriers.
+        s.remarks.push("tiles that threads read are not multicast".to_owned());
+    }
+    for (ring, _) in shared {
         for &buffer in &s.rings[ring].buffers.clone() {
             let own: Vec<&(Inst, bool)> =
                 loads.iter().filter(|(i, _)| fills(func, *i) == Some(buffer)).collect();
@@ -205,7 +210,7 @@ pub(crate) fn do_multicast(program: &Program<'_>, s: &mut Schedule) {
 
 fn fills(func: &Func<'_>, inst: Inst) -> Option<warplift_ir::machine::Buffer> {
     match (&func.insts[inst].op, &func.insts[inst].attr) {
-        (Opcode::TmaLoad, Attr::Tma(t)) => t.place.map(|p| p.buffer),
+        (Opcode::TmaLoad | Opcode::BulkLoad, Attr::Tma(t)) => t.place.map(|p| p.buffer),
         _ => None,
     }
 }
@@ -213,6 +218,9 @@ fn fills(func: &Func<'_>, inst: Inst) -> Option<warplift_ir::machine::Buffer> {
 /// Rows of a load's box, from its tensor map.
 pub(crate) fn box_rows(program: &Program<'_>, inst: Inst) -> Option<u32> {
     let Attr::Tma(t) = &program.func.insts[inst].attr else { return None };
+    if t.rank == 0 {
+        return None;
+    }
     match program.launch.params.get(t.map as usize)? {
         warplift_ir::manifest::Param::TensorMap(m) => m.box_dims.get(1).copied(),
         _ => None,
@@ -228,7 +236,7 @@ fn collect(c: &Classes<'_, '_>, block: Block, apart: bool, out: &mut Vec<(Inst, 
     let apart = apart || c.apart[block];
     for &inst in &c.func.blocks[block].insts {
         let d = &c.func.insts[inst];
-        if d.op == Opcode::TmaLoad {
+        if d.op.is_async_load() {
             let equal = d.args.iter().all(|&v| c.get(v).is_some_and(Class::is_equal));
             out.push((inst, equal && !apart));
         }

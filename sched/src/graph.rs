@@ -174,7 +174,7 @@ pub fn touched(attr: &Attr, op: Opcode) -> Vec<(Buffer, bool)> {
             let a = w.a.as_ref().map(|a| (a.place.buffer, false));
             a.into_iter().chain([(w.b.place.buffer, false)]).collect()
         }
-        Attr::Tma(t) => t.place.map(|p| (p.buffer, op == Opcode::TmaLoad)).into_iter().collect(),
+        Attr::Tma(t) => t.place.map(|p| (p.buffer, op.is_async_load())).into_iter().collect(),
         Attr::Copy(c) => c.place.map(|p| (p.buffer, true)).into_iter().collect(),
         Attr::PlaceMem { place, .. } => {
             vec![(place.buffer, matches!(op, Opcode::StShared | Opcode::StShared16))]

@@ -87,7 +87,7 @@ pub fn do_schedule_without(program: &Program<'_>, target: &Target, disabled: &[F
         do_multicast(program, &mut s);
     }
     for (b, d) in program.buffers.iter() {
-        s.slots[b] = if d.kind == BufferKind::Staging { 2 } else { 1 };
+        s.slots[b] = if d.kind == BufferKind::Staging && stored_again(program, b) { 2 } else { 1 };
     }
     for inst in program.func.insts.keys().filter(|_| has(Feature::InFlight)) {
         in_flight(program, inst, &mut s);
@@ -99,6 +99,16 @@ pub fn do_schedule_without(program: &Program<'_>, target: &Target, disabled: &[F
         }
     }
     Ok(s)
+}
+
+/// Whether a staging buffer is used more than once: a second slot hides the copy of the first.
+fn stored_again(program: &Program<'_>, buffer: Buffer) -> bool {
+    let func = &program.func;
+    let uses = func.blocks.keys().map(|block| {
+        let sites = staging_sites(func, block).iter().filter(|(_, b)| *b == buffer).count();
+        sites * if loop_of(func, block).is_some() { 2 } else { 1 }
+    });
+    uses.sum::<usize>() > 1
 }
 
 fn check_limits(program: &Program<'_>, target: &Target) -> Result<()> {
@@ -122,7 +132,7 @@ fn check_limits(program: &Program<'_>, target: &Target) -> Result<()> {
 /// Tensor loads go to the producer, everything else with an effect to the consumers.
 fn assign_roles(program: &Program<'_>, s: &mut Schedule) {
     for (inst, data) in program.func.insts.iter() {
-        if data.op == Opcode::TmaLoad {
+        if data.op.is_async_load() {
             s.roles[inst] = RoleKind::Producer;
             s.producer = true;
         }
@@ -251,7 +261,7 @@ fn only_products(program: &Program<'_>, body: Block) -> std::result::Result<(), 
     for &inst in &func.blocks[body].insts {
         let d = &func.insts[inst];
         match (d.op, &d.attr) {
-            (Opcode::TmaLoad | Opcode::Await | Opcode::Yield, _) => {}
+            (Opcode::TmaLoad | Opcode::BulkLoad | Opcode::Await | Opcode::Yield, _) => {}
             (Opcode::Wgmma, Attr::Wgmma(w)) => {
                 let ring = |b: Buffer| program.buffers[b].kind == BufferKind::Ring;
                 if !w.a.as_ref().is_some_and(|a| ring(a.place.buffer)) || !ring(w.b.place.buffer) {
@@ -275,7 +285,7 @@ fn load_places(func: &Func<'_>) -> FxHashMap<Buffer, (Vec<Block>, RingFill)> {
     func.walk(|block, inst| {
         let d = &func.insts[inst];
         let tensor = match (d.op, &d.attr) {
-            (Opcode::TmaLoad, Attr::Tma(t)) => t.place,
+            (Opcode::TmaLoad | Opcode::BulkLoad, Attr::Tma(t)) => t.place,
             _ => None,
         };
         let fills = [(tensor, RingFill::Tensor), (copy_place(d), RingFill::Threads)];
@@ -290,7 +300,7 @@ fn load_places(func: &Func<'_>) -> FxHashMap<Buffer, (Vec<Block>, RingFill)> {
 pub(crate) fn buffer_of(func: &Func<'_>, event: Value) -> Option<Buffer> {
     let data = &func.insts[func.def(event)?];
     match (data.op, &data.attr) {
-        (Opcode::TmaLoad, Attr::Tma(t)) => t.place.map(|p| p.buffer),
+        (Opcode::TmaLoad | Opcode::BulkLoad, Attr::Tma(t)) => t.place.map(|p| p.buffer),
         _ => copy_place(data).map(|p| p.buffer),
     }
 }

@@ -14,6 +14,7 @@ use warplift::bench::{
 };
 use warplift::cuda::{Arg, Buffer, Device, Kernel, Prepared};
 use warplift::enumerate;
+use warplift::ir::manifest::Manifest;
 use warplift::ir::target::SM90A;
 use warplift::trial::{Data, Input, Scalar, Sizes, Style, Trial, work};
 
@@ -191,7 +192,7 @@ fn bench_sizes(
             correct(artifact, sizes, machine, args)?;
         }
     }
-    let sets = Sets::new(&trial, machine, args.place.seed)?;
+    let sets = Sets::new(&trial, &first.manifest, machine, args.place.seed)?;
     let kernels = candidates.iter().map(|artifact| {
         let kernel = Kernel::load(&machine.device, artifact.code()?, artifact.manifest.clone())?;
         let prepared =
@@ -252,13 +253,15 @@ fn peers(trial: &Trial<'_>, sets: &Sets, machine: &Machine, args: &BenchArgs) ->
     Ok(peers)
 }
 
-/// Rotating sets of buffers with the same contents.
+/// Rotating sets of buffers with the same contents, packed as the first candidate wants them (another one's
+/// order of a packed array differs, its size and what is done with it do not).
 struct Sets(Vec<Vec<Arc<Buffer>>>);
 
 impl Sets {
-    fn new(trial: &Trial<'_>, machine: &Machine, seed: u64) -> Outcome<Self> {
+    fn new(trial: &Trial<'_>, manifest: &Manifest, machine: &Machine, seed: u64) -> Outcome<Self> {
         let device: &Device = &machine.device;
-        let data = Data::new(&trial.operands, Style::Normal, seed);
+        let mut data = Data::new(&trial.operands, Style::Normal, seed);
+        trial.pack(manifest, &mut data)?;
         let bytes = data.buffers.iter().map(|b| b.len() as u64).sum();
         let count = rotations(bytes, device.info().l2, device.memory()?.0);
         let set = || {

@@ -95,6 +95,16 @@ pub enum LaunchError {
         /// Bytes.
         align: u64,
     },
+    /// An array that must be packed is smaller than it is then.
+    #[error("argument `{name}` must be packed, which takes {needed} bytes; it has {found}")]
+    NotPacked {
+        /// Argument.
+        name: String,
+        /// Bytes given.
+        found: u64,
+        /// Bytes of the packed array.
+        needed: i64,
+    },
     /// Divisibility fact.
     #[error("argument `{name}` = {value} must be a multiple of {of}")]
     NotMultiple {
@@ -252,6 +262,7 @@ pub fn plan(manifest: &Manifest, args: &[Arg], sm_count: u32) -> Result<Plan, La
     for fact in &manifest.facts {
         call.check_fact(fact)?;
     }
+    call.check_packed()?;
     let grid = call.grid()?;
     let workspace = limited("workspace bytes", call.eval("workspace", &manifest.workspace)?, 1 << 40)?;
     let mut plan = Plan { grid, workspace: workspace as u64, params: Vec::new() };
@@ -308,6 +319,20 @@ impl<'a> Call<'a> {
             Some((_, &Arg::Pointer { address, bytes })) => Ok((address, bytes)),
             _ => Err(unknown(place, name, "pointer")),
         }
+    }
+
+    /// What can be checked of packed arrays: whether they are as large as they should be.
+    fn check_packed(&self) -> Result<(), LaunchError> {
+        for argument in &self.manifest.arguments {
+            let Some(packing) = &argument.packing else { continue };
+            let (_, Some(found)) = self.pointer("arguments", &argument.name)? else { continue };
+            let needed = packing.bytes(&|name| self.variable(name));
+            let place = format!("packing of `{}`", argument.name);
+            let needed = needed.map_err(|error| LaunchError::Expr { place, error })?;
+            let name = argument.name.clone();
+            ensure(needed <= found as i64, || LaunchError::NotPacked { name, found, needed })?;
+        }
+        Ok(())
     }
 
     fn check_fact(&self, fact: &Fact) -> Result<(), LaunchError> {

@@ -1,8 +1,8 @@
 //! One case in every way there is: interpreted before and after `map`, compiled and simulated.
 
 use super::Case;
+use super::problem::{Array, Data, Problem, ProblemError};
 use super::range::{Range, ranges};
-use crate::problem::{Array, Data, Problem, ProblemError};
 use crate::sim::{self, Adversary};
 use crate::{CompileError, Compiled, Options, compile};
 use std::collections::BTreeMap;

@@ -18,6 +18,7 @@ mod case;
 mod check;
 mod choices;
 mod generate;
+pub mod problem;
 mod range;
 mod reduce;
 

@@ -193,8 +193,12 @@ impl Kernel {
     }
 
     fn manifest(&self) -> Manifest {
-        let argument =
-            |name: &str, ty: &str| Argument { name: name.into(), ty: ty.into(), written: name == "out" };
+        let argument = |name: &str, ty: &str| Argument {
+            name: name.into(),
+            ty: ty.into(),
+            written: name == "out",
+            packing: None,
+        };
         let arguments = vec![
             argument("in", "ptr<u8>"),
             argument("out", "ptr<u8>"),

@@ -86,7 +86,24 @@ pub const CASES: &[Case] = &[
         "gemm",
         "BM = 128, BN = 128, BK = 32; for t: consumers 2; \
          kernel: persistent, cluster 2, raster band_m 2, epilogue deferred",
-        &[("392x264x32", 2), ("392x264x648", 2)],
+        &[("392x264x32", 2), ("4104x264x32", 2), ("392x264x648", 2)],
+    ),
+    // Products of warps, fed by tensor copies, by copies of the threads ahead and in place.
+    case(
+        "gemm",
+        "BM = 64, BN = 64, BK = 32; for t: pipeline 3; kernel: persistent, warps 4, products mma_sync",
+        &[("136x64x456", 1), ("136x64x32", 1)],
+    ),
+    case(
+        "gemm",
+        "BM = 64, BN = 64, BK = 32; for t: pipeline 3, producers 0; \
+         kernel: persistent, warps 4, products mma_sync",
+        &[("136x64x456", 1), ("136x64x32", 1)],
+    ),
+    case(
+        "gemm_nn",
+        "BM = 32, BN = 64, BK = 32; for t: pipeline 1, producers 0; kernel: persistent, warps 2",
+        &[("136x64x456", 1), ("136x64x32", 1)],
     ),
     case("axpy", "", &[("n=5000", 2)]),
     case("row_max", "", &[("33x516", 2)]),

@@ -50,8 +50,14 @@ fn draw(operand: &Operand, style: Style, seed: u64) -> Vec<u8> {
     let mut rng = StdRng::seed_from_u64(seed);
     let signed = operand.elem.is_signed();
     let max = f64::from(MAX_INTEGER);
+    // Integers of 8 bits and fewer (weights) take all their values.
+    let bits = operand.elem.bits();
+    let narrow = operand.elem.is_int() && bits <= 8;
+    let least = if signed { -(1i32 << (bits.min(8) - 1)) } else { 0 };
+    let most = least + (1 << bits.min(8));
     let values: Vec<f64> = (0..count)
         .map(|_| match style {
+            Style::Normal if narrow => f64::from(rng.random_range(least..most)),
             Style::Normal if operand.elem.is_float() => rng.sample(StandardNormal),
             _ if signed => rng.random_range(-max..=max).round(),
             _ => rng.random_range(0.0..=max).round(),

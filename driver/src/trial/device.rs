@@ -1,7 +1,8 @@
 //! A GPU as executor.
 
-use super::{Executor, Input, Scalar, TrialError};
+use super::{Executor, Input, Scalar, TrialError, integer};
 use crate::cuda::{Arg, Buffer, CudaError, Device, Event, Kernel, Stream};
+use crate::packing::as_wanted;
 use std::time::{Duration, Instant};
 
 /// A loaded kernel on a device.
@@ -83,11 +84,16 @@ impl Executor for GpuExecutor {
     fn execute(&self, inputs: &[Input<'_>]) -> Result<Vec<Vec<u8>>, TrialError> {
         let mut buffers = Vec::new();
         let mut args = Vec::new();
-        for input in inputs {
+        let manifest = self.kernel.manifest();
+        let value = |name: &str| integer(manifest, inputs, name);
+        for (argument, input) in manifest.arguments.iter().zip(inputs) {
             args.push(match input {
                 Input::Scalar(Scalar::Int(v)) => Arg::Int((*v).into()),
                 Input::Scalar(Scalar::Float(v)) => Arg::Float(*v),
-                Input::Buffer(bytes) => self.pointer(bytes, &mut buffers)?,
+                Input::Buffer(bytes) => {
+                    let bytes = as_wanted(manifest, &argument.name, bytes, &value)?;
+                    self.pointer(&bytes, &mut buffers)?
+                }
                 Input::Output(bytes) => self.pointer(&vec![POISON; *bytes], &mut buffers)?,
             });
         }

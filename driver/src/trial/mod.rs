@@ -40,9 +40,12 @@ pub(crate) use {blocks::grid_of, work::block_work};
 
 use crate::bench::GemmProblem;
 use crate::cuda::{CudaError, LaunchError};
+use crate::packing::{PackingError, as_wanted};
 use crate::reference::Array;
 use crate::sim::{PtxError, SimError};
+use std::borrow::Cow;
 use warplift_ir::interp::InterpError;
+use warplift_ir::manifest::Manifest;
 use warplift_ir::tile::{Kernel, Mapping};
 use warplift_isel::IselError;
 
@@ -55,6 +58,15 @@ pub enum Input<'a> {
     Output(usize),
     /// A scalar.
     Scalar(Scalar),
+}
+
+/// The value of an integer argument among the inputs of a launch.
+pub(crate) fn integer(manifest: &Manifest, inputs: &[Input<'_>], name: &str) -> Option<i64> {
+    let at = manifest.arguments.iter().position(|a| a.name == name)?;
+    match inputs.get(at) {
+        Some(Input::Scalar(Scalar::Int(v))) => Some(*v),
+        _ => None,
+    }
 }
 
 /// Where compiled kernels run.
@@ -84,6 +96,9 @@ pub enum TrialError {
     /// The mapping's tunables do not fit the kernel.
     #[error(transparent)]
     Mapping(#[from] IselError),
+    /// An array cannot be packed as the kernel wants it.
+    #[error(transparent)]
+    Packing(#[from] PackingError),
     /// The launch was refused.
     #[error(transparent)]
     Launch(#[from] LaunchError),
@@ -153,6 +168,20 @@ impl<'a> Trial<'a> {
             None => buffers.next().map(input),
         });
         each.collect()
+    }
+
+    /// Packs the buffers that a kernel of this manifest wants packed.
+    ///
+    /// # Errors
+    /// A buffer is too small, or an extent has no value.
+    pub fn pack(&self, manifest: &Manifest, data: &mut Data) -> Result<(), TrialError> {
+        let value = |name: &str| self.sizes.int(name);
+        for (operand, buffer) in self.operands.iter().zip(&mut data.buffers) {
+            if let Cow::Owned(packed) = as_wanted(manifest, &operand.name, buffer, &value)? {
+                *buffer = packed;
+            }
+        }
+        Ok(())
     }
 
     /// Runs the kernel on random data and compares.

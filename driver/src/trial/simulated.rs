@@ -1,6 +1,7 @@
 //! The PTX simulator as executor.
 
-use super::{Executor, Input, Scalar, TrialError};
+use super::{Executor, Input, Scalar, TrialError, integer};
+use crate::packing::as_wanted;
 use crate::sim::{Arg, Hazard, Memory, Options, Report, launch_from_manifest, parse, run_observed};
 use warplift_ir::manifest::Manifest;
 
@@ -52,13 +53,9 @@ impl Executor for SimExecutor {
 
 /// Whether the grid has no block: then nothing is launched.
 fn is_empty(manifest: &Manifest, inputs: &[Input<'_>], multiprocessors: u32) -> bool {
-    let value = |name: &str| {
-        let at = manifest.arguments.iter().position(|a| a.name == name);
-        match at.and_then(|at| inputs.get(at)) {
-            Some(Input::Scalar(Scalar::Int(v))) => Some(*v),
-            None if name == "sm_count" => Some(multiprocessors.into()),
-            _ => None,
-        }
+    let value = |name: &str| match name {
+        "sm_count" => Some(multiprocessors.into()),
+        _ => integer(manifest, inputs, name),
     };
     manifest.grid.iter().any(|extent| extent.eval(&value) == Ok(0))
 }
@@ -84,7 +81,11 @@ pub(super) fn simulate(
             Arg::Pointer(id, 0)
         };
         let arg = match *input {
-            Input::Buffer(bytes) => pointer(memory.alloc(name, bytes.to_vec())),
+            Input::Buffer(bytes) => {
+                let value = |name: &str| integer(manifest, inputs, name);
+                let bytes = as_wanted(manifest, name, bytes, &value)?;
+                pointer(memory.alloc(name, bytes.into_owned()))
+            }
             Input::Output(bytes) => pointer(memory.alloc_poisoned(name, bytes)),
             Input::Scalar(Scalar::Int(v)) => Arg::Int(v),
             Input::Scalar(Scalar::Float(v)) => Arg::Float(v),

@@ -39,7 +39,8 @@ fn role(name: &str, warps: [u32; 2], registers: u32) -> RoleInfo {
 }
 
 fn manifest() -> Manifest {
-    let argument = |name: &str, written| Argument { name: name.into(), ty: "ptr<f16>".into(), written };
+    let argument =
+        |name: &str, written| Argument { name: name.into(), ty: "ptr<f16>".into(), written, packing: None };
     Manifest {
         version: MANIFEST_VERSION,
         kernel: "gemm".into(),

@@ -298,6 +298,7 @@ pub struct MmaAttr {
 ///
 /// Load, structured: coordinates (innermost first) -> event. Store: coordinates -> event.
 /// Load, scheduled: shared address, barrier address, coordinates; store: shared address, coordinates.
+/// A bulk load has no map and rank 0: its only coordinate is a global address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TmaAttr {
     /// Parameter number of the tensor map.

@@ -146,6 +146,11 @@ impl Opcode {
         &ROWS[self as usize]
     }
 
+    /// Whether it is a copy into shared memory that completes on a barrier.
+    pub fn is_async_load(self) -> bool {
+        matches!(self, Self::TmaLoad | Self::BulkLoad)
+    }
+
     /// Whether it may be cloned, merged, moved and dropped.
     pub fn is_pure(self) -> bool {
         self.row().effect == Effect::Pure

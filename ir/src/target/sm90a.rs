@@ -113,6 +113,8 @@ rows! {
     ShrU32 "shr.u32" "shr.u32 $d, $0, $1" &[B32, B32], &[B32], Alu Pure 4 2 10 "";
     MadS32 "mad.lo.s32" "mad.lo.s32 $d, $0, $1, $2" &[B32, B32, B32], &[B32], Fma Pure 4 2 10 "";
     MulHiU32 "mul.hi.u32" "mul.hi.u32 $d, $0, $1" &[B32, B32], &[B32], Fma Pure 5 2 10 "";
+    Lop3 "lop3.b32" "lop3.b32 $d, $0, $1, $2, $i" &[B32, B32, B32], &[B32], Alu Pure 4 2 43 "LOP3";
+    FunnelR "shf.r.clamp.b32" "shf.r.clamp.b32 $d, $0, $1, $2" &[B32, B32, B32], &[B32], Alu Pure 4 2 31 "SHF";
     NegS32 "neg.s32" "neg.s32 $d, $0" &[B32], &[B32], Alu Pure 4 2 10 "";
     AbsS32 "abs.s32" "abs.s32 $d, $0" &[B32], &[B32], Alu Pure 4 2 10 "";
     Not "not.b32" "not.b32 $d, $0" &[B32], &[B32], Alu Pure 4 2 10 "";
@@ -181,10 +183,14 @@ rows! {
     HighBf16 "high.bf16" "and.b32 $d, $0, 0xffff0000" &[B32], &[B32], Alu Pure 4 2 10 "";
     F32FromS32 "cvt.f32.s32" "cvt.rn.f32.s32 $d, $0" &[B32], &[B32], Sfu Pure 6 8 10 "I2FP";
     F32FromU32 "cvt.f32.u32" "cvt.rn.f32.u32 $d, $0" &[B32], &[B32], Sfu Pure 6 8 10 "I2FP";
+    LowE4m3 "low.e4m3x2" "{ .reg .b16 l, h; mov.b32 {l, h}, $0; cvt.rn.f16x2.e4m3x2 $d, l; }" &[B32], &[B32], Sfu Pure 6 4 78 "F2FP";
+    HighE4m3 "high.e4m3x2" "{ .reg .b16 l, h; mov.b32 {l, h}, $0; cvt.rn.f16x2.e4m3x2 $d, h; }" &[B32], &[B32], Sfu Pure 6 4 78 "F2FP";
     S32FromF32 "cvt.s32.f32" "cvt.rzi.s32.f32 $d, $0" &[B32], &[B32], Sfu Pure 6 8 10 "F2I";
     U32FromF32 "cvt.u32.f32" "cvt.rzi.u32.f32 $d, $0" &[B32], &[B32], Sfu Pure 6 8 10 "F2I";
+    LdGlobal8 "ld.global.u8" "ld.global.u8 $d, [$0$o]" &[B64], &[B32], Lsu Read 500 4 10 "LDG";
     LdGlobal16 "ld.global.b16" "{ .reg .b16 h; ld.global.b16 h, [$0$o]; cvt.u32.u16 $d, h; }" &[B64], &[B32], Lsu Read 500 4 10 "LDG";
     LdGlobal "ld.global" "ld.global$v.b32 $d, [$0$o]" &[B64], &[Any], Lsu Read 500 4 10 "LDG";
+    LdShared8 "ld.shared.u8" "ld.shared.u8 $d, [$0$o]" &[B32], &[B32], Lsu Read 30 4 10 "LDS";
     LdShared16 "ld.shared.b16" "{ .reg .b16 h; ld.shared.b16 h, [$0$o]; cvt.u32.u16 $d, h; }" &[B32], &[B32], Lsu Read 30 4 10 "LDS";
     LdShared "ld.shared" "ld.shared$v.b32 $d, [$0$o]" &[B32], &[Any], Lsu Read 30 4 10 "LDS";
     StGlobal16 "st.global.b16" "{ .reg .b16 h; cvt.u16.u32 h, $1; st.global.b16 [$0$o], h; }" &[B64, B32], &[], Lsu Write 20 4 10 "STG";
@@ -193,12 +199,11 @@ rows! {
     StShared "st.shared" "st.shared$v.b32 [$0$o], $1" &[B32, Any], &[], Lsu Write 20 4 10 "STS";
     Stmatrix "stmatrix" "" &[B32, Any], &[], Lsu Write 33 8 78 "STSM";
     Ldmatrix "ldmatrix" "" &[B32], &[Any], Lsu Read 33 8 65 "LDSM";
-    MmaSync "mma.sync" "" &[Any], &[Any], Tensor Pure 33 16 70 "HMMA";
+    MmaSync "mma.sync" "" &[Any, Any, Any], &[Any], Tensor Pure 33 6 70 "HMMA";
     CpAsync "cp.async" "" &[B32, B64, B32], &[], Lsu Order 500 4 70 "LDGSTS";
     CpAsyncCommit "cp.async.commit" "cp.async.commit_group" &[], &[], Lsu Order 2 2 70 "LDGDEPBAR";
     CpAsyncWait "cp.async.wait" "cp.async.wait_group $i" &[], &[], Sync Order 20 2 70 "DEPBAR";
     Prmt "prmt.b32" "prmt.b32 $d, $0, $1, $2" &[B32, B32, B32], &[B32], Alu Pure 4 2 20 "PRMT";
-    ShflUp "shfl.up" "shfl.sync.up.b32 $d, $0, $i, 0, -1" &[B32], &[B32], Lsu Pure 24 4 60 "SHFL";
     ShflBfly "shfl.bfly" "shfl.sync.bfly.b32 $d, $0, $i, 31, -1" &[B32], &[B32], Lsu Pure 24 4 60 "SHFL";
     ShflIdx "shfl.idx" "shfl.sync.idx.b32 $d, $0, $1, 31, -1" &[B32, B32], &[B32], Lsu Pure 24 4 60 "SHFL";
     RedGlobalAddF32 "red.add.f32" "red.global.add$v.f32 [$0$o], $1" &[B64, Any], &[], Lsu Write 500 8 81 "RED";
@@ -213,6 +218,7 @@ rows! {
     WgmmaCommit "wgmma.commit" "wgmma.commit_group.sync.aligned" &[], &[], Sync Order 2 2 80 "";
     WgmmaWait "wgmma.wait" "wgmma.wait_group.sync.aligned $i" &[], &[], Sync Order 2 2 80 "WARPGROUP.DEPBAR";
     TmaLoad "tma.load" "" &[Any], &[], Tma Order 700 8 80 "UTMALDG";
+    BulkLoad "bulk.load" "" &[Any], &[], Tma Order 700 8 80 "UBLKCP";
     TmaStore "tma.store" "" &[Any], &[], Tma Order 700 8 80 "UTMASTG";
     BulkCommit "bulk.commit" "cp.async.bulk.commit_group" &[], &[], Sync Order 2 2 80 "UTMACMDFLUSH";
     BulkWaitRead "bulk.wait.read" "cp.async.bulk.wait_group.read $i" &[], &[], Sync Order 2 2 80 "";
@@ -237,7 +243,6 @@ rows! {
     GriddepLaunch "griddepcontrol.launch" "griddepcontrol.launch_dependents" &[], &[], Sync Order 20 2 78 "";
     Trap "trap" "trap" &[], &[], Branch Order 0 2 10 "";
     Clock64 "clock64" "mov.u64 $d, %clock64" &[], &[B64], Alu Order 20 20 20 "CS2R";
-    Lop3 "lop3.b32" "lop3.b32 $d, $0, $1, $2, $i" &[B32, B32, B32], &[B32], Alu Pure 4 2 43 "LOP3";
     ReduxAddS32 "redux.add.s32" "redux.sync.add.s32 $d, $0, -1" &[B32], &[B32], Lsu Pure 20 4 70 "REDUX";
     ReduxMaxS32 "redux.max.s32" "redux.sync.max.s32 $d, $0, -1" &[B32], &[B32], Lsu Pure 20 4 70 "REDUX";
     ReduxOr "redux.or.b32" "redux.sync.or.b32 $d, $0, -1" &[B32], &[B32], Lsu Pure 20 4 70 "REDUX";

@@ -13,9 +13,11 @@ pub struct Mapping {
     pub tunables: Vec<(String, i64)>,
     /// Loops by the name of their counter.
     pub loops: Vec<(String, LoopMapping)>,
+    /// Arrays by the name of their pointer argument.
+    pub arrays: Vec<(String, ArrayMapping)>,
     /// The kernel as a whole.
     pub whole: KernelMapping,
-    /// Place of each item in the text, in the order tunables, loops; empty for built mappings.
+    /// Place of each item in the text, in the order tunables, loops, arrays; empty for built mappings.
     pub locs: Vec<Loc>,
 }
 
@@ -36,7 +38,7 @@ pub enum Depth {
     Stages(u32),
 }
 
-/// How a loop runs: `for t: pipeline 4, producers 1, consumers 2, wait 0`.
+/// How a loop runs: `for t: pipeline 4, producers 1, consumers 2, wait 0, chunk 64`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LoopMapping {
     /// Stages of the rings that feed it.
@@ -47,6 +49,30 @@ pub struct LoopMapping {
     pub consumers: Option<u32>,
     /// Groups of tensor-core work left in flight at the end of an iteration; absent: the scheduler decides.
     pub wait: Option<u32>,
+    /// Depth of a product's computed left operand that is made at once; absent: all of it.
+    pub chunk: Option<u32>,
+}
+
+/// How tiles of an array come to registers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Way {
+    /// As the planner finds best: plain loads.
+    #[default]
+    Plain,
+    /// Through a ring of shared memory that tensor copies fill.
+    Staged,
+    /// The same from an array that was packed before the launch: each tile is one run of bytes in the
+    /// order in which threads hold it. The manifest says so and how.
+    Packed,
+}
+
+/// How an array is read: `array w: packed, stream`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct ArrayMapping {
+    /// Its way to registers.
+    pub way: Way,
+    /// Read once: the L2 cache lets it go first.
+    pub stream: bool,
 }
 
 /// Order in which a persistent kernel visits the tiles of the grid.
@@ -162,6 +188,8 @@ pub struct Attrs {
     pub persistent: bool,
     /// For a store (and what leads to it alone): may be deferred under the next tile.
     pub deferred: bool,
+    /// For a view: how its array is read.
+    pub array: ArrayMapping,
 }
 
 /// A tunable's value, resolved; see [`super::Dim::resolve`].

@@ -383,6 +383,7 @@ impl Display for AttrsText<'_> {
         for (set, word) in [(self.0.persistent, "persistent"), (self.0.deferred, "deferred")] {
             items.extend(set.then(|| word.to_owned()));
         }
+        items.extend(array_words(self.0.array).into_iter().map(str::to_owned));
         write!(f, "@[{}]", items.join(", "))
     }
 }
@@ -395,9 +396,12 @@ impl Display for LoopText {
             Depth::Fit => f.write_str("pipeline fit")?,
             Depth::Stages(n) => write!(f, "pipeline {n}")?,
         }
-        for (word, count) in
-            [("producers", self.0.producers), ("consumers", self.0.consumers), ("wait", self.0.wait)]
-        {
+        for (word, count) in [
+            ("producers", self.0.producers),
+            ("consumers", self.0.consumers),
+            ("wait", self.0.wait),
+            ("chunk", self.0.chunk),
+        ] {
             if let Some(n) = count {
                 write!(f, ", {word} {n}")?;
             }
@@ -415,12 +419,27 @@ impl Display for Mapping {
         for (name, looped) in &self.loops {
             writeln!(f, "    for {name}: {}", LoopText(*looped))?;
         }
+        for (name, array) in &self.arrays {
+            let words = array_words(*array);
+            let words = if words.is_empty() { vec!["plain"] } else { words };
+            writeln!(f, "    array {name}: {}", words.join(", "))?;
+        }
         let items = whole_items(&self.whole);
         if !items.is_empty() {
             writeln!(f, "    kernel: {}", items.join(", "))?;
         }
         f.write_str("}\n")
     }
+}
+
+/// What differs from the default, by its words.
+fn array_words(array: ArrayMapping) -> Vec<&'static str> {
+    let way = match array.way {
+        Way::Plain => None,
+        Way::Staged => Some("staged"),
+        Way::Packed => Some("packed"),
+    };
+    way.into_iter().chain(array.stream.then_some("stream")).collect()
 }
 
 /// What differs from the default.

@@ -4,7 +4,7 @@
 //! no bytes and arrives as zeros. All copies of a tile are awaited together.
 
 use super::Lower;
-use super::coords::register_coord;
+use super::coords::{register_coord, register_parts};
 use super::plain::Access;
 use crate::Result;
 use crate::plan::{SharedTile, blocked, extents, layout_error, warps};
@@ -37,8 +37,12 @@ impl Lower<'_, '_> {
             align: 1024,
             kind: BufferKind::Ring,
         });
-        let own = self.thread_coord(&to, 0)?;
-        let own = self.at_entry().mul_imm(own, size.into());
+        let parts = self.thread_parts(&to, 0)?;
+        let own = match parts.xor {
+            Some(own) => self.at_entry().mul_imm(own, size.into()),
+            None => self.at_entry().imm(0),
+        };
+        let carrying = parts.add.map(|c| self.at_entry().mul_imm(c, size.into()));
         let mut access = self.access(inst, &layout, elem)?;
         let owner = self.owner(&layout).map(|pred| Guard { pred, negated: false });
         let replicated = layout.replicated(Axis::Reg);
@@ -48,11 +52,16 @@ impl Lower<'_, '_> {
                 continue;
             }
             // Below the swizzle's period by exclusive or, above it as a constant.
-            let moved = register_coord(&to, e)[0] as u32 * size;
+            // What carries (digits that are no bits) is added.
+            let (bits, sum) = register_parts(&to, e, 0);
+            let [moved, added] = [bits, sum].map(|n| n as u32 * size);
             let low = moved % (8 * tile.swizzle);
             let c = self.at_entry().imm(low.into());
-            let at = self.at_entry().int(Opcode::Xor, own, c);
-            let place = Place { buffer, offset: moved - low };
+            let mut at = self.at_entry().int(Opcode::Xor, own, c);
+            if let Some(carrying) = carrying {
+                at = self.at_entry().add(at, carrying);
+            }
+            let place = Place { buffer, offset: moved - low + added };
             event = Some(self.copy_vector(&mut access, &register_coord(&layout, e), at, place, bytes, owner));
         }
         self.filled.insert(inst, (buffer, event));

@@ -19,6 +19,9 @@ use warplift_ir::target::Opcode;
 use warplift_ir::tile::{CmpOp, Value};
 use warplift_ir::types::Elem;
 
+/// Partial results of so many warps are held at once: the widest access.
+const AT_ONCE: usize = 4;
+
 /// Which of a reduction's warps a partial result is from.
 const PART: Axis = Axis::Dim(u8::MAX);
 
@@ -148,11 +151,20 @@ impl Lower<'_, '_> {
         let write = self.shared_access(&write, buffer, elem, true)?;
         let read = self.shared_access(&read, buffer, elem, false)?;
         self.store_fragment(x, elem, &write, owner)?;
-        let all = self.load_fragment(elem, &read)?;
         let regs = to.map_or(1, |t| t.in_extent(Axis::Reg));
-        let column = |p: u64| (0..regs).map(|r| (p + parts * r) as u16).collect();
-        let columns = (0..parts).map(|p| (all, IndexMap::Table(column(p))));
-        Ok(self.combine(row, columns, regs as u16))
+        let mut sum: Option<machine::Value> = None;
+        for first in (0..parts).step_by(AT_ONCE) {
+            let some = first..parts.min(first + AT_ONCE as u64);
+            let count = some.end - some.start;
+            let wanted: Vec<u16> =
+                (0..regs).flat_map(|r| some.clone().map(move |p| (p + parts * r) as u16)).collect();
+            let all = self.load_some(elem, &read, &wanted)?;
+            let column = |p: u64| (0..regs).map(|r| (p + count * r) as u16).collect();
+            let columns = (0..count).map(|p| (all, IndexMap::Table(column(p))));
+            let columns = sum.map(|s| (s, IndexMap::EACH)).into_iter().chain(columns);
+            sum = Some(self.combine(row, columns, regs as u16));
+        }
+        Ok(sum.unwrap_or(x))
     }
 }
 

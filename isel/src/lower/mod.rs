@@ -18,11 +18,13 @@ mod exchange;
 mod gather;
 mod half;
 mod mma_sync;
+mod narrow;
 mod plain;
 mod reduce;
 mod scalar;
 mod scan;
 mod shared;
+mod staged;
 mod tensor;
 mod tile;
 mod versions;
@@ -37,9 +39,11 @@ use warplift_ir::layout::{Axis, Layout};
 use warplift_ir::machine::{
     self, Attr, BufferData, Cursor, Func, IndexMap, LaunchInfo, LoopAttr, NewInst, Program, Ty,
 };
-use warplift_ir::manifest::{Argument, Expr, ExprOp, Fact, Param};
+use warplift_ir::manifest::{Argument, Expr, ExprOp, Fact, Packing, Param};
 use warplift_ir::target::Opcode;
-use warplift_ir::tile::{Block, CmpOp, Depth, Facts, Inst, Kernel, Mapping, Op, Type, Value};
+use warplift_ir::tile::{
+    Block, CmpOp, Depth, Facts, Inst, InstData, Kernel, LoopMapping, Mapping, Op, Type, Value,
+};
 use warplift_ir::types::Elem;
 
 /// Registers that a tile may take of a thread: what a thread has.
@@ -94,6 +98,10 @@ struct Lower<'k, 'a> {
     /// Teams of a block that take tiles in turn.
     teams: u32,
     has_tma: bool,
+    /// How the loops around here run.
+    looped: Vec<LoopMapping>,
+    /// Arguments that must be packed.
+    packings: Vec<(String, Packing)>,
 }
 
 /// Lowers a mapped kernel under its plan.
@@ -137,6 +145,8 @@ pub fn do_lower<'a>(k: &Kernel, plan: &Plan, mapping: &Mapping, bump: &'a Bump) 
         persistent: mapping.whole.persistent,
         teams: mapping.whole.alternate.max(1),
         has_tma: false,
+        looped: Vec::new(),
+        packings: Vec::new(),
     };
     l.lower_params()?;
     l.lower_block(k.entry)?;
@@ -207,7 +217,7 @@ impl<'k, 'a> Lower<'k, 'a> {
         let mut pending: Vec<Inst> = Vec::new();
         for inst in insts {
             self.inst = inst;
-            self.await_used(inst, &mut pending);
+            self.await_used(inst, &mut pending)?;
             self.lower_inst(inst)?;
             if self.filled.get(&inst).is_some_and(|f| f.1.is_some()) {
                 pending.push(inst);
@@ -216,18 +226,54 @@ impl<'k, 'a> Lower<'k, 'a> {
         Ok(())
     }
 
-    fn await_used(&mut self, inst: Inst, pending: &mut Vec<Inst>) {
-        let (now, later) = pending.iter().partition(|&&load| self.uses(inst, load));
-        *pending = later;
-        let now: Vec<Inst> = now;
+    fn await_used(&mut self, inst: Inst, pending: &mut Vec<Inst>) -> Result<()> {
+        let mut now: Vec<Inst> = pending.iter().copied().filter(|&load| self.uses(inst, load)).collect();
+        let overlapped = self.looped.last().is_some_and(|l| l.wait.unwrap_or(0) > 0);
+        if !overlapped && now.iter().any(|load| self.plan.staged.contains_key(load)) {
+            // Threads begin with what a product needs before it: all its operands fill one stage, unless the
+            // product is to run under the next iteration's beginning.
+            let together = self.operands_beside(&now);
+            now = pending.iter().copied().filter(|l| now.contains(l) || together.contains(l)).collect();
+        }
+        pending.retain(|load| !now.contains(load));
         let events: Vec<machine::Value> = now.iter().filter_map(|l| self.filled[l].1).collect();
         if !events.is_empty() {
             self.at().push(NewInst::new(Opcode::Await, &events, &[]));
         }
+        now.into_iter().try_for_each(|load| self.read_stage(load))
+    }
+
+    /// Loads that feed a product which one of these feeds, through elementwise work.
+    fn operands_beside(&self, loads: &[Inst]) -> Vec<Inst> {
+        let products = self.k.insts.iter().filter(|(_, d)| matches!(d.op, Op::Mma)).map(|(i, _)| i);
+        let fed = products.map(|p| self.loads_behind(p));
+        fed.filter(|behind| behind.iter().any(|l| loads.contains(l))).flatten().collect()
+    }
+
+    /// Loads that reach an instruction other than through a product, and those that its result meets next.
+    fn loads_behind(&self, product: Inst) -> Vec<Inst> {
+        let (k, mut found) = (self.k, Vec::new());
+        let meets = |(_, d): &(Inst, &InstData)| matches!(d.op, Op::Binary(_) | Op::Fma | Op::Select);
+        let next = k.insts.iter().filter(meets).filter(|(i, _)| k.args(*i).contains(&k.result(product)));
+        let mut work: Vec<Value> =
+            next.flat_map(|(i, _)| k.args(i)).chain(k.args(product)).copied().collect();
+        while let Some(v) = work.pop() {
+            let Some(def) = k.def(v) else { continue };
+            match k.insts[def].op {
+                Op::Load if !found.contains(&def) => found.push(def),
+                Op::Mma | Op::Load => {}
+                ref op if !op.has_effect() => work.extend(k.args(def).iter().filter(|a| is_tile(k, **a))),
+                _ => {}
+            }
+        }
+        found
     }
 
     /// Whether an instruction, or one inside it, is a product on this load.
     fn uses(&self, inst: Inst, load: Inst) -> bool {
+        if self.plan.staged.contains_key(&load) && self.k.args(inst).contains(&self.k.result(load)) {
+            return true;
+        }
         if let Some(p) = self.plan.products.get(&inst) {
             return p.b.0 == load || p.a.as_ref().is_some_and(|a| a.0 == load);
         }
@@ -369,6 +415,7 @@ impl<'k, 'a> Lower<'k, 'a> {
             32 | 8 if elem == Elem::Bool || elem.bits() == 32 => Ok(elements),
             16 if elements.is_multiple_of(2) => Ok(elements / 2),
             16 => self.error("a thread holds an odd number of 16-bit elements; give it pairs"),
+            1..=8 => Ok((elements * u64::from(elem.bits())).div_ceil(32)),
             bits => self.error(format!("tiles of {elem} ({bits} bits) in registers are not selected")),
         }
     }
@@ -397,7 +444,9 @@ impl<'k, 'a> Lower<'k, 'a> {
             self.set(params[1 + i], p);
         }
         let outer = std::mem::replace(&mut self.block, lowered);
+        self.looped.push(k.attrs[inst].looped.unwrap_or_default());
         self.lower_block(body)?;
+        self.looped.pop();
         self.block = outer;
         self.inst = inst;
         let new = NewInst::new(Opcode::For, &machine_args, &types).attr(attr).blocks(&[lowered]);
@@ -490,7 +539,7 @@ impl<'k, 'a> Lower<'k, 'a> {
         let launch = LaunchInfo {
             kernel: self.k.name.clone(),
             file: self.k.file.clone(),
-            arguments: arguments(self.k),
+            arguments: arguments(self.k, &self.packings),
             params: self.params,
             grid,
             cluster,
@@ -542,7 +591,11 @@ impl<'k, 'a> Lower<'k, 'a> {
     }
 }
 
-fn arguments(k: &Kernel) -> Vec<Argument> {
+fn is_tile(k: &Kernel, v: Value) -> bool {
+    matches!(k.ty(v), Type::Tile(..))
+}
+
+fn arguments(k: &Kernel, packings: &[(String, Packing)]) -> Vec<Argument> {
     let written = |v: Value| {
         let views = k.insts.iter().filter(|(i, d)| matches!(d.op, Op::View { .. }) && k.args(*i)[0] == v);
         let views: Vec<Value> = views.map(|(i, _)| k.result(i)).collect();
@@ -557,6 +610,7 @@ fn arguments(k: &Kernel) -> Vec<Argument> {
         name: p.name.clone(),
         ty: name(k.ty(p.value)),
         written: written(p.value),
+        packing: packings.iter().find(|(name, _)| *name == p.name).map(|(_, packing)| packing.clone()),
     };
     k.params.iter().map(of).collect()
 }

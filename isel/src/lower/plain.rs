@@ -22,7 +22,8 @@ pub(super) struct Access {
     start: Vec<machine::Value>,
     /// Contiguous dimension.
     unit: Option<usize>,
-    bytes: u32,
+    /// Bits of an element.
+    bits: u32,
     rows: FxHashMap<Vec<u64>, machine::Value>,
     bounds: FxHashMap<(usize, u64), machine::Value>,
     inside: FxHashMap<Vec<(usize, u64)>, machine::Value>,
@@ -32,7 +33,7 @@ pub(super) struct Access {
 impl Access {
     /// Constant byte offset of a register's coordinates.
     pub(super) fn offset(&self, at: &[u64]) -> i32 {
-        self.unit.map_or(0, |u| (at[u] * u64::from(self.bytes)) as i32)
+        self.unit.map_or(0, |u| (at[u] * u64::from(self.bits) / 8) as i32)
     }
 }
 
@@ -48,6 +49,9 @@ impl Lower<'_, '_> {
                 Fill::CpAsync(bytes) => self.lower_cp_async(inst, tile, bytes)?,
                 Fill::Threads => self.lower_thread_fill(inst)?,
             }
+        }
+        if let Some(staged) = self.plan.staged.get(&inst) {
+            return self.lower_staged_load(inst, staged);
         }
         if let Some(layout) = self.plan.layouts[result].clone() {
             let r = self.load_registers(inst, &layout)?;
@@ -74,7 +78,7 @@ impl Lower<'_, '_> {
             view,
             start,
             unit,
-            bytes: elem.bits() / 8,
+            bits: elem.bits(),
             rows: FxHashMap::default(),
             bounds: FxHashMap::default(),
             inside: FxHashMap::default(),
@@ -94,14 +98,26 @@ impl Lower<'_, '_> {
         let mut pointer = a.view.base;
         for (d, &moved) in key.iter().enumerate() {
             let index = self.at().add_imm(a.start[d], moved as i64);
-            let scale = match a.view.strides[d] {
-                None => self.at().imm(i64::from(a.bytes)),
-                Some(s) => self.at().mul_imm(s, i64::from(a.bytes)),
+            let (index, scale) = match a.view.strides[d] {
+                None if a.bits < 8 => (self.bytes_of(index, a.bits), self.at().imm(1)),
+                None => (index, self.at().imm(i64::from(a.bits / 8))),
+                Some(s) => (index, self.bytes_of(s, a.bits)),
             };
             pointer = self.at().op(Opcode::MadWideS32, &[index, scale, pointer], Ty::B64);
         }
         a.rows.insert(key, pointer);
         pointer
+    }
+
+    /// Bytes that so many elements take; they fill whole bytes by the facts that the access rests on.
+    pub(super) fn bytes_of(&mut self, elements: machine::Value, bits: u32) -> machine::Value {
+        if bits.is_multiple_of(8) {
+            return self.at().mul_imm(elements, i64::from(bits / 8));
+        }
+        let common = bits.trailing_zeros();
+        let whole = self.at().mul_imm(elements, i64::from(bits >> common));
+        let by = self.at().imm(i64::from(3 - common));
+        self.at().int(Opcode::ShrU32, whole, by)
     }
 
     /// Whether the element at a register's coordinates lies inside the view (and is this thread's to store).
@@ -153,12 +169,15 @@ impl Lower<'_, '_> {
             let at = register_coord(layout, e);
             let address = self.address(&mut a, &at);
             let inside = self.inside(&mut a, &at);
-            let loaded = self.load_vector(address, a.offset(&at), vector as u32 * a.bytes, inside);
+            let bytes = self.whole_bytes(elem, vector)?;
+            let loaded = self.load_vector(address, a.offset(&at), bytes, inside);
             let single = vector == 1 && elem.bits() == 16;
             parts.push(self.fill_outside(elem, a.view.fill, loaded, inside, single)?);
         }
         if vector == 1 && elem.bits() == 16 {
             parts = self.pair_halves(&parts);
+        } else if elem.bits() < 16 {
+            parts = self.pack_parts(parts, vector as u32 * elem.bits() / 8);
         }
         let joined = NewInst::new(Opcode::Join, &parts, &[Ty::frag(regs as u16)]);
         Ok(self.at().value(joined))
@@ -171,8 +190,11 @@ impl Lower<'_, '_> {
         bytes: u32,
         inside: machine::Value,
     ) -> machine::Value {
-        let (op, count) =
-            if bytes < 4 { (Opcode::LdGlobal16, 1) } else { (Opcode::LdGlobal, (bytes / 4) as u8) };
+        let (op, count) = match bytes {
+            1 => (Opcode::LdGlobal8, 1),
+            2 | 3 => (Opcode::LdGlobal16, 1),
+            _ => (Opcode::LdGlobal, (bytes / 4) as u8),
+        };
         let guard = Some(Guard { pred: inside, negated: false });
         let new = NewInst::new(op, &[address], &[]).attr(Attr::Mem { offset, count }).guard(guard);
         let ty = if count == 1 { Ty::B32 } else { Ty::frag(count.into()) };
@@ -203,6 +225,32 @@ impl Lower<'_, '_> {
         use warplift_ir::machine::IndexMap;
         let (each, whole) = (IndexMap::EACH, IndexMap::Whole);
         Ok(self.repeat(Opcode::Selp, Attr::None, &[(x, each), (c, whole.clone()), (inside, whole)], regs))
+    }
+
+    /// Bytes that one access of so many elements moves.
+    pub(super) fn whole_bytes(&self, elem: Elem, vector: u64) -> Result<u32> {
+        let bits = vector as u32 * elem.bits();
+        match bits {
+            8 | 16 | 32 | 64 | 128 => Ok(bits / 8),
+            _ => self.error(format!(
+                "accesses of {vector} elements of {elem} ({bits} bits): 8, 16, 32, 64 or 128 bits are possible"
+            )),
+        }
+    }
+
+    /// Parts of one or two bytes put together to registers (the last one may stay part full); wider ones stay.
+    pub(super) fn pack_parts(&mut self, parts: Vec<machine::Value>, bytes: u32) -> Vec<machine::Value> {
+        let selector = match bytes {
+            1 => 0x0040,
+            2 => 0x5410,
+            _ => return parts,
+        };
+        let pair = |p: &[machine::Value]| match *p {
+            [low, high] => self.permute(low, high, selector),
+            _ => p[0],
+        };
+        let pairs = parts.chunks(2).map(pair).collect();
+        self.pack_parts(pairs, 2 * bytes)
     }
 
     fn pair_halves(&mut self, parts: &[machine::Value]) -> Vec<machine::Value> {
@@ -331,12 +379,15 @@ impl Lower<'_, '_> {
         };
         let x = self.materialize(value, value)?;
         let elem = self.k.ty(value).elem();
+        if elem.bits() < 16 {
+            return self.error(format!("a store of {elem} elements is not selected"));
+        }
         let mut a = self.access(inst, &layout, elem)?;
         a.owner = self.owner(&layout);
         let widest = row.map_or(u64::MAX, |r| r.1);
         let vector = self.vector(inst, value, &layout, a.unit).min(widest);
         let replicated = layout.replicated(Axis::Reg);
-        let bytes = vector as u32 * a.bytes;
+        let bytes = self.whole_bytes(elem, vector)?;
         for e in (0..layout.in_extent(Axis::Reg)).step_by(vector as usize) {
             if replicated.iter().any(|b| e / b.weight % b.extent != 0) {
                 continue;
@@ -344,7 +395,7 @@ impl Lower<'_, '_> {
             let at = register_coord(&layout, e);
             let address = self.address(&mut a, &at);
             let inside = self.inside(&mut a, &at);
-            let first = e as u32 * a.bytes / 4;
+            let first = e as u32 * a.bits / 32;
             let count = (bytes / 4).max(1);
             let mut part = self.pick(x, (first..first + count).map(|r| r as u16).collect());
             let op = match row {

@@ -142,22 +142,37 @@ impl Lower<'_, '_> {
 
     /// Loads a fragment.
     pub(super) fn load_fragment(&mut self, elem: Elem, a: &SharedAccess) -> Result<machine::Value> {
+        let registers = a.starts.len() as u64 * a.elements();
+        self.load_some(elem, a, &(0..registers as u16).collect::<Vec<u16>>())
+    }
+
+    /// Loads some registers of a fragment, in the given order.
+    pub(super) fn load_some(
+        &mut self,
+        elem: Elem,
+        a: &SharedAccess,
+        wanted: &[u16],
+    ) -> Result<machine::Value> {
         let bytes = a.elements() * a.bytes;
         let count = (bytes / 4).max(1) as u8;
         let mut parts = Vec::new();
         let mut place_of: FxHashMap<u16, u16> = FxHashMap::default();
         for &(start, base, offset) in &a.starts {
+            let registers = a.registers(start);
+            if !registers.iter().any(|r| wanted.contains(r)) {
+                continue;
+            }
             let place = Place { buffer: a.buffer, offset };
             let op = if bytes == 2 { Opcode::LdShared16 } else { Opcode::LdShared };
             let ty = if count == 1 { Ty::B32 } else { Ty::frag(count.into()) };
             let new = NewInst::new(op, &[base], &[ty]).attr(Attr::PlaceMem { place, count });
             let first = parts.len() as u16 * a.elements() as u16;
-            place_of.extend(a.registers(start).into_iter().zip(first..));
+            place_of.extend(registers.into_iter().zip(first..));
             parts.push(self.at().value(new));
         }
         let regs = parts.len() as u16 * u16::from(count);
         let all = self.at().value(NewInst::new(Opcode::Join, &parts, &[Ty::frag(regs)]));
-        let table: Vec<u16> = (0..place_of.len() as u16).map(|r| place_of[&r]).collect();
+        let table: Vec<u16> = wanted.iter().map(|r| place_of[r]).collect();
         match bytes {
             2 => Ok(self.pair_cells(all, &table)),
             _ => self.pick_elements(all, elem, &table),

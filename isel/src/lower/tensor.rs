@@ -20,7 +20,25 @@ const STRIPE: u32 = 16;
 
 impl Lower<'_, '_> {
     /// The tensor map of a view, box and swizzle: its parameter number. Equal maps are shared.
-    fn tensor_map(&mut self, view: Value, inner_dim: usize, box_dims: [u32; 2], swizzle: u32) -> Result<u32> {
+    pub(super) fn tensor_map(
+        &mut self,
+        view: Value,
+        inner_dim: usize,
+        box_dims: [u32; 2],
+        swizzle: u32,
+    ) -> Result<u32> {
+        self.tensor_map_of(view, inner_dim, box_dims, swizzle, 1)
+    }
+
+    /// The same with so many elements counted as one (they fill an unsigned integer of 8 to 64 bits).
+    pub(super) fn tensor_map_of(
+        &mut self,
+        view: Value,
+        inner_dim: usize,
+        box_dims: [u32; 2],
+        swizzle: u32,
+        unit: u32,
+    ) -> Result<u32> {
         let k = self.k;
         let refuse = || IselError::at(k, self.inst, "a view that a tensor map cannot describe");
         let window = Window::of(k, view).ok_or_else(refuse)?;
@@ -32,6 +50,11 @@ impl Lower<'_, '_> {
         let outer = window.outer(k).ok_or_else(refuse)?;
         let dims = std::iter::once(window.kept[inner_dim]).chain(outer.iter().copied());
         let dims = dims.map(|d| launch_expr(k, window.extent(k, d)).ok_or_else(refuse));
+        let mut dims: Vec<Expr> = dims.collect::<Result<_>>()?;
+        if unit > 1 {
+            let elements = std::mem::replace(&mut dims[0], Expr::zero());
+            dims[0] = Expr::op(ExprOp::Div, elements, Expr::Const(unit.into()));
+        }
         let bytes = Expr::Const(i64::from(elem.bits() / 8));
         let strides = outer.iter().map(|&d| {
             let elements = window.stride_expr(k, d).ok_or_else(refuse)?;
@@ -40,10 +63,13 @@ impl Lower<'_, '_> {
         let map = TensorMap {
             base: base.name.clone(),
             offset: Expr::zero(),
-            element: tma_type(elem)
-                .ok_or_else(|| IselError::at(k, window.whole, format!("tensor copies of {elem}")))?
-                .to_owned(),
-            dims: dims.collect::<Result<_>>()?,
+            element: match unit {
+                1 => tma_type(elem)
+                    .ok_or_else(|| IselError::at(k, window.whole, format!("tensor copies of {elem}")))?
+                    .to_owned(),
+                _ => format!("u{}", unit * elem.bits()),
+            },
+            dims,
             strides: strides.collect::<Result<_>>()?,
             box_dims: box_dims.into_iter().chain(window.fixed.iter().map(|_| 1)).collect(),
             swizzle,
@@ -96,7 +122,7 @@ impl Lower<'_, '_> {
     }
 
     /// Indices of the dimensions that a view fixes, in the order of its tensor map.
-    fn fixed_indices(&self, view: Value) -> Result<Vec<machine::Value>> {
+    pub(super) fn fixed_indices(&self, view: Value) -> Result<Vec<machine::Value>> {
         let fixed = Window::of(self.k, view).map(|w| w.fixed).unwrap_or_default();
         fixed.iter().map(|&(_, v)| self.scalar(v)).collect()
     }
@@ -165,11 +191,14 @@ impl Lower<'_, '_> {
     fn store_bulk(&mut self, inst: Inst, value: Value, s: &Stripes) -> Result<()> {
         let k = self.k;
         let x = self.materialize(value, value)?;
-        let stripe_bytes = STRIPE * s.swizzle;
+        let stripe_bytes = if s.transposed { s.columns } else { STRIPE } * s.swizzle;
         let own_bytes = s.atoms * s.slabs * stripe_bytes;
         let buffer = self.staging_buffer(k.attrs[inst].team.warps() * own_bytes);
         let args = k.args(inst).to_vec();
-        let map = self.tensor_map(args[0], 1, [s.columns, STRIPE], s.swizzle)?;
+        let map = match s.transposed {
+            true => self.tensor_map(args[0], 0, [STRIPE, s.columns], s.swizzle)?,
+            false => self.tensor_map(args[0], 1, [s.columns, STRIPE], s.swizzle)?,
+        };
         let layout = self.plan.layout(k, value)?.clone();
         let warp = self.warp();
         let part = self.at_entry().mul_imm(warp, i64::from(own_bytes));
@@ -178,7 +207,10 @@ impl Lower<'_, '_> {
         let all = || (0..s.atoms).flat_map(|atom| (0..s.slabs).map(move |slab| (atom, slab)));
         for (atom, slab) in all() {
             let first = (atom * s.slabs + slab) * s.columns / 2;
-            self.write_stripe(x, elem, s, first, part, place(atom, slab))?;
+            match s.transposed {
+                true => self.write_transposed(x, s, first, part, place(atom, slab))?,
+                false => self.write_stripe(x, elem, s, first, part, place(atom, slab))?,
+            }
         }
         let own = [self.warp_coord(&layout, 0)?, self.warp_coord(&layout, 1)?];
         let (row, column) = (self.scalar(args[1])?, self.scalar(args[2])?);
@@ -188,7 +220,8 @@ impl Lower<'_, '_> {
             let row = self.at().add_imm(row, i64::from(atom * s.step));
             let column = self.at().add_imm(column, i64::from(slab * s.columns));
             let place = Some(place(atom, slab));
-            let at = [&[part, column, row][..], &fixed].concat();
+            let inside = if s.transposed { [part, row, column] } else { [part, column, row] };
+            let at = [&inside[..], &fixed].concat();
             let (rank, bytes) = (at.len() as u8 - 1, stripe_bytes);
             let attr = TmaAttr { map, rank, bytes, place, multicast: 0, hint: CacheHint::Normal };
             let new = NewInst::new(Opcode::TmaStore, &at, &[]).attr(Attr::Tma(attr));
@@ -205,6 +238,39 @@ impl Lower<'_, '_> {
         let b = self.buffers.push(BufferData { name, bytes, align: 1024, kind: BufferKind::Staging });
         self.staging.insert(bytes, b);
         b
+    }
+
+    /// One 16-row stripe of the warp with its columns as rows, by `stmatrix.trans`.
+    fn write_transposed(
+        &mut self,
+        x: machine::Value,
+        s: &Stripes,
+        start: u32,
+        part: machine::Value,
+        place: Place,
+    ) -> Result<()> {
+        let step: u32 = if s.columns.is_multiple_of(16) { 16 } else { 8 };
+        let lanes = transposed_lanes(step.into());
+        let to = lanes.and_then(|l| l.then(&s.layout)).map_err(layout_error(self.k, self.inst))?;
+        let own = self.thread_coord(&to, 0)?;
+        let own = self.at_entry().mul_imm(own, 2);
+        for column in (0..s.columns).step_by(step as usize) {
+            let moved = s.layout.apply(&[column.into(), 0])[0] as i64 * 2;
+            let c = self.at_entry().imm(moved);
+            let inside = self.at_entry().int(Opcode::Xor, own, c);
+            let offset = self.at_entry().add(part, inside);
+            let first = ((start + column / 2) / 2) as u16;
+            let count = step as u16 / 4;
+            let regs = self.pick(x, (first..first + count).collect());
+            let attr = Attr::Matrix {
+                count: count as u8,
+                trans: true,
+                offset: place.offset as i32,
+                buffer: Some(place.buffer),
+            };
+            self.at().push(NewInst::new(Opcode::Stmatrix, &[offset, regs], &[]).attr(attr));
+        }
+        Ok(())
     }
 
     /// One 16-row stripe of the warp, from element `start` of its registers on: `stmatrix` for 16-bit
@@ -253,6 +319,16 @@ impl Lower<'_, '_> {
         }
         Ok(())
     }
+}
+
+/// Row addresses that the lanes of `stmatrix.x4.trans` give: 16 columns, two halves of 8 rows each.
+fn transposed_lanes(columns: u64) -> std::result::Result<Layout, warplift_ir::layout::LayoutError> {
+    Builder::new(&[(Axis::Dim(0), columns), (Axis::Dim(1), 16)])
+        .axis(Axis::Lane)
+        .add(Axis::Lane, 8, &[1, 0])
+        .add(Axis::Lane, 2, &[0, 8])
+        .add(Axis::Lane, 2, &[if columns > 8 { 8 } else { 0 }, 0])
+        .build()
 }
 
 /// Row addresses that the lanes of `stmatrix.x4` give: 16 rows, two halves of 8 columns.

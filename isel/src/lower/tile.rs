@@ -100,7 +100,7 @@ impl Lower<'_, '_> {
             Op::Fma => self.tile_fma(result, &args),
             Op::Cast => self.tile_cast(result, args[0]),
             Op::Rearrange => self.lower_rearrange(result, args[0]),
-            Op::Slice(offsets) => {
+            Op::Slice(offsets) if self.in_registers(args[0]) => {
                 let from: Vec<u64> = offsets.iter().map(|d| d.constant().unwrap_or(0).into()).collect();
                 self.tile_view(result, args[0], |at| at.iter().zip(&from).map(|(a, f)| a + f).collect())
             }
@@ -110,7 +110,7 @@ impl Lower<'_, '_> {
                     (0..at.len() as u8).map(|d| at[perm.iter().position(|&p| p == d).unwrap_or(0)]).collect()
                 })
             }
-            Op::Trans(_) => {
+            Op::Trans(_) | Op::Slice(_) => {
                 self.env.insert(result, Low::Elsewhere);
                 Ok(())
             }
@@ -122,6 +122,7 @@ impl Lower<'_, '_> {
             }
             Op::Reshape => self.alias(result, args[0]),
             Op::ViewAs(to) if to.bits() == k.ty(args[0]).elem().bits() => self.alias(result, args[0]),
+            Op::ViewAs(_) => self.tile_bits(result, args[0]),
             Op::Broadcast => self.tile_broadcast(result, args[0]),
             Op::Iota(d) => self.tile_iota(result, usize::from(*d)),
             other => self.error(format!("{other:?} of tiles is not selected")),
@@ -144,6 +145,13 @@ impl Lower<'_, '_> {
 
     fn tile_binary(&mut self, result: Value, op: warplift_ir::tile::BinOp, args: &[Value]) -> Result<()> {
         let elem = self.k.ty(result).elem();
+        if let (warplift_ir::tile::BinOp::Sub, Elem::F16, Some((narrow, bias))) =
+            (op, elem, self.fused_bias(args))
+        {
+            let r = self.narrow_to_half(result, narrow, bias)?;
+            self.set(result, r);
+            return Ok(());
+        }
         match kind(elem, true).and_then(|kd| binary_row(op, kd)) {
             Some(row) => {
                 let (x, y) = (self.operand(args[0])?, self.operand(args[1])?);
@@ -267,6 +275,17 @@ impl Lower<'_, '_> {
             self.env.insert(result, Low::Splat(c));
             return Ok(());
         }
+        if super::narrow::is_narrow(from) && matches!(to, Elem::F16 | Elem::Bf16 | Elem::F32) {
+            let half = self.narrow_to_half(result, arg, 0.0)?;
+            let regs = self.result_regs(result)?;
+            let r = match to {
+                Elem::F16 => half,
+                Elem::F32 => self.unpack(Elem::F16, half, regs),
+                _ => self.repack(Elem::F16, half, to, regs),
+            };
+            self.set(result, r);
+            return Ok(());
+        }
         let x = self.materialize(arg, result)?;
         let regs = self.result_regs(result)?;
         let r = match (from, to) {
@@ -285,14 +304,17 @@ impl Lower<'_, '_> {
                 self.repeat(Opcode::U32FromF32, Attr::None, &[(x, IndexMap::EACH)], regs)
             }
             (Elem::Int(32), Elem::Uint(32)) | (Elem::Uint(32), Elem::Int(32)) => x,
-            (Elem::F16, Elem::Bf16) | (Elem::Bf16, Elem::F16) => {
-                let wide = self.unpack(from, x, regs * 2);
-                self.narrowed(wide, to, regs)
-            }
+            (Elem::F16, Elem::Bf16) | (Elem::Bf16, Elem::F16) => self.repack(from, x, to, regs),
             _ => return self.error(format!("a cast of tiles from {from} to {to} is not selected")),
         };
         self.set(result, r);
         Ok(())
+    }
+
+    /// Halves of one kind as halves of the other, by way of f32.
+    fn repack(&mut self, from: Elem, x: machine::Value, to: Elem, regs: u16) -> machine::Value {
+        let wide = self.unpack(from, x, regs * 2);
+        self.narrowed(wide, to, regs)
     }
 
     /// Halves of each register, widened and interleaved.
@@ -345,7 +367,12 @@ impl Lower<'_, '_> {
         let from = self.plan.layout(self.k, arg)?.clone();
         let to = self.plan.layout(self.k, result)?.clone();
         let table = self.element_table(&from, &to, source)?;
-        let mut table = self.register_table(self.k.ty(result).elem(), table)?;
+        let elem = self.k.ty(result).elem();
+        let Some(mut table) = register_table(elem, &table) else {
+            let r = self.pick_halves(elem, arg, &table)?;
+            self.env.insert(result, r);
+            return Ok(());
+        };
         let x = match self.env.get(&arg).cloned() {
             Some(Low::Picked(r, inner)) => {
                 table.iter_mut().for_each(|t| *t = inner[usize::from(*t)]);
@@ -365,7 +392,7 @@ impl Lower<'_, '_> {
 
     /// For each register element of `to`, the register element of `from` that holds its source, which the
     /// same thread must hold.
-    fn element_table(
+    pub(super) fn element_table(
         &self,
         from: &Layout,
         to: &Layout,
@@ -398,17 +425,41 @@ impl Lower<'_, '_> {
         Ok(table)
     }
 
-    /// A table of elements as one of registers: pairs of 16-bit elements must stay together.
-    fn register_table(&self, elem: Elem, table: Vec<u16>) -> Result<Vec<u16>> {
-        if elem.bits() != 16 {
-            return Ok(table);
+    /// Halves that part, each pair from where its two stand; equal pairs (a broadcast) are made once.
+    fn pick_halves(&mut self, elem: Elem, arg: Value, table: &[u16]) -> Result<Low> {
+        if elem.bits() != 16 || !table.len().is_multiple_of(2) {
+            return self.error(format!("elements of {elem} would have to part; that is not selected"));
         }
-        let pairs = table.chunks(2);
-        let whole = pairs.clone().all(|p| p.len() == 2 && p[0] % 2 == 0 && p[1] == p[0] + 1);
-        match whole {
-            true => Ok(pairs.map(|p| p[0] / 2).collect()),
-            false => self.error("16-bit elements would have to part; that is not selected"),
+        let x = self.materialize(arg, arg)?;
+        let mut made: Vec<(&[u16], machine::Value)> = Vec::new();
+        let mut order = Vec::new();
+        for pair in table.chunks(2) {
+            let known = made.iter().position(|(p, _)| *p == pair);
+            order.push(known.unwrap_or(made.len()) as u16);
+            if known.is_none() {
+                let (a, b) = (self.pick(x, vec![pair[0] / 2]), self.pick(x, vec![pair[1] / 2]));
+                let half = |e: u16| if e.is_multiple_of(2) { 0x10 } else { 0x32 };
+                let selector = half(pair[0]) | (half(pair[1]) + 0x44) << 8;
+                made.push((pair, self.permute(a, b, selector)));
+            }
         }
+        let parts: Vec<machine::Value> = made.iter().map(|m| m.1).collect();
+        let regs = parts.len() as u16;
+        let all = self.at().value(NewInst::new(Opcode::Join, &parts, &[Ty::frag(regs)]));
+        Ok(Low::Picked(all, order.into()))
+    }
+
+    /// The same registers as elements of another type.
+    fn tile_bits(&mut self, result: Value, arg: Value) -> Result<()> {
+        if !self.in_registers(arg) {
+            return self.error("bits of a tile that is in no registers");
+        }
+        let x = self.materialize(arg, arg)?;
+        if self.func.ty(x).regs() != u32::from(self.result_regs(result)?) {
+            return self.error("bits of a tile as elements that fill other registers");
+        }
+        self.set(result, x);
+        Ok(())
     }
 
     fn tile_broadcast(&mut self, result: Value, arg: Value) -> Result<()> {
@@ -449,4 +500,16 @@ impl Lower<'_, '_> {
         self.env.insert(result, Low::Picked(r, table));
         Ok(())
     }
+}
+
+/// A table of elements as one of registers; `None` where what shares a register would part.
+fn register_table(elem: Elem, table: &[u16]) -> Option<Vec<u16>> {
+    let n = match elem.bits() {
+        _ if elem == Elem::Bool => 1,
+        bits => (32 / bits).max(1) as usize,
+    };
+    let whole = |w: &[u16]| {
+        w.len() == n && usize::from(w[0]).is_multiple_of(n) && w.windows(2).all(|p| p[1] == p[0] + 1)
+    };
+    table.chunks(n).all(whole).then(|| table.chunks(n).map(|w| w[0] / n as u16).collect())
 }

@@ -89,7 +89,7 @@ fn push_chunk(
     let Some(shape) = k.ty(value).shape() else { return };
     let Some(extent) = shape.dims().iter().rev().nth(back).and_then(|d| d.constant()) else { return };
     let sinks = has_operands(k, value);
-    let mut part = Part { k, block, extent, from, width, loc, done: FxHashMap::default() };
+    let mut part = Part { k, block, extent, from, width, loc, done: FxHashMap::default(), loads: true };
     let slice = if sinks { part.of(value, back) } else { part.slice_of(value, back) };
     let i32 = [Type::Scalar(Elem::I32)];
     let offset = k.append_inst(block, Op::Int(i64::from(from)), &[], &i32, &[], loc);

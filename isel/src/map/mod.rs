@@ -4,6 +4,7 @@
 //!  tunables ─► constants        tunables.rs
 //!  grid ─► loop over tiles      persist.rs, raster.rs
 //!  wide stores ─► chunks        chunk.rs
+//!  deep products ─► parts       split.rs
 //!  teams, loop attributes       here
 //! ```
 //!
@@ -13,11 +14,12 @@ mod chunk;
 mod persist;
 mod raster;
 mod sink;
+mod split;
 mod tunables;
 
 use crate::plan::mma_sync::warps_of_products;
 use crate::{IselError, Result};
-use warplift_ir::tile::{Kernel, Mapping, Op, Team};
+use warplift_ir::tile::{Kernel, Mapping, Op, Team, Type};
 
 pub use tunables::do_tunables;
 
@@ -30,7 +32,9 @@ pub fn do_map(kernel: &Kernel, mapping: &Mapping) -> Result<Kernel> {
     check_names(kernel, mapping)?;
     let mut k = do_tunables(kernel, mapping)?;
     assign_loops(&mut k, mapping);
+    assign_arrays(&mut k, mapping);
     let team = choose_team(&k, mapping)?;
+    split::do_split(&mut k);
     chunk::do_chunks(&mut k, mapping, team)?;
     if mapping.whole.persistent {
         persist::do_persist(&mut k, mapping)?;
@@ -53,6 +57,11 @@ fn check_names(kernel: &Kernel, mapping: &Mapping) -> Result<()> {
     for (name, _) in &mapping.tunables {
         if !kernel.tunables.values().any(|t| t.name == *name) {
             return unknown("tunable", name);
+        }
+    }
+    for (name, _) in &mapping.arrays {
+        if !kernel.params.iter().any(|p| p.name == *name && matches!(kernel.ty(p.value), Type::Ptr(_))) {
+            return unknown("array", name);
         }
     }
     for (name, _) in &mapping.loops {
@@ -78,6 +87,19 @@ fn assign_loops(k: &mut Kernel, mapping: &Mapping) {
             loop_name(k, inst).and_then(|n| mapping.loops.iter().find(|(l, _)| l == n)).map(|(_, m)| *m);
         if matches!(k.insts[inst].op, Op::For) {
             k.attrs[inst].looped = Some(found.unwrap_or_default());
+        }
+    }
+}
+
+/// Every view says how its array is read.
+fn assign_arrays(k: &mut Kernel, mapping: &Mapping) {
+    for (name, array) in &mapping.arrays {
+        let Some(pointer) = k.params.iter().find(|p| p.name == *name).map(|p| p.value) else { continue };
+        let views: Vec<_> = k.insts.iter().filter(|(_, d)| matches!(d.op, Op::View { .. })).collect();
+        let views: Vec<_> =
+            views.into_iter().map(|(i, _)| i).filter(|&i| k.args(i).first() == Some(&pointer)).collect();
+        for view in views {
+            k.attrs[view].array = *array;
         }
     }
 }

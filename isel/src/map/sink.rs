@@ -26,6 +26,8 @@ pub struct Part<'k> {
     pub loc: Loc,
     /// What was narrowed already, by dimension.
     pub done: FxHashMap<(Value, usize), Value>,
+    /// Whether loads are made again for the wanted part alone; else their tiles are sliced.
+    pub loads: bool,
 }
 
 /// Whether a value is made of more than its accumulator: loads or broadcasts under elementwise work.
@@ -81,7 +83,7 @@ impl Part<'_> {
         let mut args = self.k.args(def).to_vec();
         let rank = ty.shape()?.rank();
         match op {
-            Op::Load => {
+            Op::Load if self.loads => {
                 let i32 = Type::Scalar(Elem::I32);
                 let offset = self.push(Op::Int(self.from.into()), &[], i32);
                 let at = args.len() - 1 - back;

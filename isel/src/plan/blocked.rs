@@ -8,8 +8,8 @@ use crate::window::Window;
 use warplift_ir::layout::{Axis, Builder, Layout, LayoutError};
 use warplift_ir::tile::{Inst, Kernel, Op, Type, Value};
 
-/// Bytes that one access moves at most.
-const ACCESS_BYTES: i64 = 16;
+/// Bits that one access moves at most.
+const ACCESS_BITS: i64 = 128;
 
 /// Gives the tile of a load (or whatever has no layout yet) a blocked layout and spreads it.
 ///
@@ -20,7 +20,7 @@ pub fn anchor(k: &Kernel, inst: Inst, order: &[Inst], plan: &mut Plan) -> Result
         k.results(inst).iter().copied().filter(|&v| matches!(k.ty(v), Type::Tile(..))).collect();
     for v in tiles {
         let shared_only = plan.shared.contains_key(&inst) && only_products(k, v);
-        let moved = matches!(k.insts[inst].op, Op::Trans(_)) && only_products(k, v);
+        let moved = matches!(k.insts[inst].op, Op::Trans(_) | Op::Slice(_)) && only_products(k, v);
         if plan.layouts[v].is_some() || shared_only || moved || propagate::adapts(k, v) {
             continue;
         }
@@ -62,7 +62,7 @@ fn whole_registers(k: &Kernel, inst: Inst, v: Value, dim: usize, mut block: Vec<
     }
 }
 
-/// Whether a value is used by products alone, through transpositions.
+/// Whether a value is used by products alone, through transpositions and parts.
 pub(super) fn only_products(k: &Kernel, v: Value) -> bool {
     let mut used = false;
     let fine = k.insts.iter().all(|(inst, data)| {
@@ -72,7 +72,7 @@ pub(super) fn only_products(k: &Kernel, v: Value) -> bool {
         used = true;
         match data.op {
             Op::Mma => k.args(inst)[0] != v,
-            Op::Trans(_) => only_products(k, k.result(inst)),
+            Op::Trans(_) | Op::Slice(_) => only_products(k, k.result(inst)),
             _ => false,
         }
     });
@@ -84,11 +84,12 @@ pub fn vector_elements(k: &Kernel, inst: Inst, tile: Value) -> u32 {
     let args = k.args(inst);
     let view = args[0];
     let elem = k.ty(tile).elem();
-    let bytes = i64::from(elem.bits() / 8).max(1);
+    let bits = i64::from(elem.bits());
     let Some(window) = Window::of(k, view) else { return 1 };
     let Some(dim) = window.unit(k) else { return 1 };
     let whole = window.kept[dim];
-    let mut d = gcd(ACCESS_BYTES / bytes, divisor(k, window.pointer(k)) / bytes);
+    let most = 1i64 << (ACCESS_BITS / bits).max(1).ilog2();
+    let mut d = gcd(most, divisor(k, window.pointer(k)).saturating_mul(8) / bits);
     d = gcd(d, divisor(k, args[1 + dim]));
     d = gcd(d, divisor(k, window.extent(k, whole)));
     let others = window.kept.iter().chain(window.fixed.iter().map(|f| &f.0)).filter(|&&o| o != whole);

@@ -10,7 +10,7 @@
 
 use super::blocked::{blocked_by, vector_elements};
 use super::tensor::unit_dim;
-use super::{Plan, StorePlan, extents, layout_error, warps};
+use super::{Plan, StorePlan, extents, layout_error, staged, warps};
 use crate::Result;
 use rustc_hash::FxHashSet;
 use warplift_ir::layout::{Axis, Layout};
@@ -32,7 +32,9 @@ const WASTE: u64 = 4;
 /// As a layout's construction.
 pub fn do_coalesce(k: &Kernel, inst: Inst, plan: &mut Plan) -> Result<()> {
     let (tile, load) = match (&k.insts[inst].op, plan.stores.get(&inst)) {
-        (Op::Load, _) if !plan.shared.contains_key(&inst) => (k.result(inst), true),
+        (Op::Load, _) if !plan.shared.contains_key(&inst) && staged::is_plain(k, inst) => {
+            (k.result(inst), true)
+        }
         (Op::Store, Some(StorePlan::Plain { .. })) => (k.args(inst)[k.args(inst).len() - 1], false),
         _ => return Ok(()),
     };

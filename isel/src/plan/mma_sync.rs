@@ -12,9 +12,10 @@
 //! those of `ir::layout::fragment`, the swizzled tiles those of `wgmma`: eight rows at one 16-byte column
 //! lie in eight different bank groups, so that `ldmatrix` meets no conflict in either storage order.
 
-use super::tensor::{loaded, shared_tile, swizzle_span, unit_dim};
+use super::tensor::{loaded_whole, shared_tile, swizzle_span, unit_dim};
 use super::{Plan, extents, layout_error};
 use crate::{IselError, Result};
+use std::collections::hash_map::Entry;
 use warplift_ir::layout::fragment;
 use warplift_ir::tile::{Inst, Kernel, Mapping, Op, Products, Team};
 use warplift_ir::types::Elem;
@@ -103,7 +104,7 @@ pub(crate) fn arrangement(k: &Kernel, warps: u32) -> Result<[u32; 2]> {
         return Err(IselError::at(k, first, message));
     }
     // What a warp computes of A stays its own: then it has all columns.
-    let computed = all.iter().any(|&i| loaded(k, k.args(i)[1]).is_none());
+    let computed = all.iter().any(|&i| loaded_whole(k, k.args(i)[1]).is_none());
     let divides = |rows: u32, cols: u32| {
         all.iter().all(|&i| {
             let [m, n, _] = shape(k, i);
@@ -141,7 +142,7 @@ pub(crate) fn plan_product(k: &Kernel, inst: Inst, plan: &mut Plan) -> Result<()
     let whole = layout(m, n, cols)?;
     plan.layouts[acc].get_or_insert_with(|| whole.clone());
     plan.layouts[k.result(inst)] = Some(whole);
-    let left = loaded(k, a);
+    let left = loaded_whole(k, a);
     match left {
         Some((load, _)) => place(k, load, plan)?,
         None => {
@@ -149,7 +150,7 @@ pub(crate) fn plan_product(k: &Kernel, inst: Inst, plan: &mut Plan) -> Result<()
             plan.layouts[a].get_or_insert(fragment);
         }
     }
-    let right = loaded(k, b).ok_or_else(|| {
+    let right = loaded_whole(k, b).ok_or_else(|| {
         let what = "the right operand of mma must be loaded from memory; a computed one is not selected";
         IselError::at(k, inst, what)
     })?;
@@ -168,8 +169,8 @@ pub(crate) fn plan_product(k: &Kernel, inst: Inst, plan: &mut Plan) -> Result<()
 
 /// Gives a loaded operand its place in shared memory.
 fn place(k: &Kernel, load: Inst, plan: &mut Plan) -> Result<()> {
-    if !plan.shared.contains_key(&load) {
-        plan.shared.insert(load, shared_tile(k, load)?);
+    if let Entry::Vacant(new) = plan.shared.entry(load) {
+        new.insert(shared_tile(k, load)?);
     }
     Ok(())
 }
@@ -198,7 +199,7 @@ fn check(k: &Kernel, inst: Inst, [m, n, depth]: [u32; 3]) -> Result<()> {
 /// Whether so many columns of a warp lie in B as `ldmatrix` can read them: where B is contiguous along
 /// its columns, those of a warp must not straddle slabs of the swizzle.
 fn columns_fit(k: &Kernel, mma: Inst, columns: u32) -> bool {
-    let Some((load, flipped)) = loaded(k, k.args(mma)[2]) else { return true };
+    let Some((load, flipped)) = loaded_whole(k, k.args(mma)[2]) else { return true };
     let across = unit_dim(k, k.args(load)[0]).unwrap_or(1) == usize::from(!flipped);
     let slab = |inner: u32, elem: Elem| swizzle_span(inner * elem.bits() / 8).map(|s| s * 8 / elem.bits());
     let slab = slab(shape(k, mma)[1], k.ty(k.result(load)).elem()).unwrap_or(1);

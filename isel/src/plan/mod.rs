@@ -17,6 +17,7 @@ mod convert;
 pub(crate) mod mma_sync;
 mod order;
 mod propagate;
+mod staged;
 mod tensor;
 
 use crate::{IselError, Result};
@@ -30,6 +31,7 @@ pub use blocked::{blocked, vector_elements};
 pub use convert::{cell_bits, choose};
 pub use mma_sync::WarpProduct;
 pub use propagate::slice_layout;
+pub use staged::{Staged, StagedFill};
 pub use tensor::unit_dim;
 
 /// How a tile comes to shared memory.
@@ -77,6 +79,8 @@ pub struct Stripes {
     pub step: u32,
     /// Stripes side by side.
     pub slabs: u32,
+    /// Whether rows are contiguous in memory instead of columns: the layout takes `(column, row)` then.
+    pub transposed: bool,
 }
 
 /// How a tile leaves.
@@ -121,6 +125,8 @@ pub struct Plan {
     pub made: FxHashMap<Value, Layout>,
     /// Shared version of loaded tiles.
     pub shared: FxHashMap<Inst, SharedTile>,
+    /// Loads that come to registers by way of a ring in shared memory.
+    pub staged: FxHashMap<Inst, Staged>,
     /// Stores.
     pub stores: FxHashMap<Inst, StorePlan>,
     /// Products of warpgroups.
@@ -166,6 +172,11 @@ pub fn do_plan(k: &Kernel) -> Result<Plan> {
     loads.sort_by_key(|i| std::cmp::Reverse(size(i)));
     for inst in loads.into_iter().chain(others) {
         blocked::anchor(k, inst, &order, &mut plan)?;
+    }
+    for &inst in &order {
+        if let Some(staged) = staged::plan_load(k, inst, &plan)? {
+            plan.staged.insert(inst, staged);
+        }
     }
     for &inst in &order {
         if matches!(k.insts[inst].op, Op::Store) {
@@ -214,6 +225,9 @@ impl Plan {
                     "{}:{} load: shared, {} x {} swizzle {} by {:?}{why}",
                     at.line, at.column, t.extents[0], t.extents[1], t.swizzle, t.fill
                 ));
+            }
+            if let Some(s) = self.staged.get(&inst) {
+                lines.push(format!("{}:{} load: {}", at.line, at.column, s.describe()));
             }
             if let Some(p) = self.products.get(&inst) {
                 lines.push(format!(

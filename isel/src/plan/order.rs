@@ -7,6 +7,7 @@
 //!  store c[i, j + 0], x   store c[i, j + 64], y     chunks of one tile             fine
 //! ```
 
+use super::extents;
 use crate::window::Window;
 use warplift_ir::tile::{BinOp, Block, Inst, Kernel, Op, Value};
 
@@ -44,24 +45,23 @@ fn stands(k: &Kernel, inst: Inst) -> bool {
     k.blocks.values().any(|d| d.insts.contains(&inst))
 }
 
-/// Whether two stores write different columns that constants count from the same one.
+/// Whether two stores write parts that constants set apart along some dimension.
 fn are_chunks(k: &Kernel, a: Inst, b: Inst) -> bool {
-    let split = |i: Inst| {
-        let (index, _) = k.args(i).split_at(k.args(i).len() - 1);
-        let (&last, before) = index.split_last()?;
-        Some((before.to_vec(), column(k, last)?))
-    };
-    match (split(a), split(b)) {
-        (Some((x, (base, from))), Some((y, (other, to)))) => x == y && base == other && from != to,
-        _ => false,
-    }
+    let same_view = k.args(a).first() == k.args(b).first();
+    let [x, y] = [a, b].map(|i| k.args(i).last().map_or_else(Vec::new, |&v| extents(k, v)));
+    let dims = x.iter().zip(&y).enumerate();
+    same_view
+        && dims.into_iter().any(|(d, (&x, &y))| {
+            let [(base, from), (other, to)] = [a, b].map(|i| offset(k, k.args(i)[1 + d]));
+            base == other && (from + i64::from(x) <= to || to + i64::from(y) <= from)
+        })
 }
 
-/// `base + constant`.
-fn column(k: &Kernel, v: Value) -> Option<(Value, i64)> {
-    let def = k.def(v)?;
-    match (&k.insts[def].op, k.args(def)) {
-        (Op::Binary(BinOp::Add), &[base, offset]) => Some((base, k.int_const(offset)?)),
-        _ => None,
+/// An index as `base + constant`.
+fn offset(k: &Kernel, v: Value) -> (Value, i64) {
+    let sum = k.def(v).map(|def| (&k.insts[def].op, k.args(def)));
+    match sum {
+        Some((Op::Binary(BinOp::Add), &[base, by])) => k.int_const(by).map_or((v, 0), |by| (base, by)),
+        _ => (v, 0),
     }
 }

@@ -62,6 +62,17 @@ fn step(k: &Kernel, inst: Inst, plan: &mut Plan) -> Result<bool> {
     let made = |n: usize| Slot::Made(results[n]);
     let arg = |n: usize| Slot::Use(inst, n);
     match &k.insts[inst].op {
+        Op::Cast if super::staged::is_packed(k, k.args(inst)[0]) => {
+            let bits = k.ty(k.args(inst)[0]).elem().bits();
+            match (arg(0).layout(k, plan), made(0).layout(k, plan)) {
+                (None, _) => derive(k, inst, plan, made(0), arg(0), |l| {
+                    super::staged::register_order(k, inst, l, bits)
+                }),
+                // Its registers have an order of their own; the cast puts them right.
+                (Some(_), Some(_)) => Ok(false),
+                (Some(_), None) => same(k, inst, &[arg(0), made(0)], plan),
+            }
+        }
         Op::Unary(_) | Op::Binary(_) | Op::Compare(_) | Op::Select | Op::Fma | Op::Cast => {
             let uses = (0..k.args(inst).len()).map(arg);
             let all: Vec<Slot> = uses.chain((0..results.len()).map(made)).collect();
@@ -101,6 +112,11 @@ fn step(k: &Kernel, inst: Inst, plan: &mut Plan) -> Result<bool> {
         Op::Slice(offsets) => {
             let from: Vec<u32> = offsets.iter().map(|d| d.constant().unwrap_or(0)).collect();
             let shape = extents(k, results[0]);
+            let whole = k.args(inst)[0];
+            if arg(0).layout(k, plan).is_none() && !adapts(k, whole) {
+                let whole = extents(k, whole);
+                return derive(k, inst, plan, made(0), arg(0), |l| unsliced(k, inst, l, &shape, &whole));
+            }
             derive(k, inst, plan, arg(0), made(0), |l| slice_layout(k, inst, l, &from, &shape))
         }
         Op::ExpandDims(d) => derive(k, inst, plan, made(0), arg(0), |l| {
@@ -109,6 +125,12 @@ fn step(k: &Kernel, inst: Inst, plan: &mut Plan) -> Result<bool> {
         Op::Broadcast if is_tile(k, k.args(inst)[0]) => {
             let small = extents(k, k.args(inst)[0]);
             derive(k, inst, plan, made(0), arg(0), |l| collapse(k, inst, l, &small))
+        }
+        Op::ViewAs(_) => {
+            let bits = |v| k.ty(v).elem().bits();
+            let (a, b) = (bits(k.args(inst)[0]), bits(results[0]));
+            let forth = derive(k, inst, plan, arg(0), made(0), |l| reinterpreted(k, inst, l, a, b))?;
+            Ok(forth || derive(k, inst, plan, made(0), arg(0), |l| reinterpreted(k, inst, l, b, a))?)
         }
         Op::Trans(perm) => {
             let perm = perm.clone();
@@ -231,6 +253,28 @@ pub fn slice_layout(k: &Kernel, inst: Inst, layout: &Layout, from: &[u32], shape
     .ok_or_else(refuse)
 }
 
+/// The layout of a whole whose part has the given one: further parts stand in further registers.
+fn unsliced(k: &Kernel, inst: Inst, layout: &Layout, part: &[u32], whole: &[u32]) -> Result<Layout> {
+    if part.iter().zip(whole).any(|(p, w)| !w.is_multiple_of(*p)) {
+        return Err(IselError::at(k, inst, "a part that is no whole fraction of its tile"));
+    }
+    let outs: Vec<(Axis, u64)> =
+        whole.iter().enumerate().map(|(d, &e)| (Axis::Dim(d as u8), u64::from(e))).collect();
+    let mut b = Builder::new(&outs);
+    for &(axis, _) in layout.ins() {
+        b = b.axis(axis);
+        for digit in layout.basis(axis) {
+            b = b.add(axis, digit.extent, &digit.out);
+        }
+        for (d, (&p, &w)) in part.iter().zip(whole).enumerate().filter(|_| axis == Axis::Reg) {
+            let mut column = vec![0; whole.len()];
+            column[d] = u64::from(p);
+            b = b.add(axis, u64::from(w / p), &column);
+        }
+    }
+    b.build().map_err(layout_error(k, inst))
+}
+
 /// The layout of an operand that is broadcast to the given one: dimensions of extent 1 move nothing.
 fn collapse(k: &Kernel, inst: Inst, layout: &Layout, small: &[u32]) -> Result<Layout> {
     let missing = layout.outs().len().saturating_sub(small.len());
@@ -243,6 +287,38 @@ fn collapse(k: &Kernel, inst: Inst, layout: &Layout, small: &[u32]) -> Result<La
         (axis != Axis::Reg || out.iter().any(|&o| o != 0)).then_some(out)
     });
     kept.ok_or_else(|| IselError::at(k, inst, "a broadcast that the layout cannot follow"))
+}
+
+/// The layout of the same registers seen as elements of other bits: the last dimension scales, and what
+/// one element becomes (or several make) is what stands in one place of a register.
+fn reinterpreted(k: &Kernel, inst: Inst, layout: &Layout, from: u32, to: u32) -> Result<Layout> {
+    let refuse = || IselError::at(k, inst, "bits seen as elements that a thread does not hold whole");
+    let last = layout.outs().len().checked_sub(1).ok_or_else(refuse)?;
+    let (finer, ratio) = (from > to, u64::from(from.max(to) / from.min(to)));
+    let whole = finer || layout.contiguous(Axis::Reg, layout.outs()[last].0) >= ratio;
+    if !from.max(to).is_multiple_of(from.min(to)) || !whole {
+        return Err(refuse());
+    }
+    let scale = |x: u64| if finer { x * ratio } else { x / ratio };
+    let mut outs: Vec<(Axis, u64)> = layout.outs().to_vec();
+    outs[last].1 = scale(outs[last].1);
+    let mut b = Builder::new(&outs);
+    for &(axis, _) in layout.ins() {
+        b = b.axis(axis);
+        if finer && axis == Axis::Reg {
+            let mut column = vec![0; outs.len()];
+            column[last] = 1;
+            b = b.add(axis, ratio, &column);
+        }
+        for digit in layout.basis(axis) {
+            let inside = !finer && axis == Axis::Reg && digit.weight < ratio;
+            let extent = if inside { (digit.extent * digit.weight / ratio).max(1) } else { digit.extent };
+            let mut column = digit.out.to_vec();
+            column[last] = if inside { 1 } else { scale(column[last]) };
+            b = b.add(axis, extent, &column);
+        }
+    }
+    b.build().map_err(layout_error(k, inst))
 }
 
 /// The same digits under other extents; `keep` gives a digit's new column, or drops it.

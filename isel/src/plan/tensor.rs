@@ -47,7 +47,7 @@ pub fn plan_product(k: &Kernel, inst: Inst, plan: &mut Plan) -> Result<()> {
     plan.layouts[acc].get_or_insert_with(|| whole.clone());
     plan.layouts[k.result(inst)] = Some(whole);
     let a = match loaded(k, a) {
-        Some(load) => Some((load.0, operand(k, inst, plan, load, 1, [m / groups, ATOM_M])?)),
+        Some(l) => Some((l.load, operand(k, inst, plan, l, 1, [m / groups, ATOM_M], depth)?)),
         None => {
             let fragment = layout(m, depth)?;
             plan.layouts[a].get_or_insert(fragment);
@@ -63,7 +63,7 @@ pub fn plan_product(k: &Kernel, inst: Inst, plan: &mut Plan) -> Result<()> {
             "the right operand of mma must be loaded from memory; a computed one is not selected",
         )
     })?;
-    let b = (load.0, operand(k, inst, plan, load, 0, [0, n / n_atoms])?);
+    let b = (load.load, operand(k, inst, plan, load, 0, [0, n / n_atoms], depth)?);
     let product =
         Product { a, b, n: n / n_atoms, n_atoms, m_atoms: m / groups / ATOM_M, k_steps: depth / ATOM_K };
     plan.products.insert(inst, product);
@@ -114,19 +114,40 @@ fn check_shape(k: &Kernel, inst: Inst, [m, n, depth]: [u32; 3], groups: u32) -> 
     Ok(())
 }
 
-/// The load behind an operand and whether it is seen transposed.
-pub(super) fn loaded(k: &Kernel, mut v: Value) -> Option<(Inst, bool)> {
-    let mut flipped = false;
-    loop {
-        let def = k.def(v)?;
-        match k.insts[def].op {
-            Op::Load => return Some((def, flipped)),
-            Op::Trans(_) => {
-                flipped = !flipped;
-                v = k.args(def)[0];
-            }
-            _ => return None,
+/// The load behind an operand, whether it is seen transposed, and which part of it.
+#[derive(Clone, Copy)]
+struct Loaded {
+    load: Inst,
+    flipped: bool,
+    /// Offsets by dimension of the operand.
+    from: [u32; 2],
+}
+
+/// The load of which an operand is the whole tile, and whether it is seen transposed.
+pub(super) fn loaded_whole(k: &Kernel, v: Value) -> Option<(Inst, bool)> {
+    loaded(k, v).filter(|l| l.from == [0, 0] && !is_part(k, v)).map(|l| (l.load, l.flipped))
+}
+
+fn is_part(k: &Kernel, v: Value) -> bool {
+    k.def(v).is_some_and(|d| match k.insts[d].op {
+        Op::Slice(_) => true,
+        Op::Trans(_) => is_part(k, k.args(d)[0]),
+        _ => false,
+    })
+}
+
+fn loaded(k: &Kernel, v: Value) -> Option<Loaded> {
+    let def = k.def(v)?;
+    let below = || loaded(k, k.args(def)[0]);
+    match &k.insts[def].op {
+        Op::Load => Some(Loaded { load: def, flipped: false, from: [0, 0] }),
+        Op::Trans(_) => below().map(|l| Loaded { flipped: !l.flipped, from: [l.from[1], l.from[0]], ..l }),
+        Op::Slice(offsets) => {
+            let at = |d: usize| offsets.get(d).and_then(|o| o.constant());
+            let (rows, columns) = (at(0)?, at(1)?);
+            below().map(|l| Loaded { from: [l.from[0] + rows, l.from[1] + columns], ..l })
         }
+        _ => None,
     }
 }
 
@@ -136,15 +157,21 @@ pub fn unit_dim(k: &Kernel, view: Value) -> Option<usize> {
 }
 
 /// How wgmma reads a loaded tile. `k_dim` is the depth's dimension as the product sees the operand;
-/// `[group, atom]` are the steps along the other one from warpgroup to warpgroup and atom to atom.
+/// `[group, atom]` are the steps along the other one from warpgroup to warpgroup and atom to atom; `depth`
+/// is the product's.
 fn operand(
     k: &Kernel,
     inst: Inst,
     plan: &mut Plan,
-    (load, flipped): (Inst, bool),
+    Loaded { load, flipped, from }: Loaded,
     k_dim: usize,
     [group, atom]: [u32; 2],
+    depth: u32,
 ) -> Result<SharedOperand> {
+    if from[1 - k_dim] != 0 || !from[k_dim].is_multiple_of(ATOM_K) {
+        return Err(IselError::at(k, inst, "an operand that is part of a tile is a part of its depth"));
+    }
+    let first = from[k_dim];
     let tile = match plan.shared.entry(load) {
         Entry::Occupied(known) => known.into_mut(),
         Entry::Vacant(new) => new.insert(shared_tile(k, load)?),
@@ -158,8 +185,7 @@ fn operand(
         let inside = outer < tile.extents[0] && inner < tile.extents[1];
         if inside { tile.layout.apply(&[outer.into(), inner.into()])[0] as u32 * bytes } else { 0 }
     };
-    let depth = tile.extents[usize::from(!mn_major)];
-    let steps: SmallVec<[u32; 8]> = (0..depth / ATOM_K).map(|s| at(0, s * ATOM_K)).collect();
+    let steps: SmallVec<[u32; 8]> = (0..depth / ATOM_K).map(|s| at(0, first + s * ATOM_K)).collect();
     let span = tile.swizzle;
     let slab_bytes = at(if mn_major { tile.slab } else { 0 }, if mn_major { 0 } else { tile.slab });
     if mn_major && !atom.is_multiple_of(tile.slab) && atom > tile.slab {
@@ -250,7 +276,7 @@ fn cp_async_bytes(k: &Kernel, load: Inst, view: Value) -> Option<u32> {
 }
 
 /// Why tensor copies cannot reach a view; `None` if the facts allow them.
-fn tma_refused(k: &Kernel, view: Value) -> Option<String> {
+pub(super) fn tma_refused(k: &Kernel, view: Value) -> Option<String> {
     match Window::of(k, view) {
         Some(w) => w.tensor_refused(k),
         None => Some("not a view".to_owned()),
@@ -282,10 +308,18 @@ pub fn plan_store(k: &Kernel, inst: Inst, plan: &Plan) -> Result<StorePlan> {
     if let Some(reason) = super::order::ordered(k, inst) {
         return Ok(plain(Some(reason)));
     }
+    let bits = k.ty(value).elem().bits();
+    if unit_dim(k, view) == Some(0) && bits == 16 && !wide {
+        // Columns of a stripe become rows: each warp stores 16 elements of each.
+        let swizzle = STRIPE as u32 * bits / 8;
+        let layout = shared::swizzled(columns.into(), STRIPE, bits.into(), swizzle.into())
+            .map_err(layout_error(k, inst))?;
+        let stripes = Stripes { layout, swizzle, columns, atoms, step, slabs: 1, transposed: true };
+        return Ok(StorePlan::Bulk(Box::new(stripes)));
+    }
     if unit_dim(k, view) != Some(1) {
         return Ok(plain(Some("columns of the result are not contiguous".to_owned())));
     }
-    let bits = k.ty(value).elem().bits();
     let bytes = columns * bits / 8;
     let fits = |s: &u32| if wide { bytes.is_multiple_of(*s) } else { bytes == *s };
     let swizzle = [128, 64, 32].into_iter().find(fits);
@@ -296,7 +330,7 @@ pub fn plan_store(k: &Kernel, inst: Inst, plan: &Plan) -> Result<StorePlan> {
     let layout = shared::swizzled(STRIPE, columns.into(), bits.into(), swizzle.into())
         .map_err(layout_error(k, inst))?;
     let slabs = bytes / swizzle;
-    Ok(StorePlan::Bulk(Box::new(Stripes { layout, swizzle, columns, atoms, step, slabs })))
+    Ok(StorePlan::Bulk(Box::new(Stripes { layout, swizzle, columns, atoms, step, slabs, transposed: false })))
 }
 
 /// What a warp holds: its columns, its stripes of 16 rows, and the rows from one to the next. `wide`: its

@@ -61,7 +61,7 @@ impl<'a> Expand<'_, 'a> {
                 self.land();
                 self.expand_if(inst)?;
             }
-            Opcode::TmaLoad => self.fill(inst),
+            Opcode::TmaLoad | Opcode::BulkLoad => self.fill(inst),
             Opcode::CpAsync => self.copy_in_place(inst),
             Opcode::Wgmma => self.product(inst),
             Opcode::Const | Opcode::Undef => self.clone_inst(inst),
@@ -70,6 +70,7 @@ impl<'a> Expand<'_, 'a> {
             | Opcode::StShared16
             | Opcode::LdShared
             | Opcode::LdShared16
+            | Opcode::LdShared8
             | Opcode::Ldmatrix => {
                 self.land();
                 self.shared_access(inst);

@@ -54,7 +54,7 @@ impl<'a> Expand<'_, 'a> {
             Opcode::For => self.expand_for(inst),
             Opcode::If => self.expand_if(inst),
             Opcode::Yield | Opcode::Await => Ok(()),
-            Opcode::TmaLoad => {
+            Opcode::TmaLoad | Opcode::BulkLoad => {
                 self.fill(inst);
                 Ok(())
             }
@@ -85,7 +85,7 @@ impl<'a> Expand<'_, 'a> {
         }
         let args = [vec![to, barrier], self.values(d.args)].concat();
         let attr = Attr::Tma(TmaAttr { place: None, ..*t });
-        self.at().push(NewInst::new(Opcode::TmaLoad, &args, &[]).attr(attr).guard(guard));
+        self.at().push(NewInst::new(d.op, &args, &[]).attr(attr).guard(guard));
     }
 
     /// The thread that copies where nobody does only that: a team's first.

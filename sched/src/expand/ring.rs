@@ -134,6 +134,7 @@ impl Expand<'_, '_> {
         } else if self.role == RoleKind::Consumer {
             self.land();
             if self.s.rings[ring].threads_read {
+                // The elected lane's arrival speaks for what all lanes have read.
                 self.at().push(NewInst::new(Opcode::BarWarpSync, &[], &[]));
             }
             let guard = self.elected.map(|pred| Guard { pred, negated: false });

@@ -258,7 +258,7 @@ impl<'p, 'a> Expand<'p, 'a> {
 
     fn fills(&self, inst: Inst, buffers: &[Buffer]) -> bool {
         let d = self.data(inst);
-        d.op == Opcode::TmaLoad
+        d.op.is_async_load()
             && matches!(&d.attr, Attr::Tma(t) if t.place.is_some_and(|p| buffers.contains(&p.buffer)))
     }
 

@@ -39,7 +39,8 @@ impl Expand<'_, '_> {
             }
             _ => return,
         };
-        let reads = matches!(d.op, Opcode::LdShared | Opcode::LdShared16 | Opcode::Ldmatrix);
+        let reads =
+            matches!(d.op, Opcode::LdShared | Opcode::LdShared16 | Opcode::LdShared8 | Opcode::Ldmatrix);
         self.protocol(inst, place.buffer, reads);
         let offset = self.value(d.args[0]);
         let (address, constant) = self.place(offset, place);

@@ -162,20 +162,25 @@ impl Build<'_, '_> {
         let mut loads: Vec<Inst> = Vec::new();
         let mut fills: Vec<Fill> = Vec::new();
         let mut readers: FxHashMap<Buffer, usize> = FxHashMap::default();
+        // Buffers that are awaited together are one stage of one ring: it goes by the first of them.
+        let mut stage: FxHashMap<Buffer, Buffer> = FxHashMap::default();
         for &inst in &func.blocks[self.block].insts {
             let d = &func.insts[inst];
             match d.op {
                 _ if self.free.contains(&inst) => {}
                 Opcode::Yield => {}
-                Opcode::TmaLoad => loads.push(inst),
+                op if op.is_async_load() => loads.push(inst),
                 Opcode::Await if d.args.iter().all(|&e| self.is_load(e)) => {
-                    fills.push(self.fill(inst, &mut loads));
+                    let fill = self.fill(inst, &mut loads);
+                    stage.extend(fill.buffers.iter().map(|&b| (b, fill.buffers[0])));
+                    fills.push(fill);
                 }
                 Opcode::Await => self.wait(inst)?,
                 _ if self.is_small(inst) && self.extends_last(inst) => {}
                 _ if self.is_pure(inst) || d.op == Opcode::Wgmma || self.reads_ring(inst) => {
                     let n = self.body.nodes.len();
-                    let read: Vec<Buffer> = touched(&d.attr, d.op).iter().map(|t| t.0).collect();
+                    let read = touched(&d.attr, d.op).into_iter().map(|(b, _)| *stage.get(&b).unwrap_or(&b));
+                    let read: Vec<Buffer> = read.collect();
                     let first = |f: &mut Fill| f.buffers.iter().any(|b| read.contains(b));
                     let mut insts: Vec<Inst> = fills.extract_if(.., first).flat_map(|f| f.insts).collect();
                     insts.push(inst);
@@ -241,7 +246,7 @@ impl Build<'_, '_> {
     }
 
     fn is_load(&self, event: Value) -> bool {
-        self.func.def(event).is_some_and(|d| self.func.insts[d].op == Opcode::TmaLoad)
+        self.func.def(event).is_some_and(|d| self.func.insts[d].op.is_async_load())
     }
 
     fn reads_ring(&self, inst: Inst) -> bool {

@@ -184,7 +184,7 @@ impl<'f, 'a> Agent<'f, 'a> {
             (Opcode::MbarArrive | Opcode::MbarArriveRemote, _) => {
                 cluster.arrive(self.block, self.address(d)?, 0)?;
             }
-            (Opcode::TmaLoad, Attr::Tma(t)) => {
+            (Opcode::TmaLoad | Opcode::BulkLoad, Attr::Tma(t)) => {
                 let (to, barrier) = (self.known(d.args[0], "a place")?, self.known(d.args[1], "a barrier")?);
                 let mask = if t.multicast == 0 { 1 << self.block } else { t.multicast };
                 for block in (0..16).filter(|b| mask >> b & 1 == 1) {
@@ -192,6 +192,14 @@ impl<'f, 'a> Agent<'f, 'a> {
                 }
             }
             (Opcode::Wgmma, _) => self.product(d, cluster)?,
+            (Opcode::Ldmatrix, Attr::Matrix { offset, .. }) => {
+                let from = self.known(d.args[0], "an address")? + i64::from(*offset);
+                // A warp has read when it goes on.
+                if let Some(stage) = cluster.read(self.block, self.warp(), from)? {
+                    cluster.read_done(self.block, self.warp(), stage);
+                }
+                self.define(r, inst);
+            }
             (Opcode::WgmmaCommit, _) => self.groups.push(std::mem::take(&mut self.open)),
             (Opcode::WgmmaWait, Attr::Imm(n)) => self.wait(*n as usize, cluster),
             (Opcode::BarSync, Attr::Imm2(id, threads)) => {

@@ -108,7 +108,12 @@ impl Frame {
     }
 
     fn launch(&self, name: &str) -> LaunchInfo {
-        let argument = |name: &str, ty: &str, written| Argument { name: name.into(), ty: ty.into(), written };
+        let argument = |name: &str, ty: &str, written| Argument {
+            name: name.into(),
+            ty: ty.into(),
+            written,
+            packing: None,
+        };
         let arguments = vec![
             argument("out", "ptr<u32>", true),
             argument("data", "ptr<u32>", true),

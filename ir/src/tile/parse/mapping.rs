@@ -1,27 +1,35 @@
 //! The grammar of mappings and of the attributes that `map` puts on instructions:
 //!
 //! ```text
-//! mapping = "mapping" name "{" (name "=" int | "for" name ":" loop,+ | "kernel" ":" whole,+),* "}"
-//! loop    = "pipeline" ("fit" | int) | "producers" int | "consumers" int | "wait" int
+//! mapping = "mapping" name "{" (name "=" int | "for" name ":" loop,+ | "array" name ":" array,+
+//!         | "kernel" ":" whole,+),* "}"
+//! loop    = "pipeline" ("fit" | int) | "producers" int | "consumers" int | "wait" int | "chunk" int
+//! array   = "plain" | "staged" | "packed" | "stream"
 //! whole   = "persistent" | "raster" ("linear" | "square" | "band_m" int | "band_n" int)
 //!         | "epilogue" ("direct" | "deferred") | "cluster" int | "alternate" int | "warps" int | "chunk" int
 //!         | "no" "bulk_store" | "products" ("fit" | "wgmma" | "mma_sync")
-//! attr    = "thread" | "warps" int | "warpgroups" int | "persistent" | "deferred" | loop
+//! attr    = "thread" | "warps" int | "warpgroups" int | "persistent" | "deferred" | loop | array
 //! ```
 
 use super::cursor::{Cursor, Result};
-use crate::tile::{Attrs, Depth, Epilogue, KernelMapping, Loc, LoopMapping, Mapping, Products, Raster, Team};
+use crate::tile::{
+    ArrayMapping, Attrs, Depth, Epilogue, KernelMapping, Loc, LoopMapping, Mapping, Products, Raster, Team,
+    Way,
+};
 
 /// `mapping name { .. }`, the first word being stepped over.
 pub(super) fn mapping(c: &mut Cursor<'_>) -> Result<Mapping> {
     let mut mapping = Mapping { kernel: c.name("a kernel")?.text, ..Mapping::default() };
-    let mut loop_locs = Vec::new();
+    let (mut loop_locs, mut array_locs) = (Vec::new(), Vec::new());
     c.expect("{")?;
     while !c.eat("}") {
         let loc = c.span().loc;
         if c.eat_word("for") {
             mapping.loops.push(loop_item(c)?);
             loop_locs.push(loc);
+        } else if c.eat_word("array") {
+            mapping.arrays.push(array_item(c)?);
+            array_locs.push(loc);
         } else if c.eat_word("kernel") {
             whole(c, &mut mapping.whole)?;
         } else {
@@ -29,7 +37,7 @@ pub(super) fn mapping(c: &mut Cursor<'_>) -> Result<Mapping> {
         }
         c.eat(",");
     }
-    mapping.locs.extend(loop_locs);
+    mapping.locs.extend(loop_locs.into_iter().chain(array_locs));
     Ok(mapping)
 }
 
@@ -57,7 +65,7 @@ fn loop_item(c: &mut Cursor<'_>) -> Result<(String, LoopMapping)> {
     let mut looped = LoopMapping::default();
     c.comma_list(|c| match loop_attr(c, &mut looped)? {
         true => Ok(()),
-        false => c.expected("`pipeline`, `producers`, `consumers` or `wait`"),
+        false => c.expected("`pipeline`, `producers`, `consumers`, `wait` or `chunk`"),
     })?;
     Ok((name, looped))
 }
@@ -75,10 +83,36 @@ fn loop_attr(c: &mut Cursor<'_>, looped: &mut LoopMapping) -> Result<bool> {
         looped.consumers = Some(c.count()?);
     } else if c.eat_word("wait") {
         looped.wait = Some(c.count()?);
+    } else if c.eat_word("chunk") {
+        looped.chunk = Some(c.count()?);
     } else {
         return Ok(false);
     }
     Ok(true)
+}
+
+fn array_item(c: &mut Cursor<'_>) -> Result<(String, ArrayMapping)> {
+    let name = c.name("a pointer argument")?.text;
+    c.expect(":")?;
+    let mut array = ArrayMapping::default();
+    c.comma_list(|c| match array_attr(c, &mut array) {
+        true => Ok(()),
+        false => c.expected("`plain`, `staged`, `packed` or `stream`"),
+    })?;
+    Ok((name, array))
+}
+
+/// Reads one attribute of an array; false if the next word is none.
+fn array_attr(c: &mut Cursor<'_>, array: &mut ArrayMapping) -> bool {
+    for (word, way) in [("plain", Way::Plain), ("staged", Way::Staged), ("packed", Way::Packed)] {
+        if c.eat_word(word) {
+            array.way = way;
+            return true;
+        }
+    }
+    let stream = c.eat_word("stream");
+    array.stream |= stream;
+    stream
 }
 
 fn whole(c: &mut Cursor<'_>, whole: &mut KernelMapping) -> Result<()> {
@@ -183,6 +217,8 @@ fn attr(c: &mut Cursor<'_>, attrs: &mut Attrs) -> Result<()> {
         attrs.persistent = true;
     } else if c.eat_word("deferred") {
         attrs.deferred = true;
+    } else if array_attr(c, &mut attrs.array) {
+        // Read.
     } else {
         let mut looped = attrs.looped.unwrap_or_default();
         if !loop_attr(c, &mut looped)? {

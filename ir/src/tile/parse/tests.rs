@@ -25,6 +25,8 @@ kernel gemm(a: ptr<f16> align 16, b: ptr<f16> align 16, c: ptr<f16> align 16,
 mapping gemm {
     BM = 64, BN = 128
     for t: pipeline fit, producers 1, consumers 2, wait 0
+    array a: packed, stream
+    array b: staged
     kernel: persistent, raster band_m 16, epilogue deferred, alternate 2, cluster 2, products mma_sync, no bulk_store
 }
 ";

@@ -1,7 +1,7 @@
 //! Whether a mapping speaks of what its kernel has.
 
 use super::VerifyError;
-use crate::tile::{Depth, Kernel, Loc, Mapping, Op};
+use crate::tile::{Depth, Kernel, Loc, Mapping, Op, ParamData, Type};
 
 /// Checks the names and numbers of a mapping; gives all violations.
 pub fn verify_mapping(kernel: &Kernel, mapping: &Mapping) -> Result<(), Vec<VerifyError>> {
@@ -29,6 +29,13 @@ pub fn verify_mapping(kernel: &Kernel, mapping: &Mapping) -> Result<(), Vec<Veri
         }
         if looped.pipeline == Depth::Stages(0) {
             error(item, format!("the pipeline of loop `{name}` has no stages"));
+        }
+    }
+    for (i, (name, _)) in mapping.arrays.iter().enumerate() {
+        let pointer = |p: &ParamData| p.name == *name && matches!(kernel.ty(p.value), Type::Ptr(_));
+        if !kernel.params.iter().any(pointer) {
+            let item = mapping.tunables.len() + mapping.loops.len() + i;
+            error(item, format!("kernel `{}` has no pointer argument `{name}`", kernel.name));
         }
     }
     if [mapping.whole.cluster, mapping.whole.alternate].contains(&0)

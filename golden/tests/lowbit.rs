@@ -1,0 +1,162 @@
+//! Products with weights of 8 bits and fewer: one text under every weight type, group size and mapping, as
+//! emitted, in the simulator against the interpreter.
+
+use warplift::fuzz::problem::{Data, Problem};
+use warplift::ir::target::SM90A;
+use warplift::ir::tile::{Kernel, Mapping, parse_file};
+use warplift::sim::{self, Adversary};
+use warplift::{Options, compile};
+use warplift_golden::library::{difference, sizes};
+
+/// The text of the library with some words replaced, everywhere.
+fn variant(words: &[(&str, &str)]) -> (Kernel, Mapping) {
+    let mut text = include_str!("../../driver/kernels/a16w4.tile").to_owned();
+    for (from, to) in words {
+        assert!(text.contains(from), "the text has no `{from}`");
+        text = text.replace(from, to);
+    }
+    let module = parse_file(&text, "a16w4").unwrap_or_else(|e| panic!("{words:?}: {e:?}"));
+    (module.kernels[0].clone(), module.mappings[0].clone())
+}
+
+/// The same under a mapping of one warpgroup, which the simulator runs faster.
+fn narrow(words: &[(&str, &str)]) -> (Kernel, Mapping) {
+    let (kernel, _) = variant(words);
+    let mapping = mapped(&kernel, [64, 16], 1, "", "array w: packed, stream array s: staged");
+    (kernel, mapping)
+}
+
+/// Runs a variant under several orders; small whole numbers, so that every sum is exact.
+fn check(what: &str, (kernel, mapping): &(Kernel, Mapping), [m, n, k]: [i64; 3]) {
+    let options = Options { verify: true, dump: Vec::new() };
+    let compiled = compile(kernel, mapping, &SM90A, &options).unwrap_or_else(|e| panic!("{what}: {e}"));
+    let problem = Problem::new(kernel, &sizes(&[("m", m), ("n", n), ("k", k)]), Data::Small, 5);
+    let problem = problem.expect("a problem");
+    let want = problem.interpret(kernel).expect("the interpreter runs");
+    let values = &want.last().expect("a result").values;
+    let finite = values.iter().filter(|v| v.is_finite() && **v != 0.0).count();
+    assert!(2 * finite > values.len(), "{what}: most results are numbers that say something");
+    for (seed, order) in [(1, Adversary::Earliest), (2, Adversary::Latest), (3, Adversary::Random)] {
+        let options = sim::Options { seed, order, ..sim::Options::default() };
+        let run = problem.simulate(&compiled.ptx, &compiled.manifest, &options, 2);
+        let (have, report) = run.unwrap_or_else(|e| panic!("{what} {order:?}: {e}"));
+        assert!(report.hazards.is_empty(), "{what} {order:?}: {:?}", report.hazards);
+        assert_eq!(difference(&want, &have), 0.0, "{what} {order:?}");
+    }
+}
+
+#[test]
+fn every_weight_type_is_the_same_text() {
+    for (ty, cast) in [
+        ("u4", "cast(q, f16) - 8.0"),
+        ("i4", "cast(q, f16)"),
+        ("i4", "cast(q, f16) - 1.0"),
+        ("u8", "cast(q, f16) - 32.0"),
+        ("u8", "cast(q, f16) - 128.0"),
+        ("i8", "cast(q, f16)"),
+        ("f8e4m3", "cast(q, f16)"),
+        ("f8e5m2", "cast(q, f16)"),
+        ("u4", "cast(cast(q, f32), f16)"),
+    ] {
+        let pointer = format!("ptr<{ty}>");
+        let view = format!(": {ty}[");
+        let words = [("ptr<u4>", pointer.as_str()), (": u4[", &view), ("cast(q, f16) - 8.0", cast)];
+        check(&format!("{ty} {cast}"), &narrow(&words), [13, 72, 256]);
+    }
+}
+
+#[test]
+fn bf16_activations() {
+    let words = [
+        ("x: ptr<f16>", "x: ptr<bf16>"),
+        ("x : f16[", "x : bf16["),
+        ("tx = load gx[j*BM, t*GROUP] : f16", "tx = load gx[j*BM, t*GROUP] : bf16"),
+        ("cast(q, f16)", "cast(q, bf16)"),
+    ];
+    check("bf16", &narrow(&words), [13, 72, 256]);
+}
+
+/// A mapping of the text: tile, consumer warpgroups, and more.
+fn mapped(kernel: &Kernel, [bn, bm]: [i64; 2], consumers: u32, chunk: &str, rest: &str) -> Mapping {
+    let text = format!(
+        "mapping {} {{ BN = {bn}, BM = {bm} for t: pipeline fit, producers 1, consumers {consumers}{chunk} {rest} }}",
+        kernel.name
+    );
+    parse_file(&text, "mapping").unwrap_or_else(|e| panic!("{text}: {e:?}")).mappings[0].clone()
+}
+
+#[test]
+fn any_mapping_computes_the_same() {
+    let packed = "array w: packed, stream array s: staged";
+    for (tile, consumers, chunk, rest) in [
+        ([64, 8], 1, "", ""),
+        ([64, 16], 1, "", "array s: staged"),
+        ([64, 16], 1, ", chunk 32", "array w: packed"),
+        ([64, 24], 1, ", chunk 64", packed),
+        ([128, 64], 1, "", packed),
+        ([128, 32], 2, ", chunk 16", packed),
+        ([448, 16], 7, ", chunk 64", packed),
+        ([128, 128], 2, "", "array w: packed array s: staged kernel: persistent, raster band_n 4"),
+        ([128, 64], 2, "", "array w: packed array s: staged kernel: persistent, epilogue deferred"),
+        ([128, 128], 2, ", wait 1", "array w: packed array s: staged kernel: persistent"),
+    ] {
+        let (kernel, _) = variant(&[]);
+        let what = format!("{tile:?} {consumers} {chunk} {rest}");
+        let mapping = mapped(&kernel, tile, consumers, chunk, rest);
+        check(&what, &(kernel, mapping), [25, 200, 384]);
+    }
+}
+
+#[test]
+fn zero_points_of_groups() {
+    for ty in ["u8", "f16"] {
+        let zeros = if ty == "u8" { "cast(zero_point, f16)" } else { "zero_point" };
+        let pointer = format!("s: ptr<f16> align 16, z: ptr<{ty}> align 16,");
+        let view = format!("gz = view z : {ty}[n, cdiv(k, GROUP)] strides [1, n] gy =");
+        let load = format!("zero_point = load gz[i*BN, t] : {ty}[BN, 1] tx =");
+        let words = [
+            ("s: ptr<f16> align 16,", pointer.as_str()),
+            ("gy =", &view),
+            ("tx =", &load),
+            ("- 8.0", &format!("- {zeros}")),
+        ];
+        check(&format!("zero points {ty}"), &narrow(&words), [13, 72, 384]);
+    }
+}
+
+#[test]
+fn bytes_seen_as_nibbles() {
+    let words = [
+        ("ptr<u4>", "ptr<u8>"),
+        ("u4[n, k]", "u8[n, k / 2]"),
+        (
+            "q = load gw[i*BN, t*GROUP] : u4[BN, GROUP]",
+            "q = load gw[i*BN, t*(GROUP / 2)] : u8[BN, GROUP / 2]",
+        ),
+        ("cast(q, f16)", "cast(view_as(q, u4), f16)"),
+    ];
+    let (kernel, _) = variant(&words);
+    for rest in ["array w: packed array s: staged", ""] {
+        let mapping = mapped(&kernel, [64, 16], 1, "", rest);
+        check(&format!("bytes {rest}"), &(kernel.clone(), mapping), [13, 72, 384]);
+    }
+}
+
+#[test]
+fn groups_and_ragged_sizes() {
+    for group in [32, 64, 128] {
+        for size in [[1, 8, 128], [16, 64, 384], [17, 200, 256]] {
+            let words = format!("GROUP = {group}");
+            check(&format!("group {group} {size:?}"), &narrow(&[("GROUP = 128", &words)]), size);
+        }
+    }
+}
+
+#[test]
+fn scale_on_the_weights() {
+    let words = [
+        ("mma zero, cast(q, f16) - 8.0, trans(tx)", "mma sum, (cast(q, f16) - 8.0) * scale, trans(tx)"),
+        ("yield fma(group, cast(scale, f32), sum)", "yield group"),
+    ];
+    check("scale on weights", &narrow(&words), [13, 72, 256]);
+}

@@ -1,0 +1,282 @@
+//! Elements of 8 bits and fewer in registers, and their conversion to halves.
+//!
+//! They are packed in the order of their layout's register axis: element `i` of `b` bits stands at bit
+//! `i * b` of the fragment. Two of them become one register of halves:
+//!
+//! ```text
+//!  u4   q: ....|e4|..|..|..|e0   (q & 0x000f000f) | 0x64006400   = 1024 + e     lop3, sub.f16x2
+//!       16 bits apart            (q & 0x00f000f0) | 0x54005400   =   64 + e     (one nibble higher)
+//!       elsewhere                bytes brought 16 bits apart by prmt first
+//!  u8                            bytes e0 0x64 e1 0x64           = 1024 + e     prmt, sub.f16x2
+//!  e4m3                          cvt.rn.f16x2.e4m3x2
+//!  e5m2                          bytes 0 e0 0 e1                                prmt
+//! ```
+//!
+//! The exponents 0x6400 and 0x5400 hold an integer in the mantissa's low bits; the difference that takes
+//! the offset away takes a constant zero point away too, both exactly. Signed integers have their sign bit
+//! flipped on the way (`lop3` with exclusive or), which adds half their range. Target layouts may order a
+//! thread's elements otherwise than the source: the layouts say where each one stands.
+//! (Tilus, section 7: low-precision types; the numbers: PTX ISA, `lop3`, `prmt`, `cvt`.)
+
+use super::{Low, Lower};
+use crate::Result;
+use rustc_hash::FxHashMap;
+use warplift_ir::machine::{self, Attr, IndexMap, NewInst, Ty};
+use warplift_ir::target::Opcode;
+use warplift_ir::tile::{Op, Value};
+use warplift_ir::types::Elem;
+
+/// f16 bits of 1024: an integer below 1024 in the low bits adds itself.
+const HALF_1024: u32 = 0x6400;
+/// f16 bits of 64: an integer below 16, four bits higher, adds itself.
+const HALF_64: u32 = 0x5400;
+/// `lop3` table of `(a & b) | c`.
+const AND_OR: i64 = 0xea;
+/// `lop3` table of `(a & b) ^ c`.
+const AND_XOR: i64 = 0x6a;
+/// Largest integer up to which f16 holds every one: no offset may exceed it.
+const EXACT: f64 = 2048.0;
+
+/// A fragment of narrow elements that is read two at a time.
+struct Source {
+    fragment: machine::Value,
+    elem: Elem,
+    /// Registers that were changed as a whole: `(register, what was done)`.
+    changed: FxHashMap<(u16, Change), machine::Value>,
+    /// Constants.
+    constants: FxHashMap<u32, machine::Value>,
+}
+
+/// What is done to a whole register before its elements are taken out.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Change {
+    Shifted(u8),
+    SignFlipped,
+}
+
+/// Whether an element type is packed several to a register and converted here.
+pub(super) fn is_narrow(elem: Elem) -> bool {
+    elem.bits() <= 8 && elem != Elem::Bool
+}
+
+impl Source {
+    fn bit(&self, element: u16) -> u32 {
+        u32::from(element) * self.elem.bits()
+    }
+
+    fn word(&self, element: u16) -> u16 {
+        (self.bit(element) / 32) as u16
+    }
+
+    /// Bit inside its register.
+    fn at(&self, element: u16) -> u32 {
+        self.bit(element) % 32
+    }
+}
+
+impl Lower<'_, '_> {
+    /// A tile of narrow elements as tile of f16, less `bias`.
+    ///
+    /// # Errors
+    /// An element type that has no conversion here.
+    pub(super) fn narrow_to_half(&mut self, result: Value, arg: Value, bias: f64) -> Result<machine::Value> {
+        let elem = self.k.ty(arg).elem();
+        let fragment = self.materialize(arg, arg)?;
+        let from = self.plan.layout(self.k, arg)?.clone();
+        let to = self.plan.layout(self.k, result)?.clone();
+        let table = self.element_table(&from, &to, <[u64]>::to_vec)?;
+        let mut source =
+            Source { fragment, elem, changed: FxHashMap::default(), constants: FxHashMap::default() };
+        let mut parts = Vec::new();
+        for pair in table.chunks(2) {
+            let &[low, high] = pair else {
+                return self.error("a thread holds an odd number of 16-bit elements; give it pairs");
+            };
+            parts.push(self.half_pair(&mut source, low, high, bias)?);
+        }
+        let regs = parts.len() as u16;
+        Ok(self.at().value(NewInst::new(Opcode::Join, &parts, &[Ty::frag(regs)])))
+    }
+
+    /// Two elements as halves of one register.
+    fn half_pair(&mut self, s: &mut Source, low: u16, high: u16, bias: f64) -> Result<machine::Value> {
+        match s.elem {
+            Elem::Uint(4) | Elem::Int(4) => Ok(self.nibbles(s, low, high, bias)),
+            Elem::Uint(8) | Elem::Int(8) => Ok(self.bytes(s, low, high, bias)),
+            Elem::Uint(1..=7) | Elem::Int(1..=7) => Ok(self.fields(s, low, high, bias)),
+            Elem::Mini { exponent: 4, mantissa: 3 } => Ok(self.e4m3(s, low, high)),
+            Elem::Mini { exponent: 5, mantissa: 2 } => Ok(self.e5m2(s, low, high)),
+            other => self.error(format!("a cast of tiles from {other} is not selected")),
+        }
+    }
+
+    fn register(&mut self, s: &Source, register: u16) -> machine::Value {
+        self.pick(s.fragment, vec![register])
+    }
+
+    fn constant(&mut self, s: &mut Source, bits: u32) -> machine::Value {
+        *s.constants.entry(bits).or_insert_with(|| self.at().imm(i64::from(bits as i32)))
+    }
+
+    /// One register of a row; operands are single registers.
+    fn single(&mut self, op: Opcode, attr: Attr, args: &[machine::Value]) -> machine::Value {
+        let args: Vec<(machine::Value, IndexMap)> = args
+            .iter()
+            .map(|&v| (v, if self.func.ty(v).is_frag() { IndexMap::EACH } else { IndexMap::Whole }))
+            .collect();
+        self.repeat(op, attr, &args, 1)
+    }
+
+    /// Bytes of two registers: selector `0x....` counts the second's from 4.
+    pub(super) fn permute(&mut self, a: machine::Value, b: machine::Value, selector: u32) -> machine::Value {
+        let selector = self.at().imm(selector.into());
+        self.single(Opcode::Prmt, Attr::None, &[a, b, selector])
+    }
+
+    fn changed(&mut self, s: &mut Source, register: u16, change: Change) -> machine::Value {
+        if let Some(&v) = s.changed.get(&(register, change)) {
+            return v;
+        }
+        let x = self.register(s, register);
+        let v = match change {
+            Change::Shifted(by) => {
+                let by = self.constant(s, by.into());
+                self.single(Opcode::ShrU32, Attr::None, &[x, by])
+            }
+            Change::SignFlipped => {
+                let bits = self.constant(s, 0x8080_8080);
+                self.single(Opcode::Xor, Attr::None, &[x, bits])
+            }
+        };
+        s.changed.insert((register, change), v);
+        v
+    }
+
+    /// `x - offsets`, the offset of each half on its own.
+    fn less(&mut self, s: &mut Source, x: machine::Value, [low, high]: [f64; 2]) -> machine::Value {
+        let bits = |v: f64| u32::from(half::f16::from_f64(v).to_bits());
+        let offset = self.constant(s, bits(low) | bits(high) << 16);
+        self.single(Opcode::SubF16x2, Attr::None, &[x, offset])
+    }
+
+    /// Masks two fields that stand in the low bits of each half and turns them into halves.
+    fn biased(
+        &mut self,
+        s: &mut Source,
+        x: machine::Value,
+        raised: [bool; 2],
+        bits: u32,
+        bias: f64,
+    ) -> machine::Value {
+        let signed = s.elem.is_signed();
+        let field = (1u32 << bits) - 1;
+        let sign = if signed { 1u32 << (bits - 1) } else { 0 };
+        let place = |r: bool, v: u32| if r { v << 4 } else { v };
+        let base = |r: bool| if r { HALF_64 } else { HALF_1024 };
+        let word = |f: &dyn Fn(bool) -> u32| f(raised[0]) | f(raised[1]) << 16;
+        let mask = self.constant(s, word(&|r| place(r, field)));
+        let magic = self.constant(s, word(&|r| base(r) | place(r, sign)));
+        let table = if signed { AND_XOR } else { AND_OR };
+        let biased = self.single(Opcode::Lop3, Attr::Imm(table), &[x, mask, magic]);
+        let offset = |r: bool| f64::from(sign) + bias + if r { 64.0 } else { 1024.0 };
+        self.less(s, biased, raised.map(offset))
+    }
+
+    fn nibbles(&mut self, s: &mut Source, low: u16, high: u16, bias: f64) -> machine::Value {
+        let (p, q) = (s.at(low), s.at(high));
+        if s.word(low) == s.word(high) && q == p + 16 {
+            let x = match p {
+                8.. => self.changed(s, s.word(low), Change::Shifted(8)),
+                _ => self.register(s, s.word(low)),
+            };
+            return self.biased(s, x, [p % 8 != 0; 2], 4, bias);
+        }
+        let x = self.apart(s, low, high);
+        self.biased(s, x, [p % 8 != 0, q % 8 != 0], 4, bias)
+    }
+
+    /// The bytes of two elements, the lower in byte 0 and the other in byte 2.
+    fn apart(&mut self, s: &mut Source, low: u16, high: u16) -> machine::Value {
+        let (a, b) = (self.register(s, s.word(low)), self.register(s, s.word(high)));
+        let (p, q) = (s.at(low) / 8, s.at(high) / 8);
+        self.permute(a, b, p | p << 4 | (4 + q) << 8 | (4 + q) << 12)
+    }
+
+    fn bytes(&mut self, s: &mut Source, low: u16, high: u16, bias: f64) -> machine::Value {
+        let signed = s.elem.is_signed();
+        let word = |l: &mut Self, s: &mut Source, element: u16| match signed {
+            true => l.changed(s, s.word(element), Change::SignFlipped),
+            false => l.register(s, s.word(element)),
+        };
+        let (mut x, mut p, mut q) = (word(self, s, low), s.at(low) / 8, s.at(high) / 8);
+        if s.word(low) != s.word(high) {
+            let other = word(self, s, high);
+            x = self.permute(x, other, p | (4 + q) << 4);
+            (p, q) = (0, 1);
+        }
+        let magic = self.constant(s, HALF_1024 >> 8);
+        let x = self.permute(x, magic, p | 4 << 4 | q << 8 | 4 << 12);
+        let sign = if signed { 128.0 } else { 0.0 };
+        self.less(s, x, [1024.0 + sign + bias; 2])
+    }
+
+    /// Integers of any width below 8: each field is shifted down on its own.
+    fn fields(&mut self, s: &mut Source, low: u16, high: u16, bias: f64) -> machine::Value {
+        let (a, b) = (self.field(s, low), self.field(s, high));
+        let x = self.permute(a, b, 0x5410);
+        self.biased(s, x, [false; 2], s.elem.bits(), bias)
+    }
+
+    fn field(&mut self, s: &mut Source, element: u16) -> machine::Value {
+        let (word, at) = (s.word(element), s.at(element));
+        if at + s.elem.bits() <= 32 {
+            return match at {
+                0 => self.register(s, word),
+                _ => self.changed(s, word, Change::Shifted(at as u8)),
+            };
+        }
+        let (low, high) = (self.register(s, word), self.register(s, word + 1));
+        let by = self.constant(s, at);
+        self.single(Opcode::FunnelR, Attr::None, &[low, high, by])
+    }
+
+    fn e4m3(&mut self, s: &mut Source, low: u16, high: u16) -> machine::Value {
+        let (p, q) = (s.at(low), s.at(high));
+        let together = s.word(low) == s.word(high) && q == p + 8 && p % 16 == 0;
+        let x = match together {
+            true => self.register(s, s.word(low)),
+            false => {
+                let (a, b) = (self.register(s, s.word(low)), self.register(s, s.word(high)));
+                self.permute(a, b, (p / 8) | ((4 + q / 8) << 4))
+            }
+        };
+        let op = if together && p == 16 { Opcode::HighE4m3 } else { Opcode::LowE4m3 };
+        self.single(op, Attr::None, &[x])
+    }
+
+    /// The upper byte of an f16 is an e5m2.
+    fn e5m2(&mut self, s: &mut Source, low: u16, high: u16) -> machine::Value {
+        let (mut x, mut p, mut q) = (self.register(s, s.word(low)), s.at(low) / 8, s.at(high) / 8);
+        if s.word(low) != s.word(high) {
+            let other = self.register(s, s.word(high));
+            x = self.permute(x, other, p | (4 + q) << 4);
+            (p, q) = (0, 1);
+        }
+        let zero = self.constant(s, 0);
+        self.permute(x, zero, 4 | p << 4 | 4 << 8 | q << 12)
+    }
+
+    /// `cast(x, f16) - c` for narrow integers `x` and a constant `c`: the conversion's own difference takes
+    /// both offsets, where that is exact. Returns the cast's operand and `c`.
+    pub(super) fn fused_bias(&self, args: &[Value]) -> Option<(Value, f64)> {
+        let cast = self.k.def(args[0])?;
+        let from = *self.k.args(cast).first()?;
+        let elem = self.k.ty(from).elem();
+        let fits = matches!(self.k.insts[cast].op, Op::Cast) && is_narrow(elem) && elem.is_int();
+        let Some(Low::Splat(c) | Low::Reg(c)) = self.env.get(&args[1]).filter(|_| fits) else { return None };
+        let bits = self.func.constant(*c)? as u32 as u16;
+        let c = half::f16::from_bits(bits).to_f64();
+        let most = 1024.0 + f64::from(1u32 << elem.bits()) + c.abs();
+        (c.fract() == 0.0 && c.abs() <= 64.0 && most <= EXACT).then_some((from, c))
+    }
+}

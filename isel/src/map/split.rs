@@ -1,0 +1,67 @@
+//! Products whose left operand is computed, in parts along their depth: a part's operand is made right
+//! before it is used, so that registers hold one part at a time.
+//!
+//! ```text
+//!  y = mma x, f(q), b     ─►     h = mma x, f(q[.., 0..w]), b[0..w, ..]
+//!                                y = mma h, f(q[.., w..2w]), b[w..2w, ..]
+//! ```
+
+use super::sink::{Part, do_dead};
+use rustc_hash::FxHashMap;
+use warplift_ir::tile::{Block, Dim, Inst, Kernel, Op, Shape, Type, Value, ValueList};
+
+/// Splits the products of every loop whose mapping gives a width.
+pub fn do_split(k: &mut Kernel) {
+    let loops: Vec<(Block, u32)> =
+        k.insts.iter().filter_map(|(i, d)| Some((*d.blocks.first()?, k.attrs[i].looped?.chunk?))).collect();
+    for &(block, width) in &loops {
+        let old = std::mem::take(&mut k.blocks[block].insts);
+        for inst in old {
+            if let Some(depth) = splits(k, inst, width) {
+                parts(k, block, inst, depth, width);
+            }
+            k.blocks[block].insts.push(inst);
+        }
+    }
+    if !loops.is_empty() {
+        do_dead(k);
+    }
+}
+
+/// The depth of a product that is worth splitting.
+fn splits(k: &Kernel, inst: Inst, width: u32) -> Option<u32> {
+    let left = *k.args(inst).get(1).filter(|_| matches!(k.insts[inst].op, Op::Mma))?;
+    let computed = !matches!(k.insts[k.def(left)?].op, Op::Load | Op::Trans(_));
+    let depth = k.ty(left).shape()?.extents()?.get(1).copied()?;
+    (computed && width > 0 && depth > width && depth.is_multiple_of(width)).then_some(depth)
+}
+
+/// All parts before the last one, which the instruction itself becomes.
+fn parts(k: &mut Kernel, block: Block, inst: Inst, depth: u32, width: u32) {
+    let loc = k.insts[inst].loc;
+    let &[mut sum, left, right] = k.args(inst) else { return };
+    let ty = k.ty(k.result(inst));
+    for from in (0..depth).step_by(width as usize) {
+        let done = FxHashMap::default();
+        let mut part = Part { k, block, extent: depth, from, width, loc, done, loads: false };
+        let a = part.of(left, 0);
+        let b = rows(k, block, right, from, width, inst);
+        if from + width < depth {
+            let part = k.append_inst(block, Op::Mma, &[sum, a, b], &[ty], &[], loc);
+            sum = k.result(part);
+        } else {
+            k.insts[inst].args = ValueList::from_slice(&[sum, a, b], &mut k.pool);
+        }
+    }
+}
+
+/// Rows of the right operand.
+fn rows(k: &mut Kernel, block: Block, v: Value, from: u32, width: u32, like: Inst) -> Value {
+    let Type::Tile(elem, shape) = k.ty(v) else { return v };
+    let dims: Vec<Dim> = std::iter::once(Dim::new(width)).chain(shape.dims()[1..].iter().copied()).collect();
+    let Some(shape) = Shape::new(&dims) else { return v };
+    let offsets = [Dim::new(from), Dim::new(0)].into_iter().collect();
+    let loc = k.insts[like].loc;
+    let slice = k.append_inst(block, Op::Slice(offsets), &[v], &[Type::Tile(elem, shape)], &[], loc);
+    k.result(slice)
+}

@@ -1,0 +1,349 @@
+//! Loads to registers by way of shared memory that asynchronous copies fill ahead of time.
+//!
+//! ```text
+//!  staged   a tensor copy brings the tile as it lies in memory; threads read their elements
+//!  packed   the array was packed before the launch: a tile is one run of bytes, copied as it is, in which
+//!           each thread's registers lie in wide accesses:
+//!
+//!           register words 0..4 | lane 0..32 | warp 0..4 | warpgroup | next 4 register words | ...
+//! ```
+//!
+//! The packed order is derived from the register layout that the plan gave the tile: viewed as words, every
+//! thread has the same number of them, and their place follows from thread and word alone (Tilus, section
+//! 7 and Fig. 9: the weight's layout is transformed so that its bytes are loaded by wide accesses).
+
+use super::tensor::tma_refused;
+use super::{Plan, extents, layout_error, unit_dim};
+use crate::facts::is_multiple;
+use crate::window::Window;
+use crate::{IselError, Result};
+use warplift_ir::layout::{Axis, Builder, Layout};
+use warplift_ir::manifest::PackingDigit;
+use warplift_ir::target::SM90A;
+use warplift_ir::tile::{ArrayMapping, Inst, Kernel, Op, Value, Way};
+
+/// Bits of a register.
+const WORD: u64 = 32;
+/// Registers that one access moves at most.
+const ACCESS_WORDS: u64 = 4;
+/// Bytes that a copy's rows are multiples of.
+const COPY_BYTES: u32 = 16;
+/// Bytes that a tensor copy's place in shared memory is a multiple of.
+const COPY_ALIGN: u32 = 128;
+/// Widest element that a tensor copy counts.
+const MAX_UNIT_BITS: u32 = 64;
+
+/// How a tile comes to registers through a ring.
+#[derive(Clone, Debug)]
+pub struct Staged {
+    /// `(reg, lane, ..)` to shared memory, in units of [`Staged::bits`].
+    pub to_memory: Layout,
+    /// Bits of a unit: an element's, or a register's for packed tiles.
+    pub bits: u32,
+    /// Bytes of the tile.
+    pub bytes: u32,
+    /// Whether the L2 cache lets it go first.
+    pub stream: bool,
+    /// How it is filled.
+    pub fill: StagedFill,
+}
+
+/// What fills it.
+#[derive(Clone, Debug)]
+pub enum StagedFill {
+    /// Tensor copies of `[slab, outer]` elements along the contiguous dimension.
+    Tensor {
+        /// Contiguous dimension of the tile.
+        inner_dim: usize,
+        /// Elements of one copy along it.
+        slab: u32,
+        /// Elements that the copy counts as one, so that more of them fit its box.
+        unit: u32,
+    },
+    /// One bulk copy of a packed tile.
+    Packed {
+        /// Extents of the tile.
+        tile: [u32; 2],
+        /// Order of its elements; see [`warplift_ir::manifest::Packing`].
+        digits: Vec<PackingDigit>,
+    },
+}
+
+impl Staged {
+    /// For `explain`.
+    pub(super) fn describe(&self) -> String {
+        let width = self.to_memory.contiguous(Axis::Reg, Axis::Mem).min(128 / u64::from(self.bits));
+        let bits = width * u64::from(self.bits);
+        let how = match &self.fill {
+            StagedFill::Tensor { slab, .. } => format!("tensor copies of {slab} elements"),
+            StagedFill::Packed { .. } => "one bulk copy, packed".to_owned(),
+        };
+        format!("through shared memory to registers, {how}, accesses of {bits} bits")
+    }
+}
+
+/// What the mapping says of the array behind a load.
+fn array(k: &Kernel, load: Inst) -> ArrayMapping {
+    Window::of(k, k.args(load)[0]).map_or_else(ArrayMapping::default, |w| k.attrs[w.whole].array)
+}
+
+/// Whether threads load a tile from global memory themselves.
+pub(super) fn is_plain(k: &Kernel, load: Inst) -> bool {
+    array(k, load).way == Way::Plain
+}
+
+/// Whether a tile is loaded from a packed array, or a part of one that is.
+pub(super) fn is_packed(k: &Kernel, v: Value) -> bool {
+    k.def(v).is_some_and(|d| match k.insts[d].op {
+        Op::Load => array(k, d).way == Way::Packed,
+        Op::Slice(_) => is_packed(k, k.args(d)[0]),
+        _ => false,
+    })
+}
+
+/// The order of narrow elements in which two that become one register of halves stand 16 bits apart, so
+/// that one mask takes both: the first digit goes behind as many elements as fill 16 bits.
+///
+/// # Errors
+/// As the layout's construction.
+pub(super) fn register_order(k: &Kernel, inst: Inst, layout: &Layout, bits: u32) -> Result<Layout> {
+    let digits = layout.basis(Axis::Reg);
+    let apart = if bits < 8 { 16 / u64::from(bits) } else { 1 };
+    let Some((first, rest)) = digits.split_first().filter(|(f, _)| f.extent == 2) else {
+        return Ok(layout.clone());
+    };
+    let mut before = 1;
+    let behind = rest.iter().take_while(|d| {
+        let fits = before < apart;
+        before *= d.extent;
+        fits
+    });
+    let behind = behind.count();
+    let order = rest[..behind].iter().chain([first]).chain(&rest[behind..]);
+    let mut b = Builder::new(layout.outs()).axis(Axis::Reg);
+    for d in order {
+        b = b.add(Axis::Reg, d.extent, &d.out);
+    }
+    for &(axis, _) in layout.ins().iter().filter(|a| a.0 != Axis::Reg) {
+        b = b.axis(axis);
+        for d in layout.basis(axis) {
+            b = b.add(axis, d.extent, &d.out);
+        }
+    }
+    let made = b.build().map_err(layout_error(k, inst))?;
+    let axes: Vec<Axis> = layout.ins().iter().map(|a| a.0).collect();
+    made.with_ins(&axes).map_err(layout_error(k, inst))
+}
+
+/// Plans a load that its array's mapping sends through shared memory.
+///
+/// # Errors
+/// Facts that forbid it, layouts that hold an element twice, tiles that are no units of the packed array.
+pub(super) fn plan_load(k: &Kernel, load: Inst, plan: &Plan) -> Result<Option<Staged>> {
+    if !matches!(k.insts[load].op, Op::Load) || plan.shared.contains_key(&load) {
+        return Ok(None);
+    }
+    let Some(layout) = &plan.layouts[k.result(load)] else { return Ok(None) };
+    let ArrayMapping { way, stream } = array(k, load);
+    let staged = match way {
+        Way::Plain => return Ok(None),
+        Way::Staged => from_rows(k, load, layout)?,
+        Way::Packed => from_units(k, load, layout)?,
+    };
+    Ok(Some(Staged { stream, ..staged }))
+}
+
+fn rank_two(k: &Kernel, load: Inst) -> Result<[u32; 2]> {
+    match extents(k, k.result(load))[..] {
+        [a, b] => Ok([a, b]),
+        _ => Err(IselError::at(k, load, "a tile that goes through shared memory has rank 2")),
+    }
+}
+
+/// A tile as it lies in memory: slabs along the contiguous dimension, each a tensor copy's box.
+fn from_rows(k: &Kernel, load: Inst, layout: &Layout) -> Result<Staged> {
+    let view = k.args(load)[0];
+    if let Some(why) = tma_refused(k, view) {
+        return Err(IselError::at(k, load, format!("a staged array needs tensor copies: {why}")));
+    }
+    let shape = rank_two(k, load)?;
+    let inner_dim = unit_dim(k, view).unwrap_or(1);
+    let (inner, outer) = (shape[inner_dim], shape[1 - inner_dim]);
+    let bits = k.ty(view).elem().bits();
+    let Some((slab, unit)) = copies(k, load, inner_dim, [inner, outer], bits) else {
+        let what = format!(
+            "a staged tile of {outer} x {inner} elements of {bits} bits: at most {} rows, of parts of whole {COPY_ALIGN} bytes (or one of whole {COPY_BYTES}) of elements of 8 bits or more, are possible",
+            SM90A.box_extent
+        );
+        return Err(IselError::at(k, load, what));
+    };
+    let (slab64, outer64) = (u64::from(slab), u64::from(outer));
+    let mut to_mem = Builder::new(&[(Axis::Mem, u64::from(inner) * outer64)]);
+    for dim in 0..2 {
+        let axis = Axis::Dim(dim as u8);
+        to_mem = to_mem.axis(axis);
+        to_mem = match dim == inner_dim {
+            true => to_mem.add(axis, slab64, &[1]).add(axis, u64::from(inner / slab), &[slab64 * outer64]),
+            false => to_mem.add(axis, outer64, &[slab64]),
+        };
+    }
+    let to_mem = to_mem.build().map_err(layout_error(k, load))?;
+    let to_memory = layout
+        .with_outs(&[Axis::Dim(0), Axis::Dim(1)])
+        .and_then(|l| l.then(&to_mem))
+        .map_err(layout_error(k, load))?;
+    let bytes = inner * outer * bits / 8;
+    let fill = StagedFill::Tensor { inner_dim, slab, unit };
+    Ok(Staged { to_memory, bits, bytes, stream: false, fill })
+}
+
+/// Elements of one copy along the contiguous dimension, and how many of them it counts as one: the fewest
+/// copies, then the smallest units.
+fn copies(
+    k: &Kernel,
+    load: Inst,
+    inner_dim: usize,
+    [inner, outer]: [u32; 2],
+    bits: u32,
+) -> Option<(u32, u32)> {
+    let view = k.args(load)[0];
+    let window = Window::of(k, view)?;
+    let extent = window.extent(k, window.kept[inner_dim]);
+    let index = k.args(load)[1 + inner_dim];
+    let counts = |unit: &u32| {
+        let by = i64::from(*unit);
+        unit * bits <= MAX_UNIT_BITS && is_multiple(k, extent, by) && is_multiple(k, index, by)
+    };
+    let fits = |slab: u32, unit: u32| {
+        let bytes = slab * outer * bits / 8;
+        let aligned = bytes.is_multiple_of(if slab == inner { COPY_BYTES } else { COPY_ALIGN });
+        let rows = (slab * bits / 8).is_multiple_of(COPY_BYTES);
+        aligned && rows && slab.is_multiple_of(unit) && slab / unit <= SM90A.box_extent
+    };
+    if bits < 8 || outer > SM90A.box_extent {
+        return None;
+    }
+    let units: Vec<u32> = [1, 2, 4, 8].into_iter().filter(counts).collect();
+    let slabs = (1..=inner).rev().filter(|s| inner.is_multiple_of(*s));
+    slabs.flat_map(|s| units.iter().map(move |&u| (s, u))).find(|&(s, u)| fits(s, u))
+}
+
+/// A tile of a packed array.
+fn from_units(k: &Kernel, load: Inst, layout: &Layout) -> Result<Staged> {
+    let tile = rank_two(k, load)?;
+    let bits = k.ty(k.result(load)).elem().bits();
+    check_units(k, load, tile)?;
+    let registers = layout.in_extent(Axis::Reg) * u64::from(bits);
+    if !layout.is_injective() || !registers.is_multiple_of(WORD) || !WORD.is_multiple_of(bits.into()) {
+        let what = format!(
+            "a packed tile whose threads hold {registers} bits each, or elements twice: whole registers of elements of 1, 2, 4, 8, 16 or 32 bits, each held once, are needed"
+        );
+        return Err(IselError::at(k, load, what));
+    }
+    let words = registers / WORD;
+    let to_memory = interleaved(layout, words).map_err(layout_error(k, load))?;
+    let elements = elementwise(layout, words, u64::from(bits)).map_err(layout_error(k, load))?;
+    let order = elements.invert().and_then(|m| m.then(layout)).map_err(layout_error(k, load))?;
+    let digit = |b: warplift_ir::layout::Basis| PackingDigit {
+        extent: b.extent as u32,
+        step: [b.out[0] as u32, b.out[1] as u32],
+    };
+    let digits = order.basis(Axis::Mem).into_iter().map(digit).collect();
+    let bytes = tile[0] * tile[1] * bits / 8;
+    if !bytes.is_multiple_of(COPY_BYTES) {
+        return Err(IselError::at(
+            k,
+            load,
+            format!("a packed tile of {bytes} bytes: a multiple of {COPY_BYTES} is needed"),
+        ));
+    }
+    let fill = StagedFill::Packed { tile, digits };
+    Ok(Staged { to_memory, bits: WORD as u32, bytes, stream: false, fill })
+}
+
+/// A packed array is read in whole units, all of one kind, and nothing else.
+fn check_units(k: &Kernel, load: Inst, tile: [u32; 2]) -> Result<()> {
+    let view = k.args(load)[0];
+    let whole = (0..2).all(|d| is_multiple(k, k.args(load)[1 + d], tile[d].into()));
+    if !whole {
+        let what = format!("a packed array is read at multiples of its tile ({} x {})", tile[0], tile[1]);
+        return Err(IselError::at(k, load, what));
+    }
+    let pointer = |v: Value| k.def(v).and_then(|d| k.args(d).first().copied());
+    let others = k.insts.iter().any(|(i, d)| {
+        let through = k.args(i).first().is_some_and(|&v| v != view && pointer(v) == pointer(view));
+        let again = i != load && k.args(i).first() == Some(&view);
+        let access = matches!(d.op, Op::Load | Op::Store | Op::Atomic(_) | Op::AsyncCopy);
+        access && (through || again)
+    });
+    match others {
+        true => Err(IselError::at(k, load, "a packed array is read by one load")),
+        false => Ok(()),
+    }
+}
+
+/// Where each register word of each thread lies: a wide access of words, then threads, then the next words.
+fn interleaved(layout: &Layout, words: u64) -> std::result::Result<Layout, warplift_ir::layout::LayoutError> {
+    by_threads(layout, [wide(words), words / wide(words)], 1)
+}
+
+/// The same for elements.
+fn elementwise(
+    layout: &Layout,
+    words: u64,
+    bits: u64,
+) -> std::result::Result<Layout, warplift_ir::layout::LayoutError> {
+    by_threads(layout, [wide(words), words / wide(words)], WORD / bits)
+}
+
+fn wide(words: u64) -> u64 {
+    ACCESS_WORDS.min(1 << words.trailing_zeros())
+}
+
+fn by_threads(
+    layout: &Layout,
+    [near, far]: [u64; 2],
+    per_word: u64,
+) -> std::result::Result<Layout, warplift_ir::layout::LayoutError> {
+    let axes: Vec<Axis> = layout.ins().iter().map(|a| a.0).collect();
+    let threads: u64 = layout.ins().iter().filter(|a| a.0 != Axis::Reg).map(|a| a.1).product();
+    let near = near * per_word;
+    let mut b = Builder::new(&[(Axis::Mem, near * far * threads)]).add(Axis::Reg, near, &[1]).add(
+        Axis::Reg,
+        far,
+        &[near * threads],
+    );
+    let mut step = near;
+    for &(axis, extent) in layout.ins().iter().filter(|a| a.0 != Axis::Reg) {
+        b = b.axis(axis).add(axis, extent, &[step]);
+        step *= extent;
+    }
+    b.build()?.with_ins(&axes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use warplift_ir::layout::fragment;
+
+    #[test]
+    fn a_packed_tile_holds_every_element_once() {
+        for (m, k, groups, bits) in [(64, 128, 1, 4), (448, 128, 7, 4), (128, 64, 2, 4), (64, 32, 1, 8)] {
+            let layout = fragment::wgmma_acc(m, k, groups).unwrap();
+            let words = layout.in_extent(Axis::Reg) * bits / WORD;
+            let elements = elementwise(&layout, words, bits).unwrap();
+            let inverse = elements.invert().unwrap();
+            let order = inverse.then(&layout).unwrap();
+            assert_eq!(order.outs().len(), 2, "{inverse:?} {order:?}");
+            let mut seen = std::collections::HashSet::new();
+            for p in 0..m * k {
+                let sum = order.basis(Axis::Mem).iter().fold([0, 0], |s, b| {
+                    let digit = p / b.weight % b.extent;
+                    [s[0] + digit * b.out[0], s[1] + digit * b.out[1]]
+                });
+                assert_eq!(order.apply(&[p]).to_vec(), sum);
+                assert!(sum[0] < m && sum[1] < k && seen.insert(sum));
+            }
+        }
+    }
+}
