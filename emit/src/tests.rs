@@ -134,9 +134,7 @@ fn attr_of(op: Opcode) -> Attr {
         Opcode::ParamAddr => Attr::Param(0),
         Opcode::LdParam64 => Attr::Param(1),
         Opcode::LdParam32 | Opcode::LdParam16 => Attr::Param(2),
-        Opcode::ShflBfly | Opcode::ShflUp | Opcode::MbarInit | Opcode::MbarExpectTx | Opcode::Lop3 => {
-            Attr::Imm(16)
-        }
+        Opcode::ShflBfly | Opcode::MbarInit | Opcode::MbarExpectTx | Opcode::Lop3 => Attr::Imm(16),
         Opcode::WgmmaWait | Opcode::BulkWait | Opcode::BulkWaitRead | Opcode::CpAsyncWait => Attr::Imm(1),
         Opcode::BarSync | Opcode::BarArrive => Attr::Imm2(1, 128),
         Opcode::SetmaxnregInc => Attr::Imm(168),

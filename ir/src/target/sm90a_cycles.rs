@@ -102,7 +102,6 @@ pub const MEASURED: &[Measured] = &[
     Measured { opcode: Opcode::Ldmatrix, latency: Some(29), interval: Some(16) },
     Measured { opcode: Opcode::MmaSync, latency: Some(25), interval: Some(7) },
     Measured { opcode: Opcode::Prmt, latency: Some(4), interval: Some(2) },
-    Measured { opcode: Opcode::ShflUp, latency: Some(24), interval: Some(4) },
     Measured { opcode: Opcode::ShflBfly, latency: Some(24), interval: Some(4) },
     Measured { opcode: Opcode::ShflIdx, latency: Some(26), interval: Some(4) },
     Measured { opcode: Opcode::Wgmma, latency: None, interval: Some(128) },
