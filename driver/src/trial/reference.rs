@@ -82,8 +82,8 @@ impl Reference<'_> {
             let value = |bytes: &[u8], i| element(bytes, i, o.elem).map_or(f64::NAN, |v| v.as_f64());
             let pairs = (0..o.elements as usize).map(|i| (i, value(want, i), value(found, i)));
             let differs = |(_, a, b): &(usize, f64, f64)| {
-                let far = !((a - b).abs() <= tolerance * a.abs().max(1.0));
-                a != b && !(a.is_nan() && b.is_nan()) && far
+                let near = (a - b).abs() <= tolerance * a.abs().max(1.0);
+                a != b && !(a.is_nan() && b.is_nan()) && !near
             };
             let (index, want, found) = pairs.into_iter().find(differs)?;
             Some(Difference { name: o.name.clone(), index, want, found })

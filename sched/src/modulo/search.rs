@@ -173,13 +173,13 @@ fn first_fit(b: &Body, ii: i64, n: usize, early: i64, times: &[Option<i64>]) -> 
 
 /// Takes back what stands in the way of a forced placement.
 fn evict(b: &Body, ii: i64, n: usize, t: i64, times: &mut [Option<i64>]) {
-    for o in 0..times.len() {
-        let Some(at) = times[o].filter(|_| o != n) else { continue };
+    for (o, time) in times.iter_mut().enumerate() {
+        let Some(at) = time.filter(|_| o != n) else { continue };
         let late = b.edges.iter().filter(|e| e.from == n && e.to == o);
         let mut broken = late.map(|e| t + e.latency - ii * i64::from(e.distance)).any(|least| at < least);
         broken |= overlap(b, ii, n, t, o, at) > 0;
         if broken {
-            times[o] = None;
+            *time = None;
         }
     }
 }

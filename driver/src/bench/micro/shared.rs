@@ -64,7 +64,7 @@ impl Access {
         }
     }
 
-    fn at(self, address: Value, offset: i32, value: Value) -> NewInst {
+    fn access(self, address: Value, offset: i32, value: Value) -> NewInst {
         let count = self.registers();
         let results = [Ty::frag(count.into())];
         let mem = Attr::Mem { offset, count };
@@ -107,7 +107,7 @@ fn interval(access: Access, stride: u32, conflicts: u32) -> Case {
                 let [at, mut value] = [carried[0], carried[1]];
                 for i in 0..LENGTH {
                     let offset = (i * 512) as i32;
-                    let made = c.push(access.at(at, offset, value));
+                    let made = c.push(access.access(at, offset, value));
                     if access.loads() {
                         let loaded = c.func.result(made);
                         value = super::frame::fold(c, value, loaded);
@@ -152,7 +152,7 @@ fn latency(access: Access) -> Case {
             |c, _, carried| {
                 let [mut at, mut rest] = [carried[0], carried[1]];
                 for _ in 0..LENGTH {
-                    let made = c.push(access.at(at, 0, at));
+                    let made = c.push(access.access(at, 0, at));
                     let loaded = c.func.result(made);
                     let first = part(c, loaded, 0);
                     for i in 1..access.registers() {
