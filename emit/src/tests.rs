@@ -135,7 +135,7 @@ fn attr_of(op: Opcode) -> Attr {
         Opcode::LdParam64 => Attr::Param(1),
         Opcode::LdParam32 | Opcode::LdParam16 => Attr::Param(2),
         Opcode::ShflBfly | Opcode::MbarInit | Opcode::MbarExpectTx | Opcode::Lop3 => Attr::Imm(16),
-        Opcode::WgmmaWait | Opcode::BulkWait | Opcode::BulkWaitRead => Attr::Imm(1),
+        Opcode::WgmmaWait | Opcode::BulkWait | Opcode::BulkWaitRead | Opcode::CpAsyncWait => Attr::Imm(1),
         Opcode::BarSync | Opcode::BarArrive => Attr::Imm2(1, 128),
         Opcode::SetmaxnregInc => Attr::Imm(168),
         Opcode::SetmaxnregDec => Attr::Imm(40),
@@ -188,8 +188,8 @@ fn types(list: &[Class]) -> Vec<Ty> {
 fn plain(op: Opcode) -> bool {
     use Opcode::*;
     let special = [
-        Const, Undef, Join, Slice, TeamIndex, Await, For, If, Yield, Br, BrIf, Ret, Trap, Wgmma, TmaLoad,
-        BulkLoad, TmaStore,
+        Const, Undef, Join, Slice, TeamIndex, Await, For, If, Yield, Br, BrIf, Ret, Trap, Wgmma, MmaSync,
+        CpAsync, TmaLoad, BulkLoad, TmaStore,
     ];
     !special.contains(&op)
 }

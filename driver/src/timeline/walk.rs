@@ -344,6 +344,7 @@ fn access(data: &InstData<'_>) -> Option<(Unit, f64)> {
     match data.op {
         LdGlobal | StGlobal | RedGlobalAddF32 | AtomAddU32 => Some((Unit::Tma, 4.0 * LANES * count)),
         LdGlobal16 | StGlobal16 => Some((Unit::Tma, 2.0 * LANES)),
+        CpAsync => Some((Unit::Tma, 16.0 * LANES)),
         LdShared | StShared | Ldmatrix | Stmatrix => Some((Unit::Lsu, 4.0 * LANES * count)),
         _ => None,
     }

@@ -17,6 +17,7 @@ mod chapter;
 mod frame;
 mod global;
 mod launch;
+mod mma;
 mod plot;
 mod results;
 mod rows;
@@ -159,8 +160,17 @@ impl Case {
 
 /// All cases, in an order in which each stands after those that it subtracts.
 pub fn cases() -> Vec<Case> {
-    [rows::cases, shared::cases, sync::cases, wgmma::cases, tma::cases, global::cases, launch::cases]
-        .iter()
-        .flat_map(|of| of())
-        .collect()
+    [
+        rows::cases,
+        shared::cases,
+        sync::cases,
+        wgmma::cases,
+        mma::cases,
+        tma::cases,
+        global::cases,
+        launch::cases,
+    ]
+    .iter()
+    .flat_map(|of| of())
+    .collect()
 }

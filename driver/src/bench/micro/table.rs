@@ -14,6 +14,7 @@ const OTHERS: &[(Opcode, &str, &str, f64)] = &[
     (Opcode::Stmatrix, "", "shared.stmatrix.x4.conflict1.interval", 4.0),
     (Opcode::LdGlobal, "global.latency.l2", "", 1.0),
     (Opcode::Wgmma, "", "wgmma.f16.ss.n256.interval", 1.0),
+    (Opcode::MmaSync, "mma.m16n8k16.f16.latency", "mma.m16n8k16.f16.interval", 1.0),
     (Opcode::TmaLoad, "tma.load.rows128.inner128.swizzle128.latency", "", 1.0),
     (Opcode::TmaStore, "tma.store.rows128.inner128.swizzle128.latency.done", "", 1.0),
     (Opcode::BarSync, "sync.bar.sync.warps4", "", 1.0),
