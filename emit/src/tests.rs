@@ -157,7 +157,6 @@ fn attr_of(op: Opcode) -> Attr {
         }
         Opcode::MmaSync => Attr::Mma(MmaAttr { elem: Elem::F16, acc: Elem::F32, m_atoms: 1, n_atoms: 1 }),
         Opcode::CpAsync => Attr::Copy(CopyAttr { bytes: 16, source: 32, place: None, offset: 64 }),
-        Opcode::CpAsyncWait => Attr::Imm(1),
         _ => Attr::None,
     }
 }

@@ -69,8 +69,8 @@ fn other_heads_tiles_and_types() {
         vec![(tile, "BM = 128, BN = 64, D = 128\n    for")],
         vec![(tile, "BM = 128, BN = 96, D = 64\n    for")],
         vec![(tile, "BM = 64, BN = 64, D = 192\n    for"), ("consumers 2", "consumers 1")],
-        vec![("consumers 2", "consumers 2\n    kernel: persistent")],
-        vec![("consumers 2", "consumers 2\n    kernel: cluster 2")],
+        vec![("    kernel: persistent\n", "")],
+        vec![("kernel: persistent", "kernel: cluster 2")],
         vec![("bf16", "f16")],
     ] {
         check(&parsed(FULL, &words), &full(150, 290), &[Adversary::Random]);

@@ -163,7 +163,7 @@ fn rank_two(k: &Kernel, load: Inst) -> Result<[u32; 2]> {
 /// A tile as it lies in memory: slabs along the contiguous dimension, each a tensor copy's box.
 fn from_rows(k: &Kernel, load: Inst, layout: &Layout) -> Result<Staged> {
     let view = k.args(load)[0];
-    if let Some(why) = tma_refused(k, view) {
+    if let Some(why) = tma_refused(k, view).or_else(|| super::tensor::start_refused(k, load)) {
         return Err(IselError::at(k, load, format!("a staged array needs tensor copies: {why}")));
     }
     let shape = rank_two(k, load)?;

@@ -5,6 +5,7 @@
 use super::{
     Fill, Plan, Product, SharedTile, StorePlan, Stripes, extents, layout_error, mma_sync, vector_elements,
 };
+use crate::facts::is_multiple;
 use crate::window::Window;
 use crate::{IselError, Result};
 use smallvec::SmallVec;
@@ -237,7 +238,7 @@ pub(super) fn shared_tile(k: &Kernel, load: Inst) -> Result<SharedTile> {
     }
     let layout = shared::swizzled(outer.into(), inner.into(), bits.into(), swizzle.into())
         .map_err(layout_error(k, load))?;
-    let declined = own_copies(k, load).or_else(|| tma_refused(k, view));
+    let declined = own_copies(k, load).or_else(|| tma_refused(k, view)).or_else(|| start_refused(k, load));
     if declined.is_none() && outer > SM90A.box_extent {
         return Err(IselError::at(
             k,
@@ -283,6 +284,17 @@ pub(super) fn tma_refused(k: &Kernel, view: Value) -> Option<String> {
     }
 }
 
+/// Why a tensor copy cannot begin where a load or store does: a box whose rows do not begin at a multiple of
+/// 16 bytes ends the kernel with an illegal instruction (measured).
+pub(super) fn start_refused(k: &Kernel, access: Inst) -> Option<String> {
+    let view = *k.args(access).first()?;
+    let unit = unit_dim(k, view)?;
+    let bits = i64::from(k.ty(view).elem().bits());
+    let elements = (128 / bits).max(1);
+    let aligned = is_multiple(k, *k.args(access).get(1 + unit)?, elements);
+    (!aligned).then(|| format!("its first column is not known to be a multiple of {elements} elements"))
+}
+
 /// Whether a tile leaves by tensor copies or by plain stores.
 pub fn plan_store(k: &Kernel, inst: Inst, plan: &Plan) -> Result<StorePlan> {
     let args = k.args(inst);
@@ -302,7 +314,7 @@ pub fn plan_store(k: &Kernel, inst: Inst, plan: &Plan) -> Result<StorePlan> {
     let Some(Held { columns, atoms, step, wide }) = held else {
         return Ok(plain(Some("not an accumulator's layout".to_owned())));
     };
-    if let Some(reason) = tma_refused(k, view) {
+    if let Some(reason) = tma_refused(k, view).or_else(|| start_refused(k, inst)) {
         return Ok(plain(Some(reason)));
     }
     if let Some(reason) = super::order::ordered(k, inst) {

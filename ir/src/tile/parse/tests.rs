@@ -118,7 +118,7 @@ fn mappings_read_back() {
     assert!(!mapping.whole.bulk_store && mapping.whole.persistent);
     assert_eq!(mapping.whole.products, Products::MmaSync);
     assert_eq!(mapping.loops[0].1.pipeline, Depth::Fit);
-    assert_eq!(mapping.locs.len(), 3);
+    assert_eq!(mapping.locs.len(), 5);
     let mut again = parse_file(&mapping.to_string(), "").unwrap().mappings.remove(0);
     again.locs.clone_from(&mapping.locs);
     assert_eq!(mapping, again);
