@@ -4,11 +4,12 @@ use super::case::Case;
 use warplift_ir::target::{Opcode, Row, Unit};
 
 /// Rows that `emit` writes by their attribute, and whose instruction does not begin with their name.
-const WRITTEN: [(Opcode, &str); 5] = [
+const WRITTEN: [(Opcode, &str); 6] = [
     (Opcode::Br, "bra"),
     (Opcode::BrIf, "bra"),
     (Opcode::TmaLoad, "cp.async.bulk.tensor.2d.shared::cluster.global"),
     (Opcode::TmaStore, "cp.async.bulk.tensor.2d.global.shared::cta"),
+    (Opcode::BulkLoad, "cp.async.bulk.shared::cluster.global"),
     (Opcode::MbarWait, "mbarrier.try_wait.parity.shared::cta.b64"),
 ];
 

@@ -206,7 +206,11 @@ fn loads(out: &mut Vec<Case>) {
         for (first, other) in LOADED {
             let mut at = vec![*other; rank];
             at[0] = *first;
-            out.push(load(&t, &at));
+            let made = load(&t, &at);
+            // A line has no other coordinate: two of these places are one.
+            if out.iter().all(|c| c.name != made.name) {
+                out.push(made);
+            }
         }
     }
     for swizzle in [32, 64, 128] {
