@@ -61,7 +61,7 @@ impl Lower<'_, '_> {
     }
 
     pub(super) fn access(&mut self, inst: Inst, layout: &Layout, elem: Elem) -> Result<Access> {
-        if !matches!(elem.bits(), 16 | 32) {
+        if elem == Elem::Bool || elem.bits() > 32 {
             return self.error(format!("accesses of {elem} elements in memory are not selected"));
         }
         let k = self.k;
