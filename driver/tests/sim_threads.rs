@@ -308,7 +308,7 @@ fn a_plain_remote_arrive_orders_asynchronous_reads_only() {
             Kernel { name, body, block: 32, cluster: 2, grid: 2, input: input.clone(), ..Kernel::default() };
         // Both blocks store the same bytes to one place, which is a race of its own and not looked at here.
         let mut found = kinds(&k);
-        found.retain(|h| *h != HazardKind::GlobalRace);
+        found.retain(|h| *h != GlobalRace);
         found
     };
     assert_eq!(run("remote_async", &remote_release(bulk, plain, ""), &big), vec![]);
