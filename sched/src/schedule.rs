@@ -344,6 +344,13 @@ fn deferral(program: &Program<'_>, target: &Target) -> std::result::Result<Defer
     if rest.iter().any(|&i| func.insts[i].op == Opcode::For || is_product(func.insts[i].op)) {
         return Err("more than stores follows the main loop".to_owned());
     }
+    let scratch = |i: &Inst| {
+        let touched = touched(&func.insts[*i].attr, func.insts[*i].op);
+        touched.iter().any(|&(b, _)| program.buffers[b].kind == BufferKind::Scratch)
+    };
+    if rest.iter().any(scratch) {
+        return Err("results are exchanged between threads on their way".to_owned());
+    }
     let invariant = |v: Value| func.constant(v).is_some() || !defined_in(func, body, v);
     if !func.insts[inner].args[..3].iter().all(|&v| invariant(v)) {
         return Err("the main loop's trip count changes from tile to tile".to_owned());

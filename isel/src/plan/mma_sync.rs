@@ -84,10 +84,10 @@ pub(crate) fn warps_of_products(k: &Kernel, mapping: &Mapping, groups: Option<u3
     if all.is_empty() || !wanted {
         return Ok(None);
     }
-    if let Some(warps) = mapping.whole.warps.or(groups.map(|g| 4 * g)) {
+    if let Some(warps) = mapping.whole.warps.or(groups.map(|g| g.saturating_mul(4))) {
         return arrangement(k, warps).map(|_| Some(warps));
     }
-    let large = all.iter().any(|&i| shape(k, i)[0] * shape(k, i)[1] >= LARGE);
+    let large = all.iter().any(|&i| shape(k, i)[0].saturating_mul(shape(k, i)[1]) >= LARGE);
     let fits = [8, 4, 2, 1].into_iter().skip(usize::from(!large)).find(|&w| arrangement(k, w).is_ok());
     Ok(Some(fits.unwrap_or(1)))
 }
@@ -187,7 +187,7 @@ fn check(k: &Kernel, inst: Inst, [m, n, depth]: [u32; 3]) -> Result<()> {
     let Team::Warps(warps) = k.attrs[inst].team else {
         return refuse("mma.sync needs a team of warps".to_owned());
     };
-    let registers = m * n / (32 * warps);
+    let registers = m.saturating_mul(n) / (32 * warps);
     if registers > ACCUMULATORS {
         return refuse(format!(
             "accumulator of {m} x {n} on {warps} warps takes {registers} registers a thread; at most {ACCUMULATORS} leave room for the rest"
@@ -201,7 +201,9 @@ fn check(k: &Kernel, inst: Inst, [m, n, depth]: [u32; 3]) -> Result<()> {
 fn columns_fit(k: &Kernel, mma: Inst, columns: u32) -> bool {
     let Some((load, flipped)) = loaded_whole(k, k.args(mma)[2]) else { return true };
     let across = unit_dim(k, k.args(load)[0]).unwrap_or(1) == usize::from(!flipped);
-    let slab = |inner: u32, elem: Elem| swizzle_span(inner * elem.bits() / 8).map(|s| s * 8 / elem.bits());
+    let slab = |inner: u32, elem: Elem| {
+        swizzle_span(inner.saturating_mul(elem.bits()) / 8).map(|s| s * 8 / elem.bits())
+    };
     let slab = slab(shape(k, mma)[1], k.ty(k.result(load)).elem()).unwrap_or(1);
     !across || columns.is_power_of_two() || columns.is_multiple_of(slab)
 }

@@ -37,8 +37,13 @@ pub(super) fn schedule(b: &Body) -> Result<LoopSchedule, String> {
 fn finish(b: &Body, interval: u32, resource: u32, recurrence: u32, times: &[i64]) -> LoopSchedule {
     let keys = issue_order(b, interval, times);
     let mut order: Vec<(usize, i64)> = keys.into_iter().enumerate().collect();
-    order.sort_by_key(|&(n, key)| (key, n));
     let ii = i64::from(interval);
+    // At one time products come first, in the order of their turns; of the others the older iteration's, whose
+    // results the younger one may use.
+    order.sort_by_key(|&(n, key)| match b.nodes[n].resource {
+        Resource::Tensor => (key, 0, times[n].rem_euclid(ii), n),
+        _ => (key, 1, -times[n].div_euclid(ii), n),
+    });
     let slots = order.iter().map(|&(n, _)| (b.nodes[n].insts.clone(), (times[n] / ii) as u32, times[n]));
     let slots: Vec<_> =
         slots.map(|(insts, stage, time)| warplift_ir::machine::Slot { insts, stage, time }).collect();
