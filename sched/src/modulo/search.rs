@@ -36,15 +36,9 @@ pub(super) fn schedule(b: &Body) -> Result<LoopSchedule, String> {
 
 fn finish(b: &Body, interval: u32, resource: u32, recurrence: u32, times: &[i64]) -> LoopSchedule {
     let keys = issue_order(b, interval, times);
-    let mut order: Vec<(usize, i64)> = keys.into_iter().enumerate().collect();
     let ii = i64::from(interval);
-    // At one time products come first, in the order of their turns; of the others the older iteration's, whose
-    // results the younger one may use.
-    order.sort_by_key(|&(n, key)| match b.nodes[n].resource {
-        Resource::Tensor => (key, 0, times[n].rem_euclid(ii), n),
-        _ => (key, 1, -times[n].div_euclid(ii), n),
-    });
-    let slots = order.iter().map(|&(n, _)| (b.nodes[n].insts.clone(), (times[n] / ii) as u32, times[n]));
+    let order = body_order(b, ii, times, &keys);
+    let slots = order.iter().map(|&n| (b.nodes[n].insts.clone(), (times[n] / ii) as u32, times[n]));
     let slots: Vec<_> =
         slots.map(|(insts, stage, time)| warplift_ir::machine::Slot { insts, stage, time }).collect();
     LoopSchedule {
@@ -56,6 +50,32 @@ fn finish(b: &Body, interval: u32, resource: u32, recurrence: u32, times: &[i64]
         stages: slots.iter().map(|s| s.stage + 1).max().unwrap_or(1),
         slots,
     }
+}
+
+/// Nodes by the time at which a warp comes to them; what needs another of the same body follows it, also where
+/// both have one time.
+fn body_order(b: &Body, ii: i64, times: &[i64], keys: &[i64]) -> Vec<usize> {
+    let stage = |n: usize| times[n].div_euclid(ii);
+    let needs: Vec<(usize, usize)> = b
+        .edges
+        .iter()
+        .filter(|e| e.from != e.to && stage(e.from) == stage(e.to) + i64::from(e.distance))
+        .map(|e| (e.from, e.to))
+        .collect();
+    // At one time products come first, in the order of their turns.
+    let rank = |n: &usize| match b.nodes[*n].resource {
+        Resource::Tensor => (keys[*n], 0, times[*n].rem_euclid(ii), *n),
+        _ => (keys[*n], 1, 0, *n),
+    };
+    let mut left: Vec<usize> = (0..keys.len()).collect();
+    left.sort_by_key(rank);
+    let mut order = Vec::with_capacity(left.len());
+    while !left.is_empty() {
+        let free = |n: &usize| !needs.iter().any(|&(from, to)| to == *n && left.contains(&from));
+        let at = left.iter().position(free).unwrap_or(0);
+        order.push(left.remove(at));
+    }
+    order
 }
 
 /// When a warp comes to each node within the rotated body. A product is issued as soon as its operands are
