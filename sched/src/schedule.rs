@@ -105,7 +105,7 @@ pub fn do_schedule_without(program: &Program<'_>, target: &Target, disabled: &[F
 fn stored_again(program: &Program<'_>, buffer: Buffer) -> bool {
     let func = &program.func;
     let uses = func.blocks.keys().map(|block| {
-        let sites = staging_sites(func, block).iter().filter(|(_, b)| *b == buffer).count();
+        let sites = staging_sites(program, block).iter().filter(|(_, b)| *b == buffer).count();
         sites * if loop_of(func, block).is_some() { 2 } else { 1 }
     });
     uses.sum::<usize>() > 1
@@ -514,14 +514,14 @@ fn operand_registers(func: &Func<'_>, block: Block) -> u32 {
 }
 
 /// Buffers of staged results in the order in which a block's copies leave them.
-pub(crate) fn staging_sites(func: &Func<'_>, block: Block) -> Vec<(Inst, Buffer)> {
+pub(crate) fn staging_sites(program: &Program<'_>, block: Block) -> Vec<(Inst, Buffer)> {
+    let func = &program.func;
     let mut sites: Vec<(Inst, Buffer)> = Vec::new();
     let mut open = false;
     for &inst in &func.blocks[block].insts {
         let d = &func.insts[inst];
-        let staged = matches!(d.op, Opcode::Stmatrix | Opcode::StShared);
         match touched(&d.attr, d.op).first() {
-            Some(&(buffer, true)) if staged => {
+            Some(&(buffer, true)) if program.buffers[buffer].kind == BufferKind::Staging => {
                 if !open {
                     sites.push((inst, buffer));
                 }

@@ -94,6 +94,7 @@ impl<'a> Expand<'_, 'a> {
             self.arrive(e);
             let Some(ring) = buffer_of(&self.program.func, e).and_then(|b| self.ring_of(b)) else { continue };
             match (self.ring(ring).open, self.s.rings[ring].fill) {
+                (true, RingFill::Threads) if self.ring(ring).filled => self.open_copies(ring),
                 (true, _) => {}
                 (false, RingFill::Tensor) => self.wait_stage(ring),
                 (false, RingFill::Threads) => self.open_copies(ring),

@@ -73,6 +73,7 @@ impl Expand<'_, '_> {
         self.meet();
         if let Some(state) = &mut self.rings[ring] {
             state.open = true;
+            state.filled = false;
         }
         if let Some(around) = loop_of(&self.program.func, data.blocks[0]).filter(|_| ahead > 0) {
             let d = self.data(around);
@@ -139,6 +140,9 @@ impl Expand<'_, '_> {
         if self.s.rings[ring].depth == 1 {
             let slot = self.ring(ring).slot;
             self.copy_to(inst, ring, slot, None);
+            if let Some(state) = &mut self.rings[ring] {
+                state.filled = true;
+            }
         }
     }
 

@@ -17,7 +17,8 @@ pub(super) struct RingState {
     pub phase: Value,
     /// Whether this stage's first wait is done.
     pub open: bool,
-    /// Whether this stage's bytes have been announced here.
+    /// Whether this stage's bytes have been announced here; of copies by threads: whether some were issued
+    /// since the last wait for them.
     pub filled: bool,
 }
 

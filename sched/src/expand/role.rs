@@ -330,11 +330,11 @@ fn block_inside(func: &Func<'_>, inst: Inst, block: Block) -> bool {
 /// once), so the distance is cyclic.
 fn all_sites(program: &Program<'_>, s: &Schedule) -> FxHashMap<Inst, (Buffer, u32, u32)> {
     let func = &program.func;
-    let blocks: Vec<Block> = func.blocks.keys().filter(|&b| !staging_sites(func, b).is_empty()).collect();
+    let blocks: Vec<Block> = func.blocks.keys().filter(|&b| !staging_sites(program, b).is_empty()).collect();
     let alone = blocks.len() == 1;
     let mut all = FxHashMap::default();
     for block in blocks {
-        let sites = staging_sites(func, block);
+        let sites = staging_sites(program, block);
         let mut count: FxHashMap<Buffer, u32> = FxHashMap::default();
         let slots: Vec<(Buffer, u32)> = sites
             .iter()
