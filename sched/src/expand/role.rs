@@ -1,7 +1,7 @@
 //! State of the expansion of one role, and the walk over blocks.
 
 use super::cp_async::Ahead;
-use super::flight::Held;
+use super::flight::{Flown, Held};
 use super::ring::RingState;
 use crate::Result;
 use crate::graph::Node;
@@ -51,6 +51,8 @@ pub(super) struct Expand<'p, 'a> {
     pub flying: bool,
     /// Groups committed since the last wait.
     pub groups: u32,
+    /// The products in flight, in order.
+    pub flown: Vec<Flown>,
     /// Whether awaits say when products have landed, as in the body of a rotated loop.
     pub exact: bool,
     /// Events of the products in flight there.
@@ -109,6 +111,7 @@ impl<'p, 'a> Expand<'p, 'a> {
             team: None,
             flying: false,
             groups: 0,
+            flown: Vec::new(),
             exact: false,
             flights: Vec::new(),
             held: None,
