@@ -30,6 +30,7 @@ impl<'a> Expand<'_, 'a> {
         self.shared_base();
         let elected = self.at().op(Opcode::Elect, &[], Ty::Pred);
         self.elected = Some(elected);
+        self.wait_for_grids();
         self.open_rings();
         self.walk(self.program.func.entry)?;
         self.drain_staging();

@@ -1,6 +1,7 @@
 //! State of the expansion of one role, and the walk over blocks.
 
 use super::cp_async::Ahead;
+use super::early::Part;
 use super::flight::{Flown, Held};
 use super::ring::RingState;
 use crate::Result;
@@ -47,6 +48,8 @@ pub(super) struct Expand<'p, 'a> {
     pub parts: &'p FxHashMap<u32, u32>,
     /// Number of this role's team in the block, where there are several.
     pub team: Option<Value>,
+    /// Which loads of a stage are filled now.
+    pub part: Part,
     /// A product is in flight whose wait is yet to come.
     pub flying: bool,
     /// Groups committed since the last wait.
@@ -109,6 +112,7 @@ impl<'p, 'a> Expand<'p, 'a> {
             first: None,
             parts,
             team: None,
+            part: Part::All,
             flying: false,
             groups: 0,
             flown: Vec::new(),
