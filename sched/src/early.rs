@@ -38,7 +38,8 @@ fn first_loop(program: &Program<'_>, s: &Schedule, early: &[Inst]) -> Result<Ins
     }
     let loads = |inst: &Inst| loads_inside(func, *inst);
     let first = func.blocks[func.entry].insts.iter().copied().find(loads);
-    let looped = first.filter(|&i| func.insts[i].op == Opcode::For).ok_or("other loads come before a loop")?;
+    let looped =
+        first.filter(|&i| func.insts[i].op == Opcode::For).ok_or("other loads come before a loop")?;
     let body = func.insts[looped].blocks[0];
     let mut here = early.iter().filter(|i| func.blocks[body].insts.contains(i)).peekable();
     if here.peek().is_none() {

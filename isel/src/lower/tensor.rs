@@ -224,7 +224,8 @@ impl Lower<'_, '_> {
             let inside = if s.transposed { [part, row, column] } else { [part, column, row] };
             let at = [&inside[..], &fixed].concat();
             let (rank, bytes) = (at.len() as u8 - 1, stripe_bytes);
-            let attr = TmaAttr { map, rank, bytes, place, multicast: 0, hint: CacheHint::Normal, early: false };
+            let attr =
+                TmaAttr { map, rank, bytes, place, multicast: 0, hint: CacheHint::Normal, early: false };
             let new = NewInst::new(Opcode::TmaStore, &at, &[]).attr(Attr::Tma(attr));
             self.at().push(new);
         }
