@@ -1,6 +1,7 @@
 //! The schedule of a program, as data: roles, rings, staging slots, deferral.
 
 use crate::cluster::do_multicast;
+use crate::early::do_early;
 use crate::expand::can_lead;
 use crate::graph::{copy_place, touched, yields};
 use crate::{Result, SchedError};
@@ -89,6 +90,7 @@ pub fn do_schedule_without(program: &Program<'_>, target: &Target, disabled: &[F
     for (b, d) in program.buffers.iter() {
         s.slots[b] = if d.kind == BufferKind::Staging && stored_again(program, b) { 2 } else { 1 };
     }
+    do_early(program, &mut s);
     for inst in program.func.insts.keys().filter(|_| has(Feature::InFlight)) {
         in_flight(program, inst, &mut s);
     }

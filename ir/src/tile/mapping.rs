@@ -66,13 +66,16 @@ pub enum Way {
     Packed,
 }
 
-/// How an array is read: `array w: packed, stream`.
+/// How an array is read: `array w: packed, stream, early`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ArrayMapping {
     /// Its way to registers.
     pub way: Way,
     /// Read once: the L2 cache lets it go first.
     pub stream: bool,
+    /// Not written by the grids that may still run when this one starts: its first tiles are loaded before
+    /// this grid waits for them. See [`KernelMapping::programmatic`].
+    pub early: bool,
 }
 
 /// Order in which a persistent kernel visits the tiles of the grid.
@@ -137,6 +140,9 @@ pub struct KernelMapping {
     pub bulk_store: bool,
     /// What products become.
     pub products: Products,
+    /// Programmatic dependent launch: blocks may start while the grid before this one ends, they wait for
+    /// it by themselves (PTX ISA, "griddepcontrol").
+    pub programmatic: bool,
 }
 
 impl Default for KernelMapping {
@@ -151,6 +157,7 @@ impl Default for KernelMapping {
             chunk: None,
             bulk_store: true,
             products: Products::Fit,
+            programmatic: false,
         }
     }
 }

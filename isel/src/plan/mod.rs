@@ -31,6 +31,7 @@ pub use blocked::{blocked, vector_elements};
 pub use convert::{cell_bits, choose};
 pub use mma_sync::WarpProduct;
 pub use propagate::slice_layout;
+pub(crate) use staged::array;
 pub use staged::{Staged, StagedFill};
 pub use tensor::unit_dim;
 
