@@ -32,28 +32,19 @@ pub enum Feature {
     Deferral,
     /// Products left in flight over an iteration.
     InFlight,
+    /// Loops overlapped with themselves.
+    Modulo,
 }
 
 impl Feature {
     /// All of them, by the names that [`std::str::FromStr`] takes.
-    pub const ALL: [(&'static str, Self); 4] = [
+    pub const ALL: [(&'static str, Self); 5] = [
         ("warp-specialization", Self::WarpSpecialization),
         ("multicast", Self::Multicast),
         ("deferral", Self::Deferral),
         ("in-flight", Self::InFlight),
+        ("modulo", Self::Modulo),
     ];
-}
-
-impl std::str::FromStr for Feature {
-    type Err = SchedError;
-
-    fn from_str(name: &str) -> Result<Self> {
-        let found = Self::ALL.iter().find(|(n, _)| *n == name).map(|(_, f)| *f);
-        found.ok_or_else(|| {
-            let names: Vec<&str> = Self::ALL.iter().map(|(n, _)| *n).collect();
-            SchedError::Unsupported(format!("no feature `{name}`: there are {}", names.join(", ")))
-        })
-    }
 }
 
 /// Decides roles, rings and deferral.

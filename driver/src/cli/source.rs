@@ -4,11 +4,11 @@ use super::failure::{Outcome, user};
 use clap::Args;
 use std::fs;
 use std::path::Path;
-use warplift::CompileError;
 use warplift::ir::tile::{
     Kernel, Loc, Mapping, Module, VerifyError, parse_file, render, verify, verify_mapping,
 };
 use warplift::kernels;
+use warplift::{CompileError, Feature};
 
 /// Which kernel, under which mapping.
 #[derive(Args, Clone)]
@@ -32,6 +32,9 @@ pub struct Choice {
     /// Value of a tunable, over the mapping's.
     #[arg(short = 'D', value_name = "NAME=VALUE")]
     pub define: Vec<String>,
+    /// Leave out what the compiler does by itself; several separated by commas, or repeated.
+    #[arg(long, value_name = "FEATURE", value_delimiter = ',')]
+    pub disable: Vec<Feature>,
 }
 
 /// A text and where it came from.
@@ -52,6 +55,8 @@ pub struct Source {
     pub mapping: Option<Mapping>,
     /// Values of tunables from the command line, to put over a proposed mapping.
     pub defines: Vec<(String, i64)>,
+    /// What the compiler is to leave out.
+    pub disable: Vec<Feature>,
     /// The kernel's text.
     pub text: Text,
     /// Where the mapping came from.
@@ -84,7 +89,7 @@ pub fn load(source: &str, choice: &Choice) -> Outcome<Source> {
         overlay(m, &defines);
         verify_mapping(&kernel, m).map_err(|e| user(shown_all(&from, &e)))?;
     }
-    Ok(Source { kernel, mapping, defines, text, origin })
+    Ok(Source { kernel, mapping, defines, disable: choice.disable.clone(), text, origin })
 }
 
 /// Puts values of tunables over a mapping's.
