@@ -26,7 +26,8 @@ pub struct Choice {
     #[arg(long, value_name = "NAME")]
     pub kernel: Option<String>,
     /// Mapping: a file, the name of a library kernel, a text `mapping NAME { .. }`, or `auto` to
-    /// let the compiler propose one. Default: the first for this kernel beside it, else `auto`.
+    /// let the compiler propose one. Default: of those beside the kernel the first that agrees with `-D`, else the
+    /// first, else `auto`.
     #[arg(long, value_name = "FILE|NAME|TEXT|auto")]
     pub mapping: Option<String>,
     /// Value of a tunable, over the mapping's.
