@@ -20,6 +20,7 @@ mod modulo;
 pub mod protocol;
 mod schedule;
 mod shared;
+mod stage;
 #[cfg(test)]
 mod tests;
 
