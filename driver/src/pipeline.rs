@@ -28,6 +28,8 @@ pub struct Options {
     pub verify: bool,
     /// Keep the IR after these passes, by name; `all` keeps every one.
     pub dump: Vec<String>,
+    /// What selection is to leave, to see what it is worth.
+    pub without: Vec<warplift_isel::Feature>,
 }
 
 /// Names of the passes, in order.
@@ -168,7 +170,7 @@ pub(crate) fn compile_and<T>(
     if options.verify {
         verify(&mapped).map_err(|e| bug("map", &e, &mapped))?;
     }
-    let plan = r.pass("plan", || warplift_isel::plan::do_plan(&mapped))?;
+    let plan = r.pass("plan", || warplift_isel::plan::do_plan_without(&mapped, &options.without))?;
     let program = r.pass("lower", || warplift_isel::lower::do_lower(&mapped, &plan, mapping, &bump))?;
     r.dump("lower", &program);
     r.check("lower", || verify_structured(&program.func), &program)?;

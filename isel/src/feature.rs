@@ -1,8 +1,5 @@
 //! What selection does by itself and can be told to leave, to see what it is worth.
 
-use crate::IselError;
-use std::str::FromStr;
-
 /// A part of selection that can be left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Feature {
@@ -16,21 +13,9 @@ pub enum Feature {
 }
 
 impl Feature {
-    /// All of them, by the names that [`FromStr`] takes.
+    /// All of them, by name.
     pub const ALL: [(&'static str, Self); 3] =
         [("synthesis", Self::Synthesis), ("swizzle", Self::Swizzle), ("shuffles", Self::Shuffles)];
-}
-
-impl FromStr for Feature {
-    type Err = IselError;
-
-    fn from_str(name: &str) -> Result<Self, IselError> {
-        let found = Self::ALL.iter().find(|(n, _)| *n == name).map(|(_, f)| *f);
-        found.ok_or_else(|| {
-            let names: Vec<&str> = Self::ALL.iter().map(|(n, _)| *n).collect();
-            IselError::whole(format!("no feature `{name}`: there are {}", names.join(", ")))
-        })
-    }
 }
 
 /// What elements that change threads, and tiles in shared memory, may use.

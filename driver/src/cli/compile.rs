@@ -89,7 +89,7 @@ fn compile_one(source: &str, args: &CompileArgs, tools: &Tools) -> Outcome<()> {
         return Err(user(format!("no pass `{unknown}`; there are {}", PASSES.join(", "))));
     }
     let source = load(source, &args.choice)?;
-    let options = Options { verify: args.verify, dump: args.dump.clone() };
+    let options = Options { verify: args.verify, dump: args.dump.clone(), ..Options::default() };
     let (_, compiled) = make(&source, &options)?;
     for (pass, text) in &compiled.dumps {
         eprintln!("; after {pass}\n{text}");

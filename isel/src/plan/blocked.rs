@@ -162,7 +162,8 @@ pub fn vector_elements(k: &Kernel, inst: Inst, tile: Value) -> u32 {
     let Some(dim) = window.unit(k) else { return 1 };
     let whole = window.kept[dim];
     let most = 1i64 << (ACCESS_BITS / bits).max(1).ilog2();
-    let mut d = gcd(most, divisor(k, window.pointer(k)).saturating_mul(8) / bits);
+    // An address is a whole element's at least, whatever is known of it.
+    let mut d = gcd(most, (divisor(k, window.pointer(k)).saturating_mul(8) / bits).max(1));
     d = gcd(d, divisor(k, args[1 + dim]));
     d = gcd(d, divisor(k, window.extent(k, whole)));
     let others = window.kept.iter().chain(window.fixed.iter().map(|f| &f.0)).filter(|&&o| o != whole);

@@ -13,6 +13,7 @@
 //! of one kernel, it does not predict its time (`driver::timeline` walks the scheduled program for that). Hexcute,
 //! section 5.1, "Expanding Search Tree".
 
+use super::again::Remade;
 use super::coalesce::pieces;
 use super::constraint::adapts;
 use super::{Fill, Plan, SharedTile, StorePlan, cell_bits, choose, extents, tensor::unit_dim};
@@ -402,7 +403,11 @@ impl<'k> Model<'k> {
             let v = k.args(inst)[n];
             let Some(from) = plan.layouts[v].as_ref() else { continue };
             if seen.insert((v, to)) {
-                add(inst, self.conversion(inst, v, from, to)?);
+                let passed = match plan.again.get(&(inst, n)) {
+                    Some(chain) => Passed { cycles: self.again(chain), scratch: 0.0 },
+                    None => self.conversion(inst, v, from, to)?,
+                };
+                add(inst, passed);
             }
         }
         let mut made: Vec<_> = plan.made.iter().collect();
@@ -412,6 +417,25 @@ impl<'k> Model<'k> {
             add(inst, self.conversion(inst, v, from, to)?);
         }
         Ok(all)
+    }
+
+    /// Cycles of a conversion, if there is a way.
+    pub fn converted(&self, inst: Inst, v: Value, from: &Layout, to: &Layout) -> Option<f64> {
+        self.conversion(inst, v, from, to).ok().map(|p| p.cycles)
+    }
+
+    /// Cycles of making tiles again.
+    pub fn again(&self, chain: &[Remade]) -> f64 {
+        let one = |(v, layout): &Remade| {
+            let Some(def) = self.k.def(*v) else { return 0.0 };
+            let registers = (layout.in_extent(Axis::Reg) * cell_bits(self.k.ty(*v).elem())) as f64 / 32.0;
+            let row = match self.k.insts[def].op {
+                Op::Iota(_) => Some(Opcode::AddS32),
+                _ => row_of(self.k, def),
+            };
+            row.map_or(0.0, |r| self.row(def, registers, f64::from(r.row().interval)))
+        };
+        chain.iter().map(one).sum()
     }
 
     /// One conversion for all warps, or making the tile again.

@@ -12,6 +12,7 @@
 //! A tile may have two versions, one in registers and one in shared memory; each use takes one.
 //! Layout propagation: Linear Layouts, section 4.4; anchors: Hexcute, section 4.
 
+mod again;
 mod blocked;
 mod choices;
 mod coalesce;
@@ -25,6 +26,8 @@ mod search;
 mod solve;
 mod staged;
 mod tensor;
+#[cfg(test)]
+mod tests;
 
 use crate::feature::{Feature, Ways};
 use crate::{IselError, Result};
@@ -37,6 +40,7 @@ use warplift_ir::tile::{Inst, Kernel, Op, Team, Type, Value};
 use cost::Model;
 use solve::Solver;
 
+pub use again::Remade;
 pub use blocked::{blocked, vector_elements};
 pub use choices::{Choices, Point, Way};
 pub use convert::{cell_bits, choose};
@@ -157,6 +161,8 @@ pub struct Plan {
     pub layouts: SecondaryMap<Value, Option<Layout>>,
     /// Uses, by operand number, that see a tile in another layout than its own.
     pub uses: FxHashMap<(Inst, usize), Layout>,
+    /// Uses whose tile is made again in their layout: what is, operands first. All other ones are converted.
+    pub again: FxHashMap<(Inst, usize), Vec<Remade>>,
     /// Results that are made in another layout than that in which they are used.
     pub made: FxHashMap<Value, Layout>,
     /// Shared version of loaded tiles.
@@ -260,7 +266,7 @@ impl Maker<'_> {
             }
             coalesce::do_coalesce(k, inst, &self.model, plan)?;
         }
-        Ok(())
+        again::do_again(self, plan)
     }
 }
 

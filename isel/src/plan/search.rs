@@ -21,7 +21,7 @@ use crate::Result;
 use warplift_ir::tile::Kernel;
 
 /// Plans that are made at most.
-const PLANS: usize = 16;
+pub(super) const PLANS: usize = 16;
 /// Part of the rule's cycles that another plan must save.
 const CLEARLY: f64 = 0.03;
 
