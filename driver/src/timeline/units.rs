@@ -61,12 +61,6 @@ pub fn interval(row: &Row) -> f64 {
 
 /// Cycles that the tensor cores need for a tile product of one warpgroup.
 pub fn product(attr: &WgmmaAttr) -> f64 {
-    let n = f64::from(attr.n);
-    let least = match attr.a {
-        // 128 bytes a cycle for both operands.
-        Some(_) => RATES.product_shared_cycles + n / 4.0,
-        None => RATES.product_register_cycles,
-    };
     let atoms = u32::from(attr.m_atoms) * u32::from(attr.n_atoms) * u32::from(attr.k_steps);
-    f64::from(atoms) * (n / 2.0).max(least)
+    f64::from(atoms) * RATES.product(attr.n.into(), attr.a.is_some())
 }
