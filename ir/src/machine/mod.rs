@@ -23,6 +23,7 @@ pub use func::*;
 pub use schedule::*;
 pub use verify::{MachineError, verify_scheduled, verify_structured};
 
+use crate::target::RATES;
 use crate::tile::Loc;
 use cranelift_entity::entity_impl;
 use smallvec::SmallVec;
@@ -276,6 +277,20 @@ pub struct WgmmaAttr {
     pub a: Option<SharedOperand>,
     /// B in shared memory.
     pub b: SharedOperand,
+}
+
+impl WgmmaAttr {
+    /// Cycles that the tensor cores need for the tile product of one warpgroup.
+    pub fn cycles(&self) -> f64 {
+        let n = f64::from(self.n);
+        let least = match self.a {
+            // 128 bytes a cycle for both operands.
+            Some(_) => RATES.product_shared_cycles + n / 4.0,
+            None => RATES.product_register_cycles,
+        };
+        let atoms = u32::from(self.m_atoms) * u32::from(self.n_atoms) * u32::from(self.k_steps);
+        f64::from(atoms) * (n / 2.0).max(least)
+    }
 }
 
 /// A product of one step of K by a warp: `mma.sync.m16n8k16` repeated over its atoms of M and N.
