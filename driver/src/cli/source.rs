@@ -26,7 +26,8 @@ pub struct Choice {
     #[arg(long, value_name = "NAME")]
     pub kernel: Option<String>,
     /// Mapping: a file, the name of a library kernel, a text `mapping NAME { .. }`, or `auto` to
-    /// let the compiler propose one. Default: the first for this kernel beside it, else `auto`.
+    /// let the compiler propose one. Default: of those beside the kernel the first that agrees with `-D`, else the
+    /// first, else `auto`.
     #[arg(long, value_name = "FILE|NAME|TEXT|auto")]
     pub mapping: Option<String>,
     /// Value of a tunable, over the mapping's.
@@ -84,7 +85,7 @@ pub fn load(source: &str, choice: &Choice) -> Outcome<Source> {
     let refused = |errors: Vec<VerifyError>| user(shown_all(&text, &errors));
     verify(&kernel).map_err(refused)?;
     let defines = choice.define.iter().map(|d| define(d)).collect::<Outcome<Vec<_>>>()?;
-    let (mut mapping, from, origin) = mapping(&kernel, &module, &text, choice.mapping.as_deref())?;
+    let (mut mapping, from, origin) = mapping(&kernel, &module, &text, choice.mapping.as_deref(), &defines)?;
     if let Some(m) = &mut mapping {
         overlay(m, &defines);
         verify_mapping(&kernel, m).map_err(|e| user(shown_all(&from, &e)))?;
@@ -149,13 +150,14 @@ fn mapping(
     module: &Module,
     text: &Text,
     wish: Option<&str>,
+    defines: &[(String, i64)],
 ) -> Outcome<(Option<Mapping>, Text, String)> {
     let proposed = "proposed by the compiler".to_owned();
     let wish = match wish {
         Some("auto") => return Ok((None, text.clone(), proposed)),
         Some(wish) => wish,
         None => {
-            let own = module.mapping(&kernel.name).cloned();
+            let own = agreeing(kernel, module, defines).or(module.mapping(&kernel.name)).cloned();
             let origin = if own.is_some() { format!("from {}", text.file) } else { proposed };
             return Ok((own, text.clone(), origin));
         }
@@ -170,6 +172,12 @@ fn mapping(
     found.kernel.clone_from(&kernel.name);
     let origin = format!("from {}", from.file);
     Ok((Some(found), from, origin))
+}
+
+/// The first mapping of a kernel that gives tunables no other value than the ones defined.
+fn agreeing<'m>(kernel: &Kernel, module: &'m Module, defines: &[(String, i64)]) -> Option<&'m Mapping> {
+    let differs = |m: &Mapping| m.tunables.iter().any(|(n, v)| defines.iter().any(|(d, w)| d == n && w != v));
+    module.mappings.iter().find(|m| m.kernel == kernel.name && !differs(m))
 }
 
 fn shown_all(text: &Text, errors: &[VerifyError]) -> String {

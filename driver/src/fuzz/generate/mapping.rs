@@ -50,6 +50,7 @@ impl Generator<'_> {
                 (1, Raster::Square),
                 (1, Raster::BandM(3)),
                 (1, Raster::BandN(2)),
+                (1, Raster::Folded),
             ]),
             epilogue: self.choices.weighted(&[(2, Epilogue::Direct), (1, Epilogue::Deferred)]),
             cluster: self.choices.weighted(&[(5, 1), (1, 2)]),
