@@ -58,18 +58,18 @@ pub fn groups(flow: &Flow, blocks: &BTreeSet<usize>) -> BTreeMap<String, u32> {
     };
     let innermost: Vec<&Loop> = loops.iter().filter(innermost).copied().collect();
     let mut all = BTreeMap::new();
-    let mut count = |code: &[&Instruction], first: usize| {
+    let mut count = |place: &str, code: &[&Instruction], first: usize| {
         for text in waits(code, first) {
-            *all.entry(text).or_default() += 1;
+            *all.entry(format!("{place}{text}")).or_default() += 1;
         }
     };
     for l in &innermost {
         let once: Vec<&Instruction> = l.blocks.iter().flat_map(|b| flow.of(*b)).collect();
-        count(&[&once[..], &once[..]].concat(), once.len());
+        count("in a loop, ", &[&once[..], &once[..]].concat(), once.len());
     }
     let looped = |b: &&usize| innermost.iter().any(|l| l.blocks.contains(b));
     let rest: Vec<&Instruction> = blocks.iter().filter(|b| !looped(b)).flat_map(|b| flow.of(*b)).collect();
-    count(&rest, rest.len());
+    count("", &rest, rest.len());
     all
 }
 
