@@ -372,6 +372,8 @@ pub struct LoopAttr {
     pub producers: u32,
     /// Tensor groups left in flight at the end of an iteration, if the mapping says.
     pub wait: Option<u32>,
+    /// Whether warpgroups take turns at the tensor cores, if the mapping says.
+    pub turns: Option<bool>,
     /// The loop over tiles of a persistent kernel.
     pub persistent: bool,
     /// Rotated by the modulo scheduler: its awaits stand where products must have landed, not where their

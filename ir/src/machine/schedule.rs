@@ -143,6 +143,17 @@ pub struct Deferral {
     pub parts: Vec<Vec<Inst>>,
 }
 
+/// A loop whose warpgroups take turns: one's products are issued while the others wait at a barrier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turns {
+    /// The loop.
+    pub looped: Inst,
+    /// The first product of its body: a turn begins before it.
+    pub first: Inst,
+    /// The last one: a turn ends behind its issue.
+    pub last: Inst,
+}
+
 /// Instructions of a loop's body that are placed together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slot {
@@ -216,6 +227,8 @@ pub struct Schedule {
     pub slots: SecondaryMap<Buffer, u32>,
     /// Tensor groups left in flight at the end of a loop's iteration.
     pub in_flight: SecondaryMap<Inst, u32>,
+    /// Loops whose warpgroups take turns at the tensor cores.
+    pub turns: Vec<Turns>,
     /// Deferred results.
     pub deferral: Option<Deferral>,
     /// The loop whose first stages the producer fills with early loads before it waits for other grids.

@@ -30,6 +30,7 @@ impl<'a> Expand<'_, 'a> {
         self.shared_base();
         let elected = self.at().op(Opcode::Elect, &[], Ty::Pred);
         self.elected = Some(elected);
+        self.number_groups();
         self.wait_for_grids();
         self.open_rings();
         self.walk(self.program.func.entry)?;
@@ -63,7 +64,11 @@ impl<'a> Expand<'_, 'a> {
             }
             Opcode::TmaLoad | Opcode::BulkLoad => self.fill(inst),
             Opcode::CpAsync => self.copy_in_place(inst),
-            Opcode::Wgmma => self.product(inst),
+            Opcode::Wgmma => {
+                self.begin_turn(inst);
+                self.product(inst);
+                self.end_turn(inst);
+            }
             Opcode::Const | Opcode::Undef => self.clone_inst(inst),
             Opcode::Stmatrix
             | Opcode::StShared

@@ -30,7 +30,7 @@ mod rotate;
 mod search;
 
 use crate::graph::yields;
-use crate::schedule::{Feature, budgets, do_schedule_without};
+use crate::schedule::{Feature, WARPGROUP, budgets, do_schedule_without};
 use crate::shared::do_shared;
 use body::{Body, Limits, Resource};
 use rustc_hash::FxHashMap;
@@ -43,8 +43,6 @@ pub use rotate::do_rotate;
 /// Registers that a rotated body needs beside the fragments that live by the schedule: scalars, and what
 /// ptxas holds on the way (measured on attention: with 36 it spills).
 const WORK_REGISTERS: u32 = 48;
-/// Warps of a warpgroup.
-const WARPGROUP: u32 = 4;
 
 /// Schedules every loop with products or tensor copies. One whose products depend on threads' work in the same
 /// iteration may be rotated; the reasons why one of these is left as it is come as remarks.
