@@ -8,7 +8,7 @@
 //! the compiler, reported with the dump to reproduce it.
 
 use crate::chart::Chart;
-use crate::features::{Feature, of_sched};
+use crate::features::{Feature, of_isel, of_sched};
 use std::fmt::{self, Display};
 use std::time::{Duration, Instant};
 use warplift_emit::{Allocations, EmitError};
@@ -172,7 +172,8 @@ pub(crate) fn compile_and<T>(
     if options.verify {
         verify(&mapped).map_err(|e| bug("map", &e, &mapped))?;
     }
-    let plan = r.pass("plan", || warplift_isel::plan::do_plan(&mapped))?;
+    let plan =
+        r.pass("plan", || warplift_isel::plan::do_plan_without(&mapped, &of_isel(&options.disable)))?;
     let program = r.pass("lower", || warplift_isel::lower::do_lower(&mapped, &plan, mapping, &bump))?;
     r.dump("lower", &program);
     r.check("lower", || verify_structured(&program.func), &program)?;

@@ -282,14 +282,8 @@ pub struct WgmmaAttr {
 impl WgmmaAttr {
     /// Cycles that the tensor cores need for the tile product of one warpgroup.
     pub fn cycles(&self) -> f64 {
-        let n = f64::from(self.n);
-        let least = match self.a {
-            // 128 bytes a cycle for both operands.
-            Some(_) => RATES.product_shared_cycles + n / 4.0,
-            None => RATES.product_register_cycles,
-        };
         let atoms = u32::from(self.m_atoms) * u32::from(self.n_atoms) * u32::from(self.k_steps);
-        f64::from(atoms) * (n / 2.0).max(least)
+        f64::from(atoms) * RATES.product(self.n.into(), self.a.is_some())
     }
 }
 

@@ -29,6 +29,8 @@ mod tensor;
 mod tile;
 mod versions;
 
+pub(crate) use scalar::row_of;
+
 use crate::plan::Plan;
 use crate::{IselError, Result, facts};
 use rustc_hash::FxHashMap;
