@@ -168,7 +168,7 @@ fn warpgroups_take_turns_where_they_are_asked_to() {
     let sizes: [&[(&str, i64)]; 3] = [
         &[("batch", 1), ("heads", 3), ("queries", 130), ("keys", 100)],
         &[("batch", 1), ("heads", 1), ("queries", 260), ("keys", 330)],
-        &[("batch", 1), ("heads", 2), ("queries", 64), ("keys", 0)],
+        &[("batch", 1), ("heads", 2), ("queries", 64), ("keys", 1)],
     ];
     let (kernel, mapped) = reworded("attention", "consumers 2", "consumers 2, turns 1");
     let compile_as = |disable| {

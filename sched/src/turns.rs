@@ -5,10 +5,13 @@
 //!  warpgroup 1   threads' work ────── wait 1 ─ products ─ wake 0 ─ threads' work ──────
 //! ```
 //!
-//! Before the loop the last warpgroup wakes the first one, whose wait after the loop takes the last wake: every
-//! barrier is left as it was found, whatever the trip count. All warpgroups run the same number of iterations, since
-//! a block's scalars are the same in all of them. Turns are taken where the mapping asks for them: the model finds no
-//! loop faster with them, and none was measured to be (two warpgroups fall into step by themselves).
+//! At the kernel's start the last warpgroup wakes the first one, which takes the last wake at the end: between two
+//! iterations, of one loop or of several, one wake is always under way, to the warpgroup whose turn is next. Nobody
+//! wakes another twice before that one has woken the next. All warpgroups run the same number of iterations, since a
+//! block's scalars are the same in all of them.
+//!
+//! Turns are taken where the mapping asks for them: the model finds no loop faster with them, and none was measured
+//! to be (two warpgroups fall into step by themselves).
 
 use crate::schedule::WARPGROUP;
 use warplift_ir::machine::{Attr, Inst, Program, Schedule, Turns};

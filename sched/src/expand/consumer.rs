@@ -30,10 +30,11 @@ impl<'a> Expand<'_, 'a> {
         self.shared_base();
         let elected = self.at().op(Opcode::Elect, &[], Ty::Pred);
         self.elected = Some(elected);
-        self.number_groups();
+        self.open_turns();
         self.wait_for_grids();
         self.open_rings();
         self.walk(self.program.func.entry)?;
+        self.close_turns();
         self.drain_staging();
         self.leave_together();
         self.at().push(NewInst::new(Opcode::Ret, &[], &[]));

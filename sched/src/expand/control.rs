@@ -63,12 +63,9 @@ impl<'a> Expand<'_, 'a> {
         if self.role == RoleKind::Consumer {
             self.lead_in(inst);
         }
-        self.open_turns(inst);
         let low = self.value(d.args[0]);
         let inits: Vec<Value> = kept.iter().map(|&n| self.value(d.args[3 + n])).collect();
-        self.expand_rest(inst, low, &inits)?;
-        self.close_turns(inst);
-        Ok(())
+        self.expand_rest(inst, low, &inits)
     }
 
     /// A loop from a given start: all of it, or what peeling left.

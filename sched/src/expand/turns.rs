@@ -12,8 +12,8 @@ const FIRST_BARRIER: i64 = 2;
 const THREADS: i64 = 2 * 32 * WARPGROUP as i64;
 
 impl Expand<'_, '_> {
-    /// Which warpgroup this is, as a predicate for each.
-    pub fn number_groups(&mut self) {
+    /// Which warpgroup this is, as a predicate for each; the last one wakes the first.
+    pub fn open_turns(&mut self) {
         if self.s.turns.is_empty() {
             return;
         }
@@ -26,18 +26,12 @@ impl Expand<'_, '_> {
             let own: Value = self.at().compare(CmpOp::Eq, group, n);
             self.own_group.push(own);
         }
+        self.wake(self.own_group.len() - 1);
     }
 
-    /// Before a loop of turns the last warpgroup wakes the first one.
-    pub fn open_turns(&mut self, looped: Inst) {
-        if self.takes_turns(looped) {
-            self.wake(self.own_group.len() - 1);
-        }
-    }
-
-    /// After it the first one takes the last wake.
-    pub fn close_turns(&mut self, looped: Inst) {
-        if self.takes_turns(looped) {
+    /// At the end the first one takes the last wake.
+    pub fn close_turns(&mut self) {
+        if !self.own_group.is_empty() {
             self.wait_turn(0);
         }
     }
@@ -54,10 +48,6 @@ impl Expand<'_, '_> {
         if self.s.turns.iter().any(|t| t.last == product) && !self.own_group.is_empty() {
             (0..self.own_group.len()).for_each(|n| self.wake(n));
         }
-    }
-
-    fn takes_turns(&self, looped: Inst) -> bool {
-        self.s.turns.iter().any(|t| t.looped == looped) && !self.own_group.is_empty()
     }
 
     fn wait_turn(&mut self, group: usize) {
