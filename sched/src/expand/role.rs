@@ -23,6 +23,13 @@ pub(super) struct Touched {
     pub read: bool,
 }
 
+impl Touched {
+    /// What may have happened where two ways meet.
+    pub fn join(self, other: Self) -> Self {
+        Self { written: self.written || other.written, read: self.read || other.read }
+    }
+}
+
 /// A staged store: where it goes, and how many groups of copies may be pending before; `None`: there are none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Site {
@@ -70,8 +77,8 @@ pub(super) struct Expand<'p, 'a> {
     pub copies: Vec<Ahead>,
     /// The part of a deferred epilogue that goes before the next wait.
     pub late: Option<usize>,
-    /// A loop that runs once at most.
-    pub once: Option<Inst>,
+    /// A loop whose iterations are so few at most.
+    pub most: Option<(Inst, usize)>,
     /// Operands of late instructions, while they are expanded.
     pub overlay: FxHashMap<Value, Value>,
     /// Whether late instructions are being expanded.
@@ -125,7 +132,7 @@ impl<'p, 'a> Expand<'p, 'a> {
             held: None,
             copies: Vec::new(),
             late: None,
-            once: None,
+            most: None,
             overlay: FxHashMap::default(),
             in_late: false,
             have: None,
