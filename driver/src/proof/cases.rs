@@ -135,8 +135,8 @@ pub const CASES: &[Case] = &[
     // Copies of the threads ahead of products of warpgroups.
     case(
         "gemm",
-        "BM = 64, BN = 64, BK = 32; for t: pipeline 3, producers 0; kernel: persistent",
-        &[("136x64x456", 1), ("136x64x32", 1)],
+        "BM = 128, BN = 64, BK = 32; for t: pipeline 3, producers 0, consumers 2; kernel: persistent",
+        &[("264x64x456", 1), ("264x64x32", 1)],
     ),
     case("gemm_split_k", "", &[("136x136x9600", 2)]),
     case(
@@ -148,20 +148,32 @@ pub const CASES: &[Case] = &[
     case(
         "attention",
         "",
-        &[("batch=1,heads=1,queries=136,keys=2500", 1), ("batch=1,heads=2,queries=136,keys=130", 1)],
+        &[
+            ("batch=1,heads=1,queries=136,keys=2500", 1),
+            ("batch=1,heads=8,queries=136,keys=60", 1),
+            ("batch=1,heads=8,queries=136,keys=130", 1),
+        ],
     ),
-    case("attention_causal", "", &[("batch=1,heads=1,length=1300", 2)]),
+    case(
+        "attention_causal",
+        "BM = 128, BN = 64, D = 64; for t: pipeline 2, producers 1, consumers 2",
+        &[("batch=1,heads=1,length=1300", 2)],
+    ),
     case(
         "attention_f16",
         "BM = 64, BN = 64, D = 64; for t: pipeline 3, producers 1, consumers 1; kernel: persistent",
-        &[("batch=1,heads=1,queries=72,keys=1300", 1), ("batch=1,heads=2,queries=72,keys=66", 1)],
+        &[
+            ("batch=1,heads=1,queries=72,keys=1300", 1),
+            ("batch=1,heads=12,queries=72,keys=60", 1),
+            ("batch=1,heads=12,queries=72,keys=130", 1),
+        ],
     ),
     // Narrow weights, packed and as they stand.
     case("a16w4", "", &[("20x456x2560", 2)]),
     case(
         "a16w4",
         "BN = 64, BM = 16, GROUP = 128; for t: pipeline 3, producers 1, consumers 1; array s: staged",
-        &[("20x72x1920", 2)],
+        &[("20x72x1920", 2), ("20x1032x256", 2), ("20x1032x128", 2)],
     ),
     case("a16w4_large", "", &[("264x136x1280", 1)]),
     // Rows, scans and exchanges.

@@ -279,12 +279,15 @@ const RULES: [Rule; 7] = [
     ),
     (
         // The wait is for the block's own stores to have read the block's own memory: it must come before the
-        // block's end, which is behind the wait for the cluster. The arrival tells peers of other things.
+        // block's end, which is behind the wait for the cluster. The fence before those stores is for the same
+        // memory. The arrival tells peers of other things.
         "the block does not end before its wait for the cluster",
         |m, _| {
-            let past =
-                m.description.contains("moved behind") && m.description.contains("`barrier.cluster.arrive");
-            past && m.description.contains("cp.async.bulk.wait_group.read")
+            let waits =
+                m.description.contains("moved behind") && m.description.contains("bulk.wait_group.read");
+            let fences =
+                m.description.contains("moved before") && m.description.contains("`fence.proxy.async");
+            (waits || fences) && m.description.contains("`barrier.cluster.arrive")
         },
     ),
 ];
@@ -308,10 +311,10 @@ fn waited_again(m: &Mutant) -> bool {
     after[next].trim_end().ends_with(" 0;") && after[..next].iter().all(harmless)
 }
 
-/// Registers that a line names.
+/// Registers of data that a line names; descriptors and predicates are read when a product is issued.
 fn registers(line: &str) -> impl Iterator<Item = &str> {
     let words = line.split(|c: char| !(c.is_ascii_alphanumeric() || c == '%' || c == '_'));
-    words.filter(|w| w.starts_with('%'))
+    words.filter(|w| w.starts_with("%r"))
 }
 
 /// What became of a subject's mutants.

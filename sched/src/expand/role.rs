@@ -47,6 +47,8 @@ pub(super) struct Expand<'p, 'a> {
     pub needed: FxHashSet<Node>,
     pub func: Func<'a>,
     pub block: Block,
+    /// The program's block that is walked.
+    pub source: Block,
     pub loc: Loc,
     /// The structured program's values here.
     pub env: FxHashMap<Value, Value>,
@@ -115,6 +117,7 @@ impl<'p, 'a> Expand<'p, 'a> {
             needed,
             func,
             block,
+            source: program.func.entry,
             loc: Loc::default(),
             env: FxHashMap::default(),
             rings: SecondaryMap::new(),
@@ -232,6 +235,7 @@ impl<'p, 'a> Expand<'p, 'a> {
     /// All of a block; returns what its yield passes on.
     pub fn walk(&mut self, block: Block) -> Result<&'a [Value]> {
         let insts = self.program.func.blocks[block].insts.clone();
+        let around = std::mem::replace(&mut self.source, block);
         let held = self.held_rings(block);
         let ends = if held.is_empty() { self.ring_ends(block) } else { Vec::new() };
         for inst in insts {
@@ -252,6 +256,7 @@ impl<'p, 'a> Expand<'p, 'a> {
         } else if self.role == RoleKind::Consumer {
             self.land();
         }
+        self.source = around;
         Ok(crate::graph::yields(&self.program.func, block))
     }
 
