@@ -14,6 +14,7 @@
 //! from its expansion, as LLVM's modulo scheduler keeps them, so that each is tested alone.
 
 mod cluster;
+mod early;
 mod expand;
 mod graph;
 mod modulo;

@@ -1,6 +1,7 @@
 //! The schedule of a program, as data: roles, rings, staging slots, deferral.
 
 use crate::cluster::do_multicast;
+use crate::early::do_early;
 use crate::expand::can_lead;
 use crate::graph::{copy_place, touched, yields};
 use crate::{Result, SchedError};
@@ -31,28 +32,19 @@ pub enum Feature {
     Deferral,
     /// Products left in flight over an iteration.
     InFlight,
+    /// Loops overlapped with themselves.
+    Modulo,
 }
 
 impl Feature {
     /// All of them, by the names that [`std::str::FromStr`] takes.
-    pub const ALL: [(&'static str, Self); 4] = [
+    pub const ALL: [(&'static str, Self); 5] = [
         ("warp-specialization", Self::WarpSpecialization),
         ("multicast", Self::Multicast),
         ("deferral", Self::Deferral),
         ("in-flight", Self::InFlight),
+        ("modulo", Self::Modulo),
     ];
-}
-
-impl std::str::FromStr for Feature {
-    type Err = SchedError;
-
-    fn from_str(name: &str) -> Result<Self> {
-        let found = Self::ALL.iter().find(|(n, _)| *n == name).map(|(_, f)| *f);
-        found.ok_or_else(|| {
-            let names: Vec<&str> = Self::ALL.iter().map(|(n, _)| *n).collect();
-            SchedError::Unsupported(format!("no feature `{name}`: there are {}", names.join(", ")))
-        })
-    }
 }
 
 /// Decides roles, rings and deferral.
@@ -89,6 +81,7 @@ pub fn do_schedule_without(program: &Program<'_>, target: &Target, disabled: &[F
     for (b, d) in program.buffers.iter() {
         s.slots[b] = if d.kind == BufferKind::Staging && stored_again(program, b) { 2 } else { 1 };
     }
+    do_early(program, &mut s);
     for inst in program.func.insts.keys().filter(|_| has(Feature::InFlight)) {
         in_flight(program, inst, &mut s);
     }

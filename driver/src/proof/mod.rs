@@ -102,7 +102,7 @@ impl<'a> Subject<'a> {
     /// # Errors
     /// What the compiler or the interpreter refuses.
     pub fn new(kernel: &'a Kernel, mapping: &Mapping, case: &Case) -> Result<Self, ProofError> {
-        let compiled = compile(kernel, mapping, &SM90A, &Options { verify: true, dump: Vec::new() })?;
+        let compiled = compile(kernel, mapping, &SM90A, &Options { verify: true, ..Options::default() })?;
         let problem = |(sizes, sms): &(&str, u32)| -> Result<_, ProofError> {
             let trial = Trial::new(kernel, mapping, Sizes::parse(kernel, sizes)?)?;
             Ok((trial.reference(Style::Integers, 5)?, *sms))

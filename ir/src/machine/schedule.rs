@@ -44,6 +44,8 @@ pub struct LaunchInfo {
     pub grid: [Expr; 3],
     /// Blocks of a cluster along x.
     pub cluster: u32,
+    /// Whether the grid may start before the one it depends on has ended.
+    pub programmatic: bool,
     /// Facts required.
     pub facts: Vec<Fact>,
     /// Workspace bytes.
@@ -187,6 +189,8 @@ pub struct Schedule {
     pub in_flight: SecondaryMap<Inst, u32>,
     /// Deferred results.
     pub deferral: Option<Deferral>,
+    /// The loop whose first stages the producer fills with early loads before it waits for other grids.
+    pub early: Option<Inst>,
     /// Loops that overlap with themselves.
     pub loops: Vec<LoopSchedule>,
     /// What was declined and why, for `explain`.

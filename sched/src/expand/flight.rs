@@ -14,6 +14,13 @@ use crate::stage::ends_with_its_loop;
 use warplift_ir::machine::{Attr, Block, Guard, Inst, NewInst, Ring, RoleKind, Ty, Value};
 use warplift_ir::target::Opcode;
 
+/// A product in flight: the program's sum, and whether its left operand stands in registers.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Flown {
+    pub sum: Value,
+    pub registers: bool,
+}
+
 /// Stages whose products are still in flight.
 #[derive(Clone, Debug)]
 pub(super) struct Held {
@@ -33,6 +40,21 @@ impl Expand<'_, '_> {
         rings.map(|(r, _)| r).filter(|_| self.role == RoleKind::Consumer).collect()
     }
 
+    /// Whether threads may work while products fly: on the next one's operand, which is not what those in
+    /// flight read or sum up. One of them stays in flight, so that two operands are kept at a time.
+    pub fn runs_beside(&mut self, inst: Inst) -> bool {
+        let d = self.data(inst);
+        let free = |f: &Flown| f.registers && !d.args.contains(&f.sum);
+        let beside = d.op.is_pure() && self.late.is_none() && self.flown.iter().all(free);
+        let older = self.flown.len().saturating_sub(1);
+        if beside && older > 0 && !self.exact {
+            self.flown.drain(..older);
+            self.groups = 1;
+            self.at().push(NewInst::new(Opcode::WgmmaWait, &[], &[]).attr(Attr::Imm(1)));
+        }
+        beside
+    }
+
     /// The end of an iteration whose products stay in flight.
     pub fn hold(&mut self, rings: &[Ring]) {
         if let Some(part) = self.late.take() {
@@ -40,6 +62,7 @@ impl Expand<'_, '_> {
         }
         let groups = i64::from(std::mem::take(&mut self.groups));
         self.flying = false;
+        self.flown.clear();
         if self.held.is_some() {
             self.at().push(NewInst::new(Opcode::WgmmaWait, &[], &[]).attr(Attr::Imm(groups)));
         }

@@ -1,7 +1,8 @@
 //! State of the expansion of one role, and the walk over blocks.
 
 use super::cp_async::Ahead;
-use super::flight::Held;
+use super::early::Part;
+use super::flight::{Flown, Held};
 use super::ring::RingState;
 use crate::Result;
 use crate::graph::Node;
@@ -65,10 +66,14 @@ pub(super) struct Expand<'p, 'a> {
     pub parts: &'p FxHashMap<u32, u32>,
     /// Number of this role's team in the block, where there are several.
     pub team: Option<Value>,
+    /// Which loads of a stage are filled now.
+    pub part: Part,
     /// A product is in flight whose wait is yet to come.
     pub flying: bool,
     /// Groups committed since the last wait.
     pub groups: u32,
+    /// The products in flight, in order.
+    pub flown: Vec<Flown>,
     /// Whether awaits say when products have landed, as in the body of a rotated loop.
     pub exact: bool,
     /// Events of the products in flight there.
@@ -128,8 +133,10 @@ impl<'p, 'a> Expand<'p, 'a> {
             first: None,
             parts,
             team: None,
+            part: Part::All,
             flying: false,
             groups: 0,
+            flown: Vec::new(),
             exact: false,
             flights: Vec::new(),
             held: None,

@@ -19,6 +19,10 @@ pub fn do_setup<'a>(
     let mut func = Func::new(program.func.bump);
     let entry = func.entry;
     let mut c = Cursor::new(&mut func, entry, Loc::default());
+    if launch.programmatic {
+        // The next grid may start as soon as there is room: what it must wait for, it waits for itself.
+        c.push(NewInst::new(Opcode::GriddepLaunch, &[], &[]));
+    }
     let handed = |r: &RingData| r.fill == RingFill::Tensor;
     if s.rings.values().any(handed) {
         let thread = c.op(Opcode::Tid, &[], Ty::B32);
