@@ -74,8 +74,36 @@ pub fn is_never_negative(kernel: &Kernel, value: Value) -> bool {
         Op::Binary(BinOp::Max) => args.iter().any(known),
         Op::Binary(BinOp::Rem) | Op::Cast => known(&args[0]),
         Op::Select => args[1..].iter().all(known),
+        Op::Binary(BinOp::Sub) => counts_down(kernel, value),
         _ => false,
     }
+}
+
+/// Whether a difference is a grid's extent less 1 less an index along that dimension, perhaps plus a constant.
+fn counts_down(kernel: &Kernel, value: Value) -> bool {
+    let (mut added, mut taken, mut constant) = (Vec::new(), Vec::new(), 0);
+    terms(kernel, value, false, &mut |v, minus| match kernel.int_const(v) {
+        Some(c) => constant += if minus { -c } else { c },
+        None if minus => taken.push(v),
+        None => added.push(v),
+    });
+    let [index] = taken[..] else { return false };
+    let dim = kernel.def(index).and_then(|d| kernel.attrs[d].below);
+    let Some(&extent) = dim.and_then(|d| kernel.grid.get(d as usize)) else { return false };
+    let extent = launch_expr(kernel, extent);
+    let is_extent = |v: &Value| extent.is_some() && launch_expr(kernel, *v) == extent;
+    let Some(at) = added.iter().position(is_extent) else { return false };
+    added.swap_remove(at);
+    constant >= -1 && added.iter().all(|&v| is_never_negative(kernel, v))
+}
+
+/// The terms of sums and differences below a value, and whether each is taken away.
+fn terms(kernel: &Kernel, value: Value, minus: bool, term: &mut impl FnMut(Value, bool)) {
+    let Some(inst) = kernel.def(value) else { return term(value, minus) };
+    let args = kernel.args(inst);
+    let Op::Binary(op @ (BinOp::Add | BinOp::Sub)) = kernel.insts[inst].op else { return term(value, minus) };
+    terms(kernel, args[0], minus, term);
+    terms(kernel, args[1], minus != (op == BinOp::Sub), term);
 }
 
 /// A kernel parameter by its facts; a loop's counter by its start, for it goes up.

@@ -225,3 +225,15 @@ fn tensor_stores_do_not_begin_below_the_first_element() {
         assert_eq!(copies(&[("persistent, raster square", whole)]).1, 4, "{whole}");
     }
 }
+
+#[test]
+fn tiles_counted_from_the_last_one_are_not_negative() {
+    let back = |less: u32, whole: &str| {
+        let at = format!("gz[(cdiv(rows, TM) - {less} - p)*TM, q*TN]");
+        copies(&[("gz[p*TM, q*TN]", &at), ("persistent, raster square", whole)])
+    };
+    for whole in ["persistent", "persistent, raster folded", "chunk 64"] {
+        assert_eq!((back(1, whole), back(2, whole)), ((2, 4), (2, 0)), "{whole}");
+    }
+    assert_eq!(back(1, "persistent, cluster 2"), (2, 0), "the last cluster's blocks lie past the end");
+}

@@ -201,6 +201,8 @@ pub struct Attrs {
     pub persistent: bool,
     /// For a scalar: an index of the grid that arithmetic decodes, never negative.
     pub index: bool,
+    /// For a scalar: the dimension of the grid whose extent this index stays below.
+    pub below: Option<u32>,
     /// For a store (and what leads to it alone): may be deferred under the next tile.
     pub deferred: bool,
     /// For a view: how its array is read.

@@ -385,6 +385,7 @@ impl Display for AttrsText<'_> {
         for (set, word) in words {
             items.extend(set.then(|| word.to_owned()));
         }
+        items.extend(self.0.below.map(|d| format!("below {d}")));
         items.extend(array_words(self.0.array).into_iter().map(str::to_owned));
         write!(f, "@[{}]", items.join(", "))
     }

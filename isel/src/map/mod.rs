@@ -37,6 +37,7 @@ pub fn do_map(kernel: &Kernel, mapping: &Mapping) -> Result<Kernel> {
     let team = choose_team(&k, mapping)?;
     split::do_split(&mut k);
     chunk::do_chunks(&mut k, mapping, team)?;
+    bound_indices(&mut k, mapping.whole.cluster);
     if mapping.whole.persistent {
         persist::do_persist(&mut k, mapping)?;
     }
@@ -88,6 +89,15 @@ fn assign_loops(k: &mut Kernel, mapping: &Mapping) {
             loop_name(k, inst).and_then(|n| mapping.loops.iter().find(|(l, _)| l == n)).map(|(_, m)| *m);
         if matches!(k.insts[inst].op, Op::For) {
             k.attrs[inst].looped = Some(found.unwrap_or_default());
+        }
+    }
+}
+
+/// Indices of the grid stay below its extents, but where whole clusters reach past the first one's.
+fn bound_indices(k: &mut Kernel, cluster: u32) {
+    for inst in k.insts.keys().collect::<Vec<_>>() {
+        if let Op::BlockIndex(d) = k.insts[inst].op {
+            k.attrs[inst].below = (cluster <= 1 || d > 0).then_some(d.into());
         }
     }
 }

@@ -44,8 +44,10 @@ pub fn do_persist(k: &mut Kernel, mapping: &Mapping) -> Result<()> {
         Some(f) => f.decode(k, body, &grid, tile),
         None => Tiles { block: body, grid: &grid, footprint, raster, cluster }.decode(k, tile),
     };
-    for inst in index.iter().filter_map(|&v| k.def(v)).collect::<Vec<_>>() {
+    for (d, inst) in (0..).zip(index.iter().filter_map(|&v| k.def(v)).collect::<Vec<_>>()) {
         k.attrs[inst].index = true;
+        // Clusters are whole: their blocks may lie past the end of the first dimension.
+        k.attrs[inst].below = (cluster == 1 || d > 0).then_some(d);
     }
     move_body(k, body, inside, &index);
     let looped = k.append_inst(entry, Op::For, &[id, end, count], &[], &[body], Loc::default());

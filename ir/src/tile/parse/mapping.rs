@@ -8,7 +8,8 @@
 //! whole   = "persistent" | "raster" ("linear" | "folded" | "square" | "band_m" int | "band_n" int)
 //!         | "epilogue" ("direct" | "deferred") | "cluster" int | "alternate" int | "warps" int | "chunk" int
 //!         | "no" "bulk_store" | "products" ("fit" | "wgmma" | "mma_sync") | "programmatic"
-//! attr    = "thread" | "warps" int | "warpgroups" int | "persistent" | "index" | "deferred" | loop | array
+//! attr    = "thread" | "warps" int | "warpgroups" int | "persistent" | "index" | "below" int | "deferred" | loop
+//!         | array
 //! ```
 
 use super::cursor::{Cursor, Result};
@@ -222,6 +223,8 @@ fn attr(c: &mut Cursor<'_>, attrs: &mut Attrs) -> Result<()> {
         attrs.persistent = true;
     } else if c.eat_word("index") {
         attrs.index = true;
+    } else if c.eat_word("below") {
+        attrs.below = Some(c.count()?);
     } else if c.eat_word("deferred") {
         attrs.deferred = true;
     } else if array_attr(c, &mut attrs.array) {
@@ -229,7 +232,8 @@ fn attr(c: &mut Cursor<'_>, attrs: &mut Attrs) -> Result<()> {
     } else {
         let mut looped = attrs.looped.unwrap_or_default();
         if !loop_attr(c, &mut looped)? {
-            return c.expected("a team, `persistent`, `index`, `deferred` or an attribute of a loop");
+            return c
+                .expected("a team, `persistent`, `index`, `below`, `deferred` or an attribute of a loop");
         }
         attrs.looped = Some(looped);
     }
