@@ -8,7 +8,7 @@
 //! the compiler, reported with the dump to reproduce it.
 
 use crate::chart::Chart;
-use crate::features::{Feature, by_stage};
+use crate::features::{Feature, of_isel, of_sched};
 use std::fmt::{self, Display};
 use std::time::{Duration, Instant};
 use warplift_emit::{Allocations, EmitError};
@@ -172,11 +172,12 @@ pub(crate) fn compile_and<T>(
     if options.verify {
         verify(&mapped).map_err(|e| bug("map", &e, &mapped))?;
     }
-    let (unselected, without) = by_stage(&options.disable);
-    let plan = r.pass("plan", || warplift_isel::plan::do_plan_without(&mapped, &unselected))?;
+    let plan =
+        r.pass("plan", || warplift_isel::plan::do_plan_without(&mapped, &of_isel(&options.disable)))?;
     let program = r.pass("lower", || warplift_isel::lower::do_lower(&mapped, &plan, mapping, &bump))?;
     r.dump("lower", &program);
     r.check("lower", || verify_structured(&program.func), &program)?;
+    let without = of_sched(&options.disable);
     let (loops, remarks) =
         r.pass("modulo", || Ok::<_, CompileError>(warplift_sched::do_modulo(&program, target, &without)))?;
     let program = r.pass("rotate", || Ok::<_, CompileError>(warplift_sched::do_rotate(program, &loops)))?;
