@@ -2,7 +2,7 @@
 //! arithmetic. Fast paths are legal only from facts.
 
 use warplift_ir::manifest::{Expr, ExprOp};
-use warplift_ir::tile::{BinOp, Kernel, Op, Type, Value, ValueDef};
+use warplift_ir::tile::{BinOp, InstData, Kernel, Op, Type, Value, ValueDef};
 
 /// A number that certainly divides the value (0 for the constant zero: everything divides it).
 pub fn divisor(kernel: &Kernel, value: Value) -> i64 {
@@ -54,6 +54,39 @@ pub fn gcd(a: i64, b: i64) -> i64 {
 /// Whether the value is certainly a multiple of `n`.
 pub fn is_multiple(kernel: &Kernel, value: Value, n: i64) -> bool {
     divisor(kernel, value) % n == 0
+}
+
+/// Whether the value is certainly not negative: sizes are not, nor are indices of the grid, and arithmetic that
+/// does not overflow keeps that.
+pub fn is_never_negative(kernel: &Kernel, value: Value) -> bool {
+    let known = |v: &Value| is_never_negative(kernel, *v);
+    if let Some(v) = kernel.int_const(value) {
+        return v >= 0;
+    }
+    let Some(inst) = kernel.def(value) else { return param_never_negative(kernel, value) };
+    let args = kernel.args(inst);
+    match kernel.insts[inst].op {
+        _ if kernel.attrs[inst].index => true,
+        Op::BlockIndex(_) | Op::GridDim(_) | Op::ProgramId | Op::ProgramCount => true,
+        Op::Binary(BinOp::Add | BinOp::Mul | BinOp::Div | BinOp::CeilDiv | BinOp::Min) => {
+            args.iter().all(known)
+        }
+        Op::Binary(BinOp::Max) => args.iter().any(known),
+        Op::Binary(BinOp::Rem) | Op::Cast => known(&args[0]),
+        Op::Select => args[1..].iter().all(known),
+        _ => false,
+    }
+}
+
+/// A kernel parameter by its facts; a loop's counter by its start, for it goes up.
+fn param_never_negative(kernel: &Kernel, value: Value) -> bool {
+    if let Some(p) = kernel.params.iter().find(|p| p.value == value) {
+        return p.facts.min >= 0;
+    }
+    let ValueDef::Param(block, 0) = kernel.values[value].def else { return false };
+    let holds = |d: &InstData| matches!(d.op, Op::For) && d.blocks.first() == Some(&block);
+    let holder = kernel.insts.iter().find(|(_, d)| holds(d));
+    holder.is_some_and(|(inst, _)| is_never_negative(kernel, kernel.args(inst)[0]))
 }
 
 /// The value as a launch expression over arguments, if it depends on nothing else.

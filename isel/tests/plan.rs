@@ -189,3 +189,39 @@ fn warps_that_cannot_share_a_tile_are_refused() {
     assert!(refused(4, [128, 256, 64]).contains("256 registers a thread; at most 160"));
     assert!(refused(8, [128, 256, 24]).contains("multiple of 16"));
 }
+
+/// Tensor loads and stores of the product with some words changed.
+fn copies(words: &[(&str, &str)]) -> (usize, usize) {
+    let text = GEMM.replace("ALIGN", "align 16").replace("MULT", "% 8");
+    let text = words.iter().fold(text, |t, (from, to)| {
+        assert!(t.contains(from), "{from}");
+        t.replace(from, to)
+    });
+    let bump = Bump::new();
+    let (k, m) = parse(&text);
+    let p = lower(&k, &m, &bump).unwrap_or_else(|e| panic!("{e}"));
+    (count(&p, Opcode::TmaLoad), count(&p, Opcode::TmaStore))
+}
+
+#[test]
+fn tensor_copies_begin_at_whole_16_bytes() {
+    assert_eq!(copies(&[("gz[p*TM, q*TN]", "gz[p*TM, q*TN + 8]")]), (2, 4));
+    assert_eq!(copies(&[("gz[p*TM, q*TN]", "gz[p*TM, q*TN + 4]")]), (2, 0));
+    assert_eq!(copies(&[("gz[p*TM, q*TN]", "gz[p*TM + 1, q*TN]")]), (2, 4), "rows begin anywhere");
+    assert_eq!(copies(&[("gx[p*TM, s*TK]", "gx[p*TM, s*TK + 4]")]), (1, 4));
+}
+
+#[test]
+fn tensor_stores_do_not_begin_below_the_first_element() {
+    for at in ["p*TM - 8, q*TN", "p*TM, q*TN - 8", "p*TM - rows, q*TN", "p*TM, (q - 1)*TN"] {
+        assert_eq!(copies(&[("gz[p*TM, q*TN]", &format!("gz[{at}]"))]), (2, 0), "{at}");
+    }
+    assert_eq!(copies(&[("gx[p*TM, s*TK]", "gx[p*TM - 8, s*TK]")]), (2, 4), "loads may");
+    assert_eq!(copies(&[("gz[p*TM, q*TN]", "gz[max(p*TM - 8, 0), q*TN]")]), (2, 4));
+    for raster in ["linear", "band_m 4", "band_n 4", "folded"] {
+        assert_eq!(copies(&[("raster square", &format!("raster {raster}"))]), (2, 4), "{raster}");
+    }
+    for whole in ["cluster 2, persistent", "warps 8"] {
+        assert_eq!(copies(&[("persistent, raster square", whole)]).1, 4, "{whole}");
+    }
+}

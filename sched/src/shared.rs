@@ -5,7 +5,7 @@
 //! ```
 
 use crate::schedule::loop_of;
-use crate::stage::do_handing;
+use crate::stage::{do_handing, is_filled_once};
 use crate::{Result, SchedError};
 use warplift_ir::machine::{Attr, BufferKind, Program, Ring, RingFill, Schedule, SharedMap};
 use warplift_ir::target::{Opcode, Target};
@@ -53,6 +53,7 @@ pub fn do_shared(program: &Program<'_>, s: &mut Schedule, target: &Target) -> Re
             let cap = match (innermost(program, s, r), s.rings[r].fill) {
                 (true, RingFill::Tensor) => MAX_DEPTH,
                 (true, RingFill::Threads) => COPY_DEPTH,
+                (false, _) if is_filled_once(&program.func, &s.rings[r]) => 1,
                 (false, _) => OUTER_DEPTH,
             };
             if s.rings[r].wish.is_some() || s.rings[r].depth >= cap {

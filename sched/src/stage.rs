@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  producer   wait empty A ─ fill A ─ fill B                  B is handed back with A: one barrier speaks for both
-//!  consumer   products on A and B ─ wait ─ release A
+//!  consumer   what reads B ─ what reads A ─ wait ─ release A
 //! ```
 //!
 //! A stage that nobody fills again needs no release, and the fill that nothing precedes no wait.
@@ -64,31 +64,63 @@ fn completion(func: &Func<'_>, block: Block, at: usize) -> usize {
 pub(crate) fn do_handing(program: &Program<'_>, s: &mut Schedule) {
     let func = &program.func;
     let rings: Vec<Ring> = s.rings.keys().filter(|&r| s.rings[r].fill == RingFill::Tensor).collect();
-    for (n, &ring) in rings.iter().enumerate() {
-        let data = &s.rings[ring];
-        let once = data.blocks.len() == 1 && !repeats(func, data.blocks[0]);
-        let mut earlier = rings[..n].iter().filter(|&&r| s.rings[r].handed == Handed::Alone);
-        let leader = earlier.find(|&&r| leads(func, &s.rings[r], data));
-        s.rings[ring].handed = match leader {
-            _ if once => Handed::Never,
-            Some(&leader) => Handed::With(leader),
-            None => Handed::Alone,
-        };
+    let leads = |&a: &Ring, &b: &Ring| leads(func, &s.rings[a], &s.rings[b]);
+    // A ring that leads one that leads leads too: there is one that none leads.
+    let first = |r: &Ring| !rings.iter().any(|a| leads(a, r));
+    let handed = rings.iter().map(|r| match rings.iter().find(|a| first(a) && leads(a, r)) {
+        _ if is_filled_once(func, &s.rings[*r]) => Handed::Never,
+        Some(&leader) => Handed::With(leader),
+        None => Handed::Alone,
+    });
+    for (ring, handed) in rings.iter().zip(handed.collect::<Vec<_>>()) {
+        s.rings[*ring].handed = handed;
     }
 }
 
-/// Whether the end of one ring's stages is that of another's, and it is filled first.
+/// Whether one ring's stages are filled before and end with or behind another's: it speaks for both.
 fn leads(func: &Func<'_>, first: &RingData, second: &RingData) -> bool {
-    let alike = |r: &RingData| (r.blocks.clone(), r.depth, r.cluster, r.threads_read);
-    let end = |r: &RingData, b: Block| stage_end(func, r, b, RoleKind::Consumer);
+    let at = |i: Inst, b: Block| func.blocks[b].insts.iter().position(|&x| x == i);
+    let end = |r: &RingData, b: Block| stage_end(func, r, b, RoleKind::Consumer).and_then(|i| at(i, b));
     let begin =
         |r: &RingData, b: Block| func.blocks[b].insts.iter().position(|&i| fills(func, i, &r.buffers));
-    let same = |&b: &Block| end(first, b) == end(second, b) && begin(first, b) < begin(second, b);
-    alike(first) == alike(second) && first.blocks.iter().all(same)
+    let around = |&b: &Block| end(first, b) >= end(second, b) && begin(first, b) < begin(second, b);
+    let alike = (&first.blocks, first.depth, first.cluster) == (&second.blocks, second.depth, second.cluster);
+    alike && first.threads_read >= second.threads_read && first.blocks.iter().all(around)
+}
+
+/// Whether there is one fill only.
+pub(crate) fn is_filled_once(func: &Func<'_>, ring: &RingData) -> bool {
+    ring.blocks.len() == 1 && !repeats(func, ring.blocks[0])
 }
 
 /// Whether nothing fills a ring behind the loop that does.
 pub(crate) fn ends_with_its_loop(func: &Func<'_>, ring: &RingData) -> bool {
     let around = loop_of(func, ring.blocks[0]).and_then(|inst| block_of(func, inst));
     ring.blocks.len() == 1 && around.is_some_and(|b| !repeats(func, b))
+}
+
+/// Whether a block holds the first fill of a ring: it runs once, before all others.
+pub(crate) fn fills_first(func: &Func<'_>, ring: &RingData, block: Block) -> bool {
+    in_order(func, ring).first() == Some(&block) && !repeats(func, block)
+}
+
+/// Whether a block holds the last fill of a ring: it runs once, behind all others.
+pub(crate) fn fills_last(func: &Func<'_>, ring: &RingData, block: Block) -> bool {
+    in_order(func, ring).last() == Some(&block) && !repeats(func, block)
+}
+
+/// Whether the last stage of a ring is never handed back.
+pub(crate) fn keeps_last(func: &Func<'_>, ring: &RingData) -> bool {
+    ends_with_its_loop(func, ring) || ring.blocks.iter().any(|&b| fills_last(func, ring, b))
+}
+
+/// The block of each fill of a ring, in the order of the program.
+fn in_order(func: &Func<'_>, ring: &RingData) -> Vec<Block> {
+    let mut order: Vec<Block> = Vec::new();
+    func.walk(|block, inst| {
+        if fills(func, inst, &ring.buffers) {
+            order.push(block);
+        }
+    });
+    order
 }

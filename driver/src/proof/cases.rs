@@ -67,7 +67,7 @@ pub const CASES: &[Case] = &[
         "gemm",
         "BM = 128, BN = 128, BK = 32; for t: pipeline 3, consumers 2, wait 1; \
          kernel: persistent, epilogue deferred",
-        &[("264x136x32", 1), ("1416x8x32", 1), ("264x136x712", 1)],
+        &[("264x136x32", 1), ("1416x8x32", 1), ("264x136x64", 1), ("264x136x712", 1)],
     ),
     // Teams that take tiles in turn.
     case(
@@ -105,7 +105,87 @@ pub const CASES: &[Case] = &[
         "BM = 32, BN = 64, BK = 32; for t: pipeline 1, producers 0; kernel: persistent, warps 2",
         &[("136x64x456", 1), ("136x64x32", 1)],
     ),
+    // One tile a block.
+    case("gemm", "BM = 64, BN = 64, BK = 32; for t: pipeline 3, consumers 1, wait 0", &[("72x72x648", 2)]),
+    case(
+        "gemm",
+        "BM = 64, BN = 64, BK = 32; for t: pipeline 3, consumers 1, wait 1",
+        &[("72x72x648", 2), ("8x8x32", 2)],
+    ),
+    case(
+        "gemm_dual",
+        "BM = 64, BN = 64, BK = 32; for t: pipeline 3, consumers 1",
+        &[("72x72x648", 2), ("8x8x32", 2)],
+    ),
+    case(
+        "gemm",
+        "BM = 64, BN = 64, BK = 32; for t: pipeline 3, consumers 1; kernel: cluster 2",
+        &[("136x72x648", 4), ("8x8x32", 2)],
+    ),
+    case(
+        "gemm",
+        "BM = 64, BN = 64, BK = 32; for t: pipeline 3; kernel: warps 4, products mma_sync",
+        &[("72x64x648", 2)],
+    ),
+    case(
+        "gemm_tt",
+        "BM = 64, BN = 64, BK = 32; for t: pipeline 3, producers 0; kernel: warps 4, products mma_sync",
+        &[("72x64x456", 2), ("72x64x32", 2)],
+    ),
+    // Copies of the threads ahead of products of warpgroups.
+    case(
+        "gemm",
+        "BM = 128, BN = 64, BK = 32; for t: pipeline 3, producers 0, consumers 2; kernel: persistent",
+        &[("264x64x456", 1), ("264x64x32", 1)],
+    ),
+    case("gemm_split_k", "", &[("136x136x9600", 2)]),
+    case(
+        "gemm_split_k",
+        "BM = 64, BN = 64, BK = 32, S = 2; for t: pipeline 3, consumers 1",
+        &[("72x72x1304", 2), ("8x8x32", 2)],
+    ),
+    // Loops whose body holds work of two iterations.
+    case(
+        "attention",
+        "",
+        &[
+            ("batch=1,heads=1,queries=136,keys=2500", 1),
+            ("batch=1,heads=8,queries=136,keys=60", 1),
+            ("batch=1,heads=8,queries=136,keys=130", 1),
+        ],
+    ),
+    case(
+        "attention_causal",
+        "BM = 128, BN = 64, D = 64; for t: pipeline 2, producers 1, consumers 2",
+        &[("batch=1,heads=1,length=1300", 2)],
+    ),
+    case(
+        "attention_f16",
+        "BM = 64, BN = 64, D = 64; for t: pipeline 3, producers 1, consumers 1; kernel: persistent",
+        &[
+            ("batch=1,heads=1,queries=72,keys=1300", 1),
+            ("batch=1,heads=12,queries=72,keys=60", 1),
+            ("batch=1,heads=12,queries=72,keys=130", 1),
+        ],
+    ),
+    // Narrow weights, packed and as they stand.
+    case("a16w4", "", &[("20x456x2560", 2)]),
+    case(
+        "a16w4",
+        "BN = 64, BM = 16, GROUP = 128; for t: pipeline 3, producers 1, consumers 1; array s: staged",
+        &[("20x72x1920", 2), ("20x1032x256", 2), ("20x1032x128", 2)],
+    ),
+    case("a16w4_large", "", &[("264x136x1280", 1)]),
+    // Rows, scans and exchanges.
     case("axpy", "", &[("n=5000", 2)]),
     case("row_max", "", &[("33x516", 2)]),
     case("row_sum", "", &[("33x516", 2)]),
+    case("softmax", "BM = 1, BN = 1024; kernel: warps 4", &[("3x1000", 2)]),
+    case("softmax_long", "BM = 1, BN = 512; kernel: warps 4", &[("3x1200", 2)]),
+    case("rms_norm", "BM = 1, BN = 1024; kernel: warps 4", &[("m=3,n=1000", 2)]),
+    case("layer_norm", "BM = 1, BN = 1024; kernel: warps 4", &[("m=3,n=1000", 2)]),
+    case("transpose", "BM = 64, BN = 64; kernel: warps 4", &[("136x200", 2)]),
+    case("cumsum", "BM = 4, BN = 128; kernel: warps 4", &[("5x300", 2)]),
+    case("gemv", "BM = 4, BN = 256; kernel: warps 4", &[("5x600", 2)]),
+    case("gather_rows", "BM = 1, BN = 512, BP = 128; kernel: warps 4", &[("m=3,n=400,p=200", 2)]),
 ];

@@ -17,7 +17,7 @@ pub use cases::{CASES, Case, find};
 
 use crate::sim::mutate::{Mutant, Mutation, Verdict, adversaries, judge, mutants};
 use crate::sim::{Options as SimOptions, PtxError, SimError};
-use crate::trial::{Difference, Reference, Sizes, Style, Trial, TrialError};
+use crate::trial::{Difference, Reference, Sizes, Style, Trial, TrialError, exact_on_integers};
 use crate::{CompileError, Options, compile, kernels};
 use rand::rngs::StdRng;
 use rand::{SeedableRng, seq::index};
@@ -33,6 +33,8 @@ use warplift_ir::tile::{Kernel, Mapping, ParseError, parse_file};
 const STEPS: u64 = 20_000_000;
 /// Random orders that a mutant meets, beside the two extreme ones.
 const SEEDS: u64 = 4;
+/// Difference that is still right where functions round.
+const ROUNDED: f64 = 1e-2;
 /// Share of a proof's mutants that may be declared equivalent.
 const EQUIVALENT: f64 = 0.02;
 
@@ -80,6 +82,8 @@ pub struct Subject<'a> {
     ptx: String,
     manifest: Manifest,
     problems: Vec<(Reference<'a>, u32)>,
+    /// Greatest difference from the interpreter, relative above 1.
+    tolerance: f64,
     coverage: OnceLock<Coverage>,
 }
 
@@ -108,6 +112,7 @@ impl<'a> Subject<'a> {
             ptx: compiled.ptx,
             manifest: compiled.manifest,
             problems: case.problems.iter().map(problem).collect::<Result<_, _>>()?,
+            tolerance: if exact_on_integers(kernel) { 0.0 } else { ROUNDED },
             coverage: OnceLock::new(),
         })
     }
@@ -139,7 +144,7 @@ impl<'a> Subject<'a> {
             let wrong = |d: Difference| {
                 ProofError::Wrong(self.name.clone(), reference.trial.sizes.to_string(), d.to_string())
             };
-            reference.difference(&found).map_or(Ok(report), |d| Err(wrong(d)))
+            reference.difference_beyond(&found, self.tolerance).map_or(Ok(report), |d| Err(wrong(d)))
         };
         let orders = adversaries(1, STEPS);
         let all = self.problems.par_iter().map(|p| orders.iter().map(|o| run(p, o)).collect());
@@ -167,7 +172,9 @@ impl<'a> Subject<'a> {
         let on = |(reference, sms): &(Reference<'_>, u32)| {
             let verdict =
                 judge(mutant, &options, |ptx, o| match reference.simulate(ptx, &self.manifest, o, *sms) {
-                    Ok((found, report)) => Ok((report, reference.difference(&found).is_none())),
+                    Ok((found, report)) => {
+                        Ok((report, reference.difference_beyond(&found, self.tolerance).is_none()))
+                    }
                     Err(TrialError::Simulation(e)) => Err(e),
                     Err(e) => Err(SimError::Launch(e.to_string())),
                 });
@@ -221,7 +228,7 @@ impl Coverage {
 /// Why a mutant is the same program, and when.
 type Rule = (&'static str, fn(&Mutant, &Coverage) -> bool);
 
-const RULES: [Rule; 6] = [
+const RULES: [Rule; 7] = [
     (
         // A commit before its bulk store instead of after it: the store joins the next group. Where that
         // group is waited for before the store's buffer is written again, as at the end of a program (its
@@ -239,6 +246,13 @@ const RULES: [Rule; 6] = [
         // the simulator reports what is in flight.
         "the product joins the next group, which is waited for in time",
         |m, _| m.mutation == Mutation::Remove && m.description.contains("`wgmma.commit_group"),
+    ),
+    (
+        // Two waits for groups in a row, both for all: what lies between, on the only way, neither names a register
+        // of the first group's products nor tells anybody anything, and so it may run while they do. Whether the
+        // allocator uses a register again in between is its choice: the scheduler cannot know, and waits.
+        "the next wait is for this group too, and nothing before it minds",
+        |m, _| m.description.contains("`wgmma.wait_group") && waited_again(m),
     ),
     (
         // A wait whose phase was always over, and whose completion told nobody anything: another wait of the same
@@ -265,15 +279,43 @@ const RULES: [Rule; 6] = [
     ),
     (
         // The wait is for the block's own stores to have read the block's own memory: it must come before the
-        // block's end, which is behind the wait for the cluster. The arrival tells peers of other things.
+        // block's end, which is behind the wait for the cluster. The fence before those stores is for the same
+        // memory. The arrival tells peers of other things.
         "the block does not end before its wait for the cluster",
         |m, _| {
-            let past =
-                m.description.contains("moved behind") && m.description.contains("`barrier.cluster.arrive");
-            past && m.description.contains("cp.async.bulk.wait_group.read")
+            let waits =
+                m.description.contains("moved behind") && m.description.contains("bulk.wait_group.read");
+            let fences =
+                m.description.contains("moved before") && m.description.contains("`fence.proxy.async");
+            (waits || fences) && m.description.contains("`barrier.cluster.arrive")
         },
     ),
 ];
+
+/// Whether behind a mutant's line comes a wait for all groups, and before it nothing but arithmetic on registers
+/// that the products in front of the line do not use, and further products.
+fn waited_again(m: &Mutant) -> bool {
+    let lines: Vec<&str> = m.ptx.lines().collect();
+    let (before, after) = lines.split_at((m.line as usize).min(lines.len()));
+    let group = before.iter().rev().take_while(|l| !l.starts_with("wgmma.fence"));
+    let own: BTreeSet<&str> =
+        group.filter(|l| l.contains("wgmma.mma_async")).flat_map(|l| registers(l)).collect();
+    let Some(next) = after.iter().position(|l| l.contains("wgmma.wait_group")) else { return false };
+    let tells = ["bra", "ret", "bar", "st.", "ld.", "cp.", "red.", "atom.", "fence."];
+    let harmless = |l: &&str| {
+        let opcode = l.split(' ').find(|w| !w.starts_with('@')).unwrap_or_default();
+        let told =
+            opcode.ends_with(':') || tells.iter().any(|t| opcode.contains(t)) && !opcode.contains("wgmma");
+        l.contains("wgmma.") || !told && registers(l).all(|r| !own.contains(r))
+    };
+    after[next].trim_end().ends_with(" 0;") && after[..next].iter().all(harmless)
+}
+
+/// Registers of data that a line names; descriptors and predicates are read when a product is issued.
+fn registers(line: &str) -> impl Iterator<Item = &str> {
+    let words = line.split(|c: char| !(c.is_ascii_alphanumeric() || c == '%' || c == '_'));
+    words.filter(|w| w.starts_with("%r"))
+}
 
 /// What became of a subject's mutants.
 #[derive(Clone, Debug, Default)]

@@ -234,7 +234,12 @@ const ORDERS: [(&str, &[&str], &[&str]); 17] = [
     ("membar", &[], &[]),
     ("wgmma.fence", &[], &["wgmma.mma_async"]),
     ("wgmma.commit_group", &["wgmma.mma_async"], &[]),
-    ("wgmma.wait_group", &[], &["mbarrier.arrive", "cvt.rn", "add.f32", "mul.f32", "fma.rn", "st.", "bar."]),
+    // All lanes of a warp wait: that they meet before or after is the same.
+    (
+        "wgmma.wait_group",
+        &[],
+        &["mbarrier.arrive", "cvt.rn", "add.f32", "mul.f32", "fma.rn", "st.", "bar.sync", "barrier.sync"],
+    ),
     ("cp.async.bulk.commit_group", &["cp.async.bulk.tensor", "cp.reduce", "cp.async.bulk.global"], &[]),
     ("cp.async.bulk.wait_group", &[], &["bar.", "barrier.", "stmatrix", "st.shared"]),
     ("cp.async.commit_group", &["cp.async.c"], &[]),

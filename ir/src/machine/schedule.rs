@@ -91,7 +91,7 @@ pub enum Handed {
     /// By barriers of its own.
     #[default]
     Alone,
-    /// With those of another ring of as many stages, which is filled before it and ends where it ends.
+    /// With those of another ring of as many stages, which is filled before it and ends with or behind it.
     With(Ring),
     /// Never: it is filled once.
     Never,

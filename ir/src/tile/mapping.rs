@@ -199,6 +199,8 @@ pub struct Attrs {
     pub looped: Option<LoopMapping>,
     /// For the loop over tiles of a persistent kernel.
     pub persistent: bool,
+    /// For a scalar: an index of the grid that arithmetic decodes, never negative.
+    pub index: bool,
     /// For a store (and what leads to it alone): may be deferred under the next tile.
     pub deferred: bool,
     /// For a view: how its array is read.

@@ -380,7 +380,9 @@ impl Display for AttrsText<'_> {
             Team::Warpgroups(n) => items.push(format!("warpgroups {n}")),
         }
         items.extend(self.0.looped.map(|l| LoopText(l).to_string()));
-        for (set, word) in [(self.0.persistent, "persistent"), (self.0.deferred, "deferred")] {
+        let words =
+            [(self.0.persistent, "persistent"), (self.0.index, "index"), (self.0.deferred, "deferred")];
+        for (set, word) in words {
             items.extend(set.then(|| word.to_owned()));
         }
         items.extend(array_words(self.0.array).into_iter().map(str::to_owned));

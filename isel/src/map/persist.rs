@@ -44,6 +44,9 @@ pub fn do_persist(k: &mut Kernel, mapping: &Mapping) -> Result<()> {
         Some(f) => f.decode(k, body, &grid, tile),
         None => Tiles { block: body, grid: &grid, footprint, raster, cluster }.decode(k, tile),
     };
+    for inst in index.iter().filter_map(|&v| k.def(v)).collect::<Vec<_>>() {
+        k.attrs[inst].index = true;
+    }
     move_body(k, body, inside, &index);
     let looped = k.append_inst(entry, Op::For, &[id, end, count], &[], &[body], Loc::default());
     k.attrs[looped].persistent = true;

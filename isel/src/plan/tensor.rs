@@ -8,7 +8,7 @@ use super::{
     Fill, Plan, Product, SharedTile, StorePlan, Stripes, extents, layout_error, mma_sync, staged,
     vector_elements,
 };
-use crate::facts::is_multiple;
+use crate::facts::{is_multiple, is_never_negative};
 use crate::feature::Ways;
 use crate::window::Window;
 use crate::{IselError, Result};
@@ -398,6 +398,18 @@ pub(super) fn start_refused(k: &Kernel, access: Inst) -> Option<String> {
     (!aligned).then(|| format!("its first column is not known to be a multiple of {elements} elements"))
 }
 
+/// Why a tensor copy cannot store there: one below the first row or column ends the kernel with an illegal
+/// instruction (measured; loads there are right).
+fn below_refused(k: &Kernel, store: Inst) -> Option<String> {
+    let args = k.args(store);
+    let window = Window::of(k, args[0])?;
+    let fixed = window.fixed.iter().map(|f| f.1);
+    let mut indices = args[1..args.len() - 1].iter().copied().chain(fixed);
+    indices
+        .any(|v| !is_never_negative(k, v))
+        .then(|| "it may begin at a negative index, where tensor copies cannot store".to_owned())
+}
+
 /// Whether a tile leaves by tensor copies or by plain stores.
 pub fn plan_store(k: &Kernel, inst: Inst, plan: &Plan) -> Result<StorePlan> {
     let args = k.args(inst);
@@ -417,7 +429,8 @@ pub fn plan_store(k: &Kernel, inst: Inst, plan: &Plan) -> Result<StorePlan> {
     let Some(Held { columns, atoms, step, wide }) = held else {
         return Ok(plain(Some("not an accumulator's layout".to_owned())));
     };
-    if let Some(reason) = tma_refused(k, view).or_else(|| start_refused(k, inst)) {
+    let refused = tma_refused(k, view).or_else(|| start_refused(k, inst));
+    if let Some(reason) = refused.or_else(|| below_refused(k, inst)) {
         return Ok(plain(Some(reason)));
     }
     if let Some(reason) = super::order::ordered(k, inst) {

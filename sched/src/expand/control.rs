@@ -5,7 +5,9 @@
 use super::ring::RingState;
 use super::role::{Expand, Touched};
 use crate::Result;
-use warplift_ir::machine::{Attr, Block, BlockCall, Inst, NewInst, Ring, RoleKind, Ty, Value};
+use crate::graph::touched;
+use warplift_ir::entity::SecondaryMap;
+use warplift_ir::machine::{Attr, Block, BlockCall, Buffer, Inst, NewInst, Ring, RoleKind, Ty, Value};
 use warplift_ir::target::Opcode;
 use warplift_ir::tile::CmpOp;
 
@@ -49,10 +51,29 @@ impl<'a> Expand<'_, 'a> {
             .collect()
     }
 
-    /// Before and after a loop nothing is known of scratch buffers: an iteration may follow another.
+    /// Nothing is known of scratch buffers.
     pub fn forget_scratch(&mut self) {
         for b in self.program.buffers.keys() {
             self.scratch[b] = Touched { written: true, read: true };
+        }
+    }
+
+    /// At the start of a loop's body nothing is known of what is touched inside: an iteration may precede.
+    fn forget_inside(&mut self, inst: Inst) {
+        let d = self.data(inst);
+        for &inside in d.blocks.iter().flat_map(|&b| &self.program.func.blocks[b].insts) {
+            let data = self.data(inside);
+            for (b, _) in touched(&data.attr, data.op) {
+                self.scratch[b] = Touched { written: true, read: true };
+            }
+            self.forget_inside(inside);
+        }
+    }
+
+    /// What may have happened to scratch buffers here or on another way to this place.
+    fn join_scratch(&mut self, other: &SecondaryMap<Buffer, Touched>) {
+        for b in self.program.buffers.keys() {
+            self.scratch[b] = self.scratch[b].join(other[b]);
         }
     }
 
@@ -60,11 +81,15 @@ impl<'a> Expand<'_, 'a> {
     pub fn expand_for(&mut self, inst: Inst) -> Result<()> {
         let d = self.data(inst);
         let kept = self.kept_carries(inst);
+        let inits: Vec<Value> = kept.iter().map(|&n| self.value(d.args[3 + n])).collect();
+        if self.most == Some((inst, 0)) {
+            self.env.extend(kept.iter().map(|&n| d.results[n]).zip(inits));
+            return Ok(());
+        }
         if self.role == RoleKind::Consumer {
             self.lead_in(inst);
         }
         let low = self.value(d.args[0]);
-        let inits: Vec<Value> = kept.iter().map(|&n| self.value(d.args[3 + n])).collect();
         self.expand_rest(inst, low, &inits)
     }
 
@@ -106,7 +131,8 @@ impl<'a> Expand<'_, 'a> {
         }
         self.held_params(body, &held);
         self.ring_params(body, &rings);
-        self.forget_scratch();
+        let touched_before = self.scratch.clone();
+        self.forget_inside(inst);
         let outer = std::mem::replace(&mut self.exact, matches!(&d.attr, Attr::Loop(l) if l.overlapped));
         let yields = self.walk(d.blocks[0])?;
         self.exact = outer;
@@ -119,7 +145,7 @@ impl<'a> Expand<'_, 'a> {
         let out = [next.clone(), self.ring_values(&rings)].concat();
         let land = if after.is_some() { self.func.new_block() } else { exit };
         let past = if after.is_some() { &[][..] } else { &out };
-        if self.once == Some(inst) {
+        if self.most == Some((inst, 1)) {
             self.jump(land, past);
         } else {
             self.branch(again, (body, &back.concat()), (land, past));
@@ -136,7 +162,7 @@ impl<'a> Expand<'_, 'a> {
             self.env.insert(d.results[n], p);
         }
         self.ring_params(exit, &rings);
-        self.forget_scratch();
+        self.join_scratch(&touched_before);
         Ok(())
     }
 
@@ -149,15 +175,21 @@ impl<'a> Expand<'_, 'a> {
         let [yes, no, join] = [self.func.new_block(), self.func.new_block(), self.func.new_block()];
         self.branch(cond, (yes, &[]), (no, &[]));
         let before = self.rings.clone();
+        let touched_before = self.scratch.clone();
+        let mut touched = (d.blocks.len() < 2).then(|| touched_before.clone());
         for (at, &source) in [yes, no].into_iter().zip(&d.blocks) {
             self.func.order.push(at);
             self.block = at;
             self.rings = before.clone();
-            self.forget_scratch();
+            self.scratch = touched_before.clone();
             let yields = self.walk(source)?;
             let out: Vec<Value> = kept.iter().map(|&n| self.value(yields[n])).collect();
             let out = [out, self.ring_values(&rings)].concat();
             self.jump(join, &out);
+            if let Some(other) = touched.replace(self.scratch.clone()) {
+                self.join_scratch(&other);
+                touched = Some(self.scratch.clone());
+            }
         }
         self.rings = before;
         if d.blocks.len() < 2 {
@@ -173,7 +205,7 @@ impl<'a> Expand<'_, 'a> {
             self.env.insert(d.results[n], p);
         }
         self.ring_params(join, &rings);
-        self.forget_scratch();
+        self.scratch = touched.unwrap_or(touched_before);
         Ok(())
     }
 }

@@ -5,7 +5,7 @@
 //!  main loop has at least P iterations?
 //!   yes: for each tile { P peeled iterations, part p of the last tile's stores before wait p; the rest; results }
 //!        then the last tile's stores
-//!   no:  for each tile { main loop, of one iteration at most where P is two; stores }
+//!   no:  for each tile { main loop, of P - 1 iterations at most; stores }
 //! ```
 
 use super::role::Expand;
@@ -32,9 +32,9 @@ impl Expand<'_, '_> {
         self.func.order.push(short);
         self.block = short;
         // Fewer iterations than parts.
-        self.once = self.s.deferral.as_ref().filter(|d| d.parts.len() == 2).map(|d| d.inner);
+        self.most = self.s.deferral.as_ref().map(|d| (d.inner, d.parts.len() - 1));
         self.expand_for(outer)?;
-        self.once = None;
+        self.most = None;
         let out = self.ring_values(&rings);
         self.jump(join, &out);
 

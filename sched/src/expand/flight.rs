@@ -35,7 +35,7 @@ impl Expand<'_, '_> {
     pub fn held_rings(&self, body: Block) -> Vec<Ring> {
         let insts = &self.program.func.insts;
         let mut flying = insts.keys().filter(|&i| self.s.in_flight[i] > 0);
-        let here = flying.any(|i| insts[i].blocks.contains(&body) && self.once != Some(i));
+        let here = flying.any(|i| insts[i].blocks.contains(&body) && self.most != Some((i, 1)));
         let rings = self.s.rings.iter().filter(|(_, r)| here && r.blocks.contains(&body));
         rings.map(|(r, _)| r).filter(|_| self.role == RoleKind::Consumer).collect()
     }

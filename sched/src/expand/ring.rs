@@ -6,6 +6,7 @@
 
 use super::role::Expand;
 use crate::shared::BARRIER;
+use crate::stage::{fills_first, fills_last};
 use warplift_ir::machine::{Attr, Guard, Handed, NewInst, Place, Ring, RingFill, RoleKind, Ty, Value};
 use warplift_ir::target::Opcode;
 use warplift_ir::tile::CmpOp;
@@ -66,7 +67,9 @@ impl Expand<'_, '_> {
 
     /// Spins until the stage is full (consumers) or empty (the producer, unless it is known to be).
     pub fn wait_stage(&mut self, ring: Ring) {
-        if self.role == RoleKind::Consumer || self.s.rings[ring].handed == Handed::Alone {
+        let data = &self.s.rings[ring];
+        let empty = data.handed != Handed::Alone || fills_first(&self.program.func, data, self.source);
+        if self.role == RoleKind::Consumer || !empty {
             self.spin(ring);
         }
         if let Some(state) = &mut self.rings[ring] {
@@ -142,7 +145,11 @@ impl Expand<'_, '_> {
             }
         } else if self.role == RoleKind::Consumer {
             self.land();
-            if self.s.rings[ring].threads_read && self.s.rings[ring].handed == Handed::Alone {
+            let data = &self.s.rings[ring];
+            if data.handed != Handed::Alone || fills_last(&self.program.func, data, self.source) {
+                return self.advance(ring);
+            }
+            if data.threads_read {
                 // The elected lane's arrival speaks for what all lanes have read.
                 self.at().push(NewInst::new(Opcode::BarWarpSync, &[], &[]));
             }

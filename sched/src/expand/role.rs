@@ -24,6 +24,13 @@ pub(super) struct Touched {
     pub read: bool,
 }
 
+impl Touched {
+    /// What may have happened where two ways meet.
+    pub fn join(self, other: Self) -> Self {
+        Self { written: self.written || other.written, read: self.read || other.read }
+    }
+}
+
 /// A staged store: where it goes, and how many groups of copies may be pending before; `None`: there are none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Site {
@@ -41,6 +48,8 @@ pub(super) struct Expand<'p, 'a> {
     pub needed: FxHashSet<Node>,
     pub func: Func<'a>,
     pub block: Block,
+    /// The program's block that is walked.
+    pub source: Block,
     pub loc: Loc,
     /// The structured program's values here.
     pub env: FxHashMap<Value, Value>,
@@ -77,8 +86,8 @@ pub(super) struct Expand<'p, 'a> {
     pub copies: Vec<Ahead>,
     /// The part of a deferred epilogue that goes before the next wait.
     pub late: Option<usize>,
-    /// A loop that runs once at most.
-    pub once: Option<Inst>,
+    /// A loop whose iterations are so few at most.
+    pub most: Option<(Inst, usize)>,
     /// Operands of late instructions, while they are expanded.
     pub overlay: FxHashMap<Value, Value>,
     /// Whether late instructions are being expanded.
@@ -115,6 +124,7 @@ impl<'p, 'a> Expand<'p, 'a> {
             needed,
             func,
             block,
+            source: program.func.entry,
             loc: Loc::default(),
             env: FxHashMap::default(),
             rings: SecondaryMap::new(),
@@ -135,7 +145,7 @@ impl<'p, 'a> Expand<'p, 'a> {
             held: None,
             copies: Vec::new(),
             late: None,
-            once: None,
+            most: None,
             overlay: FxHashMap::default(),
             in_late: false,
             have: None,
@@ -235,6 +245,7 @@ impl<'p, 'a> Expand<'p, 'a> {
     /// All of a block; returns what its yield passes on.
     pub fn walk(&mut self, block: Block) -> Result<&'a [Value]> {
         let insts = self.program.func.blocks[block].insts.clone();
+        let around = std::mem::replace(&mut self.source, block);
         let held = self.held_rings(block);
         let ends = if held.is_empty() { self.ring_ends(block) } else { Vec::new() };
         for inst in insts {
@@ -255,6 +266,7 @@ impl<'p, 'a> Expand<'p, 'a> {
         } else if self.role == RoleKind::Consumer {
             self.land();
         }
+        self.source = around;
         Ok(crate::graph::yields(&self.program.func, block))
     }
 

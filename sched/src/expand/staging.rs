@@ -96,7 +96,7 @@ impl Expand<'_, '_> {
         let guard = self.have_guard();
         let attr = Attr::Tma(TmaAttr { place: None, ..*t });
         self.at().push(NewInst::new(Opcode::TmaStore, &args, &[]).attr(attr).guard(guard));
-        if self.last_of_run(inst) {
+        if self.is_committed(inst) {
             self.by_elected(Opcode::BulkCommit, Attr::None);
         }
     }
@@ -111,13 +111,16 @@ impl Expand<'_, '_> {
         Some(Guard { pred, negated: false })
     }
 
-    /// Whether the next instruction with an effect is no copy of the same run.
-    fn last_of_run(&self, inst: Inst) -> bool {
+    /// Whether a copy ends its group: no other follows at once, or none at all where nothing but the block's end
+    /// waits for groups.
+    fn is_committed(&self, inst: Inst) -> bool {
         let func = &self.program.func;
         let list = func.blocks.values().find(|b| b.insts.contains(&inst)).map_or(&[][..], |b| &b.insts);
-        let after = list.iter().skip_while(|&&i| i != inst).skip(1);
-        let next = after.map(|&i| func.insts[i].op).find(|op| !op.is_pure());
-        next != Some(Opcode::TmaStore)
+        let mut after = list.iter().skip_while(|&&i| i != inst).skip(1).map(|&i| func.insts[i].op);
+        if self.sites.values().all(|s| s.pending.is_none()) {
+            return after.all(|op| op != Opcode::TmaStore);
+        }
+        after.find(|op| !op.is_pure()) != Some(Opcode::TmaStore)
     }
 
     /// Shared memory must outlive the copies that read it.

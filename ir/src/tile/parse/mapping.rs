@@ -8,7 +8,7 @@
 //! whole   = "persistent" | "raster" ("linear" | "folded" | "square" | "band_m" int | "band_n" int)
 //!         | "epilogue" ("direct" | "deferred") | "cluster" int | "alternate" int | "warps" int | "chunk" int
 //!         | "no" "bulk_store" | "products" ("fit" | "wgmma" | "mma_sync") | "programmatic"
-//! attr    = "thread" | "warps" int | "warpgroups" int | "persistent" | "deferred" | loop | array
+//! attr    = "thread" | "warps" int | "warpgroups" int | "persistent" | "index" | "deferred" | loop | array
 //! ```
 
 use super::cursor::{Cursor, Result};
@@ -220,6 +220,8 @@ fn attr(c: &mut Cursor<'_>, attrs: &mut Attrs) -> Result<()> {
         attrs.team = Team::Warpgroups(c.count()?);
     } else if c.eat_word("persistent") {
         attrs.persistent = true;
+    } else if c.eat_word("index") {
+        attrs.index = true;
     } else if c.eat_word("deferred") {
         attrs.deferred = true;
     } else if array_attr(c, &mut attrs.array) {
@@ -227,7 +229,7 @@ fn attr(c: &mut Cursor<'_>, attrs: &mut Attrs) -> Result<()> {
     } else {
         let mut looped = attrs.looped.unwrap_or_default();
         if !loop_attr(c, &mut looped)? {
-            return c.expected("a team, `persistent`, `deferred` or an attribute of a loop");
+            return c.expected("a team, `persistent`, `index`, `deferred` or an attribute of a loop");
         }
         attrs.looped = Some(looped);
     }
