@@ -13,8 +13,9 @@
 //! Turns are taken where the mapping asks for them: the model finds no loop faster with them, and none was measured
 //! to be (two warpgroups fall into step by themselves).
 
+use crate::graph::touched;
 use crate::schedule::WARPGROUP;
-use warplift_ir::machine::{Attr, Inst, Program, Schedule, Turns};
+use warplift_ir::machine::{Attr, Block, Buffer, BufferKind, Inst, Program, RingFill, Schedule, Turns};
 use warplift_ir::target::Opcode;
 
 /// Named barriers of a block, less those for all threads and for those that compute.
@@ -44,6 +45,11 @@ fn turns(program: &Program<'_>, s: &Schedule, looped: Inst) -> Result<Turns, &'s
     let refusals = [
         (program.teams > 1, "teams have turns of their own"),
         (!(2..=BARRIERS).contains(&groups), "there is one warpgroup only"),
+        (!s.producer, "they copy for themselves and meet at every stage"),
+        (
+            meets(program, s, func.insts[looped].blocks[0]),
+            "they meet in it, and who waits for its turn cannot",
+        ),
         (s.in_flight[looped] > 0, "its products stay in flight over an iteration"),
         (s.deferral.as_ref().is_some_and(|d| d.inner == looped), "deferred results stand in it"),
     ];
@@ -51,4 +57,18 @@ fn turns(program: &Program<'_>, s: &Schedule, looped: Inst) -> Result<Turns, &'s
         Some((_, why)) => Err(why),
         None => Ok(Turns { looped, first, last }),
     }
+}
+
+/// Whether all warps that compute meet in a block: around what threads write for each other or for products.
+fn meets(program: &Program<'_>, s: &Schedule, block: Block) -> bool {
+    let func = &program.func;
+    let by_threads = |b: Buffer| {
+        let filled = s.rings.values().any(|r| r.fill == RingFill::Threads && r.buffers.contains(&b));
+        filled || program.buffers[b].kind == BufferKind::Scratch
+    };
+    func.blocks[block].insts.iter().any(|&i| {
+        let d = &func.insts[i];
+        touched(&d.attr, d.op).iter().any(|&(b, _)| by_threads(b))
+            || d.blocks.iter().any(|&inner| meets(program, s, inner))
+    })
 }

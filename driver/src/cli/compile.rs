@@ -12,7 +12,7 @@ use warplift::ir::tile::Mapping;
 use warplift::pipeline::PASSES;
 use warplift::timeline::predict;
 use warplift::toolchain::PtxasOptions;
-use warplift::trial::Sizes;
+use warplift::trial::{Sizes, Trial};
 use warplift::{Options, kernels};
 
 /// `compile FILE|NAME`.
@@ -143,8 +143,13 @@ fn explain_time(source: &Source, mapping: &Mapping, sizes: &[String]) -> Outcome
     let kernel = &source.kernel;
     let options = Options { disable: source.disable.clone(), ..Options::default() };
     let given = sizes.iter().map(|s| Sizes::parse(kernel, s)).collect::<Result<Vec<_>, _>>()?;
-    let all = if given.is_empty() { vec![Sizes::nominal(kernel)] } else { given };
-    for sizes in all {
+    // Where large sizes are beyond what tensors may span, smaller ones are told.
+    let usual = || {
+        let all = [Sizes::nominal(kernel), Sizes::defaults(kernel), Sizes::small(kernel)];
+        let fits = |s: &Sizes| Trial::new(kernel, mapping, s.clone()).is_ok();
+        all.into_iter().find(fits).into_iter().collect()
+    };
+    for sizes in if given.is_empty() { usual() } else { given } {
         match predict(kernel, mapping, &SM90A, &sizes, &options) {
             Ok(prediction) => print!("{sizes}\n{prediction}"),
             Err(error) => println!("{sizes}: {error}"),

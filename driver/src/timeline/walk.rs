@@ -198,7 +198,7 @@ impl<'s, 'a> Walk<'s, 'a> {
             Opcode::Wgmma => multiply(warp, data, units, start),
             Opcode::WgmmaCommit => warp.products.push(warp.open),
             Opcode::WgmmaWait => hold(&mut warp.now, &warp.products, immediate(data)),
-            Opcode::TmaLoad | Opcode::TmaStore => self.copy(warp, data, units, start),
+            Opcode::TmaLoad | Opcode::BulkLoad | Opcode::TmaStore => self.copy(warp, data, units, start),
             Opcode::BulkCommit => warp.stores.push(warp.storing),
             Opcode::BulkWait | Opcode::BulkWaitRead => hold(&mut warp.now, &warp.stores, immediate(data)),
             _ => self.plain(warp, data, units, start),

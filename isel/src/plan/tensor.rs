@@ -69,7 +69,7 @@ pub(super) fn plan_product(k: &Kernel, inst: Inst, model: &Model<'_>, plan: &mut
         None => None,
     };
     let a = match left {
-        Some(l) => Some((l.load, operand(k, inst, model, plan, l, 1, [m / groups, ATOM_M], depth)?)),
+        Some(l) => Some((l.load, operand(k, inst, model, plan, l, (1, depth), [m / groups, ATOM_M])?)),
         None => {
             let fragment = layout(m, depth)?;
             plan.layouts[a].get_or_insert(fragment);
@@ -83,7 +83,7 @@ pub(super) fn plan_product(k: &Kernel, inst: Inst, model: &Model<'_>, plan: &mut
             "the right operand of mma must be loaded from memory; a computed one is not selected",
         )
     })?;
-    let b = (load.load, operand(k, inst, model, plan, load, 0, [0, n_one], depth)?);
+    let b = (load.load, operand(k, inst, model, plan, load, (0, depth), [0, n_one])?);
     let product = Product { a, b, n: n_one, n_atoms, m_atoms: m / groups / ATOM_M, k_steps: depth / ATOM_K };
     plan.products.insert(inst, product);
     Ok(())
@@ -229,9 +229,8 @@ fn operand(
     model: &Model<'_>,
     plan: &mut Plan,
     Loaded { load, flipped, from }: Loaded,
-    k_dim: usize,
+    (k_dim, depth): (usize, u32),
     [group, atom]: [u32; 2],
-    depth: u32,
 ) -> Result<SharedOperand> {
     if from[1 - k_dim] != 0 || !from[k_dim].is_multiple_of(ATOM_K) {
         return Err(IselError::at(k, inst, "an operand that is part of a tile is a part of its depth"));

@@ -190,7 +190,7 @@ impl Body {
     }
 
     /// Latencies of all edges, from the nodes' cycles.
-    fn settle(&mut self) {
+    pub fn settle(&mut self) {
         for e in &mut self.edges {
             let (a, b) = (&self.nodes[e.from], &self.nodes[e.to]);
             let own = i64::from(a.busy);

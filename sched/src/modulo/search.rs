@@ -275,3 +275,75 @@ impl Search<'_> {
         times.iter().map(|&t| at(t.rem_euclid(ii))).max().unwrap_or(0)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::body::{Copy, Node, Usage, Wait};
+    use super::*;
+    use warplift_ir::machine::Span;
+    use warplift_ir::target::Unit;
+
+    fn node(resource: Resource, unit: Unit, busy: u32) -> Node {
+        Node { insts: Vec::new(), resource, busy, latency: 0, usage: Usage::from_iter([(unit, busy)]) }
+    }
+
+    /// A product, threads' work on its result, a product of what that makes.
+    fn chain(groups: u32) -> Body {
+        let mut b = Body { groups, registers: 200, ..Body::default() };
+        b.nodes = vec![
+            node(Resource::Tensor, Unit::Tensor, 500),
+            node(Resource::Threads, Unit::Sfu, 300),
+            node(Resource::Tensor, Unit::Tensor, 500),
+        ];
+        b.edge(0, 1, Wait::End, 0);
+        b.edge(1, 2, Wait::End, 0);
+        b.settle();
+        b
+    }
+
+    #[test]
+    fn one_warpgroup_overlaps_with_itself_and_two_fill_each_others_gaps() {
+        let alone = schedule(&chain(1), 2).unwrap();
+        assert_eq!((alone.interval, alone.stage(2)), (1000, 1), "{:?}", alone.times);
+        assert!(schedule(&chain(1), 1).unwrap().interval >= 1300);
+        let two = schedule(&chain(2), 2).unwrap();
+        assert_eq!((two.interval, two.stage(2)), (2000, 0), "{:?}", two.times);
+    }
+
+    #[test]
+    fn work_beside_products_is_slower() {
+        let alone = schedule(&chain(1), 2).unwrap();
+        assert_eq!(alone.body.nodes[1].busy, (300.0 / 0.58f64).round() as u32);
+        assert!(alone.times[1] + i64::from(alone.body.nodes[1].busy) <= alone.times[2]);
+    }
+
+    #[test]
+    fn registers_and_stages_of_rings_are_limits() {
+        let mut narrow = chain(1);
+        narrow.lives.push(super::super::body::Life { registers: 201, from: 0, uses: vec![(1, 0)] });
+        assert!(schedule(&narrow, 2).unwrap_err().contains("200 registers"));
+        let mut ring = chain(1);
+        let span = Span { name: "copy".to_owned(), unit: Unit::Tma, time: 0, busy: 400 };
+        ring.copies.push(Copy { span, latency: 600, reader: 0, depth: Some(1) });
+        ring.edge(0, 0, Wait::Copy(1000), 1);
+        ring.settle();
+        let found = schedule(&ring, 2).unwrap();
+        assert_eq!(
+            (found.recurrence, found.interval),
+            (1500, 1500),
+            "one stage: the copy waits for its reader"
+        );
+    }
+
+    #[test]
+    fn turns_are_found_where_all_products_fit_in_one() {
+        let b = chain(2);
+        let found = schedule(&b, 2).unwrap();
+        assert_eq!(with_turns(&b, &found), Some(2000));
+        let mut late = chain(2);
+        late.nodes[1].busy = 5000;
+        late.settle();
+        let found = schedule(&late, 2).unwrap();
+        assert!(with_turns(&late, &found).is_none_or(|turns| turns >= found.interval));
+    }
+}
