@@ -34,6 +34,7 @@ import ctypes
 import importlib.util
 import json
 import math
+import pathlib
 import random
 import statistics
 import struct
@@ -74,7 +75,7 @@ class Config(ctypes.Structure):
                 ("attributes", ctypes.POINTER(Attribute)), ("count", ctypes.c_uint)]
 
 
-CLUSTER_DIMENSION, MAX_DYNAMIC_SHARED, NON_PORTABLE_CLUSTER = 4, 8, 14
+CLUSTER_DIMENSION, PROGRAMMATIC, MAX_DYNAMIC_SHARED, NON_PORTABLE_CLUSTER = 4, 6, 8, 14
 ELEMENTS = {"u8": (0, 1), "u16": (1, 2), "u32": (2, 4), "i32": (3, 4), "u64": (4, 8),
             "i64": (5, 8), "f16": (6, 2), "f32": (7, 4), "f64": (8, 8), "bf16": (9, 2)}
 SWIZZLES, PROMOTIONS = (0, 32, 64, 128), (0, 64, 128, 256)
@@ -102,6 +103,7 @@ class Kernel:
     def __init__(self, cubin, manifest):
         with open(manifest, encoding="utf-8") as file:
             self.manifest = json.load(file)
+        self.name = pathlib.Path(cubin).stem
         if self.manifest["version"] != MANIFEST_VERSION:
             raise ValueError(f"manifest version {self.manifest['version']}, not {MANIFEST_VERSION}")
         with open(cubin, "rb") as file:
@@ -150,13 +152,17 @@ class Kernel:
         pointers = (ctypes.c_void_p * len(slots))(*[ctypes.addressof(s) for s in slots])
         config = Config(grid=tuple(grid), block=(self.manifest["block"], 1, 1),
                         shared=self.manifest["dynamic_shared"])
-        attribute = Attribute(id=CLUSTER_DIMENSION)
-        attribute.value[:3] = self.manifest["cluster"]
+        attributes = (Attribute * 2)()
         if self.manifest["cluster"] != [1, 1, 1]:
-            config.attributes, config.count = ctypes.pointer(attribute), 1
+            attributes[0].id, attributes[0].value[:3] = CLUSTER_DIMENSION, self.manifest["cluster"]
+            config.count = 1
+        if self.manifest.get("programmatic"):
+            attributes[config.count].id, attributes[config.count].value[0] = PROGRAMMATIC, 1
+            config.count += 1
+        config.attributes = attributes
         address = ctypes.c_uint64(kept[0].data_ptr())
 
-        def launch(_keep=(slots, attribute, kept)):
+        def launch(_keep=(slots, attributes, kept)):
             config.stream = torch.cuda.current_stream().cuda_stream
             stream = ctypes.c_void_p(config.stream)
             if size:
@@ -344,6 +350,8 @@ def parse():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
     for name in ("cubin", "manifest", "peers"):
         parser.add_argument(f"--{name}", required=True)
+    parser.add_argument("--also", action="append", default=[], metavar="STEM",
+                        help="another mapping of the kernel: STEM.cubin and STEM.json, a contender too")
     parser.add_argument("--size", action="append", default=[], metavar="NAME=N")
     parser.add_argument("--regime", default="burst,sustained")
     parser.add_argument("--rounds", type=int, default=7)
@@ -354,15 +362,18 @@ def parse():
     return options
 
 
-def checked(peers, args, launch):
-    """Launches once and lets the peers file judge; returns error and limit, or None."""
+def checked(peers, kernel, args, first, launch):
+    """Launches once, with all tensors as they were at first, and lets the peers file judge; returns error
+    and limit, or None."""
+    for name, tensor in first.items():
+        args[name].copy_(tensor)
     launch()
     torch.cuda.synchronize()
     if not hasattr(peers, "check"):
         return None
     error, limit = peers.check(args)
     if not error <= limit:
-        sys.exit(f"WRONG: error {error:.3e}, limit {limit:.1e}")
+        sys.exit(f"WRONG: {kernel.name}: error {error:.3e}, limit {limit:.1e}")
     return {"error": error, "limit": limit}
 
 
@@ -373,13 +384,16 @@ def main():
     torch.zeros(1, device="cuda")
     torch.manual_seed(options.seed)
     peers = load_peers(options.peers)
-    kernel = Kernel(options.cubin, options.manifest)
+    kernels = [Kernel(options.cubin, options.manifest)]
+    kernels += [Kernel(f"{stem}.cubin", f"{stem}.json") for stem in options.also]
     sets = [peers.make(options.sizes)]
     sets += [peers.make(options.sizes) for _ in range(rotations(sets[0]) - 1)]
-    launches = [kernel.prepare(args) for args in sets]
-    check = checked(peers, sets[0], launches[0])
+    launches = [[kernel.prepare(args) for args in sets] for kernel in kernels]
+    written = {a["name"] for k in kernels for a in k.manifest["arguments"] if a.get("written")}
+    first = {name: sets[0][name].clone() for name in written}
+    check = [checked(peers, kernel, sets[0], first, own[0]) for kernel, own in zip(kernels, launches)]
     bind = lambda function: [lambda args=args: function(args) for args in sets]
-    lanes = [Lane(kernel.manifest["kernel"], launches)]
+    lanes = [Lane(kernel.name, own) for kernel, own in zip(kernels, launches)]
     lanes += [Lane(name, bind(function)) for name, function in peers.PEERS.items()]
     work = peers.work(options.sizes) if hasattr(peers, "work") else (0, 0)
     rng, rows = random.Random(options.seed), []
@@ -388,7 +402,7 @@ def main():
         rows += [row(lane, lanes[0], regime, work) for lane in lanes]
     report = {"device": torch.cuda.get_device_name(0), "torch": torch.__version__,
               "time": int(time.time()), "sizes": options.sizes, "rotations": len(sets),
-              "check": check, "rows": rows}
+              "check": check[0], "checks": check, "rows": rows}
     show(report)
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:

@@ -67,6 +67,7 @@ fn launch() -> LaunchInfo {
         ],
         grid: [Expr::Const(1), Expr::Const(1), Expr::Const(1)],
         cluster: 1,
+        programmatic: false,
         facts: vec![],
         workspace: Expr::zero(),
     }
@@ -366,7 +367,7 @@ fn copies<'a>(bump: &'a Bump, multicast: u16, hint: CacheHint) -> Func<'a> {
     let to = |block| BlockCall { block, args: &[] };
     let enter = c.push(NewInst::new(Opcode::Br, &[], &[]));
     c.block = body;
-    let tma = TmaAttr { map: 0, rank: 2, bytes: 8192, place: None, multicast, hint };
+    let tma = TmaAttr { map: 0, rank: 2, bytes: 8192, place: None, multicast, hint, early: false };
     let mem = Attr::Mem { offset: 64, count: 1 };
     c.push(NewInst::new(Opcode::MbarWait, &[base, zero], &[]).attr(mem));
     let place = [base, base, zero, last];

@@ -38,6 +38,10 @@ pub struct Manifest {
     pub cluster: [u32; 3],
     /// Threads of a block (one-dimensional).
     pub block: u32,
+    /// Whether the launch may let it start before its predecessor in the stream has ended (programmatic
+    /// dependent launch): it waits by itself before it touches what that one may write.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub programmatic: bool,
     /// Bytes of dynamic shared memory.
     pub dynamic_shared: u32,
     /// Bytes of zero-initialised global workspace, `0` where none is needed.

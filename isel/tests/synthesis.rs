@@ -30,7 +30,7 @@ fn lower<'a>(k: &Kernel, plan: &Plan, m: &Mapping, bump: &'a Bump) -> Program<'a
 /// Rows of an opcode, each as often as its fragment has registers.
 fn registers(p: &Program<'_>, op: Opcode) -> u32 {
     let made = p.func.insts.values().filter(|d| d.op == op);
-    made.map(|d| d.results.first().map_or(1, |&r| p.func.ty(r).regs() as u32)).sum()
+    made.map(|d| d.results.first().map_or(1, |&r| p.func.ty(r).regs())).sum()
 }
 
 /// Tile, its layout in memory accesses, and what these touch.

@@ -14,12 +14,14 @@
 //! from its expansion, as LLVM's modulo scheduler keeps them, so that each is tested alone.
 
 mod cluster;
+mod early;
 mod expand;
 mod graph;
 mod modulo;
 pub mod protocol;
 mod schedule;
 mod shared;
+mod stage;
 #[cfg(test)]
 mod tests;
 

@@ -65,7 +65,8 @@ impl<'a> Build<'a> {
     fn load(&mut self, block: Block, buffer: Buffer, bytes: u32) -> Value {
         let zero = self.at(block).imm(0);
         let place = Some(Place { buffer, offset: 0 });
-        let attr = TmaAttr { map: 0, rank: 2, bytes, place, multicast: 0, hint: CacheHint::Normal };
+        let attr =
+            TmaAttr { map: 0, rank: 2, bytes, place, multicast: 0, hint: CacheHint::Normal, early: false };
         let new = NewInst::new(Opcode::TmaLoad, &[zero, zero], &[Ty::Event]);
         self.at(block).value(new.attr(Attr::Tma(attr)))
     }
@@ -107,7 +108,15 @@ impl<'a> Build<'a> {
         let attr = Attr::Matrix { count: 4, trans: false, offset: 0, buffer: Some(staging) };
         self.at(block).push(NewInst::new(Opcode::Stmatrix, &[zero, part], &[]).attr(attr));
         let place = Some(Place { buffer: staging, offset: 0 });
-        let attr = TmaAttr { map: 0, rank: 2, bytes: 512, place, multicast: 0, hint: CacheHint::Normal };
+        let attr = TmaAttr {
+            map: 0,
+            rank: 2,
+            bytes: 512,
+            place,
+            multicast: 0,
+            hint: CacheHint::Normal,
+            early: false,
+        };
         self.at(block).push(NewInst::new(Opcode::TmaStore, &[zero, zero, zero], &[]).attr(Attr::Tma(attr)));
     }
 
@@ -167,6 +176,7 @@ fn gemm<'a>(shape: &Shape, bump: &'a Bump) -> Program<'a> {
         params: Vec::new(),
         grid: [1, 1, 1].map(Expr::Const),
         cluster: 1,
+        programmatic: false,
         facts: Vec::new(),
         workspace: Expr::zero(),
     };

@@ -217,6 +217,7 @@ impl Kernel {
             grid: self.grid.map(|g| Expr::Const(g.into())),
             cluster: [self.cluster, 1, 1],
             block: self.block,
+            programmatic: false,
             dynamic_shared: self.shared,
             workspace: Expr::zero(),
             roles: Vec::new(),

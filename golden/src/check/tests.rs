@@ -51,6 +51,7 @@ fn manifest() -> Manifest {
         grid: [Expr::Const(1), Expr::Const(1), Expr::Const(1)],
         cluster: [1, 1, 1],
         block: 384,
+        programmatic: false,
         dynamic_shared: 0,
         workspace: Expr::zero(),
         roles: vec![role("producer", [0, 4], 40), role("consumer", [4, 8], 232)],

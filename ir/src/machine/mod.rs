@@ -313,6 +313,8 @@ pub struct TmaAttr {
     pub multicast: u16,
     /// L2 policy.
     pub hint: CacheHint,
+    /// Whether it may run before the grids that this one depends on have ended.
+    pub early: bool,
 }
 
 /// `cp.async`: a copy of one thread from global memory to one stage of a buffer.

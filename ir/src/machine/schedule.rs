@@ -44,6 +44,8 @@ pub struct LaunchInfo {
     pub grid: [Expr; 3],
     /// Blocks of a cluster along x.
     pub cluster: u32,
+    /// Whether the grid may start before the one it depends on has ended.
+    pub programmatic: bool,
     /// Facts required.
     pub facts: Vec<Fact>,
     /// Workspace bytes.
@@ -82,6 +84,18 @@ pub enum RingFill {
     Threads,
 }
 
+/// How the stages of a ring that tensor copies fill get back to who fills them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Handed {
+    /// By barriers of its own.
+    #[default]
+    Alone,
+    /// With those of another ring of as many stages, which is filled before it and ends where it ends.
+    With(Ring),
+    /// Never: it is filled once.
+    Never,
+}
+
 /// One ring of a schedule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RingData {
@@ -91,6 +105,8 @@ pub struct RingData {
     pub bytes: u32,
     /// Who fills it.
     pub fill: RingFill,
+    /// How its stages get back to who fills it.
+    pub handed: Handed,
     /// Stages.
     pub depth: u32,
     /// Blocks in each of which a stage is filled, and read.
@@ -173,6 +189,8 @@ pub struct Schedule {
     pub in_flight: SecondaryMap<Inst, u32>,
     /// Deferred results.
     pub deferral: Option<Deferral>,
+    /// The loop whose first stages the producer fills with early loads before it waits for other grids.
+    pub early: Option<Inst>,
     /// Loops that overlap with themselves.
     pub loops: Vec<LoopSchedule>,
     /// What was declined and why, for `explain`.

@@ -66,21 +66,27 @@ pub enum Way {
     Packed,
 }
 
-/// How an array is read: `array w: packed, stream`.
+/// How an array is read: `array w: packed, stream, early`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ArrayMapping {
     /// Its way to registers.
     pub way: Way,
     /// Read once: the L2 cache lets it go first.
     pub stream: bool,
+    /// Not written by the grids that may still run when this one starts: its first tiles are loaded before
+    /// this grid waits for them. See [`KernelMapping::programmatic`].
+    pub early: bool,
 }
 
 /// Order in which a persistent kernel visits the tiles of the grid.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Raster {
-    /// The last grid dimension runs fastest.
+    /// The first grid dimension runs fastest.
     #[default]
     Linear,
+    /// As linear, but a program takes tiles of the first dimension in pairs, one from either end: where a
+    /// tile's work grows along it (causal attention), all programs have the same.
+    Folded,
     /// Bands whose footprint per wave is as square as possible in bytes moved.
     Square,
     /// Bands of so many tiles along grid dimension 0.
@@ -134,6 +140,9 @@ pub struct KernelMapping {
     pub bulk_store: bool,
     /// What products become.
     pub products: Products,
+    /// Programmatic dependent launch: blocks may start while the grid before this one ends, they wait for
+    /// it by themselves (PTX ISA, "griddepcontrol").
+    pub programmatic: bool,
 }
 
 impl Default for KernelMapping {
@@ -148,6 +157,7 @@ impl Default for KernelMapping {
             chunk: None,
             bulk_store: true,
             products: Products::Fit,
+            programmatic: false,
         }
     }
 }

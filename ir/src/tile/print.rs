@@ -439,7 +439,8 @@ fn array_words(array: ArrayMapping) -> Vec<&'static str> {
         Way::Staged => Some("staged"),
         Way::Packed => Some("packed"),
     };
-    way.into_iter().chain(array.stream.then_some("stream")).collect()
+    let flags = [array.stream.then_some("stream"), array.early.then_some("early")];
+    way.into_iter().chain(flags.into_iter().flatten()).collect()
 }
 
 /// What differs from the default.
@@ -449,6 +450,7 @@ fn whole_items(whole: &KernelMapping) -> Vec<String> {
     items.extend(match whole.raster {
         Raster::Linear => None,
         Raster::Square => Some("raster square".to_owned()),
+        Raster::Folded => Some("raster folded".to_owned()),
         Raster::BandM(n) => Some(format!("raster band_m {n}")),
         Raster::BandN(n) => Some(format!("raster band_n {n}")),
     });
@@ -469,5 +471,6 @@ fn whole_items(whole: &KernelMapping) -> Vec<String> {
         Products::MmaSync => Some("products mma_sync".to_owned()),
     });
     items.extend((!whole.bulk_store).then(|| "no bulk_store".to_owned()));
+    items.extend(whole.programmatic.then(|| "programmatic".to_owned()));
     items
 }

@@ -545,6 +545,7 @@ impl<'k, 'a> Lower<'k, 'a> {
             params: self.params,
             grid,
             cluster,
+            programmatic: mapping.whole.programmatic,
             facts,
             workspace: Expr::zero(),
         };

@@ -3,7 +3,7 @@
 use super::{Low, Lower};
 use crate::Result;
 use crate::facts::launch_expr;
-use crate::plan::{Staged, StagedFill, extents};
+use crate::plan::{Staged, StagedFill, array, extents};
 use warplift_ir::layout::Axis;
 use warplift_ir::machine::{
     self, Attr, Buffer, BufferData, BufferKind, CacheHint, NewInst, Place, TmaAttr, Ty,
@@ -52,12 +52,13 @@ impl Lower<'_, '_> {
         let start = self.at().int(Opcode::ShrS32, start, shift);
         let row = self.scalar(args[2 - inner_dim])?;
         let fixed = self.fixed_indices(args[0])?;
+        let early = array(k, inst).early;
         let mut event = None;
         for part in 0..inner / slab {
             let column = self.at().add_imm(start, i64::from(part * slab / unit));
             let place = Some(Place { buffer, offset: part * bytes });
             let at = [&[column, row][..], &fixed].concat();
-            let attr = TmaAttr { map, rank: at.len() as u8, bytes, place, multicast: 0, hint };
+            let attr = TmaAttr { map, rank: at.len() as u8, bytes, place, multicast: 0, hint, early };
             let new = NewInst::new(Opcode::TmaLoad, &at, &[Ty::Event]).attr(Attr::Tma(attr));
             event = Some(self.at().value(new));
         }
@@ -90,7 +91,8 @@ impl Lower<'_, '_> {
         let at = self.at().op(Opcode::MadWideS32, &[column, column_bytes, at], Ty::B64);
         let bytes = tile[0] * tile[1] * bits / 8;
         let place = Some(Place { buffer, offset: 0 });
-        let attr = TmaAttr { map: 0, rank: 0, bytes, place, multicast: 0, hint };
+        let early = array(k, inst).early;
+        let attr = TmaAttr { map: 0, rank: 0, bytes, place, multicast: 0, hint, early };
         let new = NewInst::new(Opcode::BulkLoad, &[at], &[Ty::Event]).attr(Attr::Tma(attr));
         Ok(Some(self.at().value(new)))
     }

@@ -48,6 +48,7 @@ pub use cost::{Cost, Touched, touched};
 pub use follow::slice_layout;
 pub use mma_sync::WarpProduct;
 pub use search::{Found, Outcome, Tried};
+pub(crate) use staged::array;
 pub use staged::{Staged, StagedFill};
 pub use tensor::unit_dim;
 

@@ -83,7 +83,7 @@ impl Staged {
 }
 
 /// What the mapping says of the array behind a load.
-fn array(k: &Kernel, load: Inst) -> ArrayMapping {
+pub(crate) fn array(k: &Kernel, load: Inst) -> ArrayMapping {
     Window::of(k, k.args(load)[0]).map_or_else(ArrayMapping::default, |w| k.attrs[w.whole].array)
 }
 
@@ -144,7 +144,7 @@ pub(super) fn plan_load(k: &Kernel, load: Inst, plan: &Plan) -> Result<Option<St
         return Ok(None);
     }
     let Some(layout) = &plan.layouts[k.result(load)] else { return Ok(None) };
-    let ArrayMapping { way, stream } = array(k, load);
+    let ArrayMapping { way, stream, .. } = array(k, load);
     let staged = match way {
         Way::Plain => return Ok(None),
         Way::Staged => from_rows(k, load, layout)?,

@@ -2,6 +2,7 @@
 
 use super::cse::do_cse;
 use super::dce::do_dce;
+use super::flight::Flown;
 use super::role::Expand;
 use crate::Result;
 use crate::schedule::buffer_of;
@@ -29,6 +30,7 @@ impl<'a> Expand<'_, 'a> {
         self.shared_base();
         let elected = self.at().op(Opcode::Elect, &[], Ty::Pred);
         self.elected = Some(elected);
+        self.wait_for_grids();
         self.open_rings();
         self.walk(self.program.func.entry)?;
         self.drain_staging();
@@ -79,7 +81,7 @@ impl<'a> Expand<'_, 'a> {
             }
             op => {
                 let scalar = op.is_pure() && d.results.iter().all(|&r| !self.program.func.ty(r).is_frag());
-                if !scalar {
+                if !scalar && !self.runs_beside(inst) {
                     self.land();
                 }
                 self.clone_inst(inst);
@@ -117,6 +119,7 @@ impl<'a> Expand<'_, 'a> {
         }
         self.flying = false;
         self.groups = 0;
+        self.flown.clear();
         if let Some(part) = self.late.take() {
             self.late_part(part);
         }
@@ -157,6 +160,7 @@ impl<'a> Expand<'_, 'a> {
         }
         self.flying = true;
         self.groups += 1;
+        self.flown.push(Flown { sum: d.results[0], registers: w.a.is_none() });
     }
 
     /// Matrix descriptors of an operand by atom and k-step (PTX ISA, "Matrix Descriptor Format"): only the

@@ -70,10 +70,16 @@ impl<'a> Expand<'_, 'a> {
 
     /// A loop from a given start: all of it, or what peeling left.
     pub fn expand_rest(&mut self, inst: Inst, low: Value, inits: &[Value]) -> Result<()> {
+        let high = self.value(self.data(inst).args[1]);
+        self.expand_between(inst, [low, high], inits)
+    }
+
+    /// The iterations of a loop between two values of its counter.
+    pub fn expand_between(&mut self, inst: Inst, [low, high]: [Value; 2], inits: &[Value]) -> Result<()> {
         let d = self.data(inst);
         let kept = self.kept_carries(inst);
         let rings = self.rings_inside(inst);
-        let (high, step) = (self.value(d.args[1]), self.value(d.args[2]));
+        let step = self.value(d.args[2]);
         let [body, exit] = [self.func.new_block(), self.func.new_block()];
         let held = self.body_of(inst);
         let around = [inits, &self.ring_values(&rings)].concat();
@@ -113,7 +119,11 @@ impl<'a> Expand<'_, 'a> {
         let out = [next.clone(), self.ring_values(&rings)].concat();
         let land = if after.is_some() { self.func.new_block() } else { exit };
         let past = if after.is_some() { &[][..] } else { &out };
-        self.branch(again, (body, &back.concat()), (land, past));
+        if self.once == Some(inst) {
+            self.jump(land, past);
+        } else {
+            self.branch(again, (body, &back.concat()), (land, past));
+        }
         if land != exit {
             self.held = after;
             self.landing(land, exit, &out);

@@ -17,6 +17,7 @@ mod cp_async;
 mod cse;
 mod dce;
 mod deferred;
+mod early;
 mod flight;
 mod multicast;
 mod producer;

@@ -34,6 +34,9 @@ impl<'a> Expand<'_, 'a> {
         self.func.order.push(work);
         self.block = work;
         self.open_rings();
+        if self.s.early.is_none() {
+            self.wait_for_grids();
+        }
         self.walk(self.program.func.entry)?;
         self.jump(end, &[]);
         self.func.order.push(end);
@@ -51,6 +54,7 @@ impl<'a> Expand<'_, 'a> {
             return Ok(());
         }
         match self.data(inst).op {
+            Opcode::For if self.s.early == Some(inst) => self.expand_early(inst),
             Opcode::For => self.expand_for(inst),
             Opcode::If => self.expand_if(inst),
             Opcode::Yield | Opcode::Await => Ok(()),
@@ -72,11 +76,8 @@ impl<'a> Expand<'_, 'a> {
         let Some(place) = t.place else { return };
         let Some(ring) = self.ring_of(place.buffer) else { return };
         let guard = self.filler();
-        if !self.ring(ring).filled {
-            if self.s.producer {
-                self.wait_stage(ring);
-            }
-            self.expect(ring, guard);
+        if !self.fills_now(ring, t.early) {
+            return;
         }
         let to = self.stage_address(ring, place.buffer, place.offset);
         let barrier = self.full_barrier(ring);
@@ -89,7 +90,7 @@ impl<'a> Expand<'_, 'a> {
     }
 
     /// The thread that copies where nobody does only that: a team's first.
-    fn filler(&mut self) -> Option<Guard> {
+    pub fn filler(&mut self) -> Option<Guard> {
         if self.s.producer {
             return None;
         }

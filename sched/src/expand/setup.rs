@@ -2,7 +2,8 @@
 
 use crate::shared::BARRIER;
 use warplift_ir::machine::{
-    Attr, Cursor, Func, Guard, LaunchInfo, NewInst, Program, RingData, RingFill, Schedule, SharedMap, Ty,
+    Attr, Cursor, Func, Guard, Handed, LaunchInfo, NewInst, Program, RingData, RingFill, Schedule, SharedMap,
+    Ty,
 };
 use warplift_ir::manifest::Param;
 use warplift_ir::target::Opcode;
@@ -18,6 +19,10 @@ pub fn do_setup<'a>(
     let mut func = Func::new(program.func.bump);
     let entry = func.entry;
     let mut c = Cursor::new(&mut func, entry, Loc::default());
+    if launch.programmatic {
+        // The next grid may start as soon as there is room: what it must wait for, it waits for itself.
+        c.push(NewInst::new(Opcode::GriddepLaunch, &[], &[]));
+    }
     let handed = |r: &RingData| r.fill == RingFill::Tensor;
     if s.rings.values().any(handed) {
         let thread = c.op(Opcode::Tid, &[], Ty::B32);
@@ -28,7 +33,8 @@ pub fn do_setup<'a>(
         let rings = || s.rings.iter().filter(|(_, r)| handed(r));
         let each = |team: u32| rings().map(move |(ring, data)| (team, ring, data));
         for (team, ring, data) in (0..program.teams).flat_map(each) {
-            for i in 0..2 * data.depth {
+            let both = if data.handed == Handed::Alone { 2 } else { 1 };
+            for i in 0..both * data.depth {
                 // Full: the producer's one arrival. Empty: one a warp of all blocks that fill the stage.
                 let blocks = if data.cluster { launch.cluster } else { 1 };
                 let count = if i < data.depth { 1 } else { program.warps * blocks };

@@ -141,6 +141,7 @@ impl Frame {
             params,
             grid: [blocks, Expr::Const(1), Expr::Const(1)],
             cluster: self.cluster,
+            programmatic: false,
             facts: Vec::new(),
             workspace: Expr::zero(),
         }

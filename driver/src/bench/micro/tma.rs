@@ -65,6 +65,7 @@ impl Shape {
             place: None,
             multicast,
             hint: CacheHint::Normal,
+            early: false,
         })
     }
 

@@ -4,10 +4,10 @@
 //! mapping = "mapping" name "{" (name "=" int | "for" name ":" loop,+ | "array" name ":" array,+
 //!         | "kernel" ":" whole,+),* "}"
 //! loop    = "pipeline" ("fit" | int) | "producers" int | "consumers" int | "wait" int | "chunk" int
-//! array   = "plain" | "staged" | "packed" | "stream"
-//! whole   = "persistent" | "raster" ("linear" | "square" | "band_m" int | "band_n" int)
+//! array   = "plain" | "staged" | "packed" | "stream" | "early"
+//! whole   = "persistent" | "raster" ("linear" | "folded" | "square" | "band_m" int | "band_n" int)
 //!         | "epilogue" ("direct" | "deferred") | "cluster" int | "alternate" int | "warps" int | "chunk" int
-//!         | "no" "bulk_store" | "products" ("fit" | "wgmma" | "mma_sync")
+//!         | "no" "bulk_store" | "products" ("fit" | "wgmma" | "mma_sync") | "programmatic"
 //! attr    = "thread" | "warps" int | "warpgroups" int | "persistent" | "deferred" | loop | array
 //! ```
 
@@ -97,7 +97,7 @@ fn array_item(c: &mut Cursor<'_>) -> Result<(String, ArrayMapping)> {
     let mut array = ArrayMapping::default();
     c.comma_list(|c| match array_attr(c, &mut array) {
         true => Ok(()),
-        false => c.expected("`plain`, `staged`, `packed` or `stream`"),
+        false => c.expected("`plain`, `staged`, `packed`, `stream` or `early`"),
     })?;
     Ok((name, array))
 }
@@ -110,9 +110,10 @@ fn array_attr(c: &mut Cursor<'_>, array: &mut ArrayMapping) -> bool {
             return true;
         }
     }
-    let stream = c.eat_word("stream");
+    let (stream, early) = (c.eat_word("stream"), c.eat_word("early"));
     array.stream |= stream;
-    stream
+    array.early |= early;
+    stream || early
 }
 
 fn whole(c: &mut Cursor<'_>, whole: &mut KernelMapping) -> Result<()> {
@@ -123,6 +124,7 @@ fn whole(c: &mut Cursor<'_>, whole: &mut KernelMapping) -> Result<()> {
 fn whole_attr(c: &mut Cursor<'_>, whole: &mut KernelMapping) -> Result<()> {
     match peeked(c).as_str() {
         "persistent" => whole.persistent = true,
+        "programmatic" => whole.programmatic = true,
         "raster" => {
             c.skip();
             whole.raster = raster(c)?;
@@ -146,7 +148,7 @@ fn whole_attr(c: &mut Cursor<'_>, whole: &mut KernelMapping) -> Result<()> {
         "cluster" | "alternate" | "warps" | "chunk" => return whole_count(c, whole),
         _ => {
             return c.expected(
-                "`persistent`, `raster`, `epilogue`, `cluster`, `alternate`, `warps`, `chunk`, `products` or `no bulk_store`",
+                "`persistent`, `raster`, `epilogue`, `cluster`, `alternate`, `warps`, `chunk`, `products`, `programmatic` or `no bulk_store`",
             );
         }
     }
@@ -167,7 +169,8 @@ fn whole_count(c: &mut Cursor<'_>, whole: &mut KernelMapping) -> Result<()> {
 }
 
 fn raster(c: &mut Cursor<'_>) -> Result<Raster> {
-    for (word, raster) in [("linear", Raster::Linear), ("square", Raster::Square)] {
+    let words = [("linear", Raster::Linear), ("folded", Raster::Folded), ("square", Raster::Square)];
+    for (word, raster) in words {
         if c.eat_word(word) {
             return Ok(raster);
         }
@@ -178,7 +181,7 @@ fn raster(c: &mut Cursor<'_>) -> Result<Raster> {
     if c.eat_word("band_n") {
         return c.count().map(Raster::BandN);
     }
-    c.expected("`linear`, `square`, `band_m` or `band_n`")
+    c.expected("`linear`, `folded`, `square`, `band_m` or `band_n`")
 }
 
 fn epilogue(c: &mut Cursor<'_>) -> Result<Epilogue> {

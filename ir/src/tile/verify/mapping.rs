@@ -31,11 +31,16 @@ pub fn verify_mapping(kernel: &Kernel, mapping: &Mapping) -> Result<(), Vec<Veri
             error(item, format!("the pipeline of loop `{name}` has no stages"));
         }
     }
-    for (i, (name, _)) in mapping.arrays.iter().enumerate() {
+    for (i, (name, array)) in mapping.arrays.iter().enumerate() {
         let pointer = |p: &ParamData| p.name == *name && matches!(kernel.ty(p.value), Type::Ptr(_));
         if !kernel.params.iter().any(pointer) {
             let item = mapping.tunables.len() + mapping.loops.len() + i;
             error(item, format!("kernel `{}` has no pointer argument `{name}`", kernel.name));
+        }
+        if array.early && !mapping.whole.programmatic {
+            let item = mapping.tunables.len() + mapping.loops.len() + i;
+            let what = "a `programmatic` kernel waits for the grid before it; other kernels start after it";
+            error(item, format!("array `{name}` is loaded `early`: {what}"));
         }
     }
     if [mapping.whole.cluster, mapping.whole.alternate].contains(&0)

@@ -1,0 +1,78 @@
+//! What a producer may load before the grids that this one depends on have ended.
+//!
+//! ```text
+//!  the grid before      ..work..work..│ends
+//!  this one, producer      weights ───┤wait│ activations of the same stages ─ the rest of the loop
+//! ```
+//!
+//! The loads come first in time only where the first loop that loads anything stands at the top: its first
+//! stages are free, and nothing else has to be waited for before it.
+
+use crate::expand::can_lead;
+use crate::graph::touched;
+use warplift_ir::machine::{Attr, Buffer, Func, Inst, Program, RingFill, Schedule};
+use warplift_ir::target::Opcode;
+
+/// Chooses the loop, or says why its early loads wait with the others.
+pub(crate) fn do_early(program: &Program<'_>, s: &mut Schedule) {
+    let func = &program.func;
+    let early: Vec<Inst> = func.insts.keys().filter(|&i| is_early(func, i)).collect();
+    if !program.launch.programmatic || early.is_empty() {
+        return;
+    }
+    match first_loop(program, s, &early) {
+        Ok(inst) => s.early = Some(inst),
+        Err(why) => s.remarks.push(format!("early loads wait for the grid before this one: {why}")),
+    }
+}
+
+/// Whether an instruction is a load that need not wait for other grids.
+pub(crate) fn is_early(func: &Func<'_>, inst: Inst) -> bool {
+    matches!(&func.insts[inst].attr, Attr::Tma(t) if t.early)
+}
+
+fn first_loop(program: &Program<'_>, s: &Schedule, early: &[Inst]) -> Result<Inst, String> {
+    let func = &program.func;
+    if !s.producer || program.teams > 1 {
+        return Err("no producer fills the rings of one team".to_owned());
+    }
+    let loads = |inst: &Inst| loads_inside(func, *inst);
+    let first = func.blocks[func.entry].insts.iter().copied().find(loads);
+    let looped =
+        first.filter(|&i| func.insts[i].op == Opcode::For).ok_or("other loads come before a loop")?;
+    let body = func.insts[looped].blocks[0];
+    let mut here = early.iter().filter(|i| func.blocks[body].insts.contains(i)).peekable();
+    if here.peek().is_none() {
+        return Err("they stand inside another loop".to_owned());
+    }
+    let buffers: Vec<Buffer> =
+        here.flat_map(|&i| touched(&func.insts[i].attr, func.insts[i].op)).map(|t| t.0).collect();
+    let mut rings = s.rings.values().filter(|r| r.blocks.contains(&body) || inside(func, looped, &r.buffers));
+    let alone = match (rings.next(), rings.next()) {
+        (Some(r), None) => r.blocks == [body] && r.fill == RingFill::Tensor && !r.cluster,
+        _ => false,
+    };
+    if !alone {
+        return Err("the loop has more than one ring, or one that it shares".to_owned());
+    }
+    match can_lead(func, body, &buffers) {
+        true => Ok(looped),
+        false => Err("their addresses depend on more than the loop's counter".to_owned()),
+    }
+}
+
+/// Whether a load into one of the buffers stands inside an instruction.
+fn inside(func: &Func<'_>, inst: Inst, buffers: &[Buffer]) -> bool {
+    let insts = func.insts[inst].blocks.iter().flat_map(|&b| &func.blocks[b].insts);
+    insts.copied().any(|i| {
+        let d = &func.insts[i];
+        let own = d.op.is_async_load() && touched(&d.attr, d.op).iter().any(|t| buffers.contains(&t.0));
+        own || inside(func, i, buffers)
+    })
+}
+
+fn loads_inside(func: &Func<'_>, inst: Inst) -> bool {
+    let d = &func.insts[inst];
+    let insts = d.blocks.iter().flat_map(|&b| &func.blocks[b].insts);
+    d.op.is_async_load() || insts.copied().any(|i| loads_inside(func, i))
+}

@@ -1,0 +1,94 @@
+//! The wait for the grids before this one, and the stages that are filled in part before it.
+//!
+//! ```text
+//!  for the first `depth` iterations:  expect all bytes ─ early loads
+//!  wait for the grids before
+//!  for the same iterations:           the other loads, into the same stages
+//!  for the rest:                      wait empty ─ expect ─ all loads
+//! ```
+
+use super::role::Expand;
+use crate::Result;
+use warplift_ir::machine::{Inst, NewInst, Ring};
+use warplift_ir::target::Opcode;
+
+/// Which loads of a stage are filled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Part {
+    /// All of them.
+    #[default]
+    All,
+    /// Those that need not wait for other grids; the stage is fresh.
+    Early,
+    /// The others, into a stage whose bytes are expected already.
+    Late,
+}
+
+impl Expand<'_, '_> {
+    /// Waits until the grids that this one depends on have ended, where it may start before.
+    pub fn wait_for_grids(&mut self) {
+        if self.program.launch.programmatic {
+            self.at().push(NewInst::new(Opcode::GriddepWait, &[], &[]));
+        }
+    }
+
+    /// The producer's loop whose first stages are filled before the wait.
+    pub fn expand_early(&mut self, inst: Inst) -> Result<()> {
+        let d = self.data(inst);
+        let rings = self.rings_inside(inst);
+        let [low, high, step] = [self.value(d.args[0]), self.value(d.args[1]), self.value(d.args[2])];
+        let kept = self.kept_carries(inst);
+        let inits = kept.iter().map(|&n| self.value(d.args[3 + n])).collect::<Vec<_>>();
+        // Rings of one loop that nothing filled before: every stage is free.
+        let stages = rings.iter().map(|&r| self.s.rings[r].depth).min().unwrap_or(1);
+        let stages = self.at().imm(stages.into());
+        let ahead = self.at().int(Opcode::MulS32, step, stages);
+        let ahead = self.at().add(low, ahead);
+        let ahead = self.at().int(Opcode::MinS32, ahead, high);
+        let fresh: Vec<_> = rings.iter().map(|&r| self.ring(r)).collect();
+        self.part_of_loop(inst, [low, ahead], &inits, Part::Early)?;
+        self.wait_for_grids();
+        for (&ring, state) in rings.iter().zip(fresh) {
+            self.rings[ring] = Some(state);
+        }
+        self.part_of_loop(inst, [low, ahead], &inits, Part::Late)?;
+        let inits = kept.iter().map(|&n| self.value(d.results[n])).collect::<Vec<_>>();
+        self.part_of_loop(inst, [ahead, high], &inits, Part::All)
+    }
+
+    fn part_of_loop(
+        &mut self,
+        inst: Inst,
+        [low, high]: [warplift_ir::machine::Value; 2],
+        inits: &[warplift_ir::machine::Value],
+        part: Part,
+    ) -> Result<()> {
+        self.part = part;
+        let done = self.expand_between(inst, [low, high], inits);
+        self.part = Part::All;
+        done
+    }
+
+    /// Before a load: whether it belongs to the part that is filled. The first of a stage opens it.
+    pub fn fills_now(&mut self, ring: Ring, early: bool) -> bool {
+        if !self.ring(ring).filled {
+            let guard = self.filler();
+            match self.part {
+                Part::All if self.s.producer => self.wait_stage(ring),
+                _ => {}
+            }
+            if self.part != Part::Late {
+                self.expect(ring, guard);
+            }
+            if let Some(state) = &mut self.rings[ring] {
+                state.filled = true;
+                state.open |= self.part != Part::All;
+            }
+        }
+        match self.part {
+            Part::All => true,
+            Part::Early => early,
+            Part::Late => !early,
+        }
+    }
+}
