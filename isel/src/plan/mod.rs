@@ -5,7 +5,7 @@
 //!              or those of warps (mma.sync)                    mma_sync.rs
 //!  loads, stores ─► anchors where no product reaches            blocked.rs
 //!  anchors ─► layouts of everything around them                 constraint.rs, solve.rs, follow.rs
-//!  two anchors disagree ─► a conversion between two versions    convert.rs
+//!  two anchors disagree ─► a conversion between two versions    convert.rs, or the tile made again: again.rs
 //!  several ways ─► the plan that costs the least                choices.rs, cost.rs, search.rs
 //! ```
 //!

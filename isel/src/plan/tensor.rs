@@ -114,7 +114,7 @@ fn pick_columns(
 }
 
 /// Where a product finds a loaded A: in shared memory, or in registers if nothing else wants it there, its threads load
-/// it themselves, and there is room.
+/// it themselves less often than it is read (what a loop loads each time must be on its way before), and there is room.
 fn place_of_a(
     k: &Kernel,
     inst: Inst,
@@ -129,7 +129,8 @@ fn place_of_a(
     let registers = |l: &Layout, elem: Elem| l.in_extent(Axis::Reg) * u64::from(elem.bits()) / 32;
     let sums = plan.layouts[k.result(inst)].as_ref().map_or(0, |l| registers(l, Elem::F32));
     let room = sums + registers(fragment, k.ty(a).elem()) <= OPERAND_ROOM;
-    let own = k.def(a) == Some(load) && staged::is_plain(k, load) && users == 1;
+    let stays = model.trips(load) < model.trips(inst);
+    let own = k.def(a) == Some(load) && staged::is_plain(k, load) && users == 1 && stays;
     let mut options: Options = SmallVec::new();
     let steps = fragment.in_extent(Axis::Reg) as f64 * 128.0 / f64::from(ATOM_M * ATOM_K);
     let groups = f64::from(super::warps(k, inst)) / 4.0;
