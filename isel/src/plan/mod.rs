@@ -138,6 +138,15 @@ pub enum StorePlan {
     },
 }
 
+impl StorePlan {
+    /// Bytes of the staging buffer for so many warps, if there is one.
+    fn staging(&self, warps: u32) -> Option<u32> {
+        let Self::Bulk(s) = self else { return None };
+        let rows = if s.transposed { s.columns } else { tensor::STRIPE as u32 };
+        Some(warps * s.atoms * s.slabs * rows * s.row_bytes)
+    }
+}
+
 /// A product on tensor cores.
 #[derive(Clone, Debug)]
 pub struct Product {

@@ -34,7 +34,7 @@ const OPERAND_ROOM: u64 = 128;
 /// Bytes of a core matrix's row.
 const CORE_BYTES: u32 = 16;
 /// Rows of a warp's stripe of an accumulator.
-const STRIPE: u64 = 16;
+pub(super) const STRIPE: u64 = 16;
 
 /// Plans one product: accumulator layout, operands, instruction shape.
 ///
