@@ -10,7 +10,7 @@ use warplift_sched as sched;
 /// A feature of a stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Feature {
-    /// Of selection.
+    /// Of instruction selection.
     Isel(isel::Feature),
     /// Of scheduling.
     Sched(sched::Feature),
@@ -27,8 +27,8 @@ pub struct UnknownFeature {
 impl Feature {
     /// All features by their names.
     pub fn all() -> impl Iterator<Item = (&'static str, Self)> {
-        let of_isel = isel::Feature::ALL.iter().map(|&(name, f)| (name, Self::Isel(f)));
-        of_isel.chain(sched::Feature::ALL.iter().map(|&(name, f)| (name, Self::Sched(f))))
+        let selection = isel::Feature::ALL.iter().map(|&(name, f)| (name, Self::Isel(f)));
+        selection.chain(sched::Feature::ALL.iter().map(|&(name, f)| (name, Self::Sched(f))))
     }
 
     fn names() -> Vec<&'static str> {
@@ -36,14 +36,16 @@ impl Feature {
     }
 }
 
-/// The features of scheduling among some.
-pub(crate) fn of_sched(features: &[Feature]) -> Vec<sched::Feature> {
-    features.iter().filter_map(|&f| if let Feature::Sched(f) = f { Some(f) } else { None }).collect()
-}
-
 /// The features of selection among some.
 pub(crate) fn of_isel(features: &[Feature]) -> Vec<isel::Feature> {
-    features.iter().filter_map(|&f| if let Feature::Isel(f) = f { Some(f) } else { None }).collect()
+    let of = |&f: &Feature| if let Feature::Isel(f) = f { Some(f) } else { None };
+    features.iter().filter_map(of).collect()
+}
+
+/// The features of scheduling among some.
+pub(crate) fn of_sched(features: &[Feature]) -> Vec<sched::Feature> {
+    let of = |&f: &Feature| if let Feature::Sched(f) = f { Some(f) } else { None };
+    features.iter().filter_map(of).collect()
 }
 
 impl std::str::FromStr for Feature {

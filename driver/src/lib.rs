@@ -94,6 +94,7 @@
 //! ```
 
 pub mod bench;
+pub mod chart;
 pub mod cuda;
 pub mod enumerate;
 pub mod features;

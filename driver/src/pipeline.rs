@@ -7,6 +7,7 @@
 //! After every pass that level's verifier runs if [`Options::verify`] is set; a failure there is a bug of
 //! the compiler, reported with the dump to reproduce it.
 
+use crate::chart::Chart;
 use crate::features::{Feature, of_isel, of_sched};
 use std::fmt::{self, Display};
 use std::time::{Duration, Instant};
@@ -254,12 +255,7 @@ impl Display for Explained {
             writeln!(f, "deferred: {} parts under the first iterations of {}", d.parts.len(), d.inner)?;
         }
         for l in &self.schedule.loops {
-            let (name, ii, res, rec) = (&l.name, l.interval, l.resource, l.recurrence);
-            let stages = l.stages;
-            writeln!(
-                f,
-                "loop {name}: interval {ii} cycles (resources {res}, recurrences {rec}), {stages} stages"
-            )?;
+            write!(f, "{}", Chart(l))?;
         }
         for remark in &self.schedule.remarks {
             writeln!(f, "remark: {remark}")?;

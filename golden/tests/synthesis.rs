@@ -14,13 +14,13 @@ struct Problem<'a> {
     tolerance: f64,
 }
 
+fn disabled(features: &[Feature]) -> Vec<warplift::Feature> {
+    features.iter().map(|&f| warplift::Feature::Isel(f)).collect()
+}
+
 fn check(kernel: &Kernel, mapping: &Mapping, of: &Problem<'_>, without: &[Feature]) -> Compiled {
     let name = format!("{} {:?} without {without:?}", kernel.name, of.sizes);
-    let options = Options {
-        verify: true,
-        disable: without.iter().map(|&f| warplift::Feature::Isel(f)).collect(),
-        ..Options::default()
-    };
+    let options = Options { verify: true, disable: disabled(without), ..Options::default() };
     let compiled = compile(kernel, mapping, &SM90A, &options).unwrap_or_else(|e| panic!("{name}: {e}"));
     let problem = reference(kernel, mapping, of.sizes, 7);
     for order in [Adversary::Earliest, Adversary::Latest, Adversary::Random] {
@@ -58,8 +58,7 @@ fn tiles_that_fill_no_swizzle_span_work() {
 fn columns_that_the_rule_cannot_cut_are_cut() {
     let (kernel, mut mapping) = with("gemm_nn", &[("BM", 192), ("BN", 192)]);
     mapping.loops[0].1.consumers = Some(3);
-    let options =
-        Options { disable: vec![warplift::Feature::Isel(Feature::Synthesis)], ..Options::default() };
+    let options = Options { disable: disabled(&[Feature::Synthesis]), ..Options::default() };
     let refused = compile(&kernel, &mapping, &SM90A, &options).map(|c| c.ptx).expect_err("no slabs of 64");
     assert!(refused.to_string().contains("96 columns"), "{refused}");
     let made = check(&kernel, &mapping, &Problem { sizes: GEMM, tolerance: EXACT }, &[]);

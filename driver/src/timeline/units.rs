@@ -1,8 +1,7 @@
 //! Units of a multiprocessor as times until which they are taken.
 
 use std::collections::BTreeMap;
-use warplift_ir::machine::WgmmaAttr;
-use warplift_ir::target::{RATES, Row, Unit};
+use warplift_ir::target::{Row, Unit};
 
 /// Schedulers of a multiprocessor.
 const SCHEDULERS: u32 = 4;
@@ -57,10 +56,4 @@ impl Units {
 /// Cycles between two repetitions of a row on a scheduler's unit.
 pub fn interval(row: &Row) -> f64 {
     f64::from(row.interval).max(1.0)
-}
-
-/// Cycles that the tensor cores need for a tile product of one warpgroup.
-pub fn product(attr: &WgmmaAttr) -> f64 {
-    let atoms = u32::from(attr.m_atoms) * u32::from(attr.n_atoms) * u32::from(attr.k_steps);
-    f64::from(atoms) * RATES.product(attr.n.into(), attr.a.is_some())
 }

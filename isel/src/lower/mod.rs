@@ -472,6 +472,7 @@ impl<'k, 'a> Lower<'k, 'a> {
             depth,
             producers: mapping.producers.unwrap_or(1),
             wait: mapping.wait,
+            turns: mapping.turns.map(|n| n > 0),
             persistent: attrs.persistent,
             overlapped: false,
         }))
