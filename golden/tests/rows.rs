@@ -84,7 +84,7 @@ fn a_row_longer_than_its_tile_is_refused_at_launch() {
 }
 
 #[test]
-fn tiles_are_transposed_through_shared_memory() {
+fn tiles_are_transposed_by_wide_accesses() {
     for (elem, multiple, tile, warps) in [
         ("f16", "% 8", (128, 64), 4),
         ("f16", "% 8", (64, 64), 2),
@@ -98,7 +98,9 @@ fn tiles_are_transposed_through_shared_memory() {
         check(&format!("{elem} {tile:?} on {warps}"), &k, &m, &[("m", 136), ("n", 200)], 0.0);
         let compiled =
             compile(&k, &m, &SM90A, &Options { verify: true, ..Options::default() }).expect("compiles");
-        assert!(compiled.ptx.contains("st.shared.v4"), "{elem} {tile:?}: narrow stores\n{}", compiled.ptx);
+        // What the search finds for three times two to the n needs no shared memory.
+        let way = if tile == (96, 64) { "shfl.sync" } else { "st.shared.v4" };
+        assert!(compiled.ptx.contains(way), "{elem} {tile:?}: no {way}\n{}", compiled.ptx);
         assert!(compiled.ptx.contains("st.global.v4"), "{elem} {tile:?}: narrow stores\n{}", compiled.ptx);
     }
     let (k, m) = text("transpose", &[]);

@@ -3,7 +3,8 @@
 //! ```text
 //!  tile IR + mapping ── map ──► tile IR, mapped: still sequential, still runs in the interpreter
 //!       │                       (tunables substituted, loop over tiles, raster, chunks, teams)
-//!       ├── plan ──► side table: a layout for every tile, an instruction for every access
+//!       ├── plan ──► side table: a layout for every tile, an instruction for every access;
+//!       │            the cheapest of the plans that a bounded search makes
 //!       └── lower ─► machine IR, structured: one program for the block in program order
 //! ```
 

@@ -115,6 +115,17 @@ fn scattered_stores_become_whole_sectors() {
 }
 
 #[test]
+fn conversions_do_not_take_what_the_mapping_gave_to_rings() {
+    let text = PRODUCT.replace("ALIGN", "").replace("MORE", "raster band_m 16").replace("192", "128");
+    for (stages, converts) in [(6, true), (7, false)] {
+        let (k, _) = parse(&text.replace("consumers 3", &format!("consumers 2, pipeline {stages}")));
+        let plan = do_plan(&k).unwrap_or_else(|e| panic!("{e}"));
+        // Stages of 32 KiB, and two parts of the result of 16 KiB each.
+        assert_eq!(plan.uses.is_empty(), !converts, "{stages} stages: {:?}", plan.describe(&k));
+    }
+}
+
+#[test]
 fn columns_that_no_wide_slab_holds_are_cut_otherwise() {
     let (k, _) = parse(&PRODUCT.replace("ALIGN", "align 16").replace("MORE", "raster band_m 16"));
     let refused = do_plan_without(&k, &[Feature::Synthesis]).expect_err("96 columns are no slabs of 64");

@@ -27,11 +27,13 @@ use warplift_ir::entity::SecondaryMap;
 use warplift_ir::layout::convert::Conversion;
 use warplift_ir::layout::{Axis, Builder, Layout, access};
 use warplift_ir::target::{Opcode, RATES, SM90A};
-use warplift_ir::tile::{Block, Inst, Kernel, Op, Type, Value};
+use warplift_ir::tile::{Block, Depth, Inst, Kernel, Op, Type, Value};
 use warplift_ir::types::Elem;
 
 /// Trips of a loop whose count is not known.
 const TRIPS: f64 = 16.0;
+/// Cycles of a plan that shared memory does not hold.
+const OVERFULL: f64 = 1e12;
 /// What is left of the cycles of deferred results, which run under products.
 const HIDDEN: f64 = 0.25;
 /// Stages of a ring beyond which more of them hide nothing.
@@ -106,6 +108,8 @@ pub(super) struct Model<'k> {
     order: &'k [Inst],
     trips: SecondaryMap<Inst, f64>,
     late: FxHashSet<Inst>,
+    /// Depth of the rings that feed a loop, for what it loads.
+    looped: FxHashMap<Inst, Depth>,
     ways: Ways,
     conversions: RefCell<FxHashMap<(Layout, Layout, u64), Option<Passed>>>,
 }
@@ -132,7 +136,7 @@ impl<'k> Model<'k> {
     pub fn new(k: &'k Kernel, order: &'k [Inst], ways: Ways) -> Self {
         let mut trips = SecondaryMap::with_default(1.0);
         weigh(k, k.entry, 1.0, &mut trips);
-        Self { k, order, trips, late: late(k), ways, conversions: RefCell::default() }
+        Self { k, order, trips, late: late(k), looped: depths(k), ways, conversions: RefCell::default() }
     }
 
     /// How often an instruction runs, for the loops around it; less where it runs under the next tile's products.
@@ -162,8 +166,29 @@ impl<'k> Model<'k> {
         })
     }
 
-    /// Cycles of the copies that wait because conversions take stages from rings: a copy's latency in every trip.
+    /// Bytes of shared memory that a plan takes beside conversions, with the stages that the mapping wants, or two.
+    fn taken(&self, plan: &Plan) -> f64 {
+        let depth = |load: &Inst| match self.looped.get(load) {
+            Some(Depth::Stages(n)) => f64::from(*n),
+            Some(Depth::Fit) => 2.0,
+            None => 1.0,
+        };
+        let tiles = plan.shared.keys().map(|i| depth(i) * self.bytes(self.k.result(*i)));
+        let staged = plan.staged.iter().map(|(i, s)| depth(i) * f64::from(s.bytes));
+        let mut staging: Vec<u32> =
+            plan.stores.iter().filter_map(|(&i, s)| s.staging(warps(self.k, i))).collect();
+        staging.sort_unstable();
+        staging.dedup();
+        tiles.chain(staged).sum::<f64>() + staging.into_iter().map(f64::from).sum::<f64>()
+    }
+
+    /// Cycles of the copies that wait because conversions take stages from rings: a copy's latency in every trip. More
+    /// than any plan's where they do not fit at all.
     fn stages_lost(&self, plan: &Plan, scratch: f64) -> f64 {
+        let room = f64::from(SM90A.shared_bytes);
+        if scratch > 0.0 && self.taken(plan) + scratch > room {
+            return OVERFULL;
+        }
         let looped = |i: &Inst| self.trips[*i] > 1.0;
         let rings = plan.shared.keys().filter(|i| looped(i) && plan.shared[*i].fill != Fill::Threads);
         let (mut bytes, mut trips) = (0.0, 0.0f64);
@@ -175,7 +200,6 @@ impl<'k> Model<'k> {
             return 0.0;
         }
         let stages = |free: f64| (free / bytes).floor().clamp(0.0, STAGES);
-        let room = f64::from(SM90A.shared_bytes);
         (stages(room) - stages(room - scratch)) * trips * RATES.copy_latency
     }
 
@@ -485,6 +509,16 @@ impl<'k> Model<'k> {
 /// Bytes of device memory in a cycle for each multiprocessor.
 fn from_memory() -> f64 {
     RATES.memory_bytes_per_cycle / f64::from(SM90A.multiprocessors)
+}
+
+/// Depth of the rings around each load.
+fn depths(k: &Kernel) -> FxHashMap<Inst, Depth> {
+    let loops = k.insts.iter().filter(|(i, d)| matches!(d.op, Op::For) && !k.attrs[*i].persistent);
+    let inside = loops.flat_map(|(i, d)| {
+        let depth = k.attrs[i].looped.map_or(Depth::Fit, |l| l.pipeline);
+        d.blocks.iter().flat_map(|&b| &k.blocks[b].insts).map(move |&i| (i, depth))
+    });
+    inside.collect()
 }
 
 /// What the mapping defers: all behind the last loop inside the loop over tiles.

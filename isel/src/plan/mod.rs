@@ -5,7 +5,7 @@
 //!              or those of warps (mma.sync)                    mma_sync.rs
 //!  loads, stores ─► anchors where no product reaches            blocked.rs
 //!  anchors ─► layouts of everything around them                 constraint.rs, solve.rs, follow.rs
-//!  two anchors disagree ─► a conversion between two versions    convert.rs
+//!  two anchors disagree ─► a conversion between two versions    convert.rs, or the tile made again: again.rs
 //!  several ways ─► the plan that costs the least                choices.rs, cost.rs, search.rs
 //! ```
 //!
@@ -136,6 +136,15 @@ pub enum StorePlan {
         /// Why tensor copies were declined.
         declined: Option<String>,
     },
+}
+
+impl StorePlan {
+    /// Bytes of the staging buffer for so many warps, if there is one.
+    fn staging(&self, warps: u32) -> Option<u32> {
+        let Self::Bulk(s) = self else { return None };
+        let rows = if s.transposed { s.columns } else { tensor::STRIPE as u32 };
+        Some(warps * s.atoms * s.slabs * rows * s.row_bytes)
+    }
 }
 
 /// A product on tensor cores.

@@ -34,7 +34,7 @@ const OPERAND_ROOM: u64 = 128;
 /// Bytes of a core matrix's row.
 const CORE_BYTES: u32 = 16;
 /// Rows of a warp's stripe of an accumulator.
-const STRIPE: u64 = 16;
+pub(super) const STRIPE: u64 = 16;
 
 /// Plans one product: accumulator layout, operands, instruction shape.
 ///
@@ -56,11 +56,7 @@ pub(super) fn plan_product(k: &Kernel, inst: Inst, model: &Model<'_>, plan: &mut
     let whole = layout(m, n)?;
     plan.layouts[acc].get_or_insert_with(|| whole.clone());
     plan.layouts[k.result(inst)] = Some(whole);
-    let (atoms, columns) = columns(k, inst, [m, n, depth], groups);
-    let n_atoms = match plan.choices.pick(Point::Columns(inst), columns) {
-        Way::Columns(count) => count,
-        _ => atoms,
-    };
+    let n_atoms = pick_columns(k, inst, [m, n, depth], groups, model, plan);
     let n_one = n / n_atoms;
     let left = match loaded(k, a) {
         Some(l) => {
@@ -69,7 +65,10 @@ pub(super) fn plan_product(k: &Kernel, inst: Inst, model: &Model<'_>, plan: &mut
         None => None,
     };
     let a = match left {
-        Some(l) => Some((l.load, operand(k, inst, model, plan, l, (1, depth), [m / groups, ATOM_M])?)),
+        Some(l) => {
+            place(k, l.load, model, plan)?;
+            Some((l.load, operand(k, inst, plan, l, (1, depth), [m / groups, ATOM_M])?))
+        }
         None => {
             let fragment = layout(m, depth)?;
             plan.layouts[a].get_or_insert(fragment);
@@ -83,28 +82,39 @@ pub(super) fn plan_product(k: &Kernel, inst: Inst, model: &Model<'_>, plan: &mut
             "the right operand of mma must be loaded from memory; a computed one is not selected",
         )
     })?;
-    let b = (load.load, operand(k, inst, model, plan, load, (0, depth), [0, n_one])?);
+    place(k, load.load, model, plan)?;
+    let b = (load.load, operand(k, inst, plan, load, (0, depth), [0, n_one])?);
     let product = Product { a, b, n: n_one, n_atoms, m_atoms: m / groups / ATOM_M, k_steps: depth / ATOM_K };
     plan.products.insert(inst, product);
     Ok(())
 }
 
-/// Ways to cut a product's columns into instructions, the fewest first, and how many these are.
-fn columns(k: &Kernel, inst: Inst, [m, n, depth]: [u32; 3], groups: u32) -> (u32, Options) {
+/// Into how many instructions a product's columns are cut: the fewest, unless another way is taken.
+fn pick_columns(
+    k: &Kernel,
+    inst: Inst,
+    [m, n, depth]: [u32; 3],
+    groups: u32,
+    model: &Model<'_>,
+    plan: &mut Plan,
+) -> u32 {
     let limit = if (groups + 1) * 128 > WIDE_THREADS { ATOM_N / 2 } else { ATOM_N };
     let fits = (n.div_ceil(limit)..=n / 8).filter(|c| n.is_multiple_of(8 * c));
     let shared = loaded(k, k.args(inst)[1]).is_some();
-    let cycles = |c: u32| f64::from(c * (m / ATOM_M) * (depth / ATOM_K)) * RATES.product(n / c, shared);
+    let repeats = |c: u32| model.trips(inst) * f64::from(c * (m / ATOM_M) * (depth / ATOM_K));
+    let cycles = |c: u32| repeats(c) * RATES.product(n / c, shared);
     let mut options: Options = fits.take(CUTS).map(|c| (Way::Columns(c), cycles(c))).collect();
     if options.is_empty() {
         options.push((Way::Columns(1), cycles(1)));
     }
-    let first = if let Way::Columns(c) = options[0].0 { c } else { 1 };
-    (first, options)
+    match plan.choices.pick(Point::Columns(inst), options) {
+        Way::Columns(count) => count,
+        _ => 1,
+    }
 }
 
 /// Where a product finds a loaded A: in shared memory, or in registers if nothing else wants it there, its threads load
-/// it themselves, and there is room.
+/// it themselves less often than it is read (what a loop loads each time must be on its way before), and there is room.
 fn place_of_a(
     k: &Kernel,
     inst: Inst,
@@ -119,7 +129,8 @@ fn place_of_a(
     let registers = |l: &Layout, elem: Elem| l.in_extent(Axis::Reg) * u64::from(elem.bits()) / 32;
     let sums = plan.layouts[k.result(inst)].as_ref().map_or(0, |l| registers(l, Elem::F32));
     let room = sums + registers(fragment, k.ty(a).elem()) <= OPERAND_ROOM;
-    let own = k.def(a) == Some(load) && staged::is_plain(k, load) && users == 1;
+    let stays = model.trips(load) < model.trips(inst);
+    let own = k.def(a) == Some(load) && staged::is_plain(k, load) && users == 1 && stays;
     let mut options: Options = SmallVec::new();
     let steps = fragment.in_extent(Axis::Reg) as f64 * 128.0 / f64::from(ATOM_M * ATOM_K);
     let groups = f64::from(super::warps(k, inst)) / 4.0;
@@ -226,8 +237,7 @@ pub fn unit_dim(k: &Kernel, view: Value) -> Option<usize> {
 fn operand(
     k: &Kernel,
     inst: Inst,
-    model: &Model<'_>,
-    plan: &mut Plan,
+    plan: &Plan,
     Loaded { load, flipped, from }: Loaded,
     (k_dim, depth): (usize, u32),
     [group, atom]: [u32; 2],
@@ -236,7 +246,6 @@ fn operand(
         return Err(IselError::at(k, inst, "an operand that is part of a tile is a part of its depth"));
     }
     let first = from[k_dim];
-    place(k, load, model, plan)?;
     let tile = &plan.shared[&load];
     let k_dim = if flipped { 1 - k_dim } else { k_dim };
     let mn_major = tile.inner_dim != k_dim;

@@ -45,6 +45,17 @@ fn plans_of_the_library_hold_and_cost_no_more_than_the_rules() {
     assert!(seen > 20);
 }
 
+#[test]
+fn what_the_bounds_decide_takes_one_plan() {
+    for name in ["gemm", "gemm_nn", "attention", "attention_causal", "a16w4"] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../driver/kernels/{name}.tile"));
+        let k = mapped(&std::fs::read_to_string(path).expect("a kernel"));
+        let found = do_plan(&k).unwrap_or_else(|e| panic!("{name}: {e}")).found.expect("the search was on");
+        assert_eq!(found.plans, 1, "{name}: {found:?}");
+        assert!(found.tried.len() > 3 && Some(found.best) == found.rule, "{name}: {found:?}");
+    }
+}
+
 /// Bodies over tiles `tx` and `tz` of as many rows as columns, `R` and `C`.
 const BODIES: [&str; 6] = [
     "store gy[0, 0], tx + tz",
