@@ -61,6 +61,7 @@ pub const LIBRARY: &[Text] = library![
     "gemm_dual",
     "gemm_f32out",
     "gemm_nn",
+    "gemm_parts",
     "gemm_split_k",
     "gemm_tn",
     "gemm_tt",
@@ -72,6 +73,7 @@ pub const LIBRARY: &[Text] = library![
     "row_sum",
     "softmax",
     "softmax_long",
+    "sum_parts",
     "transpose",
 ];
 
