@@ -96,6 +96,7 @@
 pub mod bench;
 pub mod cuda;
 pub mod enumerate;
+pub mod features;
 #[cfg(feature = "fuzz")]
 pub mod fuzz;
 pub mod kernels;
@@ -109,6 +110,7 @@ pub mod timeline;
 pub mod toolchain;
 pub mod trial;
 
+pub use features::Feature;
 pub use pipeline::{CompileError, Compiled, Explained, Options, compile};
 pub use warplift_ir as ir;
 

@@ -7,6 +7,7 @@
 //! After every pass that level's verifier runs if [`Options::verify`] is set; a failure there is a bug of
 //! the compiler, reported with the dump to reproduce it.
 
+use crate::features::{Feature, of_sched};
 use std::fmt::{self, Display};
 use std::time::{Duration, Instant};
 use warplift_emit::{Allocations, EmitError};
@@ -28,6 +29,8 @@ pub struct Options {
     pub verify: bool,
     /// Keep the IR after these passes, by name; `all` keeps every one.
     pub dump: Vec<String>,
+    /// What the stages are to leave, to see what it is worth.
+    pub disable: Vec<Feature>,
 }
 
 /// Names of the passes, in order.
@@ -172,12 +175,14 @@ pub(crate) fn compile_and<T>(
     let program = r.pass("lower", || warplift_isel::lower::do_lower(&mapped, &plan, mapping, &bump))?;
     r.dump("lower", &program);
     r.check("lower", || verify_structured(&program.func), &program)?;
+    let without = of_sched(&options.disable);
     let (loops, remarks) =
-        r.pass("modulo", || Ok::<_, CompileError>(warplift_sched::do_modulo(&program, target)))?;
+        r.pass("modulo", || Ok::<_, CompileError>(warplift_sched::do_modulo(&program, target, &without)))?;
     let program = r.pass("rotate", || Ok::<_, CompileError>(warplift_sched::do_rotate(program, &loops)))?;
     r.dump("rotate", &program);
     r.check("rotate", || verify_structured(&program.func), &program)?;
-    let mut schedule = r.pass("schedule", || warplift_sched::do_schedule(&program, target))?;
+    let mut schedule =
+        r.pass("schedule", || warplift_sched::do_schedule_without(&program, target, &without))?;
     schedule.remarks.extend(remarks);
     schedule.loops = loops;
     let shared = r.pass("shared", || warplift_sched::do_shared(&program, &mut schedule, target))?;

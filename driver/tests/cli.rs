@@ -230,3 +230,34 @@ fn the_mutation_proof_is_a_command() {
     let (status, _, errors) = warplift(&["mutate", "nothing"]);
     assert!(status == 2 && errors.contains("does not cover"), "{errors}");
 }
+
+#[test]
+fn features_are_left_out_by_name() {
+    let full = warplift(&["compile", "gemm"]).1;
+    let (status, plain, _) =
+        warplift(&["compile", "gemm", "--disable", "deferral,modulo", "--disable", "in-flight"]);
+    assert!(status == 0 && plain != full && plain.contains("wgmma"), "{plain}");
+    let (status, _, errors) = warplift(&["compile", "gemm", "--disable", "frob"]);
+    assert!(status == 2 && errors.contains("no feature `frob`: there are"), "{errors}");
+    let (status, output, errors) =
+        warplift(&["sim", "axpy", "--disable", "modulo", "--size", "n=1000", "--seeds", "1"]);
+    assert!(status == 0 && output.contains("n=1000"), "{output}{errors}");
+    let (status, _, errors) = warplift(&["sim", "axpy.ptx"]);
+    assert!(status == 2 && errors.contains("--manifest"), "{errors}");
+}
+
+#[test]
+fn forms_without_features_are_saved_for_the_ablation() {
+    let folder = folder();
+    let path = folder.path().to_str().unwrap();
+    let (status, output, errors) =
+        warplift(&["compile", "gemm", "--ablate", "--save", path, "--as", "probe"]);
+    assert_eq!(status, 0, "{errors}");
+    assert!(output.contains("probe: probe-without-deferral\n"), "{output}");
+    assert!(output.contains("probe: the same without modulo\n"), "{output}");
+    for name in ["probe.ptx", "probe.forms", "probe-without-deferral.json", "probe-without-deferral.tile"] {
+        assert!(folder.path().join(name).exists(), "{name}");
+    }
+    let (status, _, errors) = warplift(&["run", "probe", "--artifacts", path, "--disable", "modulo"]);
+    assert!(status == 2 && errors.contains("cannot be without `modulo`"), "{errors}");
+}

@@ -24,7 +24,7 @@ fn parsed(text: &str, words: &[(&str, &str)]) -> (Kernel, Mapping) {
 }
 
 fn compiled((kernel, mapping): &(Kernel, Mapping)) -> Compiled {
-    let options = Options { verify: true, dump: Vec::new() };
+    let options = Options { verify: true, ..Options::default() };
     compile(kernel, mapping, &SM90A, &options).unwrap_or_else(|e| panic!("{e}"))
 }
 

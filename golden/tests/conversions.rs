@@ -42,7 +42,7 @@ mapping c {{ kernel: warps {warps} }}
 fn check(text: &str, cols: u32) -> Vec<String> {
     let module = parse_file(text, "c").unwrap_or_else(|e| panic!("{e:?}\n{text}"));
     let (kernel, mapping) = (&module.kernels[0], &module.mappings[0]);
-    let options = Options { verify: true, dump: Vec::new() };
+    let options = Options { verify: true, ..Options::default() };
     let compiled = compile(kernel, mapping, &SM90A, &options).unwrap_or_else(|e| panic!("{e}\n{text}"));
     let size = [("n", i64::from(cols))];
     let problem = reference(kernel, mapping, &size, 3);

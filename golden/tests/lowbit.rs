@@ -27,7 +27,7 @@ fn narrow(words: &[(&str, &str)]) -> (Kernel, Mapping) {
 
 /// Runs a variant under several orders; small whole numbers, so that every sum is exact.
 fn check(what: &str, (kernel, mapping): &(Kernel, Mapping), [m, n, k]: [i64; 3]) {
-    let options = Options { verify: true, dump: Vec::new() };
+    let options = Options { verify: true, ..Options::default() };
     let compiled = compile(kernel, mapping, &SM90A, &options).unwrap_or_else(|e| panic!("{what}: {e}"));
     let size = [("m", m), ("n", n), ("k", k)];
     let problem = reference(kernel, mapping, &size, 5);

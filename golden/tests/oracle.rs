@@ -22,7 +22,7 @@ const ORDERS: [(u64, Adversary); 8] = [
 fn run_case(case: &Case, orders: &[(u64, Adversary)]) {
     let Case { name, sizes: size, sms, tolerance } = *case;
     let (kernel, mapping) = load(name);
-    let options = Options { verify: true, dump: Vec::new() };
+    let options = Options { verify: true, ..Options::default() };
     let compiled = compile(&kernel, &mapping, &SM90A, &options).unwrap_or_else(|e| panic!("{name}: {e}"));
     let problem = reference(&kernel, &mapping, size, 7);
     for &(seed, order) in orders {
@@ -83,7 +83,7 @@ fn any_mapping_computes_the_same() {
         let problem = reference(&kernel, &mapping, &size, 11);
         for variant in MAPPINGS {
             let mapping = vary(&mapping, variant);
-            let options = Options { verify: true, dump: Vec::new() };
+            let options = Options { verify: true, ..Options::default() };
             let compiled = match compile(&kernel, &mapping, &SM90A, &options) {
                 Ok(c) => c,
                 // A transposed operand needs whole swizzle spans along N.
@@ -110,7 +110,7 @@ fn teams_take_tiles_in_turn() {
     ] {
         let mut mapping = vary(&mapping, &(tile, 1, epilogue, true, None));
         mapping.whole.alternate = teams;
-        let options = Options { verify: true, dump: Vec::new() };
+        let options = Options { verify: true, ..Options::default() };
         let compiled =
             compile(&kernel, &mapping, &SM90A, &options).unwrap_or_else(|e| panic!("{tile:?}: {e}"));
         for sms in [1, 3] {
@@ -125,7 +125,7 @@ fn teams_take_tiles_in_turn() {
 fn an_epilogue_of_several_operands_can_wait() {
     let (kernel, mapping) = load("gemm_bias_relu_residual");
     let mapping = vary(&mapping, &([128, 128, 64], 2, Epilogue::Deferred, true, None));
-    let options = Options { verify: true, dump: Vec::new() };
+    let options = Options { verify: true, ..Options::default() };
     let compiled = compile(&kernel, &mapping, &SM90A, &options).unwrap_or_else(|e| panic!("{e}"));
     assert!(compiled.explained.schedule.deferral.is_some(), "{:?}", compiled.explained.schedule.remarks);
     let problem = reference(&kernel, &mapping, &[("m", 136), ("n", 264), ("k", 328)], 3);
@@ -139,7 +139,7 @@ fn blocks_of_a_cluster_share_their_loads() {
     for (name, size) in [("gemm", [264, 272, 328]), ("gemm", [129, 264, 136]), ("gemm_nn", [136, 264, 328])] {
         let (kernel, mut mapping) = load(name);
         mapping.whole.cluster = 2;
-        let options = Options { verify: true, dump: Vec::new() };
+        let options = Options { verify: true, ..Options::default() };
         let compiled = compile(&kernel, &mapping, &SM90A, &options).unwrap_or_else(|e| panic!("{name}: {e}"));
         assert!(compiled.ptx.contains(".multicast::cluster"), "{name}: nothing is shared");
         let [m, n, k] = size;

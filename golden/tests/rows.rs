@@ -29,7 +29,7 @@ fn mapped(mapping: &Mapping, tunables: &[(&str, i64)], warps: u32) -> Mapping {
 }
 
 fn check(what: &str, kernel: &Kernel, mapping: &Mapping, size: &[(&str, i64)], tolerance: f64) {
-    let options = Options { verify: true, dump: Vec::new() };
+    let options = Options { verify: true, ..Options::default() };
     let compiled = compile(kernel, mapping, &SM90A, &options).unwrap_or_else(|e| panic!("{what}: {e}"));
     let problem = reference(kernel, mapping, size, 5);
     let run = problem.simulate(&compiled.ptx, &compiled.manifest, &sim::Options::default(), 2);
@@ -77,7 +77,8 @@ fn one_warp_a_row_or_several_and_no_powers_of_two() {
 #[test]
 fn a_row_longer_than_its_tile_is_refused_at_launch() {
     let (k, m) = text("softmax", &[]);
-    let compiled = compile(&k, &m, &SM90A, &Options { verify: true, dump: Vec::new() }).expect("compiles");
+    let compiled =
+        compile(&k, &m, &SM90A, &Options { verify: true, ..Options::default() }).expect("compiles");
     let facts = format!("{:?}", compiled.manifest.facts);
     assert!(facts.contains("max: 4096"), "{facts}");
 }
@@ -96,7 +97,7 @@ fn tiles_are_transposed_through_shared_memory() {
         let m = mapped(&m, &[("BM", tile.0), ("BN", tile.1)], warps);
         check(&format!("{elem} {tile:?} on {warps}"), &k, &m, &[("m", 136), ("n", 200)], 0.0);
         let compiled =
-            compile(&k, &m, &SM90A, &Options { verify: true, dump: Vec::new() }).expect("compiles");
+            compile(&k, &m, &SM90A, &Options { verify: true, ..Options::default() }).expect("compiles");
         assert!(compiled.ptx.contains("st.shared.v4"), "{elem} {tile:?}: narrow stores\n{}", compiled.ptx);
         assert!(compiled.ptx.contains("st.global.v4"), "{elem} {tile:?}: narrow stores\n{}", compiled.ptx);
     }

@@ -20,7 +20,7 @@ fn remapped(name: &str, mapping: &str) -> (Kernel, Mapping) {
 
 fn check(name: &str, mapping: &str, size: &[(&str, i64)], sms: u32) {
     let (kernel, mapped) = remapped(name, mapping);
-    let options = Options { verify: true, dump: Vec::new() };
+    let options = Options { verify: true, ..Options::default() };
     let compiled =
         compile(&kernel, &mapped, &SM90A, &options).unwrap_or_else(|e| panic!("{name} {mapping}: {e}"));
     let problem = reference(&kernel, &mapped, size, 5);

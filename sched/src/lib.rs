@@ -21,6 +21,7 @@ mod modulo;
 pub mod protocol;
 mod schedule;
 mod shared;
+mod stage;
 #[cfg(test)]
 mod tests;
 

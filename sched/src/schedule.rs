@@ -7,8 +7,8 @@ use crate::graph::{copy_place, touched, yields};
 use crate::{Result, SchedError};
 use rustc_hash::{FxHashMap, FxHashSet};
 use warplift_ir::machine::{
-    Attr, Block, Buffer, BufferKind, Deferral, Func, Inst, Program, RingData, RingFill, RoleKind, Schedule,
-    Ty, Value,
+    Attr, Block, Buffer, BufferKind, Deferral, Func, Handed, Inst, Program, RingData, RingFill, RoleKind,
+    Schedule, Ty, Value,
 };
 use warplift_ir::target::{Effect, Opcode, Target};
 
@@ -32,28 +32,19 @@ pub enum Feature {
     Deferral,
     /// Products left in flight over an iteration.
     InFlight,
+    /// Loops overlapped with themselves.
+    Modulo,
 }
 
 impl Feature {
     /// All of them, by the names that [`std::str::FromStr`] takes.
-    pub const ALL: [(&'static str, Self); 4] = [
+    pub const ALL: [(&'static str, Self); 5] = [
         ("warp-specialization", Self::WarpSpecialization),
         ("multicast", Self::Multicast),
         ("deferral", Self::Deferral),
         ("in-flight", Self::InFlight),
+        ("modulo", Self::Modulo),
     ];
-}
-
-impl std::str::FromStr for Feature {
-    type Err = SchedError;
-
-    fn from_str(name: &str) -> Result<Self> {
-        let found = Self::ALL.iter().find(|(n, _)| *n == name).map(|(_, f)| *f);
-        found.ok_or_else(|| {
-            let names: Vec<&str> = Self::ALL.iter().map(|(n, _)| *n).collect();
-            SchedError::Unsupported(format!("no feature `{name}`: there are {}", names.join(", ")))
-        })
-    }
 }
 
 /// Decides roles, rings and deferral.
@@ -209,6 +200,7 @@ fn push_ring(
         buffers,
         bytes,
         fill,
+        handed: Handed::Alone,
         depth: 1,
         blocks: vec![block],
         wish,
@@ -310,6 +302,18 @@ pub(crate) fn buffer_of(func: &Func<'_>, event: Value) -> Option<Buffer> {
 /// The loop whose body a block is.
 pub(crate) fn loop_of(func: &Func<'_>, block: Block) -> Option<Inst> {
     func.insts.iter().find(|(_, d)| d.op == Opcode::For && d.blocks.contains(&block)).map(|(i, _)| i)
+}
+
+/// The block that an instruction stands in.
+pub(crate) fn block_of(func: &Func<'_>, inst: Inst) -> Option<Block> {
+    func.blocks.iter().find(|(_, b)| b.insts.contains(&inst)).map(|(b, _)| b)
+}
+
+/// Whether a block stands in a loop, however deep.
+pub(crate) fn repeats(func: &Func<'_>, block: Block) -> bool {
+    let around = func.insts.iter().find(|(_, d)| d.blocks.contains(&block));
+    let outside = |inst: Inst| block_of(func, inst).is_some_and(|b| repeats(func, b));
+    around.is_some_and(|(inst, d)| d.op == Opcode::For || outside(inst))
 }
 
 /// Registers of a warpgroup's thread left to the consumers: what the entry gives all threads, less the

@@ -5,6 +5,7 @@
 //! ```
 
 use crate::schedule::loop_of;
+use crate::stage::do_handing;
 use crate::{Result, SchedError};
 use warplift_ir::machine::{Attr, BufferKind, Program, Ring, RingFill, Schedule, SharedMap};
 use warplift_ir::target::{Opcode, Target};
@@ -66,6 +67,7 @@ pub fn do_shared(program: &Program<'_>, s: &mut Schedule, target: &Target) -> Re
         }
     }
     settle_flight(program, s);
+    do_handing(program, s);
     let mut map = layout(program, s);
     map.bytes = map.team * program.teams;
     Ok(map)

@@ -39,6 +39,7 @@ pub struct Artifact {
 /// The compiler's refusal, shown in the text.
 pub fn compile(source: &Source, options: &Options) -> Outcome<(Mapping, Compiled)> {
     let refused = |e| user(refusal(source, &e));
+    let options = &Options { disable: source.disable.clone(), ..options.clone() };
     if let Some(mapping) = &source.mapping {
         let compiled = warplift::compile(&source.kernel, mapping, &SM90A, options).map_err(refused)?;
         return Ok((mapping.clone(), compiled));
@@ -250,6 +251,10 @@ impl Ready {
     /// # Errors
     /// It cannot be read or compiled.
     pub fn artifact(&self, name: &str, choice: &Choice, tools: &Tools) -> Outcome<Artifact> {
+        let ready = self.artifacts.is_some() || self.cubin.is_some();
+        if let (true, Some(feature)) = (ready, choice.disable.first()) {
+            return Err(user(format!("ready code is not compiled again: it cannot be without `{feature}`")));
+        }
         match (&self.artifacts, &self.cubin, &self.manifest) {
             (Some(folder), ..) => Artifact::open(folder, name),
             (None, Some(cubin), Some(manifest)) => Artifact::ready(&load(name, choice)?, cubin, manifest),

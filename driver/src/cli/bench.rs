@@ -1,6 +1,7 @@
 //! `bench`: how fast, and how fast beside others.
 
 use super::Tools;
+use super::ablate::{self, Forms};
 use super::artifact::{Artifact, Ready, write};
 use super::failure::{Failure, Outcome, user};
 use super::micro::{MicroArgs, micro};
@@ -44,6 +45,9 @@ pub struct BenchArgs {
     /// Measure every mapping that the compiler proposes, instead of one.
     #[arg(long, conflicts_with_all = ["artifacts", "cubin"])]
     sweep: bool,
+    /// Measure each kernel without each feature too, and end with a table of what they are worth.
+    #[arg(long, conflicts_with_all = ["sweep", "vs", "best", "cubin"])]
+    ablate: bool,
     /// Also the best of cuBLASLt's first 16 proposals.
     #[arg(long)]
     best: bool,
@@ -111,8 +115,9 @@ pub fn bench(args: &BenchArgs, tools: &Tools) -> Outcome<()> {
     let machine = machine.ok_or_else(|| user("bench needs a GPU; nothing was measured"))?;
     let mut reports = Vec::new();
     let mut wrong = Vec::new();
+    let mut ablation = Vec::new();
     for name in &args.names {
-        let candidates = candidates(name, args, tools)?;
+        let (candidates, row) = candidates(name, args, tools)?;
         let Some(first) = candidates.first() else { continue };
         let given =
             args.size.iter().map(|s| Sizes::parse(&first.kernel, s)).collect::<Result<Vec<_>, _>>()?;
@@ -121,12 +126,16 @@ pub fn bench(args: &BenchArgs, tools: &Tools) -> Outcome<()> {
             match bench_sizes(&candidates, &sizes, &machine, args) {
                 Ok(report) => {
                     println!("{}", report.table());
+                    ablation.extend(row.clone().map(|row| (row, report.clone())));
                     reports.push(report);
                 }
                 Err(failure @ Failure::Wrong(_)) => wrong.push(leave_if_stuck(failure).message()),
                 Err(failure) => return Err(failure.about(&format!("{name} {sizes}"))),
             }
         }
+    }
+    if args.ablate {
+        println!("{}", ablate::table(&ablation));
     }
     save(args, &reports)?;
     if wrong.is_empty() { Ok(()) } else { Err(Failure::Wrong(wrong.join("\n"))) }
@@ -147,11 +156,21 @@ fn save(args: &BenchArgs, reports: &[Report]) -> Outcome<()> {
     Ok(())
 }
 
-/// What is measured: one artifact, or one for each proposed mapping.
-fn candidates(name: &str, args: &BenchArgs, tools: &Tools) -> Outcome<Vec<Artifact>> {
-    if !args.sweep {
-        return Ok(vec![args.ready.artifact(name, &args.choice, tools)?]);
+/// What is measured: one artifact, or one for each proposed mapping, or one for each feature left out.
+fn candidates(name: &str, args: &BenchArgs, tools: &Tools) -> Outcome<(Vec<Artifact>, Option<ablate::Row>)> {
+    if args.ablate {
+        let (forms, row) = Forms::of(&args.ready, name, &args.choice, tools)?.into_parts();
+        return Ok((forms, Some(row)));
     }
+    let made = match args.sweep {
+        true => proposed(name, args, tools)?,
+        false => vec![args.ready.artifact(name, &args.choice, tools)?],
+    };
+    Ok((made, None))
+}
+
+/// One artifact for each proposed mapping.
+fn proposed(name: &str, args: &BenchArgs, tools: &Tools) -> Outcome<Vec<Artifact>> {
     let mut source = load(name, &args.choice)?;
     let mut proposals = enumerate::mappings(&source.kernel, &SM90A);
     proposals.splice(0..0, source.mapping.take());

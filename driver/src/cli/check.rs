@@ -11,6 +11,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Instant;
+use warplift::Feature;
 use warplift::cuda::Device;
 use warplift::kernels;
 use warplift::trial::{Executor, Sizes};
@@ -26,6 +27,9 @@ pub struct CheckArgs {
     /// Stay in one process, although a launch that faults or hangs ends the whole table.
     #[arg(long)]
     in_process: bool,
+    /// Leave out what the compiler does by itself; several separated by commas, or repeated.
+    #[arg(long, value_name = "FEATURE", value_delimiter = ',')]
+    disable: Vec<Feature>,
     #[command(flatten)]
     ready: Ready,
     #[command(flatten)]
@@ -72,7 +76,8 @@ pub fn check(args: &CheckArgs, tools: &Tools) -> Outcome<()> {
         let own = |kernel: &str| {
             cases.iter().filter(|c| c.kernel == name || c.kernel == kernel).collect::<Vec<_>>()
         };
-        let tried = args.ready.artifact(&name, &Choice::default(), tools).and_then(|artifact| {
+        let choice = Choice { disable: args.disable.clone(), ..Choice::default() };
+        let tried = args.ready.artifact(&name, &choice, tools).and_then(|artifact| {
             check_kernel(&artifact, &own(&artifact.kernel.name), machine.as_ref(), &args.place)
         });
         // A kernel that cannot be tried does not keep the others from being tried.

@@ -1,12 +1,13 @@
 //! `compile` and `explain`.
 
 use super::Tools;
+use super::ablate::Forms;
 use super::artifact::{Artifact, assembled, compile as make, manifest_text, times, write};
 use super::failure::{Outcome, user};
-use super::source::{Choice, SourceArgs, load};
-use std::path::PathBuf;
+use super::source::{Choice, Source, SourceArgs, load};
+use std::path::{Path, PathBuf};
 use warplift::ir::target::SM90A;
-use warplift::ir::tile::{Kernel, Mapping};
+use warplift::ir::tile::Mapping;
 use warplift::pipeline::PASSES;
 use warplift::timeline::predict;
 use warplift::toolchain::PtxasOptions;
@@ -33,6 +34,9 @@ pub struct CompileArgs {
     /// Write kernel, PTX, manifest and cubin into this folder, for `run --artifacts`.
     #[arg(long, value_name = "DIR")]
     save: Option<PathBuf>,
+    /// Write also the kernel without each feature, for `bench --ablate`.
+    #[arg(long, requires = "save", conflicts_with = "all")]
+    ablate: bool,
     /// Name of the saved files; default: the kernel's.
     #[arg(long = "as", value_name = "NAME", requires = "save")]
     name: Option<String>,
@@ -62,19 +66,16 @@ pub fn compile(args: &CompileArgs, tools: &Tools) -> Outcome<()> {
         return Ok(());
     }
     let source = args.source.as_deref().unwrap_or_default();
+    if let (Some(folder), true) = (&args.save, args.ablate) {
+        return save_forms(source, args, folder, tools);
+    }
     if let Some(folder) = &args.save {
         return save(source, &args.choice, args.name.as_deref(), folder, tools);
     }
     compile_one(source, args, tools)
 }
 
-fn save(
-    name: &str,
-    choice: &Choice,
-    saved_as: Option<&str>,
-    folder: &std::path::Path,
-    tools: &Tools,
-) -> Outcome<()> {
+fn save(name: &str, choice: &Choice, saved_as: Option<&str>, folder: &Path, tools: &Tools) -> Outcome<()> {
     let mut artifact = Artifact::make(&load(name, choice)?, tools).map_err(|e| e.about(name))?;
     if let Some(name) = saved_as {
         name.clone_into(&mut artifact.name);
@@ -84,12 +85,22 @@ fn save(
     Ok(())
 }
 
+fn save_forms(source: &str, args: &CompileArgs, folder: &Path, tools: &Tools) -> Outcome<()> {
+    let mut forms = Forms::make(load(source, &args.choice)?, tools)?;
+    if let Some(name) = &args.name {
+        forms.rename(name);
+    }
+    forms.save(folder)?;
+    print!("{}", forms.lines());
+    Ok(())
+}
+
 fn compile_one(source: &str, args: &CompileArgs, tools: &Tools) -> Outcome<()> {
     if let Some(unknown) = args.dump.iter().find(|d| *d != "all" && !PASSES.contains(&d.as_str())) {
         return Err(user(format!("no pass `{unknown}`; there are {}", PASSES.join(", "))));
     }
     let source = load(source, &args.choice)?;
-    let options = Options { verify: args.verify, dump: args.dump.clone() };
+    let options = Options { verify: args.verify, dump: args.dump.clone(), ..Options::default() };
     let (_, compiled) = make(&source, &options)?;
     for (pass, text) in &compiled.dumps {
         eprintln!("; after {pass}\n{text}");
@@ -124,11 +135,13 @@ pub struct ExplainArgs {
 }
 
 /// Predicted cycles for each of the sizes; a kernel that cannot be walked says why.
-fn explain_time(kernel: &Kernel, mapping: &Mapping, sizes: &[String]) -> Outcome<()> {
+fn explain_time(source: &Source, mapping: &Mapping, sizes: &[String]) -> Outcome<()> {
+    let kernel = &source.kernel;
+    let options = Options { disable: source.disable.clone(), ..Options::default() };
     let given = sizes.iter().map(|s| Sizes::parse(kernel, s)).collect::<Result<Vec<_>, _>>()?;
     let all = if given.is_empty() { vec![Sizes::nominal(kernel)] } else { given };
     for sizes in all {
-        match predict(kernel, mapping, &SM90A, &sizes) {
+        match predict(kernel, mapping, &SM90A, &sizes, &options) {
             Ok(prediction) => print!("{sizes}\n{prediction}"),
             Err(error) => println!("{sizes}: {error}"),
         }
@@ -146,7 +159,7 @@ pub fn explain(args: &ExplainArgs, tools: &Tools) -> Outcome<()> {
     println!("kernel `{}` from {}", source.kernel.name, source.text.file);
     println!("{mapping}");
     print!("{}", compiled.explained);
-    explain_time(&source.kernel, &mapping, &args.size)?;
+    explain_time(&source, &mapping, &args.size)?;
     println!("{}", times(&compiled.timings));
     match tools.find() {
         Ok(tools) => {

@@ -6,6 +6,7 @@
 //!
 //! Exit status: 0 for success, 1 for a wrong result, 2 for a mistake of the user or the machine.
 
+mod ablate;
 mod artifact;
 mod bench;
 mod check;

@@ -1,28 +1,35 @@
 //! `sim` and `layout`.
 
-use super::artifact::{Artifact, write};
+use super::artifact::{Artifact, compile, write};
 use super::failure::{Failure, Outcome, user};
 use super::progress::Watch;
 use super::run::{SIM_MULTIPROCESSORS, hazards, try_sizes};
-use super::source::{Choice, load};
+use super::source::{Choice, Source, load};
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use warplift::Feature;
 use warplift::ir::layout::report;
 use warplift::ir::manifest::Manifest;
+use warplift::ir::tile::Mapping;
 use warplift::sim::{Adversary, Hazards, Options};
 use warplift::trial::{SimExecutor, Sizes};
 
-/// `sim FILE.ptx --manifest FILE.json`.
+/// `sim FILE.ptx --manifest FILE.json`, `sim NAME`.
 #[derive(clap::Args)]
 pub struct SimArgs {
-    /// PTX text.
-    ptx: PathBuf,
-    /// Its launch manifest.
+    /// PTX text with --manifest; else a file of tile IR or the name of a kernel of the library, which is
+    /// compiled.
+    #[arg(value_name = "FILE|NAME")]
+    ptx: String,
+    /// Launch manifest of the PTX.
     #[arg(long, value_name = "FILE")]
-    manifest: PathBuf,
+    manifest: Option<PathBuf>,
+    /// Leave out what the compiler does by itself; several separated by commas, or repeated.
+    #[arg(long, value_name = "FEATURE", value_delimiter = ',', conflicts_with = "manifest")]
+    disable: Vec<Feature>,
     /// What the PTX should compute: a file of tile IR or the name of a kernel of the library;
     /// default: the manifest's kernel in the library.
-    #[arg(long, value_name = "FILE|NAME")]
+    #[arg(long, value_name = "FILE|NAME", requires = "manifest")]
     kernel: Option<String>,
     /// Sizes, `m=128,n=256` or in order `128x256x64`.
     #[arg(long, value_name = "SIZES")]
@@ -46,22 +53,8 @@ pub struct SimArgs {
 /// # Errors
 /// Files that cannot be read, hazards, a wrong result.
 pub fn sim(args: &SimArgs) -> Outcome<()> {
-    let read = |path: &PathBuf| {
-        fs::read_to_string(path).map_err(|e| user(format!("reading {}: {e}", path.display())))
-    };
-    let ptx = read(&args.ptx)?;
-    let manifest: Manifest = serde_json::from_str(&read(&args.manifest)?)?;
-    let name = args.kernel.as_deref().unwrap_or(&manifest.kernel);
-    let source = load(name, &Choice::default())?;
-    let artifact = Artifact {
-        name: manifest.kernel.clone(),
-        mapping: source.mapping.unwrap_or_default(),
-        kernel: source.kernel,
-        manifest: manifest.clone(),
-        ptx: None,
-        cubin: None,
-        notes: Vec::new(),
-    };
+    let (artifact, ptx) = simulated(args)?;
+    let manifest = &artifact.manifest;
     let sizes = match &args.size {
         Some(text) => Sizes::parse(&artifact.kernel, text)?,
         None => Sizes::small(&artifact.kernel),
@@ -81,6 +74,31 @@ pub fn sim(args: &SimArgs) -> Outcome<()> {
         }
     }
     Ok(())
+}
+
+/// What is simulated: PTX as given, or a kernel compiled.
+fn simulated(args: &SimArgs) -> Outcome<(Artifact, String)> {
+    let read =
+        |path: &Path| fs::read_to_string(path).map_err(|e| user(format!("reading {}: {e}", path.display())));
+    let choice = Choice { disable: args.disable.clone(), ..Choice::default() };
+    let Some(manifest) = &args.manifest else {
+        if args.ptx.ends_with(".ptx") {
+            return Err(user(format!("{} needs its launch manifest: --manifest FILE", args.ptx)));
+        }
+        let source = load(&args.ptx, &choice)?;
+        let (mapping, compiled) = compile(&source, &warplift::Options::default())?;
+        return Ok((artifact(source, mapping, compiled.manifest), compiled.ptx));
+    };
+    let ptx = read(Path::new(&args.ptx))?;
+    let manifest: Manifest = serde_json::from_str(&read(manifest)?)?;
+    let source = load(args.kernel.as_deref().unwrap_or(&manifest.kernel), &choice)?;
+    let mapping = source.mapping.clone().unwrap_or_default();
+    Ok((artifact(source, mapping, manifest), ptx))
+}
+
+fn artifact(source: Source, mapping: Mapping, manifest: Manifest) -> Artifact {
+    let (name, kernel) = (manifest.kernel.clone(), source.kernel);
+    Artifact { name, kernel, mapping, manifest, ptx: None, cubin: None, notes: Vec::new() }
 }
 
 /// `layout EXPR`.

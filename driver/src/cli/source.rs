@@ -4,11 +4,11 @@ use super::failure::{Outcome, user};
 use clap::Args;
 use std::fs;
 use std::path::Path;
-use warplift::CompileError;
 use warplift::ir::tile::{
     Kernel, Loc, Mapping, Module, VerifyError, parse_file, render, verify, verify_mapping,
 };
 use warplift::kernels;
+use warplift::{CompileError, Feature};
 
 /// Which kernel, under which mapping.
 #[derive(Args, Clone)]
@@ -26,12 +26,16 @@ pub struct Choice {
     #[arg(long, value_name = "NAME")]
     pub kernel: Option<String>,
     /// Mapping: a file, the name of a library kernel, a text `mapping NAME { .. }`, or `auto` to
-    /// let the compiler propose one. Default: the first for this kernel beside it, else `auto`.
+    /// let the compiler propose one. Default: of those beside the kernel the first that agrees with `-D`, else the
+    /// first, else `auto`.
     #[arg(long, value_name = "FILE|NAME|TEXT|auto")]
     pub mapping: Option<String>,
     /// Value of a tunable, over the mapping's.
     #[arg(short = 'D', value_name = "NAME=VALUE")]
     pub define: Vec<String>,
+    /// Leave out what the compiler does by itself; several separated by commas, or repeated.
+    #[arg(long, value_name = "FEATURE", value_delimiter = ',')]
+    pub disable: Vec<Feature>,
 }
 
 /// A text and where it came from.
@@ -52,6 +56,8 @@ pub struct Source {
     pub mapping: Option<Mapping>,
     /// Values of tunables from the command line, to put over a proposed mapping.
     pub defines: Vec<(String, i64)>,
+    /// What the compiler is to leave out.
+    pub disable: Vec<Feature>,
     /// The kernel's text.
     pub text: Text,
     /// Where the mapping came from.
@@ -79,12 +85,12 @@ pub fn load(source: &str, choice: &Choice) -> Outcome<Source> {
     let refused = |errors: Vec<VerifyError>| user(shown_all(&text, &errors));
     verify(&kernel).map_err(refused)?;
     let defines = choice.define.iter().map(|d| define(d)).collect::<Outcome<Vec<_>>>()?;
-    let (mut mapping, from, origin) = mapping(&kernel, &module, &text, choice.mapping.as_deref())?;
+    let (mut mapping, from, origin) = mapping(&kernel, &module, &text, choice.mapping.as_deref(), &defines)?;
     if let Some(m) = &mut mapping {
         overlay(m, &defines);
         verify_mapping(&kernel, m).map_err(|e| user(shown_all(&from, &e)))?;
     }
-    Ok(Source { kernel, mapping, defines, text, origin })
+    Ok(Source { kernel, mapping, defines, disable: choice.disable.clone(), text, origin })
 }
 
 /// Puts values of tunables over a mapping's.
@@ -144,13 +150,14 @@ fn mapping(
     module: &Module,
     text: &Text,
     wish: Option<&str>,
+    defines: &[(String, i64)],
 ) -> Outcome<(Option<Mapping>, Text, String)> {
     let proposed = "proposed by the compiler".to_owned();
     let wish = match wish {
         Some("auto") => return Ok((None, text.clone(), proposed)),
         Some(wish) => wish,
         None => {
-            let own = module.mapping(&kernel.name).cloned();
+            let own = agreeing(kernel, module, defines).or(module.mapping(&kernel.name)).cloned();
             let origin = if own.is_some() { format!("from {}", text.file) } else { proposed };
             return Ok((own, text.clone(), origin));
         }
@@ -165,6 +172,12 @@ fn mapping(
     found.kernel.clone_from(&kernel.name);
     let origin = format!("from {}", from.file);
     Ok((Some(found), from, origin))
+}
+
+/// The first mapping of a kernel that gives tunables no other value than the ones defined.
+fn agreeing<'m>(kernel: &Kernel, module: &'m Module, defines: &[(String, i64)]) -> Option<&'m Mapping> {
+    let differs = |m: &Mapping| m.tunables.iter().any(|(n, v)| defines.iter().any(|(d, w)| d == n && w != v));
+    module.mappings.iter().find(|m| m.kernel == kernel.name && !differs(m))
 }
 
 fn shown_all(text: &Text, errors: &[VerifyError]) -> String {

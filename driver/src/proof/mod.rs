@@ -88,8 +88,6 @@ pub struct Subject<'a> {
 struct Coverage {
     /// Lines of the PTX that each problem executes.
     lines: Vec<BTreeSet<u32>>,
-    /// Lines of wgmma fences that some wgmma needs.
-    fences: BTreeSet<u32>,
     /// Lines of waits that hold a warp, or tell it something.
     waits: BTreeSet<u32>,
 }
@@ -100,7 +98,7 @@ impl<'a> Subject<'a> {
     /// # Errors
     /// What the compiler or the interpreter refuses.
     pub fn new(kernel: &'a Kernel, mapping: &Mapping, case: &Case) -> Result<Self, ProofError> {
-        let compiled = compile(kernel, mapping, &SM90A, &Options { verify: true, dump: Vec::new() })?;
+        let compiled = compile(kernel, mapping, &SM90A, &Options { verify: true, ..Options::default() })?;
         let problem = |(sizes, sms): &(&str, u32)| -> Result<_, ProofError> {
             let trial = Trial::new(kernel, mapping, Sizes::parse(kernel, sizes)?)?;
             Ok((trial.reference(Style::Integers, 5)?, *sms))
@@ -149,7 +147,6 @@ impl<'a> Subject<'a> {
         for reports in all.collect::<Result<Vec<Vec<_>>, ProofError>>()? {
             coverage.lines.push(reports.iter().flat_map(|r| r.lines.keys().copied()).collect());
             for report in reports {
-                coverage.fences.extend(report.needed_fences);
                 coverage.waits.extend(report.needed_waits);
             }
         }
@@ -224,15 +221,7 @@ impl Coverage {
 /// Why a mutant is the same program, and when.
 type Rule = (&'static str, fn(&Mutant, &Coverage) -> bool);
 
-const RULES: [Rule; 7] = [
-    (
-        // PTX ISA, `wgmma.fence`: needed before the first wgmma and wherever registers of one were accessed
-        // by anything else, "except when these are accumulator register accesses across multiple
-        // wgmma.mma_async instructions of the same shape". The simulator notes, at each wgmma, the fence that
-        // such an access made necessary; a fence that was never noted orders nothing.
-        "no wgmma needs this fence",
-        |m, seen| m.description.contains("`wgmma.fence") && !seen.fences.contains(&m.line),
-    ),
+const RULES: [Rule; 6] = [
     (
         // A commit before its bulk store instead of after it: the store joins the next group. Where that
         // group is waited for before the store's buffer is written again, as at the end of a program (its

@@ -158,9 +158,6 @@ pub struct Report {
     /// How often each line of the PTX was executed by at least one lane of a warp; lines that never
     /// were are absent.
     pub lines: BTreeMap<u32, u64>,
-    /// Lines of the `wgmma.fence`s that some wgmma needed; the others order nothing, since consecutive
-    /// wgmma of one shape on the same accumulators are ordered by themselves.
-    pub needed_fences: BTreeSet<u32>,
     /// Lines of the waits that held a warp, told it something that it did not know, or had groups to wait for.
     pub needed_waits: BTreeSet<u32>,
 }

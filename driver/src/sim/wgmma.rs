@@ -22,8 +22,8 @@ pub(crate) struct WarpTensor {
     /// Number of wgmma known to be complete.
     retired: u32,
     fences: u32,
-    /// The last fence executed.
-    fence_pc: u32,
+    /// Fences executed before the last group was committed.
+    closed: Option<u32>,
     registers: Vec<TensorRegister>,
 }
 
@@ -53,7 +53,7 @@ impl WarpTensor {
             committed: VecDeque::new(),
             retired: 0,
             fences: 0,
-            fence_pc: 0,
+            closed: None,
             registers: vec![TensorRegister::default(); registers],
         }
     }
@@ -108,10 +108,8 @@ impl Machine<'_> {
 
     pub fn wgmma_fence(&mut self, w: usize, mask: u32) -> Result<Flow, Stop> {
         self.aligned(w, mask)?;
-        let pc = self.pc(w);
         let t = &mut self.warps[w].tensor;
         t.fences += 1;
-        t.fence_pc = pc;
         Ok(Flow::Next)
     }
 
@@ -119,6 +117,7 @@ impl Machine<'_> {
         self.aligned(w, mask)?;
         let t = &mut self.warps[w].tensor;
         t.committed.push_back(t.issued);
+        t.closed = Some(t.fences);
         Ok(Flow::Next)
     }
 
@@ -169,7 +168,6 @@ impl Machine<'_> {
             return Ok(Flow::Next);
         }
         self.check_registers(w, g)?;
-        self.note_fence(w, g);
         let part = self.part_of(w, g, mask)?;
         let pc = self.pc(w);
         let t = &mut self.warps[w].tensor;
@@ -247,7 +245,9 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// The registers must be fenced since their last ordinary access, and defined.
+    /// The registers must be fenced since their last ordinary access, and defined. Every group begins with a
+    /// fence: stricter than the PTX ISA, where products that add to the same accumulators need none between, but
+    /// what ptxas asks for (C7519 says where it puts one).
     fn check_registers(&mut self, w: usize, g: &Wgmma) -> Result<(), Stop> {
         let pc = self.pc(w);
         let t = &self.warps[w].tensor;
@@ -258,6 +258,10 @@ impl Machine<'_> {
         }
         if t.fences == 0 {
             let what = "the first wgmma of a warpgroup without a wgmma.fence";
+            self.hazard(Found::new(HazardKind::MissingWgmmaFence, w, pc, what))?;
+        } else if t.closed == Some(t.fences) {
+            let what =
+                "the first wgmma of a group without a wgmma.fence since the group before was committed";
             self.hazard(Found::new(HazardKind::MissingWgmmaFence, w, pc, what))?;
         } else if let Some(other) = self.reshaped(w, g) {
             let what = "an accumulator goes to a wgmma of another shape without a wgmma.fence";
@@ -284,23 +288,6 @@ impl Machine<'_> {
             }
         }
         Ok(())
-    }
-
-    /// Notes whether this wgmma needs the fence before it: for the first, for registers accessed just
-    /// before the fence, and for accumulators that come from another shape.
-    fn note_fence(&mut self, w: usize, g: &Wgmma) {
-        let t = &self.warps[w].tensor;
-        let of = |r: &u32| t.registers[*r as usize];
-        let touched = g.d.iter().any(|r| of(r).touched == t.fences);
-        let written = match &g.a_from {
-            WgmmaA::Registers(a) => a.iter().any(|r| of(r).written == t.fences),
-            WgmmaA::Descriptor(_) => false,
-        };
-        let reshaped = g.d.iter().any(|r| of(r).accumulates > 0 && of(r).shape != shape(g));
-        if touched || written || reshaped || t.fences == 1 {
-            let line = self.site(t.fence_pc).line;
-            self.report.needed_fences.insert(line);
-        }
     }
 
     /// An earlier wgmma of another shape on these accumulators, with no fence since.

@@ -83,11 +83,11 @@ pub fn predict(
     mapping: &Mapping,
     target: &Target,
     sizes: &Sizes,
+    options: &crate::Options,
 ) -> Result<Prediction, PredictError> {
     let trial = Trial::new(kernel, mapping, sizes.clone())?;
     let bytes = work(&trial).bytes;
-    let options = crate::Options::default();
-    crate::pipeline::compile_and(kernel, mapping, target, &options, |scheduled, compiled| {
+    crate::pipeline::compile_and(kernel, mapping, target, options, |scheduled, compiled| {
         let registers = compiled.explained.registers.iter().map(|r| r.2).max().unwrap_or(0);
         walk_blocks(scheduled, &compiled.manifest, registers, target, sizes, bytes)
     })?

@@ -5,7 +5,7 @@ use warplift_ir::target::SM90A;
 fn predicted(name: &str, sizes: &str) -> Prediction {
     let module = find(name).unwrap().parse().unwrap();
     let (kernel, mapping) = (&module.kernels[0], &module.mappings[0]);
-    predict(kernel, mapping, &SM90A, &Sizes::parse(kernel, sizes).unwrap()).unwrap()
+    predict(kernel, mapping, &SM90A, &Sizes::parse(kernel, sizes).unwrap(), &Default::default()).unwrap()
 }
 
 /// Kernel, sizes, and the cycles that `sm__cycles_active.max` of Nsight Compute counted on an H200, 2026-11-21.

@@ -84,6 +84,18 @@ pub enum RingFill {
     Threads,
 }
 
+/// How the stages of a ring that tensor copies fill get back to who fills them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Handed {
+    /// By barriers of its own.
+    #[default]
+    Alone,
+    /// With those of another ring of as many stages, which is filled before it and ends where it ends.
+    With(Ring),
+    /// Never: it is filled once.
+    Never,
+}
+
 /// One ring of a schedule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RingData {
@@ -93,6 +105,8 @@ pub struct RingData {
     pub bytes: u32,
     /// Who fills it.
     pub fill: RingFill,
+    /// How its stages get back to who fills it.
+    pub handed: Handed,
     /// Stages.
     pub depth: u32,
     /// Blocks in each of which a stage is filled, and read.

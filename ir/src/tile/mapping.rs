@@ -81,9 +81,12 @@ pub struct ArrayMapping {
 /// Order in which a persistent kernel visits the tiles of the grid.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Raster {
-    /// The last grid dimension runs fastest.
+    /// The first grid dimension runs fastest.
     #[default]
     Linear,
+    /// As linear, but a program takes tiles of the first dimension in pairs, one from either end: where a
+    /// tile's work grows along it (causal attention), all programs have the same.
+    Folded,
     /// Bands whose footprint per wave is as square as possible in bytes moved.
     Square,
     /// Bands of so many tiles along grid dimension 0.

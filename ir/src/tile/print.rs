@@ -450,6 +450,7 @@ fn whole_items(whole: &KernelMapping) -> Vec<String> {
     items.extend(match whole.raster {
         Raster::Linear => None,
         Raster::Square => Some("raster square".to_owned()),
+        Raster::Folded => Some("raster folded".to_owned()),
         Raster::BandM(n) => Some(format!("raster band_m {n}")),
         Raster::BandN(n) => Some(format!("raster band_n {n}")),
     });

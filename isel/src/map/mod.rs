@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  tunables ─► constants        tunables.rs
-//!  grid ─► loop over tiles      persist.rs, raster.rs
+//!  grid ─► loop over tiles      persist.rs, raster.rs, fold.rs
 //!  wide stores ─► chunks        chunk.rs
 //!  deep products ─► parts       split.rs
 //!  teams, loop attributes       here
@@ -11,6 +11,7 @@
 //! Logic apart from mapping: Task-Based Tensor Computations on Modern GPUs, section 3.3.
 
 mod chunk;
+mod fold;
 mod persist;
 mod raster;
 mod sink;

@@ -5,10 +5,11 @@
 //!                           ─►   for tile in program_id .. tiles step program_count { i, j = raster(tile); body }
 //! ```
 
+use super::fold::Folded;
 use super::raster::Tiles;
-use crate::Result;
+use crate::{IselError, Result};
 use rustc_hash::FxHashSet;
-use warplift_ir::tile::{BinOp, Inst, Kernel, Loc, LoopMapping, Mapping, Op, Type, Value};
+use warplift_ir::tile::{BinOp, Inst, Kernel, Loc, LoopMapping, Mapping, Op, Raster, Type, Value};
 use warplift_ir::types::Elem;
 
 const I32: [Type; 1] = [Type::Scalar(Elem::I32)];
@@ -16,7 +17,7 @@ const I32: [Type; 1] = [Type::Scalar(Elem::I32)];
 /// Wraps the body of a kernel in the loop over its tiles.
 ///
 /// # Errors
-/// None yet beyond what the raster refuses.
+/// A folded raster with clusters or with teams in turn, whose programs take other tiles than it counts with.
 pub fn do_persist(k: &mut Kernel, mapping: &Mapping) -> Result<()> {
     let entry = k.entry;
     let old = std::mem::take(&mut k.blocks[entry].insts);
@@ -24,25 +25,41 @@ pub fn do_persist(k: &mut Kernel, mapping: &Mapping) -> Result<()> {
     let (outside, inside) = split(k, old);
     k.blocks[entry].insts = outside;
     let cluster = mapping.whole.cluster.max(1);
-    let grid = neighbours(k, cluster);
-    let mut tiles = product(k, &grid);
-    if cluster > 1 {
-        let size = scalar(k, entry, Op::Int(cluster.into()), &[]);
-        tiles = scalar(k, entry, Op::Binary(BinOp::Mul), &[tiles, size]);
+    let folded = mapping.whole.raster == Raster::Folded;
+    if folded && (cluster > 1 || mapping.whole.alternate > 1) {
+        let message = "`raster folded` with clusters of blocks or teams in turn";
+        return Err(IselError::whole(message.to_owned()));
     }
+    let grid = neighbours(k, cluster);
+    let tiles = (!folded).then(|| tile_count(k, &grid, cluster));
     let id = scalar(k, entry, Op::ProgramId, &[]);
     let count = scalar(k, entry, Op::ProgramCount, &[]);
+    let folded = folded.then(|| Folded::new(k, entry, &grid, id, count));
+    let end = tiles.or(folded.as_ref().map(|f| f.end)).expect("one of the two");
     let body = k.blocks.push(Default::default());
     let tile = k.append_param(body, I32[0]);
     k.names[tile] = fresh_name(k, "tile");
     let raster = mapping.whole.raster;
-    let index = Tiles { block: body, grid: &grid, footprint, raster, cluster }.decode(k, tile);
+    let index = match &folded {
+        Some(f) => f.decode(k, body, &grid, tile),
+        None => Tiles { block: body, grid: &grid, footprint, raster, cluster }.decode(k, tile),
+    };
     move_body(k, body, inside, &index);
-    let looped = k.append_inst(entry, Op::For, &[id, tiles, count], &[], &[body], Loc::default());
+    let looped = k.append_inst(entry, Op::For, &[id, end, count], &[], &[body], Loc::default());
     k.attrs[looped].persistent = true;
     k.attrs[looped].looped = Some(LoopMapping::default());
     k.append_inst(entry, Op::Yield, &[], &[], &[], Loc::default());
     Ok(())
+}
+
+/// Tiles of all blocks of all clusters.
+fn tile_count(k: &mut Kernel, grid: &[Value], cluster: u32) -> Value {
+    let (tiles, entry) = (product(k, grid), k.entry);
+    if cluster == 1 {
+        return tiles;
+    }
+    let size = scalar(k, entry, Op::Int(cluster.into()), &[]);
+    scalar(k, entry, Op::Binary(BinOp::Mul), &[tiles, size])
 }
 
 /// The grid in groups of as many tiles along its first dimension as a cluster has blocks: consecutive tile

@@ -60,7 +60,7 @@ impl Tiles<'_> {
     /// Dimension and width of the bands.
     fn band(&self) -> Option<(usize, i64)> {
         match self.raster {
-            Raster::Linear => None,
+            Raster::Linear | Raster::Folded => None,
             Raster::BandM(g) => Some((0, i64::from((g / self.cluster).clamp(1, MAX_BAND)))),
             Raster::BandN(g) => Some((1, i64::from(g.clamp(1, MAX_BAND)))),
             Raster::Square => {

@@ -1,7 +1,9 @@
 //! Anchors where no product reaches: blocked layouts whose threads move as many bytes at once as the
 //! facts allow.
 
-use super::{Plan, coalesce, extents, layout_error, propagate, tensor::unit_dim, warps};
+use super::constraint::adapts;
+use super::solve::Solver;
+use super::{Plan, coalesce, extents, layout_error, tensor::unit_dim, warps};
 use crate::Result;
 use crate::facts::{divisor, gcd};
 use crate::window::Window;
@@ -15,13 +17,13 @@ const ACCESS_BITS: i64 = 128;
 ///
 /// # Errors
 /// As propagation.
-pub fn anchor(k: &Kernel, inst: Inst, order: &[Inst], plan: &mut Plan) -> Result<()> {
+pub(super) fn anchor(k: &Kernel, inst: Inst, solver: &Solver<'_>, plan: &mut Plan) -> Result<()> {
     let tiles: Vec<Value> =
         k.results(inst).iter().copied().filter(|&v| matches!(k.ty(v), Type::Tile(..))).collect();
     for v in tiles {
         let shared_only = plan.shared.contains_key(&inst) && only_products(k, v);
         let moved = matches!(k.insts[inst].op, Op::Trans(_) | Op::Slice(_)) && only_products(k, v);
-        if plan.layouts[v].is_some() || shared_only || moved || propagate::adapts(k, v) {
+        if plan.layouts[v].is_some() || shared_only || moved || adapts(k, v) {
             continue;
         }
         let (dim, vector) = match k.insts[inst].op {
@@ -42,7 +44,7 @@ pub fn anchor(k: &Kernel, inst: Inst, order: &[Inst], plan: &mut Plan) -> Result
             }
         };
         plan.layouts[v] = Some(layout);
-        propagate::do_propagate(k, order, plan)?;
+        solver.spread([v], plan)?;
     }
     Ok(())
 }

@@ -75,7 +75,7 @@ impl Plan {
         let args = k.args(inst).iter().enumerate();
         let uses = args.filter_map(|(n, &v)| {
             let to = self.uses.get(&(inst, n))?;
-            (!super::propagate::adapts(k, v)).then_some((v, self.layouts[v].as_ref()?, to))
+            (!super::constraint::adapts(k, v)).then_some((v, self.layouts[v].as_ref()?, to))
         });
         let results = k.results(inst).iter();
         let results = results.filter_map(|&v| Some((v, self.made.get(&v)?, self.layouts[v].as_ref()?)));

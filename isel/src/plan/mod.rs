@@ -13,10 +13,12 @@
 
 mod blocked;
 mod coalesce;
+mod constraint;
 mod convert;
+mod follow;
 pub(crate) mod mma_sync;
 mod order;
-mod propagate;
+mod solve;
 mod staged;
 mod tensor;
 
@@ -29,8 +31,8 @@ use warplift_ir::tile::{Inst, Kernel, Op, Team, Type, Value};
 
 pub use blocked::{blocked, vector_elements};
 pub use convert::{cell_bits, choose};
+pub use follow::slice_layout;
 pub use mma_sync::WarpProduct;
-pub use propagate::slice_layout;
 pub(crate) use staged::array;
 pub use staged::{Staged, StagedFill};
 pub use tensor::unit_dim;
@@ -164,7 +166,9 @@ pub fn do_plan(k: &Kernel) -> Result<Plan> {
             }
         }
     }
-    propagate::do_propagate(k, &order, &mut plan)?;
+    let solver = solve::Solver::new(k, &order);
+    let known: Vec<Value> = k.values.keys().filter(|&v| plan.layouts[v].is_some()).collect();
+    solver.spread(known, &mut plan)?;
     // Loads first: what memory gives in wide accesses decides the layout of what is made of it.
     let (loads, others): (Vec<Inst>, Vec<Inst>) =
         order.iter().partition(|&&i| matches!(k.insts[i].op, Op::Load));
@@ -172,7 +176,7 @@ pub fn do_plan(k: &Kernel) -> Result<Plan> {
     let size = |i: &Inst| extents(k, k.result(*i)).iter().map(|&e| u64::from(e)).product::<u64>();
     loads.sort_by_key(|i| std::cmp::Reverse(size(i)));
     for inst in loads.into_iter().chain(others) {
-        blocked::anchor(k, inst, &order, &mut plan)?;
+        blocked::anchor(k, inst, &solver, &mut plan)?;
     }
     for &inst in &order {
         if let Some(staged) = staged::plan_load(k, inst, &plan)? {

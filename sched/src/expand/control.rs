@@ -119,7 +119,11 @@ impl<'a> Expand<'_, 'a> {
         let out = [next.clone(), self.ring_values(&rings)].concat();
         let land = if after.is_some() { self.func.new_block() } else { exit };
         let past = if after.is_some() { &[][..] } else { &out };
-        self.branch(again, (body, &back.concat()), (land, past));
+        if self.once == Some(inst) {
+            self.jump(land, past);
+        } else {
+            self.branch(again, (body, &back.concat()), (land, past));
+        }
         if land != exit {
             self.held = after;
             self.landing(land, exit, &out);

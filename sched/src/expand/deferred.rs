@@ -5,7 +5,7 @@
 //!  main loop has at least P iterations?
 //!   yes: for each tile { P peeled iterations, part p of the last tile's stores before wait p; the rest; results }
 //!        then the last tile's stores
-//!   no:  for each tile { main loop; stores }
+//!   no:  for each tile { main loop, of one iteration at most where P is two; stores }
 //! ```
 
 use super::role::Expand;
@@ -31,7 +31,10 @@ impl Expand<'_, '_> {
 
         self.func.order.push(short);
         self.block = short;
+        // Fewer iterations than parts.
+        self.once = self.s.deferral.as_ref().filter(|d| d.parts.len() == 2).map(|d| d.inner);
         self.expand_for(outer)?;
+        self.once = None;
         let out = self.ring_values(&rings);
         self.jump(join, &out);
 

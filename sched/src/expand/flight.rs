@@ -3,13 +3,14 @@
 //!
 //! ```text
 //!  t:    wait full[t] ─ products, commit ─ wait for t-1 ─ release t-1
-//!  exit: wait for all ─ release the last
+//!  exit: wait for all ─ release the last, if the ring is filled again
 //! ```
 //!
 //! One warpgroup alone needs this to keep the tensor cores busy between two iterations; two of them fill
 //! each other's gaps.
 
 use super::role::Expand;
+use crate::stage::ends_with_its_loop;
 use warplift_ir::machine::{Attr, Block, Guard, Inst, NewInst, Ring, RoleKind, Ty, Value};
 use warplift_ir::target::Opcode;
 
@@ -29,11 +30,12 @@ pub(super) struct Held {
 }
 
 impl Expand<'_, '_> {
-    /// Rings of a loop's body whose stages are held over an iteration; none where all is waited for.
+    /// Rings of a loop's body whose stages are held over an iteration; none where all is waited for, or where
+    /// there is no second iteration.
     pub fn held_rings(&self, body: Block) -> Vec<Ring> {
         let insts = &self.program.func.insts;
         let mut flying = insts.keys().filter(|&i| self.s.in_flight[i] > 0);
-        let here = flying.any(|i| insts[i].blocks.contains(&body));
+        let here = flying.any(|i| insts[i].blocks.contains(&body) && self.once != Some(i));
         let rings = self.s.rings.iter().filter(|(_, r)| here && r.blocks.contains(&body));
         rings.map(|(r, _)| r).filter(|_| self.role == RoleKind::Consumer).collect()
     }
@@ -61,14 +63,16 @@ impl Expand<'_, '_> {
         let groups = i64::from(std::mem::take(&mut self.groups));
         self.flying = false;
         self.flown.clear();
-        self.at().push(NewInst::new(Opcode::WgmmaWait, &[], &[]).attr(Attr::Imm(groups)));
+        if self.held.is_some() {
+            self.at().push(NewInst::new(Opcode::WgmmaWait, &[], &[]).attr(Attr::Imm(groups)));
+        }
         self.release_held();
         self.held = Some(Held { slots: rings.iter().map(|&r| (r, self.ring(r).slot)).collect(), any: None });
         rings.iter().for_each(|&r| self.advance(r));
     }
 
     fn release_held(&mut self) {
-        let Some(held) = self.held.take() else { return };
+        let Some(held) = self.held.take().filter(|h| !h.slots.is_empty()) else { return };
         let pred = match (self.elected, held.any) {
             (Some(e), Some(any)) => Some(self.at().op(Opcode::AndPred, &[e, any], Ty::Pred)),
             (e, _) => e,
@@ -85,6 +89,10 @@ impl Expand<'_, '_> {
         self.func.order.push(block);
         self.block = block;
         self.at().push(NewInst::new(Opcode::WgmmaWait, &[], &[]).attr(Attr::Imm(0)));
+        if let Some(held) = &mut self.held {
+            let (func, rings) = (&self.program.func, &self.s.rings);
+            held.slots.retain(|(r, _)| !ends_with_its_loop(func, &rings[*r]));
+        }
         self.release_held();
         self.jump(next, passed);
     }

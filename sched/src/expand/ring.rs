@@ -6,7 +6,7 @@
 
 use super::role::Expand;
 use crate::shared::BARRIER;
-use warplift_ir::machine::{Attr, Guard, NewInst, Place, Ring, RingFill, RoleKind, Ty, Value};
+use warplift_ir::machine::{Attr, Guard, Handed, NewInst, Place, Ring, RingFill, RoleKind, Ty, Value};
 use warplift_ir::target::Opcode;
 use warplift_ir::tile::CmpOp;
 
@@ -64,17 +64,23 @@ impl Expand<'_, '_> {
         (self.shared.barriers[ring] + if empty { depth * BARRIER } else { 0 }) as i32
     }
 
-    /// Spins until the stage is full (consumers) or empty (the producer).
+    /// Spins until the stage is full (consumers) or empty (the producer, unless it is known to be).
     pub fn wait_stage(&mut self, ring: Ring) {
+        if self.role == RoleKind::Consumer || self.s.rings[ring].handed == Handed::Alone {
+            self.spin(ring);
+        }
+        if let Some(state) = &mut self.rings[ring] {
+            state.open = true;
+        }
+    }
+
+    fn spin(&mut self, ring: Ring) {
         let empty = self.role == RoleKind::Producer;
         let address = self.barrier(ring);
         let phase = self.ring(ring).phase;
         let offset = self.barrier_offset(ring, empty);
         let attr = Attr::Mem { offset, count: 1 };
         self.at().push(NewInst::new(Opcode::MbarWait, &[address, phase], &[]).attr(attr));
-        if let Some(state) = &mut self.rings[ring] {
-            state.open = true;
-        }
     }
 
     /// Announces the bytes of a fill.
@@ -131,10 +137,12 @@ impl Expand<'_, '_> {
             }
         } else if !self.s.producer {
             self.land();
-            self.meet();
+            if self.s.rings[ring].handed != Handed::Never {
+                self.meet();
+            }
         } else if self.role == RoleKind::Consumer {
             self.land();
-            if self.s.rings[ring].threads_read {
+            if self.s.rings[ring].threads_read && self.s.rings[ring].handed == Handed::Alone {
                 // The elected lane's arrival speaks for what all lanes have read.
                 self.at().push(NewInst::new(Opcode::BarWarpSync, &[], &[]));
             }
@@ -144,8 +152,11 @@ impl Expand<'_, '_> {
         self.advance(ring);
     }
 
-    /// This warp has done with a stage.
+    /// This warp has done with a stage; where another ring's release, or none, tells so, nothing is to do.
     pub fn release(&mut self, ring: Ring, slot: Value, guard: Option<Guard>) {
+        if self.s.rings[ring].handed != Handed::Alone {
+            return;
+        }
         let address = self.barrier_at(slot);
         let offset = i64::from(self.barrier_offset(ring, true));
         let address = self.at().add_imm(address, offset);

@@ -6,12 +6,13 @@ use super::flight::{Flown, Held};
 use super::ring::RingState;
 use crate::Result;
 use crate::graph::Node;
-use crate::schedule::{buffer_of, staging_sites};
+use crate::schedule::{repeats, staging_sites};
+use crate::stage::stage_end;
 use rustc_hash::{FxHashMap, FxHashSet};
 use warplift_ir::entity::SecondaryMap;
 use warplift_ir::machine::{
     Attr, Block, Buffer, BufferKind, Cursor, Func, Guard, IndexMap, Inst, InstData, NewInst, Program, Ring,
-    RingData, RoleKind, Schedule, SharedMap, Ty, Value,
+    RoleKind, Schedule, SharedMap, Ty, Value,
 };
 use warplift_ir::target::Opcode;
 use warplift_ir::tile::Loc;
@@ -21,6 +22,14 @@ use warplift_ir::tile::Loc;
 pub(super) struct Touched {
     pub written: bool,
     pub read: bool,
+}
+
+/// A staged store: where it goes, and how many groups of copies may be pending before; `None`: there are none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Site {
+    pub buffer: Buffer,
+    pub slot: u32,
+    pub pending: Option<u32>,
 }
 
 /// Expansion of one role.
@@ -66,6 +75,8 @@ pub(super) struct Expand<'p, 'a> {
     pub copies: Vec<Ahead>,
     /// The part of a deferred epilogue that goes before the next wait.
     pub late: Option<usize>,
+    /// A loop that runs once at most.
+    pub once: Option<Inst>,
     /// Operands of late instructions, while they are expanded.
     pub overlay: FxHashMap<Value, Value>,
     /// Whether late instructions are being expanded.
@@ -73,8 +84,8 @@ pub(super) struct Expand<'p, 'a> {
     /// Whether deferred results exist: guards their copies.
     pub have: Option<Value>,
     pub scratch: SecondaryMap<Buffer, Touched>,
-    /// Slot and allowed pending groups of each first write to a staging buffer.
-    pub sites: FxHashMap<Inst, (Buffer, u32, u32)>,
+    /// The first write of each staged store.
+    pub sites: FxHashMap<Inst, Site>,
     /// Slot that the staging buffer's current site uses.
     pub slot_now: SecondaryMap<Buffer, u32>,
     pub late_insts: FxHashSet<Inst>,
@@ -121,6 +132,7 @@ impl<'p, 'a> Expand<'p, 'a> {
             held: None,
             copies: Vec::new(),
             late: None,
+            once: None,
             overlay: FxHashMap::default(),
             in_late: false,
             have: None,
@@ -243,55 +255,11 @@ impl<'p, 'a> Expand<'p, 'a> {
         Ok(crate::graph::yields(&self.program.func, block))
     }
 
-    /// After which instruction of a block each ring's stage ends: the last load (producer), the last use
-    /// or its completion (consumer).
+    /// After which instruction of a block each ring's stage ends.
     fn ring_ends(&self, block: Block) -> Vec<(Inst, Ring)> {
         let here = self.s.rings.iter().filter(|(_, r)| r.blocks.contains(&block));
-        here.filter_map(|(ring, data)| {
-            let insts = &self.program.func.blocks[block].insts;
-            let last = insts.iter().rposition(|&i| match self.role {
-                RoleKind::Producer => self.fills(i, &data.buffers),
-                RoleKind::Consumer => self.reads(i, data),
-            })?;
-            // Completion: the await of what the reader started.
-            let done = match self.role {
-                RoleKind::Producer => last,
-                RoleKind::Consumer => self.completion(block, last),
-            };
-            Some((insts[done], ring))
-        })
-        .collect()
-    }
-
-    fn fills(&self, inst: Inst, buffers: &[Buffer]) -> bool {
-        let d = self.data(inst);
-        d.op.is_async_load()
-            && matches!(&d.attr, Attr::Tma(t) if t.place.is_some_and(|p| buffers.contains(&p.buffer)))
-    }
-
-    /// Whether an instruction reads the stage that is filled in its block.
-    fn reads(&self, inst: Inst, ring: &RingData) -> bool {
-        let (d, buffers) = (self.data(inst), &ring.buffers);
-        let read = crate::graph::touched(&d.attr, d.op).iter().any(|(b, w)| !w && buffers.contains(b));
-        let nested = d
-            .blocks
-            .iter()
-            .filter(|b| !ring.blocks.contains(b))
-            .any(|&b| self.program.func.blocks[b].insts.iter().any(|&i| self.reads(i, ring)));
-        let awaited = d.op == Opcode::Await
-            && d.args.iter().any(|&e| buffer_of(&self.program.func, e).is_some_and(|b| buffers.contains(&b)));
-        read || nested || awaited
-    }
-
-    fn completion(&self, block: Block, at: usize) -> usize {
         let func = &self.program.func;
-        let insts = &func.blocks[block].insts;
-        let events: Vec<Value> =
-            func.insts[insts[at]].results.iter().copied().filter(|&r| func.ty(r) == Ty::Event).collect();
-        let waits = |i: &Inst| {
-            func.insts[*i].op == Opcode::Await && func.insts[*i].args.iter().any(|a| events.contains(a))
-        };
-        insts.iter().rposition(waits).map_or(at, |w| w.max(at))
+        here.filter_map(|(ring, data)| Some((stage_end(func, data, block, self.role)?, ring))).collect()
     }
 
     /// Rings that move inside an instruction's blocks.
@@ -333,9 +301,9 @@ fn block_inside(func: &Func<'_>, inst: Inst, block: Block) -> bool {
 }
 
 /// For the first write of every staged store: buffer, slot, and how many groups committed since the slot
-/// was last used may still be pending. Stores of a block repeat in order (it is a loop's body or runs
-/// once), so the distance is cyclic.
-fn all_sites(program: &Program<'_>, s: &Schedule) -> FxHashMap<Inst, (Buffer, u32, u32)> {
+/// was last used may still be pending; none for the first use of a slot. Stores of a block repeat in order, so
+/// the distance is cyclic, unless it stands in no loop.
+fn all_sites(program: &Program<'_>, s: &Schedule) -> FxHashMap<Inst, Site> {
     let func = &program.func;
     let blocks: Vec<Block> = func.blocks.keys().filter(|&b| !staging_sites(program, b).is_empty()).collect();
     let alone = blocks.len() == 1;
@@ -354,8 +322,13 @@ fn all_sites(program: &Program<'_>, s: &Schedule) -> FxHashMap<Inst, (Buffer, u3
         let n = sites.len();
         for (i, &(inst, buffer)) in sites.iter().enumerate() {
             let since = (1..=n).find(|d| slots[(i + n - d) % n] == slots[i]).unwrap_or(n);
-            let pending = if alone { since as u32 - 1 } else { 0 };
-            all.insert(inst, (buffer, slots[i].1, pending));
+            let first = since > i && !repeats(func, block);
+            let pending = match alone {
+                true if first => None,
+                true => Some(since as u32 - 1),
+                false => Some(0),
+            };
+            all.insert(inst, Site { buffer, slot: slots[i].1, pending });
         }
     }
     all

@@ -2,7 +2,8 @@
 
 use crate::shared::BARRIER;
 use warplift_ir::machine::{
-    Attr, Cursor, Func, Guard, LaunchInfo, NewInst, Program, RingData, RingFill, Schedule, SharedMap, Ty,
+    Attr, Cursor, Func, Guard, Handed, LaunchInfo, NewInst, Program, RingData, RingFill, Schedule, SharedMap,
+    Ty,
 };
 use warplift_ir::manifest::Param;
 use warplift_ir::target::Opcode;
@@ -32,7 +33,8 @@ pub fn do_setup<'a>(
         let rings = || s.rings.iter().filter(|(_, r)| handed(r));
         let each = |team: u32| rings().map(move |(ring, data)| (team, ring, data));
         for (team, ring, data) in (0..program.teams).flat_map(each) {
-            for i in 0..2 * data.depth {
+            let both = if data.handed == Handed::Alone { 2 } else { 1 };
+            for i in 0..both * data.depth {
                 // Full: the producer's one arrival. Empty: one a warp of all blocks that fill the stage.
                 let blocks = if data.cluster { launch.cluster } else { 1 };
                 let count = if i < data.depth { 1 } else { program.warps * blocks };

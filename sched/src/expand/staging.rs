@@ -1,13 +1,13 @@
 //! Accesses of threads to shared memory, and results staged for tensor copies.
 //!
 //! ```text
-//!  [elected] wait until the slot's copy has read it ─ warp meets ─ stores ─ proxy fence ─ warp meets
+//!  [elected] wait until the slot's last copy has read it ─ warp meets ─ stores ─ proxy fence ─ warp meets
 //!  ─ [elected] copies ─ [elected] commit
 //! ```
 //!
 //! Each warp has its own part of every slot, so nothing wider than the warp meets.
 
-use super::role::Expand;
+use super::role::{Expand, Site};
 use warplift_ir::machine::{Attr, Buffer, BufferKind, Guard, Inst, NewInst, Place, TmaAttr, Ty, Value};
 use warplift_ir::target::Opcode;
 
@@ -66,10 +66,12 @@ impl Expand<'_, '_> {
             BufferKind::Scratch if reads => self.visible(buffer, false),
             BufferKind::Scratch => self.writable(buffer),
             BufferKind::Staging => {
-                if let Some(&(buffer, slot, pending)) = self.sites.get(&inst) {
+                if let Some(&Site { buffer, slot, pending }) = self.sites.get(&inst) {
                     self.slot_now[buffer] = slot;
-                    self.by_elected(Opcode::BulkWaitRead, Attr::Imm(pending.into()));
-                    self.at().push(NewInst::new(Opcode::BarWarpSync, &[], &[]));
+                    if let Some(pending) = pending {
+                        self.by_elected(Opcode::BulkWaitRead, Attr::Imm(pending.into()));
+                        self.at().push(NewInst::new(Opcode::BarWarpSync, &[], &[]));
+                    }
                     self.scratch[buffer].written = true;
                 }
             }

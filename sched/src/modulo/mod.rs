@@ -24,7 +24,7 @@ mod rotate;
 mod search;
 
 use crate::graph::yields;
-use crate::schedule::budgets;
+use crate::schedule::{Feature, budgets};
 use warplift_ir::machine::{Attr, Func, Inst, LoopSchedule, Program};
 use warplift_ir::target::{Opcode, Target};
 
@@ -36,8 +36,15 @@ const WORK_REGISTERS: u32 = 48;
 
 /// Schedules every loop whose products depend on threads' work in the same iteration; the others, and the
 /// reasons why one of these is left as it is, come as remarks.
-pub fn do_modulo(program: &Program<'_>, target: &Target) -> (Vec<LoopSchedule>, Vec<String>) {
+pub fn do_modulo(
+    program: &Program<'_>,
+    target: &Target,
+    disabled: &[Feature],
+) -> (Vec<LoopSchedule>, Vec<String>) {
     let (mut found, mut remarks) = (Vec::new(), Vec::new());
+    if disabled.contains(&Feature::Modulo) {
+        return (found, remarks);
+    }
     let func = &program.func;
     let (budget, ..) = budgets(program.warps * program.teams, true, target);
     let registers = budget.saturating_sub(WORK_REGISTERS);

@@ -2,8 +2,9 @@
 
 use super::{ProtocolError, Report, Run};
 use crate::shared::BARRIER;
+use crate::stage::ends_with_its_loop;
 use std::collections::BTreeMap;
-use warplift_ir::machine::{Attr, Buffer, RingFill};
+use warplift_ir::machine::{Attr, Buffer, Handed, RingFill};
 use warplift_ir::target::Opcode;
 
 /// Bits of an address inside its block.
@@ -332,8 +333,11 @@ impl Cluster {
                     let at =
                         |i: u32| state.barriers.get(&(first + i64::from(i * BARRIER))).map(|b| b.completed);
                     let (full, empty) = (at(slot), at(data.depth + slot));
-                    // Without a producer a barrier among all threads stands for the releases.
-                    if r.schedule.producer && full != empty {
+                    // Without a producer a barrier among all threads stands for the releases. The last one of a
+                    // ring that its loop alone fills tells nobody anything.
+                    let spare = empty.map(|n| n + 1).filter(|_| ends_with_its_loop(&r.program.func, data));
+                    let handed = data.handed != Handed::Alone || full == empty || full == spare;
+                    if r.schedule.producer && !handed {
                         let what =
                             format!("{ring} slot {slot} of block {n}: {full:?} fills, {empty:?} releases");
                         return Err(ProtocolError::Barrier(what));

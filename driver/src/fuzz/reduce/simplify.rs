@@ -119,6 +119,7 @@ fn mappings(m: &Mapping) -> Vec<Mapping> {
         all.push(new);
     };
     whole(|w, d| *w = d);
+    whole(|w, d| w.programmatic = d.programmatic);
     whole(|w, d| w.persistent = d.persistent);
     whole(|w, d| w.raster = d.raster);
     whole(|w, d| w.epilogue = d.epilogue);

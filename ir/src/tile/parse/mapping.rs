@@ -5,7 +5,7 @@
 //!         | "kernel" ":" whole,+),* "}"
 //! loop    = "pipeline" ("fit" | int) | "producers" int | "consumers" int | "wait" int | "chunk" int
 //! array   = "plain" | "staged" | "packed" | "stream" | "early"
-//! whole   = "persistent" | "raster" ("linear" | "square" | "band_m" int | "band_n" int)
+//! whole   = "persistent" | "raster" ("linear" | "folded" | "square" | "band_m" int | "band_n" int)
 //!         | "epilogue" ("direct" | "deferred") | "cluster" int | "alternate" int | "warps" int | "chunk" int
 //!         | "no" "bulk_store" | "products" ("fit" | "wgmma" | "mma_sync") | "programmatic"
 //! attr    = "thread" | "warps" int | "warpgroups" int | "persistent" | "deferred" | loop | array
@@ -169,7 +169,8 @@ fn whole_count(c: &mut Cursor<'_>, whole: &mut KernelMapping) -> Result<()> {
 }
 
 fn raster(c: &mut Cursor<'_>) -> Result<Raster> {
-    for (word, raster) in [("linear", Raster::Linear), ("square", Raster::Square)] {
+    let words = [("linear", Raster::Linear), ("folded", Raster::Folded), ("square", Raster::Square)];
+    for (word, raster) in words {
         if c.eat_word(word) {
             return Ok(raster);
         }
@@ -180,7 +181,7 @@ fn raster(c: &mut Cursor<'_>) -> Result<Raster> {
     if c.eat_word("band_n") {
         return c.count().map(Raster::BandN);
     }
-    c.expected("`linear`, `square`, `band_m` or `band_n`")
+    c.expected("`linear`, `folded`, `square`, `band_m` or `band_n`")
 }
 
 fn epilogue(c: &mut Cursor<'_>) -> Result<Epilogue> {

@@ -1,0 +1,71 @@
+//! What the stages do by themselves and can be told to leave, by name: the ablation.
+//!
+//! A feature belongs to the stage that has it; here they are one list. Leaving one out never changes what is
+//! computed, only how.
+
+use std::fmt;
+use warplift_sched as sched;
+
+/// A feature of a stage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Feature {
+    /// Of scheduling.
+    Sched(sched::Feature),
+}
+
+/// A name that no feature has.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no feature `{name}`: there are {}", Feature::names().join(", "))]
+pub struct UnknownFeature {
+    /// The name.
+    pub name: String,
+}
+
+impl Feature {
+    /// All features by their names.
+    pub fn all() -> impl Iterator<Item = (&'static str, Self)> {
+        sched::Feature::ALL.iter().map(|&(name, f)| (name, Self::Sched(f)))
+    }
+
+    fn names() -> Vec<&'static str> {
+        Self::all().map(|(name, _)| name).collect()
+    }
+}
+
+/// The features of scheduling among some.
+pub(crate) fn of_sched(features: &[Feature]) -> Vec<sched::Feature> {
+    features.iter().map(|&Feature::Sched(f)| f).collect()
+}
+
+impl std::str::FromStr for Feature {
+    type Err = UnknownFeature;
+
+    fn from_str(name: &str) -> Result<Self, UnknownFeature> {
+        let found = Self::all().find(|(n, _)| *n == name).map(|(_, f)| f);
+        found.ok_or_else(|| UnknownFeature { name: name.to_owned() })
+    }
+}
+
+impl fmt::Display for Feature {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Every feature stands in the list.
+        f.write_str(Self::all().find(|(_, of)| of == self).map_or("", |(name, _)| name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_lead_to_their_features() {
+        let names = Feature::names();
+        for (n, (name, feature)) in Feature::all().enumerate() {
+            assert_eq!(name.parse(), Ok(feature));
+            assert_eq!(feature.to_string(), name);
+            assert!(!names[..n].contains(&name), "{name}");
+        }
+        let unknown = "frob".parse::<Feature>().unwrap_err();
+        assert!(unknown.to_string().contains("`frob`") && unknown.to_string().contains("multicast"));
+    }
+}

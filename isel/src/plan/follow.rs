@@ -1,0 +1,141 @@
+//! How a layout follows through an operation on shapes: the register digits that a part keeps, the columns
+//! that a permutation or a broadcast moves (Linear Layouts, section 4.4: distributed layouts are closed
+//! under these).
+
+use super::layout_error;
+use crate::{IselError, Result};
+use warplift_ir::layout::{Axis, Builder, Layout, fragment, shape};
+use warplift_ir::tile::{Inst, Kernel};
+
+/// The layout of a part: register digits that would leave the part are dropped.
+///
+/// # Errors
+/// If the part does not end where a digit does, or threads hold elements outside it.
+pub fn slice_layout(k: &Kernel, inst: Inst, layout: &Layout, from: &[u32], shape: &[u32]) -> Result<Layout> {
+    let refuse = || IselError::at(k, inst, "a part that cuts through the layout's registers");
+    let aligned = from.iter().zip(shape).all(|(f, s)| f.is_multiple_of(*s));
+    if !aligned {
+        return Err(refuse());
+    }
+    rebuild(layout, shape, |axis, out| {
+        let inside = out.iter().zip(shape).all(|(&o, &s)| o < u64::from(s));
+        (inside || axis != Axis::Reg).then(|| out.to_vec())
+    })
+    .filter(|l| l.outs().iter().zip(shape).all(|(o, &s)| o.1 == u64::from(s)))
+    .ok_or_else(refuse)
+}
+
+/// The layout of a whole whose part has the given one: further parts stand in further registers.
+pub(super) fn unsliced(
+    k: &Kernel,
+    inst: Inst,
+    layout: &Layout,
+    part: &[u32],
+    whole: &[u32],
+) -> Result<Layout> {
+    if part.iter().zip(whole).any(|(p, w)| !w.is_multiple_of(*p)) {
+        return Err(IselError::at(k, inst, "a part that is no whole fraction of its tile"));
+    }
+    let outs: Vec<(Axis, u64)> =
+        whole.iter().enumerate().map(|(d, &e)| (Axis::Dim(d as u8), u64::from(e))).collect();
+    let mut b = Builder::new(&outs);
+    for &(axis, _) in layout.ins() {
+        b = b.axis(axis);
+        for digit in layout.basis(axis) {
+            b = b.add(axis, digit.extent, &digit.out);
+        }
+        for (d, (&p, &w)) in part.iter().zip(whole).enumerate().filter(|_| axis == Axis::Reg) {
+            let mut column = vec![0; whole.len()];
+            column[d] = u64::from(p);
+            b = b.add(axis, u64::from(w / p), &column);
+        }
+    }
+    b.build().map_err(layout_error(k, inst))
+}
+
+/// The layout of an operand that is broadcast to the given one: dimensions of extent 1 move nothing.
+pub(super) fn collapse(k: &Kernel, inst: Inst, layout: &Layout, small: &[u32]) -> Result<Layout> {
+    let missing = layout.outs().len().saturating_sub(small.len());
+    let mut l = layout.clone();
+    for _ in 0..missing {
+        l = fragment::row_slice(&l, 0).map_err(layout_error(k, inst))?;
+    }
+    let kept = rebuild(&l, small, |axis, out| {
+        let out: Vec<u64> = out.iter().zip(small).map(|(&o, &s)| if s == 1 { 0 } else { o }).collect();
+        (axis != Axis::Reg || out.iter().any(|&o| o != 0)).then_some(out)
+    });
+    kept.ok_or_else(|| IselError::at(k, inst, "a broadcast that the layout cannot follow"))
+}
+
+/// The layout of the same registers seen as elements of other bits: the last dimension scales, and what
+/// one element becomes (or several make) is what stands in one place of a register.
+pub(super) fn reinterpreted(k: &Kernel, inst: Inst, layout: &Layout, from: u32, to: u32) -> Result<Layout> {
+    let refuse = || IselError::at(k, inst, "bits seen as elements that a thread does not hold whole");
+    let last = layout.outs().len().checked_sub(1).ok_or_else(refuse)?;
+    let (finer, ratio) = (from > to, u64::from(from.max(to) / from.min(to)));
+    let whole = finer || layout.contiguous(Axis::Reg, layout.outs()[last].0) >= ratio;
+    if !from.max(to).is_multiple_of(from.min(to)) || !whole {
+        return Err(refuse());
+    }
+    let scale = |x: u64| if finer { x * ratio } else { x / ratio };
+    let mut outs: Vec<(Axis, u64)> = layout.outs().to_vec();
+    outs[last].1 = scale(outs[last].1);
+    let mut b = Builder::new(&outs);
+    for &(axis, _) in layout.ins() {
+        b = b.axis(axis);
+        if finer && axis == Axis::Reg {
+            let mut column = vec![0; outs.len()];
+            column[last] = 1;
+            b = b.add(axis, ratio, &column);
+        }
+        for digit in layout.basis(axis) {
+            let inside = !finer && axis == Axis::Reg && digit.weight < ratio;
+            let extent = if inside { (digit.extent * digit.weight / ratio).max(1) } else { digit.extent };
+            let mut column = digit.out.to_vec();
+            column[last] = if inside { 1 } else { scale(column[last]) };
+            b = b.add(axis, extent, &column);
+        }
+    }
+    b.build().map_err(layout_error(k, inst))
+}
+
+/// The same digits under other extents; `keep` gives a digit's new column, or drops it.
+fn rebuild(
+    layout: &Layout,
+    shape: &[u32],
+    keep: impl Fn(Axis, &[u64]) -> Option<Vec<u64>>,
+) -> Option<Layout> {
+    let outs: Vec<(Axis, u64)> =
+        shape.iter().enumerate().map(|(d, &e)| (Axis::Dim(d as u8), u64::from(e))).collect();
+    let mut b = Builder::new(&outs);
+    for &(axis, _) in layout.ins() {
+        b = b.axis(axis);
+        for digit in layout.basis(axis) {
+            if let Some(column) = keep(axis, &digit.out) {
+                b = b.add(axis, digit.extent, &column);
+            }
+        }
+    }
+    b.build().ok()
+}
+
+pub(super) fn permute(
+    layout: &Layout,
+    perm: &[u8],
+) -> std::result::Result<Layout, warplift_ir::layout::LayoutError> {
+    let to = |d: u8| perm.iter().position(|&p| p == d).unwrap_or(0) as u8;
+    let renamed = layout.renamed(|a| match a {
+        Axis::Dim(d) => Axis::Dim(to(d)),
+        other => other,
+    })?;
+    let mut outs: Vec<(Axis, u64)> = renamed.outs().to_vec();
+    outs.sort();
+    renamed.reordered(renamed.ins(), &outs)
+}
+
+/// The layout of the same elements in row-major order under another shape.
+pub(super) fn reshaped(k: &Kernel, inst: Inst, layout: &Layout, [from, to]: [&[u32]; 2]) -> Result<Layout> {
+    let dims = |e: &[u32]| shape::dims(&e.iter().map(|&e| u64::from(e)).collect::<Vec<_>>());
+    let map = shape::reshape(&dims(from), &dims(to)).map_err(layout_error(k, inst))?;
+    layout.then(&map).map_err(layout_error(k, inst))
+}

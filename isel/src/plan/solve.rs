@@ -1,0 +1,194 @@
+//! Solving constraints: a queue of those that are ready because a layout of theirs is known (Hexcute, Algorithm 1).
+//!
+//! ```text
+//!  anchor ─► layout of a tile ─► its constraints are ready ─► solve the next one in program order
+//!                   ▲                                                     │
+//!                   └─────────── a layout became known, or a conflict ◄───┘
+//! ```
+//!
+//! The queue is ordered as the program and taken round and round, so that the result depends on the program
+//! alone. A constraint that finds two layouts where it demands one notes the conflict in the plan: the use (or
+//! result) that wants another layout than the tile's gets a version of its own (Linear Layouts, section 4.4).
+
+use super::constraint::{Constraint, Relation, Slot, adapts, constraints, shapes};
+use super::{Plan, follow, layout_error, staged};
+use crate::{IselError, Result};
+use smallvec::SmallVec;
+use std::collections::BTreeSet;
+use warplift_ir::entity::SecondaryMap;
+use warplift_ir::layout::{Axis, Layout, fragment};
+use warplift_ir::tile::{Inst, Kernel, Op, Value};
+
+/// Times that each constraint may be solved, on average, before layouts count as chasing each other.
+const ROUNDS: usize = 64;
+
+/// The constraints of a kernel, and which of them speak of a tile.
+pub(super) struct Solver<'k> {
+    k: &'k Kernel,
+    constraints: Vec<Constraint>,
+    of: SecondaryMap<Value, SmallVec<[u32; 4]>>,
+}
+
+impl<'k> Solver<'k> {
+    /// The constraints of a kernel.
+    pub fn new(k: &'k Kernel, order: &[Inst]) -> Self {
+        let constraints = constraints(k, order);
+        let mut of: SecondaryMap<Value, SmallVec<[u32; 4]>> = SecondaryMap::new();
+        for (n, c) in (0u32..).zip(&constraints) {
+            for slot in &c.slots {
+                let list = &mut of[slot.value(k)];
+                if list.last() != Some(&n) {
+                    list.push(n);
+                }
+            }
+        }
+        Self { k, constraints, of }
+    }
+
+    /// Spreads the layouts of some tiles until every constraint holds.
+    ///
+    /// # Errors
+    /// Layouts that an operation cannot follow.
+    pub fn spread(&self, known: impl IntoIterator<Item = Value>, plan: &mut Plan) -> Result<()> {
+        let mut ready: BTreeSet<u32> = known.into_iter().flat_map(|v| self.of[v].iter().copied()).collect();
+        let (mut at, mut fuel) = (0, ROUNDS * (self.constraints.len() + 1));
+        while let Some(next) = ready.range(at..).next().or(ready.first()).copied() {
+            ready.remove(&next);
+            at = next + 1;
+            let c = &self.constraints[next as usize];
+            for slot in self.solve(c, plan)? {
+                ready.extend(&self.of[slot.value(self.k)]);
+            }
+            fuel -= 1;
+            if fuel == 0 {
+                return Err(IselError::at(self.k, c.inst, "layouts that chase each other"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The constraints that a plan breaks: none, if it was made here.
+    #[cfg(test)]
+    pub fn broken(&self, plan: &Plan) -> Vec<&Constraint> {
+        let stays = |c: &&Constraint| {
+            let mut again = plan.clone();
+            self.solve(c, &mut again).is_ok_and(|changed| changed.is_empty())
+        };
+        self.constraints.iter().filter(|c| !stays(c)).collect()
+    }
+
+    /// Solves one constraint: the slots whose layout became known or another one.
+    fn solve(&self, c: &Constraint, plan: &mut Plan) -> Result<SmallVec<[Slot; 4]>> {
+        if c.relation == Relation::Equal {
+            return self.equal(c, plan);
+        }
+        let [operand, result] = [c.slots[0], c.slots[1]];
+        let known = |s: Slot| s.layout(self.k, plan).is_some();
+        let forward = match c.relation {
+            Relation::Expanded(_) | Relation::Broadcast => false,
+            Relation::Reshaped => known(operand),
+            Relation::Sliced(_) => known(operand) || adapts(self.k, operand.value(self.k)),
+            Relation::Unpacked if known(operand) && known(result) => return Ok(SmallVec::new()),
+            Relation::Unpacked => known(operand),
+            _ => true,
+        };
+        let changed = self.follow(c, forward, plan)?;
+        match changed.is_empty() && c.relation == Relation::Reinterpreted {
+            true => self.follow(c, false, plan),
+            false => Ok(changed),
+        }
+    }
+
+    /// The other slot takes the layout that follows from the known one.
+    fn follow(&self, c: &Constraint, forward: bool, plan: &mut Plan) -> Result<SmallVec<[Slot; 4]>> {
+        let [from, to] = if forward { [c.slots[0], c.slots[1]] } else { [c.slots[1], c.slots[0]] };
+        let Some(layout) = from.layout(self.k, plan) else { return Ok(SmallVec::new()) };
+        let layout = self.derived(c, layout, forward)?;
+        let changed = self.give(c.inst, to, &layout, plan)?;
+        Ok(changed.then_some(to).into_iter().collect())
+    }
+
+    /// The layout of one slot of a constraint from that of the other one.
+    fn derived(&self, c: &Constraint, l: &Layout, forward: bool) -> Result<Layout> {
+        let (k, inst) = (self.k, c.inst);
+        let shapes = shapes(k, c);
+        let [from, to] = if forward { [&shapes[0], &shapes[1]] } else { [&shapes[1], &shapes[0]] };
+        match &c.relation {
+            Relation::Reduced(d) | Relation::Expanded(d) => {
+                fragment::row_slice(l, *d).map_err(layout_error(k, inst))
+            }
+            Relation::Sliced(offsets) if forward => follow::slice_layout(k, inst, l, offsets, to),
+            Relation::Sliced(_) => follow::unsliced(k, inst, l, from, to),
+            Relation::Broadcast => follow::collapse(k, inst, l, to),
+            Relation::Permuted(perm) => follow::permute(l, perm).map_err(layout_error(k, inst)),
+            Relation::Reshaped => follow::reshaped(k, inst, l, [from, to]),
+            Relation::Reinterpreted => {
+                let [from, to] = if forward { [0, 1] } else { [1, 0] };
+                let bits = |n: usize| k.ty(c.slots[n].value(k)).elem().bits();
+                follow::reinterpreted(k, inst, l, bits(from), bits(to))
+            }
+            // Its registers have an order of their own; the cast puts them right.
+            Relation::Unpacked if !forward => {
+                staged::register_order(k, inst, l, k.ty(c.slots[0].value(k)).elem().bits())
+            }
+            Relation::Unpacked | Relation::Equal => Ok(l.clone()),
+        }
+    }
+
+    /// All slots have one layout: a loop's carried one, else the one that leaves the fewest bits to convert, the
+    /// first among equals.
+    fn equal(&self, c: &Constraint, plan: &mut Plan) -> Result<SmallVec<[Slot; 4]>> {
+        let Some(layout) = self.agreed(c, plan).cloned() else { return Ok(SmallVec::new()) };
+        let mut changed = SmallVec::new();
+        for &slot in &c.slots {
+            if self.give(c.inst, slot, &layout, plan)? {
+                changed.push(slot);
+            }
+        }
+        Ok(changed)
+    }
+
+    /// The layout on which the slots of a constraint agree.
+    fn agreed<'p>(&self, c: &Constraint, plan: &'p Plan) -> Option<&'p Layout> {
+        let k = self.k;
+        let fixed = c.slots.iter().filter(|s| !s.is_free(k));
+        let known: SmallVec<[(Slot, &Layout); 4]> =
+            fixed.filter_map(|&s| Some((s, s.layout(k, plan)?))).collect();
+        let to_convert = |layout: &Layout| -> u64 {
+            let others = known.iter().filter(|(_, l)| *l != layout && !l.equivalent(layout));
+            others.map(|(s, l)| l.in_extent(Axis::Reg) * u64::from(k.ty(s.value(k)).elem().bits())).sum()
+        };
+        let carried = known.iter().find(|(s, _)| matches!(s, Slot::Carried(_)));
+        let best = match known.iter().all(|(_, l)| *l == known[0].1) {
+            true => known.first(),
+            false => carried.or_else(|| known.iter().min_by_key(|(_, l)| to_convert(l))),
+        };
+        best.map(|b| b.1).or_else(|| c.slots.iter().find_map(|s| s.layout(k, plan)))
+    }
+
+    /// A slot takes a layout; `true` if it had none or another one.
+    fn give(&self, inst: Inst, slot: Slot, layout: &Layout, plan: &mut Plan) -> Result<bool> {
+        let v = slot.value(self.k);
+        let full = self.k.def(v).is_some_and(|d| matches!(self.k.insts[d].op, Op::Full));
+        match (slot.layout(self.k, plan), slot) {
+            (None, _) => {
+                plan.layouts[v] = Some(layout.clone());
+            }
+            (Some(old), _) if old == layout || full || old.equivalent(layout) => return Ok(false),
+            (Some(_), Slot::Use(inst, n)) => {
+                plan.uses.insert((inst, n), layout.clone());
+            }
+            (Some(_), Slot::Made(v)) => {
+                plan.made.insert(v, layout.clone());
+            }
+            (Some(_), Slot::Carried(_)) => {
+                return Err(IselError::at(
+                    self.k,
+                    inst,
+                    format!("tile {v} is carried in two register layouts"),
+                ));
+            }
+        }
+        Ok(true)
+    }
+}
