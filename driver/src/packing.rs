@@ -4,7 +4,12 @@
 //!  W[n, k], row by row ──► tile by tile, each in the order in which the kernel's threads hold it
 //! ```
 //!
-//! (Tilus, section 7 and Fig. 9.) Which order that is, the compiler derived from its plan; here it is data.
+//! (Tilus, section 7 and Fig. 9.) Which order that is, the compiler derived from its plan; here it is data,
+//! and the same data become a kernel in [`kernel_text`].
+
+mod kernel;
+
+pub use kernel::{PackingKernelError, kernel_text};
 
 use std::borrow::Cow;
 use warplift_ir::manifest::{ExprError, Manifest, Packing};

@@ -44,7 +44,6 @@ impl Generator<'_> {
         let persistent = self.choices.chance(1, 2);
         let alternate = product && persistent && self.groups == Some(1) && self.choices.chance(1, 5);
         KernelMapping {
-            programmatic: false,
             persistent,
             raster: self.choices.weighted(&[
                 (3, Raster::Linear),
