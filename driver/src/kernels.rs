@@ -51,6 +51,7 @@ pub const LIBRARY: &[Text] = library![
     "attention_causal",
     "attention_f16",
     "axpy",
+    "convert",
     "cumsum",
     "gather_rows",
     "gemm",

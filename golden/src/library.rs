@@ -101,6 +101,7 @@ pub const CASES: &[Case] = &[
     case("cumsum", &[("m", 3), ("n", 2500)], 2),
     case("gemv", &[("m", 5), ("n", 1032)], 2),
     case("gemm_split_k", &[("m", 136), ("n", 136), ("k", 584)], 2),
+    case("convert", &[("m", 72), ("n", 136)], 2),
     case("gemm_parts", &[("m", 136), ("n", 136), ("k", 584)], 2),
     case("sum_parts", &[("parts", 3), ("n", 5000)], 2),
     case("gather_rows", &[("m", 2), ("n", 200), ("p", 1032)], 2),
