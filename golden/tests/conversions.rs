@@ -128,7 +128,7 @@ fn shapes_change_without_moving_elements() {
 /// `convert` of the library with the layouts of its two tiles.
 fn pinned(a: &str, b: &str) -> String {
     let text = include_str!("../../driver/kernels/convert.tile");
-    let (kernel, _) = text.split_once("mapping").expect("a mapping");
+    let (kernel, _) = text.split_once("mapping convert").expect("a mapping");
     format!("{kernel}mapping convert {{ tile a: layout \"{a}\" tile b: layout \"{b}\" kernel: warps 4 }}")
 }
 
