@@ -138,7 +138,8 @@ fn product(
     }
     let tunables = (0..3).filter_map(|i| Some((anchor.names[i]?.to_owned(), wish[i])));
     let pipeline = if producers == Some(0) { Depth::Stages(3) } else { Depth::Fit };
-    let looped = LoopMapping { pipeline, producers, consumers: Some(consumers), wait: Some(0), chunk: None };
+    let looped =
+        LoopMapping { pipeline, producers, consumers: Some(consumers), wait: Some(0), ..Default::default() };
     Some(Mapping {
         kernel: kernel.name.clone(),
         tunables: tunables.collect(),

@@ -4,11 +4,14 @@
 //! computed, only how.
 
 use std::fmt;
+use warplift_isel as isel;
 use warplift_sched as sched;
 
 /// A feature of a stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Feature {
+    /// Of instruction selection.
+    Isel(isel::Feature),
     /// Of scheduling.
     Sched(sched::Feature),
 }
@@ -24,7 +27,8 @@ pub struct UnknownFeature {
 impl Feature {
     /// All features by their names.
     pub fn all() -> impl Iterator<Item = (&'static str, Self)> {
-        sched::Feature::ALL.iter().map(|&(name, f)| (name, Self::Sched(f)))
+        let selection = isel::Feature::ALL.iter().map(|&(name, f)| (name, Self::Isel(f)));
+        selection.chain(sched::Feature::ALL.iter().map(|&(name, f)| (name, Self::Sched(f))))
     }
 
     fn names() -> Vec<&'static str> {
@@ -32,9 +36,16 @@ impl Feature {
     }
 }
 
+/// The features of selection among some.
+pub(crate) fn of_isel(features: &[Feature]) -> Vec<isel::Feature> {
+    let of = |&f: &Feature| if let Feature::Isel(f) = f { Some(f) } else { None };
+    features.iter().filter_map(of).collect()
+}
+
 /// The features of scheduling among some.
 pub(crate) fn of_sched(features: &[Feature]) -> Vec<sched::Feature> {
-    features.iter().map(|&Feature::Sched(f)| f).collect()
+    let of = |&f: &Feature| if let Feature::Sched(f) = f { Some(f) } else { None };
+    features.iter().filter_map(of).collect()
 }
 
 impl std::str::FromStr for Feature {

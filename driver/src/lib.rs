@@ -94,6 +94,7 @@
 //! ```
 
 pub mod bench;
+pub mod chart;
 pub mod cuda;
 pub mod enumerate;
 pub mod features;
@@ -113,6 +114,7 @@ pub mod trial;
 pub use features::Feature;
 pub use pipeline::{CompileError, Compiled, Explained, Options, compile};
 pub use warplift_ir as ir;
+pub use warplift_isel as isel;
 
 /// What a frontend needs, in one import.
 pub mod prelude {

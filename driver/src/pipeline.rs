@@ -7,7 +7,8 @@
 //! After every pass that level's verifier runs if [`Options::verify`] is set; a failure there is a bug of
 //! the compiler, reported with the dump to reproduce it.
 
-use crate::features::{Feature, of_sched};
+use crate::chart::Chart;
+use crate::features::{Feature, of_isel, of_sched};
 use std::fmt::{self, Display};
 use std::time::{Duration, Instant};
 use warplift_emit::{Allocations, EmitError};
@@ -171,7 +172,8 @@ pub(crate) fn compile_and<T>(
     if options.verify {
         verify(&mapped).map_err(|e| bug("map", &e, &mapped))?;
     }
-    let plan = r.pass("plan", || warplift_isel::plan::do_plan(&mapped))?;
+    let plan =
+        r.pass("plan", || warplift_isel::plan::do_plan_without(&mapped, &of_isel(&options.disable)))?;
     let program = r.pass("lower", || warplift_isel::lower::do_lower(&mapped, &plan, mapping, &bump))?;
     r.dump("lower", &program);
     r.check("lower", || verify_structured(&program.func), &program)?;
@@ -253,12 +255,7 @@ impl Display for Explained {
             writeln!(f, "deferred: {} parts under the first iterations of {}", d.parts.len(), d.inner)?;
         }
         for l in &self.schedule.loops {
-            let (name, ii, res, rec) = (&l.name, l.interval, l.resource, l.recurrence);
-            let stages = l.stages;
-            writeln!(
-                f,
-                "loop {name}: interval {ii} cycles (resources {res}, recurrences {rec}), {stages} stages"
-            )?;
+            write!(f, "{}", Chart(l))?;
         }
         for remark in &self.schedule.remarks {
             writeln!(f, "remark: {remark}")?;

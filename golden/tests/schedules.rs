@@ -152,3 +152,59 @@ fn clusters_beyond_the_limit_are_refused() {
     let message = refused.map(|_| ()).expect_err("no cluster of 4").to_string();
     assert!(message.contains("cluster of 4") && message.contains("at most 2"), "{message}");
 }
+
+/// A kernel of the library with words of its mapping replaced.
+fn reworded(name: &str, from: &str, to: &str) -> (Kernel, Mapping) {
+    let (kernel, mapping) = load(name);
+    let text = format!("{kernel}\n{mapping}");
+    assert!(text.contains(from), "{text}");
+    let mut m = parse_file(&text.replace(from, to), "test.tile").unwrap_or_else(|e| panic!("{e:?}"));
+    (kernel, m.mappings.remove(0))
+}
+
+#[test]
+fn warpgroups_take_turns_where_they_are_asked_to() {
+    let orders = [(1, Adversary::Earliest), (2, Adversary::Latest), (3, Adversary::Random)];
+    let sizes: [&[(&str, i64)]; 3] = [
+        &[("batch", 1), ("heads", 3), ("queries", 130), ("keys", 100)],
+        &[("batch", 1), ("heads", 1), ("queries", 260), ("keys", 330)],
+        &[("batch", 1), ("heads", 2), ("queries", 64), ("keys", 1)],
+    ];
+    let (kernel, mapped) = reworded("attention", "consumers 2", "consumers 2, turns 1");
+    let compile_as = |disable| {
+        let options = Options { verify: true, disable, ..Options::default() };
+        compile(&kernel, &mapped, &SM90A, &options).unwrap_or_else(|e| panic!("{e}"))
+    };
+    let made = compile_as(Vec::new());
+    assert_eq!(made.explained.schedule.turns.len(), 1);
+    assert!(made.ptx.contains("bar.arrive 3, 256") && made.ptx.contains("bar.sync 2, 256"));
+    let without = compile_as(vec!["turns".parse().unwrap_or_else(|e| panic!("{e}"))]);
+    assert!(!without.ptx.contains("bar.arrive"));
+    for size in sizes {
+        let problem = reference(&kernel, &mapped, size, 5);
+        for (seed, order) in orders {
+            let options = sim::Options { seed, order, ..sim::Options::default() };
+            let run = problem.simulate(&made.ptx, &made.manifest, &options, 2);
+            let (have, report) = run.unwrap_or_else(|e| panic!("{size:?} {order:?}: {e}"));
+            assert!(report.hazards.is_empty(), "{size:?}: {:?}", report.hazards);
+            assert_eq!(problem.difference_beyond(&have, 2e-2), None, "{size:?} {order:?}");
+        }
+    }
+    let plain = "BM = 128, BN = 64, BK = 32\nfor t: pipeline 3, consumers 2, turns 1\nkernel: persistent";
+    for k in [0, 24, 136] {
+        check("gemm", plain, &[("m", 264), ("n", 136), ("k", k)], 2);
+    }
+}
+
+#[test]
+fn turns_are_declined_with_a_reason() {
+    let deferred = "consumers 2, turns 1";
+    let (kernel, mapped) = reworded("gemm", "consumers 2", deferred);
+    let made = compile(&kernel, &mapped, &SM90A, &Options::default()).unwrap_or_else(|e| panic!("{e}"));
+    let remarks = made.explained.schedule.remarks.join("\n");
+    assert!(remarks.contains("take no turns: deferred results stand in it"), "{remarks}");
+    let text = mapped.to_string().replace("turns 1", "turns 2");
+    let wrong = parse_file(&text, "test.tile").unwrap_or_else(|e| panic!("{e:?}"));
+    let errors = warplift::ir::tile::verify_mapping(&kernel, &wrong.mappings[0]);
+    assert!(errors.is_err_and(|e| e[0].message.contains("turns are 0 or 1")));
+}

@@ -8,10 +8,13 @@
 //! ```
 
 pub mod facts;
+mod feature;
 pub mod lower;
 pub mod map;
 pub mod plan;
 pub mod window;
+
+pub use feature::{Feature, Ways};
 
 use warplift_ir::tile::{Inst, Loc};
 

@@ -71,6 +71,19 @@ fn without_facts_threads_fill_the_tiles() {
 }
 
 #[test]
+fn an_address_of_which_nothing_is_known_is_no_vectors() {
+    let bump = Bump::new();
+    let (k, m) = parse(&GEMM.replace("ALIGN", "").replace("MULT", "% 8"));
+    let p = lower(&k, &m, &bump).unwrap();
+    let wide = |op| p.func.insts.values().any(|d| d.op == op);
+    assert!(
+        wide(Opcode::LdGlobal16) && !wide(Opcode::LdGlobal),
+        "elements of 2 bytes at any of their addresses"
+    );
+    assert!(wide(Opcode::StGlobal16) && !wide(Opcode::StGlobal));
+}
+
+#[test]
 fn a_swizzle_span_follows_the_depth() {
     let bump = Bump::new();
     let (k, mut m) = with_facts();

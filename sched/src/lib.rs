@@ -24,6 +24,7 @@ mod shared;
 mod stage;
 #[cfg(test)]
 mod tests;
+mod turns;
 
 pub use expand::do_expand;
 pub use graph::{Edge, Graph, Node};

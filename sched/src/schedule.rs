@@ -4,6 +4,7 @@ use crate::cluster::do_multicast;
 use crate::early::do_early;
 use crate::expand::can_lead;
 use crate::graph::{copy_place, touched, yields};
+use crate::turns::do_turns;
 use crate::{Result, SchedError};
 use rustc_hash::{FxHashMap, FxHashSet};
 use warplift_ir::machine::{
@@ -17,7 +18,7 @@ const MAX_PARTS: usize = 4;
 /// Blocks of a cluster at most: more gain nothing where power limits, and couple more blocks.
 const MAX_CLUSTER: u32 = 2;
 /// Warps of a warpgroup.
-const WARPGROUP: u32 = 4;
+pub(crate) const WARPGROUP: u32 = 4;
 /// Registers that a consumer needs beside its fragments: addresses, rings, coordinates.
 pub(crate) const SCALAR_REGISTERS: u32 = 30;
 
@@ -34,16 +35,19 @@ pub enum Feature {
     InFlight,
     /// Loops overlapped with themselves.
     Modulo,
+    /// Warpgroups that take turns at the tensor cores.
+    Turns,
 }
 
 impl Feature {
     /// All of them, by the names that [`std::str::FromStr`] takes.
-    pub const ALL: [(&'static str, Self); 5] = [
+    pub const ALL: [(&'static str, Self); 6] = [
         ("warp-specialization", Self::WarpSpecialization),
         ("multicast", Self::Multicast),
         ("deferral", Self::Deferral),
         ("in-flight", Self::InFlight),
         ("modulo", Self::Modulo),
+        ("turns", Self::Turns),
     ];
 }
 
@@ -90,6 +94,9 @@ pub fn do_schedule_without(program: &Program<'_>, target: &Target, disabled: &[F
             Ok(d) => s.deferral = Some(d),
             Err(reason) => s.remarks.push(format!("deferred epilogue declined: {reason}")),
         }
+    }
+    if has(Feature::Turns) {
+        do_turns(program, &mut s);
     }
     Ok(s)
 }

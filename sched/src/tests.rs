@@ -128,7 +128,7 @@ impl<'a> Build<'a> {
 fn attr(shape: &Shape, persistent: bool) -> LoopAttr {
     let name = if persistent { "tile" } else { "t" }.to_owned();
     let (depth, wait) = if persistent { (None, None) } else { (shape.wish, shape.wait) };
-    LoopAttr { name, depth, producers: 1, wait, persistent, overlapped: false }
+    LoopAttr { name, depth, producers: 1, wait, turns: None, persistent, overlapped: false }
 }
 
 fn gemm<'a>(shape: &Shape, bump: &'a Bump) -> Program<'a> {

@@ -6,6 +6,7 @@ use super::artifact::{Artifact, assembled, compile as make, manifest_text, times
 use super::failure::{Outcome, user};
 use super::source::{Choice, Source, SourceArgs, load};
 use std::path::{Path, PathBuf};
+use warplift::chart::svg;
 use warplift::ir::manifest::Manifest;
 use warplift::ir::target::SM90A;
 use warplift::ir::tile::Mapping;
@@ -156,6 +157,9 @@ pub struct ExplainArgs {
     /// Sizes to predict the cycles of, `m=128,n=256`; may be repeated. Default: those of a large problem.
     #[arg(long, value_name = "SIZES")]
     size: Vec<String>,
+    /// Draw a steady iteration of each scheduled loop here.
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
 }
 
 /// Predicted cycles for each of the sizes; a kernel that cannot be walked says why.
@@ -183,6 +187,9 @@ pub fn explain(args: &ExplainArgs, tools: &Tools) -> Outcome<()> {
     println!("kernel `{}` from {}", source.kernel.name, source.text.file);
     println!("{mapping}");
     print!("{}", compiled.explained);
+    if let Some(path) = &args.svg {
+        write(path, svg(&compiled.explained.schedule.loops).map_err(user)?.as_bytes())?;
+    }
     explain_time(&source, &mapping, &args.size)?;
     println!("{}", times(&compiled.timings));
     match tools.find() {

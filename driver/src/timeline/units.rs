@@ -1,8 +1,7 @@
 //! Units of a multiprocessor as times until which they are taken.
 
 use std::collections::BTreeMap;
-use warplift_ir::machine::WgmmaAttr;
-use warplift_ir::target::{RATES, Row, Unit};
+use warplift_ir::target::{Row, Unit};
 
 /// Schedulers of a multiprocessor.
 const SCHEDULERS: u32 = 4;
@@ -57,16 +56,4 @@ impl Units {
 /// Cycles between two repetitions of a row on a scheduler's unit.
 pub fn interval(row: &Row) -> f64 {
     f64::from(row.interval).max(1.0)
-}
-
-/// Cycles that the tensor cores need for a tile product of one warpgroup.
-pub fn product(attr: &WgmmaAttr) -> f64 {
-    let n = f64::from(attr.n);
-    let least = match attr.a {
-        // 128 bytes a cycle for both operands.
-        Some(_) => RATES.product_shared_cycles + n / 4.0,
-        None => RATES.product_register_cycles,
-    };
-    let atoms = u32::from(attr.m_atoms) * u32::from(attr.n_atoms) * u32::from(attr.k_steps);
-    f64::from(atoms) * (n / 2.0).max(least)
 }

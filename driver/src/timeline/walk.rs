@@ -2,7 +2,7 @@
 
 use super::barriers::Barriers;
 use super::scalars::evaluate;
-use super::units::{Units, interval, product};
+use super::units::{Units, interval};
 use super::{PredictError, STEPS};
 use crate::trial::Sizes;
 use warplift_ir::entity::SecondaryMap;
@@ -306,7 +306,7 @@ fn multiply(warp: &mut Warp<'_, '_>, data: &InstData<'_>, units: &mut Units, sta
     let start =
         if attr.a.is_none() { warp.products.last().map_or(start, |&end| end.max(start)) } else { start };
     let groups = f64::from(warp.warps.div_ceil(4)) * units.blocks();
-    let cycles = product(attr) * groups;
+    let cycles = attr.cycles() * groups;
     let begins = units.take(Unit::Tensor, start, cycles);
     warp.open = begins + cycles + RATES.product_latency;
     warp.now = start + 4.0 * f64::from(attr.k_steps);

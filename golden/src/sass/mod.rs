@@ -13,6 +13,7 @@
 //! the summary needs: which registers an instruction names, which of them it writes, and where it jumps.
 
 mod flow;
+mod groups;
 mod instruction;
 mod roles;
 mod summary;

@@ -1,6 +1,7 @@
 //! The summary of a listing: what each role and each of its loops is made of.
 
 use super::flow::{Flow, Loop};
+use super::groups::groups;
 use super::instruction::{Instruction, Registers, SassError, parse};
 use super::roles::{Role, roles};
 use std::collections::{BTreeMap, BTreeSet};
@@ -104,7 +105,7 @@ pub struct RoleSummary {
     pub loops: Vec<LoopSummary>,
     /// Loops that only wait for a barrier.
     pub waits: u32,
-    /// What stands between the last product of a group and the wait for it, and how many such groups.
+    /// What stands between the last product of a group and the wait that ends it, and how many such groups.
     pub groups: BTreeMap<String, u32>,
 }
 
@@ -160,7 +161,7 @@ fn summarize_role(flow: &Flow, role: &Role) -> RoleSummary {
         counts: Counts::of(code()),
         loops: loops.into_iter().map(|l| summarize_loop(flow, l)).collect(),
         waits: waits.len() as u32,
-        groups: groups(flow, role),
+        groups: groups(flow, &role.blocks),
     }
 }
 
@@ -192,7 +193,7 @@ fn summarize_loop(flow: &Flow, l: &Loop) -> LoopSummary {
     }
 }
 
-fn is_product(i: &Instruction) -> bool {
+pub(super) fn is_product(i: &Instruction) -> bool {
     matches!(i.name(), "HGMMA" | "HMMA")
 }
 
@@ -208,33 +209,6 @@ fn accumulators<'a>(code: impl Iterator<Item = &'a Instruction>) -> Vec<Register
         }
     }
     runs
-}
-
-/// Of each group of products (its last one names `gsb0`): what follows until the wait.
-fn groups(flow: &Flow, role: &Role) -> BTreeMap<String, u32> {
-    let code: Vec<&Instruction> = role.blocks.iter().flat_map(|b| flow.of(*b)).collect();
-    let last = |i: &Instruction| is_product(i) && i.operands.iter().any(|o| o == "gsb0");
-    let mut groups = BTreeMap::new();
-    for at in (0..code.len()).filter(|at| last(code[*at])) {
-        let rest = &code[at + 1..];
-        let end = rest.iter().position(|i| is_product(i) || (i.name() == "WARPGROUP" && i.has("DEPBAR")));
-        let text = match end {
-            None => "the end of the role".to_owned(),
-            Some(end) => {
-                let until = if is_product(rest[end]) { "the next product" } else { "the wait" };
-                format!("{until}: {}", between(&rest[..end]))
-            }
-        };
-        *groups.entry(text).or_default() += 1;
-    }
-    groups
-}
-
-/// Opcodes with their numbers, by name.
-fn between(code: &[&Instruction]) -> String {
-    let counts = Counts::of(code.iter().copied());
-    let list: Vec<String> = counts.by_name.iter().map(|(name, n)| format!("{name} {n}")).collect();
-    if list.is_empty() { "nothing".to_owned() } else { list.join(", ") }
 }
 
 impl Display for Registers {
@@ -269,7 +243,7 @@ impl Display for RoleSummary {
             writeln!(f, "  {l}")?;
         }
         for (text, n) in &self.groups {
-            writeln!(f, "  {n} groups, up to {text}")?;
+            writeln!(f, "  {n} groups, {text}")?;
         }
         Ok(())
     }

@@ -104,7 +104,10 @@ fn a_loop_with_its_spin_at_the_end_is_one_loop() {
     assert_eq!(main.counts.total, 10);
     assert_eq!((main.depth, &main.accumulators[..]), (0, &[tuple(24, 128)][..]));
     assert_eq!((main.copies.len(), main.writes), (0, 0));
-    assert_eq!(consumer.groups.iter().collect::<Vec<_>>(), [(&"the wait: UIADD3 1".to_owned(), &1)]);
+    assert_eq!(
+        consumer.groups.iter().collect::<Vec<_>>(),
+        [(&"in a loop, up to the wait: uniform 1".to_owned(), &1)]
+    );
 }
 
 #[test]

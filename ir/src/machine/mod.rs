@@ -23,6 +23,7 @@ pub use func::*;
 pub use schedule::*;
 pub use verify::{MachineError, verify_scheduled, verify_structured};
 
+use crate::target::RATES;
 use crate::tile::Loc;
 use cranelift_entity::entity_impl;
 use smallvec::SmallVec;
@@ -278,6 +279,14 @@ pub struct WgmmaAttr {
     pub b: SharedOperand,
 }
 
+impl WgmmaAttr {
+    /// Cycles that the tensor cores need for the tile product of one warpgroup.
+    pub fn cycles(&self) -> f64 {
+        let atoms = u32::from(self.m_atoms) * u32::from(self.n_atoms) * u32::from(self.k_steps);
+        f64::from(atoms) * RATES.product(self.n.into(), self.a.is_some())
+    }
+}
+
 /// A product of one step of K by a warp: `mma.sync.m16n8k16` repeated over its atoms of M and N.
 ///
 /// Operands: accumulator (registers of an atom, atoms of N, atoms of M), A (registers, atoms of M), B
@@ -357,6 +366,8 @@ pub struct LoopAttr {
     pub producers: u32,
     /// Tensor groups left in flight at the end of an iteration, if the mapping says.
     pub wait: Option<u32>,
+    /// Whether warpgroups take turns at the tensor cores, if the mapping says.
+    pub turns: Option<bool>,
     /// The loop over tiles of a persistent kernel.
     pub persistent: bool,
     /// Rotated by the modulo scheduler: its awaits stand where products must have landed, not where their

@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::manifest::{Argument, Expr, Fact, Param};
+use crate::target::Unit;
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 
 /// How a buffer of shared memory is filled and emptied; decides which protocol `sched` puts around it.
@@ -142,6 +143,17 @@ pub struct Deferral {
     pub parts: Vec<Vec<Inst>>,
 }
 
+/// A loop whose warpgroups take turns: one's products are issued while the others wait at a barrier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turns {
+    /// The loop.
+    pub looped: Inst,
+    /// The first product of its body: a turn begins before it.
+    pub first: Inst,
+    /// The last one: a turn ends behind its issue.
+    pub last: Inst,
+}
+
 /// Instructions of a loop's body that are placed together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slot {
@@ -149,27 +161,55 @@ pub struct Slot {
     pub insts: Vec<Inst>,
     /// Intervals after the iteration's start in which they stand: 0, or 1 for what runs an iteration late.
     pub stage: u32,
-    /// Cycles after the iteration's start, by the model.
-    pub time: i64,
+    /// What is taken, and when.
+    pub span: Span,
 }
 
-/// A modulo schedule of a loop.
+/// Time of a unit that part of an iteration takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// What it is: instruction and result.
+    pub name: String,
+    /// The unit taken; of several that one takes most cycles of.
+    pub unit: Unit,
+    /// Cycles after the iteration's start; before it where negative.
+    pub time: i64,
+    /// Cycles that the unit is taken.
+    pub busy: u32,
+}
+
+/// A modulo schedule of a loop: of one warpgroup, beside others that share the units.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoopSchedule {
     /// The loop.
     pub inst: Inst,
     /// Name of its counter.
     pub name: String,
+    /// Warpgroups that share the units; each runs its own iterations.
+    pub groups: u32,
     /// Initiation interval: cycles from one iteration's start to the next one's.
     pub interval: u32,
-    /// Least interval by resources.
-    pub resource: u32,
+    /// Cycles that each unit is taken in an interval by all warpgroups, fullest first.
+    pub taken: Vec<(Unit, u32)>,
     /// Least interval by recurrences.
     pub recurrence: u32,
-    /// Stages.
+    /// Intervals over which one iteration extends, copies included.
     pub stages: u32,
-    /// The rotated body, in the order in which a warp comes to it.
+    /// Whether the body is rewritten to hold work of two iterations.
+    pub rotated: bool,
+    /// Interval of a schedule in which warpgroups take turns at the tensor cores, if there is one.
+    pub turns: Option<u32>,
+    /// The body, in the order in which a warp comes to it.
     pub slots: Vec<Slot>,
+    /// Copies that bring what an iteration reads.
+    pub copies: Vec<Span>,
+}
+
+impl LoopSchedule {
+    /// Least interval by resources.
+    pub fn resource(&self) -> u32 {
+        self.taken.iter().map(|t| t.1).max().unwrap_or(1)
+    }
 }
 
 /// Where a schedule is, as data; `sched::expand` turns it into code.
@@ -187,6 +227,8 @@ pub struct Schedule {
     pub slots: SecondaryMap<Buffer, u32>,
     /// Tensor groups left in flight at the end of a loop's iteration.
     pub in_flight: SecondaryMap<Inst, u32>,
+    /// Loops whose warpgroups take turns at the tensor cores.
+    pub turns: Vec<Turns>,
     /// Deferred results.
     pub deferral: Option<Deferral>,
     /// The loop whose first stages the producer fills with early loads before it waits for other grids.

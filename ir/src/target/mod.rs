@@ -109,6 +109,17 @@ pub struct Rates {
     pub start_cycles: f64,
 }
 
+impl Rates {
+    /// Cycles of the tensor cores for a warpgroup's product of so many columns, with A in shared memory or in
+    /// registers.
+    pub fn product(&self, n: u32, shared: bool) -> f64 {
+        let n = f64::from(n);
+        // 128 bytes a cycle for both operands.
+        let least = if shared { self.product_shared_cycles + n / 4.0 } else { self.product_register_cycles };
+        least.max(n / 2.0)
+    }
+}
+
 /// One row.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {

@@ -54,6 +54,9 @@ pub struct LoopMapping {
     pub wait: Option<u32>,
     /// Depth of a product's computed left operand that is made at once; absent: all of it.
     pub chunk: Option<u32>,
+    /// Whether its warpgroups take turns at the tensor cores, 1, or want them as they come, 0; absent: the
+    /// scheduler decides.
+    pub turns: Option<u32>,
 }
 
 /// How tiles of an array come to registers.

@@ -402,6 +402,7 @@ impl Display for LoopText {
             ("consumers", self.0.consumers),
             ("wait", self.0.wait),
             ("chunk", self.0.chunk),
+            ("turns", self.0.turns),
         ] {
             if let Some(n) = count {
                 write!(f, ", {word} {n}")?;

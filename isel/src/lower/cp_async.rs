@@ -23,14 +23,7 @@ impl Lower<'_, '_> {
         let vector = bytes / size;
         let layout =
             blocked(&shape, tile.inner_dim, vector, warps(k, inst)).map_err(layout_error(k, inst))?;
-        let renamed = layout.renamed(|a| match a {
-            Axis::Dim(d) => Axis::Dim(u8::from(usize::from(d) == tile.inner_dim)),
-            other => other,
-        });
-        let to = renamed
-            .and_then(|l| l.with_outs(&[Axis::Dim(0), Axis::Dim(1)]))
-            .and_then(|l| l.then(&tile.layout))
-            .map_err(layout_error(k, inst))?;
+        let to = tile.from_register_layout(&layout).map_err(layout_error(k, inst))?;
         let buffer = self.buffers.push(BufferData {
             name: self.name_of(result),
             bytes: shape.iter().product::<u32>() * size,
@@ -55,7 +48,7 @@ impl Lower<'_, '_> {
             // What carries (digits that are no bits) is added.
             let (bits, sum) = register_parts(&to, e, 0);
             let [moved, added] = [bits, sum].map(|n| n as u32 * size);
-            let low = moved % (8 * tile.swizzle);
+            let low = moved % tile.period();
             let c = self.at_entry().imm(low.into());
             let mut at = self.at_entry().int(Opcode::Xor, own, c);
             if let Some(carrying) = carrying {

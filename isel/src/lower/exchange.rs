@@ -48,7 +48,7 @@ impl Lower<'_, '_> {
         from: &Layout,
         to: &Layout,
     ) -> Result<machine::Value> {
-        match choose(self.k, self.inst, from, to, elem)? {
+        match choose(self.k, self.inst, from, to, elem, self.plan.ways)? {
             Conversion::Registers { source } => {
                 let table: Vec<u16> = source.iter().map(|&r| r as u16).collect();
                 self.pick_elements(x, elem, &table)

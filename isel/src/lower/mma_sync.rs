@@ -128,7 +128,7 @@ impl<'p> Lower<'p, '_> {
     fn load_matrices(&mut self, m: &Matrices<'_>, atom: u32, step: u32) -> machine::Value {
         let count = if 2 * atom + 2 > m.halves { 2 } else { 4 };
         let moved = m.moved(atom * m.step, step * ATOM);
-        let low = moved % (8 * m.tile.swizzle);
+        let low = moved % m.tile.period();
         let c = self.at_entry().imm(low.into());
         let own = self.at_entry().int(Opcode::Xor, m.own, c);
         let attr =

@@ -30,6 +30,8 @@ mod tensor;
 mod tile;
 mod versions;
 
+pub(crate) use scalar::row_of;
+
 use crate::plan::Plan;
 use crate::{IselError, Result, facts};
 use rustc_hash::FxHashMap;
@@ -471,6 +473,7 @@ impl<'k, 'a> Lower<'k, 'a> {
             depth,
             producers: mapping.producers.unwrap_or(1),
             wait: mapping.wait,
+            turns: mapping.turns.map(|n| n > 0),
             persistent: attrs.persistent,
             overlapped: false,
         }))

@@ -285,14 +285,8 @@ impl Lower<'_, '_> {
             kind: BufferKind::Scratch,
         });
         self.filled.insert(inst, (buffer, None));
-        let renamed = layout.renamed(|a| match a {
-            Axis::Dim(d) => Axis::Dim(u8::from(usize::from(d) == tile.inner_dim)),
-            other => other,
-        });
-        let to_memory = renamed
-            .and_then(|l| l.with_outs(&[Axis::Dim(0), Axis::Dim(1)]))
-            .and_then(|l| l.then(&tile.layout))
-            .map_err(crate::plan::layout_error(self.k, inst))?;
+        let to_memory =
+            tile.from_register_layout(&layout).map_err(crate::plan::layout_error(self.k, inst))?;
         self.store_shared(x, &to_memory, buffer, bytes, facts)
     }
 

@@ -4,7 +4,7 @@ use super::{Low, Lower};
 use crate::Result;
 use warplift_ir::machine::{self, Attr, NewInst, Ty};
 use warplift_ir::target::Opcode;
-use warplift_ir::tile::{BinOp, Inst, Op, Type, UnOp};
+use warplift_ir::tile::{BinOp, Inst, Kernel, Op, Type, UnOp};
 use warplift_ir::types::Elem;
 
 /// How a scalar or packed register is computed on.
@@ -141,6 +141,24 @@ pub(super) fn fma_row(kind: Kind) -> Option<Opcode> {
         Kind::Brain => Opcode::FmaBf16x2,
         _ => return None,
     })
+}
+
+/// The row that does an elementwise (or a reduction's) work on a tile, by which it is estimated; `None` where there
+/// is none: views of what is there.
+pub(crate) fn row_of(k: &Kernel, inst: Inst) -> Option<Opcode> {
+    let of = |n: usize| k.args(inst).get(n).and_then(|&v| kind(k.ty(v).elem(), true));
+    match k.insts[inst].op {
+        Op::Unary(op) => {
+            of(0).and_then(|kd| unary_row(natural(op).map_or(op, |n| n.0), kd)).or(Some(Opcode::Mov))
+        }
+        Op::Binary(op) => of(0).and_then(|kd| binary_row(op, kd)).or(Some(Opcode::Mov)),
+        Op::Reduce(op, _) | Op::Scan(op, _) => of(0).and_then(|kd| binary_row(super::reduce::binary(op), kd)),
+        Op::Fma => of(0).and_then(fma_row),
+        Op::Compare(_) => Some(Opcode::SetF32),
+        Op::Select => Some(Opcode::Selp),
+        Op::Cast => Some(Opcode::PackF16),
+        _ => None,
+    }
 }
 
 /// The row that compares.

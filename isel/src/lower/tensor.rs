@@ -98,7 +98,7 @@ impl Lower<'_, '_> {
         let result = k.result(inst);
         let [outer, inner] = tile.extents;
         let map = self.tensor_map(args[0], tile.inner_dim, [tile.slab, outer], tile.swizzle)?;
-        let bytes = outer * tile.swizzle;
+        let bytes = outer * tile.row_bytes;
         let name = self.name_of(result);
         let total = bytes * (inner / tile.slab);
         let buffer =
@@ -192,7 +192,7 @@ impl Lower<'_, '_> {
     fn store_bulk(&mut self, inst: Inst, value: Value, s: &Stripes) -> Result<()> {
         let k = self.k;
         let x = self.materialize(value, value)?;
-        let stripe_bytes = if s.transposed { s.columns } else { STRIPE } * s.swizzle;
+        let stripe_bytes = if s.transposed { s.columns } else { STRIPE } * s.row_bytes;
         let own_bytes = s.atoms * s.slabs * stripe_bytes;
         let buffer = self.staging_buffer(k.attrs[inst].team.warps() * own_bytes);
         let args = k.args(inst).to_vec();

@@ -3,6 +3,7 @@
 //!
 //! ```text
 //!  y = f(x)      uses[(f, 0)] = B     ─►   x' = rearrange x : A to B      y = f(x')
+//!                again[(f, 0)] = [x]  ─►   x' = what x is, in layout B    y = f(x')
 //!                made[y] = C          ─►   y' = f(x')   y = rearrange y' : C to B
 //! ```
 
@@ -14,7 +15,7 @@ use warplift_ir::tile::{Block, Inst, Kernel, Op, Value, ValueDef};
 
 /// The kernel and plan with every conversion written out.
 pub fn do_versions(k: &Kernel, plan: &Plan) -> (Kernel, Plan) {
-    let mut v = Versions { k: k.clone(), plan: plan.clone(), known: FxHashMap::default() };
+    let mut v = Versions { original: k, k: k.clone(), plan: plan.clone(), known: FxHashMap::default() };
     let blocks: Vec<Block> = k.blocks.keys().collect();
     for block in blocks {
         v.block(block);
@@ -22,14 +23,15 @@ pub fn do_versions(k: &Kernel, plan: &Plan) -> (Kernel, Plan) {
     (v.k, v.plan)
 }
 
-struct Versions {
+struct Versions<'k> {
+    original: &'k Kernel,
     k: Kernel,
     plan: Plan,
     /// Versions made so far in the block at hand.
     known: FxHashMap<(Value, Layout), Value>,
 }
 
-impl Versions {
+impl Versions<'_> {
     fn block(&mut self, block: Block) {
         self.known.clear();
         let old = std::mem::take(&mut self.k.blocks[block].insts);
@@ -54,6 +56,10 @@ impl Versions {
     /// Operand `n` in its own layout.
     fn use_of(&mut self, inst: Inst, n: usize, layout: Layout, list: &mut Vec<Inst>) {
         let v = self.k.args(inst)[n];
+        let mut remade = FxHashMap::default();
+        for (tile, layout) in self.plan.again.remove(&(inst, n)).unwrap_or_default() {
+            self.again(inst, tile, layout, &mut remade, list);
+        }
         let version = match self.known.get(&(v, layout.clone())) {
             Some(&known) => known,
             None => {
@@ -75,6 +81,30 @@ impl Versions {
             *slot = version;
         }
         self.k.insts[inst].args = args;
+    }
+
+    /// A tile made again in a layout, from what was made again before it.
+    fn again(
+        &mut self,
+        beside: Inst,
+        tile: Value,
+        layout: Layout,
+        remade: &mut FxHashMap<Value, Value>,
+        list: &mut Vec<Inst>,
+    ) {
+        let Some(def) = self.original.def(tile) else { return };
+        if let Some(&known) = self.known.get(&(tile, layout.clone())) {
+            remade.insert(tile, known);
+            return;
+        }
+        let version = |a: &Value| remade.get(a).copied().unwrap_or(*a);
+        let args: Vec<Value> = self.original.args(def).iter().map(version).collect();
+        let made = self.make(beside, self.original.insts[def].op.clone(), &args, tile);
+        list.push(made);
+        let version = self.k.result(made);
+        self.plan.layouts[version] = Some(layout.clone());
+        remade.insert(tile, version);
+        self.known.insert((tile, layout), version);
     }
 
     /// The instruction makes a new value, of which its result becomes a conversion.

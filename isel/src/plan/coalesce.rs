@@ -8,7 +8,9 @@
 //!
 //! Linear Layouts, section 5.4: the registers that both sides have in common are the conversion's vectors.
 
-use super::blocked::{blocked_by, vector_elements};
+use super::blocked::{Spread, blocked_by, vector_elements};
+use super::choices::{Options, Point, Way};
+use super::cost::{LINE, Model, SECTOR};
 use super::tensor::unit_dim;
 use super::{Plan, StorePlan, extents, layout_error, staged, warps};
 use crate::Result;
@@ -16,10 +18,6 @@ use rustc_hash::FxHashSet;
 use warplift_ir::layout::{Axis, Layout};
 use warplift_ir::tile::{Inst, Kernel, Op, Type, Value};
 
-/// Bytes that memory moves at least.
-const SECTOR: u64 = 32;
-/// Bytes that caches look up together.
-const LINE: u64 = 128;
 /// Bytes of the widest access.
 const WIDE: u64 = 16;
 /// How many times more sectors than needed an access may touch before it is converted: a conversion is two
@@ -30,7 +28,7 @@ const WASTE: u64 = 4;
 ///
 /// # Errors
 /// As a layout's construction.
-pub fn do_coalesce(k: &Kernel, inst: Inst, plan: &mut Plan) -> Result<()> {
+pub(super) fn do_coalesce(k: &Kernel, inst: Inst, model: &Model<'_>, plan: &mut Plan) -> Result<()> {
     let (tile, load) = match (&k.insts[inst].op, plan.stores.get(&inst)) {
         (Op::Load, _) if !plan.shared.contains_key(&inst) && staged::is_plain(k, inst) => {
             (k.result(inst), true)
@@ -51,16 +49,27 @@ pub fn do_coalesce(k: &Kernel, inst: Inst, plan: &mut Plan) -> Result<()> {
         (0..shape.len()).map(|d| (run(&layout, d) as u32).min((WIDE / bytes) as u32)).collect();
     block[unit] = vector as u32;
     fit(&mut block, unit, &shape, warps(k, inst));
-    let own = blocked_by(&shape, unit, &block, warps(k, inst)).map_err(layout_error(k, inst))?;
+    let spread = Spread::default();
+    let own = blocked_by(&shape, unit, &block, spread, warps(k, inst)).map_err(layout_error(k, inst))?;
     let cost = |l: &Layout, piece: u64| {
         let moved = l.contiguous(Axis::Reg, Axis::Dim(unit as u8)).min(vector);
-        (pieces(l, unit, bytes, piece), moved)
+        (pieces(l, Some(unit), 8 * bytes, piece), moved)
     };
     let more = |piece: u64, factor: u64| {
         let ((now, moved), (then, own_moved)) = (cost(&layout, piece), cost(&own, piece));
         now * own_moved > factor * then * moved
     };
-    if more(SECTOR, WASTE) || (!load && vector * bytes == WIDE && more(LINE, 1)) {
+    let pays = more(SECTOR, WASTE) || (!load && vector * bytes == WIDE && more(LINE, 1));
+    let excess =
+        |l: &Layout| model.trips(inst) * (model.access(inst, tile, l) - model.least_access(inst, tile));
+    let mut options = Options::from_iter([(Way::Shared, excess(&layout)), (Way::Own, excess(&own))]);
+    if own == layout {
+        return Ok(());
+    }
+    if pays {
+        options.reverse();
+    }
+    if plan.choices.pick(Point::Access(alike(k, inst)), options) == Way::Own {
         match load {
             true => plan.made.insert(tile, own),
             false => plan.uses.insert((inst, k.args(inst).len() - 1), own),
@@ -69,14 +78,32 @@ pub fn do_coalesce(k: &Kernel, inst: Inst, plan: &mut Plan) -> Result<()> {
     Ok(())
 }
 
-/// Pieces of memory that a warp's access touches.
-fn pieces(layout: &Layout, unit: usize, bytes: u64, piece: u64) -> u64 {
+/// The first instruction that accesses a like tile for the same place of the text: parts of one access go one way.
+fn alike(k: &Kernel, inst: Inst) -> Inst {
+    let shape = |i: Inst| extents(k, accessed(k, i));
+    let (data, own) = (&k.insts[inst], shape(inst));
+    let same = |i: &Inst| k.insts[*i].loc == data.loc && k.insts[*i].op == data.op && shape(*i) == own;
+    k.insts.keys().find(same).unwrap_or(inst)
+}
+
+/// The tile of an access.
+fn accessed(k: &Kernel, inst: Inst) -> Value {
+    match k.insts[inst].op {
+        Op::Load => k.result(inst),
+        _ => k.args(inst)[k.args(inst).len() - 1],
+    }
+}
+
+/// Pieces of memory of so many bytes that a warp's access touches, elements of `bits` lying together along `unit`.
+pub(super) fn pieces(layout: &Layout, unit: Option<usize>, bits: u64, piece: u64) -> u64 {
     let lane = layout.ins().iter().position(|a| a.0 == Axis::Lane);
     let mut touched = FxHashSet::default();
     for l in 0..layout.in_extent(Axis::Lane) {
         let at: Vec<u64> = (0..layout.ins().len()).map(|i| if Some(i) == lane { l } else { 0 }).collect();
         let mut at = layout.apply(&at);
-        at[unit] = at[unit] * bytes / piece;
+        if let Some(unit) = unit {
+            at[unit] = at[unit] * bits / 8 / piece;
+        }
         touched.insert(at);
     }
     touched.len() as u64
@@ -102,7 +129,7 @@ fn fit(block: &mut [u32], unit: usize, shape: &[u32], warps: u32) {
     let threads = u64::from(32 * warps);
     let elements = shape.iter().map(|&e| u64::from(e)).product::<u64>();
     let repeated = |block: &[u32]| {
-        let layout = blocked_by(shape, unit, block, warps).ok();
+        let layout = blocked_by(shape, unit, block, Spread::default(), warps).ok();
         layout.is_some_and(|l| l.in_extent(Axis::Reg) * threads > elements)
     };
     for d in (0..block.len()).filter(|&d| d != unit) {

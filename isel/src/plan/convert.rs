@@ -8,8 +8,9 @@
 //! ```
 
 use super::{Plan, layout_error};
+use crate::feature::Ways;
 use crate::{IselError, Result};
-use warplift_ir::layout::convert::{Conversion, SharedPass, Shuffle, convert, through_shared};
+use warplift_ir::layout::convert::{Conversion, SharedPass, Shuffle, convert, through_rows, through_shared};
 use warplift_ir::layout::{Axis, Layout};
 use warplift_ir::tile::{Inst, Kernel};
 use warplift_ir::types::Elem;
@@ -26,16 +27,31 @@ pub fn cell_bits(elem: Elem) -> u64 {
 ///
 /// # Errors
 /// Elements that no access to shared memory moves, layouts of different tiles.
-pub fn choose(k: &Kernel, inst: Inst, from: &Layout, to: &Layout, elem: Elem) -> Result<Conversion> {
+pub fn choose(
+    k: &Kernel,
+    inst: Inst,
+    from: &Layout,
+    to: &Layout,
+    elem: Elem,
+    ways: Ways,
+) -> Result<Conversion> {
     let bits = cell_bits(elem);
     if ![8, 16, 32].contains(&bits) {
         let message = format!("a conversion of tiles of {elem} between register layouts is not selected");
         return Err(IselError::at(k, inst, message));
     }
     let plan = convert(from, to, bits).map_err(layout_error(k, inst))?;
-    let Conversion::Shuffle(shuffle) = plan else { return Ok(plan) };
-    let pass = through_shared(from, to, bits).map_err(layout_error(k, inst));
-    match (shuffle_cost(&shuffle, from, to, bits), pass) {
+    let pass = || {
+        let through = if ways.swizzles { through_shared } else { through_rows };
+        through(from, to, bits).map_err(layout_error(k, inst))
+    };
+    let shuffle = match plan {
+        Conversion::Shuffle(shuffle) if ways.shuffles => shuffle,
+        Conversion::Registers { .. } => return Ok(plan),
+        Conversion::Shared(_) if ways.swizzles => return Ok(plan),
+        _ => return Ok(Conversion::Shared(Box::new(pass()?))),
+    };
+    match (shuffle_cost(&shuffle, from, to, bits), pass()) {
         (Some(cost), Ok(pass)) if cost > shared_cost(&pass) => Ok(Conversion::Shared(Box::new(pass))),
         (None, pass) => Ok(Conversion::Shared(Box::new(pass?))),
         (Some(_), _) => Ok(Conversion::Shuffle(shuffle)),
@@ -73,14 +89,19 @@ impl Plan {
     pub(super) fn describe_conversions(&self, k: &Kernel, inst: Inst) -> Vec<String> {
         let at = k.insts[inst].loc;
         let args = k.args(inst).iter().enumerate();
+        let remade = (0..k.args(inst).len()).filter_map(|n| {
+            let chain = self.again.get(&(inst, n))?;
+            let (name, count) = (&k.names[k.args(inst)[n]], chain.len());
+            Some(format!("{}:{} conversion of {name}: made again, {count} instructions", at.line, at.column))
+        });
         let uses = args.filter_map(|(n, &v)| {
-            let to = self.uses.get(&(inst, n))?;
+            let to = self.uses.get(&(inst, n)).filter(|_| !self.again.contains_key(&(inst, n)))?;
             (!super::constraint::adapts(k, v)).then_some((v, self.layouts[v].as_ref()?, to))
         });
         let results = k.results(inst).iter();
         let results = results.filter_map(|&v| Some((v, self.made.get(&v)?, self.layouts[v].as_ref()?)));
         let lines = uses.chain(results).map(|(v, from, to)| {
-            let way = match choose(k, inst, from, to, k.ty(v).elem()) {
+            let way = match choose(k, inst, from, to, k.ty(v).elem(), self.ways) {
                 Ok(Conversion::Registers { .. }) => "registers".to_owned(),
                 Ok(Conversion::Shuffle(s)) => format!("{} warp shuffles", s.rounds.len()),
                 Ok(Conversion::Shared(p)) => format!("shared memory, {} wavefronts a warp", p.cost().0),
@@ -88,6 +109,6 @@ impl Plan {
             };
             format!("{}:{} conversion of {}: {way}", at.line, at.column, k.names[v])
         });
-        lines.collect()
+        remade.chain(lines).collect()
     }
 }

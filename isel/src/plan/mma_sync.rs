@@ -12,10 +12,10 @@
 //! those of `ir::layout::fragment`, the swizzled tiles those of `wgmma`: eight rows at one 16-byte column
 //! lie in eight different bank groups, so that `ldmatrix` meets no conflict in either storage order.
 
-use super::tensor::{loaded_whole, shared_tile, swizzle_span, unit_dim};
+use super::cost::Model;
+use super::tensor::{loaded_whole, place, swizzle_span, unit_dim};
 use super::{Plan, extents, layout_error};
 use crate::{IselError, Result};
-use std::collections::hash_map::Entry;
 use warplift_ir::layout::fragment;
 use warplift_ir::tile::{Inst, Kernel, Mapping, Op, Products, Team};
 use warplift_ir::types::Elem;
@@ -130,7 +130,7 @@ pub(crate) fn arrangement(k: &Kernel, warps: u32) -> Result<[u32; 2]> {
 ///
 /// # Errors
 /// Shapes and types that `mma.sync` lacks, operands that no version yet selected provides.
-pub(crate) fn plan_product(k: &Kernel, inst: Inst, plan: &mut Plan) -> Result<()> {
+pub(super) fn plan_product(k: &Kernel, inst: Inst, model: &Model<'_>, plan: &mut Plan) -> Result<()> {
     let [acc, a, b] = k.args(inst) else { return Err(IselError::at(k, inst, "mma takes three operands")) };
     let (acc, a, b) = (*acc, *a, *b);
     let [m, n, depth] = shape(k, inst);
@@ -144,7 +144,7 @@ pub(crate) fn plan_product(k: &Kernel, inst: Inst, plan: &mut Plan) -> Result<()
     plan.layouts[k.result(inst)] = Some(whole);
     let left = loaded_whole(k, a);
     match left {
-        Some((load, _)) => place(k, load, plan)?,
+        Some((load, _)) => place(k, load, model, plan)?,
         None => {
             let fragment = layout(m, depth, 1)?;
             plan.layouts[a].get_or_insert(fragment);
@@ -154,7 +154,7 @@ pub(crate) fn plan_product(k: &Kernel, inst: Inst, plan: &mut Plan) -> Result<()
         let what = "the right operand of mma must be loaded from memory; a computed one is not selected";
         IselError::at(k, inst, what)
     })?;
-    place(k, right.0, plan)?;
+    place(k, right.0, model, plan)?;
     let product = WarpProduct {
         warps: [rows, cols],
         a: left,
@@ -164,14 +164,6 @@ pub(crate) fn plan_product(k: &Kernel, inst: Inst, plan: &mut Plan) -> Result<()
         k_steps: depth / ATOM_K,
     };
     plan.warp_products.insert(inst, product);
-    Ok(())
-}
-
-/// Gives a loaded operand its place in shared memory.
-fn place(k: &Kernel, load: Inst, plan: &mut Plan) -> Result<()> {
-    if let Entry::Vacant(new) = plan.shared.entry(load) {
-        new.insert(shared_tile(k, load)?);
-    }
     Ok(())
 }
 

@@ -4,35 +4,50 @@
 //!  products ─► anchors (wgmma fragments, shared operands)      tensor.rs
 //!              or those of warps (mma.sync)                    mma_sync.rs
 //!  loads, stores ─► anchors where no product reaches            blocked.rs
-//!  anchors ─► layouts of everything elementwise around them     propagate.rs
+//!  anchors ─► layouts of everything around them                 constraint.rs, solve.rs, follow.rs
 //!  two anchors disagree ─► a conversion between two versions    convert.rs
+//!  several ways ─► the plan that costs the least                choices.rs, cost.rs, search.rs
 //! ```
 //!
 //! A tile may have two versions, one in registers and one in shared memory; each use takes one.
 //! Layout propagation: Linear Layouts, section 4.4; anchors: Hexcute, section 4.
 
+mod again;
 mod blocked;
+mod choices;
 mod coalesce;
 mod constraint;
 mod convert;
+mod cost;
 mod follow;
 pub(crate) mod mma_sync;
 mod order;
+mod search;
 mod solve;
 mod staged;
 mod tensor;
+#[cfg(test)]
+mod tests;
 
+use crate::feature::{Feature, Ways};
 use crate::{IselError, Result};
 use rustc_hash::FxHashMap;
 use warplift_ir::entity::SecondaryMap;
-use warplift_ir::layout::{Axis, Layout};
+use warplift_ir::layout::{Axis, Layout, LayoutError};
 use warplift_ir::machine::SharedOperand;
 use warplift_ir::tile::{Inst, Kernel, Op, Team, Type, Value};
 
+use cost::Model;
+use solve::Solver;
+
+pub use again::Remade;
 pub use blocked::{blocked, vector_elements};
+pub use choices::{Choices, Point, Way};
 pub use convert::{cell_bits, choose};
+pub use cost::{Cost, Touched, touched};
 pub use follow::slice_layout;
 pub use mma_sync::WarpProduct;
+pub use search::{Found, Outcome, Tried};
 pub(crate) use staged::array;
 pub use staged::{Staged, StagedFill};
 pub use tensor::unit_dim;
@@ -57,14 +72,35 @@ pub struct SharedTile {
     pub extents: [u32; 2],
     /// Which dimension of the tile is contiguous in memory.
     pub inner_dim: usize,
-    /// Swizzle span in bytes.
+    /// Swizzle span in bytes; 0: none, core matrices one below the other.
     pub swizzle: u32,
     /// Elements of a slab along the inner dimension.
     pub slab: u32,
+    /// Bytes of a slab's row.
+    pub row_bytes: u32,
     /// How it is filled.
     pub fill: Fill,
     /// Why tensor copies were declined.
     pub declined: Option<String>,
+}
+
+impl SharedTile {
+    /// Bytes after which the swizzle repeats: offsets inside combine by exclusive or, multiples of it are added.
+    pub fn period(&self) -> u32 {
+        if self.swizzle == 0 { 1 } else { 8 * self.swizzle }
+    }
+
+    /// A register layout of the tile as places in its memory.
+    ///
+    /// # Errors
+    /// A layout of another tile.
+    pub fn from_register_layout(&self, layout: &Layout) -> std::result::Result<Layout, LayoutError> {
+        let renamed = layout.renamed(|a| match a {
+            Axis::Dim(d) => Axis::Dim(u8::from(usize::from(d) == self.inner_dim)),
+            other => other,
+        })?;
+        renamed.with_outs(&[Axis::Dim(0), Axis::Dim(1)])?.then(&self.layout)
+    }
 }
 
 /// What a warp holds of an accumulator, as stripes of 16 rows and a swizzle span of columns.
@@ -72,8 +108,10 @@ pub struct SharedTile {
 pub struct Stripes {
     /// `(row, column)` of one stripe to elements.
     pub layout: Layout,
-    /// Swizzle span in bytes.
+    /// Swizzle span in bytes; 0: none.
     pub swizzle: u32,
+    /// Bytes of a row.
+    pub row_bytes: u32,
     /// Columns of a stripe.
     pub columns: u32,
     /// Stripes one below the other.
@@ -124,6 +162,8 @@ pub struct Plan {
     pub layouts: SecondaryMap<Value, Option<Layout>>,
     /// Uses, by operand number, that see a tile in another layout than its own.
     pub uses: FxHashMap<(Inst, usize), Layout>,
+    /// Uses whose tile is made again in their layout: what is, operands first. All other ones are converted.
+    pub again: FxHashMap<(Inst, usize), Vec<Remade>>,
     /// Results that are made in another layout than that in which they are used.
     pub made: FxHashMap<Value, Layout>,
     /// Shared version of loaded tiles.
@@ -136,6 +176,12 @@ pub struct Plan {
     pub products: FxHashMap<Inst, Product>,
     /// Products of warps.
     pub warp_products: FxHashMap<Inst, WarpProduct>,
+    /// What conversions and shared memory may use.
+    pub ways: Ways,
+    /// Where the plan could have gone other ways.
+    pub choices: Choices,
+    /// What the search found.
+    pub found: Option<Found>,
 }
 
 impl Plan {
@@ -156,42 +202,74 @@ impl Plan {
 /// # Errors
 /// What no instruction yet selected can do; the message names it.
 pub fn do_plan(k: &Kernel) -> Result<Plan> {
-    let mut plan = Plan::default();
+    do_plan_without(k, &[])
+}
+
+/// The same without some features.
+///
+/// # Errors
+/// As [`do_plan`].
+pub fn do_plan_without(k: &Kernel, disabled: &[Feature]) -> Result<Plan> {
     let order = program_order(k);
-    for &inst in &order {
-        if matches!(k.insts[inst].op, Op::Mma) {
+    let ways = Ways::without(disabled);
+    let maker =
+        Maker { k, order: &order, solver: Solver::new(k, &order), model: Model::new(k, &order, ways), ways };
+    match disabled.contains(&Feature::Synthesis) {
+        true => maker.make(Choices::default()).1.map(|p| p.0),
+        false => search::do_search(&maker),
+    }
+}
+
+/// Makes plans of one kernel.
+struct Maker<'k> {
+    k: &'k Kernel,
+    order: &'k [Inst],
+    solver: Solver<'k>,
+    model: Model<'k>,
+    ways: Ways,
+}
+
+impl Maker<'_> {
+    /// The plan that some choices lead to and what it costs, and the choices that there were.
+    fn make(&self, choices: Choices) -> (Choices, Result<(Plan, Cost)>) {
+        let mut plan = Plan { ways: self.ways, choices, ..Plan::default() };
+        let cost = self.fill(&mut plan).and_then(|()| self.model.cost(&plan));
+        (plan.choices.clone(), cost.map(|c| (plan, c)))
+    }
+
+    fn fill(&self, plan: &mut Plan) -> Result<()> {
+        let (k, order) = (self.k, self.order);
+        for &inst in order.iter().filter(|&&i| matches!(k.insts[i].op, Op::Mma)) {
             match k.attrs[inst].team {
-                Team::Warps(_) => mma_sync::plan_product(k, inst, &mut plan)?,
-                _ => tensor::plan_product(k, inst, &mut plan)?,
+                Team::Warps(_) => mma_sync::plan_product(k, inst, &self.model, plan)?,
+                _ => tensor::plan_product(k, inst, &self.model, plan)?,
             }
         }
-    }
-    pin(k, &order, &mut plan)?;
-    let solver = solve::Solver::new(k, &order);
-    let known: Vec<Value> = k.values.keys().filter(|&v| plan.layouts[v].is_some()).collect();
-    solver.spread(known, &mut plan)?;
-    // Loads first: what memory gives in wide accesses decides the layout of what is made of it.
-    let (loads, others): (Vec<Inst>, Vec<Inst>) =
-        order.iter().partition(|&&i| matches!(k.insts[i].op, Op::Load));
-    let mut loads = loads;
-    let size = |i: &Inst| extents(k, k.result(*i)).iter().map(|&e| u64::from(e)).product::<u64>();
-    loads.sort_by_key(|i| std::cmp::Reverse(size(i)));
-    for inst in loads.into_iter().chain(others) {
-        blocked::anchor(k, inst, &solver, &mut plan)?;
-    }
-    for &inst in &order {
-        if let Some(staged) = staged::plan_load(k, inst, &plan)? {
-            plan.staged.insert(inst, staged);
+        pin(k, order, plan)?;
+        let known: Vec<Value> = k.values.keys().filter(|&v| plan.layouts[v].is_some()).collect();
+        self.solver.spread(known, plan)?;
+        // Loads first: what memory gives in wide accesses decides the layout of what is made of it.
+        let (mut loads, others): (Vec<Inst>, Vec<Inst>) =
+            order.iter().partition(|&&i| matches!(k.insts[i].op, Op::Load));
+        let size = |i: &Inst| extents(k, k.result(*i)).iter().map(|&e| u64::from(e)).product::<u64>();
+        loads.sort_by_key(|i| std::cmp::Reverse(size(i)));
+        for inst in loads.into_iter().chain(others) {
+            blocked::anchor(k, inst, self, plan)?;
         }
-    }
-    for &inst in &order {
-        if matches!(k.insts[inst].op, Op::Store) {
-            let store = tensor::plan_store(k, inst, &plan)?;
-            plan.stores.insert(inst, store);
+        for &inst in order {
+            if let Some(staged) = staged::plan_load(k, inst, plan)? {
+                plan.staged.insert(inst, staged);
+            }
         }
-        coalesce::do_coalesce(k, inst, &mut plan)?;
+        for &inst in order {
+            if matches!(k.insts[inst].op, Op::Store) {
+                let store = tensor::plan_store(k, inst, plan)?;
+                plan.stores.insert(inst, store);
+            }
+            coalesce::do_coalesce(k, inst, &self.model, plan)?;
+        }
+        again::do_again(self, plan)
     }
-    Ok(plan)
 }
 
 /// Tiles whose layout the mapping says.
@@ -300,6 +378,7 @@ impl Plan {
                 }
             }));
         }
+        lines.extend(self.found.iter().flat_map(|f| f.describe(k)));
         lines
     }
 }

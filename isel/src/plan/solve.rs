@@ -108,9 +108,17 @@ impl<'k> Solver<'k> {
         Ok(changed.then_some(to).into_iter().collect())
     }
 
+    /// The constraint of an instruction that has one.
+    pub fn of_inst(&self, inst: Inst) -> Option<&Constraint> {
+        self.constraints.iter().find(|c| c.inst == inst)
+    }
+
     /// The layout of one slot of a constraint from that of the other one.
-    fn derived(&self, c: &Constraint, l: &Layout, forward: bool) -> Result<Layout> {
+    pub fn derived(&self, c: &Constraint, l: &Layout, forward: bool) -> Result<Layout> {
         let (k, inst) = (self.k, c.inst);
+        if c.relation == Relation::Equal {
+            return Ok(l.clone());
+        }
         let shapes = shapes(k, c);
         let [from, to] = if forward { [&shapes[0], &shapes[1]] } else { [&shapes[1], &shapes[0]] };
         match &c.relation {

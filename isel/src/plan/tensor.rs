@@ -2,17 +2,20 @@
 //! whether the facts allow the tensor memory accelerator (Axe, section 3.4; PTX ISA, chapters
 //! "Asynchronous Warpgroup Level Matrix Instructions" and "Tensors").
 
+use super::choices::{Options, Point, Way};
+use super::cost::Model;
 use super::{
-    Fill, Plan, Product, SharedTile, StorePlan, Stripes, extents, layout_error, mma_sync, vector_elements,
+    Fill, Plan, Product, SharedTile, StorePlan, Stripes, extents, layout_error, mma_sync, staged,
+    vector_elements,
 };
 use crate::facts::is_multiple;
+use crate::feature::Ways;
 use crate::window::Window;
 use crate::{IselError, Result};
 use smallvec::SmallVec;
-use std::collections::hash_map::Entry;
-use warplift_ir::layout::{Layout, fragment, shared};
+use warplift_ir::layout::{Axis, Layout, fragment, shared};
 use warplift_ir::machine::{Buffer, Place, SharedOperand};
-use warplift_ir::target::SM90A;
+use warplift_ir::target::{RATES, SM90A};
 use warplift_ir::tile::{Inst, Kernel, Op, Team, Value};
 use warplift_ir::types::Elem;
 
@@ -24,6 +27,12 @@ const ATOM_K: u32 = 16;
 const ATOM_N: u32 = 256;
 /// Threads above which the entry registers no longer hold an n256 accumulator.
 const WIDE_THREADS: u32 = 384;
+/// Ways to cut a product's columns that are looked at.
+const CUTS: usize = 3;
+/// Registers of a thread that sums and a loaded A may take together.
+const OPERAND_ROOM: u64 = 128;
+/// Bytes of a core matrix's row.
+const CORE_BYTES: u32 = 16;
 /// Rows of a warp's stripe of an accumulator.
 const STRIPE: u64 = 16;
 
@@ -31,7 +40,7 @@ const STRIPE: u64 = 16;
 ///
 /// # Errors
 /// Shapes and types that wgmma lacks, operands that no version yet selected provides.
-pub fn plan_product(k: &Kernel, inst: Inst, plan: &mut Plan) -> Result<()> {
+pub(super) fn plan_product(k: &Kernel, inst: Inst, model: &Model<'_>, plan: &mut Plan) -> Result<()> {
     let [acc, a, b] = k.args(inst) else { return Err(IselError::at(k, inst, "mma takes three operands")) };
     let (acc, a, b) = (*acc, *a, *b);
     let Team::Warpgroups(groups) = k.attrs[inst].team else {
@@ -47,16 +56,26 @@ pub fn plan_product(k: &Kernel, inst: Inst, plan: &mut Plan) -> Result<()> {
     let whole = layout(m, n)?;
     plan.layouts[acc].get_or_insert_with(|| whole.clone());
     plan.layouts[k.result(inst)] = Some(whole);
-    let a = match loaded(k, a) {
-        Some(l) => Some((l.load, operand(k, inst, plan, l, 1, [m / groups, ATOM_M], depth)?)),
+    let (atoms, columns) = columns(k, inst, [m, n, depth], groups);
+    let n_atoms = match plan.choices.pick(Point::Columns(inst), columns) {
+        Way::Columns(count) => count,
+        _ => atoms,
+    };
+    let n_one = n / n_atoms;
+    let left = match loaded(k, a) {
+        Some(l) => {
+            (place_of_a(k, inst, l, &layout(m, depth)?, n_one, model, plan)? == Way::InShared).then_some(l)
+        }
+        None => None,
+    };
+    let a = match left {
+        Some(l) => Some((l.load, operand(k, inst, model, plan, l, 1, [m / groups, ATOM_M], depth)?)),
         None => {
             let fragment = layout(m, depth)?;
             plan.layouts[a].get_or_insert(fragment);
             None
         }
     };
-    let limit = if (groups + 1) * 128 > WIDE_THREADS { ATOM_N / 2 } else { ATOM_N };
-    let n_atoms = (n.div_ceil(limit)..=n / 8).find(|c| n % (8 * c) == 0).unwrap_or(1);
     let load = loaded(k, b).ok_or_else(|| {
         IselError::at(
             k,
@@ -64,11 +83,55 @@ pub fn plan_product(k: &Kernel, inst: Inst, plan: &mut Plan) -> Result<()> {
             "the right operand of mma must be loaded from memory; a computed one is not selected",
         )
     })?;
-    let b = (load.load, operand(k, inst, plan, load, 0, [0, n / n_atoms], depth)?);
-    let product =
-        Product { a, b, n: n / n_atoms, n_atoms, m_atoms: m / groups / ATOM_M, k_steps: depth / ATOM_K };
+    let b = (load.load, operand(k, inst, model, plan, load, 0, [0, n_one], depth)?);
+    let product = Product { a, b, n: n_one, n_atoms, m_atoms: m / groups / ATOM_M, k_steps: depth / ATOM_K };
     plan.products.insert(inst, product);
     Ok(())
+}
+
+/// Ways to cut a product's columns into instructions, the fewest first, and how many these are.
+fn columns(k: &Kernel, inst: Inst, [m, n, depth]: [u32; 3], groups: u32) -> (u32, Options) {
+    let limit = if (groups + 1) * 128 > WIDE_THREADS { ATOM_N / 2 } else { ATOM_N };
+    let fits = (n.div_ceil(limit)..=n / 8).filter(|c| n.is_multiple_of(8 * c));
+    let shared = loaded(k, k.args(inst)[1]).is_some();
+    let cycles = |c: u32| f64::from(c * (m / ATOM_M) * (depth / ATOM_K)) * RATES.product(n / c, shared);
+    let mut options: Options = fits.take(CUTS).map(|c| (Way::Columns(c), cycles(c))).collect();
+    if options.is_empty() {
+        options.push((Way::Columns(1), cycles(1)));
+    }
+    let first = if let Way::Columns(c) = options[0].0 { c } else { 1 };
+    (first, options)
+}
+
+/// Where a product finds a loaded A: in shared memory, or in registers if nothing else wants it there, its threads load
+/// it themselves, and there is room.
+fn place_of_a(
+    k: &Kernel,
+    inst: Inst,
+    l: Loaded,
+    fragment: &Layout,
+    n: u32,
+    model: &Model<'_>,
+    plan: &mut Plan,
+) -> Result<Way> {
+    let (a, load) = (k.args(inst)[1], l.load);
+    let users = k.insts.keys().filter(|&i| k.args(i).contains(&a)).count();
+    let registers = |l: &Layout, elem: Elem| l.in_extent(Axis::Reg) * u64::from(elem.bits()) / 32;
+    let sums = plan.layouts[k.result(inst)].as_ref().map_or(0, |l| registers(l, Elem::F32));
+    let room = sums + registers(fragment, k.ty(a).elem()) <= OPERAND_ROOM;
+    let own = k.def(a) == Some(load) && staged::is_plain(k, load) && users == 1;
+    let mut options: Options = SmallVec::new();
+    let steps = fragment.in_extent(Axis::Reg) as f64 * 128.0 / f64::from(ATOM_M * ATOM_K);
+    let groups = f64::from(super::warps(k, inst)) / 4.0;
+    let product = |shared: bool| model.trips(inst) * groups * steps * RATES.product(n, shared);
+    let tile = shared_tile(k, load, model, plan);
+    let shared = tile.as_ref().map_or(0.0, |t| model.fill(load, t).unwrap_or(0.0));
+    options.push((Way::InShared, product(true) + model.trips(load) * shared));
+    if own && room {
+        let loads = model.trips(load) * model.access(load, a, fragment);
+        options.push((Way::InRegisters, product(false) + loads));
+    }
+    Ok(plan.choices.pick(Point::Operand(inst), options))
 }
 
 fn check_types(k: &Kernel, inst: Inst, acc: Value, a: Value) -> Result<()> {
@@ -163,6 +226,7 @@ pub fn unit_dim(k: &Kernel, view: Value) -> Option<usize> {
 fn operand(
     k: &Kernel,
     inst: Inst,
+    model: &Model<'_>,
     plan: &mut Plan,
     Loaded { load, flipped, from }: Loaded,
     k_dim: usize,
@@ -173,10 +237,8 @@ fn operand(
         return Err(IselError::at(k, inst, "an operand that is part of a tile is a part of its depth"));
     }
     let first = from[k_dim];
-    let tile = match plan.shared.entry(load) {
-        Entry::Occupied(known) => known.into_mut(),
-        Entry::Vacant(new) => new.insert(shared_tile(k, load)?),
-    };
+    place(k, load, model, plan)?;
+    let tile = &plan.shared[&load];
     let k_dim = if flipped { 1 - k_dim } else { k_dim };
     let mn_major = tile.inner_dim != k_dim;
     let bytes = k.ty(k.result(load)).elem().bits() / 8;
@@ -199,13 +261,20 @@ fn operand(
             ),
         ));
     }
+    // From one core matrix, or swizzle pattern, to the next: along the contiguous dimension, and across.
+    let (along, across) = (if slab_bytes > 0 { slab_bytes } else { 16 }, 8 * tile.row_bytes);
+    let (leading, stride) = match (span, mn_major) {
+        (0, true) => (across, along),
+        (0, false) | (_, true) => (along, across),
+        (_, false) => (16, across),
+    };
     Ok(SharedOperand {
         place: Place { buffer: Buffer::from_u32(0), offset: 0 },
         warpgroup_stride: at(group, 0),
         atom_stride: at(atom, 0),
         steps,
-        leading: if mn_major && slab_bytes > 0 { slab_bytes } else { 16 },
-        stride: 8 * span,
+        leading,
+        stride,
         swizzle: span,
         mn_major,
     })
@@ -216,8 +285,46 @@ pub(super) fn swizzle_span(bytes: u32) -> Option<u32> {
     [128, 64, 32].into_iter().find(|s| bytes.is_multiple_of(*s))
 }
 
-/// The shared-memory version of a loaded tile: swizzled slabs along the contiguous dimension.
-pub(super) fn shared_tile(k: &Kernel, load: Inst) -> Result<SharedTile> {
+/// Rows of slabs that fit a contiguous extent of so many bytes: swizzle spans, the widest first, then 0 for the core
+/// matrices of no swizzle.
+fn spans(bytes: u32, ways: Ways) -> SmallVec<[u32; 4]> {
+    let swizzled = [128, 64, 32].into_iter().filter(|s| ways.swizzles && bytes.is_multiple_of(*s));
+    swizzled.chain(bytes.is_multiple_of(CORE_BYTES).then_some(0)).collect()
+}
+
+/// Gives a loaded operand its place in shared memory.
+pub(super) fn place(k: &Kernel, load: Inst, model: &Model<'_>, plan: &mut Plan) -> Result<()> {
+    if !plan.shared.contains_key(&load) {
+        let tile = shared_tile(k, load, model, plan)?;
+        plan.shared.insert(load, tile);
+    }
+    Ok(())
+}
+
+/// The shared-memory version of a loaded tile: slabs along the contiguous dimension, by one of the swizzles that fit.
+fn shared_tile(k: &Kernel, load: Inst, model: &Model<'_>, plan: &mut Plan) -> Result<SharedTile> {
+    let tile = k.result(load);
+    let inner = extents(k, tile).get(unit_dim(k, k.args(load)[0]).unwrap_or(1)).copied().unwrap_or(1);
+    let bytes = inner * k.ty(tile).elem().bits() / 8;
+    let mut tiles: Vec<SharedTile> = Vec::new();
+    for span in spans(bytes, plan.ways) {
+        tiles.push(tile_of(k, load, span)?);
+    }
+    if tiles.is_empty() {
+        let what = format!(
+            "a contiguous extent of {inner} ({bytes} bytes): a multiple of {CORE_BYTES} bytes is needed"
+        );
+        return Err(IselError::at(k, load, what));
+    }
+    let cycles = |t: &SharedTile| Ok((Way::Span(t.swizzle), model.fill(load, t)?));
+    let options = tiles.iter().map(cycles).collect::<Result<Options>>()?;
+    let way = plan.choices.pick(Point::Span(load), options);
+    let at = tiles.iter().position(|t| Way::Span(t.swizzle) == way).unwrap_or(0);
+    Ok(tiles.swap_remove(at))
+}
+
+/// A loaded tile in shared memory under one swizzle span.
+fn tile_of(k: &Kernel, load: Inst, swizzle: u32) -> Result<SharedTile> {
     let tile = k.result(load);
     let shape = extents(k, tile);
     let [rows, cols] = shape[..] else { return Err(IselError::at(k, load, "an operand of mma has rank 2")) };
@@ -225,19 +332,15 @@ pub(super) fn shared_tile(k: &Kernel, load: Inst) -> Result<SharedTile> {
     let inner_dim = unit_dim(k, view).unwrap_or(1);
     let (outer, inner) = if inner_dim == 1 { (rows, cols) } else { (cols, rows) };
     let bits = k.ty(tile).elem().bits();
-    let bytes = inner * bits / 8;
-    let swizzle = swizzle_span(bytes).ok_or_else(|| {
-        IselError::at(
-            k,
-            load,
-            format!("a contiguous extent of {inner} ({bytes} bytes): a multiple of 32 bytes is needed"),
-        )
-    })?;
     if !outer.is_multiple_of(8) {
         return Err(IselError::at(k, load, format!("an outer extent of {outer}: a multiple of 8 is needed")));
     }
-    let layout = shared::swizzled(outer.into(), inner.into(), bits.into(), swizzle.into())
-        .map_err(layout_error(k, load))?;
+    let layout = match swizzle {
+        0 => shared::core_matrices(outer.into(), inner.into(), bits.into()),
+        span => shared::swizzled(outer.into(), inner.into(), bits.into(), span.into()),
+    };
+    let layout = layout.map_err(layout_error(k, load))?;
+    let row_bytes = if swizzle == 0 { CORE_BYTES } else { swizzle };
     let declined = own_copies(k, load).or_else(|| tma_refused(k, view)).or_else(|| start_refused(k, load));
     if declined.is_none() && outer > SM90A.box_extent {
         return Err(IselError::at(
@@ -251,7 +354,8 @@ pub(super) fn shared_tile(k: &Kernel, load: Inst) -> Result<SharedTile> {
         extents: [outer, inner],
         inner_dim,
         swizzle,
-        slab: swizzle * 8 / bits,
+        slab: row_bytes * 8 / bits,
+        row_bytes,
         fill: match (&declined, cp_async_bytes(k, load, view)) {
             (None, _) => Fill::Tma,
             (Some(_), Some(bytes)) => Fill::CpAsync(bytes),
@@ -321,12 +425,15 @@ pub fn plan_store(k: &Kernel, inst: Inst, plan: &Plan) -> Result<StorePlan> {
         return Ok(plain(Some(reason)));
     }
     let bits = k.ty(value).elem().bits();
+    let span = |row: u32| if plan.ways.swizzles { row } else { 0 };
     if unit_dim(k, view) == Some(0) && bits == 16 && !wide {
         // Columns of a stripe become rows: each warp stores 16 elements of each.
-        let swizzle = STRIPE as u32 * bits / 8;
+        let row_bytes = STRIPE as u32 * bits / 8;
+        let swizzle = span(row_bytes);
         let layout = shared::swizzled(columns.into(), STRIPE, bits.into(), swizzle.into())
             .map_err(layout_error(k, inst))?;
-        let stripes = Stripes { layout, swizzle, columns, atoms, step, slabs: 1, transposed: true };
+        let stripes =
+            Stripes { layout, swizzle, row_bytes, columns, atoms, step, slabs: 1, transposed: true };
         return Ok(StorePlan::Bulk(Box::new(stripes)));
     }
     if unit_dim(k, view) != Some(1) {
@@ -334,15 +441,14 @@ pub fn plan_store(k: &Kernel, inst: Inst, plan: &Plan) -> Result<StorePlan> {
     }
     let bytes = columns * bits / 8;
     let fits = |s: &u32| if wide { bytes.is_multiple_of(*s) } else { bytes == *s };
-    let swizzle = [128, 64, 32].into_iter().find(fits);
-    let (Some(swizzle), 16 | 32) = (swizzle, bits) else {
+    let (Some(row_bytes), 16 | 32) = ([128, 64, 32].into_iter().find(fits), bits) else {
         return Ok(plain(Some(format!("rows of {bytes} bytes of {bits}-bit elements"))));
     };
-    let columns = swizzle * 8 / bits;
+    let (columns, slabs, swizzle) = (row_bytes * 8 / bits, bytes / row_bytes, span(row_bytes));
     let layout = shared::swizzled(STRIPE, columns.into(), bits.into(), swizzle.into())
         .map_err(layout_error(k, inst))?;
-    let slabs = bytes / swizzle;
-    Ok(StorePlan::Bulk(Box::new(Stripes { layout, swizzle, columns, atoms, step, slabs, transposed: false })))
+    let stripes = Stripes { layout, swizzle, row_bytes, columns, atoms, step, slabs, transposed: false };
+    Ok(StorePlan::Bulk(Box::new(stripes)))
 }
 
 /// What a warp holds: its columns, its stripes of 16 rows, and the rows from one to the next. `wide`: its

@@ -30,9 +30,11 @@ impl<'a> Expand<'_, 'a> {
         self.shared_base();
         let elected = self.at().op(Opcode::Elect, &[], Ty::Pred);
         self.elected = Some(elected);
+        self.open_turns();
         self.wait_for_grids();
         self.open_rings();
         self.walk(self.program.func.entry)?;
+        self.close_turns();
         self.drain_staging();
         self.leave_together();
         self.at().push(NewInst::new(Opcode::Ret, &[], &[]));
@@ -63,7 +65,11 @@ impl<'a> Expand<'_, 'a> {
             }
             Opcode::TmaLoad | Opcode::BulkLoad => self.fill(inst),
             Opcode::CpAsync => self.copy_in_place(inst),
-            Opcode::Wgmma => self.product(inst),
+            Opcode::Wgmma => {
+                self.begin_turn(inst);
+                self.product(inst);
+                self.end_turn(inst);
+            }
             Opcode::Const | Opcode::Undef => self.clone_inst(inst),
             Opcode::Stmatrix
             | Opcode::StShared

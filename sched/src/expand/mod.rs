@@ -25,6 +25,7 @@ mod ring;
 mod role;
 mod setup;
 mod staging;
+mod turns;
 
 pub(crate) use cp_async::can_lead;
 

@@ -57,6 +57,8 @@ pub(super) struct Expand<'p, 'a> {
     pub parts: &'p FxHashMap<u32, u32>,
     /// Number of this role's team in the block, where there are several.
     pub team: Option<Value>,
+    /// Whether this is a warpgroup, for each of them, where they take turns.
+    pub own_group: Vec<Value>,
     /// Which loads of a stage are filled now.
     pub part: Part,
     /// A product is in flight whose wait is yet to come.
@@ -123,6 +125,7 @@ impl<'p, 'a> Expand<'p, 'a> {
             first: None,
             parts,
             team: None,
+            own_group: Vec::new(),
             part: Part::All,
             flying: false,
             groups: 0,

@@ -1,22 +1,22 @@
 //! One iteration as a graph: nodes with a resource and a duration, edges with latency and distance.
 
-use crate::graph::{touched, yields};
+use crate::graph::touched;
 use rustc_hash::{FxHashMap, FxHashSet};
-use warplift_ir::machine::{Attr, Block, Buffer, BufferKind, Func, Inst, Program, Ty, Value};
-use warplift_ir::target::{Opcode, Unit};
+use warplift_ir::machine::{Attr, Block, Buffer, BufferKind, Func, Inst, Program, Span, Ty, Value};
+use warplift_ir::target::{Opcode, RATES, Unit};
 use warplift_ir::tile::CmpOp;
 
-/// Registers from which on a fragment is kept once: a second copy would not fit.
-const LARGE_REGISTERS: u32 = 16;
-/// Columns of wgmma that the tensor cores take in a cycle.
-const TENSOR_COLUMNS: u32 = 2;
-
-/// What a node occupies.
+/// Registers from which on a product's result is kept once: a second copy would not fit.
+pub(super) const LARGE_REGISTERS: u32 = 16;
+/// Speed of threads' work while the tensor cores run, of the speed it has alone (measured on attention: 774
+/// cycles of softmax take 988 beside 512 cycles of products, 1397 where products never pause).
+const BESIDE_PRODUCTS: f64 = 0.58;
+/// What one warpgroup has once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Resource {
     /// Tensor cores.
     Tensor,
-    /// Issue slots of the warps.
+    /// The warps themselves, which do one thing after the other.
     Threads,
     /// Nothing.
     None,
@@ -32,6 +32,24 @@ pub(super) struct Node {
     pub busy: u32,
     /// Cycles from the end of the occupation to the result.
     pub latency: u32,
+    /// Cycles of each unit that all warpgroups share; of issue slots as [`Unit::None`].
+    pub usage: Usage,
+}
+
+/// Cycles by unit.
+pub(super) type Usage = FxHashMap<Unit, u32>;
+
+/// What an edge waits for.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Wait {
+    /// The start.
+    Start,
+    /// The end of the occupation.
+    End,
+    /// The result.
+    Result,
+    /// A copy that takes so long.
+    Copy(u32),
 }
 
 /// `to` starts at least `latency` cycles after `from`, which is of `distance` iterations before.
@@ -39,6 +57,7 @@ pub(super) struct Node {
 pub(super) struct Edge {
     pub from: usize,
     pub to: usize,
+    pub wait: Wait,
     pub latency: i64,
     pub distance: u32,
 }
@@ -53,19 +72,48 @@ pub(super) struct Life {
     pub uses: Vec<(usize, u32)>,
 }
 
+/// Tensor copies that one wait names: one stage of a ring.
+#[derive(Clone, Debug)]
+pub(super) struct Copy {
+    /// Its time is the search's to set.
+    pub span: Span,
+    /// Cycles beyond the occupation until the data can be read.
+    pub latency: u32,
+    /// The node that reads first.
+    pub reader: usize,
+    /// Stages of the ring, where that is known.
+    pub depth: Option<u32>,
+}
+
 /// The graph.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Body {
+    /// Warpgroups that share the units.
+    pub groups: u32,
     /// Fragments.
     pub lives: Vec<Life>,
     /// Registers that fragments may take.
     pub registers: u32,
     pub nodes: Vec<Node>,
     pub edges: Vec<Edge>,
+    pub copies: Vec<Copy>,
     /// Nodes that end in the same iteration of the rotated loop as they begin: product and its wait.
     pub closed: Vec<(usize, usize)>,
     /// Nodes that read the same stage of a ring.
     pub together: Vec<(usize, usize)>,
+}
+
+/// What the block gives a loop.
+#[derive(Clone, Debug)]
+pub(super) struct Limits {
+    /// Warpgroups that share the units.
+    pub groups: u32,
+    /// Teams, each with copies of its own.
+    pub teams: u32,
+    /// Registers that fragments may take.
+    pub registers: u32,
+    /// Stages of each buffer's ring.
+    pub depths: FxHashMap<Buffer, u32>,
 }
 
 /// Whether an instruction is computed anew wherever it is needed: scalars of the counter and of what the
@@ -113,7 +161,7 @@ impl Body {
     ///
     /// # Errors
     /// What stands in the body that cannot move over an iteration.
-    pub fn of(program: &Program<'_>, inst: Inst, registers: u32) -> Result<Self, String> {
+    pub fn of(program: &Program<'_>, inst: Inst, limits: &Limits) -> Result<Self, String> {
         let func = &program.func;
         let block = func.insts[inst].blocks[0];
         let mut b = Build {
@@ -121,21 +169,74 @@ impl Body {
             program,
             func,
             block,
+            limits,
             free: free(func, block),
-            body: Self::default(),
+            body: Self { groups: limits.groups, ..Self::default() },
             node_of: FxHashMap::default(),
         };
         b.nodes()?;
         b.value_edges();
         b.carried_edges();
         b.lifetime_edges();
+        b.ring_edges();
         b.lives();
-        b.body.registers = registers.saturating_sub(b.invariant_registers());
+        b.body.registers = limits.registers.saturating_sub(b.invariant_registers());
+        b.body.settle();
         Ok(b.body)
     }
 
-    fn edge(&mut self, from: usize, to: usize, latency: i64, distance: u32) {
-        self.edges.push(Edge { from, to, latency, distance });
+    pub fn edge(&mut self, from: usize, to: usize, wait: Wait, distance: u32) {
+        self.edges.push(Edge { from, to, wait, latency: 0, distance });
+    }
+
+    /// Latencies of all edges, from the nodes' cycles.
+    fn settle(&mut self) {
+        for e in &mut self.edges {
+            let (a, b) = (&self.nodes[e.from], &self.nodes[e.to]);
+            let own = i64::from(a.busy);
+            e.latency = match e.wait {
+                Wait::Start => 0,
+                Wait::End => own,
+                Wait::Result => result_after(a, b),
+                Wait::Copy(cycles) => own + i64::from(cycles),
+            };
+        }
+    }
+
+    /// Cycles of each unit in an interval, all warpgroups together: fullest first.
+    pub fn taken(&self) -> Vec<(Unit, u32)> {
+        let mut all = Usage::default();
+        for (&unit, &cycles) in self.nodes.iter().flat_map(|n| &n.usage) {
+            *all.entry(unit).or_default() += cycles * self.groups;
+        }
+        let copies = self.copies.iter().map(|c| c.span.busy).sum::<u32>();
+        *all.entry(Unit::Tma).or_default() += copies;
+        let mut taken: Vec<(Unit, u32)> = all.into_iter().filter(|t| t.1 > 0).collect();
+        taken.sort_by_key(|&(unit, cycles)| (std::cmp::Reverse(cycles), unit as u8));
+        taken
+    }
+
+    /// The graph at an interval: threads' work is slower for the share of it in which products run.
+    pub fn beside_products(&self, interval: u32) -> Self {
+        let tensor = self.taken().iter().find(|t| t.0 == Unit::Tensor).map_or(0, |t| t.1);
+        let share = (f64::from(tensor) / f64::from(interval)).min(1.0);
+        let factor = 1.0 + share * (1.0 / BESIDE_PRODUCTS - 1.0);
+        let mut slower = self.clone();
+        for node in slower.nodes.iter_mut().filter(|n| n.resource == Resource::Threads) {
+            node.busy = (f64::from(node.busy) * factor).round() as u32;
+        }
+        slower.settle();
+        slower
+    }
+}
+
+/// Cycles from the start of a node to that of one which reads its result: element by element, where the
+/// reader is no faster.
+fn result_after(a: &Node, b: &Node) -> i64 {
+    let (own, other, through) = (i64::from(a.busy), i64::from(b.busy), i64::from(a.latency));
+    match b.resource {
+        Resource::Threads => through.max(own + through - other),
+        _ => own + through,
     }
 }
 
@@ -145,15 +246,16 @@ struct Fill {
     buffers: Vec<Buffer>,
 }
 
-struct Build<'p, 'a> {
+pub(super) struct Build<'p, 'a> {
     inst: Inst,
     program: &'p Program<'a>,
-    func: &'p Func<'a>,
-    block: Block,
+    pub func: &'p Func<'a>,
+    pub block: Block,
+    limits: &'p Limits,
     free: FxHashSet<Inst>,
-    body: Body,
+    pub body: Body,
     /// The node that gives each value: for a product's result the node of its wait.
-    node_of: FxHashMap<Value, usize>,
+    pub node_of: FxHashMap<Value, usize>,
 }
 
 impl Build<'_, '_> {
@@ -182,14 +284,18 @@ impl Build<'_, '_> {
                     let read = touched(&d.attr, d.op).into_iter().map(|(b, _)| *stage.get(&b).unwrap_or(&b));
                     let read: Vec<Buffer> = read.collect();
                     let first = |f: &mut Fill| f.buffers.iter().any(|b| read.contains(b));
-                    let mut insts: Vec<Inst> = fills.extract_if(.., first).flat_map(|f| f.insts).collect();
+                    let filled: Vec<Fill> = fills.extract_if(.., first).collect();
+                    let copies = filled.iter().map(|f| self.copy(f, n));
+                    let copies: Vec<Copy> = copies.collect();
+                    self.body.copies.extend(copies);
+                    let mut insts: Vec<Inst> = filled.into_iter().flat_map(|f| f.insts).collect();
                     insts.push(inst);
                     let node = self.node(inst, insts);
                     self.body.nodes.push(node);
                     for buffer in read {
                         let first = *readers.entry(buffer).or_insert(n);
                         self.body.together.extend((first != n).then_some((first, n)));
-                        self.body.edge(first, n, 0, 0);
+                        self.body.edge(first, n, Wait::Start, 0);
                     }
                     self.node_of.extend(d.results.iter().map(|&r| (r, n)));
                 }
@@ -212,6 +318,24 @@ impl Build<'_, '_> {
         Fill { insts, buffers }
     }
 
+    /// What a fill is to the model.
+    fn copy(&self, fill: &Fill, reader: usize) -> Copy {
+        let bytes = fill.insts.iter().filter_map(|&i| match &self.func.insts[i].attr {
+            Attr::Tma(t) => Some(f64::from(t.bytes)),
+            _ => None,
+        });
+        let cycles = bytes.sum::<f64>() * f64::from(self.limits.teams) / RATES.copy_bytes_per_cycle;
+        let names: Vec<&str> = fill.buffers.iter().map(|&b| self.program.buffers[b].name.as_str()).collect();
+        let name = format!("copy {}", names.join(", "));
+        Copy {
+            span: Span { name, unit: Unit::Tma, time: 0, busy: cycles.ceil() as u32 },
+            // The stage is handed over twice, by a barrier each.
+            latency: RATES.copy_latency as u32 + 2 * u32::from(Opcode::MbarWait.row().latency),
+            reader,
+            depth: fill.buffers.first().and_then(|b| self.limits.depths.get(b)).copied(),
+        }
+    }
+
     /// Whether an instruction works on so little that it is placed with its neighbours.
     fn is_small(&self, inst: Inst) -> bool {
         let d = &self.func.insts[inst];
@@ -227,9 +351,11 @@ impl Build<'_, '_> {
             return false;
         }
         let (busy, latency) = (self.busy(inst), self.func.insts[inst].op.row().latency);
+        let usage = self.usage(inst);
         self.node_of.extend(self.func.insts[inst].results.iter().map(|&r| (r, n)));
         let node = &mut self.body.nodes[n];
         node.insts.push(inst);
+        add(&mut node.usage, usage);
         node.busy += busy;
         node.latency = latency.into();
         node.resource = if node.busy == 0 { Resource::None } else { Resource::Threads };
@@ -263,34 +389,58 @@ impl Build<'_, '_> {
             let product = *self.node_of.get(&event).ok_or("it awaits what it did not start")?;
             let Some(def) = self.func.def(event) else { continue };
             self.node_of.insert(self.func.insts[def].results[0], n);
-            self.body.edge(product, n, self.body.nodes[product].busy.into(), 0);
+            self.body.edge(product, n, Wait::Result, 0);
             self.body.closed.push((product, n));
         }
-        self.body.nodes.push(Node { insts: vec![inst], resource: Resource::None, busy: 0, latency: 0 });
+        let (insts, usage) = (vec![inst], Usage::default());
+        self.body.nodes.push(Node { insts, resource: Resource::None, busy: 0, latency: 0, usage });
         Ok(())
     }
 
     fn node(&self, inst: Inst, insts: Vec<Inst>) -> Node {
         let d = &self.func.insts[inst];
         if let (Opcode::Wgmma, Attr::Wgmma(w)) = (d.op, &d.attr) {
-            let atoms = u32::from(w.m_atoms) * u32::from(w.n_atoms) * u32::from(w.k_steps);
-            let busy = u32::from(w.n) / TENSOR_COLUMNS * atoms;
-            return Node { insts, resource: Resource::Tensor, busy, latency: 0 };
+            let (busy, latency) = (w.cycles() as u32, RATES.product_latency as u32);
+            let usage = Usage::from_iter([(Unit::Tensor, busy)]);
+            return Node { insts, resource: Resource::Tensor, busy, latency, usage };
         }
-        let busy = self.busy(inst);
+        let (busy, usage) = (self.busy(inst), self.usage(inst));
         let resource = if busy == 0 { Resource::None } else { Resource::Threads };
-        Node { insts, resource, busy, latency: d.op.row().latency.into() }
+        Node { insts, resource, busy, latency: d.op.row().latency.into(), usage }
     }
 
-    /// Issue slots of an instruction, its blocks included: the longer of two.
-    fn busy(&self, inst: Inst) -> u32 {
+    /// Times that an instruction is issued: once for each register of its result.
+    fn times(&self, inst: Inst) -> u32 {
         let d = &self.func.insts[inst];
-        let row = d.op.row();
         let times = d.results.iter().map(|&r| self.func.ty(r).regs()).max().unwrap_or(1).max(1);
-        let own = if row.unit == Unit::None { 0 } else { times * u32::from(row.interval) };
+        if d.op.row().unit == Unit::None { 0 } else { times }
+    }
+
+    /// Blocks of an instruction that run in a steady iteration.
+    fn steady_blocks(&self, inst: Inst) -> &[Block] {
+        let blocks = &self.func.insts[inst].blocks;
+        if on_first(self.func, self.inst, inst) { &blocks[1.min(blocks.len())..] } else { blocks }
+    }
+
+    /// Cycles of a warp for an instruction, its blocks included: the longer of two.
+    fn busy(&self, inst: Inst) -> u32 {
+        let own = self.times(inst) * u32::from(self.func.insts[inst].op.row().interval);
         let inside = |&b: &Block| self.func.blocks[b].insts.iter().map(|&i| self.busy(i)).sum::<u32>();
-        let steady = if on_first(self.func, self.inst, inst) { 1 } else { 0 };
-        own + d.blocks.iter().skip(steady).map(inside).max().unwrap_or(0)
+        own + self.steady_blocks(inst).iter().map(inside).max().unwrap_or(0)
+    }
+
+    /// Cycles of units and issue slots, its blocks included: as if all ran.
+    fn usage(&self, inst: Inst) -> Usage {
+        let row = self.func.insts[inst].op.row();
+        let times = self.times(inst);
+        let mut usage = Usage::default();
+        if times > 0 {
+            usage.extend([(row.unit, times * u32::from(row.interval)), (Unit::None, times)]);
+        }
+        for &b in self.steady_blocks(inst) {
+            self.func.blocks[b].insts.iter().for_each(|&i| add(&mut usage, self.usage(i)));
+        }
+        usage
     }
 
     /// Values that an instruction reads, its blocks included.
@@ -302,152 +452,16 @@ impl Build<'_, '_> {
         }
     }
 
-    fn reads_of(&self, n: usize) -> Vec<Value> {
+    pub(super) fn reads_of(&self, n: usize) -> Vec<Value> {
         let mut found = Vec::new();
         self.body.nodes[n].insts.iter().for_each(|&i| self.reads(i, &mut found));
         found.retain(|&v| self.func.ty(v) != Ty::Event);
         found
     }
+}
 
-    /// Cycles from the start of a node to that of one which reads its result: element by element, where the
-    /// reader is no faster.
-    fn latency(&self, from: usize, to: usize) -> i64 {
-        let (a, b) = (&self.body.nodes[from], &self.body.nodes[to]);
-        let (own, other) = (i64::from(a.busy), i64::from(b.busy));
-        let through = i64::from(a.latency);
-        match b.resource {
-            Resource::Threads => through.max(own + through - other),
-            _ => own + through,
-        }
-    }
-
-    /// A product that goes on with another's accumulator needs no wait between them.
-    fn source(&self, v: Value, to: usize) -> Option<(usize, i64)> {
-        let product = self.func.def(v).filter(|&d| self.func.insts[d].op == Opcode::Wgmma);
-        let last = *self.body.nodes[to].insts.last()?;
-        let reader = &self.func.insts[last];
-        if let Some(def) = product.filter(|_| reader.op == Opcode::Wgmma && reader.args.first() == Some(&v)) {
-            let from = *self.node_of.get(&self.func.insts[def].results[1])?;
-            return Some((from, self.body.nodes[from].busy.into()));
-        }
-        let from = *self.node_of.get(&v)?;
-        Some((from, self.latency(from, to)))
-    }
-
-    fn value_edges(&mut self) {
-        for to in 0..self.body.nodes.len() {
-            for v in self.reads_of(to) {
-                if let Some((from, latency)) = self.source(v, to).filter(|s| s.0 != to) {
-                    self.body.edge(from, to, latency, 0);
-                }
-            }
-        }
-    }
-
-    fn carried_edges(&mut self) {
-        let params = self.func.blocks[self.block].params.clone();
-        for to in 0..self.body.nodes.len() {
-            for v in self.reads_of(to) {
-                let mut at = v;
-                // A parameter that another parameter is passed to is one iteration older each time.
-                for distance in 1..=params.len() as u32 {
-                    let Some(n) = params.iter().skip(1).position(|&p| p == at) else { break };
-                    at = yields(self.func, self.block)[n];
-                    if let Some((from, latency)) = self.source(at, to) {
-                        self.body.edge(from, to, latency, distance);
-                    }
-                }
-            }
-        }
-    }
-
-    /// A large fragment is overwritten by the next iteration's only after its last use.
-    fn lifetime_edges(&mut self) {
-        let large = |v: &Value| self.func.ty(*v).is_frag() && self.func.ty(*v).regs() >= LARGE_REGISTERS;
-        let mut edges = Vec::new();
-        for user in 0..self.body.nodes.len() {
-            for v in self.reads_of(user).into_iter().filter(large) {
-                let Some(def) = self.func.def(v).and_then(|d| self.begin(d)) else { continue };
-                let (end, latency) = self.end_of_use(user);
-                edges.push((end, def, latency));
-            }
-        }
-        for (from, to, latency) in edges {
-            self.body.edge(from, to, latency, 1);
-        }
-    }
-
-    /// Fragments and their uses, those through carried parameters included.
-    fn lives(&mut self) {
-        let mut lives: FxHashMap<Value, Life> = FxHashMap::default();
-        for user in 0..self.body.nodes.len() {
-            for v in self.reads_of(user) {
-                let (at, distance) = self.origin(v);
-                let ty = self.func.ty(at);
-                let Some(from) = self.func.def(at).and_then(|d| self.begin(d)).filter(|_| ty.is_frag())
-                else {
-                    continue;
-                };
-                let end = self.end_of_read(user, v);
-                let life = Life { registers: ty.regs(), from, uses: Vec::new() };
-                lives.entry(at).or_insert(life).uses.push((end, distance));
-            }
-        }
-        let mut all: Vec<(Value, Life)> = lives.into_iter().collect();
-        all.sort_by_key(|l| l.0);
-        self.body.lives = all.into_iter().map(|l| l.1).collect();
-    }
-
-    /// The value behind a carried parameter, and how many iterations before it was made.
-    fn origin(&self, mut v: Value) -> (Value, u32) {
-        let params = &self.func.blocks[self.block].params;
-        for distance in 0..params.len() as u32 {
-            let Some(n) = params.iter().skip(1).position(|&p| p == v) else { return (v, distance) };
-            v = yields(self.func, self.block)[n];
-        }
-        (v, 0)
-    }
-
-    /// The node at whose start an operand's registers are free: elementwise work overwrites them as it goes, a
-    /// product its accumulator, and holds its other operand until it is complete.
-    fn end_of_read(&self, user: usize, v: Value) -> usize {
-        let own = self.body.nodes[user].insts.last().map(|&i| &self.func.insts[i]);
-        if own.is_some_and(|d| d.op == Opcode::Wgmma && d.args.first() == Some(&v)) {
-            return user;
-        }
-        self.body.closed.iter().find(|c| c.0 == user).map_or(user, |c| c.1)
-    }
-
-    /// Registers of fragments that the body reads and does not make.
-    fn invariant_registers(&self) -> u32 {
-        let mut seen = FxHashSet::default();
-        for n in 0..self.body.nodes.len() {
-            seen.extend(self.reads_of(n));
-        }
-        let params = &self.func.blocks[self.block].params;
-        let outside = |v: &&Value| {
-            let inside = self.func.def(**v).is_some_and(|d| self.stands_inside(d, self.block));
-            self.func.ty(**v).is_frag() && !params.contains(v) && !inside
-        };
-        seen.iter().filter(outside).map(|&v| self.func.ty(v).regs()).sum()
-    }
-
-    fn stands_inside(&self, inst: Inst, block: Block) -> bool {
-        let insts = &self.func.blocks[block].insts;
-        insts.contains(&inst)
-            || insts.iter().flat_map(|&i| &self.func.insts[i].blocks).any(|&b| self.stands_inside(inst, b))
-    }
-
-    /// The node in which an instruction stands.
-    fn begin(&self, inst: Inst) -> Option<usize> {
-        self.body.nodes.iter().position(|n| n.insts.contains(&inst))
-    }
-
-    /// When a node has read its operands: a product when it is complete.
-    fn end_of_use(&self, user: usize) -> (usize, i64) {
-        match self.body.closed.iter().find(|c| c.0 == user) {
-            Some(&(_, wait)) => (wait, 0),
-            None => (user, self.body.nodes[user].busy.into()),
-        }
+fn add(usage: &mut Usage, other: Usage) {
+    for (unit, cycles) in other {
+        *usage.entry(unit).or_default() += cycles;
     }
 }

@@ -15,18 +15,28 @@
 //! last part. What comes out is again a program in order, which the rest of `sched` cuts into roles as any
 //! other (Task-Based Tensor Computations on Modern GPUs, section 4.2.5).
 //!
-//! The model is one warpgroup by itself: its wgmma occupy the tensor cores in the order of issue, all other
-//! instructions share the issue slots of its warps. A fragment is one set of registers, so no large value
-//! lives longer than an interval; nothing is in flight where an iteration ends (ptxas would serialize it).
+//! The model is one warpgroup among all of the block. Its warps do one thing after the other; its products
+//! occupy the tensor cores in the order of issue; threads' work is slower while products run. Units are shared:
+//! no interval is less than what all warpgroups take of one. Copies are issued as many intervals ahead as their
+//! latency asks for, and no more than the ring has stages. Fragments that live longer than an interval are there
+//! twice, where registers suffice; a product's result is not. Nothing is in flight where an iteration ends
+//! (ptxas would serialize it).
+//!
+//! Loops of products alone are scheduled by their rings; the model only tells their interval.
 
 mod body;
+mod edges;
 mod rotate;
 mod search;
 
 use crate::graph::yields;
-use crate::schedule::{Feature, budgets};
-use warplift_ir::machine::{Attr, Func, Inst, LoopSchedule, Program};
-use warplift_ir::target::{Opcode, Target};
+use crate::schedule::{Feature, WARPGROUP, budgets, do_schedule_without};
+use crate::shared::do_shared;
+use body::{Body, Limits, Resource};
+use rustc_hash::FxHashMap;
+use search::Found;
+use warplift_ir::machine::{Attr, Buffer, Func, Inst, LoopSchedule, Program, Slot, Span};
+use warplift_ir::target::{Opcode, Target, Unit};
 
 pub use rotate::do_rotate;
 
@@ -34,37 +44,136 @@ pub use rotate::do_rotate;
 /// ptxas holds on the way (measured on attention: with 36 it spills).
 const WORK_REGISTERS: u32 = 48;
 
-/// Schedules every loop whose products depend on threads' work in the same iteration; the others, and the
-/// reasons why one of these is left as it is, come as remarks.
+/// Schedules every loop with products or tensor copies. One whose products depend on threads' work in the same
+/// iteration may be rotated; the reasons why one of these is left as it is come as remarks.
 pub fn do_modulo(
     program: &Program<'_>,
     target: &Target,
     disabled: &[Feature],
 ) -> (Vec<LoopSchedule>, Vec<String>) {
     let (mut found, mut remarks) = (Vec::new(), Vec::new());
-    if disabled.contains(&Feature::Modulo) {
+    let func = &program.func;
+    let mut loops = Vec::new();
+    func.walk(|_, inst| loops.extend(is_asynchronous(func, inst).then_some(inst)));
+    if loops.is_empty() {
         return (found, remarks);
     }
-    let func = &program.func;
-    let (budget, ..) = budgets(program.warps * program.teams, true, target);
-    let registers = budget.saturating_sub(WORK_REGISTERS);
-    let mut loops = Vec::new();
-    func.walk(|_, inst| loops.extend((func.insts[inst].op == Opcode::For).then_some(inst)));
+    let limits = limits(program, target, disabled);
     for inst in loops {
         let Attr::Loop(attr) = &func.insts[inst].attr else { continue };
-        if !mixes(func, inst) {
-            continue;
-        }
-        let scheduled = body::Body::of(program, inst, registers).and_then(|b| search::schedule(&b));
-        match scheduled {
-            Ok(s) if s.stages > 1 => found.push(LoopSchedule { inst, name: attr.name.clone(), ..s }),
-            Ok(s) => {
-                remarks.push(format!("loop `{}`: one stage of {} cycles is best", attr.name, s.interval))
+        let rotates = mixes(func, inst) && !disabled.contains(&Feature::Modulo);
+        let Ok(body) = Body::of(program, inst, &limits).map_err(|why| {
+            if rotates {
+                remarks.push(format!("loop `{}` is not overlapped with itself: {why}", attr.name));
             }
-            Err(why) => remarks.push(format!("loop `{}` is not overlapped with itself: {why}", attr.name)),
+        }) else {
+            continue;
+        };
+        let (s, why) = match search::schedule(&body, if rotates { 2 } else { 1 }) {
+            Ok(s) => (s, None),
+            // As it stands: allocation decides about registers.
+            Err(why) => match search::schedule(&Body { registers: u32::MAX, ..body.clone() }, 1) {
+                Ok(s) => (s, Some(why)),
+                Err(_) => continue,
+            },
+        };
+        let turns = rotates.then(|| search::with_turns(&body, &s)).flatten();
+        let made = LoopSchedule { turns, ..describe(program, inst, &s, &attr.name) };
+        if rotates && !made.rotated {
+            let why = why.map_or(format!("one stage of {} cycles is best", s.interval), |why| {
+                format!("it is not overlapped with itself: {why}")
+            });
+            remarks.push(format!("loop `{}`: {why}", attr.name));
         }
+        found.push(made);
     }
     (found, remarks)
+}
+
+/// What the block gives its loops.
+fn limits(program: &Program<'_>, target: &Target, disabled: &[Feature]) -> Limits {
+    let (budget, ..) = budgets(program.warps * program.teams, true, target);
+    Limits {
+        groups: (program.warps * program.teams).div_ceil(WARPGROUP),
+        teams: program.teams,
+        registers: budget.saturating_sub(WORK_REGISTERS),
+        depths: depths(program, target, disabled),
+    }
+}
+
+/// Stages of the ring of each buffer: as the program would have them as it stands. None where it cannot be
+/// scheduled, which is told later.
+fn depths(program: &Program<'_>, target: &Target, disabled: &[Feature]) -> FxHashMap<Buffer, u32> {
+    let Ok(mut s) = do_schedule_without(program, target, disabled) else { return FxHashMap::default() };
+    if do_shared(program, &mut s, target).is_err() {
+        return FxHashMap::default();
+    }
+    s.rings.values().flat_map(|r| r.buffers.iter().map(|&b| (b, r.depth))).collect()
+}
+
+/// A found schedule as data, in the order of issue.
+fn describe(program: &Program<'_>, inst: Inst, found: &Found, name: &str) -> LoopSchedule {
+    let (b, ii) = (&found.body, i64::from(found.interval));
+    let slots = found.order.iter().map(|&n| {
+        let node = &b.nodes[n];
+        let unit = match node.resource {
+            Resource::Tensor => Unit::Tensor,
+            _ => {
+                let units = node.usage.iter().filter(|u| *u.0 != Unit::None);
+                units.max_by_key(|&(&u, &c)| (c, u as u8)).map_or(Unit::None, |u| *u.0)
+            }
+        };
+        let name = longest(&program.func, &node.insts).map_or_else(String::new, |i| label(&program.func, i));
+        let span = Span { name, unit, time: found.times[n], busy: node.busy };
+        Slot { insts: node.insts.clone(), stage: found.stage(n), span }
+    });
+    let slots: Vec<Slot> = slots.collect();
+    let copies = b.copies.iter().map(|c| {
+        let time = found.times[c.reader] - i64::from(c.span.busy + c.latency);
+        Span { time, ..c.span.clone() }
+    });
+    let copies: Vec<Span> = copies.collect();
+    let ahead = copies.iter().map(|c| -c.time.div_euclid(ii)).max().unwrap_or(0).max(0) as u32;
+    let own = slots.iter().map(|s| s.stage + 1).max().unwrap_or(1);
+    LoopSchedule {
+        inst,
+        name: name.to_owned(),
+        groups: b.groups,
+        interval: found.interval,
+        taken: b.taken(),
+        recurrence: found.recurrence,
+        stages: ahead + own,
+        rotated: own > 1,
+        turns: None,
+        slots,
+        copies,
+    }
+}
+
+/// The instruction by which a node goes: its product, or the one that takes its warp longest.
+fn longest(func: &Func<'_>, insts: &[Inst]) -> Option<Inst> {
+    let cycles = |&&i: &&Inst| {
+        let (d, row) = (&func.insts[i], func.insts[i].op.row());
+        let registers = d.results.iter().map(|&r| func.ty(r).regs()).max().unwrap_or(1);
+        (d.op == Opcode::Wgmma, registers * u32::from(row.interval))
+    };
+    insts.iter().rev().max_by_key(cycles).copied()
+}
+
+/// An instruction and its place in the kernel's text.
+fn label(func: &Func<'_>, inst: Inst) -> String {
+    let d = &func.insts[inst];
+    format!("{} {}:{}", d.op.row().name, d.loc.line, d.loc.column)
+}
+
+/// Whether an instruction is a loop whose body multiplies on tensor cores or is fed by tensor copies.
+fn is_asynchronous(func: &Func<'_>, inst: Inst) -> bool {
+    let d = &func.insts[inst];
+    let within = |&i: &Inst| {
+        let op = func.insts[i].op;
+        op == Opcode::Wgmma || op.is_async_load()
+    };
+    d.op == Opcode::For && func.blocks[d.blocks[0]].insts.iter().any(within)
 }
 
 /// Whether a loop's body holds products and work of threads on fragments.

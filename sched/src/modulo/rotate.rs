@@ -25,13 +25,14 @@ use warplift_ir::tile::{CmpOp, Loc};
 
 /// Rewrites the scheduled loops of a program.
 pub fn do_rotate<'a>(program: Program<'a>, schedules: &[LoopSchedule]) -> Program<'a> {
+    let schedules: FxHashMap<Inst, &LoopSchedule> =
+        schedules.iter().filter(|s| s.rotated).map(|s| (s.inst, s)).collect();
     if schedules.is_empty() {
         return program;
     }
     let old = &program.func;
     let new = Func::new(old.bump);
     let block = new.entry;
-    let schedules = schedules.iter().map(|s| (s.inst, s)).collect();
     let mut r =
         Rotate { old, new, block, loc: Loc::default(), env: FxHashMap::default(), schedules, now: None };
     r.insts_of(old.entry, None);

@@ -1,102 +1,71 @@
 //! Iterative modulo scheduling: times within the least interval at which all constraints hold.
 
-use super::body::{Body, Resource};
-use warplift_ir::machine::LoopSchedule;
+use super::body::{Body, Edge, Resource};
 
-/// Stages at most: the rotated loop holds work of two iterations.
-const MAX_STAGES: u32 = 2;
 /// Placements tried for each node before an interval is given up.
 const TRIES: usize = 12;
 /// Steps between intervals tried, as a fraction of the least.
 const STEPS: u32 = 64;
+/// Intervals with turns are looked for up to this many times the interval without.
+const TURNS: f64 = 1.5;
 
-/// Cycles that one resource is taken in an iteration.
-fn occupied(b: &Body, r: Resource) -> u32 {
-    b.nodes.iter().filter(|n| n.resource == r).map(|n| n.busy).sum()
+/// A schedule: times and order of the nodes.
+#[derive(Clone, Debug)]
+pub(super) struct Found {
+    pub interval: u32,
+    /// Least interval by recurrences.
+    pub recurrence: u32,
+    /// Cycles of each node after the iteration's start.
+    pub times: Vec<i64>,
+    /// Nodes in the order in which a warp comes to them.
+    pub order: Vec<usize>,
+    /// The graph as it is at this interval.
+    pub body: Body,
 }
 
-/// The schedule of least interval; its name and instruction are the caller's to set.
+impl Found {
+    /// Interval in which a node stands.
+    pub fn stage(&self, node: usize) -> u32 {
+        (self.times[node] / i64::from(self.interval)) as u32
+    }
+}
+
+/// The schedule of least interval, of so many stages at most.
 ///
 /// # Errors
 /// If no interval up to the length of a whole iteration works.
-pub(super) fn schedule(b: &Body) -> Result<LoopSchedule, String> {
-    let resource = occupied(b, Resource::Tensor).max(occupied(b, Resource::Threads)).max(1);
+pub(super) fn schedule(b: &Body, stages: u32) -> Result<Found, String> {
+    let resource = b.taken().first().map_or(1, |t| t.1).max(1);
     let recurrence = least_recurrence(b, resource);
-    let serial: u32 = b.nodes.iter().map(|n| n.busy + n.latency).sum::<u32>().max(recurrence) + 1;
-    let mut interval = resource.max(recurrence);
-    let step = (interval / STEPS).max(1);
-    while interval <= serial + step {
-        if let Some(times) = place(b, interval) {
-            return Ok(finish(b, interval, resource, recurrence, &times));
+    let least = resource.max(recurrence);
+    let slowest = b.beside_products(least);
+    let serial: u32 = slowest.nodes.iter().map(|n| n.busy + n.latency).sum::<u32>().max(least) + 1;
+    let step = (least / STEPS).max(1);
+    for interval in (least..=serial + step).step_by(step as usize) {
+        let body = b.beside_products(interval);
+        let search = Search { b: &body, ii: interval.into(), tensor: interval.into(), stages };
+        if let Some(times) = search.place() {
+            let order = search.body_order(&times);
+            return Ok(Found { interval, recurrence, times, order, body });
         }
-        interval += step;
     }
-    Err(format!("no schedule of at most {MAX_STAGES} stages within {serial} cycles"))
+    let registers = b.registers;
+    Err(format!("no {stages} stages within {serial} cycles keep fragments within {registers} registers"))
 }
 
-fn finish(b: &Body, interval: u32, resource: u32, recurrence: u32, times: &[i64]) -> LoopSchedule {
-    let keys = issue_order(b, interval, times);
-    let ii = i64::from(interval);
-    let order = body_order(b, ii, times, &keys);
-    let slots = order.iter().map(|&n| (b.nodes[n].insts.clone(), (times[n] / ii) as u32, times[n]));
-    let slots: Vec<_> =
-        slots.map(|(insts, stage, time)| warplift_ir::machine::Slot { insts, stage, time }).collect();
-    LoopSchedule {
-        inst: warplift_ir::machine::Inst::from_u32(0),
-        name: String::new(),
-        interval,
-        resource,
-        recurrence,
-        stages: slots.iter().map(|s| s.stage + 1).max().unwrap_or(1),
-        slots,
-    }
-}
-
-/// Nodes by the time at which a warp comes to them; what needs another of the same body follows it, also where
-/// both have one time.
-fn body_order(b: &Body, ii: i64, times: &[i64], keys: &[i64]) -> Vec<usize> {
-    let stage = |n: usize| times[n].div_euclid(ii);
-    let needs: Vec<(usize, usize)> = b
-        .edges
-        .iter()
-        .filter(|e| e.from != e.to && stage(e.from) == stage(e.to) + i64::from(e.distance))
-        .map(|e| (e.from, e.to))
-        .collect();
-    // At one time products come first, in the order of their turns.
-    let rank = |n: &usize| match b.nodes[*n].resource {
-        Resource::Tensor => (keys[*n], 0, times[*n].rem_euclid(ii), *n),
-        _ => (keys[*n], 1, 0, *n),
-    };
-    let mut left: Vec<usize> = (0..keys.len()).collect();
-    left.sort_by_key(rank);
-    let mut order = Vec::with_capacity(left.len());
-    while !left.is_empty() {
-        let free = |n: &usize| !needs.iter().any(|&(from, to)| to == *n && left.contains(&from));
-        let at = left.iter().position(free).unwrap_or(0);
-        order.push(left.remove(at));
-    }
-    order
-}
-
-/// When a warp comes to each node within the rotated body. A product is issued as soon as its operands are
-/// there, after the products before it: the tensor cores keep the queue.
-fn issue_order(b: &Body, interval: u32, times: &[i64]) -> Vec<i64> {
-    let ii = i64::from(interval);
-    let mut keys: Vec<i64> = times.iter().map(|t| t.rem_euclid(ii)).collect();
-    let mut products: Vec<usize> =
-        (0..keys.len()).filter(|&n| b.nodes[n].resource == Resource::Tensor).collect();
-    products.sort_by_key(|&n| keys[n]);
-    let mut before = 0;
-    for n in products {
-        let ready = b.edges.iter().filter(|e| e.to == n && b.nodes[e.from].resource != Resource::Tensor);
-        let ready = ready.map(|e| times[e.from] + e.latency - ii * i64::from(e.distance));
-        // An operand of the iteration before is there from the start.
-        let begin = times[n].div_euclid(ii) * ii;
-        let ready = ready.max().unwrap_or(begin).max(begin) - begin;
-        keys[n] = ready.max(before).min(keys[n]);
-        before = keys[n];
-    }
-    keys
+/// The least interval at which the warpgroups can be the same part of it apart and never want the tensor cores at
+/// once: what they are taken for must not overlap modulo that part.
+pub(super) fn with_turns(b: &Body, found: &Found) -> Option<u32> {
+    let groups = b.groups.max(1);
+    let first = found.interval.next_multiple_of(groups);
+    let last = (f64::from(first) * TURNS) as u32;
+    let step = (first / STEPS).max(1).next_multiple_of(groups);
+    (first..=last).step_by(step as usize).find(|&interval| {
+        let body = b.beside_products(interval);
+        let search =
+            Search { b: &body, ii: interval.into(), tensor: i64::from(interval / groups), stages: 2 };
+        search.place().is_some()
+    })
 }
 
 /// The least interval that the cycles of the graph allow: no path of positive weight
@@ -106,134 +75,203 @@ fn least_recurrence(b: &Body, from: u32) -> u32 {
     let (mut low, mut high) = (1i64, longest.max(i64::from(from)).max(1));
     while low < high {
         let middle = (low + high) / 2;
-        if starts(b, middle).is_some() { high = middle } else { low = middle + 1 }
+        let possible = Search { b, ii: middle, tensor: middle, stages: 1 }.starts().is_some();
+        if possible { high = middle } else { low = middle + 1 }
     }
     low as u32
 }
 
-/// Earliest starts under the dependences alone; `None` where they grow without end.
-fn starts(b: &Body, interval: i64) -> Option<Vec<i64>> {
-    let mut at = vec![0i64; b.nodes.len()];
-    for _ in 0..=b.nodes.len() {
-        let mut changed = false;
-        for e in &b.edges {
-            let least = at[e.from] + e.latency - interval * i64::from(e.distance);
-            if at[e.to] < least {
-                at[e.to] = least;
-                changed = true;
+/// The search at one interval.
+struct Search<'b> {
+    b: &'b Body,
+    /// Interval.
+    ii: i64,
+    /// Cycles after which the tensor cores are wanted again: the interval, or a warpgroup's turn.
+    tensor: i64,
+    /// Stages at most: a rotated loop holds work of two iterations.
+    stages: u32,
+}
+
+impl Search<'_> {
+    fn gap(&self, e: &Edge) -> i64 {
+        e.latency - self.ii * i64::from(e.distance)
+    }
+
+    /// Nodes by the time at which a warp comes to them; what needs another of the same body follows it, also
+    /// where both have one time.
+    fn body_order(&self, times: &[i64]) -> Vec<usize> {
+        let (b, keys) = (self.b, self.issue_order(times));
+        let stage = |n: usize| times[n].div_euclid(self.ii);
+        let needs: Vec<(usize, usize)> = b
+            .edges
+            .iter()
+            .filter(|e| e.from != e.to && stage(e.from) == stage(e.to) + i64::from(e.distance))
+            .map(|e| (e.from, e.to))
+            .collect();
+        // At one time products come first, in the order of their turns.
+        let rank = |n: &usize| match b.nodes[*n].resource {
+            Resource::Tensor => (keys[*n], 0, times[*n].rem_euclid(self.ii), *n),
+            _ => (keys[*n], 1, 0, *n),
+        };
+        let mut left: Vec<usize> = (0..keys.len()).collect();
+        left.sort_by_key(rank);
+        let mut order = Vec::with_capacity(left.len());
+        while !left.is_empty() {
+            let free = |n: &usize| !needs.iter().any(|&(from, to)| to == *n && left.contains(&from));
+            let at = left.iter().position(free).unwrap_or(0);
+            order.push(left.remove(at));
+        }
+        order
+    }
+
+    /// When a warp comes to each node within the rotated body. A product is issued as soon as its operands are
+    /// there, after the products before it: the tensor cores keep the queue.
+    fn issue_order(&self, times: &[i64]) -> Vec<i64> {
+        let (b, ii) = (self.b, self.ii);
+        let mut keys: Vec<i64> = times.iter().map(|t| t.rem_euclid(ii)).collect();
+        let mut products: Vec<usize> =
+            (0..keys.len()).filter(|&n| b.nodes[n].resource == Resource::Tensor).collect();
+        products.sort_by_key(|&n| keys[n]);
+        let mut before = 0;
+        for n in products {
+            let ready = b.edges.iter().filter(|e| e.to == n && b.nodes[e.from].resource != Resource::Tensor);
+            let ready = ready.map(|e| times[e.from] + self.gap(e));
+            // An operand of the iteration before is there from the start.
+            let begin = times[n].div_euclid(ii) * ii;
+            let ready = ready.max().unwrap_or(begin).max(begin) - begin;
+            keys[n] = ready.max(before).min(keys[n]);
+            before = keys[n];
+        }
+        keys
+    }
+
+    /// Earliest starts under the dependences alone; `None` where they grow without end.
+    fn starts(&self) -> Option<Vec<i64>> {
+        let mut at = vec![0i64; self.b.nodes.len()];
+        for _ in 0..=self.b.nodes.len() {
+            let mut changed = false;
+            for e in &self.b.edges {
+                let least = at[e.from] + self.gap(e);
+                if at[e.to] < least {
+                    at[e.to] = least;
+                    changed = true;
+                }
+            }
+            if !changed {
+                return Some(at);
             }
         }
-        if !changed {
-            return Some(at);
+        None
+    }
+
+    /// Nodes by the length of the path that follows them: the longest first.
+    fn priority(&self) -> Vec<usize> {
+        let mut height = vec![0i64; self.b.nodes.len()];
+        for _ in 0..self.b.nodes.len() {
+            for e in &self.b.edges {
+                height[e.from] = height[e.from].max(height[e.to] + self.gap(e));
+            }
+        }
+        let mut order: Vec<usize> = (0..self.b.nodes.len()).collect();
+        order.sort_by_key(|&n| (std::cmp::Reverse(height[n]), n));
+        order
+    }
+
+    /// A time for every node, or `None` at this interval.
+    fn place(&self) -> Option<Vec<i64>> {
+        self.starts()?;
+        let order = self.priority();
+        let mut times: Vec<Option<i64>> = vec![None; order.len()];
+        let mut last = vec![-1i64; order.len()];
+        let mut budget = TRIES * order.len();
+        while let Some(&n) = order.iter().find(|&&n| times[n].is_none()) {
+            budget = budget.checked_sub(1)?;
+            let early = self.earliest(n, &times).max(0);
+            let found = self.first_fit(n, early, &times);
+            let t = found.unwrap_or(early.max(last[n] + 1));
+            last[n] = t;
+            self.evict(n, t, &mut times);
+            times[n] = Some(t);
+        }
+        let times: Vec<i64> = times.into_iter().collect::<Option<_>>()?;
+        self.acceptable(&times).then_some(times)
+    }
+
+    fn earliest(&self, n: usize, times: &[Option<i64>]) -> i64 {
+        let into = self.b.edges.iter().filter(|e| e.to == n && e.from != n);
+        into.filter_map(|e| Some(times[e.from]? + self.gap(e))).max().unwrap_or(0)
+    }
+
+    /// Cycles until an occupation that overlaps with another is past it; 0 if none does.
+    fn overlap(&self, n: usize, t: i64, other: usize, at: i64) -> i64 {
+        let (a, o) = (&self.b.nodes[n], &self.b.nodes[other]);
+        if a.resource != o.resource || a.resource == Resource::None {
+            return 0;
+        }
+        let modulus = if a.resource == Resource::Tensor { self.tensor } else { self.ii };
+        let gap = (at - t).rem_euclid(modulus);
+        let overlaps = gap < i64::from(a.busy) || modulus - gap < i64::from(o.busy);
+        if overlaps { (gap + i64::from(o.busy)).rem_euclid(modulus).max(1) } else { 0 }
+    }
+
+    /// The first time within an interval at which the resource is free.
+    fn first_fit(&self, n: usize, early: i64, times: &[Option<i64>]) -> Option<i64> {
+        let mut t = early;
+        while t < early + self.ii {
+            let open = self.b.closed.iter().filter(|c| c.1 == n).filter_map(|c| times[c.0]);
+            let blocked = times.iter().enumerate().filter(|(o, _)| *o != n);
+            let past = blocked.filter_map(|(o, at)| at.map(|at| self.overlap(n, t, o, at))).find(|&p| p > 0);
+            match past {
+                Some(p) => t += p,
+                // A product ends in the interval in which it begins.
+                None => {
+                    let stage = t.div_euclid(self.ii);
+                    return open.into_iter().all(|p| p.div_euclid(self.ii) == stage).then_some(t);
+                }
+            }
+        }
+        None
+    }
+
+    /// Takes back what stands in the way of a forced placement.
+    fn evict(&self, n: usize, t: i64, times: &mut [Option<i64>]) {
+        for (o, time) in times.iter_mut().enumerate() {
+            let Some(at) = time.filter(|_| o != n) else { continue };
+            let late = self.b.edges.iter().filter(|e| e.from == n && e.to == o);
+            let broken = late.map(|e| t + self.gap(e)).any(|least| at < least);
+            if broken || self.overlap(n, t, o, at) > 0 {
+                *time = None;
+            }
         }
     }
-    None
-}
 
-/// Nodes by the length of the path that follows them: the longest first.
-fn priority(b: &Body, interval: i64) -> Vec<usize> {
-    let mut height = vec![0i64; b.nodes.len()];
-    for _ in 0..b.nodes.len() {
-        for e in &b.edges {
-            height[e.from] = height[e.from].max(height[e.to] + e.latency - interval * i64::from(e.distance));
-        }
+    /// What the loop can hold: its stages, products that end in their iteration, stages of rings that
+    /// are read in one.
+    fn acceptable(&self, times: &[i64]) -> bool {
+        let b = self.b;
+        let stage = |n: usize| times[n].div_euclid(self.ii);
+        times.iter().all(|t| (0..self.ii * i64::from(self.stages)).contains(t))
+            && b.edges.iter().all(|e| times[e.to] >= times[e.from] + self.gap(e))
+            && self.pressure(times) <= b.registers
+            && b.closed.iter().chain(&b.together).all(|&(a, o)| stage(a) == stage(o))
     }
-    let mut order: Vec<usize> = (0..b.nodes.len()).collect();
-    order.sort_by_key(|&n| (std::cmp::Reverse(height[n]), n));
-    order
-}
 
-/// A time for every node, or `None` at this interval.
-fn place(b: &Body, interval: u32) -> Option<Vec<i64>> {
-    let ii = i64::from(interval);
-    starts(b, ii)?;
-    let order = priority(b, ii);
-    let mut times: Vec<Option<i64>> = vec![None; b.nodes.len()];
-    let mut last = vec![-1i64; b.nodes.len()];
-    let mut budget = TRIES * b.nodes.len();
-    while let Some(&n) = order.iter().find(|&&n| times[n].is_none()) {
-        budget = budget.checked_sub(1)?;
-        let early = earliest(b, ii, n, &times).max(0);
-        let found = first_fit(b, ii, n, early, &times);
-        let t = found.unwrap_or(early.max(last[n] + 1));
-        last[n] = t;
-        evict(b, ii, n, t, &mut times);
-        times[n] = Some(t);
-    }
-    let times: Vec<i64> = times.into_iter().collect::<Option<_>>()?;
-    acceptable(b, ii, &times).then_some(times)
-}
-
-fn earliest(b: &Body, ii: i64, n: usize, times: &[Option<i64>]) -> i64 {
-    let into = b.edges.iter().filter(|e| e.to == n && e.from != n);
-    into.filter_map(|e| Some(times[e.from]? + e.latency - ii * i64::from(e.distance))).max().unwrap_or(0)
-}
-
-/// Cycles until an occupation that overlaps with another modulo the interval is past it; 0 if none does.
-fn overlap(b: &Body, ii: i64, n: usize, t: i64, other: usize, at: i64) -> i64 {
-    let (a, o) = (&b.nodes[n], &b.nodes[other]);
-    if a.resource != o.resource || a.resource == Resource::None {
-        return 0;
-    }
-    let gap = (at - t).rem_euclid(ii);
-    let overlaps = gap < i64::from(a.busy) || ii - gap < i64::from(o.busy);
-    if overlaps { (gap + i64::from(o.busy)).rem_euclid(ii).max(1) } else { 0 }
-}
-
-/// The first time within an interval at which the resource is free.
-fn first_fit(b: &Body, ii: i64, n: usize, early: i64, times: &[Option<i64>]) -> Option<i64> {
-    let mut t = early;
-    while t < early + ii {
-        let open = b.closed.iter().filter(|c| c.1 == n).filter_map(|c| times[c.0]);
-        let blocked = times.iter().enumerate().filter(|(o, _)| *o != n);
-        let past = blocked.filter_map(|(o, at)| at.map(|at| overlap(b, ii, n, t, o, at))).find(|&p| p > 0);
-        match past {
-            Some(p) => t += p,
-            // A product ends in the interval in which it begins.
-            None => return open.into_iter().all(|p| p.div_euclid(ii) == t.div_euclid(ii)).then_some(t),
-        }
-    }
-    None
-}
-
-/// Takes back what stands in the way of a forced placement.
-fn evict(b: &Body, ii: i64, n: usize, t: i64, times: &mut [Option<i64>]) {
-    for (o, time) in times.iter_mut().enumerate() {
-        let Some(at) = time.filter(|_| o != n) else { continue };
-        let late = b.edges.iter().filter(|e| e.from == n && e.to == o);
-        let mut broken = late.map(|e| t + e.latency - ii * i64::from(e.distance)).any(|least| at < least);
-        broken |= overlap(b, ii, n, t, o, at) > 0;
-        if broken {
-            *time = None;
-        }
-    }
-}
-
-/// What the rotated loop can hold: two stages, products that end in their iteration, stages of rings that
-/// are read in one.
-fn acceptable(b: &Body, ii: i64, times: &[i64]) -> bool {
-    let stage = |n: usize| times[n].div_euclid(ii);
-    let met = |e: &super::body::Edge| times[e.to] >= times[e.from] + e.latency - ii * i64::from(e.distance);
-    times.iter().all(|t| (0..ii * i64::from(MAX_STAGES)).contains(t))
-        && b.edges.iter().all(met)
-        && pressure(b, ii, times) <= b.registers
-        && b.closed.iter().chain(&b.together).all(|&(a, o)| stage(a) == stage(o))
-}
-
-/// Registers of fragments at the fullest point of the interval.
-fn pressure(b: &Body, ii: i64, times: &[i64]) -> u32 {
-    let spans = b.lives.iter().map(|l| {
-        let ends = l.uses.iter().map(|&(n, distance)| times[n] + ii * i64::from(distance));
-        (times[l.from], ends.max().unwrap_or(0), l.registers)
-    });
-    let spans: Vec<(i64, i64, u32)> = spans.collect();
-    let at = |t: i64| {
-        let copies = |&(from, to, registers): &(i64, i64, u32)| {
-            let past = (t - from).rem_euclid(ii);
-            let held = (to - from - past).max(0) as u64;
-            registers * held.div_ceil(ii as u64) as u32
+    /// Registers of fragments at the fullest point of the interval.
+    fn pressure(&self, times: &[i64]) -> u32 {
+        let ii = self.ii;
+        let spans = self.b.lives.iter().map(|l| {
+            let ends = l.uses.iter().map(|&(n, distance)| times[n] + ii * i64::from(distance));
+            (times[l.from], ends.max().unwrap_or(0), l.registers)
+        });
+        let spans: Vec<(i64, i64, u32)> = spans.collect();
+        let at = |t: i64| {
+            let copies = |&(from, to, registers): &(i64, i64, u32)| {
+                let past = (t - from).rem_euclid(ii);
+                let held = (to - from - past).max(0) as u64;
+                registers * held.div_ceil(ii as u64) as u32
+            };
+            spans.iter().map(copies).sum::<u32>()
         };
-        spans.iter().map(copies).sum::<u32>()
-    };
-    times.iter().map(|&t| at(t.rem_euclid(ii))).max().unwrap_or(0)
+        times.iter().map(|&t| at(t.rem_euclid(ii))).max().unwrap_or(0)
+    }
 }

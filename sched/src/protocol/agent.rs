@@ -206,6 +206,9 @@ impl<'f, 'a> Agent<'f, 'a> {
                 let goal = cluster.meet_named(self.block, *id, *threads as u32 / 32);
                 self.named_goal = Some((*id, goal));
             }
+            (Opcode::BarArrive, Attr::Imm2(id, threads)) => {
+                cluster.meet_named(self.block, *id, *threads as u32 / 32);
+            }
             (Opcode::ClusterArrive, _) => {
                 self.cluster_goal = cluster.opened + 1;
                 cluster.meet();

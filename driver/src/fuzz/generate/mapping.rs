@@ -36,7 +36,8 @@ impl Generator<'_> {
         };
         let producers = self.choices.weighted(&[(2, None), (1, Some(1)), (1, Some(0))]);
         let wait = self.choices.weighted(&[(3, None), (1, Some(0)), (1, Some(1))]);
-        LoopMapping { pipeline, producers, consumers: None, wait, chunk: None }
+        let turns = self.choices.weighted(&[(5, None), (1, Some(1))]);
+        LoopMapping { pipeline, producers, consumers: None, wait, chunk: None, turns }
     }
 
     fn kernel_mapping(&mut self) -> KernelMapping {

@@ -11,7 +11,7 @@
 mod shared;
 pub(crate) mod shuffle;
 
-pub use shared::{SharedPass, through_shared};
+pub use shared::{SharedPass, through_rows, through_shared};
 pub use shuffle::{LaneMap, Round, Shuffle};
 
 use super::canonical::Run;

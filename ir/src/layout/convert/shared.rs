@@ -58,9 +58,19 @@ fn least_cost(fragment: &Layout, elem_bits: u64, more: (u64, u64)) -> (u64, u64)
 
 /// Row-major memory, each row 16 bytes longer.
 fn padded(from: &Layout, to: &Layout, elem_bits: u64) -> Result<SharedPass, LayoutError> {
+    rows(from, to, elem_bits, (128 / elem_bits.max(1)).max(1))
+}
+
+/// Plans a pass through rows one behind the other, with the conflicts that they bring.
+pub fn through_rows(from: &Layout, to: &Layout, elem_bits: u64) -> Result<SharedPass, LayoutError> {
+    rows(from, to, elem_bits, 0)
+}
+
+/// Row-major memory, each row so many elements longer.
+fn rows(from: &Layout, to: &Layout, elem_bits: u64, pad: u64) -> Result<SharedPass, LayoutError> {
     let dims = from.outs();
     let last = dims.last().map_or(1, |d| d.1);
-    let pitch = last + (128 / elem_bits.max(1)).max(1);
+    let pitch = last + pad;
     let rows: u64 = dims[..dims.len().saturating_sub(1)].iter().map(|d| d.1).product();
     let mut memory = Builder::new(&[(Axis::Mem, pitch.saturating_mul(rows))]);
     let mut stride = pitch.saturating_mul(rows);

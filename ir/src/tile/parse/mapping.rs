@@ -3,7 +3,7 @@
 //! ```text
 //! mapping = "mapping" name "{" (name "=" int | "for" name ":" loop,+ | "array" name ":" array,+ | "tile" name ":" tile
 //!         | "kernel" ":" whole,+),* "}"
-//! loop    = "pipeline" ("fit" | int) | "producers" int | "consumers" int | "wait" int | "chunk" int
+//! loop    = "pipeline" ("fit" | int) | "producers" int | "consumers" int | "wait" int | "chunk" int | "turns" int
 //! array   = "plain" | "staged" | "packed" | "stream" | "early"
 //! tile    = "layout" string                  (the full text form of `ir::layout`)
 //! whole   = "persistent" | "raster" ("linear" | "folded" | "square" | "band_m" int | "band_n" int)
@@ -73,7 +73,7 @@ fn loop_item(c: &mut Cursor<'_>) -> Result<(String, LoopMapping)> {
     let mut looped = LoopMapping::default();
     c.comma_list(|c| match loop_attr(c, &mut looped)? {
         true => Ok(()),
-        false => c.expected("`pipeline`, `producers`, `consumers`, `wait` or `chunk`"),
+        false => c.expected("`pipeline`, `producers`, `consumers`, `wait`, `chunk` or `turns`"),
     })?;
     Ok((name, looped))
 }
@@ -93,6 +93,8 @@ fn loop_attr(c: &mut Cursor<'_>, looped: &mut LoopMapping) -> Result<bool> {
         looped.wait = Some(c.count()?);
     } else if c.eat_word("chunk") {
         looped.chunk = Some(c.count()?);
+    } else if c.eat_word("turns") {
+        looped.turns = Some(c.count()?);
     } else {
         return Ok(false);
     }

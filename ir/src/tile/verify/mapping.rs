@@ -57,6 +57,11 @@ pub fn verify_mapping(kernel: &Kernel, mapping: &Mapping) -> Result<(), Vec<Veri
     {
         error(usize::MAX, "cluster, alternate, warps and chunk must be 1 or more".to_owned());
     }
+    for (i, (name, looped)) in mapping.loops.iter().enumerate() {
+        if looped.turns.is_some_and(|n| n > 1) {
+            error(mapping.tunables.len() + i, format!("loop `{name}`: turns are 0 or 1"));
+        }
+    }
     if errors.is_empty() { Ok(()) } else { Err(errors) }
 }
 

@@ -1,0 +1,85 @@
+//! Tiles made again: where a use wants another layout and what makes the tile is cheap, all of it is written once more in
+//! that layout instead of a conversion (Linear Layouts, section 4.4, rematerialization).
+//!
+//! ```text
+//!  column = iota 1           x' = column < n   in the other use's layout
+//!  x = column < n       ─►   y = select x', ..
+//!  y = select x, ..          two instructions instead of a pass through shared memory
+//! ```
+
+use super::constraint::{Relation, adapts};
+use super::{Maker, Plan};
+use crate::Result;
+use warplift_ir::layout::Layout;
+use warplift_ir::tile::{Inst, Op, Type, Value};
+
+/// Instructions that are made again at most.
+const LONGEST: usize = 8;
+
+/// A tile that is made again, and its layout then.
+pub type Remade = (Value, Layout);
+
+/// Finds the uses that are cheaper served by making their tile again.
+///
+/// # Errors
+/// A conversion that no way exists for.
+pub(super) fn do_again(maker: &Maker<'_>, plan: &mut Plan) -> Result<()> {
+    let mut uses: Vec<(Inst, usize)> = plan.uses.keys().copied().collect();
+    uses.sort_unstable();
+    for (inst, n) in uses {
+        let (v, to) = (maker.k.args(inst)[n], &plan.uses[&(inst, n)]);
+        let mut chain = Vec::new();
+        if adapts(maker.k, v) || !collect(maker, plan, v, to, &mut chain) {
+            continue;
+        }
+        let Some(from) = plan.layouts[v].as_ref() else { continue };
+        let converted = maker.model.converted(inst, v, from, to);
+        if converted.is_none_or(|cycles| maker.model.again(&chain) < cycles) {
+            plan.again.insert((inst, n), chain);
+        }
+    }
+    Ok(())
+}
+
+/// What must be made again for a tile in a layout, operands first; `false` if that is not cheap.
+fn collect(maker: &Maker<'_>, plan: &Plan, v: Value, to: &Layout, chain: &mut Vec<Remade>) -> bool {
+    let k = maker.k;
+    if plan.layouts[v].as_ref().is_some_and(|l| l == to) {
+        return true;
+    }
+    if let Some((_, known)) = chain.iter().find(|c| c.0 == v) {
+        return known == to;
+    }
+    let Some(def) = k.def(v).filter(|_| chain.len() < LONGEST && !plan.made.contains_key(&v)) else {
+        return false;
+    };
+    let follows = match k.insts[def].op {
+        Op::Full | Op::Iota(_) => true,
+        Op::Unary(_)
+        | Op::Binary(_)
+        | Op::Compare(_)
+        | Op::Select
+        | Op::Fma
+        | Op::Cast
+        | Op::ExpandDims(_) => operands(maker, plan, def, to, chain),
+        Op::Broadcast => operands(maker, plan, def, to, chain),
+        _ => false,
+    };
+    if follows {
+        chain.push((v, to.clone()));
+    }
+    follows && chain.len() <= LONGEST
+}
+
+/// The same for all tiles that an instruction takes.
+fn operands(maker: &Maker<'_>, plan: &Plan, def: Inst, to: &Layout, chain: &mut Vec<Remade>) -> bool {
+    let k = maker.k;
+    let tiles: Vec<Value> =
+        k.args(def).iter().copied().filter(|&a| matches!(k.ty(a), Type::Tile(..))).collect();
+    let Some(c) = maker.solver.of_inst(def) else { return tiles.is_empty() };
+    if c.relation == Relation::Unpacked {
+        return false;
+    }
+    let Ok(layout) = maker.solver.derived(c, to, false) else { return false };
+    tiles.into_iter().all(|a| collect(maker, plan, a, &layout, chain))
+}

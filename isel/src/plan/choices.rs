@@ -1,0 +1,151 @@
+//! Choice points: where a plan may go several ways, which way it took, and what it could have taken.
+//!
+//! ```text
+//!  point          ways, the rule's first
+//!  layout of      16-byte vectors, 32 threads along rows │ 8 threads along rows │ 8-byte vectors │ ..
+//!  access of      as its users want it │ a layout of its own and a conversion
+//!  span of        swizzle 128 │ 64 │ 32 │ none
+//!  columns of     one wide product │ two of half
+//!  operand of     A in shared memory │ A in registers
+//! ```
+
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+use std::fmt;
+use warplift_ir::tile::{Inst, Kernel, Value};
+
+/// What is chosen at a point.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Point {
+    /// The blocked layout of a tile that no product reaches.
+    Layout(Value),
+    /// Whether an access has a layout of its own.
+    Access(Inst),
+    /// The swizzle span of a loaded tile.
+    Span(Inst),
+    /// The instructions along N of a product of warpgroups.
+    Columns(Inst),
+    /// Where a product finds A.
+    Operand(Inst),
+}
+
+/// A way that a plan may go at a point.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Way {
+    /// Threads along the contiguous dimension, each with so many neighbours; warps along it first or last.
+    Blocked {
+        /// Neighbours that a thread holds.
+        vector: u32,
+        /// Threads of a warp along the contiguous dimension at most.
+        lanes: u32,
+        /// Whether warps go along the contiguous dimension first.
+        warps_along: bool,
+    },
+    /// The access takes the layout of what is computed.
+    Shared,
+    /// The access has its own layout, and a conversion stands between.
+    Own,
+    /// A swizzle span in bytes, 0 for none.
+    Span(u32),
+    /// Instructions along N.
+    Columns(u32),
+    /// A stands in shared memory.
+    InShared,
+    /// A stands in registers.
+    InRegisters,
+}
+
+/// Ways at a point with the cycles of each: all that the choice changes where it touches no register layout, else what
+/// the access takes beyond the least.
+pub(super) type Options = SmallVec<[(Way, f64); 4]>;
+
+/// What was met and taken while a plan was made.
+#[derive(Clone, Debug, Default)]
+pub struct Choices {
+    /// The ways to take where there are these; the first one elsewhere.
+    taken: FxHashMap<Point, Way>,
+    /// Points in the order in which they were met.
+    met: Vec<(Point, Options)>,
+}
+
+impl Choices {
+    /// Takes a way at some points, the first one at all others.
+    pub(super) fn of(taken: FxHashMap<Point, Way>) -> Self {
+        Self { taken, met: Vec::new() }
+    }
+
+    /// The same and one more.
+    pub(super) fn with(&self, point: Point, way: Way) -> FxHashMap<Point, Way> {
+        let mut taken = self.taken.clone();
+        taken.insert(point, way);
+        taken
+    }
+
+    /// The way to go at a point. There is at least one.
+    pub(super) fn pick(&mut self, point: Point, options: Options) -> Way {
+        let way = options[self.index(point, &options)].0;
+        if options.len() > 1 && !self.met.iter().any(|m| m.0 == point) {
+            self.met.push((point, options));
+        }
+        way
+    }
+
+    fn index(&self, point: Point, options: &[(Way, f64)]) -> usize {
+        let taken = self.taken.get(&point);
+        taken.and_then(|t| options.iter().position(|o| o.0 == *t)).unwrap_or(0)
+    }
+
+    /// Number of the way taken at a point.
+    pub(super) fn at(&self, point: Point) -> usize {
+        self.index(point, self.options(point))
+    }
+
+    /// Points with more than one way.
+    pub fn met(&self) -> impl Iterator<Item = Point> {
+        self.met.iter().map(|m| m.0)
+    }
+
+    /// What there is at a point.
+    pub(super) fn options(&self, point: Point) -> &[(Way, f64)] {
+        self.met.iter().find(|m| m.0 == point).map_or(&[], |m| &m.1)
+    }
+}
+
+impl Point {
+    /// Whether the choice changes the register layouts of other tiles.
+    pub(super) fn spreads(self) -> bool {
+        matches!(self, Self::Layout(_) | Self::Access(_))
+    }
+
+    /// What is chosen, by its place in the text.
+    pub fn describe(self, k: &Kernel) -> String {
+        let at = |inst: Inst| format!("{}:{}", k.insts[inst].loc.line, k.insts[inst].loc.column);
+        match self {
+            Self::Layout(v) => {
+                format!("{} layout", k.def(v).map_or_else(|| v.to_string(), at))
+            }
+            Self::Access(i) => format!("{} access", at(i)),
+            Self::Span(i) => format!("{} swizzle", at(i)),
+            Self::Columns(i) => format!("{} instructions along N", at(i)),
+            Self::Operand(i) => format!("{} operand A", at(i)),
+        }
+    }
+}
+
+impl fmt::Display for Way {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Blocked { vector, lanes, warps_along } => {
+                let warps = if *warps_along { ", warps along it too" } else { "" };
+                write!(f, "{lanes} threads of {vector} elements along the contiguous dimension{warps}")
+            }
+            Self::Shared => write!(f, "as its users have it"),
+            Self::Own => write!(f, "its own, and a conversion"),
+            Self::Span(0) => write!(f, "none"),
+            Self::Span(span) => write!(f, "{span}"),
+            Self::Columns(n) => write!(f, "{n}"),
+            Self::InShared => write!(f, "in shared memory"),
+            Self::InRegisters => write!(f, "in registers"),
+        }
+    }
+}

@@ -1,0 +1,533 @@
+//! What a whole plan costs: cycles of a multiprocessor for one block, counted instruction by instruction.
+//!
+//! ```text
+//!  access      instructions x lines looked up │ sectors moved       layout of the tile, facts
+//!  conversion  moves │ shuffles and selects │ wavefronts and a meeting
+//!  product     the tensor cores' rate for a row │ shared memory's for its operands, times conflicts
+//!  reduction   work in registers │ shuffles a lane digit │ scratch and a meeting across warps
+//!  work        registers x interval of the row
+//!                                             all of it times the trips of the loops around
+//! ```
+//!
+//! Intervals and rates are those of the opcode table. The model knows neither latency nor overlap: it compares plans
+//! of one kernel, it does not predict its time (`driver::timeline` walks the scheduled program for that). Hexcute,
+//! section 5.1, "Expanding Search Tree".
+
+use super::again::Remade;
+use super::coalesce::pieces;
+use super::constraint::adapts;
+use super::{Fill, Plan, SharedTile, StorePlan, cell_bits, choose, extents, tensor::unit_dim};
+use super::{Staged, blocked, layout_error, vector_elements, warps};
+use crate::feature::Ways;
+use crate::lower::row_of;
+use crate::{IselError, Result};
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::cell::RefCell;
+use warplift_ir::entity::SecondaryMap;
+use warplift_ir::layout::convert::Conversion;
+use warplift_ir::layout::{Axis, Builder, Layout, access};
+use warplift_ir::target::{Opcode, RATES, SM90A};
+use warplift_ir::tile::{Block, Inst, Kernel, Op, Type, Value};
+use warplift_ir::types::Elem;
+
+/// Trips of a loop whose count is not known.
+const TRIPS: f64 = 16.0;
+/// What is left of the cycles of deferred results, which run under products.
+const HIDDEN: f64 = 0.25;
+/// Stages of a ring beyond which more of them hide nothing.
+const STAGES: f64 = 4.0;
+/// Bytes that memory moves at least, and that caches look up together.
+pub(super) const SECTOR: u64 = 32;
+/// Bytes that caches look up together, and that shared memory moves in a cycle.
+pub(super) const LINE: u64 = 128;
+/// Cycles that a store, the meeting of a block and a load take at least, whatever they move.
+const MEETING: f64 = 60.0;
+/// Schedulers of a multiprocessor.
+const SCHEDULERS: f64 = 4.0;
+/// Lanes of a warp.
+const LANES: f64 = 32.0;
+
+/// Cycles of a plan, or of a part of one.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Cost {
+    /// Accesses to global memory, and copies to shared memory.
+    pub memory: f64,
+    /// Tiles that change their layout.
+    pub conversions: f64,
+    /// Tensor cores.
+    pub products: f64,
+    /// Reductions and scans.
+    pub reductions: f64,
+    /// Everything elementwise.
+    pub work: f64,
+    /// What no plan of the same products and copies goes below.
+    pub least: f64,
+}
+
+impl Cost {
+    /// All of it.
+    pub fn total(&self) -> f64 {
+        self.memory + self.conversions + self.products + self.reductions + self.work
+    }
+}
+
+/// What an access of a whole tile touches.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Touched {
+    /// Instructions of a warp.
+    pub instructions: u64,
+    /// Sectors of 32 bytes that one of them touches.
+    pub sectors: u64,
+    /// Lines of 128 bytes that one of them touches.
+    pub lines: u64,
+    /// Warps that hold something of their own.
+    pub warps: u64,
+}
+
+/// What an access of a tile in a layout touches in memory.
+pub fn touched(k: &Kernel, inst: Inst, tile: Value, layout: &Layout) -> Touched {
+    let bits = u64::from(k.ty(tile).elem().bits());
+    let unit = unit_dim(k, k.args(inst)[0]);
+    let facts = u64::from(vector_elements(k, inst, tile));
+    let vector = unit.map_or(1, |u| layout.contiguous(Axis::Reg, Axis::Dim(u as u8)).min(facts));
+    let repeats = |axis| layout.replicated(axis).iter().map(|b| b.extent).product::<u64>();
+    let all = u64::from(warps(k, inst));
+    Touched {
+        instructions: layout.in_extent(Axis::Reg) / repeats(Axis::Reg).max(1) / vector.max(1),
+        sectors: pieces(layout, unit, bits, SECTOR),
+        lines: pieces(layout, unit, bits, LINE),
+        warps: all / (repeats(Axis::Warp) * repeats(Axis::Warpgroup)).clamp(1, all),
+    }
+}
+
+/// The model of a kernel's plans.
+pub(super) struct Model<'k> {
+    k: &'k Kernel,
+    order: &'k [Inst],
+    trips: SecondaryMap<Inst, f64>,
+    late: FxHashSet<Inst>,
+    ways: Ways,
+    conversions: RefCell<FxHashMap<(Layout, Layout, u64), Option<Passed>>>,
+}
+
+/// A conversion of one warp.
+#[derive(Clone, Copy, Debug)]
+struct Passed {
+    cycles: f64,
+    /// Bytes of shared memory for the whole block.
+    scratch: f64,
+}
+
+/// What conversions take together.
+#[derive(Clone, Copy, Debug, Default)]
+struct Conversions {
+    cycles: f64,
+    scratch: f64,
+    /// Whether a deferred result goes through shared memory.
+    late: bool,
+}
+
+impl<'k> Model<'k> {
+    /// The model of a kernel, by what elements that change threads may use.
+    pub fn new(k: &'k Kernel, order: &'k [Inst], ways: Ways) -> Self {
+        let mut trips = SecondaryMap::with_default(1.0);
+        weigh(k, k.entry, 1.0, &mut trips);
+        Self { k, order, trips, late: late(k), ways, conversions: RefCell::default() }
+    }
+
+    /// How often an instruction runs, for the loops around it; less where it runs under the next tile's products.
+    pub fn trips(&self, inst: Inst) -> f64 {
+        self.trips[inst] * if self.late.contains(&inst) { HIDDEN } else { 1.0 }
+    }
+
+    /// The cycles of a plan.
+    ///
+    /// # Errors
+    /// A conversion that no way exists for.
+    pub fn cost(&self, plan: &Plan) -> Result<Cost> {
+        let [mut early, mut late] = [Cost::default(); 2];
+        for &inst in self.order {
+            self.instruction(plan, inst, if self.late.contains(&inst) { &mut late } else { &mut early })?;
+        }
+        let conversions = self.conversions(plan)?;
+        // What goes through shared memory is not deferred.
+        let exposed = if conversions.late { 1.0 / HIDDEN } else { 1.0 };
+        Ok(Cost {
+            memory: early.memory + exposed * late.memory + self.stages_lost(plan, conversions.scratch),
+            conversions: conversions.cycles,
+            products: early.products + late.products,
+            reductions: early.reductions + exposed * late.reductions,
+            work: early.work + exposed * late.work,
+            least: early.least + late.least,
+        })
+    }
+
+    /// Cycles of the copies that wait because conversions take stages from rings: a copy's latency in every trip.
+    fn stages_lost(&self, plan: &Plan, scratch: f64) -> f64 {
+        let looped = |i: &Inst| self.trips[*i] > 1.0;
+        let rings = plan.shared.keys().filter(|i| looped(i) && plan.shared[*i].fill != Fill::Threads);
+        let (mut bytes, mut trips) = (0.0, 0.0f64);
+        for &load in rings {
+            bytes += self.bytes(self.k.result(load));
+            trips = trips.max(self.trips[load]);
+        }
+        if bytes == 0.0 || scratch == 0.0 {
+            return 0.0;
+        }
+        let stages = |free: f64| (free / bytes).floor().clamp(0.0, STAGES);
+        let room = f64::from(SM90A.shared_bytes);
+        (stages(room) - stages(room - scratch)) * trips * RATES.copy_latency
+    }
+
+    /// Adds what one instruction takes beside conversions.
+    fn instruction(&self, plan: &Plan, inst: Inst, cost: &mut Cost) -> Result<()> {
+        let (k, trips) = (self.k, self.trips(inst));
+        match &k.insts[inst].op {
+            Op::Load => {
+                let (own, least) = self.load(plan, inst)?;
+                cost.memory += trips * own;
+                cost.least += trips * least;
+            }
+            Op::Store | Op::Atomic(_) => {
+                let (own, least) = self.store(plan, inst);
+                cost.memory += trips * own;
+                cost.least += trips * least;
+            }
+            Op::Mma => {
+                let own = trips * self.product(plan, inst);
+                cost.products += own;
+                cost.least += own;
+            }
+            Op::Reduce(..) | Op::Scan(..) => {
+                let (own, least) = self.reduction(plan, inst);
+                cost.reductions += trips * own;
+                cost.least += trips * least;
+            }
+            _ => {
+                let (own, least) = self.work(plan, inst);
+                cost.work += trips * own;
+                cost.least += trips * least;
+            }
+        }
+        Ok(())
+    }
+
+    /// Cycles of a load, and the least that any layout takes.
+    fn load(&self, plan: &Plan, inst: Inst) -> Result<(f64, f64)> {
+        let v = self.k.result(inst);
+        let Type::Tile(..) = self.k.ty(v) else { return Ok((0.0, 0.0)) };
+        let mut sum = (0.0, 0.0);
+        if let Some(tile) = plan.shared.get(&inst) {
+            let own = self.fill(inst, tile)?;
+            sum = (own, own);
+        }
+        if let Some(staged) = plan.staged.get(&inst) {
+            let own = self.staged(staged);
+            return Ok((sum.0 + own, sum.1 + own));
+        }
+        if let Some(layout) = plan.made.get(&v).or(plan.layouts[v].as_ref()) {
+            let own = self.access(inst, v, layout);
+            sum = (sum.0 + own, sum.1 + self.least_access(inst, v));
+        }
+        Ok(sum)
+    }
+
+    /// Cycles of a store, and the least that any layout takes.
+    fn store(&self, plan: &Plan, inst: Inst) -> (f64, f64) {
+        let args = self.k.args(inst);
+        let n = args.len() - 1;
+        let layout = plan.uses.get(&(inst, n)).or(plan.layouts[args[n]].as_ref());
+        match (plan.stores.get(&inst), layout) {
+            (Some(StorePlan::Bulk(s)), _) => {
+                let conflicts = if s.swizzle == 0 { 8.0 } else { 1.0 };
+                let bytes = self.bytes(args[n]);
+                let own = bytes / RATES.store_bytes_per_cycle + conflicts * bytes / LINE as f64;
+                (own, own)
+            }
+            (_, Some(layout)) => (self.access(inst, args[n], layout), self.least_access(inst, args[n])),
+            _ => (0.0, 0.0),
+        }
+    }
+
+    /// Cycles of plain accesses of a tile in a layout.
+    pub fn access(&self, inst: Inst, tile: Value, layout: &Layout) -> f64 {
+        let t = touched(self.k, inst, tile, layout);
+        let all = f64::from(warps(self.k, inst)) * t.instructions as f64;
+        let looked_up = all * (t.lines.max(1)) as f64;
+        let sectors = t.sectors as f64;
+        match self.k.insts[inst].op {
+            // What comes again comes from the first cache.
+            Op::Load => {
+                self.bytes(tile) / from_memory() + looked_up + all * sectors * SECTOR as f64 / LINE as f64
+            }
+            _ => {
+                let moved = (t.warps * t.instructions) as f64 * sectors * SECTOR as f64;
+                looked_up + moved / RATES.store_bytes_per_cycle
+            }
+        }
+    }
+
+    /// The least that accesses of a tile take: every byte once, in whole lines.
+    pub fn least_access(&self, inst: Inst, tile: Value) -> f64 {
+        let (bytes, line) = (self.bytes(tile), LINE as f64);
+        match self.k.insts[inst].op {
+            Op::Load => bytes / from_memory() + 2.0 * bytes / line,
+            _ => bytes / RATES.store_bytes_per_cycle + bytes / line,
+        }
+    }
+
+    fn bytes(&self, tile: Value) -> f64 {
+        let elements: f64 = extents(self.k, tile).iter().map(|&e| f64::from(e)).product();
+        elements * f64::from(self.k.ty(tile).elem().bits()) / 8.0
+    }
+
+    /// Cycles of bringing a tile to shared memory.
+    pub fn fill(&self, inst: Inst, tile: &SharedTile) -> Result<f64> {
+        let bytes = self.bytes(self.k.result(inst));
+        let copies = f64::from(tile.extents[1] / tile.slab);
+        match tile.fill {
+            Fill::Tma => {
+                Ok(bytes / RATES.copy_bytes_per_cycle + copies * f64::from(Opcode::TmaLoad.row().interval))
+            }
+            Fill::CpAsync(bytes) => self.fill_by_threads(inst, tile, bytes),
+            Fill::Threads => {
+                let elem = self.k.ty(self.k.result(inst)).elem().bits() / 8;
+                let facts = vector_elements(self.k, inst, self.k.result(inst));
+                self.fill_by_threads(inst, tile, facts.max(2).min(16 / elem.max(1)) * elem)
+            }
+        }
+    }
+
+    /// The same by the threads: what they load, and the wavefronts of what they store.
+    fn fill_by_threads(&self, inst: Inst, tile: &SharedTile, bytes: u32) -> Result<f64> {
+        let (k, v) = (self.k, self.k.result(inst));
+        let error = layout_error(k, inst);
+        let bits = u64::from(k.ty(v).elem().bits());
+        let vector = (u64::from(bytes) * 8 / bits).max(1);
+        let layout =
+            blocked(&extents(k, v), tile.inner_dim, vector as u32, warps(k, inst)).map_err(&error)?;
+        let to = tile.from_register_layout(&layout).map_err(&error)?;
+        let wavefronts = access::wavefronts(&to, bits, vector).map_err(&error)?;
+        let stores = f64::from(warps(k, inst)) * (layout.in_extent(Axis::Reg) / vector) as f64;
+        Ok(self.access(inst, v, &layout) + stores * wavefronts as f64)
+    }
+
+    /// Cycles of a tile that comes through a ring: in by copies, out by wide accesses.
+    fn staged(&self, staged: &Staged) -> f64 {
+        let bytes = f64::from(staged.bytes);
+        bytes / RATES.copy_bytes_per_cycle + bytes / LINE as f64
+    }
+
+    /// Cycles of a product on the tensor cores, for all warps.
+    fn product(&self, plan: &Plan, inst: Inst) -> f64 {
+        let conflicts = |load: Inst| plan.shared.get(&load).map_or(1.0, conflicts);
+        if let Some(p) = plan.warp_products.get(&inst) {
+            let warps = f64::from(p.warps[0] * p.warps[1]);
+            let steps = f64::from(p.k_steps);
+            let rows =
+                f64::from(p.m_atoms * p.n_atoms) * f64::from(Opcode::MmaSync.row().interval) / SCHEDULERS;
+            let matrices = f64::from(p.m_atoms) * p.a.map_or(0.0, |a| conflicts(a.0))
+                + f64::from(p.n_atoms) / 2.0 * conflicts(p.b.0);
+            let loads = matrices * f64::from(Opcode::Ldmatrix.row().interval) / SCHEDULERS;
+            return warps * steps * rows.max(loads);
+        }
+        let Some(p) = plan.products.get(&inst) else { return 0.0 };
+        let groups = f64::from(warps(self.k, inst)) / 4.0;
+        let repeats = f64::from(p.n_atoms * p.m_atoms * p.k_steps);
+        let meet = p.a.as_ref().map_or(1.0, |a| conflicts(a.0)).max(conflicts(p.b.0));
+        groups * repeats * meet * RATES.product(p.n, p.a.is_some())
+    }
+
+    /// Cycles of so many registers of a thread through a row, for all warps.
+    fn row(&self, inst: Inst, registers: f64, interval: f64) -> f64 {
+        registers * interval * f64::from(warps(self.k, inst)) / SCHEDULERS
+    }
+
+    /// Registers of a thread for a tile, and how many it would take if no thread held what another one holds.
+    fn registers(&self, plan: &Plan, inst: Inst, v: Value) -> (f64, f64) {
+        let packed = cell_bits(self.k.ty(v).elem()) as f64 / 32.0;
+        let elements: f64 = extents(self.k, v).iter().map(|&e| f64::from(e)).product();
+        let least = elements * packed / LANES / f64::from(warps(self.k, inst));
+        let layout = plan.made.get(&v).or(plan.layouts[v].as_ref());
+        (layout.map_or(least, |l| l.in_extent(Axis::Reg) as f64 * packed), least)
+    }
+
+    /// Elementwise work: registers times the row's interval.
+    fn work(&self, plan: &Plan, inst: Inst) -> (f64, f64) {
+        let Some(&v) = self.k.results(inst).first() else { return (0.0, 0.0) };
+        let interval = match (row_of(self.k, inst), self.k.ty(v)) {
+            (Some(row), Type::Tile(..)) => f64::from(row.row().interval),
+            _ => return (0.0, 0.0),
+        };
+        let (own, least) = self.registers(plan, inst, v);
+        (self.row(inst, own, interval), self.row(inst, least.min(own), interval))
+    }
+
+    /// A reduction or scan: registers, then the lanes and warps that hold a result together.
+    fn reduction(&self, plan: &Plan, inst: Inst) -> (f64, f64) {
+        let v = self.k.args(inst)[0];
+        let layout = plan.uses.get(&(inst, 0)).or(plan.layouts[v].as_ref());
+        let Some(layout) = layout else { return (0.0, 0.0) };
+        let axis = match self.k.insts[inst].op {
+            Op::Reduce(_, axis) | Op::Scan(_, axis) => usize::from(axis),
+            _ => return (0.0, 0.0),
+        };
+        let along = |a: Axis| layout.basis(a).iter().filter(|b| b.out[axis] != 0).map(|b| b.extent).product();
+        let [kept, lanes, warps, groups]: [u64; 4] =
+            [Axis::Reg, Axis::Lane, Axis::Warp, Axis::Warpgroup].map(along);
+        let interval = row_of(self.k, inst).map_or(2.0, |r| f64::from(r.row().interval));
+        let elements: f64 = extents(self.k, v).iter().map(|&e| f64::from(e)).product();
+        let least = elements / LANES / f64::from(super::warps(self.k, inst));
+        let registers = layout.in_extent(Axis::Reg) as f64;
+        let results = registers / kept as f64;
+        let shuffle = f64::from(Opcode::ShflBfly.row().interval) + interval;
+        let mut own =
+            self.row(inst, registers, interval) + self.row(inst, results * (lanes as f64).log2(), shuffle);
+        if warps * groups > 1 {
+            own += MEETING + results * f64::from(super::warps(self.k, inst));
+        }
+        (own, self.row(inst, least.min(registers), interval))
+    }
+
+    /// Cycles of all conversions, each made once for all uses that want it.
+    fn conversions(&self, plan: &Plan) -> Result<Conversions> {
+        let (k, mut seen, mut all) = (self.k, FxHashSet::default(), Conversions::default());
+        let mut add = |inst: Inst, c: Passed| {
+            all.cycles += self.trips[inst] * c.cycles;
+            all.scratch += c.scratch;
+            all.late |= c.scratch > 0.0 && self.late.contains(&inst);
+        };
+        let mut uses: Vec<_> = plan.uses.iter().collect();
+        uses.sort_by_key(|u| *u.0);
+        for (&(inst, n), to) in uses {
+            let v = k.args(inst)[n];
+            let Some(from) = plan.layouts[v].as_ref() else { continue };
+            if seen.insert((v, to)) {
+                let passed = match plan.again.get(&(inst, n)) {
+                    Some(chain) => Passed { cycles: self.again(chain), scratch: 0.0 },
+                    None => self.conversion(inst, v, from, to)?,
+                };
+                add(inst, passed);
+            }
+        }
+        let mut made: Vec<_> = plan.made.iter().collect();
+        made.sort_by_key(|m| *m.0);
+        for (&v, from) in made {
+            let (Some(to), Some(inst)) = (plan.layouts[v].as_ref(), k.def(v)) else { continue };
+            add(inst, self.conversion(inst, v, from, to)?);
+        }
+        Ok(all)
+    }
+
+    /// Cycles of a conversion, if there is a way.
+    pub fn converted(&self, inst: Inst, v: Value, from: &Layout, to: &Layout) -> Option<f64> {
+        self.conversion(inst, v, from, to).ok().map(|p| p.cycles)
+    }
+
+    /// Cycles of making tiles again.
+    pub fn again(&self, chain: &[Remade]) -> f64 {
+        let one = |(v, layout): &Remade| {
+            let Some(def) = self.k.def(*v) else { return 0.0 };
+            let registers = (layout.in_extent(Axis::Reg) * cell_bits(self.k.ty(*v).elem())) as f64 / 32.0;
+            let row = match self.k.insts[def].op {
+                Op::Iota(_) => Some(Opcode::AddS32),
+                _ => row_of(self.k, def),
+            };
+            row.map_or(0.0, |r| self.row(def, registers, f64::from(r.row().interval)))
+        };
+        chain.iter().map(one).sum()
+    }
+
+    /// One conversion for all warps, or making the tile again.
+    fn conversion(&self, inst: Inst, v: Value, from: &Layout, to: &Layout) -> Result<Passed> {
+        let elem = self.k.ty(v).elem();
+        let registers = (to.in_extent(Axis::Reg) * cell_bits(elem)) as f64 / 32.0;
+        if adapts(self.k, v) {
+            let cycles = self.row(inst, registers, f64::from(Opcode::AddS32.row().interval));
+            return Ok(Passed { cycles, scratch: 0.0 });
+        }
+        let key = (from.clone(), to.clone(), cell_bits(elem));
+        let known = self.conversions.borrow().get(&key).copied();
+        let passed = match known {
+            Some(passed) => passed,
+            None => {
+                let passed = self.way(inst, from, to, elem).ok();
+                self.conversions.borrow_mut().insert(key, passed);
+                passed
+            }
+        };
+        let refused = || IselError::at(self.k, inst, format!("no conversion of a tile of {elem}"));
+        let one = passed.ok_or_else(refused)?;
+        Ok(Passed { cycles: one.cycles * f64::from(warps(self.k, inst)), ..one })
+    }
+
+    /// The cheapest way between two layouts, for one warp.
+    fn way(&self, inst: Inst, from: &Layout, to: &Layout, elem: Elem) -> Result<Passed> {
+        let registers = |l: &Layout| (l.in_extent(Axis::Reg) * cell_bits(elem)) as f64 / 32.0;
+        let interval = |op: Opcode| f64::from(op.row().interval) / SCHEDULERS;
+        let mut scratch = 0.0;
+        let cycles = match choose(self.k, inst, from, to, elem, self.ways)? {
+            Conversion::Registers { .. } => registers(to) * interval(Opcode::Prmt),
+            Conversion::Shuffle(s) => {
+                s.rounds.len() as f64 * interval(Opcode::ShflIdx)
+                    + (registers(from) + registers(to)) * interval(Opcode::Selp)
+            }
+            Conversion::Shared(pass) => {
+                scratch = (pass.memory.out_extent(Axis::Mem) * cell_bits(elem) / 8) as f64;
+                let (wavefronts, instructions) = pass.cost();
+                (wavefronts + instructions) as f64 + MEETING / f64::from(warps(self.k, inst))
+            }
+        };
+        Ok(Passed { cycles, scratch })
+    }
+}
+
+/// Bytes of device memory in a cycle for each multiprocessor.
+fn from_memory() -> f64 {
+    RATES.memory_bytes_per_cycle / f64::from(SM90A.multiprocessors)
+}
+
+/// What the mapping defers: all behind the last loop inside the loop over tiles.
+fn late(k: &Kernel) -> FxHashSet<Inst> {
+    let deferred = k.insts.keys().any(|i| k.attrs[i].deferred);
+    let tiles = k.insts.iter().filter(|(i, d)| deferred && matches!(d.op, Op::For) && k.attrs[*i].persistent);
+    let bodies = tiles.flat_map(|(_, d)| d.blocks.iter());
+    let behind = bodies.flat_map(|&b| {
+        let insts = &k.blocks[b].insts;
+        let last = insts.iter().rposition(|&i| matches!(k.insts[i].op, Op::For));
+        last.map_or(&[][..], |at| &insts[at + 1..])
+    });
+    behind.copied().collect()
+}
+
+/// How many times over eight rows of 16 bytes, as products read them, meet in banks.
+fn conflicts(tile: &SharedTile) -> f64 {
+    let rows =
+        Builder::new(tile.layout.ins()).add(Axis::Lane, 8, &[1, 0]).add(Axis::Lane, 4, &[0, 0]).build();
+    let bits = u64::from(tile.row_bytes * 8 / tile.slab.max(1));
+    let read = rows.and_then(|r| r.then(&tile.layout));
+    let parts = read.and_then(|r| access::wavefronts(&r, bits, 128 / bits.max(1)));
+    parts.map_or(1.0, |w| (w as f64 / 4.0).max(1.0))
+}
+
+/// Trips of everything in a block and in the blocks of its instructions.
+fn weigh(k: &Kernel, block: Block, trips: f64, all: &mut SecondaryMap<Inst, f64>) {
+    for &inst in &k.blocks[block].insts {
+        all[inst] = trips;
+        let inside = match k.insts[inst].op {
+            Op::For if !k.attrs[inst].persistent => trips * trip_count(k, inst),
+            Op::While => trips * TRIPS,
+            _ => trips,
+        };
+        k.insts[inst].blocks.iter().for_each(|&b| weigh(k, b, inside, all));
+    }
+}
+
+/// Trips of a loop by its constants.
+fn trip_count(k: &Kernel, inst: Inst) -> f64 {
+    let bound = |n: usize| k.args(inst).get(n).and_then(|&v| k.int_const(v));
+    match (bound(0), bound(1), bound(2)) {
+        (Some(from), Some(to), Some(step)) if step > 0 => ((to - from) as f64 / step as f64).ceil().max(0.0),
+        _ => TRIPS,
+    }
+}

@@ -1,0 +1,200 @@
+//! The search over plans: depth first from the rule's plan, one choice changed at each step, as long as that makes
+//! the plan better, a bounded number of plans (Hexcute, section 5.1, "Expanding Search Tree").
+//!
+//! ```text
+//!  the rule's plan, 812 cycles
+//!    ├─ 5:9 layout: 8 threads ..      640        better: from here on
+//!    │    ├─ 7:9 layout: ..           900        worse
+//!    │    └─ 9:5 access: its own      at least 655       not made
+//!    └─ 6:9 swizzle: 64               at least 830       not made
+//! ```
+//!
+//! A plan is made anew for each step: choices spread through constraints, so that none is decided alone. What a step
+//! costs at least is known before: a choice that touches no register layout changes its own cycles alone; for one that
+//! does, everything else takes its least. The model is no measurement, so that the rule's plan stays where another one
+//! is not clearly better.
+
+use super::choices::{Choices, Point, Way};
+use super::cost::Cost;
+use super::{Maker, Plan};
+use crate::Result;
+use warplift_ir::tile::Kernel;
+
+/// Plans that are made at most.
+pub(super) const PLANS: usize = 16;
+/// Part of the rule's cycles that another plan must save.
+const CLEARLY: f64 = 0.03;
+
+/// What became of a step of the search.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    /// The plan was made and takes so many cycles.
+    Made(f64),
+    /// It takes at least so many, so that it was not made.
+    Bounded(f64),
+    /// It is impossible.
+    Refused(String),
+}
+
+/// A step of the search.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tried {
+    /// Where another way was taken.
+    pub point: Point,
+    /// Which.
+    pub way: Way,
+    /// What came of it.
+    pub outcome: Outcome,
+}
+
+/// What the search found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Found {
+    /// Cycles of the rule's plan; `None` if it is impossible.
+    pub rule: Option<Cost>,
+    /// Cycles of the plan that was taken.
+    pub best: Cost,
+    /// Plans made.
+    pub plans: usize,
+    /// All steps, in order.
+    pub tried: Vec<Tried>,
+}
+
+/// The best plan found.
+///
+/// # Errors
+/// Those of the rule's plan, where no other one is possible either.
+pub(super) fn do_search(maker: &Maker<'_>) -> Result<Plan> {
+    let (choices, rule) = maker.make(Choices::default());
+    let mut search = Search { maker, rule: None, best: None, plans: 1, tried: Vec::new() };
+    let refused = match rule {
+        Ok((plan, cost)) => {
+            search.rule = Some(cost);
+            search.best = Some((plan, cost));
+            None
+        }
+        Err(e) => Some(e),
+    };
+    search.descend(&choices, search.rule, &mut Vec::new());
+    match refused {
+        Some(e) if search.best.is_none() => Err(e),
+        _ => search.finish(),
+    }
+}
+
+struct Search<'m, 'k> {
+    maker: &'m Maker<'k>,
+    rule: Option<Cost>,
+    best: Option<(Plan, Cost)>,
+    plans: usize,
+    tried: Vec<Tried>,
+}
+
+impl Search<'_, '_> {
+    /// Changes one choice of a plan after the other, and goes on from what is better. `closed`: points that were
+    /// looked at above.
+    fn descend(&mut self, choices: &Choices, from: Option<Cost>, closed: &mut Vec<Point>) {
+        let depth = closed.len();
+        for point in choices.met() {
+            if closed.contains(&point) {
+                continue;
+            }
+            closed.push(point);
+            for (n, &(way, _)) in choices.options(point).iter().enumerate() {
+                if n != choices.at(point) {
+                    self.step(choices, from, (point, n, way), closed);
+                }
+            }
+        }
+        closed.truncate(depth);
+    }
+
+    /// What a plan must take less than to be of use.
+    fn limit(&self) -> Option<f64> {
+        let best = self.best.as_ref()?.1.total();
+        Some(self.rule.map_or(best, |rule| best.min(rule.total() * (1.0 - CLEARLY))))
+    }
+
+    fn step(
+        &mut self,
+        choices: &Choices,
+        from: Option<Cost>,
+        (point, n, way): (Point, usize, Way),
+        closed: &mut Vec<Point>,
+    ) {
+        let least = from.map_or(0.0, |c| least(choices, &c, point, n));
+        if self.limit().is_some_and(|limit| least >= limit) {
+            self.tried.push(Tried { point, way, outcome: Outcome::Bounded(least) });
+            return;
+        }
+        if self.plans == PLANS {
+            return;
+        }
+        self.plans += 1;
+        let (next, made) = self.maker.make(Choices::of(choices.with(point, way)));
+        let outcome = match &made {
+            Ok((_, cost)) => Outcome::Made(cost.total()),
+            Err(e) => Outcome::Refused(e.message.clone()),
+        };
+        self.tried.push(Tried { point, way, outcome });
+        let cost = made.as_ref().ok().map(|m| m.1);
+        let better = |c: Cost| from.is_none_or(|f| c.total() < f.total());
+        let goes_on = cost.map_or(from.is_none(), better);
+        if let Ok((plan, cost)) = made
+            && self.best.as_ref().is_none_or(|b| cost.total() < b.1.total())
+        {
+            self.best = Some((plan, cost));
+        }
+        if goes_on {
+            self.descend(&next, cost, closed);
+        }
+    }
+
+    /// The rule's plan, unless another one is clearly better.
+    fn finish(mut self) -> Result<Plan> {
+        let clearly = self.limit();
+        let best =
+            self.best.take().filter(|b| self.rule.is_none() || clearly.is_some_and(|c| b.1.total() <= c));
+        let (mut plan, best) = match best {
+            Some(best) => best,
+            None => self.maker.make(Choices::default()).1?,
+        };
+        plan.found = Some(Found { rule: self.rule, best, plans: self.plans, tried: self.tried });
+        Ok(plan)
+    }
+}
+
+/// What a plan takes at least if it goes another way at a point.
+fn least(choices: &Choices, cost: &Cost, point: Point, n: usize) -> f64 {
+    let options = choices.options(point);
+    let (now, then) = (options[choices.at(point)].1, options[n].1);
+    match point.spreads() {
+        true => cost.least + then,
+        false => cost.total() - now + then,
+    }
+}
+
+impl Found {
+    /// For `explain`: what was found, and each way that was not taken.
+    pub(super) fn describe(&self, k: &Kernel) -> Vec<String> {
+        let rule = match self.rule {
+            Some(rule) => format!("the rule's {:.0}", rule.total()),
+            None => "the rule's is impossible".to_owned(),
+        };
+        let Cost { memory, conversions, products, reductions, work, .. } = self.best;
+        let parts = format!(
+            "memory {memory:.0}, conversions {conversions:.0}, products {products:.0}, reductions {reductions:.0}, work {work:.0}"
+        );
+        let (plans, best) = (self.plans, self.best.total());
+        let first = format!("search: {best:.0} cycles ({parts}), {rule}, {plans} plans made");
+        let step = |t: &Tried| {
+            let outcome = match &t.outcome {
+                Outcome::Made(cycles) => format!("{cycles:.0} cycles"),
+                Outcome::Bounded(cycles) => format!("at least {cycles:.0} cycles, not made"),
+                Outcome::Refused(why) => why.clone(),
+            };
+            format!("search: {}: {}: {outcome}", t.point.describe(k), t.way)
+        };
+        std::iter::once(first).chain(self.tried.iter().map(step)).collect()
+    }
+}

@@ -1,0 +1,67 @@
+//! Barriers of warpgroups that take turns at the tensor cores; see [`crate::turns`].
+
+use super::role::Expand;
+use crate::schedule::WARPGROUP;
+use warplift_ir::machine::{Attr, Guard, Inst, NewInst, Ty, Value};
+use warplift_ir::target::Opcode;
+use warplift_ir::tile::CmpOp;
+
+/// The first of the turns' barriers: those before it are for all threads, and for those that compute.
+const FIRST_BARRIER: i64 = 2;
+/// Threads at a barrier: those that wait for their turn, and those that wake them.
+const THREADS: i64 = 2 * 32 * WARPGROUP as i64;
+
+impl Expand<'_, '_> {
+    /// Which warpgroup this is, as a predicate for each; the last one wakes the first.
+    pub fn open_turns(&mut self) {
+        if self.s.turns.is_empty() {
+            return;
+        }
+        let thread = self.at().op(Opcode::Tid, &[], Ty::B32);
+        let threads = self.at().imm(i64::from(32 * WARPGROUP));
+        let group = self.at().int(Opcode::DivU32, thread, threads);
+        let group = self.at().op(Opcode::Uniform, &[group], Ty::B32);
+        for n in 0..self.program.warps / WARPGROUP {
+            let n = self.at().imm(n.into());
+            let own: Value = self.at().compare(CmpOp::Eq, group, n);
+            self.own_group.push(own);
+        }
+        self.wake(self.own_group.len() - 1);
+    }
+
+    /// At the end the first one takes the last wake.
+    pub fn close_turns(&mut self) {
+        if !self.own_group.is_empty() {
+            self.wait_turn(0);
+        }
+    }
+
+    /// Before the first product of an iteration every warpgroup waits for its turn.
+    pub fn begin_turn(&mut self, product: Inst) {
+        if self.s.turns.iter().any(|t| t.first == product) && !self.own_group.is_empty() {
+            (0..self.own_group.len()).for_each(|n| self.wait_turn(n));
+        }
+    }
+
+    /// Behind the last one it wakes the next.
+    pub fn end_turn(&mut self, product: Inst) {
+        if self.s.turns.iter().any(|t| t.last == product) && !self.own_group.is_empty() {
+            (0..self.own_group.len()).for_each(|n| self.wake(n));
+        }
+    }
+
+    fn wait_turn(&mut self, group: usize) {
+        self.turn_barrier(Opcode::BarSync, group, group);
+    }
+
+    fn wake(&mut self, group: usize) {
+        self.turn_barrier(Opcode::BarArrive, group, (group + 1) % self.own_group.len());
+    }
+
+    /// A warpgroup's instruction on the barrier of the same or another.
+    fn turn_barrier(&mut self, op: Opcode, group: usize, barrier: usize) {
+        let guard = Some(Guard { pred: self.own_group[group], negated: false });
+        let attr = Attr::Imm2(FIRST_BARRIER + barrier as i64, THREADS);
+        self.at().push(NewInst::new(op, &[], &[]).attr(attr).guard(guard));
+    }
+}

@@ -1,0 +1,54 @@
+//! Turns at the tensor cores: the products of one warpgroup are issued while the others do threads' work.
+//!
+//! ```text
+//!  warpgroup 0   wait 0 ─ products ─ wake 1 ─ threads' work ────────── wait 0 ─ products ..
+//!  warpgroup 1   threads' work ────── wait 1 ─ products ─ wake 0 ─ threads' work ──────
+//! ```
+//!
+//! At the kernel's start the last warpgroup wakes the first one, which takes the last wake at the end: between two
+//! iterations, of one loop or of several, one wake is always under way, to the warpgroup whose turn is next. Nobody
+//! wakes another twice before that one has woken the next. All warpgroups run the same number of iterations, since a
+//! block's scalars are the same in all of them.
+//!
+//! Turns are taken where the mapping asks for them: the model finds no loop faster with them, and none was measured
+//! to be (two warpgroups fall into step by themselves).
+
+use crate::schedule::WARPGROUP;
+use warplift_ir::machine::{Attr, Inst, Program, Schedule, Turns};
+use warplift_ir::target::Opcode;
+
+/// Named barriers of a block, less those for all threads and for those that compute.
+const BARRIERS: u32 = 14;
+
+/// Chooses the loops whose warpgroups take turns, or says why they do not.
+pub(crate) fn do_turns(program: &Program<'_>, s: &mut Schedule) {
+    for (inst, data) in program.func.insts.iter() {
+        let Attr::Loop(attr) = &data.attr else { continue };
+        if data.op != Opcode::For || attr.turns != Some(true) {
+            continue;
+        }
+        match turns(program, s, inst) {
+            Ok(turns) => s.turns.push(turns),
+            Err(why) => s.remarks.push(format!("warpgroups of loop `{}` take no turns: {why}", attr.name)),
+        }
+    }
+}
+
+fn turns(program: &Program<'_>, s: &Schedule, looped: Inst) -> Result<Turns, &'static str> {
+    let func = &program.func;
+    let insts = &func.blocks[func.insts[looped].blocks[0]].insts;
+    let mut products = insts.iter().copied().filter(|&i| func.insts[i].op == Opcode::Wgmma);
+    let first = products.next().ok_or("it has no products of warpgroups")?;
+    let last = products.next_back().unwrap_or(first);
+    let groups = program.warps / WARPGROUP;
+    let refusals = [
+        (program.teams > 1, "teams have turns of their own"),
+        (!(2..=BARRIERS).contains(&groups), "there is one warpgroup only"),
+        (s.in_flight[looped] > 0, "its products stay in flight over an iteration"),
+        (s.deferral.as_ref().is_some_and(|d| d.inner == looped), "deferred results stand in it"),
+    ];
+    match refusals.iter().find(|r| r.0) {
+        Some((_, why)) => Err(why),
+        None => Ok(Turns { looped, first, last }),
+    }
+}
