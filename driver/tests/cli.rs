@@ -77,7 +77,7 @@ fn the_kernel_that_packs_an_array_is_text() {
     let (status, ptx, error) = warplift(&["compile", &path]);
     assert!(status == 0 && ptx.contains(".entry pack("), "{error}");
     let (status, _, error) = warplift(&["compile", "a16w4", "--packing", "x"]);
-    assert!(status == 1 && error.contains("no argument `x`"), "{error}");
+    assert!(status == 2 && error.contains("no argument `x`"), "{error}");
 }
 
 #[test]
