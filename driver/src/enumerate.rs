@@ -145,6 +145,7 @@ fn product(
         tunables: tunables.collect(),
         loops: anchor.counter.map(|c| (c.to_owned(), looped)).into_iter().collect(),
         arrays: Vec::new(),
+        tiles: Vec::new(),
         whole,
         locs: Vec::new(),
     })

@@ -51,6 +51,7 @@ pub const LIBRARY: &[Text] = library![
     "attention_causal",
     "attention_f16",
     "axpy",
+    "convert",
     "cumsum",
     "gather_rows",
     "gemm",
@@ -61,6 +62,7 @@ pub const LIBRARY: &[Text] = library![
     "gemm_dual",
     "gemm_f32out",
     "gemm_nn",
+    "gemm_parts",
     "gemm_split_k",
     "gemm_tn",
     "gemm_tt",
@@ -72,6 +74,7 @@ pub const LIBRARY: &[Text] = library![
     "row_sum",
     "softmax",
     "softmax_long",
+    "sum_parts",
     "transpose",
 ];
 

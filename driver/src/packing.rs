@@ -4,7 +4,12 @@
 //!  W[n, k], row by row ──► tile by tile, each in the order in which the kernel's threads hold it
 //! ```
 //!
-//! (Tilus, section 7 and Fig. 9.) Which order that is, the compiler derived from its plan; here it is data.
+//! (Tilus, section 7 and Fig. 9.) Which order that is, the compiler derived from its plan; here it is data,
+//! and the same data become a kernel in [`kernel_text`].
+
+mod kernel;
+
+pub use kernel::{PackingKernelError, kernel_text};
 
 use std::borrow::Cow;
 use warplift_ir::manifest::{ExprError, Manifest, Packing};
@@ -94,21 +99,22 @@ fn places(packing: &Packing) -> Vec<[u32; 2]> {
     all
 }
 
-/// One element of a power of two of bits; those of less than a byte are set in zeros.
+/// One element; those that do not fill bytes are set in zeros, bit by bit.
 fn copy(bits: u32, from: &[u8], source: u64, to: &mut [u8], target: u64) {
-    if bits >= 8 {
+    if bits.is_multiple_of(8) {
         let bytes = (bits / 8) as usize;
         let (source, target) = (source as usize * bytes, target as usize * bytes);
         to[target..target + bytes].copy_from_slice(&from[source..source + bytes]);
         return;
     }
-    let at = |element: u64| {
-        let bit = element * u64::from(bits);
-        ((bit / 8) as usize, bit % 8)
-    };
-    let ((source, low), (target, high)) = (at(source), at(target));
-    let element = from[source] >> low & ((1u8 << bits) - 1);
-    to[target] |= element << high;
+    for bit in 0..u64::from(bits) {
+        let at = |element: u64| {
+            let bit = element * u64::from(bits) + bit;
+            ((bit / 8) as usize, bit % 8)
+        };
+        let ((source, low), (target, high)) = (at(source), at(target));
+        to[target] |= (from[source] >> low & 1) << high;
+    }
 }
 
 #[cfg(test)]
@@ -145,5 +151,10 @@ mod tests {
             digits: vec![digit(2, [0, 2]), digit(2, [0, 1])],
         };
         assert_eq!(pack(&packing, &[0x21, 0x43], &|_| None).unwrap(), [0x31, 0x42]);
+        // 1, 2, 3, 4 of six bits each.
+        let six = Packing { bits: 6, ..packing };
+        let word = |v: [u32; 4]| v.iter().enumerate().map(|(i, x)| x << (6 * i)).sum::<u32>().to_le_bytes();
+        let packed = pack(&six, &word([1, 2, 3, 4])[..3], &|_| None).unwrap();
+        assert_eq!(packed, word([1, 3, 2, 4])[..3]);
     }
 }

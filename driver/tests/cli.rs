@@ -69,6 +69,18 @@ fn outputs_dumps_and_times_go_where_they_are_asked_to() {
 }
 
 #[test]
+fn the_kernel_that_packs_an_array_is_text() {
+    let (status, text, _) = warplift(&["compile", "a16w4", "--packing", "w"]);
+    assert!(status == 0 && text.contains("kernel pack(") && text.contains("448 x 128"), "{text}");
+    let folder = folder();
+    let path = file(&folder, "pack.tile", &text);
+    let (status, ptx, error) = warplift(&["compile", &path]);
+    assert!(status == 0 && ptx.contains(".entry pack("), "{error}");
+    let (status, _, error) = warplift(&["compile", "a16w4", "--packing", "x"]);
+    assert!(status == 2 && error.contains("no argument `x`"), "{error}");
+}
+
+#[test]
 fn a_mapping_is_proposed_where_there_is_none() {
     let folder = folder();
     let text = GEMM.split("mapping").next().unwrap();

@@ -24,6 +24,9 @@ stream. The peers file is Python and defines:
         m, n, k = sizes["m"], sizes["n"], sizes["k"]
         return 2 * m * n * k, 2 * (m * k + n * k + m * n)
 
+    def summary(rows, sizes):   # optional: what to print below the table
+        return ""
+
 Regimes: burst (20 ms idle, then at most 3 ms of launches) and sustained (0.3 s to settle, then a
 window of 0.6 s). Contenders alternate in random order within each of the rounds; buffers rotate;
 work under 100 us is replayed from a CUDA graph. A ratio is the geometric mean of the rounds' ratios.
@@ -199,14 +202,40 @@ class Kernel:
         return slot
 
 
+def units(bits):
+    """Elements that fill whole bytes together, and how many bytes those are."""
+    elements = 8 // math.gcd(bits, 8)
+    return elements, elements * bits // 8
+
+
+def part(data, bits):
+    """Elements of fewer than 8 bits, packed with no gaps, as one byte each."""
+    count, size = units(bits)
+    data = data.view(-1, size)
+    word = torch.int32 if 8 * size < 32 else torch.int64
+    whole = sum(data[:, i].to(word) << 8 * i for i in range(size))
+    each = [(whole >> bits * i & (1 << bits) - 1).to(torch.uint8) for i in range(count)]
+    return torch.stack(each, 1).flatten()
+
+
+def join(elements, bits):
+    """One byte each, packed with no gaps."""
+    if bits == 8:
+        return elements.contiguous()
+    count, size = units(bits)
+    elements = elements.view(-1, count)
+    word = torch.int32 if 8 * size < 32 else torch.int64
+    whole = sum(elements[:, i].to(word) << bits * i for i in range(count))
+    return torch.stack([(whole >> 8 * i & 255).to(torch.uint8) for i in range(size)], 1).flatten()
+
+
 def pack(packing, tensor, scope):
     """A packed copy of an array: tiles one after the other, each in the order that its digits give."""
     rows, columns = (eval(text, scope) for text in packing["extents"])  # pylint: disable=eval-used
     (height, width), bits = packing["tile"], packing["bits"]
     elements = tensor.contiguous().view(torch.uint8).flatten()
-    shifts = torch.arange(0, 8, bits, device=tensor.device, dtype=torch.uint8) if bits < 8 else None
     if bits < 8:
-        elements = ((elements[:, None] >> shifts) & ((1 << bits) - 1)).flatten()
+        elements = part(elements, bits)
     parts = max(1, bits // 8)
     elements = elements[:rows * columns * parts].view(rows, columns, parts)
     below, beside = -rows % height, -columns % width
@@ -218,9 +247,7 @@ def pack(packing, tensor, scope):
         places = [p + v * step for v in range(digit["extent"]) for p in places]
     tiles = elements.view(-1, height, elements.shape[1] // width, width, parts).transpose(1, 2)
     tiles = tiles.reshape(-1, height * width, parts)[:, torch.tensor(places, device=tensor.device)]
-    if bits < 8:
-        return (tiles.reshape(-1, len(shifts)) << shifts).sum(1, dtype=torch.uint8)
-    return tiles.contiguous()
+    return join(tiles.flatten(), bits) if bits < 8 else tiles.contiguous()
 
 
 def tensor_map(param, values, evaluate):
@@ -404,6 +431,8 @@ def main():
               "time": int(time.time()), "sizes": options.sizes, "rotations": len(sets),
               "check": check[0], "checks": check, "rows": rows}
     show(report)
+    if hasattr(peers, "summary"):
+        print(peers.summary(rows, options.sizes))
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:
             json.dump(report, file, indent=1)

@@ -124,3 +124,51 @@ fn shapes_change_without_moving_elements() {
         check(&kernel(&body, elem, rows, cols, warps), cols);
     }
 }
+
+/// `convert` of the library with the layouts of its two tiles.
+fn pinned(a: &str, b: &str) -> String {
+    let text = include_str!("../../driver/kernels/convert.tile");
+    let (kernel, _) = text.split_once("mapping convert").expect("a mapping");
+    format!("{kernel}mapping convert {{ tile a: layout \"{a}\" tile b: layout \"{b}\" kernel: warps 4 }}")
+}
+
+#[test]
+fn any_two_layouts_that_a_mapping_pins() {
+    let layouts = [
+        "(reg: 8:1@d1 4:16@d0, lane: 8:8@d1 4:1@d0, warp: 4:4@d0)",
+        "(reg: 2:1@d1 2:8@d0 8:8@d1, lane: 4:2@d1 8:1@d0, warp: 4:16@d0)",
+        "(reg: 64:1@d1, lane: 32:1@d0, warp: 2:32@d0 2:0)",
+        "(reg: 2:1@d0 16:2@d0, lane: 32:1@d1, warp: 2:32@d0 2:32@d1)",
+    ]
+    .map(|l| format!("{l} -> (d0: 64, d1: 64)"));
+    for (a, b) in layouts.iter().flat_map(|a| layouts.iter().map(move |b| (a, b))) {
+        let text = pinned(a, b);
+        let mut module = parse_file(&text, "convert").unwrap_or_else(|e| panic!("{e:?}\n{text}"));
+        let (kernel, mapping) = (module.kernels.remove(0), module.mappings.remove(0));
+        let again =
+            parse_file(&mapping.to_string(), "mapping").unwrap_or_else(|e| panic!("{e:?}\n{mapping}"));
+        assert_eq!(again.mappings[0].tiles, mapping.tiles);
+        let options = Options { verify: true, ..Options::default() };
+        let compiled = compile(&kernel, &mapping, &SM90A, &options).unwrap_or_else(|e| panic!("{e}\n{text}"));
+        let problem = reference(&kernel, &mapping, &[("m", 65), ("n", 72)], 7);
+        let run = problem.simulate(&compiled.ptx, &compiled.manifest, &sim::Options::default(), 2);
+        let (have, report) = run.unwrap_or_else(|e| panic!("{e}\n{text}"));
+        assert!(report.hazards.is_empty(), "{:?}\n{text}", report.hazards);
+        assert_eq!(problem.difference(&have), None, "{text}");
+    }
+}
+
+#[test]
+fn layouts_that_do_not_hold_a_tile_are_refused() {
+    let good = "(reg: 64:1@d1, lane: 32:1@d0, warp: 2:32@d0 2:0) -> (d0: 64, d1: 64)";
+    for (layout, why) in [
+        ("(reg: 32:1@d1, lane: 32:1@d0, warp: 2:32@d0 2:0) -> (d0: 64, d1: 64)", "2048 of 4096 elements"),
+        ("(reg: 64:1@d1, lane: 32:1@d0, warp: 2:32@d0) -> (d0: 64, d1: 64)", "4 warps of 32 lanes"),
+        ("(reg: 32:1@d1, lane: 32:1@d0, warp: 2:32@d0 2:0) -> (d0: 64, d1: 32)", "the tile is [64, 64]"),
+    ] {
+        let module = parse_file(&pinned(good, layout), "convert").unwrap_or_else(|e| panic!("{e:?}"));
+        let refused = compile(&module.kernels[0], &module.mappings[0], &SM90A, &Options::default());
+        let message = refused.err().map(|e| e.to_string()).unwrap_or_default();
+        assert!(message.contains(why), "{layout}: {message}");
+    }
+}

@@ -51,6 +51,19 @@ fn every_weight_type_is_the_same_text() {
         ("i8", "cast(q, f16)"),
         ("f8e4m3", "cast(q, f16)"),
         ("f8e5m2", "cast(q, f16)"),
+        ("u1", "cast(q, f16)"),
+        ("u2", "cast(q, f16) - 2.0"),
+        ("u3", "cast(q, f16) - 4.0"),
+        ("i5", "cast(q, f16)"),
+        ("u6", "cast(q, f16) - 32.0"),
+        ("u7", "cast(q, f16)"),
+        ("f3e1m1", "cast(q, f16)"),
+        ("f4e2m1", "cast(q, f16)"),
+        ("f5e2m2", "cast(q, f16)"),
+        ("f6e3m2", "cast(q, f16)"),
+        ("f6e2m3", "cast(q, f16)"),
+        ("f7e3m3", "cast(q, f16)"),
+        ("f7e4m2", "cast(q, f16)"),
         ("u4", "cast(cast(q, f32), f16)"),
     ] {
         let pointer = format!("ptr<{ty}>");
@@ -99,6 +112,24 @@ fn any_mapping_computes_the_same() {
         let what = format!("{tile:?} {consumers} {chunk} {rest}");
         let mapping = mapped(&kernel, tile, consumers, chunk, rest);
         check(&what, &(kernel, mapping), [25, 200, 384]);
+    }
+}
+
+/// Weights loaded before the wait for the grid before: fewer iterations than stages, as many, and more; loops
+/// in which that is declined compute the same.
+#[test]
+fn early_loads() {
+    let (kernel, _) = variant(&[]);
+    let early = "array w: packed, stream, early array s: staged, early kernel: programmatic";
+    for (stages, rest) in [("2", ""), ("3", ""), ("2", ", persistent"), ("fit", "")] {
+        let text = format!(
+            "mapping a16w4 {{ BN = 64, BM = 16 for t: pipeline {stages}, producers 1, consumers 1, chunk 32 {early}{rest} }}"
+        );
+        let mapping =
+            parse_file(&text, "mapping").unwrap_or_else(|e| panic!("{text}: {e:?}")).mappings.remove(0);
+        for k in [128, 384, 896] {
+            check(&format!("{stages} stages, {k} {rest}"), &(kernel.clone(), mapping.clone()), [13, 136, k]);
+        }
     }
 }
 

@@ -7,8 +7,10 @@ use super::failure::{Outcome, user};
 use super::source::{Choice, Source, SourceArgs, load};
 use std::path::{Path, PathBuf};
 use warplift::chart::svg;
+use warplift::ir::manifest::Manifest;
 use warplift::ir::target::SM90A;
 use warplift::ir::tile::Mapping;
+use warplift::packing::kernel_text;
 use warplift::pipeline::PASSES;
 use warplift::timeline::predict;
 use warplift::toolchain::PtxasOptions;
@@ -32,6 +34,9 @@ pub struct CompileArgs {
     /// Assemble, and put the cubin here.
     #[arg(long, value_name = "FILE")]
     cubin: Option<PathBuf>,
+    /// Give the text of the kernel that packs this argument as the mapping wants it, instead of PTX.
+    #[arg(long, value_name = "ARGUMENT", conflicts_with_all = ["save", "cubin", "manifest"])]
+    packing: Option<String>,
     /// Write kernel, PTX, manifest and cubin into this folder, for `run --artifacts`.
     #[arg(long, value_name = "DIR")]
     save: Option<PathBuf>,
@@ -109,6 +114,16 @@ fn compile_one(source: &str, args: &CompileArgs, tools: &Tools) -> Outcome<()> {
     if args.timings {
         eprintln!("{}", times(&compiled.timings));
     }
+    if let Some(argument) = &args.packing {
+        let text = packing_text(&compiled.manifest, argument)?;
+        return match &args.output {
+            Some(path) => write(path, text.as_bytes()),
+            None => {
+                print!("{text}");
+                Ok(())
+            }
+        };
+    }
     if let Some(path) = &args.cubin {
         let made = tools.find()?.ptxas(&compiled.ptx, &PtxasOptions::default())?;
         eprintln!("{}", assembled(&made));
@@ -123,6 +138,15 @@ fn compile_one(source: &str, args: &CompileArgs, tools: &Tools) -> Outcome<()> {
         None => {}
     }
     Ok(())
+}
+
+/// The kernel that packs an argument.
+fn packing_text(manifest: &Manifest, argument: &str) -> Outcome<String> {
+    let found = manifest.arguments.iter().find(|a| a.name == argument);
+    match found.and_then(|a| a.packing.as_ref()) {
+        Some(packing) => kernel_text(packing).map_err(|e| user(e.to_string())),
+        None => Err(user(format!("no argument `{argument}` of `{}` is packed", manifest.kernel))),
+    }
 }
 
 /// `explain NAME`.

@@ -122,6 +122,12 @@ impl Layout {
         }
     }
 
+    /// How many outputs are reached, by evaluation.
+    pub fn image_size(&self) -> u64 {
+        let reached: rustc_hash::FxHashSet<_> = self.inputs().map(|x| self.apply(&x)).collect();
+        reached.len() as u64
+    }
+
     /// Injective where an inverse exists; else decided by evaluation.
     fn by_evaluation_or_inverse(&self) -> bool {
         if self.invert().is_ok() {

@@ -3,6 +3,7 @@
 //! of float sums, or is refused with the reason.
 
 use super::{Loc, Tunable};
+use crate::layout::Layout;
 
 /// A mapping of one kernel.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -15,9 +16,11 @@ pub struct Mapping {
     pub loops: Vec<(String, LoopMapping)>,
     /// Arrays by the name of their pointer argument.
     pub arrays: Vec<(String, ArrayMapping)>,
+    /// Tiles by their name: how threads hold them, where that is not left to the planner.
+    pub tiles: Vec<(String, Layout)>,
     /// The kernel as a whole.
     pub whole: KernelMapping,
-    /// Place of each item in the text, in the order tunables, loops, arrays; empty for built mappings.
+    /// Place of each item in the text, in the order tunables, loops, arrays, tiles; empty for built mappings.
     pub locs: Vec<Loc>,
 }
 
@@ -207,6 +210,8 @@ pub struct Attrs {
     pub deferred: bool,
     /// For a view: how its array is read.
     pub array: ArrayMapping,
+    /// For what gives a tile: the layout in which threads hold it.
+    pub layout: Option<Layout>,
 }
 
 /// A tunable's value, resolved; see [`super::Dim::resolve`].

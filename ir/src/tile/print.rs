@@ -387,6 +387,7 @@ impl Display for AttrsText<'_> {
         }
         items.extend(self.0.below.map(|d| format!("below {d}")));
         items.extend(array_words(self.0.array).into_iter().map(str::to_owned));
+        items.extend(self.0.layout.as_ref().map(|l| format!("layout \"{l}\"")));
         write!(f, "@[{}]", items.join(", "))
     }
 }
@@ -427,6 +428,9 @@ impl Display for Mapping {
             let words = array_words(*array);
             let words = if words.is_empty() { vec!["plain"] } else { words };
             writeln!(f, "    array {name}: {}", words.join(", "))?;
+        }
+        for (name, layout) in &self.tiles {
+            writeln!(f, "    tile {name}: layout \"{layout}\"")?;
         }
         let items = whole_items(&self.whole);
         if !items.is_empty() {

@@ -17,6 +17,7 @@ mod cp_async;
 mod exchange;
 mod gather;
 mod half;
+mod mini;
 mod mma_sync;
 mod narrow;
 mod plain;

@@ -10,6 +10,7 @@
 //!  u8                            bytes e0 0x64 e1 0x64           = 1024 + e     prmt, sub.f16x2
 //!  e4m3                          cvt.rn.f16x2.e4m3x2
 //!  e5m2                          bytes 0 e0 0 e1                                prmt
+//!  other widths                  each field shifted down, then as u4, or as `mini` says
 //! ```
 //!
 //! The exponents 0x6400 and 0x5400 hold an integer in the mantissa's low bits; the difference that takes
@@ -38,7 +39,7 @@ const AND_XOR: i64 = 0x6a;
 const EXACT: f64 = 2048.0;
 
 /// A fragment of narrow elements that is read two at a time.
-struct Source {
+pub(super) struct Source {
     fragment: machine::Value,
     elem: Elem,
     /// Registers that were changed as a whole: `(register, what was done)`.
@@ -106,6 +107,10 @@ impl Lower<'_, '_> {
             Elem::Uint(1..=7) | Elem::Int(1..=7) => Ok(self.fields(s, low, high, bias)),
             Elem::Mini { exponent: 4, mantissa: 3 } => Ok(self.e4m3(s, low, high)),
             Elem::Mini { exponent: 5, mantissa: 2 } => Ok(self.e5m2(s, low, high)),
+            Elem::Mini { exponent: e @ 1..=4, mantissa: m } => {
+                let x = self.fields_apart(s, low, high);
+                self.mini_pair(s, x, [e.into(), m.into()])
+            }
             other => self.error(format!("a cast of tiles from {other} is not selected")),
         }
     }
@@ -114,12 +119,12 @@ impl Lower<'_, '_> {
         self.pick(s.fragment, vec![register])
     }
 
-    fn constant(&mut self, s: &mut Source, bits: u32) -> machine::Value {
+    pub(super) fn constant(&mut self, s: &mut Source, bits: u32) -> machine::Value {
         *s.constants.entry(bits).or_insert_with(|| self.at().imm(i64::from(bits as i32)))
     }
 
     /// One register of a row; operands are single registers.
-    fn single(&mut self, op: Opcode, attr: Attr, args: &[machine::Value]) -> machine::Value {
+    pub(super) fn single(&mut self, op: Opcode, attr: Attr, args: &[machine::Value]) -> machine::Value {
         let args: Vec<(machine::Value, IndexMap)> = args
             .iter()
             .map(|&v| (v, if self.func.ty(v).is_frag() { IndexMap::EACH } else { IndexMap::Whole }))
@@ -222,9 +227,14 @@ impl Lower<'_, '_> {
 
     /// Integers of any width below 8: each field is shifted down on its own.
     fn fields(&mut self, s: &mut Source, low: u16, high: u16, bias: f64) -> machine::Value {
-        let (a, b) = (self.field(s, low), self.field(s, high));
-        let x = self.permute(a, b, 0x5410);
+        let x = self.fields_apart(s, low, high);
         self.biased(s, x, [false; 2], s.elem.bits(), bias)
+    }
+
+    /// Two elements in the low bits of a half each, with whatever stood above them.
+    fn fields_apart(&mut self, s: &mut Source, low: u16, high: u16) -> machine::Value {
+        let (a, b) = (self.field(s, low), self.field(s, high));
+        self.permute(a, b, 0x5410)
     }
 
     fn field(&mut self, s: &mut Source, element: u16) -> machine::Value {
@@ -277,6 +287,6 @@ impl Lower<'_, '_> {
         let bits = self.func.constant(*c)? as u32 as u16;
         let c = half::f16::from_bits(bits).to_f64();
         let most = 1024.0 + f64::from(1u32 << elem.bits()) + c.abs();
-        (c.fract() == 0.0 && c.abs() <= 64.0 && most <= EXACT).then_some((from, c))
+        (c.fract() == 0.0 && most <= EXACT).then_some((from, c))
     }
 }

@@ -128,7 +128,8 @@ impl Lower<'_, '_> {
         let own = self.thread_coord(to, 0)?;
         let own = self.at_entry().mul_imm(own, i64::from(bits / 8));
         let most = u64::from(128 / bits);
-        let vector = to.contiguous(Axis::Reg, Axis::Mem).min(most);
+        let run = to.contiguous(Axis::Reg, Axis::Mem);
+        let vector = (1 << run.trailing_zeros()).min(most);
         let mut parts = Vec::new();
         for e in (0..to.in_extent(Axis::Reg)).step_by(vector as usize) {
             let moved = super::coords::register_coord(to, e)[0] as u32 * bits / 8;

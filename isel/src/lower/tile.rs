@@ -502,14 +502,18 @@ impl Lower<'_, '_> {
     }
 }
 
-/// A table of elements as one of registers; `None` where what shares a register would part.
+/// A table of elements as one of registers; `None` where what shares registers would part: the elements of
+/// one, or for widths that do not divide 32 the least run of elements that fills whole registers.
 fn register_table(elem: Elem, table: &[u16]) -> Option<Vec<u16>> {
-    let n = match elem.bits() {
-        _ if elem == Elem::Bool => 1,
-        bits => (32 / bits).max(1) as usize,
-    };
+    let bits = if elem == Elem::Bool { 32 } else { elem.bits().min(32) };
+    let n = (32 >> bits.trailing_zeros().min(5)) as usize;
+    let registers = (n * bits as usize / 32) as u16;
     let whole = |w: &[u16]| {
         w.len() == n && usize::from(w[0]).is_multiple_of(n) && w.windows(2).all(|p| p[1] == p[0] + 1)
     };
-    table.chunks(n).all(whole).then(|| table.chunks(n).map(|w| w[0] / n as u16).collect())
+    let first = |w: &[u16]| w[0] / n as u16 * registers;
+    table
+        .chunks(n)
+        .all(whole)
+        .then(|| table.chunks(n).flat_map(|w| (0..registers).map(move |r| first(w) + r)).collect())
 }

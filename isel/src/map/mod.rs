@@ -34,6 +34,7 @@ pub fn do_map(kernel: &Kernel, mapping: &Mapping) -> Result<Kernel> {
     let mut k = do_tunables(kernel, mapping)?;
     assign_loops(&mut k, mapping);
     assign_arrays(&mut k, mapping);
+    assign_tiles(&mut k, mapping);
     let team = choose_team(&k, mapping)?;
     split::do_split(&mut k);
     chunk::do_chunks(&mut k, mapping, team)?;
@@ -64,6 +65,11 @@ fn check_names(kernel: &Kernel, mapping: &Mapping) -> Result<()> {
     for (name, _) in &mapping.arrays {
         if !kernel.params.iter().any(|p| p.name == *name && matches!(kernel.ty(p.value), Type::Ptr(_))) {
             return unknown("array", name);
+        }
+    }
+    for (name, _) in &mapping.tiles {
+        if !kernel.insts.keys().any(|i| named(kernel, i, name)) {
+            return unknown("tile", name);
         }
     }
     for (name, _) in &mapping.loops {
@@ -111,6 +117,21 @@ fn assign_arrays(k: &mut Kernel, mapping: &Mapping) {
             views.into_iter().map(|(i, _)| i).filter(|&i| k.args(i).first() == Some(&pointer)).collect();
         for view in views {
             k.attrs[view].array = *array;
+        }
+    }
+}
+
+/// Whether an instruction gives a tile of that name.
+fn named(k: &Kernel, inst: warplift_ir::tile::Inst, name: &str) -> bool {
+    k.results(inst).iter().any(|&r| k.names[r] == name && matches!(k.ty(r), Type::Tile(..)))
+}
+
+/// What gives a tile says how threads hold it.
+fn assign_tiles(k: &mut Kernel, mapping: &Mapping) {
+    for (name, layout) in &mapping.tiles {
+        let makers: Vec<_> = k.insts.keys().filter(|&i| named(k, i, name)).collect();
+        for inst in makers {
+            k.attrs[inst].layout = Some(layout.clone());
         }
     }
 }

@@ -254,6 +254,7 @@ impl Maker<'_> {
                 _ => tensor::plan_product(k, inst, &self.model, plan)?,
             }
         }
+        pin(k, order, plan)?;
         let known: Vec<Value> = k.values.keys().filter(|&v| plan.layouts[v].is_some()).collect();
         self.solver.spread(known, plan)?;
         // Loads first: what memory gives in wide accesses decides the layout of what is made of it.
@@ -278,6 +279,41 @@ impl Maker<'_> {
         }
         again::do_again(self, plan)
     }
+}
+
+/// Tiles whose layout the mapping says.
+fn pin(k: &Kernel, order: &[Inst], plan: &mut Plan) -> Result<()> {
+    for &inst in order {
+        let Some(layout) = &k.attrs[inst].layout else { continue };
+        let tile = k.result(inst);
+        if let Some(why) = not_held(layout, &extents(k, tile), warps(k, inst)) {
+            return Err(IselError::at(k, inst, format!("the mapping's layout `{layout}`: {why}")));
+        }
+        if plan.layouts[tile].as_ref().is_some_and(|own| own != layout) {
+            return Err(IselError::at(k, inst, "a product decides the layout of this tile".to_owned()));
+        }
+        plan.layouts[tile] = Some(layout.clone());
+    }
+    Ok(())
+}
+
+/// Why the threads of so many warps do not hold a tile in a layout.
+fn not_held(layout: &Layout, shape: &[u32], warps: u32) -> Option<String> {
+    let dims = shape.iter().enumerate().map(|(d, &e)| (Axis::Dim(d as u8), u64::from(e)));
+    if !layout.outs().iter().copied().eq(dims) {
+        return Some(format!("the tile is {shape:?}"));
+    }
+    let threads = [Axis::Warp, Axis::Warpgroup].map(|a| layout.in_extent(a)).iter().product::<u64>();
+    if layout.in_extent(Axis::Lane) != 32 || threads != u64::from(warps) {
+        return Some(format!("the block has {warps} warps of 32 lanes"));
+    }
+    let ins = [Axis::Reg, Axis::Lane, Axis::Warp, Axis::Warpgroup];
+    if layout.ins().iter().any(|a| !ins.contains(&a.0)) {
+        return Some("threads are named by reg, lane, warp and warpgroup".to_owned());
+    }
+    let held = layout.image_size();
+    let all: u64 = shape.iter().map(|&e| u64::from(e)).product();
+    (held != all).then(|| format!("{held} of {all} elements are held"))
 }
 
 fn program_order(k: &Kernel) -> Vec<Inst> {

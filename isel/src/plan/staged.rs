@@ -234,14 +234,14 @@ fn from_units(k: &Kernel, load: Inst, layout: &Layout) -> Result<Staged> {
     let bits = k.ty(k.result(load)).elem().bits();
     check_units(k, load, tile)?;
     let registers = layout.in_extent(Axis::Reg) * u64::from(bits);
-    if !layout.is_injective() || !registers.is_multiple_of(WORD) || !WORD.is_multiple_of(bits.into()) {
+    if !layout.is_injective() || !registers.is_multiple_of(WORD) {
         let what = format!(
-            "a packed tile whose threads hold {registers} bits each, or elements twice: whole registers of elements of 1, 2, 4, 8, 16 or 32 bits, each held once, are needed"
+            "a packed tile whose threads hold {registers} bits each, or elements twice: whole registers, each held once, are needed"
         );
         return Err(IselError::at(k, load, what));
     }
     let words = registers / WORD;
-    let to_memory = interleaved(layout, words).map_err(layout_error(k, load))?;
+    let to_memory = interleaved(layout, words, u64::from(bits)).map_err(layout_error(k, load))?;
     let elements = elementwise(layout, words, u64::from(bits)).map_err(layout_error(k, load))?;
     let order = elements.invert().and_then(|m| m.then(layout)).map_err(layout_error(k, load))?;
     let digit = |b: warplift_ir::layout::Basis| PackingDigit {
@@ -283,8 +283,12 @@ fn check_units(k: &Kernel, load: Inst, tile: [u32; 2]) -> Result<()> {
 }
 
 /// Where each register word of each thread lies: a wide access of words, then threads, then the next words.
-fn interleaved(layout: &Layout, words: u64) -> std::result::Result<Layout, warplift_ir::layout::LayoutError> {
-    by_threads(layout, [wide(words), words / wide(words)], 1)
+fn interleaved(
+    layout: &Layout,
+    words: u64,
+    bits: u64,
+) -> std::result::Result<Layout, warplift_ir::layout::LayoutError> {
+    by_threads(layout, near_and_far(words, bits))
 }
 
 /// The same for elements.
@@ -293,21 +297,26 @@ fn elementwise(
     words: u64,
     bits: u64,
 ) -> std::result::Result<Layout, warplift_ir::layout::LayoutError> {
-    by_threads(layout, [wide(words), words / wide(words)], WORD / bits)
+    let [near, far] = near_and_far(words, bits);
+    by_threads(layout, [near * WORD / bits, far])
 }
 
-fn wide(words: u64) -> u64 {
-    ACCESS_WORDS.min(1 << words.trailing_zeros())
+/// Words of a thread that follow each other, and how many such runs it has: the words of an access, or all
+/// of them where elements cross words.
+fn near_and_far(words: u64, bits: u64) -> [u64; 2] {
+    let near = match WORD.is_multiple_of(bits) {
+        true => ACCESS_WORDS.min(1 << words.trailing_zeros()),
+        false => words,
+    };
+    [near, words / near]
 }
 
 fn by_threads(
     layout: &Layout,
     [near, far]: [u64; 2],
-    per_word: u64,
 ) -> std::result::Result<Layout, warplift_ir::layout::LayoutError> {
     let axes: Vec<Axis> = layout.ins().iter().map(|a| a.0).collect();
     let threads: u64 = layout.ins().iter().filter(|a| a.0 != Axis::Reg).map(|a| a.1).product();
-    let near = near * per_word;
     let mut b = Builder::new(&[(Axis::Mem, near * far * threads)]).add(Axis::Reg, near, &[1]).add(
         Axis::Reg,
         far,
@@ -328,7 +337,9 @@ mod tests {
 
     #[test]
     fn a_packed_tile_holds_every_element_once() {
-        for (m, k, groups, bits) in [(64, 128, 1, 4), (448, 128, 7, 4), (128, 64, 2, 4), (64, 32, 1, 8)] {
+        for (m, k, groups, bits) in
+            [(64, 128, 1, 4), (448, 128, 7, 4), (128, 64, 2, 4), (64, 32, 1, 8), (64, 128, 1, 6)]
+        {
             let layout = fragment::wgmma_acc(m, k, groups).unwrap();
             let words = layout.in_extent(Axis::Reg) * bits / WORD;
             let elements = elementwise(&layout, words, bits).unwrap();

@@ -1,18 +1,20 @@
 //! The grammar of mappings and of the attributes that `map` puts on instructions:
 //!
 //! ```text
-//! mapping = "mapping" name "{" (name "=" int | "for" name ":" loop,+ | "array" name ":" array,+
+//! mapping = "mapping" name "{" (name "=" int | "for" name ":" loop,+ | "array" name ":" array,+ | "tile" name ":" tile
 //!         | "kernel" ":" whole,+),* "}"
 //! loop    = "pipeline" ("fit" | int) | "producers" int | "consumers" int | "wait" int | "chunk" int | "turns" int
 //! array   = "plain" | "staged" | "packed" | "stream" | "early"
+//! tile    = "layout" string                  (the full text form of `ir::layout`)
 //! whole   = "persistent" | "raster" ("linear" | "folded" | "square" | "band_m" int | "band_n" int)
 //!         | "epilogue" ("direct" | "deferred") | "cluster" int | "alternate" int | "warps" int | "chunk" int
 //!         | "no" "bulk_store" | "products" ("fit" | "wgmma" | "mma_sync") | "programmatic"
 //! attr    = "thread" | "warps" int | "warpgroups" int | "persistent" | "index" | "below" int | "deferred" | loop
-//!         | array
+//!         | array | tile
 //! ```
 
 use super::cursor::{Cursor, Result};
+use crate::layout::Layout;
 use crate::tile::{
     ArrayMapping, Attrs, Depth, Epilogue, KernelMapping, Loc, LoopMapping, Mapping, Products, Raster, Team,
     Way,
@@ -21,7 +23,7 @@ use crate::tile::{
 /// `mapping name { .. }`, the first word being stepped over.
 pub(super) fn mapping(c: &mut Cursor<'_>) -> Result<Mapping> {
     let mut mapping = Mapping { kernel: c.name("a kernel")?.text, ..Mapping::default() };
-    let (mut loop_locs, mut array_locs) = (Vec::new(), Vec::new());
+    let (mut loop_locs, mut array_locs, mut tile_locs) = (Vec::new(), Vec::new(), Vec::new());
     c.expect("{")?;
     while !c.eat("}") {
         let loc = c.span().loc;
@@ -31,6 +33,12 @@ pub(super) fn mapping(c: &mut Cursor<'_>) -> Result<Mapping> {
         } else if c.eat_word("array") {
             mapping.arrays.push(array_item(c)?);
             array_locs.push(loc);
+        } else if c.eat_word("tile") {
+            let name = c.name("a tile")?.text;
+            c.expect(":")?;
+            c.expect_word("layout")?;
+            mapping.tiles.push((name, layout(c)?));
+            tile_locs.push(loc);
         } else if c.eat_word("kernel") {
             whole(c, &mut mapping.whole)?;
         } else {
@@ -38,7 +46,7 @@ pub(super) fn mapping(c: &mut Cursor<'_>) -> Result<Mapping> {
         }
         c.eat(",");
     }
-    mapping.locs.extend(loop_locs.into_iter().chain(array_locs));
+    mapping.locs.extend(loop_locs.into_iter().chain(array_locs).chain(tile_locs));
     Ok(mapping)
 }
 
@@ -117,6 +125,18 @@ fn array_attr(c: &mut Cursor<'_>, array: &mut ArrayMapping) -> bool {
     array.stream |= stream;
     array.early |= early;
     stream || early
+}
+
+/// A layout in quotes.
+fn layout(c: &mut Cursor<'_>) -> Result<Layout> {
+    let super::lex::Tok::Str(text) = c.peek().clone() else { return c.expected("a layout in quotes") };
+    match text.parse() {
+        Ok(layout) => {
+            c.skip();
+            Ok(layout)
+        }
+        Err(why) => c.error(format!("layout: {why}")),
+    }
 }
 
 fn whole(c: &mut Cursor<'_>, whole: &mut KernelMapping) -> Result<()> {
@@ -227,6 +247,8 @@ fn attr(c: &mut Cursor<'_>, attrs: &mut Attrs) -> Result<()> {
         attrs.below = Some(c.count()?);
     } else if c.eat_word("deferred") {
         attrs.deferred = true;
+    } else if c.eat_word("layout") {
+        attrs.layout = Some(layout(c)?);
     } else if array_attr(c, &mut attrs.array) {
         // Read.
     } else {

@@ -43,6 +43,14 @@ pub fn verify_mapping(kernel: &Kernel, mapping: &Mapping) -> Result<(), Vec<Veri
             error(item, format!("array `{name}` is loaded `early`: {what}"));
         }
     }
+    for (i, (name, _)) in mapping.tiles.iter().enumerate() {
+        let tile =
+            |(v, n): (crate::tile::Value, &String)| n == name && matches!(kernel.ty(v), Type::Tile(..));
+        if !kernel.values.keys().any(|v| tile((v, &kernel.names[v]))) {
+            let item = mapping.tunables.len() + mapping.loops.len() + mapping.arrays.len() + i;
+            error(item, format!("kernel `{}` has no tile `{name}`", kernel.name));
+        }
+    }
     if [mapping.whole.cluster, mapping.whole.alternate].contains(&0)
         || mapping.whole.warps == Some(0)
         || mapping.whole.chunk == Some(0)
