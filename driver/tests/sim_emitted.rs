@@ -1,7 +1,7 @@
 //! The mutation proof over what Warplift emits: each synchronisation of a kernel's PTX removed, corrupted or
 //! moved is reported by the simulator as a hazard or shows in the result.
 //!
-//! `cargo test` takes samples by a fixed seed; one by a fresh seed, and all mutants of all kernels:
+//! `cargo test` takes samples by a fixed seed, and one by a fresh seed; all mutants of all kernels:
 //! `warplift mutate`, or `cargo test -p warplift --release --test sim_emitted -- --ignored --nocapture`.
 
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -26,7 +26,7 @@ fn sample(case: &Case, seed: u64) {
     let proof = prove(case, Some((SAMPLE, seed)));
     assert_eq!(proof.escaped, Vec::<String>::new(), "seed {seed} of {}", proof.name);
     assert_eq!(proof.unexecuted, Vec::<String>::new(), "seed {seed} of {}", proof.name);
-    assert_eq!(proof.mutants, SAMPLE);
+    assert!((1..=SAMPLE).contains(&proof.mutants), "{proof}");
 }
 
 #[test]
@@ -35,7 +35,6 @@ fn a_sample_of_mutants_is_caught() {
 }
 
 #[test]
-#[ignore = "may meet one of the mutants that are still open"]
 fn a_fresh_sample_of_mutants_is_caught() {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
     let seed = now.as_nanos() as u64;

@@ -1,18 +1,19 @@
 //! One case in every way there is: interpreted before and after `map`, compiled and simulated.
 
 use super::Case;
-use super::problem::{Array, Data, Problem, ProblemError};
-use super::range::{Range, ranges};
+use super::range::{DATA, Range, ranges};
 use crate::sim::{self, Adversary};
+use crate::trial::{Operand, Reference, Sizes, Style, Trial, TrialError};
 use crate::{CompileError, Compiled, Options, compile};
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use warplift_ir::interp;
 use warplift_ir::manifest::Fact;
 use warplift_ir::target::SM90A;
-use warplift_ir::tile::{Kernel, Op, Value, parse_file, verify, verify_mapping};
-use warplift_isel::facts::launch_expr;
+use warplift_ir::tile::{Kernel, Op, parse_file, verify, verify_mapping};
 
 /// Seeds and orders of completion that a case is simulated under.
 const ORDERS: [(u64, Adversary); 2] = [(1, Adversary::Latest), (2, Adversary::Random)];
@@ -201,36 +202,34 @@ fn reads_back(case: &Case) -> Result<(), Failure> {
 }
 
 /// What a case means, and how near a machine must come.
-struct Meaning {
-    problem: Problem,
-    want: Vec<Array>,
+struct Meaning<'a> {
+    reference: Reference<'a>,
     /// Distance granted to each array; infinite where nothing can be said.
     bounds: Vec<f64>,
-    /// Whether the grid has a block.
-    runs: bool,
 }
 
-impl Meaning {
-    fn new(case: &Case, kernel: &Kernel) -> Result<Self, Failure> {
-        let invalid = |e: ProblemError| Failure::Invalid(e.to_string());
-        let mut problem = Problem::new(kernel, &case.sizes, Data::Small, case.data).map_err(invalid)?;
-        for a in problem.arrays.iter_mut().filter(|a| !a.read) {
-            a.read = true;
-            a.values.fill(interp::round(a.elem, UNWRITTEN));
-        }
-        let size = |n: &str| case.sizes.get(n).copied();
-        let empty = |&g: &Value| launch_expr(kernel, g).is_some_and(|e| e.eval(&size) == Ok(0));
-        let runs = !kernel.grid.iter().any(empty);
-        let want = problem.interpret(kernel).map_err(|e| Failure::Meaning(e.to_string()))?;
-        let bounds = bounds(kernel, &case.sizes, &problem);
-        Ok(Self { problem, want, bounds, runs })
+impl<'a> Meaning<'a> {
+    /// `kernel` is the case's without tunables.
+    fn new(case: &'a Case, kernel: &Kernel) -> Result<Self, Failure> {
+        let invalid = |e: TrialError| match e {
+            TrialError::Meaning(e) => Failure::Meaning(e.to_string()),
+            other => Failure::Invalid(other.to_string()),
+        };
+        let sizes: Vec<(&str, i64)> = case.sizes.iter().map(|(n, &v)| (n.as_str(), v)).collect();
+        let mut rng = StdRng::seed_from_u64(case.data);
+        let whole = || rng.random_range(-DATA..=DATA).round();
+        let sizes = Sizes::of(&case.kernel, &sizes).map_err(invalid)?.with_floats(whole);
+        let mut trial = Trial::new(&case.kernel, &case.mapping, sizes).map_err(invalid)?;
+        let data = trial.data_over(Style::Integers, case.data, UNWRITTEN);
+        let bounds = bounds(kernel, &case.sizes, &trial.operands);
+        Ok(Self { reference: Reference::of(trial, data).map_err(invalid)?, bounds })
     }
 
     fn check_mapped(&self, mapped: &Kernel) -> Result<(), Failure> {
         verify(mapped).map_err(|e| Failure::Pass { pass: "map", errors: lines(&e) })?;
         for programs in PROGRAMS {
             let options = interp::Options { programs, order: interp::Order::Reverse, ..Default::default() };
-            let have = self.problem.interpret_with(mapped, &options);
+            let have = self.reference.interpret(mapped, &options);
             let have = have.map_err(|e| Failure::Mapped(e.to_string()))?;
             self.difference(&have).map_or(Ok(()), |d| Err(Failure::Mapped(d)))?;
         }
@@ -238,9 +237,9 @@ impl Meaning {
     }
 
     fn check_compiled(&self, compiled: &Compiled, sms: u32) -> Result<Outcome, Failure> {
-        for (seed, order) in ORDERS.into_iter().filter(|_| self.runs) {
+        for (seed, order) in ORDERS {
             let options = sim::Options { seed, order, max_steps: MAX_STEPS, ..sim::Options::default() };
-            let run = self.problem.simulate(&compiled.ptx, &compiled.manifest, &options, sms);
+            let run = self.reference.simulate(&compiled.ptx, &compiled.manifest, &options, sms);
             let (have, _) = run.map_err(|e| Failure::Simulator { seed, message: e.to_string() })?;
             self.difference(&have).map_or(Ok(()), |difference| Err(Failure::Differs { seed, difference }))?;
         }
@@ -253,22 +252,19 @@ impl Meaning {
     }
 
     /// The first element that is too far off.
-    fn difference(&self, have: &[Array]) -> Option<String> {
-        let arrays = self.want.iter().zip(have).zip(&self.bounds);
-        arrays.filter(|((w, _), b)| w.written && b.is_finite()).find_map(|((want, have), bound)| {
-            let off =
-                |(x, y): &(&f64, &f64)| !(x == y || (x.is_nan() && y.is_nan()) || (*x - *y).abs() <= *bound);
-            let mut pairs = want.values.iter().zip(&have.values).enumerate();
-            let (at, (x, y)) = pairs.find(|(_, pair)| off(pair))?;
-            Some(format!("{}[{at}] is {y}, should be {x} within {bound}", want.name))
-        })
+    fn difference(&self, have: &[Vec<u8>]) -> Option<String> {
+        let near = |place: usize, want: f64, found: f64| {
+            let bound = self.bounds[place];
+            bound.is_infinite() || (want - found).abs() <= bound
+        };
+        Some(self.reference.difference_where(have, near)?.to_string())
     }
 }
 
 /// How far each array may be off: as far as the worst tile stored to it.
-fn bounds(kernel: &Kernel, sizes: &BTreeMap<String, i64>, problem: &Problem) -> Vec<f64> {
+fn bounds(kernel: &Kernel, sizes: &BTreeMap<String, i64>, operands: &[Operand]) -> Vec<f64> {
     let known = ranges(kernel, sizes);
-    let mut bounds = vec![0f64; problem.arrays.len()];
+    let mut bounds = vec![0f64; operands.len()];
     for (inst, data) in kernel.insts.iter() {
         if !matches!(data.op, Op::Store | Op::Atomic(_)) {
             continue;
@@ -276,7 +272,7 @@ fn bounds(kernel: &Kernel, sizes: &BTreeMap<String, i64>, problem: &Problem) -> 
         let args = kernel.args(inst);
         let pointer = kernel.def(args[0]).map(|view| kernel.args(view)[0]);
         let param = kernel.params.iter().find(|p| Some(p.value) == pointer);
-        let place = param.and_then(|p| problem.arrays.iter().position(|a| a.name == p.name));
+        let place = param.and_then(|p| operands.iter().position(|o| o.name == p.name));
         let error = args.last().and_then(|v| known.get(v)).map_or(0.0, |r: &Range| r.error);
         if let Some(place) = place {
             bounds[place] = bounds[place].max(if error.is_nan() { f64::INFINITY } else { error });

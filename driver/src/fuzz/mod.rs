@@ -18,7 +18,6 @@ mod case;
 mod check;
 mod choices;
 mod generate;
-pub mod problem;
 mod range;
 mod reduce;
 

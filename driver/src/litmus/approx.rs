@@ -1,7 +1,17 @@
 //! The errors that the PTX ISA states for approximate instructions.
 //!
-//! Source: PTX ISA, chapter "Instruction set", sections of each instruction; the halves' under "Half
-//! precision floating point instructions".
+//! Source: PTX ISA 8, "Notes" of each instruction's section, compared row by row with copies of that text:
+//!
+//! ```text
+//!  rcp  9.7.3.13   1 ulp, full range            lg2   9.7.3.20  2^-22, absolute in (0.5, 2), else relative
+//!  sqrt 9.7.3.15   2^-23 relative               ex2   9.7.3.21  2 ulp, full range
+//!  rsqrt 9.7.3.16  2^-22.9 relative             tanh  9.7.3.22  2^-11 relative
+//!  sin  9.7.3.18   2^-20.5 absolute to 2 pi,    tanh of halves  9.7.4.9   f16 2^-10.987, bf16 2^-8, absolute
+//!  cos  9.7.3.19   2^-14.7 to 100 pi            ex2 of halves   9.7.4.10  f16 2^-9.9, bf16 2^-7, relative
+//! ```
+//!
+//! `div` (2 ulp; of `div.approx` for divisors of 2^-126 to 2^126) is from memory of its section and from a
+//! quotation of `div.full`; that section itself was not at hand.
 
 /// A float format, for decoding what is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -159,15 +159,6 @@ pub const CASES: &[Case] = &[
         "BM = 128, BN = 64, D = 64; for t: pipeline 2, producers 1, consumers 2",
         &[("batch=1,heads=1,length=1300", 2)],
     ),
-    case(
-        "attention_f16",
-        "BM = 64, BN = 64, D = 64; for t: pipeline 3, producers 1, consumers 1; kernel: persistent",
-        &[
-            ("batch=1,heads=1,queries=72,keys=1300", 1),
-            ("batch=1,heads=12,queries=72,keys=60", 1),
-            ("batch=1,heads=12,queries=72,keys=130", 1),
-        ],
-    ),
     // Narrow weights, packed and as they stand.
     case("a16w4", "", &[("20x456x2560", 2)]),
     case(

@@ -228,7 +228,7 @@ impl Coverage {
 /// Why a mutant is the same program, and when.
 type Rule = (&'static str, fn(&Mutant, &Coverage) -> bool);
 
-const RULES: [Rule; 7] = [
+const RULES: [Rule; 8] = [
     (
         // A commit before its bulk store instead of after it: the store joins the next group. Where that
         // group is waited for before the store's buffer is written again, as at the end of a program (its
@@ -253,6 +253,18 @@ const RULES: [Rule; 7] = [
         // allocator uses a register again in between is its choice: the scheduler cannot know, and waits.
         "the next wait is for this group too, and nothing before it minds",
         |m, _| m.description.contains("`wgmma.wait_group") && waited_again(m),
+    ),
+    (
+        // `cp.async` writes through the generic proxy, and the fence orders what the executing thread has seen
+        // complete, its own copies or others' (PTX ISA, "Causality order": a proxy fence stands on the path). All
+        // threads execute both, so before the barrier each speaks for its own copies, behind it for all.
+        "each reader's own fence covers the copies of threads that the barrier told it of",
+        |m, _| {
+            let swapped = m.description.contains("fence.proxy.async") && m.description.contains("bar.sync");
+            let above = m.ptx.lines().take(m.line as usize + 1).collect::<Vec<_>>();
+            let copies = above.iter().rev().take(4).any(|l| l.starts_with("cp.async.wait_group"));
+            m.mutation == Mutation::Move && swapped && copies
+        },
     ),
     (
         // A wait whose phase was always over, and whose completion told nobody anything: another wait of the same

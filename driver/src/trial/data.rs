@@ -5,7 +5,7 @@ use crate::reference::{Array, Element};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use rand_distr::StandardNormal;
-use warplift_ir::interp::{Memory, Number, from_bits};
+use warplift_ir::interp::{Memory, Number, from_bits, round};
 use warplift_ir::types::Elem;
 
 /// How inputs are drawn.
@@ -64,6 +64,14 @@ fn draw(operand: &Operand, style: Style, seed: u64) -> Vec<u8> {
         })
         .collect();
     let mut memory = Memory::new();
+    let id = memory.add_values("", operand.elem, &values);
+    memory.bytes(id).to_vec()
+}
+
+/// A buffer that holds one number everywhere.
+pub(super) fn filled(operand: &Operand, value: f64) -> Vec<u8> {
+    let mut memory = Memory::new();
+    let values = vec![round(operand.elem, value); operand.elements as usize];
     let id = memory.add_values("", operand.elem, &values);
     memory.bytes(id).to_vec()
 }

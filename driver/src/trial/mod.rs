@@ -156,6 +156,17 @@ impl<'a> Trial<'a> {
         Ok(Self { kernel, resolved, sizes, operands, product })
     }
 
+    /// Random data in which arrays that are only written hold a number instead of poison, so that what a kernel
+    /// leaves as it was counts as well.
+    pub fn data_over(&mut self, style: Style, seed: u64, before: f64) -> Data {
+        let mut data = Data::new(&self.operands, style, seed);
+        for (operand, buffer) in self.operands.iter_mut().zip(&mut data.buffers).filter(|(o, _)| !o.read) {
+            operand.read = true;
+            *buffer = data::filled(operand, before);
+        }
+        data
+    }
+
     /// The arguments in the order of the signature; `data` holds the buffers.
     pub fn inputs<'d>(&self, data: &'d Data) -> Vec<Input<'d>> {
         let mut buffers = data.buffers.iter().zip(&self.operands);

@@ -6,8 +6,9 @@ use super::simulated::simulate;
 use super::{Data, Style, Trial, TrialError};
 use crate::sim::{Options, Report};
 use std::fmt;
-use warplift_ir::interp::{self, run};
+use warplift_ir::interp::{self, InterpError, run};
 use warplift_ir::manifest::Manifest;
+use warplift_ir::tile::Kernel;
 
 /// A trial with data, and the buffers as the interpreter leaves them.
 ///
@@ -48,14 +49,32 @@ impl<'a> Trial<'a> {
     /// The interpreter refuses the kernel.
     pub fn reference(self, style: Style, seed: u64) -> Result<Reference<'a>, TrialError> {
         let data = Data::new(&self.operands, style, seed);
-        let (mut memory, ids, args) = prepared(&self.resolved, &self.sizes, &self.operands, &data);
-        run(&self.resolved, &args, &mut memory, &interp::Options::default())?;
-        let want = ids.iter().map(|&id| memory.bytes(id).to_vec()).collect();
-        Ok(Reference { trial: self, data, want })
+        Reference::of(self, data)
     }
 }
 
-impl Reference<'_> {
+impl<'a> Reference<'a> {
+    /// What the interpreter makes of these data.
+    ///
+    /// # Errors
+    /// The interpreter refuses the kernel.
+    pub fn of(trial: Trial<'a>, data: Data) -> Result<Self, TrialError> {
+        let mut reference = Self { trial, data, want: Vec::new() };
+        reference.want = reference.interpret(&reference.trial.resolved, &interp::Options::default())?;
+        Ok(reference)
+    }
+
+    /// The buffers after another form of the kernel, mapped or in another order of blocks, ran in the interpreter.
+    ///
+    /// # Errors
+    /// What stopped it.
+    pub fn interpret(&self, kernel: &Kernel, options: &interp::Options) -> Result<Vec<Vec<u8>>, InterpError> {
+        let Trial { sizes, operands, .. } = &self.trial;
+        let (mut memory, ids, args) = prepared(kernel, sizes, operands, &self.data);
+        run(kernel, &args, &mut memory, options)?;
+        Ok(ids.iter().map(|&id| memory.bytes(id).to_vec()).collect())
+    }
+
     /// The buffers after PTX ran on these data in the simulator, and what it saw.
     ///
     /// # Errors
@@ -77,14 +96,23 @@ impl Reference<'_> {
 
     /// The first element of an output that is farther away than a tolerance, relative above 1.
     pub fn difference_beyond(&self, found: &[Vec<u8>], tolerance: f64) -> Option<Difference> {
-        let all = self.trial.operands.iter().zip(self.want.iter().zip(found));
-        all.filter(|(o, (want, found))| o.written && want != found).find_map(|(o, (want, found))| {
+        self.difference_where(found, |_, want, found| (want - found).abs() <= tolerance * want.abs().max(1.0))
+    }
+
+    /// The first element of an output that is not near: `near` is told the argument's number among the pointers,
+    /// the value wanted and the value found.
+    pub fn difference_where(
+        &self,
+        found: &[Vec<u8>],
+        near: impl Fn(usize, f64, f64) -> bool,
+    ) -> Option<Difference> {
+        let all = self.trial.operands.iter().zip(self.want.iter().zip(found)).enumerate();
+        let mut changed = all.filter(|(_, (o, (want, found)))| o.written && want != found);
+        changed.find_map(|(place, (o, (want, found)))| {
             let value = |bytes: &[u8], i| element(bytes, i, o.elem).map_or(f64::NAN, |v| v.as_f64());
             let pairs = (0..o.elements as usize).map(|i| (i, value(want, i), value(found, i)));
-            let differs = |(_, a, b): &(usize, f64, f64)| {
-                let near = (a - b).abs() <= tolerance * a.abs().max(1.0);
-                a != b && !(a.is_nan() && b.is_nan()) && !near
-            };
+            let differs =
+                |(_, a, b): &(usize, f64, f64)| a != b && !(a.is_nan() && b.is_nan()) && !near(place, *a, *b);
             let (index, want, found) = pairs.into_iter().find(differs)?;
             Some(Difference { name: o.name.clone(), index, want, found })
         })

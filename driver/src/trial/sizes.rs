@@ -120,6 +120,14 @@ impl Sizes {
         }
     }
 
+    /// The same with every float from `draw`.
+    pub fn with_floats(mut self, mut draw: impl FnMut() -> f64) -> Self {
+        for (_, value) in self.0.iter_mut().filter(|(_, v)| matches!(v, Scalar::Float(_))) {
+            *value = Scalar::Float(draw());
+        }
+        self
+    }
+
     /// The value of a parameter.
     pub fn get(&self, name: &str) -> Option<Scalar> {
         self.0.iter().find(|(n, _)| n == name).map(|(_, v)| *v)
