@@ -138,14 +138,13 @@ fn walk_blocks(
     let alone = if waves > 1 && resident > 1 { walk([0; 3], 1)?.0 } else { block };
     let rounds = f64::from(blocks.div_ceil(multiprocessors)) / f64::from(resident);
     let later = (f64::from(waves - 1) * alone).max((rounds - 1.0) * units.fullest());
-    let cache = f64::from(target.l2_bytes);
     let mut again = 0.0;
-    if grid[1] * grid[2] > 1 && f64::from(blocks) * walked.requests.bytes() > cache {
+    if grid[1] * grid[2] > 1 && f64::from(blocks) * walked.requests.bytes() > f64::from(target.l2_bytes) {
         let mut next = [None, None, None];
         for d in (0..3).filter(|&d| grid[d] > 1) {
             next[d] = Some(walk(std::array::from_fn(|e| i64::from(e == d)), resident)?.2.requests);
         }
-        again = traffic::refetched(&walked.requests, &next, grid, cache);
+        again = traffic::refetched(&walked.requests, &next, grid, target.l2_bytes.into());
     }
     let memory = (bytes + again) / RATES.memory_bytes_per_cycle;
     let cycles = RATES.start_cycles + (block + later).max(memory);
