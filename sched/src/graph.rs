@@ -6,9 +6,9 @@
 
 use petgraph::graph::{DiGraph, NodeIndex};
 use petgraph::visit::{Dfs, EdgeFiltered};
-use rustc_hash::FxHashMap;
-use warplift_ir::machine::{Attr, Block, Buffer, Func, Inst, InstData, Place, Ty, Value};
-use warplift_ir::target::Opcode;
+use rustc_hash::{FxHashMap, FxHashSet};
+use warplift_ir::machine::{Attr, Block, Buffer, Func, GlobalAccess, Inst, InstData, Place, Ty, Value};
+use warplift_ir::target::{Effect, Opcode};
 
 /// A node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -148,13 +148,13 @@ impl Graph {
     }
 
     /// What is needed for these instructions inside their role: everything reached by values and control.
-    pub fn slice(&self, roots: impl Iterator<Item = Inst>) -> rustc_hash::FxHashSet<Node> {
+    pub fn slice(&self, roots: impl Iterator<Item = Inst>) -> FxHashSet<Node> {
         use petgraph::visit::EdgeRef;
         let kept = EdgeFiltered::from_fn(&self.graph, |e| {
             matches!(*EdgeRef::weight(&e), Edge::Value | Edge::Control)
         });
         let mut dfs = Dfs::empty(&kept);
-        let mut seen = rustc_hash::FxHashSet::default();
+        let mut seen = FxHashSet::default();
         for root in roots {
             if let Some(&n) = self.index.get(&Node::Inst(root)) {
                 dfs.move_to(n);
@@ -182,6 +182,37 @@ pub fn touched(attr: &Attr, op: Opcode) -> Vec<(Buffer, bool)> {
         Attr::Matrix { buffer: Some(b), .. } => vec![(*b, op == Opcode::Stmatrix)],
         _ => Vec::new(),
     }
+}
+
+/// A plain access to global memory, if an instruction is one; `true`: it writes.
+pub(crate) fn global_access(data: &InstData<'_>) -> Option<(GlobalAccess, bool)> {
+    match data.attr {
+        Attr::GlobalMem { access, .. } => Some((access, data.op.row().effect != Effect::Read)),
+        _ => None,
+    }
+}
+
+/// All of them inside an instruction, however deep.
+pub(crate) fn global_accesses_inside(func: &Func<'_>, inst: Inst) -> Vec<(GlobalAccess, bool)> {
+    let insts = func.insts[inst].blocks.iter().flat_map(|&b| &func.blocks[b].insts);
+    insts
+        .flat_map(|&i| {
+            let own = global_access(&func.insts[i]);
+            own.into_iter().chain(global_accesses_inside(func, i)).collect::<Vec<_>>()
+        })
+        .collect()
+}
+
+/// Whether a function's threads may have to meet between accesses to one pointer's memory: it is written, and
+/// read or written by another footprint as well.
+pub(crate) fn meets_in_global(func: &Func<'_>) -> bool {
+    let all: Vec<_> = func.insts.values().filter_map(global_access).collect();
+    let meet = |a: &(GlobalAccess, bool), b: &(GlobalAccess, bool)| {
+        a.0.pointer == b.0.pointer && a.1 && (!b.1 || a.0.footprint != b.0.footprint)
+    };
+    let writes: FxHashSet<_> = all.iter().filter(|a| a.1).copied().collect();
+    let distinct: FxHashSet<_> = all.iter().copied().collect();
+    writes.iter().any(|a| distinct.iter().any(|b| meet(a, b)))
 }
 
 /// Where a thread's asynchronous copy goes, if an instruction is one.

@@ -3,7 +3,7 @@
 use crate::cluster::do_multicast;
 use crate::early::do_early;
 use crate::expand::can_lead;
-use crate::graph::{copy_place, touched, yields};
+use crate::graph::{copy_place, meets_in_global, touched, yields};
 use crate::turns::do_turns;
 use crate::{Result, SchedError};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -122,6 +122,10 @@ fn check_limits(program: &Program<'_>, target: &Target) -> Result<()> {
         return Err(SchedError::Cluster { size, limit });
     }
     let copies = program.func.insts.values().any(|d| d.op == Opcode::CpAsync);
+    if program.teams > 1 && meets_in_global(&program.func) {
+        let what = "teams in turn that read what they store: their barriers would meet the whole block";
+        return Err(SchedError::Unsupported(what.to_owned()));
+    }
     if program.teams > 1 && (copies || program.buffers.values().any(|b| b.kind == BufferKind::Scratch)) {
         let what = "teams in turn with tiles that threads fill: their barriers would meet the whole block";
         return Err(SchedError::Unsupported(what.to_owned()));
@@ -363,6 +367,9 @@ fn deferral(program: &Program<'_>, target: &Target) -> std::result::Result<Defer
     };
     if rest.iter().any(scratch) {
         return Err("results are exchanged between threads on their way".to_owned());
+    }
+    if meets_in_global(func) {
+        return Err("what is stored is read as well".to_owned());
     }
     let invariant = |v: Value| func.constant(v).is_some() || !defined_in(func, body, v);
     if !func.insts[inner].args[..3].iter().all(|&v| invariant(v)) {

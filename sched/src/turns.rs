@@ -13,7 +13,7 @@
 //! Turns are taken where the mapping asks for them: the model finds no loop faster with them, and none was measured
 //! to be (two warpgroups fall into step by themselves).
 
-use crate::graph::touched;
+use crate::graph::{meets_in_global, touched};
 use crate::schedule::WARPGROUP;
 use warplift_ir::machine::{Attr, Block, Buffer, BufferKind, Inst, Program, RingFill, Schedule, Turns};
 use warplift_ir::target::Opcode;
@@ -47,7 +47,7 @@ fn turns(program: &Program<'_>, s: &Schedule, looped: Inst) -> Result<Turns, &'s
         (!(2..=BARRIERS).contains(&groups), "there is one warpgroup only"),
         (!s.producer, "they copy for themselves and meet at every stage"),
         (
-            meets(program, s, func.insts[looped].blocks[0]),
+            meets(program, s, func.insts[looped].blocks[0]) || meets_in_global(func),
             "they meet in it, and who waits for its turn cannot",
         ),
         (s.in_flight[looped] > 0, "its products stay in flight over an iteration"),

@@ -130,6 +130,20 @@ impl IndexMap {
     }
 }
 
+/// A plain access to global memory: two of one pointer and one footprint never meet in another thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct GlobalAccess {
+    /// Number of the pointer argument.
+    pub pointer: u32,
+    /// Number of the tile with the layout that gives its elements to threads.
+    pub footprint: u32,
+}
+
+impl GlobalAccess {
+    /// The footprint of what several threads touch: no access meets only its own thread's.
+    pub const SHARED: u32 = 0;
+}
+
 /// A place in a buffer: stage offset by `sched`, then bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Place {
@@ -199,6 +213,15 @@ pub enum Attr {
         offset: i32,
         /// Registers.
         count: u8,
+    },
+    /// The same in global memory, before `sched`.
+    GlobalMem {
+        /// Bytes added to the address.
+        offset: i32,
+        /// Registers.
+        count: u8,
+        /// Whose memory, and which threads meet there.
+        access: GlobalAccess,
     },
     /// A place in shared memory, before `sched`.
     Place(Place),

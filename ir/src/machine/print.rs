@@ -87,6 +87,9 @@ impl Func<'_> {
             Attr::Imm2(a, b) => write!(f, " {a}, {b}"),
             Attr::Cmp(c) => write!(f, " {c:?}"),
             Attr::Param(n) => write!(f, " param{n}"),
+            Attr::GlobalMem { offset, count, access } => {
+                write!(f, " +{offset} x{count} of param{} footprint {}", access.pointer, access.footprint)
+            }
             Attr::Mem { offset, count } => write!(f, " +{offset} x{count}"),
             Attr::Place(p) => write!(f, " {}+{}", p.buffer, p.offset),
             Attr::PlaceMem { place, count } => write!(f, " {}+{} x{count}", place.buffer, place.offset),

@@ -26,7 +26,7 @@ struct Digit {
 }
 
 /// What each processor axis is worth in threads.
-fn axis_weight(layout: &Layout, axis: Axis) -> Option<u64> {
+pub(super) fn axis_weight(layout: &Layout, axis: Axis) -> Option<u64> {
     let warps = layout.in_extent(Axis::Warp);
     match axis {
         Axis::Lane => Some(1),

@@ -20,6 +20,7 @@ mod half;
 mod mini;
 mod mma_sync;
 mod narrow;
+mod order;
 mod plain;
 mod reduce;
 mod scalar;
@@ -105,6 +106,10 @@ struct Lower<'k, 'a> {
     looped: Vec<LoopMapping>,
     /// Arguments that must be packed.
     packings: Vec<(String, Packing)>,
+    /// Numbers of what plain accesses touch.
+    footprints: FxHashMap<order::Footprint, u32>,
+    /// Of scalars and views computed alike, the first.
+    first_of: FxHashMap<Value, Value>,
 }
 
 /// Lowers a mapped kernel under its plan.
@@ -150,7 +155,10 @@ pub fn do_lower<'a>(k: &Kernel, plan: &Plan, mapping: &Mapping, bump: &'a Bump) 
         has_tma: false,
         looped: Vec::new(),
         packings: Vec::new(),
+        footprints: FxHashMap::default(),
+        first_of: FxHashMap::default(),
     };
+    l.check_order()?;
     l.lower_params()?;
     l.lower_block(k.entry)?;
     l.finish(mapping)
@@ -282,6 +290,9 @@ impl<'k, 'a> Lower<'k, 'a> {
         }
         if let Some(p) = self.plan.warp_products.get(&inst) {
             return p.b.0 == load || p.a.is_some_and(|a| a.0 == load);
+        }
+        if self.overwrites(inst, load) {
+            return true;
         }
         let nested = &self.k.insts[inst].blocks;
         nested.iter().any(|&b| self.k.blocks[b].insts.iter().any(|&i| self.uses(i, load)))

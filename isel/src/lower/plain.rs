@@ -10,7 +10,7 @@ use crate::Result;
 use crate::plan::{Fill, blocked, vector_elements};
 use rustc_hash::FxHashMap;
 use warplift_ir::layout::{Axis, Layout};
-use warplift_ir::machine::{self, Attr, BufferData, BufferKind, Guard, NewInst, Place, Ty};
+use warplift_ir::machine::{self, Attr, BufferData, BufferKind, GlobalAccess, Guard, NewInst, Place, Ty};
 use warplift_ir::target::Opcode;
 use warplift_ir::tile::{AtomicOp, CmpOp, Inst, Type, Value};
 use warplift_ir::types::Elem;
@@ -164,13 +164,14 @@ impl Lower<'_, '_> {
         let regs = self.registers(elem, layout)?;
         let mut a = self.access(inst, layout, elem)?;
         let vector = self.vector(inst, result, layout, a.unit);
+        let access = self.global_access(inst, layout);
         let mut parts = Vec::new();
         for e in (0..layout.in_extent(Axis::Reg)).step_by(vector as usize) {
             let at = register_coord(layout, e);
             let address = self.address(&mut a, &at);
             let inside = self.inside(&mut a, &at);
             let bytes = self.whole_bytes(elem, vector)?;
-            let loaded = self.load_vector(address, a.offset(&at), bytes, inside);
+            let loaded = self.load_vector(address, (a.offset(&at), access), bytes, inside);
             let single = vector == 1 && elem.bits() == 16;
             parts.push(self.fill_outside(elem, a.view.fill, loaded, inside, single)?);
         }
@@ -186,7 +187,7 @@ impl Lower<'_, '_> {
     fn load_vector(
         &mut self,
         address: machine::Value,
-        offset: i32,
+        (offset, access): (i32, GlobalAccess),
         bytes: u32,
         inside: machine::Value,
     ) -> machine::Value {
@@ -196,7 +197,8 @@ impl Lower<'_, '_> {
             _ => (Opcode::LdGlobal, (bytes / 4) as u8),
         };
         let guard = Some(Guard { pred: inside, negated: false });
-        let new = NewInst::new(op, &[address], &[]).attr(Attr::Mem { offset, count }).guard(guard);
+        let new =
+            NewInst::new(op, &[address], &[]).attr(Attr::GlobalMem { offset, count, access }).guard(guard);
         let ty = if count == 1 { Ty::B32 } else { Ty::frag(count.into()) };
         self.at().value(NewInst { results: [ty].into_iter().collect(), ..new })
     }
@@ -378,6 +380,7 @@ impl Lower<'_, '_> {
         }
         let mut a = self.access(inst, &layout, elem)?;
         a.owner = self.owner(&layout);
+        let access = self.global_access(inst, &layout);
         let widest = row.map_or(u64::MAX, |r| r.1);
         let vector = self.vector(inst, value, &layout, a.unit).min(widest);
         let replicated = layout.replicated(Axis::Reg);
@@ -403,7 +406,7 @@ impl Lower<'_, '_> {
                 part = self.repeat(Opcode::ShrU32, Attr::None, &shifted, 1);
             }
             let guard = Some(Guard { pred: inside, negated: false });
-            let attr = Attr::Mem { offset: a.offset(&at), count: count as u8 };
+            let attr = Attr::GlobalMem { offset: a.offset(&at), count: count as u8, access };
             self.at().push(NewInst::new(op, &[address, part], &[]).attr(attr).guard(guard));
         }
         Ok(())

@@ -90,6 +90,7 @@ impl<'a> Expand<'_, 'a> {
                 if !scalar && !self.runs_beside(inst) {
                     self.land();
                 }
+                self.order_global(inst);
                 self.clone_inst(inst);
             }
         }
@@ -243,21 +244,21 @@ impl<'a> Expand<'_, 'a> {
         if self.kind(buffer) != BufferKind::Scratch {
             return;
         }
-        if self.scratch[buffer].written {
+        if self.seen.scratch[buffer].written {
             self.land();
             if tensor {
                 self.at().push(NewInst::new(Opcode::FenceProxyAsync, &[], &[]));
             }
             self.meet();
         }
-        self.scratch[buffer].read = true;
+        self.seen.scratch[buffer].read = true;
     }
 
     /// A scratch buffer may be overwritten once all have read it.
     pub fn writable(&mut self, buffer: Buffer) {
-        if self.scratch[buffer].read {
+        if self.seen.scratch[buffer].read {
             self.meet();
         }
-        self.scratch[buffer].written = true;
+        self.seen.scratch[buffer].written = true;
     }
 }

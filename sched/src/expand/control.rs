@@ -3,11 +3,10 @@
 //! A loop is rotated: `if lo < hi { do { body } while (next < hi) }`.
 
 use super::ring::RingState;
-use super::role::{Expand, Touched};
+use super::role::{Expand, Seen, Touched};
 use crate::Result;
 use crate::graph::touched;
-use warplift_ir::entity::SecondaryMap;
-use warplift_ir::machine::{Attr, Block, BlockCall, Buffer, Inst, NewInst, Ring, RoleKind, Ty, Value};
+use warplift_ir::machine::{Attr, Block, BlockCall, Inst, NewInst, Ring, RoleKind, Ty, Value};
 use warplift_ir::target::Opcode;
 use warplift_ir::tile::CmpOp;
 
@@ -54,7 +53,7 @@ impl<'a> Expand<'_, 'a> {
     /// Nothing is known of scratch buffers.
     pub fn forget_scratch(&mut self) {
         for b in self.program.buffers.keys() {
-            self.scratch[b] = Touched { written: true, read: true };
+            self.seen.scratch[b] = Touched { written: true, read: true };
         }
     }
 
@@ -64,16 +63,19 @@ impl<'a> Expand<'_, 'a> {
         for &inside in d.blocks.iter().flat_map(|&b| &self.program.func.blocks[b].insts) {
             let data = self.data(inside);
             for (b, _) in touched(&data.attr, data.op) {
-                self.scratch[b] = Touched { written: true, read: true };
+                self.seen.scratch[b] = Touched { written: true, read: true };
             }
             self.forget_inside(inside);
         }
     }
 
-    /// What may have happened to scratch buffers here or on another way to this place.
-    fn join_scratch(&mut self, other: &SecondaryMap<Buffer, Touched>) {
+    /// What may have happened to memory here or on another way to this place.
+    fn join_seen(&mut self, other: &Seen) {
         for b in self.program.buffers.keys() {
-            self.scratch[b] = self.scratch[b].join(other[b]);
+            self.seen.scratch[b] = self.seen.scratch[b].join(other.scratch[b]);
+        }
+        for (&pointer, &accesses) in &other.global {
+            self.seen.global.entry(pointer).or_default().join(accesses);
         }
     }
 
@@ -131,8 +133,9 @@ impl<'a> Expand<'_, 'a> {
         }
         self.held_params(body, &held);
         self.ring_params(body, &rings);
-        let touched_before = self.scratch.clone();
+        let touched_before = self.seen.clone();
         self.forget_inside(inst);
+        self.forget_global_inside(inst);
         let outer = std::mem::replace(&mut self.exact, matches!(&d.attr, Attr::Loop(l) if l.overlapped));
         let yields = self.walk(d.blocks[0])?;
         self.exact = outer;
@@ -162,7 +165,7 @@ impl<'a> Expand<'_, 'a> {
             self.env.insert(d.results[n], p);
         }
         self.ring_params(exit, &rings);
-        self.join_scratch(&touched_before);
+        self.join_seen(&touched_before);
         Ok(())
     }
 
@@ -175,20 +178,20 @@ impl<'a> Expand<'_, 'a> {
         let [yes, no, join] = [self.func.new_block(), self.func.new_block(), self.func.new_block()];
         self.branch(cond, (yes, &[]), (no, &[]));
         let before = self.rings.clone();
-        let touched_before = self.scratch.clone();
+        let touched_before = self.seen.clone();
         let mut touched = (d.blocks.len() < 2).then(|| touched_before.clone());
         for (at, &source) in [yes, no].into_iter().zip(&d.blocks) {
             self.func.order.push(at);
             self.block = at;
             self.rings = before.clone();
-            self.scratch = touched_before.clone();
+            self.seen = touched_before.clone();
             let yields = self.walk(source)?;
             let out: Vec<Value> = kept.iter().map(|&n| self.value(yields[n])).collect();
             let out = [out, self.ring_values(&rings)].concat();
             self.jump(join, &out);
-            if let Some(other) = touched.replace(self.scratch.clone()) {
-                self.join_scratch(&other);
-                touched = Some(self.scratch.clone());
+            if let Some(other) = touched.replace(self.seen.clone()) {
+                self.join_seen(&other);
+                touched = Some(self.seen.clone());
             }
         }
         self.rings = before;
@@ -205,7 +208,7 @@ impl<'a> Expand<'_, 'a> {
             self.env.insert(d.results[n], p);
         }
         self.ring_params(join, &rings);
-        self.scratch = touched.unwrap_or(touched_before);
+        self.seen = touched.unwrap_or(touched_before);
         Ok(())
     }
 }

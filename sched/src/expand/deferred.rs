@@ -8,6 +8,7 @@
 //!   no:  for each tile { main loop, of P - 1 iterations at most; stores }
 //! ```
 
+use super::global::plain;
 use super::role::Expand;
 use crate::Result;
 use crate::schedule::pending;
@@ -193,7 +194,7 @@ impl Expand<'_, '_> {
                 Some(Guard { pred, negated: false })
             }
         };
-        self.at().push(NewInst::new(d.op, &args, &[]).attr(d.attr.clone()).guard(guard));
+        self.at().push(NewInst::new(d.op, &args, &[]).attr(plain(&d.attr)).guard(guard));
     }
 
     /// Constants that a late instruction reads, written again beside it.

@@ -19,6 +19,7 @@ mod dce;
 mod deferred;
 mod early;
 mod flight;
+mod global;
 mod multicast;
 mod producer;
 mod ring;

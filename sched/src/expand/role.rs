@@ -3,6 +3,7 @@
 use super::cp_async::Ahead;
 use super::early::Part;
 use super::flight::{Flown, Held};
+use super::global::{Accesses, plain};
 use super::ring::RingState;
 use crate::Result;
 use crate::graph::Node;
@@ -29,6 +30,15 @@ impl Touched {
     pub fn join(self, other: Self) -> Self {
         Self { written: self.written || other.written, read: self.read || other.read }
     }
+}
+
+/// What happened to memory since the last barrier of the role.
+#[derive(Clone, Default)]
+pub(super) struct Seen {
+    /// Scratch buffers.
+    pub scratch: SecondaryMap<Buffer, Touched>,
+    /// Global memory, by the number of the pointer argument.
+    pub global: FxHashMap<u32, Accesses>,
 }
 
 /// A staged store: where it goes, and how many groups of copies may be pending before; `None`: there are none.
@@ -94,7 +104,7 @@ pub(super) struct Expand<'p, 'a> {
     pub in_late: bool,
     /// Whether deferred results exist: guards their copies.
     pub have: Option<Value>,
-    pub scratch: SecondaryMap<Buffer, Touched>,
+    pub seen: Seen,
     /// The first write of each staged store.
     pub sites: FxHashMap<Inst, Site>,
     /// Slot that the staging buffer's current site uses.
@@ -149,7 +159,7 @@ impl<'p, 'a> Expand<'p, 'a> {
             overlay: FxHashMap::default(),
             in_late: false,
             have: None,
-            scratch: SecondaryMap::new(),
+            seen: Seen::default(),
             sites: all_sites(program, s),
             slot_now: SecondaryMap::new(),
             late_insts: late.collect(),
@@ -224,7 +234,7 @@ impl<'p, 'a> Expand<'p, 'a> {
         let args = self.values(d.args);
         let types: Vec<Ty> = d.results.iter().map(|&r| self.program.func.ty(r)).collect();
         let guard = d.guard.map(|g| Guard { pred: self.value(g.pred), ..g });
-        let new = NewInst::new(d.op, &args, &types).attr(d.attr.clone()).maps(d.maps.clone()).guard(guard);
+        let new = NewInst::new(d.op, &args, &types).attr(plain(&d.attr)).maps(d.maps.clone()).guard(guard);
         let made = self.at().push(new);
         self.func.insts[made].results.to_vec()
     }
@@ -298,8 +308,9 @@ impl<'p, 'a> Expand<'p, 'a> {
         let id = i64::from(self.s.producer);
         self.at().push(NewInst::new(Opcode::BarSync, &[], &[]).attr(Attr::Imm2(id, threads)));
         let buffers: Vec<Buffer> = self.program.buffers.keys().collect();
+        self.seen.global.clear();
         for b in buffers {
-            self.scratch[b] = Touched::default();
+            self.seen.scratch[b] = Touched::default();
         }
     }
 

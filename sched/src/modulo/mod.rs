@@ -29,7 +29,7 @@ mod edges;
 mod rotate;
 mod search;
 
-use crate::graph::yields;
+use crate::graph::{meets_in_global, yields};
 use crate::schedule::{Feature, WARPGROUP, budgets, do_schedule_without};
 use crate::shared::do_shared;
 use body::{Body, Limits, Resource};
@@ -61,7 +61,7 @@ pub fn do_modulo(
     let limits = limits(program, target, disabled);
     for inst in loops {
         let Attr::Loop(attr) = &func.insts[inst].attr else { continue };
-        let rotates = mixes(func, inst) && !disabled.contains(&Feature::Modulo);
+        let rotates = mixes(func, inst) && !meets_in_global(func) && !disabled.contains(&Feature::Modulo);
         let Ok(body) = Body::of(program, inst, &limits).map_err(|why| {
             if rotates {
                 remarks.push(format!("loop `{}` is not overlapped with itself: {why}", attr.name));

@@ -1,0 +1,126 @@
+//! Accesses of one block to the same global memory: what `sched` needs to order plain ones, and the refusal of
+//! tensor copies and asynchronous copies that would have to be ordered with stores.
+
+use super::Lower;
+use super::coords::axis_weight;
+use crate::Result;
+use crate::plan::{Fill, StorePlan};
+use crate::window::Window;
+use rustc_hash::FxHashMap;
+use warplift_ir::layout::Layout;
+use warplift_ir::machine::GlobalAccess;
+use warplift_ir::tile::{Block, Inst, Op, Type, Value};
+
+/// What decides which thread touches which element: view, indices and layout. Atomic updates have none: they
+/// need no order among each other.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Footprint(Option<(Vec<Value>, Layout)>);
+
+impl Lower<'_, '_> {
+    /// The pointer argument behind an access, and which threads meet there.
+    pub(super) fn global_access(&mut self, inst: Inst, layout: &Layout) -> GlobalAccess {
+        let (k, op) = (self.k, &self.k.insts[inst].op);
+        let pointer = self.pointer(inst);
+        let pointer = k.params.iter().position(|p| Some(p.value) == pointer).unwrap_or(k.params.len()) as u32;
+        let footprint = match op {
+            Op::Load if is_repeated(layout) => {
+                return GlobalAccess { pointer, footprint: GlobalAccess::SHARED };
+            }
+            Op::Atomic(_) => Footprint(None),
+            Op::Store => {
+                let args = k.args(inst);
+                Footprint(Some((self.spelled(&args[..args.len() - 1]), layout.clone())))
+            }
+            _ => Footprint(Some((self.spelled(k.args(inst)), layout.clone()))),
+        };
+        let next = self.footprints.len() as u32 + 1;
+        GlobalAccess { pointer, footprint: *self.footprints.entry(footprint).or_insert(next) }
+    }
+
+    /// The first values that were computed as these are.
+    fn spelled(&self, values: &[Value]) -> Vec<Value> {
+        values.iter().map(|v| self.first_of.get(v).copied().unwrap_or(*v)).collect()
+    }
+
+    /// Finds scalars and views that are computed twice.
+    fn find_first(&mut self, block: Block, known: &mut FxHashMap<(String, Vec<Value>), Value>) {
+        let k = self.k;
+        for &inst in &k.blocks[block].insts {
+            let d = &k.insts[inst];
+            if let &[v] = k.results(inst)
+                && d.blocks.is_empty()
+                && !d.op.has_effect()
+                && !matches!(k.ty(v), Type::Tile(..))
+            {
+                let key = (format!("{:?} {:?}", d.op, k.ty(v)), self.spelled(k.args(inst)));
+                let first = *known.entry(key).or_insert(v);
+                self.first_of.insert(v, first);
+            }
+            for &b in &d.blocks {
+                self.find_first(b, known);
+            }
+        }
+    }
+
+    /// The pointer of an instruction's view.
+    fn pointer(&self, inst: Inst) -> Option<Value> {
+        let view = *self.k.args(inst).first()?;
+        Some(Window::of(self.k, view)?.pointer(self.k))
+    }
+
+    fn is_write(&self, inst: Inst) -> bool {
+        matches!(self.k.insts[inst].op, Op::Store | Op::Atomic(_))
+    }
+
+    /// Whether an instruction writes to the memory that an asynchronous load reads.
+    pub(super) fn overwrites(&self, inst: Inst, load: Inst) -> bool {
+        self.is_write(inst) && self.pointer(inst) == self.pointer(load)
+    }
+
+    /// Finds what is computed twice. Refuses copies that would have to wait for a store of the same block, and loads that would have to wait
+    /// for copies.
+    pub(super) fn check_order(&mut self) -> Result<()> {
+        self.find_first(self.k.entry, &mut FxHashMap::default());
+        let mut order = Vec::new();
+        self.accesses(self.k.entry, &mut Vec::new(), &mut order);
+        for (n, (store, around)) in order.iter().enumerate().filter(|(_, (i, _))| self.is_write(*i)) {
+            let bulk = matches!(self.plan.stores.get(store), Some(StorePlan::Bulk(_)));
+            let follows = |(at, (load, other)): (usize, &(Inst, Vec<Inst>))| {
+                let loaded = self.plan.shared.get(load).is_some_and(|t| t.fill != Fill::Threads);
+                let again = at > n || around.iter().any(|l| other.contains(l));
+                (again && (bulk || loaded) && !self.is_write(*load) && self.overwrites(*store, *load))
+                    .then_some(*load)
+            };
+            if let Some(load) = order.iter().enumerate().find_map(follows) {
+                self.inst = load;
+                let what = "a load of what this block stores, where one of the two is an asynchronous copy,";
+                return self.error(format!("{what} is not ordered"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Loads and writes in the order of the text, each with the loops that repeat it within a tile.
+    fn accesses(&self, block: Block, around: &mut Vec<Inst>, out: &mut Vec<(Inst, Vec<Inst>)>) {
+        for &inst in &self.k.blocks[block].insts {
+            let op = &self.k.insts[inst].op;
+            if matches!(op, Op::Load) || self.is_write(inst) {
+                out.push((inst, around.clone()));
+            }
+            let repeats = matches!(op, Op::For) && !self.k.attrs[inst].persistent;
+            around.extend(repeats.then_some(inst));
+            for &b in &self.k.insts[inst].blocks {
+                self.accesses(b, around, out);
+            }
+            if repeats {
+                around.pop();
+            }
+        }
+    }
+}
+
+/// Whether several threads hold the same element.
+fn is_repeated(layout: &Layout) -> bool {
+    let axes = layout.ins().iter().filter(|(axis, _)| axis_weight(layout, *axis).is_some());
+    axes.into_iter().any(|&(axis, _)| layout.free_mask(axis) != 0 || !layout.replicated(axis).is_empty())
+}
