@@ -90,7 +90,7 @@ pub(super) enum StatementKind {
     /// `a, b = expr`, or an expression alone.
     Let {
         names: Vec<Name>,
-        attrs: Option<Attrs>,
+        attrs: Option<Box<Attrs>>,
         expr: Expr,
         /// `: type` of a literal.
         ty: Option<TypeText>,

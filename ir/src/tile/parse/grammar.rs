@@ -162,7 +162,7 @@ fn binding(c: &mut Cursor<'_>) -> Result<StatementKind> {
         Vec::new()
     };
     let attrs = match c.eat("@") {
-        true => Some(super::mapping::attrs(c)?),
+        true => Some(Box::new(super::mapping::attrs(c)?)),
         false => None,
     };
     let expr = match region(c)? {

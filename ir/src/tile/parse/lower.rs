@@ -140,7 +140,7 @@ impl Lower<'_> {
             StatementKind::Let { names, attrs, expr, ty } => {
                 let made = self.bound(s.span, names.len(), expr, ty.as_ref()).inspect(|l| {
                     if let (Some(inst), Some(attrs)) = (l.inst, attrs) {
-                        self.b.set_attrs(inst, attrs.clone());
+                        self.b.set_attrs(inst, (**attrs).clone());
                     }
                 });
                 for (i, name) in names.iter().enumerate() {
