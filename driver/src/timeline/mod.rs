@@ -10,11 +10,18 @@
 //! ```
 //!
 //! The role that is furthest behind goes on; all that waits for each other is thus seen in order. Nothing
-//! here knows of kernels: whatever is scheduled can be walked. A block's time, in waves of blocks, is held
-//! against what device memory must move at least.
+//! here knows of kernels: whatever is scheduled can be walked.
+//!
+//! ```text
+//!  first blocks    start together, in lockstep: the time of the walk with all residents
+//!  later blocks    start when one ends, so they are spread: each place costs a block's time alone, and all
+//!                  of them the time that the fullest unit is taken, whichever is more
+//!  device memory   each byte once, and again what comes back after more bytes than the L2 holds
+//! ```
 
 mod barriers;
 mod scalars;
+mod traffic;
 mod units;
 mod walk;
 
@@ -46,6 +53,9 @@ pub struct Prediction {
     pub resident: u32,
     /// Such groups of blocks one after the other.
     pub waves: u32,
+    /// Cycles of a block that has a multiprocessor to itself: what a place of a block costs at least, however
+    /// the blocks beside it overlap.
+    pub alone: f64,
     /// Cycles that device memory needs at least.
     pub memory: f64,
     /// Share of the block's time in which a unit is taken, those above a twentieth, fullest first.
@@ -117,13 +127,29 @@ fn walk_blocks(
     let most = most.into_iter().min().unwrap_or(1).max(1);
     let resident = blocks.div_ceil(multiprocessors).clamp(1, most);
     let waves = blocks.div_ceil(multiprocessors * resident);
-    let mut units = Units::new(resident);
     let grid = [grid[0], grid[1], grid[2]];
-    let ends = Walk::new(scheduled, sizes, grid).run(&mut units)?;
-    let block = ends.iter().map(|e| e.1).fold(0.0, f64::max).max(units.fullest());
-    let memory = bytes / RATES.memory_bytes_per_cycle;
-    let cycles = RATES.start_cycles + (block * f64::from(waves)).max(memory);
-    Ok(Prediction { cycles, block, resident, waves, memory, taken: units.taken(block), roles: ends })
+    let walk = |place, resident| {
+        let mut units = Units::new(resident);
+        let walked = Walk::new(scheduled, sizes, grid, place).run(&mut units)?;
+        let end = walked.roles.iter().map(|e| e.1).fold(0.0, f64::max);
+        Ok::<_, PredictError>((end.max(units.fullest()), units, walked))
+    };
+    let (block, units, walked) = walk([0; 3], resident)?;
+    let alone = if waves > 1 && resident > 1 { walk([0; 3], 1)?.0 } else { block };
+    let rounds = f64::from(blocks.div_ceil(multiprocessors)) / f64::from(resident);
+    let later = (f64::from(waves - 1) * alone).max((rounds - 1.0) * units.fullest());
+    let mut again = 0.0;
+    if grid[1] * grid[2] > 1 && f64::from(blocks) * walked.requests.bytes() > f64::from(target.l2_bytes) {
+        let mut next = [None, None, None];
+        for d in (0..3).filter(|&d| grid[d] > 1) {
+            next[d] = Some(walk(std::array::from_fn(|e| i64::from(e == d)), resident)?.2.requests);
+        }
+        again = traffic::refetched(&walked.requests, &next, grid, target.l2_bytes.into());
+    }
+    let memory = (bytes + again) / RATES.memory_bytes_per_cycle;
+    let cycles = RATES.start_cycles + (block + later).max(memory);
+    let taken = units.taken(block);
+    Ok(Prediction { cycles, block, resident, waves, alone, memory, taken, roles: walked.roles })
 }
 
 impl fmt::Display for Prediction {
@@ -131,8 +157,8 @@ impl fmt::Display for Prediction {
         writeln!(f, "predicted: {:.0} cycles", self.cycles)?;
         writeln!(
             f,
-            "  {} waves of {} blocks on a multiprocessor, {:.0} cycles each",
-            self.waves, self.resident, self.block
+            "  {} waves of {} blocks on a multiprocessor, {:.0} cycles each, a block alone {:.0}",
+            self.waves, self.resident, self.block, self.alone
         )?;
         writeln!(f, "  device memory: {:.0} cycles at least", self.memory)?;
         for (unit, share) in &self.taken {

@@ -16,9 +16,10 @@ pub fn evaluate(data: &InstData<'_>, args: &[Option<i64>]) -> Option<i64> {
             _ => None,
         },
         SharedBase | ClusterRank | TeamIndex => Some(0),
-        Mov | MovPred | Mov64 | Uniform | WidenS32 | Narrow64 | Mapa => arg(0),
+        Mov | MovPred | Mov64 | Uniform | WidenS32 | Narrow64 | Mapa | ToGlobal => arg(0),
         WidenU32 => arg(0).map(|v| i64::from(v as u32)),
         MadS32 => both().zip(arg(2)).map(|((a, b), c)| word(a.wrapping_mul(b).wrapping_add(c))),
+        MadWideS32 => both().zip(arg(2)).map(|((a, b), c)| a.wrapping_mul(b).wrapping_add(c)),
         NegS32 => arg(0).map(|v| word(-v)),
         Selp | Selp64 => match arg(2) {
             Some(p) => arg(if p != 0 { 0 } else { 1 }),

@@ -2,6 +2,7 @@
 
 use super::barriers::Barriers;
 use super::scalars::evaluate;
+use super::traffic::Requests;
 use super::units::{Units, interval};
 use super::{PredictError, STEPS};
 use crate::trial::Sizes;
@@ -17,13 +18,29 @@ const GROUP: u32 = 4;
 /// Visits of a branch whose condition depends on data after which it is taken to end.
 const UNKNOWN_TRIPS: u32 = 16;
 
+/// Lanes in the fullest of 32 banks, if 32 lanes choose theirs at random: the expected value.
+const RANDOM_LANES_OF_A_BANK: f64 = 3.533;
+/// Bits of an address below those that tell pointers apart.
+const POINTER_BITS: u32 = 40;
+
 /// A block being walked.
 pub struct Walk<'s, 'a> {
     scheduled: &'s Scheduled<'a>,
     sizes: &'s Sizes,
     grid: [i64; 3],
+    /// Which block of the grid.
+    place: [i64; 3],
     barriers: Barriers,
+    requests: Requests,
     steps: u64,
+}
+
+/// What a walk saw.
+pub struct Walked {
+    /// Names of the roles, and when each ends.
+    pub roles: Vec<(String, f64)>,
+    /// What the block asks of global memory.
+    pub requests: Requests,
 }
 
 /// One role's warp.
@@ -109,12 +126,13 @@ impl<'s, 'a> Warp<'s, 'a> {
 }
 
 impl<'s, 'a> Walk<'s, 'a> {
-    pub fn new(scheduled: &'s Scheduled<'a>, sizes: &'s Sizes, grid: [i64; 3]) -> Self {
-        Self { scheduled, sizes, grid, barriers: Barriers::default(), steps: 0 }
+    pub fn new(scheduled: &'s Scheduled<'a>, sizes: &'s Sizes, grid: [i64; 3], place: [i64; 3]) -> Self {
+        let (barriers, requests) = Default::default();
+        Self { scheduled, sizes, grid, place, barriers, requests, steps: 0 }
     }
 
-    /// Names of the roles, and when each ends.
-    pub fn run(mut self, units: &mut Units) -> Result<Vec<(String, f64)>, PredictError> {
+    /// All roles to their end.
+    pub fn run(mut self, units: &mut Units) -> Result<Walked, PredictError> {
         let scheduled = self.scheduled;
         let mut setup = Warp::new("setup", &scheduled.setup, 0, scheduled.threads / 32);
         while !setup.ended {
@@ -141,7 +159,7 @@ impl<'s, 'a> Walk<'s, 'a> {
             let own = warps.iter().filter(|w| w.name == role.name);
             (role.name.to_owned(), own.map(|w| w.now).fold(0.0, f64::max))
         };
-        Ok(scheduled.roles.iter().map(end).collect())
+        Ok(Walked { roles: scheduled.roles.iter().map(end).collect(), requests: self.requests })
     }
 
     /// One instruction; `false` if it waits for what has not come.
@@ -208,6 +226,12 @@ impl<'s, 'a> Walk<'s, 'a> {
     fn copy(&mut self, warp: &mut Warp<'s, 'a>, data: &InstData<'a>, units: &mut Units, start: f64) {
         let Attr::Tma(tma) = data.attr else { return };
         let bytes = f64::from(tma.bytes) * units.blocks();
+        let coordinates = data.args.iter().skip(1 + usize::from(data.op != Opcode::TmaStore));
+        if let Some(place) =
+            coordinates.map(|&v| warp.values[v]).try_fold(0, |at: i64, c| Some((at << 20) ^ c?))
+        {
+            self.requests.add(pointer(tma.map) ^ place, tma.bytes.into());
+        }
         warp.now = start + 2.0;
         if data.op == Opcode::TmaStore {
             let cycles = bytes / RATES.store_bytes_per_cycle;
@@ -231,15 +255,26 @@ impl<'s, 'a> Walk<'s, 'a> {
             return;
         }
         let regs = data.results.first().map_or(1, |&r| warp.func.ty(r).regs().max(1));
-        let times = if data.maps.is_empty() { 1.0 } else { f64::from(regs) };
+        let times = match &data.attr {
+            Attr::Mma(mma) => f64::from(mma.m_atoms) * f64::from(mma.n_atoms),
+            _ if data.maps.is_empty() => 1.0,
+            _ => f64::from(regs),
+        };
         let share = units.share(warp.warps);
         let (unit, cycles) = match access(data) {
             Some((Unit::Tma, bytes)) => {
                 // Global memory: what all warps move, over the multiprocessor's part of the L2.
-                let all = bytes * f64::from(warp.warps) * units.blocks();
-                (Unit::Tma, all / RATES.cache_bytes_per_cycle)
+                let all = bytes * f64::from(warp.warps);
+                if let Some(place) = address(warp, data) {
+                    self.requests.add(place, all);
+                }
+                (Unit::Tma, all * units.blocks() / RATES.cache_bytes_per_cycle)
             }
-            Some((unit, bytes)) => (unit, share * 4.0 * (bytes / 128.0).max(1.0)),
+            Some((unit, bytes)) => {
+                // An address that depends on data is another one in every lane.
+                let conflicts = if address(warp, data).is_none() { RANDOM_LANES_OF_A_BANK } else { 1.0 };
+                (unit, share * 4.0 * (bytes / 128.0).max(1.0) * conflicts)
+            }
             None => (row.unit, share * times * interval(row)),
         };
         let issued = times * issues(data);
@@ -261,23 +296,37 @@ impl<'s, 'a> Walk<'s, 'a> {
     fn given(&self, warp: &Warp<'s, 'a>, data: &InstData<'a>) -> Option<i64> {
         match (data.op, &data.attr) {
             (Opcode::Tid, _) => Some(warp.thread),
-            (Opcode::CtaidX | Opcode::CtaidY | Opcode::CtaidZ | Opcode::ClusterId | Opcode::Laneid, _) => {
-                Some(0)
-            }
+            (Opcode::CtaidX, _) => Some(self.place[0]),
+            (Opcode::CtaidY, _) => Some(self.place[1]),
+            (Opcode::CtaidZ, _) => Some(self.place[2]),
+            (Opcode::ClusterId, _) => Some(self.place[0] / i64::from(self.scheduled.launch.cluster.max(1))),
+            (Opcode::Laneid, _) => Some(0),
             (Opcode::NctaidX, _) => Some(self.grid[0]),
             (Opcode::NctaidY, _) => Some(self.grid[1]),
             (Opcode::NctaidZ, _) => Some(self.grid[2]),
             (Opcode::ClusterCount, _) => Some(self.grid[0] / i64::from(self.scheduled.launch.cluster.max(1))),
             (Opcode::Elect, _) => Some(1),
-            (Opcode::LdParam32 | Opcode::LdParam64, Attr::Param(n)) => {
-                match self.scheduled.launch.params.get(*n as usize) {
+            (op @ (Opcode::LdParam32 | Opcode::LdParam64), Attr::Param(n)) => {
+                let size = match self.scheduled.launch.params.get(*n as usize) {
                     Some(Param::Argument { name }) => self.sizes.int(name),
                     _ => None,
-                }
+                };
+                size.or_else(|| (op == Opcode::LdParam64).then(|| pointer(*n)))
             }
             _ => None,
         }
     }
+}
+
+/// Where the memory of a parameter is taken to be.
+fn pointer(parameter: u32) -> i64 {
+    i64::from(parameter + 1) << POINTER_BITS
+}
+
+/// The address of an access, if it does not depend on data.
+fn address(warp: &Warp<'_, '_>, data: &InstData<'_>) -> Option<i64> {
+    let operand = usize::from(data.op == Opcode::CpAsync);
+    Some(warp.values[*data.args.get(operand)?]? + offset(&data.attr))
 }
 
 /// Instructions of a row: the pieces of its text, and zeros in what a guarded one may leave.
@@ -343,8 +392,10 @@ fn access(data: &InstData<'_>) -> Option<(Unit, f64)> {
     };
     match data.op {
         LdGlobal | StGlobal | RedGlobalAddF32 | AtomAddU32 => Some((Unit::Tma, 4.0 * LANES * count)),
+        LdGlobal8 => Some((Unit::Tma, LANES)),
         LdGlobal16 | StGlobal16 => Some((Unit::Tma, 2.0 * LANES)),
         CpAsync => Some((Unit::Tma, 16.0 * LANES)),
+        LdShared8 | LdShared16 | StShared16 => Some((Unit::Lsu, 2.0 * LANES)),
         LdShared | StShared | Ldmatrix | Stmatrix => Some((Unit::Lsu, 4.0 * LANES * count)),
         _ => None,
     }

@@ -185,6 +185,8 @@ pub struct Target {
     pub multiprocessors: u32,
     /// Extent of a tensor-copy box at most.
     pub box_extent: u32,
+    /// Bytes of the L2 (NVIDIA H100 Tensor Core GPU Architecture, "H100 GPU Architecture In-Depth").
+    pub l2_bytes: u32,
 }
 
 /// H100 and H200.
@@ -196,6 +198,7 @@ pub const SM90A: Target = Target {
     cluster: 8,
     multiprocessors: 132,
     box_extent: 256,
+    l2_bytes: 50 << 20,
 };
 
 impl Target {
