@@ -58,6 +58,24 @@ fn facts_allow_tensor_copies() {
     assert_eq!(count(&p, Opcode::LdGlobal) + count(&p, Opcode::LdGlobal16), 0);
 }
 
+/// Nothing orders a tensor copy with the stores of its block; other pointers are other memory.
+#[test]
+fn a_tensor_copy_of_what_the_block_stored_is_refused() {
+    let bump = Bump::new();
+    let stored = |array: &str| {
+        let store = format!(
+            "    was = load gz[p*TM, 0] : f16[TM, TK]\n    store {array}[p*TM, 0], was\n    sum = for s"
+        );
+        let (k, m) = parse(
+            &GEMM.replace("    sum = for s", &store).replace("ALIGN", "align 16").replace("MULT", "% 8"),
+        );
+        lower(&k, &m, &bump).map(|p| count(&p, Opcode::TmaLoad))
+    };
+    assert_eq!(stored("gz"), Ok(2));
+    let refused = stored("gx").unwrap_err();
+    assert!(refused.contains("is an asynchronous copy, is not ordered"), "{refused}");
+}
+
 #[test]
 fn without_facts_threads_fill_the_tiles() {
     let bump = Bump::new();
