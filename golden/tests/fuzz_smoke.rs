@@ -61,3 +61,13 @@ fn a_huge_band_compiles() {
     assert_ne!(text, texts["gemm"], "nothing changed");
     assert_eq!(try_text(&text), Ok(Reached::Compiled));
 }
+
+/// A conversion whose threads would exchange two bytes at once once became an index map that leaves its registers.
+#[test]
+fn exchanges_of_less_than_a_register_are_refused() {
+    let texts = texts().expect("the library");
+    let (kernel, _) = texts["a16w8"].split_once("\nmapping ").expect("a mapping");
+    let text = format!("{kernel}\nmapping a16w8 {{ BN = 448, BM = 16, GROUP = 128 }}\n");
+    let reached = try_text(&text).unwrap_or_else(|c| panic!("{c}"));
+    assert!(reached < Reached::Compiled, "{reached:?}");
+}

@@ -46,6 +46,16 @@ impl Machine<'_> {
     fn end_block(&mut self, w: usize, block: usize) -> Result<(), Stop> {
         self.report.blocks += 1;
         let pc = self.launch.entry.code.len().saturating_sub(1) as u32;
+        let unmet = self.blocks[block].named.iter().position(|n| n.arrived > 0);
+        if let Some(id) = unmet {
+            let n = &self.blocks[block].named[id];
+            let what = format!(
+                "a block ends while {} threads have arrived on barrier {id}, which nobody completes",
+                n.arrived
+            );
+            let at = n.pc;
+            self.hazard(Found::new(HazardKind::BarrierMisuse, w, pc, what).other(at))?;
+        }
         let b = &self.blocks[block];
         let known = |t: u16, clock: u32| b.ended.seen.get(usize::from(t)) >= clock;
         let mut open: Vec<_> = b.touched.values().filter(|a| !known(a.timeline, a.clock)).copied().collect();

@@ -126,7 +126,7 @@ impl Lower<'_, '_> {
         guard: Option<machine::Value>,
     ) -> Result<()> {
         let guard = guard.map(|pred| Guard { pred, negated: false });
-        let bytes = a.elements() * a.bytes;
+        let bytes = self.access_bytes(elem, a)?;
         for &(start, base, offset) in &a.starts {
             let place = Place { buffer: a.buffer, offset };
             let (op, part) = match bytes {
@@ -153,7 +153,7 @@ impl Lower<'_, '_> {
         a: &SharedAccess,
         wanted: &[u16],
     ) -> Result<machine::Value> {
-        let bytes = a.elements() * a.bytes;
+        let bytes = self.access_bytes(elem, a)?;
         let count = (bytes / 4).max(1) as u8;
         let mut parts = Vec::new();
         let mut place_of: FxHashMap<u16, u16> = FxHashMap::default();
@@ -176,6 +176,17 @@ impl Lower<'_, '_> {
         match bytes {
             2 => Ok(self.pair_cells(all, &table)),
             _ => self.pick_elements(all, elem, &table),
+        }
+    }
+
+    /// Bytes of one access: whole registers, or one element of 16 bits.
+    fn access_bytes(&self, elem: Elem, a: &SharedAccess) -> Result<u64> {
+        match a.elements() * a.bytes {
+            bytes if bytes >= 4 || (bytes == 2 && a.elements() == 1) => Ok(bytes),
+            bytes => self.error(format!(
+                "accesses of {} elements of {elem} in shared memory: {bytes} bytes fill no register",
+                a.elements()
+            )),
         }
     }
 
