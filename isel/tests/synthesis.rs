@@ -232,29 +232,3 @@ mapping q { for t: consumers 1 }
     }
     assert_eq!(Way::InRegisters.to_string(), "in registers");
 }
-
-#[test]
-fn what_is_cheap_is_made_again_instead_of_converted() {
-    let text = "
-kernel p(x: ptr<f32> align 16, y: ptr<f32> align 16, n: i32 % 8) {
-    grid 1
-    gx = view x : f32[64, n]
-    gy = view y : f32[64, n]
-    tx = load gx[0, 0] : f32[64, 64]
-    at = iota(1) : i32[64, 64]
-    keep = at * 3 < n
-    here = select(keep, tx, 0.0)
-    there = select(keep, trans(tx), 1.0)
-    store gy[0, 0], here
-    store gy[0, 64], there
-}
-mapping p { kernel: warps 4 }
-";
-    let (k, m) = parse(text);
-    let plan = do_plan(&k).unwrap_or_else(|e| panic!("{e}"));
-    let lines = plan.describe(&k);
-    assert!(!plan.again.is_empty() && lines.iter().any(|l| l.contains("made again")), "{lines:?}");
-    let bump = Bump::new();
-    let p = lower(&k, &plan, &m, &bump);
-    assert!(registers(&p, Opcode::StGlobal) > 0);
-}

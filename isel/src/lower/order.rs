@@ -50,6 +50,7 @@ impl Lower<'_, '_> {
             if let &[v] = k.results(inst)
                 && d.blocks.is_empty()
                 && !d.op.has_effect()
+                && !matches!(d.op, Op::Load)
                 && !matches!(k.ty(v), Type::Tile(..))
             {
                 let key = (format!("{:?} {:?}", d.op, k.ty(v)), self.spelled(k.args(inst)));
@@ -77,8 +78,8 @@ impl Lower<'_, '_> {
         self.is_write(inst) && self.pointer(inst) == self.pointer(load)
     }
 
-    /// Finds what is computed twice. Refuses copies that would have to wait for a store of the same block, and loads that would have to wait
-    /// for copies.
+    /// Finds what is computed twice. Refuses copies that would have to wait for a store of the same block, and loads
+    /// that would have to wait for copies.
     pub(super) fn check_order(&mut self) -> Result<()> {
         self.find_first(self.k.entry, &mut FxHashMap::default());
         let mut order = Vec::new();
