@@ -122,7 +122,8 @@ fn check_limits(program: &Program<'_>, target: &Target) -> Result<()> {
         return Err(SchedError::Cluster { size, limit });
     }
     let copies = program.func.insts.values().any(|d| d.op == Opcode::CpAsync);
-    if let Some(op) = program.func.insts.values().map(|d| d.op).find(|&op| program.blocks > 1 && is_local(op)) {
+    if let Some(op) = program.func.insts.values().map(|d| d.op).find(|&op| program.blocks > 1 && is_local(op))
+    {
         let what = format!("`{}` in a kernel whose tiles several blocks hold together", op.row().name);
         return Err(SchedError::Unsupported(what));
     }

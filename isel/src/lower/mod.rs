@@ -574,7 +574,8 @@ impl<'k, 'a> Lower<'k, 'a> {
     fn check_cluster(&self, cluster: u32) -> Result<()> {
         let sized = self.k.insts.values().any(|d| matches!(d.op, Op::GridDim(0)));
         if self.blocks > 1 && (cluster > 1 || self.teams > 1) {
-            return self.error("blocks that hold a tile together beside clusters of neighbours or teams in turn");
+            return self
+                .error("blocks that hold a tile together beside clusters of neighbours or teams in turn");
         }
         match (cluster > 1, self.teams > 1, sized && !self.persistent) {
             (true, true, _) => self.error("clusters of blocks whose teams take tiles in turn"),

@@ -167,7 +167,9 @@ fn choose_team(k: &Kernel, mapping: &Mapping) -> Result<Team> {
     match (mapping.whole.blocks.max(1), team) {
         (1, _) => Ok(team),
         (2 | 4 | 8, Team::Warps(each)) if !has_mma => Ok(Team::Warps(each * mapping.whole.blocks)),
-        (2 | 4 | 8, _) => Err(IselError::whole("products of tiles that several blocks hold together".to_owned())),
+        (2 | 4 | 8, _) => {
+            Err(IselError::whole("products of tiles that several blocks hold together".to_owned()))
+        }
         (blocks, _) => {
             Err(IselError::whole(format!("{blocks} blocks for a tile: 1, 2, 4 or 8 hold one together")))
         }

@@ -42,7 +42,9 @@ impl Expand<'_, '_> {
         let d = self.data(inst);
         let mut all = touched(&d.attr, d.op).into_iter();
         all.any(|(b, writes)| writes && self.kind(b) == BufferKind::Scratch)
-            || d.blocks.iter().any(|&b| self.program.func.blocks[b].insts.iter().any(|&i| self.writes_scratch(i)))
+            || d.blocks
+                .iter()
+                .any(|&b| self.program.func.blocks[b].insts.iter().any(|&i| self.writes_scratch(i)))
     }
 
     /// All threads of all blocks.
@@ -52,7 +54,13 @@ impl Expand<'_, '_> {
     }
 
     /// A store to each block's copy of a buffer.
-    pub fn store_everywhere(&mut self, op: Opcode, [address, value]: [Value; 2], attr: &Attr, guard: Option<Guard>) {
+    pub fn store_everywhere(
+        &mut self,
+        op: Opcode,
+        [address, value]: [Value; 2],
+        attr: &Attr,
+        guard: Option<Guard>,
+    ) {
         let remote = if op == Opcode::StShared16 { Opcode::StRemote16 } else { Opcode::StRemote };
         for rank in 0..self.program.blocks {
             let rank = self.at().imm(rank.into());
