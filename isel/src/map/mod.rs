@@ -164,7 +164,16 @@ fn choose_team(k: &Kernel, mapping: &Mapping) -> Result<Team> {
     if !(1..=32).contains(&warps) {
         return Err(IselError::whole(format!("a block has 1 to 32 warps, the mapping asks for {warps}")));
     }
-    Ok(team)
+    match (mapping.whole.blocks.max(1), team) {
+        (1, _) => Ok(team),
+        (2 | 4 | 8, Team::Warps(each)) if !has_mma => Ok(Team::Warps(each * mapping.whole.blocks)),
+        (2 | 4 | 8, _) => {
+            Err(IselError::whole("products of tiles that several blocks hold together".to_owned()))
+        }
+        (blocks, _) => {
+            Err(IselError::whole(format!("{blocks} blocks for a tile: 1, 2, 4 or 8 hold one together")))
+        }
+    }
 }
 
 fn assign_teams(k: &mut Kernel, team: Team) {
