@@ -197,6 +197,25 @@ impl Team {
     }
 }
 
+/// How warps share the rows and columns of a product.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct WarpShare {
+    /// Warps one below the other.
+    pub rows: u32,
+    /// Warps side by side.
+    pub columns: u32,
+    /// Whether a warp's rows lie together; else its atoms of 16 rows lie `16 * rows` apart, so that a part of
+    /// `16 * rows` rows belongs to all warps alike.
+    pub together: bool,
+}
+
+impl WarpShare {
+    /// All warps.
+    pub fn warps(self) -> u32 {
+        self.rows * self.columns
+    }
+}
+
 /// What `map` decided for one instruction.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Attrs {
@@ -216,6 +235,8 @@ pub struct Attrs {
     pub array: ArrayMapping,
     /// For what gives a tile: the layout in which threads hold it.
     pub layout: Option<Layout>,
+    /// For a product of warps: how they share it.
+    pub share: Option<WarpShare>,
 }
 
 /// A tunable's value, resolved; see [`super::Dim::resolve`].

@@ -31,8 +31,6 @@ mod tensor;
 mod tile;
 mod versions;
 
-pub(crate) use scalar::row_of;
-
 use crate::plan::Plan;
 use crate::{IselError, Result, facts};
 use rustc_hash::FxHashMap;
@@ -483,7 +481,7 @@ impl<'k, 'a> Lower<'k, 'a> {
             Depth::Stages(n) => Some(n),
         };
         Attr::Loop(Box::new(LoopAttr {
-            name: crate::map::loop_name(self.k, inst).unwrap_or("").to_owned(),
+            name: crate::tiles::loop_name(self.k, inst).unwrap_or("").to_owned(),
             depth,
             producers: mapping.producers.unwrap_or(1),
             wait: mapping.wait,

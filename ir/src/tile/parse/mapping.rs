@@ -17,7 +17,7 @@ use super::cursor::{Cursor, Result};
 use crate::layout::Layout;
 use crate::tile::{
     ArrayMapping, Attrs, Depth, Epilogue, KernelMapping, Loc, LoopMapping, Mapping, Products, Raster, Team,
-    Way,
+    WarpShare, Way,
 };
 
 /// `mapping name { .. }`, the first word being stepped over.
@@ -250,13 +250,17 @@ fn attr(c: &mut Cursor<'_>, attrs: &mut Attrs) -> Result<()> {
         attrs.deferred = true;
     } else if c.eat_word("layout") {
         attrs.layout = Some(layout(c)?);
+    } else if c.eat_word("share") {
+        let (rows, columns) = (c.count()?, c.count()?);
+        attrs.share = Some(WarpShare { rows, columns, together: c.eat_word("together") });
     } else if array_attr(c, &mut attrs.array) {
         // Read.
     } else {
         let mut looped = attrs.looped.unwrap_or_default();
         if !loop_attr(c, &mut looped)? {
-            return c
-                .expected("a team, `persistent`, `index`, `below`, `deferred` or an attribute of a loop");
+            return c.expected(
+                "a team, `persistent`, `index`, `below`, `deferred`, `share` or an attribute of a loop",
+            );
         }
         attrs.looped = Some(looped);
     }
