@@ -70,7 +70,7 @@ impl Lower<'_, '_> {
             let tiles = extents.into_iter().reduce(|a, b| Expr::op(ExprOp::Mul, a, b)).unwrap_or_else(one);
             // ceil(tiles / waves): the last wave is as full as the others.
             let teams = Expr::Const(self.teams.into());
-            let places = Expr::op(ExprOp::Div, Expr::var("sm_count"), Expr::Const(self.blocks.into()));
+            let places = Expr::op(ExprOp::CeilDiv, Expr::var("sm_count"), Expr::Const(self.blocks.into()));
             let programs = Expr::op(ExprOp::Mul, places, teams.clone());
             let waves = Expr::op(ExprOp::CeilDiv, tiles.clone(), programs);
             let waves = Expr::op(ExprOp::Max, waves, one());
