@@ -137,6 +137,9 @@ pub struct KernelMapping {
     /// Teams of warpgroups that share a block and take whole tiles in turn, each with rings of its own, so
     /// that one team's epilogue hides under another's products; 1: one team.
     pub alternate: u32,
+    /// Blocks that hold each tile together, a cluster: its warps are those of all of them, and what threads
+    /// tell each other goes through the shared memory of each (PTX ISA, "mapa"); 1: a block a tile.
+    pub blocks: u32,
     /// Warps of a block for kernels without warpgroup work; absent: from the consumers of its loops, else 4,
     /// or for products of warps as many as their tile is worth.
     pub warps: Option<u32>,
@@ -159,6 +162,7 @@ impl Default for KernelMapping {
             epilogue: Epilogue::Direct,
             cluster: 1,
             alternate: 1,
+            blocks: 1,
             warps: None,
             chunk: None,
             bulk_store: true,

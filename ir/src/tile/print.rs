@@ -475,6 +475,9 @@ fn whole_items(whole: &KernelMapping) -> Vec<String> {
     if whole.cluster != 1 {
         items.push(format!("cluster {}", whole.cluster));
     }
+    if whole.blocks != 1 {
+        items.push(format!("blocks {}", whole.blocks));
+    }
     items.extend(whole.warps.map(|n| format!("warps {n}")));
     items.extend(whole.chunk.map(|n| format!("chunk {n}")));
     items.extend(match whole.products {

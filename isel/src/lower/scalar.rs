@@ -27,13 +27,13 @@ impl Lower<'_, '_> {
             },
             Op::Dim(d) => self.at().imm(i64::from(d.constant().unwrap_or(0))),
             Op::BlockIndex(d) => {
-                self.special([Opcode::CtaidX, Opcode::CtaidY, Opcode::CtaidZ][usize::from(*d).min(2)])
+                self.special([self.block_index(), Opcode::CtaidY, Opcode::CtaidZ][usize::from(*d).min(2)])
             }
             Op::GridDim(d) => {
-                self.special([Opcode::NctaidX, Opcode::NctaidY, Opcode::NctaidZ][usize::from(*d).min(2)])
+                self.special([self.block_count(), Opcode::NctaidY, Opcode::NctaidZ][usize::from(*d).min(2)])
             }
-            Op::ProgramId => self.program(Opcode::CtaidX, true),
-            Op::ProgramCount => self.program(Opcode::NctaidX, false),
+            Op::ProgramId => self.program(self.block_index(), true),
+            Op::ProgramCount => self.program(self.block_count(), false),
             Op::Binary(op) => return self.scalar_binary(inst, *op),
             Op::Unary(op) => {
                 let x = self.scalar(args[0])?;
@@ -84,6 +84,16 @@ impl Lower<'_, '_> {
         }
         let team = self.at_entry().op(Opcode::TeamIndex, &[], Ty::B32);
         self.at_entry().add(all, team)
+    }
+
+    /// What numbers the tiles along the grid's first dimension: blocks, or clusters that hold one together.
+    fn block_index(&self) -> Opcode {
+        if self.blocks > 1 { Opcode::ClusterId } else { Opcode::CtaidX }
+    }
+
+    /// How many there are.
+    fn block_count(&self) -> Opcode {
+        if self.blocks > 1 { Opcode::ClusterCount } else { Opcode::NctaidX }
     }
 
     /// A special register, read once at entry.

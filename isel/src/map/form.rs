@@ -91,7 +91,21 @@ pub(super) fn forms(k: &Kernel, mapping: &Mapping) -> Result<Vec<Form>> {
         Some(warps) => {
             Err(IselError::whole(format!("a block has 1 to 32 warps, the mapping asks for {warps}")))
         }
-        None => Ok(forms),
+        None => {
+            forms.into_iter().map(|f| held_together(f, mapping.whole.blocks.max(1), all.is_empty())).collect()
+        }
+    }
+}
+
+/// A form whose tiles the warps of several blocks hold together; `plain` without products.
+fn held_together(form: Form, blocks: u32, plain: bool) -> Result<Form> {
+    match (blocks, form) {
+        (1, _) => Ok(form),
+        (2 | 4 | 8, Form::Team(Team::Warps(each))) if plain => Ok(Form::Team(Team::Warps(each * blocks))),
+        (2 | 4 | 8, _) => {
+            Err(IselError::whole("products of tiles that several blocks hold together".to_owned()))
+        }
+        _ => Err(IselError::whole(format!("{blocks} blocks for a tile: 1, 2, 4 or 8 hold one together"))),
     }
 }
 
