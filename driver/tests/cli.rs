@@ -139,8 +139,8 @@ fn artifacts_carry_all_that_a_run_needs() {
     assert_eq!(status, 0, "{errors}");
     assert!(output.starts_with("sums: "), "{output}");
     assert!(["tile", "ptx", "json"].iter().all(|e| Path::new(at).join(format!("sums.{e}")).exists()));
-    let (status, output, errors) = warplift(&["check", "--artifacts", at]);
-    assert_eq!(status, 0, "{output}{errors}");
+    let (status, output, errors) = warplift(&["check", "--artifacts", at, "--device", "sim"]);
+    assert!(status == 0 && output.contains("ok, error"), "{output}{errors}");
     let (status, _, errors) = warplift(&["run", "missing", "--artifacts", at]);
     assert!(status == 2 && errors.contains("missing.tile"), "{errors}");
 }
@@ -286,4 +286,33 @@ fn a_reader_that_leaves_early_is_no_panic() {
     let output = child.wait_with_output().unwrap();
     assert!(!output.status.success(), "it has not noticed");
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+}
+
+#[test]
+fn what_was_not_done_is_no_success() {
+    let none = folder();
+    let silent = file(
+        &none,
+        "silent.tile",
+        "kernel silent(x: ptr<f32>, n: i32) { grid 1 g = view x : f32[n] t = load g[0] : f32[64] }\nmapping silent { }",
+    );
+    let cases = file(&none, "cases", "axp n=5\n");
+    let table: [(&[&str], &str); 6] = [
+        (&["run", &silent, "--device", "sim"], "stores nothing"),
+        (&["check", "axpy", "--device", "sim", "--sizes", &cases], "a case of `axp`"),
+        (&["run", "gemm", "--device", "sim", "--size=2147483647x8x8"], "at most 8589934592"),
+        (&["run", "gemm", "--device", "sim", "--mapping", "mapping foo { }"], "no mapping of kernel `gemm`"),
+        (&["sim", "gemm", "--multiprocessors", "0"], "0 is not in 1.."),
+        (&["layout", "smem 64x64 f99"], "expected a type"),
+    ];
+    for (args, piece) in table {
+        let (status, output, errors) = warplift(args);
+        assert!(status == 2 && errors.contains(piece), "{args:?}: {status}\n{output}{errors}");
+    }
+}
+
+#[test]
+fn a_grid_of_nothing_is_predicted() {
+    let (status, output, errors) = warplift(&["explain", "axpy", "--size", "0"]);
+    assert!(status == 0 && output.contains("predicted: "), "{output}{errors}");
 }

@@ -203,7 +203,7 @@ pub fn manifest_text(manifest: &Manifest) -> Outcome<String> {
     Ok(serde_json::to_string_pretty(manifest)? + "\n")
 }
 
-fn read_manifest(path: &Path) -> Outcome<Manifest> {
+pub fn read_manifest(path: &Path) -> Outcome<Manifest> {
     let text = fs::read_to_string(path).map_err(|e| user(format!("reading {}: {e}", path.display())))?;
     serde_json::from_str(&text).map_err(|e| Failure::from(e).about(&path.display().to_string()))
 }

@@ -169,8 +169,8 @@ pub const CASES: &[Case] = &[
     case("a16w4_large", "", &[("264x136x1280", 1)]),
     // Rows, scans and exchanges.
     case("axpy", "", &[("n=5000", 2)]),
-    case("row_max", "", &[("33x516", 2)]),
-    case("row_sum", "", &[("33x516", 2)]),
+    case("row_max", "", &[("5x4100", 2)]),
+    case("row_sum", "", &[("5x4100", 2)]),
     case("softmax", "BM = 1, BN = 1024; kernel: warps 4", &[("3x1000", 2)]),
     // Rows that the blocks of a cluster hold together: once, and again in the same buffers.
     case("softmax", "BM = 1, BN = 2048; kernel: warps 2, blocks 4", &[("3x2000", 2)]),

@@ -38,6 +38,9 @@ pub enum ParamValue {
     TensorMap(TensorMapDesc),
 }
 
+/// Blocks of a grid along each dimension at most.
+const GRID_LIMITS: [u32; 3] = [(1 << 31) - 1, 65535, 65535];
+
 impl ParamValue {
     /// A 32-bit scalar.
     pub fn u32(v: u32) -> Self {
@@ -194,6 +197,10 @@ impl<'a> Launch<'a> {
         let size: u64 = self.cluster.iter().map(|c| u64::from(*c)).product();
         if !(1..=16).contains(&size) {
             return Err(format!("clusters of {size} blocks; 1 to 16 are possible"));
+        }
+        // PTX ISA, "%ctaid, %nctaid".
+        if let Some((g, limit)) = self.grid.iter().zip(&GRID_LIMITS).find(|(g, limit)| g > limit) {
+            return Err(format!("a grid of {g} blocks in one dimension; {limit} are possible"));
         }
         for (g, c) in self.grid.iter().zip(&self.cluster) {
             if g % c != 0 || *g == 0 {

@@ -144,6 +144,24 @@ pub struct Trial<'a> {
     pub product: Option<PlainProduct>,
 }
 
+/// Bytes of all arrays of a trial at most: host memory holds them, and a reference as large again.
+const MAX_BYTES: u64 = 1 << 33;
+
+fn check_bytes(operands: &[Operand]) -> Result<(), TrialError> {
+    let mut all = 0_u64;
+    for operand in operands {
+        all = all.saturating_add(operand.bytes());
+        if all > MAX_BYTES {
+            return Err(TrialError::Sizes(format!(
+                "`{}` takes {} bytes: a trial's arrays take at most {MAX_BYTES} together",
+                operand.name,
+                operand.bytes()
+            )));
+        }
+    }
+    Ok(())
+}
+
 impl<'a> Trial<'a> {
     /// Works out the operands.
     ///
@@ -206,6 +224,7 @@ impl<'a> Trial<'a> {
         seed: u64,
         products: Option<&ProductSource<'_>>,
     ) -> Result<Verdict, TrialError> {
+        check_bytes(&self.operands)?;
         let data = Data::new(&self.operands, style, seed);
         let found = executor.execute(&self.inputs(&data))?;
         self.judge(&data, &found, style, seed, products)
