@@ -11,7 +11,7 @@ use warplift::ir::manifest::Manifest;
 use warplift::ir::target::SM90A;
 use warplift::ir::tile::Mapping;
 use warplift::packing::kernel_text;
-use warplift::pipeline::PASSES;
+use warplift::pipeline::{PASSES, Shown};
 use warplift::timeline::predict;
 use warplift::toolchain::PtxasOptions;
 use warplift::trial::{Sizes, Trial};
@@ -106,11 +106,10 @@ fn compile_one(source: &str, args: &CompileArgs, tools: &Tools) -> Outcome<()> {
         return Err(user(format!("no pass `{unknown}`; there are {}", PASSES.join(", "))));
     }
     let source = load(source, &args.choice)?;
-    let options = Options { verify: args.verify, dump: args.dump.clone(), ..Options::default() };
+    let shown: Shown = |pass, ir| eprintln!("; after {pass}\n{ir}");
+    let options =
+        Options { verify: args.verify, dump: args.dump.clone(), shown: Some(shown), ..Options::default() };
     let (_, compiled) = make(&source, &options)?;
-    for (pass, text) in &compiled.dumps {
-        eprintln!("; after {pass}\n{text}");
-    }
     if args.timings {
         eprintln!("{}", times(&compiled.timings));
     }

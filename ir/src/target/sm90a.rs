@@ -127,6 +127,9 @@ rows! {
     SetU32 "set.u32" "set.$c.u32.u32 $d, $0, $1" &[B32, B32], &[B32], Alu Pure 6 4 10 "";
     SetF32 "set.f32" "set.$c.u32.f32 $d, $0, $1" &[B32, B32], &[B32], Alu Pure 6 4 10 "";
     SelectMask "select.mask" "{ .reg .pred q; setp.ne.b32 q, $2, 0; selp.b32 $d, $0, $1, q; }" &[B32, B32, B32], &[B32], Alu Pure 8 4 10 "";
+    SelectS32 "select.s32" "{ .reg .pred q; setp.$c.s32 q, $2, $3; selp.b32 $d, $0, $1, q; }" &[B32, B32, B32, B32], &[B32], Alu Pure 8 4 10 "";
+    SelectU32 "select.u32" "{ .reg .pred q; setp.$c.u32 q, $2, $3; selp.b32 $d, $0, $1, q; }" &[B32, B32, B32, B32], &[B32], Alu Pure 8 4 10 "";
+    SelectF32 "select.f32" "{ .reg .pred q; setp.$c.f32 q, $2, $3; selp.b32 $d, $0, $1, q; }" &[B32, B32, B32, B32], &[B32], Alu Pure 8 4 10 "";
     SetpS64 "setp.s64" "setp.$c.s64 $d, $0, $1" &[B64, B64], &[Pred], Alu Pure 8 4 10 "";
     AndPred "and.pred" "and.pred $d, $0, $1" &[Pred, Pred], &[Pred], Alu Pure 6 2 10 "";
     OrPred "or.pred" "or.pred $d, $0, $1" &[Pred, Pred], &[Pred], Alu Pure 6 2 10 "";

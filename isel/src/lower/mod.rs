@@ -25,6 +25,7 @@ mod plain;
 mod reduce;
 mod scalar;
 mod scan;
+mod select;
 mod shared;
 mod staged;
 mod tensor;
@@ -35,7 +36,7 @@ pub(crate) use scalar::row_of;
 
 use crate::plan::Plan;
 use crate::{IselError, Result, facts};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use warplift_ir::Bump;
 use warplift_ir::entity::PrimaryMap;
@@ -64,6 +65,8 @@ enum Low {
     Picked(machine::Value, Box<[u16]>),
     /// A view.
     View(View),
+    /// A condition that is made by the select that it decides.
+    Test(select::Test),
     /// Stands in shared memory only, or is used by nothing that needs a register.
     Elsewhere,
 }
@@ -93,6 +96,8 @@ struct Lower<'k, 'a> {
     extra_facts: Vec<Fact>,
     /// Coordinates of this thread under a layout's processor axes, by (layout, dimension).
     coords: FxHashMap<(Layout, usize), machine::Value>,
+    /// Conditions that the select makes which they decide.
+    tests: FxHashSet<Value>,
     /// Thread number, made once at entry.
     thread: Option<machine::Value>,
     /// Warp number, likewise.
@@ -147,6 +152,7 @@ pub fn do_lower<'a>(k: &Kernel, plan: &Plan, mapping: &Mapping, bump: &'a Bump) 
         params: Vec::new(),
         extra_facts: Vec::new(),
         coords: FxHashMap::default(),
+        tests: select::do_tests(k),
         thread: None,
         warp: None,
         staging: FxHashMap::default(),

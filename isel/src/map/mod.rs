@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  tunables ─► constants        tunables.rs
+//!  products turned              orient.rs
 //!  grid ─► loop over tiles      persist.rs, raster.rs, fold.rs
 //!  wide stores ─► chunks        chunk.rs
 //!  deep products ─► parts       split.rs
@@ -12,6 +13,7 @@
 
 mod chunk;
 mod fold;
+mod orient;
 mod persist;
 mod raster;
 mod sink;
@@ -35,6 +37,7 @@ pub fn do_map(kernel: &Kernel, mapping: &Mapping) -> Result<Kernel> {
     assign_loops(&mut k, mapping);
     assign_arrays(&mut k, mapping);
     assign_tiles(&mut k, mapping);
+    orient::do_orient(&mut k, mapping, consumers(mapping)?);
     let team = choose_team(&k, mapping)?;
     split::do_split(&mut k);
     chunk::do_chunks(&mut k, mapping, team)?;
