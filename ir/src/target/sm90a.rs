@@ -196,8 +196,10 @@ rows! {
     LdShared8 "ld.shared.u8" "ld.shared.u8 $d, [$0$o]" &[B32], &[B32], Lsu Read 30 4 10 "LDS";
     LdShared16 "ld.shared.b16" "{ .reg .b16 h; ld.shared.b16 h, [$0$o]; cvt.u32.u16 $d, h; }" &[B32], &[B32], Lsu Read 30 4 10 "LDS";
     LdShared "ld.shared" "ld.shared$v.b32 $d, [$0$o]" &[B32], &[Any], Lsu Read 30 4 10 "LDS";
+    StGlobal8 "st.global.u8" "st.global.u8 [$0$o], $1" &[B64, B32], &[], Lsu Write 20 4 10 "STG";
     StGlobal16 "st.global.b16" "{ .reg .b16 h; cvt.u16.u32 h, $1; st.global.b16 [$0$o], h; }" &[B64, B32], &[], Lsu Write 20 4 10 "STG";
     StGlobal "st.global" "st.global$v.b32 [$0$o], $1" &[B64, Any], &[], Lsu Write 20 4 10 "STG";
+    StShared8 "st.shared.u8" "st.shared.u8 [$0$o], $1" &[B32, B32], &[], Lsu Write 20 4 10 "STS";
     StShared16 "st.shared.b16" "{ .reg .b16 h; cvt.u16.u32 h, $1; st.shared.b16 [$0$o], h; }" &[B32, B32], &[], Lsu Write 20 4 10 "STS";
     StShared "st.shared" "st.shared$v.b32 [$0$o], $1" &[B32, Any], &[], Lsu Write 20 4 10 "STS";
     Stmatrix "stmatrix" "" &[B32, Any], &[], Lsu Write 33 8 78 "STSM";

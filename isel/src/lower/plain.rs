@@ -375,7 +375,7 @@ impl Lower<'_, '_> {
         };
         let x = self.materialize(value, value)?;
         let elem = self.k.ty(value).elem();
-        if elem.bits() < 16 {
+        if elem.bits() < 8 {
             return self.error(format!("a store of {elem} elements is not selected"));
         }
         let mut a = self.access(inst, &layout, elem)?;
@@ -397,11 +397,13 @@ impl Lower<'_, '_> {
             let mut part = self.pick(x, (first..first + count).map(|r| r as u16).collect());
             let op = match row {
                 Some((row, _)) => row,
-                None if bytes < 4 => Opcode::StGlobal16,
+                None if bytes == 1 => Opcode::StGlobal8,
+                None if bytes == 2 => Opcode::StGlobal16,
                 None => Opcode::StGlobal,
             };
-            if bytes < 4 && e % 2 == 1 {
-                let by = self.at().imm(16);
+            let inner = e as u32 * a.bits % 32;
+            if bytes < 4 && inner > 0 {
+                let by = self.at().imm(inner.into());
                 let shifted = [(part, machine::IndexMap::EACH), (by, machine::IndexMap::Whole)];
                 part = self.repeat(Opcode::ShrU32, Attr::None, &shifted, 1);
             }

@@ -388,6 +388,10 @@ impl Lower<'_, '_> {
 
     /// Halves that part, each pair from where its two stand; equal pairs (a broadcast) are made once.
     fn pick_halves(&mut self, elem: Elem, arg: Value, table: &[u16]) -> Result<Low> {
+        if elem.bits() == 8 && table.len().is_multiple_of(4) {
+            let x = self.materialize(arg, arg)?;
+            return Ok(Low::Reg(self.pick_elements(x, elem, table)?));
+        }
         if elem.bits() != 16 || !table.len().is_multiple_of(2) {
             return self.error(format!("elements of {elem} would have to part; that is not selected"));
         }

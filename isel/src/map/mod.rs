@@ -3,6 +3,8 @@
 //! ```text
 //!  tunables ─► constants        tunables.rs
 //!  products turned              orient.rs
+//!  masks under branches         guard.rs
+//!  narrow elements widened      widen.rs
 //!  grid ─► loop over tiles      persist.rs, raster.rs, fold.rs
 //!  wide stores ─► chunks        chunk.rs
 //!  deep products ─► parts       split.rs
@@ -13,12 +15,14 @@
 
 mod chunk;
 mod fold;
+mod guard;
 mod orient;
 mod persist;
 mod raster;
 mod sink;
 mod split;
 mod tunables;
+mod widen;
 
 use crate::plan::mma_sync::warps_of_products;
 use crate::{IselError, Result};
@@ -38,6 +42,8 @@ pub fn do_map(kernel: &Kernel, mapping: &Mapping) -> Result<Kernel> {
     assign_arrays(&mut k, mapping);
     assign_tiles(&mut k, mapping);
     orient::do_orient(&mut k, mapping, consumers(mapping)?);
+    guard::do_guard(&mut k);
+    widen::do_widen(&mut k);
     let team = choose_team(&k, mapping)?;
     split::do_split(&mut k);
     chunk::do_chunks(&mut k, mapping, team)?;

@@ -29,6 +29,20 @@ pub fn do_turn(k: &mut Kernel, classes: &Classes, roots: &[Value]) {
     }
     turn.place_views();
     do_dead(turn.k);
+    forget_dead(turn.k);
+}
+
+/// Transpositions that nobody reads any more shall not count as readers themselves.
+fn forget_dead(k: &mut Kernel) {
+    let mut stands = FxHashSet::default();
+    k.walk(|_, inst| {
+        stands.insert(inst);
+    });
+    let dead: Vec<Inst> = k.insts.keys().filter(|i| exchanges(k, *i) && !stands.contains(i)).collect();
+    for inst in dead {
+        k.insts[inst].op = Op::Int(0);
+        k.insts[inst].args = ValueList::new();
+    }
 }
 
 struct Turn<'k> {
