@@ -166,12 +166,7 @@ fn explain_time(source: &Source, mapping: &Mapping, sizes: &[String]) -> Outcome
     let kernel = &source.kernel;
     let options = Options { disable: source.disable.clone(), ..Options::default() };
     let given = sizes.iter().map(|s| Sizes::parse(kernel, s)).collect::<Result<Vec<_>, _>>()?;
-    // Where large sizes are beyond what tensors may span, smaller ones are told.
-    let usual = || {
-        let all = [Sizes::nominal(kernel), Sizes::defaults(kernel), Sizes::small(kernel)];
-        let fits = |s: &Sizes| Trial::new(kernel, mapping, s.clone()).is_ok();
-        all.into_iter().find(fits).into_iter().collect()
-    };
+    let usual = || Trial::usual_sizes(kernel, mapping).into_iter().collect();
     for sizes in if given.is_empty() { usual() } else { given } {
         match predict(kernel, mapping, &SM90A, &sizes, &options) {
             Ok(prediction) => print!("{sizes}\n{prediction}"),

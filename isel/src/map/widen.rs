@@ -37,15 +37,18 @@ fn widens(k: &Kernel, inst: Inst) -> bool {
 
 /// Whether elements can be converted: those of a tile that is loaded or computed, and constants.
 fn castable(k: &Kernel, v: Value) -> bool {
-    let full = k.def(v).filter(|&d| matches!(k.insts[d].op, Op::Full));
-    full.is_none_or(|d| constant(k, d).is_some())
+    let full = k.def(v).is_some_and(|d| matches!(k.insts[d].op, Op::Full));
+    let tile = matches!(k.ty(v), Type::Tile(..));
+    (tile && !full) || constant(k, v).is_some()
 }
 
-/// The number that a tile of equal elements holds.
-fn constant(k: &Kernel, full: Inst) -> Option<f64> {
-    match k.insts[k.def(k.args(full)[0])?].op {
+/// The number that a constant is, or that a tile of equal elements holds.
+fn constant(k: &Kernel, v: Value) -> Option<f64> {
+    let def = k.def(v)?;
+    match k.insts[def].op {
         Op::Int(v) => Some(v as f64),
         Op::Float(v) => Some(v),
+        Op::Full => constant(k, k.args(def)[0]),
         _ => None,
     }
 }
@@ -65,15 +68,16 @@ fn widen(k: &mut Kernel, block: Block, inst: Inst) {
 fn wide(k: &mut Kernel, block: Block, inst: Inst, v: Value) -> Value {
     let loc = k.insts[inst].loc;
     let ty = with(k.ty(v), Elem::F32);
-    let full = k.def(v).filter(|&d| matches!(k.insts[d].op, Op::Full));
-    let (op, arg) = match full.and_then(|d| constant(k, d)) {
-        Some(number) => {
-            let scalar = k.append_inst(block, Op::Float(number), &[], &[Type::Scalar(Elem::F32)], &[], loc);
-            (Op::Full, k.result(scalar))
-        }
-        None => (Op::Cast, v),
+    let Some(number) = constant(k, v) else {
+        let made = k.append_inst(block, Op::Cast, &[v], &[ty], &[], loc);
+        return k.result(made);
     };
-    let made = k.append_inst(block, op, &[arg], &[ty], &[], loc);
+    let scalar = k.append_inst(block, Op::Float(number), &[], &[Type::Scalar(Elem::F32)], &[], loc);
+    let scalar = k.result(scalar);
+    if ty == Type::Scalar(Elem::F32) {
+        return scalar;
+    }
+    let made = k.append_inst(block, Op::Full, &[scalar], &[ty], &[], loc);
     k.result(made)
 }
 
