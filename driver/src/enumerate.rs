@@ -110,7 +110,7 @@ fn anchor(kernel: &Kernel) -> Option<Anchor<'_>> {
     let (sum, left) = (shape(kernel.args(mma)[0])?, shape(kernel.args(mma)[1])?);
     let dims = [*sum.dims().first()?, *sum.dims().get(1)?, *left.dims().get(1)?];
     let holder = looped(mma);
-    let counter = holder.and_then(|h| warplift_isel::map::loop_name(kernel, h));
+    let counter = holder.and_then(|h| warplift_isel::loop_name(kernel, h));
     let beside = all.iter().filter(|&&m| holder.is_some() && looped(m) == holder).count();
     let of_problem = of_problem(kernel);
     let free = |d: Dim| d.tunable.filter(|t| !of_problem.contains(t));

@@ -7,9 +7,9 @@
 //! ```
 
 use super::half::is_half;
-use super::scalar::{Kind, kind};
 use super::{Low, Lower};
 use crate::Result;
+use crate::rows::{Kind, kind};
 use rustc_hash::{FxHashMap, FxHashSet};
 use warplift_ir::machine::{self, Attr, IndexMap, Ty};
 use warplift_ir::target::Opcode;
