@@ -37,6 +37,9 @@ impl Access {
     }
 }
 
+/// Loads whose elements outside are filled together: enough in flight, and few predicates to hold.
+const BATCH: usize = 16;
+
 impl Lower<'_, '_> {
     /// A load: into shared memory, registers, or both, as its uses want it.
     pub(super) fn lower_load(&mut self, inst: Inst) -> Result<()> {
@@ -165,15 +168,21 @@ impl Lower<'_, '_> {
         let mut a = self.access(inst, layout, elem)?;
         let vector = self.vector(inst, result, layout, a.unit);
         let access = self.global_access(inst, layout);
-        let mut parts = Vec::new();
-        for e in (0..layout.in_extent(Axis::Reg)).step_by(vector as usize) {
-            let at = register_coord(layout, e);
-            let address = self.address(&mut a, &at);
-            let inside = self.inside(&mut a, &at);
-            let bytes = self.whole_bytes(elem, vector)?;
-            let loaded = self.load_vector(address, (a.offset(&at), access), bytes, inside);
+        let (mut parts, bytes) = (Vec::new(), self.whole_bytes(elem, vector)?);
+        let starts: Vec<u64> = (0..layout.in_extent(Axis::Reg)).step_by(vector as usize).collect();
+        // Nothing waits for a load before the next ones are on their way.
+        for batch in starts.chunks(BATCH) {
+            let mut loaded = Vec::new();
+            for &e in batch {
+                let at = register_coord(layout, e);
+                let address = self.address(&mut a, &at);
+                let inside = self.inside(&mut a, &at);
+                loaded.push((self.load_vector(address, (a.offset(&at), access), bytes, inside), inside));
+            }
             let single = vector == 1 && elem.bits() == 16;
-            parts.push(self.fill_outside(elem, a.view.fill, loaded, inside, single)?);
+            for (x, inside) in loaded {
+                parts.push(self.fill_outside(elem, a.view.fill, x, inside, single)?);
+            }
         }
         if vector == 1 && elem.bits() == 16 {
             parts = self.pair_halves(&parts);
