@@ -202,6 +202,7 @@ rows! {
     StShared8 "st.shared.u8" "st.shared.u8 [$0$o], $1" &[B32, B32], &[], Lsu Write 20 4 10 "STS";
     StShared16 "st.shared.b16" "{ .reg .b16 h; cvt.u16.u32 h, $1; st.shared.b16 [$0$o], h; }" &[B32, B32], &[], Lsu Write 20 4 10 "STS";
     StShared "st.shared" "st.shared$v.b32 [$0$o], $1" &[B32, Any], &[], Lsu Write 20 4 10 "STS";
+    StRemote8 "st.shared.remote.u8" "st.shared::cluster.u8 [$0$o], $1" &[B32, B32], &[], Lsu Write 20 4 78 "ST";
     StRemote16 "st.shared.remote.b16" "{ .reg .b16 h; cvt.u16.u32 h, $1; st.shared::cluster.b16 [$0$o], h; }" &[B32, B32], &[], Lsu Write 20 4 78 "ST";
     StRemote "st.shared.remote" "st.shared::cluster$v.b32 [$0$o], $1" &[B32, Any], &[], Lsu Write 20 4 78 "ST";
     Stmatrix "stmatrix" "" &[B32, Any], &[], Lsu Write 33 8 78 "STSM";

@@ -5,6 +5,7 @@
 //!  products turned              orient.rs
 //!  masks under branches         guard.rs
 //!  narrow elements widened      widen.rs
+//!  clusters                     cluster.rs: refused where they would store too much
 //!  grid ─► loop over tiles      persist.rs, raster.rs, fold.rs
 //!  wide stores ─► chunks        chunk.rs
 //!  deep products ─► parts       split.rs
@@ -15,6 +16,7 @@
 //! Logic apart from mapping: Task-Based Tensor Computations on Modern GPUs, section 3.3.
 
 mod chunk;
+mod cluster;
 mod fold;
 mod form;
 mod guard;
@@ -85,6 +87,7 @@ pub fn do_forms<'m>(kernel: &Kernel, mapping: &'m Mapping) -> Result<Forms<'m>> 
     assign_loops(&mut k, mapping);
     assign_arrays(&mut k, mapping);
     assign_tiles(&mut k, mapping);
+    cluster::check_ends(&k, mapping)?;
     orient::do_orient(&mut k, mapping, form::consumers(mapping)?);
     guard::do_guard(&mut k);
     widen::do_widen(&mut k);

@@ -54,7 +54,7 @@ impl Expand<'_, '_> {
         let args: Vec<Value> = [address].into_iter().chain(self.values(&d.args[1..])).collect();
         let types: Vec<Ty> = d.results.iter().map(|&r| self.program.func.ty(r)).collect();
         let guard = d.guard.map(|g| Guard { pred: self.value(g.pred), ..g });
-        if let (2.., Opcode::StShared | Opcode::StShared16, [to, value]) =
+        if let (2.., Opcode::StShared | Opcode::StShared16 | Opcode::StShared8, [to, value]) =
             (self.program.blocks, d.op, &args[..])
         {
             return self.store_everywhere(d.op, [*to, *value], &attr, guard);
@@ -77,7 +77,7 @@ impl Expand<'_, '_> {
                         self.by_elected(Opcode::BulkWaitRead, Attr::Imm(pending.into()));
                         self.at().push(NewInst::new(Opcode::BarWarpSync, &[], &[]));
                     }
-                    self.seen.scratch[buffer].written = true;
+                    self.seen.scratch[buffer].unfenced = true;
                 }
             }
             BufferKind::Ring => {}
@@ -89,10 +89,10 @@ impl Expand<'_, '_> {
         let d = self.data(inst);
         let Attr::Tma(t) = &d.attr else { return };
         let Some(place) = t.place else { return };
-        if self.seen.scratch[place.buffer].written {
+        if self.seen.scratch[place.buffer].unfenced {
             self.at().push(NewInst::new(Opcode::FenceProxyAsync, &[], &[]));
             self.at().push(NewInst::new(Opcode::BarWarpSync, &[], &[]));
-            self.seen.scratch[place.buffer].written = false;
+            self.seen.scratch[place.buffer].unfenced = false;
         }
         let offset = self.value(d.args[0]);
         let (address, constant) = self.place(offset, place);
