@@ -11,12 +11,14 @@
 //! H200. It orders candidates; it promises no time.
 
 use crate::pipeline::{CompileError, Compiled, Options, compile};
-use crate::trial::{Sizes, block_work, grid_of};
+use crate::timeline;
+use crate::trial::{Sizes, Trial, block_work, grid_of};
 use std::time::{Duration, Instant};
 use warplift_ir::manifest::Param;
 use warplift_ir::target::Target;
 use warplift_ir::tile::{
-    Depth, Dim, Epilogue, Inst, Kernel, KernelMapping, LoopMapping, Mapping, Op, Raster,
+    ArrayMapping, Depth, Dim, Epilogue, Inst, Kernel, KernelMapping, LoopMapping, Mapping, Op, ParamData,
+    Raster, Tunable, Value, Way,
 };
 
 /// What was chosen, and what choosing cost.
@@ -49,6 +51,24 @@ const TILES: [(Tile, &[Raster]); 5] = [
 /// Tiles for operands that no tensor copy brings: threads load them, so they are small.
 const PLAIN_TILES: [Tile; 3] = [(128, 128, 32, 2), (128, 64, 32, 2), (64, 64, 32, 1)];
 
+/// Tiles for loops in which threads make operands of products (attention, narrow weights): their fragments stand
+/// beside the sums, so that tiles are narrower. Wide results may lie either way, and take more warpgroups.
+const MIXED_TILES: [Tile; 10] = [
+    (128, 128, 64, 2),
+    (128, 96, 64, 2),
+    (128, 64, 64, 2),
+    (128, 176, 64, 2),
+    (192, 112, 64, 3),
+    (192, 64, 64, 3),
+    (64, 64, 64, 1),
+    (128, 256, 64, 2),
+    (256, 64, 64, 4),
+    (64, 256, 64, 4),
+];
+
+/// Depth of a computed operand that is made at once.
+const CHUNK: u32 = 32;
+
 /// Registers of a thread that accumulators may take, deferred results beside them included.
 const ACCUMULATORS: i64 = 208;
 
@@ -62,6 +82,10 @@ struct Anchor<'a> {
     fixed: [Option<i64>; 3],
     /// Products that accumulate side by side.
     count: i64,
+    /// Whether threads make operands in the loop.
+    mixed: bool,
+    /// Whether the right operand is made, so that the product will be turned.
+    turned: bool,
 }
 
 /// Complete mappings of a kernel, about 20 where it multiplies.
@@ -88,13 +112,47 @@ fn anchor(kernel: &Kernel) -> Option<Anchor<'_>> {
     let holder = looped(mma);
     let counter = holder.and_then(|h| warplift_isel::loop_name(kernel, h));
     let beside = all.iter().filter(|&&m| holder.is_some() && looped(m) == holder).count();
-    let name = |d: Dim| Some(kernel.tunables[d.tunable.filter(|_| (d.mul, d.div) == (1, 1))?].name.as_str());
+    let of_problem = of_problem(kernel);
+    let free = |d: Dim| d.tunable.filter(|t| !of_problem.contains(t));
+    let name = |d: Dim| Some(kernel.tunables[free(d).filter(|_| (d.mul, d.div) == (1, 1))?].name.as_str());
+    let default = |t: Tunable| kernel.tunables[t].default;
+    let fixed = |d: Dim| if free(d).is_some() { None } else { d.resolve(default).map(i64::from) };
     Some(Anchor {
         counter,
         names: dims.map(name),
-        fixed: dims.map(|d| d.constant().map(i64::from)),
+        fixed: dims.map(fixed),
         count: beside.max(1) as i64,
+        mixed: all
+            .iter()
+            .any(|&m| looped(m) == holder && kernel.args(m)[1..].iter().any(|&v| is_made(kernel, v))),
+        turned: is_made(kernel, kernel.args(mma)[2]) && !is_made(kernel, kernel.args(mma)[1]),
     })
+}
+
+/// Tunables that say what the arrays are, a head's dimension or a group's size: extents and strides of views are
+/// made of them. They are the caller's to change, not a mapping's.
+fn of_problem(kernel: &Kernel) -> Vec<Tunable> {
+    let views = kernel.insts.iter().filter(|(_, d)| matches!(d.op, Op::View { .. }));
+    let mut open: Vec<Value> = views.flat_map(|(i, _)| &kernel.args(i)[1..]).copied().collect();
+    let mut found = Vec::new();
+    while let Some(def) = open.pop().map(|v| kernel.def(v)) {
+        let Some(def) = def else { continue };
+        if let Op::Dim(Dim { tunable: Some(t), .. }) = kernel.insts[def].op {
+            found.push(t);
+        }
+        open.extend(kernel.args(def));
+    }
+    found
+}
+
+/// Whether threads compute an operand of a product.
+fn is_made(kernel: &Kernel, v: Value) -> bool {
+    let Some(def) = kernel.def(v) else { return true };
+    match kernel.insts[def].op {
+        Op::Load => false,
+        Op::Trans(_) | Op::Slice(_) => is_made(kernel, kernel.args(def)[0]),
+        _ => true,
+    }
 }
 
 fn products(kernel: &Kernel, anchor: &Anchor<'_>, target: &Target) -> Vec<Mapping> {
@@ -104,6 +162,13 @@ fn products(kernel: &Kernel, anchor: &Anchor<'_>, target: &Target) -> Vec<Mappin
             found.push(m);
         }
     };
+    for (m, n, k, consumers) in MIXED_TILES.into_iter().filter(|_| anchor.mixed) {
+        let tile = if anchor.turned { (n, m, k, consumers) } else { (m, n, k, consumers) };
+        let whole = KernelMapping { persistent: true, ..Default::default() };
+        let plain = product(kernel, anchor, tile, whole, Some(1), target);
+        push(plain.clone().map(|m| by_copies(kernel, m)));
+        push(plain);
+    }
     for (tile, rasters) in TILES {
         for &raster in rasters {
             for epilogue in [Epilogue::Deferred, Epilogue::Direct] {
@@ -132,7 +197,7 @@ fn product(
     let sums = extent(0) * extent(1) * anchor.count / (128 * i64::from(consumers));
     let held = if whole.epilogue == Epilogue::Deferred { sums / 2 } else { 0 };
     if sums + held > ACCUMULATORS.min(i64::from(target.thread_registers))
-        || extent(0) % (64 * i64::from(consumers)) != 0
+        || !shared_by(anchor, [extent(0), extent(1)], consumers)
     {
         return None;
     }
@@ -151,10 +216,50 @@ fn product(
     })
 }
 
+/// Whether warpgroups can share a product's rows, or its columns where it may be turned.
+fn shared_by(anchor: &Anchor<'_>, extents: [i64; 2], consumers: u32) -> bool {
+    let whole = |extent: i64| extent % (64 * i64::from(consumers)) == 0;
+    whole(extents[0]) || (anchor.mixed && whole(extents[1]))
+}
+
+/// The same, with what threads read beside products brought by copies, and operands made in parts.
+fn by_copies(kernel: &Kernel, mut mapping: Mapping) -> Mapping {
+    for (_, looped) in &mut mapping.loops {
+        looped.chunk = Some(CHUNK);
+    }
+    let products = kernel.insts.iter().filter(|(_, d)| matches!(d.op, Op::Mma)).map(|(i, _)| i);
+    let operands: Vec<Value> = products.flat_map(|i| &kernel.args(i)[1..]).copied().collect();
+    let read = |p: &ParamData| {
+        let loads = kernel.insts.iter().filter(|(_, d)| matches!(d.op, Op::Load)).map(|(i, _)| i);
+        let own = |i: &Inst| {
+            let view = kernel.def(kernel.whole_view(kernel.args(*i)[0]));
+            view.is_some_and(|v| kernel.args(v).first() == Some(&p.value))
+        };
+        let direct = |i: Inst| operands.iter().any(|&v| loaded(kernel, v) == Some(i));
+        let mut own = loads.filter(own).peekable();
+        kernel.ty(p.value).elem().bits() >= 8 && own.peek().is_some() && !own.any(direct)
+    };
+    let staged = ArrayMapping { way: Way::Staged, ..Default::default() };
+    mapping.arrays = kernel.params.iter().filter(|p| read(p)).map(|p| (p.name.clone(), staged)).collect();
+    mapping
+}
+
+/// The load that an operand is, transposed or not.
+fn loaded(kernel: &Kernel, v: Value) -> Option<Inst> {
+    let def = kernel.def(v)?;
+    match kernel.insts[def].op {
+        Op::Load => Some(def),
+        Op::Trans(_) | Op::Slice(_) => loaded(kernel, kernel.args(def)[0]),
+        _ => None,
+    }
+}
+
 /// Extents around the defaults, and numbers of warps.
 fn elementwise(kernel: &Kernel) -> Vec<Mapping> {
     let mut choices: Vec<Vec<(String, i64)>> = vec![Vec::new()];
-    for t in kernel.tunables.values().take(2) {
+    let of_problem = of_problem(kernel);
+    let free = kernel.tunables.iter().filter(|(t, _)| !of_problem.contains(t)).map(|(_, data)| data);
+    for t in free.take(2) {
         let extents = [t.default, t.default / 2, t.default * 2].into_iter().filter(|&e| e > 0);
         let extended = extents.flat_map(|e| {
             choices.iter().map(move |c| c.iter().cloned().chain([(t.name.clone(), e)]).collect())
@@ -189,7 +294,8 @@ pub fn best(
         match compile(kernel, mapping, target, options) {
             Ok(compiled) => {
                 tried += 1;
-                let cycles = predict(kernel, mapping, &compiled, target, &sizes);
+                let cycles = walked(kernel, mapping, target, options)
+                    .unwrap_or_else(|| predict(kernel, mapping, &compiled, target, &sizes));
                 if chosen.as_ref().is_none_or(|(least, ..)| cycles < *least) {
                     chosen = Some((cycles, mapping.clone(), compiled));
                 }
@@ -205,6 +311,15 @@ pub fn best(
         (None, Some(error)) => Err(error),
         (None, None) => Err(warplift_isel::IselError::whole("no mapping was proposed").into()),
     }
+}
+
+/// Cycles of loops in which threads work beside products, which counting products says little about: those of a
+/// block that is walked. None for other kernels.
+fn walked(kernel: &Kernel, mapping: &Mapping, target: &Target, options: &Options) -> Option<f64> {
+    anchor(kernel).filter(|a| a.mixed)?;
+    let sizes = Trial::usual_sizes(kernel, mapping)?;
+    let options = Options { shown: None, ..options.clone() };
+    Some(timeline::predict(kernel, mapping, target, &sizes, &options).map_or(f64::INFINITY, |p| p.cycles))
 }
 
 /// Multiply-adds of a multiprocessor in a cycle, 16-bit operands.

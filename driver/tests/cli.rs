@@ -69,6 +69,13 @@ fn outputs_dumps_and_times_go_where_they_are_asked_to() {
 }
 
 #[test]
+fn what_came_before_a_refusal_is_shown() {
+    let (status, output, errors) = warplift(&["compile", "attention", "-D", "BN=256", "--dump", "lower"]);
+    assert_eq!((status, output.as_str()), (1, ""), "{errors}");
+    assert!(errors.contains("; after lower") && errors.contains("registers"), "{errors}");
+}
+
+#[test]
 fn the_kernel_that_packs_an_array_is_text() {
     let (status, text, _) = warplift(&["compile", "a16w4", "--packing", "w"]);
     assert!(status == 0 && text.contains("kernel pack(") && text.contains("448 x 128"), "{text}");

@@ -147,6 +147,8 @@ fn attr_of(op: Opcode) -> Attr {
         | Opcode::RedGlobalAddF32 => Attr::Mem { offset: 16, count: 4 },
         Opcode::LdGlobal16
         | Opcode::StGlobal16
+        | Opcode::StGlobal8
+        | Opcode::StShared8
         | Opcode::RedGlobalAddS32
         | Opcode::RedGlobalMinS32
         | Opcode::RedGlobalMaxS32

@@ -416,7 +416,8 @@ fn store_groups(func: &Func<'_>, rest: &[Inst]) -> Vec<Vec<Inst>> {
     let mut closed = false;
     for &inst in rest {
         let data = &func.insts[inst];
-        let ends = matches!(data.op, Opcode::TmaStore | Opcode::StGlobal | Opcode::StGlobal16);
+        let ends =
+            matches!(data.op, Opcode::TmaStore | Opcode::StGlobal | Opcode::StGlobal16 | Opcode::StGlobal8);
         if !is_write(data.op) && !ends {
             continue;
         }

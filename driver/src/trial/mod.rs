@@ -174,6 +174,12 @@ impl<'a> Trial<'a> {
         Ok(Self { kernel, resolved, sizes, operands, product })
     }
 
+    /// Sizes of real work, or smaller ones where those are beyond what tensors may span.
+    pub fn usual_sizes(kernel: &'a Kernel, mapping: &Mapping) -> Option<Sizes> {
+        let all = [Sizes::nominal(kernel), Sizes::defaults(kernel), Sizes::small(kernel)];
+        all.into_iter().find(|s| Self::new(kernel, mapping, s.clone()).is_ok())
+    }
+
     /// Random data in which arrays that are only written hold a number instead of poison, so that what a kernel
     /// leaves as it was counts as well.
     pub fn data_over(&mut self, style: Style, seed: u64, before: f64) -> Data {

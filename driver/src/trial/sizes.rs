@@ -20,6 +20,8 @@ pub struct Sizes(Vec<(String, Scalar)>);
 const PRODUCT_SIZE: i64 = 2048;
 /// Extent of a size that predictions are made for.
 const NOMINAL_SIZE: i64 = 8192;
+/// A size that is an extent of the grid by itself: how many problems there are of a kind.
+const COUNT: i64 = 4;
 /// Extent where it does not, by the number of sizes.
 const PLAIN_SIZES: [i64; 3] = [1 << 20, 4096, 256];
 /// Extents of sizes for the simulator.
@@ -53,6 +55,7 @@ impl Sizes {
             let Type::Scalar(elem) = kernel.ty(p.value) else { return None };
             let value = match elem.is_float() {
                 true => Scalar::Float(FACTOR),
+                false if kernel.grid.contains(&p.value) => Scalar::Int(within(wish.min(COUNT), &p.facts)),
                 false => Scalar::Int(within(wish, &p.facts)),
             };
             Some((p.name.clone(), value))

@@ -77,6 +77,7 @@ impl<'a> Expand<'_, 'a> {
             Opcode::Stmatrix
             | Opcode::StShared
             | Opcode::StShared16
+            | Opcode::StShared8
             | Opcode::LdShared
             | Opcode::LdShared16
             | Opcode::LdShared8

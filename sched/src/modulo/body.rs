@@ -416,10 +416,16 @@ impl Build<'_, '_> {
         if d.op.row().unit == Unit::None { 0 } else { times }
     }
 
-    /// Blocks of an instruction that run in a steady iteration.
+    /// Blocks of an instruction that run in a steady iteration. Work that one side of a branch leaves out is
+    /// taken to be left out mostly: else there would be no branch around it.
     fn steady_blocks(&self, inst: Inst) -> &[Block] {
         let blocks = &self.func.insts[inst].blocks;
-        if on_first(self.func, self.inst, inst) { &blocks[1.min(blocks.len())..] } else { blocks }
+        if on_first(self.func, self.inst, inst) {
+            return &blocks[1.min(blocks.len())..];
+        }
+        let empty = |b: &Block| self.func.blocks[*b].insts.len() <= 1;
+        let at = blocks.iter().position(empty).filter(|_| self.func.insts[inst].op == Opcode::If);
+        at.map_or(blocks, |at| &blocks[at..=at])
     }
 
     /// Cycles of a warp for an instruction, its blocks included: the longer of two.
