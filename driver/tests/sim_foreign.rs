@@ -1,23 +1,13 @@
 //! PTX that is not ours: what LLVM's NVPTX back end made of kernels in LLVM IR (vector add, block
 //! reduction, an `mma.sync` product, a private array), and Triton's forms.
 
-use warplift::sim::{BufferId, Launch, Memory, Options, ParamValue, parse, run};
+mod sim_common;
+
+use sim_common::floats::{bytes, floats, halves, read, small};
+use warplift::sim::{Launch, Memory, Options, ParamValue, parse, run};
 
 const LLVM: &str = include_str!("ptx/llvm.ptx");
 const TRITON: &str = include_str!("ptx/triton_style.ptx");
-
-fn floats(n: usize) -> Vec<f32> {
-    (0..n).map(|i| (i * 37 % 101) as f32 - 50.0).collect()
-}
-
-fn bytes(v: &[f32]) -> Vec<u8> {
-    v.iter().flat_map(|x| x.to_le_bytes()).collect()
-}
-
-fn read(memory: &Memory, id: BufferId) -> Vec<f32> {
-    let all = memory.bytes(id).chunks(4);
-    all.map(|c| f32::from_le_bytes(c.try_into().expect("4 bytes"))).collect()
-}
 
 fn launch(ptx: &str, entry: &str, grid: u32, block: u32, params: Vec<ParamValue>, memory: &mut Memory) {
     let module = parse(ptx).unwrap_or_else(|e| panic!("{e}"));
@@ -53,12 +43,9 @@ fn block_reduction() {
 #[test]
 fn synchronous_product() {
     let k = 48;
-    let (a, b) = (floats(16 * k), floats(8 * k + 5)[5..].to_vec());
-    let small = |v: &[f32]| v.iter().map(|x| (x / 10.0).trunc()).collect::<Vec<f32>>();
-    let (a, b) = (small(&a), small(&b));
-    let half = |v: &[f32]| v.iter().flat_map(|x| half::f16::from_f32(*x).to_le_bytes()).collect::<Vec<u8>>();
+    let (a, b) = (small(16 * k, 0), small(8 * k, 5));
     let mut m = Memory::new();
-    let (ia, ib, ic) = (m.alloc("a", half(&a)), m.alloc("b", half(&b)), m.alloc_poisoned("c", 512));
+    let (ia, ib, ic) = (m.alloc("a", halves(&a)), m.alloc("b", halves(&b)), m.alloc_poisoned("c", 512));
     let p = |i| ParamValue::Pointer(i, 0);
     launch(LLVM, "matmul", 1, 32, vec![p(ia), p(ib), p(ic), ParamValue::u32(k as u32)], &mut m);
     let c = read(&m, ic);

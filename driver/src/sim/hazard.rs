@@ -58,6 +58,8 @@ pub enum HazardKind {
     RegisterPool,
     /// A block ended while something can still access its shared memory.
     EarlyExit,
+    /// An access to global memory by a thread that has not waited for the grids before this one.
+    GridDependency,
     /// An operand outside what the instruction takes.
     BadOperand,
 }

@@ -560,6 +560,7 @@ pub(crate) enum Inst {
     PrefetchTensor {
         map: Addr,
     },
+    GridWait,
     WgmmaFence,
     WgmmaCommit,
     WgmmaWait(u32),

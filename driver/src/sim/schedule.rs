@@ -73,7 +73,7 @@ fn next_cluster(order: Adversary, n: usize, random: &mut Random) -> usize {
     match order {
         Adversary::Earliest => 0,
         Adversary::Latest => n - 1,
-        Adversary::Random => random.below(n),
+        Adversary::Random | Adversary::Classes => random.below(n),
     }
 }
 
@@ -151,6 +151,11 @@ impl Machine<'_> {
         if order == Adversary::Earliest && queue > 0 {
             return Choice::Operation(0);
         }
+        if order == Adversary::Classes
+            && let Some(i) = self.hasty()
+        {
+            return Choice::Operation(i);
+        }
         // By every second seed little happens before nothing else can go on.
         let rarity = if self.options.seed.is_multiple_of(2) { 512 } else { 8 };
         if order == Adversary::Random && queue > 0 && self.random.below(rarity) == 0 {
@@ -161,8 +166,11 @@ impl Machine<'_> {
             return Choice::Warp(w);
         }
         if queue > 0 {
-            let i = if order == Adversary::Random { self.random.below(queue) } else { queue - 1 };
-            return Choice::Operation(i);
+            return Choice::Operation(match order {
+                Adversary::Random => self.random.below(queue),
+                Adversary::Classes => self.awaited(),
+                _ => queue - 1,
+            });
         }
         match self.pick(Self::runnable) {
             Some(w) => {
@@ -183,7 +191,7 @@ impl Machine<'_> {
                 Some(w)
             }
             Adversary::Latest => (0..n).rev().find(|w| ready(self, *w)),
-            Adversary::Random => {
+            Adversary::Random | Adversary::Classes => {
                 let start = self.random.below(n);
                 (0..n).map(|i| (start + i) % n).find(|w| ready(self, *w))
             }
@@ -195,13 +203,17 @@ impl Machine<'_> {
         let quantum = match self.options.order {
             Adversary::Earliest => 64,
             Adversary::Latest => u64::MAX,
-            Adversary::Random => 1 + self.random.below(64) as u64,
+            Adversary::Random | Adversary::Classes => 1 + self.random.below(64) as u64,
         };
-        let progress = self.progress;
+        let (progress, known) = (self.progress, self.next_operation);
         for _ in 0..quantum.min(100_000) {
             let more = self.step(w)?;
             // What was issued comes first.
-            let issued = self.options.order == Adversary::Earliest && !self.queue.is_empty();
+            let issued = match self.options.order {
+                Adversary::Earliest => !self.queue.is_empty(),
+                Adversary::Classes => self.next_operation != known,
+                _ => false,
+            };
             if !more || issued {
                 break;
             }

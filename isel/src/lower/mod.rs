@@ -554,7 +554,7 @@ impl<'k, 'a> Lower<'k, 'a> {
         let launch = LaunchInfo {
             kernel: self.k.name.clone(),
             file: self.k.file.clone(),
-            arguments: arguments(self.k, &self.packings),
+            arguments: arguments(self.k, mapping, &self.packings),
             params: self.params,
             grid,
             cluster,
@@ -611,7 +611,7 @@ fn is_tile(k: &Kernel, v: Value) -> bool {
     matches!(k.ty(v), Type::Tile(..))
 }
 
-fn arguments(k: &Kernel, packings: &[(String, Packing)]) -> Vec<Argument> {
+fn arguments(k: &Kernel, mapping: &Mapping, packings: &[(String, Packing)]) -> Vec<Argument> {
     let written = |v: Value| {
         let views = k.insts.iter().filter(|(i, d)| matches!(d.op, Op::View { .. }) && k.args(*i)[0] == v);
         let views: Vec<Value> = views.map(|(i, _)| k.result(i)).collect();
@@ -626,6 +626,7 @@ fn arguments(k: &Kernel, packings: &[(String, Packing)]) -> Vec<Argument> {
         name: p.name.clone(),
         ty: name(k.ty(p.value)),
         written: written(p.value),
+        early: mapping.arrays.iter().any(|(name, array)| *name == p.name && array.early),
         packing: packings.iter().find(|(name, _)| *name == p.name).map(|(_, packing)| packing.clone()),
     };
     k.params.iter().map(of).collect()

@@ -55,6 +55,7 @@ fn elementwise(d: &mut Decoder<'_>, name: &str) -> Res<Option<Inst>> {
         nan: d.take("NaN"),
         ..Mods::default()
     };
+    let name = if name == "div" && d.take("approx") { "div.approx" } else { name };
     d.ignore(&["approx", "full", "noftz"]);
     if d.take("xorsign") || d.has("abs") && (name == "min" || name == "max") {
         return d.error("`.xorsign.abs` is not simulated");
