@@ -140,6 +140,8 @@ pub(crate) struct Prepared<'a> {
     pub sm_count: u32,
     /// Registers of a thread at entry.
     pub registers: u32,
+    /// Address of the module's global variables.
+    pub variables: u64,
     /// What to keep where the grid may start early.
     pub grids: Option<Grids>,
 }
@@ -189,6 +191,7 @@ impl<'a> Launch<'a> {
             maps,
             sm_count: self.sm_count,
             registers: entry_registers(entry, self.block),
+            variables: 0,
             grids: Grids::new(self, entry, memory),
         })
     }

@@ -29,6 +29,7 @@ mod from_manifest;
 mod global;
 mod grids;
 mod hazard;
+mod initial;
 mod inst;
 mod knowledge;
 mod lane_float;

@@ -33,7 +33,11 @@ pub fn run_observed(
     options: &Options,
     observe: &mut dyn FnMut(u64, u64),
 ) -> Result<Report, SimError> {
-    let prepared = launch.prepare(memory)?;
+    let mut prepared = launch.prepare(memory)?;
+    if !launch.module.globals.is_empty() {
+        let id = memory.alloc("the module's variables", launch.module.globals.clone());
+        prepared.variables = memory.address(id);
+    }
     let mut random = Random::new(options.seed);
     let mut waiting = clusters(launch);
     let size = u64::from(launch.cluster.iter().product::<u32>());

@@ -6,7 +6,7 @@ use super::super::{lane_float, lane_int};
 use super::{Decoder, Res};
 
 /// Base of the generic window that holds shared memory.
-use super::super::space::{GENERIC_LOCAL, GENERIC_PARAM, GENERIC_SHARED};
+use super::super::space::{GENERIC_CONST, GENERIC_LOCAL, GENERIC_PARAM, GENERIC_SHARED};
 
 const NONE: Src = Src::Imm(0);
 
@@ -340,6 +340,7 @@ fn cvta(d: &mut Decoder<'_>) -> Res<Inst> {
         ("shared::cluster", GENERIC_SHARED),
         ("param", GENERIC_PARAM),
         ("local", GENERIC_LOCAL),
+        ("const", GENERIC_CONST),
     ]);
     let Some(base) = space else {
         return d.error(format!("`{}` is not simulated", d.opcode()));
