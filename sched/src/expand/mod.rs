@@ -27,6 +27,7 @@ mod ring;
 mod role;
 mod setup;
 mod staging;
+mod steady;
 mod turns;
 
 pub(crate) use cp_async::can_lead;
