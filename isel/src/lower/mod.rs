@@ -603,6 +603,8 @@ impl<'k, 'a> Lower<'k, 'a> {
             // ceil(tiles / waves): the last wave is as full as the others.
             let teams = Expr::Const(self.teams.into());
             let places = Expr::op(ExprOp::Div, Expr::var("sm_count"), Expr::Const(self.blocks.into()));
+            // A device with fewer multiprocessors than a cluster has blocks runs one cluster.
+            let places = if self.blocks > 1 { Expr::op(ExprOp::Max, places, one()) } else { places };
             let programs = Expr::op(ExprOp::Mul, places, teams.clone());
             let waves = Expr::op(ExprOp::CeilDiv, tiles.clone(), programs);
             let waves = Expr::op(ExprOp::Max, waves, one());
