@@ -63,16 +63,15 @@ impl Expand<'_, '_> {
                 return None;
             }
             let d = self.data(inside);
-            for (b, writes) in touched(&d.attr, d.op) {
-                if self.kind(b) != BufferKind::Scratch {
-                    seen[b] = Touched { written: true, read: true };
-                    continue;
-                }
-                if if writes { seen[b].read } else { seen[b].written } {
-                    self.program.buffers.keys().for_each(|other| seen[other] = Touched::default());
-                }
-                let now = Touched { written: writes, read: !writes };
-                seen[b] = seen[b].join(now);
+            let accesses = touched(&d.attr, d.op);
+            let scratch = |b: Buffer| self.kind(b) == BufferKind::Scratch;
+            let meets = |&(b, writes): &(Buffer, bool)| if writes { seen[b].read } else { seen[b].written };
+            if accesses.iter().filter(|a| scratch(a.0)).any(meets) {
+                self.program.buffers.keys().for_each(|other| seen[other] = Touched::default());
+            }
+            for (b, writes) in accesses {
+                let own = scratch(b);
+                seen[b] = seen[b].join(Touched { written: writes || !own, read: !writes || !own });
             }
         }
         Some(seen)
