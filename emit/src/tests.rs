@@ -42,8 +42,13 @@ fn names(func: &Func<'_>) -> Allocation {
 }
 
 fn launch() -> LaunchInfo {
-    let argument =
-        |name: &str, ty: &str| Argument { name: name.into(), ty: ty.into(), written: false, packing: None };
+    let argument = |name: &str, ty: &str| Argument {
+        name: name.into(),
+        ty: ty.into(),
+        written: false,
+        early: false,
+        packing: None,
+    };
     let map = TensorMap {
         base: "a".into(),
         offset: Expr::zero(),

@@ -60,9 +60,14 @@ pub fn sim(args: &SimArgs) -> Outcome<()> {
         None => Sizes::small(&artifact.kernel),
     };
     let random = (0..args.seeds).map(|i| args.seed.wrapping_add(i)).map(|seed| (Adversary::Random, seed));
-    for (order, seed) in
-        [(Adversary::Earliest, args.seed), (Adversary::Latest, args.seed)].into_iter().chain(random)
-    {
+    let next = args.seed.wrapping_add(1);
+    let fixed = [
+        (Adversary::Earliest, args.seed),
+        (Adversary::Latest, args.seed),
+        (Adversary::Classes, args.seed),
+        (Adversary::Classes, next),
+    ];
+    for (order, seed) in fixed.into_iter().chain(random) {
         let options = Options { order, seed, hazards: args.hazards, ..Options::default() };
         let executor = SimExecutor::new(ptx.clone(), manifest.clone(), options, args.multiprocessors);
         let executor = executor.observed(Box::new(Watch::new()));

@@ -544,7 +544,7 @@ impl<'k, 'a> Lower<'k, 'a> {
         let launch = LaunchInfo {
             kernel: self.k.name.clone(),
             file: self.k.file.clone(),
-            arguments: launch::arguments(self.k, &self.packings),
+            arguments: launch::arguments(self.k, mapping, &self.packings),
             params: self.params,
             grid,
             cluster,
