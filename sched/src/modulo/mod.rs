@@ -11,8 +11,8 @@
 //! `body` makes the dependence graph of one iteration, with distances in iterations; `search` finds the
 //! least initiation interval at which every instruction has a time (Rau, "Iterative Modulo Scheduling":
 //! resources and recurrences give the minimum, then one interval after the other is tried); `rotate`
-//! rewrites the structured program: a first part, a loop whose body holds two stages of two iterations, a
-//! last part. What comes out is again a program in order, which the rest of `sched` cuts into roles as any
+//! rewrites the structured program: first parts, a loop whose body holds a stage each of several iterations, last
+//! parts. What comes out is again a program in order, which the rest of `sched` cuts into roles as any
 //! other (Task-Based Tensor Computations on Modern GPUs, section 4.2.5).
 //!
 //! The model is one warpgroup among all of the block. Its warps do one thing after the other; its products
@@ -24,15 +24,19 @@
 //!
 //! Loops of products alone are scheduled by their rings; the model only tells their interval.
 
+mod block;
 mod body;
+mod choose;
 mod edges;
 mod rotate;
 mod search;
+mod steps;
 
 use crate::graph::{meets_in_global, yields};
 use crate::schedule::{Feature, WARPGROUP, budgets, do_schedule_without};
 use crate::shared::do_shared;
 use body::{Body, Limits, Resource};
+use choose::{Choice, Choices, choose};
 use rustc_hash::FxHashMap;
 use search::Found;
 use warplift_ir::machine::{Attr, Buffer, Func, Inst, LoopSchedule, Program, Slot, Span};
@@ -43,6 +47,9 @@ pub use rotate::do_rotate;
 /// Registers that a rotated body needs beside the fragments that live by the schedule: scalars, and what
 /// ptxas holds on the way (measured on attention: with 36 it spills).
 const WORK_REGISTERS: u32 = 48;
+
+/// Iterations at most of which a body holds work.
+const STAGES: u32 = 4;
 
 /// Schedules every loop with products or tensor copies. One whose products depend on threads' work in the same
 /// iteration may be rotated; the reasons why one of these is left as it is come as remarks.
@@ -69,7 +76,7 @@ pub fn do_modulo(
         }) else {
             continue;
         };
-        let (s, why) = match search::schedule(&body, if rotates { 2 } else { 1 }) {
+        let (s, why) = match search::best(&body, if rotates { STAGES } else { 1 }) {
             Ok(s) => (s, None),
             // As it stands: allocation decides about registers.
             Err(why) => match search::schedule(&Body { registers: u32::MAX, ..body.clone() }, 1) {
@@ -77,8 +84,15 @@ pub fn do_modulo(
                 Err(_) => continue,
             },
         };
-        let turns = rotates.then(|| search::with_turns(&body, &s)).flatten();
-        let made = LoopSchedule { turns, ..describe(program, inst, &s, &attr.name) };
+        let has = |f: Feature| !disabled.contains(&f);
+        let turns = if has(Feature::Turns) { attr.turns } else { Some(false) };
+        let given = Choices { turns, pins: has(Feature::Pins) };
+        let chosen = if mixes(func, inst) { choose(&body, &s, &given) } else { Choice::default() };
+        let made = LoopSchedule {
+            turns: chosen.turns,
+            pins: chosen.pins,
+            ..describe(program, inst, &s, &attr.name)
+        };
         if rotates && !made.rotated {
             let why = why.map_or(format!("one stage of {} cycles is best", s.interval), |why| {
                 format!("it is not overlapped with itself: {why}")
@@ -145,6 +159,7 @@ fn describe(program: &Program<'_>, inst: Inst, found: &Found, name: &str) -> Loo
         stages: ahead + own,
         rotated: own > 1,
         turns: None,
+        pins: None,
         slots,
         copies,
     }
