@@ -23,6 +23,9 @@
 //! (ptxas would serialize it).
 //!
 //! Loops of products alone are scheduled by their rings; the model only tells their interval.
+//!
+//! An interval says nothing of how warpgroups come to stand to each other. `block` runs the `steps` of all of them
+//! beside each other, and `choose` compares: with turns at the tensor cores or without, waits pinned or moved by ptxas.
 
 mod block;
 mod body;
@@ -76,14 +79,7 @@ pub fn do_modulo(
         }) else {
             continue;
         };
-        let (s, why) = match search::best(&body, if rotates { STAGES } else { 1 }) {
-            Ok(s) => (s, None),
-            // As it stands: allocation decides about registers.
-            Err(why) => match search::schedule(&Body { registers: u32::MAX, ..body.clone() }, 1) {
-                Ok(s) => (s, Some(why)),
-                Err(_) => continue,
-            },
-        };
+        let Some((s, why)) = found_for(&body, if rotates { STAGES } else { 1 }) else { continue };
         let has = |f: Feature| !disabled.contains(&f);
         let turns = if has(Feature::Turns) { attr.turns } else { Some(false) };
         let given = Choices { turns, pins: has(Feature::Pins) };
@@ -94,14 +90,33 @@ pub fn do_modulo(
             ..describe(program, inst, &s, &attr.name)
         };
         if rotates && !made.rotated {
-            let why = why.map_or(format!("one stage of {} cycles is best", s.interval), |why| {
-                format!("it is not overlapped with itself: {why}")
-            });
-            remarks.push(format!("loop `{}`: {why}", attr.name));
+            remarks.push(format!("loop `{}`: {}", attr.name, stays(&made, why)));
         }
         found.push(made);
     }
     (found, remarks)
+}
+
+/// The best schedule of so many stages at most; else the loop as it stands, and why: allocation decides about
+/// registers then.
+fn found_for(body: &Body, stages: u32) -> Option<(Found, Option<String>)> {
+    match search::best(body, stages) {
+        Ok(s) => Some((s, None)),
+        Err(why) => {
+            let s = search::schedule(&Body { registers: u32::MAX, ..body.clone() }, 1).ok()?;
+            Some((s, Some(why)))
+        }
+    }
+}
+
+/// Why a loop is left as it is.
+fn stays(made: &LoopSchedule, why: Option<String>) -> String {
+    let least = made.resource().max(made.recurrence);
+    match why.filter(|_| made.interval > least) {
+        Some(why) => format!("it is not overlapped with itself: {why}"),
+        None if made.interval > least => format!("one stage of {} cycles is best", made.interval),
+        None => format!("one stage of {} cycles is best: no units allow less", made.interval),
+    }
 }
 
 /// What the block gives its loops.
