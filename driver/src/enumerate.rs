@@ -86,7 +86,7 @@ fn anchor(kernel: &Kernel) -> Option<Anchor<'_>> {
     let (sum, left) = (shape(kernel.args(mma)[0])?, shape(kernel.args(mma)[1])?);
     let dims = [*sum.dims().first()?, *sum.dims().get(1)?, *left.dims().get(1)?];
     let holder = looped(mma);
-    let counter = holder.and_then(|h| warplift_isel::map::loop_name(kernel, h));
+    let counter = holder.and_then(|h| warplift_isel::loop_name(kernel, h));
     let beside = all.iter().filter(|&&m| holder.is_some() && looped(m) == holder).count();
     let name = |d: Dim| Some(kernel.tunables[d.tunable.filter(|_| (d.mul, d.div) == (1, 1))?].name.as_str());
     Some(Anchor {

@@ -167,13 +167,13 @@ pub(crate) fn compile_and<T>(
     let bump = Bump::new();
     let mut r = Recorder { options, timings: Vec::new(), dumps: Vec::new() };
     r.pass("verify", || verify(kernel).map_err(CompileError::Verify))?;
-    let mapped = r.pass("map", || warplift_isel::map::do_map(kernel, mapping))?;
+    let forms = r.pass("map", || warplift_isel::map::do_forms(kernel, mapping))?;
+    let (mapped, plan) =
+        r.pass("plan", || warplift_isel::select::do_select(&forms, &of_isel(&options.disable)))?;
     r.dump("map", &mapped);
     if options.verify {
         verify(&mapped).map_err(|e| bug("map", &e, &mapped))?;
     }
-    let plan =
-        r.pass("plan", || warplift_isel::plan::do_plan_without(&mapped, &of_isel(&options.disable)))?;
     let program = r.pass("lower", || warplift_isel::lower::do_lower(&mapped, &plan, mapping, &bump))?;
     r.dump("lower", &program);
     r.check("lower", || verify_structured(&program.func), &program)?;

@@ -273,3 +273,17 @@ fn forms_without_features_are_saved_for_the_ablation() {
     let (status, _, errors) = warplift(&["run", "probe", "--artifacts", path, "--disable", "modulo"]);
     assert!(status == 2 && errors.contains("cannot be without `modulo`"), "{errors}");
 }
+
+#[test]
+fn a_reader_that_leaves_early_is_no_panic() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_warplift"))
+        .args(["explain", "gemm"])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert!(!output.status.success(), "it has not noticed");
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+}

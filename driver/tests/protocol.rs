@@ -38,8 +38,8 @@ fn make<'a>(m: &Module, bump: &'a Bump) -> Made<'a> {
 
 fn make_without<'a>(m: &Module, disabled: &[Feature], bump: &'a Bump) -> Made<'a> {
     let (kernel, mapping) = (&m.kernels[0], &m.mappings[0]);
-    let k = warplift_isel::map::do_map(kernel, mapping).unwrap_or_else(|e| panic!("{e}"));
-    let plan = warplift_isel::plan::do_plan(&k).unwrap_or_else(|e| panic!("{e}"));
+    let forms = warplift_isel::map::do_forms(kernel, mapping).unwrap_or_else(|e| panic!("{e}"));
+    let (k, plan) = warplift_isel::select::do_select(&forms, &[]).unwrap_or_else(|e| panic!("{e}"));
     let program = warplift_isel::lower::do_lower(&k, &plan, mapping, bump).unwrap_or_else(|e| panic!("{e}"));
     let mut schedule = do_schedule_without(&program, &SM90A, disabled).unwrap_or_else(|e| panic!("{e}"));
     let shared = do_shared(&program, &mut schedule, &SM90A).unwrap_or_else(|e| panic!("{e}"));

@@ -234,7 +234,8 @@ fn copies_arrive_on_an_mbarrier() {
 }
 
 /// Each of two blocks writes a word into the other's memory and reads what came.
-const PEER: &str = "mov.u32 %r3, %cluster_ctarank;\nxor.b32 %r4, %r3, 1;\nmapa.shared::cluster.u32 %r5, %r1, %r4;\n\
+const PEER: &str = "barrier.cluster.arrive.relaxed.aligned;\nbarrier.cluster.wait.aligned;\n\
+    mov.u32 %r3, %cluster_ctarank;\nxor.b32 %r4, %r3, 1;\nmapa.shared::cluster.u32 %r5, %r1, %r4;\n\
     setp.ne.u32 %p1, %r2, 0;\n@%p1 bra ALL;\nadd.u32 %r6, %r3, 70;\nst.shared::cluster.u32 [%r5], %r6;\nALL:\n\
     barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;\n\
     @%p1 bra END;\nld.shared.u32 %r7, [%r1];\nmul.wide.u32 %rd3, %r3, 4;\nadd.s64 %rd3, %rd3, %rd2;\nst.global.u32 [%rd3], %r7;\nEND:";
@@ -250,6 +251,8 @@ fn blocks_of_a_cluster_exchange() {
     assert!(kinds(&pair("cluster_relaxed", &relaxed)).contains(&SharedRace));
     let fenced = relaxed.replace("ALL:\n", "ALL:\nfence.acq_rel.cluster;\n");
     assert_eq!(pair("cluster_fenced", &fenced).words(), vec![71, 70]);
+    let early = PEER.replace("barrier.cluster.arrive.relaxed.aligned;\nbarrier.cluster.wait.aligned;\n", "");
+    assert!(kinds(&pair("cluster_early", &early)).contains(&LateStart));
     let none = PEER.replace("barrier.cluster.wait.acquire.aligned;\n", "");
     let found = kinds(&pair("cluster_no_wait", &none));
     assert!(found.contains(&UninitialisedMemory) || found.contains(&SharedRace), "{found:?}");
@@ -258,7 +261,8 @@ fn blocks_of_a_cluster_exchange() {
 #[test]
 fn a_block_must_not_end_under_its_peers() {
     // Rank 0 writes into rank 1, which does not wait for it.
-    let body = "mov.u32 %r3, %cluster_ctarank;\nsetp.ne.u32 %p1, %r3, 0;\n@%p1 bra END;\n\
+    let body = "barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;\n\
+        mov.u32 %r3, %cluster_ctarank;\nsetp.ne.u32 %p1, %r3, 0;\n@%p1 bra END;\n\
         mov.u32 %r4, 1;\nmapa.shared::cluster.u32 %r5, %r1, %r4;\nst.shared::cluster.u32 [%r5], %r2;\nEND:";
     let k = Kernel { name: "early_exit", body, block: 32, cluster: 2, grid: 2, ..Kernel::default() };
     assert!(kinds(&k).contains(&EarlyExit));

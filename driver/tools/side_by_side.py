@@ -379,6 +379,8 @@ def parse():
         parser.add_argument(f"--{name}", required=True)
     parser.add_argument("--also", action="append", default=[], metavar="STEM",
                         help="another mapping of the kernel: STEM.cubin and STEM.json, a contender too")
+    parser.add_argument("--without", action="append", default=[], metavar="PEER",
+                        help="leave out a peer, for instance one that lacks the type")
     parser.add_argument("--size", action="append", default=[], metavar="NAME=N")
     parser.add_argument("--regime", default="burst,sustained")
     parser.add_argument("--rounds", type=int, default=7)
@@ -421,7 +423,7 @@ def main():
     check = [checked(peers, kernel, sets[0], first, own[0]) for kernel, own in zip(kernels, launches)]
     bind = lambda function: [lambda args=args: function(args) for args in sets]
     lanes = [Lane(kernel.name, own) for kernel, own in zip(kernels, launches)]
-    lanes += [Lane(name, bind(function)) for name, function in peers.PEERS.items()]
+    lanes += [Lane(name, bind(function)) for name, function in peers.PEERS.items() if name not in options.without]
     work = peers.work(options.sizes) if hasattr(peers, "work") else (0, 0)
     rng, rows = random.Random(options.seed), []
     for regime in options.regime.split(","):

@@ -29,8 +29,8 @@ pub struct Variant {
     pub mapping: &'static str,
 }
 
-/// The variants: products of warps fed by tensor copies and by copies of their own, and tiles that are
-/// too low for warpgroups.
+/// The variants: products of warps fed by tensor copies and by copies of their own, tiles that are too low for
+/// warpgroups, and rows that the blocks of a cluster hold together.
 pub const VARIANTS: &[Variant] = &[
     Variant {
         name: "gemm_mma_sync",
@@ -49,6 +49,16 @@ pub const VARIANTS: &[Variant] = &[
         kernel: "gemm_tt",
         mapping: "BM = 128, BN = 128, BK = 32 for t: pipeline fit, producers 0 \
                   kernel: warps 4, products mma_sync",
+    },
+    Variant {
+        name: "softmax_blocks",
+        kernel: "softmax",
+        mapping: "BM = 1, BN = 32768 kernel: warps 4, blocks 8",
+    },
+    Variant {
+        name: "layer_norm_blocks",
+        kernel: "layer_norm",
+        mapping: "BM = 1, BN = 4096 kernel: persistent, warps 4, blocks 2",
     },
     Variant { name: "gemm_low", kernel: "gemm", mapping: "BM = 16, BN = 64, BK = 128 kernel: persistent" },
 ];
@@ -109,6 +119,8 @@ pub const CASES: &[Case] = &[
     rough("attention_causal", &[("batch", 2), ("heads", 1), ("length", 290)]),
     rough("attention_f16", &[("batch", 1), ("heads", 1), ("queries", 200), ("keys", 129)]),
     close("softmax", &[("m", 3), ("n", 1000)]),
+    close("softmax_blocks", &[("m", 2), ("n", 20000)]),
+    close("layer_norm_blocks", &[("m", 5), ("n", 4000)]),
     close("softmax_long", &[("m", 2), ("n", 5000)]),
     close("rms_norm", &[("m", 3), ("n", 1000)]),
     close("layer_norm", &[("m", 3), ("n", 1000)]),

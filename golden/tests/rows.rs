@@ -3,7 +3,7 @@
 
 use std::path::Path;
 use warplift::ir::target::SM90A;
-use warplift::ir::tile::{Kernel, Mapping, parse_file};
+use warplift::ir::tile::{ArrayMapping, Kernel, Mapping, Way, parse_file};
 use warplift::sim;
 use warplift::{Options, compile};
 use warplift_golden::library::reference;
@@ -170,4 +170,62 @@ fn elements_are_gathered() {
             check(&format!("{elem} {bm} x {bn}"), &k, &m, &[("m", 5), ("n", 88), ("p", 264)], 0.0);
         }
     }
+}
+
+/// A mapping under which so many blocks hold a tile together.
+fn spread(mapping: &Mapping, tunables: &[(&str, i64)], warps: u32, blocks: u32, persistent: bool) -> Mapping {
+    let mut m = mapped(mapping, tunables, warps);
+    (m.whole.blocks, m.whole.persistent) = (blocks, persistent);
+    m
+}
+
+#[test]
+fn rows_held_by_the_blocks_of_a_cluster() {
+    for name in ["softmax", "rms_norm", "layer_norm", "softmax_long"] {
+        let (k, m) = text(name, &[]);
+        for (warps, blocks, persistent, n) in [(2, 2, false, 2000), (1, 8, true, 2048), (4, 4, true, 8)] {
+            let m = spread(&m, &[("BN", 2048)], warps, blocks, persistent);
+            check(&format!("{name} {m}"), &k, &m, &[("m", 7), ("n", n)], 4e-3);
+        }
+    }
+}
+
+/// Whatever goes through scratch memory: scans, conversions, gathers, sums in a loop.
+#[test]
+fn tiles_exchanged_between_the_blocks_of_a_cluster() {
+    let all: [(&str, &[(&str, i64)], &[(&str, i64)]); 5] = [
+        ("cumsum", &[("BM", 2), ("BN", 512)], &[("m", 3), ("n", 1300)]),
+        ("transpose", &[("BM", 64), ("BN", 64)], &[("m", 136), ("n", 72)]),
+        ("gather_rows", &[("BM", 1), ("BN", 512), ("BP", 256)], &[("m", 3), ("n", 400), ("p", 600)]),
+        ("row_max", &[("BM", 4), ("BN", 256)], &[("m", 9), ("n", 1028)]),
+        ("gemv", &[("BM", 2), ("BN", 1024)], &[("m", 5), ("n", 3000)]),
+    ];
+    for (name, tunables, size) in all {
+        let (k, m) = text(name, &[]);
+        for (blocks, persistent) in [(2, false), (4, true)] {
+            let m = spread(&m, tunables, 2, blocks, persistent);
+            check(&format!("{name} {m}"), &k, &m, size, 1e-3);
+        }
+    }
+}
+
+#[test]
+fn what_several_blocks_cannot_hold_is_refused() {
+    let refused = |name: &str, change: &dyn Fn(&mut Mapping)| {
+        let (k, mut m) = text(name, &[]);
+        change(&mut m);
+        let made = compile(&k, &m, &SM90A, &Options::default());
+        made.expect_err("compiles").to_string()
+    };
+    let products = refused("gemm", &|m| m.whole.blocks = 2);
+    assert!(products.contains("products of tiles that several blocks hold"), "{products}");
+    let odd = refused("softmax", &|m| m.whole.blocks = 3);
+    assert!(odd.contains("1, 2, 4 or 8"), "{odd}");
+    let both = refused("softmax", &|m| (m.whole.blocks, m.whole.cluster) = (2, 2));
+    assert!(both.contains("beside clusters of neighbours"), "{both}");
+    let copies = refused("row_sum", &|m| {
+        m.whole.blocks = 2;
+        m.arrays.push(("x".to_owned(), ArrayMapping { way: Way::Staged, ..Default::default() }));
+    });
+    assert!(copies.contains("whose tiles several blocks hold together"), "{copies}");
 }

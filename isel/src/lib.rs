@@ -12,10 +12,15 @@ pub mod facts;
 mod feature;
 pub mod lower;
 pub mod map;
+mod operand;
 pub mod plan;
+mod rows;
+pub mod select;
+mod tiles;
 pub mod window;
 
 pub use feature::{Feature, Ways};
+pub use tiles::loop_name;
 
 use warplift_ir::tile::{Inst, Loc};
 

@@ -1,10 +1,11 @@
 //! After `map` a kernel verifies, reads back from its text, and computes the same: every kernel of
-//! the library under its own mapping and under one with small tiles, by one program and by three.
+//! the library under its own mapping and under one with small tiles, by one program and by three, in
+//! every form.
 
 use std::path::Path;
 use warplift_ir::interp::{Arg, Memory, Options, run};
 use warplift_ir::tile::{Kernel, Mapping, Module, Op, Type, parse_file, verify};
-use warplift_isel::map::do_map;
+use warplift_isel::map::do_forms;
 
 /// Value of every size: not a multiple of a tile, and of 8 as the facts ask for.
 const SIZE: i64 = 40;
@@ -64,15 +65,20 @@ fn outcome(kernel: &Kernel, tunables: &[(String, i64)], programs: u32) -> Vec<Ve
     ids.iter().map(|&id| memory.bytes(id).to_vec()).collect()
 }
 
+/// Every form that the kernel may take.
 fn check(kernel: &Kernel, mapping: &Mapping) {
-    let mapped = do_map(kernel, mapping).unwrap();
-    assert_eq!(verify(&mapped), Ok(()), "{mapped}");
-    let printed = mapped.to_string();
-    let again = parse_file(&printed, "printed").unwrap_or_else(|e| panic!("{e:?}\n{printed}"));
-    assert!(mapped.same_as(&again.kernels[0]), "{printed}\n{}", again.kernels[0]);
+    let forms = do_forms(kernel, mapping).unwrap();
     let expected = outcome(kernel, &mapping.tunables, 1);
-    for programs in [1, 3] {
-        assert!(outcome(&mapped, &[], programs) == expected, "{} by {programs} programs", kernel.name);
+    for &form in forms.all() {
+        let mapped = forms.make(form).unwrap();
+        assert_eq!(verify(&mapped), Ok(()), "{mapped}");
+        let printed = mapped.to_string();
+        let again = parse_file(&printed, "printed").unwrap_or_else(|e| panic!("{e:?}\n{printed}"));
+        assert!(mapped.same_as(&again.kernels[0]), "{printed}\n{}", again.kernels[0]);
+        for programs in [1, 3] {
+            let have = outcome(&mapped, &[], programs);
+            assert!(have == expected, "{} as {form} by {programs} programs", kernel.name);
+        }
     }
 }
 
@@ -89,7 +95,7 @@ fn small_tiles_keep_the_meaning() {
     for module in library() {
         let kernel = &module.kernels[0];
         let small = shrunk(kernel, module.mapping(&kernel.name).unwrap());
-        match do_map(kernel, &small) {
+        match do_forms(kernel, &small) {
             Ok(_) => check(kernel, &small),
             // Many warps cannot share so small a product.
             Err(e) => assert!(e.message.contains("warps") && e.message.contains("share"), "{e}"),

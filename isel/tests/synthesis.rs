@@ -6,11 +6,11 @@ use warplift_ir::layout::Layout;
 use warplift_ir::layout::convert::Conversion;
 use warplift_ir::machine::{Attr, Program};
 use warplift_ir::target::Opcode;
-use warplift_ir::tile::{Inst, Kernel, Mapping, Op, Value, parse_file};
+use warplift_ir::tile::{Inst, Kernel, Mapping, Op, Value, WarpShare, parse_file};
 use warplift_isel::plan::{
     Outcome, Plan, Point, StorePlan, Touched, Way, choose, do_plan, do_plan_without, touched,
 };
-use warplift_isel::{Feature, lower::do_lower, map::do_map};
+use warplift_isel::{Feature, lower::do_lower, map::do_forms, map::do_map, select::do_select};
 
 fn parse(text: &str) -> (Kernel, Mapping) {
     let m = parse_file(text, "s.tile").unwrap_or_else(|e| panic!("{e:?}\n{text}"));
@@ -231,4 +231,61 @@ mapping q { for t: consumers 1 }
         assert_eq!(points.count(), 1);
     }
     assert_eq!(Way::InRegisters.to_string(), "in registers");
+}
+
+/// A product whose rows are reduced after it.
+const SUMMED: &str = "
+kernel s(a: ptr<f16> align 16, b: ptr<f16> align 16, y: ptr<f32> align 16, m: i32, n: i32 % 8, k: i32 % 8) {
+    tunable BM = 128, BN = 128, BK = 64
+    grid cdiv(m, BM)
+    ga = view a : f16[m, k]
+    gb = view b : f16[k, n]
+    gy = view y : f32[m]
+    i = block_index
+    ta = load ga[i*BM, 0] : f16[BM, BK]
+    none = full 0.0 : f32[BM]
+    sums = for t in 0..cdiv(n, BN) carry old = none {
+        tb = load gb[0, t*BN] : f16[BK, BN]
+        zero = full 0.0 : f32[BM, BN]
+        p = mma zero, ta, tb
+        new = old + reduce_max(p, 1)
+        yield new
+    }
+    store gy[i*BM], sums
+}
+mapping s { BM = 128, BN = 128, BK = 64 kernel: WHAT }
+";
+
+fn select(text: &str, without: &[Feature]) -> (Kernel, Plan) {
+    let m = parse_file(text, "s.tile").unwrap_or_else(|e| panic!("{e:?}\n{text}"));
+    let forms = do_forms(&m.kernels[0], &m.mappings[0]).unwrap_or_else(|e| panic!("{e}"));
+    do_select(&forms, without).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn shared(plan: &Plan) -> WarpShare {
+    plan.warp_products.values().next().expect("a product of warps").share
+}
+
+#[test]
+fn rows_that_are_reduced_stay_in_a_warp() {
+    // A deep product hides what a meeting in each trip takes; a shallow one does not.
+    let text = SUMMED.replace("WHAT", "warps 8, products mma_sync");
+    assert_eq!(shared(&select(&text, &[]).1).columns, 2, "less is read from shared memory");
+    let text = text.replace("BK = 64", "BK = 16");
+    let (_, rule) = select(&text, &[Feature::Synthesis]);
+    let (_, best) = select(&text, &[]);
+    assert!(shared(&rule).columns > 1, "the rule reads the least: {:?}", shared(&rule));
+    assert_eq!((shared(&best).rows, shared(&best).columns), (8, 1), "no meeting of the block in the loop");
+    let found = best.found.expect("the search was on");
+    let form = |t: &&warplift_isel::plan::Tried| t.point == Point::Form;
+    assert!(found.tried.iter().filter(form).count() >= 3, "{:?}", found.tried);
+}
+
+#[test]
+fn a_product_alone_is_shared_as_it_reads_the_least() {
+    let text = PRODUCT.replace("ALIGN", "align 16").replace("192", "128").replace("for t: consumers 3", "");
+    let (k, plan) = select(&text.replace("MORE", "warps 8, products mma_sync"), &[]);
+    assert_eq!(shared(&plan), WarpShare { rows: 4, columns: 2, together: false });
+    let lines = plan.describe(&k);
+    assert!(lines.iter().any(|l| l.contains("search: products: mma.sync by 8 x 1 warps")), "{lines:?}");
 }

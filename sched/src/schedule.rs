@@ -120,11 +120,16 @@ fn check_limits(program: &Program<'_>, target: &Target) -> Result<()> {
         return Err(SchedError::Threads { threads });
     }
     let size = program.launch.cluster;
-    let limit = target.cluster.min(MAX_CLUSTER);
+    let limit = target.cluster.min(if program.blocks > 1 { target.cluster } else { MAX_CLUSTER });
     if size > limit {
         return Err(SchedError::Cluster { size, limit });
     }
     let copies = program.func.insts.values().any(|d| d.op == Opcode::CpAsync);
+    if let Some(op) = program.func.insts.values().map(|d| d.op).find(|&op| program.blocks > 1 && is_local(op))
+    {
+        let what = format!("`{}` in a kernel whose tiles several blocks hold together", op.row().name);
+        return Err(SchedError::Unsupported(what));
+    }
     if program.teams > 1 && meets_in_global(&program.func) {
         let what = "teams in turn that read what they store: their barriers would meet the whole block";
         return Err(SchedError::Unsupported(what.to_owned()));
@@ -134,6 +139,12 @@ fn check_limits(program: &Program<'_>, target: &Target) -> Result<()> {
         return Err(SchedError::Unsupported(what.to_owned()));
     }
     Ok(())
+}
+
+/// Whether a row moves a tile to or from the shared memory of one block, or multiplies what lies there.
+fn is_local(op: Opcode) -> bool {
+    let copies = matches!(op, Opcode::TmaStore | Opcode::CpAsync | Opcode::Stmatrix | Opcode::Ldmatrix);
+    copies || op.is_async_load() || is_product(op)
 }
 
 /// Tensor loads go to the producer, everything else with an effect to the consumers.

@@ -181,7 +181,7 @@ fn gemm<'a>(shape: &Shape, bump: &'a Bump) -> Program<'a> {
         workspace: Expr::zero(),
     };
     let deferred = shape.tiles;
-    Program { launch, buffers: b.buffers, warps: shape.warps, teams: 1, deferred, func: b.func }
+    Program { launch, buffers: b.buffers, warps: shape.warps, teams: 1, blocks: 1, deferred, func: b.func }
 }
 
 fn scheduled(shape: &Shape) -> (Schedule, SharedMap) {

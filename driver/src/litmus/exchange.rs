@@ -125,10 +125,19 @@ const BODIES: &[Body] = &[
         name: "cluster/exchange",
         threads: 64,
         blocks: 2,
-        text: "mov.u32 %r6, %cluster_ctarank;\nxor.b32 %r7, %r6, 1;\n\
+        text: "barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;\nmov.u32 %r6, %cluster_ctarank;\nxor.b32 %r7, %r6, 1;\n\
         mapa.shared::cluster.u32 %r8, %r3, %r7;\nst.shared::cluster.v2.b32 [%r8], {%x0, %x1};\nbarrier.cluster.arrive.release;\n\
         barrier.cluster.wait.acquire;\nld.shared.v2.b32 {%x4, %x5}, [%r3];\nld.shared::cluster.b32 %x6, [%r8+4];\n\
         barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;",
+    },
+    Body {
+        name: "cluster/widths",
+        threads: 32,
+        blocks: 4,
+        text: "barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;\nmov.u32 %r6, %cluster_ctarank;\nadd.u32 %r7, %r6, 3;\n\
+        and.b32 %r7, %r7, 3;\nmapa.shared::cluster.u32 %r8, %r3, %r7;\nst.shared::cluster.v4.b32 [%r8], {%x0, %x1, %x2, %x3};\n\
+        cvt.u16.u32 %h1, %r2;\nst.shared::cluster.b16 [%r8+6], %h1;\nbarrier.cluster.arrive.release;\n\
+        barrier.cluster.wait.acquire;\nld.shared.v4.b32 {%x4, %x5, %x6, %x7}, [%r3];",
     },
     Body {
         name: "cluster/ranks",
@@ -143,7 +152,7 @@ const BODIES: &[Body] = &[
         name: "cluster/relaxed",
         threads: 64,
         blocks: 2,
-        text: "mov.u32 %r6, %cluster_ctarank;\nxor.b32 %r7, %r6, 1;\n\
+        text: "barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;\nmov.u32 %r6, %cluster_ctarank;\nxor.b32 %r7, %r6, 1;\n\
         mapa.shared::cluster.u32 %r8, %r3, %r7;\nst.shared::cluster.b32 [%r8], %x0;\nfence.acq_rel.cluster;\nbarrier.cluster.arrive.relaxed.aligned;\n\
         barrier.cluster.wait.acquire.aligned;\nld.shared.b32 %x4, [%r3];",
     },

@@ -1,5 +1,6 @@
 //! Shared and global memory as instructions reach it: windows, bounds, alignment, races.
 
+use super::clock::Clocks;
 use super::hazard::HazardKind;
 use super::inst::Space;
 use super::machine::{Found, Machine, Stop};
@@ -119,13 +120,30 @@ impl Machine<'_> {
             Cow::Owned(c) => Some(c),
             Cow::Borrowed(_) => None,
         };
-        let who = Who { access, clocks: own.as_ref().unwrap_or(&self.warps[w].clocks) };
+        let clocks = own.as_ref().unwrap_or(&self.warps[w].clocks);
+        if block != self.warps[w].block && !self.warps[w].gathered && !self.has_begun(block, clocks) {
+            self.late_start(w, block, access)?;
+        }
+        let clocks = own.as_ref().unwrap_or(&self.warps[w].clocks);
+        let who = Who { access, clocks };
         let shadow = &mut self.blocks[block].shadow;
         let found = if write { shadow.write(offset, bytes, who) } else { shadow.read(offset, bytes, who) };
         match found {
             Some(c) => self.conflict(w, block, access, c, write),
             None => Ok(()),
         }
+    }
+
+    /// Whether a thread that knows so much knows that a block runs: anything that one of its warps did.
+    fn has_begun(&self, block: usize, clocks: &Clocks) -> bool {
+        let mut own = self.warps.iter().enumerate().filter(|(_, warp)| warp.block == block);
+        own.any(|(timeline, _)| clocks.seen.get(timeline) > 0)
+    }
+
+    fn late_start(&mut self, w: usize, block: usize, access: Access) -> Result<(), Stop> {
+        let what =
+            format!("block {block} of the cluster may not have begun: nothing orders its start before this");
+        self.hazard(Found::new(HazardKind::LateStart, w, access.pc, what))
     }
 
     /// Data and mbarriers do not mix.

@@ -97,6 +97,8 @@ pub(crate) struct Warp {
     /// Arrived at a named barrier, not yet released.
     pub at_named: Option<NamedWait>,
     pub cluster: ClusterWait,
+    /// Whether it has passed the cluster's barrier: then all blocks have begun, whatever else is known of them.
+    pub gathered: bool,
     pub tensor: WarpTensor,
     pub bulk: BTreeMap<u8, Groups>,
     pub copies: Groups,
@@ -365,6 +367,7 @@ impl Warp {
             yielded: None,
             at_named: None,
             cluster: ClusterWait::default(),
+            gathered: false,
             tensor: WarpTensor::new(entry.registers as usize),
             bulk: BTreeMap::new(),
             copies: Groups::default(),

@@ -234,6 +234,7 @@ impl Machine<'_> {
         let released = self.barrier.released.clone();
         self.tell(w, mask, |clocks| clocks.join(&released));
         let warp = &mut self.warps[w];
+        warp.gathered = true;
         warp.cluster.waited |= mask;
         if warp.cluster.waited & warp.live == warp.live {
             warp.cluster = ClusterWait::default();

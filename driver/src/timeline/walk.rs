@@ -395,8 +395,8 @@ fn access(data: &InstData<'_>) -> Option<(Unit, f64)> {
         LdGlobal8 => Some((Unit::Tma, LANES)),
         LdGlobal16 | StGlobal16 => Some((Unit::Tma, 2.0 * LANES)),
         CpAsync => Some((Unit::Tma, 16.0 * LANES)),
-        LdShared8 | LdShared16 | StShared16 => Some((Unit::Lsu, 2.0 * LANES)),
-        LdShared | StShared | Ldmatrix | Stmatrix => Some((Unit::Lsu, 4.0 * LANES * count)),
+        LdShared8 | LdShared16 | StShared16 | StRemote16 => Some((Unit::Lsu, 2.0 * LANES)),
+        LdShared | StShared | StRemote | Ldmatrix | Stmatrix => Some((Unit::Lsu, 4.0 * LANES * count)),
         _ => None,
     }
 }

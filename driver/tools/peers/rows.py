@@ -4,7 +4,7 @@
         --size m=8192 --size n=4096 --size op=0
 
 op: 0 softmax (softmax_long with longer rows), 1 rms_norm, 2 layer_norm, 3 transpose, 4 axpy (m = 1),
-5 gemv, 6 cumsum, 7 gather_rows (rows of p elements, --size p=4096)
+5 gemv, 6 cumsum, 7 gather_rows (rows of p elements, --size p=4096), 8 row_max, 9 row_sum
 """
 
 import torch
@@ -21,8 +21,10 @@ OPS = (
     (lambda t: t["a"] @ t["x"], HALF, 2),
     (lambda t: torch.cumsum(t["x"], 1), FLOAT, 8),
     (lambda t: torch.gather(t["x"], 1, t["at"]), HALF, 6),
+    (lambda t: torch.amax(t["x"], 1), FLOAT, 4),
+    (lambda t: torch.sum(t["x"], 1), FLOAT, 4),
 )
-TRANSPOSE, AXPY, GEMV, GATHER = 3, 4, 5, 7
+TRANSPOSE, AXPY, GEMV, GATHER, REDUCTIONS = 3, 4, 5, 7, 8
 COMPILED = {}
 
 
@@ -41,6 +43,8 @@ def make(sizes):
         return dict(made, a=a, x=random(n), y=torch.full((m,), float("nan"), device="cuda"),
                     to=torch.empty_like(a[: m // 2]))
     x = random(m, n)
+    if op >= REDUCTIONS:
+        return dict(made, x=x, y=torch.full((m,), float("nan"), device="cuda"), to=torch.empty_like(x[: m // 2]))
     if op == GATHER:
         at = torch.randint(0, n, (m, p), device="cuda")
         made |= {"index": at.int(), "at": at}
@@ -51,7 +55,8 @@ def make(sizes):
 
 def copy(t):
     """A device copy of as many bytes as the operation reads and writes (axpy and gather_rows: two thirds)."""
-    source = t["a"][: t["m"] // 2] if "a" in t else t["x"]
+    source = t["a"] if "a" in t else t["x"]
+    source = source[: len(t["to"])] if t["op"] in (GEMV, REDUCTIONS, REDUCTIONS + 1) else source
     return t["to"].copy_(source)
 
 

@@ -60,7 +60,9 @@ pub struct Program<'a> {
     pub launch: LaunchInfo,
     /// Shared memory.
     pub buffers: PrimaryMap<Buffer, BufferData>,
-    /// Warps of a team that computes.
+    /// Blocks that run it together, a cluster; 1: each alone. See [`crate::tile::KernelMapping::blocks`].
+    pub blocks: u32,
+    /// Warps of a team that computes, in each block.
     pub warps: u32,
     /// Teams of a block, each with its own tiles, rings and buffers.
     pub teams: u32,

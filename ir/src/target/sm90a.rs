@@ -197,6 +197,8 @@ rows! {
     StGlobal "st.global" "st.global$v.b32 [$0$o], $1" &[B64, Any], &[], Lsu Write 20 4 10 "STG";
     StShared16 "st.shared.b16" "{ .reg .b16 h; cvt.u16.u32 h, $1; st.shared.b16 [$0$o], h; }" &[B32, B32], &[], Lsu Write 20 4 10 "STS";
     StShared "st.shared" "st.shared$v.b32 [$0$o], $1" &[B32, Any], &[], Lsu Write 20 4 10 "STS";
+    StRemote16 "st.shared.remote.b16" "{ .reg .b16 h; cvt.u16.u32 h, $1; st.shared::cluster.b16 [$0$o], h; }" &[B32, B32], &[], Lsu Write 20 4 78 "ST";
+    StRemote "st.shared.remote" "st.shared::cluster$v.b32 [$0$o], $1" &[B32, Any], &[], Lsu Write 20 4 78 "ST";
     Stmatrix "stmatrix" "" &[B32, Any], &[], Lsu Write 33 8 78 "STSM";
     Ldmatrix "ldmatrix" "" &[B32], &[Any], Lsu Read 33 8 65 "LDSM";
     MmaSync "mma.sync" "" &[Any, Any, Any], &[Any], Tensor Pure 33 6 70 "HMMA";

@@ -137,6 +137,9 @@ pub struct KernelMapping {
     /// Teams of warpgroups that share a block and take whole tiles in turn, each with rings of its own, so
     /// that one team's epilogue hides under another's products; 1: one team.
     pub alternate: u32,
+    /// Blocks that hold each tile together, a cluster: its warps are those of all of them, and what threads
+    /// tell each other goes through the shared memory of each (PTX ISA, "mapa"); 1: a block a tile.
+    pub blocks: u32,
     /// Warps of a block for kernels without warpgroup work; absent: from the consumers of its loops, else 4,
     /// or for products of warps as many as their tile is worth.
     pub warps: Option<u32>,
@@ -159,6 +162,7 @@ impl Default for KernelMapping {
             epilogue: Epilogue::Direct,
             cluster: 1,
             alternate: 1,
+            blocks: 1,
             warps: None,
             chunk: None,
             bulk_store: true,
@@ -193,6 +197,25 @@ impl Team {
     }
 }
 
+/// How warps share the rows and columns of a product.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct WarpShare {
+    /// Warps one below the other.
+    pub rows: u32,
+    /// Warps side by side.
+    pub columns: u32,
+    /// Whether a warp's rows lie together; else its atoms of 16 rows lie `16 * rows` apart, so that a part of
+    /// `16 * rows` rows belongs to all warps alike.
+    pub together: bool,
+}
+
+impl WarpShare {
+    /// All warps.
+    pub fn warps(self) -> u32 {
+        self.rows * self.columns
+    }
+}
+
 /// What `map` decided for one instruction.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Attrs {
@@ -212,6 +235,8 @@ pub struct Attrs {
     pub array: ArrayMapping,
     /// For what gives a tile: the layout in which threads hold it.
     pub layout: Option<Layout>,
+    /// For a product of warps: how they share it.
+    pub share: Option<WarpShare>,
 }
 
 /// A tunable's value, resolved; see [`super::Dim::resolve`].

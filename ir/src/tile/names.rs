@@ -276,6 +276,20 @@ mod tests {
     }
 
     #[test]
+    fn the_page_of_the_language_names_every_operation() {
+        let page = include_str!("../../../docs/language.md");
+        let mut names: Vec<&str> = FORMS.iter().map(|r| r.0).collect();
+        names.extend(UNARY.iter().map(|r| r.0).chain(BINARY.iter().map(|r| r.0)));
+        names.extend(REDUCE.iter().map(|r| r.0).chain(SCAN.iter().map(|r| r.0)));
+        names.extend(ATOMIC.iter().map(|r| r.0).chain(INFIX.iter().map(|r| r.0)));
+        names.extend(KEYWORDS);
+        let written =
+            |name: &&&str| !page.contains(&format!("`{name}")) && !page.contains(&format!(" {name} "));
+        let missing: Vec<&&str> = names.iter().filter(written).collect();
+        assert!(missing.is_empty(), "{missing:?}");
+    }
+
+    #[test]
     fn free_names_are_not_the_languages() {
         assert!(is_free_name("acc") && is_free_name("v") && is_free_name("_v1"));
         for bad in ["v12", "load", "f16", "carry", "1a", "a-b", ""] {

@@ -388,6 +388,10 @@ impl Display for AttrsText<'_> {
         items.extend(self.0.below.map(|d| format!("below {d}")));
         items.extend(array_words(self.0.array).into_iter().map(str::to_owned));
         items.extend(self.0.layout.as_ref().map(|l| format!("layout \"{l}\"")));
+        items.extend(self.0.share.map(|s| {
+            let together = if s.together { " together" } else { "" };
+            format!("share {} {}{together}", s.rows, s.columns)
+        }));
         write!(f, "@[{}]", items.join(", "))
     }
 }
@@ -470,6 +474,9 @@ fn whole_items(whole: &KernelMapping) -> Vec<String> {
     }
     if whole.cluster != 1 {
         items.push(format!("cluster {}", whole.cluster));
+    }
+    if whole.blocks != 1 {
+        items.push(format!("blocks {}", whole.blocks));
     }
     items.extend(whole.warps.map(|n| format!("warps {n}")));
     items.extend(whole.chunk.map(|n| format!("chunk {n}")));

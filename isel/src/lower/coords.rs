@@ -95,6 +95,13 @@ impl Lower<'_, '_> {
                     let threads = self.at_entry().imm(i64::from(32 * warps));
                     t = self.at_entry().int(Opcode::RemU32, t, threads);
                 }
+                if self.blocks > 1 {
+                    // The warps of the first block, then those of the next one.
+                    let own = self.k.attrs[self.inst].team.warps() / self.blocks;
+                    let rank = self.at_entry().op(Opcode::ClusterRank, &[], Ty::B32);
+                    let first = self.at_entry().mul_imm(rank, i64::from(32 * own));
+                    t = self.at_entry().add(first, t);
+                }
                 self.thread = Some(t);
                 t
             }

@@ -11,7 +11,8 @@
 
 use super::{Low, Lower};
 use crate::Result;
-use crate::plan::{cell_bits, choose, layout_error};
+use crate::plan::{cell_bits, choose};
+use crate::tiles::layout_error;
 use warplift_ir::layout::convert::{Conversion, LaneMap, Shuffle};
 use warplift_ir::layout::{Axis, Basis, Builder, Layout, Step};
 use warplift_ir::machine::{self, Attr, IndexMap, NewInst, Ty};

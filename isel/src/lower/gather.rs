@@ -3,7 +3,8 @@
 use super::coords::register_coord;
 use super::{Low, Lower};
 use crate::Result;
-use crate::plan::{cell_bits, layout_error};
+use crate::plan::cell_bits;
+use crate::tiles::layout_error;
 use warplift_ir::layout::{Axis, Builder};
 use warplift_ir::machine::{self, Attr, IndexMap, NewInst, Place, Ty};
 use warplift_ir::target::Opcode;

@@ -1,8 +1,8 @@
 //! 16-bit floats where no row computes on them: widened to f32, computed, rounded back. Selects go by bits.
 
-use super::scalar::{binary_row, kind};
 use super::{Low, Lower};
 use crate::Result;
+use crate::rows::{binary_row, kind};
 use warplift_ir::machine::{self, Attr, IndexMap, Ty};
 use warplift_ir::target::Opcode;
 use warplift_ir::tile::{BinOp, UnOp, Value};

@@ -11,7 +11,8 @@
 //! constant.
 
 use super::Lower;
-use crate::plan::{SharedTile, WarpProduct, layout_error};
+use crate::plan::{SharedTile, WarpProduct};
+use crate::tiles::layout_error;
 use crate::{IselError, Result};
 use warplift_ir::layout::{Axis, Builder, Layout, LayoutError};
 use warplift_ir::machine::{self, Attr, MmaAttr, NewInst, Ty};
@@ -110,7 +111,7 @@ impl<'p> Lower<'p, '_> {
         let own = self.thread_coord(&lanes, 0)?;
         let own = self.at_entry().mul_imm(own, bytes.into());
         let (step, halves) = match side {
-            Side::A => (ATOM * p.warps[0], 2 * p.m_atoms),
+            Side::A => (if p.share.together { ATOM } else { ATOM * p.share.rows }, 2 * p.m_atoms),
             Side::B => (ATOM, p.n_atoms),
         };
         Ok(Matrices { tile, buffer, bytes, mn_major, own, step, halves })
@@ -163,7 +164,8 @@ fn lanes(
 ) -> std::result::Result<Layout, LayoutError> {
     let at = |mn: u64, depth: u64| if mn_major { [depth, mn] } else { [mn, depth] };
     let row = if mn_major { at(0, 1) } else { at(1, 0) };
-    let [rows, cols] = p.warps.map(u64::from);
+    let [rows, cols] = [p.share.rows, p.share.columns].map(u64::from);
+    let apart = if p.share.together { ATOM * p.m_atoms } else { ATOM };
     // Matrices of A go down first, those of B along K first.
     let (first, second) = match side {
         Side::A => (at(8, 0), at(0, 8)),
@@ -171,7 +173,7 @@ fn lanes(
         Side::B => (at(0, 8), at(8, 0)),
     };
     let (across, down) = match side {
-        Side::A => (at(0, 0), at(16, 0)),
+        Side::A => (at(0, 0), at(apart.into(), 0)),
         Side::B => (at(p.columns().into(), 0), at(0, 0)),
     };
     Builder::new(&[(Axis::Dim(0), outer.into()), (Axis::Dim(1), inner.into())])

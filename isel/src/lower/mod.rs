@@ -31,8 +31,6 @@ mod tensor;
 mod tile;
 mod versions;
 
-pub(crate) use scalar::row_of;
-
 use crate::plan::Plan;
 use crate::{IselError, Result, facts};
 use rustc_hash::FxHashMap;
@@ -101,6 +99,8 @@ struct Lower<'k, 'a> {
     persistent: bool,
     /// Teams of a block that take tiles in turn.
     teams: u32,
+    /// Blocks that hold a tile together.
+    blocks: u32,
     has_tma: bool,
     /// How the loops around here run.
     looped: Vec<LoopMapping>,
@@ -152,6 +152,7 @@ pub fn do_lower<'a>(k: &Kernel, plan: &Plan, mapping: &Mapping, bump: &'a Bump) 
         staging: FxHashMap::default(),
         persistent: mapping.whole.persistent,
         teams: mapping.whole.alternate.max(1),
+        blocks: mapping.whole.blocks.max(1),
         has_tma: false,
         looped: Vec::new(),
         packings: Vec::new(),
@@ -480,7 +481,7 @@ impl<'k, 'a> Lower<'k, 'a> {
             Depth::Stages(n) => Some(n),
         };
         Attr::Loop(Box::new(LoopAttr {
-            name: crate::map::loop_name(self.k, inst).unwrap_or("").to_owned(),
+            name: crate::tiles::loop_name(self.k, inst).unwrap_or("").to_owned(),
             depth,
             producers: mapping.producers.unwrap_or(1),
             wait: mapping.wait,
@@ -539,10 +540,11 @@ impl<'k, 'a> Lower<'k, 'a> {
 
     /// What is launched.
     fn finish(mut self, mapping: &Mapping) -> Result<Program<'a>> {
-        let cluster = mapping.whole.cluster.max(1);
-        self.check_cluster(cluster)?;
-        let grid = self.grid(cluster)?;
-        let warps = self.k.attrs[self.inst].team.warps();
+        let neighbours = mapping.whole.cluster.max(1);
+        self.check_cluster(neighbours)?;
+        let grid = self.grid(neighbours)?;
+        let cluster = neighbours * self.blocks;
+        let warps = self.k.attrs[self.inst].team.warps() / self.blocks;
         let entry = self.func.entry;
         let ended = self.func.terminator(entry).is_some_and(|t| self.func.insts[t].op == Opcode::Yield);
         if !ended {
@@ -562,12 +564,17 @@ impl<'k, 'a> Lower<'k, 'a> {
             facts,
             workspace: Expr::zero(),
         };
-        Ok(Program { launch, buffers: self.buffers, warps, teams: self.teams, deferred, func: self.func })
+        let (blocks, teams) = (self.blocks, self.teams);
+        Ok(Program { launch, buffers: self.buffers, warps, teams, blocks, deferred, func: self.func })
     }
 
     /// What a cluster of blocks does not go with.
     fn check_cluster(&self, cluster: u32) -> Result<()> {
         let sized = self.k.insts.values().any(|d| matches!(d.op, Op::GridDim(0)));
+        if self.blocks > 1 && (cluster > 1 || self.teams > 1) {
+            return self
+                .error("blocks that hold a tile together beside clusters of neighbours or teams in turn");
+        }
         match (cluster > 1, self.teams > 1, sized && !self.persistent) {
             (true, true, _) => self.error("clusters of blocks whose teams take tiles in turn"),
             (true, _, true) => self.error("the grid's extent in a kernel whose grid is made whole clusters"),
@@ -590,20 +597,22 @@ impl<'k, 'a> Lower<'k, 'a> {
         if let Some(first) = extents.first_mut() {
             *first = whole(first.clone());
         }
+        let spread = |e| Expr::op(ExprOp::Mul, e, Expr::Const(self.blocks.into()));
         if self.persistent {
             let tiles = extents.into_iter().reduce(|a, b| Expr::op(ExprOp::Mul, a, b)).unwrap_or_else(one);
             // ceil(tiles / waves): the last wave is as full as the others.
             let teams = Expr::Const(self.teams.into());
-            let programs = Expr::op(ExprOp::Mul, Expr::var("sm_count"), teams.clone());
+            let places = Expr::op(ExprOp::Div, Expr::var("sm_count"), Expr::Const(self.blocks.into()));
+            let programs = Expr::op(ExprOp::Mul, places, teams.clone());
             let waves = Expr::op(ExprOp::CeilDiv, tiles.clone(), programs);
             let waves = Expr::op(ExprOp::Max, waves, one());
             let programs = Expr::op(ExprOp::CeilDiv, tiles, waves);
-            return Ok([whole(Expr::op(ExprOp::CeilDiv, programs, teams)), one(), one()]);
+            return Ok([spread(whole(Expr::op(ExprOp::CeilDiv, programs, teams))), one(), one()]);
         }
         extents.resize(3, one());
         let [x, y, z] =
             extents.try_into().map_err(|_| IselError::whole("a grid has at most 3 dimensions"))?;
-        Ok([x, y, z])
+        Ok([spread(x), y, z])
     }
 }
 

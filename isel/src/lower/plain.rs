@@ -215,7 +215,7 @@ impl Lower<'_, '_> {
         if fill == 0.0 {
             return Ok(x);
         }
-        let Some(bits) = super::scalar::float_bits(elem, fill) else {
+        let Some(bits) = crate::rows::float_bits(elem, fill) else {
             return self.error(format!("fill {fill} of {elem} elements is not selected"));
         };
         let regs = self.func.ty(x).regs() as u16;
@@ -273,11 +273,11 @@ impl Lower<'_, '_> {
         let Some(tile) = self.plan.shared.get(&inst).cloned() else { return Ok(()) };
         let result = self.k.result(inst);
         let elem = self.k.ty(result).elem();
-        let warps = crate::plan::warps(self.k, inst);
-        let extents = crate::plan::extents(self.k, result);
+        let warps = crate::tiles::warps(self.k, inst);
+        let extents = crate::tiles::extents(self.k, result);
         let facts = vector_elements(self.k, inst, result).max(2).min(16 * 8 / elem.bits());
         let layout = blocked(&extents, tile.inner_dim, facts, warps)
-            .map_err(crate::plan::layout_error(self.k, inst))?;
+            .map_err(crate::tiles::layout_error(self.k, inst))?;
         let x = self.load_registers(inst, &layout)?;
         let bytes = elem.bits() / 8;
         let buffer = self.buffers.push(BufferData {
@@ -288,7 +288,7 @@ impl Lower<'_, '_> {
         });
         self.filled.insert(inst, (buffer, None));
         let to_memory =
-            tile.from_register_layout(&layout).map_err(crate::plan::layout_error(self.k, inst))?;
+            tile.from_register_layout(&layout).map_err(crate::tiles::layout_error(self.k, inst))?;
         self.store_shared(x, &to_memory, buffer, bytes, facts)
     }
 

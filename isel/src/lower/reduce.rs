@@ -2,29 +2,17 @@
 //! shuffles; Linear Layouts, section 4.4: what is left is a sliced layout), then over the warps that do.
 
 use super::coords::register_coord;
-use super::scalar::{binary_row, kind};
 use super::{Low, Lower};
 use crate::Result;
+use crate::rows::{binary_row, kind, reduced};
 use rustc_hash::FxHashMap;
 use warplift_ir::layout::{Axis, Layout};
 use warplift_ir::machine::{self, Attr, IndexMap, NewInst, Ty};
 use warplift_ir::target::Opcode;
-use warplift_ir::tile::{BinOp, Inst, ReduceOp, Type};
+use warplift_ir::tile::{Inst, ReduceOp, Type};
 
 /// Chains of a reduction over registers.
 const CHAINS: usize = 2;
-
-pub(super) fn binary(op: ReduceOp) -> BinOp {
-    match op {
-        ReduceOp::Sum => BinOp::Add,
-        ReduceOp::Prod => BinOp::Mul,
-        ReduceOp::Min => BinOp::Min,
-        ReduceOp::Max => BinOp::Max,
-        ReduceOp::And => BinOp::And,
-        ReduceOp::Or => BinOp::Or,
-        ReduceOp::Xor => BinOp::Xor,
-    }
-}
 
 impl Lower<'_, '_> {
     /// A reduction along one dimension.
@@ -32,7 +20,7 @@ impl Lower<'_, '_> {
         let k = self.k;
         let (arg, result) = (k.args(inst)[0], k.result(inst));
         let elem = k.ty(arg).elem();
-        let row = kind(elem, true).and_then(|kd| binary_row(binary(op), kd)).filter(|_| elem.bits() == 32);
+        let row = kind(elem, true).and_then(|kd| binary_row(reduced(op), kd)).filter(|_| elem.bits() == 32);
         let Some(row) = row else { return self.error(format!("{op:?} of tiles of {elem} is not selected")) };
         if matches!(self.env.get(&arg), Some(Low::Splat(_)) | None) {
             return self.error("a reduction of a constant tile is not selected");

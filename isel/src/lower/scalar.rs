@@ -2,175 +2,11 @@
 
 use super::{Low, Lower};
 use crate::Result;
+use crate::rows::{Kind, binary_row, compare_row, float_bits, fma_row, kind, natural, unary_row};
 use warplift_ir::machine::{self, Attr, NewInst, Ty};
 use warplift_ir::target::Opcode;
-use warplift_ir::tile::{BinOp, Inst, Kernel, Op, Type, UnOp};
+use warplift_ir::tile::{BinOp, Inst, Op, Type, UnOp};
 use warplift_ir::types::Elem;
-
-/// How a scalar or packed register is computed on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    Signed,
-    Unsigned,
-    Float,
-    Half,
-    Brain,
-    Wide,
-    Pred,
-    /// A tile of truth values: all ones or zero in a register.
-    Mask,
-}
-
-/// How elements of a type are computed on in scalars (`tile: false`) or fragments.
-pub(super) fn kind(elem: Elem, tile: bool) -> Option<Kind> {
-    Some(match elem {
-        Elem::Int(32) => Kind::Signed,
-        Elem::Uint(32) => Kind::Unsigned,
-        Elem::F32 => Kind::Float,
-        // A scalar stands twice in its register, so that rows of pairs compute it.
-        Elem::F16 => Kind::Half,
-        Elem::Bf16 => Kind::Brain,
-        Elem::Int(64) if !tile => Kind::Wide,
-        Elem::Bool => {
-            if tile {
-                Kind::Mask
-            } else {
-                Kind::Pred
-            }
-        }
-        _ => return None,
-    })
-}
-
-/// The row of a binary operation, where one row does it.
-pub(super) fn binary_row(op: BinOp, kind: Kind) -> Option<Opcode> {
-    use Kind::{Brain, Float, Half, Mask, Pred, Signed, Unsigned, Wide};
-    Some(match (op, kind) {
-        (BinOp::Add, Signed | Unsigned) => Opcode::AddS32,
-        (BinOp::Add, Float) => Opcode::AddF32,
-        (BinOp::Add, Half) => Opcode::AddF16x2,
-        (BinOp::Add, Brain) => Opcode::AddBf16x2,
-        (BinOp::Add, Wide) => Opcode::AddS64,
-        (BinOp::Sub, Signed | Unsigned) => Opcode::SubS32,
-        (BinOp::Sub, Float) => Opcode::SubF32,
-        (BinOp::Sub, Half) => Opcode::SubF16x2,
-        (BinOp::Sub, Brain) => Opcode::SubBf16x2,
-        (BinOp::Sub, Wide) => Opcode::SubS64,
-        (BinOp::Mul, Signed | Unsigned) => Opcode::MulS32,
-        (BinOp::Mul, Float) => Opcode::MulF32,
-        (BinOp::Mul, Half) => Opcode::MulF16x2,
-        (BinOp::Mul, Brain) => Opcode::MulBf16x2,
-        (BinOp::Mul, Wide) => Opcode::MulS64,
-        (BinOp::Div, Signed) => Opcode::DivS32,
-        (BinOp::Div, Unsigned) => Opcode::DivU32,
-        (BinOp::Div, Float) => Opcode::DivF32,
-        (BinOp::Rem, Signed) => Opcode::RemS32,
-        (BinOp::Rem, Unsigned) => Opcode::RemU32,
-        (BinOp::Min, Signed) => Opcode::MinS32,
-        (BinOp::Min, Unsigned) => Opcode::MinU32,
-        (BinOp::Min, Float) => Opcode::MinF32,
-        (BinOp::Min, Half) => Opcode::MinF16x2,
-        (BinOp::Min, Brain) => Opcode::MinBf16x2,
-        (BinOp::Max, Signed) => Opcode::MaxS32,
-        (BinOp::Max, Unsigned) => Opcode::MaxU32,
-        (BinOp::Max, Float) => Opcode::MaxF32,
-        (BinOp::Max, Half) => Opcode::MaxF16x2,
-        (BinOp::Max, Brain) => Opcode::MaxBf16x2,
-        (BinOp::And, Signed | Unsigned | Mask) => Opcode::And,
-        (BinOp::And, Pred) => Opcode::AndPred,
-        (BinOp::Or, Signed | Unsigned | Mask) => Opcode::Or,
-        (BinOp::Or, Pred) => Opcode::OrPred,
-        (BinOp::Xor, Signed | Unsigned | Mask) => Opcode::Xor,
-        (BinOp::Xor, Pred) => Opcode::XorPred,
-        (BinOp::Shl, Signed | Unsigned) => Opcode::Shl,
-        (BinOp::Shr, Signed) => Opcode::ShrS32,
-        (BinOp::Shr, Unsigned) => Opcode::ShrU32,
-        _ => return None,
-    })
-}
-
-/// The row of a unary operation, where one row does it.
-pub(super) fn unary_row(op: UnOp, kind: Kind) -> Option<Opcode> {
-    Some(match (op, kind) {
-        (UnOp::Neg, Kind::Signed) => Opcode::NegS32,
-        (UnOp::Neg, Kind::Float) => Opcode::NegF32,
-        (UnOp::Neg, Kind::Half) => Opcode::NegF16x2,
-        (UnOp::Neg, Kind::Brain) => Opcode::NegBf16x2,
-        (UnOp::Abs, Kind::Signed) => Opcode::AbsS32,
-        (UnOp::Abs, Kind::Float) => Opcode::AbsF32,
-        (UnOp::Abs, Kind::Half) => Opcode::AbsF16x2,
-        (UnOp::Abs, Kind::Brain) => Opcode::AbsBf16x2,
-        (UnOp::Not, Kind::Signed | Kind::Unsigned | Kind::Mask) => Opcode::Not,
-        (UnOp::Not, Kind::Pred) => Opcode::NotPred,
-        (UnOp::Exp2, Kind::Float) => Opcode::Ex2F32,
-        (UnOp::Log2, Kind::Float) => Opcode::Lg2F32,
-        (UnOp::Sqrt, Kind::Float) => Opcode::SqrtF32,
-        (UnOp::Rsqrt, Kind::Float) => Opcode::RsqrtF32,
-        (UnOp::Rcp, Kind::Float) => Opcode::RcpF32,
-        (UnOp::Sin, Kind::Float) => Opcode::SinF32,
-        (UnOp::Cos, Kind::Float) => Opcode::CosF32,
-        (UnOp::Tanh, Kind::Float) => Opcode::TanhF32,
-        _ => return None,
-    })
-}
-
-/// Factor before (`exp`) or after (`log`) the base-two function.
-pub(super) fn natural(op: UnOp) -> Option<(UnOp, f32, bool)> {
-    match op {
-        UnOp::Exp => Some((UnOp::Exp2, std::f32::consts::LOG2_E, true)),
-        UnOp::Log => Some((UnOp::Log2, std::f32::consts::LN_2, false)),
-        _ => None,
-    }
-}
-
-/// Bits of a float constant in a 32-bit register; 16-bit types twice.
-pub(super) fn float_bits(elem: Elem, v: f64) -> Option<i64> {
-    Some(match elem {
-        Elem::F32 => i64::from((v as f32).to_bits()),
-        Elem::F16 => i64::from(half::f16::from_f64(v).to_bits()) * 0x1_0001,
-        Elem::Bf16 => i64::from(half::bf16::from_f64(v).to_bits()) * 0x1_0001,
-        _ => return None,
-    })
-}
-
-/// The row of `x * y + z`.
-pub(super) fn fma_row(kind: Kind) -> Option<Opcode> {
-    Some(match kind {
-        Kind::Float => Opcode::FmaF32,
-        Kind::Half => Opcode::FmaF16x2,
-        Kind::Brain => Opcode::FmaBf16x2,
-        _ => return None,
-    })
-}
-
-/// The row that does an elementwise (or a reduction's) work on a tile, by which it is estimated; `None` where there
-/// is none: views of what is there.
-pub(crate) fn row_of(k: &Kernel, inst: Inst) -> Option<Opcode> {
-    let of = |n: usize| k.args(inst).get(n).and_then(|&v| kind(k.ty(v).elem(), true));
-    match k.insts[inst].op {
-        Op::Unary(op) => {
-            of(0).and_then(|kd| unary_row(natural(op).map_or(op, |n| n.0), kd)).or(Some(Opcode::Mov))
-        }
-        Op::Binary(op) => of(0).and_then(|kd| binary_row(op, kd)).or(Some(Opcode::Mov)),
-        Op::Reduce(op, _) | Op::Scan(op, _) => of(0).and_then(|kd| binary_row(super::reduce::binary(op), kd)),
-        Op::Fma => of(0).and_then(fma_row),
-        Op::Compare(_) => Some(Opcode::SetF32),
-        Op::Select => Some(Opcode::Selp),
-        Op::Cast => Some(Opcode::PackF16),
-        _ => None,
-    }
-}
-
-/// The row that compares.
-pub(super) fn compare_row(kind: Kind) -> Option<Opcode> {
-    Some(match kind {
-        Kind::Signed => Opcode::SetpS32,
-        Kind::Unsigned => Opcode::SetpU32,
-        Kind::Float => Opcode::SetpF32,
-        Kind::Wide => Opcode::SetpS64,
-        _ => return None,
-    })
-}
 
 impl Lower<'_, '_> {
     /// A scalar instruction.
@@ -191,13 +27,13 @@ impl Lower<'_, '_> {
             },
             Op::Dim(d) => self.at().imm(i64::from(d.constant().unwrap_or(0))),
             Op::BlockIndex(d) => {
-                self.special([Opcode::CtaidX, Opcode::CtaidY, Opcode::CtaidZ][usize::from(*d).min(2)])
+                self.special([self.block_index(), Opcode::CtaidY, Opcode::CtaidZ][usize::from(*d).min(2)])
             }
             Op::GridDim(d) => {
-                self.special([Opcode::NctaidX, Opcode::NctaidY, Opcode::NctaidZ][usize::from(*d).min(2)])
+                self.special([self.block_count(), Opcode::NctaidY, Opcode::NctaidZ][usize::from(*d).min(2)])
             }
-            Op::ProgramId => self.program(Opcode::CtaidX, true),
-            Op::ProgramCount => self.program(Opcode::NctaidX, false),
+            Op::ProgramId => self.program(self.block_index(), true),
+            Op::ProgramCount => self.program(self.block_count(), false),
             Op::Binary(op) => return self.scalar_binary(inst, *op),
             Op::Unary(op) => {
                 let x = self.scalar(args[0])?;
@@ -248,6 +84,16 @@ impl Lower<'_, '_> {
         }
         let team = self.at_entry().op(Opcode::TeamIndex, &[], Ty::B32);
         self.at_entry().add(all, team)
+    }
+
+    /// What numbers the tiles along the grid's first dimension: blocks, or clusters that hold one together.
+    fn block_index(&self) -> Opcode {
+        if self.blocks > 1 { Opcode::ClusterId } else { Opcode::CtaidX }
+    }
+
+    /// How many there are.
+    fn block_count(&self) -> Opcode {
+        if self.blocks > 1 { Opcode::ClusterCount } else { Opcode::NctaidX }
     }
 
     /// A special register, read once at entry.

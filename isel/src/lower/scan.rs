@@ -10,10 +10,10 @@
 //! A block is what the digits so far make; its offset is the total of the blocks before it.
 
 use super::coords::register_coord;
-use super::scalar::{binary_row, float_bits, kind};
 use super::{Low, Lower};
 use crate::Result;
-use crate::plan::layout_error;
+use crate::rows::{binary_row, float_bits, kind};
+use crate::tiles::layout_error;
 use rustc_hash::FxHashMap;
 use warplift_ir::layout::{Axis, Basis, Builder, Layout};
 use warplift_ir::machine::{self, Attr, IndexMap, NewInst, Ty};
@@ -53,7 +53,7 @@ impl Lower<'_, '_> {
         let k = self.k;
         let (arg, result) = (k.args(inst)[0], k.result(inst));
         let elem = k.ty(arg).elem();
-        let row = kind(elem, true).and_then(|kd| binary_row(super::reduce::binary(op), kd));
+        let row = kind(elem, true).and_then(|kd| binary_row(crate::rows::reduced(op), kd));
         let neutral = neutral(op, elem).filter(|_| elem.bits() == 32);
         let (Some(row), Some(neutral)) = (row, neutral) else {
             return self.error(format!("a scan by {op:?} of tiles of {elem} is not selected"));

@@ -6,7 +6,8 @@
 use super::Lower;
 use super::half::PAIR_LOW;
 use crate::Result;
-use crate::plan::{cell_bits, layout_error};
+use crate::plan::cell_bits;
+use crate::tiles::layout_error;
 use rustc_hash::FxHashMap;
 use warplift_ir::layout::access::vector_width;
 use warplift_ir::layout::{Axis, Layout, Step};

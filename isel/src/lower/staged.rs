@@ -3,7 +3,9 @@
 use super::{Low, Lower};
 use crate::Result;
 use crate::facts::launch_expr;
-use crate::plan::{Staged, StagedFill, array, extents};
+use crate::operand::array;
+use crate::plan::{Staged, StagedFill};
+use crate::tiles::extents;
 use warplift_ir::layout::Axis;
 use warplift_ir::machine::{
     self, Attr, Buffer, BufferData, BufferKind, CacheHint, NewInst, Place, TmaAttr, Ty,

@@ -2,7 +2,8 @@
 
 use super::{Low, Lower};
 use crate::facts::launch_expr;
-use crate::plan::{SharedTile, StorePlan, Stripes, layout_error};
+use crate::plan::{SharedTile, StorePlan, Stripes};
+use crate::tiles::layout_error;
 use crate::window::Window;
 use crate::{IselError, Result};
 use warplift_ir::layout::{Axis, Builder, Layout};
@@ -106,7 +107,7 @@ impl Lower<'_, '_> {
         let start = self.scalar(args[1 + tile.inner_dim])?;
         let row = self.scalar(args[2 - tile.inner_dim])?;
         let fixed = self.fixed_indices(args[0])?;
-        let early = crate::plan::array(k, inst).early;
+        let early = crate::operand::array(k, inst).early;
         let mut event = None;
         for slab in 0..inner / tile.slab {
             let column = self.at().add_imm(start, i64::from(slab * tile.slab));

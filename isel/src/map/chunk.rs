@@ -1,11 +1,11 @@
 //! Wide stores in chunks, so that a small staging buffer suffices and the chunks can be spread in time:
-//! of columns where warpgroups hold rows, of rows where warps share the columns.
+//! of columns where warpgroups (or warps) hold rows together, of rows where warps share the columns.
 
+use super::form::Form;
 use super::sink::{Part, do_dead, has_operands};
-use crate::Result;
-use crate::plan::mma_sync::{ATOM_M, arrangement};
+use crate::operand::WARP_ATOM;
 use rustc_hash::FxHashMap;
-use warplift_ir::tile::{BinOp, Epilogue, Inst, Kernel, Mapping, Op, Team, Type};
+use warplift_ir::tile::{BinOp, Epilogue, Inst, Kernel, Mapping, Op, Type};
 use warplift_ir::types::Elem;
 
 /// Bytes of a row that one tensor copy stores: the swizzle spans, the widest first.
@@ -20,17 +20,11 @@ struct Chunks {
 }
 
 /// Splits every store of a rank-2 tile that follows a product into stores of slices.
-///
-/// # Errors
-/// Warps that cannot share the products.
-pub fn do_chunks(k: &mut Kernel, mapping: &Mapping, team: Team) -> Result<()> {
+pub fn do_chunks(k: &mut Kernel, mapping: &Mapping, form: Form) {
     if !mapping.whole.bulk_store || !k.insts.values().any(|d| matches!(d.op, Op::Mma)) {
-        return Ok(());
+        return;
     }
-    let rows = match team {
-        Team::Warps(w) => Some(ATOM_M * arrangement(k, w)?[0]),
-        _ => None,
-    };
+    let rows = form.share().filter(|s| !s.together).map(|s| WARP_ATOM[0] * s.rows);
     let blocks: Vec<_> = k.blocks.keys().collect();
     for block in blocks {
         let old = std::mem::take(&mut k.blocks[block].insts);
@@ -45,7 +39,6 @@ pub fn do_chunks(k: &mut Kernel, mapping: &Mapping, team: Team) -> Result<()> {
         }
     }
     do_dead(k);
-    Ok(())
 }
 
 fn mark(k: &mut Kernel, inst: Inst, mapping: &Mapping) {

@@ -5,6 +5,7 @@
 //!  grid ─► loop over tiles      persist.rs, raster.rs, fold.rs
 //!  wide stores ─► chunks        chunk.rs
 //!  deep products ─► parts       split.rs
+//!  instruction, warps ─► forms  form.rs: what divides; the plan chooses
 //!  teams, loop attributes       here
 //! ```
 //!
@@ -12,38 +13,75 @@
 
 mod chunk;
 mod fold;
+mod form;
 mod persist;
 mod raster;
 mod sink;
 mod split;
 mod tunables;
 
-use crate::plan::mma_sync::warps_of_products;
+use crate::tiles::loop_name;
 use crate::{IselError, Result};
-use warplift_ir::tile::{Kernel, Mapping, Op, Team, Type};
+use warplift_ir::tile::{Kernel, Mapping, Op, Type};
 
 pub use tunables::do_tunables;
 
-/// Applies a mapping.
+pub use form::Form;
+
+/// A kernel under its mapping, in every form that it may take.
+pub struct Forms<'m> {
+    /// What all forms have in common.
+    common: Kernel,
+    mapping: &'m Mapping,
+    all: Vec<Form>,
+}
+
+impl Forms<'_> {
+    /// All forms, the rule's first.
+    pub fn all(&self) -> &[Form] {
+        &self.all
+    }
+
+    /// The kernel in one of them.
+    ///
+    /// # Errors
+    /// What makes its loop over tiles impossible.
+    pub fn make(&self, form: Form) -> Result<Kernel> {
+        let mut k = self.common.clone();
+        chunk::do_chunks(&mut k, self.mapping, form);
+        bound_indices(&mut k, self.mapping.whole.cluster);
+        if self.mapping.whole.persistent {
+            persist::do_persist(&mut k, self.mapping)?;
+        }
+        assign_teams(&mut k, form);
+        Ok(k)
+    }
+}
+
+/// Applies a mapping, and takes the rule's form.
+///
+/// # Errors
+/// As [`do_forms`].
+pub fn do_map(kernel: &Kernel, mapping: &Mapping) -> Result<Kernel> {
+    let forms = do_forms(kernel, mapping)?;
+    let first = forms.all.first().ok_or_else(|| IselError::whole("a kernel without a form"))?;
+    forms.make(*first)
+}
+
+/// Applies a mapping as far as it is the same for all forms.
 ///
 /// # Errors
 /// A name that the kernel lacks, an impossible number of warps, an extent that a tunable's value makes
 /// fractional or zero.
-pub fn do_map(kernel: &Kernel, mapping: &Mapping) -> Result<Kernel> {
+pub fn do_forms<'m>(kernel: &Kernel, mapping: &'m Mapping) -> Result<Forms<'m>> {
     check_names(kernel, mapping)?;
     let mut k = do_tunables(kernel, mapping)?;
     assign_loops(&mut k, mapping);
     assign_arrays(&mut k, mapping);
     assign_tiles(&mut k, mapping);
-    let team = choose_team(&k, mapping)?;
+    let all = form::forms(&k, mapping)?;
     split::do_split(&mut k);
-    chunk::do_chunks(&mut k, mapping, team)?;
-    bound_indices(&mut k, mapping.whole.cluster);
-    if mapping.whole.persistent {
-        persist::do_persist(&mut k, mapping)?;
-    }
-    assign_teams(&mut k, team);
-    Ok(k)
+    Ok(Forms { common: k, mapping, all })
 }
 
 fn check_names(kernel: &Kernel, mapping: &Mapping) -> Result<()> {
@@ -78,14 +116,6 @@ fn check_names(kernel: &Kernel, mapping: &Mapping) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// The name of a loop's counter.
-pub fn loop_name(kernel: &Kernel, inst: warplift_ir::tile::Inst) -> Option<&str> {
-    let data = &kernel.insts[inst];
-    let body = data.blocks.first().filter(|_| matches!(data.op, Op::For))?;
-    let counter = kernel.blocks[*body].params.first()?;
-    Some(kernel.names[*counter].as_str())
 }
 
 fn assign_loops(k: &mut Kernel, mapping: &Mapping) {
@@ -136,40 +166,12 @@ fn assign_tiles(k: &mut Kernel, mapping: &Mapping) {
     }
 }
 
-/// Warpgroups that the mapping's loops ask for; all must agree.
-fn consumers(mapping: &Mapping) -> Result<Option<u32>> {
-    let mut all = mapping.loops.iter().filter_map(|(_, l)| l.consumers);
-    let first = all.next();
-    match (first, all.find(|&c| Some(c) != first)) {
-        (Some(a), Some(b)) => Err(IselError::whole(format!(
-            "loops ask for {a} and {b} consumer warpgroups; a block has one number"
-        ))),
-        _ => Ok(first),
-    }
-}
-
-/// Who executes a kernel: warpgroups where products become `wgmma`, else warps.
-fn choose_team(k: &Kernel, mapping: &Mapping) -> Result<Team> {
-    let has_mma = k.insts.values().any(|d| matches!(d.op, Op::Mma));
-    let groups = consumers(mapping)?;
-    let of_products = warps_of_products(k, mapping, groups)?;
-    let team = match (has_mma, groups, of_products.or(mapping.whole.warps)) {
-        (true, _, Some(w)) if of_products.is_some() => Team::Warps(w),
-        (true, g, _) => Team::Warpgroups(g.unwrap_or(1)),
-        (false, _, Some(w)) => Team::Warps(w),
-        (false, Some(g), None) => Team::Warps(4 * g),
-        (false, None, None) => Team::Warps(4),
-    };
-    let warps = team.warps();
-    if !(1..=32).contains(&warps) {
-        return Err(IselError::whole(format!("a block has 1 to 32 warps, the mapping asks for {warps}")));
-    }
-    Ok(team)
-}
-
-fn assign_teams(k: &mut Kernel, team: Team) {
+fn assign_teams(k: &mut Kernel, form: Form) {
     let insts: Vec<_> = k.insts.keys().collect();
     for inst in insts {
-        k.attrs[inst].team = team;
+        k.attrs[inst].team = form.team();
+        if matches!(k.insts[inst].op, Op::Mma) {
+            k.attrs[inst].share = form.share();
+        }
     }
 }

@@ -8,33 +8,32 @@
 //! ```
 
 use super::constraint::{Relation, adapts};
-use super::{Maker, Plan};
+use super::cost::Model;
+use super::solve::Solver;
+use super::types::{Plan, Remade};
 use crate::Result;
 use warplift_ir::layout::Layout;
-use warplift_ir::tile::{Inst, Op, Type, Value};
+use warplift_ir::tile::{Inst, Kernel, Op, Type, Value};
 
 /// Instructions that are made again at most.
 const LONGEST: usize = 8;
-
-/// A tile that is made again, and its layout then.
-pub type Remade = (Value, Layout);
 
 /// Finds the uses that are cheaper served by making their tile again.
 ///
 /// # Errors
 /// A conversion that no way exists for.
-pub(super) fn do_again(maker: &Maker<'_>, plan: &mut Plan) -> Result<()> {
+pub(super) fn do_again(k: &Kernel, solver: &Solver<'_>, model: &Model<'_>, plan: &mut Plan) -> Result<()> {
     let mut uses: Vec<(Inst, usize)> = plan.uses.keys().copied().collect();
     uses.sort_unstable();
     for (inst, n) in uses {
-        let (v, to) = (maker.k.args(inst)[n], &plan.uses[&(inst, n)]);
+        let (v, to) = (k.args(inst)[n], &plan.uses[&(inst, n)]);
         let mut chain = Vec::new();
-        if adapts(maker.k, v) || !collect(maker, plan, v, to, &mut chain) {
+        if adapts(k, v) || !collect(k, solver, plan, v, to, &mut chain) {
             continue;
         }
         let Some(from) = plan.layouts[v].as_ref() else { continue };
-        let converted = maker.model.converted(inst, v, from, to);
-        if converted.is_none_or(|cycles| maker.model.again(&chain) < cycles) {
+        let converted = model.converted(inst, v, from, to);
+        if converted.is_none_or(|cycles| model.again(&chain) < cycles) {
             plan.again.insert((inst, n), chain);
         }
     }
@@ -42,8 +41,14 @@ pub(super) fn do_again(maker: &Maker<'_>, plan: &mut Plan) -> Result<()> {
 }
 
 /// What must be made again for a tile in a layout, operands first; `false` if that is not cheap.
-fn collect(maker: &Maker<'_>, plan: &Plan, v: Value, to: &Layout, chain: &mut Vec<Remade>) -> bool {
-    let k = maker.k;
+fn collect(
+    k: &Kernel,
+    solver: &Solver<'_>,
+    plan: &Plan,
+    v: Value,
+    to: &Layout,
+    chain: &mut Vec<Remade>,
+) -> bool {
     if plan.layouts[v].as_ref().is_some_and(|l| l == to) {
         return true;
     }
@@ -61,8 +66,8 @@ fn collect(maker: &Maker<'_>, plan: &Plan, v: Value, to: &Layout, chain: &mut Ve
         | Op::Select
         | Op::Fma
         | Op::Cast
-        | Op::ExpandDims(_) => operands(maker, plan, def, to, chain),
-        Op::Broadcast => operands(maker, plan, def, to, chain),
+        | Op::ExpandDims(_) => operands(k, solver, plan, def, to, chain),
+        Op::Broadcast => operands(k, solver, plan, def, to, chain),
         _ => false,
     };
     if follows {
@@ -72,14 +77,20 @@ fn collect(maker: &Maker<'_>, plan: &Plan, v: Value, to: &Layout, chain: &mut Ve
 }
 
 /// The same for all tiles that an instruction takes.
-fn operands(maker: &Maker<'_>, plan: &Plan, def: Inst, to: &Layout, chain: &mut Vec<Remade>) -> bool {
-    let k = maker.k;
+fn operands(
+    k: &Kernel,
+    solver: &Solver<'_>,
+    plan: &Plan,
+    def: Inst,
+    to: &Layout,
+    chain: &mut Vec<Remade>,
+) -> bool {
     let tiles: Vec<Value> =
         k.args(def).iter().copied().filter(|&a| matches!(k.ty(a), Type::Tile(..))).collect();
-    let Some(c) = maker.solver.of_inst(def) else { return tiles.is_empty() };
+    let Some(c) = solver.of_inst(def) else { return tiles.is_empty() };
     if c.relation == Relation::Unpacked {
         return false;
     }
-    let Ok(layout) = maker.solver.derived(c, to, false) else { return false };
-    tiles.into_iter().all(|a| collect(maker, plan, a, &layout, chain))
+    let Ok(layout) = solver.derived(c, to, false) else { return false };
+    tiles.into_iter().all(|a| collect(k, solver, plan, a, &layout, chain))
 }

@@ -1,67 +1,22 @@
-//! Anchors where no product reaches: blocked layouts whose threads move as many bytes at once as the
-//! facts allow.
+//! Blocked layouts: the threads of a block over a tile, each with neighbours that it moves at once; and the pieces of
+//! memory that accesses in a layout touch.
 
-use super::choices::{Options, Point, Way};
-use super::constraint::adapts;
-use super::cost::{LINE, SECTOR};
-use super::{Maker, Plan, coalesce, extents, layout_error, tensor::unit_dim, warps};
-use crate::Result;
 use crate::facts::{divisor, gcd};
+use crate::tiles::extents;
 use crate::window::Window;
+use rustc_hash::FxHashSet;
 use warplift_ir::layout::{Axis, Builder, Layout, LayoutError};
-use warplift_ir::tile::{Inst, Kernel, Op, Type, Value};
+use warplift_ir::tile::{Inst, Kernel, Op, Value};
 
 /// Threads of a warp.
-const LANES: u64 = 32;
+pub(super) const LANES: u64 = 32;
 /// Bits that one access moves at most.
 const ACCESS_BITS: i64 = 128;
 
-/// Gives the tile of a load (or whatever has no layout yet) a blocked layout and spreads it.
-///
-/// # Errors
-/// As propagation.
-pub(super) fn anchor(k: &Kernel, inst: Inst, maker: &Maker<'_>, plan: &mut Plan) -> Result<()> {
-    let tiles: Vec<Value> =
-        k.results(inst).iter().copied().filter(|&v| matches!(k.ty(v), Type::Tile(..))).collect();
-    for v in tiles {
-        let shared_only = plan.shared.contains_key(&inst) && only_products(k, v);
-        let moved = matches!(k.insts[inst].op, Op::Trans(_) | Op::Slice(_)) && only_products(k, v);
-        if plan.layouts[v].is_some() || shared_only || moved || adapts(k, v) {
-            continue;
-        }
-        let (dim, vector) = match k.insts[inst].op {
-            Op::Load => {
-                (unit_dim(k, k.args(inst)[0]).unwrap_or(extents(k, v).len() - 1), vector_elements(k, inst, v))
-            }
-            _ => (extents(k, v).len().saturating_sub(1), 1),
-        };
-        // A hint that layouts may differ, where nothing asked for another one.
-        let same = matches!(k.insts[inst].op, Op::Rearrange).then(|| plan.layouts[k.args(inst)[0]].clone());
-        let layout = match same.flatten() {
-            Some(layout) => layout,
-            None => {
-                let mut block = vec![1; extents(k, v).len()];
-                block[dim] = vector;
-                coalesce::widen(k, inst, v, dim, &mut block);
-                let mut all = candidates(k, inst, v, dim, block)?;
-                let load = matches!(k.insts[inst].op, Op::Load);
-                all.truncate(if load { all.len() } else { 1 });
-                let excess = |l: &Layout| {
-                    maker.model.trips(inst)
-                        * (maker.model.access(inst, v, l) - maker.model.least_access(inst, v))
-                };
-                let cycles = |l: &Layout| if load { excess(l) } else { 0.0 };
-                let options: Options = all.iter().map(|(way, l)| (*way, cycles(l))).collect();
-                let way = plan.choices.pick(Point::Layout(v), options);
-                let at = all.iter().position(|c| c.0 == way).unwrap_or(0);
-                all.swap_remove(at).1
-            }
-        };
-        plan.layouts[v] = Some(layout);
-        maker.solver.spread([v], plan)?;
-    }
-    Ok(())
-}
+/// Bytes that memory moves at least, and that caches look up together.
+pub(super) const SECTOR: u64 = 32;
+/// Bytes that caches look up together, and that shared memory moves in a cycle.
+pub(super) const LINE: u64 = 128;
 
 /// How the threads of a block spread over a tile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,63 +30,6 @@ pub(super) struct Spread {
 impl Default for Spread {
     fn default() -> Self {
         Self { lanes: LANES, warps_along: false }
-    }
-}
-
-/// Blocked layouts of a tile, the rule's first: all threads of a warp along the contiguous dimension, or as many as fill
-/// a line, or two sectors (what is reduced along it takes fewer shuffles then); vectors half as wide; warps along it
-/// too. What holds more than the rule's in a thread is left out.
-fn candidates(k: &Kernel, inst: Inst, v: Value, dim: usize, block: Vec<u32>) -> Result<Vec<(Way, Layout)>> {
-    let row = u64::from(block[dim] * k.ty(v).elem().bits()).max(1);
-    let plain = Spread::default();
-    let mut half = block.clone();
-    half[dim] = (half[dim] / 2).max(1);
-    let forms = [
-        (&block, plain),
-        (&block, Spread { lanes: (8 * LINE / row).clamp(1, LANES), ..plain }),
-        (&block, Spread { lanes: (16 * SECTOR / row).clamp(1, LANES), ..plain }),
-        (&half, plain),
-        (&block, Spread { warps_along: true, ..plain }),
-    ];
-    let mut all: Vec<(Way, Layout)> = Vec::new();
-    for (block, spread) in forms {
-        let made = whole_registers(k, inst, v, dim, block.clone(), spread);
-        let way =
-            Way::Blocked { vector: block[dim], lanes: spread.lanes as u32, warps_along: spread.warps_along };
-        match (made, all.first()) {
-            (made, None) => all.push((way, made?)),
-            (Ok(l), Some((_, rule))) => {
-                let more = l.in_extent(Axis::Reg) > rule.in_extent(Axis::Reg);
-                if !more && all.iter().all(|(_, a)| *a != l) {
-                    all.push((way, l));
-                }
-            }
-            (Err(_), Some(_)) => {}
-        }
-    }
-    Ok(all)
-}
-
-/// A blocked layout in which a thread's elements fill whole registers.
-fn whole_registers(
-    k: &Kernel,
-    inst: Inst,
-    v: Value,
-    dim: usize,
-    mut block: Vec<u32>,
-    spread: Spread,
-) -> Result<Layout> {
-    let shape = extents(k, v);
-    let packed = (32 / super::cell_bits(k.ty(v).elem()).clamp(8, 32)) as u32;
-    loop {
-        let layout =
-            blocked_by(&shape, dim, &block, spread, warps(k, inst)).map_err(layout_error(k, inst))?;
-        let wider = block[dim] * 2;
-        let odd = !layout.in_extent(Axis::Reg).is_multiple_of(packed.into());
-        if !odd || wider > packed || !shape[dim].is_multiple_of(wider) {
-            return Ok(layout);
-        }
-        block[dim] = wider;
     }
 }
 
@@ -178,12 +76,7 @@ pub fn vector_elements(k: &Kernel, inst: Inst, tile: Value) -> u32 {
 ///
 /// # Errors
 /// As the layout's construction.
-pub fn blocked(
-    extents: &[u32],
-    dim: usize,
-    vector: u32,
-    warps: u32,
-) -> std::result::Result<Layout, LayoutError> {
+pub fn blocked(extents: &[u32], dim: usize, vector: u32, warps: u32) -> Result<Layout, LayoutError> {
     let mut block = vec![1; extents.len()];
     block[dim] = vector;
     blocked_by(extents, dim, &block, Spread::default(), warps)
@@ -199,7 +92,7 @@ pub(super) fn blocked_by(
     block: &[u32],
     spread: Spread,
     warps: u32,
-) -> std::result::Result<Layout, LayoutError> {
+) -> Result<Layout, LayoutError> {
     let shape: Vec<u64> = extents.iter().map(|&e| u64::from(e)).collect();
     let order: Vec<usize> =
         std::iter::once(dim).chain((0..shape.len()).rev().filter(|&d| d != dim)).collect();
@@ -259,4 +152,49 @@ fn spread_lanes(shape: &[u64], own: &[u64], order: &[usize], most: impl Fn(usize
 /// The greatest divisor of `n` that divides `room`.
 fn largest_divisor(n: u64, room: u64) -> u64 {
     (1..=n).rev().find(|d| n.is_multiple_of(*d) && room.is_multiple_of(*d)).unwrap_or(1)
+}
+
+/// Pieces of memory of so many bytes that a warp's access touches, elements of `bits` lying together along `unit`.
+pub(super) fn pieces(layout: &Layout, unit: Option<usize>, bits: u64, piece: u64) -> u64 {
+    let lane = layout.ins().iter().position(|a| a.0 == Axis::Lane);
+    let mut touched = FxHashSet::default();
+    for l in 0..layout.in_extent(Axis::Lane) {
+        let at: Vec<u64> = (0..layout.ins().len()).map(|i| if Some(i) == lane { l } else { 0 }).collect();
+        let mut at = layout.apply(&at);
+        if let Some(unit) = unit {
+            at[unit] = at[unit] * bits / 8 / piece;
+        }
+        touched.insert(at);
+    }
+    touched.len() as u64
+}
+
+/// Neighbours along a dimension that a thread holds.
+pub(super) fn run(layout: &Layout, dim: usize) -> u64 {
+    let basis = layout.basis(Axis::Reg);
+    let mut run = 1;
+    loop {
+        let step = basis.iter().find(|b| {
+            b.extent == 2 && b.out.iter().enumerate().all(|(d, &c)| c == if d == dim { run } else { 0 })
+        });
+        match step {
+            Some(_) => run *= 2,
+            None => return run,
+        }
+    }
+}
+
+/// Shrinks a thread's block across the access's dimension until all threads have one of their own.
+pub(super) fn fit(block: &mut [u32], unit: usize, shape: &[u32], warps: u32) {
+    let threads = u64::from(32 * warps);
+    let elements = shape.iter().map(|&e| u64::from(e)).product::<u64>();
+    let repeated = |block: &[u32]| {
+        let layout = blocked_by(shape, unit, block, Spread::default(), warps).ok();
+        layout.is_some_and(|l| l.in_extent(Axis::Reg) * threads > elements)
+    };
+    for d in (0..block.len()).filter(|&d| d != unit) {
+        while block[d] > 1 && (!shape[d].is_multiple_of(block[d]) || repeated(block)) {
+            block[d] /= 2;
+        }
+    }
 }

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  point          ways, the rule's first
+//!  form           wgmma │ mma.sync by 2 x 4 warps │ 8 x 1 │ ..     (chosen by `select`, before all others)
 //!  layout of      16-byte vectors, 32 threads along rows │ 8 threads along rows │ 8-byte vectors │ ..
 //!  access of      as its users want it │ a layout of its own and a conversion
 //!  span of        swizzle 128 │ 64 │ 32 │ none
@@ -9,6 +10,7 @@
 //!  operand of     A in shared memory │ A in registers
 //! ```
 
+use crate::map::Form;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::fmt;
@@ -17,6 +19,8 @@ use warplift_ir::tile::{Inst, Kernel, Value};
 /// What is chosen at a point.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Point {
+    /// Who makes the products, and how they share them.
+    Form,
     /// The blocked layout of a tile that no product reaches.
     Layout(Value),
     /// Whether an access has a layout of its own.
@@ -32,6 +36,8 @@ pub enum Point {
 /// A way that a plan may go at a point.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Way {
+    /// Who makes the products, and how they share them.
+    Form(Form),
     /// Threads along the contiguous dimension, each with so many neighbours; warps along it first or last.
     Blocked {
         /// Neighbours that a thread holds.
@@ -121,6 +127,7 @@ impl Point {
     pub fn describe(self, k: &Kernel) -> String {
         let at = |inst: Inst| format!("{}:{}", k.insts[inst].loc.line, k.insts[inst].loc.column);
         match self {
+            Self::Form => "products".to_owned(),
             Self::Layout(v) => {
                 format!("{} layout", k.def(v).map_or_else(|| v.to_string(), at))
             }
@@ -135,6 +142,7 @@ impl Point {
 impl fmt::Display for Way {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Form(form) => write!(f, "{form}"),
             Self::Blocked { vector, lanes, warps_along } => {
                 let warps = if *warps_along { ", warps along it too" } else { "" };
                 write!(f, "{lanes} threads of {vector} elements along the contiguous dimension{warps}")

@@ -8,13 +8,13 @@
 //!
 //! Linear Layouts, section 5.4: the registers that both sides have in common are the conversion's vectors.
 
-use super::blocked::{Spread, blocked_by, vector_elements};
+use super::blocked::{LINE, SECTOR, Spread, blocked_by, fit, pieces, run, vector_elements};
 use super::choices::{Options, Point, Way};
-use super::cost::{LINE, Model, SECTOR};
-use super::tensor::unit_dim;
-use super::{Plan, StorePlan, extents, layout_error, staged, warps};
+use super::cost::Model;
+use super::types::{Plan, StorePlan};
 use crate::Result;
-use rustc_hash::FxHashSet;
+use crate::operand::is_plain;
+use crate::tiles::{extents, layout_error, unit_dim, warps};
 use warplift_ir::layout::{Axis, Layout};
 use warplift_ir::tile::{Inst, Kernel, Op, Type, Value};
 
@@ -30,9 +30,7 @@ const WASTE: u64 = 4;
 /// As a layout's construction.
 pub(super) fn do_coalesce(k: &Kernel, inst: Inst, model: &Model<'_>, plan: &mut Plan) -> Result<()> {
     let (tile, load) = match (&k.insts[inst].op, plan.stores.get(&inst)) {
-        (Op::Load, _) if !plan.shared.contains_key(&inst) && staged::is_plain(k, inst) => {
-            (k.result(inst), true)
-        }
+        (Op::Load, _) if !plan.shared.contains_key(&inst) && is_plain(k, inst) => (k.result(inst), true),
         (Op::Store, Some(StorePlan::Plain { .. })) => (k.args(inst)[k.args(inst).len() - 1], false),
         _ => return Ok(()),
     };
@@ -91,51 +89,6 @@ fn accessed(k: &Kernel, inst: Inst) -> Value {
     match k.insts[inst].op {
         Op::Load => k.result(inst),
         _ => k.args(inst)[k.args(inst).len() - 1],
-    }
-}
-
-/// Pieces of memory of so many bytes that a warp's access touches, elements of `bits` lying together along `unit`.
-pub(super) fn pieces(layout: &Layout, unit: Option<usize>, bits: u64, piece: u64) -> u64 {
-    let lane = layout.ins().iter().position(|a| a.0 == Axis::Lane);
-    let mut touched = FxHashSet::default();
-    for l in 0..layout.in_extent(Axis::Lane) {
-        let at: Vec<u64> = (0..layout.ins().len()).map(|i| if Some(i) == lane { l } else { 0 }).collect();
-        let mut at = layout.apply(&at);
-        if let Some(unit) = unit {
-            at[unit] = at[unit] * bits / 8 / piece;
-        }
-        touched.insert(at);
-    }
-    touched.len() as u64
-}
-
-/// Neighbours along a dimension that a thread holds.
-fn run(layout: &Layout, dim: usize) -> u64 {
-    let basis = layout.basis(Axis::Reg);
-    let mut run = 1;
-    loop {
-        let step = basis.iter().find(|b| {
-            b.extent == 2 && b.out.iter().enumerate().all(|(d, &c)| c == if d == dim { run } else { 0 })
-        });
-        match step {
-            Some(_) => run *= 2,
-            None => return run,
-        }
-    }
-}
-
-/// Shrinks a thread's block across the access's dimension until all threads have one of their own.
-fn fit(block: &mut [u32], unit: usize, shape: &[u32], warps: u32) {
-    let threads = u64::from(32 * warps);
-    let elements = shape.iter().map(|&e| u64::from(e)).product::<u64>();
-    let repeated = |block: &[u32]| {
-        let layout = blocked_by(shape, unit, block, Spread::default(), warps).ok();
-        layout.is_some_and(|l| l.in_extent(Axis::Reg) * threads > elements)
-    };
-    for d in (0..block.len()).filter(|&d| d != unit) {
-        while block[d] > 1 && (!shape[d].is_multiple_of(block[d]) || repeated(block)) {
-            block[d] /= 2;
-        }
     }
 }
 

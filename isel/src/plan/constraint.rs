@@ -12,7 +12,9 @@
 //! A constraint speaks of slots: places where an instruction sees a tile. The same tile may be seen in several
 //! layouts; what stands between is a conversion.
 
-use super::{Plan, extents, staged};
+use super::types::Plan;
+use crate::operand::is_packed;
+use crate::tiles::extents;
 use smallvec::SmallVec;
 use warplift_ir::layout::Layout;
 use warplift_ir::tile::{Block, Inst, Kernel, Op, Type, Value};
@@ -110,7 +112,7 @@ fn of_inst(k: &Kernel, inst: Inst) -> SmallVec<[Constraint; 1]> {
     let pair = |relation: Relation| one(relation, &[arg(0), made(0)]);
     let bits = |v: Value| k.ty(v).elem().bits();
     match &k.insts[inst].op {
-        Op::Cast if staged::is_packed(k, k.args(inst)[0]) => pair(Relation::Unpacked),
+        Op::Cast if is_packed(k, k.args(inst)[0]) => pair(Relation::Unpacked),
         Op::Unary(_) | Op::Binary(_) | Op::Compare(_) | Op::Select | Op::Fma | Op::Cast => {
             let uses = (0..k.args(inst).len()).map(arg);
             one(Relation::Equal, &uses.chain((0..results.len()).map(made)).collect::<Vec<_>>())

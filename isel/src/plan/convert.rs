@@ -7,8 +7,9 @@
 //!  shared      stores ─ barrier ─ loads, through a swizzle      two passes and a meeting of the block
 //! ```
 
-use super::{Plan, layout_error};
+use super::types::Plan;
 use crate::feature::Ways;
+use crate::tiles::layout_error;
 use crate::{IselError, Result};
 use warplift_ir::layout::convert::{Conversion, SharedPass, Shuffle, convert, through_rows, through_shared};
 use warplift_ir::layout::{Axis, Layout};

@@ -13,13 +13,15 @@
 //! of one kernel, it does not predict its time (`driver::timeline` walks the scheduled program for that). Hexcute,
 //! section 5.1, "Expanding Search Tree".
 
-use super::again::Remade;
-use super::coalesce::pieces;
+use super::blocked::{LINE, SECTOR, blocked, pieces, vector_elements};
 use super::constraint::adapts;
-use super::{Fill, Plan, SharedTile, StorePlan, cell_bits, choose, extents, tensor::unit_dim};
-use super::{Staged, blocked, layout_error, vector_elements, warps};
+use super::convert::{cell_bits, choose};
+use super::found::Cost;
+use super::types::{Fill, Plan, Remade, SharedTile, Staged, StorePlan, WarpProduct};
 use crate::feature::Ways;
-use crate::lower::row_of;
+use crate::operand::WARP_ATOM;
+use crate::rows::row_of;
+use crate::tiles::{extents, layout_error, unit_dim, warps};
 use crate::{IselError, Result};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cell::RefCell;
@@ -38,40 +40,14 @@ const OVERFULL: f64 = 1e12;
 const HIDDEN: f64 = 0.25;
 /// Stages of a ring beyond which more of them hide nothing.
 const STAGES: f64 = 4.0;
-/// Bytes that memory moves at least, and that caches look up together.
-pub(super) const SECTOR: u64 = 32;
-/// Bytes that caches look up together, and that shared memory moves in a cycle.
-pub(super) const LINE: u64 = 128;
 /// Cycles that a store, the meeting of a block and a load take at least, whatever they move.
 const MEETING: f64 = 60.0;
+/// Registers of a thread for addresses and counters.
+const ADDRESSES: u32 = 16;
 /// Schedulers of a multiprocessor.
 const SCHEDULERS: f64 = 4.0;
 /// Lanes of a warp.
 const LANES: f64 = 32.0;
-
-/// Cycles of a plan, or of a part of one.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Cost {
-    /// Accesses to global memory, and copies to shared memory.
-    pub memory: f64,
-    /// Tiles that change their layout.
-    pub conversions: f64,
-    /// Tensor cores.
-    pub products: f64,
-    /// Reductions and scans.
-    pub reductions: f64,
-    /// Everything elementwise.
-    pub work: f64,
-    /// What no plan of the same products and copies goes below.
-    pub least: f64,
-}
-
-impl Cost {
-    /// All of it.
-    pub fn total(&self) -> f64 {
-        self.memory + self.conversions + self.products + self.reductions + self.work
-    }
-}
 
 /// What an access of a whole tile touches.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -346,20 +322,28 @@ impl<'k> Model<'k> {
     fn product(&self, plan: &Plan, inst: Inst) -> f64 {
         let conflicts = |load: Inst| plan.shared.get(&load).map_or(1.0, conflicts);
         if let Some(p) = plan.warp_products.get(&inst) {
-            let warps = f64::from(p.warps[0] * p.warps[1]);
+            let warps = f64::from(p.share.warps());
             let steps = f64::from(p.k_steps);
-            let rows =
-                f64::from(p.m_atoms * p.n_atoms) * f64::from(Opcode::MmaSync.row().interval) / SCHEDULERS;
+            let rows = f64::from(p.m_atoms * p.n_atoms) * row_of_warps();
             let matrices = f64::from(p.m_atoms) * p.a.map_or(0.0, |a| conflicts(a.0))
                 + f64::from(p.n_atoms) / 2.0 * conflicts(p.b.0);
             let loads = matrices * f64::from(Opcode::Ldmatrix.row().interval) / SCHEDULERS;
-            return warps * steps * rows.max(loads);
+            return warps * steps * rows.max(loads) + self.spilled(inst, p);
         }
         let Some(p) = plan.products.get(&inst) else { return 0.0 };
         let groups = f64::from(warps(self.k, inst)) / 4.0;
         let repeats = f64::from(p.n_atoms * p.m_atoms * p.k_steps);
         let meet = p.a.as_ref().map_or(1.0, |a| conflicts(a.0)).max(conflicts(p.b.0));
         groups * repeats * meet * RATES.product(p.n, p.a.is_some())
+    }
+
+    /// More than any plan's cycles where a thread does not hold its sums and the operands of two steps.
+    fn spilled(&self, inst: Inst, p: &WarpProduct) -> f64 {
+        let sums = p.m_atoms * p.n_atoms * 4;
+        let operands = p.m_atoms * 4 + p.n_atoms * 2;
+        let threads = 32 * warps(self.k, inst);
+        let room = (SM90A.registers / threads).min(SM90A.thread_registers);
+        if sums + 2 * operands + ADDRESSES > room { OVERFULL } else { 0.0 }
     }
 
     /// Cycles of so many registers of a thread through a row, for all warps.
@@ -397,18 +381,18 @@ impl<'k> Model<'k> {
             _ => return (0.0, 0.0),
         };
         let along = |a: Axis| layout.basis(a).iter().filter(|b| b.out[axis] != 0).map(|b| b.extent).product();
-        let [kept, lanes, warps, groups]: [u64; 4] =
+        let [kept, lanes, across, groups]: [u64; 4] =
             [Axis::Reg, Axis::Lane, Axis::Warp, Axis::Warpgroup].map(along);
         let interval = row_of(self.k, inst).map_or(2.0, |r| f64::from(r.row().interval));
         let elements: f64 = extents(self.k, v).iter().map(|&e| f64::from(e)).product();
-        let least = elements / LANES / f64::from(super::warps(self.k, inst));
+        let least = elements / LANES / f64::from(warps(self.k, inst));
         let registers = layout.in_extent(Axis::Reg) as f64;
         let results = registers / kept as f64;
         let shuffle = f64::from(Opcode::ShflBfly.row().interval) + interval;
         let mut own =
             self.row(inst, registers, interval) + self.row(inst, results * (lanes as f64).log2(), shuffle);
-        if warps * groups > 1 {
-            own += MEETING + results * f64::from(super::warps(self.k, inst));
+        if across * groups > 1 {
+            own += MEETING + results * f64::from(warps(self.k, inst));
         }
         (own, self.row(inst, least.min(registers), interval))
     }
@@ -504,6 +488,25 @@ impl<'k> Model<'k> {
         };
         Ok(Passed { cycles, scratch })
     }
+}
+
+/// Cycles of one `mma.sync` where all schedulers have one.
+fn row_of_warps() -> f64 {
+    f64::from(Opcode::MmaSync.row().interval) / SCHEDULERS
+}
+
+/// What the products of warps take at least, whatever feeds them; 0 for those of warpgroups.
+pub(crate) fn least_products(k: &Kernel) -> f64 {
+    let mut trips = SecondaryMap::with_default(1.0);
+    weigh(k, k.entry, 1.0, &mut trips);
+    let shared = k.insts.iter().filter(|(i, d)| matches!(d.op, Op::Mma) && k.attrs[*i].share.is_some());
+    let rows = |inst: Inst| -> f64 {
+        let sum = extents(k, k.args(inst)[0]);
+        let depth = extents(k, k.args(inst)[1]).get(1).copied();
+        let parts = sum.into_iter().chain(depth).zip(WARP_ATOM);
+        parts.map(|(extent, atom)| f64::from(extent) / f64::from(atom)).product()
+    };
+    shared.map(|(i, _)| trips[i] * rows(i) * row_of_warps()).sum()
 }
 
 /// Bytes of device memory in a cycle for each multiprocessor.

@@ -2,7 +2,7 @@
 //! that a permutation or a broadcast moves (Linear Layouts, section 4.4: distributed layouts are closed
 //! under these).
 
-use super::layout_error;
+use crate::tiles::layout_error;
 use crate::{IselError, Result};
 use warplift_ir::layout::{Axis, Builder, Layout, fragment, shape};
 use warplift_ir::tile::{Inst, Kernel};

@@ -7,7 +7,7 @@
 //!  store c[i, j + 0], x   store c[i, j + 64], y     chunks of one tile             fine
 //! ```
 
-use super::extents;
+use crate::tiles::extents;
 use crate::window::Window;
 use warplift_ir::tile::{BinOp, Block, Inst, Kernel, Op, Value};
 

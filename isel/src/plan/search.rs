@@ -15,50 +15,16 @@
 //! is not clearly better.
 
 use super::choices::{Choices, Point, Way};
-use super::cost::Cost;
-use super::{Maker, Plan};
+use super::found::Cost;
+use super::found::{Found, Outcome, Tried};
+use super::make::Maker;
+use super::types::Plan;
 use crate::Result;
-use warplift_ir::tile::Kernel;
 
 /// Plans that are made at most.
 pub(super) const PLANS: usize = 16;
 /// Part of the rule's cycles that another plan must save.
-const CLEARLY: f64 = 0.03;
-
-/// What became of a step of the search.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Outcome {
-    /// The plan was made and takes so many cycles.
-    Made(f64),
-    /// It takes at least so many, so that it was not made.
-    Bounded(f64),
-    /// It is impossible.
-    Refused(String),
-}
-
-/// A step of the search.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Tried {
-    /// Where another way was taken.
-    pub point: Point,
-    /// Which.
-    pub way: Way,
-    /// What came of it.
-    pub outcome: Outcome,
-}
-
-/// What the search found.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Found {
-    /// Cycles of the rule's plan; `None` if it is impossible.
-    pub rule: Option<Cost>,
-    /// Cycles of the plan that was taken.
-    pub best: Cost,
-    /// Plans made.
-    pub plans: usize,
-    /// All steps, in order.
-    pub tried: Vec<Tried>,
-}
+pub(crate) const CLEARLY: f64 = 0.03;
 
 /// The best plan found.
 ///
@@ -171,30 +137,5 @@ fn least(choices: &Choices, cost: &Cost, point: Point, n: usize) -> f64 {
     match point.spreads() {
         true => cost.least + then,
         false => cost.total() - now + then,
-    }
-}
-
-impl Found {
-    /// For `explain`: what was found, and each way that was not taken.
-    pub(super) fn describe(&self, k: &Kernel) -> Vec<String> {
-        let rule = match self.rule {
-            Some(rule) => format!("the rule's {:.0}", rule.total()),
-            None => "the rule's is impossible".to_owned(),
-        };
-        let Cost { memory, conversions, products, reductions, work, .. } = self.best;
-        let parts = format!(
-            "memory {memory:.0}, conversions {conversions:.0}, products {products:.0}, reductions {reductions:.0}, work {work:.0}"
-        );
-        let (plans, best) = (self.plans, self.best.total());
-        let first = format!("search: {best:.0} cycles ({parts}), {rule}, {plans} plans made");
-        let step = |t: &Tried| {
-            let outcome = match &t.outcome {
-                Outcome::Made(cycles) => format!("{cycles:.0} cycles"),
-                Outcome::Bounded(cycles) => format!("at least {cycles:.0} cycles, not made"),
-                Outcome::Refused(why) => why.clone(),
-            };
-            format!("search: {}: {}: {outcome}", t.point.describe(k), t.way)
-        };
-        std::iter::once(first).chain(self.tried.iter().map(step)).collect()
     }
 }

@@ -11,7 +11,9 @@
 //! result) that wants another layout than the tile's gets a version of its own (Linear Layouts, section 4.4).
 
 use super::constraint::{Constraint, Relation, Slot, adapts, constraints, shapes};
-use super::{Plan, follow, layout_error, staged};
+use super::types::Plan;
+use super::{follow, staged};
+use crate::tiles::layout_error;
 use crate::{IselError, Result};
 use smallvec::SmallVec;
 use std::collections::BTreeSet;

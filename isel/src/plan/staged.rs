@@ -13,8 +13,10 @@
 //! 7 and Fig. 9: the weight's layout is transformed so that its bytes are loaded by wide accesses).
 
 use super::tensor::tma_refused;
-use super::{Plan, extents, layout_error, unit_dim};
+use super::types::{Plan, Staged, StagedFill};
 use crate::facts::is_multiple;
+use crate::operand::array;
+use crate::tiles::{extents, layout_error, unit_dim};
 use crate::window::Window;
 use crate::{IselError, Result};
 use warplift_ir::layout::{Axis, Builder, Layout};
@@ -32,74 +34,6 @@ const COPY_BYTES: u32 = 16;
 const COPY_ALIGN: u32 = 128;
 /// Widest element that a tensor copy counts.
 const MAX_UNIT_BITS: u32 = 64;
-
-/// How a tile comes to registers through a ring.
-#[derive(Clone, Debug)]
-pub struct Staged {
-    /// `(reg, lane, ..)` to shared memory, in units of [`Staged::bits`].
-    pub to_memory: Layout,
-    /// Bits of a unit: an element's, or a register's for packed tiles.
-    pub bits: u32,
-    /// Bytes of the tile.
-    pub bytes: u32,
-    /// Whether the L2 cache lets it go first.
-    pub stream: bool,
-    /// How it is filled.
-    pub fill: StagedFill,
-}
-
-/// What fills it.
-#[derive(Clone, Debug)]
-pub enum StagedFill {
-    /// Tensor copies of `[slab, outer]` elements along the contiguous dimension.
-    Tensor {
-        /// Contiguous dimension of the tile.
-        inner_dim: usize,
-        /// Elements of one copy along it.
-        slab: u32,
-        /// Elements that the copy counts as one, so that more of them fit its box.
-        unit: u32,
-    },
-    /// One bulk copy of a packed tile.
-    Packed {
-        /// Extents of the tile.
-        tile: [u32; 2],
-        /// Order of its elements; see [`warplift_ir::manifest::Packing`].
-        digits: Vec<PackingDigit>,
-    },
-}
-
-impl Staged {
-    /// For `explain`.
-    pub(super) fn describe(&self) -> String {
-        let width = self.to_memory.contiguous(Axis::Reg, Axis::Mem).min(128 / u64::from(self.bits));
-        let bits = width * u64::from(self.bits);
-        let how = match &self.fill {
-            StagedFill::Tensor { slab, .. } => format!("tensor copies of {slab} elements"),
-            StagedFill::Packed { .. } => "one bulk copy, packed".to_owned(),
-        };
-        format!("through shared memory to registers, {how}, accesses of {bits} bits")
-    }
-}
-
-/// What the mapping says of the array behind a load.
-pub(crate) fn array(k: &Kernel, load: Inst) -> ArrayMapping {
-    Window::of(k, k.args(load)[0]).map_or_else(ArrayMapping::default, |w| k.attrs[w.whole].array)
-}
-
-/// Whether threads load a tile from global memory themselves.
-pub(super) fn is_plain(k: &Kernel, load: Inst) -> bool {
-    array(k, load).way == Way::Plain
-}
-
-/// Whether a tile is loaded from a packed array, or a part of one that is.
-pub(super) fn is_packed(k: &Kernel, v: Value) -> bool {
-    k.def(v).is_some_and(|d| match k.insts[d].op {
-        Op::Load => array(k, d).way == Way::Packed,
-        Op::Slice(_) => is_packed(k, k.args(d)[0]),
-        _ => false,
-    })
-}
 
 /// The order of narrow elements in which two that become one register of halves stand 16 bits apart, so
 /// that one mask takes both: the first digit goes behind as many elements as fill 16 bits.

@@ -2,21 +2,21 @@
 //! whether the facts allow the tensor memory accelerator (Axe, section 3.4; PTX ISA, chapters
 //! "Asynchronous Warpgroup Level Matrix Instructions" and "Tensors").
 
+use super::blocked::vector_elements;
 use super::choices::{Options, Point, Way};
 use super::cost::Model;
-use super::{
-    Fill, Plan, Product, SharedTile, StorePlan, Stripes, extents, layout_error, mma_sync, staged,
-    vector_elements,
-};
+use super::types::{Fill, Plan, Product, STRIPE, SharedTile, StorePlan, Stripes};
 use crate::facts::{is_multiple, is_never_negative};
 use crate::feature::Ways;
+use crate::operand::{Loaded, WARP_ATOM, is_plain, loaded};
+use crate::tiles::{extents, layout_error, unit_dim, warps};
 use crate::window::Window;
 use crate::{IselError, Result};
 use smallvec::SmallVec;
 use warplift_ir::layout::{Axis, Layout, fragment, shared};
 use warplift_ir::machine::{Buffer, Place, SharedOperand};
 use warplift_ir::target::{RATES, SM90A};
-use warplift_ir::tile::{Inst, Kernel, Op, Team, Value};
+use warplift_ir::tile::{Inst, Kernel, Op, Team, Value, WarpShare};
 use warplift_ir::types::Elem;
 
 /// Rows of one wgmma.
@@ -33,9 +33,6 @@ const CUTS: usize = 3;
 const OPERAND_ROOM: u64 = 128;
 /// Bytes of a core matrix's row.
 const CORE_BYTES: u32 = 16;
-/// Rows of a warp's stripe of an accumulator.
-pub(super) const STRIPE: u64 = 16;
-
 /// Plans one product: accumulator layout, operands, instruction shape.
 ///
 /// # Errors
@@ -130,10 +127,10 @@ fn place_of_a(
     let sums = plan.layouts[k.result(inst)].as_ref().map_or(0, |l| registers(l, Elem::F32));
     let room = sums + registers(fragment, k.ty(a).elem()) <= OPERAND_ROOM;
     let stays = model.trips(load) < model.trips(inst);
-    let own = k.def(a) == Some(load) && staged::is_plain(k, load) && users == 1 && stays;
+    let own = k.def(a) == Some(load) && is_plain(k, load) && users == 1 && stays;
     let mut options: Options = SmallVec::new();
     let steps = fragment.in_extent(Axis::Reg) as f64 * 128.0 / f64::from(ATOM_M * ATOM_K);
-    let groups = f64::from(super::warps(k, inst)) / 4.0;
+    let groups = f64::from(warps(k, inst)) / 4.0;
     let product = |shared: bool| model.trips(inst) * groups * steps * RATES.product(n, shared);
     let tile = shared_tile(k, load, model, plan);
     let shared = tile.as_ref().map_or(0.0, |t| model.fill(load, t).unwrap_or(0.0));
@@ -187,48 +184,6 @@ fn check_shape(k: &Kernel, inst: Inst, [m, n, depth]: [u32; 3], groups: u32) -> 
         ));
     }
     Ok(())
-}
-
-/// The load behind an operand, whether it is seen transposed, and which part of it.
-#[derive(Clone, Copy)]
-struct Loaded {
-    load: Inst,
-    flipped: bool,
-    /// Offsets by dimension of the operand.
-    from: [u32; 2],
-}
-
-/// The load of which an operand is the whole tile, and whether it is seen transposed.
-pub(super) fn loaded_whole(k: &Kernel, v: Value) -> Option<(Inst, bool)> {
-    loaded(k, v).filter(|l| l.from == [0, 0] && !is_part(k, v)).map(|l| (l.load, l.flipped))
-}
-
-fn is_part(k: &Kernel, v: Value) -> bool {
-    k.def(v).is_some_and(|d| match k.insts[d].op {
-        Op::Slice(_) => true,
-        Op::Trans(_) => is_part(k, k.args(d)[0]),
-        _ => false,
-    })
-}
-
-fn loaded(k: &Kernel, v: Value) -> Option<Loaded> {
-    let def = k.def(v)?;
-    let below = || loaded(k, k.args(def)[0]);
-    match &k.insts[def].op {
-        Op::Load => Some(Loaded { load: def, flipped: false, from: [0, 0] }),
-        Op::Trans(_) => below().map(|l| Loaded { flipped: !l.flipped, from: [l.from[1], l.from[0]], ..l }),
-        Op::Slice(offsets) => {
-            let at = |d: usize| offsets.get(d).and_then(|o| o.constant());
-            let (rows, columns) = (at(0)?, at(1)?);
-            below().map(|l| Loaded { from: [l.from[0] + rows, l.from[1] + columns], ..l })
-        }
-        _ => None,
-    }
-}
-
-/// The dimension of a view whose stride is certainly 1.
-pub fn unit_dim(k: &Kernel, view: Value) -> Option<usize> {
-    Window::of(k, view)?.unit(k)
 }
 
 /// How wgmma reads a loaded tile. `k_dim` is the depth's dimension as the product sees the operand;
@@ -286,11 +241,6 @@ fn operand(
         swizzle: span,
         mn_major,
     })
-}
-
-/// The widest swizzle span that divides a contiguous extent of so many bytes.
-pub(super) fn swizzle_span(bytes: u32) -> Option<u32> {
-    [128, 64, 32].into_iter().find(|s| bytes.is_multiple_of(*s))
 }
 
 /// Rows of slabs that fit a contiguous extent of so many bytes: swizzle spans, the widest first, then 0 for the core
@@ -429,11 +379,13 @@ pub fn plan_store(k: &Kernel, inst: Inst, plan: &Plan) -> Result<StorePlan> {
     let shape = extents(k, value);
     let layout = plan.layout(k, value)?;
     let [rows, cols] = shape[..] else { return Ok(plain(None)) };
-    let team = k.attrs[inst].team;
-    let held = match (team, plan.products.is_empty() && plan.warp_products.is_empty()) {
-        (_, true) => return Ok(plain(None)),
-        (Team::Warpgroups(groups), _) => warpgroup_stripes([rows, cols], groups, layout),
-        (team, _) => warp_stripes(k, [rows, cols], team.warps(), layout),
+    let share = plan.warp_products.values().map(|p| p.share).next();
+    let held = match (k.attrs[inst].team, share) {
+        (_, Some(share)) => warp_stripes(share, [rows, cols], layout),
+        (Team::Warpgroups(groups), _) if !plan.products.is_empty() => {
+            warpgroup_stripes([rows, cols], groups, layout)
+        }
+        _ => return Ok(plain(None)),
     };
     let Some(Held { columns, atoms, step, wide }) = held else {
         return Ok(plain(Some("not an accumulator's layout".to_owned())));
@@ -487,12 +439,13 @@ fn warpgroup_stripes([rows, cols]: [u32; 2], groups: u32, layout: &Layout) -> Op
     (accumulator == *layout).then_some(held)
 }
 
-fn warp_stripes(k: &Kernel, [rows, cols]: [u32; 2], warps: u32, layout: &Layout) -> Option<Held> {
-    let [down, across] = mma_sync::arrangement(k, warps).ok()?;
-    let shape = [down.into(), across.into()];
-    let accumulator = fragment::mma_tile_acc(rows.into(), cols.into(), shape).ok()?;
-    let step = down * mma_sync::ATOM_M;
-    let held = Held { columns: cols / across, atoms: rows / step, step, wide: true };
-    // Chunks of one stripe; what was left whole is to be stored plainly.
-    (accumulator == *layout && held.atoms == 1).then_some(held)
+/// Apart, a warp's atoms leave one after the other in chunks of rows, and what was left whole is to be stored plainly.
+/// Together, they leave in chunks of columns like those of warpgroups.
+fn warp_stripes(share: WarpShare, [rows, cols]: [u32; 2], layout: &Layout) -> Option<Held> {
+    let shape = [share.rows.into(), share.columns.into()];
+    let accumulator = fragment::mma_tile_acc(rows.into(), cols.into(), shape, share.together).ok()?;
+    let (all, atom) = (share.rows * WARP_ATOM[0], WARP_ATOM[0]);
+    let step = if share.together { atom } else { all };
+    let held = Held { columns: cols / share.columns, atoms: rows / all, step, wide: !share.together };
+    (accumulator == *layout && (share.together || held.atoms == 1)).then_some(held)
 }

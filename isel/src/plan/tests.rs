@@ -1,10 +1,12 @@
 //! Plans that are found hold every constraint, cost no more than the rule's by the model, and are the same each time.
 
+use super::cost::Model;
+use super::solve::Solver;
 use super::*;
 use crate::map::do_map;
 use proptest::prelude::*;
 use std::path::Path;
-use warplift_ir::tile::parse_file;
+use warplift_ir::tile::{Op, parse_file};
 
 fn mapped(text: &str) -> Kernel {
     let m = parse_file(text, "t.tile").unwrap_or_else(|e| panic!("{e:?}\n{text}"));

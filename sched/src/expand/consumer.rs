@@ -31,12 +31,14 @@ impl<'a> Expand<'_, 'a> {
         let elected = self.at().op(Opcode::Elect, &[], Ty::Pred);
         self.elected = Some(elected);
         self.open_turns();
+        self.open_blocks();
         self.wait_for_grids();
         self.open_rings();
         self.walk(self.program.func.entry)?;
         self.close_turns();
         self.drain_staging();
         self.leave_together();
+        self.close_blocks();
         self.at().push(NewInst::new(Opcode::Ret, &[], &[]));
         do_cse(&mut self.func);
         do_dce(&mut self.func);
@@ -47,6 +49,7 @@ impl<'a> Expand<'_, 'a> {
     pub fn consume(&mut self, _block: Block, inst: Inst) -> Result<()> {
         let d = self.data(inst);
         let deferral = self.s.deferral.as_ref();
+        self.await_blocks(inst);
         match d.op {
             Opcode::Await => self.awaited(d.args),
             Opcode::Yield => {}

@@ -11,6 +11,7 @@
 //! sides run the same sequence of fills, so the counters agree by construction and are never reset
 //! (Task-Based Tensor Computations on Modern GPUs, section 4.2.6: events become barriers).
 
+mod blocks;
 mod consumer;
 mod control;
 mod cp_async;

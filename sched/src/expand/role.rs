@@ -105,6 +105,8 @@ pub(super) struct Expand<'p, 'a> {
     /// Whether deferred results exist: guards their copies.
     pub have: Option<Value>,
     pub seen: Seen,
+    /// Whether all blocks that hold a tile together are known to have begun.
+    pub begun: bool,
     /// The first write of each staged store.
     pub sites: FxHashMap<Inst, Site>,
     /// Slot that the staging buffer's current site uses.
@@ -160,6 +162,7 @@ impl<'p, 'a> Expand<'p, 'a> {
             in_late: false,
             have: None,
             seen: Seen::default(),
+            begun: true,
             sites: all_sites(program, s),
             slot_now: SecondaryMap::new(),
             late_insts: late.collect(),
@@ -306,7 +309,10 @@ impl<'p, 'a> Expand<'p, 'a> {
     pub fn meet(&mut self) {
         let threads = i64::from(32 * self.program.warps);
         let id = i64::from(self.s.producer);
-        self.at().push(NewInst::new(Opcode::BarSync, &[], &[]).attr(Attr::Imm2(id, threads)));
+        match self.program.blocks {
+            1 => drop(self.at().push(NewInst::new(Opcode::BarSync, &[], &[]).attr(Attr::Imm2(id, threads)))),
+            _ => self.meet_blocks(),
+        }
         let buffers: Vec<Buffer> = self.program.buffers.keys().collect();
         self.seen.global.clear();
         for b in buffers {

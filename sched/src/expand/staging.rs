@@ -54,6 +54,11 @@ impl Expand<'_, '_> {
         let args: Vec<Value> = [address].into_iter().chain(self.values(&d.args[1..])).collect();
         let types: Vec<Ty> = d.results.iter().map(|&r| self.program.func.ty(r)).collect();
         let guard = d.guard.map(|g| Guard { pred: self.value(g.pred), ..g });
+        if let (2.., Opcode::StShared | Opcode::StShared16, [to, value]) =
+            (self.program.blocks, d.op, &args[..])
+        {
+            return self.store_everywhere(d.op, [*to, *value], &attr, guard);
+        }
         let made = self.at().push(NewInst::new(d.op, &args, &types).attr(attr).guard(guard));
         for (i, &old) in d.results.iter().enumerate() {
             let new = self.func.insts[made].results[i];

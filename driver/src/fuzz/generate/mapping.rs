@@ -56,6 +56,7 @@ impl Generator<'_> {
             epilogue: self.choices.weighted(&[(2, Epilogue::Direct), (1, Epilogue::Deferred)]),
             cluster: self.choices.weighted(&[(5, 1), (1, 2)]),
             alternate: if alternate { 2 } else { 1 },
+            blocks: if product { 1 } else { self.choices.weighted(&[(6, 1), (1, 2), (1, 4)]) },
             warps: if product { None } else { self.choices.of(&[Some(4), None, Some(1), Some(2), Some(8)]) },
             chunk: self.choices.weighted(&[(6, None), (1, Some(16)), (1, Some(32))]),
             programmatic: self.choices.chance(1, 6),

@@ -60,7 +60,7 @@ fn simpler(case: &Case, step: &Simplification) -> Option<Case> {
         .kernel
         .insts
         .keys()
-        .filter_map(|i| warplift_isel::map::loop_name(&new.kernel, i).map(str::to_owned))
+        .filter_map(|i| warplift_isel::loop_name(&new.kernel, i).map(str::to_owned))
         .collect();
     new.mapping.loops.retain(|(n, _)| loops.contains(n));
     verify(&new.kernel).and_then(|()| verify_mapping(&new.kernel, &new.mapping)).ok()?;

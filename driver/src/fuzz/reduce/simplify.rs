@@ -125,6 +125,7 @@ fn mappings(m: &Mapping) -> Vec<Mapping> {
     whole(|w, d| w.epilogue = d.epilogue);
     whole(|w, d| w.cluster = d.cluster);
     whole(|w, d| w.alternate = d.alternate);
+    whole(|w, d| w.blocks = d.blocks);
     whole(|w, d| w.warps = d.warps);
     whole(|w, _| w.warps = w.warps.map(|_| 1));
     whole(|w, d| w.chunk = d.chunk);

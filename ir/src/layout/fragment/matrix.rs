@@ -103,19 +103,20 @@ pub fn mma_acc() -> Result<Layout, LayoutError> {
 
 /// The accumulator of an `m` by `n` tile over `rows` x `cols` warps: axes `reg`, `lane`, `warp` to `(d0, d1)`.
 ///
-/// A warp's atoms of 16 rows lie `16 * rows` apart, so that a part of `16 * rows` rows belongs to all warps alike; its columns lie
-/// together. Warps run along the columns first. Registers: an m16n8 atom, then the atoms of `n`, then those of `m`.
-pub fn mma_tile_acc(m: u64, n: u64, [rows, cols]: [u64; 2]) -> Result<Layout, LayoutError> {
+/// A warp's atoms of 16 rows lie `16 * rows` apart, so that a part of `16 * rows` rows belongs to all warps alike, or `together`; its
+/// columns lie together. Warps run along the columns first. Registers: an m16n8 atom, then the atoms of `n`, then those of `m`.
+pub fn mma_tile_acc(m: u64, n: u64, [rows, cols]: [u64; 2], together: bool) -> Result<Layout, LayoutError> {
     let (m_atoms, own) = warp_tile(m, n, [rows, cols])?;
+    let (atom, warp) = if together { (16, 16 * m_atoms) } else { (16 * rows, 16) };
     Builder::new(&tile(m, n))
         .add(Axis::Reg, 2, &[0, 1])
         .add(Axis::Reg, 2, &[8, 0])
         .add(Axis::Reg, own / 8, &[0, 8])
-        .add(Axis::Reg, m_atoms, &[16 * rows, 0])
+        .add(Axis::Reg, m_atoms, &[atom, 0])
         .add(Axis::Lane, 4, &[0, 2])
         .add(Axis::Lane, 8, &[1, 0])
         .add(Axis::Warp, cols, &[0, own])
-        .add(Axis::Warp, rows, &[16, 0])
+        .add(Axis::Warp, rows, &[warp, 0])
         .build()
 }
 

@@ -7,7 +7,7 @@
 //! array   = "plain" | "staged" | "packed" | "stream" | "early"
 //! tile    = "layout" string                  (the full text form of `ir::layout`)
 //! whole   = "persistent" | "raster" ("linear" | "folded" | "square" | "band_m" int | "band_n" int)
-//!         | "epilogue" ("direct" | "deferred") | "cluster" int | "alternate" int | "warps" int | "chunk" int
+//!         | "epilogue" ("direct" | "deferred") | "cluster" int | "alternate" int | "blocks" int | "warps" int | "chunk" int
 //!         | "no" "bulk_store" | "products" ("fit" | "wgmma" | "mma_sync") | "programmatic"
 //! attr    = "thread" | "warps" int | "warpgroups" int | "persistent" | "index" | "below" int | "deferred" | loop
 //!         | array | tile
@@ -17,7 +17,7 @@ use super::cursor::{Cursor, Result};
 use crate::layout::Layout;
 use crate::tile::{
     ArrayMapping, Attrs, Depth, Epilogue, KernelMapping, Loc, LoopMapping, Mapping, Products, Raster, Team,
-    Way,
+    WarpShare, Way,
 };
 
 /// `mapping name { .. }`, the first word being stepped over.
@@ -168,10 +168,10 @@ fn whole_attr(c: &mut Cursor<'_>, whole: &mut KernelMapping) -> Result<()> {
             whole.bulk_store = false;
             return c.expect_word("bulk_store");
         }
-        "cluster" | "alternate" | "warps" | "chunk" => return whole_count(c, whole),
+        "cluster" | "alternate" | "blocks" | "warps" | "chunk" => return whole_count(c, whole),
         _ => {
             return c.expected(
-                "`persistent`, `raster`, `epilogue`, `cluster`, `alternate`, `warps`, `chunk`, `products`, `programmatic` or `no bulk_store`",
+                "`persistent`, `raster`, `epilogue`, `cluster`, `alternate`, `blocks`, `warps`, `chunk`, `products`, `programmatic` or `no bulk_store`",
             );
         }
     }
@@ -185,6 +185,7 @@ fn whole_count(c: &mut Cursor<'_>, whole: &mut KernelMapping) -> Result<()> {
     match word {
         "cluster" => whole.cluster = count,
         "alternate" => whole.alternate = count,
+        "blocks" => whole.blocks = count,
         "warps" => whole.warps = Some(count),
         _ => whole.chunk = Some(count),
     }
@@ -249,13 +250,17 @@ fn attr(c: &mut Cursor<'_>, attrs: &mut Attrs) -> Result<()> {
         attrs.deferred = true;
     } else if c.eat_word("layout") {
         attrs.layout = Some(layout(c)?);
+    } else if c.eat_word("share") {
+        let (rows, columns) = (c.count()?, c.count()?);
+        attrs.share = Some(WarpShare { rows, columns, together: c.eat_word("together") });
     } else if array_attr(c, &mut attrs.array) {
         // Read.
     } else {
         let mut looped = attrs.looped.unwrap_or_default();
         if !loop_attr(c, &mut looped)? {
-            return c
-                .expected("a team, `persistent`, `index`, `below`, `deferred` or an attribute of a loop");
+            return c.expected(
+                "a team, `persistent`, `index`, `below`, `deferred`, `share` or an attribute of a loop",
+            );
         }
         attrs.looped = Some(looped);
     }

@@ -1,0 +1,71 @@
+//! Operands of products that come from memory: which load is behind an operand, and how its slabs lie.
+
+use crate::window::Window;
+use warplift_ir::tile::{ArrayMapping, Inst, Kernel, Op, Value, Way};
+
+/// Rows, columns and depth of one `mma.sync` on 16-bit elements.
+pub(crate) const WARP_ATOM: [u32; 3] = [16, 8, 16];
+
+/// The load behind an operand, whether it is seen transposed, and which part of it.
+#[derive(Clone, Copy)]
+pub(crate) struct Loaded {
+    /// The load.
+    pub load: Inst,
+    /// Whether it is seen transposed.
+    pub flipped: bool,
+    /// Offsets by dimension of the operand.
+    pub from: [u32; 2],
+}
+
+/// The load of which an operand is the whole tile, and whether it is seen transposed.
+pub(crate) fn loaded_whole(k: &Kernel, v: Value) -> Option<(Inst, bool)> {
+    loaded(k, v).filter(|l| l.from == [0, 0] && !is_part(k, v)).map(|l| (l.load, l.flipped))
+}
+
+fn is_part(k: &Kernel, v: Value) -> bool {
+    k.def(v).is_some_and(|d| match k.insts[d].op {
+        Op::Slice(_) => true,
+        Op::Trans(_) => is_part(k, k.args(d)[0]),
+        _ => false,
+    })
+}
+
+/// The load behind an operand, through transpositions and parts.
+pub(crate) fn loaded(k: &Kernel, v: Value) -> Option<Loaded> {
+    let def = k.def(v)?;
+    let below = || loaded(k, k.args(def)[0]);
+    match &k.insts[def].op {
+        Op::Load => Some(Loaded { load: def, flipped: false, from: [0, 0] }),
+        Op::Trans(_) => below().map(|l| Loaded { flipped: !l.flipped, from: [l.from[1], l.from[0]], ..l }),
+        Op::Slice(offsets) => {
+            let at = |d: usize| offsets.get(d).and_then(|o| o.constant());
+            let (rows, columns) = (at(0)?, at(1)?);
+            below().map(|l| Loaded { from: [l.from[0] + rows, l.from[1] + columns], ..l })
+        }
+        _ => None,
+    }
+}
+
+/// The widest swizzle span that divides a contiguous extent of so many bytes.
+pub(crate) fn swizzle_span(bytes: u32) -> Option<u32> {
+    [128, 64, 32].into_iter().find(|s| bytes.is_multiple_of(*s))
+}
+
+/// What the mapping says of the array behind a load.
+pub(crate) fn array(k: &Kernel, load: Inst) -> ArrayMapping {
+    Window::of(k, k.args(load)[0]).map_or_else(ArrayMapping::default, |w| k.attrs[w.whole].array)
+}
+
+/// Whether threads load a tile from global memory themselves.
+pub(crate) fn is_plain(k: &Kernel, load: Inst) -> bool {
+    array(k, load).way == Way::Plain
+}
+
+/// Whether a tile is loaded from a packed array, or a part of one that is.
+pub(crate) fn is_packed(k: &Kernel, v: Value) -> bool {
+    k.def(v).is_some_and(|d| match k.insts[d].op {
+        Op::Load => array(k, d).way == Way::Packed,
+        Op::Slice(_) => is_packed(k, k.args(d)[0]),
+        _ => false,
+    })
+}

@@ -1,0 +1,123 @@
+//! Anchors where no product reaches: blocked layouts whose threads move as many bytes at once as the
+//! facts allow.
+
+use super::blocked::{LANES, LINE, SECTOR, Spread, blocked_by, only_products, vector_elements};
+use super::choices::{Options, Point, Way};
+use super::coalesce;
+use super::constraint::adapts;
+use super::convert::cell_bits;
+use super::cost::Model;
+use super::solve::Solver;
+use super::types::Plan;
+use crate::Result;
+use crate::tiles::{extents, layout_error, unit_dim, warps};
+use warplift_ir::layout::{Axis, Layout};
+use warplift_ir::tile::{Inst, Kernel, Op, Type, Value};
+
+/// Gives the tile of a load (or whatever has no layout yet) a blocked layout and spreads it.
+///
+/// # Errors
+/// As propagation.
+pub(super) fn anchor(
+    k: &Kernel,
+    inst: Inst,
+    solver: &Solver<'_>,
+    model: &Model<'_>,
+    plan: &mut Plan,
+) -> Result<()> {
+    let tiles: Vec<Value> =
+        k.results(inst).iter().copied().filter(|&v| matches!(k.ty(v), Type::Tile(..))).collect();
+    for v in tiles {
+        let shared_only = plan.shared.contains_key(&inst) && only_products(k, v);
+        let moved = matches!(k.insts[inst].op, Op::Trans(_) | Op::Slice(_)) && only_products(k, v);
+        if plan.layouts[v].is_some() || shared_only || moved || adapts(k, v) {
+            continue;
+        }
+        let (dim, vector) = match k.insts[inst].op {
+            Op::Load => {
+                (unit_dim(k, k.args(inst)[0]).unwrap_or(extents(k, v).len() - 1), vector_elements(k, inst, v))
+            }
+            _ => (extents(k, v).len().saturating_sub(1), 1),
+        };
+        // A hint that layouts may differ, where nothing asked for another one.
+        let same = matches!(k.insts[inst].op, Op::Rearrange).then(|| plan.layouts[k.args(inst)[0]].clone());
+        let layout = match same.flatten() {
+            Some(layout) => layout,
+            None => {
+                let mut block = vec![1; extents(k, v).len()];
+                block[dim] = vector;
+                coalesce::widen(k, inst, v, dim, &mut block);
+                let mut all = candidates(k, inst, v, dim, block)?;
+                let load = matches!(k.insts[inst].op, Op::Load);
+                all.truncate(if load { all.len() } else { 1 });
+                let excess =
+                    |l: &Layout| model.trips(inst) * (model.access(inst, v, l) - model.least_access(inst, v));
+                let cycles = |l: &Layout| if load { excess(l) } else { 0.0 };
+                let options: Options = all.iter().map(|(way, l)| (*way, cycles(l))).collect();
+                let way = plan.choices.pick(Point::Layout(v), options);
+                let at = all.iter().position(|c| c.0 == way).unwrap_or(0);
+                all.swap_remove(at).1
+            }
+        };
+        plan.layouts[v] = Some(layout);
+        solver.spread([v], plan)?;
+    }
+    Ok(())
+}
+
+/// Blocked layouts of a tile, the rule's first: all threads of a warp along the contiguous dimension, or as many as fill
+/// a line, or two sectors (what is reduced along it takes fewer shuffles then); vectors half as wide; warps along it
+/// too. What holds more than the rule's in a thread is left out.
+fn candidates(k: &Kernel, inst: Inst, v: Value, dim: usize, block: Vec<u32>) -> Result<Vec<(Way, Layout)>> {
+    let row = u64::from(block[dim] * k.ty(v).elem().bits()).max(1);
+    let plain = Spread::default();
+    let mut half = block.clone();
+    half[dim] = (half[dim] / 2).max(1);
+    let forms = [
+        (&block, plain),
+        (&block, Spread { lanes: (8 * LINE / row).clamp(1, LANES), ..plain }),
+        (&block, Spread { lanes: (16 * SECTOR / row).clamp(1, LANES), ..plain }),
+        (&half, plain),
+        (&block, Spread { warps_along: true, ..plain }),
+    ];
+    let mut all: Vec<(Way, Layout)> = Vec::new();
+    for (block, spread) in forms {
+        let made = whole_registers(k, inst, v, dim, block.clone(), spread);
+        let way =
+            Way::Blocked { vector: block[dim], lanes: spread.lanes as u32, warps_along: spread.warps_along };
+        match (made, all.first()) {
+            (made, None) => all.push((way, made?)),
+            (Ok(l), Some((_, rule))) => {
+                let more = l.in_extent(Axis::Reg) > rule.in_extent(Axis::Reg);
+                if !more && all.iter().all(|(_, a)| *a != l) {
+                    all.push((way, l));
+                }
+            }
+            (Err(_), Some(_)) => {}
+        }
+    }
+    Ok(all)
+}
+
+/// A blocked layout in which a thread's elements fill whole registers.
+fn whole_registers(
+    k: &Kernel,
+    inst: Inst,
+    v: Value,
+    dim: usize,
+    mut block: Vec<u32>,
+    spread: Spread,
+) -> Result<Layout> {
+    let shape = extents(k, v);
+    let packed = (32 / cell_bits(k.ty(v).elem()).clamp(8, 32)) as u32;
+    loop {
+        let layout =
+            blocked_by(&shape, dim, &block, spread, warps(k, inst)).map_err(layout_error(k, inst))?;
+        let wider = block[dim] * 2;
+        let odd = !layout.in_extent(Axis::Reg).is_multiple_of(packed.into());
+        if !odd || wider > packed || !shape[dim].is_multiple_of(wider) {
+            return Ok(layout);
+        }
+        block[dim] = wider;
+    }
+}

@@ -1,0 +1,105 @@
+//! One plan: anchors first, then everything around them, by the choices given.
+
+use super::choices::Choices;
+use super::cost::Model;
+use super::found::Cost;
+use super::solve::Solver;
+use super::types::Plan;
+use super::{again, anchor, coalesce, mma_sync, staged, tensor};
+use crate::feature::Ways;
+use crate::tiles::{extents, warps};
+use crate::{IselError, Result};
+use warplift_ir::layout::{Axis, Layout};
+use warplift_ir::tile::{Inst, Kernel, Op, Team, Value};
+
+/// Makes plans of one kernel.
+pub(super) struct Maker<'k> {
+    k: &'k Kernel,
+    order: &'k [Inst],
+    solver: Solver<'k>,
+    model: Model<'k>,
+    ways: Ways,
+}
+
+impl<'k> Maker<'k> {
+    /// The maker of a kernel's plans; `order`: its instructions in the order of the program.
+    pub fn new(k: &'k Kernel, order: &'k [Inst], ways: Ways) -> Self {
+        Self { k, order, solver: Solver::new(k, order), model: Model::new(k, order, ways), ways }
+    }
+
+    /// The plan that some choices lead to and what it costs, and the choices that there were.
+    pub fn make(&self, choices: Choices) -> (Choices, Result<(Plan, Cost)>) {
+        let mut plan = Plan { ways: self.ways, choices, ..Plan::default() };
+        let cost = self.fill(&mut plan).and_then(|()| self.model.cost(&plan));
+        (plan.choices.clone(), cost.map(|c| (plan, c)))
+    }
+
+    fn fill(&self, plan: &mut Plan) -> Result<()> {
+        let (k, order) = (self.k, self.order);
+        for &inst in order.iter().filter(|&&i| matches!(k.insts[i].op, Op::Mma)) {
+            match k.attrs[inst].team {
+                Team::Warps(_) => mma_sync::plan_product(k, inst, &self.model, plan)?,
+                _ => tensor::plan_product(k, inst, &self.model, plan)?,
+            }
+        }
+        pin(k, order, plan)?;
+        let known: Vec<Value> = k.values.keys().filter(|&v| plan.layouts[v].is_some()).collect();
+        self.solver.spread(known, plan)?;
+        // Loads first: what memory gives in wide accesses decides the layout of what is made of it.
+        let (mut loads, others): (Vec<Inst>, Vec<Inst>) =
+            order.iter().partition(|&&i| matches!(k.insts[i].op, Op::Load));
+        let size = |i: &Inst| extents(k, k.result(*i)).iter().map(|&e| u64::from(e)).product::<u64>();
+        loads.sort_by_key(|i| std::cmp::Reverse(size(i)));
+        for inst in loads.into_iter().chain(others) {
+            anchor::anchor(k, inst, &self.solver, &self.model, plan)?;
+        }
+        for &inst in order {
+            if let Some(staged) = staged::plan_load(k, inst, plan)? {
+                plan.staged.insert(inst, staged);
+            }
+        }
+        for &inst in order {
+            if matches!(k.insts[inst].op, Op::Store) {
+                let store = tensor::plan_store(k, inst, plan)?;
+                plan.stores.insert(inst, store);
+            }
+            coalesce::do_coalesce(k, inst, &self.model, plan)?;
+        }
+        again::do_again(k, &self.solver, &self.model, plan)
+    }
+}
+
+/// Tiles whose layout the mapping says.
+fn pin(k: &Kernel, order: &[Inst], plan: &mut Plan) -> Result<()> {
+    for &inst in order {
+        let Some(layout) = &k.attrs[inst].layout else { continue };
+        let tile = k.result(inst);
+        if let Some(why) = not_held(layout, &extents(k, tile), warps(k, inst)) {
+            return Err(IselError::at(k, inst, format!("the mapping's layout `{layout}`: {why}")));
+        }
+        if plan.layouts[tile].as_ref().is_some_and(|own| own != layout) {
+            return Err(IselError::at(k, inst, "a product decides the layout of this tile".to_owned()));
+        }
+        plan.layouts[tile] = Some(layout.clone());
+    }
+    Ok(())
+}
+
+/// Why the threads of so many warps do not hold a tile in a layout.
+fn not_held(layout: &Layout, shape: &[u32], warps: u32) -> Option<String> {
+    let dims = shape.iter().enumerate().map(|(d, &e)| (Axis::Dim(d as u8), u64::from(e)));
+    if !layout.outs().iter().copied().eq(dims) {
+        return Some(format!("the tile is {shape:?}"));
+    }
+    let threads = [Axis::Warp, Axis::Warpgroup].map(|a| layout.in_extent(a)).iter().product::<u64>();
+    if layout.in_extent(Axis::Lane) != 32 || threads != u64::from(warps) {
+        return Some(format!("the block has {warps} warps of 32 lanes"));
+    }
+    let ins = [Axis::Reg, Axis::Lane, Axis::Warp, Axis::Warpgroup];
+    if layout.ins().iter().any(|a| !ins.contains(&a.0)) {
+        return Some("threads are named by reg, lane, warp and warpgroup".to_owned());
+    }
+    let held = layout.image_size();
+    let all: u64 = shape.iter().map(|&e| u64::from(e)).product();
+    (held != all).then(|| format!("{held} of {all} elements are held"))
+}

@@ -1,0 +1,100 @@
+//! `select`: the form and the plan that cost the least. The form of a kernel is the first choice of the search over
+//! plans, since chunks of results follow from it.
+//!
+//! ```text
+//!  wgmma by 2 warpgroups ── map ──► plan, searched     812 cycles    the rule's form
+//!  mma.sync by 2 x 4 warps          at least 1100                    not made
+//!  mma.sync by 8 x 1 warps ─ map ─► the rule's plan    700           better: searched too
+//! ```
+
+use crate::feature::Feature;
+use crate::map::{Form, Forms};
+use crate::plan::{self, CLEARLY, Outcome, Plan, Point, Tried, Way};
+use crate::{IselError, Result};
+use warplift_ir::tile::Kernel;
+
+/// The mapped kernel and its plan.
+///
+/// # Errors
+/// Those of the rule's form, where no other one is possible either.
+pub fn do_select(forms: &Forms<'_>, disabled: &[Feature]) -> Result<(Kernel, Plan)> {
+    let mut selection = Selection { disabled, rule: None, best: None, refused: None, tried: Vec::new() };
+    for &form in forms.all() {
+        selection.look(forms, form);
+    }
+    selection.finish()
+}
+
+struct Selection<'d> {
+    disabled: &'d [Feature],
+    /// Cycles of the rule's form.
+    rule: Option<f64>,
+    best: Option<(Kernel, Plan)>,
+    /// Why the first form is impossible.
+    refused: Option<IselError>,
+    tried: Vec<Tried>,
+}
+
+impl Selection<'_> {
+    /// Tries a form, if it may be better than what was found.
+    fn look(&mut self, forms: &Forms<'_>, form: Form) {
+        let first = self.rule.is_none() && self.refused.is_none();
+        if self.best.is_some() && self.disabled.contains(&Feature::Synthesis) {
+            return;
+        }
+        let outcome = match forms.make(form).and_then(|k| self.plan(k)) {
+            Ok(outcome) => outcome,
+            Err(e) => {
+                let outcome = Outcome::Refused(e.message.clone());
+                self.refused.get_or_insert(e);
+                outcome
+            }
+        };
+        if !first {
+            self.tried.push(Tried { point: Point::Form, way: Way::Form(form), outcome });
+        }
+    }
+
+    /// Plans a form: searched where its bound and its rule's plan are below the limit.
+    fn plan(&mut self, k: Kernel) -> Result<Outcome> {
+        if let Some(limit) = self.limit() {
+            let least = self.least(&k);
+            if least >= limit {
+                return Ok(Outcome::Bounded(least));
+            }
+            let cycles = plan::price(&k, self.disabled)?.total();
+            if cycles >= limit {
+                return Ok(Outcome::Made(cycles));
+            }
+        }
+        let plan = plan::do_plan_without(&k, self.disabled)?;
+        let cycles = plan.found.as_ref().map_or(0.0, |f| f.best.total());
+        if self.best.is_none() && self.refused.is_none() {
+            self.rule = Some(cycles);
+        }
+        self.best = Some((k, plan));
+        Ok(Outcome::Made(cycles))
+    }
+
+    /// What another form must take less than to be of use.
+    fn limit(&self) -> Option<f64> {
+        let best = self.best.as_ref()?.1.found.as_ref()?.best.total();
+        Some(self.rule.map_or(best, |rule| best.min(rule * (1.0 - CLEARLY))))
+    }
+
+    /// What a form takes at least: copies and accesses of the best so far at their least, and its own products.
+    fn least(&self, k: &Kernel) -> f64 {
+        let found = self.best.as_ref().and_then(|b| b.1.found.as_ref());
+        found.map_or(0.0, |f| f.best.least - f.best.products) + plan::least_products(k)
+    }
+
+    fn finish(self) -> Result<(Kernel, Plan)> {
+        let Some((k, mut plan)) = self.best else {
+            return Err(self.refused.unwrap_or_else(|| IselError::whole("a kernel without a form")));
+        };
+        if let Some(found) = &mut plan.found {
+            found.tried.extend(self.tried);
+        }
+        Ok((k, plan))
+    }
+}

@@ -1,0 +1,43 @@
+//! What every stage of selection asks of tiles, views and loops.
+
+use crate::IselError;
+use crate::window::Window;
+use warplift_ir::tile::{Inst, Kernel, Op, Type, Value};
+
+/// Warps and warpgroups of the block.
+pub(crate) fn warps(k: &Kernel, inst: Inst) -> u32 {
+    k.attrs[inst].team.warps()
+}
+
+/// Extents of a tile.
+pub(crate) fn extents(k: &Kernel, value: Value) -> Vec<u32> {
+    match k.ty(value) {
+        Type::Tile(_, s) => s.extents().map_or_else(Vec::new, |e| e.to_vec()),
+        _ => Vec::new(),
+    }
+}
+
+/// Translates a layout's refusal.
+pub(crate) fn layout_error<E: std::fmt::Display>(k: &Kernel, inst: Inst) -> impl Fn(E) -> IselError + '_ {
+    move |e| IselError::at(k, inst, format!("layout: {e}"))
+}
+
+/// The dimension of a view whose stride is certainly 1.
+pub fn unit_dim(k: &Kernel, view: Value) -> Option<usize> {
+    Window::of(k, view)?.unit(k)
+}
+
+/// The name of a loop's counter.
+pub fn loop_name(kernel: &Kernel, inst: Inst) -> Option<&str> {
+    let data = &kernel.insts[inst];
+    let body = data.blocks.first().filter(|_| matches!(data.op, Op::For))?;
+    let counter = kernel.blocks[*body].params.first()?;
+    Some(kernel.names[*counter].as_str())
+}
+
+/// All instructions, outer ones before what they hold.
+pub(crate) fn program_order(k: &Kernel) -> Vec<Inst> {
+    let mut order = Vec::new();
+    k.walk(|_, inst| order.push(inst));
+    order
+}

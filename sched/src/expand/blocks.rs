@@ -1,0 +1,78 @@
+//! Tiles that the blocks of a cluster hold together: their threads are one team, their shared memory is as one.
+//!
+//! ```text
+//!  scratch    every block has a copy      store ─► the copy of each block       read ─► the own copy
+//!  meeting    the cluster's barrier       arrive (release) ─ wait (acquire)
+//!  first      a block sends nothing before all have begun: they arrive at entry, and wait where the first store is
+//!  last       what was sent is met before a block ends: nobody sends to a block that is gone
+//! ```
+//!
+//! All blocks run one program on equal scalars, so they meet at the same places.
+
+use super::role::Expand;
+use crate::graph::touched;
+use warplift_ir::machine::{Attr, BufferKind, Guard, Inst, NewInst, Ty, Value};
+use warplift_ir::target::Opcode;
+
+impl Expand<'_, '_> {
+    /// Whether threads of other blocks share a scratch buffer.
+    fn sends(&self) -> bool {
+        let scratch = self.program.buffers.values().any(|b| b.kind == BufferKind::Scratch);
+        self.program.blocks > 1 && scratch
+    }
+
+    /// Says that this block has begun.
+    pub fn open_blocks(&mut self) {
+        self.begun = !self.sends();
+        if !self.begun {
+            self.at().push(NewInst::new(Opcode::ClusterArrive, &[], &[]));
+        }
+    }
+
+    /// Waits until all blocks have begun, before what first sends to them.
+    pub fn await_blocks(&mut self, inst: Inst) {
+        if !self.begun && self.source == self.program.func.entry && self.writes_scratch(inst) {
+            self.at().push(NewInst::new(Opcode::ClusterWait, &[], &[]));
+            self.begun = true;
+        }
+    }
+
+    /// Whether an instruction, or one inside it, stores to a scratch buffer.
+    fn writes_scratch(&self, inst: Inst) -> bool {
+        let d = self.data(inst);
+        let mut all = touched(&d.attr, d.op).into_iter();
+        all.any(|(b, writes)| writes && self.kind(b) == BufferKind::Scratch)
+            || d.blocks
+                .iter()
+                .any(|&b| self.program.func.blocks[b].insts.iter().any(|&i| self.writes_scratch(i)))
+    }
+
+    /// All threads of all blocks.
+    pub fn meet_blocks(&mut self) {
+        self.at().push(NewInst::new(Opcode::ClusterArrive, &[], &[]));
+        self.at().push(NewInst::new(Opcode::ClusterWait, &[], &[]));
+    }
+
+    /// A store to each block's copy of a buffer.
+    pub fn store_everywhere(
+        &mut self,
+        op: Opcode,
+        [address, value]: [Value; 2],
+        attr: &Attr,
+        guard: Option<Guard>,
+    ) {
+        let remote = if op == Opcode::StShared16 { Opcode::StRemote16 } else { Opcode::StRemote };
+        for rank in 0..self.program.blocks {
+            let rank = self.at().imm(rank.into());
+            let to = self.at().op(Opcode::Mapa, &[address, rank], Ty::B32);
+            self.at().push(NewInst::new(remote, &[to, value], &[]).attr(attr.clone()).guard(guard));
+        }
+    }
+
+    /// No block ends while another may still send to it.
+    pub fn close_blocks(&mut self) {
+        if self.program.blocks > 1 && self.program.buffers.keys().any(|b| self.seen.scratch[b].written) {
+            self.meet_blocks();
+        }
+    }
+}
