@@ -223,11 +223,12 @@ fn turns_are_declined_with_a_reason() {
     assert!(errors.is_err_and(|e| e[0].message.contains("turns are 0 or 1")));
 }
 
-/// Compiles a text, runs it under several orders, compares; what was made.
-fn check_text(text: &str, sizes: &[&[(&str, i64)]], tolerance: f64) -> Compiled {
+/// Compiles a text without some features, runs it under several orders, compares; what was made.
+fn check_text(text: &str, without: &[&str], sizes: &[&[(&str, i64)]], tolerance: f64) -> Compiled {
     let mut file = parse_file(text, "test.tile").unwrap_or_else(|e| panic!("{e:?}\n{text}"));
     let (kernel, mapping) = (file.kernels.remove(0), file.mappings.remove(0));
-    let options = Options { verify: true, ..Options::default() };
+    let disable = without.iter().map(|f| f.parse().unwrap_or_else(|e| panic!("{f}: {e}"))).collect();
+    let options = Options { verify: true, disable, ..Options::default() };
     let made = compile(&kernel, &mapping, &SM90A, &options).unwrap_or_else(|e| panic!("{e}"));
     for size in sizes {
         let problem = reference(&kernel, &mapping, size, 5);
@@ -287,7 +288,7 @@ fn a_body_holds_as_many_iterations_as_are_shortest() {
     let sizes = sizes.each_ref().map(|s| &s[..]);
     let short = CHAIN.replace("r = exp2(u * 0.05)", "r = u * 0.05");
     for (text, iterations) in [(short.as_str(), 3), (CHAIN, 4)] {
-        let made = check_text(text, &sizes, 4e-2);
+        let made = check_text(text, &[], &sizes, 4e-2);
         let looped = &made.explained.schedule.loops[0];
         assert_eq!(looped.rotations() + 1, iterations, "{looped:?}");
         // As many iterations are begun before the body as it holds less one, and ended behind it.
@@ -295,6 +296,40 @@ fn a_body_holds_as_many_iterations_as_are_shortest() {
         let copies: u32 = stages.map(|stage| 1 + (iterations - 1 - stage) + stage).sum();
         assert_eq!(made.ptx.matches("wgmma.commit_group").count() as u32, copies, "{}", made.ptx);
     }
+}
+
+/// The left operand comes by plain loads, is computed with, and is multiplied.
+const LOADED: &str = "
+kernel loaded(
+    a: ptr<f16> align 16, b: ptr<f16> align 16, d: ptr<f16> align 16,
+    m: i32, n: i32 % 8, k: i32 % 8, steps: i32
+) {
+    grid cdiv(m, 64), cdiv(n, 64)
+    i, j = block_index
+    ga = view a : f16[m, k]
+    gb = view b : f16[n, k]
+    gd = view d : f16[m, n]
+    zero = full 0.0 : f32[64, 64]
+    acc = for t in 0..steps carry x = zero {
+        ta = load ga[i*64, t*64] : f16[64, 64]
+        tb = load gb[j*64, t*64] : f16[64, 64]
+        y = mma x, cast(exp2(cast(ta, f32) * 0.01), f16), trans(tb)
+        yield y
+    }
+    store gd[i*64, j*64], cast(acc, f16)
+}
+mapping loaded { for t: pipeline 3, producers 1, consumers 1 kernel: persistent }
+";
+
+#[test]
+fn loads_of_threads_run_iterations_ahead_of_their_products() {
+    let sizes = [0, 1, 2, 3, 4, 5].map(|steps| [("m", 72), ("n", 72), ("k", 200), ("steps", steps)]);
+    // The rule's plan: fragments loaded as the product wants them.
+    let made = check_text(LOADED, &["synthesis"], &sizes.each_ref().map(|s| &s[..]), 2e-2);
+    let looped = &made.explained.schedule.loops[0];
+    let stage = |name: &str| looped.slots.iter().filter(|s| s.span.name.starts_with(name)).map(|s| s.stage);
+    let [loads, products] = [stage("ld.global").max(), stage("wgmma").min()];
+    assert!(looped.rotated && loads < products, "{looped:?}");
 }
 
 /// Attention whose scores are known to be small: powers need no row maximum before them.
@@ -330,7 +365,7 @@ mapping bounded { for t: pipeline fit, producers 1, consumers 2 kernel: persiste
 #[test]
 fn waits_are_pinned_where_threads_work_fits_under_products() {
     let sizes = [[("queries", 130), ("keys", 100)], [("queries", 64), ("keys", 330)]];
-    let made = check_text(BOUNDED, &sizes.each_ref().map(|s| &s[..]), 4e-2);
+    let made = check_text(BOUNDED, &[], &sizes.each_ref().map(|s| &s[..]), 4e-2);
     let looped = &made.explained.schedule.loops[0];
     let pins = looped.pins.as_ref().unwrap_or_else(|| panic!("{looped:?}"));
     assert!(pins.waits.len() == 1 && pins.pinned < pins.loose, "{pins:?}");

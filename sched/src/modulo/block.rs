@@ -83,7 +83,7 @@ pub(super) fn steady(body: &Body, steps: &[Step], apart: f64) -> f64 {
 impl Block<'_> {
     fn run(&mut self) {
         while self.groups.iter().any(|g| g.ends.len() < ITERATIONS) {
-            while (0..self.groups.len()).fold(false, |moved, g| self.advance(g) || moved) {}
+            while (0..self.groups.len()).any(|g| self.advance(g)) {}
             self.set_rates();
             let Some(cycles) = self.until_next() else { return };
             self.pass(cycles);

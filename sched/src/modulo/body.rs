@@ -1,9 +1,9 @@
 //! One iteration as a graph: nodes with a resource and a duration, edges with latency and distance.
 
-use crate::graph::touched;
+use crate::graph::{global_access, touched};
 use rustc_hash::{FxHashMap, FxHashSet};
 use warplift_ir::machine::{Attr, Block, Buffer, BufferKind, Func, Inst, Program, Span, Ty, Value};
-use warplift_ir::target::{Opcode, RATES, Unit};
+use warplift_ir::target::{Effect, Opcode, RATES, Unit};
 use warplift_ir::tile::CmpOp;
 
 /// Registers from which on a product's result is kept once: a second copy would not fit.
@@ -287,7 +287,7 @@ impl Build<'_, '_> {
                 }
                 Opcode::Await => self.wait(inst)?,
                 _ if self.is_small(inst) && self.extends_last(inst) => {}
-                _ if self.is_pure(inst) || d.op == Opcode::Wgmma || self.reads_ring(inst) => {
+                _ if self.is_pure(inst) || d.op == Opcode::Wgmma || self.reads(inst) => {
                     let n = self.body.nodes.len();
                     let read = touched(&d.attr, d.op).into_iter().map(|(b, _)| *stage.get(&b).unwrap_or(&b));
                     let read: Vec<Buffer> = read.collect();
@@ -383,8 +383,13 @@ impl Build<'_, '_> {
         self.func.def(event).is_some_and(|d| self.func.insts[d].op.is_async_load())
     }
 
-    fn reads_ring(&self, inst: Inst) -> bool {
+    /// Whether an instruction reads memory that the loop does not write: a ring, or, since loops that read
+    /// what the kernel writes are not rewritten, global memory.
+    fn reads(&self, inst: Inst) -> bool {
         let d = &self.func.insts[inst];
+        if d.op.row().effect == Effect::Read && global_access(d).is_some_and(|(_, writes)| !writes) {
+            return true;
+        }
         let touched = touched(&d.attr, d.op);
         let ring = |b: Buffer| self.program.buffers[b].kind == BufferKind::Ring;
         !touched.is_empty() && touched.iter().all(|&(b, writes)| !writes && ring(b))
@@ -429,7 +434,7 @@ impl Build<'_, '_> {
     fn is_reduction(&self, inst: Inst) -> bool {
         let large = |v: &Value| self.func.ty(*v).is_frag() && self.func.ty(*v).regs() >= LARGE_REGISTERS;
         let mut read = Vec::new();
-        self.reads(inst, &mut read);
+        self.values_read(inst, &mut read);
         let results = self.func.insts[inst].results;
         !results.is_empty() && read.iter().any(large) && !results.iter().any(large)
     }
@@ -469,17 +474,17 @@ impl Build<'_, '_> {
     }
 
     /// Values that an instruction reads, its blocks included.
-    fn reads(&self, inst: Inst, found: &mut Vec<Value>) {
+    fn values_read(&self, inst: Inst, found: &mut Vec<Value>) {
         let d = &self.func.insts[inst];
         found.extend(d.args.iter().chain(d.guard.as_ref().map(|g| &g.pred)));
         for &b in &d.blocks {
-            self.func.blocks[b].insts.iter().for_each(|&i| self.reads(i, found));
+            self.func.blocks[b].insts.iter().for_each(|&i| self.values_read(i, found));
         }
     }
 
     pub(super) fn reads_of(&self, n: usize) -> Vec<Value> {
         let mut found = Vec::new();
-        self.body.nodes[n].insts.iter().for_each(|&i| self.reads(i, &mut found));
+        self.body.nodes[n].insts.iter().for_each(|&i| self.values_read(i, &mut found));
         found.retain(|&v| self.func.ty(v) != Ty::Event);
         found
     }

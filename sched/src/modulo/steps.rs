@@ -42,8 +42,8 @@ impl Steps<'_> {
     pub fn all(&self, turns: bool, pinned: &[usize]) -> Vec<Step> {
         let order = self.placed(pinned);
         let tensor = |n: &usize| self.body.nodes[*n].resource == Resource::Tensor;
-        let first = order.iter().position(|n| tensor(n)).filter(|_| turns);
-        let last = order.iter().rposition(|n| tensor(n)).filter(|_| turns);
+        let first = order.iter().position(tensor).filter(|_| turns);
+        let last = order.iter().rposition(tensor).filter(|_| turns);
         let (mut steps, mut work) = (Vec::new(), Vec::new());
         for (i, &n) in order.iter().enumerate() {
             if self.body.nodes[n].resource == Resource::Threads {
