@@ -327,8 +327,13 @@ fn loads_of_threads_run_iterations_ahead_of_their_products() {
     // The rule's plan: fragments loaded as the product wants them.
     let made = check_text(LOADED, &["synthesis"], &sizes.each_ref().map(|s| &s[..]), 2e-2);
     let looped = &made.explained.schedule.loops[0];
-    let stage = |name: &str| looped.slots.iter().filter(|s| s.span.name.starts_with(name)).map(|s| s.stage);
-    let [loads, products] = [stage("ld.global").max(), stage("wgmma").min()];
+    let stages = |name: &str| -> Vec<u32> {
+        let named = looped.slots.iter().filter(|s| s.span.name.starts_with(name));
+        named.map(|s| s.stage).collect()
+    };
+    let (loads, products) = (stages("ld.global"), stages("wgmma"));
+    assert!(!loads.is_empty() && !products.is_empty(), "{looped:?}");
+    let [loads, products] = [loads.iter().max(), products.iter().min()];
     assert!(looped.rotated && loads < products, "{looped:?}");
 }
 
