@@ -13,7 +13,7 @@
 //! The tensor cores do one instruction after the other, in the order in which they are issued: all of a product whose
 //! operands lie in shared memory at once, of one with a fragment two ahead, so that another's product overtakes it. Threads' work is
 //! slower while they run. Warpgroups share issue slots and units: each takes of a unit what its work needs of it, and
-//! all are slowed alike when one is wanted more than it can give.
+//! all are slowed alike when one is wanted more than it can give. What copies and loads bring is taken to be there.
 
 use super::body::{BESIDE_PRODUCTS, Body};
 use super::steps::Step;
