@@ -151,9 +151,14 @@ fn turning(t: &Turning) -> String {
     )
 }
 
-/// What pins are worth.
-fn pinning(p: &Pins) -> String {
-    let chosen = if p.waits.is_empty() { "none is pinned" } else { "pinned" };
+/// What pins are worth, and what was chosen why.
+fn pinning(l: &LoopSchedule, p: &Pins) -> String {
+    let tensor = l.taken.first().is_some_and(|t| t.0 == Unit::Tensor);
+    let chosen = match (p.waits.is_empty(), tensor) {
+        (false, _) => "pinned",
+        (true, true) => "none is pinned",
+        (true, false) => "none is pinned: tensor cores are not the fullest unit",
+    };
     format!("waits that ptxas would move: {} cycles moved, {} pinned; {chosen}", p.loose, p.pinned)
 }
 
@@ -167,7 +172,7 @@ impl fmt::Display for Chart<'_> {
             writeln!(f, "  {}", turning(t))?;
         }
         if let Some(p) = &l.pins {
-            writeln!(f, "  {}", pinning(p))?;
+            writeln!(f, "  {}", pinning(l, p))?;
         }
         let ii = i64::from(l.interval.max(1));
         let scale = format!("0{:>width$}", ii, width = COLUMNS as usize - 1);

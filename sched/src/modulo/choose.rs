@@ -2,12 +2,17 @@
 //!
 //! Without turns warpgroups may be in step or apart, and stay as they are: the interval expected is that of the two,
 //! weighted by how often they are found in step.
+//!
+//! A wait is pinned only where the tensor cores are the fullest unit. Where another one is, warpgroups fill each other's
+//! gaps anyhow, and what ptxas makes of a pinned body counts: measured with small heads and three warpgroups,
+//! whose special functions are the fullest, a pin cost 5% that the simulation does not show.
 
 use super::block::steady;
 use super::body::Body;
 use super::search::Found;
 use super::steps::{Step, Steps};
 use warplift_ir::machine::{Inst, Pins, Turning};
+use warplift_ir::target::Unit;
 
 /// Share of a loop's time that warpgroups without turns are in step (from attention with two of them, which
 /// took 3 to 5% longer without turns).
@@ -35,11 +40,13 @@ struct Way {
     loose: Cycles,
     /// With all pinned that would move; none if nothing would, or it is not to be.
     pinned: Option<Cycles>,
+    /// Whether the tensor cores are the fullest unit.
+    tensor: bool,
 }
 
 impl Way {
     fn pins(&self) -> bool {
-        self.pinned.is_some_and(|p| p.expected * (1.0 + GAIN) < self.loose.expected)
+        self.tensor && self.pinned.is_some_and(|p| p.expected * (1.0 + GAIN) < self.loose.expected)
     }
 
     fn best(&self) -> Cycles {
@@ -89,7 +96,8 @@ fn last(body: &Body, node: usize) -> Option<Inst> {
 
 fn way(steps: &Steps<'_>, waits: &[usize], turns: bool) -> Way {
     let pinned = (!waits.is_empty()).then(|| cycles(steps, waits, turns));
-    Way { loose: cycles(steps, &[], turns), pinned }
+    let tensor = steps.body.taken().first().is_some_and(|t| t.0 == Unit::Tensor);
+    Way { loose: cycles(steps, &[], turns), pinned, tensor }
 }
 
 fn cycles(steps: &Steps<'_>, pinned: &[usize], turns: bool) -> Cycles {
@@ -114,7 +122,6 @@ mod tests {
     use super::super::body::{Node, Resource, Usage, Wait};
     use super::super::search::best;
     use super::*;
-    use warplift_ir::target::Unit;
 
     fn product(atoms: u32, cycles: u32, held: bool) -> Node {
         let usage = Usage::from_iter([(Unit::Tensor, cycles)]);

@@ -61,40 +61,44 @@ pub fn do_modulo(
     target: &Target,
     disabled: &[Feature],
 ) -> (Vec<LoopSchedule>, Vec<String>) {
-    let (mut found, mut remarks) = (Vec::new(), Vec::new());
+    let (mut loops, mut remarks) = (Vec::new(), Vec::new());
     let func = &program.func;
-    let mut loops = Vec::new();
     func.walk(|_, inst| loops.extend(is_asynchronous(func, inst).then_some(inst)));
     if loops.is_empty() {
-        return (found, remarks);
+        return (Vec::new(), remarks);
     }
     let limits = limits(program, target, disabled);
-    for inst in loops {
-        let Attr::Loop(attr) = &func.insts[inst].attr else { continue };
-        let rotates = mixes(func, inst) && !meets_in_global(func) && !disabled.contains(&Feature::Modulo);
-        let Ok(body) = Body::of(program, inst, &limits).map_err(|why| {
-            if rotates {
-                remarks.push(format!("loop `{}` is not overlapped with itself: {why}", attr.name));
-            }
-        }) else {
-            continue;
-        };
-        let Some((s, why)) = found_for(&body, if rotates { STAGES } else { 1 }) else { continue };
-        let has = |f: Feature| !disabled.contains(&f);
-        let turns = if has(Feature::Turns) { attr.turns } else { Some(false) };
-        let given = Choices { turns, pins: has(Feature::Pins) };
-        let chosen = if mixes(func, inst) { choose(&body, &s, &given) } else { Choice::default() };
-        let made = LoopSchedule {
-            turns: chosen.turns,
-            pins: chosen.pins,
-            ..describe(program, inst, &s, &attr.name)
-        };
-        if rotates && !made.rotated {
-            remarks.push(format!("loop `{}`: {}", attr.name, stays(&made, why)));
+    let found = loops.into_iter().filter_map(|l| do_loop(program, l, &limits, disabled, &mut remarks));
+    (found.collect(), remarks)
+}
+
+/// Schedules one loop; none where its body cannot be one.
+fn do_loop(
+    program: &Program<'_>,
+    inst: Inst,
+    limits: &Limits,
+    disabled: &[Feature],
+    remarks: &mut Vec<String>,
+) -> Option<LoopSchedule> {
+    let func = &program.func;
+    let Attr::Loop(attr) = &func.insts[inst].attr else { return None };
+    let (has, mixes) = (|f: Feature| !disabled.contains(&f), mixes(func, inst));
+    let rotates = mixes && !meets_in_global(func) && has(Feature::Modulo);
+    let unless = |why: &String| {
+        if rotates {
+            remarks.push(format!("loop `{}` is not overlapped with itself: {why}", attr.name));
         }
-        found.push(made);
+    };
+    let body = Body::of(program, inst, limits).inspect_err(unless).ok()?;
+    let (s, why) = found_for(&body, if rotates { STAGES } else { 1 })?;
+    let turns = if has(Feature::Turns) { attr.turns } else { Some(false) };
+    let given = Choices { turns, pins: has(Feature::Pins) };
+    let Choice { turns, pins } = if mixes { choose(&body, &s, &given) } else { Choice::default() };
+    let made = LoopSchedule { turns, pins, ..describe(program, inst, &s, &attr.name) };
+    if rotates && !made.rotated {
+        remarks.push(format!("loop `{}`: {}", attr.name, stays(&made, why)));
     }
-    (found, remarks)
+    Some(made)
 }
 
 /// The best schedule of so many stages at most; else the loop as it stands, and why: allocation decides about

@@ -44,17 +44,19 @@ pub fn do_rotate<'a>(mut program: Program<'a>, schedules: &[LoopSchedule]) -> Pr
     }
     let mut cuts: Vec<Cut> = schedules.iter().filter(|s| s.rotations() > 0).map(Cut::of).collect();
     while !cuts.is_empty() {
-        let old = &program.func;
-        let new = Func::new(old.bump);
-        let block = new.entry;
-        let cuts_of = cuts.iter().map(|c| (c.inst, c)).collect();
-        let env = FxHashMap::default();
-        let mut r =
-            Rotate { old, new, block, loc: Loc::default(), env, cuts: cuts_of, now: None, next: Vec::new() };
-        r.insts_of(old.entry, None);
-        (program.func, cuts) = (r.new, r.next);
+        (program.func, cuts) = cut(&program.func, &cuts);
     }
     program
+}
+
+/// Cuts the bodies of some loops in two; what is to be cut further.
+fn cut<'a>(old: &Func<'a>, cuts: &[Cut]) -> (Func<'a>, Vec<Cut>) {
+    let new = Func::new(old.bump);
+    let (block, env, next) = (new.entry, Map::default(), Vec::new());
+    let cuts = cuts.iter().map(|c| (c.inst, c)).collect();
+    let mut r = Rotate { old, new, block, loc: Loc::default(), env, cuts, now: None, next };
+    r.insts_of(old.entry, None);
+    (r.new, r.next)
 }
 
 /// A loop to be rewritten, its body cut in two.
