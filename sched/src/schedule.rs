@@ -38,17 +38,20 @@ pub enum Feature {
     Modulo,
     /// Warpgroups that take turns at the tensor cores.
     Turns,
+    /// Waits for products kept where the schedule has them.
+    Pins,
 }
 
 impl Feature {
     /// All of them, by the names that [`std::str::FromStr`] takes.
-    pub const ALL: [(&'static str, Self); 6] = [
+    pub const ALL: [(&'static str, Self); 7] = [
         ("warp-specialization", Self::WarpSpecialization),
         ("multicast", Self::Multicast),
         ("deferral", Self::Deferral),
         ("in-flight", Self::InFlight),
         ("modulo", Self::Modulo),
         ("turns", Self::Turns),
+        ("pins", Self::Pins),
     ];
 }
 

@@ -144,7 +144,7 @@ pub const CASES: &[Case] = &[
         "BM = 64, BN = 64, BK = 32, S = 2; for t: pipeline 3, consumers 1",
         &[("72x72x1304", 2), ("8x8x32", 2)],
     ),
-    // Loops whose body holds work of two iterations.
+    // Loops whose body holds work of several iterations.
     case(
         "attention",
         "",

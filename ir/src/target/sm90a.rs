@@ -249,6 +249,7 @@ rows! {
     Elect "elect" "{ .reg .b32 l; elect.sync l|$d, -1; }" &[], &[Pred], Sync Order 10 2 80 "ELECT";
     GriddepWait "griddepcontrol.wait" "griddepcontrol.wait" &[], &[], Sync Order 20 2 78 "";
     GriddepLaunch "griddepcontrol.launch" "griddepcontrol.launch_dependents" &[], &[], Sync Order 20 2 78 "";
+    Pmevent "pmevent" "pmevent $i" &[], &[], Sync Order 2 2 20 "PMTRIG";
     Trap "trap" "trap" &[], &[], Branch Order 0 2 10 "";
     Clock64 "clock64" "mov.u64 $d, %clock64" &[], &[B64], Alu Order 20 20 20 "CS2R";
     ReduxAddS32 "redux.add.s32" "redux.sync.add.s32 $d, $0, -1" &[B32], &[B32], Lsu Pure 20 4 70 "REDUX";
