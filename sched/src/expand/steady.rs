@@ -67,11 +67,12 @@ impl Expand<'_, '_> {
             let scratch = |b: Buffer| self.kind(b) == BufferKind::Scratch;
             let meets = |&(b, writes): &(Buffer, bool)| if writes { seen[b].read } else { seen[b].written };
             if accesses.iter().filter(|a| scratch(a.0)).any(meets) {
-                self.program.buffers.keys().for_each(|other| seen[other] = Touched::default());
+                self.program.buffers.keys().for_each(|other| seen[other] = seen[other].met());
             }
             for (b, writes) in accesses {
                 let own = scratch(b);
-                seen[b] = seen[b].join(Touched { written: writes || !own, read: !writes || !own });
+                let (written, read) = (writes || !own, !writes || !own);
+                seen[b] = seen[b].join(Touched { written, read, unfenced: written });
             }
         }
         Some(seen)
