@@ -19,7 +19,9 @@ pub struct Sizes(Vec<(String, Scalar)>);
 /// Extent of a size where the kernel multiplies matrices: the reference is still full.
 const PRODUCT_SIZE: i64 = 2048;
 /// Extent of a size that predictions are made for.
-const NOMINAL_SIZE: i64 = 8192;
+const NOMINAL_SIZE: i64 = 4096;
+/// Blocks that a parameter counts.
+const NOMINAL_COUNT: i64 = 4;
 /// Extent where it does not, by the number of sizes.
 const PLAIN_SIZES: [i64; 3] = [1 << 20, 4096, 256];
 /// Extents of sizes for the simulator.
@@ -40,7 +42,13 @@ impl Sizes {
     pub fn nominal(kernel: &Kernel) -> Self {
         let count = integers(kernel).count();
         let wish = if multiplies(kernel) { NOMINAL_SIZE } else { PLAIN_SIZES[count.clamp(1, 3) - 1] };
-        Self::all(kernel, wish)
+        let mut sizes = Self::all(kernel, wish);
+        // A parameter that is an extent of the grid by itself counts blocks, not elements: heads, batches.
+        for p in kernel.params.iter().filter(|p| kernel.grid.contains(&p.value)) {
+            let few = Scalar::Int(within(NOMINAL_COUNT, &p.facts));
+            sizes.0.iter_mut().filter(|s| s.0 == p.name).for_each(|s| s.1 = few);
+        }
+        sizes
     }
 
     /// Sizes that the simulator runs in seconds, with ragged edges and several tiles.
