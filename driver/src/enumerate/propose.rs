@@ -111,20 +111,27 @@ pub(super) fn anchor(kernel: &Kernel) -> Option<Anchor<'_>> {
     })
 }
 
-/// Tunables that say what is computed, not how: those of views' extents, and of promises about arguments.
-fn meant(kernel: &Kernel) -> FxHashSet<Tunable> {
-    let mut found = FxHashSet::default();
-    let roots = kernel.insts.iter().filter(|(_, d)| matches!(d.op, Op::View { .. } | Op::Assert(_)));
-    let mut left: Vec<Value> = roots.flat_map(|(i, _)| kernel.args(i).iter().copied()).collect();
+/// Instructions that some values are computed by.
+fn behind(kernel: &Kernel, mut left: Vec<Value>) -> Vec<Inst> {
     let mut seen: FxHashSet<Value> = left.iter().copied().collect();
+    let mut found = Vec::new();
     while let Some(v) = left.pop() {
         let Some(def) = kernel.def(v) else { continue };
-        if let Op::Dim(Dim { tunable: Some(t), .. }) = kernel.insts[def].op {
-            found.insert(t);
-        }
+        found.push(def);
         left.extend(kernel.args(def).iter().copied().filter(|&a| seen.insert(a)));
     }
     found
+}
+
+/// Tunables that say what is computed, not how: those of views' extents, and of promises about arguments.
+fn meant(kernel: &Kernel) -> FxHashSet<Tunable> {
+    let roots = kernel.insts.iter().filter(|(_, d)| matches!(d.op, Op::View { .. } | Op::Assert(_)));
+    let roots = roots.flat_map(|(i, _)| kernel.args(i).iter().copied()).collect();
+    let tunable = |inst: Inst| match kernel.insts[inst].op {
+        Op::Dim(d) => d.tunable,
+        _ => None,
+    };
+    behind(kernel, roots).into_iter().filter_map(tunable).collect()
 }
 
 /// Whether a tile is a load's, or seen through views of one.
@@ -147,16 +154,8 @@ fn beside_products(kernel: &Kernel, holder: Option<Inst>, mma: Inst) -> bool {
 
 /// Whether the trips of a loop depend on the block's place in the grid.
 fn depends_on_place(kernel: &Kernel, holder: Inst) -> bool {
-    let mut left: Vec<Value> = kernel.args(holder).iter().take(3).copied().collect();
-    let mut seen: FxHashSet<Value> = left.iter().copied().collect();
-    while let Some(v) = left.pop() {
-        let Some(def) = kernel.def(v) else { continue };
-        if matches!(kernel.insts[def].op, Op::BlockIndex(_)) {
-            return true;
-        }
-        left.extend(kernel.args(def).iter().copied().filter(|&a| seen.insert(a)));
-    }
-    false
+    let bounds = kernel.args(holder).iter().take(3).copied().collect();
+    behind(kernel, bounds).into_iter().any(|i| matches!(kernel.insts[i].op, Op::BlockIndex(_)))
 }
 
 /// Ways of arrays of a kernel that multiplies narrow elements: those packed, what else is no operand staged.
