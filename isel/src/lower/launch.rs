@@ -12,7 +12,7 @@ impl Lower<'_, '_> {
         let k = self.k;
         let refuse =
             || IselError::at(k, inst, "an assert about more than an argument and a constant is not selected");
-        if !k.blocks[k.entry].insts.contains(&inst) {
+        if !self.always_runs(inst) {
             return self
                 .error("an assert inside a branch or a loop, which no launch can check, is not selected");
         }
@@ -34,6 +34,14 @@ impl Lower<'_, '_> {
         let max = max.min(most(k.ty(a).elem()));
         self.extra_facts.push(Fact::Range { name: param.name.clone(), min, max });
         Ok(())
+    }
+
+    /// Whether an instruction stands at the top, or in the loop over tiles there.
+    fn always_runs(&self, inst: Inst) -> bool {
+        let k = self.k;
+        let top = &k.blocks[k.entry].insts;
+        let tiles = top.iter().filter(|&&i| k.attrs[i].persistent).flat_map(|&i| &k.insts[i].blocks);
+        top.contains(&inst) || tiles.into_iter().any(|&b| k.blocks[b].insts.contains(&inst))
     }
 
     /// What a cluster of blocks does not go with.
