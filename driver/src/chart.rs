@@ -13,7 +13,7 @@
 
 use plotters::prelude::*;
 use std::fmt;
-use warplift_ir::machine::{LoopSchedule, Span};
+use warplift_ir::machine::{LoopSchedule, Pins, Span, Turning};
 use warplift_ir::target::Unit;
 
 /// Columns of the text.
@@ -130,8 +130,36 @@ fn head(l: &LoopSchedule) -> String {
         l.recurrence,
         l.stages,
         l.groups,
-        if l.rotated { ", body holds two iterations" } else { "" }
+        if l.rotated { format!(", body holds {} iterations", l.rotations() + 1) } else { String::new() }
     )
+}
+
+/// What turns are worth, and what was chosen why.
+fn turning(t: &Turning) -> String {
+    let reason = match (t.taken, t.given) {
+        (true, true) => "taken, as was said",
+        (false, true) => "not taken, as was said",
+        (true, false) => "taken: they keep warpgroups from being in step",
+        (false, false) if t.work_inside => {
+            "not taken: a turn would hold threads' work, during which others wait"
+        }
+        (false, false) => "not taken: they save less than they cost",
+    };
+    let Turning { expected, apart, in_step, in_turn, .. } = t;
+    format!(
+        "simulated: {expected} cycles without turns ({apart} apart, {in_step} in step), {in_turn} with; {reason}"
+    )
+}
+
+/// What pins are worth, and what was chosen why.
+fn pinning(l: &LoopSchedule, p: &Pins) -> String {
+    let tensor = l.taken.first().is_some_and(|t| t.0 == Unit::Tensor);
+    let chosen = match (p.waits.is_empty(), tensor) {
+        (false, _) => "pinned",
+        (true, true) => "none is pinned",
+        (true, false) => "none is pinned: tensor cores are not the fullest unit",
+    };
+    format!("waits that ptxas would move: {} cycles moved, {} pinned; {chosen}", p.loose, p.pinned)
 }
 
 impl fmt::Display for Chart<'_> {
@@ -140,8 +168,11 @@ impl fmt::Display for Chart<'_> {
         writeln!(f, "{}", head(l))?;
         let taken = l.taken.iter().map(|(u, c)| format!("{} {c}", unit_name(*u))).collect::<Vec<_>>();
         writeln!(f, "  taken by all warpgroups: {}", taken.join(", "))?;
-        if let Some(turns) = l.turns {
-            writeln!(f, "  taking turns at the tensor cores: {turns} cycles")?;
+        if let Some(t) = &l.turns {
+            writeln!(f, "  {}", turning(t))?;
+        }
+        if let Some(p) = &l.pins {
+            writeln!(f, "  {}", pinning(l, p))?;
         }
         let ii = i64::from(l.interval.max(1));
         let scale = format!("0{:>width$}", ii, width = COLUMNS as usize - 1);
@@ -244,6 +275,7 @@ mod tests {
             stages: 3,
             rotated: true,
             turns: None,
+            pins: None,
             slots: vec![
                 slot(0, span("wgmma s", Unit::Tensor, 0, 360)),
                 slot(1, span("ex2 p", Unit::Sfu, 900, 270)),

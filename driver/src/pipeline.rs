@@ -28,11 +28,16 @@ use warplift_sched::SchedError;
 pub struct Options {
     /// Run the verifiers after every pass.
     pub verify: bool,
-    /// Keep the IR after these passes, by name; `all` keeps every one.
+    /// Show the IR after these passes, by name; `all` shows every one.
     pub dump: Vec<String>,
+    /// Who is shown it, as soon as it is there: what a later pass refuses was seen before.
+    pub shown: Option<Shown>,
     /// What the stages are to leave, to see what it is worth.
     pub disable: Vec<Feature>,
 }
+
+/// Takes the IR after a pass.
+pub type Shown = fn(pass: &'static str, ir: &dyn Display);
 
 /// Names of the passes, in order.
 pub const PASSES: &[&str] = &[
@@ -50,8 +55,6 @@ pub struct Compiled {
     pub explained: Explained,
     /// Time of each pass.
     pub timings: Vec<(&'static str, Duration)>,
-    /// IR after the passes that [`Options::dump`] named.
-    pub dumps: Vec<(&'static str, String)>,
 }
 
 /// What the stages decided.
@@ -99,11 +102,10 @@ pub enum CompileError {
     },
 }
 
-/// Collects times and dumps of passes.
+/// Collects times of passes and shows what they gave.
 struct Recorder<'o> {
     options: &'o Options,
     timings: Vec<(&'static str, Duration)>,
-    dumps: Vec<(&'static str, String)>,
 }
 
 impl Recorder<'_> {
@@ -118,9 +120,10 @@ impl Recorder<'_> {
         result
     }
 
-    fn dump(&mut self, name: &'static str, what: &dyn Display) {
-        if self.options.dump.iter().any(|d| d == name || d == "all") {
-            self.dumps.push((name, what.to_string()));
+    fn dump(&self, name: &'static str, what: &dyn Display) {
+        let wanted = self.options.dump.iter().any(|d| d == name || d == "all");
+        if let Some(shown) = self.options.shown.filter(|_| wanted) {
+            shown(name, what);
         }
     }
 
@@ -165,7 +168,7 @@ pub(crate) fn compile_and<T>(
     then: impl FnOnce(&Scheduled<'_>, Compiled) -> T,
 ) -> Result<T, CompileError> {
     let bump = Bump::new();
-    let mut r = Recorder { options, timings: Vec::new(), dumps: Vec::new() };
+    let mut r = Recorder { options, timings: Vec::new() };
     r.pass("verify", || verify(kernel).map_err(CompileError::Verify))?;
     let forms = r.pass("map", || warplift_isel::map::do_forms(kernel, mapping))?;
     let (mapped, plan) =
@@ -209,7 +212,7 @@ pub(crate) fn compile_and<T>(
         .collect();
     let explained = Explained { plan: plan.describe(&mapped), schedule, shared, buffers, registers };
     let (ptx, manifest) = (out.ptx, out.manifest);
-    Ok(then(&scheduled, Compiled { ptx, manifest, explained, timings: r.timings, dumps: r.dumps }))
+    Ok(then(&scheduled, Compiled { ptx, manifest, explained, timings: r.timings }))
 }
 
 fn bug<E: Display>(pass: &'static str, errors: &[E], dump: &dyn Display) -> CompileError {

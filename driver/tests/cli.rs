@@ -69,6 +69,13 @@ fn outputs_dumps_and_times_go_where_they_are_asked_to() {
 }
 
 #[test]
+fn what_came_before_a_refusal_is_shown() {
+    let (status, output, errors) = warplift(&["compile", "attention", "-D", "BN=256", "--dump", "lower"]);
+    assert_eq!((status, output.as_str()), (1, ""), "{errors}");
+    assert!(errors.contains("; after lower") && errors.contains("registers"), "{errors}");
+}
+
+#[test]
 fn the_kernel_that_packs_an_array_is_text() {
     let (status, text, _) = warplift(&["compile", "a16w4", "--packing", "w"]);
     assert!(status == 0 && text.contains("kernel pack(") && text.contains("448 x 128"), "{text}");
@@ -139,8 +146,8 @@ fn artifacts_carry_all_that_a_run_needs() {
     assert_eq!(status, 0, "{errors}");
     assert!(output.starts_with("sums: "), "{output}");
     assert!(["tile", "ptx", "json"].iter().all(|e| Path::new(at).join(format!("sums.{e}")).exists()));
-    let (status, output, errors) = warplift(&["check", "--artifacts", at]);
-    assert_eq!(status, 0, "{output}{errors}");
+    let (status, output, errors) = warplift(&["check", "--artifacts", at, "--device", "sim"]);
+    assert!(status == 0 && output.contains("ok, error"), "{output}{errors}");
     let (status, _, errors) = warplift(&["run", "missing", "--artifacts", at]);
     assert!(status == 2 && errors.contains("missing.tile"), "{errors}");
 }
@@ -190,7 +197,7 @@ fn the_simulator_runs_and_checks() {
     assert_eq!(warplift(&["compile", "gemm", "-o", &ptx, "--manifest", &manifest]).0, 0);
     let sim = |size: &str| warplift(&["sim", &ptx, "--manifest", &manifest, "--size", size, "--seeds", "1"]);
     let (status, output, errors) = sim("129x8x72");
-    assert_eq!((status, output.matches("correct:").count()), (0, 6), "{output}{errors}");
+    assert_eq!((status, output.matches("correct:").count()), (0, 10), "{output}{errors}");
     assert_eq!(sim("129x9x72").0, 2);
     // Without proxy fences the copy engine may read what was not written yet.
     let text = std::fs::read_to_string(&ptx).unwrap();
@@ -286,4 +293,33 @@ fn a_reader_that_leaves_early_is_no_panic() {
     let output = child.wait_with_output().unwrap();
     assert!(!output.status.success(), "it has not noticed");
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+}
+
+#[test]
+fn what_was_not_done_is_no_success() {
+    let none = folder();
+    let silent = file(
+        &none,
+        "silent.tile",
+        "kernel silent(x: ptr<f32>, n: i32) { grid 1 g = view x : f32[n] t = load g[0] : f32[64] }\nmapping silent { }",
+    );
+    let cases = file(&none, "cases", "axp n=5\n");
+    let table: [(&[&str], &str); 6] = [
+        (&["run", &silent, "--device", "sim"], "stores nothing"),
+        (&["check", "axpy", "--device", "sim", "--sizes", &cases], "a case of `axp`"),
+        (&["run", "gemm", "--device", "sim", "--size=2147483647x8x8"], "at most 8589934592"),
+        (&["run", "gemm", "--device", "sim", "--mapping", "mapping foo { }"], "no mapping of kernel `gemm`"),
+        (&["sim", "gemm", "--multiprocessors", "0"], "0 is not in 1.."),
+        (&["layout", "smem 64x64 f99"], "expected a type"),
+    ];
+    for (args, piece) in table {
+        let (status, output, errors) = warplift(args);
+        assert!(status == 2 && errors.contains(piece), "{args:?}: {status}\n{output}{errors}");
+    }
+}
+
+#[test]
+fn a_grid_of_nothing_is_predicted() {
+    let (status, output, errors) = warplift(&["explain", "axpy", "--size", "0"]);
+    assert!(status == 0 && output.contains("predicted: "), "{output}{errors}");
 }

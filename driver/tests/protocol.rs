@@ -103,15 +103,20 @@ impl Made<'_> {
 
     /// All trip counts to twice the depth, one tile and several, all orders.
     fn sweep(&self, name: &str) {
+        for (m, n) in [(128, 128), (300, 520)] {
+            self.sweep_trips(name, &|trips| vec![("m", m), ("n", n), ("p", n), ("k", 64 * trips)]);
+        }
+    }
+
+    /// All trip counts to twice the depth and all orders, on two blocks; sizes from the trips.
+    fn sweep_trips(&self, name: &str, sizes: &dyn Fn(i64) -> Vec<(&'static str, i64)>) {
         for trips in 0..=2 * self.depth() + 1 {
-            for (m, n, blocks) in [(128, 128, 2), (300, 520, 2)] {
-                for order in ORDERS {
-                    let sizes = [("m", m), ("n", n), ("p", n), ("k", 64 * trips)];
-                    let r = self.run(&sizes, blocks, order);
-                    let r = r.unwrap_or_else(|e| panic!("{name}, {trips} trips, {m} x {n}, {order:?}: {e}"));
-                    assert!(trips == 0 || r.fills > 0, "{name}: nothing was filled");
-                    assert!(r.reads >= r.fills, "{name}: {r:?}");
-                }
+            let sizes = sizes(trips);
+            for order in ORDERS {
+                let r = self.run(&sizes, 2, order);
+                let r = r.unwrap_or_else(|e| panic!("{name}, {trips} trips, {sizes:?}, {order:?}: {e}"));
+                assert!(trips == 0 || r.fills > 0, "{name}: nothing was filled");
+                assert!(trips == 0 || r.reads >= r.fills, "{name}: {r:?}");
             }
         }
     }
@@ -165,6 +170,49 @@ fn products_in_flight_over_an_iteration_keep_the_protocol() {
         assert!(flying, "{name}, {mapping}: {:?}", made.schedule.remarks);
         made.sweep(name);
     }
+}
+
+/// Persistent loops over several tiles whose inner loops are rotated, in turns, or of another length for each
+/// tile.
+#[test]
+fn attention_keeps_the_protocol() {
+    for (name, mapping) in [
+        ("attention", ""),
+        ("attention", "BM = 64, BN = 64, D = 64\nfor t: pipeline 2, consumers 1\nkernel: persistent"),
+        ("attention_causal", ""),
+        ("attention_causal", "BM = 128, BN = 64, D = 64\nfor t: pipeline 3, consumers 2\nkernel: persistent"),
+    ] {
+        let module = if mapping.is_empty() { library(name) } else { remapped(name, mapping) };
+        let tunables = &module.mappings[0].tunables;
+        let tile = tunables.iter().find(|(n, _)| n == "BN").map_or(64, |(_, v)| *v);
+        let bump = Bump::new();
+        let made = make(&module, &bump);
+        for rest in [0, 3] {
+            made.sweep_trips(name, &|trips| {
+                let length = (tile * trips - rest).max(0);
+                let keys = [("keys", length), ("length", length)];
+                [("batch", 1), ("heads", 3), ("queries", 300)].into_iter().chain(keys).collect()
+            });
+        }
+    }
+}
+
+#[test]
+fn loads_before_the_wait_for_grids_keep_the_protocol() {
+    let module = library("a16w4");
+    let bump = Bump::new();
+    let made = make(&module, &bump);
+    assert!(made.schedule.early.is_some(), "{:?}", made.schedule.remarks);
+    for m in [20, 300] {
+        made.sweep_trips("a16w4", &|trips| vec![("m", m), ("n", 520), ("k", 128 * trips)]);
+    }
+}
+
+#[test]
+fn teams_in_turn_keep_the_protocol() {
+    let mapping = "BM = 64, BN = 64\nfor t: pipeline 2, consumers 1\nkernel: persistent, alternate 2";
+    let bump = Bump::new();
+    make(&remapped("gemm", mapping), &bump).sweep("gemm");
 }
 
 /// Head of a product with a further argument, whose bits say which conditions hold.

@@ -198,8 +198,7 @@ fn nan_stays_nan_in_bf16_2481() {
 fn compiled(text: &str, sizes: &str) {
     let module = warplift::ir::tile::parse_file(text, "test.tile").unwrap_or_else(|e| panic!("{e:?}"));
     let (kernel, mapping) = (&module.kernels[0], &module.mappings[0]);
-    let made = warplift::compile(kernel, mapping, &warplift::ir::target::SM90A, &Default::default());
-    let made = made.unwrap_or_else(|e| panic!("{e}"));
+    let made = made(text).unwrap_or_else(|e| panic!("{e}"));
     let sizes = Sizes::parse(kernel, sizes).unwrap_or_else(|e| panic!("{e}"));
     let trial = Trial::new(kernel, mapping, sizes).unwrap_or_else(|e| panic!("{e}"));
     let reference = trial.reference(Style::Integers, 1).unwrap_or_else(|e| panic!("{e}"));
@@ -212,12 +211,9 @@ fn compiled(text: &str, sizes: &str) {
 
 #[test]
 fn columns_that_are_8_modulo_16_2593_2603() {
-    let gemm = warplift::kernels::find("gemm").expect("a kernel of the library").text;
-    let (kernel, _) = gemm.split_once("mapping gemm").expect("a mapping");
     for (tile, consumers) in [("BM = 64, BN = 24", 1), ("BM = 64, BN = 72", 1), ("BM = 128, BN = 136", 2)] {
         let mapping = format!("{tile}, BK = 32\nfor t: pipeline 2, consumers {consumers}");
-        let text = format!("{kernel}mapping gemm {{\n{mapping}\n}}");
-        compiled(&text, "136x280x72");
+        compiled(&remapped("gemm", &mapping), "136x280x72");
     }
 }
 
@@ -227,4 +223,36 @@ fn nested_modulo_2955() {
         i = block_index\n t = iota 0 : i32[64]\n v = ((t + i * 64) % 37 % 11) * 5 % 7\n store gx[i*64], v\n}\n\
         mapping modulo { kernel: warps 1 }";
     compiled(text, "n=200");
+}
+
+/// The first kernel of a text under its first mapping.
+fn made(text: &str) -> Result<warplift::Compiled, warplift::CompileError> {
+    let module = warplift::ir::tile::parse_file(text, "test.tile").unwrap_or_else(|e| panic!("{e:?}"));
+    let target = &warplift::ir::target::SM90A;
+    warplift::compile(&module.kernels[0], &module.mappings[0], target, &Default::default())
+}
+
+/// A kernel of the library under another mapping, as text.
+fn remapped(name: &str, mapping: &str) -> String {
+    let text = warplift::kernels::find(name).expect("a kernel of the library").text;
+    let (kernel, _) = text.split_once(&format!("mapping {name}")).expect("a mapping");
+    format!("{kernel}mapping {name} {{\n{mapping}\n}}")
+}
+
+/// Tensor copies know no elements of 4 bits: such weights are packed, or the mapping is refused.
+#[test]
+fn tensor_copies_of_4_bit_elements_2563() {
+    let tile = "BN = 64, BM = 16, GROUP = 128\nfor t: pipeline 2, consumers 1\narray s: staged";
+    compiled(&remapped("a16w4", tile), "20x72x256");
+    let refused = made(&remapped("a16w4", &format!("{tile} array w: staged"))).map(|_| ()).unwrap_err();
+    assert!(refused.to_string().contains("elements of 8 bits or more"), "{refused}");
+}
+
+#[test]
+fn threads_of_roles_of_every_size_2548_2643_2209() {
+    for (rows, consumers, producers) in [(64, 1, 1), (128, 2, 1), (192, 3, 1), (128, 2, 0), (64, 1, 0)] {
+        let roles = format!("for t: pipeline 2, consumers {consumers}, producers {producers}");
+        let mapping = format!("BM = {rows}, BN = 64, BK = 32\n{roles}\nkernel: persistent");
+        compiled(&remapped("gemm", &mapping), "200x72x104");
+    }
 }

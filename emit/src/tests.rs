@@ -42,8 +42,13 @@ fn names(func: &Func<'_>) -> Allocation {
 }
 
 fn launch() -> LaunchInfo {
-    let argument =
-        |name: &str, ty: &str| Argument { name: name.into(), ty: ty.into(), written: false, packing: None };
+    let argument = |name: &str, ty: &str| Argument {
+        name: name.into(),
+        ty: ty.into(),
+        written: false,
+        early: false,
+        packing: None,
+    };
     let map = TensorMap {
         base: "a".into(),
         offset: Expr::zero(),
@@ -147,6 +152,8 @@ fn attr_of(op: Opcode) -> Attr {
         | Opcode::RedGlobalAddF32 => Attr::Mem { offset: 16, count: 4 },
         Opcode::LdGlobal16
         | Opcode::StGlobal16
+        | Opcode::StGlobal8
+        | Opcode::StShared8
         | Opcode::RedGlobalAddS32
         | Opcode::RedGlobalMinS32
         | Opcode::RedGlobalMaxS32

@@ -12,11 +12,11 @@ const ORDERS: [(u64, Adversary); 8] = [
     (1, Adversary::Earliest),
     (2, Adversary::Latest),
     (3, Adversary::Random),
-    (4, Adversary::Random),
+    (0, Adversary::Classes),
     (5, Adversary::Random),
     (6, Adversary::Random),
     (7, Adversary::Random),
-    (8, Adversary::Latest),
+    (1, Adversary::Classes),
 ];
 
 fn run_case(case: &Case, orders: &[(u64, Adversary)]) {

@@ -1,10 +1,10 @@
 //! What a schedule may choose, chosen by mappings and executed by the simulator as emitted: products in
 //! flight over an iteration, operands multicast over a cluster. No hazard, and the interpreter's numbers.
 
-use warplift::ir::target::SM90A;
+use warplift::ir::target::{SM90A, Unit};
 use warplift::ir::tile::{Kernel, Mapping, parse_file};
 use warplift::sim::{self, Adversary};
-use warplift::{Options, compile};
+use warplift::{Compiled, Options, compile};
 use warplift_golden::library::{load, reference};
 
 const ORDERS: [(u64, Adversary); 4] =
@@ -162,15 +162,18 @@ fn reworded(name: &str, from: &str, to: &str) -> (Kernel, Mapping) {
     (kernel, m.mappings.remove(0))
 }
 
+/// A mapping of attention for small heads.
+const THREE: &str = "BM = 192\n    BN = 112\n    D = 64\n    for t: pipeline fit, producers 1, consumers 3";
+
 #[test]
-fn warpgroups_take_turns_where_they_are_asked_to() {
+fn warpgroups_take_turns_where_the_model_sees_a_gain() {
     let orders = [(1, Adversary::Earliest), (2, Adversary::Latest), (3, Adversary::Random)];
     let sizes: [&[(&str, i64)]; 3] = [
         &[("batch", 1), ("heads", 3), ("queries", 130), ("keys", 100)],
         &[("batch", 1), ("heads", 1), ("queries", 260), ("keys", 330)],
         &[("batch", 1), ("heads", 2), ("queries", 64), ("keys", 1)],
     ];
-    let (kernel, mapped) = reworded("attention", "consumers 2", "consumers 2, turns 1");
+    let (kernel, mapped) = load("attention");
     let compile_as = |disable| {
         let options = Options { verify: true, disable, ..Options::default() };
         compile(&kernel, &mapped, &SM90A, &options).unwrap_or_else(|e| panic!("{e}"))
@@ -180,6 +183,17 @@ fn warpgroups_take_turns_where_they_are_asked_to() {
     assert!(made.ptx.contains("bar.arrive 3, 256") && made.ptx.contains("bar.sync 2, 256"));
     let without = compile_as(vec!["turns".parse().unwrap_or_else(|e| panic!("{e}"))]);
     assert!(!without.ptx.contains("bar.arrive"));
+    // The mapping has the last word; where a turn would hold the softmax, the model takes none.
+    for (from, to) in [
+        ("consumers 2", "consumers 2, turns 0"),
+        ("BM = 128\n    BN = 128\n    D = 128\n    for t: pipeline fit, producers 1, consumers 2", THREE),
+    ] {
+        let (kernel, mapped) = reworded("attention", from, to);
+        let made = compile(&kernel, &mapped, &SM90A, &Options::default()).unwrap_or_else(|e| panic!("{e}"));
+        let turns = made.explained.schedule.loops[0].turns.unwrap_or_default();
+        assert_eq!((turns.taken, turns.given), (false, to != THREE), "{turns:?}");
+        assert!(turns.expected > 0 && made.explained.schedule.turns.is_empty());
+    }
     for size in sizes {
         let problem = reference(&kernel, &mapped, size, 5);
         for (seed, order) in orders {
@@ -207,4 +221,164 @@ fn turns_are_declined_with_a_reason() {
     let wrong = parse_file(&text, "test.tile").unwrap_or_else(|e| panic!("{e:?}"));
     let errors = warplift::ir::tile::verify_mapping(&kernel, &wrong.mappings[0]);
     assert!(errors.is_err_and(|e| e[0].message.contains("turns are 0 or 1")));
+}
+
+/// Compiles a text without some features, runs it under several orders, compares; what was made.
+fn check_text(text: &str, without: &[&str], sizes: &[&[(&str, i64)]], tolerance: f64) -> Compiled {
+    let mut file = parse_file(text, "test.tile").unwrap_or_else(|e| panic!("{e:?}\n{text}"));
+    let (kernel, mapping) = (file.kernels.remove(0), file.mappings.remove(0));
+    let disable = without.iter().map(|f| f.parse().unwrap_or_else(|e| panic!("{f}: {e}"))).collect();
+    let options = Options { verify: true, disable, ..Options::default() };
+    let made = compile(&kernel, &mapping, &SM90A, &options).unwrap_or_else(|e| panic!("{e}"));
+    for size in sizes {
+        let problem = reference(&kernel, &mapping, size, 5);
+        for (seed, order) in (0..2).flat_map(|n| ORDERS.map(|(seed, order)| (seed + 4 * n, order))) {
+            let options = sim::Options { seed, order, ..sim::Options::default() };
+            let run = problem.simulate(&made.ptx, &made.manifest, &options, 2);
+            let (have, report) = run.unwrap_or_else(|e| panic!("{size:?} {order:?}: {e}"));
+            assert!(report.hazards.is_empty(), "{size:?}: {:?}", report.hazards);
+            assert_eq!(problem.difference_beyond(&have, tolerance), None, "{size:?} {order:?}");
+        }
+    }
+    made
+}
+
+/// Products with threads' work between them: each waits for the one before, so that an iteration is long and
+/// intervals are short.
+const CHAIN: &str = "
+kernel chain(
+    q: ptr<bf16> align 16, k: ptr<bf16> align 16, w: ptr<bf16> align 16, v: ptr<bf16> align 16,
+    o: ptr<bf16> align 16, queries: i32, keys: i32, steps: i32
+) {
+    grid cdiv(queries, 64), 1
+    i, j = block_index
+    gq = view q : bf16[queries, 64]
+    gk = view k : bf16[keys, 64]
+    gw = view w : bf16[64, 64]
+    gv = view v : bf16[keys, 64]
+    go = view o : bf16[queries, 64]
+    tq = load gq[i*64, 0] : bf16[64, 64]
+    tw = load gw[0, 0] : bf16[64, 64]
+    zero = full 0.0 : f32[64, 64]
+    low = full 0.0 : f32[64]
+    l, acc = for t in 0..steps carry l0 = low, acc0 = zero {
+        tk = load gk[t*64, 0] : bf16[64, 64]
+        s = mma zero, tq, trans(tk)
+        first = if t == 0 {
+            yield s * 0.5
+        } else {
+            yield s
+        }
+        p = exp2(first * 0.01)
+        l1 = l0 + reduce_sum(p, 1)
+        u = mma zero, cast(p, bf16), tw
+        r = exp2(u * 0.05)
+        tv = load gv[t*64, 0] : bf16[64, 64]
+        acc1 = mma acc0, cast(r, bf16), tv
+        yield l1, acc1
+    }
+    store go[i*64, 0], cast(acc * (broadcast(expand_dims(l * 0.01, 1)) : f32[64, 64]), bf16)
+}
+mapping chain { for t: pipeline 3, producers 1, consumers 1 kernel: persistent }
+";
+
+#[test]
+fn a_body_holds_as_many_iterations_as_are_shortest() {
+    let sizes = [0, 1, 2, 3, 4, 5].map(|steps| [("queries", 130), ("keys", 200), ("steps", steps)]);
+    let sizes = sizes.each_ref().map(|s| &s[..]);
+    let short = CHAIN.replace("r = exp2(u * 0.05)", "r = u * 0.05");
+    for (text, iterations) in [(short.as_str(), 3), (CHAIN, 4)] {
+        let made = check_text(text, &[], &sizes, 4e-2);
+        let looped = &made.explained.schedule.loops[0];
+        assert_eq!(looped.rotations() + 1, iterations, "{looped:?}");
+        // As many iterations are begun before the body as it holds less one, and ended behind it.
+        let stages = looped.slots.iter().filter(|s| s.span.unit == Unit::Tensor).map(|s| s.stage);
+        let copies: u32 = stages.map(|stage| 1 + (iterations - 1 - stage) + stage).sum();
+        assert_eq!(made.ptx.matches("wgmma.commit_group").count() as u32, copies, "{}", made.ptx);
+    }
+}
+
+/// The left operand comes by plain loads, is computed with, and is multiplied.
+const LOADED: &str = "
+kernel loaded(
+    a: ptr<f16> align 16, b: ptr<f16> align 16, d: ptr<f16> align 16,
+    m: i32, n: i32 % 8, k: i32 % 8, steps: i32
+) {
+    grid cdiv(m, 64), cdiv(n, 64)
+    i, j = block_index
+    ga = view a : f16[m, k]
+    gb = view b : f16[n, k]
+    gd = view d : f16[m, n]
+    zero = full 0.0 : f32[64, 64]
+    acc = for t in 0..steps carry x = zero {
+        ta = load ga[i*64, t*64] : f16[64, 64]
+        tb = load gb[j*64, t*64] : f16[64, 64]
+        y = mma x, cast(exp2(cast(ta, f32) * 0.01), f16), trans(tb)
+        yield y
+    }
+    store gd[i*64, j*64], cast(acc, f16)
+}
+mapping loaded { for t: pipeline 3, producers 1, consumers 1 kernel: persistent }
+";
+
+#[test]
+fn loads_of_threads_run_iterations_ahead_of_their_products() {
+    let sizes = [0, 1, 2, 3, 4, 5].map(|steps| [("m", 72), ("n", 72), ("k", 200), ("steps", steps)]);
+    // The rule's plan: fragments loaded as the product wants them.
+    let made = check_text(LOADED, &["synthesis"], &sizes.each_ref().map(|s| &s[..]), 2e-2);
+    let looped = &made.explained.schedule.loops[0];
+    let stages = |name: &str| -> Vec<u32> {
+        let named = looped.slots.iter().filter(|s| s.span.name.starts_with(name));
+        named.map(|s| s.stage).collect()
+    };
+    let (loads, products) = (stages("ld.global"), stages("wgmma"));
+    assert!(!loads.is_empty() && !products.is_empty(), "{looped:?}");
+    let [loads, products] = [loads.iter().max(), products.iter().min()];
+    assert!(looped.rotated && loads < products, "{looped:?}");
+}
+
+/// Attention whose scores are known to be small: powers need no row maximum before them.
+const BOUNDED: &str = "
+kernel bounded(
+    q: ptr<bf16> align 16, k: ptr<bf16> align 16, v: ptr<bf16> align 16, o: ptr<bf16> align 16,
+    queries: i32, keys: i32
+) {
+    grid cdiv(queries, 128), 1
+    i, j = block_index
+    gq = view q : bf16[queries, 128]
+    gk = view k : bf16[keys, 128]
+    gv = view v : bf16[keys, 128]
+    go = view o : bf16[queries, 128]
+    tq = load gq[i*128, 0] : bf16[128, 128]
+    zero = full 0.0 : f32[128, 128]
+    low = full 0.0 : f32[128]
+    l, acc = for t in 0..cdiv(keys, 128) carry l0 = low, acc0 = zero {
+        tk = load gk[t*128, 0] : bf16[128, 128]
+        s = mma zero, tq, trans(tk)
+        p = exp2(s * 0.01)
+        l1 = l0 + reduce_sum(p, 1)
+        tv = load gv[t*128, 0] : bf16[128, 128]
+        acc1 = mma acc0, cast(p, bf16), tv
+        yield l1, acc1
+    }
+    norm = select(l == 0.0, 0.0, rcp(l))
+    store go[i*128, 0], cast(acc * (broadcast(expand_dims(norm, 1)) : f32[128, 128]), bf16)
+}
+mapping bounded { for t: pipeline fit, producers 1, consumers 2 kernel: persistent }
+";
+
+#[test]
+fn waits_are_pinned_where_threads_work_fits_under_products() {
+    let sizes = [[("queries", 130), ("keys", 100)], [("queries", 64), ("keys", 330)]];
+    let made = check_text(BOUNDED, &[], &sizes.each_ref().map(|s| &s[..]), 4e-2);
+    let looped = &made.explained.schedule.loops[0];
+    let pins = looped.pins.as_ref().unwrap_or_else(|| panic!("{looped:?}"));
+    assert!(pins.waits.len() == 1 && pins.pinned < pins.loose, "{pins:?}");
+    assert_eq!(made.ptx.matches("pmevent 0;").count(), 1, "in the loop alone: {}", made.ptx);
+    // A true row maximum stands before the powers: ptxas mixes what it moves the wait above.
+    let (kernel, mapped) = load("attention");
+    let made = compile(&kernel, &mapped, &SM90A, &Options::default()).unwrap_or_else(|e| panic!("{e}"));
+    let pins = made.explained.schedule.loops[0].pins.clone().unwrap_or_default();
+    assert!(pins.waits.is_empty() && pins.pinned > pins.loose, "{pins:?}");
+    assert!(!made.ptx.contains("pmevent"));
 }

@@ -63,6 +63,10 @@ pub struct Argument {
     /// Whether the kernel writes through this pointer.
     #[serde(default)]
     pub written: bool,
+    /// Whether the kernel may read it before the grid before has ended (see [`Manifest::programmatic`]): that one
+    /// must not write it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub early: bool,
     /// How the array must be packed before the launch, where it must.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packing: Option<Packing>,

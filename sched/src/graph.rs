@@ -177,7 +177,7 @@ pub fn touched(attr: &Attr, op: Opcode) -> Vec<(Buffer, bool)> {
         Attr::Tma(t) => t.place.map(|p| (p.buffer, op.is_async_load())).into_iter().collect(),
         Attr::Copy(c) => c.place.map(|p| (p.buffer, true)).into_iter().collect(),
         Attr::PlaceMem { place, .. } => {
-            vec![(place.buffer, matches!(op, Opcode::StShared | Opcode::StShared16))]
+            vec![(place.buffer, matches!(op, Opcode::StShared | Opcode::StShared16 | Opcode::StShared8))]
         }
         Attr::Matrix { buffer: Some(b), .. } => vec![(*b, op == Opcode::Stmatrix)],
         _ => Vec::new(),

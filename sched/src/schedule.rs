@@ -38,17 +38,20 @@ pub enum Feature {
     Modulo,
     /// Warpgroups that take turns at the tensor cores.
     Turns,
+    /// Waits for products kept where the schedule has them.
+    Pins,
 }
 
 impl Feature {
     /// All of them, by the names that [`std::str::FromStr`] takes.
-    pub const ALL: [(&'static str, Self); 6] = [
+    pub const ALL: [(&'static str, Self); 7] = [
         ("warp-specialization", Self::WarpSpecialization),
         ("multicast", Self::Multicast),
         ("deferral", Self::Deferral),
         ("in-flight", Self::InFlight),
         ("modulo", Self::Modulo),
         ("turns", Self::Turns),
+        ("pins", Self::Pins),
     ];
 }
 
@@ -416,7 +419,8 @@ fn store_groups(func: &Func<'_>, rest: &[Inst]) -> Vec<Vec<Inst>> {
     let mut closed = false;
     for &inst in rest {
         let data = &func.insts[inst];
-        let ends = matches!(data.op, Opcode::TmaStore | Opcode::StGlobal | Opcode::StGlobal16);
+        let ends =
+            matches!(data.op, Opcode::TmaStore | Opcode::StGlobal | Opcode::StGlobal16 | Opcode::StGlobal8);
         if !is_write(data.op) && !ends {
             continue;
         }

@@ -10,8 +10,8 @@
 //! wakes another twice before that one has woken the next. All warpgroups run the same number of iterations, since a
 //! block's scalars are the same in all of them.
 //!
-//! Turns are taken where the mapping asks for them: the model finds no loop faster with them, though attention was
-//! measured to be with two warpgroups (and slower with three).
+//! Turns are taken where the mapping asks for them or, where it says nothing, where the simulated block is faster
+//! with them (`modulo/choose.rs`).
 
 use crate::graph::{meets_in_global, touched};
 use crate::schedule::WARPGROUP;

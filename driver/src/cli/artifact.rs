@@ -48,7 +48,14 @@ pub fn compile(source: &Source, options: &Options) -> Outcome<(Mapping, Compiled
     for p in &mut proposals {
         overlay(p, &source.defines);
     }
-    let chosen = enumerate::best(&source.kernel, &proposals, &SM90A, options).map_err(refused)?;
+    // Of all proposals the chosen one is shown, or the first where none compiles.
+    let hidden = Options { shown: None, ..options.clone() };
+    let chosen = enumerate::best(&source.kernel, &proposals, &SM90A, &hidden);
+    let one = chosen.as_ref().ok().map(|c| &c.mapping).or(proposals.first());
+    if let Some(mapping) = one.filter(|_| !options.dump.is_empty()) {
+        let _ = warplift::compile(&source.kernel, mapping, &SM90A, options);
+    }
+    let chosen = chosen.map_err(refused)?;
     let (tried, all) = chosen.tried;
     eprintln!(
         "{tried} of {all} proposed mappings compile, in {:.1} ms; the best prediction:\n{}",
@@ -203,7 +210,7 @@ pub fn manifest_text(manifest: &Manifest) -> Outcome<String> {
     Ok(serde_json::to_string_pretty(manifest)? + "\n")
 }
 
-fn read_manifest(path: &Path) -> Outcome<Manifest> {
+pub fn read_manifest(path: &Path) -> Outcome<Manifest> {
     let text = fs::read_to_string(path).map_err(|e| user(format!("reading {}: {e}", path.display())))?;
     serde_json::from_str(&text).map_err(|e| Failure::from(e).about(&path.display().to_string()))
 }

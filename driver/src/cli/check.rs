@@ -60,6 +60,13 @@ pub fn check(args: &CheckArgs, tools: &Tools) -> Outcome<()> {
     };
     let cases = cases(&text)?;
     let names = names(args)?;
+    let known = |c: &&Case| !names.contains(&c.kernel) && kernels::find(&c.kernel).is_none();
+    if let Some(case) = cases.iter().find(known) {
+        return Err(user(format!(
+            "a case of `{}`, which is neither checked nor in the library",
+            case.kernel
+        )));
+    }
     if names.len() > 1
         && !args.in_process
         && matches!(args.place.device, Location::Gpu(_))
@@ -89,10 +96,10 @@ pub fn check(args: &CheckArgs, tools: &Tools) -> Outcome<()> {
             }
         }
     }
-    if machine.is_none() && args.place.device != Location::Simulator {
-        println!("nothing was executed: this machine has no GPU");
-    }
     match failures.len() {
+        0 if machine.is_none() && args.place.device != Location::Simulator => Err(user(
+            "nothing was executed: this machine has no GPU; `--device sim` takes the simulator".to_owned(),
+        )),
         0 => Ok(()),
         n => Err(Failure::Wrong(format!("{n} cases: {}", failures.join("; ")))),
     }
@@ -154,18 +161,18 @@ fn check_kernel(
         // Seen before a launch that may not end.
         let _ = std::io::stdout().flush();
         let sizes = Sizes::parse(&artifact.kernel, &case.sizes)?;
-        let large = machine.is_none() && operations(artifact, &sizes)? > SIMULATED;
-        let (passed, line) =
-            match (accepted(artifact, &sizes), case.refuse, executor.as_deref().filter(|_| !large)) {
-                (Err(refusal), true, _) => (true, format!("refused: {}", refusal.message())),
-                (Err(refusal), false, _) => (false, refusal.message()),
-                (Ok(()), true, _) => (false, "was not refused".to_owned()),
-                (Ok(()), false, None) => (true, "not executed".to_owned()),
-                (Ok(()), false, Some(executor)) => {
-                    let lines = try_sizes(artifact, &sizes, executor, machine, place.seed);
-                    summary(lines.map_err(leave_if_stuck))
-                }
-            };
+        let taken = accepted(artifact, &sizes);
+        let large = taken.is_ok() && machine.is_none() && operations(artifact, &sizes)? > SIMULATED;
+        let (passed, line) = match (taken, case.refuse, executor.as_deref().filter(|_| !large)) {
+            (Err(refusal), true, _) => (true, format!("refused: {}", refusal.message())),
+            (Err(refusal), false, _) => (false, refusal.message()),
+            (Ok(()), true, _) => (false, "was not refused".to_owned()),
+            (Ok(()), false, None) => (true, "not executed".to_owned()),
+            (Ok(()), false, Some(executor)) => {
+                let lines = try_sizes(artifact, &sizes, executor, machine, place.seed);
+                summary(lines.map_err(leave_if_stuck))
+            }
+        };
         println!("{line} ({:.1} s)", start.elapsed().as_secs_f64());
         if !passed {
             failed.push(format!("{} {}", artifact.name, case.sizes));

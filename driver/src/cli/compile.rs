@@ -11,7 +11,7 @@ use warplift::ir::manifest::Manifest;
 use warplift::ir::target::SM90A;
 use warplift::ir::tile::Mapping;
 use warplift::packing::kernel_text;
-use warplift::pipeline::PASSES;
+use warplift::pipeline::{PASSES, Shown};
 use warplift::timeline::predict;
 use warplift::toolchain::PtxasOptions;
 use warplift::trial::{Sizes, Trial};
@@ -106,11 +106,10 @@ fn compile_one(source: &str, args: &CompileArgs, tools: &Tools) -> Outcome<()> {
         return Err(user(format!("no pass `{unknown}`; there are {}", PASSES.join(", "))));
     }
     let source = load(source, &args.choice)?;
-    let options = Options { verify: args.verify, dump: args.dump.clone(), ..Options::default() };
+    let shown: Shown = |pass, ir| eprintln!("; after {pass}\n{ir}");
+    let options =
+        Options { verify: args.verify, dump: args.dump.clone(), shown: Some(shown), ..Options::default() };
     let (_, compiled) = make(&source, &options)?;
-    for (pass, text) in &compiled.dumps {
-        eprintln!("; after {pass}\n{text}");
-    }
     if args.timings {
         eprintln!("{}", times(&compiled.timings));
     }
@@ -167,12 +166,7 @@ fn explain_time(source: &Source, mapping: &Mapping, sizes: &[String]) -> Outcome
     let kernel = &source.kernel;
     let options = Options { disable: source.disable.clone(), ..Options::default() };
     let given = sizes.iter().map(|s| Sizes::parse(kernel, s)).collect::<Result<Vec<_>, _>>()?;
-    // Where large sizes are beyond what tensors may span, smaller ones are told.
-    let usual = || {
-        let all = [Sizes::nominal(kernel), Sizes::defaults(kernel), Sizes::small(kernel)];
-        let fits = |s: &Sizes| Trial::new(kernel, mapping, s.clone()).is_ok();
-        all.into_iter().find(fits).into_iter().collect()
-    };
+    let usual = || Trial::usual_sizes(kernel, mapping).into_iter().collect();
     for sizes in if given.is_empty() { usual() } else { given } {
         match predict(kernel, mapping, &SM90A, &sizes, &options) {
             Ok(prediction) => print!("{sizes}\n{prediction}"),

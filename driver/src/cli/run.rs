@@ -171,8 +171,9 @@ pub fn run(args: &RunArgs, tools: &Tools) -> Outcome<()> {
         println!("this machine has no GPU: the kernel runs in the simulator, on a size that takes seconds");
         for s in &small {
             if operations(&artifact, s)? > SIMULATED {
-                println!("{s} is too large for the simulator; `--device sim` runs it all the same");
-                return Ok(());
+                return Err(user(format!(
+                    "{s} is too large for the simulator; `--device sim` runs it all the same"
+                )));
             }
         }
         return simulate(&artifact, &small, &args.place);
@@ -182,10 +183,9 @@ pub fn run(args: &RunArgs, tools: &Tools) -> Outcome<()> {
 }
 
 fn simulate(artifact: &Artifact, sizes: &[Sizes], place: &Place) -> Outcome<()> {
-    let Ok(executor) = simulated(artifact, place) else {
-        println!("nor in the simulator, which needs PTX text");
-        return Ok(());
-    };
+    let executor = simulated(artifact, place).map_err(|_| {
+        user(format!("nothing was executed: the simulator needs the PTX text of {}", artifact.name))
+    })?;
     try_all(artifact, sizes, &executor, None, place.seed)
 }
 
@@ -246,6 +246,9 @@ pub fn try_sizes(
     let mut lines = Vec::new();
     for style in styles {
         let verdict = trial.check(executor, style, seed, Some(&products))?;
+        if verdict.outputs.is_empty() {
+            return Err(user(format!("{} stores nothing: there is nothing to compare", artifact.name)));
+        }
         lines.push((verdict.passed(), verdict.to_string()));
     }
     Ok(lines)
@@ -259,7 +262,8 @@ pub fn leave_if_stuck(failure: Failure) -> Failure {
         use std::io::Write;
         println!("WRONG: {text}");
         let _ = std::io::stdout().flush();
-        std::process::abort();
+        // SAFETY: nothing of this process is needed any more, and what would be torn down waits for the device.
+        unsafe { libc::_exit(1) };
     }
     failure
 }

@@ -1,6 +1,6 @@
 //! `sim` and `layout`.
 
-use super::artifact::{Artifact, compile, write};
+use super::artifact::{Artifact, compile, read_manifest, write};
 use super::failure::{Failure, Outcome, user};
 use super::progress::Watch;
 use super::run::{SIM_MULTIPROCESSORS, hazards, try_sizes};
@@ -34,7 +34,7 @@ pub struct SimArgs {
     /// Sizes, `m=128,n=256` or in order `128x256x64`.
     #[arg(long, value_name = "SIZES")]
     size: Option<String>,
-    /// Seeds of the order in which things happen; each is one run.
+    /// Runs in random order, beside those in which everything ends as early and as late as it may.
     #[arg(long, default_value_t = 3, value_name = "N")]
     seeds: u64,
     /// The first of them, and seed of the data.
@@ -44,7 +44,7 @@ pub struct SimArgs {
     #[arg(long, default_value = "deny", value_name = "deny|warn", value_parser = hazards)]
     hazards: Hazards,
     /// Multiprocessors of the device imagined.
-    #[arg(long, default_value_t = SIM_MULTIPROCESSORS, value_name = "N")]
+    #[arg(long, default_value_t = SIM_MULTIPROCESSORS, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     multiprocessors: u32,
 }
 
@@ -60,9 +60,14 @@ pub fn sim(args: &SimArgs) -> Outcome<()> {
         None => Sizes::small(&artifact.kernel),
     };
     let random = (0..args.seeds).map(|i| args.seed.wrapping_add(i)).map(|seed| (Adversary::Random, seed));
-    for (order, seed) in
-        [(Adversary::Earliest, args.seed), (Adversary::Latest, args.seed)].into_iter().chain(random)
-    {
+    let next = args.seed.wrapping_add(1);
+    let fixed = [
+        (Adversary::Earliest, args.seed),
+        (Adversary::Latest, args.seed),
+        (Adversary::Classes, args.seed),
+        (Adversary::Classes, next),
+    ];
+    for (order, seed) in fixed.into_iter().chain(random) {
         let options = Options { order, seed, hazards: args.hazards, ..Options::default() };
         let executor = SimExecutor::new(ptx.clone(), manifest.clone(), options, args.multiprocessors);
         let executor = executor.observed(Box::new(Watch::new()));
@@ -90,7 +95,7 @@ fn simulated(args: &SimArgs) -> Outcome<(Artifact, String)> {
         return Ok((artifact(source, mapping, compiled.manifest), compiled.ptx));
     };
     let ptx = read(Path::new(&args.ptx))?;
-    let manifest: Manifest = serde_json::from_str(&read(manifest)?)?;
+    let manifest = read_manifest(manifest)?;
     let source = load(args.kernel.as_deref().unwrap_or(&manifest.kernel), &choice)?;
     let mapping = source.mapping.clone().unwrap_or_default();
     Ok((artifact(source, mapping, manifest), ptx))

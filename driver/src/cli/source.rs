@@ -167,8 +167,11 @@ fn mapping(
         false => read(wish)?,
     };
     let all = parse(&from)?.mappings;
-    let named = all.iter().find(|m| m.kernel == kernel.name).or(all.first());
-    let mut found = named.cloned().ok_or_else(|| user(format!("{} holds no mapping", from.file)))?;
+    let borrowed = || all.first().filter(|_| kernels::find(wish).is_some());
+    let named = all.iter().find(|m| m.kernel == kernel.name).or_else(borrowed);
+    let mut found = named
+        .cloned()
+        .ok_or_else(|| user(format!("{} holds no mapping of kernel `{}`", from.file, kernel.name)))?;
     found.kernel.clone_from(&kernel.name);
     let origin = format!("from {}", from.file);
     Ok((Some(found), from, origin))

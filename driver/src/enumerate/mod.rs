@@ -12,7 +12,7 @@ mod rough;
 
 use crate::pipeline::{CompileError, Compiled, Options};
 use crate::timeline::compile_and_predict;
-use crate::trial::Sizes;
+use crate::trial::{Sizes, Trial};
 use std::time::{Duration, Instant};
 use warplift_ir::target::Target;
 use warplift_ir::tile::{Kernel, Mapping};
@@ -44,7 +44,10 @@ pub fn best(
     target: &Target,
     options: &Options,
 ) -> Result<Chosen, CompileError> {
-    let (start, sizes) = (Instant::now(), Sizes::nominal(kernel));
+    let start = Instant::now();
+    let usual = proposals.iter().find_map(|m| Trial::usual_sizes(kernel, m));
+    let sizes = usual.unwrap_or_else(|| Sizes::nominal(kernel));
+    let options = &Options { shown: None, ..options.clone() };
     let mut chosen: Option<(f64, Mapping, Compiled)> = None;
     let (mut refused, mut tried) = (None, 0);
     for mapping in proposals {

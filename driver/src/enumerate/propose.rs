@@ -12,8 +12,8 @@
 use rustc_hash::FxHashSet;
 use warplift_ir::target::Target;
 use warplift_ir::tile::{
-    ArrayMapping, Depth, Dim, Epilogue, Inst, Kernel, KernelMapping, LoopMapping, Mapping, Op, Products,
-    Raster, Tunable, Value, Way,
+    ArrayMapping, Depth, Dim, Epilogue, Inst, Kernel, KernelMapping, LoopMapping, Mapping, Op, ParamData,
+    Products, Raster, Tunable, Value, Way,
 };
 
 /// A tile of a product: rows, columns, depth, warpgroups that compute.
@@ -28,14 +28,19 @@ const TILES: [(Tile, &[Raster]); 5] = [
     ((256, 192, 64, 2), &[Raster::BandM(8)]),
 ];
 
-/// Tiles of products with other work between them.
-const MIXED_TILES: [Tile; 6] = [
+/// Tiles of loops in which threads make operands of products or work beside them: fragments stand beside the sums, so
+/// that tiles are narrower. Wide results may lie either way, and take more warpgroups.
+const MIXED_TILES: [Tile; 10] = [
     (128, 128, 64, 2),
-    (192, 128, 64, 3),
-    (192, 112, 64, 3),
+    (128, 96, 64, 2),
     (128, 64, 64, 2),
-    (64, 128, 64, 1),
+    (128, 176, 64, 2),
+    (192, 112, 64, 3),
+    (192, 64, 64, 3),
+    (64, 64, 64, 1),
     (128, 256, 64, 2),
+    (256, 64, 64, 4),
+    (64, 256, 64, 4),
 ];
 
 /// Tiles of products whose left operand is made of narrow elements: its rows, columns of the other one.
@@ -70,6 +75,8 @@ pub(super) struct Anchor<'a> {
     unequal: bool,
     /// Ways of arrays that make narrow operands cheaper, if there are such.
     arrays: Vec<(String, ArrayMapping)>,
+    /// Whether the right operand is made, so that the product will be turned.
+    turned: bool,
 }
 
 /// Complete mappings of a kernel, about 20 where it multiplies.
@@ -105,9 +112,11 @@ pub(super) fn anchor(kernel: &Kernel) -> Option<Anchor<'_>> {
         names: dims.map(|d| Some(kernel.tunables[free(d)?].name.as_str())),
         fixed: dims.map(|d| if free(d).is_some() { None } else { d.resolve(default).map(i64::from) }),
         count: beside.max(1) as i64,
-        alone: is_loaded(kernel, kernel.args(mma)[1]) && beside_products(kernel, holder, mma),
+        alone: kernel.args(mma)[1..].iter().all(|&v| is_loaded(kernel, v))
+            && beside_products(kernel, holder, mma),
         unequal: holder.is_some_and(|h| depends_on_place(kernel, h)),
         arrays: arrays(kernel),
+        turned: is_loaded(kernel, kernel.args(mma)[1]) && !is_loaded(kernel, kernel.args(mma)[2]),
     })
 }
 
@@ -161,24 +170,45 @@ fn depends_on_place(kernel: &Kernel, holder: Inst) -> bool {
 /// Ways of arrays of a kernel that multiplies narrow elements: those packed, what else is no operand staged.
 fn arrays(kernel: &Kernel) -> Vec<(String, ArrayMapping)> {
     let narrow = |v: Value| kernel.ty(v).elem().bits() < 16;
-    let operand = |v: Value| {
-        let users = kernel.insts.keys().filter(|&i| kernel.args(i).contains(&v));
-        let direct = |i: Inst| matches!(kernel.insts[i].op, Op::Mma | Op::Trans(_) | Op::Slice(_));
-        users.into_iter().all(direct)
-    };
-    let loads = kernel.insts.iter().filter(|(_, d)| matches!(d.op, Op::Load));
-    let tiles: Vec<(Inst, Value)> = loads.map(|(i, _)| (i, kernel.result(i))).collect();
-    if !tiles.iter().any(|&(_, v)| narrow(v)) {
-        return Vec::new();
+    let packed = |v: Value| ArrayMapping { way: Way::Packed, stream: narrow(v), early: false };
+    let staged = ArrayMapping { way: Way::Staged, ..Default::default() };
+    let ways = beside(kernel);
+    match ways.iter().any(|&(_, v)| narrow(v)) {
+        true => {
+            ways.into_iter().map(|(name, v)| (name, if narrow(v) { packed(v) } else { staged })).collect()
+        }
+        false => Vec::new(),
     }
-    let ways = tiles.into_iter().filter(|&(_, v)| narrow(v) || !operand(v)).filter_map(|(load, v)| {
-        let view = kernel.def(kernel.args(load)[0])?;
-        let pointer = *kernel.args(view).first()?;
-        let name = kernel.params.iter().find(|p| p.value == pointer)?.name.clone();
-        let way = if narrow(v) { Way::Packed } else { Way::Staged };
-        Some((name, ArrayMapping { way, stream: narrow(v), early: false }))
-    });
-    ways.collect()
+}
+
+/// What threads read beside products, brought by copies; elements of less than a byte are not.
+fn staged(kernel: &Kernel) -> Vec<(String, ArrayMapping)> {
+    let whole = |&(_, v): &(String, Value)| kernel.ty(v).elem().bits() >= 8;
+    let staged = ArrayMapping { way: Way::Staged, ..Default::default() };
+    beside(kernel).into_iter().filter(whole).map(|(name, _)| (name, staged)).collect()
+}
+
+/// Arrays of which no loaded tile is an operand of a product as it is, with such a tile.
+fn beside(kernel: &Kernel) -> Vec<(String, Value)> {
+    let loads = kernel.insts.iter().filter(|(_, d)| matches!(d.op, Op::Load));
+    let tiles: Vec<(Value, Value)> = loads
+        .filter_map(|(i, _)| {
+            let view = kernel.def(kernel.whole_view(kernel.args(i)[0]))?;
+            Some((*kernel.args(view).first()?, kernel.result(i)))
+        })
+        .collect();
+    let direct = |p: Value| tiles.iter().any(|t| t.0 == p && is_operand(kernel, t.1));
+    let of = |p: &ParamData| tiles.iter().find(|t| t.0 == p.value).map(|t| (p.name.clone(), t.1));
+    kernel.params.iter().filter(|p| !direct(p.value)).filter_map(of).collect()
+}
+
+/// Whether a tile is an operand of a product, transposed or in part.
+fn is_operand(kernel: &Kernel, v: Value) -> bool {
+    kernel.insts.iter().filter(|(i, _)| kernel.args(*i).contains(&v)).any(|(i, d)| match d.op {
+        Op::Mma => kernel.args(i)[1..].contains(&v),
+        Op::Trans(_) | Op::Slice(_) => is_operand(kernel, kernel.result(i)),
+        _ => false,
+    })
 }
 
 fn products(kernel: &Kernel, anchor: &Anchor<'_>, target: &Target) -> Vec<Mapping> {
@@ -214,30 +244,44 @@ fn products(kernel: &Kernel, anchor: &Anchor<'_>, target: &Target) -> Vec<Mappin
                 push(propose(tile, KernelMapping::default(), Some(0)));
             }
         }
-        (false, true) => {
-            let raster = if anchor.unequal { Raster::Folded } else { Raster::Linear };
-            for tile in MIXED_TILES {
-                push(propose(tile, persistent(raster, Epilogue::Direct), Some(1)));
-                push(propose(tile, KernelMapping::default(), Some(1)));
-            }
-        }
-        (_, false) => {
-            for tile in NARROW_TILES {
-                // Few columns: weights are read once, and blocks that have them follow each other.
-                let wide = (tile.1 >= 64).then(|| persistent(Raster::BandN(8), Epilogue::Direct));
-                for whole in std::iter::once(KernelMapping::default()).chain(wide) {
-                    let plain = propose(tile, whole, Some(1));
-                    let packed = plain.clone().map(|m| Mapping { arrays: anchor.arrays.clone(), ..m });
-                    for mut m in [packed, plain].into_iter().flatten() {
-                        push(Some(m.clone()));
-                        m.loops.iter_mut().for_each(|(_, l)| l.chunk = Some(PART));
-                        push(Some(m));
-                    }
+        (_, plain) => {
+            let tiles = if plain { &MIXED_TILES[..] } else { &NARROW_TILES[..] };
+            for &tile in tiles {
+                for m in mixed(kernel, anchor, tile, target) {
+                    push(Some(m));
                 }
             }
         }
     }
     found
+}
+
+/// Mappings of a tile where threads work beside products: a block for each tile, or some that take tile after tile
+/// where there are columns enough; arrays as they are, brought by copies, or packed; operands made at once or in parts.
+fn mixed(kernel: &Kernel, anchor: &Anchor<'_>, (m, n, k, groups): Tile, target: &Target) -> Vec<Mapping> {
+    let raster = if anchor.unequal { Raster::Folded } else { Raster::Linear };
+    // Few columns: what is narrow is read once, and blocks that have it follow each other.
+    let wide = KernelMapping { persistent: true, raster, ..Default::default() };
+    let tile = if anchor.turned { (n, m, k, groups) } else { (m, n, k, groups) };
+    let wholes = std::iter::once(KernelMapping::default()).chain((n >= 64).then_some(wide));
+    let plain = wholes.filter_map(|whole| product(kernel, anchor, tile, whole, Some(1), target));
+    let ways = [Vec::new(), staged(kernel), anchor.arrays.clone()];
+    let mut found = Vec::new();
+    for plain in plain {
+        for arrays in ways.iter().enumerate().filter(|(n, w)| *n == 0 || !w.is_empty()).map(|w| w.1) {
+            let mut m = Mapping { arrays: arrays.clone(), ..plain.clone() };
+            found.push(m.clone());
+            m.loops.iter_mut().for_each(|(_, l)| l.chunk = Some(PART));
+            found.extend((made(kernel) && !m.arrays.is_empty()).then_some(m));
+        }
+    }
+    found
+}
+
+/// Whether threads make an operand of some product.
+fn made(kernel: &Kernel) -> bool {
+    let products = kernel.insts.iter().filter(|(_, d)| matches!(d.op, Op::Mma)).map(|(i, _)| i);
+    products.into_iter().any(|i| kernel.args(i)[1..].iter().any(|&v| !is_loaded(kernel, v)))
 }
 
 /// One mapping, unless its sums need more registers than there are.
@@ -255,7 +299,9 @@ fn product(
     let sums = extent(0) * extent(1) * anchor.count / (32 * i64::from(warps));
     let held = if whole.epilogue == Epilogue::Deferred { sums / 2 } else { 0 };
     let rows = if whole.warps.is_some() { 16 } else { 16 * i64::from(warps) };
-    if sums + held > ACCUMULATORS.min(i64::from(target.thread_registers)) || extent(0) % rows != 0 {
+    // A product that may be turned is shared by its columns.
+    let shared = extent(0) % rows == 0 || (!anchor.alone && extent(1) % rows == 0);
+    if sums + held > ACCUMULATORS.min(i64::from(target.thread_registers)) || !shared {
         return None;
     }
     let tunables = (0..3).filter_map(|i| Some((anchor.names[i]?.to_owned(), wish[i])));

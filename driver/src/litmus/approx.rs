@@ -8,10 +8,8 @@
 //!  rsqrt 9.7.3.16  2^-22.9 relative             tanh  9.7.3.22  2^-11 relative
 //!  sin  9.7.3.18   2^-20.5 absolute to 2 pi,    tanh of halves  9.7.4.9   f16 2^-10.987, bf16 2^-8, absolute
 //!  cos  9.7.3.19   2^-14.7 to 100 pi            ex2 of halves   9.7.4.10  f16 2^-9.9, bf16 2^-7, relative
+//!  div  9.7.3.8    .full: 2 ulp, full range; .approx: 2 ulp for divisors of 2^-126 to 2^126, zero or NaN above
 //! ```
-//!
-//! `div` (2 ulp; of `div.approx` for divisors of 2^-126 to 2^126) is from memory of its section and from a
-//! quotation of `div.full`; that section itself was not at hand.
 
 /// A float format, for decoding what is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +38,7 @@ pub enum Error {
 /// What the ISA promises of one instruction.
 #[derive(Debug)]
 pub struct Bound {
-    /// First word of the opcode.
+    /// First word of the opcode, or its first two.
     pub name: &'static str,
     /// Its type.
     pub format: Format,
@@ -72,9 +70,23 @@ fn logarithm(x: f64, _: f64) -> Option<Error> {
     Some(if x > 0.5 && x < 2.0 { Absolute(two(-22.0)) } else { Relative(two(-22.0)) })
 }
 
-/// Stated where the divisor's reciprocal is normal.
-fn quotient(_: f64, b: f64) -> Option<Error> {
-    (two(-126.0)..=two(126.0)).contains(&b.abs()).then_some(Ulp(2.0))
+/// A divisor whose reciprocal `div.approx` takes as zero.
+fn is_great(b: f64) -> bool {
+    b.is_finite() && b.abs() > two(126.0)
+}
+
+/// A product with a reciprocal, which is zero for great divisors.
+fn quotient(a: f64, b: f64) -> f64 {
+    if is_great(b) { a * 0f64.copysign(b) } else { a / b }
+}
+
+/// Not stated for divisors below the normal range.
+fn quotient_error(_: f64, b: f64) -> Option<Error> {
+    match b.abs() {
+        _ if is_great(b) => Some(Absolute(0.0)),
+        m if (two(-126.0)..=two(126.0)).contains(&m) => Some(Ulp(2.0)),
+        _ => None,
+    }
 }
 
 /// Stated as 2^-8; the hardware misses that by 2^-22 at 0.74609375, so it is a rounded number.
@@ -99,7 +111,8 @@ pub static BOUNDS: &[Bound] = &[
         exact: |x, _| x.sqrt().recip(),
         error: |_, _| Some(Relative(two(-22.9))),
     },
-    Bound { name: "div", format: F32, exact: |a, b| a / b, error: quotient },
+    Bound { name: "div.approx", format: F32, exact: quotient, error: quotient_error },
+    Bound { name: "div.full", format: F32, exact: |a, b| a / b, error: |_, _| Some(Ulp(2.0)) },
 ];
 
 impl Bound {
@@ -110,13 +123,14 @@ impl Bound {
     pub fn of(opcode: &str) -> Option<&'static Self> {
         let mut words = opcode.split('.');
         let name = words.next()?;
-        opcode.split('.').find(|w| matches!(*w, "approx" | "full"))?;
+        let how = opcode.split('.').find(|w| matches!(*w, "approx" | "full"))?;
         let format = match words.next_back()? {
             "f16" | "f16x2" => F16,
             "bf16" | "bf16x2" => Bf16,
             _ => F32,
         };
-        let row = BOUNDS.iter().find(|b| b.name == name && b.format == format);
+        let named = |b: &Self| b.name == name || b.name.split_once('.') == Some((name, how));
+        let row = BOUNDS.iter().find(|b| named(b) && b.format == format);
         Some(row.unwrap_or_else(|| panic!("no error is stated for `{opcode}`")))
     }
 }
@@ -240,5 +254,27 @@ mod tests {
         assert_eq!(share("lg2.approx.f32", 1.0, f32::NAN), Some(f64::INFINITY));
         assert_eq!(share("sin.approx.f32", 1e6, 0.3), None);
         assert!(Bound::of("add.rn.f32").is_none());
+    }
+
+    #[test]
+    fn quotients_are_asked_by_their_kind() {
+        let share = |opcode: &str, a: f32, b: f32, found: f32| {
+            let bits = |x: f32| u64::from(x.to_bits());
+            let bound = Bound::of(opcode).expect("an approximation");
+            bound.share(&Sample { flush: false, operands: [bits(a), bits(b)], found: bits(found) })
+        };
+        let far = |x: f32| x.next_up().next_up().next_up();
+        for opcode in ["div.approx.f32", "div.full.f32"] {
+            assert_eq!(share(opcode, 6.0, 2.0, 3.0), Some(0.0), "{opcode}");
+            assert!(share(opcode, 6.0, 2.0, far(3.0)).unwrap() > 1.0, "{opcode}");
+        }
+        // Divisors over 2^126, and subnormal ones.
+        let (great, tiny) = (2f32.powi(127), f32::MIN_POSITIVE / 4.0);
+        assert_eq!(share("div.approx.f32", great, great, 0.0), Some(0.0));
+        assert!(share("div.approx.f32", great, great, 1.0).unwrap() > 1.0);
+        assert_eq!(share("div.approx.f32", f32::INFINITY, great, f32::NAN), Some(0.0));
+        assert_eq!(share("div.approx.f32", tiny, tiny, 7.0), None);
+        assert_eq!(share("div.full.f32", great, great, 1.0), Some(0.0));
+        assert!(share("div.full.f32", tiny, tiny, 7.0).unwrap() > 1.0);
     }
 }

@@ -197,6 +197,8 @@ impl Kernel {
             name: name.into(),
             ty: ty.into(),
             written: name == "out",
+            // The frame reads it before the body.
+            early: name == "in",
             packing: None,
         };
         let arguments = vec![

@@ -119,7 +119,7 @@ const BODIES: &[Body] = &[
         name: "barrier/grid",
         threads: 32,
         blocks: 1,
-        text: "griddepcontrol.wait;\nadd.u32 %x4, %x0, %x1;\ngriddepcontrol.launch_dependents;",
+        text: "griddepcontrol.wait;\npmevent 0;\nadd.u32 %x4, %x0, %x1;\ngriddepcontrol.launch_dependents;",
     },
     Body {
         name: "cluster/exchange",

@@ -50,7 +50,9 @@ impl Form {
         let known = |c: &Class| *c != Class::Any;
         let [result] = row.results else { return Vec::new() };
         let lanes = row.effect == Effect::Pure && !row.syntax.is_empty() && known(result);
-        if !lanes || !row.args.iter().all(known) || ELSEWHERE.contains(&row.opcode) {
+        // Rows of more operands are made of instructions that rows of their own have.
+        let few = row.args.len() <= 3;
+        if !lanes || !few || !row.args.iter().all(known) || ELSEWHERE.contains(&row.opcode) {
             return Vec::new();
         }
         let form = |syntax: String| Self { syntax, args: row.args.to_vec(), result: *result };

@@ -144,7 +144,7 @@ pub const CASES: &[Case] = &[
         "BM = 64, BN = 64, BK = 32, S = 2; for t: pipeline 3, consumers 1",
         &[("72x72x1304", 2), ("8x8x32", 2)],
     ),
-    // Loops whose body holds work of two iterations.
+    // Loops whose body holds work of several iterations.
     case(
         "attention",
         "",
@@ -159,6 +159,15 @@ pub const CASES: &[Case] = &[
         "BM = 128, BN = 64, D = 64; for t: pipeline 2, producers 1, consumers 2",
         &[("batch=1,heads=1,length=1300", 2)],
     ),
+    case(
+        "attention_f16",
+        "BM = 64, BN = 64, D = 64; for t: pipeline 3, producers 1, consumers 1; kernel: persistent",
+        &[
+            ("batch=1,heads=1,queries=72,keys=1300", 1),
+            ("batch=1,heads=12,queries=72,keys=60", 1),
+            ("batch=1,heads=12,queries=72,keys=130", 1),
+        ],
+    ),
     // Narrow weights, packed and as they stand.
     case("a16w4", "", &[("20x456x2560", 2)]),
     case(
@@ -167,10 +176,22 @@ pub const CASES: &[Case] = &[
         &[("20x72x1920", 2), ("20x1032x256", 2), ("20x1032x128", 2)],
     ),
     case("a16w4_large", "", &[("264x136x1280", 1)]),
+    // Grids that start before the ones before them have ended.
+    case(
+        "gemm",
+        "BM = 64, BN = 64, BK = 32; for t: pipeline 3, consumers 1; array b: early; kernel: persistent, programmatic",
+        &[("136x72x328", 1), ("136x136x32", 2)],
+    ),
+    case(
+        "gemm_any",
+        "BM = 64, BN = 64, BK = 32; for t: pipeline 2, producers 0; kernel: warps 4, products mma_sync, programmatic",
+        &[("65x67x69", 2)],
+    ),
+    case("softmax", "BM = 1, BN = 1024; kernel: warps 4, programmatic", &[("3x1000", 2)]),
     // Rows, scans and exchanges.
     case("axpy", "", &[("n=5000", 2)]),
-    case("row_max", "", &[("33x516", 2)]),
-    case("row_sum", "", &[("33x516", 2)]),
+    case("row_max", "", &[("5x4100", 2)]),
+    case("row_sum", "", &[("5x4100", 2)]),
     case("softmax", "BM = 1, BN = 1024; kernel: warps 4", &[("3x1000", 2)]),
     // Rows that the blocks of a cluster hold together: once, and again in the same buffers.
     case("softmax", "BM = 1, BN = 2048; kernel: warps 2, blocks 4", &[("3x2000", 2)]),

@@ -31,7 +31,7 @@ use warplift_ir::tile::{Kernel, Mapping, ParseError, parse_file};
 
 /// Warp instructions of one cluster after which a run is given up: it does not end.
 const STEPS: u64 = 20_000_000;
-/// Random orders that a mutant meets, beside the two extreme ones.
+/// Random orders that a mutant meets, beside the four fixed ones.
 const SEEDS: u64 = 4;
 /// Difference that is still right where functions round.
 const ROUNDED: f64 = 1e-2;

@@ -5,7 +5,7 @@ use super::hazard::HazardKind;
 use super::inst::Space;
 use super::machine::{Found, Machine, Stop};
 use super::shadow::{Access, Conflict, Fault, Kind, MANY, Who};
-use super::space::{GENERIC_LOCAL, GENERIC_PARAM, GENERIC_SHARED, GLOBAL, split_shared};
+use super::space::{GENERIC_CONST, GENERIC_LOCAL, GENERIC_PARAM, GENERIC_SHARED, GLOBAL, split_shared};
 use std::borrow::Cow;
 
 /// A place that an address means.
@@ -14,6 +14,7 @@ pub(crate) enum Target {
     Global(u64),
     Shared { block: usize, offset: u32 },
     Param(u32),
+    Const(u32),
     Local(u32),
 }
 
@@ -45,6 +46,7 @@ impl Machine<'_> {
             Space::Shared => self.shared_place(blame.warp, address, false),
             Space::SharedCluster => self.shared_place(blame.warp, address, true),
             Space::Param => Some(Target::Param(address as u32)),
+            Space::Const => u32::try_from(address).ok().map(Target::Const),
             Space::Local => Some(Target::Local(address as u32)),
             Space::Generic => self.generic(blame.warp, address),
         };
@@ -59,6 +61,7 @@ impl Machine<'_> {
     fn generic(&self, w: usize, address: u64) -> Option<Target> {
         match address {
             a if a >= GLOBAL => Some(Target::Global(a)),
+            a if a >= GENERIC_CONST => Some(Target::Const((a - GENERIC_CONST) as u32)),
             a if a >= GENERIC_LOCAL => Some(Target::Local((a - GENERIC_LOCAL) as u32)),
             a if a >= GENERIC_PARAM => Some(Target::Param((a - GENERIC_PARAM) as u32)),
             a if a >= GENERIC_SHARED => self.shared_place(w, a - GENERIC_SHARED, true),
@@ -80,6 +83,7 @@ impl Machine<'_> {
                 offset >= super::space::SHARED_BASE && fits(offset, self.blocks[block].shared.len())
             }
             Target::Param(at) => fits(at, self.launch.params.len()),
+            Target::Const(at) => fits(at, self.launch.module.constants.len()),
             Target::Local(at) => fits(at, self.launch.entry.local_bytes as usize),
         }
     }

@@ -67,6 +67,8 @@ pub(crate) struct Variable {
     pub align: u32,
     /// `None` for an `.extern` array without size.
     pub bytes: Option<u32>,
+    /// Bytes that it begins with; what is missing is zero.
+    pub init: Vec<u8>,
 }
 
 /// One `.entry` as written.

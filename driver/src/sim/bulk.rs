@@ -56,6 +56,13 @@ pub(crate) struct StoreTask {
     read: Option<Vec<(u64, Vec<u8>)>>,
 }
 
+impl LoadTask {
+    /// Whether an mbarrier counts the bytes of the copy.
+    pub fn completes_on(&self, block: usize, offset: u32) -> bool {
+        self.barriers.contains(&BarrierAt { block, offset })
+    }
+}
+
 impl Machine<'_> {
     fn blame(&self, w: usize, lane: usize) -> Blame {
         Blame { warp: w, lane: lane as u8, pc: self.pc(w) }
@@ -277,7 +284,7 @@ impl Machine<'_> {
             let blame = Blame { warp: op.warp, lane: op.lane, pc: op.pc };
             self.read_global(blame, address, bytes)?;
             let access = op.access(Kind::Async);
-            self.note_global(blame, (address, run.bytes), access, Some(&op.start), false)?;
+            self.note_global(blame, (address, run.bytes), access, Some(op), false)?;
         }
         self.write_async(op, block, run.shared, bytes)
     }
@@ -426,7 +433,7 @@ impl Machine<'_> {
             // Reductions are atomic. The write ends after the read of the source.
             let kind = if reduce.is_some() { Kind::Strong } else { Kind::Async };
             let access = Access { clock: op.clock + 1, ..op.access(kind) };
-            return self.note_global(blame, (address, bytes.len() as u32), access, Some(&op.start), true);
+            return self.note_global(blame, (address, bytes.len() as u32), access, Some(op), true);
         }
         self.outside(blame, address, bytes.len() as u32)
     }

@@ -82,7 +82,7 @@ impl Machine<'_> {
             if p.read > 0 {
                 self.read_global(blame, p.source, &mut bytes[..p.read as usize])?;
                 let access = op.access(Kind::Copy);
-                self.note_global(blame, (p.source, p.read), access, Some(&op.start), false)?;
+                self.note_global(blame, (p.source, p.read), access, Some(op), false)?;
             }
             let mut access = op.access(Kind::Copy);
             access.lane = p.lane;

@@ -97,6 +97,11 @@ impl Machine<'_> {
                 out.copy_from_slice(&self.launch.params[at..at + out.len()]);
                 Ok(())
             }
+            Target::Const(at) => {
+                let at = at as usize;
+                out.copy_from_slice(&self.launch.module.constants[at..at + out.len()]);
+                Ok(())
+            }
             Target::Local(at) => {
                 let at = self.local_index(lane, at);
                 out.copy_from_slice(&self.warps[w].local[at..at + out.len()]);
@@ -149,7 +154,7 @@ impl Machine<'_> {
                 let at = offset as usize;
                 self.blocks[block].shared[at..at + bytes.len()].copy_from_slice(bytes);
             }
-            Target::Param(_) => self.outside(blame, address, bytes.len() as u32)?,
+            Target::Param(_) | Target::Const(_) => self.outside(blame, address, bytes.len() as u32)?,
             Target::Local(at) => {
                 let at = self.local_index(lane, at);
                 self.warps[w].local[at..at + bytes.len()].copy_from_slice(bytes);

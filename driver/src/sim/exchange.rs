@@ -31,7 +31,7 @@ impl Machine<'_> {
         let members = self.members(w, mask, active)?;
         let leader = match self.options.order {
             Adversary::Latest => 31 - members.leading_zeros().min(31),
-            Adversary::Earliest | Adversary::Random => first_lane(members) as u32,
+            _ => first_lane(members) as u32,
         };
         if let Some(d) = d {
             self.put(w, d, &[u64::from(leader); 32], active)?;

@@ -172,6 +172,7 @@ impl Machine<'_> {
             Inst::WarpSync { mask: m } => self.warp_sync(w, *m, mask),
             Inst::ClusterArrive { relaxed, aligned } => self.cluster_arrive(w, *relaxed, *aligned, mask),
             Inst::ClusterWait { aligned } => self.cluster_wait(w, *aligned, mask),
+            Inst::GridWait => Ok(self.grid_wait(w, mask)),
             Inst::Fence(kind) => self.fence(w, *kind, mask),
             Inst::SetMaxNReg { inc, count } => self.setmaxnreg(w, *inc, *count, mask),
             Inst::MbarInit { addr, count } => self.mbar_init(w, *addr, *count, mask),

@@ -6,7 +6,7 @@ use super::launch::{Launch, ParamValue};
 use super::memory::{BufferId, Memory};
 use super::program::Module;
 use super::tensormap::TensorMapDesc;
-use warplift_ir::manifest::{Expr, Fact, MANIFEST_VERSION, Manifest, Param, TensorMap};
+use warplift_ir::manifest::{Argument, Expr, Fact, MANIFEST_VERSION, Manifest, Param, TensorMap};
 
 /// An argument of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -64,11 +64,23 @@ impl<'a> Caller<'a, '_> {
         launch.block = m.block;
         launch.dynamic_shared = m.dynamic_shared;
         launch.sm_count = self.sm_count;
+        launch.programmatic = m.programmatic;
+        launch.early = self.early()?;
         for p in &m.params {
             let value = self.param(p, memory)?;
             launch.params.push(value);
         }
         Ok(launch)
+    }
+
+    /// Buffers that the manifest lets threads read before they wait for other grids.
+    fn early(&self) -> Result<Vec<BufferId>, String> {
+        let early = self.manifest.arguments.iter().filter(|a| a.early);
+        let buffer = |a: &Argument| match self.arg(&a.name)? {
+            Arg::Pointer(id, _) => Ok(id),
+            other => Err(format!("argument `{}` is {other:?}, a buffer is needed", a.name)),
+        };
+        early.map(buffer).collect()
     }
 
     fn arg(&self, name: &str) -> Result<Arg, String> {

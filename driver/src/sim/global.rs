@@ -16,6 +16,7 @@ use super::clock::{Clock, Clocks};
 use super::hazard::HazardKind;
 use super::inst::{FenceKind, MemoryOrder};
 use super::machine::{Found, Machine, Stop};
+use super::ops::Operation;
 use super::shadow::{Access, Fault, Kind, MANY, Who, against};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -198,15 +199,18 @@ impl Touch {
 }
 
 impl Machine<'_> {
-    /// Records an access to global memory by a warp or, with its clocks, by an operation.
+    /// Checks and records an access to global memory by a warp or by an operation.
     pub fn note_global(
         &mut self,
         blame: Blame,
         (address, bytes): (u64, u32),
         access: Access,
-        clocks: Option<&Clocks>,
+        operation: Option<&Operation>,
         write: bool,
     ) -> Result<(), Stop> {
+        let waited = operation.map_or(self.warps[blame.warp].waited, |op| op.waited);
+        self.after_grids(blame, address, waited, write)?;
+        let clocks = operation.map(|op| &op.start);
         let lane = if access.lane == MANY { u32::MAX } else { 1 << access.lane };
         let mut races = std::mem::take(&mut self.memory.races);
         let own = if clocks.is_none() { Some(self.clocks_of(blame.warp, lane)) } else { None };

@@ -58,6 +58,8 @@ pub enum HazardKind {
     RegisterPool,
     /// A block ended while something can still access its shared memory.
     EarlyExit,
+    /// An access to global memory by a thread that has not waited for the grids before this one.
+    GridDependency,
     /// An access to the shared memory of a block of the cluster that may not have begun yet.
     LateStart,
     /// An operand outside what the instruction takes.

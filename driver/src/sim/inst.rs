@@ -127,6 +127,8 @@ pub(crate) enum Src {
     Special(Special),
     /// Address of a shared variable: offset in the block's window.
     Shared(u32),
+    /// Address of a global variable of the module: offset in their buffer.
+    Variable(u64),
     /// Predicate as 0 or 1.
     Pred(PredSrc),
 }
@@ -151,6 +153,7 @@ pub(crate) enum Space {
     Shared,
     SharedCluster,
     Param,
+    Const,
     Local,
 }
 
@@ -560,6 +563,7 @@ pub(crate) enum Inst {
     PrefetchTensor {
         map: Addr,
     },
+    GridWait,
     WgmmaFence,
     WgmmaCommit,
     WgmmaWait(u32),

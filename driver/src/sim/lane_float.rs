@@ -33,10 +33,11 @@ pub(crate) enum Op {
     Cos,
     Tanh,
     Copysign,
+    DivApprox,
 }
 
 /// Name, operands and operation.
-const OPS: [(&str, u8, Op); 19] = [
+const OPS: [(&str, u8, Op); 20] = [
     ("add", 2, Op::Add),
     ("sub", 2, Op::Sub),
     ("mul", 2, Op::Mul),
@@ -56,10 +57,11 @@ const OPS: [(&str, u8, Op); 19] = [
     ("cos", 1, Op::Cos),
     ("tanh", 1, Op::Tanh),
     ("copysign", 2, Op::Copysign),
+    ("div.approx", 2, Op::DivApprox),
 ];
 
 /// Operations by code.
-const CODES: [Op; 18] = [
+const CODES: [Op; 19] = [
     Op::Add,
     Op::Sub,
     Op::Mul,
@@ -78,6 +80,7 @@ const CODES: [Op; 18] = [
     Op::Cos,
     Op::Tanh,
     Op::Copysign,
+    Op::DivApprox,
 ];
 
 /// Operands, function and code of a float instruction.
@@ -186,6 +189,9 @@ fn compute(op: Op, [a, b, c]: [f64; 3], nan: bool) -> f64 {
         Op::Cos => a.cos(),
         Op::Tanh => a.tanh(),
         Op::Copysign => b.copysign(a),
+        // Times a reciprocal that is zero for great divisors (PTX ISA, "Floating point instructions: div").
+        Op::DivApprox if b.is_finite() && b.abs() > 126f64.exp2() => a * 0f64.copysign(b),
+        Op::DivApprox => div_odd(a, b),
     }
 }
 

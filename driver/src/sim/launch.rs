@@ -1,5 +1,6 @@
 //! What it takes to run an entry: grid, parameters, tensor maps.
 
+use super::grids::Grids;
 use super::memory::{BufferId, Memory};
 use super::program::{Entry, Module};
 use super::space::SHARED_LIMIT;
@@ -25,6 +26,11 @@ pub struct Launch<'a> {
     pub params: Vec<ParamValue>,
     /// What `%nsmid` says.
     pub sm_count: u32,
+    /// Whether the grid may start before the one before it in the stream has ended. An entry with a
+    /// `griddepcontrol.wait` is always taken so.
+    pub programmatic: bool,
+    /// Buffers that no grid before writes: threads may read them before they wait.
+    pub early: Vec<BufferId>,
 }
 
 /// The value of one parameter.
@@ -37,6 +43,9 @@ pub enum ParamValue {
     /// A tensor map.
     TensorMap(TensorMapDesc),
 }
+
+/// Blocks of a grid along each dimension at most.
+const GRID_LIMITS: [u32; 3] = [(1 << 31) - 1, 65535, 65535];
 
 impl ParamValue {
     /// A 32-bit scalar.
@@ -62,6 +71,10 @@ pub enum Adversary {
     Earliest,
     /// Asynchronous operations complete only when nothing else can go on; warps in reverse.
     Latest,
+    /// Each class of asynchronous operations (loads, stores, copies of threads, products) by a rule of its own that
+    /// the seed means: at once, only when a warp waits for it, or by lot. Seed 0 completes products at once and
+    /// loads late, seed 1 loads at once and products late. Warps by lot.
+    Classes,
     /// Everything by lot.
     #[default]
     Random,
@@ -130,6 +143,10 @@ pub(crate) struct Prepared<'a> {
     pub sm_count: u32,
     /// Registers of a thread at entry.
     pub registers: u32,
+    /// Address of the module's global variables.
+    pub variables: u64,
+    /// What to keep where the grid may start early.
+    pub grids: Option<Grids>,
 }
 
 impl<'a> Launch<'a> {
@@ -144,6 +161,8 @@ impl<'a> Launch<'a> {
             dynamic_shared: 0,
             params: Vec::new(),
             sm_count: 132,
+            programmatic: false,
+            early: Vec::new(),
         }
     }
 
@@ -175,6 +194,8 @@ impl<'a> Launch<'a> {
             maps,
             sm_count: self.sm_count,
             registers: entry_registers(entry, self.block),
+            variables: 0,
+            grids: Grids::new(self, entry, memory),
         })
     }
 
@@ -194,6 +215,10 @@ impl<'a> Launch<'a> {
         let size: u64 = self.cluster.iter().map(|c| u64::from(*c)).product();
         if !(1..=16).contains(&size) {
             return Err(format!("clusters of {size} blocks; 1 to 16 are possible"));
+        }
+        // PTX ISA, "%ctaid, %nctaid".
+        if let Some((g, limit)) = self.grid.iter().zip(&GRID_LIMITS).find(|(g, limit)| g > limit) {
+            return Err(format!("a grid of {g} blocks in one dimension; {limit} are possible"));
         }
         for (g, c) in self.grid.iter().zip(&self.cluster) {
             if g % c != 0 || *g == 0 {

@@ -103,6 +103,8 @@ pub(crate) struct Warp {
     pub bulk: BTreeMap<u8, Groups>,
     pub copies: Groups,
     pub nreg: u32,
+    /// Lanes that have waited for the grids before this one.
+    pub waited: u32,
     pub local: Vec<u8>,
 }
 
@@ -159,6 +161,8 @@ pub(crate) struct Machine<'a> {
     pub progress: u64,
     pub barrier: ClusterBarrier,
     pub random: super::random::Random,
+    /// Of the order `Classes`.
+    pub rules: super::classes::Rules,
     pub report: Report,
     pub seen_hazards: HashSet<(HazardKind, u32, u32)>,
     /// Warpgroups' wgmma in issue: by first warp and sequence number.
@@ -199,6 +203,7 @@ impl<'a> Machine<'a> {
             progress: 0,
             barrier: ClusterBarrier::default(),
             random,
+            rules: super::classes::Rules::new(options.seed),
             report: Report::default(),
             seen_hazards: HashSet::new(),
             issuing: HashMap::new(),
@@ -372,6 +377,7 @@ impl Warp {
             bulk: BTreeMap::new(),
             copies: Groups::default(),
             nreg: launch.registers,
+            waited: 0,
             local: vec![0; entry.local_bytes as usize * 32],
         }
     }

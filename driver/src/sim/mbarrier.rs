@@ -394,7 +394,7 @@ impl Machine<'_> {
         let progress = self.progress;
         let wait = match self.options.order {
             Adversary::Earliest => false,
-            Adversary::Latest | Adversary::Random => may_wait && self.random.below(4) != 0,
+            _ => may_wait && self.random.below(4) != 0,
         };
         let warp = &mut self.warps[w];
         let again = warp.refused == Some((wait_for, progress));

@@ -97,10 +97,16 @@ pub fn judge(
     Verdict::Escaped
 }
 
-/// Adversaries that together show what mutants do: both extremes, and `seeds` random ones.
+/// Adversaries that together show what mutants do: both extremes, products before loads and the reverse, and
+/// `seeds` random ones.
 pub fn adversaries(seeds: u64, max_steps: u64) -> Vec<Options> {
     let with = |seed, order| Options { seed, order, max_steps, ..Options::default() };
-    let mut all = vec![with(0, Adversary::Earliest), with(0, Adversary::Latest)];
+    let mut all = vec![
+        with(0, Adversary::Earliest),
+        with(0, Adversary::Latest),
+        with(0, Adversary::Classes),
+        with(1, Adversary::Classes),
+    ];
     all.extend((1..=seeds).map(|s| with(s, Adversary::Random)));
     all
 }
@@ -223,13 +229,14 @@ fn piece<'a>(ptx: &'a str, tokens: &[Token<'a>]) -> &'a str {
 }
 
 /// Synchronisations by the start of their opcode, with what a move up or down must pass to matter.
-const ORDERS: [(&str, &[&str], &[&str]); 17] = [
+const ORDERS: [(&str, &[&str], &[&str]); 18] = [
     (
         "fence.proxy.async",
         &WRITES,
         &["bar.", "barrier.", "mbarrier.arrive", "cp.async.bulk.tensor", "wgmma.mma_async"],
     ),
     ("fence.mbarrier_init", &["mbarrier.init"], &["bar.sync", "barrier."]),
+    ("griddepcontrol.wait", &[], &GLOBAL),
     ("fence.acq_rel", &[], &[]),
     ("membar", &[], &[]),
     ("wgmma.fence", &[], &["wgmma.mma_async"]),
@@ -263,6 +270,17 @@ const ORDERS: [(&str, &[&str], &[&str]); 17] = [
 const WRITES: [&str; 3] = ["st.shared", "stmatrix", "cp.async.wait"];
 const TOUCHES: [&str; 7] =
     ["st.shared", "stmatrix", "ld.shared", "ldmatrix", "cp.async.bulk.wait", "mbarrier.init", "fence."];
+const GLOBAL: [&str; 9] = [
+    "ld.global",
+    "st.global",
+    "red.",
+    "atom.",
+    "cp.async.c",
+    "cp.async.bulk.tensor",
+    "cp.async.bulk.shared",
+    "cp.async.bulk.global",
+    "cp.reduce",
+];
 const AFTER: [&str; 6] =
     ["ld.shared", "ldmatrix", "st.shared", "stmatrix", "cp.async.bulk.", "wgmma.mma_async"];
 

@@ -45,6 +45,8 @@ pub(crate) struct Operation {
     pub timeline: usize,
     pub clock: u32,
     pub start: Clocks,
+    /// Lanes of its warp that had waited for other grids when it was issued.
+    pub waited: u32,
     pub stage: Stage,
 }
 
@@ -85,9 +87,9 @@ impl Machine<'_> {
         let start = self.known_to_each(w, mask);
         let lane = super::access::lane_of(mask);
         let (timeline, clock) = self.open_timeline(w, &start.seen)?;
-        let operation =
-            Operation { task, warp: w, lane, pc: self.pc(w), timeline, clock, start, stage: Stage::Pending };
-        Ok(self.enqueue(operation))
+        let (pc, waited) = (self.pc(w), self.warps[w].waited);
+        let stage = Stage::Pending;
+        Ok(self.enqueue(Operation { task, warp: w, lane, pc, timeline, clock, start, waited, stage }))
     }
 
     pub fn enqueue(&mut self, operation: Operation) -> u64 {

@@ -16,6 +16,9 @@ pub(crate) struct ModuleAst {
     pub entries: Vec<EntryAst>,
     pub files: HashMap<u32, String>,
     pub target: String,
+    /// Variables of module scope in `.const` and in `.global` memory.
+    pub constants: Vec<Variable>,
+    pub globals: Vec<Variable>,
 }
 
 /// Reads a whole PTX module.
@@ -125,6 +128,16 @@ impl<'a> Parser<'a> {
                 self.shared.push(v);
                 Ok(())
             }
+            Tok::Word(".const") => {
+                let v = self.initialised()?;
+                self.module.constants.push(v);
+                Ok(())
+            }
+            Tok::Word(".global") => {
+                let v = self.initialised()?;
+                self.module.globals.push(v);
+                Ok(())
+            }
             Tok::Word(".file") => self.file(),
             Tok::Word(".section") => self.section(),
             Tok::Word(".pragma") => self.pragma(),
@@ -184,6 +197,19 @@ impl<'a> Parser<'a> {
 
     /// `.align 16 .b8 name[64];` after the space.
     pub(crate) fn variable(&mut self, external: bool) -> Result<Variable, PtxError> {
+        let (variable, _, pos) = self.declared()?;
+        if self.peek() == Tok::Punct('=') {
+            return Err(self.pos().error("an initialised variable of this memory is not simulated"));
+        }
+        self.need(';')?;
+        match variable.bytes {
+            None if !external => Err(pos.error(format!("`{}` has no size", variable.name))),
+            _ => Ok(variable),
+        }
+    }
+
+    /// A variable up to its extents, its type, and where it begins.
+    pub(crate) fn declared(&mut self) -> Result<(Variable, &'a str, Pos), PtxError> {
         let pos = self.pos();
         let align = self.alignment()?;
         let ty = self.word("a type")?;
@@ -199,15 +225,8 @@ impl<'a> Parser<'a> {
             count = count.and_then(|c| c.checked_mul(n));
             self.need(']')?;
         }
-        if self.peek() == Tok::Punct('=') {
-            return Err(self.pos().error("an initialised variable is not simulated"));
-        }
-        self.need(';')?;
         let bytes = count.and_then(|c| c.checked_mul(size));
-        if bytes.is_none() && !external {
-            return Err(pos.error(format!("`{name}` has no size")));
-        }
-        Ok(Variable { name, align: align.unwrap_or(size).max(1), bytes })
+        Ok((Variable { name, align: align.unwrap_or(size).max(1), bytes, init: Vec::new() }, ty, pos))
     }
 
     fn alignment(&mut self) -> Result<Option<u32>, PtxError> {

@@ -246,7 +246,7 @@ impl Parser<'_> {
         Ok(Operand::Address { base: Box::new(base), offset, coordinates })
     }
 
-    fn number(&mut self) -> Result<Operand, PtxError> {
+    pub(super) fn number(&mut self) -> Result<Operand, PtxError> {
         let negative = self.eat('-');
         let pos = self.pos();
         let Tok::Number(text) = self.next() else {

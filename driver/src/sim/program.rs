@@ -3,6 +3,7 @@
 use super::PtxError;
 use super::ast::{EntryAst, Variable};
 use super::decode::{Names, statement};
+use super::initial::Image;
 use super::inst::{Inst, Op, WgmmaA};
 use super::lex::Pos;
 use super::parse::{ModuleAst, module};
@@ -15,6 +16,9 @@ pub struct Module {
     pub(crate) entries: Vec<Entry>,
     pub(crate) files: HashMap<u32, String>,
     target: String,
+    /// What its constant and its global variables begin with.
+    pub(crate) constants: Vec<u8>,
+    pub(crate) globals: Vec<u8>,
 }
 
 /// A parameter as the launch sees it.
@@ -60,8 +64,11 @@ pub(crate) struct Place {
 /// # Errors
 /// Text that is not PTX, or PTX that the simulator does not execute, with line and column.
 pub fn parse(ptx: &str) -> Result<Module, PtxError> {
-    let ModuleAst { entries, files, target } = module(ptx)?;
-    Ok(Module { entries: entries.into_iter().map(entry).collect::<Result<_, _>>()?, files, target })
+    let ModuleAst { entries, files, target, constants, globals } = module(ptx)?;
+    let images = Image::of_module(constants, globals)?;
+    let entries = entries.into_iter().map(|e| entry(e, &images)).collect::<Result<_, _>>()?;
+    let [constants, globals] = images.map(|i| i.bytes);
+    Ok(Module { entries, files, target, constants, globals })
 }
 
 impl Module {
@@ -85,13 +92,15 @@ impl Module {
     }
 }
 
-fn entry(ast: EntryAst) -> Result<Entry, PtxError> {
+fn entry(ast: EntryAst, [constants, globals]: &[Image; 2]) -> Result<Entry, PtxError> {
     let (shared, static_shared, dynamic_start) = shared_layout(&ast)?;
     let (locals, local_bytes) = place(&ast.local, 0, &ast)?;
     let names = Names {
         shared,
         params: ast.params.iter().map(|p| (p.name.as_str(), p.offset)).collect(),
         locals,
+        constants: &constants.offsets,
+        globals: &globals.offsets,
         entry: &ast,
     };
     let mut code = ast.statements.iter().map(|s| statement(s, &names)).collect::<Result<Vec<_>, _>>()?;

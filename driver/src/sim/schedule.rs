@@ -33,7 +33,11 @@ pub fn run_observed(
     options: &Options,
     observe: &mut dyn FnMut(u64, u64),
 ) -> Result<Report, SimError> {
-    let prepared = launch.prepare(memory)?;
+    let mut prepared = launch.prepare(memory)?;
+    if !launch.module.globals.is_empty() {
+        let id = memory.alloc("the module's variables", launch.module.globals.clone());
+        prepared.variables = memory.address(id);
+    }
     let mut random = Random::new(options.seed);
     let mut waiting = clusters(launch);
     let size = u64::from(launch.cluster.iter().product::<u32>());
@@ -73,7 +77,7 @@ fn next_cluster(order: Adversary, n: usize, random: &mut Random) -> usize {
     match order {
         Adversary::Earliest => 0,
         Adversary::Latest => n - 1,
-        Adversary::Random => random.below(n),
+        Adversary::Random | Adversary::Classes => random.below(n),
     }
 }
 
@@ -151,6 +155,11 @@ impl Machine<'_> {
         if order == Adversary::Earliest && queue > 0 {
             return Choice::Operation(0);
         }
+        if order == Adversary::Classes
+            && let Some(i) = self.hasty()
+        {
+            return Choice::Operation(i);
+        }
         // By every second seed little happens before nothing else can go on.
         let rarity = if self.options.seed.is_multiple_of(2) { 512 } else { 8 };
         if order == Adversary::Random && queue > 0 && self.random.below(rarity) == 0 {
@@ -161,8 +170,11 @@ impl Machine<'_> {
             return Choice::Warp(w);
         }
         if queue > 0 {
-            let i = if order == Adversary::Random { self.random.below(queue) } else { queue - 1 };
-            return Choice::Operation(i);
+            return Choice::Operation(match order {
+                Adversary::Random => self.random.below(queue),
+                Adversary::Classes => self.awaited(),
+                _ => queue - 1,
+            });
         }
         match self.pick(Self::runnable) {
             Some(w) => {
@@ -183,7 +195,7 @@ impl Machine<'_> {
                 Some(w)
             }
             Adversary::Latest => (0..n).rev().find(|w| ready(self, *w)),
-            Adversary::Random => {
+            Adversary::Random | Adversary::Classes => {
                 let start = self.random.below(n);
                 (0..n).map(|i| (start + i) % n).find(|w| ready(self, *w))
             }
@@ -195,13 +207,17 @@ impl Machine<'_> {
         let quantum = match self.options.order {
             Adversary::Earliest => 64,
             Adversary::Latest => u64::MAX,
-            Adversary::Random => 1 + self.random.below(64) as u64,
+            Adversary::Random | Adversary::Classes => 1 + self.random.below(64) as u64,
         };
-        let progress = self.progress;
+        let (progress, known) = (self.progress, self.next_operation);
         for _ in 0..quantum.min(100_000) {
             let more = self.step(w)?;
             // What was issued comes first.
-            let issued = self.options.order == Adversary::Earliest && !self.queue.is_empty();
+            let issued = match self.options.order {
+                Adversary::Earliest => !self.queue.is_empty(),
+                Adversary::Classes => self.next_operation != known,
+                _ => false,
+            };
             if !more || issued {
                 break;
             }

@@ -4,6 +4,7 @@
 //!  generic      0x1_0000_0000 + shared address          shared window
 //!               0x2_0000_0000 + offset                  parameters
 //!               0x3_0000_0000 + offset                  local memory of the thread
+//!               0x4_0000_0000 + offset                  constant variables of the module
 //!               0x7_0000_0000 and up                    global buffers, gaps between them
 //!  shared       rank of the block << 24 | offset        also what `mapa` makes
 //! ```
@@ -15,6 +16,8 @@ pub(crate) const GENERIC_SHARED: u64 = 0x1_0000_0000;
 pub(crate) const GENERIC_PARAM: u64 = 0x2_0000_0000;
 /// Start of the local window.
 pub(crate) const GENERIC_LOCAL: u64 = 0x3_0000_0000;
+/// Start of the constant window.
+pub(crate) const GENERIC_CONST: u64 = 0x4_0000_0000;
 /// First address of global buffers.
 pub(crate) const GLOBAL: u64 = 0x7_0000_0000;
 /// Shared memory of a block begins here; the hardware keeps the first KiB.

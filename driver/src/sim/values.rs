@@ -32,6 +32,7 @@ impl Machine<'_> {
             }
             Src::Imm(v) => Ok([v; 32]),
             Src::Shared(offset) => Ok([shared_address(self.warps[w].block, offset); 32]),
+            Src::Variable(offset) => Ok([self.launch.variables.wrapping_add(offset); 32]),
             Src::Pred(p) => {
                 let bits = self.predicate(w, p, mask)?;
                 Ok(std::array::from_fn(|l| u64::from(bits >> l & 1)))

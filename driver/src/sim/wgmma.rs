@@ -239,6 +239,7 @@ impl Machine<'_> {
             timeline,
             clock,
             start,
+            waited: 0,
             stage: Stage::Pending,
         });
         self.hold(id, block, Kind::Async);

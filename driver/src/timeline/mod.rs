@@ -46,7 +46,7 @@ const THREADS: u32 = 2048;
 const RESERVED: u32 = 1024;
 
 /// What is expected of a launch.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default)]
 pub struct Prediction {
     /// Cycles of a multiprocessor from the first block's start to the last one's end.
     pub cycles: f64,
@@ -82,8 +82,8 @@ pub enum PredictError {
     /// Too long to walk.
     #[error("prediction: more than {STEPS} instructions for a block")]
     Long,
-    /// The grid has no size.
-    #[error("prediction: the grid has no size for these arguments")]
+    /// The grid has no size, or one beyond all limits.
+    #[error("prediction: the grid has no size for these arguments, or 2^32 blocks and more")]
     Grid,
 }
 
@@ -141,7 +141,11 @@ fn walk_blocks(
     };
     let each = manifest.grid.iter().map(|e| e.eval(&vars).ok().filter(|&v| v >= 0));
     let grid: Vec<i64> = each.collect::<Option<_>>().ok_or(PredictError::Grid)?;
-    let blocks = u32::try_from(grid.iter().product::<i64>()).map_err(|_| PredictError::Grid)?;
+    let blocks = grid.iter().try_fold(1_i64, |all, &n| all.checked_mul(n));
+    let blocks = blocks.and_then(|n| u32::try_from(n).ok()).ok_or(PredictError::Grid)?;
+    if blocks == 0 {
+        return Ok(Prediction { cycles: RATES.start_cycles, ..Prediction::default() });
+    }
     let most = [
         THREADS / manifest.block.max(1),
         (target.shared_bytes + RESERVED) / (manifest.dynamic_shared + RESERVED),

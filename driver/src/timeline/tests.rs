@@ -3,10 +3,24 @@ use crate::kernels::find;
 use warplift_ir::target::SM90A;
 use warplift_ir::tile::parse_file;
 
+/// Under the mapping that was measured.
 fn predicted(name: &str, sizes: &str) -> Prediction {
     let module = find(name).unwrap().parse().unwrap();
-    mapped(name, &module.mappings[0], sizes)
+    let former = FORMER.iter().find(|f| f.0 == name);
+    let former = former.map(|(_, text)| {
+        let text = format!("mapping {name} {{ {text} kernel: warps 4 }}");
+        parse_file(&text, "former.tile").unwrap().mappings.remove(0)
+    });
+    mapped(name, former.as_ref().unwrap_or(&module.mappings[0]), sizes)
 }
+
+/// Mappings under which some were measured, where the library has others since; all of four warps.
+const FORMER: &[(&str, &str)] = &[
+    ("gather_rows", "BM = 1, BN = 4096, BP = 1024"),
+    ("row_max", "BM = 16, BN = 256"),
+    ("row_sum", "BM = 16, BN = 256"),
+    ("transpose", "BM = 128, BN = 64"),
+];
 
 fn mapped(name: &str, mapping: &Mapping, sizes: &str) -> Prediction {
     let module = find(name).unwrap().parse().unwrap();

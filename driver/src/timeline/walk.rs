@@ -433,10 +433,12 @@ fn access(data: &InstData<'_>) -> Option<(Unit, f64)> {
     };
     match data.op {
         LdGlobal | StGlobal | RedGlobalAddF32 | AtomAddU32 => Some((Unit::Tma, 4.0 * LANES * count)),
-        LdGlobal8 => Some((Unit::Tma, LANES)),
+        LdGlobal8 | StGlobal8 => Some((Unit::Tma, LANES)),
         LdGlobal16 | StGlobal16 => Some((Unit::Tma, 2.0 * LANES)),
         CpAsync => Some((Unit::Tma, 16.0 * LANES)),
-        LdShared8 | LdShared16 | StShared16 | StRemote16 => Some((Unit::Lsu, 2.0 * LANES)),
+        LdShared8 | LdShared16 | StShared8 | StShared16 | StRemote8 | StRemote16 => {
+            Some((Unit::Lsu, 2.0 * LANES))
+        }
         LdShared | StShared | StRemote | Ldmatrix | Stmatrix => Some((Unit::Lsu, 4.0 * LANES * count)),
         _ => None,
     }

@@ -144,6 +144,24 @@ pub struct Trial<'a> {
     pub product: Option<PlainProduct>,
 }
 
+/// Bytes of all arrays of a trial at most: host memory holds them, and a reference as large again.
+const MAX_BYTES: u64 = 1 << 33;
+
+fn check_bytes(operands: &[Operand]) -> Result<(), TrialError> {
+    let mut all = 0_u64;
+    for operand in operands {
+        all = all.saturating_add(operand.bytes());
+        if all > MAX_BYTES {
+            return Err(TrialError::Sizes(format!(
+                "`{}` takes {} bytes: a trial's arrays take at most {MAX_BYTES} together",
+                operand.name,
+                operand.bytes()
+            )));
+        }
+    }
+    Ok(())
+}
+
 impl<'a> Trial<'a> {
     /// Works out the operands.
     ///
@@ -154,6 +172,12 @@ impl<'a> Trial<'a> {
         let operands = operands(&resolved, &sizes)?;
         let product = plain_product(&resolved, &sizes);
         Ok(Self { kernel, resolved, sizes, operands, product })
+    }
+
+    /// Sizes of real work, or smaller ones where those are beyond what tensors may span.
+    pub fn usual_sizes(kernel: &'a Kernel, mapping: &Mapping) -> Option<Sizes> {
+        let all = [Sizes::nominal(kernel), Sizes::defaults(kernel), Sizes::small(kernel)];
+        all.into_iter().find(|s| Self::new(kernel, mapping, s.clone()).is_ok())
     }
 
     /// Random data in which arrays that are only written hold a number instead of poison, so that what a kernel
@@ -206,6 +230,7 @@ impl<'a> Trial<'a> {
         seed: u64,
         products: Option<&ProductSource<'_>>,
     ) -> Result<Verdict, TrialError> {
+        check_bytes(&self.operands)?;
         let data = Data::new(&self.operands, style, seed);
         let found = executor.execute(&self.inputs(&data))?;
         self.judge(&data, &found, style, seed, products)

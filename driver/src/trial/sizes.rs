@@ -20,8 +20,8 @@ pub struct Sizes(Vec<(String, Scalar)>);
 const PRODUCT_SIZE: i64 = 2048;
 /// Extent of a size that predictions are made for.
 const NOMINAL_SIZE: i64 = 4096;
-/// Blocks that a parameter counts.
-const NOMINAL_COUNT: i64 = 4;
+/// A size that is an extent of the grid by itself: how many problems there are of a kind.
+const COUNT: i64 = 4;
 /// Extent where it does not, by the number of sizes.
 const PLAIN_SIZES: [i64; 3] = [1 << 20, 4096, 256];
 /// Extents of sizes for the simulator.
@@ -42,13 +42,7 @@ impl Sizes {
     pub fn nominal(kernel: &Kernel) -> Self {
         let count = integers(kernel).count();
         let wish = if multiplies(kernel) { NOMINAL_SIZE } else { PLAIN_SIZES[count.clamp(1, 3) - 1] };
-        let mut sizes = Self::all(kernel, wish);
-        // A parameter that is an extent of the grid by itself counts blocks, not elements: heads, batches.
-        for p in kernel.params.iter().filter(|p| kernel.grid.contains(&p.value)) {
-            let few = Scalar::Int(within(NOMINAL_COUNT, &p.facts));
-            sizes.0.iter_mut().filter(|s| s.0 == p.name).for_each(|s| s.1 = few);
-        }
-        sizes
+        Self::all(kernel, wish)
     }
 
     /// Sizes that the simulator runs in seconds, with ragged edges and several tiles.
@@ -61,6 +55,7 @@ impl Sizes {
             let Type::Scalar(elem) = kernel.ty(p.value) else { return None };
             let value = match elem.is_float() {
                 true => Scalar::Float(FACTOR),
+                false if kernel.grid.contains(&p.value) => Scalar::Int(within(wish.min(COUNT), &p.facts)),
                 false => Scalar::Int(within(wish, &p.facts)),
             };
             Some((p.name.clone(), value))

@@ -1,6 +1,7 @@
 //! The hand-written GEMM: data, launch, comparison.
 #![allow(dead_code, reason = "each test uses its part")]
 
+pub mod floats;
 pub mod kernel;
 
 use warplift::sim::{

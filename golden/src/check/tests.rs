@@ -39,8 +39,13 @@ fn role(name: &str, warps: [u32; 2], registers: u32) -> RoleInfo {
 }
 
 fn manifest() -> Manifest {
-    let argument =
-        |name: &str, written| Argument { name: name.into(), ty: "ptr<f16>".into(), written, packing: None };
+    let argument = |name: &str, written| Argument {
+        name: name.into(),
+        ty: "ptr<f16>".into(),
+        written,
+        early: false,
+        packing: None,
+    };
     Manifest {
         version: MANIFEST_VERSION,
         kernel: "gemm".into(),

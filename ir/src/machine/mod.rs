@@ -389,7 +389,7 @@ pub struct LoopAttr {
     pub producers: u32,
     /// Tensor groups left in flight at the end of an iteration, if the mapping says.
     pub wait: Option<u32>,
-    /// Whether warpgroups take turns at the tensor cores, if the mapping says.
+    /// Whether warpgroups take turns at the tensor cores: what the mapping says, else what the modulo scheduler chose.
     pub turns: Option<bool>,
     /// The loop over tiles of a persistent kernel.
     pub persistent: bool,

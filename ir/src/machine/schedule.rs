@@ -161,7 +161,7 @@ pub struct Turns {
 pub struct Slot {
     /// In order.
     pub insts: Vec<Inst>,
-    /// Intervals after the iteration's start in which they stand: 0, or 1 for what runs an iteration late.
+    /// Intervals after the iteration's start in which they stand: what runs so many iterations late.
     pub stage: u32,
     /// What is taken, and when.
     pub span: Span,
@@ -178,6 +178,37 @@ pub struct Span {
     pub time: i64,
     /// Cycles that the unit is taken.
     pub busy: u32,
+}
+
+/// What turns of a loop's warpgroups at the tensor cores are worth, by a simulation of the block. Cycles of an
+/// iteration.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Turning {
+    /// Without turns, warpgroups the same part of the interval apart.
+    pub apart: u32,
+    /// Without turns, warpgroups in step from the start.
+    pub in_step: u32,
+    /// What is expected without turns.
+    pub expected: u32,
+    /// With turns.
+    pub in_turn: u32,
+    /// Whether a turn holds threads' work: it stands between the products of an iteration.
+    pub work_inside: bool,
+    /// Whether the mapping says.
+    pub given: bool,
+    /// Whether they are taken.
+    pub taken: bool,
+}
+
+/// What it is worth to keep waits for products where the schedule has them. Cycles of an iteration.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pins {
+    /// The waits that are pinned.
+    pub waits: Vec<Inst>,
+    /// With nothing pinned.
+    pub loose: u32,
+    /// With all pinned that would move.
+    pub pinned: u32,
 }
 
 /// A modulo schedule of a loop: of one warpgroup, beside others that share the units.
@@ -197,10 +228,12 @@ pub struct LoopSchedule {
     pub recurrence: u32,
     /// Intervals over which one iteration extends, copies included.
     pub stages: u32,
-    /// Whether the body is rewritten to hold work of two iterations.
+    /// Whether the body is rewritten to hold work of several iterations.
     pub rotated: bool,
-    /// Interval of a schedule in which warpgroups take turns at the tensor cores, if there is one.
-    pub turns: Option<u32>,
+    /// Turns of its warpgroups at the tensor cores; none where there is one warpgroup, or nothing to take turns for.
+    pub turns: Option<Turning>,
+    /// Waits for products that ptxas would move; none if there is no such wait.
+    pub pins: Option<Pins>,
     /// The body, in the order in which a warp comes to it.
     pub slots: Vec<Slot>,
     /// Copies that bring what an iteration reads.
@@ -211,6 +244,12 @@ impl LoopSchedule {
     /// Least interval by resources.
     pub fn resource(&self) -> u32 {
         self.taken.iter().map(|t| t.1).max().unwrap_or(1)
+    }
+
+    /// How many times the body is to be cut in two, so that it holds work of one more iteration each time.
+    pub fn rotations(&self) -> u32 {
+        let stages = self.slots.iter().map(|s| s.stage);
+        if self.rotated { stages.clone().max().unwrap_or(0) - stages.min().unwrap_or(0) } else { 0 }
     }
 }
 

@@ -127,6 +127,9 @@ rows! {
     SetU32 "set.u32" "set.$c.u32.u32 $d, $0, $1" &[B32, B32], &[B32], Alu Pure 6 4 10 "";
     SetF32 "set.f32" "set.$c.u32.f32 $d, $0, $1" &[B32, B32], &[B32], Alu Pure 6 4 10 "";
     SelectMask "select.mask" "{ .reg .pred q; setp.ne.b32 q, $2, 0; selp.b32 $d, $0, $1, q; }" &[B32, B32, B32], &[B32], Alu Pure 8 4 10 "";
+    SelectS32 "select.s32" "{ .reg .pred q; setp.$c.s32 q, $2, $3; selp.b32 $d, $0, $1, q; }" &[B32, B32, B32, B32], &[B32], Alu Pure 8 4 10 "";
+    SelectU32 "select.u32" "{ .reg .pred q; setp.$c.u32 q, $2, $3; selp.b32 $d, $0, $1, q; }" &[B32, B32, B32, B32], &[B32], Alu Pure 8 4 10 "";
+    SelectF32 "select.f32" "{ .reg .pred q; setp.$c.f32 q, $2, $3; selp.b32 $d, $0, $1, q; }" &[B32, B32, B32, B32], &[B32], Alu Pure 8 4 10 "";
     SetpS64 "setp.s64" "setp.$c.s64 $d, $0, $1" &[B64, B64], &[Pred], Alu Pure 8 4 10 "";
     AndPred "and.pred" "and.pred $d, $0, $1" &[Pred, Pred], &[Pred], Alu Pure 6 2 10 "";
     OrPred "or.pred" "or.pred $d, $0, $1" &[Pred, Pred], &[Pred], Alu Pure 6 2 10 "";
@@ -193,10 +196,13 @@ rows! {
     LdShared8 "ld.shared.u8" "ld.shared.u8 $d, [$0$o]" &[B32], &[B32], Lsu Read 30 4 10 "LDS";
     LdShared16 "ld.shared.b16" "{ .reg .b16 h; ld.shared.b16 h, [$0$o]; cvt.u32.u16 $d, h; }" &[B32], &[B32], Lsu Read 30 4 10 "LDS";
     LdShared "ld.shared" "ld.shared$v.b32 $d, [$0$o]" &[B32], &[Any], Lsu Read 30 4 10 "LDS";
+    StGlobal8 "st.global.u8" "st.global.u8 [$0$o], $1" &[B64, B32], &[], Lsu Write 20 4 10 "STG";
     StGlobal16 "st.global.b16" "{ .reg .b16 h; cvt.u16.u32 h, $1; st.global.b16 [$0$o], h; }" &[B64, B32], &[], Lsu Write 20 4 10 "STG";
     StGlobal "st.global" "st.global$v.b32 [$0$o], $1" &[B64, Any], &[], Lsu Write 20 4 10 "STG";
+    StShared8 "st.shared.u8" "st.shared.u8 [$0$o], $1" &[B32, B32], &[], Lsu Write 20 4 10 "STS";
     StShared16 "st.shared.b16" "{ .reg .b16 h; cvt.u16.u32 h, $1; st.shared.b16 [$0$o], h; }" &[B32, B32], &[], Lsu Write 20 4 10 "STS";
     StShared "st.shared" "st.shared$v.b32 [$0$o], $1" &[B32, Any], &[], Lsu Write 20 4 10 "STS";
+    StRemote8 "st.shared.remote.u8" "st.shared::cluster.u8 [$0$o], $1" &[B32, B32], &[], Lsu Write 20 4 78 "ST";
     StRemote16 "st.shared.remote.b16" "{ .reg .b16 h; cvt.u16.u32 h, $1; st.shared::cluster.b16 [$0$o], h; }" &[B32, B32], &[], Lsu Write 20 4 78 "ST";
     StRemote "st.shared.remote" "st.shared::cluster$v.b32 [$0$o], $1" &[B32, Any], &[], Lsu Write 20 4 78 "ST";
     Stmatrix "stmatrix" "" &[B32, Any], &[], Lsu Write 33 8 78 "STSM";
@@ -243,6 +249,7 @@ rows! {
     Elect "elect" "{ .reg .b32 l; elect.sync l|$d, -1; }" &[], &[Pred], Sync Order 10 2 80 "ELECT";
     GriddepWait "griddepcontrol.wait" "griddepcontrol.wait" &[], &[], Sync Order 20 2 78 "";
     GriddepLaunch "griddepcontrol.launch" "griddepcontrol.launch_dependents" &[], &[], Sync Order 20 2 78 "";
+    Pmevent "pmevent" "pmevent $i" &[], &[], Sync Order 2 2 20 "PMTRIG";
     Trap "trap" "trap" &[], &[], Branch Order 0 2 10 "";
     Clock64 "clock64" "mov.u64 $d, %clock64" &[], &[B64], Alu Order 20 20 20 "CS2R";
     ReduxAddS32 "redux.add.s32" "redux.sync.add.s32 $d, $0, -1" &[B32], &[B32], Lsu Pure 20 4 70 "REDUX";

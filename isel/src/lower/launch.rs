@@ -3,7 +3,7 @@
 use super::Lower;
 use crate::{IselError, Result, facts};
 use warplift_ir::manifest::{Argument, Expr, ExprOp, Fact, Packing};
-use warplift_ir::tile::{CmpOp, Facts, Inst, Kernel, Op, Type, Value};
+use warplift_ir::tile::{CmpOp, Facts, Inst, Kernel, Mapping, Op, Type, Value};
 use warplift_ir::types::Elem;
 
 impl Lower<'_, '_> {
@@ -92,7 +92,7 @@ impl Lower<'_, '_> {
     }
 }
 
-pub(super) fn arguments(k: &Kernel, packings: &[(String, Packing)]) -> Vec<Argument> {
+pub(super) fn arguments(k: &Kernel, mapping: &Mapping, packings: &[(String, Packing)]) -> Vec<Argument> {
     let written = |v: Value| {
         let views = k.insts.iter().filter(|(i, d)| matches!(d.op, Op::View { .. }) && k.args(*i)[0] == v);
         let views: Vec<Value> = views.map(|(i, _)| k.result(i)).collect();
@@ -107,6 +107,7 @@ pub(super) fn arguments(k: &Kernel, packings: &[(String, Packing)]) -> Vec<Argum
         name: p.name.clone(),
         ty: name(k.ty(p.value)),
         written: written(p.value),
+        early: mapping.arrays.iter().any(|(name, array)| *name == p.name && array.early),
         packing: packings.iter().find(|(name, _)| *name == p.name).map(|(_, packing)| packing.clone()),
     };
     k.params.iter().map(of).collect()

@@ -27,6 +27,7 @@ mod plain;
 mod reduce;
 mod scalar;
 mod scan;
+mod select;
 mod shared;
 mod staged;
 mod tensor;
@@ -36,7 +37,7 @@ mod versions;
 use crate::plan::Plan;
 use crate::window::Window;
 use crate::{IselError, Result};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use warplift_ir::Bump;
 use warplift_ir::entity::PrimaryMap;
@@ -63,6 +64,8 @@ enum Low {
     Picked(machine::Value, Box<[u16]>),
     /// A view.
     View(View),
+    /// A condition that is made by the select that it decides.
+    Test(select::Test),
     /// Stands in shared memory only, or is used by nothing that needs a register.
     Elsewhere,
 }
@@ -92,6 +95,8 @@ struct Lower<'k, 'a> {
     extra_facts: Vec<Fact>,
     /// Coordinates of this thread under a layout's processor axes, by (layout, dimension).
     coords: FxHashMap<(Layout, usize), machine::Value>,
+    /// Conditions that the select makes which they decide.
+    tests: FxHashSet<Value>,
     /// Thread number, made once at entry.
     thread: Option<machine::Value>,
     /// Warp number, likewise.
@@ -149,6 +154,7 @@ pub fn do_lower<'a>(k: &Kernel, plan: &Plan, mapping: &Mapping, bump: &'a Bump) 
         params: Vec::new(),
         extra_facts: Vec::new(),
         coords: FxHashMap::default(),
+        tests: select::do_tests(k),
         thread: None,
         warp: None,
         staging: FxHashMap::default(),
@@ -538,7 +544,7 @@ impl<'k, 'a> Lower<'k, 'a> {
         let launch = LaunchInfo {
             kernel: self.k.name.clone(),
             file: self.k.file.clone(),
-            arguments: launch::arguments(self.k, &self.packings),
+            arguments: launch::arguments(self.k, mapping, &self.packings),
             params: self.params,
             grid,
             cluster,

@@ -16,6 +16,7 @@ use warplift_ir::tile::{AtomicOp, CmpOp, Inst, Type, Value};
 use warplift_ir::types::Elem;
 
 /// The accesses of one tile through a view.
+#[derive(Clone)]
 pub(super) struct Access {
     view: View,
     /// Index of this thread's first element, by dimension.
@@ -36,6 +37,9 @@ impl Access {
         self.unit.map_or(0, |u| (at[u] * u64::from(self.bits) / 8) as i32)
     }
 }
+
+/// Loads whose elements outside are filled together: enough in flight, and few predicates to hold.
+const BATCH: usize = 16;
 
 impl Lower<'_, '_> {
     /// A load: into shared memory, registers, or both, as its uses want it.
@@ -165,15 +169,24 @@ impl Lower<'_, '_> {
         let mut a = self.access(inst, layout, elem)?;
         let vector = self.vector(inst, result, layout, a.unit);
         let access = self.global_access(inst, layout);
-        let mut parts = Vec::new();
-        for e in (0..layout.in_extent(Axis::Reg)).step_by(vector as usize) {
-            let at = register_coord(layout, e);
-            let address = self.address(&mut a, &at);
-            let inside = self.inside(&mut a, &at);
-            let bytes = self.whole_bytes(elem, vector)?;
-            let loaded = self.load_vector(address, (a.offset(&at), access), bytes, inside);
+        if vector == 1 && elem.bits() < 8 && vector_elements(self.k, inst, result) * elem.bits() >= 8 {
+            return self.load_single_bits(&mut a, layout, access, regs);
+        }
+        let (mut parts, bytes) = (Vec::new(), self.whole_bytes(elem, vector)?);
+        let starts: Vec<u64> = (0..layout.in_extent(Axis::Reg)).step_by(vector as usize).collect();
+        // Nothing waits for a load before the next ones are on their way.
+        for batch in starts.chunks(BATCH) {
+            let mut loaded = Vec::new();
+            for &e in batch {
+                let at = register_coord(layout, e);
+                let address = self.address(&mut a, &at);
+                let inside = self.inside(&mut a, &at);
+                loaded.push((self.load_vector(address, (a.offset(&at), access), bytes, inside), inside));
+            }
             let single = vector == 1 && elem.bits() == 16;
-            parts.push(self.fill_outside(elem, a.view.fill, loaded, inside, single)?);
+            for (x, inside) in loaded {
+                parts.push(self.fill_outside(elem, a.view.fill, x, inside, single)?);
+            }
         }
         if vector == 1 && elem.bits() == 16 {
             parts = self.pair_halves(&parts);
@@ -182,6 +195,64 @@ impl Lower<'_, '_> {
         }
         let joined = NewInst::new(Opcode::Join, &parts, &[Ty::frag(regs as u16)]);
         Ok(self.at().value(joined))
+    }
+
+    /// Elements of fewer than 8 bits that each stand alone: the byte of each, shifted. Facts say that rows begin
+    /// with whole bytes.
+    fn load_single_bits(
+        &mut self,
+        a: &mut Access,
+        layout: &Layout,
+        access: GlobalAccess,
+        regs: u64,
+    ) -> Result<machine::Value> {
+        if a.view.fill != 0.0 || !a.bits.is_power_of_two() {
+            return self.error(format!("single elements of {} bits, or filled with {}", a.bits, a.view.fill));
+        }
+        let mut parts = Vec::new();
+        for e in 0..layout.in_extent(Axis::Reg) {
+            let at = register_coord(layout, e);
+            let inside = self.inside(a, &at);
+            let mut own = Access { rows: FxHashMap::default(), ..a.clone() };
+            for (start, &moved) in own.start.iter_mut().zip(&at) {
+                *start = self.at().add_imm(*start, moved as i64);
+            }
+            let address = self.address(&mut own, &vec![0; at.len()]);
+            let byte = self.load_vector(address, (0, access), 1, inside);
+            let index = own.unit.map(|u| own.start[u]);
+            parts.push(self.bits_of_byte(byte, index, a.bits));
+        }
+        let bytes = parts.chunks(8 / a.bits as usize).map(|p| self.pack_bits(p, a.bits)).collect();
+        let parts = self.pack_parts(bytes, 1);
+        let joined = NewInst::new(Opcode::Join, &parts, &[Ty::frag(regs as u16)]);
+        Ok(self.at().value(joined))
+    }
+
+    /// The element of a byte that has this index along the contiguous dimension.
+    fn bits_of_byte(
+        &mut self,
+        byte: machine::Value,
+        index: Option<machine::Value>,
+        bits: u32,
+    ) -> machine::Value {
+        let mask = self.at().imm((1 << bits) - 1);
+        let Some(index) = index else { return self.at().int(Opcode::And, byte, mask) };
+        let place = self.at().mul_imm(index, bits.into());
+        let seven = self.at().imm(7);
+        let by = self.at().int(Opcode::And, place, seven);
+        let shifted = self.at().int(Opcode::ShrU32, byte, by);
+        self.at().int(Opcode::And, shifted, mask)
+    }
+
+    /// Elements of so many bits one above the other.
+    fn pack_bits(&mut self, parts: &[machine::Value], bits: u32) -> machine::Value {
+        let mut all = parts[0];
+        for (n, &part) in parts.iter().enumerate().skip(1) {
+            let by = self.at().imm(i64::from(bits) * n as i64);
+            let part = self.at().int(Opcode::Shl, part, by);
+            all = self.at().int(Opcode::Or, all, part);
+        }
+        all
     }
 
     fn load_vector(
@@ -375,7 +446,7 @@ impl Lower<'_, '_> {
         };
         let x = self.materialize(value, value)?;
         let elem = self.k.ty(value).elem();
-        if elem.bits() < 16 {
+        if elem.bits() < 8 {
             return self.error(format!("a store of {elem} elements is not selected"));
         }
         let mut a = self.access(inst, &layout, elem)?;
@@ -397,11 +468,13 @@ impl Lower<'_, '_> {
             let mut part = self.pick(x, (first..first + count).map(|r| r as u16).collect());
             let op = match row {
                 Some((row, _)) => row,
-                None if bytes < 4 => Opcode::StGlobal16,
+                None if bytes == 1 => Opcode::StGlobal8,
+                None if bytes == 2 => Opcode::StGlobal16,
                 None => Opcode::StGlobal,
             };
-            if bytes < 4 && e % 2 == 1 {
-                let by = self.at().imm(16);
+            let inner = e as u32 * a.bits % 32;
+            if bytes < 4 && inner > 0 {
+                let by = self.at().imm(inner.into());
                 let shifted = [(part, machine::IndexMap::EACH), (by, machine::IndexMap::Whole)];
                 part = self.repeat(Opcode::ShrU32, Attr::None, &shifted, 1);
             }

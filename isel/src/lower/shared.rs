@@ -29,6 +29,11 @@ pub(super) struct SharedAccess {
     starts: Vec<(u64, machine::Value, u32)>,
 }
 
+/// The store of one or two bytes.
+fn narrow_store(bytes: u64) -> Opcode {
+    if bytes == 1 { Opcode::StShared8 } else { Opcode::StShared16 }
+}
+
 impl SharedAccess {
     /// Elements of one vector.
     fn elements(&self) -> u64 {
@@ -64,7 +69,7 @@ impl Lower<'_, '_> {
         let bytes = cell_bits(elem) / 8;
         let error = layout_error(self.k, self.inst);
         let vector = vector_width(access, ACCESS_BYTES / bytes.max(1), ACCESS_BYTES).map_err(error)?;
-        if bytes == 0 || vector.elements * bytes < 2 {
+        if bytes == 0 {
             return self.error(format!("elements of {elem} that do not lie together in shared memory"));
         }
         let mem = access.outs().iter().position(|a| a.0 == Axis::Mem).unwrap_or(0);
@@ -131,7 +136,8 @@ impl Lower<'_, '_> {
         for &(start, base, offset) in &a.starts {
             let place = Place { buffer: a.buffer, offset };
             let (op, part) = match bytes {
-                2 => (Opcode::StShared16, self.half(x, start as u16)),
+                2 if a.bytes == 2 => (Opcode::StShared16, self.half(x, start as u16)),
+                1 | 2 => (narrow_store(bytes), self.low_bytes(x, elem, &a.registers(start))?),
                 _ => (Opcode::StShared, self.pick_elements(x, elem, &a.registers(start))?),
             };
             let count = (bytes / 4).max(1) as u8;
@@ -164,10 +170,16 @@ impl Lower<'_, '_> {
                 continue;
             }
             let place = Place { buffer: a.buffer, offset };
-            let op = if bytes == 2 { Opcode::LdShared16 } else { Opcode::LdShared };
+            let op = match bytes {
+                1 => Opcode::LdShared8,
+                2 => Opcode::LdShared16,
+                _ => Opcode::LdShared,
+            };
             let ty = if count == 1 { Ty::B32 } else { Ty::frag(count.into()) };
             let new = NewInst::new(op, &[base], &[ty]).attr(Attr::PlaceMem { place, count });
-            let first = parts.len() as u16 * a.elements() as u16;
+            // Bytes of a register that is not filled are nobody's.
+            let filled = if a.bytes == 1 { a.elements().max(4) } else { a.elements() };
+            let first = parts.len() as u16 * filled as u16;
             place_of.extend(registers.into_iter().zip(first..));
             parts.push(self.at().value(new));
         }
@@ -175,15 +187,22 @@ impl Lower<'_, '_> {
         let all = self.at().value(NewInst::new(Opcode::Join, &parts, &[Ty::frag(regs)]));
         let table: Vec<u16> = wanted.iter().map(|r| place_of[r]).collect();
         match bytes {
-            2 => Ok(self.pair_cells(all, &table)),
+            2 if a.bytes == 2 => Ok(self.pair_cells(all, &table)),
             _ => self.pick_elements(all, elem, &table),
         }
     }
 
-    /// Bytes of one access: whole registers, or one element of 16 bits.
+    /// Elements of a fragment in the low bytes of a register.
+    fn low_bytes(&mut self, x: machine::Value, elem: Elem, elements: &[u16]) -> Result<machine::Value> {
+        let packed = (32 / cell_bits(elem)) as usize;
+        let filled: Vec<u16> = (0..packed).map(|i| elements[i.min(elements.len() - 1)]).collect();
+        self.pick_elements(x, elem, &filled)
+    }
+
+    /// Bytes of one access: whole registers, one element of 16 bits, or one or two of 8.
     fn access_bytes(&self, elem: Elem, a: &SharedAccess) -> Result<u64> {
         match a.elements() * a.bytes {
-            bytes if bytes >= 4 || (bytes == 2 && a.elements() == 1) => Ok(bytes),
+            bytes if bytes >= 4 || (bytes == 2 && a.elements() == 1) || a.bytes == 1 => Ok(bytes),
             bytes => self.error(format!(
                 "accesses of {} elements of {elem} in shared memory: {bytes} bytes fill no register",
                 a.elements()

@@ -3,12 +3,12 @@
 use super::half::is_half;
 use super::{Low, Lower};
 use crate::Result;
-use crate::rows::{Kind, binary_row, float_bits, fma_row, kind, natural, unary_row};
+use crate::rows::{binary_row, float_bits, fma_row, kind, natural, unary_row};
 use smallvec::SmallVec;
 use warplift_ir::layout::{Axis, Layout};
 use warplift_ir::machine::{self, Attr, IndexMap, NewInst, Ty};
 use warplift_ir::target::Opcode;
-use warplift_ir::tile::{CmpOp, Inst, Op, Type, UnOp, Value};
+use warplift_ir::tile::{Inst, Op, Type, UnOp, Value};
 use warplift_ir::types::Elem;
 
 /// The index map that all fragments among the operands share.
@@ -78,7 +78,7 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
-    fn result_regs(&self, v: Value) -> Result<u16> {
+    pub(super) fn result_regs(&self, v: Value) -> Result<u16> {
         Ok(self.ty(v)?.regs() as u16)
     }
 
@@ -144,6 +144,9 @@ impl Lower<'_, '_> {
     }
 
     fn tile_binary(&mut self, result: Value, op: warplift_ir::tile::BinOp, args: &[Value]) -> Result<()> {
+        if self.tile_test(result, op, args)? {
+            return Ok(());
+        }
         let elem = self.k.ty(result).elem();
         if let (warplift_ir::tile::BinOp::Sub, Elem::F16, Some((narrow, bias))) =
             (op, elem, self.fused_bias(args))
@@ -209,48 +212,6 @@ impl Lower<'_, '_> {
             r = scale(self, r, f);
         }
         Ok(r.0)
-    }
-
-    fn tile_compare(&mut self, result: Value, cmp: CmpOp, args: &[Value]) -> Result<()> {
-        let elem = self.k.ty(args[0]).elem();
-        let regs = self.result_regs(result)?;
-        let row = match kind(elem, true) {
-            Some(Kind::Signed) => Opcode::SetS32,
-            Some(Kind::Unsigned) => Opcode::SetU32,
-            Some(Kind::Float | Kind::Half | Kind::Brain) => Opcode::SetF32,
-            _ => return self.error(format!("comparison of tiles of {elem} is not selected")),
-        };
-        let (x, y) = match is_half(elem) {
-            true => (self.widened(args[0], elem, regs / 2)?, self.widened(args[1], elem, regs / 2)?),
-            false => (self.operand(args[0])?, self.operand(args[1])?),
-        };
-        let r = self.repeat(row, Attr::Cmp(cmp), &[x, y], regs);
-        self.set(result, r);
-        Ok(())
-    }
-
-    fn tile_select(&mut self, result: Value, args: &[Value]) -> Result<()> {
-        let elem = self.k.ty(result).elem();
-        if elem.bits() == 16 {
-            let regs = self.result_regs(result)?;
-            let r = self.half_select(args, regs)?;
-            self.set(result, r);
-            return Ok(());
-        }
-        if elem.bits() != 32 {
-            return self.error(format!("select of tiles of {elem} is not selected"));
-        }
-        let c = match self.env.get(&args[0]) {
-            // One predicate for all elements.
-            Some(Low::Reg(r)) if self.func.ty(*r) == Ty::Pred => (*r, IndexMap::Whole),
-            _ => self.operand(args[0])?,
-        };
-        let [x, y] = [self.operand(args[1])?, self.operand(args[2])?];
-        let regs = self.result_regs(result)?;
-        let row = if self.func.ty(c.0) == Ty::Pred { Opcode::Selp } else { Opcode::SelectMask };
-        let r = self.repeat(row, Attr::None, &[x, y, c], regs);
-        self.set(result, r);
-        Ok(())
     }
 
     fn tile_fma(&mut self, result: Value, args: &[Value]) -> Result<()> {
@@ -427,6 +388,10 @@ impl Lower<'_, '_> {
 
     /// Halves that part, each pair from where its two stand; equal pairs (a broadcast) are made once.
     fn pick_halves(&mut self, elem: Elem, arg: Value, table: &[u16]) -> Result<Low> {
+        if elem.bits() == 8 && table.len().is_multiple_of(4) {
+            let x = self.materialize(arg, arg)?;
+            return Ok(Low::Reg(self.pick_elements(x, elem, table)?));
+        }
         if elem.bits() != 16 || !table.len().is_multiple_of(2) {
             return self.error(format!("elements of {elem} would have to part; that is not selected"));
         }

@@ -115,7 +115,7 @@ fn names_warpgroups(mapping: &Mapping) -> bool {
 }
 
 /// Warpgroups that the mapping's loops ask for; all must agree.
-fn consumers(mapping: &Mapping) -> Result<Option<u32>> {
+pub(super) fn consumers(mapping: &Mapping) -> Result<Option<u32>> {
     let mut all = mapping.loops.iter().filter_map(|(_, l)| l.consumers);
     let first = all.next();
     match (first, all.find(|&c| Some(c) != first)) {

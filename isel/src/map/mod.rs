@@ -2,6 +2,9 @@
 //!
 //! ```text
 //!  tunables ─► constants        tunables.rs
+//!  products turned              orient.rs
+//!  masks under branches         guard.rs
+//!  narrow elements widened      widen.rs
 //!  clusters                     cluster.rs: refused where they would store too much
 //!  grid ─► loop over tiles      persist.rs, raster.rs, fold.rs
 //!  wide stores ─► chunks        chunk.rs
@@ -16,11 +19,14 @@ mod chunk;
 mod cluster;
 mod fold;
 mod form;
+mod guard;
+mod orient;
 mod persist;
 mod raster;
 mod sink;
 mod split;
 mod tunables;
+mod widen;
 
 use crate::tiles::loop_name;
 use crate::{IselError, Result};
@@ -82,6 +88,9 @@ pub fn do_forms<'m>(kernel: &Kernel, mapping: &'m Mapping) -> Result<Forms<'m>> 
     assign_arrays(&mut k, mapping);
     assign_tiles(&mut k, mapping);
     cluster::check_ends(&k, mapping)?;
+    orient::do_orient(&mut k, mapping, form::consumers(mapping)?);
+    guard::do_guard(&mut k);
+    widen::do_widen(&mut k);
     let all = form::forms(&k, mapping)?;
     split::do_split(&mut k);
     Ok(Forms { common: k, mapping, all })

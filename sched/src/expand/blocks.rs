@@ -61,7 +61,11 @@ impl Expand<'_, '_> {
         attr: &Attr,
         guard: Option<Guard>,
     ) {
-        let remote = if op == Opcode::StShared16 { Opcode::StRemote16 } else { Opcode::StRemote };
+        let remote = match op {
+            Opcode::StShared8 => Opcode::StRemote8,
+            Opcode::StShared16 => Opcode::StRemote16,
+            _ => Opcode::StRemote,
+        };
         for rank in 0..self.program.blocks {
             let rank = self.at().imm(rank.into());
             let to = self.at().op(Opcode::Mapa, &[address, rank], Ty::B32);

@@ -77,6 +77,7 @@ impl<'a> Expand<'_, 'a> {
             Opcode::Stmatrix
             | Opcode::StShared
             | Opcode::StShared16
+            | Opcode::StShared8
             | Opcode::LdShared
             | Opcode::LdShared16
             | Opcode::LdShared8
@@ -143,6 +144,10 @@ impl<'a> Expand<'_, 'a> {
         let operands: Vec<&SharedOperand> = w.a.iter().chain([&w.b]).collect();
         for o in &operands {
             self.visible(o.place.buffer, true);
+        }
+        // The product reads behind the last of the barriers, whichever operand asked for it.
+        for buffer in operands.iter().map(|o| o.place.buffer) {
+            self.seen.scratch[buffer].read |= self.kind(buffer) == BufferKind::Scratch;
         }
         let mut acc = self.value(d.args[0]);
         let mut keep = self.value(d.args[1]);
@@ -269,6 +274,7 @@ impl<'a> Expand<'_, 'a> {
     /// A scratch buffer may be overwritten once all have read it.
     pub fn writable(&mut self, buffer: Buffer) {
         if self.seen.scratch[buffer].read {
+            self.land();
             self.meet();
         }
         self.seen.scratch[buffer].written = true;

@@ -58,7 +58,7 @@ impl<'a> Expand<'_, 'a> {
     }
 
     /// At the start of a loop's body nothing is known of what is touched inside: an iteration may precede.
-    fn forget_inside(&mut self, inst: Inst) {
+    pub fn forget_inside(&mut self, inst: Inst) {
         let d = self.data(inst);
         for &inside in d.blocks.iter().flat_map(|&b| &self.program.func.blocks[b].insts) {
             let data = self.data(inside);
@@ -134,10 +134,11 @@ impl<'a> Expand<'_, 'a> {
         self.held_params(body, &held);
         self.ring_params(body, &rings);
         let touched_before = self.seen.clone();
-        self.forget_inside(inst);
+        let assumed = self.assume_inside(inst);
         self.forget_global_inside(inst);
         let outer = std::mem::replace(&mut self.exact, matches!(&d.attr, Attr::Loop(l) if l.overlapped));
         let yields = self.walk(d.blocks[0])?;
+        self.keep_assumed(assumed);
         self.exact = outer;
         let next: Vec<Value> = kept.iter().map(|&n| self.value(yields[n])).collect();
         let counter = self.at().add(counter, step);

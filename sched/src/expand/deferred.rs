@@ -167,7 +167,7 @@ impl Expand<'_, '_> {
             match d.op {
                 Opcode::Stmatrix | Opcode::StShared => self.shared_access(inst),
                 Opcode::TmaStore => self.staged_copy(inst),
-                Opcode::StGlobal | Opcode::StGlobal16 => self.late_store(inst),
+                Opcode::StGlobal | Opcode::StGlobal16 | Opcode::StGlobal8 => self.late_store(inst),
                 _ => {
                     let made = self.copy(inst);
                     self.overlay.extend(d.results.iter().copied().zip(made));

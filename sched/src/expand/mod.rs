@@ -27,6 +27,7 @@ mod ring;
 mod role;
 mod setup;
 mod staging;
+mod steady;
 mod turns;
 
 pub(crate) use cp_async::can_lead;
@@ -61,7 +62,9 @@ pub fn do_expand<'a>(
     }
     let (high, low, split) = budgets(warps, schedule.producer, target);
     let graph = Graph::of(&program.func);
-    let (launch, parts) = multicast::part_maps(program, schedule);
+    let (mut launch, parts) = multicast::part_maps(program, schedule);
+    // What the mapping lets be read early counts only where something is.
+    launch.arguments.iter_mut().for_each(|a| a.early &= schedule.early.is_some());
     let setup = setup::do_setup(program, &launch, schedule, &shared);
     let mut roles = Vec::new();
     let consumer = Expand::new(

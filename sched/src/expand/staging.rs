@@ -54,7 +54,7 @@ impl Expand<'_, '_> {
         let args: Vec<Value> = [address].into_iter().chain(self.values(&d.args[1..])).collect();
         let types: Vec<Ty> = d.results.iter().map(|&r| self.program.func.ty(r)).collect();
         let guard = d.guard.map(|g| Guard { pred: self.value(g.pred), ..g });
-        if let (2.., Opcode::StShared | Opcode::StShared16, [to, value]) =
+        if let (2.., Opcode::StShared | Opcode::StShared16 | Opcode::StShared8, [to, value]) =
             (self.program.blocks, d.op, &args[..])
         {
             return self.store_everywhere(d.op, [*to, *value], &attr, guard);

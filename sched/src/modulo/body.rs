@@ -1,29 +1,30 @@
 //! One iteration as a graph: nodes with a resource and a duration, edges with latency and distance.
 
-use crate::graph::touched;
+use crate::graph::{global_access, touched};
 use rustc_hash::{FxHashMap, FxHashSet};
 use warplift_ir::machine::{Attr, Block, Buffer, BufferKind, Func, Inst, Program, Span, Ty, Value};
-use warplift_ir::target::{Opcode, RATES, Unit};
+use warplift_ir::target::{Effect, Opcode, RATES, Unit};
 use warplift_ir::tile::CmpOp;
 
 /// Registers from which on a product's result is kept once: a second copy would not fit.
 pub(super) const LARGE_REGISTERS: u32 = 16;
 /// Speed of threads' work while the tensor cores run, of the speed it has alone (measured on attention: 774
 /// cycles of softmax take 988 beside 512 cycles of products, 1397 where products never pause).
-const BESIDE_PRODUCTS: f64 = 0.58;
+pub(super) const BESIDE_PRODUCTS: f64 = 0.58;
 /// What one warpgroup has once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Resource {
     /// Tensor cores.
     Tensor,
     /// The warps themselves, which do one thing after the other.
     Threads,
     /// Nothing.
+    #[default]
     None,
 }
 
 /// An instruction, small ones that follow each other, or a product together with the loads and waits of what it reads.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Node {
     /// Instructions in order; the last one is the node's own.
     pub insts: Vec<Inst>,
@@ -34,6 +35,12 @@ pub(super) struct Node {
     pub latency: u32,
     /// Cycles of each unit that all warpgroups share; of issue slots as [`Unit::None`].
     pub usage: Usage,
+    /// Instructions of a product.
+    pub atoms: u32,
+    /// Whether a product reads a fragment, so that its warps issue it piece by piece.
+    pub held: bool,
+    /// Whether the result is there at the end only: what reads it waits for all of it.
+    pub whole: bool,
 }
 
 /// Cycles by unit.
@@ -175,6 +182,7 @@ impl Body {
             node_of: FxHashMap::default(),
         };
         b.nodes()?;
+        b.wholes();
         b.value_edges();
         b.carried_edges();
         b.lifetime_edges();
@@ -279,7 +287,7 @@ impl Build<'_, '_> {
                 }
                 Opcode::Await => self.wait(inst)?,
                 _ if self.is_small(inst) && self.extends_last(inst) => {}
-                _ if self.is_pure(inst) || d.op == Opcode::Wgmma || self.reads_ring(inst) => {
+                _ if self.is_pure(inst) || d.op == Opcode::Wgmma || self.reads(inst) => {
                     let n = self.body.nodes.len();
                     let read = touched(&d.attr, d.op).into_iter().map(|(b, _)| *stage.get(&b).unwrap_or(&b));
                     let read: Vec<Buffer> = read.collect();
@@ -375,8 +383,13 @@ impl Build<'_, '_> {
         self.func.def(event).is_some_and(|d| self.func.insts[d].op.is_async_load())
     }
 
-    fn reads_ring(&self, inst: Inst) -> bool {
+    /// Whether an instruction reads memory that the loop does not write: a ring, or, since loops that read
+    /// what the kernel writes are not rewritten, global memory.
+    fn reads(&self, inst: Inst) -> bool {
         let d = &self.func.insts[inst];
+        if d.op.row().effect == Effect::Read && global_access(d).is_some_and(|(_, writes)| !writes) {
+            return true;
+        }
         let touched = touched(&d.attr, d.op);
         let ring = |b: Buffer| self.program.buffers[b].kind == BufferKind::Ring;
         !touched.is_empty() && touched.iter().all(|&(b, writes)| !writes && ring(b))
@@ -392,8 +405,7 @@ impl Build<'_, '_> {
             self.body.edge(product, n, Wait::Result, 0);
             self.body.closed.push((product, n));
         }
-        let (insts, usage) = (vec![inst], Usage::default());
-        self.body.nodes.push(Node { insts, resource: Resource::None, busy: 0, latency: 0, usage });
+        self.body.nodes.push(Node { insts: vec![inst], ..Node::default() });
         Ok(())
     }
 
@@ -402,11 +414,29 @@ impl Build<'_, '_> {
         if let (Opcode::Wgmma, Attr::Wgmma(w)) = (d.op, &d.attr) {
             let (busy, latency) = (w.cycles() as u32, RATES.product_latency as u32);
             let usage = Usage::from_iter([(Unit::Tensor, busy)]);
-            return Node { insts, resource: Resource::Tensor, busy, latency, usage };
+            let atoms = u32::from(w.m_atoms) * u32::from(w.n_atoms) * u32::from(w.k_steps);
+            let (resource, held) = (Resource::Tensor, w.a.is_none());
+            return Node { insts, resource, busy, latency, usage, atoms, held, whole: false };
         }
         let (busy, usage) = (self.busy(inst), self.usage(inst));
         let resource = if busy == 0 { Resource::None } else { Resource::Threads };
-        Node { insts, resource, busy, latency: d.op.row().latency.into(), usage }
+        Node { insts, resource, busy, latency: d.op.row().latency.into(), usage, ..Node::default() }
+    }
+
+    /// Marks what reads large fragments and makes little of them.
+    fn wholes(&mut self) {
+        for n in 0..self.body.nodes.len() {
+            let insts = &self.body.nodes[n].insts;
+            self.body.nodes[n].whole = insts.iter().any(|&i| self.is_reduction(i));
+        }
+    }
+
+    fn is_reduction(&self, inst: Inst) -> bool {
+        let large = |v: &Value| self.func.ty(*v).is_frag() && self.func.ty(*v).regs() >= LARGE_REGISTERS;
+        let mut read = Vec::new();
+        self.values_read(inst, &mut read);
+        let results = self.func.insts[inst].results;
+        !results.is_empty() && read.iter().any(large) && !results.iter().any(large)
     }
 
     /// Times that an instruction is issued: once for each register of its result.
@@ -416,10 +446,16 @@ impl Build<'_, '_> {
         if d.op.row().unit == Unit::None { 0 } else { times }
     }
 
-    /// Blocks of an instruction that run in a steady iteration.
+    /// Blocks of an instruction that run in a steady iteration. Work that one side of a branch leaves out is
+    /// taken to be left out mostly: else there would be no branch around it.
     fn steady_blocks(&self, inst: Inst) -> &[Block] {
         let blocks = &self.func.insts[inst].blocks;
-        if on_first(self.func, self.inst, inst) { &blocks[1.min(blocks.len())..] } else { blocks }
+        if on_first(self.func, self.inst, inst) {
+            return &blocks[1.min(blocks.len())..];
+        }
+        let empty = |b: &Block| self.func.blocks[*b].insts.len() <= 1;
+        let at = blocks.iter().position(empty).filter(|_| self.func.insts[inst].op == Opcode::If);
+        at.map_or(blocks, |at| &blocks[at..=at])
     }
 
     /// Cycles of a warp for an instruction, its blocks included: the longer of two.
@@ -444,17 +480,17 @@ impl Build<'_, '_> {
     }
 
     /// Values that an instruction reads, its blocks included.
-    fn reads(&self, inst: Inst, found: &mut Vec<Value>) {
+    fn values_read(&self, inst: Inst, found: &mut Vec<Value>) {
         let d = &self.func.insts[inst];
         found.extend(d.args.iter().chain(d.guard.as_ref().map(|g| &g.pred)));
         for &b in &d.blocks {
-            self.func.blocks[b].insts.iter().for_each(|&i| self.reads(i, found));
+            self.func.blocks[b].insts.iter().for_each(|&i| self.values_read(i, found));
         }
     }
 
     pub(super) fn reads_of(&self, n: usize) -> Vec<Value> {
         let mut found = Vec::new();
-        self.body.nodes[n].insts.iter().for_each(|&i| self.reads(i, &mut found));
+        self.body.nodes[n].insts.iter().for_each(|&i| self.values_read(i, &mut found));
         found.retain(|&v| self.func.ty(v) != Ty::Event);
         found
     }

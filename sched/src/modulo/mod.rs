@@ -11,8 +11,8 @@
 //! `body` makes the dependence graph of one iteration, with distances in iterations; `search` finds the
 //! least initiation interval at which every instruction has a time (Rau, "Iterative Modulo Scheduling":
 //! resources and recurrences give the minimum, then one interval after the other is tried); `rotate`
-//! rewrites the structured program: a first part, a loop whose body holds two stages of two iterations, a
-//! last part. What comes out is again a program in order, which the rest of `sched` cuts into roles as any
+//! rewrites the structured program: first parts, a loop whose body holds a stage each of several iterations, last
+//! parts. What comes out is again a program in order, which the rest of `sched` cuts into roles as any
 //! other (Task-Based Tensor Computations on Modern GPUs, section 4.2.5).
 //!
 //! The model is one warpgroup among all of the block. Its warps do one thing after the other; its products
@@ -23,16 +23,23 @@
 //! (ptxas would serialize it).
 //!
 //! Loops of products alone are scheduled by their rings; the model only tells their interval.
+//!
+//! An interval says nothing of how warpgroups come to stand to each other. `block` runs the `steps` of all of them
+//! beside each other, and `choose` compares: with turns at the tensor cores or without, waits pinned or moved by ptxas.
 
+mod block;
 mod body;
+mod choose;
 mod edges;
 mod rotate;
 mod search;
+mod steps;
 
 use crate::graph::{meets_in_global, yields};
 use crate::schedule::{Feature, WARPGROUP, budgets, do_schedule_without};
 use crate::shared::do_shared;
 use body::{Body, Limits, Resource};
+use choose::{Choice, Choices, choose};
 use rustc_hash::FxHashMap;
 use search::Found;
 use warplift_ir::machine::{Attr, Buffer, Func, Inst, LoopSchedule, Program, Slot, Span};
@@ -44,6 +51,9 @@ pub use rotate::do_rotate;
 /// ptxas holds on the way (measured on attention: with 36 it spills).
 const WORK_REGISTERS: u32 = 48;
 
+/// Iterations at most of which a body holds work.
+const STAGES: u32 = 4;
+
 /// Schedules every loop with products or tensor copies. One whose products depend on threads' work in the same
 /// iteration may be rotated; the reasons why one of these is left as it is come as remarks.
 pub fn do_modulo(
@@ -51,43 +61,66 @@ pub fn do_modulo(
     target: &Target,
     disabled: &[Feature],
 ) -> (Vec<LoopSchedule>, Vec<String>) {
-    let (mut found, mut remarks) = (Vec::new(), Vec::new());
+    let (mut loops, mut remarks) = (Vec::new(), Vec::new());
     let func = &program.func;
-    let mut loops = Vec::new();
     func.walk(|_, inst| loops.extend(is_asynchronous(func, inst).then_some(inst)));
     if loops.is_empty() {
-        return (found, remarks);
+        return (Vec::new(), remarks);
     }
     let limits = limits(program, target, disabled);
-    for inst in loops {
-        let Attr::Loop(attr) = &func.insts[inst].attr else { continue };
-        let rotates = mixes(func, inst) && !meets_in_global(func) && !disabled.contains(&Feature::Modulo);
-        let Ok(body) = Body::of(program, inst, &limits).map_err(|why| {
-            if rotates {
-                remarks.push(format!("loop `{}` is not overlapped with itself: {why}", attr.name));
-            }
-        }) else {
-            continue;
-        };
-        let (s, why) = match search::schedule(&body, if rotates { 2 } else { 1 }) {
-            Ok(s) => (s, None),
-            // As it stands: allocation decides about registers.
-            Err(why) => match search::schedule(&Body { registers: u32::MAX, ..body.clone() }, 1) {
-                Ok(s) => (s, Some(why)),
-                Err(_) => continue,
-            },
-        };
-        let turns = rotates.then(|| search::with_turns(&body, &s)).flatten();
-        let made = LoopSchedule { turns, ..describe(program, inst, &s, &attr.name) };
-        if rotates && !made.rotated {
-            let why = why.map_or(format!("one stage of {} cycles is best", s.interval), |why| {
-                format!("it is not overlapped with itself: {why}")
-            });
-            remarks.push(format!("loop `{}`: {why}", attr.name));
+    let found = loops.into_iter().filter_map(|l| do_loop(program, l, &limits, disabled, &mut remarks));
+    (found.collect(), remarks)
+}
+
+/// Schedules one loop; none where its body cannot be one.
+fn do_loop(
+    program: &Program<'_>,
+    inst: Inst,
+    limits: &Limits,
+    disabled: &[Feature],
+    remarks: &mut Vec<String>,
+) -> Option<LoopSchedule> {
+    let func = &program.func;
+    let Attr::Loop(attr) = &func.insts[inst].attr else { return None };
+    let (has, mixes) = (|f: Feature| !disabled.contains(&f), mixes(func, inst));
+    let rotates = mixes && !meets_in_global(func) && has(Feature::Modulo);
+    let unless = |why: &String| {
+        if rotates {
+            remarks.push(format!("loop `{}` is not overlapped with itself: {why}", attr.name));
         }
-        found.push(made);
+    };
+    let body = Body::of(program, inst, limits).inspect_err(unless).ok()?;
+    let (s, why) = found_for(&body, if rotates { STAGES } else { 1 })?;
+    let turns = if has(Feature::Turns) { attr.turns } else { Some(false) };
+    let given = Choices { turns, pins: has(Feature::Pins) };
+    let Choice { turns, pins } = if mixes { choose(&body, &s, &given) } else { Choice::default() };
+    let made = LoopSchedule { turns, pins, ..describe(program, inst, &s, &attr.name) };
+    if rotates && !made.rotated {
+        remarks.push(format!("loop `{}`: {}", attr.name, stays(&made, why)));
     }
-    (found, remarks)
+    Some(made)
+}
+
+/// The best schedule of so many stages at most; else the loop as it stands, and why: allocation decides about
+/// registers then.
+fn found_for(body: &Body, stages: u32) -> Option<(Found, Option<String>)> {
+    match search::best(body, stages) {
+        Ok(s) => Some((s, None)),
+        Err(why) => {
+            let s = search::schedule(&Body { registers: u32::MAX, ..body.clone() }, 1).ok()?;
+            Some((s, Some(why)))
+        }
+    }
+}
+
+/// Why a loop is left as it is.
+fn stays(made: &LoopSchedule, why: Option<String>) -> String {
+    let least = made.resource().max(made.recurrence);
+    match why.filter(|_| made.interval > least) {
+        Some(why) => format!("it is not overlapped with itself: {why}"),
+        None if made.interval > least => format!("one stage of {} cycles is best", made.interval),
+        None => format!("one stage of {} cycles is best: no units allow less", made.interval),
+    }
 }
 
 /// What the block gives its loops.
@@ -145,6 +178,7 @@ fn describe(program: &Program<'_>, inst: Inst, found: &Found, name: &str) -> Loo
         stages: ahead + own,
         rotated: own > 1,
         turns: None,
+        pins: None,
         slots,
         copies,
     }

@@ -1,18 +1,30 @@
-//! The structured program with scheduled loops rewritten, two iterations in one body.
+//! The structured program with scheduled loops rewritten, work of several iterations in one body.
 //!
 //! ```text
-//!  for t in lo..hi { stage 0 (t); stage 1 (t) }
+//!  for t in lo..hi { early (t); late (t) }
 //!
 //!  if lo < hi {
-//!      stage 0 (lo)
-//!      for t in lo+step..hi { stage 0 (t) and stage 1 (t - step), in the schedule's order }
-//!      stage 1 (last)
+//!      early (lo)
+//!      for t in lo+step..hi { early (t) and late (t - step), in the schedule's order }
+//!      late (last)
 //!  }
 //! ```
 //!
-//! What stage 1 needs of stage 0 is carried; a carried value of the old loop is carried where its definition
-//! stands in stage 0 or its use in stage 1. A branch on `t == lo` is decided: taken in the first part, not
-//! taken in the loop.
+//! What the late part needs of the early one is carried; a carried value of the old loop is carried where its
+//! definition stands in the early part or its use in the late one. A branch on `t == lo` is decided: taken in the
+//! first part, not taken in the loop.
+//!
+//! A loop of several stages is rewritten so once for every stage after the first: the first time all that follows
+//! stage 0 is late, then what follows stage 1 of the loop that came out, ..
+//!
+//! ```text
+//!  0 1 2   ─►   if .. { 0;  for { 0 1' 2' };  1' 2' }
+//!          ─►   if .. { 0;  if .. { 0 1';  for { 0 1' 2" };  2" };  1' 2' }       ' an iteration before, " two
+//! ```
+//!
+//! so that each number of iterations, however small, has its own way through it, and a value that lives over several
+//! is handed from one carried value to the next. Within a body that is still to be rewritten what is later
+//! stands behind what is earlier: no edge of the schedule leads back within an iteration.
 
 use super::body::{free, on_first};
 use crate::graph::yields;
@@ -23,20 +35,76 @@ use warplift_ir::machine::{
 use warplift_ir::target::Opcode;
 use warplift_ir::tile::{CmpOp, Loc};
 
-/// Rewrites the scheduled loops of a program.
-pub fn do_rotate<'a>(program: Program<'a>, schedules: &[LoopSchedule]) -> Program<'a> {
-    let schedules: FxHashMap<Inst, &LoopSchedule> =
-        schedules.iter().filter(|s| s.rotated).map(|s| (s.inst, s)).collect();
-    if schedules.is_empty() {
-        return program;
+/// Rewrites the scheduled loops of a program, and notes where warpgroups take turns.
+pub fn do_rotate<'a>(mut program: Program<'a>, schedules: &[LoopSchedule]) -> Program<'a> {
+    for s in schedules {
+        if let (Attr::Loop(l), Some(turns)) = (&mut program.func.insts[s.inst].attr, s.turns) {
+            l.turns = Some(turns.taken);
+        }
     }
-    let old = &program.func;
+    let mut cuts: Vec<Cut> = schedules.iter().filter(|s| s.rotations() > 0).map(Cut::of).collect();
+    while !cuts.is_empty() {
+        (program.func, cuts) = cut(&program.func, &cuts);
+    }
+    program
+}
+
+/// Cuts the bodies of some loops in two; what is to be cut further.
+fn cut<'a>(old: &Func<'a>, cuts: &[Cut]) -> (Func<'a>, Vec<Cut>) {
     let new = Func::new(old.bump);
-    let block = new.entry;
-    let mut r =
-        Rotate { old, new, block, loc: Loc::default(), env: FxHashMap::default(), schedules, now: None };
+    let (block, env, next) = (new.entry, Map::default(), Vec::new());
+    let cuts = cuts.iter().map(|c| (c.inst, c)).collect();
+    let mut r = Rotate { old, new, block, loc: Loc::default(), env, cuts, now: None, next };
     r.insts_of(old.entry, None);
-    Program { func: r.new, ..program }
+    (r.new, r.next)
+}
+
+/// A loop to be rewritten, its body cut in two.
+#[derive(Clone, Debug)]
+struct Cut {
+    inst: Inst,
+    /// Work in the order of the body that is to be made.
+    parts: Vec<Part>,
+    /// What is late: what stands this many stages behind the first, or more.
+    late: u32,
+}
+
+/// Instructions that are placed together.
+#[derive(Clone, Debug)]
+struct Part {
+    insts: Vec<Inst>,
+    stage: u32,
+    /// Instructions to be pinned in the last body.
+    pinned: Vec<Inst>,
+}
+
+impl Cut {
+    fn of(schedule: &LoopSchedule) -> Self {
+        let first = schedule.slots.iter().map(|s| s.stage).min().unwrap_or(0);
+        let waits = schedule.pins.as_ref().map_or(&[][..], |p| &p.waits);
+        let parts = schedule.slots.iter().map(|s| {
+            let pinned = s.insts.iter().copied().filter(|i| waits.contains(i)).collect();
+            Part { insts: s.insts.clone(), stage: s.stage - first, pinned }
+        });
+        Self { inst: schedule.inst, parts: parts.collect(), late: 1 }
+    }
+
+    /// Whether the body that is made is the last one.
+    fn is_last(&self) -> bool {
+        self.parts.iter().all(|p| p.stage <= self.late)
+    }
+
+    /// Parts in the order of the body: what waits for further rewriting stands behind the rest.
+    fn order(&self) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..self.parts.len()).collect();
+        order.sort_by_key(|&n| self.parts[n].stage.max(self.late));
+        order
+    }
+
+    /// 0 for an early part, 1 for a late one.
+    fn side(&self, part: usize) -> usize {
+        usize::from(self.parts[part].stage >= self.late)
+    }
 }
 
 /// Old values to new ones.
@@ -69,8 +137,10 @@ struct Rotate<'p, 'a> {
     block: Block,
     loc: Loc,
     env: Map,
-    schedules: FxHashMap<Inst, &'p LoopSchedule>,
+    cuts: FxHashMap<Inst, &'p Cut>,
     now: Option<Now>,
+    /// Loops that are rewritten further.
+    next: Vec<Cut>,
 }
 
 /// What the rotated loop carries, besides its counter.
@@ -127,8 +197,8 @@ impl<'a> Rotate<'_, 'a> {
     /// All instructions of an old block at the end of the new one.
     fn insts_of(&mut self, block: Block, stage: Option<usize>) {
         for &inst in &self.old.blocks[block].insts {
-            match self.schedules.get(&inst).copied().filter(|_| stage.is_none()) {
-                Some(schedule) => self.rotate(inst, schedule),
+            match self.cuts.get(&inst).copied().filter(|_| stage.is_none()) {
+                Some(cut) => self.rotate(inst, cut),
                 None => self.copy(inst, stage),
             }
         }
@@ -197,15 +267,15 @@ impl<'a> Rotate<'_, 'a> {
         true
     }
 
-    fn rotate(&mut self, inst: Inst, schedule: &LoopSchedule) {
+    fn rotate(&mut self, inst: Inst, cut: &Cut) {
         let d = self.old.insts[inst].clone();
         let args: Vec<Value> = d.args.iter().map(|&v| self.value(v, None)).collect();
-        self.now = Some(self.begin(inst, schedule));
+        self.now = Some(self.begin(inst, cut));
         self.loc = d.loc;
         let some = self.at().compare(CmpOp::Lt, args[0], args[1]);
         let [then, other] = [self.new.new_block(), self.new.new_block()];
         let outer = std::mem::replace(&mut self.block, then);
-        let results = self.iterations(&args, schedule, &d.attr);
+        let results = self.iterations(&args, cut, &d.attr);
         self.at().push(NewInst::new(Opcode::Yield, &results, &[]));
         self.block = other;
         self.at().push(NewInst::new(Opcode::Yield, &args[3..], &[]));
@@ -219,12 +289,12 @@ impl<'a> Rotate<'_, 'a> {
         }
     }
 
-    fn begin(&self, inst: Inst, schedule: &LoopSchedule) -> Now {
+    fn begin(&self, inst: Inst, cut: &Cut) -> Now {
         let body = self.old.insts[inst].blocks[0];
         let mut stage = FxHashMap::default();
-        for slot in &schedule.slots {
-            let results = slot.insts.iter().flat_map(|&i| self.old.insts[i].results);
-            stage.extend(results.map(|&r| (r, slot.stage as usize)));
+        for (n, part) in cut.parts.iter().enumerate() {
+            let results = part.insts.iter().flat_map(|&i| self.old.insts[i].results);
+            stage.extend(results.map(|&r| (r, cut.side(n))));
         }
         Now {
             free: free(self.old, body),
@@ -238,15 +308,15 @@ impl<'a> Rotate<'_, 'a> {
     }
 
     /// First part, loop and last part in the current block; the values of the old results.
-    fn iterations(&mut self, args: &[Value], schedule: &LoopSchedule, attr: &Attr) -> Vec<Value> {
+    fn iterations(&mut self, args: &[Value], cut: &Cut, attr: &Attr) -> Vec<Value> {
         let [low, high, step] = [args[0], args[1], args[2]];
         let inits = &args[3..];
         self.start(0, low, inits);
-        self.stages(schedule, &[0]);
-        let carried = self.carried(schedule);
+        self.side(cut, 0);
+        let carried = self.carried(cut);
         let given: Vec<Value> = carried.iter().map(|c| self.given(c, low, inits)).collect();
         let next = self.at().add(low, step);
-        let passed = self.looped(&[&[next, high, step][..], &given].concat(), schedule, &carried, attr);
+        let passed = self.looped(&[&[next, high, step][..], &given].concat(), cut, &carried, attr);
         self.restart();
         let mut last = low;
         for (c, &v) in carried.iter().zip(&passed) {
@@ -257,7 +327,7 @@ impl<'a> Rotate<'_, 'a> {
         }
         let counter = self.now().params[0];
         self.set(counter, last, Some(1));
-        self.stages(schedule, &[1]);
+        self.side(cut, 1);
         let sources: Vec<usize> = (0..inits.len()).map(|i| self.now().source(i)).collect();
         let mut results = Vec::new();
         for (i, source) in sources.into_iter().enumerate() {
@@ -290,11 +360,36 @@ impl<'a> Rotate<'_, 'a> {
         }
     }
 
-    /// The instructions of some stages, in the schedule's order.
-    fn stages(&mut self, schedule: &LoopSchedule, which: &[u32]) {
-        for slot in schedule.slots.iter().filter(|s| which.contains(&s.stage)) {
-            slot.insts.iter().for_each(|&i| self.copy(i, Some(slot.stage as usize)));
+    /// The instructions of one side, in the body's order.
+    fn side(&mut self, cut: &Cut, side: usize) {
+        for n in cut.order().into_iter().filter(|&n| cut.side(n) == side) {
+            self.part(cut, n);
         }
+    }
+
+    /// A part at the end of the current block; what it became.
+    fn part(&mut self, cut: &Cut, n: usize) -> Part {
+        let (part, from) = (&cut.parts[n], self.new.blocks[self.block].insts.len());
+        let mut pinned = Vec::new();
+        for &i in &part.insts {
+            self.copy(i, Some(cut.side(n)));
+            let last = self.new.blocks[self.block].insts.last().copied();
+            pinned.extend(last.filter(|_| part.pinned.contains(&i)));
+        }
+        Part { insts: self.new.blocks[self.block].insts[from..].to_vec(), stage: part.stage, pinned }
+    }
+
+    /// All parts, in the body's order; if it is to be rewritten further, the cut for that.
+    fn body(&mut self, cut: &Cut) -> Option<Cut> {
+        let mut made: Vec<Option<Part>> = vec![None; cut.parts.len()];
+        for n in cut.order() {
+            if cut.is_last() && !cut.parts[n].pinned.is_empty() {
+                self.at().push(NewInst::new(Opcode::Pmevent, &[], &[]).attr(Attr::Imm(0)));
+            }
+            made[n] = Some(self.part(cut, n));
+        }
+        let parts = made.into_iter().flatten().collect();
+        (!cut.is_last()).then_some(Cut { inst: cut.inst, parts, late: cut.late + 1 })
     }
 
     /// Values that an instruction reads, its blocks included.
@@ -306,10 +401,10 @@ impl<'a> Rotate<'_, 'a> {
         }
     }
 
-    fn carried(&mut self, schedule: &LoopSchedule) -> Vec<Carried> {
+    fn carried(&mut self, cut: &Cut) -> Vec<Carried> {
         let mut late = FxHashSet::default();
-        for slot in schedule.slots.iter().filter(|s| s.stage == 1) {
-            slot.insts.iter().for_each(|&i| self.reads(i, &mut late));
+        for (_, part) in cut.parts.iter().enumerate().filter(|p| cut.side(p.0) == 1) {
+            part.insts.iter().for_each(|&i| self.reads(i, &mut late));
         }
         let now = self.now();
         let mut all = vec![Carried::Counter];
@@ -371,13 +466,7 @@ impl<'a> Rotate<'_, 'a> {
     }
 
     /// The loop itself; what it passed last.
-    fn looped(
-        &mut self,
-        args: &[Value],
-        schedule: &LoopSchedule,
-        carried: &[Carried],
-        attr: &Attr,
-    ) -> Vec<Value> {
+    fn looped(&mut self, args: &[Value], cut: &Cut, carried: &[Carried], attr: &Attr) -> Vec<Value> {
         let types: Vec<Ty> = args[3..].iter().map(|&v| self.new.ty(v)).collect();
         let body = self.new.new_block();
         let outer = std::mem::replace(&mut self.block, body);
@@ -396,7 +485,7 @@ impl<'a> Rotate<'_, 'a> {
                 _ => self.take(c, p, 0),
             }
         }
-        self.stages(schedule, &[0, 1]);
+        let further = self.body(cut);
         let mut next = Vec::new();
         for c in carried {
             next.push(self.passed(c, counter, carried, &params));
@@ -408,7 +497,15 @@ impl<'a> Rotate<'_, 'a> {
             other => other.clone(),
         };
         let made = self.at().push(NewInst::new(Opcode::For, args, &types).attr(attr).blocks(&[body]));
+        self.next.extend(further.map(|c| self.further(c, made, body)));
         self.new.insts[made].results.to_vec()
+    }
+
+    /// A cut of the loop that was made. What is computed anew wherever it is needed belongs to no part.
+    fn further(&self, cut: Cut, made: Inst, body: Block) -> Cut {
+        let free = free(&self.new, body);
+        let keep = |p: Part| Part { insts: p.insts.into_iter().filter(|i| !free.contains(i)).collect(), ..p };
+        Cut { inst: made, parts: cut.parts.into_iter().map(keep).collect(), late: cut.late }
     }
 
     /// What the body passes on for something carried.

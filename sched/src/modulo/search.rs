@@ -6,8 +6,9 @@ use super::body::{Body, Edge, Resource};
 const TRIES: usize = 12;
 /// Steps between intervals tried, as a fraction of the least.
 const STEPS: u32 = 64;
-/// Intervals with turns are looked for up to this many times the interval without.
-const TURNS: f64 = 1.5;
+
+/// Part of an interval that a stage beyond the second must save.
+const STAGE: f64 = 0.03;
 
 /// A schedule: times and order of the nodes.
 #[derive(Clone, Debug)]
@@ -30,6 +31,24 @@ impl Found {
     }
 }
 
+/// The schedule of so many stages at most that is worth its stages: one more of them holds more fragments and
+/// runs more code before the loop and behind it.
+///
+/// # Errors
+/// If no interval up to the length of a whole iteration works.
+pub(super) fn best(b: &Body, stages: u32) -> Result<Found, String> {
+    let mut best = schedule(b, stages.min(2));
+    for more in 3..=stages {
+        let bound = best.as_ref().map_or(u32::MAX, |s| (f64::from(s.interval) * (1.0 - STAGE)) as u32);
+        if let Ok(found) = schedule(b, more)
+            && found.interval < bound
+        {
+            best = Ok(found);
+        }
+    }
+    best
+}
+
 /// The schedule of least interval, of so many stages at most.
 ///
 /// # Errors
@@ -43,7 +62,7 @@ pub(super) fn schedule(b: &Body, stages: u32) -> Result<Found, String> {
     let step = (least / STEPS).max(1);
     for interval in (least..=serial + step).step_by(step as usize) {
         let body = b.beside_products(interval);
-        let search = Search { b: &body, ii: interval.into(), tensor: interval.into(), stages };
+        let search = Search { b: &body, ii: interval.into(), stages };
         if let Some(times) = search.place() {
             let order = search.body_order(&times);
             return Ok(Found { interval, recurrence, times, order, body });
@@ -53,21 +72,6 @@ pub(super) fn schedule(b: &Body, stages: u32) -> Result<Found, String> {
     Err(format!("no {stages} stages within {serial} cycles keep fragments within {registers} registers"))
 }
 
-/// The least interval at which the warpgroups can be the same part of it apart and never want the tensor cores at
-/// once: what they are taken for must not overlap modulo that part.
-pub(super) fn with_turns(b: &Body, found: &Found) -> Option<u32> {
-    let groups = b.groups.max(1);
-    let first = found.interval.next_multiple_of(groups);
-    let last = (f64::from(first) * TURNS) as u32;
-    let step = (first / STEPS).max(1).next_multiple_of(groups);
-    (first..=last).step_by(step as usize).find(|&interval| {
-        let body = b.beside_products(interval);
-        let search =
-            Search { b: &body, ii: interval.into(), tensor: i64::from(interval / groups), stages: 2 };
-        search.place().is_some()
-    })
-}
-
 /// The least interval that the cycles of the graph allow: no path of positive weight
 /// `latency - interval * distance` may close.
 fn least_recurrence(b: &Body, from: u32) -> u32 {
@@ -75,7 +79,7 @@ fn least_recurrence(b: &Body, from: u32) -> u32 {
     let (mut low, mut high) = (1i64, longest.max(i64::from(from)).max(1));
     while low < high {
         let middle = (low + high) / 2;
-        let possible = Search { b, ii: middle, tensor: middle, stages: 1 }.starts().is_some();
+        let possible = Search { b, ii: middle, stages: 1 }.starts().is_some();
         if possible { high = middle } else { low = middle + 1 }
     }
     low as u32
@@ -86,9 +90,7 @@ struct Search<'b> {
     b: &'b Body,
     /// Interval.
     ii: i64,
-    /// Cycles after which the tensor cores are wanted again: the interval, or a warpgroup's turn.
-    tensor: i64,
-    /// Stages at most: a rotated loop holds work of two iterations.
+    /// Stages at most.
     stages: u32,
 }
 
@@ -208,10 +210,9 @@ impl Search<'_> {
         if a.resource != o.resource || a.resource == Resource::None {
             return 0;
         }
-        let modulus = if a.resource == Resource::Tensor { self.tensor } else { self.ii };
-        let gap = (at - t).rem_euclid(modulus);
-        let overlaps = gap < i64::from(a.busy) || modulus - gap < i64::from(o.busy);
-        if overlaps { (gap + i64::from(o.busy)).rem_euclid(modulus).max(1) } else { 0 }
+        let gap = (at - t).rem_euclid(self.ii);
+        let overlaps = gap < i64::from(a.busy) || self.ii - gap < i64::from(o.busy);
+        if overlaps { (gap + i64::from(o.busy)).rem_euclid(self.ii).max(1) } else { 0 }
     }
 
     /// The first time within an interval at which the resource is free.
@@ -284,7 +285,7 @@ mod tests {
     use warplift_ir::target::Unit;
 
     fn node(resource: Resource, unit: Unit, busy: u32) -> Node {
-        Node { insts: Vec::new(), resource, busy, latency: 0, usage: Usage::from_iter([(unit, busy)]) }
+        Node { resource, busy, usage: Usage::from_iter([(unit, busy)]), atoms: 8, ..Node::default() }
     }
 
     /// A product, threads' work on its result, a product of what that makes.
@@ -333,17 +334,5 @@ mod tests {
             (1500, 1500),
             "one stage: the copy waits for its reader"
         );
-    }
-
-    #[test]
-    fn turns_are_found_where_all_products_fit_in_one() {
-        let b = chain(2);
-        let found = schedule(&b, 2).unwrap();
-        assert_eq!(with_turns(&b, &found), Some(2000));
-        let mut late = chain(2);
-        late.nodes[1].busy = 5000;
-        late.settle();
-        let found = schedule(&late, 2).unwrap();
-        assert!(with_turns(&late, &found).is_none_or(|turns| turns >= found.interval));
     }
 }

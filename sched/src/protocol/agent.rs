@@ -191,11 +191,23 @@ impl<'f, 'a> Agent<'f, 'a> {
                     cluster.issue(block, to, t.bytes, barrier)?;
                 }
             }
+            (Opcode::MbarWait, _) if !self.producer => {
+                cluster.awaited(self.block, self.warp(), self.address(d)?);
+            }
             (Opcode::Wgmma, _) => self.product(d, cluster)?,
             (Opcode::Ldmatrix, Attr::Matrix { offset, .. }) => {
                 let from = self.known(d.args[0], "an address")? + i64::from(*offset);
                 // A warp has read when it goes on.
                 if let Some(stage) = cluster.read(self.block, self.warp(), from)? {
+                    cluster.read_done(self.block, self.warp(), stage);
+                }
+                self.define(r, inst);
+            }
+            // An address that depends on data is followed as little as the data.
+            (Opcode::LdShared | Opcode::LdShared16 | Opcode::LdShared8, Attr::Mem { offset, .. }) => {
+                if let Some(from) = self.env[d.args[0]]
+                    && let Some(stage) = cluster.read(self.block, self.warp(), from + i64::from(*offset))?
+                {
                     cluster.read_done(self.block, self.warp(), stage);
                 }
                 self.define(r, inst);

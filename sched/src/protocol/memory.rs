@@ -34,6 +34,8 @@ struct Stage {
     landed: u32,
     /// The fill that each warp has read last.
     read: BTreeMap<u32, u32>,
+    /// The fill that each warp has waited for last: a loop without iterations reads nothing of it.
+    awaited: BTreeMap<u32, u32>,
 }
 
 struct BlockState {
@@ -58,6 +60,8 @@ struct Region {
     stage: u32,
     bytes: u32,
     depth: u32,
+    /// Where the barriers lie that say its stages are full.
+    full: u32,
 }
 
 /// All blocks of a cluster.
@@ -87,7 +91,7 @@ impl Cluster {
         let size = r.scheduled.launch.cluster.max(1);
         let each = super::agent::per_block(r);
         let mut regions = Vec::new();
-        for ring in r.schedule.rings.values().filter(|r| r.fill == RingFill::Tensor) {
+        for (name, ring) in r.schedule.rings.iter().filter(|(_, r)| r.fill == RingFill::Tensor) {
             for &b in &ring.buffers {
                 let d = &r.program.buffers[b];
                 regions.push(Region {
@@ -96,6 +100,7 @@ impl Cluster {
                     stage: d.bytes.next_multiple_of(d.align),
                     bytes: d.bytes,
                     depth: ring.depth,
+                    full: r.scheduled.shared.barriers[name],
                 });
             }
         }
@@ -196,8 +201,10 @@ impl Cluster {
                     "{name} is overwritten while warp {warp} reads it"
                 )));
             }
-            let fresh = (0..warps)
-                .find(|w| s.fill > 0 && s.read.get(&(stage.0 * warps + w)).is_none_or(|&f| f < s.fill));
+            let knows =
+                |fills: &BTreeMap<u32, u32>, warp: u32| fills.get(&warp).is_some_and(|&f| f >= s.fill);
+            let done = |w: u32| knows(&s.read, stage.0 * warps + w) || knows(&s.awaited, stage.0 * warps + w);
+            let fresh = (0..warps).find(|&w| s.fill > 0 && !done(w));
             if let Some(w) = fresh {
                 return Err(ProtocolError::Stage(format!("{name} is overwritten before warp {w} read it")));
             }
@@ -239,6 +246,18 @@ impl Cluster {
             self.land(0)?;
         }
         Ok(())
+    }
+
+    /// A warp has waited for a barrier: where that tells of a stage, for its fill.
+    pub(super) fn awaited(&mut self, block: usize, warp: u32, barrier: i64) {
+        let team = if self.teams > 1 && self.team > 0 { barrier as u32 / self.team } else { 0 };
+        let at = (barrier as u32).wrapping_sub(team * self.team);
+        for g in self.regions.iter().filter(|g| (g.full..g.full + g.depth * BARRIER).contains(&at)) {
+            let stage = (team, g.buffer, (at - g.full) / BARRIER);
+            if let Some(s) = self.blocks[block].stages.get_mut(&stage) {
+                s.awaited.insert(warp, s.fill);
+            }
+        }
     }
 
     /// A product of a warp begins to read; what it reads, if that is in a ring.

@@ -112,6 +112,7 @@ impl Frame {
             name: name.into(),
             ty: ty.into(),
             written,
+            early: false,
             packing: None,
         };
         let arguments = vec![

@@ -44,7 +44,8 @@ pub fn is_measured(row: &Row) -> bool {
     let scalar = |c: &Class| matches!(c, Class::Pred | Class::B32 | Class::B64);
     row.effect == Effect::Pure
         && row.results.len() == 1
-        && !row.args.is_empty()
+        // Rows of four operands are two instructions that are measured by themselves.
+        && (1..=3).contains(&row.args.len())
         && row.args.iter().chain(row.results).all(scalar)
         && !row.syntax.is_empty()
         && !FREE.contains(&row.opcode)

@@ -6,7 +6,7 @@ use super::super::{lane_float, lane_int};
 use super::{Decoder, Res};
 
 /// Base of the generic window that holds shared memory.
-use super::super::space::{GENERIC_LOCAL, GENERIC_PARAM, GENERIC_SHARED};
+use super::super::space::{GENERIC_CONST, GENERIC_LOCAL, GENERIC_PARAM, GENERIC_SHARED};
 
 const NONE: Src = Src::Imm(0);
 
@@ -55,6 +55,7 @@ fn elementwise(d: &mut Decoder<'_>, name: &str) -> Res<Option<Inst>> {
         nan: d.take("NaN"),
         ..Mods::default()
     };
+    let name = if name == "div" && d.take("approx") { "div.approx" } else { name };
     d.ignore(&["approx", "full", "noftz"]);
     if d.take("xorsign") || d.has("abs") && (name == "min" || name == "max") {
         return d.error("`.xorsign.abs` is not simulated");
@@ -339,6 +340,7 @@ fn cvta(d: &mut Decoder<'_>) -> Res<Inst> {
         ("shared::cluster", GENERIC_SHARED),
         ("param", GENERIC_PARAM),
         ("local", GENERIC_LOCAL),
+        ("const", GENERIC_CONST),
     ]);
     let Some(base) = space else {
         return d.error(format!("`{}` is not simulated", d.opcode()));

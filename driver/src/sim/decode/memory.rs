@@ -29,6 +29,7 @@ fn space(d: &mut Decoder<'_>) -> Space {
         ("param", Space::Param),
         ("param::entry", Space::Param),
         ("local", Space::Local),
+        ("const", Space::Const),
     ])
     .unwrap_or(Space::Generic)
 }
@@ -101,8 +102,8 @@ fn store(d: &mut Decoder<'_>) -> Res<Inst> {
     if hint {
         d.src()?;
     }
-    if space == Space::Param {
-        return d.error("a parameter cannot be stored to");
+    if matches!(space, Space::Param | Space::Const) {
+        return d.error("parameters and constants cannot be stored to");
     }
     Ok(Inst::Store(Box::new(Store { space, ty, s, addr, strength, sync })))
 }

@@ -22,6 +22,9 @@ pub(crate) struct Names<'a> {
     pub params: HashMap<&'a str, u32>,
     /// Offset of each local variable in the thread's window.
     pub locals: HashMap<&'a str, u32>,
+    /// Offsets of the module's variables in constant and in global memory.
+    pub constants: &'a HashMap<String, u32>,
+    pub globals: &'a HashMap<String, u32>,
 }
 
 /// Decodes one statement.
@@ -259,7 +262,11 @@ impl<'a> Decoder<'a> {
         if let Some(o) = self.names.shared.get(n) {
             return Ok(Src::Shared(o.wrapping_add(offset as u32)));
         }
-        let plain = self.names.params.get(n).or_else(|| self.names.locals.get(n));
+        if let Some(o) = self.names.globals.get(n) {
+            return Ok(Src::Variable(u64::from(*o).wrapping_add_signed(offset)));
+        }
+        let own = self.names.params.get(n).or_else(|| self.names.locals.get(n));
+        let plain = own.or_else(|| self.names.constants.get(n));
         if let Some(o) = plain {
             return Ok(Src::Imm(u64::from(*o).wrapping_add_signed(offset)));
         }

@@ -22,8 +22,8 @@ pub(super) fn decode(d: &mut Decoder<'_>, name: &str) -> Res<Option<Inst>> {
         "activemask" => activemask(d)?,
         "setmaxnreg" => setmaxnreg(d)?,
         "griddepcontrol" => {
-            d.ignore(&["launch_dependents", "wait"]);
-            Inst::Nop
+            d.ignore(&["launch_dependents"]);
+            if d.take("wait") { Inst::GridWait } else { Inst::Nop }
         }
         "nanosleep" => {
             d.ty()?;

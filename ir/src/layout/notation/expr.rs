@@ -15,6 +15,7 @@ use crate::layout::fragment::*;
 use crate::layout::shape::Shape;
 use crate::layout::swizzle::{Method, optimal_swizzle};
 use crate::layout::{Axis, Layout, LayoutError, shared};
+use crate::types::Elem;
 
 /// Bits of an element where the expression names no type.
 const DEFAULT_BITS: u64 = 16;
@@ -108,19 +109,13 @@ fn tuple(cursor: &mut Cursor<'_>) -> Result<Layout, LayoutError> {
     }
 }
 
-/// Bits of a type name: the digits behind its letters.
+/// Bits of an element type's name.
 fn bits(cursor: &mut Cursor<'_>) -> Result<u64, LayoutError> {
     let mut probe = cursor.clone();
     let word = probe.word().map_err(|_| cursor.error("a type"))?;
-    let digits = word.trim_start_matches(|c: char| c.is_ascii_lowercase());
-    let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
-    match digits[..end].parse() {
-        Ok(bits @ 1..=128) => {
-            *cursor = probe;
-            Ok(bits)
-        }
-        _ => Err(cursor.error("a type")),
-    }
+    let elem = Elem::from_name(&word).ok_or_else(|| cursor.error("a type"))?;
+    *cursor = probe;
+    Ok(elem.bits().into())
 }
 
 /// A letter with a number, `m64`.

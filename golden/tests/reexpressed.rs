@@ -1,0 +1,277 @@
+//! The probes written otherwise, as another author would: operands swapped, loops split or walked the other way,
+//! masks as selects, results transposed, other heads. Each is compiled, simulated without hazard, compared with the
+//! interpreter, and must be predicted to take about as long as the library's text.
+
+use warplift::ir::target::SM90A;
+use warplift::ir::tile::{Kernel, Mapping, parse_file};
+use warplift::sim::{self, Adversary};
+use warplift::timeline::predict;
+use warplift::trial::{Sizes, Style, Trial};
+use warplift::{Compiled, Options, compile, enumerate};
+
+const ATTENTION: &str = include_str!("../../driver/kernels/attention.tile");
+const CAUSAL: &str = include_str!("../../driver/kernels/attention_causal.tile");
+const A16W4: &str = include_str!("../../driver/kernels/a16w4.tile");
+const A16W4_LARGE: &str = include_str!("../../driver/kernels/a16w4_large.tile");
+const TRANSPOSE: &str = include_str!("../../driver/kernels/transpose.tile");
+
+/// Parts of a text and what stands there instead.
+type Words = &'static [(&'static str, &'static str)];
+
+/// A re-expression of a kernel.
+struct Case {
+    name: &'static str,
+    text: &'static str,
+    words: &'static [Words],
+    /// Problems for the simulator.
+    sizes: &'static [&'static str],
+    /// A problem to predict, and the most that its cycles may be of the text's own.
+    large: (&'static str, f64),
+    /// Greatest difference from the interpreter.
+    tolerance: f64,
+}
+
+/// Scores as `K Q^T`, with sums and maxima over the other dimension.
+const SCORES: Words = &[
+    ("zero = full 0.0 : f32[BM, BN]", "zero = full 0.0 : f32[BN, BM]"),
+    ("mma zero, tq, trans(tk)", "mma zero, tk, trans(tq)"),
+    ("column = iota 1 : i32[BM, BN]", "column = iota 0 : i32[BN, BM]"),
+    ("reduce_max(masked, 1)", "reduce_max(masked, 0)"),
+    (
+        "broadcast(expand_dims(neg(base), 1)) : f32[BM, BN]",
+        "broadcast(expand_dims(neg(base), 0)) : f32[BN, BM]",
+    ),
+    ("reduce_sum(p, 1)", "reduce_sum(p, 0)"),
+];
+/// The second product of those.
+const OF_SCORES: Words = &[("cast(p, bf16), tv", "trans(cast(p, bf16)), tv")];
+/// The second product as `V^T P^T`.
+const RESULT: Words = &[
+    ("none = full 0.0 : f32[BM, D]", "none = full 0.0 : f32[D, BM]"),
+    ("broadcast(expand_dims(alpha, 1)) : f32[BM, D]", "broadcast(expand_dims(alpha, 0)) : f32[D, BM]"),
+    (
+        "cast(acc * (broadcast(expand_dims(norm, 1)) : f32[BM, D]), bf16)",
+        "trans(cast(acc * (broadcast(expand_dims(norm, 0)) : f32[D, BM]), bf16))",
+    ),
+];
+const OF_ROWS: Words = &[("cast(p, bf16), tv", "trans(tv), trans(cast(p, bf16))")];
+const OF_COLUMNS: Words = &[("cast(p, bf16), tv", "trans(tv), cast(p, bf16)")];
+/// Every block of keys is masked.
+const SELECTED: Words = &[
+    ("masked = if t == 0 {\n            column", "column"),
+    (
+        "            yield select(column < keys - first, s, -inf)\n",
+        "        masked = select(column < keys - first, s, -inf)\n",
+    ),
+    ("        } else {\n            yield s\n        }\n", ""),
+];
+const SELECTED_CAUSAL: Words = &[
+    ("masked = if t < cdiv(BM, BN) + min(BM % BN, 1) {\n            row", "row"),
+    ("            yield select(column + first", "        masked = select(column + first"),
+    ("        } else {\n            yield s\n        }\n", ""),
+];
+/// Keys from the first to the last.
+const ASCENDING: Words = &[("(blocks - 1 - t) * BN", "t * BN"), ("t == 0", "t == blocks - 1")];
+const ASCENDING_CAUSAL: Words = &[("(blocks - 1 - t) * BN", "t * BN")];
+/// Keys and values of a group of heads, scaled scores, values loaded first, the logarithm of the sums kept.
+const GROUPED: Words = &[
+    ("queries: i32, keys: i32, scale", "queries: i32, keys: i32, group: i32 in 1..64, scale"),
+    ("view k : bf16[batch, keys, heads, D]", "view k : bf16[batch, keys, heads / group, D]"),
+    ("view v : bf16[batch, keys, heads, D]", "view v : bf16[batch, keys, heads / group, D]"),
+    ("subview all_k[b, _, head, _]", "subview all_k[b, _, head / group, _]"),
+    ("subview all_v[b, _, head, _]", "subview all_v[b, _, head / group, _]"),
+];
+const EARLY_VALUES: Words = &[
+    ("        tv = load gv[first, 0] : bf16[BN, D]\n", ""),
+    ("        s = mma", "        tv = load gv[first, 0] : bf16[BN, D]\n        s = mma"),
+];
+const LOGARITHM: Words = &[
+    ("o: ptr<bf16> align 16,", "o: ptr<bf16> align 16, sums: ptr<f32>,"),
+    (
+        "    norm =",
+        "    all_s = view sums : f32[batch, heads, queries]\n    gs = subview all_s[b, head, _]\n    store gs[i*BM], fma(m, scale, log2(l))\n    norm =",
+    ),
+];
+const HEAD_96: Words = &[("D = 128\n    for", "D = 96\n    for")];
+const HEAD_192: Words = &[("BN = 128, D = 128\n    for", "BN = 96, D = 192\n    for")];
+/// Y = X W^T with X on the left.
+const DIRECT: Words = &[
+    ("view y : f16[n, m] strides [1, n]", "view y : f16[m, n]"),
+    ("zero = full 0.0 : f32[BN, BM]", "zero = full 0.0 : f32[BM, BN]"),
+    ("store gy[i*BN, j*BM]", "store gy[j*BM, i*BN]"),
+];
+const DIRECT_SUMS: Words = &[
+    ("mma zero, cast(q, f16) - 8.0, trans(tx)", "mma zero, tx, trans(cast(q, f16) - 8.0)"),
+    ("cast(scale, f32)", "trans(cast(scale, f32))"),
+];
+const DIRECT_WEIGHTS: Words = &[(
+    "mma sum, (cast(q, f16) - 8.0) * scale, trans(tx)",
+    "mma sum, tx, trans((cast(q, f16) - 8.0) * scale)",
+)];
+/// A bias in the epilogue.
+const BIAS: Words = &[
+    ("y: ptr<f16> align 16,", "y: ptr<f16> align 16, bias: ptr<f16> align 16,"),
+    ("    store", "    gb = view bias : f16[n]\n    tb = cast(load gb[i*BN] : f16[BN], f32)\n    store"),
+    ("cast(acc, f16)", "cast(acc + expand_dims(tb, 0), f16)"),
+];
+/// Groups in parts, a loop in a loop.
+const NESTED: Words = &[
+    ("BM = 16, GROUP = 128\n    grid", "BM = 16, GROUP = 128, BK = 64\n    grid"),
+    ("        q = load gw[i*BN, t*GROUP] : u4[BN, GROUP]\n", ""),
+    ("        tx = load gx[j*BM, t*GROUP] : f16[BM, GROUP]\n", ""),
+    (
+        "group = mma zero, cast(q, f16) - 8.0, trans(tx)\n",
+        "group = for u in 0..GROUP/BK carry part = zero {
+            q = load gw[i*BN, t*GROUP + u*BK] : u4[BN, BK]
+            tx = load gx[j*BM, t*GROUP + u*BK] : f16[BM, BK]
+            more = mma part, cast(q, f16) - 8.0, trans(tx)
+            yield more
+        }\n",
+    ),
+    (
+        "mapping a16w4 {\n    BN = 448, BM = 16, GROUP = 128\n    for t",
+        "mapping a16w4 {\n    BN = 448, BM = 16, GROUP = 128, BK = 64\n    for u",
+    ),
+];
+/// Groups of 64 in the same text.
+const GROUPS_64: Words = &[("GROUP = 128\n    for", "GROUP = 64\n    for"), ("k: i32 % 128", "k: i32 % 64")];
+const BYTES: Words = &[("f16", "u8"), ("% 8", "% 16")];
+
+const FULL: &[&str] =
+    &["batch=1,heads=2,queries=1,keys=1,scale=0.15", "batch=1,heads=1,queries=130,keys=330,scale=0.15"];
+const DIAGONAL: &[&str] = &["batch=1,heads=2,length=65,scale=0.15", "batch=1,heads=1,length=300,scale=0.15"];
+const FULL_LARGE: &str = "batch=4,heads=16,queries=2048,keys=2048,scale=0.15";
+const WEIGHTS: &[&str] = &["m=1,n=448,k=128", "m=13,n=456,k=384"];
+
+const fn attention(name: &'static str, words: &'static [Words], most: f64) -> Case {
+    Case { name, text: ATTENTION, words, sizes: FULL, large: (FULL_LARGE, most), tolerance: 2e-2 }
+}
+
+const fn causal(name: &'static str, words: &'static [Words]) -> Case {
+    let large = ("batch=4,heads=16,length=2048,scale=0.15", 1.15);
+    Case { name, text: CAUSAL, words, sizes: DIAGONAL, large, tolerance: 2e-2 }
+}
+
+const fn weights(name: &'static str, words: &'static [Words], most: f64) -> Case {
+    let large = ("m=16,n=28672,k=4096", most);
+    Case { name, text: A16W4, words, sizes: WEIGHTS, large, tolerance: 0.0 }
+}
+
+const CASES: &[Case] = &[
+    attention("scores transposed", &[SCORES, OF_SCORES], 1.1),
+    attention("result transposed", &[RESULT, OF_ROWS], 1.1),
+    attention("both transposed", &[SCORES, RESULT, OF_COLUMNS], 1.1),
+    attention("every block masked", &[SELECTED], 1.1),
+    attention("ascending", &[ASCENDING], 1.1),
+    attention("head 96", &[HEAD_96], 1.1),
+    attention("head 192, tile 96", &[HEAD_192], 1.7),
+    attention("all at once", &[SCORES, RESULT, OF_COLUMNS, ASCENDING, EARLY_VALUES, LOGARITHM, HEAD_96], 1.2),
+    causal("causal, every block masked", &[SELECTED_CAUSAL]),
+    causal("causal, every block masked, ascending", &[SELECTED_CAUSAL, ASCENDING_CAUSAL]),
+    Case {
+        name: "groups of heads",
+        text: ATTENTION,
+        words: &[GROUPED],
+        sizes: &["batch=1,heads=4,queries=65,keys=200,group=2,scale=0.15"],
+        large: ("batch=4,heads=16,queries=2048,keys=2048,group=4,scale=0.15", 1.1),
+        tolerance: 2e-2,
+    },
+    weights("weights on the right", &[DIRECT, DIRECT_SUMS], 1.05),
+    weights("weights on the right, bias", &[DIRECT, DIRECT_SUMS, BIAS], 1.1),
+    weights("groups in parts", &[NESTED], 1.5),
+    weights("groups of 64", &[GROUPS_64], 1.5),
+    Case {
+        name: "large, weights on the right",
+        text: A16W4_LARGE,
+        words: &[DIRECT, DIRECT_WEIGHTS],
+        sizes: &["m=129,n=264,k=256"],
+        large: ("m=4096,n=8192,k=4096", 1.05),
+        tolerance: 2e-2,
+    },
+    Case {
+        name: "transposition of bytes",
+        text: TRANSPOSE,
+        words: &[BYTES],
+        sizes: &["m=144,n=208"],
+        large: ("m=4096,n=8192", 0.6),
+        tolerance: 0.0,
+    },
+];
+
+fn parsed(text: &str, words: &[Words]) -> (Kernel, Mapping) {
+    let mut text = text.to_owned();
+    for (from, to) in words.iter().copied().flatten() {
+        assert!(text.contains(from), "the text has no `{from}`:\n{text}");
+        text = text.replace(from, to);
+    }
+    let module = parse_file(&text, "again").unwrap_or_else(|e| panic!("{e:?}\n{text}"));
+    (module.kernels[0].clone(), module.mappings[0].clone())
+}
+
+fn compiled(name: &str, (kernel, mapping): &(Kernel, Mapping)) -> Compiled {
+    let options = Options { verify: true, ..Options::default() };
+    compile(kernel, mapping, &SM90A, &options).unwrap_or_else(|e| panic!("{name}: {e}"))
+}
+
+fn simulated(case: &Case, made: &Compiled, (kernel, mapping): &(Kernel, Mapping)) {
+    let style = if case.tolerance > 0.0 { Style::Normal } else { Style::Integers };
+    for text in case.sizes {
+        let sizes = Sizes::parse(kernel, text).expect("sizes");
+        let trial = Trial::new(kernel, mapping, sizes).expect("a trial");
+        let problem = trial.reference(style, 7).expect("a reference");
+        for (seed, order) in [(1, Adversary::Latest), (2, Adversary::Random)] {
+            let options = sim::Options { order, seed, ..sim::Options::default() };
+            let run = problem.simulate(&made.ptx, &made.manifest, &options, 2);
+            let (have, report) = run.unwrap_or_else(|e| panic!("{} {text} {order:?}: {e}", case.name));
+            assert!(report.hazards.is_empty(), "{} {text} {order:?}: {:?}", case.name, report.hazards);
+            assert_eq!(
+                problem.difference_beyond(&have, case.tolerance),
+                None,
+                "{} {text} {order:?}",
+                case.name
+            );
+        }
+    }
+}
+
+fn cycles((kernel, mapping): &(Kernel, Mapping), sizes: &str) -> f64 {
+    let sizes = Sizes::parse(kernel, sizes).expect("sizes");
+    predict(kernel, mapping, &SM90A, &sizes, &Options::default()).expect("a prediction").cycles
+}
+
+#[test]
+fn results_and_speed_do_not_depend_on_the_wording() {
+    for case in CASES {
+        let again = parsed(case.text, case.words);
+        simulated(case, &compiled(case.name, &again), &again);
+        let own = case.large.0.replace("group=4,", "");
+        let (own, here) = (cycles(&parsed(case.text, &[]), &own), cycles(&again, case.large.0));
+        assert!(here <= case.large.1 * own, "{}: {here:.0} cycles, the library's text {own:.0}", case.name);
+    }
+}
+
+#[test]
+fn proposed_mappings_leave_what_the_arrays_are() {
+    for (text, words, tunable, value) in
+        [(ATTENTION, &[][..], "D", 128), (A16W4, &[DIRECT, DIRECT_SUMS][..], "GROUP", 128)]
+    {
+        let (kernel, _) = parsed(text, words);
+        let proposals = enumerate::mappings(&kernel, &SM90A);
+        assert!(!proposals.is_empty());
+        for m in proposals {
+            assert!(m.tunable(tunable).is_none_or(|v| v == value), "{m}");
+        }
+    }
+}
+
+#[test]
+fn attention_by_a_proposed_mapping_is_as_good_as_by_ours() {
+    let (kernel, mapping) = parsed(ATTENTION, &[SELECTED]);
+    let proposals = enumerate::mappings(&kernel, &SM90A);
+    let chosen = enumerate::best(&kernel, &proposals, &SM90A, &Options::default()).expect("one compiles");
+    let (auto, own) = (
+        cycles(&(kernel.clone(), chosen.mapping.clone()), FULL_LARGE),
+        cycles(&(kernel, mapping), FULL_LARGE),
+    );
+    assert!(auto <= 1.05 * own, "{auto:.0} cycles, ours {own:.0}\n{}", chosen.mapping);
+}

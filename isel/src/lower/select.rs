@@ -1,0 +1,165 @@
+//! Comparisons and selects of tiles. A comparison is a mask, a register an element; one that decides a select and
+//! nothing else is made there, element by element, so that no mask is held beside what it selects.
+//!
+//! ```text
+//!  m = row < column      s' = select(m, s, low)     ─►   s' = select.s32 s, low, row Lt column
+//!  m = a and b           s' = select(m, s, low)     ─►   t = select(b, s, low)    s' = select(a, t, low)
+//! ```
+
+use super::half::is_half;
+use super::{Low, Lower};
+use crate::Result;
+use crate::rows::{Kind, kind};
+use rustc_hash::{FxHashMap, FxHashSet};
+use warplift_ir::machine::{self, Attr, IndexMap, Ty};
+use warplift_ir::target::Opcode;
+use warplift_ir::tile::{BinOp, Block, CmpOp, Inst, Kernel, Op, Type, Value};
+use warplift_ir::types::Elem;
+
+/// Which register of an operand each element reads.
+type Operand = (machine::Value, IndexMap);
+
+/// A condition of a select that is made with it.
+#[derive(Clone, Debug)]
+pub(super) enum Test {
+    /// A comparison of elements of this kind.
+    Compare(Kind, CmpOp, Operand, Operand),
+    /// A register an element, or a predicate for all.
+    Mask(Operand),
+    /// Both hold, or either.
+    Both(BinOp, Box<[Test; 2]>),
+}
+
+/// Conditions that one select uses, in their own block, and nothing else.
+pub(super) fn do_tests(k: &Kernel) -> FxHashSet<Value> {
+    let mut uses: FxHashMap<Value, Vec<(Block, Inst)>> = FxHashMap::default();
+    let mut made: FxHashMap<Value, Block> = FxHashMap::default();
+    k.walk(|block, inst| {
+        k.args(inst).iter().for_each(|&v| uses.entry(v).or_default().push((block, inst)));
+        made.extend(k.results(inst).iter().map(|&v| (v, block)));
+    });
+    let tests = Tests { k, uses, made };
+    tests.made.keys().copied().filter(|&v| tests.is_test(v)).collect()
+}
+
+struct Tests<'k> {
+    k: &'k Kernel,
+    uses: FxHashMap<Value, Vec<(Block, Inst)>>,
+    made: FxHashMap<Value, Block>,
+}
+
+impl Tests<'_> {
+    fn is_test(&self, v: Value) -> bool {
+        let Some(def) = self.k.def(v).filter(|_| matches!(self.k.ty(v), Type::Tile(Elem::Bool, _))) else {
+            return false;
+        };
+        let fits = match self.k.insts[def].op {
+            Op::Compare(_) => self.k.ty(self.k.args(def)[0]).elem().bits() == 32,
+            Op::Binary(BinOp::And | BinOp::Or) => true,
+            _ => false,
+        };
+        let Some([(block, user)]) = self.uses.get(&v).map(Vec::as_slice) else { return false };
+        fits && self.made.get(&v) == Some(block) && self.decides(v, *user)
+    }
+
+    fn decides(&self, v: Value, user: Inst) -> bool {
+        let result = self.k.results(user).first();
+        match self.k.insts[user].op {
+            Op::Select => {
+                self.k.args(user)[0] == v && result.is_some_and(|&r| self.k.ty(r).elem().bits() == 32)
+            }
+            Op::Binary(BinOp::And | BinOp::Or) => result.is_some_and(|&r| self.is_test(r)),
+            _ => false,
+        }
+    }
+}
+
+impl Lower<'_, '_> {
+    pub(super) fn tile_compare(&mut self, result: Value, cmp: CmpOp, args: &[Value]) -> Result<()> {
+        let elem = self.k.ty(args[0]).elem();
+        let regs = self.result_regs(result)?;
+        let numbers = |kind: &Kind| !matches!(kind, Kind::Mask | Kind::Pred | Kind::Wide);
+        let Some(kind) = kind(elem, true).filter(numbers) else {
+            return self.error(format!("comparison of tiles of {elem} is not selected"));
+        };
+        let (x, y) = match is_half(elem) {
+            true => (self.widened(args[0], elem, regs / 2)?, self.widened(args[1], elem, regs / 2)?),
+            false => (self.operand(args[0])?, self.operand(args[1])?),
+        };
+        if self.tests.contains(&result) {
+            self.env.insert(result, Low::Test(Test::Compare(kind, cmp, x, y)));
+            return Ok(());
+        }
+        let row = match kind {
+            Kind::Signed => Opcode::SetS32,
+            Kind::Unsigned => Opcode::SetU32,
+            _ => Opcode::SetF32,
+        };
+        let r = self.repeat(row, Attr::Cmp(cmp), &[x, y], regs);
+        self.set(result, r);
+        Ok(())
+    }
+
+    /// Two conditions of a select that are made there; whether they are.
+    pub(super) fn tile_test(&mut self, result: Value, op: BinOp, args: &[Value]) -> Result<bool> {
+        if !self.tests.contains(&result) {
+            return Ok(false);
+        }
+        let both = Box::new([self.test(args[0])?, self.test(args[1])?]);
+        self.env.insert(result, Low::Test(Test::Both(op, both)));
+        Ok(true)
+    }
+
+    fn test(&mut self, v: Value) -> Result<Test> {
+        match self.env.get(&v) {
+            Some(Low::Test(test)) => Ok(test.clone()),
+            // One predicate for all elements.
+            Some(Low::Reg(r)) if self.func.ty(*r) == Ty::Pred => Ok(Test::Mask((*r, IndexMap::Whole))),
+            _ => Ok(Test::Mask(self.operand(v)?)),
+        }
+    }
+
+    pub(super) fn tile_select(&mut self, result: Value, args: &[Value]) -> Result<()> {
+        let elem = self.k.ty(result).elem();
+        let regs = self.result_regs(result)?;
+        if elem.bits() == 16 {
+            let r = self.half_select(args, regs)?;
+            self.set(result, r);
+            return Ok(());
+        }
+        if elem.bits() != 32 {
+            return self.error(format!("select of tiles of {elem} is not selected"));
+        }
+        let test = self.test(args[0])?;
+        let [x, y] = [self.operand(args[1])?, self.operand(args[2])?];
+        let r = self.selected(&test, x, y, regs)?;
+        self.set(result, r);
+        Ok(())
+    }
+
+    /// `x` where the condition holds, else `y`.
+    fn selected(&mut self, test: &Test, x: Operand, y: Operand, regs: u16) -> Result<machine::Value> {
+        Ok(match test {
+            Test::Compare(kind, cmp, a, b) => {
+                let row = match kind {
+                    Kind::Signed => Opcode::SelectS32,
+                    Kind::Unsigned => Opcode::SelectU32,
+                    _ => Opcode::SelectF32,
+                };
+                self.repeat(row, Attr::Cmp(*cmp), &[x, y, a.clone(), b.clone()], regs)
+            }
+            Test::Mask(mask) => {
+                let row = if self.func.ty(mask.0) == Ty::Pred { Opcode::Selp } else { Opcode::SelectMask };
+                self.repeat(row, Attr::None, &[x, y, mask.clone()], regs)
+            }
+            Test::Both(BinOp::And, both) => {
+                let inner = self.selected(&both[1], x, y.clone(), regs)?;
+                self.selected(&both[0], (inner, IndexMap::EACH), y, regs)?
+            }
+            Test::Both(_, both) => {
+                let inner = self.selected(&both[1], x.clone(), y, regs)?;
+                self.selected(&both[0], x, (inner, IndexMap::EACH), regs)?
+            }
+        })
+    }
+}

@@ -1,0 +1,195 @@
+//! Masks of tiles that need none: a select beside products whose condition compares indices is made only where it
+//! takes something away, which one comparison of scalars tells for the whole tile.
+//!
+//! ```text
+//!  c = column + first < keys              ─►   masked = if keys - first - (BN - 1) > 0 { yield s }
+//!  masked = select(c, s, -inf)                          else { c = ..  yield select(c, s, -inf) }
+//! ```
+//!
+//! Indices are sums and differences of `iota`s and scalars; the scalars are summed in 64 bits.
+
+use rustc_hash::FxHashSet;
+use warplift_ir::tile::{
+    BinOp, Block, CmpOp, Inst, Kernel, Loc, Op, Type, Value, ValueData, ValueDef, ValueList,
+};
+use warplift_ir::types::Elem;
+
+/// Guards the masks in all blocks with products.
+pub fn do_guard(k: &mut Kernel) {
+    for block in k.blocks.keys().collect::<Vec<_>>() {
+        let insts = &k.blocks[block].insts;
+        if !insts.iter().any(|&i| matches!(k.insts[i].op, Op::Mma)) {
+            continue;
+        }
+        let selects: Vec<Inst> =
+            insts.iter().copied().filter(|&i| matches!(k.insts[i].op, Op::Select)).collect();
+        for select in selects {
+            if let Some(guards) = guards(k, select) {
+                branch(k, block, select, &guards);
+            }
+        }
+    }
+}
+
+/// Scalars whose sum, each with its sign, must be greater than zero once the offset is added.
+#[derive(Default)]
+struct Guard {
+    scalars: Vec<(Value, bool)>,
+    offset: i64,
+}
+
+/// What is kept where the condition is the same for the whole tile, and what shows that it is.
+struct Guards {
+    kept: Value,
+    all: Vec<Guard>,
+}
+
+fn guards(k: &Kernel, select: Inst) -> Option<Guards> {
+    let &[condition, x, y] = k.args(select) else { return None };
+    let is_matrix = |v: Value| matches!(k.ty(v), Type::Tile(_, s) if s.rank() == 2);
+    let is_full = |v: Value| !is_matrix(v) || k.def(v).is_some_and(|d| matches!(k.insts[d].op, Op::Full));
+    let kept = if is_full(x) { y } else { x };
+    if !is_matrix(k.result(select)) || is_full(kept) {
+        return None;
+    }
+    let mut all = Vec::new();
+    hold(k, condition, kept == x, &mut all)?;
+    Some(Guards { kept, all })
+}
+
+/// What shows that a condition is `wanted` everywhere.
+fn hold(k: &Kernel, v: Value, wanted: bool, all: &mut Vec<Guard>) -> Option<()> {
+    let def = k.def(v)?;
+    let args = k.args(def);
+    match (&k.insts[def].op, wanted) {
+        (Op::Binary(BinOp::And), true) | (Op::Binary(BinOp::Or), false) => {
+            args.iter().try_for_each(|&a| hold(k, a, wanted, all))
+        }
+        (Op::Broadcast | Op::ExpandDims(_) | Op::Trans(_), _) => hold(k, args[0], wanted, all),
+        (Op::Compare(cmp), _) => {
+            // The comparison as `greater > less`, or `greater >= less`.
+            let (greater, less, strict) = match (cmp, wanted) {
+                (CmpOp::Lt, true) => (args[1], args[0], true),
+                (CmpOp::Ge, false) => (args[1], args[0], true),
+                (CmpOp::Le, true) => (args[1], args[0], false),
+                (CmpOp::Gt, false) => (args[1], args[0], false),
+                (CmpOp::Gt, true) | (CmpOp::Le, false) => (args[0], args[1], true),
+                (CmpOp::Ge, true) | (CmpOp::Lt, false) => (args[0], args[1], false),
+                _ => return None,
+            };
+            let mut guard = Guard { scalars: Vec::new(), offset: i64::from(!strict) };
+            sum(k, greater, false, &mut guard)?;
+            sum(k, less, true, &mut guard)?;
+            all.push(guard);
+            Some(())
+        }
+        _ => None,
+    }
+}
+
+/// Adds the least value of an index, or of its negative.
+fn sum(k: &Kernel, v: Value, negative: bool, guard: &mut Guard) -> Option<()> {
+    let elem = k.ty(v).elem();
+    if elem != Elem::I32 {
+        return None;
+    }
+    if let Type::Scalar(_) = k.ty(v) {
+        guard.scalars.push((v, negative));
+        return Some(());
+    }
+    let def = k.def(v)?;
+    let args = k.args(def);
+    match k.insts[def].op {
+        Op::Iota(d) => {
+            let extent = k.ty(v).shape()?.extents()?.get(usize::from(d)).copied()?;
+            guard.offset -= if negative { i64::from(extent) - 1 } else { 0 };
+            Some(())
+        }
+        Op::Full | Op::Broadcast | Op::ExpandDims(_) | Op::Trans(_) => sum(k, args[0], negative, guard),
+        Op::Binary(BinOp::Add) => args.iter().try_for_each(|&a| sum(k, a, negative, guard)),
+        Op::Binary(BinOp::Sub) => {
+            sum(k, args[0], negative, guard)?;
+            sum(k, args[1], !negative, guard)
+        }
+        _ => None,
+    }
+}
+
+/// The select goes into a branch, with what it alone needs.
+fn branch(k: &mut Kernel, block: Block, select: Inst, guards: &Guards) {
+    let loc = k.insts[select].loc;
+    let old = std::mem::take(&mut k.blocks[block].insts);
+    let moved = needed_by(k, &old, select);
+    let (then, other) = (k.blocks.push(Default::default()), k.blocks.push(Default::default()));
+    for inst in old {
+        if moved.contains(&inst) {
+            k.blocks[other].insts.push(inst);
+            continue;
+        }
+        if inst != select {
+            k.blocks[block].insts.push(inst);
+            continue;
+        }
+        let holds = condition(k, block, &guards.all, loc);
+        let result = k.result(select);
+        let masked = k.values.push(ValueData { ty: k.ty(result), def: ValueDef::Result(select, 0) });
+        k.insts[select].results = ValueList::from_slice(&[masked], &mut k.pool);
+        k.blocks[other].insts.push(select);
+        k.append_inst(then, Op::Yield, &[guards.kept], &[], &[], loc);
+        k.append_inst(other, Op::Yield, &[masked], &[], &[], loc);
+        let branch = k.append_inst(block, Op::If, &[holds], &[], &[then, other], loc);
+        k.insts[branch].results = ValueList::from_slice(&[result], &mut k.pool);
+        k.values[result].def = ValueDef::Result(branch, 0);
+    }
+}
+
+/// Instructions of a block whose results an instruction alone needs, what it keeps not among them.
+fn needed_by(k: &Kernel, insts: &[Inst], select: Inst) -> FxHashSet<Inst> {
+    let mut users: rustc_hash::FxHashMap<Value, Vec<Inst>> = rustc_hash::FxHashMap::default();
+    k.walk(|_, inst| k.args(inst).iter().for_each(|&v| users.entry(v).or_default().push(inst)));
+    // Of the list as it was, which is not in the kernel meanwhile.
+    for &inst in insts {
+        k.args(inst).iter().for_each(|&v| users.entry(v).or_default().push(inst));
+    }
+    let condition = k.args(select)[0];
+    let mut moved = FxHashSet::default();
+    for &inst in insts.iter().rev() {
+        let data = &k.insts[inst];
+        let pure = !data.op.has_effect()
+            && data.blocks.is_empty()
+            && !matches!(data.op, Op::Yield | Op::Load | Op::Mma);
+        let inside = |u: &Inst| moved.contains(u) || (*u == select && k.results(inst).contains(&condition));
+        // The guard needs scalars too.
+        let tile = |v: &Value| matches!(k.ty(*v), Type::Tile(..));
+        let only = |v: &Value| tile(v) && users.get(v).is_some_and(|u| u.iter().all(inside));
+        if pure && !k.results(inst).is_empty() && k.results(inst).iter().all(only) {
+            moved.insert(inst);
+        }
+    }
+    moved
+}
+
+/// Whether all guards hold, as a scalar.
+fn condition(k: &mut Kernel, block: Block, all: &[Guard], loc: Loc) -> Value {
+    let (wide, truth) = (Type::Scalar(Elem::Int(64)), Type::Scalar(Elem::Bool));
+    let push = |k: &mut Kernel, op: Op, args: &[Value], ty: Type| {
+        let inst = k.append_inst(block, op, args, &[ty], &[], loc);
+        k.result(inst)
+    };
+    let mut holds: Option<Value> = None;
+    for guard in all {
+        let mut total = push(k, Op::Int(guard.offset), &[], wide);
+        for &(v, negative) in &guard.scalars {
+            let v = push(k, Op::Cast, &[v], wide);
+            let op = if negative { BinOp::Sub } else { BinOp::Add };
+            total = push(k, Op::Binary(op), &[total, v], wide);
+        }
+        let zero = push(k, Op::Int(0), &[], wide);
+        let one = push(k, Op::Compare(CmpOp::Gt), &[total, zero], truth);
+        holds = Some(match holds {
+            Some(before) => push(k, Op::Binary(BinOp::And), &[before, one], truth),
+            None => one,
+        });
+    }
+    holds.unwrap_or_else(|| push(k, Op::Int(1), &[], truth))
+}

@@ -1,0 +1,144 @@
+//! Which way a product lies is not for the text to say: `D = A B` is `D^T = B^T A^T`.
+//!
+//! ```text
+//!  s = mma z, k, trans(q)              s' = mma z', q, trans(k)        s'[i, j] = s[j, i]
+//!  p = exp2(s - max over 0)     ─►     p' = exp2(s' - max over 1)
+//!  o = mma a, trans(v), p              o' = mma a', trans(p'), v ..
+//! ```
+//!
+//! `wgmma` reads its right operand from shared memory, its left one also from registers, and spreads rows over
+//! warps, columns over registers. So a computed operand stands left, and reductions run along columns. Tiles that
+//! must lie alike are a class ([`class`]); those that hold a product's sums may be turned, all of them at once,
+//! with every instruction in between ([`turn`]). All choices are weighed; the text's own is taken where it is as good.
+
+mod class;
+mod turn;
+
+use class::Classes;
+use warplift_ir::tile::{Block, Inst, Kernel, Mapping, Op, Products, Value};
+
+/// Most classes that are weighed, `2^n` choices.
+const MOST: usize = 6;
+/// A computed operand on the right: not possible.
+const COMPUTED_RIGHT: u32 = 1000;
+/// Rows that the warpgroups cannot share.
+const UNEVEN: u32 = 500;
+/// Sums that must be transposed to be an operand.
+const EXCHANGED: u32 = 100;
+/// A reduction over rows beside a product.
+const ACROSS_WARPS: u32 = 50;
+/// Results that are stored transposed.
+const STORED: u32 = 10;
+
+/// Turns products where the mapping's instructions want them so. `groups` is the mapping's warpgroups, if it says.
+/// A kernel that lies well is left as it is.
+pub fn do_orient(k: &mut Kernel, mapping: &Mapping, groups: Option<u32>) {
+    let products: Vec<Inst> =
+        k.insts.iter().filter(|(_, d)| matches!(d.op, Op::Mma)).map(|(i, _)| i).collect();
+    let classes = Classes::of(k);
+    let mut of_sums: Vec<Value> = products.iter().map(|&i| classes.root(k.result(i))).collect();
+    of_sums.sort_unstable();
+    of_sums.dedup();
+    if mapping.whole.products == Products::MmaSync || of_sums.is_empty() || of_sums.len() > MOST {
+        return;
+    }
+    let weigh = |choice: usize| {
+        let turned: Vec<Value> =
+            of_sums.iter().enumerate().filter(|(n, _)| choice >> n & 1 == 1).map(|(_, &v)| v).collect();
+        let cost = Weighing { k, classes: &classes, of_sums: &of_sums, turned: &turned, groups }.cost();
+        (cost, choice, turned)
+    };
+    let best = (0..1usize << of_sums.len()).map(weigh).min();
+    if let Some((_, choice, turned)) = best
+        && choice > 0
+    {
+        turn::do_turn(k, &classes, &turned);
+    }
+}
+
+/// One choice of classes to turn.
+struct Weighing<'a> {
+    k: &'a Kernel,
+    classes: &'a Classes,
+    /// Classes that hold sums of products.
+    of_sums: &'a [Value],
+    turned: &'a [Value],
+    groups: Option<u32>,
+}
+
+impl Weighing<'_> {
+    fn cost(&self) -> u32 {
+        if self.turned.iter().any(|&v| self.classes.is_pinned(v)) {
+            return u32::MAX;
+        }
+        let mut cost = self.turned.len() as u32;
+        self.k.walk(|block, inst| {
+            cost += match self.k.insts[inst].op {
+                Op::Mma => self.product(inst),
+                Op::Reduce(_, d) if self.beside_product(block) => self.reduction(inst, d),
+                Op::Store | Op::Atomic(_) => self.store(inst),
+                _ => 0,
+            };
+        });
+        cost
+    }
+
+    fn is_turned(&self, v: Value) -> bool {
+        self.turned.contains(&self.classes.root(v))
+    }
+
+    fn has_sums(&self, v: Value) -> bool {
+        self.of_sums.contains(&self.classes.root(v))
+    }
+
+    /// What a tile is a transposition of, and whether it lies otherwise than `turned` asks for.
+    fn source(&self, v: Value, turned: bool) -> (Value, bool) {
+        let (from, odd) = class::untransposed(self.k, v);
+        (from, self.is_turned(from) != (turned ^ odd))
+    }
+
+    fn product(&self, inst: Inst) -> u32 {
+        let &[sum, a, b] = self.k.args(inst) else { return 0 };
+        let turned = self.is_turned(sum);
+        let (left, right) = if turned { (b, a) } else { (a, b) };
+        let (from, exchanged) = self.source(left, turned);
+        let computed = if self.is_loaded(right) { 0 } else { COMPUTED_RIGHT };
+        let exchanged = if exchanged && self.has_sums(from) { EXCHANGED } else { 0 };
+        computed + exchanged + self.rows(sum, turned)
+    }
+
+    /// Whether warpgroups can share the rows of sums.
+    fn rows(&self, sum: Value, turned: bool) -> u32 {
+        let extents = self.k.ty(sum).shape().and_then(|s| s.extents());
+        let rows = extents.and_then(|e| e.get(usize::from(turned)).copied());
+        match (self.groups, rows) {
+            (Some(groups), Some(rows)) if groups > 0 && !rows.is_multiple_of(64 * groups) => UNEVEN,
+            _ => 0,
+        }
+    }
+
+    fn is_loaded(&self, v: Value) -> bool {
+        let Some(def) = self.k.def(v) else { return false };
+        match self.k.insts[def].op {
+            Op::Load => true,
+            Op::Trans(_) | Op::Slice(_) => self.is_loaded(self.k.args(def)[0]),
+            _ => false,
+        }
+    }
+
+    fn reduction(&self, inst: Inst, d: u8) -> u32 {
+        let v = self.k.args(inst)[0];
+        let over_rows = (d == 0) != self.is_turned(v);
+        if over_rows && self.has_sums(v) { ACROSS_WARPS } else { 0 }
+    }
+
+    fn beside_product(&self, block: Block) -> bool {
+        self.k.blocks[block].insts.iter().any(|&i| matches!(self.k.insts[i].op, Op::Mma))
+    }
+
+    fn store(&self, inst: Inst) -> u32 {
+        let Some(&v) = self.k.args(inst).last() else { return 0 };
+        let (from, exchanged) = self.source(v, false);
+        if exchanged && self.has_sums(from) { STORED } else { 0 }
+    }
+}

@@ -1,0 +1,322 @@
+//! Turning classes of tiles: every value of theirs becomes its transposition, instruction by instruction.
+//!
+//! What has no turned form (a reshape, an array that the mapping stages) is left, with a transposition beside it;
+//! an access to memory turns its view instead, whose dimensions and strides change places. Transpositions
+//! between a turned class and another one disappear.
+
+use super::class::{Classes, exchanges, is_matrix, untransposed};
+use crate::map::sink::do_dead;
+use rustc_hash::{FxHashMap, FxHashSet};
+use warplift_ir::tile::{
+    BinOp, Block, Inst, Kernel, Op, Shape, Type, Value, ValueData, ValueDef, ValueList, Way,
+};
+use warplift_ir::types::Elem;
+
+/// Turns the classes of these roots.
+pub fn do_turn(k: &mut Kernel, classes: &Classes, roots: &[Value]) {
+    let turned: FxHashSet<Value> =
+        k.values.keys().filter(|&v| is_matrix(k, v) && roots.contains(&classes.root(v))).collect();
+    let sources = k.values.keys().map(|v| (v, untransposed(k, v))).filter(|(v, s)| s.0 != *v).collect();
+    let mut turn = Turn { k, turned, sources, views: FxHashMap::default(), out: Vec::new() };
+    turn.types();
+    let blocks: Vec<Block> = turn.k.blocks.keys().collect();
+    for block in blocks {
+        let insts = std::mem::take(&mut turn.k.blocks[block].insts);
+        for inst in insts {
+            turn.inst(inst);
+        }
+        turn.k.blocks[block].insts = std::mem::take(&mut turn.out);
+    }
+    turn.place_views();
+    do_dead(turn.k);
+    forget_dead(turn.k);
+}
+
+/// Transpositions that nobody reads any more shall not count as readers themselves.
+fn forget_dead(k: &mut Kernel) {
+    let mut stands = FxHashSet::default();
+    k.walk(|_, inst| {
+        stands.insert(inst);
+    });
+    let dead: Vec<Inst> = k.insts.keys().filter(|i| exchanges(k, *i) && !stands.contains(i)).collect();
+    for inst in dead {
+        k.insts[inst].op = Op::Int(0);
+        k.insts[inst].args = ValueList::new();
+    }
+}
+
+struct Turn<'k> {
+    k: &'k mut Kernel,
+    /// By value as the text had it; what is made here is not turned.
+    turned: FxHashSet<Value>,
+    /// What transpositions of the text are of, and whether they are odd in number.
+    sources: FxHashMap<Value, (Value, bool)>,
+    /// Views with two dimensions exchanged, and the instructions that make them.
+    views: FxHashMap<(Value, u8, u8), (Value, Vec<Inst>)>,
+    /// The block being rewritten.
+    out: Vec<Inst>,
+}
+
+impl Turn<'_> {
+    fn is_turned(&self, v: Value) -> bool {
+        self.turned.contains(&v)
+    }
+
+    fn source(&self, v: Value) -> (Value, bool) {
+        self.sources.get(&v).copied().unwrap_or((v, false))
+    }
+
+    fn types(&mut self) {
+        for v in self.k.values.keys().collect::<Vec<_>>() {
+            if self.is_turned(v) {
+                self.k.values[v].ty = exchanged(self.k.ty(v));
+            }
+        }
+    }
+
+    /// A tile as the text has it, or transposed.
+    fn get(&mut self, v: Value, transposed: bool) -> Value {
+        if !is_matrix(self.k, v) {
+            return v;
+        }
+        let (from, odd) = self.source(v);
+        if self.is_turned(from) == (transposed ^ odd) {
+            return from;
+        }
+        if self.is_turned(v) == transposed {
+            return v;
+        }
+        self.transposed(v)
+    }
+
+    fn transposed(&mut self, v: Value) -> Value {
+        let ty = exchanged(self.k.ty(v));
+        let loc = self.k.def(v).map(|d| self.k.insts[d].loc).unwrap_or_default();
+        let inst = self.k.make_inst(swap(), &[v], &[ty], &[], loc);
+        self.out.push(inst);
+        self.k.result(inst)
+    }
+
+    fn inst(&mut self, inst: Inst) {
+        let results = self.k.results(inst).to_vec();
+        let turned = results.iter().any(|&r| self.is_turned(r));
+        match self.k.insts[inst].op.clone() {
+            Op::For | Op::While | Op::If | Op::Yield => self.out.push(inst),
+            Op::Trans(_) if exchanges(self.k, inst) => self.trans(inst, turned),
+            Op::Mma => self.product(inst, turned),
+            Op::Store | Op::Atomic(_) => self.store(inst),
+            Op::Reduce(op, d) => self.reduce(inst, op, d),
+            op if turned => self.turned_form(inst, op),
+            _ => self.plain(inst, false),
+        }
+    }
+
+    /// An instruction whose operands all lie the same way.
+    fn plain(&mut self, inst: Inst, transposed: bool) {
+        let args: Vec<Value> = self.k.args(inst).to_vec();
+        let args: Vec<Value> = args.into_iter().map(|v| self.get(v, transposed)).collect();
+        self.with(inst, &args);
+    }
+
+    fn with(&mut self, inst: Inst, args: &[Value]) {
+        self.k.insts[inst].args = ValueList::from_slice(args, &mut self.k.pool);
+        self.out.push(inst);
+    }
+
+    fn trans(&mut self, inst: Inst, turned: bool) {
+        // Written once more from whichever way the operand lies; who reads it looks through it.
+        let from = self.k.args(inst)[0];
+        let from = self.get(from, turned);
+        self.with(inst, &[from]);
+    }
+
+    fn product(&mut self, inst: Inst, turned: bool) {
+        let &[sum, a, b] = self.k.args(inst) else { return self.out.push(inst) };
+        let (left, right) = if turned { (b, a) } else { (a, b) };
+        let args = [sum, self.get(left, turned), self.get(right, turned)];
+        self.with(inst, &args);
+    }
+
+    fn reduce(&mut self, inst: Inst, op: warplift_ir::tile::ReduceOp, d: u8) {
+        let v = self.k.args(inst)[0];
+        if self.is_turned(v) {
+            self.k.insts[inst].op = Op::Reduce(op, 1 - d);
+            return self.plain(inst, true);
+        }
+        self.made_plain(inst);
+    }
+
+    fn turned_form(&mut self, inst: Inst, op: Op) {
+        let new = match op {
+            Op::Iota(d) => Op::Iota(1 - d),
+            Op::Scan(op, d) => Op::Scan(op, 1 - d),
+            Op::Gather(d) => Op::Gather(1 - d),
+            Op::ExpandDims(d) => Op::ExpandDims(1 - d),
+            Op::Slice(offsets) => Op::Slice(offsets.into_iter().rev().collect()),
+            Op::Broadcast => return self.broadcast(inst),
+            Op::Load if self.is_plain_load(inst) => return self.load(inst),
+            Op::Unary(_)
+            | Op::Binary(_)
+            | Op::Compare(_)
+            | Op::Select
+            | Op::Fma
+            | Op::Cast
+            | Op::Rearrange
+            | Op::Full => op,
+            _ => return self.made_plain(inst),
+        };
+        self.k.insts[inst].op = new;
+        self.plain(inst, true);
+    }
+
+    /// An operand of rank 1 lies along columns, and shall lie along rows.
+    fn broadcast(&mut self, inst: Inst) {
+        let v = self.k.args(inst)[0];
+        let Type::Tile(elem, shape) = self.k.ty(v) else { return self.out.push(inst) };
+        if shape.rank() != 1 {
+            return self.plain(inst, true);
+        }
+        let ty = Shape::new(&[shape.dims()[0], warplift_ir::tile::Dim::new(1)]);
+        let Some(ty) = ty.map(|s| Type::Tile(elem, s)) else { return self.out.push(inst) };
+        let loc = self.k.insts[inst].loc;
+        let high = self.k.make_inst(Op::ExpandDims(1), &[v], &[ty], &[], loc);
+        self.out.push(high);
+        let high = self.k.result(high);
+        self.with(inst, &[high]);
+    }
+
+    /// An instruction in its own form; results that are wanted turned are transpositions of what it gives.
+    fn made_plain(&mut self, inst: Inst) {
+        let results = self.k.results(inst).to_vec();
+        let mut list = ValueList::new();
+        let mut behind = Vec::new();
+        for (n, &r) in results.iter().enumerate() {
+            let fresh = if self.is_turned(r) { self.replaced(inst, n as u32, r, &mut behind) } else { r };
+            list.push(fresh, &mut self.k.pool);
+        }
+        self.k.insts[inst].results = list;
+        self.plain(inst, false);
+        self.out.append(&mut behind);
+    }
+
+    /// A new result in place of a turned one, which becomes its transposition.
+    fn replaced(&mut self, inst: Inst, n: u32, old: Value, behind: &mut Vec<Inst>) -> Value {
+        let ty = exchanged(self.k.ty(old));
+        let fresh = self.k.values.push(ValueData { ty, def: ValueDef::Result(inst, n) });
+        let loc = self.k.insts[inst].loc;
+        let swap = self.k.make_inst(swap(), &[fresh], &[], &[], loc);
+        self.k.insts[swap].results = ValueList::from_slice(&[old], &mut self.k.pool);
+        self.k.values[old].def = ValueDef::Result(swap, 0);
+        behind.push(swap);
+        fresh
+    }
+
+    /// Whether threads read the array as they like.
+    fn is_plain_load(&self, inst: Inst) -> bool {
+        let view = self.k.whole_view(self.k.args(inst)[0]);
+        self.k.def(view).is_some_and(|d| self.k.attrs[d].array.way == Way::Plain)
+    }
+
+    fn load(&mut self, inst: Inst) {
+        let mut args = self.k.args(inst).to_vec();
+        args[0] = self.view(args[0], 0, 1);
+        args.swap(1, 2);
+        self.with(inst, &args);
+    }
+
+    fn store(&mut self, inst: Inst) {
+        let mut args = self.k.args(inst).to_vec();
+        let Some(&v) = args.last() else { return self.out.push(inst) };
+        let last = args.len() - 1;
+        let (from, odd) = self.source(v);
+        if is_matrix(self.k, v) && self.is_turned(from) && !odd {
+            args[0] = self.view(args[0], 0, 1);
+            args.swap(1, 2);
+            args[last] = from;
+        } else {
+            args[last] = self.get(v, false);
+        }
+        self.with(inst, &args);
+    }
+
+    /// A view with two dimensions exchanged.
+    fn view(&mut self, view: Value, a: u8, b: u8) -> Value {
+        if let Some((known, _)) = self.views.get(&(view, a, b)) {
+            return *known;
+        }
+        let Some(def) = self.k.def(view) else { return view };
+        let mut args = self.k.args(def).to_vec();
+        let mut insts = Vec::new();
+        let op = match self.k.insts[def].op.clone() {
+            Op::SubView(kept) => {
+                args[0] = self.view(args[0], kept[usize::from(a)], kept[usize::from(b)]);
+                Op::SubView(kept)
+            }
+            Op::View { strided, fill } => {
+                if !strided {
+                    self.strides(&mut args, &mut insts);
+                }
+                let rank = (args.len() - 1) / 2;
+                args.swap(1 + usize::from(a), 1 + usize::from(b));
+                args.swap(1 + rank + usize::from(a), 1 + rank + usize::from(b));
+                Op::View { strided: true, fill }
+            }
+            _ => return view,
+        };
+        let (ty, loc) = (self.k.ty(view), self.k.insts[def].loc);
+        let made = self.k.make_inst(op, &args, &[ty], &[], loc);
+        self.k.attrs[made] = self.k.attrs[def].clone();
+        insts.push(made);
+        let made = self.k.result(made);
+        self.views.insert((view, a, b), (made, insts));
+        made
+    }
+
+    /// The strides of a row-major view, in elements.
+    fn strides(&mut self, args: &mut Vec<Value>, insts: &mut Vec<Inst>) {
+        let extents = args[1..].to_vec();
+        let int = |k: &mut Kernel, op: Op, args: &[Value]| {
+            k.make_inst(op, args, &[Type::Scalar(Elem::I32)], &[], warplift_ir::tile::Loc::default())
+        };
+        let one = int(self.k, Op::Int(1), &[]);
+        insts.push(one);
+        let mut strides = vec![self.k.result(one)];
+        for &extent in extents[1..].iter().rev() {
+            let before = strides[strides.len() - 1];
+            let stride = if strides.len() == 1 {
+                extent
+            } else {
+                let product = int(self.k, Op::Binary(BinOp::Mul), &[before, extent]);
+                insts.push(product);
+                self.k.result(product)
+            };
+            strides.push(stride);
+        }
+        args.extend(strides.into_iter().rev());
+    }
+
+    /// New views stand right behind those that they are made of.
+    fn place_views(&mut self) {
+        let mut made: Vec<_> = std::mem::take(&mut self.views).into_iter().collect();
+        made.sort_by_key(|((view, a, b), _)| (*view, *a, *b));
+        for block in self.k.blocks.keys().collect::<Vec<_>>() {
+            let old = std::mem::take(&mut self.k.blocks[block].insts);
+            for inst in old {
+                self.k.blocks[block].insts.push(inst);
+                let results = self.k.results(inst).to_vec();
+                let behind = made.iter().filter(|((view, ..), _)| results.contains(view));
+                self.k.blocks[block].insts.extend(behind.flat_map(|(_, (_, insts))| insts));
+            }
+        }
+    }
+}
+
+fn swap() -> Op {
+    Op::Trans([1, 0].into_iter().collect())
+}
+
+fn exchanged(ty: Type) -> Type {
+    let Type::Tile(elem, shape) = ty else { return ty };
+    let dims: Vec<_> = shape.dims().iter().rev().copied().collect();
+    Type::Tile(elem, Shape::new(&dims).unwrap_or(shape))
+}

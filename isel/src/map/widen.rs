@@ -1,0 +1,99 @@
+//! Operations on narrow elements for which the table has no rows, by way of f32, which holds them exactly.
+//!
+//! ```text
+//!  m = reduce_max(x : f16)      ─►   m = cast(reduce_max(cast(x, f32)), f16)
+//!  c = x : u8 != 0              ─►   c = cast(x, f32) != 0.0
+//! ```
+
+use warplift_ir::tile::{Block, Inst, Kernel, Op, Type, Value, ValueData, ValueDef, ValueList};
+use warplift_ir::types::Elem;
+
+/// Widens reductions and scans of 16-bit floats, and comparisons of elements of 8 bits and fewer.
+pub fn do_widen(k: &mut Kernel) {
+    for block in k.blocks.keys().collect::<Vec<_>>() {
+        let old = std::mem::take(&mut k.blocks[block].insts);
+        for inst in old {
+            if widens(k, inst) {
+                widen(k, block, inst);
+            } else {
+                k.blocks[block].insts.push(inst);
+            }
+        }
+    }
+}
+
+fn widens(k: &Kernel, inst: Inst) -> bool {
+    let Some(&arg) = k.args(inst).first() else { return false };
+    let elem = k.ty(arg).elem();
+    match k.insts[inst].op {
+        _ if !matches!(k.ty(arg), Type::Tile(..)) => false,
+        Op::Reduce(..) | Op::Scan(..) => matches!(elem, Elem::F16 | Elem::Bf16),
+        Op::Compare(_) => {
+            elem != Elem::Bool && elem.bits() <= 8 && k.args(inst).iter().all(|&a| castable(k, a))
+        }
+        _ => false,
+    }
+}
+
+/// Whether elements can be converted: those of a tile that is loaded or computed, and constants.
+fn castable(k: &Kernel, v: Value) -> bool {
+    let full = k.def(v).is_some_and(|d| matches!(k.insts[d].op, Op::Full));
+    let tile = matches!(k.ty(v), Type::Tile(..));
+    (tile && !full) || constant(k, v).is_some()
+}
+
+/// The number that a constant is, or that a tile of equal elements holds.
+fn constant(k: &Kernel, v: Value) -> Option<f64> {
+    let def = k.def(v)?;
+    match k.insts[def].op {
+        Op::Int(v) => Some(v as f64),
+        Op::Float(v) => Some(v),
+        Op::Full => constant(k, k.args(def)[0]),
+        _ => None,
+    }
+}
+
+fn widen(k: &mut Kernel, block: Block, inst: Inst) {
+    let args = k.args(inst).to_vec();
+    let args: Vec<Value> = args.into_iter().map(|a| wide(k, block, inst, a)).collect();
+    k.insts[inst].args = ValueList::from_slice(&args, &mut k.pool);
+    k.blocks[block].insts.push(inst);
+    let result = k.result(inst);
+    if k.ty(result).elem() != Elem::Bool {
+        narrow(k, block, inst, result);
+    }
+}
+
+/// An operand as f32.
+fn wide(k: &mut Kernel, block: Block, inst: Inst, v: Value) -> Value {
+    let loc = k.insts[inst].loc;
+    let ty = with(k.ty(v), Elem::F32);
+    let Some(number) = constant(k, v) else {
+        let made = k.append_inst(block, Op::Cast, &[v], &[ty], &[], loc);
+        return k.result(made);
+    };
+    let scalar = k.append_inst(block, Op::Float(number), &[], &[Type::Scalar(Elem::F32)], &[], loc);
+    let scalar = k.result(scalar);
+    if ty == Type::Scalar(Elem::F32) {
+        return scalar;
+    }
+    let made = k.append_inst(block, Op::Full, &[scalar], &[ty], &[], loc);
+    k.result(made)
+}
+
+/// The result becomes a conversion of what is computed in f32.
+fn narrow(k: &mut Kernel, block: Block, inst: Inst, result: Value) {
+    let ty = with(k.ty(result), Elem::F32);
+    let raw = k.values.push(ValueData { ty, def: ValueDef::Result(inst, 0) });
+    k.insts[inst].results = ValueList::from_slice(&[raw], &mut k.pool);
+    let cast = k.append_inst(block, Op::Cast, &[raw], &[], &[], k.insts[inst].loc);
+    k.insts[cast].results = ValueList::from_slice(&[result], &mut k.pool);
+    k.values[result].def = ValueDef::Result(cast, 0);
+}
+
+fn with(ty: Type, elem: Elem) -> Type {
+    match ty {
+        Type::Tile(_, shape) => Type::Tile(elem, shape),
+        _ => Type::Scalar(elem),
+    }
+}

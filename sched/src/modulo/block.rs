@@ -1,0 +1,205 @@
+//! A block in time: all its warpgroups go through a loop's steps beside each other.
+//!
+//! ```text
+//!  apart     0   S PV ── softmax ─────────  S PV ── softmax ─────────
+//!            1   ─ softmax ── S PV ── softmax ─────────  S PV ── ..
+//!
+//!  in step   0   S ·· PV ·· softmax ─────── S ·· PV ·· softmax ───────     products wait for each other, then
+//!            1   · S ·· PV ·· softmax ─────── S ·· PV ·· softmax ─────     the tensor cores for all softmax
+//! ```
+//!
+//! Both are steady: nothing but chance takes warpgroups that are in step apart. Turns allow the first alone.
+//!
+//! The tensor cores do one instruction after the other, in the order in which they are issued: all of a product whose
+//! operands lie in shared memory at once, of one with a fragment two ahead, so that another's product overtakes it. Threads' work is
+//! slower while they run. Warpgroups share issue slots and units: each takes of a unit what its work needs of it, and
+//! all are slowed alike when one is wanted more than it can give. What copies and loads bring is taken to be there.
+
+use super::body::{BESIDE_PRODUCTS, Body};
+use super::steps::Step;
+use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
+use warplift_ir::target::{Opcode, RATES, Unit};
+
+/// Iterations simulated; the second half is steady.
+const ITERATIONS: usize = 16;
+/// Cycles of a warp to issue an instruction of a product (measured: 8 in about 100).
+const ISSUE: f64 = 13.0;
+/// Instructions with a fragment that wait at the tensor cores.
+const AHEAD: usize = 2;
+/// More than there are units.
+const UNITS: usize = 16;
+/// Cycles that count as none.
+const NOTHING: f64 = 1e-6;
+
+/// An instruction at the tensor cores.
+struct Atom {
+    left: f64,
+    group: usize,
+    product: usize,
+    last: bool,
+}
+
+/// A warpgroup.
+#[derive(Default)]
+struct Group {
+    step: usize,
+    /// Ends of iterations.
+    ends: Vec<f64>,
+    /// Not before.
+    until: f64,
+    /// What is left of the step: instructions to issue, or cycles of work.
+    left: Option<f64>,
+    /// Speed of its work; 0 where there is none.
+    rate: f64,
+    /// Own instructions at the tensor cores.
+    queued: usize,
+    /// When each product is complete; absent: in flight.
+    done: FxHashMap<usize, f64>,
+    /// When its turn begins, if it was woken.
+    turn: Option<f64>,
+}
+
+struct Block<'b> {
+    body: &'b Body,
+    steps: &'b [Step],
+    groups: Vec<Group>,
+    queue: VecDeque<Atom>,
+    now: f64,
+}
+
+/// Cycles of an iteration in the steady state, warpgroups so many cycles after each other at the start.
+pub(super) fn steady(body: &Body, steps: &[Step], apart: f64) -> f64 {
+    let start = |n: u32| Group { until: f64::from(n) * apart, ..Group::default() };
+    let groups: Vec<Group> = (0..body.groups.max(1)).map(start).collect();
+    let mut block = Block { body, steps, groups, queue: VecDeque::new(), now: 0.0 };
+    block.groups[0].turn = Some(0.0);
+    block.run();
+    let half = ITERATIONS / 2;
+    let each = block.groups.iter().map(|g| (g.ends[ITERATIONS - 1] - g.ends[half - 1]) / half as f64);
+    each.fold(0.0, f64::max)
+}
+
+impl Block<'_> {
+    fn run(&mut self) {
+        while self.groups.iter().any(|g| g.ends.len() < ITERATIONS) {
+            while (0..self.groups.len()).any(|g| self.advance(g)) {}
+            self.set_rates();
+            let Some(cycles) = self.until_next() else { return };
+            self.pass(cycles);
+        }
+    }
+
+    /// Whether a warpgroup has ended, or issues.
+    fn is_away(&self, g: usize) -> bool {
+        self.groups[g].ends.len() >= ITERATIONS || self.groups[g].until > self.now + NOTHING
+    }
+
+    /// What a warpgroup does in no time; whether it did anything.
+    fn advance(&mut self, g: usize) -> bool {
+        if self.is_away(g) {
+            return false;
+        }
+        let (now, next) = (self.now, (g + 1) % self.groups.len());
+        let group = &mut self.groups[g];
+        let over = match &self.steps[group.step] {
+            Step::Turn => group.turn.take_if(|t| *t <= now + NOTHING).is_some(),
+            Step::Wake => {
+                self.groups[next].turn = Some(now + f64::from(Opcode::BarSync.row().latency));
+                true
+            }
+            Step::Product(n) => return self.issue(g, *n),
+            Step::Wait(n) => group.done.get(n).is_none_or(|&t| t <= now + NOTHING),
+            Step::Work(cycles, _) => *group.left.get_or_insert(*cycles) <= NOTHING,
+        };
+        if over {
+            self.go_on(g);
+        }
+        over
+    }
+
+    /// Hands instructions of a product to the tensor cores; whether anything was done.
+    fn issue(&mut self, g: usize, product: usize) -> bool {
+        let (node, group) = (&self.body.nodes[product], &mut self.groups[g]);
+        // A fragment is read when what was issued before is complete.
+        if group.left.is_none() && node.held && group.queued > 0 {
+            return false;
+        }
+        let mut left = group.left.map_or(node.atoms as usize, |l| l as usize);
+        if left == 0 {
+            self.go_on(g);
+            return true;
+        }
+        let ahead = if node.held { AHEAD } else { usize::MAX };
+        let now = left.min(ahead.saturating_sub(group.queued));
+        for _ in 0..now {
+            left -= 1;
+            let cycles = f64::from(node.busy) / f64::from(node.atoms);
+            self.queue.push_back(Atom { left: cycles, group: g, product, last: left == 0 });
+        }
+        group.queued += now;
+        group.done.insert(product, f64::INFINITY);
+        group.left = Some(left as f64);
+        group.until = if node.held { self.now } else { self.now + ISSUE * now as f64 };
+        now > 0
+    }
+
+    fn go_on(&mut self, g: usize) {
+        let group = &mut self.groups[g];
+        group.left = None;
+        group.step += 1;
+        if group.step == self.steps.len() {
+            group.step = 0;
+            group.ends.push(self.now);
+        }
+    }
+
+    /// Units that the work under way in a warpgroup takes.
+    fn work(&self, g: usize) -> Option<&[(Unit, f64)]> {
+        match &self.steps[self.groups[g].step] {
+            Step::Work(_, usage) if !self.is_away(g) => Some(usage),
+            _ => None,
+        }
+    }
+
+    /// Speed of each warpgroup's work, of what it has alone.
+    fn set_rates(&mut self) {
+        let beside = if self.queue.is_empty() { 1.0 } else { BESIDE_PRODUCTS };
+        let mut wanted = [0.0; UNITS];
+        let works = || (0..self.groups.len()).map(|g| self.work(g));
+        works().flatten().flatten().for_each(|&(unit, part)| wanted[unit as usize] += beside * part);
+        let slowest = |w: &[(Unit, f64)]| w.iter().map(|u| wanted[u.0 as usize]).fold(1.0, f64::max);
+        let rates: Vec<f64> = works().map(|w| w.map_or(0.0, |w| beside / slowest(w))).collect();
+        self.groups.iter_mut().zip(rates).for_each(|(g, rate)| g.rate = rate);
+    }
+
+    /// Cycles until something ends; none if nothing is under way.
+    fn until_next(&self) -> Option<f64> {
+        let ends = self.groups.iter().filter_map(|group| match &self.steps[group.step] {
+            _ if group.ends.len() >= ITERATIONS => None,
+            _ if group.until > self.now + NOTHING => Some(group.until - self.now),
+            Step::Turn => Some(group.turn? - self.now),
+            Step::Wait(n) => Some(group.done.get(n)? - self.now).filter(|t| t.is_finite()),
+            Step::Work(..) => Some(group.left? / group.rate),
+            _ => None,
+        });
+        ends.chain(self.queue.front().map(|a| a.left)).min_by(f64::total_cmp).map(|t| t.max(NOTHING))
+    }
+
+    fn pass(&mut self, cycles: f64) {
+        self.now += cycles;
+        for group in self.groups.iter_mut().filter(|g| g.rate > 0.0) {
+            group.left = group.left.map(|l| l - cycles * group.rate);
+        }
+        let Some(first) = self.queue.front_mut() else { return };
+        first.left -= cycles;
+        if first.left <= NOTHING {
+            let (g, product, last) = (first.group, first.product, first.last);
+            self.queue.pop_front();
+            self.groups[g].queued -= 1;
+            if last {
+                self.groups[g].done.insert(product, self.now + RATES.product_latency);
+            }
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! What the simulated block decides: turns of the warpgroups at the tensor cores, and waits that are pinned.
+//!
+//! Without turns warpgroups may be in step or apart, and stay as they are: the interval expected is that of the two,
+//! weighted by how often they are found in step.
+//!
+//! A wait is pinned only where the tensor cores are the fullest unit. Where another one is, warpgroups fill each other's
+//! gaps anyhow, and what ptxas makes of a pinned body counts: measured with small heads and three warpgroups,
+//! whose special functions are the fullest, a pin cost 5% that the simulation does not show.
+
+use super::block::steady;
+use super::body::Body;
+use super::search::Found;
+use super::steps::{Step, Steps};
+use warplift_ir::machine::{Inst, Pins, Turning};
+use warplift_ir::target::Unit;
+
+/// Share of a loop's time that warpgroups without turns are in step (from attention with two of them, which
+/// took 3 to 5% longer without turns).
+const IN_STEP: f64 = 0.08;
+/// What a choice must save to be made, of an interval.
+const GAIN: f64 = 0.01;
+
+/// What was chosen for a loop.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Choice {
+    pub turns: Option<Turning>,
+    pub pins: Option<Pins>,
+}
+
+/// Cycles of an iteration.
+#[derive(Clone, Copy, Debug, Default)]
+struct Cycles {
+    apart: f64,
+    in_step: f64,
+    expected: f64,
+}
+
+/// The steps with turns or without, and what was found for them.
+struct Way {
+    loose: Cycles,
+    /// With all pinned that would move; none if nothing would, or it is not to be.
+    pinned: Option<Cycles>,
+    /// Whether the tensor cores are the fullest unit.
+    tensor: bool,
+}
+
+impl Way {
+    fn pins(&self) -> bool {
+        self.tensor && self.pinned.is_some_and(|p| p.expected * (1.0 + GAIN) < self.loose.expected)
+    }
+
+    fn best(&self) -> Cycles {
+        self.pinned.filter(|_| self.pins()).unwrap_or(self.loose)
+    }
+}
+
+/// What the block gives to choose.
+pub(super) struct Choices {
+    /// Turns if the mapping says.
+    pub turns: Option<bool>,
+    /// Whether waits may be pinned.
+    pub pins: bool,
+}
+
+/// Chooses for a schedule; `body` is its graph with threads' work as fast as alone.
+pub(super) fn choose(body: &Body, found: &Found, given: &Choices) -> Choice {
+    let steps = Steps { body, found };
+    let waits = if given.pins { steps.loose() } else { Vec::new() };
+    let come = way(&steps, &waits, false);
+    let turned = (body.groups > 1).then(|| way(&steps, &waits, true));
+    let gains = |t: &Way| t.best().expected * (1.0 + GAIN) < come.best().expected;
+    let taken = given.turns.unwrap_or(turned.as_ref().is_some_and(gains));
+    let way = turned.as_ref().filter(|_| taken).unwrap_or(&come);
+    let pins = way.pinned.map(|p| Pins {
+        waits: waits.iter().filter(|_| way.pins()).filter_map(|&n| last(body, n)).collect(),
+        loose: way.loose.expected as u32,
+        pinned: p.expected as u32,
+    });
+    let Cycles { apart, in_step, expected } = come.best();
+    let turns = turned.as_ref().map(|t| Turning {
+        apart: apart as u32,
+        in_step: in_step as u32,
+        expected: expected as u32,
+        in_turn: t.best().expected as u32,
+        work_inside: works_inside(&steps),
+        given: given.turns.is_some(),
+        taken,
+    });
+    Choice { turns, pins }
+}
+
+/// The instruction by which a wait goes.
+fn last(body: &Body, node: usize) -> Option<Inst> {
+    body.nodes[node].insts.last().copied()
+}
+
+fn way(steps: &Steps<'_>, waits: &[usize], turns: bool) -> Way {
+    let pinned = (!waits.is_empty()).then(|| cycles(steps, waits, turns));
+    let tensor = steps.body.taken().first().is_some_and(|t| t.0 == Unit::Tensor);
+    Way { loose: cycles(steps, &[], turns), pinned, tensor }
+}
+
+fn cycles(steps: &Steps<'_>, pinned: &[usize], turns: bool) -> Cycles {
+    let (all, groups) = (steps.all(turns, pinned), steps.body.groups.max(1));
+    let in_step = steady(steps.body, &all, 0.0);
+    if turns || groups == 1 {
+        return Cycles { apart: in_step, in_step, expected: in_step };
+    }
+    let apart = steady(steps.body, &all, f64::from(steps.found.interval) / f64::from(groups));
+    Cycles { apart, in_step, expected: apart + IN_STEP * (in_step - apart).max(0.0) }
+}
+
+/// Whether threads' work stands between the first product of an iteration and the last.
+fn works_inside(steps: &Steps<'_>) -> bool {
+    let all = steps.all(true, &[]);
+    let place = |step: &Step| all.iter().position(|s| s == step).unwrap_or(0);
+    all[place(&Step::Turn)..place(&Step::Wake)].iter().any(|s| matches!(s, Step::Work(..)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::body::{Node, Resource, Usage, Wait};
+    use super::super::search::best;
+    use super::*;
+
+    fn product(atoms: u32, cycles: u32, held: bool) -> Node {
+        let usage = Usage::from_iter([(Unit::Tensor, cycles)]);
+        Node { resource: Resource::Tensor, busy: cycles, latency: 66, usage, atoms, held, ..Node::default() }
+    }
+
+    fn work(unit: Unit, busy: u32, issued: u32) -> Node {
+        let usage = Usage::from_iter([(unit, busy), (Unit::None, issued)]);
+        Node { resource: Resource::Threads, busy, usage, ..Node::default() }
+    }
+
+    /// Attention: scores, their wait, row maxima, powers, the second product and its wait, rescaling.
+    fn attention(groups: u32, columns: u32, maxima: u32) -> Body {
+        let mut b = Body { groups, registers: 184, ..Body::default() };
+        let tensor = columns * 4;
+        b.nodes = vec![
+            product(8, tensor, false),
+            Node::default(),
+            Node { whole: true, ..work(Unit::Alu, maxima, maxima / 2) },
+            work(Unit::Sfu, columns * 4, columns),
+            work(Unit::Sfu, columns / 2, columns / 4),
+            product(columns / 16, tensor, true),
+            Node::default(),
+            work(Unit::Fma, columns / 2, columns / 2),
+        ];
+        b.edge(0, 1, Wait::Result, 0);
+        b.closed = vec![(0, 1), (5, 6)];
+        for (from, to) in [(1, 2), (2, 3), (3, 4), (4, 5), (7, 5)] {
+            b.edge(from, to, Wait::End, 0);
+        }
+        b.edge(5, 6, Wait::Result, 0);
+        b.edge(6, 7, Wait::Start, 1);
+        b.edge(2, 7, Wait::End, 0);
+        b.edge(3, 0, Wait::End, 1);
+        b.edge(6, 4, Wait::Start, 1);
+        b.settle();
+        b
+    }
+
+    fn chosen(body: &Body, stages: u32, turns: Option<bool>) -> (Choice, u32) {
+        let found = best(body, stages).unwrap();
+        let stages = (0..body.nodes.len()).map(|n| found.stage(n)).max().unwrap();
+        (choose(body, &found, &Choices { turns, pins: true }), stages)
+    }
+
+    #[test]
+    fn two_warpgroups_take_turns_lest_they_are_in_step() {
+        let (choice, stages) = chosen(&attention(2, 128, 172), 2, None);
+        let turns = choice.turns.unwrap();
+        assert_eq!(stages, 1);
+        assert!(turns.taken && !turns.given && !turns.work_inside, "{turns:?}");
+        assert!(turns.in_step > turns.apart * 5 / 4 && turns.in_turn < turns.apart * 21 / 20, "{turns:?}");
+        let (refused, _) = chosen(&attention(2, 128, 172), 2, Some(false));
+        assert!(refused.turns.is_some_and(|t| t.given && !t.taken));
+    }
+
+    #[test]
+    fn three_take_none_where_a_turn_holds_their_work() {
+        let (choice, stages) = chosen(&attention(3, 112, 156), 1, None);
+        let turns = choice.turns.unwrap();
+        assert_eq!(stages, 0);
+        assert!(!turns.taken && turns.work_inside && turns.in_turn > turns.expected * 5 / 4, "{turns:?}");
+        assert!(
+            chosen(&attention(1, 128, 172), 2, None).0.turns.is_none(),
+            "one has nobody to take turns with"
+        );
+    }
+
+    #[test]
+    fn a_wait_is_pinned_where_nothing_before_it_is_worth_mixing() {
+        let pins = chosen(&attention(2, 128, 172), 2, None).0.pins.unwrap();
+        assert!(pins.waits.is_empty() && pins.pinned >= pins.loose, "{pins:?}");
+        let found = best(&attention(2, 128, 10), 2).unwrap();
+        let body = attention(2, 128, 10);
+        let steps = Steps { body: &body, found: &found };
+        assert_eq!(steps.loose(), [6]);
+        let pins = chosen(&body, 2, None).0.pins.unwrap();
+        assert!(pins.pinned < pins.loose, "{pins:?}");
+    }
+}
