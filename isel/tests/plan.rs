@@ -253,5 +253,9 @@ fn tiles_counted_from_the_last_one_are_not_negative() {
     for whole in ["persistent", "persistent, raster folded", "chunk 64"] {
         assert_eq!((back(1, whole), back(2, whole)), ((2, 4), (2, 0)), "{whole}");
     }
-    assert_eq!(back(1, "persistent, cluster 2"), (2, 0), "the last cluster's blocks lie past the end");
+    let text = GEMM.replace("ALIGN", "align 16").replace("MULT", "% 8");
+    let text = text.replace("gz[p*TM, q*TN]", "gz[(cdiv(rows, TM) - 1 - p)*TM, q*TN]");
+    let (k, m) = parse(&text.replace("persistent, raster square", "persistent, cluster 2"));
+    let refused = lower(&k, &m, &Bump::new()).err().expect("the last cluster's blocks lie past the end");
+    assert!(refused.contains("blocks past the grid's end"), "{refused}");
 }

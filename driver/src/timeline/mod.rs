@@ -18,6 +18,9 @@
 //!                  of them the time that the fullest unit is taken, whichever is more
 //!  device memory   each byte once, and again what comes back after more bytes than the L2 holds
 //! ```
+//!
+//! A load of what the block has not asked for before takes the latency of device memory. What waits for it lets
+//! independent instructions behind it pass, up to the next store, meeting or branch: ptxas orders them so.
 
 mod barriers;
 mod scalars;
@@ -25,7 +28,7 @@ mod traffic;
 mod units;
 mod walk;
 
-use crate::pipeline::CompileError;
+use crate::pipeline::{CompileError, Compiled};
 use crate::trial::{Sizes, Trial, work};
 use std::fmt;
 use units::Units;
@@ -101,6 +104,26 @@ pub fn predict(
         let registers = compiled.explained.registers.iter().map(|r| r.2).max().unwrap_or(0);
         walk_blocks(scheduled, &compiled.manifest, registers, target, sizes, bytes)
     })?
+}
+
+/// Compiles, and predicts one launch of these sizes in the same go; `None` where it cannot be walked.
+///
+/// # Errors
+/// The kernel does not compile.
+pub fn compile_and_predict(
+    kernel: &Kernel,
+    mapping: &Mapping,
+    target: &Target,
+    sizes: &Sizes,
+    options: &crate::Options,
+) -> Result<(Compiled, Option<Prediction>), CompileError> {
+    let bytes = Trial::new(kernel, mapping, sizes.clone()).ok().map(|trial| work(&trial).bytes);
+    crate::pipeline::compile_and(kernel, mapping, target, options, |scheduled, compiled| {
+        let registers = compiled.explained.registers.iter().map(|r| r.2).max().unwrap_or(0);
+        let walked = |bytes| walk_blocks(scheduled, &compiled.manifest, registers, target, sizes, bytes).ok();
+        let prediction = bytes.and_then(walked);
+        (compiled, prediction)
+    })
 }
 
 fn walk_blocks(

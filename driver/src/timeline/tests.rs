@@ -3,10 +3,24 @@ use crate::kernels::find;
 use warplift_ir::target::SM90A;
 use warplift_ir::tile::parse_file;
 
+/// Under the mapping that was measured.
 fn predicted(name: &str, sizes: &str) -> Prediction {
     let module = find(name).unwrap().parse().unwrap();
-    mapped(name, &module.mappings[0], sizes)
+    let former = FORMER.iter().find(|f| f.0 == name);
+    let former = former.map(|(_, text)| {
+        let text = format!("mapping {name} {{ {text} kernel: warps 4 }}");
+        parse_file(&text, "former.tile").unwrap().mappings.remove(0)
+    });
+    mapped(name, former.as_ref().unwrap_or(&module.mappings[0]), sizes)
 }
+
+/// Mappings under which some were measured, where the library has others since; all of four warps.
+const FORMER: &[(&str, &str)] = &[
+    ("gather_rows", "BM = 1, BN = 4096, BP = 1024"),
+    ("row_max", "BM = 16, BN = 256"),
+    ("row_sum", "BM = 16, BN = 256"),
+    ("transpose", "BM = 128, BN = 64"),
+];
 
 fn mapped(name: &str, mapping: &Mapping, sizes: &str) -> Prediction {
     let module = find(name).unwrap().parse().unwrap();
@@ -44,18 +58,13 @@ const MEASURED: &[(&str, &str, f64)] = &[
     ("gemm_split_k", "m=512,n=512,k=16384", 43_413.0),
 ];
 
-/// Kernels that the model does not know well enough: scattered accesses of 16 bits, whose bank conflicts and
-/// sectors it does not count.
-const COARSE: &[&str] = &["gemm_any"];
-
 #[test]
 fn predictions_are_near_what_was_measured() {
     let mut far = Vec::new();
     for (name, sizes, measured) in MEASURED {
         let ratio = predicted(name, sizes).cycles / measured;
         println!("{name:<26} {sizes:<28} {measured:>9.0} {ratio:.2}");
-        let bounds = if COARSE.contains(name) { 0.5..=2.0 } else { 0.7..=1.3 };
-        if !bounds.contains(&ratio) {
+        if !(0.7..=1.3).contains(&ratio) {
             far.push(format!("{name} {sizes}: {ratio:.2}"));
         }
     }

@@ -9,7 +9,7 @@ use crate::trial::Sizes;
 use warplift_ir::entity::SecondaryMap;
 use warplift_ir::machine::{Attr, Block, Func, Guard, Inst, InstData, Role, Scheduled, Value};
 use warplift_ir::manifest::Param;
-use warplift_ir::target::{Opcode, RATES, Unit};
+use warplift_ir::target::{Effect, Opcode, RATES, Unit};
 
 /// Threads of a warp.
 const LANES: f64 = 32.0;
@@ -55,6 +55,11 @@ struct Warp<'s, 'a> {
     ended: bool,
     values: SecondaryMap<Value, Option<i64>>,
     ready: SecondaryMap<Value, f64>,
+    /// Values that come from global memory, or are made of such.
+    loaded: SecondaryMap<Value, bool>,
+    /// When the last instruction begins that waits for global memory: those behind it in straight code that touch no
+    /// memory and meet nobody do not wait with it, ptxas moves them before it.
+    waiting: f64,
     /// Visits of branches that depend on data.
     visits: SecondaryMap<Inst, u32>,
     /// When groups end: of products, of bulk stores.
@@ -77,6 +82,8 @@ impl<'s, 'a> Warp<'s, 'a> {
             ended: false,
             values: SecondaryMap::new(),
             ready: SecondaryMap::new(),
+            loaded: SecondaryMap::new(),
+            waiting: 0.0,
             visits: SecondaryMap::new(),
             products: Vec::new(),
             open: 0.0,
@@ -89,6 +96,16 @@ impl<'s, 'a> Warp<'s, 'a> {
     fn of(role: &'s Role<'a>) -> impl Iterator<Item = Self> {
         let starts = (0..role.warps).step_by(GROUP as usize);
         starts.map(|at| Self::new(role.name, &role.func, role.first_warp + at, GROUP.min(role.warps - at)))
+    }
+
+    /// Waits for whatever was passed by: behind it, or at the end of straight code.
+    fn catch_up(&mut self) {
+        self.now = self.now.max(self.waiting);
+    }
+
+    /// Whether an instruction waits for global memory.
+    fn waits_for_memory(&self, data: &InstData<'_>) -> bool {
+        data.args.iter().any(|&v| self.loaded[v] && self.ready[v] > self.now)
     }
 
     /// When all operands are there.
@@ -108,11 +125,12 @@ impl<'s, 'a> Warp<'s, 'a> {
     fn jump(&mut self, inst: Inst, target: usize) {
         let func = self.func;
         let call = func.insts[inst].targets[target];
-        let passed: Vec<(Option<i64>, f64)> =
-            call.args.iter().map(|&v| (self.values[v], self.ready[v])).collect();
-        for (&param, (value, ready)) in func.blocks[call.block].params.iter().zip(passed) {
+        let passed: Vec<(Option<i64>, f64, bool)> =
+            call.args.iter().map(|&v| (self.values[v], self.ready[v], self.loaded[v])).collect();
+        for (&param, (value, ready, loaded)) in func.blocks[call.block].params.iter().zip(passed) {
             self.values[param] = value;
             self.ready[param] = ready;
+            self.loaded[param] = loaded;
         }
         (self.block, self.at) = (call.block, 0);
     }
@@ -180,6 +198,9 @@ impl<'s, 'a> Walk<'s, 'a> {
             return Ok(false);
         }
         warp.at += 1;
+        if !passes(data) {
+            warp.catch_up();
+        }
         match data.op {
             Opcode::Ret | Opcode::Trap => warp.ended = true,
             Opcode::Br => warp.jump(inst, 0),
@@ -280,13 +301,22 @@ impl<'s, 'a> Walk<'s, 'a> {
             None => (row.unit, share * times * interval(row)),
         };
         let issued = times * issues(data);
-        let start = units.take(Unit::None, start, issued * share);
-        let begins = units.take(unit, start, cycles);
+        // What waits for memory lets others pass.
+        let late = passes(data) && warp.waits_for_memory(data);
+        let issue = if late { warp.now } else { start };
+        let slot = units.take(Unit::None, issue, issued * share);
+        let begins = units.take(unit, slot, cycles);
         // Warps of other blocks on this scheduler go on while this one waits.
         let own = (cycles / share).max(issued);
         warp.now = begins + if unit == row.unit { own } else { issued };
         let value = evaluate(data, &self.values(warp, data)).or_else(|| self.given(warp, data));
-        let ready = begins + own + latency;
+        let ready = begins.max(start) + own + latency;
+        if late {
+            warp.waiting = warp.waiting.max(start);
+        }
+        for &r in data.results {
+            warp.loaded[r] = late || reads_memory(data.op);
+        }
         warp.results(data, value, if data.results.is_empty() { 0.0 } else { ready });
     }
 
@@ -329,6 +359,15 @@ fn pointer(parameter: u32) -> i64 {
 fn address(warp: &Warp<'_, '_>, data: &InstData<'_>) -> Option<i64> {
     let operand = usize::from(data.op == Opcode::CpAsync);
     Some(warp.values[*data.args.get(operand)?]? + offset(&data.attr))
+}
+
+/// Whether an instruction may change places with others that wait for memory.
+fn passes(data: &InstData<'_>) -> bool {
+    matches!(data.op.row().effect, Effect::Pure | Effect::Read)
+}
+
+fn reads_memory(op: Opcode) -> bool {
+    matches!(op, Opcode::LdGlobal | Opcode::LdGlobal8 | Opcode::LdGlobal16)
 }
 
 /// Instructions of a row: the pieces of its text, and zeros in what a guarded one may leave.

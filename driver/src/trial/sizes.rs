@@ -19,7 +19,7 @@ pub struct Sizes(Vec<(String, Scalar)>);
 /// Extent of a size where the kernel multiplies matrices: the reference is still full.
 const PRODUCT_SIZE: i64 = 2048;
 /// Extent of a size that predictions are made for.
-const NOMINAL_SIZE: i64 = 8192;
+const NOMINAL_SIZE: i64 = 4096;
 /// A size that is an extent of the grid by itself: how many problems there are of a kind.
 const COUNT: i64 = 4;
 /// Extent where it does not, by the number of sizes.

@@ -1,0 +1,348 @@
+//! Proposals: complete mappings of a kernel, from what its products and loads look like.
+//!
+//! ```text
+//!  products of loaded tiles            tiles x raster x epilogue; small tiles that threads load; mma.sync
+//!  products with work between them     taller tiles, the scheduler's own waits; trips that grow with the place: folded
+//!  a left operand made of narrow ones  tall tiles of few columns, and large ones; arrays packed and staged or as they are
+//!  no product                          extents around the defaults x warps
+//! ```
+//!
+//! A tunable that says what is computed (an extent of a view, a promise about an argument) keeps its default.
+
+use rustc_hash::FxHashSet;
+use warplift_ir::target::Target;
+use warplift_ir::tile::{
+    ArrayMapping, Depth, Dim, Epilogue, Inst, Kernel, KernelMapping, LoopMapping, Mapping, Op, ParamData,
+    Products, Raster, Tunable, Value, Way,
+};
+
+/// A tile of a product: rows, columns, depth, warpgroups that compute.
+type Tile = (i64, i64, i64, u32);
+
+/// Tiles worth trying, with the rasters tried for each; deferred and direct epilogues double them.
+const TILES: [(Tile, &[Raster]); 5] = [
+    ((128, 256, 64, 2), &[Raster::BandM(16), Raster::BandM(8), Raster::BandN(8), Raster::Linear]),
+    ((256, 128, 64, 2), &[Raster::BandM(8), Raster::BandM(16)]),
+    ((128, 128, 64, 2), &[Raster::BandM(16), Raster::Linear]),
+    ((128, 192, 64, 2), &[Raster::BandM(16)]),
+    ((256, 192, 64, 2), &[Raster::BandM(8)]),
+];
+
+/// Tiles of loops in which threads make operands of products or work beside them: fragments stand beside the sums, so
+/// that tiles are narrower. Wide results may lie either way, and take more warpgroups.
+const MIXED_TILES: [Tile; 10] = [
+    (128, 128, 64, 2),
+    (128, 96, 64, 2),
+    (128, 64, 64, 2),
+    (128, 176, 64, 2),
+    (192, 112, 64, 3),
+    (192, 64, 64, 3),
+    (64, 64, 64, 1),
+    (128, 256, 64, 2),
+    (256, 64, 64, 4),
+    (64, 256, 64, 4),
+];
+
+/// Tiles of products whose left operand is made of narrow elements: its rows, columns of the other one.
+const NARROW_TILES: [Tile; 5] =
+    [(448, 16, 64, 7), (448, 32, 64, 7), (256, 16, 64, 4), (128, 64, 64, 2), (128, 256, 64, 2)];
+
+/// Tiles for operands that no tensor copy brings: threads load them, so they are small.
+const PLAIN_TILES: [Tile; 3] = [(128, 128, 32, 2), (128, 64, 32, 2), (64, 64, 32, 1)];
+
+/// Tiles by `mma.sync`, with their warps.
+const WARP_TILES: [(Tile, u32); 2] = [((128, 256, 64, 0), 8), ((64, 64, 64, 0), 4)];
+
+/// Depth of a computed operand that is made at once.
+const PART: u32 = 32;
+
+/// Registers of a thread that accumulators may take, deferred results beside them included.
+const ACCUMULATORS: i64 = 208;
+
+/// The product that decides about tiles, and the loop around it.
+pub(super) struct Anchor<'a> {
+    /// Counter of the loop.
+    counter: Option<&'a str>,
+    /// Tunables of rows, columns and depth.
+    pub names: [Option<&'a str>; 3],
+    /// Extents where no tunable decides.
+    pub fixed: [Option<i64>; 3],
+    /// Products that accumulate side by side.
+    count: i64,
+    /// Whether nothing but products of loaded tiles stands in the loop.
+    alone: bool,
+    /// Whether the loop's trips depend on the block's place.
+    unequal: bool,
+    /// Ways of arrays that make narrow operands cheaper, if there are such.
+    arrays: Vec<(String, ArrayMapping)>,
+    /// Whether the right operand is made, so that the product will be turned.
+    turned: bool,
+}
+
+/// Complete mappings of a kernel, about 20 where it multiplies.
+pub fn mappings(kernel: &Kernel, target: &Target) -> Vec<Mapping> {
+    match anchor(kernel) {
+        Some(anchor) => products(kernel, &anchor, target),
+        None => elementwise(kernel),
+    }
+}
+
+/// The product that decides about tiles, if there is one.
+pub(super) fn anchor(kernel: &Kernel) -> Option<Anchor<'_>> {
+    let inside = |holder: Inst, mma: Inst| {
+        let blocks = &kernel.insts[holder].blocks;
+        matches!(kernel.insts[holder].op, Op::For)
+            && blocks.iter().any(|&b| kernel.blocks[b].insts.contains(&mma))
+    };
+    let all: Vec<Inst> =
+        kernel.insts.iter().filter(|(_, d)| matches!(d.op, Op::Mma)).map(|(i, _)| i).collect();
+    let looped = |mma: Inst| kernel.insts.keys().find(|&h| inside(h, mma));
+    let mma = all.iter().copied().find(|&m| looped(m).is_some()).or(all.first().copied())?;
+    let shape = |v| kernel.ty(v).shape();
+    let (sum, left) = (shape(kernel.args(mma)[0])?, shape(kernel.args(mma)[1])?);
+    let dims = [*sum.dims().first()?, *sum.dims().get(1)?, *left.dims().get(1)?];
+    let holder = looped(mma);
+    let counter = holder.and_then(|h| warplift_isel::loop_name(kernel, h));
+    let beside = all.iter().filter(|&&m| holder.is_some() && looped(m) == holder).count();
+    let kept = meant(kernel);
+    let free = |d: Dim| d.tunable.filter(|t| (d.mul, d.div) == (1, 1) && !kept.contains(t));
+    let default = |t: Tunable| kernel.tunables[t].default;
+    Some(Anchor {
+        counter,
+        names: dims.map(|d| Some(kernel.tunables[free(d)?].name.as_str())),
+        fixed: dims.map(|d| if free(d).is_some() { None } else { d.resolve(default).map(i64::from) }),
+        count: beside.max(1) as i64,
+        alone: kernel.args(mma)[1..].iter().all(|&v| is_loaded(kernel, v))
+            && beside_products(kernel, holder, mma),
+        unequal: holder.is_some_and(|h| depends_on_place(kernel, h)),
+        arrays: arrays(kernel),
+        turned: is_loaded(kernel, kernel.args(mma)[1]) && !is_loaded(kernel, kernel.args(mma)[2]),
+    })
+}
+
+/// Instructions that some values are computed by.
+fn behind(kernel: &Kernel, mut left: Vec<Value>) -> Vec<Inst> {
+    let mut seen: FxHashSet<Value> = left.iter().copied().collect();
+    let mut found = Vec::new();
+    while let Some(v) = left.pop() {
+        let Some(def) = kernel.def(v) else { continue };
+        found.push(def);
+        left.extend(kernel.args(def).iter().copied().filter(|&a| seen.insert(a)));
+    }
+    found
+}
+
+/// Tunables that say what is computed, not how: those of views' extents, and of promises about arguments.
+fn meant(kernel: &Kernel) -> FxHashSet<Tunable> {
+    let roots = kernel.insts.iter().filter(|(_, d)| matches!(d.op, Op::View { .. } | Op::Assert(_)));
+    let roots = roots.flat_map(|(i, _)| kernel.args(i).iter().copied()).collect();
+    let tunable = |inst: Inst| match kernel.insts[inst].op {
+        Op::Dim(d) => d.tunable,
+        _ => None,
+    };
+    behind(kernel, roots).into_iter().filter_map(tunable).collect()
+}
+
+/// Whether a tile is a load's, or seen through views of one.
+fn is_loaded(kernel: &Kernel, v: Value) -> bool {
+    kernel.def(v).is_some_and(|d| match kernel.insts[d].op {
+        Op::Load => true,
+        Op::Trans(_) | Op::Slice(_) => is_loaded(kernel, kernel.args(d)[0]),
+        _ => false,
+    })
+}
+
+/// Whether a loop does nothing with tiles but load and multiply them.
+fn beside_products(kernel: &Kernel, holder: Option<Inst>, mma: Inst) -> bool {
+    let Some(holder) = holder else { return !kernel.args(mma).is_empty() };
+    let tiles = |i: Inst| kernel.results(i).iter().any(|&r| kernel.ty(r).shape().is_some());
+    let plain = |i: Inst| matches!(kernel.insts[i].op, Op::Load | Op::Mma | Op::Trans(_) | Op::Slice(_));
+    let inside = kernel.insts[holder].blocks.iter().flat_map(|&b| &kernel.blocks[b].insts);
+    inside.copied().all(|i| !tiles(i) || plain(i))
+}
+
+/// Whether the trips of a loop depend on the block's place in the grid.
+fn depends_on_place(kernel: &Kernel, holder: Inst) -> bool {
+    let bounds = kernel.args(holder).iter().take(3).copied().collect();
+    behind(kernel, bounds).into_iter().any(|i| matches!(kernel.insts[i].op, Op::BlockIndex(_)))
+}
+
+/// Ways of arrays of a kernel that multiplies narrow elements: those packed, what else is no operand staged.
+fn arrays(kernel: &Kernel) -> Vec<(String, ArrayMapping)> {
+    let narrow = |v: Value| kernel.ty(v).elem().bits() < 16;
+    let packed = |v: Value| ArrayMapping { way: Way::Packed, stream: narrow(v), early: false };
+    let staged = ArrayMapping { way: Way::Staged, ..Default::default() };
+    let ways = beside(kernel);
+    match ways.iter().any(|&(_, v)| narrow(v)) {
+        true => {
+            ways.into_iter().map(|(name, v)| (name, if narrow(v) { packed(v) } else { staged })).collect()
+        }
+        false => Vec::new(),
+    }
+}
+
+/// What threads read beside products, brought by copies; elements of less than a byte are not.
+fn staged(kernel: &Kernel) -> Vec<(String, ArrayMapping)> {
+    let whole = |&(_, v): &(String, Value)| kernel.ty(v).elem().bits() >= 8;
+    let staged = ArrayMapping { way: Way::Staged, ..Default::default() };
+    beside(kernel).into_iter().filter(whole).map(|(name, _)| (name, staged)).collect()
+}
+
+/// Arrays of which no loaded tile is an operand of a product as it is, with such a tile.
+fn beside(kernel: &Kernel) -> Vec<(String, Value)> {
+    let loads = kernel.insts.iter().filter(|(_, d)| matches!(d.op, Op::Load));
+    let tiles: Vec<(Value, Value)> = loads
+        .filter_map(|(i, _)| {
+            let view = kernel.def(kernel.whole_view(kernel.args(i)[0]))?;
+            Some((*kernel.args(view).first()?, kernel.result(i)))
+        })
+        .collect();
+    let direct = |p: Value| tiles.iter().any(|t| t.0 == p && is_operand(kernel, t.1));
+    let of = |p: &ParamData| tiles.iter().find(|t| t.0 == p.value).map(|t| (p.name.clone(), t.1));
+    kernel.params.iter().filter(|p| !direct(p.value)).filter_map(of).collect()
+}
+
+/// Whether a tile is an operand of a product, transposed or in part.
+fn is_operand(kernel: &Kernel, v: Value) -> bool {
+    kernel.insts.iter().filter(|(i, _)| kernel.args(*i).contains(&v)).any(|(i, d)| match d.op {
+        Op::Mma => kernel.args(i)[1..].contains(&v),
+        Op::Trans(_) | Op::Slice(_) => is_operand(kernel, kernel.result(i)),
+        _ => false,
+    })
+}
+
+fn products(kernel: &Kernel, anchor: &Anchor<'_>, target: &Target) -> Vec<Mapping> {
+    let mut found: Vec<Mapping> = Vec::new();
+    let mut push = |m: Option<Mapping>| {
+        if let Some(m) = m.filter(|m| !found.contains(m)) {
+            found.push(m);
+        }
+    };
+    let persistent =
+        |raster, epilogue| KernelMapping { persistent: true, raster, epilogue, ..Default::default() };
+    let propose = |tile, whole, producers| product(kernel, anchor, tile, whole, producers, target);
+    match (anchor.alone, anchor.arrays.is_empty()) {
+        (true, true) => {
+            for (tile, rasters) in TILES {
+                for &raster in rasters {
+                    for epilogue in [Epilogue::Deferred, Epilogue::Direct] {
+                        push(propose(tile, persistent(raster, epilogue), Some(1)));
+                    }
+                }
+            }
+            // Few tiles, or blocks that share one: each block takes one and several stand beside each other.
+            push(propose((128, 128, 64, 2), KernelMapping::default(), Some(1)));
+            for (tile, warps) in WARP_TILES {
+                let whole = KernelMapping {
+                    warps: Some(warps),
+                    products: Products::MmaSync,
+                    ..persistent(Raster::BandM(16), Epilogue::Direct)
+                };
+                push(propose(tile, whole, Some(1)));
+            }
+            for tile in PLAIN_TILES {
+                push(propose(tile, KernelMapping::default(), Some(0)));
+            }
+        }
+        (_, plain) => {
+            let tiles = if plain { &MIXED_TILES[..] } else { &NARROW_TILES[..] };
+            for &tile in tiles {
+                for m in mixed(kernel, anchor, tile, target) {
+                    push(Some(m));
+                }
+            }
+        }
+    }
+    found
+}
+
+/// Mappings of a tile where threads work beside products: a block for each tile, or some that take tile after tile
+/// where there are columns enough; arrays as they are, brought by copies, or packed; operands made at once or in parts.
+fn mixed(kernel: &Kernel, anchor: &Anchor<'_>, (m, n, k, groups): Tile, target: &Target) -> Vec<Mapping> {
+    let raster = if anchor.unequal { Raster::Folded } else { Raster::Linear };
+    // Few columns: what is narrow is read once, and blocks that have it follow each other.
+    let wide = KernelMapping { persistent: true, raster, ..Default::default() };
+    let tile = if anchor.turned { (n, m, k, groups) } else { (m, n, k, groups) };
+    let wholes = std::iter::once(KernelMapping::default()).chain((n >= 64).then_some(wide));
+    let plain = wholes.filter_map(|whole| product(kernel, anchor, tile, whole, Some(1), target));
+    let ways = [Vec::new(), staged(kernel), anchor.arrays.clone()];
+    let mut found = Vec::new();
+    for plain in plain {
+        for arrays in ways.iter().enumerate().filter(|(n, w)| *n == 0 || !w.is_empty()).map(|w| w.1) {
+            let mut m = Mapping { arrays: arrays.clone(), ..plain.clone() };
+            found.push(m.clone());
+            m.loops.iter_mut().for_each(|(_, l)| l.chunk = Some(PART));
+            found.extend((made(kernel) && !m.arrays.is_empty()).then_some(m));
+        }
+    }
+    found
+}
+
+/// Whether threads make an operand of some product.
+fn made(kernel: &Kernel) -> bool {
+    let products = kernel.insts.iter().filter(|(_, d)| matches!(d.op, Op::Mma)).map(|(i, _)| i);
+    products.into_iter().any(|i| kernel.args(i)[1..].iter().any(|&v| !is_loaded(kernel, v)))
+}
+
+/// One mapping, unless its sums need more registers than there are.
+fn product(
+    kernel: &Kernel,
+    anchor: &Anchor<'_>,
+    (m, n, k, consumers): Tile,
+    whole: KernelMapping,
+    producers: Option<u32>,
+    target: &Target,
+) -> Option<Mapping> {
+    let wish = [m, n, k];
+    let extent = |i: usize| anchor.fixed[i].unwrap_or(wish[i]);
+    let warps = whole.warps.unwrap_or(4 * consumers);
+    let sums = extent(0) * extent(1) * anchor.count / (32 * i64::from(warps));
+    let held = if whole.epilogue == Epilogue::Deferred { sums / 2 } else { 0 };
+    let rows = if whole.warps.is_some() { 16 } else { 16 * i64::from(warps) };
+    // A product that may be turned is shared by its columns.
+    let shared = extent(0) % rows == 0 || (!anchor.alone && extent(1) % rows == 0);
+    if sums + held > ACCUMULATORS.min(i64::from(target.thread_registers)) || !shared {
+        return None;
+    }
+    let tunables = (0..3).filter_map(|i| Some((anchor.names[i]?.to_owned(), wish[i])));
+    let pipeline = if producers == Some(0) { Depth::Stages(3) } else { Depth::Fit };
+    let groups = whole.warps.is_none();
+    let looped = LoopMapping {
+        pipeline,
+        producers,
+        consumers: groups.then_some(consumers),
+        wait: (groups && anchor.alone).then_some(0),
+        ..Default::default()
+    };
+    Some(Mapping {
+        kernel: kernel.name.clone(),
+        tunables: tunables.collect(),
+        loops: anchor.counter.map(|c| (c.to_owned(), looped)).into_iter().collect(),
+        arrays: Vec::new(),
+        tiles: Vec::new(),
+        whole,
+        locs: Vec::new(),
+    })
+}
+
+/// Extents around the defaults where they are free, and numbers of warps.
+fn elementwise(kernel: &Kernel) -> Vec<Mapping> {
+    let mut choices: Vec<Vec<(String, i64)>> = vec![Vec::new()];
+    let kept = meant(kernel);
+    for (_, t) in kernel.tunables.iter().filter(|(t, _)| !kept.contains(t)).take(2) {
+        let extents = [t.default, t.default / 2, t.default * 2].into_iter().filter(|&e| e > 0);
+        let extended = extents.flat_map(|e| {
+            choices.iter().map(move |c| c.iter().cloned().chain([(t.name.clone(), e)]).collect())
+        });
+        choices = extended.collect();
+    }
+    let each = choices.into_iter().flat_map(|tunables| {
+        [4, 8].map(|warps| Mapping {
+            kernel: kernel.name.clone(),
+            tunables: tunables.clone(),
+            whole: KernelMapping { warps: Some(warps), ..Default::default() },
+            ..Default::default()
+        })
+    });
+    each.collect()
+}
