@@ -190,10 +190,12 @@ fn rows_held_by_the_blocks_of_a_cluster() {
     }
 }
 
+type Numbers = &'static [(&'static str, i64)];
+
 /// Whatever goes through scratch memory: scans, conversions, gathers, sums in a loop.
 #[test]
 fn tiles_exchanged_between_the_blocks_of_a_cluster() {
-    let all: [(&str, &[(&str, i64)], &[(&str, i64)]); 5] = [
+    let all: [(&str, Numbers, Numbers); 5] = [
         ("cumsum", &[("BM", 2), ("BN", 512)], &[("m", 3), ("n", 1300)]),
         ("transpose", &[("BM", 64), ("BN", 64)], &[("m", 136), ("n", 72)]),
         ("gather_rows", &[("BM", 1), ("BN", 512), ("BP", 256)], &[("m", 3), ("n", 400), ("p", 600)]),

@@ -120,6 +120,61 @@ mapping p { kernel: warps 4 }
     assert!(made.explained.plan.iter().any(|l| l.contains("made again")), "{:?}", made.explained.plan);
 }
 
+/// What the search chose for warps that share a product, and that the kernel means what its text says.
+fn shared(text: &str, sizes: &[(&str, i64)], chosen: &str) {
+    let module = parse_file(text, "w").unwrap_or_else(|e| panic!("{e:?}"));
+    let (kernel, mapping) = (&module.kernels[0], &module.mappings[0]);
+    let made = check(kernel, mapping, &Problem { sizes, tolerance: EXACT }, &[]);
+    assert!(made.explained.plan.iter().any(|l| l.contains(chosen)), "{:?}", made.explained.plan);
+}
+
+#[test]
+fn warps_whose_rows_lie_together_store_by_columns() {
+    let text = "
+kernel w(a: ptr<f16> align 16, b: ptr<f16> align 16, c: ptr<f16>, d: ptr<f32> align 16, m: i32, n: i32 % 8) {
+    grid cdiv(m, 512), cdiv(n, 16)
+    ga = view a : f16[m, 16]
+    gb = view b : f16[n, 16]
+    gc = view c : f16[m, n]
+    gd = view d : f32[m, n]
+    i, j = block_index
+    ta = load ga[i*512, 0] : f16[512, 16]
+    tb = load gb[j*16, 0] : f16[16, 16]
+    zero = full 0.0 : f32[512, 16]
+    y = mma zero, ta + ta, trans(tb)
+    store gc[i*512, j*16], cast(y, f16)
+    store gd[i*512, j*16], y
+}
+mapping w { kernel: warps 4, products mma_sync }
+";
+    shared(text, &[("m", 600), ("n", 24)], "4 x 1 warps, rows together, of 8 x 2 atoms");
+}
+
+#[test]
+fn warps_take_whole_rows_where_these_are_reduced() {
+    let text = "
+kernel w(a: ptr<f16> align 16, b: ptr<f16> align 16, y: ptr<f32> align 16, m: i32, n: i32 % 8) {
+    grid cdiv(m, 128)
+    ga = view a : f16[m, 16]
+    gb = view b : f16[16, n]
+    gy = view y : f32[m]
+    i = block_index
+    ta = load ga[i*128, 0] : f16[128, 16]
+    none = full 0.0 : f32[128]
+    sums = for t in 0..cdiv(n, 128) carry old = none {
+        tb = load gb[0, t*128] : f16[16, 128]
+        zero = full 0.0 : f32[128, 128]
+        p = mma zero, ta, tb
+        new = old + reduce_max(p, 1)
+        yield new
+    }
+    store gy[i*128], sums
+}
+mapping w { kernel: warps 8, products mma_sync }
+";
+    shared(text, &[("m", 200), ("n", 328)], "8 x 1 warps");
+}
+
 /// Kernels that use what can be left: each kind of product, staged stores, conversions, reductions.
 const KINDS: [&str; 9] = [
     "gemm",

@@ -4,25 +4,41 @@
 use warplift_ir::manifest::{Expr, ExprOp};
 use warplift_ir::tile::{BinOp, InstData, Kernel, Op, Type, Value, ValueDef};
 
+/// Instructions that a question looks at, at most: values are a graph, and looked through as a tree.
+const FUEL: u32 = 4096;
+
+/// Takes one of what is left; false where nothing is.
+fn spend(fuel: &mut u32) -> bool {
+    let left = *fuel > 0;
+    *fuel = fuel.saturating_sub(1);
+    left
+}
+
 /// A number that certainly divides the value (0 for the constant zero: everything divides it).
 pub fn divisor(kernel: &Kernel, value: Value) -> i64 {
+    divisor_of(kernel, value, &mut { FUEL })
+}
+
+fn divisor_of(kernel: &Kernel, value: Value, fuel: &mut u32) -> i64 {
+    if !spend(fuel) {
+        return 1;
+    }
     if let Some(v) = kernel.int_const(value) {
         return v.abs();
     }
     match kernel.values[value].def {
-        ValueDef::Param(..) => param_divisor(kernel, value),
+        ValueDef::Param(..) => param_divisor(kernel, value, fuel),
         ValueDef::Result(inst, _) => {
             let args = kernel.args(inst);
+            let mut of = |n: usize| divisor_of(kernel, args[n], fuel);
             match kernel.insts[inst].op {
-                Op::Binary(BinOp::Mul) => divisor(kernel, args[0]).saturating_mul(divisor(kernel, args[1])),
-                Op::Binary(BinOp::Add | BinOp::Sub | BinOp::Min | BinOp::Max) => {
-                    gcd(divisor(kernel, args[0]), divisor(kernel, args[1]))
-                }
+                Op::Binary(BinOp::Mul) => of(0).saturating_mul(of(1)),
+                Op::Binary(BinOp::Add | BinOp::Sub | BinOp::Min | BinOp::Max) => gcd(of(0), of(1)),
                 Op::Binary(BinOp::Div) => {
-                    let (all, by) = (divisor(kernel, args[0]), kernel.int_const(args[1]).unwrap_or(0));
+                    let (all, by) = (of(0), kernel.int_const(args[1]).unwrap_or(0));
                     if by > 0 && all % by == 0 { all / by } else { 1 }
                 }
-                Op::Cast => divisor(kernel, args[0]),
+                Op::Cast if is_integer(kernel, args[0]) => of(0),
                 _ => 1,
             }
         }
@@ -30,7 +46,7 @@ pub fn divisor(kernel: &Kernel, value: Value) -> i64 {
 }
 
 /// A kernel parameter by its facts; a loop's counter by its start and step.
-fn param_divisor(kernel: &Kernel, value: Value) -> i64 {
+fn param_divisor(kernel: &Kernel, value: Value, fuel: &mut u32) -> i64 {
     if let Some(p) = kernel.params.iter().find(|p| p.value == value) {
         return match kernel.ty(value) {
             Type::Ptr(_) => p.facts.align as i64,
@@ -42,7 +58,7 @@ fn param_divisor(kernel: &Kernel, value: Value) -> i64 {
         kernel.insts.iter().find(|(_, d)| matches!(d.op, Op::For) && d.blocks.first() == Some(&block));
     holder.map_or(1, |(inst, _)| {
         let args = kernel.args(inst);
-        gcd(divisor(kernel, args[0]), divisor(kernel, args[2]))
+        gcd(divisor_of(kernel, args[0], fuel), divisor_of(kernel, args[2], fuel))
     })
 }
 
@@ -59,30 +75,39 @@ pub fn is_multiple(kernel: &Kernel, value: Value, n: i64) -> bool {
 /// Whether the value is certainly not negative: sizes are not, nor are indices of the grid, and arithmetic that
 /// does not overflow keeps that.
 pub fn is_never_negative(kernel: &Kernel, value: Value) -> bool {
-    let known = |v: &Value| is_never_negative(kernel, *v);
+    never_negative(kernel, value, &mut { FUEL })
+}
+
+fn never_negative(kernel: &Kernel, value: Value, fuel: &mut u32) -> bool {
+    if !spend(fuel) {
+        return false;
+    }
     if let Some(v) = kernel.int_const(value) {
         return v >= 0;
     }
-    let Some(inst) = kernel.def(value) else { return param_never_negative(kernel, value) };
+    let Some(inst) = kernel.def(value) else { return param_never_negative(kernel, value, fuel) };
     let args = kernel.args(inst);
+    let mut known = |v: &Value| never_negative(kernel, *v, fuel);
     match kernel.insts[inst].op {
         _ if kernel.attrs[inst].index => true,
-        Op::BlockIndex(_) | Op::GridDim(_) | Op::ProgramId | Op::ProgramCount => true,
+        Op::BlockIndex(_) | Op::GridDim(_) | Op::ProgramId | Op::ProgramCount | Op::Dim(_) => true,
         Op::Binary(BinOp::Add | BinOp::Mul | BinOp::Div | BinOp::CeilDiv | BinOp::Min) => {
             args.iter().all(known)
         }
         Op::Binary(BinOp::Max) => args.iter().any(known),
-        Op::Binary(BinOp::Rem) | Op::Cast => known(&args[0]),
+        Op::Binary(BinOp::Rem) => known(&args[0]),
+        Op::Cast => is_integer(kernel, args[0]) && known(&args[0]),
         Op::Select => args[1..].iter().all(known),
-        Op::Binary(BinOp::Sub) => counts_down(kernel, value),
+        Op::Binary(BinOp::Sub) => counts_down(kernel, value, fuel),
         _ => false,
     }
 }
 
 /// Whether a difference is a grid's extent less 1 less an index along that dimension, perhaps plus a constant.
-fn counts_down(kernel: &Kernel, value: Value) -> bool {
+fn counts_down(kernel: &Kernel, value: Value, fuel: &mut u32) -> bool {
     let (mut added, mut taken, mut constant) = (Vec::new(), Vec::new(), 0);
-    terms(kernel, value, false, &mut |v, minus| match kernel.int_const(v) {
+    let mut fuel_of_terms = FUEL;
+    terms(kernel, value, false, &mut fuel_of_terms, &mut |v, minus| match kernel.int_const(v) {
         Some(c) => constant += if minus { -c } else { c },
         None if minus => taken.push(v),
         None => added.push(v),
@@ -94,45 +119,58 @@ fn counts_down(kernel: &Kernel, value: Value) -> bool {
     let is_extent = |v: &Value| extent.is_some() && launch_expr(kernel, *v) == extent;
     let Some(at) = added.iter().position(is_extent) else { return false };
     added.swap_remove(at);
-    constant >= -1 && added.iter().all(|&v| is_never_negative(kernel, v))
+    constant >= -1 && added.iter().all(|&v| never_negative(kernel, v, fuel))
 }
 
 /// The terms of sums and differences below a value, and whether each is taken away.
-fn terms(kernel: &Kernel, value: Value, minus: bool, term: &mut impl FnMut(Value, bool)) {
-    let Some(inst) = kernel.def(value) else { return term(value, minus) };
+pub fn terms(kernel: &Kernel, value: Value, minus: bool, fuel: &mut u32, term: &mut impl FnMut(Value, bool)) {
+    let Some(inst) = kernel.def(value).filter(|_| spend(fuel)) else { return term(value, minus) };
     let args = kernel.args(inst);
     let Op::Binary(op @ (BinOp::Add | BinOp::Sub)) = kernel.insts[inst].op else { return term(value, minus) };
-    terms(kernel, args[0], minus, term);
-    terms(kernel, args[1], minus != (op == BinOp::Sub), term);
+    terms(kernel, args[0], minus, fuel, term);
+    terms(kernel, args[1], minus != (op == BinOp::Sub), fuel, term);
 }
 
 /// A kernel parameter by its facts; a loop's counter by its start, for it goes up.
-fn param_never_negative(kernel: &Kernel, value: Value) -> bool {
+fn param_never_negative(kernel: &Kernel, value: Value, fuel: &mut u32) -> bool {
     if let Some(p) = kernel.params.iter().find(|p| p.value == value) {
         return p.facts.min >= 0;
     }
     let ValueDef::Param(block, 0) = kernel.values[value].def else { return false };
     let holds = |d: &InstData| matches!(d.op, Op::For) && d.blocks.first() == Some(&block);
     let holder = kernel.insts.iter().find(|(_, d)| holds(d));
-    holder.is_some_and(|(inst, _)| is_never_negative(kernel, kernel.args(inst)[0]))
+    holder.is_some_and(|(inst, _)| never_negative(kernel, kernel.args(inst)[0], fuel))
 }
 
 /// The value as a launch expression over arguments, if it depends on nothing else.
 pub fn launch_expr(kernel: &Kernel, value: Value) -> Option<Expr> {
+    launch_expr_of(kernel, value, &mut { FUEL })
+}
+
+fn is_integer(kernel: &Kernel, value: Value) -> bool {
+    matches!(kernel.ty(value), Type::Scalar(e) if e.is_int())
+}
+
+fn launch_expr_of(kernel: &Kernel, value: Value, fuel: &mut u32) -> Option<Expr> {
+    if !spend(fuel) {
+        return None;
+    }
     if let Some(v) = kernel.int_const(value) {
         return Some(Expr::Const(v));
     }
     if let Some(p) = kernel.params.iter().find(|p| p.value == value) {
-        return matches!(kernel.ty(value), Type::Scalar(e) if e.is_int()).then(|| Expr::var(&p.name));
+        return is_integer(kernel, value).then(|| Expr::var(&p.name));
     }
     let inst = kernel.def(value)?;
     let args = kernel.args(inst);
     let op = match kernel.insts[inst].op {
-        Op::Cast => return launch_expr(kernel, args[0]),
+        Op::Cast => return launch_expr_of(kernel, args[0], fuel),
         Op::Binary(b) => match b {
             BinOp::Add => ExprOp::Add,
             BinOp::Sub => ExprOp::Sub,
             BinOp::Mul => ExprOp::Mul,
+            // The launch rounds down, a kernel toward zero.
+            BinOp::Div | BinOp::Rem if !args.iter().all(|&v| never_negative(kernel, v, fuel)) => return None,
             BinOp::Div => ExprOp::Div,
             BinOp::CeilDiv => ExprOp::CeilDiv,
             BinOp::Rem => ExprOp::Mod,
@@ -142,5 +180,6 @@ pub fn launch_expr(kernel: &Kernel, value: Value) -> Option<Expr> {
         },
         _ => return None,
     };
-    Some(Expr::op(op, launch_expr(kernel, args[0])?, launch_expr(kernel, args[1])?))
+    let first = launch_expr_of(kernel, args[0], fuel)?;
+    Some(Expr::op(op, first, launch_expr_of(kernel, args[1], fuel)?))
 }

@@ -4,7 +4,7 @@
 //! ```text
 //!  wgmma by 2 warpgroups ── map ──► plan, searched     812 cycles    the rule's form
 //!  mma.sync by 2 x 4 warps          at least 1100                    not made
-//!  mma.sync by 8 x 1 warps ─ map ─► the rule's plan    700           better: searched too
+//!  mma.sync by 8 x 1 warps ─ map ─► plan, searched     700 cycles    better
 //! ```
 
 use crate::feature::Feature;
@@ -55,16 +55,12 @@ impl Selection<'_> {
         }
     }
 
-    /// Plans a form: searched where its bound and its rule's plan are below the limit.
+    /// Plans a form, if its bound is below the limit.
     fn plan(&mut self, k: Kernel) -> Result<Outcome> {
         if let Some(limit) = self.limit() {
             let least = self.least(&k);
             if least >= limit {
                 return Ok(Outcome::Bounded(least));
-            }
-            let cycles = plan::price(&k, self.disabled)?.total();
-            if cycles >= limit {
-                return Ok(Outcome::Made(cycles));
             }
         }
         let plan = plan::do_plan_without(&k, self.disabled)?;
@@ -72,7 +68,9 @@ impl Selection<'_> {
         if self.best.is_none() && self.refused.is_none() {
             self.rule = Some(cycles);
         }
-        self.best = Some((k, plan));
+        if self.limit().is_none_or(|limit| cycles < limit) {
+            self.best = Some((k, plan));
+        }
         Ok(Outcome::Made(cycles))
     }
 

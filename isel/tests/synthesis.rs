@@ -8,7 +8,7 @@ use warplift_ir::machine::{Attr, Program};
 use warplift_ir::target::Opcode;
 use warplift_ir::tile::{Inst, Kernel, Mapping, Op, Value, WarpShare, parse_file};
 use warplift_isel::plan::{
-    Outcome, Plan, Point, StorePlan, Touched, Way, choose, do_plan, do_plan_without, touched,
+    Outcome, Plan, Point, StorePlan, Touched, Tried, Way, choose, do_plan, do_plan_without, touched,
 };
 use warplift_isel::{Feature, lower::do_lower, map::do_forms, map::do_map, select::do_select};
 
@@ -277,7 +277,7 @@ fn rows_that_are_reduced_stay_in_a_warp() {
     assert!(shared(&rule).columns > 1, "the rule reads the least: {:?}", shared(&rule));
     assert_eq!((shared(&best).rows, shared(&best).columns), (8, 1), "no meeting of the block in the loop");
     let found = best.found.expect("the search was on");
-    let form = |t: &&warplift_isel::plan::Tried| t.point == Point::Form;
+    let form = |t: &&Tried| t.point == Point::Form;
     assert!(found.tried.iter().filter(form).count() >= 3, "{:?}", found.tried);
 }
 
@@ -288,4 +288,77 @@ fn a_product_alone_is_shared_as_it_reads_the_least() {
     assert_eq!(shared(&plan), WarpShare { rows: 4, columns: 2, together: false });
     let lines = plan.describe(&k);
     assert!(lines.iter().any(|l| l.contains("search: products: mma.sync by 8 x 1 warps")), "{lines:?}");
+}
+
+const PINNED: &str = "
+kernel c(x: ptr<f32> align 16, y: ptr<f32> align 16, n: i32 % 8) {
+    grid 1
+    gx = view x : f32[64, n]
+    gy = view y : f32[64, n]
+    a = load gx[0, 0] : f32[64, 64]
+    b = rearrange(a)
+    store gy[0, 0], b
+}
+mapping c {
+    tile a: layout \"(reg: 8:1@d1 4:4@d0, lane: 8:8@d1 4:1@d0, warp: 4:16@d0) -> (d0: 64, d1: 64)\"
+    tile b: layout \"(reg: 8:1@d1 4:4@d0, lane: 4:1@d0 8:8@d1, warp: 4:16@d0) -> (d0: 64, d1: 64)\"
+    kernel: warps 4
+}
+";
+
+#[test]
+fn what_the_text_rearranges_is_counted_and_told() {
+    let (k, plan) = select(PINNED, &[]);
+    let found = plan.found.as_ref().expect("the search was on");
+    assert!(found.best.conversions > 0.0, "{found:?}");
+    let lines = plan.describe(&k);
+    assert!(lines.iter().any(|l| l.contains("conversion of a: ") && l.contains("shuffles")), "{lines:?}");
+}
+
+/// A product of a computed operand, so that each warp has all columns, stored to memory of which nothing is known.
+const COMPUTED: &str = "
+kernel b(a: ptr<f16> align 16, b: ptr<f16> align 16, c: ptr<f16>, m: i32, n: i32) {
+    tunable BM = 512, BN = 16
+    grid cdiv(m, BM), cdiv(n, BN)
+    ga = view a : f16[m, 16]
+    gb = view b : f16[n, 16]
+    gc = view c : f16[m, n]
+    i, j = block_index
+    ta = load ga[i*BM, 0] : f16[BM, 16]
+    tb = load gb[j*BN, 0] : f16[BN, 16]
+    zero = full 0.0 : f32[BM, BN]
+    y = mma zero, ta + ta, trans(tb)
+    store gc[i*BM, j*BN], cast(y, f16)
+}
+mapping b { BM = 512, BN = 16 kernel: warps 4, products mma_sync }
+";
+
+#[test]
+fn rows_lie_together_where_that_saves_meetings() {
+    let rule = shared(&select(COMPUTED, &[Feature::Synthesis]).1);
+    assert_eq!(rule, WarpShare { rows: 4, columns: 1, together: false });
+    let (k, plan) = select(COMPUTED, &[]);
+    assert!(shared(&plan).together, "{:?}", plan.describe(&k));
+    let stores = k.insts.values().filter(|d| matches!(d.op, Op::Store)).count();
+    assert_eq!(stores, 1, "sixteen columns are one chunk, instead of eight of 64 rows");
+}
+
+#[test]
+fn where_the_mapping_names_no_instruction_the_cheaper_one_is_taken() {
+    // Columns that are reduced: warps side by side have each of them whole, those of a warpgroup never.
+    let text = SUMMED
+        .replace("reduce_max(p, 1)", "reduce_max(p, 0)")
+        .replace("f32[BM]", "f32[BN]")
+        .replace("BK = 64", "BK = 16");
+    let text = text.replace("WHAT", "raster linear");
+    let (k, columns) = select(&text, &[]);
+    assert!(!columns.warp_products.is_empty(), "{:?}", columns.describe(&k));
+    assert_eq!(shared(&columns).rows, 1, "{:?}", columns.describe(&k));
+    let rule = select(&text, &[Feature::Synthesis]).1;
+    assert!(!rule.products.is_empty(), "128 rows are a warpgroup's");
+    let wide = PRODUCT.replace("ALIGN", "align 16").replace("192", "128").replace("for t: consumers 3", "");
+    let (k, wide) = select(&wide.replace("MORE", "raster linear"), &[]);
+    assert!(!wide.products.is_empty(), "{:?}", wide.describe(&k));
+    let form = |t: &Tried| t.point == Point::Form && matches!(t.outcome, Outcome::Bounded(_));
+    assert!(wide.found.is_some_and(|f| f.tried.iter().any(form)), "{:?}", k.name);
 }

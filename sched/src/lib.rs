@@ -19,6 +19,7 @@ mod expand;
 mod graph;
 mod modulo;
 pub mod protocol;
+mod roles;
 mod schedule;
 mod shared;
 mod stage;

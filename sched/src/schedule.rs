@@ -4,12 +4,13 @@ use crate::cluster::do_multicast;
 use crate::early::do_early;
 use crate::expand::can_lead;
 use crate::graph::{copy_place, meets_in_global, touched, yields};
+use crate::roles::do_roles;
 use crate::turns::do_turns;
 use crate::{Result, SchedError};
 use rustc_hash::{FxHashMap, FxHashSet};
 use warplift_ir::machine::{
-    Attr, Block, Buffer, BufferKind, Deferral, Func, Handed, Inst, Program, RingData, RingFill, RoleKind,
-    Schedule, Ty, Value,
+    Attr, Block, Buffer, BufferKind, Deferral, Func, Handed, Inst, Program, RingData, RingFill, Schedule, Ty,
+    Value,
 };
 use warplift_ir::target::{Effect, Opcode, Target};
 
@@ -68,7 +69,7 @@ pub fn do_schedule_without(program: &Program<'_>, target: &Target, disabled: &[F
     let has = |f: Feature| !disabled.contains(&f);
     check_limits(program, target)?;
     if has(Feature::WarpSpecialization) {
-        assign_roles(program, &mut s);
+        do_roles(program, &mut s);
     }
     find_rings(program, &mut s)?;
     hold_back(program, &mut s);
@@ -142,16 +143,6 @@ fn check_limits(program: &Program<'_>, target: &Target) -> Result<()> {
 fn is_local(op: Opcode) -> bool {
     let copies = matches!(op, Opcode::TmaStore | Opcode::CpAsync | Opcode::Stmatrix | Opcode::Ldmatrix);
     copies || op.is_async_load() || is_product(op)
-}
-
-/// Tensor loads go to the producer, everything else with an effect to the consumers.
-fn assign_roles(program: &Program<'_>, s: &mut Schedule) {
-    for (inst, data) in program.func.insts.iter() {
-        if data.op.is_async_load() {
-            s.roles[inst] = RoleKind::Producer;
-            s.producer = true;
-        }
-    }
 }
 
 /// Buffers that one `await` names are filled together; those of a block that threads fill make one ring,
@@ -351,6 +342,16 @@ pub(crate) fn budgets(warps: u32, producer: bool, target: &Target) -> (u32, u32,
     (left.min(240), low, true)
 }
 
+fn is_write(op: Opcode) -> bool {
+    op.row().effect == Effect::Write
+}
+
+/// Whether a write may happen a tile later, and for the first tile not at all.
+fn stores_late(op: Opcode) -> bool {
+    let staged = matches!(op, Opcode::Stmatrix | Opcode::StShared | Opcode::TmaStore);
+    staged || matches!(op, Opcode::StGlobal | Opcode::StGlobal16)
+}
+
 /// Whether a row is a product on tensor cores.
 fn is_product(op: Opcode) -> bool {
     matches!(op, Opcode::Wgmma | Opcode::MmaSync)
@@ -381,6 +382,9 @@ fn deferral(program: &Program<'_>, target: &Target) -> std::result::Result<Defer
     }
     if meets_in_global(func) {
         return Err("what is stored is read as well".to_owned());
+    }
+    if let Some(op) = rest.iter().map(|&i| func.insts[i].op).find(|&op| is_write(op) && !stores_late(op)) {
+        return Err(format!("`{}` is not held back for a tile", op.row().name));
     }
     let invariant = |v: Value| func.constant(v).is_some() || !defined_in(func, body, v);
     if !func.insts[inner].args[..3].iter().all(|&v| invariant(v)) {
@@ -413,8 +417,7 @@ fn store_groups(func: &Func<'_>, rest: &[Inst]) -> Vec<Vec<Inst>> {
     for &inst in rest {
         let data = &func.insts[inst];
         let ends = matches!(data.op, Opcode::TmaStore | Opcode::StGlobal | Opcode::StGlobal16);
-        let writes = data.op.row().effect == Effect::Write || ends;
-        if !writes {
+        if !is_write(data.op) && !ends {
             continue;
         }
         if closed && !ends {

@@ -25,7 +25,7 @@ pub(crate) fn stage_end(func: &Func<'_>, ring: &RingData, block: Block, role: Ro
     // Completion: the await of what the reader started.
     let done = match role {
         RoleKind::Producer => last,
-        RoleKind::Consumer => completion(func, block, last),
+        RoleKind::Consumer => completion(func, ring, block, last),
     };
     Some(insts[done])
 }
@@ -50,10 +50,12 @@ fn reads(func: &Func<'_>, inst: Inst, ring: &RingData) -> bool {
     read || nested || awaited
 }
 
-fn completion(func: &Func<'_>, block: Block, at: usize) -> usize {
+/// Where all that was started on a stage has ended, and not only what was started last.
+fn completion(func: &Func<'_>, ring: &RingData, block: Block, at: usize) -> usize {
     let insts = &func.blocks[block].insts;
-    let events: Vec<Value> =
-        func.insts[insts[at]].results.iter().copied().filter(|&r| func.ty(r) == Ty::Event).collect();
+    let readers = insts.iter().filter(|&&i| reads(func, i, ring));
+    let results = readers.flat_map(|&i| func.insts[i].results.iter().copied());
+    let events: Vec<Value> = results.filter(|&r| func.ty(r) == Ty::Event).collect();
     let waits = |i: &Inst| {
         func.insts[*i].op == Opcode::Await && func.insts[*i].args.iter().any(|a| events.contains(a))
     };

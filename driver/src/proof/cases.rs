@@ -195,7 +195,7 @@ pub const CASES: &[Case] = &[
     case("softmax", "BM = 1, BN = 1024; kernel: warps 4", &[("3x1000", 2)]),
     // Rows that the blocks of a cluster hold together: once, and again in the same buffers.
     case("softmax", "BM = 1, BN = 2048; kernel: warps 2, blocks 4", &[("3x2000", 2)]),
-    case("softmax", "BM = 1, BN = 1024; kernel: persistent, warps 2, blocks 2", &[("5x1000", 2)]),
+    case("rms_norm", "BM = 1, BN = 1024; kernel: persistent, warps 2, blocks 2", &[("m=5,n=1000", 2)]),
     case("softmax_long", "BM = 1, BN = 512; kernel: warps 4", &[("3x1200", 2)]),
     case("rms_norm", "BM = 1, BN = 1024; kernel: warps 4", &[("m=3,n=1000", 2)]),
     case("layer_norm", "BM = 1, BN = 1024; kernel: warps 4", &[("m=3,n=1000", 2)]),

@@ -18,9 +18,11 @@ pub struct Requests(FxHashMap<i64, f64>);
 const DIMS: usize = 3;
 
 impl Requests {
-    /// Bytes at a place; asked for again by the same block they come from a cache.
-    pub fn add(&mut self, place: i64, bytes: f64) {
+    /// Bytes at a place; asked for again by the same block they come from a cache. Whether this is the first time.
+    pub fn add(&mut self, place: i64, bytes: f64) -> bool {
+        let before = self.0.len();
         self.0.entry(place).or_insert(bytes);
+        self.0.len() > before
     }
 
     /// All bytes.

@@ -261,12 +261,14 @@ impl<'s, 'a> Walk<'s, 'a> {
             _ => f64::from(regs),
         };
         let share = units.share(warp.warps);
+        let mut latency = f64::from(row.latency);
         let (unit, cycles) = match access(data) {
             Some((Unit::Tma, bytes)) => {
                 // Global memory: what all warps move, over the multiprocessor's part of the L2.
                 let all = bytes * f64::from(warp.warps);
-                if let Some(place) = address(warp, data) {
-                    self.requests.add(place, all);
+                // What the block asks for the first time comes from device memory.
+                if address(warp, data).is_some_and(|place| self.requests.add(place, all)) {
+                    latency = latency.max(RATES.memory_latency);
                 }
                 (Unit::Tma, all * units.blocks() / RATES.cache_bytes_per_cycle)
             }
@@ -284,7 +286,7 @@ impl<'s, 'a> Walk<'s, 'a> {
         let own = (cycles / share).max(issued);
         warp.now = begins + if unit == row.unit { own } else { issued };
         let value = evaluate(data, &self.values(warp, data)).or_else(|| self.given(warp, data));
-        let ready = begins + own + f64::from(row.latency);
+        let ready = begins + own + latency;
         warp.results(data, value, if data.results.is_empty() { 0.0 } else { ready });
     }
 

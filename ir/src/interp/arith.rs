@@ -87,7 +87,9 @@ pub(super) fn int_binary(op: BinOp, elem: Elem, x: i128, y: i128) -> Result<i128
         BinOp::Sub => x - y,
         BinOp::Mul => x.wrapping_mul(y),
         BinOp::Div => x / y,
-        BinOp::CeilDiv => (x + y - 1) / y,
+        // Of a negative number rounding toward zero is rounding up.
+        BinOp::CeilDiv if x > 0 => (x + y - 1) / y,
+        BinOp::CeilDiv => x / y,
         BinOp::Rem => x % y,
         BinOp::Min => x.min(y),
         BinOp::Max => x.max(y),

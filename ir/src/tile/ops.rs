@@ -47,7 +47,7 @@ pub enum BinOp {
     Mul,
     /// Quotient; integers round toward zero, and dividing by zero is undefined.
     Div,
-    /// Quotient of non-negative integers rounded up.
+    /// Quotient of integers rounded up; the divisor must be positive.
     CeilDiv,
     /// Remainder with the dividend's sign.
     Rem,

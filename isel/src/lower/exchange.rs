@@ -22,6 +22,8 @@ use warplift_ir::types::Elem;
 
 /// Partial results of so many warps are held at once: the widest access.
 const AT_ONCE: usize = 4;
+/// Partial results from which on lanes share them: fewer are two or three wide reads.
+const PARTS_BY_LANES: u64 = 16;
 
 /// Which of a reduction's warps a partial result is from.
 const PART: Axis = Axis::Dim(u8::MAX);
@@ -143,7 +145,8 @@ impl Lower<'_, '_> {
         let results: Vec<(Axis, u64)> = to.map_or(Vec::new(), |t| t.outs().to_vec());
         let count: u64 = results.iter().map(|o| o.1).product();
         let partial = partial_results(from, to, axis, parts).map_err(&error)?;
-        let wanted = wanted_parts(from, to, parts).map_err(&error)?;
+        let lanes = lanes_of_parts(from, to, parts);
+        let wanted = wanted_parts(from, to, [parts, lanes]).map_err(&error)?;
         let memory = part_memory(&results, parts).map_err(&error)?;
         let write = partial.then(&memory).map_err(&error)?;
         let read = wanted.then(&memory).map_err(&error)?;
@@ -153,6 +156,7 @@ impl Lower<'_, '_> {
         let read = self.shared_access(&read, buffer, elem, false)?;
         self.store_fragment(x, elem, &write, owner)?;
         let regs = to.map_or(1, |t| t.in_extent(Axis::Reg));
+        let parts = parts / lanes;
         let mut sum: Option<machine::Value> = None;
         for first in (0..parts).step_by(AT_ONCE) {
             let some = first..parts.min(first + AT_ONCE as u64);
@@ -165,7 +169,8 @@ impl Lower<'_, '_> {
             let columns = sum.map(|s| (s, IndexMap::EACH)).into_iter().chain(columns);
             sum = Some(self.combine(row, columns, regs as u16));
         }
-        Ok(sum.unwrap_or(x))
+        let all = sum.unwrap_or(x);
+        Ok(self.across_lanes(row, all, (0..lanes.ilog2()).map(|bit| 1 << bit)))
     }
 }
 
@@ -220,22 +225,37 @@ fn copy_digits(mut b: Builder, layout: &Layout, axis: Axis, column: impl Fn(&[u6
     b
 }
 
-/// `(part and reg, lane, warp..)` to `(results.., part)`: what each thread reads back.
-fn wanted_parts(from: &Layout, to: Option<&Layout>, parts: u64) -> Made {
+/// Lanes that read back different parts and combine them by shuffles: where all lanes of a warp want the same
+/// results, and the parts are so many that one read a lane and a few shuffles cost less than all of them in each.
+fn lanes_of_parts(from: &Layout, to: Option<&Layout>, parts: u64) -> u64 {
+    let alike = to.is_none_or(|t| t.basis(Axis::Lane).iter().all(|b| b.out.iter().all(|&o| o == 0)));
+    let whole = parts >= PARTS_BY_LANES && parts.is_power_of_two();
+    if alike && whole { parts.min(from.in_extent(Axis::Lane)) } else { 1 }
+}
+
+/// `(part and reg, lane, warp..)` to `(results.., part)`: what each thread reads back, `lanes` lanes different parts.
+fn wanted_parts(from: &Layout, to: Option<&Layout>, [parts, lanes]: [u64; 2]) -> Made {
     let mut outs: Vec<(Axis, u64)> = to.map_or(Vec::new(), |t| t.outs().to_vec());
-    let mut own = vec![0; outs.len() + 1];
-    own[outs.len()] = 1;
+    let results = outs.len();
+    let along = |step: u64| (0..=results).map(|n| if n == results { step } else { 0 }).collect::<Vec<u64>>();
     outs.push((PART, parts));
-    let mut b = Builder::new(&outs).add(Axis::Reg, parts, &own);
+    let mut b = Builder::new(&outs).add(Axis::Reg, parts / lanes, &along(lanes));
+    let by_lanes = |b: Builder, extent: u64| {
+        b.add(Axis::Lane, lanes, &along(1)).add(Axis::Lane, extent / lanes, &along(0))
+    };
     match to {
         Some(to) => {
-            for &(a, _) in to.ins() {
-                b = copy_digits(b, to, a, |out| out.iter().copied().chain([0]).collect());
+            for &(a, extent) in to.ins() {
+                b = match (a, lanes) {
+                    (Axis::Lane, 2..) => by_lanes(b, extent),
+                    _ => copy_digits(b, to, a, |out| out.iter().copied().chain([0]).collect()),
+                };
             }
         }
         None => {
             for &(a, extent) in from.ins().iter().filter(|a| a.0 != Axis::Reg) {
-                b = b.add(a, extent, &[0]);
+                let spread = a == Axis::Lane && lanes > 1;
+                b = if spread { by_lanes(b, extent) } else { b.add(a, extent, &along(0)) };
             }
         }
     }

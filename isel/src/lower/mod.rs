@@ -17,6 +17,8 @@ mod cp_async;
 mod exchange;
 mod gather;
 mod half;
+mod indices;
+mod launch;
 mod mini;
 mod mma_sync;
 mod narrow;
@@ -32,7 +34,8 @@ mod tile;
 mod versions;
 
 use crate::plan::Plan;
-use crate::{IselError, Result, facts};
+use crate::window::Window;
+use crate::{IselError, Result};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use warplift_ir::Bump;
@@ -41,11 +44,9 @@ use warplift_ir::layout::{Axis, Layout};
 use warplift_ir::machine::{
     self, Attr, BufferData, Cursor, Func, IndexMap, LaunchInfo, LoopAttr, NewInst, Program, Ty,
 };
-use warplift_ir::manifest::{Argument, Expr, ExprOp, Fact, Packing, Param};
+use warplift_ir::manifest::{Expr, Fact, Packing, Param};
 use warplift_ir::target::Opcode;
-use warplift_ir::tile::{
-    Block, CmpOp, Depth, Facts, Inst, InstData, Kernel, LoopMapping, Mapping, Op, Type, Value,
-};
+use warplift_ir::tile::{Block, CmpOp, Depth, Inst, InstData, Kernel, LoopMapping, Mapping, Op, Type, Value};
 use warplift_ir::types::Elem;
 
 /// Registers that a tile may take of a thread: what a thread has.
@@ -124,6 +125,7 @@ pub fn do_lower<'a>(k: &Kernel, plan: &Plan, mapping: &Mapping, bump: &'a Bump) 
             whole.alternate
         )));
     }
+    indices::check_indices(k)?;
     let versions;
     let (k, plan) = match plan.uses.is_empty() && plan.made.is_empty() {
         true => (k, plan),
@@ -320,30 +322,6 @@ impl<'k, 'a> Lower<'k, 'a> {
         }
     }
 
-    /// What is asserted of an argument and a constant becomes a fact that the launch checks.
-    fn lower_assert(&mut self, inst: Inst) -> Result<()> {
-        let k = self.k;
-        let refuse =
-            || IselError::at(k, inst, "an assert about more than an argument and a constant is not selected");
-        let compare = k.def(k.args(inst)[0]).ok_or_else(refuse)?;
-        let (Op::Compare(cmp), [a, b]) = (&k.insts[compare].op, k.args(compare)) else {
-            return Err(refuse());
-        };
-        let param = k.params.iter().find(|p| p.value == *a).ok_or_else(refuse)?;
-        let bound = k.int_const(*b).ok_or_else(refuse)?;
-        let (min, max) = match cmp {
-            CmpOp::Le => (param.facts.min, bound),
-            CmpOp::Lt => (param.facts.min, bound - 1),
-            CmpOp::Ge => (bound, param.facts.max),
-            CmpOp::Gt => (bound + 1, param.facts.max),
-            CmpOp::Eq => (bound, bound),
-            CmpOp::Ne => return Err(refuse()),
-        };
-        let max = max.min(i64::from(i32::MAX));
-        self.extra_facts.push(Fact::Range { name: param.name.clone(), min, max });
-        Ok(())
-    }
-
     fn lower_view(&mut self, inst: Inst, strided: bool, fill: f64) -> Result<()> {
         let args = self.k.args(inst).to_vec();
         let rank = if strided { (args.len() - 1) / 2 } else { args.len() - 1 };
@@ -374,7 +352,8 @@ impl<'k, 'a> Lower<'k, 'a> {
         let args = self.k.args(inst).to_vec();
         let whole = self.view(args[0])?;
         let mut part = View { extents: SmallVec::new(), strides: SmallVec::new(), ..whole.clone() };
-        let bytes = i64::from(self.k.ty(args[0]).elem().bits() / 8);
+        let bits = self.k.ty(args[0]).elem().bits();
+        let window = Window::of(self.k, args[0]);
         let mut index = args[1..].iter();
         let mut inside: Vec<machine::Value> = Vec::new();
         for (d, (&extent, &stride)) in whole.extents.iter().zip(&whole.strides).enumerate() {
@@ -385,10 +364,13 @@ impl<'k, 'a> Lower<'k, 'a> {
             }
             let Some(&v) = index.next() else { return self.error("an index is missing") };
             let at = self.scalar(v)?;
-            let scale = match stride {
-                None => self.at().imm(bytes),
-                Some(s) => self.at().mul_imm(s, bytes),
-            };
+            let step = window.as_ref().map_or(1, |w| w.stride_divisor(self.k, w.kept[d]));
+            if step.wrapping_mul(i64::from(bits)) % 8 != 0 {
+                let what = "an index fixed where its stride is not known to be whole bytes";
+                return self.error(format!("{what}: {step} elements of {bits} bits"));
+            }
+            let one = self.at().imm(1);
+            let scale = self.bytes_of(stride.unwrap_or(one), bits);
             part.base = self.at().op(Opcode::MadWideS32, &[at, scale, part.base], Ty::B64);
             // Unsigned: a negative index is outside too.
             let compared = NewInst::new(Opcode::SetpU32, &[at, extent], &[Ty::Pred]);
@@ -551,12 +533,12 @@ impl<'k, 'a> Lower<'k, 'a> {
             self.at().push(NewInst::new(Opcode::Yield, &[], &[]));
         }
         let deferred = self.k.attrs.values().any(|a| a.deferred);
-        let mut facts = argument_facts(self.k);
+        let mut facts = launch::argument_facts(self.k);
         facts.append(&mut self.extra_facts);
         let launch = LaunchInfo {
             kernel: self.k.name.clone(),
             file: self.k.file.clone(),
-            arguments: arguments(self.k, mapping, &self.packings),
+            arguments: launch::arguments(self.k, mapping, &self.packings),
             params: self.params,
             grid,
             cluster,
@@ -567,97 +549,8 @@ impl<'k, 'a> Lower<'k, 'a> {
         let (blocks, teams) = (self.blocks, self.teams);
         Ok(Program { launch, buffers: self.buffers, warps, teams, blocks, deferred, func: self.func })
     }
-
-    /// What a cluster of blocks does not go with.
-    fn check_cluster(&self, cluster: u32) -> Result<()> {
-        let sized = self.k.insts.values().any(|d| matches!(d.op, Op::GridDim(0)));
-        if self.blocks > 1 && (cluster > 1 || self.teams > 1) {
-            return self
-                .error("blocks that hold a tile together beside clusters of neighbours or teams in turn");
-        }
-        match (cluster > 1, self.teams > 1, sized && !self.persistent) {
-            (true, true, _) => self.error("clusters of blocks whose teams take tiles in turn"),
-            (true, _, true) => self.error("the grid's extent in a kernel whose grid is made whole clusters"),
-            _ => Ok(()),
-        }
-    }
-
-    /// Blocks to launch: the logical grid, or as many programs as keep the waves even.
-    fn grid(&self, cluster: u32) -> Result<[Expr; 3]> {
-        let mut extents = Vec::new();
-        for &g in &self.k.grid {
-            let e = facts::launch_expr(self.k, g);
-            extents
-                .push(e.ok_or_else(|| IselError::whole("the grid depends on more than integer arguments"))?);
-        }
-        let one = || Expr::Const(1);
-        // Whole clusters: what lies past the grid's end is out of every view's bounds.
-        let size = Expr::Const(cluster.into());
-        let whole = |e| Expr::op(ExprOp::Mul, Expr::op(ExprOp::CeilDiv, e, size.clone()), size.clone());
-        if let Some(first) = extents.first_mut() {
-            *first = whole(first.clone());
-        }
-        let spread = |e| Expr::op(ExprOp::Mul, e, Expr::Const(self.blocks.into()));
-        if self.persistent {
-            let tiles = extents.into_iter().reduce(|a, b| Expr::op(ExprOp::Mul, a, b)).unwrap_or_else(one);
-            // ceil(tiles / waves): the last wave is as full as the others.
-            let teams = Expr::Const(self.teams.into());
-            let places = Expr::op(ExprOp::Div, Expr::var("sm_count"), Expr::Const(self.blocks.into()));
-            // A device with fewer multiprocessors than a cluster has blocks runs one cluster.
-            let places = if self.blocks > 1 { Expr::op(ExprOp::Max, places, one()) } else { places };
-            let programs = Expr::op(ExprOp::Mul, places, teams.clone());
-            let waves = Expr::op(ExprOp::CeilDiv, tiles.clone(), programs);
-            let waves = Expr::op(ExprOp::Max, waves, one());
-            let programs = Expr::op(ExprOp::CeilDiv, tiles, waves);
-            return Ok([spread(whole(Expr::op(ExprOp::CeilDiv, programs, teams))), one(), one()]);
-        }
-        extents.resize(3, one());
-        let [x, y, z] =
-            extents.try_into().map_err(|_| IselError::whole("a grid has at most 3 dimensions"))?;
-        Ok([spread(x), y, z])
-    }
 }
 
 fn is_tile(k: &Kernel, v: Value) -> bool {
     matches!(k.ty(v), Type::Tile(..))
-}
-
-fn arguments(k: &Kernel, mapping: &Mapping, packings: &[(String, Packing)]) -> Vec<Argument> {
-    let written = |v: Value| {
-        let views = k.insts.iter().filter(|(i, d)| matches!(d.op, Op::View { .. }) && k.args(*i)[0] == v);
-        let views: Vec<Value> = views.map(|(i, _)| k.result(i)).collect();
-        let writes = |d: &Op| matches!(d, Op::Store | Op::Atomic(_));
-        k.insts.iter().any(|(i, d)| writes(&d.op) && views.contains(&k.whole_view(k.args(i)[0])))
-    };
-    let name = |ty: Type| match ty {
-        Type::Ptr(e) => format!("ptr<{e}>"),
-        other => other.elem().to_string(),
-    };
-    let of = |p: &warplift_ir::tile::ParamData| Argument {
-        name: p.name.clone(),
-        ty: name(k.ty(p.value)),
-        written: written(p.value),
-        early: mapping.arrays.iter().any(|(name, array)| *name == p.name && array.early),
-        packing: packings.iter().find(|(name, _)| *name == p.name).map(|(_, packing)| packing.clone()),
-    };
-    k.params.iter().map(of).collect()
-}
-
-fn argument_facts(k: &Kernel) -> Vec<Fact> {
-    let mut facts = Vec::new();
-    for p in &k.params {
-        let Facts { align, multiple, min, max } = p.facts;
-        let pointer = matches!(k.ty(p.value), Type::Ptr(_));
-        if pointer && align > 1 {
-            facts.push(Fact::Aligned { name: p.name.clone(), align });
-        }
-        let integer = matches!(k.ty(p.value), Type::Scalar(e) if e.is_int());
-        if integer && multiple > 1 {
-            facts.push(Fact::Multiple { name: p.name.clone(), of: multiple });
-        }
-        if integer {
-            facts.push(Fact::Range { name: p.name.clone(), min, max: max.min(i64::from(i32::MAX)) });
-        }
-    }
-    facts
 }

@@ -87,7 +87,8 @@ impl Lower<'_, '_> {
         for (n, (store, around)) in order.iter().enumerate().filter(|(_, (i, _))| self.is_write(*i)) {
             let bulk = matches!(self.plan.stores.get(store), Some(StorePlan::Bulk(_)));
             let follows = |(at, (load, other)): (usize, &(Inst, Vec<Inst>))| {
-                let loaded = self.plan.shared.get(load).is_some_and(|t| t.fill != Fill::Threads);
+                let copied = self.plan.shared.get(load).is_some_and(|t| t.fill != Fill::Threads);
+                let loaded = copied || self.plan.staged.contains_key(load);
                 let again = at > n || around.iter().any(|l| other.contains(l));
                 (again && (bulk || loaded) && !self.is_write(*load) && self.overwrites(*store, *load))
                     .then_some(*load)

@@ -31,11 +31,7 @@ impl Lower<'_, '_> {
         let axis = usize::from(axis);
         let x = self.materialize(arg, arg)?;
         let mut r = self.reduce_registers(row, x, &from, to.as_ref(), axis);
-        for lane in lanes_along(&from, axis) {
-            let regs = self.func.ty(r).regs() as u16;
-            let other = self.repeat(Opcode::ShflBfly, Attr::Imm(lane as i64), &[(r, IndexMap::EACH)], regs);
-            r = self.repeat(row, Attr::None, &[(r, IndexMap::EACH), (other, IndexMap::EACH)], regs);
-        }
+        r = self.across_lanes(row, r, lanes_along(&from, axis).into_iter());
         r = self.across_warps(row, r, &from, to.as_ref(), axis)?;
         if !tile {
             let first = [IndexMap::EACH].into_iter().collect();
@@ -43,6 +39,21 @@ impl Lower<'_, '_> {
         }
         self.set(result, r);
         Ok(())
+    }
+
+    /// Over lanes whose numbers differ in these bits: all of them end with the result.
+    pub(super) fn across_lanes(
+        &mut self,
+        row: Opcode,
+        mut r: machine::Value,
+        bits: impl Iterator<Item = u64>,
+    ) -> machine::Value {
+        for bit in bits {
+            let regs = self.func.ty(r).regs() as u16;
+            let other = self.repeat(Opcode::ShflBfly, Attr::Imm(bit as i64), &[(r, IndexMap::EACH)], regs);
+            r = self.repeat(row, Attr::None, &[(r, IndexMap::EACH), (other, IndexMap::EACH)], regs);
+        }
+        r
     }
 
     /// Over the registers that fall together, one row for all results at once.

@@ -2,10 +2,11 @@
 
 use super::{Low, Lower};
 use crate::Result;
+use crate::facts::is_never_negative;
 use crate::rows::{Kind, binary_row, compare_row, float_bits, fma_row, kind, natural, unary_row};
 use warplift_ir::machine::{self, Attr, NewInst, Ty};
 use warplift_ir::target::Opcode;
-use warplift_ir::tile::{BinOp, Inst, Op, Type, UnOp};
+use warplift_ir::tile::{BinOp, CmpOp, Inst, Op, Type, UnOp};
 use warplift_ir::types::Elem;
 
 impl Lower<'_, '_> {
@@ -50,6 +51,12 @@ impl Lower<'_, '_> {
             Op::Select => {
                 let [c, x, y] = [self.scalar(args[0])?, self.scalar(args[1])?, self.scalar(args[2])?];
                 match self.ty(result)? {
+                    Ty::Pred => {
+                        let other = self.at().op(Opcode::NotPred, &[c], Ty::Pred);
+                        let first = self.at().op(Opcode::AndPred, &[c, x], Ty::Pred);
+                        let second = self.at().op(Opcode::AndPred, &[other, y], Ty::Pred);
+                        self.at().op(Opcode::OrPred, &[first, second], Ty::Pred)
+                    }
                     Ty::B64 => self.at().op(Opcode::Selp64, &[x, y, c], Ty::B64),
                     _ => self.at().op(Opcode::Selp, &[x, y, c], Ty::B32),
                 }
@@ -108,11 +115,8 @@ impl Lower<'_, '_> {
         let (result, args) = (k.result(inst), k.args(inst).to_vec());
         let elem = k.ty(result).elem();
         let (x, y) = (self.scalar(args[0])?, self.scalar(args[1])?);
-        if op == BinOp::CeilDiv {
-            let one = self.at().imm(1);
-            let up = self.at().int(Opcode::SubS32, y, one);
-            let sum = self.at().add(x, up);
-            let r = self.at().int(Opcode::DivU32, sum, y);
+        if op == BinOp::CeilDiv && matches!(elem, Elem::Int(32) | Elem::Uint(32)) {
+            let r = self.divided_up(inst, elem, x, y);
             self.set(result, r);
             return Ok(());
         }
@@ -132,41 +136,30 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
+    /// A quotient rounded up: of what is not negative `y - 1` more reaches the next whole, and the quotient of a negative
+    /// number, which is rounded toward zero, is up already.
+    fn divided_up(&mut self, inst: Inst, elem: Elem, x: machine::Value, y: machine::Value) -> machine::Value {
+        let one = self.at().imm(1);
+        let less = self.at().int(Opcode::SubS32, y, one);
+        let sum = self.at().add(x, less);
+        if elem == Elem::Uint(32) || self.k.args(inst).iter().all(|&v| is_never_negative(self.k, v)) {
+            return self.at().int(Opcode::DivU32, sum, y);
+        }
+        let zero = self.at().imm(0);
+        let positive = NewInst::new(Opcode::SetpS32, &[x, zero], &[Ty::Pred]).attr(Attr::Cmp(CmpOp::Gt));
+        let positive = self.at().value(positive);
+        let from = self.at().op(Opcode::Selp, &[sum, x, positive], Ty::B32);
+        self.at().int(Opcode::DivS32, from, y)
+    }
+
     /// Division of values that cannot be negative is cheaper unsigned: tile numbers and sizes.
     fn nonnegative(&self, inst: Inst, row: Opcode) -> Opcode {
-        let known = |v| self.is_nonnegative(v, 8);
+        let known = |v| is_never_negative(self.k, v);
         match row {
             Opcode::DivS32 if self.k.args(inst).iter().all(|&v| known(v)) => Opcode::DivU32,
             Opcode::RemS32 if self.k.args(inst).iter().all(|&v| known(v)) => Opcode::RemU32,
             other => other,
         }
-    }
-
-    fn is_nonnegative(&self, v: warplift_ir::tile::Value, fuel: u32) -> bool {
-        let k = self.k;
-        if let Some(p) = k.params.iter().find(|p| p.value == v) {
-            return p.facts.min >= 0;
-        }
-        let Some(def) = k.def(v).filter(|_| fuel > 0) else { return self.counts_up(v, fuel) };
-        match k.insts[def].op {
-            Op::Int(c) => c >= 0,
-            Op::Dim(_) | Op::BlockIndex(_) | Op::GridDim(_) | Op::ProgramId | Op::ProgramCount => true,
-            Op::Binary(BinOp::Add | BinOp::Mul | BinOp::Div | BinOp::CeilDiv | BinOp::Min | BinOp::Rem) => {
-                k.args(def).iter().all(|&a| self.is_nonnegative(a, fuel - 1))
-            }
-            _ => false,
-        }
-    }
-
-    /// Whether a block parameter is the counter of a loop that starts at no negative number.
-    fn counts_up(&self, v: warplift_ir::tile::Value, fuel: u32) -> bool {
-        let k = self.k;
-        let warplift_ir::tile::ValueDef::Param(block, 0) = k.values[v].def else { return false };
-        let holder =
-            k.insts.iter().find(|(_, d)| matches!(d.op, Op::For) && d.blocks.first() == Some(&block));
-        holder.is_some_and(|(i, _)| {
-            fuel > 0 && [0, 2].iter().all(|&n| self.is_nonnegative(k.args(i)[n], fuel - 1))
-        })
     }
 
     /// A unary operation on one register of the element's kind (scalars; fragments go through maps).

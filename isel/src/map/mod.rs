@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  tunables ─► constants        tunables.rs
+//!  clusters                     cluster.rs: refused where they would store too much
 //!  grid ─► loop over tiles      persist.rs, raster.rs, fold.rs
 //!  wide stores ─► chunks        chunk.rs
 //!  deep products ─► parts       split.rs
@@ -12,6 +13,7 @@
 //! Logic apart from mapping: Task-Based Tensor Computations on Modern GPUs, section 3.3.
 
 mod chunk;
+mod cluster;
 mod fold;
 mod form;
 mod persist;
@@ -79,6 +81,7 @@ pub fn do_forms<'m>(kernel: &Kernel, mapping: &'m Mapping) -> Result<Forms<'m>> 
     assign_loops(&mut k, mapping);
     assign_arrays(&mut k, mapping);
     assign_tiles(&mut k, mapping);
+    cluster::check_ends(&k, mapping)?;
     let all = form::forms(&k, mapping)?;
     split::do_split(&mut k);
     Ok(Forms { common: k, mapping, all })

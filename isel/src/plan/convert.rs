@@ -13,7 +13,7 @@ use crate::tiles::layout_error;
 use crate::{IselError, Result};
 use warplift_ir::layout::convert::{Conversion, SharedPass, Shuffle, convert, through_rows, through_shared};
 use warplift_ir::layout::{Axis, Layout};
-use warplift_ir::tile::{Inst, Kernel};
+use warplift_ir::tile::{Inst, Kernel, Op, Value};
 use warplift_ir::types::Elem;
 
 /// Cycles that a store, the meeting of a block and a load take at least, whatever they move.
@@ -86,6 +86,15 @@ fn shared_cost(pass: &SharedPass) -> u64 {
 }
 
 impl Plan {
+    /// What the text's own `rearrange` converts: the tile, its layout and that of the result, where they differ.
+    pub(super) fn rearranged(&self, k: &Kernel, inst: Inst) -> Option<(Value, &Layout, &Layout)> {
+        let tile = *k.args(inst).first().filter(|_| matches!(k.insts[inst].op, Op::Rearrange))?;
+        let from = self.uses.get(&(inst, 0)).or(self.layouts[tile].as_ref())?;
+        let result = k.result(inst);
+        let to = self.made.get(&result).or(self.layouts[result].as_ref())?;
+        (from != to && !from.equivalent(to)).then_some((tile, from, to))
+    }
+
     /// A line for each conversion, for `explain`.
     pub(super) fn describe_conversions(&self, k: &Kernel, inst: Inst) -> Vec<String> {
         let at = k.insts[inst].loc;
@@ -101,7 +110,7 @@ impl Plan {
         });
         let results = k.results(inst).iter();
         let results = results.filter_map(|&v| Some((v, self.made.get(&v)?, self.layouts[v].as_ref()?)));
-        let lines = uses.chain(results).map(|(v, from, to)| {
+        let lines = uses.chain(results).chain(self.rearranged(k, inst)).map(|(v, from, to)| {
             let way = match choose(k, inst, from, to, k.ty(v).elem(), self.ways) {
                 Ok(Conversion::Registers { .. }) => "registers".to_owned(),
                 Ok(Conversion::Shuffle(s)) => format!("{} warp shuffles", s.rounds.len()),

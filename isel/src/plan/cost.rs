@@ -424,6 +424,10 @@ impl<'k> Model<'k> {
             let (Some(to), Some(inst)) = (plan.layouts[v].as_ref(), k.def(v)) else { continue };
             add(inst, self.conversion(inst, v, from, to)?);
         }
+        for &inst in self.order {
+            let Some((v, from, to)) = plan.rearranged(k, inst) else { continue };
+            add(inst, self.conversion(inst, v, from, to)?);
+        }
         Ok(all)
     }
 

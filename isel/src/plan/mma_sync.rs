@@ -15,7 +15,7 @@
 //! lie in eight different bank groups, so that `ldmatrix` meets no conflict in either storage order.
 
 use super::cost::Model;
-use super::tensor::place;
+use super::tensor::{MAX_STEPS, place};
 use super::types::{Plan, WarpProduct};
 use crate::operand::{WARP_ATOM, loaded_whole};
 use crate::tiles::{extents, layout_error};
@@ -85,6 +85,9 @@ fn check(k: &Kernel, inst: Inst, [m, n, depth]: [u32; 3]) -> Result<()> {
     }
     if !depth.is_multiple_of(WARP_ATOM[2]) {
         return refuse(format!("mma of depth {depth}: a multiple of {} is needed", WARP_ATOM[2]));
+    }
+    if depth > MAX_STEPS * WARP_ATOM[2] {
+        return refuse(format!("mma of depth {depth}: at most {} in one product", MAX_STEPS * WARP_ATOM[2]));
     }
     let Team::Warps(warps) = k.attrs[inst].team else {
         return refuse("mma.sync needs a team of warps".to_owned());

@@ -72,13 +72,3 @@ pub fn do_plan_without(k: &Kernel, disabled: &[Feature]) -> Result<Plan> {
         false => search::do_search(&maker),
     }
 }
-
-/// What the rule's plan costs.
-///
-/// # Errors
-/// As [`do_plan`].
-pub(crate) fn price(k: &Kernel, disabled: &[Feature]) -> Result<Cost> {
-    let order = program_order(k);
-    let (_, made) = Maker::new(k, &order, Ways::without(disabled)).make(Choices::default());
-    made.map(|(_, cost)| cost)
-}

@@ -23,6 +23,8 @@ use warplift_ir::types::Elem;
 const ATOM_M: u32 = 64;
 /// Depth of one wgmma on 16-bit elements.
 const ATOM_K: u32 = 16;
+/// Steps along the depth of one product at most.
+pub(super) const MAX_STEPS: u32 = 255;
 /// Columns of one wgmma at most.
 const ATOM_N: u32 = 256;
 /// Threads above which the entry registers no longer hold an n256 accumulator.
@@ -172,6 +174,10 @@ fn check_shape(k: &Kernel, inst: Inst, [m, n, depth]: [u32; 3], groups: u32) -> 
             inst,
             format!("mma of depth {depth}: a multiple of {ATOM_K} is needed"),
         ));
+    }
+    if depth > MAX_STEPS * ATOM_K {
+        let most = MAX_STEPS * ATOM_K;
+        return Err(IselError::at(k, inst, format!("mma of depth {depth}: at most {most} in one product")));
     }
     let registers = m / groups * n / 128;
     if registers > 224 {

@@ -3,7 +3,7 @@
 use super::cse::do_cse;
 use super::dce::do_dce;
 use super::flight::Flown;
-use super::role::Expand;
+use super::role::{Expand, Touched};
 use crate::Result;
 use crate::schedule::buffer_of;
 use warplift_ir::machine::{
@@ -215,7 +215,7 @@ impl<'a> Expand<'_, 'a> {
 
     /// Low word for stage 0 and this warpgroup, made once at entry.
     fn descriptor_base(&mut self, o: &SharedOperand) -> Value {
-        let key = (o.place.buffer, o.warpgroup_stride, o.mn_major);
+        let key = (o.place.buffer, [o.warpgroup_stride, o.place.offset, o.leading], o.mn_major);
         if let Some(&v) = self.descriptors.get(&key) {
             return v;
         }
@@ -251,14 +251,23 @@ impl<'a> Expand<'_, 'a> {
         if self.kind(buffer) != BufferKind::Scratch {
             return;
         }
-        if self.seen.scratch[buffer].written {
+        let Touched { written, unfenced, .. } = self.seen.scratch[buffer];
+        if written || (tensor && unfenced) {
             self.land();
             if tensor {
-                self.at().push(NewInst::new(Opcode::FenceProxyAsync, &[], &[]));
+                self.fence();
             }
             self.meet();
         }
         self.seen.scratch[buffer].read = true;
+    }
+
+    /// What this thread wrote is shown to asynchronous reads behind the next barrier.
+    pub fn fence(&mut self) {
+        self.at().push(NewInst::new(Opcode::FenceProxyAsync, &[], &[]));
+        for b in self.program.buffers.keys() {
+            self.seen.scratch[b].unfenced = false;
+        }
     }
 
     /// A scratch buffer may be overwritten once all have read it.
@@ -268,5 +277,6 @@ impl<'a> Expand<'_, 'a> {
             self.meet();
         }
         self.seen.scratch[buffer].written = true;
+        self.seen.scratch[buffer].unfenced = true;
     }
 }

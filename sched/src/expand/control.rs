@@ -53,7 +53,7 @@ impl<'a> Expand<'_, 'a> {
     /// Nothing is known of scratch buffers.
     pub fn forget_scratch(&mut self) {
         for b in self.program.buffers.keys() {
-            self.seen.scratch[b] = Touched { written: true, read: true };
+            self.seen.scratch[b] = Touched::anything();
         }
     }
 
@@ -63,7 +63,7 @@ impl<'a> Expand<'_, 'a> {
         for &inside in d.blocks.iter().flat_map(|&b| &self.program.func.blocks[b].insts) {
             let data = self.data(inside);
             for (b, _) in touched(&data.attr, data.op) {
-                self.seen.scratch[b] = Touched { written: true, read: true };
+                self.seen.scratch[b] = Touched::anything();
             }
             self.forget_inside(inside);
         }

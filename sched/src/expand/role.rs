@@ -18,17 +18,28 @@ use warplift_ir::machine::{
 use warplift_ir::target::Opcode;
 use warplift_ir::tile::Loc;
 
-/// What happened to a scratch buffer since the last barrier of the role.
+/// What happened to a buffer that threads write: since the last barrier of the role, and since the last fence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Touched {
     pub written: bool,
     pub read: bool,
+    /// Written, and no fence has yet shown it to asynchronous reads: a barrier does not.
+    pub unfenced: bool,
 }
 
 impl Touched {
     /// What may have happened where two ways meet.
     pub fn join(self, other: Self) -> Self {
-        Self { written: self.written || other.written, read: self.read || other.read }
+        Self {
+            written: self.written || other.written,
+            read: self.read || other.read,
+            unfenced: self.unfenced || other.unfenced,
+        }
+    }
+
+    /// Whatever may have happened.
+    pub fn anything() -> Self {
+        Self { written: true, read: true, unfenced: true }
     }
 }
 
@@ -113,7 +124,7 @@ pub(super) struct Expand<'p, 'a> {
     pub slot_now: SecondaryMap<Buffer, u32>,
     pub late_insts: FxHashSet<Inst>,
     /// Descriptor bases by operand, made once at entry.
-    pub descriptors: FxHashMap<(Buffer, u32, bool), Value>,
+    pub descriptors: FxHashMap<(Buffer, [u32; 3], bool), Value>,
 }
 
 impl<'p, 'a> Expand<'p, 'a> {
@@ -316,7 +327,7 @@ impl<'p, 'a> Expand<'p, 'a> {
         let buffers: Vec<Buffer> = self.program.buffers.keys().collect();
         self.seen.global.clear();
         for b in buffers {
-            self.seen.scratch[b] = Touched::default();
+            self.seen.scratch[b] = Touched { unfenced: self.seen.scratch[b].unfenced, ..Touched::default() };
         }
     }
 

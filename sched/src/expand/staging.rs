@@ -77,7 +77,7 @@ impl Expand<'_, '_> {
                         self.by_elected(Opcode::BulkWaitRead, Attr::Imm(pending.into()));
                         self.at().push(NewInst::new(Opcode::BarWarpSync, &[], &[]));
                     }
-                    self.seen.scratch[buffer].written = true;
+                    self.seen.scratch[buffer].unfenced = true;
                 }
             }
             BufferKind::Ring => {}
@@ -89,10 +89,10 @@ impl Expand<'_, '_> {
         let d = self.data(inst);
         let Attr::Tma(t) = &d.attr else { return };
         let Some(place) = t.place else { return };
-        if self.seen.scratch[place.buffer].written {
+        if self.seen.scratch[place.buffer].unfenced {
             self.at().push(NewInst::new(Opcode::FenceProxyAsync, &[], &[]));
             self.at().push(NewInst::new(Opcode::BarWarpSync, &[], &[]));
-            self.seen.scratch[place.buffer].written = false;
+            self.seen.scratch[place.buffer].unfenced = false;
         }
         let offset = self.value(d.args[0]);
         let (address, constant) = self.place(offset, place);

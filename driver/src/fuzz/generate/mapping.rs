@@ -44,7 +44,7 @@ impl Generator<'_> {
         let product = self.groups.is_some();
         let persistent = self.choices.chance(1, 2);
         let alternate = product && persistent && self.groups == Some(1) && self.choices.chance(1, 5);
-        KernelMapping {
+        let mut whole = KernelMapping {
             persistent,
             raster: self.choices.weighted(&[
                 (3, Raster::Linear),
@@ -56,7 +56,7 @@ impl Generator<'_> {
             epilogue: self.choices.weighted(&[(2, Epilogue::Direct), (1, Epilogue::Deferred)]),
             cluster: self.choices.weighted(&[(5, 1), (1, 2)]),
             alternate: if alternate { 2 } else { 1 },
-            blocks: if product { 1 } else { self.choices.weighted(&[(6, 1), (1, 2), (1, 4)]) },
+            blocks: 1,
             warps: if product { None } else { self.choices.of(&[Some(4), None, Some(1), Some(2), Some(8)]) },
             chunk: self.choices.weighted(&[(6, None), (1, Some(16)), (1, Some(32))]),
             programmatic: self.choices.chance(1, 6),
@@ -66,6 +66,11 @@ impl Generator<'_> {
                 (2, Products::MmaSync),
                 (1, Products::Wgmma),
             ]),
+        };
+        // Without products blocks have nothing to multicast: half of the clusters hold tiles together.
+        if !product && whole.cluster > 1 && whole.raster == Raster::Linear {
+            (whole.cluster, whole.blocks) = (1, if persistent { 2 } else { 4 });
         }
+        whole
     }
 }

@@ -3,6 +3,9 @@
 use super::VerifyError;
 use crate::tile::{Depth, Kernel, Loc, Mapping, Op, ParamData, Type};
 
+/// Stages of a loop's rings at most: barriers alone would fill shared memory long before.
+const MAX_STAGES: u32 = 256;
+
 /// Checks the names and numbers of a mapping; gives all violations.
 pub fn verify_mapping(kernel: &Kernel, mapping: &Mapping) -> Result<(), Vec<VerifyError>> {
     let mut errors = Vec::new();
@@ -27,8 +30,13 @@ pub fn verify_mapping(kernel: &Kernel, mapping: &Mapping) -> Result<(), Vec<Veri
         if !loops.contains(&name.as_str()) {
             error(item, format!("kernel `{}` has no loop `{name}`", kernel.name));
         }
-        if looped.pipeline == Depth::Stages(0) {
-            error(item, format!("the pipeline of loop `{name}` has no stages"));
+        if let Depth::Stages(stages) = looped.pipeline
+            && !(1..=MAX_STAGES).contains(&stages)
+        {
+            error(
+                item,
+                format!("the pipeline of loop `{name}` has {stages} stages, 1 to {MAX_STAGES} are possible"),
+            );
         }
     }
     for (i, (name, array)) in mapping.arrays.iter().enumerate() {

@@ -1,0 +1,29 @@
+//! Indices, extents and counters are words: the rows that compute addresses take no others.
+
+use crate::{IselError, Result};
+use warplift_ir::tile::{Inst, Kernel, Op, Type, Value};
+use warplift_ir::types::Elem;
+
+/// Refuses what is counted in another type than `i32`.
+pub(super) fn check_indices(k: &Kernel) -> Result<()> {
+    for inst in k.insts.keys() {
+        let words = |v: &&Value| k.ty(**v) != Type::Scalar(Elem::I32);
+        if let Some(v) = indices(k, inst).iter().find(words) {
+            let message =
+                format!("an index, extent or counter of type {} is not selected, only i32", k.ty(*v).elem());
+            return Err(IselError::at(k, inst, message));
+        }
+    }
+    Ok(())
+}
+
+/// The operands of an instruction that say where or how often.
+fn indices(k: &Kernel, inst: Inst) -> &[Value] {
+    let args = k.args(inst);
+    match k.insts[inst].op {
+        Op::View { .. } | Op::SubView(_) | Op::Load | Op::AsyncCopy => &args[1..],
+        Op::Store | Op::Atomic(_) => &args[1..args.len() - 1],
+        Op::For => &args[..3],
+        _ => &[],
+    }
+}

@@ -1,0 +1,151 @@
+//! What a launch must know: the grid, the arguments, the facts that it checks.
+
+use super::Lower;
+use crate::{IselError, Result, facts};
+use warplift_ir::manifest::{Argument, Expr, ExprOp, Fact, Packing};
+use warplift_ir::tile::{CmpOp, Facts, Inst, Kernel, Mapping, Op, Type, Value};
+use warplift_ir::types::Elem;
+
+impl Lower<'_, '_> {
+    /// What is asserted of an argument and a constant becomes a fact that the launch checks.
+    pub(super) fn lower_assert(&mut self, inst: Inst) -> Result<()> {
+        let k = self.k;
+        let refuse =
+            || IselError::at(k, inst, "an assert about more than an argument and a constant is not selected");
+        if !self.always_runs(inst) {
+            return self
+                .error("an assert inside a branch or a loop, which no launch can check, is not selected");
+        }
+        let compare = k.def(k.args(inst)[0]).ok_or_else(refuse)?;
+        let (Op::Compare(cmp), &[a, b]) = (&k.insts[compare].op, k.args(compare)) else {
+            return Err(refuse());
+        };
+        let (cmp, a, b) = if k.int_const(a).is_some() { (mirrored(*cmp), b, a) } else { (*cmp, a, b) };
+        let param = k.params.iter().find(|p| p.value == a).ok_or_else(refuse)?;
+        let bound = k.int_const(b).ok_or_else(refuse)?;
+        let (min, max) = match cmp {
+            CmpOp::Le => (param.facts.min, bound),
+            CmpOp::Lt => (param.facts.min, bound.saturating_sub(1)),
+            CmpOp::Ge => (bound, param.facts.max),
+            CmpOp::Gt => (bound.saturating_add(1), param.facts.max),
+            CmpOp::Eq => (bound, bound),
+            CmpOp::Ne => return Err(refuse()),
+        };
+        let max = max.min(most(k.ty(a).elem()));
+        self.extra_facts.push(Fact::Range { name: param.name.clone(), min, max });
+        Ok(())
+    }
+
+    /// Whether an instruction stands at the top, or in the loop over tiles there.
+    fn always_runs(&self, inst: Inst) -> bool {
+        let k = self.k;
+        let top = &k.blocks[k.entry].insts;
+        let tiles = top.iter().filter(|&&i| k.attrs[i].persistent).flat_map(|&i| &k.insts[i].blocks);
+        top.contains(&inst) || tiles.into_iter().any(|&b| k.blocks[b].insts.contains(&inst))
+    }
+
+    /// What a cluster of blocks does not go with.
+    pub(super) fn check_cluster(&self, cluster: u32) -> Result<()> {
+        let sized = self.k.insts.values().any(|d| matches!(d.op, Op::GridDim(0)));
+        if self.blocks > 1 && (cluster > 1 || self.teams > 1) {
+            return self
+                .error("blocks that hold a tile together beside clusters of neighbours or teams in turn");
+        }
+        match (cluster > 1, self.teams > 1, sized && !self.persistent) {
+            (true, true, _) => self.error("clusters of blocks whose teams take tiles in turn"),
+            (true, _, true) => self.error("the grid's extent in a kernel whose grid is made whole clusters"),
+            _ => Ok(()),
+        }
+    }
+
+    /// Blocks to launch: the logical grid, or as many programs as keep the waves even.
+    pub(super) fn grid(&self, cluster: u32) -> Result<[Expr; 3]> {
+        let mut extents = Vec::new();
+        for &g in &self.k.grid {
+            let e = facts::launch_expr(self.k, g);
+            extents
+                .push(e.ok_or_else(|| IselError::whole("the grid depends on more than integer arguments"))?);
+        }
+        let one = || Expr::Const(1);
+        // Whole clusters: what lies past the grid's end stores nothing, as `map` has made sure.
+        let size = Expr::Const(cluster.into());
+        let whole = |e| Expr::op(ExprOp::Mul, Expr::op(ExprOp::CeilDiv, e, size.clone()), size.clone());
+        if let Some(first) = extents.first_mut() {
+            *first = whole(first.clone());
+        }
+        let spread = |e| Expr::op(ExprOp::Mul, e, Expr::Const(self.blocks.into()));
+        if self.persistent {
+            let tiles = extents.into_iter().reduce(|a, b| Expr::op(ExprOp::Mul, a, b)).unwrap_or_else(one);
+            // ceil(tiles / waves): the last wave is as full as the others.
+            let teams = Expr::Const(self.teams.into());
+            let places = Expr::op(ExprOp::CeilDiv, Expr::var("sm_count"), Expr::Const(self.blocks.into()));
+            let programs = Expr::op(ExprOp::Mul, places, teams.clone());
+            let waves = Expr::op(ExprOp::CeilDiv, tiles.clone(), programs);
+            let waves = Expr::op(ExprOp::Max, waves, one());
+            let programs = Expr::op(ExprOp::CeilDiv, tiles, waves);
+            return Ok([spread(whole(Expr::op(ExprOp::CeilDiv, programs, teams))), one(), one()]);
+        }
+        extents.resize(3, one());
+        let [x, y, z] =
+            extents.try_into().map_err(|_| IselError::whole("a grid has at most 3 dimensions"))?;
+        Ok([spread(x), y, z])
+    }
+}
+
+pub(super) fn arguments(k: &Kernel, mapping: &Mapping, packings: &[(String, Packing)]) -> Vec<Argument> {
+    let written = |v: Value| {
+        let views = k.insts.iter().filter(|(i, d)| matches!(d.op, Op::View { .. }) && k.args(*i)[0] == v);
+        let views: Vec<Value> = views.map(|(i, _)| k.result(i)).collect();
+        let writes = |d: &Op| matches!(d, Op::Store | Op::Atomic(_));
+        k.insts.iter().any(|(i, d)| writes(&d.op) && views.contains(&k.whole_view(k.args(i)[0])))
+    };
+    let name = |ty: Type| match ty {
+        Type::Ptr(e) => format!("ptr<{e}>"),
+        other => other.elem().to_string(),
+    };
+    let of = |p: &warplift_ir::tile::ParamData| Argument {
+        name: p.name.clone(),
+        ty: name(k.ty(p.value)),
+        written: written(p.value),
+        early: mapping.arrays.iter().any(|(name, array)| *name == p.name && array.early),
+        packing: packings.iter().find(|(name, _)| *name == p.name).map(|(_, packing)| packing.clone()),
+    };
+    k.params.iter().map(of).collect()
+}
+
+/// The greatest number of an integer type that a launch can be asked for.
+fn most(elem: Elem) -> i64 {
+    let bits = elem.bits() - u32::from(elem.is_signed());
+    if bits >= 63 { i64::MAX } else { (1 << bits) - 1 }
+}
+
+/// The comparison that says the same of the other operand.
+fn mirrored(cmp: CmpOp) -> CmpOp {
+    match cmp {
+        CmpOp::Lt => CmpOp::Gt,
+        CmpOp::Le => CmpOp::Ge,
+        CmpOp::Gt => CmpOp::Lt,
+        CmpOp::Ge => CmpOp::Le,
+        CmpOp::Eq | CmpOp::Ne => cmp,
+    }
+}
+
+pub(super) fn argument_facts(k: &Kernel) -> Vec<Fact> {
+    let mut facts = Vec::new();
+    for p in &k.params {
+        let Facts { align, multiple, min, max } = p.facts;
+        let pointer = matches!(k.ty(p.value), Type::Ptr(_));
+        if pointer && align > 1 {
+            facts.push(Fact::Aligned { name: p.name.clone(), align });
+        }
+        let integer = matches!(k.ty(p.value), Type::Scalar(e) if e.is_int());
+        if integer && multiple > 1 {
+            facts.push(Fact::Multiple { name: p.name.clone(), of: multiple });
+        }
+        if integer {
+            let max = max.min(most(k.ty(p.value).elem()));
+            facts.push(Fact::Range { name: p.name.clone(), min, max });
+        }
+    }
+    facts
+}

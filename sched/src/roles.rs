@@ -1,0 +1,46 @@
+//! Who copies: a producer, or the threads that compute.
+//!
+//! ```text
+//!  copy ◄─ coordinates ◄─ counters, arguments, sums of them      one thread finds them alone: a producer's
+//!       ◄─ coordinates ◄─ a reduced tile, what memory holds      threads find them together: theirs
+//! ```
+//!
+//! No fragment crosses from one role to the other, and a producer is one thread: it can take part in no shuffle, and
+//! nothing orders its loads behind the others' stores.
+
+use crate::graph::{Graph, Node};
+use warplift_ir::machine::{Func, Inst, Program, RoleKind, Schedule};
+use warplift_ir::target::Opcode;
+
+/// Asynchronous loads go to a producer if it can find their places, everything else to the consumers.
+pub(crate) fn do_roles(program: &Program<'_>, s: &mut Schedule) {
+    let func = &program.func;
+    let loads: Vec<Inst> = func.insts.keys().filter(|&i| func.insts[i].op.is_async_load()).collect();
+    match Graph::of(func).slice(loads.iter().copied()).iter().filter_map(|&n| shared_work(func, n)).min() {
+        Some(inst) => s.remarks.push(format!(
+            "line {}: the threads that compute copy too: where to depends on `{}`, which one thread cannot do alone",
+            func.insts[inst].loc.line,
+            func.insts[inst].op.row().name
+        )),
+        None => {
+            s.producer = !loads.is_empty();
+            for inst in loads {
+                s.roles[inst] = RoleKind::Producer;
+            }
+        }
+    }
+}
+
+/// An instruction that the threads of a block do together, or whose result their order decides.
+fn shared_work(func: &Func<'_>, node: Node) -> Option<Inst> {
+    let Node::Inst(inst) = node else { return None };
+    let d = &func.insts[inst];
+    let structure = matches!(d.op, Opcode::For | Opcode::If | Opcode::Yield | Opcode::Await);
+    let lanes = matches!(
+        d.op,
+        Opcode::ShflBfly | Opcode::ShflIdx | Opcode::ReduxAddS32 | Opcode::ReduxMaxS32 | Opcode::ReduxOr
+    );
+    let held = d.args.iter().any(|&v| func.ty(v).is_frag());
+    let together = lanes || held || !d.op.is_pure();
+    (together && !structure && !d.op.is_async_load()).then_some(inst)
+}
