@@ -26,7 +26,7 @@ impl Lower<'_, '_> {
         // Where the extent is no power of two a thread may have fewer neighbours than asked for.
         let place = |e: u32| register_coord(&layout, e.into())[tile.inner_dim];
         let vector = (1..=most).rev().find(|v| (0..*v).all(|e| place(e) == place(0) + u64::from(e)));
-        let vector = vector.filter(|v| [4, 8, 16].contains(&(v * size)) && most % v == 0);
+        let vector = vector.filter(|v| [4, 8, 16].contains(&(v * size)) && most.is_multiple_of(*v));
         let Some(vector) = vector else {
             return self.error("copies by threads of fewer than 4 bytes in a row");
         };
