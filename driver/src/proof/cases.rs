@@ -190,8 +190,8 @@ pub const CASES: &[Case] = &[
     case("softmax", "BM = 1, BN = 1024; kernel: warps 4, programmatic", &[("3x1000", 2)]),
     // Rows, scans and exchanges.
     case("axpy", "", &[("n=5000", 2)]),
-    case("row_max", "", &[("5x4100", 2)]),
-    case("row_sum", "", &[("5x4100", 2)]),
+    case("row_max", "", &[("5x6200", 2)]),
+    case("row_sum", "", &[("5x6200", 2)]),
     case("softmax", "BM = 1, BN = 1024; kernel: warps 4", &[("3x1000", 2)]),
     // Rows that the blocks of a cluster hold together: once, and again in the same buffers.
     case("softmax", "BM = 1, BN = 2048; kernel: warps 2, blocks 4", &[("3x2000", 2)]),

@@ -21,9 +21,16 @@ impl Lower<'_, '_> {
         let result = k.result(inst);
         let elem = k.ty(result).elem();
         let (shape, size) = (extents(k, result), elem.bits() / 8);
-        let vector = bytes / size;
-        let layout =
-            blocked(&shape, tile.inner_dim, vector, warps(k, inst)).map_err(layout_error(k, inst))?;
+        let most = bytes / size;
+        let layout = blocked(&shape, tile.inner_dim, most, warps(k, inst)).map_err(layout_error(k, inst))?;
+        // Where the extent is no power of two a thread may have fewer neighbours than asked for.
+        let place = |e: u32| register_coord(&layout, e.into())[tile.inner_dim];
+        let vector = (1..=most).rev().find(|v| (0..*v).all(|e| place(e) == place(0) + u64::from(e)));
+        let vector = vector.filter(|v| [4, 8, 16].contains(&(v * size)) && most.is_multiple_of(*v));
+        let Some(vector) = vector else {
+            return self.error("copies by threads of fewer than 4 bytes in a row");
+        };
+        let bytes = vector * size;
         let to = tile.from_register_layout(&layout).map_err(layout_error(k, inst))?;
         let buffer = self.buffers.push(BufferData {
             name: self.name_of(result),

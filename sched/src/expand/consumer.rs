@@ -264,7 +264,7 @@ impl<'a> Expand<'_, 'a> {
     }
 
     /// What this thread wrote is shown to asynchronous reads behind the next barrier.
-    fn fence(&mut self) {
+    pub fn fence(&mut self) {
         self.at().push(NewInst::new(Opcode::FenceProxyAsync, &[], &[]));
         for b in self.program.buffers.keys() {
             self.seen.scratch[b].unfenced = false;

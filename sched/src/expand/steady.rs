@@ -31,8 +31,12 @@ impl Expand<'_, '_> {
     /// At the end of a loop's body: all meet if more happened than its start assumes.
     pub fn keep_assumed(&mut self, assumed: Option<Scratch>) {
         let Some(assumed) = assumed else { return };
-        let more = |b: Buffer| self.seen.scratch[b].join(assumed[b]) != assumed[b];
-        if self.program.buffers.keys().any(more) {
+        let buffers = || self.program.buffers.keys();
+        let more = |now: Touched, then: Touched| now.join(then) != then;
+        if buffers().any(|b| self.seen.scratch[b].unfenced && !assumed[b].unfenced) {
+            self.fence();
+        }
+        if buffers().any(|b| more(self.seen.scratch[b], assumed[b])) {
             self.meet();
         }
     }
@@ -65,14 +69,20 @@ impl Expand<'_, '_> {
             let d = self.data(inside);
             let accesses = touched(&d.attr, d.op);
             let scratch = |b: Buffer| self.kind(b) == BufferKind::Scratch;
-            let meets = |&(b, writes): &(Buffer, bool)| if writes { seen[b].read } else { seen[b].written };
+            let tensor = matches!(d.attr, Attr::Wgmma(_));
+            let meets = |&(b, writes): &(Buffer, bool)| match writes {
+                true => seen[b].read,
+                false => seen[b].written || tensor && seen[b].unfenced,
+            };
             if accesses.iter().filter(|a| scratch(a.0)).any(meets) {
-                self.program.buffers.keys().for_each(|other| seen[other] = seen[other].met());
+                for other in self.program.buffers.keys() {
+                    let unfenced = seen[other].unfenced && !tensor;
+                    seen[other] = Touched { unfenced, ..Touched::default() };
+                }
             }
             for (b, writes) in accesses {
-                let own = scratch(b);
-                let (written, read) = (writes || !own, !writes || !own);
-                seen[b] = seen[b].join(Touched { written, read, unfenced: written });
+                let own = Touched { written: writes, read: !writes, unfenced: writes };
+                seen[b] = seen[b].join(if scratch(b) { own } else { Touched::anything() });
             }
         }
         Some(seen)
