@@ -352,7 +352,7 @@ fn is_write(op: Opcode) -> bool {
 /// Whether a write may happen a tile later, and for the first tile not at all.
 fn stores_late(op: Opcode) -> bool {
     let staged = matches!(op, Opcode::Stmatrix | Opcode::StShared | Opcode::TmaStore);
-    staged || matches!(op, Opcode::StGlobal | Opcode::StGlobal16)
+    staged || matches!(op, Opcode::StGlobal | Opcode::StGlobal16 | Opcode::StGlobal8)
 }
 
 /// Whether a row is a product on tensor cores.

@@ -37,6 +37,11 @@ impl Touched {
         }
     }
 
+    /// What is left of it behind a barrier.
+    pub fn met(self) -> Self {
+        Self { unfenced: self.unfenced, ..Self::default() }
+    }
+
     /// Whatever may have happened.
     pub fn anything() -> Self {
         Self { written: true, read: true, unfenced: true }
@@ -327,7 +332,7 @@ impl<'p, 'a> Expand<'p, 'a> {
         let buffers: Vec<Buffer> = self.program.buffers.keys().collect();
         self.seen.global.clear();
         for b in buffers {
-            self.seen.scratch[b] = Touched { unfenced: self.seen.scratch[b].unfenced, ..Touched::default() };
+            self.seen.scratch[b] = self.seen.scratch[b].met();
         }
     }
 

@@ -67,9 +67,7 @@ impl Expand<'_, '_> {
             let scratch = |b: Buffer| self.kind(b) == BufferKind::Scratch;
             let meets = |&(b, writes): &(Buffer, bool)| if writes { seen[b].read } else { seen[b].written };
             if accesses.iter().filter(|a| scratch(a.0)).any(meets) {
-                // A fence is not a barrier: what is not fenced stays so.
-                let kept = |t: Touched| Touched { unfenced: t.unfenced, ..Touched::default() };
-                self.program.buffers.keys().for_each(|other| seen[other] = kept(seen[other]));
+                self.program.buffers.keys().for_each(|other| seen[other] = seen[other].met());
             }
             for (b, writes) in accesses {
                 let own = scratch(b);
