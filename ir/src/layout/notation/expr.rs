@@ -113,7 +113,7 @@ fn tuple(cursor: &mut Cursor<'_>) -> Result<Layout, LayoutError> {
 fn bits(cursor: &mut Cursor<'_>) -> Result<u64, LayoutError> {
     let mut probe = cursor.clone();
     let word = probe.word().map_err(|_| cursor.error("a type"))?;
-    let elem = Elem::from_name(&word).ok_or_else(|| cursor.error("a type"))?;
+    let elem = Elem::from_name(word).ok_or_else(|| cursor.error("a type"))?;
     *cursor = probe;
     Ok(elem.bits().into())
 }
