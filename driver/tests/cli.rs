@@ -71,7 +71,7 @@ fn outputs_dumps_and_times_go_where_they_are_asked_to() {
 #[test]
 fn what_came_before_a_refusal_is_shown() {
     let (status, output, errors) = warplift(&["compile", "attention", "-D", "BN=256", "--dump", "lower"]);
-    assert_eq!((status, output.as_str()), (1, ""), "{errors}");
+    assert_eq!((status, output.as_str()), (2, ""), "{errors}");
     assert!(errors.contains("; after lower") && errors.contains("registers"), "{errors}");
 }
 
@@ -322,4 +322,23 @@ fn what_was_not_done_is_no_success() {
 fn a_grid_of_nothing_is_predicted() {
     let (status, output, errors) = warplift(&["explain", "axpy", "--size", "0"]);
     assert!(status == 0 && output.contains("predicted: "), "{output}{errors}");
+}
+
+#[test]
+fn resident_blocks_limit_registers_and_threads() {
+    let (_, wide, _) = warplift(&["compile", "layer_norm", "-D", "BN=16384"]);
+    assert!(wide.contains(".reqntid 512,1,1\n.minnctapersm 2\n"), "{wide}");
+    let table = [
+        (
+            "softmax",
+            "mapping softmax { BN = 4096 kernel: warps 8, resident 9 }",
+            "9 resident blocks of 256 threads",
+        ),
+        ("gemm", "mapping gemm { for t: producers 1, consumers 2 kernel: resident 2 }", "roles share out"),
+        ("softmax", "mapping softmax { kernel: resident 0 }", "must be 1 or more"),
+    ];
+    for (kernel, mapping, piece) in table {
+        let (status, _, errors) = warplift(&["compile", kernel, "--mapping", mapping]);
+        assert!(status == 2 && errors.contains(piece), "{mapping}: {errors}");
+    }
 }

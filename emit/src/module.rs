@@ -75,7 +75,7 @@ fn entry(out: &mut String, program: &Scheduled<'_>) -> Result<(), EmitError> {
         };
         let _ = write!(out, "{ty} param{i}");
     }
-    let _ = writeln!(out, "\n)\n.reqntid {},1,1\n.minnctapersm 1", program.threads);
+    let _ = writeln!(out, "\n)\n.reqntid {},1,1\n.minnctapersm {}", program.threads, launch.resident);
     if launch.cluster > 1 {
         let _ = writeln!(out, ".explicitcluster\n.reqnctapercluster {},1,1", launch.cluster);
     }

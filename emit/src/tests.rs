@@ -72,6 +72,7 @@ fn launch() -> LaunchInfo {
         ],
         grid: [Expr::Const(1), Expr::Const(1), Expr::Const(1)],
         cluster: 1,
+        resident: 1,
         programmatic: false,
         facts: vec![],
         workspace: Expr::zero(),
@@ -141,7 +142,11 @@ fn attr_of(op: Opcode) -> Attr {
         Opcode::LdParam64 => Attr::Param(1),
         Opcode::LdParam32 | Opcode::LdParam16 => Attr::Param(2),
         Opcode::ShflBfly | Opcode::MbarInit | Opcode::MbarExpectTx | Opcode::Lop3 => Attr::Imm(16),
-        Opcode::WgmmaWait | Opcode::BulkWait | Opcode::BulkWaitRead | Opcode::CpAsyncWait => Attr::Imm(1),
+        Opcode::WgmmaWait
+        | Opcode::BulkWait
+        | Opcode::BulkWaitRead
+        | Opcode::CpAsyncWait
+        | Opcode::Pmevent => Attr::Imm(1),
         Opcode::BarSync | Opcode::BarArrive => Attr::Imm2(1, 128),
         Opcode::SetmaxnregInc => Attr::Imm(168),
         Opcode::SetmaxnregDec => Attr::Imm(40),

@@ -18,6 +18,8 @@ use warplift_ir::target::{Effect, Opcode, Target};
 const MAX_PARTS: usize = 4;
 /// Blocks of a cluster at most: more gain nothing where power limits, and couple more blocks.
 const MAX_CLUSTER: u32 = 2;
+/// Threads that a multiprocessor holds at once.
+const RESIDENT_THREADS: u32 = 2048;
 /// Warps of a warpgroup.
 pub(crate) const WARPGROUP: u32 = 4;
 /// Registers that a consumer needs beside its fragments: addresses, rings, coordinates.
@@ -74,6 +76,7 @@ pub fn do_schedule_without(program: &Program<'_>, target: &Target, disabled: &[F
     if has(Feature::WarpSpecialization) {
         do_roles(program, &mut s);
     }
+    check_resident(program, &s)?;
     find_rings(program, &mut s)?;
     hold_back(program, &mut s);
     if !s.producer && program.teams > 1 && !s.rings.is_empty() {
@@ -140,6 +143,21 @@ fn check_limits(program: &Program<'_>, target: &Target) -> Result<()> {
         return Err(SchedError::Unsupported(what.to_owned()));
     }
     Ok(())
+}
+
+/// Several blocks of a multiprocessor: as many threads as it holds, whose registers no roles hand on.
+fn check_resident(program: &Program<'_>, s: &Schedule) -> Result<()> {
+    let (resident, threads) = (program.launch.resident, 32 * program.warps * program.teams / program.blocks);
+    if resident > 1 && s.producer {
+        let what = "several resident blocks of a kernel whose roles share out a block's registers";
+        return Err(SchedError::Unsupported(what.to_owned()));
+    }
+    match resident.saturating_mul(threads) {
+        all if resident > 1 && all > RESIDENT_THREADS => Err(SchedError::Unsupported(format!(
+            "{resident} resident blocks of {threads} threads: a multiprocessor holds {RESIDENT_THREADS}"
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// Whether a row moves a tile to or from the shared memory of one block, or multiplies what lies there.

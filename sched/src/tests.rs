@@ -176,6 +176,7 @@ fn gemm<'a>(shape: &Shape, bump: &'a Bump) -> Program<'a> {
         params: Vec::new(),
         grid: [1, 1, 1].map(Expr::Const),
         cluster: 1,
+        resident: 1,
         programmatic: false,
         facts: Vec::new(),
         workspace: Expr::zero(),

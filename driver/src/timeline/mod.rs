@@ -146,6 +146,7 @@ fn walk_blocks(
     if blocks == 0 {
         return Ok(Prediction { cycles: RATES.start_cycles, ..Prediction::default() });
     }
+    let registers = registers.min(target.registers / (scheduled.launch.resident * manifest.block).max(1));
     let most = [
         THREADS / manifest.block.max(1),
         (target.shared_bytes + RESERVED) / (manifest.dynamic_shared + RESERVED),

@@ -45,6 +45,8 @@ pub struct LaunchInfo {
     pub grid: [Expr; 3],
     /// Blocks of a cluster along x.
     pub cluster: u32,
+    /// Blocks that a multiprocessor is to hold at once.
+    pub resident: u32,
     /// Whether the grid may start before the one it depends on has ended.
     pub programmatic: bool,
     /// Facts required.

@@ -149,6 +149,10 @@ pub struct KernelMapping {
     pub bulk_store: bool,
     /// What products become.
     pub products: Products,
+    /// Blocks that a multiprocessor is to hold at once: ptxas gives a thread no more registers than that leaves
+    /// (PTX ISA, ".minnctapersm"). Of blocks that wait in turn for memory, for each other and for memory again, several
+    /// hide one another's waits.
+    pub resident: u32,
     /// Programmatic dependent launch: blocks may start while the grid before this one ends, they wait for
     /// it by themselves (PTX ISA, "griddepcontrol").
     pub programmatic: bool,
@@ -167,6 +171,7 @@ impl Default for KernelMapping {
             chunk: None,
             bulk_store: true,
             products: Products::Fit,
+            resident: 1,
             programmatic: false,
         }
     }

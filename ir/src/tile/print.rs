@@ -478,6 +478,9 @@ fn whole_items(whole: &KernelMapping) -> Vec<String> {
     if whole.blocks != 1 {
         items.push(format!("blocks {}", whole.blocks));
     }
+    if whole.resident != 1 {
+        items.push(format!("resident {}", whole.resident));
+    }
     items.extend(whole.warps.map(|n| format!("warps {n}")));
     items.extend(whole.chunk.map(|n| format!("chunk {n}")));
     items.extend(match whole.products {

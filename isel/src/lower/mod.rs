@@ -548,6 +548,7 @@ impl<'k, 'a> Lower<'k, 'a> {
             params: self.params,
             grid,
             cluster,
+            resident: mapping.whole.resident,
             programmatic: mapping.whole.programmatic,
             facts,
             workspace: Expr::zero(),

@@ -142,6 +142,7 @@ impl Frame {
             params,
             grid: [blocks, Expr::Const(1), Expr::Const(1)],
             cluster: self.cluster,
+            resident: 1,
             programmatic: false,
             facts: Vec::new(),
             workspace: Expr::zero(),

@@ -57,6 +57,7 @@ impl Generator<'_> {
             cluster: self.choices.weighted(&[(5, 1), (1, 2)]),
             alternate: if alternate { 2 } else { 1 },
             blocks: 1,
+            resident: 1,
             warps: if product { None } else { self.choices.of(&[Some(4), None, Some(1), Some(2), Some(8)]) },
             chunk: self.choices.weighted(&[(6, None), (1, Some(16)), (1, Some(32))]),
             programmatic: self.choices.chance(1, 6),

@@ -7,7 +7,8 @@
 //! array   = "plain" | "staged" | "packed" | "stream" | "early"
 //! tile    = "layout" string                  (the full text form of `ir::layout`)
 //! whole   = "persistent" | "raster" ("linear" | "folded" | "square" | "band_m" int | "band_n" int)
-//!         | "epilogue" ("direct" | "deferred") | "cluster" int | "alternate" int | "blocks" int | "warps" int | "chunk" int
+//!         | "epilogue" ("direct" | "deferred") | "cluster" int | "alternate" int | "blocks" int | "resident" int
+//!         | "warps" int | "chunk" int
 //!         | "no" "bulk_store" | "products" ("fit" | "wgmma" | "mma_sync") | "programmatic"
 //! attr    = "thread" | "warps" int | "warpgroups" int | "persistent" | "index" | "below" int | "deferred" | loop
 //!         | array | tile
@@ -168,10 +169,10 @@ fn whole_attr(c: &mut Cursor<'_>, whole: &mut KernelMapping) -> Result<()> {
             whole.bulk_store = false;
             return c.expect_word("bulk_store");
         }
-        "cluster" | "alternate" | "blocks" | "warps" | "chunk" => return whole_count(c, whole),
+        "cluster" | "alternate" | "blocks" | "resident" | "warps" | "chunk" => return whole_count(c, whole),
         _ => {
             return c.expected(
-                "`persistent`, `raster`, `epilogue`, `cluster`, `alternate`, `blocks`, `warps`, `chunk`, `products`, `programmatic` or `no bulk_store`",
+                "`persistent`, `raster`, `epilogue`, `cluster`, `alternate`, `blocks`, `resident`, `warps`, `chunk`, `products`, `programmatic` or `no bulk_store`",
             );
         }
     }
@@ -185,6 +186,7 @@ fn whole_count(c: &mut Cursor<'_>, whole: &mut KernelMapping) -> Result<()> {
     match word {
         "cluster" => whole.cluster = count,
         "alternate" => whole.alternate = count,
+        "resident" => whole.resident = count,
         "blocks" => whole.blocks = count,
         "warps" => whole.warps = Some(count),
         _ => whole.chunk = Some(count),

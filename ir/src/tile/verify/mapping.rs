@@ -59,11 +59,15 @@ pub fn verify_mapping(kernel: &Kernel, mapping: &Mapping) -> Result<(), Vec<Veri
             error(item, format!("kernel `{}` has no tile `{name}`", kernel.name));
         }
     }
-    if [mapping.whole.cluster, mapping.whole.alternate, mapping.whole.blocks].contains(&0)
+    if [mapping.whole.cluster, mapping.whole.alternate, mapping.whole.blocks, mapping.whole.resident]
+        .contains(&0)
         || mapping.whole.warps == Some(0)
         || mapping.whole.chunk == Some(0)
     {
-        error(usize::MAX, "cluster, alternate, blocks, warps and chunk must be 1 or more".to_owned());
+        error(
+            usize::MAX,
+            "cluster, alternate, blocks, resident, warps and chunk must be 1 or more".to_owned(),
+        );
     }
     for (i, (name, looped)) in mapping.loops.iter().enumerate() {
         if looped.turns.is_some_and(|n| n > 1) {
