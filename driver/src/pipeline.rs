@@ -18,7 +18,7 @@ use warplift_ir::machine::{
 };
 use warplift_ir::manifest::Manifest;
 use warplift_ir::target::Target;
-use warplift_ir::tile::{Kernel, Mapping, VerifyError, verify};
+use warplift_ir::tile::{Kernel, Mapping, VerifyError, verify, verify_mapping};
 use warplift_isel::IselError;
 use warplift_regalloc::{Budget, RegallocError};
 use warplift_sched::SchedError;
@@ -169,7 +169,8 @@ pub(crate) fn compile_and<T>(
 ) -> Result<T, CompileError> {
     let bump = Bump::new();
     let mut r = Recorder { options, timings: Vec::new() };
-    r.pass("verify", || verify(kernel).map_err(CompileError::Verify))?;
+    let fits = || verify(kernel).and_then(|()| verify_mapping(kernel, mapping));
+    r.pass("verify", || fits().map_err(CompileError::Verify))?;
     let forms = r.pass("map", || warplift_isel::map::do_forms(kernel, mapping))?;
     let (mapped, plan) =
         r.pass("plan", || warplift_isel::select::do_select(&forms, &of_isel(&options.disable)))?;

@@ -3,7 +3,7 @@
 
 use warplift::ir::target::SM90A;
 use warplift::ir::tile::parse_file;
-use warplift::{Options, compile};
+use warplift::{CompileError, Options, compile};
 
 /// Kernel and mapping of a text with one argument `x` and what stands in its body, and the message.
 fn message(params: &str, body: &str, mapping: &str) -> String {
@@ -13,6 +13,7 @@ fn message(params: &str, body: &str, mapping: &str) -> String {
     let module = parse_file(&text, "f.tile").unwrap_or_else(|e| panic!("{e:?}\n{text}"));
     match compile(&module.kernels[0], &module.mappings[0], &SM90A, &Options::default()) {
         Ok(c) => panic!("it compiles:\n{text}\n{}", c.ptx),
+        Err(CompileError::Isel(e)) => format!("f.tile:{}:{}: {e}", e.loc.line, e.loc.column),
         Err(e) => e.to_string(),
     }
 }

@@ -368,13 +368,12 @@ mapping bounded { for t: pipeline fit, producers 1, consumers 2 kernel: persiste
 ";
 
 #[test]
-fn waits_are_pinned_where_threads_work_fits_under_products() {
+fn waits_are_pinned_where_that_saves_enough() {
     let sizes = [[("queries", 130), ("keys", 100)], [("queries", 64), ("keys", 330)]];
     let made = check_text(BOUNDED, &[], &sizes.each_ref().map(|s| &s[..]), 4e-2);
     let looped = &made.explained.schedule.loops[0];
     let pins = looped.pins.as_ref().unwrap_or_else(|| panic!("{looped:?}"));
-    assert!(pins.waits.len() == 1 && pins.pinned < pins.loose, "{pins:?}");
-    assert_eq!(made.ptx.matches("pmevent 0;").count(), 1, "in the loop alone: {}", made.ptx);
+    assert!(pins.waits.is_empty() && pins.pinned < pins.loose, "too little is saved: {pins:?}");
     // A true row maximum stands before the powers: ptxas mixes what it moves the wait above.
     let (kernel, mapped) = load("attention");
     let made = compile(&kernel, &mapped, &SM90A, &Options::default()).unwrap_or_else(|e| panic!("{e}"));

@@ -345,15 +345,17 @@ fn rows_lie_together_where_that_saves_meetings() {
 
 #[test]
 fn where_the_mapping_names_no_instruction_the_cheaper_one_is_taken() {
-    // Columns that are reduced: warps side by side have each of them whole, those of a warpgroup never.
+    // Reduced both ways, so that turning the product helps neither: warps side by side have columns whole, those of a
+    // warpgroup never.
     let text = SUMMED
-        .replace("reduce_max(p, 1)", "reduce_max(p, 0)")
-        .replace("f32[BM]", "f32[BN]")
+        .replace(", BN = 128", "")
+        .replace("BN", "BM")
+        .replace("reduce_max(p, 1)", "reduce_max(p, 1) + reduce_max(p, 0)")
         .replace("BK = 64", "BK = 16");
     let text = text.replace("WHAT", "raster linear");
     let (k, columns) = select(&text, &[]);
     assert!(!columns.warp_products.is_empty(), "{:?}", columns.describe(&k));
-    assert_eq!(shared(&columns).rows, 1, "{:?}", columns.describe(&k));
+    assert_eq!(shared(&columns).columns, 4, "{:?}", columns.describe(&k));
     let rule = select(&text, &[Feature::Synthesis]).1;
     assert!(!rule.products.is_empty(), "128 rows are a warpgroup's");
     let wide = PRODUCT.replace("ALIGN", "align 16").replace("192", "128").replace("for t: consumers 3", "");

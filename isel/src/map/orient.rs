@@ -112,7 +112,9 @@ impl Weighing<'_> {
         let extents = self.k.ty(sum).shape().and_then(|s| s.extents());
         let rows = extents.and_then(|e| e.get(usize::from(turned)).copied());
         match (self.groups, rows) {
-            (Some(groups), Some(rows)) if groups > 0 && !rows.is_multiple_of(64 * groups) => UNEVEN,
+            (Some(groups), Some(rows)) if groups > 0 && !rows.is_multiple_of(groups.saturating_mul(64)) => {
+                UNEVEN
+            }
             _ => 0,
         }
     }

@@ -13,7 +13,7 @@ pub fn verify_mapping(kernel: &Kernel, mapping: &Mapping) -> Result<(), Vec<Veri
         let loc = mapping.locs.get(item).copied().unwrap_or(Loc::default());
         errors.push(VerifyError { inst: None, loc, message });
     };
-    if mapping.kernel != kernel.name {
+    if !mapping.kernel.is_empty() && mapping.kernel != kernel.name {
         let (of, name) = (&mapping.kernel, &kernel.name);
         error(usize::MAX, format!("a mapping of `{of}` does not fit kernel `{name}`"));
     }
