@@ -214,6 +214,14 @@ pub enum Op {
 }
 
 impl Op {
+    /// Whether each element of the result is made of the operands' elements at the same place.
+    pub fn is_elementwise(&self) -> bool {
+        matches!(
+            self,
+            Self::Unary(_) | Self::Binary(_) | Self::Compare(_) | Self::Select | Self::Fma | Self::Cast
+        )
+    }
+
     /// Whether it changes memory or has another effect, so that order and presence matter.
     pub fn has_effect(&self) -> bool {
         matches!(

@@ -60,15 +60,8 @@ fn collect(
     };
     let follows = match k.insts[def].op {
         Op::Full | Op::Iota(_) => true,
-        Op::Unary(_)
-        | Op::Binary(_)
-        | Op::Compare(_)
-        | Op::Select
-        | Op::Fma
-        | Op::Cast
-        | Op::ExpandDims(_) => operands(k, solver, plan, def, to, chain),
-        Op::Broadcast => operands(k, solver, plan, def, to, chain),
-        _ => false,
+        Op::ExpandDims(_) | Op::Broadcast => operands(k, solver, plan, def, to, chain),
+        ref op => op.is_elementwise() && operands(k, solver, plan, def, to, chain),
     };
     if follows {
         chain.push((v, to.clone()));

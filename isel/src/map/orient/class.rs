@@ -72,17 +72,10 @@ fn tied(k: &Kernel, inst: Inst) -> Vec<Vec<Value>> {
     let data = &k.insts[inst];
     let (args, results) = (k.args(inst), k.results(inst));
     match data.op {
-        Op::Unary(_)
-        | Op::Binary(_)
-        | Op::Compare(_)
-        | Op::Select
-        | Op::Fma
-        | Op::Cast
-        | Op::Rearrange
-        | Op::Broadcast
-        | Op::Slice(_)
-        | Op::Scan(..)
-        | Op::Gather(_) => vec![args.iter().chain(results).copied().collect()],
+        Op::Rearrange | Op::Broadcast | Op::Slice(_) | Op::Scan(..) | Op::Gather(_) => {
+            vec![args.iter().chain(results).copied().collect()]
+        }
+        ref op if op.is_elementwise() => vec![args.iter().chain(results).copied().collect()],
         Op::Mma => vec![vec![args[0], results[0]]],
         Op::For => carried(k, &args[3..], results, data.blocks[0], 1, 0),
         Op::While => carried(k, args, results, data.blocks[0], 0, 1),

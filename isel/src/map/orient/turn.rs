@@ -155,14 +155,8 @@ impl Turn<'_> {
             Op::Slice(offsets) => Op::Slice(offsets.into_iter().rev().collect()),
             Op::Broadcast => return self.broadcast(inst),
             Op::Load if self.is_plain_load(inst) => return self.load(inst),
-            Op::Unary(_)
-            | Op::Binary(_)
-            | Op::Compare(_)
-            | Op::Select
-            | Op::Fma
-            | Op::Cast
-            | Op::Rearrange
-            | Op::Full => op,
+            Op::Rearrange | Op::Full => op,
+            op if op.is_elementwise() => op,
             _ => return self.made_plain(inst),
         };
         self.k.insts[inst].op = new;
