@@ -35,16 +35,14 @@ pub fn has_operands(k: &Kernel, v: Value) -> bool {
     let Some(def) = k.def(v) else { return false };
     match k.insts[def].op {
         Op::Load | Op::Broadcast => true,
-        _ if is_elementwise(&k.insts[def].op) => k.args(def).iter().any(|&a| has_operands(k, a)),
+        _ if keeps_places(&k.insts[def].op) => k.args(def).iter().any(|&a| has_operands(k, a)),
         _ => false,
     }
 }
 
-fn is_elementwise(op: &Op) -> bool {
-    matches!(
-        op,
-        Op::Unary(_) | Op::Binary(_) | Op::Compare(_) | Op::Select | Op::Fma | Op::Cast | Op::Rearrange
-    )
+/// Whether an element of the result needs no other of the operands than those at its place.
+fn keeps_places(op: &Op) -> bool {
+    op.is_elementwise() || matches!(op, Op::Rearrange)
 }
 
 impl Part<'_> {
@@ -96,7 +94,7 @@ impl Part<'_> {
                 let back = if usize::from(d) + 1 + back > rank { back - 1 } else { back };
                 args = args.iter().map(|&a| self.of(a, back)).collect();
             }
-            _ if is_elementwise(&op) => args = args.iter().map(|&a| self.of(a, back)).collect(),
+            _ if keeps_places(&op) => args = args.iter().map(|&a| self.of(a, back)).collect(),
             _ => return None,
         }
         Some(self.push(op, &args, ty))
