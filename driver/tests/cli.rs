@@ -335,7 +335,7 @@ fn resident_blocks_limit_registers_and_threads() {
             "9 resident blocks of 256 threads",
         ),
         ("gemm", "mapping gemm { for t: producers 1, consumers 2 kernel: resident 2 }", "roles share out"),
-        ("softmax", "mapping softmax { kernel: resident 0 }", "must be 1 or more"),
+        ("softmax", "mapping softmax { kernel: resident 0 }", "`resident 0`: 1 to 32 are possible"),
     ];
     for (kernel, mapping, piece) in table {
         let (status, _, errors) = warplift(&["compile", kernel, "--mapping", mapping]);

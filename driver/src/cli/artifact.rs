@@ -5,7 +5,7 @@
 
 use super::Tools;
 use super::failure::{Failure, Outcome, user};
-use super::source::{Choice, Source, load, overlay, refusal};
+use super::source::{Choice, Source, load, overlay, refusal, remarked};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -88,6 +88,7 @@ impl Artifact {
             compiled.explained.plan.iter().map(|l| format!("  {}:{l}", source.text.file)).collect();
         plan.dedup();
         made.notes.extend(plan);
+        made.notes.extend(remarked(source, &compiled.explained.remarks));
         made.notes.push(times(&compiled.timings));
         made.assemble(tools)?;
         Ok(made)

@@ -4,7 +4,7 @@ use super::Tools;
 use super::ablate::Forms;
 use super::artifact::{Artifact, assembled, compile as make, manifest_text, times, write};
 use super::failure::{Outcome, user};
-use super::source::{Choice, Source, SourceArgs, load};
+use super::source::{Choice, Source, SourceArgs, load, remarked};
 use std::path::{Path, PathBuf};
 use warplift::chart::svg;
 use warplift::ir::manifest::Manifest;
@@ -110,6 +110,9 @@ fn compile_one(source: &str, args: &CompileArgs, tools: &Tools) -> Outcome<()> {
     let options =
         Options { verify: args.verify, dump: args.dump.clone(), shown: Some(shown), ..Options::default() };
     let (_, compiled) = make(&source, &options)?;
+    for remark in remarked(&source, &compiled.explained.remarks) {
+        eprintln!("{remark}");
+    }
     if args.timings {
         eprintln!("{}", times(&compiled.timings));
     }

@@ -5,7 +5,8 @@ use clap::Args;
 use std::fs;
 use std::path::Path;
 use warplift::ir::tile::{
-    Kernel, Loc, Mapping, Module, VerifyError, parse_file, render, verify, verify_mapping,
+    Item, Kernel, Loc, Mapping, Module, Origin, Remark, VerifyError, parse_file, render, verify,
+    verify_mapping,
 };
 use warplift::kernels;
 use warplift::{CompileError, Feature};
@@ -60,6 +61,8 @@ pub struct Source {
     pub disable: Vec<Feature>,
     /// The kernel's text.
     pub text: Text,
+    /// The mapping's text.
+    pub mapping_text: Text,
     /// Where the mapping came from.
     pub origin: String,
 }
@@ -90,17 +93,20 @@ pub fn load(source: &str, choice: &Choice) -> Outcome<Source> {
         overlay(m, &defines);
         verify_mapping(&kernel, m).map_err(|e| user(shown_all(&from, &e)))?;
     }
-    Ok(Source { kernel, mapping, defines, disable: choice.disable.clone(), text, origin })
+    let disable = choice.disable.clone();
+    Ok(Source { kernel, mapping, defines, disable, text, mapping_text: from, origin })
 }
 
 /// Puts values of tunables over a mapping's.
 pub fn overlay(mapping: &mut Mapping, defines: &[(String, i64)]) {
     for (name, value) in defines {
-        match mapping.tunables.iter_mut().find(|(n, _)| n == name) {
-            Some(slot) => slot.1 = *value,
-            None => mapping.tunables.push((name.clone(), *value)),
-        }
-        mapping.locs.clear();
+        let known = mapping.tunables.iter().position(|(n, _)| n == name);
+        let item = known.unwrap_or_else(|| {
+            mapping.tunables.push((name.clone(), *value));
+            mapping.tunables.len() - 1
+        });
+        mapping.tunables[item].1 = *value;
+        mapping.places.forget(Item::Tunable(item));
     }
 }
 
@@ -193,9 +199,20 @@ fn shown(text: &Text, loc: Loc, message: &str) -> String {
 
 /// A compiler's refusal, at its place in the text where it has one.
 pub fn refusal(source: &Source, error: &CompileError) -> String {
-    match error {
-        CompileError::Verify(errors) => shown_all(&source.text, errors),
-        CompileError::Isel(e) => shown(&source.text, e.loc, &e.message),
-        other => format!("{}: kernel `{}`: {other}", source.text.file, source.kernel.name),
+    let unmapped = Mapping::default();
+    match (error, error.place(source.mapping.as_ref().unwrap_or(&unmapped))) {
+        (CompileError::Verify(errors), _) => shown_all(&source.text, errors),
+        (CompileError::Mapping(errors), _) => shown_all(&source.mapping_text, errors),
+        (_, Some((Origin::Kernel, loc))) if loc.line > 0 => shown(&source.text, loc, &error.to_string()),
+        (_, Some((Origin::Mapping, loc))) if loc.line > 0 => {
+            shown(&source.mapping_text, loc, &error.to_string())
+        }
+        _ => format!("{}: kernel `{}`: {error}", source.text.file, source.kernel.name),
     }
+}
+
+/// Remarks at their places in the mapping's text; none about a mapping that nobody wrote.
+pub fn remarked(source: &Source, remarks: &[Remark]) -> Vec<String> {
+    let of = remarks.iter().filter(|_| source.mapping.is_some());
+    of.map(|r| shown(&source.mapping_text, r.loc, &format!("remark: {}", r.message))).collect()
 }

@@ -123,13 +123,6 @@ struct Lower<'k, 'a> {
 /// # Errors
 /// Operations that no row of the table is selected for yet, by name and type.
 pub fn do_lower<'a>(k: &Kernel, plan: &Plan, mapping: &Mapping, bump: &'a Bump) -> Result<Program<'a>> {
-    let whole = &mapping.whole;
-    if whole.alternate > 1 && !whole.persistent {
-        return Err(IselError::whole(format!(
-            "{} teams in turn: only a persistent kernel has turns",
-            whole.alternate
-        )));
-    }
     indices::check_indices(k)?;
     let versions;
     let (k, plan) = match plan.uses.is_empty() && plan.made.is_empty() {
