@@ -2,7 +2,7 @@
 //!
 //! Nothing in the compiler knows them; they are examples, and what the tests and `run` take by name.
 
-use warplift_ir::tile::{Module, ParseError, parse_file};
+use warplift_ir::tile::{Module, ParseErrors, parse_file};
 
 /// A text of the library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +20,7 @@ impl Text {
     ///
     /// # Errors
     /// The mistakes in the text; the library has none.
-    pub fn parse(&self) -> Result<Module, Vec<ParseError>> {
+    pub fn parse(&self) -> Result<Module, ParseErrors> {
         parse_file(self.text, self.file)
     }
 

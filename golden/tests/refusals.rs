@@ -20,9 +20,13 @@ fn message(params: &str, body: &str, mapping: &str) -> String {
 
 /// A refusal as it is shown, with its place.
 fn placed(error: &CompileError, mapping: &Mapping) -> String {
+    let message = match error {
+        CompileError::Isel(e) => e.message.clone(),
+        other => other.to_string(),
+    };
     match error.place(mapping) {
-        Some((origin, loc)) => format!("{origin:?} f.tile:{}:{}: {error}", loc.line, loc.column),
-        None => error.to_string(),
+        Some((origin, loc)) => format!("{origin:?} f.tile:{}:{}: {message}", loc.line, loc.column),
+        None => message,
     }
 }
 

@@ -27,7 +27,7 @@ use warplift_ir::tile::{Inst, Item, Loc, Mapping, Origin};
 
 /// Why a kernel cannot be selected for under its mapping.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
+#[error("{}{message}", place(*.loc))]
 pub struct IselError {
     /// The instruction at fault, if one is.
     pub inst: Option<Inst>,
@@ -37,6 +37,10 @@ pub struct IselError {
     pub origin: Origin,
     /// What is wrong, with limit and number.
     pub message: String,
+}
+
+fn place(loc: Loc) -> String {
+    if loc.line == 0 { String::new() } else { format!("{}:{}: ", loc.line, loc.column) }
 }
 
 impl IselError {

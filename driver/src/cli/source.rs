@@ -200,13 +200,15 @@ fn shown(text: &Text, loc: Loc, message: &str) -> String {
 /// A compiler's refusal, at its place in the text where it has one.
 pub fn refusal(source: &Source, error: &CompileError) -> String {
     let unmapped = Mapping::default();
+    let message = match error {
+        CompileError::Isel(e) => e.message.clone(),
+        other => other.to_string(),
+    };
     match (error, error.place(source.mapping.as_ref().unwrap_or(&unmapped))) {
         (CompileError::Verify(errors), _) => shown_all(&source.text, errors),
         (CompileError::Mapping(errors), _) => shown_all(&source.mapping_text, errors),
-        (_, Some((Origin::Kernel, loc))) if loc.line > 0 => shown(&source.text, loc, &error.to_string()),
-        (_, Some((Origin::Mapping, loc))) if loc.line > 0 => {
-            shown(&source.mapping_text, loc, &error.to_string())
-        }
+        (_, Some((Origin::Kernel, loc))) if loc.line > 0 => shown(&source.text, loc, &message),
+        (_, Some((Origin::Mapping, loc))) if loc.line > 0 => shown(&source.mapping_text, loc, &message),
         _ => format!("{}: kernel `{}`: {error}", source.text.file, source.kernel.name),
     }
 }

@@ -14,7 +14,7 @@ impl Plan {
             if let Some(t) = self.shared.get(&inst) {
                 let why = t.declined.as_ref().map_or(String::new(), |d| format!(" (no tensor copy: {d})"));
                 lines.push(format!(
-                    "{}:{} load: shared, {} x {} swizzle {} by {:?}{why}",
+                    "{}:{} load: shared, {} x {} swizzle {} by {}{why}",
                     at.line, at.column, t.extents[0], t.extents[1], t.swizzle, t.fill
                 ));
             }

@@ -177,6 +177,8 @@ fn all_mistakes_are_reported_at_their_place() {
         "9:18: expected an integer, found `}`",
     ];
     assert_eq!(found, expected);
+    let all = parse_file(text, "k.tile").unwrap_err();
+    assert_eq!(all.to_string(), expected.map(|e| format!("k.tile:{e}")).join("\n"));
 }
 
 #[test]
