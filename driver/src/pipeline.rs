@@ -12,7 +12,7 @@ use crate::features::{Feature, of_isel, of_sched};
 use std::fmt::{self, Display};
 use std::time::{Duration, Instant};
 use warplift_emit::{Allocations, EmitError};
-use warplift_ir::Bump;
+use warplift_ir::entity::EntityRef;
 use warplift_ir::machine::{
     MachineError, RingFill, Schedule, Scheduled, SharedMap, verify_scheduled, verify_structured,
 };
@@ -21,6 +21,7 @@ use warplift_ir::target::Target;
 use warplift_ir::tile::{
     Depth, Item, Kernel, Loc, LoopMapping, Mapping, Origin, Remark, VerifyError, verify, verify_mapping,
 };
+use warplift_ir::{Bump, counted};
 use warplift_isel::IselError;
 use warplift_regalloc::{Budget, RegallocError};
 use warplift_sched::SchedError;
@@ -66,6 +67,8 @@ pub struct Explained {
     pub remarks: Vec<Remark>,
     /// Versions of tiles and the instruction of each access, a line each.
     pub plan: Vec<String>,
+    /// What the search over plans tried, a line each.
+    pub search: Vec<String>,
     /// Roles, rings, deferral.
     pub schedule: Schedule,
     /// Shared memory.
@@ -250,8 +253,15 @@ pub(crate) fn compile_and<T>(
             (d.name.clone(), d.bytes, stages, shared.buffers[b])
         })
         .collect();
-    let explained =
-        Explained { remarks: idle, plan: plan.describe(&mapped), schedule, shared, buffers, registers };
+    let explained = Explained {
+        remarks: idle,
+        plan: plan.describe(&mapped),
+        search: plan.describe_search(&mapped),
+        schedule,
+        shared,
+        buffers,
+        registers,
+    };
     let (ptx, manifest) = (out.ptx, out.manifest);
     Ok(then(&scheduled, Compiled { ptx, manifest, explained, timings: r.timings }))
 }
@@ -278,24 +288,35 @@ pub(crate) fn allocate(s: &mut Scheduled<'_>) -> Result<Allocations, RegallocErr
 
 impl Display for Explained {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "plan")?;
-        for line in &self.plan {
-            writeln!(f, "  {line}")?;
+        for (title, lines) in [("plan", &self.plan), ("search", &self.search)] {
+            if !lines.is_empty() {
+                writeln!(f, "{title}\n  {}", lines.join("\n  "))?;
+            }
         }
-        writeln!(f, "rings")?;
+        if !self.schedule.rings.is_empty() {
+            writeln!(f, "rings")?;
+        }
         for (r, d) in self.schedule.rings.iter() {
             let handed = match d.fill {
                 RingFill::Tensor => format!("barriers at {}", self.shared.barriers[r]),
                 RingFill::Threads => "copies of the threads".to_owned(),
             };
-            writeln!(f, "  {r}: {:?} depth {} ({} bytes a stage), {handed}", d.buffers, d.depth, d.bytes)?;
+            let names: Vec<&str> = d.buffers.iter().map(|b| self.buffers[b.index()].0.as_str()).collect();
+            writeln!(
+                f,
+                "  {r}: {} depth {} ({} bytes a stage), {handed}",
+                names.join(", "),
+                d.depth,
+                d.bytes
+            )?;
         }
         writeln!(f, "shared memory: {} bytes", self.shared.bytes)?;
         for (name, bytes, stages, at) in &self.buffers {
             writeln!(f, "  {at:>7} {name}: {stages} x {bytes}")?;
         }
         if let Some(d) = &self.schedule.deferral {
-            writeln!(f, "deferred: {} parts under the first iterations of {}", d.parts.len(), d.inner)?;
+            let parts = counted(d.parts.len() as u64, "part");
+            writeln!(f, "deferred: {parts} under the first iterations of the next tile's main loop")?;
         }
         for l in &self.schedule.loops {
             write!(f, "{}", Chart(l))?;

@@ -88,6 +88,9 @@ pub fn load(source: &str, choice: &Choice) -> Outcome<Source> {
     let refused = |errors: Vec<VerifyError>| user(shown_all(&text, &errors));
     verify(&kernel).map_err(refused)?;
     let defines = choice.define.iter().map(|d| define(d)).collect::<Outcome<Vec<_>>>()?;
+    if let Some(twice) = repeated(defines.iter().map(|d| d.0.as_str())) {
+        return Err(user(format!("-D {twice}: it is given twice")));
+    }
     let (mut mapping, from, origin) = mapping(&kernel, &module, &text, choice.mapping.as_deref(), &defines)?;
     if let Some(m) = &mut mapping {
         overlay(m, &defines);
@@ -95,6 +98,18 @@ pub fn load(source: &str, choice: &Choice) -> Outcome<Source> {
     }
     let disable = choice.disable.clone();
     Ok(Source { kernel, mapping, defines, disable, text, mapping_text: from, origin })
+}
+
+/// A name that comes more than once.
+pub fn repeated<'n>(names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+    let mut seen: Vec<&str> = Vec::new();
+    for name in names {
+        if seen.contains(&name) {
+            return Some(name);
+        }
+        seen.push(name);
+    }
+    None
 }
 
 /// Puts values of tunables over a mapping's.
