@@ -24,9 +24,18 @@ impl Text {
         parse_file(self.text, self.file)
     }
 
-    /// The comment above the kernel, its first line without `#`.
-    pub fn summary(&self) -> &'static str {
-        self.text.lines().next().unwrap_or("").trim_start_matches(['#', ' '])
+    /// The first sentence of the comment above the kernel.
+    pub fn summary(&self) -> String {
+        let comment = self.text.lines().map_while(|l| l.strip_prefix('#')).map(str::trim);
+        let comment = comment.collect::<Vec<_>>().join(" ");
+        // Dots stand in formulas too: a sentence ends before a capital or with the comment.
+        let ends = |(at, _): &(usize, &str)| {
+            comment[at + 2..].starts_with(char::is_uppercase) && !comment[..*at].ends_with('.')
+        };
+        match comment.match_indices(". ").find(ends) {
+            Some((at, _)) => comment[..=at].to_owned(),
+            None => comment,
+        }
     }
 }
 
@@ -106,7 +115,8 @@ mod tests {
                 "{}",
                 text.name
             );
-            assert!(text.summary().len() > 10, "{}", text.name);
+            let summary = text.summary();
+            assert!(summary.len() > 10 && summary.ends_with('.'), "{}: {summary}", text.name);
         }
         assert_eq!(find("nothing"), None);
     }
