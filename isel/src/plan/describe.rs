@@ -45,10 +45,10 @@ impl Plan {
                 let together = if p.share.together { ", rows together," } else { "" };
                 let (rows, cols) = (p.share.rows, p.share.columns);
                 lines.push(format!(
-                    "{}:{} mma: m16n8k16, {rows} x {}{together} of {} x {}, {}, A in {source}",
+                    "{}:{} mma: m16n8k16, {rows} x {} warps{together} of {} x {}, {}, A in {source}",
                     at.line,
                     at.column,
-                    counted(cols, "warp"),
+                    cols,
                     p.m_atoms,
                     counted(p.n_atoms, "atom"),
                     counted(p.k_steps, "step"),
