@@ -285,8 +285,8 @@ fn a_product_alone_is_shared_as_it_reads_the_least() {
     let text = PRODUCT.replace("ALIGN", "align 16").replace("192", "128").replace("for t: consumers 3", "");
     let (k, plan) = select(&text.replace("MORE", "warps 8, products mma_sync"), &[]);
     assert_eq!(shared(&plan), WarpShare { rows: 4, columns: 2, together: false });
-    let lines = plan.describe(&k);
-    assert!(lines.iter().any(|l| l.contains("search: products: mma.sync by 8 x 1 warps")), "{lines:?}");
+    let lines = plan.describe_search(&k);
+    assert!(lines.iter().any(|l| l.contains("products: mma.sync by 8 x 1 warps")), "{lines:?}");
 }
 
 const PINNED: &str = "
