@@ -22,6 +22,7 @@ mod launch;
 mod mini;
 mod mma_sync;
 mod narrow;
+mod numbers;
 mod order;
 mod plain;
 mod reduce;
@@ -97,6 +98,8 @@ struct Lower<'k, 'a> {
     coords: FxHashMap<(Layout, usize), machine::Value>,
     /// Conditions that the select makes which they decide.
     tests: FxHashSet<Value>,
+    /// Numbers along dimensions that fragments hold.
+    numbers: FxHashMap<machine::Value, numbers::Numbers>,
     /// Thread number, made once at entry.
     thread: Option<machine::Value>,
     /// Warp number, likewise.
@@ -155,6 +158,7 @@ pub fn do_lower<'a>(k: &Kernel, plan: &Plan, mapping: &Mapping, bump: &'a Bump) 
         extra_facts: Vec::new(),
         coords: FxHashMap::default(),
         tests: select::do_tests(k),
+        numbers: FxHashMap::default(),
         thread: None,
         warp: None,
         staging: FxHashMap::default(),
@@ -530,7 +534,7 @@ impl<'k, 'a> Lower<'k, 'a> {
     fn finish(mut self, mapping: &Mapping) -> Result<Program<'a>> {
         let neighbours = mapping.whole.cluster.max(1);
         self.check_cluster(neighbours)?;
-        let grid = self.grid(neighbours)?;
+        let grid = self.grid(neighbours, mapping.whole.resident)?;
         let cluster = neighbours * self.blocks;
         let warps = self.k.attrs[self.inst].team.warps() / self.blocks;
         let entry = self.func.entry;

@@ -47,7 +47,7 @@ impl Lower<'_, '_> {
     }
 
     /// An elementwise row: once for each register of the operands where all are broadcast alike.
-    fn elementwise(
+    pub(super) fn elementwise(
         &mut self,
         result: Value,
         op: Opcode,
@@ -145,6 +145,13 @@ impl Lower<'_, '_> {
 
     fn tile_binary(&mut self, result: Value, op: warplift_ir::tile::BinOp, args: &[Value]) -> Result<()> {
         if self.tile_test(result, op, args)? {
+            return Ok(());
+        }
+        if let (warplift_ir::tile::BinOp::Add, Some(Low::Picked(x, table))) =
+            (op, self.env.get(&args[0]).cloned())
+            && let Some(moved) = self.numbers_moved(x, args[1])
+        {
+            self.env.insert(result, Low::Picked(moved, table));
             return Ok(());
         }
         let elem = self.k.ty(result).elem();
@@ -445,23 +452,7 @@ impl Lower<'_, '_> {
 
     fn tile_iota(&mut self, result: Value, dim: usize) -> Result<()> {
         let layout = self.plan.layout(self.k, result)?.clone();
-        let base = self.thread_coord(&layout, dim)?;
-        let all: Vec<u64> = (0..layout.in_extent(Axis::Reg))
-            .map(|r| super::coords::register_coord(&layout, r)[dim])
-            .collect();
-        let mut few = all.clone();
-        few.sort_unstable();
-        few.dedup();
-        let parts: Vec<machine::Value> = few
-            .iter()
-            .map(|&offset| {
-                let sum = self.at().add_imm(base, offset as i64);
-                self.at().op(Opcode::Mov, &[sum], Ty::B32)
-            })
-            .collect();
-        let regs = parts.len() as u16;
-        let r = self.at().value(NewInst::new(Opcode::Join, &parts, &[Ty::frag(regs)]));
-        let table = all.iter().map(|o| few.partition_point(|f| f < o) as u16).collect();
+        let (r, table) = self.numbers(&layout, dim)?;
         self.env.insert(result, Low::Picked(r, table));
         Ok(())
     }
