@@ -68,8 +68,13 @@ impl Machine<'_> {
         Blame { warp: w, lane: lane as u8, pc: self.pc(w) }
     }
 
-    fn bad(&mut self, b: Blame, kind: HazardKind, what: String) -> Result<(), Stop> {
-        self.hazard(Found::new(kind, b.warp, b.pc, what).lane(u32::from(b.lane)))
+    fn bad(&mut self, b: Blame, what: String) -> Result<(), Stop> {
+        self.hazard(Found::new(HazardKind::BadOperand, b.warp, b.pc, what).lane(u32::from(b.lane)))
+    }
+
+    fn misaligned(&mut self, b: Blame, address: u64, what: String) -> Result<(), Stop> {
+        let found = Found::new(HazardKind::Misaligned, b.warp, b.pc, what);
+        self.hazard(found.lane(u32::from(b.lane)).at(address))
     }
 
     /// A local mbarrier operand.
@@ -98,7 +103,7 @@ impl Machine<'_> {
         };
         if !offset.is_multiple_of(align) {
             let what = format!("shared address {address:#x} is no multiple of {align}");
-            self.bad(b, HazardKind::Misaligned, what)?;
+            self.misaligned(b, address, what)?;
             return Ok(None);
         }
         if u64::from(offset) + u64::from(bytes) > self.blocks[block].shared.len() as u64 {
@@ -111,7 +116,7 @@ impl Machine<'_> {
     fn global_side(&mut self, b: Blame, address: u64, bytes: u64) -> Result<Option<Far>, Stop> {
         if !address.is_multiple_of(16) || !bytes.is_multiple_of(16) || bytes > 1 << 20 {
             let what = format!("a bulk copy of {bytes} bytes at {address:#x}; both are multiples of 16");
-            self.bad(b, HazardKind::Misaligned, what)?;
+            self.misaligned(b, address, what)?;
             return Ok(None);
         }
         Ok(Some(Far::Global { address, bytes: bytes as u32 }))
@@ -125,7 +130,7 @@ impl Machine<'_> {
         if found.is_none() {
             let what = format!("{address:#x} is no tensor map of the parameters");
             let b = self.blame(w, lane);
-            self.bad(b, HazardKind::BadOperand, what)?;
+            self.bad(b, what)?;
         }
         Ok(found)
     }
@@ -149,12 +154,12 @@ impl Machine<'_> {
         if rank != coordinates.len() {
             let what = format!("{} coordinates for a tensor map of rank {rank}", coordinates.len());
             let b = self.blame(w, lane);
-            self.bad(b, HazardKind::BadOperand, what)?;
+            self.bad(b, what)?;
             return Ok(None);
         }
         if let Some(what) = self.launch.maps[map].1.refuses(&coordinates, stores) {
             let b = self.blame(w, lane);
-            self.bad(b, HazardKind::BadOperand, what)?;
+            self.bad(b, what)?;
             return Ok(None);
         }
         Ok(Some(Far::Tensor { map, coordinates }))
@@ -229,12 +234,12 @@ impl Machine<'_> {
             targets = (0..16).filter(|r| bits >> r & 1 == 1).collect();
             if targets.is_empty() || targets.iter().any(|r| *r >= self.blocks.len()) {
                 let what = format!("multicast mask {bits:#x} in a cluster of {}", self.blocks.len());
-                self.bad(blame, HazardKind::BadOperand, what)?;
+                self.bad(blame, what)?;
                 return Ok(None);
             }
         } else if barrier.block != block {
             let what = "the mbarrier is in another block than the destination".to_owned();
-            self.bad(blame, HazardKind::BadOperand, what)?;
+            self.bad(blame, what)?;
         }
         let barriers = targets
             .iter()
@@ -328,8 +333,8 @@ impl Machine<'_> {
         let visible = op.start.inits.get(t) >= init.clock;
         if !self.transact(at, i64::from(bytes)) {
             let what = "more bytes than an mbarrier can count were never expected";
-            let found = Found::new(HazardKind::TransactionCount, op.warp, op.pc, what);
-            self.hazard(found.at(u64::from(at.offset)))?;
+            let found = Found::new(HazardKind::TransactionCount, op.warp, op.pc, what).other(init.pc);
+            self.hazard(found.lane(u32::from(op.lane)).at(u64::from(at.offset)))?;
         }
         if !visible {
             let what = "an asynchronous copy uses an mbarrier whose initialisation was not made \
@@ -370,7 +375,7 @@ impl Machine<'_> {
         };
         if block != self.warps[w].block {
             let what = "a bulk store reads another block's shared memory".to_owned();
-            self.bad(blame, HazardKind::BadOperand, what)?;
+            self.bad(blame, what)?;
         }
         let reduce = b.reduce.map(|(op, ty)| {
             let map_type = match &to {

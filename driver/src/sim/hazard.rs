@@ -15,8 +15,8 @@ pub struct PtxError {
     pub what: String,
 }
 
-/// Classes of hazards.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+/// Classes of hazards; `VARIANTS` (of [`strum::VariantArray`]) has all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, strum::VariantArray)]
 pub enum HazardKind {
     /// Two accesses to shared memory, one of them a write, that nothing orders.
     SharedRace,

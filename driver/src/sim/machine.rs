@@ -63,6 +63,8 @@ pub(crate) struct Warp {
     pub predicates_defined: Vec<u32>,
     pub carry: u32,
     pub stack: Vec<Frame>,
+    /// The last branch at which lanes parted, for reports.
+    pub parted: Option<u32>,
     /// Lanes that have not exited.
     pub live: u32,
     pub clocks: Clocks,
@@ -309,8 +311,8 @@ impl Found {
         self
     }
 
-    pub fn other(mut self, pc: u32) -> Self {
-        self.other = Some(pc);
+    pub fn other(mut self, pc: impl Into<Option<u32>>) -> Self {
+        self.other = pc.into();
         self
     }
 }
@@ -353,6 +355,7 @@ impl Warp {
             predicates_defined: vec![0; entry.predicates as usize],
             carry: 0,
             stack: vec![Frame { pc: 0, meet: u32::MAX, mask: live }],
+            parted: None,
             live,
             clocks: Clocks::default(),
             partial: Vec::new(),

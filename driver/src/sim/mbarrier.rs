@@ -170,7 +170,7 @@ impl Machine<'_> {
             }
             states[l] = self.blocks[at.block].mbarriers.get(&at.offset).map_or(0, |b| b.phase);
             if let Some(bytes) = &bytes {
-                self.expect(w, at, i64::from(bytes[l] as u32))?;
+                self.expect((w, l), at, i64::from(bytes[l] as u32))?;
             }
             if !a.relaxed {
                 self.release(w, mask, at, a.wide);
@@ -237,15 +237,15 @@ impl Machine<'_> {
     }
 
     /// Raises the transaction count.
-    fn expect(&mut self, w: usize, at: BarrierAt, bytes: i64) -> Result<(), Stop> {
+    fn expect(&mut self, (w, lane): (usize, usize), at: BarrierAt, bytes: i64) -> Result<(), Stop> {
         let pc = self.pc(w);
         if let Some(b) = self.blocks[at.block].mbarriers.get_mut(&at.offset) {
             b.transactions += bytes;
-            let now = b.transactions;
+            let (now, init) = (b.transactions, b.init.pc);
             if now > LIMIT || bytes < 0 {
                 let what = format!("{bytes} bytes expected, {now} in all; an mbarrier counts to {LIMIT}");
                 let found = Found::new(HazardKind::TransactionCount, w, pc, what);
-                self.hazard(found.at(u64::from(at.offset)))?;
+                self.hazard(found.lane(lane as u32).at(u64::from(at.offset)).other(init))?;
             }
         }
         Ok(())
@@ -269,7 +269,7 @@ impl Machine<'_> {
                 if complete {
                     self.transact(at, n);
                 } else {
-                    self.expect(w, at, n)?;
+                    self.expect((w, l), at, n)?;
                     self.complete_phase(at);
                 }
             }
@@ -318,10 +318,12 @@ impl Machine<'_> {
         };
         b.current.near.join(clocks);
         b.pending -= n;
-        let pending = b.pending;
+        let (pending, last) = (b.pending, b.last);
+        b.last = pc;
         if pending < 0 {
             let what = "an asynchronous arrival on an mbarrier that has all arrivals of its phase";
-            self.hazard(Found::new(HazardKind::OverArrival, w, pc, what).at(u64::from(at.offset)))?;
+            let found = Found::new(HazardKind::OverArrival, w, pc, what).other(last);
+            self.hazard(found.at(u64::from(at.offset)))?;
         }
         self.complete_phase(at);
         Ok(())

@@ -163,7 +163,7 @@ impl Machine<'_> {
         let live = self.warps[w].live;
         if members & live != mask {
             let what = format!("lanes {mask:#x} execute bar.warp.sync of lanes {members:#x}");
-            self.hazard(Found::new(HazardKind::Divergence, w, self.pc(w), what))?;
+            self.divergence(w, mask.trailing_zeros(), what)?;
         }
         if mask == live {
             self.sync_warp(w);

@@ -188,7 +188,8 @@ impl Machine<'_> {
             let blame = Blame { warp: s.op.warp, lane: 0, pc: s.op.pc };
             let what =
                 format!("a wgmma reads its operand at shared offset {offset:#x}, outside the block's memory");
-            self.hazard(Found::new(HazardKind::OutOfBounds, blame.warp, blame.pc, what))?;
+            let found = Found::new(HazardKind::OutOfBounds, blame.warp, blame.pc, what);
+            self.hazard(found.at(u64::from(offset)))?;
             return Ok(out);
         };
         out.copy_from_slice(bytes);

@@ -22,8 +22,8 @@ pub(crate) struct WarpTensor {
     /// Number of wgmma known to be complete.
     retired: u32,
     fences: u32,
-    /// Fences executed before the last group was committed.
-    closed: Option<u32>,
+    /// Fences executed before the last group was committed, and by which instruction it was.
+    closed: Option<(u32, u32)>,
     registers: Vec<TensorRegister>,
 }
 
@@ -115,9 +115,10 @@ impl Machine<'_> {
 
     pub fn wgmma_commit(&mut self, w: usize, mask: u32) -> Result<Flow, Stop> {
         self.aligned(w, mask)?;
+        let pc = self.pc(w);
         let t = &mut self.warps[w].tensor;
         t.committed.push_back(t.issued);
-        t.closed = Some(t.fences);
+        t.closed = Some((t.fences, pc));
         Ok(Flow::Next)
     }
 
@@ -260,10 +261,10 @@ impl Machine<'_> {
         if t.fences == 0 {
             let what = "the first wgmma of a warpgroup without a wgmma.fence";
             self.hazard(Found::new(HazardKind::MissingWgmmaFence, w, pc, what))?;
-        } else if t.closed == Some(t.fences) {
+        } else if let Some((_, commit)) = t.closed.filter(|(fences, _)| *fences == t.fences) {
             let what =
                 "the first wgmma of a group without a wgmma.fence since the group before was committed";
-            self.hazard(Found::new(HazardKind::MissingWgmmaFence, w, pc, what))?;
+            self.hazard(Found::new(HazardKind::MissingWgmmaFence, w, pc, what).other(commit))?;
         } else if let Some(other) = self.reshaped(w, g) {
             let what = "an accumulator goes to a wgmma of another shape without a wgmma.fence";
             let found = Found::new(HazardKind::MissingWgmmaFence, w, pc, what);
