@@ -462,9 +462,6 @@ impl Machine<'_> {
             let retire = groups.committed.len().saturating_sub(pending as usize);
             all.extend(groups.committed.iter().take(retire).flatten().copied());
         }
-        if !all.is_empty() {
-            self.note_wait(self.pc(w));
-        }
         if !self.reached(&all, stage) {
             return Ok(Flow::Wait(Reason::Bulk));
         }

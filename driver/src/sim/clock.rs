@@ -45,11 +45,6 @@ impl Clock {
         }
     }
 
-    /// Whether it sees all that the other does.
-    pub fn covers(&self, other: &Self) -> bool {
-        other.0.iter().enumerate().all(|(t, v)| self.get(t) >= *v)
-    }
-
     /// What both see.
     pub fn meet(&mut self, other: &Self) {
         for (t, v) in self.0.iter_mut().enumerate() {
@@ -72,13 +67,6 @@ pub(crate) struct Clocks {
 }
 
 impl Clocks {
-    /// Whether it knows all that the other does of this cluster.
-    pub fn covers(&self, other: &Self) -> bool {
-        self.seen.covers(&other.seen)
-            && self.proxied.covers(&other.proxied)
-            && self.inits.covers(&other.inits)
-    }
-
     pub fn join(&mut self, other: &Self) {
         self.seen.join(&other.seen);
         self.proxied.join(&other.proxied);

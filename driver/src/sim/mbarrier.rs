@@ -348,7 +348,6 @@ impl Machine<'_> {
                 places.dedup();
             } else {
                 refused = Some((at, phase[l]));
-                self.note_wait(pc);
             }
         }
         if let Some((at, phase)) = refused
@@ -362,9 +361,6 @@ impl Machine<'_> {
             }));
         }
         for at in places {
-            if self.is_news(w, done, at) {
-                self.note_wait(pc);
-            }
             self.acquire(w, done, at, m);
         }
         if let Some(d) = m.d {
@@ -375,19 +371,6 @@ impl Machine<'_> {
             self.sync_warp(w);
         }
         Ok(if done == mask { Flow::Next } else { Flow::Yield })
-    }
-
-    /// Whether a barrier's phase tells the lanes anything.
-    fn is_news(&self, w: usize, mask: u32, at: BarrierAt) -> bool {
-        let known = self.clocks_of(w, mask);
-        let barrier = self.blocks[at.block].mbarriers.get(&at.offset);
-        barrier.is_some_and(|b| !known.covers(&b.done.near) || !known.covers(&b.done.far))
-    }
-
-    /// This wait held a warp, or told it something.
-    pub fn note_wait(&mut self, pc: u32) {
-        let line = self.launch.entry.places.get(pc as usize).map_or(0, |p| p.pos.line);
-        self.report.needed_waits.insert(line);
     }
 
     /// Whether a wait that is not over holds the warp: `try_wait` may wait or give up, and both are

@@ -104,7 +104,6 @@ impl Report {
         self.thread_instructions += other.thread_instructions;
         self.asynchronous += other.asynchronous;
         self.blocks += other.blocks;
-        self.needed_waits.extend(other.needed_waits);
         for (line, n) in other.lines {
             *self.lines.entry(line).or_default() += n;
         }

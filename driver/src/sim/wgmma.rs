@@ -131,7 +131,6 @@ impl Machine<'_> {
         };
         let from = t.retired;
         let first = w - self.warps[w].index as usize % 4;
-        self.note_wait(self.pc(w));
         let done = |s: u32| self.issuing.get(&(first, s)).is_none_or(|i| i.done);
         if !(from..target).all(done) {
             return Ok(Flow::Wait(Reason::Wgmma));
