@@ -9,59 +9,11 @@ use super::exec::Flow;
 use super::hazard::HazardKind;
 use super::inst::{Addr, AtomOp, BulkFrom, BulkLoad, BulkStore, BulkTo, Space, TensorOperand, Ty};
 use super::machine::{Found, Machine, Reason, Stop};
-use super::mbarrier::BarrierAt;
-use super::ops::{Operation, Stage, Task};
 use super::shadow::{Access, Kind, Who};
 use super::space::GENERIC_PARAM;
+use super::state::{BarrierAt, Far, LoadTask, Operation, Stage, StoreTask, Task};
 use super::tensormap::Run;
 use super::values::lanes;
-
-/// The far side of a bulk copy.
-#[derive(Clone, Debug)]
-pub(crate) enum Far {
-    Global {
-        address: u64,
-        bytes: u32,
-    },
-    Shared {
-        block: usize,
-        offset: u32,
-        bytes: u32,
-    },
-    /// Index of the launch's map.
-    Tensor {
-        map: usize,
-        coordinates: Vec<i32>,
-    },
-}
-
-#[derive(Clone, Debug)]
-pub(crate) struct LoadTask {
-    from: Far,
-    /// Blocks that receive the data, all at one offset.
-    targets: Vec<usize>,
-    offset: u32,
-    /// One barrier for each target.
-    barriers: Vec<BarrierAt>,
-    bytes: u32,
-}
-
-#[derive(Clone, Debug)]
-pub(crate) struct StoreTask {
-    to: Far,
-    block: usize,
-    offset: u32,
-    reduce: Option<(AtomOp, Ty)>,
-    /// What was read, to be written.
-    read: Option<Vec<(u64, Vec<u8>)>>,
-}
-
-impl LoadTask {
-    /// Whether an mbarrier counts the bytes of the copy.
-    pub fn completes_on(&self, block: usize, offset: u32) -> bool {
-        self.barriers.contains(&BarrierAt { block, offset })
-    }
-}
 
 impl Machine<'_> {
     fn blame(&self, w: usize, lane: usize) -> Blame {

@@ -14,46 +14,12 @@ use super::hazard::HazardKind;
 use super::inst::{Addr, Arrive, Space, Src, Wait};
 use super::launch::Adversary;
 use super::machine::{Found, Machine, Reason, Stop};
-use super::shadow::{Access, Kind};
+use super::shadow::Kind;
+use super::state::{BarrierAt, Mbarrier, Released, WaitFor};
 use super::values::lanes;
 
 /// The largest count and transaction count of an mbarrier.
 const LIMIT: i64 = (1 << 20) - 1;
-
-/// What a phase releases.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Released {
-    /// To any waiter of the barrier's block.
-    pub near: Clocks,
-    /// From other blocks with cluster scope: whole to a waiter of cluster scope.
-    pub far: Clocks,
-}
-
-/// One mbarrier object.
-#[derive(Clone, Debug)]
-pub(crate) struct Mbarrier {
-    pub count: i64,
-    pub pending: i64,
-    pub transactions: i64,
-    /// Completed phases.
-    pub phase: u64,
-    pub current: Released,
-    pub done: Released,
-    /// Who initialised it.
-    pub init: Access,
-    /// Last arrival, for reports.
-    pub last: u32,
-}
-
-/// Instruction, barrier and phase that a warp waits for.
-pub(crate) type WaitFor = (u32, u32, u64);
-
-/// A place of an mbarrier.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct BarrierAt {
-    pub block: usize,
-    pub offset: u32,
-}
 
 impl Machine<'_> {
     /// The place of an mbarrier operand.

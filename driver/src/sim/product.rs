@@ -19,10 +19,9 @@ use super::hazard::HazardKind;
 use super::inst::{Acc, Elem, Wgmma, WgmmaA};
 use super::machine::{Found, Machine, Stop};
 use super::matrix::element;
-use super::ops::Operation;
 use super::shadow::{Kind, Who};
+use super::state::{Operation, Part};
 use super::tensormap::swizzle;
-use super::wgmma::Part;
 
 /// A matrix descriptor's fields in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

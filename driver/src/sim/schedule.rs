@@ -1,7 +1,7 @@
 //! Who runs next: warps and asynchronous operations in the order that the adversary likes.
 
 use super::SimError;
-use super::global::GlobalShadow;
+use super::global_shadow::GlobalShadow;
 use super::hazard::Report;
 use super::launch::{Adversary, Launch, Options};
 use super::machine::{Machine, Reason, State, Stop};

@@ -4,80 +4,12 @@
 //! choice before the wait that retires its group, and reads shared memory and writes its
 //! accumulators then. Source: PTX ISA, "Asynchronous warpgroup level matrix instructions".
 
-use super::clock::Clocks;
 use super::exec::Flow;
 use super::hazard::HazardKind;
 use super::inst::{Bool, Inst, Wgmma, WgmmaA};
 use super::machine::{Found, Machine, Reason, Stop};
-use super::ops::{Operation, Stage, Task};
 use super::shadow::Kind;
-use std::collections::VecDeque;
-
-/// What a warp's registers owe to the tensor core.
-pub(crate) struct WarpTensor {
-    /// Number of wgmma executed.
-    issued: u32,
-    /// Number of wgmma executed at each commit that was not waited for.
-    committed: VecDeque<u32>,
-    /// Number of wgmma known to be complete.
-    retired: u32,
-    fences: u32,
-    /// Fences executed before the last group was committed, and by which instruction it was.
-    closed: Option<(u32, u32)>,
-    registers: Vec<TensorRegister>,
-}
-
-/// One register: which wgmma use it, and when ordinary instructions touched it.
-#[derive(Clone, Copy, Default)]
-struct TensorRegister {
-    /// Number of the last wgmma that writes it, from 1.
-    accumulates: u32,
-    /// Number of the last wgmma that reads it as A, from 1.
-    reads: u32,
-    /// Fences executed at the last ordinary access, plus 1.
-    touched: u32,
-    /// The same of the last ordinary write.
-    written: u32,
-    /// The last wgmma and the last ordinary access, for reports.
-    wgmma_pc: u32,
-    /// Shape of the last wgmma that writes it (n, and whether in f16), and the fences at it.
-    shape: (u32, bool),
-    fenced: u32,
-    touch_pc: u32,
-}
-
-impl WarpTensor {
-    pub fn new(registers: usize) -> Self {
-        Self {
-            issued: 0,
-            committed: VecDeque::new(),
-            retired: 0,
-            fences: 0,
-            closed: None,
-            registers: vec![TensorRegister::default(); registers],
-        }
-    }
-}
-
-/// What one warp brings to a wgmma.
-#[derive(Clone, Debug)]
-pub(crate) struct Part {
-    pub a: Option<u64>,
-    pub b: u64,
-    pub scale_d: bool,
-    pub clocks: Clocks,
-}
-
-/// A wgmma from its first warp to its last retirement.
-#[derive(Clone, Debug)]
-pub(crate) struct Issue {
-    pub pc: u32,
-    pub parts: [Option<Part>; 4],
-    timeline: usize,
-    clock: u32,
-    done: bool,
-    retired: u32,
-}
+use super::state::{Issue, Operation, Part, Stage, Task, WarpTensor};
 
 impl Machine<'_> {
     /// An ordinary access to a register that some wgmma uses.
