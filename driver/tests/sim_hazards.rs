@@ -198,32 +198,107 @@ fn place(site: &Site) -> (u32, u32) {
     (site.line, *line)
 }
 
+/// The mistake is found, and nothing but it, with all that a report tells.
+fn check(kind: HazardKind, mistake: &Mistake) {
+    check_beside(&[], kind, mistake);
+}
+
+/// The same of a mistake that may show in other ways too, where events come in another order.
+fn check_beside(others: &[HazardKind], kind: HazardKind, mistake: &Mistake) {
+    let (text, found) = mistake.hazards(&mistake.located());
+    let of_kind: Vec<_> = found.iter().filter(|h| !others.contains(&h.kind)).collect();
+    let [h] = of_kind[..] else { panic!("{kind:?}: {found:?}\n{text}") };
+    assert_eq!(h.kind, kind, "{h}\n{text}");
+    let line = text.lines().position(|l| l == "ret;").map_or(0, |i| i as u32 + 1);
+    let end = (line, mistake.body.lines().count() as u32);
+    let mut places = (mistake.marked(&text, "// here").unwrap_or(end), mistake.marked(&text, "// there"));
+    let mut thread = mistake.thread;
+    if let (Some(other), (here, Some(there))) = (mistake.swapped, places)
+        && h.site.line == there.0
+    {
+        (places, thread) = ((there, Some(here)), other);
+    }
+    assert_eq!((place(&h.site), h.other.as_ref().map(place)), places, "{h}\n{text}");
+    // All warps of a warpgroup make the mistake: whichever comes first is named.
+    let named = if mistake.threads == 128 { h.thread % 32 } else { h.thread };
+    assert_eq!((named, h.address), (thread, mistake.address), "{h}\n{text}");
+    assert!(!h.message.is_empty() && h.to_string().contains(&h.message));
+    assert!(h.to_string().contains(&format!("(body:{}:5)", places.0.1)), "{h}");
+}
+
 #[test]
 fn every_class_of_hazard_is_reported_with_its_places() {
-    for kind in HazardKind::VARIANTS {
-        let mistake = of(*kind);
-        let (text, found) = mistake.hazards(&mistake.located());
-        let of_kind: Vec<_> = found.iter().filter(|h| h.kind == *kind).collect();
-        let [h] = of_kind[..] else { panic!("{kind:?}: {found:?}\n{text}") };
-        let end = (
-            text.lines().position(|l| l == "ret;").map_or(0, |i| i as u32 + 1),
-            mistake.body.lines().count() as u32,
-        );
-        let mut places = (mistake.marked(&text, "// here").unwrap_or(end), mistake.marked(&text, "// there"));
-        let mut thread = mistake.thread;
-        if let (Some(other), (here, Some(there))) = (mistake.swapped, places)
-            && h.site.line == there.0
-        {
-            (places, thread) = ((there, Some(here)), other);
-        }
-        assert_eq!((place(&h.site), h.other.as_ref().map(place)), places, "{h}\n{text}");
-        // All warps of a warpgroup make the mistake: whichever comes first is named.
-        let named = if mistake.threads == 128 { h.thread % 32 } else { h.thread };
-        assert_eq!((named, h.address), (thread, mistake.address), "{h}\n{text}");
-        assert_eq!(found.len(), 1, "{kind:?}: {found:?}");
-        assert!(!h.message.is_empty() && h.to_string().contains(&h.message));
-        assert!(h.to_string().contains(&format!("(body:{}:5)", places.0.1)), "{h}");
-    }
+    HazardKind::VARIANTS.iter().for_each(|kind| check(*kind, &of(*kind)));
+}
+
+/// A bulk copy of 16 bytes into shared memory that holds zeros, and what follows it; the mbarrier is at 1024.
+fn load(fence: &str, bytes: u32, behind: &str) -> String {
+    format!(
+        "mov.u32 %r4, 0;\nst.shared.v4.u32 [%r1], {{%r4, %r4, %r4, %r4}};\nfence.proxy.async.shared::cta;\n\
+         mbarrier.init.shared::cta.b64 [%r1+1024], 1; // init\n{fence}add.u32 %r5, %r1, 1024;\n\
+         mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r5], {bytes};\n\
+         cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%rd1], 16, [%r5]; // load\n{behind}"
+    )
+}
+
+const VISIBLE: &str = "fence.mbarrier_init.release.cluster;\n";
+
+fn wait(parity: u32) -> String {
+    format!(
+        "AGAIN:\nmbarrier.try_wait.parity.shared::cta.b64 %p1, [%r1+1024], {parity}; // wait\n@!%p1 bra AGAIN;\n"
+    )
+}
+
+/// Memory is read before the copy into it is complete: nobody waited, or for another phase.
+#[test]
+fn reads_before_completion() {
+    let read = "ld.shared.u32 %r3, [%r1+4]; // here\n";
+    let body = |behind: &str| load(VISIBLE, 16, behind).replace("// load", "// there");
+    check(HazardKind::InFlight, &mistake(1, &body(&format!("{read}{}", wait(0))), 0, SHARED + 4));
+    // The phase before the first is over at once; once the first is, there is no second.
+    let early = body(&format!("{}{read}{}", wait(1), wait(0).replace("AGAIN", "THEN")));
+    let early = Mistake { swapped: Some(0), ..mistake(1, &early, 0, SHARED + 4) };
+    check_beside(&[HazardKind::Deadlock], HazardKind::InFlight, &early);
+}
+
+/// What an operation in flight still reads is overwritten: an operand in shared memory, the source of a store.
+#[test]
+fn overwrites_in_flight() {
+    let operand = "setp.eq.u32 %p1, %r2, 0;\n@%p1 st.shared.u32 [%r1], %r2; // here";
+    let body = product("", operand).replace("// product", "// there");
+    let operand = Mistake { swapped: Some(0), ..mistake(128, &body, 0, SHARED) };
+    check_beside(&[HazardKind::MissingProxyFence], HazardKind::InFlight, &operand);
+    let source = "st.shared.v4.u32 [%r1], {%r2, %r2, %r2, %r2};\nfence.proxy.async.shared::cta;\n\
+        cp.async.bulk.global.shared::cta.bulk_group [%rd1], [%r1], 16; // there\ncp.async.bulk.commit_group;\n\
+        st.shared.u32 [%r1+8], %r2; // here\ncp.async.bulk.wait_group.read 0;";
+    let source = mistake(1, source, 0, SHARED + 8);
+    check_beside(&[HazardKind::MissingProxyFence], HazardKind::InFlight, &source);
+}
+
+/// Barriers: other bytes than come, one that was never made, one that a copy cannot see, one that is read as data.
+#[test]
+fn barriers_that_are_used_wrongly() {
+    let marked = |from: &str, body: String| body.replace(from, "// there").replace("// wait", "// here");
+    let bytes = marked("// init", load(VISIBLE, 32, &wait(0)));
+    check(HazardKind::Deadlock, &mistake(1, &bytes, 0, SHARED + 1024));
+    let unseen = load("", 16, &wait(0)).replace("// init", "// there").replace("// load", "// here");
+    check(HazardKind::MissingProxyFence, &mistake(1, &unseen, 0, SHARED + 1024));
+    let none = "mbarrier.arrive.shared::cta.b64 _, [%r1]; // here";
+    check(HazardKind::BarrierMisuse, &mistake(1, none, 0, SHARED));
+    let data = "mbarrier.init.shared::cta.b64 [%r1], 1; // there\nld.shared.u32 %r3, [%r1+4]; // here";
+    check(HazardKind::BarrierMisuse, &mistake(1, data, 0, SHARED + 4));
+}
+
+/// More registers than the pool has: nobody gives any back.
+#[test]
+fn registers_that_nobody_gives_back() {
+    let ask = "setmaxnreg.dec.sync.aligned.u32 24;\nsetmaxnreg.inc.sync.aligned.u32 256; // here";
+    check(HazardKind::Deadlock, &mistake(32, ask, 0, None));
+}
+
+#[test]
+fn shared_memory_has_an_end() {
+    check(HazardKind::OutOfBounds, &mistake(1, "ld.shared.u32 %r3, [%r1+40960]; // here", 0, SHARED + 40960));
 }
 
 /// Text without `.loc` has lines of its own only.

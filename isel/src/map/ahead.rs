@@ -61,7 +61,13 @@ pub fn do_ahead(k: &mut Kernel, loads: &[Inst]) {
 }
 
 /// Loads and the scalars that they need, written once more for another number of the tile.
-fn copies(k: &mut Kernel, to: Block, loads: &[Inst], inside: &FxHashSet<Inst>, tile: (Value, Value)) -> Vec<Value> {
+fn copies(
+    k: &mut Kernel,
+    to: Block,
+    loads: &[Inst],
+    inside: &FxHashSet<Inst>,
+    tile: (Value, Value),
+) -> Vec<Value> {
     let mut known: FxHashMap<Value, Value> = [tile].into_iter().collect();
     loads.iter().map(|&load| copy(k, to, k.result(load), inside, &mut known)).collect()
 }

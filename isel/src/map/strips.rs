@@ -182,10 +182,26 @@ impl Cutter<'_> {
         k.insts.keys().filter(kept).collect()
     }
 
-    fn part<'a>(&'a mut self, block: Block, like: Inst, width: u32, n: u32, kept: &'a FxHashSet<Inst>) -> Part<'a> {
+    fn part<'a>(
+        &'a mut self,
+        block: Block,
+        like: Inst,
+        width: u32,
+        n: u32,
+        kept: &'a FxHashSet<Inst>,
+    ) -> Part<'a> {
         let loc = self.k.insts[like].loc;
         let (extent, from) = (width * self.count, n * width);
-        Part { k: self.k, block, extent, from, width, loc, done: FxHashMap::default(), stops: Stops::At(kept) }
+        Part {
+            k: self.k,
+            block,
+            extent,
+            from,
+            width,
+            loc,
+            done: FxHashMap::default(),
+            stops: Stops::At(kept),
+        }
     }
 
     /// A strip's elements are combined with those of the strips before, then reduced.
