@@ -100,7 +100,7 @@ impl Generator<'_> {
     pub(super) fn function(&mut self, x: Value) -> Result<()> {
         let elem = self.ty(x).elem();
         let direct = elem == Elem::F32 || elem.is_float() && self.wild;
-        let Some(x) = (if direct { Some(x) } else { self.to_f32(x) }) else { return Ok(()) };
+        let Some(x) = (if direct { Some(x) } else { self.widened(x) }) else { return Ok(()) };
         let x = self.near_zero(x)?;
         let everywhere = [UnOp::Exp, UnOp::Exp2, UnOp::Tanh, UnOp::Sin, UnOp::Cos];
         let positive = [UnOp::Sqrt, UnOp::Log, UnOp::Log2, UnOp::Rsqrt, UnOp::Rcp];
@@ -115,7 +115,7 @@ impl Generator<'_> {
         Ok(())
     }
 
-    fn to_f32(&mut self, x: Value) -> Option<Value> {
+    fn widened(&mut self, x: Value) -> Option<Value> {
         let ty = self.ty(x);
         let shape = ty.shape().filter(|_| ty.elem() != Elem::Bool)?;
         self.apply(Op::Cast, &[x], Some(Type::Tile(Elem::F32, shape)))
