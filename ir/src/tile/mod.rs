@@ -382,11 +382,16 @@ impl Kernel {
         let args = ValueList::from_slice(args, &mut self.pool);
         let inst =
             self.insts.push(InstData { op, args, results: ValueList::new(), blocks: blocks.into(), loc });
-        for (i, &ty) in results.iter().enumerate() {
-            let value = self.values.push(ValueData { ty, def: ValueDef::Result(inst, i as u32) });
-            self.insts[inst].results.push(value, &mut self.pool);
-        }
+        results.iter().for_each(|&ty| _ = self.append_result(inst, ty));
         inst
+    }
+
+    /// Appends a result to an instruction.
+    pub fn append_result(&mut self, inst: Inst, ty: Type) -> Value {
+        let def = ValueDef::Result(inst, self.results(inst).len() as u32);
+        let value = self.values.push(ValueData { ty, def });
+        self.insts[inst].results.push(value, &mut self.pool);
+        value
     }
 
     /// Makes an instruction and appends it to a block.

@@ -7,14 +7,14 @@ use crate::Result;
 use crate::plan::{Fill, StorePlan};
 use crate::window::Window;
 use rustc_hash::FxHashMap;
-use warplift_ir::layout::Layout;
+use warplift_ir::layout::{Axis, Layout};
 use warplift_ir::machine::GlobalAccess;
-use warplift_ir::tile::{Block, Inst, Op, Type, Value};
+use warplift_ir::tile::{BinOp, Block, Inst, Op, Type, Value};
 
-/// What decides which thread touches which element: view, indices and layout. Atomic updates have none: they
-/// need no order among each other.
+/// What decides which thread touches which element: view, indices and layout. Indices that lie whole tiles apart count
+/// as one: such tiles share no element. Atomic updates have none: they need no order among each other.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Footprint(Option<(Vec<Value>, Layout)>);
+pub(super) struct Footprint(Option<(Value, Vec<(Value, i64)>, Layout)>);
 
 impl Lower<'_, '_> {
     /// The pointer argument behind an access, and which threads meet there.
@@ -27,19 +27,36 @@ impl Lower<'_, '_> {
                 return GlobalAccess { pointer, footprint: GlobalAccess::SHARED };
             }
             Op::Atomic(_) => Footprint(None),
-            Op::Store => {
-                let args = k.args(inst);
-                Footprint(Some((self.spelled(&args[..args.len() - 1]), layout.clone())))
-            }
-            _ => Footprint(Some((self.spelled(k.args(inst)), layout.clone()))),
+            Op::Store => self.footprint(&k.args(inst)[..k.args(inst).len() - 1], layout),
+            _ => self.footprint(k.args(inst), layout),
         };
         let next = self.footprints.len() as u32 + 1;
         GlobalAccess { pointer, footprint: *self.footprints.entry(footprint).or_insert(next) }
     }
 
-    /// The first values that were computed as these are.
+    /// Of a tile of this layout at a view's indices.
+    fn footprint(&self, at: &[Value], layout: &Layout) -> Footprint {
+        let indices = at[1..].iter().enumerate().map(|(d, &v)| {
+            let (base, offset) = self.moved(v);
+            (self.first(base), offset.rem_euclid(layout.out_extent(Axis::Dim(d as u8)) as i64))
+        });
+        Footprint(Some((self.first(at[0]), indices.collect(), layout.clone())))
+    }
+
+    /// An index as another one and a constant.
+    fn moved(&self, index: Value) -> (Value, i64) {
+        let sum = self.k.def(index).filter(|d| matches!(self.k.insts[*d].op, Op::Binary(BinOp::Add)));
+        let parts = sum.and_then(|sum| Some((self.k.args(sum)[0], self.k.int_const(self.k.args(sum)[1])?)));
+        parts.unwrap_or((index, 0))
+    }
+
+    /// The first value that was computed as this one is.
+    fn first(&self, v: Value) -> Value {
+        self.first_of.get(&v).copied().unwrap_or(v)
+    }
+
     fn spelled(&self, values: &[Value]) -> Vec<Value> {
-        values.iter().map(|v| self.first_of.get(v).copied().unwrap_or(*v)).collect()
+        values.iter().map(|v| self.first(*v)).collect()
     }
 
     /// Finds scalars and views that are computed twice.

@@ -2,11 +2,10 @@
 //! of columns where warpgroups (or warps) hold rows together, of rows where warps share the columns.
 
 use super::form::Form;
-use super::sink::{Part, do_dead, has_operands};
+use super::sink::{Part, Stops, do_dead, has_operands};
 use crate::operand::WARP_ATOM;
 use rustc_hash::FxHashMap;
-use warplift_ir::tile::{BinOp, Epilogue, Inst, Kernel, Mapping, Op, Type};
-use warplift_ir::types::Elem;
+use warplift_ir::tile::{Epilogue, Inst, Kernel, Mapping, Op};
 
 /// Bytes of a row that one tensor copy stores: the swizzle spans, the widest first.
 const SPANS_BYTES: [u32; 3] = [128, 64, 32];
@@ -82,14 +81,10 @@ fn push_chunk(
     let Some(shape) = k.ty(value).shape() else { return };
     let Some(extent) = shape.dims().iter().rev().nth(back).and_then(|d| d.constant()) else { return };
     let sinks = has_operands(k, value);
-    let mut part = Part { k, block, extent, from, width, loc, done: FxHashMap::default(), loads: true };
+    let mut part = Part { k, block, extent, from, width, loc, done: FxHashMap::default(), stops: Stops::Nowhere };
     let slice = if sinks { part.of(value, back) } else { part.slice_of(value, back) };
-    let i32 = [Type::Scalar(Elem::I32)];
-    let offset = k.append_inst(block, Op::Int(i64::from(from)), &[], &i32, &[], loc);
     if let Some(index) = args.iter_mut().rev().nth(back) {
-        let offset = k.result(offset);
-        let moved = k.append_inst(block, Op::Binary(BinOp::Add), &[*index, offset], &i32, &[], loc);
-        *index = k.result(moved);
+        *index = part.moved(*index);
     }
     args.push(slice);
     let chunk = k.append_inst(block, Op::Store, &args, &[], &[], loc);

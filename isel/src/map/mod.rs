@@ -8,7 +8,9 @@
 //!  narrow elements widened      widen.rs
 //!  clusters                     cluster.rs: refused where they would store too much
 //!  grid ─► loop over tiles      persist.rs, raster.rs, fold.rs
+//!  loads ─► a tile ahead        ahead.rs
 //!  wide stores ─► chunks        chunk.rs
+//!  wide work ─► strips          strips.rs
 //!  deep products ─► parts       split.rs
 //!  instruction, warps ─► forms  form.rs: what divides; the plan chooses
 //!  teams, loop attributes       here
@@ -17,6 +19,7 @@
 //! Logic apart from mapping: Task-Based Tensor Computations on Modern GPUs, section 3.3.
 
 mod accumulate;
+mod ahead;
 mod chunk;
 mod cluster;
 mod fold;
@@ -27,6 +30,7 @@ mod persist;
 mod raster;
 mod sink;
 mod split;
+mod strips;
 mod tunables;
 mod widen;
 
@@ -59,9 +63,11 @@ impl Forms<'_> {
     pub fn make(&self, form: Form) -> Result<Kernel> {
         let mut k = self.common.clone();
         chunk::do_chunks(&mut k, self.mapping, form);
+        let ahead = strips::do_strips(&mut k, self.mapping, form);
         bound_indices(&mut k, self.mapping.whole.cluster);
         if self.mapping.whole.persistent {
             persist::do_persist(&mut k, self.mapping)?;
+            ahead::do_ahead(&mut k, &ahead);
         }
         assign_teams(&mut k, form);
         Ok(k)

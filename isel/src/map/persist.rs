@@ -150,6 +150,11 @@ fn move_body(k: &mut Kernel, body: warplift_ir::tile::Block, insts: Vec<Inst>, i
             _ => k.blocks[body].insts.push(inst),
         }
     }
+    rename(k, &renamed);
+}
+
+/// Every use of these values becomes one of others.
+pub(super) fn rename(k: &mut Kernel, renamed: &[(Value, Value)]) {
     let all: Vec<Inst> = k.insts.keys().collect();
     for inst in all {
         let mut list = k.insts[inst].args;

@@ -26,8 +26,29 @@ pub struct Part<'k> {
     pub loc: Loc,
     /// What was narrowed already, by dimension.
     pub done: FxHashMap<(Value, usize), Value>,
-    /// Whether loads are made again for the wanted part alone; else their tiles are sliced.
-    pub loads: bool,
+    /// Where the slice sinks no further.
+    pub stops: Stops<'k>,
+}
+
+/// What is sliced rather than made again for the wanted part alone.
+#[derive(Clone, Copy)]
+pub enum Stops<'a> {
+    /// Nothing that could be made again.
+    Nowhere,
+    /// Loads.
+    Loads,
+    /// Certain instructions.
+    At(&'a FxHashSet<Inst>),
+}
+
+impl Stops<'_> {
+    fn at(self, k: &Kernel, inst: Inst) -> bool {
+        match self {
+            Self::Nowhere => false,
+            Self::Loads => matches!(k.insts[inst].op, Op::Load),
+            Self::At(kept) => kept.contains(&inst),
+        }
+    }
 }
 
 /// Whether a value is made of more than its accumulator: loads or broadcasts under elementwise work.
@@ -80,13 +101,16 @@ impl Part<'_> {
         let op = self.k.insts[def].op.clone();
         let mut args = self.k.args(def).to_vec();
         let rank = ty.shape()?.rank();
+        if self.stops.at(self.k, def) {
+            return None;
+        }
         match op {
-            Op::Load if self.loads => {
-                let i32 = Type::Scalar(Elem::I32);
-                let offset = self.push(Op::Int(self.from.into()), &[], i32);
+            Op::Load => {
                 let at = args.len() - 1 - back;
-                args[at] = self.push(Op::Binary(BinOp::Add), &[args[at], offset], i32);
+                args[at] = self.moved(args[at]);
             }
+            Op::Iota(d) if usize::from(d) + 1 + back == rank => return Some(self.counted(d, ty)),
+            Op::Iota(_) => {}
             Op::Full => {}
             Op::Broadcast => args = args.iter().map(|&a| self.of(a, back)).collect(),
             Op::ExpandDims(d) if usize::from(d) + 1 + back != rank => {
@@ -98,6 +122,22 @@ impl Part<'_> {
             _ => return None,
         }
         Some(self.push(op, &args, ty))
+    }
+
+    /// An index of the whole as one of the part.
+    pub fn moved(&mut self, index: Value) -> Value {
+        let i32 = Type::Scalar(Elem::I32);
+        let offset = self.push(Op::Int(self.from.into()), &[], i32);
+        self.push(Op::Binary(BinOp::Add), &[index, offset], i32)
+    }
+
+    /// The numbers along a dimension, from where the part begins.
+    fn counted(&mut self, d: u8, ty: Type) -> Value {
+        let numbers = self.push(Op::Iota(d), &[], ty);
+        let scalar = Type::Scalar(ty.elem());
+        let from = self.push(Op::Int(self.from.into()), &[], scalar);
+        let from = self.push(Op::Full, &[from], ty);
+        self.push(Op::Binary(BinOp::Add), &[numbers, from], ty)
     }
 
     /// The wanted part of a tile as a view of it.
@@ -115,6 +155,11 @@ impl Part<'_> {
         let offsets = (0..rank).map(|d| Dim::new(offset(d))).collect();
         self.push(Op::Slice(offsets), &[v], ty)
     }
+}
+
+/// Whether a tile is another view of its operand's elements.
+pub fn is_view(op: &Op) -> bool {
+    matches!(op, Op::Slice(_) | Op::ExpandDims(_) | Op::Broadcast | Op::Reshape | Op::Trans(_))
 }
 
 /// Drops instructions whose results nobody reads and that have no effect.

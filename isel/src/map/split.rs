@@ -6,7 +6,7 @@
 //!                                y = mma h, f(q[.., w..2w]), b[w..2w, ..]
 //! ```
 
-use super::sink::{Part, do_dead};
+use super::sink::{Part, Stops, do_dead};
 use rustc_hash::FxHashMap;
 use warplift_ir::tile::{Block, Dim, Inst, Kernel, Op, Shape, Type, Value, ValueList};
 
@@ -64,7 +64,7 @@ fn parts(k: &mut Kernel, block: Block, inst: Inst, depth: u32, width: u32) {
     let ty = k.ty(k.result(inst));
     for from in (0..depth).step_by(width as usize) {
         let done = FxHashMap::default();
-        let mut part = Part { k, block, extent: depth, from, width, loc, done, loads: false };
+        let mut part = Part { k, block, extent: depth, from, width, loc, done, stops: Stops::Loads };
         let a = part.of(left, 0);
         let b = rows(k, block, right, from, width, inst);
         if from + width < depth {

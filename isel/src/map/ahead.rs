@@ -1,0 +1,109 @@
+//! Loads a tile ahead: in the loop over tiles of a kernel without products, what the next tile loads is asked for before
+//! the work on this one, so that memory is busy under it. Registers hold both.
+//!
+//! ```text
+//!                                      h = load x[id]
+//!  for tile in id .. step count        for tile in id .. step count carrying h
+//!    h = load x[tile]             ─►     next = load x[tile + count]
+//!    work on h                           work on h
+//!                                        yield next
+//! ```
+//!
+//! Past the last tile the load lies outside its view, which makes it the view's fill.
+
+use super::persist::{rename, scalar};
+use super::strips::{pointer, written};
+use rustc_hash::{FxHashMap, FxHashSet};
+use warplift_ir::tile::{BinOp, Block, Inst, Kernel, Op, Type, Value, ValueList, Way};
+
+/// Loads of the kernel's own block that go to other places in other tiles, of arrays that it never writes.
+pub fn loads(k: &Kernel) -> Vec<Inst> {
+    let own = &k.blocks[k.entry].insts;
+    let mut moving: FxHashSet<Value> = FxHashSet::default();
+    for &inst in own {
+        let index = matches!(k.insts[inst].op, Op::BlockIndex(_));
+        if index || k.args(inst).iter().any(|a| moving.contains(a)) {
+            moving.extend(k.results(inst).iter().filter(|&&r| !matches!(k.ty(r), Type::Tile(..))));
+        }
+    }
+    let written = written(k);
+    let fits = |i: &&Inst| {
+        let view = k.args(**i)[0];
+        let plain = k.def(k.whole_view(view)).is_some_and(|v| k.attrs[v].array.way == Way::Plain);
+        plain && !written.contains(&pointer(k, view)) && k.args(**i).iter().any(|a| moving.contains(a))
+    };
+    own.iter().filter(|&&i| matches!(k.insts[i].op, Op::Load)).filter(fits).copied().collect()
+}
+
+/// Moves loads of the loop over tiles one tile ahead.
+pub fn do_ahead(k: &mut Kernel, loads: &[Inst]) {
+    let tiles = k.insts.keys().find(|&i| k.attrs[i].persistent);
+    let Some((tiles, &body)) = tiles.and_then(|t| Some((t, k.insts[t].blocks.first()?))) else { return };
+    let (first, step, tile) = (k.args(tiles)[0], k.args(tiles)[2], k.blocks[body].params[0]);
+    let inside: FxHashSet<Inst> = k.blocks[body].insts.iter().copied().collect();
+    let loads: Vec<Inst> = loads.iter().copied().filter(|l| inside.contains(l)).collect();
+    if loads.is_empty() {
+        return;
+    }
+
+    let entry = k.entry;
+    let behind = k.blocks[entry].insts.iter().position(|&i| i == tiles).unwrap_or(0);
+    let after = k.blocks[entry].insts.split_off(behind);
+    let start = copies(k, entry, &loads, &inside, (tile, first));
+    k.blocks[entry].insts.extend(after);
+
+    let work = std::mem::take(&mut k.blocks[body].insts);
+    let following = scalar(k, body, Op::Binary(BinOp::Add), &[tile, step]);
+    let next = copies(k, body, &loads, &inside, (tile, following));
+    k.blocks[body].insts.extend(work.into_iter().filter(|i| !loads.contains(i)));
+
+    carry(k, tiles, body, &loads, [start, next]);
+}
+
+/// Loads and the scalars that they need, written once more for another number of the tile.
+fn copies(k: &mut Kernel, to: Block, loads: &[Inst], inside: &FxHashSet<Inst>, tile: (Value, Value)) -> Vec<Value> {
+    let mut known: FxHashMap<Value, Value> = [tile].into_iter().collect();
+    loads.iter().map(|&load| copy(k, to, k.result(load), inside, &mut known)).collect()
+}
+
+fn copy(
+    k: &mut Kernel,
+    to: Block,
+    v: Value,
+    inside: &FxHashSet<Inst>,
+    known: &mut FxHashMap<Value, Value>,
+) -> Value {
+    if let Some(&made) = known.get(&v) {
+        return made;
+    }
+    let Some(def) = k.def(v).filter(|d| inside.contains(d)) else { return v };
+    let args: Vec<Value> = k.args(def).to_vec().into_iter().map(|a| copy(k, to, a, inside, known)).collect();
+    let (op, ty, loc) = (k.insts[def].op.clone(), k.ty(v), k.insts[def].loc);
+    let made = k.append_inst(to, op, &args, &[ty], &[], loc);
+    k.attrs[made] = k.attrs[def].clone();
+    // The number may be one behind the last tile's.
+    k.attrs[made].below = None;
+    let made = k.result(made);
+    known.insert(v, made);
+    made
+}
+
+/// Lets the loop carry what is loaded: what it starts with, and what each iteration gives to the next.
+fn carry(k: &mut Kernel, tiles: Inst, body: Block, loads: &[Inst], [start, next]: [Vec<Value>; 2]) {
+    for &load in loads {
+        let old = k.result(load);
+        let held = k.append_param(body, k.ty(old));
+        k.names[held] = std::mem::take(&mut k.names[old]);
+        rename(k, &[(old, held)]);
+        k.append_result(tiles, k.ty(old));
+    }
+    extend_args(k, tiles, &start);
+    if let Some(&end) = k.blocks[body].insts.last() {
+        extend_args(k, end, &next);
+    }
+}
+
+fn extend_args(k: &mut Kernel, inst: Inst, more: &[Value]) {
+    let all = [k.args(inst), more].concat();
+    k.insts[inst].args = ValueList::from_slice(&all, &mut k.pool);
+}

@@ -1,0 +1,279 @@
+//! Work on tiles that are too wide for registers, a strip of columns at a time. What follows from loaded elements is made
+//! again for every reduction and every store that needs it, so that threads hold what was loaded, and of everything else
+//! one strip (rematerialization: Linear Layouts, section 4.4; across reductions instead of layouts).
+//!
+//! ```text
+//!  h = load x                              h = load x                               held as it was loaded
+//!  t = cast h                         ─►   p = cast h[0..w] + cast h[w..2w] + ..    one strip at a time
+//!  s = reduce_sum t, 1                     s = reduce_sum p, 1
+//!  store y, t * s * load w                 store y[0..w], cast h[0..w] * s * load w[0..w], ..
+//! ```
+//!
+//! It is done where registers ask for it: the least number of strips is taken at which an estimate of what a thread
+//! holds fits its share of the register file, as many blocks resident as the mapping wants.
+
+use super::ahead::loads;
+use super::form::Form;
+use super::sink::{Part, Stops, do_dead, has_operands, is_view};
+use crate::rows::reduced;
+use crate::tiles::{extents, program_order};
+use rustc_hash::{FxHashMap, FxHashSet};
+use warplift_ir::tile::{Block, Inst, Kernel, Mapping, Op, Type, Value, ValueList};
+use warplift_ir::types::Elem;
+
+/// Registers of a multiprocessor, and of one thread at most.
+const REGISTERS: [u32; 2] = [65536, 255];
+/// Registers of a thread beside tiles: addresses, scalars, what an instruction needs on its way.
+const RESERVE: u32 = 28;
+/// Elements of a strip that a thread holds at least, so that its accesses stay as wide.
+const ELEMENTS: u32 = 8;
+/// Strips at most; each repeats the instructions of a chain.
+const MOST: u32 = 16;
+
+/// Cuts the work of a kernel without products into strips where its tiles do not fit. What of the next tile is loaded
+/// ahead, if that fits too: loads for [`super::ahead`].
+pub fn do_strips(k: &mut Kernel, mapping: &Mapping, form: Form) -> Vec<Inst> {
+    let products = k.insts.values().any(|d| matches!(d.op, Op::Mma));
+    if products || !mapping.tiles.is_empty() {
+        return Vec::new();
+    }
+    let threads = 32 * form.team().warps();
+    let (blocks, resident) = (mapping.whole.blocks.max(1), mapping.whole.resident.max(1));
+    let share = (REGISTERS[0] * blocks / (threads * resident)).min(REGISTERS[1]);
+    let budget = share.saturating_sub(RESERVE);
+    let ahead = if mapping.whole.persistent { loads(k) } else { Vec::new() };
+    let twice: u32 = ahead.iter().map(|&l| registers(k, k.result(l), threads)).sum();
+    let mut tried = k.clone();
+    if twice > 0 && cut_to(&mut tried, threads, budget.saturating_sub(twice)) {
+        *k = tried;
+        return ahead;
+    }
+    cut_to(k, threads, budget);
+    Vec::new()
+}
+
+/// Cuts until an estimate of what a thread holds is within its registers; whether it is.
+fn cut_to(k: &mut Kernel, threads: u32, budget: u32) -> bool {
+    let whole = demand(k, threads);
+    if whole <= budget {
+        return true;
+    }
+    let cut = |count| {
+        let mut tried = k.clone();
+        Cutter { k: &mut tried, count, threads }.cut();
+        (demand(&tried, threads), tried)
+    };
+    let mut least = (whole, None);
+    for count in 2..=MOST {
+        let (needed, tried) = cut(count);
+        if needed < least.0 {
+            least = (needed, Some(tried));
+        }
+        if least.0 <= budget {
+            break;
+        }
+    }
+    if let Some(best) = least.1 {
+        *k = best;
+    }
+    least.0 <= budget
+}
+
+/// Registers of a thread for the tiles that live at once, at most, by the order of the text.
+fn demand(k: &Kernel, threads: u32) -> u32 {
+    let order = program_order(k);
+    let mut last: FxHashMap<Value, usize> = FxHashMap::default();
+    for (at, &inst) in order.iter().enumerate() {
+        k.args(inst).iter().for_each(|&a| _ = last.insert(held(k, a), at));
+    }
+    let mut ends: FxHashMap<usize, u32> = FxHashMap::default();
+    let (mut live, mut most) = (0, 0);
+    for (at, &inst) in order.iter().enumerate() {
+        live -= ends.remove(&at).unwrap_or(0);
+        for &r in k.results(inst).iter().filter(|&&r| held(k, r) == r) {
+            let Some(&end) = last.get(&r).filter(|&&end| end > at) else { continue };
+            let registers = registers(k, r, threads);
+            live += registers;
+            *ends.entry(end).or_default() += registers;
+        }
+        most = most.max(live);
+    }
+    most
+}
+
+/// The tile whose registers a value is a view of.
+fn held(k: &Kernel, v: Value) -> Value {
+    match k.def(v) {
+        Some(def) if is_view(&k.insts[def].op) => k.args(def).first().map_or(v, |&a| held(k, a)),
+        _ => v,
+    }
+}
+
+fn registers(k: &Kernel, v: Value, threads: u32) -> u32 {
+    let Type::Tile(elem, shape) = k.ty(v) else { return 0 };
+    let elements: u32 = shape.extents().map_or(0, |e| e.iter().product());
+    let bits = if elem == Elem::Bool { 32 } else { elem.bits() };
+    (elements.div_ceil(threads) * bits).div_ceil(32)
+}
+
+struct Cutter<'k> {
+    k: &'k mut Kernel,
+    /// Strips of a tile.
+    count: u32,
+    threads: u32,
+}
+
+impl Cutter<'_> {
+    fn cut(&mut self) {
+        for block in self.k.blocks.keys().collect::<Vec<_>>() {
+            let kept = self.kept(&self.k.blocks[block].insts);
+            let old = std::mem::take(&mut self.k.blocks[block].insts);
+            for inst in old {
+                match self.width(inst) {
+                    Some(width) if matches!(self.k.insts[inst].op, Op::Store) => {
+                        self.cut_store(block, inst, width, &kept);
+                    }
+                    Some(width) => self.cut_reduce(block, inst, width, &kept),
+                    None => self.k.blocks[block].insts.push(inst),
+                }
+            }
+        }
+        do_dead(self.k);
+    }
+
+    /// Columns of a strip of what an instruction stores or reduces, if it can be cut.
+    fn width(&self, inst: Inst) -> Option<u32> {
+        let k = &*self.k;
+        let value = *k.args(inst).last()?;
+        let all = extents(k, value);
+        let (&columns, rows) = all.split_last()?;
+        let along = match k.insts[inst].op {
+            Op::Store => true,
+            Op::Reduce(_, d) => usize::from(d) == rows.len() && k.ty(value).elem().bits() == 32,
+            _ => false,
+        };
+        let width = columns / self.count;
+        let whole = columns.is_multiple_of(self.count)
+            && (width * rows.iter().product::<u32>()).is_multiple_of(self.threads * ELEMENTS);
+        (along && whole && has_operands(k, value)).then_some(width)
+    }
+
+    /// Instructions whose tiles are sliced rather than made again: what other blocks hold too, and loads that several
+    /// uses need or whose array the kernel writes.
+    fn kept(&self, block: &[Inst]) -> FxHashSet<Inst> {
+        let k = &*self.k;
+        let inside: FxHashSet<Inst> = block.iter().copied().collect();
+        let written = written(k);
+        let mut uses: Users = FxHashMap::default();
+        for user in program_order(k) {
+            for def in k.args(user).iter().filter_map(|&a| k.def(a)) {
+                uses.entry(def).or_default().push(user);
+            }
+        }
+        let alone = |load: Inst| {
+            let mut ends = FxHashSet::default();
+            find_ends(k, &uses, load, &mut FxHashSet::default(), &mut ends);
+            ends.len() == 1 && ends.iter().all(|e| self.width(*e).is_some() && inside.contains(e))
+        };
+        let kept = |&i: &Inst| match k.insts[i].op {
+            Op::Load => !alone(i) || written.contains(&pointer(k, k.args(i)[0])),
+            _ => !inside.contains(&i),
+        };
+        k.insts.keys().filter(kept).collect()
+    }
+
+    fn part<'a>(&'a mut self, block: Block, like: Inst, width: u32, n: u32, kept: &'a FxHashSet<Inst>) -> Part<'a> {
+        let loc = self.k.insts[like].loc;
+        let (extent, from) = (width * self.count, n * width);
+        Part { k: self.k, block, extent, from, width, loc, done: FxHashMap::default(), stops: Stops::At(kept) }
+    }
+
+    /// A strip's elements are combined with those of the strips before, then reduced.
+    fn cut_reduce(&mut self, block: Block, inst: Inst, width: u32, kept: &FxHashSet<Inst>) {
+        let Op::Reduce(op, _) = self.k.insts[inst].op else { return };
+        let loc = self.k.insts[inst].loc;
+        let Some(&value) = self.k.args(inst).last() else { return };
+        let mut sum = self.part(block, inst, width, 0, kept).of(value, 0);
+        for n in 1..self.count {
+            let next = self.part(block, inst, width, n, kept).of(value, 0);
+            let ty = self.k.ty(sum);
+            let both = self.k.append_inst(block, Op::Binary(reduced(op)), &[sum, next], &[ty], &[], loc);
+            sum = self.k.result(both);
+        }
+        self.k.insts[inst].args = ValueList::from_slice(&[sum], &mut self.k.pool);
+        self.k.blocks[block].insts.push(inst);
+    }
+
+    /// Strip by strip, the loads of the next one before the work on each.
+    fn cut_store(&mut self, block: Block, inst: Inst, width: u32, kept: &FxHashSet<Inst>) {
+        let from = self.k.blocks[block].insts.len();
+        let mut waiting = Vec::new();
+        let mut order = Vec::new();
+        for n in 0..self.count {
+            self.store_strip(block, inst, width, n, kept);
+            let made = self.k.blocks[block].insts.split_off(from);
+            let (loads, work) = self.loads_first(made);
+            order.extend(loads);
+            order.append(&mut waiting);
+            waiting = work;
+        }
+        order.extend(waiting);
+        self.k.blocks[block].insts.extend(order);
+    }
+
+    fn store_strip(&mut self, block: Block, store: Inst, width: u32, n: u32, kept: &FxHashSet<Inst>) {
+        let mut args = self.k.args(store).to_vec();
+        let Some(value) = args.pop() else { return };
+        let mut part = self.part(block, store, width, n, kept);
+        let strip = part.of(value, 0);
+        if let Some(column) = args.last_mut() {
+            *column = part.moved(*column);
+        }
+        args.push(strip);
+        let loc = part.loc;
+        let made = self.k.append_inst(block, Op::Store, &args, &[], &[], loc);
+        self.k.attrs[made] = self.k.attrs[store].clone();
+    }
+
+    /// Instructions apart: loads with what they need, and the others.
+    fn loads_first(&self, insts: Vec<Inst>) -> (Vec<Inst>, Vec<Inst>) {
+        let k = &*self.k;
+        let mut needed = FxHashSet::default();
+        for &i in insts.iter().rev() {
+            if matches!(k.insts[i].op, Op::Load) || needed.contains(&i) {
+                needed.insert(i);
+                needed.extend(k.args(i).iter().filter_map(|&a| k.def(a)));
+            }
+        }
+        insts.into_iter().partition(|i| needed.contains(i))
+    }
+}
+
+/// Pointers of the arrays that a kernel writes.
+pub(super) fn written(k: &Kernel) -> FxHashSet<Value> {
+    let effects = k.insts.iter().filter(|(_, d)| d.op.has_effect());
+    effects.filter_map(|(i, _)| k.args(i).first().map(|&v| pointer(k, v))).collect()
+}
+
+/// The pointer behind a view.
+pub(super) fn pointer(k: &Kernel, view: Value) -> Value {
+    let whole = k.whole_view(view);
+    k.def(whole).and_then(|def| k.args(def).first().copied()).unwrap_or(whole)
+}
+
+/// Users of each instruction's results.
+type Users = FxHashMap<Inst, Vec<Inst>>;
+
+/// Instructions to which what one makes leads, over others that work on every element by itself.
+fn find_ends(k: &Kernel, users: &Users, inst: Inst, seen: &mut FxHashSet<Inst>, ends: &mut FxHashSet<Inst>) {
+    for &user in users.get(&inst).into_iter().flatten() {
+        if !seen.insert(user) {
+            continue;
+        }
+        let op = &k.insts[user].op;
+        match op.is_elementwise() || is_view(op) {
+            true => find_ends(k, users, user, seen, ends),
+            false => _ = ends.insert(user),
+        }
+    }
+}
