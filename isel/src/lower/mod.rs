@@ -19,6 +19,7 @@ mod gather;
 mod half;
 mod indices;
 mod launch;
+mod limits;
 mod mini;
 mod mma_sync;
 mod narrow;
@@ -76,7 +77,7 @@ enum Low {
 struct View {
     base: machine::Value,
     extents: SmallVec<[machine::Value; 2]>,
-    /// Strides in elements; the contiguous dimension has none.
+    /// Strides in elements, or in bytes of 64 bits; the contiguous dimension has none.
     strides: SmallVec<[Option<machine::Value>; 2]>,
     fill: f64,
 }
@@ -339,11 +340,19 @@ impl<'k, 'a> Lower<'k, 'a> {
         let extents: SmallVec<[_; 2]> =
             args[1..=rank].iter().map(|&v| self.scalar(v)).collect::<Result<_>>()?;
         let mut strides: SmallVec<[Option<machine::Value>; 2]> = SmallVec::new();
+        let bits = self.k.ty(self.k.result(inst)).elem().bits();
+        let window = Window::of(self.k, self.k.result(inst));
         for d in 0..rank {
+            let known = window.as_ref().is_some_and(|w| w.stride_expr(self.k, d).is_some());
             strides.push(match strided {
                 true if self.k.int_const(args[1 + rank + d]) == Some(1) => None,
-                true => Some(self.scalar(args[1 + rank + d])?),
+                true if known => Some(self.scalar(args[1 + rank + d])?),
+                true => {
+                    let stride = self.scalar(args[1 + rank + d])?;
+                    Some(self.wide_stride(&[stride], bits)?)
+                }
                 false if d + 1 == rank => None,
+                false if !known => Some(self.wide_stride(&extents[d + 1..], bits)?),
                 false => {
                     let mut s = extents[d + 1];
                     for &e in &extents[d + 2..] {
@@ -380,8 +389,7 @@ impl<'k, 'a> Lower<'k, 'a> {
                 return self.error(format!("{what}: {step} elements of {bits} bits"));
             }
             let one = self.at().imm(1);
-            let scale = self.bytes_of(stride.unwrap_or(one), bits);
-            part.base = self.at().op(Opcode::MadWideS32, &[at, scale, part.base], Ty::B64);
+            part.base = self.step(part.base, at, Some(stride.unwrap_or(one)), bits);
             // Unsigned: a negative index is outside too.
             let compared = NewInst::new(Opcode::SetpU32, &[at, extent], &[Ty::Pred]);
             inside.push(self.at().value(compared.attr(Attr::Cmp(CmpOp::Lt))));
