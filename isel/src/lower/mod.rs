@@ -127,13 +127,6 @@ struct Lower<'k, 'a> {
 /// # Errors
 /// Operations that no row of the table is selected for yet, by name and type.
 pub fn do_lower<'a>(k: &Kernel, plan: &Plan, mapping: &Mapping, bump: &'a Bump) -> Result<Program<'a>> {
-    let whole = &mapping.whole;
-    if whole.alternate > 1 && !whole.persistent {
-        return Err(IselError::whole(format!(
-            "{} teams in turn: only a persistent kernel has turns",
-            whole.alternate
-        )));
-    }
     indices::check_indices(k)?;
     let versions;
     let (k, plan) = match plan.uses.is_empty() && plan.made.is_empty() {
@@ -196,17 +189,29 @@ impl<'k, 'a> Lower<'k, 'a> {
         Err(IselError::at(self.k, self.inst, message))
     }
 
+    /// Refuses the instruction that is lowered, by its name in the language.
+    fn unselected<T>(&self, of: impl AsRef<str>) -> Result<T> {
+        let name = self.k.insts[self.inst].op.name();
+        self.error(format!("`{name}`{} is not selected", of.as_ref()))
+    }
+
+    /// A value's name in the text, or its number.
+    fn named(&self, v: Value) -> String {
+        let name = &self.k.names[v];
+        if name.is_empty() { v.to_string() } else { format!("`{name}`") }
+    }
+
     fn scalar(&self, v: Value) -> Result<machine::Value> {
         match self.env.get(&v) {
             Some(Low::Reg(r)) => Ok(*r),
-            other => self.error(format!("operand {v} is no scalar in a register ({other:?})")),
+            _ => self.error(format!("operand {} is no scalar in a register", self.named(v))),
         }
     }
 
     fn view(&self, v: Value) -> Result<View> {
         match self.env.get(&v) {
             Some(Low::View(view)) => Ok(view.clone()),
-            _ => self.error(format!("operand {v} is no view")),
+            _ => self.error(format!("operand {} is no view", self.named(v))),
         }
     }
 
@@ -222,7 +227,11 @@ impl<'k, 'a> Lower<'k, 'a> {
                 Type::Scalar(Elem::Int(32) | Elem::Uint(32) | Elem::F32) => (Opcode::LdParam32, Ty::B32),
                 Type::Scalar(Elem::F16 | Elem::Bf16) => (Opcode::LdParam16, Ty::B32),
                 other => {
-                    return self.error(format!("parameter `{}` of type {other:?} is not selected", p.name));
+                    return self.error(format!(
+                        "parameter `{}` of type {} is not selected",
+                        p.name,
+                        other.elem()
+                    ));
                 }
             };
             let new = NewInst::new(op, &[], &[ty]).attr(Attr::Param(n as u32));
@@ -412,7 +421,7 @@ impl<'k, 'a> Lower<'k, 'a> {
             Type::Scalar(e) if e.bits() == 64 => Ok(Ty::B64),
             Type::Ptr(_) => Ok(Ty::B64),
             Type::Scalar(e) if e.bits() == 32 || matches!(e, Elem::F16 | Elem::Bf16) => Ok(Ty::B32),
-            other => self.error(format!("a value of type {other:?} is not selected")),
+            other => self.error(format!("a value of type {} is not selected", other.elem())),
         }
     }
 
@@ -534,7 +543,7 @@ impl<'k, 'a> Lower<'k, 'a> {
                 let new = NewInst::new(Opcode::Mov, &[s], &[Ty::frag(regs as u16)]);
                 Ok(self.at().value(new.maps([IndexMap::Whole].into_iter().collect())))
             }
-            _ => self.error(format!("operand {v} has no version in registers")),
+            _ => self.error(format!("operand {} has no version in registers", self.named(v))),
         }
     }
 

@@ -424,7 +424,7 @@ impl Lower<'_, '_> {
             (AtomicOp::Max, Elem::Int(32)) => (Opcode::RedGlobalMaxS32, 1),
             (AtomicOp::Min, Elem::Uint(32)) => (Opcode::RedGlobalMinU32, 1),
             (AtomicOp::Max, Elem::Uint(32)) => (Opcode::RedGlobalMaxU32, 1),
-            _ => return self.error(format!("an atomic {op:?} of tiles of {elem} is not selected")),
+            _ => return self.unselected(format!(" of tiles of {elem}")),
         };
         self.store_by(inst, value, Some((row, widest)))
     }

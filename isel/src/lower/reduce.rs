@@ -21,7 +21,7 @@ impl Lower<'_, '_> {
         let (arg, result) = (k.args(inst)[0], k.result(inst));
         let elem = k.ty(arg).elem();
         let row = kind(elem, true).and_then(|kd| binary_row(reduced(op), kd)).filter(|_| elem.bits() == 32);
-        let Some(row) = row else { return self.error(format!("{op:?} of tiles of {elem} is not selected")) };
+        let Some(row) = row else { return self.unselected(format!(" of tiles of {elem}")) };
         if matches!(self.env.get(&arg), Some(Low::Splat(_)) | None) {
             return self.error("a reduction of a constant tile is not selected");
         }

@@ -56,7 +56,7 @@ impl Lower<'_, '_> {
         let row = kind(elem, true).and_then(|kd| binary_row(crate::rows::reduced(op), kd));
         let neutral = neutral(op, elem).filter(|_| elem.bits() == 32);
         let (Some(row), Some(neutral)) = (row, neutral) else {
-            return self.error(format!("a scan by {op:?} of tiles of {elem} is not selected"));
+            return self.unselected(format!(" of tiles of {elem}"));
         };
         let layout = self.plan.layout(k, result)?.clone();
         let x = match self.env.get(&arg) {

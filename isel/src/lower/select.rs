@@ -80,7 +80,7 @@ impl Lower<'_, '_> {
         let regs = self.result_regs(result)?;
         let numbers = |kind: &Kind| !matches!(kind, Kind::Mask | Kind::Pred | Kind::Wide);
         let Some(kind) = kind(elem, true).filter(numbers) else {
-            return self.error(format!("comparison of tiles of {elem} is not selected"));
+            return self.unselected(format!(" of tiles of {elem}"));
         };
         let (x, y) = match is_half(elem) {
             true => (self.widened(args[0], elem, regs / 2)?, self.widened(args[1], elem, regs / 2)?),
@@ -129,7 +129,7 @@ impl Lower<'_, '_> {
             return Ok(());
         }
         if elem.bits() != 32 {
-            return self.error(format!("select of tiles of {elem} is not selected"));
+            return self.unselected(format!(" of tiles of {elem}"));
         }
         let test = self.test(args[0])?;
         let [x, y] = [self.operand(args[1])?, self.operand(args[2])?];

@@ -125,7 +125,7 @@ impl Lower<'_, '_> {
             Op::ViewAs(_) => self.tile_bits(result, args[0]),
             Op::Broadcast => self.tile_broadcast(result, args[0]),
             Op::Iota(d) => self.tile_iota(result, usize::from(*d)),
-            other => self.error(format!("{other:?} of tiles is not selected")),
+            _ => self.unselected(" of tiles"),
         }
     }
 
@@ -173,7 +173,7 @@ impl Lower<'_, '_> {
                 self.set(result, r);
                 Ok(())
             }
-            None => self.error(format!("{op:?} of tiles of {elem} is not selected")),
+            None => self.unselected(format!(" of tiles of {elem}")),
         }
     }
 
@@ -205,7 +205,7 @@ impl Lower<'_, '_> {
             None => (op, None),
         };
         let Some(row) = kind(elem, true).and_then(|kd| unary_row(base, kd)) else {
-            return self.error(format!("{op:?} of tiles of {elem} is not selected"));
+            return self.unselected(format!(" of tiles of {elem}"));
         };
         let scale = |l: &mut Self, x: (machine::Value, IndexMap), f: f32| {
             let c = l.at().imm(i64::from(f.to_bits()));
@@ -224,7 +224,7 @@ impl Lower<'_, '_> {
     fn tile_fma(&mut self, result: Value, args: &[Value]) -> Result<()> {
         let elem = self.k.ty(result).elem();
         let Some(row) = kind(elem, true).and_then(fma_row) else {
-            return self.error(format!("fma of tiles of {elem} is not selected"));
+            return self.unselected(format!(" of tiles of {elem}"));
         };
         let [x, y, z] = [self.operand(args[0])?, self.operand(args[1])?, self.operand(args[2])?];
         self.elementwise(result, row, Attr::None, &[x, y, z])

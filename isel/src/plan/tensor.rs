@@ -385,6 +385,9 @@ pub fn plan_store(k: &Kernel, inst: Inst, plan: &Plan) -> Result<StorePlan> {
     let shape = extents(k, value);
     let layout = plan.layout(k, value)?;
     let [rows, cols] = shape[..] else { return Ok(plain(None)) };
+    if k.attrs[inst].by_threads {
+        return Ok(plain(Some("the mapping says `no bulk_store`".to_owned())));
+    }
     let share = plan.warp_products.values().map(|p| p.share).next();
     let held = match (k.attrs[inst].team, share) {
         (_, Some(share)) => warp_stripes(share, [rows, cols], layout),
