@@ -5,7 +5,11 @@ mod sim_common;
 
 use sim_common::kernel::Kernel;
 use sim_common::{LONG, Problem, gemm};
-use warplift::sim::mutate::adversaries;
+use warplift::ir::manifest::Param;
+use warplift::ir::target::SM90A;
+use warplift::litmus;
+use warplift::proof::{CASES, Subject, source};
+use warplift::sim::mutate::{Mutation, adversaries};
 use warplift::sim::{HazardKind, Hazards, SimError};
 use warplift::trial::{Sizes, Style, Trial};
 
@@ -119,6 +123,100 @@ fn stage_off_the_swizzle_boundary_2528_2379() {
     assert!(kinds.contains(&HazardKind::BadOperand) || wrong > 0, "{kinds:?}");
 }
 
+/// Tensor copies place the chunks of a swizzle by the address, whose pattern repeats every 256, 512 or 1024 bytes: a
+/// box that begins elsewhere is another arrangement, which shows in what is read from its beginning.
+#[test]
+fn boxes_off_the_pattern_of_their_swizzle_2379_2391() {
+    for swizzle in [32, 64, 128] {
+        let name = format!("tma/load.2d.u8.swizzle{swizzle}.at.0.0");
+        let case = litmus::select(&[name]).expect("a litmus of that name").remove(0);
+        for off in [128, 256, 512, 1024] {
+            let mut moved = case.clone();
+            moved.ptx = case.ptx.replacen(
+                "add.u32 %r3, %r1",
+                &format!("add.u32 %r1, %r1, {off};\nadd.u32 %r3, %r1"),
+                1,
+            );
+            moved.manifest.dynamic_shared += off;
+            let said = litmus::simulate(&moved);
+            assert_eq!(said.is_ok(), off % (8 * swizzle) == 0, "{swizzle}, {off} bytes off: {said:?}");
+        }
+    }
+    // Buffers of other sizes stand before those of tensor copies in what is compiled.
+    for (tile, swizzle) in [("BK = 16", 32), ("BK = 32", 64), ("BK = 64", 128)] {
+        let mapping = format!("BM = 64, BN = 24, {tile}\nfor t: pipeline 3, consumers 1\nkernel: persistent");
+        let text = remapped("gemm", &mapping);
+        let maps = made(&text).expect("it compiles").manifest.params;
+        let spans = maps.iter().filter_map(|p| match p {
+            Param::TensorMap(m) => Some(m.swizzle),
+            _ => None,
+        });
+        assert!(spans.take(2).all(|s| s == swizzle), "{tile}: {maps:?}");
+        compiled(&text, "136x40x72");
+    }
+    compiled(
+        &remapped("a16w4", "BN = 64, BM = 16, GROUP = 128\nfor t: pipeline 3, consumers 1\narray s: staged"),
+        "20x72x512",
+    );
+}
+
+/// A fence between the proxies stands only where the asynchronous one follows: none in kernels of ordinary accesses,
+/// and each of the others is missed, which the mutation proof says of all of them.
+#[test]
+fn no_fence_between_the_proxies_is_useless_1002() {
+    let mut ordinary = 0;
+    for case in CASES {
+        let (kernel, mapping) = source(case).unwrap_or_else(|e| panic!("{e}"));
+        let ptx = warplift::compile(&kernel, &mapping, &SM90A, &Default::default())
+            .unwrap_or_else(|e| panic!("{}: {e}", case.name()))
+            .ptx;
+        let asynchronous = ["wgmma.mma_async", "cp.async.bulk", "cp.reduce"].iter().any(|o| ptx.contains(o));
+        ordinary += u32::from(!asynchronous);
+        assert!(asynchronous || !ptx.contains("fence.proxy"), "{}", case.name());
+    }
+    assert!(ordinary >= 10, "{ordinary} kernels of ordinary accesses");
+
+    let case =
+        CASES.iter().find(|c| c.kernel == "gemm" && c.mapping.ends_with("consumers 1, wait 0")).unwrap();
+    let (kernel, mapping) = source(case).unwrap_or_else(|e| panic!("{e}"));
+    let subject = Subject::new(&kernel, &mapping, case).unwrap_or_else(|e| panic!("{e}"));
+    let mut fences = subject.mutants().unwrap_or_else(|e| panic!("{e}"));
+    fences.retain(|m| m.mutation == Mutation::Remove && m.description.contains("`fence.proxy.async"));
+    assert!(!fences.is_empty());
+    let proof = subject.prove(&fences, &|| ()).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(proof.caught.get("MissingProxyFence"), Some(&fences.len()), "{proof:?}");
+}
+
+/// Roundings that the target does not have are refused with their place, and those that it has are the same for one
+/// value and for two. (The tile language has no roundings to choose: a cast is to the nearest even.)
+#[test]
+fn roundings_that_a_conversion_does_not_have_2503() {
+    let text =
+        |body: &str| Kernel { name: "rounding", body, block: 1, out_bytes: 8, ..Kernel::default() }.text();
+    for missing in [
+        "cvt.rs.f16x2.f32 %r3, %f1, %f1, %r4;",
+        "cvt.rs.satfinite.e4m3x4.f32 %r3, {%f1, %f1, %f1, %f1}, %r4;",
+        "cvt.rs.satfinite.e2m1x4.f32 %h1, {%f1, %f1, %f1, %f1}, %r4;",
+        "cvt.rz.satfinite.e4m3x2.f32 %h1, %f1, %f1;",
+        "cvt.rm.f16x2.f32 %r3, %f1, %f1;",
+        "cvt.rn.satfinite.e2m1x2.f32 %h1, %f1, %f1;",
+    ] {
+        let ptx = text(missing);
+        let line = ptx.lines().position(|l| l == missing).expect("the line") as u32 + 1;
+        let e = warplift::sim::parse(&ptx).map(|_| ()).expect_err(missing);
+        assert_eq!(e.line, line, "{missing}: {e}");
+    }
+    // 1 + 2^-10 - 2^-23 is nearest to 1 + 2^-10 in f16, and cut off it is 1.
+    for (mode, one) in [("rn", 0x3c01), ("rz", 0x3c00)] {
+        let body = format!(
+            "mov.b32 %f1, 0x3f801fff;\ncvt.{mode}.f16.f32 %h1, %f1;\ncvt.u32.u16 %r3, %h1;\n\
+             cvt.{mode}.f16x2.f32 %r4, %f1, %f1;\nst.global.v2.u32 [%rd2], {{%r3, %r4}};"
+        );
+        let k = Kernel { name: "halves", body: &body, block: 1, out_bytes: 8, ..Kernel::default() };
+        assert_eq!(k.words(), [one, one << 16 | one]);
+    }
+}
+
 #[test]
 fn tiles_dropped_by_a_persistent_scheduler_2433() {
     let p = Problem { blocks: 2, m: 384, ..LONG };
@@ -228,7 +326,7 @@ fn nested_modulo_2955() {
 /// The first kernel of a text under its first mapping.
 fn made(text: &str) -> Result<warplift::Compiled, warplift::CompileError> {
     let module = warplift::ir::tile::parse_file(text, "test.tile").unwrap_or_else(|e| panic!("{e:?}"));
-    let target = &warplift::ir::target::SM90A;
+    let target = &SM90A;
     warplift::compile(&module.kernels[0], &module.mappings[0], target, &Default::default())
 }
 

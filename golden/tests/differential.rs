@@ -11,6 +11,8 @@ const FIXED: u64 = 120;
 const FIRST_SEED: u64 = 0x5eed;
 /// Of the generated kernels, in percent, so many at least compile.
 const COMPILE_FLOOR: u64 = 40;
+/// Of the fixed run, so many outputs at least hold what a function or an order of sums has rounded.
+const ROUNDED_FLOOR: usize = 6;
 /// Time to reduce a failure of the fresh run.
 const REDUCTION: Duration = Duration::from_secs(60);
 
@@ -50,7 +52,10 @@ impl Tally {
         for (reason, n) in &self.refused {
             println!("{n:5} {reason}");
         }
-        println!("{} of {} kernels compile and agree", self.agree, self.cases);
+        let Self { agree, cases, exact, bounded, open, .. } = self;
+        println!(
+            "{agree} of {cases} kernels compile and agree; outputs: {exact} exact, {bounded} bounded, {open} open"
+        );
     }
 }
 
@@ -60,11 +65,8 @@ fn a_fixed_run_agrees() {
     (FIRST_SEED..FIRST_SEED + FIXED).for_each(|seed| tally.add(seed));
     tally.print();
     assert!(100 * tally.agree >= COMPILE_FLOOR * tally.cases, "too much is refused: {tally:?}");
-    assert!(
-        tally.exact > 2 * tally.bounded && tally.exact > 10 * tally.open,
-        "too little is exact: {tally:?}"
-    );
-    assert!(tally.bounded > 0, "no function that rounds: {tally:?}");
+    assert!(tally.exact > tally.bounded && tally.exact > 10 * tally.open, "too little is exact: {tally:?}");
+    assert!(tally.bounded >= ROUNDED_FLOOR, "few functions that round: {tally:?}");
 }
 
 #[test]

@@ -12,6 +12,7 @@ mod bench;
 mod check;
 mod compile;
 mod failure;
+mod layout;
 mod litmus;
 mod micro;
 mod mutate;
@@ -69,7 +70,7 @@ enum Command {
     /// Run a litmus of each instruction and hard feature in the simulator and on the GPU, and compare.
     Litmus(litmus::LitmusArgs),
     /// Show a layout: its notations, facts, table and picture.
-    Layout(sim::LayoutArgs),
+    Layout(layout::LayoutArgs),
     /// The kernels of the library.
     Kernels,
     /// The pinned assembler and disassemblers.
@@ -116,7 +117,7 @@ fn execute(cli: Cli) -> Outcome<()> {
         Command::Sim(args) => sim::sim(&args),
         Command::Mutate(args) => mutate::mutate(&args),
         Command::Litmus(args) => litmus::litmus(&args, tools),
-        Command::Layout(args) => sim::layout(&args),
+        Command::Layout(args) => layout::layout(&args),
         Command::Kernels => kernels(),
         Command::Toolchain(ToolchainCommand::Install) => install(),
         Command::Toolchain(ToolchainCommand::Where) => whereabouts(tools),

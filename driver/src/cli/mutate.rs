@@ -31,6 +31,7 @@ pub fn mutate(args: &MutateArgs) -> Outcome<()> {
         println!("{proof}");
         let missed = proof.escaped.iter().map(|m| ("ESCAPED", m));
         let missed = missed.chain(proof.unexecuted.iter().map(|m| ("not executed", m)));
+        let missed = missed.chain(proof.contradicted.iter().map(|m| ("CONTRADICTED", m)));
         missed.for_each(|(what, m)| println!("  {what} {m}"));
         if args.equivalent {
             proof.equivalent.iter().for_each(|(m, why)| println!("  {why}: {m}"));
@@ -39,8 +40,8 @@ pub fn mutate(args: &MutateArgs) -> Outcome<()> {
     }
     println!("{all}");
     all.caught.iter().for_each(|(kind, n)| println!("  {n:>6} {kind}"));
-    let too_many = args.sample.is_none() && !all.few_equivalent();
-    if all.escaped.is_empty() && all.unexecuted.is_empty() && !too_many {
+    let few = args.sample.is_some() || all.few_equivalent();
+    if all.is_sound() && few {
         return Ok(());
     }
     Err(Failure::Wrong(all.to_string()))

@@ -1,6 +1,6 @@
-//! `sim` and `layout`.
+//! `sim`: PTX in the simulator.
 
-use super::artifact::{Artifact, compile, read_manifest, write};
+use super::artifact::{Artifact, compile, read_manifest};
 use super::failure::{Failure, Outcome, user};
 use super::progress::Watch;
 use super::run::{SIM_MULTIPROCESSORS, accepted, hazards, try_sizes};
@@ -8,7 +8,6 @@ use super::source::{Choice, Source, load};
 use std::fs;
 use std::path::{Path, PathBuf};
 use warplift::Feature;
-use warplift::ir::layout::report;
 use warplift::ir::manifest::Manifest;
 use warplift::ir::tile::Mapping;
 use warplift::sim::{Adversary, Hazards, Options};
@@ -105,28 +104,4 @@ fn simulated(args: &SimArgs) -> Outcome<(Artifact, String)> {
 fn artifact(source: Source, mapping: Mapping, manifest: Manifest) -> Artifact {
     let (name, kernel) = (manifest.kernel.clone(), source.kernel);
     Artifact { name, kernel, mapping, manifest, ptx: None, cubin: None, notes: Vec::new() }
-}
-
-/// `layout EXPR`.
-#[derive(clap::Args)]
-pub struct LayoutArgs {
-    /// A layout, in any of the notations that the documentation of layouts lists.
-    expression: String,
-    /// Put the picture here.
-    #[arg(long, value_name = "FILE")]
-    svg: Option<PathBuf>,
-}
-
-/// Runs `layout`.
-///
-/// # Errors
-/// Text that is no layout.
-pub fn layout(args: &LayoutArgs) -> Outcome<()> {
-    let found = report::layout(&args.expression);
-    let report = found.map_err(|e| user(format!("`{}`: {e}", args.expression)))?;
-    println!("{report}");
-    match &args.svg {
-        Some(path) => write(path, report.svg.as_bytes()),
-        None => Ok(()),
-    }
 }

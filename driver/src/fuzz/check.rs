@@ -169,6 +169,10 @@ fn excludes(fact: &Fact, case: &Case) -> bool {
     match fact {
         Fact::Range { name, min, max } => size(name).is_some_and(|v| !(*min..=*max).contains(&v)),
         Fact::Multiple { name, of } => size(name).is_some_and(|v| v % of != 0),
+        Fact::Limit { value, min, max, .. } => {
+            let value = value.eval(&size);
+            value.is_ok_and(|v| !(*min..=*max).contains(&v))
+        }
         Fact::Aligned { .. } => false,
     }
 }
@@ -178,6 +182,7 @@ fn kind(fact: &Fact) -> &'static str {
         Fact::Range { .. } => "a range",
         Fact::Multiple { .. } => "a multiple",
         Fact::Aligned { .. } => "an alignment",
+        Fact::Limit { .. } => "a limit",
     }
 }
 

@@ -173,7 +173,7 @@ pub const CASES: &[Case] = &[
     case(
         "a16w4",
         "BN = 64, BM = 16, GROUP = 128; for t: pipeline 3, producers 1, consumers 1; array s: staged",
-        &[("20x72x1920", 2), ("20x1032x256", 2), ("20x1032x128", 2)],
+        &[("20x72x1920", 2), ("20x1032x256", 2), ("20x1032x128", 2), ("20x72x384", 2)],
     ),
     case("a16w4_large", "", &[("264x136x1280", 1)]),
     // Grids that start before the ones before them have ended.

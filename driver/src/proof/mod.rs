@@ -9,13 +9,18 @@
 //!
 //! Each synchronisation is removed, corrupted or moved past what it orders ([`crate::sim::mutate`]). A mutant
 //! counts only if its line is executed by some problem; a proof holds where none escaped and no line was
-//! left out.
+//! left out. The rules are asked about every mutant: one that is noticed and that a rule calls the same program says
+//! that the rule, or the simulator, is wrong.
 
 mod cases;
+mod groups;
+mod rules;
+mod text;
 
 pub use cases::{CASES, Case, find};
+pub use rules::equivalent;
 
-use crate::sim::mutate::{Mutant, Mutation, Verdict, adversaries, judge, mutants};
+use crate::sim::mutate::{Mutant, Verdict, adversaries, judge, mutants};
 use crate::sim::{Options as SimOptions, PtxError, SimError};
 use crate::trial::{Difference, Reference, Sizes, Style, Trial, TrialError, exact_on_integers};
 use crate::{CompileError, Options, compile, kernels};
@@ -36,7 +41,7 @@ const SEEDS: u64 = 4;
 /// Difference that is still right where functions round.
 const ROUNDED: f64 = 1e-2;
 /// Share of a proof's mutants that may be declared equivalent.
-const EQUIVALENT: f64 = 0.02;
+pub const EQUIVALENT: f64 = 0.02;
 
 /// Why there is no proof.
 #[derive(Debug, thiserror::Error)]
@@ -92,8 +97,6 @@ pub struct Subject<'a> {
 struct Coverage {
     /// Lines of the PTX that each problem executes.
     lines: Vec<BTreeSet<u32>>,
-    /// Lines of waits that hold a warp, or tell it something.
-    waits: BTreeSet<u32>,
 }
 
 impl<'a> Subject<'a> {
@@ -151,9 +154,6 @@ impl<'a> Subject<'a> {
         let mut coverage = Coverage::default();
         for reports in all.collect::<Result<Vec<Vec<_>>, ProofError>>()? {
             coverage.lines.push(reports.iter().flat_map(|r| r.lines.keys().copied()).collect());
-            for report in reports {
-                coverage.waits.extend(report.needed_waits);
-            }
         }
         Ok(coverage)
     }
@@ -199,134 +199,29 @@ impl<'a> Subject<'a> {
         let judged: Vec<_> = judged.collect();
         let mut proof = Proof { name: self.name.clone(), mutants: mutants.len(), ..Proof::default() };
         for (m, verdict) in judged {
+            let same = equivalent(&self.ptx, m).filter(|_| verdict != Verdict::Escaped);
+            proof.contradicted.extend(same.map(|why| format!("{}: {verdict:?}, but {why}", m.description)));
             match verdict {
                 Verdict::Hazard(kind) => *proof.caught.entry(format!("{kind:?}")).or_default() += 1,
                 Verdict::WrongResult => *proof.caught.entry("wrong result".into()).or_default() += 1,
                 Verdict::Failed(_) => *proof.caught.entry("no end".into()).or_default() += 1,
                 Verdict::Refused(why) => proof.escaped.push(format!("{}: {why}", m.description)),
-                Verdict::Escaped => coverage.excuse(m, &mut proof),
+                Verdict::Escaped => self.excuse(m, coverage, &mut proof),
             }
         }
         Ok(proof)
     }
-}
 
-impl Coverage {
     /// A mutant that nobody noticed: never executed, the same program by a rule, or escaped.
-    fn excuse(&self, m: &Mutant, proof: &mut Proof) {
-        let rule = RULES.iter().find(|(_, rule)| rule(m, self));
-        match rule {
-            _ if !self.lines.iter().any(|l| l.contains(&m.line)) => {
+    fn excuse(&self, m: &Mutant, coverage: &Coverage, proof: &mut Proof) {
+        match equivalent(&self.ptx, m) {
+            _ if !coverage.lines.iter().any(|l| l.contains(&m.line)) => {
                 proof.unexecuted.push(m.description.clone());
             }
-            Some((why, _)) => proof.equivalent.push((m.description.clone(), *why)),
+            Some(why) => proof.equivalent.push((m.description.clone(), why)),
             None => proof.escaped.push(m.description.clone()),
         }
     }
-}
-
-/// Why a mutant is the same program, and when.
-type Rule = (&'static str, fn(&Mutant, &Coverage) -> bool);
-
-const RULES: [Rule; 8] = [
-    (
-        // A commit before its bulk store instead of after it: the store joins the next group. Where that
-        // group is waited for before the store's buffer is written again, as at the end of a program (its
-        // last wait is for all groups), nothing changes; elsewhere the simulator reports the overwrite.
-        "the store joins the next group, which is waited for in time",
-        |m, _| {
-            m.mutation == Mutation::Move
-                && m.description.contains("moved before")
-                && m.description.contains("cp.async.bulk.commit_group")
-        },
-    ),
-    (
-        // The same of products: without its commit, a product joins the next one's group. Where every wait
-        // between that group and the reuse of accumulators and operands is for both, nothing changes; elsewhere
-        // the simulator reports what is in flight.
-        "the product joins the next group, which is waited for in time",
-        |m, _| m.mutation == Mutation::Remove && m.description.contains("`wgmma.commit_group"),
-    ),
-    (
-        // Two waits for groups in a row, both for all: what lies between, on the only way, neither names a register
-        // of the first group's products nor tells anybody anything, and so it may run while they do. Whether the
-        // allocator uses a register again in between is its choice: the scheduler cannot know, and waits.
-        "the next wait is for this group too, and nothing before it minds",
-        |m, _| m.description.contains("`wgmma.wait_group") && waited_again(m),
-    ),
-    (
-        // `cp.async` writes through the generic proxy, and the fence orders what the executing thread has seen
-        // complete, its own copies or others' (PTX ISA, "Causality order": a proxy fence stands on the path). All
-        // threads execute both, so before the barrier each speaks for its own copies, behind it for all.
-        "each reader's own fence covers the copies of threads that the barrier told it of",
-        |m, _| {
-            let swapped = m.description.contains("fence.proxy.async") && m.description.contains("bar.sync");
-            let above = m.ptx.lines().take(m.line as usize + 1).collect::<Vec<_>>();
-            let copies = above.iter().rev().take(4).any(|l| l.starts_with("cp.async.wait_group"));
-            m.mutation == Mutation::Move && swapped && copies
-        },
-    ),
-    (
-        // A wait whose phase was always over, and whose completion told nobody anything: another wait of the same
-        // thread orders all that this one does. So with two rings that the same warps release, one behind the
-        // other, and the producer fills in the other order.
-        "another wait tells all that this one does",
-        |m, seen| {
-            m.mutation == Mutation::Remove
-                && m.description.contains(": wait ")
-                && !seen.waits.contains(&m.line)
-        },
-    ),
-    (
-        // In the first iterations of a product fewer groups are in flight than the wait may leave.
-        "there is never a group to wait for here",
-        |m, seen| m.description.contains("wait_group") && !seen.waits.contains(&m.line),
-    ),
-    (
-        // A block's shared memory lives until its last warp ends. At the end all roles wait for the cluster; with
-        // one of the waits gone the other still holds the block until every peer has arrived. A block of one role
-        // has one wait, and the simulator reports its removal.
-        "another role of the block waits for the cluster",
-        |m, _| m.mutation == Mutation::Remove && m.description.contains("`barrier.cluster.wait"),
-    ),
-    (
-        // The wait is for the block's own stores to have read the block's own memory: it must come before the
-        // block's end, which is behind the wait for the cluster. The fence before those stores is for the same
-        // memory. The arrival tells peers of other things.
-        "the block does not end before its wait for the cluster",
-        |m, _| {
-            let waits =
-                m.description.contains("moved behind") && m.description.contains("bulk.wait_group.read");
-            let fences =
-                m.description.contains("moved before") && m.description.contains("`fence.proxy.async");
-            (waits || fences) && m.description.contains("`barrier.cluster.arrive")
-        },
-    ),
-];
-
-/// Whether behind a mutant's line comes a wait for all groups, and before it nothing but arithmetic on registers
-/// that the products in front of the line do not use, and further products.
-fn waited_again(m: &Mutant) -> bool {
-    let lines: Vec<&str> = m.ptx.lines().collect();
-    let (before, after) = lines.split_at((m.line as usize).min(lines.len()));
-    let group = before.iter().rev().take_while(|l| !l.starts_with("wgmma.fence"));
-    let own: BTreeSet<&str> =
-        group.filter(|l| l.contains("wgmma.mma_async")).flat_map(|l| registers(l)).collect();
-    let Some(next) = after.iter().position(|l| l.contains("wgmma.wait_group")) else { return false };
-    let tells = ["bra", "ret", "bar", "st.", "ld.", "cp.", "red.", "atom.", "fence."];
-    let harmless = |l: &&str| {
-        let opcode = l.split(' ').find(|w| !w.starts_with('@')).unwrap_or_default();
-        let told =
-            opcode.ends_with(':') || tells.iter().any(|t| opcode.contains(t)) && !opcode.contains("wgmma");
-        l.contains("wgmma.") || !told && registers(l).all(|r| !own.contains(r))
-    };
-    after[next].trim_end().ends_with(" 0;") && after[..next].iter().all(harmless)
-}
-
-/// Registers of data that a line names; descriptors and predicates are read when a product is issued.
-fn registers(line: &str) -> impl Iterator<Item = &str> {
-    let words = line.split(|c: char| !(c.is_ascii_alphanumeric() || c == '%' || c == '_'));
-    words.filter(|w| w.starts_with("%r"))
 }
 
 /// What became of a subject's mutants.
@@ -344,6 +239,8 @@ pub struct Proof {
     pub unexecuted: Vec<String>,
     /// Mutants that nobody noticed and no rule covers.
     pub escaped: Vec<String>,
+    /// Mutants that were noticed though a rule says that they are the same program.
+    pub contradicted: Vec<String>,
 }
 
 impl Proof {
@@ -356,11 +253,17 @@ impl Proof {
         self.equivalent.extend(other.equivalent);
         self.unexecuted.extend(other.unexecuted);
         self.escaped.extend(other.escaped);
+        self.contradicted.extend(other.contradicted);
     }
 
     /// Whether every mutant was noticed, but for the few that are equivalent.
     pub fn holds(&self) -> bool {
-        self.escaped.is_empty() && self.unexecuted.is_empty() && self.few_equivalent()
+        self.is_sound() && self.few_equivalent()
+    }
+
+    /// Whether every mutant was noticed or is the same program, however many are.
+    pub fn is_sound(&self) -> bool {
+        self.escaped.is_empty() && self.unexecuted.is_empty() && self.contradicted.is_empty()
     }
 
     /// Whether no more mutants than allowed were declared equivalent.
@@ -373,8 +276,13 @@ impl fmt::Display for Proof {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let caught: usize = self.caught.values().sum();
         write!(f, "{}: {} mutants, {caught} caught", self.name, self.mutants)?;
-        let rest = [("equivalent", self.equivalent.len()), ("not executed", self.unexecuted.len())];
-        for (what, n) in rest.into_iter().chain([("ESCAPED", self.escaped.len())]).filter(|(_, n)| *n > 0) {
+        let rest = [
+            ("equivalent", self.equivalent.len()),
+            ("not executed", self.unexecuted.len()),
+            ("ESCAPED", self.escaped.len()),
+            ("CONTRADICTED", self.contradicted.len()),
+        ];
+        for (what, n) in rest.into_iter().filter(|(_, n)| *n > 0) {
             write!(f, ", {n} {what}")?;
         }
         Ok(())

@@ -126,7 +126,7 @@ impl Machine<'_> {
         };
         let clocks = own.as_ref().unwrap_or(&self.warps[w].clocks);
         if block != self.warps[w].block && !self.warps[w].gathered && !self.has_begun(block, clocks) {
-            self.late_start(w, block, access)?;
+            self.late_start(w, (block, offset), access)?;
         }
         let clocks = own.as_ref().unwrap_or(&self.warps[w].clocks);
         let who = Who { access, clocks };
@@ -144,10 +144,11 @@ impl Machine<'_> {
         own.any(|(timeline, _)| clocks.seen.get(timeline) > 0)
     }
 
-    fn late_start(&mut self, w: usize, block: usize, access: Access) -> Result<(), Stop> {
+    fn late_start(&mut self, w: usize, (block, offset): (usize, u32), access: Access) -> Result<(), Stop> {
         let what =
             format!("block {block} of the cluster may not have begun: nothing orders its start before this");
-        self.hazard(Found::new(HazardKind::LateStart, w, access.pc, what))
+        let found = Found::new(HazardKind::LateStart, w, access.pc, what).lane(u32::from(access.lane));
+        self.hazard(found.at(super::space::shared_address(block, offset)))
     }
 
     /// Data and mbarriers do not mix.
@@ -171,7 +172,7 @@ impl Machine<'_> {
         };
         let what = "memory that holds an mbarrier is accessed as data";
         let found = Found::new(HazardKind::BarrierMisuse, w, access.pc, what).other(other);
-        self.hazard(found.at(u64::from(offset)))
+        self.hazard(found.lane(u32::from(access.lane)).at(u64::from(offset)))
     }
 
     /// Remembers an access from another block, and refuses one to a block that has ended.

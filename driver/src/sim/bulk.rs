@@ -9,67 +9,24 @@ use super::exec::Flow;
 use super::hazard::HazardKind;
 use super::inst::{Addr, AtomOp, BulkFrom, BulkLoad, BulkStore, BulkTo, Space, TensorOperand, Ty};
 use super::machine::{Found, Machine, Reason, Stop};
-use super::mbarrier::BarrierAt;
-use super::ops::{Operation, Stage, Task};
 use super::shadow::{Access, Kind, Who};
 use super::space::GENERIC_PARAM;
+use super::state::{BarrierAt, Far, LoadTask, Operation, Stage, StoreTask, Task};
 use super::tensormap::Run;
 use super::values::lanes;
-
-/// The far side of a bulk copy.
-#[derive(Clone, Debug)]
-pub(crate) enum Far {
-    Global {
-        address: u64,
-        bytes: u32,
-    },
-    Shared {
-        block: usize,
-        offset: u32,
-        bytes: u32,
-    },
-    /// Index of the launch's map.
-    Tensor {
-        map: usize,
-        coordinates: Vec<i32>,
-    },
-}
-
-#[derive(Clone, Debug)]
-pub(crate) struct LoadTask {
-    from: Far,
-    /// Blocks that receive the data, all at one offset.
-    targets: Vec<usize>,
-    offset: u32,
-    /// One barrier for each target.
-    barriers: Vec<BarrierAt>,
-    bytes: u32,
-}
-
-#[derive(Clone, Debug)]
-pub(crate) struct StoreTask {
-    to: Far,
-    block: usize,
-    offset: u32,
-    reduce: Option<(AtomOp, Ty)>,
-    /// What was read, to be written.
-    read: Option<Vec<(u64, Vec<u8>)>>,
-}
-
-impl LoadTask {
-    /// Whether an mbarrier counts the bytes of the copy.
-    pub fn completes_on(&self, block: usize, offset: u32) -> bool {
-        self.barriers.contains(&BarrierAt { block, offset })
-    }
-}
 
 impl Machine<'_> {
     fn blame(&self, w: usize, lane: usize) -> Blame {
         Blame { warp: w, lane: lane as u8, pc: self.pc(w) }
     }
 
-    fn bad(&mut self, b: Blame, kind: HazardKind, what: String) -> Result<(), Stop> {
-        self.hazard(Found::new(kind, b.warp, b.pc, what).lane(u32::from(b.lane)))
+    fn bad(&mut self, b: Blame, what: String) -> Result<(), Stop> {
+        self.hazard(Found::new(HazardKind::BadOperand, b.warp, b.pc, what).lane(u32::from(b.lane)))
+    }
+
+    fn misaligned(&mut self, b: Blame, address: u64, what: String) -> Result<(), Stop> {
+        let found = Found::new(HazardKind::Misaligned, b.warp, b.pc, what);
+        self.hazard(found.lane(u32::from(b.lane)).at(address))
     }
 
     /// A local mbarrier operand.
@@ -98,7 +55,7 @@ impl Machine<'_> {
         };
         if !offset.is_multiple_of(align) {
             let what = format!("shared address {address:#x} is no multiple of {align}");
-            self.bad(b, HazardKind::Misaligned, what)?;
+            self.misaligned(b, address, what)?;
             return Ok(None);
         }
         if u64::from(offset) + u64::from(bytes) > self.blocks[block].shared.len() as u64 {
@@ -111,7 +68,7 @@ impl Machine<'_> {
     fn global_side(&mut self, b: Blame, address: u64, bytes: u64) -> Result<Option<Far>, Stop> {
         if !address.is_multiple_of(16) || !bytes.is_multiple_of(16) || bytes > 1 << 20 {
             let what = format!("a bulk copy of {bytes} bytes at {address:#x}; both are multiples of 16");
-            self.bad(b, HazardKind::Misaligned, what)?;
+            self.misaligned(b, address, what)?;
             return Ok(None);
         }
         Ok(Some(Far::Global { address, bytes: bytes as u32 }))
@@ -125,7 +82,7 @@ impl Machine<'_> {
         if found.is_none() {
             let what = format!("{address:#x} is no tensor map of the parameters");
             let b = self.blame(w, lane);
-            self.bad(b, HazardKind::BadOperand, what)?;
+            self.bad(b, what)?;
         }
         Ok(found)
     }
@@ -149,12 +106,12 @@ impl Machine<'_> {
         if rank != coordinates.len() {
             let what = format!("{} coordinates for a tensor map of rank {rank}", coordinates.len());
             let b = self.blame(w, lane);
-            self.bad(b, HazardKind::BadOperand, what)?;
+            self.bad(b, what)?;
             return Ok(None);
         }
         if let Some(what) = self.launch.maps[map].1.refuses(&coordinates, stores) {
             let b = self.blame(w, lane);
-            self.bad(b, HazardKind::BadOperand, what)?;
+            self.bad(b, what)?;
             return Ok(None);
         }
         Ok(Some(Far::Tensor { map, coordinates }))
@@ -229,12 +186,12 @@ impl Machine<'_> {
             targets = (0..16).filter(|r| bits >> r & 1 == 1).collect();
             if targets.is_empty() || targets.iter().any(|r| *r >= self.blocks.len()) {
                 let what = format!("multicast mask {bits:#x} in a cluster of {}", self.blocks.len());
-                self.bad(blame, HazardKind::BadOperand, what)?;
+                self.bad(blame, what)?;
                 return Ok(None);
             }
         } else if barrier.block != block {
             let what = "the mbarrier is in another block than the destination".to_owned();
-            self.bad(blame, HazardKind::BadOperand, what)?;
+            self.bad(blame, what)?;
         }
         let barriers = targets
             .iter()
@@ -328,8 +285,8 @@ impl Machine<'_> {
         let visible = op.start.inits.get(t) >= init.clock;
         if !self.transact(at, i64::from(bytes)) {
             let what = "more bytes than an mbarrier can count were never expected";
-            let found = Found::new(HazardKind::TransactionCount, op.warp, op.pc, what);
-            self.hazard(found.at(u64::from(at.offset)))?;
+            let found = Found::new(HazardKind::TransactionCount, op.warp, op.pc, what).other(init.pc);
+            self.hazard(found.lane(u32::from(op.lane)).at(u64::from(at.offset)))?;
         }
         if !visible {
             let what = "an asynchronous copy uses an mbarrier whose initialisation was not made \
@@ -370,7 +327,7 @@ impl Machine<'_> {
         };
         if block != self.warps[w].block {
             let what = "a bulk store reads another block's shared memory".to_owned();
-            self.bad(blame, HazardKind::BadOperand, what)?;
+            self.bad(blame, what)?;
         }
         let reduce = b.reduce.map(|(op, ty)| {
             let map_type = match &to {
@@ -456,9 +413,6 @@ impl Machine<'_> {
             };
             let retire = groups.committed.len().saturating_sub(pending as usize);
             all.extend(groups.committed.iter().take(retire).flatten().copied());
-        }
-        if !all.is_empty() {
-            self.note_wait(self.pc(w));
         }
         if !self.reached(&all, stage) {
             return Ok(Flow::Wait(Reason::Bulk));

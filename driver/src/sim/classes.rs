@@ -10,13 +10,12 @@
 //! oldest of it first: everything that nobody waits for is as late as it can be. So a wait that another wait
 //! shadows in every order of arrival is still seen to be missing.
 
-use super::machine::{Machine, Reason, State};
-use super::ops::{Operation, Task};
 use super::random::Random;
+use super::state::{Operation, Task};
 
 /// When the operations of a class complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Rule {
+pub(crate) enum Rule {
     AtOnce,
     Awaited,
     ByLot,
@@ -38,49 +37,12 @@ impl Rules {
         })
     }
 
-    fn of(self, op: &Operation) -> Rule {
+    pub fn of(self, op: &Operation) -> Rule {
         self.0[match op.task {
             Task::Load(_) => 0,
             Task::Store(_) => 1,
             Task::Copy(_) | Task::Arrive(_) => 2,
             Task::Wgmma(..) => 3,
         }]
-    }
-}
-
-/// One in so many turns is an operation's whose class completes by lot.
-const RARITY: usize = 8;
-
-impl Machine<'_> {
-    /// The place in the queue of an operation that completes before any warp goes on.
-    pub fn hasty(&mut self) -> Option<usize> {
-        let lot = self.random.below(RARITY) == 0;
-        self.queue.iter().position(|id| {
-            self.operations.get(id).is_some_and(|op| match self.rules.of(op) {
-                Rule::AtOnce => true,
-                Rule::ByLot => lot,
-                Rule::Awaited => false,
-            })
-        })
-    }
-
-    /// The place in the queue of the operation that completes where no warp goes on.
-    pub fn awaited(&self) -> usize {
-        let waited = |id| self.operations.get(id).is_some_and(|op| self.is_awaited(op));
-        self.queue.iter().position(waited).unwrap_or(0)
-    }
-
-    /// Whether some warp cannot go on without an operation.
-    fn is_awaited(&self, op: &Operation) -> bool {
-        self.warps.iter().enumerate().any(|(w, warp)| match (&warp.state, &op.task) {
-            (State::Blocked(_, Reason::Mbarrier { block, offset, .. }), Task::Load(load)) => {
-                load.completes_on(*block, *offset)
-            }
-            (State::Blocked(_, Reason::Mbarrier { .. }), Task::Arrive(_)) => true,
-            (State::Blocked(_, Reason::Wgmma), Task::Wgmma(first, _)) => (*first..first + 4).contains(&w),
-            (State::Blocked(_, Reason::Bulk), Task::Store(_))
-            | (State::Blocked(_, Reason::Copy), Task::Copy(_)) => op.warp == w,
-            _ => false,
-        })
     }
 }

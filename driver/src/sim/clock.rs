@@ -5,7 +5,8 @@
 //! (async-proxy) access may see because a proxy fence stands on the way, and whose mbarrier
 //! initialisations are visible to the asynchronous units.
 
-use super::global::Foreign;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// How far one sees into each timeline; 0 is nothing.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -45,15 +46,50 @@ impl Clock {
         }
     }
 
-    /// Whether it sees all that the other does.
-    pub fn covers(&self, other: &Self) -> bool {
-        other.0.iter().enumerate().all(|(t, v)| self.get(t) >= *v)
-    }
-
     /// What both see.
     pub fn meet(&mut self, other: &Self) {
         for (t, v) in self.0.iter_mut().enumerate() {
             *v = (*v).min(other.get(t));
+        }
+    }
+}
+
+/// How far into the timelines of each cluster.
+pub(super) type Known = BTreeMap<u32, Clock>;
+
+/// What is known of other clusters.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Foreign(pub(super) Option<Arc<Known>>);
+
+impl Foreign {
+    pub(super) fn get(&self, cluster: u32, timeline: u16) -> u32 {
+        let known = self.0.as_ref().and_then(|k| k.get(&cluster));
+        known.map_or(0, |c| c.get(usize::from(timeline)))
+    }
+
+    /// Also knows what the other does.
+    pub fn join(&mut self, other: &Self) {
+        let Some(more) = &other.0 else { return };
+        match &mut self.0 {
+            None => self.0 = Some(Arc::clone(more)),
+            Some(own) if Arc::ptr_eq(own, more) => {}
+            Some(own) => {
+                let own = Arc::make_mut(own);
+                more.iter().for_each(|(cluster, clock)| own.entry(*cluster).or_default().join(clock));
+            }
+        }
+    }
+
+    /// Knows only what both do.
+    pub fn meet(&mut self, other: &Self) {
+        let (Some(own), Some(more)) = (&mut self.0, &other.0) else {
+            self.0 = None;
+            return;
+        };
+        if !Arc::ptr_eq(own, more) {
+            let own = Arc::make_mut(own);
+            let none = Clock::default();
+            own.iter_mut().for_each(|(cluster, clock)| clock.meet(more.get(cluster).unwrap_or(&none)));
         }
     }
 }
@@ -72,13 +108,6 @@ pub(crate) struct Clocks {
 }
 
 impl Clocks {
-    /// Whether it knows all that the other does of this cluster.
-    pub fn covers(&self, other: &Self) -> bool {
-        self.seen.covers(&other.seen)
-            && self.proxied.covers(&other.proxied)
-            && self.inits.covers(&other.inits)
-    }
-
     pub fn join(&mut self, other: &Self) {
         self.seen.join(&other.seen);
         self.proxied.join(&other.proxied);

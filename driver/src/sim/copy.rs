@@ -4,32 +4,9 @@ use super::access::{Blame, Target};
 use super::exec::Flow;
 use super::inst::{Addr, Inst, Space};
 use super::machine::{Machine, Reason, Stop};
-use super::mbarrier::BarrierAt;
-use super::ops::{Operation, Stage, Task};
 use super::shadow::{Kind, Who};
+use super::state::{ArriveTask, Copied, CopyTask, Operation, Stage, Task};
 use super::values::lanes;
-
-/// One lane's copy.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Part {
-    lane: u8,
-    block: usize,
-    offset: u32,
-    source: u64,
-    bytes: u32,
-    /// Bytes read; the rest is zero.
-    read: u32,
-}
-
-#[derive(Clone, Debug)]
-pub(crate) struct CopyTask(Vec<Part>);
-
-/// An arrival once the lane's copies are complete.
-#[derive(Clone, Debug)]
-pub(crate) struct ArriveTask {
-    at: Vec<BarrierAt>,
-    copies: Vec<u64>,
-}
 
 impl Machine<'_> {
     pub fn cp_async(&mut self, w: usize, inst: &Inst, mask: u32) -> Result<Flow, Stop> {
@@ -57,7 +34,7 @@ impl Machine<'_> {
                 self.resolve(blame, Space::Generic, s[l], *bytes)?
             };
             if let (Some(Target::Shared { block, offset }), Some(Target::Global(source))) = (place, source) {
-                parts.push(Part { lane: l as u8, block, offset, source, bytes: *bytes, read });
+                parts.push(Copied { lane: l as u8, block, offset, source, bytes: *bytes, read });
             }
         }
         let block = self.warps[w].block;

@@ -2,10 +2,9 @@
 
 use super::data::atom;
 use super::exec::Flow;
-use super::hazard::HazardKind;
 use super::inst::{Dst, Inst, ShflMode, Src, Ty, VoteMode};
 use super::launch::Adversary;
-use super::machine::{Found, Machine, Stop};
+use super::machine::{Machine, Stop};
 use super::values::{first_lane, lanes};
 
 impl Machine<'_> {
@@ -15,7 +14,7 @@ impl Machine<'_> {
         let members = self.get_uniform(w, mask, active)? as u32;
         if members & live != active {
             let what = format!("lanes {active:#x} execute a collective of lanes {members:#x}");
-            self.hazard(Found::new(HazardKind::Divergence, w, self.pc(w), what))?;
+            self.divergence(w, active.trailing_zeros(), what)?;
         }
         Ok(active)
     }
@@ -54,8 +53,7 @@ impl Machine<'_> {
             let (source, valid) = shuffle_source(*mode, l as u32, b[l] as u32, c[l] as u32);
             if active >> source & 1 == 0 {
                 let what = format!("lane {l} reads lane {source}, which does not take part");
-                let found = Found::new(HazardKind::Divergence, w, self.pc(w), what);
-                self.hazard(found.lane(l as u32))?;
+                self.divergence(w, l as u32, what)?;
             }
             out[l] = a[source as usize];
             ok |= u32::from(valid) << l;

@@ -256,6 +256,7 @@ impl Machine<'_> {
 
     /// Splits the running frame: the taken side runs first, then the other, then both from `meet`.
     fn part(&mut self, w: usize, frame: Frame, meet: u32, taken: (u32, u32), other: (u32, u32)) {
+        self.warps[w].parted = Some(frame.pc);
         let stack = &mut self.warps[w].stack;
         stack.pop();
         if meet != u32::MAX && meet != frame.meet {
@@ -269,6 +270,12 @@ impl Machine<'_> {
         }
     }
 
+    /// Reports that other lanes than it takes execute an instruction, with the branch that parted them.
+    pub fn divergence(&mut self, w: usize, lane: u32, what: String) -> Result<(), Stop> {
+        let found = Found::new(HazardKind::Divergence, w, self.pc(w), what);
+        self.hazard(found.lane(lane).other(self.warps[w].parted))
+    }
+
     /// The warp's lanes that have not exited must all be active.
     pub fn aligned(&mut self, w: usize, mask: u32) -> Result<(), Stop> {
         let live = self.warps[w].live;
@@ -277,8 +284,7 @@ impl Machine<'_> {
         }
         let missing = live & !mask;
         let what = format!("only lanes {mask:#x} of {live:#x} execute a warp-wide instruction");
-        let found = Found::new(HazardKind::Divergence, w, self.pc(w), what);
-        self.hazard(found.lane(missing.trailing_zeros()))
+        self.divergence(w, missing.trailing_zeros(), what)
     }
 }
 

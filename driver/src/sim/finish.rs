@@ -1,7 +1,7 @@
 //! Ends: of lanes, warps and blocks.
 
 use super::hazard::HazardKind;
-use super::machine::{Found, Machine, State, Stop};
+use super::machine::{Found, Machine, Reason, State, Stop};
 use super::shadow::{Kind, MANY};
 use super::values::lanes;
 
@@ -109,11 +109,16 @@ impl Machine<'_> {
             }
         }
         let w = first.unwrap_or(0);
-        self.hazard(Found::new(HazardKind::Deadlock, w, self.pc(w), text))
+        let mut found = Found::new(HazardKind::Deadlock, w, self.pc(w), text);
+        if let State::Blocked(_, Reason::Mbarrier { block, offset, .. }) = &self.warps[w].state
+            && let Some(b) = self.blocks[*block].mbarriers.get(offset)
+        {
+            found = found.at(u64::from(*offset)).other(b.init.pc);
+        }
+        self.hazard(found)
     }
 
     fn reason(&self, w: usize) -> String {
-        use super::machine::Reason;
         match &self.warps[w].state {
             State::Ready => "polls without progress".to_owned(),
             State::Done => "done".to_owned(),

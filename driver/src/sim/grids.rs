@@ -13,37 +13,7 @@
 use super::access::Blame;
 use super::exec::Flow;
 use super::hazard::HazardKind;
-use super::inst::Inst;
-use super::launch::Launch;
 use super::machine::{Found, Machine, Stop};
-use super::memory::Memory;
-use super::program::Entry;
-use std::ops::Range;
-
-/// What a grid that may start before its predecessor has ended must keep.
-pub(crate) struct Grids {
-    /// Addresses that threads may read before they wait.
-    early: Vec<Range<u64>>,
-    /// The entry's first wait, to be named.
-    wait: Option<u32>,
-}
-
-impl Grids {
-    /// None for a grid that starts after all that it depends on.
-    pub fn new(launch: &Launch<'_>, entry: &Entry, memory: &Memory) -> Option<Self> {
-        let wait = entry.code.iter().position(|op| matches!(op.inst, Inst::GridWait)).map(|pc| pc as u32);
-        let range = |id| {
-            let from = memory.address(id);
-            from..from + memory.bytes(id).len() as u64
-        };
-        let early = launch.early.iter().map(|&id| range(id)).collect();
-        (launch.programmatic || wait.is_some()).then_some(Self { early, wait })
-    }
-
-    fn allows(&self, address: u64, write: bool) -> bool {
-        !write && self.early.iter().any(|r| r.contains(&address))
-    }
-}
 
 impl Machine<'_> {
     /// `griddepcontrol.wait`: the grids before are simulated as ended, so it only tells.

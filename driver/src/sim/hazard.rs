@@ -1,6 +1,6 @@
 //! What the simulator reports.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// Why PTX text was refused, with its place.
@@ -15,8 +15,8 @@ pub struct PtxError {
     pub what: String,
 }
 
-/// Classes of hazards.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+/// Classes of hazards; `VARIANTS` (of [`strum::VariantArray`]) has all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, strum::VariantArray)]
 pub enum HazardKind {
     /// Two accesses to shared memory, one of them a write, that nothing orders.
     SharedRace,
@@ -162,6 +162,4 @@ pub struct Report {
     /// How often each line of the PTX was executed by at least one lane of a warp; lines that never
     /// were are absent.
     pub lines: BTreeMap<u32, u64>,
-    /// Lines of the waits that held a warp, told it something that it did not know, or had groups to wait for.
-    pub needed_waits: BTreeSet<u32>,
 }

@@ -2,9 +2,9 @@
 
 use super::PtxError;
 use super::ast::{Operand, Variable};
+use super::cursor::{Parser, describe};
 use super::lex::Tok;
 use super::literal::type_bytes;
-use super::parse::{Parser, describe};
 use std::collections::HashMap;
 
 /// Bytes of constant memory of a module (CUDA C++ Programming Guide, compute capability 9.0), and of the global

@@ -1,11 +1,12 @@
 //! What it takes to run an entry: grid, parameters, tensor maps.
 
-use super::grids::Grids;
+use super::inst::Inst;
 use super::memory::{BufferId, Memory};
 use super::program::{Entry, Module};
 use super::space::SHARED_LIMIT;
 use super::tensormap::TensorMapDesc;
 use super::{SimError, space};
+use std::ops::Range;
 
 /// A launch of one entry.
 #[derive(Clone, Debug)]
@@ -280,4 +281,29 @@ fn entry_registers(entry: &Entry, block: u32) -> u32 {
     let warps = block.div_ceil(32);
     let share = 512 / warps.div_ceil(4) / 8 * 8;
     entry.maxnreg.unwrap_or(share).min(share).min(255)
+}
+
+/// What a grid that may start before its predecessor has ended must keep.
+pub(crate) struct Grids {
+    /// Addresses that threads may read before they wait.
+    early: Vec<Range<u64>>,
+    /// The entry's first wait, to be named.
+    pub(super) wait: Option<u32>,
+}
+
+impl Grids {
+    /// None for a grid that starts after all that it depends on.
+    fn new(launch: &Launch<'_>, entry: &Entry, memory: &Memory) -> Option<Self> {
+        let wait = entry.code.iter().position(|op| matches!(op.inst, Inst::GridWait)).map(|pc| pc as u32);
+        let range = |id| {
+            let from = memory.address(id);
+            from..from + memory.bytes(id).len() as u64
+        };
+        let early = launch.early.iter().map(|&id| range(id)).collect();
+        (launch.programmatic || wait.is_some()).then_some(Self { early, wait })
+    }
+
+    pub(super) fn allows(&self, address: u64, write: bool) -> bool {
+        !write && self.early.iter().any(|r| r.contains(&address))
+    }
 }

@@ -1,17 +1,13 @@
 //! The state of a running cluster: blocks, warps, asynchronous operations.
 
-use super::clock::Clocks;
-use super::global::Foreign;
+use super::clock::{Clocks, Foreign};
 use super::hazard::{Hazard, HazardKind, Report, SimError, Site};
 use super::inst::Lanes;
 use super::launch::{Hazards, Options, Prepared};
-use super::mbarrier::Mbarrier;
 use super::memory::Memory;
-use super::named::{ClusterBarrier, NamedBarrier};
-use super::ops::{Operation, Timeline};
 use super::shadow::{Access, Kind, MANY, Shadow};
 use super::space::SHARED_BASE;
-use super::wgmma::WarpTensor;
+use super::state::{ClusterBarrier, Mbarrier, NamedBarrier, Operation, Timeline, WarpTensor};
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 /// Stops a run at once.
@@ -63,6 +59,8 @@ pub(crate) struct Warp {
     pub predicates_defined: Vec<u32>,
     pub carry: u32,
     pub stack: Vec<Frame>,
+    /// The last branch at which lanes parted, for reports.
+    pub parted: Option<u32>,
     /// Lanes that have not exited.
     pub live: u32,
     pub clocks: Clocks,
@@ -89,7 +87,7 @@ pub(crate) struct Warp {
     pub arrived_whole: bool,
     pub state: State,
     /// Progress at which a wait last said no, and where.
-    pub refused: Option<(super::mbarrier::WaitFor, u64)>,
+    pub refused: Option<(super::state::WaitFor, u64)>,
     /// The next wait that could hold the warp must give up instead.
     pub forced: bool,
     /// Progress at which the warp last gave way to others.
@@ -166,7 +164,7 @@ pub(crate) struct Machine<'a> {
     pub report: Report,
     pub seen_hazards: HashSet<(HazardKind, u32, u32)>,
     /// Warpgroups' wgmma in issue: by first warp and sequence number.
-    pub issuing: HashMap<(usize, u32), super::wgmma::Issue>,
+    pub issuing: HashMap<(usize, u32), super::state::Issue>,
     pub steps: u64,
     /// Times that each instruction was executed by some lane.
     pub executed: Vec<u64>,
@@ -309,8 +307,8 @@ impl Found {
         self
     }
 
-    pub fn other(mut self, pc: u32) -> Self {
-        self.other = Some(pc);
+    pub fn other(mut self, pc: impl Into<Option<u32>>) -> Self {
+        self.other = pc.into();
         self
     }
 }
@@ -353,6 +351,7 @@ impl Warp {
             predicates_defined: vec![0; entry.predicates as usize],
             carry: 0,
             stack: vec![Frame { pc: 0, meet: u32::MAX, mask: live }],
+            parted: None,
             live,
             clocks: Clocks::default(),
             partial: Vec::new(),

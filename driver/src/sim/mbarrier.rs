@@ -14,46 +14,12 @@ use super::hazard::HazardKind;
 use super::inst::{Addr, Arrive, Space, Src, Wait};
 use super::launch::Adversary;
 use super::machine::{Found, Machine, Reason, Stop};
-use super::shadow::{Access, Kind};
+use super::shadow::Kind;
+use super::state::{BarrierAt, Mbarrier, Released, WaitFor};
 use super::values::lanes;
 
 /// The largest count and transaction count of an mbarrier.
 const LIMIT: i64 = (1 << 20) - 1;
-
-/// What a phase releases.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Released {
-    /// To any waiter of the barrier's block.
-    pub near: Clocks,
-    /// From other blocks with cluster scope: whole to a waiter of cluster scope.
-    pub far: Clocks,
-}
-
-/// One mbarrier object.
-#[derive(Clone, Debug)]
-pub(crate) struct Mbarrier {
-    pub count: i64,
-    pub pending: i64,
-    pub transactions: i64,
-    /// Completed phases.
-    pub phase: u64,
-    pub current: Released,
-    pub done: Released,
-    /// Who initialised it.
-    pub init: Access,
-    /// Last arrival, for reports.
-    pub last: u32,
-}
-
-/// Instruction, barrier and phase that a warp waits for.
-pub(crate) type WaitFor = (u32, u32, u64);
-
-/// A place of an mbarrier.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct BarrierAt {
-    pub block: usize,
-    pub offset: u32,
-}
 
 impl Machine<'_> {
     /// The place of an mbarrier operand.
@@ -170,7 +136,7 @@ impl Machine<'_> {
             }
             states[l] = self.blocks[at.block].mbarriers.get(&at.offset).map_or(0, |b| b.phase);
             if let Some(bytes) = &bytes {
-                self.expect(w, at, i64::from(bytes[l] as u32))?;
+                self.expect((w, l), at, i64::from(bytes[l] as u32))?;
             }
             if !a.relaxed {
                 self.release(w, mask, at, a.wide);
@@ -237,15 +203,15 @@ impl Machine<'_> {
     }
 
     /// Raises the transaction count.
-    fn expect(&mut self, w: usize, at: BarrierAt, bytes: i64) -> Result<(), Stop> {
+    fn expect(&mut self, (w, lane): (usize, usize), at: BarrierAt, bytes: i64) -> Result<(), Stop> {
         let pc = self.pc(w);
         if let Some(b) = self.blocks[at.block].mbarriers.get_mut(&at.offset) {
             b.transactions += bytes;
-            let now = b.transactions;
+            let (now, init) = (b.transactions, b.init.pc);
             if now > LIMIT || bytes < 0 {
                 let what = format!("{bytes} bytes expected, {now} in all; an mbarrier counts to {LIMIT}");
                 let found = Found::new(HazardKind::TransactionCount, w, pc, what);
-                self.hazard(found.at(u64::from(at.offset)))?;
+                self.hazard(found.lane(lane as u32).at(u64::from(at.offset)).other(init))?;
             }
         }
         Ok(())
@@ -269,7 +235,7 @@ impl Machine<'_> {
                 if complete {
                     self.transact(at, n);
                 } else {
-                    self.expect(w, at, n)?;
+                    self.expect((w, l), at, n)?;
                     self.complete_phase(at);
                 }
             }
@@ -318,10 +284,12 @@ impl Machine<'_> {
         };
         b.current.near.join(clocks);
         b.pending -= n;
-        let pending = b.pending;
+        let (pending, last) = (b.pending, b.last);
+        b.last = pc;
         if pending < 0 {
             let what = "an asynchronous arrival on an mbarrier that has all arrivals of its phase";
-            self.hazard(Found::new(HazardKind::OverArrival, w, pc, what).at(u64::from(at.offset)))?;
+            let found = Found::new(HazardKind::OverArrival, w, pc, what).other(last);
+            self.hazard(found.at(u64::from(at.offset)))?;
         }
         self.complete_phase(at);
         Ok(())
@@ -346,7 +314,6 @@ impl Machine<'_> {
                 places.dedup();
             } else {
                 refused = Some((at, phase[l]));
-                self.note_wait(pc);
             }
         }
         if let Some((at, phase)) = refused
@@ -360,9 +327,6 @@ impl Machine<'_> {
             }));
         }
         for at in places {
-            if self.is_news(w, done, at) {
-                self.note_wait(pc);
-            }
             self.acquire(w, done, at, m);
         }
         if let Some(d) = m.d {
@@ -373,19 +337,6 @@ impl Machine<'_> {
             self.sync_warp(w);
         }
         Ok(if done == mask { Flow::Next } else { Flow::Yield })
-    }
-
-    /// Whether a barrier's phase tells the lanes anything.
-    fn is_news(&self, w: usize, mask: u32, at: BarrierAt) -> bool {
-        let known = self.clocks_of(w, mask);
-        let barrier = self.blocks[at.block].mbarriers.get(&at.offset);
-        barrier.is_some_and(|b| !known.covers(&b.done.near) || !known.covers(&b.done.far))
-    }
-
-    /// This wait held a warp, or told it something.
-    pub fn note_wait(&mut self, pc: u32) {
-        let line = self.launch.entry.places.get(pc as usize).map_or(0, |p| p.pos.line);
-        self.report.needed_waits.insert(line);
     }
 
     /// Whether a wait that is not over holds the warp: `try_wait` may wait or give up, and both are

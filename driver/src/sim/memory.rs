@@ -1,6 +1,6 @@
 //! Global memory: named buffers with exact bounds.
 
-use super::global::GlobalShadow;
+use super::global_shadow::GlobalShadow;
 use super::space::GLOBAL;
 
 /// A buffer of [`Memory`].

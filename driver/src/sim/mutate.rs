@@ -31,6 +31,8 @@ pub struct Mutant {
     pub line: u32,
     /// What was done.
     pub mutation: Mutation,
+    /// Line of the instruction that it was moved past, from 1.
+    pub past: Option<u32>,
     /// What was done, in words with the instruction.
     pub description: String,
     /// The whole text.
@@ -281,8 +283,17 @@ const GLOBAL: [&str; 9] = [
     "cp.async.bulk.global",
     "cp.reduce",
 ];
-const AFTER: [&str; 6] =
-    ["ld.shared", "ldmatrix", "st.shared", "stmatrix", "cp.async.bulk.", "wgmma.mma_async"];
+const AFTER: [&str; 9] = [
+    "ld.shared",
+    "ldmatrix",
+    "st.shared",
+    "stmatrix",
+    "cp.async.bulk.tensor",
+    "cp.async.bulk.shared",
+    "cp.async.bulk.global",
+    "cp.reduce",
+    "wgmma.mma_async",
+];
 
 impl Text<'_> {
     fn mutate(&self, i: usize, out: &mut Vec<Mutant>) {
@@ -308,6 +319,7 @@ impl Text<'_> {
         out.push(Mutant {
             line: s.line,
             mutation,
+            past: None,
             description: format!("line {}: {what}: `{old}`", s.line),
             ptx: format!("{}{new}{}", &self.ptx[..from], &self.ptx[to..]),
         });
@@ -415,6 +427,7 @@ impl Text<'_> {
         out.push(Mutant {
             line: s.line,
             mutation: Mutation::Move,
+            past: Some(t.line),
             description: format!("line {}: moved {way} line {} `{}`: `{own}`", s.line, t.line, t.opcode),
             ptx,
         });

@@ -1,35 +1,11 @@
 //! Barriers of a block (`bar`, `barrier`), of a warp and of the cluster, fences and the register
 //! pool.
 
-use super::clock::Clocks;
 use super::exec::Flow;
 use super::hazard::HazardKind;
 use super::inst::{BarMode, FenceKind, Inst, Src};
 use super::launch::ProxyFence;
 use super::machine::{ClusterWait, Found, Machine, NamedWait, Reason, State, Stop};
-
-/// One of a block's 16 barriers.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct NamedBarrier {
-    /// Threads that complete it; set by the first arrival.
-    pub expected: Option<u32>,
-    pub arrived: u32,
-    waiting: Vec<usize>,
-    clocks: Clocks,
-    /// Votes so far: population, and, or.
-    votes: (u32, bool, bool),
-    pub pc: u32,
-    /// Whether the count follows the block's live threads.
-    whole: bool,
-}
-
-/// The cluster's barrier.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct ClusterBarrier {
-    pub generation: u64,
-    pending: Clocks,
-    released: Clocks,
-}
 
 impl Machine<'_> {
     pub fn named(&mut self, w: usize, inst: &Inst, mask: u32) -> Result<Flow, Stop> {
@@ -163,7 +139,7 @@ impl Machine<'_> {
         let live = self.warps[w].live;
         if members & live != mask {
             let what = format!("lanes {mask:#x} execute bar.warp.sync of lanes {members:#x}");
-            self.hazard(Found::new(HazardKind::Divergence, w, self.pc(w), what))?;
+            self.divergence(w, mask.trailing_zeros(), what)?;
         }
         if mask == live {
             self.sync_warp(w);

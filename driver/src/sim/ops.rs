@@ -4,57 +4,11 @@
 //! and is known to those who learn of its completion. Each runs on a timeline; one timeline serves
 //! several operations in turn as long as each issuer knows that the one before is complete.
 
-use super::bulk::{LoadTask, StoreTask};
-use super::clock::{Clock, Clocks};
-use super::copy::{ArriveTask, CopyTask};
+use super::classes::Rule;
+use super::clock::Clock;
 use super::hazard::SimError;
-use super::machine::{Machine, Stop};
-use super::shadow::{Access, Kind, MANY};
-
-/// A timeline. Those of warps have no owner.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Timeline {
-    pub owner: usize,
-    pub clock: u32,
-}
-
-#[derive(Clone, Debug)]
-pub(crate) enum Task {
-    Load(LoadTask),
-    Store(StoreTask),
-    Copy(CopyTask),
-    Arrive(ArriveTask),
-    /// Key of [`Machine::issuing`].
-    Wgmma(usize, u32),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Stage {
-    Pending,
-    /// The source may be overwritten.
-    Read,
-    Done,
-}
-
-#[derive(Clone, Debug)]
-pub(crate) struct Operation {
-    pub task: Task,
-    pub warp: usize,
-    pub lane: u8,
-    pub pc: u32,
-    pub timeline: usize,
-    pub clock: u32,
-    pub start: Clocks,
-    /// Lanes of its warp that had waited for other grids when it was issued.
-    pub waited: u32,
-    pub stage: Stage,
-}
-
-impl Operation {
-    pub fn access(&self, kind: Kind) -> Access {
-        Access { timeline: self.timeline as u16, lane: MANY, kind, clock: self.clock, pc: self.pc, sync: 0 }
-    }
-}
+use super::machine::{Machine, Reason, State, Stop};
+use super::state::{Operation, Stage, Task, Timeline};
 
 impl Machine<'_> {
     /// A timeline whose last operation is known to be complete, and the next clock on it.
@@ -176,5 +130,42 @@ impl Machine<'_> {
                 self.operations.remove(id);
             }
         }
+    }
+}
+
+/// One in so many turns is an operation's whose class completes by lot.
+const RARITY: usize = 8;
+
+impl Machine<'_> {
+    /// The place in the queue of an operation that completes before any warp goes on.
+    pub fn hasty(&mut self) -> Option<usize> {
+        let lot = self.random.below(RARITY) == 0;
+        self.queue.iter().position(|id| {
+            self.operations.get(id).is_some_and(|op| match self.rules.of(op) {
+                Rule::AtOnce => true,
+                Rule::ByLot => lot,
+                Rule::Awaited => false,
+            })
+        })
+    }
+
+    /// The place in the queue of the operation that completes where no warp goes on.
+    pub fn awaited(&self) -> usize {
+        let waited = |id| self.operations.get(id).is_some_and(|op| self.is_awaited(op));
+        self.queue.iter().position(waited).unwrap_or(0)
+    }
+
+    /// Whether some warp cannot go on without an operation.
+    fn is_awaited(&self, op: &Operation) -> bool {
+        self.warps.iter().enumerate().any(|(w, warp)| match (&warp.state, &op.task) {
+            (State::Blocked(_, Reason::Mbarrier { block, offset, .. }), Task::Load(load)) => {
+                load.completes_on(*block, *offset)
+            }
+            (State::Blocked(_, Reason::Mbarrier { .. }), Task::Arrive(_)) => true,
+            (State::Blocked(_, Reason::Wgmma), Task::Wgmma(first, _)) => (*first..first + 4).contains(&w),
+            (State::Blocked(_, Reason::Bulk), Task::Store(_))
+            | (State::Blocked(_, Reason::Copy), Task::Copy(_)) => op.warp == w,
+            _ => false,
+        })
     }
 }

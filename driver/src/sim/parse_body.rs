@@ -2,9 +2,9 @@
 
 use super::PtxError;
 use super::ast::{Class, EntryAst, Operand, Register, Statement};
+use super::cursor::{Parser, describe};
 use super::lex::{Pos, Tok};
 use super::literal::{literal, register_class};
-use super::parse::{Parser, describe};
 use std::collections::HashMap;
 
 /// What a scope declares: single names, and prefixes with a count (`%r<255>`).

@@ -19,10 +19,9 @@ use super::hazard::HazardKind;
 use super::inst::{Acc, Elem, Wgmma, WgmmaA};
 use super::machine::{Found, Machine, Stop};
 use super::matrix::element;
-use super::ops::Operation;
 use super::shadow::{Kind, Who};
+use super::state::{Operation, Part};
 use super::tensormap::swizzle;
-use super::wgmma::Part;
 
 /// A matrix descriptor's fields in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -188,7 +187,8 @@ impl Machine<'_> {
             let blame = Blame { warp: s.op.warp, lane: 0, pc: s.op.pc };
             let what =
                 format!("a wgmma reads its operand at shared offset {offset:#x}, outside the block's memory");
-            self.hazard(Found::new(HazardKind::OutOfBounds, blame.warp, blame.pc, what))?;
+            let found = Found::new(HazardKind::OutOfBounds, blame.warp, blame.pc, what);
+            self.hazard(found.at(u64::from(offset)))?;
             return Ok(out);
         };
         out.copy_from_slice(bytes);

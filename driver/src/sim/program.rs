@@ -2,11 +2,12 @@
 
 use super::PtxError;
 use super::ast::{EntryAst, Variable};
+use super::cursor::ModuleAst;
 use super::decode::{Names, statement};
 use super::initial::Image;
 use super::inst::{Inst, Op, WgmmaA};
 use super::lex::Pos;
-use super::parse::{ModuleAst, module};
+use super::parse::module;
 use super::space::SHARED_BASE;
 use std::collections::HashMap;
 

@@ -1,7 +1,7 @@
 //! Who runs next: warps and asynchronous operations in the order that the adversary likes.
 
 use super::SimError;
-use super::global::GlobalShadow;
+use super::global_shadow::GlobalShadow;
 use super::hazard::Report;
 use super::launch::{Adversary, Launch, Options};
 use super::machine::{Machine, Reason, State, Stop};
@@ -104,7 +104,6 @@ impl Report {
         self.thread_instructions += other.thread_instructions;
         self.asynchronous += other.asynchronous;
         self.blocks += other.blocks;
-        self.needed_waits.extend(other.needed_waits);
         for (line, n) in other.lines {
             *self.lines.entry(line).or_default() += n;
         }

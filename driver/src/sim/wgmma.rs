@@ -4,80 +4,12 @@
 //! choice before the wait that retires its group, and reads shared memory and writes its
 //! accumulators then. Source: PTX ISA, "Asynchronous warpgroup level matrix instructions".
 
-use super::clock::Clocks;
 use super::exec::Flow;
 use super::hazard::HazardKind;
 use super::inst::{Bool, Inst, Wgmma, WgmmaA};
 use super::machine::{Found, Machine, Reason, Stop};
-use super::ops::{Operation, Stage, Task};
 use super::shadow::Kind;
-use std::collections::VecDeque;
-
-/// What a warp's registers owe to the tensor core.
-pub(crate) struct WarpTensor {
-    /// Number of wgmma executed.
-    issued: u32,
-    /// Number of wgmma executed at each commit that was not waited for.
-    committed: VecDeque<u32>,
-    /// Number of wgmma known to be complete.
-    retired: u32,
-    fences: u32,
-    /// Fences executed before the last group was committed.
-    closed: Option<u32>,
-    registers: Vec<TensorRegister>,
-}
-
-/// One register: which wgmma use it, and when ordinary instructions touched it.
-#[derive(Clone, Copy, Default)]
-struct TensorRegister {
-    /// Number of the last wgmma that writes it, from 1.
-    accumulates: u32,
-    /// Number of the last wgmma that reads it as A, from 1.
-    reads: u32,
-    /// Fences executed at the last ordinary access, plus 1.
-    touched: u32,
-    /// The same of the last ordinary write.
-    written: u32,
-    /// The last wgmma and the last ordinary access, for reports.
-    wgmma_pc: u32,
-    /// Shape of the last wgmma that writes it (n, and whether in f16), and the fences at it.
-    shape: (u32, bool),
-    fenced: u32,
-    touch_pc: u32,
-}
-
-impl WarpTensor {
-    pub fn new(registers: usize) -> Self {
-        Self {
-            issued: 0,
-            committed: VecDeque::new(),
-            retired: 0,
-            fences: 0,
-            closed: None,
-            registers: vec![TensorRegister::default(); registers],
-        }
-    }
-}
-
-/// What one warp brings to a wgmma.
-#[derive(Clone, Debug)]
-pub(crate) struct Part {
-    pub a: Option<u64>,
-    pub b: u64,
-    pub scale_d: bool,
-    pub clocks: Clocks,
-}
-
-/// A wgmma from its first warp to its last retirement.
-#[derive(Clone, Debug)]
-pub(crate) struct Issue {
-    pub pc: u32,
-    pub parts: [Option<Part>; 4],
-    timeline: usize,
-    clock: u32,
-    done: bool,
-    retired: u32,
-}
+use super::state::{Issue, Operation, Part, Stage, Task, WarpTensor};
 
 impl Machine<'_> {
     /// An ordinary access to a register that some wgmma uses.
@@ -115,9 +47,10 @@ impl Machine<'_> {
 
     pub fn wgmma_commit(&mut self, w: usize, mask: u32) -> Result<Flow, Stop> {
         self.aligned(w, mask)?;
+        let pc = self.pc(w);
         let t = &mut self.warps[w].tensor;
         t.committed.push_back(t.issued);
-        t.closed = Some(t.fences);
+        t.closed = Some((t.fences, pc));
         Ok(Flow::Next)
     }
 
@@ -130,7 +63,6 @@ impl Machine<'_> {
         };
         let from = t.retired;
         let first = w - self.warps[w].index as usize % 4;
-        self.note_wait(self.pc(w));
         let done = |s: u32| self.issuing.get(&(first, s)).is_none_or(|i| i.done);
         if !(from..target).all(done) {
             return Ok(Flow::Wait(Reason::Wgmma));
@@ -260,10 +192,10 @@ impl Machine<'_> {
         if t.fences == 0 {
             let what = "the first wgmma of a warpgroup without a wgmma.fence";
             self.hazard(Found::new(HazardKind::MissingWgmmaFence, w, pc, what))?;
-        } else if t.closed == Some(t.fences) {
+        } else if let Some((_, commit)) = t.closed.filter(|(fences, _)| *fences == t.fences) {
             let what =
                 "the first wgmma of a group without a wgmma.fence since the group before was committed";
-            self.hazard(Found::new(HazardKind::MissingWgmmaFence, w, pc, what))?;
+            self.hazard(Found::new(HazardKind::MissingWgmmaFence, w, pc, what).other(commit))?;
         } else if let Some(other) = self.reshaped(w, g) {
             let what = "an accumulator goes to a wgmma of another shape without a wgmma.fence";
             let found = Found::new(HazardKind::MissingWgmmaFence, w, pc, what);

@@ -38,7 +38,7 @@ impl Kernel<'_> {
             n => format!(".explicitcluster .reqnctapercluster {n}, 1, 1\n"),
         };
         format!(
-            ".version 8.4\n.target sm_90a\n.address_size 64\n.extern .shared .align 1024 .b8 smem[];\n\
+            ".version 8.4\n.target sm_90a\n.address_size 64\n.file 1 \"body\"\n.extern .shared .align 1024 .b8 smem[];\n\
              .visible .entry k(.param .u64 in, .param .u64 out)\n.reqntid {}\n{cluster}{{\n\
              .reg .pred %p<16>;\n.reg .b16 %h<8>;\n.reg .b32 %r<64>;\n.reg .f32 %f<64>;\n.reg .b64 %rd<32>;\n\
              ld.param.u64 %rd1, [in];\nld.param.u64 %rd2, [out];\nmov.u32 %r1, smem;\nmov.u32 %r2, %tid.x;\n\

@@ -57,7 +57,7 @@ impl Lower<'_, '_> {
     }
 
     /// Blocks to launch: the logical grid, or as many programs as keep the waves even.
-    pub(super) fn grid(&self, cluster: u32) -> Result<[Expr; 3]> {
+    pub(super) fn grid(&self, cluster: u32, resident: u32) -> Result<[Expr; 3]> {
         let mut extents = Vec::new();
         for &g in &self.k.grid {
             let Some(e) = facts::launch_expr(self.k, g) else {
@@ -82,7 +82,8 @@ impl Lower<'_, '_> {
             // ceil(tiles / waves): the last wave is as full as the others.
             let teams = Expr::Const(self.teams.into());
             let places = Expr::op(ExprOp::CeilDiv, Expr::var("sm_count"), Expr::Const(self.blocks.into()));
-            let programs = Expr::op(ExprOp::Mul, places, teams.clone());
+            let each = Expr::Const((self.teams * resident).into());
+            let programs = Expr::op(ExprOp::Mul, places, each);
             let waves = Expr::op(ExprOp::CeilDiv, tiles.clone(), programs);
             let waves = Expr::op(ExprOp::Max, waves, one());
             let programs = Expr::op(ExprOp::CeilDiv, tiles, waves);

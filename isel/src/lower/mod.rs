@@ -19,9 +19,11 @@ mod gather;
 mod half;
 mod indices;
 mod launch;
+mod limits;
 mod mini;
 mod mma_sync;
 mod narrow;
+mod numbers;
 mod order;
 mod plain;
 mod reduce;
@@ -75,7 +77,7 @@ enum Low {
 struct View {
     base: machine::Value,
     extents: SmallVec<[machine::Value; 2]>,
-    /// Strides in elements; the contiguous dimension has none.
+    /// Strides in elements, or in bytes of 64 bits; the contiguous dimension has none.
     strides: SmallVec<[Option<machine::Value>; 2]>,
     fill: f64,
 }
@@ -97,6 +99,8 @@ struct Lower<'k, 'a> {
     coords: FxHashMap<(Layout, usize), machine::Value>,
     /// Conditions that the select makes which they decide.
     tests: FxHashSet<Value>,
+    /// Numbers along dimensions that fragments hold.
+    numbers: FxHashMap<machine::Value, numbers::Numbers>,
     /// Thread number, made once at entry.
     thread: Option<machine::Value>,
     /// Warp number, likewise.
@@ -148,6 +152,7 @@ pub fn do_lower<'a>(k: &Kernel, plan: &Plan, mapping: &Mapping, bump: &'a Bump) 
         extra_facts: Vec::new(),
         coords: FxHashMap::default(),
         tests: select::do_tests(k),
+        numbers: FxHashMap::default(),
         thread: None,
         warp: None,
         staging: FxHashMap::default(),
@@ -344,11 +349,19 @@ impl<'k, 'a> Lower<'k, 'a> {
         let extents: SmallVec<[_; 2]> =
             args[1..=rank].iter().map(|&v| self.scalar(v)).collect::<Result<_>>()?;
         let mut strides: SmallVec<[Option<machine::Value>; 2]> = SmallVec::new();
+        let bits = self.k.ty(self.k.result(inst)).elem().bits();
+        let window = Window::of(self.k, self.k.result(inst));
         for d in 0..rank {
+            let known = window.as_ref().is_some_and(|w| w.stride_expr(self.k, d).is_some());
             strides.push(match strided {
                 true if self.k.int_const(args[1 + rank + d]) == Some(1) => None,
-                true => Some(self.scalar(args[1 + rank + d])?),
+                true if known => Some(self.scalar(args[1 + rank + d])?),
+                true => {
+                    let stride = self.scalar(args[1 + rank + d])?;
+                    Some(self.wide_stride(&[stride], bits)?)
+                }
                 false if d + 1 == rank => None,
+                false if !known => Some(self.wide_stride(&extents[d + 1..], bits)?),
                 false => {
                     let mut s = extents[d + 1];
                     for &e in &extents[d + 2..] {
@@ -385,8 +398,7 @@ impl<'k, 'a> Lower<'k, 'a> {
                 return self.error(format!("{what}: {step} elements of {bits} bits"));
             }
             let one = self.at().imm(1);
-            let scale = self.bytes_of(stride.unwrap_or(one), bits);
-            part.base = self.at().op(Opcode::MadWideS32, &[at, scale, part.base], Ty::B64);
+            part.base = self.step(part.base, at, Some(stride.unwrap_or(one)), bits);
             // Unsigned: a negative index is outside too.
             let compared = NewInst::new(Opcode::SetpU32, &[at, extent], &[Ty::Pred]);
             inside.push(self.at().value(compared.attr(Attr::Cmp(CmpOp::Lt))));
@@ -539,7 +551,7 @@ impl<'k, 'a> Lower<'k, 'a> {
     fn finish(mut self, mapping: &Mapping) -> Result<Program<'a>> {
         let neighbours = mapping.whole.cluster.max(1);
         self.check_cluster(neighbours)?;
-        let grid = self.grid(neighbours)?;
+        let grid = self.grid(neighbours, mapping.whole.resident)?;
         let cluster = neighbours * self.blocks;
         let warps = self.k.attrs[self.inst].team.warps() / self.blocks;
         let entry = self.func.entry;

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  tunables ─► constants        tunables.rs
+//!  products into their sums     accumulate.rs
 //!  products turned              orient.rs
 //!  masks under branches         guard.rs
 //!  narrow elements widened      widen.rs
@@ -17,6 +18,7 @@
 //!
 //! Logic apart from mapping: Task-Based Tensor Computations on Modern GPUs, section 3.3.
 
+mod accumulate;
 mod ahead;
 mod chunk;
 mod cluster;
@@ -92,6 +94,7 @@ pub fn do_forms<'m>(kernel: &Kernel, mapping: &'m Mapping) -> Result<Forms<'m>> 
     assign_tiles(&mut k, mapping);
     assign_stores(&mut k, mapping);
     cluster::check_ends(&k, mapping)?;
+    accumulate::do_accumulate(&mut k);
     orient::do_orient(&mut k, mapping, form::consumers(mapping));
     guard::do_guard(&mut k);
     widen::do_widen(&mut k);

@@ -27,8 +27,14 @@ pub fn do_persist(k: &mut Kernel, mapping: &Mapping) {
     let tiles = (!folded).then(|| tile_count(k, &grid, cluster));
     let id = scalar(k, entry, Op::ProgramId, &[]);
     let count = scalar(k, entry, Op::ProgramCount, &[]);
-    let folded = folded.then(|| Folded::new(k, entry, &grid, id, count));
-    let end = tiles.or(folded.as_ref().map(|f| f.end)).expect("one of the two");
+    let (folded, end) = match tiles {
+        Some(end) => (None, end),
+        None => {
+            let folded = Folded::new(k, entry, &grid, id, count);
+            let end = folded.end;
+            (Some(folded), end)
+        }
+    };
     let body = k.blocks.push(Default::default());
     let tile = k.append_param(body, I32[0]);
     k.names[tile] = fresh_name(k, "tile");

@@ -255,10 +255,20 @@ impl Generator<'_> {
 
     /// Stores one to `most` values, the last ones first.
     pub(super) fn stores(&mut self, most: usize) -> Result<()> {
+        // What loops and branches made is out of sight here: every other kernel rounds something for its stores.
+        if self.choices.chance(1, 2)
+            && let Some(x) = self.pick_tile()
+        {
+            self.function(x)?;
+        }
         let count = 1 + self.choices.below(most);
         let mut stored = Vec::new();
         for _ in 0..count {
-            let Some(v) = self.pick(|g, v| g.ty(v).shape().is_some() && !stored.contains(&v)) else { break };
+            // Of the values that can be stored, every other time one that was rounded, if there is one.
+            let fresh = |g: &Self, v: Value| g.ty(v).shape().is_some() && !stored.contains(&v);
+            let rounded = |g: &Self, v: Value| fresh(g, v) && g.range(v).error > 0.0;
+            let rough = if self.choices.chance(1, 2) { self.pick(rounded) } else { None };
+            let Some(v) = rough.or_else(|| self.pick(fresh)) else { break };
             stored.push(v);
             self.store(v)?;
         }

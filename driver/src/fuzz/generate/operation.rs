@@ -97,11 +97,11 @@ impl Generator<'_> {
     }
 
     /// A function of floats, where it is defined: of `|x| + 1`, or of `x` where everything is in its domain.
-    fn function(&mut self, x: Value) -> Result<()> {
+    pub(super) fn function(&mut self, x: Value) -> Result<()> {
         let elem = self.ty(x).elem();
-        if !elem.is_float() || (elem != Elem::F32 && !self.wild) {
-            return Ok(());
-        }
+        let direct = elem == Elem::F32 || elem.is_float() && self.wild;
+        let Some(x) = (if direct { Some(x) } else { self.widened(x) }) else { return Ok(()) };
+        let x = self.near_zero(x)?;
         let everywhere = [UnOp::Exp, UnOp::Exp2, UnOp::Tanh, UnOp::Sin, UnOp::Cos];
         let positive = [UnOp::Sqrt, UnOp::Log, UnOp::Log2, UnOp::Rsqrt, UnOp::Rcp];
         if self.choices.chance(1, 2) {
@@ -113,6 +113,25 @@ impl Generator<'_> {
         let Some(y) = self.positive(x)? else { return Ok(()) };
         self.apply(Op::Unary(op), &[y], None);
         Ok(())
+    }
+
+    fn widened(&mut self, x: Value) -> Option<Value> {
+        let ty = self.ty(x);
+        let shape = ty.shape().filter(|_| ty.elem() != Elem::Bool)?;
+        self.apply(Op::Cast, &[x], Some(Type::Tile(Elem::F32, shape)))
+    }
+
+    /// `x`, in f32 times a power of two so small that functions of it are neither large nor uncertain.
+    fn near_zero(&mut self, x: Value) -> Result<Value> {
+        const NEAR: f64 = 4.0;
+        let (elem, most) = (self.ty(x).elem(), self.range(x).magnitude());
+        if elem != Elem::F32 || most <= NEAR {
+            return Ok(x);
+        }
+        let factor = (NEAR / most).log2().floor().exp2();
+        let scale = self.b.float(factor, elem)?;
+        self.known.insert(scale, Range { low: factor, high: factor, error: 0.0, whole: false });
+        Ok(self.apply(Op::Binary(BinOp::Mul), &[x, scale], None).unwrap_or(x))
     }
 
     /// `|x| + 1`.

@@ -428,6 +428,9 @@ fn cvt(d: &mut Decoder<'_>) -> Res<Inst> {
     m.ty = d.ty()?;
     m.from = d.ty()?;
     m.wide = finite;
+    if !exists(&m, round) {
+        return d.error(format!("`{}` is no conversion: a pair has other roundings", d.opcode()));
+    }
     match (m.ty, m.from) {
         (Ty::F2(_), Ty::F(_)) => lanes(d, lane_float::convert_pack, m, &[m.from, m.from]),
         (Ty::F2(_), Ty::F2(_)) => lanes(d, lane_float::convert_pair, m, &[Ty::B(32)]),
@@ -435,6 +438,18 @@ fn cvt(d: &mut Decoder<'_>) -> Res<Inst> {
             d.error(format!("`{}` is not simulated", d.opcode()))
         }
         (_, from) => lanes(d, lane_float::convert, m, &[from]),
+    }
+}
+
+/// Whether a conversion to a pair is one: to halves to the nearest even or toward zero, to and from 8 bits to the
+/// nearest even, saturating to finite values.
+fn exists(m: &Mods, round: Option<super::Round>) -> bool {
+    let nearest = round == Some(super::Round::Even);
+    match (m.ty, m.from) {
+        (Ty::F2(to), Ty::F(_) | Ty::F2(_)) if to.width() == 8 => nearest && m.wide,
+        (Ty::F2(_), Ty::F(_)) => nearest || round == Some(super::Round::Zero),
+        (Ty::F2(_), Ty::F2(_)) => nearest,
+        _ => true,
     }
 }
 

@@ -1,0 +1,30 @@
+//! `layout`: a layout and what is known of it.
+
+use super::artifact::write;
+use super::failure::{Outcome, user};
+use std::path::PathBuf;
+use warplift::ir::layout::report;
+
+/// `layout EXPR`.
+#[derive(clap::Args)]
+pub struct LayoutArgs {
+    /// A layout, in any of the notations that the documentation of layouts lists.
+    expression: String,
+    /// Put the picture here.
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+}
+
+/// Runs `layout`.
+///
+/// # Errors
+/// Text that is no layout.
+pub fn layout(args: &LayoutArgs) -> Outcome<()> {
+    let found = report::layout(&args.expression);
+    let report = found.map_err(|e| user(format!("`{}`: {e}", args.expression)))?;
+    println!("{report}");
+    match &args.svg {
+        Some(path) => write(path, report.svg.as_bytes()),
+        None => Ok(()),
+    }
+}
