@@ -15,6 +15,7 @@ use super::persist::{rename, scalar};
 use super::strips::{pointer, written};
 use rustc_hash::{FxHashMap, FxHashSet};
 use warplift_ir::tile::{BinOp, Block, Inst, Kernel, Op, Type, Value, ValueList, Way};
+use warplift_ir::types::Elem;
 
 /// Loads of the kernel's own block that go to other places in other tiles, of arrays that it never writes.
 pub fn loads(k: &Kernel) -> Vec<Inst> {
@@ -83,7 +84,11 @@ fn copy(
         return made;
     }
     let Some(def) = k.def(v).filter(|d| inside.contains(d)) else { return v };
-    let args: Vec<Value> = k.args(def).to_vec().into_iter().map(|a| copy(k, to, a, inside, known)).collect();
+    let mut args: Vec<Value> =
+        k.args(def).to_vec().into_iter().map(|a| copy(k, to, a, inside, known)).collect();
+    if matches!(k.insts[def].op, Op::Binary(BinOp::Div | BinOp::CeilDiv | BinOp::Rem)) {
+        args[1] = at_least_one(k, to, args[1]);
+    }
     let (op, ty, loc) = (k.insts[def].op.clone(), k.ty(v), k.insts[def].loc);
     let made = k.append_inst(to, op, &args, &[ty], &[], loc);
     k.attrs[made] = k.attrs[def].clone();
@@ -92,6 +97,15 @@ fn copy(
     let made = k.result(made);
     known.insert(v, made);
     made
+}
+
+/// A divisor where there may be no such tile: an extent of an empty grid is 0, as is that of a band past the last one.
+fn at_least_one(k: &mut Kernel, to: Block, divisor: Value) -> Value {
+    if k.int_const(divisor).is_some() || !matches!(k.ty(divisor), Type::Scalar(Elem::Int(32))) {
+        return divisor;
+    }
+    let one = scalar(k, to, Op::Int(1), &[]);
+    scalar(k, to, Op::Binary(BinOp::Max), &[divisor, one])
 }
 
 /// Lets the loop carry what is loaded: what it starts with, and what each iteration gives to the next.

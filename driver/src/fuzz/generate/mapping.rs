@@ -72,6 +72,14 @@ impl Generator<'_> {
         if whole.raster == Raster::Folded && (whole.cluster > 1 || whole.alternate > 1) {
             whole.raster = Raster::Linear;
         }
+        // Teams take tiles in turn in blocks without neighbours.
+        if whole.alternate > 1 {
+            whole.cluster = 1;
+        }
+        // Several blocks beside each other leave a thread 64 registers: wide work is cut into strips.
+        if !product && self.choices.chance(1, 4) {
+            whole.resident = 32 / whole.warps.unwrap_or(4);
+        }
         // Without products blocks have nothing to multicast: half of the clusters hold tiles together.
         if !product && whole.cluster > 1 && whole.raster == Raster::Linear {
             (whole.cluster, whole.blocks) = (1, if persistent { 2 } else { 4 });
