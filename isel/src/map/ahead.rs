@@ -15,6 +15,7 @@ use super::persist::{rename, scalar};
 use super::strips::{pointer, written};
 use rustc_hash::{FxHashMap, FxHashSet};
 use warplift_ir::tile::{BinOp, Block, Inst, Kernel, Op, Type, Value, ValueList, Way};
+use warplift_ir::types::Elem;
 
 /// Loads of the kernel's own block that go to other places in other tiles, of arrays that it never writes.
 pub fn loads(k: &Kernel) -> Vec<Inst> {
@@ -83,7 +84,11 @@ fn copy(
         return made;
     }
     let Some(def) = k.def(v).filter(|d| inside.contains(d)) else { return v };
-    let args: Vec<Value> = k.args(def).to_vec().into_iter().map(|a| copy(k, to, a, inside, known)).collect();
+    let args: Vec<Value> = k.args(def).to_vec();
+    let mut args: Vec<Value> = args.into_iter().map(|a| copy(k, to, a, inside, known)).collect();
+    if matches!(k.insts[def].op, Op::Binary(BinOp::Div | BinOp::Rem | BinOp::CeilDiv)) {
+        args[1] = at_least_one(k, to, args[1]);
+    }
     let (op, ty, loc) = (k.insts[def].op.clone(), k.ty(v), k.insts[def].loc);
     let made = k.append_inst(to, op, &args, &[ty], &[], loc);
     k.attrs[made] = k.attrs[def].clone();
@@ -92,6 +97,17 @@ fn copy(
     let made = k.result(made);
     known.insert(v, made);
     made
+}
+
+/// A divisor that may be none: where a tile lies among the others is asked of numbers behind the last one too, and
+/// of grids without any.
+fn at_least_one(k: &mut Kernel, to: Block, divisor: Value) -> Value {
+    let known = k.def(divisor).is_some_and(|d| matches!(k.insts[d].op, Op::Int(n) if n > 0));
+    if known || k.ty(divisor) != Type::Scalar(Elem::I32) {
+        return divisor;
+    }
+    let one = scalar(k, to, Op::Int(1), &[]);
+    scalar(k, to, Op::Binary(BinOp::Max), &[divisor, one])
 }
 
 /// Lets the loop carry what is loaded: what it starts with, and what each iteration gives to the next.
