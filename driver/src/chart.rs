@@ -43,7 +43,8 @@ struct Row<'l> {
     items: Vec<Item<'l>>,
 }
 
-fn unit_name(unit: Unit) -> &'static str {
+/// A unit in words.
+pub(crate) fn unit_name(unit: Unit) -> &'static str {
     match unit {
         Unit::None => "issue",
         Unit::Alu => "integer",

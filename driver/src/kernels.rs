@@ -2,7 +2,7 @@
 //!
 //! Nothing in the compiler knows them; they are examples, and what the tests and `run` take by name.
 
-use warplift_ir::tile::{Module, ParseError, parse_file};
+use warplift_ir::tile::{Module, ParseErrors, parse_file};
 
 /// A text of the library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,13 +20,22 @@ impl Text {
     ///
     /// # Errors
     /// The mistakes in the text; the library has none.
-    pub fn parse(&self) -> Result<Module, Vec<ParseError>> {
+    pub fn parse(&self) -> Result<Module, ParseErrors> {
         parse_file(self.text, self.file)
     }
 
-    /// The comment above the kernel, its first line without `#`.
-    pub fn summary(&self) -> &'static str {
-        self.text.lines().next().unwrap_or("").trim_start_matches(['#', ' '])
+    /// The first sentence of the comment above the kernel.
+    pub fn summary(&self) -> String {
+        let comment = self.text.lines().map_while(|l| l.strip_prefix('#')).map(str::trim);
+        let comment = comment.collect::<Vec<_>>().join(" ");
+        // Dots stand in formulas too: a sentence ends before a capital or with the comment.
+        let ends = |(at, _): &(usize, &str)| {
+            comment[at + 2..].starts_with(char::is_uppercase) && !comment[..*at].ends_with('.')
+        };
+        match comment.match_indices(". ").find(ends) {
+            Some((at, _)) => comment[..=at].to_owned(),
+            None => comment,
+        }
     }
 }
 
@@ -106,7 +115,8 @@ mod tests {
                 "{}",
                 text.name
             );
-            assert!(text.summary().len() > 10, "{}", text.name);
+            let summary = text.summary();
+            assert!(summary.len() > 10 && summary.ends_with('.'), "{}: {summary}", text.name);
         }
         assert_eq!(find("nothing"), None);
     }

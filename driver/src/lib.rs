@@ -66,7 +66,7 @@
 //!     store g[i * B], t + t
 //! }
 //! mapping double { B = 2048 kernel: warps 8 }";
-//! let module = parse_file(text, "double.tile").map_err(|errors| errors[0].clone())?;
+//! let module = parse_file(text, "double.tile")?;
 //! let kernel = module.kernel("double").ok_or("no such kernel")?;
 //! let mapping = module.mapping("double").ok_or("no such mapping")?;
 //! let compiled = compile(kernel, mapping, &SM90A, &Options { verify: true, ..Options::default() })?;
@@ -111,6 +111,11 @@ pub mod timeline;
 pub mod toolchain;
 pub mod trial;
 
+/// The examples of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;
+
 pub use features::Feature;
 pub use pipeline::{CompileError, Compiled, Explained, Options, compile};
 pub use warplift_ir as ir;
@@ -128,9 +133,9 @@ pub mod prelude {
     pub use warplift_ir::manifest::Manifest;
     pub use warplift_ir::target::{SM90A, Target};
     pub use warplift_ir::tile::{
-        AtomicOp, BinOp, BuildError, CmpOp, Depth, Dim, Epilogue, Facts, Kernel, KernelBuilder,
-        KernelMapping, LoopMapping, Mapping, Module, ParseError, Raster, ReduceOp, Shape, Type, UnOp, Value,
-        VerifyError, parse_file, render, verify, verify_mapping,
+        AtomicOp, BinOp, BuildError, CmpOp, Depth, Dim, Epilogue, Facts, Item, Kernel, KernelBuilder,
+        KernelMapping, LoopMapping, Mapping, Module, Origin, ParseError, ParseErrors, Places, Raster,
+        ReduceOp, Remark, Shape, Type, UnOp, Value, VerifyError, parse_file, render, verify, verify_mapping,
     };
     pub use warplift_ir::types::Elem;
 }

@@ -12,13 +12,16 @@ use crate::features::{Feature, of_isel, of_sched};
 use std::fmt::{self, Display};
 use std::time::{Duration, Instant};
 use warplift_emit::{Allocations, EmitError};
-use warplift_ir::Bump;
+use warplift_ir::entity::EntityRef;
 use warplift_ir::machine::{
     MachineError, RingFill, Schedule, Scheduled, SharedMap, verify_scheduled, verify_structured,
 };
 use warplift_ir::manifest::Manifest;
 use warplift_ir::target::Target;
-use warplift_ir::tile::{Kernel, Mapping, VerifyError, verify, verify_mapping};
+use warplift_ir::tile::{
+    Depth, Item, Kernel, Loc, LoopMapping, Mapping, Origin, Remark, VerifyError, verify, verify_mapping,
+};
+use warplift_ir::{Bump, counted};
 use warplift_isel::IselError;
 use warplift_regalloc::{Budget, RegallocError};
 use warplift_sched::SchedError;
@@ -60,8 +63,12 @@ pub struct Compiled {
 /// What the stages decided.
 #[derive(Clone, Debug)]
 pub struct Explained {
+    /// Words of the mapping that have no effect on this kernel.
+    pub remarks: Vec<Remark>,
     /// Versions of tiles and the instruction of each access, a line each.
     pub plan: Vec<String>,
+    /// What the search over plans tried, a line each.
+    pub search: Vec<String>,
     /// Roles, rings, deferral.
     pub schedule: Schedule,
     /// Shared memory.
@@ -76,8 +83,11 @@ pub struct Explained {
 #[derive(Debug, thiserror::Error)]
 pub enum CompileError {
     /// The kernel is wrong; all errors.
-    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
+    #[error("{}", lines(.0))]
     Verify(Vec<VerifyError>),
+    /// The mapping is wrong; all errors, placed in its text.
+    #[error("{}", lines(.0))]
+    Mapping(Vec<VerifyError>),
     /// Selection refused it.
     #[error(transparent)]
     Isel(#[from] IselError),
@@ -100,6 +110,38 @@ pub enum CompileError {
         /// The IR.
         dump: String,
     },
+}
+
+fn lines<T: Display>(all: &[T]) -> String {
+    all.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+}
+
+impl CompileError {
+    /// Where a refusal has its reason, and in which text: at an instruction of the kernel, or at the word of the mapping
+    /// that decides about what is short. `None` for lists of errors, which have their own places, and for bugs.
+    pub fn place(&self, mapping: &Mapping) -> Option<(Origin, Loc)> {
+        let said = |item, word| Some((Origin::Mapping, mapping.places.of(item, word)));
+        let looped = |wish: fn(&LoopMapping) -> bool| {
+            mapping.loops.iter().position(|(_, l)| wish(l)).map_or(Item::Kernel, Item::Loop)
+        };
+        match self {
+            Self::Isel(e) => Some((e.origin, e.loc)),
+            Self::Sched(SchedError::Word { word, .. }) => said(Item::Kernel, word),
+            Self::Sched(SchedError::Cluster { .. }) => said(Item::Kernel, "cluster"),
+            Self::Sched(SchedError::Threads { .. }) | Self::Registers(_) => {
+                match looped(|l| l.consumers.is_some()) {
+                    Item::Kernel => said(Item::Kernel, "warps"),
+                    item => said(item, "consumers"),
+                }
+            }
+            Self::Sched(SchedError::SharedMemory { resident: 2.., .. }) => said(Item::Kernel, "resident"),
+            Self::Sched(SchedError::SharedMemory { .. }) => {
+                said(looped(|l| matches!(l.pipeline, Depth::Stages(_))), "pipeline")
+            }
+            Self::Sched(_) | Self::Emit(_) => said(Item::Mapping, ""),
+            Self::Verify(_) | Self::Mapping(_) | Self::Bug { .. } => None,
+        }
+    }
 }
 
 /// Collects times of passes and shows what they gave.
@@ -136,10 +178,7 @@ impl Recorder<'_> {
         if !self.options.verify {
             return Ok(());
         }
-        verified().map_err(|e| {
-            let errors = e.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
-            CompileError::Bug { pass, errors, dump: what.to_string() }
-        })
+        verified().map_err(|e| CompileError::Bug { pass, errors: lines(&e), dump: what.to_string() })
     }
 }
 
@@ -169,12 +208,15 @@ pub(crate) fn compile_and<T>(
 ) -> Result<T, CompileError> {
     let bump = Bump::new();
     let mut r = Recorder { options, timings: Vec::new() };
-    let fits = || verify(kernel).and_then(|()| verify_mapping(kernel, mapping));
-    r.pass("verify", || fits().map_err(CompileError::Verify))?;
+    r.pass("verify", || {
+        verify(kernel).map_err(CompileError::Verify)?;
+        verify_mapping(kernel, mapping).map_err(CompileError::Mapping)
+    })?;
     let forms = r.pass("map", || warplift_isel::map::do_forms(kernel, mapping))?;
     let (mapped, plan) =
         r.pass("plan", || warplift_isel::select::do_select(&forms, &of_isel(&options.disable)))?;
     r.dump("map", &mapped);
+    let idle = warplift_isel::idle::do_idle(kernel, &mapped, &plan, mapping)?;
     if options.verify {
         verify(&mapped).map_err(|e| bug("map", &e, &mapped))?;
     }
@@ -211,14 +253,21 @@ pub(crate) fn compile_and<T>(
             (d.name.clone(), d.bytes, stages, shared.buffers[b])
         })
         .collect();
-    let explained = Explained { plan: plan.describe(&mapped), schedule, shared, buffers, registers };
+    let explained = Explained {
+        remarks: idle,
+        plan: plan.describe(&mapped),
+        search: plan.describe_search(&mapped),
+        schedule,
+        shared,
+        buffers,
+        registers,
+    };
     let (ptx, manifest) = (out.ptx, out.manifest);
     Ok(then(&scheduled, Compiled { ptx, manifest, explained, timings: r.timings }))
 }
 
 fn bug<E: Display>(pass: &'static str, errors: &[E], dump: &dyn Display) -> CompileError {
-    let errors = errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
-    CompileError::Bug { pass, errors, dump: dump.to_string() }
+    CompileError::Bug { pass, errors: lines(errors), dump: dump.to_string() }
 }
 
 /// Registers of the setup and of every role.
@@ -239,27 +288,41 @@ pub(crate) fn allocate(s: &mut Scheduled<'_>) -> Result<Allocations, RegallocErr
 
 impl Display for Explained {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "plan")?;
-        for line in &self.plan {
-            writeln!(f, "  {line}")?;
+        for (title, lines) in [("plan", &self.plan), ("search", &self.search)] {
+            if !lines.is_empty() {
+                writeln!(f, "{title}\n  {}", lines.join("\n  "))?;
+            }
         }
-        writeln!(f, "rings")?;
+        if !self.schedule.rings.is_empty() {
+            writeln!(f, "rings")?;
+        }
         for (r, d) in self.schedule.rings.iter() {
             let handed = match d.fill {
                 RingFill::Tensor => format!("barriers at {}", self.shared.barriers[r]),
                 RingFill::Threads => "copies of the threads".to_owned(),
             };
-            writeln!(f, "  {r}: {:?} depth {} ({} bytes a stage), {handed}", d.buffers, d.depth, d.bytes)?;
+            let names: Vec<&str> = d.buffers.iter().map(|b| self.buffers[b.index()].0.as_str()).collect();
+            writeln!(
+                f,
+                "  {r}: {} depth {} ({} bytes a stage), {handed}",
+                names.join(", "),
+                d.depth,
+                d.bytes
+            )?;
         }
         writeln!(f, "shared memory: {} bytes", self.shared.bytes)?;
         for (name, bytes, stages, at) in &self.buffers {
             writeln!(f, "  {at:>7} {name}: {stages} x {bytes}")?;
         }
         if let Some(d) = &self.schedule.deferral {
-            writeln!(f, "deferred: {} parts under the first iterations of {}", d.parts.len(), d.inner)?;
+            let parts = counted(d.parts.len() as u64, "part");
+            writeln!(f, "deferred: {parts} under the first iterations of the next tile's main loop")?;
         }
         for l in &self.schedule.loops {
             write!(f, "{}", Chart(l))?;
+        }
+        for remark in &self.remarks {
+            writeln!(f, "remark: {remark}")?;
         }
         for remark in &self.schedule.remarks {
             writeln!(f, "remark: {remark}")?;

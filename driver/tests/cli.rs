@@ -135,7 +135,10 @@ fn broken_facts_are_refused_by_name() {
     assert_eq!(status, 2, "{output}");
     assert!(errors.contains("`n` = 129 must be a multiple of 8"), "{errors}");
     assert!(errors.contains("`gemm_any` takes these sizes"), "{errors}");
-    assert!(output.contains("mapping from gemm.tile") && output.contains("swizzle 128 by Tma"), "{output}");
+    assert!(
+        output.contains("mapping from gemm.tile") && output.contains("swizzle 128 by tensor copies"),
+        "{output}"
+    );
 }
 
 #[test]
@@ -149,7 +152,7 @@ fn artifacts_carry_all_that_a_run_needs() {
     let (status, output, errors) = warplift(&["check", "--artifacts", at, "--device", "sim"]);
     assert!(status == 0 && output.contains("ok, error"), "{output}{errors}");
     let (status, _, errors) = warplift(&["run", "missing", "--artifacts", at]);
-    assert!(status == 2 && errors.contains("missing.tile"), "{errors}");
+    assert!(status == 2 && errors.contains("artifact `missing`"), "{errors}");
 }
 
 #[test]
@@ -181,9 +184,22 @@ fn kernels_are_listed_with_what_they_do() {
 fn explain_tells_what_was_decided() {
     let (status, output, errors) = warplift(&["explain", "gemm"]);
     assert_eq!(status, 0, "{errors}");
-    for part in ["mapping gemm {", "swizzle 128", "ring0", "shared memory:", "consumer:", "compiled in"] {
+    for part in [
+        "mapping gemm {",
+        "swizzle 128",
+        "ring0: ta, tb depth 4",
+        "shared memory:",
+        "consumer:",
+        "compiled in",
+        "swizzle 128 (4 times)\nsearch\n  ",
+        "1 plan made\n",
+        "1 wave of 1 block on",
+        "  tensor: ",
+    ] {
         assert!(output.contains(part), "{part}: {output}");
     }
+    let (_, run, _) = warplift(&["run", "axpy", "--device", "sim"]);
+    assert!(run.contains("load: plain, 1 element\n") && !run.contains("made"), "{run}");
 }
 
 #[test]
@@ -296,6 +312,49 @@ fn a_reader_that_leaves_early_is_no_panic() {
 }
 
 #[test]
+fn mistakes_come_before_work() {
+    let (none, saved) = (folder(), folder());
+    let saved = saved.path().to_str().unwrap();
+    assert_eq!(warplift(&["compile", "axpy", "--save", saved]).0, 0);
+    let twice = file(&none, "twice", "axpy n=5\naxpy n=5\n");
+    let bare = file(&none, "own.tile", &include_str!("../kernels/axpy.tile").replace(" axpy", " own"));
+    let table: [(&[&str], &str); 14] = [
+        (&["explain", "gemm", "--size", "0x8x8"], "`m` = 0 must be in 1"),
+        (&["explain", "gemm", "--size", "129x129x8"], "`n` = 129"),
+        (&["explain", "gemm", "--size", "q=1"], "no size `q`"),
+        (&["sim", "gemm", "--size", "128x129x8"], "`n` = 129"),
+        (&["run", "gemm", "--mapping", "auto", "--size", "1x2"], "sizes m x n x k, found 2"),
+        (&["run", "gemm", "--size", "m=1,n=8,m=2"], "`m` is given twice"),
+        (&["compile", "gemm", "-D", "BM=64", "-D", "BM=128"], "-D BM: it is given twice"),
+        (&["run", "axpy", "--artifacts", saved, "-D", "B=512"], "-D B=512 comes too late"),
+        (&["run", "axpi", "--artifacts", saved], "no artifact `axpi`"),
+        (&["check", "axpy", "axpy", "--device", "sim"], "`axpy` is named twice"),
+        (&["check", "axpi", "--device", "sim"], "no kernel `axpi`"),
+        (&["check", "axpy", "--device", "sim", "--sizes", &twice], "`axpy n=5` is there twice"),
+        (&["check", &bare, "--device", "sim"], "no case of"),
+        (&["check", "gemm", "--device", "sim", "--disable", "frob"], "no feature `frob`"),
+    ];
+    for (args, piece) in table {
+        let (status, output, errors) = warplift(args);
+        assert!(status == 2 && errors.contains(piece), "{args:?}: {status}\n{output}{errors}");
+    }
+}
+
+#[test]
+fn words_without_effect_are_told() {
+    let idle = "mapping gemm { BM = 64, BN = 64 for t: consumers 1 kernel: raster band_m 8 }";
+    let (status, ptx, errors) = warplift(&["compile", "gemm", "--mapping", idle]);
+    assert!(status == 0 && ptx.contains(".entry gemm"), "{errors}");
+    let place = "--mapping:1:60: remark: `raster band_m 8` has no effect: the chip orders";
+    assert!(errors.starts_with(place) && errors.trim_end().ends_with('^'), "{errors}");
+    let (_, output, _) = warplift(&["explain", "gemm", "--mapping", idle]);
+    assert!(output.contains("remark: 1:60: `raster band_m 8` has no effect"), "{output}");
+    let (status, _, errors) =
+        warplift(&["compile", "gemm", "--mapping", "mapping gemm { kernel: resident 2 }"]);
+    assert!(status == 2 && errors.contains("--mapping:1:24: several resident blocks"), "{errors}");
+}
+
+#[test]
 fn what_was_not_done_is_no_success() {
     let none = folder();
     let silent = file(
@@ -335,7 +394,7 @@ fn resident_blocks_limit_registers_and_threads() {
             "9 resident blocks of 256 threads",
         ),
         ("gemm", "mapping gemm { for t: producers 1, consumers 2 kernel: resident 2 }", "roles share out"),
-        ("softmax", "mapping softmax { kernel: resident 0 }", "must be 1 or more"),
+        ("softmax", "mapping softmax { kernel: resident 0 }", "`resident 0`: 1 to 32 are possible"),
     ];
     for (kernel, mapping, piece) in table {
         let (status, _, errors) = warplift(&["compile", kernel, "--mapping", mapping]);

@@ -112,8 +112,8 @@ fn blocks_may_wait_for_each_other() {
         bar.warp.sync -1;\nadd.u32 %r3, %r1, 1;\nst.release.gpu.global.u32 [%rd1], %r3;\nret;\n}\n";
     let mut m = Memory::new();
     let id = m.alloc("counter", vec![0; 4]);
-    launch(ptx, "k", 5, 32, vec![ParamValue::Pointer(id, 0)], &mut m);
-    assert_eq!(m.bytes(id), 5u32.to_le_bytes());
+    launch(ptx, "k", 3, 32, vec![ParamValue::Pointer(id, 0)], &mut m);
+    assert_eq!(m.bytes(id), 3u32.to_le_bytes());
 }
 
 /// Tables in constant memory, read by name, through a register and generically; a counter in global memory that begins

@@ -175,10 +175,16 @@ class Kernel:
 
     def check_facts(self, values):
         """Raises where an argument breaks what the kernel was compiled for."""
+        scope = dict(FUNCTIONS, sm_count=self.sm_count, **values)
         for fact in self.manifest["facts"]:
+            kind = fact["fact"]
+            if kind == "limit":
+                value = eval(fact["value"], scope)  # pylint: disable=eval-used
+                if not fact["min"] <= value <= fact["max"]:
+                    raise ValueError(f"{fact['what']} = {value} must be in {fact['min']}..={fact['max']}")
+                continue
             name = fact["name"]
             value = values[name]
-            kind = fact["fact"]
             if kind == "aligned" and value % fact["align"]:
                 raise ValueError(f"`{name}` = {value:#x} must be aligned to {fact['align']} bytes")
             if kind == "multiple" and value % fact["of"]:

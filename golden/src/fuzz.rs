@@ -66,7 +66,7 @@ pub fn pipeline(text: &str) -> Result<Reached, String> {
         let options = Options { verify: true, ..Options::default() };
         reached = reached.max(match compile(kernel, mapping, &SM90A, &options) {
             Ok(_) => Reached::Compiled,
-            Err(CompileError::Verify(_)) => Reached::Verify,
+            Err(CompileError::Verify(_) | CompileError::Mapping(_)) => Reached::Verify,
             Err(bug @ CompileError::Bug { .. }) => return Err(bug.to_string()),
             Err(_) => Reached::Refused,
         });

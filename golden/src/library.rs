@@ -60,6 +60,16 @@ pub const VARIANTS: &[Variant] = &[
         kernel: "layer_norm",
         mapping: "BM = 1, BN = 4096 kernel: persistent, warps 4, blocks 2",
     },
+    Variant {
+        name: "softmax_strips",
+        kernel: "softmax",
+        mapping: "BM = 1, BN = 32768 kernel: warps 16, resident 2",
+    },
+    Variant {
+        name: "layer_norm_ahead",
+        kernel: "layer_norm",
+        mapping: "BM = 1, BN = 16384 kernel: warps 8, persistent, resident 2",
+    },
     Variant { name: "gemm_low", kernel: "gemm", mapping: "BM = 16, BN = 64, BK = 128 kernel: persistent" },
 ];
 

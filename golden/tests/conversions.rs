@@ -172,3 +172,60 @@ fn layouts_that_do_not_hold_a_tile_are_refused() {
         assert!(message.contains(why), "{layout}: {message}");
     }
 }
+
+/// Rows of sums, sums of columns, and prefixes of a tile whose layout the mapping pins.
+fn held(body: &str, layout: &str) -> Result<(), String> {
+    let text = format!(
+        "kernel c(x: ptr<f32> align 16, y: ptr<f32> align 16, n: i32 % 8) {{
+    grid 1
+    gx = view x : f32[8, n]
+    gy = view y : f32[8, n]
+    a = load gx[0, 0] : f32[8, 32]
+    b = rearrange(a)
+    {body}
+}}
+mapping c {{ tile b: layout \"{layout} -> (d0: 8, d1: 32)\"  kernel: warps 2 }}
+"
+    );
+    let module = parse_file(&text, "c").unwrap_or_else(|e| panic!("{e:?}\n{text}"));
+    let options = Options { verify: true, ..Options::default() };
+    let compiled =
+        compile(&module.kernels[0], &module.mappings[0], &SM90A, &options).map_err(|e| e.to_string())?;
+    let problem = reference(&module.kernels[0], &module.mappings[0], &[("n", 32)], 3);
+    let run = problem.simulate(&compiled.ptx, &compiled.manifest, &sim::Options::default(), 1);
+    let (have, report) = run.unwrap_or_else(|e| panic!("{e}\n{text}\n{}", compiled.ptx));
+    assert!(report.hazards.is_empty(), "{:?}\n{text}", report.hazards);
+    assert_eq!(problem.difference_beyond(&have, 0.0), None, "{text}\n{}", compiled.ptx);
+    Ok(())
+}
+
+const OF_ROWS: &str = "store gy[0, 0], b + expand_dims(reduce_sum(b, 1), 1)";
+const OF_COLUMNS: &str = "store gy[0, 0], b + expand_dims(reduce_sum(b, 0), 0)";
+const PREFIXES: &str = "store gy[0, 0], scan_sum(b, 1)";
+
+#[test]
+fn what_a_thread_holds_twice_counts_once() {
+    for layout in [
+        "(reg: 2:1@d1 2:0@d0 2:2@d1, lane: 8:4@d1 4:1@d0, warp: 2:4@d0)",
+        "(reg: 2:0@d0 2:4@d0 4:1@d1, lane: 8:4@d1 4:1@d0, warp: 2:0@d0)",
+        "(reg: 8:1@d0 2:0@d1, lane: 32:1@d1, warp: 2:0@d0)",
+        "(reg: 4:1@d1, lane: 8:4@d1 4:1@d0, warp: 2:4@d0)",
+    ] {
+        for body in [OF_ROWS, OF_COLUMNS, PREFIXES] {
+            held(body, layout).unwrap_or_else(|e| panic!("{e}\n{layout}\n{body}"));
+        }
+    }
+}
+
+#[test]
+fn threads_that_hold_elements_aslant_or_in_turn_are_refused() {
+    for layout in [
+        // The lanes' lowest bit moves along both dimensions.
+        "(reg: 4:1@d1, lane: ^4@d1+1@d0 4:8@d1 4:2@d0, warp: ^4@d1)",
+        // It repeats the registers' one.
+        "(reg: ^1@d1 ^2@d1 ^4@d0, lane: ^1@d1 8:4@d1 2:1@d0, warp: ^2@d0)",
+    ] {
+        let said = held(OF_ROWS, layout).unwrap_err();
+        assert!(said.contains("twice or aslant"), "{said}");
+    }
+}

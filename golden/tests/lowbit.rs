@@ -65,6 +65,8 @@ fn every_weight_type_is_the_same_text() {
         ("f7e3m3", "cast(q, f16)"),
         ("f7e4m2", "cast(q, f16)"),
         ("u4", "cast(cast(q, f32), f16)"),
+        ("u4", "cast(cast(q, i32) - 8, f16)"),
+        ("i5", "cast(cast(q, i32) + 1, f16)"),
     ] {
         let pointer = format!("ptr<{ty}>");
         let view = format!(": {ty}[");
@@ -75,13 +77,28 @@ fn every_weight_type_is_the_same_text() {
 
 #[test]
 fn bf16_activations() {
-    let words = [
-        ("x: ptr<f16>", "x: ptr<bf16>"),
-        ("x : f16[", "x : bf16["),
-        ("tx = load gx[j*BM, t*GROUP] : f16", "tx = load gx[j*BM, t*GROUP] : bf16"),
-        ("cast(q, f16)", "cast(q, bf16)"),
-    ];
-    check("bf16", &narrow(&words), [13, 72, 256]);
+    for (ty, cast) in [
+        ("u4", "cast(q, bf16) - 8.0"),
+        ("i4", "cast(q, bf16)"),
+        ("u4", "cast(q, bf16) - 7.5"),
+        ("u8", "cast(q, bf16) - 128.0"),
+        ("i8", "cast(q, bf16)"),
+        ("u2", "cast(q, bf16) - 2.0"),
+        ("i6", "cast(q, bf16) - 3.0"),
+        ("u7", "cast(q, bf16)"),
+        ("f8e4m3", "cast(q, bf16)"),
+    ] {
+        let (pointer, view) = (format!("ptr<{ty}>"), format!(": {ty}["));
+        let words = [
+            ("x: ptr<f16>", "x: ptr<bf16>"),
+            ("x : f16[", "x : bf16["),
+            ("tx = load gx[j*BM, t*GROUP] : f16", "tx = load gx[j*BM, t*GROUP] : bf16"),
+            ("ptr<u4>", &pointer),
+            (": u4[", &view),
+            ("cast(q, f16) - 8.0", cast),
+        ];
+        check(&format!("bf16 from {ty}"), &narrow(&words), [13, 72, 256]);
+    }
 }
 
 /// A mapping of the text: tile, consumer warpgroups, and more.

@@ -13,6 +13,7 @@ const ATTENTION: &str = include_str!("../../driver/kernels/attention.tile");
 const CAUSAL: &str = include_str!("../../driver/kernels/attention_causal.tile");
 const A16W4: &str = include_str!("../../driver/kernels/a16w4.tile");
 const A16W4_LARGE: &str = include_str!("../../driver/kernels/a16w4_large.tile");
+const GEMM: &str = include_str!("../../driver/kernels/gemm.tile");
 const TRANSPOSE: &str = include_str!("../../driver/kernels/transpose.tile");
 
 /// Parts of a text and what stands there instead.
@@ -92,6 +93,81 @@ const LOGARITHM: Words = &[
         "    all_s = view sums : f32[batch, heads, queries]\n    gs = subview all_s[b, head, _]\n    store gs[i*BM], fma(m, scale, log2(l))\n    norm =",
     ),
 ];
+/// The product is added to the scaled sums, not made onto them.
+const ADDED: Words = &[
+    (
+        "scaled = acc0 * (broadcast(expand_dims(alpha, 1)) : f32[BM, D])\n",
+        "pv = mma none, cast(p, bf16), tv\n",
+    ),
+    ("        acc1 = mma scaled, cast(p, bf16), tv\n", "        acc1 = acc0 * expand_dims(alpha, 1) + pv\n"),
+];
+/// Maxima and sums of rows are matrices of one column.
+const COLUMNS: Words = &[
+    ("low = full -inf : f32[BM]", "low = full -inf : f32[BM, 1]"),
+    ("nothing = full 0.0 : f32[BM]", "nothing = full 0.0 : f32[BM, 1]"),
+    ("reduce_max(masked, 1))", "expand_dims(reduce_max(masked, 1), 1))"),
+    ("broadcast(expand_dims(neg(base), 1))", "broadcast(neg(base))"),
+    ("reduce_sum(p, 1)", "expand_dims(reduce_sum(p, 1), 1)"),
+    ("broadcast(expand_dims(alpha, 1))", "broadcast(alpha)"),
+    ("broadcast(expand_dims(norm, 1))", "broadcast(norm)"),
+];
+/// Scores are scaled as soon as they are made; powers of e.
+const SCALED: Words = &[
+    ("s = mma zero, tq, trans(tk)", "raw = mma zero, tq, trans(tk)\n        s = raw * scale"),
+    ("base = select(m1 == -inf, 0.0, m1 * scale)", "base = select(m1 == -inf, 0.0, m1)"),
+    (
+        "exp2(fma(masked, scale, broadcast(expand_dims(neg(base), 1)) : f32[BM, BN]))",
+        "exp(masked - expand_dims(base, 1))",
+    ),
+    ("exp2(fma(m0, scale, neg(base)))", "exp(m0 - base)"),
+];
+/// Keys lie contiguous, and so do heads before positions.
+const KEYS_CONTIGUOUS: Words = &[
+    ("keys: i32,", "keys: i32 % 8,"),
+    ("view k : bf16[batch, keys, heads, D]", "view k : bf16[batch, heads, D, keys]"),
+    ("subview all_k[b, _, head, _]", "subview all_k[b, head, _, _]"),
+    ("tk = load gk[first, 0] : bf16[BN, D]", "tk = load gk[0, first] : bf16[D, BN]"),
+    ("trans(tk)", "tk"),
+];
+/// A window of 100 keys, by two selects that compare the same indices.
+const WINDOW: Words = &[
+    ("masked = if t < cdiv(BM, BN) + min(BM % BN, 1) {\n            row", "row"),
+    (
+        "            yield select(column + first <= row + i*BM, s, -inf)\n        } else {\n            yield s\n        }\n",
+        "        below = select(column + first <= row + i*BM, s, -inf)
+        masked = select(row + i*BM - column - first < 100, below, -inf)\n",
+    ),
+];
+/// What is below the diagonal's tiles in a loop without masks, they in another.
+const SPLIT: Words = &[
+    (
+        "    m, l, acc = for t in 0..blocks carry m0 = low, l0 = nothing, acc0 = none {
+        first = (blocks - 1 - t) * BN\n",
+        "    whole = i * BM / BN
+    ma, la, acca = for u in 0..whole carry m8 = low, l8 = nothing, acc8 = none {
+        sk = load gk[u * BN, 0] : bf16[BN, D]
+        s8 = mma zero, tq, trans(sk)
+        m9 = max(m8, reduce_max(s8, 1))
+        p8 = exp2(fma(s8, scale, broadcast(expand_dims(neg(m9 * scale), 1)) : f32[BM, BN]))
+        alpha8 = exp2(fma(m8, scale, neg(m9 * scale)))
+        l9 = fma(l8, alpha8, reduce_sum(p8, 1))
+        sv = load gv[u * BN, 0] : bf16[BN, D]
+        acc9 = mma acc8 * expand_dims(alpha8, 1), cast(p8, bf16), sv
+        yield m9, l9, acc9
+    }
+    m, l, acc = for t in whole..blocks carry m0 = ma, l0 = la, acc0 = acca {
+        first = t * BN\n",
+    ),
+    ("masked = if t < cdiv(BM, BN) + min(BM % BN, 1) {\n            row", "row"),
+    (
+        "            yield select(column + first <= row + i*BM, s, -inf)\n        } else {\n            yield s\n        }\n",
+        "        masked = select(column + first <= row + i*BM, s, -inf)\n",
+    ),
+    (
+        "    for t: pipeline fit, producers 1, consumers 2\n",
+        "    for t: pipeline fit, producers 1, consumers 2\n    for u: pipeline fit, producers 1, consumers 2\n",
+    ),
+];
 const HEAD_96: Words = &[("D = 128\n    for", "D = 96\n    for")];
 const HEAD_192: Words = &[("BN = 128, D = 128\n    for", "BN = 96, D = 192\n    for")];
 /// Y = X W^T with X on the left.
@@ -135,6 +211,15 @@ const NESTED: Words = &[
 ];
 /// Groups of 64 in the same text.
 const GROUPS_64: Words = &[("GROUP = 128\n    for", "GROUP = 64\n    for"), ("k: i32 % 128", "k: i32 % 64")];
+/// bf16 activations and scales.
+const BRAIN: Words = &[("f16", "bf16")];
+/// The scale is applied before the zero point is taken away.
+const SCALED_FIRST: Words = &[
+    ("cast(q, f16) - 8.0", "cast(q, f16) * scale - scale * 8.0"),
+    ("yield fma(group, cast(scale, f32), sum)", "yield sum + group"),
+];
+/// Sums grow by products.
+const SUMMED: Words = &[("y = mma x, ta, trans(tb)", "d = mma zero, ta, trans(tb)\n        y = x + d")];
 const BYTES: Words = &[("f16", "u8"), ("% 8", "% 16")];
 
 const FULL: &[&str] =
@@ -166,7 +251,27 @@ const CASES: &[Case] = &[
     attention("head 96", &[HEAD_96], 1.1),
     attention("head 192, tile 96", &[HEAD_192], 1.7),
     attention("all at once", &[SCORES, RESULT, OF_COLUMNS, ASCENDING, EARLY_VALUES, LOGARITHM, HEAD_96], 1.2),
+    attention("products added", &[ADDED], 1.05),
+    attention("rows as columns", &[COLUMNS], 1.05),
+    attention("scores scaled, powers of e", &[SCALED], 1.15),
+    Case {
+        name: "keys contiguous",
+        text: ATTENTION,
+        words: &[KEYS_CONTIGUOUS],
+        sizes: &["batch=1,heads=2,queries=70,keys=200,scale=0.15"],
+        large: (FULL_LARGE, 1.05),
+        tolerance: 2e-2,
+    },
     causal("causal, every block masked", &[SELECTED_CAUSAL]),
+    causal("causal, loop split", &[SPLIT]),
+    Case {
+        name: "window",
+        text: CAUSAL,
+        words: &[WINDOW],
+        sizes: &["batch=1,heads=1,length=300,scale=0.15"],
+        large: ("batch=4,heads=16,length=2048,scale=0.15", 1.6),
+        tolerance: 2e-2,
+    },
     causal("causal, every block masked, ascending", &[SELECTED_CAUSAL, ASCENDING_CAUSAL]),
     Case {
         name: "groups of heads",
@@ -180,6 +285,30 @@ const CASES: &[Case] = &[
     weights("weights on the right, bias", &[DIRECT, DIRECT_SUMS, BIAS], 1.1),
     weights("groups in parts", &[NESTED], 1.5),
     weights("groups of 64", &[GROUPS_64], 1.5),
+    Case {
+        name: "scale before zero point",
+        text: A16W4,
+        words: &[SCALED_FIRST],
+        sizes: &["m=13,n=456,k=384"],
+        large: ("m=16,n=28672,k=4096", 1.4),
+        tolerance: 2e-2,
+    },
+    Case {
+        name: "bf16 activations",
+        text: A16W4,
+        words: &[BRAIN],
+        sizes: &["m=13,n=456,k=384"],
+        large: ("m=16,n=28672,k=4096", 1.2),
+        tolerance: 0.0,
+    },
+    Case {
+        name: "sums grow by products",
+        text: GEMM,
+        words: &[SUMMED],
+        sizes: &["m=130,n=264,k=136"],
+        large: ("m=4096,n=4096,k=4096", 1.05),
+        tolerance: 0.0,
+    },
     Case {
         name: "large, weights on the right",
         text: A16W4_LARGE,

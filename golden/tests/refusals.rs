@@ -1,8 +1,9 @@
 //! What is refused is refused with its place and its reason: kernels that are right and that no stage compiles, and
 //! mappings whose numbers are impossible.
 
+use std::sync::LazyLock;
 use warplift::ir::target::SM90A;
-use warplift::ir::tile::parse_file;
+use warplift::ir::tile::{Mapping, Module, parse_file};
 use warplift::{CompileError, Options, compile};
 
 /// Kernel and mapping of a text with one argument `x` and what stands in its body, and the message.
@@ -13,8 +14,19 @@ fn message(params: &str, body: &str, mapping: &str) -> String {
     let module = parse_file(&text, "f.tile").unwrap_or_else(|e| panic!("{e:?}\n{text}"));
     match compile(&module.kernels[0], &module.mappings[0], &SM90A, &Options::default()) {
         Ok(c) => panic!("it compiles:\n{text}\n{}", c.ptx),
-        Err(CompileError::Isel(e)) => format!("f.tile:{}:{}: {e}", e.loc.line, e.loc.column),
-        Err(e) => e.to_string(),
+        Err(e) => placed(&e, &module.mappings[0]),
+    }
+}
+
+/// A refusal as it is shown, with its place.
+fn placed(error: &CompileError, mapping: &Mapping) -> String {
+    let message = match error {
+        CompileError::Isel(e) => e.message.clone(),
+        other => other.to_string(),
+    };
+    match error.place(mapping) {
+        Some((origin, loc)) => format!("{origin:?} f.tile:{}:{}: {message}", loc.line, loc.column),
+        None => message,
     }
 }
 
@@ -54,4 +66,144 @@ fn a_pipeline_has_stages_that_can_be() {
         let said = message("n: i32, m: i32", &body, &format!("for t: pipeline {stages}"));
         assert!(said.contains(stages) && said.contains("1 to 256"), "{said}");
     }
+}
+
+/// The library's product, with tiles for one warpgroup.
+static GEMM: LazyLock<String> = LazyLock::new(|| {
+    let text = warplift::kernels::find("gemm").unwrap().text;
+    text.split("mapping").next().unwrap().replace("BN = 256", "BN = 128")
+});
+const ADD: &str = "kernel add(x: ptr<f32> align 16, y: ptr<f32> align 16, n: i32) {
+ tunable B = 1024
+ grid cdiv(n, B)
+ gx = view x : f32[n]
+ gy = view y : f32[n]
+ i = block_index
+ z = for t in 0..2 carry s = full 0.0 : f32[B] { r = load gx[i*B] : f32[B] yield s + r }
+ store gy[i*B], z
+}
+";
+
+/// The file of a kernel and a mapping that starts in the line behind it.
+fn under(kernel: &str, items: &str) -> (Module, u32) {
+    let name = if kernel == ADD { "add" } else { "gemm" };
+    let text = format!("{kernel}mapping {name} {{ {items} }}");
+    let module = parse_file(&text, "f.tile").unwrap_or_else(|e| panic!("{e:?}\n{text}"));
+    (module, kernel.lines().count() as u32 + 1)
+}
+
+/// Numbers that no chip has and words that contradict each other are refused where they stand.
+#[test]
+fn impossible_mappings_are_refused_at_their_word() {
+    let gemm = GEMM.as_str();
+    for (kernel, items, piece) in [
+        (gemm, "for t: producers 5", "loop `t`: `producers 5`: 0 to 1"),
+        (gemm, "for t: consumers 0", "`consumers 0`: 1 to 8"),
+        (gemm, "for t: wait 2", "`wait 2`: 0 to 1"),
+        (gemm, "for t: chunk 0", "`chunk 0`: 1 or more"),
+        (gemm, "for t: turns 2", "`turns 2`: 0 to 1"),
+        (gemm, "for t: consumers 1 kernel: warps 8", "`warps 8` contradicts `consumers 1`"),
+        (gemm, "for t: wait 0 kernel: warps 6, products wgmma", "`warps 6` beside `products wgmma`"),
+        (gemm, "array c: early", "loaded `early`: a `programmatic`"),
+        (gemm, "array a: packed", "array `a` cannot be `packed`: what line 12 loads is an operand"),
+        (gemm, "array c: packed", "array `c` cannot be `packed`: line 17 writes"),
+        (gemm, "kernel: raster band_m 0", "`raster band_m 0`: 1 to 32768"),
+        (gemm, "kernel: raster band_n 40000", "`raster band_n 40000`: 1 to 32768"),
+        (gemm, "kernel: persistent, raster folded, cluster 2", "`raster folded` with clusters"),
+        (gemm, "kernel: alternate 2", "`alternate 2`: only a `persistent` kernel"),
+        (gemm, "kernel: blocks 3", "`blocks 3`: 1, 2, 4 or 8"),
+        (gemm, "kernel: blocks 2", "`blocks 2`: products of tiles"),
+        (gemm, "kernel: resident 2", "roles share out a block's registers"),
+        (gemm, "kernel: cluster 4", "a cluster of 4 blocks: at most 2"),
+        (gemm, "kernel: cluster 2, alternate 2, persistent", "clusters of blocks whose teams"),
+        (gemm, "for t: pipeline 40", "shared memory: "),
+        (gemm, "BM = 100", "100"),
+        (gemm, "BN = 256, BM = 256", "registers"),
+        (ADD, "kernel: warps 33", "`warps 33`: 1 to 32"),
+        (ADD, "kernel: resident 0", "`resident 0`: 1 to 32"),
+        (ADD, "kernel: resident 33", "`resident 33`: 1 to 32"),
+        (ADD, "kernel: warps 8, resident 9", "9 resident blocks of 256 threads"),
+        (ADD, "B = 0", "tunable `B` is 0"),
+        (ADD, "B = 2097152", "more than 1048576 elements"),
+        (ADD, "for t: consumers 2 kernel: warps 4", "`warps 4` contradicts `consumers 2`"),
+        (ADD, "kernel: blocks 2, cluster 2", "beside clusters of neighbours"),
+    ] {
+        let (module, line) = under(kernel, items);
+        let refused = match compile(&module.kernels[0], &module.mappings[0], &SM90A, &Options::default()) {
+            Ok(_) => panic!("it compiles: {items}"),
+            Err(CompileError::Mapping(errors)) => errors[0].to_string(),
+            Err(e) => placed(&e, &module.mappings[0]),
+        };
+        assert!(refused.contains(piece), "{items}: {refused}");
+        let in_mapping =
+            refused.starts_with(&format!("{line}:")) || refused.contains(&format!("Mapping f.tile:{line}:"));
+        assert!(in_mapping || refused.contains("Kernel f.tile:14:"), "{items}: {refused}");
+    }
+}
+
+/// Words without effect are told, each at its place, and what is printed compiles to the same.
+#[test]
+fn words_without_effect_are_remarks() {
+    let gemm = GEMM.as_str();
+    for (kernel, items, word, piece) in [
+        (ADD, "for t: pipeline 3", "pipeline", "`pipeline 3` has no effect: nothing that it loads"),
+        (ADD, "for t: producers 1", "producers", "none of its loads is a tensor copy"),
+        (ADD, "for t: wait 0", "wait", "no products of warpgroups"),
+        (ADD, "for t: chunk 32", "chunk", "none of its products"),
+        (gemm, "for t: chunk 32", "chunk", "none of its products"),
+        (gemm, "for t: turns 1, consumers 1", "turns", "no two warpgroups"),
+        (gemm, "for t: wait 0 kernel: products mma_sync", "wait", "no products of warpgroups"),
+        (gemm, "array a: plain", "plain", "products read it in shared memory"),
+        (gemm, "array c: staged", "staged", "nothing is loaded from it"),
+        (ADD, "array x: stream", "stream", "only copies"),
+        (ADD, "array x: early kernel: programmatic", "early", "none of its loads is a tensor copy"),
+        (gemm, "kernel: raster band_m 16", "raster", "`raster band_m 16` has no effect: the chip orders"),
+        (ADD, "kernel: persistent, raster square", "raster", "a grid of rank 1"),
+        (gemm, "kernel: persistent, cluster 2, raster band_m 3", "raster", "clusters of 2 make it 2 tiles"),
+        (gemm, "kernel: epilogue deferred", "epilogue", "only a `persistent` kernel"),
+        (ADD, "kernel: persistent, epilogue deferred", "epilogue", "nothing is stored after a product"),
+        (gemm, "kernel: persistent, no bulk_store, epilogue deferred", "epilogue", "`no bulk_store` leaves"),
+        (gemm, "kernel: chunk 48", "chunk", "no result has columns"),
+        (ADD, "kernel: chunk 32", "chunk", "only results of products"),
+        (ADD, "kernel: products wgmma", "products", "the kernel has no products"),
+    ] {
+        let (module, line) = under(kernel, items);
+        let made = compile(&module.kernels[0], &module.mappings[0], &SM90A, &Options::default());
+        let remarks = made.unwrap_or_else(|e| panic!("{items}: {e}")).explained.remarks;
+        let [remark] = &remarks[..] else { panic!("{items}: {remarks:?}") };
+        assert!(remark.message.contains(piece), "{items}: {remark}");
+        let before = format!("mapping {} {{ ", module.kernels[0].name).len() + items.find(word).unwrap();
+        assert_eq!((remark.loc.line, remark.loc.column as usize), (line, before + 1), "{items}: {remark}");
+    }
+}
+
+/// The library says nothing in vain.
+#[test]
+fn words_of_the_library_have_effects() {
+    for text in warplift::kernels::LIBRARY {
+        let module = text.parse().unwrap();
+        for mapping in &module.mappings {
+            let made = compile(&module.kernels[0], mapping, &SM90A, &Options::default()).unwrap();
+            assert_eq!(made.explained.remarks, [], "{}: {mapping}", text.name);
+        }
+    }
+}
+
+#[test]
+fn stores_by_threads_are() {
+    for items in ["", "products mma_sync, warps 4,", "products mma_sync, warps 8,"] {
+        let copies = |bulk: &str| {
+            let (module, _) = under(&GEMM, &format!("kernel: {items} {bulk}"));
+            let made = compile(&module.kernels[0], &module.mappings[0], &SM90A, &Options::default()).unwrap();
+            made.ptx.contains("cp.async.bulk.tensor.2d.global")
+        };
+        assert!(copies("programmatic") && !copies("no bulk_store"), "{items}");
+    }
+}
+
+#[test]
+fn warps_are_warpgroups_where_products_are_of_these() {
+    let (module, _) = under(&GEMM, "kernel: warps 8");
+    let made = compile(&module.kernels[0], &module.mappings[0], &SM90A, &Options::default()).unwrap();
+    assert!(made.ptx.contains("wgmma") && made.manifest.block == 8 * 32 + 128, "{}", made.manifest.block);
 }

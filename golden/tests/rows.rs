@@ -3,7 +3,7 @@
 
 use std::path::Path;
 use warplift::ir::target::SM90A;
-use warplift::ir::tile::{ArrayMapping, Kernel, Mapping, Way, parse_file};
+use warplift::ir::tile::{ArrayMapping, Inst, Kernel, Mapping, Op, Way, parse_file};
 use warplift::sim;
 use warplift::{Options, compile};
 use warplift_golden::library::reference;
@@ -230,4 +230,74 @@ fn what_several_blocks_cannot_hold_is_refused() {
         m.arrays.push(("x".to_owned(), ArrayMapping { way: Way::Staged, ..Default::default() }));
     });
     assert!(copies.contains("whose tiles several blocks hold together"), "{copies}");
+}
+
+/// What a thread may hold decides: blocks so many beside each other that a row as f32 does not fit.
+fn narrow(mapping: &Mapping, columns: i64, resident: u32, persistent: bool) -> Mapping {
+    let mut m = mapped(mapping, &[("BN", columns)], 1);
+    (m.whole.resident, m.whole.persistent) = (resident, persistent);
+    m
+}
+
+/// Instructions that stand somewhere.
+fn live(k: &Kernel) -> Vec<Inst> {
+    let mut all = Vec::new();
+    k.walk(|_, i| all.push(i));
+    all
+}
+
+#[test]
+fn wide_rows_are_worked_on_in_strips() {
+    for (name, resident, facts) in [
+        ("softmax", 32, &[][..]),
+        ("rms_norm", 24, &[][..]),
+        ("layer_norm", 24, &[][..]),
+        ("softmax", 32, &NO_FACTS[..]),
+        ("layer_norm", 24, &NO_FACTS[..]),
+    ] {
+        let (k, m) = text(name, facts);
+        let m = narrow(&m, 2048, resident, false);
+        let n = if facts.is_empty() { 1960 } else { 1957 };
+        check(name, &k, &m, &[("m", 3), ("n", n)], 4e-3);
+        check(name, &k, &m, &[("m", 3), ("n", 8)], 4e-3);
+        let mapped = warplift::isel::map::do_map(&k, &m).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let count = |op: &Op| live(&mapped).iter().filter(|i| mapped.insts[**i].op == *op).count();
+        assert!(count(&Op::Store) > 1, "{name}: stored as a whole\n{mapped}");
+        let all = live(&mapped).into_iter().filter(|i| mapped.insts[*i].op == Op::Load);
+        let elements = |i: Inst| mapped.ty(mapped.result(i)).shape().and_then(|s| s.elements());
+        let whole = all.filter(|&i| elements(i) == Some(2048));
+        assert_eq!(whole.count(), 1, "{name}: only x is held as a whole\n{mapped}");
+    }
+}
+
+#[test]
+fn an_array_that_is_written_is_loaded_before() {
+    // y is both: what is read of it must not be read again behind the store of another strip.
+    let change = [("scale = load gw[0] : f16[BN]", "scale = load gy[i*BM, 0] : f16[BM, BN]")];
+    let (k, m) = text("rms_norm", &change);
+    check("rms_norm", &k, &narrow(&m, 2048, 24, false), &[("m", 3), ("n", 1960)], 4e-3);
+    check("rms_norm", &k, &narrow(&m, 1024, 24, true), &[("m", 5), ("n", 1000)], 4e-3);
+}
+
+#[test]
+fn the_next_tile_is_loaded_under_this_one() {
+    for (name, columns, resident) in
+        [("softmax", 1024, 16), ("rms_norm", 1024, 16), ("layer_norm", 1024, 16), ("softmax", 2048, 16)]
+    {
+        let (k, m) = text(name, &[]);
+        let m = narrow(&m, columns, resident, true);
+        for rows in [0, 1, 2, 7, 70] {
+            check(&format!("{name} {m}"), &k, &m, &[("m", rows), ("n", columns - 88)], 4e-3);
+        }
+        let mapped = warplift::isel::map::do_map(&k, &m).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let carried =
+            mapped.insts.iter().filter(|(_, d)| d.op == Op::For).map(|(i, _)| mapped.results(i).len());
+        assert_eq!(carried.collect::<Vec<_>>(), [1], "{name}\n{mapped}");
+    }
+    // Teams, staged arrays and arrays that are written load nothing ahead.
+    let (k, m) = text("softmax", &[("gx = view x", "gx = view y")]);
+    let m = narrow(&m, 1024, 16, true);
+    check("in place", &k, &m, &[("m", 7), ("n", 1000)], 4e-3);
+    let mapped = warplift::isel::map::do_map(&k, &m).expect("maps");
+    assert!(mapped.insts.iter().all(|(i, d)| d.op != Op::For || mapped.results(i).is_empty()), "{mapped}");
 }

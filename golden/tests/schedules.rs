@@ -220,7 +220,7 @@ fn turns_are_declined_with_a_reason() {
     let text = mapped.to_string().replace("turns 1", "turns 2");
     let wrong = parse_file(&text, "test.tile").unwrap_or_else(|e| panic!("{e:?}"));
     let errors = warplift::ir::tile::verify_mapping(&kernel, &wrong.mappings[0]);
-    assert!(errors.is_err_and(|e| e[0].message.contains("turns are 0 or 1")));
+    assert!(errors.is_err_and(|e| e[0].message.contains("`turns 2`: 0 to 1 are possible")));
 }
 
 /// Compiles a text without some features, runs it under several orders, compares; what was made.

@@ -1,6 +1,7 @@
 //! What the stages of Warplift share: types, layouts, the two IRs, the opcode table and the
 //! results that stages hand on.
 
+mod counted;
 pub mod interp;
 pub mod layout;
 pub mod machine;
@@ -10,4 +11,5 @@ pub mod tile;
 pub mod types;
 
 pub use bumpalo::Bump;
+pub use counted::counted;
 pub use cranelift_entity as entity;

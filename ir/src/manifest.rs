@@ -191,6 +191,17 @@ pub enum Fact {
         /// Greatest value.
         max: i64,
     },
+    /// A number made of integer arguments lies in a closed range.
+    Limit {
+        /// What the number is.
+        what: String,
+        /// The number.
+        value: Expr,
+        /// Least value.
+        min: i64,
+        /// Greatest value.
+        max: i64,
+    },
 }
 
 /// An integer expression over arguments. Division rounds toward negative infinity.
@@ -268,6 +279,29 @@ impl Expr {
             | (ExprOp::Add | ExprOp::Sub, _, Self::Const(0)) => a,
             (ExprOp::Mul, Self::Const(1), _) | (ExprOp::Add, Self::Const(0), _) => b,
             _ => Self::Op(op, Box::new((a, b))),
+        }
+    }
+
+    /// Least and greatest value that it may have where variables lie in these closed ranges (not the tightest
+    /// ones); `None` where one is unknown or may overflow.
+    pub fn range(&self, vars: &dyn Fn(&str) -> Option<(i64, i64)>) -> Option<(i64, i64)> {
+        match self {
+            Self::Const(v) => Some((*v, *v)),
+            Self::Var(name) => vars(name),
+            Self::Op(op, ab) => {
+                let (a, b) = (ab.0.range(vars)?, ab.1.range(vars)?);
+                let ends = |op: ExprOp| -> Option<(i64, i64)> {
+                    let all = [(a.0, b.0), (a.0, b.1), (a.1, b.0), (a.1, b.1)].map(|(x, y)| op.apply(x, y));
+                    let all = all.into_iter().collect::<Option<Vec<_>>>()?;
+                    Some((*all.iter().min()?, *all.iter().max()?))
+                };
+                match op {
+                    // Over divisors of one sign each is monotonous in both.
+                    ExprOp::Div | ExprOp::CeilDiv if b.0 <= 0 => None,
+                    ExprOp::Mod => (b.0 > 0).then_some((0, b.1 - 1)),
+                    op => ends(*op),
+                }
+            }
         }
     }
 
@@ -486,6 +520,27 @@ mod tests {
             let again: Expr = e.to_string().parse().unwrap();
             assert_eq!(again, e, "{text} printed as {e}");
         }
+    }
+
+    #[test]
+    fn ranges_hold_every_value() {
+        let within = |n: &str| (n == "m").then_some((-3, 7));
+        for text in
+            ["m * m", "2 - m * 3", "cdiv(m, 2) + m", "div(m, 3)", "mod(m, 4)", "min(max(m - 1, 0), 1)"]
+        {
+            let e: Expr = text.parse().unwrap();
+            let (least, most) = e.range(&within).unwrap();
+            for m in -3..=7 {
+                let v = e.eval(&|_| Some(m)).unwrap();
+                assert!((least..=most).contains(&v), "{text} is {v} at {m}, not in {least}..={most}");
+            }
+        }
+        let unknown = |text: &str| text.parse::<Expr>().unwrap().range(&within);
+        assert_eq!(unknown("min(max(m - 1, 0), 1)"), Some((0, 1)));
+        assert_eq!(
+            (unknown("div(8, m)"), unknown("k"), unknown("m * 9223372036854775807")),
+            (None, None, None)
+        );
     }
 
     #[test]

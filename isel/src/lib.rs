@@ -10,6 +10,7 @@
 
 pub mod facts;
 mod feature;
+pub mod idle;
 pub mod lower;
 pub mod map;
 mod operand;
@@ -22,29 +23,40 @@ pub mod window;
 pub use feature::{Feature, Ways};
 pub use tiles::loop_name;
 
-use warplift_ir::tile::{Inst, Loc};
+use warplift_ir::tile::{Inst, Item, Loc, Mapping, Origin};
 
 /// Why a kernel cannot be selected for under its mapping.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
+#[error("{}{message}", place(*.loc))]
 pub struct IselError {
     /// The instruction at fault, if one is.
     pub inst: Option<Inst>,
-    /// Its place in the text.
+    /// Its place in the text, line 0 where it has none.
     pub loc: Loc,
+    /// Which text that is.
+    pub origin: Origin,
     /// What is wrong, with limit and number.
     pub message: String,
+}
+
+fn place(loc: Loc) -> String {
+    if loc.line == 0 { String::new() } else { format!("{}:{}: ", loc.line, loc.column) }
 }
 
 impl IselError {
     /// An error about the kernel or mapping as a whole.
     pub fn whole(message: impl Into<String>) -> Self {
-        Self { inst: None, loc: Loc::default(), message: message.into() }
+        Self { inst: None, loc: Loc::default(), origin: Origin::Kernel, message: message.into() }
+    }
+
+    /// An error about a word of the mapping; see [`warplift_ir::tile::Places::of`].
+    pub fn said(mapping: &Mapping, item: Item, word: &str, message: impl Into<String>) -> Self {
+        Self { loc: mapping.places.of(item, word), origin: Origin::Mapping, ..Self::whole(message) }
     }
 
     /// An error about one instruction.
     pub fn at(kernel: &warplift_ir::tile::Kernel, inst: Inst, message: impl Into<String>) -> Self {
-        Self { inst: Some(inst), loc: kernel.insts[inst].loc, message: message.into() }
+        Self { inst: Some(inst), loc: kernel.insts[inst].loc, ..Self::whole(message) }
     }
 }
 

@@ -42,7 +42,7 @@ impl Selection<'_> {
         if self.best.is_some() && self.disabled.contains(&Feature::Synthesis) {
             return;
         }
-        let outcome = match forms.make(form).and_then(|k| self.plan(k)) {
+        let outcome = match self.plan(forms.make(form)) {
             Ok(outcome) => outcome,
             Err(e) => {
                 let outcome = Outcome::Refused(e.message.clone());

@@ -70,7 +70,7 @@ fn check(kernel: &Kernel, mapping: &Mapping) {
     let forms = do_forms(kernel, mapping).unwrap();
     let expected = outcome(kernel, &mapping.tunables, 1);
     for &form in forms.all() {
-        let mapped = forms.make(form).unwrap();
+        let mapped = forms.make(form);
         assert_eq!(verify(&mapped), Ok(()), "{mapped}");
         let printed = mapped.to_string();
         let again = parse_file(&printed, "printed").unwrap_or_else(|e| panic!("{e:?}\n{printed}"));

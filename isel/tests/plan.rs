@@ -128,7 +128,7 @@ fn the_impossible_is_refused_with_its_number() {
     assert!(refused(&tile(1, 20)).contains("multiple of 8"));
     assert!(refused(&tile(2, 24)).contains("multiple of 16"));
     assert!(refused(&tile(0, 512)).contains("at most"));
-    assert!(refused(&tile(0, 0)).contains("no positive whole number"));
+    assert!(refused(&tile(0, 0)).contains("must be 1 or more"));
     assert!(refused(&|m| m.tunables[0].0 = "XX".into()).contains("`XX`"));
     assert!(refused(&|m| m.loops[0].0 = "zz".into()).contains("`zz`"));
 }

@@ -141,8 +141,7 @@ fn columns_that_no_wide_slab_holds_are_cut_otherwise() {
 #[test]
 fn explain_says_what_was_tried_and_at_which_cost() {
     let (k, _) = parse(ROWS);
-    let lines = do_plan(&k).unwrap_or_else(|e| panic!("{e}")).describe(&k);
-    let search: Vec<&String> = lines.iter().filter(|l| l.contains("search:")).collect();
+    let search = do_plan(&k).unwrap_or_else(|e| panic!("{e}")).describe_search(&k);
     assert!(search[0].contains("cycles (memory") && search[0].contains("the rule's"), "{search:?}");
     assert!(search.len() > 2 && search[1..].iter().all(|l| l.contains("cycles")), "{search:?}");
 }

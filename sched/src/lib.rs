@@ -40,12 +40,14 @@ use warplift_ir::target::Target;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SchedError {
     /// Buffers and barriers exceed shared memory even at their least depth.
-    #[error("shared memory: {needed} bytes are needed ({parts}), {limit} are there")]
+    #[error("shared memory: {needed} bytes are needed ({parts}), {limit} are there{}", each(*.resident))]
     SharedMemory {
         /// Bytes needed.
         needed: u32,
         /// Bytes there.
         limit: u32,
+        /// Blocks of a multiprocessor that share it out.
+        resident: u32,
         /// Buffers by size.
         parts: String,
     },
@@ -63,9 +65,21 @@ pub enum SchedError {
         /// Most that are possible.
         limit: u32,
     },
+    /// What the mapping says of the kernel as a whole does not go with what the kernel does.
+    #[error("{what}")]
+    Word {
+        /// The word.
+        word: &'static str,
+        /// What it does not go with, by number.
+        what: String,
+    },
     /// Something that no rule here covers yet.
     #[error("{0}")]
     Unsupported(String),
+}
+
+fn each(resident: u32) -> String {
+    if resident > 1 { format!(" for each of {resident} resident blocks") } else { String::new() }
 }
 
 /// A result of scheduling.

@@ -81,7 +81,7 @@ pub fn do_schedule_without(program: &Program<'_>, target: &Target, disabled: &[F
     hold_back(program, &mut s);
     if !s.producer && program.teams > 1 && !s.rings.is_empty() {
         let what = "teams in turn without a producer: the barriers of one would meet the whole block";
-        return Err(SchedError::Unsupported(what.to_owned()));
+        return Err(word("alternate", what));
     }
     if !s.producer {
         // Filled and emptied in turn by the same threads: a second stage would stay empty.
@@ -132,15 +132,15 @@ fn check_limits(program: &Program<'_>, target: &Target) -> Result<()> {
     if let Some(op) = program.func.insts.values().map(|d| d.op).find(|&op| program.blocks > 1 && is_local(op))
     {
         let what = format!("`{}` in a kernel whose tiles several blocks hold together", op.row().name);
-        return Err(SchedError::Unsupported(what));
+        return Err(word("blocks", what));
     }
     if program.teams > 1 && meets_in_global(&program.func) {
         let what = "teams in turn that read what they store: their barriers would meet the whole block";
-        return Err(SchedError::Unsupported(what.to_owned()));
+        return Err(word("alternate", what));
     }
     if program.teams > 1 && (copies || program.buffers.values().any(|b| b.kind == BufferKind::Scratch)) {
         let what = "teams in turn with tiles that threads fill: their barriers would meet the whole block";
-        return Err(SchedError::Unsupported(what.to_owned()));
+        return Err(word("alternate", what));
     }
     Ok(())
 }
@@ -150,14 +150,22 @@ fn check_resident(program: &Program<'_>, s: &Schedule) -> Result<()> {
     let (resident, threads) = (program.launch.resident, 32 * program.warps * program.teams / program.blocks);
     if resident > 1 && s.producer {
         let what = "several resident blocks of a kernel whose roles share out a block's registers";
-        return Err(SchedError::Unsupported(what.to_owned()));
+        return Err(word("resident", what));
     }
     match resident.saturating_mul(threads) {
-        all if resident > 1 && all > RESIDENT_THREADS => Err(SchedError::Unsupported(format!(
-            "{resident} resident blocks of {threads} threads: a multiprocessor holds {RESIDENT_THREADS}"
-        ))),
+        all if resident > 1 && all > RESIDENT_THREADS => {
+            let what = format!(
+                "{resident} resident blocks of {threads} threads: a multiprocessor holds {RESIDENT_THREADS}"
+            );
+            Err(word("resident", what))
+        }
         _ => Ok(()),
     }
+}
+
+/// A word of the mapping that does not go with the kernel.
+pub(crate) fn word(word: &'static str, what: impl Into<String>) -> SchedError {
+    SchedError::Word { word, what: what.into() }
 }
 
 /// Whether a row moves a tile to or from the shared memory of one block, or multiplies what lies there.

@@ -18,6 +18,8 @@ const COPY_DEPTH: u32 = 4;
 const LEAST_DEPTH: u32 = 3;
 /// Stages of a ring that is filled once a tile.
 const OUTER_DEPTH: u32 = 2;
+/// Bytes that every resident block takes beyond its own (CUDA C++ Programming Guide, "Compute Capability 9.0").
+const RESERVED: u32 = 1024;
 /// Alignment of a team's part.
 const TEAM_ALIGN: u32 = 1024;
 /// Bytes of one barrier.
@@ -107,11 +109,13 @@ fn prefer_stages(program: &Program<'_>, s: &mut Schedule, target: &Target) {
     }
 }
 
-/// Bytes of one team: an equal share, in steps of the widest swizzle pattern.
+/// Bytes of one team: an equal share of the block's, in steps of the widest swizzle pattern.
 fn limit(program: &Program<'_>, target: &Target) -> u32 {
+    let resident = program.launch.resident.max(1);
+    let block = ((target.shared_bytes + RESERVED) / resident).saturating_sub(RESERVED);
     match program.teams {
-        1 => target.shared_bytes,
-        n => target.shared_bytes / n / TEAM_ALIGN * TEAM_ALIGN,
+        1 => block,
+        n => block / n / TEAM_ALIGN * TEAM_ALIGN,
     }
 }
 
@@ -127,7 +131,8 @@ fn innermost(program: &Program<'_>, s: &Schedule, r: Ring) -> bool {
 
 fn overflow(program: &Program<'_>, needed: u32, target: &Target) -> SchedError {
     let parts: Vec<String> = program.buffers.values().map(|b| format!("{} {}", b.name, b.bytes)).collect();
-    SchedError::SharedMemory { needed, limit: limit(program, target), parts: parts.join(", ") }
+    let (resident, limit) = (program.launch.resident, limit(program, target));
+    SchedError::SharedMemory { needed, limit, resident, parts: parts.join(", ") }
 }
 
 fn bytes(program: &Program<'_>, s: &Schedule) -> u32 {

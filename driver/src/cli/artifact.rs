@@ -5,10 +5,11 @@
 
 use super::Tools;
 use super::failure::{Failure, Outcome, user};
-use super::source::{Choice, Source, load, overlay, refusal};
+use super::source::{Choice, Source, load, overlay, refusal, remarked};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use warplift::ir::counted;
 use warplift::ir::manifest::Manifest;
 use warplift::ir::target::SM90A;
 use warplift::ir::tile::{Kernel, Mapping};
@@ -88,6 +89,7 @@ impl Artifact {
             compiled.explained.plan.iter().map(|l| format!("  {}:{l}", source.text.file)).collect();
         plan.dedup();
         made.notes.extend(plan);
+        made.notes.extend(remarked(source, &compiled.explained.remarks));
         made.notes.push(times(&compiled.timings));
         made.assemble(tools)?;
         Ok(made)
@@ -142,8 +144,22 @@ impl Artifact {
     /// # Errors
     /// A file is missing or cannot be read.
     pub fn open(folder: &Path, name: &str) -> Outcome<Self> {
+        Self::opened(folder, name, Self::source(folder, name)?)
+    }
+
+    /// Kernel and mapping of one in a folder.
+    fn source(folder: &Path, name: &str) -> Outcome<Source> {
+        let path = folder.join(format!("{name}.tile"));
+        if !path.exists() {
+            let names = Self::names(folder)?.join(", ");
+            return Err(user(format!("no artifact `{name}` in {}: there are {names}", folder.display())));
+        }
+        load(&path.to_string_lossy(), &Choice::default())
+    }
+
+    /// The other files of one in a folder.
+    fn opened(folder: &Path, name: &str, source: Source) -> Outcome<Self> {
         let at = |extension: &str| folder.join(format!("{name}.{extension}"));
-        let source = load(&at("tile").to_string_lossy(), &Choice::default())?;
         let cubin = fs::read(at("cubin")).ok();
         let ptx = fs::read_to_string(at("ptx")).ok();
         let manifest = read_manifest(&at("json"))?;
@@ -223,9 +239,9 @@ pub fn assembled(made: &Assembled) -> String {
     };
     let warnings: Vec<String> = made.warnings.iter().map(|w| format!("\n  {} {}", w.code, w.text)).collect();
     format!(
-        "{} registers at entry, {spills}, {} warnings{}",
+        "{} registers at entry, {spills}, {}{}",
         made.registers,
-        warnings.len(),
+        counted(warnings.len() as u64, "warning"),
         warnings.concat()
     )
 }
@@ -239,7 +255,7 @@ pub fn times(timings: &[(&'static str, Duration)]) -> String {
 }
 
 /// Where code comes from that was not compiled in this process.
-#[derive(clap::Args, Clone, Default)]
+#[derive(clap::Args, Clone, Debug, Default)]
 pub struct Ready {
     /// Folder of artifacts, as `compile --save` writes it; NAME is then a name in it.
     #[arg(long, value_name = "DIR")]
@@ -258,14 +274,38 @@ impl Ready {
     /// # Errors
     /// It cannot be read or compiled.
     pub fn artifact(&self, name: &str, choice: &Choice, tools: &Tools) -> Outcome<Artifact> {
+        self.made(name, self.source(name, choice)?, tools)
+    }
+
+    /// Kernel and mapping of that name; nothing is compiled yet.
+    ///
+    /// # Errors
+    /// They cannot be read, or a choice comes too late for ready code.
+    pub fn source(&self, name: &str, choice: &Choice) -> Outcome<Source> {
         let ready = self.artifacts.is_some() || self.cubin.is_some();
         if let (true, Some(feature)) = (ready, choice.disable.first()) {
             return Err(user(format!("ready code is not compiled again: it cannot be without `{feature}`")));
         }
+        let Some(folder) = &self.artifacts else { return load(name, choice) };
+        let given = choice.define.first().map(|d| format!("-D {d}"));
+        let given = given.or(choice.mapping.as_ref().map(|m| format!("--mapping {m}")));
+        match given.or(choice.kernel.as_ref().map(|k| format!("--kernel {k}"))) {
+            Some(given) => {
+                Err(user(format!("an artifact has its kernel and mapping: {given} comes too late")))
+            }
+            None => Artifact::source(folder, name),
+        }
+    }
+
+    /// The artifact of a source that [`Ready::source`] gave.
+    ///
+    /// # Errors
+    /// It cannot be read or compiled.
+    pub fn made(&self, name: &str, source: Source, tools: &Tools) -> Outcome<Artifact> {
         match (&self.artifacts, &self.cubin, &self.manifest) {
-            (Some(folder), ..) => Artifact::open(folder, name),
-            (None, Some(cubin), Some(manifest)) => Artifact::ready(&load(name, choice)?, cubin, manifest),
-            _ => Artifact::make(&load(name, choice)?, tools),
+            (Some(folder), ..) => Artifact::opened(folder, name, source),
+            (None, Some(cubin), Some(manifest)) => Artifact::ready(&source, cubin, manifest),
+            _ => Artifact::make(&source, tools),
         }
     }
 }

@@ -5,7 +5,7 @@ use super::ablate::{self, Forms};
 use super::artifact::{Artifact, Ready, write};
 use super::failure::{Failure, Outcome, user};
 use super::micro::{MicroArgs, micro};
-use super::run::{Location, Machine, Place, accepted, leave_if_stuck, try_sizes};
+use super::run::{Location, Machine, Place, accepted, leave_if_stuck, sizes, try_sizes};
 use super::source::{Choice, load, overlay};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -119,10 +119,7 @@ pub fn bench(args: &BenchArgs, tools: &Tools) -> Outcome<()> {
     for name in &args.names {
         let (candidates, row) = candidates(name, args, tools)?;
         let Some(first) = candidates.first() else { continue };
-        let given =
-            args.size.iter().map(|s| Sizes::parse(&first.kernel, s)).collect::<Result<Vec<_>, _>>()?;
-        let sizes = if given.is_empty() { vec![Sizes::defaults(&first.kernel)] } else { given };
-        for sizes in sizes {
+        for sizes in sizes(&args.size, &first.kernel, Sizes::defaults(&first.kernel))? {
             match bench_sizes(&candidates, &sizes, &machine, args) {
                 Ok(report) => {
                     println!("{}", report.table());

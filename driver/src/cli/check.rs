@@ -6,18 +6,21 @@ use super::failure::{Failure, Outcome, user};
 use super::run::{
     Location, Machine, Place, SIMULATED, accepted, leave_if_stuck, operations, simulated, try_sizes,
 };
-use super::source::Choice;
+use super::source::{Choice, repeated};
+use std::ffi::OsString;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Instant;
 use warplift::Feature;
 use warplift::cuda::Device;
+use warplift::ir::counted;
 use warplift::kernels;
+use warplift::sim::Hazards;
 use warplift::trial::{Executor, Sizes};
 
 /// `check [NAMES]`.
-#[derive(clap::Args)]
+#[derive(clap::Args, Debug)]
 pub struct CheckArgs {
     /// Kernels; default: all artifacts of the folder, or the whole library.
     names: Vec<String>,
@@ -60,37 +63,35 @@ pub fn check(args: &CheckArgs, tools: &Tools) -> Outcome<()> {
     };
     let cases = cases(&text)?;
     let names = names(args)?;
-    let known = |c: &&Case| !names.contains(&c.kernel) && kernels::find(&c.kernel).is_none();
-    if let Some(case) = cases.iter().find(known) {
-        return Err(user(format!(
-            "a case of `{}`, which is neither checked nor in the library",
-            case.kernel
-        )));
-    }
+    let choice = Choice { disable: args.disable.clone(), ..Choice::default() };
+    known(&names, &cases, args, &choice)?;
     if names.len() > 1
         && !args.in_process
         && matches!(args.place.device, Location::Gpu(_))
         && Device::count().is_ok()
     {
-        return isolated(&args.names, &names);
+        return isolated(args, tools, &names);
     }
     let machine = match args.place.device {
         Location::Gpu(ordinal) => Machine::open(ordinal, args.place.cublas.as_deref())?,
         Location::Simulator => None,
     };
-    let mut failures = Vec::new();
+    let (mut failures, mut wrong) = (Vec::new(), false);
     for name in names {
         let own = |kernel: &str| {
             cases.iter().filter(|c| c.kernel == name || c.kernel == kernel).collect::<Vec<_>>()
         };
-        let choice = Choice { disable: args.disable.clone(), ..Choice::default() };
         let tried = args.ready.artifact(&name, &choice, tools).and_then(|artifact| {
             check_kernel(&artifact, &own(&artifact.kernel.name), machine.as_ref(), &args.place)
         });
         // A kernel that cannot be tried does not keep the others from being tried.
         match tried.map_err(leave_if_stuck) {
-            Ok(failed) => failures.extend(failed),
+            Ok(failed) => {
+                wrong |= !failed.is_empty();
+                failures.extend(failed);
+            }
             Err(failure) => {
+                wrong |= matches!(failure, Failure::Wrong(_));
                 println!("{name:<24} {}", failure.message());
                 failures.push(name);
             }
@@ -101,17 +102,35 @@ pub fn check(args: &CheckArgs, tools: &Tools) -> Outcome<()> {
             "nothing was executed: this machine has no GPU; `--device sim` takes the simulator".to_owned(),
         )),
         0 => Ok(()),
-        n => Err(Failure::Wrong(format!("{n} cases: {}", failures.join("; ")))),
+        n if wrong => Err(Failure::Wrong(format!("{}: {}", counted(n as u64, "case"), failures.join("; ")))),
+        _ => Err(user(format!("not tried: {}", failures.join("; ")))),
     }
 }
 
+/// Whether every kernel can be read and has cases, and every case has its kernel.
+fn known(names: &[String], cases: &[Case], args: &CheckArgs, choice: &Choice) -> Outcome<()> {
+    let stranger = |c: &&Case| !names.contains(&c.kernel) && kernels::find(&c.kernel).is_none();
+    if let Some(case) = cases.iter().find(stranger) {
+        let name = &case.kernel;
+        return Err(user(format!("a case of `{name}`, which is neither checked nor in the library")));
+    }
+    for name in names {
+        let kernel = args.ready.source(name, choice)?.kernel.name;
+        if !cases.iter().any(|c| c.kernel == *name || c.kernel == kernel) {
+            return Err(user(format!(
+                "no case of `{name}`: nothing would be checked; --sizes FILE names some"
+            )));
+        }
+    }
+    Ok(())
+}
+
 /// Checks each kernel in a process of its own: a fault on the device or a deadlock spoils no other.
-fn isolated(given: &[String], names: &[String]) -> Outcome<()> {
+fn isolated(args: &CheckArgs, tools: &Tools, names: &[String]) -> Outcome<()> {
     let program = std::env::current_exe().map_err(|e| user(format!("finding this program: {e}")))?;
-    let options: Vec<String> = std::env::args().skip(1).filter(|a| !given.contains(a)).collect();
     let mut failed = Vec::new();
     for name in names {
-        let run = Command::new(&program).args(&options).arg("--in-process").arg(name).status();
+        let run = Command::new(&program).args(alone(args, tools, name)).status();
         let status = run.map_err(|e| user(format!("starting {}: {e}", program.display())))?;
         if !status.success() {
             failed.push(name.as_str());
@@ -120,7 +139,33 @@ fn isolated(given: &[String], names: &[String]) -> Outcome<()> {
     if failed.is_empty() { Ok(()) } else { Err(Failure::Wrong(failed.join(", "))) }
 }
 
+/// The command line that checks one of the kernels in its own process.
+fn alone(args: &CheckArgs, tools: &Tools, name: &str) -> Vec<OsString> {
+    let CheckArgs { names: _, sizes, in_process: _, disable, ready, place } = args;
+    let mut line: Vec<OsString> = vec!["check".into(), "--in-process".into()];
+    let mut option = |name: &str, value: Option<OsString>| {
+        line.extend(value.into_iter().flat_map(|v| [OsString::from(name), v]));
+    };
+    let path = |p: &Option<PathBuf>| p.clone().map(PathBuf::into_os_string);
+    option("--ptxas", path(&tools.ptxas));
+    option("--sizes", path(sizes));
+    disable.iter().for_each(|f| option("--disable", Some(f.to_string().into())));
+    option("--artifacts", path(&ready.artifacts));
+    option("--cubin", path(&ready.cubin));
+    option("--manifest", path(&ready.manifest));
+    option("--device", Some(place.device.to_string().into()));
+    option("--seed", Some(place.seed.to_string().into()));
+    option("--hazards", Some(if place.hazards == Hazards::Deny { "deny" } else { "warn" }.into()));
+    option("--limit", Some(place.limit.to_string().into()));
+    option("--cublas", path(&place.cublas));
+    line.extend(["--".into(), name.into()]);
+    line
+}
+
 fn names(args: &CheckArgs) -> Outcome<Vec<String>> {
+    if let Some(twice) = repeated(args.names.iter().map(String::as_str)) {
+        return Err(user(format!("`{twice}` is named twice")));
+    }
     match &args.ready.artifacts {
         _ if !args.names.is_empty() => Ok(args.names.clone()),
         Some(folder) => Artifact::names(folder),
@@ -133,13 +178,20 @@ fn cases(text: &str) -> Outcome<Vec<Case>> {
     let each = lines.map(|line| {
         let mut words = line.split_whitespace().map(str::to_owned);
         match (words.next(), words.next(), words.next()) {
-            (Some(kernel), Some(sizes), last) if last.as_deref().is_none_or(|l| l == "refuse") => {
+            (Some(kernel), Some(sizes), last)
+                if words.next().is_none() && last.as_deref().is_none_or(|l| l == "refuse") =>
+            {
                 Ok(Case { kernel, sizes, refuse: last.is_some() })
             }
             _ => Err(user(format!("`{line}`: expected `KERNEL SIZES [refuse]`"))),
         }
     });
-    each.collect()
+    let cases = each.collect::<Outcome<Vec<Case>>>()?;
+    let lines: Vec<String> = cases.iter().map(|c| format!("{} {}", c.kernel, c.sizes)).collect();
+    match repeated(lines.iter().map(String::as_str)) {
+        Some(twice) => Err(user(format!("`{twice}` is there twice"))),
+        None => Ok(cases),
+    }
 }
 
 /// Tries the cases of one kernel; gives those that failed.
@@ -218,6 +270,41 @@ mod tests {
             }
         }
         assert!(all.iter().all(|c| kernels::find(&c.kernel).is_some()));
-        assert!(cases("gemm").is_err() && cases("gemm 1x2x3 maybe").is_err());
+        for wrong in ["gemm", "gemm 1x2x3 maybe", "gemm 1x2x3 refuse it", "gemm 1x2x3\ngemm 1x2x3 refuse"] {
+            assert!(cases(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    /// `warplift check`, as the command line reads it.
+    #[derive(clap::Parser, Debug)]
+    struct Whole {
+        #[command(subcommand)]
+        command: Command,
+        #[command(flatten)]
+        tools: Tools,
+    }
+
+    #[derive(clap::Subcommand, Debug)]
+    enum Command {
+        Check(CheckArgs),
+    }
+
+    #[test]
+    fn a_kernel_alone_is_checked_with_the_same_options() {
+        let line = "warplift check --ptxas gemm --sizes axpy --disable modulo,turns --artifacts softmax --device 3 \
+                    --seed 7 --hazards warn --limit 5 --cublas gemv gemm axpy";
+        let whole: Whole = clap::Parser::parse_from(line.split_whitespace());
+        let Command::Check(args) = &whole.command;
+        let of = |name: &str| {
+            let line = alone(args, &whole.tools, name);
+            let again: Whole = clap::Parser::parse_from(std::iter::once("warplift".into()).chain(line));
+            format!("{again:?}")
+        };
+        let plain = format!("{whole:?}").replace("in_process: false", "in_process: true");
+        let all = r#"names: ["gemm", "axpy"]"#;
+        assert!(plain.contains(all));
+        for name in ["gemm", "axpy", "--odd"] {
+            assert_eq!(of(name), plain.replace(all, &format!("names: [{name:?}]")));
+        }
     }
 }

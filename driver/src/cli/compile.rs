@@ -4,7 +4,8 @@ use super::Tools;
 use super::ablate::Forms;
 use super::artifact::{Artifact, assembled, compile as make, manifest_text, times, write};
 use super::failure::{Outcome, user};
-use super::source::{Choice, Source, SourceArgs, load};
+use super::run::takes;
+use super::source::{Choice, Source, SourceArgs, load, remarked};
 use std::path::{Path, PathBuf};
 use warplift::chart::svg;
 use warplift::ir::manifest::Manifest;
@@ -110,6 +111,9 @@ fn compile_one(source: &str, args: &CompileArgs, tools: &Tools) -> Outcome<()> {
     let options =
         Options { verify: args.verify, dump: args.dump.clone(), shown: Some(shown), ..Options::default() };
     let (_, compiled) = make(&source, &options)?;
+    for remark in remarked(&source, &compiled.explained.remarks) {
+        eprintln!("{remark}");
+    }
     if args.timings {
         eprintln!("{}", times(&compiled.timings));
     }
@@ -162,12 +166,11 @@ pub struct ExplainArgs {
 }
 
 /// Predicted cycles for each of the sizes; a kernel that cannot be walked says why.
-fn explain_time(source: &Source, mapping: &Mapping, sizes: &[String]) -> Outcome<()> {
+fn explain_time(source: &Source, mapping: &Mapping, sizes: Vec<Sizes>) -> Outcome<()> {
     let kernel = &source.kernel;
     let options = Options { disable: source.disable.clone(), ..Options::default() };
-    let given = sizes.iter().map(|s| Sizes::parse(kernel, s)).collect::<Result<Vec<_>, _>>()?;
     let usual = || Trial::usual_sizes(kernel, mapping).into_iter().collect();
-    for sizes in if given.is_empty() { usual() } else { given } {
+    for sizes in if sizes.is_empty() { usual() } else { sizes } {
         match predict(kernel, mapping, &SM90A, &sizes, &options) {
             Ok(prediction) => print!("{sizes}\n{prediction}"),
             Err(error) => println!("{sizes}: {error}"),
@@ -182,14 +185,20 @@ fn explain_time(source: &Source, mapping: &Mapping, sizes: &[String]) -> Outcome
 /// Mistakes in the text, refusals of the compiler or ptxas.
 pub fn explain(args: &ExplainArgs, tools: &Tools) -> Outcome<()> {
     let source = args.source.load()?;
+    let nominal = Sizes::nominal(&source.kernel);
+    let given = args.size.iter().map(|s| nominal.clone().overridden(&source.kernel, s));
+    let given = given.collect::<Result<Vec<_>, _>>()?;
     let (mapping, compiled) = make(&source, &Options::default())?;
+    for sizes in &given {
+        takes(&source.kernel, &compiled.manifest, sizes)?;
+    }
     println!("kernel `{}` from {}", source.kernel.name, source.text.file);
     println!("{mapping}");
     print!("{}", compiled.explained);
     if let Some(path) = &args.svg {
         write(path, svg(&compiled.explained.schedule.loops).map_err(user)?.as_bytes())?;
     }
-    explain_time(&source, &mapping, &args.size)?;
+    explain_time(&source, &mapping, given)?;
     println!("{}", times(&compiled.timings));
     match tools.find() {
         Ok(tools) => {

@@ -38,7 +38,7 @@ struct Cli {
 }
 
 /// Options that every command takes.
-#[derive(Args, Clone)]
+#[derive(Args, Clone, Debug)]
 pub struct Tools {
     /// The ptxas to use; else WARPLIFT_PTXAS, the cache of `toolchain install`, PATH.
     #[arg(long, global = true, value_name = "PATH")]

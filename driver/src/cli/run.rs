@@ -9,6 +9,8 @@ use std::path::Path;
 use std::sync::Arc;
 use warplift::bench::{CublasLt, GemmProblem, product_on_device};
 use warplift::cuda::{Arg, CudaError, Device, Kernel, arguments};
+use warplift::ir::manifest::Manifest;
+use warplift::ir::tile::Kernel as Tile;
 use warplift::kernels;
 use warplift::reference::Array;
 use warplift::sim::{Hazards, Options};
@@ -33,7 +35,7 @@ pub struct RunArgs {
 }
 
 /// Where and how kernels run.
-#[derive(clap::Args, Clone)]
+#[derive(clap::Args, Clone, Debug)]
 pub struct Place {
     /// Number of the GPU, or `sim` for the simulator.
     #[arg(long, default_value = "0", value_name = "N|sim", value_parser = location)]
@@ -59,6 +61,15 @@ pub enum Location {
     Gpu(u32),
     /// The simulator.
     Simulator,
+}
+
+impl std::fmt::Display for Location {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Gpu(ordinal) => write!(f, "{ordinal}"),
+            Self::Simulator => f.write_str("sim"),
+        }
+    }
 }
 
 fn location(text: &str) -> Result<Location, String> {
@@ -149,23 +160,20 @@ const USUAL_MULTIPROCESSORS: u32 = 132;
 /// # Errors
 /// Anything on the way to the launch; a wrong result.
 pub fn run(args: &RunArgs, tools: &Tools) -> Outcome<()> {
-    let artifact = args.ready.artifact(&args.source, &args.choice, tools)?;
+    let source = args.ready.source(&args.source, &args.choice)?;
+    // Mistakes in sizes come before what takes time.
+    let sizes = sizes(&args.size, &source.kernel, Sizes::defaults(&source.kernel))?;
+    let small = self::sizes(&args.size, &source.kernel, Sizes::small(&source.kernel))?;
+    let artifact = args.ready.made(&args.source, source, tools)?;
     for note in &artifact.notes {
         println!("{note}");
     }
-    let kernel = &artifact.kernel;
-    let sizes = args.size.iter().map(|s| Sizes::parse(kernel, s)).collect::<Result<Vec<_>, _>>()?;
-    let given = !sizes.is_empty();
-    let usual = |s: Sizes| if given { sizes.clone() } else { vec![s] };
-    let (sizes, small) = (usual(Sizes::defaults(kernel)), usual(Sizes::small(kernel)));
-    for s in &sizes {
+    let simulated = args.place.device == Location::Simulator;
+    for s in if simulated { &small } else { &sizes } {
         accepted(&artifact, s)?;
     }
-    let ordinal = match args.place.device {
-        Location::Simulator => {
-            return simulate(&artifact, &small, &args.place);
-        }
-        Location::Gpu(ordinal) => ordinal,
+    let Location::Gpu(ordinal) = args.place.device else {
+        return simulate(&artifact, &small, &args.place);
     };
     let Some(machine) = Machine::open(ordinal, args.place.cublas.as_deref())? else {
         println!("this machine has no GPU: the kernel runs in the simulator, on a size that takes seconds");
@@ -180,6 +188,16 @@ pub fn run(args: &RunArgs, tools: &Tools) -> Outcome<()> {
     };
     let executor = machine.load(&artifact, args.place.limit)?;
     try_all(&artifact, &sizes, &executor, Some(&machine), args.place.seed)
+}
+
+/// The sizes given, over some that say what is not given; those alone where none are.
+///
+/// # Errors
+/// Mistakes in them.
+pub fn sizes(given: &[String], kernel: &Tile, usual: Sizes) -> Outcome<Vec<Sizes>> {
+    let read = given.iter().map(|s| usual.clone().overridden(kernel, s));
+    let read = read.collect::<Result<Vec<_>, _>>()?;
+    Ok(if read.is_empty() { vec![usual] } else { read })
 }
 
 fn simulate(artifact: &Artifact, sizes: &[Sizes], place: &Place) -> Outcome<()> {
@@ -273,28 +291,33 @@ pub fn leave_if_stuck(failure: Failure) -> Failure {
 /// # Errors
 /// The launcher's refusal.
 pub fn accepted(artifact: &Artifact, sizes: &Sizes) -> Outcome<()> {
-    let args = artifact.kernel.params.iter().map(|p| match sizes.get(&p.name) {
+    takes(&artifact.kernel, &artifact.manifest, sizes).map_err(|e| e.about(&artifact.name))
+}
+
+/// The same of a compiled kernel.
+///
+/// # Errors
+/// The launcher's refusal.
+pub fn takes(kernel: &Tile, manifest: &Manifest, sizes: &Sizes) -> Outcome<()> {
+    let args = kernel.params.iter().map(|p| match sizes.get(&p.name) {
         Some(Scalar::Int(v)) => Arg::Int(v.into()),
         Some(Scalar::Float(v)) => Arg::Float(v),
         None => Arg::Pointer { address: 1 << 20, bytes: None },
     });
     let args: Vec<Arg> = args.collect();
-    let planned = arguments::plan(&artifact.manifest, &args, USUAL_MULTIPROCESSORS);
+    let planned = arguments::plan(manifest, &args, USUAL_MULTIPROCESSORS);
     let refused = |e: arguments::LaunchError| {
-        let hint = instead(artifact, sizes)
+        let hint = instead(kernel, sizes)
             .map_or(String::new(), |name| format!("; kernel `{name}` takes these sizes"));
-        user(format!("{} {sizes}: {e}{hint}", artifact.name))
+        user(format!("{sizes}: {e}{hint}"))
     };
     planned.map(|_| ()).map_err(refused)
 }
 
 /// Another kernel of the library with the same parameters whose facts these sizes obey.
-fn instead(artifact: &Artifact, sizes: &Sizes) -> Option<&'static str> {
-    let own = &artifact.kernel;
-    let names = |k: &warplift::ir::tile::Kernel| -> Vec<_> {
-        k.params.iter().map(|p| (p.name.clone(), k.ty(p.value))).collect()
-    };
-    let obeyed = |k: &warplift::ir::tile::Kernel| {
+fn instead(own: &Tile, sizes: &Sizes) -> Option<&'static str> {
+    let names = |k: &Tile| -> Vec<_> { k.params.iter().map(|p| (p.name.clone(), k.ty(p.value))).collect() };
+    let obeyed = |k: &Tile| {
         k.params.iter().all(|p| {
             let (value, f) = (sizes.int(&p.name), p.facts);
             value.is_none_or(|v| v % f.multiple == 0 && (f.min..=f.max).contains(&v))

@@ -3,7 +3,7 @@
 use super::artifact::{Artifact, compile, read_manifest};
 use super::failure::{Failure, Outcome, user};
 use super::progress::Watch;
-use super::run::{SIM_MULTIPROCESSORS, hazards, try_sizes};
+use super::run::{SIM_MULTIPROCESSORS, accepted, hazards, try_sizes};
 use super::source::{Choice, Source, load};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -55,9 +55,10 @@ pub fn sim(args: &SimArgs) -> Outcome<()> {
     let (artifact, ptx) = simulated(args)?;
     let manifest = &artifact.manifest;
     let sizes = match &args.size {
-        Some(text) => Sizes::parse(&artifact.kernel, text)?,
+        Some(text) => Sizes::small(&artifact.kernel).overridden(&artifact.kernel, text)?,
         None => Sizes::small(&artifact.kernel),
     };
+    accepted(&artifact, &sizes)?;
     let random = (0..args.seeds).map(|i| args.seed.wrapping_add(i)).map(|seed| (Adversary::Random, seed));
     let next = args.seed.wrapping_add(1);
     let fixed = [

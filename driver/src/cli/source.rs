@@ -5,7 +5,8 @@ use clap::Args;
 use std::fs;
 use std::path::Path;
 use warplift::ir::tile::{
-    Kernel, Loc, Mapping, Module, VerifyError, parse_file, render, verify, verify_mapping,
+    Item, Kernel, Loc, Mapping, Module, Origin, Remark, VerifyError, parse_file, render, verify,
+    verify_mapping,
 };
 use warplift::kernels;
 use warplift::{CompileError, Feature};
@@ -60,6 +61,8 @@ pub struct Source {
     pub disable: Vec<Feature>,
     /// The kernel's text.
     pub text: Text,
+    /// The mapping's text.
+    pub mapping_text: Text,
     /// Where the mapping came from.
     pub origin: String,
 }
@@ -85,22 +88,40 @@ pub fn load(source: &str, choice: &Choice) -> Outcome<Source> {
     let refused = |errors: Vec<VerifyError>| user(shown_all(&text, &errors));
     verify(&kernel).map_err(refused)?;
     let defines = choice.define.iter().map(|d| define(d)).collect::<Outcome<Vec<_>>>()?;
+    if let Some(twice) = repeated(defines.iter().map(|d| d.0.as_str())) {
+        return Err(user(format!("-D {twice}: it is given twice")));
+    }
     let (mut mapping, from, origin) = mapping(&kernel, &module, &text, choice.mapping.as_deref(), &defines)?;
     if let Some(m) = &mut mapping {
         overlay(m, &defines);
         verify_mapping(&kernel, m).map_err(|e| user(shown_all(&from, &e)))?;
     }
-    Ok(Source { kernel, mapping, defines, disable: choice.disable.clone(), text, origin })
+    let disable = choice.disable.clone();
+    Ok(Source { kernel, mapping, defines, disable, text, mapping_text: from, origin })
+}
+
+/// A name that comes more than once.
+pub fn repeated<'n>(names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+    let mut seen: Vec<&str> = Vec::new();
+    for name in names {
+        if seen.contains(&name) {
+            return Some(name);
+        }
+        seen.push(name);
+    }
+    None
 }
 
 /// Puts values of tunables over a mapping's.
 pub fn overlay(mapping: &mut Mapping, defines: &[(String, i64)]) {
     for (name, value) in defines {
-        match mapping.tunables.iter_mut().find(|(n, _)| n == name) {
-            Some(slot) => slot.1 = *value,
-            None => mapping.tunables.push((name.clone(), *value)),
-        }
-        mapping.locs.clear();
+        let known = mapping.tunables.iter().position(|(n, _)| n == name);
+        let item = known.unwrap_or_else(|| {
+            mapping.tunables.push((name.clone(), *value));
+            mapping.tunables.len() - 1
+        });
+        mapping.tunables[item].1 = *value;
+        mapping.places.forget(Item::Tunable(item));
     }
 }
 
@@ -193,9 +214,22 @@ fn shown(text: &Text, loc: Loc, message: &str) -> String {
 
 /// A compiler's refusal, at its place in the text where it has one.
 pub fn refusal(source: &Source, error: &CompileError) -> String {
-    match error {
-        CompileError::Verify(errors) => shown_all(&source.text, errors),
-        CompileError::Isel(e) => shown(&source.text, e.loc, &e.message),
-        other => format!("{}: kernel `{}`: {other}", source.text.file, source.kernel.name),
+    let unmapped = Mapping::default();
+    let message = match error {
+        CompileError::Isel(e) => e.message.clone(),
+        other => other.to_string(),
+    };
+    match (error, error.place(source.mapping.as_ref().unwrap_or(&unmapped))) {
+        (CompileError::Verify(errors), _) => shown_all(&source.text, errors),
+        (CompileError::Mapping(errors), _) => shown_all(&source.mapping_text, errors),
+        (_, Some((Origin::Kernel, loc))) if loc.line > 0 => shown(&source.text, loc, &message),
+        (_, Some((Origin::Mapping, loc))) if loc.line > 0 => shown(&source.mapping_text, loc, &message),
+        _ => format!("{}: kernel `{}`: {error}", source.text.file, source.kernel.name),
     }
+}
+
+/// Remarks at their places in the mapping's text; none about a mapping that nobody wrote.
+pub fn remarked(source: &Source, remarks: &[Remark]) -> Vec<String> {
+    let of = remarks.iter().filter(|_| source.mapping.is_some());
+    of.map(|r| shown(&source.mapping_text, r.loc, &format!("remark: {}", r.message))).collect()
 }

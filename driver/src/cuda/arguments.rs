@@ -127,6 +127,20 @@ pub enum LaunchError {
         /// Greatest value.
         max: i64,
     },
+    /// A number made of arguments that the kernel's arithmetic cannot hold.
+    #[error("{what} is {value} (`{expr}`); it must be in {min}..={max}")]
+    Exceeded {
+        /// What the number is.
+        what: String,
+        /// How it is made.
+        expr: String,
+        /// Value.
+        value: i64,
+        /// Least value.
+        min: i64,
+        /// Greatest value.
+        max: i64,
+    },
     /// The manifest names an argument that it does not declare, or one of the wrong kind.
     #[error("the manifest's {place} names `{name}`, which is no {kind} argument")]
     Unknown {
@@ -349,6 +363,13 @@ impl<'a> Call<'a> {
                 let (name, min, max) = (name.clone(), *min, *max);
                 let holds = (min..=max).contains(&value);
                 ensure(holds, || LaunchError::OutOfRange { name, value, min, max })
+            }
+            Fact::Limit { what, value: expr, min, max } => {
+                let value = self.eval(what, expr)?;
+                let (what, expr) = (what.clone(), expr.to_string());
+                let (min, max) = (*min, *max);
+                let holds = (min..=max).contains(&value);
+                ensure(holds, || LaunchError::Exceeded { what, expr, value, min, max })
             }
         }
     }

@@ -114,6 +114,11 @@ fn inconsistent_manifests_are_errors() {
     bad = manifest();
     bad.facts = vec![Fact::Multiple { name: "k".into(), of: 0 }];
     assert!(plan(&bad, &args(128, 8), 132).is_err());
+    let value = "m * k".parse().unwrap();
+    bad.facts = vec![Fact::Limit { what: "the area".into(), value, min: 0, max: 1024 }];
+    assert!(plan(&bad, &args(128, 8), 132).is_ok());
+    let message = plan(&bad, &args(256, 8), 132).unwrap_err().to_string();
+    assert_eq!(message, "the area is 2048 (`(m * k)`); it must be in 0..=1024");
     bad = manifest();
     assert_eq!(check_manifest(&bad, 232_448), Ok(()));
     bad.dynamic_shared = 232_449;

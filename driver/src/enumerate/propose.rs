@@ -13,7 +13,7 @@ use rustc_hash::FxHashSet;
 use warplift_ir::target::Target;
 use warplift_ir::tile::{
     ArrayMapping, Depth, Dim, Epilogue, Inst, Kernel, KernelMapping, LoopMapping, Mapping, Op, ParamData,
-    Products, Raster, Tunable, Value, Way,
+    Places, Products, Raster, Tunable, Value, Way,
 };
 
 /// A tile of a product: rows, columns, depth, warpgroups that compute.
@@ -321,7 +321,7 @@ fn product(
         arrays: Vec::new(),
         tiles: Vec::new(),
         whole,
-        locs: Vec::new(),
+        places: Places::default(),
     })
 }
 

@@ -149,7 +149,9 @@ fn run(case: &Case) -> Result<Outcome, Failure> {
     let compiled = match compile(&case.kernel, &case.mapping, &SM90A, &options) {
         Ok(compiled) => compiled,
         Err(CompileError::Bug { pass, errors, .. }) => return Err(Failure::Pass { pass, errors }),
-        Err(CompileError::Verify(errors)) => return Err(Failure::Invalid(lines(&errors))),
+        Err(CompileError::Verify(errors) | CompileError::Mapping(errors)) => {
+            return Err(Failure::Invalid(lines(&errors)));
+        }
         Err(e @ CompileError::Isel(_)) => return refused("isel", &e),
         Err(e @ CompileError::Sched(_)) => return refused("sched", &e),
         Err(e @ CompileError::Registers(_)) => return refused("registers", &e),
@@ -167,6 +169,10 @@ fn excludes(fact: &Fact, case: &Case) -> bool {
     match fact {
         Fact::Range { name, min, max } => size(name).is_some_and(|v| !(*min..=*max).contains(&v)),
         Fact::Multiple { name, of } => size(name).is_some_and(|v| v % of != 0),
+        Fact::Limit { value, min, max, .. } => {
+            let value = value.eval(&size);
+            value.is_ok_and(|v| !(*min..=*max).contains(&v))
+        }
         Fact::Aligned { .. } => false,
     }
 }
@@ -176,6 +182,7 @@ fn kind(fact: &Fact) -> &'static str {
         Fact::Range { .. } => "a range",
         Fact::Multiple { .. } => "a multiple",
         Fact::Aligned { .. } => "an alignment",
+        Fact::Limit { .. } => "a limit",
     }
 }
 
@@ -193,9 +200,7 @@ fn reads_back(case: &Case) -> Result<(), Failure> {
     let module = parse_file(&text, "").map_err(|e| Failure::Text(lines(&e)))?;
     let same_kernel = module.kernels.first().is_some_and(|k| k.same_as(&case.kernel));
     let mapping = module.mappings.first().cloned().unwrap_or_default();
-    let unplaced =
-        |m: &warplift_ir::tile::Mapping| warplift_ir::tile::Mapping { locs: Vec::new(), ..m.clone() };
-    match same_kernel && unplaced(&mapping) == unplaced(&case.mapping) {
+    match same_kernel && mapping == case.mapping {
         true => Ok(()),
         false => Err(Failure::Text("reads back as something else".to_owned())),
     }

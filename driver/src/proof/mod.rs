@@ -32,7 +32,7 @@ use std::fmt;
 use std::sync::OnceLock;
 use warplift_ir::manifest::Manifest;
 use warplift_ir::target::SM90A;
-use warplift_ir::tile::{Kernel, Mapping, ParseError, parse_file};
+use warplift_ir::tile::{Kernel, Mapping, ParseErrors, parse_file};
 
 /// Warp instructions of one cluster after which a run is given up: it does not end.
 const STEPS: u64 = 20_000_000;
@@ -70,7 +70,7 @@ pub enum ProofError {
 pub fn source(case: &Case) -> Result<(Kernel, Mapping), ProofError> {
     let wrong = |what: String| ProofError::Case(case.name(), what);
     let text = kernels::find(case.kernel).ok_or_else(|| wrong("no such kernel".into()))?;
-    let shown = |errors: Vec<ParseError>| wrong(format!("{errors:?}"));
+    let shown = |errors: ParseErrors| wrong(errors.to_string());
     let mut module = text.parse().map_err(shown)?;
     let kernel = module.kernels.remove(0);
     if case.mapping.is_empty() {

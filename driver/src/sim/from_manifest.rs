@@ -138,6 +138,13 @@ impl<'a> Caller<'a, '_> {
                 }
                 Err(format!("`{name}` is {v}, not from {min} to {max}"))
             }
+            Fact::Limit { what, value, min, max } => {
+                let v = self.eval(value)?;
+                if (*min..=*max).contains(&v) {
+                    return Ok(());
+                }
+                Err(format!("{what} is {v} (`{value}`), not from {min} to {max}"))
+            }
         }
     }
 

@@ -28,11 +28,13 @@ mod traffic;
 mod units;
 mod walk;
 
+use crate::chart::unit_name;
 use crate::pipeline::{CompileError, Compiled};
 use crate::trial::{Sizes, Trial, work};
 use std::fmt;
 use units::Units;
 use walk::Walk;
+use warplift_ir::counted;
 use warplift_ir::machine::Scheduled;
 use warplift_ir::manifest::Manifest;
 use warplift_ir::target::{RATES, Target, Unit};
@@ -185,12 +187,15 @@ impl fmt::Display for Prediction {
         writeln!(f, "predicted: {:.0} cycles", self.cycles)?;
         writeln!(
             f,
-            "  {} waves of {} blocks on a multiprocessor, {:.0} cycles each, a block alone {:.0}",
-            self.waves, self.resident, self.block, self.alone
+            "  {} of {} on a multiprocessor, {:.0} cycles each, a block alone {:.0}",
+            counted(self.waves as u64, "wave"),
+            counted(self.resident as u64, "block"),
+            self.block,
+            self.alone
         )?;
         writeln!(f, "  device memory: {:.0} cycles at least", self.memory)?;
         for (unit, share) in &self.taken {
-            writeln!(f, "  {unit:?}: {:.0}% taken", 100.0 * share)?;
+            writeln!(f, "  {}: {:.0}% taken", unit_name(*unit), 100.0 * share)?;
         }
         for (role, end) in &self.roles {
             writeln!(f, "  role {role}: ends after {end:.0} cycles")?;

@@ -3,7 +3,7 @@
 //! Plain products obey the bounds of [`crate::reference`]. Any other output may differ from the
 //! interpreter's, which adds in f64, by `2 u |ref| + (u + c sqrt(K) eps) rms` and a step between
 //! subnormals: two roundings to the output type, an intermediate that rounds the other way, and f32 sums
-//! of up to K terms. On small integers everything must agree bit by bit, unless the kernel uses functions that round.
+//! of up to K terms. `u` belongs to the coarsest type that the kernel rounds to, which may be an intermediate's. On small integers everything must agree bit by bit, unless the kernel uses functions that round.
 
 use super::blocks::{Meaning, meaning};
 use super::data::element;
@@ -148,12 +148,8 @@ impl Trial<'_> {
         let terms = longest_sum(&self.resolved, &self.sizes);
         let expected: Vec<f64> =
             meaning.written.iter().filter(|((p, _), _)| *p == place).map(|(_, v)| *v).collect();
-        let bounds = Bounds::new(
-            elem,
-            terms,
-            &expected,
-            style == Style::Integers && exact_on_integers(&self.resolved),
-        );
+        let exact = style == Style::Integers && exact_on_integers(&self.resolved);
+        let bounds = Bounds::new(elem, (terms, coarsest(&self.resolved)), &expected, exact);
         let mut tally = Tally::default();
         let count = self.operands[place].elements as usize;
         for index in 0..count {
@@ -175,6 +171,21 @@ impl Trial<'_> {
     }
 }
 
+/// Part of an intermediate's roundoff that the errors' norm may reach: few intermediates round the other way, and
+/// sums of them are less uncertain than each.
+const OTHER_WAY: f64 = 1.0 / 16.0;
+
+/// The largest roundoff of the types that a kernel rounds wider floats to on the way.
+fn coarsest(kernel: &Kernel) -> f64 {
+    let roundoff = |elem: Elem| Element::named(&elem.to_string()).map(Element::unit_roundoff);
+    let rounded = kernel.insts.values().filter(|d| matches!(d.op, Op::Cast)).filter_map(|d| {
+        let [from, to] = [d.args.as_slice(&kernel.pool), d.results.as_slice(&kernel.pool)].map(|v| v.first());
+        let (from, to) = (kernel.ty(*from?).elem(), kernel.ty(*to?).elem());
+        (from.is_float() && from.bits() > to.bits()).then(|| roundoff(to)).flatten()
+    });
+    rounded.fold(0.0, f64::max)
+}
+
 /// How far the elements of one output may be off.
 struct Bounds {
     relative: f64,
@@ -183,7 +194,8 @@ struct Bounds {
 }
 
 impl Bounds {
-    fn new(elem: Elem, terms: f64, expected: &[f64], exact: bool) -> Self {
+    /// For sums of so many terms, and intermediates of this roundoff.
+    fn new(elem: Elem, (terms, inner): (f64, f64), expected: &[f64], exact: bool) -> Self {
         let Some(element) = Element::named(&elem.to_string()).filter(|_| !exact) else {
             return Self { relative: 0.0, absolute: 0.0, norm: 0.0 };
         };
@@ -195,8 +207,8 @@ impl Bounds {
         Self {
             relative: 2.0 * unit,
             // Below the normal numbers two roundings, ours and the interpreter's, lie a whole step apart.
-            absolute: (unit + sums) * rms + 2.0 * element.underflow_error(),
-            norm: norm_limit(element, terms as usize),
+            absolute: (unit.max(inner) + sums) * rms + 2.0 * element.underflow_error(),
+            norm: norm_limit(element, terms as usize).max(inner * OTHER_WAY),
         }
     }
 
@@ -290,7 +302,7 @@ mod tests {
     fn subnormal_results_may_round_the_other_way() {
         let step = f64::exp2(-24.0);
         let row: Vec<f64> = (0..65536).map(|i| step * f64::from(1 + i % 511)).collect();
-        let bounds = Bounds::new(Elem::F16, 65536.0, &row, false);
+        let bounds = Bounds::new(Elem::F16, (65536.0, 0.0), &row, false);
         assert!((step..1.5 * step).contains(&bounds.of(step)), "{}", bounds.of(step) / step);
         assert!(bounds.of(200.0 * step) < 2.0 * step, "{}", bounds.of(200.0 * step) / step);
     }

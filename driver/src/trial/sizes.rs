@@ -63,17 +63,30 @@ impl Sizes {
         Self(each.collect())
     }
 
-    /// The defaults, overridden by a text: `m=128, n=256`, or the integers in the order of the
-    /// signature, `128x256x64`.
+    /// The defaults, overridden by a text.
     ///
     /// # Errors
-    /// A name that is no scalar parameter, too many or unreadable numbers.
+    /// As [`Sizes::overridden`].
     pub fn parse(kernel: &Kernel, text: &str) -> Result<Self, TrialError> {
-        let mut sizes = Self::defaults(kernel);
+        Self::defaults(kernel).overridden(kernel, text)
+    }
+
+    /// These, overridden by a text: `m=128, n=256`, or the integers in the order of the signature, `128x256x64`.
+    ///
+    /// # Errors
+    /// A name that is no scalar parameter or given twice, too many or unreadable numbers.
+    pub fn overridden(self, kernel: &Kernel, text: &str) -> Result<Self, TrialError> {
+        let mut sizes = self;
         if text.contains('=') {
             let items = text.split([',', ' ']).map(str::trim).filter(|i| !i.is_empty());
+            let mut given: Vec<&str> = Vec::new();
             for item in items {
                 sizes.assign(kernel, item)?;
+                let name = item.split('=').next().unwrap_or(item).trim();
+                if given.contains(&name) {
+                    return Err(wrong(format!("`{name}` is given twice in `{text}`")));
+                }
+                given.push(name);
             }
             return Ok(sizes);
         }
@@ -207,10 +220,13 @@ mod tests {
             ("q=1", "no size `q`"),
             ("m=a", "`a` is no whole number"),
             ("m=1,2", "`2` is no name=value"),
+            ("m=1,n=2,m=1", "`m` is given twice"),
         ] {
             let error = Sizes::parse(&gemm, text).unwrap_err().to_string();
             assert!(error.contains(message), "{error}");
         }
+        let small = Sizes::small(&gemm).overridden(&gemm, "m=5").unwrap();
+        assert_eq!(small.to_string(), "m=5,n=264,k=264", "what is not given stays small");
         let alpha = Sizes::parse(&kernel("axpy"), "alpha=-1.5").unwrap();
         assert_eq!(alpha.get("alpha"), Some(Scalar::Float(-1.5)));
     }

@@ -20,14 +20,96 @@ pub struct Mapping {
     pub tiles: Vec<(String, Layout)>,
     /// The kernel as a whole.
     pub whole: KernelMapping,
-    /// Place of each item in the text, in the order tunables, loops, arrays, tiles; empty for built mappings.
-    pub locs: Vec<Loc>,
+    /// Where in its text it says what; empty for built mappings.
+    pub places: Places,
 }
 
 impl Mapping {
     /// The value that this mapping gives a tunable.
     pub fn tunable(&self, name: &str) -> Option<i64> {
         self.tunables.iter().find(|(n, _)| n == name).map(|(_, v)| *v)
+    }
+}
+
+/// A part of a mapping that stands somewhere in its text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Item {
+    /// `mapping NAME { .. }`, the whole of it.
+    Mapping,
+    /// The tunable of this number.
+    Tunable(usize),
+    /// The loop of this number.
+    Loop(usize),
+    /// The array of this number.
+    Array(usize),
+    /// The tile of this number.
+    Tile(usize),
+    /// What is said of the kernel as a whole.
+    Kernel,
+}
+
+/// Places of a mapping's items and of their words. Places take no part in comparisons: mappings that say the same are
+/// equal wherever they stand.
+#[derive(Clone, Debug, Default)]
+pub struct Places(Vec<(Item, &'static str, Loc)>);
+
+impl PartialEq for Places {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Places {
+    /// Notes where a word of an item stands, or with an empty word the item itself. The first place of several stays.
+    pub fn put(&mut self, item: Item, word: &'static str, loc: Loc) {
+        if !self.says(item, word) {
+            self.0.push((item, word, loc));
+        }
+    }
+
+    /// Notes that an item has no place in the text any more: its value came from elsewhere.
+    pub fn forget(&mut self, item: Item) {
+        self.0.retain(|p| p.0 != item);
+        self.0.push((item, "", Loc::default()));
+    }
+
+    /// Whether the text says a word of an item.
+    pub fn says(&self, item: Item, word: &str) -> bool {
+        self.0.iter().any(|&(i, w, _)| (i, w) == (item, word))
+    }
+
+    /// Where a word of an item stands; if it is not said the item, else the mapping.
+    pub fn of(&self, item: Item, word: &str) -> Loc {
+        let find = |item, word: &str| self.0.iter().find(|&&(i, w, _)| (i, w) == (item, word)).map(|p| p.2);
+        find(item, word).or_else(|| find(item, "")).or_else(|| find(Item::Mapping, "")).unwrap_or_default()
+    }
+}
+
+/// Which text a place belongs to: kernel and mapping may come from two.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Origin {
+    /// The kernel's.
+    #[default]
+    Kernel,
+    /// The mapping's.
+    Mapping,
+}
+
+/// What is worth knowing and no error: a word of the mapping that has no effect on this kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remark {
+    /// Where the mapping says it; line 0 for built mappings.
+    pub loc: Loc,
+    /// The word, and why it has no effect.
+    pub message: String,
+}
+
+impl std::fmt::Display for Remark {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.loc.line {
+            0 => f.write_str(&self.message),
+            line => write!(f, "{line}:{}: {}", self.loc.column, self.message),
+        }
     }
 }
 
@@ -140,12 +222,12 @@ pub struct KernelMapping {
     /// Blocks that hold each tile together, a cluster: its warps are those of all of them, and what threads
     /// tell each other goes through the shared memory of each (PTX ISA, "mapa"); 1: a block a tile.
     pub blocks: u32,
-    /// Warps of a block for kernels without warpgroup work; absent: from the consumers of its loops, else 4,
-    /// or for products of warps as many as their tile is worth.
+    /// Warps that compute, four of them a warpgroup; absent: from the consumers of its loops, else 4, or for
+    /// products of warps as many as their tile is worth.
     pub warps: Option<u32>,
     /// Columns of an epilogue chunk; absent: one swizzle span.
     pub chunk: Option<u32>,
-    /// Whether results are stored through shared memory and TMA where the facts allow it.
+    /// Whether results are stored by copies from shared memory where the facts allow it, else by threads.
     pub bulk_store: bool,
     /// What products become.
     pub products: Products,
@@ -236,6 +318,8 @@ pub struct Attrs {
     pub below: Option<u32>,
     /// For a store (and what leads to it alone): may be deferred under the next tile.
     pub deferred: bool,
+    /// For a store: made by threads, not by copies from shared memory.
+    pub by_threads: bool,
     /// For a view: how its array is read.
     pub array: ArrayMapping,
     /// For what gives a tile: the layout in which threads hold it.

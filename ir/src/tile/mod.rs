@@ -25,8 +25,9 @@ mod verify;
 
 pub use build::{BuildError, KernelBuilder};
 pub use mapping::*;
+pub use names::operations;
 pub use ops::*;
-pub use parse::{Module, ParseError, parse_file};
+pub use parse::{Module, ParseError, ParseErrors, parse_file};
 pub use render::render;
 pub use typing::{MAX_GRID, TypeError, Types};
 pub use verify::{MAX_BLOCK_DEPTH, MAX_TILE_ELEMENTS, VerifyError, verify, verify_mapping};

@@ -143,6 +143,13 @@ const KEYWORDS: [&str; 17] = [
     "align", "true", "false", "inf", "nan", "ptr",
 ];
 
+/// Every operation of the language, by its name or operator.
+pub fn operations() -> Vec<&'static str> {
+    let plain = FORMS.iter().map(|r| r.0).chain(UNARY.iter().map(|r| r.0)).chain(BINARY.iter().map(|r| r.0));
+    let folded = REDUCE.iter().map(|r| r.0).chain(SCAN.iter().map(|r| r.0)).chain(ATOMIC.iter().map(|r| r.0));
+    plain.chain(folded).chain(INFIX.iter().map(|r| r.0)).collect()
+}
+
 /// The entry of a table that has this name.
 pub(crate) fn find<T: Copy>(table: &[(&str, T)], name: &str) -> Option<T> {
     table.iter().find(|(n, _)| *n == name).map(|(_, t)| *t)
@@ -278,10 +285,7 @@ mod tests {
     #[test]
     fn the_page_of_the_language_names_every_operation() {
         let page = include_str!("../../../docs/language.md");
-        let mut names: Vec<&str> = FORMS.iter().map(|r| r.0).collect();
-        names.extend(UNARY.iter().map(|r| r.0).chain(BINARY.iter().map(|r| r.0)));
-        names.extend(REDUCE.iter().map(|r| r.0).chain(SCAN.iter().map(|r| r.0)));
-        names.extend(ATOMIC.iter().map(|r| r.0).chain(INFIX.iter().map(|r| r.0)));
+        let mut names: Vec<&str> = operations();
         names.extend(KEYWORDS);
         let written =
             |name: &&&str| !page.contains(&format!("`{name}")) && !page.contains(&format!(" {name} "));

@@ -380,8 +380,12 @@ impl Display for AttrsText<'_> {
             Team::Warpgroups(n) => items.push(format!("warpgroups {n}")),
         }
         items.extend(self.0.looped.map(|l| LoopText(l).to_string()));
-        let words =
-            [(self.0.persistent, "persistent"), (self.0.index, "index"), (self.0.deferred, "deferred")];
+        let words = [
+            (self.0.persistent, "persistent"),
+            (self.0.index, "index"),
+            (self.0.deferred, "deferred"),
+            (self.0.by_threads, "by_threads"),
+        ];
         for (set, word) in words {
             items.extend(set.then(|| word.to_owned()));
         }

@@ -44,27 +44,30 @@ impl Lower<'_, '_> {
         top.contains(&inst) || tiles.into_iter().any(|&b| k.blocks[b].insts.contains(&inst))
     }
 
-    /// What a cluster of blocks does not go with.
+    /// What a cluster of neighbours does not go with.
     pub(super) fn check_cluster(&self, cluster: u32) -> Result<()> {
-        let sized = self.k.insts.values().any(|d| matches!(d.op, Op::GridDim(0)));
-        if self.blocks > 1 && (cluster > 1 || self.teams > 1) {
-            return self
-                .error("blocks that hold a tile together beside clusters of neighbours or teams in turn");
-        }
-        match (cluster > 1, self.teams > 1, sized && !self.persistent) {
-            (true, true, _) => self.error("clusters of blocks whose teams take tiles in turn"),
-            (true, _, true) => self.error("the grid's extent in a kernel whose grid is made whole clusters"),
-            _ => Ok(()),
+        let sized = self.k.insts.iter().find(|(_, d)| matches!(d.op, Op::GridDim(0)));
+        match sized.filter(|_| cluster > 1 && !self.persistent) {
+            Some((inst, _)) => {
+                let message = "the grid's extent in a kernel whose grid is made whole clusters";
+                Err(IselError::at(self.k, inst, message))
+            }
+            None => Ok(()),
         }
     }
 
     /// Blocks to launch: the logical grid, or as many programs as keep the waves even.
-    pub(super) fn grid(&self, cluster: u32) -> Result<[Expr; 3]> {
+    pub(super) fn grid(&self, cluster: u32, resident: u32) -> Result<[Expr; 3]> {
         let mut extents = Vec::new();
         for &g in &self.k.grid {
-            let e = facts::launch_expr(self.k, g);
-            extents
-                .push(e.ok_or_else(|| IselError::whole("the grid depends on more than integer arguments"))?);
+            let Some(e) = facts::launch_expr(self.k, g) else {
+                let message = "the grid depends on more than integer arguments";
+                return Err(self
+                    .k
+                    .def(g)
+                    .map_or_else(|| IselError::whole(message), |i| IselError::at(self.k, i, message)));
+            };
+            extents.push(e);
         }
         let one = || Expr::Const(1);
         // Whole clusters: what lies past the grid's end stores nothing, as `map` has made sure.
@@ -79,7 +82,8 @@ impl Lower<'_, '_> {
             // ceil(tiles / waves): the last wave is as full as the others.
             let teams = Expr::Const(self.teams.into());
             let places = Expr::op(ExprOp::CeilDiv, Expr::var("sm_count"), Expr::Const(self.blocks.into()));
-            let programs = Expr::op(ExprOp::Mul, places, teams.clone());
+            let each = Expr::Const((self.teams * resident).into());
+            let programs = Expr::op(ExprOp::Mul, places, each);
             let waves = Expr::op(ExprOp::CeilDiv, tiles.clone(), programs);
             let waves = Expr::op(ExprOp::Max, waves, one());
             let programs = Expr::op(ExprOp::CeilDiv, tiles, waves);

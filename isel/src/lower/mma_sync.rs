@@ -47,6 +47,13 @@ struct Matrices<'p> {
     halves: u32,
 }
 
+/// Where the left operand is.
+enum Left<'p> {
+    Shared(Matrices<'p>),
+    /// All of it, in the layout of a register operand.
+    Registers(machine::Value),
+}
+
 impl<'p> Lower<'p, '_> {
     /// A tile product of warps.
     pub(super) fn lower_warp_product(&mut self, inst: Inst, p: &'p WarpProduct) -> Result<()> {
@@ -63,12 +70,14 @@ impl<'p> Lower<'p, '_> {
         };
         let a = p.a.map(|(load, flipped)| self.matrices(inst, p, Side::A, load, flipped)).transpose()?;
         let b = self.matrices(inst, p, Side::B, p.b.0, p.b.1)?;
-        let whole = if a.is_none() { Some(self.materialize(args[1], args[1])?) } else { None };
+        let a = match a {
+            Some(matrices) => Left::Shared(matrices),
+            None => Left::Registers(self.materialize(args[1], args[1])?),
+        };
         let step = |l: &mut Self, s: u32| {
-            let left = match (&a, whole) {
-                (Some(a), _) => l.fragment(a, s),
-                (None, Some(x)) => l.step_of(x, p, s),
-                (None, None) => unreachable!("A is in shared memory or in registers"),
+            let left = match &a {
+                Left::Shared(a) => l.fragment(a, s),
+                Left::Registers(x) => l.step_of(*x, p, s),
             };
             (left, l.fragment(&b, s))
         };

@@ -19,9 +19,11 @@ mod gather;
 mod half;
 mod indices;
 mod launch;
+mod limits;
 mod mini;
 mod mma_sync;
 mod narrow;
+mod numbers;
 mod order;
 mod plain;
 mod reduce;
@@ -75,7 +77,7 @@ enum Low {
 struct View {
     base: machine::Value,
     extents: SmallVec<[machine::Value; 2]>,
-    /// Strides in elements; the contiguous dimension has none.
+    /// Strides in elements, or in bytes of 64 bits; the contiguous dimension has none.
     strides: SmallVec<[Option<machine::Value>; 2]>,
     fill: f64,
 }
@@ -97,6 +99,8 @@ struct Lower<'k, 'a> {
     coords: FxHashMap<(Layout, usize), machine::Value>,
     /// Conditions that the select makes which they decide.
     tests: FxHashSet<Value>,
+    /// Numbers along dimensions that fragments hold.
+    numbers: FxHashMap<machine::Value, numbers::Numbers>,
     /// Thread number, made once at entry.
     thread: Option<machine::Value>,
     /// Warp number, likewise.
@@ -123,13 +127,6 @@ struct Lower<'k, 'a> {
 /// # Errors
 /// Operations that no row of the table is selected for yet, by name and type.
 pub fn do_lower<'a>(k: &Kernel, plan: &Plan, mapping: &Mapping, bump: &'a Bump) -> Result<Program<'a>> {
-    let whole = &mapping.whole;
-    if whole.alternate > 1 && !whole.persistent {
-        return Err(IselError::whole(format!(
-            "{} teams in turn: only a persistent kernel has turns",
-            whole.alternate
-        )));
-    }
     indices::check_indices(k)?;
     let versions;
     let (k, plan) = match plan.uses.is_empty() && plan.made.is_empty() {
@@ -155,6 +152,7 @@ pub fn do_lower<'a>(k: &Kernel, plan: &Plan, mapping: &Mapping, bump: &'a Bump) 
         extra_facts: Vec::new(),
         coords: FxHashMap::default(),
         tests: select::do_tests(k),
+        numbers: FxHashMap::default(),
         thread: None,
         warp: None,
         staging: FxHashMap::default(),
@@ -191,17 +189,29 @@ impl<'k, 'a> Lower<'k, 'a> {
         Err(IselError::at(self.k, self.inst, message))
     }
 
+    /// Refuses the instruction that is lowered, by its name in the language.
+    fn unselected<T>(&self, of: impl AsRef<str>) -> Result<T> {
+        let name = self.k.insts[self.inst].op.name();
+        self.error(format!("`{name}`{} is not selected", of.as_ref()))
+    }
+
+    /// A value's name in the text, or its number.
+    fn named(&self, v: Value) -> String {
+        let name = &self.k.names[v];
+        if name.is_empty() { v.to_string() } else { format!("`{name}`") }
+    }
+
     fn scalar(&self, v: Value) -> Result<machine::Value> {
         match self.env.get(&v) {
             Some(Low::Reg(r)) => Ok(*r),
-            other => self.error(format!("operand {v} is no scalar in a register ({other:?})")),
+            _ => self.error(format!("operand {} is no scalar in a register", self.named(v))),
         }
     }
 
     fn view(&self, v: Value) -> Result<View> {
         match self.env.get(&v) {
             Some(Low::View(view)) => Ok(view.clone()),
-            _ => self.error(format!("operand {v} is no view")),
+            _ => self.error(format!("operand {} is no view", self.named(v))),
         }
     }
 
@@ -217,7 +227,11 @@ impl<'k, 'a> Lower<'k, 'a> {
                 Type::Scalar(Elem::Int(32) | Elem::Uint(32) | Elem::F32) => (Opcode::LdParam32, Ty::B32),
                 Type::Scalar(Elem::F16 | Elem::Bf16) => (Opcode::LdParam16, Ty::B32),
                 other => {
-                    return self.error(format!("parameter `{}` of type {other:?} is not selected", p.name));
+                    return self.error(format!(
+                        "parameter `{}` of type {} is not selected",
+                        p.name,
+                        other.elem()
+                    ));
                 }
             };
             let new = NewInst::new(op, &[], &[ty]).attr(Attr::Param(n as u32));
@@ -335,11 +349,19 @@ impl<'k, 'a> Lower<'k, 'a> {
         let extents: SmallVec<[_; 2]> =
             args[1..=rank].iter().map(|&v| self.scalar(v)).collect::<Result<_>>()?;
         let mut strides: SmallVec<[Option<machine::Value>; 2]> = SmallVec::new();
+        let bits = self.k.ty(self.k.result(inst)).elem().bits();
+        let window = Window::of(self.k, self.k.result(inst));
         for d in 0..rank {
+            let known = window.as_ref().is_some_and(|w| w.stride_expr(self.k, d).is_some());
             strides.push(match strided {
                 true if self.k.int_const(args[1 + rank + d]) == Some(1) => None,
-                true => Some(self.scalar(args[1 + rank + d])?),
+                true if known => Some(self.scalar(args[1 + rank + d])?),
+                true => {
+                    let stride = self.scalar(args[1 + rank + d])?;
+                    Some(self.wide_stride(&[stride], bits)?)
+                }
                 false if d + 1 == rank => None,
+                false if !known => Some(self.wide_stride(&extents[d + 1..], bits)?),
                 false => {
                     let mut s = extents[d + 1];
                     for &e in &extents[d + 2..] {
@@ -376,8 +398,7 @@ impl<'k, 'a> Lower<'k, 'a> {
                 return self.error(format!("{what}: {step} elements of {bits} bits"));
             }
             let one = self.at().imm(1);
-            let scale = self.bytes_of(stride.unwrap_or(one), bits);
-            part.base = self.at().op(Opcode::MadWideS32, &[at, scale, part.base], Ty::B64);
+            part.base = self.step(part.base, at, Some(stride.unwrap_or(one)), bits);
             // Unsigned: a negative index is outside too.
             let compared = NewInst::new(Opcode::SetpU32, &[at, extent], &[Ty::Pred]);
             inside.push(self.at().value(compared.attr(Attr::Cmp(CmpOp::Lt))));
@@ -400,7 +421,7 @@ impl<'k, 'a> Lower<'k, 'a> {
             Type::Scalar(e) if e.bits() == 64 => Ok(Ty::B64),
             Type::Ptr(_) => Ok(Ty::B64),
             Type::Scalar(e) if e.bits() == 32 || matches!(e, Elem::F16 | Elem::Bf16) => Ok(Ty::B32),
-            other => self.error(format!("a value of type {other:?} is not selected")),
+            other => self.error(format!("a value of type {} is not selected", other.elem())),
         }
     }
 
@@ -522,7 +543,7 @@ impl<'k, 'a> Lower<'k, 'a> {
                 let new = NewInst::new(Opcode::Mov, &[s], &[Ty::frag(regs as u16)]);
                 Ok(self.at().value(new.maps([IndexMap::Whole].into_iter().collect())))
             }
-            _ => self.error(format!("operand {v} has no version in registers")),
+            _ => self.error(format!("operand {} has no version in registers", self.named(v))),
         }
     }
 
@@ -530,7 +551,7 @@ impl<'k, 'a> Lower<'k, 'a> {
     fn finish(mut self, mapping: &Mapping) -> Result<Program<'a>> {
         let neighbours = mapping.whole.cluster.max(1);
         self.check_cluster(neighbours)?;
-        let grid = self.grid(neighbours)?;
+        let grid = self.grid(neighbours, mapping.whole.resident)?;
         let cluster = neighbours * self.blocks;
         let warps = self.k.attrs[self.inst].team.warps() / self.blocks;
         let entry = self.func.entry;

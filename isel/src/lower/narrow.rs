@@ -7,6 +7,7 @@
 //!  u4   q: ....|e4|..|..|..|e0   (q & 0x000f000f) | 0x64006400   = 1024 + e     lop3, sub.f16x2
 //!       16 bits apart            (q & 0x00f000f0) | 0x54005400   =   64 + e     (one nibble higher)
 //!       elsewhere                bytes brought 16 bits apart by prmt first
+//!  u1 u2                         likewise, by as many places as the mantissa has
 //!  u8                            bytes e0 0x64 e1 0x64           = 1024 + e     prmt, sub.f16x2
 //!  e4m3                          cvt.rn.f16x2.e4m3x2
 //!  e5m2                          bytes 0 e0 0 e1                                prmt
@@ -14,7 +15,8 @@
 //! ```
 //!
 //! The exponents 0x6400 and 0x5400 hold an integer in the mantissa's low bits; the difference that takes
-//! the offset away takes a constant zero point away too, both exactly. Signed integers have their sign bit
+//! the offset away takes a constant zero point away too, both exactly. For bf16 it is 0x4300 (128) and a mantissa of
+//! 7 bits; bytes go by way of f32 there (0x4b000000, 2^23). Signed integers have their sign bit
 //! flipped on the way (`lop3` with exclusive or), which adds half their range. Target layouts may order a
 //! thread's elements otherwise than the source: the layouts say where each one stands.
 //! (Tilus, section 7: low-precision types; the numbers: PTX ISA, `lop3`, `prmt`, `cvt`.)
@@ -27,21 +29,62 @@ use warplift_ir::target::Opcode;
 use warplift_ir::tile::{Op, Value};
 use warplift_ir::types::Elem;
 
-/// f16 bits of 1024: an integer below 1024 in the low bits adds itself.
-const HALF_1024: u32 = 0x6400;
-/// f16 bits of 64: an integer below 16, four bits higher, adds itself.
-const HALF_64: u32 = 0x5400;
+/// f32 bits of 2^23: an integer below 2^23 in the low bits adds itself.
+const WORD_2_23: u32 = 0x4b00_0000;
 /// `lop3` table of `(a & b) | c`.
 const AND_OR: i64 = 0xea;
 /// `lop3` table of `(a & b) ^ c`.
 const AND_XOR: i64 = 0x6a;
-/// Largest integer up to which f16 holds every one: no offset may exceed it.
-const EXACT: f64 = 2048.0;
+/// Largest zero point that f32 takes from a byte exactly, far from its limit.
+const BYTE_BIAS: f64 = 65536.0;
+
+/// The halves that elements become.
+#[derive(Clone, Copy)]
+struct Half {
+    elem: Elem,
+    /// Bits of the mantissa.
+    mantissa: u32,
+    sub: Opcode,
+}
+
+impl Half {
+    fn of(elem: Elem) -> Self {
+        match elem {
+            Elem::Bf16 => Self { elem, mantissa: 7, sub: Opcode::SubBf16x2 },
+            _ => Self { elem: Elem::F16, mantissa: 10, sub: Opcode::SubF16x2 },
+        }
+    }
+
+    fn bits(self, v: f64) -> u32 {
+        u32::from(match self.elem {
+            Elem::Bf16 => half::bf16::from_f64(v).to_bits(),
+            _ => half::f16::from_f64(v).to_bits(),
+        })
+    }
+
+    /// The number to whose mantissa an integer adds itself that stands `raised` bits up.
+    fn base(self, raised: u32) -> f64 {
+        f64::from(1u32 << (self.mantissa - raised))
+    }
+
+    /// Whether fields of so many bits, or packed so, become these halves here, without the other kind between.
+    fn takes(self, elem: Elem) -> bool {
+        self.elem == Elem::F16 || elem.is_int()
+    }
+
+    /// How far a register must be shifted down, and how high a field at bit `p` of each half stands then.
+    fn place(self, p: u32, bits: u32) -> (u32, u32) {
+        let fits = |shift: &u32| p >= *shift && p - shift + bits <= self.mantissa;
+        let shift = [0, 8].into_iter().find(fits).unwrap_or(p);
+        (shift, p - shift)
+    }
+}
 
 /// A fragment of narrow elements that is read two at a time.
 pub(super) struct Source {
     fragment: machine::Value,
     elem: Elem,
+    to: Half,
     /// Registers that were changed as a whole: `(register, what was done)`.
     changed: FxHashMap<(u16, Change), machine::Value>,
     /// Constants.
@@ -76,18 +119,31 @@ impl Source {
 }
 
 impl Lower<'_, '_> {
-    /// A tile of narrow elements as tile of f16, less `bias`.
+    /// A tile of narrow elements as tile of f16 or bf16, less `bias`.
     ///
     /// # Errors
     /// An element type that has no conversion here.
-    pub(super) fn narrow_to_half(&mut self, result: Value, arg: Value, bias: f64) -> Result<machine::Value> {
+    pub(super) fn narrow_to_half(
+        &mut self,
+        result: Value,
+        arg: Value,
+        kind: Elem,
+        bias: f64,
+    ) -> Result<machine::Value> {
         let elem = self.k.ty(arg).elem();
+        let direct = Half::of(kind).takes(elem);
+        let half = Half::of(if direct { kind } else { Elem::F16 });
         let fragment = self.materialize(arg, arg)?;
         let from = self.plan.layout(self.k, arg)?.clone();
         let to = self.plan.layout(self.k, result)?.clone();
         let table = self.element_table(&from, &to, <[u64]>::to_vec)?;
-        let mut source =
-            Source { fragment, elem, changed: FxHashMap::default(), constants: FxHashMap::default() };
+        let mut source = Source {
+            fragment,
+            elem,
+            to: half,
+            changed: FxHashMap::default(),
+            constants: FxHashMap::default(),
+        };
         let mut parts = Vec::new();
         for pair in table.chunks(2) {
             let &[low, high] = pair else {
@@ -96,13 +152,47 @@ impl Lower<'_, '_> {
             parts.push(self.half_pair(&mut source, low, high, bias)?);
         }
         let regs = parts.len() as u16;
+        let r = self.at().value(NewInst::new(Opcode::Join, &parts, &[Ty::frag(regs)]));
+        Ok(if direct { r } else { self.repack(Elem::F16, r, kind, regs) })
+    }
+
+    /// A tile of narrow integers as one of words.
+    ///
+    /// # Errors
+    /// Layouts that do not match.
+    pub(super) fn narrow_to_word(&mut self, result: Value, arg: Value) -> Result<machine::Value> {
+        let elem = self.k.ty(arg).elem();
+        let fragment = self.materialize(arg, arg)?;
+        let from = self.plan.layout(self.k, arg)?.clone();
+        let to = self.plan.layout(self.k, result)?.clone();
+        let table = self.element_table(&from, &to, <[u64]>::to_vec)?;
+        let (changed, constants) = Default::default();
+        let mut source = Source { fragment, elem, to: Half::of(Elem::F16), changed, constants };
+        let parts: Vec<machine::Value> = table.iter().map(|&e| self.word_of(&mut source, e)).collect();
+        let regs = parts.len() as u16;
         Ok(self.at().value(NewInst::new(Opcode::Join, &parts, &[Ty::frag(regs)])))
+    }
+
+    /// An element as a word, its sign extended.
+    fn word_of(&mut self, s: &mut Source, element: u16) -> machine::Value {
+        let bits = s.elem.bits();
+        let x = self.field(s, element);
+        if !s.elem.is_signed() {
+            let mask = self.constant(s, (1 << bits) - 1);
+            return self.single(Opcode::And, Attr::None, &[x, mask]);
+        }
+        let by = self.constant(s, 32 - bits);
+        let up = self.single(Opcode::Shl, Attr::None, &[x, by]);
+        self.single(Opcode::ShrS32, Attr::None, &[up, by])
     }
 
     /// Two elements as halves of one register.
     fn half_pair(&mut self, s: &mut Source, low: u16, high: u16, bias: f64) -> Result<machine::Value> {
         match s.elem {
-            Elem::Uint(4) | Elem::Int(4) => Ok(self.nibbles(s, low, high, bias)),
+            Elem::Uint(1 | 2 | 4) | Elem::Int(1 | 2 | 4) => Ok(self.apart_by_half(s, low, high, bias)),
+            Elem::Uint(8) | Elem::Int(8) if s.to.elem == Elem::Bf16 => {
+                Ok(self.wide_bytes(s, low, high, bias))
+            }
             Elem::Uint(8) | Elem::Int(8) => Ok(self.bytes(s, low, high, bias)),
             Elem::Uint(1..=7) | Elem::Int(1..=7) => Ok(self.fields(s, low, high, bias)),
             Elem::Mini { exponent: 4, mantissa: 3 } => Ok(self.e4m3(s, low, high)),
@@ -159,45 +249,48 @@ impl Lower<'_, '_> {
 
     /// `x - offsets`, the offset of each half on its own.
     fn less(&mut self, s: &mut Source, x: machine::Value, [low, high]: [f64; 2]) -> machine::Value {
-        let bits = |v: f64| u32::from(half::f16::from_f64(v).to_bits());
-        let offset = self.constant(s, bits(low) | bits(high) << 16);
-        self.single(Opcode::SubF16x2, Attr::None, &[x, offset])
+        let offset = self.constant(s, s.to.bits(low) | s.to.bits(high) << 16);
+        self.single(s.to.sub, Attr::None, &[x, offset])
     }
 
-    /// Masks two fields that stand in the low bits of each half and turns them into halves.
+    /// Masks two fields, each so high above the low end of its half, and turns them into halves.
     fn biased(
         &mut self,
         s: &mut Source,
         x: machine::Value,
-        raised: [bool; 2],
+        raised: [u32; 2],
         bits: u32,
         bias: f64,
     ) -> machine::Value {
         let signed = s.elem.is_signed();
         let field = (1u32 << bits) - 1;
         let sign = if signed { 1u32 << (bits - 1) } else { 0 };
-        let place = |r: bool, v: u32| if r { v << 4 } else { v };
-        let base = |r: bool| if r { HALF_64 } else { HALF_1024 };
-        let word = |f: &dyn Fn(bool) -> u32| f(raised[0]) | f(raised[1]) << 16;
-        let mask = self.constant(s, word(&|r| place(r, field)));
-        let magic = self.constant(s, word(&|r| base(r) | place(r, sign)));
+        let to = s.to;
+        let word = |f: &dyn Fn(u32) -> u32| f(raised[0]) | f(raised[1]) << 16;
+        let mask = self.constant(s, word(&|r| field << r));
+        let magic = self.constant(s, word(&|r| to.bits(to.base(r)) | sign << r));
         let table = if signed { AND_XOR } else { AND_OR };
         let biased = self.single(Opcode::Lop3, Attr::Imm(table), &[x, mask, magic]);
-        let offset = |r: bool| f64::from(sign) + bias + if r { 64.0 } else { 1024.0 };
-        self.less(s, biased, raised.map(offset))
+        self.less(s, biased, raised.map(|r| f64::from(sign) + bias + to.base(r)))
     }
 
-    fn nibbles(&mut self, s: &mut Source, low: u16, high: u16, bias: f64) -> machine::Value {
-        let (p, q) = (s.at(low), s.at(high));
+    /// Fields whose width divides a half: where they stand 16 bits apart one mask takes both.
+    fn apart_by_half(&mut self, s: &mut Source, low: u16, high: u16, bias: f64) -> machine::Value {
+        let (p, q, bits) = (s.at(low), s.at(high), s.elem.bits());
         if s.word(low) == s.word(high) && q == p + 16 {
-            let x = match p {
-                8.. => self.changed(s, s.word(low), Change::Shifted(8)),
-                _ => self.register(s, s.word(low)),
+            let (shift, raised) = s.to.place(p, bits);
+            let x = match shift {
+                0 => self.register(s, s.word(low)),
+                by => self.changed(s, s.word(low), Change::Shifted(by as u8)),
             };
-            return self.biased(s, x, [p % 8 != 0; 2], 4, bias);
+            return self.biased(s, x, [raised; 2], bits, bias);
+        }
+        let raised = [p % 8, q % 8];
+        if raised.iter().any(|r| r + bits > s.to.mantissa) {
+            return self.fields(s, low, high, bias);
         }
         let x = self.apart(s, low, high);
-        self.biased(s, x, [p % 8 != 0, q % 8 != 0], 4, bias)
+        self.biased(s, x, raised, bits, bias)
     }
 
     /// The bytes of two elements, the lower in byte 0 and the other in byte 2.
@@ -219,16 +312,33 @@ impl Lower<'_, '_> {
             x = self.permute(x, other, p | (4 + q) << 4);
             (p, q) = (0, 1);
         }
-        let magic = self.constant(s, HALF_1024 >> 8);
+        let magic = self.constant(s, s.to.bits(s.to.base(0)) >> 8);
         let x = self.permute(x, magic, p | 4 << 4 | q << 8 | 4 << 12);
         let sign = if signed { 128.0 } else { 0.0 };
-        self.less(s, x, [1024.0 + sign + bias; 2])
+        self.less(s, x, [s.to.base(0) + sign + bias; 2])
+    }
+
+    /// Bytes that a half cannot hold beside an offset: each as f32, then rounded together.
+    fn wide_bytes(&mut self, s: &mut Source, low: u16, high: u16, bias: f64) -> machine::Value {
+        let signed = s.elem.is_signed();
+        let magic = self.constant(s, WORD_2_23);
+        let offset = f64::from(f32::from_bits(WORD_2_23)) + bias + if signed { 128.0 } else { 0.0 };
+        let offset = self.constant(s, (offset as f32).to_bits());
+        let [low, high] = [low, high].map(|element| {
+            let word = match signed {
+                true => self.changed(s, s.word(element), Change::SignFlipped),
+                false => self.register(s, s.word(element)),
+            };
+            let x = self.permute(word, magic, (s.at(element) / 8) | 0x7650);
+            self.single(Opcode::SubF32, Attr::None, &[x, offset])
+        });
+        self.single(Opcode::PackBf16, Attr::None, &[high, low])
     }
 
     /// Integers of any width below 8: each field is shifted down on its own.
     fn fields(&mut self, s: &mut Source, low: u16, high: u16, bias: f64) -> machine::Value {
         let x = self.fields_apart(s, low, high);
-        self.biased(s, x, [false; 2], s.elem.bits(), bias)
+        self.biased(s, x, [0; 2], s.elem.bits(), bias)
     }
 
     /// Two elements in the low bits of a half each, with whatever stood above them.
@@ -276,7 +386,7 @@ impl Lower<'_, '_> {
         self.permute(x, zero, 4 | p << 4 | 4 << 8 | q << 12)
     }
 
-    /// `cast(x, f16) - c` for narrow integers `x` and a constant `c`: the conversion's own difference takes
+    /// `cast(x, f16) - c` (or bf16) for narrow integers `x` and a constant `c`: the conversion's own difference takes
     /// both offsets, where that is exact. Returns the cast's operand and `c`.
     pub(super) fn fused_bias(&self, args: &[Value]) -> Option<(Value, f64)> {
         let cast = self.k.def(args[0])?;
@@ -285,8 +395,12 @@ impl Lower<'_, '_> {
         let fits = matches!(self.k.insts[cast].op, Op::Cast) && is_narrow(elem) && elem.is_int();
         let Some(Low::Splat(c) | Low::Reg(c)) = self.env.get(&args[1]).filter(|_| fits) else { return None };
         let bits = self.func.constant(*c)? as u32 as u16;
-        let c = half::f16::from_bits(bits).to_f64();
-        let most = 1024.0 + f64::from(1u32 << elem.bits()) + c.abs();
-        (c.fract() == 0.0 && most <= EXACT).then_some((from, c))
+        let to = Half::of(self.k.ty(args[0]).elem());
+        let (c, most) = match (to.elem, elem.bits()) {
+            (Elem::Bf16, 8) => (half::bf16::from_bits(bits).to_f64(), BYTE_BIAS),
+            (Elem::Bf16, _) => (half::bf16::from_bits(bits).to_f64(), to.base(0)),
+            _ => (half::f16::from_bits(bits).to_f64(), to.base(0)),
+        };
+        (c.fract() == 0.0 && f64::from(1u32 << elem.bits()) + c.abs() <= most).then_some((from, c))
     }
 }

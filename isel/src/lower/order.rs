@@ -14,10 +14,10 @@ use warplift_ir::tile::{BinOp, Block, Inst, Op, Type, Value};
 /// What decides which thread touches which element: view, indices and layout. Indices that lie whole tiles apart count
 /// as one: such tiles share no element. Atomic updates have none: they need no order among each other.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Footprint(Option<(Value, Terms, Layout)>);
+pub(super) struct Footprint(Option<(Value, Vec<Index>, Layout)>);
 
-/// Values with factors, whose sum is an offset.
-type Terms = Vec<(Value, i64)>;
+/// An index, and how far it lies past a whole number of tiles from there.
+type Index = (Value, i64);
 
 impl Lower<'_, '_> {
     /// The pointer argument behind an access, and which threads meet there.

@@ -71,6 +71,7 @@ impl Lower<'_, '_> {
         let k = self.k;
         let args = k.args(inst).to_vec();
         let view = self.view(args[0])?;
+        self.limit_steps(args[0])?;
         let mut start = Vec::new();
         for d in 0..view.extents.len() {
             let index = self.scalar(args[1 + d])?;
@@ -102,12 +103,7 @@ impl Lower<'_, '_> {
         let mut pointer = a.view.base;
         for (d, &moved) in key.iter().enumerate() {
             let index = self.at().add_imm(a.start[d], moved as i64);
-            let (index, scale) = match a.view.strides[d] {
-                None if a.bits < 8 => (self.bytes_of(index, a.bits), self.at().imm(1)),
-                None => (index, self.at().imm(i64::from(a.bits / 8))),
-                Some(s) => (index, self.bytes_of(s, a.bits)),
-            };
-            pointer = self.at().op(Opcode::MadWideS32, &[index, scale, pointer], Ty::B64);
+            pointer = self.step(pointer, index, a.view.strides[d], a.bits);
         }
         a.rows.insert(key, pointer);
         pointer
@@ -428,7 +424,7 @@ impl Lower<'_, '_> {
             (AtomicOp::Max, Elem::Int(32)) => (Opcode::RedGlobalMaxS32, 1),
             (AtomicOp::Min, Elem::Uint(32)) => (Opcode::RedGlobalMinU32, 1),
             (AtomicOp::Max, Elem::Uint(32)) => (Opcode::RedGlobalMaxU32, 1),
-            _ => return self.error(format!("an atomic {op:?} of tiles of {elem} is not selected")),
+            _ => return self.unselected(format!(" of tiles of {elem}")),
         };
         self.store_by(inst, value, Some((row, widest)))
     }

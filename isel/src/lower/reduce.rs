@@ -6,7 +6,7 @@ use super::{Low, Lower};
 use crate::Result;
 use crate::rows::{binary_row, kind, reduced};
 use rustc_hash::FxHashMap;
-use warplift_ir::layout::{Axis, Layout};
+use warplift_ir::layout::{Axis, Basis, Layout};
 use warplift_ir::machine::{self, Attr, IndexMap, NewInst, Ty};
 use warplift_ir::target::Opcode;
 use warplift_ir::tile::{Inst, ReduceOp, Type};
@@ -21,7 +21,7 @@ impl Lower<'_, '_> {
         let (arg, result) = (k.args(inst)[0], k.result(inst));
         let elem = k.ty(arg).elem();
         let row = kind(elem, true).and_then(|kd| binary_row(reduced(op), kd)).filter(|_| elem.bits() == 32);
-        let Some(row) = row else { return self.error(format!("{op:?} of tiles of {elem} is not selected")) };
+        let Some(row) = row else { return self.unselected(format!(" of tiles of {elem}")) };
         if matches!(self.env.get(&arg), Some(Low::Splat(_)) | None) {
             return self.error("a reduction of a constant tile is not selected");
         }
@@ -30,7 +30,8 @@ impl Lower<'_, '_> {
         let to = tile.then(|| self.plan.layout(k, result).cloned()).transpose()?;
         let axis = usize::from(axis);
         let x = self.materialize(arg, arg)?;
-        let mut r = self.reduce_registers(row, x, &from, to.as_ref(), axis);
+        self.check_threads(&from, axis)?;
+        let mut r = self.reduce_registers(row, x, &from, to.as_ref(), axis)?;
         r = self.across_lanes(row, r, lanes_along(&from, axis).into_iter());
         r = self.across_warps(row, r, &from, to.as_ref(), axis)?;
         if !tile {
@@ -56,7 +57,24 @@ impl Lower<'_, '_> {
         r
     }
 
-    /// Over the registers that fall together, one row for all results at once.
+    /// Threads must hold different elements of one result along the dimension, or the same ones: a layout that the
+    /// mapping pins may be otherwise.
+    fn check_threads(&self, from: &Layout, axis: usize) -> Result<()> {
+        for &(a, _) in from.ins().iter().filter(|a| a.0 != Axis::Reg) {
+            let along: Vec<Basis> = from.basis(a).into_iter().filter(|b| b.out[axis] != 0).collect();
+            let beside = |b: &Basis| b.out.iter().enumerate().any(|(d, &o)| d != axis && o != 0);
+            let twice = from.replicated(a).iter().any(|b| b.out[axis] != 0);
+            let pair = |b: &Basis| b.extent == 2 && b.weight.is_power_of_two();
+            if twice || along.iter().any(beside) || (a == Axis::Lane && !along.iter().all(pair)) {
+                return self.error(format!(
+                    "a reduction along dimension {axis} of a tile whose threads hold elements twice or aslant is not selected: `{from}`"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Over the registers that fall together, one row for all results at once. What a register repeats counts once.
     fn reduce_registers(
         &mut self,
         row: Opcode,
@@ -64,9 +82,11 @@ impl Lower<'_, '_> {
         from: &Layout,
         to: Option<&Layout>,
         axis: usize,
-    ) -> machine::Value {
+    ) -> Result<machine::Value> {
         let mut groups: FxHashMap<Vec<u64>, Vec<u16>> = FxHashMap::default();
-        for r in 0..from.in_extent(Axis::Reg) {
+        let repeated = from.replicated(Axis::Reg);
+        let first = |r: &u64| repeated.iter().all(|b| (r / b.weight).is_multiple_of(b.extent));
+        for r in (0..from.in_extent(Axis::Reg)).filter(first) {
             let mut at = register_coord(from, r);
             at.remove(axis);
             groups.entry(at).or_default().push(r as u16);
@@ -75,11 +95,14 @@ impl Lower<'_, '_> {
             Some(to) => (0..to.in_extent(Axis::Reg)).map(|r| register_coord(to, r)).collect(),
             None => vec![Vec::new()],
         };
-        let results: Vec<&Vec<u16>> = wanted.iter().filter_map(|at| groups.get(at)).collect();
-        let depth = results.first().map_or(0, |g| g.len());
-        let regs = results.len() as u16;
+        let results: Option<Vec<&Vec<u16>>> = wanted.iter().map(|at| groups.get(at)).collect();
+        let depth = groups.values().next().map_or(0, |g| g.len());
+        let results = results.filter(|all| depth > 0 && all.iter().all(|g| g.len() == depth));
+        let Some(results) = results else {
+            return self.error(format!("a reduction of `{from}` along dimension {axis}: its threads do not hold what the result's threads want"));
+        };
         let column = |c: usize| IndexMap::Table(results.iter().map(|g| g[c]).collect());
-        self.combine(row, (0..depth).map(|c| (x, column(c))), regs)
+        Ok(self.combine(row, (0..depth).map(|c| (x, column(c))), wanted.len() as u16))
     }
 
     /// Operands of as many registers each in two chains: enough to hide the latency of one another, few

@@ -14,7 +14,7 @@ impl Lower<'_, '_> {
     pub(super) fn lower_scalar(&mut self, inst: Inst) -> Result<()> {
         let k = self.k;
         let Some(&result) = k.results(inst).first() else {
-            return self.error(format!("{:?} is not selected", k.insts[inst].op));
+            return self.unselected("");
         };
         let args = k.args(inst).to_vec();
         let elem = k.ty(result).elem();
@@ -44,7 +44,7 @@ impl Lower<'_, '_> {
                 let (x, y) = (self.scalar(args[0])?, self.scalar(args[1])?);
                 let from = k.ty(args[0]).elem();
                 let Some(row) = kind(from, false).and_then(compare_row) else {
-                    return self.error(format!("comparison of {from} is not selected"));
+                    return self.unselected(format!(" of {from} scalars"));
                 };
                 self.at().value(NewInst::new(row, &[x, y], &[Ty::Pred]).attr(Attr::Cmp(*cmp)))
             }
@@ -65,14 +65,14 @@ impl Lower<'_, '_> {
                 let [x, y, z] = [self.scalar(args[0])?, self.scalar(args[1])?, self.scalar(args[2])?];
                 match kind(elem, false).and_then(fma_row) {
                     Some(row) => self.at().op(row, &[x, y, z], Ty::B32),
-                    None => return self.error(format!("fma of {elem} scalars is not selected")),
+                    None => return self.unselected(format!(" of {elem} scalars")),
                 }
             }
             Op::Cast => {
                 let x = self.scalar(args[0])?;
                 self.scalar_cast(k.ty(args[0]), elem, x)?
             }
-            other => return self.error(format!("{other:?} is not selected")),
+            _ => return self.unselected(""),
         };
         self.set(result, r);
         Ok(())
@@ -121,7 +121,7 @@ impl Lower<'_, '_> {
             return Ok(());
         }
         let Some((kind, row)) = kind(elem, false).and_then(|kd| Some((kd, binary_row(op, kd)?))) else {
-            return self.error(format!("{op:?} of {elem} scalars is not selected"));
+            return self.unselected(format!(" of {elem} scalars"));
         };
         let r = match kind {
             Kind::Pred => self.at().op(row, &[x, y], Ty::Pred),
@@ -175,7 +175,7 @@ impl Lower<'_, '_> {
                 let ty = if elem == Elem::Bool { Ty::Pred } else { Ty::B32 };
                 Ok(self.at().op(row, &[x], ty))
             }
-            None => self.error(format!("{op:?} of {elem} scalars is not selected")),
+            None => self.unselected(format!(" of {elem} scalars")),
         }
     }
 

@@ -56,7 +56,7 @@ impl Lower<'_, '_> {
         let row = kind(elem, true).and_then(|kd| binary_row(crate::rows::reduced(op), kd));
         let neutral = neutral(op, elem).filter(|_| elem.bits() == 32);
         let (Some(row), Some(neutral)) = (row, neutral) else {
-            return self.error(format!("a scan by {op:?} of tiles of {elem} is not selected"));
+            return self.unselected(format!(" of tiles of {elem}"));
         };
         let layout = self.plan.layout(k, result)?.clone();
         let x = match self.env.get(&arg) {
@@ -84,7 +84,7 @@ impl Lower<'_, '_> {
             }
             rest = &rest[done..];
         }
-        let r = self.offset_all(&b, &parts, &order);
+        let r = self.offset_all(&b, &parts, &order, &layout);
         self.set(result, r);
         Ok(())
     }
@@ -241,7 +241,13 @@ impl Lower<'_, '_> {
     }
 
     /// Prefixes inside threads, moved by their group's offset, in the order of the layout's registers.
-    fn offset_all(&mut self, b: &Blocks, parts: &[machine::Value], order: &[Vec<u16>]) -> machine::Value {
+    fn offset_all(
+        &mut self,
+        b: &Blocks,
+        parts: &[machine::Value],
+        order: &[Vec<u16>],
+        layout: &Layout,
+    ) -> machine::Value {
         let groups = b.groups();
         let moved: Vec<machine::Value> = match b.offsets {
             None => parts.to_vec(),
@@ -252,12 +258,14 @@ impl Lower<'_, '_> {
         };
         let regs = moved.len() as u16 * groups;
         let all = self.at().value(NewInst::new(Opcode::Join, &moved, &[Ty::frag(regs)]));
-        let mut table = vec![0; regs.into()];
+        let mut made: FxHashMap<Vec<u64>, u16> = FxHashMap::default();
         for (g, registers) in order.iter().enumerate() {
             for (p, &r) in registers.iter().enumerate() {
-                table[usize::from(r)] = p as u16 * groups + g as u16;
+                made.insert(register_coord(layout, r.into()), p as u16 * groups + g as u16);
             }
         }
+        // A register that repeats another's element takes its prefix.
+        let table = (0..layout.in_extent(Axis::Reg)).map(|r| made[&register_coord(layout, r)]).collect();
         self.pick(all, table)
     }
 }

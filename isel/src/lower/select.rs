@@ -80,11 +80,14 @@ impl Lower<'_, '_> {
         let regs = self.result_regs(result)?;
         let numbers = |kind: &Kind| !matches!(kind, Kind::Mask | Kind::Pred | Kind::Wide);
         let Some(kind) = kind(elem, true).filter(numbers) else {
-            return self.error(format!("comparison of tiles of {elem} is not selected"));
+            return self.unselected(format!(" of tiles of {elem}"));
         };
         let (x, y) = match is_half(elem) {
             true => (self.widened(args[0], elem, regs / 2)?, self.widened(args[1], elem, regs / 2)?),
-            false => (self.operand(args[0])?, self.operand(args[1])?),
+            false => {
+                let (x, y) = (self.operand(args[0])?, self.operand(args[1])?);
+                (self.compared(cmp, x, args[1]), y)
+            }
         };
         if self.tests.contains(&result) {
             self.env.insert(result, Low::Test(Test::Compare(kind, cmp, x, y)));
@@ -95,9 +98,7 @@ impl Lower<'_, '_> {
             Kind::Unsigned => Opcode::SetU32,
             _ => Opcode::SetF32,
         };
-        let r = self.repeat(row, Attr::Cmp(cmp), &[x, y], regs);
-        self.set(result, r);
-        Ok(())
+        self.elementwise(result, row, Attr::Cmp(cmp), &[x, y])
     }
 
     /// Two conditions of a select that are made there; whether they are.
@@ -128,7 +129,7 @@ impl Lower<'_, '_> {
             return Ok(());
         }
         if elem.bits() != 32 {
-            return self.error(format!("select of tiles of {elem} is not selected"));
+            return self.unselected(format!(" of tiles of {elem}"));
         }
         let test = self.test(args[0])?;
         let [x, y] = [self.operand(args[1])?, self.operand(args[2])?];

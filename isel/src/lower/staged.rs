@@ -6,11 +6,12 @@ use crate::facts::launch_expr;
 use crate::operand::array;
 use crate::plan::{Staged, StagedFill};
 use crate::tiles::extents;
+use crate::window::Window;
 use warplift_ir::layout::Axis;
 use warplift_ir::machine::{
     self, Attr, Buffer, BufferData, BufferKind, CacheHint, NewInst, Place, TmaAttr, Ty,
 };
-use warplift_ir::manifest::{Packing, PackingDigit};
+use warplift_ir::manifest::{Expr, ExprOp, Packing, PackingDigit};
 use warplift_ir::target::Opcode;
 use warplift_ir::tile::{Inst, Op, Value};
 
@@ -80,6 +81,7 @@ impl Lower<'_, '_> {
         let args = k.args(inst).to_vec();
         let bits = k.ty(args[0]).elem().bits();
         self.packed_argument(args[0], tile, digits)?;
+        self.limit_row(args[0], tile[1])?;
         let view = self.view(args[0])?;
         let [rows, columns] = tile.map(i64::from);
         let (row, column) = (self.scalar(args[1])?, self.scalar(args[2])?);
@@ -97,6 +99,18 @@ impl Lower<'_, '_> {
         let attr = TmaAttr { map: 0, rank: 0, bytes, place, multicast: 0, hint, early };
         let new = NewInst::new(Opcode::BulkLoad, &[at], &[Ty::Event]).attr(Attr::Tma(attr));
         Ok(Some(self.at().value(new)))
+    }
+
+    /// A row's share of a row of tiles must be a step.
+    fn limit_row(&mut self, view: Value, columns: u32) -> Result<()> {
+        let (k, bits) = (self.k, self.k.ty(view).elem().bits());
+        let extent = Window::of(k, view).and_then(|w| launch_expr(k, w.extent(k, *w.kept.get(1)?)));
+        let Some(extent) = extent else { return Ok(()) };
+        let columns = i64::from(columns);
+        let across = Expr::op(ExprOp::CeilDiv, extent, Expr::Const(columns));
+        let bytes = Expr::op(ExprOp::Mul, across, Expr::Const(columns * i64::from(bits) / 8));
+        let name = self.name_of(view);
+        self.limit(bytes, format!("a packed row of `{name}` in bytes"))
     }
 
     /// The manifest says how the argument is packed.

@@ -47,7 +47,7 @@ impl Lower<'_, '_> {
     }
 
     /// An elementwise row: once for each register of the operands where all are broadcast alike.
-    fn elementwise(
+    pub(super) fn elementwise(
         &mut self,
         result: Value,
         op: Opcode,
@@ -125,7 +125,7 @@ impl Lower<'_, '_> {
             Op::ViewAs(_) => self.tile_bits(result, args[0]),
             Op::Broadcast => self.tile_broadcast(result, args[0]),
             Op::Iota(d) => self.tile_iota(result, usize::from(*d)),
-            other => self.error(format!("{other:?} of tiles is not selected")),
+            _ => self.unselected(" of tiles"),
         }
     }
 
@@ -147,11 +147,18 @@ impl Lower<'_, '_> {
         if self.tile_test(result, op, args)? {
             return Ok(());
         }
-        let elem = self.k.ty(result).elem();
-        if let (warplift_ir::tile::BinOp::Sub, Elem::F16, Some((narrow, bias))) =
-            (op, elem, self.fused_bias(args))
+        if let (warplift_ir::tile::BinOp::Add, Some(Low::Picked(x, table))) =
+            (op, self.env.get(&args[0]).cloned())
+            && let Some(moved) = self.numbers_moved(x, args[1])
         {
-            let r = self.narrow_to_half(result, narrow, bias)?;
+            self.env.insert(result, Low::Picked(moved, table));
+            return Ok(());
+        }
+        let elem = self.k.ty(result).elem();
+        if let (warplift_ir::tile::BinOp::Sub, true, Some((narrow, bias))) =
+            (op, is_half(elem), self.fused_bias(args))
+        {
+            let r = self.narrow_to_half(result, narrow, elem, bias)?;
             self.set(result, r);
             return Ok(());
         }
@@ -166,7 +173,7 @@ impl Lower<'_, '_> {
                 self.set(result, r);
                 Ok(())
             }
-            None => self.error(format!("{op:?} of tiles of {elem} is not selected")),
+            None => self.unselected(format!(" of tiles of {elem}")),
         }
     }
 
@@ -198,7 +205,7 @@ impl Lower<'_, '_> {
             None => (op, None),
         };
         let Some(row) = kind(elem, true).and_then(|kd| unary_row(base, kd)) else {
-            return self.error(format!("{op:?} of tiles of {elem} is not selected"));
+            return self.unselected(format!(" of tiles of {elem}"));
         };
         let scale = |l: &mut Self, x: (machine::Value, IndexMap), f: f32| {
             let c = l.at().imm(i64::from(f.to_bits()));
@@ -217,7 +224,7 @@ impl Lower<'_, '_> {
     fn tile_fma(&mut self, result: Value, args: &[Value]) -> Result<()> {
         let elem = self.k.ty(result).elem();
         let Some(row) = kind(elem, true).and_then(fma_row) else {
-            return self.error(format!("fma of tiles of {elem} is not selected"));
+            return self.unselected(format!(" of tiles of {elem}"));
         };
         let [x, y, z] = [self.operand(args[0])?, self.operand(args[1])?, self.operand(args[2])?];
         self.elementwise(result, row, Attr::None, &[x, y, z])
@@ -237,13 +244,14 @@ impl Lower<'_, '_> {
             return Ok(());
         }
         if super::narrow::is_narrow(from) && matches!(to, Elem::F16 | Elem::Bf16 | Elem::F32) {
-            let half = self.narrow_to_half(result, arg, 0.0)?;
+            let half = self.narrow_to_half(result, arg, if to == Elem::F32 { Elem::F16 } else { to }, 0.0)?;
             let regs = self.result_regs(result)?;
-            let r = match to {
-                Elem::F16 => half,
-                Elem::F32 => self.unpack(Elem::F16, half, regs),
-                _ => self.repack(Elem::F16, half, to, regs),
-            };
+            let r = if to == Elem::F32 { self.unpack(Elem::F16, half, regs) } else { half };
+            self.set(result, r);
+            return Ok(());
+        }
+        if super::narrow::is_narrow(from) && from.is_int() && matches!(to, Elem::Int(32)) {
+            let r = self.narrow_to_word(result, arg)?;
             self.set(result, r);
             return Ok(());
         }
@@ -264,6 +272,12 @@ impl Lower<'_, '_> {
             (Elem::F32, Elem::Uint(32)) => {
                 self.repeat(Opcode::U32FromF32, Attr::None, &[(x, IndexMap::EACH)], regs)
             }
+            // Integers that f32 rounds are beyond f16.
+            (Elem::Int(32) | Elem::Uint(32), Elem::F16) => {
+                let row = if from.is_signed() { Opcode::F32FromS32 } else { Opcode::F32FromU32 };
+                let wide = self.repeat(row, Attr::None, &[(x, IndexMap::EACH)], 2 * regs);
+                self.narrowed(wide, to, regs)
+            }
             (Elem::Int(32), Elem::Uint(32)) | (Elem::Uint(32), Elem::Int(32)) => x,
             (Elem::F16, Elem::Bf16) | (Elem::Bf16, Elem::F16) => self.repack(from, x, to, regs),
             _ => return self.error(format!("a cast of tiles from {from} to {to} is not selected")),
@@ -273,7 +287,7 @@ impl Lower<'_, '_> {
     }
 
     /// Halves of one kind as halves of the other, by way of f32.
-    fn repack(&mut self, from: Elem, x: machine::Value, to: Elem, regs: u16) -> machine::Value {
+    pub(super) fn repack(&mut self, from: Elem, x: machine::Value, to: Elem, regs: u16) -> machine::Value {
         let wide = self.unpack(from, x, regs * 2);
         self.narrowed(wide, to, regs)
     }
@@ -445,23 +459,7 @@ impl Lower<'_, '_> {
 
     fn tile_iota(&mut self, result: Value, dim: usize) -> Result<()> {
         let layout = self.plan.layout(self.k, result)?.clone();
-        let base = self.thread_coord(&layout, dim)?;
-        let all: Vec<u64> = (0..layout.in_extent(Axis::Reg))
-            .map(|r| super::coords::register_coord(&layout, r)[dim])
-            .collect();
-        let mut few = all.clone();
-        few.sort_unstable();
-        few.dedup();
-        let parts: Vec<machine::Value> = few
-            .iter()
-            .map(|&offset| {
-                let sum = self.at().add_imm(base, offset as i64);
-                self.at().op(Opcode::Mov, &[sum], Ty::B32)
-            })
-            .collect();
-        let regs = parts.len() as u16;
-        let r = self.at().value(NewInst::new(Opcode::Join, &parts, &[Ty::frag(regs)]));
-        let table = all.iter().map(|o| few.partition_point(|f| f < o) as u16).collect();
+        let (r, table) = self.numbers(&layout, dim)?;
         self.env.insert(result, Low::Picked(r, table));
         Ok(())
     }

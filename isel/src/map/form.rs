@@ -14,9 +14,11 @@ use crate::operand::{WARP_ATOM, loaded_whole, swizzle_span};
 use crate::tiles::{extents, unit_dim};
 use crate::{IselError, Result};
 use std::fmt;
-use warplift_ir::tile::{Inst, Kernel, Mapping, Op, Products, Team, WarpShare};
+use warplift_ir::tile::{Inst, Item, Kernel, Mapping, Op, Products, Team, WarpShare};
 use warplift_ir::types::Elem;
 
+/// Warps of a warpgroup.
+const WARPGROUP: u32 = 4;
 /// Rows of a `wgmma`; what no multiple of them covers becomes `mma.sync`.
 const WGMMA_M: u32 = 64;
 /// Elements of a tile from which eight warps are worth their registers.
@@ -66,46 +68,47 @@ impl fmt::Display for Form {
 /// read the least from shared memory.
 ///
 /// # Errors
-/// Loops that ask for different numbers of warpgroups, warps that cannot share the products.
+/// Warps that are no warpgroups or cannot share the products.
 pub(super) fn forms(k: &Kernel, mapping: &Mapping) -> Result<Vec<Form>> {
-    let groups = consumers(mapping)?;
+    let (groups, warps) = (consumers(mapping), mapping.whole.warps);
     let all = products(k);
     let tall = all.iter().all(|&i| shape(k, i)[0].is_multiple_of(WGMMA_M));
-    let whole = Form::Team(match (all.is_empty(), groups, mapping.whole.warps) {
-        (false, groups, _) => Team::Warpgroups(groups.unwrap_or(1)),
-        (true, _, Some(warps)) => Team::Warps(warps),
-        (true, groups, None) => Team::Warps(groups.unwrap_or(1).saturating_mul(4)),
+    // The verifier has seen that consumers and warps agree.
+    let whole_groups = groups.or(warps.map(|w| w / WARPGROUP)).unwrap_or(1);
+    let odd = warps.filter(|w| !w.is_multiple_of(WARPGROUP));
+    let whole = Form::Team(match all.is_empty() {
+        false => Team::Warpgroups(whole_groups),
+        true => Team::Warps(warps.unwrap_or(whole_groups * WARPGROUP)),
     });
     let forms = match mapping.whole.products {
         _ if all.is_empty() => vec![whole],
-        Products::Wgmma => vec![whole],
+        Products::Wgmma => match odd {
+            Some(warps) => {
+                let message = format!("`warps {warps}` beside `products wgmma`: a warpgroup has {WARPGROUP}");
+                return Err(IselError::said(mapping, Item::Kernel, "warps", message));
+            }
+            None => vec![whole],
+        },
         Products::MmaSync => by_warps(k, mapping, groups)?,
-        Products::Fit if !tall => by_warps(k, mapping, groups)?,
+        Products::Fit if !tall || odd.is_some() => by_warps(k, mapping, groups)?,
         Products::Fit if names_warpgroups(mapping) => vec![whole],
         Products::Fit => {
             let others = by_warps(k, mapping, groups).unwrap_or_default();
             std::iter::once(whole).chain(others).collect()
         }
     };
-    match forms.iter().map(|f| f.team().warps()).find(|w| !(1..=32).contains(w)) {
-        Some(warps) => {
-            Err(IselError::whole(format!("a block has 1 to 32 warps, the mapping asks for {warps}")))
-        }
-        None => {
-            forms.into_iter().map(|f| held_together(f, mapping.whole.blocks.max(1), all.is_empty())).collect()
-        }
-    }
+    forms.into_iter().map(|f| held_together(f, mapping, all.is_empty())).collect()
 }
 
 /// A form whose tiles the warps of several blocks hold together; `plain` without products.
-fn held_together(form: Form, blocks: u32, plain: bool) -> Result<Form> {
-    match (blocks, form) {
+fn held_together(form: Form, mapping: &Mapping, plain: bool) -> Result<Form> {
+    match (mapping.whole.blocks, form) {
         (1, _) => Ok(form),
-        (2 | 4 | 8, Form::Team(Team::Warps(each))) if plain => Ok(Form::Team(Team::Warps(each * blocks))),
-        (2 | 4 | 8, _) => {
-            Err(IselError::whole("products of tiles that several blocks hold together".to_owned()))
+        (blocks, Form::Team(Team::Warps(each))) if plain => Ok(Form::Team(Team::Warps(each * blocks))),
+        (blocks, _) => {
+            let message = format!("`blocks {blocks}`: products of tiles that several blocks hold together");
+            Err(IselError::said(mapping, Item::Kernel, "blocks", message))
         }
-        _ => Err(IselError::whole(format!("{blocks} blocks for a tile: 1, 2, 4 or 8 hold one together"))),
     }
 }
 
@@ -114,16 +117,9 @@ fn names_warpgroups(mapping: &Mapping) -> bool {
     mapping.loops.iter().any(|(_, l)| l.consumers.is_some() || l.wait.is_some() || l.turns.is_some())
 }
 
-/// Warpgroups that the mapping's loops ask for; all must agree.
-pub(super) fn consumers(mapping: &Mapping) -> Result<Option<u32>> {
-    let mut all = mapping.loops.iter().filter_map(|(_, l)| l.consumers);
-    let first = all.next();
-    match (first, all.find(|&c| Some(c) != first)) {
-        (Some(a), Some(b)) => Err(IselError::whole(format!(
-            "loops ask for {a} and {b} consumer warpgroups; a block has one number"
-        ))),
-        _ => Ok(first),
-    }
+/// Warpgroups that the mapping's loops ask for; the verifier has seen that all agree.
+pub(super) fn consumers(mapping: &Mapping) -> Option<u32> {
+    mapping.loops.iter().find_map(|(_, l)| l.consumers)
 }
 
 fn products(k: &Kernel) -> Vec<Inst> {
@@ -138,7 +134,7 @@ fn shape(k: &Kernel, mma: Inst) -> [u32; 2] {
 
 /// Forms by `mma.sync`, of as many warps as the mapping asks for or the tile is worth.
 fn by_warps(k: &Kernel, mapping: &Mapping, groups: Option<u32>) -> Result<Vec<Form>> {
-    if let Some(warps) = mapping.whole.warps.or(groups.map(|g| g.saturating_mul(4))) {
+    if let Some(warps) = mapping.whole.warps.or(groups.map(|g| g * WARPGROUP)) {
         return shares(k, warps);
     }
     let large =

@@ -118,8 +118,8 @@ fn sum(k: &Kernel, v: Value, negative: bool, guard: &mut Guard) -> Option<()> {
 /// The select goes into a branch, with what it alone needs.
 fn branch(k: &mut Kernel, block: Block, select: Inst, guards: &Guards) {
     let loc = k.insts[select].loc;
+    let moved = needed_by(k, block, select);
     let old = std::mem::take(&mut k.blocks[block].insts);
-    let moved = needed_by(k, &old, select);
     let (then, other) = (k.blocks.push(Default::default()), k.blocks.push(Default::default()));
     for inst in old {
         if moved.contains(&inst) {
@@ -144,16 +144,12 @@ fn branch(k: &mut Kernel, block: Block, select: Inst, guards: &Guards) {
 }
 
 /// Instructions of a block whose results an instruction alone needs, what it keeps not among them.
-fn needed_by(k: &Kernel, insts: &[Inst], select: Inst) -> FxHashSet<Inst> {
+fn needed_by(k: &Kernel, block: Block, select: Inst) -> FxHashSet<Inst> {
     let mut users: rustc_hash::FxHashMap<Value, Vec<Inst>> = rustc_hash::FxHashMap::default();
     k.walk(|_, inst| k.args(inst).iter().for_each(|&v| users.entry(v).or_default().push(inst)));
-    // Of the list as it was, which is not in the kernel meanwhile.
-    for &inst in insts {
-        k.args(inst).iter().for_each(|&v| users.entry(v).or_default().push(inst));
-    }
     let condition = k.args(select)[0];
     let mut moved = FxHashSet::default();
-    for &inst in insts.iter().rev() {
+    for &inst in k.blocks[block].insts.iter().rev() {
         let data = &k.insts[inst];
         let pure = !data.op.has_effect()
             && data.blocks.is_empty()

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  tunables ─► constants        tunables.rs
+//!  products into their sums     accumulate.rs
 //!  products turned              orient.rs
 //!  masks under branches         guard.rs
 //!  narrow elements widened      widen.rs
@@ -17,6 +18,7 @@
 //!
 //! Logic apart from mapping: Task-Based Tensor Computations on Modern GPUs, section 3.3.
 
+mod accumulate;
 mod ahead;
 mod chunk;
 mod cluster;
@@ -34,7 +36,7 @@ mod widen;
 
 use crate::tiles::loop_name;
 use crate::{IselError, Result};
-use warplift_ir::tile::{Kernel, Mapping, Op, Type};
+use warplift_ir::tile::{Kernel, Mapping, Op, Origin, Type, VerifyError, verify_mapping};
 
 pub use tunables::do_tunables;
 
@@ -55,20 +57,17 @@ impl Forms<'_> {
     }
 
     /// The kernel in one of them.
-    ///
-    /// # Errors
-    /// What makes its loop over tiles impossible.
-    pub fn make(&self, form: Form) -> Result<Kernel> {
+    pub fn make(&self, form: Form) -> Kernel {
         let mut k = self.common.clone();
         chunk::do_chunks(&mut k, self.mapping, form);
         let ahead = strips::do_strips(&mut k, self.mapping, form);
         bound_indices(&mut k, self.mapping.whole.cluster);
         if self.mapping.whole.persistent {
-            persist::do_persist(&mut k, self.mapping)?;
+            persist::do_persist(&mut k, self.mapping);
             ahead::do_ahead(&mut k, &ahead);
         }
         assign_teams(&mut k, form);
-        Ok(k)
+        k
     }
 }
 
@@ -79,22 +78,24 @@ impl Forms<'_> {
 pub fn do_map(kernel: &Kernel, mapping: &Mapping) -> Result<Kernel> {
     let forms = do_forms(kernel, mapping)?;
     let first = forms.all.first().ok_or_else(|| IselError::whole("a kernel without a form"))?;
-    forms.make(*first)
+    Ok(forms.make(*first))
 }
 
 /// Applies a mapping as far as it is the same for all forms.
 ///
 /// # Errors
-/// A name that the kernel lacks, an impossible number of warps, an extent that a tunable's value makes
+/// What [`verify_mapping`] finds, an impossible number of warps, an extent that a tunable's value makes
 /// fractional or zero.
 pub fn do_forms<'m>(kernel: &Kernel, mapping: &'m Mapping) -> Result<Forms<'m>> {
-    check_names(kernel, mapping)?;
+    check(kernel, mapping)?;
     let mut k = do_tunables(kernel, mapping)?;
     assign_loops(&mut k, mapping);
     assign_arrays(&mut k, mapping);
     assign_tiles(&mut k, mapping);
+    assign_stores(&mut k, mapping);
     cluster::check_ends(&k, mapping)?;
-    orient::do_orient(&mut k, mapping, form::consumers(mapping)?);
+    accumulate::do_accumulate(&mut k);
+    orient::do_orient(&mut k, mapping, form::consumers(mapping));
     guard::do_guard(&mut k);
     widen::do_widen(&mut k);
     let all = form::forms(&k, mapping)?;
@@ -102,38 +103,13 @@ pub fn do_forms<'m>(kernel: &Kernel, mapping: &'m Mapping) -> Result<Forms<'m>> 
     Ok(Forms { common: k, mapping, all })
 }
 
-fn check_names(kernel: &Kernel, mapping: &Mapping) -> Result<()> {
-    let unknown = |what: &str, name: &str| {
-        Err(IselError::whole(format!(
-            "mapping of `{}` names {what} `{name}`, which the kernel lacks",
-            kernel.name
-        )))
-    };
-    if !mapping.kernel.is_empty() && mapping.kernel != kernel.name {
-        let message = format!("mapping of `{}` given for kernel `{}`", mapping.kernel, kernel.name);
-        return Err(IselError::whole(message));
+/// The verifier's rules, for whoever comes here without it.
+fn check(kernel: &Kernel, mapping: &Mapping) -> Result<()> {
+    let first = |errors: Vec<VerifyError>| errors.into_iter().next();
+    match verify_mapping(kernel, mapping).map_err(first) {
+        Err(Some(e)) => Err(IselError { loc: e.loc, origin: Origin::Mapping, ..IselError::whole(e.message) }),
+        _ => Ok(()),
     }
-    for (name, _) in &mapping.tunables {
-        if !kernel.tunables.values().any(|t| t.name == *name) {
-            return unknown("tunable", name);
-        }
-    }
-    for (name, _) in &mapping.arrays {
-        if !kernel.params.iter().any(|p| p.name == *name && matches!(kernel.ty(p.value), Type::Ptr(_))) {
-            return unknown("array", name);
-        }
-    }
-    for (name, _) in &mapping.tiles {
-        if !kernel.insts.keys().any(|i| named(kernel, i, name)) {
-            return unknown("tile", name);
-        }
-    }
-    for (name, _) in &mapping.loops {
-        if !kernel.insts.keys().any(|i| loop_name(kernel, i) == Some(name)) {
-            return unknown("loop", name);
-        }
-    }
-    Ok(())
 }
 
 fn assign_loops(k: &mut Kernel, mapping: &Mapping) {
@@ -181,6 +157,13 @@ fn assign_tiles(k: &mut Kernel, mapping: &Mapping) {
         for inst in makers {
             k.attrs[inst].layout = Some(layout.clone());
         }
+    }
+}
+
+/// Every store says who makes it.
+fn assign_stores(k: &mut Kernel, mapping: &Mapping) {
+    for inst in k.insts.keys().collect::<Vec<_>>() {
+        k.attrs[inst].by_threads = !mapping.whole.bulk_store && matches!(k.insts[inst].op, Op::Store);
     }
 }
 

@@ -7,18 +7,15 @@
 
 use super::fold::Folded;
 use super::raster::Tiles;
-use crate::{IselError, Result};
 use rustc_hash::FxHashSet;
 use warplift_ir::tile::{BinOp, Inst, Kernel, Loc, LoopMapping, Mapping, Op, Raster, Type, Value};
 use warplift_ir::types::Elem;
 
 const I32: [Type; 1] = [Type::Scalar(Elem::I32)];
 
-/// Wraps the body of a kernel in the loop over its tiles.
-///
-/// # Errors
-/// A folded raster with clusters or with teams in turn, whose programs take other tiles than it counts with.
-pub fn do_persist(k: &mut Kernel, mapping: &Mapping) -> Result<()> {
+/// Wraps the body of a kernel in the loop over its tiles. The verifier has refused a folded raster with clusters or with
+/// teams in turn, whose programs take other tiles than it counts with.
+pub fn do_persist(k: &mut Kernel, mapping: &Mapping) {
     let entry = k.entry;
     let old = std::mem::take(&mut k.blocks[entry].insts);
     let footprint = footprint(k);
@@ -26,16 +23,18 @@ pub fn do_persist(k: &mut Kernel, mapping: &Mapping) -> Result<()> {
     k.blocks[entry].insts = outside;
     let cluster = mapping.whole.cluster.max(1);
     let folded = mapping.whole.raster == Raster::Folded;
-    if folded && (cluster > 1 || mapping.whole.alternate > 1) {
-        let message = "`raster folded` with clusters of blocks or teams in turn";
-        return Err(IselError::whole(message.to_owned()));
-    }
     let grid = neighbours(k, cluster);
     let tiles = (!folded).then(|| tile_count(k, &grid, cluster));
     let id = scalar(k, entry, Op::ProgramId, &[]);
     let count = scalar(k, entry, Op::ProgramCount, &[]);
-    let folded = folded.then(|| Folded::new(k, entry, &grid, id, count));
-    let end = tiles.or(folded.as_ref().map(|f| f.end)).expect("one of the two");
+    let (folded, end) = match tiles {
+        Some(end) => (None, end),
+        None => {
+            let folded = Folded::new(k, entry, &grid, id, count);
+            let end = folded.end;
+            (Some(folded), end)
+        }
+    };
     let body = k.blocks.push(Default::default());
     let tile = k.append_param(body, I32[0]);
     k.names[tile] = fresh_name(k, "tile");
@@ -54,7 +53,6 @@ pub fn do_persist(k: &mut Kernel, mapping: &Mapping) -> Result<()> {
     k.attrs[looped].persistent = true;
     k.attrs[looped].looped = Some(LoopMapping::default());
     k.append_inst(entry, Op::Yield, &[], &[], &[], Loc::default());
-    Ok(())
 }
 
 /// Tiles of all blocks of all clusters.

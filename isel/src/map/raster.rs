@@ -7,9 +7,6 @@ use super::persist::scalar;
 use warplift_ir::target::SM90A;
 use warplift_ir::tile::{BinOp, Block, Kernel, Op, Raster, Value};
 
-/// Tiles of the widest band: a wider one would only overflow the index arithmetic, any order is right.
-const MAX_BAND: u32 = 1 << 15;
-
 /// The tiles of a grid and how to walk them.
 pub struct Tiles<'a> {
     /// Block that the decoding goes to.
@@ -61,8 +58,8 @@ impl Tiles<'_> {
     fn band(&self) -> Option<(usize, i64)> {
         match self.raster {
             Raster::Linear | Raster::Folded => None,
-            Raster::BandM(g) => Some((0, i64::from((g / self.cluster).clamp(1, MAX_BAND)))),
-            Raster::BandN(g) => Some((1, i64::from(g.clamp(1, MAX_BAND)))),
+            Raster::BandM(g) => Some((0, i64::from((g / self.cluster).max(1)))),
+            Raster::BandN(g) => Some((1, i64::from(g))),
             Raster::Square => {
                 let [h, w, _] = self.footprint;
                 let programs = f64::from(SM90A.multiprocessors);

@@ -23,8 +23,9 @@ use warplift_ir::types::Elem;
 
 /// Registers of a multiprocessor, and of one thread at most.
 const REGISTERS: [u32; 2] = [65536, 255];
-/// Registers of a thread beside tiles: addresses, scalars, what an instruction needs on its way.
-const RESERVE: u32 = 28;
+/// Registers of a thread beside tiles: addresses, scalars, what an instruction needs on its way. Strips are cut where
+/// less than the first number would be left, and then until the second one is.
+const RESERVE: [u32; 2] = [20, 28];
 /// Elements of a strip that a thread holds at least, so that its accesses stay as wide.
 const ELEMENTS: u32 = 8;
 /// Strips at most; each repeats the instructions of a chain.
@@ -40,11 +41,11 @@ pub fn do_strips(k: &mut Kernel, mapping: &Mapping, form: Form) -> Vec<Inst> {
     let threads = 32 * form.team().warps();
     let (blocks, resident) = (mapping.whole.blocks.max(1), mapping.whole.resident.max(1));
     let share = (REGISTERS[0] * blocks / (threads * resident)).min(REGISTERS[1]);
-    let budget = share.saturating_sub(RESERVE);
+    let budget = RESERVE.map(|r| share.saturating_sub(r));
     let ahead = if mapping.whole.persistent { loads(k) } else { Vec::new() };
     let twice: u32 = ahead.iter().map(|&l| registers(k, k.result(l), threads)).sum();
     let mut tried = k.clone();
-    if twice > 0 && cut_to(&mut tried, threads, budget.saturating_sub(twice)) {
+    if twice > 0 && cut_to(&mut tried, threads, budget.map(|b| b.saturating_sub(twice))) {
         *k = tried;
         return ahead;
     }
@@ -53,19 +54,16 @@ pub fn do_strips(k: &mut Kernel, mapping: &Mapping, form: Form) -> Vec<Inst> {
 }
 
 /// Cuts until an estimate of what a thread holds is within its registers; whether it is.
-fn cut_to(k: &mut Kernel, threads: u32, budget: u32) -> bool {
+fn cut_to(k: &mut Kernel, threads: u32, [uncut, budget]: [u32; 2]) -> bool {
     let whole = demand(k, threads);
-    if whole <= budget {
+    if whole <= uncut {
         return true;
     }
-    let cut = |count| {
-        let mut tried = k.clone();
-        Cutter { k: &mut tried, count, threads }.cut();
-        (demand(&tried, threads), tried)
-    };
     let mut least = (whole, None);
     for count in 2..=MOST {
-        let (needed, tried) = cut(count);
+        let mut tried = k.clone();
+        Cutter { k: &mut tried, count, threads }.cut();
+        let needed = demand(&tried, threads);
         if needed < least.0 {
             least = (needed, Some(tried));
         }
@@ -73,10 +71,9 @@ fn cut_to(k: &mut Kernel, threads: u32, budget: u32) -> bool {
             break;
         }
     }
-    if let Some(best) = least.1 {
-        *k = best;
-    }
-    least.0 <= budget
+    let (needed, Some(best)) = least else { return false };
+    *k = best;
+    needed <= budget
 }
 
 /// Registers of a thread for the tiles that live at once, at most, by the order of the text.
@@ -223,8 +220,7 @@ impl Cutter<'_> {
     /// Strip by strip, the loads of the next one before the work on each.
     fn cut_store(&mut self, block: Block, inst: Inst, width: u32, kept: &FxHashSet<Inst>) {
         let from = self.k.blocks[block].insts.len();
-        let mut waiting = Vec::new();
-        let mut order = Vec::new();
+        let (mut order, mut waiting) = (Vec::new(), Vec::new());
         for n in 0..self.count {
             self.store_strip(block, inst, width, n, kept);
             let made = self.k.blocks[block].insts.split_off(from);
@@ -233,7 +229,7 @@ impl Cutter<'_> {
             order.append(&mut waiting);
             waiting = work;
         }
-        order.extend(waiting);
+        order.append(&mut waiting);
         self.k.blocks[block].insts.extend(order);
     }
 

@@ -1,7 +1,7 @@
 //! Tunables become constants: in shapes, slices and arithmetic.
 
 use crate::{IselError, Result};
-use warplift_ir::tile::{Dim, Kernel, MAX_TILE_ELEMENTS, Mapping, Op, Shape, Type};
+use warplift_ir::tile::{Dim, Inst, Item, Kernel, MAX_TILE_ELEMENTS, Mapping, Op, Shape, Type, Value};
 
 /// A copy of the kernel without tunables.
 ///
@@ -9,42 +9,20 @@ use warplift_ir::tile::{Dim, Kernel, MAX_TILE_ELEMENTS, Mapping, Op, Shape, Type
 /// An extent that becomes zero or fractional, a tile that becomes too large.
 pub fn do_tunables(kernel: &Kernel, mapping: &Mapping) -> Result<Kernel> {
     let mut k = kernel.clone();
-    let value = |t| {
-        let data = &kernel.tunables[t];
-        mapping.tunable(&data.name).unwrap_or(data.default)
-    };
-    let resolve = |d: Dim| {
-        d.resolve(value).filter(|&e| e > 0).map(Dim::new).ok_or_else(|| {
-            let t = d
-                .tunable
-                .map_or(String::from("1"), |t| format!("{} = {}", kernel.tunables[t].name, value(t)));
-            IselError::whole(format!("extent {t} * {} / {} is no positive whole number", d.mul, d.div))
-        })
-    };
-    for v in k.values.values_mut() {
-        if let Type::Tile(elem, shape) = v.ty {
-            let dims: Vec<Dim> = shape.dims().iter().map(|&d| resolve(d)).collect::<Result<_>>()?;
-            check_size(&dims)?;
-            v.ty = Type::Tile(elem, Shape::new(&dims).unwrap_or(shape));
+    let values = Values { kernel, mapping };
+    for v in kernel.values.keys() {
+        if let Type::Tile(elem, shape) = kernel.ty(v) {
+            let dims = shape.dims().iter().map(|&d| values.extent(v, d)).collect::<Result<Vec<_>>>()?;
+            check_size(&dims).map_err(|message| values.error(kernel.def(v), shape.dims(), message))?;
+            k.values[v].ty = Type::Tile(elem, Shape::new(&dims).unwrap_or(shape));
         }
     }
-    for data in k.insts.values_mut() {
+    for (inst, data) in k.insts.iter_mut() {
         match &mut data.op {
             // An offset may be zero, an extent may not.
-            Op::Dim(d) => {
-                *d = d
-                    .resolve(value)
-                    .filter(|&e| i32::try_from(e).is_ok())
-                    .map(Dim::new)
-                    .ok_or_else(|| IselError::whole("a tunable's multiple is fractional or no i32"))?
-            }
+            Op::Dim(d) => *d = values.word(inst, *d)?,
             Op::Slice(offsets) => {
-                for d in offsets {
-                    *d = d
-                        .resolve(value)
-                        .map(Dim::new)
-                        .ok_or_else(|| IselError::whole("a slice's offset is fractional"))?;
-                }
+                offsets.iter_mut().try_for_each(|d| values.offset(inst, *d).map(|o| *d = o))?
             }
             _ => {}
         }
@@ -53,8 +31,68 @@ pub fn do_tunables(kernel: &Kernel, mapping: &Mapping) -> Result<Kernel> {
     Ok(k)
 }
 
+/// Values of tunables, and what is said where they do not fit.
+struct Values<'k> {
+    kernel: &'k Kernel,
+    mapping: &'k Mapping,
+}
+
+impl Values<'_> {
+    fn resolved(&self, d: Dim) -> Option<Dim> {
+        let value = |t| {
+            let data = &self.kernel.tunables[t];
+            self.mapping.tunable(&data.name).unwrap_or(data.default)
+        };
+        d.resolve(value).map(Dim::new)
+    }
+
+    /// An extent of a tile.
+    fn extent(&self, tile: Value, d: Dim) -> Result<Dim> {
+        self.resolved(d).filter(|e| e.mul > 0).ok_or_else(|| {
+            let message = format!("extent {} is no positive whole number", self.text(d));
+            self.error(self.kernel.def(tile), &[d], message)
+        })
+    }
+
+    /// A multiple of a tunable as an i32.
+    fn word(&self, inst: Inst, d: Dim) -> Result<Dim> {
+        self.resolved(d).filter(|e| i32::try_from(e.mul).is_ok()).ok_or_else(|| {
+            let message = format!("{} is fractional or no i32", self.text(d));
+            self.error(Some(inst), &[d], message)
+        })
+    }
+
+    /// An offset of a slice.
+    fn offset(&self, inst: Inst, d: Dim) -> Result<Dim> {
+        self.resolved(d).ok_or_else(|| {
+            let message = format!("a slice's offset {} is fractional", self.text(d));
+            self.error(Some(inst), &[d], message)
+        })
+    }
+
+    /// `BM = 8 * 3 / 16`
+    fn text(&self, d: Dim) -> String {
+        let name = |t| {
+            let data = &self.kernel.tunables[t];
+            format!("{} = {}", data.name, self.mapping.tunable(&data.name).unwrap_or(data.default))
+        };
+        format!("{} * {} / {}", d.tunable.map_or(String::from("1"), name), d.mul, d.div)
+    }
+
+    /// An error where the mapping gives one of the tunables its value, else at an instruction.
+    fn error(&self, inst: Option<Inst>, dims: &[Dim], message: String) -> IselError {
+        let names = dims.iter().filter_map(|d| Some(self.kernel.tunables[d.tunable?].name.as_str()));
+        let given = |name| self.mapping.tunables.iter().position(|(n, _)| n == name);
+        match (names.filter_map(given).next(), inst) {
+            (Some(n), _) => IselError::said(self.mapping, Item::Tunable(n), "", message),
+            (None, Some(inst)) => IselError::at(self.kernel, inst, message),
+            (None, None) => IselError::whole(message),
+        }
+    }
+}
+
 /// The limit that the verifier holds the tunables' defaults to.
-fn check_size(dims: &[Dim]) -> Result<()> {
+fn check_size(dims: &[Dim]) -> std::result::Result<(), String> {
     let extents = dims.iter().map(|d| u64::from(d.mul));
     let elements = extents.clone().try_fold(1u64, u64::checked_mul);
     if elements.is_some_and(|n| n <= MAX_TILE_ELEMENTS) {
@@ -62,5 +100,5 @@ fn check_size(dims: &[Dim]) -> Result<()> {
     }
     let extents: Vec<String> = extents.map(|e| e.to_string()).collect();
     let shape = extents.join(", ");
-    Err(IselError::whole(format!("a tile [{shape}] has more than {MAX_TILE_ELEMENTS} elements")))
+    Err(format!("a tile [{shape}] has more than {MAX_TILE_ELEMENTS} elements"))
 }

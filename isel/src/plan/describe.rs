@@ -1,8 +1,10 @@
 //! What a plan decided, for `explain`.
 
+use super::blocked::vector_elements;
 use super::types::{Plan, StorePlan};
 use crate::tiles::program_order;
-use warplift_ir::tile::Kernel;
+use warplift_ir::counted;
+use warplift_ir::tile::{Kernel, Op};
 
 impl Plan {
     /// What was decided, a line each, for `explain`.
@@ -14,22 +16,27 @@ impl Plan {
             if let Some(t) = self.shared.get(&inst) {
                 let why = t.declined.as_ref().map_or(String::new(), |d| format!(" (no tensor copy: {d})"));
                 lines.push(format!(
-                    "{}:{} load: shared, {} x {} swizzle {} by {:?}{why}",
+                    "{}:{} load: shared, {} x {} swizzle {} by {}{why}",
                     at.line, at.column, t.extents[0], t.extents[1], t.swizzle, t.fill
                 ));
             }
-            if let Some(s) = self.staged.get(&inst) {
-                lines.push(format!("{}:{} load: {}", at.line, at.column, s.describe()));
+            match self.staged.get(&inst) {
+                Some(s) => lines.push(format!("{}:{} load: {}", at.line, at.column, s.describe())),
+                None if matches!(k.insts[inst].op, Op::Load) && !self.shared.contains_key(&inst) => {
+                    let vector = counted(vector_elements(k, inst, k.result(inst)), "element");
+                    lines.push(format!("{}:{} load: plain, {vector}", at.line, at.column));
+                }
+                None => {}
             }
             if let Some(p) = self.products.get(&inst) {
                 lines.push(format!(
-                    "{}:{} mma: m64n{}k16, {} x {} atoms, {} steps, A in {}",
+                    "{}:{} mma: m64n{}k16, {} x {}, {}, A in {}",
                     at.line,
                     at.column,
                     p.n,
                     p.m_atoms,
-                    p.n_atoms,
-                    p.k_steps,
+                    counted(p.n_atoms, "atom"),
+                    counted(p.k_steps, "step"),
                     if p.a.is_some() { "shared memory" } else { "registers" }
                 ));
             }
@@ -38,8 +45,13 @@ impl Plan {
                 let together = if p.share.together { ", rows together," } else { "" };
                 let (rows, cols) = (p.share.rows, p.share.columns);
                 lines.push(format!(
-                    "{}:{} mma: m16n8k16, {rows} x {cols} warps{together} of {} x {} atoms, {} steps, A in {source}",
-                    at.line, at.column, p.m_atoms, p.n_atoms, p.k_steps,
+                    "{}:{} mma: m16n8k16, {rows} x {} warps{together} of {} x {}, {}, A in {source}",
+                    at.line,
+                    at.column,
+                    cols,
+                    p.m_atoms,
+                    counted(p.n_atoms, "atom"),
+                    counted(p.k_steps, "step"),
                 ));
             }
             lines.extend(self.stores.get(&inst).map(|s| match s {
@@ -48,11 +60,22 @@ impl Plan {
                 }
                 StorePlan::Plain { vector, declined } => {
                     let why = declined.as_ref().map_or(String::new(), |d| format!(" (no tensor copy: {d})"));
-                    format!("{}:{} store: plain, {vector} elements{why}", at.line, at.column)
+                    format!("{}:{} store: plain, {}{why}", at.line, at.column, counted(*vector, "element"))
                 }
             }));
         }
-        lines.extend(self.found.iter().flat_map(|f| f.describe(k)));
-        lines
+        together(lines)
     }
+
+    /// What the search over plans tried, a line each, for `explain`; empty without a search.
+    pub fn describe_search(&self, k: &Kernel) -> Vec<String> {
+        self.found.iter().flat_map(|f| f.describe(k)).collect()
+    }
+}
+
+/// Equal lines that follow each other as one, with their number.
+fn together(lines: Vec<String>) -> Vec<String> {
+    let runs = lines.chunk_by(|a, b| a == b);
+    runs.map(|run| if run.len() > 1 { format!("{} ({} times)", run[0], run.len()) } else { run[0].clone() })
+        .collect()
 }

@@ -1,6 +1,7 @@
 //! What a plan costs, and what the search over plans tried and found.
 
 use super::choices::{Point, Way};
+use warplift_ir::counted;
 use warplift_ir::tile::Kernel;
 
 /// Cycles of a plan, or of a part of one.
@@ -63,8 +64,8 @@ pub struct Found {
 }
 
 impl Found {
-    /// For `explain`: what was found, and each way that was not taken.
-    pub(super) fn describe(&self, k: &Kernel) -> Vec<String> {
+    /// For `explain`: what was found, and each way that was not taken, a line each.
+    pub fn describe(&self, k: &Kernel) -> Vec<String> {
         let rule = match self.rule {
             Some(rule) => format!("the rule's {:.0}", rule.total()),
             None => "the rule's is impossible".to_owned(),
@@ -73,15 +74,15 @@ impl Found {
         let parts = format!(
             "memory {memory:.0}, conversions {conversions:.0}, products {products:.0}, reductions {reductions:.0}, work {work:.0}"
         );
-        let (plans, best) = (self.plans, self.best.total());
-        let first = format!("search: {best:.0} cycles ({parts}), {rule}, {plans} plans made");
+        let (plans, best) = (counted(self.plans as u64, "plan"), self.best.total());
+        let first = format!("{best:.0} cycles ({parts}), {rule}, {plans} made");
         let step = |t: &Tried| {
             let outcome = match &t.outcome {
                 Outcome::Made(cycles) => format!("{cycles:.0} cycles"),
                 Outcome::Bounded(cycles) => format!("at least {cycles:.0} cycles, not made"),
                 Outcome::Refused(why) => why.clone(),
             };
-            format!("search: {}: {}: {outcome}", t.point.describe(k), t.way)
+            format!("{}: {}: {outcome}", t.point.describe(k), t.way)
         };
         std::iter::once(first).chain(self.tried.iter().map(step)).collect()
     }

@@ -385,6 +385,9 @@ pub fn plan_store(k: &Kernel, inst: Inst, plan: &Plan) -> Result<StorePlan> {
     let shape = extents(k, value);
     let layout = plan.layout(k, value)?;
     let [rows, cols] = shape[..] else { return Ok(plain(None)) };
+    if k.attrs[inst].by_threads {
+        return Ok(plain(Some("the mapping says `no bulk_store`".to_owned())));
+    }
     let share = plan.warp_products.values().map(|p| p.share).next();
     let held = match (k.attrs[inst].team, share) {
         (_, Some(share)) => warp_stripes(share, [rows, cols], layout),
@@ -393,41 +396,58 @@ pub fn plan_store(k: &Kernel, inst: Inst, plan: &Plan) -> Result<StorePlan> {
         }
         _ => return Ok(plain(None)),
     };
-    let Some(Held { columns, atoms, step, wide }) = held else {
+    let Some(held) = held else {
         return Ok(plain(Some("not an accumulator's layout".to_owned())));
     };
-    let refused = tma_refused(k, view).or_else(|| start_refused(k, inst));
-    if let Some(reason) = refused.or_else(|| below_refused(k, inst)) {
+    let refused = tma_refused(k, view).or_else(|| start_refused(k, inst)).or_else(|| below_refused(k, inst));
+    if let Some(reason) = refused.or_else(|| super::order::ordered(k, inst)) {
         return Ok(plain(Some(reason)));
     }
-    if let Some(reason) = super::order::ordered(k, inst) {
-        return Ok(plain(Some(reason)));
-    }
-    let bits = k.ty(value).elem().bits();
+    stripes(k, inst, held, plan).map(|stripes| match stripes {
+        Ok(stripes) => StorePlan::Bulk(Box::new(stripes)),
+        Err(declined) => plain(Some(declined)),
+    })
+}
+
+/// How a warp's stripes stand in shared memory, or why they cannot.
+fn stripes(
+    k: &Kernel,
+    inst: Inst,
+    Held { columns, atoms, step, wide }: Held,
+    plan: &Plan,
+) -> Result<std::result::Result<Stripes, String>> {
+    let bits = k.ty(k.args(inst)[0]).elem().bits();
     let span = |row: u32| if plan.ways.swizzles { row } else { 0 };
-    if unit_dim(k, view) == Some(0) && bits == 16 && !wide {
+    let unit = unit_dim(k, k.args(inst)[0]);
+    if unit == Some(0) && bits == 16 && !wide {
         // Columns of a stripe become rows: each warp stores 16 elements of each.
         let row_bytes = STRIPE as u32 * bits / 8;
         let swizzle = span(row_bytes);
         let layout = shared::swizzled(columns.into(), STRIPE, bits.into(), swizzle.into())
             .map_err(layout_error(k, inst))?;
-        let stripes =
-            Stripes { layout, swizzle, row_bytes, columns, atoms, step, slabs: 1, transposed: true };
-        return Ok(StorePlan::Bulk(Box::new(stripes)));
+        return Ok(Ok(Stripes {
+            layout,
+            swizzle,
+            row_bytes,
+            columns,
+            atoms,
+            step,
+            slabs: 1,
+            transposed: true,
+        }));
     }
-    if unit_dim(k, view) != Some(1) {
-        return Ok(plain(Some("columns of the result are not contiguous".to_owned())));
+    if unit != Some(1) {
+        return Ok(Err("columns of the result are not contiguous".to_owned()));
     }
     let bytes = columns * bits / 8;
     let fits = |s: &u32| if wide { bytes.is_multiple_of(*s) } else { bytes == *s };
     let (Some(row_bytes), 16 | 32) = ([128, 64, 32].into_iter().find(fits), bits) else {
-        return Ok(plain(Some(format!("rows of {bytes} bytes of {bits}-bit elements"))));
+        return Ok(Err(format!("rows of {bytes} bytes of {bits}-bit elements")));
     };
     let (columns, slabs, swizzle) = (row_bytes * 8 / bits, bytes / row_bytes, span(row_bytes));
     let layout = shared::swizzled(STRIPE, columns.into(), bits.into(), swizzle.into())
         .map_err(layout_error(k, inst))?;
-    let stripes = Stripes { layout, swizzle, row_bytes, columns, atoms, step, slabs, transposed: false };
-    Ok(StorePlan::Bulk(Box::new(stripes)))
+    Ok(Ok(Stripes { layout, swizzle, row_bytes, columns, atoms, step, slabs, transposed: false }))
 }
 
 /// What a warp holds: its columns, its stripes of 16 rows, and the rows from one to the next. `wide`: its

@@ -26,6 +26,16 @@ pub enum Fill {
     Threads,
 }
 
+impl std::fmt::Display for Fill {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Tma => f.write_str("tensor copies"),
+            Self::CpAsync(bytes) => write!(f, "the threads' copies of {bytes} bytes"),
+            Self::Threads => f.write_str("the threads' loads and stores"),
+        }
+    }
+}
+
 /// The shared-memory version of a loaded tile.
 #[derive(Clone, Debug)]
 pub struct SharedTile {
@@ -164,7 +174,7 @@ impl Plan {
     pub fn layout(&self, k: &Kernel, value: Value) -> Result<&Layout> {
         self.layouts[value].as_ref().ok_or_else(|| match k.def(value) {
             Some(inst) => IselError::at(k, inst, "no layout found for this tile in registers"),
-            None => IselError::whole(format!("no layout found for tile {value}")),
+            None => IselError::whole(format!("no layout found for tile `{}`", k.names[value])),
         })
     }
 }

@@ -25,11 +25,11 @@ impl<'a> Expand<'_, 'a> {
             let own = i64::from(32 * self.program.warps);
             let threads = self.at().imm(own);
             let team = self.at().int(Opcode::DivU32, thread, threads);
-            self.team = Some(self.at().op(Opcode::Uniform, &[team], Ty::B32));
+            self.own.team = Some(self.at().op(Opcode::Uniform, &[team], Ty::B32));
         }
         self.shared_base();
         let elected = self.at().op(Opcode::Elect, &[], Ty::Pred);
-        self.elected = Some(elected);
+        self.own.elected = Some(elected);
         self.open_turns();
         self.open_blocks();
         self.wait_for_grids();
@@ -58,7 +58,7 @@ impl<'a> Expand<'_, 'a> {
                 self.land();
                 match deferral {
                     Some(df) if df.outer == inst => self.expand_deferred(inst)?,
-                    Some(df) if df.inner == inst && self.have.is_some() => self.expand_peeled(inst)?,
+                    Some(df) if df.inner == inst && self.late.have.is_some() => self.expand_peeled(inst)?,
                     _ => self.expand_for(inst)?,
                 }
             }
@@ -117,21 +117,21 @@ impl<'a> Expand<'_, 'a> {
 
     /// Waits for one product of a rotated body, and for those before it; later ones stay in flight.
     fn arrive(&mut self, event: Value) {
-        let Some(at) = self.flights.iter().position(|&f| f == event) else { return };
-        self.flights.drain(..=at);
-        let left = self.flights.len() as i64;
+        let Some(at) = self.flight.events.iter().position(|&f| f == event) else { return };
+        self.flight.events.drain(..=at);
+        let left = self.flight.events.len() as i64;
         self.at().push(NewInst::new(Opcode::WgmmaWait, &[], &[]).attr(Attr::Imm(left)));
     }
 
     /// Waits for products in flight, a late part of the previous tile's results before it.
     pub fn land(&mut self) {
-        if !self.flying || self.exact {
+        if !self.flight.flying || self.flight.exact {
             return;
         }
-        self.flying = false;
-        self.groups = 0;
-        self.flown.clear();
-        if let Some(part) = self.late.take() {
+        self.flight.flying = false;
+        self.flight.groups = 0;
+        self.flight.flown.clear();
+        if let Some(part) = self.late.part.take() {
             self.late_part(part);
         }
         self.at().push(NewInst::new(Opcode::WgmmaWait, &[], &[]).attr(Attr::Imm(0)));
@@ -169,13 +169,13 @@ impl<'a> Expand<'_, 'a> {
         let result = self.at().value(NewInst::new(Opcode::Wgmma, &args, &[ty]).attr(attr));
         self.at().push(NewInst::new(Opcode::WgmmaCommit, &[], &[]));
         self.env.insert(d.results[0], result);
-        if self.exact {
-            self.flights.push(d.results[1]);
+        if self.flight.exact {
+            self.flight.events.push(d.results[1]);
             return;
         }
-        self.flying = true;
-        self.groups += 1;
-        self.flown.push(Flown { sum: d.results[0], registers: w.a.is_none() });
+        self.flight.flying = true;
+        self.flight.groups += 1;
+        self.flight.flown.push(Flown { sum: d.results[0], registers: w.a.is_none() });
     }
 
     /// Matrix descriptors of an operand by atom and k-step (PTX ISA, "Matrix Descriptor Format"): only the
@@ -217,7 +217,7 @@ impl<'a> Expand<'_, 'a> {
     /// Low word for stage 0 and this warpgroup, made once at entry.
     fn descriptor_base(&mut self, o: &SharedOperand) -> Value {
         let key = (o.place.buffer, [o.warpgroup_stride, o.place.offset, o.leading], o.mn_major);
-        if let Some(&v) = self.descriptors.get(&key) {
+        if let Some(&v) = self.own.descriptors.get(&key) {
             return v;
         }
         let base = self.shared_base();
@@ -243,7 +243,7 @@ impl<'a> Expand<'_, 'a> {
             let leading = c.imm(i64::from(o.leading >> 4) << 16);
             c.int(Opcode::Or, low, leading)
         });
-        self.descriptors.insert(key, low);
+        self.own.descriptors.insert(key, low);
         low
     }
 

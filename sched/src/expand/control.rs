@@ -2,6 +2,7 @@
 //!
 //! A loop is rotated: `if lo < hi { do { body } while (next < hi) }`.
 
+use super::flight::Held;
 use super::ring::RingState;
 use super::role::{Expand, Seen, Touched};
 use crate::Result;
@@ -9,6 +10,35 @@ use crate::graph::touched;
 use warplift_ir::machine::{Attr, Block, BlockCall, Inst, NewInst, Ring, RoleKind, Ty, Value};
 use warplift_ir::target::Opcode;
 use warplift_ir::tile::CmpOp;
+
+/// A loop that is expanded.
+struct Rotated<'x> {
+    inst: Inst,
+    high: Value,
+    /// What is carried, at the beginning.
+    inits: &'x [Value],
+    /// The numbers of that.
+    kept: Vec<usize>,
+    /// Rings that move inside.
+    rings: Vec<Ring>,
+    /// Rings whose stages stay in flight over an iteration.
+    held: Vec<Ring>,
+    body: Block,
+    exit: Block,
+}
+
+/// Where a loop is left to, and what is in flight there.
+struct Past {
+    block: Block,
+    held: Option<Held>,
+}
+
+impl Past {
+    /// What is passed there: a block of its own takes nothing.
+    fn passed<'v>(&self, values: &'v [Value]) -> &'v [Value] {
+        if self.held.is_some() { &[] } else { values }
+    }
+}
 
 impl<'a> Expand<'_, 'a> {
     /// Ends the block with a jump.
@@ -84,7 +114,7 @@ impl<'a> Expand<'_, 'a> {
         let d = self.data(inst);
         let kept = self.kept_carries(inst);
         let inits: Vec<Value> = kept.iter().map(|&n| self.value(d.args[3 + n])).collect();
-        if self.most == Some((inst, 0)) {
+        if self.ahead.most == Some((inst, 0)) {
             self.env.extend(kept.iter().map(|&n| d.results[n]).zip(inits));
             return Ok(());
         }
@@ -103,71 +133,104 @@ impl<'a> Expand<'_, 'a> {
 
     /// The iterations of a loop between two values of its counter.
     pub fn expand_between(&mut self, inst: Inst, [low, high]: [Value; 2], inits: &[Value]) -> Result<()> {
-        let d = self.data(inst);
-        let kept = self.kept_carries(inst);
-        let rings = self.rings_inside(inst);
-        let step = self.value(d.args[2]);
-        let [body, exit] = [self.func.new_block(), self.func.new_block()];
-        let held = self.body_of(inst);
-        let around = [inits, &self.ring_values(&rings)].concat();
-        let before = self.held.take();
-        let skip = if before.is_some() { self.func.new_block() } else { exit };
-        let past = if before.is_some() { &[][..] } else { &around };
-        let into =
-            [&[low], inits, &self.held_values(&held, before.as_ref()), &self.ring_values(&rings)].concat();
-        let some = self.at().compare(CmpOp::Lt, low, high);
-        self.branch(some, (body, &into), (skip, past));
-        if skip != exit {
-            self.held = before;
-            self.landing(skip, exit, &around);
-        }
+        let l = Rotated {
+            inst,
+            high,
+            inits,
+            kept: self.kept_carries(inst),
+            rings: self.rings_inside(inst),
+            held: self.body_of(inst),
+            body: self.func.new_block(),
+            exit: self.func.new_block(),
+        };
+        self.enter_loop(&l, low);
+        let counter = self.begin_body(&l);
+        let before = self.seen.clone();
+        self.iterate(&l, counter)?;
+        self.leave_loop(&l);
+        self.join_seen(&before);
+        Ok(())
+    }
 
-        self.func.order.push(body);
-        self.block = body;
-        let source = self.program.func.blocks[d.blocks[0]].params.clone();
-        let counter = self.func.append_param(body, Ty::B32, true);
+    /// Into the body, or past the loop where there is nothing to do.
+    fn enter_loop(&mut self, l: &Rotated<'_>, low: Value) {
+        let around = [l.inits, &self.ring_values(&l.rings)].concat();
+        let before = self.flight.held.take();
+        let held = self.held_values(&l.held, before.as_ref());
+        let into = [&[low], l.inits, &held, &self.ring_values(&l.rings)].concat();
+        let some = self.at().compare(CmpOp::Lt, low, l.high);
+        let past = self.past(l, before);
+        self.branch(some, (l.body, &into), (past.block, past.passed(&around)));
+        self.land_behind(l, past, &around);
+    }
+
+    /// The body's parameters: the counter, which is returned, what is carried, held slots, rings.
+    fn begin_body(&mut self, l: &Rotated<'_>) -> Value {
+        self.func.order.push(l.body);
+        self.block = l.body;
+        let source = self.program.func.blocks[self.data(l.inst).blocks[0]].params.clone();
+        let counter = self.func.append_param(l.body, Ty::B32, true);
         self.env.insert(source[0], counter);
-        for (&n, &init) in kept.iter().zip(inits) {
-            let p = self.func.append_param(body, self.func.ty(init), false);
+        for (&n, &init) in l.kept.iter().zip(l.inits) {
+            let p = self.func.append_param(l.body, self.func.ty(init), false);
             self.env.insert(source[1 + n], p);
         }
-        self.held_params(body, &held);
-        self.ring_params(body, &rings);
-        let touched_before = self.seen.clone();
-        let assumed = self.assume_inside(inst);
-        self.forget_global_inside(inst);
-        let outer = std::mem::replace(&mut self.exact, matches!(&d.attr, Attr::Loop(l) if l.overlapped));
+        self.held_params(l.body, &l.held);
+        self.ring_params(l.body, &l.rings);
+        counter
+    }
+
+    /// The body, and back to its beginning or on.
+    fn iterate(&mut self, l: &Rotated<'_>, counter: Value) -> Result<()> {
+        let d = self.data(l.inst);
+        let step = self.value(d.args[2]);
+        let assumed = self.assume_inside(l.inst);
+        self.forget_global_inside(l.inst);
+        let overlapped = matches!(&d.attr, Attr::Loop(l) if l.overlapped);
+        let outer = std::mem::replace(&mut self.flight.exact, overlapped);
         let yields = self.walk(d.blocks[0])?;
         self.keep_assumed(assumed);
-        self.exact = outer;
-        let next: Vec<Value> = kept.iter().map(|&n| self.value(yields[n])).collect();
+        self.flight.exact = outer;
+        let next: Vec<Value> = l.kept.iter().map(|&n| self.value(yields[n])).collect();
         let counter = self.at().add(counter, step);
-        let again = self.at().compare(CmpOp::Lt, counter, high);
-        let after = self.held.take();
-        let back =
-            [&[counter], &next[..], &self.held_values(&held, after.as_ref()), &self.ring_values(&rings)];
-        let out = [next.clone(), self.ring_values(&rings)].concat();
-        let land = if after.is_some() { self.func.new_block() } else { exit };
-        let past = if after.is_some() { &[][..] } else { &out };
-        if self.most == Some((inst, 1)) {
-            self.jump(land, past);
-        } else {
-            self.branch(again, (body, &back.concat()), (land, past));
+        let again = self.at().compare(CmpOp::Lt, counter, l.high);
+        let after = self.flight.held.take();
+        let held = self.held_values(&l.held, after.as_ref());
+        let rings = self.ring_values(&l.rings);
+        let back = [&[counter], &next[..], &held, &rings].concat();
+        let out = [next, rings].concat();
+        let past = self.past(l, after);
+        match self.ahead.most == Some((l.inst, 1)) {
+            true => self.jump(past.block, past.passed(&out)),
+            false => self.branch(again, (l.body, &back), (past.block, past.passed(&out))),
         }
-        if land != exit {
-            self.held = after;
-            self.landing(land, exit, &out);
-        }
-
-        self.func.order.push(exit);
-        self.block = exit;
-        for (&n, &init) in kept.iter().zip(inits) {
-            let p = self.func.append_param(exit, self.func.ty(init), false);
-            self.env.insert(d.results[n], p);
-        }
-        self.ring_params(exit, &rings);
-        self.join_seen(&touched_before);
+        self.land_behind(l, past, &out);
         Ok(())
+    }
+
+    /// Where the loop is left to: a block of its own where products are in flight.
+    fn past(&mut self, l: &Rotated<'_>, held: Option<Held>) -> Past {
+        let block = if held.is_some() { self.func.new_block() } else { l.exit };
+        Past { block, held }
+    }
+
+    /// What is in flight lands on the way out.
+    fn land_behind(&mut self, l: &Rotated<'_>, past: Past, passed: &[Value]) {
+        if past.held.is_some() {
+            self.flight.held = past.held;
+            self.landing(past.block, l.exit, passed);
+        }
+    }
+
+    /// Behind the loop: its results.
+    fn leave_loop(&mut self, l: &Rotated<'_>) {
+        self.func.order.push(l.exit);
+        self.block = l.exit;
+        for (&n, &init) in l.kept.iter().zip(l.inits) {
+            let p = self.func.append_param(l.exit, self.func.ty(init), false);
+            self.env.insert(self.data(l.inst).results[n], p);
+        }
+        self.ring_params(l.exit, &l.rings);
     }
 
     /// A branch.

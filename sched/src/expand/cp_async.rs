@@ -51,7 +51,7 @@ impl Expand<'_, '_> {
             let mut counter = low;
             for ahead in 0..self.s.rings[ring].depth - 1 {
                 let next = self.ahead(ring, counter, high, ahead);
-                self.copies.push(next);
+                self.ahead.copies.push(next);
                 self.finish_copies(ring);
                 counter = self.at().add(counter, step);
             }
@@ -82,7 +82,7 @@ impl Expand<'_, '_> {
             let moved = self.at().mul_imm(step, i64::from(ahead));
             let counter = self.at().add(counter, moved);
             let next = self.ahead(ring, counter, high, ahead);
-            self.copies.push(next);
+            self.ahead.copies.push(next);
         }
     }
 
@@ -100,17 +100,17 @@ impl Expand<'_, '_> {
 
     /// Issues the copies of a later iteration that wait for this, and ends their group.
     pub fn finish_copies(&mut self, ring: Ring) {
-        let Some(n) = self.copies.iter().position(|a| a.ring == ring) else { return };
-        let Ahead { slot, runs, copies, env, .. } = self.copies.remove(n);
-        let outer = std::mem::replace(&mut self.overlay, env);
-        let late = std::mem::replace(&mut self.in_late, true);
+        let Some(n) = self.ahead.copies.iter().position(|a| a.ring == ring) else { return };
+        let Ahead { slot, runs, copies, env, .. } = self.ahead.copies.remove(n);
+        let outer = std::mem::replace(&mut self.late.overlay, env);
+        let late = std::mem::replace(&mut self.late.inside, true);
         let block = self.s.rings[ring].blocks[0];
         for copy in copies {
             self.scalars_ahead(block, copy);
             self.copy_to(copy, ring, slot, Some(runs));
         }
-        self.in_late = late;
-        self.overlay = outer;
+        self.late.inside = late;
+        self.late.overlay = outer;
         self.commit();
     }
 
@@ -120,9 +120,9 @@ impl Expand<'_, '_> {
         let needed = scalars_of(func, block, &[copy]);
         for &inst in func.blocks[block].insts.iter().filter(|i| needed.contains(i)) {
             let results = func.insts[inst].results;
-            if !results.iter().all(|r| self.overlay.contains_key(r)) {
+            if !results.iter().all(|r| self.late.overlay.contains_key(r)) {
                 let made = self.copy(inst);
-                self.overlay.extend(results.iter().copied().zip(made));
+                self.late.overlay.extend(results.iter().copied().zip(made));
             }
         }
     }

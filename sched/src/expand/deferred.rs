@@ -28,19 +28,19 @@ impl Expand<'_, '_> {
         let [long, short, join] = [self.func.new_block(), self.func.new_block(), self.func.new_block()];
         self.branch(enough, (long, &[]), (short, &[]));
         let before = self.rings.clone();
-        let late = std::mem::take(&mut self.late_insts);
+        let late = std::mem::take(&mut self.late.insts);
 
         self.func.order.push(short);
         self.block = short;
         // Fewer iterations than parts.
-        self.most = self.s.deferral.as_ref().map(|d| (d.inner, d.parts.len() - 1));
+        self.ahead.most = self.s.deferral.as_ref().map(|d| (d.inner, d.parts.len() - 1));
         self.expand_for(outer)?;
-        self.most = None;
+        self.ahead.most = None;
         let out = self.ring_values(&rings);
         self.jump(join, &out);
 
         self.rings = before;
-        self.late_insts = late;
+        self.late.insts = late;
         self.func.order.push(long);
         self.block = long;
         self.pipelined(outer)?;
@@ -108,7 +108,7 @@ impl Expand<'_, '_> {
         self.kept_params(body, &held, &types, &rings);
         self.forget_scratch();
         self.walk(d.blocks[0])?;
-        self.overlay.clear();
+        self.late.overlay.clear();
         let next: Vec<Value> = held.iter().map(|&v| self.value(v)).collect();
         let have = self.at().imm_of(Ty::Pred, 1);
         let out = [next, vec![have], self.ring_values(&rings)].concat();
@@ -134,16 +134,16 @@ impl Expand<'_, '_> {
         for (&v, &ty) in held.iter().zip(types) {
             let uniform = self.program.func.values[v].uniform;
             let p = self.func.append_param(block, ty, uniform);
-            self.overlay.insert(v, p);
+            self.late.overlay.insert(v, p);
         }
-        self.have = Some(self.func.append_param(block, Ty::Pred, true));
+        self.late.have = Some(self.func.append_param(block, Ty::Pred, true));
         self.ring_params(block, rings);
     }
 
     /// Stores of the last tile.
     fn last_tile(&mut self) {
         let [drain, done] = [self.func.new_block(), self.func.new_block()];
-        if let Some(have) = self.have.take() {
+        if let Some(have) = self.late.have.take() {
             self.branch(have, (drain, &[]), (done, &[]));
         }
         self.func.order.push(drain);
@@ -151,7 +151,7 @@ impl Expand<'_, '_> {
         for part in 0..self.parts() {
             self.late_part(part);
         }
-        self.overlay.clear();
+        self.late.overlay.clear();
         self.jump(done, &[]);
         self.func.order.push(done);
         self.block = done;
@@ -160,7 +160,7 @@ impl Expand<'_, '_> {
     /// One part of the held results' stores.
     pub fn late_part(&mut self, part: usize) {
         let Some(deferral) = self.s.deferral.as_ref() else { return };
-        self.in_late = true;
+        self.late.inside = true;
         for &inst in &deferral.parts[part] {
             self.constants(inst);
             let d = self.data(inst);
@@ -170,11 +170,11 @@ impl Expand<'_, '_> {
                 Opcode::StGlobal | Opcode::StGlobal16 | Opcode::StGlobal8 => self.late_store(inst),
                 _ => {
                     let made = self.copy(inst);
-                    self.overlay.extend(d.results.iter().copied().zip(made));
+                    self.late.overlay.extend(d.results.iter().copied().zip(made));
                 }
             }
         }
-        self.in_late = false;
+        self.late.inside = false;
     }
 
     /// A plain store of held results: nothing where there are none yet.
@@ -182,7 +182,7 @@ impl Expand<'_, '_> {
         let d = self.data(inst);
         let args = self.values(d.args);
         let own = d.guard.map(|g| Guard { pred: self.value(g.pred), ..g });
-        let guard = match (self.have, own) {
+        let guard = match (self.late.have, own) {
             (None, own) => own,
             (Some(have), None) => Some(Guard { pred: have, negated: false }),
             (Some(have), Some(own)) => {
@@ -204,7 +204,7 @@ impl Expand<'_, '_> {
             if let Some(c) = self.program.func.constant(v) {
                 let ty = self.program.func.ty(v);
                 let made = self.at().value(NewInst::new(Opcode::Const, &[], &[ty]).attr(Attr::Imm(c)));
-                self.overlay.insert(v, made);
+                self.late.overlay.insert(v, made);
             }
         }
     }
@@ -223,9 +223,9 @@ impl Expand<'_, '_> {
             for (&n, &v) in kept.iter().zip(&carried) {
                 self.env.insert(source[1 + n], v);
             }
-            self.late = Some(part);
+            self.late.part = Some(part);
             let yields = self.walk(d.blocks[0])?;
-            if let Some(part) = self.late.take() {
+            if let Some(part) = self.late.part.take() {
                 self.late_part(part);
             }
             carried = kept.iter().map(|&n| self.value(yields[n])).collect();

@@ -63,9 +63,9 @@ impl Expand<'_, '_> {
         inits: &[warplift_ir::machine::Value],
         part: Part,
     ) -> Result<()> {
-        self.part = part;
+        self.ahead.part = part;
         let done = self.expand_between(inst, [low, high], inits);
-        self.part = Part::All;
+        self.ahead.part = Part::All;
         done
     }
 
@@ -73,19 +73,19 @@ impl Expand<'_, '_> {
     pub fn fills_now(&mut self, ring: Ring, early: bool) -> bool {
         if !self.ring(ring).filled {
             let guard = self.filler();
-            match self.part {
+            match self.ahead.part {
                 Part::All if self.s.producer => self.wait_stage(ring),
                 _ => {}
             }
-            if self.part != Part::Late {
+            if self.ahead.part != Part::Late {
                 self.expect(ring, guard);
             }
             if let Some(state) = &mut self.rings[ring] {
                 state.filled = true;
-                state.open |= self.part != Part::All;
+                state.open |= self.ahead.part != Part::All;
             }
         }
-        match self.part {
+        match self.ahead.part {
             Part::All => true,
             Part::Early => early,
             Part::Late => !early,

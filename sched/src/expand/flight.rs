@@ -35,7 +35,7 @@ impl Expand<'_, '_> {
     pub fn held_rings(&self, body: Block) -> Vec<Ring> {
         let insts = &self.program.func.insts;
         let mut flying = insts.keys().filter(|&i| self.s.in_flight[i] > 0);
-        let here = flying.any(|i| insts[i].blocks.contains(&body) && self.most != Some((i, 1)));
+        let here = flying.any(|i| insts[i].blocks.contains(&body) && self.ahead.most != Some((i, 1)));
         let rings = self.s.rings.iter().filter(|(_, r)| here && r.blocks.contains(&body));
         rings.map(|(r, _)| r).filter(|_| self.role == RoleKind::Consumer).collect()
     }
@@ -45,11 +45,11 @@ impl Expand<'_, '_> {
     pub fn runs_beside(&mut self, inst: Inst) -> bool {
         let d = self.data(inst);
         let free = |f: &Flown| f.registers && !d.args.contains(&f.sum);
-        let beside = d.op.is_pure() && self.late.is_none() && self.flown.iter().all(free);
-        let older = self.flown.len().saturating_sub(1);
-        if beside && older > 0 && !self.exact {
-            self.flown.drain(..older);
-            self.groups = 1;
+        let beside = d.op.is_pure() && self.late.part.is_none() && self.flight.flown.iter().all(free);
+        let older = self.flight.flown.len().saturating_sub(1);
+        if beside && older > 0 && !self.flight.exact {
+            self.flight.flown.drain(..older);
+            self.flight.groups = 1;
             self.at().push(NewInst::new(Opcode::WgmmaWait, &[], &[]).attr(Attr::Imm(1)));
         }
         beside
@@ -57,23 +57,24 @@ impl Expand<'_, '_> {
 
     /// The end of an iteration whose products stay in flight.
     pub fn hold(&mut self, rings: &[Ring]) {
-        if let Some(part) = self.late.take() {
+        if let Some(part) = self.late.part.take() {
             self.late_part(part);
         }
-        let groups = i64::from(std::mem::take(&mut self.groups));
-        self.flying = false;
-        self.flown.clear();
-        if self.held.is_some() {
+        let groups = i64::from(std::mem::take(&mut self.flight.groups));
+        self.flight.flying = false;
+        self.flight.flown.clear();
+        if self.flight.held.is_some() {
             self.at().push(NewInst::new(Opcode::WgmmaWait, &[], &[]).attr(Attr::Imm(groups)));
         }
         self.release_held();
-        self.held = Some(Held { slots: rings.iter().map(|&r| (r, self.ring(r).slot)).collect(), any: None });
+        self.flight.held =
+            Some(Held { slots: rings.iter().map(|&r| (r, self.ring(r).slot)).collect(), any: None });
         rings.iter().for_each(|&r| self.advance(r));
     }
 
     fn release_held(&mut self) {
-        let Some(held) = self.held.take().filter(|h| !h.slots.is_empty()) else { return };
-        let pred = match (self.elected, held.any) {
+        let Some(held) = self.flight.held.take().filter(|h| !h.slots.is_empty()) else { return };
+        let pred = match (self.own.elected, held.any) {
             (Some(e), Some(any)) => Some(self.at().op(Opcode::AndPred, &[e, any], Ty::Pred)),
             (e, _) => e,
         };
@@ -89,7 +90,7 @@ impl Expand<'_, '_> {
         self.func.order.push(block);
         self.block = block;
         self.at().push(NewInst::new(Opcode::WgmmaWait, &[], &[]).attr(Attr::Imm(0)));
-        if let Some(held) = &mut self.held {
+        if let Some(held) = &mut self.flight.held {
             let (func, rings) = (&self.program.func, &self.s.rings);
             held.slots.retain(|(r, _)| !ends_with_its_loop(func, &rings[*r]));
         }
@@ -123,7 +124,7 @@ impl Expand<'_, '_> {
             slots.push((r, self.func.append_param(block, Ty::B32, true)));
         }
         let any = Some(self.func.append_param(block, Ty::Pred, true));
-        self.held = Some(Held { slots, any });
+        self.flight.held = Some(Held { slots, any });
     }
 
     /// The body of a loop that holds stages.

@@ -51,7 +51,7 @@ pub(super) fn part_maps(program: &Program<'_>, s: &Schedule) -> (LaunchInfo, FxH
 impl Expand<'_, '_> {
     /// This block's number in the cluster, read once at entry.
     fn rank(&mut self) -> Value {
-        if let Some(r) = self.rank {
+        if let Some(r) = self.own.rank {
             return r;
         }
         let entry = self.func.entry;
@@ -59,13 +59,13 @@ impl Expand<'_, '_> {
             let rank = c.op(Opcode::ClusterRank, &[], Ty::B32);
             c.op(Opcode::Uniform, &[rank], Ty::B32)
         });
-        self.rank = Some(r);
+        self.own.rank = Some(r);
         r
     }
 
     /// First address of shared memory of the cluster's other block.
     fn peer_base(&mut self) -> Value {
-        if let Some(b) = self.peer {
+        if let Some(b) = self.own.peer {
             return b;
         }
         let (rank, base) = (self.rank(), self.shared_base());
@@ -75,7 +75,7 @@ impl Expand<'_, '_> {
             let other = c.int(Opcode::Xor, rank, one);
             c.op(Opcode::Mapa, &[base, other], Ty::B32)
         });
-        self.peer = Some(b);
+        self.own.peer = Some(b);
         b
     }
 

@@ -24,7 +24,7 @@ impl<'a> Expand<'_, 'a> {
         let warp = self.at().op(Opcode::Uniform, &[warp], Ty::B32);
         // One warp for each team; the others of the warpgroup only give their registers away.
         let team = self.at().add_imm(warp, -first);
-        self.team = Some(team);
+        self.own.team = Some(team);
         let teams = self.at().imm(teams);
         let mine = self.at().compare(CmpOp::Lt, team, teams);
         let elected = self.at().op(Opcode::Elect, &[], Ty::Pred);
@@ -94,7 +94,7 @@ impl<'a> Expand<'_, 'a> {
         if self.s.producer {
             return None;
         }
-        let pred = match self.first {
+        let pred = match self.own.first {
             Some(p) => p,
             None => {
                 let (entry, threads) = (self.func.entry, i64::from(32 * self.program.warps));
@@ -105,7 +105,7 @@ impl<'a> Expand<'_, 'a> {
                     let zero = c.imm(0);
                     c.compare(CmpOp::Eq, own, zero)
                 });
-                self.first = Some(p);
+                self.own.first = Some(p);
                 p
             }
         };

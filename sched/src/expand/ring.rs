@@ -153,7 +153,7 @@ impl Expand<'_, '_> {
                 // The elected lane's arrival speaks for what all lanes have read.
                 self.at().push(NewInst::new(Opcode::BarWarpSync, &[], &[]));
             }
-            let guard = self.elected.map(|pred| Guard { pred, negated: false });
+            let guard = self.own.elected.map(|pred| Guard { pred, negated: false });
             self.release(ring, self.ring(ring).slot, guard);
         }
         self.advance(ring);

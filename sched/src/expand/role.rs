@@ -65,11 +65,85 @@ pub(super) struct Site {
     pub pending: Option<u32>,
 }
 
+/// What the threads of a role know of themselves, each made once at entry where it is first asked for.
+#[derive(Default)]
+pub(super) struct Own {
+    /// The elected lane of each warp.
+    pub elected: Option<Value>,
+    /// First address of this team's shared memory.
+    pub base: Option<Value>,
+    /// This block's number in its cluster.
+    pub rank: Option<Value>,
+    /// Where the other block's shared memory begins.
+    pub peer: Option<Value>,
+    /// Whether this is the thread that copies, where there is no producer.
+    pub first: Option<Value>,
+    /// Number of this role's team in the block, where there are several.
+    pub team: Option<Value>,
+    /// Whether this is a warpgroup, for each of them, where they take turns.
+    pub group: Vec<Value>,
+    /// Descriptor bases by operand.
+    pub descriptors: FxHashMap<(Buffer, [u32; 3], bool), Value>,
+}
+
+/// Products in flight.
+#[derive(Default)]
+pub(super) struct Flight {
+    /// There is one whose wait is yet to come.
+    pub flying: bool,
+    /// Groups committed since the last wait.
+    pub groups: u32,
+    /// Them, in order.
+    pub flown: Vec<Flown>,
+    /// Whether awaits say when they have landed, as in the body of a rotated loop.
+    pub exact: bool,
+    /// Their events there.
+    pub events: Vec<Value>,
+    /// Stages whose products stay in flight over an iteration.
+    pub held: Option<Held>,
+}
+
+/// The deferred epilogue.
+#[derive(Default)]
+pub(super) struct Late {
+    /// Its part that goes before the next wait.
+    pub part: Option<usize>,
+    /// Its instructions.
+    pub insts: FxHashSet<Inst>,
+    /// Whether they are being expanded.
+    pub inside: bool,
+    /// Their operands meanwhile.
+    pub overlay: FxHashMap<Value, Value>,
+    /// Whether deferred results exist: guards their copies.
+    pub have: Option<Value>,
+}
+
+/// Loads before their turn.
+#[derive(Default)]
+pub(super) struct Leading {
+    /// Which loads of a stage are filled now.
+    pub part: Part,
+    /// Copies of later iterations that are yet to be issued.
+    pub copies: Vec<Ahead>,
+    /// A loop whose iterations are so few at most.
+    pub most: Option<(Inst, usize)>,
+}
+
+/// Staged stores.
+pub(super) struct Staged {
+    /// The first write of each.
+    pub sites: FxHashMap<Inst, Site>,
+    /// Slot that the staging buffer's current site uses.
+    pub slot_now: SecondaryMap<Buffer, u32>,
+}
+
 /// Expansion of one role.
 pub(super) struct Expand<'p, 'a> {
     pub program: &'p Program<'a>,
     pub s: &'p Schedule,
     pub shared: &'p SharedMap,
+    /// Tensor maps of parts, by the map of the whole.
+    pub parts: &'p FxHashMap<u32, u32>,
     pub role: RoleKind,
     pub needed: FxHashSet<Node>,
     pub func: Func<'a>,
@@ -80,56 +154,14 @@ pub(super) struct Expand<'p, 'a> {
     /// The structured program's values here.
     pub env: FxHashMap<Value, Value>,
     pub rings: SecondaryMap<Ring, Option<RingState>>,
-    /// The elected lane of each warp.
-    pub elected: Option<Value>,
-    pub base: Option<Value>,
-    /// This block's number in its cluster, and where the other block's shared memory begins.
-    pub rank: Option<Value>,
-    pub peer: Option<Value>,
-    /// Whether this is the thread that copies, where there is no producer.
-    pub first: Option<Value>,
-    /// Tensor maps of parts, by the map of the whole.
-    pub parts: &'p FxHashMap<u32, u32>,
-    /// Number of this role's team in the block, where there are several.
-    pub team: Option<Value>,
-    /// Whether this is a warpgroup, for each of them, where they take turns.
-    pub own_group: Vec<Value>,
-    /// Which loads of a stage are filled now.
-    pub part: Part,
-    /// A product is in flight whose wait is yet to come.
-    pub flying: bool,
-    /// Groups committed since the last wait.
-    pub groups: u32,
-    /// The products in flight, in order.
-    pub flown: Vec<Flown>,
-    /// Whether awaits say when products have landed, as in the body of a rotated loop.
-    pub exact: bool,
-    /// Events of the products in flight there.
-    pub flights: Vec<Value>,
-    /// Stages whose products stay in flight over an iteration.
-    pub held: Option<Held>,
-    /// Copies of later iterations that are yet to be issued.
-    pub copies: Vec<Ahead>,
-    /// The part of a deferred epilogue that goes before the next wait.
-    pub late: Option<usize>,
-    /// A loop whose iterations are so few at most.
-    pub most: Option<(Inst, usize)>,
-    /// Operands of late instructions, while they are expanded.
-    pub overlay: FxHashMap<Value, Value>,
-    /// Whether late instructions are being expanded.
-    pub in_late: bool,
-    /// Whether deferred results exist: guards their copies.
-    pub have: Option<Value>,
+    pub own: Own,
+    pub flight: Flight,
+    pub late: Late,
+    pub ahead: Leading,
+    pub staged: Staged,
     pub seen: Seen,
     /// Whether all blocks that hold a tile together are known to have begun.
     pub begun: bool,
-    /// The first write of each staged store.
-    pub sites: FxHashMap<Inst, Site>,
-    /// Slot that the staging buffer's current site uses.
-    pub slot_now: SecondaryMap<Buffer, u32>,
-    pub late_insts: FxHashSet<Inst>,
-    /// Descriptor bases by operand, made once at entry.
-    pub descriptors: FxHashMap<(Buffer, [u32; 3], bool), Value>,
 }
 
 impl<'p, 'a> Expand<'p, 'a> {
@@ -148,6 +180,7 @@ impl<'p, 'a> Expand<'p, 'a> {
             program,
             s,
             shared,
+            parts,
             role,
             needed,
             func,
@@ -156,33 +189,13 @@ impl<'p, 'a> Expand<'p, 'a> {
             loc: Loc::default(),
             env: FxHashMap::default(),
             rings: SecondaryMap::new(),
-            elected: None,
-            base: None,
-            rank: None,
-            peer: None,
-            first: None,
-            parts,
-            team: None,
-            own_group: Vec::new(),
-            part: Part::All,
-            flying: false,
-            groups: 0,
-            flown: Vec::new(),
-            exact: false,
-            flights: Vec::new(),
-            held: None,
-            copies: Vec::new(),
-            late: None,
-            most: None,
-            overlay: FxHashMap::default(),
-            in_late: false,
-            have: None,
+            own: Own::default(),
+            flight: Flight::default(),
+            late: Late { insts: late.collect(), ..Late::default() },
+            ahead: Leading::default(),
+            staged: Staged { sites: all_sites(program, s), slot_now: SecondaryMap::new() },
             seen: Seen::default(),
             begun: true,
-            sites: all_sites(program, s),
-            slot_now: SecondaryMap::new(),
-            late_insts: late.collect(),
-            descriptors: FxHashMap::default(),
         }
     }
 
@@ -210,9 +223,10 @@ impl<'p, 'a> Expand<'p, 'a> {
     pub fn value(&self, v: Value) -> Value {
         // A value that is not here was not kept: a slice that forgot it is a bug of `graph`.
         *self
+            .late
             .overlay
             .get(&v)
-            .filter(|_| self.in_late)
+            .filter(|_| self.late.inside)
             .or_else(|| self.env.get(&v))
             .unwrap_or_else(|| panic!("{v} is not in this role"))
     }
@@ -223,19 +237,19 @@ impl<'p, 'a> Expand<'p, 'a> {
 
     /// First address of shared memory.
     pub fn shared_base(&mut self) -> Value {
-        match self.base {
+        match self.own.base {
             Some(b) => b,
             None => {
                 let entry = self.func.entry;
                 let b = self.team_base(entry);
-                self.base = Some(b);
+                self.own.base = Some(b);
                 b
             }
         }
     }
 
     fn team_base(&mut self, entry: Block) -> Value {
-        let team = self.team.filter(|_| self.program.teams > 1);
+        let team = self.own.team.filter(|_| self.program.teams > 1);
         let mut c = Cursor::new(&mut self.func, entry, self.loc);
         let base = c.op(Opcode::SharedBase, &[], Ty::B32);
         match team {
@@ -260,7 +274,7 @@ impl<'p, 'a> Expand<'p, 'a> {
 
     /// A copy whose results are this role's values of the originals.
     pub fn clone_inst(&mut self, inst: Inst) {
-        if let (Opcode::TeamIndex, Some(team)) = (self.data(inst).op, self.team) {
+        if let (Opcode::TeamIndex, Some(team)) = (self.data(inst).op, self.own.team) {
             self.env.insert(self.data(inst).results[0], team);
             return;
         }
@@ -278,7 +292,7 @@ impl<'p, 'a> Expand<'p, 'a> {
         let held = self.held_rings(block);
         let ends = if held.is_empty() { self.ring_ends(block) } else { Vec::new() };
         for inst in insts {
-            if self.late_insts.contains(&inst) {
+            if self.late.insts.contains(&inst) {
                 continue;
             }
             self.loc = self.data(inst).loc;

@@ -13,7 +13,7 @@ use warplift_ir::target::Opcode;
 
 impl Expand<'_, '_> {
     fn by_elected(&mut self, op: Opcode, attr: Attr) {
-        let guard = self.elected.map(|pred| Guard { pred, negated: false });
+        let guard = self.own.elected.map(|pred| Guard { pred, negated: false });
         self.at().push(NewInst::new(op, &[], &[]).attr(attr).guard(guard));
     }
 
@@ -25,7 +25,7 @@ impl Expand<'_, '_> {
         let base = self.shared_base();
         let data = &self.program.buffers[place.buffer];
         let at = self.at().add(base, offset);
-        let slot = self.slot_now[place.buffer] * data.bytes.next_multiple_of(data.align);
+        let slot = self.staged.slot_now[place.buffer] * data.bytes.next_multiple_of(data.align);
         (at, (self.shared.buffers[place.buffer] + slot + place.offset) as i32)
     }
 
@@ -71,8 +71,8 @@ impl Expand<'_, '_> {
             BufferKind::Scratch if reads => self.visible(buffer, false),
             BufferKind::Scratch => self.writable(buffer),
             BufferKind::Staging => {
-                if let Some(&Site { buffer, slot, pending }) = self.sites.get(&inst) {
-                    self.slot_now[buffer] = slot;
+                if let Some(&Site { buffer, slot, pending }) = self.staged.sites.get(&inst) {
+                    self.staged.slot_now[buffer] = slot;
                     if let Some(pending) = pending {
                         self.by_elected(Opcode::BulkWaitRead, Attr::Imm(pending.into()));
                         self.at().push(NewInst::new(Opcode::BarWarpSync, &[], &[]));
@@ -108,8 +108,8 @@ impl Expand<'_, '_> {
 
     /// Deferred copies happen only where there is a previous tile.
     fn have_guard(&mut self) -> Option<Guard> {
-        let elected = self.elected?;
-        let pred = match self.have {
+        let elected = self.own.elected?;
+        let pred = match self.late.have {
             Some(have) => self.at().op(Opcode::AndPred, &[elected, have], Ty::Pred),
             None => elected,
         };
@@ -122,7 +122,7 @@ impl Expand<'_, '_> {
         let func = &self.program.func;
         let list = func.blocks.values().find(|b| b.insts.contains(&inst)).map_or(&[][..], |b| &b.insts);
         let mut after = list.iter().skip_while(|&&i| i != inst).skip(1).map(|&i| func.insts[i].op);
-        if self.sites.values().all(|s| s.pending.is_none()) {
+        if self.staged.sites.values().all(|s| s.pending.is_none()) {
             return after.all(|op| op != Opcode::TmaStore);
         }
         after.find(|op| !op.is_pure()) != Some(Opcode::TmaStore)

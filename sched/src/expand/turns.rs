@@ -24,29 +24,29 @@ impl Expand<'_, '_> {
         for n in 0..self.program.warps / WARPGROUP {
             let n = self.at().imm(n.into());
             let own: Value = self.at().compare(CmpOp::Eq, group, n);
-            self.own_group.push(own);
+            self.own.group.push(own);
         }
-        self.wake(self.own_group.len() - 1);
+        self.wake(self.own.group.len() - 1);
     }
 
     /// At the end the first one takes the last wake.
     pub fn close_turns(&mut self) {
-        if !self.own_group.is_empty() {
+        if !self.own.group.is_empty() {
             self.wait_turn(0);
         }
     }
 
     /// Before the first product of an iteration every warpgroup waits for its turn.
     pub fn begin_turn(&mut self, product: Inst) {
-        if self.s.turns.iter().any(|t| t.first == product) && !self.own_group.is_empty() {
-            (0..self.own_group.len()).for_each(|n| self.wait_turn(n));
+        if self.s.turns.iter().any(|t| t.first == product) && !self.own.group.is_empty() {
+            (0..self.own.group.len()).for_each(|n| self.wait_turn(n));
         }
     }
 
     /// Behind the last one it wakes the next.
     pub fn end_turn(&mut self, product: Inst) {
-        if self.s.turns.iter().any(|t| t.last == product) && !self.own_group.is_empty() {
-            (0..self.own_group.len()).for_each(|n| self.wake(n));
+        if self.s.turns.iter().any(|t| t.last == product) && !self.own.group.is_empty() {
+            (0..self.own.group.len()).for_each(|n| self.wake(n));
         }
     }
 
@@ -55,12 +55,12 @@ impl Expand<'_, '_> {
     }
 
     fn wake(&mut self, group: usize) {
-        self.turn_barrier(Opcode::BarArrive, group, (group + 1) % self.own_group.len());
+        self.turn_barrier(Opcode::BarArrive, group, (group + 1) % self.own.group.len());
     }
 
     /// A warpgroup's instruction on the barrier of the same or another.
     fn turn_barrier(&mut self, op: Opcode, group: usize, barrier: usize) {
-        let guard = Some(Guard { pred: self.own_group[group], negated: false });
+        let guard = Some(Guard { pred: self.own.group[group], negated: false });
         let attr = Attr::Imm2(FIRST_BARRIER + barrier as i64, THREADS);
         self.at().push(NewInst::new(op, &[], &[]).attr(attr).guard(guard));
     }

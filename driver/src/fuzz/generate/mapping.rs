@@ -68,6 +68,13 @@ impl Generator<'_> {
                 (1, Products::Wgmma),
             ]),
         };
+        if whole.alternate > 1 {
+            whole.cluster = 1;
+        }
+        // Programs of a folded raster count with tiles of their own.
+        if whole.raster == Raster::Folded && (whole.cluster > 1 || whole.alternate > 1) {
+            whole.raster = Raster::Linear;
+        }
         // Without products blocks have nothing to multicast: half of the clusters hold tiles together.
         if !product && whole.cluster > 1 && whole.raster == Raster::Linear {
             (whole.cluster, whole.blocks) = (1, if persistent { 2 } else { 4 });

@@ -10,122 +10,175 @@
 //!         | "epilogue" ("direct" | "deferred") | "cluster" int | "alternate" int | "blocks" int | "resident" int
 //!         | "warps" int | "chunk" int
 //!         | "no" "bulk_store" | "products" ("fit" | "wgmma" | "mma_sync") | "programmatic"
-//! attr    = "thread" | "warps" int | "warpgroups" int | "persistent" | "index" | "below" int | "deferred" | loop
-//!         | array | tile
+//! attr    = "thread" | "warps" int | "warpgroups" int | "persistent" | "index" | "below" int | "deferred"
+//!         | "by_threads" | "share" int int "together"? | loop | array | tile
 //! ```
+//!
+//! A name is mapped once and a word said once; several `kernel:` items are one.
 
 use super::cursor::{Cursor, Result};
 use crate::layout::Layout;
 use crate::tile::{
-    ArrayMapping, Attrs, Depth, Epilogue, KernelMapping, Loc, LoopMapping, Mapping, Products, Raster, Team,
-    WarpShare, Way,
+    ArrayMapping, Attrs, Depth, Epilogue, Item, KernelMapping, LoopMapping, Mapping, Places, Products,
+    Raster, Team, WarpShare, Way,
 };
+
+/// The ways of an array, of which it has one.
+const WAYS: [&str; 3] = ["plain", "staged", "packed"];
+const ARRAY_WORDS: [&str; 5] = ["plain", "staged", "packed", "stream", "early"];
+const LOOP_WORDS: [&str; 6] = ["pipeline", "producers", "consumers", "wait", "chunk", "turns"];
+const KERNEL_WORDS: [&str; 12] = [
+    "persistent",
+    "raster",
+    "epilogue",
+    "cluster",
+    "alternate",
+    "blocks",
+    "resident",
+    "warps",
+    "chunk",
+    "products",
+    "programmatic",
+    "no",
+];
+
+/// The words of one item, each said once.
+struct Words<'p> {
+    places: &'p mut Places,
+    item: Item,
+}
+
+impl Words<'_> {
+    /// Steps over one of some words; `None` if the next one is no such word.
+    fn next(&mut self, c: &mut Cursor<'_>, known: &[&'static str]) -> Result<Option<&'static str>> {
+        let Some(&word) = known.iter().find(|w| c.is_word(w)) else { return Ok(None) };
+        if self.places.says(self.item, word) {
+            return c.error(format!("`{word}` is said already"));
+        }
+        let other = WAYS.iter().find(|w| WAYS.contains(&word) && self.places.says(self.item, w));
+        if let Some(other) = other {
+            return c.error(format!("`{word}` contradicts `{other}`: an array comes one way"));
+        }
+        self.places.put(self.item, word, c.span().loc);
+        c.skip();
+        Ok(Some(word))
+    }
+
+    /// The same; an error if the next one is no such word.
+    fn one_of(&mut self, c: &mut Cursor<'_>, known: &[&'static str]) -> Result<&'static str> {
+        match self.next(c, known)? {
+            Some(word) => Ok(word),
+            None => {
+                let quoted: Vec<String> = known.iter().map(|w| format!("`{w}`")).collect();
+                let (last, others) = quoted.split_last().map_or(("", &[][..]), |(l, o)| (l.as_str(), o));
+                c.expected(&format!("{} or {last}", others.join(", ")))
+            }
+        }
+    }
+}
 
 /// `mapping name { .. }`, the first word being stepped over.
 pub(super) fn mapping(c: &mut Cursor<'_>) -> Result<Mapping> {
+    let start = c.last_span().loc;
     let mut mapping = Mapping { kernel: c.name("a kernel")?.text, ..Mapping::default() };
-    let (mut loop_locs, mut array_locs, mut tile_locs) = (Vec::new(), Vec::new(), Vec::new());
+    mapping.places.put(Item::Mapping, "", start);
     c.expect("{")?;
     while !c.eat("}") {
-        let loc = c.span().loc;
-        if c.eat_word("for") {
-            mapping.loops.push(loop_item(c)?);
-            loop_locs.push(loc);
-        } else if c.eat_word("array") {
-            mapping.arrays.push(array_item(c)?);
-            array_locs.push(loc);
-        } else if c.eat_word("tile") {
-            let name = c.name("a tile")?.text;
-            c.expect(":")?;
-            c.expect_word("layout")?;
-            mapping.tiles.push((name, layout(c)?));
-            tile_locs.push(loc);
-        } else if c.eat_word("kernel") {
-            whole(c, &mut mapping.whole)?;
-        } else {
-            tunable(c, &mut mapping, loc)?;
-        }
+        item(c, &mut mapping)?;
         c.eat(",");
     }
-    mapping.locs.extend(loop_locs.into_iter().chain(array_locs).chain(tile_locs));
     Ok(mapping)
 }
 
-fn tunable(c: &mut Cursor<'_>, mapping: &mut Mapping, loc: Loc) -> Result<()> {
-    if mapping.tunable(&peeked(c)).is_some() {
-        return c.error(format!("`{}` has a value already", peeked(c)));
+fn item(c: &mut Cursor<'_>, m: &mut Mapping) -> Result<()> {
+    let loc = c.span().loc;
+    if c.eat_word("for") {
+        let item = Item::Loop(m.loops.len());
+        let name = named(c, "a loop", &m.loops)?;
+        m.places.put(item, "", loc);
+        let looped = loop_words(c, Words { places: &mut m.places, item })?;
+        m.loops.push((name, looped));
+    } else if c.eat_word("array") {
+        let item = Item::Array(m.arrays.len());
+        let name = named(c, "an array", &m.arrays)?;
+        m.places.put(item, "", loc);
+        let array = array_words(c, Words { places: &mut m.places, item })?;
+        m.arrays.push((name, array));
+    } else if c.eat_word("tile") {
+        let item = Item::Tile(m.tiles.len());
+        let name = named(c, "a tile", &m.tiles)?;
+        m.places.put(item, "", loc);
+        c.expect_word("layout")?;
+        m.tiles.push((name, layout(c)?));
+    } else if c.eat_word("kernel") {
+        c.expect(":")?;
+        m.places.put(Item::Kernel, "", loc);
+        let mut words = Words { places: &mut m.places, item: Item::Kernel };
+        c.comma_list(|c| whole_word(c, &mut m.whole, &mut words))?;
+    } else {
+        let item = Item::Tunable(m.tunables.len());
+        let name = once(c, "a tunable", &m.tunables)?;
+        m.places.put(item, "", loc);
+        c.expect("=")?;
+        m.tunables.push((name, c.integer()?));
     }
-    let name = c.name("a tunable")?.text;
-    c.expect("=")?;
-    mapping.tunables.push((name, c.integer()?));
-    mapping.locs.push(loc);
     Ok(())
 }
 
-fn peeked(c: &Cursor<'_>) -> String {
-    match c.peek() {
-        super::lex::Tok::Ident(w) => w.clone(),
-        _ => String::new(),
-    }
+/// A name that is mapped once, and the colon behind it.
+fn named<T>(c: &mut Cursor<'_>, what: &str, known: &[(String, T)]) -> Result<String> {
+    let name = once(c, what, known)?;
+    c.expect(":")?;
+    Ok(name)
 }
 
-fn loop_item(c: &mut Cursor<'_>) -> Result<(String, LoopMapping)> {
-    let name = c.name("a loop")?.text;
-    c.expect(":")?;
+/// A name that nothing is said of yet.
+fn once<T>(c: &mut Cursor<'_>, what: &str, known: &[(String, T)]) -> Result<String> {
+    if let super::lex::Tok::Ident(name) = c.peek()
+        && known.iter().any(|(n, _)| n == name)
+    {
+        return c.error(format!("`{name}` is mapped already"));
+    }
+    Ok(c.name(what)?.text)
+}
+
+fn loop_words(c: &mut Cursor<'_>, mut words: Words<'_>) -> Result<LoopMapping> {
     let mut looped = LoopMapping::default();
-    c.comma_list(|c| match loop_attr(c, &mut looped)? {
-        true => Ok(()),
-        false => c.expected("`pipeline`, `producers`, `consumers`, `wait`, `chunk` or `turns`"),
+    c.comma_list(|c| {
+        let word = words.one_of(c, &LOOP_WORDS)?;
+        loop_word(c, &mut looped, word)
     })?;
-    Ok((name, looped))
+    Ok(looped)
 }
 
-/// Reads one attribute of a loop; false if the next word is none.
-fn loop_attr(c: &mut Cursor<'_>, looped: &mut LoopMapping) -> Result<bool> {
-    if c.eat_word("pipeline") {
-        looped.pipeline = match c.eat_word("fit") {
-            true => Depth::Fit,
-            false => Depth::Stages(c.count()?),
-        };
-    } else if c.eat_word("producers") {
-        looped.producers = Some(c.count()?);
-    } else if c.eat_word("consumers") {
-        looped.consumers = Some(c.count()?);
-    } else if c.eat_word("wait") {
-        looped.wait = Some(c.count()?);
-    } else if c.eat_word("chunk") {
-        looped.chunk = Some(c.count()?);
-    } else if c.eat_word("turns") {
-        looped.turns = Some(c.count()?);
-    } else {
-        return Ok(false);
+/// What follows a word of a loop.
+fn loop_word(c: &mut Cursor<'_>, looped: &mut LoopMapping, word: &str) -> Result<()> {
+    match word {
+        "pipeline" if c.eat_word("fit") => looped.pipeline = Depth::Fit,
+        "pipeline" => looped.pipeline = Depth::Stages(c.count()?),
+        "producers" => looped.producers = Some(c.count()?),
+        "consumers" => looped.consumers = Some(c.count()?),
+        "wait" => looped.wait = Some(c.count()?),
+        "chunk" => looped.chunk = Some(c.count()?),
+        _ => looped.turns = Some(c.count()?),
     }
-    Ok(true)
+    Ok(())
 }
 
-fn array_item(c: &mut Cursor<'_>) -> Result<(String, ArrayMapping)> {
-    let name = c.name("a pointer argument")?.text;
-    c.expect(":")?;
+fn array_words(c: &mut Cursor<'_>, mut words: Words<'_>) -> Result<ArrayMapping> {
     let mut array = ArrayMapping::default();
-    c.comma_list(|c| match array_attr(c, &mut array) {
-        true => Ok(()),
-        false => c.expected("`plain`, `staged`, `packed`, `stream` or `early`"),
-    })?;
-    Ok((name, array))
+    c.comma_list(|c| words.one_of(c, &ARRAY_WORDS).map(|word| array_word(&mut array, word)))?;
+    Ok(array)
 }
 
-/// Reads one attribute of an array; false if the next word is none.
-fn array_attr(c: &mut Cursor<'_>, array: &mut ArrayMapping) -> bool {
-    for (word, way) in [("plain", Way::Plain), ("staged", Way::Staged), ("packed", Way::Packed)] {
-        if c.eat_word(word) {
-            array.way = way;
-            return true;
-        }
+fn array_word(array: &mut ArrayMapping, word: &str) {
+    match word {
+        "plain" => array.way = Way::Plain,
+        "staged" => array.way = Way::Staged,
+        "packed" => array.way = Way::Packed,
+        "stream" => array.stream = true,
+        _ => array.early = true,
     }
-    let (stream, early) = (c.eat_word("stream"), c.eat_word("early"));
-    array.stream |= stream;
-    array.early |= early;
-    stream || early
 }
 
 /// A layout in quotes.
@@ -140,56 +193,23 @@ fn layout(c: &mut Cursor<'_>) -> Result<Layout> {
     }
 }
 
-fn whole(c: &mut Cursor<'_>, whole: &mut KernelMapping) -> Result<()> {
-    c.expect(":")?;
-    c.comma_list(|c| whole_attr(c, whole)).map(drop)
-}
-
-fn whole_attr(c: &mut Cursor<'_>, whole: &mut KernelMapping) -> Result<()> {
-    match peeked(c).as_str() {
+fn whole_word(c: &mut Cursor<'_>, whole: &mut KernelMapping, words: &mut Words<'_>) -> Result<()> {
+    match words.one_of(c, &KERNEL_WORDS)? {
         "persistent" => whole.persistent = true,
         "programmatic" => whole.programmatic = true,
-        "raster" => {
-            c.skip();
-            whole.raster = raster(c)?;
-            return Ok(());
-        }
-        "epilogue" => {
-            c.skip();
-            whole.epilogue = epilogue(c)?;
-            return Ok(());
-        }
-        "products" => {
-            c.skip();
-            whole.products = products(c)?;
-            return Ok(());
-        }
-        "no" => {
-            c.skip();
-            whole.bulk_store = false;
-            return c.expect_word("bulk_store");
-        }
-        "cluster" | "alternate" | "blocks" | "resident" | "warps" | "chunk" => return whole_count(c, whole),
+        "raster" => whole.raster = raster(c)?,
+        "epilogue" => whole.epilogue = epilogue(c)?,
+        "products" => whole.products = products(c)?,
+        "cluster" => whole.cluster = c.count()?,
+        "alternate" => whole.alternate = c.count()?,
+        "resident" => whole.resident = c.count()?,
+        "blocks" => whole.blocks = c.count()?,
+        "warps" => whole.warps = Some(c.count()?),
+        "chunk" => whole.chunk = Some(c.count()?),
         _ => {
-            return c.expected(
-                "`persistent`, `raster`, `epilogue`, `cluster`, `alternate`, `blocks`, `resident`, `warps`, `chunk`, `products`, `programmatic` or `no bulk_store`",
-            );
+            whole.bulk_store = false;
+            c.expect_word("bulk_store")?;
         }
-    }
-    c.skip();
-    Ok(())
-}
-
-fn whole_count(c: &mut Cursor<'_>, whole: &mut KernelMapping) -> Result<()> {
-    let word = c.word("a count")?;
-    let count = c.count()?;
-    match word {
-        "cluster" => whole.cluster = count,
-        "alternate" => whole.alternate = count,
-        "resident" => whole.resident = count,
-        "blocks" => whole.blocks = count,
-        "warps" => whole.warps = Some(count),
-        _ => whole.chunk = Some(count),
     }
     Ok(())
 }
@@ -229,13 +249,13 @@ fn products(c: &mut Cursor<'_>) -> Result<Products> {
 
 /// `[team, .., loop attributes]`, the `@` being stepped over.
 pub(super) fn attrs(c: &mut Cursor<'_>) -> Result<Attrs> {
-    let mut attrs = Attrs::default();
+    let (mut attrs, mut places) = (Attrs::default(), Places::default());
     c.expect("[")?;
-    c.list("]", |c| attr(c, &mut attrs))?;
+    c.list("]", |c| attr(c, &mut attrs, &mut Words { places: &mut places, item: Item::Mapping }))?;
     Ok(attrs)
 }
 
-fn attr(c: &mut Cursor<'_>, attrs: &mut Attrs) -> Result<()> {
+fn attr(c: &mut Cursor<'_>, attrs: &mut Attrs, words: &mut Words<'_>) -> Result<()> {
     if c.eat_word("thread") {
         attrs.team = Team::Thread;
     } else if c.eat_word("warps") {
@@ -250,21 +270,21 @@ fn attr(c: &mut Cursor<'_>, attrs: &mut Attrs) -> Result<()> {
         attrs.below = Some(c.count()?);
     } else if c.eat_word("deferred") {
         attrs.deferred = true;
+    } else if c.eat_word("by_threads") {
+        attrs.by_threads = true;
     } else if c.eat_word("layout") {
         attrs.layout = Some(layout(c)?);
     } else if c.eat_word("share") {
         let (rows, columns) = (c.count()?, c.count()?);
         attrs.share = Some(WarpShare { rows, columns, together: c.eat_word("together") });
-    } else if array_attr(c, &mut attrs.array) {
-        // Read.
+    } else if let Some(word) = words.next(c, &ARRAY_WORDS)? {
+        array_word(&mut attrs.array, word);
+    } else if let Some(word) = words.next(c, &LOOP_WORDS)? {
+        loop_word(c, attrs.looped.get_or_insert_default(), word)?;
     } else {
-        let mut looped = attrs.looped.unwrap_or_default();
-        if !loop_attr(c, &mut looped)? {
-            return c.expected(
-                "a team, `persistent`, `index`, `below`, `deferred`, `share` or an attribute of a loop",
-            );
-        }
-        attrs.looped = Some(looped);
+        return c.expected(
+            "a team, `persistent`, `index`, `below`, `deferred`, `by_threads`, `share` or an attribute of an array or loop",
+        );
     }
     Ok(())
 }

@@ -62,9 +62,34 @@ impl ParseError {
     }
 }
 
-/// Reads a text; `file` is its name, kept in the kernels. Gives all mistakes, in their order in the
-/// text, if there are any.
-pub fn parse_file(text: &str, file: &str) -> Result<Module, Vec<ParseError>> {
+/// All mistakes in a text, in their order there: one or more. Shown with the name of the file, a line each:
+///
+/// ```text
+/// gemm.tile:12:19: unknown name `acd`
+/// gemm.tile:14:9: expected `}`, found the end
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", .errors.iter().map(|e| format!("{file}:{e}")).collect::<Vec<_>>().join("\n"))]
+pub struct ParseErrors {
+    /// The text's name.
+    pub file: String,
+    /// The mistakes.
+    pub errors: Vec<ParseError>,
+}
+
+impl std::ops::Deref for ParseErrors {
+    type Target = [ParseError];
+
+    fn deref(&self) -> &[ParseError] {
+        &self.errors
+    }
+}
+
+/// Reads a text; `file` is its name, kept in the kernels.
+///
+/// # Errors
+/// All mistakes that can be found.
+pub fn parse_file(text: &str, file: &str) -> Result<Module, ParseErrors> {
     let (tokens, mut errors) = lex::lex(text);
     let mut cursor = Cursor::new(&tokens);
     let mut module = Module::default();
@@ -79,7 +104,7 @@ pub fn parse_file(text: &str, file: &str) -> Result<Module, Vec<ParseError>> {
         return Ok(module);
     }
     errors.sort_by_key(|e| e.loc);
-    Err(errors)
+    Err(ParseErrors { file: file.to_owned(), errors })
 }
 
 fn item(

@@ -1,5 +1,5 @@
 use super::*;
-use crate::tile::{Depth, Epilogue, Products, Raster, Type};
+use crate::tile::{Depth, Epilogue, Item, Products, Raster, Type};
 
 const GEMM: &str = "
 kernel gemm(a: ptr<f16> align 16, b: ptr<f16> align 16, c: ptr<f16> align 16,
@@ -118,10 +118,51 @@ fn mappings_read_back() {
     assert!(!mapping.whole.bulk_store && mapping.whole.persistent);
     assert_eq!(mapping.whole.products, Products::MmaSync);
     assert_eq!(mapping.loops[0].1.pipeline, Depth::Fit);
-    assert_eq!(mapping.locs.len(), 5);
-    let mut again = parse_file(&mapping.to_string(), "").unwrap().mappings.remove(0);
-    again.locs.clone_from(&mapping.locs);
+    let again = parse_file(&mapping.to_string(), "").unwrap().mappings.remove(0);
     assert_eq!(mapping, again);
+}
+
+#[test]
+fn words_of_a_mapping_have_places() {
+    let mapping = parse_file(GEMM, "").unwrap().mappings.remove(0);
+    let start = mapping.places.of(Item::Mapping, "").line;
+    let at = |item, word| {
+        let loc = mapping.places.of(item, word);
+        (loc.line - start, loc.column)
+    };
+    assert_eq!(at(Item::Tunable(1), ""), (1, 14));
+    assert_eq!(at(Item::Loop(0), "consumers"), (2, 39));
+    assert_eq!(at(Item::Array(0), "stream"), (3, 22));
+    assert_eq!(at(Item::Kernel, "raster"), (5, 25));
+    assert_eq!(at(Item::Kernel, "resident"), (5, 5), "a word that is not said stands where its item does");
+    assert_eq!(at(Item::Tile(0), "layout"), (0, 1));
+}
+
+#[test]
+fn words_are_said_once() {
+    for (items, at, message) in [
+        ("for t: wait 0, wait 1", "1:28:", "`wait` is said already"),
+        ("for t: wait 0 for t: turns 1", "1:31:", "`t` is mapped already"),
+        ("array a: staged, packed", "1:30:", "`packed` contradicts `staged`"),
+        ("array a: stream array a: early", "1:35:", "`a` is mapped already"),
+        ("kernel: warps 4 kernel: warps 8", "1:37:", "`warps` is said already"),
+        ("BM = 1 BM = 2", "1:20:", "`BM` is mapped already"),
+        ("kernel: raster", "1:28:", "expected `linear`"),
+        ("kernel: fast", "1:21:", "`programmatic` or `no`, found `fast`"),
+    ] {
+        let found = errors(&format!("mapping k {{ {items} }}"));
+        assert!(
+            found.len() == 1 && found[0].starts_with(at) && found[0].contains(message),
+            "{items}: {found:?}"
+        );
+    }
+}
+
+#[test]
+fn several_items_of_the_kernel_are_one() {
+    let mapping =
+        parse_file("mapping k { kernel: warps 4 kernel: persistent }", "").unwrap().mappings.remove(0);
+    assert!(mapping.whole.persistent && mapping.whole.warps == Some(4));
 }
 
 #[test]
@@ -136,6 +177,8 @@ fn all_mistakes_are_reported_at_their_place() {
         "9:18: expected an integer, found `}`",
     ];
     assert_eq!(found, expected);
+    let all = parse_file(text, "k.tile").unwrap_err();
+    assert_eq!(all.to_string(), expected.map(|e| format!("k.tile:{e}")).join("\n"));
 }
 
 #[test]

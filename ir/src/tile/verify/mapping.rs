@@ -1,80 +1,202 @@
-//! Whether a mapping speaks of what its kernel has.
+//! Whether a mapping speaks of what its kernel has, its numbers are possible, and its words agree.
 
 use super::VerifyError;
-use crate::tile::{Depth, Kernel, Loc, Mapping, Op, ParamData, Type};
+use crate::tile::{Depth, Item, Kernel, LoopMapping, Mapping, Op, ParamData, Raster, Type, Value};
+use std::ops::RangeInclusive;
 
 /// Stages of a loop's rings at most: barriers alone would fill shared memory long before.
 const MAX_STAGES: u32 = 256;
+/// Warps of a block.
+const MAX_WARPS: u32 = 32;
+/// Warps of a warpgroup.
+const WARPGROUP: u32 = 4;
+/// Blocks that a multiprocessor holds at once.
+const MAX_RESIDENT: u32 = 32;
+/// Tiles of the widest band: a wider one would only overflow the index arithmetic.
+pub(crate) const MAX_BAND: u32 = 1 << 15;
 
-/// Checks the names and numbers of a mapping; gives all violations.
+/// Checks the names, numbers and words of a mapping; gives all violations, at their places in the mapping's text.
 pub fn verify_mapping(kernel: &Kernel, mapping: &Mapping) -> Result<(), Vec<VerifyError>> {
-    let mut errors = Vec::new();
-    let mut error = |item: usize, message: String| {
-        let loc = mapping.locs.get(item).copied().unwrap_or(Loc::default());
-        errors.push(VerifyError { inst: None, loc, message });
-    };
-    if !mapping.kernel.is_empty() && mapping.kernel != kernel.name {
-        let (of, name) = (&mapping.kernel, &kernel.name);
-        error(usize::MAX, format!("a mapping of `{of}` does not fit kernel `{name}`"));
-    }
-    for (i, (name, value)) in mapping.tunables.iter().enumerate() {
-        if !kernel.tunables.values().any(|t| t.name == *name) {
-            error(i, format!("kernel `{}` has no tunable `{name}`", kernel.name));
-        } else if *value < 1 {
-            error(i, format!("tunable `{name}` is {value}, must be 1 or more"));
-        }
-    }
-    let loops = loop_names(kernel);
+    let mut check = Check { kernel, mapping, errors: Vec::new() };
+    check.names();
+    check.tunables();
     for (i, (name, looped)) in mapping.loops.iter().enumerate() {
-        let item = mapping.tunables.len() + i;
-        if !loops.contains(&name.as_str()) {
-            error(item, format!("kernel `{}` has no loop `{name}`", kernel.name));
+        check.looped(Item::Loop(i), name, looped);
+    }
+    check.arrays();
+    check.whole();
+    check.raster();
+    check.widths();
+    check.clusters();
+    check.errors.sort_by_key(|e| e.loc);
+    if check.errors.is_empty() { Ok(()) } else { Err(check.errors) }
+}
+
+struct Check<'a> {
+    kernel: &'a Kernel,
+    mapping: &'a Mapping,
+    errors: Vec<VerifyError>,
+}
+
+impl Check<'_> {
+    fn error(&mut self, item: Item, word: &str, message: String) {
+        let loc = self.mapping.places.of(item, word);
+        self.errors.push(VerifyError { inst: None, loc, message });
+    }
+
+    /// An error unless the number of a word is possible.
+    fn number(&mut self, item: Item, word: &str, what: &str, number: u32, possible: RangeInclusive<u32>) {
+        if possible.contains(&number) {
+            return;
         }
-        if let Depth::Stages(stages) = looped.pipeline
-            && !(1..=MAX_STAGES).contains(&stages)
-        {
-            error(
-                item,
-                format!("the pipeline of loop `{name}` has {stages} stages, 1 to {MAX_STAGES} are possible"),
-            );
+        let (least, most) = (possible.start(), possible.end());
+        let possible = match *most {
+            u32::MAX => format!("{least} or more"),
+            most => format!("{least} to {most}"),
+        };
+        self.error(item, word, format!("{what}`{word} {number}`: {possible} are possible"));
+    }
+
+    fn names(&mut self) {
+        let (m, k) = (self.mapping, self.kernel);
+        let of = k.name.as_str();
+        if !m.kernel.is_empty() && m.kernel != of {
+            let message = format!("a mapping of `{}` does not fit kernel `{of}`", m.kernel);
+            self.error(Item::Mapping, "", message);
+        }
+        let lacks = |what: &str, name: &str| format!("kernel `{of}` has no {what} `{name}`");
+        for (i, (name, _)) in m.tunables.iter().enumerate() {
+            if !k.tunables.values().any(|t| t.name == *name) {
+                self.error(Item::Tunable(i), "", lacks("tunable", name));
+            }
+        }
+        let loops = loop_names(k);
+        for (i, (name, _)) in m.loops.iter().enumerate() {
+            if !loops.contains(&name.as_str()) {
+                self.error(Item::Loop(i), "", lacks("loop", name));
+            }
+        }
+        for (i, (name, _)) in m.arrays.iter().enumerate() {
+            let pointer = |p: &ParamData| p.name == *name && matches!(k.ty(p.value), Type::Ptr(_));
+            if !k.params.iter().any(pointer) {
+                self.error(Item::Array(i), "", lacks("pointer argument", name));
+            }
+        }
+        for (i, (name, _)) in m.tiles.iter().enumerate() {
+            let tile = |v: Value| k.names[v] == *name && matches!(k.ty(v), Type::Tile(..));
+            if !k.values.keys().any(tile) {
+                self.error(Item::Tile(i), "", lacks("tile", name));
+            }
         }
     }
-    for (i, (name, array)) in mapping.arrays.iter().enumerate() {
-        let pointer = |p: &ParamData| p.name == *name && matches!(kernel.ty(p.value), Type::Ptr(_));
-        if !kernel.params.iter().any(pointer) {
-            let item = mapping.tunables.len() + mapping.loops.len() + i;
-            error(item, format!("kernel `{}` has no pointer argument `{name}`", kernel.name));
-        }
-        if array.early && !mapping.whole.programmatic {
-            let item = mapping.tunables.len() + mapping.loops.len() + i;
-            let what = "a `programmatic` kernel waits for the grid before it; other kernels start after it";
-            error(item, format!("array `{name}` is loaded `early`: {what}"));
+
+    fn tunables(&mut self) {
+        for (i, (name, value)) in self.mapping.tunables.iter().enumerate() {
+            if *value < 1 {
+                self.error(Item::Tunable(i), "", format!("tunable `{name}` is {value}, must be 1 or more"));
+            }
         }
     }
-    for (i, (name, _)) in mapping.tiles.iter().enumerate() {
-        let tile =
-            |(v, n): (crate::tile::Value, &String)| n == name && matches!(kernel.ty(v), Type::Tile(..));
-        if !kernel.values.keys().any(|v| tile((v, &kernel.names[v]))) {
-            let item = mapping.tunables.len() + mapping.loops.len() + mapping.arrays.len() + i;
-            error(item, format!("kernel `{}` has no tile `{name}`", kernel.name));
+
+    fn looped(&mut self, item: Item, name: &str, l: &LoopMapping) {
+        let what = format!("loop `{name}`: ");
+        if let Depth::Stages(stages) = l.pipeline {
+            self.number(item, "pipeline", &what, stages, 1..=MAX_STAGES);
+        }
+        let numbers = [
+            ("producers", l.producers, 0..=1),
+            ("consumers", l.consumers, 1..=MAX_WARPS / WARPGROUP),
+            ("wait", l.wait, 0..=1),
+            ("chunk", l.chunk, 1..=u32::MAX),
+            ("turns", l.turns, 0..=1),
+        ];
+        for (word, number, possible) in numbers {
+            if let Some(number) = number {
+                self.number(item, word, &what, number, possible);
+            }
         }
     }
-    if [mapping.whole.cluster, mapping.whole.alternate, mapping.whole.blocks, mapping.whole.resident]
-        .contains(&0)
-        || mapping.whole.warps == Some(0)
-        || mapping.whole.chunk == Some(0)
-    {
-        error(
-            usize::MAX,
-            "cluster, alternate, blocks, resident, warps and chunk must be 1 or more".to_owned(),
-        );
-    }
-    for (i, (name, looped)) in mapping.loops.iter().enumerate() {
-        if looped.turns.is_some_and(|n| n > 1) {
-            error(mapping.tunables.len() + i, format!("loop `{name}`: turns are 0 or 1"));
+
+    fn arrays(&mut self) {
+        for (i, (name, array)) in self.mapping.arrays.iter().enumerate() {
+            if array.early && !self.mapping.whole.programmatic {
+                let what =
+                    "a `programmatic` kernel waits for the grid before it; other kernels start after it";
+                self.error(Item::Array(i), "early", format!("array `{name}` is loaded `early`: {what}"));
+            }
         }
     }
-    if errors.is_empty() { Ok(()) } else { Err(errors) }
+
+    fn whole(&mut self) {
+        let w = self.mapping.whole;
+        let numbers = [
+            ("cluster", Some(w.cluster), 1..=u32::MAX),
+            ("alternate", Some(w.alternate), 1..=MAX_WARPS / WARPGROUP),
+            ("resident", Some(w.resident), 1..=MAX_RESIDENT),
+            ("warps", w.warps, 1..=MAX_WARPS),
+            ("chunk", w.chunk, 1..=u32::MAX),
+        ];
+        for (word, number, possible) in numbers {
+            if let Some(number) = number {
+                self.number(Item::Kernel, word, "", number, possible);
+            }
+        }
+        if ![1, 2, 4, 8].contains(&w.blocks) {
+            let message = format!("`blocks {}`: 1, 2, 4 or 8 hold a tile together", w.blocks);
+            self.error(Item::Kernel, "blocks", message);
+        }
+        if w.alternate > 1 && !w.persistent {
+            let message = format!("`alternate {}`: only a `persistent` kernel has turns", w.alternate);
+            self.error(Item::Kernel, "alternate", message);
+        }
+    }
+
+    fn raster(&mut self) {
+        let w = self.mapping.whole;
+        let band = match w.raster {
+            Raster::BandM(n) => Some(("raster band_m", n)),
+            Raster::BandN(n) => Some(("raster band_n", n)),
+            _ => None,
+        };
+        if let Some((word, n)) = band.filter(|b| !(1..=MAX_BAND).contains(&b.1)) {
+            let message = format!("`{word} {n}`: 1 to {MAX_BAND} tiles are possible");
+            self.error(Item::Kernel, "raster", message);
+        }
+        if w.raster == Raster::Folded && (w.cluster > 1 || w.alternate > 1) {
+            let message = "`raster folded` with clusters of blocks or teams in turn".to_owned();
+            self.error(Item::Kernel, "raster", message);
+        }
+    }
+
+    /// Loops and the kernel agree about who computes.
+    fn widths(&mut self) {
+        let m = self.mapping;
+        let each = m.loops.iter().enumerate().filter_map(|(i, (_, l))| Some((Item::Loop(i), l.consumers?)));
+        let each: Vec<(Item, u32)> = each.collect();
+        let Some(&(_, first)) = each.first() else { return };
+        for &(item, groups) in each.iter().filter(|(_, groups)| *groups != first) {
+            let message =
+                format!("loops ask for {first} and {groups} consumer warpgroups; a block has one number");
+            self.error(item, "consumers", message);
+        }
+        if let Some(warps) = m.whole.warps.filter(|&w| w != first.saturating_mul(WARPGROUP)) {
+            let message = format!("`warps {warps}` contradicts `consumers {first}`, {WARPGROUP} warps each");
+            self.error(Item::Kernel, "warps", message);
+        }
+    }
+
+    /// Blocks are neighbours, hold tiles together, or have teams: one of these.
+    fn clusters(&mut self) {
+        let w = self.mapping.whole;
+        if w.blocks > 1 && (w.cluster > 1 || w.alternate > 1) {
+            let message = "blocks that hold a tile together beside clusters of neighbours or teams in turn";
+            self.error(Item::Kernel, "blocks", message.to_owned());
+        }
+        if w.cluster > 1 && w.alternate > 1 {
+            let message = "clusters of blocks whose teams take tiles in turn".to_owned();
+            self.error(Item::Kernel, "cluster", message);
+        }
+    }
 }
 
 fn loop_names(kernel: &Kernel) -> Vec<&str> {

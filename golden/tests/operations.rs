@@ -1,0 +1,145 @@
+//! The table of operations on the language's page says which of them compile: each is tried in a small kernel. What is
+//! interpreted only must be refused with the name of the operation and its place.
+
+use std::collections::BTreeSet;
+use warplift::ir::target::SM90A;
+use warplift::ir::tile::{Mapping, operations, parse_file};
+use warplift::{CompileError, Options, compile};
+
+/// What an operation is tried on: floats `t`, integers `u`, a tile `w` of two dimensions, and products.
+const TRIES: &[(&[&str], &str)] = &[
+    (
+        &["neg", "abs", "exp", "exp2", "log", "log2", "sqrt", "rsqrt", "rcp", "sin", "cos", "tanh"],
+        "store go[i*B], @(t)",
+    ),
+    (&["not"], "store gq[i*B], @(u)"),
+    (&["min", "max"], "store go[i*B], @(t, t)"),
+    (&["cdiv"], "store gq[i*B], u + @(n, 3)"),
+    (&["+", "-", "*", "/"], "store go[i*B], t @ t"),
+    (&["%", "&", "|", "^", "<<", ">>"], "store gq[i*B], u @ u"),
+    (&["==", "!=", "<", "<=", ">", ">="], "store go[i*B], select(t @ 1.0, t, 0.0)"),
+    (&["select"], "store go[i*B], @(u > 1, t, t * 2.0)"),
+    (&["fma"], "store go[i*B], @(t, t, t)"),
+    (&["cast"], "store gq[i*B], @(t, i32)"),
+    (&["view_as"], "store gq[i*B], @(t, i32)"),
+    (&["full"], "store go[i*B], t + @ 1.0 : f32[B]"),
+    (&["iota"], "k = @ 0 : i32[B] store gq[i*B], u + k"),
+    (&["broadcast"], "r = reduce_sum(w, 1) store g2[i, 0], w * @ expand_dims(r, 1) : f32[16, 64]"),
+    (&["expand_dims"], "r = reduce_sum(w, 1) store g2[i, 0], w * @(r, 1)"),
+    (&["reshape"], "r = @ t : f32[B/64, 64] store g2[i, 0], r"),
+    (&["trans"], "store g3[0, i], @(w)"),
+    (&["join"], "j = @(t, t) r = reshape j : f32[B/32, 64] store g2[i, 0], r"),
+    (&["split"], "r = reshape t : f32[B/2, 2] a, b = @(r) store go[i*B], a + b"),
+    (&["slice"], "store g2[i, 0], @(w, [0, 32]) : f32[16, 32]"),
+    (&["rearrange"], "store go[i*B], @(t)"),
+    (
+        &["view", "load", "store", "block_index", "dim", "subview"],
+        "s = subview g2[i, _] r = load s[0] : f32[64] store s[0], r + cast(dim(B), f32)",
+    ),
+    (&["grid_dim"], "store gq[i*B], u + @(0)"),
+    (&["program_id", "program_count"], "store gq[i*B], u + @"),
+    (&["gather"], "store g2[i, 0], @(w, cast(w, i32) & 63, 1)"),
+    (&["async_copy"], "c = @ gx[i*B] : f32[B] async_commit async_wait 0 store go[i*B], c"),
+    (&["async_commit"], "@ store go[i*B], t"),
+    (&["async_wait"], "@ 0 store go[i*B], t"),
+    (&["print"], "@ \"t\", t store go[i*B], t"),
+    (&["assert"], "@ n > 3, \"n\" store go[i*B], t"),
+    (&["for"], "s = @ k in 0..n carry a = t { yield a * 2.0 } store go[i*B], s"),
+    (&["if"], "s = @ n > 3 { yield t } else { yield t * 2.0 } store go[i*B], s"),
+    (&["while"], "s, k = @ carry a = t, j = 0 { yield j < n, a * 2.0, j + 1 } store go[i*B], s"),
+    (&["reduce_sum", "reduce_prod", "reduce_min", "reduce_max"], "store go[i*16], @(w, 1)"),
+    (&["scan_sum", "scan_prod", "scan_min", "scan_max"], "store g2[i, 0], @(w, 1)"),
+    (&["reduce_and", "reduce_or", "reduce_xor"], "store gq[i*16], @(cast(w, i32), 1)"),
+    (&["scan_and", "scan_or", "scan_xor"], "store g4[i, 0], @(cast(w, i32), 1)"),
+    (&["atomic_add"], "@ go[i*B], t"),
+    (&["atomic_min", "atomic_max", "atomic_exchange"], "@ gq[i*B], u"),
+    (&["mma"], "p = full 0.0 : f32[64, 64] a = load gh[0, 0] : f16[64, 64] store g2[i, 0], @ p, a, a"),
+];
+
+/// Names in a text that stand in backticks.
+fn quoted(text: &str) -> impl Iterator<Item = &str> {
+    text.split('`').skip(1).step_by(2)
+}
+
+/// What the page says is interpreted only: the table's third column says `not` what, a sentence the loop.
+fn interpreted_only() -> BTreeSet<&'static str> {
+    let page = include_str!("../../docs/language.md");
+    let table = page.split("| operation | gives | compiled |").nth(1).unwrap().split("\n\n").next().unwrap();
+    let cells =
+        table.lines().skip(2).map(|row| row.trim_end_matches('|').rsplit(" | ").next().unwrap().trim());
+    let mut found: BTreeSet<&str> = BTreeSet::new();
+    for cell in cells {
+        match cell.strip_prefix("not ") {
+            Some(names) => found.extend(quoted(names)),
+            None => assert_eq!(cell, "yes", "{table}"),
+        }
+    }
+    found.extend(page.contains("A `while` is interpreted only").then_some("while"));
+    found
+}
+
+#[test]
+fn operations_compile_as_the_page_says() {
+    let only = interpreted_only();
+    let mut tried: Vec<&str> = Vec::new();
+    for (name, body) in TRIES.iter().flat_map(|(names, body)| names.iter().map(move |n| (*n, *body))) {
+        tried.push(name);
+        let text = text(name, body);
+        let module = parse_file(&text, "f.tile").unwrap_or_else(|e| panic!("{name}: {e}\n{text}"));
+        let kernel = &module.kernels[0];
+        let there = kernel.insts.values().find(|d| d.op.name() == name);
+        let there = there.unwrap_or_else(|| panic!("{name} is not tried:\n{kernel}"));
+        let options = Options { verify: true, ..Options::default() };
+        let mapping = Mapping { kernel: "f".into(), ..Mapping::default() };
+        match compile(kernel, &mapping, &SM90A, &options) {
+            Ok(_) => assert!(!only.contains(name), "{name} compiles, the page says that it does not"),
+            Err(CompileError::Isel(e)) => {
+                assert!(only.contains(name), "the page says that {name} compiles: {e}");
+                assert!(
+                    e.message.contains(&format!("`{name}`")) && e.loc == there.loc,
+                    "{name}: {e} {:?}",
+                    e.loc
+                );
+            }
+            Err(e) => panic!("{name}: {e}"),
+        }
+    }
+    tried.sort_unstable();
+    let mut all = operations();
+    all.sort_unstable();
+    assert_eq!(tried, all);
+}
+
+#[test]
+fn the_readme_names_what_is_interpreted_only() {
+    let readme = include_str!("../../README.md");
+    let limits = readme.split("## Limits").nth(1).unwrap();
+    let named: BTreeSet<&str> = quoted(limits).collect();
+    let missing: Vec<_> = interpreted_only().into_iter().filter(|n| !named.contains(n)).collect();
+    assert_eq!(missing, [""; 0]);
+}
+
+fn text(name: &str, body: &str) -> String {
+    let body = body.replace('@', name);
+    format!(
+        "kernel f(x: ptr<f32> align 16, z: ptr<i32> align 16, h: ptr<f16> align 16, o: ptr<f32> align 16, q: ptr<i32> align 16, n: i32) {{
+    tunable B = 256
+    grid cdiv(n, B)
+    gx = view x : f32[n]
+    g2 = view o : f32[n, 64]
+    gw = view x : f32[n, 64]
+    g3 = view o : f32[64, n]
+    g4 = view q : i32[n, 64]
+    gz = view z : i32[n]
+    gh = view h : f16[n, 64]
+    go = view o : f32[n]
+    gq = view q : i32[n]
+    i = block_index
+    t = load gx[i*B] : f32[B]
+    u = load gz[i*B] : i32[B]
+    w = load gw[i, 0] : f32[16, 64]
+    {body}
+}}
+"
+    )
+}

@@ -1,0 +1,108 @@
+//! Numbers along a dimension, and what a comparison with them needs: where the bound is a multiple of as many as follow
+//! one another in a thread, all of those are on one side, and one comparison serves them.
+//!
+//! ```text
+//!  iota of a thread     8 9 10 11 12 13 14 15   520 521 ..         < n, a multiple of 8
+//!  compared             8                       520                2 comparisons instead of 16
+//! ```
+
+use super::Lower;
+use super::coords::{axis_weight, register_coord};
+use crate::facts::{divisor, gcd};
+use warplift_ir::layout::{Axis, Layout};
+use warplift_ir::machine::{self, IndexMap, NewInst, Ty};
+use warplift_ir::target::Opcode;
+use warplift_ir::tile::{CmpOp, Kernel, Op, Type, Value};
+
+/// Numbers that a fragment holds: by register, how far each is from the one with which the thread begins.
+#[derive(Clone, Debug)]
+pub(super) struct Numbers {
+    parts: Vec<(i64, machine::Value)>,
+    /// Divides what every thread begins with.
+    multiple: i64,
+}
+
+/// Which register of an operand each element reads.
+type Operand = (machine::Value, IndexMap);
+
+impl Lower<'_, '_> {
+    /// The numbers along a dimension of a tile: one register for each that a thread has, and which one each element reads.
+    pub(super) fn numbers(
+        &mut self,
+        layout: &Layout,
+        dim: usize,
+    ) -> crate::Result<(machine::Value, Box<[u16]>)> {
+        let base = self.thread_coord(layout, dim)?;
+        let all: Vec<u64> =
+            (0..layout.in_extent(Axis::Reg)).map(|r| register_coord(layout, r)[dim]).collect();
+        let mut few = all.clone();
+        few.sort_unstable();
+        few.dedup();
+        let parts = few.iter().map(|&offset| (offset as i64, self.moved_copy(base, offset as i64))).collect();
+        let threads = layout.ins().iter().filter(|(axis, _)| axis_weight(layout, *axis).is_some());
+        let steps = threads.flat_map(|(axis, _)| layout.basis(*axis)).map(|b| b.out[dim] as i64);
+        let r = self.joined(Numbers { parts, multiple: steps.fold(0, gcd) });
+        Ok((r, all.iter().map(|o| few.partition_point(|f| f < o) as u16).collect()))
+    }
+
+    fn moved_copy(&mut self, base: machine::Value, by: i64) -> machine::Value {
+        let sum = self.at().add_imm(base, by);
+        self.at().op(Opcode::Mov, &[sum], Ty::B32)
+    }
+
+    fn joined(&mut self, numbers: Numbers) -> machine::Value {
+        let parts: Vec<machine::Value> = numbers.parts.iter().map(|p| p.1).collect();
+        let regs = parts.len() as u16;
+        let r = self.at().value(NewInst::new(Opcode::Join, &parts, &[Ty::frag(regs)]));
+        self.numbers.insert(r, numbers);
+        r
+    }
+
+    /// Numbers and a constant.
+    pub(super) fn numbers_moved(&mut self, x: machine::Value, by: Value) -> Option<machine::Value> {
+        let by = self.k.int_const(equal_elements(self.k, by)?)?;
+        let Numbers { parts, multiple } = self.numbers.get(&x)?.clone();
+        let parts = parts.into_iter().map(|(o, v)| (o + by, self.moved_copy(v, by))).collect();
+        Some(self.joined(Numbers { parts, multiple }))
+    }
+
+    /// Numbers as they may be compared with a bound: those that are on the same side of it for sure as one.
+    pub(super) fn compared(&mut self, cmp: CmpOp, x: Operand, bound: Value) -> Operand {
+        self.grouped(cmp, &x, bound).unwrap_or(x)
+    }
+
+    fn grouped(&mut self, cmp: CmpOp, (x, map): &Operand, bound: Value) -> Option<Operand> {
+        let IndexMap::Table(table) = map else { return None };
+        let Numbers { parts, multiple } = self.numbers.get(x)?.clone();
+        // c < n is floor(c) < n where n is such a floor; c <= n is not.
+        let bound = equal_elements(self.k, bound).filter(|_| matches!(cmp, CmpOp::Lt | CmpOp::Ge))?;
+        let step = gcd(multiple, divisor(self.k, bound));
+        let floor = |offset: i64| if step > 1 { offset - offset.rem_euclid(step) } else { offset };
+        let known = |offset: i64| parts.iter().find(|p| p.0 == offset).map(|p| p.1);
+        let mut few: Vec<(i64, machine::Value)> = Vec::new();
+        let mut of_part = Vec::new();
+        for &(offset, _) in &parts {
+            let first = floor(offset);
+            let at = few.iter().position(|f| f.0 == first);
+            of_part.push(at.unwrap_or(few.len()) as u16);
+            if at.is_none() {
+                few.push((first, known(first)?));
+            }
+        }
+        (few.len() < parts.len()).then(|| {
+            let table = table.iter().map(|&t| of_part[usize::from(t)]).collect();
+            (self.joined(Numbers { parts: few, multiple }), IndexMap::Table(table))
+        })
+    }
+}
+
+/// The scalar that all elements of a tile are.
+fn equal_elements(k: &Kernel, v: Value) -> Option<Value> {
+    match k.ty(v) {
+        Type::Scalar(_) => Some(v),
+        _ => match k.insts[k.def(v)?].op {
+            Op::Full | Op::Broadcast => equal_elements(k, k.args(k.def(v)?)[0]),
+            _ => None,
+        },
+    }
+}

@@ -1,0 +1,85 @@
+//! Sums of products: a product onto nothing that is only added to a tile is a product onto that tile.
+//!
+//! ```text
+//!  d = mma zero, a, b     y = x + d             ─►   y = mma x, a, b
+//!                         y = fma(u, v, d)      ─►   y = mma (u * v), a, b
+//! ```
+//!
+//! The tensor cores add in any case; what changes is the order of a float sum. A second tile of sums, which
+//! would stand beside the first one, is gone. Only sums that a loop carries are taken: other tiles (a mask, what a load
+//! brings) may come later than the product, which need not wait for them.
+
+use super::widen::constant;
+use rustc_hash::{FxHashMap, FxHashSet};
+use warplift_ir::tile::{BinOp, Block, Inst, Kernel, Op, Value, ValueDef, ValueList};
+
+/// Where a product goes: the sum that it is part of, and the product.
+struct Part {
+    sum: Inst,
+    product: Inst,
+}
+
+/// Makes products part of the sums that they alone are for.
+pub fn do_accumulate(k: &mut Kernel) {
+    let mut uses: FxHashMap<Value, u32> = FxHashMap::default();
+    k.walk(|_, inst| k.args(inst).iter().for_each(|&v| *uses.entry(v).or_default() += 1));
+    for block in k.blocks.keys().collect::<Vec<_>>() {
+        let sums = k.blocks[block].insts.clone();
+        for part in sums.into_iter().filter_map(|sum| part(k, block, sum, &uses)).collect::<Vec<_>>() {
+            join(k, block, &part);
+        }
+    }
+}
+
+/// The product that a sum of this block takes in.
+fn part(k: &Kernel, block: Block, sum: Inst, uses: &FxHashMap<Value, u32>) -> Option<Part> {
+    let args = k.args(sum);
+    let orders: &[(&[usize], usize)] = match k.insts[sum].op {
+        Op::Binary(BinOp::Add) => &[(&[0], 1), (&[1], 0)],
+        Op::Fma => &[(&[0, 1], 2)],
+        _ => return None,
+    };
+    let fits = |&(others, product): &(&[usize], usize)| {
+        let v = args[product];
+        let product = k.def(v).filter(|&d| matches!(k.insts[d].op, Op::Mma))?;
+        let nothing = constant(k, k.args(product)[0]) == Some(0.0);
+        let alone = uses.get(&v) == Some(&1) && k.blocks[block].insts.contains(&product);
+        let same = others.iter().all(|&o| k.ty(args[o]) == k.ty(v));
+        let carried = others.iter().any(|&o| is_carried(k, block, args[o], &mut FxHashSet::default()));
+        (nothing && alone && same && carried).then_some(Part { sum, product })
+    };
+    orders.iter().find_map(fits)
+}
+
+/// Whether a value is made of what the block, a loop's, carries.
+fn is_carried(k: &Kernel, block: Block, v: Value, seen: &mut FxHashSet<Value>) -> bool {
+    if let ValueDef::Param(holder, n) = k.values[v].def {
+        return holder == block && n > 0;
+    }
+    let inside = k.def(v).filter(|d| k.blocks[block].insts.contains(d));
+    seen.insert(v) && inside.is_some_and(|d| k.args(d).iter().any(|&a| is_carried(k, block, a, seen)))
+}
+
+/// The product stands where the sum stood.
+fn join(k: &mut Kernel, block: Block, part: &Part) {
+    let (d, loc) = (k.result(part.product), k.insts[part.sum].loc);
+    let args = k.args(part.sum).to_vec();
+    let others: Vec<Value> = args.into_iter().filter(|&v| v != d).collect();
+    let old = std::mem::take(&mut k.blocks[block].insts);
+    for inst in old.into_iter().filter(|&i| i != part.product) {
+        if inst == part.sum {
+            let onto = match others[..] {
+                [x, y] => {
+                    let ty = k.ty(d);
+                    let product = k.append_inst(block, Op::Binary(BinOp::Mul), &[x, y], &[ty], &[], loc);
+                    k.result(product)
+                }
+                _ => others[0],
+            };
+            let factors = [onto, k.args(part.product)[1], k.args(part.product)[2]];
+            k.insts[inst].op = Op::Mma;
+            k.insts[inst].args = ValueList::from_slice(&factors, &mut k.pool);
+        }
+        k.blocks[block].insts.push(inst);
+    }
+}
