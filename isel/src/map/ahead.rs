@@ -84,9 +84,9 @@ fn copy(
         return made;
     }
     let Some(def) = k.def(v).filter(|d| inside.contains(d)) else { return v };
-    let mut args: Vec<Value> =
-        k.args(def).to_vec().into_iter().map(|a| copy(k, to, a, inside, known)).collect();
-    if matches!(k.insts[def].op, Op::Binary(BinOp::Div | BinOp::CeilDiv | BinOp::Rem)) {
+    let args: Vec<Value> = k.args(def).to_vec();
+    let mut args: Vec<Value> = args.into_iter().map(|a| copy(k, to, a, inside, known)).collect();
+    if matches!(k.insts[def].op, Op::Binary(BinOp::Div | BinOp::Rem | BinOp::CeilDiv)) {
         args[1] = at_least_one(k, to, args[1]);
     }
     let (op, ty, loc) = (k.insts[def].op.clone(), k.ty(v), k.insts[def].loc);
@@ -99,9 +99,11 @@ fn copy(
     made
 }
 
-/// A divisor where there may be no such tile: an extent of an empty grid is 0, as is that of a band past the last one.
+/// A divisor that may be none: where a tile lies among the others is asked of numbers behind the last one too, and
+/// of grids without any.
 fn at_least_one(k: &mut Kernel, to: Block, divisor: Value) -> Value {
-    if k.int_const(divisor).is_some() || !matches!(k.ty(divisor), Type::Scalar(Elem::Int(32))) {
+    let known = k.def(divisor).is_some_and(|d| matches!(k.insts[d].op, Op::Int(n) if n > 0));
+    if known || k.ty(divisor) != Type::Scalar(Elem::I32) {
         return divisor;
     }
     let one = scalar(k, to, Op::Int(1), &[]);
