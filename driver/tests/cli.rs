@@ -151,6 +151,14 @@ fn artifacts_carry_all_that_a_run_needs() {
     assert!(["tile", "ptx", "json"].iter().all(|e| Path::new(at).join(format!("sums.{e}")).exists()));
     let (status, output, errors) = warplift(&["check", "--artifacts", at, "--device", "sim"]);
     assert!(status == 0 && output.contains("ok, error"), "{output}{errors}");
+    // Each is checked in a process of its own, which meets the cases of all.
+    assert_eq!(warplift(&["compile", "axpy", "--save", at, "--as", "other"]).0, 0);
+    let cases = folder.path().join("cases.txt");
+    std::fs::write(&cases, "sums 3x8\nother n=100\n").unwrap();
+    let sizes = cases.to_str().unwrap();
+    let (status, output, errors) =
+        warplift(&["check", "--artifacts", at, "--device", "sim", "--sizes", sizes]);
+    assert!(status == 0 && output.matches("ok, error").count() == 2, "{output}{errors}");
     let (status, _, errors) = warplift(&["run", "missing", "--artifacts", at]);
     assert!(status == 2 && errors.contains("artifact `missing`"), "{errors}");
 }

@@ -109,7 +109,10 @@ pub fn check(args: &CheckArgs, tools: &Tools) -> Outcome<()> {
 
 /// Whether every kernel can be read and has cases, and every case has its kernel.
 fn known(names: &[String], cases: &[Case], args: &CheckArgs, choice: &Choice) -> Outcome<()> {
-    let stranger = |c: &&Case| !names.contains(&c.kernel) && kernels::find(&c.kernel).is_none();
+    let beside = args.ready.artifacts.as_deref().map_or(Ok(Vec::new()), Artifact::names)?;
+    let stranger = |c: &&Case| {
+        ![names, &beside].iter().any(|all| all.contains(&c.kernel)) && kernels::find(&c.kernel).is_none()
+    };
     if let Some(case) = cases.iter().find(stranger) {
         let name = &case.kernel;
         return Err(user(format!("a case of `{name}`, which is neither checked nor in the library")));

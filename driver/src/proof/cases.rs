@@ -199,6 +199,9 @@ pub const CASES: &[Case] = &[
     case("softmax_long", "BM = 1, BN = 512; kernel: warps 4", &[("3x1200", 2)]),
     case("rms_norm", "BM = 1, BN = 1024; kernel: warps 4", &[("m=3,n=1000", 2)]),
     case("layer_norm", "BM = 1, BN = 1024; kernel: warps 4", &[("m=3,n=1000", 2)]),
+    // In strips; with the next tile's loads under this one.
+    case("layer_norm", "BM = 1, BN = 4096; kernel: warps 2, resident 12", &[("m=3,n=4000", 2)]),
+    case("softmax", "BM = 1, BN = 2048; kernel: persistent, warps 2, resident 12", &[("m=61,n=2000", 2)]),
     case("transpose", "BM = 64, BN = 64; kernel: warps 4", &[("136x200", 2)]),
     case("cumsum", "BM = 4, BN = 128; kernel: warps 4", &[("5x300", 2)]),
     case("gemv", "BM = 4, BN = 256; kernel: warps 4", &[("5x600", 2)]),
