@@ -18,16 +18,15 @@ use super::sink::{Part, Stops, do_dead, has_operands, is_view};
 use crate::rows::reduced;
 use crate::tiles::{extents, program_order};
 use rustc_hash::{FxHashMap, FxHashSet};
+use warplift_ir::target::SM90A;
 use warplift_ir::tile::{Block, Inst, Kernel, Mapping, Op, Type, Value, ValueList};
 use warplift_ir::types::Elem;
 
-/// Registers of a multiprocessor, and of one thread at most.
-const REGISTERS: [u32; 2] = [65536, 255];
 /// Registers of a thread beside tiles: addresses, scalars, what an instruction needs on its way. Strips are cut where
 /// less than the first number would be left, and then until the second one is.
-const RESERVE: [u32; 2] = [20, 28];
+const RESERVE: [u64; 2] = [20, 28];
 /// Elements of a strip that a thread holds at least, so that its accesses stay as wide.
-const ELEMENTS: u32 = 8;
+const ELEMENTS: u64 = 8;
 /// Strips at most; each repeats the instructions of a chain.
 const MOST: u32 = 16;
 
@@ -38,12 +37,13 @@ pub fn do_strips(k: &mut Kernel, mapping: &Mapping, form: Form) -> Vec<Inst> {
     if products || !mapping.tiles.is_empty() {
         return Vec::new();
     }
-    let threads = 32 * form.team().warps();
-    let (blocks, resident) = (mapping.whole.blocks.max(1), mapping.whole.resident.max(1));
-    let share = (REGISTERS[0] * blocks / (threads * resident)).min(REGISTERS[1]);
+    let threads = 32 * u64::from(form.team().warps());
+    let [blocks, resident] = [mapping.whole.blocks, mapping.whole.resident].map(|n| u64::from(n.max(1)));
+    let [all, one] = [SM90A.registers, SM90A.thread_registers].map(u64::from);
+    let share = (all * blocks / (threads * resident)).min(one);
     let budget = RESERVE.map(|r| share.saturating_sub(r));
     let ahead = if mapping.whole.persistent { loads(k) } else { Vec::new() };
-    let twice: u32 = ahead.iter().map(|&l| registers(k, k.result(l), threads)).sum();
+    let twice: u64 = ahead.iter().map(|&l| registers(k, k.result(l), threads)).sum();
     let mut tried = k.clone();
     if twice > 0 && cut_to(&mut tried, threads, budget.map(|b| b.saturating_sub(twice))) {
         *k = tried;
@@ -54,7 +54,7 @@ pub fn do_strips(k: &mut Kernel, mapping: &Mapping, form: Form) -> Vec<Inst> {
 }
 
 /// Cuts until an estimate of what a thread holds is within its registers; whether it is.
-fn cut_to(k: &mut Kernel, threads: u32, [uncut, budget]: [u32; 2]) -> bool {
+fn cut_to(k: &mut Kernel, threads: u64, [uncut, budget]: [u64; 2]) -> bool {
     let whole = demand(k, threads);
     if whole <= uncut {
         return true;
@@ -77,13 +77,13 @@ fn cut_to(k: &mut Kernel, threads: u32, [uncut, budget]: [u32; 2]) -> bool {
 }
 
 /// Registers of a thread for the tiles that live at once, at most, by the order of the text.
-fn demand(k: &Kernel, threads: u32) -> u32 {
+fn demand(k: &Kernel, threads: u64) -> u64 {
     let order = program_order(k);
     let mut last: FxHashMap<Value, usize> = FxHashMap::default();
     for (at, &inst) in order.iter().enumerate() {
         k.args(inst).iter().for_each(|&a| _ = last.insert(held(k, a), at));
     }
-    let mut ends: FxHashMap<usize, u32> = FxHashMap::default();
+    let mut ends: FxHashMap<usize, u64> = FxHashMap::default();
     let (mut live, mut most) = (0, 0);
     for (at, &inst) in order.iter().enumerate() {
         live -= ends.remove(&at).unwrap_or(0);
@@ -106,18 +106,18 @@ fn held(k: &Kernel, v: Value) -> Value {
     }
 }
 
-fn registers(k: &Kernel, v: Value, threads: u32) -> u32 {
+fn registers(k: &Kernel, v: Value, threads: u64) -> u64 {
     let Type::Tile(elem, shape) = k.ty(v) else { return 0 };
-    let elements: u32 = shape.extents().map_or(0, |e| e.iter().product());
-    let bits = if elem == Elem::Bool { 32 } else { elem.bits() };
-    (elements.div_ceil(threads) * bits).div_ceil(32)
+    let elements = shape.elements().unwrap_or(0);
+    let bits = if elem == Elem::Bool { 32 } else { u64::from(elem.bits()) };
+    elements.div_ceil(threads).saturating_mul(bits).div_ceil(32)
 }
 
 struct Cutter<'k> {
     k: &'k mut Kernel,
     /// Strips of a tile.
     count: u32,
-    threads: u32,
+    threads: u64,
 }
 
 impl Cutter<'_> {
@@ -150,8 +150,8 @@ impl Cutter<'_> {
             _ => false,
         };
         let width = columns / self.count;
-        let whole = columns.is_multiple_of(self.count)
-            && (width * rows.iter().product::<u32>()).is_multiple_of(self.threads * ELEMENTS);
+        let elements = rows.iter().try_fold(u64::from(width), |n, &e| n.checked_mul(e.into()))?;
+        let whole = columns.is_multiple_of(self.count) && elements.is_multiple_of(self.threads * ELEMENTS);
         (along && whole && has_operands(k, value)).then_some(width)
     }
 
