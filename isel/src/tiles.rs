@@ -2,6 +2,7 @@
 
 use crate::IselError;
 use crate::window::Window;
+use rustc_hash::FxHashSet;
 use warplift_ir::tile::{Inst, Kernel, Op, Type, Value};
 
 /// Warps and warpgroups of the block.
@@ -40,4 +41,16 @@ pub(crate) fn program_order(k: &Kernel) -> Vec<Inst> {
     let mut order = Vec::new();
     k.walk(|_, inst| order.push(inst));
     order
+}
+
+/// Pointers of the arrays that a kernel writes.
+pub(crate) fn written(k: &Kernel) -> FxHashSet<Value> {
+    let effects = k.insts.iter().filter(|(_, d)| d.op.has_effect());
+    effects.filter_map(|(i, _)| k.args(i).first().map(|&v| pointer(k, v))).collect()
+}
+
+/// The pointer behind a view.
+pub(crate) fn pointer(k: &Kernel, view: Value) -> Value {
+    let whole = k.whole_view(view);
+    k.def(whole).and_then(|def| k.args(def).first().copied()).unwrap_or(whole)
 }

@@ -12,7 +12,7 @@
 //! Past the last tile the load lies outside its view, which makes it the view's fill.
 
 use super::persist::{rename, scalar};
-use super::strips::{pointer, written};
+use crate::tiles::{pointer, written};
 use rustc_hash::{FxHashMap, FxHashSet};
 use warplift_ir::tile::{BinOp, Block, Inst, Kernel, Op, Type, Value, ValueList, Way};
 use warplift_ir::types::Elem;

@@ -16,7 +16,7 @@ use super::ahead::loads;
 use super::form::Form;
 use super::sink::{Part, Stops, do_dead, has_operands, is_view};
 use crate::rows::reduced;
-use crate::tiles::{extents, program_order};
+use crate::tiles::{extents, pointer, program_order, written};
 use rustc_hash::{FxHashMap, FxHashSet};
 use warplift_ir::target::SM90A;
 use warplift_ir::tile::{Block, Inst, Kernel, Mapping, Op, Type, Value, ValueList};
@@ -259,18 +259,6 @@ impl Cutter<'_> {
         }
         insts.into_iter().partition(|i| needed.contains(i))
     }
-}
-
-/// Pointers of the arrays that a kernel writes.
-pub(super) fn written(k: &Kernel) -> FxHashSet<Value> {
-    let effects = k.insts.iter().filter(|(_, d)| d.op.has_effect());
-    effects.filter_map(|(i, _)| k.args(i).first().map(|&v| pointer(k, v))).collect()
-}
-
-/// The pointer behind a view.
-pub(super) fn pointer(k: &Kernel, view: Value) -> Value {
-    let whole = k.whole_view(view);
-    k.def(whole).and_then(|def| k.args(def).first().copied()).unwrap_or(whole)
 }
 
 /// Users of each instruction's results.
