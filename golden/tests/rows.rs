@@ -294,7 +294,7 @@ fn the_next_tile_is_loaded_under_this_one() {
             mapped.insts.iter().filter(|(_, d)| d.op == Op::For).map(|(i, _)| mapped.results(i).len());
         assert_eq!(carried.collect::<Vec<_>>(), [1], "{name}\n{mapped}");
     }
-    // Teams, staged arrays and arrays that are written load nothing ahead.
+    // Of an array that is written nothing is loaded ahead.
     let (k, m) = text("softmax", &[("gx = view x", "gx = view y")]);
     let m = narrow(&m, 1024, 16, true);
     check("in place", &k, &m, &[("m", 7), ("n", 1000)], 4e-3);

@@ -45,12 +45,11 @@ pub(crate) fn program_order(k: &Kernel) -> Vec<Inst> {
 
 /// Pointers of the arrays that a kernel writes.
 pub(crate) fn written(k: &Kernel) -> FxHashSet<Value> {
-    let effects = k.insts.iter().filter(|(_, d)| d.op.has_effect());
-    effects.filter_map(|(i, _)| k.args(i).first().map(|&v| pointer(k, v))).collect()
+    let writes = |i: &Inst| matches!(k.insts[*i].op, Op::Store | Op::Atomic(_));
+    program_order(k).into_iter().filter(writes).filter_map(|i| pointer(k, k.args(i)[0])).collect()
 }
 
 /// The pointer behind a view.
-pub(crate) fn pointer(k: &Kernel, view: Value) -> Value {
-    let whole = k.whole_view(view);
-    k.def(whole).and_then(|def| k.args(def).first().copied()).unwrap_or(whole)
+pub(crate) fn pointer(k: &Kernel, view: Value) -> Option<Value> {
+    Some(Window::of(k, view)?.pointer(k))
 }

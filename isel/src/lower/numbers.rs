@@ -14,6 +14,9 @@ use warplift_ir::machine::{self, IndexMap, NewInst, Ty};
 use warplift_ir::target::Opcode;
 use warplift_ir::tile::{CmpOp, Kernel, Op, Type, Value};
 
+/// Constants from here on may wrap around: their sums are no longer in order.
+const FAR: i64 = 1 << 30;
+
 /// Numbers that a fragment holds: by register, how far each is from the one with which the thread begins.
 #[derive(Clone, Debug)]
 pub(super) struct Numbers {
@@ -60,8 +63,11 @@ impl Lower<'_, '_> {
 
     /// Numbers and a constant.
     pub(super) fn numbers_moved(&mut self, x: machine::Value, by: Value) -> Option<machine::Value> {
-        let by = self.k.int_const(equal_elements(self.k, by)?)?;
+        let by = self.k.int_const(equal_elements(self.k, by)?).filter(|by| by.abs() < FAR)?;
         let Numbers { parts, multiple } = self.numbers.get(&x)?.clone();
+        if parts.iter().any(|p| (p.0 + by).abs() >= FAR) {
+            return None;
+        }
         let parts = parts.into_iter().map(|(o, v)| (o + by, self.moved_copy(v, by))).collect();
         Some(self.joined(Numbers { parts, multiple }))
     }

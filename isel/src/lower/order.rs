@@ -5,7 +5,7 @@ use super::Lower;
 use super::coords::axis_weight;
 use crate::Result;
 use crate::plan::{Fill, StorePlan};
-use crate::window::Window;
+use crate::tiles::pointer;
 use rustc_hash::FxHashMap;
 use warplift_ir::layout::{Axis, Layout};
 use warplift_ir::machine::GlobalAccess;
@@ -85,8 +85,7 @@ impl Lower<'_, '_> {
 
     /// The pointer of an instruction's view.
     fn pointer(&self, inst: Inst) -> Option<Value> {
-        let view = *self.k.args(inst).first()?;
-        Some(Window::of(self.k, view)?.pointer(self.k))
+        pointer(self.k, *self.k.args(inst).first()?)
     }
 
     fn is_write(&self, inst: Inst) -> bool {

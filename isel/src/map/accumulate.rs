@@ -5,8 +5,8 @@
 //!                         y = fma(u, v, d)      ─►   y = mma (u * v), a, b
 //! ```
 //!
-//! The tensor cores add in any case; what changes is the order of a float sum. A second tile of sums, which
-//! would stand beside the first one, is gone. Only sums that a loop carries are taken: other tiles (a mask, what a load
+//! The tensor cores add in any case; what changes is the order of a float sum, and that a fused product is rounded
+//! before it is added. A second tile of sums, which would stand beside the first one, is gone. Only sums that a loop carries are taken: other tiles (a mask, what a load
 //! brings) may come later than the product, which need not wait for them.
 
 use super::widen::constant;
@@ -23,7 +23,8 @@ struct Part {
 pub fn do_accumulate(k: &mut Kernel) {
     let mut uses: FxHashMap<Value, u32> = FxHashMap::default();
     k.walk(|_, inst| k.args(inst).iter().for_each(|&v| *uses.entry(v).or_default() += 1));
-    for block in k.blocks.keys().collect::<Vec<_>>() {
+    let loops = k.insts.values().filter(|d| matches!(d.op, Op::For)).flat_map(|d| d.blocks.to_vec());
+    for block in loops.collect::<Vec<_>>() {
         let sums = k.blocks[block].insts.clone();
         for part in sums.into_iter().filter_map(|sum| part(k, block, sum, &uses)).collect::<Vec<_>>() {
             join(k, block, &part);
@@ -42,7 +43,7 @@ fn part(k: &Kernel, block: Block, sum: Inst, uses: &FxHashMap<Value, u32>) -> Op
     let fits = |&(others, product): &(&[usize], usize)| {
         let v = args[product];
         let product = k.def(v).filter(|&d| matches!(k.insts[d].op, Op::Mma))?;
-        let nothing = constant(k, k.args(product)[0]) == Some(0.0);
+        let nothing = constant(k, k.args(product)[0]) == Some(0.0) && k.attrs[product].layout.is_none();
         let alone = uses.get(&v) == Some(&1) && k.blocks[block].insts.contains(&product);
         let same = others.iter().all(|&o| k.ty(args[o]) == k.ty(v));
         let carried = others.iter().any(|&o| is_carried(k, block, args[o], &mut FxHashSet::default()));
@@ -51,12 +52,13 @@ fn part(k: &Kernel, block: Block, sum: Inst, uses: &FxHashMap<Value, u32>) -> Op
     orders.iter().find_map(fits)
 }
 
-/// Whether a value is made of what the block, a loop's, carries.
+/// Whether a tile is computed from what the block, a loop's, carries.
 fn is_carried(k: &Kernel, block: Block, v: Value, seen: &mut FxHashSet<Value>) -> bool {
     if let ValueDef::Param(holder, n) = k.values[v].def {
         return holder == block && n > 0;
     }
-    let inside = k.def(v).filter(|d| k.blocks[block].insts.contains(d));
+    let computed = |d: &Inst| !matches!(k.insts[*d].op, Op::Load) && k.blocks[block].insts.contains(d);
+    let inside = k.def(v).filter(computed);
     seen.insert(v) && inside.is_some_and(|d| k.args(d).iter().any(|&a| is_carried(k, block, a, seen)))
 }
 

@@ -17,7 +17,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use warplift_ir::tile::{BinOp, Block, Inst, Kernel, Op, Type, Value, ValueList, Way};
 use warplift_ir::types::Elem;
 
-/// Loads of the kernel's own block that go to other places in other tiles, of arrays that it never writes.
+/// Loads of the kernel's own block that go to other places in other tiles, of arrays that it never writes. Their places are
+/// plain arithmetic, which another tile's number does no harm: no loads, loops or branches, no division by what may be 0.
 pub fn loads(k: &Kernel) -> Vec<Inst> {
     let own = &k.blocks[k.entry].insts;
     let mut moving: FxHashSet<Value> = FxHashSet::default();
@@ -31,9 +32,22 @@ pub fn loads(k: &Kernel) -> Vec<Inst> {
     let fits = |i: &&Inst| {
         let view = k.args(**i)[0];
         let plain = k.def(k.whole_view(view)).is_some_and(|v| k.attrs[v].array.way == Way::Plain);
-        plain && !written.contains(&pointer(k, view)) && k.args(**i).iter().any(|a| moving.contains(a))
+        let moves = k.args(**i).iter().any(|a| moving.contains(a));
+        let read = pointer(k, view).is_some_and(|p| !written.contains(&p));
+        plain && moves && read && k.args(**i).iter().all(|&a| is_arithmetic(k, a, &mut FxHashSet::default()))
     };
     own.iter().filter(|&&i| matches!(k.insts[i].op, Op::Load)).filter(fits).copied().collect()
+}
+
+/// Whether a value is made by scalar arithmetic and views of pointers alone.
+fn is_arithmetic(k: &Kernel, v: Value, seen: &mut FxHashSet<Value>) -> bool {
+    let Some(def) = k.def(v).filter(|_| seen.insert(v)) else { return true };
+    let op = &k.insts[def].op;
+    let divides = matches!(op, Op::Binary(BinOp::Div | BinOp::CeilDiv | BinOp::Rem));
+    let harmless = !divides || k.int_const(k.args(def)[1]).is_some_and(|d| d != 0);
+    let pure = k.insts[def].blocks.is_empty() && !op.has_effect() && !matches!(op, Op::Load);
+    let scalar = !matches!(k.ty(v), Type::Tile(..));
+    harmless && pure && scalar && k.args(def).iter().all(|&a| is_arithmetic(k, a, seen))
 }
 
 /// Moves loads of the loop over tiles one tile ahead.

@@ -173,7 +173,9 @@ impl Cutter<'_> {
             ends.len() == 1 && ends.iter().all(|e| self.width(*e).is_some() && inside.contains(e))
         };
         let kept = |&i: &Inst| match k.insts[i].op {
-            Op::Load => !alone(i) || written.contains(&pointer(k, k.args(i)[0])),
+            Op::Load if inside.contains(&i) => {
+                !alone(i) || pointer(k, k.args(i)[0]).is_none_or(|p| written.contains(&p))
+            }
             _ => !inside.contains(&i),
         };
         k.insts.keys().filter(kept).collect()

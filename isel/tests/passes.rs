@@ -1,0 +1,59 @@
+//! Passes of `map` where they must hold back.
+
+use warplift_ir::tile::{Block, Inst, Kernel, Op, parse_file};
+use warplift_isel::map::do_map;
+
+/// A kernel under its mapping, and its instructions with their blocks.
+fn mapped(text: &str) -> (Kernel, Vec<(Block, Inst)>) {
+    let module = parse_file(text, "text").unwrap_or_else(|e| panic!("{e:?}"));
+    let kernel = do_map(&module.kernels[0], &module.mappings[0]).unwrap_or_else(|e| panic!("{e}"));
+    let mut all = Vec::new();
+    kernel.walk(|block, inst| all.push((block, inst)));
+    (kernel, all)
+}
+
+#[test]
+fn a_product_does_not_wait_for_what_is_added_to_it_outside_a_loop() {
+    let (k, all) = mapped(
+        "kernel e(a: ptr<f16> align 16, b: ptr<f16> align 16, r: ptr<f32>, c: ptr<f32>, m: i32, n: i32 % 8) {
+            grid cdiv(m, 64)
+            ga = view a : f16[m, 64]
+            gb = view b : f16[64, n]
+            gr = view r : f32[m, n]
+            gc = view c : f32[m, n]
+            i = block_index
+            zero = full 0.0 : f32[64, 64]
+            res = load gr[i*64, 0] : f32[64, 64]
+            d = mma zero, load ga[i*64, 0] : f16[64, 64], load gb[0, 0] : f16[64, 64]
+            store gc[i*64, 0], res + d
+        }
+        mapping e { kernel: warps 4 }",
+    );
+    let product = all.iter().find(|(_, i)| matches!(k.insts[*i].op, Op::Mma)).expect("a product").1;
+    let onto = k.def(k.args(product)[0]).map(|d| &k.insts[d].op);
+    assert!(matches!(onto, Some(Op::Full)), "{k}");
+}
+
+#[test]
+fn what_stands_before_a_loop_is_loaded_once() {
+    let (k, all) = mapped(
+        "kernel c(x: ptr<f16> align 16, w: ptr<f16> align 16, y: ptr<f16> align 16, m: i32, n: i32 % 8) {
+            gx = view x : f16[m, n]
+            gw = view w : f16[n]
+            gy = view y : f16[m, n]
+            grid 1
+            w0 = load gw[0] : f16[32768]
+            for t in 0..m {
+                h = cast(load gx[t, 0] : f16[1, 32768], f32)
+                store gy[t, 0], cast(h * expand_dims(reduce_sum(h, 1), 1) * cast(w0, f32), f16)
+            }
+        }
+        mapping c { kernel: warps 8 }",
+    );
+    let stores = all.iter().filter(|(_, i)| matches!(k.insts[*i].op, Op::Store)).count();
+    assert!(stores > 1, "in strips\n{k}");
+    let loads: Vec<Block> =
+        all.iter().filter(|(_, i)| matches!(k.insts[*i].op, Op::Load)).map(|x| x.0).collect();
+    assert_eq!(loads.iter().filter(|b| **b == k.entry).count(), 1, "{k}");
+    assert_eq!(loads.len(), 2, "{k}");
+}
