@@ -1,12 +1,14 @@
 //! Comparing what a kernel left with what it means.
 //!
 //! Plain products obey the bounds of [`crate::reference`]. Any other output may differ from the
-//! interpreter's, which adds in f64, by `2 u |ref| + (u + c sqrt(K) eps) rms` and a step between
-//! subnormals: two roundings to the output type, an intermediate that rounds the other way, and f32 sums
-//! of up to K terms. `u` belongs to the coarsest type that the kernel rounds to, which may be an intermediate's. On small integers everything must agree bit by bit, unless the kernel uses functions that round.
+//! interpreter's, which adds in f64, by `2 u |ref| + (max(u, v) + c sqrt(K) eps) rms` and a step between
+//! subnormals: two roundings to the output type, an intermediate that rounds the other way (`v` is the roundoff of the
+//! coarsest type on the way to this output), and f32 sums of up to K terms. On small integers everything must agree bit
+//! by bit, unless the kernel uses functions that round.
 
 use super::blocks::{Meaning, meaning};
 use super::data::element;
+use super::rounding::coarsest;
 use super::work::longest_sum;
 use super::{Data, PlainProduct, ProductSource, Style, Trial, TrialError};
 use crate::reference::{
@@ -149,7 +151,8 @@ impl Trial<'_> {
         let expected: Vec<f64> =
             meaning.written.iter().filter(|((p, _), _)| *p == place).map(|(_, v)| *v).collect();
         let exact = style == Style::Integers && exact_on_integers(&self.resolved);
-        let bounds = Bounds::new(elem, (terms, coarsest(&self.resolved)), &expected, exact);
+        let inner = coarsest(&self.resolved, &self.operands[place].name);
+        let bounds = Bounds::new(elem, (terms, inner), &expected, exact);
         let mut tally = Tally::default();
         let count = self.operands[place].elements as usize;
         for index in 0..count {
@@ -174,17 +177,6 @@ impl Trial<'_> {
 /// Part of an intermediate's roundoff that the errors' norm may reach: few intermediates round the other way, and
 /// sums of them are less uncertain than each.
 const OTHER_WAY: f64 = 1.0 / 16.0;
-
-/// The largest roundoff of the types that a kernel rounds wider floats to on the way.
-fn coarsest(kernel: &Kernel) -> f64 {
-    let roundoff = |elem: Elem| Element::named(&elem.to_string()).map(Element::unit_roundoff);
-    let rounded = kernel.insts.values().filter(|d| matches!(d.op, Op::Cast)).filter_map(|d| {
-        let [from, to] = [d.args.as_slice(&kernel.pool), d.results.as_slice(&kernel.pool)].map(|v| v.first());
-        let (from, to) = (kernel.ty(*from?).elem(), kernel.ty(*to?).elem());
-        (from.is_float() && from.bits() > to.bits()).then(|| roundoff(to)).flatten()
-    });
-    rounded.fold(0.0, f64::max)
-}
 
 /// How far the elements of one output may be off.
 struct Bounds {
@@ -294,6 +286,15 @@ mod tests {
             let verdict = trial.check(&Interpreter { kernel, spoil }, Style::Integers, 1, None).unwrap();
             assert!(!verdict.passed(), "{}: {verdict}", kernel.name);
         });
+    }
+
+    #[test]
+    fn an_intermediate_loosens_a_bound_by_as_much_as_it_rounds() {
+        let (row, half) = ([1.0; 64], f64::exp2(-11.0));
+        let [plain, through] = [0.0, half].map(|inner| Bounds::new(Elem::F32, (64.0, inner), &row, false));
+        assert!(plain.of(1.0) < half / 20.0 && plain.norm < half / 20.0);
+        assert!((half..1.1 * half).contains(&through.of(1.0)), "{}", through.of(1.0) / half);
+        assert!(through.norm < half / 10.0, "{}", through.norm / half);
     }
 
     /// Softmax of 65536 columns: most results are subnormal, where an approximate function that is off by an

@@ -23,6 +23,7 @@ mod judge;
 mod operands;
 mod product;
 mod reference;
+mod rounding;
 mod simulated;
 mod sizes;
 mod work;
