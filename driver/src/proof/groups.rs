@@ -117,6 +117,9 @@ fn follow(operations: &mut Operations, kind: Kind, at: usize, line: &str) {
 /// Whether the changed commit or wait of a mutant leaves nothing in flight that a line minds, until just the same is
 /// in flight as without the change.
 pub(super) fn same_groups(text: &Text<'_>, mutant: &Mutant, kind: Kind) -> bool {
+    if kind == Kind::Stores && waits_differ(text) {
+        return false;
+    }
     let changed = Text::new(&mutant.ptx);
     let place = mutant.line as usize - 1;
     let past = mutant.past.map_or(place, |p| p as usize - 1);
@@ -153,14 +156,27 @@ pub(super) fn same_groups(text: &Text<'_>, mutant: &Mutant, kind: Kind) -> bool 
     false
 }
 
+/// Whether some waits are for stores to be done and others for their source to be read: to a wait of the one kind, what a
+/// wait of the other kind lets pass is still there.
+fn waits_differ(text: &Text<'_>) -> bool {
+    let of = |read: bool| {
+        let reads = |l: usize| text.line(l).contains("wait_group.read") == read;
+        text.all("cp.async.bulk.wait_group").any(reads)
+    };
+    of(true) && of(false)
+}
+
 /// Opcodes that tell others something, hand memory on, or write it.
-const TELLS: [&str; 16] = [
+const TELLS: [&str; 19] = [
     "bar.",
     "barrier.",
     "mbarrier.arrive",
     "mbarrier.expect",
     "mbarrier.complete",
     "mbarrier.inval",
+    "mbarrier.init",
+    "tensormap.",
+    "call",
     "st.",
     "stmatrix",
     "cp.",
@@ -193,7 +209,9 @@ fn collide(a: &str, b: &str) -> bool {
         let text = statements(line).next()?;
         let mut parts = text.split('{').skip(1).map(|p| p.split('}').next().unwrap_or_default());
         let mut list = || registers(parts.next().unwrap_or_default()).map(str::to_owned).collect();
-        Some([list(), list()])
+        let [to, from]: [BTreeSet<String>; 2] = [list(), list()];
+        // A product whose operands are not found collides with everything.
+        (!to.is_empty()).then_some([to, from])
     };
     let (Some([to, from]), Some([other_to, other_from])) = (lists(a), lists(b)) else { return true };
     let same = to == other_to && opcodes(a).eq(opcodes(b));

@@ -96,10 +96,10 @@ fn of_all_threads(text: &Text<'_>, barrier: usize) -> bool {
     }
 }
 
-/// Whether some ordinary store to shared memory may come before a fence between the proxies without one behind it.
+/// Whether some ordinary write to shared memory may come before a fence between the proxies without one behind it.
 fn stores_before(text: &Text<'_>, fence: usize) -> bool {
-    let opens =
-        |l: usize| opcodes(text.line(l)).any(|o| o.starts_with("st.shared") || o.starts_with("stmatrix"));
+    let writes = |o: &str| ["st.", "stmatrix", "atom.", "red."].iter().any(|w| o.starts_with(w));
+    let opens = |l: usize| opcodes(text.line(l)).any(|o| writes(o) && !o.contains(".global"));
     let closes = |l: usize| starts(text.line(l), "fence.proxy.async") && guard(text.line(l)).is_none();
     let mut work: Vec<usize> = (0..text.len()).filter(|l| opens(*l)).collect();
     let mut seen = vec![false; text.len()];
