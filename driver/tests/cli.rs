@@ -325,8 +325,9 @@ fn mistakes_come_before_work() {
     let saved = saved.path().to_str().unwrap();
     assert_eq!(warplift(&["compile", "axpy", "--save", saved]).0, 0);
     let twice = file(&none, "twice", "axpy n=5\naxpy n=5\n");
+    let unread = file(&none, "unread", "axpy n=5\naxpy n=q\n");
     let bare = file(&none, "own.tile", &include_str!("../kernels/axpy.tile").replace(" axpy", " own"));
-    let table: [(&[&str], &str); 14] = [
+    let table: [(&[&str], &str); 15] = [
         (&["explain", "gemm", "--size", "0x8x8"], "`m` = 0 must be in 1"),
         (&["explain", "gemm", "--size", "129x129x8"], "`n` = 129"),
         (&["explain", "gemm", "--size", "q=1"], "no size `q`"),
@@ -339,6 +340,7 @@ fn mistakes_come_before_work() {
         (&["check", "axpy", "axpy", "--device", "sim"], "`axpy` is named twice"),
         (&["check", "axpi", "--device", "sim"], "no kernel `axpi`"),
         (&["check", "axpy", "--device", "sim", "--sizes", &twice], "`axpy n=5` is there twice"),
+        (&["check", "axpy", "--device", "sim", "--sizes", &unread], "`q` is no whole number"),
         (&["check", &bare, "--device", "sim"], "no case of"),
         (&["check", "gemm", "--device", "sim", "--disable", "frob"], "no feature `frob`"),
     ];

@@ -118,12 +118,14 @@ fn known(names: &[String], cases: &[Case], args: &CheckArgs, choice: &Choice) ->
         return Err(user(format!("a case of `{name}`, which is neither checked nor in the library")));
     }
     for name in names {
-        let kernel = args.ready.source(name, choice)?.kernel.name;
-        if !cases.iter().any(|c| c.kernel == *name || c.kernel == kernel) {
+        let kernel = args.ready.source(name, choice)?.kernel;
+        let mut own = cases.iter().filter(|c| c.kernel == *name || c.kernel == kernel.name).peekable();
+        if own.peek().is_none() {
             return Err(user(format!(
                 "no case of `{name}`: nothing would be checked; --sizes FILE names some"
             )));
         }
+        own.try_for_each(|c| Sizes::parse(&kernel, &c.sizes).map(drop))?;
     }
     Ok(())
 }
@@ -131,15 +133,20 @@ fn known(names: &[String], cases: &[Case], args: &CheckArgs, choice: &Choice) ->
 /// Checks each kernel in a process of its own: a fault on the device or a deadlock spoils no other.
 fn isolated(args: &CheckArgs, tools: &Tools, names: &[String]) -> Outcome<()> {
     let program = std::env::current_exe().map_err(|e| user(format!("finding this program: {e}")))?;
-    let mut failed = Vec::new();
+    let (mut failed, mut wrong) = (Vec::new(), false);
     for name in names {
         let run = Command::new(&program).args(alone(args, tools, name)).status();
         let status = run.map_err(|e| user(format!("starting {}: {e}", program.display())))?;
         if !status.success() {
             failed.push(name.as_str());
+            wrong |= status.code() != Some(2);
         }
     }
-    if failed.is_empty() { Ok(()) } else { Err(Failure::Wrong(failed.join(", "))) }
+    match failed.join(", ") {
+        all if all.is_empty() => Ok(()),
+        all if wrong => Err(Failure::Wrong(all)),
+        all => Err(user(format!("not tried: {all}"))),
+    }
 }
 
 /// The command line that checks one of the kernels in its own process.
