@@ -134,6 +134,8 @@ fn a_store_may_join_the_next_group() {
             // No commit stands between, or no wait.
             (&format!("{store}{commit}"), store),
             ("@%p2 cp.async.bulk.wait_group.read 0;\n", ""),
+            // A wait for done stores counts groups that a wait for read ones has let pass.
+            ("wait_group.read 0;\n", "wait_group.read 0;\n@%p2 cp.async.bulk.wait_group 1;\n"),
         ],
     );
 }
@@ -153,6 +155,8 @@ fn a_fence_of_copies_may_stand_behind_the_barrier() {
                 ("fence.proxy", "@%p1 fence.proxy"),
                 // Ordinary stores need the writer's fence.
                 ("add.s32 %r1, %r2, %r3", "st.shared.b32 [%r1], %r2"),
+                ("add.s32 %r1, %r2, %r3", "red.shared.add.u32 [%r1], %r2"),
+                ("add.s32 %r1, %r2, %r3", "st.b32 [%d1], %r2"),
                 ("cp.async.wait_group 1;\n", "cp.async.wait_group 1;\nst.shared.b32 [%r1], %r2;\n"),
             ],
         );
