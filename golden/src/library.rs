@@ -70,6 +70,16 @@ pub const VARIANTS: &[Variant] = &[
         kernel: "layer_norm",
         mapping: "BM = 1, BN = 16384 kernel: warps 8, persistent, resident 2",
     },
+    Variant {
+        name: "softmax_stays",
+        kernel: "softmax",
+        mapping: "BM = 1, BN = 65536 kernel: warps 32, resident 2, programmatic array x: staged",
+    },
+    Variant {
+        name: "layer_norm_kept",
+        kernel: "layer_norm",
+        mapping: "BM = 1, BN = 16384 kernel: warps 32, persistent, programmatic array w: staged array b: staged",
+    },
     Variant { name: "gemm_low", kernel: "gemm", mapping: "BM = 16, BN = 64, BK = 128 kernel: persistent" },
 ];
 

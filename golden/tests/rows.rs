@@ -301,3 +301,84 @@ fn the_next_tile_is_loaded_under_this_one() {
     let mapped = warplift::isel::map::do_map(&k, &m).expect("maps");
     assert!(mapped.insts.iter().all(|(i, d)| d.op != Op::For || mapped.results(i).is_empty()), "{mapped}");
 }
+
+/// A mapping with arrays by way of shared memory.
+fn staged(mut m: Mapping, names: &[&str]) -> Mapping {
+    let way = ArrayMapping { way: Way::Staged, ..Default::default() };
+    m.arrays.extend(names.iter().map(|n| ((*n).to_owned(), way)));
+    m
+}
+
+/// Loads of a mapped kernel that stand somewhere.
+fn loads(k: &Kernel) -> Vec<Inst> {
+    live(k).into_iter().filter(|i| k.insts[*i].op == Op::Load).collect()
+}
+
+#[test]
+fn rows_that_registers_do_not_hold_stay_in_shared_memory() {
+    for (name, resident) in [("softmax", 32), ("rms_norm", 32), ("layer_norm", 32)] {
+        let (k, m) = text(name, &[]);
+        let m = staged(narrow(&m, 2048, resident, false), &["x"]);
+        for n in [2048, 1960, 8] {
+            check(&format!("{name} {m}"), &k, &m, &[("m", 3), ("n", n)], 4e-3);
+        }
+        let mapped = warplift::isel::map::do_map(&k, &m).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let stay: Vec<Inst> = loads(&mapped).into_iter().filter(|&i| mapped.attrs[i].in_parts).collect();
+        assert_eq!(stay.len(), 1, "{name}\n{mapped}");
+        let x = mapped.result(stay[0]);
+        let users = live(&mapped).into_iter().filter(|i| mapped.args(*i).contains(&x));
+        assert!(users.clone().count() > 4, "{name}: read again for every pass\n{mapped}");
+        assert!(users.into_iter().all(|i| matches!(mapped.insts[i].op, Op::Slice(_))), "{name}\n{mapped}");
+    }
+}
+
+#[test]
+fn what_shared_memory_has_no_room_for_is_held_in_registers() {
+    for (name, rows) in [("softmax", 1), ("softmax", 2), ("rms_norm", 1)] {
+        let (k, m) = text(name, &[]);
+        let m = mapped(&narrow(&m, 4096, 32, false), &[("BM", rows), ("BN", 4096 / rows)], 1);
+        let m = staged(m, &["x"]);
+        for n in [4096 / rows, 4096 / rows - 40, 2000, 8] {
+            check(&format!("{name} {m}"), &k, &m, &[("m", 3), ("n", n)], 4e-3);
+        }
+        let mapped = warplift::isel::map::do_map(&k, &m).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let elements = |i: &Inst| mapped.ty(mapped.result(*i)).shape().and_then(|s| s.elements());
+        let most = |stays: bool| {
+            let all = loads(&mapped).into_iter().filter(|&i| mapped.attrs[i].in_parts == stays);
+            all.filter_map(|i| elements(&i)).max().unwrap_or(0)
+        };
+        assert!(most(true) > 0 && most(true) < 4096, "{name}: a part stays\n{mapped}");
+        assert!(most(false) >= 4096 - most(true), "{name}: the rest is loaded by the threads\n{mapped}");
+    }
+}
+
+#[test]
+fn what_all_tiles_read_is_brought_once() {
+    for (resident, columns) in [(16, 1024), (32, 1024), (1, 256)] {
+        let (k, m) = text("layer_norm", &[]);
+        let m = staged(narrow(&m, columns, resident, true), &["w", "b"]);
+        for rows in [0, 1, 2, 7, 70] {
+            check(&format!("layer_norm {m}"), &k, &m, &[("m", rows), ("n", columns - 88)], 4e-3);
+        }
+        let mapped = warplift::isel::map::do_map(&k, &m).expect("maps");
+        let own = &mapped.blocks[mapped.entry].insts;
+        let kept = loads(&mapped).into_iter().filter(|i| mapped.attrs[*i].in_parts && own.contains(i));
+        assert_eq!(kept.count(), 2, "w and b\n{mapped}");
+    }
+    // What the kernel writes is read again for every tile.
+    let (k, m) = text("rms_norm", &[("gw = view w : f16[n]", "gw = view y : f16[n]")]);
+    let m = staged(narrow(&m, 1024, 16, true), &["y"]);
+    let mapped = warplift::isel::map::do_map(&k, &m).expect("maps");
+    assert!(loads(&mapped).iter().all(|i| !mapped.attrs[*i].in_parts), "{mapped}");
+}
+
+#[test]
+fn staged_tiles_have_their_views_fill_outside() {
+    let (k, m) = text("softmax", &[]);
+    for (columns, persistent) in [(256, false), (512, true)] {
+        let m = staged(narrow(&m, columns, 1, persistent), &["x"]);
+        for n in [columns, columns - 56, 8] {
+            check(&format!("softmax {m}"), &k, &m, &[("m", 5), ("n", n)], 4e-3);
+        }
+    }
+}

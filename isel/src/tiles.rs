@@ -53,3 +53,14 @@ pub(crate) fn written(k: &Kernel) -> FxHashSet<Value> {
 pub(crate) fn pointer(k: &Kernel, view: Value) -> Option<Value> {
     Some(Window::of(k, view)?.pointer(k))
 }
+
+/// The scalar that all elements of a tile are.
+pub(crate) fn equal_elements(k: &Kernel, v: Value) -> Option<Value> {
+    match k.ty(v) {
+        Type::Scalar(_) => Some(v),
+        _ => match k.insts[k.def(v)?].op {
+            Op::Full | Op::Broadcast => equal_elements(k, k.args(k.def(v)?)[0]),
+            _ => None,
+        },
+    }
+}

@@ -105,14 +105,20 @@ impl Window {
 
     /// Why tensor copies cannot reach the view; `None` if the facts allow them.
     pub fn tensor_refused(&self, k: &Kernel) -> Option<String> {
+        let fill = self.fill(k);
+        let rank = self.kept.len();
+        (rank != 2)
+            .then(|| format!("a view of rank {rank}"))
+            .or_else(|| (fill != 0.0).then(|| format!("fill {fill}")))
+            .or_else(|| self.rows_refused(k))
+    }
+
+    /// The same for copies of rows, or of parts of one, where something else mends what they leave outside the view.
+    pub fn rows_refused(&self, k: &Kernel) -> Option<String> {
         let Some(outer) = self.outer(k) else { return Some("no dimension has stride 1".to_owned()) };
         let bits = i64::from(k.ty(k.result(self.whole)).elem().bits());
-        let fill = self.fill(k);
-        if self.kept.len() != 2 {
+        if !(1..=2).contains(&self.kept.len()) {
             return Some(format!("a view of rank {}", self.kept.len()));
-        }
-        if fill != 0.0 {
-            return Some(format!("fill {fill}"));
         }
         if !is_multiple(k, self.pointer(k), 16) {
             return Some("the pointer is not known to be a multiple of 16 bytes".to_owned());

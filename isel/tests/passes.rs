@@ -57,3 +57,31 @@ fn what_stands_before_a_loop_is_loaded_once() {
     assert_eq!(loads.iter().filter(|b| **b == k.entry).count(), 1, "{k}");
     assert_eq!(loads.len(), 2, "{k}");
 }
+
+#[test]
+fn a_mask_of_the_columns_inside_takes_nothing_from_what_is_stored() {
+    let text = |bound: &str| {
+        format!(
+            "kernel c(x: ptr<f16> align 16, y: ptr<f16> align 16, m: i32, n: i32 % 8) {{
+                grid m
+                gx = view x : f16[m, n]
+                gy = view y : f16[m, n]
+                i = block_index
+                t = cast(load gx[i, 0] : f16[1, 32768], f32)
+                inside = broadcast(expand_dims(iota(0) : i32[32768] < {bound}, 0)) : bool[1, 32768]
+                off = select(inside, t + 1.0, 0.0)
+                store gy[i, 0], cast(off * expand_dims(reduce_sum(off, 1), 1), f16)
+            }}
+            mapping c {{ kernel: warps 8, resident 2 }}"
+        )
+    };
+    let count = |bound: &str| {
+        let (k, all) = mapped(&text(bound));
+        let of = |op: fn(&Op) -> bool| all.iter().filter(|(_, i)| op(&k.insts[*i].op)).count();
+        (of(|op| matches!(op, Op::Select)), of(|op| matches!(op, Op::Store)))
+    };
+    let (inside, strips) = count("n");
+    assert!(strips > 1);
+    assert_eq!(inside, strips, "of the sum alone");
+    assert_eq!(count("n - 8").0, 2 * strips, "of the sum, and of what is stored");
+}

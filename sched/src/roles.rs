@@ -9,13 +9,25 @@
 //! nothing orders its loads behind the others' stores.
 
 use crate::graph::{Graph, Node};
+use crate::schedule::repeats;
 use warplift_ir::machine::{Func, Inst, Program, RoleKind, Schedule};
 use warplift_ir::target::Opcode;
 
 /// Asynchronous loads go to a producer if it can find their places, everything else to the consumers.
 pub(crate) fn do_roles(program: &Program<'_>, s: &mut Schedule) {
     let func = &program.func;
-    let loads: Vec<Inst> = func.insts.keys().filter(|&i| func.insts[i].op.is_async_load()).collect();
+    let mut loads: Vec<Inst> = Vec::new();
+    let mut again = program.teams > 1;
+    func.walk(|block, inst| {
+        if func.insts[inst].op.is_async_load() {
+            loads.push(inst);
+            again |= repeats(func, block);
+        }
+    });
+    if !again {
+        // Nothing is filled twice, so nobody could fill it ahead of time.
+        return;
+    }
     match Graph::of(func).slice(loads.iter().copied()).iter().filter_map(|&n| shared_work(func, n)).min() {
         Some(inst) => s.remarks.push(format!(
             "line {}: the threads that compute copy too: where to depends on `{}`, which one thread cannot do alone",

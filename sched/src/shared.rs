@@ -18,8 +18,6 @@ const COPY_DEPTH: u32 = 4;
 const LEAST_DEPTH: u32 = 3;
 /// Stages of a ring that is filled once a tile.
 const OUTER_DEPTH: u32 = 2;
-/// Bytes that every resident block takes beyond its own (CUDA C++ Programming Guide, "Compute Capability 9.0").
-const RESERVED: u32 = 1024;
 /// Alignment of a team's part.
 const TEAM_ALIGN: u32 = 1024;
 /// Bytes of one barrier.
@@ -111,8 +109,7 @@ fn prefer_stages(program: &Program<'_>, s: &mut Schedule, target: &Target) {
 
 /// Bytes of one team: an equal share of the block's, in steps of the widest swizzle pattern.
 fn limit(program: &Program<'_>, target: &Target) -> u32 {
-    let resident = program.launch.resident.max(1);
-    let block = ((target.shared_bytes + RESERVED) / resident).saturating_sub(RESERVED);
+    let block = target.shared_of_resident(program.launch.resident);
     match program.teams {
         1 => block,
         n => block / n / TEAM_ALIGN * TEAM_ALIGN,

@@ -189,6 +189,16 @@ pub struct Target {
     pub l2_bytes: u32,
 }
 
+/// Bytes that every resident block takes beyond its own (CUDA C++ Programming Guide, "Compute Capability 9.0").
+const RESERVED_BYTES: u32 = 1024;
+
+impl Target {
+    /// Shared memory of each of so many blocks on one multiprocessor, bytes.
+    pub fn shared_of_resident(&self, blocks: u32) -> u32 {
+        ((self.shared_bytes + RESERVED_BYTES) / blocks.max(1)).saturating_sub(RESERVED_BYTES)
+    }
+}
+
 /// H100 and H200.
 pub const SM90A: Target = Target {
     name: "sm_90a",

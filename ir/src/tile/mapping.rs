@@ -320,6 +320,8 @@ pub struct Attrs {
     pub deferred: bool,
     /// For a store: made by threads, not by copies from shared memory.
     pub by_threads: bool,
+    /// For a load by way of shared memory: it stays there, and parts of it are read where they are used.
+    pub in_parts: bool,
     /// For a view: how its array is read.
     pub array: ArrayMapping,
     /// For what gives a tile: the layout in which threads hold it.

@@ -385,6 +385,7 @@ impl Display for AttrsText<'_> {
             (self.0.index, "index"),
             (self.0.deferred, "deferred"),
             (self.0.by_threads, "by_threads"),
+            (self.0.in_parts, "in_parts"),
         ];
         for (set, word) in words {
             items.extend(set.then(|| word.to_owned()));

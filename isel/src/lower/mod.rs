@@ -68,6 +68,8 @@ enum Low {
     View(View),
     /// A condition that is made by the select that it decides.
     Test(select::Test),
+    /// A stage that a load has filled, of which parts are read where they are used.
+    Stage(Inst),
     /// Stands in shared memory only, or is used by nothing that needs a register.
     Elsewhere,
 }
@@ -252,7 +254,9 @@ impl<'k, 'a> Lower<'k, 'a> {
         for inst in insts {
             self.inst = inst;
             self.await_used(inst, &mut pending)?;
+            let read = self.read_used(inst)?;
             self.lower_inst(inst)?;
+            self.env.extend(read.into_iter().map(|load| (self.k.result(load), Low::Stage(load))));
             if self.filled.get(&inst).is_some_and(|f| f.1.is_some()) {
                 pending.push(inst);
             }

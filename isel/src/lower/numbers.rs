@@ -9,10 +9,11 @@
 use super::Lower;
 use super::coords::{axis_weight, register_coord};
 use crate::facts::{divisor, gcd};
+use crate::tiles::equal_elements;
 use warplift_ir::layout::{Axis, Layout};
 use warplift_ir::machine::{self, IndexMap, NewInst, Ty};
 use warplift_ir::target::Opcode;
-use warplift_ir::tile::{CmpOp, Kernel, Op, Type, Value};
+use warplift_ir::tile::{CmpOp, Value};
 
 /// Constants from here on may wrap around: their sums are no longer in order.
 const FAR: i64 = 1 << 30;
@@ -99,16 +100,5 @@ impl Lower<'_, '_> {
             let table = table.iter().map(|&t| of_part[usize::from(t)]).collect();
             (self.joined(Numbers { parts: few, multiple }), IndexMap::Table(table))
         })
-    }
-}
-
-/// The scalar that all elements of a tile are.
-fn equal_elements(k: &Kernel, v: Value) -> Option<Value> {
-    match k.ty(v) {
-        Type::Scalar(_) => Some(v),
-        _ => match k.insts[k.def(v)?].op {
-            Op::Full | Op::Broadcast => equal_elements(k, k.args(k.def(v)?)[0]),
-            _ => None,
-        },
     }
 }

@@ -271,7 +271,7 @@ impl Lower<'_, '_> {
     }
 
     /// A view's fill where it is not the zero that a guarded load leaves.
-    fn fill_outside(
+    pub(super) fn fill_outside(
         &mut self,
         elem: Elem,
         fill: f64,

@@ -1,13 +1,14 @@
 //! Tiles that come to registers through a ring: asynchronous copies, and the threads' reads of a full stage.
 
+use super::plain::Access;
 use super::{Low, Lower};
 use crate::Result;
 use crate::facts::launch_expr;
 use crate::operand::array;
-use crate::plan::{Staged, StagedFill};
+use crate::plan::{Staged, StagedFill, vector_elements};
 use crate::tiles::extents;
 use crate::window::Window;
-use warplift_ir::layout::Axis;
+use warplift_ir::layout::{Axis, Layout};
 use warplift_ir::machine::{
     self, Attr, Buffer, BufferData, BufferKind, CacheHint, NewInst, Place, TmaAttr, Ty,
 };
@@ -17,6 +18,23 @@ use warplift_ir::tile::{Inst, Op, Value};
 
 /// Alignment of a stage that no swizzle constrains.
 const ALIGN: u32 = 128;
+
+/// Elements outside a view that are not what a copy leaves there.
+struct Outside {
+    access: Access,
+    fill: f64,
+    /// Elements that lie inside together.
+    together: u64,
+}
+
+/// Into how long aligned runs of numbers that follow each other all of them fall: a power of two.
+fn following(all: &[u64]) -> u64 {
+    let runs = |n: usize| {
+        let run = |c: &[u64]| c[0].is_multiple_of(n as u64) && c.iter().zip(c[0]..).all(|(a, b)| *a == b);
+        all.len().is_multiple_of(n) && all.chunks(n).all(run)
+    };
+    (0..=7).rev().map(|p| 1 << p).find(|&n| runs(n)).unwrap_or(1) as u64
+}
 
 impl Lower<'_, '_> {
     /// Starts the copies of a staged tile.
@@ -47,20 +65,20 @@ impl Lower<'_, '_> {
         let k = self.k;
         let args = k.args(inst).to_vec();
         let shape = extents(k, k.result(inst));
-        let (inner, outer) = (shape[inner_dim], shape[1 - inner_dim]);
+        let (inner, outer) = (shape[inner_dim], shape.iter().product::<u32>() / shape[inner_dim]);
         let map = self.tensor_map_of(args[0], inner_dim, [slab / unit, outer], 0, unit)?;
         let bytes = slab * outer * k.ty(args[0]).elem().bits() / 8;
         let start = self.scalar(args[1 + inner_dim])?;
         let shift = self.at().imm(unit.ilog2().into());
         let start = self.at().int(Opcode::ShrS32, start, shift);
-        let row = self.scalar(args[2 - inner_dim])?;
+        let row = if shape.len() == 2 { Some(self.scalar(args[2 - inner_dim])?) } else { None };
         let fixed = self.fixed_indices(args[0])?;
         let early = array(k, inst).early;
         let mut event = None;
         for part in 0..inner / slab {
             let column = self.at().add_imm(start, i64::from(part * slab / unit));
             let place = Some(Place { buffer, offset: part * bytes });
-            let at = [&[column, row][..], &fixed].concat();
+            let at: Vec<_> = [column].into_iter().chain(row).chain(fixed.iter().copied()).collect();
             let attr = TmaAttr { map, rank: at.len() as u8, bytes, place, multicast: 0, hint, early };
             let new = NewInst::new(Opcode::TmaLoad, &at, &[Ty::Event]).attr(Attr::Tma(attr));
             event = Some(self.at().value(new));
@@ -132,30 +150,90 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
-    /// Reads a full stage into registers.
+    /// Reads a full stage into registers, unless its parts are read where they are used.
     pub(super) fn read_stage(&mut self, inst: Inst) -> Result<()> {
+        let (k, result) = (self.k, self.k.result(inst));
+        let Some(staged) = self.plan.staged.get(&inst) else { return Ok(()) };
+        if k.attrs[inst].in_parts && matches!(staged.fill, StagedFill::Tensor { .. }) {
+            self.env.insert(result, Low::Stage(inst));
+            return Ok(());
+        }
+        self.read_whole(inst)
+    }
+
+    fn read_whole(&mut self, load: Inst) -> Result<()> {
+        let Some(staged) = self.plan.staged.get(&load) else { return Ok(()) };
+        let all = staged.to_memory.in_extent(Axis::Reg);
+        self.read_elements(load, self.k.result(load), &(0..all).collect::<Vec<_>>())
+    }
+
+    /// Reads what an instruction needs of stages whose parts are read where they are used; gives what it has read.
+    pub(super) fn read_used(&mut self, inst: Inst) -> Result<Vec<Inst>> {
+        let k = self.k;
+        if matches!(k.insts[inst].op, Op::Slice(_)) {
+            return Ok(Vec::new());
+        }
+        let loads = k.args(inst).iter().filter_map(|a| match self.env.get(a) {
+            Some(&Low::Stage(load)) => Some(load),
+            _ => None,
+        });
+        let loads: Vec<Inst> = loads.collect();
+        loads.iter().try_for_each(|&load| self.read_whole(load))?;
+        Ok(loads)
+    }
+
+    /// Reads the part of a full stage that begins at `from`.
+    pub(super) fn read_part_of(&mut self, load: Inst, part: Value, from: &[u64]) -> Result<()> {
+        let (k, plan) = (self.k, self.plan);
+        let (whole, own) = (plan.layout(k, k.result(load))?, plan.layout(k, part)?);
+        let table = self.element_table(whole, own, |at| at.iter().zip(from).map(|(a, f)| a + f).collect())?;
+        self.read_elements(load, part, &table.into_iter().map(u64::from).collect::<Vec<_>>())
+    }
+
+    /// Reads what lies in a full stage, by the registers in which a thread would hold all of it.
+    fn read_elements(&mut self, inst: Inst, result: Value, registers: &[u64]) -> Result<()> {
         let (k, plan) = (self.k, self.plan);
         let (Some(staged), Some(&(buffer, _))) = (plan.staged.get(&inst), self.filled.get(&inst)) else {
             return Ok(());
         };
-        let result = k.result(inst);
+        let layout = plan.layout(k, k.result(inst))?;
         let elem = k.ty(result).elem();
         let (to, bits) = (&staged.to_memory, staged.bits);
         let own = self.thread_coord(to, 0)?;
         let own = self.at_entry().mul_imm(own, i64::from(bits / 8));
-        let most = u64::from(128 / bits);
+        let mut outside = self.outside(inst, staged, layout)?;
+        let most = u64::from(128 / bits).min(outside.as_ref().map_or(u64::MAX, |o| o.together));
         let run = to.contiguous(Axis::Reg, Axis::Mem);
-        let vector = (1 << run.trailing_zeros()).min(most);
+        let vector = (1 << run.trailing_zeros()).min(following(registers)).min(most);
         let mut parts = Vec::new();
-        for e in (0..to.in_extent(Axis::Reg)).step_by(vector as usize) {
+        for &e in registers.iter().step_by(vector as usize) {
             let moved = super::coords::register_coord(to, e)[0] as u32 * bits / 8;
-            parts.push(self.read_part(own, Place { buffer, offset: moved }, vector as u32 * bits / 8));
+            let part = self.read_part(own, Place { buffer, offset: moved }, vector as u32 * bits / 8);
+            parts.push(match &mut outside {
+                Some(o) => {
+                    let inside = self.inside(&mut o.access, &super::coords::register_coord(layout, e));
+                    self.fill_outside(elem, o.fill, part, inside, vector == 1 && elem.bits() == 16)?
+                }
+                None => part,
+            });
         }
         parts = self.pack_parts(parts, vector as u32 * bits / 8);
-        let regs = self.registers(elem, self.plan.layout(k, result)?)? as u16;
+        let regs = self.registers(elem, plan.layout(k, result)?)? as u16;
         let joined = self.at().value(NewInst::new(Opcode::Join, &parts, &[Ty::frag(regs)]));
         self.env.insert(result, Low::Reg(joined));
         Ok(())
+    }
+
+    /// Where elements outside a view are something else than what copies fill in.
+    fn outside(&mut self, inst: Inst, staged: &Staged, layout: &Layout) -> Result<Option<Outside>> {
+        let view = self.k.args(inst)[0];
+        let fill = Window::of(self.k, view).map_or(0.0, |w| w.fill(self.k));
+        if fill == 0.0 || !matches!(staged.fill, StagedFill::Tensor { .. }) {
+            return Ok(None);
+        }
+        let access = self.access(inst, layout, self.k.ty(view).elem())?;
+        let together = vector_elements(self.k, inst, self.k.result(inst)).into();
+        Ok(Some(Outside { access, fill, together }))
     }
 
     fn read_part(&mut self, own: machine::Value, place: Place, bytes: u32) -> machine::Value {

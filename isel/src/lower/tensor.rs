@@ -16,6 +16,8 @@ use warplift_ir::target::Opcode;
 use warplift_ir::tile::{Inst, Value};
 use warplift_ir::types::Elem;
 
+/// Bytes that the L2 fetches together for a tensor copy whose rows are shorter.
+const PROMOTION: u32 = 256;
 /// Rows of a warp's stripe of an accumulator.
 const STRIPE: u32 = 16;
 
@@ -48,6 +50,7 @@ impl Lower<'_, '_> {
             return self.error("a tensor copy from an address that is no argument is not selected");
         };
         let elem = k.ty(view).elem();
+        let row_bytes = box_dims[0] * unit * elem.bits() / 8;
         let outer = window.outer(k).ok_or_else(refuse)?;
         let dims = std::iter::once(window.kept[inner_dim]).chain(outer.iter().copied());
         let dims = dims.map(|d| launch_expr(k, window.extent(k, d)).ok_or_else(refuse));
@@ -72,9 +75,14 @@ impl Lower<'_, '_> {
             },
             dims,
             strides: strides.collect::<Result<_>>()?,
-            box_dims: box_dims.into_iter().chain(window.fixed.iter().map(|_| 1)).collect(),
+            box_dims: box_dims
+                .into_iter()
+                .take(window.kept.len())
+                .chain(window.fixed.iter().map(|_| 1))
+                .collect(),
             swizzle,
-            l2_promotion: 256,
+            // Rows that fill whole lines of the L2 gain nothing by fetching more (a copy of long ones loses a hundredth).
+            l2_promotion: if row_bytes < PROMOTION { PROMOTION } else { 0 },
         };
         for e in &map.dims {
             if let Expr::Var(name) = e {

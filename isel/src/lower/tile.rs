@@ -102,6 +102,9 @@ impl Lower<'_, '_> {
             Op::Rearrange => self.lower_rearrange(result, args[0]),
             Op::Slice(offsets) if self.in_registers(args[0]) => {
                 let from: Vec<u64> = offsets.iter().map(|d| d.constant().unwrap_or(0).into()).collect();
+                if let Some(&Low::Stage(load)) = self.env.get(&args[0]) {
+                    return self.read_part_of(load, result, &from);
+                }
                 self.tile_view(result, args[0], |at| at.iter().zip(&from).map(|(a, f)| a + f).collect())
             }
             Op::Trans(perm) if self.in_registers(args[0]) => {

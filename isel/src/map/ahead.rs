@@ -21,14 +21,7 @@ use warplift_ir::types::Elem;
 /// plain arithmetic, which another tile's number does no harm: no loads, loops or branches, no division by what may be 0.
 pub fn loads(k: &Kernel) -> Vec<Inst> {
     let own = &k.blocks[k.entry].insts;
-    let mut moving: FxHashSet<Value> = FxHashSet::default();
-    for &inst in own {
-        let index = matches!(k.insts[inst].op, Op::BlockIndex(_));
-        if index || k.args(inst).iter().any(|a| moving.contains(a)) {
-            moving.extend(k.results(inst).iter().filter(|&&r| !matches!(k.ty(r), Type::Tile(..))));
-        }
-    }
-    let written = written(k);
+    let (moving, written) = (moving(k), written(k));
     let fits = |i: &&Inst| {
         let view = k.args(**i)[0];
         let plain = k.def(k.whole_view(view)).is_some_and(|v| k.attrs[v].array.way == Way::Plain);
@@ -37,6 +30,18 @@ pub fn loads(k: &Kernel) -> Vec<Inst> {
         plain && moves && read && k.args(**i).iter().all(|&a| is_arithmetic(k, a, &mut FxHashSet::default()))
     };
     own.iter().filter(|&&i| matches!(k.insts[i].op, Op::Load)).filter(fits).copied().collect()
+}
+
+/// Scalars of the kernel's own block that are others in other tiles.
+pub fn moving(k: &Kernel) -> FxHashSet<Value> {
+    let mut moving: FxHashSet<Value> = FxHashSet::default();
+    for &inst in &k.blocks[k.entry].insts {
+        let index = matches!(k.insts[inst].op, Op::BlockIndex(_));
+        if index || k.args(inst).iter().any(|a| moving.contains(a)) {
+            moving.extend(k.results(inst).iter().filter(|&&r| !matches!(k.ty(r), Type::Tile(..))));
+        }
+    }
+    moving
 }
 
 /// Whether a value is made by scalar arithmetic and views of pointers alone.

@@ -81,8 +81,8 @@ fn push_chunk(
     let Some(shape) = k.ty(value).shape() else { return };
     let Some(extent) = shape.dims().iter().rev().nth(back).and_then(|d| d.constant()) else { return };
     let sinks = has_operands(k, value);
-    let mut part =
-        Part { k, block, extent, from, width, loc, done: FxHashMap::default(), stops: Stops::Nowhere };
+    let (done, stops) = (FxHashMap::default(), Stops::Nowhere);
+    let mut part = Part { k, block, extent, from, width, loc, done, stops, holds: &[] };
     let slice = if sinks { part.of(value, back) } else { part.slice_of(value, back) };
     if let Some(index) = args.iter_mut().rev().nth(back) {
         *index = part.moved(*index);

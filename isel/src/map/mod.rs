@@ -30,6 +30,8 @@ mod persist;
 mod raster;
 mod sink;
 mod split;
+mod stay;
+mod stored;
 mod strips;
 mod tunables;
 mod widen;

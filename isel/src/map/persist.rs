@@ -7,6 +7,7 @@
 
 use super::fold::Folded;
 use super::raster::Tiles;
+use crate::tiles::{pointer, written};
 use rustc_hash::FxHashSet;
 use warplift_ir::tile::{BinOp, Inst, Kernel, Loc, LoopMapping, Mapping, Op, Raster, Type, Value};
 use warplift_ir::types::Elem;
@@ -118,9 +119,15 @@ fn footprint(k: &Kernel) -> [i64; 3] {
     found
 }
 
-/// What does not depend on the block index, is pure and no tile stays outside.
+/// What does not depend on the block index, is pure and no tile stays outside; so do loads of what stays in shared
+/// memory for all tiles.
 fn split(k: &Kernel, insts: Vec<Inst>) -> (Vec<Inst>, Vec<Inst>) {
     let mut inner: FxHashSet<Value> = FxHashSet::default();
+    let written = written(k);
+    let kept = |i: Inst| {
+        let read = |v: Value| pointer(k, v).is_some_and(|p| !written.contains(&p));
+        k.attrs[i].in_parts && matches!(k.insts[i].op, Op::Load) && read(k.args(i)[0])
+    };
     insts.into_iter().partition(|&inst| {
         let data = &k.insts[inst];
         let tile = k.results(inst).iter().any(|&r| matches!(k.ty(r), Type::Tile(..)));
@@ -128,7 +135,7 @@ fn split(k: &Kernel, insts: Vec<Inst>) -> (Vec<Inst>, Vec<Inst>) {
             || !data.blocks.is_empty()
             || data.op.has_effect();
         let depends = k.args(inst).iter().any(|a| inner.contains(a));
-        let outside = !(tile || bound || depends || matches!(data.op, Op::Load));
+        let outside = !(bound || depends) && (kept(inst) || !(tile || matches!(data.op, Op::Load)));
         if !outside {
             inner.extend(k.results(inst));
         }

@@ -28,6 +28,8 @@ pub struct Part<'k> {
     pub done: FxHashMap<(Value, usize), Value>,
     /// Where the slice sinks no further.
     pub stops: Stops<'k>,
+    /// Conditions that hold for every element that is used.
+    pub holds: &'k [Value],
 }
 
 /// What is sliced rather than made again for the wanted part alone.
@@ -113,6 +115,7 @@ impl Part<'_> {
             Op::Iota(_) => {}
             Op::Full => {}
             Op::Broadcast => args = args.iter().map(|&a| self.of(a, back)).collect(),
+            Op::Select if self.holds.contains(&args[0]) => return Some(self.of(args[1], back)),
             Op::ExpandDims(d) if usize::from(d) + 1 + back != rank => {
                 // Behind the dimension that is cut, the operand has one dimension less.
                 let back = if usize::from(d) + 1 + back > rank { back - 1 } else { back };

@@ -64,7 +64,8 @@ fn parts(k: &mut Kernel, block: Block, inst: Inst, depth: u32, width: u32) {
     let ty = k.ty(k.result(inst));
     for from in (0..depth).step_by(width as usize) {
         let done = FxHashMap::default();
-        let mut part = Part { k, block, extent: depth, from, width, loc, done, stops: Stops::Loads };
+        let mut part =
+            Part { k, block, extent: depth, from, width, loc, done, stops: Stops::Loads, holds: &[] };
         let a = part.of(left, 0);
         let b = rows(k, block, right, from, width, inst);
         if from + width < depth {

@@ -9,17 +9,23 @@
 //!  store y, t * s * load w                 store y[0..w], cast h[0..w] * s * load w[0..w], ..
 //! ```
 //!
+//! Tiles that come by way of shared memory may stay there (`in_parts`): then threads hold one strip of them too. Where that
+//! is not enough, the neighbours that a thread has of a strip are combined before strips are.
+//!
 //! It is done where registers ask for it: the least number of strips is taken at which an estimate of what a thread
 //! holds fits its share of the register file, as many blocks resident as the mapping wants.
 
 use super::ahead::loads;
 use super::form::Form;
 use super::sink::{Part, Stops, do_dead, has_operands, is_view};
+use super::stay::{do_kept, do_room, do_stay, stays};
+use super::stored::conditions;
+use crate::plan::vector_elements;
 use crate::rows::reduced;
 use crate::tiles::{extents, pointer, program_order, written};
 use rustc_hash::{FxHashMap, FxHashSet};
 use warplift_ir::target::SM90A;
-use warplift_ir::tile::{Block, Inst, Kernel, Mapping, Op, Type, Value, ValueList};
+use warplift_ir::tile::{Block, Dim, Inst, Kernel, Mapping, Op, Shape, Type, Value, ValueList};
 use warplift_ir::types::Elem;
 
 /// Registers of a thread beside tiles: addresses, scalars, what an instruction needs on its way. Strips are cut where
@@ -43,26 +49,36 @@ pub fn do_strips(k: &mut Kernel, mapping: &Mapping, form: Form) -> Vec<Inst> {
     let share = (all * blocks / (threads * resident)).min(one);
     let budget = RESERVE.map(|r| share.saturating_sub(r));
     let ahead = if mapping.whole.persistent { loads(k) } else { Vec::new() };
+    if mapping.whole.persistent {
+        do_kept(k);
+    }
     let twice: u64 = ahead.iter().map(|&l| registers(k, k.result(l), threads)).sum();
     let mut tried = k.clone();
-    if twice > 0 && cut_to(&mut tried, threads, budget.map(|b| b.saturating_sub(twice))) {
+    if twice > 0 && cut_to(&mut tried, mapping, threads, budget.map(|b| b.saturating_sub(twice))) {
         *k = tried;
         return ahead;
     }
-    cut_to(k, threads, budget);
+    let mut held = k.clone();
+    if cut_to(&mut held, mapping, threads, budget) || !do_stay(k) {
+        *k = held;
+    } else {
+        cut_to(k, mapping, threads, budget);
+    }
     Vec::new()
 }
 
 /// Cuts until an estimate of what a thread holds is within its registers; whether it is.
-fn cut_to(k: &mut Kernel, threads: u64, [uncut, budget]: [u64; 2]) -> bool {
+fn cut_to(k: &mut Kernel, mapping: &Mapping, threads: u64, [uncut, budget]: [u64; 2]) -> bool {
     let whole = demand(k, threads);
     if whole <= uncut {
         return true;
     }
     let mut least = (whole, None);
-    for count in 2..=MOST {
+    let folds: &[bool] = if has_neighbours(k) { &[false, true] } else { &[false] };
+    for (folds, count) in folds.iter().flat_map(|&f| (2..=MOST).map(move |c| (f, c))) {
         let mut tried = k.clone();
-        Cutter { k: &mut tried, count, threads }.cut();
+        Cutter { k: &mut tried, count, threads, folds }.cut();
+        do_room(&mut tried, mapping, count);
         let needed = demand(&tried, threads);
         if needed < least.0 {
             least = (needed, Some(tried));
@@ -74,6 +90,12 @@ fn cut_to(k: &mut Kernel, threads: u64, [uncut, budget]: [u64; 2]) -> bool {
     let (needed, Some(best)) = least else { return false };
     *k = best;
     needed <= budget
+}
+
+/// Whether a thread's elements come in runs of so many that they are combined without an exchange.
+fn has_neighbours(k: &Kernel) -> bool {
+    let wide = |&i: &Inst| u64::from(vector_elements(k, i, k.result(i))) == ELEMENTS;
+    program_order(k).iter().filter(|i| matches!(k.insts[**i].op, Op::Load)).all(wide)
 }
 
 /// Registers of a thread for the tiles that live at once, at most, by the order of the text.
@@ -101,14 +123,16 @@ fn demand(k: &Kernel, threads: u64) -> u64 {
 /// The tile whose registers a value is a view of.
 fn held(k: &Kernel, v: Value) -> Value {
     match k.def(v) {
-        Some(def) if is_view(&k.insts[def].op) => k.args(def).first().map_or(v, |&a| held(k, a)),
+        Some(def) if is_view(&k.insts[def].op) => {
+            k.args(def).first().filter(|&&a| !stays(k, a)).map_or(v, |&a| held(k, a))
+        }
         _ => v,
     }
 }
 
 fn registers(k: &Kernel, v: Value, threads: u64) -> u64 {
     let Type::Tile(elem, shape) = k.ty(v) else { return 0 };
-    let elements = shape.elements().unwrap_or(0);
+    let elements = if stays(k, v) { 0 } else { shape.elements().unwrap_or(0) };
     let bits = if elem == Elem::Bool { 32 } else { u64::from(elem.bits()) };
     elements.div_ceil(threads).saturating_mul(bits).div_ceil(32)
 }
@@ -118,6 +142,8 @@ struct Cutter<'k> {
     /// Strips of a tile.
     count: u32,
     threads: u64,
+    /// Whether neighbours of a strip are combined before it meets the others.
+    folds: bool,
 }
 
 impl Cutter<'_> {
@@ -174,7 +200,9 @@ impl Cutter<'_> {
         };
         let kept = |&i: &Inst| match k.insts[i].op {
             Op::Load if inside.contains(&i) => {
-                !alone(i) || pointer(k, k.args(i)[0]).is_none_or(|p| written.contains(&p))
+                k.attrs[i].in_parts
+                    || !alone(i)
+                    || pointer(k, k.args(i)[0]).is_none_or(|p| written.contains(&p))
             }
             _ => !inside.contains(&i),
         };
@@ -200,6 +228,7 @@ impl Cutter<'_> {
             loc,
             done: FxHashMap::default(),
             stops: Stops::At(kept),
+            holds: &[],
         }
     }
 
@@ -209,8 +238,10 @@ impl Cutter<'_> {
         let loc = self.k.insts[inst].loc;
         let Some(&value) = self.k.args(inst).last() else { return };
         let mut sum = self.part(block, inst, width, 0, kept).of(value, 0);
+        sum = self.folded(block, inst, sum);
         for n in 1..self.count {
             let next = self.part(block, inst, width, n, kept).of(value, 0);
+            let next = self.folded(block, inst, next);
             let ty = self.k.ty(sum);
             let both = self.k.append_inst(block, Op::Binary(reduced(op)), &[sum, next], &[ty], &[], loc);
             sum = self.k.result(both);
@@ -219,12 +250,32 @@ impl Cutter<'_> {
         self.k.blocks[block].insts.push(inst);
     }
 
+    /// The neighbours that a thread has of a strip as one element.
+    fn folded(&mut self, block: Block, reduce: Inst, strip: Value) -> Value {
+        let Op::Reduce(op, d) = self.k.insts[reduce].op else { return strip };
+        let k = &mut *self.k;
+        let Type::Tile(elem, shape) = k.ty(strip) else { return strip };
+        let neighbours = Dim::new(ELEMENTS as u32);
+        let Some((&columns, rows)) = shape.dims().split_last().filter(|_| self.folds) else { return strip };
+        let few = Dim::new(columns.constant().unwrap_or(0) / ELEMENTS as u32);
+        let shapes = [&[few, neighbours][..], &[few]].map(|last| Shape::new(&[rows, last].concat()));
+        let [Some(apart), Some(folded)] = shapes.map(|s| s.map(|s| Type::Tile(elem, s))) else {
+            return strip;
+        };
+        let loc = k.insts[reduce].loc;
+        let apart = k.append_inst(block, Op::Reshape, &[strip], &[apart], &[], loc);
+        let apart = k.result(apart);
+        let folded = k.append_inst(block, Op::Reduce(op, d + 1), &[apart], &[folded], &[], loc);
+        k.result(folded)
+    }
+
     /// Strip by strip, the loads of the next one before the work on each.
     fn cut_store(&mut self, block: Block, inst: Inst, width: u32, kept: &FxHashSet<Inst>) {
         let from = self.k.blocks[block].insts.len();
         let (mut order, mut waiting) = (Vec::new(), Vec::new());
+        let holds = conditions(self.k, inst);
         for n in 0..self.count {
-            self.store_strip(block, inst, width, n, kept);
+            self.store_strip(block, inst, [width, n], kept, &holds);
             let made = self.k.blocks[block].insts.split_off(from);
             let (loads, work) = self.loads_first(made);
             order.extend(loads);
@@ -235,10 +286,17 @@ impl Cutter<'_> {
         self.k.blocks[block].insts.extend(order);
     }
 
-    fn store_strip(&mut self, block: Block, store: Inst, width: u32, n: u32, kept: &FxHashSet<Inst>) {
+    fn store_strip(
+        &mut self,
+        block: Block,
+        store: Inst,
+        [width, n]: [u32; 2],
+        kept: &FxHashSet<Inst>,
+        holds: &[Value],
+    ) {
         let mut args = self.k.args(store).to_vec();
         let Some(value) = args.pop() else { return };
-        let mut part = self.part(block, store, width, n, kept);
+        let mut part = Part { holds, ..self.part(block, store, width, n, kept) };
         let strip = part.of(value, 0);
         if let Some(column) = args.last_mut() {
             *column = part.moved(*column);

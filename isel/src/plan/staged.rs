@@ -12,7 +12,6 @@
 //! thread has the same number of them, and their place follows from thread and word alone (Tilus, section
 //! 7 and Fig. 9: the weight's layout is transformed so that its bytes are loaded by wide accesses).
 
-use super::tensor::tma_refused;
 use super::types::{Plan, Staged, StagedFill};
 use crate::facts::is_multiple;
 use crate::operand::array;
@@ -97,12 +96,16 @@ fn rank_two(k: &Kernel, load: Inst) -> Result<[u32; 2]> {
 /// A tile as it lies in memory: slabs along the contiguous dimension, each a tensor copy's box.
 fn from_rows(k: &Kernel, load: Inst, layout: &Layout) -> Result<Staged> {
     let view = k.args(load)[0];
-    if let Some(why) = tma_refused(k, view).or_else(|| super::tensor::start_refused(k, load)) {
+    let refused = match Window::of(k, view) {
+        Some(window) => window.rows_refused(k),
+        None => Some("not a view".to_owned()),
+    };
+    if let Some(why) = refused.or_else(|| super::tensor::start_refused(k, load)) {
         return Err(IselError::at(k, load, format!("a staged array needs tensor copies: {why}")));
     }
-    let shape = rank_two(k, load)?;
-    let inner_dim = unit_dim(k, view).unwrap_or(1);
-    let (inner, outer) = (shape[inner_dim], shape[1 - inner_dim]);
+    let shape = extents(k, k.result(load));
+    let inner_dim = unit_dim(k, view).unwrap_or(shape.len() - 1);
+    let (inner, outer) = (shape[inner_dim], shape.iter().product::<u32>() / shape[inner_dim]);
     let bits = k.ty(view).elem().bits();
     let Some((slab, unit)) = copies(k, load, inner_dim, [inner, outer], bits) else {
         let what = format!(
@@ -113,7 +116,7 @@ fn from_rows(k: &Kernel, load: Inst, layout: &Layout) -> Result<Staged> {
     };
     let (slab64, outer64) = (u64::from(slab), u64::from(outer));
     let mut to_mem = Builder::new(&[(Axis::Mem, u64::from(inner) * outer64)]);
-    for dim in 0..2 {
+    for dim in 0..shape.len() {
         let axis = Axis::Dim(dim as u8);
         to_mem = to_mem.axis(axis);
         to_mem = match dim == inner_dim {
@@ -122,10 +125,8 @@ fn from_rows(k: &Kernel, load: Inst, layout: &Layout) -> Result<Staged> {
         };
     }
     let to_mem = to_mem.build().map_err(layout_error(k, load))?;
-    let to_memory = layout
-        .with_outs(&[Axis::Dim(0), Axis::Dim(1)])
-        .and_then(|l| l.then(&to_mem))
-        .map_err(layout_error(k, load))?;
+    let dims: Vec<Axis> = (0..shape.len()).map(|d| Axis::Dim(d as u8)).collect();
+    let to_memory = layout.with_outs(&dims).and_then(|l| l.then(&to_mem)).map_err(layout_error(k, load))?;
     let bytes = inner * outer * bits / 8;
     let fill = StagedFill::Tensor { inner_dim, slab, unit };
     Ok(Staged { to_memory, bits, bytes, stream: false, fill })

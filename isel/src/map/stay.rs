@@ -1,0 +1,127 @@
+//! Tiles that stay in shared memory, of which threads hold a strip at a time; what does not fit there is held in
+//! registers as it was loaded. What is the same for all tiles of a persistent kernel is brought there once.
+//!
+//! ```text
+//!  h = load x  (staged)     ─►   a = load x[.. S]  (staged, in parts)      b = load x[S ..]  (plain)
+//!  slice(h, from)                slice(a, from)  where from < S,  else     slice(b, from - S)
+//! ```
+
+use super::ahead::moving;
+use super::sink::{Part, Stops};
+use crate::operand::array;
+use crate::tiles::{extents, pointer, program_order, written};
+use rustc_hash::FxHashMap;
+use warplift_ir::target::SM90A;
+use warplift_ir::tile::{Block, Dim, Inst, Kernel, Mapping, Op, Value, ValueList, Way};
+
+/// Shared memory kept for barriers and for what threads tell each other, bytes.
+const KEPT_BYTES: u32 = 1024;
+
+/// Lets tiles that every program loads alike stay there for all of its tiles.
+pub fn do_kept(k: &mut Kernel) {
+    let (moving, written) = (moving(k), written(k));
+    let kept = |&i: &Inst| {
+        let read = |v: Value| pointer(k, v).is_some_and(|p| !written.contains(&p));
+        is_staged(k, i) && read(k.args(i)[0]) && !k.args(i).iter().any(|a| moving.contains(a))
+    };
+    let kept: Vec<Inst> = k.blocks[k.entry].insts.iter().copied().filter(kept).collect();
+    for load in kept {
+        k.attrs[load].in_parts = true;
+    }
+}
+
+/// Lets tiles that come by way of shared memory stay there; whether there are any.
+pub fn do_stay(k: &mut Kernel) -> bool {
+    let staged: Vec<Inst> = program_order(k).into_iter().filter(|&i| is_staged(k, i)).collect();
+    for &load in &staged {
+        k.attrs[load].in_parts = true;
+    }
+    !staged.is_empty()
+}
+
+fn is_staged(k: &Kernel, inst: Inst) -> bool {
+    matches!(k.insts[inst].op, Op::Load) && array(k, inst).way == Way::Staged
+}
+
+/// Whether a tile stays in shared memory.
+pub fn stays(k: &Kernel, v: Value) -> bool {
+    k.def(v).is_some_and(|d| k.attrs[d].in_parts)
+}
+
+/// Splits what stays, where blocks as many as the mapping wants have no room for all of it: whole strips.
+pub fn do_room(k: &mut Kernel, mapping: &Mapping, strips: u32) {
+    let mut room = SM90A.shared_of_resident(mapping.whole.resident).saturating_sub(KEPT_BYTES);
+    for block in k.blocks.keys().collect::<Vec<_>>() {
+        for load in k.blocks[block].insts.clone() {
+            if k.attrs[load].in_parts {
+                room = room.saturating_sub(fit(k, (block, load), strips, room));
+            }
+        }
+    }
+}
+
+/// Keeps as many strips of a load as there is room for; their bytes.
+fn fit(k: &mut Kernel, (block, load): (Block, Inst), strips: u32, room: u32) -> u32 {
+    let shape = extents(k, k.result(load));
+    let Some(&columns) = shape.last() else { return 0 };
+    let bits = shape.iter().product::<u32>().saturating_mul(k.ty(k.result(load)).elem().bits());
+    let strip = (bits / 8).div_ceil(strips).max(1);
+    let kept = (room / strip).min(strips);
+    let from = columns / strips * kept;
+    let whole = k.whole_view(k.args(load)[0]) == k.args(load)[0];
+    if whole && (1..strips).contains(&kept) && columns.is_multiple_of(strips) {
+        split(k, (block, load), columns, from);
+    }
+    strip * kept
+}
+
+/// Cuts a load before column `from`: what lies before stays, the rest is loaded by the threads.
+fn split(k: &mut Kernel, (block, load): (Block, Inst), columns: u32, from: u32) {
+    let place = k.blocks[block].insts.iter().position(|&i| i == load).unwrap_or(0);
+    let after = k.blocks[block].insts.split_off(place);
+    let plain = plain_view(k, block, load);
+    let near = part(k, (block, load), columns, [0, from]);
+    let far = part(k, (block, load), columns, [from, columns - from]);
+    if let Some(far) = k.def(far) {
+        k.attrs[far].in_parts = false;
+        let args = [&[plain], &k.args(far)[1..]].concat();
+        k.insts[far].args = ValueList::from_slice(&args, &mut k.pool);
+    }
+    k.blocks[block].insts.extend(after.into_iter().filter(|&i| i != load));
+    let whole = k.result(load);
+    let slices = program_order(k).into_iter().filter(|&i| k.args(i).first() == Some(&whole));
+    for slice in slices.collect::<Vec<_>>() {
+        let Op::Slice(mut offsets) = k.insts[slice].op.clone() else { continue };
+        let first = offsets.last().and_then(|d| d.constant()).unwrap_or(0);
+        let (source, moved) = if first < from { (near, first) } else { (far, first - from) };
+        if let Some(last) = offsets.last_mut() {
+            *last = Dim::new(moved);
+        }
+        k.insts[slice].op = Op::Slice(offsets);
+        k.insts[slice].args = ValueList::from_slice(&[source], &mut k.pool);
+    }
+}
+
+/// The view of a load once more, as threads read it themselves.
+fn plain_view(k: &mut Kernel, block: Block, load: Inst) -> Value {
+    let view = k.whole_view(k.args(load)[0]);
+    let Some(def) = k.def(view) else { return view };
+    let (op, ty, loc) = (k.insts[def].op.clone(), k.ty(view), k.insts[def].loc);
+    let args = k.args(def).to_vec();
+    let made = k.append_inst(block, op, &args, &[ty], &[], loc);
+    k.attrs[made] = k.attrs[def].clone();
+    k.attrs[made].array.way = Way::Plain;
+    k.result(made)
+}
+
+/// A load of some of the columns.
+fn part(k: &mut Kernel, (block, load): (Block, Inst), extent: u32, [from, width]: [u32; 2]) -> Value {
+    let (loc, attrs, whole) = (k.insts[load].loc, k.attrs[load].clone(), k.result(load));
+    let (done, stops) = (FxHashMap::default(), Stops::Nowhere);
+    let mut part = Part { k, block, extent, from, width, loc, done, stops, holds: &[] };
+    let made = part.of(whole, 0);
+    if let Some(def) = k.def(made) {
+        k.attrs[def] = attrs;
+    }
+    made
+}
