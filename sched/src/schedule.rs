@@ -188,9 +188,7 @@ fn find_rings(program: &Program<'_>, s: &mut Schedule) -> Result<()> {
     });
     for (block, inst) in awaits {
         let buffers: Vec<Buffer> = func.insts[inst].args.iter().filter_map(|e| buffer_of(func, *e)).collect();
-        if buffers.iter().any(|b| !places.get(b).is_some_and(|p| p.0.contains(&block))) {
-            return Err(SchedError::Unsupported("a load awaited outside its own block".to_owned()));
-        }
+        let block = home(func, &places, &buffers, block)?;
         let known = s.rings.values_mut().find(|r| buffers.iter().any(|b| r.buffers.contains(b)));
         if let Some(known) = known {
             if !known.blocks.contains(&block) {
@@ -210,6 +208,15 @@ fn find_rings(program: &Program<'_>, s: &mut Schedule) -> Result<()> {
         Some(b) => Err(SchedError::Unsupported(format!("{b} is loaded and never awaited"))),
         None => Ok(()),
     }
+}
+
+/// The block that an await waits for: its own, or the one that loads once what others read.
+fn home(func: &Func<'_>, places: &Places, buffers: &[Buffer], block: Block) -> Result<Block> {
+    let within = |block: &Block| buffers.iter().all(|b| places.get(b).is_some_and(|p| p.0.contains(block)));
+    let first = buffers.first().and_then(|b| places.get(b)?.0.first());
+    let once = first.filter(|&&b| !repeats(func, b));
+    let found = [Some(&block), once].into_iter().flatten().find(|b| within(b));
+    found.copied().ok_or_else(|| SchedError::Unsupported("a load awaited outside its own block".to_owned()))
 }
 
 fn push_ring(
@@ -316,8 +323,10 @@ fn only_products(program: &Program<'_>, body: Block) -> std::result::Result<(), 
 }
 
 /// The blocks in which each buffer is loaded, and by whom.
-fn load_places(func: &Func<'_>) -> FxHashMap<Buffer, (Vec<Block>, RingFill)> {
-    let mut places: FxHashMap<Buffer, (Vec<Block>, RingFill)> = FxHashMap::default();
+type Places = FxHashMap<Buffer, (Vec<Block>, RingFill)>;
+
+fn load_places(func: &Func<'_>) -> Places {
+    let mut places = Places::default();
     func.walk(|block, inst| {
         let d = &func.insts[inst];
         let tensor = match (d.op, &d.attr) {

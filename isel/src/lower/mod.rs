@@ -95,6 +95,8 @@ struct Lower<'k, 'a> {
     buffers: PrimaryMap<machine::Buffer, BufferData>,
     /// Buffer of each load that stands in shared memory, and the event that fills it.
     filled: FxHashMap<Inst, (machine::Buffer, Option<machine::Value>)>,
+    /// Loads of blocks around whose await is yet to come.
+    kept: Vec<Inst>,
     params: Vec<Param>,
     extra_facts: Vec<Fact>,
     /// Coordinates of this thread under a layout's processor axes, by (layout, dimension).
@@ -150,6 +152,7 @@ pub fn do_lower<'a>(k: &Kernel, plan: &Plan, mapping: &Mapping, bump: &'a Bump) 
         env: FxHashMap::default(),
         buffers: PrimaryMap::new(),
         filled: FxHashMap::default(),
+        kept: Vec::new(),
         params: Vec::new(),
         extra_facts: Vec::new(),
         coords: FxHashMap::default(),
@@ -247,14 +250,16 @@ impl<'k, 'a> Lower<'k, 'a> {
         Ok(())
     }
 
-    /// All instructions of a block, each preceded by the awaits of what it uses.
+    /// All instructions of a block, each preceded by the awaits of what it uses. What stays in shared memory for the whole
+    /// kernel is awaited in every block that reads it, and not before.
     fn lower_block(&mut self, block: Block) -> Result<()> {
         let insts = self.k.blocks[block].insts.clone();
-        let mut pending: Vec<Inst> = Vec::new();
+        let mut pending: Vec<Inst> = std::mem::take(&mut self.kept);
         for inst in insts {
             self.inst = inst;
             self.await_used(inst, &mut pending)?;
             let read = self.read_used(inst)?;
+            self.kept = pending.iter().copied().filter(|&load| self.is_kept(load)).collect();
             self.lower_inst(inst)?;
             self.env.extend(read.into_iter().map(|load| (self.k.result(load), Low::Stage(load))));
             if self.filled.get(&inst).is_some_and(|f| f.1.is_some()) {
@@ -262,6 +267,11 @@ impl<'k, 'a> Lower<'k, 'a> {
             }
         }
         Ok(())
+    }
+
+    /// Whether a load is made once and its parts are read where they are used.
+    fn is_kept(&self, load: Inst) -> bool {
+        self.k.attrs[load].in_parts && self.k.blocks[self.k.entry].insts.contains(&load)
     }
 
     fn await_used(&mut self, inst: Inst, pending: &mut Vec<Inst>) -> Result<()> {
@@ -320,6 +330,9 @@ impl<'k, 'a> Lower<'k, 'a> {
         }
         if self.overwrites(inst, load) {
             return true;
+        }
+        if self.is_kept(load) {
+            return false;
         }
         let nested = &self.k.insts[inst].blocks;
         nested.iter().any(|&b| self.k.blocks[b].insts.iter().any(|&i| self.uses(i, load)))

@@ -70,6 +70,10 @@ pub fn do_ahead(k: &mut Kernel, loads: &[Inst]) {
     let behind = k.blocks[entry].insts.iter().position(|&i| i == tiles).unwrap_or(0);
     let after = k.blocks[entry].insts.split_off(behind);
     let start = copies(k, entry, &loads, &inside, (tile, first));
+    // What all tiles read is needed last.
+    let (kept, others): (Vec<Inst>, Vec<Inst>) =
+        k.blocks[entry].insts.iter().partition(|&&i| k.attrs[i].in_parts);
+    k.blocks[entry].insts = [others, kept].concat();
     k.blocks[entry].insts.extend(after);
 
     let work = std::mem::take(&mut k.blocks[body].insts);

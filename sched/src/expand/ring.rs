@@ -77,7 +77,8 @@ impl Expand<'_, '_> {
         }
     }
 
-    fn spin(&mut self, ring: Ring) {
+    /// Spins until the stage is full (consumers) or empty (the producer).
+    pub fn spin(&mut self, ring: Ring) {
         let empty = self.role == RoleKind::Producer;
         let address = self.barrier(ring);
         let phase = self.ring(ring).phase;
