@@ -382,3 +382,59 @@ fn staged_tiles_have_their_views_fill_outside() {
         }
     }
 }
+
+/// A kernel of two branches, one of which each row takes, in a mapping that keeps w in shared memory.
+fn branches(body: &str, words: &str) -> (Kernel, Mapping) {
+    let text = format!(
+        "kernel c(x: ptr<f16> align 16, w: ptr<f16> align 16, y: ptr<f16> align 16, m: i32, n: i32 % 8) {{
+            grid m
+            gx = view x : f16[m, n]
+            gw = view w : f16[n]
+            gy = view y : f16[m, n]
+            i = block_index
+            t = cast(load gx[i, 0] : f16[1, 1024], f32)
+            ww = load gw[0] : f16[1024]
+            {body}
+        }}
+        mapping c {{ kernel: warps 4, {words} array w: staged }}"
+    );
+    let mut module = parse_file(&text, "text").unwrap_or_else(|e| panic!("{e:?}"));
+    (module.kernels.remove(0), module.mappings.remove(0))
+}
+
+#[test]
+fn what_stays_is_awaited_on_every_way_to_it() {
+    let both = "r = if i < 1 { yield t * cast(ww, f32) } else { yield t - cast(ww, f32) }
+        store gy[i, 0], cast(r, f16)";
+    let one = "r = if i > 0 { yield t * cast(ww, f32) } else { yield t }
+        store gy[i, 0], cast(r, f16)";
+    let sum = "store gy[i, 0], cast(t * reduce_sum(cast(ww, f32), 0), f16)";
+    let staged_too = "store gy[i, 0], cast(t + cast(ww, f32), f16)";
+    for (body, words) in [
+        (both, "persistent"),
+        (one, "persistent"),
+        (both, "resident 2"),
+        (one, "persistent, resident 2"),
+        (sum, "persistent"),
+        (staged_too, "persistent array x: staged"),
+        (staged_too, "persistent, resident 16"),
+    ] {
+        let (k, m) = branches(body, words);
+        for rows in [0, 1, 2, 5] {
+            check(&format!("{body} {words}"), &k, &m, &[("m", rows), ("n", 1000)], 4e-3);
+        }
+    }
+}
+
+#[test]
+fn what_has_no_room_at_all_is_loaded_by_the_threads() {
+    let (k, m) = text("layer_norm", &[]);
+    let m = staged(narrow(&m, 2048, 32, false), &["x", "w", "b"]);
+    check("layer_norm", &k, &m, &[("m", 3), ("n", 2000)], 4e-3);
+    // A scan needs all of its row, which is no strips that could be read apart.
+    let (k, m) = text("softmax", &[("top = reduce_max(t, 1)", "top = reduce_max(scan_max(t, 1), 1)")]);
+    let m = staged(narrow(&m, 4096, 32, false), &["x"]);
+    let refused = compile(&k, &m, &SM90A, &Options { verify: true, ..Options::default() });
+    let refused = refused.expect_err("compiles").to_string();
+    assert!(refused.contains("6272 are there for each of 32 resident blocks"), "{refused}");
+}

@@ -36,7 +36,7 @@ mod tensor;
 mod tile;
 mod versions;
 
-use crate::plan::Plan;
+use crate::plan::{Plan, StagedFill};
 use crate::window::Window;
 use crate::{IselError, Result};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -251,12 +251,16 @@ impl<'k, 'a> Lower<'k, 'a> {
     }
 
     /// All instructions of a block, each preceded by the awaits of what it uses. What stays in shared memory for the whole
-    /// kernel is awaited in every block that reads it, and not before.
+    /// kernel is awaited in every block that reads it, and not before; at the kernel's end, if only some ways led there.
     fn lower_block(&mut self, block: Block) -> Result<()> {
         let insts = self.k.blocks[block].insts.clone();
-        let mut pending: Vec<Inst> = std::mem::take(&mut self.kept);
+        let around = self.kept.clone();
+        let mut pending = around.clone();
         for inst in insts {
             self.inst = inst;
+            if block == self.k.entry && matches!(self.k.insts[inst].op, Op::Yield) {
+                self.await_kept(&pending);
+            }
             self.await_used(inst, &mut pending)?;
             let read = self.read_used(inst)?;
             self.kept = pending.iter().copied().filter(|&load| self.is_kept(load)).collect();
@@ -266,12 +270,28 @@ impl<'k, 'a> Lower<'k, 'a> {
                 pending.push(inst);
             }
         }
+        let ended =
+            self.k.blocks[block].insts.last().is_some_and(|&i| matches!(self.k.insts[i].op, Op::Yield));
+        if block == self.k.entry && !ended {
+            self.await_kept(&pending);
+        }
+        self.kept = around;
         Ok(())
     }
 
     /// Whether a load is made once and its parts are read where they are used.
     fn is_kept(&self, load: Inst) -> bool {
-        self.k.attrs[load].in_parts && self.k.blocks[self.k.entry].insts.contains(&load)
+        let tensor = self.plan.staged.get(&load).is_some_and(|s| matches!(s.fill, StagedFill::Tensor { .. }));
+        tensor && self.k.attrs[load].in_parts && self.k.blocks[self.k.entry].insts.contains(&load)
+    }
+
+    /// Waits for what is kept, each for itself: others may wait for it again.
+    fn await_kept(&mut self, loads: &[Inst]) {
+        let kept = loads.iter().filter(|&&load| self.is_kept(load));
+        let events: Vec<machine::Value> = kept.filter_map(|load| self.filled.get(load)?.1).collect();
+        for event in events {
+            self.at().push(NewInst::new(Opcode::Await, &[event], &[]));
+        }
     }
 
     fn await_used(&mut self, inst: Inst, pending: &mut Vec<Inst>) -> Result<()> {
@@ -284,7 +304,9 @@ impl<'k, 'a> Lower<'k, 'a> {
             now = pending.iter().copied().filter(|l| now.contains(l) || together.contains(l)).collect();
         }
         pending.retain(|load| !now.contains(load));
-        let events: Vec<machine::Value> = now.iter().filter_map(|l| self.filled[l].1).collect();
+        self.await_kept(&now);
+        let others = now.iter().filter(|&&load| !self.is_kept(load));
+        let events: Vec<machine::Value> = others.filter_map(|l| self.filled[l].1).collect();
         if !events.is_empty() {
             self.at().push(NewInst::new(Opcode::Await, &events, &[]));
         }

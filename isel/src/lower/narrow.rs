@@ -392,7 +392,8 @@ impl Lower<'_, '_> {
         let cast = self.k.def(args[0])?;
         let from = *self.k.args(cast).first()?;
         let elem = self.k.ty(from).elem();
-        let fits = matches!(self.k.insts[cast].op, Op::Cast) && is_narrow(elem) && elem.is_int();
+        let held = !matches!(self.env.get(&from), Some(Low::Stage(_)));
+        let fits = held && matches!(self.k.insts[cast].op, Op::Cast) && is_narrow(elem) && elem.is_int();
         let Some(Low::Splat(c) | Low::Reg(c)) = self.env.get(&args[1]).filter(|_| fits) else { return None };
         let bits = self.func.constant(*c)? as u32 as u16;
         let to = Half::of(self.k.ty(args[0]).elem());

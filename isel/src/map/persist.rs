@@ -135,6 +135,7 @@ fn split(k: &Kernel, insts: Vec<Inst>) -> (Vec<Inst>, Vec<Inst>) {
             || !data.blocks.is_empty()
             || data.op.has_effect();
         let depends = k.args(inst).iter().any(|a| inner.contains(a));
+        let tile = tile || k.args(inst).iter().any(|&a| matches!(k.ty(a), Type::Tile(..)));
         let outside = !(bound || depends) && (kept(inst) || !(tile || matches!(data.op, Op::Load)));
         if !outside {
             inner.extend(k.results(inst));

@@ -115,7 +115,9 @@ impl Part<'_> {
             Op::Iota(_) => {}
             Op::Full => {}
             Op::Broadcast => args = args.iter().map(|&a| self.of(a, back)).collect(),
-            Op::Select if self.holds.contains(&args[0]) => return Some(self.of(args[1], back)),
+            Op::Select if self.holds.contains(&args[0]) && matches!(self.k.ty(args[1]), Type::Tile(..)) => {
+                return Some(self.of(args[1], back));
+            }
             Op::ExpandDims(d) if usize::from(d) + 1 + back != rank => {
                 // Behind the dimension that is cut, the operand has one dimension less.
                 let back = if usize::from(d) + 1 + back > rank { back - 1 } else { back };

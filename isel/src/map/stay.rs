@@ -50,7 +50,8 @@ pub fn stays(k: &Kernel, v: Value) -> bool {
 
 /// Splits what stays, where blocks as many as the mapping wants have no room for all of it: whole strips.
 pub fn do_room(k: &mut Kernel, mapping: &Mapping, strips: u32) {
-    let mut room = SM90A.shared_of_resident(mapping.whole.resident).saturating_sub(KEPT_BYTES);
+    let block = SM90A.shared_of_resident(mapping.whole.resident) / mapping.whole.alternate.max(1);
+    let mut room = block.saturating_sub(KEPT_BYTES);
     for block in k.blocks.keys().collect::<Vec<_>>() {
         for load in k.blocks[block].insts.clone() {
             if k.attrs[load].in_parts {
@@ -69,10 +70,41 @@ fn fit(k: &mut Kernel, (block, load): (Block, Inst), strips: u32, room: u32) -> 
     let kept = (room / strip).min(strips);
     let from = columns / strips * kept;
     let whole = k.whole_view(k.args(load)[0]) == k.args(load)[0];
-    if whole && (1..strips).contains(&kept) && columns.is_multiple_of(strips) {
-        split(k, (block, load), columns, from);
+    if kept == strips || !whole || !columns.is_multiple_of(strips) || !is_split(k, load, from) {
+        return strip * kept;
+    }
+    match kept {
+        0 => read_plainly(k, (block, load)),
+        _ => split(k, (block, load), columns, from),
     }
     strip * kept
+}
+
+/// Whether all that uses a load are parts on one side of a column.
+fn is_split(k: &Kernel, load: Inst, from: u32) -> bool {
+    let whole = k.result(load);
+    program_order(k).into_iter().filter(|&i| k.args(i).contains(&whole)).all(|i| {
+        let Op::Slice(offsets) = &k.insts[i].op else { return false };
+        let first = offsets.last().and_then(|d| d.constant());
+        let width = extents(k, k.result(i)).last().copied();
+        first.zip(width).is_some_and(|(first, width)| first >= from || first + width <= from)
+    })
+}
+
+/// Lets the threads load all of a tile.
+fn read_plainly(k: &mut Kernel, (block, load): (Block, Inst)) {
+    let place = k.blocks[block].insts.iter().position(|&i| i == load).unwrap_or(0);
+    let after = k.blocks[block].insts.split_off(place);
+    let plain = plain_view(k, block, load);
+    k.blocks[block].insts.extend(after);
+    from_view(k, load, plain);
+}
+
+/// A load that the threads make, through another view.
+fn from_view(k: &mut Kernel, load: Inst, view: Value) {
+    k.attrs[load].in_parts = false;
+    let args = [&[view], &k.args(load)[1..]].concat();
+    k.insts[load].args = ValueList::from_slice(&args, &mut k.pool);
 }
 
 /// Cuts a load before column `from`: what lies before stays, the rest is loaded by the threads.
@@ -83,9 +115,7 @@ fn split(k: &mut Kernel, (block, load): (Block, Inst), columns: u32, from: u32) 
     let near = part(k, (block, load), columns, [0, from]);
     let far = part(k, (block, load), columns, [from, columns - from]);
     if let Some(far) = k.def(far) {
-        k.attrs[far].in_parts = false;
-        let args = [&[plain], &k.args(far)[1..]].concat();
-        k.insts[far].args = ValueList::from_slice(&args, &mut k.pool);
+        from_view(k, far, plain);
     }
     k.blocks[block].insts.extend(after.into_iter().filter(|&i| i != load));
     let whole = k.result(load);

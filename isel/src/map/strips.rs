@@ -257,7 +257,12 @@ impl Cutter<'_> {
         let Type::Tile(elem, shape) = k.ty(strip) else { return strip };
         let neighbours = Dim::new(ELEMENTS as u32);
         let Some((&columns, rows)) = shape.dims().split_last().filter(|_| self.folds) else { return strip };
-        let few = Dim::new(columns.constant().unwrap_or(0) / ELEMENTS as u32);
+        let Some(few) =
+            columns.constant().filter(|c| c.is_multiple_of(ELEMENTS as u32) && *c > ELEMENTS as u32)
+        else {
+            return strip;
+        };
+        let few = Dim::new(few / ELEMENTS as u32);
         let shapes = [&[few, neighbours][..], &[few]].map(|last| Shape::new(&[rows, last].concat()));
         let [Some(apart), Some(folded)] = shapes.map(|s| s.map(|s| Type::Tile(elem, s))) else {
             return strip;

@@ -106,7 +106,8 @@ impl<'a> Expand<'_, 'a> {
         for &e in events {
             self.arrive(e);
             let Some(ring) = buffer_of(&self.program.func, e).and_then(|b| self.ring_of(b)) else { continue };
-            if !self.s.rings[ring].blocks.contains(&self.source) {
+            let data = &self.s.rings[ring];
+            if data.fill == RingFill::Tensor && !data.blocks.contains(&self.source) {
                 // A fill of a block around, the only one: another way through it may not have waited.
                 self.spin(ring);
                 continue;
