@@ -36,7 +36,7 @@ mod tensor;
 mod tile;
 mod versions;
 
-use crate::plan::{Plan, StagedFill};
+use crate::plan::Plan;
 use crate::window::Window;
 use crate::{IselError, Result};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -277,21 +277,6 @@ impl<'k, 'a> Lower<'k, 'a> {
         }
         self.kept = around;
         Ok(())
-    }
-
-    /// Whether a load is made once and its parts are read where they are used.
-    fn is_kept(&self, load: Inst) -> bool {
-        let tensor = self.plan.staged.get(&load).is_some_and(|s| matches!(s.fill, StagedFill::Tensor { .. }));
-        tensor && self.k.attrs[load].in_parts && self.k.blocks[self.k.entry].insts.contains(&load)
-    }
-
-    /// Waits for what is kept, each for itself: others may wait for it again.
-    fn await_kept(&mut self, loads: &[Inst]) {
-        let kept = loads.iter().filter(|&&load| self.is_kept(load));
-        let events: Vec<machine::Value> = kept.filter_map(|load| self.filled.get(load)?.1).collect();
-        for event in events {
-            self.at().push(NewInst::new(Opcode::Await, &[event], &[]));
-        }
     }
 
     fn await_used(&mut self, inst: Inst, pending: &mut Vec<Inst>) -> Result<()> {

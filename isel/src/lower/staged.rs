@@ -150,6 +150,21 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
+    /// Whether a load is made once and its parts are read where they are used.
+    pub(super) fn is_kept(&self, load: Inst) -> bool {
+        let tensor = self.plan.staged.get(&load).is_some_and(|s| matches!(s.fill, StagedFill::Tensor { .. }));
+        tensor && self.k.attrs[load].in_parts && self.k.blocks[self.k.entry].insts.contains(&load)
+    }
+
+    /// Waits for what is kept, each for itself: others may wait for it again.
+    pub(super) fn await_kept(&mut self, loads: &[Inst]) {
+        let kept = loads.iter().filter(|&&load| self.is_kept(load));
+        let events: Vec<machine::Value> = kept.filter_map(|load| self.filled.get(load)?.1).collect();
+        for event in events {
+            self.at().push(NewInst::new(Opcode::Await, &[event], &[]));
+        }
+    }
+
     /// Reads a full stage into registers, unless its parts are read where they are used.
     pub(super) fn read_stage(&mut self, inst: Inst) -> Result<()> {
         let (k, result) = (self.k, self.k.result(inst));

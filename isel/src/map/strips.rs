@@ -48,9 +48,10 @@ pub fn do_strips(k: &mut Kernel, mapping: &Mapping, form: Form) -> Vec<Inst> {
     let [all, one] = [SM90A.registers, SM90A.thread_registers].map(u64::from);
     let share = (all * blocks / (threads * resident)).min(one);
     let budget = RESERVE.map(|r| share.saturating_sub(r));
-    let ahead = if mapping.whole.persistent { loads(k) } else { Vec::new() };
+    let mut ahead = Vec::new();
     if mapping.whole.persistent {
         do_kept(k);
+        ahead = loads(k);
     }
     let twice: u64 = ahead.iter().map(|&l| registers(k, k.result(l), threads)).sum();
     let mut tried = k.clone();
