@@ -138,6 +138,39 @@ const WINDOW: Words = &[
         masked = select(row + i*BM - column - first < 100, below, -inf)\n",
     ),
 ];
+/// The same by one select of both conditions, or of a difference's bounds.
+const WINDOW_AT_ONCE: Words = &[
+    WINDOW[0],
+    (
+        WINDOW[1].0,
+        "        inside = (column + first <= row + i*BM) & (row + i*BM - column - first < 100)
+        masked = select(inside, s, -inf)\n",
+    ),
+];
+const WINDOW_OF_DIFFERENCES: Words = &[
+    WINDOW[0],
+    (
+        WINDOW[1].0,
+        "        behind = (row + i*BM) - (column + first)
+        masked = select((behind >= 0) & (behind < 100), s, -inf)\n",
+    ),
+];
+/// Queries are scaled before the loop; the scale is in the scores.
+const QUERIES_SCALED: Words = &[
+    (
+        "tq = load gq[i*BM, 0] : bf16[BM, D]",
+        "raw = load gq[i*BM, 0] : bf16[BM, D]\n    tq = cast(cast(raw, f32) * scale, bf16)",
+    ),
+    ("base = select(m1 == -inf, 0.0, m1 * scale)", "base = select(m1 == -inf, 0.0, m1)"),
+    (
+        "fma(masked, scale, broadcast(expand_dims(neg(base), 1)) : f32[BM, BN])",
+        "masked - expand_dims(base, 1)",
+    ),
+    ("fma(m0, scale, neg(base))", "m0 - base"),
+];
+/// Values that are computed on: the right operand of the second product.
+const VALUES_CLIPPED: Words =
+    &[("tv = load gv[first, 0] : bf16[BN, D]", "tv = max(load gv[first, 0] : bf16[BN, D], -4.0)")];
 /// What is below the diagonal's tiles in a loop without masks, they in another.
 const SPLIT: Words = &[
     (
@@ -254,6 +287,8 @@ const CASES: &[Case] = &[
     attention("products added", &[ADDED], 1.05),
     attention("rows as columns", &[COLUMNS], 1.05),
     attention("scores scaled, powers of e", &[SCALED], 1.15),
+    attention("queries scaled", &[QUERIES_SCALED], 1.12),
+    attention("values clipped", &[VALUES_CLIPPED], 2.3),
     Case {
         name: "keys contiguous",
         text: ATTENTION,
@@ -268,6 +303,22 @@ const CASES: &[Case] = &[
         name: "window",
         text: CAUSAL,
         words: &[WINDOW],
+        sizes: &["batch=1,heads=1,length=300,scale=0.15"],
+        large: ("batch=4,heads=16,length=2048,scale=0.15", 1.6),
+        tolerance: 2e-2,
+    },
+    Case {
+        name: "window at once",
+        text: CAUSAL,
+        words: &[WINDOW_AT_ONCE],
+        sizes: &["batch=1,heads=1,length=300,scale=0.15"],
+        large: ("batch=4,heads=16,length=2048,scale=0.15", 1.6),
+        tolerance: 2e-2,
+    },
+    Case {
+        name: "window of differences",
+        text: CAUSAL,
+        words: &[WINDOW_OF_DIFFERENCES],
         sizes: &["batch=1,heads=1,length=300,scale=0.15"],
         large: ("batch=4,heads=16,length=2048,scale=0.15", 1.6),
         tolerance: 2e-2,

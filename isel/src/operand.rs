@@ -1,4 +1,4 @@
-//! Operands of products that come from memory: which load is behind an operand, and how its slabs lie.
+//! Operands of products in shared memory: which load or copy is behind an operand, and how its slabs lie.
 
 use crate::window::Window;
 use warplift_ir::tile::{ArrayMapping, Inst, Kernel, Op, Value, Way};
@@ -6,10 +6,10 @@ use warplift_ir::tile::{ArrayMapping, Inst, Kernel, Op, Value, Way};
 /// Rows, columns and depth of one `mma.sync` on 16-bit elements.
 pub(crate) const WARP_ATOM: [u32; 3] = [16, 8, 16];
 
-/// The load behind an operand, whether it is seen transposed, and which part of it.
+/// What brings an operand to shared memory, whether it is seen transposed, and which part of it.
 #[derive(Clone, Copy)]
 pub(crate) struct Loaded {
-    /// The load.
+    /// The load, or the copy of a computed tile.
     pub load: Inst,
     /// Whether it is seen transposed.
     pub flipped: bool,
@@ -30,12 +30,13 @@ fn is_part(k: &Kernel, v: Value) -> bool {
     })
 }
 
-/// The load behind an operand, through transpositions and parts.
+/// The load behind an operand, or the copy of a computed tile, through transpositions and parts.
 pub(crate) fn loaded(k: &Kernel, v: Value) -> Option<Loaded> {
     let def = k.def(v)?;
     let below = || loaded(k, k.args(def)[0]);
     match &k.insts[def].op {
         Op::Load => Some(Loaded { load: def, flipped: false, from: [0, 0] }),
+        Op::Rearrange if k.attrs[def].operand => Some(Loaded { load: def, flipped: false, from: [0, 0] }),
         Op::Trans(_) => below().map(|l| Loaded { flipped: !l.flipped, from: [l.from[1], l.from[0]], ..l }),
         Op::Slice(offsets) => {
             let at = |d: usize| offsets.get(d).and_then(|o| o.constant());
@@ -51,7 +52,7 @@ pub(crate) fn swizzle_span(bytes: u32) -> Option<u32> {
     [128, 64, 32].into_iter().find(|s| bytes.is_multiple_of(*s))
 }
 
-/// What the mapping says of the array behind a load.
+/// What the mapping says of the array behind a load; nothing of a computed tile.
 pub(crate) fn array(k: &Kernel, load: Inst) -> ArrayMapping {
     Window::of(k, k.args(load)[0]).map_or_else(ArrayMapping::default, |w| k.attrs[w.whole].array)
 }

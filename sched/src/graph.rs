@@ -184,6 +184,18 @@ pub fn touched(attr: &Attr, op: Opcode) -> Vec<(Buffer, bool)> {
     }
 }
 
+/// Accesses to shared memory inside an instruction, however deep, with the instructions that make them.
+pub fn touched_inside(func: &Func<'_>, inst: Inst) -> Vec<(Inst, Buffer, bool)> {
+    let insts = func.insts[inst].blocks.iter().flat_map(|&b| &func.blocks[b].insts);
+    insts
+        .flat_map(|&i| {
+            let own = touched(&func.insts[i].attr, func.insts[i].op);
+            let own = own.into_iter().map(|(b, writes)| (i, b, writes));
+            own.chain(touched_inside(func, i)).collect::<Vec<_>>()
+        })
+        .collect()
+}
+
 /// A plain access to global memory, if an instruction is one; `true`: it writes.
 pub(crate) fn global_access(data: &InstData<'_>) -> Option<(GlobalAccess, bool)> {
     match data.attr {

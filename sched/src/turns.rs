@@ -13,9 +13,9 @@
 //! Turns are taken where the mapping asks for them or, where it says nothing, where the simulated block is faster
 //! with them (`modulo/choose.rs`).
 
-use crate::graph::{meets_in_global, touched};
+use crate::graph::{meets_in_global, touched_inside};
 use crate::schedule::WARPGROUP;
-use warplift_ir::machine::{Attr, Block, Buffer, BufferKind, Inst, Program, RingFill, Schedule, Turns};
+use warplift_ir::machine::{Attr, Buffer, BufferKind, Inst, Program, RingFill, Schedule, Turns};
 use warplift_ir::target::Opcode;
 
 /// Named barriers of a block, less those for all threads and for those that compute.
@@ -48,7 +48,7 @@ fn turns(program: &Program<'_>, s: &Schedule, looped: Inst) -> Result<Turns, &'s
         (groups > BARRIERS, "there are more warpgroups than named barriers"),
         (!s.producer, "they copy for themselves and meet at every stage"),
         (
-            meets(program, s, func.insts[looped].blocks[0]) || meets_in_global(func),
+            meets(program, s, looped) || meets_in_global(func),
             "they meet in it, and who waits for its turn cannot",
         ),
         (s.in_flight[looped] > 0, "its products stay in flight over an iteration"),
@@ -60,16 +60,11 @@ fn turns(program: &Program<'_>, s: &Schedule, looped: Inst) -> Result<Turns, &'s
     }
 }
 
-/// Whether all warps that compute meet in a block: around what threads write for each other or for products.
-fn meets(program: &Program<'_>, s: &Schedule, block: Block) -> bool {
-    let func = &program.func;
-    let by_threads = |b: Buffer| {
-        let filled = s.rings.values().any(|r| r.fill == RingFill::Threads && r.buffers.contains(&b));
-        filled || program.buffers[b].kind == BufferKind::Scratch
-    };
-    func.blocks[block].insts.iter().any(|&i| {
-        let d = &func.insts[i];
-        touched(&d.attr, d.op).iter().any(|&(b, _)| by_threads(b))
-            || d.blocks.iter().any(|&inner| meets(program, s, inner))
-    })
+/// Whether all warps that compute meet in a loop: around what threads write in it for each other or for products.
+fn meets(program: &Program<'_>, s: &Schedule, looped: Inst) -> bool {
+    let inside = touched_inside(&program.func, looped);
+    let filled = |b: Buffer| s.rings.values().any(|r| r.fill == RingFill::Threads && r.buffers.contains(&b));
+    let exchanged =
+        |b: Buffer| program.buffers[b].kind == BufferKind::Scratch && inside.iter().any(|a| a.1 == b && a.2);
+    inside.iter().any(|&(_, b, _)| filled(b) || exchanged(b))
 }

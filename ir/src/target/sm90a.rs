@@ -128,6 +128,8 @@ rows! {
     SetF32 "set.f32" "set.$c.u32.f32 $d, $0, $1" &[B32, B32], &[B32], Alu Pure 6 4 10 "";
     SelectMask "select.mask" "{ .reg .pred q; setp.ne.b32 q, $2, 0; selp.b32 $d, $0, $1, q; }" &[B32, B32, B32], &[B32], Alu Pure 8 4 10 "";
     SelectS32 "select.s32" "{ .reg .pred q; setp.$c.s32 q, $2, $3; selp.b32 $d, $0, $1, q; }" &[B32, B32, B32, B32], &[B32], Alu Pure 8 4 10 "";
+    SelectSumS32 "select_sum.s32" "{ .reg .pred q; .reg .b32 n; add.s32 n, $2, $3; setp.$c.s32 q, n, $4; selp.b32 $d, $0, $1, q; }" &[B32, B32, B32, B32, B32], &[B32], Alu Pure 12 6 10 "";
+    SelectDiffS32 "select_diff.s32" "{ .reg .pred q; .reg .b32 n; sub.s32 n, $2, $3; setp.$c.s32 q, n, $4; selp.b32 $d, $0, $1, q; }" &[B32, B32, B32, B32, B32], &[B32], Alu Pure 12 6 10 "";
     SelectU32 "select.u32" "{ .reg .pred q; setp.$c.u32 q, $2, $3; selp.b32 $d, $0, $1, q; }" &[B32, B32, B32, B32], &[B32], Alu Pure 8 4 10 "";
     SelectF32 "select.f32" "{ .reg .pred q; setp.$c.f32 q, $2, $3; selp.b32 $d, $0, $1, q; }" &[B32, B32, B32, B32], &[B32], Alu Pure 8 4 10 "";
     SetpS64 "setp.s64" "setp.$c.s64 $d, $0, $1" &[B64, B64], &[Pred], Alu Pure 8 4 10 "";

@@ -322,6 +322,8 @@ pub struct Attrs {
     pub by_threads: bool,
     /// For a load by way of shared memory: it stays there, and parts of it are read where they are used.
     pub in_parts: bool,
+    /// For a rearrangement: it makes the copy of a computed tile that products read in shared memory.
+    pub operand: bool,
     /// For a view: how its array is read.
     pub array: ArrayMapping,
     /// For what gives a tile: the layout in which threads hold it.

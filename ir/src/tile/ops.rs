@@ -84,6 +84,19 @@ pub enum CmpOp {
     Ge,
 }
 
+impl CmpOp {
+    /// What holds of `(y, x)` where this holds of `(x, y)`.
+    pub fn exchanged(self) -> Self {
+        match self {
+            Self::Eq | Self::Ne => self,
+            Self::Lt => Self::Gt,
+            Self::Le => Self::Ge,
+            Self::Gt => Self::Lt,
+            Self::Ge => Self::Le,
+        }
+    }
+}
+
 /// Reductions and scans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ReduceOp {

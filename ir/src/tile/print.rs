@@ -386,6 +386,7 @@ impl Display for AttrsText<'_> {
             (self.0.deferred, "deferred"),
             (self.0.by_threads, "by_threads"),
             (self.0.in_parts, "in_parts"),
+            (self.0.operand, "operand"),
         ];
         for (set, word) in words {
             items.extend(set.then(|| word.to_owned()));

@@ -17,7 +17,7 @@ use warplift_ir::layout::convert::{Conversion, LaneMap, Shuffle};
 use warplift_ir::layout::{Axis, Basis, Builder, Layout, Step};
 use warplift_ir::machine::{self, Attr, IndexMap, NewInst, Ty};
 use warplift_ir::target::Opcode;
-use warplift_ir::tile::{CmpOp, Value};
+use warplift_ir::tile::{CmpOp, Inst, Value};
 use warplift_ir::types::Elem;
 
 /// Partial results of so many warps are held at once: the widest access.
@@ -30,7 +30,11 @@ const PART: Axis = Axis::Dim(u8::MAX);
 
 impl Lower<'_, '_> {
     /// A tile in another layout.
-    pub(super) fn lower_rearrange(&mut self, result: Value, arg: Value) -> Result<()> {
+    pub(super) fn lower_rearrange(&mut self, inst: Inst, result: Value, arg: Value) -> Result<()> {
+        if let Some(tile) = self.plan.shared.get(&inst) {
+            self.env.insert(result, Low::Elsewhere);
+            return self.lower_computed_fill(inst, tile);
+        }
         if matches!(self.env.get(&arg), Some(Low::Splat(_))) {
             return self.alias(result, arg);
         }

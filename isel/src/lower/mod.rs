@@ -15,6 +15,7 @@
 mod coords;
 mod cp_async;
 mod exchange;
+mod fill;
 mod gather;
 mod half;
 mod indices;
@@ -32,6 +33,7 @@ mod scan;
 mod select;
 mod shared;
 mod staged;
+mod sums;
 mod tensor;
 mod tile;
 mod versions;
@@ -68,6 +70,8 @@ enum Low {
     View(View),
     /// A condition that is made by the select that it decides.
     Test(select::Test),
+    /// A sum that is made by the conditions that it is for.
+    Sum(sums::Sum),
     /// A stage that a load has filled, of which parts are read where they are used.
     Stage(Inst),
     /// Stands in shared memory only, or is used by nothing that needs a register.
@@ -103,6 +107,8 @@ struct Lower<'k, 'a> {
     coords: FxHashMap<(Layout, usize), machine::Value>,
     /// Conditions that the select makes which they decide.
     tests: FxHashSet<Value>,
+    /// Sums that those conditions make which they are for.
+    sums: FxHashSet<Value>,
     /// Numbers along dimensions that fragments hold.
     numbers: FxHashMap<machine::Value, numbers::Numbers>,
     /// Thread number, made once at entry.
@@ -143,6 +149,7 @@ pub fn do_lower<'a>(k: &Kernel, plan: &Plan, mapping: &Mapping, bump: &'a Bump) 
     let func = Func::new(bump);
     let block = func.entry;
     let first = k.blocks[k.entry].insts.first().copied();
+    let (tests, sums) = select::do_tests(k);
     let mut l = Lower {
         k,
         plan,
@@ -156,7 +163,8 @@ pub fn do_lower<'a>(k: &Kernel, plan: &Plan, mapping: &Mapping, bump: &'a Bump) 
         params: Vec::new(),
         extra_facts: Vec::new(),
         coords: FxHashMap::default(),
-        tests: select::do_tests(k),
+        tests,
+        sums,
         numbers: FxHashMap::default(),
         thread: None,
         warp: None,

@@ -4,7 +4,7 @@
 use super::Lower;
 use super::coords::axis_weight;
 use crate::Result;
-use crate::plan::{Fill, StorePlan};
+use crate::plan::StorePlan;
 use crate::tiles::pointer;
 use rustc_hash::FxHashMap;
 use warplift_ir::layout::{Axis, Layout};
@@ -106,7 +106,7 @@ impl Lower<'_, '_> {
         for (n, (store, around)) in order.iter().enumerate().filter(|(_, (i, _))| self.is_write(*i)) {
             let bulk = matches!(self.plan.stores.get(store), Some(StorePlan::Bulk(_)));
             let follows = |(at, (load, other)): (usize, &(Inst, Vec<Inst>))| {
-                let copied = self.plan.shared.get(load).is_some_and(|t| t.fill != Fill::Threads);
+                let copied = self.plan.shared.get(load).is_some_and(|t| t.fill.by_copies());
                 let loaded = copied || self.plan.staged.contains_key(load);
                 let again = at > n || around.iter().any(|l| other.contains(l));
                 (again && (bulk || loaded) && !self.is_write(*load) && self.overwrites(*store, *load))

@@ -4,13 +4,13 @@
 //! The address of an element is `base + sum of (index + thread + register) * stride`; the register's part
 //! along the contiguous dimension is the access's constant offset.
 
-use super::coords::{register_coord, register_parts};
+use super::coords::register_coord;
 use super::{Low, Lower, View};
 use crate::Result;
-use crate::plan::{Fill, blocked, vector_elements};
+use crate::plan::{Fill, vector_elements};
 use rustc_hash::FxHashMap;
 use warplift_ir::layout::{Axis, Layout};
-use warplift_ir::machine::{self, Attr, BufferData, BufferKind, GlobalAccess, Guard, NewInst, Place, Ty};
+use warplift_ir::machine::{self, Attr, GlobalAccess, Guard, NewInst, Ty};
 use warplift_ir::target::Opcode;
 use warplift_ir::tile::{AtomicOp, CmpOp, Inst, Type, Value};
 use warplift_ir::types::Elem;
@@ -51,7 +51,8 @@ impl Lower<'_, '_> {
             match tile.fill {
                 Fill::Tma => self.lower_tma_load(inst, tile)?,
                 Fill::CpAsync(bytes) => self.lower_cp_async(inst, tile, bytes)?,
-                Fill::Threads => self.lower_thread_fill(inst)?,
+                Fill::Threads => self.lower_thread_fill(inst, tile)?,
+                Fill::Computed => return self.error("a load is no copy of a computed tile"),
             }
         }
         if let Some(staged) = self.plan.staged.get(&inst) {
@@ -158,7 +159,7 @@ impl Lower<'_, '_> {
     }
 
     /// The tile in registers.
-    fn load_registers(&mut self, inst: Inst, layout: &Layout) -> Result<machine::Value> {
+    pub(super) fn load_registers(&mut self, inst: Inst, layout: &Layout) -> Result<machine::Value> {
         let result = self.k.result(inst);
         let elem = self.k.ty(result).elem();
         let regs = self.registers(elem, layout)?;
@@ -333,78 +334,6 @@ impl Lower<'_, '_> {
             .filter_map(|p| Some((p.first()?, p.get(1)?)))
             .map(|(&l, &h)| pair(self, l, h))
             .collect()
-    }
-
-    /// The tile from registers through swizzled shared memory, for products whose facts forbid tensor copies.
-    fn lower_thread_fill(&mut self, inst: Inst) -> Result<()> {
-        let Some(tile) = self.plan.shared.get(&inst).cloned() else { return Ok(()) };
-        let result = self.k.result(inst);
-        let elem = self.k.ty(result).elem();
-        let warps = crate::tiles::warps(self.k, inst);
-        let extents = crate::tiles::extents(self.k, result);
-        let facts = vector_elements(self.k, inst, result).max(2).min(16 * 8 / elem.bits());
-        let layout = blocked(&extents, tile.inner_dim, facts, warps)
-            .map_err(crate::tiles::layout_error(self.k, inst))?;
-        let x = self.load_registers(inst, &layout)?;
-        let bytes = elem.bits() / 8;
-        let buffer = self.buffers.push(BufferData {
-            name: self.name_of(result),
-            bytes: extents.iter().product::<u32>() * bytes,
-            align: 1024,
-            kind: BufferKind::Scratch,
-        });
-        self.filled.insert(inst, (buffer, None));
-        let to_memory =
-            tile.from_register_layout(&layout).map_err(crate::tiles::layout_error(self.k, inst))?;
-        self.store_shared(x, &to_memory, buffer, bytes, facts)
-    }
-
-    /// Stores a fragment to a scratch buffer. An address is `(thread xor register) + thread + register`, the
-    /// parts of the layout's bits and of its digits that carry.
-    fn store_shared(
-        &mut self,
-        x: machine::Value,
-        to: &Layout,
-        buffer: machine::Buffer,
-        bytes: u32,
-        vector: u32,
-    ) -> Result<()> {
-        let parts = self.thread_parts(to, 0)?;
-        let own = match parts.xor {
-            Some(own) => own,
-            None => self.at_entry().imm(0),
-        };
-        let own = self.at_entry().mul_imm(own, bytes.into());
-        let carrying = parts.add.map(|c| self.at_entry().mul_imm(c, bytes.into()));
-        let vector = u64::from(vector).min(to.contiguous(Axis::Reg, Axis::Mem));
-        let count = (vector as u32 * bytes / 4).max(1) as u8;
-        if vector as u32 * bytes < 4 {
-            return self.error("elements narrower than a register do not lie together in shared memory");
-        }
-        // What several threads or registers hold is stored once: two writers of one place would race.
-        let guard = self.owner(to).map(|pred| Guard { pred, negated: false });
-        let replicated = to.replicated(Axis::Reg);
-        for (i, e) in (0..to.in_extent(Axis::Reg)).step_by(vector as usize).enumerate() {
-            if replicated.iter().any(|b| e / b.weight % b.extent != 0) {
-                continue;
-            }
-            let (bits, sum) = register_parts(to, e, 0);
-            let c = self.at_entry().imm(bits as i64 * i64::from(bytes));
-            let mut offset = self.at_entry().int(Opcode::Xor, own, c);
-            if let Some(carrying) = carrying {
-                offset = self.at_entry().add(offset, carrying);
-            }
-            if sum > 0 {
-                offset = self.at_entry().add_imm(offset, sum as i64 * i64::from(bytes));
-            }
-            let first = i as u16 * u16::from(count);
-            let part = self.pick(x, (first..first + u16::from(count)).collect());
-            let place = Place { buffer, offset: 0 };
-            let new =
-                NewInst::new(Opcode::StShared, &[offset, part], &[]).attr(Attr::PlaceMem { place, count });
-            self.at().push(new.guard(guard));
-        }
-        Ok(())
     }
 
     /// A name for dumps and maps.

@@ -7,6 +7,7 @@
 //! ```
 
 use super::half::is_half;
+use super::sums::Sum;
 use super::{Low, Lower};
 use crate::Result;
 use crate::rows::{Kind, kind};
@@ -24,14 +25,16 @@ type Operand = (machine::Value, IndexMap);
 pub(super) enum Test {
     /// A comparison of elements of this kind.
     Compare(Kind, CmpOp, Operand, Operand),
+    /// A comparison of signed sums with numbers.
+    Sum(CmpOp, Sum, Operand),
     /// A register an element, or a predicate for all.
     Mask(Operand),
     /// Both hold, or either.
     Both(BinOp, Box<[Test; 2]>),
 }
 
-/// Conditions that one select uses, in their own block, and nothing else.
-pub(super) fn do_tests(k: &Kernel) -> FxHashSet<Value> {
+/// Conditions that one select uses, in their own block, and nothing else; sums that only those use.
+pub(super) fn do_tests(k: &Kernel) -> (FxHashSet<Value>, FxHashSet<Value>) {
     let mut uses: FxHashMap<Value, Vec<(Block, Inst)>> = FxHashMap::default();
     let mut made: FxHashMap<Value, Block> = FxHashMap::default();
     k.walk(|block, inst| {
@@ -39,7 +42,8 @@ pub(super) fn do_tests(k: &Kernel) -> FxHashSet<Value> {
         made.extend(k.results(inst).iter().map(|&v| (v, block)));
     });
     let tests = Tests { k, uses, made };
-    tests.made.keys().copied().filter(|&v| tests.is_test(v)).collect()
+    let all = || tests.made.keys().copied();
+    (all().filter(|&v| tests.is_test(v)).collect(), all().filter(|&v| tests.is_sum(v)).collect())
 }
 
 struct Tests<'k> {
@@ -62,6 +66,16 @@ impl Tests<'_> {
         fits && self.made.get(&v) == Some(block) && self.decides(v, *user)
     }
 
+    fn is_sum(&self, v: Value) -> bool {
+        let sums = |d: Inst| matches!(self.k.insts[d].op, Op::Binary(BinOp::Add | BinOp::Sub));
+        let numbers = matches!(self.k.ty(v), Type::Tile(Elem::I32, _)) && self.k.def(v).is_some_and(sums);
+        let compares = |(block, user): &(Block, Inst)| {
+            let result = self.k.results(*user).first();
+            self.made.get(&v) == Some(block) && result.is_some_and(|&r| self.is_test(r) || self.is_sum(r))
+        };
+        numbers && self.uses.get(&v).is_some_and(|all| all.iter().all(compares))
+    }
+
     fn decides(&self, v: Value, user: Inst) -> bool {
         let result = self.k.results(user).first();
         match self.k.insts[user].op {
@@ -82,6 +96,12 @@ impl Lower<'_, '_> {
         let Some(kind) = kind(elem, true).filter(numbers) else {
             return self.unselected(format!(" of tiles of {elem}"));
         };
+        if self.tests.contains(&result)
+            && let Some(test) = self.sum_test(cmp, args)?
+        {
+            self.env.insert(result, Low::Test(test));
+            return Ok(());
+        }
         let (x, y) = match is_half(elem) {
             true => (self.widened(args[0], elem, regs / 2)?, self.widened(args[1], elem, regs / 2)?),
             false => {
@@ -99,6 +119,15 @@ impl Lower<'_, '_> {
             _ => Opcode::SetF32,
         };
         self.elementwise(result, row, Attr::Cmp(cmp), &[x, y])
+    }
+
+    /// A comparison whose one side is a sum that is made with it.
+    fn sum_test(&mut self, cmp: CmpOp, args: &[Value]) -> Result<Option<Test>> {
+        Ok(match (self.sum(args[0]), self.sum(args[1])) {
+            (Some(sum), _) => Some(Test::Sum(cmp, sum, self.operand(args[1])?)),
+            (None, Some(sum)) => Some(Test::Sum(cmp.exchanged(), sum, self.operand(args[0])?)),
+            (None, None) => None,
+        })
     }
 
     /// Two conditions of a select that are made there; whether they are.
@@ -148,6 +177,11 @@ impl Lower<'_, '_> {
                     _ => Opcode::SelectF32,
                 };
                 self.repeat(row, Attr::Cmp(*cmp), &[x, y, a.clone(), b.clone()], regs)
+            }
+            Test::Sum(cmp, Sum { first, second, negative }, bound) => {
+                let row = if *negative { Opcode::SelectDiffS32 } else { Opcode::SelectSumS32 };
+                let args = [x, y, first.clone(), second.clone(), bound.clone()];
+                self.repeat(row, Attr::Cmp(*cmp), &args, regs)
             }
             Test::Mask(mask) => {
                 let row = if self.func.ty(mask.0) == Ty::Pred { Opcode::Selp } else { Opcode::SelectMask };

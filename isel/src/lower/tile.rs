@@ -12,7 +12,7 @@ use warplift_ir::tile::{Inst, Op, Type, UnOp, Value};
 use warplift_ir::types::Elem;
 
 /// The index map that all fragments among the operands share.
-fn broadcast_alike(args: &[(machine::Value, IndexMap)]) -> Option<Box<[u16]>> {
+pub(super) fn broadcast_alike(args: &[(machine::Value, IndexMap)]) -> Option<Box<[u16]>> {
     let mut tables = args.iter().filter(|a| a.1 != IndexMap::Whole).map(|a| match &a.1 {
         IndexMap::Table(t) => Some(t),
         _ => None,
@@ -26,6 +26,7 @@ impl Lower<'_, '_> {
     pub(super) fn operand(&mut self, v: Value) -> Result<(machine::Value, IndexMap)> {
         match self.env.get(&v).cloned() {
             Some(Low::Splat(r)) => Ok((r, IndexMap::Whole)),
+            Some(Low::Sum(sum)) => Ok((self.whole_sum(v, sum)?, IndexMap::EACH)),
             Some(Low::Picked(r, table)) => Ok((r, IndexMap::Table(table))),
             Some(Low::Reg(r)) if self.func.ty(r).is_frag() => Ok((r, IndexMap::EACH)),
             Some(Low::Reg(r)) => Ok((self.masked(r), IndexMap::Whole)),
@@ -99,7 +100,7 @@ impl Lower<'_, '_> {
             Op::Select => self.tile_select(result, &args),
             Op::Fma => self.tile_fma(result, &args),
             Op::Cast => self.tile_cast(result, args[0]),
-            Op::Rearrange => self.lower_rearrange(result, args[0]),
+            Op::Rearrange => self.lower_rearrange(inst, result, args[0]),
             Op::Slice(offsets) if self.in_registers(args[0]) => {
                 let from: Vec<u64> = offsets.iter().map(|d| d.constant().unwrap_or(0).into()).collect();
                 if let Some(&Low::Stage(load)) = self.env.get(&args[0]) {
@@ -147,7 +148,7 @@ impl Lower<'_, '_> {
     }
 
     fn tile_binary(&mut self, result: Value, op: warplift_ir::tile::BinOp, args: &[Value]) -> Result<()> {
-        if self.tile_test(result, op, args)? {
+        if self.tile_test(result, op, args)? || self.tile_sum(result, op, args)? {
             return Ok(());
         }
         if let (warplift_ir::tile::BinOp::Add, Some(Low::Picked(x, table))) =

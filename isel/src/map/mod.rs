@@ -6,6 +6,7 @@
 //!  products turned              orient.rs
 //!  masks under branches         guard.rs
 //!  narrow elements widened      widen.rs
+//!  computed operands ─► copies  operands.rs: those that products read in shared memory
 //!  clusters                     cluster.rs: refused where they would store too much
 //!  grid ─► loop over tiles      persist.rs, raster.rs, fold.rs
 //!  loads ─► a tile ahead        ahead.rs
@@ -25,6 +26,7 @@ mod cluster;
 mod fold;
 mod form;
 mod guard;
+mod operands;
 mod orient;
 mod persist;
 mod raster;
@@ -100,6 +102,7 @@ pub fn do_forms<'m>(kernel: &Kernel, mapping: &'m Mapping) -> Result<Forms<'m>> 
     orient::do_orient(&mut k, mapping, form::consumers(mapping));
     guard::do_guard(&mut k);
     widen::do_widen(&mut k);
+    operands::do_operands(&mut k);
     let all = form::forms(&k, mapping)?;
     split::do_split(&mut k);
     Ok(Forms { common: k, mapping, all })

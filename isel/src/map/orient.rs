@@ -19,12 +19,12 @@ use warplift_ir::tile::{Block, Inst, Kernel, Mapping, Op, Products, Value};
 
 /// Most classes that are weighed, `2^n` choices.
 const MOST: usize = 6;
-/// A computed operand on the right: not possible.
-const COMPUTED_RIGHT: u32 = 1000;
-/// Rows that the warpgroups cannot share.
+/// Rows that the warpgroups cannot share: not possible.
 const UNEVEN: u32 = 500;
 /// Sums that must be transposed to be an operand.
 const EXCHANGED: u32 = 100;
+/// A computed operand on the right: through shared memory.
+const COMPUTED_RIGHT: u32 = 90;
 /// A reduction over rows beside a product.
 const ACROSS_WARPS: u32 = 50;
 /// Results that are stored transposed.

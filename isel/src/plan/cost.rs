@@ -166,7 +166,7 @@ impl<'k> Model<'k> {
             return OVERFULL;
         }
         let looped = |i: &Inst| self.trips[*i] > 1.0;
-        let rings = plan.shared.keys().filter(|i| looped(i) && plan.shared[*i].fill != Fill::Threads);
+        let rings = plan.shared.keys().filter(|i| looped(i) && plan.shared[*i].fill.by_copies());
         let (mut bytes, mut trips) = (0.0, 0.0f64);
         for &load in rings {
             bytes += self.bytes(self.k.result(load));
@@ -290,6 +290,7 @@ impl<'k> Model<'k> {
                 Ok(bytes / RATES.copy_bytes_per_cycle + copies * f64::from(Opcode::TmaLoad.row().interval))
             }
             Fill::CpAsync(bytes) => self.fill_by_threads(inst, tile, bytes),
+            Fill::Computed => Ok(bytes / LINE as f64),
             Fill::Threads => {
                 let elem = self.k.ty(self.k.result(inst)).elem().bits() / 8;
                 let facts = vector_elements(self.k, inst, self.k.result(inst));

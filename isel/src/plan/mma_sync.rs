@@ -61,7 +61,7 @@ pub(super) fn plan_product(k: &Kernel, inst: Inst, model: &Model<'_>, plan: &mut
         }
     }
     let right = loaded_whole(k, b).ok_or_else(|| {
-        let what = "the right operand of mma must be loaded from memory; a computed one is not selected";
+        let what = "the right operand of mma has no place in shared memory";
         IselError::at(k, inst, what)
     })?;
     place(k, right.0, model, plan)?;

@@ -74,13 +74,8 @@ pub(super) fn plan_product(k: &Kernel, inst: Inst, model: &Model<'_>, plan: &mut
             None
         }
     };
-    let load = loaded(k, b).ok_or_else(|| {
-        IselError::at(
-            k,
-            inst,
-            "the right operand of mma must be loaded from memory; a computed one is not selected",
-        )
-    })?;
+    let load = loaded(k, b)
+        .ok_or_else(|| IselError::at(k, inst, "the right operand of mma has no place in shared memory"))?;
     place(k, load.load, model, plan)?;
     let b = (load.load, operand(k, inst, plan, load, (0, depth), [0, n_one])?);
     let product = Product { a, b, n: n_one, n_atoms, m_atoms: m / groups / ATOM_M, k_steps: depth / ATOM_K };
@@ -129,7 +124,8 @@ fn place_of_a(
     let sums = plan.layouts[k.result(inst)].as_ref().map_or(0, |l| registers(l, Elem::F32));
     let room = sums + registers(fragment, k.ty(a).elem()) <= OPERAND_ROOM;
     let stays = model.trips(load) < model.trips(inst);
-    let own = k.def(a) == Some(load) && is_plain(k, load) && users == 1 && stays;
+    let by_threads = matches!(k.insts[load].op, Op::Load) && is_plain(k, load);
+    let own = k.def(a) == Some(load) && by_threads && users == 1 && stays;
     let mut options: Options = SmallVec::new();
     let steps = fragment.in_extent(Axis::Reg) as f64 * 128.0 / f64::from(ATOM_M * ATOM_K);
     let groups = f64::from(warps(k, inst)) / 4.0;
@@ -268,7 +264,7 @@ pub(super) fn place(k: &Kernel, load: Inst, model: &Model<'_>, plan: &mut Plan) 
 /// The shared-memory version of a loaded tile: slabs along the contiguous dimension, by one of the swizzles that fit.
 fn shared_tile(k: &Kernel, load: Inst, model: &Model<'_>, plan: &mut Plan) -> Result<SharedTile> {
     let tile = k.result(load);
-    let inner = extents(k, tile).get(unit_dim(k, k.args(load)[0]).unwrap_or(1)).copied().unwrap_or(1);
+    let inner = extents(k, tile).get(inner_dim(k, load)).copied().unwrap_or(1);
     let bytes = inner * k.ty(tile).elem().bits() / 8;
     let mut tiles: Vec<SharedTile> = Vec::new();
     for span in spans(bytes, plan.ways) {
@@ -292,8 +288,7 @@ fn tile_of(k: &Kernel, load: Inst, swizzle: u32) -> Result<SharedTile> {
     let tile = k.result(load);
     let shape = extents(k, tile);
     let [rows, cols] = shape[..] else { return Err(IselError::at(k, load, "an operand of mma has rank 2")) };
-    let view = k.args(load)[0];
-    let inner_dim = unit_dim(k, view).unwrap_or(1);
+    let inner_dim = inner_dim(k, load);
     let (outer, inner) = if inner_dim == 1 { (rows, cols) } else { (cols, rows) };
     let bits = k.ty(tile).elem().bits();
     if !outer.is_multiple_of(8) {
@@ -305,6 +300,38 @@ fn tile_of(k: &Kernel, load: Inst, swizzle: u32) -> Result<SharedTile> {
     };
     let layout = layout.map_err(layout_error(k, load))?;
     let row_bytes = if swizzle == 0 { CORE_BYTES } else { swizzle };
+    let (fill, declined) = match k.insts[load].op {
+        Op::Load => fill_of(k, load, outer)?,
+        _ => (Fill::Computed, None),
+    };
+    Ok(SharedTile {
+        layout,
+        extents: [outer, inner],
+        inner_dim,
+        swizzle,
+        slab: row_bytes * 8 / bits,
+        row_bytes,
+        fill,
+        declined,
+    })
+}
+
+/// Which dimension of a tile is contiguous in shared memory: for a computed one as what it is made of lies in global memory,
+/// whose registers then hold neighbours, and along rows where that is not known.
+fn inner_dim(k: &Kernel, inst: Inst) -> usize {
+    let op = &k.insts[inst].op;
+    if matches!(op, Op::Load) {
+        return unit_dim(k, k.args(inst)[0]).unwrap_or(1);
+    }
+    let follows = matches!(op, Op::Rearrange) || op.is_elementwise();
+    let like = |&d: &Inst| k.results(d).iter().any(|&r| k.ty(r).shape() == k.ty(k.result(inst)).shape());
+    let from = k.args(inst).iter().filter(|_| follows).find_map(|&v| k.def(v).filter(like));
+    from.map_or(1, |d| inner_dim(k, d))
+}
+
+/// How a loaded tile comes to shared memory, and why not by tensor copies.
+fn fill_of(k: &Kernel, load: Inst, outer: u32) -> Result<(Fill, Option<String>)> {
+    let view = k.args(load)[0];
     let declined = own_copies(k, load).or_else(|| tma_refused(k, view)).or_else(|| start_refused(k, load));
     if declined.is_none() && outer > SM90A.box_extent {
         return Err(IselError::at(
@@ -313,20 +340,12 @@ fn tile_of(k: &Kernel, load: Inst, swizzle: u32) -> Result<SharedTile> {
             format!("a tensor copy's box of {outer} rows: at most {} are possible", SM90A.box_extent),
         ));
     }
-    Ok(SharedTile {
-        layout,
-        extents: [outer, inner],
-        inner_dim,
-        swizzle,
-        slab: row_bytes * 8 / bits,
-        row_bytes,
-        fill: match (&declined, cp_async_bytes(k, load, view)) {
-            (None, _) => Fill::Tma,
-            (Some(_), Some(bytes)) => Fill::CpAsync(bytes),
-            (Some(_), None) => Fill::Threads,
-        },
-        declined,
-    })
+    let fill = match (&declined, cp_async_bytes(k, load, view)) {
+        (None, _) => Fill::Tma,
+        (Some(_), Some(bytes)) => Fill::CpAsync(bytes),
+        (Some(_), None) => Fill::Threads,
+    };
+    Ok((fill, declined))
 }
 
 /// Whether the mapping leaves copies to the threads that compute: the loop around the load has no producer.

@@ -24,6 +24,18 @@ pub enum Fill {
     CpAsync(u32),
     /// Plain loads by all threads, then stores to shared memory.
     Threads,
+    /// Stores of what the threads computed.
+    Computed,
+}
+
+impl Fill {
+    /// Whether asynchronous copies fill it, which threads do not see as stores of theirs.
+    pub fn by_copies(self) -> bool {
+        match self {
+            Self::Tma | Self::CpAsync(_) => true,
+            Self::Threads | Self::Computed => false,
+        }
+    }
 }
 
 impl std::fmt::Display for Fill {
@@ -32,6 +44,7 @@ impl std::fmt::Display for Fill {
             Self::Tma => f.write_str("tensor copies"),
             Self::CpAsync(bytes) => write!(f, "the threads' copies of {bytes} bytes"),
             Self::Threads => f.write_str("the threads' loads and stores"),
+            Self::Computed => f.write_str("the threads' stores of what they computed"),
         }
     }
 }

@@ -6,7 +6,6 @@ use super::flight::Held;
 use super::ring::RingState;
 use super::role::{Expand, Seen, Touched};
 use crate::Result;
-use crate::graph::touched;
 use warplift_ir::machine::{Attr, Block, BlockCall, Inst, NewInst, Ring, RoleKind, Ty, Value};
 use warplift_ir::target::Opcode;
 use warplift_ir::tile::CmpOp;
@@ -87,18 +86,6 @@ impl<'a> Expand<'_, 'a> {
         }
     }
 
-    /// At the start of a loop's body nothing is known of what is touched inside: an iteration may precede.
-    pub fn forget_inside(&mut self, inst: Inst) {
-        let d = self.data(inst);
-        for &inside in d.blocks.iter().flat_map(|&b| &self.program.func.blocks[b].insts) {
-            let data = self.data(inside);
-            for (b, _) in touched(&data.attr, data.op) {
-                self.seen.scratch[b] = Touched::anything();
-            }
-            self.forget_inside(inside);
-        }
-    }
-
     /// What may have happened to memory here or on another way to this place.
     fn join_seen(&mut self, other: &Seen) {
         for b in self.program.buffers.keys() {
@@ -119,6 +106,7 @@ impl<'a> Expand<'_, 'a> {
             return Ok(());
         }
         if self.role == RoleKind::Consumer {
+            self.show_read_inside(inst);
             self.lead_in(inst);
         }
         let low = self.value(d.args[0]);

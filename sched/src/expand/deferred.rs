@@ -213,6 +213,7 @@ impl Expand<'_, '_> {
     pub fn expand_peeled(&mut self, inner: Inst) -> Result<()> {
         let d = self.data(inner);
         let kept = self.kept_carries(inner);
+        self.show_read_inside(inner);
         self.lead_in(inner);
         let source = self.program.func.blocks[d.blocks[0]].params.clone();
         let (low, step) = (self.value(d.args[0]), self.value(d.args[2]));

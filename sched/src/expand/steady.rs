@@ -6,12 +6,12 @@
 //!                    └────────────────────────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! An iteration's own barriers order most of what it does: of two buffers in turn, the second one's barrier says
+//! What a loop only reads is shown to all before it. An iteration's own barriers order most of what it does: of two buffers in turn, the second one's barrier says
 //! that all have read the first, which the next iteration then stores to without another. What holds at the start is
 //! a fixed point, found on the accesses in their order, and kept: where an iteration leaves more, all meet at its end.
 
 use super::role::{Expand, Touched};
-use crate::graph::touched;
+use crate::graph::{touched, touched_inside};
 use warplift_ir::entity::SecondaryMap;
 use warplift_ir::machine::{Attr, Buffer, BufferKind, Inst};
 
@@ -26,6 +26,24 @@ impl Expand<'_, '_> {
             None => self.forget_inside(inst),
         }
         steady
+    }
+
+    /// Before a loop: what was written to buffers that it only reads becomes visible, once for all iterations.
+    pub fn show_read_inside(&mut self, inst: Inst) {
+        let inside = touched_inside(&self.program.func, inst);
+        for &(reader, b, _) in inside.iter().filter(|a| !is_written(&inside, a.1)) {
+            self.visible(b, matches!(self.data(reader).attr, Attr::Wgmma(_)));
+        }
+    }
+
+    /// At the start of a body of which no more is known: an iteration may precede, and have done what it does.
+    fn forget_inside(&mut self, inst: Inst) {
+        let inside = touched_inside(&self.program.func, inst);
+        for &(_, b, _) in &inside {
+            let before = self.seen.scratch[b];
+            let read = Touched { read: true, ..before };
+            self.seen.scratch[b] = if is_written(&inside, b) { Touched::anything() } else { read };
+        }
     }
 
     /// At the end of a loop's body: all meet if more happened than its start assumes.
@@ -63,7 +81,7 @@ impl Expand<'_, '_> {
     fn iteration(&self, inst: Inst, mut seen: Scratch) -> Option<Scratch> {
         let body = self.data(inst).blocks[0];
         for &inside in &self.program.func.blocks[body].insts {
-            if self.touches_deeper(inside) {
+            if !touched_inside(&self.program.func, inside).is_empty() {
                 return None;
             }
             let d = self.data(inside);
@@ -87,13 +105,9 @@ impl Expand<'_, '_> {
         }
         Some(seen)
     }
+}
 
-    /// Whether an instruction inside this one touches shared memory.
-    fn touches_deeper(&self, inst: Inst) -> bool {
-        let insts = self.data(inst).blocks.iter().flat_map(|&b| &self.program.func.blocks[b].insts);
-        insts.copied().any(|i| {
-            let d = self.data(i);
-            !touched(&d.attr, d.op).is_empty() || self.touches_deeper(i)
-        })
-    }
+/// Whether one of these accesses writes to a buffer.
+fn is_written(accesses: &[(Inst, Buffer, bool)], buffer: Buffer) -> bool {
+    accesses.iter().any(|&(_, b, writes)| b == buffer && writes)
 }

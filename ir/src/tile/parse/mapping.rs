@@ -11,7 +11,7 @@
 //!         | "warps" int | "chunk" int
 //!         | "no" "bulk_store" | "products" ("fit" | "wgmma" | "mma_sync") | "programmatic"
 //! attr    = "thread" | "warps" int | "warpgroups" int | "persistent" | "index" | "below" int | "deferred"
-//!         | "by_threads" | "in_parts" | "share" int int "together"? | loop | array | tile
+//!         | "by_threads" | "in_parts" | "operand" | "share" int int "together"? | loop | array | tile
 //! ```
 //!
 //! A name is mapped once and a word said once; several `kernel:` items are one.
@@ -274,6 +274,8 @@ fn attr(c: &mut Cursor<'_>, attrs: &mut Attrs, words: &mut Words<'_>) -> Result<
         attrs.by_threads = true;
     } else if c.eat_word("in_parts") {
         attrs.in_parts = true;
+    } else if c.eat_word("operand") {
+        attrs.operand = true;
     } else if c.eat_word("layout") {
         attrs.layout = Some(layout(c)?);
     } else if c.eat_word("share") {
@@ -285,7 +287,7 @@ fn attr(c: &mut Cursor<'_>, attrs: &mut Attrs, words: &mut Words<'_>) -> Result<
         loop_word(c, attrs.looped.get_or_insert_default(), word)?;
     } else {
         return c.expected(
-            "a team, `persistent`, `index`, `below`, `deferred`, `by_threads`, `in_parts`, `share` or an attribute of an array or loop",
+            "a team, `persistent`, `index`, `below`, `deferred`, `by_threads`, `in_parts`, `operand`, `share` or an attribute of an array or loop",
         );
     }
     Ok(())

@@ -1,0 +1,198 @@
+//! Products of what was computed: right operands, which stand in shared memory, and left ones that a loop leaves alone.
+//! Compiled for both kinds of tensor cores, simulated without hazard under two orders, compared with the interpreter.
+
+use warplift::ir::target::SM90A;
+use warplift::ir::tile::{Kernel, Mapping, parse_file};
+use warplift::sim::{self, Adversary};
+use warplift::{Compiled, Options, compile};
+use warplift_golden::library::reference;
+
+/// Linear attention in chunks: a state that grows by `K^T V` is the right operand of the next chunk's queries.
+const LINEAR: &str = "
+    kernel linear(
+        q: ptr<bf16> align 16, k: ptr<bf16> align 16, v: ptr<bf16> align 16, o: ptr<bf16> align 16,
+        heads: i32, length: i32
+    ) {
+        tunable C = 64, D = 64
+        grid heads
+        head = block_index
+        all_q = view q : bf16[heads, length, D]
+        all_k = view k : bf16[heads, length, D]
+        all_v = view v : bf16[heads, length, D]
+        all_o = view o : bf16[heads, length, D]
+        gq = subview all_q[head, _, _]
+        gk = subview all_k[head, _, _]
+        gv = subview all_v[head, _, _]
+        go = subview all_o[head, _, _]
+        empty = full 0.0 : f32[D, D]
+        zero = full 0.0 : f32[C, C]
+        none = full 0.0 : f32[C, D]
+        last = for t in 0..cdiv(length, C) carry state = empty {
+            tq = load gq[t*C, 0] : bf16[C, D]
+            tk = load gk[t*C, 0] : bf16[C, D]
+            tv = load gv[t*C, 0] : bf16[C, D]
+            scores = mma zero, tq, trans(tk)
+            past = (iota 1 : i32[C, C]) <= (iota 0 : i32[C, C])
+            before = mma none, tq, cast(state, bf16)
+            all = mma before, cast(select(past, scores, 0.0), bf16), tv
+            store go[t*C, 0], cast(all, bf16)
+            next = mma state, trans(tk), tv
+            yield next
+        }
+    }";
+
+/// `dS^T Q` where `dS = P (dP - 1/4)`, and a product of two computed operands, of which the right one is also stored.
+const BOTH: &str = "
+    kernel both(
+        p: ptr<bf16> align 16, d: ptr<bf16> align 16, q: ptr<bf16> align 16, o: ptr<bf16> align 16,
+        r: ptr<bf16> align 16, m: i32 % 8, n: i32 % 8
+    ) {
+        tunable BM = 64, BN = 128, D = 64
+        grid cdiv(n, BN)
+        j = block_index
+        gp = view p : bf16[m, n]
+        gd = view d : bf16[m, n]
+        gq = view q : bf16[m, D]
+        go = view o : bf16[n, D]
+        gr = view r : bf16[m, D]
+        none = full 0.0 : f32[BN, D]
+        acc = for t in 0..cdiv(m, BM) carry x = none {
+            tp = cast(load gp[t*BM, j*BN] : bf16[BM, BN], f32)
+            td = cast(load gd[t*BM, j*BN] : bf16[BM, BN], f32)
+            tq = max(load gq[t*BM, 0] : bf16[BM, D], 0.0)
+            if j == 0 {
+                store gr[t*BM, 0], tq
+            }
+            y = mma x, trans(cast(tp * (td - 0.25), bf16)), tq
+            yield y
+        }
+        store go[j*BN, 0], cast(acc, bf16)
+    }";
+
+/// `C = A (B s)`, B contiguous along columns or along its depth.
+const SCALED: &str = "
+    kernel scaled(
+        a: ptr<f16> align 16, b: ptr<f16> align 16, s: ptr<f16> align 16, c: ptr<f16> align 16,
+        m: i32 % 8, n: i32 % 8, k: i32 % 8
+    ) {
+        tunable BM = 64, BN = 64, BK = 32
+        grid cdiv(m, BM), cdiv(n, BN)
+        i, j = block_index
+        ga = view a : f16[m, k]
+        gb = view b : f16[k, n]
+        gs = view s : f16[n]
+        gc = view c : f16[m, n]
+        none = full 0.0 : f32[BM, BN]
+        ts = load gs[j*BN] : f16[BN]
+        acc = for t in 0..cdiv(k, BK) carry x = none {
+            ta = load ga[i*BM, t*BK] : f16[BM, BK]
+            tb = (load gb[t*BK, j*BN] : f16[BK, BN]) * expand_dims(ts, 0)
+            y = mma x, ta, tb
+            yield y
+        }
+        store gc[i*BM, j*BN], cast(acc, f16)
+    }";
+const DOWN: [(&str, &str); 2] =
+    [("view b : f16[k, n]", "view b : f16[k, n] strides [1, k]"), ("BK = 32", "BK = 64")];
+
+/// A left operand that the loop over columns leaves alone, in parts of its depth.
+const STAYS: &str = "
+    kernel stays(
+        a: ptr<f16> align 16, b: ptr<f16> align 16, c: ptr<f16> align 16, m: i32 % 8, n: i32 % 8
+    ) {
+        tunable BM = 64, BN = 64, K = 128
+        grid cdiv(m, BM)
+        i = block_index
+        ga = view a : f16[m, K]
+        gb = view b : f16[n, K]
+        gc = view c : f16[m, n]
+        none = full 0.0 : f32[BM, BN]
+        ta = cast(cast(load ga[i*BM, 0] : f16[BM, K], f32) * 0.5, f16)
+        for t in 0..cdiv(n, BN) {
+            tb = load gb[t*BN, 0] : f16[BN, K]
+            low = mma none, slice(ta, [0, 0]) : f16[BM, K/2], trans(slice(tb, [0, 0]) : f16[BN, K/2])
+            all = mma low, slice(ta, [0, K/2]) : f16[BM, K/2], trans(slice(tb, [0, K/2]) : f16[BN, K/2])
+            store gc[i*BM, t*BN], cast(all, f16)
+        }
+    }";
+
+/// A text under a mapping.
+fn parsed(text: &str, change: &[(&str, &str)], mapping: &str) -> (Kernel, Mapping) {
+    let text = change.iter().fold(text.to_owned(), |t, (from, to)| {
+        assert!(t.contains(from), "no `{from}`");
+        t.replace(from, to)
+    });
+    let name = text.split(['(', ' ', '\n']).filter(|w| !w.is_empty()).nth(1).expect("a name");
+    let text = format!("{text} mapping {name} {{ {mapping} }}");
+    let module = parse_file(&text, "operands").unwrap_or_else(|e| panic!("{e:?}\n{text}"));
+    (module.kernels[0].clone(), module.mappings[0].clone())
+}
+
+fn compiled((kernel, mapping): &(Kernel, Mapping)) -> Compiled {
+    let options = Options { verify: true, ..Options::default() };
+    compile(kernel, mapping, &SM90A, &options).unwrap_or_else(|e| panic!("{mapping}: {e}"))
+}
+
+fn check(kernel: &(Kernel, Mapping), sizes: &[&[(&str, i64)]], tolerance: f64) {
+    let made = compiled(kernel);
+    for size in sizes {
+        let problem = reference(&kernel.0, &kernel.1, size, 5);
+        for (seed, order) in [(1, Adversary::Latest), (2, Adversary::Random)] {
+            let options = sim::Options { order, seed, ..sim::Options::default() };
+            let run = problem.simulate(&made.ptx, &made.manifest, &options, 2);
+            let (have, report) = run.unwrap_or_else(|e| panic!("{size:?} {order:?}: {e}"));
+            assert!(report.hazards.is_empty(), "{size:?} {order:?}: {:?}", report.hazards);
+            assert_eq!(problem.difference_beyond(&have, tolerance), None, "{size:?} {order:?}");
+        }
+    }
+}
+
+const GROUP: &str = "for t: pipeline fit, producers 1, consumers 1";
+const GROUPS: &str = "for t: pipeline fit, producers 1, consumers 2";
+const WARPS: &str = "kernel: warps 4, products mma_sync";
+
+#[test]
+fn a_carried_state() {
+    let sizes: [&[(&str, i64)]; 2] = [&[("heads", 2), ("length", 200)], &[("heads", 1), ("length", 1)]];
+    for mapping in [GROUP, WARPS, "for t: producers 0, consumers 1"] {
+        check(&parsed(LINEAR, &[], mapping), &sizes, 4e-2);
+    }
+}
+
+#[test]
+fn two_computed_operands() {
+    let sizes: [&[(&str, i64)]; 2] = [&[("m", 200), ("n", 136)], &[("m", 8), ("n", 8)]];
+    for mapping in [GROUPS, WARPS, "kernel: persistent"] {
+        check(&parsed(BOTH, &[], mapping), &sizes, 4e-2);
+    }
+}
+
+#[test]
+fn right_operands_that_are_scaled() {
+    let sizes: [&[(&str, i64)]; 2] = [&[("m", 72), ("n", 136), ("k", 200)], &[("m", 8), ("n", 8), ("k", 8)]];
+    for mapping in [GROUP, WARPS] {
+        check(&parsed(SCALED, &[], mapping), &sizes, 1e-3);
+        check(&parsed(SCALED, &DOWN, mapping), &sizes, 1e-3);
+    }
+}
+
+#[test]
+fn left_operands_that_stay() {
+    let sizes: [&[(&str, i64)]; 2] = [&[("m", 200), ("n", 264)], &[("m", 8), ("n", 8)]];
+    for mapping in [GROUP, "for t: pipeline fit, producers 1, consumers 1 kernel: persistent"] {
+        check(&parsed(STAYS, &[], mapping), &sizes, 1e-3);
+    }
+}
+
+/// What a loop only reads is shown to all before it: no barrier of all threads stands in the loop.
+#[test]
+fn what_stays_is_shown_once() {
+    let made = compiled(&parsed(STAYS, &[], GROUP));
+    let (_, inside) = made.ptx.split_once("wgmma.mma_async").expect("a product");
+    let (inside, _) = inside.rsplit_once("wgmma.mma_async").expect("another product");
+    let shown: Vec<&str> = inside.lines().filter(|l| l.contains("fence.proxy.async")).collect();
+    let first = made.ptx.find("wgmma.mma_async").expect("a product");
+    assert!(made.ptx[..first].contains("fence.proxy.async"), "shown before the loop");
+    assert!(inside.len() > 1000, "the loop's products are between");
+    assert!(shown.len() <= 1, "stores of results alone show anything inside: {shown:?}");
+}
