@@ -59,7 +59,7 @@ pub(crate) fn array(k: &Kernel, load: Inst) -> ArrayMapping {
 
 /// Whether threads load a tile from global memory themselves.
 pub(crate) fn is_plain(k: &Kernel, load: Inst) -> bool {
-    array(k, load).way == Way::Plain
+    array(k, load).way.is_plain()
 }
 
 /// Whether a tile is loaded from a packed array, or a part of one that is.

@@ -144,14 +144,24 @@ pub struct LoopMapping {
 /// How tiles of an array come to registers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Way {
-    /// As the planner finds best: plain loads.
+    /// As the planner finds best: by way of shared memory what a loop loads beside its products, if tensor copies can and
+    /// there is room, and directly everything else.
     #[default]
+    Fit,
+    /// Directly, by plain loads.
     Plain,
     /// Through a ring of shared memory that tensor copies fill.
     Staged,
     /// The same from an array that was packed before the launch: each tile is one run of bytes in the
     /// order in which threads hold it. The manifest says so and how.
     Packed,
+}
+
+impl Way {
+    /// Whether copies to shared memory are not asked for.
+    pub fn is_plain(self) -> bool {
+        matches!(self, Self::Fit | Self::Plain)
+    }
 }
 
 /// How an array is read: `array w: packed, stream, early`.

@@ -453,7 +453,8 @@ impl Display for Mapping {
 /// What differs from the default, by its words.
 fn array_words(array: ArrayMapping) -> Vec<&'static str> {
     let way = match array.way {
-        Way::Plain => None,
+        Way::Fit => None,
+        Way::Plain => Some("plain"),
         Way::Staged => Some("staged"),
         Way::Packed => Some("packed"),
     };

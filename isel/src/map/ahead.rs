@@ -14,7 +14,7 @@
 use super::persist::{rename, scalar};
 use crate::tiles::{pointer, written};
 use rustc_hash::{FxHashMap, FxHashSet};
-use warplift_ir::tile::{BinOp, Block, Inst, Kernel, Op, Type, Value, ValueList, Way};
+use warplift_ir::tile::{BinOp, Block, Inst, Kernel, Op, Type, Value, ValueList};
 use warplift_ir::types::Elem;
 
 /// Loads of the kernel's own block that go to other places in other tiles, of arrays that it never writes. Their places are
@@ -24,7 +24,7 @@ pub fn loads(k: &Kernel) -> Vec<Inst> {
     let (moving, written) = (moving(k), written(k));
     let fits = |i: &&Inst| {
         let view = k.args(**i)[0];
-        let plain = k.def(k.whole_view(view)).is_some_and(|v| k.attrs[v].array.way == Way::Plain);
+        let plain = k.def(k.whole_view(view)).is_some_and(|v| k.attrs[v].array.way.is_plain());
         let moves = k.args(**i).iter().any(|a| moving.contains(a));
         let read = pointer(k, view).is_some_and(|p| !written.contains(&p));
         plain && moves && read && k.args(**i).iter().all(|&a| is_arithmetic(k, a, &mut FxHashSet::default()))

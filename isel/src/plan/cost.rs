@@ -34,6 +34,8 @@ use warplift_ir::types::Elem;
 
 /// Trips of a loop whose count is not known.
 const TRIPS: f64 = 16.0;
+/// Bytes of shared memory for barriers and what threads tell each other.
+const RESERVED: f64 = 4096.0;
 /// Cycles of a plan that shared memory does not hold.
 const OVERFULL: f64 = 1e12;
 /// What is left of the cycles of deferred results, which run under products.
@@ -142,15 +144,25 @@ impl<'k> Model<'k> {
         })
     }
 
-    /// Bytes of shared memory that a plan takes beside conversions, with the stages that the mapping wants, or two.
-    fn taken(&self, plan: &Plan) -> f64 {
-        let depth = |load: &Inst| match self.looped.get(load) {
+    /// Whether another load has a place in shared memory, a stage at least.
+    pub fn has_room(&self, plan: &Plan, load: Inst) -> bool {
+        self.taken(plan) + self.bytes(self.k.result(load)) + RESERVED <= f64::from(SM90A.shared_bytes)
+    }
+
+    /// Stages of what a load fills, as the mapping wants, or two.
+    fn stages(&self, load: Inst) -> f64 {
+        match self.looped.get(&load) {
             Some(Depth::Stages(n)) => f64::from(*n),
             Some(Depth::Fit) => 2.0,
             None => 1.0,
-        };
-        let tiles = plan.shared.keys().map(|i| depth(i) * self.bytes(self.k.result(*i)));
-        let staged = plan.staged.iter().map(|(i, s)| depth(i) * f64::from(s.bytes));
+        }
+    }
+
+    /// Bytes of shared memory that a plan takes beside conversions, with the stages that the mapping wants, or two.
+    fn taken(&self, plan: &Plan) -> f64 {
+        let stages = |i: Inst, tile: &SharedTile| if tile.fill.by_copies() { self.stages(i) } else { 1.0 };
+        let tiles = plan.shared.iter().map(|(&i, tile)| stages(i, tile) * self.bytes(self.k.result(i)));
+        let staged = plan.staged.iter().map(|(&i, s)| self.stages(i) * f64::from(s.bytes));
         let mut staging: Vec<u32> =
             plan.stores.iter().filter_map(|(&i, s)| s.staging(warps(self.k, i))).collect();
         staging.sort_unstable();

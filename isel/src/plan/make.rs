@@ -54,7 +54,7 @@ impl<'k> Maker<'k> {
             anchor::anchor(k, inst, &self.solver, &self.model, plan)?;
         }
         for &inst in order {
-            if let Some(staged) = staged::plan_load(k, inst, plan)? {
+            if let Some(staged) = staged::plan_load(k, inst, &self.model, plan)? {
                 plan.staged.insert(inst, staged);
             }
         }

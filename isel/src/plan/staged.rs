@@ -12,16 +12,17 @@
 //! thread has the same number of them, and their place follows from thread and word alone (Tilus, section
 //! 7 and Fig. 9: the weight's layout is transformed so that its bytes are loaded by wide accesses).
 
+use super::cost::Model;
 use super::types::{Plan, Staged, StagedFill};
 use crate::facts::is_multiple;
 use crate::operand::array;
-use crate::tiles::{extents, layout_error, unit_dim};
+use crate::tiles::{extents, layout_error, pointer, unit_dim, written};
 use crate::window::Window;
 use crate::{IselError, Result};
 use warplift_ir::layout::{Axis, Builder, Layout};
 use warplift_ir::manifest::PackingDigit;
 use warplift_ir::target::SM90A;
-use warplift_ir::tile::{ArrayMapping, Inst, Kernel, Op, Value, Way};
+use warplift_ir::tile::{ArrayMapping, BlockData, Inst, Kernel, LoopMapping, Op, Value, Way};
 
 /// Bits of a register.
 const WORD: u64 = 32;
@@ -68,11 +69,12 @@ pub(super) fn register_order(k: &Kernel, inst: Inst, layout: &Layout, bits: u32)
     made.with_ins(&axes).map_err(layout_error(k, inst))
 }
 
-/// Plans a load that its array's mapping sends through shared memory.
+/// Plans a load that goes through shared memory: its array's mapping says so or, where it says nothing, the load would
+/// wait beside products.
 ///
 /// # Errors
-/// Facts that forbid it, layouts that hold an element twice, tiles that are no units of the packed array.
-pub(super) fn plan_load(k: &Kernel, load: Inst, plan: &Plan) -> Result<Option<Staged>> {
+/// Facts that forbid what the mapping says, layouts that hold an element twice, tiles that are no units of the packed array.
+pub(super) fn plan_load(k: &Kernel, load: Inst, model: &Model<'_>, plan: &Plan) -> Result<Option<Staged>> {
     if !matches!(k.insts[load].op, Op::Load) || plan.shared.contains_key(&load) {
         return Ok(None);
     }
@@ -80,10 +82,24 @@ pub(super) fn plan_load(k: &Kernel, load: Inst, plan: &Plan) -> Result<Option<St
     let ArrayMapping { way, stream, .. } = array(k, load);
     let staged = match way {
         Way::Plain => return Ok(None),
+        Way::Fit if !(stands_beside_products(k, load) && model.has_room(plan, load)) => return Ok(None),
+        Way::Fit => return Ok(from_rows(k, load, layout).ok()),
         Way::Staged => from_rows(k, load, layout)?,
         Way::Packed => from_units(k, load, layout)?,
     };
     Ok(Some(Staged { stream, ..staged }))
+}
+
+/// Whether a load's loop has products, and a producer that could copy for them: what the loop's own threads load would come
+/// late in every iteration.
+fn stands_beside_products(k: &Kernel, load: Inst) -> bool {
+    let body = k.blocks.iter().find(|(_, d)| d.insts.contains(&load));
+    let looped = body.and_then(|(b, _)| k.insts.keys().find(|&i| k.insts[i].blocks.contains(&b)));
+    let produces = |l: LoopMapping| l.producers == Some(1);
+    let produced = looped.is_some_and(|i| k.attrs[i].looped.is_some_and(produces) && !k.attrs[i].persistent);
+    let product = |d: &BlockData| d.insts.iter().any(|&i| matches!(k.insts[i].op, Op::Mma));
+    let read = || pointer(k, k.args(load)[0]).is_some_and(|p| !written(k).contains(&p));
+    produced && body.is_some_and(|(_, d)| product(d)) && read()
 }
 
 fn rank_two(k: &Kernel, load: Inst) -> Result<[u32; 2]> {

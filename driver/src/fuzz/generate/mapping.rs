@@ -1,7 +1,9 @@
 //! Where and how: everything that a mapping can say.
 
 use super::{Generator, NAME};
-use warplift_ir::tile::{Depth, Epilogue, KernelMapping, LoopMapping, Mapping, Products, Raster};
+use warplift_ir::tile::{
+    ArrayMapping, Depth, Epilogue, KernelMapping, LoopMapping, Mapping, Products, Raster, Way,
+};
 
 impl Generator<'_> {
     pub(super) fn mapping(&mut self) -> Mapping {
@@ -26,7 +28,18 @@ impl Generator<'_> {
             }
         }
         mapping.whole = self.kernel_mapping();
+        mapping.arrays = self.arrays();
         mapping
+    }
+
+    /// Now and then how an array comes to registers.
+    fn arrays(&mut self) -> Vec<(String, ArrayMapping)> {
+        let names: Vec<String> = self.inputs.iter().map(|i| i.array.clone()).collect();
+        let said = names.into_iter().filter_map(|name| {
+            let way = self.choices.weighted(&[(6, Way::Fit), (2, Way::Staged), (1, Way::Plain)]);
+            (way != Way::Fit).then(|| (name, ArrayMapping { way, ..ArrayMapping::default() }))
+        });
+        said.collect()
     }
 
     fn loop_mapping(&mut self) -> LoopMapping {

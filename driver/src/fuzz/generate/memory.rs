@@ -32,6 +32,8 @@ pub(super) enum Along {
 /// A view to load from.
 #[derive(Clone, Debug)]
 pub(super) struct Input {
+    /// Name of its array.
+    pub array: String,
     pub view: Value,
     pub elem: Elem,
     /// The axis of each dimension of the view.
@@ -189,11 +191,12 @@ impl Generator<'_> {
         let fill = if filled { f64::from(self.choices.of(&[1i8, -2])) } else { 0.0 };
         let shift =
             along.iter().map(|_| self.choices.weighted(&[(12, 0), (1, 8), (1, 1), (1, -1)])).collect();
+        let array = format!("x{}", self.pointers);
         let ptr = self.pointer(elem)?;
         let sizes: Vec<(Value, i64)> =
             along.iter().filter_map(|&a| self.along(a)).map(|a| (a.size, a.value)).collect();
         let view = self.view(ptr, &sizes, fill)?;
-        self.inputs.push(Input { view, elem, along, flipped, shift, fill });
+        self.inputs.push(Input { array, view, elem, along, flipped, shift, fill });
         Ok(())
     }
 
@@ -223,7 +226,7 @@ impl Generator<'_> {
 
     /// The tile of an input.
     pub(super) fn load(&mut self, input: usize, depth_start: Option<Value>) -> Result<Option<Value>> {
-        let Input { view, elem, along, flipped, shift, fill } = self.inputs[input].clone();
+        let Input { view, elem, along, flipped, shift, fill, .. } = self.inputs[input].clone();
         let mut index = Vec::new();
         let mut dims = Vec::new();
         for (&a, &by) in along.iter().zip(&shift) {

@@ -99,7 +99,7 @@ impl Generator<'_> {
     fn turned(&mut self, input: usize, start: Value) -> Result<Option<Value>> {
         let Some(mut v) = self.load(input, Some(start))? else { return Ok(None) };
         // Now and then an operand is computed.
-        if self.choices.chance(1, if self.wild { 6 } else { 40 }) {
+        if self.choices.chance(1, if self.wild { 4 } else { 8 }) {
             v = self.apply(Op::Unary(UnOp::Neg), &[v], None).unwrap_or(v);
         }
         let along = &self.inputs[input].along;

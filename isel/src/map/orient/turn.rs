@@ -7,9 +7,7 @@
 use super::class::{Classes, exchanges, is_matrix, untransposed};
 use crate::map::sink::do_dead;
 use rustc_hash::{FxHashMap, FxHashSet};
-use warplift_ir::tile::{
-    BinOp, Block, Inst, Kernel, Op, Shape, Type, Value, ValueData, ValueDef, ValueList, Way,
-};
+use warplift_ir::tile::{BinOp, Block, Inst, Kernel, Op, Shape, Type, Value, ValueData, ValueDef, ValueList};
 use warplift_ir::types::Elem;
 
 /// Turns the classes of these roots.
@@ -208,7 +206,7 @@ impl Turn<'_> {
     /// Whether threads read the array as they like.
     fn is_plain_load(&self, inst: Inst) -> bool {
         let view = self.k.whole_view(self.k.args(inst)[0]);
-        self.k.def(view).is_some_and(|d| self.k.attrs[d].array.way == Way::Plain)
+        self.k.def(view).is_some_and(|d| self.k.attrs[d].array.way.is_plain())
     }
 
     fn load(&mut self, inst: Inst) {
