@@ -117,6 +117,14 @@ fn lines<T: Display>(all: &[T]) -> String {
 }
 
 impl CompileError {
+    /// Whether a stage lacks something, rather than that the input is wrong or the compiler has a bug.
+    fn is_refusal(&self) -> bool {
+        match self {
+            Self::Isel(_) | Self::Sched(_) | Self::Registers(_) | Self::Emit(_) => true,
+            Self::Verify(_) | Self::Mapping(_) | Self::Bug { .. } => false,
+        }
+    }
+
     /// Where a refusal has its reason, and in which text: at an instruction of the kernel, or at the word of the mapping
     /// that decides about what is short. `None` for lists of errors, which have their own places, and for bugs.
     pub fn place(&self, mapping: &Mapping) -> Option<(Origin, Loc)> {
@@ -212,18 +220,49 @@ pub(crate) fn compile_and<T>(
         verify(kernel).map_err(CompileError::Verify)?;
         verify_mapping(kernel, mapping).map_err(CompileError::Mapping)
     })?;
-    let forms = r.pass("map", || warplift_isel::map::do_forms(kernel, mapping))?;
-    let (mapped, plan) =
-        r.pass("plan", || warplift_isel::select::do_select(&forms, &of_isel(&options.disable)))?;
+    let made = stages(kernel, mapping, target, &options.disable, &mut r, &bump);
+    let (scheduled, compiled) = match made {
+        Err(e) if e.is_refusal() && !options.disable.contains(&DETOURS) => {
+            // What nobody asked for is no reason to refuse a kernel.
+            let disable: Vec<Feature> = options.disable.iter().copied().chain([DETOURS]).collect();
+            match stages(kernel, mapping, target, &disable, &mut r, &bump) {
+                Ok((scheduled, mut compiled)) => {
+                    let why = format!("compiled without detours, which are impossible: {e}");
+                    compiled.explained.schedule.remarks.push(why);
+                    (scheduled, compiled)
+                }
+                Err(_) => return Err(e),
+            }
+        }
+        made => made?,
+    };
+    Ok(then(&scheduled, Compiled { timings: r.timings, ..compiled }))
+}
+
+/// Detours through shared memory that nobody asks for.
+const DETOURS: Feature = Feature::Isel(warplift_isel::Feature::Detours);
+
+/// All stages behind the verifier.
+fn stages<'b>(
+    kernel: &Kernel,
+    mapping: &Mapping,
+    target: &Target,
+    disable: &[Feature],
+    r: &mut Recorder<'_>,
+    bump: &'b Bump,
+) -> Result<(Scheduled<'b>, Compiled), CompileError> {
+    let of = of_isel(disable);
+    let forms = r.pass("map", || warplift_isel::map::do_forms_without(kernel, mapping, &of))?;
+    let (mapped, plan) = r.pass("plan", || warplift_isel::select::do_select(&forms, &of))?;
     r.dump("map", &mapped);
     let idle = warplift_isel::idle::do_idle(kernel, &mapped, &plan, mapping)?;
-    if options.verify {
+    if r.options.verify {
         verify(&mapped).map_err(|e| bug("map", &e, &mapped))?;
     }
-    let program = r.pass("lower", || warplift_isel::lower::do_lower(&mapped, &plan, mapping, &bump))?;
+    let program = r.pass("lower", || warplift_isel::lower::do_lower(&mapped, &plan, mapping, bump))?;
     r.dump("lower", &program);
     r.check("lower", || verify_structured(&program.func), &program)?;
-    let without = of_sched(&options.disable);
+    let without = of_sched(disable);
     let (loops, remarks) =
         r.pass("modulo", || Ok::<_, CompileError>(warplift_sched::do_modulo(&program, target, &without)))?;
     let program = r.pass("rotate", || Ok::<_, CompileError>(warplift_sched::do_rotate(program, &loops)))?;
@@ -263,7 +302,7 @@ pub(crate) fn compile_and<T>(
         registers,
     };
     let (ptx, manifest) = (out.ptx, out.manifest);
-    Ok(then(&scheduled, Compiled { ptx, manifest, explained, timings: r.timings }))
+    Ok((scheduled, Compiled { ptx, manifest, explained, timings: Vec::new() }))
 }
 
 fn bug<E: Display>(pass: &'static str, errors: &[E], dump: &dyn Display) -> CompileError {

@@ -108,11 +108,31 @@ const STAYS: &str = "
         gc = view c : f16[m, n]
         none = full 0.0 : f32[BM, BN]
         ta = cast(cast(load ga[i*BM, 0] : f16[BM, K], f32) * 0.5, f16)
+        left = slice(ta, [0, 0]) : f16[BM, K/2]
+        right = slice(ta, [0, K/2]) : f16[BM, K/2]
         for t in 0..cdiv(n, BN) {
             tb = load gb[t*BN, 0] : f16[BN, K]
-            low = mma none, slice(ta, [0, 0]) : f16[BM, K/2], trans(slice(tb, [0, 0]) : f16[BN, K/2])
-            all = mma low, slice(ta, [0, K/2]) : f16[BM, K/2], trans(slice(tb, [0, K/2]) : f16[BN, K/2])
+            low = mma none, left, trans(slice(tb, [0, 0]) : f16[BN, K/2])
+            all = mma low, trans(right, [0, 1]), trans(slice(tb, [0, K/2]) : f16[BN, K/2])
             store gc[i*BM, t*BN], cast(all, f16)
+        }
+    }";
+
+/// What stays is made of indices, of one number, or transposed by no more than its name.
+const MADE: &str = "
+    kernel made(b: ptr<f16> align 16, c: ptr<f16> align 16, m: i32 % 8, n: i32 % 8) {
+        tunable BM = 64, BN = 64, K = 64
+        grid cdiv(m, BM)
+        i = block_index
+        gb = view b : f16[n, K]
+        gc = view c : f16[m, n]
+        none = full 0.0 : f32[BM, BN]
+        lower = select((iota 0 : i32[BM, K]) + i >= (iota 1 : i32[BM, K]), 1.0, 0.0)
+        ta = LEFT
+        for t in 0..cdiv(n, BN) {
+            tb = load gb[t*BN, 0] : f16[BN, K]
+            s = mma none, trans(ta, [0, 1]), trans(tb)
+            store gc[i*BM, t*BN], cast(s, f16)
         }
     }";
 
@@ -122,7 +142,8 @@ fn parsed(text: &str, change: &[(&str, &str)], mapping: &str) -> (Kernel, Mappin
         assert!(t.contains(from), "no `{from}`");
         t.replace(from, to)
     });
-    let name = text.split(['(', ' ', '\n']).filter(|w| !w.is_empty()).nth(1).expect("a name");
+    let name = &text[text.find("kernel ").expect("a kernel") + 7..];
+    let name = name.split('(').next().expect("a name");
     let text = format!("{text} mapping {name} {{ {mapping} }}");
     let module = parse_file(&text, "operands").unwrap_or_else(|e| panic!("{e:?}\n{text}"));
     (module.kernels[0].clone(), module.mappings[0].clone())
@@ -181,6 +202,54 @@ fn left_operands_that_stay() {
     let sizes: [&[(&str, i64)]; 2] = [&[("m", 200), ("n", 264)], &[("m", 8), ("n", 8)]];
     for mapping in [GROUP, "for t: pipeline fit, producers 1, consumers 1 kernel: persistent"] {
         check(&parsed(STAYS, &[], mapping), &sizes, 1e-3);
+    }
+}
+
+#[test]
+fn operands_that_nothing_loads() {
+    for left in ["cast(lower, f16)", "full 1.0 : f16[BM, K]", "cast(lower * 2.0, f16)"] {
+        for mapping in [GROUP, WARPS] {
+            let case = parsed(MADE, &[("LEFT", left)], mapping);
+            check(&case, &[&[("m", 136), ("n", 136)], &[("m", 8), ("n", 8)]], 1e-3);
+        }
+    }
+}
+
+/// What nobody asks for does not make a kernel impossible: deep rings leave no room for it, teams in turn no meeting.
+#[test]
+fn detours_give_way() {
+    let text = SCALED.replace("y = mma x, ta, tb", "y = mma x, ta * 2.0, tb");
+    let text = text.replace(" * expand_dims(ts, 0)", "").replace("BK = 32", "BK = 128");
+    let deep = "for t: pipeline 6, producers 1, consumers 1";
+    let remarks = compiled(&parsed(&text, &[], deep)).explained.schedule.remarks;
+    assert!(remarks.iter().any(|r| r.starts_with("compiled without detours")), "{remarks:?}");
+    check(&parsed(&text, &[], deep), &[&[("m", 72), ("n", 136), ("k", 400)]], 1e-3);
+    let wide = [
+        (
+            "cast(cast(load ga[i*BM, 0] : f16[BM, K], f32) * 0.5, f16)",
+            "(load ga[i*BM, 0] : f16[BM, K]) * 0.5",
+        ),
+        ("K = 128", "K = 512"),
+    ];
+    let deep = "for t: pipeline 3, producers 1, consumers 1";
+    check(&parsed(STAYS, &wide, deep), &[&[("m", 72), ("n", 136)]], 1e-2);
+}
+
+/// Keys are computed on in every iteration, which its softmax and both products overlap.
+#[test]
+fn a_loop_that_fills_an_operand_is_overlapped() {
+    let text = include_str!("../../driver/kernels/attention.tile");
+    let (text, _) = text.split_once("mapping attention").expect("a mapping");
+    let change = [("tk = load gk[first, 0] : bf16[BN, D]", "tk = (load gk[first, 0] : bf16[BN, D]) * 0.5")];
+    for (width, kernel) in [(96, ""), (64, "kernel: persistent")] {
+        let mapping = format!("BM = 128, BN = {width}, D = 64 {GROUPS} {kernel}");
+        let case = parsed(text, &change, &mapping);
+        let made = compiled(&case);
+        assert!(made.explained.schedule.loops[0].rotated, "{:?}", made.explained.schedule.remarks);
+        let sizes = |keys: i64| [("batch", 1), ("heads", 3), ("queries", 130), ("keys", keys)];
+        let keys = [1, width, 2 * width, 3 * width - 1, 5 * width + 7];
+        let all: Vec<_> = keys.iter().map(|&k| sizes(k)).collect();
+        check(&case, &all.iter().map(|s| &s[..]).collect::<Vec<_>>(), 2e-2);
     }
 }
 

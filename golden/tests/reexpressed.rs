@@ -171,6 +171,11 @@ const QUERIES_SCALED: Words = &[
 /// Values that are computed on: the right operand of the second product.
 const VALUES_CLIPPED: Words =
     &[("tv = load gv[first, 0] : bf16[BN, D]", "tv = max(load gv[first, 0] : bf16[BN, D], -4.0)")];
+/// Keys that are computed on: the right operand of the first product, in narrower tiles.
+const KEYS_SCALED: Words = &[
+    ("tk = load gk[first, 0] : bf16[BN, D]", "tk = (load gk[first, 0] : bf16[BN, D]) * 0.5"),
+    ("BN = 128, D = 128\n    for", "BN = 96, D = 128\n    for"),
+];
 /// What is below the diagonal's tiles in a loop without masks, they in another.
 const SPLIT: Words = &[
     (
@@ -288,7 +293,8 @@ const CASES: &[Case] = &[
     attention("rows as columns", &[COLUMNS], 1.05),
     attention("scores scaled, powers of e", &[SCALED], 1.15),
     attention("queries scaled", &[QUERIES_SCALED], 1.12),
-    attention("values clipped", &[VALUES_CLIPPED], 2.3),
+    attention("values clipped", &[VALUES_CLIPPED], 1.7),
+    attention("keys scaled", &[KEYS_SCALED], 1.45),
     Case {
         name: "keys contiguous",
         text: ATTENTION,

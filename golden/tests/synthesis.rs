@@ -203,6 +203,9 @@ fn without_a_feature_the_same_is_computed() {
                 Feature::Shuffles => {
                     assert!(plan.iter().all(|l| !l.contains("warp shuffles")), "{name}: {plan:?}")
                 }
+                Feature::Detours => {
+                    assert!(plan.iter().all(|l| !l.contains("what they computed")), "{name}: {plan:?}")
+                }
             }
         }
     }

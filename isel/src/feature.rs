@@ -10,12 +10,19 @@ pub enum Feature {
     Swizzle,
     /// Conversions by warp shuffles; without them everything that changes threads goes through shared memory.
     Shuffles,
+    /// What goes through shared memory though neither text nor mapping asks for it: left operands that a loop leaves alone,
+    /// and what a loop loads beside its products. Without it both stay in registers.
+    Detours,
 }
 
 impl Feature {
     /// All of them, by name.
-    pub const ALL: [(&'static str, Self); 3] =
-        [("synthesis", Self::Synthesis), ("swizzle", Self::Swizzle), ("shuffles", Self::Shuffles)];
+    pub const ALL: [(&'static str, Self); 4] = [
+        ("synthesis", Self::Synthesis),
+        ("swizzle", Self::Swizzle),
+        ("shuffles", Self::Shuffles),
+        ("detours", Self::Detours),
+    ];
 }
 
 /// What elements that change threads, and tiles in shared memory, may use.
@@ -25,13 +32,19 @@ pub struct Ways {
     pub shuffles: bool,
     /// Swizzles.
     pub swizzles: bool,
+    /// Ways through shared memory that nobody asks for.
+    pub detours: bool,
 }
 
 impl Ways {
     /// What is left without some features.
     pub fn without(disabled: &[Feature]) -> Self {
         let has = |f| !disabled.contains(&f);
-        Self { shuffles: has(Feature::Shuffles), swizzles: has(Feature::Swizzle) }
+        Self {
+            shuffles: has(Feature::Shuffles),
+            swizzles: has(Feature::Swizzle),
+            detours: has(Feature::Detours),
+        }
     }
 }
 

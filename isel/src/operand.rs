@@ -37,7 +37,10 @@ pub(crate) fn loaded(k: &Kernel, v: Value) -> Option<Loaded> {
     match &k.insts[def].op {
         Op::Load => Some(Loaded { load: def, flipped: false, from: [0, 0] }),
         Op::Rearrange if k.attrs[def].operand => Some(Loaded { load: def, flipped: false, from: [0, 0] }),
-        Op::Trans(_) => below().map(|l| Loaded { flipped: !l.flipped, from: [l.from[1], l.from[0]], ..l }),
+        Op::Trans(perm) if perm[..] == [1, 0] => {
+            below().map(|l| Loaded { flipped: !l.flipped, from: [l.from[1], l.from[0]], ..l })
+        }
+        Op::Trans(_) => below(),
         Op::Slice(offsets) => {
             let at = |d: usize| offsets.get(d).and_then(|o| o.constant());
             let (rows, columns) = (at(0)?, at(1)?);

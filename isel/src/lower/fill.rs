@@ -7,13 +7,13 @@
 //!  elementwise work ──┘
 //! ```
 
-use super::Lower;
 use super::coords::register_parts;
+use super::{Low, Lower};
 use crate::Result;
 use crate::plan::{SharedTile, blocked, vector_elements};
 use crate::tiles::{extents, layout_error, warps};
 use warplift_ir::layout::{Axis, Layout};
-use warplift_ir::machine::{self, Attr, Buffer, BufferData, BufferKind, Guard, NewInst, Place};
+use warplift_ir::machine::{self, Attr, Buffer, BufferData, BufferKind, Guard, IndexMap, NewInst, Place};
 use warplift_ir::target::Opcode;
 use warplift_ir::tile::Inst;
 
@@ -35,9 +35,17 @@ impl Lower<'_, '_> {
     /// The copy of a computed tile.
     pub(super) fn lower_computed_fill(&mut self, inst: Inst, tile: &SharedTile) -> Result<()> {
         let v = self.k.args(inst)[0];
+        let most = STORE_BITS / self.k.ty(v).elem().bits();
+        if let Some(&Low::Splat(one)) = self.env.get(&v) {
+            let layout = blocked(&extents(self.k, v), tile.inner_dim, most, warps(self.k, inst))
+                .map_err(layout_error(self.k, inst))?;
+            let registers = self.registers(self.k.ty(v).elem(), &layout)?;
+            let x = self.repeat(Opcode::Mov, Attr::None, &[(one, IndexMap::Whole)], registers as u16);
+            return self.fill_shared(inst, tile, x, &layout, most);
+        }
         let layout = self.plan.layout(self.k, v)?.clone();
         let x = self.materialize(v, v)?;
-        self.fill_shared(inst, tile, x, &layout, STORE_BITS / self.k.ty(v).elem().bits())
+        self.fill_shared(inst, tile, x, &layout, most)
     }
 
     /// Fills a tile's buffer from a fragment, by stores of so many elements at most.
@@ -81,7 +89,8 @@ impl Lower<'_, '_> {
         let carrying = parts.add.map(|c| self.at_entry().mul_imm(c, bytes.into()));
         let vector = u64::from(vector).min(to.contiguous(Axis::Reg, Axis::Mem));
         let count = (vector as u32 * bytes / 4).max(1) as u8;
-        if vector as u32 * bytes < 4 {
+        let halves = vector as u32 * bytes == 2;
+        if vector as u32 * bytes < 4 && !halves {
             return self.error("elements narrower than a register do not lie together in shared memory");
         }
         // What several threads or registers hold is stored once: two writers of one place would race.
@@ -101,10 +110,12 @@ impl Lower<'_, '_> {
                 offset = self.at_entry().add_imm(offset, sum as i64 * i64::from(bytes));
             }
             let first = i as u16 * u16::from(count);
-            let part = self.pick(x, (first..first + u16::from(count)).collect());
+            let (op, part) = match halves {
+                true => (Opcode::StShared16, self.half(x, e as u16)),
+                false => (Opcode::StShared, self.pick(x, (first..first + u16::from(count)).collect())),
+            };
             let place = Place { buffer, offset: 0 };
-            let new =
-                NewInst::new(Opcode::StShared, &[offset, part], &[]).attr(Attr::PlaceMem { place, count });
+            let new = NewInst::new(op, &[offset, part], &[]).attr(Attr::PlaceMem { place, count });
             self.at().push(new.guard(guard));
         }
         Ok(())

@@ -37,19 +37,29 @@ pub(super) enum Test {
 pub(super) fn do_tests(k: &Kernel) -> (FxHashSet<Value>, FxHashSet<Value>) {
     let mut uses: FxHashMap<Value, Vec<(Block, Inst)>> = FxHashMap::default();
     let mut made: FxHashMap<Value, Block> = FxHashMap::default();
+    let mut order = Vec::new();
     k.walk(|block, inst| {
         k.args(inst).iter().for_each(|&v| uses.entry(v).or_default().push((block, inst)));
         made.extend(k.results(inst).iter().map(|&v| (v, block)));
+        order.extend(k.results(inst));
     });
-    let tests = Tests { k, uses, made };
-    let all = || tests.made.keys().copied();
-    (all().filter(|&v| tests.is_test(v)).collect(), all().filter(|&v| tests.is_sum(v)).collect())
+    let tests = Tests { k, uses, made, order };
+    let found: FxHashSet<Value> = tests.made.keys().copied().filter(|&v| tests.is_test(v)).collect();
+    let mut sums = FxHashSet::default();
+    // Users before what they use.
+    for &v in tests.order.iter().rev() {
+        if tests.is_sum(v, &found, &sums) {
+            sums.insert(v);
+        }
+    }
+    (found, sums)
 }
 
 struct Tests<'k> {
     k: &'k Kernel,
     uses: FxHashMap<Value, Vec<(Block, Inst)>>,
     made: FxHashMap<Value, Block>,
+    order: Vec<Value>,
 }
 
 impl Tests<'_> {
@@ -66,12 +76,12 @@ impl Tests<'_> {
         fits && self.made.get(&v) == Some(block) && self.decides(v, *user)
     }
 
-    fn is_sum(&self, v: Value) -> bool {
-        let sums = |d: Inst| matches!(self.k.insts[d].op, Op::Binary(BinOp::Add | BinOp::Sub));
-        let numbers = matches!(self.k.ty(v), Type::Tile(Elem::I32, _)) && self.k.def(v).is_some_and(sums);
+    fn is_sum(&self, v: Value, tests: &FxHashSet<Value>, sums: &FxHashSet<Value>) -> bool {
+        let adds = |d: Inst| matches!(self.k.insts[d].op, Op::Binary(BinOp::Add | BinOp::Sub));
+        let numbers = matches!(self.k.ty(v), Type::Tile(Elem::I32, _)) && self.k.def(v).is_some_and(adds);
         let compares = |(block, user): &(Block, Inst)| {
             let result = self.k.results(*user).first();
-            self.made.get(&v) == Some(block) && result.is_some_and(|&r| self.is_test(r) || self.is_sum(r))
+            self.made.get(&v) == Some(block) && result.is_some_and(|r| tests.contains(r) || sums.contains(r))
         };
         numbers && self.uses.get(&v).is_some_and(|all| all.iter().all(compares))
     }

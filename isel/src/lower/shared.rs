@@ -211,7 +211,7 @@ impl Lower<'_, '_> {
     }
 
     /// The element of a 16-bit fragment in the low half of a register.
-    fn half(&mut self, x: machine::Value, element: u16) -> machine::Value {
+    pub(super) fn half(&mut self, x: machine::Value, element: u16) -> machine::Value {
         let register = (x, IndexMap::Table([element / 2].into()));
         if element.is_multiple_of(2) {
             return self.repeat(Opcode::Mov, Attr::None, &[register], 1);

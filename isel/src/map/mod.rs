@@ -38,6 +38,7 @@ mod strips;
 mod tunables;
 mod widen;
 
+use crate::feature::{Feature, Ways};
 use crate::tiles::loop_name;
 use crate::{IselError, Result};
 use warplift_ir::tile::{Kernel, Mapping, Op, Origin, Type, VerifyError, verify_mapping};
@@ -91,6 +92,18 @@ pub fn do_map(kernel: &Kernel, mapping: &Mapping) -> Result<Kernel> {
 /// What [`verify_mapping`] finds, an impossible number of warps, an extent that a tunable's value makes
 /// fractional or zero.
 pub fn do_forms<'m>(kernel: &Kernel, mapping: &'m Mapping) -> Result<Forms<'m>> {
+    do_forms_without(kernel, mapping, &[])
+}
+
+/// The same without some features.
+///
+/// # Errors
+/// As [`do_forms`].
+pub fn do_forms_without<'m>(
+    kernel: &Kernel,
+    mapping: &'m Mapping,
+    disabled: &[Feature],
+) -> Result<Forms<'m>> {
     check(kernel, mapping)?;
     let mut k = do_tunables(kernel, mapping)?;
     assign_loops(&mut k, mapping);
@@ -102,7 +115,7 @@ pub fn do_forms<'m>(kernel: &Kernel, mapping: &'m Mapping) -> Result<Forms<'m>> 
     orient::do_orient(&mut k, mapping, form::consumers(mapping));
     guard::do_guard(&mut k);
     widen::do_widen(&mut k);
-    operands::do_operands(&mut k);
+    operands::do_operands(&mut k, Ways::without(disabled));
     let all = form::forms(&k, mapping)?;
     split::do_split(&mut k);
     Ok(Forms { common: k, mapping, all })

@@ -10,9 +10,10 @@
 //! ```
 
 use super::sink::do_dead;
+use crate::feature::Ways;
 use crate::operand::loaded;
 use rustc_hash::FxHashMap;
-use warplift_ir::tile::{Block, Inst, Kernel, Loc, Op, Value, ValueDef};
+use warplift_ir::tile::{Block, Inst, Kernel, Op, Value, ValueDef};
 
 /// Bits of the elements that tensor cores multiply.
 const OPERAND_BITS: u32 = 16;
@@ -56,17 +57,18 @@ impl Places {
 /// The work on one kernel.
 struct Operands<'k> {
     k: &'k mut Kernel,
+    ways: Ways,
     places: Places,
     /// Copies for products, by the tile.
     copies: FxHashMap<Value, Value>,
 }
 
 /// Gives such operands a copy that is for products alone.
-pub fn do_operands(k: &mut Kernel) {
+pub fn do_operands(k: &mut Kernel, ways: Ways) {
     let places = Places::of(k);
     let mut products = Vec::new();
     k.walk(|_, inst| products.extend(matches!(k.insts[inst].op, Op::Mma).then_some(inst)));
-    let mut all = Operands { k, places, copies: FxHashMap::default() };
+    let mut all = Operands { k, ways, places, copies: FxHashMap::default() };
     products.into_iter().for_each(|p| all.product(p));
     if !all.copies.is_empty() {
         do_dead(k);
@@ -88,12 +90,13 @@ impl Operands<'_> {
 
     fn is_copied(&self, product: Inst, side: usize, v: Value) -> bool {
         let computed = loaded(self.k, v).is_none() && self.k.ty(v).elem().bits() == OPERAND_BITS;
-        computed && (side == 2 || self.places.stays(self.k, source(self.k, v), product))
+        let stays = || self.places.stays(self.k, source(self.k, v), product);
+        computed && (side == 2 || self.ways.detours && stays())
     }
 
-    /// An operand's transposition or part, of the copy.
+    /// An operand's transposition, of the copy.
     fn view(&mut self, product: Inst, v: Value) -> Value {
-        let Some(def) = viewed(self.k, v) else { return self.copy(v) };
+        let Some(def) = viewed(self.k, v) else { return self.copy(product, v) };
         let below = self.view(product, self.k.args(def)[0]);
         let (op, ty, loc) = (self.k.insts[def].op.clone(), self.k.ty(v), self.k.insts[def].loc);
         let made = self.k.make_inst(op, &[below], &[ty], &[], loc);
@@ -101,13 +104,14 @@ impl Operands<'_> {
         self.k.result(made)
     }
 
-    /// A tile's copy, made right behind it.
-    fn copy(&mut self, v: Value) -> Value {
+    /// A tile's copy, made right behind it, or at the start of the block whose parameter it is.
+    fn copy(&mut self, product: Inst, v: Value) -> Value {
         if let Some(&known) = self.copies.get(&v) {
             return known;
         }
         let def = self.k.values[v].def;
-        let loc = self.k.def(v).map_or_else(Loc::default, |d| self.k.insts[d].loc);
+        let place = self.k.def(v).unwrap_or(product);
+        let loc = self.k.insts[place].loc;
         let made = self.k.make_inst(Op::Rearrange, &[v], &[self.k.ty(v)], &[], loc);
         self.k.attrs[made].operand = true;
         match def {
@@ -128,12 +132,13 @@ impl Operands<'_> {
     }
 }
 
-/// The instruction that makes a tile a transposition or a part of another one.
+/// The instruction that makes a tile a transposition of another one. A part is a tile of its own: in registers, where it is cut
+/// from, it costs nothing.
 fn viewed(k: &Kernel, v: Value) -> Option<Inst> {
-    k.def(v).filter(|&d| matches!(k.insts[d].op, Op::Trans(_) | Op::Slice(_)))
+    k.def(v).filter(|&d| matches!(k.insts[d].op, Op::Trans(_)))
 }
 
-/// The tile of which an operand is a transposition or a part.
+/// The tile of which an operand is a transposition.
 fn source(k: &Kernel, v: Value) -> Value {
     viewed(k, v).map_or(v, |view| source(k, k.args(view)[0]))
 }

@@ -13,7 +13,6 @@ use super::choices::{Options, Point, Way};
 use super::cost::Model;
 use super::types::{Plan, StorePlan};
 use crate::Result;
-use crate::operand::is_plain;
 use crate::tiles::{extents, layout_error, unit_dim, warps};
 use warplift_ir::layout::{Axis, Layout};
 use warplift_ir::tile::{Inst, Kernel, Op, Type, Value};
@@ -29,8 +28,9 @@ const WASTE: u64 = 4;
 /// # Errors
 /// As a layout's construction.
 pub(super) fn do_coalesce(k: &Kernel, inst: Inst, model: &Model<'_>, plan: &mut Plan) -> Result<()> {
+    let copied = plan.shared.contains_key(&inst) || plan.staged.contains_key(&inst);
     let (tile, load) = match (&k.insts[inst].op, plan.stores.get(&inst)) {
-        (Op::Load, _) if !plan.shared.contains_key(&inst) && is_plain(k, inst) => (k.result(inst), true),
+        (Op::Load, _) if !copied => (k.result(inst), true),
         (Op::Store, Some(StorePlan::Plain { .. })) => (k.args(inst)[k.args(inst).len() - 1], false),
         _ => return Ok(()),
     };

@@ -144,9 +144,15 @@ impl<'k> Model<'k> {
         })
     }
 
-    /// Whether another load has a place in shared memory, a stage at least.
+    /// Whether another load has a place in shared memory: the stages that the mapping wants, or one. What results and
+    /// exchanges take is not known yet.
     pub fn has_room(&self, plan: &Plan, load: Inst) -> bool {
-        self.taken(plan) + self.bytes(self.k.result(load)) + RESERVED <= f64::from(SM90A.shared_bytes)
+        let stages = match self.looped.get(&load) {
+            Some(Depth::Stages(n)) => f64::from(*n),
+            _ => 1.0,
+        };
+        let own = stages * self.bytes(self.k.result(load));
+        self.taken(plan) + own + RESERVED <= f64::from(SM90A.shared_bytes)
     }
 
     /// Stages of what a load fills, as the mapping wants, or two.

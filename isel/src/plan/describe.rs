@@ -15,8 +15,9 @@ impl Plan {
             lines.extend(self.describe_conversions(k, inst));
             if let Some(t) = self.shared.get(&inst) {
                 let why = t.declined.as_ref().map_or(String::new(), |d| format!(" (no tensor copy: {d})"));
+                let what = if matches!(k.insts[inst].op, Op::Load) { "load" } else { "operand" };
                 lines.push(format!(
-                    "{}:{} load: shared, {} x {} swizzle {} by {}{why}",
+                    "{}:{} {what}: shared, {} x {} swizzle {} by {}{why}",
                     at.line, at.column, t.extents[0], t.extents[1], t.swizzle, t.fill
                 ));
             }

@@ -82,12 +82,20 @@ pub(super) fn plan_load(k: &Kernel, load: Inst, model: &Model<'_>, plan: &Plan) 
     let ArrayMapping { way, stream, .. } = array(k, load);
     let staged = match way {
         Way::Plain => return Ok(None),
-        Way::Fit if !(stands_beside_products(k, load) && model.has_room(plan, load)) => return Ok(None),
-        Way::Fit => return Ok(from_rows(k, load, layout).ok()),
+        Way::Fit => match from_rows(k, load, layout) {
+            Ok(staged) if staged.is_read_wide() && is_worth(k, load, model, plan) => staged,
+            _ => return Ok(None),
+        },
         Way::Staged => from_rows(k, load, layout)?,
         Way::Packed => from_units(k, load, layout)?,
     };
     Ok(Some(Staged { stream, ..staged }))
+}
+
+/// Whether a load should go through shared memory though nobody says so.
+fn is_worth(k: &Kernel, load: Inst, model: &Model<'_>, plan: &Plan) -> bool {
+    let used = k.insts.keys().any(|i| k.args(i).contains(&k.result(load)));
+    plan.ways.detours && used && stands_beside_products(k, load) && model.has_room(plan, load)
 }
 
 /// Whether a load's loop has products, and a producer that could copy for them: what the loop's own threads load would come

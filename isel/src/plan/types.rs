@@ -14,6 +14,8 @@ use warplift_ir::tile::{Inst, Kernel, Value, WarpShare};
 
 /// Rows of a warp's stripe of an accumulator.
 pub(super) const STRIPE: u64 = 16;
+/// Narrow accesses of a thread that are no reason to bring a tile another way.
+const FEW_ACCESSES: u64 = 16;
 
 /// How a tile comes to shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -253,10 +255,21 @@ pub enum StagedFill {
 }
 
 impl Staged {
+    /// Bits of one access.
+    fn access_bits(&self) -> u64 {
+        let width = self.to_memory.contiguous(Axis::Reg, Axis::Mem).min(128 / u64::from(self.bits));
+        width * u64::from(self.bits)
+    }
+
+    /// Whether accesses fill registers, or there are few.
+    pub(super) fn is_read_wide(&self) -> bool {
+        let all = self.to_memory.in_extent(Axis::Reg) * u64::from(self.bits);
+        self.access_bits() >= 32 || all / self.access_bits() <= FEW_ACCESSES
+    }
+
     /// For `explain`.
     pub(super) fn describe(&self) -> String {
-        let width = self.to_memory.contiguous(Axis::Reg, Axis::Mem).min(128 / u64::from(self.bits));
-        let bits = width * u64::from(self.bits);
+        let bits = self.access_bits();
         let how = match &self.fill {
             StagedFill::Tensor { slab, .. } => format!("tensor copies of {slab} elements"),
             StagedFill::Packed { .. } => "one bulk copy, packed".to_owned(),

@@ -6,7 +6,7 @@ use super::flight::{Flown, Held};
 use super::global::{Accesses, plain};
 use super::ring::RingState;
 use crate::Result;
-use crate::graph::Node;
+use crate::graph::{Node, touched};
 use crate::schedule::{repeats, staging_sites};
 use crate::stage::stage_end;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -347,6 +347,13 @@ impl<'p, 'a> Expand<'p, 'a> {
         self.seen.global.clear();
         for b in buffers {
             self.seen.scratch[b] = self.seen.scratch[b].met();
+        }
+        // Products in flight go on reading.
+        for &event in &self.flight.events {
+            let product = self.program.func.def(event).map(|d| self.data(d));
+            for (b, _) in product.map_or_else(Vec::new, |d| touched(&d.attr, d.op)) {
+                self.seen.scratch[b].read = true;
+            }
         }
     }
 

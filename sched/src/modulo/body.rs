@@ -43,6 +43,15 @@ pub(super) struct Node {
     pub whole: bool,
 }
 
+impl Node {
+    /// Takes in what follows.
+    fn join(&mut self, other: Self) {
+        self.insts.extend(other.insts);
+        self.busy += other.busy;
+        add(&mut self.usage, other.usage);
+    }
+}
+
 /// Cycles by unit.
 pub(super) type Usage = FxHashMap<Unit, u32>;
 
@@ -180,9 +189,11 @@ impl Body {
             free: free(func, block),
             body: Self { groups: limits.groups, ..Self::default() },
             node_of: FxHashMap::default(),
+            stores: FxHashMap::default(),
         };
         b.nodes()?;
         b.wholes();
+        b.store_edges();
         b.value_edges();
         b.carried_edges();
         b.lifetime_edges();
@@ -264,6 +275,8 @@ pub(super) struct Build<'p, 'a> {
     pub body: Body,
     /// The node that gives each value: for a product's result the node of its wait.
     pub node_of: FxHashMap<Value, usize>,
+    /// The nodes that fill each buffer which threads store to.
+    pub stores: FxHashMap<Buffer, Vec<usize>>,
 }
 
 impl Build<'_, '_> {
@@ -287,6 +300,7 @@ impl Build<'_, '_> {
                 }
                 Opcode::Await => self.wait(inst)?,
                 _ if self.is_small(inst) && self.extends_last(inst) => {}
+                _ if let Some(buffer) = self.stored_to(inst) => self.store(inst, buffer),
                 _ if self.is_pure(inst) || d.op == Opcode::Wgmma || self.reads(inst) => {
                     let n = self.body.nodes.len();
                     let read = touched(&d.attr, d.op).into_iter().map(|(b, _)| *stage.get(&b).unwrap_or(&b));
@@ -349,6 +363,35 @@ impl Build<'_, '_> {
         let d = &self.func.insts[inst];
         let regs = d.results.iter().map(|&r| self.func.ty(r).regs()).sum::<u32>();
         d.op != Opcode::If && self.is_pure(inst) && regs < LARGE_REGISTERS
+    }
+
+    /// The buffer that an instruction stores a part of a computed operand to.
+    fn stored_to(&self, inst: Inst) -> Option<Buffer> {
+        let d = &self.func.insts[inst];
+        let scratch = |b: Buffer| self.program.buffers[b].kind == BufferKind::Scratch;
+        match touched(&d.attr, d.op)[..] {
+            [(b, true)] if scratch(b) && d.blocks.is_empty() => Some(b),
+            _ => None,
+        }
+    }
+
+    /// A store: part of the node of those before it to the same buffer, if nothing but small work stands between.
+    fn store(&mut self, inst: Inst, buffer: Buffer) {
+        let mut node = self.node(inst, vec![inst]);
+        node.latency += u32::from(Opcode::BarSync.row().latency);
+        let small = |n: &Node| n.insts.iter().all(|&i| self.is_small(i));
+        let before = self.stores.get(&buffer).and_then(|all| all.last()).copied();
+        let before = before.filter(|&n| self.body.nodes[n + 1..].iter().all(small));
+        let Some(n) = before else {
+            self.stores.entry(buffer).or_default().push(self.body.nodes.len());
+            return self.body.nodes.push(node);
+        };
+        let between: Vec<Node> = self.body.nodes.drain(n + 1..).collect();
+        for part in between.into_iter().chain([node]) {
+            let results = part.insts.iter().flat_map(|&i| self.func.insts[i].results);
+            self.node_of.extend(results.map(|&r| (r, n)));
+            self.body.nodes[n].join(part);
+        }
     }
 
     /// Adds a small instruction to the node before it, if that is small too.

@@ -1,7 +1,7 @@
 //! What the nodes of an iteration wait for, and how long fragments live.
 
 use super::body::{Build, LARGE_REGISTERS, Life, Wait};
-use crate::graph::yields;
+use crate::graph::{touched, yields};
 use rustc_hash::{FxHashMap, FxHashSet};
 use warplift_ir::machine::{Block, Inst, Value};
 use warplift_ir::target::Opcode;
@@ -79,6 +79,24 @@ impl Build<'_, '_> {
                 let (end, _) = self.end_of_use(reader);
                 self.body.edge(end, copy.reader, Wait::Copy(copy.span.busy + copy.latency), depth);
             }
+        }
+    }
+
+    /// A product reads what threads stored once all have met; they store again when it is complete.
+    pub(super) fn store_edges(&mut self) {
+        let mut edges = Vec::new();
+        for reader in 0..self.body.nodes.len() {
+            let read = self.body.nodes[reader].insts.iter().flat_map(|&i| {
+                let d = &self.func.insts[i];
+                touched(&d.attr, d.op)
+            });
+            for &store in read.filter(|r| !r.1).filter_map(|(b, _)| self.stores.get(&b)).flatten() {
+                let (end, wait) = self.end_of_use(reader);
+                edges.extend([(store, reader, Wait::Result, 0), (end, store, wait, 1)]);
+            }
+        }
+        for (from, to, wait, distance) in edges {
+            self.body.edge(from, to, wait, distance);
         }
     }
 

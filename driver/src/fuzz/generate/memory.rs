@@ -148,9 +148,14 @@ impl Generator<'_> {
         }
     }
 
+    /// Name of the array that comes next.
+    fn next_array(&self) -> String {
+        format!("x{}", self.pointers)
+    }
+
     pub(super) fn pointer(&mut self, elem: Elem) -> Result<Value> {
         let align = self.choices.of(&[16, 16, 1, 16, 4, 8]);
-        let name = format!("x{}", self.pointers);
+        let name = self.next_array();
         self.pointers += 1;
         self.b.param(&name, Type::Ptr(elem), Facts { align, ..Facts::default() })
     }
@@ -191,7 +196,7 @@ impl Generator<'_> {
         let fill = if filled { f64::from(self.choices.of(&[1i8, -2])) } else { 0.0 };
         let shift =
             along.iter().map(|_| self.choices.weighted(&[(12, 0), (1, 8), (1, 1), (1, -1)])).collect();
-        let array = format!("x{}", self.pointers);
+        let array = self.next_array();
         let ptr = self.pointer(elem)?;
         let sizes: Vec<(Value, i64)> =
             along.iter().filter_map(|&a| self.along(a)).map(|a| (a.size, a.value)).collect();

@@ -56,6 +56,7 @@ fn simpler(case: &Case, step: &Simplification) -> Option<Case> {
     edit::do_dead(&mut new.kernel);
     let used = |name: &str| new.kernel.params.iter().any(|p| p.name == name);
     new.sizes.retain(|n, _| used(n));
+    new.mapping.arrays.retain(|(n, _)| used(n));
     let loops: Vec<String> = new
         .kernel
         .insts
