@@ -318,7 +318,7 @@ kernel loaded(
     }
     store gd[i*64, j*64], cast(acc, f16)
 }
-mapping loaded { for t: pipeline 3, producers 1, consumers 1 kernel: persistent }
+mapping loaded { for t: pipeline 3, producers 1, consumers 1 array a: plain kernel: persistent }
 ";
 
 #[test]
