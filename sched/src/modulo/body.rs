@@ -8,6 +8,8 @@ use warplift_ir::tile::CmpOp;
 
 /// Registers from which on a product's result is kept once: a second copy would not fit.
 pub(super) const LARGE_REGISTERS: u32 = 16;
+/// Nodes that the search places in milliseconds: its time grows with the third power.
+const MOST_NODES: usize = 160;
 /// Speed of threads' work while the tensor cores run, of the speed it has alone (measured on attention: 774
 /// cycles of softmax take 988 beside 512 cycles of products, 1397 where products never pause).
 pub(super) const BESIDE_PRODUCTS: f64 = 0.58;
@@ -300,6 +302,7 @@ impl Build<'_, '_> {
                 }
                 Opcode::Await => self.wait(inst)?,
                 _ if self.is_small(inst) && self.extends_last(inst) => {}
+                _ if self.is_load_from_memory(inst) && self.joins_loads(inst) => {}
                 _ if let Some(buffer) = self.stored_to(inst) => self.store(inst, buffer),
                 _ if self.is_pure(inst) || d.op == Opcode::Wgmma || self.reads(inst) => {
                     let n = self.body.nodes.len();
@@ -325,7 +328,11 @@ impl Build<'_, '_> {
             }
         }
         let read = loads.is_empty() && fills.is_empty();
-        if read { Ok(()) } else { Err("a tensor load is read by nothing".to_owned()) }
+        match self.body.nodes.len() {
+            _ if !read => Err("a tensor load is read by nothing".to_owned()),
+            n if n > MOST_NODES => Err(format!("it has {n} parts, at most {MOST_NODES} are placed")),
+            _ => Ok(()),
+        }
     }
 
     /// A wait for loads, with the loads.
@@ -363,6 +370,24 @@ impl Build<'_, '_> {
         let d = &self.func.insts[inst];
         let regs = d.results.iter().map(|&r| self.func.ty(r).regs()).sum::<u32>();
         d.op != Opcode::If && self.is_pure(inst) && regs < LARGE_REGISTERS
+    }
+
+    /// Whether a thread loads from global memory.
+    fn is_load_from_memory(&self, inst: Inst) -> bool {
+        let d = &self.func.insts[inst];
+        d.op.row().effect == Effect::Read && global_access(d).is_some_and(|(_, writes)| !writes)
+    }
+
+    /// Adds a load to those that it follows: they leave one after the other.
+    fn joins_loads(&mut self, inst: Inst) -> bool {
+        let Some(n) = self.body.nodes.len().checked_sub(1) else { return false };
+        if !self.body.nodes[n].insts.iter().all(|&i| self.is_load_from_memory(i)) {
+            return false;
+        }
+        let node = self.node(inst, vec![inst]);
+        self.node_of.extend(self.func.insts[inst].results.iter().map(|&r| (r, n)));
+        self.body.nodes[n].join(node);
+        true
     }
 
     /// The buffer that an instruction stores a part of a computed operand to.
@@ -430,7 +455,7 @@ impl Build<'_, '_> {
     /// what the kernel writes are not rewritten, global memory.
     fn reads(&self, inst: Inst) -> bool {
         let d = &self.func.insts[inst];
-        if d.op.row().effect == Effect::Read && global_access(d).is_some_and(|(_, writes)| !writes) {
+        if self.is_load_from_memory(inst) {
             return true;
         }
         let touched = touched(&d.attr, d.op);
