@@ -231,7 +231,8 @@ pub(crate) fn compile_and<T>(
                     compiled.explained.schedule.remarks.push(why);
                     (scheduled, compiled)
                 }
-                Err(_) => return Err(e),
+                Err(again) if again.is_refusal() => return Err(e),
+                Err(bug) => return Err(bug),
             }
         }
         made => made?,

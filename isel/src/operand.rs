@@ -60,7 +60,7 @@ pub(crate) fn array(k: &Kernel, load: Inst) -> ArrayMapping {
     Window::of(k, k.args(load)[0]).map_or_else(ArrayMapping::default, |w| k.attrs[w.whole].array)
 }
 
-/// Whether threads load a tile from global memory themselves.
+/// Whether the mapping asks for no copies: threads load the tile from global memory themselves, unless the plan knows better.
 pub(crate) fn is_plain(k: &Kernel, load: Inst) -> bool {
     array(k, load).way.is_plain()
 }

@@ -6,9 +6,10 @@
 //!                    └────────────────────────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! What a loop only reads is shown to all before it. An iteration's own barriers order most of what it does: of two buffers in turn, the second one's barrier says
-//! that all have read the first, which the next iteration then stores to without another. What holds at the start is
-//! a fixed point, found on the accesses in their order, and kept: where an iteration leaves more, all meet at its end.
+//! What a loop only reads is shown to all before it. An iteration's own barriers order most of what it does: of two
+//! buffers in turn, the second one's barrier says that all have read the first, which the next iteration then stores
+//! to without another. What holds at the start is a fixed point, found on the accesses in their order, and kept: where
+//! an iteration leaves more, all meet at its end.
 
 use super::role::{Expand, Touched};
 use crate::graph::{touched, touched_inside};
