@@ -24,7 +24,7 @@ use warplift_ir::tile::{
 use warplift_ir::{Bump, counted};
 use warplift_isel::IselError;
 use warplift_regalloc::{Budget, RegallocError};
-use warplift_sched::SchedError;
+use warplift_sched::{Overlap, SchedError};
 
 /// How to compile.
 #[derive(Clone, Debug, Default)]
@@ -264,8 +264,8 @@ fn stages<'b>(
     r.dump("lower", &program);
     r.check("lower", || verify_structured(&program.func), &program)?;
     let without = of_sched(disable);
-    let (loops, remarks) =
-        r.pass("modulo", || Ok::<_, CompileError>(warplift_sched::do_modulo(&program, target, &without)))?;
+    let Overlap { program, loops, remarks } =
+        r.pass("modulo", || Ok::<_, CompileError>(warplift_sched::do_modulo(program, target, &without)))?;
     let program = r.pass("rotate", || Ok::<_, CompileError>(warplift_sched::do_rotate(program, &loops)))?;
     r.dump("rotate", &program);
     r.check("rotate", || verify_structured(&program.func), &program)?;

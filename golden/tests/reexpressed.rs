@@ -168,6 +168,56 @@ const QUERIES_SCALED: Words = &[
     ),
     ("fma(m0, scale, neg(base))", "m0 - base"),
 ];
+/// The scores are scaled when they are made, and something is added to them.
+const fn added(made: &'static str) -> [(&'static str, &'static str); 4] {
+    [
+        ("s = mma zero, tq, trans(tk)", made),
+        ("base = select(m1 == -inf, 0.0, m1 * scale)", "base = select(m1 == -inf, 0.0, m1)"),
+        (
+            "fma(masked, scale, broadcast(expand_dims(neg(base), 1)) : f32[BM, BN])",
+            "masked - expand_dims(base, 1)",
+        ),
+        ("fma(m0, scale, neg(base))", "m0 - base"),
+    ]
+}
+/// A bias of every query and key.
+const BIAS_OF_ALL: Words = &[
+    ("o: ptr<bf16> align 16,", "o: ptr<bf16> align 16, bias: ptr<bf16> align 16,"),
+    ("keys: i32,", "keys: i32 % 8,"),
+    (
+        "    gq = subview",
+        "    all_b = view bias : bf16[heads, queries, keys]\n    gb = subview all_b[head, _, _]\n    gq = subview",
+    ),
+];
+const BIASED: Words = &added(
+    "raw = mma zero, tq, trans(tk)
+        tb = load gb[i*BM, first] : bf16[BM, BN]
+        s = fma(raw, scale, cast(tb, f32))",
+);
+/// A bias of every key.
+const BIAS_OF_KEYS: Words = &[
+    ("o: ptr<bf16> align 16,", "o: ptr<bf16> align 16, bias: ptr<f32> align 16,"),
+    (
+        "    gq = subview",
+        "    all_b = view bias : f32[batch, keys]\n    gb = subview all_b[b, _]\n    gq = subview",
+    ),
+];
+const BIASED_BY_KEYS: Words = &added(
+    "raw = mma zero, tq, trans(tk)
+        tb = load gb[first] : f32[BN]
+        s = fma(raw, scale, broadcast(expand_dims(tb, 0)) : f32[BM, BN])",
+);
+/// Positions of keys, and distances from queries to them, scaled.
+const POSITIONS: Words = &added(
+    "raw = mma zero, tq, trans(tk)
+        at = cast((iota 0 : i32[BN]) + first, f32) * 0.0625
+        s = fma(raw, scale, broadcast(expand_dims(at, 0)) : f32[BM, BN])",
+);
+const DISTANCES: Words = &added(
+    "raw = mma zero, tq, trans(tk)
+        far = cast((iota 1 : i32[BM, BN]) - (iota 0 : i32[BM, BN]) + first - i*BM, f32)
+        s = fma(raw, scale, far * 0.0625)",
+);
 /// Values that are computed on: the right operand of the second product.
 const VALUES_CLIPPED: Words =
     &[("tv = load gv[first, 0] : bf16[BN, D]", "tv = max(load gv[first, 0] : bf16[BN, D], -4.0)")];
@@ -295,6 +345,20 @@ const CASES: &[Case] = &[
     attention("queries scaled", &[QUERIES_SCALED], 1.12),
     attention("values clipped", &[VALUES_CLIPPED], 1.7),
     attention("keys scaled", &[KEYS_SCALED], 1.45),
+    Case {
+        name: "a bias of all",
+        text: ATTENTION,
+        words: &[BIAS_OF_ALL, BIASED],
+        sizes: &[
+            "batch=1,heads=2,queries=1,keys=8,scale=0.15",
+            "batch=2,heads=1,queries=130,keys=328,scale=0.15",
+        ],
+        large: (FULL_LARGE, 1.3),
+        tolerance: 2e-2,
+    },
+    attention("a bias of keys", &[BIAS_OF_KEYS, BIASED_BY_KEYS], 1.4),
+    attention("positions", &[POSITIONS], 1.35),
+    attention("distances", &[DISTANCES], 1.6),
     Case {
         name: "keys contiguous",
         text: ATTENTION,

@@ -29,7 +29,7 @@ mod turns;
 
 pub use expand::do_expand;
 pub use graph::{Edge, Graph, Node};
-pub use modulo::{do_modulo, do_rotate};
+pub use modulo::{Overlap, do_modulo, do_rotate};
 pub use schedule::{Feature, do_schedule, do_schedule_without};
 pub use shared::do_shared;
 

@@ -42,11 +42,13 @@ pub enum Feature {
     Turns,
     /// Waits for products kept where the schedule has them.
     Pins,
+    /// Elementwise chains cut, so that a loop's fragments fit twice.
+    Slices,
 }
 
 impl Feature {
     /// All of them, by the names that [`std::str::FromStr`] takes.
-    pub const ALL: [(&'static str, Self); 7] = [
+    pub const ALL: [(&'static str, Self); 8] = [
         ("warp-specialization", Self::WarpSpecialization),
         ("multicast", Self::Multicast),
         ("deferral", Self::Deferral),
@@ -54,6 +56,7 @@ impl Feature {
         ("modulo", Self::Modulo),
         ("turns", Self::Turns),
         ("pins", Self::Pins),
+        ("slices", Self::Slices),
     ];
 }
 

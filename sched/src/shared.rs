@@ -46,17 +46,24 @@ pub fn do_shared(program: &Program<'_>, s: &mut Schedule, target: &Target) -> Re
             }
         }
     }
+    // A loop's loads are hidden before those of the next tile are.
+    let inner: Vec<Ring> = rings.iter().copied().filter(|&r| innermost(program, s, r)).collect();
+    grow(program, s, target, &inner, 2);
+    grow(program, s, target, &rings, MAX_DEPTH);
+    settle_flight(program, s);
+    do_handing(program, s);
+    let mut map = layout(program, s);
+    map.bytes = map.team * program.teams;
+    Ok(map)
+}
+
+/// Adds stages to rings in turn, up to so many, as long as there is room.
+fn grow(program: &Program<'_>, s: &mut Schedule, target: &Target, rings: &[Ring], most: u32) {
     let mut grew = true;
     while grew {
         grew = false;
-        for &r in &rings {
-            let cap = match (innermost(program, s, r), s.rings[r].fill) {
-                (true, RingFill::Tensor) => MAX_DEPTH,
-                (true, RingFill::Threads) => COPY_DEPTH,
-                (false, _) if is_filled_once(&program.func, &s.rings[r]) => 1,
-                (false, _) => OUTER_DEPTH,
-            };
-            if s.rings[r].wish.is_some() || s.rings[r].depth >= cap {
+        for &r in rings {
+            if s.rings[r].wish.is_some() || s.rings[r].depth >= most.min(cap(program, s, r)) {
                 continue;
             }
             s.rings[r].depth += 1;
@@ -67,11 +74,16 @@ pub fn do_shared(program: &Program<'_>, s: &mut Schedule, target: &Target) -> Re
             grew |= fits;
         }
     }
-    settle_flight(program, s);
-    do_handing(program, s);
-    let mut map = layout(program, s);
-    map.bytes = map.team * program.teams;
-    Ok(map)
+}
+
+/// Stages beyond which a ring is not worth more.
+fn cap(program: &Program<'_>, s: &Schedule, r: Ring) -> u32 {
+    match (innermost(program, s, r), s.rings[r].fill) {
+        (true, RingFill::Tensor) => MAX_DEPTH,
+        (true, RingFill::Threads) => COPY_DEPTH,
+        (false, _) if is_filled_once(&program.func, &s.rings[r]) => 1,
+        (false, _) => OUTER_DEPTH,
+    }
 }
 
 /// A stage that is held over an iteration leaves the next one to be filled: two at least.

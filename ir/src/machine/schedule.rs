@@ -248,6 +248,11 @@ impl LoopSchedule {
         self.taken.iter().map(|t| t.1).max().unwrap_or(1)
     }
 
+    /// Cycles that an iteration is expected to take: as simulated, where warpgroups are simulated beside each other.
+    pub fn expected(&self) -> u32 {
+        self.turns.map_or(self.interval, |t| if t.taken { t.in_turn } else { t.expected })
+    }
+
     /// How many times the body is to be cut in two, so that it holds work of one more iteration each time.
     pub fn rotations(&self) -> u32 {
         let stages = self.slots.iter().map(|s| s.stage);

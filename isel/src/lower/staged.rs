@@ -18,6 +18,8 @@ use warplift_ir::tile::{Inst, Op, Value};
 
 /// Alignment of a stage that no swizzle constrains.
 const ALIGN: u32 = 128;
+/// Alignment of a stage that one does.
+const SWIZZLE_ALIGN: u32 = 1024;
 
 /// Elements outside a view that are not what a copy leaves there.
 struct Outside {
@@ -40,12 +42,13 @@ impl Lower<'_, '_> {
     /// Starts the copies of a staged tile.
     pub(super) fn lower_staged_load(&mut self, inst: Inst, staged: &Staged) -> Result<()> {
         let name = self.name_of(self.k.result(inst));
-        let data = BufferData { name, bytes: staged.bytes, align: ALIGN, kind: BufferKind::Ring };
+        let align = if staged.is_swizzled() { SWIZZLE_ALIGN } else { ALIGN };
+        let data = BufferData { name, bytes: staged.bytes, align, kind: BufferKind::Ring };
         let buffer = self.buffers.push(data);
         let hint = if staged.stream { CacheHint::First } else { CacheHint::Normal };
         let event = match &staged.fill {
-            StagedFill::Tensor { inner_dim, slab, unit } => {
-                self.stage_rows(inst, *inner_dim, [*slab, *unit], buffer, hint)?
+            StagedFill::Tensor { inner_dim, slab, unit, swizzle } => {
+                self.stage_rows(inst, *inner_dim, [*slab, *unit, *swizzle], buffer, hint)?
             }
             StagedFill::Packed { tile, digits } => self.stage_unit(inst, *tile, digits, buffer, hint)?,
         };
@@ -58,7 +61,7 @@ impl Lower<'_, '_> {
         &mut self,
         inst: Inst,
         inner_dim: usize,
-        [slab, unit]: [u32; 2],
+        [slab, unit, swizzle]: [u32; 3],
         buffer: Buffer,
         hint: CacheHint,
     ) -> Result<Option<machine::Value>> {
@@ -66,7 +69,7 @@ impl Lower<'_, '_> {
         let args = k.args(inst).to_vec();
         let shape = extents(k, k.result(inst));
         let (inner, outer) = (shape[inner_dim], shape.iter().product::<u32>() / shape[inner_dim]);
-        let map = self.tensor_map_of(args[0], inner_dim, [slab / unit, outer], 0, unit)?;
+        let map = self.tensor_map_of(args[0], inner_dim, [slab / unit, outer], swizzle, unit)?;
         let bytes = slab * outer * k.ty(args[0]).elem().bits() / 8;
         let start = self.scalar(args[1 + inner_dim])?;
         let shift = self.at().imm(unit.ilog2().into());
@@ -211,8 +214,14 @@ impl Lower<'_, '_> {
         let (Some(staged), Some(&(buffer, _))) = (plan.staged.get(&inst), self.filled.get(&inst)) else {
             return Ok(());
         };
-        let layout = plan.layout(k, k.result(inst))?;
         let elem = k.ty(result).elem();
+        if staged.is_swizzled() {
+            let access = self.shared_access(&staged.to_memory, buffer, elem, false)?;
+            let x = self.load_fragment(elem, &access)?;
+            self.set(result, x);
+            return Ok(());
+        }
+        let layout = plan.layout(k, k.result(inst))?;
         let (to, bits) = (&staged.to_memory, staged.bits);
         let own = self.thread_coord(to, 0)?;
         let own = self.at_entry().mul_imm(own, i64::from(bits / 8));

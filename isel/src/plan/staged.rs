@@ -1,7 +1,8 @@
 //! Loads to registers by way of shared memory that asynchronous copies fill ahead of time.
 //!
 //! ```text
-//!  staged   a tensor copy brings the tile as it lies in memory; threads read their elements
+//!  staged   a tensor copy brings the tile as it lies in memory, or swizzled where threads that read their elements
+//!           would meet in banks
 //!  packed   the array was packed before the launch: a tile is one run of bytes, copied as it is, in which
 //!           each thread's registers lie in wide accesses:
 //!
@@ -12,6 +13,7 @@
 //! thread has the same number of them, and their place follows from thread and word alone (Tilus, section
 //! 7 and Fig. 9: the weight's layout is transformed so that its bytes are loaded by wide accesses).
 
+use super::Ways;
 use super::cost::Model;
 use super::types::{Plan, Staged, StagedFill};
 use crate::facts::is_multiple;
@@ -19,7 +21,7 @@ use crate::operand::array;
 use crate::tiles::{extents, layout_error, pointer, unit_dim, written};
 use crate::window::Window;
 use crate::{IselError, Result};
-use warplift_ir::layout::{Axis, Builder, Layout};
+use warplift_ir::layout::{Axis, Builder, Layout, access, shared};
 use warplift_ir::manifest::PackingDigit;
 use warplift_ir::target::SM90A;
 use warplift_ir::tile::{ArrayMapping, BlockData, Inst, Kernel, LoopMapping, Op, Value, Way};
@@ -82,11 +84,11 @@ pub(super) fn plan_load(k: &Kernel, load: Inst, model: &Model<'_>, plan: &Plan) 
     let ArrayMapping { way, stream, .. } = array(k, load);
     let staged = match way {
         Way::Plain => return Ok(None),
-        Way::Fit => match from_rows(k, load, layout) {
+        Way::Fit => match from_rows(k, load, layout, plan.ways) {
             Ok(staged) if staged.is_read_wide() && is_worth(k, load, model, plan) => staged,
             _ => return Ok(None),
         },
-        Way::Staged => from_rows(k, load, layout)?,
+        Way::Staged => from_rows(k, load, layout, plan.ways)?,
         Way::Packed => from_units(k, load, layout)?,
     };
     Ok(Some(Staged { stream, ..staged }))
@@ -117,8 +119,61 @@ fn rank_two(k: &Kernel, load: Inst) -> Result<[u32; 2]> {
     }
 }
 
+/// A tile that tensor copies bring, by the fewest wavefronts of its reads.
+fn from_rows(k: &Kernel, load: Inst, layout: &Layout, ways: Ways) -> Result<Staged> {
+    let mut best = as_it_lies(k, load, layout)?;
+    for span in spans(k, load, &best, ways) {
+        let other = swizzled(k, load, layout, &best, span)?;
+        if wavefronts(k, load, &other)? < wavefronts(k, load, &best)? {
+            best = other;
+        }
+    }
+    Ok(best)
+}
+
+/// Swizzle spans that a tile's rows are made of, the widest first; none where parts of it are read, or what lies
+/// outside is put in by the reads.
+fn spans(k: &Kernel, load: Inst, plain: &Staged, ways: Ways) -> Vec<u32> {
+    let view = k.args(load)[0];
+    let shape = extents(k, k.result(load));
+    let StagedFill::Tensor { inner_dim, unit: 1, .. } = plain.fill else { return Vec::new() };
+    let whole = !k.attrs[load].in_parts && Window::of(k, view).is_none_or(|w| w.fill(k) == 0.0);
+    let [inner, outer] = [inner_dim, 1 - inner_dim.min(1)].map(|d| shape.get(d).copied().unwrap_or(1));
+    if shape.len() != 2 || !whole || !ways.swizzles || !outer.is_multiple_of(8) || plain.bits > WORD as u32 {
+        return Vec::new();
+    }
+    [128, 64, 32].into_iter().filter(|span| (inner * plain.bits / 8).is_multiple_of(*span)).collect()
+}
+
+/// A tile in rows of a swizzle span.
+fn swizzled(k: &Kernel, load: Inst, layout: &Layout, plain: &Staged, span: u32) -> Result<Staged> {
+    let StagedFill::Tensor { inner_dim, unit, .. } = plain.fill else { return Ok(plain.clone()) };
+    let error = layout_error(k, load);
+    let shape = extents(k, k.result(load)).into_iter().map(u64::from).collect::<Vec<u64>>();
+    let bits = u64::from(plain.bits);
+    let to_mem =
+        shared::swizzled(shape[1 - inner_dim], shape[inner_dim], bits, span.into()).map_err(&error)?;
+    let renamed = layout.renamed(|a| match a {
+        Axis::Dim(d) => Axis::Dim(u8::from(usize::from(d) == inner_dim)),
+        other => other,
+    });
+    let outer_first = renamed.and_then(|l| l.with_outs(&[Axis::Dim(0), Axis::Dim(1)]));
+    let to_memory = outer_first.and_then(|l| l.then(&to_mem)).map_err(&error)?;
+    let fill = StagedFill::Tensor { inner_dim, slab: span * 8 / plain.bits, unit, swizzle: span };
+    Ok(Staged { to_memory, fill, ..plain.clone() })
+}
+
+/// Wavefronts in which a warp reads its part of a tile.
+fn wavefronts(k: &Kernel, load: Inst, staged: &Staged) -> Result<u64> {
+    let (error, bits) = (layout_error(k, load), u64::from(staged.bits));
+    let most = ACCESS_WORDS * WORD / bits;
+    let vector = access::vector_width(&staged.to_memory, most, most).map_err(&error)?.elements;
+    let each = access::wavefronts(&staged.to_memory, bits, vector).map_err(&error)?;
+    Ok(staged.to_memory.in_extent(Axis::Reg) / vector * each)
+}
+
 /// A tile as it lies in memory: slabs along the contiguous dimension, each a tensor copy's box.
-fn from_rows(k: &Kernel, load: Inst, layout: &Layout) -> Result<Staged> {
+fn as_it_lies(k: &Kernel, load: Inst, layout: &Layout) -> Result<Staged> {
     let view = k.args(load)[0];
     let refused = match Window::of(k, view) {
         Some(window) => window.rows_refused(k),
@@ -152,7 +207,7 @@ fn from_rows(k: &Kernel, load: Inst, layout: &Layout) -> Result<Staged> {
     let dims: Vec<Axis> = (0..shape.len()).map(|d| Axis::Dim(d as u8)).collect();
     let to_memory = layout.with_outs(&dims).and_then(|l| l.then(&to_mem)).map_err(layout_error(k, load))?;
     let bytes = inner * outer * bits / 8;
-    let fill = StagedFill::Tensor { inner_dim, slab, unit };
+    let fill = StagedFill::Tensor { inner_dim, slab, unit, swizzle: 0 };
     Ok(Staged { to_memory, bits, bytes, stream: false, fill })
 }
 

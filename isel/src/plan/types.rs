@@ -244,6 +244,8 @@ pub enum StagedFill {
         slab: u32,
         /// Elements that the copy counts as one, so that more of them fit its box.
         unit: u32,
+        /// Swizzle span in bytes, then a slab's row; 0: none.
+        swizzle: u32,
     },
     /// One bulk copy of a packed tile.
     Packed {
@@ -255,6 +257,11 @@ pub enum StagedFill {
 }
 
 impl Staged {
+    /// Whether rows are swizzled, and read as a whole.
+    pub fn is_swizzled(&self) -> bool {
+        matches!(self.fill, StagedFill::Tensor { swizzle: 1.., .. })
+    }
+
     /// Bits of one access.
     fn access_bits(&self) -> u64 {
         let width = self.to_memory.contiguous(Axis::Reg, Axis::Mem).min(128 / u64::from(self.bits));
@@ -271,7 +278,10 @@ impl Staged {
     pub(super) fn describe(&self) -> String {
         let bits = self.access_bits();
         let how = match &self.fill {
-            StagedFill::Tensor { slab, .. } => format!("tensor copies of {slab} elements"),
+            StagedFill::Tensor { slab, swizzle: 0, .. } => format!("tensor copies of {slab} elements"),
+            StagedFill::Tensor { slab, swizzle, .. } => {
+                format!("tensor copies of {slab} elements, swizzle {swizzle}")
+            }
             StagedFill::Packed { .. } => "one bulk copy, packed".to_owned(),
         };
         format!("through shared memory to registers, {how}, accesses of {bits} bits")

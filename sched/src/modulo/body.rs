@@ -302,7 +302,7 @@ impl Build<'_, '_> {
                 }
                 Opcode::Await => self.wait(inst)?,
                 _ if self.is_small(inst) && self.extends_last(inst) => {}
-                _ if self.is_load_from_memory(inst) && self.joins_loads(inst) => {}
+                _ if self.joins_loads(inst) => {}
                 _ if let Some(buffer) = self.stored_to(inst) => self.store(inst, buffer),
                 _ if self.is_pure(inst) || d.op == Opcode::Wgmma || self.reads(inst) => {
                     let n = self.body.nodes.len();
@@ -378,16 +378,26 @@ impl Build<'_, '_> {
         d.op.row().effect == Effect::Read && global_access(d).is_some_and(|(_, writes)| !writes)
     }
 
-    /// Adds a load to those that it follows: they leave one after the other.
+    /// Adds a load to those from the same place that it follows: they leave one after the other.
     fn joins_loads(&mut self, inst: Inst) -> bool {
-        let Some(n) = self.body.nodes.len().checked_sub(1) else { return false };
-        if !self.body.nodes[n].insts.iter().all(|&i| self.is_load_from_memory(i)) {
+        let before = self.body.nodes.last().and_then(|n| n.insts.last()).copied();
+        if !before.is_some_and(|b| self.loads_as(b, inst)) {
             return false;
         }
-        let node = self.node(inst, vec![inst]);
+        let (n, node) = (self.body.nodes.len() - 1, self.node(inst, vec![inst]));
         self.node_of.extend(self.func.insts[inst].results.iter().map(|&r| (r, n)));
         self.body.nodes[n].join(node);
         true
+    }
+
+    /// Whether both instructions are threads' loads, from global memory or from one buffer.
+    fn loads_as(&self, one: Inst, other: Inst) -> bool {
+        let of = |i: Inst| {
+            let d = &self.func.insts[i];
+            let loads = d.op != Opcode::Wgmma && self.reads(i);
+            loads.then(|| touched(&d.attr, d.op).first().map(|t| t.0))
+        };
+        of(one).is_some_and(|from| of(other) == Some(from))
     }
 
     /// The buffer that an instruction stores a part of a computed operand to.
@@ -504,7 +514,8 @@ impl Build<'_, '_> {
         let mut read = Vec::new();
         self.values_read(inst, &mut read);
         let results = self.func.insts[inst].results;
-        !results.is_empty() && read.iter().any(large) && !results.iter().any(large)
+        let makes = self.func.insts[inst].op != Opcode::Slice && !results.is_empty();
+        makes && read.iter().any(large) && !results.iter().any(large)
     }
 
     /// Times that an instruction is issued: once for each register of its result.

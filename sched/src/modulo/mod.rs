@@ -26,6 +26,8 @@
 //!
 //! An interval says nothing of how warpgroups come to stand to each other. `block` runs the `steps` of all of them
 //! beside each other, and `choose` compares: with turns at the tensor cores or without, waits pinned or moved by ptxas.
+//!
+//! Where fragments do not fit twice, `slices` cuts elementwise chains, and all is done again.
 
 mod block;
 mod body;
@@ -33,6 +35,7 @@ mod choose;
 mod edges;
 mod rotate;
 mod search;
+mod slices;
 mod steps;
 
 use crate::graph::{meets_in_global, yields};
@@ -42,6 +45,7 @@ use body::{Body, Limits, Resource};
 use choose::{Choice, Choices, choose};
 use rustc_hash::FxHashMap;
 use search::Found;
+use slices::do_slices;
 use warplift_ir::machine::{Attr, Buffer, Func, Inst, LoopSchedule, Program, Slot, Span};
 use warplift_ir::target::{Opcode, Target, Unit};
 
@@ -54,9 +58,41 @@ const WORK_REGISTERS: u32 = 48;
 /// Iterations at most of which a body holds work.
 const STAGES: u32 = 4;
 
+/// What was decided for the loops of a program.
+pub struct Overlap<'a> {
+    /// The program, chains in its loops cut where that lets them be overlapped.
+    pub program: Program<'a>,
+    /// Schedules of its loops.
+    pub loops: Vec<LoopSchedule>,
+    /// Why loops are left as they are.
+    pub remarks: Vec<String>,
+}
+
+/// Schedules the loops of a program. Where one that mixes products and work of threads is not overlapped with itself,
+/// its elementwise chains are cut, which leaves registers, if the loop is faster then.
+pub fn do_modulo<'a>(program: Program<'a>, target: &Target, disabled: &[Feature]) -> Overlap<'a> {
+    let (loops, remarks) = schedules(&program, target, disabled);
+    let stays = |l: &&LoopSchedule| !l.rotated && mixes(&program.func, l.inst);
+    let stuck: Vec<Inst> = loops.iter().filter(stays).map(|l| l.inst).collect();
+    let whole = Overlap { program, loops, remarks };
+    if stuck.is_empty() || [Feature::Slices, Feature::Modulo].iter().any(|f| disabled.contains(f)) {
+        return whole;
+    }
+    let mut program = whole.program.clone();
+    if stuck.iter().filter(|&&l| do_slices(&mut program.func, l)).count() == 0 {
+        return whole;
+    }
+    let (loops, remarks) = schedules(&program, target, disabled);
+    let cycles = |loops: &[LoopSchedule]| loops.iter().map(LoopSchedule::expected).sum::<u32>();
+    match cycles(&loops) <= cycles(&whole.loops) {
+        true => Overlap { program, loops, remarks },
+        false => whole,
+    }
+}
+
 /// Schedules every loop with products or tensor copies. One whose products depend on threads' work in the same
 /// iteration may be rotated; the reasons why one of these is left as it is come as remarks.
-pub fn do_modulo(
+fn schedules(
     program: &Program<'_>,
     target: &Target,
     disabled: &[Feature],

@@ -62,7 +62,7 @@ pub(super) fn schedule(b: &Body, stages: u32) -> Result<Found, String> {
     let step = (least / STEPS).max(1);
     for interval in (least..=serial + step).step_by(step as usize) {
         let body = b.beside_products(interval);
-        let search = Search { b: &body, ii: interval.into(), stages };
+        let search = Search::of(&body, interval.into(), stages);
         if let Some(times) = search.place() {
             let order = search.body_order(&times);
             return Ok(Found { interval, recurrence, times, order, body });
@@ -79,7 +79,7 @@ fn least_recurrence(b: &Body, from: u32) -> u32 {
     let (mut low, mut high) = (1i64, longest.max(i64::from(from)).max(1));
     while low < high {
         let middle = (low + high) / 2;
-        let possible = Search { b, ii: middle, stages: 1 }.starts().is_some();
+        let possible = Search::of(b, middle, 1).starts().is_some();
         if possible { high = middle } else { low = middle + 1 }
     }
     low as u32
@@ -92,9 +92,21 @@ struct Search<'b> {
     ii: i64,
     /// Stages at most.
     stages: u32,
+    /// Edges that lead to each node, and from it.
+    to: Vec<Vec<&'b Edge>>,
+    from: Vec<Vec<&'b Edge>>,
 }
 
-impl Search<'_> {
+impl<'b> Search<'b> {
+    fn of(b: &'b Body, ii: i64, stages: u32) -> Self {
+        let (mut to, mut from) = (vec![Vec::new(); b.nodes.len()], vec![Vec::new(); b.nodes.len()]);
+        for e in &b.edges {
+            to[e.to].push(e);
+            from[e.from].push(e);
+        }
+        Self { b, ii, stages, to, from }
+    }
+
     fn gap(&self, e: &Edge) -> i64 {
         e.latency - self.ii * i64::from(e.distance)
     }
@@ -136,7 +148,7 @@ impl Search<'_> {
         products.sort_by_key(|&n| keys[n]);
         let mut before = 0;
         for n in products {
-            let ready = b.edges.iter().filter(|e| e.to == n && b.nodes[e.from].resource != Resource::Tensor);
+            let ready = self.to[n].iter().filter(|e| b.nodes[e.from].resource != Resource::Tensor);
             let ready = ready.map(|e| times[e.from] + self.gap(e));
             // An operand of the iteration before is there from the start.
             let begin = times[n].div_euclid(ii) * ii;
@@ -181,6 +193,9 @@ impl Search<'_> {
 
     /// A time for every node, or `None` at this interval.
     fn place(&self) -> Option<Vec<i64>> {
+        if [Resource::Tensor, Resource::Threads].into_iter().any(|r| self.taken(r) > self.ii) {
+            return None;
+        }
         self.starts()?;
         let order = self.priority();
         let mut times: Vec<Option<i64>> = vec![None; order.len()];
@@ -199,8 +214,13 @@ impl Search<'_> {
         self.acceptable(&times).then_some(times)
     }
 
+    /// Cycles of an interval that a warpgroup's own resource is taken.
+    fn taken(&self, resource: Resource) -> i64 {
+        self.b.nodes.iter().filter(|n| n.resource == resource).map(|n| i64::from(n.busy)).sum()
+    }
+
     fn earliest(&self, n: usize, times: &[Option<i64>]) -> i64 {
-        let into = self.b.edges.iter().filter(|e| e.to == n && e.from != n);
+        let into = self.to[n].iter().filter(|e| e.from != n);
         into.filter_map(|e| Some(times[e.from]? + self.gap(e))).max().unwrap_or(0)
     }
 
@@ -221,11 +241,12 @@ impl Search<'_> {
         while t < early + self.ii {
             let open = self.b.closed.iter().filter(|c| c.1 == n).filter_map(|c| times[c.0]);
             let blocked = times.iter().enumerate().filter(|(o, _)| *o != n);
-            let past = blocked.filter_map(|(o, at)| at.map(|at| self.overlap(n, t, o, at))).find(|&p| p > 0);
+            let past =
+                blocked.filter_map(|(o, at)| at.map(|at| self.overlap(n, t, o, at))).max().unwrap_or(0);
             match past {
-                Some(p) => t += p,
+                1.. => t += past,
                 // A product ends in the interval in which it begins.
-                None => {
+                _ => {
                     let stage = t.div_euclid(self.ii);
                     return open.into_iter().all(|p| p.div_euclid(self.ii) == stage).then_some(t);
                 }
@@ -236,11 +257,11 @@ impl Search<'_> {
 
     /// Takes back what stands in the way of a forced placement.
     fn evict(&self, n: usize, t: i64, times: &mut [Option<i64>]) {
-        for (o, time) in times.iter_mut().enumerate() {
-            let Some(at) = time.filter(|_| o != n) else { continue };
-            let late = self.b.edges.iter().filter(|e| e.from == n && e.to == o);
-            let broken = late.map(|e| t + self.gap(e)).any(|least| at < least);
-            if broken || self.overlap(n, t, o, at) > 0 {
+        let late =
+            self.from[n].iter().filter(|e| e.to != n && times[e.to].is_some_and(|at| at < t + self.gap(e)));
+        let late: Vec<usize> = late.map(|e| e.to).collect();
+        for (o, time) in times.iter_mut().enumerate().filter(|(o, _)| *o != n) {
+            if time.is_some_and(|at| late.contains(&o) || self.overlap(n, t, o, at) > 0) {
                 *time = None;
             }
         }

@@ -1,0 +1,118 @@
+//! Elementwise chains that are cut so that a loop can be overlapped, and what is read beside its products: compiled with
+//! and without, simulated without hazard, compared with the interpreter.
+
+use warplift::ir::target::SM90A;
+use warplift::ir::tile::{Kernel, Mapping, parse_file};
+use warplift::sim::{self, Adversary};
+use warplift::{CompileError, Compiled, Options, compile};
+use warplift_golden::library::reference;
+
+/// Attention whose scores get a bias, whatever makes it.
+fn biased(tile: u32, made: &str) -> (Kernel, Mapping) {
+    let text = include_str!("../../driver/kernels/attention.tile");
+    let (text, _) = text.split_once("mapping attention").expect("a mapping");
+    let changes = [
+        ("o: ptr<bf16> align 16,", "o: ptr<bf16> align 16, bias: ptr<bf16> align 16,"),
+        ("keys: i32,", "keys: i32 % 8,"),
+        ("    gq = subview", "    all_b = view bias : bf16[queries, keys]\n    gq = subview"),
+        ("s = mma zero, tq, trans(tk)", made),
+    ];
+    let text = changes.iter().fold(text.to_owned(), |text, (from, to)| {
+        assert!(text.contains(from), "the text has no `{from}`");
+        text.replace(from, to)
+    });
+    let words = format!("BM = 128, BN = {tile}, D = 128\nfor t: pipeline fit, producers 1, consumers 2");
+    let text = format!("{text}\nmapping attention {{\n{words}\nkernel: persistent\n}}");
+    let mut module = parse_file(&text, "biased.tile").unwrap_or_else(|e| panic!("{e:?}\n{text}"));
+    (module.kernels.remove(0), module.mappings.remove(0))
+}
+
+const TILE: &str = "raw = mma zero, tq, trans(tk)
+        tb = load all_b[i*BM, first] : bf16[BM, BN]
+        s = fma(raw, 8.0, cast(tb, f32))";
+
+fn tried((kernel, mapping): &(Kernel, Mapping), without: &[&str]) -> Result<Compiled, CompileError> {
+    let disable = without.iter().map(|f| f.parse().expect("a feature")).collect();
+    compile(kernel, mapping, &SM90A, &Options { verify: true, disable, ..Options::default() })
+}
+
+fn compiled(case: &(Kernel, Mapping), without: &[&str]) -> Compiled {
+    tried(case, without).unwrap_or_else(|e| panic!("{}\n{e}", case.1))
+}
+
+fn check((kernel, mapping): &(Kernel, Mapping), made: &Compiled, keys: i64) {
+    let size = [("batch", 1), ("heads", 1), ("queries", 136), ("keys", keys)];
+    let problem = reference(kernel, mapping, &size, 3);
+    for (seed, order) in [(1, Adversary::Latest), (2, Adversary::Random)] {
+        let options = sim::Options { seed, order, ..sim::Options::default() };
+        let run = problem.simulate(&made.ptx, &made.manifest, &options, 2);
+        let (have, report) = run.unwrap_or_else(|e| panic!("{keys} keys, {order:?}: {e}"));
+        assert!(report.hazards.is_empty(), "{keys} keys, {order:?}: {:?}", report.hazards);
+        assert_eq!(problem.difference_beyond(&have, 2e-2), None, "{keys} keys, {order:?}");
+    }
+}
+
+/// Registers that the allocation of the consumers needed.
+fn registers(made: &Compiled) -> u32 {
+    made.explained.registers.iter().map(|r| r.2).max().expect("roles")
+}
+
+#[test]
+fn chains_are_cut_where_a_loop_is_then_overlapped() {
+    // What is added comes from both halves of registers, in another order; from two chains; it decides what is taken.
+    let twice = "raw = mma zero, tq, trans(tk)
+        tb = cast(load all_b[i*BM, first] : bf16[BM, BN], f32)
+        far = cast((iota 1 : i32[BM, BN]) - (iota 0 : i32[BM, BN]) + first, f32)
+        s = fma(raw, 8.0, tb * far)";
+    let chosen = "raw = mma zero, tq, trans(tk)
+        tb = cast(load all_b[i*BM, first] : bf16[BM, BN], f32)
+        s = select(tb > 0.0, raw * 8.0, raw + min(tb, -0.5) * 2.0)";
+    for (tile, made) in [(128, TILE), (112, TILE), (96, twice), (96, chosen)] {
+        let case = biased(tile, made);
+        let cut = compiled(&case, &[]);
+        for keys in [8, i64::from(tile), 3 * i64::from(tile) - 8] {
+            check(&case, &cut, keys);
+        }
+        match tried(&case, &["slices"]) {
+            Ok(whole) => {
+                let [less, more] = [&cut, &whole].map(|c| c.explained.schedule.loops[0].expected());
+                assert!(
+                    cut.ptx != whole.ptx && less <= more,
+                    "{tile}: {less} cycles cut, {more} whole: {made}"
+                );
+            }
+            // Whole, both chains of a product of two need more registers than there are.
+            Err(e) => assert!(matches!(e, CompileError::Registers(_)) && made != TILE, "{e}"),
+        }
+    }
+    let case = biased(128, TILE);
+    let (cut, whole) = (compiled(&case, &[]), compiled(&case, &["slices"]));
+    let [cut_loop, whole_loop] = [&cut, &whole].map(|c| &c.explained.schedule.loops[0]);
+    assert!(cut_loop.rotated && !whole_loop.rotated);
+    assert!(cut_loop.expected() * 10 < whole_loop.expected() * 9);
+    assert!(registers(&cut) <= 232);
+}
+
+/// A loop's own tiles have two stages before the next tile's query has.
+#[test]
+fn stages_go_to_the_loop_first() {
+    let made = compiled(&biased(128, TILE), &[]);
+    let depth = |name: &str| made.explained.buffers.iter().find(|b| b.0 == name).expect("a ring").2;
+    assert_eq!(["tq", "tk", "tb"].map(depth), [1, 2, 2], "{:?}", made.explained.buffers);
+}
+
+/// Threads read a row's elements by fours; eight rows of 256 bytes would meet in the same banks.
+#[test]
+fn tiles_for_registers_are_swizzled_where_rows_would_meet() {
+    let case = biased(128, TILE);
+    let line = |without: &[&str]| {
+        let made = compiled(&case, without);
+        let lines = made.explained.plan.into_iter();
+        lines.filter(|l| l.contains("through shared memory to registers")).collect::<Vec<_>>()
+    };
+    assert!(matches!(&line(&[])[..], [l] if l.contains("64 elements, swizzle 128")), "{:?}", line(&[]));
+    assert!(matches!(&line(&["swizzle"])[..], [l] if !l.contains("swizzle")), "{:?}", line(&["swizzle"]));
+    for without in [&[][..], &["swizzle"]] {
+        check(&case, &compiled(&case, without), 264);
+    }
+}

@@ -1,0 +1,288 @@
+//! Elementwise chains slice by slice, so that what lies between their steps is never there as a whole.
+//!
+//! ```text
+//!  s: 64 registers, b: 32            s0 s1 ..  = slices of s          free views
+//!  t = low b; u = high b   64        t0 = low b[0..4]; u0 = high ..    8
+//!  r = fma s, c, (t, u)     0        r0 = fma s0, c, (t0, u0)          in place of s0
+//!                                    t1 = ..
+//!                                    r = join r0, r1, ..              free
+//! ```
+//!
+//! A loop that is overlapped with itself holds fragments of two iterations, and what a chain makes on its way to
+//! another fragment (a bias that is converted, distances that are scaled) does not fit beside them. Cut, the chain
+//! needs a slice of each step. Only chains that meet another large fragment are worth it: a row of steps over one
+//! fragment goes in place anyhow.
+
+use super::body::LARGE_REGISTERS;
+use rustc_hash::{FxHashMap, FxHashSet};
+use warplift_ir::machine::{Attr, Block, Func, IndexMap, Inst, NewInst, Ty, Value};
+use warplift_ir::target::Opcode;
+
+/// Registers of a slice: enough steps side by side to hide their latency.
+const WIDTH: u16 = 8;
+
+/// Cuts the chains in the body of a loop; whether there were any.
+pub(super) fn do_slices(func: &mut Func<'_>, looped: Inst) -> bool {
+    let block = func.insts[looped].blocks[0];
+    let chains = chains(func, block);
+    for chain in &chains {
+        Cut { chain, block, slices: FxHashMap::default(), steps: FxHashMap::default(), func }.run();
+    }
+    !chains.is_empty()
+}
+
+/// Elementwise work whose results nothing else reads, and the step at which it ends.
+struct Chain {
+    root: Inst,
+    members: FxHashSet<Inst>,
+}
+
+/// The chains of a block that are worth it.
+fn chains(func: &Func<'_>, block: Block) -> Vec<Chain> {
+    let readers = readers(func, block);
+    let (mut taken, mut found) = (FxHashSet::<Inst>::default(), Vec::new());
+    for (at, &root) in func.blocks[block].insts.iter().enumerate().rev() {
+        if is_root(func, root) && !taken.contains(&root) {
+            let chain = Chain { root, members: members(func, &func.blocks[block].insts[..=at], &readers) };
+            taken.extend(&chain.members);
+            found.extend(chain.meets_another(func).then_some(chain));
+        }
+    }
+    found
+}
+
+/// The instructions that read each value; none where something but a mapped operand of the block's own does.
+fn readers(func: &Func<'_>, block: Block) -> FxHashMap<Value, Option<Vec<Inst>>> {
+    let mut readers: FxHashMap<Value, Option<Vec<Inst>>> = FxHashMap::default();
+    for &inst in &func.blocks[block].insts {
+        let d = &func.insts[inst];
+        for (k, &v) in d.args.iter().enumerate() {
+            let all = readers.entry(v).or_insert_with(|| Some(Vec::new()));
+            match all {
+                Some(all) if is_view(func, inst) || d.maps.get(k).is_some_and(|m| *m != IndexMap::Whole) => {
+                    all.push(inst);
+                }
+                _ => *all = None,
+            }
+        }
+        let mut inside = d.guard.iter().map(|g| g.pred).collect();
+        d.blocks.iter().for_each(|&b| read_inside(func, b, &mut inside));
+        readers.extend(inside.into_iter().map(|v| (v, None)));
+    }
+    readers
+}
+
+/// Values that the instructions of a nested block read.
+fn read_inside(func: &Func<'_>, block: Block, found: &mut Vec<Value>) {
+    for &inst in &func.blocks[block].insts {
+        let d = &func.insts[inst];
+        found.extend(d.args.iter().copied().chain(d.guard.iter().map(|g| g.pred)));
+        d.blocks.iter().for_each(|&b| read_inside(func, b, found));
+    }
+}
+
+/// What ends before `insts` do and is read by the last of them alone, or by what is read so.
+fn members(
+    func: &Func<'_>,
+    insts: &[Inst],
+    readers: &FxHashMap<Value, Option<Vec<Inst>>>,
+) -> FxHashSet<Inst> {
+    let mut members: FxHashSet<Inst> = insts.last().copied().into_iter().collect();
+    for &inst in insts.iter().rev().skip(1).filter(|&&i| is_step(func, i) || is_view(func, i)) {
+        let by = func.insts[inst].results.iter().map(|r| readers.get(r).and_then(Option::as_ref));
+        let inner = |by: &Vec<Inst>| !by.is_empty() && by.iter().all(|i| members.contains(i));
+        if by.into_iter().all(|by| by.is_some_and(inner)) {
+            members.insert(inst);
+        }
+    }
+    members
+}
+
+/// Whether an instruction computes on fragments, register by register.
+fn is_step(func: &Func<'_>, inst: Inst) -> bool {
+    let d = &func.insts[inst];
+    let repeats = d.op.is_pure() && d.blocks.is_empty() && d.guard.is_none() && !d.maps.is_empty();
+    repeats && !is_view(func, inst) && matches!(d.results, [r] if func.ty(*r).is_frag())
+}
+
+/// Whether an instruction only names registers: of others side by side, a part of them, or in another order.
+fn is_view(func: &Func<'_>, inst: Inst) -> bool {
+    let d = &func.insts[inst];
+    match d.op {
+        Opcode::Join => true,
+        Opcode::Slice => !d.maps.is_empty() || matches!(d.attr, Attr::Imm(_)),
+        Opcode::Mov => !d.maps.is_empty(),
+        _ => false,
+    }
+}
+
+fn is_root(func: &Func<'_>, inst: Inst) -> bool {
+    let regs = |v: Value| func.ty(v).regs();
+    is_step(func, inst)
+        && func.insts[inst]
+            .results
+            .iter()
+            .all(|&r| regs(r) >= LARGE_REGISTERS && regs(r).is_multiple_of(WIDTH.into()))
+}
+
+impl Chain {
+    /// Whether a step reads a large fragment of the chain beside another large one.
+    fn meets_another(&self, func: &Func<'_>) -> bool {
+        let large = |v: &&Value| func.ty(**v).is_frag() && func.ty(**v).regs() >= LARGE_REGISTERS;
+        let inner = |v: &&Value| func.def(**v).is_some_and(|d| self.members.contains(&d));
+        self.members.iter().filter(|&&i| is_step(func, i)).any(|&i| {
+            let mut read: Vec<&Value> = func.insts[i].args.iter().filter(large).collect();
+            read.dedup();
+            read.len() > 1 && read.iter().any(inner)
+        })
+    }
+}
+
+/// A register of a value.
+type Source = (Value, u16);
+
+/// A chain under rewriting.
+struct Cut<'f, 'a> {
+    chain: &'f Chain,
+    block: Block,
+    /// Slices of what the chain reads: value, first register and length.
+    slices: FxHashMap<(Value, u16, u16), Value>,
+    /// Steps of the slice at hand, by their registers.
+    steps: FxHashMap<(Inst, Vec<u16>), Value>,
+    func: &'f mut Func<'a>,
+}
+
+impl Cut<'_, '_> {
+    /// Puts slices of all that is read first, then the chain slice by slice, where its last step stood.
+    fn run(mut self) {
+        let root = self.chain.root;
+        let list = std::mem::take(&mut self.func.blocks[self.block].insts);
+        let regs = self.func.ty(self.func.result(root)).regs() as u16;
+        let parts = (0..regs / WIDTH).map(|n| {
+            self.steps.clear();
+            self.step(root, (n * WIDTH..(n + 1) * WIDTH).collect())
+        });
+        let parts: Vec<Value> = parts.collect();
+        let made = std::mem::take(&mut self.func.blocks[self.block].insts);
+        let is_slice = |i: &Inst| self.slices.values().any(|&v| self.func.def(v) == Some(*i));
+        let (slices, steps): (Vec<Inst>, Vec<Inst>) = made.into_iter().partition(is_slice);
+        let last = list.iter().position(|&i| i == root).unwrap_or(list.len() - 1);
+        let kept = |i: &&Inst| !self.chain.members.contains(i);
+        let before = list[..last].iter().filter(kept).copied();
+        let all = before.chain(slices).chain(steps).chain(list[last..].iter().copied());
+        self.func.blocks[self.block].insts = all.collect();
+        let args = self.func.list(&parts);
+        let d = &mut self.func.insts[root];
+        (d.op, d.attr, d.args) = (Opcode::Join, Attr::None, args);
+        d.maps.clear();
+    }
+
+    /// Some registers of a step's result.
+    fn step(&mut self, inst: Inst, regs: Vec<u16>) -> Value {
+        if let Some(&made) = self.steps.get(&(inst, regs.clone())) {
+            return made;
+        }
+        let d = self.func.insts[inst].clone();
+        let (mut args, mut maps) = (Vec::new(), Vec::new());
+        for (k, &v) in d.args.iter().enumerate() {
+            let wanted: Option<Vec<u16>> =
+                d.maps.get(k).and_then(|m| regs.iter().map(|&r| m.at(r)).collect());
+            let (arg, map) = match wanted {
+                Some(wanted) => self.operand(wanted.into_iter().map(|r| self.source(v, r)).collect()),
+                None => (v, IndexMap::Whole),
+            };
+            args.push(arg);
+            maps.push(map);
+        }
+        let new = NewInst::new(d.op, &args, &[Ty::frag(regs.len() as u16)]);
+        let new = new.attr(d.attr).loc(d.loc).maps(maps.into_iter().collect());
+        let made = self.push(new);
+        self.steps.insert((inst, regs), made);
+        made
+    }
+
+    fn push(&mut self, new: NewInst) -> Value {
+        let inst = self.func.push(self.block, new);
+        self.func.result(inst)
+    }
+
+    /// The register that the chain's views name by another.
+    fn source(&self, v: Value, r: u16) -> Source {
+        let Some(def) = self.func.def(v).filter(|d| self.chain.members.contains(d)) else { return (v, r) };
+        let d = &self.func.insts[def];
+        match (d.op, &d.attr) {
+            _ if !is_view(self.func, def) => (v, r),
+            (Opcode::Join, _) => self.part(d.args, r),
+            (_, Attr::Imm(start)) if d.maps.is_empty() => self.source(d.args[0], *start as u16 + r),
+            _ => self.source(d.args[0], d.maps[0].at(r).unwrap_or(r)),
+        }
+    }
+
+    /// The register of one of several values side by side.
+    fn part(&self, values: &[Value], mut r: u16) -> Source {
+        for &v in values {
+            let regs = self.func.ty(v).regs().max(1) as u16;
+            if r < regs {
+                return self.source(v, r);
+            }
+            r -= regs;
+        }
+        panic!("a join of fewer registers than its result has")
+    }
+
+    /// An operand of these registers, and where each lies in it.
+    fn operand(&mut self, sources: Vec<Source>) -> (Value, IndexMap) {
+        let mut values: Vec<Value> = Vec::new();
+        sources.iter().for_each(|s| values.extend((!values.contains(&s.0)).then_some(s.0)));
+        let mut places: FxHashMap<Source, u16> = FxHashMap::default();
+        let (mut parts, mut at) = (Vec::new(), 0);
+        for &v in &values {
+            let mut regs: Vec<u16> = sources.iter().filter(|s| s.0 == v).map(|s| s.1).collect();
+            regs.sort_unstable();
+            regs.dedup();
+            let (part, first) = self.registers(v, &regs);
+            places.extend(regs.iter().enumerate().map(|(n, &r)| {
+                let own = first.map_or(n as u16, |first| r - first);
+                ((v, r), at + own)
+            }));
+            at += self.func.ty(part).regs().max(1) as u16;
+            parts.push(part);
+        }
+        let places: Vec<u16> = sources.iter().map(|s| places[s]).collect();
+        match parts[..] {
+            [part] if !self.func.ty(part).is_frag() => (part, IndexMap::Whole),
+            [part] => (part, map_of(places)),
+            _ => (self.push(NewInst::new(Opcode::Join, &parts, &[Ty::frag(at)])), map_of(places)),
+        }
+    }
+
+    /// A value that holds these registers of another, one after the other, or from a register on.
+    fn registers(&mut self, v: Value, regs: &[u16]) -> (Value, Option<u16>) {
+        let inner = self.func.def(v).filter(|d| self.chain.members.contains(d));
+        if let Some(step) = inner {
+            return (self.step(step, regs.to_vec()), None);
+        }
+        let run = regs.windows(2).all(|w| w[1] == w[0] + 1);
+        if !run || self.func.ty(v).regs() < LARGE_REGISTERS || !self.func.ty(v).is_frag() {
+            return (v, Some(0));
+        }
+        let key = (v, regs[0], regs.len() as u16);
+        let slice = match self.slices.get(&key) {
+            Some(&slice) => slice,
+            None => {
+                let new = NewInst::new(Opcode::Slice, &[v], &[Ty::frag(key.2)]);
+                self.push(new.attr(Attr::Imm(key.1.into())))
+            }
+        };
+        self.slices.insert(key, slice);
+        (slice, None)
+    }
+}
+
+/// The map that names these registers.
+fn map_of(places: Vec<u16>) -> IndexMap {
+    match places.iter().enumerate().all(|(i, &p)| usize::from(p) == i) {
+        true => IndexMap::EACH,
+        false => IndexMap::Table(places.into()),
+    }
+}
