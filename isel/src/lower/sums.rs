@@ -1,4 +1,5 @@
-//! Sums of indices that only decide selects: a number for each row and one for each column, added where they are compared.
+//! Sums of indices that only decide selects, or are converted: a number for each row and one for each column, added where they
+//! are compared or converted.
 //!
 //! ```text
 //!  d = (row + i) - column             row + i: 2 registers, column: 32, d: 64 that are never held
