@@ -222,12 +222,12 @@ pub(crate) fn compile_and<T>(
     })?;
     let made = stages(kernel, mapping, target, &options.disable, &mut r, &bump);
     let (scheduled, compiled) = match made {
-        Err(e) if e.is_refusal() && !options.disable.contains(&DETOURS) => {
+        Err(e) if e.is_refusal() && UNASKED.iter().any(|f| !options.disable.contains(f)) => {
             // What nobody asked for is no reason to refuse a kernel.
-            let disable: Vec<Feature> = options.disable.iter().copied().chain([DETOURS]).collect();
+            let disable: Vec<Feature> = options.disable.iter().copied().chain(UNASKED).collect();
             match stages(kernel, mapping, target, &disable, &mut r, &bump) {
                 Ok((scheduled, mut compiled)) => {
-                    let why = format!("compiled without detours, which are impossible: {e}");
+                    let why = format!("compiled without detours and slices, which are impossible: {e}");
                     compiled.explained.schedule.remarks.push(why);
                     (scheduled, compiled)
                 }
@@ -240,8 +240,9 @@ pub(crate) fn compile_and<T>(
     Ok(then(&scheduled, Compiled { timings: r.timings, ..compiled }))
 }
 
-/// Detours through shared memory that nobody asks for.
-const DETOURS: Feature = Feature::Isel(warplift_isel::Feature::Detours);
+/// What nobody asks for and may be impossible: detours through shared memory, chains that are cut.
+const UNASKED: [Feature; 2] =
+    [Feature::Isel(warplift_isel::Feature::Detours), Feature::Sched(warplift_sched::Feature::Slices)];
 
 /// All stages behind the verifier.
 fn stages<'b>(

@@ -1,6 +1,7 @@
 //! Elementwise chains that are cut so that a loop can be overlapped, and what is read beside its products: compiled with
 //! and without, simulated without hazard, compared with the interpreter.
 
+use std::collections::BTreeSet;
 use warplift::ir::target::SM90A;
 use warplift::ir::tile::{Kernel, Mapping, parse_file};
 use warplift::sim::{self, Adversary};
@@ -9,19 +10,30 @@ use warplift_golden::library::reference;
 
 /// Attention whose scores get a bias, whatever makes it.
 fn biased(tile: u32, made: &str) -> (Kernel, Mapping) {
+    biased_by(tile, ["bf16", ""], made)
+}
+
+/// The same by a matrix of other elements, or in another order.
+fn biased_by(tile: u32, [elem, strides]: [&str; 2], made: &str) -> (Kernel, Mapping) {
     let text = include_str!("../../driver/kernels/attention.tile");
     let (text, _) = text.split_once("mapping attention").expect("a mapping");
     let changes = [
-        ("o: ptr<bf16> align 16,", "o: ptr<bf16> align 16, bias: ptr<bf16> align 16,"),
-        ("keys: i32,", "keys: i32 % 8,"),
-        ("    gq = subview", "    all_b = view bias : bf16[queries, keys]\n    gq = subview"),
-        ("s = mma zero, tq, trans(tk)", made),
+        ("o: ptr<bf16> align 16,", format!("o: ptr<bf16> align 16, bias: ptr<{elem}> align 16,")),
+        ("queries: i32,", "queries: i32 % 16,".to_owned()),
+        ("keys: i32,", "keys: i32 % 16,".to_owned()),
+        (
+            "    gq = subview",
+            format!("    all_b = view bias : {elem}[queries, keys]{strides}\n    gq = subview"),
+        ),
+        ("s = mma zero, tq, trans(tk)", made.to_owned()),
     ];
     let text = changes.iter().fold(text.to_owned(), |text, (from, to)| {
         assert!(text.contains(from), "the text has no `{from}`");
         text.replace(from, to)
     });
-    let words = format!("BM = 128, BN = {tile}, D = 128\nfor t: pipeline fit, producers 1, consumers 2");
+    let staged = if elem == "bf16" && strides.is_empty() { "" } else { "array bias: staged\n" };
+    let words =
+        format!("{staged}BM = 128, BN = {tile}, D = 128\nfor t: pipeline fit, producers 1, consumers 2");
     let text = format!("{text}\nmapping attention {{\n{words}\nkernel: persistent\n}}");
     let mut module = parse_file(&text, "biased.tile").unwrap_or_else(|e| panic!("{e:?}\n{text}"));
     (module.kernels.remove(0), module.mappings.remove(0))
@@ -41,7 +53,7 @@ fn compiled(case: &(Kernel, Mapping), without: &[&str]) -> Compiled {
 }
 
 fn check((kernel, mapping): &(Kernel, Mapping), made: &Compiled, keys: i64) {
-    let size = [("batch", 1), ("heads", 1), ("queries", 136), ("keys", keys)];
+    let size = [("batch", 1), ("heads", 1), ("queries", 144), ("keys", keys)];
     let problem = reference(kernel, mapping, &size, 3);
     for (seed, order) in [(1, Adversary::Latest), (2, Adversary::Random)] {
         let options = sim::Options { seed, order, ..sim::Options::default() };
@@ -70,7 +82,7 @@ fn chains_are_cut_where_a_loop_is_then_overlapped() {
     for (tile, made) in [(128, TILE), (112, TILE), (96, twice), (96, chosen)] {
         let case = biased(tile, made);
         let cut = compiled(&case, &[]);
-        for keys in [8, i64::from(tile), 3 * i64::from(tile) - 8] {
+        for keys in [16, i64::from(tile), 3 * i64::from(tile) - 16] {
             check(&case, &cut, keys);
         }
         match tried(&case, &["slices"]) {
@@ -93,6 +105,35 @@ fn chains_are_cut_where_a_loop_is_then_overlapped() {
     assert!(registers(&cut) <= 232);
 }
 
+/// What is cut must fit: fragments that only a step long after them would read, two results of one fragment.
+#[test]
+fn chains_that_would_hold_more_stay_whole() {
+    let before = "x1 = fma(cast(load all_b[i*BM, first] : bf16[BM, BN], f32), 0.5, cast(load all_b[first, 0] : bf16[BM, BN], f32))
+        raw = mma zero, tq, trans(tk)
+        s = fma(raw, 8.0, x1)";
+    let twice = "raw = mma zero, tq, trans(tk)
+        rounded = cast(cast(raw * 8.0, bf16), f32)
+        s = raw * 8.0 + rounded";
+    for (tile, made) in [(128, before), (144, twice)] {
+        let case = biased(tile, made);
+        compiled(&case, &["slices"]);
+        check(&case, &compiled(&case, &[]), 144);
+    }
+}
+
+/// What is small is made once, not in every slice.
+#[test]
+fn slices_share_what_is_small() {
+    let rows = "raw = mma zero, tq, trans(tk)
+        tb = cast(load all_b[i*BM, first] : bf16[BM, BN], f32)
+        row = broadcast(expand_dims(sin(cast(iota 0 : i32[BM], f32) * m0), 1)) : f32[BM, BN]
+        s = fma(raw, 8.0, tb * row)";
+    let sines = |without: &[&str]| compiled(&biased(128, rows), without).ptx.matches("sin.approx").count();
+    let per_body = 2;
+    assert!(sines(&["slices"]) >= per_body);
+    assert!(sines(&[]) <= 4 * per_body, "{} sines", sines(&[]));
+}
+
 /// A loop's own tiles have two stages before the next tile's query has.
 #[test]
 fn stages_go_to_the_loop_first() {
@@ -113,6 +154,27 @@ fn tiles_for_registers_are_swizzled_where_rows_would_meet() {
     assert!(matches!(&line(&[])[..], [l] if l.contains("64 elements, swizzle 128")), "{:?}", line(&[]));
     assert!(matches!(&line(&["swizzle"])[..], [l] if !l.contains("swizzle")), "{:?}", line(&["swizzle"]));
     for without in [&[][..], &["swizzle"]] {
-        check(&case, &compiled(&case, without), 264);
+        check(&case, &compiled(&case, without), 272);
     }
+}
+
+/// Of every width, along rows and along columns, in spans of 128, 64 and 32 bytes.
+#[test]
+fn swizzled_tiles_of_other_elements() {
+    let mut spans = BTreeSet::new();
+    for (elem, strides) in [("f32", ""), ("f8e4m3", ""), ("u8", ""), ("bf16", " strides [1, queries]")] {
+        for tile in [128, 80, 64] {
+            let made = TILE
+                .replace("bf16", elem)
+                .replace("cast(tb, f32)", if elem == "f32" { "tb" } else { "cast(tb, f32)" });
+            let case = biased_by(tile, [elem, strides], &made);
+            let made = compiled(&case, &[]);
+            let line = made.explained.plan.iter().find(|l| l.contains("to registers")).expect("a tile");
+            spans.extend(
+                line.split_once("swizzle ").and_then(|(_, l)| l.split(',').next()?.parse::<u32>().ok()),
+            );
+            check(&case, &made, 176);
+        }
+    }
+    assert_eq!(spans, BTreeSet::from([32, 64, 128]));
 }

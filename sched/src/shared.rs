@@ -76,7 +76,7 @@ fn grow(program: &Program<'_>, s: &mut Schedule, target: &Target, rings: &[Ring]
     }
 }
 
-/// Stages beyond which a ring is not worth more.
+/// The most stages that a ring is worth.
 fn cap(program: &Program<'_>, s: &Schedule, r: Ring) -> u32 {
     match (innermost(program, s, r), s.rings[r].fill) {
         (true, RingFill::Tensor) => MAX_DEPTH,

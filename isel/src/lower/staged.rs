@@ -181,8 +181,20 @@ impl Lower<'_, '_> {
 
     fn read_whole(&mut self, load: Inst) -> Result<()> {
         let Some(staged) = self.plan.staged.get(&load) else { return Ok(()) };
+        if staged.is_swizzled() {
+            return self.read_swizzled(load, staged);
+        }
         let all = staged.to_memory.in_extent(Axis::Reg);
         self.read_elements(load, self.k.result(load), &(0..all).collect::<Vec<_>>())
+    }
+
+    fn read_swizzled(&mut self, load: Inst, staged: &Staged) -> Result<()> {
+        let Some(&(buffer, _)) = self.filled.get(&load) else { return Ok(()) };
+        let (result, elem) = (self.k.result(load), self.k.ty(self.k.result(load)).elem());
+        let access = self.shared_access(&staged.to_memory, buffer, elem, false)?;
+        let x = self.load_fragment(elem, &access)?;
+        self.set(result, x);
+        Ok(())
     }
 
     /// Reads what an instruction needs of stages whose parts are read where they are used; gives what it has read.
@@ -215,12 +227,6 @@ impl Lower<'_, '_> {
             return Ok(());
         };
         let elem = k.ty(result).elem();
-        if staged.is_swizzled() {
-            let access = self.shared_access(&staged.to_memory, buffer, elem, false)?;
-            let x = self.load_fragment(elem, &access)?;
-            self.set(result, x);
-            return Ok(());
-        }
         let layout = plan.layout(k, k.result(inst))?;
         let (to, bits) = (&staged.to_memory, staged.bits);
         let own = self.thread_coord(to, 0)?;

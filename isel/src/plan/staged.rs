@@ -122,11 +122,12 @@ fn rank_two(k: &Kernel, load: Inst) -> Result<[u32; 2]> {
 /// A tile that tensor copies bring, by the fewest wavefronts of its reads.
 fn from_rows(k: &Kernel, load: Inst, layout: &Layout, ways: Ways) -> Result<Staged> {
     let mut best = as_it_lies(k, load, layout)?;
+    // A span that this layout does not go with is no reason to refuse the tile.
+    let waves = |s: &Staged| wavefronts(k, load, s).ok();
     for span in spans(k, load, &best, ways) {
-        let other = swizzled(k, load, layout, &best, span)?;
-        if wavefronts(k, load, &other)? < wavefronts(k, load, &best)? {
-            best = other;
-        }
+        let other = swizzled(k, load, layout, &best, span).ok();
+        let fewer = |o: &Staged| waves(o).zip(waves(&best)).is_some_and(|(new, old)| new < old);
+        best = other.filter(fewer).unwrap_or(best);
     }
     Ok(best)
 }
@@ -139,7 +140,9 @@ fn spans(k: &Kernel, load: Inst, plain: &Staged, ways: Ways) -> Vec<u32> {
     let StagedFill::Tensor { inner_dim, unit: 1, .. } = plain.fill else { return Vec::new() };
     let whole = !k.attrs[load].in_parts && Window::of(k, view).is_none_or(|w| w.fill(k) == 0.0);
     let [inner, outer] = [inner_dim, 1 - inner_dim.min(1)].map(|d| shape.get(d).copied().unwrap_or(1));
-    if shape.len() != 2 || !whole || !ways.swizzles || !outer.is_multiple_of(8) || plain.bits > WORD as u32 {
+    let held = plain.to_memory.in_extent(Axis::Reg) * u64::from(plain.bits);
+    let fits = whole && shape.len() == 2 && outer.is_multiple_of(8) && held.is_multiple_of(WORD);
+    if !fits || !ways.swizzles || plain.bits > WORD as u32 {
         return Vec::new();
     }
     [128, 64, 32].into_iter().filter(|span| (inner * plain.bits / 8).is_multiple_of(*span)).collect()

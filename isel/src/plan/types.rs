@@ -257,7 +257,7 @@ pub enum StagedFill {
 }
 
 impl Staged {
-    /// Whether rows are swizzled, and read as a whole.
+    /// Whether rows are swizzled; such a tile is never read in parts.
     pub fn is_swizzled(&self) -> bool {
         matches!(self.fill, StagedFill::Tensor { swizzle: 1.., .. })
     }

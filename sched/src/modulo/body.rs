@@ -373,7 +373,7 @@ impl Build<'_, '_> {
     }
 
     /// Whether a thread loads from global memory.
-    fn is_load_from_memory(&self, inst: Inst) -> bool {
+    fn loads_globally(&self, inst: Inst) -> bool {
         let d = &self.func.insts[inst];
         d.op.row().effect == Effect::Read && global_access(d).is_some_and(|(_, writes)| !writes)
     }
@@ -465,7 +465,7 @@ impl Build<'_, '_> {
     /// what the kernel writes are not rewritten, global memory.
     fn reads(&self, inst: Inst) -> bool {
         let d = &self.func.insts[inst];
-        if self.is_load_from_memory(inst) {
+        if self.loads_globally(inst) {
             return true;
         }
         let touched = touched(&d.attr, d.op);

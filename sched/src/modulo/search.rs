@@ -333,6 +333,13 @@ mod tests {
     }
 
     #[test]
+    fn no_interval_is_shorter_than_a_warps_own_work() {
+        let mut alone = Body { groups: 1, registers: 200, ..Body::default() };
+        alone.nodes = vec![Node { busy: 300, ..node(Resource::Threads, Unit::Sfu, 100) }];
+        assert!(schedule(&alone, 2).unwrap().interval >= 300);
+    }
+
+    #[test]
     fn work_beside_products_is_slower() {
         let alone = schedule(&chain(1), 2).unwrap();
         assert_eq!(alone.body.nodes[1].busy, (300.0 / 0.58f64).round() as u32);

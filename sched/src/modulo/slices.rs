@@ -31,7 +31,7 @@ pub(super) fn do_slices(func: &mut Func<'_>, looped: Inst) -> bool {
     !chains.is_empty()
 }
 
-/// Elementwise work whose results nothing else reads, and the step at which it ends.
+/// A step that makes a large fragment, and the elementwise work that nothing but it reads, directly or by way of others.
 struct Chain {
     root: Inst,
     members: FxHashSet<Inst>,
@@ -91,7 +91,9 @@ fn members(
     for &inst in insts.iter().rev().skip(1).filter(|&&i| is_step(func, i) || is_view(func, i)) {
         let by = func.insts[inst].results.iter().map(|r| readers.get(r).and_then(Option::as_ref));
         let inner = |by: &Vec<Inst>| !by.is_empty() && by.iter().all(|i| members.contains(i));
-        if by.into_iter().all(|by| by.is_some_and(inner)) {
+        let large = func.insts[inst].results.iter().all(|&r| func.ty(r).regs() >= LARGE_REGISTERS);
+        // What is small is read by every slice: it is made once, before them.
+        if large && by.into_iter().all(|by| by.is_some_and(inner)) {
             members.insert(inst);
         }
     }
@@ -109,6 +111,7 @@ fn is_step(func: &Func<'_>, inst: Inst) -> bool {
 fn is_view(func: &Func<'_>, inst: Inst) -> bool {
     let d = &func.insts[inst];
     match d.op {
+        _ if d.guard.is_some() => false,
         Opcode::Join => true,
         Opcode::Slice => !d.maps.is_empty() || matches!(d.attr, Attr::Imm(_)),
         Opcode::Mov => !d.maps.is_empty(),
@@ -131,8 +134,7 @@ impl Chain {
         let large = |v: &&Value| func.ty(**v).is_frag() && func.ty(**v).regs() >= LARGE_REGISTERS;
         let inner = |v: &&Value| func.def(**v).is_some_and(|d| self.members.contains(&d));
         self.members.iter().filter(|&&i| is_step(func, i)).any(|&i| {
-            let mut read: Vec<&Value> = func.insts[i].args.iter().filter(large).collect();
-            read.dedup();
+            let read: FxHashSet<&Value> = func.insts[i].args.iter().filter(large).collect();
             read.len() > 1 && read.iter().any(inner)
         })
     }
@@ -214,7 +216,8 @@ impl Cut<'_, '_> {
             _ if !is_view(self.func, def) => (v, r),
             (Opcode::Join, _) => self.part(d.args, r),
             (_, Attr::Imm(start)) if d.maps.is_empty() => self.source(d.args[0], *start as u16 + r),
-            _ => self.source(d.args[0], d.maps[0].at(r).unwrap_or(r)),
+            _ if d.maps[0] == IndexMap::Whole => self.source(d.args[0], 0),
+            _ => self.source(d.args[0], read(&d.maps[0], r)),
         }
     }
 
@@ -277,6 +280,11 @@ impl Cut<'_, '_> {
         self.slices.insert(key, slice);
         (slice, None)
     }
+}
+
+/// The register that a map reads for one of the result.
+fn read(map: &IndexMap, r: u16) -> u16 {
+    map.at(r).unwrap_or_else(|| panic!("{map:?} has no register {r}"))
 }
 
 /// The map that names these registers.
