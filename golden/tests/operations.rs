@@ -143,24 +143,3 @@ fn text(name: &str, body: &str) -> String {
 "
     )
 }
-
-/// Numbers of rows and of columns are added with what else is added to them, and only then to each other.
-#[test]
-fn distances_take_one_addition_an_element() {
-    let text = "kernel distances(y: ptr<f32> align 16, n: i32 % 4, a: i32) {
-            grid cdiv(n, 64)
-            gy = view y : f32[64, n]
-            i = block_index
-            d = cast((iota 1 : i32[64, 64]) - (iota 0 : i32[64, 64]) + a - i*64, f32)
-            store gy[0, i*64], d
-        }
-        mapping distances { kernel: warps 4 }";
-    let module = parse_file(text, "distances.tile").expect("a kernel");
-    let made =
-        compile(&module.kernels[0], &module.mappings[0], &SM90A, &Options::default()).expect("it compiles");
-    let count = |what: &str| made.ptx.lines().filter(|l| l.starts_with(what)).count();
-    let elements = 64 * 64 / 128;
-    assert_eq!(count("cvt.rn.f32.s32"), elements);
-    let additions = count("add.s32") + count("sub.s32");
-    assert!(additions < 2 * elements, "{additions} of {elements} elements");
-}

@@ -565,7 +565,6 @@ impl<'k, 'a> Lower<'k, 'a> {
         match self.env.get(&v).cloned() {
             Some(Low::Reg(r)) => Ok(r),
             Some(Low::Picked(r, table)) => Ok(self.pick(r, table.into_vec())),
-            Some(Low::Sum(sum)) => self.whole_sum(v, sum),
             Some(Low::Splat(s)) => {
                 let elem = self.k.ty(v).elem();
                 let layout = match &self.plan.layouts[like] {

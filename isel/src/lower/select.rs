@@ -33,7 +33,7 @@ pub(super) enum Test {
     Both(BinOp, Box<[Test; 2]>),
 }
 
-/// Conditions that one select uses, in their own block, and nothing else; sums that only those use, or one conversion.
+/// Conditions that one select uses, in their own block, and nothing else; sums that only those use.
 pub(super) fn do_tests(k: &Kernel) -> (FxHashSet<Value>, FxHashSet<Value>) {
     let mut uses: FxHashMap<Value, Vec<(Block, Inst)>> = FxHashMap::default();
     let mut made: FxHashMap<Value, Block> = FxHashMap::default();
@@ -79,14 +79,11 @@ impl Tests<'_> {
     fn is_sum(&self, v: Value, tests: &FxHashSet<Value>, sums: &FxHashSet<Value>) -> bool {
         let adds = |d: Inst| matches!(self.k.insts[d].op, Op::Binary(BinOp::Add | BinOp::Sub));
         let numbers = matches!(self.k.ty(v), Type::Tile(Elem::I32, _)) && self.k.def(v).is_some_and(adds);
-        let Some(uses) = self.uses.get(&v).filter(|_| numbers) else { return false };
-        // One that is converted is made there, once.
-        let converts = |user: Inst| uses.len() == 1 && matches!(self.k.insts[user].op, Op::Cast);
-        uses.iter().all(|&(block, user)| {
-            let result = self.k.results(user).first();
-            let inside = result.is_some_and(|r| tests.contains(r) || sums.contains(r));
-            self.made.get(&v) == Some(&block) && (inside || converts(user))
-        })
+        let compares = |(block, user): &(Block, Inst)| {
+            let result = self.k.results(*user).first();
+            self.made.get(&v) == Some(block) && result.is_some_and(|r| tests.contains(r) || sums.contains(r))
+        };
+        numbers && self.uses.get(&v).is_some_and(|all| all.iter().all(compares))
     }
 
     fn decides(&self, v: Value, user: Inst) -> bool {

@@ -1,5 +1,4 @@
-//! Sums of indices that only decide selects, or are converted: a number for each row and one for each column, added where they
-//! are compared or converted.
+//! Sums of indices that only decide selects: a number for each row and one for each column, added where they are compared.
 //!
 //! ```text
 //!  d = (row + i) - column             row + i: 2 registers, column: 32, d: 64 that are never held
