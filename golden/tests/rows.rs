@@ -4,6 +4,7 @@
 use std::path::Path;
 use warplift::ir::target::SM90A;
 use warplift::ir::tile::{ArrayMapping, Inst, Kernel, Mapping, Op, Way, parse_file};
+use warplift::kernels::find;
 use warplift::sim;
 use warplift::{Options, compile};
 use warplift_golden::library::reference;
@@ -71,6 +72,18 @@ fn one_warp_a_row_or_several_and_no_powers_of_two() {
     {
         let m = mapped(&m, &[("BM", bm), ("BN", bn)], warps);
         check(&format!("{bm} x {bn} on {warps}"), &k, &m, &[("m", 9), ("n", (bn - 8).min(4000))], 4e-3);
+    }
+}
+
+/// The longest row that a mapping of the library has tiles for.
+#[test]
+fn a_row_may_fill_its_tile() {
+    for name in ["softmax", "rms_norm", "layer_norm"] {
+        let module = find(name).expect("a kernel").parse().expect("it parses");
+        let longest = module.mappings.iter().filter_map(|m| Some((m.tunable("BN")?, m)));
+        let (columns, m) = longest.max_by_key(|l| l.0).expect("mappings");
+        assert_eq!(columns, 65536, "{name}");
+        check(&format!("{name} {m}"), &module.kernels[0], m, &[("m", 2), ("n", columns)], 4e-3);
     }
 }
 
