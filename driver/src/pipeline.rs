@@ -220,29 +220,53 @@ pub(crate) fn compile_and<T>(
         verify(kernel).map_err(CompileError::Verify)?;
         verify_mapping(kernel, mapping).map_err(CompileError::Mapping)
     })?;
-    let made = stages(kernel, mapping, target, &options.disable, &mut r, &bump);
-    let (scheduled, compiled) = match made {
-        Err(e) if e.is_refusal() && UNASKED.iter().any(|f| !options.disable.contains(f)) => {
-            // What nobody asked for is no reason to refuse a kernel.
-            let disable: Vec<Feature> = options.disable.iter().copied().chain(UNASKED).collect();
-            match stages(kernel, mapping, target, &disable, &mut r, &bump) {
-                Ok((scheduled, mut compiled)) => {
-                    let why = format!("compiled without detours and slices, which are impossible: {e}");
-                    compiled.explained.schedule.remarks.push(why);
-                    (scheduled, compiled)
-                }
-                Err(again) if again.is_refusal() => return Err(e),
-                Err(bug) => return Err(bug),
-            }
-        }
-        made => made?,
-    };
+    let (scheduled, compiled) = stages_that_yield(kernel, mapping, target, &mut r, &bump)?;
     Ok(then(&scheduled, Compiled { timings: r.timings, ..compiled }))
 }
 
-/// What nobody asks for and may be impossible: detours through shared memory, chains that are cut.
-const UNASKED: [Feature; 2] =
-    [Feature::Isel(warplift_isel::Feature::Detours), Feature::Sched(warplift_sched::Feature::Slices)];
+/// Detours through shared memory that nobody asks for.
+const DETOURS: Feature = Feature::Isel(warplift_isel::Feature::Detours);
+/// Chains that are cut though nobody says so.
+const SLICES: Feature = Feature::Sched(warplift_sched::Feature::Slices);
+
+/// What is given up of what nobody asked for, in turn, before a kernel is refused: chains matter to registers alone.
+fn given_up(e: &CompileError) -> &'static [&'static [Feature]] {
+    match e {
+        CompileError::Registers(_) => &[&[SLICES], &[DETOURS, SLICES]],
+        e if e.is_refusal() => &[&[DETOURS]],
+        _ => &[],
+    }
+}
+
+/// All stages, again without what nobody asked for where that is a reason to refuse the kernel.
+fn stages_that_yield<'b>(
+    kernel: &Kernel,
+    mapping: &Mapping,
+    target: &Target,
+    r: &mut Recorder<'_>,
+    bump: &'b Bump,
+) -> Result<(Scheduled<'b>, Compiled), CompileError> {
+    let own = &r.options.disable;
+    let refused = match stages(kernel, mapping, target, own, r, bump) {
+        Ok(made) => return Ok(made),
+        Err(e) => e,
+    };
+    for features in given_up(&refused).iter().filter(|f| f.iter().any(|f| !own.contains(f))) {
+        let disable: Vec<Feature> = own.iter().chain(*features).copied().collect();
+        match stages(kernel, mapping, target, &disable, r, bump) {
+            Ok((scheduled, mut compiled)) => {
+                let names: Vec<String> = features.iter().map(ToString::to_string).collect();
+                let why =
+                    format!("compiled without {}, which are impossible: {refused}", names.join(" and "));
+                compiled.explained.schedule.remarks.push(why);
+                return Ok((scheduled, compiled));
+            }
+            Err(again) if again.is_refusal() => {}
+            Err(bug) => return Err(bug),
+        }
+    }
+    Err(refused)
+}
 
 /// All stages behind the verifier.
 fn stages<'b>(

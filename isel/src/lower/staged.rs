@@ -226,8 +226,8 @@ impl Lower<'_, '_> {
         let (Some(staged), Some(&(buffer, _))) = (plan.staged.get(&inst), self.filled.get(&inst)) else {
             return Ok(());
         };
-        let elem = k.ty(result).elem();
         let layout = plan.layout(k, k.result(inst))?;
+        let elem = k.ty(result).elem();
         let (to, bits) = (&staged.to_memory, staged.bits);
         let own = self.thread_coord(to, 0)?;
         let own = self.at_entry().mul_imm(own, i64::from(bits / 8));

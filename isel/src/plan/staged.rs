@@ -15,7 +15,7 @@
 
 use super::Ways;
 use super::cost::Model;
-use super::types::{Plan, Staged, StagedFill};
+use super::types::{Plan, Staged, StagedFill, in_memory};
 use crate::facts::is_multiple;
 use crate::operand::array;
 use crate::tiles::{extents, layout_error, pointer, unit_dim, written};
@@ -156,12 +156,7 @@ fn swizzled(k: &Kernel, load: Inst, layout: &Layout, plain: &Staged, span: u32) 
     let bits = u64::from(plain.bits);
     let to_mem =
         shared::swizzled(shape[1 - inner_dim], shape[inner_dim], bits, span.into()).map_err(&error)?;
-    let renamed = layout.renamed(|a| match a {
-        Axis::Dim(d) => Axis::Dim(u8::from(usize::from(d) == inner_dim)),
-        other => other,
-    });
-    let outer_first = renamed.and_then(|l| l.with_outs(&[Axis::Dim(0), Axis::Dim(1)]));
-    let to_memory = outer_first.and_then(|l| l.then(&to_mem)).map_err(&error)?;
+    let to_memory = in_memory(layout, inner_dim, &to_mem).map_err(&error)?;
     let fill = StagedFill::Tensor { inner_dim, slab: span * 8 / plain.bits, unit, swizzle: span };
     Ok(Staged { to_memory, fill, ..plain.clone() })
 }

@@ -83,12 +83,21 @@ impl SharedTile {
     /// # Errors
     /// A layout of another tile.
     pub fn from_register_layout(&self, layout: &Layout) -> std::result::Result<Layout, LayoutError> {
-        let renamed = layout.renamed(|a| match a {
-            Axis::Dim(d) => Axis::Dim(u8::from(usize::from(d) == self.inner_dim)),
-            other => other,
-        })?;
-        renamed.with_outs(&[Axis::Dim(0), Axis::Dim(1)])?.then(&self.layout)
+        in_memory(layout, self.inner_dim, &self.layout)
     }
+}
+
+/// A register layout of a tile as places in the memory of a layout `(outer, inner)`.
+pub(super) fn in_memory(
+    layout: &Layout,
+    inner_dim: usize,
+    memory: &Layout,
+) -> std::result::Result<Layout, LayoutError> {
+    let renamed = layout.renamed(|a| match a {
+        Axis::Dim(d) => Axis::Dim(u8::from(usize::from(d) == inner_dim)),
+        other => other,
+    })?;
+    renamed.with_outs(&[Axis::Dim(0), Axis::Dim(1)])?.then(memory)
 }
 
 /// What a warp holds of an accumulator, as stripes of 16 rows and a swizzle span of columns.

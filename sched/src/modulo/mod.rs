@@ -78,30 +78,34 @@ pub fn do_modulo<'a>(program: Program<'a>, target: &Target, disabled: &[Feature]
     }
     let stays = |l: &&LoopSchedule| !l.rotated && mixes(&made.program.func, l.inst);
     let stuck: Vec<Inst> = made.loops.iter().filter(stays).map(|l| l.inst).collect();
+    let mut cut = Vec::new();
     for looped in stuck {
-        made = with_slices(made, looped, target, disabled);
+        if let Some((better, why)) = with_slices(&made, looped, target, disabled) {
+            made = better;
+            cut.push(why);
+        }
     }
+    made.remarks.extend(cut);
     made
 }
 
-/// The same with the chains of one loop cut, if that lets it be overlapped.
-fn with_slices<'a>(whole: Overlap<'a>, looped: Inst, target: &Target, disabled: &[Feature]) -> Overlap<'a> {
+/// The same with the chains of one loop cut, and a remark, if that lets it be overlapped.
+fn with_slices<'a>(
+    whole: &Overlap<'a>,
+    looped: Inst,
+    target: &Target,
+    disabled: &[Feature],
+) -> Option<(Overlap<'a>, String)> {
     let mut program = whole.program.clone();
     if !do_slices(&mut program.func, looped) {
-        return whole;
+        return None;
     }
-    let (loops, mut remarks) = schedules(&program, target, disabled);
-    let of =
-        |loops: &[LoopSchedule]| loops.iter().find(|l| l.inst == looped).map(|l| (l.rotated, l.expected()));
-    match (of(&loops), of(&whole.loops)) {
-        (Some((true, cut)), Some((_, before))) if cut < before => {
-            remarks.push(format!(
-                "chains of elementwise work are cut: {cut} cycles an iteration, {before} whole"
-            ));
-            Overlap { program, loops, remarks }
-        }
-        _ => whole,
-    }
+    let (loops, remarks) = schedules(&program, target, disabled);
+    let of = |loops: &[LoopSchedule]| loops.iter().find(|l| l.inst == looped).cloned();
+    let (new, old) = (of(&loops)?, of(&whole.loops)?);
+    let [cycles, before] = [new.expected(), old.expected()];
+    let why = format!("loop `{}`: chains are cut, {cycles} cycles an iteration, {before} whole", new.name);
+    (new.rotated && cycles < before).then_some((Overlap { program, loops, remarks }, why))
 }
 
 /// Schedules every loop with products or tensor copies. One whose products depend on threads' work in the same

@@ -81,7 +81,7 @@ fn read_inside(func: &Func<'_>, block: Block, found: &mut Vec<Value>) {
     }
 }
 
-/// What ends before `insts` do and is read by the last of them alone, or by what is read so.
+/// The last of `insts`, and those before it that nothing else reads, directly or by way of others.
 fn members(
     func: &Func<'_>,
     insts: &[Inst],
@@ -187,10 +187,8 @@ impl Cut<'_, '_> {
         let d = self.func.insts[inst].clone();
         let (mut args, mut maps) = (Vec::new(), Vec::new());
         for (k, &v) in d.args.iter().enumerate() {
-            let wanted: Option<Vec<u16>> =
-                d.maps.get(k).and_then(|m| regs.iter().map(|&r| m.at(r)).collect());
-            let (arg, map) = match wanted {
-                Some(wanted) => self.operand(wanted.into_iter().map(|r| self.source(v, r)).collect()),
+            let (arg, map) = match d.maps.get(k).filter(|m| **m != IndexMap::Whole) {
+                Some(map) => self.operand(regs.iter().map(|&r| self.source(v, read(map, r))).collect()),
                 None => (v, IndexMap::Whole),
             };
             args.push(arg);
@@ -270,13 +268,11 @@ impl Cut<'_, '_> {
             return (v, Some(0));
         }
         let key = (v, regs[0], regs.len() as u16);
-        let slice = match self.slices.get(&key) {
-            Some(&slice) => slice,
-            None => {
-                let new = NewInst::new(Opcode::Slice, &[v], &[Ty::frag(key.2)]);
-                self.push(new.attr(Attr::Imm(key.1.into())))
-            }
-        };
+        if let Some(&slice) = self.slices.get(&key) {
+            return (slice, None);
+        }
+        let new = NewInst::new(Opcode::Slice, &[v], &[Ty::frag(key.2)]);
+        let slice = self.push(new.attr(Attr::Imm(key.1.into())));
         self.slices.insert(key, slice);
         (slice, None)
     }
