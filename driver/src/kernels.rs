@@ -83,6 +83,7 @@ pub const LIBRARY: &[Text] = library![
     "row_sum",
     "softmax",
     "softmax_long",
+    "softmax_relay",
     "sum_parts",
     "transpose",
 ];

@@ -44,7 +44,8 @@ pub type Shown = fn(pass: &'static str, ir: &dyn Display);
 
 /// Names of the passes, in order.
 pub const PASSES: &[&str] = &[
-    "verify", "map", "plan", "lower", "modulo", "rotate", "schedule", "shared", "expand", "allocate", "emit",
+    "verify", "map", "plan", "lower", "relay", "modulo", "rotate", "schedule", "shared", "expand",
+    "allocate", "emit",
 ];
 
 /// A compiled kernel.
@@ -289,6 +290,9 @@ fn stages<'b>(
     r.dump("lower", &program);
     r.check("lower", || verify_structured(&program.func), &program)?;
     let without = of_sched(disable);
+    let (program, left) = r.pass("relay", || warplift_sched::do_relay(program, target, &without))?;
+    r.dump("relay", &program);
+    r.check("relay", || verify_structured(&program.func), &program)?;
     let Overlap { program, loops, remarks } =
         r.pass("modulo", || Ok::<_, CompileError>(warplift_sched::do_modulo(program, target, &without)))?;
     let program = r.pass("rotate", || Ok::<_, CompileError>(warplift_sched::do_rotate(program, &loops)))?;
@@ -296,7 +300,7 @@ fn stages<'b>(
     r.check("rotate", || verify_structured(&program.func), &program)?;
     let mut schedule =
         r.pass("schedule", || warplift_sched::do_schedule_without(&program, target, &without))?;
-    schedule.remarks.extend(remarks);
+    schedule.remarks.extend(left.into_iter().chain(remarks));
     schedule.loops = loops;
     let shared = r.pass("shared", || warplift_sched::do_shared(&program, &mut schedule, target))?;
     let mut scheduled =
@@ -365,6 +369,7 @@ impl Display for Explained {
             let handed = match d.fill {
                 RingFill::Tensor => format!("barriers at {}", self.shared.barriers[r]),
                 RingFill::Threads => "copies of the threads".to_owned(),
+                RingFill::Consumers => format!("handed on, barriers at {}", self.shared.barriers[r]),
             };
             let names: Vec<&str> = d.buffers.iter().map(|b| self.buffers[b.index()].0.as_str()).collect();
             writeln!(
@@ -376,7 +381,7 @@ impl Display for Explained {
             )?;
         }
         writeln!(f, "shared memory: {} bytes", self.shared.bytes)?;
-        for (name, bytes, stages, at) in &self.buffers {
+        for (name, bytes, stages, at) in self.buffers.iter().filter(|b| b.1 > 0) {
             writeln!(f, "  {at:>7} {name}: {stages} x {bytes}")?;
         }
         if let Some(d) = &self.schedule.deferral {

@@ -10,7 +10,7 @@ use warplift::trial::{Sizes, Style, Trial};
 use warplift_emit::Allocations;
 use warplift_regalloc::Budget;
 use warplift_sched::protocol::{Order, ProtocolError, Report, Run, run};
-use warplift_sched::{Feature, do_expand, do_schedule_without, do_shared};
+use warplift_sched::{Feature, do_expand, do_relay, do_schedule_without, do_shared};
 
 const ORDERS: [Order; 4] =
     [Order::ProducersFirst, Order::ConsumersFirst, Order::Random(1), Order::Random(0x9e37)];
@@ -41,6 +41,7 @@ fn make_without<'a>(m: &Module, disabled: &[Feature], bump: &'a Bump) -> Made<'a
     let forms = warplift_isel::map::do_forms(kernel, mapping).unwrap_or_else(|e| panic!("{e}"));
     let (k, plan) = warplift_isel::select::do_select(&forms, &[]).unwrap_or_else(|e| panic!("{e}"));
     let program = warplift_isel::lower::do_lower(&k, &plan, mapping, bump).unwrap_or_else(|e| panic!("{e}"));
+    let (program, _) = do_relay(program, &SM90A, disabled).unwrap_or_else(|e| panic!("{e}"));
     let mut schedule = do_schedule_without(&program, &SM90A, disabled).unwrap_or_else(|e| panic!("{e}"));
     let shared = do_shared(&program, &mut schedule, &SM90A).unwrap_or_else(|e| panic!("{e}"));
     let scheduled = do_expand(&program, &schedule, shared, &SM90A).unwrap_or_else(|e| panic!("{e}"));
@@ -194,6 +195,37 @@ fn attention_keeps_the_protocol() {
                 [("batch", 1), ("heads", 3), ("queries", 300)].into_iter().chain(keys).collect()
             });
         }
+    }
+}
+
+/// Consumers and finishers read each stage of a row, and finishers hand it back; rows of as many stages as the ring has
+/// at least, and fewer, several to a block.
+#[test]
+fn halves_of_a_tile_keep_the_protocol() {
+    let mapping = "BN = 4096\nfor t: pipeline 17\nkernel: persistent, warps 4, relay\narray x: staged";
+    let (bump, module) = (Bump::new(), remapped("softmax_relay", mapping));
+    let made = make(&module, &bump);
+    let rings: Vec<_> = made.schedule.rings.values().map(|r| (r.depth, r.least, r.again.len())).collect();
+    assert_eq!(rings, [(17, 16, 1), (2, 1, 0)]);
+    for (trips, rows) in [(0, 3), (1, 50), (3, 15), (16, 5)] {
+        for order in ORDERS {
+            let sizes = [("m", rows), ("n", 4096 * trips)];
+            let r = made.run(&sizes, 2, order).unwrap_or_else(|e| panic!("{sizes:?}, {order:?}: {e}"));
+            assert_eq!(r.fills, (rows * trips) as u64, "{sizes:?}, {order:?}: {r:?}");
+            // Each of eight warps reads each fill.
+            assert_eq!(r.reads, 8 * r.fills, "{sizes:?}, {order:?}: {r:?}");
+        }
+    }
+    let sizes = [("m", 15), ("n", 12288)];
+    for (role, op, what) in [
+        ("finisher", Opcode::MbarArrive, "deadlock"),
+        ("consumer", Opcode::MbarArrive, "deadlock"),
+        ("producer", Opcode::MbarWait, "overwritten"),
+    ] {
+        let mut made = make(&module, &bump);
+        mutate(&mut made, role, |_| true, op);
+        let found = made.run(&sizes, 2, Order::ProducersFirst).expect_err(role).to_string();
+        assert!(found.contains(what), "{role}: {found}");
     }
 }
 

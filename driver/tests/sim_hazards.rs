@@ -254,11 +254,12 @@ fn wait(parity: u32) -> String {
 fn reads_before_completion() {
     let read = "ld.shared.u32 %r3, [%r1+4]; // here\n";
     let body = |behind: &str| load(VISIBLE, 16, behind).replace("// load", "// there");
-    check(HazardKind::InFlight, &mistake(1, &body(&format!("{read}{}", wait(0))), 0, SHARED + 4));
+    let unordered = mistake(1, &body(&format!("{read}{}", wait(0))), 0, SHARED + 4);
+    check_beside(&[HazardKind::MissingProxyFence], HazardKind::InFlight, &unordered);
     // The phase before the first is over at once; once the first is, there is no second.
     let early = body(&format!("{}{read}{}", wait(1), wait(0).replace("AGAIN", "THEN")));
     let early = Mistake { swapped: Some(0), ..mistake(1, &early, 0, SHARED + 4) };
-    check_beside(&[HazardKind::Deadlock], HazardKind::InFlight, &early);
+    check_beside(&[HazardKind::Deadlock, HazardKind::MissingProxyFence], HazardKind::InFlight, &early);
 }
 
 /// What an operation in flight still reads is overwritten: an operand in shared memory, the source of a store.

@@ -316,10 +316,13 @@ fn a_plain_remote_arrive_orders_asynchronous_reads_only() {
         found
     };
     assert_eq!(run("remote_async", &remote_release(bulk, plain, ""), &big), vec![]);
-    // An ordinary load is not covered by it, only by a release of cluster scope.
+    // An ordinary load is not covered by it, only by a release of cluster scope, and a fence between the proxies: the next
+    // copy may overtake the load.
     let load = "ld.shared.u32 %r14, [%r1];";
     assert!(kernel("remote_plain", &remote_release(load, plain, "")).contains(&InFlight));
-    assert_eq!(kernel("remote_wide", &remote_release(load, wide, ".acquire.cluster")), vec![]);
+    let wide = |read: &str| kernel("remote_wide", &remote_release(read, wide, ".acquire.cluster"));
+    assert!(wide(load).contains(&MissingProxyFence));
+    assert_eq!(wide(&format!("{load}\nfence.proxy.async.shared::cta;")), vec![]);
 }
 
 #[test]

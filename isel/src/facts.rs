@@ -2,7 +2,7 @@
 //! arithmetic. Fast paths are legal only from facts.
 
 use warplift_ir::manifest::{Expr, ExprOp};
-use warplift_ir::tile::{BinOp, InstData, Kernel, Op, Type, Value, ValueDef};
+use warplift_ir::tile::{BinOp, Inst, InstData, Kernel, Op, Type, Value, ValueDef};
 
 /// Instructions that a question looks at, at most: values are a graph, and looked through as a tree.
 const FUEL: u32 = 4096;
@@ -140,6 +140,52 @@ fn param_never_negative(kernel: &Kernel, value: Value, fuel: &mut u32) -> bool {
     let holds = |d: &InstData| matches!(d.op, Op::For) && d.blocks.first() == Some(&block);
     let holder = kernel.insts.iter().find(|(_, d)| holds(d));
     holder.is_some_and(|(inst, _)| never_negative(kernel, kernel.args(inst)[0], fuel))
+}
+
+/// Iterations of a loop at most, where the signature's ranges bound them.
+pub fn trips(kernel: &Kernel, inst: Inst) -> Option<u32> {
+    let [low, high, step] = *kernel.args(inst).first_chunk()?;
+    let low = kernel.int_const(low).filter(|&n| n >= 0)?;
+    let step = kernel.int_const(step).filter(|&n| n > 0)?;
+    let high = at_most(kernel, high, &mut { FUEL })?;
+    u32::try_from((high - low).max(0).saturating_add(step - 1) / step).ok()
+}
+
+/// A bound that the value certainly does not exceed.
+fn at_most(kernel: &Kernel, value: Value, fuel: &mut u32) -> Option<i64> {
+    if !spend(fuel) {
+        return None;
+    }
+    if let Some(v) = kernel.int_const(value) {
+        return Some(v);
+    }
+    if let Some(p) = kernel.params.iter().find(|p| p.value == value) {
+        return Some(p.facts.max).filter(|&max| is_integer(kernel, value) && max < i64::MAX);
+    }
+    let inst = kernel.def(value)?;
+    let args = kernel.args(inst);
+    let Op::Binary(op) = kernel.insts[inst].op else { return None };
+    let by = kernel.int_const(args[1]).filter(|&n| n > 0);
+    let mut of = |n: usize| at_most(kernel, args[n], fuel);
+    match op {
+        BinOp::Add if args.iter().all(|&v| is_never_negative(kernel, v)) => {
+            Some(of(0)?.saturating_add(of(1)?))
+        }
+        BinOp::Mul if args.iter().all(|&v| is_never_negative(kernel, v)) => {
+            Some(of(0)?.saturating_mul(of(1)?))
+        }
+        // Of a negative number both give 0 or less.
+        BinOp::Div => Some(of(0)?.max(0) / by?),
+        BinOp::CeilDiv => Some(of(0)?.max(0).saturating_add(by? - 1) / by?),
+        // What is taken away from less than nothing may wrap around.
+        BinOp::Sub if args.iter().all(|&v| is_never_negative(kernel, v)) => of(0),
+        BinOp::Min => match (of(0), of(1)) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        },
+        BinOp::Max => Some(of(0)?.max(of(1)?)),
+        _ => None,
+    }
 }
 
 /// The value as a launch expression over arguments, if it depends on nothing else.

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  structured machine IR
+//!     │ relay      a tile's work in two halves, for warps of their own
 //!     │ graph      dependences of values, events and memory (petgraph)
 //!     │ schedule   roles, rings, depths, deferral: a Schedule, data
 //!     │ shared     where buffers and barriers lie
@@ -19,6 +20,7 @@ mod expand;
 mod graph;
 mod modulo;
 pub mod protocol;
+mod relay;
 mod roles;
 mod schedule;
 mod shared;
@@ -30,6 +32,7 @@ mod turns;
 pub use expand::do_expand;
 pub use graph::{Edge, Graph, Node};
 pub use modulo::{Overlap, do_modulo, do_rotate};
+pub use relay::do_relay;
 pub use schedule::{Feature, do_schedule, do_schedule_without};
 pub use shared::do_shared;
 

@@ -8,9 +8,12 @@
 //! No fragment crosses from one role to the other, and a producer is one thread: it can take part in no shuffle, and
 //! nothing orders its loads behind the others' stores.
 
-use crate::graph::{Graph, Node};
-use crate::schedule::repeats;
-use warplift_ir::machine::{Func, Inst, Program, RoleKind, Schedule};
+use crate::Result;
+use crate::graph::{Graph, Node, touched};
+use crate::relay::late;
+use crate::schedule::{repeats, word};
+use rustc_hash::FxHashSet;
+use warplift_ir::machine::{Buffer, Func, Inst, Program, RoleKind, Schedule};
 use warplift_ir::target::Opcode;
 
 /// Asynchronous loads go to a producer if it can find their places, everything else to the consumers.
@@ -41,6 +44,25 @@ pub(crate) fn do_roles(program: &Program<'_>, s: &mut Schedule) {
             }
         }
     }
+}
+
+/// The second half of a tile's work goes to finishers, with the loads of what the consumers' loads bring them; its
+/// instructions.
+pub(crate) fn do_finishers(program: &Program<'_>, s: &mut Schedule) -> Result<FxHashSet<Inst>> {
+    let Some(relayed) = &program.relayed else { return Ok(FxHashSet::default()) };
+    if !s.producer {
+        return Err(word("relay", "a kernel without a producer, whose threads copy for themselves"));
+    }
+    s.finishers = true;
+    let late = late(program, relayed)?;
+    for &inst in &late {
+        let d = &program.func.insts[inst];
+        let brought = |(b, _): (Buffer, bool)| relayed.again.iter().any(|a| a.0 == b);
+        if !d.op.is_async_load() || touched(&d.attr, d.op).into_iter().any(brought) {
+            s.roles[inst] = RoleKind::Finisher;
+        }
+    }
+    Ok(late)
 }
 
 /// An instruction that the threads of a block do together, or whose result their order decides.

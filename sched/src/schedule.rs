@@ -4,7 +4,8 @@ use crate::cluster::do_multicast;
 use crate::early::do_early;
 use crate::expand::can_lead;
 use crate::graph::{copy_place, meets_in_global, touched, yields};
-use crate::roles::do_roles;
+use crate::relay::STAGES;
+use crate::roles::{do_finishers, do_roles};
 use crate::turns::do_turns;
 use crate::{Result, SchedError};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -79,8 +80,10 @@ pub fn do_schedule_without(program: &Program<'_>, target: &Target, disabled: &[F
     if has(Feature::WarpSpecialization) {
         do_roles(program, &mut s);
     }
+    let late = do_finishers(program, &mut s)?;
     check_resident(program, &s)?;
     find_rings(program, &mut s)?;
+    relay_rings(program, &late, &mut s);
     hold_back(program, &mut s);
     if !s.producer && program.teams > 1 && !s.rings.is_empty() {
         let what = "teams in turn without a producer: the barriers of one would meet the whole block";
@@ -122,7 +125,8 @@ fn stored_again(program: &Program<'_>, buffer: Buffer) -> bool {
 }
 
 fn check_limits(program: &Program<'_>, target: &Target) -> Result<()> {
-    let threads = 32 * program.warps * program.teams + 128;
+    let halves = if program.relayed.is_some() { 2 } else { 1 };
+    let threads = 32 * program.warps * program.teams * halves + 128;
     if threads > 1024 + 128 {
         return Err(SchedError::Threads { threads });
     }
@@ -255,9 +259,40 @@ fn push_ring(
         handed: Handed::Alone,
         depth: 1,
         blocks: vec![block],
+        again: Vec::new(),
+        least: 1,
         wish,
         cluster: false,
         threads_read,
+    });
+}
+
+/// The ring of what consumers hand on; and which blocks only read again what others brought.
+fn relay_rings(program: &Program<'_>, late: &FxHashSet<Inst>, s: &mut Schedule) {
+    let (func, Some(relayed)) = (&program.func, &program.relayed) else { return };
+    for (buffer, least) in &relayed.again {
+        for ring in s.rings.values_mut().filter(|r| r.buffers.contains(buffer)) {
+            let finishing = |b: &Block| func.blocks[*b].insts.iter().all(|i| late.contains(i));
+            let (again, blocks): (Vec<Block>, _) = ring.blocks.iter().partition(|b| finishing(b));
+            ring.again.extend(again);
+            (ring.blocks, ring.least) = (blocks, ring.least.max(*least));
+        }
+    }
+    let handed = relayed.handed;
+    let reads = |&i: &Inst| touched(&func.insts[i].attr, func.insts[i].op).contains(&(handed, false));
+    let home = func.insts.keys().find(reads).and_then(|i| block_of(func, i));
+    s.rings.push(RingData {
+        buffers: vec![handed],
+        bytes: program.buffers[handed].bytes,
+        fill: RingFill::Consumers,
+        handed: Handed::Alone,
+        depth: 1,
+        blocks: home.into_iter().collect(),
+        again: Vec::new(),
+        least: 1,
+        wish: Some(STAGES),
+        cluster: false,
+        threads_read: true,
     });
 }
 
@@ -394,7 +429,7 @@ fn stores_late(op: Opcode) -> bool {
 }
 
 /// Whether a row is a product on tensor cores.
-fn is_product(op: Opcode) -> bool {
+pub(crate) fn is_product(op: Opcode) -> bool {
     matches!(op, Opcode::Wgmma | Opcode::MmaSync)
 }
 

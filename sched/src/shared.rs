@@ -29,6 +29,7 @@ pub(crate) const BARRIER: u32 = 8;
 /// If even single stages do not fit.
 pub fn do_shared(program: &Program<'_>, s: &mut Schedule, target: &Target) -> Result<SharedMap> {
     let rings: Vec<Ring> = s.rings.keys().collect();
+    s.rings.values_mut().for_each(|r| r.depth = r.least);
     if bytes(program, s) > limit(program, target) {
         for b in program.buffers.keys() {
             s.slots[b] = 1;
@@ -40,7 +41,13 @@ pub fn do_shared(program: &Program<'_>, s: &mut Schedule, target: &Target) -> Re
     prefer_stages(program, s, target);
     for &r in &rings {
         if let Some(wish) = s.rings[r].wish {
-            s.rings[r].depth = wish.max(1);
+            let least = s.rings[r].least;
+            s.rings[r].depth = wish.max(least);
+            if wish < least {
+                s.remarks.push(format!(
+                    "a ring has {least} stages, not {wish}: a tile fills as many before it ends"
+                ));
+            }
             if bytes(program, s) > limit(program, target) {
                 return Err(overflow(program, bytes(program, s), target));
             }
@@ -49,7 +56,7 @@ pub fn do_shared(program: &Program<'_>, s: &mut Schedule, target: &Target) -> Re
     // A loop's loads are hidden before those of the next tile are.
     let inner: Vec<Ring> = rings.iter().copied().filter(|&r| innermost(program, s, r)).collect();
     grow(program, s, target, &inner, 2);
-    grow(program, s, target, &rings, MAX_DEPTH);
+    grow(program, s, target, &rings, u32::MAX);
     settle_flight(program, s);
     do_handing(program, s);
     let mut map = layout(program, s);
@@ -79,8 +86,10 @@ fn grow(program: &Program<'_>, s: &mut Schedule, target: &Target, rings: &[Ring]
 /// The most stages that a ring is worth.
 fn cap(program: &Program<'_>, s: &Schedule, r: Ring) -> u32 {
     match (innermost(program, s, r), s.rings[r].fill) {
+        // A tile's stages wait for its end: what is more is what loads run ahead.
+        _ if !s.rings[r].again.is_empty() => u32::MAX,
         (true, RingFill::Tensor) => MAX_DEPTH,
-        (true, RingFill::Threads) => COPY_DEPTH,
+        (true, RingFill::Threads | RingFill::Consumers) => COPY_DEPTH,
         (false, _) if is_filled_once(&program.func, &s.rings[r]) => 1,
         (false, _) => OUTER_DEPTH,
     }
@@ -105,7 +114,7 @@ fn prefer_stages(program: &Program<'_>, s: &mut Schedule, target: &Target) {
     let rings: Vec<Ring> = s.rings.keys().filter(|&r| innermost(program, s, r)).collect();
     let depths: Vec<u32> = rings.iter().map(|&r| s.rings[r].depth).collect();
     for &r in &rings {
-        s.rings[r].depth = s.rings[r].wish.unwrap_or(0).max(LEAST_DEPTH);
+        s.rings[r].depth = s.rings[r].wish.unwrap_or(s.rings[r].least).max(LEAST_DEPTH);
     }
     let wanted = bytes(program, s) > limit(program, target);
     for b in program.buffers.keys().filter(|_| wanted) {
@@ -139,7 +148,8 @@ fn innermost(program: &Program<'_>, s: &Schedule, r: Ring) -> bool {
 }
 
 fn overflow(program: &Program<'_>, needed: u32, target: &Target) -> SchedError {
-    let parts: Vec<String> = program.buffers.values().map(|b| format!("{} {}", b.name, b.bytes)).collect();
+    let parts: Vec<String> =
+        program.buffers.values().filter(|b| b.bytes > 0).map(|b| format!("{} {}", b.name, b.bytes)).collect();
     let (resident, limit) = (program.launch.resident, limit(program, target));
     SchedError::SharedMemory { needed, limit, resident, parts: parts.join(", ") }
 }
@@ -165,7 +175,7 @@ fn layout(program: &Program<'_>, s: &Schedule) -> SharedMap {
     for (b, d) in program.buffers.iter().filter(|(_, d)| d.kind != BufferKind::Ring) {
         map.buffers[b] = place(d.bytes.next_multiple_of(d.align).saturating_mul(s.slots[b].max(1)), d.align);
     }
-    for (r, ring) in s.rings.iter().filter(|(_, r)| r.fill == RingFill::Tensor) {
+    for (r, ring) in s.rings.iter().filter(|(_, r)| r.fill.has_barriers()) {
         map.barriers[r] = place(2 * BARRIER * ring.depth, BARRIER);
     }
     map.bytes = at;

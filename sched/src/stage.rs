@@ -14,20 +14,51 @@ use warplift_ir::machine::{
 };
 use warplift_ir::target::Opcode;
 
+/// Stages of a ring that hides its copies though one is handed back late.
+const SPARE: u32 = 3;
+
 /// After which instruction of a block a ring's stage ends: the last load (producer), the last use or its
 /// completion (consumer).
 pub(crate) fn stage_end(func: &Func<'_>, ring: &RingData, block: Block, role: RoleKind) -> Option<Inst> {
     let insts = &func.blocks[block].insts;
-    let last = insts.iter().rposition(|&i| match role {
-        RoleKind::Producer => fills(func, i, &ring.buffers),
-        RoleKind::Consumer => reads(func, i, ring),
+    let last = insts.iter().rposition(|&i| match (role, ring.fill) {
+        (RoleKind::Producer, _) => fills(func, i, &ring.buffers),
+        (RoleKind::Consumer, RingFill::Consumers) => stores(func, i, &ring.buffers),
+        _ => reads(func, i, ring),
     })?;
     // Completion: the await of what the reader started.
     let done = match role {
         RoleKind::Producer => last,
-        RoleKind::Consumer => completion(func, ring, block, last),
+        RoleKind::Consumer | RoleKind::Finisher => {
+            settled(func, ring, block, completion(func, ring, block, last))
+        }
     };
     Some(insts[done])
+}
+
+/// Where what threads read of a stage has arrived in their registers, so that the fence behind it does not wait: it is
+/// used. A ring with stages to spare gets this one back where the next effect would follow.
+fn settled(func: &Func<'_>, ring: &RingData, block: Block, at: usize) -> usize {
+    let insts = &func.blocks[block].insts;
+    let innermost = insts.iter().all(|&i| func.insts[i].blocks.is_empty());
+    if !ring.threads_read || ring.fill != RingFill::Tensor || !innermost {
+        return at;
+    }
+    let uses = |i: Inst, v: Value| func.insts[i].args.contains(&v);
+    let first_use = |&v: &Value| insts.iter().position(|&i| uses(i, v));
+    let read = insts.iter().filter(|&&i| reads(func, i, ring)).flat_map(|&i| func.insts[i].results);
+    let used = read.filter_map(first_use).max().map_or(at, |u| u.max(at));
+    if ring.depth < SPARE {
+        return used;
+    }
+    let free = |&&i: &&Inst| func.insts[i].op.is_pure() && func.insts[i].op != Opcode::Yield;
+    used + insts[used + 1..].iter().take_while(free).count()
+}
+
+fn stores(func: &Func<'_>, inst: Inst, buffers: &[Buffer]) -> bool {
+    touched(&func.insts[inst].attr, func.insts[inst].op)
+        .iter()
+        .any(|(b, writes)| *writes && buffers.contains(b))
 }
 
 fn fills(func: &Func<'_>, inst: Inst, buffers: &[Buffer]) -> bool {
@@ -65,7 +96,8 @@ fn completion(func: &Func<'_>, ring: &RingData, block: Block, at: usize) -> usiz
 /// Decides how each ring's stages are handed back, once depths are known.
 pub(crate) fn do_handing(program: &Program<'_>, s: &mut Schedule) {
     let func = &program.func;
-    let rings: Vec<Ring> = s.rings.keys().filter(|&r| s.rings[r].fill == RingFill::Tensor).collect();
+    let alone = |r: &RingData| r.fill == RingFill::Tensor && r.again.is_empty();
+    let rings: Vec<Ring> = s.rings.keys().filter(|&r| alone(&s.rings[r])).collect();
     let leads = |&a: &Ring, &b: &Ring| leads(func, &s.rings[a], &s.rings[b]);
     // A ring that leads one that leads leads too: there is one that none leads.
     let first = |r: &Ring| !rings.iter().any(|a| leads(a, r));

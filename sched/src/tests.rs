@@ -128,7 +128,7 @@ impl<'a> Build<'a> {
 fn attr(shape: &Shape, persistent: bool) -> LoopAttr {
     let name = if persistent { "tile" } else { "t" }.to_owned();
     let (depth, wait) = if persistent { (None, None) } else { (shape.wish, shape.wait) };
-    LoopAttr { name, depth, producers: 1, wait, turns: None, persistent, overlapped: false }
+    LoopAttr { name, depth, producers: 1, wait, turns: None, persistent, most: None, overlapped: false }
 }
 
 fn gemm<'a>(shape: &Shape, bump: &'a Bump) -> Program<'a> {
@@ -182,7 +182,9 @@ fn gemm<'a>(shape: &Shape, bump: &'a Bump) -> Program<'a> {
         workspace: Expr::zero(),
     };
     let deferred = shape.tiles;
-    Program { launch, buffers: b.buffers, warps: shape.warps, teams: 1, blocks: 1, deferred, func: b.func }
+    let (relay, relayed) = (false, None);
+    let (buffers, func) = (b.buffers, b.func);
+    Program { launch, buffers, warps: shape.warps, teams: 1, blocks: 1, deferred, relay, relayed, func }
 }
 
 fn scheduled(shape: &Shape) -> (Schedule, SharedMap) {

@@ -197,6 +197,12 @@ pub const CASES: &[Case] = &[
     case("softmax", "BM = 1, BN = 2048; kernel: warps 2, blocks 4", &[("3x2000", 2)]),
     case("rms_norm", "BM = 1, BN = 1024; kernel: persistent, warps 2, blocks 2", &[("m=5,n=1000", 2)]),
     case("softmax_long", "BM = 1, BN = 512; kernel: warps 4", &[("3x1200", 2)]),
+    // Halves of a row by warps of their own, in more stages than the ring has.
+    case(
+        "softmax_relay",
+        "BM = 1, BN = 4096; for t: pipeline 16; kernel: persistent, warps 4, relay; array x: staged",
+        &[("23x9000", 2)],
+    ),
     case("rms_norm", "BM = 1, BN = 1024; kernel: warps 4", &[("m=3,n=1000", 2)]),
     case("layer_norm", "BM = 1, BN = 1024; kernel: warps 4", &[("m=3,n=1000", 2)]),
     // In strips; with the next tile's loads under this one.

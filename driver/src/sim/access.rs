@@ -114,9 +114,7 @@ impl Machine<'_> {
         if access.kind != Kind::Barrier {
             let warp = &mut self.warps[w];
             warp.dirty |= lane;
-            if write {
-                warp.unfenced |= lane;
-            }
+            warp.unfenced |= lane;
             self.not_a_barrier(w, block, offset, bytes, access)?;
         }
         // Few lanes know anything apart: the copy is rare.

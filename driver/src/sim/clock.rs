@@ -1,9 +1,9 @@
 //! Vector clocks over timelines.
 //!
 //! Each warp is a timeline, and each asynchronous operation runs on one. A clock says how far into
-//! every timeline one can see. [`Clocks`] holds three: what is ordered at all, what an asynchronous
-//! (async-proxy) access may see because a proxy fence stands on the way, and whose mbarrier
-//! initialisations are visible to the asynchronous units.
+//! every timeline one can see. [`Clocks`] holds four: what is ordered at all, which writes an asynchronous
+//! (async-proxy) access may see and which reads it may overwrite because a proxy fence stands on the way,
+//! and whose mbarrier initialisations are visible to the asynchronous units.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -99,8 +99,10 @@ impl Foreign {
 pub(crate) struct Clocks {
     /// Ordered before now.
     pub seen: Clock,
-    /// Generic-proxy accesses that asynchronous ones may follow.
+    /// Generic-proxy writes that asynchronous accesses may follow.
     pub proxied: Clock,
+    /// Generic-proxy reads that asynchronous writes may follow: a fence speaks for all reads ordered before it.
+    pub settled: Clock,
     /// Mbarrier initialisations that others and the asynchronous units may use.
     pub inits: Clock,
     /// What is known of other clusters.
@@ -111,6 +113,7 @@ impl Clocks {
     pub fn join(&mut self, other: &Self) {
         self.seen.join(&other.seen);
         self.proxied.join(&other.proxied);
+        self.settled.join(&other.settled);
         self.inits.join(&other.inits);
         self.foreign.join(&other.foreign);
     }
@@ -119,11 +122,13 @@ impl Clocks {
     pub fn join_async(&mut self, other: &Self, first: usize) {
         self.seen.join_from(&other.seen, first);
         self.proxied.join_from(&other.proxied, first);
+        self.settled.join_from(&other.settled, first);
     }
 
     pub fn meet(&mut self, other: &Self) {
         self.seen.meet(&other.seen);
         self.proxied.meet(&other.proxied);
+        self.settled.meet(&other.settled);
         self.inits.meet(&other.inits);
         self.foreign.meet(&other.foreign);
     }

@@ -25,7 +25,7 @@ pub enum HazardKind {
     /// An access to what an asynchronous operation writes or reads before its completion was waited
     /// for.
     InFlight,
-    /// A generic write that an asynchronous access follows without `fence.proxy.async`.
+    /// A generic access and an asynchronous one, of which one writes, without `fence.proxy.async` between.
     MissingProxyFence,
     /// Lanes of a warp exchange through shared memory without a warp synchronisation.
     LaneRace,

@@ -71,9 +71,11 @@ impl Machine<'_> {
         if warp.dirty & others != 0 {
             clocks.seen.lower(w, warp.synced);
             clocks.proxied.lower(w, warp.synced);
+            clocks.settled.lower(w, warp.synced);
         }
         if warp.fenced_lanes & others != 0 {
             clocks.proxied.lower(w, warp.fence_synced);
+            clocks.settled.lower(w, warp.fence_synced);
         }
         clocks
     }

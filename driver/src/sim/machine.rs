@@ -77,7 +77,7 @@ pub(crate) struct Warp {
     pub synced: u32,
     /// Lanes that touched shared memory since.
     pub dirty: u32,
-    /// Lanes that wrote shared memory since their last `fence.proxy.async`.
+    /// Lanes that touched shared memory since their last `fence.proxy.async`.
     pub unfenced: u32,
     /// Lanes whose proxy fence no warp-wide synchronisation has followed, and up to where the fences
     /// before that reach.

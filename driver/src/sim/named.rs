@@ -228,12 +228,16 @@ impl Machine<'_> {
         match kind {
             FenceKind::ProxyAsync => {
                 let seen = known.seen;
-                // A lane's fence covers what that lane wrote, and is the others' from the next
+                // A lane's fence covers what that lane touched, and is the others' from the next
                 // synchronisation on.
                 warp.fenced_lanes |= warp.unfenced & mask;
                 warp.unfenced &= !mask & warp.live;
+                let own = warp.clocks.settled.get(w);
+                warp.clocks.settled.join(&seen);
+                warp.clocks.settled.lower(w, own);
                 if warp.unfenced == 0 {
                     warp.clocks.proxied.raise(w, warp.clock);
+                    warp.clocks.settled.raise(w, warp.clock);
                 }
                 warp.clocks.inits.raise(w, warp.clock);
                 warp.clocks.proxied.join_from(&seen, if path { 0 } else { first });

@@ -204,11 +204,12 @@ fn add_reader(cell: &mut Cell, more: &mut Vec<Vec<Access>>, free: &mut Vec<u32>,
     }
 }
 
-/// Whether an older read need not be kept beside the new one.
+/// Whether an older read need not be kept beside the new one: who is ordered behind the new one, and behind its proxy
+/// fence, is so behind the older one.
 fn replaceable(old: Access, who: Who<'_>) -> bool {
-    old.clock == 0
-        || old.timeline == who.access.timeline
-        || who.clocks.seen.get(usize::from(old.timeline)) >= old.clock && old.kind == who.access.kind
+    let timeline = usize::from(old.timeline);
+    let ordered = || who.clocks.seen.get(timeline).min(who.clocks.settled.get(timeline)) >= old.clock;
+    old.clock == 0 || old.timeline == who.access.timeline || old.kind == who.access.kind && ordered()
 }
 
 fn merge(old: Access, new: Access) -> Access {
@@ -240,8 +241,10 @@ pub(crate) fn against(old: Access, who: Who<'_>, old_writes: bool, writes: bool)
     if who.clocks.seen.get(timeline) < old.clock {
         return fault(Fault::Unordered);
     }
-    let crosses = old_writes && new.kind == Kind::Async && old.kind != Kind::Async;
-    if crosses && old.kind != Kind::Barrier && who.clocks.proxied.get(timeline) < old.clock {
+    // An asynchronous write too: it may overtake a read that still waits behind others (measured on the chip).
+    let crosses = new.kind == Kind::Async && old.kind != Kind::Async;
+    let fenced = if old_writes { &who.clocks.proxied } else { &who.clocks.settled };
+    if crosses && old.kind != Kind::Barrier && fenced.get(timeline) < old.clock {
         return fault(Fault::Proxy);
     }
     None

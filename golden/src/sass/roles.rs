@@ -6,7 +6,8 @@ use std::collections::BTreeSet;
 /// Warps that run the same part of the code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Role {
-    /// `consumer` holds warpgroup products, `producer` bulk loads; `all` where roles do not differ; else `other`.
+    /// `consumer` holds products, `producer` bulk loads; `all` where roles do not differ; beside a producer and without
+    /// products the first of the others is `consumer`, the second `finisher`; else `other`.
     pub name: &'static str,
     /// Registers that its `USETMAXREG` asks for.
     pub set: Option<u32>,
@@ -30,7 +31,17 @@ pub fn roles(flow: &Flow) -> Vec<Role> {
     if roles.is_empty() {
         roles.push(Role { name: "all", set: None, blocks: live });
     }
+    name_others(&mut roles);
     roles
+}
+
+/// Without products, what stands beside a producer is told apart by its order alone.
+fn name_others(roles: &mut [Role]) {
+    let has = |name: &str| roles.iter().any(|r| r.name == name);
+    if has("producer") && !has("consumer") {
+        let others = roles.iter_mut().filter(|r| r.name == "other");
+        others.zip(["consumer", "finisher"]).for_each(|(role, name)| role.name = name);
+    }
 }
 
 /// Whether a block changes the registers of its warps, and to what count.

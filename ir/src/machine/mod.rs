@@ -393,6 +393,8 @@ pub struct LoopAttr {
     pub turns: Option<bool>,
     /// The loop over tiles of a persistent kernel.
     pub persistent: bool,
+    /// Iterations at most, where the signature tells.
+    pub most: Option<u32>,
     /// Rotated by the modulo scheduler: its awaits stand where products must have landed, not where their
     /// results are first touched.
     pub overlapped: bool,

@@ -9,7 +9,8 @@ use cranelift_entity::{PrimaryMap, SecondaryMap};
 /// How a buffer of shared memory is filled and emptied; decides which protocol `sched` puts around it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BufferKind {
-    /// Filled by tensor copies, read by tensor cores or threads: stages of a ring.
+    /// Filled by tensor copies, read by tensor cores or threads; or by the threads of one role, each at its own place,
+    /// and read by those with the same numbers in another: stages of a ring.
     Ring,
     /// Filled by threads, read by tensor copies to global memory, each warp its own part: slots in turn.
     Staging,
@@ -70,8 +71,22 @@ pub struct Program<'a> {
     pub teams: u32,
     /// Whether results may be deferred under the next tile.
     pub deferred: bool,
+    /// Whether what a tile's work ends with is for warps of their own.
+    pub relay: bool,
+    /// What that is handed, once it is known: it begins where this is loaded.
+    pub relayed: Option<Relayed>,
     /// Structured code.
     pub func: Func<'a>,
+}
+
+/// The cut of a tile's work in two: consumers store what they hand on, finishers load it and go on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Relayed {
+    /// Takes what the consumers hand on, fragment by fragment: one stage a tile.
+    pub handed: Buffer,
+    /// Buffers that both load, with the same in the same order, and stages of a tile at most: finishers read the
+    /// consumers' stages again.
+    pub again: Vec<(Buffer, u32)>,
 }
 
 /// A ring: buffers filled together, stage by stage.
@@ -87,6 +102,16 @@ pub enum RingFill {
     /// Asynchronous copies of the threads that compute, `depth - 1` iterations ahead; stages are handed over
     /// by the count of their groups and a barrier of the threads.
     Threads,
+    /// Stores of the consumers for the finishers, who have the same numbers among their own; stages are handed over by
+    /// barriers in shared memory.
+    Consumers,
+}
+
+impl RingFill {
+    /// Whether barriers in shared memory hand its stages over, a full one and an empty one each.
+    pub fn has_barriers(self) -> bool {
+        self != Self::Threads
+    }
 }
 
 /// How the stages of a ring that tensor copies fill get back to who fills them.
@@ -116,6 +141,10 @@ pub struct RingData {
     pub depth: u32,
     /// Blocks in each of which a stage is filled, and read.
     pub blocks: Vec<Block>,
+    /// Blocks in which finishers read once more what consumers read in others, stage by stage: they hand it back.
+    pub again: Vec<Block>,
+    /// Stages without which its readers would wait for each other.
+    pub least: u32,
     /// Most stages that would help.
     pub wish: Option<u32>,
     /// Whether copies of all blocks of the cluster fill it: each stage is released to all of them.
@@ -133,6 +162,19 @@ pub enum RoleKind {
     /// The warps that compute.
     #[default]
     Consumer,
+    /// The warps that end what the consumers begin, where they are others.
+    Finisher,
+}
+
+impl RoleKind {
+    /// Its name in the launch manifest.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Producer => "producer",
+            Self::Consumer => "consumer",
+            Self::Finisher => "finisher",
+        }
+    }
 }
 
 /// Results of a tile stored under the main loop of the next tile (software pipelining of the loop
@@ -267,6 +309,8 @@ pub struct Schedule {
     pub roles: SecondaryMap<Inst, RoleKind>,
     /// Whether there is a producer.
     pub producer: bool,
+    /// Whether there are finishers, as many warps as consumers.
+    pub finishers: bool,
     /// Rings.
     pub rings: PrimaryMap<Ring, RingData>,
     /// Tensor loads of which each block of the cluster fetches a part for all.
@@ -303,7 +347,7 @@ pub struct SharedMap {
 /// One role after expansion.
 #[derive(Clone)]
 pub struct Role<'a> {
-    /// `producer`, `consumer`, or `all`.
+    /// `producer`, `consumer`, `finisher`, or `all`.
     pub name: &'static str,
     /// First warp of the block that runs it.
     pub first_warp: u32,

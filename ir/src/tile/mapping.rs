@@ -245,6 +245,10 @@ pub struct KernelMapping {
     /// (PTX ISA, ".minnctapersm"). Of blocks that wait in turn for memory, for each other and for memory again, several
     /// hide one another's waits.
     pub resident: u32,
+    /// Whether what a tile's work ends with, its last loop, is for warps of their own, as many as compute what comes
+    /// before: these go on to the next tile meanwhile (Task-Based Tensor Computations on Modern GPUs, section 4.2.6:
+    /// roles are cut where one waits for the other).
+    pub relay: bool,
     /// Programmatic dependent launch: blocks may start while the grid before this one ends, they wait for
     /// it by themselves (PTX ISA, "griddepcontrol").
     pub programmatic: bool,
@@ -264,6 +268,7 @@ impl Default for KernelMapping {
             bulk_store: true,
             products: Products::Fit,
             resident: 1,
+            relay: false,
             programmatic: false,
         }
     }

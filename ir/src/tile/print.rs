@@ -496,6 +496,7 @@ fn whole_items(whole: &KernelMapping) -> Vec<String> {
         Products::MmaSync => Some("products mma_sync".to_owned()),
     });
     items.extend((!whole.bulk_store).then(|| "no bulk_store".to_owned()));
+    items.extend(whole.relay.then(|| "relay".to_owned()));
     items.extend(whole.programmatic.then(|| "programmatic".to_owned()));
     items
 }

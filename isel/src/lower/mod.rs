@@ -528,6 +528,7 @@ impl<'k, 'a> Lower<'k, 'a> {
             wait: mapping.wait,
             turns: mapping.turns.map(|n| n > 0),
             persistent: attrs.persistent,
+            most: crate::facts::trips(self.k, inst),
             overlapped: false,
         }))
     }
@@ -607,7 +608,9 @@ impl<'k, 'a> Lower<'k, 'a> {
             workspace: Expr::zero(),
         };
         let (blocks, teams) = (self.blocks, self.teams);
-        Ok(Program { launch, buffers: self.buffers, warps, teams, blocks, deferred, func: self.func })
+        let (relay, relayed) = (mapping.whole.relay, None);
+        let (buffers, func) = (self.buffers, self.func);
+        Ok(Program { launch, buffers, warps, teams, blocks, deferred, relay, relayed, func })
     }
 }
 

@@ -5,9 +5,10 @@ use super::dce::do_dce;
 use super::flight::Flown;
 use super::role::{Expand, Touched};
 use crate::Result;
-use crate::schedule::buffer_of;
+use crate::schedule::{buffer_of, repeats};
 use warplift_ir::machine::{
-    Attr, Block, Buffer, BufferKind, Func, Inst, NewInst, RingFill, SharedOperand, Ty, Value, WgmmaAttr,
+    Attr, Block, Buffer, BufferKind, Func, Inst, NewInst, RingFill, RoleKind, SharedOperand, Ty, Value,
+    WgmmaAttr,
 };
 use warplift_ir::target::Opcode;
 
@@ -51,6 +52,7 @@ impl<'a> Expand<'_, 'a> {
         let deferral = self.s.deferral.as_ref();
         self.await_blocks(inst);
         match d.op {
+            Opcode::Await if self.is_others(inst) => {}
             Opcode::Await => self.awaited(d.args),
             Opcode::Yield => {}
             _ if !self.keeps(inst) => {}
@@ -66,6 +68,8 @@ impl<'a> Expand<'_, 'a> {
                 self.land();
                 self.expand_if(inst)?;
             }
+            // A finisher's loads were made for the consumers.
+            Opcode::TmaLoad | Opcode::BulkLoad if self.role == RoleKind::Finisher => {}
             Opcode::TmaLoad | Opcode::BulkLoad => self.fill(inst),
             Opcode::CpAsync => self.copy_in_place(inst),
             Opcode::Wgmma => {
@@ -101,13 +105,18 @@ impl<'a> Expand<'_, 'a> {
         Ok(())
     }
 
+    /// Whether an await is of the other half of a tile's work. What is loaded once for all tiles both wait for.
+    fn is_others(&self, inst: Inst) -> bool {
+        self.s.finishers && self.s.roles[inst] != self.role && repeats(&self.program.func, self.source)
+    }
+
     /// An event is named: loads wait for their stage at once, products land before what follows.
     fn awaited(&mut self, events: &[Value]) {
         for &e in events {
             self.arrive(e);
             let Some(ring) = buffer_of(&self.program.func, e).and_then(|b| self.ring_of(b)) else { continue };
             let data = &self.s.rings[ring];
-            if data.fill == RingFill::Tensor && !data.blocks.contains(&self.source) {
+            if data.fill == RingFill::Tensor && !self.moves_in(data, self.source) {
                 // A fill of a block around, the only one: another way through it may not have waited.
                 self.spin(ring);
                 continue;
@@ -115,7 +124,7 @@ impl<'a> Expand<'_, 'a> {
             match (self.ring(ring).open, self.s.rings[ring].fill) {
                 (true, RingFill::Threads) if self.ring(ring).filled => self.open_copies(ring),
                 (true, _) => {}
-                (false, RingFill::Tensor) => self.wait_stage(ring),
+                (false, RingFill::Tensor | RingFill::Consumers) => self.wait_stage(ring),
                 (false, RingFill::Threads) => self.open_copies(ring),
             }
         }

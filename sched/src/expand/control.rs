@@ -105,7 +105,7 @@ impl<'a> Expand<'_, 'a> {
             self.env.extend(kept.iter().map(|&n| d.results[n]).zip(inits));
             return Ok(());
         }
-        if self.role == RoleKind::Consumer {
+        if self.role != RoleKind::Producer {
             self.show_read_inside(inst);
             self.lead_in(inst);
         }

@@ -55,7 +55,7 @@ pub fn do_expand<'a>(
     shared: SharedMap,
     target: &Target,
 ) -> Result<Scheduled<'a>> {
-    let warps = program.warps * program.teams;
+    let warps = computing(program, schedule);
     let threads = 32 * (warps + if schedule.producer { PRODUCER_WARPS } else { 0 });
     if threads > MAX_THREADS {
         return Err(SchedError::Threads { threads });
@@ -66,26 +66,29 @@ pub fn do_expand<'a>(
     // What the mapping lets be read early counts only where something is.
     launch.arguments.iter_mut().for_each(|a| a.early &= schedule.early.is_some());
     let setup = setup::do_setup(program, &launch, schedule, &shared);
+    let expand = |role: RoleKind| {
+        let needed = kept(program, schedule, &graph, role);
+        Expand::new(program, schedule, &shared, role, needed, &parts)
+    };
+    let each = program.warps * program.teams;
     let mut roles = Vec::new();
-    let consumer = Expand::new(
-        program,
-        schedule,
-        &shared,
-        RoleKind::Consumer,
-        kept(program, schedule, &graph, RoleKind::Consumer),
-        &parts,
-    );
-    let func = consumer.consumer(split.then_some(high))?;
-    let name = if schedule.producer { "consumer" } else { "all" };
-    roles.push(Role { name, first_warp: 0, warps, registers: high, func });
+    let computing = [RoleKind::Consumer, RoleKind::Finisher];
+    for (role, first_warp) in computing.into_iter().zip((0..warps).step_by(each as usize)) {
+        let func = expand(role).consumer(split.then_some(high))?;
+        let name = if schedule.producer { role.name() } else { "all" };
+        roles.push(Role { name, first_warp, warps: each, registers: high, func });
+    }
     if schedule.producer {
-        let needed = kept(program, schedule, &graph, RoleKind::Producer);
-        let producer = Expand::new(program, schedule, &shared, RoleKind::Producer, needed, &parts);
-        let func = producer.producer(split.then_some(low))?;
-        let role = Role { name: "producer", first_warp: warps, warps: PRODUCER_WARPS, registers: low, func };
-        roles.push(role);
+        let func = expand(RoleKind::Producer).producer(split.then_some(low))?;
+        let (name, warps, first_warp) = (RoleKind::Producer.name(), PRODUCER_WARPS, warps);
+        roles.push(Role { name, first_warp, warps, registers: low, func });
     }
     Ok(Scheduled { launch, threads, shared, setup, roles })
+}
+
+/// Warps that compute: consumers, and finishers behind them.
+fn computing(program: &Program<'_>, s: &Schedule) -> u32 {
+    program.warps * program.teams * if s.finishers { 2 } else { 1 }
 }
 
 /// What a role keeps: its effects, and everything they reach by values and control.

@@ -16,8 +16,8 @@ impl<'a> Expand<'_, 'a> {
         if let Some(n) = registers {
             self.at().push(NewInst::new(Opcode::SetmaxnregDec, &[], &[]).attr(Attr::Imm(n.into())));
         }
-        let (first, teams) =
-            (i64::from(self.program.warps * self.program.teams), i64::from(self.program.teams));
+        let first = i64::from(super::computing(self.program, self.s));
+        let teams = i64::from(self.program.teams);
         let thread = self.at().op(Opcode::Tid, &[], Ty::B32);
         let five = self.at().imm(5);
         let warp = self.at().int(Opcode::ShrU32, thread, five);

@@ -1,7 +1,7 @@
 //! Rings: slot and phase of a role, barriers of a stage.
 //!
-//! `full[slot]` completes when the copies' bytes have arrived, `empty[slot]` when every warp has released
-//! the stage. Consumers start with phase 0; producers with phase 1, so that their first round of waits
+//! `full[slot]` completes when the copies' bytes have arrived (or every consumer's warp has stored what it hands on),
+//! `empty[slot]` when every warp has released the stage. Consumers start with phase 0; producers with phase 1, so that their first round of waits
 //! returns at once.
 
 use super::role::Expand;
@@ -26,12 +26,25 @@ pub(super) struct RingState {
 impl Expand<'_, '_> {
     /// Counters of all rings at role entry.
     pub fn open_rings(&mut self) {
-        let first = i64::from(self.role == RoleKind::Producer);
         for ring in self.s.rings.keys().collect::<Vec<_>>() {
+            let first = i64::from(self.is_filler(ring));
             let slot = self.at().imm(0);
             let phase = self.at().imm(first);
             self.rings[ring] = Some(RingState { slot, phase, open: false, filled: false });
         }
+    }
+
+    /// Whether this role fills a ring: it waits for empty stages and says that they are full.
+    fn is_filler(&self, ring: Ring) -> bool {
+        match self.s.rings[ring].fill {
+            RingFill::Consumers => self.role == RoleKind::Consumer,
+            RingFill::Tensor | RingFill::Threads => self.role == RoleKind::Producer,
+        }
+    }
+
+    /// Whether this is the first access to a stage that consumers fill for finishers.
+    pub fn is_handed_on(&self, ring: Ring) -> bool {
+        self.s.rings[ring].fill == RingFill::Consumers && !self.ring(ring).open
     }
 
     pub fn ring(&self, ring: Ring) -> RingState {
@@ -65,11 +78,13 @@ impl Expand<'_, '_> {
         (self.shared.barriers[ring] + if empty { depth * BARRIER } else { 0 }) as i32
     }
 
-    /// Spins until the stage is full (consumers) or empty (the producer, unless it is known to be).
+    /// Spins until the stage is full (who reads it) or empty (who fills it, unless it is known to be).
     pub fn wait_stage(&mut self, ring: Ring) {
         let data = &self.s.rings[ring];
         let empty = data.handed != Handed::Alone || fills_first(&self.program.func, data, self.source);
-        if self.role == RoleKind::Consumer || !empty {
+        // What consumers handed on says that all they waited for is there.
+        let again = self.role == RoleKind::Finisher && data.again.contains(&self.source);
+        if !again && (!self.is_filler(ring) || !empty) {
             self.spin(ring);
         }
         if let Some(state) = &mut self.rings[ring] {
@@ -77,9 +92,9 @@ impl Expand<'_, '_> {
         }
     }
 
-    /// Spins until the stage is full (consumers) or empty (the producer).
+    /// Spins until the stage is full (who reads it) or empty (who fills it).
     pub fn spin(&mut self, ring: Ring) {
-        let empty = self.role == RoleKind::Producer;
+        let empty = self.is_filler(ring);
         let address = self.barrier(ring);
         let phase = self.ring(ring).phase;
         let offset = self.barrier_offset(ring, empty);
@@ -142,16 +157,19 @@ impl Expand<'_, '_> {
         } else if !self.s.producer {
             self.land();
             if self.s.rings[ring].handed != Handed::Never {
+                self.keep_from_copies(ring);
                 self.meet();
             }
-        } else if self.role == RoleKind::Consumer {
+        } else if self.role != RoleKind::Producer {
             self.land();
             let data = &self.s.rings[ring];
-            if data.handed != Handed::Alone || fills_last(&self.program.func, data, self.source) {
+            let kept = self.role == RoleKind::Consumer && !data.again.is_empty();
+            if kept || data.handed != Handed::Alone || fills_last(&self.program.func, data, self.source) {
                 return self.advance(ring);
             }
+            self.keep_from_copies(ring);
             if data.threads_read {
-                // The elected lane's arrival speaks for what all lanes have read.
+                // The elected lane's arrival speaks for what all lanes have read or stored.
                 self.at().push(NewInst::new(Opcode::BarWarpSync, &[], &[]));
             }
             let guard = self.own.elected.map(|pred| Guard { pred, negated: false });
@@ -160,13 +178,23 @@ impl Expand<'_, '_> {
         self.advance(ring);
     }
 
-    /// This warp has done with a stage; where another ring's release, or none, tells so, nothing is to do.
+    /// What threads have read, the next copies may overwrite only behind a proxy fence: without one they overtake reads
+    /// that still wait behind stores (measured: rows of layer_norm that held columns of the block's next row).
+    fn keep_from_copies(&mut self, ring: Ring) {
+        let data = &self.s.rings[ring];
+        if data.threads_read && data.fill == RingFill::Tensor {
+            self.fence();
+        }
+    }
+
+    /// This warp has done with a stage: read it, or filled it for others. Where another ring's release, or none, tells
+    /// so, nothing is to do.
     pub fn release(&mut self, ring: Ring, slot: Value, guard: Option<Guard>) {
         if self.s.rings[ring].handed != Handed::Alone {
             return;
         }
         let address = self.barrier_at(slot);
-        let offset = i64::from(self.barrier_offset(ring, true));
+        let offset = i64::from(self.barrier_offset(ring, !self.is_filler(ring)));
         let address = self.at().add_imm(address, offset);
         self.at().push(NewInst::new(Opcode::MbarArrive, &[address], &[]).guard(guard));
         if self.s.rings[ring].cluster {

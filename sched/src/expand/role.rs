@@ -13,7 +13,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use warplift_ir::entity::SecondaryMap;
 use warplift_ir::machine::{
     Attr, Block, Buffer, BufferKind, Cursor, Func, Guard, IndexMap, Inst, InstData, NewInst, Program, Ring,
-    RoleKind, Schedule, SharedMap, Ty, Value,
+    RingData, RoleKind, Schedule, SharedMap, Ty, Value,
 };
 use warplift_ir::target::Opcode;
 use warplift_ir::tile::Loc;
@@ -278,6 +278,14 @@ impl<'p, 'a> Expand<'p, 'a> {
             self.env.insert(self.data(inst).results[0], team);
             return;
         }
+        if (self.data(inst).op, self.role) == (Opcode::Tid, RoleKind::Finisher) {
+            // Its number among the finishers.
+            let before = 32 * i64::from(self.program.warps);
+            let thread = self.at().op(Opcode::Tid, &[], Ty::B32);
+            let own = self.at().add_imm(thread, -before);
+            self.env.insert(self.data(inst).results[0], own);
+            return;
+        }
         let made = self.copy(inst);
         for (&old, new) in self.data(inst).results.iter().zip(made) {
             self.func.values[new].uniform = self.program.func.values[old].uniform;
@@ -298,7 +306,7 @@ impl<'p, 'a> Expand<'p, 'a> {
             self.loc = self.data(inst).loc;
             match self.role {
                 RoleKind::Producer => self.produce(block, inst)?,
-                RoleKind::Consumer => self.consume(block, inst)?,
+                RoleKind::Consumer | RoleKind::Finisher => self.consume(block, inst)?,
             }
             for &ring in ends.iter().filter(|(at, _)| *at == inst).map(|(_, r)| r) {
                 self.end_stage(ring);
@@ -306,7 +314,7 @@ impl<'p, 'a> Expand<'p, 'a> {
         }
         if !held.is_empty() {
             self.hold(&held);
-        } else if self.role == RoleKind::Consumer {
+        } else if self.role != RoleKind::Producer {
             self.land();
         }
         self.source = around;
@@ -315,15 +323,21 @@ impl<'p, 'a> Expand<'p, 'a> {
 
     /// After which instruction of a block each ring's stage ends.
     fn ring_ends(&self, block: Block) -> Vec<(Inst, Ring)> {
-        let here = self.s.rings.iter().filter(|(_, r)| r.blocks.contains(&block));
+        let here = self.s.rings.iter().filter(|(_, r)| self.moves_in(r, block));
         let func = &self.program.func;
         here.filter_map(|(ring, data)| Some((stage_end(func, data, block, self.role)?, ring))).collect()
+    }
+
+    /// Whether a stage of a ring is filled, read, or read again by this role in a block.
+    pub fn moves_in(&self, ring: &RingData, block: Block) -> bool {
+        ring.blocks.contains(&block) || (self.role == RoleKind::Finisher && ring.again.contains(&block))
     }
 
     /// Rings that move inside an instruction's blocks.
     pub fn rings_inside(&self, inst: Inst) -> Vec<Ring> {
         let inside = |b: Block| block_inside(&self.program.func, inst, b);
-        self.s.rings.iter().filter(|(_, r)| r.blocks.iter().any(|&b| inside(b))).map(|(r, _)| r).collect()
+        let blocks = |r: &RingData| r.blocks.iter().chain(&r.again).any(|&b| inside(b));
+        self.s.rings.iter().filter(|(_, r)| blocks(r)).map(|(r, _)| r).collect()
     }
 
     /// Whether a fragment is all zeros by construction.
@@ -338,7 +352,10 @@ impl<'p, 'a> Expand<'p, 'a> {
     /// Barrier among the warps that compute.
     pub fn meet(&mut self) {
         let threads = i64::from(32 * self.program.warps);
-        let id = i64::from(self.s.producer);
+        let id = match self.role {
+            RoleKind::Finisher => 2,
+            _ => i64::from(self.s.producer),
+        };
         match self.program.blocks {
             1 => drop(self.at().push(NewInst::new(Opcode::BarSync, &[], &[]).attr(Attr::Imm2(id, threads)))),
             _ => self.meet_blocks(),

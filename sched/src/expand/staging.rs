@@ -80,7 +80,11 @@ impl Expand<'_, '_> {
                     self.seen.scratch[buffer].unfenced = true;
                 }
             }
-            BufferKind::Ring => {}
+            BufferKind::Ring => {
+                if let Some(ring) = self.ring_of(buffer).filter(|&r| self.is_handed_on(r)) {
+                    self.wait_stage(ring);
+                }
+            }
         }
     }
 

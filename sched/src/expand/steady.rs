@@ -14,7 +14,7 @@
 use super::role::{Expand, Touched};
 use crate::graph::{touched, touched_inside};
 use warplift_ir::entity::SecondaryMap;
-use warplift_ir::machine::{Attr, Buffer, BufferKind, Inst};
+use warplift_ir::machine::{Attr, Buffer, BufferKind, Inst, RoleKind};
 
 type Scratch = SecondaryMap<Buffer, Touched>;
 
@@ -61,9 +61,10 @@ impl Expand<'_, '_> {
     }
 
     /// Neither more than what was before the loop and what an iteration leaves, nor less. None for loops whose
-    /// order of accesses is another than their text's.
+    /// order of accesses is another than their text's, and for the producer, which has none.
     fn steady(&self, inst: Inst) -> Option<Scratch> {
-        if matches!(&self.data(inst).attr, Attr::Loop(l) if l.overlapped) {
+        let overlapped = matches!(&self.data(inst).attr, Attr::Loop(l) if l.overlapped);
+        if overlapped || self.role == RoleKind::Producer {
             return None;
         }
         let mut seen = self.seen.scratch.clone();
@@ -78,11 +79,13 @@ impl Expand<'_, '_> {
         }
     }
 
-    /// What an iteration leaves that begins with this; none where accesses stand in inner loops and branches.
+    /// What an iteration leaves that begins with this; none where accesses stand in inner loops and branches. Rings have
+    /// barriers of their own.
     fn iteration(&self, inst: Inst, mut seen: Scratch) -> Option<Scratch> {
         let body = self.data(inst).blocks[0];
         for &inside in &self.program.func.blocks[body].insts {
-            if !touched_inside(&self.program.func, inside).is_empty() {
+            let ring = |a: &(Inst, Buffer, bool)| self.kind(a.1) == BufferKind::Ring;
+            if !touched_inside(&self.program.func, inside).iter().all(ring) {
                 return None;
             }
             let d = self.data(inside);
@@ -99,7 +102,7 @@ impl Expand<'_, '_> {
                     seen[other] = Touched { unfenced, ..Touched::default() };
                 }
             }
-            for (b, writes) in accesses {
+            for (b, writes) in accesses.into_iter().filter(|a| self.kind(a.0) != BufferKind::Ring) {
                 let own = Touched { written: writes, read: !writes, unfenced: writes };
                 seen[b] = seen[b].join(if scratch(b) { own } else { Touched::anything() });
             }

@@ -3,7 +3,7 @@
 use super::memory::Cluster;
 use super::{ProtocolError, Run, value};
 use warplift_ir::entity::SecondaryMap;
-use warplift_ir::machine::{Attr, Block, BlockCall, Buffer, Func, Inst, InstData, RoleKind, Value};
+use warplift_ir::machine::{Attr, Block, BlockCall, Buffer, Func, Inst, InstData, Role, RoleKind, Value};
 use warplift_ir::manifest::Param;
 use warplift_ir::target::Opcode;
 
@@ -37,11 +37,18 @@ pub(super) struct Agent<'f, 'a> {
     named_goal: Option<(i64, u64)>,
 }
 
-/// Agents of one block: every warp that computes, and for each team a thread that copies; one more
+/// Agents of one block: every warp that computes, finishers too, and for each team a thread that copies; one more
 /// thread of the producer's that does not.
 pub(super) fn per_block(r: &Run<'_, '_>) -> u32 {
     let copies = if r.schedule.producer { r.program.teams.max(1) + 1 } else { 0 };
-    r.program.warps * r.program.teams.max(1) + copies
+    let computing: u32 =
+        r.scheduled.roles.iter().filter(|role| !copies_only(r, role)).map(|role| role.warps).sum();
+    computing + copies
+}
+
+/// Whether a role's threads only copy.
+fn copies_only(r: &Run<'_, '_>, role: &Role<'_>) -> bool {
+    r.schedule.producer && role.name == RoleKind::Producer.name()
 }
 
 /// All agents of a cluster.
@@ -49,7 +56,7 @@ pub(super) fn all<'r, 'a>(r: &Run<'r, 'a>) -> Vec<Agent<'r, 'a>> {
     let mut agents = Vec::new();
     for block in 0..r.scheduled.launch.cluster.max(1) as usize {
         for role in &r.scheduled.roles {
-            let producer = r.schedule.producer && role.name == "producer";
+            let producer = copies_only(r, role);
             let threads: Vec<(u32, bool)> = match producer {
                 true => {
                     let teams = (0..r.program.teams.max(1)).map(|t| (32 * (role.first_warp + t), true));

@@ -1,10 +1,12 @@
 //! Barriers and stages of the blocks of a cluster.
 
 use super::{ProtocolError, Report, Run};
+use crate::graph::touched;
 use crate::shared::BARRIER;
 use crate::stage::keeps_last;
 use std::collections::BTreeMap;
-use warplift_ir::machine::{Attr, Buffer, Handed, RingFill};
+use std::ops::Range;
+use warplift_ir::machine::{Attr, Buffer, Handed, Inst, RingData, RingFill, RoleKind};
 use warplift_ir::target::Opcode;
 
 /// Bits of an address inside its block.
@@ -62,6 +64,8 @@ struct Region {
     depth: u32,
     /// Where the barriers lie that say its stages are full.
     full: u32,
+    /// Warps of a team that read it: consumers, finishers, or both.
+    readers: Range<u32>,
 }
 
 /// All blocks of a cluster.
@@ -101,6 +105,7 @@ impl Cluster {
                     bytes: d.bytes,
                     depth: ring.depth,
                     full: r.scheduled.shared.barriers[name],
+                    readers: readers(r, ring),
                 });
             }
         }
@@ -132,6 +137,10 @@ impl Cluster {
             let at = inside - g.start;
             ((team, g.buffer, at / g.stage), at % g.stage)
         })
+    }
+
+    fn readers_of(&self, buffer: Buffer) -> Range<u32> {
+        self.regions.iter().find(|g| g.buffer == buffer).map_or(0..0, |g| g.readers.clone())
     }
 
     fn bytes_of(&self, buffer: Buffer) -> u32 {
@@ -190,7 +199,7 @@ impl Cluster {
         };
         let total = self.bytes_of(stage.1);
         let (_, buffer, number) = stage;
-        let warps = self.warps;
+        let (warps, readers) = (self.warps, self.readers_of(buffer));
         let flying = self.reading.iter().find(|(b, s, _)| (*b, *s) == (block, stage)).map(|f| f.2);
         let s = self.blocks[block].stages.entry(stage).or_default();
         let issued: u32 = s.issued.iter().map(|r| r.1).sum();
@@ -204,7 +213,7 @@ impl Cluster {
             let knows =
                 |fills: &BTreeMap<u32, u32>, warp: u32| fills.get(&warp).is_some_and(|&f| f >= s.fill);
             let done = |w: u32| knows(&s.read, stage.0 * warps + w) || knows(&s.awaited, stage.0 * warps + w);
-            let fresh = (0..warps).find(|&w| s.fill > 0 && !done(w));
+            let fresh = readers.into_iter().find(|&w| s.fill > 0 && !done(w));
             if let Some(w) = fresh {
                 return Err(ProtocolError::Stage(format!("{name} is overwritten before warp {w} read it")));
             }
@@ -366,6 +375,18 @@ impl Cluster {
         }
         Ok(self.report)
     }
+}
+
+/// The warps of a team that read a ring's stages: finishers have the numbers behind the consumers'.
+fn readers(r: &Run<'_, '_>, ring: &RingData) -> Range<u32> {
+    let (func, warps) = (&r.program.func, r.program.warps);
+    let reads = |&i: &Inst| {
+        touched(&func.insts[i].attr, func.insts[i].op).iter().any(|t| !t.1 && ring.buffers.contains(&t.0))
+    };
+    let by = |role: RoleKind| func.insts.keys().filter(reads).any(|i| r.schedule.roles[i] == role);
+    let first = if by(RoleKind::Consumer) { 0 } else { warps };
+    let end = if by(RoleKind::Finisher) { 2 * warps } else { warps };
+    if r.schedule.finishers { first..end } else { 0..warps }
 }
 
 fn complete(b: &mut Barrier) {

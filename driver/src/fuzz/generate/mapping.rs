@@ -73,6 +73,7 @@ impl Generator<'_> {
             resident: 1,
             warps: if product { None } else { self.choices.of(&[Some(4), None, Some(1), Some(2), Some(8)]) },
             chunk: self.choices.weighted(&[(6, None), (1, Some(16)), (1, Some(32))]),
+            relay: !product && persistent && self.choices.chance(1, 4),
             programmatic: self.choices.chance(1, 6),
             bulk_store: !self.choices.chance(1, 6),
             products: self.choices.weighted(&[
@@ -96,6 +97,11 @@ impl Generator<'_> {
         // Without products blocks have nothing to multicast: half of the clusters hold tiles together.
         if !product && whole.cluster > 1 && whole.raster == Raster::Linear {
             (whole.cluster, whole.blocks) = (1, if persistent { 2 } else { 4 });
+        }
+        // Finishers come in whole warpgroups, to blocks alone.
+        if whole.relay {
+            (whole.cluster, whole.blocks, whole.resident) = (1, 1, 1);
+            whole.warps = Some(self.choices.of(&[4, 8]));
         }
         whole
     }

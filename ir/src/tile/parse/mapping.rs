@@ -8,7 +8,7 @@
 //! tile    = "layout" string                  (the full text form of `ir::layout`)
 //! whole   = "persistent" | "raster" ("linear" | "folded" | "square" | "band_m" int | "band_n" int)
 //!         | "epilogue" ("direct" | "deferred") | "cluster" int | "alternate" int | "blocks" int | "resident" int
-//!         | "warps" int | "chunk" int
+//!         | "warps" int | "chunk" int | "relay"
 //!         | "no" "bulk_store" | "products" ("fit" | "wgmma" | "mma_sync") | "programmatic"
 //! attr    = "thread" | "warps" int | "warpgroups" int | "persistent" | "index" | "below" int | "deferred"
 //!         | "by_threads" | "in_parts" | "operand" | "share" int int "together"? | loop | array | tile
@@ -27,7 +27,7 @@ use crate::tile::{
 const WAYS: [&str; 3] = ["plain", "staged", "packed"];
 const ARRAY_WORDS: [&str; 5] = ["plain", "staged", "packed", "stream", "early"];
 const LOOP_WORDS: [&str; 6] = ["pipeline", "producers", "consumers", "wait", "chunk", "turns"];
-const KERNEL_WORDS: [&str; 12] = [
+const KERNEL_WORDS: [&str; 13] = [
     "persistent",
     "raster",
     "epilogue",
@@ -38,6 +38,7 @@ const KERNEL_WORDS: [&str; 12] = [
     "warps",
     "chunk",
     "products",
+    "relay",
     "programmatic",
     "no",
 ];
@@ -197,6 +198,7 @@ fn whole_word(c: &mut Cursor<'_>, whole: &mut KernelMapping, words: &mut Words<'
     match words.one_of(c, &KERNEL_WORDS)? {
         "persistent" => whole.persistent = true,
         "programmatic" => whole.programmatic = true,
+        "relay" => whole.relay = true,
         "raster" => whole.raster = raster(c)?,
         "epilogue" => whole.epilogue = epilogue(c)?,
         "products" => whole.products = products(c)?,

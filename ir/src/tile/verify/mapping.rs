@@ -149,6 +149,10 @@ impl Check<'_> {
             let message = format!("`alternate {}`: only a `persistent` kernel has turns", w.alternate);
             self.error(Item::Kernel, "alternate", message);
         }
+        if w.relay && !w.persistent {
+            let message = "`relay`: only a `persistent` kernel has a next tile to go on to".to_owned();
+            self.error(Item::Kernel, "relay", message);
+        }
     }
 
     fn raster(&mut self) {

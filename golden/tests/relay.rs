@@ -1,0 +1,240 @@
+//! Work on a tile in two halves, for warps of their own (`kernel: relay`): right in the simulator under several orders of
+//! events, without a hazard, with as many stages as a tile fills; or refused, or a remark.
+
+use warplift::ir::machine::RingFill;
+use warplift::ir::target::SM90A;
+use warplift::ir::tile::{Module, parse_file};
+use warplift::kernels::find;
+use warplift::sim::{Adversary, Options as SimOptions};
+use warplift::{Compiled, Options, compile};
+use warplift_golden::library::reference;
+
+/// Mean and variance of rows as their columns come, eight columns to a count, a mean and a sum of squares.
+const LAYER_NORM: &str = "kernel k(
+    x: ptr<f16> align 16, w: ptr<f16> align 16, b: ptr<f16> align 16, y: ptr<f16> align 16, eps: f32, m: i32, n: i32 % 8 in 1..=8192
+) {
+    tunable BM = 1, BN = 1024
+    grid cdiv(m, BM)
+    gx = view x : f16[m, n]
+    gw = view w : f16[n]
+    gb = view b : f16[n]
+    gy = view y : f16[m, n]
+    i = block_index
+    zero = full 0.0 : f32[BM, BN/8]
+    first = broadcast(expand_dims(iota(0) : i32[BN/8] * 8, 0)) : i32[BM, BN/8]
+    counts, means, squares = for t in 0..cdiv(n, BN) carry count = zero, mean = zero, square = zero {
+        x1 = cast(reshape(load gx[i*BM, t*BN] : f16[BM, BN]) : f16[BM, BN/8, 8], f32)
+        own = reduce_sum(x1, 2) * 0.125
+        off = x1 - expand_dims(own, 2)
+        apart = own - mean
+        inside = first < n - t*BN
+        more = count + 8.0
+        share = rcp(more) * 8.0
+        next = select(inside, fma(apart, share, mean), mean)
+        both = square + reduce_sum(off * off, 2) + apart * apart * share * count
+        yield select(inside, more, count), next, select(inside, both, square)
+    }
+    part = 1.0 / cast(n, f32)
+    all = reduce_sum(means * counts, 1) * part
+    rest = means - expand_dims(all, 1)
+    factor = rsqrt(reduce_sum(fma(rest * rest, counts, squares), 1) * part + eps)
+    for u in 0..cdiv(n, BN) {
+        x2 = cast(load gx[i*BM, u*BN] : f16[BM, BN], f32)
+        scale = load gw[u*BN] : f16[BN]
+        shift = load gb[u*BN] : f16[BN]
+        z = (x2 - expand_dims(all, 1)) * expand_dims(factor, 1)
+        store gy[i*BM, u*BN], cast(z * cast(scale, f32) + cast(shift, f32), f16)
+    }
+}";
+
+/// Rows over their sums: what the halves of a tile can be made of.
+const SHARES: &str = "kernel k(x: ptr<f32> align 16, y: ptr<f32> align 16, m: i32, n: i32 % 8 in 1..=8192) {
+    tunable BM = 2, BN = 1024
+    grid cdiv(m, BM)
+    gx = view x : f32[m, n]
+    gy = view y : f32[m, n]
+    i = block_index
+    zero = full 1.0 : f32[BM]
+    sum = for t in 0..cdiv(n, BN) carry s = zero {
+        yield s + reduce_sum(abs(load gx[i*BM, t*BN] : f32[BM, BN]), 1)
+    }
+    part = rcp(sum)
+    for u in 0..cdiv(n, BN) {
+        store gy[i*BM, u*BN], (load gx[i*BM, u*BN] : f32[BM, BN]) * expand_dims(part, 1)
+    }
+}";
+
+fn module(text: &str, mapping: &str) -> Module {
+    let text = format!("{text}\nmapping k {{ {mapping} }}");
+    parse_file(&text, "f.tile").unwrap_or_else(|e| panic!("{e:?}\n{text}"))
+}
+
+fn compiled(module: &Module) -> Result<Compiled, String> {
+    let options = Options { verify: true, ..Options::default() };
+    compile(&module.kernels[0], &module.mappings[0], &SM90A, &options).map_err(|e| e.to_string())
+}
+
+/// The compiled kernel, right at all sizes and under all orders.
+fn right(module: &Module, sizes: &[&[(&str, i64)]]) -> Compiled {
+    let made = compiled(module).unwrap_or_else(|e| panic!("{e}"));
+    for &size in sizes {
+        let problem = reference(&module.kernels[0], &module.mappings[0], size, 5);
+        for order in [Adversary::Earliest, Adversary::Latest, Adversary::Random] {
+            let options = SimOptions { order, seed: 7, ..SimOptions::default() };
+            let run = problem.simulate(&made.ptx, &made.manifest, &options, 2);
+            let (have, report) = run.unwrap_or_else(|e| panic!("{size:?} {order:?}: {e}"));
+            assert!(report.hazards.is_empty(), "{size:?} {order:?}: {:?}", report.hazards);
+            assert_eq!(problem.difference_beyond(&have, 4e-3), None, "{size:?} {order:?}");
+        }
+    }
+    made
+}
+
+#[test]
+fn the_library_relays_rows_that_it_reads_once() {
+    let module = find("softmax_relay").expect("the library has it").parse().expect("it parses");
+    let made = right(&module, &[&[("m", 7), ("n", 9000)], &[("m", 2), ("n", 8)], &[("m", 5), ("n", 6144)]]);
+    let rings: Vec<_> = made.explained.schedule.rings.values().collect();
+    let [row, handed] = rings[..] else { panic!("{rings:?}") };
+    // 11 stages of 6144 columns are a row of 65536.
+    assert!(row.least == 11 && row.depth > row.least && row.again.len() == 1, "{row:?}");
+    assert_eq!((handed.fill, handed.depth, handed.bytes), (RingFill::Consumers, 2, 12 * 128));
+    let names: Vec<&str> = made.explained.registers.iter().map(|r| r.0.as_str()).collect();
+    assert_eq!(names, ["consumer", "finisher", "producer"]);
+}
+
+#[test]
+fn several_fragments_are_handed_on() {
+    let mapping = "BM = 1, BN = 1024 kernel: persistent, warps 4, relay array x: staged";
+    let sizes: [&[(&str, i64)]; 3] =
+        [&[("m", 9), ("n", 3000)], &[("m", 3), ("n", 8)], &[("m", 1), ("n", 8192)]];
+    let made = right(&module(LAYER_NORM, mapping), &sizes);
+    // Mean and factor of each thread; x is read again, w and b are loads of the finishers.
+    let handed = made.explained.schedule.rings.values().find(|r| r.fill == RingFill::Consumers);
+    assert_eq!(handed.map(|r| r.bytes), Some(2 * 4 * 128));
+    assert_eq!(made.explained.schedule.remarks, [] as [String; 0]);
+}
+
+/// Rows that are as long as one likes are loaded by both halves.
+#[test]
+fn rows_without_a_bound_are_loaded_twice() {
+    for (bound, why) in [
+        ("n: i32 % 8", "nothing bounds the iterations of loop `t`"),
+        ("n: i32 % 8 in 1..=65536", "64 stages of"),
+    ] {
+        let text = SHARES.replace("n: i32 % 8 in 1..=8192", bound);
+        let mapping = "BM = 2, BN = 1024 kernel: persistent, warps 4, relay array x: staged";
+        let made = right(&module(&text, mapping), &[&[("m", 9), ("n", 3000)], &[("m", 3), ("n", 8)]]);
+        let remarks = &made.explained.schedule.remarks;
+        assert!(remarks.len() == 1 && remarks[0].contains(why), "{bound}: {remarks:?}");
+        assert!(made.explained.schedule.rings.values().all(|r| r.again.is_empty()), "{bound}");
+    }
+}
+
+/// A loop that walks its columns another way brings other tiles.
+#[test]
+fn loops_that_load_something_else_do_not_share() {
+    let mapping = "BM = 2, BN = 1024 kernel: persistent, warps 4, relay array x: staged";
+    let sizes: [&[(&str, i64)]; 1] = [&[("m", 9), ("n", 3000)]];
+    let back = SHARES.replace("gy[i*BM, u*BN], (load gx[i*BM, u*BN]", "gy[i*BM, u*BN], (load gx[0, u*BN]");
+    let half = SHARES.replace("for u in 0..cdiv(n, BN)", "for u in 1..cdiv(n, BN)");
+    for text in [back, half] {
+        assert!(text != SHARES);
+        // What the halved loop leaves is not compared: nobody writes it, here or in the interpreter.
+        let made = right(&module(&text, mapping), &sizes);
+        let remarks = &made.explained.schedule.remarks;
+        assert!(remarks.len() == 1 && remarks[0].contains("no loop before theirs"), "{remarks:?}");
+    }
+}
+
+/// A text with one array more.
+fn with_array(text: &str, name: &str) -> String {
+    let view = format!("g{name} = view {name} : f32[m, n]\n    gx = view");
+    text.replace("gx = view", &view).replace("(x:", &format!("({name}: ptr<f32> align 16, x:"))
+}
+
+/// What stands outside of the loops is one half's, whoever copies it; what a tile carries to the next is the first's.
+#[test]
+fn tiles_outside_of_the_loops_are_one_half_s() {
+    const SUM: &str = "sum = for t in 0..cdiv(n, BN) carry s = zero {";
+    const ZERO: &str = "zero = full 1.0 : f32[BM]";
+    const FIRST: &str = "load gx[i*BM, 0] : f32[BM, BN]";
+    let scaled = format!("zero = reduce_sum(abs({FIRST}), 1)");
+    let both = format!("{ZERO}\n c = {FIRST}");
+    let behind = format!("expand_dims(part, 1)\n }}\n store gv[i*BM, 0], ({FIRST}) * expand_dims(part, 1)");
+    let alone = format!("sum = reduce_sum(abs({FIRST}), 1)");
+    let from_loop = &SHARES[SHARES.find(SUM).expect("a loop")..SHARES.find("part =").expect("behind it")];
+    let mapping = "BM = 2, BN = 1024 kernel: persistent, warps 4, relay array x: staged";
+    let sizes: [&[(&str, i64)]; 2] = [&[("m", 40), ("n", 3000)], &[("m", 3), ("n", 8)]];
+    for (from, to, mapping) in [
+        // Loaded by consumers alone, for both halves, by finishers alone; in the last case loads go a tile ahead.
+        (ZERO, scaled.as_str(), mapping),
+        (ZERO, both.as_str(), mapping),
+        ("expand_dims(part, 1)\n    }", behind.as_str(), mapping),
+        (from_loop, alone.as_str(), mapping),
+    ] {
+        let text = SHARES.replace(from, to);
+        assert!(text != SHARES, "{to}");
+        let text = if to == behind { with_array(&text, "v") } else { text };
+        let text = if to == both {
+            text.replace("* expand_dims(part, 1)", "* expand_dims(part, 1) + c")
+        } else {
+            text
+        };
+        right(&module(&text, mapping), &sizes);
+    }
+    let ahead = SHARES.replace(from_loop, &alone).replace("gx = view", "gz = view z : f32[m, n]\n gx = view");
+    let ahead =
+        ahead.replace("load gx[i*BM, 0]", "load gz[i*BM, 0]").replace("(x:", "(z: ptr<f32> align 16, x:");
+    right(&module(&ahead, mapping), &sizes);
+}
+
+/// A tile that is loaded twice in the second half shares one of its loads; tiles of two arrays share as far as there is room.
+#[test]
+fn stages_are_shared_once_and_as_room_allows() {
+    let mapping = "BM = 2, BN = 1024 kernel: persistent, warps 4, relay array x: staged";
+    let sizes: [&[(&str, i64)]; 1] = [&[("m", 40), ("n", 3000)]];
+    let load = "(load gx[i*BM, u*BN] : f32[BM, BN])";
+    let store = format!("store gy[i*BM, u*BN], {load} * expand_dims(part, 1)");
+    let apart = format!("a = {load}\n b = {load}\n store gy[i*BM, u*BN], a * expand_dims(part, 1) + b");
+    let twice = SHARES.replace(&store, &apart);
+    assert!(twice != SHARES);
+    let two = with_array(SHARES, "z")
+        .replace("in 1..=8192", "in 1..=16384")
+        .replace("f32[BM, BN]), 1)", "f32[BM, BN]) * abs(load gz[i*BM, t*BN] : f32[BM, BN]), 1)")
+        .replace(&store, &apart.replace("b = (load gx", "b = (load gz"));
+    let both = format!("{mapping} array z: staged");
+    for (text, mapping, why) in
+        [(twice, mapping, "loads the same for them"), (two, &both, "beyond the first")]
+    {
+        let made = right(&module(&text, mapping), &sizes);
+        let schedule = &made.explained.schedule;
+        assert!(schedule.remarks.len() == 1 && schedule.remarks[0].contains(why), "{:?}", schedule.remarks);
+        assert_eq!(schedule.rings.values().filter(|r| !r.again.is_empty()).count(), 1);
+    }
+}
+
+#[test]
+fn what_has_no_halves_is_refused() {
+    let shares = |from: &str, to: &str| {
+        let text = SHARES.replace(from, to);
+        assert!(text != SHARES || from.is_empty(), "{from}");
+        text
+    };
+    let relay = "BM = 2, BN = 1024 kernel: persistent, warps 4, relay array x: staged";
+    let plain = find("gemm").expect("a gemm").text.replace("kernel gemm", "kernel k");
+    let plain = plain.split("mapping").next().unwrap_or_default();
+    for (text, mapping, piece) in [
+        (shares("", ""), "BM = 2, BN = 1024 kernel: warps 4, relay", "only a `persistent` kernel"),
+        (shares("", ""), &relay.replace("warps 4", "warps 2"), "no whole warpgroups"),
+        (shares("", ""), &relay.replace("warps 4", "warps 4, cluster 2"), "clusters of blocks"),
+        (shares("", ""), &relay.replace("warps 4", "warps 16"), "at most 1024"),
+        (shares("", ""), &relay.replace("staged", "plain"), "without a producer"),
+        (shares(" * expand_dims(part, 1)", ""), relay, "needs nothing of the first"),
+        (shares("gy = view y", "gy = view x"), &relay.replace("staged", "plain"), "reads what it stores"),
+        (plain.to_owned(), "BM = 128, BN = 128, BK = 64 kernel: persistent, relay", "products of tiles"),
+    ] {
+        let refused = compiled(&module(&text, mapping)).err().unwrap_or_else(|| panic!("{mapping} compiles"));
+        assert!(refused.contains(piece), "{mapping}: {refused}");
+    }
+}

@@ -1,0 +1,443 @@
+//! A tile's work in two halves: consumers begin it, finishers end it while the consumers are at the next tile.
+//!
+//! ```text
+//!  for tile ..                          consumers                       finishers
+//!    s = for t { load x; .. }           for t { load x; .. }
+//!    c = f(s)                      ─►   c = f(s)
+//!    for u { load x; store g(x, c) }    store c, in a stage ··········► c = load of that stage
+//!                                       next tile                       for u { read x again; store g(x, c) }
+//! ```
+//!
+//! The cut is before the last loop of the loop over tiles. A fragment that the second half needs and cannot make again
+//! from scalars goes through shared memory: each thread stores its registers, and the thread of the same number in the
+//! other half loads them. Where both halves load the same in the same order, the second reads the stages that were
+//! filled for the first, which keeps them until then; that takes as many stages as a tile fills, and so a bound on its
+//! iterations.
+//!
+//! What comes out is still sequential: run by one team, it loads twice and loads what it has just stored. The schedule
+//! gives the halves to different warps (Task-Based Tensor Computations on Modern GPUs, section 4.2.6).
+
+use crate::Result;
+use crate::graph::{meets_in_global, touched, touched_inside, yields};
+use crate::schedule::{Feature, WARPGROUP, buffer_of, defined_in, is_product, word};
+use crate::shared::BARRIER;
+use rustc_hash::{FxHashMap, FxHashSet};
+use warplift_ir::machine::{
+    Attr, Block, Buffer, BufferData, BufferKind, Cursor, Func, Inst, NewInst, Place, Program, Relayed, Ty,
+    Value,
+};
+use warplift_ir::target::{Opcode, Target};
+
+/// Registers that one access moves at most.
+const WIDEST: u16 = 4;
+/// Alignment of what a thread hands on, bytes.
+const ALIGN: u32 = 16;
+/// Tiles whose fragments are under way at once, as many as the ring has stages.
+pub(crate) const STAGES: u32 = 2;
+
+/// Cuts the work of a tile in two where the mapping asks for it; what was left, and why.
+///
+/// # Errors
+/// Kernels that have no such halves, or whose halves share more than this can hand on.
+pub fn do_relay<'a>(
+    mut program: Program<'a>,
+    target: &Target,
+    disabled: &[Feature],
+) -> Result<(Program<'a>, Vec<String>)> {
+    let mut remarks = Vec::new();
+    if !program.relay || disabled.contains(&Feature::WarpSpecialization) {
+        return Ok((program, remarks));
+    }
+    let body = tiles(&program.func)?;
+    let at = last_loop(&program.func, body)?;
+    let late = inside(&program.func, second_half(&program.func, body, at));
+    check(&program, body, &late)?;
+    let values = crossing(&program.func, body, &late)?;
+    let spare = spare(&program, &values, target);
+    let again = read_again(&mut program, (body, at), spare, &mut remarks);
+    let handed = hand_on(&mut program, (body, at), &values, &late);
+    program.relayed = Some(Relayed { handed, again });
+    Ok((program, remarks))
+}
+
+/// What finishers run: in the loop over tiles all from the first load of what they are handed, nested instructions
+/// included.
+pub(crate) fn late(program: &Program<'_>, relayed: &Relayed) -> Result<FxHashSet<Inst>> {
+    let func = &program.func;
+    let insts = &func.blocks[tiles(func)?].insts;
+    let loads = |&i: &Inst| touched(&func.insts[i].attr, func.insts[i].op).contains(&(relayed.handed, false));
+    let at = insts.iter().position(loads).unwrap_or(insts.len());
+    Ok(inside(func, &insts[at..]))
+}
+
+/// The body of the loop over tiles.
+fn tiles(func: &Func<'_>) -> Result<Block> {
+    let outer = func.insts.values().find(|d| matches!(&d.attr, Attr::Loop(l) if l.persistent));
+    outer.map(|d| d.blocks[0]).ok_or_else(|| word("relay", "a kernel without a loop over tiles"))
+}
+
+/// Where the second half begins.
+fn last_loop(func: &Func<'_>, body: Block) -> Result<usize> {
+    let at = func.blocks[body].insts.iter().rposition(|&i| func.insts[i].op == Opcode::For);
+    at.ok_or_else(|| word("relay", "a tile's work that holds no loop: nothing is left to others"))
+}
+
+/// All from there on, but what the loop over tiles carries.
+fn second_half<'f>(func: &'f Func<'_>, body: Block, at: usize) -> &'f [Inst] {
+    let insts = &func.blocks[body].insts[at..];
+    let ends = insts.last().is_some_and(|&i| func.insts[i].op == Opcode::Yield);
+    &insts[..insts.len() - usize::from(ends)]
+}
+
+/// Instructions and those nested in them.
+fn inside(func: &Func<'_>, insts: &[Inst]) -> FxHashSet<Inst> {
+    let mut all: FxHashSet<Inst> = insts.iter().copied().collect();
+    for &b in insts.iter().flat_map(|&i| &func.insts[i].blocks) {
+        all.extend(inside(func, &func.blocks[b].insts));
+    }
+    all
+}
+
+/// What halves cannot share.
+fn check(program: &Program<'_>, body: Block, late: &FxHashSet<Inst>) -> Result<()> {
+    let func = &program.func;
+    let buffers = |of_late: bool| -> FxHashSet<Buffer> {
+        let insts = func.blocks[body].insts.iter().filter(|i| late.contains(i) == of_late);
+        let own = insts.clone().flat_map(|&i| touched(&func.insts[i].attr, func.insts[i].op)).map(|t| t.0);
+        let nested = insts.flat_map(|&i| touched_inside(func, i)).map(|t| t.1);
+        own.chain(nested).filter(|&b| program.buffers[b].kind != BufferKind::Ring).collect()
+    };
+    let copies = func.insts.values().any(|d| d.op == Opcode::CpAsync);
+    let carried = yields(func, body).iter().any(|&v| func.def(v).is_some_and(|d| late.contains(&d)));
+    let read = |of_late: bool| -> FxHashSet<Buffer> {
+        let insts = func.blocks[body].insts.iter().filter(|i| late.contains(i) == of_late);
+        let own = insts.flat_map(|&i| touched(&func.insts[i].attr, func.insts[i].op));
+        own.filter(|t| !t.1).map(|t| t.0).collect()
+    };
+    let refusals = [
+        (func.insts.values().any(|d| is_product(d.op)), "a kernel with products of tiles"),
+        (program.teams > 1, "teams in turn"),
+        (program.blocks > 1 || program.launch.cluster > 1, "clusters of blocks"),
+        (!program.warps.is_multiple_of(WARPGROUP), "warps that make no whole warpgroups"),
+        (copies, "tiles that the threads copy to shared memory"),
+        (meets_in_global(func), "a kernel that reads what it stores"),
+        (!buffers(true).is_disjoint(&buffers(false)), "halves that exchange through one buffer"),
+        (!read(true).is_disjoint(&read(false)), "a tile outside of loops that both halves read"),
+        (carried, "a tile's work whose end gives something to the next one"),
+    ];
+    match refusals.iter().find(|r| r.0) {
+        Some((_, what)) => Err(word("relay", *what)),
+        None => Ok(()),
+    }
+}
+
+/// Fragments of the first half that the second needs.
+fn crossing(func: &Func<'_>, body: Block, late: &FxHashSet<Inst>) -> Result<Vec<Value>> {
+    let mut found = Vec::new();
+    for &inst in func.blocks[body].insts.iter().filter(|i| late.contains(i)) {
+        for v in read_by(func, inst) {
+            let own = func.def(v).is_some_and(|d| late.contains(&d));
+            if own || found.contains(&v) || !defined_in(func, body, v) || bound_within(func, v, late) {
+                continue;
+            }
+            if is_remade(func, body, v) {
+                continue;
+            }
+            if !func.ty(v).is_frag() {
+                let line = func.insts[inst].loc.line;
+                let what = format!("line {line}: a scalar of a tile that its first half finds");
+                return Err(word("relay", what));
+            }
+            found.push(v);
+        }
+    }
+    match found.is_empty() {
+        true => Err(word("relay", "halves of a tile's work of which the second needs nothing of the first")),
+        false => Ok(found),
+    }
+}
+
+/// What an instruction and those nested in it read.
+fn read_by(func: &Func<'_>, inst: Inst) -> Vec<Value> {
+    let d = &func.insts[inst];
+    let mut all: Vec<Value> = d.args.iter().copied().chain(d.guard.map(|g| g.pred)).collect();
+    for &i in d.blocks.iter().flat_map(|&b| &func.blocks[b].insts) {
+        all.extend(read_by(func, i));
+    }
+    all
+}
+
+/// Whether a value is a parameter of a block within the second half.
+fn bound_within(func: &Func<'_>, v: Value, late: &FxHashSet<Inst>) -> bool {
+    late.iter().any(|&i| func.insts[i].blocks.iter().any(|&b| func.blocks[b].params.contains(&v)))
+}
+
+/// Whether every thread can make a value again: by itself, from scalars and the number of the tile.
+fn is_remade(func: &Func<'_>, body: Block, v: Value) -> bool {
+    if !defined_in(func, body, v) || func.blocks[body].params.first() == Some(&v) {
+        return true;
+    }
+    let Some(def) = func.def(v) else { return false };
+    let d = &func.insts[def];
+    let pure = d.op.is_pure() && d.blocks.is_empty();
+    pure && d.args.iter().chain(d.guard.as_ref().map(|g| &g.pred)).all(|&a| is_remade(func, body, a))
+}
+
+/// Stores the fragments before the second half and loads them there; by way of what.
+fn hand_on(
+    program: &mut Program<'_>,
+    (body, at): (Block, usize),
+    values: &[Value],
+    late: &FxHashSet<Inst>,
+) -> Buffer {
+    let threads = 32 * program.warps;
+    let registers: u32 = values.iter().map(|&v| program.func.ty(v).regs()).sum();
+    let data = BufferData {
+        name: "handed".to_owned(),
+        bytes: 4 * threads * registers,
+        align: ALIGN,
+        kind: BufferKind::Ring,
+    };
+    let buffer = program.buffers.push(data);
+    let func = &mut program.func;
+    let rest = func.blocks[body].insts.split_off(at);
+    let loc = func.insts[rest[0]].loc;
+    let mut pass = Pass { c: Cursor::new(func, body, loc), buffer, threads, offset: 0 };
+    values.iter().for_each(|&v| pass.store(v));
+    pass.offset = 0;
+    let new: FxHashMap<Value, Value> = values.iter().map(|&v| (v, pass.load(v))).collect();
+    func.blocks[body].insts.extend(rest);
+    late.iter().for_each(|&inst| rename(func, inst, &new));
+    buffer
+}
+
+/// Fragments on their way through a buffer: run by run, a run's threads side by side.
+struct Pass<'c, 'f> {
+    c: Cursor<'c, 'f>,
+    buffer: Buffer,
+    threads: u32,
+    /// Bytes taken.
+    offset: u32,
+}
+
+impl Pass<'_, '_> {
+    /// Where this thread's registers of the next run lie: an offset, and a place.
+    fn next(&mut self, count: u16) -> (Value, Place) {
+        let thread = self.c.op(Opcode::Tid, &[], Ty::B32);
+        let at = self.c.mul_imm(thread, 4 * i64::from(count));
+        let place = Place { buffer: self.buffer, offset: self.offset };
+        self.offset += 4 * u32::from(count) * self.threads;
+        (at, place)
+    }
+
+    fn store(&mut self, v: Value) {
+        for (first, count) in runs(self.c.func.ty(v)) {
+            let (at, place) = self.next(count);
+            let slice = NewInst::new(Opcode::Slice, &[v], &[Ty::frag(count)]).attr(Attr::Imm(first.into()));
+            let part = self.c.value(slice);
+            let attr = Attr::PlaceMem { place, count: count as u8 };
+            self.c.push(NewInst::new(Opcode::StShared, &[at, part], &[]).attr(attr));
+        }
+    }
+
+    fn load(&mut self, v: Value) -> Value {
+        let ty = self.c.func.ty(v);
+        let parts: Vec<Value> = runs(ty)
+            .into_iter()
+            .map(|(_, count)| {
+                let (at, place) = self.next(count);
+                let attr = Attr::PlaceMem { place, count: count as u8 };
+                self.c.value(NewInst::new(Opcode::LdShared, &[at], &[Ty::frag(count)]).attr(attr))
+            })
+            .collect();
+        match parts[..] {
+            [one] => one,
+            _ => self.c.value(NewInst::new(Opcode::Join, &parts, &[ty])),
+        }
+    }
+}
+
+/// First register and number of the runs in which a fragment is moved.
+fn runs(ty: Ty) -> Vec<(u16, u16)> {
+    let (mut runs, mut first, all) = (Vec::new(), 0, ty.regs() as u16);
+    for count in [WIDEST, 2, 1] {
+        while all - first >= count {
+            runs.push((first, count));
+            first += count;
+        }
+    }
+    runs
+}
+
+fn rename(func: &mut Func<'_>, inst: Inst, new: &FxHashMap<Value, Value>) {
+    let to = |v: Value| new.get(&v).copied().unwrap_or(v);
+    let args: Vec<Value> = func.insts[inst].args.iter().map(|&v| to(v)).collect();
+    func.insts[inst].args = func.list(&args);
+    if let Some(guard) = &mut func.insts[inst].guard {
+        guard.pred = to(guard.pred);
+    }
+}
+
+/// Shared memory that is left beside one stage of everything and what is handed on, bytes.
+fn spare(program: &Program<'_>, values: &[Value], target: &Target) -> u32 {
+    let registers: u32 = values.iter().map(|&v| program.func.ty(v).regs()).sum();
+    let handed = STAGES * (4 * 32 * program.warps * registers + 2 * BARRIER);
+    let placed = |b: &BufferData| b.bytes.next_multiple_of(b.align) + b.align + 2 * BARRIER;
+    let taken: u32 = program.buffers.values().map(placed).sum();
+    target.shared_of_resident(program.launch.resident).saturating_sub(handed + taken)
+}
+
+/// Lets loops of the second half read what was brought for the first, as long as there is room; the buffers.
+fn read_again(
+    program: &mut Program<'_>,
+    (body, at): (Block, usize),
+    mut spare: u32,
+    remarks: &mut Vec<String>,
+) -> Vec<(Buffer, u32)> {
+    let insts = program.func.blocks[body].insts.clone();
+    let loops = |insts: &[Inst]| -> Vec<Inst> {
+        insts.iter().copied().filter(|&i| program.func.insts[i].op == Opcode::For).collect()
+    };
+    let (early, late) = (loops(&insts[..at]), loops(&insts[at..]));
+    let mut found: Vec<(Vec<Buffer>, Vec<Buffer>, u32)> = Vec::new();
+    for &second in &late {
+        for group in groups(&program.func, second) {
+            let free = |others: &Vec<Buffer>| found.iter().all(|f| f.0 != *others);
+            let brought = early.iter().find_map(|&first| alike(program, [first, second], &group, free));
+            match brought.map(|(first, others)| (room(program, first, &others, spare), others)) {
+                Some((Ok((most, bytes)), others)) => {
+                    spare -= bytes;
+                    found.push((others, group, most));
+                }
+                Some((Err(why), _)) => remarks.push(format!("finishers load once more: {why}")),
+                None => remarks.push(format!(
+                    "finishers load {} by themselves: no loop before theirs loads the same for them",
+                    names(program, &group)
+                )),
+            }
+        }
+    }
+    let mut again = Vec::new();
+    for (others, group, most) in found {
+        others.iter().zip(&group).for_each(|(&to, &from)| redirect(program, from, to));
+        again.extend(others.into_iter().map(|b| (b, most)));
+    }
+    again
+}
+
+fn names(program: &Program<'_>, buffers: &[Buffer]) -> String {
+    let names: Vec<String> = buffers.iter().map(|&b| format!("`{}`", program.buffers[b].name)).collect();
+    names.join(", ")
+}
+
+/// Buffers that are awaited together in a loop's body.
+fn groups(func: &Func<'_>, looped: Inst) -> Vec<Vec<Buffer>> {
+    let awaits = func.blocks[func.insts[looped].blocks[0]].insts.iter().map(|&i| &func.insts[i]);
+    let awaits = awaits.filter(|d| d.op == Opcode::Await);
+    let groups = awaits.map(|d| {
+        let mut group: Vec<Buffer> = d.args.iter().filter_map(|&e| buffer_of(func, e)).collect();
+        group.dedup();
+        group
+    });
+    groups.filter(|g| !g.is_empty()).collect()
+}
+
+/// The loop that loads into buffers of its own what another loads into some, and these buffers, if they are free.
+fn alike(
+    program: &Program<'_>,
+    [first, second]: [Inst; 2],
+    group: &[Buffer],
+    free: impl Fn(&Vec<Buffer>) -> bool,
+) -> Option<(Inst, Vec<Buffer>)> {
+    let func = &program.func;
+    let [a, b] = [first, second].map(|i| func.insts[i].blocks[0]);
+    let counters = (func.blocks[a].params[0], func.blocks[b].params[0]);
+    let bounds = func.insts[first].args.iter().zip(func.insts[second].args).take(3);
+    let same_bounds = bounds.into_iter().all(|(&x, &y)| is_same(func, (x, y), counters));
+    let same = |others: &Vec<Buffer>| {
+        others.len() == group.len()
+            && others.iter().zip(group).all(|(&x, &y)| is_same_tile(program, [(a, x), (b, y)], counters))
+    };
+    groups(func, first)
+        .into_iter()
+        .find(|others| same_bounds && free(others) && same(others))
+        .map(|others| (first, others))
+}
+
+/// Whether two blocks bring the same to two buffers, which nothing else fills.
+fn is_same_tile(program: &Program<'_>, [x, y]: [(Block, Buffer); 2], counters: (Value, Value)) -> bool {
+    let func = &program.func;
+    let loads = |(block, buffer): (Block, Buffer)| -> Option<Vec<Inst>> {
+        let fills = |i: &Inst| touched(&func.insts[*i].attr, func.insts[*i].op).contains(&(buffer, true));
+        let here: Vec<Inst> = func.blocks[block].insts.iter().copied().filter(fills).collect();
+        (here.len() == func.insts.keys().filter(fills).count()).then_some(here)
+    };
+    let [p, q] = [x, y].map(|(_, b)| &program.buffers[b]);
+    let (Some(a), Some(b)) = (loads(x), loads(y)) else { return false };
+    let alike = |(&i, &j): (&Inst, &Inst)| {
+        let [d, e] = [i, j].map(|i| &func.insts[i]);
+        let args = d.args.len() == e.args.len() && d.guard.is_none() && e.guard.is_none();
+        let same = d.args.iter().zip(e.args).all(|(&v, &w)| is_same(func, (v, w), counters));
+        args && same && d.op == e.op && renamed(&e.attr, y.1, x.1) == d.attr
+    };
+    (p.bytes, p.align) == (q.bytes, q.align) && a.len() == b.len() && a.iter().zip(&b).all(alike)
+}
+
+/// Whether two values are equal where the counters of two loops are.
+fn is_same(func: &Func<'_>, (x, y): (Value, Value), counters: (Value, Value)) -> bool {
+    if x == y || (x, y) == counters {
+        return true;
+    }
+    let (Some(i), Some(j)) = (func.def(x), func.def(y)) else { return false };
+    let (d, e) = (&func.insts[i], &func.insts[j]);
+    let pure = d.op.is_pure() && d.blocks.is_empty() && d.guard.is_none() && e.guard.is_none();
+    let alike = (d.op, &d.attr, &d.maps, d.args.len()) == (e.op, &e.attr, &e.maps, e.args.len());
+    pure && alike && d.args.iter().zip(e.args).all(|(&v, &w)| is_same(func, (v, w), counters))
+}
+
+/// Stages of a tile at most, if all of them have room at once, and the bytes that they take beyond the first.
+fn room(
+    program: &Program<'_>,
+    first: Inst,
+    ring: &[Buffer],
+    spare: u32,
+) -> std::result::Result<(u32, u32), String> {
+    let most = match &program.func.insts[first].attr {
+        Attr::Loop(l) => {
+            l.most.ok_or_else(|| format!("nothing bounds the iterations of loop `{}`", l.name))?
+        }
+        _ => 1,
+    };
+    let placed = |&b: &Buffer| program.buffers[b].bytes.next_multiple_of(program.buffers[b].align);
+    let stage: u32 = ring.iter().map(placed).sum::<u32>() + 2 * BARRIER;
+    let more = most.saturating_sub(1).saturating_mul(stage);
+    match more <= spare {
+        true => Ok((most.max(1), more)),
+        false => {
+            let names = names(program, ring);
+            Err(format!("{most} stages of {names} are {more} bytes beyond the first, {spare} are left"))
+        }
+    }
+}
+
+fn redirect(program: &mut Program<'_>, from: Buffer, to: Buffer) {
+    for inst in program.func.insts.keys().collect::<Vec<_>>() {
+        let attr = renamed(&program.func.insts[inst].attr, from, to);
+        program.func.insts[inst].attr = attr;
+    }
+    program.buffers[from].bytes = 0;
+}
+
+/// An attribute that names another buffer instead of one.
+fn renamed(attr: &Attr, from: Buffer, to: Buffer) -> Attr {
+    let moved =
+        |place: Place| Place { buffer: if place.buffer == from { to } else { place.buffer }, ..place };
+    let mut attr = attr.clone();
+    match &mut attr {
+        Attr::Tma(t) => t.place = t.place.map(moved),
+        Attr::PlaceMem { place, .. } => *place = moved(*place),
+        Attr::Matrix { buffer: Some(b), .. } if *b == from => *b = to,
+        _ => {}
+    }
+    attr
+}
