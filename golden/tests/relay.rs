@@ -214,6 +214,37 @@ fn stages_are_shared_once_and_as_room_allows() {
     }
 }
 
+/// What is handed on has its room before stages are shared, and a bound below zero bounds nothing.
+#[test]
+fn stages_are_shared_where_what_is_handed_on_leaves_room() {
+    let mapping = "BM = 2, BN = 1024 kernel: persistent, warps 4, relay array x: staged";
+    let remarks = |text: &str, mapping: &str| {
+        let made = compiled(&module(text, mapping)).unwrap_or_else(|e| panic!("{e}"));
+        made.explained.schedule.remarks
+    };
+    // 27 stages of 8 KB leave 11 KB: enough for a number a row, not for two stages of a row of sums.
+    let rows = SHARES.replace("in 1..=8192", "in 1..=27648");
+    assert_eq!(remarks(&rows, mapping), [] as [String; 0]);
+    let tiles = rows
+        .replace("full 1.0 : f32[BM]", "full 1.0 : f32[BM, BN]")
+        .replace(
+            "s + reduce_sum(abs(load gx[i*BM, t*BN] : f32[BM, BN]), 1)",
+            "s + abs(load gx[i*BM, t*BN] : f32[BM, BN])",
+        )
+        .replace("expand_dims(part, 1)", "part");
+    let left = remarks(&tiles, mapping);
+    assert!(left.len() == 1 && left[0].contains("27 stages of"), "{left:?}");
+    // A difference that may wrap around is not bounded by what it is taken from.
+    let below =
+        SHARES.replace("in 1..=8192", "in -2147483648..=8192").replace("cdiv(n, BN)", "cdiv(n - 8, BN)");
+    let left = remarks(&below, mapping);
+    assert!(left.len() == 1 && left[0].contains("nothing bounds"), "{left:?}");
+    // Fewer stages than a tile fills would wait for each other.
+    let few = format!("{mapping} for t: pipeline 2");
+    let left = remarks(SHARES, &few);
+    assert!(left.len() == 1 && left[0].contains("8 stages, not 2"), "{left:?}");
+}
+
 #[test]
 fn what_has_no_halves_is_refused() {
     let shares = |from: &str, to: &str| {

@@ -133,14 +133,13 @@ fn check(program: &Program<'_>, body: Block, late: &FxHashSet<Inst>) -> Result<(
 
 /// Fragments of the first half that the second needs.
 fn crossing(func: &Func<'_>, body: Block, late: &FxHashSet<Inst>) -> Result<Vec<Value>> {
+    let insts = &func.blocks[body].insts;
+    let early = insts.iter().filter(|i| !late.contains(i)).flat_map(|&i| func.insts[i].results);
+    let early: FxHashSet<Value> = early.chain(&func.blocks[body].params).copied().collect();
     let mut found = Vec::new();
-    for &inst in func.blocks[body].insts.iter().filter(|i| late.contains(i)) {
-        for v in read_by(func, inst) {
-            let own = func.def(v).is_some_and(|d| late.contains(&d));
-            if own || found.contains(&v) || !defined_in(func, body, v) || bound_within(func, v, late) {
-                continue;
-            }
-            if is_remade(func, body, v) {
+    for &inst in insts.iter().filter(|i| late.contains(i)) {
+        for v in read_by(func, inst).into_iter().filter(|v| early.contains(v)) {
+            if found.contains(&v) || is_remade(func, body, v) {
                 continue;
             }
             if !func.ty(v).is_frag() {
@@ -167,11 +166,6 @@ fn read_by(func: &Func<'_>, inst: Inst) -> Vec<Value> {
     all
 }
 
-/// Whether a value is a parameter of a block within the second half.
-fn bound_within(func: &Func<'_>, v: Value, late: &FxHashSet<Inst>) -> bool {
-    late.iter().any(|&i| func.insts[i].blocks.iter().any(|&b| func.blocks[b].params.contains(&v)))
-}
-
 /// Whether every thread can make a value again: by itself, from scalars and the number of the tile.
 fn is_remade(func: &Func<'_>, body: Block, v: Value) -> bool {
     if !defined_in(func, body, v) || func.blocks[body].params.first() == Some(&v) {
@@ -190,11 +184,9 @@ fn hand_on(
     values: &[Value],
     late: &FxHashSet<Inst>,
 ) -> Buffer {
-    let threads = 32 * program.warps;
-    let registers: u32 = values.iter().map(|&v| program.func.ty(v).regs()).sum();
     let data = BufferData {
         name: "handed".to_owned(),
-        bytes: 4 * threads * registers,
+        bytes: handed_bytes(program, values),
         align: ALIGN,
         kind: BufferKind::Ring,
     };
@@ -202,6 +194,7 @@ fn hand_on(
     let func = &mut program.func;
     let rest = func.blocks[body].insts.split_off(at);
     let loc = func.insts[rest[0]].loc;
+    let threads = 32 * program.warps;
     let mut pass = Pass { c: Cursor::new(func, body, loc), buffer, threads, offset: 0 };
     values.iter().for_each(|&v| pass.store(v));
     pass.offset = 0;
@@ -209,6 +202,12 @@ fn hand_on(
     func.blocks[body].insts.extend(rest);
     late.iter().for_each(|&inst| rename(func, inst, &new));
     buffer
+}
+
+/// Bytes of a stage of what is handed on.
+fn handed_bytes(program: &Program<'_>, values: &[Value]) -> u32 {
+    let registers: u32 = values.iter().map(|&v| program.func.ty(v).regs()).sum();
+    4 * 32 * program.warps * registers
 }
 
 /// Fragments on their way through a buffer: run by run, a run's threads side by side.
@@ -280,8 +279,7 @@ fn rename(func: &mut Func<'_>, inst: Inst, new: &FxHashMap<Value, Value>) {
 
 /// Shared memory that is left beside one stage of everything and what is handed on, bytes.
 fn spare(program: &Program<'_>, values: &[Value], target: &Target) -> u32 {
-    let registers: u32 = values.iter().map(|&v| program.func.ty(v).regs()).sum();
-    let handed = STAGES * (4 * 32 * program.warps * registers + 2 * BARRIER);
+    let handed = STAGES * (handed_bytes(program, values) + 2 * BARRIER);
     let placed = |b: &BufferData| b.bytes.next_multiple_of(b.align) + b.align + 2 * BARRIER;
     let taken: u32 = program.buffers.values().map(placed).sum();
     target.shared_of_resident(program.launch.resident).saturating_sub(handed + taken)

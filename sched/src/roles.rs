@@ -53,7 +53,6 @@ pub(crate) fn do_finishers(program: &Program<'_>, s: &mut Schedule) -> Result<Fx
     if !s.producer {
         return Err(word("relay", "a kernel without a producer, whose threads copy for themselves"));
     }
-    s.finishers = true;
     let late = late(program, relayed)?;
     for &inst in &late {
         let d = &program.func.insts[inst];

@@ -125,8 +125,7 @@ fn stored_again(program: &Program<'_>, buffer: Buffer) -> bool {
 }
 
 fn check_limits(program: &Program<'_>, target: &Target) -> Result<()> {
-    let halves = if program.relayed.is_some() { 2 } else { 1 };
-    let threads = 32 * program.warps * program.teams * halves + 128;
+    let threads = 32 * program.computing_warps() + 128;
     if threads > 1024 + 128 {
         return Err(SchedError::Threads { threads });
     }

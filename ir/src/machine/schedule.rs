@@ -79,6 +79,13 @@ pub struct Program<'a> {
     pub func: Func<'a>,
 }
 
+impl Program<'_> {
+    /// Warps of a block that compute, of all teams: consumers, and as many finishers where a tile's work is cut.
+    pub fn computing_warps(&self) -> u32 {
+        self.warps * self.teams * if self.relayed.is_some() { 2 } else { 1 }
+    }
+}
+
 /// The cut of a tile's work in two: consumers store what they hand on, finishers load it and go on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Relayed {
@@ -309,8 +316,6 @@ pub struct Schedule {
     pub roles: SecondaryMap<Inst, RoleKind>,
     /// Whether there is a producer.
     pub producer: bool,
-    /// Whether there are finishers, as many warps as consumers.
-    pub finishers: bool,
     /// Rings.
     pub rings: PrimaryMap<Ring, RingData>,
     /// Tensor loads of which each block of the cluster fetches a part for all.

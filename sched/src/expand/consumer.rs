@@ -107,7 +107,9 @@ impl<'a> Expand<'_, 'a> {
 
     /// Whether an await is of the other half of a tile's work. What is loaded once for all tiles both wait for.
     fn is_others(&self, inst: Inst) -> bool {
-        self.s.finishers && self.s.roles[inst] != self.role && repeats(&self.program.func, self.source)
+        self.program.relayed.is_some()
+            && self.s.roles[inst] != self.role
+            && repeats(&self.program.func, self.source)
     }
 
     /// An event is named: loads wait for their stage at once, products land before what follows.

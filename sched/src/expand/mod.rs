@@ -55,7 +55,7 @@ pub fn do_expand<'a>(
     shared: SharedMap,
     target: &Target,
 ) -> Result<Scheduled<'a>> {
-    let warps = computing(program, schedule);
+    let warps = program.computing_warps();
     let threads = 32 * (warps + if schedule.producer { PRODUCER_WARPS } else { 0 });
     if threads > MAX_THREADS {
         return Err(SchedError::Threads { threads });
@@ -84,11 +84,6 @@ pub fn do_expand<'a>(
         roles.push(Role { name, first_warp, warps, registers: low, func });
     }
     Ok(Scheduled { launch, threads, shared, setup, roles })
-}
-
-/// Warps that compute: consumers, and finishers behind them.
-fn computing(program: &Program<'_>, s: &Schedule) -> u32 {
-    program.warps * program.teams * if s.finishers { 2 } else { 1 }
 }
 
 /// What a role keeps: its effects, and everything they reach by values and control.

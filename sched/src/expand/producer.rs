@@ -16,7 +16,7 @@ impl<'a> Expand<'_, 'a> {
         if let Some(n) = registers {
             self.at().push(NewInst::new(Opcode::SetmaxnregDec, &[], &[]).attr(Attr::Imm(n.into())));
         }
-        let first = i64::from(super::computing(self.program, self.s));
+        let first = i64::from(self.program.computing_warps());
         let teams = i64::from(self.program.teams);
         let thread = self.at().op(Opcode::Tid, &[], Ty::B32);
         let five = self.at().imm(5);

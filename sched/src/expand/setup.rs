@@ -100,6 +100,6 @@ fn meet(program: &Program<'_>, s: &Schedule, c: &mut Cursor<'_, '_>) {
         return;
     }
     let producers = if s.producer { super::PRODUCER_WARPS } else { 0 };
-    let threads = 32 * (super::computing(program, s) + producers);
+    let threads = 32 * (program.computing_warps() + producers);
     c.push(NewInst::new(Opcode::BarSync, &[], &[]).attr(Attr::Imm2(0, threads.into())));
 }

@@ -179,7 +179,7 @@ fn stays(made: &LoopSchedule, why: Option<String>) -> String {
 
 /// What the block gives its loops.
 fn limits(program: &Program<'_>, target: &Target, disabled: &[Feature]) -> Limits {
-    let (budget, ..) = budgets(program.warps * program.teams, true, target);
+    let (budget, ..) = budgets(program.computing_warps(), true, target);
     Limits {
         groups: (program.warps * program.teams).div_ceil(WARPGROUP),
         teams: program.teams,

@@ -386,7 +386,7 @@ fn readers(r: &Run<'_, '_>, ring: &RingData) -> Range<u32> {
     let by = |role: RoleKind| func.insts.keys().filter(reads).any(|i| r.schedule.roles[i] == role);
     let first = if by(RoleKind::Consumer) { 0 } else { warps };
     let end = if by(RoleKind::Finisher) { 2 * warps } else { warps };
-    if r.schedule.finishers { first..end } else { 0..warps }
+    if r.program.relayed.is_some() { first..end } else { 0..warps }
 }
 
 fn complete(b: &mut Barrier) {
