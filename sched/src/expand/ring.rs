@@ -1,8 +1,8 @@
 //! Rings: slot and phase of a role, barriers of a stage.
 //!
 //! `full[slot]` completes when the copies' bytes have arrived (or every consumer's warp has stored what it hands on),
-//! `empty[slot]` when every warp has released the stage. Consumers start with phase 0; producers with phase 1, so that their first round of waits
-//! returns at once.
+//! `empty[slot]` when every warp has released the stage. Who reads starts with phase 0; who fills with phase 1, so that
+//! the first round of waits returns at once.
 
 use super::role::Expand;
 use crate::shared::BARRIER;
