@@ -66,7 +66,8 @@ pub(crate) fn late(program: &Program<'_>, relayed: &Relayed) -> Result<FxHashSet
     let func = &program.func;
     let insts = &func.blocks[tiles(func)?].insts;
     let loads = |&i: &Inst| touched(&func.insts[i].attr, func.insts[i].op).contains(&(relayed.handed, false));
-    let at = insts.iter().position(loads).unwrap_or(insts.len());
+    // `do_relay` has put it there.
+    let at = insts.iter().position(loads).unwrap_or_else(|| panic!("nothing loads {}", relayed.handed));
     Ok(inside(func, &insts[at..]))
 }
 
@@ -302,9 +303,11 @@ fn read_again(
         for group in groups(&program.func, second) {
             let free = |others: &Vec<Buffer>| found.iter().all(|f| f.0 != *others);
             let brought = early.iter().find_map(|&first| alike(program, [first, second], &group, free));
-            match brought.map(|(first, others)| (room(program, first, &others, spare), others)) {
+            // A stage of its own is not needed then.
+            let with_own = spare + stage_bytes(program, &group);
+            match brought.map(|(first, others)| (room(program, first, &others, with_own), others)) {
                 Some((Ok((most, bytes)), others)) => {
-                    spare -= bytes;
+                    spare = with_own - bytes;
                     found.push((others, group, most));
                 }
                 Some((Err(why), _)) => remarks.push(format!("finishers load once more: {why}")),
@@ -393,6 +396,12 @@ fn is_same(func: &Func<'_>, (x, y): (Value, Value), counters: (Value, Value)) ->
     pure && alike && d.args.iter().zip(e.args).all(|(&v, &w)| is_same(func, (v, w), counters))
 }
 
+/// Bytes of a stage of a ring, its barriers among them.
+fn stage_bytes(program: &Program<'_>, ring: &[Buffer]) -> u32 {
+    let placed = |&b: &Buffer| program.buffers[b].bytes.next_multiple_of(program.buffers[b].align);
+    ring.iter().map(placed).sum::<u32>() + 2 * BARRIER
+}
+
 /// Stages of a tile at most, if all of them have room at once, and the bytes that they take beyond the first.
 fn room(
     program: &Program<'_>,
@@ -406,9 +415,7 @@ fn room(
         }
         _ => 1,
     };
-    let placed = |&b: &Buffer| program.buffers[b].bytes.next_multiple_of(program.buffers[b].align);
-    let stage: u32 = ring.iter().map(placed).sum::<u32>() + 2 * BARRIER;
-    let more = most.saturating_sub(1).saturating_mul(stage);
+    let more = most.saturating_sub(1).saturating_mul(stage_bytes(program, ring));
     match more <= spare {
         true => Ok((most.max(1), more)),
         false => {

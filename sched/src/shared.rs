@@ -114,7 +114,7 @@ fn prefer_stages(program: &Program<'_>, s: &mut Schedule, target: &Target) {
     let rings: Vec<Ring> = s.rings.keys().filter(|&r| innermost(program, s, r)).collect();
     let depths: Vec<u32> = rings.iter().map(|&r| s.rings[r].depth).collect();
     for &r in &rings {
-        s.rings[r].depth = s.rings[r].wish.unwrap_or(s.rings[r].least).max(LEAST_DEPTH);
+        s.rings[r].depth = s.rings[r].wish.unwrap_or(0).max(s.rings[r].least).max(LEAST_DEPTH);
     }
     let wanted = bytes(program, s) > limit(program, target);
     for b in program.buffers.keys().filter(|_| wanted) {
