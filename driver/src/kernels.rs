@@ -78,6 +78,7 @@ pub const LIBRARY: &[Text] = library![
     "gemm_two_outputs",
     "gemv",
     "layer_norm",
+    "layer_norm_relay",
     "rms_norm",
     "row_max",
     "row_sum",

@@ -293,6 +293,9 @@ fn stages<'b>(
     let (program, left) = r.pass("relay", || warplift_sched::do_relay(program, target, &without))?;
     r.dump("relay", &program);
     r.check("relay", || verify_structured(&program.func), &program)?;
+    let program = r.pass("together", || Ok::<_, CompileError>(warplift_sched::do_together(program)))?;
+    r.dump("together", &program);
+    r.check("together", || verify_structured(&program.func), &program)?;
     let Overlap { program, loops, remarks } =
         r.pass("modulo", || Ok::<_, CompileError>(warplift_sched::do_modulo(program, target, &without)))?;
     let program = r.pass("rotate", || Ok::<_, CompileError>(warplift_sched::do_rotate(program, &loops)))?;

@@ -1,6 +1,7 @@
 //! The barrier protocol of every kernel of the library, apart from its data: all trip counts around the
 //! depth of the rings, several tiles, every order of agents; and planted errors, which must be found.
 
+use std::cell::Cell;
 use warplift::ir::Bump;
 use warplift::ir::machine::{Allocation, Attr, Func, Program, Schedule, Scheduled};
 use warplift::ir::target::{Opcode, SM90A};
@@ -10,7 +11,7 @@ use warplift::trial::{Sizes, Style, Trial};
 use warplift_emit::Allocations;
 use warplift_regalloc::Budget;
 use warplift_sched::protocol::{Order, ProtocolError, Report, Run, run};
-use warplift_sched::{Feature, do_expand, do_relay, do_schedule_without, do_shared};
+use warplift_sched::{Feature, do_expand, do_relay, do_schedule_without, do_shared, do_together};
 
 const ORDERS: [Order; 4] =
     [Order::ProducersFirst, Order::ConsumersFirst, Order::Random(1), Order::Random(0x9e37)];
@@ -42,6 +43,7 @@ fn make_without<'a>(m: &Module, disabled: &[Feature], bump: &'a Bump) -> Made<'a
     let (k, plan) = warplift_isel::select::do_select(&forms, &[]).unwrap_or_else(|e| panic!("{e}"));
     let program = warplift_isel::lower::do_lower(&k, &plan, mapping, bump).unwrap_or_else(|e| panic!("{e}"));
     let (program, _) = do_relay(program, &SM90A, disabled).unwrap_or_else(|e| panic!("{e}"));
+    let program = do_together(program);
     let mut schedule = do_schedule_without(&program, &SM90A, disabled).unwrap_or_else(|e| panic!("{e}"));
     let shared = do_shared(&program, &mut schedule, &SM90A).unwrap_or_else(|e| panic!("{e}"));
     let scheduled = do_expand(&program, &schedule, shared, &SM90A).unwrap_or_else(|e| panic!("{e}"));
@@ -226,6 +228,37 @@ fn halves_of_a_tile_keep_the_protocol() {
         mutate(&mut made, role, |_| true, op);
         let found = made.run(&sizes, 2, Order::ProducersFirst).expect_err(role).to_string();
         assert!(found.contains(what), "{role}: {found}");
+    }
+}
+
+/// What finishers alone read is copied by a thread of its own, whose ring the producer's does not wait for.
+#[test]
+fn what_finishers_alone_read_keeps_the_protocol() {
+    let mapping = "BN = 4096\nfor t: pipeline 17\nfor u: pipeline 2\nkernel: persistent, warps 4, relay\n\
+                   array x: staged\narray w: staged\narray b: staged";
+    let (bump, module) = (Bump::new(), remapped("layer_norm_relay", mapping));
+    let made = make(&module, &bump);
+    let rings: Vec<_> =
+        made.schedule.rings.values().map(|r| (r.depth, r.buffers.len(), r.again.len())).collect();
+    assert_eq!(rings, [(17, 1, 1), (2, 2, 0), (2, 1, 0)]);
+    assert_eq!(made.scheduled.roles.iter().map(|r| r.copiers).collect::<Vec<_>>(), [0, 0, 2]);
+    for (trips, rows) in [(0, 3), (1, 50), (3, 15), (16, 5)] {
+        for order in ORDERS {
+            let sizes = [("m", rows), ("n", 4096 * trips)];
+            let r = made.run(&sizes, 2, order).unwrap_or_else(|e| panic!("{sizes:?}, {order:?}: {e}"));
+            // A stage of x is read by eight warps, those of w and b by four.
+            let stages = (rows * trips) as u64;
+            assert_eq!((r.fills, r.reads), (3 * stages, 16 * stages), "{sizes:?}, {order:?}: {r:?}");
+        }
+    }
+    let sizes = [("m", 15), ("n", 12288)];
+    // The second wait of the producer's warps is the other thread's.
+    for nth in [0, 1] {
+        let mut made = make(&module, &bump);
+        let seen = Cell::new(0);
+        mutate(&mut made, "producer", |_| seen.replace(seen.get() + 1) == nth, Opcode::MbarWait);
+        let found = made.run(&sizes, 2, Order::ProducersFirst).expect_err("a wait is missing").to_string();
+        assert!(found.contains("overwritten"), "{nth}: {found}");
     }
 }
 

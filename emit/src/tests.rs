@@ -92,6 +92,7 @@ fn program<'a>(setup: Func<'a>, funcs: Vec<Func<'a>>) -> (Scheduled<'a>, Allocat
         name: ["producer", "consumer", "third"][i],
         first_warp: 4 * i as u32,
         warps: 4,
+        copiers: 0,
         registers: 168,
         func,
     };

@@ -143,6 +143,7 @@ pub const CASES: &[Case] = &[
     close("layer_norm_blocks", &[("m", 5), ("n", 4000)]),
     close("softmax_long", &[("m", 2), ("n", 5000)]),
     close("softmax_relay", &[("m", 5), ("n", 20000)]),
+    close("layer_norm_relay", &[("m", 5), ("n", 20000)]),
     close("rms_norm", &[("m", 3), ("n", 1000)]),
     close("layer_norm", &[("m", 3), ("n", 1000)]),
 ];

@@ -115,6 +115,26 @@ fn several_fragments_are_handed_on() {
     assert_eq!(made.explained.schedule.remarks, [] as [String; 0]);
 }
 
+/// What finishers alone read has a ring of its own, of which no stage waits for the first half: a producer that filled
+/// both in the order of the text would stand before this one while consumers have nothing to read.
+#[test]
+fn what_finishers_alone_read_is_brought_apart() {
+    let all = "array x: staged array w: staged array b: staged";
+    let sizes: [&[(&str, i64)]; 3] =
+        [&[("m", 300), ("n", 3000)], &[("m", 3), ("n", 8)], &[("m", 1), ("n", 8192)]];
+    for depth in ["", "for u: pipeline 1"] {
+        let mapping = format!("BM = 1, BN = 1024 {depth} kernel: persistent, warps 4, relay {all}");
+        let made = right(&module(LAYER_NORM, &mapping), &sizes);
+        let rings: Vec<_> = made.explained.schedule.rings.values().collect();
+        let [row, both, handed] = rings[..] else { panic!("{rings:?}") };
+        assert!(row.again.len() == 1 && row.depth >= 8, "{row:?}");
+        // They are awaited together.
+        assert_eq!((both.buffers.len(), both.bytes, both.again.len()), (2, 2 * 2048, 0));
+        assert_eq!(both.depth == 1, !depth.is_empty(), "{both:?}");
+        assert_eq!(handed.fill, RingFill::Consumers);
+    }
+}
+
 /// Rows that are as long as one likes are loaded by both halves.
 #[test]
 fn rows_without_a_bound_are_loaded_twice() {
@@ -222,7 +242,7 @@ fn stages_are_shared_where_what_is_handed_on_leaves_room() {
         let made = compiled(&module(text, mapping)).unwrap_or_else(|e| panic!("{e}"));
         made.explained.schedule.remarks
     };
-    // 28 stages of 8 KB leave 3 KB: enough for a number a row, not for two stages of a row of sums.
+    // 28 stages of 8 KB leave 3 KB: enough for a number a row, not for a row of sums.
     let rows = SHARES.replace("in 1..=8192", "in 1..=28672");
     assert_eq!(remarks(&rows, mapping), [] as [String; 0]);
     let tiles = rows

@@ -47,6 +47,46 @@ fn products_in_flight_over_an_iteration() {
     check("gemm_dual", dual, &[("m", 136), ("n", 72), ("k", 104)], 2);
 }
 
+/// Loads that threads await one behind the other share a ring, but not over a store, nor where one is read again elsewhere.
+#[test]
+fn loads_awaited_one_behind_the_other_share_a_ring() {
+    let text = |work: &str| {
+        format!(
+            "kernel sums(x: ptr<f32> align 16, w: ptr<f32> align 16, y: ptr<f32> align 16, m: i32, n: i32 % 4) {{
+                tunable BM = 2, BN = 512
+                grid cdiv(m, BM)
+                gx = view x : f32[m, n]
+                gw = view w : f32[n]
+                gy = view y : f32[m, n]
+                i = block_index
+                for t in 0..cdiv(n, BN) {{
+                    a = load gx[i*BM, t*BN] : f32[BM, BN]
+                    b = load gw[t*BN] : f32[BN]
+                    {work}
+                }}
+            }}
+            mapping sums {{ BM = 2, BN = 512 kernel: persistent, warps 4 array x: staged array w: staged }}"
+        )
+    };
+    let whole = "store gy[i*BM, t*BN], a * 2.0 + b";
+    let apart = "store gy[i*BM, t*BN], a * 2.0
+                 if n > 1000 { store gy[i*BM, t*BN], a + b }";
+    for (work, rings) in [(whole, 1), (apart, 2)] {
+        let m = parse_file(&text(work), "sums.tile").unwrap_or_else(|e| panic!("{e:?}"));
+        let (kernel, mapping) = (&m.kernels[0], &m.mappings[0]);
+        let options = Options { verify: true, ..Options::default() };
+        let made = compile(kernel, mapping, &SM90A, &options).unwrap_or_else(|e| panic!("{work}: {e}"));
+        assert_eq!(made.explained.schedule.rings.len(), rings, "{work}");
+        let problem = reference(kernel, mapping, &[("m", 5), ("n", 1300)], 5);
+        for (seed, order) in ORDERS {
+            let options = sim::Options { seed, order, ..sim::Options::default() };
+            let (have, report) = problem.simulate(&made.ptx, &made.manifest, &options, 2).expect("it runs");
+            assert!(report.hazards.is_empty(), "{work} {order:?}: {:?}", report.hazards);
+            assert_eq!(problem.difference(&have), None, "{work} {order:?}");
+        }
+    }
+}
+
 #[test]
 fn operands_multicast_over_a_cluster() {
     let persistent =

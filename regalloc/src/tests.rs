@@ -298,6 +298,7 @@ fn the_pool_is_what_the_block_has_at_entry() {
         name: "role",
         first_warp,
         warps,
+        copiers: 0,
         registers,
         func: Func::new(&bump),
     };

@@ -3,6 +3,7 @@
 //! ```text
 //!  structured machine IR
 //!     │ relay      a tile's work in two halves, for warps of their own
+//!     │ together   loads awaited one behind the other fill one ring
 //!     │ graph      dependences of values, events and memory (petgraph)
 //!     │ schedule   roles, rings, depths, deferral: a Schedule, data
 //!     │ shared     where buffers and barriers lie
@@ -27,6 +28,7 @@ mod shared;
 mod stage;
 #[cfg(test)]
 mod tests;
+mod together;
 mod turns;
 
 pub use expand::do_expand;
@@ -35,6 +37,7 @@ pub use modulo::{Overlap, do_modulo, do_rotate};
 pub use relay::do_relay;
 pub use schedule::{Feature, do_schedule, do_schedule_without};
 pub use shared::do_shared;
+pub use together::do_together;
 
 use warplift_ir::machine::{Program, Scheduled};
 use warplift_ir::target::Target;

@@ -32,8 +32,6 @@ use warplift_ir::target::{Opcode, Target};
 const WIDEST: u16 = 4;
 /// Alignment of what a thread hands on, bytes.
 const ALIGN: u32 = 16;
-/// Tiles whose fragments are under way at once, as many as the ring has stages.
-pub(crate) const STAGES: u32 = 2;
 
 /// Cuts the work of a tile in two where the mapping asks for it; what was left, and why.
 ///
@@ -280,7 +278,7 @@ fn rename(func: &mut Func<'_>, inst: Inst, new: &FxHashMap<Value, Value>) {
 
 /// Shared memory that is left beside one stage of everything and what is handed on, bytes.
 fn spare(program: &Program<'_>, values: &[Value], target: &Target) -> u32 {
-    let handed = STAGES * (handed_bytes(program, values) + 2 * BARRIER);
+    let handed = handed_bytes(program, values) + 2 * BARRIER;
     let placed = |b: &BufferData| b.bytes.next_multiple_of(b.align) + b.align + 2 * BARRIER;
     let taken: u32 = program.buffers.values().map(placed).sum();
     target.shared_of_resident(program.launch.resident).saturating_sub(handed + taken)

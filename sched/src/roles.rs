@@ -46,8 +46,9 @@ pub(crate) fn do_roles(program: &Program<'_>, s: &mut Schedule) {
     }
 }
 
-/// The second half of a tile's work goes to finishers, with the loads of what the consumers' loads bring them; its
-/// instructions.
+/// The second half of a tile's work goes to finishers, with the loads of what the consumers' loads bring them. What they
+/// alone read has a thread of its own that copies it: where that one waits for them, the producer goes on to the next
+/// tile. The half's instructions.
 pub(crate) fn do_finishers(program: &Program<'_>, s: &mut Schedule) -> Result<FxHashSet<Inst>> {
     let Some(relayed) = &program.relayed else { return Ok(FxHashSet::default()) };
     if !s.producer {
@@ -57,9 +58,8 @@ pub(crate) fn do_finishers(program: &Program<'_>, s: &mut Schedule) -> Result<Fx
     for &inst in &late {
         let d = &program.func.insts[inst];
         let brought = |(b, _): (Buffer, bool)| relayed.again.iter().any(|a| a.0 == b);
-        if !d.op.is_async_load() || touched(&d.attr, d.op).into_iter().any(brought) {
-            s.roles[inst] = RoleKind::Finisher;
-        }
+        let own = d.op.is_async_load() && !touched(&d.attr, d.op).into_iter().any(brought);
+        s.roles[inst] = if own { RoleKind::Supplier } else { RoleKind::Finisher };
     }
     Ok(late)
 }

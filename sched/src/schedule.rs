@@ -4,7 +4,6 @@ use crate::cluster::do_multicast;
 use crate::early::do_early;
 use crate::expand::can_lead;
 use crate::graph::{copy_place, meets_in_global, touched, yields};
-use crate::relay::STAGES;
 use crate::roles::{do_finishers, do_roles};
 use crate::turns::do_turns;
 use crate::{Result, SchedError};
@@ -289,7 +288,7 @@ fn relay_rings(program: &Program<'_>, late: &FxHashSet<Inst>, s: &mut Schedule) 
         blocks: home.into_iter().collect(),
         again: Vec::new(),
         least: 1,
-        wish: Some(STAGES),
+        wish: None,
         cluster: false,
         threads_read: true,
     });

@@ -56,7 +56,11 @@ pub fn do_shared(program: &Program<'_>, s: &mut Schedule, target: &Target) -> Re
     // A loop's loads are hidden before those of the next tile are.
     let inner: Vec<Ring> = rings.iter().copied().filter(|&r| innermost(program, s, r)).collect();
     grow(program, s, target, &inner, 2);
-    grow(program, s, target, &rings, u32::MAX);
+    let (handed, loaded): (Vec<Ring>, Vec<Ring>) =
+        rings.iter().partition(|&&r| s.rings[r].fill == RingFill::Consumers);
+    grow(program, s, target, &loaded, u32::MAX);
+    // What the loads leave: who hands on waits for little, as long as rows to come have less room than two tiles take.
+    grow(program, s, target, &handed, u32::MAX);
     settle_flight(program, s);
     do_handing(program, s);
     let mut map = layout(program, s);

@@ -22,13 +22,13 @@ const SPARE: u32 = 3;
 pub(crate) fn stage_end(func: &Func<'_>, ring: &RingData, block: Block, role: RoleKind) -> Option<Inst> {
     let insts = &func.blocks[block].insts;
     let last = insts.iter().rposition(|&i| match (role, ring.fill) {
-        (RoleKind::Producer, _) => fills(func, i, &ring.buffers),
+        (RoleKind::Producer | RoleKind::Supplier, _) => fills(func, i, &ring.buffers),
         (RoleKind::Consumer, RingFill::Consumers) => stores(func, i, &ring.buffers),
         _ => reads(func, i, ring),
     })?;
     // Completion: the await of what the reader started.
     let done = match role {
-        RoleKind::Producer => last,
+        RoleKind::Producer | RoleKind::Supplier => last,
         RoleKind::Consumer | RoleKind::Finisher => {
             settled(func, ring, block, completion(func, ring, block, last))
         }

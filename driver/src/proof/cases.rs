@@ -203,6 +203,13 @@ pub const CASES: &[Case] = &[
         "BM = 1, BN = 4096; for t: pipeline 16; kernel: persistent, warps 4, relay; array x: staged",
         &[("23x9000", 2)],
     ),
+    // The same, with what finishers alone read copied by a thread of its own.
+    case(
+        "layer_norm_relay",
+        "BM = 1, BN = 2048; for t: pipeline 32; for u: pipeline 2; kernel: persistent, warps 4, relay; \
+         array x: staged; array w: staged; array b: staged",
+        &[("m=7,n=9000", 2)],
+    ),
     case("rms_norm", "BM = 1, BN = 1024; kernel: warps 4", &[("m=3,n=1000", 2)]),
     case("layer_norm", "BM = 1, BN = 1024; kernel: warps 4", &[("m=3,n=1000", 2)]),
     // In strips; with the next tile's loads under this one.

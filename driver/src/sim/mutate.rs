@@ -6,8 +6,9 @@
 //!        a hazard, a wrong result or a deadlock (caught), or nothing (escaped)
 //! ```
 //!
-//! A mutant is PTX that assembles; whether it is wrong, the simulator must say. A move never passes
-//! a label, a branch, or an instruction that computes one of the moved operands.
+//! A mutant is PTX that assembles; whether it is wrong, the simulator must say. A move never passes a branch, or an
+//! instruction that computes one of the moved operands. Nor a label, but for what initialises barriers: it stands behind a
+//! branch, and leaves the block under that branch's guard.
 
 use super::hazard::{HazardKind, PtxError, Report, SimError};
 use super::launch::{Adversary, Options};
@@ -415,7 +416,9 @@ impl Text<'_> {
             return;
         };
         let (s, t) = (&self.statements[i], &self.statements[j]);
-        let own = &self.ptx[s.span.0..s.span.1];
+        let leaves = down && (i + 1..=j).any(|k| self.statements[k].labelled);
+        let guard = if leaves { self.guard_of_block(i).unwrap_or_default() } else { "" };
+        let own = &format!("{guard}{}", &self.ptx[s.span.0..s.span.1]);
         let ptx = if down {
             let between = &self.ptx[s.span.1..t.span.1];
             format!("{}{between}\n    {own}{}", &self.ptx[..s.span.0], &self.ptx[t.span.1..])
@@ -433,6 +436,20 @@ impl Text<'_> {
         });
     }
 
+    /// The guard, with its mark, under which alone a statement's block is entered: that of the branch to its label.
+    fn guard_of_block(&self, i: usize) -> Option<&str> {
+        let first = (0..=i).rev().find(|&k| self.statements[k].labelled)?;
+        let before = self.statements[..first].last().filter(|s| s.opcode == "bra.uni")?;
+        let label = self.ptx[before.span.1..self.statements[first].span.0]
+            .rsplit_once(':')?
+            .0
+            .split_whitespace()
+            .last()?;
+        let mut enters = self.statements.iter().filter(|s| s.operands.contains(&label));
+        let only = enters.next().filter(|s| s.opcode == "bra" && enters.next().is_none())?;
+        Some(&self.ptx[only.span.0..only.opcode_at]).filter(|g| g.starts_with('@'))
+    }
+
     fn target(&self, i: usize, past: &[&str], down: bool) -> Option<usize> {
         let s = &self.statements[i];
         let own = &self.ptx[s.span.0..s.span.1];
@@ -440,10 +457,11 @@ impl Text<'_> {
             if down { (i + 1..self.statements.len()).collect() } else { (0..i).rev().collect() };
         // Only the initialisations of barriers that copies use need the fence: it goes before all.
         let all = s.opcode.starts_with("fence.mbarrier_init") && !down;
+        let leaves = down && s.opcode.starts_with("mbarrier.init") && self.guard_of_block(i).is_some();
         let (mut here, mut found) = (i, None);
         for j in order {
             // A label between two statements stands on the later one.
-            if self.statements[here.max(j)].labelled {
+            if self.statements[here.max(j)].labelled && !leaves {
                 return found;
             }
             let t = &self.statements[j];

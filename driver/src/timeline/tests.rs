@@ -34,6 +34,7 @@ const MEASURED: &[(&str, &str, f64)] = &[
     ("softmax", "m=8192,n=4096", 58_568.0),
     ("softmax_long", "m=1024,n=32768", 81_666.0),
     ("softmax_relay", "m=512,n=65536", 63_000.0),
+    ("layer_norm_relay", "m=512,n=65536", 67_000.0),
     ("rms_norm", "m=8192,n=4096", 59_830.0),
     ("layer_norm", "m=8192,n=4096", 63_692.0),
     ("transpose", "m=8192,n=4096", 63_193.0),

@@ -92,10 +92,12 @@ impl<'s, 'a> Warp<'s, 'a> {
         }
     }
 
-    /// The warpgroups of a role; the last one may have fewer warps.
+    /// The warpgroups of a role, of which the last may have fewer warps; and all warps that copy, each for itself.
     fn of(role: &'s Role<'a>) -> impl Iterator<Item = Self> {
         let starts = (0..role.warps).step_by(GROUP as usize);
-        starts.map(|at| Self::new(role.name, &role.func, role.first_warp + at, GROUP.min(role.warps - at)))
+        let groups = starts.map(|at| (at, GROUP.min(role.warps - at)));
+        let all = groups.chain((1..role.copiers).map(|at| (at, 1)));
+        all.map(|(at, warps)| Self::new(role.name, &role.func, role.first_warp + at, warps))
     }
 
     /// Waits for whatever was passed by: behind it, or at the end of straight code.

@@ -171,13 +171,20 @@ pub enum RoleKind {
     Consumer,
     /// The warps that end what the consumers begin, where they are others.
     Finisher,
+    /// One more thread that issues tensor copies: what finishers alone read.
+    Supplier,
 }
 
 impl RoleKind {
-    /// Its name in the launch manifest.
+    /// Whether it is one thread that does nothing but copy.
+    pub fn copies(self) -> bool {
+        matches!(self, Self::Producer | Self::Supplier)
+    }
+
+    /// Its name in the launch manifest; both threads that copy are of the producer's warps.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Producer => "producer",
+            Self::Producer | Self::Supplier => "producer",
             Self::Consumer => "consumer",
             Self::Finisher => "finisher",
         }
@@ -358,6 +365,8 @@ pub struct Role<'a> {
     pub first_warp: u32,
     /// Warps.
     pub warps: u32,
+    /// Of these the first that copy, one thread each on a way of its own, while the others end at once; 0: all compute.
+    pub copiers: u32,
     /// Registers per thread that it may use.
     pub registers: u32,
     /// Its control-flow graph.

@@ -6,7 +6,7 @@ use super::flight::Held;
 use super::ring::RingState;
 use super::role::{Expand, Seen, Touched};
 use crate::Result;
-use warplift_ir::machine::{Attr, Block, BlockCall, Inst, NewInst, Ring, RoleKind, Ty, Value};
+use warplift_ir::machine::{Attr, Block, BlockCall, Inst, NewInst, Ring, Ty, Value};
 use warplift_ir::target::Opcode;
 use warplift_ir::tile::CmpOp;
 
@@ -105,7 +105,7 @@ impl<'a> Expand<'_, 'a> {
             self.env.extend(kept.iter().map(|&n| d.results[n]).zip(inits));
             return Ok(());
         }
-        if self.role != RoleKind::Producer {
+        if !self.role.copies() {
             self.show_read_inside(inst);
             self.lead_in(inst);
         }

@@ -76,12 +76,14 @@ pub fn do_expand<'a>(
     for (role, first_warp) in computing.into_iter().zip((0..warps).step_by(each as usize)) {
         let func = expand(role).consumer(split.then_some(high))?;
         let name = if schedule.producer { role.name() } else { "all" };
-        roles.push(Role { name, first_warp, warps: each, registers: high, func });
+        roles.push(Role { name, first_warp, warps: each, copiers: 0, registers: high, func });
     }
     if schedule.producer {
-        let func = expand(RoleKind::Producer).producer(split.then_some(low))?;
+        let supplies = kept(program, schedule, &graph, RoleKind::Supplier);
+        let copiers = program.teams + u32::from(!supplies.is_empty());
+        let func = expand(RoleKind::Producer).producer(split.then_some(low), supplies)?;
         let (name, warps, first_warp) = (RoleKind::Producer.name(), PRODUCER_WARPS, warps);
-        roles.push(Role { name, first_warp, warps, registers: low, func });
+        roles.push(Role { name, first_warp, warps, copiers, registers: low, func });
     }
     Ok(Scheduled { launch, threads, shared, setup, roles })
 }

@@ -1,16 +1,20 @@
-//! The producer: one elected thread that keeps the rings full.
+//! The producer: one elected thread that keeps the rings full; where a tile's work is cut in two, another one of its
+//! warpgroup keeps those full that only the second half reads.
 
 use super::cse::do_cse;
 use super::dce::do_dce;
 use super::role::Expand;
 use crate::Result;
-use warplift_ir::machine::{Attr, Block, Func, Guard, Inst, NewInst, TmaAttr, Ty};
+use crate::graph::Node;
+use rustc_hash::FxHashSet;
+use warplift_ir::machine::{Attr, Block, Func, Guard, Inst, NewInst, RoleKind, TmaAttr, Ty};
 use warplift_ir::target::Opcode;
 use warplift_ir::tile::CmpOp;
 
 impl<'a> Expand<'_, 'a> {
-    /// Expands the producer's role. `registers`: what `setmaxnreg` leaves it.
-    pub fn producer(mut self, registers: Option<u32>) -> Result<Func<'a>> {
+    /// Expands the producer's role, and beside it that of the thread that copies for finishers. `registers`: what
+    /// `setmaxnreg` leaves them; `supplies`: what the second one needs, nothing where there is none.
+    pub fn producer(mut self, registers: Option<u32>, supplies: FxHashSet<Node>) -> Result<Func<'a>> {
         let work = self.func.new_block();
         let end = self.func.new_block();
         if let Some(n) = registers {
@@ -30,15 +34,20 @@ impl<'a> Expand<'_, 'a> {
         let elected = self.at().op(Opcode::Elect, &[], Ty::Pred);
         let both = self.at().op(Opcode::AndPred, &[mine, elected], Ty::Pred);
         self.shared_base();
-        self.branch(both, (work, &[]), (end, &[]));
-        self.func.order.push(work);
-        self.block = work;
-        self.open_rings();
-        if self.s.early.is_none() {
-            self.wait_for_grids();
+        let other = if supplies.is_empty() { end } else { self.func.new_block() };
+        self.branch(both, (work, &[]), (other, &[]));
+        self.copy_all(work, end)?;
+        if other != end {
+            self.func.order.push(other);
+            self.block = other;
+            let mine = self.at().compare(CmpOp::Eq, team, teams);
+            let both = self.at().op(Opcode::AndPred, &[mine, elected], Ty::Pred);
+            let work = self.func.new_block();
+            self.branch(both, (work, &[]), (end, &[]));
+            (self.role, self.needed) = (RoleKind::Supplier, supplies);
+            self.env.clear();
+            self.copy_all(work, end)?;
         }
-        self.walk(self.program.func.entry)?;
-        self.jump(end, &[]);
         self.func.order.push(end);
         self.block = end;
         self.leave_together();
@@ -46,6 +55,20 @@ impl<'a> Expand<'_, 'a> {
         do_cse(&mut self.func);
         do_dce(&mut self.func);
         Ok(self.func)
+    }
+
+    /// All that one thread copies, from one block on; another follows.
+    fn copy_all(&mut self, work: Block, end: Block) -> Result<()> {
+        self.func.order.push(work);
+        self.block = work;
+        self.open_rings();
+        // Early loads are the producer's, which waits behind them.
+        if self.s.early.is_none() || self.role == RoleKind::Supplier {
+            self.wait_for_grids();
+        }
+        self.walk(self.program.func.entry)?;
+        self.jump(end, &[]);
+        Ok(())
     }
 
     /// One instruction as the producer sees it.

@@ -38,7 +38,7 @@ impl Expand<'_, '_> {
     fn is_filler(&self, ring: Ring) -> bool {
         match self.s.rings[ring].fill {
             RingFill::Consumers => self.role == RoleKind::Consumer,
-            RingFill::Tensor | RingFill::Threads => self.role == RoleKind::Producer,
+            RingFill::Tensor | RingFill::Threads => self.role.copies(),
         }
     }
 
@@ -160,7 +160,7 @@ impl Expand<'_, '_> {
                 self.keep_from_copies(ring);
                 self.meet();
             }
-        } else if self.role != RoleKind::Producer {
+        } else if !self.role.copies() {
             self.land();
             let data = &self.s.rings[ring];
             let kept = self.role == RoleKind::Consumer && !data.again.is_empty();

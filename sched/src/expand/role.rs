@@ -305,7 +305,7 @@ impl<'p, 'a> Expand<'p, 'a> {
             }
             self.loc = self.data(inst).loc;
             match self.role {
-                RoleKind::Producer => self.produce(block, inst)?,
+                RoleKind::Producer | RoleKind::Supplier => self.produce(block, inst)?,
                 RoleKind::Consumer | RoleKind::Finisher => self.consume(block, inst)?,
             }
             for &ring in ends.iter().filter(|(at, _)| *at == inst).map(|(_, r)| r) {
@@ -314,7 +314,7 @@ impl<'p, 'a> Expand<'p, 'a> {
         }
         if !held.is_empty() {
             self.hold(&held);
-        } else if self.role != RoleKind::Producer {
+        } else if !self.role.copies() {
             self.land();
         }
         self.source = around;

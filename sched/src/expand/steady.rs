@@ -14,7 +14,7 @@
 use super::role::{Expand, Touched};
 use crate::graph::{touched, touched_inside};
 use warplift_ir::entity::SecondaryMap;
-use warplift_ir::machine::{Attr, Buffer, BufferKind, Inst, RoleKind};
+use warplift_ir::machine::{Attr, Buffer, BufferKind, Inst};
 
 type Scratch = SecondaryMap<Buffer, Touched>;
 
@@ -64,7 +64,7 @@ impl Expand<'_, '_> {
     /// order of accesses is another than their text's, and for the producer, which has none.
     fn steady(&self, inst: Inst) -> Option<Scratch> {
         let overlapped = matches!(&self.data(inst).attr, Attr::Loop(l) if l.overlapped);
-        if overlapped || self.role == RoleKind::Producer {
+        if overlapped || self.role.copies() {
             return None;
         }
         let mut seen = self.seen.scratch.clone();

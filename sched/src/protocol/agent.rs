@@ -37,18 +37,19 @@ pub(super) struct Agent<'f, 'a> {
     named_goal: Option<(i64, u64)>,
 }
 
-/// Agents of one block: every warp that computes, finishers too, and for each team a thread that copies; one more
-/// thread of the producer's that does not.
+/// Agents of one block: every warp that computes, finishers too, and the threads that copy; one more thread of the
+/// producer's that does not.
 pub(super) fn per_block(r: &Run<'_, '_>) -> u32 {
-    let copies = if r.schedule.producer { r.program.teams.max(1) + 1 } else { 0 };
-    let computing: u32 =
-        r.scheduled.roles.iter().filter(|role| !copies_only(r, role)).map(|role| role.warps).sum();
-    computing + copies
+    r.scheduled.roles.iter().map(|role| threads(role).len() as u32).sum()
 }
 
-/// Whether a role's threads only copy.
-fn copies_only(r: &Run<'_, '_>, role: &Role<'_>) -> bool {
-    r.schedule.producer && role.name == RoleKind::Producer.name()
+/// The threads of a role that agents stand for, and whether they are the elected ones of their warps.
+fn threads(role: &Role<'_>) -> Vec<(u32, bool)> {
+    let first = |warps: u32| (0..warps).map(|w| (32 * (role.first_warp + w), true));
+    match role.copiers {
+        0 => first(role.warps).collect(),
+        copiers => first(copiers).chain([(32 * role.first_warp + 1, false)]).collect(),
+    }
 }
 
 /// All agents of a cluster.
@@ -56,16 +57,8 @@ pub(super) fn all<'r, 'a>(r: &Run<'r, 'a>) -> Vec<Agent<'r, 'a>> {
     let mut agents = Vec::new();
     for block in 0..r.scheduled.launch.cluster.max(1) as usize {
         for role in &r.scheduled.roles {
-            let producer = copies_only(r, role);
-            let threads: Vec<(u32, bool)> = match producer {
-                true => {
-                    let teams = (0..r.program.teams.max(1)).map(|t| (32 * (role.first_warp + t), true));
-                    teams.chain([(32 * role.first_warp + 1, false)]).collect()
-                }
-                false => (0..role.warps).map(|w| (32 * (role.first_warp + w), true)).collect(),
-            };
-            let kind = if producer { RoleKind::Producer } else { RoleKind::Consumer };
-            agents.extend(threads.into_iter().map(|t| Agent::new(&role.func, block, kind, t)));
+            let kind = if role.copiers > 0 { RoleKind::Producer } else { RoleKind::Consumer };
+            agents.extend(threads(role).into_iter().map(|t| Agent::new(&role.func, block, kind, t)));
         }
     }
     agents

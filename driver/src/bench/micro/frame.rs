@@ -177,7 +177,7 @@ impl Frame {
             threads: self.threads(),
             shared: SharedMap { bytes: shared, ..SharedMap::default() },
             setup: self.setup(bump),
-            roles: vec![Role { name: "all", first_warp: 0, warps: self.warps, registers, func }],
+            roles: vec![Role { name: "all", first_warp: 0, warps: self.warps, copiers: 0, registers, func }],
         }
     }
 

@@ -1,0 +1,76 @@
+//! Loads that threads await one behind the other are awaited together: they fill the stages of one ring, which takes one
+//! wait and is handed back once.
+//!
+//! ```text
+//!  s = load w          s = load w
+//!  h = load b          h = load b
+//!  await s       ─►    await s, h
+//!  .. read s ..        .. read s ..
+//!  await h             .. read h ..
+//!  .. read h ..
+//! ```
+//!
+//! Only where nothing with an effect stands between, so that nothing waits longer for the second than it did. What
+//! products multiply is left: lowering groups it by what may begin first.
+
+use crate::schedule::{block_of, buffer_of, is_product};
+use rustc_hash::FxHashSet;
+use warplift_ir::machine::{Block, Buffer, Func, Inst, Program};
+use warplift_ir::target::{Effect, Opcode};
+
+/// Joins the awaits of every block.
+pub fn do_together<'a>(mut program: Program<'a>) -> Program<'a> {
+    let again = program.relayed.iter().flat_map(|r| &r.again).map(|a| a.0).collect();
+    let func = &mut program.func;
+    if func.insts.values().any(|d| is_product(d.op)) {
+        return program;
+    }
+    for block in func.blocks.keys().collect::<Vec<_>>() {
+        while let Some((first, second)) = neighbours(func, block, &again) {
+            let both: Vec<_> = [first, second].iter().flat_map(|&i| func.insts[i].args).copied().collect();
+            func.insts[first].args = func.list(&both);
+            func.blocks[block].insts.retain(|&i| i != second);
+            func.insts[second].args = &[];
+        }
+    }
+    program
+}
+
+/// Two awaits of loads of this block with no effect between, the loads before both.
+fn neighbours(func: &Func<'_>, block: Block, again: &FxHashSet<Buffer>) -> Option<(Inst, Inst)> {
+    let insts = &func.blocks[block].insts;
+    let mut last: Option<usize> = None;
+    for (at, &inst) in insts.iter().enumerate() {
+        let d = &func.insts[inst];
+        match d.op {
+            Opcode::Await if is_own(func, block, inst, again) => {
+                let before =
+                    |l: usize| d.args.iter().all(|&e| insts[..l].iter().any(|&i| func.def(e) == Some(i)));
+                match last {
+                    Some(l) if before(l) => return Some((insts[l], inst)),
+                    _ => last = Some(at),
+                }
+            }
+            _ if d.op.is_async_load() || matches!(d.op.row().effect, Effect::Pure | Effect::Read) => {}
+            _ => last = None,
+        }
+    }
+    None
+}
+
+/// Whether an await waits for tensor copies of its own block, whose tiles nothing else waits for.
+fn is_own(func: &Func<'_>, block: Block, inst: Inst, again: &FxHashSet<Buffer>) -> bool {
+    let own = |e| {
+        let here = func
+            .def(e)
+            .is_some_and(|def| block_of(func, def) == Some(block) && func.insts[def].op.is_async_load());
+        let alone = |b: Buffer| {
+            let waits = |d: &warplift_ir::machine::InstData<'_>| {
+                d.op == Opcode::Await && d.args.iter().any(|&v| buffer_of(func, v) == Some(b))
+            };
+            func.insts.values().filter(|d| waits(d)).count() == 1
+        };
+        here && buffer_of(func, e).is_some_and(|b| !again.contains(&b) && alone(b))
+    };
+    func.insts[inst].args.iter().all(|&e| own(e))
+}
