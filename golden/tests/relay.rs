@@ -132,6 +132,8 @@ fn what_finishers_alone_read_is_brought_apart() {
         assert_eq!((both.buffers.len(), both.bytes, both.again.len()), (2, 2 * 2048, 0));
         assert_eq!(both.depth == 1, !depth.is_empty(), "{both:?}");
         assert_eq!(handed.fill, RingFill::Consumers);
+        // Nobody loads them for the first half: nothing was missed.
+        assert_eq!(made.explained.schedule.remarks, [] as [String; 0]);
     }
 }
 
@@ -273,6 +275,15 @@ fn what_has_no_halves_is_refused() {
         text
     };
     let relay = "BM = 2, BN = 1024 kernel: persistent, warps 4, relay array x: staged";
+    const STORE: &str = "store gy[i*BM, 0], (load gx[i*BM, 0] : f32[BM, BN]) * 2.0\n}";
+    let loops = &SHARES[SHARES.find("zero =").expect("loops")..];
+    // A number that the first loop counts, and the second multiplies by.
+    let counted = shares(
+        "sum = for t in 0..cdiv(n, BN) carry s = zero {",
+        "sum, seen = for t in 0..cdiv(n, BN) carry s = zero, c = 0 {",
+    )
+    .replace("f32[BM, BN]), 1)", "f32[BM, BN]), 1), c + 1")
+    .replace("expand_dims(part, 1)", "expand_dims(part, 1) * cast(seen, f32)");
     let plain = find("gemm").expect("a gemm").text.replace("kernel gemm", "kernel k");
     let plain = plain.split("mapping").next().unwrap_or_default();
     for (text, mapping, piece) in [
@@ -282,6 +293,9 @@ fn what_has_no_halves_is_refused() {
         (shares("", ""), &relay.replace("warps 4", "warps 16"), "at most 1024"),
         (shares("", ""), &relay.replace("staged", "plain"), "without a producer"),
         (shares(" * expand_dims(part, 1)", ""), relay, "needs nothing of the first"),
+        (shares("", ""), &relay.replace("warps 4", "warps 4, alternate 2"), "teams in turn"),
+        (SHARES.replace(loops, STORE), relay, "holds no loop"),
+        (counted, relay, "line 12: a scalar of a tile"),
         (shares("gy = view y", "gy = view x"), &relay.replace("staged", "plain"), "reads what it stores"),
         (plain.to_owned(), "BM = 128, BN = 128, BK = 64 kernel: persistent, relay", "products of tiles"),
     ] {

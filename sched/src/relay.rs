@@ -106,7 +106,6 @@ fn check(program: &Program<'_>, body: Block, late: &FxHashSet<Inst>) -> Result<(
         let nested = insts.flat_map(|&i| touched_inside(func, i)).map(|t| t.1);
         own.chain(nested).filter(|&b| program.buffers[b].kind != BufferKind::Ring).collect()
     };
-    let copies = func.insts.values().any(|d| d.op == Opcode::CpAsync);
     let carried = yields(func, body).iter().any(|&v| func.def(v).is_some_and(|d| late.contains(&d)));
     let read = |of_late: bool| -> FxHashSet<Buffer> {
         let insts = func.blocks[body].insts.iter().filter(|i| late.contains(i) == of_late);
@@ -118,7 +117,6 @@ fn check(program: &Program<'_>, body: Block, late: &FxHashSet<Inst>) -> Result<(
         (program.teams > 1, "teams in turn"),
         (program.blocks > 1 || program.launch.cluster > 1, "clusters of blocks"),
         (!program.warps.is_multiple_of(WARPGROUP), "warps that make no whole warpgroups"),
-        (copies, "tiles that the threads copy to shared memory"),
         (meets_in_global(func), "a kernel that reads what it stores"),
         (!buffers(true).is_disjoint(&buffers(false)), "halves that exchange through one buffer"),
         (!read(true).is_disjoint(&read(false)), "a tile outside of loops that both halves read"),
@@ -292,28 +290,26 @@ fn read_again(
     remarks: &mut Vec<String>,
 ) -> Vec<(Buffer, u32)> {
     let insts = program.func.blocks[body].insts.clone();
-    let loops = |insts: &[Inst]| -> Vec<Inst> {
-        insts.iter().copied().filter(|&i| program.func.insts[i].op == Opcode::For).collect()
-    };
-    let (early, late) = (loops(&insts[..at]), loops(&insts[at..]));
+    let second = insts[at];
+    let early: Vec<Inst> =
+        insts[..at].iter().copied().filter(|&i| program.func.insts[i].op == Opcode::For).collect();
     let mut found: Vec<(Vec<Buffer>, Vec<Buffer>, u32)> = Vec::new();
-    for &second in &late {
-        for group in groups(&program.func, second) {
-            let free = |others: &Vec<Buffer>| found.iter().all(|f| f.0 != *others);
-            let brought = early.iter().find_map(|&first| alike(program, [first, second], &group, free));
-            // A stage of its own is not needed then.
-            let with_own = spare + stage_bytes(program, &group);
-            match brought.map(|(first, others)| (room(program, first, &others, with_own), others)) {
-                Some((Ok((most, bytes)), others)) => {
-                    spare = with_own - bytes;
-                    found.push((others, group, most));
-                }
-                Some((Err(why), _)) => remarks.push(format!("finishers load once more: {why}")),
-                None => remarks.push(format!(
-                    "finishers load {} by themselves: no loop before theirs loads the same for them",
-                    names(program, &group)
-                )),
+    for group in groups(&program.func, second) {
+        let free = |others: &Vec<Buffer>| found.iter().all(|f| f.0 != *others);
+        let brought = early.iter().find_map(|&first| alike(program, [first, second], &group, free));
+        // A stage of its own is not needed then.
+        let with_own = spare + stage_bytes(program, &group);
+        match brought.map(|(first, others)| (room(program, first, &others, with_own), others)) {
+            Some((Ok((most, bytes)), others)) => {
+                spare = with_own - bytes;
+                found.push((others, group, most));
             }
+            Some((Err(why), _)) => remarks.push(format!("finishers load once more: {why}")),
+            None if early.iter().any(|&first| meet(&program.func, first, &group)) => remarks.push(format!(
+                "finishers load {} by themselves: no loop before theirs loads the same for them",
+                names(program, &group)
+            )),
+            None => {}
         }
     }
     let mut again = Vec::new();
@@ -327,6 +323,20 @@ fn read_again(
 fn names(program: &Program<'_>, buffers: &[Buffer]) -> String {
     let names: Vec<String> = buffers.iter().map(|&b| format!("`{}`", program.buffers[b].name)).collect();
     names.join(", ")
+}
+
+/// Whether a loop loads anything from where the tiles of some buffers come from.
+fn meet(func: &Func<'_>, looped: Inst, buffers: &[Buffer]) -> bool {
+    let loads = |into: &dyn Fn(Inst, Buffer) -> bool| -> FxHashSet<u32> {
+        let all = func.insts.iter().filter_map(|(i, d)| match &d.attr {
+            Attr::Tma(t) if d.op.is_async_load() => t.place.filter(|p| into(i, p.buffer)).map(|_| t.map),
+            _ => None,
+        });
+        all.collect()
+    };
+    let body = func.insts[looped].blocks[0];
+    let here = loads(&|i, _| func.blocks[body].insts.contains(&i));
+    !here.is_disjoint(&loads(&|_, b| buffers.contains(&b)))
 }
 
 /// Buffers that are awaited together in a loop's body.

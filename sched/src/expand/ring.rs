@@ -42,8 +42,8 @@ impl Expand<'_, '_> {
         }
     }
 
-    /// Whether this is the first access to a stage that consumers fill for finishers.
-    pub fn is_handed_on(&self, ring: Ring) -> bool {
+    /// Whether this access is the first to a stage that consumers fill for finishers.
+    pub fn opens_handed(&self, ring: Ring) -> bool {
         self.s.rings[ring].fill == RingFill::Consumers && !self.ring(ring).open
     }
 

@@ -81,7 +81,7 @@ impl Expand<'_, '_> {
                 }
             }
             BufferKind::Ring => {
-                if let Some(ring) = self.ring_of(buffer).filter(|&r| self.is_handed_on(r)) {
+                if let Some(ring) = self.ring_of(buffer).filter(|&r| self.opens_handed(r)) {
                     self.wait_stage(ring);
                 }
             }
