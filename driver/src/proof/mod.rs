@@ -10,14 +10,15 @@
 //! Each synchronisation is removed, corrupted or moved past what it orders ([`crate::sim::mutate`]). A mutant
 //! counts only if its line is executed by some problem; a proof holds where none escaped and no line was
 //! left out. The rules are asked about every mutant: one that is noticed and that a rule calls the same program says
-//! that the rule, or the simulator, is wrong.
+//! that the rule, or the simulator, is wrong. Few mutants are the same program for reasons that a text does not show: a case
+//! names them, with the reason and how many they are ([`Known`]).
 
 mod cases;
 mod groups;
 mod rules;
 mod text;
 
-pub use cases::{CASES, Case, find};
+pub use cases::{CASES, Case, Known, find};
 pub use rules::equivalent;
 
 use crate::sim::mutate::{Mutant, Verdict, adversaries, judge, mutants};
@@ -89,6 +90,7 @@ pub struct Subject<'a> {
     problems: Vec<(Reference<'a>, u32)>,
     /// Greatest difference from the interpreter, relative above 1.
     tolerance: f64,
+    known: &'static [Known],
     coverage: OnceLock<Coverage>,
 }
 
@@ -116,6 +118,7 @@ impl<'a> Subject<'a> {
             manifest: compiled.manifest,
             problems: case.problems.iter().map(problem).collect::<Result<_, _>>()?,
             tolerance: if exact_on_integers(kernel) { 0.0 } else { ROUNDED },
+            known: case.known,
             coverage: OnceLock::new(),
         })
     }
@@ -219,7 +222,10 @@ impl<'a> Subject<'a> {
                 proof.unexecuted.push(m.description.clone());
             }
             Some(why) => proof.equivalent.push((m.description.clone(), why)),
-            None => proof.escaped.push(m.description.clone()),
+            None => match self.known.iter().find(|k| k.names(m) && proof.excused(k.why) < k.most) {
+                Some(k) => proof.equivalent.push((m.description.clone(), k.why)),
+                None => proof.escaped.push(m.description.clone()),
+            },
         }
     }
 }
@@ -254,6 +260,11 @@ impl Proof {
         self.unexecuted.extend(other.unexecuted);
         self.escaped.extend(other.escaped);
         self.contradicted.extend(other.contradicted);
+    }
+
+    /// How many mutants were declared equivalent for a reason.
+    fn excused(&self, why: &str) -> usize {
+        self.equivalent.iter().filter(|e| e.1 == why).count()
     }
 
     /// Whether every mutant was noticed, but for the few that are equivalent.

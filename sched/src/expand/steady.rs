@@ -47,15 +47,17 @@ impl Expand<'_, '_> {
         }
     }
 
-    /// At the end of a loop's body: all meet if more happened than its start assumes.
+    /// At the end of a loop's body: all meet if more happened than its start assumes. What happened to rings their barriers
+    /// order.
     pub fn keep_assumed(&mut self, assumed: Option<Scratch>) {
         let Some(assumed) = assumed else { return };
-        let buffers = || self.program.buffers.keys();
+        let buffers: Vec<Buffer> =
+            self.program.buffers.keys().filter(|&b| self.kind(b) != BufferKind::Ring).collect();
         let more = |now: Touched, then: Touched| now.join(then) != then;
-        if buffers().any(|b| self.seen.scratch[b].unfenced && !assumed[b].unfenced) {
+        if buffers.iter().any(|&b| self.seen.scratch[b].unfenced && !assumed[b].unfenced) {
             self.fence();
         }
-        if buffers().any(|b| more(self.seen.scratch[b], assumed[b])) {
+        if buffers.iter().any(|&b| more(self.seen.scratch[b], assumed[b])) {
             self.meet();
         }
     }
