@@ -47,7 +47,7 @@ fn products_in_flight_over_an_iteration() {
     check("gemm_dual", dual, &[("m", 136), ("n", 72), ("k", 104)], 2);
 }
 
-/// Loads that threads await one behind the other share a ring, but not over a store, nor where one is read again elsewhere.
+/// Loads that threads await one behind the other share a ring, but not over a store.
 #[test]
 fn loads_awaited_one_behind_the_other_share_a_ring() {
     let text = |work: &str| {

@@ -10,8 +10,8 @@
 //!  .. read h ..
 //! ```
 //!
-//! Only where nothing with an effect stands between, so that nothing waits longer for the second than it did. What
-//! products multiply is left: lowering groups it by what may begin first.
+//! Only where nothing with an effect stands between: arithmetic alone waits for more than it needs. What products multiply
+//! is left: lowering groups it by what may begin first.
 
 use crate::schedule::{block_of, buffer_of, is_product};
 use rustc_hash::FxHashSet;
