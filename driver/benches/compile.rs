@@ -66,8 +66,9 @@ fn median(name: &str) -> f64 {
 fn passes(name: &str) {
     let runs: Vec<_> = (0..101).filter_map(|_| text_to_ptx(name)).collect();
     println!("passes of {name}, median of {} compiles", runs.len());
-    for (at, pass) in PASSES.iter().enumerate() {
-        let mut times: Vec<Duration> = runs.iter().filter_map(|r| Some(r.get(at)?.1)).collect();
+    for pass in PASSES {
+        let time = |run: &Vec<(&str, Duration)>| run.iter().find(|t| t.0 == *pass).map(|t| t.1);
+        let mut times: Vec<Duration> = runs.iter().filter_map(time).collect();
         times.sort_unstable();
         let median = times.get(times.len() / 2).copied().unwrap_or_default();
         println!("  {pass:<10} {:.3} ms", median.as_secs_f64() * 1e3);

@@ -44,8 +44,8 @@ pub type Shown = fn(pass: &'static str, ir: &dyn Display);
 
 /// Names of the passes, in order.
 pub const PASSES: &[&str] = &[
-    "verify", "map", "plan", "lower", "relay", "modulo", "rotate", "schedule", "shared", "expand",
-    "allocate", "emit",
+    "verify", "map", "plan", "lower", "relay", "together", "modulo", "rotate", "schedule", "shared",
+    "expand", "allocate", "emit",
 ];
 
 /// A compiled kernel.

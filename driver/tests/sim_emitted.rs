@@ -6,7 +6,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 use warplift::ir::target::SM90A;
-use warplift::proof::{CASES, Case, EQUIVALENT, Proof, ProofError, Subject, equivalent, source};
+use warplift::proof::{CASES, Case, EQUIVALENT, Known, Proof, ProofError, Subject, equivalent, source};
 use warplift::sim::mutate::{Mutant, Mutation, mutants};
 use warplift::{Options, compile};
 
@@ -100,6 +100,8 @@ fn every_mutant_is_caught() {
     for case in CASES {
         let proof = prove(case, |subject| subject.mutants());
         println!("{proof}");
+        let used = |k: &&Known| proof.equivalent.iter().filter(|e| k.names(&e.0)).count() == 1;
+        assert_eq!(case.known.iter().filter(used).count(), case.known.len(), "{:?}", proof.equivalent);
         all.add(proof);
     }
     println!("{all}: {:?}", all.caught);

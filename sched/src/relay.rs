@@ -26,6 +26,7 @@ use warplift_ir::machine::{
     Attr, Block, Buffer, BufferData, BufferKind, Cursor, Func, Inst, NewInst, Place, Program, Relayed, Ty,
     Value,
 };
+use warplift_ir::manifest::Param;
 use warplift_ir::target::{Opcode, Target};
 
 /// Registers that one access moves at most.
@@ -305,7 +306,7 @@ fn read_again(
                 found.push((others, group, most));
             }
             Some((Err(why), _)) => remarks.push(format!("finishers load once more: {why}")),
-            None if early.iter().any(|&first| meet(&program.func, first, &group)) => remarks.push(format!(
+            None if early.iter().any(|&first| meet(program, first, &group)) => remarks.push(format!(
                 "finishers load {} by themselves: no loop before theirs loads the same for them",
                 names(program, &group)
             )),
@@ -325,11 +326,19 @@ fn names(program: &Program<'_>, buffers: &[Buffer]) -> String {
     names.join(", ")
 }
 
-/// Whether a loop loads anything from where the tiles of some buffers come from.
-fn meet(func: &Func<'_>, looped: Inst, buffers: &[Buffer]) -> bool {
-    let loads = |into: &dyn Fn(Inst, Buffer) -> bool| -> FxHashSet<u32> {
+/// Whether a loop loads anything of the arrays that the tiles of some buffers are of.
+fn meet(program: &Program<'_>, looped: Inst, buffers: &[Buffer]) -> bool {
+    let func = &program.func;
+    let array = |map: u32| match program.launch.params.get(map as usize) {
+        Some(Param::TensorMap(t)) => Some(t.base.as_str()),
+        Some(Param::Argument { name }) => Some(name.as_str()),
+        _ => None,
+    };
+    let loads = |into: &dyn Fn(Inst, Buffer) -> bool| -> FxHashSet<&str> {
         let all = func.insts.iter().filter_map(|(i, d)| match &d.attr {
-            Attr::Tma(t) if d.op.is_async_load() => t.place.filter(|p| into(i, p.buffer)).map(|_| t.map),
+            Attr::Tma(t) if d.op.is_async_load() && t.place.is_some_and(|p| into(i, p.buffer)) => {
+                array(t.map)
+            }
             _ => None,
         });
         all.collect()

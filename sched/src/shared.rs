@@ -59,7 +59,7 @@ pub fn do_shared(program: &Program<'_>, s: &mut Schedule, target: &Target) -> Re
     let (handed, loaded): (Vec<Ring>, Vec<Ring>) =
         rings.iter().partition(|&&r| s.rings[r].fill == RingFill::Consumers);
     grow(program, s, target, &loaded, u32::MAX);
-    // What the loads leave: who hands on waits for little, as long as rows to come have less room than two tiles take.
+    // From what the loads leave: a second stage hides little where the next tile's loads have no room for a whole tile.
     grow(program, s, target, &handed, u32::MAX);
     settle_flight(program, s);
     do_handing(program, s);

@@ -11,7 +11,7 @@
 //! ```
 //!
 //! Only where nothing with an effect stands between: arithmetic alone waits for more than it needs. What products multiply
-//! is left: lowering groups it by what may begin first.
+//! is left: lowering groups it by what may begin first. So is what another loop reads again, whose stages end there.
 
 use crate::schedule::{block_of, buffer_of, is_product};
 use rustc_hash::FxHashSet;

@@ -4,8 +4,6 @@
 //! wrong phase; a program must take several tiles, so that buffers of results are used again; short loops
 //! reach the other ways through a program.
 
-use crate::sim::mutate::Mutant;
-
 /// A kernel of the library under a mapping.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
@@ -19,21 +17,19 @@ pub struct Case {
     pub known: &'static [Known],
 }
 
-/// Mutants that are known to be the same program.
+/// A mutant that is known to be the same program.
 #[derive(Clone, Copy, Debug)]
 pub struct Known {
-    /// What was done, and to what: the beginning and a further part of the description.
+    /// What was done, and to what: the beginning and a further part of the description behind the line's number.
     pub parts: [&'static str; 2],
-    /// So many at most.
-    pub most: usize,
     /// Why.
     pub why: &'static str,
 }
 
 impl Known {
-    /// Whether a mutant is one of these.
-    pub fn names(&self, mutant: &Mutant) -> bool {
-        let what = mutant.description.split_once(": ").map_or("", |d| d.1);
+    /// Whether a mutant's description is this one's.
+    pub fn names(&self, description: &str) -> bool {
+        let what = description.split_once(": ").map_or("", |d| d.1);
         what.starts_with(self.parts[0]) && what.contains(self.parts[1])
     }
 }
@@ -61,24 +57,24 @@ const fn knowing(case: Case, known: &'static [Known]) -> Case {
     Case { known, ..case }
 }
 
-/// Both are initialised by a consumer's thread, which meets the other consumers in the row's reduction before any of them
-/// touches one; finishers first wait for the other full barrier, which is filled behind that.
-const HANDED: &[Known] = &[Known {
-    parts: ["moved behind", "mbarrier.init.shared::cta.b64"],
-    most: 3,
-    why: "the ring of what is handed on, but its first full barrier, is first touched behind a meeting of consumers",
-}];
+/// A late initialisation of a barrier of the ring that one half of a tile's work fills for the other, but of its first full
+/// one: by a consumer's thread, which meets the other consumers in the row's reduction before any of them touches it;
+/// finishers first wait for that full one, which is filled behind the meeting.
+const fn handed(barrier: &'static str) -> Known {
+    Known {
+        parts: ["moved behind", barrier],
+        why: "the ring of what is handed on is first touched behind a meeting of consumers",
+    }
+}
 
 /// Scales are loaded an iteration ahead and handed back last in one.
 const AHEAD: &[Known] = &[
     Known {
         parts: ["wait removed", "+15432]"],
-        most: 1,
         why: "the producer waited for the scales' stage, which is handed back behind that of x",
     },
     Known {
         parts: ["wait not repeated", "$producer_wait1;"],
-        most: 1,
         why: "as above: it waited for the scales' stage",
     },
 ];
@@ -256,7 +252,7 @@ pub const CASES: &[Case] = &[
             "BM = 1, BN = 4096; for t: pipeline 16; kernel: persistent, warps 4, relay; array x: staged",
             &[("23x9000", 2)],
         ),
-        HANDED,
+        &[handed("[%r16], 4;"), handed("[%r20], 4;"), handed("[%r24], 4;")],
     ),
     // The same, with what finishers alone read copied by a thread of its own.
     knowing(
@@ -266,7 +262,7 @@ pub const CASES: &[Case] = &[
              array x: staged; array w: staged; array b: staged",
             &[("m=23,n=9000", 2)],
         ),
-        HANDED,
+        &[handed("[%r32], 4;"), handed("[%r36], 4;"), handed("[%r40], 4;")],
     ),
     case("rms_norm", "BM = 1, BN = 1024; kernel: warps 4", &[("m=3,n=1000", 2)]),
     case("layer_norm", "BM = 1, BN = 1024; kernel: warps 4", &[("m=3,n=1000", 2)]),

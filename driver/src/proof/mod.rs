@@ -11,7 +11,7 @@
 //! counts only if its line is executed by some problem; a proof holds where none escaped and no line was
 //! left out. The rules are asked about every mutant: one that is noticed and that a rule calls the same program says
 //! that the rule, or the simulator, is wrong. Few mutants are the same program for reasons that a text does not show: a case
-//! names them, with the reason and how many they are ([`Known`]).
+//! names them, with the reason ([`Known`]).
 
 mod cases;
 mod groups;
@@ -222,7 +222,7 @@ impl<'a> Subject<'a> {
                 proof.unexecuted.push(m.description.clone());
             }
             Some(why) => proof.equivalent.push((m.description.clone(), why)),
-            None => match self.known.iter().find(|k| k.names(m) && proof.excused(k.why) < k.most) {
+            None => match self.known.iter().find(|k| k.names(&m.description)) {
                 Some(k) => proof.equivalent.push((m.description.clone(), k.why)),
                 None => proof.escaped.push(m.description.clone()),
             },
@@ -260,11 +260,6 @@ impl Proof {
         self.unexecuted.extend(other.unexecuted);
         self.escaped.extend(other.escaped);
         self.contradicted.extend(other.contradicted);
-    }
-
-    /// How many mutants were declared equivalent for a reason.
-    fn excused(&self, why: &str) -> usize {
-        self.equivalent.iter().filter(|e| e.1 == why).count()
     }
 
     /// Whether every mutant was noticed, but for the few that are equivalent.

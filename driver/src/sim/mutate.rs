@@ -457,7 +457,8 @@ impl Text<'_> {
             if down { (i + 1..self.statements.len()).collect() } else { (0..i).rev().collect() };
         // Only the initialisations of barriers that copies use need the fence: it goes before all.
         let all = s.opcode.starts_with("fence.mbarrier_init") && !down;
-        let leaves = down && s.opcode.starts_with("mbarrier.init") && self.guard_of_block(i).is_some();
+        let guard = self.guard_of_block(i).filter(|_| down && s.opcode.starts_with("mbarrier.init"));
+        let (leaves, guard) = (guard.is_some(), guard.unwrap_or_default());
         let (mut here, mut found) = (i, None);
         for j in order {
             // A label between two statements stands on the later one.
@@ -471,7 +472,8 @@ impl Text<'_> {
                 }
                 found = Some(j);
             }
-            let computes = t.operands.first().is_some_and(|d| d.starts_with('%') && uses(own, d));
+            let computes =
+                t.operands.first().is_some_and(|d| d.starts_with('%') && (uses(own, d) || uses(guard, d)));
             if computes || matches!(t.opcode.split('.').next(), Some("bra" | "ret" | "exit")) {
                 return found;
             }

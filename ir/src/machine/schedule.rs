@@ -365,7 +365,7 @@ pub struct Role<'a> {
     pub first_warp: u32,
     /// Warps.
     pub warps: u32,
-    /// Of these the first that copy, one thread each on a way of its own, while the others end at once; 0: all compute.
+    /// Of these the first that copy, by one thread each, while the others end at once; 0: all compute.
     pub copiers: u32,
     /// Registers per thread that it may use.
     pub registers: u32,

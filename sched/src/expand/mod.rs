@@ -42,7 +42,8 @@ use warplift_ir::target::{Effect, Opcode, Target};
 
 /// Threads of a block at most.
 const MAX_THREADS: u32 = 1024;
-/// Warps of the producer's warpgroup; only one thread of it works, but registers are given by warpgroup.
+/// Warps of the producer's warpgroup; a thread works for each team, or one for each half of a tile's work, but registers are
+/// given by warpgroup.
 const PRODUCER_WARPS: u32 = 4;
 
 /// Expands a schedule into roles.

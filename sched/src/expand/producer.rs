@@ -26,7 +26,7 @@ impl<'a> Expand<'_, 'a> {
         let five = self.at().imm(5);
         let warp = self.at().int(Opcode::ShrU32, thread, five);
         let warp = self.at().op(Opcode::Uniform, &[warp], Ty::B32);
-        // One warp for each team; the others of the warpgroup only give their registers away.
+        // One warp for each team, or the next one for finishers; the others only give their registers away.
         let team = self.at().add_imm(warp, -first);
         self.own.team = Some(team);
         let teams = self.at().imm(teams);
@@ -62,8 +62,7 @@ impl<'a> Expand<'_, 'a> {
         self.func.order.push(work);
         self.block = work;
         self.open_rings();
-        // Early loads are the producer's, which waits behind them.
-        if self.s.early.is_none() || self.role == RoleKind::Supplier {
+        if self.s.early.is_none() {
             self.wait_for_grids();
         }
         self.walk(self.program.func.entry)?;
