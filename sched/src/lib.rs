@@ -22,6 +22,7 @@ mod graph;
 mod modulo;
 pub mod protocol;
 mod relay;
+mod rings;
 mod roles;
 mod schedule;
 mod shared;

@@ -2,15 +2,14 @@
 
 use crate::cluster::do_multicast;
 use crate::early::do_early;
-use crate::expand::can_lead;
 use crate::graph::{copy_place, meets_in_global, touched, yields};
+use crate::rings::{find_rings, hold_back, relay_rings};
 use crate::roles::{do_finishers, do_roles};
 use crate::turns::do_turns;
 use crate::{Result, SchedError};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashSet;
 use warplift_ir::machine::{
-    Attr, Block, Buffer, BufferKind, Deferral, Func, Handed, Inst, Program, RingData, RingFill, Schedule, Ty,
-    Value,
+    Attr, Block, Buffer, BufferKind, Deferral, Func, Inst, Program, RingFill, Schedule, Ty, Value,
 };
 use warplift_ir::target::{Effect, Opcode, Target};
 
@@ -179,142 +178,6 @@ fn is_local(op: Opcode) -> bool {
     copies || op.is_async_load() || is_product(op)
 }
 
-/// Buffers that one `await` names are filled together; those of a block that threads fill make one ring,
-/// since their groups complete in order.
-fn find_rings(program: &Program<'_>, s: &mut Schedule) -> Result<()> {
-    let func = &program.func;
-    let places = load_places(func);
-    let mut seen: FxHashSet<Buffer> = FxHashSet::default();
-    let mut awaits = Vec::new();
-    func.walk(|block, inst| {
-        if func.insts[inst].op == Opcode::Await {
-            awaits.push((block, inst));
-        }
-    });
-    for (block, inst) in awaits {
-        let buffers: Vec<Buffer> = func.insts[inst].args.iter().filter_map(|e| buffer_of(func, *e)).collect();
-        let block = home(func, &places, &buffers, block)?;
-        let known = s.rings.values_mut().find(|r| buffers.iter().any(|b| r.buffers.contains(b)));
-        if let Some(known) = known {
-            if !known.blocks.contains(&block) {
-                known.blocks.push(block);
-            }
-            continue;
-        }
-        let buffers: Vec<Buffer> = buffers.into_iter().filter(|b| seen.insert(*b)).collect();
-        for fill in [RingFill::Tensor, RingFill::Threads] {
-            let buffers: Vec<Buffer> = buffers.iter().copied().filter(|b| places[b].1 == fill).collect();
-            // The first block of a rotated loop's ring stands before the loop.
-            let looped = buffers.first().and_then(|b| places[b].0.iter().find_map(|&b| loop_of(func, b)));
-            push_ring(program, s, block, looped, buffers, fill);
-        }
-    }
-    match places.keys().find(|b| !seen.contains(b)) {
-        Some(b) => Err(SchedError::Unsupported(format!("{b} is loaded and never awaited"))),
-        None => Ok(()),
-    }
-}
-
-/// The block that an await waits for: its own, or the one that loads once what others read.
-fn home(func: &Func<'_>, places: &Places, buffers: &[Buffer], block: Block) -> Result<Block> {
-    let within = |block: &Block| buffers.iter().all(|b| places.get(b).is_some_and(|p| p.0.contains(block)));
-    let first = buffers.first().and_then(|b| places.get(b)?.0.first());
-    let once = first.filter(|&&b| !repeats(func, b));
-    let found = [Some(&block), once].into_iter().flatten().find(|b| within(b));
-    found.copied().ok_or_else(|| SchedError::Unsupported("a load awaited outside its own block".to_owned()))
-}
-
-fn push_ring(
-    program: &Program<'_>,
-    s: &mut Schedule,
-    block: Block,
-    looped: Option<Inst>,
-    buffers: Vec<Buffer>,
-    fill: RingFill,
-) {
-    let func = &program.func;
-    let bytes = |list: &[Buffer]| list.iter().map(|&b| program.buffers[b].bytes).sum();
-    let threads_read = read_by_threads(func, &buffers);
-    if buffers.is_empty() {
-        return;
-    }
-    let open = s.rings.values_mut().find(|r| r.blocks.contains(&block) && r.fill == fill);
-    if let Some(ring) = open.filter(|_| fill == RingFill::Threads) {
-        ring.buffers.extend(buffers);
-        ring.bytes = bytes(&ring.buffers);
-        ring.threads_read |= threads_read;
-        return;
-    }
-    let wish = looped.and_then(|l| match &func.insts[l].attr {
-        Attr::Loop(a) => a.depth,
-        _ => None,
-    });
-    let bytes = bytes(&buffers);
-    s.rings.push(RingData {
-        buffers,
-        bytes,
-        fill,
-        handed: Handed::Alone,
-        depth: 1,
-        blocks: vec![block],
-        again: Vec::new(),
-        least: 1,
-        wish,
-        cluster: false,
-        threads_read,
-    });
-}
-
-/// The ring of what consumers hand on; and which blocks only read again what others brought.
-fn relay_rings(program: &Program<'_>, late: &FxHashSet<Inst>, s: &mut Schedule) {
-    let (func, Some(relayed)) = (&program.func, &program.relayed) else { return };
-    for (buffer, least) in &relayed.again {
-        for ring in s.rings.values_mut().filter(|r| r.buffers.contains(buffer)) {
-            let finishing = |b: &Block| func.blocks[*b].insts.iter().all(|i| late.contains(i));
-            let (again, blocks): (Vec<Block>, _) = ring.blocks.iter().partition(|b| finishing(b));
-            ring.again.extend(again);
-            (ring.blocks, ring.least) = (blocks, ring.least.max(*least));
-        }
-    }
-    let handed = relayed.handed;
-    let reads = |&i: &Inst| touched(&func.insts[i].attr, func.insts[i].op).contains(&(handed, false));
-    let home = func.insts.keys().find(reads).and_then(|i| block_of(func, i));
-    s.rings.push(RingData {
-        buffers: vec![handed],
-        bytes: program.buffers[handed].bytes,
-        fill: RingFill::Consumers,
-        handed: Handed::Alone,
-        depth: 1,
-        blocks: home.into_iter().collect(),
-        again: Vec::new(),
-        least: 1,
-        wish: None,
-        cluster: false,
-        threads_read: true,
-    });
-}
-
-fn read_by_threads(func: &Func<'_>, buffers: &[Buffer]) -> bool {
-    func.insts.values().any(|d| {
-        let reads = |(b, written): (Buffer, bool)| !written && buffers.contains(&b);
-        d.op.row().effect == Effect::Read && touched(&d.attr, d.op).into_iter().any(reads)
-    })
-}
-
-/// Rings that threads fill get one stage where their copies cannot be issued ahead.
-fn hold_back(program: &Program<'_>, s: &mut Schedule) {
-    let func = &program.func;
-    for ring in s.rings.values_mut().filter(|r| r.fill == RingFill::Threads) {
-        let why = match loop_of(func, ring.blocks[0]) {
-            Some(_) if can_lead(func, ring.blocks[0], &ring.buffers) => continue,
-            Some(_) => "their addresses depend on more than the loop's counter",
-            None => "they stand in no loop",
-        };
-        ring.wish = Some(1);
-        s.remarks.push(format!("copies of {:?} are awaited where they stand: {why}", ring.buffers));
-    }
-}
-
 /// Whether the products of a loop stay in flight over an iteration: the mapping's word, else where one
 /// warpgroup computes alone (measured: it reaches 88% of the tensor cores' rate when every iteration waits
 /// for its own products, 99.8% when it waits for the one before; two warpgroups fill each other's gaps).
@@ -356,25 +219,6 @@ fn only_products(program: &Program<'_>, body: Block) -> std::result::Result<(), 
         }
     }
     Ok(())
-}
-
-/// The blocks in which each buffer is loaded, and by whom.
-type Places = FxHashMap<Buffer, (Vec<Block>, RingFill)>;
-
-fn load_places(func: &Func<'_>) -> Places {
-    let mut places = Places::default();
-    func.walk(|block, inst| {
-        let d = &func.insts[inst];
-        let tensor = match (d.op, &d.attr) {
-            (Opcode::TmaLoad | Opcode::BulkLoad, Attr::Tma(t)) => t.place,
-            _ => None,
-        };
-        let fills = [(tensor, RingFill::Tensor), (copy_place(d), RingFill::Threads)];
-        for (place, fill) in fills.into_iter().filter_map(|(p, f)| Some((p?, f))) {
-            places.entry(place.buffer).or_insert_with(|| (Vec::new(), fill)).0.push(block);
-        }
-    });
-    places
 }
 
 /// The buffer that a load's event fills.

@@ -15,7 +15,7 @@
 
 use crate::schedule::{block_of, buffer_of, is_product};
 use rustc_hash::FxHashSet;
-use warplift_ir::machine::{Block, Buffer, Func, Inst, Program};
+use warplift_ir::machine::{Block, Buffer, Func, Inst, InstData, Program};
 use warplift_ir::target::{Effect, Opcode};
 
 /// Joins the awaits of every block.
@@ -65,7 +65,7 @@ fn is_own(func: &Func<'_>, block: Block, inst: Inst, again: &FxHashSet<Buffer>) 
             .def(e)
             .is_some_and(|def| block_of(func, def) == Some(block) && func.insts[def].op.is_async_load());
         let alone = |b: Buffer| {
-            let waits = |d: &warplift_ir::machine::InstData<'_>| {
+            let waits = |d: &InstData<'_>| {
                 d.op == Opcode::Await && d.args.iter().any(|&v| buffer_of(func, v) == Some(b))
             };
             func.insts.values().filter(|d| waits(d)).count() == 1

@@ -57,7 +57,7 @@ impl<'a> Expand<'_, 'a> {
         Ok(self.func)
     }
 
-    /// All that one thread copies, from one block on; another follows.
+    /// All that one thread copies, from the block `work` on; then it goes to `end`.
     fn copy_all(&mut self, work: Block, end: Block) -> Result<()> {
         self.func.order.push(work);
         self.block = work;
