@@ -18,6 +18,7 @@
 //! gives the halves to different warps (Task-Based Tensor Computations on Modern GPUs, section 4.2.6).
 
 use crate::Result;
+use crate::expand::rename;
 use crate::graph::{meets_in_global, touched, touched_inside, yields};
 use crate::schedule::{Feature, WARPGROUP, buffer_of, defined_in, is_product, word};
 use crate::shared::BARRIER;
@@ -266,19 +267,10 @@ fn runs(ty: Ty) -> Vec<(u16, u16)> {
     runs
 }
 
-fn rename(func: &mut Func<'_>, inst: Inst, new: &FxHashMap<Value, Value>) {
-    let to = |v: Value| new.get(&v).copied().unwrap_or(v);
-    let args: Vec<Value> = func.insts[inst].args.iter().map(|&v| to(v)).collect();
-    func.insts[inst].args = func.list(&args);
-    if let Some(guard) = &mut func.insts[inst].guard {
-        guard.pred = to(guard.pred);
-    }
-}
-
 /// Shared memory that is left beside one stage of everything and what is handed on, bytes.
 fn spare(program: &Program<'_>, values: &[Value], target: &Target) -> u32 {
     let handed = handed_bytes(program, values) + 2 * BARRIER;
-    let placed = |b: &BufferData| b.bytes.next_multiple_of(b.align) + b.align + 2 * BARRIER;
+    let placed = |b: &BufferData| b.stride() + b.align + 2 * BARRIER;
     let taken: u32 = program.buffers.values().map(placed).sum();
     target.shared_of_resident(program.launch.resident).saturating_sub(handed + taken)
 }
@@ -415,7 +407,7 @@ fn is_same(func: &Func<'_>, (x, y): (Value, Value), counters: (Value, Value)) ->
 
 /// Bytes of a stage of a ring, its barriers among them.
 fn stage_bytes(program: &Program<'_>, ring: &[Buffer]) -> u32 {
-    let placed = |&b: &Buffer| program.buffers[b].bytes.next_multiple_of(program.buffers[b].align);
+    let placed = |&b: &Buffer| program.buffers[b].stride();
     ring.iter().map(placed).sum::<u32>() + 2 * BARRIER
 }
 

@@ -173,11 +173,11 @@ fn layout(program: &Program<'_>, s: &Schedule) -> SharedMap {
     for ring in s.rings.values() {
         for &b in &ring.buffers {
             let d = &program.buffers[b];
-            map.buffers[b] = place(d.bytes.next_multiple_of(d.align).saturating_mul(ring.depth), d.align);
+            map.buffers[b] = place(d.stride().saturating_mul(ring.depth), d.align);
         }
     }
     for (b, d) in program.buffers.iter().filter(|(_, d)| d.kind != BufferKind::Ring) {
-        map.buffers[b] = place(d.bytes.next_multiple_of(d.align).saturating_mul(s.slots[b].max(1)), d.align);
+        map.buffers[b] = place(d.stride().saturating_mul(s.slots[b].max(1)), d.align);
     }
     for (r, ring) in s.rings.iter().filter(|(_, r)| r.fill.has_barriers()) {
         map.barriers[r] = place(2 * BARRIER * ring.depth, BARRIER);

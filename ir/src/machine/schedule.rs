@@ -31,6 +31,13 @@ pub struct BufferData {
     pub kind: BufferKind,
 }
 
+impl BufferData {
+    /// Bytes from one stage to the next: the next one is aligned too.
+    pub fn stride(&self) -> u32 {
+        self.bytes.next_multiple_of(self.align)
+    }
+}
+
 /// What is launched, apart from code.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LaunchInfo {

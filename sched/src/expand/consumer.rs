@@ -220,7 +220,7 @@ impl<'a> Expand<'_, 'a> {
         let buffer = o.place.buffer;
         let base = self.descriptor_base(o);
         let data = &self.program.buffers[buffer];
-        let stage = i64::from(data.bytes.next_multiple_of(data.align) >> 4);
+        let stage = i64::from(data.stride() >> 4);
         match self.ring_of(buffer) {
             Some(ring) => {
                 let slot = self.ring(ring).slot;

@@ -59,7 +59,8 @@ fn is_pure_scalar(func: &Func<'_>, inst: Inst) -> bool {
     d.op.is_pure() && d.op != Opcode::Undef && scalars && plain
 }
 
-fn rename(func: &mut Func<'_>, inst: Inst, same: &FxHashMap<Value, Value>) {
+/// Lets an instruction name other values instead of some.
+pub(crate) fn rename(func: &mut Func<'_>, inst: Inst, same: &FxHashMap<Value, Value>) {
     let to = |v: Value| same.get(&v).copied().unwrap_or(v);
     let d = &func.insts[inst];
     if d.args.iter().any(|v| same.contains_key(v)) {

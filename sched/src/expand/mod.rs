@@ -31,6 +31,7 @@ mod steady;
 mod turns;
 
 pub(crate) use cp_async::can_lead;
+pub(crate) use cse::rename;
 
 use crate::graph::{Graph, Node};
 use crate::schedule::budgets;

@@ -62,7 +62,8 @@ impl<'a> Expand<'_, 'a> {
         self.func.order.push(work);
         self.block = work;
         self.open_rings();
-        if self.s.early.is_none() {
+        // Who runs the early loop waits behind its first stages.
+        if self.s.early.is_none_or(|looped| !self.keeps(looped)) {
             self.wait_for_grids();
         }
         self.walk(self.program.func.entry)?;

@@ -125,7 +125,7 @@ impl Expand<'_, '_> {
         let base = self.shared_base();
         let slot = self.ring(ring).slot;
         let data = &self.program.buffers[buffer];
-        let stage = i64::from(data.bytes.next_multiple_of(data.align));
+        let stage = i64::from(data.stride());
         let moved = self.at().mul_imm(slot, stage);
         let at = self.at().add(base, moved);
         let start = i64::from(self.shared.buffers[buffer] + offset);
@@ -137,7 +137,7 @@ impl Expand<'_, '_> {
         debug_assert!(self.s.rings[ring].buffers.contains(&place.buffer));
         let base = self.shared_base();
         let data = &self.program.buffers[place.buffer];
-        let stage = self.at().mul_imm(slot, i64::from(data.bytes.next_multiple_of(data.align)));
+        let stage = self.at().mul_imm(slot, i64::from(data.stride()));
         let stage = self.at().add(base, stage);
         let at = self.at().add(stage, offset);
         (at, (self.shared.buffers[place.buffer] + place.offset) as i32)

@@ -25,7 +25,7 @@ impl Expand<'_, '_> {
         let base = self.shared_base();
         let data = &self.program.buffers[place.buffer];
         let at = self.at().add(base, offset);
-        let slot = self.staged.slot_now[place.buffer] * data.bytes.next_multiple_of(data.align);
+        let slot = self.staged.slot_now[place.buffer] * data.stride();
         (at, (self.shared.buffers[place.buffer] + slot + place.offset) as i32)
     }
 

@@ -101,7 +101,7 @@ impl Cluster {
                 regions.push(Region {
                     buffer: b,
                     start: r.scheduled.shared.buffers[b],
-                    stage: d.bytes.next_multiple_of(d.align),
+                    stage: d.stride(),
                     bytes: d.bytes,
                     depth: ring.depth,
                     full: r.scheduled.shared.barriers[name],
