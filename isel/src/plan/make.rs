@@ -5,7 +5,7 @@ use super::cost::Model;
 use super::found::Cost;
 use super::solve::Solver;
 use super::types::Plan;
-use super::{again, anchor, coalesce, mma_sync, staged, tensor};
+use super::{again, anchor, coalesce, mma_sync, paired, staged, tensor};
 use crate::feature::Ways;
 use crate::tiles::{extents, warps};
 use crate::{IselError, Result};
@@ -53,6 +53,7 @@ impl<'k> Maker<'k> {
         for inst in loads.into_iter().chain(others) {
             anchor::anchor(k, inst, &self.solver, &self.model, plan)?;
         }
+        paired::do_pair(k, plan)?;
         for &inst in order {
             if let Some(staged) = staged::plan_load(k, inst, &self.model, plan)? {
                 plan.staged.insert(inst, staged);

@@ -5,6 +5,7 @@
 //!              or those of warps (mma.sync)                    mma_sync.rs
 //!  loads, stores ─► anchors where no product reaches            anchor.rs, blocked.rs
 //!  anchors ─► layouts of everything around them                 constraint.rs, solve.rs, follow.rs
+//!  threads that hold one half ─► the same half twice            paired.rs
 //!  two anchors disagree ─► a conversion between two versions    convert.rs, or the tile made again: again.rs
 //!  several ways ─► the plan that costs the least                choices.rs, cost.rs, search.rs, found.rs
 //! ```
@@ -26,6 +27,7 @@ mod found;
 mod make;
 mod mma_sync;
 mod order;
+mod paired;
 mod search;
 mod solve;
 mod staged;
