@@ -190,6 +190,7 @@ rows! {
     F32FromU32 "cvt.f32.u32" "cvt.rn.f32.u32 $d, $0" &[B32], &[B32], Sfu Pure 6 8 10 "I2FP";
     LowE4m3 "low.e4m3x2" "{ .reg .b16 l, h; mov.b32 {l, h}, $0; cvt.rn.f16x2.e4m3x2 $d, l; }" &[B32], &[B32], Sfu Pure 6 4 78 "F2FP";
     HighE4m3 "high.e4m3x2" "{ .reg .b16 l, h; mov.b32 {l, h}, $0; cvt.rn.f16x2.e4m3x2 $d, h; }" &[B32], &[B32], Sfu Pure 6 4 78 "F2FP";
+    PackE4m3 "cvt.e4m3x2.f32" "{ .reg .b16 p; cvt.rn.satfinite.e4m3x2.f32 p, $0, $1; cvt.u32.u16 $d, p; }" &[B32, B32], &[B32], Sfu Pure 6 4 78 "F2FP";
     S32FromF32 "cvt.s32.f32" "cvt.rzi.s32.f32 $d, $0" &[B32], &[B32], Sfu Pure 6 8 10 "F2I";
     U32FromF32 "cvt.u32.f32" "cvt.rzi.u32.f32 $d, $0" &[B32], &[B32], Sfu Pure 6 8 10 "F2I";
     LdGlobal8 "ld.global.u8" "ld.global.u8 $d, [$0$o]" &[B64], &[B32], Lsu Read 500 4 10 "LDG";

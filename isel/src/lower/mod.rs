@@ -12,6 +12,7 @@
 //! A fragment counts 32-bit registers: elements of 16 bits are packed in pairs, in the layout's order.
 //! The program is sequential: every asynchronous event is awaited at the first use of what it brings.
 
+mod bytes;
 mod coords;
 mod cp_async;
 mod exchange;

@@ -228,7 +228,7 @@ impl Lower<'_, '_> {
         self.repeat(Opcode::Prmt, Attr::None, &args, table.len().div_ceil(2) as u16)
     }
 
-    /// Elements of a fragment in another order.
+    /// Elements of a fragment in another order. Those that fill no whole registers leave the last one part full.
     pub(super) fn pick_elements(
         &mut self,
         x: machine::Value,
@@ -239,18 +239,14 @@ impl Lower<'_, '_> {
         if packed == 1 {
             return Ok(self.pick(x, table.to_vec()));
         }
-        let whole = |p: &[u16]| {
-            p.len() == usize::from(packed)
-                && p[0].is_multiple_of(packed)
-                && p.windows(2).all(|w| w[1] == w[0] + 1)
-        };
+        let whole =
+            |p: &[u16]| p[0].is_multiple_of(packed) && p.windows(2).all(|w| w[1] == w[0] + 1);
         if table.chunks(packed.into()).all(whole) {
             return Ok(self.pick(x, table.chunks(packed.into()).map(|p| p[0] / packed).collect()));
         }
-        if !table.len().is_multiple_of(packed.into()) {
-            return self
-                .error(format!("a thread's {} elements of {elem} fill no whole registers", table.len()));
-        }
+        let mut table = table.to_vec();
+        let last = table.last().copied().unwrap_or_default();
+        table.resize(table.len().next_multiple_of(packed.into()), last);
         let parts: Vec<machine::Value> =
             table.chunks(packed.into()).map(|p| self.gather_bytes(x, p, packed)).collect();
         let regs = parts.len() as u16;

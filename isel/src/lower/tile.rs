@@ -1,5 +1,6 @@
 //! Tiles in registers: elementwise operations are one row repeated over the fragment.
 
+use super::bytes::is_to_bytes;
 use super::half::is_half;
 use super::{Low, Lower};
 use crate::Result;
@@ -259,6 +260,9 @@ impl Lower<'_, '_> {
             self.set(result, r);
             return Ok(());
         }
+        if is_to_bytes(from, to) {
+            return self.cast_to_bytes(result, arg);
+        }
         let x = self.materialize(arg, result)?;
         let regs = self.result_regs(result)?;
         let r = match (from, to) {
@@ -406,7 +410,7 @@ impl Lower<'_, '_> {
 
     /// Halves that part, each pair from where its two stand; equal pairs (a broadcast) are made once.
     fn pick_halves(&mut self, elem: Elem, arg: Value, table: &[u16]) -> Result<Low> {
-        if elem.bits() == 8 && table.len().is_multiple_of(4) {
+        if elem.bits() == 8 {
             let x = self.materialize(arg, arg)?;
             return Ok(Low::Reg(self.pick_elements(x, elem, table)?));
         }
@@ -475,8 +479,10 @@ fn register_table(elem: Elem, table: &[u16]) -> Option<Vec<u16>> {
     let bits = if elem == Elem::Bool { 32 } else { elem.bits().min(32) };
     let n = (32 >> bits.trailing_zeros().min(5)) as usize;
     let registers = (n * bits as usize / 32) as u16;
+    // The last register of bytes or halves may be part full.
+    let enough = |w: &[u16]| w.len() == n || registers == 1;
     let whole = |w: &[u16]| {
-        w.len() == n && usize::from(w[0]).is_multiple_of(n) && w.windows(2).all(|p| p[1] == p[0] + 1)
+        enough(w) && usize::from(w[0]).is_multiple_of(n) && w.windows(2).all(|p| p[1] == p[0] + 1)
     };
     let first = |w: &[u16]| w[0] / n as u16 * registers;
     table
