@@ -69,6 +69,7 @@ pub const LIBRARY: &[Text] = library![
     "gemm_bias_relu_residual",
     "gemm_chain",
     "gemm_dual",
+    "gemm_e4m3",
     "gemm_f32out",
     "gemm_nn",
     "gemm_parts",

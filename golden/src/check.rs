@@ -6,7 +6,7 @@
 //!  SASS summary ──────────────────┘
 //! ```
 
-use crate::sass::{RoleSummary, Summary};
+use crate::sass::{RoleSummary, Summary, WARPGROUP_PRODUCTS};
 use warplift::ir::manifest::{Manifest, Param, RoleInfo};
 use warplift::toolchain::Assembled;
 
@@ -17,7 +17,7 @@ const POOL: u32 = 65536;
 /// Rows of the opcode table that the assembler translates one by one. It peels a first iteration off small loops
 /// of copies although told not to, so that a copy may stand twice; nothing else may.
 const ONE_BY_ONE: &[(&str, &str)] = &[
-    ("wgmma.mma_async", "HGMMA"),
+    ("wgmma.mma_async", PRODUCT),
     ("mma.sync.aligned", "HMMA"),
     ("ldmatrix.sync", "LDSM"),
     ("stmatrix.sync", "STSM"),
@@ -27,6 +27,9 @@ const ONE_BY_ONE: &[(&str, &str)] = &[
     ("bulk.shared::cluster.global", "UBLKCP"),
     (".global.shared::cta", "UTMASTG"),
 ];
+
+/// Stands for all products of warpgroups.
+const PRODUCT: &str = "HGMMA";
 
 /// Those of [`ONE_BY_ONE`] that a producer's loop is made of.
 const COPIES: &[&str] = &["UTMALDG", "UBLKCP"];
@@ -202,17 +205,22 @@ impl Evidence<'_> {
 
     fn missing(&self) -> Vec<Violation> {
         let needed = [
-            (self.product && self.sass.count("HMMA") == 0, "HGMMA", "the kernel has a product"),
+            (self.product && self.sass.count("HMMA") == 0, PRODUCT, "the kernel has a product"),
             (self.has_map(false), "UTMALDG", "the manifest has a tensor map of an operand"),
             (self.has_map(true), "UTMASTG", "the manifest has a tensor map of a result"),
         ];
-        let missing = needed.iter().filter(|(needed, opcode, _)| *needed && self.sass.count(opcode) == 0);
+        let missing = needed.iter().filter(|(needed, opcode, _)| *needed && self.count(opcode) == 0);
         missing.map(|(_, opcode, why)| Violation::Missing { opcode, why }).collect()
+    }
+
+    fn count(&self, opcode: &str) -> u32 {
+        let alike = if opcode == PRODUCT { WARPGROUP_PRODUCTS } else { &[opcode][..] };
+        alike.iter().map(|o| self.sass.count(o)).sum()
     }
 
     fn counts(&self) -> Vec<Violation> {
         let wrong = |&(row, opcode): &(&'static str, &'static str)| {
-            let (ptx, sass) = (self.ptx.matches(row).count() as u32, self.sass.count(opcode));
+            let (ptx, sass) = (self.ptx.matches(row).count() as u32, self.count(opcode));
             let most = if COPIES.contains(&opcode) { 2 * ptx } else { ptx };
             (!(ptx..=most).contains(&sass)).then_some(Violation::Count { row, ptx, opcode, sass })
         };

@@ -143,3 +143,36 @@ fn text(name: &str, body: &str) -> String {
 "
     )
 }
+
+/// Pairs of the page's table of casts.
+fn casts() -> Vec<(&'static str, &'static str)> {
+    let page = include_str!("../../docs/language.md");
+    let table = page.split("| from | to |").nth(1).unwrap().split("\n\n").next().unwrap();
+    let rows = table.lines().skip(2).map(|row| row.trim_matches('|').split_once(" | ").unwrap());
+    let pairs = rows.flat_map(|(from, to)| quoted(from).flat_map(|f| quoted(to).map(move |t| (f, t))));
+    pairs.filter(|(f, t)| f != t).collect()
+}
+
+#[test]
+fn casts_compile_as_the_page_says() {
+    let pairs = casts();
+    assert!(pairs.len() > 60 && pairs.contains(&("bf16", "f8e4m3")), "{pairs:?}");
+    for (from, to) in pairs {
+        let text = format!(
+            "kernel f(x: ptr<{from}> align 16, y: ptr<{to}> align 16, n: i32 % 64) {{
+    grid cdiv(n, 1024)
+    gx = view x : {from}[n]
+    gy = view y : {to}[n]
+    i = block_index
+    t = load gx[i*1024] : {from}[1024]
+    store gy[i*1024], cast(t, {to})
+}}"
+        );
+        let module = parse_file(&text, "f.tile").unwrap_or_else(|e| panic!("{e}\n{text}"));
+        let options = Options { verify: true, ..Options::default() };
+        let mapping = Mapping { kernel: "f".into(), ..Mapping::default() };
+        if let Err(e) = compile(&module.kernels[0], &mapping, &SM90A, &options) {
+            panic!("the page says that {from} to {to} compiles: {e}");
+        }
+    }
+}

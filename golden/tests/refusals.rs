@@ -207,3 +207,35 @@ fn warps_are_warpgroups_where_products_are_of_these() {
     let made = compile(&module.kernels[0], &module.mappings[0], &SM90A, &Options::default()).unwrap();
     assert!(made.ptx.contains("wgmma") && made.manifest.block == 8 * 32 + 128, "{}", made.manifest.block);
 }
+
+/// A product of two loaded tiles of a type into sums of another.
+fn product(elem: &str, sums: (&str, &str), operands: [&str; 2], words: &str) -> String {
+    let [a, b] = operands;
+    let params = format!("a: ptr<{elem}> align 16, b: ptr<{elem}> align 16, o: ptr<{0}>", sums.0);
+    let body = format!(
+        "ga = view a : {elem}[128, 128]\n gb = view b : {elem}[128, 128]\n go = view o : {0}[128, 128]\n \
+         ta = load ga[0, 0] : {elem}[128, 128]\n tb = load gb[0, 0] : {elem}[128, 128]\n \
+         z = full {1} : {0}[128, 128]\n store go[0, 0], mma(z, {a}, {b})",
+        sums.0, sums.1
+    );
+    message(&params, &body, &format!("kernel: warps 4{words}"))
+}
+
+#[test]
+fn bytes_and_words_are_multiplied_along_the_depth() {
+    let said = product("i8", ("i32", "0"), ["ta", "tb"], "");
+    assert!(
+        said.contains("i8 that is not contiguous along the depth") && said.contains("f.tile:8:"),
+        "{said}"
+    );
+    let said = product("tf32", ("f32", "0.0"), ["trans(ta)", "trans(tb)"], "");
+    assert!(said.contains("tf32 that is not contiguous") && said.contains("f.tile:7:"), "{said}");
+}
+
+#[test]
+fn bytes_are_multiplied_by_warpgroups_as_they_were_loaded() {
+    let said = product("f8e4m3", ("f32", "0.0"), ["cast(cast(ta, f32) * 2.0, f8e4m3)", "trans(tb)"], "");
+    assert!(said.contains("left operand of f8e4m3 in registers"), "{said}");
+    let said = product("f8e5m2", ("f32", "0.0"), ["ta", "trans(tb)"], ", products mma_sync");
+    assert!(said.contains("mma of f8e5m2 into f32 is not selected"), "{said}");
+}

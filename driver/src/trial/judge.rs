@@ -3,12 +3,12 @@
 //! Plain products obey the bounds of [`crate::reference`]. Any other output may differ from the
 //! interpreter's, which adds in f64, by `2 u |ref| + (max(u, v) + c sqrt(K) eps) rms` and a step between
 //! subnormals: two roundings to the output type, an intermediate that rounds the other way (`v` is the roundoff of the
-//! coarsest type on the way to this output), and f32 sums of up to K terms. On small integers everything must agree bit
+//! coarsest type on the way to this output, or what tensor cores cut off sums of 8-bit floats), and f32 sums of up to K terms. On small integers everything must agree bit
 //! by bit, unless the kernel uses functions that round.
 
 use super::blocks::{Meaning, meaning};
 use super::data::element;
-use super::rounding::coarsest;
+use super::rounding::{coarsest, cut_off};
 use super::work::longest_sum;
 use super::{Data, PlainProduct, ProductSource, Style, Trial, TrialError};
 use crate::reference::{
@@ -151,7 +151,7 @@ impl Trial<'_> {
         let expected: Vec<f64> =
             meaning.written.iter().filter(|((p, _), _)| *p == place).map(|(_, v)| *v).collect();
         let exact = style == Style::Integers && exact_on_integers(&self.resolved);
-        let inner = coarsest(&self.resolved, &self.operands[place].name);
+        let inner = coarsest(&self.resolved, &self.operands[place].name).max(cut_off(&self.resolved, terms));
         let bounds = Bounds::new(elem, (terms, inner), &expected, exact);
         let mut tally = Tally::default();
         let count = self.operands[place].elements as usize;

@@ -26,6 +26,18 @@ pub(super) fn coarsest(kernel: &Kernel, output: &str) -> f64 {
     found
 }
 
+/// How far tensor cores' sums of so many products of 8-bit floats lie from those of f32, at most and relative to a result:
+/// of each 32 products and the sum so far they keep 13 bits behind the first one, and cut off the rest. Measured on an
+/// H200, the norm of all errors: 3.4e-4 for 272 products, 1.4e-3 for 4096.
+pub(super) fn cut_off(kernel: &Kernel, products: f64) -> f64 {
+    let bytes = |v: Value| kernel.ty(v).elem().is_float() && kernel.ty(v).elem().bits() == 8;
+    let cut = |i: Inst| matches!(kernel.insts[i].op, Op::Mma) && bytes(kernel.args(i)[1]);
+    match kernel.insts.keys().any(cut) {
+        true => (products / 32.0 + 8.0) * f64::exp2(-11.0),
+        false => 0.0,
+    }
+}
+
 /// What an instruction writes to an output, before it is rounded to its type.
 fn stored(k: &Kernel, inst: Inst, output: &str) -> Option<Value> {
     let (&view, &value) = k.args(inst).first().zip(k.args(inst).last())?;

@@ -13,12 +13,12 @@
 
 use super::flow::{Flow, Loop};
 use super::instruction::Instruction;
-use super::summary::is_product;
+use super::summary::{WARPGROUP_PRODUCTS, is_product};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Classes of instructions, by the unit that runs them; the first that has a name.
 const CLASSES: &[(&str, &[&str])] = &[
-    ("HGMMA", &["HGMMA"]),
+    ("HGMMA", WARPGROUP_PRODUCTS),
     ("MUFU", &["MUFU"]),
     ("FMA", &["FFMA", "FMUL", "FADD", "HFMA2", "HMUL2", "HADD2", "IMAD"]),
     (

@@ -21,7 +21,7 @@ mod summary;
 pub use flow::{Block, Flow, Loop};
 pub use instruction::{Instruction, Registers, SassError, parse};
 pub use roles::{Role, roles};
-pub use summary::{Counts, LoopSummary, RoleSummary, Summary, summarize};
+pub use summary::{Counts, LoopSummary, RoleSummary, Summary, WARPGROUP_PRODUCTS, summarize};
 
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,8 @@
 //! Which blocks belong to which role.
 
 use super::flow::Flow;
+use super::instruction::Instruction;
+use super::summary::is_product;
 use std::collections::BTreeSet;
 
 /// Warps that run the same part of the code.
@@ -52,8 +54,8 @@ fn registers_set(flow: &Flow, block: usize) -> Option<Option<u32>> {
 }
 
 fn name(flow: &Flow, blocks: &BTreeSet<usize>) -> &'static str {
-    let holds = |name: &str| blocks.iter().any(|b| flow.of(*b).iter().any(|i| i.name() == name));
-    match (holds("HGMMA") || holds("HMMA"), holds("UTMALDG")) {
+    let holds = |is: fn(&Instruction) -> bool| blocks.iter().any(|b| flow.of(*b).iter().any(is));
+    match (holds(is_product), holds(|i| i.name() == "UTMALDG")) {
         (true, _) => "consumer",
         (false, true) => "producer",
         (false, false) => "other",

@@ -7,9 +7,14 @@ use super::roles::{Role, roles};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display};
 
+/// Products of warpgroups: of halves and words, of floats of 8 bits, of integers of 8 bits.
+pub const WARPGROUP_PRODUCTS: &[&str] = &["HGMMA", "QGMMA", "IGMMA"];
+
 /// Opcodes counted by name, in the order of the summary.
 pub const WATCHED: &[&str] = &[
     "HGMMA",
+    "QGMMA",
+    "IGMMA",
     "HMMA",
     "WARPGROUP",
     "UTMALDG",
@@ -194,7 +199,7 @@ fn summarize_loop(flow: &Flow, l: &Loop) -> LoopSummary {
 }
 
 pub(super) fn is_product(i: &Instruction) -> bool {
-    matches!(i.name(), "HGMMA" | "HMMA")
+    i.name() == "HMMA" || WARPGROUP_PRODUCTS.contains(&i.name())
 }
 
 /// What products write, each tuple once, in order.

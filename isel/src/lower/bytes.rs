@@ -37,7 +37,8 @@ impl Lower<'_, '_> {
             true => self.unpack(from, x, 2 * self.func.ty(x).regs() as u16),
             false => x,
         };
-        let (held, wanted) = (self.plan.layout(self.k, arg)?.clone(), self.plan.layout(self.k, result)?.clone());
+        let (held, wanted) =
+            (self.plan.layout(self.k, arg)?.clone(), self.plan.layout(self.k, result)?.clone());
         let table = self.element_table(&held, &wanted, <[u64]>::to_vec)?;
         let registers = match to {
             E4M3 => self.pairs_of_e4m3(wide, &table),

@@ -239,8 +239,7 @@ impl Lower<'_, '_> {
         if packed == 1 {
             return Ok(self.pick(x, table.to_vec()));
         }
-        let whole =
-            |p: &[u16]| p[0].is_multiple_of(packed) && p.windows(2).all(|w| w[1] == w[0] + 1);
+        let whole = |p: &[u16]| p[0].is_multiple_of(packed) && p.windows(2).all(|w| w[1] == w[0] + 1);
         if table.chunks(packed.into()).all(whole) {
             return Ok(self.pick(x, table.chunks(packed.into()).map(|p| p[0] / packed).collect()));
         }

@@ -365,7 +365,7 @@ fn tma_type(elem: Elem) -> Option<&'static str> {
     Some(match elem {
         Elem::F16 => "f16",
         Elem::Bf16 => "bf16",
-        Elem::F32 => "f32",
+        Elem::F32 | Elem::Tf32 => "f32",
         Elem::F64 => "f64",
         Elem::Int(32) => "i32",
         Elem::Uint(32) => "u32",

@@ -274,11 +274,10 @@ impl Lower<'_, '_> {
             (Elem::Uint(32), Elem::F32) => {
                 self.repeat(Opcode::F32FromU32, Attr::None, &[(x, IndexMap::EACH)], regs)
             }
-            (Elem::F32, Elem::Int(32)) => {
-                self.repeat(Opcode::S32FromF32, Attr::None, &[(x, IndexMap::EACH)], regs)
-            }
-            (Elem::F32, Elem::Uint(32)) => {
-                self.repeat(Opcode::U32FromF32, Attr::None, &[(x, IndexMap::EACH)], regs)
+            (Elem::F32 | Elem::F16 | Elem::Bf16, Elem::Int(32) | Elem::Uint(32)) => {
+                let row = if to.is_signed() { Opcode::S32FromF32 } else { Opcode::U32FromF32 };
+                let wide = if is_half(from) { self.unpack(from, x, regs) } else { x };
+                self.repeat(row, Attr::None, &[(wide, IndexMap::EACH)], regs)
             }
             // Integers that f32 rounds are beyond f16.
             (Elem::Int(32) | Elem::Uint(32), Elem::F16) => {

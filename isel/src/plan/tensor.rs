@@ -21,8 +21,10 @@ use warplift_ir::types::Elem;
 
 /// Rows of one wgmma.
 const ATOM_M: u32 = 64;
-/// Depth of one wgmma on 16-bit elements.
-const ATOM_K: u32 = 16;
+/// Bits of one wgmma's depth: 16 halves, 32 bytes, 8 words.
+const ATOM_BITS: u32 = 256;
+/// Elements of 16 bits in it, which alone may stand transposed, or in registers.
+const HALVES: u32 = ATOM_BITS / 16;
 /// Steps along the depth of one product at most.
 pub(super) const MAX_STEPS: u32 = 255;
 /// Columns of one wgmma at most.
@@ -48,7 +50,8 @@ pub(super) fn plan_product(k: &Kernel, inst: Inst, model: &Model<'_>, plan: &mut
     let (m, n) = (extents(k, acc)[0], extents(k, acc)[1]);
     let depth = extents(k, a)[1];
     check_types(k, inst, acc, a)?;
-    check_shape(k, inst, [m, n, depth], groups)?;
+    let step = ATOM_BITS / k.ty(a).elem().bits();
+    check_shape(k, inst, [m, n, depth], step, groups)?;
     let layout = |m, n| {
         fragment::wgmma_acc(u64::from(m), u64::from(n), u64::from(groups)).map_err(layout_error(k, inst))
     };
@@ -68,6 +71,14 @@ pub(super) fn plan_product(k: &Kernel, inst: Inst, model: &Model<'_>, plan: &mut
             place(k, l.load, model, plan)?;
             Some((l.load, operand(k, inst, plan, l, (1, depth), [m / groups, ATOM_M])?))
         }
+        None if step != HALVES => {
+            let elem = k.ty(a).elem();
+            return Err(IselError::at(
+                k,
+                inst,
+                format!("a left operand of {elem} in registers is not selected"),
+            ));
+        }
         None => {
             let fragment = layout(m, depth)?;
             plan.layouts[a].get_or_insert(fragment);
@@ -78,7 +89,7 @@ pub(super) fn plan_product(k: &Kernel, inst: Inst, model: &Model<'_>, plan: &mut
         .ok_or_else(|| IselError::at(k, inst, "the right operand of mma has no place in shared memory"))?;
     place(k, load.load, model, plan)?;
     let b = (load.load, operand(k, inst, plan, load, (0, depth), [0, n_one])?);
-    let product = Product { a, b, n: n_one, n_atoms, m_atoms: m / groups / ATOM_M, k_steps: depth / ATOM_K };
+    let product = Product { a, b, n: n_one, n_atoms, m_atoms: m / groups / ATOM_M, k_steps: depth / step };
     plan.products.insert(inst, product);
     Ok(())
 }
@@ -95,7 +106,8 @@ fn pick_columns(
     let limit = if (groups + 1) * 128 > WIDE_THREADS { ATOM_N / 2 } else { ATOM_N };
     let fits = (n.div_ceil(limit)..=n / 8).filter(|c| n.is_multiple_of(8 * c));
     let shared = loaded(k, k.args(inst)[1]).is_some();
-    let repeats = |c: u32| model.trips(inst) * f64::from(c * (m / ATOM_M) * (depth / ATOM_K));
+    let steps = depth * k.ty(k.args(inst)[1]).elem().bits() / ATOM_BITS;
+    let repeats = |c: u32| model.trips(inst) * f64::from(c * (m / ATOM_M) * steps);
     let cycles = |c: u32| repeats(c) * RATES.product(n / c, shared);
     let mut options: Options = fits.take(CUTS).map(|c| (Way::Columns(c), cycles(c))).collect();
     if options.is_empty() {
@@ -119,21 +131,22 @@ fn place_of_a(
     plan: &mut Plan,
 ) -> Result<Way> {
     let (a, load) = (k.args(inst)[1], l.load);
+    let elem = k.ty(a).elem();
     let users = k.insts.keys().filter(|&i| k.args(i).contains(&a)).count();
     let registers = |l: &Layout, elem: Elem| l.in_extent(Axis::Reg) * u64::from(elem.bits()) / 32;
     let sums = plan.layouts[k.result(inst)].as_ref().map_or(0, |l| registers(l, Elem::F32));
-    let room = sums + registers(fragment, k.ty(a).elem()) <= OPERAND_ROOM;
+    let room = sums + registers(fragment, elem) <= OPERAND_ROOM;
     let stays = model.trips(load) < model.trips(inst);
     let by_threads = matches!(k.insts[load].op, Op::Load) && is_plain(k, load);
     let own = k.def(a) == Some(load) && by_threads && users == 1 && stays;
     let mut options: Options = SmallVec::new();
-    let steps = fragment.in_extent(Axis::Reg) as f64 * 128.0 / f64::from(ATOM_M * ATOM_K);
+    let steps = fragment.in_extent(Axis::Reg) as f64 * 128.0 / f64::from(ATOM_M * ATOM_BITS / elem.bits());
     let groups = f64::from(warps(k, inst)) / 4.0;
     let product = |shared: bool| model.trips(inst) * groups * steps * RATES.product(n, shared);
     let tile = shared_tile(k, load, model, plan);
     let shared = tile.as_ref().map_or(0.0, |t| model.fill(load, t).unwrap_or(0.0));
     options.push((Way::InShared, product(true) + model.trips(load) * shared));
-    if own && room {
+    if own && room && elem.bits() == 16 {
         let loads = model.trips(load) * model.access(load, a, fragment);
         options.push((Way::InRegisters, product(false) + loads));
     }
@@ -142,17 +155,23 @@ fn place_of_a(
 
 fn check_types(k: &Kernel, inst: Inst, acc: Value, a: Value) -> Result<()> {
     let (sum, elem) = (k.ty(acc).elem(), k.ty(a).elem());
+    let bytes =
+        matches!(elem, Elem::Mini { exponent: 4, mantissa: 3 } | Elem::Mini { exponent: 5, mantissa: 2 });
     match (elem, sum) {
-        (Elem::F16 | Elem::Bf16, Elem::F32) => Ok(()),
+        (Elem::F16 | Elem::Bf16 | Elem::Tf32, Elem::F32) => Ok(()),
+        (_, Elem::F32) if bytes => Ok(()),
+        (Elem::Int(8) | Elem::Uint(8), Elem::Int(32)) => Ok(()),
         _ => Err(IselError::at(
             k,
             inst,
-            format!("mma of {elem} into {sum} is not selected; f16 and bf16 into f32 are"),
+            format!(
+                "mma of {elem} into {sum} is not selected; f16, bf16, tf32, f8e4m3 and f8e5m2 into f32 are, and i8 and u8 into i32"
+            ),
         )),
     }
 }
 
-fn check_shape(k: &Kernel, inst: Inst, [m, n, depth]: [u32; 3], groups: u32) -> Result<()> {
+fn check_shape(k: &Kernel, inst: Inst, [m, n, depth]: [u32; 3], step: u32, groups: u32) -> Result<()> {
     let rows = ATOM_M * groups;
     if !m.is_multiple_of(rows) {
         return Err(IselError::at(
@@ -164,15 +183,11 @@ fn check_shape(k: &Kernel, inst: Inst, [m, n, depth]: [u32; 3], groups: u32) -> 
     if !n.is_multiple_of(8) {
         return Err(IselError::at(k, inst, format!("mma of {n} columns: a multiple of 8 is needed")));
     }
-    if !depth.is_multiple_of(ATOM_K) {
-        return Err(IselError::at(
-            k,
-            inst,
-            format!("mma of depth {depth}: a multiple of {ATOM_K} is needed"),
-        ));
+    if !depth.is_multiple_of(step) {
+        return Err(IselError::at(k, inst, format!("mma of depth {depth}: a multiple of {step} is needed")));
     }
-    if depth > MAX_STEPS * ATOM_K {
-        let most = MAX_STEPS * ATOM_K;
+    if depth > MAX_STEPS * step {
+        let most = MAX_STEPS * step;
         return Err(IselError::at(k, inst, format!("mma of depth {depth}: at most {most} in one product")));
     }
     let registers = m / groups * n / 128;
@@ -199,21 +214,28 @@ fn operand(
     (k_dim, depth): (usize, u32),
     [group, atom]: [u32; 2],
 ) -> Result<SharedOperand> {
-    if from[1 - k_dim] != 0 || !from[k_dim].is_multiple_of(ATOM_K) {
+    let elem = k.ty(k.result(load)).elem();
+    let step = ATOM_BITS / elem.bits();
+    if from[1 - k_dim] != 0 || !from[k_dim].is_multiple_of(step) {
         return Err(IselError::at(k, inst, "an operand that is part of a tile is a part of its depth"));
     }
     let first = from[k_dim];
     let tile = &plan.shared[&load];
     let k_dim = if flipped { 1 - k_dim } else { k_dim };
     let mn_major = tile.inner_dim != k_dim;
-    let bytes = k.ty(k.result(load)).elem().bits() / 8;
+    if mn_major && step != HALVES {
+        let message =
+            format!("an operand of {elem} that is not contiguous along the depth: wgmma reads none");
+        return Err(IselError::at(k, load, message));
+    }
+    let bytes = elem.bits() / 8;
     // (along M or N, along K) to bytes; addition is exact because every step is a whole swizzle pattern.
     let at = |mn: u32, depth: u32| {
         let (outer, inner) = if mn_major { (depth, mn) } else { (mn, depth) };
         let inside = outer < tile.extents[0] && inner < tile.extents[1];
         if inside { tile.layout.apply(&[outer.into(), inner.into()])[0] as u32 * bytes } else { 0 }
     };
-    let steps: SmallVec<[u32; 8]> = (0..depth / ATOM_K).map(|s| at(0, first + s * ATOM_K)).collect();
+    let steps: SmallVec<[u32; 8]> = (0..depth / step).map(|s| at(0, first + s * step)).collect();
     let span = tile.swizzle;
     let slab_bytes = at(if mn_major { tile.slab } else { 0 }, if mn_major { 0 } else { tile.slab });
     if mn_major && !atom.is_multiple_of(tile.slab) && atom > tile.slab {
