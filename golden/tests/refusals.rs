@@ -208,34 +208,44 @@ fn warps_are_warpgroups_where_products_are_of_these() {
     assert!(made.ptx.contains("wgmma") && made.manifest.block == 8 * 32 + 128, "{}", made.manifest.block);
 }
 
-/// A product of two loaded tiles of a type into sums of another.
-fn product(elem: &str, sums: (&str, &str), operands: [&str; 2], words: &str) -> String {
-    let [a, b] = operands;
-    let params = format!("a: ptr<{elem}> align 16, b: ptr<{elem}> align 16, o: ptr<{0}>", sums.0);
+/// A product of two loaded tiles, `ta` and `tb`, of these types into sums of another.
+fn product([left, right]: [&str; 2], (sum, zero): (&str, &str), [a, b]: [&str; 2], words: &str) -> String {
+    let params = format!("a: ptr<{left}> align 16, b: ptr<{right}> align 16, o: ptr<{sum}>");
     let body = format!(
-        "ga = view a : {elem}[128, 128]\n gb = view b : {elem}[128, 128]\n go = view o : {0}[128, 128]\n \
-         ta = load ga[0, 0] : {elem}[128, 128]\n tb = load gb[0, 0] : {elem}[128, 128]\n \
-         z = full {1} : {0}[128, 128]\n store go[0, 0], mma(z, {a}, {b})",
-        sums.0, sums.1
+        "ga = view a : {left}[128, 128]\n gb = view b : {right}[128, 128]\n go = view o : {sum}[128, 128]\n \
+         ta = load ga[0, 0] : {left}[128, 128]\n tb = load gb[0, 0] : {right}[128, 128]\n \
+         z = full {zero} : {sum}[128, 128]\n store go[0, 0], mma(z, {a}, {b})"
     );
     message(&params, &body, &format!("kernel: warps 4{words}"))
 }
 
+const WORDS: (&str, &str) = ("i32", "0");
+const FLOATS: (&str, &str) = ("f32", "0.0");
+const LOADED: [&str; 2] = ["ta", "trans(tb)"];
+
 #[test]
 fn bytes_and_words_are_multiplied_along_the_depth() {
-    let said = product("i8", ("i32", "0"), ["ta", "tb"], "");
+    let said = product(["i8"; 2], WORDS, ["ta", "tb"], "");
     assert!(
         said.contains("i8 that is not contiguous along the depth") && said.contains("f.tile:8:"),
         "{said}"
     );
-    let said = product("tf32", ("f32", "0.0"), ["trans(ta)", "trans(tb)"], "");
+    let said = product(["tf32"; 2], FLOATS, ["trans(ta)", "trans(tb)"], "");
     assert!(said.contains("tf32 that is not contiguous") && said.contains("f.tile:7:"), "{said}");
 }
 
 #[test]
 fn bytes_are_multiplied_by_warpgroups_as_they_were_loaded() {
-    let said = product("f8e4m3", ("f32", "0.0"), ["cast(cast(ta, f32) * 2.0, f8e4m3)", "trans(tb)"], "");
-    assert!(said.contains("left operand of f8e4m3 in registers"), "{said}");
-    let said = product("f8e5m2", ("f32", "0.0"), ["ta", "trans(tb)"], ", products mma_sync");
-    assert!(said.contains("mma of f8e5m2 into f32 is not selected"), "{said}");
+    let said = product(["f8e4m3"; 2], FLOATS, ["cast(cast(ta, f32) * 2.0, f8e4m3)", "trans(tb)"], "");
+    assert!(said.contains("a computed operand of f8e4m3 is not selected"), "{said}");
+    let said = product(["f8e5m2"; 2], FLOATS, LOADED, ", products mma_sync");
+    assert!(said.contains("mma of f8e5m2 and f8e5m2 into f32 by mma.sync is not selected"), "{said}");
+}
+
+#[test]
+fn operands_are_of_one_type() {
+    let said = product(["f8e4m3", "f8e5m2"], FLOATS, LOADED, "");
+    assert!(said.contains("mma of f8e4m3 and f8e5m2 into f32 is not selected"), "{said}");
+    let said = product(["i8", "u8"], WORDS, LOADED, "");
+    assert!(said.contains("mma of i8 and u8 into i32 is not selected"), "{said}");
 }

@@ -24,8 +24,9 @@ impl Lower<'_, '_> {
     /// A load whose facts forbid tensor copies, by way of registers.
     pub(super) fn lower_thread_fill(&mut self, inst: Inst, tile: &SharedTile) -> Result<()> {
         let result = self.k.result(inst);
-        let most = STORE_BITS / self.k.ty(result).elem().bits();
-        let vector = vector_elements(self.k, inst, result).max(2).min(most);
+        let bits = self.k.ty(result).elem().bits();
+        let register = (32 / bits).max(2);
+        let vector = vector_elements(self.k, inst, result).max(register).min(STORE_BITS / bits);
         let layout = blocked(&extents(self.k, result), tile.inner_dim, vector, warps(self.k, inst))
             .map_err(layout_error(self.k, inst))?;
         let x = self.load_registers(inst, &layout)?;
@@ -111,7 +112,7 @@ impl Lower<'_, '_> {
             }
             let first = i as u16 * u16::from(count);
             let (op, part) = match halves {
-                true => (Opcode::StShared16, self.half(x, e as u16)),
+                true => (Opcode::StShared16, self.half(x, (e as u32 * bytes / 2) as u16)),
                 false => (Opcode::StShared, self.pick(x, (first..first + u16::from(count)).collect())),
             };
             let place = Place { buffer, offset: 0 };

@@ -78,10 +78,12 @@ pub(super) fn plan_product(k: &Kernel, inst: Inst, model: &Model<'_>, plan: &mut
 }
 
 fn check(k: &Kernel, inst: Inst, [m, n, depth]: [u32; 3]) -> Result<()> {
-    let (sum, elem) = (k.ty(k.args(inst)[0]).elem(), k.ty(k.args(inst)[1]).elem());
+    let [sum, elem, right] = [0, 1, 2].map(|n| k.ty(k.args(inst)[n]).elem());
     let refuse = |message: String| Err(IselError::at(k, inst, message));
-    if !matches!((elem, sum), (Elem::F16 | Elem::Bf16, Elem::F32)) {
-        return refuse(format!("mma of {elem} into {sum} is not selected; f16 and bf16 into f32 are"));
+    if !matches!((elem, sum), (Elem::F16 | Elem::Bf16, Elem::F32)) || elem != right {
+        return refuse(format!(
+            "mma of {elem} and {right} into {sum} by mma.sync is not selected; f16 and bf16 into f32 are, both operands of one type"
+        ));
     }
     if !depth.is_multiple_of(WARP_ATOM[2]) {
         return refuse(format!("mma of depth {depth}: a multiple of {} is needed", WARP_ATOM[2]));

@@ -49,7 +49,7 @@ pub(super) fn plan_product(k: &Kernel, inst: Inst, model: &Model<'_>, plan: &mut
     };
     let (m, n) = (extents(k, acc)[0], extents(k, acc)[1]);
     let depth = extents(k, a)[1];
-    check_types(k, inst, acc, a)?;
+    check_types(k, inst, acc, [a, b])?;
     let step = ATOM_BITS / k.ty(a).elem().bits();
     check_shape(k, inst, [m, n, depth], step, groups)?;
     let layout = |m, n| {
@@ -73,11 +73,10 @@ pub(super) fn plan_product(k: &Kernel, inst: Inst, model: &Model<'_>, plan: &mut
         }
         None if step != HALVES => {
             let elem = k.ty(a).elem();
-            return Err(IselError::at(
-                k,
-                inst,
-                format!("a left operand of {elem} in registers is not selected"),
-            ));
+            let message = format!(
+                "a computed operand of {elem} is not selected: only those of 16 bits are multiplied from registers"
+            );
+            return Err(IselError::at(k, inst, message));
         }
         None => {
             let fragment = layout(m, depth)?;
@@ -104,9 +103,10 @@ fn pick_columns(
     plan: &mut Plan,
 ) -> u32 {
     let limit = if (groups + 1) * 128 > WIDE_THREADS { ATOM_N / 2 } else { ATOM_N };
-    let fits = (n.div_ceil(limit)..=n / 8).filter(|c| n.is_multiple_of(8 * c));
+    let elem = k.ty(k.args(inst)[1]).elem();
+    let fits = (n.div_ceil(limit)..=n / 8).filter(|c| n.is_multiple_of(8 * c) && has_columns(elem, n / c));
     let shared = loaded(k, k.args(inst)[1]).is_some();
-    let steps = depth * k.ty(k.args(inst)[1]).elem().bits() / ATOM_BITS;
+    let steps = depth * elem.bits() / ATOM_BITS;
     let repeats = |c: u32| model.trips(inst) * f64::from(c * (m / ATOM_M) * steps);
     let cycles = |c: u32| repeats(c) * RATES.product(n / c, shared);
     let mut options: Options = fits.take(CUTS).map(|c| (Way::Columns(c), cycles(c))).collect();
@@ -117,6 +117,11 @@ fn pick_columns(
         Way::Columns(count) => count,
         _ => 1,
     }
+}
+
+/// Whether one wgmma has so many columns: of integers above 32 it has only multiples of 16.
+fn has_columns(elem: Elem, n: u32) -> bool {
+    n <= 32 || !elem.is_int() || n.is_multiple_of(16)
 }
 
 /// Where a product finds a loaded A: in shared memory, or in registers if nothing else wants it there, its threads load
@@ -153,22 +158,24 @@ fn place_of_a(
     Ok(plan.choices.pick(Point::Operand(inst), options))
 }
 
-fn check_types(k: &Kernel, inst: Inst, acc: Value, a: Value) -> Result<()> {
-    let (sum, elem) = (k.ty(acc).elem(), k.ty(a).elem());
-    let bytes =
+fn check_types(k: &Kernel, inst: Inst, acc: Value, [a, b]: [Value; 2]) -> Result<()> {
+    let [sum, elem, right] = [acc, a, b].map(|v| k.ty(v).elem());
+    let mini =
         matches!(elem, Elem::Mini { exponent: 4, mantissa: 3 } | Elem::Mini { exponent: 5, mantissa: 2 });
-    match (elem, sum) {
-        (Elem::F16 | Elem::Bf16 | Elem::Tf32, Elem::F32) => Ok(()),
-        (_, Elem::F32) if bytes => Ok(()),
-        (Elem::Int(8) | Elem::Uint(8), Elem::Int(32)) => Ok(()),
-        _ => Err(IselError::at(
-            k,
-            inst,
-            format!(
-                "mma of {elem} into {sum} is not selected; f16, bf16, tf32, f8e4m3 and f8e5m2 into f32 are, and i8 and u8 into i32"
-            ),
-        )),
+    let selected = match (elem, sum) {
+        (Elem::F16 | Elem::Bf16 | Elem::Tf32, Elem::F32) => true,
+        (Elem::Int(8) | Elem::Uint(8), Elem::Int(32)) => true,
+        (_, Elem::F32) => mini,
+        _ => false,
+    };
+    if selected && elem == right {
+        return Ok(());
     }
+    let message = format!(
+        "mma of {elem} and {right} into {sum} is not selected; f16, bf16, tf32, f8e4m3 and f8e5m2 into f32 are, and i8 and \
+         u8 into i32, both operands of one type"
+    );
+    Err(IselError::at(k, inst, message))
 }
 
 fn check_shape(k: &Kernel, inst: Inst, [m, n, depth]: [u32; 3], step: u32, groups: u32) -> Result<()> {
