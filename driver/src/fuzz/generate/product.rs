@@ -6,6 +6,9 @@ use super::{Generator, Result, shape};
 use warplift_ir::tile::{BinOp, Op, Type, UnOp, Value};
 use warplift_ir::types::Elem;
 
+/// Floats of 8 bits that are multiplied.
+const E4M3: Elem = Elem::Mini { exponent: 4, mantissa: 3 };
+
 impl Generator<'_> {
     /// Loads, products in a loop over the depth, operations on their sums, stores.
     pub(super) fn product_kernel(&mut self) -> Result<()> {
@@ -13,18 +16,19 @@ impl Generator<'_> {
         self.groups = Some(groups);
         let rows = 64 * groups * if self.choices.chance(1, 6) { 2 } else { 1 };
         let columns = self.choices.of(&[16, 32, 64, 8, 24, 48, 128, 96]);
-        let deep = self.choices.of(&[16, 32, 64]);
+        let elem = if self.wild && self.choices.chance(1, 2) {
+            self.elem()
+        } else {
+            self.choices.of(&[Elem::F16, Elem::Bf16, Elem::F16, Elem::Bf16, E4M3, Elem::Tf32])
+        };
+        // A step of wgmma is 32 bytes deep.
+        let deep = self.choices.of(&[16, 32, 64]).max(if elem.bits() == 8 { 32 } else { 16 });
         let odd = self.wild && self.choices.chance(1, 6);
         self.grid_axis("m", if odd { 48 } else { rows })?;
         self.grid_axis("n", columns)?;
         self.finish_grid()?;
         self.depth_axis(deep)?;
         self.scalars()?;
-        let elem = if self.wild && self.choices.chance(1, 2) {
-            self.elem()
-        } else {
-            self.choices.of(&[Elem::F16, Elem::Bf16])
-        };
         let count = self.choices.weighted(&[(5, 1), (2, 2), (1, 3)]);
         self.operand(Along::Grid(0), elem)?;
         for _ in 0..count {
@@ -50,7 +54,7 @@ impl Generator<'_> {
     /// An operand: along the depth and a grid axis, in either order.
     fn operand(&mut self, along: Along, elem: Elem) -> Result<()> {
         let mut both = vec![along, Along::Depth];
-        if self.choices.chance(1, 3) {
+        if self.choices.chance(1, 3) && (self.wild || elem.bits() == 16) {
             both.reverse();
         }
         self.input(Some((both, elem)))
@@ -99,7 +103,8 @@ impl Generator<'_> {
     fn turned(&mut self, input: usize, start: Value) -> Result<Option<Value>> {
         let Some(mut v) = self.load(input, Some(start))? else { return Ok(None) };
         // Now and then an operand is computed.
-        if self.choices.chance(1, if self.wild { 4 } else { 8 }) {
+        let computed = self.wild || self.ty(v).elem().bits() == 16;
+        if self.choices.chance(1, if self.wild { 4 } else { 8 }) && computed {
             v = self.apply(Op::Unary(UnOp::Neg), &[v], None).unwrap_or(v);
         }
         let along = &self.inputs[input].along;
