@@ -272,7 +272,7 @@ fn bench_axpy(device: &Device) -> Outcome {
         label: format!("axpy, n = {n}, f32"),
         flops: 2.0 * n as f64,
         bytes,
-        peak: Peak::h200_dense_16bit(),
+        peak: Peak::h200_dense(16),
     };
     let report = measure(device, &work, &[&contender], Regime::Burst, &Settings::default())?;
     Ok(format!("{} rotations\n{}", count, report.table()))
@@ -303,7 +303,7 @@ fn bench_cublas(device: &Device) -> Outcome {
             label: problem.to_string(),
             flops: problem.flops(),
             bytes: set_bytes as f64,
-            peak: Peak::h200_dense_16bit(),
+            peak: Peak::h200_dense(16),
         };
         for &regime in regimes {
             let contenders: [&dyn Contender; 3] = [&first, &same, &best];

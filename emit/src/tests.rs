@@ -343,7 +343,7 @@ fn products_go_step_by_step_and_atom_by_atom() {
     let memory = [acc, f.pred, long, long, other, other, long, other];
     let acc =
         c.value(NewInst::new(Opcode::Wgmma, &memory, &frag).attr(product(Some(shared(false)), 2, Elem::F16)));
-    let bytes = Elem::Mini { exponent: 4, mantissa: 3 };
+    let bytes = Elem::E4M3;
     let memory = [acc, on, long, long, other, other, long, other];
     c.push(NewInst::new(Opcode::Wgmma, &memory, &frag).attr(product(Some(shared(false)), 2, bytes)));
     c.push(NewInst::new(Opcode::WgmmaCommit, &[], &[]));

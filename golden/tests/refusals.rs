@@ -237,7 +237,9 @@ fn bytes_and_words_are_multiplied_along_the_depth() {
 #[test]
 fn bytes_are_multiplied_by_warpgroups_as_they_were_loaded() {
     let said = product(["f8e4m3"; 2], FLOATS, ["cast(cast(ta, f32) * 2.0, f8e4m3)", "trans(tb)"], "");
-    assert!(said.contains("a computed operand of f8e4m3 is not selected"), "{said}");
+    assert!(said.contains("a product of f8e4m3 with a computed operand is not selected"), "{said}");
+    let said = product(["i8"; 2], WORDS, ["ta", "trans(neg(tb))"], "");
+    assert!(said.contains("a product of i8 with a computed operand"), "{said}");
     let said = product(["f8e5m2"; 2], FLOATS, LOADED, ", products mma_sync");
     assert!(said.contains("mma of f8e5m2 and f8e5m2 into f32 by mma.sync is not selected"), "{said}");
 }

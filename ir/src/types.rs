@@ -35,6 +35,10 @@ impl Elem {
     pub const I32: Self = Self::Int(32);
     /// 64-bit signed integer.
     pub const I64: Self = Self::Int(64);
+    /// Floats of 8 bits: to 448, one NaN and no infinity.
+    pub const E4M3: Self = Self::Mini { exponent: 4, mantissa: 3 };
+    /// Floats of 8 bits: the upper byte of an f16.
+    pub const E5M2: Self = Self::Mini { exponent: 5, mantissa: 2 };
 
     /// Bits that one element occupies in memory; a [`Elem::Bool`] occupies 8.
     pub fn bits(self) -> u32 {

@@ -36,9 +36,10 @@ pub struct Peak {
 }
 
 impl Peak {
-    /// H200 SXM, dense 16-bit tensor cores: 989.4 TFLOP/s and 4800 GB/s.
-    pub fn h200_dense_16bit() -> Self {
-        Self { name: "H200 SXM data sheet, dense 16-bit".into(), tflops: 989.4, gbs: 4800.0 }
+    /// H200 SXM, dense tensor cores on elements of so many bits: 989.4 TFLOP/s for 16, and 4800 GB/s.
+    pub fn h200_dense(bits: u32) -> Self {
+        let name = format!("H200 SXM data sheet, dense {bits}-bit");
+        Self { name, tflops: 989.4 * 16.0 / f64::from(bits), gbs: 4800.0 }
     }
 
     /// Least seconds for some work, and whether arithmetic decides.
@@ -278,7 +279,7 @@ mod tests {
             label: "gemm 4096x4096x4096, f16".into(),
             flops: 2.0 * n * n * n,
             bytes: 3.0 * n * n * 2.0,
-            peak: Peak::h200_dense_16bit(),
+            peak: Peak::h200_dense(16),
         };
         let clocks = Reading { sm_mhz: 1500, memory_mhz: 3201, watts: 690.0 };
         let m = |name, times: [f64; 3]| {

@@ -179,7 +179,7 @@ mod tests {
     use warplift::cuda::DeviceInfo;
 
     fn report(full: f64, others: &[(&str, f64)]) -> Report {
-        let work = Work { label: "probe".into(), flops: 1e9, bytes: 1e6, peak: Peak::h200_dense_16bit() };
+        let work = Work { label: "probe".into(), flops: 1e9, bytes: 1e6, peak: Peak::h200_dense(16) };
         let m = |name: &str, t: f64| Measurement::new(name, Regime::Burst, &work, vec![t; 3], None, false);
         let device = DeviceInfo {
             ordinal: 0,

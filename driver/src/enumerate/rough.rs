@@ -4,7 +4,7 @@
 
 use super::propose::{Anchor, anchor};
 use crate::pipeline::Compiled;
-use crate::trial::{Sizes, block_work, grid_of};
+use crate::trial::{Sizes, block_work, grid_of, operand_bits};
 use warplift_ir::manifest::Param;
 use warplift_ir::target::Target;
 use warplift_ir::tile::{Kernel, Mapping, Raster};
@@ -46,7 +46,8 @@ pub fn predict(
             let [height, width] = extents(&anchor, mapping);
             let waves = (blocks / multiprocessors).ceil();
             let slow = feeding(compiled) * slowdown(mapping, [height, width], grid);
-            let steady = multiplications / TENSOR_RATE * slow;
+            let rate = TENSOR_RATE * 16.0 / f64::from(operand_bits(&resolved));
+            let steady = multiplications / rate * slow;
             waves * (steady + epilogue(mapping, compiled) * height * width / 32768.0)
         }
         None => {

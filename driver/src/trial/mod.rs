@@ -37,7 +37,7 @@ pub use reference::{Difference, Reference};
 pub use simulated::{Observer, SimExecutor};
 pub use sizes::{Scalar, Sizes};
 pub use work::work;
-pub(crate) use {blocks::grid_of, work::block_work};
+pub(crate) use {blocks::grid_of, work::block_work, work::operand_bits};
 
 use crate::bench::GemmProblem;
 use crate::cuda::{CudaError, LaunchError};

@@ -25,7 +25,13 @@ pub fn work(trial: &Trial<'_>) -> Work {
     let moved = |o: &Operand| o.bytes() as f64 * f64::from(u8::from(o.read) + u8::from(o.written));
     let bytes = trial.operands.iter().map(moved).sum();
     let label = format!("{} {}", trial.kernel.name, trial.sizes);
-    Work { label, flops, bytes, peak: Peak::h200_dense_16bit() }
+    Work { label, flops, bytes, peak: Peak::h200_dense(operand_bits(&trial.resolved)) }
+}
+
+/// Bits of what a kernel multiplies on tensor cores; 16 where it has no products.
+pub(crate) fn operand_bits(kernel: &Kernel) -> u32 {
+    let products = kernel.insts.keys().filter(|&i| matches!(kernel.insts[i].op, Op::Mma));
+    products.map(|i| kernel.ty(kernel.args(i)[1]).elem().bits()).max().unwrap_or(16)
 }
 
 /// Multiplications of one block of a kernel without tunables, and bytes that it loads and stores.

@@ -1,4 +1,4 @@
-//! What runs under the products: for each group of `HGMMA`, the instructions between its issue and its wait.
+//! What runs under the products: for each group of `HGMMA` (or `QGMMA`, `IGMMA`: all are counted as `HGMMA` here), the instructions between its issue and its wait.
 //!
 //! ```text
 //!  HGMMA ..        HGMMA .., gsb0         a group is issued

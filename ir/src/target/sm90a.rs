@@ -3,7 +3,7 @@
 //! Latency and interval in cycles as they stand here are the architecture's usual figures, by hand. Where
 //! the driver's microbenchmarks have measured a row, their figure (module `sm90a_cycles`) replaces the
 //! line's; [`Row::latency`], [`Row::interval`] and [`Row::source`] give what holds.
-//! `interval` of [`Opcode::Wgmma`] is that of one m64n256k16; it scales with n.
+//! `interval` of [`Opcode::Wgmma`] is that of one m64n256 of 32 bytes' depth (k16 of halves); it scales with n.
 //! Syntax: PTX ISA, chapter 9, by instruction.
 
 use super::sm90a_cycles::MEASURED;

@@ -14,7 +14,7 @@ const ELEMS: [Elem; 12] = [
     Elem::Int(6),
     Elem::Uint(4),
     Elem::Uint(64),
-    Elem::Mini { exponent: 4, mantissa: 3 },
+    Elem::E4M3,
     Elem::Mini { exponent: 2, mantissa: 1 },
 ];
 

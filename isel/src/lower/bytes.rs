@@ -10,7 +10,6 @@
 //! Halves go by way of f32, which holds them all. (PTX ISA, `cvt`, `prmt`.)
 
 use super::half::is_half;
-use super::narrow::is_narrow;
 use super::{Low, Lower};
 use crate::Result;
 use warplift_ir::machine::{self, Attr, IndexMap, NewInst, Ty};
@@ -18,14 +17,14 @@ use warplift_ir::target::Opcode;
 use warplift_ir::tile::Value;
 use warplift_ir::types::Elem;
 
-/// Floats of 8 bits to which a row rounds.
-const E4M3: Elem = Elem::Mini { exponent: 4, mantissa: 3 };
-
 /// Whether a cast is made here.
 pub(super) fn is_to_bytes(from: Elem, to: Elem) -> bool {
     let float = from == Elem::F32 || is_half(from);
-    let word = from.is_int() && from.bits() == 32;
-    !is_narrow(from) && (to == E4M3 && float || matches!(to, Elem::Int(8) | Elem::Uint(8)) && (float || word))
+    match to {
+        Elem::E4M3 => float,
+        Elem::Int(8) | Elem::Uint(8) => float || matches!(from, Elem::Int(32) | Elem::Uint(32)),
+        _ => false,
+    }
 }
 
 impl Lower<'_, '_> {
@@ -41,7 +40,7 @@ impl Lower<'_, '_> {
             (self.plan.layout(self.k, arg)?.clone(), self.plan.layout(self.k, result)?.clone());
         let table = self.element_table(&held, &wanted, <[u64]>::to_vec)?;
         let registers = match to {
-            E4M3 => self.pairs_of_e4m3(wide, &table),
+            Elem::E4M3 => self.pairs_of_e4m3(wide, &table),
             _ => {
                 let words = self.saturated(from, wide, to);
                 let parts = table.iter().map(|&e| self.pick(words, vec![e])).collect();

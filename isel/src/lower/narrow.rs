@@ -119,7 +119,7 @@ impl Source {
 }
 
 impl Lower<'_, '_> {
-    /// A tile of narrow elements as tile of f16 or bf16, less `bias`.
+    /// A tile of narrow elements as tile of f16 or bf16, less `bias`: as many pairs as it takes.
     ///
     /// # Errors
     /// An element type that has no conversion here.
@@ -146,10 +146,8 @@ impl Lower<'_, '_> {
         };
         let mut parts = Vec::new();
         for pair in table.chunks(2) {
-            let &[low, high] = pair else {
-                return self.error("a thread holds an odd number of 16-bit elements; give it pairs");
-            };
-            parts.push(self.half_pair(&mut source, low, high, bias)?);
+            // What is left over becomes a pair with itself.
+            parts.push(self.half_pair(&mut source, pair[0], pair[pair.len() - 1], bias)?);
         }
         let regs = parts.len() as u16;
         let r = self.at().value(NewInst::new(Opcode::Join, &parts, &[Ty::frag(regs)]));
@@ -195,8 +193,8 @@ impl Lower<'_, '_> {
             }
             Elem::Uint(8) | Elem::Int(8) => Ok(self.bytes(s, low, high, bias)),
             Elem::Uint(1..=7) | Elem::Int(1..=7) => Ok(self.fields(s, low, high, bias)),
-            Elem::Mini { exponent: 4, mantissa: 3 } => Ok(self.e4m3(s, low, high)),
-            Elem::Mini { exponent: 5, mantissa: 2 } => Ok(self.e5m2(s, low, high)),
+            Elem::E4M3 => Ok(self.e4m3(s, low, high)),
+            Elem::E5M2 => Ok(self.e5m2(s, low, high)),
             Elem::Mini { exponent: e @ 1..=4, mantissa: m } => {
                 let x = self.fields_apart(s, low, high);
                 self.mini_pair(s, x, [e.into(), m.into()])

@@ -250,8 +250,13 @@ impl Lower<'_, '_> {
         }
         if super::narrow::is_narrow(from) && matches!(to, Elem::F16 | Elem::Bf16 | Elem::F32) {
             let half = self.narrow_to_half(result, arg, if to == Elem::F32 { Elem::F16 } else { to }, 0.0)?;
-            let regs = self.result_regs(result)?;
-            let r = if to == Elem::F32 { self.unpack(Elem::F16, half, regs) } else { half };
+            let r = match to {
+                Elem::F32 => {
+                    let wide = self.unpack(Elem::F16, half, 2 * self.func.ty(half).regs() as u16);
+                    self.pick(wide, (0..self.result_regs(result)?).collect())
+                }
+                _ => half,
+            };
             self.set(result, r);
             return Ok(());
         }

@@ -1,6 +1,7 @@
 //! What a plan decided, for `explain`.
 
 use super::blocked::vector_elements;
+use super::tensor::step;
 use super::types::{Plan, StorePlan};
 use crate::tiles::program_order;
 use warplift_ir::counted;
@@ -31,10 +32,11 @@ impl Plan {
             }
             if let Some(p) = self.products.get(&inst) {
                 lines.push(format!(
-                    "{}:{} mma: m64n{}k16, {} x {}, {}, A in {}",
+                    "{}:{} mma: m64n{}k{}, {} x {}, {}, A in {}",
                     at.line,
                     at.column,
                     p.n,
+                    step(k.ty(k.args(inst)[1]).elem()),
                     p.m_atoms,
                     counted(p.n_atoms, "atom"),
                     counted(p.k_steps, "step"),

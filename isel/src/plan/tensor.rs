@@ -23,8 +23,6 @@ use warplift_ir::types::Elem;
 const ATOM_M: u32 = 64;
 /// Bits of one wgmma's depth: 16 halves, 32 bytes, 8 words.
 const ATOM_BITS: u32 = 256;
-/// Elements of 16 bits in it, which alone may stand transposed, or in registers.
-const HALVES: u32 = ATOM_BITS / 16;
 /// Steps along the depth of one product at most.
 pub(super) const MAX_STEPS: u32 = 255;
 /// Columns of one wgmma at most.
@@ -37,6 +35,17 @@ const CUTS: usize = 3;
 const OPERAND_ROOM: u64 = 128;
 /// Bytes of a core matrix's row.
 const CORE_BYTES: u32 = 16;
+
+/// Elements of one wgmma's depth.
+pub(super) fn step(elem: Elem) -> u32 {
+    ATOM_BITS / elem.bits()
+}
+
+/// Whether operands may stand transposed in shared memory, or in registers: those of 16 bits alone.
+fn is_half(elem: Elem) -> bool {
+    elem.bits() == 16
+}
+
 /// Plans one product: accumulator layout, operands, instruction shape.
 ///
 /// # Errors
@@ -50,8 +59,7 @@ pub(super) fn plan_product(k: &Kernel, inst: Inst, model: &Model<'_>, plan: &mut
     let (m, n) = (extents(k, acc)[0], extents(k, acc)[1]);
     let depth = extents(k, a)[1];
     check_types(k, inst, acc, [a, b])?;
-    let step = ATOM_BITS / k.ty(a).elem().bits();
-    check_shape(k, inst, [m, n, depth], step, groups)?;
+    check_shape(k, inst, [m, n, depth], step(k.ty(a).elem()), groups)?;
     let layout = |m, n| {
         fragment::wgmma_acc(u64::from(m), u64::from(n), u64::from(groups)).map_err(layout_error(k, inst))
     };
@@ -71,13 +79,6 @@ pub(super) fn plan_product(k: &Kernel, inst: Inst, model: &Model<'_>, plan: &mut
             place(k, l.load, model, plan)?;
             Some((l.load, operand(k, inst, plan, l, (1, depth), [m / groups, ATOM_M])?))
         }
-        None if step != HALVES => {
-            let elem = k.ty(a).elem();
-            let message = format!(
-                "a computed operand of {elem} is not selected: only those of 16 bits are multiplied from registers"
-            );
-            return Err(IselError::at(k, inst, message));
-        }
         None => {
             let fragment = layout(m, depth)?;
             plan.layouts[a].get_or_insert(fragment);
@@ -88,7 +89,14 @@ pub(super) fn plan_product(k: &Kernel, inst: Inst, model: &Model<'_>, plan: &mut
         .ok_or_else(|| IselError::at(k, inst, "the right operand of mma has no place in shared memory"))?;
     place(k, load.load, model, plan)?;
     let b = (load.load, operand(k, inst, plan, load, (0, depth), [0, n_one])?);
-    let product = Product { a, b, n: n_one, n_atoms, m_atoms: m / groups / ATOM_M, k_steps: depth / step };
+    let product = Product {
+        a,
+        b,
+        n: n_one,
+        n_atoms,
+        m_atoms: m / groups / ATOM_M,
+        k_steps: depth / step(k.ty(k.args(inst)[1]).elem()),
+    };
     plan.products.insert(inst, product);
     Ok(())
 }
@@ -106,7 +114,7 @@ fn pick_columns(
     let elem = k.ty(k.args(inst)[1]).elem();
     let fits = (n.div_ceil(limit)..=n / 8).filter(|c| n.is_multiple_of(8 * c) && has_columns(elem, n / c));
     let shared = loaded(k, k.args(inst)[1]).is_some();
-    let steps = depth * elem.bits() / ATOM_BITS;
+    let steps = depth / step(elem);
     let repeats = |c: u32| model.trips(inst) * f64::from(c * (m / ATOM_M) * steps);
     let cycles = |c: u32| repeats(c) * RATES.product(n / c, shared);
     let mut options: Options = fits.take(CUTS).map(|c| (Way::Columns(c), cycles(c))).collect();
@@ -145,13 +153,13 @@ fn place_of_a(
     let by_threads = matches!(k.insts[load].op, Op::Load) && is_plain(k, load);
     let own = k.def(a) == Some(load) && by_threads && users == 1 && stays;
     let mut options: Options = SmallVec::new();
-    let steps = fragment.in_extent(Axis::Reg) as f64 * 128.0 / f64::from(ATOM_M * ATOM_BITS / elem.bits());
+    let steps = fragment.in_extent(Axis::Reg) as f64 * 128.0 / f64::from(ATOM_M * step(elem));
     let groups = f64::from(warps(k, inst)) / 4.0;
     let product = |shared: bool| model.trips(inst) * groups * steps * RATES.product(n, shared);
     let tile = shared_tile(k, load, model, plan);
     let shared = tile.as_ref().map_or(0.0, |t| model.fill(load, t).unwrap_or(0.0));
     options.push((Way::InShared, product(true) + model.trips(load) * shared));
-    if own && room && elem.bits() == 16 {
+    if own && room && is_half(elem) {
         let loads = model.trips(load) * model.access(load, a, fragment);
         options.push((Way::InRegisters, product(false) + loads));
     }
@@ -160,16 +168,17 @@ fn place_of_a(
 
 fn check_types(k: &Kernel, inst: Inst, acc: Value, [a, b]: [Value; 2]) -> Result<()> {
     let [sum, elem, right] = [acc, a, b].map(|v| k.ty(v).elem());
-    let mini =
-        matches!(elem, Elem::Mini { exponent: 4, mantissa: 3 } | Elem::Mini { exponent: 5, mantissa: 2 });
-    let selected = match (elem, sum) {
-        (Elem::F16 | Elem::Bf16 | Elem::Tf32, Elem::F32) => true,
-        (Elem::Int(8) | Elem::Uint(8), Elem::Int(32)) => true,
-        (_, Elem::F32) => mini,
-        _ => false,
-    };
+    let selected = matches!(
+        (elem, sum),
+        (Elem::F16 | Elem::Bf16 | Elem::Tf32 | Elem::E4M3 | Elem::E5M2, Elem::F32)
+            | (Elem::Int(8) | Elem::Uint(8), Elem::Int(32))
+    );
     if selected && elem == right {
-        return Ok(());
+        let computed = loaded(k, a).is_none() && !is_half(elem);
+        let message = format!(
+            "a product of {elem} with a computed operand is not selected: only 16-bit ones are multiplied from registers"
+        );
+        return if computed { Err(IselError::at(k, inst, message)) } else { Ok(()) };
     }
     let message = format!(
         "mma of {elem} and {right} into {sum} is not selected; f16, bf16, tf32, f8e4m3 and f8e5m2 into f32 are, and i8 and \
@@ -222,7 +231,7 @@ fn operand(
     [group, atom]: [u32; 2],
 ) -> Result<SharedOperand> {
     let elem = k.ty(k.result(load)).elem();
-    let step = ATOM_BITS / elem.bits();
+    let step = step(elem);
     if from[1 - k_dim] != 0 || !from[k_dim].is_multiple_of(step) {
         return Err(IselError::at(k, inst, "an operand that is part of a tile is a part of its depth"));
     }
@@ -230,7 +239,7 @@ fn operand(
     let tile = &plan.shared[&load];
     let k_dim = if flipped { 1 - k_dim } else { k_dim };
     let mn_major = tile.inner_dim != k_dim;
-    if mn_major && step != HALVES {
+    if mn_major && !is_half(elem) {
         let message =
             format!("an operand of {elem} that is not contiguous along the depth: wgmma reads none");
         return Err(IselError::at(k, load, message));

@@ -9,14 +9,13 @@ use warplift_ir::machine::{Attr, Buffer, Cursor, NewInst, Place, SharedOperand, 
 use warplift_ir::target::Opcode;
 use warplift_ir::types::Elem;
 
-const E4M3: Elem = Elem::Mini { exponent: 4, mantissa: 3 };
 /// Operand and accumulator types, by name.
 const TYPES: &[(&str, Elem, Elem)] = &[
     ("f16", Elem::F16, Elem::F32),
     ("bf16", Elem::Bf16, Elem::F32),
     ("f16.f16", Elem::F16, Elem::F16),
     ("tf32", Elem::Tf32, Elem::F32),
-    ("e4m3", E4M3, Elem::F32),
+    ("e4m3", Elem::E4M3, Elem::F32),
     ("s8", Elem::Int(8), Elem::Int(32)),
 ];
 /// Columns that are measured of every type.

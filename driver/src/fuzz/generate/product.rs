@@ -6,9 +6,6 @@ use super::{Generator, Result, shape};
 use warplift_ir::tile::{BinOp, Op, Type, UnOp, Value};
 use warplift_ir::types::Elem;
 
-/// Floats of 8 bits that are multiplied.
-const E4M3: Elem = Elem::Mini { exponent: 4, mantissa: 3 };
-
 impl Generator<'_> {
     /// Loads, products in a loop over the depth, operations on their sums, stores.
     pub(super) fn product_kernel(&mut self) -> Result<()> {
@@ -19,7 +16,7 @@ impl Generator<'_> {
         let elem = if self.wild && self.choices.chance(1, 2) {
             self.elem()
         } else {
-            self.choices.of(&[Elem::F16, Elem::Bf16, Elem::F16, Elem::Bf16, E4M3, Elem::Tf32])
+            self.choices.of(&[Elem::F16, Elem::Bf16, Elem::F16, Elem::Bf16, Elem::E4M3, Elem::Tf32])
         };
         // A step of wgmma is 32 bytes deep.
         let deep = self.choices.of(&[16, 32, 64]).max(if elem.bits() == 8 { 32 } else { 16 });
