@@ -19,6 +19,11 @@ pub(crate) enum Kind {
     Mask,
 }
 
+/// Whether elements are halves of a register that f32 holds exactly.
+pub fn is_half(elem: Elem) -> bool {
+    matches!(elem, Elem::F16 | Elem::Bf16)
+}
+
 /// How elements of a type are computed on in scalars (`tile: false`) or fragments.
 pub(crate) fn kind(elem: Elem, tile: bool) -> Option<Kind> {
     Some(match elem {

@@ -10,33 +10,21 @@ use crate::reference::Element;
 use rustc_hash::FxHashSet;
 use warplift_ir::tile::{Inst, Kernel, Op, Value, ValueDef};
 
-/// The largest roundoff of the types to which wider floats are rounded on the way to an output, 0 if there are none. The
-/// rounding to what is stored is none of them.
-pub(super) fn coarsest(kernel: &Kernel, output: &str) -> f64 {
+/// The largest roundoff of the types to which wider floats are rounded on the way to an output, or what is cut off its sums of so
+/// many products; 0 if there are none. The rounding to what is stored is none of them.
+pub(super) fn coarsest(kernel: &Kernel, output: &str, products: f64) -> f64 {
     let mut seen = FxHashSet::default();
     let mut work: Vec<Value> = Vec::new();
     kernel.walk(|_, inst| work.extend(stored(kernel, inst, output)));
     let mut found: f64 = 0.0;
     while let Some(v) = work.pop() {
         if seen.insert(v) {
-            found = kernel.def(v).and_then(|def| rounded(kernel, def)).unwrap_or(0.0).max(found);
+            let loss = |def| rounded(kernel, def).or_else(|| cut_off(kernel, def, products));
+            found = kernel.def(v).and_then(loss).unwrap_or(0.0).max(found);
             work.extend(behind(kernel, v));
         }
     }
     found
-}
-
-/// How far tensor cores' sums of so many products of 8-bit floats lie from those of f32, at most and relative to a result:
-/// of each 32 products and the sum so far they keep about 13 bits behind the first one, and cut off the rest. Measured on an
-/// H200, the norm of all errors: 3.4e-4 for 272 products, 1.4e-3 for 4096, 2.1e-3 for 8192. Norms are held to a sixteenth of what
-/// single elements may be off, so this is some forty times that, and what 32 products lose among themselves (the 8).
-pub(super) fn cut_off(kernel: &Kernel, products: f64) -> f64 {
-    let bytes = |v: Value| kernel.ty(v).elem().is_float() && kernel.ty(v).elem().bits() == 8;
-    let cut = |i: Inst| matches!(kernel.insts[i].op, Op::Mma) && bytes(kernel.args(i)[1]);
-    match kernel.insts.keys().any(cut) {
-        true => (products / 32.0 + 8.0) * f64::exp2(-11.0),
-        false => 0.0,
-    }
 }
 
 /// What an instruction writes to an output, before it is rounded to its type.
@@ -47,6 +35,16 @@ fn stored(k: &Kernel, inst: Inst, output: &str) -> Option<Value> {
     k.params.iter().find(|p| p.value == pointer && p.name == output)?;
     let cast = k.def(value).filter(|d| matches!(k.insts[*d].op, Op::Cast));
     Some(cast.map_or(value, |d| k.args(d)[0]))
+}
+
+/// How far tensor cores' sums of so many products of 8-bit floats lie from those of f32, at most and relative to a result:
+/// of each 32 products and the sum so far they keep about 13 bits behind the first one, and cut off the rest. Measured on an
+/// H200, the norm of all errors: 3.4e-4 for 272 products, 1.4e-3 for 4096, 2.1e-3 for 8192. Norms are held to a sixteenth of what
+/// single elements may be off, so this is some forty times that, and what 32 products lose among themselves (the 8).
+fn cut_off(k: &Kernel, inst: Inst, products: f64) -> Option<f64> {
+    let bytes = |v: Value| k.ty(v).elem().is_float() && k.ty(v).elem().bits() == 8;
+    let cut = matches!(k.insts[inst].op, Op::Mma) && bytes(k.args(inst)[1]);
+    cut.then_some((products / 32.0 + 8.0) * f64::exp2(-11.0))
 }
 
 /// The roundoff of a cast to a narrower float.
@@ -79,16 +77,21 @@ mod tests {
     use crate::kernels::find;
 
     fn of(name: &str, output: &str) -> f64 {
-        coarsest(&find(name).unwrap().parse().unwrap().kernels[0], output)
+        of_sums(name, output, 1.0)
+    }
+
+    fn of_sums(name: &str, output: &str, products: f64) -> f64 {
+        coarsest(&find(name).unwrap().parse().unwrap().kernels[0], output, products)
     }
 
     #[test]
     fn sums_of_8_bit_floats_are_cut_off() {
-        let of = |name, products| cut_off(&find(name).unwrap().parse().unwrap().kernels[0], products);
-        assert_eq!(of("gemm", 4096.0), 0.0);
-        assert_eq!(of("a16e4m3", 4096.0), 0.0, "weights are halves before they are multiplied");
-        // Sixteen times the norms that were measured: 1.4e-3 for 4096 products, 3.4e-4 for 272.
-        assert!((0.03..0.1).contains(&of("gemm_e4m3", 4096.0)) && of("gemm_e4m3", 272.0) < 0.01);
+        assert_eq!(of_sums("gemm_f32out", "c", 4096.0), 0.0);
+        assert_eq!(of_sums("a16e4m3", "y", 4096.0), 0.0, "weights are halves before they are multiplied");
+        assert_eq!(of_sums("gemm_e4m3", "nothing", 4096.0), 0.0, "another output's sums");
+        // Norms that were measured, held to a sixteenth: 1.4e-3 for 4096 products, 3.4e-4 for 272.
+        assert!((0.03..0.1).contains(&of_sums("gemm_e4m3", "c", 4096.0)));
+        assert!(of_sums("gemm_e4m3", "c", 272.0) < 0.01);
     }
 
     #[test]

@@ -9,9 +9,9 @@
 //!
 //! Halves go by way of f32, which holds them all. (PTX ISA, `cvt`, `prmt`.)
 
-use super::half::is_half;
 use super::{Low, Lower};
 use crate::Result;
+use crate::rows::is_half;
 use warplift_ir::machine::{self, Attr, IndexMap, NewInst, Ty};
 use warplift_ir::target::Opcode;
 use warplift_ir::tile::Value;

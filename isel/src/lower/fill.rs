@@ -25,8 +25,9 @@ impl Lower<'_, '_> {
     pub(super) fn lower_thread_fill(&mut self, inst: Inst, tile: &SharedTile) -> Result<()> {
         let result = self.k.result(inst);
         let bits = self.k.ty(result).elem().bits();
-        let register = (32 / bits).max(2);
-        let vector = vector_elements(self.k, inst, result).max(register).min(STORE_BITS / bits);
+        // A store moves a whole register at least, and two elements.
+        let least = (32 / bits).max(2);
+        let vector = vector_elements(self.k, inst, result).max(least).min(STORE_BITS / bits);
         let layout = blocked(&extents(self.k, result), tile.inner_dim, vector, warps(self.k, inst))
             .map_err(layout_error(self.k, inst))?;
         let x = self.load_registers(inst, &layout)?;
@@ -90,8 +91,8 @@ impl Lower<'_, '_> {
         let carrying = parts.add.map(|c| self.at_entry().mul_imm(c, bytes.into()));
         let vector = u64::from(vector).min(to.contiguous(Axis::Reg, Axis::Mem));
         let count = (vector as u32 * bytes / 4).max(1) as u8;
-        let halves = vector as u32 * bytes == 2;
-        if vector as u32 * bytes < 4 && !halves {
+        let half_register = vector as u32 * bytes == 2;
+        if vector as u32 * bytes < 4 && !half_register {
             return self.error("elements narrower than a register do not lie together in shared memory");
         }
         // What several threads or registers hold is stored once: two writers of one place would race.
@@ -111,7 +112,7 @@ impl Lower<'_, '_> {
                 offset = self.at_entry().add_imm(offset, sum as i64 * i64::from(bytes));
             }
             let first = i as u16 * u16::from(count);
-            let (op, part) = match halves {
+            let (op, part) = match half_register {
                 true => (Opcode::StShared16, self.half(x, (e as u32 * bytes / 2) as u16)),
                 false => (Opcode::StShared, self.pick(x, (first..first + u16::from(count)).collect())),
             };

@@ -11,11 +11,6 @@ use warplift_ir::types::Elem;
 /// Selector of a byte permutation: the low halves of both operands.
 pub(super) const PAIR_LOW: i64 = 0x5410;
 
-/// Whether elements are halves of a register that f32 holds exactly.
-pub(super) fn is_half(elem: Elem) -> bool {
-    matches!(elem, Elem::F16 | Elem::Bf16)
-}
-
 impl Lower<'_, '_> {
     /// An operand of 16-bit floats as f32: a fragment of twice the registers, or one register for all.
     pub(super) fn widened(&mut self, v: Value, elem: Elem, regs: u16) -> Result<(machine::Value, IndexMap)> {

@@ -6,11 +6,10 @@
 //!  m = a and b           s' = select(m, s, low)     ─►   t = select(b, s, low)    s' = select(a, t, low)
 //! ```
 
-use super::half::is_half;
 use super::sums::Sum;
 use super::{Low, Lower};
 use crate::Result;
-use crate::rows::{Kind, kind};
+use crate::rows::{Kind, is_half, kind};
 use rustc_hash::{FxHashMap, FxHashSet};
 use warplift_ir::machine::{self, Attr, IndexMap, Ty};
 use warplift_ir::target::Opcode;

@@ -1,10 +1,9 @@
 //! Tiles in registers: elementwise operations are one row repeated over the fragment.
 
 use super::bytes::is_to_bytes;
-use super::half::is_half;
 use super::{Low, Lower};
 use crate::Result;
-use crate::rows::{binary_row, float_bits, fma_row, kind, natural, unary_row};
+use crate::rows::{binary_row, float_bits, fma_row, is_half, kind, natural, unary_row};
 use smallvec::SmallVec;
 use warplift_ir::layout::{Axis, Layout};
 use warplift_ir::machine::{self, Attr, IndexMap, NewInst, Ty};

@@ -1,7 +1,7 @@
 //! What a plan decided, for `explain`.
 
 use super::blocked::vector_elements;
-use super::tensor::step;
+use super::tensor::atom_k;
 use super::types::{Plan, StorePlan};
 use crate::tiles::program_order;
 use warplift_ir::counted;
@@ -36,7 +36,7 @@ impl Plan {
                     at.line,
                     at.column,
                     p.n,
-                    step(k.ty(k.args(inst)[1]).elem()),
+                    atom_k(k.ty(k.args(inst)[1]).elem()),
                     p.m_atoms,
                     counted(p.n_atoms, "atom"),
                     counted(p.k_steps, "step"),

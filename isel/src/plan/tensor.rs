@@ -9,6 +9,7 @@ use super::types::{Fill, Plan, Product, STRIPE, SharedTile, StorePlan, Stripes};
 use crate::facts::{is_multiple, is_never_negative};
 use crate::feature::Ways;
 use crate::operand::{Loaded, WARP_ATOM, is_plain, loaded};
+use crate::rows::is_half;
 use crate::tiles::{extents, layout_error, unit_dim, warps};
 use crate::window::Window;
 use crate::{IselError, Result};
@@ -37,13 +38,8 @@ const OPERAND_ROOM: u64 = 128;
 const CORE_BYTES: u32 = 16;
 
 /// Elements of one wgmma's depth.
-pub(super) fn step(elem: Elem) -> u32 {
+pub(super) fn atom_k(elem: Elem) -> u32 {
     ATOM_BITS / elem.bits()
-}
-
-/// Whether operands may stand transposed in shared memory, or in registers: those of 16 bits alone.
-fn is_half(elem: Elem) -> bool {
-    elem.bits() == 16
 }
 
 /// Plans one product: accumulator layout, operands, instruction shape.
@@ -59,7 +55,7 @@ pub(super) fn plan_product(k: &Kernel, inst: Inst, model: &Model<'_>, plan: &mut
     let (m, n) = (extents(k, acc)[0], extents(k, acc)[1]);
     let depth = extents(k, a)[1];
     check_types(k, inst, acc, [a, b])?;
-    check_shape(k, inst, [m, n, depth], step(k.ty(a).elem()), groups)?;
+    check_shape(k, inst, [m, n, depth], atom_k(k.ty(a).elem()), groups)?;
     let layout = |m, n| {
         fragment::wgmma_acc(u64::from(m), u64::from(n), u64::from(groups)).map_err(layout_error(k, inst))
     };
@@ -95,7 +91,7 @@ pub(super) fn plan_product(k: &Kernel, inst: Inst, model: &Model<'_>, plan: &mut
         n: n_one,
         n_atoms,
         m_atoms: m / groups / ATOM_M,
-        k_steps: depth / step(k.ty(k.args(inst)[1]).elem()),
+        k_steps: depth / atom_k(k.ty(k.args(inst)[1]).elem()),
     };
     plan.products.insert(inst, product);
     Ok(())
@@ -114,7 +110,7 @@ fn pick_columns(
     let elem = k.ty(k.args(inst)[1]).elem();
     let fits = (n.div_ceil(limit)..=n / 8).filter(|c| n.is_multiple_of(8 * c) && has_columns(elem, n / c));
     let shared = loaded(k, k.args(inst)[1]).is_some();
-    let steps = depth / step(elem);
+    let steps = depth / atom_k(elem);
     let repeats = |c: u32| model.trips(inst) * f64::from(c * (m / ATOM_M) * steps);
     let cycles = |c: u32| repeats(c) * RATES.product(n / c, shared);
     let mut options: Options = fits.take(CUTS).map(|c| (Way::Columns(c), cycles(c))).collect();
@@ -153,12 +149,13 @@ fn place_of_a(
     let by_threads = matches!(k.insts[load].op, Op::Load) && is_plain(k, load);
     let own = k.def(a) == Some(load) && by_threads && users == 1 && stays;
     let mut options: Options = SmallVec::new();
-    let steps = fragment.in_extent(Axis::Reg) as f64 * 128.0 / f64::from(ATOM_M * step(elem));
+    let steps = fragment.in_extent(Axis::Reg) as f64 * 128.0 / f64::from(ATOM_M * atom_k(elem));
     let groups = f64::from(warps(k, inst)) / 4.0;
     let product = |shared: bool| model.trips(inst) * groups * steps * RATES.product(n, shared);
     let tile = shared_tile(k, load, model, plan);
     let shared = tile.as_ref().map_or(0.0, |t| model.fill(load, t).unwrap_or(0.0));
     options.push((Way::InShared, product(true) + model.trips(load) * shared));
+    // Halves alone are read from registers, and from shared memory also where they stand transposed.
     if own && room && is_half(elem) {
         let loads = model.trips(load) * model.access(load, a, fragment);
         options.push((Way::InRegisters, product(false) + loads));
@@ -174,15 +171,23 @@ fn check_types(k: &Kernel, inst: Inst, acc: Value, [a, b]: [Value; 2]) -> Result
             | (Elem::Int(8) | Elem::Uint(8), Elem::Int(32))
     );
     if selected && elem == right {
-        let computed = loaded(k, a).is_none() && !is_half(elem);
-        let message = format!(
-            "a product of {elem} with a computed operand is not selected: only 16-bit ones are multiplied from registers"
-        );
-        return if computed { Err(IselError::at(k, inst, message)) } else { Ok(()) };
+        return check_loaded(k, inst, a);
     }
     let message = format!(
         "mma of {elem} and {right} into {sum} is not selected; f16, bf16, tf32, f8e4m3 and f8e5m2 into f32 are, and i8 and \
          u8 into i32, both operands of one type"
+    );
+    Err(IselError::at(k, inst, message))
+}
+
+/// A left operand that is not loaded comes from registers.
+fn check_loaded(k: &Kernel, inst: Inst, a: Value) -> Result<()> {
+    let elem = k.ty(a).elem();
+    if loaded(k, a).is_some() || is_half(elem) {
+        return Ok(());
+    }
+    let message = format!(
+        "a product of {elem} with a computed operand is not selected: only 16-bit ones are multiplied from registers"
     );
     Err(IselError::at(k, inst, message))
 }
@@ -231,7 +236,7 @@ fn operand(
     [group, atom]: [u32; 2],
 ) -> Result<SharedOperand> {
     let elem = k.ty(k.result(load)).elem();
-    let step = step(elem);
+    let step = atom_k(elem);
     if from[1 - k_dim] != 0 || !from[k_dim].is_multiple_of(step) {
         return Err(IselError::at(k, inst, "an operand that is part of a tile is a part of its depth"));
     }
