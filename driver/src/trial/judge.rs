@@ -9,7 +9,7 @@
 use super::blocks::{Meaning, meaning};
 use super::data::element;
 use super::rounding::coarsest;
-use super::work::longest_sum;
+use super::work::{longest_product, longest_sum};
 use super::{Data, PlainProduct, ProductSource, Style, Trial, TrialError};
 use crate::reference::{
     ACCUMULATION_FACTOR, Array, Comparison, Element, FULL_LIMIT, Matrix, Tally, norm_limit,
@@ -151,7 +151,8 @@ impl Trial<'_> {
         let expected: Vec<f64> =
             meaning.written.iter().filter(|((p, _), _)| *p == place).map(|(_, v)| *v).collect();
         let exact = style == Style::Integers && exact_on_integers(&self.resolved);
-        let inner = coarsest(&self.resolved, &self.operands[place].name, terms);
+        let products = longest_product(&self.resolved, &self.sizes);
+        let inner = coarsest(&self.resolved, &self.operands[place].name, products);
         let bounds = Bounds::new(elem, (terms, inner), &expected, exact);
         let mut tally = Tally::default();
         let count = self.operands[place].elements as usize;

@@ -28,7 +28,7 @@ pub fn work(trial: &Trial<'_>) -> Work {
     Work { label, flops, bytes, peak: Peak::h200_dense(operand_bits(&trial.resolved)) }
 }
 
-/// Bits of what a kernel multiplies on tensor cores; 16 where it has no products.
+/// Bits of the widest operands that a kernel multiplies on tensor cores; 16 where it has no products.
 pub(crate) fn operand_bits(kernel: &Kernel) -> u32 {
     let products = kernel.insts.keys().filter(|&i| matches!(kernel.insts[i].op, Op::Mma));
     products.map(|i| kernel.ty(kernel.args(i)[1]).elem().bits()).max().unwrap_or(16)
@@ -54,18 +54,32 @@ pub(super) fn block_cost(kernel: &Kernel, sizes: &Sizes) -> f64 {
     total(kernel, sizes, |k, i| multiplications(k, i) + 4.0 * elements(k, i))
 }
 
-/// The longest sum that an output depends on.
+/// The longest sum of a kernel: of a product, a reduction or a scan.
 pub(super) fn longest_sum(kernel: &Kernel, sizes: &Sizes) -> f64 {
+    longest(kernel, sizes, |inst| match kernel.insts[inst].op {
+        Op::Reduce(_, d) | Op::Scan(_, d) => Some((0, d.into())),
+        _ => product_depth(kernel, inst),
+    })
+}
+
+/// The longest sum of products.
+pub(super) fn longest_product(kernel: &Kernel, sizes: &Sizes) -> f64 {
+    longest(kernel, sizes, |inst| product_depth(kernel, inst))
+}
+
+/// The operand of a product, and its dimension, along which it adds.
+fn product_depth(kernel: &Kernel, inst: Inst) -> Option<(usize, usize)> {
+    matches!(kernel.insts[inst].op, Op::Mma).then_some((1, 1))
+}
+
+/// The most terms of the sums that instructions make in all their trips; `along`: operand and dimension.
+fn longest(kernel: &Kernel, sizes: &Sizes, along: impl Fn(Inst) -> Option<(usize, usize)>) -> f64 {
     let mut longest: f64 = 1.0;
     visit(kernel, sizes, kernel.entry, 1.0, &mut |inst, trips| {
-        let extent = |v, d: usize| kernel.ty(v).shape().and_then(|s| s.extents()?.get(d).copied());
-        let args = kernel.args(inst);
-        let terms = match kernel.insts[inst].op {
-            Op::Mma => extent(args[1], 1),
-            Op::Reduce(_, d) | Op::Scan(_, d) => extent(args[0], usize::from(d)),
-            _ => None,
+        let extent = |(n, d): (usize, usize)| {
+            kernel.ty(kernel.args(inst)[n]).shape().and_then(|s| s.extents()?.get(d).copied())
         };
-        longest = longest.max(trips * f64::from(terms.unwrap_or(0)));
+        longest = longest.max(trips * f64::from(along(inst).and_then(extent).unwrap_or(0)));
     });
     longest
 }

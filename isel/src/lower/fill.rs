@@ -25,7 +25,7 @@ impl Lower<'_, '_> {
     pub(super) fn lower_thread_fill(&mut self, inst: Inst, tile: &SharedTile) -> Result<()> {
         let result = self.k.result(inst);
         let bits = self.k.ty(result).elem().bits();
-        // A store moves a whole register at least, and two elements.
+        // A thread holds runs that fill a register at least, and two elements: few stores.
         let least = (32 / bits).max(2);
         let vector = vector_elements(self.k, inst, result).max(least).min(STORE_BITS / bits);
         let layout = blocked(&extents(self.k, result), tile.inner_dim, vector, warps(self.k, inst))

@@ -55,7 +55,8 @@ pub(super) fn plan_product(k: &Kernel, inst: Inst, model: &Model<'_>, plan: &mut
     let (m, n) = (extents(k, acc)[0], extents(k, acc)[1]);
     let depth = extents(k, a)[1];
     check_types(k, inst, acc, [a, b])?;
-    check_shape(k, inst, [m, n, depth], atom_k(k.ty(a).elem()), groups)?;
+    let step = atom_k(k.ty(a).elem());
+    check_shape(k, inst, [m, n, depth], step, groups)?;
     let layout = |m, n| {
         fragment::wgmma_acc(u64::from(m), u64::from(n), u64::from(groups)).map_err(layout_error(k, inst))
     };
@@ -85,14 +86,7 @@ pub(super) fn plan_product(k: &Kernel, inst: Inst, model: &Model<'_>, plan: &mut
         .ok_or_else(|| IselError::at(k, inst, "the right operand of mma has no place in shared memory"))?;
     place(k, load.load, model, plan)?;
     let b = (load.load, operand(k, inst, plan, load, (0, depth), [0, n_one])?);
-    let product = Product {
-        a,
-        b,
-        n: n_one,
-        n_atoms,
-        m_atoms: m / groups / ATOM_M,
-        k_steps: depth / atom_k(k.ty(k.args(inst)[1]).elem()),
-    };
+    let product = Product { a, b, n: n_one, n_atoms, m_atoms: m / groups / ATOM_M, k_steps: depth / step };
     plan.products.insert(inst, product);
     Ok(())
 }
@@ -155,7 +149,7 @@ fn place_of_a(
     let tile = shared_tile(k, load, model, plan);
     let shared = tile.as_ref().map_or(0.0, |t| model.fill(load, t).unwrap_or(0.0));
     options.push((Way::InShared, product(true) + model.trips(load) * shared));
-    // Halves alone are read from registers, and from shared memory also where they stand transposed.
+    // Fragments are those of halves; wgmma reads others from registers too, by layouts that are not made here.
     if own && room && is_half(elem) {
         let loads = model.trips(load) * model.access(load, a, fragment);
         options.push((Way::InRegisters, product(false) + loads));
@@ -180,7 +174,7 @@ fn check_types(k: &Kernel, inst: Inst, acc: Value, [a, b]: [Value; 2]) -> Result
     Err(IselError::at(k, inst, message))
 }
 
-/// A left operand that is not loaded comes from registers.
+/// A left operand that is not loaded comes from registers, whose fragments are made for halves alone.
 fn check_loaded(k: &Kernel, inst: Inst, a: Value) -> Result<()> {
     let elem = k.ty(a).elem();
     if loaded(k, a).is_some() || is_half(elem) {
