@@ -44,7 +44,7 @@ pub type Shown = fn(pass: &'static str, ir: &dyn Display);
 
 /// Names of the passes, in order.
 pub const PASSES: &[&str] = &[
-    "verify", "map", "plan", "lower", "relay", "together", "modulo", "rotate", "schedule", "shared",
+    "verify", "map", "plan", "lower", "relay", "together", "alike", "modulo", "rotate", "schedule", "shared",
     "expand", "allocate", "emit",
 ];
 
@@ -227,13 +227,17 @@ pub(crate) fn compile_and<T>(
 
 /// Detours through shared memory that nobody asks for.
 const DETOURS: Feature = Feature::Isel(warplift_isel::Feature::Detours);
+/// Warps that do nothing but copy.
+const ROLES: Feature = Feature::Sched(warplift_sched::Feature::WarpSpecialization);
+/// Products of what operands are less by, which nobody asks for.
+const APART: Feature = Feature::Isel(warplift_isel::Feature::Apart);
 /// Chains that are cut though nobody says so.
 const SLICES: Feature = Feature::Sched(warplift_sched::Feature::Slices);
 
 /// What is given up of what nobody asked for, in turn, before a kernel is refused: chains matter to registers alone.
 fn given_up(e: &CompileError) -> &'static [&'static [Feature]] {
     match e {
-        CompileError::Registers(_) => &[&[SLICES], &[DETOURS, SLICES]],
+        CompileError::Registers(_) => &[&[APART], &[SLICES], &[DETOURS, SLICES], &[APART, DETOURS, SLICES]],
         e if e.is_refusal() => &[&[DETOURS]],
         _ => &[],
     }
@@ -278,7 +282,11 @@ fn stages<'b>(
     r: &mut Recorder<'_>,
     bump: &'b Bump,
 ) -> Result<(Scheduled<'b>, Compiled), CompileError> {
-    let of = of_isel(disable);
+    let mut of = of_isel(disable);
+    if disable.contains(&ROLES) {
+        // Without a producer nobody makes for all what all would make alike.
+        of.push(warplift_isel::Feature::Apart);
+    }
     let forms = r.pass("map", || warplift_isel::map::do_forms_without(kernel, mapping, &of))?;
     let (mapped, plan) = r.pass("plan", || warplift_isel::select::do_select(&forms, &of))?;
     r.dump("map", &mapped);
@@ -296,6 +304,9 @@ fn stages<'b>(
     let program = r.pass("together", || Ok::<_, CompileError>(warplift_sched::do_together(program)))?;
     r.dump("together", &program);
     r.check("together", || verify_structured(&program.func), &program)?;
+    let program = r.pass("alike", || Ok::<_, CompileError>(warplift_sched::do_alike(program, &without)))?;
+    r.dump("alike", &program);
+    r.check("alike", || verify_structured(&program.func), &program)?;
     let Overlap { program, loops, remarks } =
         r.pass("modulo", || Ok::<_, CompileError>(warplift_sched::do_modulo(program, target, &without)))?;
     let program = r.pass("rotate", || Ok::<_, CompileError>(warplift_sched::do_rotate(program, &loops)))?;
@@ -372,7 +383,9 @@ impl Display for Explained {
             let handed = match d.fill {
                 RingFill::Tensor => format!("barriers at {}", self.shared.barriers[r]),
                 RingFill::Threads => "copies of the threads".to_owned(),
-                RingFill::Consumers => format!("handed on, barriers at {}", self.shared.barriers[r]),
+                RingFill::Consumers | RingFill::Helper => {
+                    format!("handed on, barriers at {}", self.shared.barriers[r])
+                }
             };
             let names: Vec<&str> = d.buffers.iter().map(|b| self.buffers[b.index()].0.as_str()).collect();
             writeln!(

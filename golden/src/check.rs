@@ -239,7 +239,8 @@ impl Evidence<'_> {
             let copies = loops.flat_map(|l| l.copies.iter().cloned());
             copies.map(|text| Violation::AccumulatorCopy { role: role.name, text }).collect::<Vec<_>>()
         };
-        self.sass.roles.iter().flat_map(of_role).collect()
+        // Helpers, who multiply beside a producer, have the time.
+        self.sass.roles.iter().filter(|r| r.name != "producer").flat_map(of_role).collect()
     }
 
     /// Every role of the code under the manifest's name for it; a code without roles is all of them.

@@ -1,10 +1,11 @@
 //! Products with weights of 8 bits and fewer: one text under every weight type, group size and mapping, as
 //! emitted, in the simulator against the interpreter.
 
+use warplift::ir::machine::{Handed, RingFill};
 use warplift::ir::target::SM90A;
 use warplift::ir::tile::{Kernel, Mapping, parse_file};
 use warplift::sim::{self, Adversary};
-use warplift::{Options, compile};
+use warplift::{Feature, Options, compile};
 use warplift_golden::library::reference;
 
 /// The text of the library with some words replaced, everywhere.
@@ -164,6 +165,112 @@ fn zero_points_of_groups() {
             ("- 8.0", &format!("- {zeros}")),
         ];
         check(&format!("zero points {ty}"), &narrow(&words), [13, 72, 384]);
+    }
+}
+
+/// The words that make the text one with zero points for each group.
+fn zeros(ty: &str) -> [String; 4] {
+    [
+        format!("s: ptr<f16> align 16, z: ptr<{ty}> align 16,"),
+        format!("gz = view z : {ty}[n, cdiv(k, GROUP)] strides [1, n] gy ="),
+        format!("zero_point = load gz[i*BN, t] : {ty}[BN, 1] tx ="),
+        "- cast(zero_point, f16)".to_owned(),
+    ]
+}
+
+/// Whether a helper makes sums of x for all warps. It hands them on by a ring of as many stages as that of x, and multiplies
+/// them where the producer's code is.
+fn is_helped((kernel, mapping): &(Kernel, Mapping), disable: &[Feature]) -> bool {
+    let options = Options { verify: true, disable: disable.to_vec(), ..Options::default() };
+    let compiled = compile(kernel, mapping, &SM90A, &options).unwrap_or_else(|e| panic!("{e}"));
+    let rings = &compiled.explained.schedule.rings;
+    let handed: Vec<_> = rings.values().filter(|r| r.fill == RingFill::Helper).collect();
+    let (consumer, producer) = compiled.ptx.split_once("$producer:").expect("a producer");
+    assert!(!consumer.contains("mma.sync"), "each warp would multiply by itself");
+    assert_eq!(producer.contains("mma.sync"), !handed.is_empty());
+    for ring in &handed {
+        let Handed::With(leader) = ring.handed else { panic!("{ring:?} follows none") };
+        assert!(rings[leader].helped && rings[leader].fill == RingFill::Tensor, "{:?}", rings[leader]);
+        assert_eq!((ring.depth, &ring.blocks), (rings[leader].depth, &rings[leader].blocks));
+    }
+    !handed.is_empty()
+}
+
+#[test]
+fn what_operands_are_less_is_multiplied_by_one_warp_for_all() {
+    let words = zeros("u8");
+    let zeros = [
+        ("s: ptr<f16> align 16,", words[0].as_str()),
+        ("gy =", &words[1]),
+        ("tx =", &words[2]),
+        ("- 8.0", &words[3]),
+    ];
+    let with = |more: &[(&'static str, &'static str)]| narrow(more);
+    let apart: Feature = "apart".parse().expect("a feature");
+    let roles: Feature = "warp-specialization".parse().expect("a feature");
+    assert!(is_helped(&with(&[]), &[]));
+    assert!(!is_helped(&with(&[]), &[apart]));
+    assert!(is_helped(&narrow(&zeros), &[]));
+    // Groups that spare too little, elements that wait for memory, types without the numbers, rounded differences.
+    assert!(!is_helped(&with(&[("GROUP = 128", "GROUP = 64")]), &[]));
+    assert!(is_helped(&narrow(&[&zeros[..], &[("GROUP = 128", "GROUP = 64")]].concat()), &[]));
+    assert!(!is_helped(&narrow(&[&zeros[..], &[("GROUP = 128", "GROUP = 32")]].concat()), &[]));
+    assert!(!is_helped(&with(&[("ptr<u4>", "ptr<u8>"), (": u4[", ": u8[")]), &[]));
+    assert!(!is_helped(&with(&[("- 8.0", "- 7.5")]), &[]));
+    let (kernel, _) = variant(&[]);
+    let of = |tile, kernel: &Kernel| {
+        (kernel.clone(), mapped(kernel, tile, 1, "", "array w: packed array s: staged"))
+    };
+    assert!(!is_helped(&of([64, 8], &kernel), &[]));
+    assert!(!is_helped(&of([64, 32], &kernel), &[]));
+    assert!(is_helped(&of([64, 8], &variant(&zeros).0), &[]));
+    // Nobody makes it for all where there is no producer: then each takes it away by itself.
+    let (kernel, mapping) = with(&[]);
+    let options = Options { disable: vec![roles], ..Options::default() };
+    let compiled = compile(&kernel, &mapping, &SM90A, &options).unwrap_or_else(|e| panic!("{e}"));
+    assert!(!compiled.ptx.contains("mma.sync") && compiled.ptx.contains("sub.rn.f16x2"));
+}
+
+/// Parts of a group, several atoms of rows, several warpgroups, more slots than helpers and fewer, tiles in turn, sums that
+/// something else reads, two products of the same tile: all sums exact.
+#[test]
+fn sums_apart_from_their_constants() {
+    let packed = "array w: packed array s: staged";
+    let words = zeros("u4");
+    let zeros = [
+        ("s: ptr<f16> align 16,", words[0].as_str()),
+        ("gy =", &words[1]),
+        ("tx =", &words[2]),
+        ("- 8.0", &words[3]),
+    ];
+    for (what, kernel) in [("constant", variant(&[]).0), ("rows", variant(&zeros).0)] {
+        for (tile, consumers, chunk, rest) in [
+            ([128, 16], 1, "", packed.to_owned()),
+            ([128, 16], 2, ", chunk 32", packed.to_owned()),
+            ([256, 16], 2, ", chunk 64", format!("{packed} kernel: persistent")),
+            ([64, 16], 1, ", chunk 16", packed.to_owned()),
+        ] {
+            for stages in ["2", "5"] {
+                let mapping = mapped(&kernel, tile, consumers, chunk, &rest);
+                let text = mapping.to_string().replace("pipeline fit", &format!("pipeline {stages}"));
+                let mapping = parse_file(&text, "mapping")
+                    .unwrap_or_else(|e| panic!("{text}: {e:?}"))
+                    .mappings
+                    .remove(0);
+                let both = (kernel.clone(), mapping);
+                assert!(is_helped(&both, &[]), "{what} {text}");
+                check(&format!("{what} {text}"), &both, [25, 200, 1152]);
+            }
+        }
+    }
+    for (from, to) in [
+        ("yield fma(group, cast(scale, f32), sum)", "yield sum + group * 2.0"),
+        ("yield fma(group, cast(scale, f32), sum)", "yield fma(group, group, sum)"),
+        ("yield fma(group, cast(scale, f32), sum)", "yield fma(cast(scale, f32), group, group)"),
+    ] {
+        let both = narrow(&[(from, to)]);
+        assert!(is_helped(&both, &[]), "{to}");
+        check(to, &both, [13, 72, 256]);
     }
 }
 

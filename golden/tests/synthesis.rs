@@ -206,6 +206,10 @@ fn without_a_feature_the_same_is_computed() {
                 Feature::Detours => {
                     assert!(plan.iter().all(|l| !l.contains("what they computed")), "{name}: {plan:?}")
                 }
+                Feature::Apart => {
+                    let handed = made.explained.schedule.rings.values().any(|r| r.fill.is_stored());
+                    assert!(!handed, "{name}: a helper hands something on");
+                }
             }
         }
     }

@@ -13,15 +13,19 @@ pub enum Feature {
     /// What goes through shared memory though neither text nor mapping asks for it: left operands that a loop leaves alone,
     /// and what a loop loads beside its products. Without it both stay in registers.
     Detours,
+    /// What computed operands of products are less than the fields they come from, as a product of its own that all warps
+    /// would make alike; without it threads take it away element by element.
+    Apart,
 }
 
 impl Feature {
     /// All of them, by name.
-    pub const ALL: [(&'static str, Self); 4] = [
+    pub const ALL: [(&'static str, Self); 5] = [
         ("synthesis", Self::Synthesis),
         ("swizzle", Self::Swizzle),
         ("shuffles", Self::Shuffles),
         ("detours", Self::Detours),
+        ("apart", Self::Apart),
     ];
 }
 
@@ -34,6 +38,8 @@ pub struct Ways {
     pub swizzles: bool,
     /// Ways through shared memory that nobody asks for.
     pub detours: bool,
+    /// Constants that operands are less by, multiplied apart from them.
+    pub apart: bool,
 }
 
 impl Ways {
@@ -44,6 +50,7 @@ impl Ways {
             shuffles: has(Feature::Shuffles),
             swizzles: has(Feature::Swizzle),
             detours: has(Feature::Detours),
+            apart: has(Feature::Apart),
         }
     }
 }

@@ -47,7 +47,9 @@ fn first_loop(program: &Program<'_>, s: &Schedule, early: &[Inst]) -> Result<Ins
     }
     let buffers: Vec<Buffer> =
         here.flat_map(|&i| touched(&func.insts[i].attr, func.insts[i].op)).map(|t| t.0).collect();
-    let mut rings = s.rings.values().filter(|r| r.blocks.contains(&body) || inside(func, looped, &r.buffers));
+    // What a helper hands on is no copy.
+    let copied = s.rings.values().filter(|r| !r.fill.is_stored());
+    let mut rings = copied.filter(|r| r.blocks.contains(&body) || inside(func, looped, &r.buffers));
     let alone = match (rings.next(), rings.next()) {
         (Some(r), None) => r.blocks == [body] && r.fill == RingFill::Tensor && !r.cluster,
         _ => false,

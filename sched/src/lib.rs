@@ -4,6 +4,7 @@
 //!  structured machine IR
 //!     │ relay      a tile's work in two halves, for warps of their own
 //!     │ together   loads awaited one behind the other fill one ring
+//!     │ alike      products that all warps would make alike, for one warp
 //!     │ graph      dependences of values, events and memory (petgraph)
 //!     │ schedule   roles, rings, depths, deferral: a Schedule, data
 //!     │ shared     where buffers and barriers lie
@@ -15,10 +16,12 @@
 //! roles are a cut of the graph at its events, and events become barriers. The schedule is kept apart
 //! from its expansion, as LLVM's modulo scheduler keeps them, so that each is tested alone.
 
+mod alike;
 mod cluster;
 mod early;
 mod expand;
 mod graph;
+mod handed;
 mod modulo;
 pub mod protocol;
 mod relay;
@@ -32,6 +35,7 @@ mod tests;
 mod together;
 mod turns;
 
+pub use alike::do_alike;
 pub use expand::do_expand;
 pub use graph::{Edge, Graph, Node};
 pub use modulo::{Overlap, do_modulo, do_rotate};

@@ -20,20 +20,15 @@
 use crate::Result;
 use crate::expand::rename;
 use crate::graph::{meets_in_global, touched, touched_inside, yields};
+use crate::handed::{By, handed_buffer, handed_bytes, through};
 use crate::schedule::{Feature, WARPGROUP, buffer_of, defined_in, is_product, word};
 use crate::shared::BARRIER;
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashSet;
 use warplift_ir::machine::{
-    Attr, Block, Buffer, BufferData, BufferKind, Cursor, Func, Inst, NewInst, Place, Program, Relayed, Ty,
-    Value,
+    Attr, Block, Buffer, BufferData, BufferKind, Cursor, Func, Inst, Place, Program, Relayed, Value,
 };
 use warplift_ir::manifest::Param;
 use warplift_ir::target::{Opcode, Target};
-
-/// Registers that one access moves at most.
-const WIDEST: u16 = 4;
-/// Alignment of what a thread hands on, bytes.
-const ALIGN: u32 = 16;
 
 /// Cuts the work of a tile in two where the mapping asks for it; what was left, and why.
 ///
@@ -183,93 +178,20 @@ fn hand_on(
     values: &[Value],
     late: &FxHashSet<Inst>,
 ) -> Buffer {
-    let data = BufferData {
-        name: "handed".to_owned(),
-        bytes: handed_bytes(program, values),
-        align: ALIGN,
-        kind: BufferKind::Ring,
-    };
-    let buffer = program.buffers.push(data);
+    let by = By::Threads(32 * program.warps);
+    let buffer = handed_buffer(program, "handed", values, by);
     let func = &mut program.func;
     let rest = func.blocks[body].insts.split_off(at);
     let loc = func.insts[rest[0]].loc;
-    let threads = 32 * program.warps;
-    let mut pass = Pass { c: Cursor::new(func, body, loc), buffer, threads, offset: 0 };
-    values.iter().for_each(|&v| pass.store(v));
-    pass.offset = 0;
-    let new: FxHashMap<Value, Value> = values.iter().map(|&v| (v, pass.load(v))).collect();
+    let new = through(Cursor::new(func, body, loc), buffer, by, values);
     func.blocks[body].insts.extend(rest);
     late.iter().for_each(|&inst| rename(func, inst, &new));
     buffer
 }
 
-/// Bytes of a stage of what is handed on.
-fn handed_bytes(program: &Program<'_>, values: &[Value]) -> u32 {
-    let registers: u32 = values.iter().map(|&v| program.func.ty(v).regs()).sum();
-    4 * 32 * program.warps * registers
-}
-
-/// Fragments on their way through a buffer: run by run, a run's threads side by side.
-struct Pass<'c, 'f> {
-    c: Cursor<'c, 'f>,
-    buffer: Buffer,
-    threads: u32,
-    /// Bytes taken.
-    offset: u32,
-}
-
-impl Pass<'_, '_> {
-    /// Where this thread's registers of the next run lie: an offset, and a place.
-    fn next(&mut self, count: u16) -> (Value, Place) {
-        let thread = self.c.op(Opcode::Tid, &[], Ty::B32);
-        let at = self.c.mul_imm(thread, 4 * i64::from(count));
-        let place = Place { buffer: self.buffer, offset: self.offset };
-        self.offset += 4 * u32::from(count) * self.threads;
-        (at, place)
-    }
-
-    fn store(&mut self, v: Value) {
-        for (first, count) in runs(self.c.func.ty(v)) {
-            let (at, place) = self.next(count);
-            let slice = NewInst::new(Opcode::Slice, &[v], &[Ty::frag(count)]).attr(Attr::Imm(first.into()));
-            let part = self.c.value(slice);
-            let attr = Attr::PlaceMem { place, count: count as u8 };
-            self.c.push(NewInst::new(Opcode::StShared, &[at, part], &[]).attr(attr));
-        }
-    }
-
-    fn load(&mut self, v: Value) -> Value {
-        let ty = self.c.func.ty(v);
-        let parts: Vec<Value> = runs(ty)
-            .into_iter()
-            .map(|(_, count)| {
-                let (at, place) = self.next(count);
-                let attr = Attr::PlaceMem { place, count: count as u8 };
-                self.c.value(NewInst::new(Opcode::LdShared, &[at], &[Ty::frag(count)]).attr(attr))
-            })
-            .collect();
-        match parts[..] {
-            [one] => one,
-            _ => self.c.value(NewInst::new(Opcode::Join, &parts, &[ty])),
-        }
-    }
-}
-
-/// First register and number of the runs in which a fragment is moved.
-fn runs(ty: Ty) -> Vec<(u16, u16)> {
-    let (mut runs, mut first, all) = (Vec::new(), 0, ty.regs() as u16);
-    for count in [WIDEST, 2, 1] {
-        while all - first >= count {
-            runs.push((first, count));
-            first += count;
-        }
-    }
-    runs
-}
-
 /// Shared memory that is left beside one stage of everything and what is handed on, bytes.
 fn spare(program: &Program<'_>, values: &[Value], target: &Target) -> u32 {
-    let handed = handed_bytes(program, values) + 2 * BARRIER;
+    let handed = handed_bytes(program, values, By::Threads(32 * program.warps)) + 2 * BARRIER;
     let placed = |b: &BufferData| b.stride() + b.align + 2 * BARRIER;
     let taken: u32 = program.buffers.values().map(placed).sum();
     target.shared_of_resident(program.launch.resident).saturating_sub(handed + taken)

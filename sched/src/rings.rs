@@ -93,6 +93,7 @@ fn push_ring(
         depth: 1,
         blocks: vec![block],
         again: Vec::new(),
+        helped: false,
         least: 1,
         wish,
         cluster: false,
@@ -111,22 +112,29 @@ pub(crate) fn relay_rings(program: &Program<'_>, late: &FxHashSet<Inst>, s: &mut
             (ring.blocks, ring.least) = (blocks, ring.least.max(*least));
         }
     }
-    let handed = relayed.handed;
+    let ring = handed_ring(program, relayed.handed, RingFill::Consumers);
+    s.rings.push(ring);
+}
+
+/// The ring of what one role hands on to another, in the block where that loads it.
+pub(crate) fn handed_ring(program: &Program<'_>, handed: Buffer, fill: RingFill) -> RingData {
+    let func = &program.func;
     let reads = |&i: &Inst| touched(&func.insts[i].attr, func.insts[i].op).contains(&(handed, false));
     let home = func.insts.keys().find(reads).and_then(|i| block_of(func, i));
-    s.rings.push(RingData {
+    RingData {
         buffers: vec![handed],
         bytes: program.buffers[handed].bytes,
-        fill: RingFill::Consumers,
+        fill,
         handed: Handed::Alone,
         depth: 1,
         blocks: home.into_iter().collect(),
         again: Vec::new(),
+        helped: false,
         least: 1,
         wish: None,
         cluster: false,
         threads_read: true,
-    });
+    }
 }
 
 fn read_by_threads(func: &Func<'_>, buffers: &[Buffer]) -> bool {

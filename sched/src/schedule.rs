@@ -1,5 +1,6 @@
 //! The schedule of a program, as data: roles, rings, staging slots, deferral.
 
+use crate::alike::{alike_rings, do_helper};
 use crate::cluster::do_multicast;
 use crate::early::do_early;
 use crate::graph::{copy_place, meets_in_global, touched, yields};
@@ -79,9 +80,11 @@ pub fn do_schedule_without(program: &Program<'_>, target: &Target, disabled: &[F
         do_roles(program, &mut s);
     }
     let late = do_finishers(program, &mut s)?;
+    do_helper(program, &mut s);
     check_resident(program, &s)?;
     find_rings(program, &mut s)?;
     relay_rings(program, &late, &mut s);
+    alike_rings(program, &mut s);
     hold_back(program, &mut s);
     if !s.producer && program.teams > 1 && !s.rings.is_empty() {
         let what = "teams in turn without a producer: the barriers of one would meet the whole block";

@@ -7,7 +7,9 @@
 use crate::schedule::loop_of;
 use crate::stage::{do_handing, is_filled_once};
 use crate::{Result, SchedError};
-use warplift_ir::machine::{Attr, BufferKind, Program, Ring, RingFill, Schedule, SharedMap};
+use warplift_ir::machine::{
+    Attr, BufferKind, Handed, Program, Ring, RingData, RingFill, Schedule, SharedMap,
+};
 use warplift_ir::target::{Opcode, Target};
 
 /// Stages beyond which a ring hides nothing more.
@@ -42,7 +44,7 @@ pub fn do_shared(program: &Program<'_>, s: &mut Schedule, target: &Target) -> Re
     for &r in &rings {
         if let Some(wish) = s.rings[r].wish {
             let least = s.rings[r].least;
-            s.rings[r].depth = wish.max(least);
+            set_depth(s, r, wish.max(least));
             if wish < least {
                 s.remarks.push(format!(
                     "a ring has {least} stages, not {wish}: a tile fills as many before it ends"
@@ -54,10 +56,11 @@ pub fn do_shared(program: &Program<'_>, s: &mut Schedule, target: &Target) -> Re
         }
     }
     // A loop's loads are hidden before those of the next tile are.
+    let own = |r: &Ring| s.rings[*r].fill != RingFill::Helper;
+    let rings: Vec<Ring> = rings.into_iter().filter(own).collect();
     let inner: Vec<Ring> = rings.iter().copied().filter(|&r| innermost(program, s, r)).collect();
     grow(program, s, target, &inner, 2);
-    let (handed, loaded): (Vec<Ring>, Vec<Ring>) =
-        rings.iter().partition(|&&r| s.rings[r].fill == RingFill::Consumers);
+    let (handed, loaded): (Vec<Ring>, Vec<Ring>) = rings.iter().partition(|&&r| s.rings[r].fill.is_stored());
     grow(program, s, target, &loaded, u32::MAX);
     // From what the loads leave: a second stage hides little where the next tile's loads have no room for a whole tile.
     grow(program, s, target, &handed, u32::MAX);
@@ -77,14 +80,22 @@ fn grow(program: &Program<'_>, s: &mut Schedule, target: &Target, rings: &[Ring]
             if s.rings[r].wish.is_some() || s.rings[r].depth >= most.min(cap(program, s, r)) {
                 continue;
             }
-            s.rings[r].depth += 1;
+            let depth = s.rings[r].depth;
+            set_depth(s, r, depth + 1);
             let fits = bytes(program, s) <= limit(program, target);
             if !fits {
-                s.rings[r].depth -= 1;
+                set_depth(s, r, depth);
             }
             grew |= fits;
         }
     }
+}
+
+/// Gives a ring its stages, and as many to what follows it.
+fn set_depth(s: &mut Schedule, r: Ring, depth: u32) {
+    let follows = |f: &RingData| f.fill == RingFill::Helper && f.handed == Handed::With(r);
+    s.rings[r].depth = depth;
+    s.rings.values_mut().filter(|f| follows(f)).for_each(|f| f.depth = depth);
 }
 
 /// The most stages that a ring is worth.
@@ -93,7 +104,7 @@ fn cap(program: &Program<'_>, s: &Schedule, r: Ring) -> u32 {
         // A tile's stages wait for its end: what is more is what loads run ahead.
         _ if !s.rings[r].again.is_empty() => u32::MAX,
         (true, RingFill::Tensor) => MAX_DEPTH,
-        (true, RingFill::Threads | RingFill::Consumers) => COPY_DEPTH,
+        (true, _) => COPY_DEPTH,
         (false, _) if is_filled_once(&program.func, &s.rings[r]) => 1,
         (false, _) => OUTER_DEPTH,
     }

@@ -23,13 +23,15 @@ pub(crate) fn stage_end(func: &Func<'_>, ring: &RingData, block: Block, role: Ro
     let insts = &func.blocks[block].insts;
     let last = insts.iter().rposition(|&i| match (role, ring.fill) {
         (RoleKind::Producer | RoleKind::Supplier, _) => fills(func, i, &ring.buffers),
-        (RoleKind::Consumer, RingFill::Consumers) => stores(func, i, &ring.buffers),
+        (RoleKind::Consumer, RingFill::Consumers) | (RoleKind::Helper, RingFill::Helper) => {
+            stores(func, i, &ring.buffers)
+        }
         _ => reads(func, i, ring),
     })?;
     // Completion: the await of what the reader started.
     let done = match role {
         RoleKind::Producer | RoleKind::Supplier => last,
-        RoleKind::Consumer | RoleKind::Finisher => {
+        RoleKind::Consumer | RoleKind::Finisher | RoleKind::Helper => {
             settled(func, ring, block, completion(func, ring, block, last))
         }
     };

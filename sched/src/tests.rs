@@ -182,9 +182,20 @@ fn gemm<'a>(shape: &Shape, bump: &'a Bump) -> Program<'a> {
         workspace: Expr::zero(),
     };
     let deferred = shape.tiles;
-    let (relay, relayed) = (false, None);
+    let (relay, relayed, alike) = (false, None, Vec::new());
     let (buffers, func) = (b.buffers, b.func);
-    Program { launch, buffers, warps: shape.warps, teams: 1, blocks: 1, deferred, relay, relayed, func }
+    Program {
+        launch,
+        buffers,
+        warps: shape.warps,
+        teams: 1,
+        blocks: 1,
+        deferred,
+        relay,
+        relayed,
+        alike,
+        func,
+    }
 }
 
 fn scheduled(shape: &Shape) -> (Schedule, SharedMap) {

@@ -6,7 +6,7 @@ where it is installed (humming-kernels), and launches that only read, where WARP
         --size m=16 --size n=57344 --size k=8192 [--size group=128] [--size type=4]
 
 type: 4, 6 or 8 (u4, u6, u8 with zero point 8, 32, 128), 843 (f8e4m3), 632 (f6e3m2). A kernel with zero
-points for each group takes them as `z`: --size zeros=1.
+points for each group takes them as `z`: f16 by --size zeros=1, u8 by --size zeros=8.
 """
 
 import os
@@ -47,8 +47,8 @@ def make(sizes):
     x = torch.randn(m, k, device="cuda", dtype=torch.float16)
     s = (torch.rand(k // group, n, device="cuda") * 0.01 + 0.005).half()
     wide = lambda t: t.t().repeat_interleave(group, 1)
-    z = torch.randint(0, 16, (k // group, n), device="cuda").half()
-    zero = wide(z) if sizes.get("zeros") else (1 << kind - 1 if kind < 9 else 0)
+    z = torch.randint(0, 16, (k // group, n), device="cuda").to(torch.uint8 if sizes.get("zeros") == 8 else torch.half)
+    zero = wide(z.half()) if sizes.get("zeros") else (1 << kind - 1 if kind < 9 else 0)
     w16 = (values - zero) * wide(s)
     y = torch.full((m, n), float("nan"), device="cuda", dtype=torch.float16)
     w = join(codes.flatten(), TYPES[kind][1])
@@ -94,7 +94,7 @@ def work(sizes):
     """Operations and bytes."""
     m, n, k, group = sizes["m"], sizes["n"], sizes["k"], sizes.get("group", 128)
     bits = TYPES[sizes.get("type", 4)][1]
-    scales = 2 * n * k // group * (2 if sizes.get("zeros") else 1)
+    scales = n * k // group * (2 + {0: 0, 1: 2, 8: 1}[sizes.get("zeros", 0)])
     return 2 * m * n * k, n * k * bits // 8 + scales + 2 * (m * k + m * n)
 
 

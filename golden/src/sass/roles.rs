@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 /// Warps that run the same part of the code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Role {
-    /// `consumer` holds products, `producer` bulk loads; `all` where roles do not differ; beside a producer and without
+    /// `producer` holds bulk loads (and what its helpers multiply), `consumer` products; `all` where roles do not differ; beside a producer and without
     /// products the first of the others is `consumer`, the second `finisher`; else `other`.
     pub name: &'static str,
     /// Registers that its `USETMAXREG` asks for.
@@ -55,9 +55,9 @@ fn registers_set(flow: &Flow, block: usize) -> Option<Option<u32>> {
 
 fn name(flow: &Flow, blocks: &BTreeSet<usize>) -> &'static str {
     let holds = |is: fn(&Instruction) -> bool| blocks.iter().any(|b| flow.of(*b).iter().any(is));
-    match (holds(is_product), holds(|i| i.name() == "UTMALDG")) {
-        (true, _) => "consumer",
-        (false, true) => "producer",
+    match (holds(|i| i.name() == "UTMALDG"), holds(is_product)) {
+        (true, _) => "producer",
+        (false, true) => "consumer",
         (false, false) => "other",
     }
 }

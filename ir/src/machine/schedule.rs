@@ -82,6 +82,8 @@ pub struct Program<'a> {
     pub relay: bool,
     /// What that is handed, once it is known: it begins where this is loaded.
     pub relayed: Option<Relayed>,
+    /// What one warp makes for all, since all would make it alike: buffers by which it hands that on.
+    pub alike: Vec<Buffer>,
     /// Structured code.
     pub func: Func<'a>,
 }
@@ -119,9 +121,16 @@ pub enum RingFill {
     /// Stores of the consumers for the finishers, who have the same numbers among their own; stages are handed over by
     /// barriers in shared memory.
     Consumers,
+    /// Stores of the helper for all warps of the consumers, each lane for its own; stages are handed over likewise.
+    Helper,
 }
 
 impl RingFill {
+    /// Whether threads store what others load, and copies have no part in it.
+    pub fn is_stored(self) -> bool {
+        matches!(self, Self::Consumers | Self::Helper)
+    }
+
     /// Whether barriers in shared memory hand its stages over, a full one and an empty one each.
     pub fn has_barriers(self) -> bool {
         self != Self::Threads
@@ -157,6 +166,8 @@ pub struct RingData {
     pub blocks: Vec<Block>,
     /// Blocks in which finishers read once more what consumers read in others, stage by stage: they hand it back.
     pub again: Vec<Block>,
+    /// Whether the helper reads its stages too. Consumers hand them back, behind what it hands on.
+    pub helped: bool,
     /// Stages without which its readers would wait for each other.
     pub least: u32,
     /// Most stages that would help.
@@ -180,6 +191,8 @@ pub enum RoleKind {
     Finisher,
     /// One more thread that issues tensor copies: what finishers alone read.
     Supplier,
+    /// One warp that makes what all warps of the consumers would make alike.
+    Helper,
 }
 
 impl RoleKind {
@@ -188,10 +201,10 @@ impl RoleKind {
         matches!(self, Self::Producer | Self::Supplier)
     }
 
-    /// Its name in the launch manifest; both threads that copy are of the producer's warps.
+    /// Its name in the launch manifest; all threads that copy, and the helper's, are of the producer's warps.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Producer | Self::Supplier => "producer",
+            Self::Producer | Self::Supplier | Self::Helper => "producer",
             Self::Consumer => "consumer",
             Self::Finisher => "finisher",
         }
@@ -372,7 +385,8 @@ pub struct Role<'a> {
     pub first_warp: u32,
     /// Warps.
     pub warps: u32,
-    /// Of these the first that copy, by one thread each, while the others end at once; 0: all compute.
+    /// Of these the first that work, one thread of each that copies and all of a helper, while the others end at once; 0: all
+    /// compute.
     pub copiers: u32,
     /// Registers per thread that it may use.
     pub registers: u32,

@@ -11,13 +11,15 @@
 //! constant.
 
 use super::Lower;
+use crate::operand::{WARP_ATOM, loaded};
 use crate::plan::{SharedTile, WarpProduct};
-use crate::tiles::layout_error;
+use crate::tiles::{layout_error, warps};
 use crate::{IselError, Result};
+use std::ops::Range;
 use warplift_ir::layout::{Axis, Builder, Layout, LayoutError};
 use warplift_ir::machine::{self, Attr, MmaAttr, NewInst, Ty};
 use warplift_ir::target::Opcode;
-use warplift_ir::tile::Inst;
+use warplift_ir::tile::{Inst, WarpShare};
 
 /// Rows of an atom, columns of a pair of atoms of B, depth of an instruction.
 const ATOM: u32 = 16;
@@ -32,7 +34,7 @@ enum Side {
 }
 
 /// An operand in shared memory as the lanes of a warp read it.
-struct Matrices<'p> {
+pub(super) struct Matrices<'p> {
     tile: &'p SharedTile,
     buffer: machine::Buffer,
     /// Bytes of an element.
@@ -94,6 +96,20 @@ impl<'p> Lower<'p, '_> {
         Ok(())
     }
 
+    /// The right operand of a product of warpgroups, all of its columns, as every warp can read it alike; and the steps of K
+    /// that it is.
+    pub(super) fn right_matrices(&mut self, inst: Inst) -> Result<(Matrices<'p>, Range<u32>)> {
+        let k = self.k;
+        let p = &self.plan.products[&inst];
+        let missing = || IselError::at(k, inst, "a right operand that no load brings");
+        let from = loaded(k, k.args(inst)[2]).ok_or_else(missing)?;
+        let share = WarpShare { rows: warps(k, inst), columns: 1, together: false };
+        let (b, first) = ((from.load, from.flipped), from.from[0] / WARP_ATOM[2]);
+        let (n_atoms, k_steps) = (p.n / WARP_ATOM[1], p.k_steps);
+        let whole = WarpProduct { share, a: None, b, m_atoms: 1, n_atoms, k_steps };
+        Ok((self.matrices(inst, &whole, Side::B, b.0, b.1)?, first..first + k_steps))
+    }
+
     /// How the lanes read an operand.
     fn matrices(
         &mut self,
@@ -127,7 +143,7 @@ impl<'p> Lower<'p, '_> {
     }
 
     /// The fragment of an operand for a step of K.
-    fn fragment(&mut self, m: &Matrices<'_>, step: u32) -> machine::Value {
+    pub(super) fn fragment(&mut self, m: &Matrices<'_>, step: u32) -> machine::Value {
         let parts: Vec<machine::Value> =
             (0..m.halves.div_ceil(2)).map(|atom| self.load_matrices(m, atom, step)).collect();
         let regs = parts.iter().map(|&p| self.func.ty(p).regs() as u16).sum();

@@ -12,6 +12,7 @@
 //! A fragment counts 32-bit registers: elements of 16 bits are packed in pairs, in the layout's order.
 //! The program is sequential: every asynchronous event is awaited at the first use of what it brings.
 
+mod apart;
 mod bytes;
 mod coords;
 mod cp_async;
@@ -67,6 +68,8 @@ enum Low {
     Splat(machine::Value),
     /// A tile whose register `i` is register `table[i]` of a fragment: free for whoever takes index maps.
     Picked(machine::Value, Box<[u16]>),
+    /// Sums that are yet to be multiplied, by a number in rows of either half of an atom.
+    Scaled(machine::Value, [f32; 2]),
     /// A view.
     View(View),
     /// A condition that is made by the select that it decides.
@@ -110,6 +113,10 @@ struct Lower<'k, 'a> {
     tests: FxHashSet<Value>,
     /// Sums that those conditions make which they are for.
     sums: FxHashSet<Value>,
+    /// Products of fields, whose constants are multiplied apart.
+    apart: Vec<apart::Chain>,
+    /// The products of their constants.
+    apart_made: Vec<(apart::Key, machine::Value)>,
     /// Numbers along dimensions that fragments hold.
     numbers: FxHashMap<machine::Value, numbers::Numbers>,
     /// Thread number, made once at entry.
@@ -166,6 +173,8 @@ pub fn do_lower<'a>(k: &Kernel, plan: &Plan, mapping: &Mapping, bump: &'a Bump) 
         coords: FxHashMap::default(),
         tests,
         sums,
+        apart: Vec::new(),
+        apart_made: Vec::new(),
         numbers: FxHashMap::default(),
         thread: None,
         warp: None,
@@ -179,6 +188,9 @@ pub fn do_lower<'a>(k: &Kernel, plan: &Plan, mapping: &Mapping, bump: &'a Bump) 
         footprints: FxHashMap::default(),
         first_of: FxHashMap::default(),
     };
+    if mapping.whole.cluster <= 1 && !mapping.whole.relay {
+        l.apart = l.find_apart();
+    }
     l.check_order()?;
     l.lower_params()?;
     l.lower_block(k.entry)?;
@@ -567,6 +579,7 @@ impl<'k, 'a> Lower<'k, 'a> {
         match self.env.get(&v).cloned() {
             Some(Low::Reg(r)) => Ok(r),
             Some(Low::Picked(r, table)) => Ok(self.pick(r, table.into_vec())),
+            Some(Low::Scaled(sums, factors)) => Ok(self.scaled(sums, factors)),
             Some(Low::Splat(s)) => {
                 let elem = self.k.ty(v).elem();
                 let layout = match &self.plan.layouts[like] {
@@ -609,9 +622,9 @@ impl<'k, 'a> Lower<'k, 'a> {
             workspace: Expr::zero(),
         };
         let (blocks, teams) = (self.blocks, self.teams);
-        let (relay, relayed) = (mapping.whole.relay, None);
+        let (relay, relayed, alike) = (mapping.whole.relay, None, Vec::new());
         let (buffers, func) = (self.buffers, self.func);
-        Ok(Program { launch, buffers, warps, teams, blocks, deferred, relay, relayed, func })
+        Ok(Program { launch, buffers, warps, teams, blocks, deferred, relay, relayed, alike, func })
     }
 }
 

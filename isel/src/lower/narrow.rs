@@ -40,7 +40,7 @@ const BYTE_BIAS: f64 = 65536.0;
 
 /// The halves that elements become.
 #[derive(Clone, Copy)]
-struct Half {
+pub(super) struct Half {
     elem: Elem,
     /// Bits of the mantissa.
     mantissa: u32,
@@ -48,7 +48,7 @@ struct Half {
 }
 
 impl Half {
-    fn of(elem: Elem) -> Self {
+    pub(super) fn of(elem: Elem) -> Self {
         match elem {
             Elem::Bf16 => Self { elem, mantissa: 7, sub: Opcode::SubBf16x2 },
             _ => Self { elem: Elem::F16, mantissa: 10, sub: Opcode::SubF16x2 },
@@ -85,6 +85,8 @@ pub(super) struct Source {
     fragment: machine::Value,
     elem: Elem,
     to: Half,
+    /// Whether fields are masked and no more: what they are then less by is multiplied apart (`apart.rs`).
+    bare: bool,
     /// Registers that were changed as a whole: `(register, what was done)`.
     changed: FxHashMap<(u16, Change), machine::Value>,
     /// Constants.
@@ -96,6 +98,24 @@ pub(super) struct Source {
 enum Change {
     Shifted(u8),
     SignFlipped,
+}
+
+/// What the field of an integer is more than the integer.
+pub(super) fn offset(elem: Elem) -> f64 {
+    if elem.is_signed() { f64::from(1u32 << (elem.bits() - 1)) } else { 0.0 }
+}
+
+/// How high above the low end of its half each field of a pair stands where it is masked.
+pub(super) fn raised(elem: Elem, to: Half, pair: [u16; 2]) -> [u32; 2] {
+    let bits = elem.bits();
+    let [p, q] = pair.map(|e| u32::from(e) * bits);
+    let apart = [p % 8, q % 8];
+    match 16 % bits {
+        _ if bits == 8 => [0; 2],
+        0 if q == p + 16 && p / 32 == q / 32 => [to.place(p % 32, bits).1; 2],
+        0 if apart.iter().all(|r| r + bits <= to.mantissa) => apart,
+        _ => [0; 2],
+    }
 }
 
 /// Whether an element type is packed several to a register and converted here.
@@ -130,6 +150,25 @@ impl Lower<'_, '_> {
         kind: Elem,
         bias: f64,
     ) -> Result<machine::Value> {
+        self.narrow_pairs(result, arg, kind, Some(bias))
+    }
+
+    /// A tile of narrow integers as their fields in the low bits of halves, which are the integers as multiples of the least
+    /// numbers: of 2^-24, or where a field stands higher of so much more ([`raised`]). Signed ones are half their range more.
+    ///
+    /// # Errors
+    /// Layouts that do not match.
+    pub(super) fn bare_fields(&mut self, result: Value, arg: Value) -> Result<machine::Value> {
+        self.narrow_pairs(result, arg, Elem::F16, None)
+    }
+
+    fn narrow_pairs(
+        &mut self,
+        result: Value,
+        arg: Value,
+        kind: Elem,
+        bias: Option<f64>,
+    ) -> Result<machine::Value> {
         let elem = self.k.ty(arg).elem();
         let direct = Half::of(kind).takes(elem);
         let half = Half::of(if direct { kind } else { Elem::F16 });
@@ -141,13 +180,15 @@ impl Lower<'_, '_> {
             fragment,
             elem,
             to: half,
+            bare: bias.is_none(),
             changed: FxHashMap::default(),
             constants: FxHashMap::default(),
         };
         let mut parts = Vec::new();
         for pair in table.chunks(2) {
             // What is left over becomes a pair with itself.
-            parts.push(self.half_pair(&mut source, pair[0], pair[pair.len() - 1], bias)?);
+            let (low, high) = (pair[0], pair[pair.len() - 1]);
+            parts.push(self.half_pair(&mut source, low, high, bias.unwrap_or(0.0))?);
         }
         let regs = parts.len() as u16;
         let r = self.at().value(NewInst::new(Opcode::Join, &parts, &[Ty::frag(regs)]));
@@ -165,7 +206,8 @@ impl Lower<'_, '_> {
         let to = self.plan.layout(self.k, result)?.clone();
         let table = self.element_table(&from, &to, <[u64]>::to_vec)?;
         let (changed, constants) = Default::default();
-        let mut source = Source { fragment, elem, to: Half::of(Elem::F16), changed, constants };
+        let to = Half::of(Elem::F16);
+        let mut source = Source { fragment, elem, to, bare: false, changed, constants };
         let parts: Vec<machine::Value> = table.iter().map(|&e| self.word_of(&mut source, e)).collect();
         let regs = parts.len() as u16;
         Ok(self.at().value(NewInst::new(Opcode::Join, &parts, &[Ty::frag(regs)])))
@@ -266,6 +308,13 @@ impl Lower<'_, '_> {
         let to = s.to;
         let word = |f: &dyn Fn(u32) -> u32| f(raised[0]) | f(raised[1]) << 16;
         let mask = self.constant(s, word(&|r| field << r));
+        if s.bare {
+            let flipped = self.constant(s, word(&|r| sign << r));
+            return match signed {
+                true => self.single(Opcode::Lop3, Attr::Imm(AND_XOR), &[x, mask, flipped]),
+                false => self.single(Opcode::And, Attr::None, &[x, mask]),
+            };
+        }
         let magic = self.constant(s, word(&|r| to.bits(to.base(r)) | sign << r));
         let table = if signed { AND_XOR } else { AND_OR };
         let biased = self.single(Opcode::Lop3, Attr::Imm(table), &[x, mask, magic]);
@@ -275,20 +324,19 @@ impl Lower<'_, '_> {
     /// Fields whose width divides a half: where they stand 16 bits apart one mask takes both.
     fn apart_by_half(&mut self, s: &mut Source, low: u16, high: u16, bias: f64) -> machine::Value {
         let (p, q, bits) = (s.at(low), s.at(high), s.elem.bits());
+        let up = raised(s.elem, s.to, [low, high]);
         if s.word(low) == s.word(high) && q == p + 16 {
-            let (shift, raised) = s.to.place(p, bits);
-            let x = match shift {
+            let x = match p - up[0] {
                 0 => self.register(s, s.word(low)),
                 by => self.changed(s, s.word(low), Change::Shifted(by as u8)),
             };
-            return self.biased(s, x, [raised; 2], bits, bias);
+            return self.biased(s, x, up, bits, bias);
         }
-        let raised = [p % 8, q % 8];
-        if raised.iter().any(|r| r + bits > s.to.mantissa) {
+        if up != [p % 8, q % 8] {
             return self.fields(s, low, high, bias);
         }
         let x = self.apart(s, low, high);
-        self.biased(s, x, raised, bits, bias)
+        self.biased(s, x, up, bits, bias)
     }
 
     /// The bytes of two elements, the lower in byte 0 and the other in byte 2.
@@ -310,10 +358,13 @@ impl Lower<'_, '_> {
             x = self.permute(x, other, p | (4 + q) << 4);
             (p, q) = (0, 1);
         }
-        let magic = self.constant(s, s.to.bits(s.to.base(0)) >> 8);
-        let x = self.permute(x, magic, p | 4 << 4 | q << 8 | 4 << 12);
-        let sign = if signed { 128.0 } else { 0.0 };
-        self.less(s, x, [s.to.base(0) + sign + bias; 2])
+        let above = if s.bare { 0 } else { s.to.bits(s.to.base(0)) >> 8 };
+        let above = self.constant(s, above);
+        let x = self.permute(x, above, p | 4 << 4 | q << 8 | 4 << 12);
+        if s.bare {
+            return x;
+        }
+        self.less(s, x, [s.to.base(0) + offset(s.elem) + bias; 2])
     }
 
     /// Bytes that a half cannot hold beside an offset: each as f32, then rounded together.

@@ -148,10 +148,14 @@ impl Lower<'_, '_> {
         let result = k.result(inst);
         let ty = self.ty(result)?;
         let frag = Ty::Frag { regs: ty.regs() as u16, atom: (p.n / 2) as u16 };
-        let zero = matches!(self.env.get(&args[0]), Some(Low::Splat(s)) if self.func.constant(*s) == Some(0));
-        let acc = match zero {
-            true => self.at().op(Opcode::Undef, &[], frag),
-            false => self.materialize(args[0], result)?,
+        let begun = self.begun_apart(inst)?;
+        let zeros =
+            matches!(self.env.get(&args[0]), Some(Low::Splat(s)) if self.func.constant(*s) == Some(0));
+        let zero = zeros && begun.is_none();
+        let acc = match begun {
+            Some(sums) => sums,
+            None if zero => self.at().op(Opcode::Undef, &[], frag),
+            None => self.materialize(args[0], result)?,
         };
         let keep = self.at().imm_of(Ty::Pred, i64::from(!zero));
         let mut operands = vec![acc, keep];
@@ -184,7 +188,8 @@ impl Lower<'_, '_> {
         let made = self.at().push(NewInst { results, ..new });
         let [sum, event] = [self.func.insts[made].results[0], self.func.insts[made].results[1]];
         self.at().push(NewInst::new(Opcode::Await, &[event], &[]));
-        self.set(result, sum);
+        let low = self.ended_apart(inst, sum);
+        self.env.insert(result, low);
         Ok(())
     }
 

@@ -28,6 +28,7 @@ impl Lower<'_, '_> {
             Some(Low::Splat(r)) => Ok((r, IndexMap::Whole)),
             Some(Low::Sum(sum)) => Ok((self.whole_sum(v, sum)?, IndexMap::EACH)),
             Some(Low::Picked(r, table)) => Ok((r, IndexMap::Table(table))),
+            Some(Low::Scaled(sums, factors)) => Ok((self.scaled(sums, factors), IndexMap::EACH)),
             Some(Low::Reg(r)) if self.func.ty(r).is_frag() => Ok((r, IndexMap::EACH)),
             Some(Low::Reg(r)) => Ok((self.masked(r), IndexMap::Whole)),
             _ => self.error(format!("operand {v} has no version in registers")),
@@ -158,6 +159,9 @@ impl Lower<'_, '_> {
             self.env.insert(result, Low::Picked(moved, table));
             return Ok(());
         }
+        if self.tile_apart(result)? {
+            return Ok(());
+        }
         let elem = self.k.ty(result).elem();
         if let (warplift_ir::tile::BinOp::Sub, true, Some((narrow, bias))) =
             (op, is_half(elem), self.fused_bias(args))
@@ -230,7 +234,8 @@ impl Lower<'_, '_> {
         let Some(row) = kind(elem, true).and_then(fma_row) else {
             return self.unselected(format!(" of tiles of {elem}"));
         };
-        let [x, y, z] = [self.operand(args[0])?, self.operand(args[1])?, self.operand(args[2])?];
+        let [x, y] = self.factors(args[0], args[1])?;
+        let z = self.operand(args[2])?;
         self.elementwise(result, row, Attr::None, &[x, y, z])
     }
 
@@ -245,6 +250,9 @@ impl Lower<'_, '_> {
         {
             let c = self.at().imm(bits);
             self.env.insert(result, Low::Splat(c));
+            return Ok(());
+        }
+        if self.tile_apart(result)? {
             return Ok(());
         }
         if super::narrow::is_narrow(from) && matches!(to, Elem::F16 | Elem::Bf16 | Elem::F32) {

@@ -44,6 +44,7 @@ use crate::{IselError, Result};
 use warplift_ir::tile::{Kernel, Mapping, Op, Origin, Type, VerifyError, verify_mapping};
 
 pub use tunables::do_tunables;
+pub(crate) use widen::constant;
 
 pub use form::Form;
 

@@ -43,7 +43,7 @@ fn castable(k: &Kernel, v: Value) -> bool {
 }
 
 /// The number that a constant is, or that a tile of equal elements holds.
-pub(super) fn constant(k: &Kernel, v: Value) -> Option<f64> {
+pub(crate) fn constant(k: &Kernel, v: Value) -> Option<f64> {
     let def = k.def(v)?;
     match k.insts[def].op {
         Op::Int(v) => Some(v as f64),

@@ -118,6 +118,9 @@ impl<'a> Expand<'_, 'a> {
             self.arrive(e);
             let Some(ring) = buffer_of(&self.program.func, e).and_then(|b| self.ring_of(b)) else { continue };
             let data = &self.s.rings[ring];
+            if self.role == RoleKind::Helper && !data.helped {
+                continue;
+            }
             if data.fill == RingFill::Tensor && !self.moves_in(data, self.source) {
                 // A fill of a block around, the only one: another way through it may not have waited.
                 self.spin(ring);
@@ -126,7 +129,7 @@ impl<'a> Expand<'_, 'a> {
             match (self.ring(ring).open, self.s.rings[ring].fill) {
                 (true, RingFill::Threads) if self.ring(ring).filled => self.open_copies(ring),
                 (true, _) => {}
-                (false, RingFill::Tensor | RingFill::Consumers) => self.wait_stage(ring),
+                (false, RingFill::Tensor | RingFill::Consumers | RingFill::Helper) => self.wait_stage(ring),
                 (false, RingFill::Threads) => self.open_copies(ring),
             }
         }

@@ -176,7 +176,7 @@ impl<'a> Expand<'_, 'a> {
         self.forget_global_inside(l.inst);
         let overlapped = matches!(&d.attr, Attr::Loop(l) if l.overlapped);
         let outer = std::mem::replace(&mut self.flight.exact, overlapped);
-        let yields = self.walk(d.blocks[0])?;
+        let yields = self.walk_in_turn(d.blocks[0])?;
         self.keep_assumed(assumed);
         self.flight.exact = outer;
         let next: Vec<Value> = l.kept.iter().map(|&n| self.value(yields[n])).collect();

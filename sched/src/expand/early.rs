@@ -35,7 +35,8 @@ impl Expand<'_, '_> {
     /// The producer's loop whose first stages are filled before the wait.
     pub fn expand_early(&mut self, inst: Inst) -> Result<()> {
         let d = self.data(inst);
-        let rings = self.rings_inside(inst);
+        let mut rings = self.rings_inside(inst);
+        rings.retain(|&r| !self.s.rings[r].fill.is_stored());
         let [low, high, step] = [self.value(d.args[0]), self.value(d.args[1]), self.value(d.args[2])];
         let kept = self.kept_carries(inst);
         let inits = kept.iter().map(|&n| self.value(d.args[3 + n])).collect::<Vec<_>>();

@@ -21,6 +21,7 @@ mod deferred;
 mod early;
 mod flight;
 mod global;
+mod helper;
 mod multicast;
 mod producer;
 mod ring;
@@ -43,9 +44,9 @@ use warplift_ir::target::{Effect, Opcode, Target};
 
 /// Threads of a block at most.
 const MAX_THREADS: u32 = 1024;
-/// Warps of the producer's warpgroup; a thread works for each team, or one for each half of a tile's work, but registers are
-/// given by warpgroup.
-const PRODUCER_WARPS: u32 = 4;
+/// Warps of the producer's warpgroup; a thread works for each team, or one for each half of a tile's work, or a warp beside it
+/// for the consumers, but registers are given by warpgroup.
+pub(crate) const PRODUCER_WARPS: u32 = 4;
 
 /// Expands a schedule into roles.
 ///
@@ -81,13 +82,24 @@ pub fn do_expand<'a>(
         roles.push(Role { name, first_warp, warps: each, copiers: 0, registers: high, func });
     }
     if schedule.producer {
-        let supplies = kept(program, schedule, &graph, RoleKind::Supplier);
-        let copiers = program.teams + u32::from(!supplies.is_empty());
-        let func = expand(RoleKind::Producer).producer(split.then_some(low), supplies)?;
+        let others = [RoleKind::Supplier, RoleKind::Helper].map(|r| (r, kept(program, schedule, &graph, r)));
+        let others: Vec<_> = others.into_iter().filter(|(_, needed)| !needed.is_empty()).collect();
+        let others: Vec<_> =
+            others.into_iter().map(|(r, needed)| (r, needed, copying_warps(program, r))).collect();
+        let copiers = program.teams + others.iter().map(|o| o.2).sum::<u32>();
+        let func = expand(RoleKind::Producer).producer(split.then_some(low), others)?;
         let (name, warps, first_warp) = (RoleKind::Producer.name(), PRODUCER_WARPS, warps);
         roles.push(Role { name, first_warp, warps, copiers, registers: low, func });
     }
     Ok(Scheduled { launch, threads, shared, setup, roles })
+}
+
+/// Warps of the producer's warpgroup that a role beside it has: helpers take all that are left, and turns.
+fn copying_warps(program: &Program<'_>, role: RoleKind) -> u32 {
+    match role {
+        RoleKind::Helper => PRODUCER_WARPS - program.teams,
+        _ => 1,
+    }
 }
 
 /// What a role keeps: its effects, and everything they reach by values and control.

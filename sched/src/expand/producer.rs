@@ -1,5 +1,5 @@
 //! The producer: one elected thread that keeps the rings full; where a tile's work is cut in two, another one of its
-//! warpgroup keeps those full that only the second half reads.
+//! warpgroup keeps those full that only the second half reads, and what all warps would make alike is a whole warp's.
 
 use super::cse::do_cse;
 use super::dce::do_dce;
@@ -12,9 +12,13 @@ use warplift_ir::target::Opcode;
 use warplift_ir::tile::CmpOp;
 
 impl<'a> Expand<'_, 'a> {
-    /// Expands the producer's role, and beside it that of the thread that copies for finishers. `registers`: what
-    /// `setmaxnreg` leaves them; `supplies`: what the second one needs, nothing where there is none.
-    pub fn producer(mut self, registers: Option<u32>, supplies: FxHashSet<Node>) -> Result<Func<'a>> {
+    /// Expands the producer's role, and beside it others of its warps. `registers`: what `setmaxnreg` leaves them;
+    /// `others`: what each of them needs, and how many warps.
+    pub fn producer(
+        mut self,
+        registers: Option<u32>,
+        others: Vec<(RoleKind, FxHashSet<Node>, u32)>,
+    ) -> Result<Func<'a>> {
         let work = self.func.new_block();
         let end = self.func.new_block();
         if let Some(n) = registers {
@@ -26,25 +30,34 @@ impl<'a> Expand<'_, 'a> {
         let five = self.at().imm(5);
         let warp = self.at().int(Opcode::ShrU32, thread, five);
         let warp = self.at().op(Opcode::Uniform, &[warp], Ty::B32);
-        // One warp for each team, or the next one for finishers; the others only give their registers away.
+        // One warp for each team, then those of others; the rest only give their registers away.
         let team = self.at().add_imm(warp, -first);
         self.own.team = Some(team);
         let teams = self.at().imm(teams);
         let mine = self.at().compare(CmpOp::Lt, team, teams);
         let elected = self.at().op(Opcode::Elect, &[], Ty::Pred);
+        self.own.elected = Some(elected);
         let both = self.at().op(Opcode::AndPred, &[mine, elected], Ty::Pred);
         self.shared_base();
-        let other = if supplies.is_empty() { end } else { self.func.new_block() };
-        self.branch(both, (work, &[]), (other, &[]));
+        let mut next = if others.is_empty() { end } else { self.func.new_block() };
+        self.branch(both, (work, &[]), (next, &[]));
         self.copy_all(work, end)?;
-        if other != end {
-            self.func.order.push(other);
-            self.block = other;
-            let mine = self.at().compare(CmpOp::Eq, team, teams);
-            let both = self.at().op(Opcode::AndPred, &[mine, elected], Ty::Pred);
+        let (last, mut before) = (others.len(), i64::from(self.program.teams));
+        for (n, (role, needed, warps)) in others.into_iter().enumerate() {
+            self.func.order.push(next);
+            self.block = next;
+            let number = self.at().add_imm(team, -before);
+            before += i64::from(warps);
+            let all = self.at().imm(before);
+            let mut mine = self.at().compare(CmpOp::Lt, team, all);
+            if role.copies() {
+                mine = self.at().op(Opcode::AndPred, &[mine, elected], Ty::Pred);
+            }
             let work = self.func.new_block();
-            self.branch(both, (work, &[]), (end, &[]));
-            (self.role, self.needed) = (RoleKind::Supplier, supplies);
+            next = if n + 1 == last { end } else { self.func.new_block() };
+            self.branch(mine, (work, &[]), (next, &[]));
+            (self.role, self.needed) = (role, needed);
+            self.own.helper = (role == RoleKind::Helper).then_some(number);
             self.env.clear();
             self.copy_all(work, end)?;
         }
@@ -57,13 +70,13 @@ impl<'a> Expand<'_, 'a> {
         Ok(self.func)
     }
 
-    /// All that one thread copies, from the block `work` on; then it goes to `end`.
+    /// All that one thread copies, or a helper does, from the block `work` on; then it goes to `end`.
     fn copy_all(&mut self, work: Block, end: Block) -> Result<()> {
         self.func.order.push(work);
         self.block = work;
         self.open_rings();
-        // Who runs the early loop waits behind its first stages.
-        if self.s.early.is_none_or(|looped| !self.keeps(looped)) {
+        // Who runs the early loop waits behind its first stages; a helper reads what others have waited for.
+        if self.role.copies() && self.s.early.is_none_or(|looped| !self.keeps(looped)) {
             self.wait_for_grids();
         }
         self.walk(self.program.func.entry)?;

@@ -1,6 +1,6 @@
 //! Rings: slot and phase of a role, barriers of a stage.
 //!
-//! `full[slot]` completes when the copies' bytes have arrived (or every consumer's warp has stored what it hands on),
+//! `full[slot]` completes when the copies' bytes have arrived (or every warp that hands on has stored its part),
 //! `empty[slot]` when every warp has released the stage. Who reads starts with phase 0; who fills with phase 1, so that
 //! the first round of waits returns at once.
 
@@ -38,18 +38,31 @@ impl Expand<'_, '_> {
     fn is_filler(&self, ring: Ring) -> bool {
         match self.s.rings[ring].fill {
             RingFill::Consumers => self.role == RoleKind::Consumer,
+            RingFill::Helper => self.role == RoleKind::Helper,
             RingFill::Tensor | RingFill::Threads => self.role.copies(),
         }
     }
 
-    /// Whether this access is the first to a stage that consumers fill for finishers.
+    /// Whether this access is the first to a stage that one role hands on to another.
     pub fn opens_handed(&self, ring: Ring) -> bool {
-        self.s.rings[ring].fill == RingFill::Consumers && !self.ring(ring).open
+        self.s.rings[ring].fill.is_stored() && !self.ring(ring).open
     }
 
     pub fn ring(&self, ring: Ring) -> RingState {
         // Every ring is opened at role entry.
-        self.rings[ring].unwrap_or_else(|| panic!("{ring} is not open"))
+        let of = |r: Ring| self.rings[r].unwrap_or_else(|| panic!("{r} is not open"));
+        match self.leader(ring) {
+            Some(leader) => RingState { slot: of(leader).slot, phase: of(leader).phase, ..of(ring) },
+            None => of(ring),
+        }
+    }
+
+    /// The ring whose slots and phases are those of what a helper hands on.
+    fn leader(&self, ring: Ring) -> Option<Ring> {
+        match (self.s.rings[ring].fill, self.s.rings[ring].handed) {
+            (RingFill::Helper, Handed::With(leader)) => Some(leader),
+            _ => None,
+        }
     }
 
     /// The ring that fills a buffer.
@@ -164,7 +177,10 @@ impl Expand<'_, '_> {
             self.land();
             let data = &self.s.rings[ring];
             let kept = self.role == RoleKind::Consumer && !data.again.is_empty();
-            if kept || data.handed != Handed::Alone || fills_last(&self.program.func, data, self.source) {
+            // What a helper has read, consumers hand back: they wait for what comes of it.
+            let told = self.role == RoleKind::Helper || data.handed != Handed::Alone;
+            let told = told && !self.is_filler(ring);
+            if kept || told || fills_last(&self.program.func, data, self.source) {
                 return self.advance(ring);
             }
             self.keep_from_copies(ring);
@@ -190,7 +206,7 @@ impl Expand<'_, '_> {
     /// This warp has done with a stage: read it, or filled it for others. Where another ring's release, or none, tells
     /// so, nothing is to do.
     pub fn release(&mut self, ring: Ring, slot: Value, guard: Option<Guard>) {
-        if self.s.rings[ring].handed != Handed::Alone {
+        if self.s.rings[ring].handed != Handed::Alone && !self.is_filler(ring) {
             return;
         }
         let address = self.barrier_at(slot);
@@ -202,8 +218,13 @@ impl Expand<'_, '_> {
         }
     }
 
+    /// On to the next slot: of helpers those too whose turn it was not, behind it. A ring that follows another goes on with it.
     pub fn advance(&mut self, ring: Ring) {
         let RingState { slot, phase, .. } = self.ring(ring);
+        if self.own.in_turn || self.leader(ring).is_some() {
+            self.rings[ring] = Some(RingState { slot, phase, open: false, filled: false });
+            return;
+        }
         let depth = i64::from(self.s.rings[ring].depth);
         let one = self.at().imm(1);
         let flipped = self.at().int(Opcode::Xor, phase, one);

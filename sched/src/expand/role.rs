@@ -80,6 +80,10 @@ pub(super) struct Own {
     pub first: Option<Value>,
     /// Number of this role's team in the block, where there are several.
     pub team: Option<Value>,
+    /// Number of this warp among the helpers.
+    pub helper: Option<Value>,
+    /// Whether what is expanded is its turn.
+    pub in_turn: bool,
     /// Whether this is a warpgroup, for each of them, where they take turns.
     pub group: Vec<Value>,
     /// Descriptor bases by operand.
@@ -306,7 +310,7 @@ impl<'p, 'a> Expand<'p, 'a> {
             self.loc = self.data(inst).loc;
             match self.role {
                 RoleKind::Producer | RoleKind::Supplier => self.produce(block, inst)?,
-                RoleKind::Consumer | RoleKind::Finisher => self.consume(block, inst)?,
+                RoleKind::Consumer | RoleKind::Finisher | RoleKind::Helper => self.consume(block, inst)?,
             }
             for &ring in ends.iter().filter(|(at, _)| *at == inst).map(|(_, r)| r) {
                 self.end_stage(ring);

@@ -82,11 +82,11 @@ fn initialise(
     c.push(NewInst::new(Opcode::FenceMbarInit, &[], &[]).guard(guard));
 }
 
-/// Arrivals that complete a phase of a full barrier: the producer's one, or one a warp of the consumers; of an empty one:
-/// one a warp of all blocks that fill the stage.
+/// Arrivals that complete a phase of a full barrier: the producer's or the helper's one, or one a warp of the consumers; of an
+/// empty one: one a warp of all blocks that fill the stage.
 fn arrivals(program: &Program<'_>, launch: &LaunchInfo, ring: &RingData, full: bool) -> u32 {
     match (full, ring.fill) {
-        (true, RingFill::Tensor) => 1,
+        (true, RingFill::Tensor | RingFill::Helper) => 1,
         _ => program.warps * if ring.cluster { launch.cluster } else { 1 },
     }
 }

@@ -1,5 +1,6 @@
 //! One iteration as a graph: nodes with a resource and a duration, edges with latency and distance.
 
+use crate::alike::handed_on;
 use crate::graph::{global_access, touched};
 use rustc_hash::{FxHashMap, FxHashSet};
 use warplift_ir::machine::{Attr, Block, Buffer, BufferKind, Func, Inst, Program, Span, Ty, Value};
@@ -189,6 +190,7 @@ impl Body {
             block,
             limits,
             free: free(func, block),
+            helped: handed_on(program),
             body: Self { groups: limits.groups, ..Self::default() },
             node_of: FxHashMap::default(),
             stores: FxHashMap::default(),
@@ -274,6 +276,8 @@ pub(super) struct Build<'p, 'a> {
     pub block: Block,
     limits: &'p Limits,
     free: FxHashSet<Inst>,
+    /// What the helper does.
+    helped: FxHashSet<Inst>,
     pub body: Body,
     /// The node that gives each value: for a product's result the node of its wait.
     pub node_of: FxHashMap<Value, usize>,
@@ -292,7 +296,7 @@ impl Build<'_, '_> {
         for &inst in &func.blocks[self.block].insts {
             let d = &func.insts[inst];
             match d.op {
-                _ if self.free.contains(&inst) => {}
+                _ if self.free.contains(&inst) || self.helped.contains(&inst) => {}
                 Opcode::Yield => {}
                 op if op.is_async_load() => loads.push(inst),
                 Opcode::Await if d.args.iter().all(|&e| self.is_load(e)) => {

@@ -38,7 +38,7 @@ mod search;
 mod slices;
 mod steps;
 
-use crate::graph::{meets_in_global, yields};
+use crate::graph::{meets_in_global, touched_inside, yields};
 use crate::schedule::{Feature, WARPGROUP, budgets, do_schedule_without};
 use crate::shared::do_shared;
 use body::{Body, Limits, Resource};
@@ -137,7 +137,9 @@ fn do_loop(
     let func = &program.func;
     let Attr::Loop(attr) = &func.insts[inst].attr else { return None };
     let (has, mixes) = (|f: Feature| !disabled.contains(&f), mixes(func, inst));
-    let rotates = mixes && !meets_in_global(func) && has(Feature::Modulo);
+    // What a helper hands on is not cut: it would be made iterations before it is loaded.
+    let helped = program.alike.iter().any(|&b| touched_inside(func, inst).iter().any(|t| t.1 == b));
+    let rotates = mixes && !helped && !meets_in_global(func) && has(Feature::Modulo);
     let unless = |why: &String| {
         if rotates {
             remarks.push(format!("loop `{}` is not overlapped with itself: {why}", attr.name));

@@ -1,0 +1,240 @@
+//! Products that every warp would make alike: one warp makes them for all.
+//!
+//! ```text
+//!  for t ..                      consumers, warp by warp             helper, one warp
+//!    load x, w; await            wait for x, w                       wait for x, w
+//!    s = product of c and x  ─►                                      s = product of c and x
+//!                                s = load of that stage ◄··········· store s, in a stage
+//!    sums = s + product ..       sums = s + product ..               next iteration
+//! ```
+//!
+//! Stages of both rings follow each other. A slot of what is handed on is free where that of `x` is filled again, and what the
+//! helper reads of `x` it has read before consumers hand it back: there is one barrier more a stage, and nothing to release.
+//!
+//! A value is alike in all warps if it comes from shared memory that tensor copies fill, from constants and scalars, and from
+//! the thread's number only as far as that tells the lane. Helpers are the warps of the producer's warpgroup that copy
+//! nothing; they take turns (`expand::helper`), and run ahead of the consumers as far as the ring goes. Consumers load what is
+//! handed on where they would have made it: in front of the other work of an iteration they would wait for it (measured).
+//!
+//! What comes out is still sequential: run by all warps, each stores what all others store too, and loads it. The schedule
+//! gives stores, and what only they need, to the helper (Task-Based Tensor Computations on Modern GPUs, section 4.2.6).
+
+use crate::expand::rename;
+use crate::graph::touched;
+use crate::handed::{By, LANE, handed_buffer, through};
+use crate::rings::handed_ring;
+use crate::roles::do_roles;
+use crate::schedule::{Feature, loop_of};
+use rustc_hash::FxHashSet;
+use warplift_ir::machine::{
+    Block, Buffer, Cursor, Func, Handed, Inst, Program, Ring, RingData, RingFill, RoleKind, Schedule, Value,
+};
+use warplift_ir::target::{Effect, Opcode};
+
+/// Bits of a lane that tell the columns of a product's sums that it holds; the others tell the rows.
+const COLUMNS: u32 = 3;
+/// Registers of what is handed on at most: a helper has a producer's.
+const MOST_REGISTERS: u32 = 16;
+
+/// Lets one warp make what all would make alike, where a producer leaves it room.
+pub fn do_alike<'a>(mut program: Program<'a>, disabled: &[Feature]) -> Program<'a> {
+    if disabled.contains(&Feature::WarpSpecialization) || !has_room(&program) {
+        return program;
+    }
+    for block in program.func.blocks.keys().collect::<Vec<_>>() {
+        if loop_of(&program.func, block).is_none() {
+            continue;
+        }
+        for last in last_products(&program, block) {
+            hand_on(&mut program, block, last);
+        }
+    }
+    program
+}
+
+/// Whether there is a producer, whose warpgroup works for one team of one block.
+fn has_room(program: &Program<'_>) -> bool {
+    let alone = program.teams == 1 && program.blocks == 1 && program.launch.cluster == 1;
+    let mut s = Schedule::default();
+    if alone && !program.deferred && !program.relay {
+        do_roles(program, &mut s);
+    }
+    s.producer
+}
+
+/// Products of a block that are alike in all warps, the last of each row of them that add up.
+fn last_products(program: &Program<'_>, block: Block) -> Vec<Inst> {
+    let func = &program.func;
+    let insts = &func.blocks[block].insts;
+    let product = |i: &&Inst| func.insts[**i].op == Opcode::MmaSync;
+    let goes_on = |&i: &Inst| {
+        let sums = func.insts[i].results[0];
+        insts.iter().filter(product).any(|&j| func.insts[j].args[0] == sums)
+    };
+    let fits = |&i: &Inst| {
+        let sums = func.insts[i].results[0];
+        func.ty(sums).regs() <= MOST_REGISTERS
+            && Alike { program, block }.value(sums)
+            && is_apart(program, block, i)
+    };
+    insts.iter().filter(product).copied().filter(|i| !goes_on(i) && fits(i)).collect()
+}
+
+/// Whether what a product reads of shared memory goes to no other registers, and something behind it reads that stage: it is
+/// handed back behind what comes of the product.
+fn is_apart(program: &Program<'_>, block: Block, product: Inst) -> bool {
+    let func = &program.func;
+    let own = slice(func, product);
+    let reads = own.iter().filter(|&&i| func.insts[i].op.row().effect == Effect::Read);
+    let others = func.insts.iter().filter(|(i, _)| !own.contains(i));
+    let used: Vec<Value> = others.flat_map(|(_, d)| d.args).copied().collect();
+    let alone = reads.clone().flat_map(|&i| func.insts[i].results).all(|r| !used.contains(r));
+    let touches = |&i: &Inst| touched(&func.insts[i].attr, func.insts[i].op);
+    let behind = func.blocks[block].insts.iter().skip_while(|&&i| i != product);
+    let behind: Vec<(Buffer, bool)> = behind.flat_map(touches).collect();
+    alone && reads.flat_map(touches).all(|stage| behind.contains(&stage))
+}
+
+/// An instruction and all that its operands come from.
+fn slice(func: &Func<'_>, inst: Inst) -> Vec<Inst> {
+    let (mut all, mut at) = (vec![inst], 0);
+    while at < all.len() {
+        for def in func.insts[all[at]].args.iter().filter_map(|&v| func.def(v)) {
+            if !all.contains(&def) {
+                all.push(def);
+            }
+        }
+        at += 1;
+    }
+    all
+}
+
+/// What is known of values in a loop's body.
+struct Alike<'p, 'a> {
+    program: &'p Program<'a>,
+    block: Block,
+}
+
+impl Alike<'_, '_> {
+    /// Whether all warps have the same.
+    fn value(&self, v: Value) -> bool {
+        let func = &self.program.func;
+        if let Some((down, mask)) = bits(func, v) {
+            return u64::from(mask) << down & !u64::from(LANE) == 0;
+        }
+        let Some(def) = func.def(v) else { return self.counts(v) };
+        let d = &func.insts[def];
+        let made = d.op.is_pure() && d.blocks.is_empty() && !matches!(d.op, Opcode::Elect | Opcode::Tid);
+        d.guard.is_none() && (made || self.is_stage(def)) && d.args.iter().all(|&a| self.value(a))
+    }
+
+    /// Whether a block's parameter is a loop's counter.
+    fn counts(&self, v: Value) -> bool {
+        let func = &self.program.func;
+        func.insts
+            .values()
+            .any(|d| d.op == Opcode::For && func.blocks[d.blocks[0]].params.first() == Some(&v))
+    }
+
+    /// Whether an instruction of this block reads what tensor copies brought.
+    fn is_stage(&self, inst: Inst) -> bool {
+        let func = &self.program.func;
+        let d = &func.insts[inst];
+        let here = |i: Inst| func.blocks[self.block].insts.contains(&i);
+        let is_brought = |b: Buffer| {
+            let mut loads = func.insts.iter().filter(|(_, d)| touched(&d.attr, d.op).contains(&(b, true)));
+            loads.all(|(i, d)| d.op.is_async_load() && here(i))
+        };
+        let from = touched(&d.attr, d.op);
+        let reads = from.iter().all(|&(b, writes)| !writes && is_brought(b)) && !from.is_empty();
+        reads && d.op.row().effect == Effect::Read && here(inst)
+    }
+}
+
+/// A value as bits of the thread's number: how far it is shifted down, and what is left of it then.
+fn bits(func: &Func<'_>, v: Value) -> Option<(u32, u32)> {
+    let d = &func.insts[func.def(v)?];
+    if d.op == Opcode::Tid {
+        return Some((0, u32::MAX));
+    }
+    let by = u32::try_from(func.constant(*d.args.get(1)?)?).ok()?;
+    let (down, mask) = bits(func, d.args[0])?;
+    match d.op {
+        Opcode::And => Some((down, mask & by)),
+        Opcode::ShrU32 if by < 32 => Some((down + by, mask >> by)),
+        Opcode::DivU32 if by.is_power_of_two() => Some((down + by.ilog2(), mask >> by.ilog2())),
+        Opcode::RemU32 if by.is_power_of_two() => Some((down, mask & (by - 1))),
+        _ => None,
+    }
+}
+
+/// Stores the sums of a product behind it and loads them for whoever reads them.
+fn hand_on(program: &mut Program<'_>, block: Block, product: Inst) {
+    let sums = program.func.insts[product].results[0];
+    let by = By::Lanes(if has_equal_rows(&program.func, product) { COLUMNS } else { LANE });
+    let buffer = handed_buffer(program, "alike", &[sums], by);
+    let func = &mut program.func;
+    let users: Vec<Inst> =
+        func.insts.iter().filter(|(_, d)| d.args.contains(&sums)).map(|(i, _)| i).collect();
+    let all = &mut func.blocks[block].insts;
+    let at = all.iter().position(|&i| i == product).map_or(all.len(), |at| at + 1);
+    let rest = all.split_off(at);
+    let loc = func.insts[product].loc;
+    let new = through(Cursor::new(func, block, loc), buffer, by, &[sums]);
+    users.into_iter().for_each(|inst| rename(func, inst, &new));
+    func.blocks[block].insts.extend(rest);
+    program.alike.push(buffer);
+}
+
+/// Whether the rows of a product's sums are equal: those of its left operand are, and those of what it adds to.
+fn has_equal_rows(func: &Func<'_>, product: Inst) -> bool {
+    let equal = |v: Value| {
+        func.def(v).is_some_and(|i| match func.insts[i].op {
+            Opcode::MmaSync => has_equal_rows(func, i),
+            _ => {
+                slice(func, i).iter().all(|&j| func.insts[j].op.is_pure() && func.insts[j].op != Opcode::Tid)
+            }
+        })
+    };
+    func.insts[product].args[..2].iter().all(|&v| equal(v))
+}
+
+/// The stores of what the helper hands on, and all that they need.
+pub(crate) fn handed_on(program: &Program<'_>) -> FxHashSet<Inst> {
+    let func = &program.func;
+    let stores = |&i: &Inst| {
+        let to = touched(&func.insts[i].attr, func.insts[i].op);
+        to.iter().any(|&(b, writes)| writes && program.alike.contains(&b))
+    };
+    func.insts.keys().filter(stores).flat_map(|store| slice(func, store)).collect()
+}
+
+/// Gives the helper the stores of what it hands on, and the reads that only they need.
+pub(crate) fn do_helper(program: &Program<'_>, s: &mut Schedule) {
+    let effects =
+        handed_on(program).into_iter().filter(|&i| program.func.insts[i].op.row().effect != Effect::Pure);
+    effects.for_each(|i| s.roles[i] = RoleKind::Helper);
+}
+
+/// Whether the helper reads a ring's stages too.
+fn is_read_by_helper(program: &Program<'_>, s: &Schedule, ring: &RingData) -> bool {
+    let func = &program.func;
+    let reads = |(b, writes): (Buffer, bool)| !writes && ring.buffers.contains(&b);
+    let own = func.insts.iter().filter(|(i, _)| s.roles[*i] == RoleKind::Helper);
+    own.flat_map(|(_, d)| touched(&d.attr, d.op)).any(reads)
+}
+
+/// The rings of what the helper hands on, and which ones it reads.
+pub(crate) fn alike_rings(program: &Program<'_>, s: &mut Schedule) {
+    let helped: Vec<Ring> =
+        s.rings.iter().filter(|(_, r)| is_read_by_helper(program, s, r)).map(|(r, _)| r).collect();
+    helped.into_iter().for_each(|r| s.rings[r].helped = true);
+    for &buffer in &program.alike {
+        let ring = handed_ring(program, buffer, RingFill::Helper);
+        let leads = |r: &RingData| r.helped && r.blocks == ring.blocks;
+        let leader = s.rings.iter().find(|(_, r)| leads(r)).map(|(r, _)| r);
+        // `do_alike` has seen to that.
+        let leader = leader.unwrap_or_else(|| panic!("{buffer} follows no ring"));
+        s.rings.push(RingData { handed: Handed::With(leader), ..ring });
+    }
+}

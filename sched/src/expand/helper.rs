@@ -1,0 +1,50 @@
+//! Helpers: warps of the producer's warpgroup that make in turn what all warps of the consumers would make alike.
+//!
+//! ```text
+//!  slot      0    1    2    3    4    5    0     a slot of the ring belongs to one of them
+//!  helper 0  make ·    ·    make ·    ·    make  · only goes on to the next slot
+//!  helper 1  ·    make ·    ·    make ·    ·
+//! ```
+//!
+//! One of them alone makes a stage in the time in which consumers make several: it waits for one result after the other.
+
+use super::copying_warps;
+use super::role::Expand;
+use crate::Result;
+use warplift_ir::machine::{Block, Ring, RingData, RingFill, RoleKind, Value};
+use warplift_ir::target::Opcode;
+use warplift_ir::tile::CmpOp;
+
+impl<'a> Expand<'_, 'a> {
+    /// A loop's body: of a helper's, only where it is its turn.
+    pub fn walk_in_turn(&mut self, block: Block) -> Result<&'a [Value]> {
+        let Some((ring, number)) = self.handed_in(block).zip(self.own.helper) else {
+            return self.walk(block);
+        };
+        let [work, on] = [self.func.new_block(), self.func.new_block()];
+        let slot = self.ring(ring).slot;
+        let helpers = copying_warps(self.program, RoleKind::Helper);
+        let helpers = self.at().imm(i64::from(helpers));
+        let turn = self.at().int(Opcode::RemU32, slot, helpers);
+        let mine = self.at().compare(CmpOp::Eq, turn, number);
+        self.branch(mine, (work, &[]), (on, &[]));
+        self.func.order.push(work);
+        self.block = work;
+        self.own.in_turn = true;
+        let yields = self.walk(block)?;
+        self.own.in_turn = false;
+        self.jump(on, &[]);
+        self.func.order.push(on);
+        self.block = on;
+        let moved: Vec<Ring> =
+            self.s.rings.iter().filter(|(_, r)| self.moves_in(r, block)).map(|r| r.0).collect();
+        moved.into_iter().for_each(|r| self.advance(r));
+        Ok(yields)
+    }
+
+    /// The ring by which helpers hand on what they make in a block.
+    fn handed_in(&self, block: Block) -> Option<Ring> {
+        let here = |r: &RingData| r.fill == RingFill::Helper && r.blocks.contains(&block);
+        self.s.rings.iter().find(|(_, r)| self.role == RoleKind::Helper && here(r)).map(|(r, _)| r)
+    }
+}

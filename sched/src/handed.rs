@@ -1,0 +1,160 @@
+//! Fragments on their way from one role to another: through a stage of a ring in shared memory.
+//!
+//! ```text
+//!  registers 0 1 2 3 | 4 5 6      thread 0   thread 1   ..   | thread 0 ..
+//!  runs of 4, 2 or 1              0 1 2 3    0 1 2 3         | 4 5        ..
+//! ```
+//!
+//! Each thread stores its registers, and the thread of the same number loads them; of what is alike in all warps one thread of
+//! each lane stores, and of what only some bits of the lane tell apart, one for each number that these make.
+
+use rustc_hash::FxHashMap;
+use warplift_ir::machine::{
+    Attr, Buffer, BufferData, BufferKind, Cursor, Guard, NewInst, Place, Program, Ty, Value,
+};
+use warplift_ir::target::Opcode;
+use warplift_ir::tile::CmpOp;
+
+/// Registers that one access moves at most.
+const WIDEST: u16 = 4;
+/// Alignment of what a thread hands on, bytes.
+const ALIGN: u32 = 16;
+/// Bits of a thread's number that tell its lane.
+pub(crate) const LANE: u32 = 31;
+
+/// Who stores, and who loads that.
+#[derive(Clone, Copy)]
+pub(crate) enum By {
+    /// So many threads, each what is its own.
+    Threads(u32),
+    /// Lanes, for all threads in which these low bits of the lane are the same.
+    Lanes(u32),
+}
+
+impl By {
+    /// Threads that store.
+    fn count(self) -> u32 {
+        match self {
+            Self::Threads(n) => n,
+            Self::Lanes(bits) => bits + 1,
+        }
+    }
+}
+
+/// A ring's buffer for some fragments.
+pub(crate) fn handed_buffer(program: &mut Program<'_>, name: &str, values: &[Value], by: By) -> Buffer {
+    let bytes = handed_bytes(program, values, by);
+    program.buffers.push(BufferData { name: name.to_owned(), bytes, align: ALIGN, kind: BufferKind::Ring })
+}
+
+/// Stores fragments and loads them; what they are behind it.
+pub(crate) fn through(
+    c: Cursor<'_, '_>,
+    buffer: Buffer,
+    by: By,
+    values: &[Value],
+) -> FxHashMap<Value, Value> {
+    let mut pass = Pass { c, buffer, by, first: 0, offset: 0 };
+    let guard = pass.first_lanes();
+    values.iter().for_each(|&v| pass.store(v, guard));
+    pass.offset = 0;
+    values.iter().map(|&v| (v, pass.load(v))).collect()
+}
+
+/// Bytes of a stage of what is handed on.
+pub(crate) fn handed_bytes(program: &Program<'_>, values: &[Value], by: By) -> u32 {
+    let registers: u32 = values.iter().map(|&v| program.func.ty(v).regs()).sum();
+    4 * by.count() * registers
+}
+
+/// Fragments on their way through a buffer: run by run, a run's threads side by side.
+struct Pass<'c, 'f> {
+    c: Cursor<'c, 'f>,
+    buffer: Buffer,
+    by: By,
+    /// Instructions of the entry that are made here.
+    first: usize,
+    /// Bytes taken.
+    offset: u32,
+}
+
+impl Pass<'_, '_> {
+    /// Of several lanes that hold the same, the first: a condition where there are such.
+    fn first_lanes(&mut self) -> Option<Guard> {
+        let By::Lanes(bits) = self.by else { return None };
+        let pred = self.at_entry(|c| {
+            let thread = c.op(Opcode::Tid, &[], Ty::B32);
+            let others = c.and_imm(thread, i64::from(LANE & !bits));
+            let zero = c.imm(0);
+            c.compare(CmpOp::Eq, others, zero)
+        });
+        (bits != LANE).then_some(Guard { pred, negated: false })
+    }
+
+    /// Where this thread's registers of the next run lie: an offset, and a place.
+    fn next(&mut self, count: u16) -> (Value, Place) {
+        let bytes = 4 * i64::from(count);
+        let at = match self.by {
+            By::Threads(_) => {
+                let thread = self.c.op(Opcode::Tid, &[], Ty::B32);
+                self.c.mul_imm(thread, bytes)
+            }
+            By::Lanes(bits) => self.at_entry(|c| {
+                let thread = c.op(Opcode::Tid, &[], Ty::B32);
+                let lane = c.and_imm(thread, bits.into());
+                c.mul_imm(lane, bytes)
+            }),
+        };
+        let place = Place { buffer: self.buffer, offset: self.offset };
+        self.offset += 4 * u32::from(count) * self.by.count();
+        (at, place)
+    }
+
+    /// What a loop around would make again, before everything else.
+    fn at_entry(&mut self, make: impl FnOnce(&mut Cursor<'_, '_>) -> Value) -> Value {
+        let (entry, loc) = (self.c.func.entry, self.c.loc);
+        let later = self.c.func.blocks[entry].insts.split_off(self.first);
+        let v = make(&mut Cursor::new(self.c.func, entry, loc));
+        self.first = self.c.func.blocks[entry].insts.len();
+        self.c.func.blocks[entry].insts.extend(later);
+        v
+    }
+
+    fn store(&mut self, v: Value, guard: Option<Guard>) {
+        for (first, count) in runs(self.c.func.ty(v)) {
+            let (at, place) = self.next(count);
+            let slice = NewInst::new(Opcode::Slice, &[v], &[Ty::frag(count)]).attr(Attr::Imm(first.into()));
+            let part = self.c.value(slice);
+            let attr = Attr::PlaceMem { place, count: count as u8 };
+            self.c.push(NewInst::new(Opcode::StShared, &[at, part], &[]).attr(attr).guard(guard));
+        }
+    }
+
+    fn load(&mut self, v: Value) -> Value {
+        let ty = self.c.func.ty(v);
+        let parts: Vec<Value> = runs(ty)
+            .into_iter()
+            .map(|(_, count)| {
+                let (at, place) = self.next(count);
+                let attr = Attr::PlaceMem { place, count: count as u8 };
+                self.c.value(NewInst::new(Opcode::LdShared, &[at], &[Ty::frag(count)]).attr(attr))
+            })
+            .collect();
+        match parts[..] {
+            [one] => one,
+            _ => self.c.value(NewInst::new(Opcode::Join, &parts, &[ty])),
+        }
+    }
+}
+
+/// First register and number of the runs in which a fragment is moved.
+fn runs(ty: Ty) -> Vec<(u16, u16)> {
+    let (mut runs, mut first, all) = (Vec::new(), 0, ty.regs() as u16);
+    for count in [WIDEST, 2, 1] {
+        while all - first >= count {
+            runs.push((first, count));
+            first += count;
+        }
+    }
+    runs
+}
