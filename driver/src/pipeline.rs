@@ -227,8 +227,6 @@ pub(crate) fn compile_and<T>(
 
 /// Detours through shared memory that nobody asks for.
 const DETOURS: Feature = Feature::Isel(warplift_isel::Feature::Detours);
-/// Warps that do nothing but copy.
-const ROLES: Feature = Feature::Sched(warplift_sched::Feature::WarpSpecialization);
 /// Products of what operands are less by, which nobody asks for.
 const APART: Feature = Feature::Isel(warplift_isel::Feature::Apart);
 /// Chains that are cut though nobody says so.
@@ -237,8 +235,10 @@ const SLICES: Feature = Feature::Sched(warplift_sched::Feature::Slices);
 /// What is given up of what nobody asked for, in turn, before a kernel is refused: chains matter to registers alone.
 fn given_up(e: &CompileError) -> &'static [&'static [Feature]] {
     match e {
-        CompileError::Registers(_) => &[&[APART], &[SLICES], &[DETOURS, SLICES], &[APART, DETOURS, SLICES]],
-        e if e.is_refusal() => &[&[DETOURS]],
+        CompileError::Registers(_) => {
+            &[&[APART], &[SLICES], &[APART, SLICES], &[DETOURS, SLICES], &[APART, DETOURS, SLICES]]
+        }
+        e if e.is_refusal() => &[&[DETOURS], &[APART]],
         _ => &[],
     }
 }
@@ -282,11 +282,7 @@ fn stages<'b>(
     r: &mut Recorder<'_>,
     bump: &'b Bump,
 ) -> Result<(Scheduled<'b>, Compiled), CompileError> {
-    let mut of = of_isel(disable);
-    if disable.contains(&ROLES) {
-        // Without a producer nobody makes for all what all would make alike.
-        of.push(warplift_isel::Feature::Apart);
-    }
+    let of = of_isel(disable);
     let forms = r.pass("map", || warplift_isel::map::do_forms_without(kernel, mapping, &of))?;
     let (mapped, plan) = r.pass("plan", || warplift_isel::select::do_select(&forms, &of))?;
     r.dump("map", &mapped);
@@ -307,6 +303,9 @@ fn stages<'b>(
     let program = r.pass("alike", || Ok::<_, CompileError>(warplift_sched::do_alike(program, &without)))?;
     r.dump("alike", &program);
     r.check("alike", || verify_structured(&program.func), &program)?;
+    if !disable.contains(&APART) && warplift_sched::is_made_by_all(&program) {
+        return stages(kernel, mapping, target, &[disable, &[APART]].concat(), r, bump);
+    }
     let Overlap { program, loops, remarks } =
         r.pass("modulo", || Ok::<_, CompileError>(warplift_sched::do_modulo(program, target, &without)))?;
     let program = r.pass("rotate", || Ok::<_, CompileError>(warplift_sched::do_rotate(program, &loops)))?;

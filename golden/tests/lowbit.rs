@@ -217,6 +217,9 @@ fn what_operands_are_less_is_multiplied_by_one_warp_for_all() {
     assert!(!is_helped(&narrow(&[&zeros[..], &[("GROUP = 128", "GROUP = 32")]].concat()), &[]));
     assert!(!is_helped(&with(&[("ptr<u4>", "ptr<u8>"), (": u4[", ": u8[")]), &[]));
     assert!(!is_helped(&with(&[("- 8.0", "- 7.5")]), &[]));
+    // What threads bring nobody makes for all, and where nothing is to be taken away nothing is made.
+    assert!(!is_helped(&with(&[("x: ptr<f16> align 16", "x: ptr<f16>")]), &[]));
+    assert!(!is_helped(&with(&[(" - 8.0", "")]), &[]));
     let (kernel, _) = variant(&[]);
     let of = |tile, kernel: &Kernel| {
         (kernel.clone(), mapped(kernel, tile, 1, "", "array w: packed array s: staged"))

@@ -1,7 +1,7 @@
-//! Products that every warp would make alike: one warp makes them for all.
+//! Products that every warp would make alike: one warp makes each for all, the helpers in turn.
 //!
 //! ```text
-//!  for t ..                      consumers, warp by warp             helper, one warp
+//!  for t ..                      consumers, warp by warp             a helper, one warp
 //!    load x, w; await            wait for x, w                       wait for x, w
 //!    s = product of c and x  ─►                                      s = product of c and x
 //!                                s = load of that stage ◄··········· store s, in a stage
@@ -24,10 +24,11 @@ use crate::graph::touched;
 use crate::handed::{By, LANE, handed_buffer, through};
 use crate::rings::handed_ring;
 use crate::roles::do_roles;
-use crate::schedule::{Feature, loop_of};
+use crate::schedule::{Feature, buffer_of, loop_of};
 use rustc_hash::FxHashSet;
 use warplift_ir::machine::{
-    Block, Buffer, Cursor, Func, Handed, Inst, Program, Ring, RingData, RingFill, RoleKind, Schedule, Value,
+    Block, Buffer, Cursor, Func, Handed, Inst, InstData, Program, RingData, RingFill, RoleKind, Schedule,
+    Value,
 };
 use warplift_ir::target::{Effect, Opcode};
 
@@ -80,19 +81,24 @@ fn last_products(program: &Program<'_>, block: Block) -> Vec<Inst> {
     insts.iter().filter(product).copied().filter(|i| !goes_on(i) && fits(i)).collect()
 }
 
-/// Whether what a product reads of shared memory goes to no other registers, and something behind it reads that stage: it is
-/// handed back behind what comes of the product.
+/// Whether what a product reads of shared memory goes to no other registers, is awaited together, and something behind it reads
+/// that stage: it is handed back behind what comes of the product.
 fn is_apart(program: &Program<'_>, block: Block, product: Inst) -> bool {
     let func = &program.func;
     let own = slice(func, product);
     let reads = own.iter().filter(|&&i| func.insts[i].op.row().effect == Effect::Read);
     let others = func.insts.iter().filter(|(i, _)| !own.contains(i));
     let used: Vec<Value> = others.flat_map(|(_, d)| d.args).copied().collect();
+    let buffers = |i: Inst| func.insts[i].args.iter().filter_map(|&e| buffer_of(func, e)).collect::<Vec<_>>();
+    let awaits = func.blocks[block].insts.iter().filter(|&&i| func.insts[i].op == Opcode::Await);
+    let mut stages = awaits.map(|&i| buffers(i));
     let alone = reads.clone().flat_map(|&i| func.insts[i].results).all(|r| !used.contains(r));
     let touches = |&i: &Inst| touched(&func.insts[i].attr, func.insts[i].op);
     let behind = func.blocks[block].insts.iter().skip_while(|&&i| i != product);
     let behind: Vec<(Buffer, bool)> = behind.flat_map(touches).collect();
-    alone && reads.flat_map(touches).all(|stage| behind.contains(&stage))
+    let read: Vec<(Buffer, bool)> = reads.flat_map(touches).collect();
+    let of_one = stages.any(|s| read.iter().all(|(b, _)| s.contains(b)));
+    alone && of_one && read.iter().all(|stage| behind.contains(stage))
 }
 
 /// An instruction and all that its operands come from.
@@ -216,25 +222,33 @@ pub(crate) fn do_helper(program: &Program<'_>, s: &mut Schedule) {
     effects.for_each(|i| s.roles[i] = RoleKind::Helper);
 }
 
-/// Whether the helper reads a ring's stages too.
-fn is_read_by_helper(program: &Program<'_>, s: &Schedule, ring: &RingData) -> bool {
+/// What is read of shared memory for what the helper hands on by a buffer.
+fn read_for(program: &Program<'_>, handed: Buffer) -> Vec<Buffer> {
     let func = &program.func;
-    let reads = |(b, writes): (Buffer, bool)| !writes && ring.buffers.contains(&b);
-    let own = func.insts.iter().filter(|(i, _)| s.roles[*i] == RoleKind::Helper);
-    own.flat_map(|(_, d)| touched(&d.attr, d.op)).any(reads)
+    let touches = |i: Inst| touched(&func.insts[i].attr, func.insts[i].op);
+    let stores = func.insts.keys().filter(|&i| touches(i).contains(&(handed, true)));
+    let all = stores.flat_map(|store| slice(func, store)).flat_map(touches);
+    all.filter(|t| !t.1).map(|t| t.0).collect()
+}
+
+/// Whether warps that multiply as warpgroups make products of warps, each the same: nobody makes them for all.
+pub fn is_made_by_all(program: &Program<'_>) -> bool {
+    let has = |op: Opcode| program.func.insts.values().any(|d| d.op == op);
+    let handed = handed_on(program);
+    let own = |(i, d): (Inst, &InstData<'_>)| d.op == Opcode::MmaSync && !handed.contains(&i);
+    has(Opcode::Wgmma) && program.func.insts.iter().any(own)
 }
 
 /// The rings of what the helper hands on, and which ones it reads.
 pub(crate) fn alike_rings(program: &Program<'_>, s: &mut Schedule) {
-    let helped: Vec<Ring> =
-        s.rings.iter().filter(|(_, r)| is_read_by_helper(program, s, r)).map(|(r, _)| r).collect();
-    helped.into_iter().for_each(|r| s.rings[r].helped = true);
     for &buffer in &program.alike {
-        let ring = handed_ring(program, buffer, RingFill::Helper);
-        let leads = |r: &RingData| r.helped && r.blocks == ring.blocks;
-        let leader = s.rings.iter().find(|(_, r)| leads(r)).map(|(r, _)| r);
-        // `do_alike` has seen to that.
+        let reads = read_for(program, buffer);
+        let leader =
+            s.rings.iter().find(|(_, r)| r.buffers.iter().any(|b| reads.contains(b))).map(|(r, _)| r);
+        // `do_alike` has seen to it that there is one, and that it is the only one.
         let leader = leader.unwrap_or_else(|| panic!("{buffer} follows no ring"));
-        s.rings.push(RingData { handed: Handed::With(leader), ..ring });
+        s.rings[leader].helped = true;
+        let ring = handed_ring(program, buffer, RingFill::Helper);
+        s.rings.push(RingData { handed: Handed::With(leader), least: s.rings[leader].least, ..ring });
     }
 }

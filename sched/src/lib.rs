@@ -35,7 +35,7 @@ mod tests;
 mod together;
 mod turns;
 
-pub use alike::do_alike;
+pub use alike::{do_alike, is_made_by_all};
 pub use expand::do_expand;
 pub use graph::{Edge, Graph, Node};
 pub use modulo::{Overlap, do_modulo, do_rotate};

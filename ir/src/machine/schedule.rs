@@ -82,7 +82,7 @@ pub struct Program<'a> {
     pub relay: bool,
     /// What that is handed, once it is known: it begins where this is loaded.
     pub relayed: Option<Relayed>,
-    /// What one warp makes for all, since all would make it alike: buffers by which it hands that on.
+    /// What helpers make for all warps, since all would make it alike: buffers by which they hand that on.
     pub alike: Vec<Buffer>,
     /// Structured code.
     pub func: Func<'a>,
@@ -191,7 +191,7 @@ pub enum RoleKind {
     Finisher,
     /// One more thread that issues tensor copies: what finishers alone read.
     Supplier,
-    /// One warp that makes what all warps of the consumers would make alike.
+    /// Warps that make in turn what all warps of the consumers would make alike.
     Helper,
 }
 

@@ -14,7 +14,8 @@
 //! Where `z` is not the same in all rows, sums of `x` alone take its place, and each row multiplies them by its own.
 //!
 //! The product of what is constant is one of `mma.sync`, whose sums lie in registers as those of `wgmma` do. It is worth its
-//! cycles only if the schedule finds that all warps make the same (`sched::alike`), and so only where a producer copies. At 8
+//! cycles only if the schedule finds that all warps make the same (`sched::alike`); where it does not, all is compiled again
+//! without this. At 8
 //! columns, where kernels wait for memory, the warps that make it cost launches that overlap more than a constant's
 //! differences (measured).
 //! (Tilus, section 7; that sums correct zero points is common in integer kernels.)
@@ -24,6 +25,8 @@ use super::{Low, Lower};
 use crate::Result;
 use crate::map::constant;
 use crate::operand::loaded;
+use crate::plan::Fill;
+use crate::tiles::extents;
 use std::ops::Range;
 use warplift_ir::machine::{self, Attr, IndexMap, MmaAttr, NewInst, Ty};
 use warplift_ir::target::Opcode;
@@ -36,7 +39,7 @@ const LEAST: i32 = -24;
 const MOST_LESS: f64 = 768.0;
 /// Columns of a product at most: the constant's sums are held by warps with a producer's few registers.
 const MOST_COLUMNS: u32 = 16;
-/// Columns of a product at least, where all rows are less the same.
+/// Columns of a product at least, where all rows are less the same: so it is these alone.
 const LEAST_COLUMNS: u32 = 16;
 /// Bits of an integer at most: kernels with wider ones wait for memory.
 const MOST_BITS: u32 = 4;
@@ -88,6 +91,11 @@ impl Chain {
         self.raised.map(|r| 2f32.powi(-LEAST - r as i32))
     }
 
+    /// Whether fields are all that there is.
+    fn is_whole(&self, offset: f64) -> bool {
+        matches!(self.less, Less::Constant(c) if c + offset == 0.0)
+    }
+
     /// What is multiplied apart, in units of the fields of either half; `None` where an f16 is not exact.
     fn constants(&self, elem: Elem) -> Option<[u16; 2]> {
         let factor = match self.less {
@@ -126,7 +134,7 @@ impl Lower<'_, '_> {
         while let Some(next) = self.next_product(body, *products.last()?) {
             products.push(next);
         }
-        let found = products.iter().map(|&p| self.integers(p).filter(|_| self.is_brought(body, p)));
+        let found = products.iter().map(|&p| self.integers(p).filter(|_| self.is_brought(body, first, p)));
         let found: Vec<(Value, Less)> = found.collect::<Option<_>>()?;
         let (elem, less) = (k.ty(found[0].0).elem(), found[0].1);
         if found.iter().any(|f| (k.ty(f.0).elem(), f.1) != (elem, less)) {
@@ -153,10 +161,13 @@ impl Lower<'_, '_> {
         (goes_on && k.blocks[body].insts.contains(&next)).then_some(next)
     }
 
-    /// Whether a product's right operand is loaded in the same block: anew for each iteration.
-    fn is_brought(&self, body: Block, product: Inst) -> bool {
-        let right = loaded(self.k, self.k.args(product)[2]);
-        right.is_some_and(|l| self.k.blocks[body].insts.contains(&l.load))
+    /// Whether tensor copies bring a product's right operand in the same block, anew for each iteration, and before the first
+    /// product of its chain.
+    fn is_brought(&self, body: Block, first: Inst, product: Inst) -> bool {
+        let Some(right) = loaded(self.k, self.k.args(product)[2]) else { return false };
+        let copied = self.plan.shared.get(&right.load).is_some_and(|t| t.fill == Fill::Tma);
+        let mut before = self.k.blocks[body].insts.iter().take_while(|&&i| i != first);
+        copied && before.any(|&i| i == right.load)
     }
 
     /// The integers behind the left operand of a product of this kind, and what is taken from them.
@@ -207,6 +218,9 @@ impl Lower<'_, '_> {
     /// row is less.
     pub(super) fn begun_apart(&mut self, inst: Inst) -> Result<Option<machine::Value>> {
         let Some(chain) = self.apart.iter().find(|c| c.products[0] == inst).cloned() else { return Ok(None) };
+        if chain.is_whole(offset(self.k.ty(chain.operands[0].1).elem())) {
+            return Ok(None);
+        }
         let sums = self.apart_sums(&chain)?;
         let one = self.func.ty(sums).regs() as u16;
         let regs = one * self.plan.products[&inst].m_atoms as u16;
@@ -340,7 +354,9 @@ fn less_by(k: &Kernel, v: Value) -> Option<Less> {
     let from = k.args(def).first().map(|&a| k.ty(a).elem());
     match k.insts[def].op {
         Op::Cast if column && from.is_some_and(|e| e.is_int() && e.bits() <= 8) => Some(Less::Rows(v)),
-        Op::Broadcast | Op::Slice(_) => less_by(k, k.args(def)[0]),
+        Op::Broadcast => less_by(k, k.args(def)[0]),
+        // A part of the depth has all rows.
+        Op::Slice(_) if extents(k, v)[0] == extents(k, k.args(def)[0])[0] => less_by(k, k.args(def)[0]),
         _ => None,
     }
 }

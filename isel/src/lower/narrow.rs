@@ -111,7 +111,6 @@ pub(super) fn raised(elem: Elem, to: Half, pair: [u16; 2]) -> [u32; 2] {
     let [p, q] = pair.map(|e| u32::from(e) * bits);
     let apart = [p % 8, q % 8];
     match 16 % bits {
-        _ if bits == 8 => [0; 2],
         0 if q == p + 16 && p / 32 == q / 32 => [to.place(p % 32, bits).1; 2],
         0 if apart.iter().all(|r| r + bits <= to.mantissa) => apart,
         _ => [0; 2],
@@ -153,7 +152,7 @@ impl Lower<'_, '_> {
         self.narrow_pairs(result, arg, kind, Some(bias))
     }
 
-    /// A tile of narrow integers as their fields in the low bits of halves, which are the integers as multiples of the least
+    /// A tile of integers below 8 bits as their fields in the low bits of halves, which are the integers as multiples of the least
     /// numbers: of 2^-24, or where a field stands higher of so much more ([`raised`]). Signed ones are half their range more.
     ///
     /// # Errors
@@ -358,12 +357,8 @@ impl Lower<'_, '_> {
             x = self.permute(x, other, p | (4 + q) << 4);
             (p, q) = (0, 1);
         }
-        let above = if s.bare { 0 } else { s.to.bits(s.to.base(0)) >> 8 };
-        let above = self.constant(s, above);
-        let x = self.permute(x, above, p | 4 << 4 | q << 8 | 4 << 12);
-        if s.bare {
-            return x;
-        }
+        let magic = self.constant(s, s.to.bits(s.to.base(0)) >> 8);
+        let x = self.permute(x, magic, p | 4 << 4 | q << 8 | 4 << 12);
         self.less(s, x, [s.to.base(0) + offset(s.elem) + bias; 2])
     }
 
