@@ -154,27 +154,18 @@ fn early_loads() {
 #[test]
 fn zero_points_of_groups() {
     for ty in ["u8", "f16"] {
-        let zeros = if ty == "u8" { "cast(zero_point, f16)" } else { "zero_point" };
-        let pointer = format!("s: ptr<f16> align 16, z: ptr<{ty}> align 16,");
-        let view = format!("gz = view z : {ty}[n, cdiv(k, GROUP)] strides [1, n] gy =");
-        let load = format!("zero_point = load gz[i*BN, t] : {ty}[BN, 1] tx =");
-        let words = [
-            ("s: ptr<f16> align 16,", pointer.as_str()),
-            ("gy =", &view),
-            ("tx =", &load),
-            ("- 8.0", &format!("- {zeros}")),
-        ];
-        check(&format!("zero points {ty}"), &narrow(&words), [13, 72, 384]);
+        check(&format!("zero points {ty}"), &narrow(&zeros(ty)), [13, 72, 384]);
     }
 }
 
 /// The words that make the text one with zero points for each group.
-fn zeros(ty: &str) -> [String; 4] {
+fn zeros(ty: &str) -> [(&'static str, &'static str); 4] {
+    let point = if ty == "f16" { "- zero_point" } else { "- cast(zero_point, f16)" };
     [
-        format!("s: ptr<f16> align 16, z: ptr<{ty}> align 16,"),
-        format!("gz = view z : {ty}[n, cdiv(k, GROUP)] strides [1, n] gy ="),
-        format!("zero_point = load gz[i*BN, t] : {ty}[BN, 1] tx ="),
-        "- cast(zero_point, f16)".to_owned(),
+        ("s: ptr<f16> align 16,", format!("s: ptr<f16> align 16, z: ptr<{ty}> align 16,").leak()),
+        ("gy =", format!("gz = view z : {ty}[n, cdiv(k, GROUP)] strides [1, n] gy =").leak()),
+        ("tx =", format!("zero_point = load gz[i*BN, t] : {ty}[BN, 1] tx =").leak()),
+        ("- 8.0", point),
     ]
 }
 
@@ -198,13 +189,7 @@ fn is_helped((kernel, mapping): &(Kernel, Mapping), disable: &[Feature]) -> bool
 
 #[test]
 fn what_operands_are_less_is_multiplied_by_one_warp_for_all() {
-    let words = zeros("u8");
-    let zeros = [
-        ("s: ptr<f16> align 16,", words[0].as_str()),
-        ("gy =", &words[1]),
-        ("tx =", &words[2]),
-        ("- 8.0", &words[3]),
-    ];
+    let zeros = zeros("u8");
     let with = |more: &[(&'static str, &'static str)]| narrow(more);
     let apart: Feature = "apart".parse().expect("a feature");
     let roles: Feature = "warp-specialization".parse().expect("a feature");
@@ -239,13 +224,7 @@ fn what_operands_are_less_is_multiplied_by_one_warp_for_all() {
 #[test]
 fn sums_apart_from_their_constants() {
     let packed = "array w: packed array s: staged";
-    let words = zeros("u4");
-    let zeros = [
-        ("s: ptr<f16> align 16,", words[0].as_str()),
-        ("gy =", &words[1]),
-        ("tx =", &words[2]),
-        ("- 8.0", &words[3]),
-    ];
+    let zeros = zeros("u4");
     for (what, kernel) in [("constant", variant(&[]).0), ("rows", variant(&zeros).0)] {
         for (tile, consumers, chunk, rest) in [
             ([128, 16], 1, "", packed.to_owned()),

@@ -37,7 +37,7 @@ const COLUMNS: u32 = 3;
 /// Registers of what is handed on at most: a helper has a producer's.
 const MOST_REGISTERS: u32 = 16;
 
-/// Lets one warp make what all would make alike, where a producer leaves it room.
+/// Lets helpers make what all warps would make alike, where a producer leaves them room.
 pub fn do_alike<'a>(mut program: Program<'a>, disabled: &[Feature]) -> Program<'a> {
     if disabled.contains(&Feature::WarpSpecialization) || !has_room(&program) {
         return program;

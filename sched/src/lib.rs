@@ -4,7 +4,7 @@
 //!  structured machine IR
 //!     │ relay      a tile's work in two halves, for warps of their own
 //!     │ together   loads awaited one behind the other fill one ring
-//!     │ alike      products that all warps would make alike, for one warp
+//!     │ alike      products that all warps would make alike, for helpers
 //!     │ graph      dependences of values, events and memory (petgraph)
 //!     │ schedule   roles, rings, depths, deferral: a Schedule, data
 //!     │ shared     where buffers and barriers lie

@@ -24,7 +24,7 @@ use super::narrow::{Half, is_narrow, offset, raised};
 use super::{Low, Lower};
 use crate::Result;
 use crate::map::constant;
-use crate::operand::loaded;
+use crate::operand::{WARP_ATOM, loaded};
 use crate::plan::Fill;
 use crate::tiles::extents;
 use std::ops::Range;
@@ -47,10 +47,6 @@ const MOST_BITS: u32 = 4;
 const LEAST_SPARED: u32 = 128;
 /// Registers of a step of a left operand's atom: rows of its upper half, of its lower half, and both again.
 const A_REGISTERS: u16 = 4;
-/// Depth of an instruction.
-const DEPTH: u32 = 16;
-/// Columns of an instruction of warps.
-const COLUMNS: u32 = 8;
 
 /// What operands are less than the integers they come from.
 #[derive(Clone, Copy, PartialEq)]
@@ -87,7 +83,7 @@ pub(super) struct Chain {
 
 impl Chain {
     /// What the sums are to be multiplied by, in rows of each half of an atom.
-    fn factors(&self) -> [f32; 2] {
+    fn powers(&self) -> [f32; 2] {
         self.raised.map(|r| 2f32.powi(-LEAST - r as i32))
     }
 
@@ -140,7 +136,7 @@ impl Lower<'_, '_> {
         if found.iter().any(|f| (k.ty(f.0).elem(), f.1) != (elem, less)) {
             return None;
         }
-        let depth: u32 = products.iter().map(|p| DEPTH * self.plan.products[p].k_steps).sum();
+        let depth: u32 = products.iter().map(|p| WARP_ATOM[2] * self.plan.products[p].k_steps).sum();
         if depth * less.differences() < LEAST_SPARED {
             return None;
         }
@@ -246,7 +242,7 @@ impl Lower<'_, '_> {
             return Ok(made.1);
         }
         let n = self.plan.products[&chain.products[0]].n;
-        let (ty, n_atoms) = (Ty::frag(n as u16 / 2), (n / COLUMNS) as u8);
+        let (ty, n_atoms) = (Ty::frag(n as u16 / 2), (n / WARP_ATOM[1]) as u8);
         let attr = MmaAttr { elem: Elem::F16, acc: Elem::F32, m_atoms: 1, n_atoms };
         let left = self.constant_fragment(constants);
         let zero = self.at_entry().imm(0);
@@ -300,7 +296,7 @@ impl Lower<'_, '_> {
         let Some(chain) = self.apart.iter().find(|c| c.products.last() == Some(&inst)) else {
             return Low::Reg(sums);
         };
-        let factors = chain.factors();
+        let factors = chain.powers();
         let mut users = k.insts.keys().filter(|&i| k.args(i).contains(&result));
         let multiplies = |i: Inst| matches!(k.insts[i].op, Op::Fma) && !k.args(i)[2..].contains(&result);
         match users.all(multiplies) {
