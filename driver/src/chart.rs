@@ -124,14 +124,15 @@ impl Row<'_> {
 fn head(l: &LoopSchedule) -> String {
     let bound = l.taken.first().map_or("nothing", |t| unit_name(t.0));
     format!(
-        "loop {}: interval {} cycles (ResMII {} by {bound}, RecMII {}), {} stages, {} warpgroups{}",
+        "loop {}: interval {} cycles (ResMII {} by {bound}, RecMII {}), {} stages, {} warpgroups{}{}",
         l.name,
         l.interval,
         l.resource(),
         l.recurrence,
         l.stages,
         l.groups,
-        if l.rotated { format!(", body holds {} iterations", l.rotations() + 1) } else { String::new() }
+        if l.rotated { format!(", body holds {} iterations", l.rotations() + 1) } else { String::new() },
+        if l.unrolls { ", unrolled by slots" } else { "" }
     )
 }
 
@@ -275,6 +276,7 @@ mod tests {
             recurrence: 100,
             stages: 3,
             rotated: true,
+            unrolls: false,
             turns: None,
             pins: None,
             slots: vec![

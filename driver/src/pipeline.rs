@@ -231,6 +231,10 @@ const DETOURS: Feature = Feature::Isel(warplift_isel::Feature::Detours);
 const APART: Feature = Feature::Isel(warplift_isel::Feature::Apart);
 /// Chains that are cut though nobody says so.
 const SLICES: Feature = Feature::Sched(warplift_sched::Feature::Slices);
+/// Bodies that stand there for each slot, where registers are short.
+const UNROLL: Feature = Feature::Sched(warplift_sched::Feature::Unroll);
+/// Registers that ptxas is left for what it moves out of such bodies: with 3 it serialised products, with 11 it did not.
+const LEFT_TO_PTXAS: u32 = 8;
 
 /// What is given up of what nobody asked for, in turn, before a kernel is refused: chains matter to registers alone.
 fn given_up(e: &CompileError) -> &'static [&'static [Feature]] {
@@ -322,7 +326,11 @@ fn stages<'b>(
     for role in &scheduled.roles {
         r.check("expand", || verify_scheduled(&role.func), &scheduled)?;
     }
-    let allocs = r.pass("allocate", || allocate(&mut scheduled))?;
+    let allocs = r.pass("allocate", || allocate(&mut scheduled));
+    if schedule.loops.iter().any(|l| l.unrolls) && is_tight(&scheduled, allocs.as_ref().ok()) {
+        return stages(kernel, mapping, target, &[disable, &[UNROLL]].concat(), r, bump);
+    }
+    let allocs = allocs?;
     let registers = scheduled.roles.iter().zip(&allocs.roles);
     let registers = registers.map(|(r, a)| (r.name.to_owned(), r.registers, a.pressure)).collect();
     let out = r.pass("emit", || warplift_emit::emit(&scheduled, &allocs))?;
@@ -346,6 +354,15 @@ fn stages<'b>(
     };
     let (ptx, manifest) = (out.ptx, out.manifest);
     Ok((scheduled, Compiled { ptx, manifest, explained, timings: Vec::new() }))
+}
+
+/// Whether a role has few registers left, or none.
+fn is_tight(scheduled: &Scheduled<'_>, allocs: Option<&Allocations>) -> bool {
+    let tight = |a: &Allocations| {
+        let mut roles = scheduled.roles.iter().zip(&a.roles);
+        roles.any(|(r, a)| r.name == "consumer" && a.pressure + LEFT_TO_PTXAS > r.registers)
+    };
+    allocs.is_none_or(tight)
 }
 
 fn bug<E: Display>(pass: &'static str, errors: &[E], dump: &dyn Display) -> CompileError {

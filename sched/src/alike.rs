@@ -21,10 +21,11 @@
 
 use crate::expand::rename;
 use crate::graph::touched;
-use crate::handed::{By, LANE, handed_buffer, through};
+use crate::handed::{By, LANE, handed_buffer, through, through_turned};
 use crate::rings::handed_ring;
 use crate::roles::do_roles;
 use crate::schedule::{Feature, buffer_of, loop_of};
+use crate::turned::turn;
 use rustc_hash::FxHashSet;
 use warplift_ir::machine::{
     Block, Buffer, Cursor, Func, Handed, Inst, InstData, Program, RingData, RingFill, RoleKind, Schedule,
@@ -177,16 +178,22 @@ fn bits(func: &Func<'_>, v: Value) -> Option<(u32, u32)> {
 /// Stores the sums of a product behind it and loads them for whoever reads them.
 fn hand_on(program: &mut Program<'_>, block: Block, product: Inst) {
     let sums = program.func.insts[product].results[0];
-    let by = By::Lanes(if has_equal_rows(&program.func, product) { COLUMNS } else { LANE });
+    let equal = has_equal_rows(&program.func, product);
+    let by = By::Lanes(if equal { COLUMNS } else { LANE });
     let buffer = handed_buffer(program, "alike", &[sums], by);
     let func = &mut program.func;
     let users: Vec<Inst> =
         func.insts.iter().filter(|(_, d)| d.args.contains(&sums)).map(|(i, _)| i).collect();
+    let turned = if equal { turn(func, product) } else { None };
     let all = &mut func.blocks[block].insts;
     let at = all.iter().position(|&i| i == product).map_or(all.len(), |at| at + 1);
     let rest = all.split_off(at);
     let loc = func.insts[product].loc;
-    let new = through(Cursor::new(func, block, loc), buffer, by, &[sums]);
+    let c = Cursor::new(func, block, loc);
+    let new = match turned {
+        Some(turned) => through_turned(c, buffer, by, turned),
+        None => through(c, buffer, by, &[sums]),
+    };
     users.into_iter().for_each(|inst| rename(func, inst, &new));
     func.blocks[block].insts.extend(rest);
     program.alike.push(buffer);

@@ -10,7 +10,7 @@
 
 use rustc_hash::FxHashMap;
 use warplift_ir::machine::{
-    Attr, Buffer, BufferData, BufferKind, Cursor, Guard, NewInst, Place, Program, Ty, Value,
+    Attr, Buffer, BufferData, BufferKind, Cursor, Guard, IndexMap, NewInst, Place, Program, Ty, Value,
 };
 use warplift_ir::target::Opcode;
 use warplift_ir::tile::CmpOp;
@@ -58,7 +58,31 @@ pub(crate) fn through(
     let guard = pass.first_lanes();
     values.iter().for_each(|&v| pass.store(v, guard));
     pass.offset = 0;
-    values.iter().map(|&v| (v, pass.load(v))).collect()
+    let types: Vec<Ty> = values.iter().map(|&v| pass.c.func.ty(v)).collect();
+    values.iter().zip(types).map(|(&v, ty)| (v, pass.load(ty))).collect()
+}
+
+/// Sums whose product has been turned (`turned`).
+#[derive(Clone, Copy)]
+pub(crate) struct Turned {
+    /// What the sums were, in the same value: in each lane of four those of one column of 16, or of one eight behind it, in
+    /// registers the upper half's and the lower half's, then what is to be added to both.
+    pub of: Value,
+    /// Type of the sums as they are loaded: of eight columns after the other the upper half's two columns of a lane, then the
+    /// lower half's.
+    pub was: Ty,
+}
+
+/// Stores turned sums and loads them as they were.
+pub(crate) fn through_turned(
+    c: Cursor<'_, '_>,
+    buffer: Buffer,
+    by: By,
+    turned: Turned,
+) -> FxHashMap<Value, Value> {
+    let mut pass = Pass { c, buffer, by, first: 0, offset: 0 };
+    pass.store_turned(turned.of);
+    FxHashMap::from_iter([(turned.of, pass.load(turned.was))])
 }
 
 /// Bytes of a stage of what is handed on.
@@ -130,8 +154,43 @@ impl Pass<'_, '_> {
         }
     }
 
-    fn load(&mut self, v: Value) -> Value {
-        let ty = self.c.func.ty(v);
+    /// Lane `l` holds column `l / 4`, or the one eight behind it where `l` is odd; two columns are one lane's where they are
+    /// loaded.
+    fn store_turned(&mut self, v: Value) {
+        let run = 4 * i64::from(WIDEST);
+        let lanes = i64::from(self.by.count());
+        let at = self.at_entry(|c| {
+            let thread = c.op(Opcode::Tid, &[], Ty::B32);
+            let mut at = c.imm(0);
+            for (bit, bytes) in [(0, run * lanes), (2, 4), (3, run), (4, 2 * run)] {
+                let set = c.and_imm(thread, 1 << bit);
+                let down = c.imm(bit);
+                let set = c.int(Opcode::ShrU32, set, down);
+                let moved = c.mul_imm(set, bytes);
+                at = c.add(at, moved);
+            }
+            at
+        });
+        let pred = self.at_entry(|c| {
+            let thread = c.op(Opcode::Tid, &[], Ty::B32);
+            let again = c.and_imm(thread, 2);
+            let zero = c.imm(0);
+            c.compare(CmpOp::Eq, again, zero)
+        });
+        let guard = Some(Guard { pred, negated: false });
+        let [first, second] = [0, 2].map(|offset| IndexMap::Affine { scale: 1, offset });
+        let add = NewInst::new(Opcode::AddF32, &[v, v], &[Ty::frag(2)]);
+        let sums = self.c.value(add.maps([first, second].into_iter().collect()));
+        for half in 0..2 {
+            let slice = NewInst::new(Opcode::Slice, &[sums], &[Ty::frag(1)]).attr(Attr::Imm(half));
+            let part = self.c.value(slice);
+            let place = Place { buffer: self.buffer, offset: 8 * half as u32 };
+            let attr = Attr::PlaceMem { place, count: 1 };
+            self.c.push(NewInst::new(Opcode::StShared, &[at, part], &[]).attr(attr).guard(guard));
+        }
+    }
+
+    fn load(&mut self, ty: Ty) -> Value {
         let parts: Vec<Value> = runs(ty)
             .into_iter()
             .map(|(_, count)| {

@@ -33,6 +33,7 @@ mod stage;
 #[cfg(test)]
 mod tests;
 mod together;
+mod turned;
 mod turns;
 
 pub use alike::{do_alike, is_made_by_all};

@@ -44,11 +44,13 @@ pub enum Feature {
     Pins,
     /// Elementwise chains cut, so that a loop's fragments fit twice.
     Slices,
+    /// Loops whose body stands there once for each slot.
+    Unroll,
 }
 
 impl Feature {
     /// All of them, by the names that [`std::str::FromStr`] takes.
-    pub const ALL: [(&'static str, Self); 8] = [
+    pub const ALL: [(&'static str, Self); 9] = [
         ("warp-specialization", Self::WarpSpecialization),
         ("multicast", Self::Multicast),
         ("deferral", Self::Deferral),
@@ -57,6 +59,7 @@ impl Feature {
         ("turns", Self::Turns),
         ("pins", Self::Pins),
         ("slices", Self::Slices),
+        ("unroll", Self::Unroll),
     ];
 }
 

@@ -9,7 +9,7 @@
 //!
 //! An integer in the low bits of an f16 is a subnormal number, which tensor cores multiply exactly, and f32 sums exactly as far
 //! as it sums at all; a field that stands higher is so much more, rows of one half of an atom alike. The power of two goes
-//! where it costs least: to a factor that meets the sums next, if there is one with fewer registers.
+//! where it costs least (`power`).
 //!
 //! Where `z` is not the same in all rows, sums of `x` alone take its place, and each row multiplies them by its own.
 //!
@@ -20,8 +20,8 @@
 //! differences (measured).
 //! (Tilus, section 7; that sums correct zero points is common in integer kernels.)
 
+use super::Lower;
 use super::narrow::{Half, is_narrow, offset, raised};
-use super::{Low, Lower};
 use crate::Result;
 use crate::map::constant;
 use crate::operand::{WARP_ATOM, loaded};
@@ -83,8 +83,13 @@ pub(super) struct Chain {
 
 impl Chain {
     /// What the sums are to be multiplied by, in rows of each half of an atom.
-    fn powers(&self) -> [f32; 2] {
+    pub(super) fn powers(&self) -> [f32; 2] {
         self.raised.map(|r| 2f32.powi(-LEAST - r as i32))
+    }
+
+    /// The product that leaves all sums.
+    pub(super) fn last(&self) -> Inst {
+        self.products[self.products.len() - 1]
     }
 
     /// Whether fields are all that there is.
@@ -288,55 +293,6 @@ impl Lower<'_, '_> {
         let all = [words[0], words[1], words[0], words[1]];
         self.at_entry().value(NewInst::new(Opcode::Join, &all, &[Ty::frag(4)]))
     }
-
-    /// Sums of a chain's last product, as they are yet to be multiplied where all that reads them multiplies them anyway;
-    /// others as they are.
-    pub(super) fn ended_apart(&mut self, inst: Inst, sums: machine::Value) -> Low {
-        let (k, result) = (self.k, self.k.result(inst));
-        let Some(chain) = self.apart.iter().find(|c| c.products.last() == Some(&inst)) else {
-            return Low::Reg(sums);
-        };
-        let factors = chain.powers();
-        let mut users = k.insts.keys().filter(|&i| k.args(i).contains(&result));
-        let multiplies = |i: Inst| matches!(k.insts[i].op, Op::Fma) && !k.args(i)[2..].contains(&result);
-        match users.all(multiplies) {
-            true => Low::Scaled(sums, factors),
-            false => Low::Reg(self.scaled(sums, factors)),
-        }
-    }
-
-    /// Two factors. Where one is sums that are yet to be multiplied and the other has a register for several of them, all in
-    /// rows of one half of their atoms, that one is multiplied instead.
-    pub(super) fn factors(&mut self, x: Value, y: Value) -> Result<[(machine::Value, IndexMap); 2]> {
-        for (sums, other, swapped) in [(x, y, false), (y, x, true)] {
-            let low = [sums, other].map(|v| self.env.get(&v).cloned());
-            let [Some(Low::Scaled(sums, factors)), Some(Low::Picked(few, table))] = low else { continue };
-            let Some(halves) = halves_of(&table) else { continue };
-            let regs = halves.len() as u16;
-            let by = self.by_half(factors, halves);
-            let few = self.repeat(Opcode::MulF32, Attr::None, &[(few, IndexMap::EACH), by], regs);
-            let (sums, few) = ((sums, IndexMap::EACH), (few, IndexMap::Table(table)));
-            return Ok(if swapped { [few, sums] } else { [sums, few] });
-        }
-        Ok([self.operand(x)?, self.operand(y)?])
-    }
-
-    /// Sums multiplied one by one.
-    pub(super) fn scaled(&mut self, sums: machine::Value, factors: [f32; 2]) -> machine::Value {
-        let regs = self.func.ty(sums).regs() as u16;
-        let by = self.by_half(factors, (0..regs).map(half_of).collect());
-        self.repeat(Opcode::MulF32, Attr::None, &[(sums, IndexMap::EACH), by], regs)
-    }
-
-    /// The number for each of several registers, by the half of an atom whose rows they are of.
-    fn by_half(&mut self, [upper, lower]: [f32; 2], halves: Vec<u16>) -> (machine::Value, IndexMap) {
-        let [upper, lower] = [upper, lower].map(|f| self.at_entry().imm(i64::from(f.to_bits())));
-        if upper == lower {
-            return (upper, IndexMap::Whole);
-        }
-        let both = self.at_entry().value(NewInst::new(Opcode::Join, &[upper, lower], &[Ty::frag(2)]));
-        (both, IndexMap::Table(halves.into()))
-    }
 }
 
 /// What is taken from an operand: a constant, or halves of which a row has only one. Whole numbers whose differences from the
@@ -358,18 +314,6 @@ fn less_by(k: &Kernel, v: Value) -> Option<Less> {
 }
 
 /// The half of an atom whose rows a register of its sums is of: two columns, then the same below.
-fn half_of(register: u16) -> u16 {
+pub(super) fn half_of(register: u16) -> u16 {
     register / 2 % 2
-}
-
-/// The half for each register that a table names, if it has only one.
-fn halves_of(table: &[u16]) -> Option<Vec<u16>> {
-    let most = *table.iter().max()?;
-    (0..=most)
-        .map(|r| {
-            let mut uses = table.iter().zip(0u16..).filter(|t| *t.0 == r).map(|t| half_of(t.1));
-            let first = uses.next()?;
-            uses.all(|h| h == first).then_some(first)
-        })
-        .collect()
 }

@@ -29,6 +29,7 @@ mod narrow;
 mod numbers;
 mod order;
 mod plain;
+mod power;
 mod reduce;
 mod scalar;
 mod scan;
@@ -522,6 +523,7 @@ impl<'k, 'a> Lower<'k, 'a> {
         let made = self.at().push(new);
         for (i, &r) in k.results(inst).iter().enumerate() {
             let v = self.func.insts[made].results[i];
+            let v = self.carried_apart(r, v);
             self.set(r, v);
         }
         Ok(())

@@ -1,6 +1,7 @@
 //! Tiles in registers: elementwise operations are one row repeated over the fragment.
 
 use super::bytes::is_to_bytes;
+use super::half::PAIR_LOW;
 use super::{Low, Lower};
 use crate::Result;
 use crate::rows::{binary_row, float_bits, fma_row, is_half, kind, natural, unary_row};
@@ -317,9 +318,31 @@ impl Lower<'_, '_> {
             Elem::F16 => (Opcode::LowF16, Opcode::HighF16),
             _ => (Opcode::LowBf16, Opcode::HighBf16),
         };
+        if let Some(halves) = self.put_together(x, regs) {
+            return self.repeat(low, Attr::None, &[(halves, IndexMap::EACH)], regs);
+        }
         let low = self.repeat(low, Attr::None, &[(x, IndexMap::EACH)], regs / 2);
         let high = self.repeat(high, Attr::None, &[(x, IndexMap::EACH)], regs / 2);
         self.interleave(&[low, high], regs)
+    }
+
+    /// The low halves that pairs were just put together from, each in a register of its own.
+    fn put_together(&mut self, pairs: machine::Value, regs: u16) -> Option<machine::Value> {
+        let def = |f: &machine::Func<'_>, v| f.def(v).map(|i| (f.insts[i].op, f.insts[i].args.to_vec()));
+        let parts = match def(&self.func, pairs)? {
+            (Opcode::Join, parts) => parts,
+            _ => vec![pairs],
+        };
+        let mut halves = Vec::new();
+        for part in parts {
+            let (op, args) = def(&self.func, part)?;
+            let &[first, second, selector] = &args[..] else { return None };
+            let low = op == Opcode::Prmt && self.func.constant(selector) == Some(PAIR_LOW);
+            let scalar = [first, second].iter().all(|&v| self.func.ty(v) == Ty::B32);
+            halves.extend((low && scalar).then_some([first, second])?);
+        }
+        let all = NewInst::new(Opcode::Join, &halves, &[Ty::frag(regs)]);
+        (halves.len() == usize::from(regs)).then(|| self.at().value(all))
     }
 
     /// Register `i` of the result is register `i / parts` of part `i % parts`.

@@ -11,19 +11,19 @@ use warplift_ir::target::Opcode;
 use warplift_ir::tile::CmpOp;
 
 /// A loop that is expanded.
-struct Rotated<'x> {
-    inst: Inst,
+pub(super) struct Rotated<'x> {
+    pub inst: Inst,
     high: Value,
     /// What is carried, at the beginning.
     inits: &'x [Value],
     /// The numbers of that.
-    kept: Vec<usize>,
+    pub kept: Vec<usize>,
     /// Rings that move inside.
-    rings: Vec<Ring>,
+    pub rings: Vec<Ring>,
     /// Rings whose stages stay in flight over an iteration.
-    held: Vec<Ring>,
+    pub held: Vec<Ring>,
     body: Block,
-    exit: Block,
+    pub exit: Block,
 }
 
 /// Where a loop is left to, and what is in flight there.
@@ -131,10 +131,16 @@ impl<'a> Expand<'_, 'a> {
             body: self.func.new_block(),
             exit: self.func.new_block(),
         };
+        let copies = self.copies_of_body(&l);
         self.enter_loop(&l, low);
         let counter = self.begin_body(&l);
+        if copies > 1 {
+            self.at_first_slots(&l.rings);
+        }
+        self.own.in_copies = copies > 1;
         let before = self.seen.clone();
-        self.iterate(&l, counter)?;
+        self.iterate(&l, counter, copies)?;
+        self.own.in_copies = false;
         self.leave_loop(&l);
         self.join_seen(&before);
         Ok(())
@@ -168,20 +174,16 @@ impl<'a> Expand<'_, 'a> {
         counter
     }
 
-    /// The body, and back to its beginning or on.
-    fn iterate(&mut self, l: &Rotated<'_>, counter: Value) -> Result<()> {
-        let d = self.data(l.inst);
-        let step = self.value(d.args[2]);
-        let assumed = self.assume_inside(l.inst);
-        self.forget_global_inside(l.inst);
-        let overlapped = matches!(&d.attr, Attr::Loop(l) if l.overlapped);
-        let outer = std::mem::replace(&mut self.flight.exact, overlapped);
-        let yields = self.walk_in_turn(d.blocks[0])?;
-        self.keep_assumed(assumed);
-        self.flight.exact = outer;
-        let next: Vec<Value> = l.kept.iter().map(|&n| self.value(yields[n])).collect();
-        let counter = self.at().add(counter, step);
-        let again = self.at().compare(CmpOp::Lt, counter, l.high);
+    /// The body, as many times as it stands there, and back to its beginning or on.
+    fn iterate(&mut self, l: &Rotated<'_>, mut counter: Value, copies: u32) -> Result<()> {
+        for _ in 1..copies {
+            let next = self.body_once(l)?;
+            let again = self.count_on(l, &mut counter);
+            let out = [&next[..], &self.ring_values(&l.rings)].concat();
+            self.next_copy(l, again, &out, &[&[counter], &next[..]].concat());
+        }
+        let next = self.body_once(l)?;
+        let again = self.count_on(l, &mut counter);
         let after = self.flight.held.take();
         let held = self.held_values(&l.held, after.as_ref());
         let rings = self.ring_values(&l.rings);
@@ -194,6 +196,26 @@ impl<'a> Expand<'_, 'a> {
         }
         self.land_behind(l, past, &out);
         Ok(())
+    }
+
+    /// An iteration; what it carries on.
+    fn body_once(&mut self, l: &Rotated<'_>) -> Result<Vec<Value>> {
+        let d = self.data(l.inst);
+        let assumed = self.assume_inside(l.inst);
+        self.forget_global_inside(l.inst);
+        let overlapped = matches!(&d.attr, Attr::Loop(l) if l.overlapped);
+        let outer = std::mem::replace(&mut self.flight.exact, overlapped);
+        let yields = self.walk_in_turn(d.blocks[0])?;
+        self.keep_assumed(assumed);
+        self.flight.exact = outer;
+        Ok(l.kept.iter().map(|&n| self.value(yields[n])).collect())
+    }
+
+    /// The next iteration's counter, and whether there is one.
+    fn count_on(&mut self, l: &Rotated<'_>, counter: &mut Value) -> Value {
+        let step = self.value(self.data(l.inst).args[2]);
+        *counter = self.at().add(*counter, step);
+        self.at().compare(CmpOp::Lt, *counter, l.high)
     }
 
     /// Where the loop is left to: a block of its own where products are in flight.

@@ -30,6 +30,7 @@ mod setup;
 mod staging;
 mod steady;
 mod turns;
+mod unroll;
 
 pub(crate) use cp_async::can_lead;
 pub(crate) use cse::rename;

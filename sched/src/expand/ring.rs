@@ -149,11 +149,14 @@ impl Expand<'_, '_> {
     pub fn stage_place(&mut self, ring: Ring, slot: Value, offset: Value, place: Place) -> (Value, i32) {
         debug_assert!(self.s.rings[ring].buffers.contains(&place.buffer));
         let base = self.shared_base();
-        let data = &self.program.buffers[place.buffer];
-        let stage = self.at().mul_imm(slot, i64::from(data.stride()));
+        let stride = self.program.buffers[place.buffer].stride();
+        let first = (self.shared.buffers[place.buffer] + place.offset) as i32;
+        if let Some(known) = self.func.constant(slot) {
+            return (self.address_once(base, offset), first + known as i32 * stride as i32);
+        }
+        let stage = self.at().mul_imm(slot, i64::from(stride));
         let stage = self.at().add(base, stage);
-        let at = self.at().add(stage, offset);
-        (at, (self.shared.buffers[place.buffer] + place.offset) as i32)
+        (self.at().add(stage, offset), first)
     }
 
     /// The stage is done: consumers release it, both go on to the next slot.
@@ -230,6 +233,13 @@ impl Expand<'_, '_> {
         let flipped = self.at().int(Opcode::Xor, phase, one);
         if depth == 1 {
             self.rings[ring] = Some(RingState { slot, phase: flipped, open: false, filled: false });
+            return;
+        }
+        if let Some(known) = self.func.constant(slot) {
+            let next = (known + 1) % depth;
+            let slot = self.at().imm(next);
+            let phase = if next == 0 { flipped } else { phase };
+            self.rings[ring] = Some(RingState { slot, phase, open: false, filled: false });
             return;
         }
         let next = self.at().add_imm(slot, 1);

@@ -86,6 +86,9 @@ pub(super) struct Own {
     pub in_turn: bool,
     /// Whether this is a warpgroup, for each of them, where they take turns.
     pub group: Vec<Value>,
+    /// First addresses by offset, and whether a body stands where these are wanted for each slot.
+    pub addresses: FxHashMap<Value, Value>,
+    pub in_copies: bool,
     /// Descriptor bases by operand.
     pub descriptors: FxHashMap<(Buffer, [u32; 3], bool), Value>,
 }

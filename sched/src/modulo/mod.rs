@@ -150,7 +150,9 @@ fn do_loop(
     let turns = if has(Feature::Turns) { attr.turns } else { Some(false) };
     let given = Choices { turns, pins: has(Feature::Pins) };
     let Choice { turns, pins } = if mixes { choose(&body, &s, &given) } else { Choice::default() };
-    let made = LoopSchedule { turns, pins, ..describe(program, inst, &s, &attr.name) };
+    let made = describe(program, inst, &s, &attr.name);
+    let unrolls = has(Feature::Unroll) && is_bound_by_threads(func, &made);
+    let made = LoopSchedule { turns, pins, unrolls, ..made };
     if rotates && !made.rotated {
         remarks.push(format!("loop `{}`: {}", attr.name, stays(&made, why)));
     }
@@ -233,11 +235,19 @@ fn describe(program: &Program<'_>, inst: Inst, found: &Found, name: &str) -> Loo
         recurrence: found.recurrence,
         stages: ahead + own,
         rotated: own > 1,
+        unrolls: false,
         turns: None,
         pins: None,
         slots,
         copies,
     }
+}
+
+/// Whether threads' instructions bound a loop of its own, which no other loop repeats and which is not overlapped with itself.
+fn is_bound_by_threads(func: &Func<'_>, l: &LoopSchedule) -> bool {
+    let alone = func.blocks[func.entry].insts.contains(&l.inst) && !l.rotated;
+    let busy = |u: Unit| !matches!(u, Unit::Tensor | Unit::Tma | Unit::Lsu);
+    alone && l.taken.first().is_some_and(|t| busy(t.0))
 }
 
 /// The instruction by which a node goes: its product, or the one that takes its warp longest.

@@ -1,0 +1,165 @@
+//! Where the power of two goes that fields multiplied apart are short of.
+//!
+//! ```text
+//!  for t .. carry sum = 0                    for t .. carry sum = 0
+//!      group = 2^24 (fields × x)        ─►       group = fields × x
+//!      yield sum + group · scale                 yield sum + group · scale
+//!                                            2^24 sum
+//! ```
+//!
+//! A power of two may be multiplied anywhere: nothing is rounded by it. It goes behind the loop where sums are only multiplied,
+//! and added to what began at zero; to the other factor where that has fewer registers; else to the sums themselves.
+//! Sums that are so much smaller lose nothing as long as they are of halves, which are 2^-24 at least, and multiplied by a few of
+//! them.
+
+use super::apart::{Chain, half_of};
+use super::{Low, Lower};
+use crate::Result;
+use crate::map::constant;
+use warplift_ir::machine::{self, Attr, IndexMap, NewInst, Ty};
+use warplift_ir::target::Opcode;
+use warplift_ir::tile::{BinOp, Inst, Kernel, Op, Value};
+use warplift_ir::types::Elem;
+
+/// Halves that sums are multiplied by at most: with fields, `x` and these no product is below 2^-96.
+const MOST_FACTORS: usize = 2;
+
+impl Lower<'_, '_> {
+    /// A loop's result, multiplied by what sums inside were not.
+    pub(super) fn carried_apart(&mut self, result: Value, v: machine::Value) -> machine::Value {
+        let of = |c: &&Chain| self.carried_by(c) == Some(result);
+        match self.apart.iter().find(of).map(Chain::powers) {
+            Some(factors) => self.scaled(v, factors),
+            None => v,
+        }
+    }
+
+    /// The loop's result that a chain's sums go to and to nothing else: multiplied by others, and added to what the loop carries
+    /// on from zero, all where the sums are.
+    fn carried_by(&self, chain: &Chain) -> Option<Value> {
+        let k = self.k;
+        let mut sums = k.result(chain.last());
+        let place = self.plan.layouts[sums].as_ref()?;
+        let stays = |v: Value| self.plan.layouts[v].as_ref() == Some(place);
+        let mut factors = Vec::new();
+        let (before, after) = loop {
+            let user = only_user(k, sums)?;
+            let (args, result) = (k.args(user), k.result(user));
+            if !stays(result) {
+                return None;
+            }
+            match k.insts[user].op {
+                Op::Binary(BinOp::Mul) => factors.push(other(args, sums)?),
+                Op::Binary(BinOp::Add) => break (other(args, sums)?, result),
+                Op::Fma if args[2] != sums => {
+                    factors.push(other(&args[..2], sums)?);
+                    break (args[2], result);
+                }
+                _ => return None,
+            }
+            sums = result;
+        };
+        if factors.len() > MOST_FACTORS || !factors.iter().all(|&f| is_of_halves(k, f)) {
+            return None;
+        }
+        let end = only_user(k, after).filter(|&i| matches!(k.insts[i].op, Op::Yield))?;
+        let number = k.args(end).iter().position(|&v| v == after)?;
+        let around = k.insts.keys().find(|&i| {
+            let body = k.insts[i].blocks.first().filter(|_| matches!(k.insts[i].op, Op::For));
+            body.is_some_and(|&b| {
+                k.blocks[b].insts.last() == Some(&end) && k.blocks[b].params[1 + number] == before
+            })
+        })?;
+        let begins = constant(k, k.args(around)[3 + number]) == Some(0.0);
+        let result = k.results(around)[number];
+        (begins && only_user(k, before).is_some() && stays(before) && stays(result)).then_some(result)
+    }
+
+    /// Sums of a chain's last product: as they are yet to be multiplied where all that reads them multiplies them anyway,
+    /// as they are where the loop's results are multiplied; others as they are.
+    pub(super) fn ended_apart(&mut self, inst: Inst, sums: machine::Value) -> Low {
+        let (k, result) = (self.k, self.k.result(inst));
+        let Some(chain) = self.apart.iter().find(|c| c.last() == inst) else {
+            return Low::Reg(sums);
+        };
+        if self.carried_by(chain).is_some() {
+            return Low::Reg(sums);
+        }
+        let factors = chain.powers();
+        let mut users = k.insts.keys().filter(|&i| k.args(i).contains(&result));
+        let multiplies = |i: Inst| matches!(k.insts[i].op, Op::Fma) && !k.args(i)[2..].contains(&result);
+        match users.all(multiplies) {
+            true => Low::Scaled(sums, factors),
+            false => Low::Reg(self.scaled(sums, factors)),
+        }
+    }
+
+    /// Two factors. Where one is sums that are yet to be multiplied and the other has a register for several of them, all in
+    /// rows of one half of their atoms, that one is multiplied instead.
+    pub(super) fn factors(&mut self, x: Value, y: Value) -> Result<[(machine::Value, IndexMap); 2]> {
+        for (sums, other, swapped) in [(x, y, false), (y, x, true)] {
+            let low = [sums, other].map(|v| self.env.get(&v).cloned());
+            let [Some(Low::Scaled(sums, factors)), Some(Low::Picked(few, table))] = low else { continue };
+            let Some(halves) = halves_of(&table) else { continue };
+            let regs = halves.len() as u16;
+            let by = self.by_half(factors, halves);
+            let few = self.repeat(Opcode::MulF32, Attr::None, &[(few, IndexMap::EACH), by], regs);
+            let (sums, few) = ((sums, IndexMap::EACH), (few, IndexMap::Table(table)));
+            return Ok(if swapped { [few, sums] } else { [sums, few] });
+        }
+        Ok([self.operand(x)?, self.operand(y)?])
+    }
+
+    /// Sums multiplied one by one.
+    pub(super) fn scaled(&mut self, sums: machine::Value, factors: [f32; 2]) -> machine::Value {
+        let regs = self.func.ty(sums).regs() as u16;
+        let by = self.by_half(factors, (0..regs).map(half_of).collect());
+        self.repeat(Opcode::MulF32, Attr::None, &[(sums, IndexMap::EACH), by], regs)
+    }
+
+    /// The number for each of several registers, by the half of an atom whose rows they are of.
+    fn by_half(&mut self, [upper, lower]: [f32; 2], halves: Vec<u16>) -> (machine::Value, IndexMap) {
+        let [upper, lower] = [upper, lower].map(|f| self.at_entry().imm(i64::from(f.to_bits())));
+        if upper == lower {
+            return (upper, IndexMap::Whole);
+        }
+        let both = self.at_entry().value(NewInst::new(Opcode::Join, &[upper, lower], &[Ty::frag(2)]));
+        (both, IndexMap::Table(halves.into()))
+    }
+}
+
+/// The instruction that reads a value, if it is one that reads it once.
+fn only_user(k: &Kernel, v: Value) -> Option<Inst> {
+    let reads = |i: Inst| k.args(i).iter().filter(|&&a| a == v).count();
+    let mut users = k.insts.keys().filter(|&i| reads(i) > 0);
+    users.next().filter(|&i| reads(i) == 1 && users.next().is_none())
+}
+
+/// Whether a value's elements are halves, or a number like those: none is smaller than they are, but zero.
+fn is_of_halves(k: &Kernel, v: Value) -> bool {
+    if let Some(c) = constant(k, v) {
+        return c == 0.0 || c.abs() >= f64::from(half::f16::MIN_POSITIVE_SUBNORMAL);
+    }
+    k.def(v).is_some_and(|i| match k.insts[i].op {
+        Op::Cast => k.ty(k.args(i)[0]).elem() == Elem::F16,
+        Op::Broadcast | Op::Reshape | Op::ExpandDims(_) => is_of_halves(k, k.args(i)[0]),
+        _ => false,
+    })
+}
+
+/// Of two operands the one that is not this.
+fn other(args: &[Value], v: Value) -> Option<Value> {
+    args.iter().copied().find(|&a| a != v)
+}
+
+/// The half for each register that a table names, if it has only one.
+fn halves_of(table: &[u16]) -> Option<Vec<u16>> {
+    let most = *table.iter().max()?;
+    (0..=most)
+        .map(|r| {
+            let mut uses = table.iter().zip(0u16..).filter(|t| *t.0 == r).map(|t| half_of(t.1));
+            let first = uses.next()?;
+            uses.all(|h| h == first).then_some(first)
+        })
+        .collect()
+}

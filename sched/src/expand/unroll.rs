@@ -1,0 +1,71 @@
+//! Loops whose body is written once for each slot of their rings.
+//!
+//! ```text
+//!  do { slot ; next slot, wrapped }        do { slot 0 ─ left? ─ slot 1 ─ left? ─ .. ─ slot depth-1 ; phase flips }
+//! ```
+//!
+//! A slot that is a number makes every address of a stage one register and a literal, and what would count slots and phases
+//! goes. It is worth its length where threads' instructions bound a loop: where tensor cores do, they hide it.
+
+use super::control::Rotated;
+use super::role::Expand;
+use warplift_ir::machine::{Ring, RoleKind, Value};
+
+/// Copies of a body at most: what instruction caches hold without a thought.
+const MOST_COPIES: u32 = 8;
+
+impl Expand<'_, '_> {
+    /// How often the body of a loop stands in one iteration: once, or once for each slot.
+    pub fn copies_of_body(&self, l: &Rotated<'_>) -> u32 {
+        let wanted = self.s.loops.iter().any(|s| s.inst == l.inst && s.unrolls);
+        let plain = self.role == RoleKind::Consumer && l.held.is_empty() && self.ahead.most.is_none();
+        if !wanted || !plain || !l.rings.iter().all(|&r| self.begins_at_zero(r)) {
+            return 1;
+        }
+        let depths = l.rings.iter().map(|&r| self.s.rings[r].depth);
+        let most = depths.clone().max().unwrap_or(1);
+        if most <= MOST_COPIES && depths.clone().all(|d| most % d == 0) { most } else { 1 }
+    }
+
+    /// Whether a loop comes to a ring at its first slot, whatever came before.
+    fn begins_at_zero(&self, ring: Ring) -> bool {
+        self.func.constant(self.ring(ring).slot) == Some(0)
+    }
+
+    /// At the beginning of a body that stands there for each slot: the first one's number.
+    pub fn at_first_slots(&mut self, rings: &[Ring]) {
+        let zero = self.at().imm(0);
+        for &r in rings {
+            if let Some(state) = &mut self.rings[r] {
+                state.slot = zero;
+            }
+        }
+    }
+
+    /// A thread's address in the first stages, once for all copies of a body: made at entry, if its offset is.
+    pub fn address_once(&mut self, base: Value, offset: Value) -> Value {
+        if let Some(&made) = self.own.addresses.get(&offset) {
+            return made;
+        }
+        let entry = self.func.entry;
+        let early = self.own.in_copies
+            && self.func.def(offset).is_some_and(|i| self.func.blocks[entry].insts.contains(&i));
+        if !early {
+            return self.at().add(base, offset);
+        }
+        let made = self.before_end(entry, |c| c.add(base, offset));
+        self.own.addresses.insert(offset, made);
+        made
+    }
+
+    /// Between two copies of a body: out of the loop, or on with the next iteration's counter and carried values.
+    pub fn next_copy(&mut self, l: &Rotated<'_>, again: Value, out: &[Value], next: &[Value]) {
+        let on = self.func.new_block();
+        self.branch(again, (on, &[]), (l.exit, out));
+        self.func.order.push(on);
+        self.block = on;
+        let params = &self.program.func.blocks[self.data(l.inst).blocks[0]].params;
+        let carried = l.kept.iter().map(|&n| params[1 + n]);
+        self.env.extend(std::iter::once(params[0]).chain(carried).zip(next.iter().copied()));
+    }
+}

@@ -1,0 +1,114 @@
+//! Products of one row and many columns, turned: what was their right operand becomes the left one.
+//!
+//! ```text
+//!  16 equal rows x 8 columns, twice        columns 0-7 of x first, then columns 8-15, each with both halves of the depth
+//!
+//!   c c c c       x0 .. x7 │ x8 .. x15      x0-7   0-7 │ x8-15   0-7       c d 0 0 c d 0 0    its upper half
+//!   d d d d   ×    .    .  │  .    .    ─►  x0-7  8-15 │ x8-15  8-15   ×   0 0 c d 0 0 c d    its lower half
+//! ```
+//!
+//! An instruction multiplies 16 rows by 8 columns. The rows of a helper's product are equal within each half of an atom, so
+//! that two columns hold all there is: turned, it takes half the instructions. The matrices of two atoms of columns are taken
+//! for one left operand as they were loaded, by which its halves of rows are halves of the depth: columns of zeros keep apart
+//! what it mixes. A lane's sums are then two of one column, in two parts to be added (PTX ISA, "Matrix Fragments for
+//! mma.m16n8k16").
+
+use crate::handed::Turned;
+use crate::schedule::block_of;
+use warplift_ir::machine::{Attr, Cursor, Func, Inst, MmaAttr, NewInst, Ty, Value};
+use warplift_ir::target::Opcode;
+use warplift_ir::tile::CmpOp;
+
+/// Atoms of columns that make one atom of rows.
+const ATOMS: u8 = 2;
+/// Registers of an atom's sums.
+const REGISTERS: u16 = 4;
+/// The bit of a lane by which its column of a right operand is odd.
+const ODD: i64 = 4;
+/// The bit of a lane by which its column of a right operand is for the second half of the depth.
+const FURTHER: i64 = 8;
+
+/// A row of products that add up, with one left operand.
+struct Row {
+    /// From the first on.
+    products: Vec<Inst>,
+    /// Words of an atom of the left operand, the same in all lanes and along the depth: upper rows, lower rows.
+    words: [Value; 2],
+    /// Where that is made.
+    left: Inst,
+    /// The zeros that sums begin with.
+    zeros: Value,
+}
+
+/// Turns the products behind sums whose rows are equal; `None` where they are not of this shape.
+pub(crate) fn turn(func: &mut Func<'_>, last: Inst) -> Option<Turned> {
+    let row = row_of(func, last)?;
+    let of = func.insts[last].results[0];
+    let was = func.ty(of);
+    let right = both_words(func, &row);
+    let ty = Ty::frag(REGISTERS);
+    let mut sums = row.zeros;
+    func.values[sums].ty = ty;
+    for &product in &row.products {
+        let left = func.insts[product].args[2];
+        func.insts[product].args = func.list(&[sums, left, right]);
+        if let Attr::Mma(attr) = &mut func.insts[product].attr {
+            attr.n_atoms = 1;
+        }
+        sums = func.insts[product].results[0];
+        func.values[sums].ty = ty;
+    }
+    Some(Turned { of, was })
+}
+
+/// The products behind sums, if all of them have one left operand of words, and they begin at zero.
+fn row_of(func: &Func<'_>, last: Inst) -> Option<Row> {
+    let left = func.def(func.insts[last].args[1])?;
+    let &[upper, lower, further, furthest] = func.insts[left].args else { return None };
+    let same = [upper, lower] == [further, furthest] && ![upper, lower].iter().any(|&w| func.ty(w).is_frag());
+    let mut products = vec![last];
+    let mut start = func.def(func.insts[last].args[0])?;
+    while func.insts[start].op == Opcode::MmaSync {
+        products.push(start);
+        start = func.def(func.insts[start].args[0])?;
+    }
+    products.reverse();
+    let zeros = func.insts[products[0]].args[0];
+    let of_zero = func.insts[start].args.first().is_some_and(|&v| func.constant(v) == Some(0));
+    let begins = func.insts[start].op == Opcode::Mov && of_zero;
+    let fits = |&p: &Inst| {
+        let wide = matches!(func.insts[p].attr, Attr::Mma(MmaAttr { m_atoms: 1, n_atoms: ATOMS, .. }));
+        wide && func.def(func.insts[p].args[1]) == Some(left)
+    };
+    let once = |&v: &Value| func.insts.values().filter(|d| d.args.contains(&v)).count() == 1;
+    let joined = func.insts[left].op == Opcode::Join && same;
+    let alone = products.iter().map(|&p| &func.insts[p].args[0]).all(once);
+    let words = [upper, lower];
+    (joined && alone && begins && products.iter().all(fits)).then_some(Row { products, words, left, zeros })
+}
+
+/// The right operand: in two columns of four the words for the first half of the depth and zeros for the second, in the others
+/// the other way round; the even ones have the words of upper rows, the odd ones those of lower rows. It is made beside what it
+/// takes the place of.
+fn both_words(func: &mut Func<'_>, row: &Row) -> Value {
+    let home = block_of(func, row.left).unwrap_or(func.entry);
+    let all = &mut func.blocks[home].insts;
+    let at = all.iter().position(|&i| i == row.left).unwrap_or(all.len());
+    let rest = all.split_off(at);
+    let loc = func.insts[row.left].loc;
+    let right = make_right(&mut Cursor::new(func, home, loc), row.words);
+    func.blocks[home].insts.extend(rest);
+    right
+}
+
+fn make_right(c: &mut Cursor<'_, '_>, [upper, lower]: [Value; 2]) -> Value {
+    let thread = c.op(Opcode::Tid, &[], Ty::B32);
+    let zero = c.imm(0);
+    let [even, first] = [ODD, FURTHER].map(|bit| {
+        let set = c.and_imm(thread, bit);
+        c.compare(CmpOp::Eq, set, zero)
+    });
+    let word = c.op(Opcode::Selp, &[upper, lower, even], Ty::B32);
+    let words = [[word, zero], [zero, word]].map(|[f, s]| c.op(Opcode::Selp, &[f, s, first], Ty::B32));
+    c.value(NewInst::new(Opcode::Join, &words, &[Ty::frag(2)]))
+}
