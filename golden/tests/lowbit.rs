@@ -197,7 +197,8 @@ fn what_operands_are_less_is_multiplied_by_one_warp_for_all() {
     assert!(!is_helped(&with(&[]), &[apart]));
     assert!(is_helped(&narrow(&zeros), &[]));
     // Groups that spare too little, elements that wait for memory, types without the numbers, rounded differences.
-    assert!(!is_helped(&with(&[("GROUP = 128", "GROUP = 64")]), &[]));
+    assert!(is_helped(&with(&[("GROUP = 128", "GROUP = 64")]), &[]));
+    assert!(!is_helped(&with(&[("GROUP = 128", "GROUP = 32")]), &[]));
     assert!(is_helped(&narrow(&[&zeros[..], &[("GROUP = 128", "GROUP = 64")]].concat()), &[]));
     assert!(!is_helped(&narrow(&[&zeros[..], &[("GROUP = 128", "GROUP = 32")]].concat()), &[]));
     assert!(!is_helped(&with(&[("ptr<u4>", "ptr<u8>"), (": u4[", ": u8[")]), &[]));
@@ -209,7 +210,7 @@ fn what_operands_are_less_is_multiplied_by_one_warp_for_all() {
     let of = |tile, kernel: &Kernel| {
         (kernel.clone(), mapped(kernel, tile, 1, "", "array w: packed array s: staged"))
     };
-    assert!(!is_helped(&of([64, 8], &kernel), &[]));
+    assert!(is_helped(&of([64, 8], &kernel), &[]));
     assert!(!is_helped(&of([64, 32], &kernel), &[]));
     assert!(is_helped(&of([64, 8], &variant(&zeros).0), &[]));
     // Nobody makes it for all where there is no producer: then each takes it away by itself.
@@ -253,6 +254,58 @@ fn sums_apart_from_their_constants() {
         let both = narrow(&[(from, to)]);
         assert!(is_helped(&both, &[]), "{to}");
         check(to, &both, [13, 72, 256]);
+    }
+}
+
+/// The consumers' code and the producer's.
+fn roles((kernel, mapping): &(Kernel, Mapping)) -> [String; 2] {
+    let options = Options { verify: true, ..Options::default() };
+    let compiled = compile(kernel, mapping, &SM90A, &options).unwrap_or_else(|e| panic!("{e}"));
+    let (consumer, producer) = compiled.ptx.split_once("$producer:").expect("a producer");
+    [consumer, producer].map(str::to_owned)
+}
+
+#[test]
+fn sixteen_tokens_are_the_rows_of_a_helpers_products() {
+    let zeros = zeros("u8");
+    for words in [&[][..], &zeros] {
+        let [_, producer] = roles(&narrow(words));
+        assert_eq!(producer.matches("mma.sync").count(), 128 / 16, "{words:?}");
+        assert_eq!(producer.matches("st.shared").count(), 2, "{words:?}");
+    }
+}
+
+#[test]
+fn powers_of_two_go_behind_the_loop() {
+    // Multiplications in the loop, whose last instruction hands a stage back, and behind it.
+    let inside = |words: &[(&str, &str)]| {
+        let [consumer, _] = roles(&narrow(words));
+        let (looped, behind) = consumer.rsplit_once("mbarrier.arrive").expect("a stage that is handed back");
+        [looped.contains("mul.f32"), behind.contains("mul.f32")]
+    };
+    let scaled = "yield fma(group, cast(scale, f32), sum)";
+    assert_eq!(inside(&[]), [false, true]);
+    assert_eq!(inside(&[(scaled, "yield sum + group * 0.5 * cast(scale, f32)")]), [true, true]);
+    // What does not begin at zero, is read inside, is no number of a half, or is multiplied by too many of them.
+    for (from, to) in [
+        ("carry sum = zero", "carry sum = full 1.0 : f32[BN, BM]"),
+        (scaled, "yield fma(group, cast(scale, f32), max(sum, zero))"),
+        (scaled, "yield fma(group, sum, sum)"),
+        (scaled, "yield sum + group * 1e-30"),
+        (scaled, "yield sum + group * cast(scale, f32) * cast(scale, f32) * cast(scale, f32)"),
+    ] {
+        let words = [(from, to)];
+        let [_, behind] = inside(&words);
+        assert!(!behind, "{to}");
+        check(to, &narrow(&words), [13, 72, 256]);
+    }
+    let wide = [("s: ptr<f16>", "s: ptr<f32>"), ("gs = view s : f16", "gs = view s : f32")];
+    let wide =
+        [&wide[..], &[("gs[i*BN, t] : f16", "gs[i*BN, t] : f32"), ("cast(scale, f32)", "scale")]].concat();
+    assert_eq!(inside(&wide), [true, false]);
+    for (from, to) in [(scaled, "yield sum + group"), (scaled, "yield sum + group * 0.5 * cast(scale, f32)")]
+    {
+        check(to, &narrow(&[(from, to)]), [13, 72, 640]);
     }
 }
 

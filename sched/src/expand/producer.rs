@@ -49,10 +49,16 @@ impl<'a> Expand<'_, 'a> {
             let number = self.at().add_imm(team, -before);
             before += i64::from(warps);
             let all = self.at().imm(before);
-            let mut mine = self.at().compare(CmpOp::Lt, team, all);
-            if role.copies() {
-                mine = self.at().op(Opcode::AndPred, &[mine, elected], Ty::Pred);
-            }
+            let below = self.at().compare(CmpOp::Lt, team, all);
+            // Not the lanes of a warp that copies for which nothing is left to do: what they run, its copying lane waits for.
+            let behind = match role.copies() {
+                true => elected,
+                false => {
+                    let zero = self.at().imm(0);
+                    self.at().compare(CmpOp::Ge, number, zero)
+                }
+            };
+            let mine = self.at().op(Opcode::AndPred, &[below, behind], Ty::Pred);
             let work = self.func.new_block();
             next = if n + 1 == last { end } else { self.func.new_block() };
             self.branch(mine, (work, &[]), (next, &[]));
