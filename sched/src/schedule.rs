@@ -253,17 +253,19 @@ pub(crate) fn repeats(func: &Func<'_>, block: Block) -> bool {
     around.is_some_and(|(inst, d)| d.op == Opcode::For || outside(inst))
 }
 
-/// Registers of a warpgroup's thread left to the consumers: what the entry gives all threads, less the
-/// producer's share, in steps of 8.
+/// Registers of a thread of the consumers and of the producer, and whether they are other than at entry: what that gives all
+/// threads, less the producer's share, in steps of 8.
 pub(crate) fn budgets(warps: u32, producer: bool, target: &Target) -> (u32, u32, bool) {
     let threads = 32 * warps + if producer { 128 } else { 0 };
     let entry = target.entry_registers(threads);
     if !producer || entry >= 232 {
         return (entry, entry, false);
     }
-    let low = if warps > 8 { 32 } else { 40 };
-    let left = (entry * threads - 128 * low) / (32 * warps) / 8 * 8;
-    (left.min(240), low, true)
+    let (all, low) = (entry * threads, if warps > 8 { 32 } else { 40 });
+    let left = ((all - 128 * low) / (32 * warps) / 8 * 8).min(240);
+    // What steps of 8 leave is the producer's; at last it is as much as the entry gives.
+    let low = ((all - 32 * warps * left) / 128 / 8 * 8).min(entry);
+    (left, low, left != low)
 }
 
 fn is_write(op: Opcode) -> bool {

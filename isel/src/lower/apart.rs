@@ -34,7 +34,7 @@ use warplift_ir::types::Elem;
 const LEAST: i32 = -24;
 /// What operands are less than integers of so few bits at most, so that halves hold the difference.
 const MOST_LESS: f64 = 768.0;
-/// Columns of a product at most: the constant's sums are held by warps with a producer's few registers.
+/// Columns of a product at most: with 32, to load what is handed on costs what it spares (measured).
 const MOST_COLUMNS: u32 = 16;
 /// Bits of an integer at most: kernels with wider ones wait for memory.
 const MOST_BITS: u32 = 4;
