@@ -233,8 +233,9 @@ const APART: Feature = Feature::Isel(warplift_isel::Feature::Apart);
 const SLICES: Feature = Feature::Sched(warplift_sched::Feature::Slices);
 /// Bodies that stand there for each slot, where registers are short.
 const UNROLL: Feature = Feature::Sched(warplift_sched::Feature::Unroll);
-/// Registers that ptxas is left for what it moves out of such bodies: with 3 it serialised products, with 11 it did not.
-const LEFT_TO_PTXAS: u32 = 8;
+/// Registers that ptxas is left for what it moves out of such bodies: with 3 it serialised products, with 10 it spilled, with
+/// 11 it did neither.
+const LEFT_TO_PTXAS: u32 = 11;
 
 /// What is given up of what nobody asked for, in turn, before a kernel is refused: chains matter to registers alone.
 fn given_up(e: &CompileError) -> &'static [&'static [Feature]] {

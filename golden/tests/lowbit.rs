@@ -345,3 +345,18 @@ fn scale_on_the_weights() {
     ];
     check("scale on weights", &narrow(&words), [13, 72, 256]);
 }
+
+#[test]
+fn two_products_of_the_same_fields_are_no_chains() {
+    let group = "group = mma zero, cast(q, f16) - 8.0, trans(tx)";
+    let scaled = "yield fma(group, cast(scale, f32), sum)";
+    let two = [
+        (
+            group,
+            "group = mma zero, cast(q, f16) - 8.0, trans(tx)\n        other = mma zero, cast(q, f16) - 3.0, trans(tx)",
+        ),
+        (scaled, "yield fma(other, cast(scale, f32), fma(group, cast(scale, f32), sum))"),
+    ];
+    assert!(!is_helped(&narrow(&two), &[]));
+    check("two products", &narrow(&two), [13, 72, 640]);
+}

@@ -184,6 +184,7 @@ fn hand_on(program: &mut Program<'_>, block: Block, product: Inst) {
     let func = &mut program.func;
     let users: Vec<Inst> =
         func.insts.iter().filter(|(_, d)| d.args.contains(&sums)).map(|(i, _)| i).collect();
+    // Whoever read the sums reads what is loaded, so that they may change their type.
     let turned = if equal { turn(func, product) } else { None };
     let all = &mut func.blocks[block].insts;
     let at = all.iter().position(|&i| i == product).map_or(all.len(), |at| at + 1);

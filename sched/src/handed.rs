@@ -154,8 +154,8 @@ impl Pass<'_, '_> {
         }
     }
 
-    /// Lane `l` holds column `l / 4`, or the one eight behind it where `l` is odd; two columns are one lane's where they are
-    /// loaded.
+    /// Lane `l` holds column `l / 4`, or the one eight behind it, of the second run, where `l` is odd; lanes with the bit of 2
+    /// hold what those two before them hold. Two columns are one lane's where they are loaded.
     fn store_turned(&mut self, v: Value) {
         let run = 4 * i64::from(WIDEST);
         let lanes = i64::from(self.by.count());

@@ -4,6 +4,7 @@
 //!  0 ─ ring stages (aligned for their swizzle) ─ staging slots ─ scratch ─ barriers ─ end
 //! ```
 
+use crate::expand::slots_of;
 use crate::schedule::loop_of;
 use crate::stage::{do_handing, is_filled_once};
 use crate::{Result, SchedError};
@@ -66,9 +67,16 @@ pub fn do_shared(program: &Program<'_>, s: &mut Schedule, target: &Target) -> Re
     grow(program, s, target, &handed, u32::MAX);
     settle_flight(program, s);
     do_handing(program, s);
+    settle_copies(program, s);
     let mut map = layout(program, s);
     map.bytes = map.team * program.teams;
     Ok(map)
+}
+
+/// Leaves loops as they are that cannot stand there for each slot.
+fn settle_copies(program: &Program<'_>, s: &mut Schedule) {
+    let possible: Vec<bool> = s.loops.iter().map(|l| slots_of(program, s, l.inst).is_some()).collect();
+    s.loops.iter_mut().zip(possible).for_each(|(l, possible)| l.unrolls &= possible);
 }
 
 /// Adds stages to rings in turn, up to so many, as long as there is room.

@@ -40,7 +40,8 @@ struct Row {
     zeros: Value,
 }
 
-/// Turns the products behind sums whose rows are equal; `None` where they are not of this shape.
+/// Turns the products behind sums whose rows are equal; `None` where they are not of this shape. All their sums change their
+/// type: each is read by the next product alone, and the caller sees to those who read the last.
 pub(crate) fn turn(func: &mut Func<'_>, last: Inst) -> Option<Turned> {
     let row = row_of(func, last)?;
     let of = func.insts[last].results[0];
@@ -77,8 +78,10 @@ fn row_of(func: &Func<'_>, last: Inst) -> Option<Row> {
     let of_zero = func.insts[start].args.first().is_some_and(|&v| func.constant(v) == Some(0));
     let begins = func.insts[start].op == Opcode::Mov && of_zero;
     let fits = |&p: &Inst| {
-        let wide = matches!(func.insts[p].attr, Attr::Mma(MmaAttr { m_atoms: 1, n_atoms: ATOMS, .. }));
-        wide && func.def(func.insts[p].args[1]) == Some(left)
+        let Attr::Mma(MmaAttr { elem, m_atoms: 1, n_atoms: ATOMS, .. }) = func.insts[p].attr else {
+            return false;
+        };
+        elem.bits() == 16 && func.def(func.insts[p].args[1]) == Some(left)
     };
     let once = |&v: &Value| func.insts.values().filter(|d| d.args.contains(&v)).count() == 1;
     let joined = func.insts[left].op == Opcode::Join && same;

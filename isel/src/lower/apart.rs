@@ -111,7 +111,17 @@ impl Lower<'_, '_> {
         let bodies = loops.flat_map(|i| k.insts[i].blocks.iter().copied());
         let firsts =
             bodies.flat_map(|b| k.blocks[b].insts.iter().copied().filter(begins).map(move |p| (b, p)));
-        firsts.filter_map(|(body, first)| self.chain_from(body, first)).collect()
+        let chains: Vec<Chain> = firsts.filter_map(|(body, first)| self.chain_from(body, first)).collect();
+        let among = |load: Inst| chains.iter().filter(|c| self.fields_of(c) == Some(load)).count();
+        let shares = |c: &Chain| self.fields_of(c).is_some_and(|load| among(load) > 1);
+        let shared: Vec<bool> = chains.iter().map(shares).collect();
+        chains.into_iter().zip(shared).filter(|c| !c.1).map(|c| c.0).collect()
+    }
+
+    /// The load of a chain's integers. Of two products of the same fields ptxas makes these once, and holds them all from one to
+    /// the other: it serialises both for want of registers (measured).
+    fn fields_of(&self, chain: &Chain) -> Option<Inst> {
+        loaded(self.k, chain.operands[0].1).map(|l| l.load)
     }
 
     /// The chain that begins with a product, if it is one.

@@ -9,8 +9,8 @@
 //!
 //! A power of two may be multiplied anywhere: nothing is rounded by it. It goes behind the loop where sums are only multiplied,
 //! and added to what began at zero; to the other factor where that has fewer registers; else to the sums themselves.
-//! Sums that are so much smaller lose nothing as long as they are of halves, which are 2^-24 at least, and multiplied by a few of
-//! them.
+//! Sums that are so much smaller lose nothing as long as they are of halves, which are 2^-24 at least, and multiplied by two of
+//! them at most.
 
 use super::apart::{Chain, half_of};
 use super::{Low, Lower};
@@ -21,7 +21,8 @@ use warplift_ir::target::Opcode;
 use warplift_ir::tile::{BinOp, Inst, Kernel, Op, Value};
 use warplift_ir::types::Elem;
 
-/// Halves that sums are multiplied by at most: with fields, `x` and these no product is below 2^-96.
+/// Halves that sums are multiplied by at most: with fields, `x` and these no product is below 2^-96, and
+/// what rounding leaves of it is normal.
 const MOST_FACTORS: usize = 2;
 
 impl Lower<'_, '_> {
@@ -34,8 +35,8 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// The loop's result that a chain's sums go to and to nothing else: multiplied by others, and added to what the loop carries
-    /// on from zero, all where the sums are.
+    /// The loop's result that a chain's sums go to and to nothing else: multiplied by others, and added to what that loop carries
+    /// on from zero, all in the sums' registers.
     fn carried_by(&self, chain: &Chain) -> Option<Value> {
         let k = self.k;
         let mut sums = k.result(chain.last());
@@ -135,10 +136,11 @@ fn only_user(k: &Kernel, v: Value) -> Option<Inst> {
     users.next().filter(|&i| reads(i) == 1 && users.next().is_none())
 }
 
-/// Whether a value's elements are halves, or a number like those: none is smaller than they are, but zero.
+/// Whether a value's elements are halves, or a number like those: none is smaller than they are, but zero, and none larger.
 fn is_of_halves(k: &Kernel, v: Value) -> bool {
     if let Some(c) = constant(k, v) {
-        return c == 0.0 || c.abs() >= f64::from(half::f16::MIN_POSITIVE_SUBNORMAL);
+        let [least, most] = [half::f16::MIN_POSITIVE_SUBNORMAL, half::f16::MAX].map(f64::from);
+        return c == 0.0 || (least..=most).contains(&c.abs());
     }
     k.def(v).is_some_and(|i| match k.insts[i].op {
         Op::Cast => k.ty(k.args(i)[0]).elem() == Elem::F16,

@@ -341,8 +341,8 @@ impl Lower<'_, '_> {
             let scalar = [first, second].iter().all(|&v| self.func.ty(v) == Ty::B32);
             halves.extend((low && scalar).then_some([first, second])?);
         }
-        let all = NewInst::new(Opcode::Join, &halves, &[Ty::frag(regs)]);
-        (halves.len() == usize::from(regs)).then(|| self.at().value(all))
+        let all = |s: &mut Self| s.at().value(NewInst::new(Opcode::Join, &halves, &[Ty::frag(regs)]));
+        (halves.len() == usize::from(regs)).then(|| all(self))
     }
 
     /// Register `i` of the result is register `i / parts` of part `i % parts`.

@@ -137,10 +137,10 @@ impl<'a> Expand<'_, 'a> {
         if copies > 1 {
             self.at_first_slots(&l.rings);
         }
-        self.own.in_copies = copies > 1;
+        let around = std::mem::replace(&mut self.own.in_copies, copies > 1);
         let before = self.seen.clone();
         self.iterate(&l, counter, copies)?;
-        self.own.in_copies = false;
+        self.own.in_copies = around;
         self.leave_loop(&l);
         self.join_seen(&before);
         Ok(())
@@ -183,6 +183,10 @@ impl<'a> Expand<'_, 'a> {
             self.next_copy(l, again, &out, &[&[counter], &next[..]].concat());
         }
         let next = self.body_once(l)?;
+        debug_assert!(
+            copies == 1 || l.rings.iter().all(|&r| self.is_at_zero(r)),
+            "rings end where they began"
+        );
         let again = self.count_on(l, &mut counter);
         let after = self.flight.held.take();
         let held = self.held_values(&l.held, after.as_ref());

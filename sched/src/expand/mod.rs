@@ -34,6 +34,7 @@ mod unroll;
 
 pub(crate) use cp_async::can_lead;
 pub(crate) use cse::rename;
+pub(crate) use unroll::slots_of;
 
 use crate::graph::{Graph, Node};
 use crate::schedule::budgets;

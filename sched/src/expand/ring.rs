@@ -148,12 +148,12 @@ impl Expand<'_, '_> {
     /// Address of a thread's offset in a slot, and the constant part.
     pub fn stage_place(&mut self, ring: Ring, slot: Value, offset: Value, place: Place) -> (Value, i32) {
         debug_assert!(self.s.rings[ring].buffers.contains(&place.buffer));
-        let base = self.shared_base();
         let stride = self.program.buffers[place.buffer].stride();
         let first = (self.shared.buffers[place.buffer] + place.offset) as i32;
         if let Some(known) = self.func.constant(slot) {
-            return (self.address_once(base, offset), first + known as i32 * stride as i32);
+            return (self.address_once(offset), first + known as i32 * stride as i32);
         }
+        let base = self.shared_base();
         let stage = self.at().mul_imm(slot, i64::from(stride));
         let stage = self.at().add(base, stage);
         (self.at().add(stage, offset), first)

@@ -86,7 +86,7 @@ pub(super) struct Own {
     pub in_turn: bool,
     /// Whether this is a warpgroup, for each of them, where they take turns.
     pub group: Vec<Value>,
-    /// First addresses by offset, and whether a body stands where these are wanted for each slot.
+    /// First addresses by offset, and whether a loop is expanded whose body stands there for each slot.
     pub addresses: FxHashMap<Value, Value>,
     pub in_copies: bool,
     /// Descriptor bases by operand.
@@ -386,7 +386,7 @@ impl<'p, 'a> Expand<'p, 'a> {
     }
 }
 
-fn block_inside(func: &Func<'_>, inst: Inst, block: Block) -> bool {
+pub(super) fn block_inside(func: &Func<'_>, inst: Inst, block: Block) -> bool {
     func.insts[inst]
         .blocks
         .iter()

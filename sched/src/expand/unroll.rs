@@ -5,30 +5,36 @@
 //! ```
 //!
 //! A slot that is a number makes every address of a stage one register and a literal, and what would count slots and phases
-//! goes. It is worth its length where threads' instructions bound a loop: where tensor cores do, they hide it.
+//! goes. It is worth its length where threads' instructions are what there is most of: where tensor cores are, they hide it.
 
 use super::control::Rotated;
-use super::role::Expand;
-use warplift_ir::machine::{Ring, RoleKind, Value};
+use super::role::{Expand, block_inside};
+use warplift_ir::machine::{Inst, Program, Ring, RingData, RoleKind, Schedule, Value};
 
-/// Copies of a body at most: what instruction caches hold without a thought.
+/// Copies of a body at most: more would be code that no instruction cache holds.
 const MOST_COPIES: u32 = 8;
+
+/// How many slots the bodies of a loop would be for: the depth of its deepest ring, if the others' divide it and it is not too
+/// deep.
+pub(crate) fn slots_of(program: &Program<'_>, s: &Schedule, inst: Inst) -> Option<u32> {
+    let inside =
+        |r: &&RingData| r.blocks.iter().chain(&r.again).any(|&b| block_inside(&program.func, inst, b));
+    let depths: Vec<u32> = s.rings.values().filter(inside).map(|r| r.depth).collect();
+    let most = *depths.iter().max()?;
+    (most <= MOST_COPIES && depths.iter().all(|d| most.is_multiple_of(*d))).then_some(most)
+}
 
 impl Expand<'_, '_> {
     /// How often the body of a loop stands in one iteration: once, or once for each slot.
     pub fn copies_of_body(&self, l: &Rotated<'_>) -> u32 {
         let wanted = self.s.loops.iter().any(|s| s.inst == l.inst && s.unrolls);
         let plain = self.role == RoleKind::Consumer && l.held.is_empty() && self.ahead.most.is_none();
-        if !wanted || !plain || !l.rings.iter().all(|&r| self.begins_at_zero(r)) {
-            return 1;
-        }
-        let depths = l.rings.iter().map(|&r| self.s.rings[r].depth);
-        let most = depths.clone().max().unwrap_or(1);
-        if most <= MOST_COPIES && depths.clone().all(|d| most % d == 0) { most } else { 1 }
+        let possible = wanted && plain && l.rings.iter().all(|&r| self.is_at_zero(r));
+        if possible { slots_of(self.program, self.s, l.inst).unwrap_or(1) } else { 1 }
     }
 
-    /// Whether a loop comes to a ring at its first slot, whatever came before.
-    fn begins_at_zero(&self, ring: Ring) -> bool {
+    /// Whether a ring is known to be at its first slot here.
+    pub fn is_at_zero(&self, ring: Ring) -> bool {
         self.func.constant(self.ring(ring).slot) == Some(0)
     }
 
@@ -42,15 +48,14 @@ impl Expand<'_, '_> {
         }
     }
 
-    /// A thread's address in the first stages, once for all copies of a body: made at entry, if its offset is.
-    pub fn address_once(&mut self, base: Value, offset: Value) -> Value {
+    /// A thread's address in the first stages: once for all copies of a body, made at entry, if its offset is.
+    pub fn address_once(&mut self, offset: Value) -> Value {
         if let Some(&made) = self.own.addresses.get(&offset) {
             return made;
         }
-        let entry = self.func.entry;
-        let early = self.own.in_copies
-            && self.func.def(offset).is_some_and(|i| self.func.blocks[entry].insts.contains(&i));
-        if !early {
+        let (base, entry) = (self.shared_base(), self.func.entry);
+        let at_entry = |i| self.func.blocks[entry].insts.contains(&i);
+        if !self.own.in_copies || !self.func.def(offset).is_some_and(at_entry) {
             return self.at().add(base, offset);
         }
         let made = self.before_end(entry, |c| c.add(base, offset));

@@ -46,7 +46,7 @@ use choose::{Choice, Choices, choose};
 use rustc_hash::FxHashMap;
 use search::Found;
 use slices::do_slices;
-use warplift_ir::machine::{Attr, Buffer, Func, Inst, LoopSchedule, Program, Slot, Span};
+use warplift_ir::machine::{Attr, Buffer, Func, Inst, LoopSchedule, Program, Slot, Span, Value};
 use warplift_ir::target::{Opcode, Target, Unit};
 
 pub use rotate::do_rotate;
@@ -151,7 +151,7 @@ fn do_loop(
     let given = Choices { turns, pins: has(Feature::Pins) };
     let Choice { turns, pins } = if mixes { choose(&body, &s, &given) } else { Choice::default() };
     let made = describe(program, inst, &s, &attr.name);
-    let unrolls = has(Feature::Unroll) && is_bound_by_threads(func, &made);
+    let unrolls = has(Feature::Unroll) && is_mostly_threads(func, &made);
     let made = LoopSchedule { turns, pins, unrolls, ..made };
     if rotates && !made.rotated {
         remarks.push(format!("loop `{}`: {}", attr.name, stays(&made, why)));
@@ -243,11 +243,17 @@ fn describe(program: &Program<'_>, inst: Inst, found: &Found, name: &str) -> Loo
     }
 }
 
-/// Whether threads' instructions bound a loop of its own, which no other loop repeats and which is not overlapped with itself.
-fn is_bound_by_threads(func: &Func<'_>, l: &LoopSchedule) -> bool {
+/// Whether threads' instructions take more of a loop than tensor cores, copies and shared memory do: of a loop which no other
+/// repeats, and which is not overlapped with itself. Sums of several products leave ptxas no registers for bodies side by side
+/// (360 bytes of spills, measured).
+fn is_mostly_threads(func: &Func<'_>, l: &LoopSchedule) -> bool {
     let alone = func.blocks[func.entry].insts.contains(&l.inst) && !l.rotated;
-    let busy = |u: Unit| !matches!(u, Unit::Tensor | Unit::Tma | Unit::Lsu);
-    alone && l.taken.first().is_some_and(|t| busy(t.0))
+    let threads = |u: Unit| !matches!(u, Unit::Tensor | Unit::Tma | Unit::Lsu);
+    let body = &func.blocks[func.insts[l.inst].blocks[0]].insts;
+    let products = body.iter().filter(|&&i| func.insts[i].op == Opcode::Wgmma);
+    let goes_on = |v: Value| func.def(v).is_some_and(|d| func.insts[d].op == Opcode::Wgmma);
+    let sums = products.filter(|&&i| !goes_on(func.insts[i].args[0])).count();
+    alone && sums <= 1 && l.taken.first().is_some_and(|t| threads(t.0))
 }
 
 /// The instruction by which a node goes: its product, or the one that takes its warp longest.
