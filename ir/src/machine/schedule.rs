@@ -308,7 +308,7 @@ pub struct LoopSchedule {
     pub stages: u32,
     /// Whether the body is rewritten to hold work of several iterations.
     pub rotated: bool,
-    /// Whether the body is to stand there once for each slot of its rings: threads' instructions bound it.
+    /// Whether the body is to stand there once for each slot of its rings: threads' instructions take the most of it.
     pub unrolls: bool,
     /// Turns of its warpgroups at the tensor cores; none where there is one warpgroup, or nothing to take turns for.
     pub turns: Option<Turning>,

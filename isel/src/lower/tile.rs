@@ -93,6 +93,7 @@ impl Lower<'_, '_> {
         match &k.insts[inst].op {
             Op::Full => {
                 let r = self.splat(args[0])?;
+                let r = self.side_by_side(self.k.ty(result).elem(), r)?;
                 self.env.insert(result, Low::Splat(r));
                 Ok(())
             }
@@ -324,6 +325,20 @@ impl Lower<'_, '_> {
         let low = self.repeat(low, Attr::None, &[(x, IndexMap::EACH)], regs / 2);
         let high = self.repeat(high, Attr::None, &[(x, IndexMap::EACH)], regs / 2);
         self.interleave(&[low, high], regs)
+    }
+
+    /// A register full of an element; halves are twice in theirs wherever they come from.
+    fn side_by_side(&mut self, elem: Elem, r: machine::Value) -> Result<machine::Value> {
+        let bits = elem.bits();
+        if bits >= 32 || is_half(elem) || elem == Elem::Bool {
+            return Ok(r);
+        }
+        if 32 % bits != 0 {
+            return self.error(format!("tiles of one {elem} everywhere ({bits} bits) are not selected"));
+        }
+        let ones = u32::MAX >> (32 - bits);
+        let one = self.at().and_imm(r, ones.into());
+        Ok(self.at().mul_imm(one, i64::from((u32::MAX / ones) as i32)))
     }
 
     /// The low halves that pairs were just put together from, each in a register of its own.

@@ -11,10 +11,11 @@
 //! Only what divides is a form; what is worth it says the plan.
 
 use crate::operand::{WARP_ATOM, loaded_whole, swizzle_span};
-use crate::tiles::{extents, unit_dim};
+use crate::plan::inner_dim;
+use crate::tiles::extents;
 use crate::{IselError, Result};
 use std::fmt;
-use warplift_ir::tile::{Inst, Item, Kernel, Mapping, Op, Products, Team, WarpShare};
+use warplift_ir::tile::{Inst, Item, Kernel, Mapping, Op, Products, Team, Value, WarpShare};
 use warplift_ir::types::Elem;
 
 /// Warps of a warpgroup.
@@ -193,11 +194,20 @@ fn shares(k: &Kernel, warps: u32) -> Result<Vec<Form>> {
 /// Whether so many columns of a warp lie in B as `ldmatrix` can read them: where B is contiguous along
 /// its columns, those of a warp must not straddle slabs of the swizzle.
 fn columns_fit(k: &Kernel, mma: Inst, columns: u32) -> bool {
-    let Some((load, flipped)) = loaded_whole(k, k.args(mma)[2]) else { return true };
-    let across = unit_dim(k, k.args(load)[0]).unwrap_or(1) == usize::from(!flipped);
+    let operand = k.args(mma)[2];
     let slab = |inner: u32, elem: Elem| {
         swizzle_span(inner.saturating_mul(elem.bits()) / 8).map(|s| s * 8 / elem.bits())
     };
-    let slab = slab(shape(k, mma)[1], k.ty(k.result(load)).elem()).unwrap_or(1);
-    !across || columns.is_power_of_two() || columns.is_multiple_of(slab)
+    let slab = slab(shape(k, mma)[1], k.ty(operand).elem()).unwrap_or(1);
+    !is_across(k, operand, false) || columns.is_power_of_two() || columns.is_multiple_of(slab)
+}
+
+/// Whether a right operand may be contiguous along its columns in shared memory: loaded, computed, or a part of these.
+fn is_across(k: &Kernel, v: Value, flipped: bool) -> bool {
+    let Some(def) = k.def(v) else { return true };
+    match &k.insts[def].op {
+        Op::Trans(perm) => is_across(k, k.args(def)[0], flipped != (perm[..] == [1, 0])),
+        Op::Slice(_) => is_across(k, k.args(def)[0], flipped),
+        _ => inner_dim(k, def) == usize::from(!flipped),
+    }
 }

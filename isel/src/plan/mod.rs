@@ -50,6 +50,7 @@ pub use cost::{Touched, touched};
 pub use follow::slice_layout;
 pub use found::{Cost, Found, Outcome, Tried};
 pub(crate) use search::CLEARLY;
+pub(crate) use tensor::inner_dim;
 pub use types::{
     Fill, Plan, Product, Remade, SharedTile, Staged, StagedFill, StorePlan, Stripes, WarpProduct,
 };

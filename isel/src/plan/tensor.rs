@@ -355,7 +355,7 @@ fn tile_of(k: &Kernel, load: Inst, swizzle: u32) -> Result<SharedTile> {
 
 /// Which dimension of a tile is contiguous in shared memory: for a computed one as what it is made of lies in global memory,
 /// whose registers then hold neighbours, and along rows where that is not known.
-fn inner_dim(k: &Kernel, inst: Inst) -> usize {
+pub(crate) fn inner_dim(k: &Kernel, inst: Inst) -> usize {
     let op = &k.insts[inst].op;
     if matches!(op, Op::Load) {
         return unit_dim(k, k.args(inst)[0]).unwrap_or(1);
