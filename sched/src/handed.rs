@@ -106,13 +106,18 @@ impl Pass<'_, '_> {
     /// Of several lanes that hold the same, the first: a condition where there are such.
     fn first_lanes(&mut self) -> Option<Guard> {
         let By::Lanes(bits) = self.by else { return None };
-        let pred = self.at_entry(|c| {
-            let thread = c.op(Opcode::Tid, &[], Ty::B32);
-            let others = c.and_imm(thread, i64::from(LANE & !bits));
-            let zero = c.imm(0);
-            c.compare(CmpOp::Eq, others, zero)
-        });
+        let pred = self.lanes_without(LANE & !bits);
         (bits != LANE).then_some(Guard { pred, negated: false })
+    }
+
+    /// Whether a lane has none of these bits.
+    fn lanes_without(&mut self, bits: u32) -> Value {
+        self.at_entry(|c| {
+            let thread = c.op(Opcode::Tid, &[], Ty::B32);
+            let set = c.and_imm(thread, bits.into());
+            let zero = c.imm(0);
+            c.compare(CmpOp::Eq, set, zero)
+        })
     }
 
     /// Where this thread's registers of the next run lie: an offset, and a place.
@@ -157,26 +162,8 @@ impl Pass<'_, '_> {
     /// Lane `l` holds column `l / 4`, or the one eight behind it, of the second run, where `l` is odd; lanes with the bit of 2
     /// hold what those two before them hold. Two columns are one lane's where they are loaded.
     fn store_turned(&mut self, v: Value) {
-        let run = 4 * i64::from(WIDEST);
-        let lanes = i64::from(self.by.count());
-        let at = self.at_entry(|c| {
-            let thread = c.op(Opcode::Tid, &[], Ty::B32);
-            let mut at = c.imm(0);
-            for (bit, bytes) in [(0, run * lanes), (2, 4), (3, run), (4, 2 * run)] {
-                let set = c.and_imm(thread, 1 << bit);
-                let down = c.imm(bit);
-                let set = c.int(Opcode::ShrU32, set, down);
-                let moved = c.mul_imm(set, bytes);
-                at = c.add(at, moved);
-            }
-            at
-        });
-        let pred = self.at_entry(|c| {
-            let thread = c.op(Opcode::Tid, &[], Ty::B32);
-            let again = c.and_imm(thread, 2);
-            let zero = c.imm(0);
-            c.compare(CmpOp::Eq, again, zero)
-        });
+        let at = self.turned_offset();
+        let pred = self.lanes_without(2);
         let guard = Some(Guard { pred, negated: false });
         let [first, second] = [0, 2].map(|offset| IndexMap::Affine { scale: 1, offset });
         let add = NewInst::new(Opcode::AddF32, &[v, v], &[Ty::frag(2)]);
@@ -188,6 +175,25 @@ impl Pass<'_, '_> {
             let attr = Attr::PlaceMem { place, count: 1 };
             self.c.push(NewInst::new(Opcode::StShared, &[at, part], &[]).attr(attr).guard(guard));
         }
+    }
+
+    /// Where a lane's column lies: odd lanes in the second run, a column's parity within a lane of the loading threads, the
+    /// rest by that lane.
+    fn turned_offset(&mut self) -> Value {
+        let run = 4 * i64::from(WIDEST);
+        let places = [(0, run * i64::from(self.by.count())), (2, 4), (3, run), (4, 2 * run)];
+        self.at_entry(|c| {
+            let thread = c.op(Opcode::Tid, &[], Ty::B32);
+            let mut at = c.imm(0);
+            for (bit, bytes) in places {
+                let set = c.and_imm(thread, 1 << bit);
+                let down = c.imm(bit);
+                let set = c.int(Opcode::ShrU32, set, down);
+                let moved = c.mul_imm(set, bytes);
+                at = c.add(at, moved);
+            }
+            at
+        })
     }
 
     fn load(&mut self, ty: Ty) -> Value {
