@@ -44,8 +44,8 @@ pub type Shown = fn(pass: &'static str, ir: &dyn Display);
 
 /// Names of the passes, in order.
 pub const PASSES: &[&str] = &[
-    "verify", "map", "plan", "lower", "relay", "together", "alike", "modulo", "rotate", "schedule", "shared",
-    "expand", "allocate", "emit",
+    "verify", "map", "plan", "lower", "relay", "held", "together", "alike", "modulo", "rotate", "schedule",
+    "shared", "expand", "allocate", "share", "emit",
 ];
 
 /// A compiled kernel.
@@ -76,6 +76,8 @@ pub struct Explained {
     pub shared: SharedMap,
     /// Buffers: name, bytes of a stage, stages, address.
     pub buffers: Vec<(String, u32, u32, u32)>,
+    /// Registers in which each thread of the finishers holds what is the same for all tiles.
+    pub held: u32,
     /// Role, budget in registers, registers that allocation needed.
     pub registers: Vec<(String, u32, u32)>,
 }
@@ -231,6 +233,8 @@ const DETOURS: Feature = Feature::Isel(warplift_isel::Feature::Detours);
 const APART: Feature = Feature::Isel(warplift_isel::Feature::Apart);
 /// Chains that are cut though nobody says so.
 const SLICES: Feature = Feature::Sched(warplift_sched::Feature::Slices);
+/// What finishers hold for all tiles.
+const HELD: Feature = Feature::Sched(warplift_sched::Feature::Held);
 /// Bodies that stand there for each slot, where registers are short.
 const UNROLL: Feature = Feature::Sched(warplift_sched::Feature::Unroll);
 /// Registers that ptxas is left for what it moves out of such bodies: with 3 it serialised products, with 10 it spilled, with
@@ -241,7 +245,7 @@ const LEFT_TO_PTXAS: u32 = 11;
 fn given_up(e: &CompileError) -> &'static [&'static [Feature]] {
     match e {
         CompileError::Registers(_) => {
-            &[&[APART], &[SLICES], &[APART, SLICES], &[DETOURS, SLICES], &[APART, DETOURS, SLICES]]
+            &[&[HELD], &[APART], &[SLICES], &[APART, SLICES], &[DETOURS, SLICES], &[APART, DETOURS, SLICES]]
         }
         e if e.is_refusal() => &[&[DETOURS], &[APART]],
         _ => &[],
@@ -302,6 +306,10 @@ fn stages<'b>(
     let (program, left) = r.pass("relay", || warplift_sched::do_relay(program, target, &without))?;
     r.dump("relay", &program);
     r.check("relay", || verify_structured(&program.func), &program)?;
+    let (program, not_held) =
+        r.pass("held", || Ok::<_, CompileError>(warplift_sched::do_held(program, target, &without)))?;
+    r.dump("held", &program);
+    r.check("held", || verify_structured(&program.func), &program)?;
     let program = r.pass("together", || Ok::<_, CompileError>(warplift_sched::do_together(program)))?;
     r.dump("together", &program);
     r.check("together", || verify_structured(&program.func), &program)?;
@@ -318,7 +326,7 @@ fn stages<'b>(
     r.check("rotate", || verify_structured(&program.func), &program)?;
     let mut schedule =
         r.pass("schedule", || warplift_sched::do_schedule_without(&program, target, &without))?;
-    schedule.remarks.extend(left.into_iter().chain(remarks));
+    schedule.remarks.extend(left.into_iter().chain(not_held).chain(remarks));
     schedule.loops = loops;
     let shared = r.pass("shared", || warplift_sched::do_shared(&program, &mut schedule, target))?;
     let mut scheduled =
@@ -332,6 +340,16 @@ fn stages<'b>(
         return stages(kernel, mapping, target, &[disable, &[UNROLL]].concat(), r, bump);
     }
     let allocs = allocs?;
+    let needed: Vec<u32> = allocs.roles.iter().map(|a| a.pressure).collect();
+    let shared_out =
+        r.pass("share", || Ok::<_, CompileError>(warplift_sched::do_share(&mut scheduled, &needed, target)));
+    if !shared_out? {
+        let (scheduled, mut compiled) =
+            stages(kernel, mapping, target, &[disable, &[HELD]].concat(), r, bump)?;
+        let why = format!("compiled without {HELD}: the roles need {needed:?} registers");
+        compiled.explained.schedule.remarks.push(why);
+        return Ok((scheduled, compiled));
+    }
     let registers = scheduled.roles.iter().zip(&allocs.roles);
     let registers = registers.map(|(r, a)| (r.name.to_owned(), r.registers, a.pressure)).collect();
     let out = r.pass("emit", || warplift_emit::emit(&scheduled, &allocs))?;
@@ -351,6 +369,7 @@ fn stages<'b>(
         schedule,
         shared,
         buffers,
+        held: program.relayed.as_ref().map_or(0, |r| r.held),
         registers,
     };
     let (ptx, manifest) = (out.ptx, out.manifest);
@@ -429,6 +448,9 @@ impl Display for Explained {
         }
         for remark in &self.schedule.remarks {
             writeln!(f, "remark: {remark}")?;
+        }
+        if self.held > 0 {
+            writeln!(f, "held for all tiles: {} registers of each finisher's thread", self.held)?;
         }
         writeln!(f, "registers")?;
         for (role, budget, used) in &self.registers {

@@ -201,8 +201,8 @@ fn types(list: &[Class]) -> Vec<Ty> {
 fn plain(op: Opcode) -> bool {
     use Opcode::*;
     let special = [
-        Const, Undef, Join, Slice, TeamIndex, Await, For, If, Yield, Br, BrIf, Ret, Trap, Wgmma, MmaSync,
-        CpAsync, TmaLoad, BulkLoad, TmaStore,
+        Const, Undef, Join, Slice, Pick, TeamIndex, Await, For, If, Yield, Br, BrIf, Ret, Trap, Wgmma,
+        MmaSync, CpAsync, TmaLoad, BulkLoad, TmaStore,
     ];
     !special.contains(&op)
 }

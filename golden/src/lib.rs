@@ -4,4 +4,5 @@ pub mod check;
 pub mod fuzz;
 pub mod kernels;
 pub mod library;
+pub mod orders;
 pub mod sass;

@@ -2,9 +2,9 @@
 //! simulator, without a hazard.
 
 use warplift::ir::target::SM90A;
-use warplift::sim::{self, Adversary};
 use warplift::{CompileError, Feature, Options, compile};
 use warplift_golden::library::{CASES, Case, load, reference};
+use warplift_golden::orders::{ORDERS, right};
 
 const KERNELS: [&str; 7] =
     ["gemm", "attention", "attention_causal", "a16w4", "a16w4_large", "softmax", "transpose"];
@@ -27,14 +27,8 @@ fn without(case: &Case, feature: Feature) -> Result<bool, String> {
         return Ok(false);
     }
     let problem = reference(&kernel, &mapping, case.sizes, 7);
-    for order in [Adversary::Earliest, Adversary::Latest, Adversary::Random] {
-        let what = format!("{} without {feature}, {order:?}", case.name);
-        let options = sim::Options { order, ..sim::Options::default() };
-        let run = problem.simulate(&made.ptx, &made.manifest, &options, case.sms);
-        let (have, report) = run.unwrap_or_else(|e| panic!("{what}: {e}"));
-        assert!(report.hazards.is_empty(), "{what}: {:?}", report.hazards);
-        assert_eq!(problem.difference_beyond(&have, case.tolerance), None, "{what}");
-    }
+    let what = format!("{} without {feature}", case.name);
+    right(&problem, &made, &ORDERS, (case.sms, case.tolerance), &what);
     Ok(true)
 }
 

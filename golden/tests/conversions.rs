@@ -3,9 +3,10 @@
 
 use warplift::ir::target::SM90A;
 use warplift::ir::tile::parse_file;
-use warplift::sim::{self, Adversary};
+use warplift::sim::{self};
 use warplift::{Options, compile};
 use warplift_golden::library::reference;
+use warplift_golden::orders::{ORDERS, right};
 
 /// `y = f(x, z)` on one tile; in the body `R`, `C` and `E` are its extents and element type.
 fn kernel(body: &str, elem: &str, rows: u32, cols: u32, warps: u32) -> String {
@@ -46,13 +47,7 @@ fn check(text: &str, cols: u32) -> Vec<String> {
     let compiled = compile(kernel, mapping, &SM90A, &options).unwrap_or_else(|e| panic!("{e}\n{text}"));
     let size = [("n", i64::from(cols))];
     let problem = reference(kernel, mapping, &size, 3);
-    for order in [Adversary::Earliest, Adversary::Latest, Adversary::Random] {
-        let options = sim::Options { order, ..sim::Options::default() };
-        let run = problem.simulate(&compiled.ptx, &compiled.manifest, &options, 1);
-        let (have, report) = run.unwrap_or_else(|e| panic!("{e}\n{text}\n{}", compiled.ptx));
-        assert!(report.hazards.is_empty(), "{:?}\n{text}", report.hazards);
-        assert_eq!(problem.difference_beyond(&have, 0.0), None, "{text}\n{}", compiled.ptx);
-    }
+    right(&problem, &compiled, &ORDERS, (1, 0.0), text);
     compiled.explained.plan.into_iter().filter(|l| l.contains("conversion")).collect()
 }
 

@@ -4,9 +4,9 @@
 use warplift::ir::machine::{Handed, RingFill};
 use warplift::ir::target::SM90A;
 use warplift::ir::tile::{Kernel, Mapping, parse_file};
-use warplift::sim::{self, Adversary};
 use warplift::{Feature, Options, compile};
 use warplift_golden::library::reference;
+use warplift_golden::orders::{ORDERS, right};
 
 /// The text of the library with some words replaced, everywhere.
 fn variant(words: &[(&str, &str)]) -> (Kernel, Mapping) {
@@ -32,13 +32,7 @@ fn check(what: &str, (kernel, mapping): &(Kernel, Mapping), [m, n, k]: [i64; 3])
     let compiled = compile(kernel, mapping, &SM90A, &options).unwrap_or_else(|e| panic!("{what}: {e}"));
     let size = [("m", m), ("n", n), ("k", k)];
     let problem = reference(kernel, mapping, &size, 5);
-    for (seed, order) in [(1, Adversary::Earliest), (2, Adversary::Latest), (3, Adversary::Random)] {
-        let options = sim::Options { seed, order, ..sim::Options::default() };
-        let run = problem.simulate(&compiled.ptx, &compiled.manifest, &options, 2);
-        let (have, report) = run.unwrap_or_else(|e| panic!("{what} {order:?}: {e}"));
-        assert!(report.hazards.is_empty(), "{what} {order:?}: {:?}", report.hazards);
-        assert_eq!(problem.difference(&have), None, "{what} {order:?}");
-    }
+    right(&problem, &compiled, &ORDERS, (2, 0.0), what);
 }
 
 #[test]

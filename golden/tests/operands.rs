@@ -3,9 +3,9 @@
 
 use warplift::ir::target::SM90A;
 use warplift::ir::tile::{Kernel, Mapping, parse_file};
-use warplift::sim::{self, Adversary};
 use warplift::{Compiled, Options, compile};
 use warplift_golden::library::reference;
+use warplift_golden::orders::{FEW_ORDERS, right};
 
 /// Linear attention in chunks: a state that grows by `K^T V` is the right operand of the next chunk's queries.
 const LINEAR: &str = "
@@ -158,13 +158,7 @@ fn check(kernel: &(Kernel, Mapping), sizes: &[&[(&str, i64)]], tolerance: f64) {
     let made = compiled(kernel);
     for size in sizes {
         let problem = reference(&kernel.0, &kernel.1, size, 5);
-        for (seed, order) in [(1, Adversary::Latest), (2, Adversary::Random)] {
-            let options = sim::Options { order, seed, ..sim::Options::default() };
-            let run = problem.simulate(&made.ptx, &made.manifest, &options, 2);
-            let (have, report) = run.unwrap_or_else(|e| panic!("{size:?} {order:?}: {e}"));
-            assert!(report.hazards.is_empty(), "{size:?} {order:?}: {:?}", report.hazards);
-            assert_eq!(problem.difference_beyond(&have, tolerance), None, "{size:?} {order:?}");
-        }
+        right(&problem, &made, &FEW_ORDERS, (2, tolerance), &format!("{size:?}"));
     }
 }
 

@@ -6,6 +6,7 @@ use warplift::ir::tile::{Depth, Epilogue, Mapping};
 use warplift::sim::{self, Adversary};
 use warplift::{Options, compile};
 use warplift_golden::library::{CASES, Case, load, reference};
+use warplift_golden::orders::right;
 
 /// Seeds and orders that every case runs under.
 const ORDERS: [(u64, Adversary); 8] = [
@@ -25,14 +26,7 @@ fn run_case(case: &Case, orders: &[(u64, Adversary)]) {
     let options = Options { verify: true, ..Options::default() };
     let compiled = compile(&kernel, &mapping, &SM90A, &options).unwrap_or_else(|e| panic!("{name}: {e}"));
     let problem = reference(&kernel, &mapping, size, 7);
-    for &(seed, order) in orders {
-        let options = sim::Options { seed, order, ..sim::Options::default() };
-        let run = problem.simulate(&compiled.ptx, &compiled.manifest, &options, sms);
-        let (have, report) = run.unwrap_or_else(|e| panic!("{name} {size:?} seed {seed} {order:?}: {e}"));
-        assert!(report.hazards.is_empty(), "{name} {size:?} seed {seed}: {:?}", report.hazards);
-        let off = problem.difference_beyond(&have, tolerance);
-        assert_eq!(off, None, "{name} {size:?} seed {seed} {order:?}");
-    }
+    right(&problem, &compiled, orders, (sms, tolerance), &format!("{name} {size:?}"));
 }
 
 #[test]

@@ -4,10 +4,10 @@
 
 use warplift::ir::target::SM90A;
 use warplift::ir::tile::{Kernel, Mapping, parse_file};
-use warplift::sim::{self, Adversary};
 use warplift::timeline::predict;
 use warplift::trial::{Sizes, Style, Trial};
 use warplift::{Compiled, Options, compile, enumerate};
+use warplift_golden::orders::{FEW_ORDERS, right};
 
 const ATTENTION: &str = include_str!("../../driver/kernels/attention.tile");
 const CAUSAL: &str = include_str!("../../driver/kernels/attention_causal.tile");
@@ -469,18 +469,7 @@ fn simulated(case: &Case, made: &Compiled, (kernel, mapping): &(Kernel, Mapping)
         let sizes = Sizes::parse(kernel, text).expect("sizes");
         let trial = Trial::new(kernel, mapping, sizes).expect("a trial");
         let problem = trial.reference(style, 7).expect("a reference");
-        for (seed, order) in [(1, Adversary::Latest), (2, Adversary::Random)] {
-            let options = sim::Options { order, seed, ..sim::Options::default() };
-            let run = problem.simulate(&made.ptx, &made.manifest, &options, 2);
-            let (have, report) = run.unwrap_or_else(|e| panic!("{} {text} {order:?}: {e}", case.name));
-            assert!(report.hazards.is_empty(), "{} {text} {order:?}: {:?}", case.name, report.hazards);
-            assert_eq!(
-                problem.difference_beyond(&have, case.tolerance),
-                None,
-                "{} {text} {order:?}",
-                case.name
-            );
-        }
+        right(&problem, made, &FEW_ORDERS, (2, case.tolerance), &format!("{} {text}", case.name));
     }
 }
 

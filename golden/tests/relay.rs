@@ -5,9 +5,9 @@ use warplift::ir::machine::RingFill;
 use warplift::ir::target::SM90A;
 use warplift::ir::tile::{Module, parse_file};
 use warplift::kernels::find;
-use warplift::sim::{Adversary, Options as SimOptions};
 use warplift::{Compiled, Options, compile};
 use warplift_golden::library::reference;
+use warplift_golden::orders::{self, ORDERS};
 
 /// Mean and variance of rows as their columns come, eight columns to a count, a mean and a sum of squares.
 const LAYER_NORM: &str = "kernel k(
@@ -79,13 +79,7 @@ fn right(module: &Module, sizes: &[&[(&str, i64)]]) -> Compiled {
     let made = compiled(module).unwrap_or_else(|e| panic!("{e}"));
     for &size in sizes {
         let problem = reference(&module.kernels[0], &module.mappings[0], size, 5);
-        for order in [Adversary::Earliest, Adversary::Latest, Adversary::Random] {
-            let options = SimOptions { order, seed: 7, ..SimOptions::default() };
-            let run = problem.simulate(&made.ptx, &made.manifest, &options, 2);
-            let (have, report) = run.unwrap_or_else(|e| panic!("{size:?} {order:?}: {e}"));
-            assert!(report.hazards.is_empty(), "{size:?} {order:?}: {:?}", report.hazards);
-            assert_eq!(problem.difference_beyond(&have, 4e-3), None, "{size:?} {order:?}");
-        }
+        orders::right(&problem, &made, &ORDERS, (2, 4e-3), &format!("{size:?}"));
     }
     made
 }

@@ -3,12 +3,10 @@
 
 use warplift::ir::target::{SM90A, Unit};
 use warplift::ir::tile::{Kernel, Mapping, parse_file};
-use warplift::sim::{self, Adversary};
+use warplift::sim::{self};
 use warplift::{Compiled, Options, compile};
 use warplift_golden::library::{load, reference};
-
-const ORDERS: [(u64, Adversary); 4] =
-    [(1, Adversary::Earliest), (2, Adversary::Latest), (3, Adversary::Random), (4, Adversary::Random)];
+use warplift_golden::orders::{ORDERS, right};
 
 /// A kernel of the library under a mapping written as text.
 fn remapped(name: &str, mapping: &str) -> (Kernel, Mapping) {
@@ -24,13 +22,7 @@ fn check(name: &str, mapping: &str, size: &[(&str, i64)], sms: u32) {
     let compiled =
         compile(&kernel, &mapped, &SM90A, &options).unwrap_or_else(|e| panic!("{name} {mapping}: {e}"));
     let problem = reference(&kernel, &mapped, size, 5);
-    for (seed, order) in ORDERS {
-        let options = sim::Options { seed, order, ..sim::Options::default() };
-        let run = problem.simulate(&compiled.ptx, &compiled.manifest, &options, sms);
-        let (have, report) = run.unwrap_or_else(|e| panic!("{name} {mapping} {size:?} {order:?}: {e}"));
-        assert!(report.hazards.is_empty(), "{name} {mapping} {size:?}: {:?}", report.hazards);
-        assert_eq!(problem.difference(&have), None, "{name} {mapping} {size:?} {order:?}");
-    }
+    right(&problem, &compiled, &ORDERS, (sms, 0.0), &format!("{name} {mapping} {size:?}"));
 }
 
 #[test]
@@ -78,12 +70,7 @@ fn loads_awaited_one_behind_the_other_share_a_ring() {
         let made = compile(kernel, mapping, &SM90A, &options).unwrap_or_else(|e| panic!("{work}: {e}"));
         assert_eq!(made.explained.schedule.rings.len(), rings, "{work}");
         let problem = reference(kernel, mapping, &[("m", 5), ("n", 1300)], 5);
-        for (seed, order) in ORDERS {
-            let options = sim::Options { seed, order, ..sim::Options::default() };
-            let (have, report) = problem.simulate(&made.ptx, &made.manifest, &options, 2).expect("it runs");
-            assert!(report.hazards.is_empty(), "{work} {order:?}: {:?}", report.hazards);
-            assert_eq!(problem.difference(&have), None, "{work} {order:?}");
-        }
+        right(&problem, &made, &ORDERS, (2, 0.0), work);
     }
 }
 
@@ -207,7 +194,6 @@ const THREE: &str = "BM = 192\n    BN = 112\n    D = 64\n    for t: pipeline fit
 
 #[test]
 fn warpgroups_take_turns_where_the_model_sees_a_gain() {
-    let orders = [(1, Adversary::Earliest), (2, Adversary::Latest), (3, Adversary::Random)];
     let sizes: [&[(&str, i64)]; 3] = [
         &[("batch", 1), ("heads", 3), ("queries", 130), ("keys", 100)],
         &[("batch", 1), ("heads", 1), ("queries", 260), ("keys", 330)],
@@ -236,13 +222,7 @@ fn warpgroups_take_turns_where_the_model_sees_a_gain() {
     }
     for size in sizes {
         let problem = reference(&kernel, &mapped, size, 5);
-        for (seed, order) in orders {
-            let options = sim::Options { seed, order, ..sim::Options::default() };
-            let run = problem.simulate(&made.ptx, &made.manifest, &options, 2);
-            let (have, report) = run.unwrap_or_else(|e| panic!("{size:?} {order:?}: {e}"));
-            assert!(report.hazards.is_empty(), "{size:?}: {:?}", report.hazards);
-            assert_eq!(problem.difference_beyond(&have, 2e-2), None, "{size:?} {order:?}");
-        }
+        right(&problem, &made, &ORDERS, (2, 2e-2), &format!("{size:?}"));
     }
     let plain = "BM = 128, BN = 64, BK = 32\nfor t: pipeline 3, consumers 2, turns 1\nkernel: persistent";
     for k in [8, 24, 136] {

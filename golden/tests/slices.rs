@@ -4,9 +4,9 @@
 use std::collections::BTreeSet;
 use warplift::ir::target::SM90A;
 use warplift::ir::tile::{Kernel, Mapping, parse_file};
-use warplift::sim::{self, Adversary};
 use warplift::{CompileError, Compiled, Options, compile};
 use warplift_golden::library::reference;
+use warplift_golden::orders::{FEW_ORDERS, right};
 
 /// Attention whose scores get a bias, whatever makes it.
 fn biased(tile: u32, made: &str) -> (Kernel, Mapping) {
@@ -55,13 +55,7 @@ fn compiled(case: &(Kernel, Mapping), without: &[&str]) -> Compiled {
 fn check((kernel, mapping): &(Kernel, Mapping), made: &Compiled, keys: i64) {
     let size = [("batch", 1), ("heads", 1), ("queries", 144), ("keys", keys)];
     let problem = reference(kernel, mapping, &size, 3);
-    for (seed, order) in [(1, Adversary::Latest), (2, Adversary::Random)] {
-        let options = sim::Options { seed, order, ..sim::Options::default() };
-        let run = problem.simulate(&made.ptx, &made.manifest, &options, 2);
-        let (have, report) = run.unwrap_or_else(|e| panic!("{keys} keys, {order:?}: {e}"));
-        assert!(report.hazards.is_empty(), "{keys} keys, {order:?}: {:?}", report.hazards);
-        assert_eq!(problem.difference_beyond(&have, 2e-2), None, "{keys} keys, {order:?}");
-    }
+    right(&problem, made, &FEW_ORDERS, (2, 2e-2), &format!("{keys} keys"));
 }
 
 /// Registers that the allocation of the consumers needed.

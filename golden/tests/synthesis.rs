@@ -4,9 +4,9 @@
 use warplift::ir::target::SM90A;
 use warplift::ir::tile::{Kernel, Mapping, parse_file};
 use warplift::isel::Feature;
-use warplift::sim::{self, Adversary};
 use warplift::{Compiled, Options, compile};
 use warplift_golden::library::{CASES, load, reference};
+use warplift_golden::orders::{ORDERS, right};
 
 /// Sizes, and the difference from the interpreter that is allowed.
 struct Problem<'a> {
@@ -23,13 +23,7 @@ fn check(kernel: &Kernel, mapping: &Mapping, of: &Problem<'_>, without: &[Featur
     let options = Options { verify: true, disable: disabled(without), ..Options::default() };
     let compiled = compile(kernel, mapping, &SM90A, &options).unwrap_or_else(|e| panic!("{name}: {e}"));
     let problem = reference(kernel, mapping, of.sizes, 7);
-    for order in [Adversary::Earliest, Adversary::Latest, Adversary::Random] {
-        let options = sim::Options { order, ..sim::Options::default() };
-        let run = problem.simulate(&compiled.ptx, &compiled.manifest, &options, 2);
-        let (have, report) = run.unwrap_or_else(|e| panic!("{name}: {e}"));
-        assert!(report.hazards.is_empty(), "{name}: {:?}", report.hazards);
-        assert_eq!(problem.difference_beyond(&have, of.tolerance), None, "{name}");
-    }
+    right(&problem, &compiled, &ORDERS, (2, of.tolerance), &name);
     compiled
 }
 

@@ -3,9 +3,9 @@
 
 use warplift::ir::target::SM90A;
 use warplift::ir::tile::{Kernel, Mapping, parse_file};
-use warplift::sim::{self, Adversary};
 use warplift::{Compiled, Options, compile};
 use warplift_golden::library::reference;
+use warplift_golden::orders::{FEW_ORDERS, right};
 
 const UNROLL: &str = "unroll";
 
@@ -63,13 +63,7 @@ fn any_number_of_iterations_leaves_at_its_slot() {
         for iterations in 1..=2 * i64::from(stages) + 1 {
             let size = [("m", 13), ("n", 72), ("k", 128 * iterations)];
             let problem = reference(&case.0, &case.1, &size, 5);
-            for (seed, order) in [(1, Adversary::Latest), (2, Adversary::Random)] {
-                let options = sim::Options { seed, order, ..sim::Options::default() };
-                let run = problem.simulate(&made.ptx, &made.manifest, &options, 2);
-                let (have, report) = run.unwrap_or_else(|e| panic!("{iterations} of {stages}: {e}"));
-                assert!(report.hazards.is_empty(), "{iterations} of {stages}: {:?}", report.hazards);
-                assert_eq!(problem.difference(&have), None, "{iterations} of {stages}");
-            }
+            right(&problem, &made, &FEW_ORDERS, (2, 0.0), &format!("{iterations} of {stages}"));
         }
     }
 }

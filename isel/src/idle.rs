@@ -153,7 +153,8 @@ impl Idle<'_> {
             let why = "only copies that bring tiles to registers carry the hint: arrays that are `staged` or `packed`";
             self.remark(item, "stream", why);
         }
-        if said.early && !loads.iter().any(|&l| self.is_copied(l)) {
+        // Finishers may hold what they load themselves, and then load it early: scheduling says where they do not.
+        if said.early && !self.mapping.whole.relay && !loads.iter().any(|&l| self.is_copied(l)) {
             self.remark(
                 item,
                 "early",

@@ -8,8 +8,9 @@
 //! The loads come first in time only where the first loop that loads anything stands at the top: its first
 //! stages are free, and nothing else has to be waited for before it.
 
-use crate::expand::can_lead;
-use crate::graph::touched;
+use crate::expand::{can_lead, held_early};
+use crate::graph::{global_access, touched};
+use rustc_hash::FxHashSet;
 use warplift_ir::machine::{Attr, Buffer, Func, Inst, Program, RingFill, Schedule};
 use warplift_ir::target::Opcode;
 
@@ -17,7 +18,12 @@ use warplift_ir::target::Opcode;
 pub(crate) fn do_early(program: &Program<'_>, s: &mut Schedule) {
     let func = &program.func;
     let early: Vec<Inst> = func.insts.keys().filter(|&i| is_early(func, i)).collect();
-    if !program.launch.programmatic || early.is_empty() {
+    if !program.launch.programmatic {
+        return;
+    }
+    let late = read_late(program);
+    s.remarks.extend(late.map(|name| format!("`{name}` is not read early: finishers do not hold all of it")));
+    if early.is_empty() {
         return;
     }
     match first_loop(program, s, &early) {
@@ -29,6 +35,16 @@ pub(crate) fn do_early(program: &Program<'_>, s: &mut Schedule) {
 /// Whether an instruction is a load that need not wait for other grids.
 pub(crate) fn is_early(func: &Func<'_>, inst: Inst) -> bool {
     matches!(&func.insts[inst].attr, Attr::Tma(t) if t.early)
+}
+
+/// Arrays that the mapping lets be read early and the threads read themselves, of which finishers hold nothing.
+fn read_late<'p>(program: &'p Program<'_>) -> impl Iterator<Item = &'p str> {
+    let insts = program.func.insts.values().filter(|_| program.relayed.is_some());
+    let read: FxHashSet<u32> = insts.filter_map(global_access).map(|(access, _)| access.pointer).collect();
+    let held = held_early(program);
+    let all = program.launch.arguments.iter().enumerate();
+    all.filter(move |&(n, a)| a.early && read.contains(&(n as u32)) && !held.contains(&a.name))
+        .map(|(_, a)| a.name.as_str())
 }
 
 fn first_loop(program: &Program<'_>, s: &Schedule, early: &[Inst]) -> Result<Inst, String> {

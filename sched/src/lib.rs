@@ -3,12 +3,14 @@
 //! ```text
 //!  structured machine IR
 //!     │ relay      a tile's work in two halves, for warps of their own
+//!     │ held       what all tiles load alike, in registers of the half that ends them
 //!     │ together   loads awaited one behind the other fill one ring
 //!     │ alike      products that all warps would make alike, for helpers
 //!     │ graph      dependences of values, events and memory (petgraph)
 //!     │ schedule   roles, rings, depths, deferral: a Schedule, data
 //!     │ shared     where buffers and barriers lie
 //!     ▼ expand     role by role: control flow, slots, phases, barriers, descriptors
+//!     · share      registers of roles, once it is known what each needs
 //!  scheduled machine IR
 //! ```
 //!
@@ -22,12 +24,14 @@ mod early;
 mod expand;
 mod graph;
 mod handed;
+mod held;
 mod modulo;
 pub mod protocol;
 mod relay;
 mod rings;
 mod roles;
 mod schedule;
+mod share;
 mod shared;
 mod stage;
 #[cfg(test)]
@@ -39,9 +43,11 @@ mod turns;
 pub use alike::{do_alike, is_made_by_all};
 pub use expand::do_expand;
 pub use graph::{Edge, Graph, Node};
+pub use held::do_held;
 pub use modulo::{Overlap, do_modulo, do_rotate};
 pub use relay::do_relay;
 pub use schedule::{Feature, do_schedule, do_schedule_without};
+pub use share::do_share;
 pub use shared::do_shared;
 pub use together::do_together;
 

@@ -51,7 +51,7 @@ pub fn do_relay<'a>(
     let spare = spare(&program, &values, target);
     let again = read_again(&mut program, (body, at), spare, &mut remarks);
     let handed = hand_on(&mut program, (body, at), &values, &late);
-    program.relayed = Some(Relayed { handed, again });
+    program.relayed = Some(Relayed { handed, again, held: 0 });
     Ok((program, remarks))
 }
 
@@ -67,13 +67,13 @@ pub(crate) fn late(program: &Program<'_>, relayed: &Relayed) -> Result<FxHashSet
 }
 
 /// The body of the loop over tiles.
-fn tiles(func: &Func<'_>) -> Result<Block> {
+pub(crate) fn tiles(func: &Func<'_>) -> Result<Block> {
     let outer = func.insts.values().find(|d| matches!(&d.attr, Attr::Loop(l) if l.persistent));
     outer.map(|d| d.blocks[0]).ok_or_else(|| word("relay", "a kernel without a loop over tiles"))
 }
 
 /// Where the second half begins.
-fn last_loop(func: &Func<'_>, body: Block) -> Result<usize> {
+pub(crate) fn last_loop(func: &Func<'_>, body: Block) -> Result<usize> {
     let at = func.blocks[body].insts.iter().rposition(|&i| func.insts[i].op == Opcode::For);
     at.ok_or_else(|| word("relay", "a tile's work that holds no loop: nothing is left to others"))
 }

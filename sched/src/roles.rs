@@ -61,7 +61,16 @@ pub(crate) fn do_finishers(program: &Program<'_>, s: &mut Schedule) -> Result<Fx
         let own = d.op.is_async_load() && !touched(&d.attr, d.op).into_iter().any(brought);
         s.roles[inst] = if own { RoleKind::Supplier } else { RoleKind::Finisher };
     }
+    for inst in held_loads(&program.func, &late) {
+        s.roles[inst] = RoleKind::Finisher;
+    }
     Ok(late)
+}
+
+/// Loads of what the second half holds for all tiles.
+fn held_loads(func: &Func<'_>, late: &FxHashSet<Inst>) -> Vec<Inst> {
+    let picks = late.iter().map(|&i| &func.insts[i]).filter(|d| d.op == Opcode::Pick);
+    picks.flat_map(|d| &d.args[1..]).filter_map(|&v| func.def(v)).collect()
 }
 
 /// An instruction that the threads of a block do together, or whose result their order decides.

@@ -46,11 +46,13 @@ pub enum Feature {
     Slices,
     /// Loops whose body stands there once for each slot.
     Unroll,
+    /// What is the same for all tiles, held in registers of those that end a tile's work.
+    Held,
 }
 
 impl Feature {
     /// All of them, by the names that [`std::str::FromStr`] takes.
-    pub const ALL: [(&'static str, Self); 9] = [
+    pub const ALL: [(&'static str, Self); 10] = [
         ("warp-specialization", Self::WarpSpecialization),
         ("multicast", Self::Multicast),
         ("deferral", Self::Deferral),
@@ -60,6 +62,7 @@ impl Feature {
         ("pins", Self::Pins),
         ("slices", Self::Slices),
         ("unroll", Self::Unroll),
+        ("held", Self::Held),
     ];
 }
 

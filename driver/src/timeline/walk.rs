@@ -272,7 +272,7 @@ impl<'s, 'a> Walk<'s, 'a> {
     /// Everything that is issued, repeated over a fragment, and ready after its latency.
     fn plain(&mut self, warp: &mut Warp<'s, 'a>, data: &InstData<'a>, units: &mut Units, start: f64) {
         let row = data.op.row();
-        if row.unit == Unit::None {
+        if row.unit == Unit::None || is_view(warp.func, data) {
             let value = evaluate(data, &self.values(warp, data));
             warp.results(data, value, start);
             return;
@@ -377,6 +377,11 @@ fn issues(data: &InstData<'_>) -> f64 {
     let pieces = data.op.row().syntax.split(';').filter(|p| !p.contains(".reg ") && p.contains('$'));
     let zeros = usize::from(data.guard.is_some()) * data.results.len();
     (pieces.count().max(1) + zeros) as f64
+}
+
+/// Whether an instruction gives registers of a fragment in another order: allocation makes that names.
+fn is_view(func: &Func<'_>, data: &InstData<'_>) -> bool {
+    data.op == Opcode::Mov && data.args.iter().any(|&v| func.ty(v).is_frag())
 }
 
 /// The first target where the condition holds. Where it depends on data, a loop goes on for a while.

@@ -103,6 +103,8 @@ pub struct Relayed {
     /// Buffers that both load, with the same in the same order, and stages of a tile at most: finishers read the
     /// consumers' stages again.
     pub again: Vec<(Buffer, u32)>,
+    /// Registers in which each thread of the finishers holds what is the same for all tiles.
+    pub held: u32,
 }
 
 /// A ring: buffers filled together, stage by stage.

@@ -51,6 +51,19 @@ impl Verifier<'_, '_> {
             });
         }
         self.maps(inst);
+        if data.op == Opcode::Pick {
+            self.picked(inst);
+        }
+    }
+
+    /// What is picked from is all of the result's type.
+    fn picked(&mut self, inst: Inst) {
+        let func = self.func;
+        let data = &func.insts[inst];
+        let types = |vs: &[Value]| vs.iter().map(|&v| func.ty(v).whole()).collect::<Vec<_>>();
+        let (of, want) = (types(data.args.get(1..).unwrap_or_default()), types(data.results));
+        let same = !of.is_empty() && of.iter().all(|t| want == [*t]);
+        self.check(inst, same, || format!("picks {want:?} of {of:?}"));
     }
 
     /// Every repetition stays inside its operands.
@@ -156,8 +169,9 @@ impl Verifier<'_, '_> {
                 self.check(inst, last == ends, || {
                     format!("{} at the wrong place of {block}", data.op.row().name)
                 });
-                let scheduled = !matches!(data.op, Opcode::For | Opcode::If | Opcode::Yield | Opcode::Await);
-                self.check(inst, scheduled, || format!("{} is left after expansion", data.op.row().name));
+                let structure =
+                    [Opcode::For, Opcode::If, Opcode::Yield, Opcode::Await, Opcode::Pick].contains(&data.op);
+                self.check(inst, !structure, || format!("{} is left after expansion", data.op.row().name));
                 let event = data.results.iter().any(|&r| func.ty(r) == Ty::Event);
                 self.check(inst, !event, || "an event is left after expansion".to_owned());
                 for t in &data.targets {

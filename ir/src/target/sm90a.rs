@@ -63,6 +63,7 @@ rows! {
     Undef "undef" "" &[], &[Any], None Pure 0 0 10 "";
     Join "join" "" &[Any], &[Any], None Pure 0 0 10 "";
     Slice "slice" "" &[Any], &[Any], None Pure 0 0 10 "";
+    Pick "pick" "" &[Any], &[Any], None Pure 0 0 10 "";
     Await "await" "" &[Any], &[], None Order 0 0 10 "";
     For "for" "" &[Any], &[Any], None Order 0 0 10 "";
     If "if" "" &[Pred], &[Any], None Order 0 0 10 "";

@@ -33,7 +33,9 @@ impl<'a> Expand<'_, 'a> {
         self.own.elected = Some(elected);
         self.open_turns();
         self.open_blocks();
-        self.wait_for_grids();
+        if !self.reads_early() {
+            self.wait_for_grids();
+        }
         self.open_rings();
         self.walk(self.program.func.entry)?;
         self.close_turns();
@@ -58,6 +60,7 @@ impl<'a> Expand<'_, 'a> {
             _ if !self.keeps(inst) => {}
             Opcode::For => {
                 self.land();
+                self.wait_behind_early(inst);
                 match deferral {
                     Some(df) if df.outer == inst => self.expand_deferred(inst)?,
                     Some(df) if df.inner == inst && self.late.have.is_some() => self.expand_peeled(inst)?,
@@ -78,6 +81,7 @@ impl<'a> Expand<'_, 'a> {
                 self.end_turn(inst);
             }
             Opcode::Const | Opcode::Undef => self.clone_inst(inst),
+            Opcode::Pick => self.pick(inst),
             Opcode::Stmatrix
             | Opcode::StShared
             | Opcode::StShared16

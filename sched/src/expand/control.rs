@@ -131,13 +131,15 @@ impl<'a> Expand<'_, 'a> {
             body: self.func.new_block(),
             exit: self.func.new_block(),
         };
-        let copies = self.copies_of_body(&l);
+        let all = self.picked(inst);
+        let copies = all.unwrap_or_else(|| self.copies_of_body(&l));
         self.enter_loop(&l, low);
         let counter = self.begin_body(&l);
-        if copies > 1 {
+        let by_slots = copies > 1 && all.is_none();
+        if by_slots {
             self.at_first_slots(&l.rings);
         }
-        let around = std::mem::replace(&mut self.own.in_copies, copies > 1);
+        let around = std::mem::replace(&mut self.own.in_copies, by_slots);
         let before = self.seen.clone();
         self.iterate(&l, counter, copies)?;
         self.own.in_copies = around;
@@ -176,15 +178,18 @@ impl<'a> Expand<'_, 'a> {
 
     /// The body, as many times as it stands there, and back to its beginning or on.
     fn iterate(&mut self, l: &Rotated<'_>, mut counter: Value, copies: u32) -> Result<()> {
-        for _ in 1..copies {
+        let all = self.picked(l.inst).is_some();
+        for n in 1..copies {
+            self.own.iteration = n - 1;
             let next = self.body_once(l)?;
             let again = self.count_on(l, &mut counter);
             let out = [&next[..], &self.ring_values(&l.rings)].concat();
             self.next_copy(l, again, &out, &[&[counter], &next[..]].concat());
         }
+        self.own.iteration = copies - 1;
         let next = self.body_once(l)?;
         debug_assert!(
-            copies == 1 || l.rings.iter().all(|&r| self.is_at_zero(r)),
+            copies == 1 || all || l.rings.iter().all(|&r| self.is_at_zero(r)),
             "rings end where they began"
         );
         let again = self.count_on(l, &mut counter);
@@ -194,7 +199,7 @@ impl<'a> Expand<'_, 'a> {
         let back = [&[counter], &next[..], &held, &rings].concat();
         let out = [next, rings].concat();
         let past = self.past(l, after);
-        match self.ahead.most == Some((l.inst, 1)) {
+        match all || self.ahead.most == Some((l.inst, 1)) {
             true => self.jump(past.block, past.passed(&out)),
             false => self.branch(again, (l.body, &back), (past.block, past.passed(&out))),
         }

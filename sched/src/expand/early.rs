@@ -6,10 +6,15 @@
 //!  for the same iterations:           the other loads, into the same stages
 //!  for the rest:                      wait empty ─ expect ─ all loads
 //! ```
+//!
+//! Finishers load what they hold for all tiles before they wait, where the mapping lets all of it be read early.
 
 use super::role::Expand;
 use crate::Result;
-use warplift_ir::machine::{Inst, NewInst, Ring};
+use crate::graph::global_access;
+use rustc_hash::FxHashSet;
+use warplift_ir::machine::{Attr, Inst, NewInst, Program, Ring, RoleKind};
+use warplift_ir::manifest::Param;
 use warplift_ir::target::Opcode;
 
 /// Which loads of a stage are filled.
@@ -24,7 +29,36 @@ pub(super) enum Part {
     Late,
 }
 
+/// Names of the arrays that finishers read before they wait: all that the kernel's own block reads, if all may be early.
+pub(crate) fn held_early(program: &Program<'_>) -> FxHashSet<String> {
+    let func = &program.func;
+    if !program.launch.programmatic || program.relayed.as_ref().is_none_or(|r| r.held == 0) {
+        return FxHashSet::default();
+    }
+    let own = func.blocks[func.entry].insts.iter();
+    let reads = own.filter_map(|&i| global_access(&func.insts[i])).map(|(access, _)| access.pointer);
+    let name = |p: u32| match program.launch.params.get(p as usize) {
+        Some(Param::Argument { name }) => Some(name.clone()),
+        _ => None,
+    };
+    let early = |n: &String| program.launch.arguments.iter().any(|a| a.name == *n && a.early);
+    let names: Option<FxHashSet<String>> = reads.map(|p| name(p).filter(early)).collect();
+    names.unwrap_or_default()
+}
+
 impl Expand<'_, '_> {
+    /// Whether this role reads global memory before it waits for other grids.
+    pub fn reads_early(&self) -> bool {
+        self.role == RoleKind::Finisher && !held_early(self.program).is_empty()
+    }
+
+    /// Behind what is read early, before the loop over tiles: waits for other grids.
+    pub fn wait_behind_early(&mut self, looped: Inst) {
+        if matches!(&self.data(looped).attr, Attr::Loop(l) if l.persistent) && self.reads_early() {
+            self.wait_for_grids();
+        }
+    }
+
     /// Waits until the grids that this one depends on have ended, where it may start before.
     pub fn wait_for_grids(&mut self) {
         if self.program.launch.programmatic {

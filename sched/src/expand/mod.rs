@@ -34,10 +34,12 @@ mod unroll;
 
 pub(crate) use cp_async::can_lead;
 pub(crate) use cse::rename;
+pub(crate) use early::held_early;
 pub(crate) use unroll::slots_of;
 
 use crate::graph::{Graph, Node};
 use crate::schedule::budgets;
+use crate::share::most;
 use crate::{Result, SchedError};
 use role::Expand;
 use rustc_hash::FxHashSet;
@@ -69,7 +71,8 @@ pub fn do_expand<'a>(
     let graph = Graph::of(&program.func);
     let (mut launch, parts) = multicast::part_maps(program, schedule);
     // What the mapping lets be read early counts only where something is.
-    launch.arguments.iter_mut().for_each(|a| a.early &= schedule.early.is_some());
+    let held = held_early(program);
+    launch.arguments.iter_mut().for_each(|a| a.early &= schedule.early.is_some() || held.contains(&a.name));
     let setup = setup::do_setup(program, &launch, schedule, &shared);
     let expand = |role: RoleKind| {
         let needed = kept(program, schedule, &graph, role);
@@ -79,9 +82,10 @@ pub fn do_expand<'a>(
     let mut roles = Vec::new();
     let computing = [RoleKind::Consumer, RoleKind::Finisher];
     for (role, first_warp) in computing.into_iter().zip((0..warps).step_by(each as usize)) {
-        let func = expand(role).consumer(split.then_some(high))?;
+        let registers = most(program, role, high);
+        let func = expand(role).consumer(split.then_some(registers))?;
         let name = if schedule.producer { role.name() } else { "all" };
-        roles.push(Role { name, first_warp, warps: each, copiers: 0, registers: high, func });
+        roles.push(Role { name, first_warp, warps: each, copiers: 0, registers, func });
     }
     if schedule.producer {
         let others = [RoleKind::Supplier, RoleKind::Helper].map(|r| (r, kept(program, schedule, &graph, r)));

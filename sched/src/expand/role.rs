@@ -89,6 +89,8 @@ pub(super) struct Own {
     /// First addresses by offset, and whether a loop is expanded whose body stands there for each slot.
     pub addresses: FxHashMap<Value, Value>,
     pub in_copies: bool,
+    /// The iteration whose body is written, of a loop that stands there once for each.
+    pub iteration: u32,
     /// Descriptor bases by operand.
     pub descriptors: FxHashMap<(Buffer, [u32; 3], bool), Value>,
 }

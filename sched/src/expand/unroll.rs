@@ -6,10 +6,14 @@
 //!
 //! A slot that is a number makes every address of a stage one register and a literal, and what would count slots and phases
 //! goes. It is worth its length where threads' instructions are what there is most of: where tensor cores are, they hide it.
+//!
+//! A loop that picks by its counter what is held in registers stands there once for each iteration: registers have no
+//! addresses.
 
 use super::control::Rotated;
 use super::role::{Expand, block_inside};
 use warplift_ir::machine::{Inst, Program, Ring, RingData, RoleKind, Schedule, Value};
+use warplift_ir::target::Opcode;
 
 /// Copies of a body at most: more would be code that no instruction cache holds.
 const MOST_COPIES: u32 = 8;
@@ -31,6 +35,20 @@ impl Expand<'_, '_> {
         let plain = self.role == RoleKind::Consumer && l.held.is_empty() && self.ahead.most.is_none();
         let possible = wanted && plain && l.rings.iter().all(|&r| self.is_at_zero(r));
         if possible { slots_of(self.program, self.s, l.inst).unwrap_or(1) } else { 1 }
+    }
+
+    /// Iterations at most of a loop that picks what is held by its counter, in this role.
+    pub fn picked(&self, inst: Inst) -> Option<u32> {
+        let picks = |&i: &Inst| self.data(i).op == Opcode::Pick && self.keeps(i);
+        let pick = self.program.func.blocks[self.data(inst).blocks[0]].insts.iter().copied().find(picks)?;
+        Some(self.data(pick).args.len() as u32 - 1)
+    }
+
+    /// What is held for the iteration whose body is written.
+    pub fn pick(&mut self, inst: Inst) {
+        let d = self.data(inst);
+        let held = self.value(d.args[1 + self.own.iteration as usize]);
+        self.env.insert(d.results[0], held);
     }
 
     /// Whether a ring is known to be at its first slot here.

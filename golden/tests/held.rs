@@ -1,0 +1,139 @@
+//! What finishers load alike for every tile: held in registers from one tile to the next, loaded once and, where the mapping
+//! lets it be, before other grids have ended; or loaded again, and a remark says why.
+
+use warplift::ir::target::SM90A;
+use warplift::ir::tile::{Module, parse_file};
+use warplift::{Compiled, Options, compile};
+use warplift_golden::library::reference;
+use warplift_golden::orders::{self, ORDERS};
+
+/// Rows over their sums, times a row of weights and a row more.
+const SCALED: &str = "kernel k(
+    x: ptr<f16> align 16, w: ptr<f16> align 16, b: ptr<f16> align 16, y: ptr<f16> align 16, m: i32, n: i32 % 8 in 1..=4096
+) {
+    tunable BM = 1, BN = 512
+    grid cdiv(m, BM)
+    gx = view x : f16[m, n]
+    gw = view w : f16[n]
+    gb = view b : f16[n]
+    gy = view y : f16[m, n]
+    i = block_index
+    zero = full 1.0 : f32[BM]
+    sum = for t in 0..cdiv(n, BN) carry s = zero {
+        yield s + reduce_sum(abs(cast(load gx[i*BM, t*BN] : f16[BM, BN], f32)), 1)
+    }
+    part = rcp(sum)
+    for u in 0..cdiv(n, BN) {
+        x2 = cast(load gx[i*BM, u*BN] : f16[BM, BN], f32) * expand_dims(part, 1)
+        scale = broadcast(cast(load gw[u*BN] : f16[BN], f32)) : f32[BM, BN]
+        shift = broadcast(cast(load gb[u*BN] : f16[BN], f32)) : f32[BM, BN]
+        store gy[i*BM, u*BN], cast(fma(x2, scale, shift), f16)
+    }
+}";
+
+const RELAY: &str = "BM = 1, BN = 512 kernel: persistent, warps 4, relay array x: staged";
+const WHOLE: (&str, &str) = ("", "");
+
+fn module(change: (&str, &str), mapping: &str) -> Module {
+    assert!(SCALED.contains(change.0), "{}", change.0);
+    let text = format!("{}\nmapping k {{ {mapping} }}", SCALED.replace(change.0, change.1));
+    parse_file(&text, "held.tile").unwrap_or_else(|e| panic!("{e:?}\n{text}"))
+}
+
+fn compiled(module: &Module, without: &[&str]) -> Compiled {
+    let disable = without.iter().map(|f| f.parse().expect("a feature")).collect();
+    let options = Options { verify: true, disable, ..Options::default() };
+    compile(&module.kernels[0], &module.mappings[0], &SM90A, &options).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn right(module: &Module, made: &Compiled, sizes: &[(i64, i64)]) {
+    for &(m, n) in sizes {
+        let problem = reference(&module.kernels[0], &module.mappings[0], &[("m", m), ("n", n)], 5);
+        orders::right(&problem, made, &ORDERS, (2, 4e-3), &format!("{m} rows of {n}"));
+    }
+}
+
+/// The finishers' code.
+fn finisher(made: &Compiled) -> &str {
+    let (_, behind) = made.ptx.split_once("$finisher:").expect("finishers");
+    behind.split_once("$producer:").expect("a producer").0
+}
+
+/// Where the first, or the last, of these stands.
+fn first(code: &str, of: &str) -> usize {
+    code.find(of).unwrap_or_else(|| panic!("no {of}"))
+}
+
+fn last(code: &str, of: &str) -> usize {
+    code.rfind(of).unwrap_or_else(|| panic!("no {of}"))
+}
+
+#[test]
+fn what_all_tiles_load_is_loaded_before_the_first() {
+    let module = module(WHOLE, RELAY);
+    let made = compiled(&module, &[]);
+    // Eight iterations, four halves of each array a thread.
+    assert_eq!(made.explained.held, 8 * 2 * 2);
+    let code = finisher(&made);
+    assert_eq!(code.matches("ld.global").count(), 8 * 2);
+    assert!(last(code, "ld.global") < first(code, "mbarrier.try_wait"));
+    // Rows for one tile, for many of each block; one iteration, some, all, the last one in part.
+    right(&module, &made, &[(1, 4096), (2, 8), (9, 512), (11, 520), (7, 3000), (5, 4088), (5, 4096)]);
+    let without = compiled(&module, &["held"]);
+    assert_eq!(without.explained.held, 0);
+    assert!(first(finisher(&without), "ld.global") > first(finisher(&without), "mbarrier.try_wait"));
+    right(&module, &without, &[(5, 3000), (5, 4096)]);
+}
+
+#[test]
+fn what_is_held_may_be_read_early() {
+    let early = |made: &Compiled| -> Vec<String> {
+        made.manifest.arguments.iter().filter(|a| a.early).map(|a| a.name.clone()).collect()
+    };
+    let programmatic = RELAY.replace("relay", "relay, programmatic");
+    let all = module(WHOLE, &format!("{programmatic} array w: early array b: early"));
+    let made = compiled(&all, &[]);
+    assert_eq!(early(&made), ["w", "b"]);
+    assert!(last(finisher(&made), "ld.global") < first(finisher(&made), "griddepcontrol.wait"));
+    assert_eq!(finisher(&made).matches("griddepcontrol.wait").count(), 1);
+    right(&all, &made, &[(5, 3000), (1, 8)]);
+    // One that may not be, and all wait; one that is staged, and the others need not.
+    let one = module(WHOLE, &format!("{programmatic} array w: early"));
+    let made = compiled(&one, &[]);
+    assert_eq!(early(&made), [] as [&str; 0]);
+    assert!(first(finisher(&made), "ld.global") > first(finisher(&made), "griddepcontrol.wait"));
+    assert_eq!(made.explained.schedule.remarks, ["`w` is not read early: finishers do not hold all of it"]);
+    right(&one, &made, &[(5, 3000)]);
+    let staged = module(WHOLE, &format!("{programmatic} array w: early array b: staged"));
+    let made = compiled(&staged, &[]);
+    assert_eq!((made.explained.held, early(&made)), (16, vec!["w".to_owned()]));
+    right(&staged, &made, &[(5, 3000)]);
+}
+
+#[test]
+fn what_tiles_load_differently_is_not_held() {
+    let by_rows = ("load gw[u*BN] : f16[BN]", "load gw[(i*8 + u)*BN] : f16[BN]");
+    let unbounded = ("n: i32 % 8 in 1..=4096", "n: i32 % 8");
+    let from_one = (
+        "for u in 0..cdiv(n, BN) {\n        x2 = cast(load gx[i*BM, u*BN]",
+        "for u in 1..1 + cdiv(n, BN) {\n        x2 = cast(load gx[i*BM, (u - 1)*BN]",
+    );
+    for (change, held) in [(by_rows, 16), (unbounded, 0), (from_one, 0)] {
+        let made = compiled(&module(change, RELAY), &[]);
+        assert_eq!(made.explained.held, held, "{}", change.1);
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_loaded_for_every_tile() {
+    // 32 and 64 iterations: both arrays, one, none.
+    for (most, held, left) in [(16384, 128, 0), (32768, 128, 1), (65536, 0, 2)] {
+        let made = compiled(&module(("in 1..=4096", &format!("in 1..={most}")), RELAY), &[]);
+        let remarks = &made.explained.schedule.remarks;
+        let said = remarks.iter().filter(|r| r.contains("to hold it takes")).count();
+        assert_eq!((made.explained.held, said), (held, left), "{most}: {remarks:?}");
+        let [consumer, finisher] = [0, 1].map(|role| &made.explained.registers[role]);
+        assert!(consumer.1 >= consumer.2 && finisher.1 >= finisher.2 && finisher.2 > held);
+        assert_eq!(consumer.1 + finisher.1, 2 * 232, "{:?}", made.explained.registers);
+    }
+}

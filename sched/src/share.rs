@@ -1,0 +1,88 @@
+//! Registers of consumers and finishers where these hold something for all tiles: by what each needs, once that is known.
+//!
+//! ```text
+//!  at entry     96 each of 640 threads
+//!  producer     32  ◄─ setmaxnreg.dec
+//!  consumers    40  ◄─ setmaxnreg.dec     they need 35 ┐ as many left over on both sides,
+//!  finishers   184  ◄─ setmaxnreg.inc     they need 180┘ in steps of 8
+//! ```
+//!
+//! Expansion allows each the most that the other can spare; what is not shared out so has the same number on both sides.
+
+use crate::schedule::budgets;
+use warplift_ir::machine::{Attr, Func, Program, Role, RoleKind, Scheduled};
+use warplift_ir::target::{Opcode, Target};
+
+/// Steps of `setmaxnreg`, and the least that it takes.
+const STEP: u32 = 8;
+const LEAST: u32 = 24;
+/// Registers that a thread has at most, in these steps.
+const MOST: u32 = 248;
+
+/// Registers that a role may need at most, of `high` for each.
+pub(crate) fn most(program: &Program<'_>, role: RoleKind, high: u32) -> u32 {
+    match program.relayed.as_ref().is_some_and(|r| r.held > 0) && role == RoleKind::Finisher {
+        true => most_of_finishers(high),
+        false => high,
+    }
+}
+
+/// Registers of finishers whose consumers have the least.
+pub(crate) fn most_of_finishers(high: u32) -> u32 {
+    (2 * high - LEAST).min(MOST)
+}
+
+/// Gives roles that share out their registers as many as they need, and of the rest the same; whether there are enough.
+/// `needed`: by role.
+pub fn do_share(s: &mut Scheduled<'_>, needed: &[u32], target: &Target) -> bool {
+    let Some([consumer, finisher]) = halves(&s.roles) else { return true };
+    let warps = s.roles[consumer].warps + s.roles[finisher].warps;
+    let (high, ..) = budgets(warps, true, target);
+    if s.roles[finisher].registers == high {
+        return true;
+    }
+    let Some(given) = shares(2 * high, [needed[consumer], needed[finisher]]) else { return false };
+    let entry = target.entry_registers(s.threads);
+    for (role, registers) in [consumer, finisher].into_iter().zip(given) {
+        s.roles[role].registers = registers;
+        set(&mut s.roles[role].func, registers, entry);
+    }
+    true
+}
+
+/// Numbers of the roles that have a half of a tile's work each.
+fn halves(roles: &[Role<'_>]) -> Option<[usize; 2]> {
+    let of = |kind: RoleKind| roles.iter().position(|r| r.name == kind.name());
+    Some([of(RoleKind::Consumer)?, of(RoleKind::Finisher)?])
+}
+
+/// What each gets of so many in all: in steps, not less than it needs, and as equally above as that goes.
+fn shares(all: u32, [a, b]: [u32; 2]) -> Option<[u32; 2]> {
+    let fits = |&first: &u32| first >= a && all - first >= b && all - first <= MOST;
+    let steps = (LEAST..=MOST.min(all)).step_by(STEP as usize).filter(fits);
+    steps.min_by_key(|&first| (first - a).abs_diff(all - first - b)).map(|first| [first, all - first])
+}
+
+/// Writes a role's number of registers to where it asks for it.
+fn set(func: &mut Func<'_>, registers: u32, entry: u32) {
+    let asks = |op: Opcode| matches!(op, Opcode::SetmaxnregInc | Opcode::SetmaxnregDec);
+    for d in func.insts.values_mut().filter(|d| asks(d.op)) {
+        d.op = if registers > entry { Opcode::SetmaxnregInc } else { Opcode::SetmaxnregDec };
+        d.attr = Attr::Imm(registers.into());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shares;
+
+    #[test]
+    fn both_have_what_they_need() {
+        assert_eq!(shares(224, [35, 180]), Some([40, 184]));
+        assert_eq!(shares(224, [39, 180]), Some([40, 184]));
+        assert_eq!(shares(224, [41, 180]), None);
+        assert_eq!(shares(224, [20, 100]), Some([72, 152]));
+        assert_eq!(shares(400, [20, 100]), Some([160, 240]));
+        assert_eq!(shares(480, [10, 230]), Some([232, 248]));
+    }
+}
