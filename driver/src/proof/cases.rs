@@ -265,6 +265,16 @@ pub const CASES: &[Case] = &[
         ),
         &[handed("[%r32], 4;"), handed("[%r36], 4;"), handed("[%r40], 4;")],
     ),
+    // And with what all rows have alike held in registers: a body for each iteration, all of them run.
+    knowing(
+        case(
+            "layer_norm_relay",
+            "BM = 1, BN = 4096; for t: pipeline 24; for u: pipeline 4; kernel: persistent, warps 8, relay, programmatic; \
+             array x: staged; array w: early; array b: staged",
+            &[("m=5,n=65000", 2), ("m=23,n=9000", 2)],
+        ),
+        &[handed("[%r50], 8;")],
+    ),
     case("rms_norm", "BM = 1, BN = 1024; kernel: warps 4", &[("m=3,n=1000", 2)]),
     case("layer_norm", "BM = 1, BN = 1024; kernel: warps 4", &[("m=3,n=1000", 2)]),
     // In strips; with the next tile's loads under this one.

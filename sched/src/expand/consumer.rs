@@ -33,7 +33,7 @@ impl<'a> Expand<'_, 'a> {
         self.own.elected = Some(elected);
         self.open_turns();
         self.open_blocks();
-        if !self.reads_early() {
+        if !self.reads_early() && self.touches_global() {
             self.wait_for_grids();
         }
         self.open_rings();

@@ -13,7 +13,7 @@ use super::role::Expand;
 use crate::Result;
 use crate::graph::global_access;
 use rustc_hash::FxHashSet;
-use warplift_ir::machine::{Attr, Inst, NewInst, Program, Ring, RoleKind};
+use warplift_ir::machine::{Attr, Inst, InstData, NewInst, Program, Ring, RoleKind};
 use warplift_ir::manifest::Param;
 use warplift_ir::target::Opcode;
 
@@ -47,6 +47,16 @@ pub(crate) fn held_early(program: &Program<'_>) -> FxHashSet<String> {
 }
 
 impl Expand<'_, '_> {
+    /// Whether this role has anything to do with global memory: what only reads stages waits for no grid, as whoever fills
+    /// them does.
+    pub fn touches_global(&self) -> bool {
+        let touches = |d: &InstData<'_>| {
+            let copies = d.op == Opcode::CpAsync || matches!(d.attr, Attr::Tma(_));
+            copies || global_access(d).is_some()
+        };
+        self.program.func.insts.iter().any(|(i, d)| touches(d) && self.keeps(i))
+    }
+
     /// Whether this role reads global memory before it waits for other grids.
     pub fn reads_early(&self) -> bool {
         self.role == RoleKind::Finisher && !held_early(self.program).is_empty()
