@@ -20,7 +20,7 @@ use crate::graph::global_access;
 use crate::relay::{last_loop, tiles};
 use crate::schedule::{Feature, SCALAR_REGISTERS, budgets, defined_in};
 use crate::share::most_of_finishers;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use warplift_ir::machine::{
     Attr, Block, Cursor, Func, Guard, Inst, InstData, NewInst, Program, Relayed, Ty, Value,
 };
@@ -89,14 +89,14 @@ struct Loop {
 }
 
 impl Loop {
-    /// The last loop of a tile's work, if its iterations are numbered from 0 and bounded.
+    /// The last loop of a tile's work, if it has iterations, numbered from 0 and bounded.
     fn of(func: &Func<'_>) -> Option<Self> {
         let tiles = tiles(func).ok()?;
         let d = &func.insts[func.blocks[tiles].insts[last_loop(func, tiles).ok()?]];
         let Attr::Loop(attr) = &d.attr else { return None };
         let counts = (func.constant(d.args[0]), func.constant(d.args[2])) == (Some(0), Some(1));
         let body = d.blocks[0];
-        attr.most.filter(|_| counts).map(|most| Self {
+        attr.most.filter(|&most| counts && most > 0).map(|most| Self {
             tiles,
             body,
             counter: func.blocks[body].params[0],
@@ -110,23 +110,25 @@ impl Loop {
         let written: Vec<u32> = all.filter(|(_, writes)| *writes).map(|(access, _)| access.pointer).collect();
         let read = |&i: &Inst| {
             let (access, writes) = global_access(&func.insts[i])?;
-            let fits = !writes && !written.contains(&access.pointer) && self.are_fixed(func, &func.insts[i]);
+            let fixed = || self.are_fixed(func, &func.insts[i], &mut FxHashSet::default());
+            let fits = !writes && !written.contains(&access.pointer) && fixed();
             fits.then_some((i, access.pointer))
         };
         func.blocks[self.body].insts.iter().filter_map(read).collect()
     }
 
     /// Whether operands depend on nothing of a tile but the loop's counter.
-    fn are_fixed(&self, func: &Func<'_>, d: &InstData<'_>) -> bool {
-        d.args.iter().chain(d.guard.as_ref().map(|g| &g.pred)).all(|&v| self.is_fixed(func, v))
+    fn are_fixed(&self, func: &Func<'_>, d: &InstData<'_>, seen: &mut FxHashSet<Value>) -> bool {
+        d.args.iter().chain(d.guard.as_ref().map(|g| &g.pred)).all(|&v| self.is_fixed(func, v, seen))
     }
 
-    fn is_fixed(&self, func: &Func<'_>, v: Value) -> bool {
-        if v == self.counter || !defined_in(func, self.tiles, v) {
+    /// Whether a value that was not seen before is: one that is not ends the search.
+    fn is_fixed(&self, func: &Func<'_>, v: Value, seen: &mut FxHashSet<Value>) -> bool {
+        if v == self.counter || !seen.insert(v) || !defined_in(func, self.tiles, v) {
             return true;
         }
         let made = func.def(v).map(|i| &func.insts[i]);
-        made.is_some_and(|d| d.op.is_pure() && d.blocks.is_empty() && self.are_fixed(func, d))
+        made.is_some_and(|d| d.op.is_pure() && d.blocks.is_empty() && self.are_fixed(func, d, seen))
     }
 }
 

@@ -133,7 +133,7 @@ fn crossing(func: &Func<'_>, body: Block, late: &FxHashSet<Inst>) -> Result<Vec<
     let mut found = Vec::new();
     for &inst in insts.iter().filter(|i| late.contains(i)) {
         for v in read_by(func, inst).into_iter().filter(|v| early.contains(v)) {
-            if found.contains(&v) || is_remade(func, body, v) {
+            if found.contains(&v) || is_remade(func, body, v, &mut FxHashSet::default()) {
                 continue;
             }
             if !func.ty(v).is_frag() {
@@ -160,15 +160,16 @@ fn read_by(func: &Func<'_>, inst: Inst) -> Vec<Value> {
     all
 }
 
-/// Whether every thread can make a value again: by itself, from scalars and the number of the tile.
-fn is_remade(func: &Func<'_>, body: Block, v: Value) -> bool {
-    if !defined_in(func, body, v) || func.blocks[body].params.first() == Some(&v) {
+/// Whether every thread can make a value again: by itself, from scalars and the number of the tile. What was seen is not
+/// asked again: one that it cannot make ends the search.
+fn is_remade(func: &Func<'_>, body: Block, v: Value, seen: &mut FxHashSet<Value>) -> bool {
+    if !seen.insert(v) || !defined_in(func, body, v) || func.blocks[body].params.first() == Some(&v) {
         return true;
     }
     let Some(def) = func.def(v) else { return false };
     let d = &func.insts[def];
     let pure = d.op.is_pure() && d.blocks.is_empty();
-    pure && d.args.iter().chain(d.guard.as_ref().map(|g| &g.pred)).all(|&a| is_remade(func, body, a))
+    pure && d.args.iter().chain(d.guard.as_ref().map(|g| &g.pred)).all(|&a| is_remade(func, body, a, seen))
 }
 
 /// Stores the fragments before the second half and loads them there; by way of what.
@@ -285,7 +286,8 @@ fn alike(
     let [a, b] = [first, second].map(|i| func.insts[i].blocks[0]);
     let counters = (func.blocks[a].params[0], func.blocks[b].params[0]);
     let bounds = func.insts[first].args.iter().zip(func.insts[second].args).take(3);
-    let same_bounds = bounds.into_iter().all(|(&x, &y)| is_same(func, (x, y), counters));
+    let mut seen = FxHashSet::default();
+    let same_bounds = bounds.into_iter().all(|(&x, &y)| is_same(func, (x, y), counters, &mut seen));
     let same = |others: &Vec<Buffer>| {
         others.len() == group.len()
             && others.iter().zip(group).all(|(&x, &y)| is_same_tile(program, [(a, x), (b, y)], counters))
@@ -309,22 +311,29 @@ fn is_same_tile(program: &Program<'_>, [x, y]: [(Block, Buffer); 2], counters: (
     let alike = |(&i, &j): (&Inst, &Inst)| {
         let [d, e] = [i, j].map(|i| &func.insts[i]);
         let args = d.args.len() == e.args.len() && d.guard.is_none() && e.guard.is_none();
-        let same = d.args.iter().zip(e.args).all(|(&v, &w)| is_same(func, (v, w), counters));
+        let mut seen = FxHashSet::default();
+        let same = d.args.iter().zip(e.args).all(|(&v, &w)| is_same(func, (v, w), counters, &mut seen));
         args && same && d.op == e.op && renamed(&e.attr, y.1, x.1) == d.attr
     };
     (p.bytes, p.align) == (q.bytes, q.align) && a.len() == b.len() && a.iter().zip(&b).all(alike)
 }
 
-/// Whether two values are equal where the counters of two loops are.
-fn is_same(func: &Func<'_>, (x, y): (Value, Value), counters: (Value, Value)) -> bool {
-    if x == y || (x, y) == counters {
+/// Whether two values are equal where the counters of two loops are. Pairs that were seen are not compared again: one that
+/// differs ends the search.
+fn is_same(
+    func: &Func<'_>,
+    (x, y): (Value, Value),
+    counters: (Value, Value),
+    seen: &mut FxHashSet<(Value, Value)>,
+) -> bool {
+    if x == y || (x, y) == counters || !seen.insert((x, y)) {
         return true;
     }
     let (Some(i), Some(j)) = (func.def(x), func.def(y)) else { return false };
     let (d, e) = (&func.insts[i], &func.insts[j]);
     let pure = d.op.is_pure() && d.blocks.is_empty() && d.guard.is_none() && e.guard.is_none();
     let alike = (d.op, &d.attr, &d.maps, d.args.len()) == (e.op, &e.attr, &e.maps, e.args.len());
-    pure && alike && d.args.iter().zip(e.args).all(|(&v, &w)| is_same(func, (v, w), counters))
+    pure && alike && d.args.iter().zip(e.args).all(|(&v, &w)| is_same(func, (v, w), counters, seen))
 }
 
 /// Bytes of a stage of a ring, its barriers among them.

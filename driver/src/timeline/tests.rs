@@ -14,7 +14,7 @@ fn mapped(name: &str, mapping: &Mapping, sizes: &str) -> Prediction {
     predict(kernel, mapping, &SM90A, &Sizes::parse(kernel, sizes).unwrap(), &Default::default()).unwrap()
 }
 
-/// Kernel, sizes, and the cycles that `sm__cycles_active.max` of Nsight Compute counted on an H200, 2026-11-21.
+/// Kernel, sizes, and the cycles that `sm__cycles_active.max` of Nsight Compute counted on an H200, 2026-11-21 to 23.
 const MEASURED: &[(&str, &str, f64)] = &[
     ("gemm", "m=2048,n=2048,k=2048", 42_217.0),
     ("gemm", "m=4096,n=4096,k=4096", 272_126.0),
@@ -33,15 +33,15 @@ const MEASURED: &[(&str, &str, f64)] = &[
     ("attention_causal", "batch=4,heads=16,length=4096", 691_886.0),
     ("softmax", "m=8192,n=4096", 58_568.0),
     ("softmax_long", "m=1024,n=32768", 81_666.0),
-    ("softmax_relay", "m=512,n=65536", 63_000.0),
-    ("layer_norm_relay", "m=512,n=65536", 67_000.0),
+    ("softmax_relay", "m=512,n=65536", 59_535.0),
+    ("layer_norm_relay", "m=512,n=65536", 68_416.0),
     ("rms_norm", "m=8192,n=4096", 59_830.0),
     ("layer_norm", "m=8192,n=4096", 63_692.0),
     ("transpose", "m=8192,n=4096", 63_193.0),
     ("cumsum", "m=8192,n=2048", 63_318.0),
     ("gemv", "m=8192,n=4096", 36_937.0),
     ("gather_rows", "m=8192,n=4096,p=4096", 117_559.0),
-    ("a16w4", "m=16,n=57344,k=8192", 107_416.0),
+    ("a16w4", "m=16,n=57344,k=8192", 106_432.0),
     ("a16w4_large", "m=4096,n=8192,k=8192", 1_136_144.0),
     ("gemm_split_k", "m=512,n=512,k=16384", 42_917.0),
 ];
@@ -76,6 +76,7 @@ fn rows_of_other_lengths_are_near_what_was_measured() {
         let module = find(name).unwrap().parse().unwrap();
         let fits = |m: &&Mapping| m.tunable("BN") == Some(columns);
         let ratio = mapped(name, module.mappings.iter().find(fits).unwrap(), sizes).cycles / measured;
+        println!("{name:<26} {sizes:<28} {measured:>9.0} {ratio:.2}");
         assert!((0.7..=1.3).contains(&ratio), "{name} {sizes}: {ratio:.2}");
     }
 }
@@ -87,6 +88,7 @@ fn products_of_warps_are_near_what_was_measured() {
     let mapping = parse_file(text, "mma_sync.tile").unwrap().mappings.remove(0);
     let p = mapped("gemm", &mapping, "m=4096,n=4096,k=4096");
     let ratio = p.cycles / 430_586.0;
+    println!("gemm by mma_sync {ratio:.2}");
     assert!((0.7..=1.3).contains(&ratio), "{ratio:.2} {p}");
     assert_eq!(p.taken[0].0, Unit::Tensor, "{p}");
 }

@@ -17,6 +17,7 @@ const I32: [Type; 1] = [Type::Scalar(Elem::I32)];
 /// Wraps the body of a kernel in the loop over its tiles. The verifier has refused a folded raster with clusters or with
 /// teams in turn, whose programs take other tiles than it counts with.
 pub fn do_persist(k: &mut Kernel, mapping: &Mapping) {
+    name_grid(k);
     let entry = k.entry;
     let old = std::mem::take(&mut k.blocks[entry].insts);
     let footprint = footprint(k);
@@ -54,6 +55,20 @@ pub fn do_persist(k: &mut Kernel, mapping: &Mapping) {
     k.attrs[looped].persistent = true;
     k.attrs[looped].looped = Some(LoopMapping::default());
     k.append_inst(entry, Op::Yield, &[], &[], &[], Loc::default());
+}
+
+/// The grid's extents are the tiles', not those of the programs that take them.
+fn name_grid(k: &mut Kernel) {
+    let extent = |(inst, d): (Inst, &warplift_ir::tile::InstData)| match d.op {
+        Op::GridDim(d) => Some((inst, *k.grid.get(usize::from(d))?)),
+        _ => None,
+    };
+    let named: Vec<(Inst, Value)> = k.insts.iter().filter_map(extent).collect();
+    let renamed: Vec<(Value, Value)> = named.iter().map(|&(inst, to)| (k.result(inst), to)).collect();
+    rename(k, &renamed);
+    for block in k.blocks.values_mut() {
+        block.insts.retain(|i| named.iter().all(|n| n.0 != *i));
+    }
 }
 
 /// Tiles of all blocks of all clusters.

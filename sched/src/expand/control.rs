@@ -180,14 +180,12 @@ impl<'a> Expand<'_, 'a> {
     fn iterate(&mut self, l: &Rotated<'_>, mut counter: Value, copies: u32) -> Result<()> {
         let all = self.picked(l.inst).is_some();
         for n in 1..copies {
-            self.own.iteration = n - 1;
-            let next = self.body_once(l)?;
+            let next = self.numbered(l, all.then_some(n - 1))?;
             let again = self.count_on(l, &mut counter);
             let out = [&next[..], &self.ring_values(&l.rings)].concat();
             self.next_copy(l, again, &out, &[&[counter], &next[..]].concat());
         }
-        self.own.iteration = copies - 1;
-        let next = self.body_once(l)?;
+        let next = self.numbered(l, all.then_some(copies - 1))?;
         debug_assert!(
             copies == 1 || all || l.rings.iter().all(|&r| self.is_at_zero(r)),
             "rings end where they began"
@@ -205,6 +203,15 @@ impl<'a> Expand<'_, 'a> {
         }
         self.land_behind(l, past, &out);
         Ok(())
+    }
+
+    /// An iteration: of a loop that stands there once for each, this one.
+    fn numbered(&mut self, l: &Rotated<'_>, iteration: Option<u32>) -> Result<Vec<Value>> {
+        let around = self.own.iteration;
+        self.own.iteration = iteration.unwrap_or(around);
+        let next = self.body_once(l);
+        self.own.iteration = around;
+        next
     }
 
     /// An iteration; what it carries on.
