@@ -22,7 +22,9 @@ pub(crate) fn do_early(program: &Program<'_>, s: &mut Schedule) {
         return;
     }
     let late = read_late(program);
-    s.remarks.extend(late.map(|name| format!("`{name}` is not read early: finishers do not hold all of it")));
+    s.remarks.extend(late.map(|name| {
+        format!("`{name}` waits for other grids: finishers read early what they hold, if all of it may be")
+    }));
     if early.is_empty() {
         return;
     }

@@ -26,6 +26,10 @@ use warplift_ir::machine::{
 };
 use warplift_ir::target::{Opcode, Target};
 
+/// Instructions of all bodies together at most: three quarters of what 128 KB of instruction cache hold (`layer_norm_relay`, where
+/// this pays, has half as many).
+const MOST_INSTRUCTIONS: u32 = 6144;
+
 /// Lets finishers hold what is the same for all tiles, if registers suffice; what was left, and why.
 pub fn do_held<'a>(
     mut program: Program<'a>,
@@ -36,12 +40,37 @@ pub fn do_held<'a>(
         return (program, Vec::new());
     };
     let Some(l) = Loop::of(&program.func) else { return (program, Vec::new()) };
+    if let Some(why) = too_long(&program.func, &l) {
+        return (program, vec![why]);
+    }
     let (loads, held, remarks) = what_fits(&program, &l, room(&program, target));
     if !loads.is_empty() {
         hold(&mut program.func, &l, &loads);
         program.relayed = Some(Relayed { held, ..relayed });
     }
     (program, remarks)
+}
+
+/// Why a body is not written for each iteration, where there is something to hold.
+fn too_long(func: &Func<'_>, l: &Loop) -> Option<String> {
+    let each = length(func, l.body);
+    let all = each.saturating_mul(l.most);
+    (all > MOST_INSTRUCTIONS && !l.loads(func).is_empty()).then(|| {
+        format!(
+            "finishers hold nothing for all tiles: {} bodies of {each} instructions are {all}, at most {MOST_INSTRUCTIONS} are worth it",
+            l.most
+        )
+    })
+}
+
+/// Instructions of a block and those inside it, repetitions over fragments counted.
+fn length(func: &Func<'_>, block: Block) -> u32 {
+    let of = |&i: &Inst| {
+        let d = &func.insts[i];
+        let repeats = d.results.first().filter(|_| !d.maps.is_empty()).map_or(1, |&r| func.ty(r).regs());
+        repeats + d.blocks.iter().map(|&b| length(func, b)).sum::<u32>()
+    };
+    func.blocks[block].insts.iter().map(of).sum()
 }
 
 /// Registers that finishers may hold something in.
