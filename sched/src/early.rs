@@ -12,6 +12,7 @@ use crate::expand::{can_lead, held_early};
 use crate::graph::{global_access, touched};
 use rustc_hash::FxHashSet;
 use warplift_ir::machine::{Attr, Buffer, Func, Inst, Program, RingFill, Schedule};
+use warplift_ir::manifest::Argument;
 use warplift_ir::target::Opcode;
 
 /// Chooses the loop, or says why its early loads wait with the others.
@@ -44,9 +45,8 @@ fn read_late<'p>(program: &'p Program<'_>) -> impl Iterator<Item = &'p str> {
     let insts = program.func.insts.values().filter(|_| program.relayed.is_some());
     let read: FxHashSet<u32> = insts.filter_map(global_access).map(|(access, _)| access.pointer).collect();
     let held = held_early(program);
-    let all = program.launch.arguments.iter().enumerate();
-    all.filter(move |&(n, a)| a.early && read.contains(&(n as u32)) && !held.contains(&a.name))
-        .map(|(_, a)| a.name.as_str())
+    let late = move |(n, a): &(u32, &Argument)| a.early && read.contains(n) && !held.contains(n);
+    (0..).zip(&program.launch.arguments).filter(late).map(|(_, a)| a.name.as_str())
 }
 
 fn first_loop(program: &Program<'_>, s: &Schedule, early: &[Inst]) -> Result<Inst, String> {

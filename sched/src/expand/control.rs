@@ -24,6 +24,8 @@ pub(super) struct Rotated<'x> {
     pub held: Vec<Ring>,
     body: Block,
     pub exit: Block,
+    /// Iterations at most, where what is picked by the counter makes a body stand there for each.
+    picks: Option<u32>,
 }
 
 /// Where a loop is left to, and what is in flight there.
@@ -130,12 +132,12 @@ impl<'a> Expand<'_, 'a> {
             held: self.body_of(inst),
             body: self.func.new_block(),
             exit: self.func.new_block(),
+            picks: self.picked(inst),
         };
-        let all = self.picked(inst);
-        let copies = all.unwrap_or_else(|| self.copies_of_body(&l));
+        let copies = l.picks.unwrap_or_else(|| self.copies_of_body(&l));
         self.enter_loop(&l, low);
         let counter = self.begin_body(&l);
-        let by_slots = copies > 1 && all.is_none();
+        let by_slots = copies > 1 && l.picks.is_none();
         if by_slots {
             self.at_first_slots(&l.rings);
         }
@@ -178,7 +180,7 @@ impl<'a> Expand<'_, 'a> {
 
     /// The body, as many times as it stands there, and back to its beginning or on.
     fn iterate(&mut self, l: &Rotated<'_>, mut counter: Value, copies: u32) -> Result<()> {
-        let all = self.picked(l.inst).is_some();
+        let all = l.picks.is_some();
         for n in 1..copies {
             let next = self.numbered(l, all.then_some(n - 1))?;
             let again = self.count_on(l, &mut counter);

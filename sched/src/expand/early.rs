@@ -14,7 +14,6 @@ use crate::Result;
 use crate::graph::global_access;
 use rustc_hash::FxHashSet;
 use warplift_ir::machine::{Attr, Inst, InstData, NewInst, Program, Ring, RoleKind};
-use warplift_ir::manifest::Param;
 use warplift_ir::target::Opcode;
 
 /// Which loads of a stage are filled.
@@ -29,21 +28,18 @@ pub(super) enum Part {
     Late,
 }
 
-/// Names of the arrays that finishers read before they wait: all that the kernel's own block reads, if all may be early.
-pub(crate) fn held_early(program: &Program<'_>) -> FxHashSet<String> {
+/// Numbers of the arrays that finishers read before they wait: all that the kernel's own block reads, if all may be early.
+pub(crate) fn held_early(program: &Program<'_>) -> FxHashSet<u32> {
     let func = &program.func;
     if !program.launch.programmatic || program.relayed.as_ref().is_none_or(|r| r.held == 0) {
         return FxHashSet::default();
     }
     let own = func.blocks[func.entry].insts.iter();
     let reads = own.filter_map(|&i| global_access(&func.insts[i])).map(|(access, _)| access.pointer);
-    let name = |p: u32| match program.launch.params.get(p as usize) {
-        Some(Param::Argument { name }) => Some(name.clone()),
-        _ => None,
-    };
-    let early = |n: &String| program.launch.arguments.iter().any(|a| a.name == *n && a.early);
-    let names: Option<FxHashSet<String>> = reads.map(|p| name(p).filter(early)).collect();
-    names.unwrap_or_default()
+    // Arguments are the first parameters, in order.
+    let early = |p: &u32| program.launch.arguments.get(*p as usize).is_some_and(|a| a.early);
+    let all: Option<FxHashSet<u32>> = reads.map(|p| Some(p).filter(early)).collect();
+    all.unwrap_or_default()
 }
 
 impl Expand<'_, '_> {

@@ -72,7 +72,9 @@ pub fn do_expand<'a>(
     let (mut launch, parts) = multicast::part_maps(program, schedule);
     // What the mapping lets be read early counts only where something is.
     let held = held_early(program);
-    launch.arguments.iter_mut().for_each(|a| a.early &= schedule.early.is_some() || held.contains(&a.name));
+    for (n, argument) in (0..).zip(&mut launch.arguments) {
+        argument.early &= schedule.early.is_some() || held.contains(&n);
+    }
     let setup = setup::do_setup(program, &launch, schedule, &shared);
     let expand = |role: RoleKind| {
         let needed = kept(program, schedule, &graph, role);
