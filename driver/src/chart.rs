@@ -13,7 +13,7 @@
 
 use plotters::prelude::*;
 use std::fmt;
-use warplift_ir::machine::{LoopSchedule, Pins, Span, Turning};
+use warplift_ir::machine::{LoopSchedule, MmaOrderGain, Pins, Span};
 use warplift_ir::target::Unit;
 
 /// Columns of the text.
@@ -131,13 +131,13 @@ fn head(l: &LoopSchedule) -> String {
         l.recurrence,
         l.stages,
         l.groups,
-        if l.rotated { format!(", body holds {} iterations", l.rotations() + 1) } else { String::new() },
+        if l.pipelined { format!(", body holds {} iterations", l.extra_stages() + 1) } else { String::new() },
         if l.unrolls { ", unrolled by slots" } else { "" }
     )
 }
 
 /// What turns are worth, and what was chosen why.
-fn turning(t: &Turning) -> String {
+fn turning(t: &MmaOrderGain) -> String {
     let reason = match (t.taken, t.given) {
         (true, true) => "taken, as was said",
         (false, true) => "not taken, as was said",
@@ -147,9 +147,9 @@ fn turning(t: &Turning) -> String {
         }
         (false, false) => "not taken: they save less than they cost",
     };
-    let Turning { expected, apart, in_step, in_turn, .. } = t;
+    let MmaOrderGain { expected, staggered, in_step, ordered, .. } = t;
     format!(
-        "simulated: {expected} cycles without turns ({apart} apart, {in_step} in step), {in_turn} with; {reason}"
+        "simulated: {expected} cycles without turns ({staggered} apart, {in_step} in step), {ordered} with; {reason}"
     )
 }
 
@@ -170,7 +170,7 @@ impl fmt::Display for Chart<'_> {
         writeln!(f, "{}", head(l))?;
         let taken = l.taken.iter().map(|(u, c)| format!("{} {c}", unit_name(*u))).collect::<Vec<_>>();
         writeln!(f, "  taken by all warpgroups: {}", taken.join(", "))?;
-        if let Some(t) = &l.turns {
+        if let Some(t) = &l.mma_order {
             writeln!(f, "  {}", turning(t))?;
         }
         if let Some(p) = &l.pins {
@@ -275,9 +275,9 @@ mod tests {
             taken: vec![(Unit::Tensor, 720)],
             recurrence: 100,
             stages: 3,
-            rotated: true,
+            pipelined: true,
             unrolls: false,
-            turns: None,
+            mma_order: None,
             pins: None,
             slots: vec![
                 slot(0, span("wgmma s", Unit::Tensor, 0, 360)),

@@ -1,7 +1,7 @@
 //! The pipeline, a line a pass.
 //!
 //! ```text
-//!  Kernel + Mapping ─ map ─ plan ─ lower ─ schedule ─ shared ─ expand ─ allocate ─ emit ─► PTX + manifest
+//!  Kernel + Mapping ─ map ─ plan ─ lower ─ schedule ─ smem ─ expand_roles ─ allocate ─ emit ─► PTX + manifest
 //! ```
 //!
 //! After every pass that level's verifier runs if [`Options::verify`] is set; a failure there is a bug of
@@ -44,8 +44,22 @@ pub type Shown = fn(pass: &'static str, ir: &dyn Display);
 
 /// Names of the passes, in order.
 pub const PASSES: &[&str] = &[
-    "verify", "map", "plan", "lower", "relay", "held", "together", "alike", "modulo", "rotate", "schedule",
-    "shared", "expand", "allocate", "share", "emit",
+    "verify",
+    "map",
+    "plan",
+    "lower",
+    "epilogue_roles",
+    "hoist_loads",
+    "merge_waits",
+    "dedup_mma",
+    "modulo",
+    "modulo_expand",
+    "schedule",
+    "smem",
+    "expand_roles",
+    "allocate",
+    "setmaxnreg",
+    "emit",
 ];
 
 /// A compiled kernel.
@@ -76,8 +90,8 @@ pub struct Explained {
     pub shared: SharedMap,
     /// Buffers: name, bytes of a stage, stages, address.
     pub buffers: Vec<(String, u32, u32, u32)>,
-    /// Registers in which each thread of the finishers holds what is the same for all tiles.
-    pub held: u32,
+    /// Registers of each thread of the epilogue role that hold hoisted loads.
+    pub hoisted_registers: u32,
     /// Role, budget in registers, registers that allocation needed.
     pub registers: Vec<(String, u32, u32)>,
 }
@@ -228,13 +242,13 @@ pub(crate) fn compile_and<T>(
 }
 
 /// Detours through shared memory that nobody asks for.
-const DETOURS: Feature = Feature::Isel(warplift_isel::Feature::Detours);
+const SMEM_STAGING: Feature = Feature::Isel(warplift_isel::Feature::Detours);
 /// Products of what operands are less by, which nobody asks for.
-const APART: Feature = Feature::Isel(warplift_isel::Feature::Apart);
+const ZERO_POINT: Feature = Feature::Isel(warplift_isel::Feature::Apart);
 /// Chains that are cut though nobody says so.
-const SLICES: Feature = Feature::Sched(warplift_sched::Feature::Slices);
-/// What finishers hold for all tiles.
-const HELD: Feature = Feature::Sched(warplift_sched::Feature::Held);
+const ELEMENTWISE_SUBTILES: Feature = Feature::Sched(warplift_sched::Feature::ElementwiseSubtiles);
+/// What epilogue warps hold for all tiles.
+const HOIST_LOADS: Feature = Feature::Sched(warplift_sched::Feature::HoistLoads);
 /// Bodies that stand there for each slot, where registers are short.
 const UNROLL: Feature = Feature::Sched(warplift_sched::Feature::Unroll);
 /// Registers that ptxas is left for what it moves out of such bodies: with 3 it serialised products, with 10 it spilled, with
@@ -244,10 +258,15 @@ const LEFT_TO_PTXAS: u32 = 11;
 /// What is given up of what nobody asked for, in turn, before a kernel is refused: chains matter to registers alone.
 fn given_up(e: &CompileError) -> &'static [&'static [Feature]] {
     match e {
-        CompileError::Registers(_) => {
-            &[&[HELD], &[APART], &[SLICES], &[APART, SLICES], &[DETOURS, SLICES], &[APART, DETOURS, SLICES]]
-        }
-        e if e.is_refusal() => &[&[DETOURS], &[APART]],
+        CompileError::Registers(_) => &[
+            &[HOIST_LOADS],
+            &[ZERO_POINT],
+            &[ELEMENTWISE_SUBTILES],
+            &[ZERO_POINT, ELEMENTWISE_SUBTILES],
+            &[SMEM_STAGING, ELEMENTWISE_SUBTILES],
+            &[ZERO_POINT, SMEM_STAGING, ELEMENTWISE_SUBTILES],
+        ],
+        e if e.is_refusal() => &[&[SMEM_STAGING], &[ZERO_POINT]],
         _ => &[],
     }
 }
@@ -303,37 +322,42 @@ fn stages<'b>(
     r.dump("lower", &program);
     r.check("lower", || verify_structured(&program.func), &program)?;
     let without = of_sched(disable);
-    let (program, left) = r.pass("relay", || warplift_sched::do_relay(program, target, &without))?;
-    r.dump("relay", &program);
-    r.check("relay", || verify_structured(&program.func), &program)?;
-    let (program, not_held) =
-        r.pass("held", || Ok::<_, CompileError>(warplift_sched::do_held(program, target, &without)))?;
-    r.dump("held", &program);
-    r.check("held", || verify_structured(&program.func), &program)?;
-    let program = r.pass("together", || Ok::<_, CompileError>(warplift_sched::do_together(program)))?;
-    r.dump("together", &program);
-    r.check("together", || verify_structured(&program.func), &program)?;
-    let program = r.pass("alike", || Ok::<_, CompileError>(warplift_sched::do_alike(program, &without)))?;
-    r.dump("alike", &program);
-    r.check("alike", || verify_structured(&program.func), &program)?;
-    if !disable.contains(&APART) && warplift_sched::is_made_by_all(&program) {
-        return stages(kernel, mapping, target, &[disable, &[APART]].concat(), r, bump);
+    let (program, left) =
+        r.pass("epilogue_roles", || warplift_sched::do_epilogue_roles(program, target, &without))?;
+    r.dump("epilogue_roles", &program);
+    r.check("epilogue_roles", || verify_structured(&program.func), &program)?;
+    let (program, not_hoisted) = r.pass("hoist_loads", || {
+        Ok::<_, CompileError>(warplift_sched::do_hoist_loads(program, target, &without))
+    })?;
+    r.dump("hoist_loads", &program);
+    r.check("hoist_loads", || verify_structured(&program.func), &program)?;
+    let program = r.pass("merge_waits", || Ok::<_, CompileError>(warplift_sched::do_merge_waits(program)))?;
+    r.dump("merge_waits", &program);
+    r.check("merge_waits", || verify_structured(&program.func), &program)?;
+    let program =
+        r.pass("dedup_mma", || Ok::<_, CompileError>(warplift_sched::do_dedup_mma(program, &without)))?;
+    r.dump("dedup_mma", &program);
+    r.check("dedup_mma", || verify_structured(&program.func), &program)?;
+    if !disable.contains(&ZERO_POINT) && warplift_sched::is_mma_duplicated(&program) {
+        return stages(kernel, mapping, target, &[disable, &[ZERO_POINT]].concat(), r, bump);
     }
     let Overlap { program, loops, remarks } =
         r.pass("modulo", || Ok::<_, CompileError>(warplift_sched::do_modulo(program, target, &without)))?;
-    let program = r.pass("rotate", || Ok::<_, CompileError>(warplift_sched::do_rotate(program, &loops)))?;
-    r.dump("rotate", &program);
-    r.check("rotate", || verify_structured(&program.func), &program)?;
+    let program =
+        r.pass("modulo_expand", || Ok::<_, CompileError>(warplift_sched::do_modulo_expand(program, &loops)))?;
+    r.dump("modulo_expand", &program);
+    r.check("modulo_expand", || verify_structured(&program.func), &program)?;
     let mut schedule =
         r.pass("schedule", || warplift_sched::do_schedule_without(&program, target, &without))?;
-    schedule.remarks.extend(left.into_iter().chain(not_held).chain(remarks));
+    schedule.remarks.extend(left.into_iter().chain(not_hoisted).chain(remarks));
     schedule.loops = loops;
-    let shared = r.pass("shared", || warplift_sched::do_shared(&program, &mut schedule, target))?;
-    let mut scheduled =
-        r.pass("expand", || warplift_sched::do_expand(&program, &schedule, shared.clone(), target))?;
-    r.dump("expand", &scheduled);
+    let shared = r.pass("smem", || warplift_sched::do_smem(&program, &mut schedule, target))?;
+    let mut scheduled = r.pass("expand_roles", || {
+        warplift_sched::do_expand_roles(&program, &schedule, shared.clone(), target)
+    })?;
+    r.dump("expand_roles", &scheduled);
     for role in &scheduled.roles {
-        r.check("expand", || verify_scheduled(&role.func), &scheduled)?;
+        r.check("expand_roles", || verify_scheduled(&role.func), &scheduled)?;
     }
     let allocs = r.pass("allocate", || allocate(&mut scheduled));
     if schedule.loops.iter().any(|l| l.unrolls) && is_tight(&scheduled, allocs.as_ref().ok()) {
@@ -341,12 +365,13 @@ fn stages<'b>(
     }
     let allocs = allocs?;
     let needed: Vec<u32> = allocs.roles.iter().map(|a| a.pressure).collect();
-    let shared_out =
-        r.pass("share", || Ok::<_, CompileError>(warplift_sched::do_share(&mut scheduled, &needed, target)));
+    let shared_out = r.pass("setmaxnreg", || {
+        Ok::<_, CompileError>(warplift_sched::do_setmaxnreg(&mut scheduled, &needed, target))
+    });
     if !shared_out? {
         let (scheduled, mut compiled) =
-            stages(kernel, mapping, target, &[disable, &[HELD]].concat(), r, bump)?;
-        let why = format!("compiled without {HELD}: the roles need {needed:?} registers");
+            stages(kernel, mapping, target, &[disable, &[HOIST_LOADS]].concat(), r, bump)?;
+        let why = format!("compiled without {HOIST_LOADS}: the roles need {needed:?} registers");
         compiled.explained.schedule.remarks.push(why);
         return Ok((scheduled, compiled));
     }
@@ -369,7 +394,7 @@ fn stages<'b>(
         schedule,
         shared,
         buffers,
-        held: program.relayed.as_ref().map_or(0, |r| r.held),
+        hoisted_registers: program.epilogue_role.as_ref().map_or(0, |r| r.hoisted_registers),
         registers,
     };
     let (ptx, manifest) = (out.ptx, out.manifest);
@@ -416,17 +441,17 @@ impl Display for Explained {
             writeln!(f, "rings")?;
         }
         for (r, d) in self.schedule.rings.iter() {
-            let handed = match d.fill {
-                RingFill::Tensor => format!("barriers at {}", self.shared.barriers[r]),
-                RingFill::Threads => "copies of the threads".to_owned(),
-                RingFill::Consumers | RingFill::Helper => {
+            let release = match d.fill {
+                RingFill::Tma => format!("barriers at {}", self.shared.barriers[r]),
+                RingFill::CpAsync => "copies of the threads".to_owned(),
+                RingFill::Handoff | RingFill::Helper => {
                     format!("handed on, barriers at {}", self.shared.barriers[r])
                 }
             };
             let names: Vec<&str> = d.buffers.iter().map(|b| self.buffers[b.index()].0.as_str()).collect();
             writeln!(
                 f,
-                "  {r}: {} depth {} ({} bytes a stage), {handed}",
+                "  {r}: {} depth {} ({} bytes a stage), {release}",
                 names.join(", "),
                 d.depth,
                 d.bytes
@@ -449,8 +474,12 @@ impl Display for Explained {
         for remark in &self.schedule.remarks {
             writeln!(f, "remark: {remark}")?;
         }
-        if self.held > 0 {
-            writeln!(f, "held for all tiles: {} registers of each finisher's thread", self.held)?;
+        if self.hoisted_registers > 0 {
+            writeln!(
+                f,
+                "hoisted loads: {} registers of each thread of the epilogue role",
+                self.hoisted_registers
+            )?;
         }
         writeln!(f, "registers")?;
         for (role, budget, used) in &self.registers {

@@ -11,7 +11,9 @@ use warplift::trial::{Sizes, Style, Trial};
 use warplift_emit::Allocations;
 use warplift_regalloc::Budget;
 use warplift_sched::protocol::{Order, ProtocolError, Report, Run, run};
-use warplift_sched::{Feature, do_expand, do_relay, do_schedule_without, do_shared, do_together};
+use warplift_sched::{
+    Feature, do_epilogue_roles, do_expand_roles, do_merge_waits, do_schedule_without, do_smem,
+};
 
 const ORDERS: [Order; 4] =
     [Order::ProducersFirst, Order::ConsumersFirst, Order::Random(1), Order::Random(0x9e37)];
@@ -42,11 +44,11 @@ fn make_without<'a>(m: &Module, disabled: &[Feature], bump: &'a Bump) -> Made<'a
     let forms = warplift_isel::map::do_forms(kernel, mapping).unwrap_or_else(|e| panic!("{e}"));
     let (k, plan) = warplift_isel::select::do_select(&forms, &[]).unwrap_or_else(|e| panic!("{e}"));
     let program = warplift_isel::lower::do_lower(&k, &plan, mapping, bump).unwrap_or_else(|e| panic!("{e}"));
-    let (program, _) = do_relay(program, &SM90A, disabled).unwrap_or_else(|e| panic!("{e}"));
-    let program = do_together(program);
+    let (program, _) = do_epilogue_roles(program, &SM90A, disabled).unwrap_or_else(|e| panic!("{e}"));
+    let program = do_merge_waits(program);
     let mut schedule = do_schedule_without(&program, &SM90A, disabled).unwrap_or_else(|e| panic!("{e}"));
-    let shared = do_shared(&program, &mut schedule, &SM90A).unwrap_or_else(|e| panic!("{e}"));
-    let scheduled = do_expand(&program, &schedule, shared, &SM90A).unwrap_or_else(|e| panic!("{e}"));
+    let shared = do_smem(&program, &mut schedule, &SM90A).unwrap_or_else(|e| panic!("{e}"));
+    let scheduled = do_expand_roles(&program, &schedule, shared, &SM90A).unwrap_or_else(|e| panic!("{e}"));
     Made { program, schedule, scheduled }
 }
 
@@ -200,14 +202,15 @@ fn attention_keeps_the_protocol() {
     }
 }
 
-/// Consumers and finishers read each stage of a row, and finishers hand it back; rows of as many stages as the ring has
+/// Consumers and epilogue warps read each stage of a row, and epilogue warps hand it back; rows of as many stages as the ring has
 /// at least, and fewer, several to a block.
 #[test]
 fn halves_of_a_tile_keep_the_protocol() {
-    let mapping = "BN = 4096\nfor t: pipeline 17\nkernel: persistent, warps 4, relay\narray x: staged";
+    let mapping =
+        "BN = 4096\nfor t: pipeline 17\nkernel: persistent, warps 4, epilogue warps\narray x: staged";
     let (bump, module) = (Bump::new(), remapped("softmax_relay", mapping));
     let made = make(&module, &bump);
-    let rings: Vec<_> = made.schedule.rings.values().map(|r| (r.depth, r.least, r.again.len())).collect();
+    let rings: Vec<_> = made.schedule.rings.values().map(|r| (r.depth, r.least, r.rereads.len())).collect();
     assert_eq!(rings, [(17, 16, 1), (2, 1, 0)]);
     for (trips, rows) in [(0, 3), (1, 50), (3, 15), (16, 5)] {
         for order in ORDERS {
@@ -220,7 +223,7 @@ fn halves_of_a_tile_keep_the_protocol() {
     }
     let sizes = [("m", 15), ("n", 12288)];
     for (role, op, what) in [
-        ("finisher", Opcode::MbarArrive, "deadlock"),
+        ("epilogue", Opcode::MbarArrive, "deadlock"),
         ("consumer", Opcode::MbarArrive, "deadlock"),
         ("producer", Opcode::MbarWait, "overwritten"),
     ] {
@@ -231,15 +234,15 @@ fn halves_of_a_tile_keep_the_protocol() {
     }
 }
 
-/// What finishers alone read is copied by a thread of its own, whose ring the producer's does not wait for.
+/// What epilogue warps alone read is copied by a thread of its own, whose ring the producer's does not wait for.
 #[test]
-fn what_finishers_alone_read_keeps_the_protocol() {
-    let mapping = "BN = 4096\nfor t: pipeline 17\nfor u: pipeline 2\nkernel: persistent, warps 4, relay\n\
+fn what_the_epilogue_alone_read_keeps_the_protocol() {
+    let mapping = "BN = 4096\nfor t: pipeline 17\nfor u: pipeline 2\nkernel: persistent, warps 4, epilogue warps\n\
                    array x: staged\narray w: staged\narray b: staged";
     let (bump, module) = (Bump::new(), remapped("layer_norm_relay", mapping));
     let made = make(&module, &bump);
     let rings: Vec<_> =
-        made.schedule.rings.values().map(|r| (r.depth, r.buffers.len(), r.again.len())).collect();
+        made.schedule.rings.values().map(|r| (r.depth, r.buffers.len(), r.rereads.len())).collect();
     assert_eq!(rings, [(17, 1, 1), (2, 2, 0), (2, 1, 0)]);
     assert_eq!(made.scheduled.roles.iter().map(|r| r.copiers).collect::<Vec<_>>(), [0, 0, 2]);
     for (trips, rows) in [(0, 3), (1, 50), (3, 15), (16, 5)] {
@@ -267,7 +270,7 @@ fn loads_before_the_wait_for_grids_keep_the_protocol() {
     let module = library("a16w4");
     let bump = Bump::new();
     let made = make(&module, &bump);
-    assert!(made.schedule.early.is_some(), "{:?}", made.schedule.remarks);
+    assert!(made.schedule.before_wait.is_some(), "{:?}", made.schedule.remarks);
     for m in [20, 300] {
         made.sweep_trips("a16w4", &|trips| vec![("m", m), ("n", 520), ("k", 128 * trips)]);
     }
@@ -275,7 +278,7 @@ fn loads_before_the_wait_for_grids_keep_the_protocol() {
 
 #[test]
 fn teams_in_turn_keep_the_protocol() {
-    let mapping = "BM = 64, BN = 64\nfor t: pipeline 2, consumers 1\nkernel: persistent, alternate 2";
+    let mapping = "BM = 64, BN = 64\nfor t: pipeline 2, consumers 1\nkernel: persistent, pingpong 2";
     let bump = Bump::new();
     make(&remapped("gemm", mapping), &bump).sweep("gemm");
 }
@@ -502,7 +505,7 @@ fn a_wrong_depth_is_found() {
     for r in made.schedule.rings.keys().collect::<Vec<_>>() {
         made.schedule.rings[r].depth -= 1;
     }
-    let wrong = do_expand(&made.program, &made.schedule, made.scheduled.shared.clone(), &SM90A);
+    let wrong = do_expand_roles(&made.program, &made.schedule, made.scheduled.shared.clone(), &SM90A);
     let wrong = wrong.unwrap_or_else(|e| panic!("{e}"));
     // The consumers of one depth beside the producer of another.
     let at = |s: &Scheduled<'_>, name: &str| s.roles.iter().position(|r| r.name == name);

@@ -11,7 +11,7 @@ const PLACE: &str = "mul.wide.u32 %rd3, %r2, 4;\nadd.s64 %rd4, %rd2, %rd3;\nadd.
 const WAIT: &str = "griddepcontrol.wait;\n";
 
 /// Hazards of a kernel with one warp; what the launch says of it, and whether the input may be read early.
-fn hazards(body: &str, programmatic: bool, early: bool) -> Vec<HazardKind> {
+fn hazards(body: &str, pdl: bool, before_wait: bool) -> Vec<HazardKind> {
     let kernel = Kernel { body, block: 64, ..Kernel::default() };
     let module = parse(&kernel.text()).unwrap_or_else(|e| panic!("{e}\n{}", kernel.text()));
     let mut kinds = Vec::new();
@@ -19,9 +19,9 @@ fn hazards(body: &str, programmatic: bool, early: bool) -> Vec<HazardKind> {
         let mut memory = Memory::new();
         let (input, out) = (memory.alloc("in", vec![1; 256]), memory.alloc("out", vec![2; 256]));
         let mut launch = Launch::new(&module, "k");
-        (launch.block, launch.dynamic_shared, launch.programmatic) = (64, 4096, programmatic);
+        (launch.block, launch.dynamic_shared, launch.pdl) = (64, 4096, pdl);
         launch.params = vec![ParamValue::Pointer(input, 0), ParamValue::Pointer(out, 0)];
-        launch.early = if early { vec![input] } else { Vec::new() };
+        launch.before_wait = if before_wait { vec![input] } else { Vec::new() };
         let report = run(&launch, &mut memory, &Options { hazards: Hazards::Warn, ..options });
         kinds.extend(report.unwrap_or_else(|e| panic!("{body}: {e}")).hazards.iter().map(|h| h.kind));
     }
@@ -133,7 +133,7 @@ fn a_wait_that_is_gone_or_late_is_told() {
             let mut memory = Memory::new();
             let (input, out) = (memory.alloc("in", vec![1; 128]), memory.alloc("out", vec![2; 128]));
             let mut launch = Launch::new(&module, "k");
-            (launch.block, launch.dynamic_shared, launch.programmatic) = (32, 4096, true);
+            (launch.block, launch.dynamic_shared, launch.pdl) = (32, 4096, true);
             launch.params = vec![ParamValue::Pointer(input, 0), ParamValue::Pointer(out, 0)];
             run(&launch, &mut memory, o).map(|report| (report, true))
         });

@@ -159,7 +159,7 @@ class Kernel:
         if self.manifest["cluster"] != [1, 1, 1]:
             attributes[0].id, attributes[0].value[:3] = CLUSTER_DIMENSION, self.manifest["cluster"]
             config.count = 1
-        if self.manifest.get("programmatic"):
+        if self.manifest.get("pdl"):
             attributes[config.count].id, attributes[config.count].value[0] = PROGRAMMATIC, 1
             config.count += 1
         config.attributes = attributes

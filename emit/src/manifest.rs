@@ -23,7 +23,7 @@ pub(crate) fn manifest(program: &Scheduled<'_>) -> Manifest {
         grid: launch.grid.clone(),
         cluster: [launch.cluster.max(1), 1, 1],
         block: program.threads,
-        programmatic: launch.programmatic,
+        pdl: launch.pdl,
         dynamic_shared: program.shared.bytes,
         workspace: launch.workspace.clone(),
         roles: program.roles.iter().map(role).collect(),

@@ -46,7 +46,7 @@ fn launch() -> LaunchInfo {
         name: name.into(),
         ty: ty.into(),
         written: false,
-        early: false,
+        before_wait: false,
         packing: None,
     };
     let map = TensorMap {
@@ -73,7 +73,7 @@ fn launch() -> LaunchInfo {
         grid: [Expr::Const(1), Expr::Const(1), Expr::Const(1)],
         cluster: 1,
         resident: 1,
-        programmatic: false,
+        pdl: false,
         facts: vec![],
         workspace: Expr::zero(),
     }
@@ -380,7 +380,7 @@ fn copies<'a>(bump: &'a Bump, multicast: u16, hint: CacheHint) -> Func<'a> {
     let to = |block| BlockCall { block, args: &[] };
     let enter = c.push(NewInst::new(Opcode::Br, &[], &[]));
     c.block = body;
-    let tma = TmaAttr { map: 0, rank: 2, bytes: 8192, place: None, multicast, hint, early: false };
+    let tma = TmaAttr { map: 0, rank: 2, bytes: 8192, place: None, multicast, hint, before_wait: false };
     let mem = Attr::Mem { offset: 64, count: 1 };
     c.push(NewInst::new(Opcode::MbarWait, &[base, zero], &[]).attr(mem));
     let place = [base, base, zero, last];

@@ -73,12 +73,12 @@ pub const VARIANTS: &[Variant] = &[
     Variant {
         name: "softmax_stays",
         kernel: "softmax",
-        mapping: "BM = 1, BN = 65536 kernel: warps 32, resident 2, programmatic array x: staged",
+        mapping: "BM = 1, BN = 65536 kernel: warps 32, resident 2, pdl array x: staged",
     },
     Variant {
         name: "layer_norm_kept",
         kernel: "layer_norm",
-        mapping: "BM = 1, BN = 16384 kernel: warps 32, persistent, programmatic array w: staged array b: staged",
+        mapping: "BM = 1, BN = 16384 kernel: warps 32, persistent, pdl array w: staged array b: staged",
     },
     Variant { name: "gemm_low", kernel: "gemm", mapping: "BM = 16, BN = 64, BK = 128 kernel: persistent" },
 ];

@@ -91,7 +91,7 @@ fn softmax_overlaps_the_products_of_two_iterations() {
     for text in [FULL, CAUSAL] {
         let loops = compiled(&parsed(text, &[])).explained.schedule.loops;
         assert_eq!(loops.len(), 1);
-        assert!(loops[0].rotated, "the second product runs an iteration late");
+        assert!(loops[0].pipelined, "the second product runs an iteration late");
         assert!(loops[0].interval >= loops[0].resource().max(loops[0].recurrence));
     }
 }

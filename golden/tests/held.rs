@@ -1,4 +1,4 @@
-//! What finishers load alike for every tile: held in registers from one tile to the next, loaded once and, where the mapping
+//! What epilogue warps load alike for every tile: held in registers from one tile to the next, loaded once and, where the mapping
 //! lets it be, before other grids have ended; or loaded again, and a remark says why.
 
 use warplift::ir::target::SM90A;
@@ -31,7 +31,7 @@ const SCALED: &str = "kernel k(
     }
 }";
 
-const RELAY: &str = "BM = 1, BN = 512 kernel: persistent, warps 4, relay array x: staged";
+const EPILOGUE_WARPS: &str = "BM = 1, BN = 512 kernel: persistent, warps 4, epilogue warps array x: staged";
 const WHOLE: (&str, &str) = ("", "");
 
 fn module(change: (&str, &str), mapping: &str) -> Module {
@@ -53,9 +53,9 @@ fn right(module: &Module, made: &Compiled, sizes: &[(i64, i64)]) {
     }
 }
 
-/// The finishers' code.
-fn finisher(made: &Compiled) -> &str {
-    let (_, behind) = made.ptx.split_once("$finisher:").expect("finishers");
+/// The epilogue warps' code.
+fn epilogue(made: &Compiled) -> &str {
+    let (_, behind) = made.ptx.split_once("$epilogue:").expect("epilogue warps");
     behind.split_once("$producer:").expect("a producer").0
 }
 
@@ -70,46 +70,48 @@ fn last(code: &str, of: &str) -> usize {
 
 #[test]
 fn what_all_tiles_load_is_loaded_before_the_first() {
-    let module = module(WHOLE, RELAY);
+    let module = module(WHOLE, EPILOGUE_WARPS);
     let made = compiled(&module, &[]);
     // Eight iterations, four halves of each array a thread.
-    assert_eq!(made.explained.held, 8 * 2 * 2);
-    let code = finisher(&made);
+    assert_eq!(made.explained.hoisted_registers, 8 * 2 * 2);
+    let code = epilogue(&made);
     assert_eq!(code.matches("ld.global").count(), 8 * 2);
     assert!(last(code, "ld.global") < first(code, "mbarrier.try_wait"));
     // Rows for one tile, for many of each block; one iteration, some, all, the last one in part.
     right(&module, &made, &[(1, 4096), (2, 8), (9, 512), (11, 520), (7, 3000), (5, 4088), (5, 4096)]);
-    let without = compiled(&module, &["held"]);
-    assert_eq!(without.explained.held, 0);
-    assert!(first(finisher(&without), "ld.global") > first(finisher(&without), "mbarrier.try_wait"));
+    let without = compiled(&module, &["hoist-loads"]);
+    assert_eq!(without.explained.hoisted_registers, 0);
+    assert!(first(epilogue(&without), "ld.global") > first(epilogue(&without), "mbarrier.try_wait"));
     right(&module, &without, &[(5, 3000), (5, 4096)]);
 }
 
 #[test]
 fn what_is_held_may_be_read_early() {
-    let early = |made: &Compiled| -> Vec<String> {
-        made.manifest.arguments.iter().filter(|a| a.early).map(|a| a.name.clone()).collect()
+    let before_wait = |made: &Compiled| -> Vec<String> {
+        made.manifest.arguments.iter().filter(|a| a.before_wait).map(|a| a.name.clone()).collect()
     };
-    let programmatic = RELAY.replace("relay", "relay, programmatic");
-    let all = module(WHOLE, &format!("{programmatic} array w: early array b: early"));
+    let pdl = EPILOGUE_WARPS.replace("epilogue warps", "epilogue warps, pdl");
+    let all = module(WHOLE, &format!("{pdl} array w: before_wait array b: before_wait"));
     let made = compiled(&all, &[]);
-    assert_eq!(early(&made), ["w", "b"]);
-    assert!(last(finisher(&made), "ld.global") < first(finisher(&made), "griddepcontrol.wait"));
-    assert_eq!(finisher(&made).matches("griddepcontrol.wait").count(), 1);
+    assert_eq!(before_wait(&made), ["w", "b"]);
+    assert!(last(epilogue(&made), "ld.global") < first(epilogue(&made), "griddepcontrol.wait"));
+    assert_eq!(epilogue(&made).matches("griddepcontrol.wait").count(), 1);
     right(&all, &made, &[(5, 3000), (1, 8)]);
     // One that may not be, and all wait; one that is staged, and the others need not.
-    let one = module(WHOLE, &format!("{programmatic} array w: early"));
+    let one = module(WHOLE, &format!("{pdl} array w: before_wait"));
     let made = compiled(&one, &[]);
-    assert_eq!(early(&made), [] as [&str; 0]);
-    assert!(first(finisher(&made), "ld.global") > first(finisher(&made), "griddepcontrol.wait"));
+    assert_eq!(before_wait(&made), [] as [&str; 0]);
+    assert!(first(epilogue(&made), "ld.global") > first(epilogue(&made), "griddepcontrol.wait"));
     assert_eq!(
         made.explained.schedule.remarks,
-        ["`w` waits for other grids: finishers read early what they hold, if all of it may be"]
+        [
+            "`w` waits for other grids: the epilogue role loads hoisted arrays before the wait only if all of them may be"
+        ]
     );
     right(&one, &made, &[(5, 3000)]);
-    let staged = module(WHOLE, &format!("{programmatic} array w: early array b: staged"));
+    let staged = module(WHOLE, &format!("{pdl} array w: before_wait array b: staged"));
     let made = compiled(&staged, &[]);
-    assert_eq!((made.explained.held, early(&made)), (16, vec!["w".to_owned()]));
+    assert_eq!((made.explained.hoisted_registers, before_wait(&made)), (16, vec!["w".to_owned()]));
     right(&staged, &made, &[(5, 3000)]);
 }
 
@@ -121,9 +123,9 @@ fn what_tiles_load_differently_is_not_held() {
         "for u in 0..cdiv(n, BN) {\n        x2 = cast(load gx[i*BM, u*BN]",
         "for u in 1..1 + cdiv(n, BN) {\n        x2 = cast(load gx[i*BM, (u - 1)*BN]",
     );
-    for (change, held) in [(by_rows, 16), (unbounded, 0), (from_one, 0)] {
-        let made = compiled(&module(change, RELAY), &[]);
-        assert_eq!(made.explained.held, held, "{}", change.1);
+    for (change, hoisted_registers) in [(by_rows, 16), (unbounded, 0), (from_one, 0)] {
+        let made = compiled(&module(change, EPILOGUE_WARPS), &[]);
+        assert_eq!(made.explained.hoisted_registers, hoisted_registers, "{}", change.1);
     }
 }
 
@@ -137,9 +139,9 @@ fn long_bodies_hold_nothing() {
     };
     let long = [(store, &*work(20)), (store, &work(200)), ("in 1..=4096", "in 1..=65536")];
     for (change, holds) in long.into_iter().zip([true, false, false]) {
-        let made = compiled(&module(change, RELAY), &[]);
+        let made = compiled(&module(change, EPILOGUE_WARPS), &[]);
         let remarks = &made.explained.schedule.remarks;
-        assert_eq!(made.explained.held > 0, holds, "{}: {remarks:?}", change.1);
+        assert_eq!(made.explained.hoisted_registers > 0, holds, "{}: {remarks:?}", change.1);
         assert_eq!(remarks.iter().any(|r| r.contains("hold nothing")), !holds, "{remarks:?}");
     }
 }
@@ -147,13 +149,17 @@ fn long_bodies_hold_nothing() {
 #[test]
 fn what_does_not_fit_is_loaded_for_every_tile() {
     // 32 and 64 iterations: both arrays, one.
-    for (most, held, left) in [(16384, 128, 0), (32768, 128, 1)] {
-        let made = compiled(&module(("in 1..=4096", &format!("in 1..={most}")), RELAY), &[]);
+    for (most, hoisted_registers, left) in [(16384, 128, 0), (32768, 128, 1)] {
+        let made = compiled(&module(("in 1..=4096", &format!("in 1..={most}")), EPILOGUE_WARPS), &[]);
         let remarks = &made.explained.schedule.remarks;
         let said = remarks.iter().filter(|r| r.contains("to hold it takes")).count();
-        assert_eq!((made.explained.held, said), (held, left), "{most}: {remarks:?}");
-        let [consumer, finisher] = [0, 1].map(|role| &made.explained.registers[role]);
-        assert!(consumer.1 >= consumer.2 && finisher.1 >= finisher.2 && finisher.2 > held);
-        assert_eq!(consumer.1 + finisher.1, 2 * 232, "{:?}", made.explained.registers);
+        assert_eq!(
+            (made.explained.hoisted_registers, said),
+            (hoisted_registers, left),
+            "{most}: {remarks:?}"
+        );
+        let [consumer, epilogue] = [0, 1].map(|role| &made.explained.registers[role]);
+        assert!(consumer.1 >= consumer.2 && epilogue.1 >= epilogue.2 && epilogue.2 > hoisted_registers);
+        assert_eq!(consumer.1 + epilogue.1, 2 * 232, "{:?}", made.explained.registers);
     }
 }

@@ -1,7 +1,7 @@
 //! Products with weights of 8 bits and fewer: one text under every weight type, group size and mapping, as
 //! emitted, in the simulator against the interpreter.
 
-use warplift::ir::machine::{Handed, RingFill};
+use warplift::ir::machine::{RingFill, StageRelease};
 use warplift::ir::target::SM90A;
 use warplift::ir::tile::{Kernel, Mapping, parse_file};
 use warplift::{Feature, Options, compile};
@@ -132,7 +132,7 @@ fn any_mapping_computes_the_same() {
 #[test]
 fn early_loads() {
     let (kernel, _) = variant(&[]);
-    let early = "array w: packed, stream, early array s: staged, early kernel: programmatic";
+    let early = "array w: packed, stream, before_wait array s: staged, before_wait kernel: pdl";
     for (stages, rest) in [("2", ""), ("3", ""), ("2", ", persistent"), ("fit", "")] {
         let text = format!(
             "mapping a16w4 {{ BN = 64, BM = 16 for t: pipeline {stages}, producers 1, consumers 1, chunk 32 {early}{rest} }}"
@@ -169,16 +169,16 @@ fn is_helped((kernel, mapping): &(Kernel, Mapping), disable: &[Feature]) -> bool
     let options = Options { verify: true, disable: disable.to_vec(), ..Options::default() };
     let compiled = compile(kernel, mapping, &SM90A, &options).unwrap_or_else(|e| panic!("{e}"));
     let rings = &compiled.explained.schedule.rings;
-    let handed: Vec<_> = rings.values().filter(|r| r.fill == RingFill::Helper).collect();
+    let handoff: Vec<_> = rings.values().filter(|r| r.fill == RingFill::Helper).collect();
     let (consumer, producer) = compiled.ptx.split_once("$producer:").expect("a producer");
     assert!(!consumer.contains("mma.sync"), "each warp would multiply by itself");
-    assert_eq!(producer.contains("mma.sync"), !handed.is_empty());
-    for ring in &handed {
-        let Handed::With(leader) = ring.handed else { panic!("{ring:?} follows none") };
-        assert!(rings[leader].helped && rings[leader].fill == RingFill::Tensor, "{:?}", rings[leader]);
+    assert_eq!(producer.contains("mma.sync"), !handoff.is_empty());
+    for ring in &handoff {
+        let StageRelease::With(leader) = ring.release else { panic!("{ring:?} follows none") };
+        assert!(rings[leader].helped && rings[leader].fill == RingFill::Tma, "{:?}", rings[leader]);
         assert_eq!((ring.depth, &ring.blocks), (rings[leader].depth, &rings[leader].blocks));
     }
-    !handed.is_empty()
+    !handoff.is_empty()
 }
 
 #[test]

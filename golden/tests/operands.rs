@@ -239,7 +239,7 @@ fn a_loop_that_fills_an_operand_is_overlapped() {
         let mapping = format!("BM = 128, BN = {width}, D = 64 {GROUPS} {kernel}");
         let case = parsed(text, &change, &mapping);
         let made = compiled(&case);
-        assert!(made.explained.schedule.loops[0].rotated, "{:?}", made.explained.schedule.remarks);
+        assert!(made.explained.schedule.loops[0].pipelined, "{:?}", made.explained.schedule.remarks);
         let sizes = |keys: i64| [("batch", 1), ("heads", 3), ("queries", 130), ("keys", keys)];
         let keys = [1, width, 2 * width, 3 * width - 1, 5 * width + 7];
         let all: Vec<_> = keys.iter().map(|&k| sizes(k)).collect();

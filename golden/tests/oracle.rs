@@ -103,7 +103,7 @@ fn teams_take_tiles_in_turn() {
         ([64, 64, 64], 3, Epilogue::Direct),
     ] {
         let mut mapping = vary(&mapping, &(tile, 1, epilogue, true, None));
-        mapping.whole.alternate = teams;
+        mapping.whole.pingpong = teams;
         let options = Options { verify: true, ..Options::default() };
         let compiled =
             compile(&kernel, &mapping, &SM90A, &options).unwrap_or_else(|e| panic!("{tile:?}: {e}"));

@@ -101,21 +101,21 @@ fn impossible_mappings_are_refused_at_their_word() {
         (gemm, "for t: consumers 0", "`consumers 0`: 1 to 8"),
         (gemm, "for t: wait 2", "`wait 2`: 0 to 1"),
         (gemm, "for t: chunk 0", "`chunk 0`: 1 or more"),
-        (gemm, "for t: turns 2", "`turns 2`: 0 to 1"),
+        (gemm, "for t: mma_order 2", "`mma_order 2`: 0 to 1"),
         (gemm, "for t: consumers 1 kernel: warps 8", "`warps 8` contradicts `consumers 1`"),
         (gemm, "for t: wait 0 kernel: warps 6, products wgmma", "`warps 6` beside `products wgmma`"),
-        (gemm, "array c: early", "loaded `early`: a `programmatic`"),
+        (gemm, "array c: before_wait", "loaded `before_wait`: a `pdl`"),
         (gemm, "array a: packed", "array `a` cannot be `packed`: what line 12 loads is an operand"),
         (gemm, "array c: packed", "array `c` cannot be `packed`: line 17 writes"),
         (gemm, "kernel: raster band_m 0", "`raster band_m 0`: 1 to 32768"),
         (gemm, "kernel: raster band_n 40000", "`raster band_n 40000`: 1 to 32768"),
-        (gemm, "kernel: persistent, raster folded, cluster 2", "`raster folded` with clusters"),
-        (gemm, "kernel: alternate 2", "`alternate 2`: only a `persistent` kernel"),
+        (gemm, "kernel: persistent, raster paired, cluster 2", "`raster paired` with clusters"),
+        (gemm, "kernel: pingpong 2", "`pingpong 2`: only a `persistent` kernel"),
         (gemm, "kernel: blocks 3", "`blocks 3`: 1, 2, 4 or 8"),
         (gemm, "kernel: blocks 2", "`blocks 2`: products of tiles"),
         (gemm, "kernel: resident 2", "roles share out a block's registers"),
         (gemm, "kernel: cluster 4", "a cluster of 4 blocks: at most 2"),
-        (gemm, "kernel: cluster 2, alternate 2, persistent", "clusters of blocks whose teams"),
+        (gemm, "kernel: cluster 2, pingpong 2, persistent", "clusters of blocks whose teams"),
         (gemm, "for t: pipeline 40", "shared memory: "),
         (gemm, "BM = 100", "100"),
         (gemm, "BN = 256, BM = 256", "registers"),
@@ -151,12 +151,12 @@ fn words_without_effect_are_remarks() {
         (ADD, "for t: wait 0", "wait", "no products of warpgroups"),
         (ADD, "for t: chunk 32", "chunk", "none of its products"),
         (gemm, "for t: chunk 32", "chunk", "none of its products"),
-        (gemm, "for t: turns 1, consumers 1", "turns", "no two warpgroups"),
+        (gemm, "for t: mma_order 1, consumers 1", "mma_order", "no two warpgroups"),
         (gemm, "for t: wait 0 kernel: products mma_sync", "wait", "no products of warpgroups"),
         (gemm, "array a: plain", "plain", "products read it in shared memory"),
         (gemm, "array c: staged", "staged", "nothing is loaded from it"),
         (ADD, "array x: stream", "stream", "only copies"),
-        (ADD, "array x: early kernel: programmatic", "early", "none of its loads is a tensor copy"),
+        (ADD, "array x: before_wait kernel: pdl", "before_wait", "none of its loads is a tensor copy"),
         (gemm, "kernel: raster band_m 16", "raster", "`raster band_m 16` has no effect: the chip orders"),
         (ADD, "kernel: persistent, raster square", "raster", "a grid of rank 1"),
         (gemm, "kernel: persistent, cluster 2, raster band_m 3", "raster", "clusters of 2 make it 2 tiles"),
@@ -197,7 +197,7 @@ fn stores_by_threads_are() {
             let made = compile(&module.kernels[0], &module.mappings[0], &SM90A, &Options::default()).unwrap();
             made.ptx.contains("cp.async.bulk.tensor.2d.global")
         };
-        assert!(copies("programmatic") && !copies("no bulk_store"), "{items}");
+        assert!(copies("pdl") && !copies("no bulk_store"), "{items}");
     }
 }
 

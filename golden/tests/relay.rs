@@ -58,43 +58,43 @@ fn the_library_relays_rows_that_it_reads_once() {
     let module = find("softmax_relay").expect("the library has it").parse().expect("it parses");
     let made = right(&module, &[&[("m", 7), ("n", 9000)], &[("m", 2), ("n", 8)], &[("m", 5), ("n", 6144)]]);
     let rings: Vec<_> = made.explained.schedule.rings.values().collect();
-    let [row, handed] = rings[..] else { panic!("{rings:?}") };
+    let [row, handoff] = rings[..] else { panic!("{rings:?}") };
     // 11 stages of 6144 columns are a row of 65536.
-    assert!(row.least == 11 && row.depth > row.least && row.again.len() == 1, "{row:?}");
-    assert_eq!((handed.fill, handed.depth, handed.bytes), (RingFill::Consumers, 2, 12 * 128));
+    assert!(row.least == 11 && row.depth > row.least && row.rereads.len() == 1, "{row:?}");
+    assert_eq!((handoff.fill, handoff.depth, handoff.bytes), (RingFill::Handoff, 2, 12 * 128));
     let names: Vec<&str> = made.explained.registers.iter().map(|r| r.0.as_str()).collect();
-    assert_eq!(names, ["consumer", "finisher", "producer"]);
+    assert_eq!(names, ["consumer", "epilogue", "producer"]);
 }
 
 #[test]
 fn several_fragments_are_handed_on() {
-    let mapping = "BM = 1, BN = 1024 kernel: persistent, warps 4, relay array x: staged";
+    let mapping = "BM = 1, BN = 1024 kernel: persistent, warps 4, epilogue warps array x: staged";
     let sizes: [&[(&str, i64)]; 3] =
         [&[("m", 9), ("n", 3000)], &[("m", 3), ("n", 8)], &[("m", 1), ("n", 8192)]];
     let made = right(&module(&layer_norm(), mapping), &sizes);
-    // Mean and factor of each thread; x is read again, w and b are loads of the finishers.
-    let handed = made.explained.schedule.rings.values().find(|r| r.fill == RingFill::Consumers);
-    assert_eq!(handed.map(|r| r.bytes), Some(2 * 4 * 128));
+    // Mean and factor of each thread; x is read again, w and b are loads of the epilogue warps.
+    let handoff = made.explained.schedule.rings.values().find(|r| r.fill == RingFill::Handoff);
+    assert_eq!(handoff.map(|r| r.bytes), Some(2 * 4 * 128));
     assert_eq!(made.explained.schedule.remarks, [] as [String; 0]);
 }
 
-/// What finishers alone read has a ring of its own, one for all that they await together. (Who fills it, the protocol's
+/// What epilogue warps alone read has a ring of its own, one for all that they await together. (Who fills it, the protocol's
 /// tests say.)
 #[test]
-fn what_finishers_alone_read_is_brought_apart() {
+fn what_the_epilogue_alone_read_is_brought_apart() {
     let all = "array x: staged array w: staged array b: staged";
     let sizes: [&[(&str, i64)]; 3] =
         [&[("m", 300), ("n", 3000)], &[("m", 3), ("n", 8)], &[("m", 1), ("n", 8192)]];
     for depth in ["", "for u: pipeline 1"] {
-        let mapping = format!("BM = 1, BN = 1024 {depth} kernel: persistent, warps 4, relay {all}");
+        let mapping = format!("BM = 1, BN = 1024 {depth} kernel: persistent, warps 4, epilogue warps {all}");
         let made = right(&module(&layer_norm(), &mapping), &sizes);
         let rings: Vec<_> = made.explained.schedule.rings.values().collect();
-        let [row, both, handed] = rings[..] else { panic!("{rings:?}") };
-        assert!(row.again.len() == 1 && row.depth >= 8, "{row:?}");
+        let [row, both, handoff] = rings[..] else { panic!("{rings:?}") };
+        assert!(row.rereads.len() == 1 && row.depth >= 8, "{row:?}");
         // They are awaited together.
-        assert_eq!((both.buffers.len(), both.bytes, both.again.len()), (2, 2 * 2048, 0));
+        assert_eq!((both.buffers.len(), both.bytes, both.rereads.len()), (2, 2 * 2048, 0));
         assert_eq!(both.depth == 1, !depth.is_empty(), "{both:?}");
-        assert_eq!(handed.fill, RingFill::Consumers);
+        assert_eq!(handoff.fill, RingFill::Handoff);
         // Nobody loads them for the first half: nothing was missed.
         assert_eq!(made.explained.schedule.remarks, [] as [String; 0]);
     }
@@ -103,11 +103,11 @@ fn what_finishers_alone_read_is_brought_apart() {
         .replace("own = reduce_sum(x1, 2) * 0.125", "v = cast(reshape(load gw[t*BN] : f16[BN]) : f16[1, BN/8, 8], f32)\n own = reduce_sum(x1, 2) * 0.125")
         .replace("off = x1 -", "off = x1 + v * 0.0 -");
     assert!(both != layer_norm());
-    let mapping = format!("BM = 1, BN = 1024 kernel: persistent, warps 4, relay {all}");
+    let mapping = format!("BM = 1, BN = 1024 kernel: persistent, warps 4, epilogue warps {all}");
     let made = right(&module(&both, &mapping), &sizes);
-    let again = made.explained.schedule.rings.values().filter(|r| !r.again.is_empty());
+    let rereads = made.explained.schedule.rings.values().filter(|r| !r.rereads.is_empty());
     assert_eq!(
-        again.map(|r| r.buffers.len()).collect::<Vec<_>>(),
+        rereads.map(|r| r.buffers.len()).collect::<Vec<_>>(),
         [1, 1],
         "{:?}",
         made.explained.schedule.remarks
@@ -122,18 +122,18 @@ fn rows_without_a_bound_are_loaded_twice() {
         ("n: i32 % 8 in 1..=65536", "64 stages of"),
     ] {
         let text = SHARES.replace("n: i32 % 8 in 1..=8192", bound);
-        let mapping = "BM = 2, BN = 1024 kernel: persistent, warps 4, relay array x: staged";
+        let mapping = "BM = 2, BN = 1024 kernel: persistent, warps 4, epilogue warps array x: staged";
         let made = right(&module(&text, mapping), &[&[("m", 9), ("n", 3000)], &[("m", 3), ("n", 8)]]);
         let remarks = &made.explained.schedule.remarks;
         assert!(remarks.len() == 1 && remarks[0].contains(why), "{bound}: {remarks:?}");
-        assert!(made.explained.schedule.rings.values().all(|r| r.again.is_empty()), "{bound}");
+        assert!(made.explained.schedule.rings.values().all(|r| r.rereads.is_empty()), "{bound}");
     }
 }
 
 /// A loop that walks its columns another way brings other tiles.
 #[test]
 fn loops_that_load_something_else_do_not_share() {
-    let mapping = "BM = 2, BN = 1024 kernel: persistent, warps 4, relay array x: staged";
+    let mapping = "BM = 2, BN = 1024 kernel: persistent, warps 4, epilogue warps array x: staged";
     let sizes: [&[(&str, i64)]; 1] = [&[("m", 9), ("n", 3000)]];
     let back = SHARES.replace("gy[i*BM, u*BN], (load gx[i*BM, u*BN]", "gy[i*BM, u*BN], (load gx[0, u*BN]");
     let half = SHARES.replace("for u in 0..cdiv(n, BN)", "for u in 1..cdiv(n, BN)");
@@ -168,10 +168,10 @@ fn tiles_outside_of_the_loops_are_one_half_s() {
     let behind = format!("expand_dims(part, 1)\n }}\n store gv[i*BM, 0], ({FIRST}) * expand_dims(part, 1)");
     let alone = format!("sum = reduce_sum(abs({FIRST}), 1)");
     let from_loop = &SHARES[SHARES.find(SUM).expect("a loop")..SHARES.find("part =").expect("behind it")];
-    let mapping = "BM = 2, BN = 1024 kernel: persistent, warps 4, relay array x: staged";
+    let mapping = "BM = 2, BN = 1024 kernel: persistent, warps 4, epilogue warps array x: staged";
     let sizes: [&[(&str, i64)]; 2] = [&[("m", 40), ("n", 3000)], &[("m", 3), ("n", 8)]];
     for (from, to, mapping) in [
-        // Loaded by consumers alone, for both halves, by finishers alone; in the last case loads go a tile ahead.
+        // Loaded by consumers alone, for both halves, by epilogue warps alone; in the last case loads go a tile ahead.
         (ZERO, scaled.as_str(), mapping),
         (ZERO, both.as_str(), mapping),
         ("expand_dims(part, 1)\n    }", behind.as_str(), mapping),
@@ -196,7 +196,7 @@ fn tiles_outside_of_the_loops_are_one_half_s() {
 /// A tile that is loaded twice in the second half shares one of its loads; tiles of two arrays share as far as there is room.
 #[test]
 fn stages_are_shared_once_and_as_room_allows() {
-    let mapping = "BM = 2, BN = 1024 kernel: persistent, warps 4, relay array x: staged";
+    let mapping = "BM = 2, BN = 1024 kernel: persistent, warps 4, epilogue warps array x: staged";
     let sizes: [&[(&str, i64)]; 1] = [&[("m", 40), ("n", 3000)]];
     let load = "(load gx[i*BM, u*BN] : f32[BM, BN])";
     let store = format!("store gy[i*BM, u*BN], {load} * expand_dims(part, 1)");
@@ -214,14 +214,14 @@ fn stages_are_shared_once_and_as_room_allows() {
         let made = right(&module(&text, mapping), &sizes);
         let schedule = &made.explained.schedule;
         assert!(schedule.remarks.len() == 1 && schedule.remarks[0].contains(why), "{:?}", schedule.remarks);
-        assert_eq!(schedule.rings.values().filter(|r| !r.again.is_empty()).count(), 1);
+        assert_eq!(schedule.rings.values().filter(|r| !r.rereads.is_empty()).count(), 1);
     }
 }
 
 /// What is handed on has its room before stages are shared, and a bound below zero bounds nothing.
 #[test]
 fn stages_are_shared_where_what_is_handed_on_leaves_room() {
-    let mapping = "BM = 2, BN = 1024 kernel: persistent, warps 4, relay array x: staged";
+    let mapping = "BM = 2, BN = 1024 kernel: persistent, warps 4, epilogue warps array x: staged";
     let remarks = |text: &str, mapping: &str| {
         let made = compiled(&module(text, mapping)).unwrap_or_else(|e| panic!("{e}"));
         made.explained.schedule.remarks
@@ -256,7 +256,7 @@ fn what_has_no_halves_is_refused() {
         assert!(text != SHARES || from.is_empty(), "{from}");
         text
     };
-    let relay = "BM = 2, BN = 1024 kernel: persistent, warps 4, relay array x: staged";
+    let relay = "BM = 2, BN = 1024 kernel: persistent, warps 4, epilogue warps array x: staged";
     const STORE: &str = "store gy[i*BM, 0], (load gx[i*BM, 0] : f32[BM, BN]) * 2.0\n}";
     let loops = &SHARES[SHARES.find("zero =").expect("loops")..];
     // A number that the first loop counts, and the second multiplies by.
@@ -269,17 +269,21 @@ fn what_has_no_halves_is_refused() {
     let plain = find("gemm").expect("a gemm").text.replace("kernel gemm", "kernel k");
     let plain = plain.split("mapping").next().unwrap_or_default();
     for (text, mapping, piece) in [
-        (shares("", ""), "BM = 2, BN = 1024 kernel: warps 4, relay", "only a `persistent` kernel"),
+        (shares("", ""), "BM = 2, BN = 1024 kernel: warps 4, epilogue warps", "only a `persistent` kernel"),
         (shares("", ""), &relay.replace("warps 4", "warps 2"), "no whole warpgroups"),
         (shares("", ""), &relay.replace("warps 4", "warps 4, cluster 2"), "clusters of blocks"),
         (shares("", ""), &relay.replace("warps 4", "warps 16"), "at most 1024"),
         (shares("", ""), &relay.replace("staged", "plain"), "without a producer"),
         (shares(" * expand_dims(part, 1)", ""), relay, "needs nothing of the first"),
-        (shares("", ""), &relay.replace("warps 4", "warps 4, alternate 2"), "teams in turn"),
+        (shares("", ""), &relay.replace("warps 4", "warps 4, pingpong 2"), "teams in turn"),
         (SHARES.replace(loops, STORE), relay, "holds no loop"),
         (counted, relay, "line 12: a scalar of a tile"),
         (shares("gy = view y", "gy = view x"), &relay.replace("staged", "plain"), "reads what it stores"),
-        (plain.to_owned(), "BM = 128, BN = 128, BK = 64 kernel: persistent, relay", "products of tiles"),
+        (
+            plain.to_owned(),
+            "BM = 128, BN = 128, BK = 64 kernel: persistent, epilogue warps",
+            "products of tiles",
+        ),
     ] {
         let refused = compiled(&module(&text, mapping)).err().unwrap_or_else(|| panic!("{mapping} compiles"));
         assert!(refused.contains(piece), "{mapping}: {refused}");

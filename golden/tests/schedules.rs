@@ -156,8 +156,8 @@ fn warps_of_a_cluster_load_for_themselves() {
         );
         check("gemm", &mapping, &[("m", 136), ("n", 136), ("k", 328)], 4);
     }
-    let turns = "BM = 64, BN = 64, BK = 64 for t: pipeline 3 kernel: persistent, alternate 2, warps 4, products mma_sync";
-    check("gemm", turns, &[("m", 136), ("n", 200), ("k", 200)], 2);
+    let mma_order = "BM = 64, BN = 64, BK = 64 for t: pipeline 3 kernel: persistent, pingpong 2, warps 4, products mma_sync";
+    check("gemm", mma_order, &[("m", 136), ("n", 200), ("k", 200)], 2);
 }
 
 #[test]
@@ -205,26 +205,26 @@ fn warpgroups_take_turns_where_the_model_sees_a_gain() {
         compile(&kernel, &mapped, &SM90A, &options).unwrap_or_else(|e| panic!("{e}"))
     };
     let made = compile_as(Vec::new());
-    assert_eq!(made.explained.schedule.turns.len(), 1);
+    assert_eq!(made.explained.schedule.mma_order.len(), 1);
     assert!(made.ptx.contains("bar.arrive 3, 256") && made.ptx.contains("bar.sync 2, 256"));
-    let without = compile_as(vec!["turns".parse().unwrap_or_else(|e| panic!("{e}"))]);
+    let without = compile_as(vec!["mma-order".parse().unwrap_or_else(|e| panic!("{e}"))]);
     assert!(!without.ptx.contains("bar.arrive"));
     // The mapping has the last word; where a turn would hold the softmax, the model takes none.
     for (from, to) in [
-        ("consumers 2", "consumers 2, turns 0"),
+        ("consumers 2", "consumers 2, mma_order 0"),
         ("BM = 128\n    BN = 128\n    D = 128\n    for t: pipeline fit, producers 1, consumers 2", THREE),
     ] {
         let (kernel, mapped) = reworded("attention", from, to);
         let made = compile(&kernel, &mapped, &SM90A, &Options::default()).unwrap_or_else(|e| panic!("{e}"));
-        let turns = made.explained.schedule.loops[0].turns.unwrap_or_default();
-        assert_eq!((turns.taken, turns.given), (false, to != THREE), "{turns:?}");
-        assert!(turns.expected > 0 && made.explained.schedule.turns.is_empty());
+        let mma_order = made.explained.schedule.loops[0].mma_order.unwrap_or_default();
+        assert_eq!((mma_order.taken, mma_order.given), (false, to != THREE), "{mma_order:?}");
+        assert!(mma_order.expected > 0 && made.explained.schedule.mma_order.is_empty());
     }
     for size in sizes {
         let problem = reference(&kernel, &mapped, size, 5);
         right(&problem, &made, &ORDERS, (2, 2e-2), &format!("{size:?}"));
     }
-    let plain = "BM = 128, BN = 64, BK = 32\nfor t: pipeline 3, consumers 2, turns 1\nkernel: persistent";
+    let plain = "BM = 128, BN = 64, BK = 32\nfor t: pipeline 3, consumers 2, mma_order 1\nkernel: persistent";
     for k in [8, 24, 136] {
         check("gemm", plain, &[("m", 264), ("n", 136), ("k", k)], 2);
     }
@@ -232,15 +232,15 @@ fn warpgroups_take_turns_where_the_model_sees_a_gain() {
 
 #[test]
 fn turns_are_declined_with_a_reason() {
-    let deferred = "consumers 2, turns 1";
+    let deferred = "consumers 2, mma_order 1";
     let (kernel, mapped) = reworded("gemm", "consumers 2", deferred);
     let made = compile(&kernel, &mapped, &SM90A, &Options::default()).unwrap_or_else(|e| panic!("{e}"));
     let remarks = made.explained.schedule.remarks.join("\n");
     assert!(remarks.contains("take no turns: deferred results stand in it"), "{remarks}");
-    let text = mapped.to_string().replace("turns 1", "turns 2");
+    let text = mapped.to_string().replace("mma_order 1", "mma_order 2");
     let wrong = parse_file(&text, "test.tile").unwrap_or_else(|e| panic!("{e:?}"));
     let errors = warplift::ir::tile::verify_mapping(&kernel, &wrong.mappings[0]);
-    assert!(errors.is_err_and(|e| e[0].message.contains("`turns 2`: 0 to 1 are possible")));
+    assert!(errors.is_err_and(|e| e[0].message.contains("`mma_order 2`: 0 to 1 are possible")));
 }
 
 /// Compiles a text without some features, runs it under several orders, compares; what was made.
@@ -310,7 +310,7 @@ fn a_body_holds_as_many_iterations_as_are_shortest() {
     for (text, iterations) in [(short.as_str(), 3), (CHAIN, 4)] {
         let made = check_text(text, &[], &sizes, 4e-2);
         let looped = &made.explained.schedule.loops[0];
-        assert_eq!(looped.rotations() + 1, iterations, "{looped:?}");
+        assert_eq!(looped.extra_stages() + 1, iterations, "{looped:?}");
         // As many iterations are begun before the body as it holds less one, and ended behind it.
         let stages = looped.slots.iter().filter(|s| s.span.unit == Unit::Tensor).map(|s| s.stage);
         let copies: u32 = stages.map(|stage| 1 + (iterations - 1 - stage) + stage).sum();
@@ -354,7 +354,7 @@ fn loads_of_threads_run_iterations_ahead_of_their_products() {
     let (loads, products) = (stages("ld.global"), stages("wgmma"));
     assert!(!loads.is_empty() && !products.is_empty(), "{looped:?}");
     let [loads, products] = [loads.iter().max(), products.iter().min()];
-    assert!(looped.rotated && loads < products, "{looped:?}");
+    assert!(looped.pipelined && loads < products, "{looped:?}");
 }
 
 /// Attention whose scores are known to be small: powers need no row maximum before them.

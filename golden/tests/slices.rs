@@ -79,7 +79,7 @@ fn chains_are_cut_where_a_loop_is_then_overlapped() {
         for keys in [16, i64::from(tile), 3 * i64::from(tile) - 16] {
             check(&case, &cut, keys);
         }
-        match tried(&case, &["slices"]) {
+        match tried(&case, &["elementwise-subtiles"]) {
             Ok(whole) => {
                 let [less, more] = [&cut, &whole].map(|c| c.explained.schedule.loops[0].expected());
                 assert!(
@@ -92,9 +92,9 @@ fn chains_are_cut_where_a_loop_is_then_overlapped() {
         }
     }
     let case = biased(128, TILE);
-    let (cut, whole) = (compiled(&case, &[]), compiled(&case, &["slices"]));
+    let (cut, whole) = (compiled(&case, &[]), compiled(&case, &["elementwise-subtiles"]));
     let [cut_loop, whole_loop] = [&cut, &whole].map(|c| &c.explained.schedule.loops[0]);
-    assert!(cut_loop.rotated && !whole_loop.rotated);
+    assert!(cut_loop.pipelined && !whole_loop.pipelined);
     assert!(cut_loop.expected() * 10 < whole_loop.expected() * 9);
     assert!(registers(&cut) <= 232);
 }
@@ -110,7 +110,7 @@ fn chains_that_would_hold_more_stay_whole() {
         s = raw * 8.0 + rounded";
     for (tile, made) in [(128, before), (144, twice)] {
         let case = biased(tile, made);
-        let (made, whole) = (compiled(&case, &[]), compiled(&case, &["slices"]));
+        let (made, whole) = (compiled(&case, &[]), compiled(&case, &["elementwise-subtiles"]));
         assert!(made.ptx == whole.ptx, "{:?}", made.explained.schedule.remarks);
         check(&case, &made, 144);
     }

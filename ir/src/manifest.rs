@@ -41,7 +41,7 @@ pub struct Manifest {
     /// Whether the launch may let it start before its predecessor in the stream has ended (programmatic
     /// dependent launch): it waits by itself before it touches what that one may write.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub programmatic: bool,
+    pub pdl: bool,
     /// Bytes of dynamic shared memory.
     pub dynamic_shared: u32,
     /// Bytes of zero-initialised global workspace, `0` where none is needed.
@@ -63,10 +63,10 @@ pub struct Argument {
     /// Whether the kernel writes through this pointer.
     #[serde(default)]
     pub written: bool,
-    /// Whether the kernel may read it before the grid before has ended (see [`Manifest::programmatic`]): that one
+    /// Whether the kernel may read it before the grid before has ended (see [`Manifest::pdl`]): that one
     /// must not write it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub early: bool,
+    pub before_wait: bool,
     /// How the array must be packed before the launch, where it must.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packing: Option<Packing>,

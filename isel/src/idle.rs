@@ -110,8 +110,8 @@ impl Idle<'_> {
                 "it has no products of warpgroups, which could be in flight",
             );
         }
-        if let Some(n) = l.turns.filter(|_| !matches!(groups, Some(Team::Warpgroups(2..)))) {
-            self.remark(item, &format!("turns {n}"), "no two warpgroups share its products");
+        if let Some(n) = l.mma_order.filter(|_| !matches!(groups, Some(Team::Warpgroups(2..)))) {
+            self.remark(item, &format!("mma_order {n}"), "no two warpgroups share its products");
         }
         let count =
             |k: &Kernel| self.body(k, name).iter().filter(|&&i| matches!(k.insts[i].op, Op::Mma)).count();
@@ -153,12 +153,15 @@ impl Idle<'_> {
             let why = "only copies that bring tiles to registers carry the hint: arrays that are `staged` or `packed`";
             self.remark(item, "stream", why);
         }
-        // Finishers may hold what they load themselves, and then load it early: scheduling says where they do not.
-        if said.early && !self.mapping.whole.relay && !loads.iter().any(|&l| self.is_copied(l)) {
+        // Epilogue warps may hold what they load themselves, and then load it early: scheduling says where they do not.
+        if said.before_wait
+            && self.mapping.whole.epilogue != Epilogue::Warps
+            && !loads.iter().any(|&l| self.is_copied(l))
+        {
             self.remark(
                 item,
-                "early",
-                "none of its loads is a tensor copy, which a producer could make early",
+                "before_wait",
+                "none of its loads is a tensor copy, which a producer could make before it waits for other grids",
             );
         }
         Ok(())
@@ -202,7 +205,7 @@ impl Idle<'_> {
         let (w, rank) = (self.mapping.whole, self.written.grid.len());
         let word = match w.raster {
             Raster::Linear => return,
-            Raster::Folded => "raster folded".to_owned(),
+            Raster::Paired => "raster paired".to_owned(),
             Raster::Square => "raster square".to_owned(),
             Raster::BandM(n) => format!("raster band_m {n}"),
             Raster::BandN(n) => format!("raster band_n {n}"),

@@ -238,7 +238,7 @@ fn tensor_stores_do_not_begin_below_the_first_element() {
     }
     assert_eq!(copies(&[("gx[p*TM, s*TK]", "gx[p*TM - 8, s*TK]")]), (2, 4), "loads may");
     assert_eq!(copies(&[("gz[p*TM, q*TN]", "gz[max(p*TM - 8, 0), q*TN]")]), (2, 4));
-    for raster in ["linear", "band_m 4", "band_n 4", "folded"] {
+    for raster in ["linear", "band_m 4", "band_n 4", "paired"] {
         assert_eq!(copies(&[("raster square", &format!("raster {raster}"))]), (2, 4), "{raster}");
     }
     for whole in ["cluster 2, persistent", "warps 8"] {
@@ -252,7 +252,7 @@ fn tiles_counted_from_the_last_one_are_not_negative() {
         let at = format!("gz[(cdiv(rows, TM) - {less} - p)*TM, q*TN]");
         copies(&[("gz[p*TM, q*TN]", &at), ("persistent, raster square", whole)])
     };
-    for whole in ["persistent", "persistent, raster folded", "chunk 64"] {
+    for whole in ["persistent", "persistent, raster paired", "chunk 64"] {
         assert_eq!((back(1, whole), back(2, whole)), ((2, 4), (2, 0)), "{whole}");
     }
     let text = GEMM.replace("ALIGN", "align 16").replace("MULT", "% 8");

@@ -82,7 +82,7 @@ pub(crate) struct Ranges {
 
 /// Whether results may take over the registers of operand `k` where that dies: the row reads it before
 /// it writes, or [`crate::hazards`] decides by place.
-fn releases_early(data: &InstData<'_>, k: usize) -> bool {
+fn releases_before_wait(data: &InstData<'_>, k: usize) -> bool {
     match data.op {
         Opcode::Join | Opcode::Slice => false,
         Opcode::Wgmma | Opcode::MmaSync => k == 0,
@@ -127,7 +127,7 @@ fn block_ranges(normal: &Normalized<'_>, live: &Liveness, planned: &Planned, blo
                 of[i].push_front(point + 1, to);
             }
         }
-        let held = |v| data.args.iter().enumerate().any(|(k, &a)| a == v && !releases_early(data, k));
+        let held = |v| data.args.iter().enumerate().any(|(k, &a)| a == v && !releases_before_wait(data, k));
         uses(normal, inst, |v| {
             if let Some(i) = planned.get(v) {
                 let to = if held(v) { point + 2 } else { point + 1 };

@@ -290,7 +290,7 @@ fn the_pool_is_what_the_block_has_at_entry() {
         grid: [0; 3].map(Expr::Const),
         cluster: 1,
         resident: 1,
-        programmatic: false,
+        pdl: false,
         facts: vec![],
         workspace: Expr::zero(),
     };

@@ -178,7 +178,7 @@ pub(crate) fn do_multicast(program: &Program<'_>, s: &mut Schedule) {
     }
     let mut loads = Vec::new();
     collect(&c, func.entry, false, &mut loads);
-    let rings = s.rings.iter().filter(|(_, r)| r.fill == RingFill::Tensor);
+    let rings = s.rings.iter().filter(|(_, r)| r.fill == RingFill::Tma);
     let (local, shared): (Vec<_>, Vec<_>) = rings.map(|(r, d)| (r, d.threads_read)).partition(|r| r.1);
     if !local.is_empty() {
         // Only a release at cluster scope orders what threads have read, and that costs two memory barriers.

@@ -217,14 +217,14 @@ pub(crate) fn global_accesses_inside(func: &Func<'_>, inst: Inst) -> Vec<(Global
 
 /// Whether a function's threads may have to meet between accesses to one pointer's memory: it is written, and
 /// read or written by another footprint as well.
-pub(crate) fn meets_in_global(func: &Func<'_>) -> bool {
+pub(crate) fn conflicts_in_global(func: &Func<'_>) -> bool {
     let all: Vec<_> = func.insts.values().filter_map(global_access).collect();
-    let meet = |a: &(GlobalAccess, bool), b: &(GlobalAccess, bool)| {
+    let conflict = |a: &(GlobalAccess, bool), b: &(GlobalAccess, bool)| {
         a.0.pointer == b.0.pointer && a.1 && (!b.1 || a.0.footprint != b.0.footprint)
     };
     let writes: FxHashSet<_> = all.iter().filter(|a| a.1).copied().collect();
     let distinct: FxHashSet<_> = all.iter().copied().collect();
-    writes.iter().any(|a| distinct.iter().any(|b| meet(a, b)))
+    writes.iter().any(|a| distinct.iter().any(|b| conflict(a, b)))
 }
 
 /// Where a thread's asynchronous copy goes, if an instruction is one.

@@ -2,15 +2,15 @@
 //!
 //! ```text
 //!  structured machine IR
-//!     │ relay      a tile's work in two halves, for warps of their own
-//!     │ held       what all tiles load alike, in registers of the half that ends them
-//!     │ together   loads awaited one behind the other fill one ring
-//!     │ alike      products that all warps would make alike, for helpers
-//!     │ graph      dependences of values, events and memory (petgraph)
-//!     │ schedule   roles, rings, depths, deferral: a Schedule, data
-//!     │ shared     where buffers and barriers lie
-//!     ▼ expand     role by role: control flow, slots, phases, barriers, descriptors
-//!     · share      registers of roles, once it is known what each needs
+//!     │ epilogue_roles  a tile's work in two halves, the second for warps of its own
+//!     │ hoist_loads     loads that do not depend on the tile, before the loop over tiles, in registers of the epilogue warps
+//!     │ merge_waits     loads awaited one behind the other fill one ring
+//!     │ dedup_mma       products that are the same in every warp, computed once by a helper warp
+//!     │ graph           dependences of values, events and memory (petgraph)
+//!     │ schedule        roles, rings, depths, deferral: a Schedule, data
+//!     │ smem            where buffers and barriers lie in shared memory
+//!     ▼ expand_roles    role by role: control flow, slots, phases, barriers, descriptors
+//!     · setmaxnreg      registers of roles, once it is known what each needs
 //!  scheduled machine IR
 //! ```
 //!
@@ -18,38 +18,38 @@
 //! roles are a cut of the graph at its events, and events become barriers. The schedule is kept apart
 //! from its expansion, as LLVM's modulo scheduler keeps them, so that each is tested alone.
 
-mod alike;
 mod cluster;
-mod early;
+mod dedup_mma;
+mod epilogue_roles;
 mod expand;
 mod graph;
-mod handed;
-mod held;
+mod handoff;
+mod hoist_loads;
+mod merge_waits;
+mod mma_order;
 mod modulo;
+mod pdl;
 pub mod protocol;
-mod relay;
 mod rings;
 mod roles;
 mod schedule;
-mod share;
-mod shared;
+mod setmaxnreg;
+mod smem;
 mod stage;
 #[cfg(test)]
 mod tests;
-mod together;
-mod turned;
-mod turns;
+mod transpose_helper_mma;
 
-pub use alike::{do_alike, is_made_by_all};
-pub use expand::do_expand;
+pub use dedup_mma::{do_dedup_mma, is_mma_duplicated};
+pub use epilogue_roles::do_epilogue_roles;
+pub use expand::do_expand_roles;
 pub use graph::{Edge, Graph, Node};
-pub use held::do_held;
-pub use modulo::{Overlap, do_modulo, do_rotate};
-pub use relay::do_relay;
+pub use hoist_loads::do_hoist_loads;
+pub use merge_waits::do_merge_waits;
+pub use modulo::{Overlap, do_modulo, do_modulo_expand};
 pub use schedule::{Feature, do_schedule, do_schedule_without};
-pub use share::do_share;
-pub use shared::do_shared;
-pub use together::do_together;
+pub use setmaxnreg::do_setmaxnreg;
+pub use smem::do_smem;
 
 use warplift_ir::machine::{Program, Scheduled};
 use warplift_ir::target::Target;
@@ -109,6 +109,6 @@ pub type Result<T> = std::result::Result<T, SchedError>;
 /// Limits of the target, by number.
 pub fn schedule_and_expand<'a>(program: &Program<'a>, target: &Target) -> Result<Scheduled<'a>> {
     let mut schedule = do_schedule(program, target)?;
-    let shared = do_shared(program, &mut schedule, target)?;
-    do_expand(program, &schedule, shared, target)
+    let shared = do_smem(program, &mut schedule, target)?;
+    do_expand_roles(program, &schedule, shared, target)
 }

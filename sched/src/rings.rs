@@ -11,7 +11,9 @@ use crate::graph::{copy_place, touched};
 use crate::schedule::{block_of, buffer_of, loop_of, repeats};
 use crate::{Result, SchedError};
 use rustc_hash::{FxHashMap, FxHashSet};
-use warplift_ir::machine::{Attr, Block, Buffer, Func, Handed, Inst, Program, RingData, RingFill, Schedule};
+use warplift_ir::machine::{
+    Attr, Block, Buffer, Func, Inst, Program, RingData, RingFill, Schedule, StageRelease,
+};
 use warplift_ir::target::{Effect, Opcode};
 
 /// Buffers that one `await` names are filled together; those of a block that threads fill make one ring,
@@ -37,7 +39,7 @@ pub(crate) fn find_rings(program: &Program<'_>, s: &mut Schedule) -> Result<()> 
             continue;
         }
         let buffers: Vec<Buffer> = buffers.into_iter().filter(|b| seen.insert(*b)).collect();
-        for fill in [RingFill::Tensor, RingFill::Threads] {
+        for fill in [RingFill::Tma, RingFill::CpAsync] {
             let buffers: Vec<Buffer> = buffers.iter().copied().filter(|b| places[b].1 == fill).collect();
             // The first block of a rotated loop's ring stands before the loop.
             let looped = buffers.first().and_then(|b| places[b].0.iter().find_map(|&b| loop_of(func, b)));
@@ -74,7 +76,7 @@ fn push_ring(
         return;
     }
     let open = s.rings.values_mut().find(|r| r.blocks.contains(&block) && r.fill == fill);
-    if let Some(ring) = open.filter(|_| fill == RingFill::Threads) {
+    if let Some(ring) = open.filter(|_| fill == RingFill::CpAsync) {
         ring.buffers.extend(buffers);
         ring.bytes = bytes(&ring.buffers);
         ring.threads_read |= threads_read;
@@ -89,10 +91,10 @@ fn push_ring(
         buffers,
         bytes,
         fill,
-        handed: Handed::Alone,
+        release: StageRelease::Alone,
         depth: 1,
         blocks: vec![block],
-        again: Vec::new(),
+        rereads: Vec::new(),
         helped: false,
         least: 1,
         wish,
@@ -102,33 +104,33 @@ fn push_ring(
 }
 
 /// The ring of what consumers hand on; and which blocks only read again what others brought.
-pub(crate) fn relay_rings(program: &Program<'_>, late: &FxHashSet<Inst>, s: &mut Schedule) {
-    let (func, Some(relayed)) = (&program.func, &program.relayed) else { return };
-    for (buffer, least) in &relayed.again {
+pub(crate) fn epilogue_rings(program: &Program<'_>, epilogue_insts: &FxHashSet<Inst>, s: &mut Schedule) {
+    let (func, Some(epilogue_role)) = (&program.func, &program.epilogue_role) else { return };
+    for (buffer, least) in &epilogue_role.rereads {
         for ring in s.rings.values_mut().filter(|r| r.buffers.contains(buffer)) {
-            let finishing = |b: &Block| func.blocks[*b].insts.iter().all(|i| late.contains(i));
-            let (again, blocks): (Vec<Block>, _) = ring.blocks.iter().partition(|b| finishing(b));
-            ring.again.extend(again);
+            let finishing = |b: &Block| func.blocks[*b].insts.iter().all(|i| epilogue_insts.contains(i));
+            let (rereads, blocks): (Vec<Block>, _) = ring.blocks.iter().partition(|b| finishing(b));
+            ring.rereads.extend(rereads);
             (ring.blocks, ring.least) = (blocks, ring.least.max(*least));
         }
     }
-    let ring = handed_ring(program, relayed.handed, RingFill::Consumers);
+    let ring = handoff_ring(program, epilogue_role.handoff, RingFill::Handoff);
     s.rings.push(ring);
 }
 
 /// The ring of what one role hands on to another, in the block where that loads it.
-pub(crate) fn handed_ring(program: &Program<'_>, handed: Buffer, fill: RingFill) -> RingData {
+pub(crate) fn handoff_ring(program: &Program<'_>, handoff: Buffer, fill: RingFill) -> RingData {
     let func = &program.func;
-    let reads = |&i: &Inst| touched(&func.insts[i].attr, func.insts[i].op).contains(&(handed, false));
+    let reads = |&i: &Inst| touched(&func.insts[i].attr, func.insts[i].op).contains(&(handoff, false));
     let home = func.insts.keys().find(reads).and_then(|i| block_of(func, i));
     RingData {
-        buffers: vec![handed],
-        bytes: program.buffers[handed].bytes,
+        buffers: vec![handoff],
+        bytes: program.buffers[handoff].bytes,
         fill,
-        handed: Handed::Alone,
+        release: StageRelease::Alone,
         depth: 1,
         blocks: home.into_iter().collect(),
-        again: Vec::new(),
+        rereads: Vec::new(),
         helped: false,
         least: 1,
         wish: None,
@@ -147,7 +149,7 @@ fn read_by_threads(func: &Func<'_>, buffers: &[Buffer]) -> bool {
 /// Rings that threads fill get one stage where their copies cannot be issued ahead.
 pub(crate) fn hold_back(program: &Program<'_>, s: &mut Schedule) {
     let func = &program.func;
-    for ring in s.rings.values_mut().filter(|r| r.fill == RingFill::Threads) {
+    for ring in s.rings.values_mut().filter(|r| r.fill == RingFill::CpAsync) {
         let why = match loop_of(func, ring.blocks[0]) {
             Some(_) if can_lead(func, ring.blocks[0], &ring.buffers) => continue,
             Some(_) => "their addresses depend on more than the loop's counter",
@@ -169,7 +171,7 @@ fn load_places(func: &Func<'_>) -> Places {
             (Opcode::TmaLoad | Opcode::BulkLoad, Attr::Tma(t)) => t.place,
             _ => None,
         };
-        let fills = [(tensor, RingFill::Tensor), (copy_place(d), RingFill::Threads)];
+        let fills = [(tensor, RingFill::Tma), (copy_place(d), RingFill::CpAsync)];
         for (place, fill) in fills.into_iter().filter_map(|(p, f)| Some((p?, f))) {
             places.entry(place.buffer).or_insert_with(|| (Vec::new(), fill)).0.push(block);
         }

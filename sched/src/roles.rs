@@ -9,8 +9,8 @@
 //! nothing orders its loads behind the others' stores.
 
 use crate::Result;
+use crate::epilogue_roles::epilogue_insts;
 use crate::graph::{Graph, Node, touched};
-use crate::relay::late;
 use crate::schedule::{repeats, word};
 use rustc_hash::FxHashSet;
 use warplift_ir::machine::{Buffer, Func, Inst, Program, RoleKind, Schedule};
@@ -20,14 +20,14 @@ use warplift_ir::target::Opcode;
 pub(crate) fn do_roles(program: &Program<'_>, s: &mut Schedule) {
     let func = &program.func;
     let mut loads: Vec<Inst> = Vec::new();
-    let mut again = program.teams > 1;
+    let mut repeated = program.teams > 1;
     func.walk(|block, inst| {
         if func.insts[inst].op.is_async_load() {
             loads.push(inst);
-            again |= repeats(func, block);
+            repeated |= repeats(func, block);
         }
     });
-    if !again {
+    if !repeated {
         // Nothing is filled twice, so nobody could fill it ahead of time.
         return;
     }
@@ -46,30 +46,30 @@ pub(crate) fn do_roles(program: &Program<'_>, s: &mut Schedule) {
     }
 }
 
-/// The second half of a tile's work goes to finishers, with the loads of what the consumers' loads bring them. What they
+/// The second half of a tile's work goes to epilogue warps, with the loads of what the consumers' loads bring them. What they
 /// alone read has a thread of its own that copies it: where that one waits for them, the producer goes on to the next
 /// tile. The half's instructions.
-pub(crate) fn do_finishers(program: &Program<'_>, s: &mut Schedule) -> Result<FxHashSet<Inst>> {
-    let Some(relayed) = &program.relayed else { return Ok(FxHashSet::default()) };
+pub(crate) fn do_epilogue(program: &Program<'_>, s: &mut Schedule) -> Result<FxHashSet<Inst>> {
+    let Some(epilogue_role) = &program.epilogue_role else { return Ok(FxHashSet::default()) };
     if !s.producer {
-        return Err(word("relay", "a kernel without a producer, whose threads copy for themselves"));
+        return Err(word("epilogue", "a kernel without a producer, whose threads copy for themselves"));
     }
-    let late = late(program, relayed)?;
-    for &inst in &late {
+    let epilogue_insts = epilogue_insts(program, epilogue_role)?;
+    for &inst in &epilogue_insts {
         let d = &program.func.insts[inst];
-        let brought = |(b, _): (Buffer, bool)| relayed.again.iter().any(|a| a.0 == b);
+        let brought = |(b, _): (Buffer, bool)| epilogue_role.rereads.iter().any(|a| a.0 == b);
         let own = d.op.is_async_load() && !touched(&d.attr, d.op).into_iter().any(brought);
-        s.roles[inst] = if own { RoleKind::Supplier } else { RoleKind::Finisher };
+        s.roles[inst] = if own { RoleKind::EpilogueLoad } else { RoleKind::Epilogue };
     }
-    for inst in held_loads(&program.func, &late) {
-        s.roles[inst] = RoleKind::Finisher;
+    for inst in hoisted_loads(&program.func, &epilogue_insts) {
+        s.roles[inst] = RoleKind::Epilogue;
     }
-    Ok(late)
+    Ok(epilogue_insts)
 }
 
 /// Loads of what the second half holds for all tiles.
-fn held_loads(func: &Func<'_>, late: &FxHashSet<Inst>) -> Vec<Inst> {
-    let picks = late.iter().map(|&i| &func.insts[i]).filter(|d| d.op == Opcode::Pick);
+fn hoisted_loads(func: &Func<'_>, epilogue_insts: &FxHashSet<Inst>) -> Vec<Inst> {
+    let picks = epilogue_insts.iter().map(|&i| &func.insts[i]).filter(|d| d.op == Opcode::Pick);
     picks.flat_map(|d| &d.args[1..]).filter_map(|&v| func.def(v)).collect()
 }
 
@@ -82,7 +82,7 @@ fn shared_work(func: &Func<'_>, node: Node) -> Option<Inst> {
         d.op,
         Opcode::ShflBfly | Opcode::ShflIdx | Opcode::ReduxAddS32 | Opcode::ReduxMaxS32 | Opcode::ReduxOr
     );
-    let held = d.args.iter().any(|&v| func.ty(v).is_frag());
-    let together = lanes || held || !d.op.is_pure();
-    (together && !structure && !d.op.is_async_load()).then_some(inst)
+    let has_fragments = d.args.iter().any(|&v| func.ty(v).is_frag());
+    let whole_warps = lanes || has_fragments || !d.op.is_pure();
+    (whole_warps && !structure && !d.op.is_async_load()).then_some(inst)
 }

@@ -1,12 +1,12 @@
 //! The schedule of a program, as data: roles, rings, staging slots, deferral.
 
-use crate::alike::{alike_rings, do_helper};
 use crate::cluster::do_multicast;
-use crate::early::do_early;
-use crate::graph::{copy_place, meets_in_global, touched, yields};
-use crate::rings::{find_rings, hold_back, relay_rings};
-use crate::roles::{do_finishers, do_roles};
-use crate::turns::do_turns;
+use crate::dedup_mma::{do_helper, helper_rings};
+use crate::graph::{conflicts_in_global, copy_place, touched, yields};
+use crate::mma_order::do_mma_order;
+use crate::pdl::do_pdl;
+use crate::rings::{epilogue_rings, find_rings, hold_back};
+use crate::roles::{do_epilogue, do_roles};
 use crate::{Result, SchedError};
 use rustc_hash::FxHashSet;
 use warplift_ir::machine::{
@@ -39,15 +39,15 @@ pub enum Feature {
     /// Loops overlapped with themselves.
     Modulo,
     /// Warpgroups that take turns at the tensor cores.
-    Turns,
+    MmaOrder,
     /// Waits for products kept where the schedule has them.
     Pins,
     /// Elementwise chains cut, so that a loop's fragments fit twice.
-    Slices,
+    ElementwiseSubtiles,
     /// Loops whose body stands there once for each slot.
     Unroll,
     /// What is the same for all tiles, held in registers of those that end a tile's work.
-    Held,
+    HoistLoads,
 }
 
 impl Feature {
@@ -58,11 +58,11 @@ impl Feature {
         ("deferral", Self::Deferral),
         ("in-flight", Self::InFlight),
         ("modulo", Self::Modulo),
-        ("turns", Self::Turns),
+        ("mma-order", Self::MmaOrder),
         ("pins", Self::Pins),
-        ("slices", Self::Slices),
+        ("elementwise-subtiles", Self::ElementwiseSubtiles),
         ("unroll", Self::Unroll),
-        ("held", Self::Held),
+        ("hoist-loads", Self::HoistLoads),
     ];
 }
 
@@ -85,27 +85,27 @@ pub fn do_schedule_without(program: &Program<'_>, target: &Target, disabled: &[F
     if has(Feature::WarpSpecialization) {
         do_roles(program, &mut s);
     }
-    let late = do_finishers(program, &mut s)?;
+    let late = do_epilogue(program, &mut s)?;
     do_helper(program, &mut s);
     check_resident(program, &s)?;
     find_rings(program, &mut s)?;
-    relay_rings(program, &late, &mut s);
-    alike_rings(program, &mut s);
+    epilogue_rings(program, &late, &mut s);
+    helper_rings(program, &mut s);
     hold_back(program, &mut s);
     if !s.producer && program.teams > 1 && !s.rings.is_empty() {
         let what = "teams in turn without a producer: the barriers of one would meet the whole block";
-        return Err(word("alternate", what));
+        return Err(word("pingpong", what));
     }
     if !s.producer {
         // Filled and emptied in turn by the same threads: a second stage would stay empty.
-        s.rings.values_mut().filter(|r| r.fill == RingFill::Tensor).for_each(|r| r.wish = Some(1));
+        s.rings.values_mut().filter(|r| r.fill == RingFill::Tma).for_each(|r| r.wish = Some(1));
     } else if has(Feature::Multicast) {
         do_multicast(program, &mut s);
     }
     for (b, d) in program.buffers.iter() {
         s.slots[b] = if d.kind == BufferKind::Staging && stored_again(program, b) { 2 } else { 1 };
     }
-    do_early(program, &mut s);
+    do_pdl(program, &mut s);
     for inst in program.func.insts.keys().filter(|_| has(Feature::InFlight)) {
         in_flight(program, inst, &mut s);
     }
@@ -115,8 +115,8 @@ pub fn do_schedule_without(program: &Program<'_>, target: &Target, disabled: &[F
             Err(reason) => s.remarks.push(format!("deferred epilogue declined: {reason}")),
         }
     }
-    if has(Feature::Turns) {
-        do_turns(program, &mut s);
+    if has(Feature::MmaOrder) {
+        do_mma_order(program, &mut s);
     }
     Ok(s)
 }
@@ -147,13 +147,13 @@ fn check_limits(program: &Program<'_>, target: &Target) -> Result<()> {
         let what = format!("`{}` in a kernel whose tiles several blocks hold together", op.row().name);
         return Err(word("blocks", what));
     }
-    if program.teams > 1 && meets_in_global(&program.func) {
+    if program.teams > 1 && conflicts_in_global(&program.func) {
         let what = "teams in turn that read what they store: their barriers would meet the whole block";
-        return Err(word("alternate", what));
+        return Err(word("pingpong", what));
     }
     if program.teams > 1 && (copies || program.buffers.values().any(|b| b.kind == BufferKind::Scratch)) {
         let what = "teams in turn with tiles that threads fill: their barriers would meet the whole block";
-        return Err(word("alternate", what));
+        return Err(word("pingpong", what));
     }
     Ok(())
 }
@@ -309,7 +309,7 @@ fn deferral(program: &Program<'_>, target: &Target) -> std::result::Result<Defer
     if rest.iter().any(scratch) {
         return Err("results are exchanged between threads on their way".to_owned());
     }
-    if meets_in_global(func) {
+    if conflicts_in_global(func) {
         return Err("what is stored is read as well".to_owned());
     }
     if let Some(op) = rest.iter().map(|&i| func.insts[i].op).find(|&op| is_write(op) && !stores_late(op)) {

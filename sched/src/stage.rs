@@ -10,7 +10,8 @@
 use crate::graph::touched;
 use crate::schedule::{block_of, buffer_of, loop_of, repeats};
 use warplift_ir::machine::{
-    Attr, Block, Buffer, Func, Handed, Inst, Program, Ring, RingData, RingFill, RoleKind, Schedule, Ty, Value,
+    Attr, Block, Buffer, Func, Inst, Program, Ring, RingData, RingFill, RoleKind, Schedule, StageRelease, Ty,
+    Value,
 };
 use warplift_ir::target::Opcode;
 
@@ -22,16 +23,16 @@ const SPARE: u32 = 3;
 pub(crate) fn stage_end(func: &Func<'_>, ring: &RingData, block: Block, role: RoleKind) -> Option<Inst> {
     let insts = &func.blocks[block].insts;
     let last = insts.iter().rposition(|&i| match (role, ring.fill) {
-        (RoleKind::Producer | RoleKind::Supplier, _) => fills(func, i, &ring.buffers),
-        (RoleKind::Consumer, RingFill::Consumers) | (RoleKind::Helper, RingFill::Helper) => {
+        (RoleKind::Producer | RoleKind::EpilogueLoad, _) => fills(func, i, &ring.buffers),
+        (RoleKind::Consumer, RingFill::Handoff) | (RoleKind::Helper, RingFill::Helper) => {
             stores(func, i, &ring.buffers)
         }
         _ => reads(func, i, ring),
     })?;
     // Completion: the await of what the reader started.
     let done = match role {
-        RoleKind::Producer | RoleKind::Supplier => last,
-        RoleKind::Consumer | RoleKind::Finisher | RoleKind::Helper => {
+        RoleKind::Producer | RoleKind::EpilogueLoad => last,
+        RoleKind::Consumer | RoleKind::Epilogue | RoleKind::Helper => {
             settled(func, ring, block, completion(func, ring, block, last))
         }
     };
@@ -43,7 +44,7 @@ pub(crate) fn stage_end(func: &Func<'_>, ring: &RingData, block: Block, role: Ro
 fn settled(func: &Func<'_>, ring: &RingData, block: Block, at: usize) -> usize {
     let insts = &func.blocks[block].insts;
     let innermost = insts.iter().all(|&i| func.insts[i].blocks.is_empty());
-    if !ring.threads_read || ring.fill != RingFill::Tensor || !innermost {
+    if !ring.threads_read || ring.fill != RingFill::Tma || !innermost {
         return at;
     }
     let uses = |i: Inst, v: Value| func.insts[i].args.contains(&v);
@@ -96,20 +97,20 @@ fn completion(func: &Func<'_>, ring: &RingData, block: Block, at: usize) -> usiz
 }
 
 /// Decides how each ring's stages are handed back, once depths are known.
-pub(crate) fn do_handing(program: &Program<'_>, s: &mut Schedule) {
+pub(crate) fn do_stage_release(program: &Program<'_>, s: &mut Schedule) {
     let func = &program.func;
-    let alone = |r: &RingData| r.fill == RingFill::Tensor && r.again.is_empty();
+    let alone = |r: &RingData| r.fill == RingFill::Tma && r.rereads.is_empty();
     let rings: Vec<Ring> = s.rings.keys().filter(|&r| alone(&s.rings[r])).collect();
     let leads = |&a: &Ring, &b: &Ring| leads(func, &s.rings[a], &s.rings[b]);
     // A ring that leads one that leads leads too: there is one that none leads.
     let first = |r: &Ring| !rings.iter().any(|a| leads(a, r));
-    let handed = rings.iter().map(|r| match rings.iter().find(|a| first(a) && leads(a, r)) {
-        _ if is_filled_once(func, &s.rings[*r]) => Handed::Never,
-        Some(&leader) => Handed::With(leader),
-        None => Handed::Alone,
+    let release = rings.iter().map(|r| match rings.iter().find(|a| first(a) && leads(a, r)) {
+        _ if is_filled_once(func, &s.rings[*r]) => StageRelease::Never,
+        Some(&leader) => StageRelease::With(leader),
+        None => StageRelease::Alone,
     });
-    for (ring, handed) in rings.iter().zip(handed.collect::<Vec<_>>()) {
-        s.rings[*ring].handed = handed;
+    for (ring, release) in rings.iter().zip(release.collect::<Vec<_>>()) {
+        s.rings[*ring].release = release;
     }
 }
 
@@ -120,8 +121,8 @@ fn leads(func: &Func<'_>, first: &RingData, second: &RingData) -> bool {
     let begin =
         |r: &RingData, b: Block| func.blocks[b].insts.iter().position(|&i| fills(func, i, &r.buffers));
     let around = |&b: &Block| end(first, b) >= end(second, b) && begin(first, b) < begin(second, b);
-    let alike = (&first.blocks, first.depth, first.cluster) == (&second.blocks, second.depth, second.cluster);
-    alike && first.threads_read >= second.threads_read && first.blocks.iter().all(around)
+    let equal = (&first.blocks, first.depth, first.cluster) == (&second.blocks, second.depth, second.cluster);
+    equal && first.threads_read >= second.threads_read && first.blocks.iter().all(around)
 }
 
 /// Whether there is one fill only.

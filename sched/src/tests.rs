@@ -1,6 +1,6 @@
 //! Schedules as data, apart from their expansion: rings, depths, staging slots, deferral.
 
-use crate::{SchedError, do_schedule, do_shared};
+use crate::{SchedError, do_schedule, do_smem};
 use smallvec::smallvec;
 use warplift_ir::Bump;
 use warplift_ir::entity::PrimaryMap;
@@ -65,8 +65,15 @@ impl<'a> Build<'a> {
     fn load(&mut self, block: Block, buffer: Buffer, bytes: u32) -> Value {
         let zero = self.at(block).imm(0);
         let place = Some(Place { buffer, offset: 0 });
-        let attr =
-            TmaAttr { map: 0, rank: 2, bytes, place, multicast: 0, hint: CacheHint::Normal, early: false };
+        let attr = TmaAttr {
+            map: 0,
+            rank: 2,
+            bytes,
+            place,
+            multicast: 0,
+            hint: CacheHint::Normal,
+            before_wait: false,
+        };
         let new = NewInst::new(Opcode::TmaLoad, &[zero, zero], &[Ty::Event]);
         self.at(block).value(new.attr(Attr::Tma(attr)))
     }
@@ -115,7 +122,7 @@ impl<'a> Build<'a> {
             place,
             multicast: 0,
             hint: CacheHint::Normal,
-            early: false,
+            before_wait: false,
         };
         self.at(block).push(NewInst::new(Opcode::TmaStore, &[zero, zero, zero], &[]).attr(Attr::Tma(attr)));
     }
@@ -128,7 +135,7 @@ impl<'a> Build<'a> {
 fn attr(shape: &Shape, persistent: bool) -> LoopAttr {
     let name = if persistent { "tile" } else { "t" }.to_owned();
     let (depth, wait) = if persistent { (None, None) } else { (shape.wish, shape.wait) };
-    LoopAttr { name, depth, producers: 1, wait, turns: None, persistent, most: None, overlapped: false }
+    LoopAttr { name, depth, producers: 1, wait, mma_order: None, persistent, most: None, overlapped: false }
 }
 
 fn gemm<'a>(shape: &Shape, bump: &'a Bump) -> Program<'a> {
@@ -177,12 +184,12 @@ fn gemm<'a>(shape: &Shape, bump: &'a Bump) -> Program<'a> {
         grid: [1, 1, 1].map(Expr::Const),
         cluster: 1,
         resident: 1,
-        programmatic: false,
+        pdl: false,
         facts: Vec::new(),
         workspace: Expr::zero(),
     };
     let deferred = shape.tiles;
-    let (relay, relayed, alike) = (false, None, Vec::new());
+    let (epilogue_warps, epilogue_role, helper_buffers) = (false, None, Vec::new());
     let (buffers, func) = (b.buffers, b.func);
     Program {
         launch,
@@ -191,9 +198,9 @@ fn gemm<'a>(shape: &Shape, bump: &'a Bump) -> Program<'a> {
         teams: 1,
         blocks: 1,
         deferred,
-        relay,
-        relayed,
-        alike,
+        epilogue_warps,
+        epilogue_role,
+        helper_buffers,
         func,
     }
 }
@@ -203,7 +210,7 @@ fn scheduled(shape: &Shape) -> (Schedule, SharedMap) {
     let program = gemm(shape, &bump);
     verify_structured(&program.func).unwrap_or_else(|e| panic!("{e:?}\n{program}"));
     let mut s = do_schedule(&program, &SM90A).unwrap_or_else(|e| panic!("{e}"));
-    let map = do_shared(&program, &mut s, &SM90A).unwrap_or_else(|e| panic!("{e}"));
+    let map = do_smem(&program, &mut s, &SM90A).unwrap_or_else(|e| panic!("{e}"));
     (s, map)
 }
 
@@ -234,7 +241,7 @@ fn what_cannot_fit_names_limit_and_number() {
     let bump = Bump::new();
     let program = gemm(&Shape { wish: Some(9), ..GEMM }, &bump);
     let mut s = do_schedule(&program, &SM90A).unwrap_or_else(|e| panic!("{e}"));
-    match do_shared(&program, &mut s, &SM90A) {
+    match do_smem(&program, &mut s, &SM90A) {
         Err(SchedError::SharedMemory { needed, limit, .. }) => assert!(needed > limit && limit == 232_448),
         other => panic!("{other:?}"),
     }

@@ -213,8 +213,8 @@ fn bench_sizes(
         let kernel = Kernel::load(&machine.device, artifact.code()?, artifact.manifest.clone())?;
         let prepared =
             sets.args(&trial).iter().map(|a| kernel.prepare(a)).collect::<Result<Vec<Prepared>, _>>()?;
-        let programmatic = artifact.manifest.programmatic;
-        let prepared = prepared.into_iter().map(|p| p.programmatic(programmatic)).collect();
+        let pdl = artifact.manifest.pdl;
+        let prepared = prepared.into_iter().map(|p| p.pdl(pdl)).collect();
         Ok(KernelContender::new(artifact.name.clone(), prepared))
     });
     let kernels: Vec<KernelContender> = kernels.collect::<Outcome<_>>()?;

@@ -301,7 +301,7 @@ mod tests {
 
     #[test]
     fn a_kernel_alone_is_checked_with_the_same_options() {
-        let line = "warplift check --ptxas gemm --sizes axpy --disable modulo,turns --artifacts softmax --device 3 \
+        let line = "warplift check --ptxas gemm --sizes axpy --disable modulo,mma-order --artifacts softmax --device 3 \
                     --seed 7 --hazards warn --limit 5 --cublas gemv gemm axpy";
         let whole: Whole = clap::Parser::parse_from(line.split_whitespace());
         let Command::Check(args) = &whole.command;

@@ -130,8 +130,13 @@ fn inconsistent_manifests_are_errors() {
 
 #[test]
 fn scalars_of_every_width() {
-    let declare =
-        |ty: &str| Argument { name: "x".into(), ty: ty.into(), written: false, early: false, packing: None };
+    let declare = |ty: &str| Argument {
+        name: "x".into(),
+        ty: ty.into(),
+        written: false,
+        before_wait: false,
+        packing: None,
+    };
     let bits = |ty: &str, arg: Arg| encode(&declare(ty), &arg).map(u64::from_le_bytes).ok();
     assert_eq!(bits("i8", (-1).into()), Some(u64::MAX));
     assert_eq!(bits("u64", u64::MAX.into()), Some(u64::MAX));

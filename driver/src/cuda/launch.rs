@@ -140,13 +140,13 @@ fn slot(value: u64) -> RawTensorMap {
     RawTensorMap(slot)
 }
 
-fn config(manifest: &Manifest, grid: [u32; 3], programmatic: bool) -> LaunchConfig {
+fn config(manifest: &Manifest, grid: [u32; 3], pdl: bool) -> LaunchConfig {
     LaunchConfig {
         grid,
         cluster: manifest.cluster,
         block: [manifest.block, 1, 1],
         dynamic_shared: manifest.dynamic_shared,
-        programmatic,
+        pdl,
     }
 }
 
@@ -189,8 +189,8 @@ impl Prepared {
 
     /// Lets repeated launches overlap their ends and beginnings (programmatic dependent launch).
     /// For kernels that wait by `griddepcontrol.wait` before they touch their inputs.
-    pub fn programmatic(mut self, on: bool) -> Self {
-        self.config.programmatic = on;
+    pub fn pdl(mut self, on: bool) -> Self {
+        self.config.pdl = on;
         self
     }
 

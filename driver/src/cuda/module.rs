@@ -152,7 +152,7 @@ pub struct LaunchConfig {
     pub dynamic_shared: u32,
     /// Lets the kernel start before its predecessor in the stream has finished (programmatic
     /// dependent launch); it then waits by `griddepcontrol.wait` itself.
-    pub programmatic: bool,
+    pub pdl: bool,
 }
 
 impl LaunchConfig {
@@ -168,7 +168,7 @@ impl LaunchConfig {
             list[count].value[..2].copy_from_slice(&[x | y << 32, z]);
             count += 1;
         }
-        if self.programmatic {
+        if self.pdl {
             list[count].id = PROGRAMMATIC_STREAM_SERIALIZATION;
             list[count].value[0] = 1;
             count += 1;
@@ -314,13 +314,8 @@ impl Function {
 mod tests {
     use super::*;
 
-    const PLAIN: LaunchConfig = LaunchConfig {
-        grid: [1; 3],
-        cluster: [1; 3],
-        block: [128, 1, 1],
-        dynamic_shared: 0,
-        programmatic: false,
-    };
+    const PLAIN: LaunchConfig =
+        LaunchConfig { grid: [1; 3], cluster: [1; 3], block: [128, 1, 1], dynamic_shared: 0, pdl: false };
 
     #[test]
     fn bytes_are_recognised() {
@@ -332,7 +327,7 @@ mod tests {
     #[test]
     fn attributes_only_where_needed() {
         assert_eq!(PLAIN.attributes().1, 0);
-        let config = LaunchConfig { cluster: [2, 1, 1], programmatic: true, ..PLAIN };
+        let config = LaunchConfig { cluster: [2, 1, 1], pdl: true, ..PLAIN };
         let (list, count) = config.attributes();
         assert_eq!(count, 2);
         assert_eq!((list[0].id, list[0].value[0], list[0].value[1]), (4, 2 | 1 << 32, 1));

@@ -170,7 +170,7 @@ fn depends_on_place(kernel: &Kernel, holder: Inst) -> bool {
 /// Ways of arrays of a kernel that multiplies narrow elements: those packed, what else is no operand staged.
 fn arrays(kernel: &Kernel) -> Vec<(String, ArrayMapping)> {
     let narrow = |v: Value| kernel.ty(v).elem().bits() < 16;
-    let packed = |v: Value| ArrayMapping { way: Way::Packed, stream: narrow(v), early: false };
+    let packed = |v: Value| ArrayMapping { way: Way::Packed, stream: narrow(v), before_wait: false };
     let staged = ArrayMapping { way: Way::Staged, ..Default::default() };
     let ways = beside(kernel);
     match ways.iter().any(|&(_, v)| narrow(v)) {
@@ -259,7 +259,7 @@ fn products(kernel: &Kernel, anchor: &Anchor<'_>, target: &Target) -> Vec<Mappin
 /// Mappings of a tile where threads work beside products: a block for each tile, or some that take tile after tile
 /// where there are columns enough; arrays as they are, brought by copies, or packed; operands made at once or in parts.
 fn mixed(kernel: &Kernel, anchor: &Anchor<'_>, (m, n, k, groups): Tile, target: &Target) -> Vec<Mapping> {
-    let raster = if anchor.unequal { Raster::Folded } else { Raster::Linear };
+    let raster = if anchor.unequal { Raster::Paired } else { Raster::Linear };
     // Few columns: what is narrow is read once, and blocks that have it follow each other.
     let wide = KernelMapping { persistent: true, raster, ..Default::default() };
     let tile = if anchor.turned { (n, m, k, groups) } else { (m, n, k, groups) };

@@ -106,7 +106,7 @@ fn slowdown(mapping: &Mapping, [height, width]: [f64; 2], grid: [u64; 3]) -> f64
     // A wave of tiles is `along` tiles high and as wide as it takes.
     let wave = 132.0;
     let along = match mapping.whole.raster {
-        Raster::Linear | Raster::Folded => wave / (grid[1] as f64).clamp(1.0, wave),
+        Raster::Linear | Raster::Paired => wave / (grid[1] as f64).clamp(1.0, wave),
         Raster::BandM(g) => f64::from(g),
         Raster::BandN(g) => wave / f64::from(g.max(1)),
         Raster::Square => (wave * width / height).sqrt(),

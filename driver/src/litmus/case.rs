@@ -198,7 +198,7 @@ impl Kernel {
             ty: ty.into(),
             written: name == "out",
             // The frame reads it before the body.
-            early: name == "in",
+            before_wait: name == "in",
             packing: None,
         };
         let arguments = vec![
@@ -219,7 +219,7 @@ impl Kernel {
             grid: self.grid.map(|g| Expr::Const(g.into())),
             cluster: [self.cluster, 1, 1],
             block: self.block,
-            programmatic: false,
+            pdl: false,
             dynamic_shared: self.shared,
             workspace: Expr::zero(),
             roles: Vec::new(),

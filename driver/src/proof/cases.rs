@@ -59,7 +59,7 @@ const fn knowing(case: Case, known: &'static [Known]) -> Case {
 
 /// A late initialisation of a barrier of the ring that one half of a tile's work fills for the other, but of its first full
 /// one: by a consumer's thread, which meets the other consumers in the row's reduction before any of them touches it;
-/// finishers first wait for that full one, which is filled behind the meeting.
+/// epilogue warps first wait for that full one, which is filled behind the meeting.
 const fn handed(barrier: &'static str) -> Known {
     Known {
         parts: ["moved behind", barrier],
@@ -119,7 +119,7 @@ pub const CASES: &[Case] = &[
     case(
         "gemm",
         "BM = 64, BN = 64, BK = 64; for t: pipeline fit, producers 1, consumers 1; \
-         kernel: persistent, alternate 2",
+         kernel: persistent, pingpong 2",
         &[("264x136x328", 1), ("328x72x1288", 1)],
     ),
     // Blocks that share loads.
@@ -228,15 +228,15 @@ pub const CASES: &[Case] = &[
     // Grids that start before the ones before them have ended.
     case(
         "gemm",
-        "BM = 64, BN = 64, BK = 32; for t: pipeline 3, consumers 1; array b: early; kernel: persistent, programmatic",
+        "BM = 64, BN = 64, BK = 32; for t: pipeline 3, consumers 1; array b: before_wait; kernel: persistent, pdl",
         &[("136x72x328", 1), ("136x136x32", 2)],
     ),
     case(
         "gemm_any",
-        "BM = 64, BN = 64, BK = 32; for t: pipeline 2, producers 0; kernel: warps 4, products mma_sync, programmatic",
+        "BM = 64, BN = 64, BK = 32; for t: pipeline 2, producers 0; kernel: warps 4, products mma_sync, pdl",
         &[("65x67x69", 2)],
     ),
-    case("softmax", "BM = 1, BN = 1024; kernel: warps 4, programmatic", &[("3x1000", 2)]),
+    case("softmax", "BM = 1, BN = 1024; kernel: warps 4, pdl", &[("3x1000", 2)]),
     // Rows, scans and exchanges.
     case("axpy", "", &[("n=5000", 2)]),
     case("row_max", "", &[("5x6200", 2)]),
@@ -250,16 +250,16 @@ pub const CASES: &[Case] = &[
     knowing(
         case(
             "softmax_relay",
-            "BM = 1, BN = 4096; for t: pipeline 16; kernel: persistent, warps 4, relay; array x: staged",
+            "BM = 1, BN = 4096; for t: pipeline 16; kernel: persistent, warps 4, epilogue warps; array x: staged",
             &[("23x9000", 2)],
         ),
         &[handed("[%r16], 4;"), handed("[%r20], 4;"), handed("[%r24], 4;")],
     ),
-    // The same, with what finishers alone read copied by a thread of its own.
+    // The same, with what epilogue warps alone read copied by a thread of its own.
     knowing(
         case(
             "layer_norm_relay",
-            "BM = 1, BN = 4096; for t: pipeline 16; for u: pipeline 2; kernel: persistent, warps 4, relay; \
+            "BM = 1, BN = 4096; for t: pipeline 16; for u: pipeline 2; kernel: persistent, warps 4, epilogue warps; \
              array x: staged; array w: staged; array b: staged",
             &[("m=23,n=9000", 2)],
         ),
@@ -269,8 +269,8 @@ pub const CASES: &[Case] = &[
     knowing(
         case(
             "layer_norm_relay",
-            "BM = 1, BN = 4096; for t: pipeline 24; for u: pipeline 4; kernel: persistent, warps 8, relay, programmatic; \
-             array x: staged; array w: early; array b: staged",
+            "BM = 1, BN = 4096; for t: pipeline 24; for u: pipeline 4; kernel: persistent, warps 8, epilogue warps, pdl; \
+             array x: staged; array w: before_wait; array b: staged",
             &[("m=5,n=65000", 2), ("m=23,n=9000", 2)],
         ),
         &[handed("[%r50], 8;")],

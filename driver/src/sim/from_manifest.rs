@@ -64,8 +64,8 @@ impl<'a> Caller<'a, '_> {
         launch.block = m.block;
         launch.dynamic_shared = m.dynamic_shared;
         launch.sm_count = self.sm_count;
-        launch.programmatic = m.programmatic;
-        launch.early = self.early()?;
+        launch.pdl = m.pdl;
+        launch.before_wait = self.before_wait()?;
         for p in &m.params {
             let value = self.param(p, memory)?;
             launch.params.push(value);
@@ -74,13 +74,13 @@ impl<'a> Caller<'a, '_> {
     }
 
     /// Buffers that the manifest lets threads read before they wait for other grids.
-    fn early(&self) -> Result<Vec<BufferId>, String> {
-        let early = self.manifest.arguments.iter().filter(|a| a.early);
+    fn before_wait(&self) -> Result<Vec<BufferId>, String> {
+        let before_wait = self.manifest.arguments.iter().filter(|a| a.before_wait);
         let buffer = |a: &Argument| match self.arg(&a.name)? {
             Arg::Pointer(id, _) => Ok(id),
             other => Err(format!("argument `{}` is {other:?}, a buffer is needed", a.name)),
         };
-        early.map(buffer).collect()
+        before_wait.map(buffer).collect()
     }
 
     fn arg(&self, name: &str) -> Result<Arg, String> {

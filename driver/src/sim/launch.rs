@@ -29,9 +29,9 @@ pub struct Launch<'a> {
     pub sm_count: u32,
     /// Whether the grid may start before the one before it in the stream has ended. An entry with a
     /// `griddepcontrol.wait` is always taken so.
-    pub programmatic: bool,
+    pub pdl: bool,
     /// Buffers that no grid before writes: threads may read them before they wait.
-    pub early: Vec<BufferId>,
+    pub before_wait: Vec<BufferId>,
 }
 
 /// The value of one parameter.
@@ -162,8 +162,8 @@ impl<'a> Launch<'a> {
             dynamic_shared: 0,
             params: Vec::new(),
             sm_count: 132,
-            programmatic: false,
-            early: Vec::new(),
+            pdl: false,
+            before_wait: Vec::new(),
         }
     }
 
@@ -286,7 +286,7 @@ fn entry_registers(entry: &Entry, block: u32) -> u32 {
 /// What a grid that may start before its predecessor has ended must keep.
 pub(crate) struct Grids {
     /// Addresses that threads may read before they wait.
-    early: Vec<Range<u64>>,
+    before_wait: Vec<Range<u64>>,
     /// The entry's first wait, to be named.
     pub(super) wait: Option<u32>,
 }
@@ -299,11 +299,11 @@ impl Grids {
             let from = memory.address(id);
             from..from + memory.bytes(id).len() as u64
         };
-        let early = launch.early.iter().map(|&id| range(id)).collect();
-        (launch.programmatic || wait.is_some()).then_some(Self { early, wait })
+        let before_wait = launch.before_wait.iter().map(|&id| range(id)).collect();
+        (launch.pdl || wait.is_some()).then_some(Self { before_wait, wait })
     }
 
     pub(super) fn allows(&self, address: u64, write: bool) -> bool {
-        !write && self.early.iter().any(|r| r.contains(&address))
+        !write && self.before_wait.iter().any(|r| r.contains(&address))
     }
 }

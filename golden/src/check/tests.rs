@@ -43,7 +43,7 @@ fn manifest() -> Manifest {
         name: name.into(),
         ty: "ptr<f16>".into(),
         written,
-        early: false,
+        before_wait: false,
         packing: None,
     };
     Manifest {
@@ -56,7 +56,7 @@ fn manifest() -> Manifest {
         grid: [Expr::Const(1), Expr::Const(1), Expr::Const(1)],
         cluster: [1, 1, 1],
         block: 384,
-        programmatic: false,
+        pdl: false,
         dynamic_shared: 0,
         workspace: Expr::zero(),
         roles: vec![role("producer", [0, 4], 40), role("consumer", [4, 8], 232)],

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Role {
     /// `producer` holds bulk loads (and what its helpers multiply), `consumer` products; `all` where roles do not differ; beside a producer and without
-    /// products the first of the others is `consumer`, the second `finisher`; else `other`.
+    /// products the first of the others is `consumer`, the second `epilogue`; else `other`.
     pub name: &'static str,
     /// Registers that its `USETMAXREG` asks for.
     pub set: Option<u32>,
@@ -42,7 +42,7 @@ fn name_others(roles: &mut [Role]) {
     let has = |name: &str| roles.iter().any(|r| r.name == name);
     if has("producer") && !has("consumer") {
         let others = roles.iter_mut().filter(|r| r.name == "other");
-        others.zip(["consumer", "finisher"]).for_each(|(role, name)| role.name = name);
+        others.zip(["consumer", "epilogue"]).for_each(|(role, name)| role.name = name);
     }
 }
 

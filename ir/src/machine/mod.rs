@@ -346,7 +346,7 @@ pub struct TmaAttr {
     /// L2 policy.
     pub hint: CacheHint,
     /// Whether it may run before the grids that this one depends on have ended.
-    pub early: bool,
+    pub before_wait: bool,
 }
 
 /// `cp.async`: a copy of one thread from global memory to one stage of a buffer.
@@ -390,7 +390,7 @@ pub struct LoopAttr {
     /// Tensor groups left in flight at the end of an iteration, if the mapping says.
     pub wait: Option<u32>,
     /// Whether warpgroups take turns at the tensor cores: what the mapping says, else what the modulo scheduler chose.
-    pub turns: Option<bool>,
+    pub mma_order: Option<bool>,
     /// The loop over tiles of a persistent kernel.
     pub persistent: bool,
     /// Iterations at most, where the signature tells.

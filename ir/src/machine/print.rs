@@ -108,7 +108,7 @@ impl Func<'_> {
             Attr::Mma(m) => write!(f, " m16n8k16.{}.{} m{} n{}", m.acc, m.elem, m.m_atoms, m.n_atoms),
             Attr::Tma(t) => {
                 write!(f, " map{} {}d {} bytes", t.map, t.rank, t.bytes)?;
-                f.write_str(if t.early { " early" } else { "" })?;
+                f.write_str(if t.before_wait { " early" } else { "" })?;
                 t.place.map_or(Ok(()), |p| write!(f, " {}+{}", p.buffer, p.offset))
             }
             Attr::Copy(c) => {

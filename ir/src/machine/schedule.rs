@@ -56,7 +56,7 @@ pub struct LaunchInfo {
     /// Blocks that a multiprocessor is to hold at once.
     pub resident: u32,
     /// Whether the grid may start before the one it depends on has ended.
-    pub programmatic: bool,
+    pub pdl: bool,
     /// Facts required.
     pub facts: Vec<Fact>,
     /// Workspace bytes.
@@ -79,32 +79,32 @@ pub struct Program<'a> {
     /// Whether results may be deferred under the next tile.
     pub deferred: bool,
     /// Whether what a tile's work ends with is for warps of their own.
-    pub relay: bool,
+    pub epilogue_warps: bool,
     /// What that is handed, once it is known: it begins where this is loaded.
-    pub relayed: Option<Relayed>,
+    pub epilogue_role: Option<EpilogueRole>,
     /// What helpers make for all warps, since all would make it alike: buffers by which they hand that on.
-    pub alike: Vec<Buffer>,
+    pub helper_buffers: Vec<Buffer>,
     /// Structured code.
     pub func: Func<'a>,
 }
 
 impl Program<'_> {
-    /// Warps of a block that compute, of all teams: consumers, and as many finishers where a tile's work is cut.
+    /// Warps of a block that compute, of all teams: consumers, and as many epilogue warps where a tile's work is cut.
     pub fn computing_warps(&self) -> u32 {
-        self.warps * self.teams * if self.relayed.is_some() { 2 } else { 1 }
+        self.warps * self.teams * if self.epilogue_role.is_some() { 2 } else { 1 }
     }
 }
 
-/// The cut of a tile's work in two: consumers store what they hand on, finishers load it and go on.
+/// The cut of a tile's work in two: consumers store what they hand on, epilogue warps load it and go on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Relayed {
+pub struct EpilogueRole {
     /// Takes what the consumers hand on, fragment by fragment: one stage a tile.
-    pub handed: Buffer,
-    /// Buffers that both load, with the same in the same order, and stages of a tile at most: finishers read the
+    pub handoff: Buffer,
+    /// Buffers that both load, with the same in the same order, and stages of a tile at most: epilogue warps read the
     /// consumers' stages again.
-    pub again: Vec<(Buffer, u32)>,
-    /// Registers in which each thread of the finishers holds what is the same for all tiles.
-    pub held: u32,
+    pub rereads: Vec<(Buffer, u32)>,
+    /// Registers in which each thread of the epilogue warps holds what is the same for all tiles.
+    pub hoisted_registers: u32,
 }
 
 /// A ring: buffers filled together, stage by stage.
@@ -116,13 +116,13 @@ cranelift_entity::entity_impl!(Ring, "ring");
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RingFill {
     /// Tensor copies; stages are handed over by barriers in shared memory.
-    Tensor,
+    Tma,
     /// Asynchronous copies of the threads that compute, `depth - 1` iterations ahead; stages are handed over
     /// by the count of their groups and a barrier of the threads.
-    Threads,
-    /// Stores of the consumers for the finishers, who have the same numbers among their own; stages are handed over by
+    CpAsync,
+    /// Stores of the consumers for the epilogue warps, who have the same numbers among their own; stages are handed over by
     /// barriers in shared memory.
-    Consumers,
+    Handoff,
     /// Stores of the helper for all warps of the consumers, each lane for its own; stages are handed over likewise.
     Helper,
 }
@@ -130,18 +130,18 @@ pub enum RingFill {
 impl RingFill {
     /// Whether threads store what others load, and copies have no part in it.
     pub fn is_stored(self) -> bool {
-        matches!(self, Self::Consumers | Self::Helper)
+        matches!(self, Self::Handoff | Self::Helper)
     }
 
     /// Whether barriers in shared memory hand its stages over, a full one and an empty one each.
     pub fn has_barriers(self) -> bool {
-        self != Self::Threads
+        self != Self::CpAsync
     }
 }
 
 /// How the stages of a ring that tensor copies fill get back to who fills them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Handed {
+pub enum StageRelease {
     /// By barriers of its own.
     #[default]
     Alone,
@@ -161,13 +161,13 @@ pub struct RingData {
     /// Who fills it.
     pub fill: RingFill,
     /// How its stages get back to who fills it.
-    pub handed: Handed,
+    pub release: StageRelease,
     /// Stages.
     pub depth: u32,
     /// Blocks in each of which a stage is filled, and read.
     pub blocks: Vec<Block>,
-    /// Blocks in which finishers read once more what consumers read in others, stage by stage: they hand it back.
-    pub again: Vec<Block>,
+    /// Blocks in which epilogue warps read once more what consumers read in others, stage by stage: they hand it back.
+    pub rereads: Vec<Block>,
     /// Whether the helper reads its stages too. Consumers hand them back, behind what it hands on.
     pub helped: bool,
     /// Stages without which its readers would wait for each other.
@@ -190,9 +190,9 @@ pub enum RoleKind {
     #[default]
     Consumer,
     /// The warps that end what the consumers begin, where they are others.
-    Finisher,
-    /// One more thread that issues tensor copies: what finishers alone read.
-    Supplier,
+    Epilogue,
+    /// One more thread that issues tensor copies: what epilogue warps alone read.
+    EpilogueLoad,
     /// Warps that make in turn what all warps of the consumers would make alike.
     Helper,
 }
@@ -200,15 +200,15 @@ pub enum RoleKind {
 impl RoleKind {
     /// Whether it is one thread that does nothing but copy.
     pub fn copies(self) -> bool {
-        matches!(self, Self::Producer | Self::Supplier)
+        matches!(self, Self::Producer | Self::EpilogueLoad)
     }
 
     /// Its name in the launch manifest; all threads that copy, and the helper's, are of the producer's warps.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Producer | Self::Supplier | Self::Helper => "producer",
+            Self::Producer | Self::EpilogueLoad | Self::Helper => "producer",
             Self::Consumer => "consumer",
-            Self::Finisher => "finisher",
+            Self::Epilogue => "epilogue",
         }
     }
 }
@@ -227,7 +227,7 @@ pub struct Deferral {
 
 /// A loop whose warpgroups take turns: one's products are issued while the others wait at a barrier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Turns {
+pub struct MmaOrder {
     /// The loop.
     pub looped: Inst,
     /// The first product of its body: a turn begins before it.
@@ -263,15 +263,15 @@ pub struct Span {
 /// What turns of a loop's warpgroups at the tensor cores are worth, by a simulation of the block. Cycles of an
 /// iteration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Turning {
+pub struct MmaOrderGain {
     /// Without turns, warpgroups the same part of the interval apart.
-    pub apart: u32,
+    pub staggered: u32,
     /// Without turns, warpgroups in step from the start.
     pub in_step: u32,
     /// What is expected without turns.
     pub expected: u32,
     /// With turns.
-    pub in_turn: u32,
+    pub ordered: u32,
     /// Whether a turn holds threads' work: it stands between the products of an iteration.
     pub work_inside: bool,
     /// Whether the mapping says.
@@ -309,11 +309,11 @@ pub struct LoopSchedule {
     /// Intervals over which one iteration extends, copies included.
     pub stages: u32,
     /// Whether the body is rewritten to hold work of several iterations.
-    pub rotated: bool,
+    pub pipelined: bool,
     /// Whether the body is to stand there once for each slot of its rings: threads' instructions take the most of it.
     pub unrolls: bool,
     /// Turns of its warpgroups at the tensor cores; none where there is one warpgroup, or nothing to take turns for.
-    pub turns: Option<Turning>,
+    pub mma_order: Option<MmaOrderGain>,
     /// Waits for products that ptxas would move; none if there is no such wait.
     pub pins: Option<Pins>,
     /// The body, in the order in which a warp comes to it.
@@ -330,13 +330,13 @@ impl LoopSchedule {
 
     /// Cycles that an iteration is expected to take: as simulated, where warpgroups are simulated beside each other.
     pub fn expected(&self) -> u32 {
-        self.turns.map_or(self.interval, |t| if t.taken { t.in_turn } else { t.expected })
+        self.mma_order.map_or(self.interval, |t| if t.taken { t.ordered } else { t.expected })
     }
 
     /// How many times the body is to be cut in two, so that it holds work of one more iteration each time.
-    pub fn rotations(&self) -> u32 {
+    pub fn extra_stages(&self) -> u32 {
         let stages = self.slots.iter().map(|s| s.stage);
-        if self.rotated { stages.clone().max().unwrap_or(0) - stages.min().unwrap_or(0) } else { 0 }
+        if self.pipelined { stages.clone().max().unwrap_or(0) - stages.min().unwrap_or(0) } else { 0 }
     }
 }
 
@@ -356,11 +356,11 @@ pub struct Schedule {
     /// Tensor groups left in flight at the end of a loop's iteration.
     pub in_flight: SecondaryMap<Inst, u32>,
     /// Loops whose warpgroups take turns at the tensor cores.
-    pub turns: Vec<Turns>,
+    pub mma_order: Vec<MmaOrder>,
     /// Deferred results.
     pub deferral: Option<Deferral>,
     /// The loop whose first stages the producer fills with early loads before it waits for other grids.
-    pub early: Option<Inst>,
+    pub before_wait: Option<Inst>,
     /// Loops that overlap with themselves.
     pub loops: Vec<LoopSchedule>,
     /// What was declined and why, for `explain`.
@@ -383,7 +383,7 @@ pub struct SharedMap {
 /// One role after expansion.
 #[derive(Clone)]
 pub struct Role<'a> {
-    /// `producer`, `consumer`, `finisher`, or `all`.
+    /// `producer`, `consumer`, `epilogue`, or `all`.
     pub name: &'static str,
     /// First warp of the block that runs it.
     pub first_warp: u32,

@@ -138,7 +138,7 @@ pub struct LoopMapping {
     pub chunk: Option<u32>,
     /// Whether its warpgroups take turns at the tensor cores, 1, or want them as they come, 0; absent: the
     /// scheduler decides.
-    pub turns: Option<u32>,
+    pub mma_order: Option<u32>,
 }
 
 /// How tiles of an array come to registers.
@@ -164,7 +164,7 @@ impl Way {
     }
 }
 
-/// How an array is read: `array w: packed, stream, early`.
+/// How an array is read: `array w: packed, stream, before_wait`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ArrayMapping {
     /// Its way to registers.
@@ -172,8 +172,8 @@ pub struct ArrayMapping {
     /// Read once: the L2 cache lets it go first.
     pub stream: bool,
     /// Not written by the grids that may still run when this one starts: its first tiles are loaded before
-    /// this grid waits for them. See [`KernelMapping::programmatic`].
-    pub early: bool,
+    /// this grid waits for them. See [`KernelMapping::pdl`].
+    pub before_wait: bool,
 }
 
 /// Order in which a persistent kernel visits the tiles of the grid.
@@ -184,7 +184,7 @@ pub enum Raster {
     Linear,
     /// As linear, but a program takes tiles of the first dimension in pairs, one from either end: where a
     /// tile's work grows along it (causal attention), all programs have the same.
-    Folded,
+    Paired,
     /// Bands whose footprint per wave is as square as possible in bytes moved.
     Square,
     /// Bands of so many tiles along grid dimension 0.
@@ -193,7 +193,7 @@ pub enum Raster {
     BandN(u32),
 }
 
-/// When the results of a tile are stored.
+/// When and by whom the results of a tile are stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Epilogue {
     /// At once.
@@ -201,6 +201,10 @@ pub enum Epilogue {
     Direct,
     /// Spread under the first iterations of the next tile's main loop.
     Deferred,
+    /// By warps of their own: the last loop of a tile's work runs in an epilogue role of as many warps as compute what
+    /// comes before, which go on to the next tile meanwhile (Task-Based Tensor Computations on Modern GPUs, section
+    /// 4.2.6: roles are cut where one waits for the other).
+    Warps,
 }
 
 /// The instruction that products become.
@@ -228,7 +232,7 @@ pub struct KernelMapping {
     pub cluster: u32,
     /// Teams of warpgroups that share a block and take whole tiles in turn, each with rings of its own, so
     /// that one team's epilogue hides under another's products; 1: one team.
-    pub alternate: u32,
+    pub pingpong: u32,
     /// Blocks that hold each tile together, a cluster: its warps are those of all of them, and what threads
     /// tell each other goes through the shared memory of each (PTX ISA, "mapa"); 1: a block a tile.
     pub blocks: u32,
@@ -245,13 +249,9 @@ pub struct KernelMapping {
     /// (PTX ISA, ".minnctapersm"). Of blocks that wait in turn for memory, for each other and for memory again, several
     /// hide one another's waits.
     pub resident: u32,
-    /// Whether what a tile's work ends with, its last loop, is for warps of their own, as many as compute what comes
-    /// before: these go on to the next tile meanwhile (Task-Based Tensor Computations on Modern GPUs, section 4.2.6:
-    /// roles are cut where one waits for the other).
-    pub relay: bool,
     /// Programmatic dependent launch: blocks may start while the grid before this one ends, they wait for
     /// it by themselves (PTX ISA, "griddepcontrol").
-    pub programmatic: bool,
+    pub pdl: bool,
 }
 
 impl Default for KernelMapping {
@@ -261,15 +261,14 @@ impl Default for KernelMapping {
             raster: Raster::Linear,
             epilogue: Epilogue::Direct,
             cluster: 1,
-            alternate: 1,
+            pingpong: 1,
             blocks: 1,
             warps: None,
             chunk: None,
             bulk_store: true,
             products: Products::Fit,
             resident: 1,
-            relay: false,
-            programmatic: false,
+            pdl: false,
         }
     }
 }

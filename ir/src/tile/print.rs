@@ -415,7 +415,7 @@ impl Display for LoopText {
             ("consumers", self.0.consumers),
             ("wait", self.0.wait),
             ("chunk", self.0.chunk),
-            ("turns", self.0.turns),
+            ("mma_order", self.0.mma_order),
         ] {
             if let Some(n) = count {
                 write!(f, ", {word} {n}")?;
@@ -458,7 +458,7 @@ fn array_words(array: ArrayMapping) -> Vec<&'static str> {
         Way::Staged => Some("staged"),
         Way::Packed => Some("packed"),
     };
-    let flags = [array.stream.then_some("stream"), array.early.then_some("early")];
+    let flags = [array.stream.then_some("stream"), array.before_wait.then_some("before_wait")];
     way.into_iter().chain(flags.into_iter().flatten()).collect()
 }
 
@@ -469,15 +469,17 @@ fn whole_items(whole: &KernelMapping) -> Vec<String> {
     items.extend(match whole.raster {
         Raster::Linear => None,
         Raster::Square => Some("raster square".to_owned()),
-        Raster::Folded => Some("raster folded".to_owned()),
+        Raster::Paired => Some("raster paired".to_owned()),
         Raster::BandM(n) => Some(format!("raster band_m {n}")),
         Raster::BandN(n) => Some(format!("raster band_n {n}")),
     });
-    if whole.epilogue == Epilogue::Deferred {
-        items.push("epilogue deferred".to_owned());
-    }
-    if whole.alternate != 1 {
-        items.push(format!("alternate {}", whole.alternate));
+    items.extend(match whole.epilogue {
+        Epilogue::Direct => None,
+        Epilogue::Deferred => Some("epilogue deferred".to_owned()),
+        Epilogue::Warps => Some("epilogue warps".to_owned()),
+    });
+    if whole.pingpong != 1 {
+        items.push(format!("pingpong {}", whole.pingpong));
     }
     if whole.cluster != 1 {
         items.push(format!("cluster {}", whole.cluster));
@@ -496,7 +498,6 @@ fn whole_items(whole: &KernelMapping) -> Vec<String> {
         Products::MmaSync => Some("products mma_sync".to_owned()),
     });
     items.extend((!whole.bulk_store).then(|| "no bulk_store".to_owned()));
-    items.extend(whole.relay.then(|| "relay".to_owned()));
-    items.extend(whole.programmatic.then(|| "programmatic".to_owned()));
+    items.extend(whole.pdl.then(|| "pdl".to_owned()));
     items
 }

@@ -111,7 +111,7 @@ pub(super) fn arguments(k: &Kernel, mapping: &Mapping, packings: &[(String, Pack
         name: p.name.clone(),
         ty: name(k.ty(p.value)),
         written: written(p.value),
-        early: mapping.arrays.iter().any(|(name, array)| *name == p.name && array.early),
+        before_wait: mapping.arrays.iter().any(|(name, array)| *name == p.name && array.before_wait),
         packing: packings.iter().find(|(name, _)| *name == p.name).map(|(_, packing)| packing.clone()),
     };
     k.params.iter().map(of).collect()

@@ -54,7 +54,9 @@ use warplift_ir::machine::{
 };
 use warplift_ir::manifest::{Expr, Fact, Packing, Param};
 use warplift_ir::target::Opcode;
-use warplift_ir::tile::{Block, CmpOp, Depth, Inst, InstData, Kernel, LoopMapping, Mapping, Op, Type, Value};
+use warplift_ir::tile::{
+    Block, CmpOp, Depth, Epilogue, Inst, InstData, Kernel, LoopMapping, Mapping, Op, Type, Value,
+};
 use warplift_ir::types::Elem;
 
 /// Registers that a tile may take of a thread: what a thread has.
@@ -181,7 +183,7 @@ pub fn do_lower<'a>(k: &Kernel, plan: &Plan, mapping: &Mapping, bump: &'a Bump) 
         warp: None,
         staging: FxHashMap::default(),
         persistent: mapping.whole.persistent,
-        teams: mapping.whole.alternate.max(1),
+        teams: mapping.whole.pingpong.max(1),
         blocks: mapping.whole.blocks.max(1),
         has_tma: false,
         looped: Vec::new(),
@@ -189,7 +191,7 @@ pub fn do_lower<'a>(k: &Kernel, plan: &Plan, mapping: &Mapping, bump: &'a Bump) 
         footprints: FxHashMap::default(),
         first_of: FxHashMap::default(),
     };
-    if mapping.whole.cluster <= 1 && !mapping.whole.relay {
+    if mapping.whole.cluster <= 1 && mapping.whole.epilogue != Epilogue::Warps {
         l.apart = l.find_apart();
     }
     l.check_order()?;
@@ -541,7 +543,7 @@ impl<'k, 'a> Lower<'k, 'a> {
             depth,
             producers: mapping.producers.unwrap_or(1),
             wait: mapping.wait,
-            turns: mapping.turns.map(|n| n > 0),
+            mma_order: mapping.mma_order.map(|n| n > 0),
             persistent: attrs.persistent,
             most: crate::facts::trips(self.k, inst),
             overlapped: false,
@@ -619,14 +621,26 @@ impl<'k, 'a> Lower<'k, 'a> {
             grid,
             cluster,
             resident: mapping.whole.resident,
-            programmatic: mapping.whole.programmatic,
+            pdl: mapping.whole.pdl,
             facts,
             workspace: Expr::zero(),
         };
         let (blocks, teams) = (self.blocks, self.teams);
-        let (relay, relayed, alike) = (mapping.whole.relay, None, Vec::new());
+        let (epilogue_warps, epilogue_role, helper_buffers) =
+            (mapping.whole.epilogue == Epilogue::Warps, None, Vec::new());
         let (buffers, func) = (self.buffers, self.func);
-        Ok(Program { launch, buffers, warps, teams, blocks, deferred, relay, relayed, alike, func })
+        Ok(Program {
+            launch,
+            buffers,
+            warps,
+            teams,
+            blocks,
+            deferred,
+            epilogue_warps,
+            epilogue_role,
+            helper_buffers,
+            func,
+        })
     }
 }
 

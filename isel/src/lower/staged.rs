@@ -76,13 +76,13 @@ impl Lower<'_, '_> {
         let start = self.at().int(Opcode::ShrS32, start, shift);
         let row = if shape.len() == 2 { Some(self.scalar(args[2 - inner_dim])?) } else { None };
         let fixed = self.fixed_indices(args[0])?;
-        let early = array(k, inst).early;
+        let before_wait = array(k, inst).before_wait;
         let mut event = None;
         for part in 0..inner / slab {
             let column = self.at().add_imm(start, i64::from(part * slab / unit));
             let place = Some(Place { buffer, offset: part * bytes });
             let at: Vec<_> = [column].into_iter().chain(row).chain(fixed.iter().copied()).collect();
-            let attr = TmaAttr { map, rank: at.len() as u8, bytes, place, multicast: 0, hint, early };
+            let attr = TmaAttr { map, rank: at.len() as u8, bytes, place, multicast: 0, hint, before_wait };
             let new = NewInst::new(Opcode::TmaLoad, &at, &[Ty::Event]).attr(Attr::Tma(attr));
             event = Some(self.at().value(new));
         }
@@ -116,8 +116,8 @@ impl Lower<'_, '_> {
         let at = self.at().op(Opcode::MadWideS32, &[column, column_bytes, at], Ty::B64);
         let bytes = tile[0] * tile[1] * bits / 8;
         let place = Some(Place { buffer, offset: 0 });
-        let early = array(k, inst).early;
-        let attr = TmaAttr { map: 0, rank: 0, bytes, place, multicast: 0, hint, early };
+        let before_wait = array(k, inst).before_wait;
+        let attr = TmaAttr { map: 0, rank: 0, bytes, place, multicast: 0, hint, before_wait };
         let new = NewInst::new(Opcode::BulkLoad, &[at], &[Ty::Event]).attr(Attr::Tma(attr));
         Ok(Some(self.at().value(new)))
     }

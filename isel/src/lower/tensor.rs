@@ -115,14 +115,15 @@ impl Lower<'_, '_> {
         let start = self.scalar(args[1 + tile.inner_dim])?;
         let row = self.scalar(args[2 - tile.inner_dim])?;
         let fixed = self.fixed_indices(args[0])?;
-        let early = crate::operand::array(k, inst).early;
+        let before_wait = crate::operand::array(k, inst).before_wait;
         let mut event = None;
         for slab in 0..inner / tile.slab {
             let column = self.at().add_imm(start, i64::from(slab * tile.slab));
             let place = Place { buffer, offset: slab * bytes };
             let at = [&[column, row][..], &fixed].concat();
             let (rank, place) = (at.len() as u8, Some(place));
-            let attr = TmaAttr { map, rank, bytes, place, multicast: 0, hint: CacheHint::Normal, early };
+            let attr =
+                TmaAttr { map, rank, bytes, place, multicast: 0, hint: CacheHint::Normal, before_wait };
             let new = NewInst::new(Opcode::TmaLoad, &at, &[Ty::Event]).attr(Attr::Tma(attr));
             event = Some(self.at().value(new));
         }
@@ -238,8 +239,15 @@ impl Lower<'_, '_> {
             let inside = if s.transposed { [part, row, column] } else { [part, column, row] };
             let at = [&inside[..], &fixed].concat();
             let (rank, bytes) = (at.len() as u8 - 1, stripe_bytes);
-            let attr =
-                TmaAttr { map, rank, bytes, place, multicast: 0, hint: CacheHint::Normal, early: false };
+            let attr = TmaAttr {
+                map,
+                rank,
+                bytes,
+                place,
+                multicast: 0,
+                hint: CacheHint::Normal,
+                before_wait: false,
+            };
             let new = NewInst::new(Opcode::TmaStore, &at, &[]).attr(Attr::Tma(attr));
             self.at().push(new);
         }

@@ -115,7 +115,7 @@ fn held_together(form: Form, mapping: &Mapping, plain: bool) -> Result<Form> {
 
 /// Whether a mapping speaks of warpgroups: how many compute, their groups in flight, their turns.
 fn names_warpgroups(mapping: &Mapping) -> bool {
-    mapping.loops.iter().any(|(_, l)| l.consumers.is_some() || l.wait.is_some() || l.turns.is_some())
+    mapping.loops.iter().any(|(_, l)| l.consumers.is_some() || l.wait.is_some() || l.mma_order.is_some())
 }
 
 /// Warpgroups that the mapping's loops ask for; the verifier has seen that all agree.

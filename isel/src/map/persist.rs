@@ -24,7 +24,7 @@ pub fn do_persist(k: &mut Kernel, mapping: &Mapping) {
     let (outside, inside) = split(k, old);
     k.blocks[entry].insts = outside;
     let cluster = mapping.whole.cluster.max(1);
-    let folded = mapping.whole.raster == Raster::Folded;
+    let folded = mapping.whole.raster == Raster::Paired;
     let grid = neighbours(k, cluster);
     let tiles = (!folded).then(|| tile_count(k, &grid, cluster));
     let id = scalar(k, entry, Op::ProgramId, &[]);

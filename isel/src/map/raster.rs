@@ -57,7 +57,7 @@ impl Tiles<'_> {
     /// Dimension and width of the bands.
     fn band(&self) -> Option<(usize, i64)> {
         match self.raster {
-            Raster::Linear | Raster::Folded => None,
+            Raster::Linear | Raster::Paired => None,
             Raster::BandM(g) => Some((0, i64::from((g / self.cluster).max(1)))),
             Raster::BandN(g) => Some((1, i64::from(g))),
             Raster::Square => {

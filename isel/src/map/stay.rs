@@ -50,7 +50,7 @@ pub fn stays(k: &Kernel, v: Value) -> bool {
 
 /// Splits what stays, where blocks as many as the mapping wants have no room for all of it: whole strips.
 pub fn do_room(k: &mut Kernel, mapping: &Mapping, strips: u32) {
-    let block = SM90A.shared_of_resident(mapping.whole.resident) / mapping.whole.alternate.max(1);
+    let block = SM90A.shared_of_resident(mapping.whole.resident) / mapping.whole.pingpong.max(1);
     let mut room = block.saturating_sub(KEPT_BYTES);
     for block in k.blocks.keys().collect::<Vec<_>>() {
         for load in k.blocks[block].insts.clone() {

@@ -48,7 +48,7 @@ impl Expand<'_, '_> {
     }
 
     /// All threads of all blocks.
-    pub fn meet_blocks(&mut self) {
+    pub fn cluster_barrier(&mut self) {
         self.at().push(NewInst::new(Opcode::ClusterArrive, &[], &[]));
         self.at().push(NewInst::new(Opcode::ClusterWait, &[], &[]));
     }
@@ -76,7 +76,7 @@ impl Expand<'_, '_> {
     /// No block ends while another may still send to it.
     pub fn close_blocks(&mut self) {
         if self.program.blocks > 1 && self.program.buffers.keys().any(|b| self.seen.scratch[b].written) {
-            self.meet_blocks();
+            self.cluster_barrier();
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use super::cse::do_cse;
 use super::dce::do_dce;
-use super::flight::Flown;
 use super::role::{Expand, Touched};
+use super::wgmma_pipelining::Flown;
 use crate::Result;
 use crate::schedule::{buffer_of, repeats};
 use warplift_ir::machine::{
@@ -31,14 +31,14 @@ impl<'a> Expand<'_, 'a> {
         self.shared_base();
         let elected = self.at().op(Opcode::Elect, &[], Ty::Pred);
         self.own.elected = Some(elected);
-        self.open_turns();
+        self.open_mma_order();
         self.open_blocks();
-        if !self.reads_early() && self.touches_global() {
+        if !self.reads_before_wait() && self.touches_global() {
             self.wait_for_grids();
         }
         self.open_rings();
         self.walk(self.program.func.entry)?;
-        self.close_turns();
+        self.close_mma_order();
         self.drain_staging();
         self.leave_together();
         self.close_blocks();
@@ -59,26 +59,28 @@ impl<'a> Expand<'_, 'a> {
             Opcode::Yield => {}
             _ if !self.keeps(inst) => {}
             Opcode::For => {
-                self.land();
-                self.wait_behind_early(inst);
+                self.wait_wgmma();
+                self.wait_after_early(inst);
                 match deferral {
                     Some(df) if df.outer == inst => self.expand_deferred(inst)?,
-                    Some(df) if df.inner == inst && self.late.have.is_some() => self.expand_peeled(inst)?,
+                    Some(df) if df.inner == inst && self.deferred.have.is_some() => {
+                        self.expand_peeled(inst)?
+                    }
                     _ => self.expand_for(inst)?,
                 }
             }
             Opcode::If => {
-                self.land();
+                self.wait_wgmma();
                 self.expand_if(inst)?;
             }
-            // A finisher's loads were made for the consumers.
-            Opcode::TmaLoad | Opcode::BulkLoad if self.role == RoleKind::Finisher => {}
+            // A epilogue role's loads were made for the consumers.
+            Opcode::TmaLoad | Opcode::BulkLoad if self.role == RoleKind::Epilogue => {}
             Opcode::TmaLoad | Opcode::BulkLoad => self.fill(inst),
             Opcode::CpAsync => self.copy_in_place(inst),
             Opcode::Wgmma => {
-                self.begin_turn(inst);
+                self.begin_mmas(inst);
                 self.product(inst);
-                self.end_turn(inst);
+                self.end_mmas(inst);
             }
             Opcode::Const | Opcode::Undef => self.clone_inst(inst),
             Opcode::Pick => self.pick(inst),
@@ -90,17 +92,17 @@ impl<'a> Expand<'_, 'a> {
             | Opcode::LdShared16
             | Opcode::LdShared8
             | Opcode::Ldmatrix => {
-                self.land();
+                self.wait_wgmma();
                 self.shared_access(inst);
             }
             Opcode::TmaStore => {
-                self.land();
+                self.wait_wgmma();
                 self.staged_copy(inst);
             }
             op => {
                 let scalar = op.is_pure() && d.results.iter().all(|&r| !self.program.func.ty(r).is_frag());
                 if !scalar && !self.runs_beside(inst) {
-                    self.land();
+                    self.wait_wgmma();
                 }
                 self.order_global(inst);
                 self.clone_inst(inst);
@@ -111,7 +113,7 @@ impl<'a> Expand<'_, 'a> {
 
     /// Whether an await is of the other half of a tile's work. What is loaded once for all tiles both wait for.
     fn is_others(&self, inst: Inst) -> bool {
-        self.program.relayed.is_some()
+        self.program.epilogue_role.is_some()
             && self.s.roles[inst] != self.role
             && repeats(&self.program.func, self.source)
     }
@@ -125,16 +127,16 @@ impl<'a> Expand<'_, 'a> {
             if self.role == RoleKind::Helper && !data.helped {
                 continue;
             }
-            if data.fill == RingFill::Tensor && !self.moves_in(data, self.source) {
+            if data.fill == RingFill::Tma && !self.moves_in(data, self.source) {
                 // A fill of a block around, the only one: another way through it may not have waited.
                 self.spin(ring);
                 continue;
             }
             match (self.ring(ring).open, self.s.rings[ring].fill) {
-                (true, RingFill::Threads) if self.ring(ring).filled => self.open_copies(ring),
+                (true, RingFill::CpAsync) if self.ring(ring).filled => self.open_copies(ring),
                 (true, _) => {}
-                (false, RingFill::Tensor | RingFill::Consumers | RingFill::Helper) => self.wait_stage(ring),
-                (false, RingFill::Threads) => self.open_copies(ring),
+                (false, RingFill::Tma | RingFill::Handoff | RingFill::Helper) => self.wait_stage(ring),
+                (false, RingFill::CpAsync) => self.open_copies(ring),
             }
         }
     }
@@ -148,15 +150,15 @@ impl<'a> Expand<'_, 'a> {
     }
 
     /// Waits for products in flight, a late part of the previous tile's results before it.
-    pub fn land(&mut self) {
+    pub fn wait_wgmma(&mut self) {
         if !self.flight.flying || self.flight.exact {
             return;
         }
         self.flight.flying = false;
         self.flight.groups = 0;
         self.flight.flown.clear();
-        if let Some(part) = self.late.part.take() {
-            self.late_part(part);
+        if let Some(part) = self.deferred.part.take() {
+            self.deferred_part(part);
         }
         self.at().push(NewInst::new(Opcode::WgmmaWait, &[], &[]).attr(Attr::Imm(0)));
     }
@@ -278,11 +280,11 @@ impl<'a> Expand<'_, 'a> {
         }
         let Touched { written, unfenced, .. } = self.seen.scratch[buffer];
         if written || (tensor && unfenced) {
-            self.land();
+            self.wait_wgmma();
             if tensor {
                 self.fence();
             }
-            self.meet();
+            self.block_barrier();
         }
         self.seen.scratch[buffer].read = true;
     }
@@ -298,8 +300,8 @@ impl<'a> Expand<'_, 'a> {
     /// A scratch buffer may be overwritten once all have read it.
     pub fn writable(&mut self, buffer: Buffer) {
         if self.seen.scratch[buffer].read {
-            self.land();
-            self.meet();
+            self.wait_wgmma();
+            self.block_barrier();
         }
         self.seen.scratch[buffer].written = true;
         self.seen.scratch[buffer].unfenced = true;

@@ -2,9 +2,9 @@
 //!
 //! A loop is rotated: `if lo < hi { do { body } while (next < hi) }`.
 
-use super::flight::Held;
 use super::ring::RingState;
 use super::role::{Expand, Seen, Touched};
+use super::wgmma_pipelining::Unreleased;
 use crate::Result;
 use warplift_ir::machine::{Attr, Block, BlockCall, Inst, NewInst, Ring, Ty, Value};
 use warplift_ir::target::Opcode;
@@ -21,7 +21,7 @@ pub(super) struct Rotated<'x> {
     /// Rings that move inside.
     pub rings: Vec<Ring>,
     /// Rings whose stages stay in flight over an iteration.
-    pub held: Vec<Ring>,
+    pub unreleased: Vec<Ring>,
     body: Block,
     pub exit: Block,
     /// Iterations at most, where what is picked by the counter makes a body stand there for each.
@@ -31,13 +31,13 @@ pub(super) struct Rotated<'x> {
 /// Where a loop is left to, and what is in flight there.
 struct Past {
     block: Block,
-    held: Option<Held>,
+    unreleased: Option<Unreleased>,
 }
 
 impl Past {
     /// What is passed there: a block of its own takes nothing.
     fn passed<'v>(&self, values: &'v [Value]) -> &'v [Value] {
-        if self.held.is_some() { &[] } else { values }
+        if self.unreleased.is_some() { &[] } else { values }
     }
 }
 
@@ -129,7 +129,7 @@ impl<'a> Expand<'_, 'a> {
             inits,
             kept: self.kept_carries(inst),
             rings: self.rings_inside(inst),
-            held: self.body_of(inst),
+            unreleased: self.body_of(inst),
             body: self.func.new_block(),
             exit: self.func.new_block(),
             picks: self.picked(inst),
@@ -153,9 +153,9 @@ impl<'a> Expand<'_, 'a> {
     /// Into the body, or past the loop where there is nothing to do.
     fn enter_loop(&mut self, l: &Rotated<'_>, low: Value) {
         let around = [l.inits, &self.ring_values(&l.rings)].concat();
-        let before = self.flight.held.take();
-        let held = self.held_values(&l.held, before.as_ref());
-        let into = [&[low], l.inits, &held, &self.ring_values(&l.rings)].concat();
+        let before = self.flight.unreleased.take();
+        let unreleased = self.unreleased_values(&l.unreleased, before.as_ref());
+        let into = [&[low], l.inits, &unreleased, &self.ring_values(&l.rings)].concat();
         let some = self.at().compare(CmpOp::Lt, low, l.high);
         let past = self.past(l, before);
         self.branch(some, (l.body, &into), (past.block, past.passed(&around)));
@@ -173,7 +173,7 @@ impl<'a> Expand<'_, 'a> {
             let p = self.func.append_param(l.body, self.func.ty(init), false);
             self.env.insert(source[1 + n], p);
         }
-        self.held_params(l.body, &l.held);
+        self.unreleased_params(l.body, &l.unreleased);
         self.ring_params(l.body, &l.rings);
         counter
     }
@@ -183,25 +183,25 @@ impl<'a> Expand<'_, 'a> {
         let all = l.picks.is_some();
         for n in 1..copies {
             let next = self.numbered(l, all.then_some(n - 1))?;
-            let again = self.count_on(l, &mut counter);
+            let more = self.count_on(l, &mut counter);
             let out = [&next[..], &self.ring_values(&l.rings)].concat();
-            self.next_copy(l, again, &out, &[&[counter], &next[..]].concat());
+            self.next_copy(l, more, &out, &[&[counter], &next[..]].concat());
         }
         let next = self.numbered(l, all.then_some(copies - 1))?;
         debug_assert!(
             copies == 1 || all || l.rings.iter().all(|&r| self.is_at_zero(r)),
             "rings end where they began"
         );
-        let again = self.count_on(l, &mut counter);
-        let after = self.flight.held.take();
-        let held = self.held_values(&l.held, after.as_ref());
+        let more = self.count_on(l, &mut counter);
+        let after = self.flight.unreleased.take();
+        let unreleased = self.unreleased_values(&l.unreleased, after.as_ref());
         let rings = self.ring_values(&l.rings);
-        let back = [&[counter], &next[..], &held, &rings].concat();
+        let back = [&[counter], &next[..], &unreleased, &rings].concat();
         let out = [next, rings].concat();
         let past = self.past(l, after);
         match all || self.ahead.most == Some((l.inst, 1)) {
             true => self.jump(past.block, past.passed(&out)),
-            false => self.branch(again, (l.body, &back), (past.block, past.passed(&out))),
+            false => self.branch(more, (l.body, &back), (past.block, past.passed(&out))),
         }
         self.land_behind(l, past, &out);
         Ok(())
@@ -223,7 +223,7 @@ impl<'a> Expand<'_, 'a> {
         self.forget_global_inside(l.inst);
         let overlapped = matches!(&d.attr, Attr::Loop(l) if l.overlapped);
         let outer = std::mem::replace(&mut self.flight.exact, overlapped);
-        let yields = self.walk_in_turn(d.blocks[0])?;
+        let yields = self.walk_round_robin(d.blocks[0])?;
         self.keep_assumed(assumed);
         self.flight.exact = outer;
         Ok(l.kept.iter().map(|&n| self.value(yields[n])).collect())
@@ -237,16 +237,16 @@ impl<'a> Expand<'_, 'a> {
     }
 
     /// Where the loop is left to: a block of its own where products are in flight.
-    fn past(&mut self, l: &Rotated<'_>, held: Option<Held>) -> Past {
-        let block = if held.is_some() { self.func.new_block() } else { l.exit };
-        Past { block, held }
+    fn past(&mut self, l: &Rotated<'_>, unreleased: Option<Unreleased>) -> Past {
+        let block = if unreleased.is_some() { self.func.new_block() } else { l.exit };
+        Past { block, unreleased }
     }
 
     /// What is in flight lands on the way out.
     fn land_behind(&mut self, l: &Rotated<'_>, past: Past, passed: &[Value]) {
-        if past.held.is_some() {
-            self.flight.held = past.held;
-            self.landing(past.block, l.exit, passed);
+        if past.unreleased.is_some() {
+            self.flight.unreleased = past.unreleased;
+            self.drain_block(past.block, l.exit, passed);
         }
     }
 

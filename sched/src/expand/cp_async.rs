@@ -39,7 +39,7 @@ impl Expand<'_, '_> {
     fn leading(&self, body: Block) -> Vec<Ring> {
         let rings = self.s.rings.iter();
         let rings =
-            rings.filter(|(_, r)| r.blocks.contains(&body) && r.fill == RingFill::Threads && r.depth > 1);
+            rings.filter(|(_, r)| r.blocks.contains(&body) && r.fill == RingFill::CpAsync && r.depth > 1);
         rings.map(|(r, _)| r).collect()
     }
 
@@ -70,7 +70,7 @@ impl Expand<'_, '_> {
         if self.read_by_products(ring) {
             self.at().push(NewInst::new(Opcode::FenceProxyAsync, &[], &[]));
         }
-        self.meet();
+        self.block_barrier();
         if let Some(state) = &mut self.rings[ring] {
             state.open = true;
             state.filled = false;
@@ -102,15 +102,15 @@ impl Expand<'_, '_> {
     pub fn finish_copies(&mut self, ring: Ring) {
         let Some(n) = self.ahead.copies.iter().position(|a| a.ring == ring) else { return };
         let Ahead { slot, runs, copies, env, .. } = self.ahead.copies.remove(n);
-        let outer = std::mem::replace(&mut self.late.overlay, env);
-        let late = std::mem::replace(&mut self.late.inside, true);
+        let outer = std::mem::replace(&mut self.deferred.overlay, env);
+        let deferred = std::mem::replace(&mut self.deferred.inside, true);
         let block = self.s.rings[ring].blocks[0];
         for copy in copies {
             self.scalars_ahead(block, copy);
             self.copy_to(copy, ring, slot, Some(runs));
         }
-        self.late.inside = late;
-        self.late.overlay = outer;
+        self.deferred.inside = deferred;
+        self.deferred.overlay = outer;
         self.commit();
     }
 
@@ -120,9 +120,9 @@ impl Expand<'_, '_> {
         let needed = scalars_of(func, block, &[copy]);
         for &inst in func.blocks[block].insts.iter().filter(|i| needed.contains(i)) {
             let results = func.insts[inst].results;
-            if !results.iter().all(|r| self.late.overlay.contains_key(r)) {
+            if !results.iter().all(|r| self.deferred.overlay.contains_key(r)) {
                 let made = self.copy(inst);
-                self.late.overlay.extend(results.iter().copied().zip(made));
+                self.deferred.overlay.extend(results.iter().copied().zip(made));
             }
         }
     }

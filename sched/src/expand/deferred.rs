@@ -28,7 +28,7 @@ impl Expand<'_, '_> {
         let [long, short, join] = [self.func.new_block(), self.func.new_block(), self.func.new_block()];
         self.branch(enough, (long, &[]), (short, &[]));
         let before = self.rings.clone();
-        let late = std::mem::take(&mut self.late.insts);
+        let deferred = std::mem::take(&mut self.deferred.insts);
 
         self.func.order.push(short);
         self.block = short;
@@ -40,7 +40,7 @@ impl Expand<'_, '_> {
         self.jump(join, &out);
 
         self.rings = before;
-        self.late.insts = late;
+        self.deferred.insts = deferred;
         self.func.order.push(long);
         self.block = long;
         self.pipelined(outer)?;
@@ -88,8 +88,8 @@ impl Expand<'_, '_> {
     fn pipelined(&mut self, outer: Inst) -> Result<()> {
         let Some(deferral) = self.s.deferral.as_ref() else { return Ok(()) };
         let d = self.data(outer);
-        let held = pending(&self.program.func, deferral);
-        let types: Vec<Ty> = held.iter().map(|&v| self.program.func.ty(v)).collect();
+        let deferred_values = pending(&self.program.func, deferral);
+        let types: Vec<Ty> = deferred_values.iter().map(|&v| self.program.func.ty(v)).collect();
         let rings = self.rings_inside(outer);
         let [low, high, step] = [self.value(d.args[0]), self.value(d.args[1]), self.value(d.args[2])];
         let body = self.func.new_block();
@@ -105,20 +105,20 @@ impl Expand<'_, '_> {
         let counter = self.func.append_param(body, Ty::B32, true);
         let source = self.program.func.blocks[d.blocks[0]].params[0];
         self.env.insert(source, counter);
-        self.kept_params(body, &held, &types, &rings);
+        self.kept_params(body, &deferred_values, &types, &rings);
         self.forget_scratch();
         self.walk(d.blocks[0])?;
-        self.late.overlay.clear();
-        let next: Vec<Value> = held.iter().map(|&v| self.value(v)).collect();
+        self.deferred.overlay.clear();
+        let next: Vec<Value> = deferred_values.iter().map(|&v| self.value(v)).collect();
         let have = self.at().imm_of(Ty::Pred, 1);
         let out = [next, vec![have], self.ring_values(&rings)].concat();
         let counter = self.at().add(counter, step);
-        let again = self.at().compare(CmpOp::Lt, counter, high);
-        self.branch(again, (body, &[&[counter], &out[..]].concat()), (exit, &out));
+        let more = self.at().compare(CmpOp::Lt, counter, high);
+        self.branch(more, (body, &[&[counter], &out[..]].concat()), (exit, &out));
 
         self.func.order.push(exit);
         self.block = exit;
-        self.kept_params(exit, &held, &types, &rings);
+        self.kept_params(exit, &deferred_values, &types, &rings);
         self.last_tile();
         Ok(())
     }
@@ -127,62 +127,62 @@ impl Expand<'_, '_> {
     fn kept_params(
         &mut self,
         block: warplift_ir::machine::Block,
-        held: &[Value],
+        deferred_values: &[Value],
         types: &[Ty],
         rings: &[warplift_ir::machine::Ring],
     ) {
-        for (&v, &ty) in held.iter().zip(types) {
+        for (&v, &ty) in deferred_values.iter().zip(types) {
             let uniform = self.program.func.values[v].uniform;
             let p = self.func.append_param(block, ty, uniform);
-            self.late.overlay.insert(v, p);
+            self.deferred.overlay.insert(v, p);
         }
-        self.late.have = Some(self.func.append_param(block, Ty::Pred, true));
+        self.deferred.have = Some(self.func.append_param(block, Ty::Pred, true));
         self.ring_params(block, rings);
     }
 
     /// Stores of the last tile.
     fn last_tile(&mut self) {
         let [drain, done] = [self.func.new_block(), self.func.new_block()];
-        if let Some(have) = self.late.have.take() {
+        if let Some(have) = self.deferred.have.take() {
             self.branch(have, (drain, &[]), (done, &[]));
         }
         self.func.order.push(drain);
         self.block = drain;
         for part in 0..self.parts() {
-            self.late_part(part);
+            self.deferred_part(part);
         }
-        self.late.overlay.clear();
+        self.deferred.overlay.clear();
         self.jump(done, &[]);
         self.func.order.push(done);
         self.block = done;
     }
 
     /// One part of the held results' stores.
-    pub fn late_part(&mut self, part: usize) {
+    pub fn deferred_part(&mut self, part: usize) {
         let Some(deferral) = self.s.deferral.as_ref() else { return };
-        self.late.inside = true;
+        self.deferred.inside = true;
         for &inst in &deferral.parts[part] {
             self.constants(inst);
             let d = self.data(inst);
             match d.op {
                 Opcode::Stmatrix | Opcode::StShared => self.shared_access(inst),
                 Opcode::TmaStore => self.staged_copy(inst),
-                Opcode::StGlobal | Opcode::StGlobal16 | Opcode::StGlobal8 => self.late_store(inst),
+                Opcode::StGlobal | Opcode::StGlobal16 | Opcode::StGlobal8 => self.deferred_store(inst),
                 _ => {
                     let made = self.copy(inst);
-                    self.late.overlay.extend(d.results.iter().copied().zip(made));
+                    self.deferred.overlay.extend(d.results.iter().copied().zip(made));
                 }
             }
         }
-        self.late.inside = false;
+        self.deferred.inside = false;
     }
 
     /// A plain store of held results: nothing where there are none yet.
-    fn late_store(&mut self, inst: Inst) {
+    fn deferred_store(&mut self, inst: Inst) {
         let d = self.data(inst);
         let args = self.values(d.args);
         let own = d.guard.map(|g| Guard { pred: self.value(g.pred), ..g });
-        let guard = match (self.late.have, own) {
+        let guard = match (self.deferred.have, own) {
             (None, own) => own,
             (Some(have), None) => Some(Guard { pred: have, negated: false }),
             (Some(have), Some(own)) => {
@@ -204,7 +204,7 @@ impl Expand<'_, '_> {
             if let Some(c) = self.program.func.constant(v) {
                 let ty = self.program.func.ty(v);
                 let made = self.at().value(NewInst::new(Opcode::Const, &[], &[ty]).attr(Attr::Imm(c)));
-                self.late.overlay.insert(v, made);
+                self.deferred.overlay.insert(v, made);
             }
         }
     }
@@ -224,10 +224,10 @@ impl Expand<'_, '_> {
             for (&n, &v) in kept.iter().zip(&carried) {
                 self.env.insert(source[1 + n], v);
             }
-            self.late.part = Some(part);
+            self.deferred.part = Some(part);
             let yields = self.walk(d.blocks[0])?;
-            if let Some(part) = self.late.part.take() {
-                self.late_part(part);
+            if let Some(part) = self.deferred.part.take() {
+                self.deferred_part(part);
             }
             carried = kept.iter().map(|&n| self.value(yields[n])).collect();
             counter = self.at().add(counter, step);

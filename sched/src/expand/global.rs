@@ -83,7 +83,7 @@ impl Expand<'_, '_> {
         let before = self.seen.global.get(&access.pointer).copied().unwrap_or_default();
         let read = !writes || before.read.admits(access.footprint);
         if !read || !before.written.admits(access.footprint) {
-            self.meet();
+            self.block_barrier();
         }
         self.see_global(access.pointer, Accesses::of(access.footprint, writes));
     }

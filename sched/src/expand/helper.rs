@@ -17,22 +17,22 @@ use warplift_ir::tile::CmpOp;
 
 impl<'a> Expand<'_, 'a> {
     /// A loop's body: of a helper's, only where it is its turn.
-    pub fn walk_in_turn(&mut self, block: Block) -> Result<&'a [Value]> {
-        let Some((ring, number)) = self.handed_in(block).zip(self.own.helper) else {
+    pub fn walk_round_robin(&mut self, block: Block) -> Result<&'a [Value]> {
+        let Some((ring, number)) = self.handoff_in(block).zip(self.own.helper) else {
             return self.walk(block);
         };
         let [work, on] = [self.func.new_block(), self.func.new_block()];
         let slot = self.ring(ring).slot;
         let helpers = copying_warps(self.program, RoleKind::Helper);
         let helpers = self.at().imm(i64::from(helpers));
-        let turn = self.at().int(Opcode::RemU32, slot, helpers);
-        let mine = self.at().compare(CmpOp::Eq, turn, number);
+        let slot_owner = self.at().int(Opcode::RemU32, slot, helpers);
+        let mine = self.at().compare(CmpOp::Eq, slot_owner, number);
         self.branch(mine, (work, &[]), (on, &[]));
         self.func.order.push(work);
         self.block = work;
-        self.own.in_turn = true;
+        self.own.in_slot = true;
         let yields = self.walk(block)?;
-        self.own.in_turn = false;
+        self.own.in_slot = false;
         self.jump(on, &[]);
         self.func.order.push(on);
         self.block = on;
@@ -43,7 +43,7 @@ impl<'a> Expand<'_, 'a> {
     }
 
     /// The ring by which helpers hand on what they make in a block.
-    fn handed_in(&self, block: Block) -> Option<Ring> {
+    fn handoff_in(&self, block: Block) -> Option<Ring> {
         let here = |r: &RingData| r.fill == RingFill::Helper && r.blocks.contains(&block);
         self.s.rings.iter().find(|(_, r)| self.role == RoleKind::Helper && here(r)).map(|(r, _)| r)
     }

@@ -11,6 +11,7 @@
 //! sides run the same sequence of fills, so the counters agree by construction and are never reset
 //! (Task-Based Tensor Computations on Modern GPUs, section 4.2.6: events become barriers).
 
+mod barrier_fixpoint;
 mod blocks;
 mod consumer;
 mod control;
@@ -18,28 +19,27 @@ mod cp_async;
 mod cse;
 mod dce;
 mod deferred;
-mod early;
-mod flight;
 mod global;
 mod helper;
+mod mma_order;
 mod multicast;
+mod pdl;
 mod producer;
 mod ring;
 mod role;
 mod setup;
 mod staging;
-mod steady;
-mod turns;
 mod unroll;
+mod wgmma_pipelining;
 
 pub(crate) use cp_async::can_lead;
 pub(crate) use cse::rename;
-pub(crate) use early::held_early;
+pub(crate) use pdl::hoisted_before_wait;
 pub(crate) use unroll::slots_of;
 
 use crate::graph::{Graph, Node};
 use crate::schedule::budgets;
-use crate::share::most;
+use crate::setmaxnreg::most;
 use crate::{Result, SchedError};
 use role::Expand;
 use rustc_hash::FxHashSet;
@@ -56,7 +56,7 @@ pub(crate) const PRODUCER_WARPS: u32 = 4;
 ///
 /// # Errors
 /// A block of too many threads.
-pub fn do_expand<'a>(
+pub fn do_expand_roles<'a>(
     program: &Program<'a>,
     schedule: &Schedule,
     shared: SharedMap,
@@ -71,9 +71,9 @@ pub fn do_expand<'a>(
     let graph = Graph::of(&program.func);
     let (mut launch, parts) = multicast::part_maps(program, schedule);
     // What the mapping lets be read early counts only where something is.
-    let held = held_early(program);
+    let hoisted = hoisted_before_wait(program);
     for (n, argument) in (0..).zip(&mut launch.arguments) {
-        argument.early &= schedule.early.is_some() || held.contains(&n);
+        argument.before_wait &= schedule.before_wait.is_some() || hoisted.contains(&n);
     }
     let setup = setup::do_setup(program, &launch, schedule, &shared);
     let expand = |role: RoleKind| {
@@ -82,7 +82,7 @@ pub fn do_expand<'a>(
     };
     let each = program.warps * program.teams;
     let mut roles = Vec::new();
-    let computing = [RoleKind::Consumer, RoleKind::Finisher];
+    let computing = [RoleKind::Consumer, RoleKind::Epilogue];
     for (role, first_warp) in computing.into_iter().zip((0..warps).step_by(each as usize)) {
         let registers = most(program, role, high);
         let func = expand(role).consumer(split.then_some(registers))?;
@@ -90,7 +90,8 @@ pub fn do_expand<'a>(
         roles.push(Role { name, first_warp, warps: each, copiers: 0, registers, func });
     }
     if schedule.producer {
-        let others = [RoleKind::Supplier, RoleKind::Helper].map(|r| (r, kept(program, schedule, &graph, r)));
+        let others =
+            [RoleKind::EpilogueLoad, RoleKind::Helper].map(|r| (r, kept(program, schedule, &graph, r)));
         let others: Vec<_> = others.into_iter().filter(|(_, needed)| !needed.is_empty()).collect();
         let others: Vec<_> =
             others.into_iter().map(|(r, needed)| (r, needed, copying_warps(program, r))).collect();

@@ -82,7 +82,7 @@ impl<'a> Expand<'_, 'a> {
         self.block = work;
         self.open_rings();
         // Who runs the early loop waits behind its first stages; a helper reads what others have waited for.
-        if self.role.copies() && self.s.early.is_none_or(|looped| !self.keeps(looped)) {
+        if self.role.copies() && self.s.before_wait.is_none_or(|looped| !self.keeps(looped)) {
             self.wait_for_grids();
         }
         self.walk(self.program.func.entry)?;
@@ -96,7 +96,7 @@ impl<'a> Expand<'_, 'a> {
             return Ok(());
         }
         match self.data(inst).op {
-            Opcode::For if self.s.early == Some(inst) => self.expand_early(inst),
+            Opcode::For if self.s.before_wait == Some(inst) => self.expand_before_wait(inst),
             Opcode::For => self.expand_for(inst),
             Opcode::If => self.expand_if(inst),
             Opcode::Yield | Opcode::Await => Ok(()),
@@ -118,7 +118,7 @@ impl<'a> Expand<'_, 'a> {
         let Some(place) = t.place else { return };
         let Some(ring) = self.ring_of(place.buffer) else { return };
         let guard = self.filler();
-        if !self.fills_now(ring, t.early) {
+        if !self.fills_now(ring, t.before_wait) {
             return;
         }
         let to = self.stage_address(ring, place.buffer, place.offset);

@@ -5,9 +5,9 @@
 //! the first round of waits returns at once.
 
 use super::role::Expand;
-use crate::shared::BARRIER;
+use crate::smem::BARRIER;
 use crate::stage::{fills_first, fills_last};
-use warplift_ir::machine::{Attr, Guard, Handed, NewInst, Place, Ring, RingFill, RoleKind, Ty, Value};
+use warplift_ir::machine::{Attr, Guard, NewInst, Place, Ring, RingFill, RoleKind, StageRelease, Ty, Value};
 use warplift_ir::target::Opcode;
 use warplift_ir::tile::CmpOp;
 
@@ -37,14 +37,14 @@ impl Expand<'_, '_> {
     /// Whether this role fills a ring: it waits for empty stages and says that they are full.
     fn is_filler(&self, ring: Ring) -> bool {
         match self.s.rings[ring].fill {
-            RingFill::Consumers => self.role == RoleKind::Consumer,
+            RingFill::Handoff => self.role == RoleKind::Consumer,
             RingFill::Helper => self.role == RoleKind::Helper,
-            RingFill::Tensor | RingFill::Threads => self.role.copies(),
+            RingFill::Tma | RingFill::CpAsync => self.role.copies(),
         }
     }
 
     /// Whether this access is the first to a stage that one role hands on to another.
-    pub fn opens_handed(&self, ring: Ring) -> bool {
+    pub fn opens_handoff(&self, ring: Ring) -> bool {
         self.s.rings[ring].fill.is_stored() && !self.ring(ring).open
     }
 
@@ -59,8 +59,8 @@ impl Expand<'_, '_> {
 
     /// The ring whose slots and phases are those of what a helper hands on.
     fn leader(&self, ring: Ring) -> Option<Ring> {
-        match (self.s.rings[ring].fill, self.s.rings[ring].handed) {
-            (RingFill::Helper, Handed::With(leader)) => Some(leader),
+        match (self.s.rings[ring].fill, self.s.rings[ring].release) {
+            (RingFill::Helper, StageRelease::With(leader)) => Some(leader),
             _ => None,
         }
     }
@@ -94,10 +94,10 @@ impl Expand<'_, '_> {
     /// Spins until the stage is full (who reads it) or empty (who fills it, unless it is known to be).
     pub fn wait_stage(&mut self, ring: Ring) {
         let data = &self.s.rings[ring];
-        let empty = data.handed != Handed::Alone || fills_first(&self.program.func, data, self.source);
+        let empty = data.release != StageRelease::Alone || fills_first(&self.program.func, data, self.source);
         // What consumers handed on says that all they waited for is there.
-        let again = self.role == RoleKind::Finisher && data.again.contains(&self.source);
-        if !again && (!self.is_filler(ring) || !empty) {
+        let rereads = self.role == RoleKind::Epilogue && data.rereads.contains(&self.source);
+        if !rereads && (!self.is_filler(ring) || !empty) {
             self.spin(ring);
         }
         if let Some(state) = &mut self.rings[ring] {
@@ -164,24 +164,24 @@ impl Expand<'_, '_> {
         if !self.ring(ring).open {
             return;
         }
-        if self.s.rings[ring].fill == RingFill::Threads {
+        if self.s.rings[ring].fill == RingFill::CpAsync {
             self.finish_copies(ring);
-            self.land();
+            self.wait_wgmma();
             if self.s.rings[ring].depth == 1 {
-                self.meet();
+                self.block_barrier();
             }
         } else if !self.s.producer {
-            self.land();
-            if self.s.rings[ring].handed != Handed::Never {
+            self.wait_wgmma();
+            if self.s.rings[ring].release != StageRelease::Never {
                 self.keep_from_copies(ring);
-                self.meet();
+                self.block_barrier();
             }
         } else if !self.role.copies() {
-            self.land();
+            self.wait_wgmma();
             let data = &self.s.rings[ring];
-            let kept = self.role == RoleKind::Consumer && !data.again.is_empty();
+            let kept = self.role == RoleKind::Consumer && !data.rereads.is_empty();
             // What a helper has read, consumers hand back: they wait for what comes of it.
-            let told = self.role == RoleKind::Helper || data.handed != Handed::Alone;
+            let told = self.role == RoleKind::Helper || data.release != StageRelease::Alone;
             let told = told && !self.is_filler(ring);
             if kept || told || fills_last(&self.program.func, data, self.source) {
                 return self.advance(ring);
@@ -201,7 +201,7 @@ impl Expand<'_, '_> {
     /// that still wait behind stores (measured: rows of layer_norm that held columns of the block's next row).
     fn keep_from_copies(&mut self, ring: Ring) {
         let data = &self.s.rings[ring];
-        if data.threads_read && data.fill == RingFill::Tensor {
+        if data.threads_read && data.fill == RingFill::Tma {
             self.fence();
         }
     }
@@ -209,7 +209,7 @@ impl Expand<'_, '_> {
     /// This warp has done with a stage: read it, or filled it for others. Where another ring's release, or none, tells
     /// so, nothing is to do.
     pub fn release(&mut self, ring: Ring, slot: Value, guard: Option<Guard>) {
-        if self.s.rings[ring].handed != Handed::Alone && !self.is_filler(ring) {
+        if self.s.rings[ring].release != StageRelease::Alone && !self.is_filler(ring) {
             return;
         }
         let address = self.barrier_at(slot);
@@ -224,7 +224,7 @@ impl Expand<'_, '_> {
     /// On to the next slot: of helpers those too whose turn it was not, behind it. A ring that follows another goes on with it.
     pub fn advance(&mut self, ring: Ring) {
         let RingState { slot, phase, .. } = self.ring(ring);
-        if self.own.in_turn || self.leader(ring).is_some() {
+        if self.own.in_slot || self.leader(ring).is_some() {
             self.rings[ring] = Some(RingState { slot, phase, open: false, filled: false });
             return;
         }

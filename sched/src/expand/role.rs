@@ -1,10 +1,10 @@
 //! State of the expansion of one role, and the walk over blocks.
 
 use super::cp_async::Ahead;
-use super::early::Part;
-use super::flight::{Flown, Held};
 use super::global::{Accesses, plain};
+use super::pdl::WaitPhase;
 use super::ring::RingState;
+use super::wgmma_pipelining::{Flown, Unreleased};
 use crate::Result;
 use crate::graph::{Node, touched};
 use crate::schedule::{repeats, staging_sites};
@@ -38,7 +38,7 @@ impl Touched {
     }
 
     /// What is left of it behind a barrier.
-    pub fn met(self) -> Self {
+    pub fn after_barrier(self) -> Self {
         Self { unfenced: self.unfenced, ..Self::default() }
     }
 
@@ -83,7 +83,7 @@ pub(super) struct Own {
     /// Number of this warp among the helpers.
     pub helper: Option<Value>,
     /// Whether what is expanded is its turn.
-    pub in_turn: bool,
+    pub in_slot: bool,
     /// Whether this is a warpgroup, for each of them, where they take turns.
     pub group: Vec<Value>,
     /// First addresses by offset, and whether a loop is expanded whose body stands there for each slot.
@@ -109,12 +109,12 @@ pub(super) struct Flight {
     /// Their events there.
     pub events: Vec<Value>,
     /// Stages whose products stay in flight over an iteration.
-    pub held: Option<Held>,
+    pub unreleased: Option<Unreleased>,
 }
 
 /// The deferred epilogue.
 #[derive(Default)]
-pub(super) struct Late {
+pub(super) struct Deferred {
     /// Its part that goes before the next wait.
     pub part: Option<usize>,
     /// Its instructions.
@@ -131,7 +131,7 @@ pub(super) struct Late {
 #[derive(Default)]
 pub(super) struct Leading {
     /// Which loads of a stage are filled now.
-    pub part: Part,
+    pub phase: WaitPhase,
     /// Copies of later iterations that are yet to be issued.
     pub copies: Vec<Ahead>,
     /// A loop whose iterations are so few at most.
@@ -165,7 +165,7 @@ pub(super) struct Expand<'p, 'a> {
     pub rings: SecondaryMap<Ring, Option<RingState>>,
     pub own: Own,
     pub flight: Flight,
-    pub late: Late,
+    pub deferred: Deferred,
     pub ahead: Leading,
     pub staged: Staged,
     pub seen: Seen,
@@ -184,7 +184,7 @@ impl<'p, 'a> Expand<'p, 'a> {
     ) -> Self {
         let func = Func::new(program.func.bump);
         let block = func.entry;
-        let late = s.deferral.iter().flat_map(|d| d.parts.iter().flatten().copied());
+        let deferred = s.deferral.iter().flat_map(|d| d.parts.iter().flatten().copied());
         Self {
             program,
             s,
@@ -200,7 +200,7 @@ impl<'p, 'a> Expand<'p, 'a> {
             rings: SecondaryMap::new(),
             own: Own::default(),
             flight: Flight::default(),
-            late: Late { insts: late.collect(), ..Late::default() },
+            deferred: Deferred { insts: deferred.collect(), ..Deferred::default() },
             ahead: Leading::default(),
             staged: Staged { sites: all_sites(program, s), slot_now: SecondaryMap::new() },
             seen: Seen::default(),
@@ -232,10 +232,10 @@ impl<'p, 'a> Expand<'p, 'a> {
     pub fn value(&self, v: Value) -> Value {
         // A value that is not here was not kept: a slice that forgot it is a bug of `graph`.
         *self
-            .late
+            .deferred
             .overlay
             .get(&v)
-            .filter(|_| self.late.inside)
+            .filter(|_| self.deferred.inside)
             .or_else(|| self.env.get(&v))
             .unwrap_or_else(|| panic!("{v} is not in this role"))
     }
@@ -287,8 +287,8 @@ impl<'p, 'a> Expand<'p, 'a> {
             self.env.insert(self.data(inst).results[0], team);
             return;
         }
-        if (self.data(inst).op, self.role) == (Opcode::Tid, RoleKind::Finisher) {
-            // Its number among the finishers.
+        if (self.data(inst).op, self.role) == (Opcode::Tid, RoleKind::Epilogue) {
+            // Its number among the epilogue warps.
             let before = 32 * i64::from(self.program.warps);
             let thread = self.at().op(Opcode::Tid, &[], Ty::B32);
             let own = self.at().add_imm(thread, -before);
@@ -306,25 +306,25 @@ impl<'p, 'a> Expand<'p, 'a> {
     pub fn walk(&mut self, block: Block) -> Result<&'a [Value]> {
         let insts = self.program.func.blocks[block].insts.clone();
         let around = std::mem::replace(&mut self.source, block);
-        let held = self.held_rings(block);
-        let ends = if held.is_empty() { self.ring_ends(block) } else { Vec::new() };
+        let unreleased = self.unreleased_rings(block);
+        let ends = if unreleased.is_empty() { self.ring_ends(block) } else { Vec::new() };
         for inst in insts {
-            if self.late.insts.contains(&inst) {
+            if self.deferred.insts.contains(&inst) {
                 continue;
             }
             self.loc = self.data(inst).loc;
             match self.role {
-                RoleKind::Producer | RoleKind::Supplier => self.produce(block, inst)?,
-                RoleKind::Consumer | RoleKind::Finisher | RoleKind::Helper => self.consume(block, inst)?,
+                RoleKind::Producer | RoleKind::EpilogueLoad => self.produce(block, inst)?,
+                RoleKind::Consumer | RoleKind::Epilogue | RoleKind::Helper => self.consume(block, inst)?,
             }
             for &ring in ends.iter().filter(|(at, _)| *at == inst).map(|(_, r)| r) {
                 self.end_stage(ring);
             }
         }
-        if !held.is_empty() {
-            self.hold(&held);
+        if !unreleased.is_empty() {
+            self.defer_release(&unreleased);
         } else if !self.role.copies() {
-            self.land();
+            self.wait_wgmma();
         }
         self.source = around;
         Ok(crate::graph::yields(&self.program.func, block))
@@ -339,13 +339,13 @@ impl<'p, 'a> Expand<'p, 'a> {
 
     /// Whether a stage of a ring is filled, read, or read again by this role in a block.
     pub fn moves_in(&self, ring: &RingData, block: Block) -> bool {
-        ring.blocks.contains(&block) || (self.role == RoleKind::Finisher && ring.again.contains(&block))
+        ring.blocks.contains(&block) || (self.role == RoleKind::Epilogue && ring.rereads.contains(&block))
     }
 
     /// Rings that move inside an instruction's blocks.
     pub fn rings_inside(&self, inst: Inst) -> Vec<Ring> {
         let inside = |b: Block| block_inside(&self.program.func, inst, b);
-        let blocks = |r: &RingData| r.blocks.iter().chain(&r.again).any(|&b| inside(b));
+        let blocks = |r: &RingData| r.blocks.iter().chain(&r.rereads).any(|&b| inside(b));
         self.s.rings.iter().filter(|(_, r)| blocks(r)).map(|(r, _)| r).collect()
     }
 
@@ -359,20 +359,20 @@ impl<'p, 'a> Expand<'p, 'a> {
     }
 
     /// Barrier among the warps that compute.
-    pub fn meet(&mut self) {
+    pub fn block_barrier(&mut self) {
         let threads = i64::from(32 * self.program.warps);
         let id = match self.role {
-            RoleKind::Finisher => 2,
+            RoleKind::Epilogue => 2,
             _ => i64::from(self.s.producer),
         };
         match self.program.blocks {
             1 => drop(self.at().push(NewInst::new(Opcode::BarSync, &[], &[]).attr(Attr::Imm2(id, threads)))),
-            _ => self.meet_blocks(),
+            _ => self.cluster_barrier(),
         }
         let buffers: Vec<Buffer> = self.program.buffers.keys().collect();
         self.seen.global.clear();
         for b in buffers {
-            self.seen.scratch[b] = self.seen.scratch[b].met();
+            self.seen.scratch[b] = self.seen.scratch[b].after_barrier();
         }
         // Products in flight go on reading.
         for &event in &self.flight.events {

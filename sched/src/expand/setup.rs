@@ -1,9 +1,9 @@
 //! What all threads do before the roles part: one of them initialises the barriers, then all meet.
 
-use crate::shared::BARRIER;
+use crate::smem::BARRIER;
 use warplift_ir::machine::{
-    Attr, Block, BlockCall, Cursor, Func, Guard, Handed, LaunchInfo, NewInst, Program, RingData, RingFill,
-    Schedule, SharedMap, Ty, Value,
+    Attr, Block, BlockCall, Cursor, Func, Guard, LaunchInfo, NewInst, Program, RingData, RingFill, Schedule,
+    SharedMap, StageRelease, Ty, Value,
 };
 use warplift_ir::manifest::Param;
 use warplift_ir::target::Opcode;
@@ -19,7 +19,7 @@ pub fn do_setup<'a>(
     let mut func = Func::new(program.func.bump);
     let entry = func.entry;
     let mut c = Cursor::new(&mut func, entry, Loc::default());
-    if launch.programmatic {
+    if launch.pdl {
         // The next grid may start as soon as there is room: what it must wait for, it waits for itself.
         c.push(NewInst::new(Opcode::GriddepLaunch, &[], &[]));
     }
@@ -35,7 +35,7 @@ pub fn do_setup<'a>(
             let guard = Some(Guard { pred: first, negated: false });
             initialise(program, launch, s, shared, &mut c, guard);
         }
-        meet(program, s, &mut c);
+        block_barrier(program, s, &mut c);
     }
     c.push(NewInst::new(Opcode::Ret, &[], &[]));
     func
@@ -68,7 +68,7 @@ fn initialise(
     let rings = || s.rings.iter().filter(|(_, r)| r.fill.has_barriers());
     let each = |team: u32| rings().map(move |(ring, data)| (team, ring, data));
     for (team, ring, data) in (0..program.teams).flat_map(each) {
-        let both = if data.handed == Handed::Alone { 2 } else { 1 };
+        let both = if data.release == StageRelease::Alone { 2 } else { 1 };
         for i in 0..both * data.depth {
             let at = c.add_imm(base, i64::from(team * shared.team + shared.barriers[ring] + i * BARRIER));
             let count = arrivals(program, launch, data, i < data.depth);
@@ -86,13 +86,13 @@ fn initialise(
 /// empty one: one a warp of all blocks that fill the stage.
 fn arrivals(program: &Program<'_>, launch: &LaunchInfo, ring: &RingData, full: bool) -> u32 {
     match (full, ring.fill) {
-        (true, RingFill::Tensor | RingFill::Helper) => 1,
+        (true, RingFill::Tma | RingFill::Helper) => 1,
         _ => program.warps * if ring.cluster { launch.cluster } else { 1 },
     }
 }
 
 /// All threads behind the initialisation.
-fn meet(program: &Program<'_>, s: &Schedule, c: &mut Cursor<'_, '_>) {
+fn block_barrier(program: &Program<'_>, s: &Schedule, c: &mut Cursor<'_, '_>) {
     if s.rings.values().any(|r| r.cluster) {
         // No block may send to another whose barriers are not there yet.
         c.push(NewInst::new(Opcode::ClusterArrive, &[], &[]));

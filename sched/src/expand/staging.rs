@@ -81,7 +81,7 @@ impl Expand<'_, '_> {
                 }
             }
             BufferKind::Ring => {
-                if let Some(ring) = self.ring_of(buffer).filter(|&r| self.opens_handed(r)) {
+                if let Some(ring) = self.ring_of(buffer).filter(|&r| self.opens_handoff(r)) {
                     self.wait_stage(ring);
                 }
             }
@@ -113,7 +113,7 @@ impl Expand<'_, '_> {
     /// Deferred copies happen only where there is a previous tile.
     fn have_guard(&mut self) -> Option<Guard> {
         let elected = self.own.elected?;
-        let pred = match self.late.have {
+        let pred = match self.deferred.have {
             Some(have) => self.at().op(Opcode::AndPred, &[elected, have], Ty::Pred),
             None => elected,
         };

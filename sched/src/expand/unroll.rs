@@ -22,7 +22,7 @@ const MOST_COPIES: u32 = 8;
 /// deep.
 pub(crate) fn slots_of(program: &Program<'_>, s: &Schedule, inst: Inst) -> Option<u32> {
     let inside =
-        |r: &&RingData| r.blocks.iter().chain(&r.again).any(|&b| block_inside(&program.func, inst, b));
+        |r: &&RingData| r.blocks.iter().chain(&r.rereads).any(|&b| block_inside(&program.func, inst, b));
     let depths: Vec<u32> = s.rings.values().filter(inside).map(|r| r.depth).collect();
     let most = *depths.iter().max()?;
     (most <= MOST_COPIES && depths.iter().all(|d| most.is_multiple_of(*d))).then_some(most)
@@ -32,7 +32,7 @@ impl Expand<'_, '_> {
     /// How often the body of a loop stands in one iteration: once, or once for each slot.
     pub fn copies_of_body(&self, l: &Rotated<'_>) -> u32 {
         let wanted = self.s.loops.iter().any(|s| s.inst == l.inst && s.unrolls);
-        let plain = self.role == RoleKind::Consumer && l.held.is_empty() && self.ahead.most.is_none();
+        let plain = self.role == RoleKind::Consumer && l.unreleased.is_empty() && self.ahead.most.is_none();
         let possible = wanted && plain && l.rings.iter().all(|&r| self.is_at_zero(r));
         if possible { slots_of(self.program, self.s, l.inst).unwrap_or(1) } else { 1 }
     }
@@ -47,8 +47,8 @@ impl Expand<'_, '_> {
     /// What is held for the iteration whose body is written.
     pub fn pick(&mut self, inst: Inst) {
         let d = self.data(inst);
-        let held = self.value(d.args[1 + self.own.iteration as usize]);
-        self.env.insert(d.results[0], held);
+        let hoisted = self.value(d.args[1 + self.own.iteration as usize]);
+        self.env.insert(d.results[0], hoisted);
     }
 
     /// Whether a ring is known to be at its first slot here.
@@ -82,9 +82,9 @@ impl Expand<'_, '_> {
     }
 
     /// Between two copies of a body: out of the loop, or on with the next iteration's counter and carried values.
-    pub fn next_copy(&mut self, l: &Rotated<'_>, again: Value, out: &[Value], next: &[Value]) {
+    pub fn next_copy(&mut self, l: &Rotated<'_>, more: Value, out: &[Value], next: &[Value]) {
         let on = self.func.new_block();
-        self.branch(again, (on, &[]), (l.exit, out));
+        self.branch(more, (on, &[]), (l.exit, out));
         self.func.order.push(on);
         self.block = on;
         let params = &self.program.func.blocks[self.data(l.inst).blocks[0]].params;

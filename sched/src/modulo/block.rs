@@ -57,7 +57,7 @@ struct Group {
     /// When each product is complete; absent: in flight.
     done: FxHashMap<usize, f64>,
     /// When its turn begins, if it was woken.
-    turn: Option<f64>,
+    woken: Option<f64>,
 }
 
 struct Block<'b> {
@@ -69,11 +69,11 @@ struct Block<'b> {
 }
 
 /// Cycles of an iteration in the steady state, warpgroups so many cycles after each other at the start.
-pub(super) fn steady(body: &Body, steps: &[Step], apart: f64) -> f64 {
-    let start = |n: u32| Group { until: f64::from(n) * apart, ..Group::default() };
+pub(super) fn steady(body: &Body, steps: &[Step], staggered: f64) -> f64 {
+    let start = |n: u32| Group { until: f64::from(n) * staggered, ..Group::default() };
     let groups: Vec<Group> = (0..body.groups.max(1)).map(start).collect();
     let mut block = Block { body, steps, groups, queue: VecDeque::new(), now: 0.0 };
-    block.groups[0].turn = Some(0.0);
+    block.groups[0].woken = Some(0.0);
     block.run();
     let half = ITERATIONS / 2;
     let each = block.groups.iter().map(|g| (g.ends[ITERATIONS - 1] - g.ends[half - 1]) / half as f64);
@@ -103,9 +103,9 @@ impl Block<'_> {
         let (now, next) = (self.now, (g + 1) % self.groups.len());
         let group = &mut self.groups[g];
         let over = match &self.steps[group.step] {
-            Step::Turn => group.turn.take_if(|t| *t <= now + NOTHING).is_some(),
+            Step::OrderWait => group.woken.take_if(|t| *t <= now + NOTHING).is_some(),
             Step::Wake => {
-                self.groups[next].turn = Some(now + f64::from(Opcode::BarSync.row().latency));
+                self.groups[next].woken = Some(now + f64::from(Opcode::BarSync.row().latency));
                 true
             }
             Step::Product(n) => return self.issue(g, *n),
@@ -122,7 +122,7 @@ impl Block<'_> {
     fn issue(&mut self, g: usize, product: usize) -> bool {
         let (node, group) = (&self.body.nodes[product], &mut self.groups[g]);
         // A fragment is read when what was issued before is complete.
-        if group.left.is_none() && node.held && group.queued > 0 {
+        if group.left.is_none() && node.reads_fragment && group.queued > 0 {
             return false;
         }
         let mut left = group.left.map_or(node.atoms as usize, |l| l as usize);
@@ -130,7 +130,7 @@ impl Block<'_> {
             self.go_on(g);
             return true;
         }
-        let ahead = if node.held { AHEAD } else { usize::MAX };
+        let ahead = if node.reads_fragment { AHEAD } else { usize::MAX };
         let now = left.min(ahead.saturating_sub(group.queued));
         for _ in 0..now {
             left -= 1;
@@ -140,7 +140,7 @@ impl Block<'_> {
         group.queued += now;
         group.done.insert(product, f64::INFINITY);
         group.left = Some(left as f64);
-        group.until = if node.held { self.now } else { self.now + ISSUE * now as f64 };
+        group.until = if node.reads_fragment { self.now } else { self.now + ISSUE * now as f64 };
         now > 0
     }
 
@@ -178,7 +178,7 @@ impl Block<'_> {
         let ends = self.groups.iter().filter_map(|group| match &self.steps[group.step] {
             _ if group.ends.len() >= ITERATIONS => None,
             _ if group.until > self.now + NOTHING => Some(group.until - self.now),
-            Step::Turn => Some(group.turn? - self.now),
+            Step::OrderWait => Some(group.woken? - self.now),
             Step::Wait(n) => Some(group.done.get(n)? - self.now).filter(|t| t.is_finite()),
             Step::Work(..) => Some(group.left? / group.rate),
             _ => None,

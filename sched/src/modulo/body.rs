@@ -1,6 +1,6 @@
 //! One iteration as a graph: nodes with a resource and a duration, edges with latency and distance.
 
-use crate::alike::handed_on;
+use crate::dedup_mma::helper_insts;
 use crate::graph::{global_access, touched};
 use rustc_hash::{FxHashMap, FxHashSet};
 use warplift_ir::machine::{Attr, Block, Buffer, BufferKind, Func, Inst, Program, Span, Ty, Value};
@@ -41,7 +41,7 @@ pub(super) struct Node {
     /// Instructions of a product.
     pub atoms: u32,
     /// Whether a product reads a fragment, so that its warps issue it piece by piece.
-    pub held: bool,
+    pub reads_fragment: bool,
     /// Whether the result is there at the end only: what reads it waits for all of it.
     pub whole: bool,
 }
@@ -190,7 +190,7 @@ impl Body {
             block,
             limits,
             free: free(func, block),
-            helped: handed_on(program),
+            helped: helper_insts(program),
             body: Self { groups: limits.groups, ..Self::default() },
             node_of: FxHashMap::default(),
             stores: FxHashMap::default(),
@@ -497,8 +497,8 @@ impl Build<'_, '_> {
             let (busy, latency) = (w.cycles() as u32, RATES.product_latency as u32);
             let usage = Usage::from_iter([(Unit::Tensor, busy)]);
             let atoms = u32::from(w.m_atoms) * u32::from(w.n_atoms) * u32::from(w.k_steps);
-            let (resource, held) = (Resource::Tensor, w.a.is_none());
-            return Node { insts, resource, busy, latency, usage, atoms, held, whole: false };
+            let (resource, reads_fragment) = (Resource::Tensor, w.a.is_none());
+            return Node { insts, resource, busy, latency, usage, atoms, reads_fragment, whole: false };
         }
         let (busy, usage) = (self.busy(inst), self.usage(inst));
         let resource = if busy == 0 { Resource::None } else { Resource::Threads };

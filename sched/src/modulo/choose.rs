@@ -11,7 +11,7 @@ use super::block::steady;
 use super::body::Body;
 use super::search::Found;
 use super::steps::{Step, Steps};
-use warplift_ir::machine::{Inst, Pins, Turning};
+use warplift_ir::machine::{Inst, MmaOrderGain, Pins};
 use warplift_ir::target::Unit;
 
 /// Share of a loop's time that warpgroups without turns are in step (from attention with two of them, which took 3 to
@@ -25,14 +25,14 @@ const PIN_GAIN: f64 = 0.03;
 /// What was chosen for a loop.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Choice {
-    pub turns: Option<Turning>,
+    pub mma_order: Option<MmaOrderGain>,
     pub pins: Option<Pins>,
 }
 
 /// Cycles of an iteration.
 #[derive(Clone, Copy, Debug, Default)]
 struct Cycles {
-    apart: f64,
+    staggered: f64,
     in_step: f64,
     expected: f64,
 }
@@ -59,7 +59,7 @@ impl Way {
 /// What the block gives to choose.
 pub(super) struct Choices {
     /// Turns if the mapping says.
-    pub turns: Option<bool>,
+    pub mma_order: Option<bool>,
     /// Whether waits may be pinned.
     pub pins: bool,
 }
@@ -69,26 +69,26 @@ pub(super) fn choose(body: &Body, found: &Found, given: &Choices) -> Choice {
     let steps = Steps { body, found };
     let waits = if given.pins { steps.loose() } else { Vec::new() };
     let come = way(&steps, &waits, false);
-    let turned = (body.groups > 1).then(|| way(&steps, &waits, true));
+    let ordered = (body.groups > 1).then(|| way(&steps, &waits, true));
     let gains = |t: &Way| t.best().expected * (1.0 + GAIN) < come.best().expected;
-    let taken = given.turns.unwrap_or(turned.as_ref().is_some_and(gains));
-    let way = turned.as_ref().filter(|_| taken).unwrap_or(&come);
+    let taken = given.mma_order.unwrap_or(ordered.as_ref().is_some_and(gains));
+    let way = ordered.as_ref().filter(|_| taken).unwrap_or(&come);
     let pins = way.pinned.map(|p| Pins {
         waits: waits.iter().filter(|_| way.pins()).filter_map(|&n| last(body, n)).collect(),
         loose: way.loose.expected as u32,
         pinned: p.expected as u32,
     });
-    let Cycles { apart, in_step, expected } = come.best();
-    let turns = turned.as_ref().map(|t| Turning {
-        apart: apart as u32,
+    let Cycles { staggered, in_step, expected } = come.best();
+    let mma_order = ordered.as_ref().map(|t| MmaOrderGain {
+        staggered: staggered as u32,
         in_step: in_step as u32,
         expected: expected as u32,
-        in_turn: t.best().expected as u32,
+        ordered: t.best().expected as u32,
         work_inside: works_inside(&steps),
-        given: given.turns.is_some(),
+        given: given.mma_order.is_some(),
         taken,
     });
-    Choice { turns, pins }
+    Choice { mma_order, pins }
 }
 
 /// The instruction by which a wait goes.
@@ -96,27 +96,27 @@ fn last(body: &Body, node: usize) -> Option<Inst> {
     body.nodes[node].insts.last().copied()
 }
 
-fn way(steps: &Steps<'_>, waits: &[usize], turns: bool) -> Way {
-    let pinned = (!waits.is_empty()).then(|| cycles(steps, waits, turns));
+fn way(steps: &Steps<'_>, waits: &[usize], mma_order: bool) -> Way {
+    let pinned = (!waits.is_empty()).then(|| cycles(steps, waits, mma_order));
     let tensor = steps.body.taken().first().is_some_and(|t| t.0 == Unit::Tensor);
-    Way { loose: cycles(steps, &[], turns), pinned, tensor }
+    Way { loose: cycles(steps, &[], mma_order), pinned, tensor }
 }
 
-fn cycles(steps: &Steps<'_>, pinned: &[usize], turns: bool) -> Cycles {
-    let (all, groups) = (steps.all(turns, pinned), steps.body.groups.max(1));
+fn cycles(steps: &Steps<'_>, pinned: &[usize], mma_order: bool) -> Cycles {
+    let (all, groups) = (steps.all(mma_order, pinned), steps.body.groups.max(1));
     let in_step = steady(steps.body, &all, 0.0);
-    if turns || groups == 1 {
-        return Cycles { apart: in_step, in_step, expected: in_step };
+    if mma_order || groups == 1 {
+        return Cycles { staggered: in_step, in_step, expected: in_step };
     }
-    let apart = steady(steps.body, &all, f64::from(steps.found.interval) / f64::from(groups));
-    Cycles { apart, in_step, expected: apart + IN_STEP * (in_step - apart).max(0.0) }
+    let staggered = steady(steps.body, &all, f64::from(steps.found.interval) / f64::from(groups));
+    Cycles { staggered, in_step, expected: staggered + IN_STEP * (in_step - staggered).max(0.0) }
 }
 
 /// Whether threads' work stands between the first product of an iteration and the last.
 fn works_inside(steps: &Steps<'_>) -> bool {
     let all = steps.all(true, &[]);
     let place = |step: &Step| all.iter().position(|s| s == step).unwrap_or(0);
-    all[place(&Step::Turn)..place(&Step::Wake)].iter().any(|s| matches!(s, Step::Work(..)))
+    all[place(&Step::OrderWait)..place(&Step::Wake)].iter().any(|s| matches!(s, Step::Work(..)))
 }
 
 #[cfg(test)]
@@ -125,9 +125,17 @@ mod tests {
     use super::super::search::best;
     use super::*;
 
-    fn product(atoms: u32, cycles: u32, held: bool) -> Node {
+    fn product(atoms: u32, cycles: u32, reads_fragment: bool) -> Node {
         let usage = Usage::from_iter([(Unit::Tensor, cycles)]);
-        Node { resource: Resource::Tensor, busy: cycles, latency: 66, usage, atoms, held, ..Node::default() }
+        Node {
+            resource: Resource::Tensor,
+            busy: cycles,
+            latency: 66,
+            usage,
+            atoms,
+            reads_fragment,
+            ..Node::default()
+        }
     }
 
     fn work(unit: Unit, busy: u32, issued: u32) -> Node {
@@ -163,31 +171,38 @@ mod tests {
         b
     }
 
-    fn chosen(body: &Body, stages: u32, turns: Option<bool>) -> (Choice, u32) {
+    fn chosen(body: &Body, stages: u32, mma_order: Option<bool>) -> (Choice, u32) {
         let found = best(body, stages).unwrap();
         let stages = (0..body.nodes.len()).map(|n| found.stage(n)).max().unwrap();
-        (choose(body, &found, &Choices { turns, pins: true }), stages)
+        (choose(body, &found, &Choices { mma_order, pins: true }), stages)
     }
 
     #[test]
     fn two_warpgroups_take_turns_lest_they_are_in_step() {
         let (choice, stages) = chosen(&attention(2, 128, 172), 2, None);
-        let turns = choice.turns.unwrap();
+        let mma_order = choice.mma_order.unwrap();
         assert_eq!(stages, 1);
-        assert!(turns.taken && !turns.given && !turns.work_inside, "{turns:?}");
-        assert!(turns.in_step > turns.apart * 5 / 4 && turns.in_turn < turns.apart * 21 / 20, "{turns:?}");
+        assert!(mma_order.taken && !mma_order.given && !mma_order.work_inside, "{mma_order:?}");
+        assert!(
+            mma_order.in_step > mma_order.staggered * 5 / 4
+                && mma_order.ordered < mma_order.staggered * 21 / 20,
+            "{mma_order:?}"
+        );
         let (refused, _) = chosen(&attention(2, 128, 172), 2, Some(false));
-        assert!(refused.turns.is_some_and(|t| t.given && !t.taken));
+        assert!(refused.mma_order.is_some_and(|t| t.given && !t.taken));
     }
 
     #[test]
     fn three_take_none_where_a_turn_holds_their_work() {
         let (choice, stages) = chosen(&attention(3, 112, 156), 1, None);
-        let turns = choice.turns.unwrap();
+        let mma_order = choice.mma_order.unwrap();
         assert_eq!(stages, 0);
-        assert!(!turns.taken && turns.work_inside && turns.in_turn > turns.expected * 5 / 4, "{turns:?}");
         assert!(
-            chosen(&attention(1, 128, 172), 2, None).0.turns.is_none(),
+            !mma_order.taken && mma_order.work_inside && mma_order.ordered > mma_order.expected * 5 / 4,
+            "{mma_order:?}"
+        );
+        assert!(
+            chosen(&attention(1, 128, 172), 2, None).0.mma_order.is_none(),
             "one has nobody to take turns with"
         );
     }

@@ -10,7 +10,7 @@
 //!
 //! `body` makes the dependence graph of one iteration, with distances in iterations; `search` finds the
 //! least initiation interval at which every instruction has a time (Rau, "Iterative Modulo Scheduling":
-//! resources and recurrences give the minimum, then one interval after the other is tried); `rotate`
+//! resources and recurrences give the minimum, then one interval after the other is tried); `modulo_expand`
 //! rewrites the structured program: first parts, a loop whose body holds a stage each of several iterations, last
 //! parts. What comes out is again a program in order, which the rest of `sched` cuts into roles as any
 //! other (Task-Based Tensor Computations on Modern GPUs, section 4.2.5).
@@ -27,29 +27,29 @@
 //! An interval says nothing of how warpgroups come to stand to each other. `block` runs the `steps` of all of them
 //! beside each other, and `choose` compares: with turns at the tensor cores or without, waits pinned or moved by ptxas.
 //!
-//! Where fragments do not fit twice, `slices` cuts elementwise chains, and all is done again.
+//! Where fragments do not fit twice, `elementwise_subtiles` cuts elementwise chains, and all is done again.
 
 mod block;
 mod body;
 mod choose;
 mod edges;
-mod rotate;
+mod elementwise_subtiles;
+mod modulo_expand;
 mod search;
-mod slices;
 mod steps;
 
-use crate::graph::{meets_in_global, touched_inside, yields};
+use crate::graph::{conflicts_in_global, touched_inside, yields};
 use crate::schedule::{Feature, WARPGROUP, budgets, do_schedule_without};
-use crate::shared::do_shared;
+use crate::smem::do_smem;
 use body::{Body, Limits, Resource};
 use choose::{Choice, Choices, choose};
+use elementwise_subtiles::do_elementwise_subtiles;
 use rustc_hash::FxHashMap;
 use search::Found;
-use slices::do_slices;
 use warplift_ir::machine::{Attr, Buffer, Func, Inst, LoopSchedule, Program, Slot, Span, Value};
 use warplift_ir::target::{Opcode, Target, Unit};
 
-pub use rotate::do_rotate;
+pub use modulo_expand::do_modulo_expand;
 
 /// Registers that a rotated body needs beside the fragments that live by the schedule: scalars, and what
 /// ptxas holds on the way (measured on attention: with 36 it spills).
@@ -73,10 +73,10 @@ pub struct Overlap<'a> {
 pub fn do_modulo<'a>(program: Program<'a>, target: &Target, disabled: &[Feature]) -> Overlap<'a> {
     let (loops, remarks) = schedules(&program, target, disabled);
     let mut made = Overlap { program, loops, remarks };
-    if [Feature::Slices, Feature::Modulo].iter().any(|f| disabled.contains(f)) {
+    if [Feature::ElementwiseSubtiles, Feature::Modulo].iter().any(|f| disabled.contains(f)) {
         return made;
     }
-    let stays = |l: &&LoopSchedule| !l.rotated && mixes(&made.program.func, l.inst);
+    let stays = |l: &&LoopSchedule| !l.pipelined && mixes(&made.program.func, l.inst);
     let stuck: Vec<Inst> = made.loops.iter().filter(stays).map(|l| l.inst).collect();
     let mut cut = Vec::new();
     for looped in stuck {
@@ -97,7 +97,7 @@ fn with_slices<'a>(
     disabled: &[Feature],
 ) -> Option<(Overlap<'a>, String)> {
     let mut program = whole.program.clone();
-    if !do_slices(&mut program.func, looped) {
+    if !do_elementwise_subtiles(&mut program.func, looped) {
         return None;
     }
     let (loops, remarks) = schedules(&program, target, disabled);
@@ -105,7 +105,7 @@ fn with_slices<'a>(
     let (new, old) = (of(&loops)?, of(&whole.loops)?);
     let [cycles, before] = [new.expected(), old.expected()];
     let why = format!("loop `{}`: chains are cut, {cycles} cycles an iteration, {before} whole", new.name);
-    (new.rotated && cycles < before).then_some((Overlap { program, loops, remarks }, why))
+    (new.pipelined && cycles < before).then_some((Overlap { program, loops, remarks }, why))
 }
 
 /// Schedules every loop with products or tensor copies. One whose products depend on threads' work in the same
@@ -138,22 +138,22 @@ fn do_loop(
     let Attr::Loop(attr) = &func.insts[inst].attr else { return None };
     let (has, mixes) = (|f: Feature| !disabled.contains(&f), mixes(func, inst));
     // What a helper hands on is not cut: it would be made iterations before it is loaded.
-    let helped = program.alike.iter().any(|&b| touched_inside(func, inst).iter().any(|t| t.1 == b));
-    let rotates = mixes && !helped && !meets_in_global(func) && has(Feature::Modulo);
+    let helped = program.helper_buffers.iter().any(|&b| touched_inside(func, inst).iter().any(|t| t.1 == b));
+    let pipelines = mixes && !helped && !conflicts_in_global(func) && has(Feature::Modulo);
     let unless = |why: &String| {
-        if rotates {
+        if pipelines {
             remarks.push(format!("loop `{}` is not overlapped with itself: {why}", attr.name));
         }
     };
     let body = Body::of(program, inst, limits).inspect_err(unless).ok()?;
-    let (s, why) = found_for(&body, if rotates { STAGES } else { 1 })?;
-    let turns = if has(Feature::Turns) { attr.turns } else { Some(false) };
-    let given = Choices { turns, pins: has(Feature::Pins) };
-    let Choice { turns, pins } = if mixes { choose(&body, &s, &given) } else { Choice::default() };
+    let (s, why) = found_for(&body, if pipelines { STAGES } else { 1 })?;
+    let mma_order = if has(Feature::MmaOrder) { attr.mma_order } else { Some(false) };
+    let given = Choices { mma_order, pins: has(Feature::Pins) };
+    let Choice { mma_order, pins } = if mixes { choose(&body, &s, &given) } else { Choice::default() };
     let made = describe(program, inst, &s, &attr.name);
     let unrolls = has(Feature::Unroll) && is_mostly_threads(func, &made);
-    let made = LoopSchedule { turns, pins, unrolls, ..made };
-    if rotates && !made.rotated {
+    let made = LoopSchedule { mma_order, pins, unrolls, ..made };
+    if pipelines && !made.pipelined {
         remarks.push(format!("loop `{}`: {}", attr.name, stays(&made, why)));
     }
     Some(made)
@@ -196,7 +196,7 @@ fn limits(program: &Program<'_>, target: &Target, disabled: &[Feature]) -> Limit
 /// scheduled, which is told later.
 fn depths(program: &Program<'_>, target: &Target, disabled: &[Feature]) -> FxHashMap<Buffer, u32> {
     let Ok(mut s) = do_schedule_without(program, target, disabled) else { return FxHashMap::default() };
-    if do_shared(program, &mut s, target).is_err() {
+    if do_smem(program, &mut s, target).is_err() {
         return FxHashMap::default();
     }
     s.rings.values().flat_map(|r| r.buffers.iter().map(|&b| (b, r.depth))).collect()
@@ -234,9 +234,9 @@ fn describe(program: &Program<'_>, inst: Inst, found: &Found, name: &str) -> Loo
         taken: b.taken(),
         recurrence: found.recurrence,
         stages: ahead + own,
-        rotated: own > 1,
+        pipelined: own > 1,
         unrolls: false,
-        turns: None,
+        mma_order: None,
         pins: None,
         slots,
         copies,
@@ -247,7 +247,7 @@ fn describe(program: &Program<'_>, inst: Inst, found: &Found, name: &str) -> Loo
 /// repeats, and which is not overlapped with itself. Sums of several products leave ptxas no registers for bodies side by side
 /// (360 bytes of spills, measured).
 fn is_mostly_threads(func: &Func<'_>, l: &LoopSchedule) -> bool {
-    let alone = func.blocks[func.entry].insts.contains(&l.inst) && !l.rotated;
+    let alone = func.blocks[func.entry].insts.contains(&l.inst) && !l.pipelined;
     let threads = |u: Unit| !matches!(u, Unit::Tensor | Unit::Tma | Unit::Lsu);
     let body = &func.blocks[func.insts[l.inst].blocks[0]].insts;
     let products = body.iter().filter(|&&i| func.insts[i].op == Opcode::Wgmma);

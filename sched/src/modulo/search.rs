@@ -203,9 +203,9 @@ impl<'b> Search<'b> {
         let mut budget = TRIES * order.len();
         while let Some(&n) = order.iter().find(|&&n| times[n].is_none()) {
             budget = budget.checked_sub(1)?;
-            let early = self.earliest(n, &times).max(0);
-            let found = self.first_fit(n, early, &times);
-            let t = found.unwrap_or(early.max(last[n] + 1));
+            let before_wait = self.earliest(n, &times).max(0);
+            let found = self.first_fit(n, before_wait, &times);
+            let t = found.unwrap_or(before_wait.max(last[n] + 1));
             last[n] = t;
             self.evict(n, t, &mut times);
             times[n] = Some(t);
@@ -236,9 +236,9 @@ impl<'b> Search<'b> {
     }
 
     /// The first time within an interval at which the resource is free.
-    fn first_fit(&self, n: usize, early: i64, times: &[Option<i64>]) -> Option<i64> {
-        let mut t = early;
-        while t < early + self.ii {
+    fn first_fit(&self, n: usize, before_wait: i64, times: &[Option<i64>]) -> Option<i64> {
+        let mut t = before_wait;
+        while t < before_wait + self.ii {
             let open = self.b.closed.iter().filter(|c| c.1 == n).filter_map(|c| times[c.0]);
             let blocked = times.iter().enumerate().filter(|(o, _)| *o != n);
             let past =
@@ -289,8 +289,8 @@ impl<'b> Search<'b> {
         let at = |t: i64| {
             let copies = |&(from, to, registers): &(i64, i64, u32)| {
                 let past = (t - from).rem_euclid(ii);
-                let held = (to - from - past).max(0) as u64;
-                registers * held.div_ceil(ii as u64) as u32
+                let lifetime = (to - from - past).max(0) as u64;
+                registers * lifetime.div_ceil(ii as u64) as u32
             };
             spans.iter().map(copies).sum::<u32>()
         };

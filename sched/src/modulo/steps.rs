@@ -20,7 +20,7 @@ use warplift_ir::target::Unit;
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Step {
     /// Waits for its turn.
-    Turn,
+    OrderWait,
     /// Wakes the next one.
     Wake,
     /// Issues a product, by its node.
@@ -39,11 +39,11 @@ pub(super) struct Steps<'b> {
 
 impl Steps<'_> {
     /// The steps, with turns or not, and the waits (their nodes) that are pinned.
-    pub fn all(&self, turns: bool, pinned: &[usize]) -> Vec<Step> {
+    pub fn all(&self, mma_order: bool, pinned: &[usize]) -> Vec<Step> {
         let order = self.placed(pinned);
         let tensor = |n: &usize| self.body.nodes[*n].resource == Resource::Tensor;
-        let first = order.iter().position(tensor).filter(|_| turns);
-        let last = order.iter().rposition(tensor).filter(|_| turns);
+        let first = order.iter().position(tensor).filter(|_| mma_order);
+        let last = order.iter().rposition(tensor).filter(|_| mma_order);
         let (mut steps, mut work) = (Vec::new(), Vec::new());
         for (i, &n) in order.iter().enumerate() {
             if self.body.nodes[n].resource == Resource::Threads {
@@ -51,7 +51,7 @@ impl Steps<'_> {
                 continue;
             }
             self.flush(&mut work, &mut steps);
-            steps.extend((first == Some(i)).then_some(Step::Turn));
+            steps.extend((first == Some(i)).then_some(Step::OrderWait));
             steps.extend(tensor(&n).then_some(Step::Product(n)));
             steps.extend(self.body.closed.iter().filter(|c| c.1 == n).map(|c| Step::Wait(c.0)));
             steps.extend((last == Some(i)).then_some(Step::Wake));
@@ -70,8 +70,8 @@ impl Steps<'_> {
     /// A body of one stage stays as it was written; its waits stand where results are first touched.
     fn order(&self) -> Vec<usize> {
         let nodes = 0..self.body.nodes.len();
-        let rotated = nodes.clone().any(|n| self.found.stage(n) > 0);
-        if rotated { self.found.order.clone() } else { nodes.collect() }
+        let pipelined = nodes.clone().any(|n| self.found.stage(n) > 0);
+        if pipelined { self.found.order.clone() } else { nodes.collect() }
     }
 
     /// The order, with waits that nothing pins where ptxas puts them.

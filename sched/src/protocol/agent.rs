@@ -37,7 +37,7 @@ pub(super) struct Agent<'f, 'a> {
     named_goal: Option<(i64, u64)>,
 }
 
-/// Agents of one block: every warp that computes, finishers too, and the threads that copy; one more thread of the
+/// Agents of one block: every warp that computes, epilogue warps too, and the threads that copy; one more thread of the
 /// producer's that does not.
 pub(super) fn per_block(r: &Run<'_, '_>) -> u32 {
     r.scheduled.roles.iter().map(|role| threads(role).len() as u32).sum()

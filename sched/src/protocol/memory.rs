@@ -2,11 +2,11 @@
 
 use super::{ProtocolError, Report, Run};
 use crate::graph::touched;
-use crate::shared::BARRIER;
+use crate::smem::BARRIER;
 use crate::stage::keeps_last;
 use std::collections::BTreeMap;
 use std::ops::Range;
-use warplift_ir::machine::{Attr, Buffer, Handed, Inst, RingData, RingFill, RoleKind};
+use warplift_ir::machine::{Attr, Buffer, Inst, RingData, RingFill, RoleKind, StageRelease};
 use warplift_ir::target::Opcode;
 
 /// Bits of an address inside its block.
@@ -64,7 +64,7 @@ struct Region {
     depth: u32,
     /// Where the barriers lie that say its stages are full.
     full: u32,
-    /// Warps of a team that read it: consumers, finishers, or both.
+    /// Warps of a team that read it: consumers, epilogue warps, or both.
     readers: Range<u32>,
 }
 
@@ -95,7 +95,7 @@ impl Cluster {
         let size = r.scheduled.launch.cluster.max(1);
         let each = super::agent::per_block(r);
         let mut regions = Vec::new();
-        for (name, ring) in r.schedule.rings.iter().filter(|(_, r)| r.fill == RingFill::Tensor) {
+        for (name, ring) in r.schedule.rings.iter().filter(|(_, r)| r.fill == RingFill::Tma) {
             for &b in &ring.buffers {
                 let d = &r.program.buffers[b];
                 regions.push(Region {
@@ -236,7 +236,7 @@ impl Cluster {
     }
 
     /// One copy lands.
-    pub(super) fn land(&mut self, i: usize) -> Result<(), ProtocolError> {
+    pub(super) fn wait_wgmma(&mut self, i: usize) -> Result<(), ProtocolError> {
         let c = self.copies.remove(i);
         if self.blocks[c.block].running == 0 {
             return Err(ProtocolError::End(format!("bytes land in block {}, which has ended", c.block)));
@@ -252,7 +252,7 @@ impl Cluster {
 
     pub(super) fn land_all(&mut self) -> Result<(), ProtocolError> {
         while !self.copies.is_empty() {
-            self.land(0)?;
+            self.wait_wgmma(0)?;
         }
         Ok(())
     }
@@ -354,7 +354,7 @@ impl Cluster {
             }
             for (team, (ring, data)) in (0..self.teams)
                 .flat_map(|t| r.schedule.rings.iter().map(move |x| (t, x)))
-                .filter(|(_, (_, data))| data.fill == RingFill::Tensor)
+                .filter(|(_, (_, data))| data.fill == RingFill::Tma)
             {
                 let first = i64::from(team * self.team + r.scheduled.shared.barriers[ring]);
                 for slot in 0..data.depth {
@@ -364,8 +364,8 @@ impl Cluster {
                     // Without a producer a barrier among all threads stands for the releases. The last one
                     // may tell nobody anything.
                     let spare = empty.map(|n| n + 1).filter(|_| keeps_last(&r.program.func, data));
-                    let handed = data.handed != Handed::Alone || full == empty || full == spare;
-                    if r.schedule.producer && !handed {
+                    let released = data.release != StageRelease::Alone || full == empty || full == spare;
+                    if r.schedule.producer && !released {
                         let what =
                             format!("{ring} slot {slot} of block {n}: {full:?} fills, {empty:?} releases");
                         return Err(ProtocolError::Barrier(what));
@@ -377,7 +377,7 @@ impl Cluster {
     }
 }
 
-/// The warps of a team that read a ring's stages: finishers have the numbers behind the consumers'.
+/// The warps of a team that read a ring's stages: epilogue warps have the numbers behind the consumers'.
 fn readers(r: &Run<'_, '_>, ring: &RingData) -> Range<u32> {
     let (func, warps) = (&r.program.func, r.program.warps);
     let reads = |&i: &Inst| {
@@ -385,8 +385,8 @@ fn readers(r: &Run<'_, '_>, ring: &RingData) -> Range<u32> {
     };
     let by = |role: RoleKind| func.insts.keys().filter(reads).any(|i| r.schedule.roles[i] == role);
     let first = if by(RoleKind::Consumer) { 0 } else { warps };
-    let end = if by(RoleKind::Finisher) { 2 * warps } else { warps };
-    if r.program.relayed.is_some() { first..end } else { 0..warps }
+    let end = if by(RoleKind::Epilogue) { 2 * warps } else { warps };
+    if r.program.epilogue_role.is_some() { first..end } else { 0..warps }
 }
 
 fn complete(b: &mut Barrier) {

@@ -141,7 +141,7 @@ fn choose(
         }
         let random = matches!(r.order, Order::Random(_));
         if random && cluster.in_flight() > 0 && (ready.is_empty() || rng.below(4) == 0) {
-            cluster.land(rng.below(cluster.in_flight() as u64) as usize)?;
+            cluster.wait_wgmma(rng.below(cluster.in_flight() as u64) as usize)?;
             continue;
         }
         let first = |producer: bool| ready.iter().copied().find(|&i| agents[i].producer == producer);
@@ -154,7 +154,7 @@ fn choose(
         if found.is_some() || cluster.in_flight() == 0 {
             return Ok(found);
         }
-        cluster.land(0)?;
+        cluster.wait_wgmma(0)?;
     }
 }
 

@@ -112,7 +112,7 @@ impl Frame {
             name: name.into(),
             ty: ty.into(),
             written,
-            early: false,
+            before_wait: false,
             packing: None,
         };
         let arguments = vec![
@@ -143,7 +143,7 @@ impl Frame {
             grid: [blocks, Expr::Const(1), Expr::Const(1)],
             cluster: self.cluster,
             resident: 1,
-            programmatic: false,
+            pdl: false,
             facts: Vec::new(),
             workspace: Expr::zero(),
         }

@@ -65,7 +65,7 @@ impl Shape {
             place: None,
             multicast,
             hint: CacheHint::Normal,
-            early: false,
+            before_wait: false,
         })
     }
 

@@ -49,14 +49,14 @@ impl Generator<'_> {
         };
         let producers = self.choices.weighted(&[(2, None), (1, Some(1)), (1, Some(0))]);
         let wait = self.choices.weighted(&[(3, None), (1, Some(0)), (1, Some(1))]);
-        let turns = self.choices.weighted(&[(5, None), (1, Some(1))]);
-        LoopMapping { pipeline, producers, consumers: None, wait, chunk: None, turns }
+        let mma_order = self.choices.weighted(&[(5, None), (1, Some(1))]);
+        LoopMapping { pipeline, producers, consumers: None, wait, chunk: None, mma_order }
     }
 
     fn kernel_mapping(&mut self) -> KernelMapping {
         let product = self.groups.is_some();
         let persistent = self.choices.chance(1, 2);
-        let alternate = product && persistent && self.groups == Some(1) && self.choices.chance(1, 5);
+        let pingpong = product && persistent && self.groups == Some(1) && self.choices.chance(1, 5);
         let mut whole = KernelMapping {
             persistent,
             raster: self.choices.weighted(&[
@@ -64,17 +64,16 @@ impl Generator<'_> {
                 (1, Raster::Square),
                 (1, Raster::BandM(3)),
                 (1, Raster::BandN(2)),
-                (1, Raster::Folded),
+                (1, Raster::Paired),
             ]),
             epilogue: self.choices.weighted(&[(2, Epilogue::Direct), (1, Epilogue::Deferred)]),
             cluster: self.choices.weighted(&[(5, 1), (1, 2)]),
-            alternate: if alternate { 2 } else { 1 },
+            pingpong: if pingpong { 2 } else { 1 },
             blocks: 1,
             resident: 1,
             warps: if product { None } else { self.choices.of(&[Some(4), None, Some(1), Some(2), Some(8)]) },
             chunk: self.choices.weighted(&[(6, None), (1, Some(16)), (1, Some(32))]),
-            relay: !product && persistent && self.choices.chance(1, 4),
-            programmatic: self.choices.chance(1, 6),
+            pdl: self.choices.chance(1, 6),
             bulk_store: !self.choices.chance(1, 6),
             products: self.choices.weighted(&[
                 (6, Products::Fit),
@@ -82,12 +81,13 @@ impl Generator<'_> {
                 (1, Products::Wgmma),
             ]),
         };
-        // Programs of a folded raster count with tiles of their own.
-        if whole.raster == Raster::Folded && (whole.cluster > 1 || whole.alternate > 1) {
+        let epilogue_warps = !product && persistent && self.choices.chance(1, 4);
+        // Programs of a paired raster count with tiles of their own.
+        if whole.raster == Raster::Paired && (whole.cluster > 1 || whole.pingpong > 1) {
             whole.raster = Raster::Linear;
         }
         // Teams take tiles in turn in blocks without neighbours.
-        if whole.alternate > 1 {
+        if whole.pingpong > 1 {
             whole.cluster = 1;
         }
         // Several blocks beside each other leave a thread 64 registers: wide work is cut into strips.
@@ -98,8 +98,9 @@ impl Generator<'_> {
         if !product && whole.cluster > 1 && whole.raster == Raster::Linear {
             (whole.cluster, whole.blocks) = (1, if persistent { 2 } else { 4 });
         }
-        // Finishers come in whole warpgroups, to blocks alone.
-        if whole.relay {
+        // Epilogue warps come in whole warpgroups, to blocks alone.
+        if epilogue_warps {
+            whole.epilogue = Epilogue::Warps;
             (whole.cluster, whole.blocks, whole.resident) = (1, 1, 1);
             whole.warps = Some(self.choices.of(&[4, 8]));
         }

@@ -119,12 +119,12 @@ fn mappings(m: &Mapping) -> Vec<Mapping> {
         all.push(new);
     };
     whole(|w, d| *w = d);
-    whole(|w, d| w.programmatic = d.programmatic);
+    whole(|w, d| w.pdl = d.pdl);
     whole(|w, d| w.persistent = d.persistent);
     whole(|w, d| w.raster = d.raster);
     whole(|w, d| w.epilogue = d.epilogue);
     whole(|w, d| w.cluster = d.cluster);
-    whole(|w, d| w.alternate = d.alternate);
+    whole(|w, d| w.pingpong = d.pingpong);
     whole(|w, d| w.blocks = d.blocks);
     whole(|w, d| w.warps = d.warps);
     whole(|w, _| w.warps = w.warps.map(|_| 1));

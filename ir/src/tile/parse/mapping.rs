@@ -3,13 +3,13 @@
 //! ```text
 //! mapping = "mapping" name "{" (name "=" int | "for" name ":" loop,+ | "array" name ":" array,+ | "tile" name ":" tile
 //!         | "kernel" ":" whole,+),* "}"
-//! loop    = "pipeline" ("fit" | int) | "producers" int | "consumers" int | "wait" int | "chunk" int | "turns" int
-//! array   = "plain" | "staged" | "packed" | "stream" | "early"
+//! loop    = "pipeline" ("fit" | int) | "producers" int | "consumers" int | "wait" int | "chunk" int | "mma_order" int
+//! array   = "plain" | "staged" | "packed" | "stream" | "before_wait"
 //! tile    = "layout" string                  (the full text form of `ir::layout`)
-//! whole   = "persistent" | "raster" ("linear" | "folded" | "square" | "band_m" int | "band_n" int)
-//!         | "epilogue" ("direct" | "deferred") | "cluster" int | "alternate" int | "blocks" int | "resident" int
-//!         | "warps" int | "chunk" int | "relay"
-//!         | "no" "bulk_store" | "products" ("fit" | "wgmma" | "mma_sync") | "programmatic"
+//! whole   = "persistent" | "raster" ("linear" | "paired" | "square" | "band_m" int | "band_n" int)
+//!         | "epilogue" ("direct" | "deferred" | "warps") | "cluster" int | "pingpong" int | "blocks" int | "resident" int
+//!         | "warps" int | "chunk" int
+//!         | "no" "bulk_store" | "products" ("fit" | "wgmma" | "mma_sync") | "pdl"
 //! attr    = "thread" | "warps" int | "warpgroups" int | "persistent" | "index" | "below" int | "deferred"
 //!         | "by_threads" | "in_parts" | "operand" | "share" int int "together"? | loop | array | tile
 //! ```
@@ -25,23 +25,41 @@ use crate::tile::{
 
 /// The ways of an array, of which it has one.
 const WAYS: [&str; 3] = ["plain", "staged", "packed"];
-const ARRAY_WORDS: [&str; 5] = ["plain", "staged", "packed", "stream", "early"];
-const LOOP_WORDS: [&str; 6] = ["pipeline", "producers", "consumers", "wait", "chunk", "turns"];
-const KERNEL_WORDS: [&str; 13] = [
+const ARRAY_WORDS: [&str; 5] = ["plain", "staged", "packed", "stream", "before_wait"];
+const LOOP_WORDS: [&str; 6] = ["pipeline", "producers", "consumers", "wait", "chunk", "mma_order"];
+const KERNEL_WORDS: [&str; 12] = [
     "persistent",
     "raster",
     "epilogue",
     "cluster",
-    "alternate",
+    "pingpong",
     "blocks",
     "resident",
     "warps",
     "chunk",
     "products",
-    "relay",
-    "programmatic",
+    "pdl",
     "no",
 ];
+
+/// Words of former versions, each with what says the same now. A word is refused with its successor where that may stand.
+const FORMER: [(&str, &str); 6] = [
+    ("alternate", "pingpong"),
+    ("turns", "mma_order"),
+    ("relay", "epilogue warps"),
+    ("early", "before_wait"),
+    ("programmatic", "pdl"),
+    ("folded", "paired"),
+];
+
+/// Refuses a former word, of which one of the known words is the successor or begins it.
+fn refuse_former(c: &Cursor<'_>, known: &[&str]) -> Result<()> {
+    let succeeds = |new: &str| new.split(' ').next().is_some_and(|first| known.contains(&first));
+    match FORMER.iter().find(|(old, new)| c.is_word(old) && succeeds(new)) {
+        Some((old, new)) => c.error(format!("`{old}` is now `{new}`")),
+        None => Ok(()),
+    }
+}
 
 /// The words of one item, each said once.
 struct Words<'p> {
@@ -52,6 +70,7 @@ struct Words<'p> {
 impl Words<'_> {
     /// Steps over one of some words; `None` if the next one is no such word.
     fn next(&mut self, c: &mut Cursor<'_>, known: &[&'static str]) -> Result<Option<&'static str>> {
+        refuse_former(c, known)?;
         let Some(&word) = known.iter().find(|w| c.is_word(w)) else { return Ok(None) };
         if self.places.says(self.item, word) {
             return c.error(format!("`{word}` is said already"));
@@ -161,7 +180,7 @@ fn loop_word(c: &mut Cursor<'_>, looped: &mut LoopMapping, word: &str) -> Result
         "consumers" => looped.consumers = Some(c.count()?),
         "wait" => looped.wait = Some(c.count()?),
         "chunk" => looped.chunk = Some(c.count()?),
-        _ => looped.turns = Some(c.count()?),
+        _ => looped.mma_order = Some(c.count()?),
     }
     Ok(())
 }
@@ -178,7 +197,7 @@ fn array_word(array: &mut ArrayMapping, word: &str) {
         "staged" => array.way = Way::Staged,
         "packed" => array.way = Way::Packed,
         "stream" => array.stream = true,
-        _ => array.early = true,
+        _ => array.before_wait = true,
     }
 }
 
@@ -197,13 +216,12 @@ fn layout(c: &mut Cursor<'_>) -> Result<Layout> {
 fn whole_word(c: &mut Cursor<'_>, whole: &mut KernelMapping, words: &mut Words<'_>) -> Result<()> {
     match words.one_of(c, &KERNEL_WORDS)? {
         "persistent" => whole.persistent = true,
-        "programmatic" => whole.programmatic = true,
-        "relay" => whole.relay = true,
+        "pdl" => whole.pdl = true,
         "raster" => whole.raster = raster(c)?,
         "epilogue" => whole.epilogue = epilogue(c)?,
         "products" => whole.products = products(c)?,
         "cluster" => whole.cluster = c.count()?,
-        "alternate" => whole.alternate = c.count()?,
+        "pingpong" => whole.pingpong = c.count()?,
         "resident" => whole.resident = c.count()?,
         "blocks" => whole.blocks = c.count()?,
         "warps" => whole.warps = Some(c.count()?),
@@ -217,7 +235,8 @@ fn whole_word(c: &mut Cursor<'_>, whole: &mut KernelMapping, words: &mut Words<'
 }
 
 fn raster(c: &mut Cursor<'_>) -> Result<Raster> {
-    let words = [("linear", Raster::Linear), ("folded", Raster::Folded), ("square", Raster::Square)];
+    refuse_former(c, &["paired"])?;
+    let words = [("linear", Raster::Linear), ("paired", Raster::Paired), ("square", Raster::Square)];
     for (word, raster) in words {
         if c.eat_word(word) {
             return Ok(raster);
@@ -229,16 +248,17 @@ fn raster(c: &mut Cursor<'_>) -> Result<Raster> {
     if c.eat_word("band_n") {
         return c.count().map(Raster::BandN);
     }
-    c.expected("`linear`, `folded`, `square`, `band_m` or `band_n`")
+    c.expected("`linear`, `paired`, `square`, `band_m` or `band_n`")
 }
 
 fn epilogue(c: &mut Cursor<'_>) -> Result<Epilogue> {
-    for (word, e) in [("direct", Epilogue::Direct), ("deferred", Epilogue::Deferred)] {
+    let words = [("direct", Epilogue::Direct), ("deferred", Epilogue::Deferred), ("warps", Epilogue::Warps)];
+    for (word, e) in words {
         if c.eat_word(word) {
             return Ok(e);
         }
     }
-    c.expected("`direct` or `deferred`")
+    c.expected("`direct`, `deferred` or `warps`")
 }
 
 fn products(c: &mut Cursor<'_>) -> Result<Products> {

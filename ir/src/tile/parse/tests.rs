@@ -142,13 +142,13 @@ fn words_of_a_mapping_have_places() {
 fn words_are_said_once() {
     for (items, at, message) in [
         ("for t: wait 0, wait 1", "1:28:", "`wait` is said already"),
-        ("for t: wait 0 for t: turns 1", "1:31:", "`t` is mapped already"),
+        ("for t: wait 0 for t: mma_order 1", "1:31:", "`t` is mapped already"),
         ("array a: staged, packed", "1:30:", "`packed` contradicts `staged`"),
-        ("array a: stream array a: early", "1:35:", "`a` is mapped already"),
+        ("array a: stream array a: before_wait", "1:35:", "`a` is mapped already"),
         ("kernel: warps 4 kernel: warps 8", "1:37:", "`warps` is said already"),
         ("BM = 1 BM = 2", "1:20:", "`BM` is mapped already"),
         ("kernel: raster", "1:28:", "expected `linear`"),
-        ("kernel: fast", "1:21:", "`programmatic` or `no`, found `fast`"),
+        ("kernel: fast", "1:21:", "`pdl` or `no`, found `fast`"),
     ] {
         let found = errors(&format!("mapping k {{ {items} }}"));
         assert!(

@@ -1,7 +1,7 @@
 //! Whether a mapping speaks of what its kernel has, its numbers are possible, and its words agree.
 
 use super::VerifyError;
-use crate::tile::{Depth, Item, Kernel, LoopMapping, Mapping, Op, ParamData, Raster, Type, Value};
+use crate::tile::{Depth, Epilogue, Item, Kernel, LoopMapping, Mapping, Op, ParamData, Raster, Type, Value};
 use std::ops::RangeInclusive;
 
 /// Stages of a loop's rings at most: barriers alone would fill shared memory long before.
@@ -108,7 +108,7 @@ impl Check<'_> {
             ("consumers", l.consumers, 1..=MAX_WARPS / WARPGROUP),
             ("wait", l.wait, 0..=1),
             ("chunk", l.chunk, 1..=u32::MAX),
-            ("turns", l.turns, 0..=1),
+            ("mma_order", l.mma_order, 0..=1),
         ];
         for (word, number, possible) in numbers {
             if let Some(number) = number {
@@ -119,10 +119,13 @@ impl Check<'_> {
 
     fn arrays(&mut self) {
         for (i, (name, array)) in self.mapping.arrays.iter().enumerate() {
-            if array.early && !self.mapping.whole.programmatic {
-                let what =
-                    "a `programmatic` kernel waits for the grid before it; other kernels start after it";
-                self.error(Item::Array(i), "early", format!("array `{name}` is loaded `early`: {what}"));
+            if array.before_wait && !self.mapping.whole.pdl {
+                let what = "a `pdl` kernel waits for the grid before it; other kernels start after it";
+                self.error(
+                    Item::Array(i),
+                    "before_wait",
+                    format!("array `{name}` is loaded `before_wait`: {what}"),
+                );
             }
         }
     }
@@ -131,7 +134,7 @@ impl Check<'_> {
         let w = self.mapping.whole;
         let numbers = [
             ("cluster", Some(w.cluster), 1..=u32::MAX),
-            ("alternate", Some(w.alternate), 1..=MAX_WARPS / WARPGROUP),
+            ("pingpong", Some(w.pingpong), 1..=MAX_WARPS / WARPGROUP),
             ("resident", Some(w.resident), 1..=MAX_RESIDENT),
             ("warps", w.warps, 1..=MAX_WARPS),
             ("chunk", w.chunk, 1..=u32::MAX),
@@ -145,13 +148,15 @@ impl Check<'_> {
             let message = format!("`blocks {}`: 1, 2, 4 or 8 hold a tile together", w.blocks);
             self.error(Item::Kernel, "blocks", message);
         }
-        if w.alternate > 1 && !w.persistent {
-            let message = format!("`alternate {}`: only a `persistent` kernel has turns", w.alternate);
-            self.error(Item::Kernel, "alternate", message);
+        if w.pingpong > 1 && !w.persistent {
+            let message =
+                format!("`pingpong {}`: only a `persistent` kernel has tiles to take in turn", w.pingpong);
+            self.error(Item::Kernel, "pingpong", message);
         }
-        if w.relay && !w.persistent {
-            let message = "`relay`: only a `persistent` kernel has a next tile to go on to".to_owned();
-            self.error(Item::Kernel, "relay", message);
+        if w.epilogue == Epilogue::Warps && !w.persistent {
+            let message =
+                "`epilogue warps`: only a `persistent` kernel has a next tile to go on to".to_owned();
+            self.error(Item::Kernel, "epilogue", message);
         }
     }
 
@@ -166,8 +171,8 @@ impl Check<'_> {
             let message = format!("`{word} {n}`: 1 to {MAX_BAND} tiles are possible");
             self.error(Item::Kernel, "raster", message);
         }
-        if w.raster == Raster::Folded && (w.cluster > 1 || w.alternate > 1) {
-            let message = "`raster folded` with clusters of blocks or teams in turn".to_owned();
+        if w.raster == Raster::Paired && (w.cluster > 1 || w.pingpong > 1) {
+            let message = "`raster paired` with clusters of blocks or teams in turn".to_owned();
             self.error(Item::Kernel, "raster", message);
         }
     }
@@ -192,11 +197,11 @@ impl Check<'_> {
     /// Blocks are neighbours, hold tiles together, or have teams: one of these.
     fn clusters(&mut self) {
         let w = self.mapping.whole;
-        if w.blocks > 1 && (w.cluster > 1 || w.alternate > 1) {
+        if w.blocks > 1 && (w.cluster > 1 || w.pingpong > 1) {
             let message = "blocks that hold a tile together beside clusters of neighbours or teams in turn";
             self.error(Item::Kernel, "blocks", message.to_owned());
         }
-        if w.cluster > 1 && w.alternate > 1 {
+        if w.cluster > 1 && w.pingpong > 1 {
             let message = "clusters of blocks whose teams take tiles in turn".to_owned();
             self.error(Item::Kernel, "cluster", message);
         }

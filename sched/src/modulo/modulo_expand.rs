@@ -36,13 +36,13 @@ use warplift_ir::target::Opcode;
 use warplift_ir::tile::{CmpOp, Loc};
 
 /// Rewrites the scheduled loops of a program, and notes where warpgroups take turns.
-pub fn do_rotate<'a>(mut program: Program<'a>, schedules: &[LoopSchedule]) -> Program<'a> {
+pub fn do_modulo_expand<'a>(mut program: Program<'a>, schedules: &[LoopSchedule]) -> Program<'a> {
     for s in schedules {
-        if let (Attr::Loop(l), Some(turns)) = (&mut program.func.insts[s.inst].attr, s.turns) {
-            l.turns = Some(turns.taken);
+        if let (Attr::Loop(l), Some(mma_order)) = (&mut program.func.insts[s.inst].attr, s.mma_order) {
+            l.mma_order = Some(mma_order.taken);
         }
     }
-    let mut cuts: Vec<Cut> = schedules.iter().filter(|s| s.rotations() > 0).map(Cut::of).collect();
+    let mut cuts: Vec<Cut> = schedules.iter().filter(|s| s.extra_stages() > 0).map(Cut::of).collect();
     while !cuts.is_empty() {
         (program.func, cuts) = cut(&program.func, &cuts);
     }
@@ -54,7 +54,7 @@ fn cut<'a>(old: &Func<'a>, cuts: &[Cut]) -> (Func<'a>, Vec<Cut>) {
     let new = Func::new(old.bump);
     let (block, env, next) = (new.entry, Map::default(), Vec::new());
     let cuts = cuts.iter().map(|c| (c.inst, c)).collect();
-    let mut r = Rotate { old, new, block, loc: Loc::default(), env, cuts, now: None, next };
+    let mut r = ModuloExpand { old, new, block, loc: Loc::default(), env, cuts, now: None, next };
     r.insts_of(old.entry, None);
     (r.new, r.next)
 }
@@ -64,14 +64,14 @@ fn cut<'a>(old: &Func<'a>, cuts: &[Cut]) -> (Func<'a>, Vec<Cut>) {
 struct Cut {
     inst: Inst,
     /// Work in the order of the body that is to be made.
-    parts: Vec<Part>,
+    segments: Vec<Segment>,
     /// What is late: what stands this many stages behind the first, or more.
-    late: u32,
+    from_stage: u32,
 }
 
 /// Instructions that are placed together.
 #[derive(Clone, Debug)]
-struct Part {
+struct Segment {
     insts: Vec<Inst>,
     stage: u32,
     /// Instructions to be pinned in the last body.
@@ -82,28 +82,28 @@ impl Cut {
     fn of(schedule: &LoopSchedule) -> Self {
         let first = schedule.slots.iter().map(|s| s.stage).min().unwrap_or(0);
         let waits = schedule.pins.as_ref().map_or(&[][..], |p| &p.waits);
-        let parts = schedule.slots.iter().map(|s| {
+        let segments = schedule.slots.iter().map(|s| {
             let pinned = s.insts.iter().copied().filter(|i| waits.contains(i)).collect();
-            Part { insts: s.insts.clone(), stage: s.stage - first, pinned }
+            Segment { insts: s.insts.clone(), stage: s.stage - first, pinned }
         });
-        Self { inst: schedule.inst, parts: parts.collect(), late: 1 }
+        Self { inst: schedule.inst, segments: segments.collect(), from_stage: 1 }
     }
 
     /// Whether the body that is made is the last one.
     fn is_last(&self) -> bool {
-        self.parts.iter().all(|p| p.stage <= self.late)
+        self.segments.iter().all(|p| p.stage <= self.from_stage)
     }
 
     /// Parts in the order of the body: what waits for further rewriting stands behind the rest.
     fn order(&self) -> Vec<usize> {
-        let mut order: Vec<usize> = (0..self.parts.len()).collect();
-        order.sort_by_key(|&n| self.parts[n].stage.max(self.late));
+        let mut order: Vec<usize> = (0..self.segments.len()).collect();
+        order.sort_by_key(|&n| self.segments[n].stage.max(self.from_stage));
         order
     }
 
     /// 0 for an early part, 1 for a late one.
-    fn side(&self, part: usize) -> usize {
-        usize::from(self.parts[part].stage >= self.late)
+    fn side(&self, segment: usize) -> usize {
+        usize::from(self.segments[segment].stage >= self.from_stage)
     }
 }
 
@@ -131,7 +131,7 @@ impl Now {
     }
 }
 
-struct Rotate<'p, 'a> {
+struct ModuloExpand<'p, 'a> {
     old: &'p Func<'a>,
     new: Func<'a>,
     block: Block,
@@ -155,7 +155,7 @@ enum Carried {
     Value(Value),
 }
 
-impl<'a> Rotate<'_, 'a> {
+impl<'a> ModuloExpand<'_, 'a> {
     fn at(&mut self) -> Cursor<'_, 'a> {
         Cursor::new(&mut self.new, self.block, self.loc)
     }
@@ -198,7 +198,7 @@ impl<'a> Rotate<'_, 'a> {
     fn insts_of(&mut self, block: Block, stage: Option<usize>) {
         for &inst in &self.old.blocks[block].insts {
             match self.cuts.get(&inst).copied().filter(|_| stage.is_none()) {
-                Some(cut) => self.rotate(inst, cut),
+                Some(cut) => self.modulo_expand(inst, cut),
                 None => self.copy(inst, stage),
             }
         }
@@ -267,7 +267,7 @@ impl<'a> Rotate<'_, 'a> {
         true
     }
 
-    fn rotate(&mut self, inst: Inst, cut: &Cut) {
+    fn modulo_expand(&mut self, inst: Inst, cut: &Cut) {
         let d = self.old.insts[inst].clone();
         let args: Vec<Value> = d.args.iter().map(|&v| self.value(v, None)).collect();
         self.now = Some(self.begin(inst, cut));
@@ -292,8 +292,8 @@ impl<'a> Rotate<'_, 'a> {
     fn begin(&self, inst: Inst, cut: &Cut) -> Now {
         let body = self.old.insts[inst].blocks[0];
         let mut stage = FxHashMap::default();
-        for (n, part) in cut.parts.iter().enumerate() {
-            let results = part.insts.iter().flat_map(|&i| self.old.insts[i].results);
+        for (n, segment) in cut.segments.iter().enumerate() {
+            let results = segment.insts.iter().flat_map(|&i| self.old.insts[i].results);
             stage.extend(results.map(|&r| (r, cut.side(n))));
         }
         Now {
@@ -342,7 +342,7 @@ impl<'a> Rotate<'_, 'a> {
     }
 
     fn now(&mut self) -> &mut Now {
-        // Set by `rotate` around everything that calls this.
+        // Set by `modulo_expand` around everything that calls this.
         self.now.as_mut().unwrap_or_else(|| panic!("no loop is rewritten"))
     }
 
@@ -363,33 +363,33 @@ impl<'a> Rotate<'_, 'a> {
     /// The instructions of one side, in the body's order.
     fn side(&mut self, cut: &Cut, side: usize) {
         for n in cut.order().into_iter().filter(|&n| cut.side(n) == side) {
-            self.part(cut, n);
+            self.segment(cut, n);
         }
     }
 
     /// A part at the end of the current block; what it became.
-    fn part(&mut self, cut: &Cut, n: usize) -> Part {
-        let (part, from) = (&cut.parts[n], self.new.blocks[self.block].insts.len());
+    fn segment(&mut self, cut: &Cut, n: usize) -> Segment {
+        let (segment, from) = (&cut.segments[n], self.new.blocks[self.block].insts.len());
         let mut pinned = Vec::new();
-        for &i in &part.insts {
+        for &i in &segment.insts {
             self.copy(i, Some(cut.side(n)));
             let last = self.new.blocks[self.block].insts.last().copied();
-            pinned.extend(last.filter(|_| part.pinned.contains(&i)));
+            pinned.extend(last.filter(|_| segment.pinned.contains(&i)));
         }
-        Part { insts: self.new.blocks[self.block].insts[from..].to_vec(), stage: part.stage, pinned }
+        Segment { insts: self.new.blocks[self.block].insts[from..].to_vec(), stage: segment.stage, pinned }
     }
 
     /// All parts, in the body's order; if it is to be rewritten further, the cut for that.
     fn body(&mut self, cut: &Cut) -> Option<Cut> {
-        let mut made: Vec<Option<Part>> = vec![None; cut.parts.len()];
+        let mut made: Vec<Option<Segment>> = vec![None; cut.segments.len()];
         for n in cut.order() {
-            if cut.is_last() && !cut.parts[n].pinned.is_empty() {
+            if cut.is_last() && !cut.segments[n].pinned.is_empty() {
                 self.at().push(NewInst::new(Opcode::Pmevent, &[], &[]).attr(Attr::Imm(0)));
             }
-            made[n] = Some(self.part(cut, n));
+            made[n] = Some(self.segment(cut, n));
         }
-        let parts = made.into_iter().flatten().collect();
-        (!cut.is_last()).then_some(Cut { inst: cut.inst, parts, late: cut.late + 1 })
+        let segments = made.into_iter().flatten().collect();
+        (!cut.is_last()).then_some(Cut { inst: cut.inst, segments, from_stage: cut.from_stage + 1 })
     }
 
     /// Values that an instruction reads, its blocks included.
@@ -402,14 +402,14 @@ impl<'a> Rotate<'_, 'a> {
     }
 
     fn carried(&mut self, cut: &Cut) -> Vec<Carried> {
-        let mut late = FxHashSet::default();
-        for (_, part) in cut.parts.iter().enumerate().filter(|p| cut.side(p.0) == 1) {
-            part.insts.iter().for_each(|&i| self.reads(i, &mut late));
+        let mut from_stage = FxHashSet::default();
+        for (_, segment) in cut.segments.iter().enumerate().filter(|p| cut.side(p.0) == 1) {
+            segment.insts.iter().for_each(|&i| self.reads(i, &mut from_stage));
         }
         let now = self.now();
         let mut all = vec![Carried::Counter];
         for i in 0..now.yields.len() {
-            let used = late.contains(&now.params[1 + i]);
+            let used = from_stage.contains(&now.params[1 + i]);
             match now.source(i) {
                 0 => {
                     all.push(Carried::Param(i));
@@ -418,7 +418,8 @@ impl<'a> Rotate<'_, 'a> {
                 _ => all.extend(used.then_some(Carried::Param(i))),
             }
         }
-        let mut values: Vec<Value> = late.into_iter().filter(|v| now.stage.get(v) == Some(&0)).collect();
+        let mut values: Vec<Value> =
+            from_stage.into_iter().filter(|v| now.stage.get(v) == Some(&0)).collect();
         values.sort();
         let event = |v: &Value| self.old.ty(*v) == Ty::Event;
         values.retain(|v| !event(v));
@@ -504,8 +505,9 @@ impl<'a> Rotate<'_, 'a> {
     /// A cut of the loop that was made. What is computed anew wherever it is needed belongs to no part.
     fn further(&self, cut: Cut, made: Inst, body: Block) -> Cut {
         let free = free(&self.new, body);
-        let keep = |p: Part| Part { insts: p.insts.into_iter().filter(|i| !free.contains(i)).collect(), ..p };
-        Cut { inst: made, parts: cut.parts.into_iter().map(keep).collect(), late: cut.late }
+        let keep =
+            |p: Segment| Segment { insts: p.insts.into_iter().filter(|i| !free.contains(i)).collect(), ..p };
+        Cut { inst: made, segments: cut.segments.into_iter().map(keep).collect(), from_stage: cut.from_stage }
     }
 
     /// What the body passes on for something carried.

@@ -1,4 +1,4 @@
-//! What a loop of finishers loads alike for every tile, they load once and hold in registers.
+//! What a loop of epilogue warps loads alike for every tile, they load once and hold in registers.
 //!
 //! ```text
 //!                                        w0 = load w[0]; w1 = load w[1]; ..
@@ -14,15 +14,15 @@
 //! bounded. What comes from the L2 cache for every tile is what bounds such a kernel: a row of 128 KB with as much of `w` and
 //! of `b` is 384 KB to a multiprocessor (measured: without `w` 0.93 of a copy where 0.88 were possible).
 //!
-//! Consumers need few registers for their half: what finishers hold is taken from both, by what each needs (`share`).
+//! Consumers need few registers for their half: what epilogue warps hold is taken from both, by what each needs (`setmaxnreg`).
 
+use crate::epilogue_roles::{last_loop, tiles};
 use crate::graph::global_access;
-use crate::relay::{last_loop, tiles};
 use crate::schedule::{Feature, SCALAR_REGISTERS, budgets, defined_in};
-use crate::share::most_of_finishers;
+use crate::setmaxnreg::most_of_epilogue;
 use rustc_hash::{FxHashMap, FxHashSet};
 use warplift_ir::machine::{
-    Attr, Block, Cursor, Func, Guard, Inst, InstData, NewInst, Program, Relayed, Ty, Value,
+    Attr, Block, Cursor, EpilogueRole, Func, Guard, Inst, InstData, NewInst, Program, Ty, Value,
 };
 use warplift_ir::target::{Opcode, Target};
 
@@ -30,23 +30,25 @@ use warplift_ir::target::{Opcode, Target};
 /// this pays, has half as many).
 const MOST_INSTRUCTIONS: u32 = 6144;
 
-/// Lets finishers hold what is the same for all tiles, if registers suffice; what was left, and why.
-pub fn do_held<'a>(
+/// Lets epilogue warps hold what is the same for all tiles, if registers suffice; what was left, and why.
+pub fn do_hoist_loads<'a>(
     mut program: Program<'a>,
     target: &Target,
     disabled: &[Feature],
 ) -> (Program<'a>, Vec<String>) {
-    let Some(relayed) = program.relayed.clone().filter(|_| !disabled.contains(&Feature::Held)) else {
+    let Some(epilogue_role) =
+        program.epilogue_role.clone().filter(|_| !disabled.contains(&Feature::HoistLoads))
+    else {
         return (program, Vec::new());
     };
     let Some(l) = Loop::of(&program.func) else { return (program, Vec::new()) };
     if let Some(why) = too_long(&program.func, &l) {
         return (program, vec![why]);
     }
-    let (loads, held, remarks) = what_fits(&program, &l, room(&program, target));
+    let (loads, hoisted_registers, remarks) = what_fits(&program, &l, room(&program, target));
     if !loads.is_empty() {
-        hold(&mut program.func, &l, &loads);
-        program.relayed = Some(Relayed { held, ..relayed });
+        hoist(&mut program.func, &l, &loads);
+        program.epilogue_role = Some(EpilogueRole { hoisted_registers, ..epilogue_role });
     }
     (program, remarks)
 }
@@ -57,7 +59,7 @@ fn too_long(func: &Func<'_>, l: &Loop) -> Option<String> {
     let all = each.saturating_mul(l.most);
     (all > MOST_INSTRUCTIONS && !l.loads(func).is_empty()).then(|| {
         format!(
-            "finishers hold nothing for all tiles: {} bodies of {each} instructions are {all}, at most {MOST_INSTRUCTIONS} are worth it",
+            "epilogue warps hold nothing for all tiles: {} bodies of {each} instructions are {all}, at most {MOST_INSTRUCTIONS} are worth it",
             l.most
         )
     })
@@ -73,16 +75,16 @@ fn length(func: &Func<'_>, block: Block) -> u32 {
     func.blocks[block].insts.iter().map(of).sum()
 }
 
-/// Registers that finishers may hold something in.
+/// Registers that epilogue warps may hold something in.
 fn room(program: &Program<'_>, target: &Target) -> u32 {
     let (high, _, split) = budgets(program.computing_warps(), true, target);
-    if split { most_of_finishers(high).saturating_sub(SCALAR_REGISTERS) } else { 0 }
+    if split { most_of_epilogue(high).saturating_sub(SCALAR_REGISTERS) } else { 0 }
 }
 
 /// Loads of whole arrays, in their order, as long as there is room; the registers that they take; why others are left.
 fn what_fits(program: &Program<'_>, l: &Loop, room: u32) -> (Vec<Inst>, u32, Vec<String>) {
     let func = &program.func;
-    let (mut loads, mut held, mut remarks) = (Vec::new(), 0, Vec::new());
+    let (mut loads, mut hoisted_registers, mut remarks) = (Vec::new(), 0, Vec::new());
     let mut arrays: Vec<(u32, Vec<Inst>)> = Vec::new();
     for (load, pointer) in l.loads(func) {
         match arrays.iter_mut().find(|a| a.0 == pointer) {
@@ -93,18 +95,18 @@ fn what_fits(program: &Program<'_>, l: &Loop, room: u32) -> (Vec<Inst>, u32, Vec
     for (_, all) in arrays {
         let each: u32 = all.iter().map(|&i| func.ty(func.result(i)).regs()).sum();
         let takes = each.saturating_mul(l.most);
-        if takes <= room - held {
-            held += takes;
+        if takes <= room - hoisted_registers {
+            hoisted_registers += takes;
             loads.extend(all);
             continue;
         }
         remarks.push(format!(
-            "line {}: finishers load it for every tile, which is the same for all of them: to hold it takes {takes} registers, {} are left",
+            "line {}: epilogue warps load it for every tile, which is the same for all of them: to hold it takes {takes} registers, {} are left",
             func.insts[all[0]].loc.line,
-            room - held
+            room - hoisted_registers
         ));
     }
-    (loads, held, remarks)
+    (loads, hoisted_registers, remarks)
 }
 
 /// The loop of the second half.
@@ -162,37 +164,37 @@ impl Loop {
 }
 
 /// Loads before the loop over tiles, for each iteration, and picks in their place.
-fn hold(func: &mut Func<'_>, l: &Loop, loads: &[Inst]) {
+fn hoist(func: &mut Func<'_>, l: &Loop, loads: &[Inst]) {
     let entry = func.entry;
     let around = |i: &Inst| func.insts[*i].blocks.contains(&l.tiles);
     let at = func.blocks[entry].insts.iter().position(around).unwrap_or_default();
     let rest = func.blocks[entry].insts.split_off(at);
-    let mut held: Vec<Vec<Value>> = vec![vec![l.counter]; loads.len()];
+    let mut hoisted: Vec<Vec<Value>> = vec![vec![l.counter]; loads.len()];
     for n in 0..l.most {
         let loc = func.insts[loads[0]].loc;
         let counter = Cursor::new(func, entry, loc).imm(n.into());
         let mut known: FxHashMap<Value, Value> = [(l.counter, counter)].into_iter().collect();
-        for (&load, held) in loads.iter().zip(&mut held) {
-            held.push(again(func, (l, func.result(load)), &mut known));
+        for (&load, hoisted) in loads.iter().zip(&mut hoisted) {
+            hoisted.push(rematerialize(func, (l, func.result(load)), &mut known));
         }
     }
     func.blocks[entry].insts.extend(rest);
-    for (&load, held) in loads.iter().zip(held) {
-        let args = func.list(&held);
+    for (&load, hoisted) in loads.iter().zip(hoisted) {
+        let args = func.list(&hoisted);
         let d = &mut func.insts[load];
         (d.op, d.attr, d.args, d.guard, d.maps) = (Opcode::Pick, Attr::None, args, None, Default::default());
     }
 }
 
 /// A value of the loop's body once more at the end of the entry, for one iteration.
-fn again(func: &mut Func<'_>, (l, v): (&Loop, Value), known: &mut FxHashMap<Value, Value>) -> Value {
+fn rematerialize(func: &mut Func<'_>, (l, v): (&Loop, Value), known: &mut FxHashMap<Value, Value>) -> Value {
     if let Some(&made) = known.get(&v) {
         return made;
     }
     let Some(def) = func.def(v).filter(|_| defined_in(func, l.tiles, v)) else { return v };
     let d = func.insts[def].clone();
-    let args: Vec<Value> = d.args.iter().map(|&a| again(func, (l, a), known)).collect();
-    let guard = d.guard.map(|g| Guard { pred: again(func, (l, g.pred), known), ..g });
+    let args: Vec<Value> = d.args.iter().map(|&a| rematerialize(func, (l, a), known)).collect();
+    let guard = d.guard.map(|g| Guard { pred: rematerialize(func, (l, g.pred), known), ..g });
     let (ty, entry) = (func.ty(v), func.entry);
     let mut c = Cursor::new(func, entry, d.loc);
     let scalars = ty == Ty::B32 && guard.is_none() && d.attr == Attr::None && d.maps.is_empty();

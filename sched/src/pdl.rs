@@ -8,7 +8,7 @@
 //! The loads come first in time only where the first loop that loads anything stands at the top: its first
 //! stages are free, and nothing else has to be waited for before it.
 
-use crate::expand::{can_lead, held_early};
+use crate::expand::{can_lead, hoisted_before_wait};
 use crate::graph::{global_access, touched};
 use rustc_hash::FxHashSet;
 use warplift_ir::machine::{Attr, Buffer, Func, Inst, Program, RingFill, Schedule};
@@ -16,40 +16,40 @@ use warplift_ir::manifest::Argument;
 use warplift_ir::target::Opcode;
 
 /// Chooses the loop, or says why its early loads wait with the others.
-pub(crate) fn do_early(program: &Program<'_>, s: &mut Schedule) {
+pub(crate) fn do_pdl(program: &Program<'_>, s: &mut Schedule) {
     let func = &program.func;
-    let early: Vec<Inst> = func.insts.keys().filter(|&i| is_early(func, i)).collect();
-    if !program.launch.programmatic {
+    let before_wait: Vec<Inst> = func.insts.keys().filter(|&i| is_before_wait(func, i)).collect();
+    if !program.launch.pdl {
         return;
     }
-    let late = read_late(program);
-    s.remarks.extend(late.map(|name| {
-        format!("`{name}` waits for other grids: finishers read early what they hold, if all of it may be")
+    let others = read_late(program);
+    s.remarks.extend(others.map(|name| {
+        format!("`{name}` waits for other grids: the epilogue role loads hoisted arrays before the wait only if all of them may be")
     }));
-    if early.is_empty() {
+    if before_wait.is_empty() {
         return;
     }
-    match first_loop(program, s, &early) {
-        Ok(inst) => s.early = Some(inst),
+    match first_loop(program, s, &before_wait) {
+        Ok(inst) => s.before_wait = Some(inst),
         Err(why) => s.remarks.push(format!("early loads wait for the grid before this one: {why}")),
     }
 }
 
 /// Whether an instruction is a load that need not wait for other grids.
-pub(crate) fn is_early(func: &Func<'_>, inst: Inst) -> bool {
-    matches!(&func.insts[inst].attr, Attr::Tma(t) if t.early)
+pub(crate) fn is_before_wait(func: &Func<'_>, inst: Inst) -> bool {
+    matches!(&func.insts[inst].attr, Attr::Tma(t) if t.before_wait)
 }
 
-/// Arrays that the mapping lets be read early and the threads read themselves, of which finishers hold nothing.
+/// Arrays that the mapping lets be read early and the threads read themselves, of which epilogue warps hold nothing.
 fn read_late<'p>(program: &'p Program<'_>) -> impl Iterator<Item = &'p str> {
-    let insts = program.func.insts.values().filter(|_| program.relayed.is_some());
+    let insts = program.func.insts.values().filter(|_| program.epilogue_role.is_some());
     let read: FxHashSet<u32> = insts.filter_map(global_access).map(|(access, _)| access.pointer).collect();
-    let held = held_early(program);
-    let late = move |(n, a): &(u32, &Argument)| a.early && read.contains(n) && !held.contains(n);
-    (0..).zip(&program.launch.arguments).filter(late).map(|(_, a)| a.name.as_str())
+    let hoisted = hoisted_before_wait(program);
+    let others = move |(n, a): &(u32, &Argument)| a.before_wait && read.contains(n) && !hoisted.contains(n);
+    (0..).zip(&program.launch.arguments).filter(others).map(|(_, a)| a.name.as_str())
 }
 
-fn first_loop(program: &Program<'_>, s: &Schedule, early: &[Inst]) -> Result<Inst, String> {
+fn first_loop(program: &Program<'_>, s: &Schedule, before_wait: &[Inst]) -> Result<Inst, String> {
     let func = &program.func;
     if !s.producer || program.teams > 1 {
         return Err("no producer fills the rings of one team".to_owned());
@@ -59,7 +59,7 @@ fn first_loop(program: &Program<'_>, s: &Schedule, early: &[Inst]) -> Result<Ins
     let looped =
         first.filter(|&i| func.insts[i].op == Opcode::For).ok_or("other loads come before a loop")?;
     let body = func.insts[looped].blocks[0];
-    let mut here = early.iter().filter(|i| func.blocks[body].insts.contains(i)).peekable();
+    let mut here = before_wait.iter().filter(|i| func.blocks[body].insts.contains(i)).peekable();
     if here.peek().is_none() {
         return Err("they stand inside another loop".to_owned());
     }
@@ -69,7 +69,7 @@ fn first_loop(program: &Program<'_>, s: &Schedule, early: &[Inst]) -> Result<Ins
     let copied = s.rings.values().filter(|r| !r.fill.is_stored());
     let mut rings = copied.filter(|r| r.blocks.contains(&body) || inside(func, looped, &r.buffers));
     let alone = match (rings.next(), rings.next()) {
-        (Some(r), None) => r.blocks == [body] && r.fill == RingFill::Tensor && !r.cluster,
+        (Some(r), None) => r.blocks == [body] && r.fill == RingFill::Tma && !r.cluster,
         _ => false,
     };
     if !alone {

@@ -1,4 +1,4 @@
-//! Barriers of warpgroups that take turns at the tensor cores; see [`crate::turns`].
+//! Barriers of warpgroups that take turns at the tensor cores; see [`crate::mma_order`].
 
 use super::role::Expand;
 use crate::schedule::WARPGROUP;
@@ -13,8 +13,8 @@ const THREADS: i64 = 2 * 32 * WARPGROUP as i64;
 
 impl Expand<'_, '_> {
     /// Which warpgroup this is, as a predicate for each; the last one wakes the first.
-    pub fn open_turns(&mut self) {
-        if self.s.turns.is_empty() {
+    pub fn open_mma_order(&mut self) {
+        if self.s.mma_order.is_empty() {
             return;
         }
         let thread = self.at().op(Opcode::Tid, &[], Ty::B32);
@@ -30,36 +30,36 @@ impl Expand<'_, '_> {
     }
 
     /// At the end the first one takes the last wake.
-    pub fn close_turns(&mut self) {
+    pub fn close_mma_order(&mut self) {
         if !self.own.group.is_empty() {
-            self.wait_turn(0);
+            self.wait_order(0);
         }
     }
 
     /// Before the first product of an iteration every warpgroup waits for its turn.
-    pub fn begin_turn(&mut self, product: Inst) {
-        if self.s.turns.iter().any(|t| t.first == product) && !self.own.group.is_empty() {
-            (0..self.own.group.len()).for_each(|n| self.wait_turn(n));
+    pub fn begin_mmas(&mut self, product: Inst) {
+        if self.s.mma_order.iter().any(|t| t.first == product) && !self.own.group.is_empty() {
+            (0..self.own.group.len()).for_each(|n| self.wait_order(n));
         }
     }
 
     /// Behind the last one it wakes the next.
-    pub fn end_turn(&mut self, product: Inst) {
-        if self.s.turns.iter().any(|t| t.last == product) && !self.own.group.is_empty() {
+    pub fn end_mmas(&mut self, product: Inst) {
+        if self.s.mma_order.iter().any(|t| t.last == product) && !self.own.group.is_empty() {
             (0..self.own.group.len()).for_each(|n| self.wake(n));
         }
     }
 
-    fn wait_turn(&mut self, group: usize) {
-        self.turn_barrier(Opcode::BarSync, group, group);
+    fn wait_order(&mut self, group: usize) {
+        self.order_barrier(Opcode::BarSync, group, group);
     }
 
     fn wake(&mut self, group: usize) {
-        self.turn_barrier(Opcode::BarArrive, group, (group + 1) % self.own.group.len());
+        self.order_barrier(Opcode::BarArrive, group, (group + 1) % self.own.group.len());
     }
 
     /// A warpgroup's instruction on the barrier of the same or another.
-    fn turn_barrier(&mut self, op: Opcode, group: usize, barrier: usize) {
+    fn order_barrier(&mut self, op: Opcode, group: usize, barrier: usize) {
         let guard = Some(Guard { pred: self.own.group[group], negated: false });
         let attr = Attr::Imm2(FIRST_BARRIER + barrier as i64, THREADS);
         self.at().push(NewInst::new(op, &[], &[]).attr(attr).guard(guard));

@@ -13,29 +13,29 @@
 //! Turns are taken where the mapping asks for them or, where it says nothing, where the simulated block is faster
 //! with them (`modulo/choose.rs`).
 
-use crate::graph::{meets_in_global, touched_inside};
+use crate::graph::{conflicts_in_global, touched_inside};
 use crate::schedule::WARPGROUP;
-use warplift_ir::machine::{Attr, Buffer, BufferKind, Inst, Program, RingFill, Schedule, Turns};
+use warplift_ir::machine::{Attr, Buffer, BufferKind, Inst, MmaOrder, Program, RingFill, Schedule};
 use warplift_ir::target::Opcode;
 
 /// Named barriers of a block, less those for all threads and for those that compute.
 const BARRIERS: u32 = 14;
 
 /// Chooses the loops whose warpgroups take turns, or says why they do not.
-pub(crate) fn do_turns(program: &Program<'_>, s: &mut Schedule) {
+pub(crate) fn do_mma_order(program: &Program<'_>, s: &mut Schedule) {
     for (inst, data) in program.func.insts.iter() {
         let Attr::Loop(attr) = &data.attr else { continue };
-        if data.op != Opcode::For || attr.turns != Some(true) {
+        if data.op != Opcode::For || attr.mma_order != Some(true) {
             continue;
         }
-        match turns(program, s, inst) {
-            Ok(turns) => s.turns.push(turns),
+        match mma_order(program, s, inst) {
+            Ok(mma_order) => s.mma_order.push(mma_order),
             Err(why) => s.remarks.push(format!("warpgroups of loop `{}` take no turns: {why}", attr.name)),
         }
     }
 }
 
-fn turns(program: &Program<'_>, s: &Schedule, looped: Inst) -> Result<Turns, &'static str> {
+fn mma_order(program: &Program<'_>, s: &Schedule, looped: Inst) -> Result<MmaOrder, &'static str> {
     let func = &program.func;
     let insts = &func.blocks[func.insts[looped].blocks[0]].insts;
     let mut products = insts.iter().copied().filter(|&i| func.insts[i].op == Opcode::Wgmma);
@@ -48,7 +48,7 @@ fn turns(program: &Program<'_>, s: &Schedule, looped: Inst) -> Result<Turns, &'s
         (groups > BARRIERS, "there are more warpgroups than named barriers"),
         (!s.producer, "they copy for themselves and meet at every stage"),
         (
-            meets(program, s, looped) || meets_in_global(func),
+            has_barrier(program, s, looped) || conflicts_in_global(func),
             "they meet in it, and who waits for its turn cannot",
         ),
         (s.in_flight[looped] > 0, "its products stay in flight over an iteration"),
@@ -56,14 +56,14 @@ fn turns(program: &Program<'_>, s: &Schedule, looped: Inst) -> Result<Turns, &'s
     ];
     match refusals.iter().find(|r| r.0) {
         Some((_, why)) => Err(why),
-        None => Ok(Turns { looped, first, last }),
+        None => Ok(MmaOrder { looped, first, last }),
     }
 }
 
 /// Whether all warps that compute meet in a loop: around what threads write in it for each other or for products.
-fn meets(program: &Program<'_>, s: &Schedule, looped: Inst) -> bool {
+fn has_barrier(program: &Program<'_>, s: &Schedule, looped: Inst) -> bool {
     let inside = touched_inside(&program.func, looped);
-    let filled = |b: Buffer| s.rings.values().any(|r| r.fill == RingFill::Threads && r.buffers.contains(&b));
+    let filled = |b: Buffer| s.rings.values().any(|r| r.fill == RingFill::CpAsync && r.buffers.contains(&b));
     let exchanged =
         |b: Buffer| program.buffers[b].kind == BufferKind::Scratch && inside.iter().any(|a| a.1 == b && a.2);
     inside.iter().any(|&(_, b, _)| filled(b) || exchanged(b))

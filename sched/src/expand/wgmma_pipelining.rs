@@ -23,7 +23,7 @@ pub(super) struct Flown {
 
 /// Stages whose products are still in flight.
 #[derive(Clone, Debug)]
-pub(super) struct Held {
+pub(super) struct Unreleased {
     slots: Vec<(Ring, Value)>,
     /// Whether there are any; `None`: certainly.
     any: Option<Value>,
@@ -32,7 +32,7 @@ pub(super) struct Held {
 impl Expand<'_, '_> {
     /// Rings of a loop's body whose stages are held over an iteration; none where all is waited for, or where
     /// there is no second iteration.
-    pub fn held_rings(&self, body: Block) -> Vec<Ring> {
+    pub fn unreleased_rings(&self, body: Block) -> Vec<Ring> {
         let insts = &self.program.func.insts;
         let mut flying = insts.keys().filter(|&i| self.s.in_flight[i] > 0);
         let here = flying.any(|i| insts[i].blocks.contains(&body) && self.ahead.most != Some((i, 1)));
@@ -45,7 +45,7 @@ impl Expand<'_, '_> {
     pub fn runs_beside(&mut self, inst: Inst) -> bool {
         let d = self.data(inst);
         let free = |f: &Flown| f.registers && !d.args.contains(&f.sum);
-        let beside = d.op.is_pure() && self.late.part.is_none() && self.flight.flown.iter().all(free);
+        let beside = d.op.is_pure() && self.deferred.part.is_none() && self.flight.flown.iter().all(free);
         let older = self.flight.flown.len().saturating_sub(1);
         if beside && older > 0 && !self.flight.exact {
             self.flight.flown.drain(..older);
@@ -56,66 +56,66 @@ impl Expand<'_, '_> {
     }
 
     /// The end of an iteration whose products stay in flight.
-    pub fn hold(&mut self, rings: &[Ring]) {
-        if let Some(part) = self.late.part.take() {
-            self.late_part(part);
+    pub fn defer_release(&mut self, rings: &[Ring]) {
+        if let Some(part) = self.deferred.part.take() {
+            self.deferred_part(part);
         }
         let groups = i64::from(std::mem::take(&mut self.flight.groups));
         self.flight.flying = false;
         self.flight.flown.clear();
-        if self.flight.held.is_some() {
+        if self.flight.unreleased.is_some() {
             self.at().push(NewInst::new(Opcode::WgmmaWait, &[], &[]).attr(Attr::Imm(groups)));
         }
-        self.release_held();
-        self.flight.held =
-            Some(Held { slots: rings.iter().map(|&r| (r, self.ring(r).slot)).collect(), any: None });
+        self.release_deferred();
+        self.flight.unreleased =
+            Some(Unreleased { slots: rings.iter().map(|&r| (r, self.ring(r).slot)).collect(), any: None });
         rings.iter().for_each(|&r| self.advance(r));
     }
 
-    fn release_held(&mut self) {
-        let Some(held) = self.flight.held.take().filter(|h| !h.slots.is_empty()) else { return };
-        let pred = match (self.own.elected, held.any) {
+    fn release_deferred(&mut self) {
+        let Some(unreleased) = self.flight.unreleased.take().filter(|h| !h.slots.is_empty()) else { return };
+        let pred = match (self.own.elected, unreleased.any) {
             (Some(e), Some(any)) => Some(self.at().op(Opcode::AndPred, &[e, any], Ty::Pred)),
             (e, _) => e,
         };
         let guard = pred.map(|pred| Guard { pred, negated: false });
-        for (ring, slot) in held.slots {
+        for (ring, slot) in unreleased.slots {
             self.release(ring, slot, guard);
         }
     }
 
     /// A block on the way out of a loop in which all products land. It is a block of its own: where the
     /// loop is skipped nothing is in flight, and values made otherwise must not meet the wait (C7515).
-    pub fn landing(&mut self, block: Block, next: Block, passed: &[Value]) {
+    pub fn drain_block(&mut self, block: Block, next: Block, passed: &[Value]) {
         self.func.order.push(block);
         self.block = block;
         self.at().push(NewInst::new(Opcode::WgmmaWait, &[], &[]).attr(Attr::Imm(0)));
-        if let Some(held) = &mut self.flight.held {
+        if let Some(unreleased) = &mut self.flight.unreleased {
             let (func, rings) = (&self.program.func, &self.s.rings);
-            held.slots.retain(|(r, _)| !ends_with_its_loop(func, &rings[*r]));
+            unreleased.slots.retain(|(r, _)| !ends_with_its_loop(func, &rings[*r]));
         }
-        self.release_held();
+        self.release_deferred();
         self.jump(next, passed);
     }
 
     /// Held slots and whether there are any, as values to pass.
-    pub fn held_values(&mut self, rings: &[Ring], held: Option<&Held>) -> Vec<Value> {
+    pub fn unreleased_values(&mut self, rings: &[Ring], unreleased: Option<&Unreleased>) -> Vec<Value> {
         if rings.is_empty() {
             return Vec::new();
         }
-        let mut values: Vec<Value> = match held {
+        let mut values: Vec<Value> = match unreleased {
             Some(h) => h.slots.iter().map(|s| s.1).collect(),
             None => vec![self.at().imm(0); rings.len()],
         };
-        values.push(match held.and_then(|h| h.any) {
+        values.push(match unreleased.and_then(|h| h.any) {
             Some(any) => any,
-            None => self.at().imm_of(Ty::Pred, held.is_some().into()),
+            None => self.at().imm_of(Ty::Pred, unreleased.is_some().into()),
         });
         values
     }
 
     /// Parameters that take them.
-    pub fn held_params(&mut self, block: Block, rings: &[Ring]) {
+    pub fn unreleased_params(&mut self, block: Block, rings: &[Ring]) {
         if rings.is_empty() {
             return;
         }
@@ -124,11 +124,11 @@ impl Expand<'_, '_> {
             slots.push((r, self.func.append_param(block, Ty::B32, true)));
         }
         let any = Some(self.func.append_param(block, Ty::Pred, true));
-        self.flight.held = Some(Held { slots, any });
+        self.flight.unreleased = Some(Unreleased { slots, any });
     }
 
     /// The body of a loop that holds stages.
     pub fn body_of(&self, inst: Inst) -> Vec<Ring> {
-        self.data(inst).blocks.first().map_or_else(Vec::new, |&b| self.held_rings(b))
+        self.data(inst).blocks.first().map_or_else(Vec::new, |&b| self.unreleased_rings(b))
     }
 }

@@ -22,7 +22,7 @@ use warplift_ir::target::Opcode;
 const WIDTH: u16 = 8;
 
 /// Cuts the chains in the body of a loop; whether there were any.
-pub(super) fn do_slices(func: &mut Func<'_>, looped: Inst) -> bool {
+pub(super) fn do_elementwise_subtiles(func: &mut Func<'_>, looped: Inst) -> bool {
     let block = func.insts[looped].blocks[0];
     let chains = chains(func, block);
     for chain in &chains {

@@ -21,12 +21,12 @@ type Scratch = SecondaryMap<Buffer, Touched>;
 impl Expand<'_, '_> {
     /// At the start of a loop's body; what is assumed there, where something is.
     pub fn assume_inside(&mut self, inst: Inst) -> Option<Scratch> {
-        let steady = self.steady(inst);
-        match &steady {
+        let barrier_fixpoint = self.barrier_fixpoint(inst);
+        match &barrier_fixpoint {
             Some(assumed) => self.seen.scratch = assumed.clone(),
             None => self.forget_inside(inst),
         }
-        steady
+        barrier_fixpoint
     }
 
     /// Before a loop: what was written to buffers that it only reads becomes visible, once for all iterations.
@@ -58,13 +58,13 @@ impl Expand<'_, '_> {
             self.fence();
         }
         if buffers.iter().any(|&b| more(self.seen.scratch[b], assumed[b])) {
-            self.meet();
+            self.block_barrier();
         }
     }
 
     /// Neither more than what was before the loop and what an iteration leaves, nor less. None for loops whose
     /// order of accesses is another than their text's, and for the producer, which has none.
-    fn steady(&self, inst: Inst) -> Option<Scratch> {
+    fn barrier_fixpoint(&self, inst: Inst) -> Option<Scratch> {
         let overlapped = matches!(&self.data(inst).attr, Attr::Loop(l) if l.overlapped);
         if overlapped || self.role.copies() {
             return None;
@@ -94,11 +94,11 @@ impl Expand<'_, '_> {
             let accesses = touched(&d.attr, d.op);
             let scratch = |b: Buffer| self.kind(b) == BufferKind::Scratch;
             let tensor = matches!(d.attr, Attr::Wgmma(_));
-            let meets = |&(b, writes): &(Buffer, bool)| match writes {
+            let conflicts = |&(b, writes): &(Buffer, bool)| match writes {
                 true => seen[b].read,
                 false => seen[b].written || tensor && seen[b].unfenced,
             };
-            if accesses.iter().filter(|a| scratch(a.0)).any(meets) {
+            if accesses.iter().filter(|a| scratch(a.0)).any(conflicts) {
                 for other in self.program.buffers.keys() {
                     let unfenced = seen[other].unfenced && !tensor;
                     seen[other] = Touched { unfenced, ..Touched::default() };

@@ -1,7 +1,7 @@
-//! A tile's work in two halves: consumers begin it, finishers end it while the consumers are at the next tile.
+//! A tile's work in two halves: consumers begin it, epilogue warps end it while the consumers are at the next tile.
 //!
 //! ```text
-//!  for tile ..                          consumers                       finishers
+//!  for tile ..                          consumers                       epilogue warps
 //!    s = for t { load x; .. }           for t { load x; .. }
 //!    c = f(s)                      ─►   c = f(s)
 //!    for u { load x; store g(x, c) }    store c, in a stage ··········► c = load of that stage
@@ -19,13 +19,13 @@
 
 use crate::Result;
 use crate::expand::rename;
-use crate::graph::{meets_in_global, touched, touched_inside, yields};
-use crate::handed::{By, handed_buffer, handed_bytes, through};
+use crate::graph::{conflicts_in_global, touched, touched_inside, yields};
+use crate::handoff::{By, handoff_buffer, handoff_bytes, through};
 use crate::schedule::{Feature, WARPGROUP, buffer_of, defined_in, is_product, word};
-use crate::shared::BARRIER;
+use crate::smem::BARRIER;
 use rustc_hash::FxHashSet;
 use warplift_ir::machine::{
-    Attr, Block, Buffer, BufferData, BufferKind, Cursor, Func, Inst, Place, Program, Relayed, Value,
+    Attr, Block, Buffer, BufferData, BufferKind, Cursor, EpilogueRole, Func, Inst, Place, Program, Value,
 };
 use warplift_ir::manifest::Param;
 use warplift_ir::target::{Opcode, Target};
@@ -34,48 +34,50 @@ use warplift_ir::target::{Opcode, Target};
 ///
 /// # Errors
 /// Kernels that have no such halves, or whose halves share more than this can hand on.
-pub fn do_relay<'a>(
+pub fn do_epilogue_roles<'a>(
     mut program: Program<'a>,
     target: &Target,
     disabled: &[Feature],
 ) -> Result<(Program<'a>, Vec<String>)> {
     let mut remarks = Vec::new();
-    if !program.relay || disabled.contains(&Feature::WarpSpecialization) {
+    if !program.epilogue_warps || disabled.contains(&Feature::WarpSpecialization) {
         return Ok((program, remarks));
     }
     let body = tiles(&program.func)?;
     let at = last_loop(&program.func, body)?;
-    let late = inside(&program.func, second_half(&program.func, body, at));
-    check(&program, body, &late)?;
-    let values = crossing(&program.func, body, &late)?;
+    let epilogue_insts = inside(&program.func, second_half(&program.func, body, at));
+    check(&program, body, &epilogue_insts)?;
+    let values = crossing(&program.func, body, &epilogue_insts)?;
     let spare = spare(&program, &values, target);
-    let again = read_again(&mut program, (body, at), spare, &mut remarks);
-    let handed = hand_on(&mut program, (body, at), &values, &late);
-    program.relayed = Some(Relayed { handed, again, held: 0 });
+    let rereads = read_again(&mut program, (body, at), spare, &mut remarks);
+    let handoff = hand_off(&mut program, (body, at), &values, &epilogue_insts);
+    program.epilogue_role = Some(EpilogueRole { handoff, rereads, hoisted_registers: 0 });
     Ok((program, remarks))
 }
 
-/// What finishers run: in the loop over tiles all from the first load of what they are handed, nested instructions
+/// What epilogue warps run: in the loop over tiles all from the first load of what they are handed, nested instructions
 /// included.
-pub(crate) fn late(program: &Program<'_>, relayed: &Relayed) -> Result<FxHashSet<Inst>> {
+pub(crate) fn epilogue_insts(program: &Program<'_>, epilogue_role: &EpilogueRole) -> Result<FxHashSet<Inst>> {
     let func = &program.func;
     let insts = &func.blocks[tiles(func)?].insts;
-    let loads = |&i: &Inst| touched(&func.insts[i].attr, func.insts[i].op).contains(&(relayed.handed, false));
-    // `do_relay` has put it there.
-    let at = insts.iter().position(loads).unwrap_or_else(|| panic!("nothing loads {}", relayed.handed));
+    let loads =
+        |&i: &Inst| touched(&func.insts[i].attr, func.insts[i].op).contains(&(epilogue_role.handoff, false));
+    // `do_epilogue_roles` has put it there.
+    let at =
+        insts.iter().position(loads).unwrap_or_else(|| panic!("nothing loads {}", epilogue_role.handoff));
     Ok(inside(func, &insts[at..]))
 }
 
 /// The body of the loop over tiles.
 pub(crate) fn tiles(func: &Func<'_>) -> Result<Block> {
     let outer = func.insts.values().find(|d| matches!(&d.attr, Attr::Loop(l) if l.persistent));
-    outer.map(|d| d.blocks[0]).ok_or_else(|| word("relay", "a kernel without a loop over tiles"))
+    outer.map(|d| d.blocks[0]).ok_or_else(|| word("epilogue", "a kernel without a loop over tiles"))
 }
 
 /// Where the second half begins.
 pub(crate) fn last_loop(func: &Func<'_>, body: Block) -> Result<usize> {
     let at = func.blocks[body].insts.iter().rposition(|&i| func.insts[i].op == Opcode::For);
-    at.ok_or_else(|| word("relay", "a tile's work that holds no loop: nothing is left to others"))
+    at.ok_or_else(|| word("epilogue", "a tile's work that holds no loop: nothing is left to others"))
 }
 
 /// All from there on, but what the loop over tiles carries.
@@ -95,17 +97,18 @@ fn inside(func: &Func<'_>, insts: &[Inst]) -> FxHashSet<Inst> {
 }
 
 /// What halves cannot share.
-fn check(program: &Program<'_>, body: Block, late: &FxHashSet<Inst>) -> Result<()> {
+fn check(program: &Program<'_>, body: Block, epilogue_insts: &FxHashSet<Inst>) -> Result<()> {
     let func = &program.func;
     let buffers = |of_late: bool| -> FxHashSet<Buffer> {
-        let insts = func.blocks[body].insts.iter().filter(|i| late.contains(i) == of_late);
+        let insts = func.blocks[body].insts.iter().filter(|i| epilogue_insts.contains(i) == of_late);
         let own = insts.clone().flat_map(|&i| touched(&func.insts[i].attr, func.insts[i].op)).map(|t| t.0);
         let nested = insts.flat_map(|&i| touched_inside(func, i)).map(|t| t.1);
         own.chain(nested).filter(|&b| program.buffers[b].kind != BufferKind::Ring).collect()
     };
-    let carried = yields(func, body).iter().any(|&v| func.def(v).is_some_and(|d| late.contains(&d)));
+    let carried =
+        yields(func, body).iter().any(|&v| func.def(v).is_some_and(|d| epilogue_insts.contains(&d)));
     let read = |of_late: bool| -> FxHashSet<Buffer> {
-        let insts = func.blocks[body].insts.iter().filter(|i| late.contains(i) == of_late);
+        let insts = func.blocks[body].insts.iter().filter(|i| epilogue_insts.contains(i) == of_late);
         let own = insts.flat_map(|&i| touched(&func.insts[i].attr, func.insts[i].op));
         own.filter(|t| !t.1).map(|t| t.0).collect()
     };
@@ -114,38 +117,41 @@ fn check(program: &Program<'_>, body: Block, late: &FxHashSet<Inst>) -> Result<(
         (program.teams > 1, "teams in turn"),
         (program.blocks > 1 || program.launch.cluster > 1, "clusters of blocks"),
         (!program.warps.is_multiple_of(WARPGROUP), "warps that make no whole warpgroups"),
-        (meets_in_global(func), "a kernel that reads what it stores"),
+        (conflicts_in_global(func), "a kernel that reads what it stores"),
         (!buffers(true).is_disjoint(&buffers(false)), "halves that exchange through one buffer"),
         (!read(true).is_disjoint(&read(false)), "a tile outside of loops that both halves read"),
         (carried, "a tile's work whose end gives something to the next one"),
     ];
     match refusals.iter().find(|r| r.0) {
-        Some((_, what)) => Err(word("relay", *what)),
+        Some((_, what)) => Err(word("epilogue", *what)),
         None => Ok(()),
     }
 }
 
 /// Fragments of the first half that the second needs.
-fn crossing(func: &Func<'_>, body: Block, late: &FxHashSet<Inst>) -> Result<Vec<Value>> {
+fn crossing(func: &Func<'_>, body: Block, epilogue_insts: &FxHashSet<Inst>) -> Result<Vec<Value>> {
     let insts = &func.blocks[body].insts;
-    let early = insts.iter().filter(|i| !late.contains(i)).flat_map(|&i| func.insts[i].results);
-    let early: FxHashSet<Value> = early.chain(&func.blocks[body].params).copied().collect();
+    let first_half =
+        insts.iter().filter(|i| !epilogue_insts.contains(i)).flat_map(|&i| func.insts[i].results);
+    let first_half: FxHashSet<Value> = first_half.chain(&func.blocks[body].params).copied().collect();
     let mut found = Vec::new();
-    for &inst in insts.iter().filter(|i| late.contains(i)) {
-        for v in read_by(func, inst).into_iter().filter(|v| early.contains(v)) {
+    for &inst in insts.iter().filter(|i| epilogue_insts.contains(i)) {
+        for v in read_by(func, inst).into_iter().filter(|v| first_half.contains(v)) {
             if found.contains(&v) || is_remade(func, body, v, &mut FxHashSet::default()) {
                 continue;
             }
             if !func.ty(v).is_frag() {
                 let line = func.insts[inst].loc.line;
                 let what = format!("line {line}: a scalar of a tile that its first half finds");
-                return Err(word("relay", what));
+                return Err(word("epilogue", what));
             }
             found.push(v);
         }
     }
     match found.is_empty() {
-        true => Err(word("relay", "halves of a tile's work of which the second needs nothing of the first")),
+        true => {
+            Err(word("epilogue", "halves of a tile's work of which the second needs nothing of the first"))
+        }
         false => Ok(found),
     }
 }
@@ -173,29 +179,29 @@ fn is_remade(func: &Func<'_>, body: Block, v: Value, seen: &mut FxHashSet<Value>
 }
 
 /// Stores the fragments before the second half and loads them there; by way of what.
-fn hand_on(
+fn hand_off(
     program: &mut Program<'_>,
     (body, at): (Block, usize),
     values: &[Value],
-    late: &FxHashSet<Inst>,
+    epilogue_insts: &FxHashSet<Inst>,
 ) -> Buffer {
     let by = By::Threads(32 * program.warps);
-    let buffer = handed_buffer(program, "handed", values, by);
+    let buffer = handoff_buffer(program, "handoff", values, by);
     let func = &mut program.func;
     let rest = func.blocks[body].insts.split_off(at);
     let loc = func.insts[rest[0]].loc;
     let new = through(Cursor::new(func, body, loc), buffer, by, values);
     func.blocks[body].insts.extend(rest);
-    late.iter().for_each(|&inst| rename(func, inst, &new));
+    epilogue_insts.iter().for_each(|&inst| rename(func, inst, &new));
     buffer
 }
 
 /// Shared memory that is left beside one stage of everything and what is handed on, bytes.
 fn spare(program: &Program<'_>, values: &[Value], target: &Target) -> u32 {
-    let handed = handed_bytes(program, values, By::Threads(32 * program.warps)) + 2 * BARRIER;
+    let handoff = handoff_bytes(program, values, By::Threads(32 * program.warps)) + 2 * BARRIER;
     let placed = |b: &BufferData| b.stride() + b.align + 2 * BARRIER;
     let taken: u32 = program.buffers.values().map(placed).sum();
-    target.shared_of_resident(program.launch.resident).saturating_sub(handed + taken)
+    target.shared_of_resident(program.launch.resident).saturating_sub(handoff + taken)
 }
 
 /// Lets loops of the second half read what was brought for the first, as long as there is room; the buffers.
@@ -207,12 +213,12 @@ fn read_again(
 ) -> Vec<(Buffer, u32)> {
     let insts = program.func.blocks[body].insts.clone();
     let second = insts[at];
-    let early: Vec<Inst> =
+    let first_half: Vec<Inst> =
         insts[..at].iter().copied().filter(|&i| program.func.insts[i].op == Opcode::For).collect();
     let mut found: Vec<(Vec<Buffer>, Vec<Buffer>, u32)> = Vec::new();
     for group in groups(&program.func, second) {
         let free = |others: &Vec<Buffer>| found.iter().all(|f| f.0 != *others);
-        let brought = early.iter().find_map(|&first| alike(program, [first, second], &group, free));
+        let brought = first_half.iter().find_map(|&first| same_loads(program, [first, second], &group, free));
         // A stage of its own is not needed then.
         let with_own = spare + stage_bytes(program, &group);
         match brought.map(|(first, others)| (room(program, first, &others, with_own), others)) {
@@ -220,20 +226,22 @@ fn read_again(
                 spare = with_own - bytes;
                 found.push((others, group, most));
             }
-            Some((Err(why), _)) => remarks.push(format!("finishers load once more: {why}")),
-            None if early.iter().any(|&first| meet(program, first, &group)) => remarks.push(format!(
-                "finishers load {} by themselves: no loop before theirs loads the same for them",
-                names(program, &group)
-            )),
+            Some((Err(why), _)) => remarks.push(format!("epilogue warps load once more: {why}")),
+            None if first_half.iter().any(|&first| loads_same_array(program, first, &group)) => {
+                remarks.push(format!(
+                    "epilogue warps load {} by themselves: no loop before theirs loads the same for them",
+                    names(program, &group)
+                ))
+            }
             None => {}
         }
     }
-    let mut again = Vec::new();
+    let mut rereads = Vec::new();
     for (others, group, most) in found {
         others.iter().zip(&group).for_each(|(&to, &from)| redirect(program, from, to));
-        again.extend(others.into_iter().map(|b| (b, most)));
+        rereads.extend(others.into_iter().map(|b| (b, most)));
     }
-    again
+    rereads
 }
 
 fn names(program: &Program<'_>, buffers: &[Buffer]) -> String {
@@ -242,7 +250,7 @@ fn names(program: &Program<'_>, buffers: &[Buffer]) -> String {
 }
 
 /// Whether a loop loads anything of the arrays that the tiles of some buffers are of.
-fn meet(program: &Program<'_>, looped: Inst, buffers: &[Buffer]) -> bool {
+fn loads_same_array(program: &Program<'_>, looped: Inst, buffers: &[Buffer]) -> bool {
     let func = &program.func;
     let array = |map: u32| match program.launch.params.get(map as usize) {
         Some(Param::TensorMap(t)) => Some(t.base.as_str()),
@@ -276,7 +284,7 @@ fn groups(func: &Func<'_>, looped: Inst) -> Vec<Vec<Buffer>> {
 }
 
 /// The loop that loads into buffers of its own what another loads into some, and these buffers, if they are free.
-fn alike(
+fn same_loads(
     program: &Program<'_>,
     [first, second]: [Inst; 2],
     group: &[Buffer],
@@ -308,14 +316,14 @@ fn is_same_tile(program: &Program<'_>, [x, y]: [(Block, Buffer); 2], counters: (
     };
     let [p, q] = [x, y].map(|(_, b)| &program.buffers[b]);
     let (Some(a), Some(b)) = (loads(x), loads(y)) else { return false };
-    let alike = |(&i, &j): (&Inst, &Inst)| {
+    let same_loads = |(&i, &j): (&Inst, &Inst)| {
         let [d, e] = [i, j].map(|i| &func.insts[i]);
         let args = d.args.len() == e.args.len() && d.guard.is_none() && e.guard.is_none();
         let mut seen = FxHashSet::default();
         let same = d.args.iter().zip(e.args).all(|(&v, &w)| is_same(func, (v, w), counters, &mut seen));
         args && same && d.op == e.op && renamed(&e.attr, y.1, x.1) == d.attr
     };
-    (p.bytes, p.align) == (q.bytes, q.align) && a.len() == b.len() && a.iter().zip(&b).all(alike)
+    (p.bytes, p.align) == (q.bytes, q.align) && a.len() == b.len() && a.iter().zip(&b).all(same_loads)
 }
 
 /// Whether two values are equal where the counters of two loops are. Pairs that were seen are not compared again: one that
@@ -332,8 +340,8 @@ fn is_same(
     let (Some(i), Some(j)) = (func.def(x), func.def(y)) else { return false };
     let (d, e) = (&func.insts[i], &func.insts[j]);
     let pure = d.op.is_pure() && d.blocks.is_empty() && d.guard.is_none() && e.guard.is_none();
-    let alike = (d.op, &d.attr, &d.maps, d.args.len()) == (e.op, &e.attr, &e.maps, e.args.len());
-    pure && alike && d.args.iter().zip(e.args).all(|(&v, &w)| is_same(func, (v, w), counters, seen))
+    let same_loads = (d.op, &d.attr, &d.maps, d.args.len()) == (e.op, &e.attr, &e.maps, e.args.len());
+    pure && same_loads && d.args.iter().zip(e.args).all(|(&v, &w)| is_same(func, (v, w), counters, seen))
 }
 
 /// Bytes of a stage of a ring, its barriers among them.

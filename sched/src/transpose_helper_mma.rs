@@ -13,7 +13,7 @@
 //! what it mixes. A lane's sums are then two of one column, in two parts to be added (PTX ISA, "Matrix Fragments for
 //! mma.m16n8k16").
 
-use crate::handed::Turned;
+use crate::handoff::TransposedSums;
 use crate::schedule::block_of;
 use warplift_ir::machine::{Attr, Cursor, Func, Inst, MmaAttr, NewInst, Ty, Value};
 use warplift_ir::target::Opcode;
@@ -42,7 +42,7 @@ struct Row {
 
 /// Turns the products behind sums whose rows are equal; `None` where they are not of this shape. All their sums change their
 /// type: each is read by the next product alone, and the caller sees to those who read the last.
-pub(crate) fn turn(func: &mut Func<'_>, last: Inst) -> Option<Turned> {
+pub(crate) fn transpose(func: &mut Func<'_>, last: Inst) -> Option<TransposedSums> {
     let row = row_of(func, last)?;
     let of = func.insts[last].results[0];
     let was = func.ty(of);
@@ -59,7 +59,7 @@ pub(crate) fn turn(func: &mut Func<'_>, last: Inst) -> Option<Turned> {
         sums = func.insts[product].results[0];
         func.values[sums].ty = ty;
     }
-    Some(Turned { of, was })
+    Some(TransposedSums { of, was })
 }
 
 /// The products behind sums, if all of them have one left operand of words, and they begin at zero.

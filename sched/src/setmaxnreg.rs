@@ -1,10 +1,10 @@
-//! Registers of consumers and finishers where these hold something for all tiles: by what each needs, once that is known.
+//! Registers of consumers and epilogue warps where these hold something for all tiles: by what each needs, once that is known.
 //!
 //! ```text
 //!  at entry     96 each of 640 threads
 //!  producer     32  ◄─ setmaxnreg.dec
 //!  consumers    40  ◄─ setmaxnreg.dec     they need 35 ┐ as many left over on both sides,
-//!  finishers   184  ◄─ setmaxnreg.inc     they need 180┘ in steps of 8
+//!  epilogue warps   184  ◄─ setmaxnreg.inc     they need 180┘ in steps of 8
 //! ```
 //!
 //! Expansion allows each the most that the other can spare; what is not shared out so has the same number on both sides.
@@ -21,29 +21,31 @@ const MOST: u32 = 248;
 
 /// Registers that a role may need at most, of `high` for each.
 pub(crate) fn most(program: &Program<'_>, role: RoleKind, high: u32) -> u32 {
-    match program.relayed.as_ref().is_some_and(|r| r.held > 0) && role == RoleKind::Finisher {
-        true => most_of_finishers(high),
+    match program.epilogue_role.as_ref().is_some_and(|r| r.hoisted_registers > 0)
+        && role == RoleKind::Epilogue
+    {
+        true => most_of_epilogue(high),
         false => high,
     }
 }
 
-/// Registers of finishers whose consumers have the least.
-pub(crate) fn most_of_finishers(high: u32) -> u32 {
+/// Registers of epilogue warps whose consumers have the least.
+pub(crate) fn most_of_epilogue(high: u32) -> u32 {
     (2 * high - LEAST).min(MOST)
 }
 
 /// Gives roles that share out their registers as many as they need, and of the rest the same; whether there are enough.
 /// `needed`: by role.
-pub fn do_share(s: &mut Scheduled<'_>, needed: &[u32], target: &Target) -> bool {
-    let Some([consumer, finisher]) = halves(&s.roles) else { return true };
-    let warps = s.roles[consumer].warps + s.roles[finisher].warps;
+pub fn do_setmaxnreg(s: &mut Scheduled<'_>, needed: &[u32], target: &Target) -> bool {
+    let Some([consumer, epilogue]) = halves(&s.roles) else { return true };
+    let warps = s.roles[consumer].warps + s.roles[epilogue].warps;
     let (high, ..) = budgets(warps, true, target);
-    if s.roles[finisher].registers == high {
+    if s.roles[epilogue].registers == high {
         return true;
     }
-    let Some(given) = shares(2 * high, [needed[consumer], needed[finisher]]) else { return false };
+    let Some(given) = shares(2 * high, [needed[consumer], needed[epilogue]]) else { return false };
     let entry = target.entry_registers(s.threads);
-    for (role, registers) in [consumer, finisher].into_iter().zip(given) {
+    for (role, registers) in [consumer, epilogue].into_iter().zip(given) {
         s.roles[role].registers = registers;
         set(&mut s.roles[role].func, registers, entry);
     }
@@ -53,7 +55,7 @@ pub fn do_share(s: &mut Scheduled<'_>, needed: &[u32], target: &Target) -> bool 
 /// Numbers of the roles that have a half of a tile's work each.
 fn halves(roles: &[Role<'_>]) -> Option<[usize; 2]> {
     let of = |kind: RoleKind| roles.iter().position(|r| r.name == kind.name());
-    Some([of(RoleKind::Consumer)?, of(RoleKind::Finisher)?])
+    Some([of(RoleKind::Consumer)?, of(RoleKind::Epilogue)?])
 }
 
 /// What each gets of so many in all: in steps, not less than it needs, and as equally above as that goes.

@@ -6,10 +6,10 @@
 
 use crate::expand::slots_of;
 use crate::schedule::loop_of;
-use crate::stage::{do_handing, is_filled_once};
+use crate::stage::{do_stage_release, is_filled_once};
 use crate::{Result, SchedError};
 use warplift_ir::machine::{
-    Attr, BufferKind, Handed, Program, Ring, RingData, RingFill, Schedule, SharedMap,
+    Attr, BufferKind, Program, Ring, RingData, RingFill, Schedule, SharedMap, StageRelease,
 };
 use warplift_ir::target::{Opcode, Target};
 
@@ -30,7 +30,7 @@ pub(crate) const BARRIER: u32 = 8;
 ///
 /// # Errors
 /// If even single stages do not fit.
-pub fn do_shared(program: &Program<'_>, s: &mut Schedule, target: &Target) -> Result<SharedMap> {
+pub fn do_smem(program: &Program<'_>, s: &mut Schedule, target: &Target) -> Result<SharedMap> {
     let rings: Vec<Ring> = s.rings.keys().collect();
     s.rings.values_mut().for_each(|r| r.depth = r.least);
     if bytes(program, s) > limit(program, target) {
@@ -61,12 +61,13 @@ pub fn do_shared(program: &Program<'_>, s: &mut Schedule, target: &Target) -> Re
     let rings: Vec<Ring> = rings.into_iter().filter(own).collect();
     let inner: Vec<Ring> = rings.iter().copied().filter(|&r| innermost(program, s, r)).collect();
     grow(program, s, target, &inner, 2);
-    let (handed, loaded): (Vec<Ring>, Vec<Ring>) = rings.iter().partition(|&&r| s.rings[r].fill.is_stored());
+    let (handoffs, loaded): (Vec<Ring>, Vec<Ring>) =
+        rings.iter().partition(|&&r| s.rings[r].fill.is_stored());
     grow(program, s, target, &loaded, u32::MAX);
     // From what the loads leave: a second stage hides little where the next tile's loads have no room for a whole tile.
-    grow(program, s, target, &handed, u32::MAX);
+    grow(program, s, target, &handoffs, u32::MAX);
     settle_flight(program, s);
-    do_handing(program, s);
+    do_stage_release(program, s);
     settle_copies(program, s);
     let mut map = layout(program, s);
     map.bytes = map.team * program.teams;
@@ -101,7 +102,7 @@ fn grow(program: &Program<'_>, s: &mut Schedule, target: &Target, rings: &[Ring]
 
 /// Gives a ring its stages, and as many to what follows it.
 fn set_depth(s: &mut Schedule, r: Ring, depth: u32) {
-    let follows = |f: &RingData| f.fill == RingFill::Helper && f.handed == Handed::With(r);
+    let follows = |f: &RingData| f.fill == RingFill::Helper && f.release == StageRelease::With(r);
     s.rings[r].depth = depth;
     s.rings.values_mut().filter(|f| follows(f)).for_each(|f| f.depth = depth);
 }
@@ -110,8 +111,8 @@ fn set_depth(s: &mut Schedule, r: Ring, depth: u32) {
 fn cap(program: &Program<'_>, s: &Schedule, r: Ring) -> u32 {
     match (innermost(program, s, r), s.rings[r].fill) {
         // A tile's stages wait for its end: what is more is what loads run ahead.
-        _ if !s.rings[r].again.is_empty() => u32::MAX,
-        (true, RingFill::Tensor) => MAX_DEPTH,
+        _ if !s.rings[r].rereads.is_empty() => u32::MAX,
+        (true, RingFill::Tma) => MAX_DEPTH,
         (true, _) => COPY_DEPTH,
         (false, _) if is_filled_once(&program.func, &s.rings[r]) => 1,
         (false, _) => OUTER_DEPTH,

@@ -19,14 +19,14 @@ use warplift_ir::machine::{Block, Buffer, Func, Inst, InstData, Program};
 use warplift_ir::target::{Effect, Opcode};
 
 /// Joins the awaits of every block.
-pub fn do_together<'a>(mut program: Program<'a>) -> Program<'a> {
-    let again = program.relayed.iter().flat_map(|r| &r.again).map(|a| a.0).collect();
+pub fn do_merge_waits<'a>(mut program: Program<'a>) -> Program<'a> {
+    let rereads = program.epilogue_role.iter().flat_map(|r| &r.rereads).map(|a| a.0).collect();
     let func = &mut program.func;
     if func.insts.values().any(|d| is_product(d.op)) {
         return program;
     }
     for block in func.blocks.keys().collect::<Vec<_>>() {
-        while let Some((first, second)) = neighbours(func, block, &again) {
+        while let Some((first, second)) = neighbours(func, block, &rereads) {
             let both: Vec<_> = [first, second].iter().flat_map(|&i| func.insts[i].args).copied().collect();
             func.insts[first].args = func.list(&both);
             func.blocks[block].insts.retain(|&i| i != second);
@@ -37,13 +37,13 @@ pub fn do_together<'a>(mut program: Program<'a>) -> Program<'a> {
 }
 
 /// Two awaits of loads of this block with no effect between, the loads before both.
-fn neighbours(func: &Func<'_>, block: Block, again: &FxHashSet<Buffer>) -> Option<(Inst, Inst)> {
+fn neighbours(func: &Func<'_>, block: Block, rereads: &FxHashSet<Buffer>) -> Option<(Inst, Inst)> {
     let insts = &func.blocks[block].insts;
     let mut last: Option<usize> = None;
     for (at, &inst) in insts.iter().enumerate() {
         let d = &func.insts[inst];
         match d.op {
-            Opcode::Await if is_own(func, block, inst, again) => {
+            Opcode::Await if is_own(func, block, inst, rereads) => {
                 let before =
                     |l: usize| d.args.iter().all(|&e| insts[..l].iter().any(|&i| func.def(e) == Some(i)));
                 match last {
@@ -59,7 +59,7 @@ fn neighbours(func: &Func<'_>, block: Block, again: &FxHashSet<Buffer>) -> Optio
 }
 
 /// Whether an await waits for tensor copies of its own block, whose tiles nothing else waits for.
-fn is_own(func: &Func<'_>, block: Block, inst: Inst, again: &FxHashSet<Buffer>) -> bool {
+fn is_own(func: &Func<'_>, block: Block, inst: Inst, rereads: &FxHashSet<Buffer>) -> bool {
     let own = |e| {
         let here = func
             .def(e)
@@ -70,7 +70,7 @@ fn is_own(func: &Func<'_>, block: Block, inst: Inst, again: &FxHashSet<Buffer>) 
             };
             func.insts.values().filter(|d| waits(d)).count() == 1
         };
-        here && buffer_of(func, e).is_some_and(|b| !again.contains(&b) && alone(b))
+        here && buffer_of(func, e).is_some_and(|b| !rereads.contains(&b) && alone(b))
     };
     func.insts[inst].args.iter().all(|&e| own(e))
 }

@@ -42,8 +42,8 @@ impl By {
 }
 
 /// A ring's buffer for some fragments.
-pub(crate) fn handed_buffer(program: &mut Program<'_>, name: &str, values: &[Value], by: By) -> Buffer {
-    let bytes = handed_bytes(program, values, by);
+pub(crate) fn handoff_buffer(program: &mut Program<'_>, name: &str, values: &[Value], by: By) -> Buffer {
+    let bytes = handoff_bytes(program, values, by);
     program.buffers.push(BufferData { name: name.to_owned(), bytes, align: ALIGN, kind: BufferKind::Ring })
 }
 
@@ -62,9 +62,9 @@ pub(crate) fn through(
     values.iter().zip(types).map(|(&v, ty)| (v, pass.load(ty))).collect()
 }
 
-/// Sums whose product has been turned (`turned`).
+/// Sums whose product is transposed (`transpose_helper_mma`).
 #[derive(Clone, Copy)]
-pub(crate) struct Turned {
+pub(crate) struct TransposedSums {
     /// What the sums were, in the same value: in each lane of four those of one column of 16, or of one eight behind it, in
     /// registers the upper half's and the lower half's, then what is to be added to both.
     pub of: Value,
@@ -74,19 +74,19 @@ pub(crate) struct Turned {
 }
 
 /// Stores turned sums and loads them as they were.
-pub(crate) fn through_turned(
+pub(crate) fn through_transposed(
     c: Cursor<'_, '_>,
     buffer: Buffer,
     by: By,
-    turned: Turned,
+    transposed: TransposedSums,
 ) -> FxHashMap<Value, Value> {
     let mut pass = Pass { c, buffer, by, first: 0, offset: 0 };
-    pass.store_turned(turned.of);
-    FxHashMap::from_iter([(turned.of, pass.load(turned.was))])
+    pass.store_transposed(transposed.of);
+    FxHashMap::from_iter([(transposed.of, pass.load(transposed.was))])
 }
 
 /// Bytes of a stage of what is handed on.
-pub(crate) fn handed_bytes(program: &Program<'_>, values: &[Value], by: By) -> u32 {
+pub(crate) fn handoff_bytes(program: &Program<'_>, values: &[Value], by: By) -> u32 {
     let registers: u32 = values.iter().map(|&v| program.func.ty(v).regs()).sum();
     4 * by.count() * registers
 }
@@ -161,8 +161,8 @@ impl Pass<'_, '_> {
 
     /// Lane `l` holds column `l / 4`, or the one eight behind it, of the second run, where `l` is odd; lanes with the bit of 2
     /// hold what those two before them hold. Two columns are one lane's where they are loaded.
-    fn store_turned(&mut self, v: Value) {
-        let at = self.turned_offset();
+    fn store_transposed(&mut self, v: Value) {
+        let at = self.transposed_offset();
         let pred = self.lanes_without(2);
         let guard = Some(Guard { pred, negated: false });
         let [first, second] = [0, 2].map(|offset| IndexMap::Affine { scale: 1, offset });
@@ -179,7 +179,7 @@ impl Pass<'_, '_> {
 
     /// Where a lane's column lies: odd lanes in the second run, a column's parity within a lane of the loading threads, the
     /// rest by that lane.
-    fn turned_offset(&mut self) -> Value {
+    fn transposed_offset(&mut self) -> Value {
         let run = 4 * i64::from(WIDEST);
         let places = [(0, run * i64::from(self.by.count())), (2, 4), (3, run), (4, 2 * run)];
         self.at_entry(|c| {

@@ -21,15 +21,15 @@
 
 use crate::expand::rename;
 use crate::graph::touched;
-use crate::handed::{By, LANE, handed_buffer, through, through_turned};
-use crate::rings::handed_ring;
+use crate::handoff::{By, LANE, handoff_buffer, through, through_transposed};
+use crate::rings::handoff_ring;
 use crate::roles::do_roles;
 use crate::schedule::{Feature, buffer_of, loop_of};
-use crate::turned::turn;
+use crate::transpose_helper_mma::transpose;
 use rustc_hash::FxHashSet;
 use warplift_ir::machine::{
-    Block, Buffer, Cursor, Func, Handed, Inst, InstData, Program, RingData, RingFill, RoleKind, Schedule,
-    Value,
+    Block, Buffer, Cursor, Func, Inst, InstData, Program, RingData, RingFill, RoleKind, Schedule,
+    StageRelease, Value,
 };
 use warplift_ir::target::{Effect, Opcode};
 
@@ -39,7 +39,7 @@ const COLUMNS: u32 = 3;
 const MOST_REGISTERS: u32 = 16;
 
 /// Lets helpers make what all warps would make alike, where a producer leaves them room.
-pub fn do_alike<'a>(mut program: Program<'a>, disabled: &[Feature]) -> Program<'a> {
+pub fn do_dedup_mma<'a>(mut program: Program<'a>, disabled: &[Feature]) -> Program<'a> {
     if disabled.contains(&Feature::WarpSpecialization) || !has_room(&program) {
         return program;
     }
@@ -48,7 +48,7 @@ pub fn do_alike<'a>(mut program: Program<'a>, disabled: &[Feature]) -> Program<'
             continue;
         }
         for last in last_products(&program, block) {
-            hand_on(&mut program, block, last);
+            hand_off(&mut program, block, last);
         }
     }
     program
@@ -58,7 +58,7 @@ pub fn do_alike<'a>(mut program: Program<'a>, disabled: &[Feature]) -> Program<'
 fn has_room(program: &Program<'_>) -> bool {
     let alone = program.teams == 1 && program.blocks == 1 && program.launch.cluster == 1;
     let mut s = Schedule::default();
-    if alone && !program.deferred && !program.relay {
+    if alone && !program.deferred && !program.epilogue_warps {
         do_roles(program, &mut s);
     }
     s.producer
@@ -76,15 +76,15 @@ fn last_products(program: &Program<'_>, block: Block) -> Vec<Inst> {
     let fits = |&i: &Inst| {
         let sums = func.insts[i].results[0];
         func.ty(sums).regs() <= MOST_REGISTERS
-            && Alike { program, block }.value(sums)
-            && is_apart(program, block, i)
+            && WarpInvariance { program, block }.value(sums)
+            && is_separable(program, block, i)
     };
     insts.iter().filter(product).copied().filter(|i| !goes_on(i) && fits(i)).collect()
 }
 
 /// Whether what a product reads of shared memory goes to no other registers, is awaited together, and something behind it reads
 /// that stage: it is handed back behind what comes of the product.
-fn is_apart(program: &Program<'_>, block: Block, product: Inst) -> bool {
+fn is_separable(program: &Program<'_>, block: Block, product: Inst) -> bool {
     let func = &program.func;
     let own = slice(func, product);
     let reads = own.iter().filter(|&&i| func.insts[i].op.row().effect == Effect::Read);
@@ -117,12 +117,12 @@ fn slice(func: &Func<'_>, inst: Inst) -> Vec<Inst> {
 }
 
 /// What is known of values in a loop's body.
-struct Alike<'p, 'a> {
+struct WarpInvariance<'p, 'a> {
     program: &'p Program<'a>,
     block: Block,
 }
 
-impl Alike<'_, '_> {
+impl WarpInvariance<'_, '_> {
     /// Whether all warps have the same.
     fn value(&self, v: Value) -> bool {
         let func = &self.program.func;
@@ -176,28 +176,28 @@ fn bits(func: &Func<'_>, v: Value) -> Option<(u32, u32)> {
 }
 
 /// Stores the sums of a product behind it and loads them for whoever reads them.
-fn hand_on(program: &mut Program<'_>, block: Block, product: Inst) {
+fn hand_off(program: &mut Program<'_>, block: Block, product: Inst) {
     let sums = program.func.insts[product].results[0];
     let equal = has_equal_rows(&program.func, product);
     let by = By::Lanes(if equal { COLUMNS } else { LANE });
-    let buffer = handed_buffer(program, "alike", &[sums], by);
+    let buffer = handoff_buffer(program, "helper", &[sums], by);
     let func = &mut program.func;
     let users: Vec<Inst> =
         func.insts.iter().filter(|(_, d)| d.args.contains(&sums)).map(|(i, _)| i).collect();
     // Whoever read the sums reads what is loaded, so that they may change their type.
-    let turned = if equal { turn(func, product) } else { None };
+    let transposed = if equal { transpose(func, product) } else { None };
     let all = &mut func.blocks[block].insts;
     let at = all.iter().position(|&i| i == product).map_or(all.len(), |at| at + 1);
     let rest = all.split_off(at);
     let loc = func.insts[product].loc;
     let c = Cursor::new(func, block, loc);
-    let new = match turned {
-        Some(turned) => through_turned(c, buffer, by, turned),
+    let new = match transposed {
+        Some(transposed) => through_transposed(c, buffer, by, transposed),
         None => through(c, buffer, by, &[sums]),
     };
     users.into_iter().for_each(|inst| rename(func, inst, &new));
     func.blocks[block].insts.extend(rest);
-    program.alike.push(buffer);
+    program.helper_buffers.push(buffer);
 }
 
 /// Whether the rows of a product's sums are equal: those of its left operand are, and those of what it adds to.
@@ -214,11 +214,11 @@ fn has_equal_rows(func: &Func<'_>, product: Inst) -> bool {
 }
 
 /// The stores of what the helper hands on, and all that they need.
-pub(crate) fn handed_on(program: &Program<'_>) -> FxHashSet<Inst> {
+pub(crate) fn helper_insts(program: &Program<'_>) -> FxHashSet<Inst> {
     let func = &program.func;
     let stores = |&i: &Inst| {
         let to = touched(&func.insts[i].attr, func.insts[i].op);
-        to.iter().any(|&(b, writes)| writes && program.alike.contains(&b))
+        to.iter().any(|&(b, writes)| writes && program.helper_buffers.contains(&b))
     };
     func.insts.keys().filter(stores).flat_map(|store| slice(func, store)).collect()
 }
@@ -226,37 +226,37 @@ pub(crate) fn handed_on(program: &Program<'_>) -> FxHashSet<Inst> {
 /// Gives the helper the stores of what it hands on, and the reads that only they need.
 pub(crate) fn do_helper(program: &Program<'_>, s: &mut Schedule) {
     let effects =
-        handed_on(program).into_iter().filter(|&i| program.func.insts[i].op.row().effect != Effect::Pure);
+        helper_insts(program).into_iter().filter(|&i| program.func.insts[i].op.row().effect != Effect::Pure);
     effects.for_each(|i| s.roles[i] = RoleKind::Helper);
 }
 
 /// What is read of shared memory for what the helper hands on by a buffer.
-fn read_for(program: &Program<'_>, handed: Buffer) -> Vec<Buffer> {
+fn read_for(program: &Program<'_>, handoff: Buffer) -> Vec<Buffer> {
     let func = &program.func;
     let touches = |i: Inst| touched(&func.insts[i].attr, func.insts[i].op);
-    let stores = func.insts.keys().filter(|&i| touches(i).contains(&(handed, true)));
+    let stores = func.insts.keys().filter(|&i| touches(i).contains(&(handoff, true)));
     let all = stores.flat_map(|store| slice(func, store)).flat_map(touches);
     all.filter(|t| !t.1).map(|t| t.0).collect()
 }
 
 /// Whether warps that multiply as warpgroups make products of warps, each the same: nobody makes them for all.
-pub fn is_made_by_all(program: &Program<'_>) -> bool {
+pub fn is_mma_duplicated(program: &Program<'_>) -> bool {
     let has = |op: Opcode| program.func.insts.values().any(|d| d.op == op);
-    let handed = handed_on(program);
-    let own = |(i, d): (Inst, &InstData<'_>)| d.op == Opcode::MmaSync && !handed.contains(&i);
+    let handoff = helper_insts(program);
+    let own = |(i, d): (Inst, &InstData<'_>)| d.op == Opcode::MmaSync && !handoff.contains(&i);
     has(Opcode::Wgmma) && program.func.insts.iter().any(own)
 }
 
 /// The rings of what the helper hands on, and which ones it reads.
-pub(crate) fn alike_rings(program: &Program<'_>, s: &mut Schedule) {
-    for &buffer in &program.alike {
+pub(crate) fn helper_rings(program: &Program<'_>, s: &mut Schedule) {
+    for &buffer in &program.helper_buffers {
         let reads = read_for(program, buffer);
         let leader =
             s.rings.iter().find(|(_, r)| r.buffers.iter().any(|b| reads.contains(b))).map(|(r, _)| r);
-        // `do_alike` has seen to it that there is one, and that it is the only one.
+        // `do_dedup_mma` has seen to it that there is one, and that it is the only one.
         let leader = leader.unwrap_or_else(|| panic!("{buffer} follows no ring"));
         s.rings[leader].helped = true;
-        let ring = handed_ring(program, buffer, RingFill::Helper);
-        s.rings.push(RingData { handed: Handed::With(leader), least: s.rings[leader].least, ..ring });
+        let ring = handoff_ring(program, buffer, RingFill::Helper);
+        s.rings.push(RingData { release: StageRelease::With(leader), least: s.rings[leader].least, ..ring });
     }
 }
