@@ -27,7 +27,7 @@ mapping gemm {
     for t: pipeline fit, producers 1, consumers 2, wait 0
     array a: packed, stream
     array b: staged
-    kernel: persistent, raster band_m 16, epilogue deferred, alternate 2, cluster 2, products mma_sync, no bulk_store
+    kernel: persistent, raster band_m 16, epilogue deferred, pingpong 2, cluster 2, products mma_sync, no bulk_store
 }
 ";
 
@@ -156,6 +156,24 @@ fn words_are_said_once() {
             "{items}: {found:?}"
         );
     }
+}
+
+#[test]
+fn former_words_are_refused_with_the_new_one_named() {
+    for (items, at, message) in [
+        ("kernel: persistent, alternate 2", "1:33:", "`alternate` is now `pingpong`"),
+        ("for t: turns 1", "1:20:", "`turns` is now `mma_order`"),
+        ("kernel: persistent, relay", "1:33:", "`relay` is now `epilogue warps`"),
+        ("array w: packed, early", "1:30:", "`early` is now `before_wait`"),
+        ("kernel: programmatic", "1:21:", "`programmatic` is now `pdl`"),
+        ("kernel: raster folded", "1:28:", "`folded` is now `paired`"),
+    ] {
+        let found = errors(&format!("mapping k {{ {items} }}"));
+        assert_eq!(found, [format!("{at} {message}")], "{items}");
+    }
+    // A word that has no meaning where it stands is not one of former versions there.
+    let elsewhere = errors("mapping k { array w: relay }");
+    assert!(elsewhere.len() == 1 && elsewhere[0].contains("expected `plain`"), "{elsewhere:?}");
 }
 
 #[test]
