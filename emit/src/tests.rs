@@ -377,7 +377,6 @@ fn copies<'a>(bump: &'a Bump, multicast: u16, hint: CacheHint) -> Func<'a> {
     let base = c.op(Opcode::SharedBase, &[], Ty::B32);
     let (zero, last) = (c.imm(0), c.op(Opcode::CtaidX, &[], Ty::B32));
     let done = c.compare(CmpOp::Ge, base, last);
-    let to = |block| BlockCall { block, args: &[] };
     let enter = c.push(NewInst::new(Opcode::Br, &[], &[]));
     c.block = body;
     let tma = TmaAttr { map: 0, rank: 2, bytes: 8192, place: None, multicast, hint, before_wait: false };
@@ -390,8 +389,9 @@ fn copies<'a>(bump: &'a Bump, multicast: u16, hint: CacheHint) -> Func<'a> {
     let again = c.push(NewInst::new(Opcode::BrIf, &[done], &[]));
     c.block = exit;
     c.push(NewInst::new(Opcode::Ret, &[], &[]));
-    func.insts[enter].targets.push(to(body));
-    func.insts[again].targets.extend([to(body), to(exit)]);
+    func.add_target(enter, body, &[]);
+    func.add_target(again, body, &[]);
+    func.add_target(again, exit, &[]);
     func
 }
 

@@ -11,6 +11,7 @@ use crate::rematerialize::fence_before;
 use crate::scalars::{Assigned, slots};
 use crate::webs::{Facts, build};
 use crate::{Budget, RegallocError, place, scalars};
+use std::cell::OnceCell;
 use warplift_ir::machine::{Allocation, Block, Func, Inst, NewInst, Operand, Reg, Ty, Value};
 use warplift_ir::target::Opcode;
 
@@ -84,7 +85,7 @@ fn plan(
     budget: &Budget<'_>,
 ) -> Result<Result<Allocation, Vec<Inst>>, RegallocError> {
     let Analysis { live, planned, ranges, hazards, scalars } = analysis;
-    let facts = Facts { normal, live, planned, ranges, hazards };
+    let facts = Facts { normal, live, planned, ranges, hazards, near: OnceCell::new() };
     let webs = match build(&facts) {
         Ok(webs) => webs,
         Err(products) => return Ok(Err(products)),
@@ -242,11 +243,10 @@ fn copy_accumulator(
     let types: [Ty; 1] = [func.ty(acc)];
     let loc = func.insts[product].loc;
     let copy = func.push(block, NewInst::new(Opcode::Join, &[acc], &types).loc(loc));
-    let list = &mut func.blocks[block].insts;
-    list.pop();
-    list.insert(place, copy);
+    func.pop(block);
+    func.insert(block, place, copy);
     let mut args = func.insts[product].args.to_vec();
     args[0] = func.result(copy);
-    func.insts[product].args = func.list(&args);
+    func.set_args(product, &args);
     Ok(())
 }

@@ -19,6 +19,7 @@ mod check;
 mod error;
 mod hazards;
 mod liveness;
+mod near;
 mod normalize;
 mod parallel;
 mod place;

@@ -13,7 +13,7 @@
 use crate::rematerialize::rematerialize;
 use std::sync::LazyLock;
 use warplift_ir::entity::SecondaryMap;
-use warplift_ir::machine::{Block, BlockCall, Func, Inst, InstData, NewInst, Value};
+use warplift_ir::machine::{Block, Func, Inst, InstData, NewInst, Value};
 use warplift_ir::target::{Opcode, ROWS, Row};
 
 /// The function in that form.
@@ -60,7 +60,7 @@ fn literals(row: &Row) -> u32 {
 fn jump<'a>(func: &mut Func<'a>, at: Block, to: Block, args: &'a [Value], like: Inst) {
     let loc = func.insts[like].loc;
     let inst = func.push(at, NewInst::new(Opcode::Br, &[], &[]).loc(loc));
-    func.insts[inst].targets.push(BlockCall { block: to, args });
+    func.add_target(inst, to, args);
 }
 
 fn predecessors(func: &Func<'_>) -> SecondaryMap<Block, u32> {
@@ -111,7 +111,7 @@ fn split_edges(func: &mut Func<'_>) {
             if !call.args.is_empty() || preds[call.block] > 1 {
                 let edge = func.new_block();
                 jump(func, edge, call.block, call.args, last);
-                func.insts[last].targets[t] = BlockCall { block: edge, args: &[] };
+                func.set_target(last, t, edge, &[]);
                 order.push(edge);
             }
         }

@@ -27,7 +27,7 @@ pub(crate) fn place(webs: &Webs<'_, '_>) -> Layout {
     let mut list: Vec<Web> = (0..webs.members.len()).filter_map(|w| describe(webs, w)).collect();
     list.sort_by_key(|w| (std::cmp::Reverse(w.high - w.low), w.first, w.number));
     let mut layout = Layout { base: vec![0; webs.members.len()], registers: 0 };
-    let mut placed: Vec<u32> = Vec::new();
+    let mut placed = Placed { values: Vec::new(), webs: vec![false; webs.members.len()] };
     let mut tensor: Vec<&Web> = Vec::new();
     let mut forbidden = Vec::new();
     for web in &list {
@@ -41,9 +41,17 @@ pub(crate) fn place(webs: &Webs<'_, '_>) -> Layout {
         let base = lowest(webs, web, &forbidden);
         layout.base[web.number] = base;
         layout.registers = layout.registers.max((base + web.high).max(0) as u32);
-        placed.extend(&webs.members[web.number]);
+        placed.values.extend(&webs.members[web.number]);
+        placed.webs[web.number] = true;
     }
     layout
+}
+
+/// What has its registers.
+struct Placed {
+    values: Vec<u32>,
+    /// Whether a web does.
+    webs: Vec<bool>,
 }
 
 fn describe(webs: &Webs<'_, '_>, number: usize) -> Option<Web> {
@@ -56,13 +64,13 @@ fn describe(webs: &Webs<'_, '_>, number: usize) -> Option<Web> {
 }
 
 /// Open-ended intervals of bases at which a register of `web` would meet one that is taken.
-fn blocked(webs: &Webs<'_, '_>, web: &Web, placed: &[u32], layout: &Layout, out: &mut Vec<(i32, i32)>) {
+fn blocked(webs: &Webs<'_, '_>, web: &Web, placed: &Placed, layout: &Layout, out: &mut Vec<(i32, i32)>) {
     let regs = &webs.facts.planned.regs;
     for &u in &webs.members[web.number] {
         let (a, b) = webs.place[u as usize].span(regs[u as usize]);
-        for &v in placed {
-            if webs.facts.together(u as usize, v as usize) {
-                let place = &webs.place[v as usize];
+        for &v in webs.facts.fewer(u, &placed.values) {
+            let place = &webs.place[v as usize];
+            if placed.webs[place.web as usize] && webs.facts.together(u as usize, v as usize) {
                 let (c, d) = place.span(regs[v as usize]);
                 let base = layout.base[place.web as usize];
                 out.push((base + c - b + 1, base + d - a));

@@ -15,6 +15,12 @@ use warplift_ir::target::Opcode;
 pub(crate) struct Range(Vec<(u32, u32)>);
 
 impl Range {
+    /// One segment.
+    #[cfg(test)]
+    pub(crate) fn of(from: u32, to: u32) -> Self {
+        Self(vec![(from, to)])
+    }
+
     /// Segments come from the back of the text to its front.
     fn push_front(&mut self, from: u32, to: u32) {
         match self.0.last_mut() {

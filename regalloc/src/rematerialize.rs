@@ -30,13 +30,12 @@ struct Here {
 pub(crate) fn rematerialize(func: &mut Func<'_>) -> SecondaryMap<Value, bool> {
     let mut replaced: Vec<Value> = Vec::new();
     for block in func.order.clone() {
-        let old = std::mem::take(&mut func.blocks[block].insts);
-        for inst in old {
+        for inst in func.take(block) {
             let mut here = Here { block, inst, made: FxHashMap::default() };
             replace_args(func, &mut here, &mut replaced);
             replace_passed(func, &mut here, &mut replaced);
             replace_guard(func, &mut here, &mut replaced);
-            func.blocks[block].insts.push(inst);
+            func.append(block, inst);
         }
     }
     drop_unused(func, replaced);
@@ -85,7 +84,7 @@ fn replace_args(func: &mut Func<'_>, here: &mut Here, replaced: &mut Vec<Value>)
             before_fence(func, here.block);
         }
     }
-    func.insts[here.inst].args = func.list(&args);
+    func.set_args(here.inst, &args);
 }
 
 fn replace_passed(func: &mut Func<'_>, here: &mut Here, replaced: &mut Vec<Value>) {
@@ -99,7 +98,8 @@ fn replace_passed(func: &mut Func<'_>, here: &mut Here, replaced: &mut Vec<Value
                     *arg = renew(func, here, *arg, replaced);
                 }
             }
-            func.insts[here.inst].targets[t].args = func.list(&args);
+            let block = func.insts[here.inst].targets[t].block;
+            func.set_target(here.inst, t, block, &args);
         }
     }
 }
@@ -107,7 +107,7 @@ fn replace_passed(func: &mut Func<'_>, here: &mut Here, replaced: &mut Vec<Value
 fn replace_guard(func: &mut Func<'_>, here: &mut Here, replaced: &mut Vec<Value>) {
     if let Some(guard) = func.insts[here.inst].guard.filter(|g| is_cheap(func, g.pred)) {
         let pred = renew(func, here, guard.pred, replaced);
-        func.insts[here.inst].guard = Some(Guard { pred, ..guard });
+        func.set_guard(here.inst, Some(Guard { pred, ..guard }));
     }
 }
 
@@ -132,10 +132,9 @@ fn renew(func: &mut Func<'_>, here: &mut Here, value: Value, replaced: &mut Vec<
 
 /// Moves a block's last instruction before its last `wgmma.fence`, if its operand stands before that.
 pub(crate) fn before_fence(func: &mut Func<'_>, block: Block) {
-    let Some(last) = func.blocks[block].insts.pop() else { return };
-    let insts = &func.blocks[block].insts;
-    let at = fence_before(func, block, insts.len(), func.insts[last].args);
-    func.blocks[block].insts.insert(at, last);
+    let Some(last) = func.pop(block) else { return };
+    let at = fence_before(func, block, func.blocks[block].insts.len(), func.insts[last].args);
+    func.insert(block, at, last);
 }
 
 /// The last `wgmma.fence` before place `at` of a block with all of `values` defined before it, or `at`.
@@ -163,7 +162,7 @@ fn drop_unused(func: &mut Func<'_>, replaced: Vec<Value>) {
         any = true;
     }
     for block in func.order.clone().into_iter().filter(|_| any) {
-        func.blocks[block].insts.retain(|&i| !dead[i]);
+        func.retain(block, |_, i| !dead[i]);
     }
 }
 

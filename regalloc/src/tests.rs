@@ -22,8 +22,7 @@ fn cursor<'f, 'a>(func: &'f mut Func<'a>) -> Cursor<'f, 'a> {
 fn go(c: &mut Cursor<'_, '_>, op: Opcode, args: &[Value], targets: &[(Block, &[Value])], next: Block) {
     let inst = c.push(NewInst::new(op, args, &[]));
     for (block, args) in targets {
-        let args = c.func.list(args);
-        c.func.insts[inst].targets.push(BlockCall { block: *block, args });
+        c.func.add_target(inst, *block, args);
     }
     c.block = next;
 }

@@ -14,14 +14,19 @@
 
 use crate::hazards::Hazards;
 use crate::liveness::Liveness;
+use crate::near::Near;
 use crate::normalize::Normalized;
 use crate::planned::{ANY, Planned, view_of};
 use crate::ranges::Ranges;
 use crate::shape::{Place, View};
 use rustc_hash::FxHashMap;
+use std::cell::OnceCell;
 use warplift_ir::machine::{IndexMap, Inst, InstData};
 use warplift_ir::target::Opcode;
 use warplift_ir::tile::Loc;
+
+/// Values of a web up to which all are tried, before those are looked up that are near.
+const FEW: usize = 16;
 
 /// What conflicts are decided from.
 pub(crate) struct Facts<'f, 'a> {
@@ -30,6 +35,8 @@ pub(crate) struct Facts<'f, 'a> {
     pub(crate) planned: &'f Planned,
     pub(crate) ranges: &'f Ranges,
     pub(crate) hazards: &'f Hazards,
+    /// Values by the time at which they live; made where a web is large.
+    pub(crate) near: OnceCell<Near>,
 }
 
 /// The webs as they grow.
@@ -39,7 +46,7 @@ pub(crate) struct Webs<'f, 'a> {
     pub(crate) place: Vec<Place>,
     /// Values of each web; empty where a web was taken into another.
     pub(crate) members: Vec<Vec<u32>>,
-    /// Values that are a fragment operand or the result of a product.
+    /// Webs that hold a fragment operand or the result of a product.
     tensor: Vec<bool>,
 }
 
@@ -79,7 +86,7 @@ impl<'a> Webs<'_, 'a> {
     /// them, C7511); and of accumulators that are never live together but have names of their own it keeps
     /// both, since a product reads its accumulator even where it ignores it (C7512).
     pub(crate) fn is_tensor(&self, web: u32) -> bool {
-        self.members[web as usize].iter().any(|&v| self.tensor[v as usize])
+        self.tensor[web as usize]
     }
 
     fn insts(&self) -> impl Iterator<Item = (Inst, &'_ InstData<'a>)> + use<'_, 'a> {
@@ -218,24 +225,42 @@ impl<'a> Webs<'_, 'a> {
             None => target.clone(),
         };
         let (here, there) = (&self.members[target.web as usize], &self.members[old.web as usize]);
-        let places: Vec<Place> = there.iter().map(|&v| moved(v)).collect();
-        let clash = there.iter().zip(&places).any(|(&v, place)| {
-            let mut others = here.iter().map(|&u| (u as usize, &self.place[u as usize]));
-            others.any(|u| self.facts.clash(u, (v as usize, place)))
-        });
-        if clash {
+        let clash =
+            |u: u32, v: u32| self.facts.clash((u as usize, &self.place[u as usize]), (v as usize, &moved(v)));
+        let clashes = match there.len() <= here.len() {
+            true => there.iter().any(|&v| self.near_in(v, target.web).any(|u| clash(u, v))),
+            false => here.iter().any(|&u| self.near_in(u, old.web).any(|v| clash(u, v))),
+        };
+        if clashes {
             return false;
         }
+        let places: Vec<Place> = there.iter().map(|&v| moved(v)).collect();
         let taken = std::mem::take(&mut self.members[old.web as usize]);
         for (&v, place) in taken.iter().zip(places) {
             self.place[v as usize] = place;
         }
         self.members[target.web as usize].extend(taken);
+        self.tensor[target.web as usize] |= self.tensor[old.web as usize];
         true
+    }
+
+    /// The values of a web that may meet a value: those near it, or all where these are fewer.
+    fn near_in(&self, v: u32, web: u32) -> impl Iterator<Item = u32> + '_ {
+        let list = self.facts.fewer(v, &self.members[web as usize]);
+        list.iter().copied().filter(move |&u| self.place[u as usize].web == web)
     }
 }
 
 impl Facts<'_, '_> {
+    /// The values near one, or `all`, whichever are fewer.
+    pub(crate) fn fewer<'s>(&'s self, v: u32, all: &'s [u32]) -> &'s [u32] {
+        if all.len() <= FEW {
+            return all;
+        }
+        let near = self.near.get_or_init(|| Near::of(&self.ranges.of)).to(&self.ranges.of[v as usize]);
+        if near.len() < all.len() { near } else { all }
+    }
+
     /// Whether two values hold registers at the same time, whatever they contain.
     pub(crate) fn together(&self, u: usize, v: usize) -> bool {
         self.ranges.of[u].meets(&self.ranges.of[v]) || self.hazards.linked(u, v)

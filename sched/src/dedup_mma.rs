@@ -182,21 +182,20 @@ fn hand_off(program: &mut Program<'_>, block: Block, product: Inst) {
     let by = By::Lanes(if equal { COLUMNS } else { LANE });
     let buffer = handoff_buffer(program, "helper", &[sums], by);
     let func = &mut program.func;
-    let users: Vec<Inst> =
-        func.insts.iter().filter(|(_, d)| d.args.contains(&sums)).map(|(i, _)| i).collect();
+    let users: Vec<Inst> = func.users(sums).collect();
     // Whoever read the sums reads what is loaded, so that they may change their type.
     let transposed = if equal { transpose(func, product) } else { None };
-    let all = &mut func.blocks[block].insts;
+    let all = &func.blocks[block].insts;
     let at = all.iter().position(|&i| i == product).map_or(all.len(), |at| at + 1);
-    let rest = all.split_off(at);
     let loc = func.insts[product].loc;
-    let c = Cursor::new(func, block, loc);
-    let new = match transposed {
-        Some(transposed) => through_transposed(c, buffer, by, transposed),
-        None => through(c, buffer, by, &[sums]),
-    };
+    let new = func.insert_at(block, at, |func| {
+        let c = Cursor::new(func, block, loc);
+        match transposed {
+            Some(transposed) => through_transposed(c, buffer, by, transposed),
+            None => through(c, buffer, by, &[sums]),
+        }
+    });
     users.into_iter().for_each(|inst| rename(func, inst, &new));
-    func.blocks[block].insts.extend(rest);
     program.helper_buffers.push(buffer);
 }
 

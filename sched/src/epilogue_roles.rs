@@ -188,10 +188,8 @@ fn hand_off(
     let by = By::Threads(32 * program.warps);
     let buffer = handoff_buffer(program, "handoff", values, by);
     let func = &mut program.func;
-    let rest = func.blocks[body].insts.split_off(at);
-    let loc = func.insts[rest[0]].loc;
-    let new = through(Cursor::new(func, body, loc), buffer, by, values);
-    func.blocks[body].insts.extend(rest);
+    let loc = func.insts[func.blocks[body].insts[at]].loc;
+    let new = func.insert_at(body, at, |f| through(Cursor::new(f, body, loc), buffer, by, values));
     epilogue_insts.iter().for_each(|&inst| rename(func, inst, &new));
     buffer
 }

@@ -7,6 +7,7 @@
 use petgraph::graph::{DiGraph, NodeIndex};
 use petgraph::visit::{Dfs, EdgeFiltered};
 use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::{SmallVec, smallvec};
 use warplift_ir::machine::{Attr, Block, Buffer, Func, GlobalAccess, Inst, InstData, Place, Ty, Value};
 use warplift_ir::target::{Effect, Opcode};
 
@@ -168,7 +169,7 @@ impl Graph {
 }
 
 /// Buffers that an instruction touches; `true`: written.
-pub fn touched(attr: &Attr, op: Opcode) -> Vec<(Buffer, bool)> {
+pub fn touched(attr: &Attr, op: Opcode) -> SmallVec<[(Buffer, bool); 2]> {
     match attr {
         Attr::Wgmma(w) => {
             let a = w.a.as_ref().map(|a| (a.place.buffer, false));
@@ -177,10 +178,10 @@ pub fn touched(attr: &Attr, op: Opcode) -> Vec<(Buffer, bool)> {
         Attr::Tma(t) => t.place.map(|p| (p.buffer, op.is_async_load())).into_iter().collect(),
         Attr::Copy(c) => c.place.map(|p| (p.buffer, true)).into_iter().collect(),
         Attr::PlaceMem { place, .. } => {
-            vec![(place.buffer, matches!(op, Opcode::StShared | Opcode::StShared16 | Opcode::StShared8))]
+            smallvec![(place.buffer, matches!(op, Opcode::StShared | Opcode::StShared16 | Opcode::StShared8))]
         }
-        Attr::Matrix { buffer: Some(b), .. } => vec![(*b, op == Opcode::Stmatrix)],
-        _ => Vec::new(),
+        Attr::Matrix { buffer: Some(b), .. } => smallvec![(*b, op == Opcode::Stmatrix)],
+        _ => SmallVec::new(),
     }
 }
 

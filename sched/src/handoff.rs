@@ -142,10 +142,11 @@ impl Pass<'_, '_> {
     /// What a loop around would make again, before everything else.
     fn at_entry(&mut self, make: impl FnOnce(&mut Cursor<'_, '_>) -> Value) -> Value {
         let (entry, loc) = (self.c.func.entry, self.c.loc);
-        let later = self.c.func.blocks[entry].insts.split_off(self.first);
-        let v = make(&mut Cursor::new(self.c.func, entry, loc));
-        self.first = self.c.func.blocks[entry].insts.len();
-        self.c.func.blocks[entry].insts.extend(later);
+        let (v, end) = self.c.func.insert_at(entry, self.first, |func| {
+            let v = make(&mut Cursor::new(func, entry, loc));
+            (v, func.blocks[entry].insts.len())
+        });
+        self.first = end;
         v
     }
 

@@ -168,21 +168,23 @@ fn hoist(func: &mut Func<'_>, l: &Loop, loads: &[Inst]) {
     let entry = func.entry;
     let around = |i: &Inst| func.insts[*i].blocks.contains(&l.tiles);
     let at = func.blocks[entry].insts.iter().position(around).unwrap_or_default();
-    let rest = func.blocks[entry].insts.split_off(at);
-    let mut hoisted: Vec<Vec<Value>> = vec![vec![l.counter]; loads.len()];
-    for n in 0..l.most {
-        let loc = func.insts[loads[0]].loc;
-        let counter = Cursor::new(func, entry, loc).imm(n.into());
-        let mut known: FxHashMap<Value, Value> = [(l.counter, counter)].into_iter().collect();
-        for (&load, hoisted) in loads.iter().zip(&mut hoisted) {
-            hoisted.push(rematerialize(func, (l, func.result(load)), &mut known));
+    let hoisted = func.insert_at(entry, at, |func| {
+        let mut hoisted: Vec<Vec<Value>> = vec![vec![l.counter]; loads.len()];
+        for n in 0..l.most {
+            let loc = func.insts[loads[0]].loc;
+            let counter = Cursor::new(func, entry, loc).imm(n.into());
+            let mut known: FxHashMap<Value, Value> = [(l.counter, counter)].into_iter().collect();
+            for (&load, hoisted) in loads.iter().zip(&mut hoisted) {
+                hoisted.push(rematerialize(func, (l, func.result(load)), &mut known));
+            }
         }
-    }
-    func.blocks[entry].insts.extend(rest);
+        hoisted
+    });
     for (&load, hoisted) in loads.iter().zip(hoisted) {
-        let args = func.list(&hoisted);
+        func.set_args(load, &hoisted);
+        func.set_guard(load, None);
         let d = &mut func.insts[load];
-        (d.op, d.attr, d.args, d.guard, d.maps) = (Opcode::Pick, Attr::None, args, None, Default::default());
+        (d.op, d.attr, d.maps) = (Opcode::Pick, Attr::None, Default::default());
     }
 }
 

@@ -28,9 +28,9 @@ pub fn do_merge_waits<'a>(mut program: Program<'a>) -> Program<'a> {
     for block in func.blocks.keys().collect::<Vec<_>>() {
         while let Some((first, second)) = neighbours(func, block, &rereads) {
             let both: Vec<_> = [first, second].iter().flat_map(|&i| func.insts[i].args).copied().collect();
-            func.insts[first].args = func.list(&both);
-            func.blocks[block].insts.retain(|&i| i != second);
-            func.insts[second].args = &[];
+            func.set_args(first, &both);
+            func.remove(second);
+            func.set_args(second, &[]);
         }
     }
     program

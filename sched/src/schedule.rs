@@ -241,19 +241,17 @@ pub(crate) fn buffer_of(func: &Func<'_>, event: Value) -> Option<Buffer> {
 
 /// The loop whose body a block is.
 pub(crate) fn loop_of(func: &Func<'_>, block: Block) -> Option<Inst> {
-    func.insts.iter().find(|(_, d)| d.op == Opcode::For && d.blocks.contains(&block)).map(|(i, _)| i)
+    func.loop_of(block)
 }
 
 /// The block that an instruction stands in.
 pub(crate) fn block_of(func: &Func<'_>, inst: Inst) -> Option<Block> {
-    func.blocks.iter().find(|(_, b)| b.insts.contains(&inst)).map(|(b, _)| b)
+    func.block_of(inst)
 }
 
 /// Whether a block stands in a loop, however deep.
 pub(crate) fn repeats(func: &Func<'_>, block: Block) -> bool {
-    let around = func.insts.iter().find(|(_, d)| d.blocks.contains(&block));
-    let outside = |inst: Inst| block_of(func, inst).is_some_and(|b| repeats(func, b));
-    around.is_some_and(|(inst, d)| d.op == Opcode::For || outside(inst))
+    func.repeats(block)
 }
 
 /// Registers of a thread of the consumers and of the producer, and whether they are other than at entry: what that gives all
@@ -331,11 +329,7 @@ fn deferral(program: &Program<'_>, target: &Target) -> std::result::Result<Defer
 
 /// Whether a value is defined in a block or one nested in it.
 pub(crate) fn defined_in(func: &Func<'_>, block: Block, v: Value) -> bool {
-    let data = &func.blocks[block];
-    data.params.contains(&v)
-        || data.insts.iter().any(|&i| {
-            func.insts[i].results.contains(&v) || func.insts[i].blocks.iter().any(|&b| defined_in(func, b, v))
-        })
+    func.is_defined_in(v, block)
 }
 
 /// Stores after the main loop, one group a tensor copy (or plain store), each with the free views and

@@ -101,28 +101,47 @@ pub(crate) fn do_stage_release(program: &Program<'_>, s: &mut Schedule) {
     let func = &program.func;
     let alone = |r: &RingData| r.fill == RingFill::Tma && r.rereads.is_empty();
     let rings: Vec<Ring> = s.rings.keys().filter(|&r| alone(&s.rings[r])).collect();
-    let leads = |&a: &Ring, &b: &Ring| leads(func, &s.rings[a], &s.rings[b]);
+    let spans: Vec<Span<'_>> = rings.iter().map(|&r| Span::of(func, &s.rings[r])).collect();
+    let led = |n: usize| spans.iter().any(|a| a.leads(&spans[n]));
     // A ring that leads one that leads leads too: there is one that none leads.
-    let first = |r: &Ring| !rings.iter().any(|a| leads(a, r));
-    let release = rings.iter().map(|r| match rings.iter().find(|a| first(a) && leads(a, r)) {
-        _ if is_filled_once(func, &s.rings[*r]) => StageRelease::Never,
-        Some(&leader) => StageRelease::With(leader),
+    let first: Vec<usize> = (0..rings.len()).filter(|&n| !led(n)).collect();
+    let release = (0..rings.len()).map(|n| match first.iter().find(|&&a| spans[a].leads(&spans[n])) {
+        _ if is_filled_once(func, spans[n].ring) => StageRelease::Never,
+        Some(&leader) => StageRelease::With(rings[leader]),
         None => StageRelease::Alone,
     });
-    for (ring, release) in rings.iter().zip(release.collect::<Vec<_>>()) {
-        s.rings[*ring].release = release;
+    let release: Vec<StageRelease> = release.collect();
+    for (&ring, release) in rings.iter().zip(release) {
+        s.rings[ring].release = release;
     }
 }
 
-/// Whether one ring's stages are filled before and end with or behind another's: it speaks for both.
-fn leads(func: &Func<'_>, first: &RingData, second: &RingData) -> bool {
-    let at = |i: Inst, b: Block| func.blocks[b].insts.iter().position(|&x| x == i);
-    let end = |r: &RingData, b: Block| stage_end(func, r, b, RoleKind::Consumer).and_then(|i| at(i, b));
-    let begin =
-        |r: &RingData, b: Block| func.blocks[b].insts.iter().position(|&i| fills(func, i, &r.buffers));
-    let around = |&b: &Block| end(first, b) >= end(second, b) && begin(first, b) < begin(second, b);
-    let equal = (&first.blocks, first.depth, first.cluster) == (&second.blocks, second.depth, second.cluster);
-    equal && first.threads_read >= second.threads_read && first.blocks.iter().all(around)
+/// A ring, and where in each of its blocks a stage begins to be filled and ends.
+struct Span<'s> {
+    ring: &'s RingData,
+    places: Vec<[Option<usize>; 2]>,
+}
+
+impl<'s> Span<'s> {
+    fn of(func: &Func<'_>, ring: &'s RingData) -> Self {
+        let places = ring.blocks.iter().map(|&block| {
+            let insts = &func.blocks[block].insts;
+            let end = stage_end(func, ring, block, RoleKind::Consumer);
+            let begin = insts.iter().position(|&i| fills(func, i, &ring.buffers));
+            [begin, end.and_then(|end| insts.iter().position(|&i| i == end))]
+        });
+        Self { ring, places: places.collect() }
+    }
+
+    /// Whether stages are filled before and end with or behind another ring's: it speaks for both.
+    fn leads(&self, other: &Self) -> bool {
+        let (first, second) = (self.ring, other.ring);
+        let equal =
+            (&first.blocks, first.depth, first.cluster) == (&second.blocks, second.depth, second.cluster);
+        let mut places = self.places.iter().zip(&other.places);
+        let around = |([begin, end], [other, last]): (&[_; 2], &[_; 2])| end >= last && begin < other;
+        equal && first.threads_read >= second.threads_read && places.all(around)
+    }
 }
 
 /// Whether there is one fill only.

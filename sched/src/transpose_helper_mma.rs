@@ -52,7 +52,7 @@ pub(crate) fn transpose(func: &mut Func<'_>, last: Inst) -> Option<TransposedSum
     func.values[sums].ty = ty;
     for &product in &row.products {
         let left = func.insts[product].args[2];
-        func.insts[product].args = func.list(&[sums, left, right]);
+        func.set_args(product, &[sums, left, right]);
         if let Attr::Mma(attr) = &mut func.insts[product].attr {
             attr.n_atoms = 1;
         }
@@ -95,13 +95,10 @@ fn row_of(func: &Func<'_>, last: Inst) -> Option<Row> {
 /// takes the place of.
 fn both_words(func: &mut Func<'_>, row: &Row) -> Value {
     let home = block_of(func, row.left).unwrap_or(func.entry);
-    let all = &mut func.blocks[home].insts;
+    let all = &func.blocks[home].insts;
     let at = all.iter().position(|&i| i == row.left).unwrap_or(all.len());
-    let rest = all.split_off(at);
     let loc = func.insts[row.left].loc;
-    let right = make_right(&mut Cursor::new(func, home, loc), row.words);
-    func.blocks[home].insts.extend(rest);
-    right
+    func.insert_at(home, at, |f| make_right(&mut Cursor::new(f, home, loc), row.words))
 }
 
 fn make_right(c: &mut Cursor<'_, '_>, [upper, lower]: [Value; 2]) -> Value {

@@ -1,12 +1,25 @@
 //! A function of machine IR and the way to build one.
 //!
 //! Operand lists live in the arena of the compile: they are written once and freed together.
+//!
+//! ```text
+//!  b0:                       block_of(i1) = b0
+//!    i1  for 0, n, 1         holder(b1) = i1     loop_of(b1) = i1
+//!      b1(t):
+//!        i2  x = add t, 1    users(t) = i2
+//! ```
+//!
+//! A function knows where each instruction stands, around which block, and who reads a value: the methods that edit keep
+//! that true, and the verifiers check it.
 
 use super::*;
 use crate::target::Opcode;
 use bumpalo::Bump;
+use cranelift_entity::packed_option::PackedOption;
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use smallvec::smallvec;
+use std::cell::OnceCell;
+use std::ops::Deref;
 
 /// How a value is defined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,13 +42,47 @@ pub struct ValueData {
 }
 
 /// Parameters and instructions of a block, in order.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct BlockData {
     /// Parameters.
     pub params: Vec<Value>,
     /// Instructions; the last one ends the block.
-    pub insts: Vec<Inst>,
+    pub insts: InstList,
 }
+
+/// The instructions of a block. Everyone reads them as a slice; only the methods of [`Func`] change them, since these
+/// keep its tables.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InstList(pub(super) Vec<Inst>);
+
+impl Deref for InstList {
+    type Target = [Inst];
+
+    fn deref(&self) -> &[Inst] {
+        &self.0
+    }
+}
+
+impl<'l> IntoIterator for &'l InstList {
+    type Item = &'l Inst;
+    type IntoIter = std::slice::Iter<'l, Inst>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.iter()
+    }
+}
+
+impl IntoIterator for InstList {
+    type Item = Inst;
+    type IntoIter = std::vec::IntoIter<Inst>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
+/// Who names each value, in the order of their numbers; each once.
+pub(super) type Users = SecondaryMap<Value, SmallVec<[Inst; 4]>>;
 
 /// A function: the block's whole program (structured) or one role of it (scheduled).
 #[derive(Clone)]
@@ -54,27 +101,37 @@ pub struct Func<'a> {
     pub order: Vec<Block>,
     /// Names of values, for dumps.
     pub names: SecondaryMap<Value, Option<&'a str>>,
+    /// The block that each instruction stands in.
+    pub(super) home: SecondaryMap<Inst, PackedOption<Block>>,
+    /// The instruction that holds each nested block.
+    pub(super) holder: SecondaryMap<Block, PackedOption<Inst>>,
+    /// Who names each value; made when first asked for, and kept from then on.
+    pub(super) users: OnceCell<Users>,
 }
 
 impl<'a> Func<'a> {
     /// A function with an empty entry block.
     pub fn new(bump: &'a Bump) -> Self {
-        let mut blocks = PrimaryMap::new();
-        let entry = blocks.push(BlockData::default());
-        Self {
+        let mut func = Self {
             bump,
-            entry,
+            entry: Block::from_u32(0),
             insts: PrimaryMap::new(),
-            blocks,
+            blocks: PrimaryMap::new(),
             values: PrimaryMap::new(),
-            order: vec![entry],
+            order: Vec::new(),
             names: SecondaryMap::new(),
-        }
+            home: SecondaryMap::new(),
+            holder: SecondaryMap::new(),
+            users: OnceCell::new(),
+        };
+        func.entry = func.new_block();
+        func.order.push(func.entry);
+        func
     }
 
     /// A block that stands nowhere yet.
     pub fn new_block(&mut self) -> Block {
-        self.blocks.push(BlockData::default())
+        self.blocks.push(BlockData { params: Vec::new(), insts: InstList(Vec::new()) })
     }
 
     /// Appends a parameter to a block.
@@ -111,7 +168,12 @@ impl<'a> Func<'a> {
                 values.push(ValueData { ty, def: ValueDef::Result(inst, i as u32), uniform })
             }));
         self.insts[inst].results = results;
-        self.blocks[block].insts.push(inst);
+        self.blocks[block].insts.0.push(inst);
+        self.home[inst] = block.into();
+        for i in 0..self.insts[inst].blocks.len() {
+            self.holder[self.insts[inst].blocks[i]] = inst.into();
+        }
+        self.note_uses(inst);
         inst
     }
 

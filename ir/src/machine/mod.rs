@@ -14,6 +14,7 @@
 //!
 //! Invariant: a fragment written by an asynchronous instruction is untouched until its event is named.
 
+mod edit;
 mod func;
 mod print;
 mod schedule;

@@ -26,6 +26,12 @@ impl Verifier<'_, '_> {
         }
     }
 
+    /// What the function knows of its instructions is what stands there.
+    fn tables(&mut self) {
+        let wrong = self.func.wrong_tables();
+        self.errors.extend(wrong.into_iter().map(|(inst, message)| MachineError { inst, message }));
+    }
+
     /// Number and classes of operands and results against the row.
     fn row(&mut self, inst: Inst) {
         let func = self.func;
@@ -236,6 +242,7 @@ fn fits(ty: Ty, class: Class) -> bool {
 /// All that is wrong with it.
 pub fn verify_structured(func: &Func<'_>) -> Result<(), Vec<MachineError>> {
     let mut v = Verifier { func, errors: Vec::new() };
+    v.tables();
     v.structured(func.entry, &mut FxHashSet::default());
     v.in_flight(func.entry);
     if v.errors.is_empty() { Ok(()) } else { Err(v.errors) }
@@ -247,6 +254,7 @@ pub fn verify_structured(func: &Func<'_>) -> Result<(), Vec<MachineError>> {
 /// All that is wrong with it.
 pub fn verify_scheduled(func: &Func<'_>) -> Result<(), Vec<MachineError>> {
     let mut v = Verifier { func, errors: Vec::new() };
+    v.tables();
     v.cfg();
     if v.errors.is_empty() { Ok(()) } else { Err(v.errors) }
 }

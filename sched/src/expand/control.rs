@@ -6,7 +6,7 @@ use super::ring::RingState;
 use super::role::{Expand, Seen, Touched};
 use super::wgmma_pipelining::Unreleased;
 use crate::Result;
-use warplift_ir::machine::{Attr, Block, BlockCall, Inst, NewInst, Ring, Ty, Value};
+use warplift_ir::machine::{Attr, Block, Inst, NewInst, Ring, Ty, Value};
 use warplift_ir::target::Opcode;
 use warplift_ir::tile::CmpOp;
 
@@ -45,16 +45,14 @@ impl<'a> Expand<'_, 'a> {
     /// Ends the block with a jump.
     pub fn jump(&mut self, to: Block, args: &[Value]) {
         let inst = self.at().push(NewInst::new(Opcode::Br, &[], &[]));
-        let args = self.func.list(args);
-        self.func.insts[inst].targets.push(BlockCall { block: to, args });
+        self.func.add_target(inst, to, args);
     }
 
     /// Ends the block with a branch.
     pub fn branch(&mut self, cond: Value, yes: (Block, &[Value]), no: (Block, &[Value])) {
         let inst = self.at().push(NewInst::new(Opcode::BrIf, &[cond], &[]));
         for (block, args) in [yes, no] {
-            let args = self.func.list(args);
-            self.func.insts[inst].targets.push(BlockCall { block, args });
+            self.func.add_target(inst, block, args);
         }
     }
 

@@ -61,19 +61,7 @@ fn is_pure_scalar(func: &Func<'_>, inst: Inst) -> bool {
 
 /// Lets an instruction name other values instead of some.
 pub(crate) fn rename(func: &mut Func<'_>, inst: Inst, same: &FxHashMap<Value, Value>) {
-    let to = |v: Value| same.get(&v).copied().unwrap_or(v);
-    let d = &func.insts[inst];
-    if d.args.iter().any(|v| same.contains_key(v)) {
-        let args: Vec<Value> = d.args.iter().map(|&v| to(v)).collect();
-        func.insts[inst].args = func.list(&args);
-    }
-    if let Some(guard) = &mut func.insts[inst].guard {
-        guard.pred = to(guard.pred);
-    }
-    for n in 0..func.insts[inst].targets.len() {
-        let args: Vec<Value> = func.insts[inst].targets[n].args.iter().map(|&v| to(v)).collect();
-        func.insts[inst].targets[n].args = func.list(&args);
-    }
+    func.rename(inst, |v| same.get(&v).copied().unwrap_or(v));
 }
 
 #[cfg(test)]

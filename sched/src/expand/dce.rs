@@ -1,19 +1,17 @@
 //! Dead code: pure instructions, and block parameters, that nothing reads.
 
 use rustc_hash::FxHashSet;
-use warplift_ir::machine::{Func, Inst, Value};
+use warplift_ir::machine::{Func, Value};
 
 /// Drops what is dead.
 pub fn do_dce(func: &mut Func<'_>) {
     let live = live_values(func);
     let blocks = func.order.clone();
     for &block in &blocks {
-        let insts = std::mem::take(&mut func.blocks[block].insts);
-        let keep = |&i: &Inst| {
+        func.retain(block, |func, i| {
             let d = &func.insts[i];
             !d.op.is_pure() || d.results.iter().any(|r| live.contains(r))
-        };
-        func.blocks[block].insts = insts.into_iter().filter(keep).collect();
+        });
     }
     for &block in &blocks {
         drop_params(func, block, &live);
@@ -67,7 +65,7 @@ fn drop_params(func: &mut Func<'_>, block: warplift_ir::machine::Block, live: &F
         for i in 0..func.insts[t].targets.len() {
             if func.insts[t].targets[i].block == block {
                 let args: Vec<Value> = kept.iter().map(|&n| func.insts[t].targets[i].args[n]).collect();
-                func.insts[t].targets[i].args = func.list(&args);
+                func.set_target(t, i, block, &args);
             }
         }
     }

@@ -86,13 +86,9 @@ impl Expand<'_, '_> {
         make: impl FnOnce(&mut Cursor<'_, '_>) -> Value,
     ) -> Value {
         let ended = self.func.terminator(block).filter(|&t| !self.func.insts[t].targets.is_empty());
-        if ended.is_some() {
-            self.func.blocks[block].insts.pop();
-        }
-        let mut c = Cursor::new(&mut self.func, block, self.loc);
-        let v = make(&mut c);
-        self.func.blocks[block].insts.extend(ended);
-        v
+        let at = self.func.blocks[block].insts.len() - usize::from(ended.is_some());
+        let loc = self.loc;
+        self.func.insert_at(block, at, |func| make(&mut Cursor::new(func, block, loc)))
     }
 
     /// Tells the other block's producer that this warp has done with a stage.

@@ -377,7 +377,7 @@ impl<'p, 'a> Expand<'p, 'a> {
         // Products in flight go on reading.
         for &event in &self.flight.events {
             let product = self.program.func.def(event).map(|d| self.data(d));
-            for (b, _) in product.map_or_else(Vec::new, |d| touched(&d.attr, d.op)) {
+            for (b, _) in product.into_iter().flat_map(|d| touched(&d.attr, d.op)) {
                 self.seen.scratch[b].read = true;
             }
         }
@@ -389,10 +389,7 @@ impl<'p, 'a> Expand<'p, 'a> {
 }
 
 pub(super) fn block_inside(func: &Func<'_>, inst: Inst, block: Block) -> bool {
-    func.insts[inst]
-        .blocks
-        .iter()
-        .any(|&b| b == block || func.blocks[b].insts.iter().any(|&i| block_inside(func, i, block)))
+    func.around(block).any(|b| func.holder(b) == Some(inst))
 }
 
 /// For the first write of every staged store: buffer, slot, and how many groups committed since the slot

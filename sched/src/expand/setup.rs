@@ -2,8 +2,8 @@
 
 use crate::smem::BARRIER;
 use warplift_ir::machine::{
-    Attr, Block, BlockCall, Cursor, Func, Guard, LaunchInfo, NewInst, Program, RingData, RingFill, Schedule,
-    SharedMap, StageRelease, Ty, Value,
+    Attr, Block, Cursor, Func, Guard, LaunchInfo, NewInst, Program, RingData, RingFill, Schedule, SharedMap,
+    StageRelease, Ty, Value,
 };
 use warplift_ir::manifest::Param;
 use warplift_ir::target::Opcode;
@@ -49,8 +49,7 @@ fn by_one(func: &mut Func<'_>, entry: Block, one: Value, work: impl FnOnce(&mut 
     let branch = func.push(entry, NewInst::new(Opcode::BrIf, &[one], &[]));
     let back = func.push(inside, NewInst::new(Opcode::Br, &[], &[]));
     for (from, block) in [(branch, inside), (branch, behind), (back, behind)] {
-        let args = func.list(&[]);
-        func.insts[from].targets.push(BlockCall { block, args });
+        func.add_target(from, block, &[]);
     }
     behind
 }

@@ -158,24 +158,24 @@ impl Cut<'_, '_> {
     /// Puts slices of all that is read first, then the chain slice by slice, where its last step stood.
     fn run(mut self) {
         let root = self.chain.root;
-        let list = std::mem::take(&mut self.func.blocks[self.block].insts);
+        let list = self.func.take(self.block);
         let regs = self.func.ty(self.func.result(root)).regs() as u16;
         let parts = (0..regs / WIDTH).map(|n| {
             self.steps.clear();
             self.step(root, (n * WIDTH..(n + 1) * WIDTH).collect())
         });
         let parts: Vec<Value> = parts.collect();
-        let made = std::mem::take(&mut self.func.blocks[self.block].insts);
+        let made = self.func.take(self.block);
         let is_slice = |i: &Inst| self.slices.values().any(|&v| self.func.def(v) == Some(*i));
         let (slices, steps): (Vec<Inst>, Vec<Inst>) = made.into_iter().partition(is_slice);
         let last = list.iter().position(|&i| i == root).unwrap_or(list.len() - 1);
         let kept = |i: &&Inst| !self.chain.members.contains(i);
         let before = list[..last].iter().filter(kept).copied();
         let all = before.chain(slices).chain(steps).chain(list[last..].iter().copied());
-        self.func.blocks[self.block].insts = all.collect();
-        let args = self.func.list(&parts);
+        all.for_each(|i| self.func.append(self.block, i));
+        self.func.set_args(root, &parts);
         let d = &mut self.func.insts[root];
-        (d.op, d.attr, d.args) = (Opcode::Join, Attr::None, args);
+        (d.op, d.attr) = (Opcode::Join, Attr::None);
         d.maps.clear();
     }
 

@@ -13,8 +13,7 @@
 use warplift_emit::{Allocations, Output};
 use warplift_ir::Bump;
 use warplift_ir::machine::{
-    Attr, BlockCall, Cursor, Func, Guard, LaunchInfo, NewInst, Role, Scheduled, SharedMap, Ty, Value,
-    verify_scheduled,
+    Attr, Cursor, Func, Guard, LaunchInfo, NewInst, Role, Scheduled, SharedMap, Ty, Value, verify_scheduled,
 };
 use warplift_ir::manifest::{Argument, Expr, Param, TensorMap};
 use warplift_ir::target::{Opcode, SM90A};
@@ -238,13 +237,11 @@ impl Frame {
         finish(&mut c, &env, &next);
         store_results(&mut c, &env, self.warps, out, [start, end], &next);
         c.push(NewInst::new(Opcode::Ret, &[], &[]));
-        let to = |func: &Func<'a>, block, values: &[Value]| BlockCall { block, args: func.list(values) };
         let entering: Vec<Value> = std::iter::once(zero).chain(first).collect();
         let staying: Vec<Value> = std::iter::once(after).chain(next).collect();
-        let call = to(&func, turn, &entering);
-        func.insts[enter].targets.push(call);
-        let calls = [to(&func, turn, &staying), to(&func, exit, &[])];
-        func.insts[again].targets.extend(calls);
+        func.add_target(enter, turn, &entering);
+        func.add_target(again, turn, &staying);
+        func.add_target(again, exit, &[]);
         func
     }
 }
