@@ -7,6 +7,7 @@ pub mod layout;
 pub mod machine;
 pub mod manifest;
 pub mod target;
+mod text;
 pub mod tile;
 pub mod types;
 

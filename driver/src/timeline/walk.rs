@@ -45,7 +45,7 @@ pub struct Walked {
 
 /// One role's warp.
 struct Warp<'s, 'a> {
-    name: &'static str,
+    name: &'s str,
     func: &'s Func<'a>,
     warps: u32,
     thread: i64,
@@ -70,7 +70,7 @@ struct Warp<'s, 'a> {
 }
 
 impl<'s, 'a> Warp<'s, 'a> {
-    fn new(name: &'static str, func: &'s Func<'a>, first_warp: u32, warps: u32) -> Self {
+    fn new(name: &'s str, func: &'s Func<'a>, first_warp: u32, warps: u32) -> Self {
         Self {
             name,
             func,

@@ -186,6 +186,19 @@ impl<'a> Func<'a> {
         self.home[inst] = block.into();
     }
 
+    /// Makes the tables of where things stand, for a function that was put together without the methods that keep them. A
+    /// block that an instruction in sight and a removed one hold belongs to the former.
+    pub(super) fn make_tables(&mut self) {
+        for (block, d) in self.blocks.iter() {
+            d.insts.iter().for_each(|&i| self.home[i] = block.into());
+        }
+        for standing in [false, true] {
+            for (inst, d) in self.insts.iter().filter(|&(i, _)| self.home[i].is_some() == standing) {
+                d.blocks.iter().for_each(|&b| self.holder[b] = inst.into());
+            }
+        }
+    }
+
     /// Where the tables say something else than the code, with the instruction that it is about.
     pub(super) fn wrong_tables(&self) -> Vec<(Inst, String)> {
         let mut wrong = Vec::new();
@@ -225,8 +238,8 @@ impl<'a> Func<'a> {
 
 fn note(users: &mut Users, named: impl Iterator<Item = Value>, inst: Inst) {
     for v in named {
-        if users[v].last() != Some(&inst) {
-            users[v].push(inst);
+        if let Err(at) = users[v].binary_search(&inst) {
+            users[v].insert(at, inst);
         }
     }
 }

@@ -31,7 +31,7 @@ pub enum ValueDef {
 }
 
 /// A value.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ValueData {
     /// Type.
     pub ty: Ty,
@@ -42,7 +42,7 @@ pub struct ValueData {
 }
 
 /// Parameters and instructions of a block, in order.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockData {
     /// Parameters.
     pub params: Vec<Value>,
@@ -107,6 +107,19 @@ pub struct Func<'a> {
     pub(super) holder: SecondaryMap<Block, PackedOption<Inst>>,
     /// Who names each value; made when first asked for, and kept from then on.
     pub(super) users: OnceCell<Users>,
+}
+
+/// The same entities under the same numbers, in whatever arena. The tables follow from these.
+impl PartialEq for Func<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        let Self { bump: _, entry, insts, blocks, values, order, names, home: _, holder: _, users: _ } = self;
+        *entry == other.entry
+            && *insts == other.insts
+            && *blocks == other.blocks
+            && *values == other.values
+            && *order == other.order
+            && *names == other.names
+    }
 }
 
 impl<'a> Func<'a> {

@@ -16,12 +16,13 @@
 
 mod edit;
 mod func;
-mod print;
 mod schedule;
+mod text;
 mod verify;
 
 pub use func::*;
 pub use schedule::*;
+pub use text::{ParseError, parse_func, parse_program, parse_scheduled};
 pub use verify::{MachineError, verify_scheduled, verify_structured};
 
 use crate::target::RATES;
@@ -155,7 +156,7 @@ pub struct Place {
 }
 
 /// A branch target with the values of its block parameters.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockCall<'a> {
     /// Target.
     pub block: Block,
@@ -173,7 +174,7 @@ pub struct Guard {
 }
 
 /// An instruction.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InstData<'a> {
     /// Row of the opcode table.
     pub op: crate::target::Opcode,

@@ -64,7 +64,7 @@ pub struct LaunchInfo {
 }
 
 /// The program of a block before scheduling.
-#[derive(Clone)]
+#[derive(Clone, PartialEq)]
 pub struct Program<'a> {
     /// Launch.
     pub launch: LaunchInfo,
@@ -381,10 +381,10 @@ pub struct SharedMap {
 }
 
 /// One role after expansion.
-#[derive(Clone)]
+#[derive(Clone, PartialEq)]
 pub struct Role<'a> {
     /// `producer`, `consumer`, `epilogue`, or `all`.
-    pub name: &'static str,
+    pub name: &'a str,
     /// First warp of the block that runs it.
     pub first_warp: u32,
     /// Warps.
@@ -399,7 +399,7 @@ pub struct Role<'a> {
 }
 
 /// A scheduled program.
-#[derive(Clone)]
+#[derive(Clone, PartialEq)]
 pub struct Scheduled<'a> {
     /// Launch.
     pub launch: LaunchInfo,

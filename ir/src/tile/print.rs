@@ -319,7 +319,7 @@ impl<'a> Printer<'a> {
 const NUMBERED: &str = "#";
 
 /// A float that reads back to the same bits (NaNs to the usual one).
-struct FloatText(f64);
+pub(crate) struct FloatText(pub f64);
 
 impl Display for FloatText {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
@@ -331,7 +331,7 @@ impl Display for FloatText {
 }
 
 /// A string in quotes.
-struct StrText<'a>(&'a str);
+pub(crate) struct StrText<'a>(pub &'a str);
 
 impl Display for StrText<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {

@@ -6,7 +6,7 @@ use crate::types::Elem;
 
 /// A word and its place.
 #[derive(Clone, Debug)]
-pub(super) struct Name {
+pub(crate) struct Name {
     pub text: String,
     pub span: Span,
 }

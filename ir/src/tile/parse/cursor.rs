@@ -7,10 +7,10 @@ use crate::tile::MAX_BLOCK_DEPTH;
 use crate::tile::names::is_reserved;
 
 /// An error on its way up.
-pub(super) type Result<T> = std::result::Result<T, ParseError>;
+pub(crate) type Result<T> = std::result::Result<T, ParseError>;
 
 /// A place in the tokens.
-pub(super) struct Cursor<'a> {
+pub(crate) struct Cursor<'a> {
     tokens: &'a [Token],
     at: usize,
     /// Blocks and brackets that are open, against endless nesting.
@@ -19,7 +19,7 @@ pub(super) struct Cursor<'a> {
 
 /// Levels of nesting that text may have: of blocks, and of expressions in one another. Enough for the
 /// deepest kernel that the builder makes.
-pub(super) const MAX_DEPTH: u32 = MAX_BLOCK_DEPTH + 32;
+pub(crate) const MAX_DEPTH: u32 = MAX_BLOCK_DEPTH + 32;
 
 impl<'a> Cursor<'a> {
     /// At the first token; the last one must be [`Tok::End`].
@@ -51,6 +51,11 @@ impl<'a> Cursor<'a> {
     pub fn last_span(&self) -> Span {
         let last = self.at.checked_sub(1).and_then(|i| self.tokens.get(i));
         last.map_or(Span::default(), |t| t.span)
+    }
+
+    /// Whether nothing more stands in the line of the last token.
+    pub fn at_line_end(&self) -> bool {
+        *self.peek() == Tok::End || self.span().loc.line != self.last_span().loc.line
     }
 
     /// Steps over a token.

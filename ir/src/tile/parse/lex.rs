@@ -5,7 +5,7 @@ use crate::tile::Loc;
 
 /// What a token is.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Tok {
+pub(crate) enum Tok {
     /// A word.
     Ident(String),
     /// A whole number without sign.
@@ -22,7 +22,7 @@ pub(super) enum Tok {
 
 /// A stretch of text in one line.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Span {
+pub(crate) struct Span {
     /// Where it starts.
     pub loc: Loc,
     /// Characters.
@@ -42,7 +42,7 @@ impl Span {
 
 /// A token and its place.
 #[derive(Clone, Debug)]
-pub(super) struct Token {
+pub(crate) struct Token {
     /// What it is.
     pub tok: Tok,
     /// Where it is.
@@ -63,7 +63,7 @@ struct Lexer<'a> {
 }
 
 /// All tokens, the last one [`Tok::End`], and what could not be read.
-pub(super) fn lex(text: &str) -> (Vec<Token>, Vec<ParseError>) {
+pub(crate) fn lex(text: &str) -> (Vec<Token>, Vec<ParseError>) {
     let mut lexer =
         Lexer { rest: text, loc: Loc { line: 1, column: 1 }, tokens: Vec::new(), errors: Vec::new() };
     while lexer.skip_blanks() {

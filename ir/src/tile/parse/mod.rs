@@ -12,9 +12,9 @@
 //! at the next kernel.
 
 mod ast;
-mod cursor;
+pub(crate) mod cursor;
 mod grammar;
-mod lex;
+pub(crate) mod lex;
 mod lower;
 mod mapping;
 mod operation;
@@ -57,7 +57,7 @@ pub struct ParseError {
 }
 
 impl ParseError {
-    fn at(span: Span, message: String) -> Self {
+    pub(crate) fn at(span: Span, message: String) -> Self {
         Self { loc: span.loc, len: span.len, message }
     }
 }
