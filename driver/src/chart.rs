@@ -9,9 +9,8 @@
 //! ```
 //!
 //! Everything is drawn modulo the interval. A letter is an instruction; its stage says how many intervals after
-//! its iteration's first copy it runs. [`Chart`] is the text, [`svg`] the drawing of the same rows.
+//! its iteration's first copy it runs. [`Chart`] is the text; whoever draws takes the same [`rows`].
 
-use plotters::prelude::*;
 use std::fmt;
 use warplift_ir::machine::{LoopSchedule, MmaOrderGain, Pins, Span};
 use warplift_ir::target::Unit;
@@ -27,17 +26,22 @@ const LETTERS: &[u8] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
 #[derive(Clone, Copy, Debug)]
 pub struct Chart<'l>(pub &'l LoopSchedule);
 
-/// Something drawn.
-struct Item<'l> {
-    letter: char,
-    span: &'l Span,
+/// An instruction in a chart.
+#[derive(Clone, Copy, Debug)]
+pub struct Item<'l> {
+    /// Its letter in the text.
+    pub letter: char,
+    /// What it takes, and when.
+    pub span: &'l Span,
     /// Intervals after the first copy.
-    stage: i64,
+    pub stage: i64,
 }
 
-/// A row: a unit of one warpgroup, or the copies.
-struct Row<'l> {
-    name: String,
+/// A row of a chart: a unit of one warpgroup, or the copies.
+#[derive(Clone, Debug)]
+pub struct Row<'l> {
+    /// Warpgroup and unit.
+    pub name: String,
     /// Cycles that all of it is late.
     shift: i64,
     items: Vec<Item<'l>>,
@@ -73,7 +77,8 @@ fn items(l: &LoopSchedule) -> Vec<Item<'_>> {
     each.collect()
 }
 
-fn rows(l: &LoopSchedule) -> Vec<Row<'_>> {
+/// The rows of a loop: copies, then each warpgroup with the units that it takes.
+pub fn rows(l: &LoopSchedule) -> Vec<Row<'_>> {
     let mut units: Vec<Unit> = Vec::new();
     for item in items(l).iter().filter(|i| i.span.unit != Unit::Tma) {
         if !units.contains(&item.span.unit) {
@@ -93,8 +98,8 @@ fn rows(l: &LoopSchedule) -> Vec<Row<'_>> {
 }
 
 impl Row<'_> {
-    /// Pieces of what is drawn, first and last cycle, within one interval.
-    fn pieces(&self, ii: i64) -> Vec<(&Item<'_>, i64, i64)> {
+    /// What is drawn within one interval of `ii` cycles: instruction, first and last cycle.
+    pub fn pieces(&self, ii: i64) -> Vec<(&Item<'_>, i64, i64)> {
         let mut pieces = Vec::new();
         for item in &self.items {
             let start = (item.span.time + self.shift).rem_euclid(ii);
@@ -120,8 +125,8 @@ impl Row<'_> {
     }
 }
 
-/// The first line: the interval and what bounds it.
-fn head(l: &LoopSchedule) -> String {
+/// The first line of a chart: the interval and what bounds it.
+pub fn head(l: &LoopSchedule) -> String {
     let bound = l.taken.first().map_or("nothing", |t| unit_name(t.0));
     format!(
         "loop {}: interval {} cycles (ResMII {} by {bound}, RecMII {}), {} stages, {} warpgroups{}{}",
@@ -195,68 +200,6 @@ impl fmt::Display for Chart<'_> {
     }
 }
 
-/// Pixels of a row, and of the drawing's parts.
-const HEIGHT: i32 = 20;
-const LEFT: i32 = 120;
-const WIDTH: i32 = 900;
-const COLOURS: [RGBColor; 4] =
-    [RGBColor(120, 170, 220), RGBColor(240, 170, 110), RGBColor(150, 205, 150), RGBColor(200, 160, 215)];
-
-/// The charts of loops below each other, as SVG: colours are stages.
-///
-/// # Errors
-/// There is no loop, or the drawing fails.
-pub fn svg(loops: &[LoopSchedule]) -> Result<String, String> {
-    if loops.is_empty() {
-        return Err("no loop is scheduled: there is nothing to draw".to_owned());
-    }
-    let heights: Vec<i32> = loops.iter().map(|l| HEIGHT * (4 + rows(l).len() as i32)).collect();
-    let mut text = String::new();
-    {
-        let size = ((LEFT + WIDTH + 20) as u32, heights.iter().sum::<i32>() as u32);
-        let area = SVGBackend::with_string(&mut text, size).into_drawing_area();
-        area.fill(&WHITE).map_err(|e| e.to_string())?;
-        let mut top = 0;
-        for (l, height) in loops.iter().zip(heights) {
-            draw(&area, l, top).map_err(|e| e.to_string())?;
-            top += height;
-        }
-        area.present().map_err(|e| e.to_string())?;
-    }
-    Ok(text)
-}
-
-type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
-type Drawn<'a> = Result<(), DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::ErrorType>>;
-
-/// One loop, from a line downwards.
-fn draw<'a>(area: &Area<'a>, l: &LoopSchedule, top: i32) -> Drawn<'a> {
-    let ii = i64::from(l.interval.max(1));
-    let x = |cycle: i64| LEFT + (cycle * i64::from(WIDTH) / ii) as i32;
-    let font = ("sans-serif", 12).into_font();
-    area.draw(&Text::new(head(l), (8, top + 6), ("sans-serif", 14).into_font()))?;
-    for (n, row) in rows(l).iter().enumerate() {
-        let y = top + HEIGHT * (n as i32 + 2);
-        area.draw(&Text::new(row.name.clone(), (8, y + 3), font.clone()))?;
-        for (item, from, to) in row.pieces(ii) {
-            let colour = COLOURS[item.stage.rem_euclid(COLOURS.len() as i64) as usize];
-            let corners = [(x(from), y), (x(to).max(x(from) + 1), y + HEIGHT - 3)];
-            area.draw(&Rectangle::new(corners, colour.filled()))?;
-            area.draw(&Rectangle::new(corners, BLACK.stroke_width(1)))?;
-            let label = format!("{} ({})", item.span.name, item.stage);
-            let fits = (corners[1].0 - corners[0].0) / 7;
-            let label: String = label.chars().take(fits.max(0) as usize).collect();
-            area.draw(&Text::new(label, (corners[0].0 + 3, y + 3), font.clone()))?;
-        }
-    }
-    let y = top + HEIGHT * (rows(l).len() as i32 + 2);
-    for quarter in 0..=4 {
-        let cycle = ii * quarter / 4;
-        area.draw(&Text::new(cycle.to_string(), (x(cycle) - 10, y + 2), font.clone()))?;
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -305,15 +248,5 @@ mod tests {
             text.contains("a stage 0 cycle   220 +100") && text.contains("c stage 2 cycle   180 +270"),
             "{text}"
         );
-    }
-
-    #[test]
-    fn the_drawing_has_the_same_instructions() {
-        let drawn = svg(&[sample(), sample()]).unwrap();
-        assert!(
-            drawn.starts_with("<svg") && drawn.contains("wgmma s (1)") && drawn.contains("copy k"),
-            "{drawn}"
-        );
-        assert!(svg(&[]).is_err());
     }
 }

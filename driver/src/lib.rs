@@ -75,9 +75,18 @@
 //! # }
 //! ```
 //!
+//! # Features
+//!
+//! - `cuda`: devices, buffers and launches, by the driver found at run time (`warplift::cuda`).
+//! - `toolchain`: the pinned ptxas and disassemblers (`warplift::toolchain`).
+//! - `sim`: the PTX simulator (`warplift::sim`).
+//!
+//! All are on by default. Without them the compiler remains: text and builder, mappings, prediction, PTX, manifest.
+//!
 //! # Launching
 //!
-//! ```no_run
+#![cfg_attr(all(feature = "cuda", feature = "toolchain"), doc = "```no_run")]
+#![cfg_attr(not(all(feature = "cuda", feature = "toolchain")), doc = "```ignore")]
 //! use warplift::prelude::*;
 //!
 //! # fn example(compiled: Compiled) -> Result<(), Box<dyn std::error::Error>> {
@@ -93,26 +102,22 @@
 //! # }
 //! ```
 
-pub mod bench;
+pub mod allocation;
 pub mod chart;
+#[cfg(feature = "cuda")]
 pub mod cuda;
 pub mod enumerate;
 pub mod features;
-#[cfg(feature = "fuzz")]
-pub mod fuzz;
 pub mod kernels;
-pub mod litmus;
 pub mod packing;
 pub mod pipeline;
-pub mod proof;
-pub mod reference;
-pub mod sim;
+pub mod problem;
 pub mod timeline;
+#[cfg(feature = "toolchain")]
 pub mod toolchain;
-pub mod trial;
 
 /// The examples of the README.
-#[cfg(doctest)]
+#[cfg(all(doctest, feature = "cuda", feature = "toolchain"))]
 #[doc = include_str!("../../README.md")]
 struct Readme;
 
@@ -120,14 +125,18 @@ pub use features::Feature;
 pub use pipeline::{CompileError, Compiled, Explained, Options, compile};
 pub use warplift_ir as ir;
 pub use warplift_isel as isel;
+#[cfg(feature = "sim")]
+pub use warplift_sim as sim;
 
 /// What a frontend needs, in one import.
 pub mod prelude {
+    #[cfg(feature = "cuda")]
     pub use crate::cuda::{
         Arg, Buffer, Device, Event, Graph, Kernel as LoadedKernel, LaunchError, Prepared, Stream,
     };
     pub use crate::enumerate::{Chosen, best, mappings};
     pub use crate::pipeline::{CompileError, Compiled, Options, compile};
+    #[cfg(feature = "toolchain")]
     pub use crate::toolchain::{PtxasOptions, Toolchain};
     pub use warplift_ir::interp;
     pub use warplift_ir::manifest::Manifest;

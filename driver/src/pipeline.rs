@@ -7,6 +7,7 @@
 //! After every pass that level's verifier runs if [`Options::verify`] is set; a failure there is a bug of
 //! the compiler, reported with the dump to reproduce it.
 
+use crate::allocation::allocate;
 use crate::chart::Chart;
 use crate::features::{Feature, of_isel, of_sched};
 use std::fmt::{self, Display};
@@ -23,7 +24,7 @@ use warplift_ir::tile::{
 };
 use warplift_ir::{Bump, counted};
 use warplift_isel::IselError;
-use warplift_regalloc::{Budget, RegallocError};
+use warplift_regalloc::RegallocError;
 use warplift_sched::{Overlap, SchedError};
 
 /// How to compile.
@@ -412,22 +413,6 @@ fn is_tight(scheduled: &Scheduled<'_>, allocs: Option<&Allocations>) -> bool {
 
 fn bug<E: Display>(pass: &'static str, errors: &[E], dump: &dyn Display) -> CompileError {
     CompileError::Bug { pass, errors: lines(errors), dump: dump.to_string() }
-}
-
-/// Registers of the setup and of every role.
-pub(crate) fn allocate(s: &mut Scheduled<'_>) -> Result<Allocations, RegallocError> {
-    let entry = s.roles.iter().map(|r| r.registers).max().unwrap_or(255);
-    let (setup, setup_alloc) =
-        warplift_regalloc::allocate(&s.setup, &Budget { registers: entry, role: "setup" })?;
-    s.setup = setup;
-    let mut roles = Vec::new();
-    for role in &mut s.roles {
-        let budget = Budget { registers: role.registers, role: role.name };
-        let (func, alloc) = warplift_regalloc::allocate(&role.func, &budget)?;
-        role.func = func;
-        roles.push(alloc);
-    }
-    Ok(Allocations { setup: setup_alloc, roles })
 }
 
 impl Display for Explained {

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use warplift::fuzz::{Case, Failure, Outcome, check, generate_from_seed};
+use warplift_lab::fuzz::{Case, Failure, Outcome, check, generate_from_seed};
 
 /// Time to reduce one failure.
 const REDUCTION: Duration = Duration::from_secs(40);

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 use warplift::ir::tile::{Kernel, Mapping, parse_file};
-use warplift::trial::{Reference, Sizes, Style, Trial, TrialError};
+use warplift_lab::trial::{Reference, Sizes, Style, Trial, TrialError};
 
 /// A kernel of the library by its file, sizes, and multiprocessors of the device imagined.
 #[derive(Clone, Copy, Debug)]
@@ -178,7 +178,7 @@ pub fn reference<'a>(
     seed: u64,
 ) -> Reference<'a> {
     let wrong = |e: TrialError| -> ! { panic!("{} {sizes:?}: {e}", kernel.name) };
-    let sizes = Sizes::of(kernel, sizes).unwrap_or_else(|e| wrong(e));
+    let sizes = Sizes::of(kernel, sizes).unwrap_or_else(|e| wrong(e.into()));
     let trial = Trial::new(kernel, mapping, sizes).unwrap_or_else(|e| wrong(e));
     trial.reference(Style::Integers, seed).unwrap_or_else(|e| wrong(e))
 }

@@ -2,7 +2,7 @@
 
 use warplift::Compiled;
 use warplift::sim::{Adversary, Options};
-use warplift::trial::Reference;
+use warplift_lab::trial::Reference;
 
 /// Seeds and orders that most is tried under: copies land as early as they can, as late, and at any time.
 pub const ORDERS: [(u64, Adversary); 3] =

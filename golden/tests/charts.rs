@@ -4,10 +4,11 @@
 use goldenfile::Mint;
 use std::io::Write;
 use std::path::Path;
-use warplift::chart::{Chart, svg};
+use warplift::chart::Chart;
 use warplift::ir::target::SM90A;
 use warplift::{Options, compile};
 use warplift_golden::library::load;
+use warplift_lab::drawing::svg;
 
 const PINNED: [&str; 2] = ["attention", "gemm"];
 const OTHERS: [&str; 4] = ["attention_causal", "gemm_dual", "a16w4", "a16w4_large"];

@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::sync::Mutex;
-use warplift::bench::micro::{Case, Ready, cases};
 use warplift::toolchain::Toolchain;
 use warplift_golden::sass::{Flow, parse};
+use warplift_lab::bench::micro::{Case, Ready, cases};
 
 /// Opcodes of the longest loop, by number.
 fn in_loop(case: &Case, tools: &Toolchain, ready: &Ready) -> Result<BTreeMap<String, u32>, String> {

@@ -5,9 +5,9 @@
 use warplift::ir::target::SM90A;
 use warplift::ir::tile::{Kernel, Mapping, parse_file};
 use warplift::timeline::predict;
-use warplift::trial::{Sizes, Style, Trial};
 use warplift::{Compiled, Options, compile, enumerate};
 use warplift_golden::orders::{FEW_ORDERS, right};
+use warplift_lab::trial::{Sizes, Style, Trial};
 
 const ATTENTION: &str = include_str!("../../driver/kernels/attention.tile");
 const CAUSAL: &str = include_str!("../../driver/kernels/attention_causal.tile");

@@ -138,6 +138,14 @@ impl Device {
         require(target, &self.0.info)
     }
 
+    /// Makes the context current on this thread, for calls of other libraries (cuBLAS).
+    ///
+    /// # Errors
+    /// The driver refuses.
+    pub fn make_current(&self) -> Result<(), CudaError> {
+        self.bind().map(|_| ())
+    }
+
     /// Makes the context current on this thread.
     pub(crate) fn bind(&self) -> Result<&'static Api, CudaError> {
         let api = self.0.api;

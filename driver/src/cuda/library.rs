@@ -3,9 +3,11 @@
 //! Each is a list of candidates, tried in order, and a table of functions declared with
 //! the `functions!` macro. What was tried is kept for the error message.
 
-use libloading::Library;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
+
+/// An opened shared library.
+pub use libloading::Library;
 
 /// No candidate could be opened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -55,18 +57,20 @@ fn open_one(name: &OsStr) -> Result<Library, String> {
 }
 
 /// Declares a table of C functions that return a `u32` status, and its loader.
+#[doc(hidden)]
+#[macro_export]
 macro_rules! functions {
     ($(#[$meta:meta])* $name:ident { $($function:ident($($arg:ty),* $(,)?);)* }) => {
         $(#[$meta])*
         #[allow(non_snake_case, reason = "fields carry the names of the C functions")]
         pub(crate) struct $name {
             $(pub $function: unsafe extern "C" fn($($arg),*) -> u32,)*
-            _library: libloading::Library,
+            _library: $crate::cuda::library::Library,
         }
 
         impl $name {
             /// Looks up every function; `Err` names the first that is missing.
-            pub(crate) fn load(library: libloading::Library) -> Result<Self, &'static str> {
+            pub(crate) fn load(library: $crate::cuda::library::Library) -> Result<Self, &'static str> {
                 Ok(Self {
                     $($function: {
                         const NAME: &str = stringify!($function);
@@ -82,7 +86,8 @@ macro_rules! functions {
         }
     };
 }
-pub(crate) use functions;
+#[doc(inline)]
+pub use functions;
 
 #[cfg(test)]
 mod tests {

@@ -40,20 +40,6 @@ pub(crate) mod tests_support {
 
     /// An H200, as the driver describes it.
     pub(crate) fn h200() -> DeviceInfo {
-        DeviceInfo {
-            ordinal: 0,
-            name: "NVIDIA H200".into(),
-            pci: "0000:00:00.0".into(),
-            capability: (9, 0),
-            sm_count: 132,
-            clock_khz: 1_980_000,
-            memory_clock_khz: 3_201_000,
-            memory_bus_bits: 6144,
-            memory: 150_000_000_000,
-            l2: 60 << 20,
-            shared_per_block: 232_448,
-            registers_per_sm: 65536,
-            driver: 13000,
-        }
+        serde_json::from_str(include_str!("testdata/h200.json")).expect("the fields of a device")
     }
 }

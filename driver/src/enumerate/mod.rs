@@ -11,8 +11,8 @@ mod propose;
 mod rough;
 
 use crate::pipeline::{CompileError, Compiled, Options};
+use crate::problem::{Problem, Sizes};
 use crate::timeline::compile_and_predict;
-use crate::trial::{Sizes, Trial};
 use std::time::{Duration, Instant};
 use warplift_ir::target::Target;
 use warplift_ir::tile::{Kernel, Mapping};
@@ -45,7 +45,7 @@ pub fn best(
     options: &Options,
 ) -> Result<Chosen, CompileError> {
     let start = Instant::now();
-    let usual = proposals.iter().find_map(|m| Trial::usual_sizes(kernel, m));
+    let usual = proposals.iter().find_map(|m| Problem::usual_sizes(kernel, m));
     let sizes = usual.unwrap_or_else(|| Sizes::nominal(kernel));
     let options = &Options { shown: None, ..options.clone() };
     let mut chosen: Option<(f64, Mapping, Compiled)> = None;

@@ -4,7 +4,7 @@
 
 use super::propose::{Anchor, anchor};
 use crate::pipeline::Compiled;
-use crate::trial::{Sizes, block_work, grid_of, operand_bits};
+use crate::problem::{Sizes, block_work, grid_of, operand_bits};
 use warplift_ir::manifest::Param;
 use warplift_ir::target::Target;
 use warplift_ir::tile::{Kernel, Mapping, Raster};

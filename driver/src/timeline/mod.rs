@@ -30,7 +30,7 @@ mod walk;
 
 use crate::chart::unit_name;
 use crate::pipeline::{CompileError, Compiled};
-use crate::trial::{Sizes, Trial, work};
+use crate::problem::{Problem, ProblemError, Sizes, traffic};
 use std::fmt;
 use units::Units;
 use walk::Walk;
@@ -77,7 +77,7 @@ pub enum PredictError {
     Compile(#[from] CompileError),
     /// Sizes that the kernel does not take.
     #[error(transparent)]
-    Trial(#[from] crate::trial::TrialError),
+    Problem(#[from] ProblemError),
     /// All roles wait.
     #[error("prediction: every role waits at a barrier ({0})")]
     Stuck(String),
@@ -100,8 +100,7 @@ pub fn predict(
     sizes: &Sizes,
     options: &crate::Options,
 ) -> Result<Prediction, PredictError> {
-    let trial = Trial::new(kernel, mapping, sizes.clone())?;
-    let bytes = work(&trial).bytes;
+    let bytes = traffic(&Problem::new(kernel, mapping, sizes.clone())?.operands);
     crate::pipeline::compile_and(kernel, mapping, target, options, |scheduled, compiled| {
         let registers = compiled.explained.registers.iter().map(|r| r.2).max().unwrap_or(0);
         walk_blocks(scheduled, &compiled.manifest, registers, target, sizes, bytes)
@@ -119,7 +118,7 @@ pub fn compile_and_predict(
     sizes: &Sizes,
     options: &crate::Options,
 ) -> Result<(Compiled, Option<Prediction>), CompileError> {
-    let bytes = Trial::new(kernel, mapping, sizes.clone()).ok().map(|trial| work(&trial).bytes);
+    let bytes = Problem::new(kernel, mapping, sizes.clone()).ok().map(|problem| traffic(&problem.operands));
     crate::pipeline::compile_and(kernel, mapping, target, options, |scheduled, compiled| {
         let registers = compiled.explained.registers.iter().map(|r| r.2).max().unwrap_or(0);
         let walked = |bytes| walk_blocks(scheduled, &compiled.manifest, registers, target, sizes, bytes).ok();

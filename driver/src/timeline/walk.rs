@@ -5,7 +5,7 @@ use super::scalars::evaluate;
 use super::traffic::Requests;
 use super::units::{Units, interval};
 use super::{PredictError, STEPS};
-use crate::trial::Sizes;
+use crate::problem::Sizes;
 use warplift_ir::entity::SecondaryMap;
 use warplift_ir::machine::{Attr, Block, Func, Guard, Inst, InstData, Role, Scheduled, Value};
 use warplift_ir::manifest::Param;

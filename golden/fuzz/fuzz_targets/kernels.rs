@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use warplift::fuzz::{check, generate};
+use warplift_lab::fuzz::{check, generate};
 
 fuzz_target!(|bytes: &[u8]| {
     let case = generate(bytes);

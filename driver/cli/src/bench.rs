@@ -1,0 +1,311 @@
+//! `bench`: how fast, and how fast beside others.
+
+use super::Tools;
+use super::ablate::{self, Forms};
+use super::artifact::{Artifact, Ready, write};
+use super::failure::{Failure, Outcome, user};
+use super::micro::{MicroArgs, micro};
+use super::run::{Location, Machine, Place, accepted, leave_if_stuck, sizes, try_sizes};
+use super::source::{Choice, load, overlay};
+use std::path::PathBuf;
+use std::sync::Arc;
+use warplift::cuda::{Arg, Buffer, Device, Kernel, Prepared};
+use warplift::enumerate;
+use warplift::ir::manifest::Manifest;
+use warplift::ir::target::SM90A;
+use warplift_lab::bench::{
+    Contender, CublasGemm, CublasLt, GemmProblem, KernelContender, Operands, Regime, Report, Settings,
+    best_of, measure, rotations,
+};
+use warplift_lab::trial::{Data, Input, Scalar, Sizes, Style, Trial, work};
+
+/// `bench NAMES`, `bench micro`.
+#[derive(clap::Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub struct BenchArgs {
+    #[command(subcommand)]
+    command: Option<BenchCommand>,
+    /// Kernels: files, names of the library, or of artifacts.
+    #[arg(required = true)]
+    names: Vec<String>,
+    #[command(flatten)]
+    choice: Choice,
+    /// Sizes, `m=128,n=256` or in order `128x256x64`; may be repeated.
+    #[arg(long, value_name = "SIZES")]
+    size: Vec<String>,
+    /// A peer to measure beside.
+    #[arg(long, value_enum)]
+    vs: Option<Peer>,
+    /// Conditions.
+    #[arg(long, value_enum, default_value_t = Regimes::Both)]
+    regime: Regimes,
+    /// Rounds, in each of which every contender runs once.
+    #[arg(long, default_value_t = 7)]
+    rounds: usize,
+    /// Measure every mapping that the compiler proposes, instead of one.
+    #[arg(long, conflicts_with_all = ["artifacts", "cubin"])]
+    sweep: bool,
+    /// Measure each kernel without each feature too, and end with a table of what they are worth.
+    #[arg(long, conflicts_with_all = ["sweep", "vs", "best", "cubin"])]
+    ablate: bool,
+    /// Also the best of cuBLASLt's first 16 proposals.
+    #[arg(long)]
+    best: bool,
+    /// Skip the correctness check before measuring.
+    #[arg(long)]
+    no_check: bool,
+    /// Put the reports here as JSON.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Put the measurements here as CSV.
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+    #[command(flatten)]
+    ready: Ready,
+    #[command(flatten)]
+    place: Place,
+}
+
+#[derive(clap::Subcommand)]
+enum BenchCommand {
+    /// Measure instructions and units instead of kernels; tables and plots from the results.
+    Micro(MicroArgs),
+}
+
+/// Who to measure beside.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Peer {
+    /// NVIDIA cuBLASLt, its first proposal.
+    Cublas,
+}
+
+/// Which conditions.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Regimes {
+    /// Idle, then a few milliseconds of launches.
+    Burst,
+    /// Launches back to back.
+    Sustained,
+    /// Both.
+    Both,
+}
+
+impl Regimes {
+    fn all(self) -> &'static [Regime] {
+        match self {
+            Self::Burst => &[Regime::Burst],
+            Self::Sustained => &[Regime::Sustained],
+            Self::Both => &[Regime::Burst, Regime::Sustained],
+        }
+    }
+}
+
+/// Runs `bench`.
+///
+/// # Errors
+/// No GPU, anything on the way, a wrong result.
+pub fn bench(args: &BenchArgs, tools: &Tools) -> Outcome<()> {
+    if let Some(BenchCommand::Micro(args)) = &args.command {
+        return micro(args, tools);
+    }
+    let Location::Gpu(ordinal) = args.place.device else {
+        return Err(user("the simulator measures no time; bench needs a GPU"));
+    };
+    let machine = Machine::open(ordinal, args.place.cublas.as_deref())?;
+    let machine = machine.ok_or_else(|| user("bench needs a GPU; nothing was measured"))?;
+    let mut reports = Vec::new();
+    let mut wrong = Vec::new();
+    let mut ablation = Vec::new();
+    for name in &args.names {
+        let (candidates, row) = candidates(name, args, tools)?;
+        let Some(first) = candidates.first() else { continue };
+        for sizes in sizes(&args.size, &first.kernel, Sizes::defaults(&first.kernel))? {
+            match bench_sizes(&candidates, &sizes, &machine, args) {
+                Ok(report) => {
+                    println!("{}", report.table());
+                    ablation.extend(row.clone().map(|row| (row, report.clone())));
+                    reports.push(report);
+                }
+                Err(failure @ Failure::Wrong(_)) => wrong.push(leave_if_stuck(failure).message()),
+                Err(failure) => return Err(failure.about(&format!("{name} {sizes}"))),
+            }
+        }
+    }
+    if args.ablate {
+        println!("{}", ablate::table(&ablation));
+    }
+    save(args, &reports)?;
+    if wrong.is_empty() { Ok(()) } else { Err(Failure::Wrong(wrong.join("\n"))) }
+}
+
+fn save(args: &BenchArgs, reports: &[Report]) -> Outcome<()> {
+    if let Some(path) = &args.json {
+        write(path, (serde_json::to_string_pretty(reports)? + "\n").as_bytes())?;
+    }
+    if let Some(path) = &args.csv {
+        let each = reports.iter().enumerate().map(|(i, r)| {
+            let text = r.csv();
+            let skip = usize::from(i > 0);
+            text.lines().skip(skip).map(|l| format!("{l}\n")).collect::<String>()
+        });
+        write(path, each.collect::<String>().as_bytes())?;
+    }
+    Ok(())
+}
+
+/// What is measured: one artifact, or one for each proposed mapping, or one for each feature left out.
+fn candidates(name: &str, args: &BenchArgs, tools: &Tools) -> Outcome<(Vec<Artifact>, Option<ablate::Row>)> {
+    if args.ablate {
+        let (forms, row) = Forms::of(&args.ready, name, &args.choice, tools)?.into_parts();
+        return Ok((forms, Some(row)));
+    }
+    let made = match args.sweep {
+        true => proposed(name, args, tools)?,
+        false => vec![args.ready.artifact(name, &args.choice, tools)?],
+    };
+    Ok((made, None))
+}
+
+/// One artifact for each proposed mapping.
+fn proposed(name: &str, args: &BenchArgs, tools: &Tools) -> Outcome<Vec<Artifact>> {
+    let mut source = load(name, &args.choice)?;
+    let mut proposals = enumerate::mappings(&source.kernel, &SM90A);
+    proposals.splice(0..0, source.mapping.take());
+    let mut made = Vec::new();
+    for mut mapping in proposals {
+        overlay(&mut mapping, &source.defines);
+        source.mapping = Some(mapping);
+        match Artifact::make(&source, tools) {
+            Ok(mut artifact) => {
+                artifact.name = short(&artifact);
+                made.push(artifact);
+            }
+            Err(failure) => eprintln!("passed over: {}", failure.message()),
+        }
+    }
+    Ok(made)
+}
+
+/// A mapping in one line.
+fn short(artifact: &Artifact) -> String {
+    let text = artifact.mapping.to_string();
+    let inner = text.split_once('{').map_or(text.as_str(), |(_, rest)| rest);
+    let words: Vec<&str> = inner.trim_end().trim_end_matches('}').split_whitespace().collect();
+    words.join(" ")
+}
+
+fn bench_sizes(
+    candidates: &[Artifact],
+    sizes: &Sizes,
+    machine: &Machine,
+    args: &BenchArgs,
+) -> Outcome<Report> {
+    let Some(first) = candidates.first() else { return Err(user("nothing to measure")) };
+    let trial = Trial::new(&first.kernel, &first.mapping, sizes.clone())?;
+    for artifact in candidates {
+        accepted(artifact, sizes)?;
+        if !args.no_check {
+            correct(artifact, sizes, machine, args)?;
+        }
+    }
+    let sets = Sets::new(&trial, &first.manifest, machine, args.place.seed)?;
+    let kernels = candidates.iter().map(|artifact| {
+        let kernel = Kernel::load(&machine.device, artifact.code()?, artifact.manifest.clone())?;
+        let prepared =
+            sets.args(&trial).iter().map(|a| kernel.prepare(a)).collect::<Result<Vec<Prepared>, _>>()?;
+        let pdl = artifact.manifest.pdl;
+        let prepared = prepared.into_iter().map(|p| p.pdl(pdl)).collect();
+        Ok(KernelContender::new(artifact.name.clone(), prepared))
+    });
+    let kernels: Vec<KernelContender> = kernels.collect::<Outcome<_>>()?;
+    let peers = peers(&trial, &sets, machine, args)?;
+    let ours = kernels.iter().map(|k| k as &dyn Contender);
+    let contenders: Vec<&dyn Contender> = ours.chain(peers.iter().map(|p| p as &dyn Contender)).collect();
+    let settings = Settings { rounds: args.rounds.max(1), seed: args.place.seed, ..Settings::default() };
+    let work = work(&trial);
+    let mut report: Option<Report> = None;
+    for &regime in args.regime.all() {
+        let part = measure(&machine.device, &work, &contenders, regime, &settings)?;
+        report = Some(match report {
+            Some(r) => r.merge(part),
+            None => part,
+        });
+    }
+    report.ok_or_else(|| user("no regime"))
+}
+
+fn correct(artifact: &Artifact, sizes: &Sizes, machine: &Machine, args: &BenchArgs) -> Outcome<()> {
+    let executor = machine.load(artifact, args.place.limit)?;
+    for (passed, line) in try_sizes(artifact, sizes, &executor, Some(machine), args.place.seed)? {
+        if !passed {
+            return Err(Failure::Wrong(format!("{} {sizes}: {line}", artifact.name)));
+        }
+        println!("{}: {line}", artifact.name);
+    }
+    Ok(())
+}
+
+/// The vendor's library on the same buffers, where the kernel is a plain product.
+fn peers(trial: &Trial<'_>, sets: &Sets, machine: &Machine, args: &BenchArgs) -> Outcome<Vec<CublasGemm>> {
+    if args.vs.is_none() && !args.best {
+        return Ok(Vec::new());
+    }
+    let Some(product) = &trial.product else {
+        return Err(user(format!(
+            "`{}` is no plain product: cuBLASLt has no such kernel",
+            trial.kernel.name
+        )));
+    };
+    // Loading again gives the reason why it was not found.
+    let library = match &machine.cublas {
+        Some(library) => library.clone(),
+        None => CublasLt::load(&machine.device, args.place.cublas.as_deref())?,
+    };
+    println!("cuBLASLt {}", library.version());
+    let problem: &GemmProblem = &product.problem;
+    let operands = sets.operands(product.operands);
+    let mut peers = vec![CublasGemm::new(&library, problem, &operands)?];
+    if args.best {
+        peers.push(best_of(&library, problem, &operands)?.0);
+    }
+    Ok(peers)
+}
+
+/// Rotating sets of buffers with the same contents, packed as the first candidate wants them (another one's
+/// order of a packed array differs, its size and what is done with it do not).
+struct Sets(Vec<Vec<Arc<Buffer>>>);
+
+impl Sets {
+    fn new(trial: &Trial<'_>, manifest: &Manifest, machine: &Machine, seed: u64) -> Outcome<Self> {
+        let device: &Device = &machine.device;
+        let mut data = Data::new(&trial.operands, Style::Normal, seed);
+        trial.pack(manifest, &mut data)?;
+        let bytes = data.buffers.iter().map(|b| b.len() as u64).sum();
+        let count = rotations(bytes, device.info().l2, device.memory()?.0);
+        let set = || {
+            data.buffers.iter().map(|b| Ok(Arc::new(Buffer::from_bytes(device, b)?))).collect::<Outcome<_>>()
+        };
+        Ok(Self((0..count).map(|_| set()).collect::<Outcome<_>>()?))
+    }
+
+    /// Arguments of a launch on each set.
+    fn args(&self, trial: &Trial<'_>) -> Vec<Vec<Arg>> {
+        let empty = Data { buffers: vec![Vec::new(); trial.operands.len()] };
+        let inputs = trial.inputs(&empty);
+        let each = self.0.iter().map(|set| {
+            let mut buffers = set.iter();
+            let arg = |input: &Input<'_>| match input {
+                Input::Scalar(Scalar::Int(v)) => Some(Arg::Int((*v).into())),
+                Input::Scalar(Scalar::Float(v)) => Some(Arg::Float(*v)),
+                Input::Buffer(_) | Input::Output(_) => buffers.next().map(|b| Arg::from(&**b)),
+            };
+            inputs.iter().filter_map(arg).collect()
+        });
+        each.collect()
+    }
+
+    fn operands(&self, [a, b, c]: [usize; 3]) -> Vec<Operands> {
+        let each = self.0.iter().map(|s| Operands { a: s[a].clone(), b: s[b].clone(), c: s[c].clone() });
+        each.collect()
+    }
+}

@@ -1,0 +1,320 @@
+//! `check`: a table of kernels and sizes.
+
+use super::Tools;
+use super::artifact::{Artifact, Ready};
+use super::failure::{Failure, Outcome, user};
+use super::run::{
+    Location, Machine, Place, SIMULATED, accepted, leave_if_stuck, operations, simulated, try_sizes,
+};
+use super::source::{Choice, repeated};
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Instant;
+use warplift::Feature;
+use warplift::cuda::Device;
+use warplift::ir::counted;
+use warplift::kernels;
+use warplift_lab::trial::{Executor, Sizes};
+use warplift_sim::Hazards;
+
+/// `check [NAMES]`.
+#[derive(clap::Args, Debug)]
+pub struct CheckArgs {
+    /// Kernels; default: all artifacts of the folder, or the whole library.
+    names: Vec<String>,
+    /// Cases: a kernel and its sizes on each line, `refuse` behind sizes that must be refused.
+    #[arg(long, value_name = "FILE")]
+    sizes: Option<PathBuf>,
+    /// Stay in one process, although a launch that faults or hangs ends the whole table.
+    #[arg(long)]
+    in_process: bool,
+    /// Leave out what the compiler does by itself; several separated by commas, or repeated.
+    #[arg(long, value_name = "FEATURE", value_delimiter = ',')]
+    disable: Vec<Feature>,
+    #[command(flatten)]
+    ready: Ready,
+    #[command(flatten)]
+    place: Place,
+}
+
+/// Cases where no file names others. Edges of tiles, a single element, nothing at all, and sizes
+/// above the full reference.
+const CASES: &str = include_str!("cases.txt");
+
+/// Sizes of one kernel.
+struct Case {
+    kernel: String,
+    sizes: String,
+    refuse: bool,
+}
+
+/// Runs `check`.
+///
+/// # Errors
+/// Something could not be tried; a wrong result.
+pub fn check(args: &CheckArgs, tools: &Tools) -> Outcome<()> {
+    let text = match &args.sizes {
+        Some(path) => {
+            std::fs::read_to_string(path).map_err(|e| user(format!("reading {}: {e}", path.display())))?
+        }
+        None => CASES.to_owned(),
+    };
+    let cases = cases(&text)?;
+    let names = names(args)?;
+    let choice = Choice { disable: args.disable.clone(), ..Choice::default() };
+    known(&names, &cases, args, &choice)?;
+    if names.len() > 1
+        && !args.in_process
+        && matches!(args.place.device, Location::Gpu(_))
+        && Device::count().is_ok()
+    {
+        return isolated(args, tools, &names);
+    }
+    let machine = match args.place.device {
+        Location::Gpu(ordinal) => Machine::open(ordinal, args.place.cublas.as_deref())?,
+        Location::Simulator => None,
+    };
+    let (mut failures, mut wrong) = (Vec::new(), false);
+    for name in names {
+        let own = |kernel: &str| {
+            cases.iter().filter(|c| c.kernel == name || c.kernel == kernel).collect::<Vec<_>>()
+        };
+        let tried = args.ready.artifact(&name, &choice, tools).and_then(|artifact| {
+            check_kernel(&artifact, &own(&artifact.kernel.name), machine.as_ref(), &args.place)
+        });
+        // A kernel that cannot be tried does not keep the others from being tried.
+        match tried.map_err(leave_if_stuck) {
+            Ok(failed) => {
+                wrong |= !failed.is_empty();
+                failures.extend(failed);
+            }
+            Err(failure) => {
+                wrong |= matches!(failure, Failure::Wrong(_));
+                println!("{name:<24} {}", failure.message());
+                failures.push(name);
+            }
+        }
+    }
+    match failures.len() {
+        0 if machine.is_none() && args.place.device != Location::Simulator => Err(user(
+            "nothing was executed: this machine has no GPU; `--device sim` takes the simulator".to_owned(),
+        )),
+        0 => Ok(()),
+        n if wrong => Err(Failure::Wrong(format!("{}: {}", counted(n as u64, "case"), failures.join("; ")))),
+        _ => Err(user(format!("not tried: {}", failures.join("; ")))),
+    }
+}
+
+/// Whether every kernel can be read and has cases, and every case has its kernel.
+fn known(names: &[String], cases: &[Case], args: &CheckArgs, choice: &Choice) -> Outcome<()> {
+    let beside = args.ready.artifacts.as_deref().map_or(Ok(Vec::new()), Artifact::names)?;
+    let stranger = |c: &&Case| {
+        ![names, &beside].iter().any(|all| all.contains(&c.kernel)) && kernels::find(&c.kernel).is_none()
+    };
+    if let Some(case) = cases.iter().find(stranger) {
+        let name = &case.kernel;
+        return Err(user(format!("a case of `{name}`, which is neither checked nor in the library")));
+    }
+    for name in names {
+        let kernel = args.ready.source(name, choice)?.kernel;
+        let mut own = cases.iter().filter(|c| c.kernel == *name || c.kernel == kernel.name).peekable();
+        if own.peek().is_none() {
+            return Err(user(format!(
+                "no case of `{name}`: nothing would be checked; --sizes FILE names some"
+            )));
+        }
+        own.try_for_each(|c| Sizes::parse(&kernel, &c.sizes).map(drop))?;
+    }
+    Ok(())
+}
+
+/// Checks each kernel in a process of its own: a fault on the device or a deadlock spoils no other.
+fn isolated(args: &CheckArgs, tools: &Tools, names: &[String]) -> Outcome<()> {
+    let program = std::env::current_exe().map_err(|e| user(format!("finding this program: {e}")))?;
+    let (mut failed, mut wrong) = (Vec::new(), false);
+    for name in names {
+        let run = Command::new(&program).args(alone(args, tools, name)).status();
+        let status = run.map_err(|e| user(format!("starting {}: {e}", program.display())))?;
+        if !status.success() {
+            failed.push(name.as_str());
+            wrong |= status.code() != Some(2);
+        }
+    }
+    match failed.join(", ") {
+        all if all.is_empty() => Ok(()),
+        all if wrong => Err(Failure::Wrong(all)),
+        all => Err(user(format!("not tried: {all}"))),
+    }
+}
+
+/// The command line that checks one of the kernels in its own process.
+fn alone(args: &CheckArgs, tools: &Tools, name: &str) -> Vec<OsString> {
+    let CheckArgs { names: _, sizes, in_process: _, disable, ready, place } = args;
+    let mut line: Vec<OsString> = vec!["check".into(), "--in-process".into()];
+    let mut option = |name: &str, value: Option<OsString>| {
+        line.extend(value.into_iter().flat_map(|v| [OsString::from(name), v]));
+    };
+    let path = |p: &Option<PathBuf>| p.clone().map(PathBuf::into_os_string);
+    option("--ptxas", path(&tools.ptxas));
+    option("--sizes", path(sizes));
+    disable.iter().for_each(|f| option("--disable", Some(f.to_string().into())));
+    option("--artifacts", path(&ready.artifacts));
+    option("--cubin", path(&ready.cubin));
+    option("--manifest", path(&ready.manifest));
+    option("--device", Some(place.device.to_string().into()));
+    option("--seed", Some(place.seed.to_string().into()));
+    option("--hazards", Some(if place.hazards == Hazards::Deny { "deny" } else { "warn" }.into()));
+    option("--limit", Some(place.limit.to_string().into()));
+    option("--cublas", path(&place.cublas));
+    line.extend(["--".into(), name.into()]);
+    line
+}
+
+fn names(args: &CheckArgs) -> Outcome<Vec<String>> {
+    if let Some(twice) = repeated(args.names.iter().map(String::as_str)) {
+        return Err(user(format!("`{twice}` is named twice")));
+    }
+    match &args.ready.artifacts {
+        _ if !args.names.is_empty() => Ok(args.names.clone()),
+        Some(folder) => Artifact::names(folder),
+        None => Ok(kernels::LIBRARY.iter().map(|t| t.name.to_owned()).collect()),
+    }
+}
+
+fn cases(text: &str) -> Outcome<Vec<Case>> {
+    let lines = text.lines().map(|l| l.split('#').next().unwrap_or("").trim()).filter(|l| !l.is_empty());
+    let each = lines.map(|line| {
+        let mut words = line.split_whitespace().map(str::to_owned);
+        match (words.next(), words.next(), words.next()) {
+            (Some(kernel), Some(sizes), last)
+                if words.next().is_none() && last.as_deref().is_none_or(|l| l == "refuse") =>
+            {
+                Ok(Case { kernel, sizes, refuse: last.is_some() })
+            }
+            _ => Err(user(format!("`{line}`: expected `KERNEL SIZES [refuse]`"))),
+        }
+    });
+    let cases = each.collect::<Outcome<Vec<Case>>>()?;
+    let lines: Vec<String> = cases.iter().map(|c| format!("{} {}", c.kernel, c.sizes)).collect();
+    match repeated(lines.iter().map(String::as_str)) {
+        Some(twice) => Err(user(format!("`{twice}` is there twice"))),
+        None => Ok(cases),
+    }
+}
+
+/// Tries the cases of one kernel; gives those that failed.
+fn check_kernel(
+    artifact: &Artifact,
+    cases: &[&Case],
+    machine: Option<&Machine>,
+    place: &Place,
+) -> Outcome<Vec<String>> {
+    let executor: Option<Box<dyn Executor>> = match (machine, place.device) {
+        (Some(machine), _) => Some(Box::new(machine.load(artifact, place.limit)?)),
+        (None, Location::Simulator) => Some(Box::new(simulated(artifact, place)?)),
+        (None, _) => None,
+    };
+    let mut failed = Vec::new();
+    for case in cases {
+        let start = Instant::now();
+        print!("{:<24} {:<24} ", artifact.name, case.sizes);
+        // Seen before a launch that may not end.
+        let _ = std::io::stdout().flush();
+        let sizes = Sizes::parse(&artifact.kernel, &case.sizes)?;
+        let taken = accepted(artifact, &sizes);
+        let large = taken.is_ok() && machine.is_none() && operations(artifact, &sizes)? > SIMULATED;
+        let (passed, line) = match (taken, case.refuse, executor.as_deref().filter(|_| !large)) {
+            (Err(refusal), true, _) => (true, format!("refused: {}", refusal.message())),
+            (Err(refusal), false, _) => (false, refusal.message()),
+            (Ok(()), true, _) => (false, "was not refused".to_owned()),
+            (Ok(()), false, None) => (true, "not executed".to_owned()),
+            (Ok(()), false, Some(executor)) => {
+                let lines = try_sizes(artifact, &sizes, executor, machine, place.seed);
+                summary(lines.map_err(leave_if_stuck))
+            }
+        };
+        println!("{line} ({:.1} s)", start.elapsed().as_secs_f64());
+        if !passed {
+            failed.push(format!("{} {}", artifact.name, case.sizes));
+        }
+    }
+    Ok(failed)
+}
+
+/// One line for a case: `ok` and the errors, or everything about what is wrong.
+fn summary(lines: Outcome<Vec<(bool, String)>>) -> (bool, String) {
+    let lines = match lines {
+        Ok(lines) => lines,
+        Err(failure) => return (false, failure.message()),
+    };
+    if lines.iter().all(|(passed, _)| *passed) {
+        let first = lines.first().and_then(|(_, l)| l.split("relative error ").nth(1));
+        let error = first.and_then(|l| l.split([' ', ',']).next()).unwrap_or("-");
+        let exact = if lines.len() > 1 { ", exact on integers" } else { "" };
+        return (true, format!("ok, error {error}{exact}"));
+    }
+    let wrong = lines.into_iter().filter(|(passed, _)| !passed).map(|(_, l)| format!("\n    {l}"));
+    (false, format!("WRONG{}", wrong.collect::<String>()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cases_are_of_the_library_and_fit_their_kernels() {
+        let all = cases(CASES).unwrap();
+        for text in kernels::LIBRARY {
+            let module = text.parse().unwrap();
+            let own = all.iter().filter(|c| c.kernel == text.name);
+            assert!(own.clone().count() > 2, "{}", text.name);
+            for case in own {
+                assert!(
+                    Sizes::parse(&module.kernels[0], &case.sizes).is_ok(),
+                    "{} {}",
+                    text.name,
+                    case.sizes
+                );
+            }
+        }
+        assert!(all.iter().all(|c| kernels::find(&c.kernel).is_some()));
+        for wrong in ["gemm", "gemm 1x2x3 maybe", "gemm 1x2x3 refuse it", "gemm 1x2x3\ngemm 1x2x3 refuse"] {
+            assert!(cases(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    /// `warplift check`, as the command line reads it.
+    #[derive(clap::Parser, Debug)]
+    struct Whole {
+        #[command(subcommand)]
+        command: Command,
+        #[command(flatten)]
+        tools: Tools,
+    }
+
+    #[derive(clap::Subcommand, Debug)]
+    enum Command {
+        Check(CheckArgs),
+    }
+
+    #[test]
+    fn a_kernel_alone_is_checked_with_the_same_options() {
+        let line = "warplift check --ptxas gemm --sizes axpy --disable modulo,mma-order --artifacts softmax --device 3 \
+                    --seed 7 --hazards warn --limit 5 --cublas gemv gemm axpy";
+        let whole: Whole = clap::Parser::parse_from(line.split_whitespace());
+        let Command::Check(args) = &whole.command;
+        let of = |name: &str| {
+            let line = alone(args, &whole.tools, name);
+            let again: Whole = clap::Parser::parse_from(std::iter::once("warplift".into()).chain(line));
+            format!("{again:?}")
+        };
+        let plain = format!("{whole:?}").replace("in_process: false", "in_process: true");
+        let all = r#"names: ["gemm", "axpy"]"#;
+        assert!(plain.contains(all));
+        for name in ["gemm", "axpy", "--odd"] {
+            assert_eq!(of(name), plain.replace(all, &format!("names: [{name:?}]")));
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! `compile` and `explain`.
+
+use super::Tools;
+use super::ablate::Forms;
+use super::artifact::{Artifact, assembled, compile as make, manifest_text, times, write};
+use super::failure::{Outcome, user};
+use super::run::takes;
+use super::source::{Choice, Source, SourceArgs, load, remarked};
+use std::path::{Path, PathBuf};
+use warplift::ir::manifest::Manifest;
+use warplift::ir::target::SM90A;
+use warplift::ir::tile::Mapping;
+use warplift::packing::kernel_text;
+use warplift::pipeline::{PASSES, Shown};
+use warplift::problem::{Problem, Sizes};
+use warplift::timeline::predict;
+use warplift::toolchain::PtxasOptions;
+use warplift::{Options, kernels};
+use warplift_lab::drawing::svg;
+
+/// `compile FILE|NAME`.
+#[derive(clap::Args)]
+pub struct CompileArgs {
+    /// A file of tile IR, or the name of a kernel of the library.
+    #[arg(required_unless_present = "all")]
+    source: Option<String>,
+    #[command(flatten)]
+    choice: Choice,
+    /// Where PTX goes; default: standard output, unless another output is asked for.
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Where the launch manifest goes.
+    #[arg(long, value_name = "FILE")]
+    manifest: Option<PathBuf>,
+    /// Assemble, and put the cubin here.
+    #[arg(long, value_name = "FILE")]
+    cubin: Option<PathBuf>,
+    /// Give the text of the kernel that packs this argument as the mapping wants it, instead of PTX.
+    #[arg(long, value_name = "ARGUMENT", conflicts_with_all = ["save", "cubin", "manifest"])]
+    packing: Option<String>,
+    /// Write kernel, PTX, manifest and cubin into this folder, for `run --artifacts`.
+    #[arg(long, value_name = "DIR")]
+    save: Option<PathBuf>,
+    /// Write also the kernel without each feature, for `bench --ablate`.
+    #[arg(long, requires = "save", conflicts_with = "all")]
+    ablate: bool,
+    /// Name of the saved files; default: the kernel's.
+    #[arg(long = "as", value_name = "NAME", requires = "save")]
+    name: Option<String>,
+    /// Compile the whole library; with --save.
+    #[arg(long, requires = "save", conflicts_with = "source")]
+    all: bool,
+    /// Print the IR after this pass to standard error; `all` for every pass.
+    #[arg(long, value_name = "PASS")]
+    dump: Vec<String>,
+    /// Print the time of each pass to standard error.
+    #[arg(long)]
+    timings: bool,
+    /// Run every level's verifier after its passes.
+    #[arg(long)]
+    verify: bool,
+}
+
+/// Runs `compile`.
+///
+/// # Errors
+/// Mistakes in the text, refusals of the compiler or ptxas, files that cannot be written.
+pub fn compile(args: &CompileArgs, tools: &Tools) -> Outcome<()> {
+    if let (Some(folder), true) = (&args.save, args.all) {
+        for text in kernels::LIBRARY {
+            save(text.name, &args.choice, None, folder, tools)?;
+        }
+        return Ok(());
+    }
+    let source = args.source.as_deref().unwrap_or_default();
+    if let (Some(folder), true) = (&args.save, args.ablate) {
+        return save_forms(source, args, folder, tools);
+    }
+    if let Some(folder) = &args.save {
+        return save(source, &args.choice, args.name.as_deref(), folder, tools);
+    }
+    compile_one(source, args, tools)
+}
+
+fn save(name: &str, choice: &Choice, saved_as: Option<&str>, folder: &Path, tools: &Tools) -> Outcome<()> {
+    let mut artifact = Artifact::make(&load(name, choice)?, tools).map_err(|e| e.about(name))?;
+    if let Some(name) = saved_as {
+        name.clone_into(&mut artifact.name);
+    }
+    artifact.save(folder)?;
+    println!("{}: {}", artifact.name, artifact.notes.last().map_or("", String::as_str));
+    Ok(())
+}
+
+fn save_forms(source: &str, args: &CompileArgs, folder: &Path, tools: &Tools) -> Outcome<()> {
+    let mut forms = Forms::make(load(source, &args.choice)?, tools)?;
+    if let Some(name) = &args.name {
+        forms.rename(name);
+    }
+    forms.save(folder)?;
+    print!("{}", forms.lines());
+    Ok(())
+}
+
+fn compile_one(source: &str, args: &CompileArgs, tools: &Tools) -> Outcome<()> {
+    if let Some(unknown) = args.dump.iter().find(|d| *d != "all" && !PASSES.contains(&d.as_str())) {
+        return Err(user(format!("no pass `{unknown}`; there are {}", PASSES.join(", "))));
+    }
+    let source = load(source, &args.choice)?;
+    let shown: Shown = |pass, ir| eprintln!("; after {pass}\n{ir}");
+    let options =
+        Options { verify: args.verify, dump: args.dump.clone(), shown: Some(shown), ..Options::default() };
+    let (_, compiled) = make(&source, &options)?;
+    for remark in remarked(&source, &compiled.explained.remarks) {
+        eprintln!("{remark}");
+    }
+    if args.timings {
+        eprintln!("{}", times(&compiled.timings));
+    }
+    if let Some(argument) = &args.packing {
+        let text = packing_text(&compiled.manifest, argument)?;
+        return match &args.output {
+            Some(path) => write(path, text.as_bytes()),
+            None => {
+                print!("{text}");
+                Ok(())
+            }
+        };
+    }
+    if let Some(path) = &args.cubin {
+        let made = tools.find()?.ptxas(&compiled.ptx, &PtxasOptions::default())?;
+        eprintln!("{}", assembled(&made));
+        write(path, &made.cubin)?;
+    }
+    if let Some(path) = &args.manifest {
+        write(path, manifest_text(&compiled.manifest)?.as_bytes())?;
+    }
+    match &args.output {
+        Some(path) => write(path, compiled.ptx.as_bytes())?,
+        None if args.cubin.is_none() && args.manifest.is_none() => print!("{}", compiled.ptx),
+        None => {}
+    }
+    Ok(())
+}
+
+/// The kernel that packs an argument.
+fn packing_text(manifest: &Manifest, argument: &str) -> Outcome<String> {
+    let found = manifest.arguments.iter().find(|a| a.name == argument);
+    match found.and_then(|a| a.packing.as_ref()) {
+        Some(packing) => kernel_text(packing).map_err(|e| user(e.to_string())),
+        None => Err(user(format!("no argument `{argument}` of `{}` is packed", manifest.kernel))),
+    }
+}
+
+/// `explain NAME`.
+#[derive(clap::Args)]
+pub struct ExplainArgs {
+    #[command(flatten)]
+    source: SourceArgs,
+    /// Sizes to predict the cycles of, `m=128,n=256`; may be repeated. Default: those of a large problem.
+    #[arg(long, value_name = "SIZES")]
+    size: Vec<String>,
+    /// Draw a steady iteration of each scheduled loop here.
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+}
+
+/// Predicted cycles for each of the sizes; a kernel that cannot be walked says why.
+fn explain_time(source: &Source, mapping: &Mapping, sizes: Vec<Sizes>) -> Outcome<()> {
+    let kernel = &source.kernel;
+    let options = Options { disable: source.disable.clone(), ..Options::default() };
+    let usual = || Problem::usual_sizes(kernel, mapping).into_iter().collect();
+    for sizes in if sizes.is_empty() { usual() } else { sizes } {
+        match predict(kernel, mapping, &SM90A, &sizes, &options) {
+            Ok(prediction) => print!("{sizes}\n{prediction}"),
+            Err(error) => println!("{sizes}: {error}"),
+        }
+    }
+    Ok(())
+}
+
+/// Runs `explain`.
+///
+/// # Errors
+/// Mistakes in the text, refusals of the compiler or ptxas.
+pub fn explain(args: &ExplainArgs, tools: &Tools) -> Outcome<()> {
+    let source = args.source.load()?;
+    let nominal = Sizes::nominal(&source.kernel);
+    let given = args.size.iter().map(|s| nominal.clone().overridden(&source.kernel, s));
+    let given = given.collect::<Result<Vec<_>, _>>()?;
+    let (mapping, compiled) = make(&source, &Options::default())?;
+    for sizes in &given {
+        takes(&source.kernel, &compiled.manifest, sizes)?;
+    }
+    println!("kernel `{}` from {}", source.kernel.name, source.text.file);
+    println!("{mapping}");
+    print!("{}", compiled.explained);
+    if let Some(path) = &args.svg {
+        write(path, svg(&compiled.explained.schedule.loops).map_err(user)?.as_bytes())?;
+    }
+    explain_time(&source, &mapping, given)?;
+    println!("{}", times(&compiled.timings));
+    match tools.find() {
+        Ok(tools) => {
+            let made = tools.ptxas(&compiled.ptx, &PtxasOptions::default())?;
+            println!("ptxas {}: {}", tools.version, assembled(&made));
+            let live = tools.life_ranges(&made.cubin);
+            if let Some(most) = live.ok().and_then(|rows| rows.iter().map(|r| r.general).max()) {
+                println!("most live registers: {most}");
+            }
+        }
+        Err(failure) => println!("not assembled: {}", failure.message()),
+    }
+    Ok(())
+}

@@ -1,0 +1,150 @@
+//! The `warplift` binary; see `warplift help`.
+//!
+//! ```text
+//!  FILE or NAME ─ source ─► kernel, mapping ─ artifact ─► PTX, manifest, cubin ─► run, check, bench
+//! ```
+//!
+//! Exit status: 0 for success, 1 for a wrong result, 2 for a mistake of the user or the machine.
+
+mod ablate;
+mod artifact;
+mod bench;
+mod check;
+mod compile;
+mod failure;
+mod layout;
+mod litmus;
+mod micro;
+mod mutate;
+mod progress;
+mod run;
+mod sim;
+mod source;
+
+use clap::{Args, Parser, Subcommand};
+use failure::Outcome;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use warplift::toolchain::{self, Toolchain};
+
+/// Compiles tile kernels to PTX for NVIDIA Hopper, runs, checks and measures them.
+#[derive(Parser)]
+#[command(version, about)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+    #[command(flatten)]
+    tools: Tools,
+}
+
+/// Options that every command takes.
+#[derive(Args, Clone, Debug)]
+pub struct Tools {
+    /// The ptxas to use; else WARPLIFT_PTXAS, the cache of `toolchain install`, PATH.
+    #[arg(long, global = true, value_name = "PATH")]
+    ptxas: Option<PathBuf>,
+}
+
+impl Tools {
+    fn find(&self) -> Outcome<Toolchain> {
+        Ok(Toolchain::find(self.ptxas.as_deref())?)
+    }
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Compile a kernel to PTX and a launch manifest.
+    Compile(compile::CompileArgs),
+    /// Run a kernel on random data and check its result.
+    Run(run::RunArgs),
+    /// Check a table of kernels and sizes in one process.
+    Check(check::CheckArgs),
+    /// Measure kernels, and peers beside them.
+    Bench(Box<bench::BenchArgs>),
+    /// Show what the compiler decided: versions, roles, rings, buffers, registers, times.
+    Explain(compile::ExplainArgs),
+    /// Run PTX in the simulator, under several orders of events, and check it.
+    Sim(sim::SimArgs),
+    /// The mutation proof: every synchronisation that is removed, corrupted or moved must show.
+    Mutate(mutate::MutateArgs),
+    /// Run a litmus of each instruction and hard feature in the simulator and on the GPU, and compare.
+    Litmus(litmus::LitmusArgs),
+    /// Show a layout: its notations, facts, table and picture.
+    Layout(layout::LayoutArgs),
+    /// The kernels of the library.
+    Kernels,
+    /// The pinned assembler and disassemblers.
+    #[command(subcommand)]
+    Toolchain(ToolchainCommand),
+}
+
+#[derive(Subcommand)]
+enum ToolchainCommand {
+    /// Fetch them from the Python package index into the cache.
+    Install,
+    /// Say where ptxas is.
+    Where,
+}
+
+/// A reader that leaves early (`warplift explain gemm | head`) ends the program as it ends others, instead of making
+/// the next `println!` panic: Rust programs start with the signal ignored.
+fn end_with_the_reader() {
+    // SAFETY: no other thread runs yet, and the default action of a signal needs no handler of ours.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+}
+
+fn main() -> ExitCode {
+    end_with_the_reader();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version are no mistakes.
+            let status = if error.use_stderr() { 2 } else { 0 };
+            let _ = error.print();
+            return ExitCode::from(status);
+        }
+    };
+    match execute(cli) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("{}", failure.message());
+            ExitCode::from(failure.status())
+        }
+    }
+}
+
+fn execute(cli: Cli) -> Outcome<()> {
+    let tools = &cli.tools;
+    match cli.command {
+        Command::Compile(args) => compile::compile(&args, tools),
+        Command::Run(args) => run::run(&args, tools),
+        Command::Check(args) => check::check(&args, tools),
+        Command::Bench(args) => bench::bench(&args, tools),
+        Command::Explain(args) => compile::explain(&args, tools),
+        Command::Sim(args) => sim::sim(&args),
+        Command::Mutate(args) => mutate::mutate(&args),
+        Command::Litmus(args) => litmus::litmus(&args, tools),
+        Command::Layout(args) => layout::layout(&args),
+        Command::Kernels => kernels(),
+        Command::Toolchain(ToolchainCommand::Install) => install(),
+        Command::Toolchain(ToolchainCommand::Where) => whereabouts(tools),
+    }
+}
+
+fn kernels() -> Outcome<()> {
+    for text in warplift::kernels::LIBRARY {
+        println!("{:<24} {}", text.name, text.summary());
+    }
+    Ok(())
+}
+
+fn install() -> Outcome<()> {
+    println!("{}", toolchain::install()?.display());
+    Ok(())
+}
+
+fn whereabouts(tools: &Tools) -> Outcome<()> {
+    let found = tools.find()?;
+    println!("{} ({})", found.ptxas.display(), found.version);
+    Ok(())
+}

@@ -1,0 +1,81 @@
+//! `mutate`: the mutation proof.
+
+use super::failure::{Failure, Outcome, user};
+use super::progress::Bar;
+use warplift_lab::proof::{CASES, Case, Proof, ProofError, Subject, find, source};
+
+/// `mutate [KERNEL]`.
+#[derive(clap::Args)]
+pub struct MutateArgs {
+    /// Kernels of the library; default: all that the proof covers.
+    kernels: Vec<String>,
+    /// Judge so many mutants of each case, by lot, instead of all.
+    #[arg(long, value_name = "N")]
+    sample: Option<usize>,
+    /// Seed of the lot.
+    #[arg(long, default_value_t = 1, requires = "sample")]
+    seed: u64,
+    /// List the mutants declared equivalent, with the rule that says so.
+    #[arg(long)]
+    equivalent: bool,
+}
+
+/// Runs `mutate`.
+///
+/// # Errors
+/// A kernel that the proof does not cover; a mutant that nobody noticed.
+pub fn mutate(args: &MutateArgs) -> Outcome<()> {
+    let mut all = Proof { name: "all".into(), ..Proof::default() };
+    for case in chosen(&args.kernels)? {
+        let proof = prove(args, case)?;
+        println!("{proof}");
+        let missed = proof.escaped.iter().map(|m| ("ESCAPED", m));
+        let missed = missed.chain(proof.unexecuted.iter().map(|m| ("not executed", m)));
+        let missed = missed.chain(proof.contradicted.iter().map(|m| ("CONTRADICTED", m)));
+        missed.for_each(|(what, m)| println!("  {what} {m}"));
+        if args.equivalent {
+            proof.equivalent.iter().for_each(|(m, why)| println!("  {why}: {m}"));
+        }
+        all.add(proof);
+    }
+    println!("{all}");
+    all.caught.iter().for_each(|(kind, n)| println!("  {n:>6} {kind}"));
+    let few = args.sample.is_some() || all.few_equivalent();
+    if all.is_sound() && few {
+        return Ok(());
+    }
+    Err(Failure::Wrong(all.to_string()))
+}
+
+fn chosen(names: &[String]) -> Outcome<Vec<&'static Case>> {
+    if names.is_empty() {
+        return Ok(CASES.iter().collect());
+    }
+    let of = |name: &String| {
+        let found: Vec<_> = find(name).collect();
+        let none = || user(format!("the mutation proof does not cover `{name}`"));
+        if found.is_empty() { Err(none()) } else { Ok(found) }
+    };
+    Ok(names.iter().map(of).collect::<Outcome<Vec<_>>>()?.concat())
+}
+
+fn prove(args: &MutateArgs, case: &Case) -> Outcome<Proof> {
+    let (kernel, mapping) = source(case)?;
+    let subject = Subject::new(&kernel, &mapping, case)?;
+    let mutants = match args.sample {
+        Some(count) => subject.sample(count, args.seed)?,
+        None => subject.mutants()?,
+    };
+    let bar = Bar::new(mutants.len() as u64, &case.name());
+    Ok(subject.prove(&mutants, &|| bar.step())?)
+}
+
+impl From<ProofError> for Failure {
+    fn from(error: ProofError) -> Self {
+        match error {
+            ProofError::Trial(e) => e.into(),
+            wrong @ ProofError::Wrong(..) => Self::Wrong(wrong.to_string()),
+            other => user(other.to_string()),
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Charts of steady iterations as SVG: the rows of [`warplift::chart`], colours for stages.
+//!
+//! ```text
+//!  loop t: interval 720 cycles ..
+//!  copies    ┌──────┐                 a row for each unit that a warpgroup takes
+//!  0 tensor  ├─────────────┬─────┐    a box for each instruction, its stage in brackets
+//!            0     180     360   ..   cycles
+//! ```
+
+use plotters::prelude::*;
+use warplift::chart::{head, rows};
+use warplift_ir::machine::LoopSchedule;
+
+/// Pixels of a row, and of the drawing's parts.
+const HEIGHT: i32 = 20;
+const LEFT: i32 = 120;
+const WIDTH: i32 = 900;
+const COLOURS: [RGBColor; 4] =
+    [RGBColor(120, 170, 220), RGBColor(240, 170, 110), RGBColor(150, 205, 150), RGBColor(200, 160, 215)];
+
+/// The charts of loops below each other, as SVG: colours are stages.
+///
+/// # Errors
+/// There is no loop, or the drawing fails.
+pub fn svg(loops: &[LoopSchedule]) -> Result<String, String> {
+    if loops.is_empty() {
+        return Err("no loop is scheduled: there is nothing to draw".to_owned());
+    }
+    let heights: Vec<i32> = loops.iter().map(|l| HEIGHT * (4 + rows(l).len() as i32)).collect();
+    let mut text = String::new();
+    {
+        let size = ((LEFT + WIDTH + 20) as u32, heights.iter().sum::<i32>() as u32);
+        let area = SVGBackend::with_string(&mut text, size).into_drawing_area();
+        area.fill(&WHITE).map_err(|e| e.to_string())?;
+        let mut top = 0;
+        for (l, height) in loops.iter().zip(heights) {
+            draw(&area, l, top).map_err(|e| e.to_string())?;
+            top += height;
+        }
+        area.present().map_err(|e| e.to_string())?;
+    }
+    Ok(text)
+}
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
+type Drawn<'a> = Result<(), DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::ErrorType>>;
+
+/// One loop, from a line downwards.
+fn draw<'a>(area: &Area<'a>, l: &LoopSchedule, top: i32) -> Drawn<'a> {
+    let ii = i64::from(l.interval.max(1));
+    let x = |cycle: i64| LEFT + (cycle * i64::from(WIDTH) / ii) as i32;
+    let font = ("sans-serif", 12).into_font();
+    area.draw(&Text::new(head(l), (8, top + 6), ("sans-serif", 14).into_font()))?;
+    for (n, row) in rows(l).iter().enumerate() {
+        let y = top + HEIGHT * (n as i32 + 2);
+        area.draw(&Text::new(row.name.clone(), (8, y + 3), font.clone()))?;
+        for (item, from, to) in row.pieces(ii) {
+            let colour = COLOURS[item.stage.rem_euclid(COLOURS.len() as i64) as usize];
+            let corners = [(x(from), y), (x(to).max(x(from) + 1), y + HEIGHT - 3)];
+            area.draw(&Rectangle::new(corners, colour.filled()))?;
+            area.draw(&Rectangle::new(corners, BLACK.stroke_width(1)))?;
+            let label = format!("{} ({})", item.span.name, item.stage);
+            let fits = (corners[1].0 - corners[0].0) / 7;
+            let label: String = label.chars().take(fits.max(0) as usize).collect();
+            area.draw(&Text::new(label, (corners[0].0 + 3, y + 3), font.clone()))?;
+        }
+    }
+    let y = top + HEIGHT * (rows(l).len() as i32 + 2);
+    for quarter in 0..=4 {
+        let cycle = ii * quarter / 4;
+        area.draw(&Text::new(cycle.to_string(), (x(cycle) - 10, y + 2), font.clone()))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use warplift::kernels::find;
+    use warplift_ir::target::SM90A;
+
+    #[test]
+    fn the_drawing_has_the_instructions_of_each_loop() {
+        let module = find("gemm").unwrap().parse().unwrap();
+        let (kernel, mapping) = (&module.kernels[0], &module.mappings[0]);
+        let made = warplift::compile(kernel, mapping, &SM90A, &Default::default()).unwrap();
+        let loops = made.explained.schedule.loops;
+        let twice = [loops[0].clone(), loops[0].clone()];
+        let drawn = svg(&twice).unwrap();
+        assert!(drawn.starts_with("<svg"), "{drawn}");
+        for label in [head(&loops[0]).as_str(), "wgmma", "copies"] {
+            assert!(drawn.matches(label).count() >= 2, "{label}: {drawn}");
+        }
+        assert!(svg(&[]).is_err());
+    }
+}

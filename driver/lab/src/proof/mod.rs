@@ -1,0 +1,299 @@
+//! The mutation proof: every synchronisation that Warplift emits is needed, and the simulator sees it.
+//!
+//! ```text
+//!  kernel, mapping ─ compile ─► PTX ─ mutate ─► mutants ─┐
+//!  sizes, data ─ interpreter ─► what it means ───────────┴─ simulator, several orders ─► caught
+//!                                                                                    └─► nothing seen:
+//!                                        a rule proves it the same program, else it ESCAPED ◄─┘
+//! ```
+//!
+//! Each synchronisation is removed, corrupted or moved past what it orders ([`warplift_sim::mutate`]). A mutant
+//! counts only if its line is executed by some problem; a proof holds where none escaped and no line was
+//! left out. The rules are asked about every mutant: one that is noticed and that a rule calls the same program says
+//! that the rule, or the simulator, is wrong. Few mutants are the same program for reasons that a text does not show: a case
+//! names them, with the reason ([`Known`]).
+
+mod cases;
+mod groups;
+mod rules;
+mod text;
+
+pub use cases::{CASES, Case, Known, find};
+pub use rules::equivalent;
+
+use crate::trial::{Difference, ProblemError, Reference, Sizes, Style, Trial, TrialError, exact_on_integers};
+use rand::rngs::StdRng;
+use rand::{SeedableRng, seq::index};
+use rayon::prelude::*;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::OnceLock;
+use warplift::{CompileError, Options, compile, kernels};
+use warplift_ir::manifest::Manifest;
+use warplift_ir::target::SM90A;
+use warplift_ir::tile::{Kernel, Mapping, ParseErrors, parse_file};
+use warplift_sim::mutate::{Mutant, Verdict, adversaries, judge, mutants};
+use warplift_sim::{Options as SimOptions, PtxError, SimError};
+
+/// Warp instructions of one cluster after which a run is given up: it does not end.
+const STEPS: u64 = 20_000_000;
+/// Random orders that a mutant meets, beside the four fixed ones.
+const SEEDS: u64 = 4;
+/// Difference that is still right where functions round.
+const ROUNDED: f64 = 1e-2;
+/// Share of a proof's mutants that may be declared equivalent.
+pub const EQUIVALENT: f64 = 0.02;
+
+/// Why there is no proof.
+#[derive(Debug, thiserror::Error)]
+pub enum ProofError {
+    /// A case that is none of the library's kernels, or does not parse.
+    #[error("case `{0}`: {1}")]
+    Case(String, String),
+    /// A kernel that the compiler refuses.
+    #[error(transparent)]
+    Compile(#[from] CompileError),
+    /// Sizes that do not fit; the kernel itself, unchanged, is hazardous.
+    #[error(transparent)]
+    Trial(#[from] TrialError),
+    /// Sizes that the kernel does not take.
+    #[error(transparent)]
+    Sizes(#[from] ProblemError),
+    /// Emitted text that the simulator cannot read.
+    #[error(transparent)]
+    Text(#[from] PtxError),
+    /// The kernel itself, unchanged, is wrong.
+    #[error("{0} {1}: {2}")]
+    Wrong(String, String, String),
+}
+
+/// The kernel and the mapping of a case.
+///
+/// # Errors
+/// The library has no such kernel, or the mapping does not parse.
+pub fn source(case: &Case) -> Result<(Kernel, Mapping), ProofError> {
+    let wrong = |what: String| ProofError::Case(case.name(), what);
+    let text = kernels::find(case.kernel).ok_or_else(|| wrong("no such kernel".into()))?;
+    let shown = |errors: ParseErrors| wrong(errors.to_string());
+    let mut module = text.parse().map_err(shown)?;
+    let kernel = module.kernels.remove(0);
+    if case.mapping.is_empty() {
+        return Ok((kernel, module.mappings.remove(0)));
+    }
+    let text = format!("{kernel}\nmapping {} {{\n{}\n}}\n", kernel.name, case.mapping.replace("; ", "\n"));
+    let mut with = parse_file(&text, case.kernel).map_err(shown)?;
+    Ok((kernel, with.mappings.remove(0)))
+}
+
+/// A compiled kernel with problems whose results are known.
+pub struct Subject<'a> {
+    name: String,
+    ptx: String,
+    manifest: Manifest,
+    problems: Vec<(Reference<'a>, u32)>,
+    /// Greatest difference from the interpreter, relative above 1.
+    tolerance: f64,
+    known: &'static [Known],
+    coverage: OnceLock<Coverage>,
+}
+
+/// What runs of the kernel itself showed.
+#[derive(Default)]
+struct Coverage {
+    /// Lines of the PTX that each problem executes.
+    lines: Vec<BTreeSet<u32>>,
+}
+
+impl<'a> Subject<'a> {
+    /// Compiles a kernel, draws data and interprets each problem.
+    ///
+    /// # Errors
+    /// What the compiler or the interpreter refuses.
+    pub fn new(kernel: &'a Kernel, mapping: &Mapping, case: &Case) -> Result<Self, ProofError> {
+        let compiled = compile(kernel, mapping, &SM90A, &Options { verify: true, ..Options::default() })?;
+        let problem = |(sizes, sms): &(&str, u32)| -> Result<_, ProofError> {
+            let trial = Trial::new(kernel, mapping, Sizes::parse(kernel, sizes)?)?;
+            Ok((trial.reference(Style::Integers, 5)?, *sms))
+        };
+        Ok(Self {
+            name: case.name(),
+            ptx: compiled.ptx,
+            manifest: compiled.manifest,
+            problems: case.problems.iter().map(problem).collect::<Result<_, _>>()?,
+            tolerance: if exact_on_integers(kernel) { 0.0 } else { ROUNDED },
+            known: case.known,
+            coverage: OnceLock::new(),
+        })
+    }
+
+    /// All mutants.
+    ///
+    /// # Errors
+    /// Emitted text that cannot be read.
+    pub fn mutants(&self) -> Result<Vec<Mutant>, ProofError> {
+        Ok(mutants(&self.ptx)?)
+    }
+
+    /// So many mutants by lot.
+    ///
+    /// # Errors
+    /// As [`Self::mutants`].
+    pub fn sample(&self, count: usize, seed: u64) -> Result<Vec<Mutant>, ProofError> {
+        let all = self.mutants()?;
+        let mut rng = StdRng::seed_from_u64(seed);
+        let mut chosen = index::sample(&mut rng, all.len(), count.min(all.len())).into_vec();
+        chosen.sort_unstable();
+        Ok(chosen.into_iter().map(|i| all[i].clone()).collect())
+    }
+
+    /// Runs the kernel itself: it must be right and clean.
+    fn cover(&self) -> Result<Coverage, ProofError> {
+        let run = |(reference, sms): &(Reference<'_>, u32), o: &SimOptions| {
+            let (found, report) = reference.simulate(&self.ptx, &self.manifest, o, *sms)?;
+            let wrong = |d: Difference| {
+                ProofError::Wrong(self.name.clone(), reference.trial.sizes.to_string(), d.to_string())
+            };
+            reference.difference_beyond(&found, self.tolerance).map_or(Ok(report), |d| Err(wrong(d)))
+        };
+        let orders = adversaries(1, STEPS);
+        let all = self.problems.par_iter().map(|p| orders.iter().map(|o| run(p, o)).collect());
+        let mut coverage = Coverage::default();
+        for reports in all.collect::<Result<Vec<Vec<_>>, ProofError>>()? {
+            coverage.lines.push(reports.iter().flat_map(|r| r.lines.keys().copied()).collect());
+        }
+        Ok(coverage)
+    }
+
+    fn coverage(&self) -> Result<&Coverage, ProofError> {
+        if let Some(known) = self.coverage.get() {
+            return Ok(known);
+        }
+        let found = self.cover()?;
+        Ok(self.coverage.get_or_init(|| found))
+    }
+
+    /// How a mutant shows under some order, on some problem that executes its line.
+    fn judge(&self, mutant: &Mutant, coverage: &Coverage) -> Verdict {
+        let options = adversaries(SEEDS, STEPS);
+        let on = |(reference, sms): &(Reference<'_>, u32)| {
+            let verdict =
+                judge(mutant, &options, |ptx, o| match reference.simulate(ptx, &self.manifest, o, *sms) {
+                    Ok((found, report)) => {
+                        Ok((report, reference.difference_beyond(&found, self.tolerance).is_none()))
+                    }
+                    Err(TrialError::Simulation(e)) => Err(e),
+                    Err(e) => Err(SimError::Launch(e.to_string())),
+                });
+            Some(verdict).filter(|v| *v != Verdict::Escaped)
+        };
+        let problems = self.problems.iter().zip(&coverage.lines);
+        let reached = problems.filter(|(_, lines)| lines.contains(&mutant.line));
+        reached.map(|(p, _)| p).find_map(on).unwrap_or(Verdict::Escaped)
+    }
+
+    /// Judges mutants; `done` is called after each.
+    ///
+    /// # Errors
+    /// The kernel itself is wrong or hazardous.
+    pub fn prove(&self, mutants: &[Mutant], done: &(dyn Fn() + Sync)) -> Result<Proof, ProofError> {
+        let coverage = self.coverage()?;
+        let judged = mutants.par_iter().map(|m| {
+            let verdict = self.judge(m, coverage);
+            done();
+            (m, verdict)
+        });
+        let judged: Vec<_> = judged.collect();
+        let mut proof = Proof { name: self.name.clone(), mutants: mutants.len(), ..Proof::default() };
+        for (m, verdict) in judged {
+            let same = equivalent(&self.ptx, m).filter(|_| verdict != Verdict::Escaped);
+            proof.contradicted.extend(same.map(|why| format!("{}: {verdict:?}, but {why}", m.description)));
+            match verdict {
+                Verdict::Hazard(kind) => *proof.caught.entry(format!("{kind:?}")).or_default() += 1,
+                Verdict::WrongResult => *proof.caught.entry("wrong result".into()).or_default() += 1,
+                Verdict::Failed(_) => *proof.caught.entry("no end".into()).or_default() += 1,
+                Verdict::Refused(why) => proof.escaped.push(format!("{}: {why}", m.description)),
+                Verdict::Escaped => self.excuse(m, coverage, &mut proof),
+            }
+        }
+        Ok(proof)
+    }
+
+    /// A mutant that nobody noticed: never executed, the same program by a rule, or escaped.
+    fn excuse(&self, m: &Mutant, coverage: &Coverage, proof: &mut Proof) {
+        match equivalent(&self.ptx, m) {
+            _ if !coverage.lines.iter().any(|l| l.contains(&m.line)) => {
+                proof.unexecuted.push(m.description.clone());
+            }
+            Some(why) => proof.equivalent.push((m.description.clone(), why)),
+            None => match self.known.iter().find(|k| k.names(&m.description)) {
+                Some(k) => proof.equivalent.push((m.description.clone(), k.why)),
+                None => proof.escaped.push(m.description.clone()),
+            },
+        }
+    }
+}
+
+/// What became of a subject's mutants.
+#[derive(Clone, Debug, Default)]
+pub struct Proof {
+    /// Of the case.
+    pub name: String,
+    /// Mutants judged.
+    pub mutants: usize,
+    /// Mutants noticed, by what showed them.
+    pub caught: BTreeMap<String, usize>,
+    /// Mutants that are the same program, each with the rule that says so.
+    pub equivalent: Vec<(String, &'static str)>,
+    /// Mutants of lines that no problem executes.
+    pub unexecuted: Vec<String>,
+    /// Mutants that nobody noticed and no rule covers.
+    pub escaped: Vec<String>,
+    /// Mutants that were noticed though a rule says that they are the same program.
+    pub contradicted: Vec<String>,
+}
+
+impl Proof {
+    /// Adds the counts of another.
+    pub fn add(&mut self, other: Self) {
+        self.mutants += other.mutants;
+        for (kind, n) in other.caught {
+            *self.caught.entry(kind).or_default() += n;
+        }
+        self.equivalent.extend(other.equivalent);
+        self.unexecuted.extend(other.unexecuted);
+        self.escaped.extend(other.escaped);
+        self.contradicted.extend(other.contradicted);
+    }
+
+    /// Whether every mutant was noticed, but for the few that are equivalent.
+    pub fn holds(&self) -> bool {
+        self.is_sound() && self.few_equivalent()
+    }
+
+    /// Whether every mutant was noticed or is the same program, however many are.
+    pub fn is_sound(&self) -> bool {
+        self.escaped.is_empty() && self.unexecuted.is_empty() && self.contradicted.is_empty()
+    }
+
+    /// Whether no more mutants than allowed were declared equivalent.
+    pub fn few_equivalent(&self) -> bool {
+        self.equivalent.len() as f64 <= EQUIVALENT * self.mutants as f64
+    }
+}
+
+impl fmt::Display for Proof {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let caught: usize = self.caught.values().sum();
+        write!(f, "{}: {} mutants, {caught} caught", self.name, self.mutants)?;
+        let rest = [
+            ("equivalent", self.equivalent.len()),
+            ("not executed", self.unexecuted.len()),
+            ("ESCAPED", self.escaped.len()),
+            ("CONTRADICTED", self.contradicted.len()),
+        ];
+        for (what, n) in rest.into_iter().filter(|(_, n)| *n > 0) {
+            write!(f, ", {n} {what}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,222 @@
+//! A trial: one kernel on one set of sizes, run somewhere and compared with what it means.
+//!
+//! ```text
+//!  kernel, sizes ─► operands (extents of the views) ─► data: normal, or small integers
+//!                                                        │
+//!              ┌───────────── Executor (GPU, ...) ◄──────┤
+//!              ▼                                         ▼
+//!            found ──────────────► judge ◄── f64 product, where the kernel is a plain product;
+//!                                    │       else the tile IR's interpreter, all blocks or some
+//!                                    ▼
+//!                                 Verdict
+//! ```
+//!
+//! Where every run must leave the same bytes, a [`Reference`] is made once and compared with many.
+//!
+//! Nothing here knows a kernel by name: operands follow from views, and a product is found by its
+//! shape in the IR. Outputs are poisoned first, and memory behind them is watched.
+
+mod blocks;
+mod data;
+mod device;
+mod judge;
+mod product;
+mod reference;
+mod rounding;
+mod simulated;
+mod work;
+
+pub use data::{Data, Style};
+pub use device::GpuExecutor;
+pub use judge::{Verdict, exact_on_integers};
+pub use product::{PlainProduct, plain_product};
+pub use reference::{Difference, Reference};
+pub use simulated::{Observer, SimExecutor};
+pub use warplift::problem::{Operand, Problem, ProblemError, Scalar, Sizes};
+pub use work::work;
+
+use crate::bench::GemmProblem;
+use crate::reference::Array;
+use std::borrow::Cow;
+use warplift::cuda::{CudaError, LaunchError};
+use warplift::packing::{PackingError, as_wanted};
+use warplift_ir::interp::InterpError;
+use warplift_ir::manifest::Manifest;
+use warplift_ir::tile::{Kernel, Mapping};
+use warplift_sim::{PtxError, SimError};
+
+/// An argument by value.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Input<'a> {
+    /// Contents of a buffer before the launch.
+    Buffer(&'a [u8]),
+    /// Bytes of a buffer that is only written: poisoned before the launch.
+    Output(usize),
+    /// A scalar.
+    Scalar(Scalar),
+}
+
+/// The value of an integer argument among the inputs of a launch.
+pub(crate) fn integer(manifest: &Manifest, inputs: &[Input<'_>], name: &str) -> Option<i64> {
+    let at = manifest.arguments.iter().position(|a| a.name == name)?;
+    match inputs.get(at) {
+        Some(Input::Scalar(Scalar::Int(v))) => Some(*v),
+        _ => None,
+    }
+}
+
+/// Where compiled kernels run.
+pub trait Executor {
+    /// What it is, for people.
+    fn name(&self) -> String;
+
+    /// Runs a kernel once; gives the buffers' contents afterwards, in order.
+    ///
+    /// # Errors
+    /// A refused or failed launch, a write behind a buffer's end.
+    fn execute(&self, inputs: &[Input<'_>]) -> Result<Vec<Vec<u8>>, TrialError>;
+}
+
+/// Full f64 products made elsewhere: sums of a b, and of a^2 b^2, for every element.
+pub type ProductSource<'a> = dyn Fn(&GemmProblem, &Array, &Array) -> Option<(Vec<f64>, Vec<f64>)> + 'a;
+
+/// Why a trial could not be made, or did not come to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum TrialError {
+    /// Sizes, operands or tunables that do not fit the kernel.
+    #[error(transparent)]
+    Problem(#[from] ProblemError),
+    /// An array cannot be packed as the kernel wants it.
+    #[error(transparent)]
+    Packing(#[from] PackingError),
+    /// The launch was refused.
+    #[error(transparent)]
+    Launch(#[from] LaunchError),
+    /// A failed driver call.
+    #[error(transparent)]
+    Cuda(#[from] CudaError),
+    /// The kernel did not end.
+    #[error("the kernel did not end within {0} s: a deadlock")]
+    Hang(u64),
+    /// The kernel wrote behind a buffer.
+    #[error("the kernel wrote behind the end of `{0}`")]
+    Overrun(String),
+    /// The kernel itself is wrong: its meaning cannot be computed.
+    #[error("interpreter: {0}")]
+    Meaning(#[from] InterpError),
+    /// PTX that the simulator does not know.
+    #[error("simulator: {0}")]
+    Text(#[from] PtxError),
+    /// A simulated run that found something.
+    #[error(transparent)]
+    Simulation(#[from] SimError),
+}
+
+impl TrialError {
+    /// Whether the kernel, and not its caller, is at fault.
+    pub fn is_wrong_result(&self) -> bool {
+        matches!(self, Self::Hang(_) | Self::Overrun(_) | Self::Text(_) | Self::Simulation(_))
+    }
+}
+
+/// One kernel on one set of sizes.
+#[derive(Debug)]
+pub struct Trial<'a> {
+    /// As written.
+    pub kernel: &'a Kernel,
+    /// Without tunables: what runs in the interpreter.
+    resolved: Kernel,
+    /// Scalar arguments.
+    pub sizes: Sizes,
+    /// Pointer arguments.
+    pub operands: Vec<Operand>,
+    /// The product that the kernel is, if it is one and nothing else.
+    pub product: Option<PlainProduct>,
+}
+
+/// Bytes of all arrays of a trial at most: host memory holds them, and a reference as large again.
+const MAX_BYTES: u64 = 1 << 33;
+
+fn check_bytes(operands: &[Operand]) -> Result<(), TrialError> {
+    let mut all = 0_u64;
+    for operand in operands {
+        all = all.saturating_add(operand.bytes());
+        if all > MAX_BYTES {
+            return Err(ProblemError::Sizes(format!(
+                "`{}` takes {} bytes: a trial's arrays take at most {MAX_BYTES} together",
+                operand.name,
+                operand.bytes()
+            ))
+            .into());
+        }
+    }
+    Ok(())
+}
+
+impl<'a> Trial<'a> {
+    /// Works out the operands.
+    ///
+    /// # Errors
+    /// Sizes that the kernel lacks, extents that are unknown or too large.
+    pub fn new(kernel: &'a Kernel, mapping: &Mapping, sizes: Sizes) -> Result<Self, TrialError> {
+        let Problem { resolved, sizes, operands } = Problem::new(kernel, mapping, sizes)?;
+        let product = plain_product(&resolved, &sizes);
+        Ok(Self { kernel, resolved, sizes, operands, product })
+    }
+
+    /// Random data in which arrays that are only written hold a number instead of poison, so that what a kernel
+    /// leaves as it was counts as well.
+    pub fn data_over(&mut self, style: Style, seed: u64, before: f64) -> Data {
+        let mut data = Data::new(&self.operands, style, seed);
+        for (operand, buffer) in self.operands.iter_mut().zip(&mut data.buffers).filter(|(o, _)| !o.read) {
+            operand.read = true;
+            *buffer = data::filled(operand, before);
+        }
+        data
+    }
+
+    /// The arguments in the order of the signature; `data` holds the buffers.
+    pub fn inputs<'d>(&self, data: &'d Data) -> Vec<Input<'d>> {
+        let mut buffers = data.buffers.iter().zip(&self.operands);
+        let input = |(bytes, operand): (&'d Vec<u8>, &Operand)| match operand.read {
+            true => Input::Buffer(bytes.as_slice()),
+            false => Input::Output(bytes.len()),
+        };
+        let each = self.kernel.params.iter().filter_map(|p| match self.sizes.get(&p.name) {
+            Some(scalar) => Some(Input::Scalar(scalar)),
+            None => buffers.next().map(input),
+        });
+        each.collect()
+    }
+
+    /// Packs the buffers that a kernel of this manifest wants packed.
+    ///
+    /// # Errors
+    /// A buffer is too small, or an extent has no value.
+    pub fn pack(&self, manifest: &Manifest, data: &mut Data) -> Result<(), TrialError> {
+        let value = |name: &str| self.sizes.int(name);
+        for (operand, buffer) in self.operands.iter().zip(&mut data.buffers) {
+            if let Cow::Owned(packed) = as_wanted(manifest, &operand.name, buffer, &value)? {
+                *buffer = packed;
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs the kernel on random data and compares.
+    ///
+    /// # Errors
+    /// The run fails; a wrong result is a [`Verdict`].
+    pub fn check(
+        &self,
+        executor: &dyn Executor,
+        style: Style,
+        seed: u64,
+        products: Option<&ProductSource<'_>>,
+    ) -> Result<Verdict, TrialError> {
+        check_bytes(&self.operands)?;
+        let data = Data::new(&self.operands, style, seed);
+        let found = executor.execute(&self.inputs(&data))?;
+        self.judge(&data, &found, style, seed, products)
+    }
+}

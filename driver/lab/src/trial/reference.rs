@@ -1,0 +1,144 @@
+//! A trial's data and what it becomes: made once, compared with many runs.
+
+use super::blocks::prepared;
+use super::data::element;
+use super::simulated::simulate;
+use super::{Data, Style, Trial, TrialError};
+use std::fmt;
+use warplift_ir::interp::{self, InterpError, run};
+use warplift_ir::manifest::Manifest;
+use warplift_ir::tile::Kernel;
+use warplift_sim::{Options, Report};
+
+/// A trial with data, and the buffers as the interpreter leaves them.
+///
+/// On small integers, and where [`super::exact_on_integers`] says so, every run must leave the same.
+#[derive(Debug)]
+pub struct Reference<'a> {
+    /// The trial.
+    pub trial: Trial<'a>,
+    /// The buffers before.
+    pub data: Data,
+    /// The buffers after.
+    pub want: Vec<Vec<u8>>,
+}
+
+/// The first element that is not as the interpreter has it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Difference {
+    /// Argument.
+    pub name: String,
+    /// Place in storage order.
+    pub index: usize,
+    /// The interpreter's value.
+    pub want: f64,
+    /// The value found.
+    pub found: f64,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}[{}] is {}, should be {}", self.name, self.index, self.found, self.want)
+    }
+}
+
+impl<'a> Trial<'a> {
+    /// Draws data and runs the interpreter over the whole grid.
+    ///
+    /// # Errors
+    /// The interpreter refuses the kernel.
+    pub fn reference(self, style: Style, seed: u64) -> Result<Reference<'a>, TrialError> {
+        let data = Data::new(&self.operands, style, seed);
+        Reference::of(self, data)
+    }
+}
+
+impl<'a> Reference<'a> {
+    /// What the interpreter makes of these data.
+    ///
+    /// # Errors
+    /// The interpreter refuses the kernel.
+    pub fn of(trial: Trial<'a>, data: Data) -> Result<Self, TrialError> {
+        let mut reference = Self { trial, data, want: Vec::new() };
+        reference.want = reference.interpret(&reference.trial.resolved, &interp::Options::default())?;
+        Ok(reference)
+    }
+
+    /// The buffers after another form of the kernel, mapped or in another order of blocks, ran in the interpreter.
+    ///
+    /// # Errors
+    /// What stopped it.
+    pub fn interpret(&self, kernel: &Kernel, options: &interp::Options) -> Result<Vec<Vec<u8>>, InterpError> {
+        let Trial { sizes, operands, .. } = &self.trial;
+        let (mut memory, ids, args) = prepared(kernel, sizes, operands, &self.data);
+        run(kernel, &args, &mut memory, options)?;
+        Ok(ids.iter().map(|&id| memory.bytes(id).to_vec()).collect())
+    }
+
+    /// The buffers after PTX ran on these data in the simulator, and what it saw.
+    ///
+    /// # Errors
+    /// Text or a launch that it refuses, a hazard under [`warplift_sim::Hazards::Deny`].
+    pub fn simulate(
+        &self,
+        ptx: &str,
+        manifest: &Manifest,
+        options: &Options,
+        multiprocessors: u32,
+    ) -> Result<(Vec<Vec<u8>>, Report), TrialError> {
+        simulate(ptx, manifest, &self.trial.inputs(&self.data), options, multiprocessors, &mut |_, _| {})
+    }
+
+    /// The first element of an output that differs. Zeros of either sign are equal, and so are NaNs.
+    pub fn difference(&self, found: &[Vec<u8>]) -> Option<Difference> {
+        self.difference_beyond(found, 0.0)
+    }
+
+    /// The first element of an output that is farther away than a tolerance, relative above 1.
+    pub fn difference_beyond(&self, found: &[Vec<u8>], tolerance: f64) -> Option<Difference> {
+        self.difference_where(found, |_, want, found| (want - found).abs() <= tolerance * want.abs().max(1.0))
+    }
+
+    /// The first element of an output that is not near: `near` is told the argument's number among the pointers,
+    /// the value wanted and the value found.
+    pub fn difference_where(
+        &self,
+        found: &[Vec<u8>],
+        near: impl Fn(usize, f64, f64) -> bool,
+    ) -> Option<Difference> {
+        let all = self.trial.operands.iter().zip(self.want.iter().zip(found)).enumerate();
+        let mut changed = all.filter(|(_, (o, (want, found)))| o.written && want != found);
+        changed.find_map(|(place, (o, (want, found)))| {
+            let value = |bytes: &[u8], i| element(bytes, i, o.elem).map_or(f64::NAN, |v| v.as_f64());
+            let pairs = (0..o.elements as usize).map(|i| (i, value(want, i), value(found, i)));
+            let differs =
+                |(_, a, b): &(usize, f64, f64)| a != b && !(a.is_nan() && b.is_nan()) && !near(place, *a, *b);
+            let (index, want, found) = pairs.into_iter().find(differs)?;
+            Some(Difference { name: o.name.clone(), index, want, found })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Sizes;
+    use super::*;
+    use warplift::kernels::find;
+
+    #[test]
+    fn differences_are_named() {
+        let module = find("axpy").unwrap().parse().unwrap();
+        let kernel = &module.kernels[0];
+        let trial = Trial::new(kernel, &module.mappings[0], Sizes::parse(kernel, "n=5000").unwrap()).unwrap();
+        let reference = trial.reference(Style::Integers, 1).unwrap();
+        let mut found = reference.want.clone();
+        assert_eq!(reference.difference(&found), None);
+        found[1][17] ^= 0x40;
+        let off = reference.difference(&found).unwrap();
+        assert_eq!((off.name.as_str(), off.index), ("y", 4));
+        // What is only read may not differ, but is no output.
+        found[1][17] ^= 0x40;
+        found[0][0] ^= 1;
+        assert_eq!(reference.difference(&found), None);
+    }
+}

@@ -1,0 +1,112 @@
+//! The mutation proof over what Warplift emits: each synchronisation of a kernel's PTX removed, corrupted or
+//! moved is reported by the simulator as a hazard or shows in the result.
+//!
+//! `cargo test` takes samples by a fixed seed, and one by a fresh seed; all mutants of all kernels:
+//! `warplift mutate`, or `cargo test -p warplift-lab --release --test emitted -- --ignored --nocapture`.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+use warplift::ir::target::SM90A;
+use warplift::{Options, compile};
+use warplift_lab::proof::{CASES, Case, EQUIVALENT, Known, Proof, ProofError, Subject, equivalent, source};
+use warplift_sim::mutate::{Mutant, Mutation, mutants};
+
+/// Judges the mutants that are chosen of a case.
+fn prove(case: &Case, choose: impl Fn(&Subject<'_>) -> Result<Vec<Mutant>, ProofError>) -> Proof {
+    let name = case.name();
+    let (kernel, mapping) = source(case).unwrap_or_else(|e| panic!("{e}"));
+    let subject = Subject::new(&kernel, &mapping, case).unwrap_or_else(|e| panic!("{name}: {e}"));
+    let chosen = choose(&subject).unwrap_or_else(|e| panic!("{name}: {e}"));
+    subject.prove(&chosen, &|| ()).unwrap_or_else(|e| panic!("{name}: {e}"))
+}
+
+/// Mutants of a sample.
+const SAMPLE: usize = 16;
+
+fn sample(case: &Case, seed: u64) {
+    let proof = prove(case, |subject| subject.sample(SAMPLE, seed));
+    assert_eq!(proof.escaped, Vec::<String>::new(), "seed {seed} of {}", proof.name);
+    assert_eq!(proof.unexecuted, Vec::<String>::new(), "seed {seed} of {}", proof.name);
+    assert_eq!(proof.contradicted, Vec::<String>::new(), "seed {seed} of {}", proof.name);
+    assert!((1..=SAMPLE).contains(&proof.mutants), "{proof}");
+    let caught: usize = proof.caught.values().sum();
+    assert!(2 * caught > proof.mutants, "more rules than hazards: {proof}");
+}
+
+#[test]
+fn a_sample_of_mutants_is_caught() {
+    sample(&CASES[0], 7);
+}
+
+#[test]
+fn a_fresh_sample_of_mutants_is_caught() {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
+    let seed = now.as_nanos() as u64;
+    let small: Vec<&Case> = CASES.iter().filter(|c| c.mapping.contains("BM = 64")).collect();
+    sample(small[seed as usize % small.len()], seed);
+}
+
+#[test]
+fn a_sample_of_mutants_of_warps_is_caught() {
+    for case in CASES.iter().filter(|c| c.mapping.contains("mma_sync")) {
+        sample(case, 7);
+    }
+}
+
+/// Whether a mutant initialises a barrier behind the meeting of all threads.
+fn is_initialised_late(mutant: &Mutant) -> bool {
+    let moved = mutant.description.rsplit('`').nth(1).is_some_and(|own| own.contains("mbarrier.init"));
+    mutant.mutation == Mutation::Move && moved
+}
+
+/// Where warps fill a ring, the last stage's barrier is first used at the ring's depth: in longer loops another stage
+/// was handed back before, and that orders a late initialisation. A loop of just the depth has nothing else.
+#[test]
+fn barriers_that_are_initialised_late_are_caught() {
+    let case = CASES.iter().find(|c| c.mapping.contains("array s: staged")).expect("two rings");
+    let all =
+        |subject: &Subject<'_>| Ok(subject.mutants()?.into_iter().filter(is_initialised_late).collect());
+    let proof = prove(case, all);
+    assert_eq!((proof.mutants, proof.caught.values().sum()), (12, 12), "{:?}", proof.escaped);
+    let shorter = Case { problems: &[("20x72x1920", 2)], ..*case };
+    let proof = prove(&shorter, all);
+    assert!(!proof.escaped.is_empty(), "the loop of the ring's depth is not needed");
+}
+
+/// A sample is too small for a share, but the rules read nothing but text: over all mutants of all cases, noticed
+/// or not, they say of few that they are the same program.
+#[test]
+fn the_rules_cover_few_mutants_of_all() {
+    let (mut all, mut same) = (0, Vec::new());
+    for case in CASES {
+        let (kernel, mapping) = source(case).unwrap_or_else(|e| panic!("{e}"));
+        let made = compile(&kernel, &mapping, &SM90A, &Options::default());
+        let ptx = made.unwrap_or_else(|e| panic!("{}: {e}", case.name())).ptx;
+        let of_case = mutants(&ptx).unwrap_or_else(|e| panic!("{}: {e}", case.name()));
+        all += of_case.len();
+        let said =
+            |m: &Mutant| equivalent(&ptx, m).map(|why| format!("{}: {}: {why}", case.name(), m.description));
+        same.extend(of_case.iter().filter_map(said));
+    }
+    println!("{} of {all}", same.len());
+    same.iter().for_each(|s| println!("{s}"));
+    assert!(all > 4000 && !same.is_empty(), "{all}");
+    assert!(same.len() as f64 <= EQUIVALENT * all as f64, "{same:#?}");
+}
+
+#[test]
+#[ignore = "minutes; the whole proof"]
+fn every_mutant_is_caught() {
+    let mut all = Proof { name: "all".into(), ..Proof::default() };
+    for case in CASES {
+        let proof = prove(case, |subject| subject.mutants());
+        println!("{proof}");
+        let used = |k: &&Known| proof.equivalent.iter().filter(|e| k.names(&e.0)).count() == 1;
+        assert_eq!(case.known.iter().filter(used).count(), case.known.len(), "{:?}", proof.equivalent);
+        all.add(proof);
+    }
+    println!("{all}: {:?}", all.caught);
+    assert_eq!(all.escaped, Vec::<String>::new());
+    assert_eq!(all.unexecuted, Vec::<String>::new());
+    assert_eq!(all.contradicted, Vec::<String>::new());
+    assert!(all.few_equivalent(), "{:?}", all.equivalent);
+}

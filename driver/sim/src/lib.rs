@@ -1,0 +1,69 @@
+//! The PTX simulator: executes PTX text on the CPU, exactly as emitted, and finds hazards.
+//!
+//! ```text
+//!  PTX text ─ parse ─► Module ─ Launch ─► run ─► Report: hazards, counts
+//!                                  ▲       │
+//!                               Memory ◄───┘
+//! ```
+//!
+//! It is a second opinion: it shares nothing with the compiler but the manifest's type ([`warplift_manifest`]). Warps run
+//! with active masks and meet again at post-dominators. Everything asynchronous (bulk copies,
+//! wgmma, `cp.async`) happens at a moment that an adversary picks among all legal ones, and every
+//! touch of shared memory is checked against vector clocks, one timeline a warp and one an
+//! asynchronous operation, so that a race is found whatever order ran.
+
+mod access;
+mod ast;
+mod bulk;
+mod cfg;
+mod classes;
+mod clock;
+mod copy;
+mod cursor;
+mod data;
+mod decode;
+mod exchange;
+mod exec;
+mod finish;
+mod float;
+mod from_manifest;
+mod global;
+mod global_shadow;
+mod grids;
+mod hazard;
+mod initial;
+mod inst;
+mod knowledge;
+mod lane_float;
+mod lane_int;
+mod launch;
+mod lex;
+mod literal;
+mod machine;
+mod matrix;
+mod mbarrier;
+mod memory;
+pub mod mutate;
+mod named;
+mod ops;
+mod parse;
+mod parse_body;
+mod product;
+mod program;
+pub mod random;
+mod schedule;
+mod shadow;
+mod space;
+mod state;
+mod tensormap;
+mod values;
+mod wgmma;
+mod wide;
+
+pub use from_manifest::{Arg, launch_from_manifest};
+pub use hazard::{Hazard, HazardKind, PtxError, Report, SimError, Site};
+pub use launch::{Adversary, Hazards, Launch, Options, ParamValue, ProxyFence};
+pub use memory::{BufferId, Memory};
+pub use program::{Module, parse};
+pub use schedule::{run, run_observed};
+pub use tensormap::TensorMapDesc;

@@ -1,0 +1,78 @@
+//! A problem: one kernel on one set of sizes, before anything runs.
+//!
+//! ```text
+//!  kernel + mapping ─ tunables ─► resolved kernel ─┬─► operands: elements that its views reach, read, written
+//!  m=4096, n=4096, .. ──────────► Sizes ───────────┼─► grid
+//!                                                  └─► work of a block: multiplications, bytes
+//! ```
+//!
+//! Prediction and the choice of mappings read it; so does whoever makes buffers for a launch.
+
+mod operands;
+mod sizes;
+mod work;
+
+pub use operands::{Operand, evaluate, extents, operands};
+pub use sizes::{Scalar, Sizes};
+pub use work::{block_work, elements, multiplications, operand_bits, total, visit};
+
+use warplift_ir::tile::{Kernel, Mapping};
+use warplift_isel::IselError;
+
+/// Why a kernel and sizes make no problem.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum ProblemError {
+    /// Sizes that do not fit the signature.
+    #[error("{0}")]
+    Sizes(String),
+    /// A view or a grid whose extent is not known before the launch.
+    #[error("{0}")]
+    Operands(String),
+    /// The mapping's tunables do not fit the kernel.
+    #[error(transparent)]
+    Mapping(#[from] IselError),
+}
+
+/// One kernel on one set of sizes.
+#[derive(Clone, Debug)]
+pub struct Problem {
+    /// The kernel without tunables: what runs in the interpreter.
+    pub resolved: Kernel,
+    /// Scalar arguments.
+    pub sizes: Sizes,
+    /// Pointer arguments.
+    pub operands: Vec<Operand>,
+}
+
+impl Problem {
+    /// Works out the operands.
+    ///
+    /// # Errors
+    /// Sizes that the kernel lacks, extents that are unknown or too large.
+    pub fn new(kernel: &Kernel, mapping: &Mapping, sizes: Sizes) -> Result<Self, ProblemError> {
+        let resolved = warplift_isel::map::do_tunables(kernel, mapping)?;
+        let operands = operands(&resolved, &sizes)?;
+        Ok(Self { resolved, sizes, operands })
+    }
+
+    /// Sizes of real work, or smaller ones where those are beyond what tensors may span.
+    pub fn usual_sizes(kernel: &Kernel, mapping: &Mapping) -> Option<Sizes> {
+        let all = [Sizes::nominal(kernel), Sizes::defaults(kernel), Sizes::small(kernel)];
+        all.into_iter().find(|s| Self::new(kernel, mapping, s.clone()).is_ok())
+    }
+}
+
+/// Bytes that a launch moves at least: each input read once, each output written once.
+pub fn traffic(operands: &[Operand]) -> f64 {
+    let moved = |o: &Operand| o.bytes() as f64 * f64::from(u8::from(o.read) + u8::from(o.written));
+    operands.iter().map(moved).sum()
+}
+
+/// The grid of a kernel without tunables; none where these sizes give it none.
+pub fn grid_of(kernel: &Kernel, sizes: &Sizes) -> Option<[u64; 3]> {
+    let mut grid = [1; 3];
+    for (slot, &value) in grid.iter_mut().zip(&kernel.grid) {
+        *slot = u64::try_from(evaluate(kernel, value, sizes)?).ok()?;
+    }
+    Some(grid)
+}
