@@ -16,12 +16,29 @@ pub enum Feature {
     Sched(sched::Feature),
 }
 
+/// Names of former versions, each with today's.
+const FORMER: [(&str, &str); 5] = [
+    ("detours", "smem-staging"),
+    ("apart", "zero-point"),
+    ("turns", "mma-order"),
+    ("slices", "elementwise-subtiles"),
+    ("held", "hoist-loads"),
+];
+
 /// A name that no feature has.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no feature `{name}`: there are {}", Feature::names().join(", "))]
+#[error("no feature `{name}`: {}", advice(.name))]
 pub struct UnknownFeature {
     /// The name.
     pub name: String,
+}
+
+/// What to say instead: today's name of one of former versions, else any there is.
+fn advice(name: &str) -> String {
+    match FORMER.iter().find(|(former, _)| *former == name) {
+        Some((_, today)) => format!("it is now `{today}`"),
+        None => format!("there are {}", Feature::names().join(", ")),
+    }
 }
 
 impl Feature {
@@ -78,5 +95,14 @@ mod tests {
         }
         let unknown = "frob".parse::<Feature>().unwrap_err();
         assert!(unknown.to_string().contains("`frob`") && unknown.to_string().contains("multicast"));
+    }
+
+    #[test]
+    fn former_names_are_refused_with_todays() {
+        for (former, today) in FORMER {
+            let refused = former.parse::<Feature>().unwrap_err().to_string();
+            assert_eq!(refused, format!("no feature `{former}`: it is now `{today}`"));
+            assert!(today.parse::<Feature>().is_ok(), "{today}");
+        }
     }
 }

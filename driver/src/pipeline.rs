@@ -22,7 +22,7 @@ use warplift_ir::target::Target;
 use warplift_ir::tile::{
     Depth, Item, Kernel, Loc, LoopMapping, Mapping, Origin, Remark, VerifyError, verify, verify_mapping,
 };
-use warplift_ir::{Bump, counted};
+use warplift_ir::{Bump, plural};
 use warplift_isel::IselError;
 use warplift_regalloc::RegallocError;
 use warplift_sched::{Overlap, SchedError};
@@ -243,9 +243,9 @@ pub(crate) fn compile_and<T>(
 }
 
 /// Detours through shared memory that nobody asks for.
-const SMEM_STAGING: Feature = Feature::Isel(warplift_isel::Feature::Detours);
+const SMEM_STAGING: Feature = Feature::Isel(warplift_isel::Feature::SmemStaging);
 /// Products of what operands are less by, which nobody asks for.
-const ZERO_POINT: Feature = Feature::Isel(warplift_isel::Feature::Apart);
+const ZERO_POINT: Feature = Feature::Isel(warplift_isel::Feature::ZeroPoint);
 /// Chains that are cut though nobody says so.
 const ELEMENTWISE_SUBTILES: Feature = Feature::Sched(warplift_sched::Feature::ElementwiseSubtiles);
 /// What epilogue warps hold for all tiles.
@@ -312,10 +312,10 @@ fn stages<'b>(
     bump: &'b Bump,
 ) -> Result<(Scheduled<'b>, Compiled), CompileError> {
     let of = of_isel(disable);
-    let forms = r.pass("map", || warplift_isel::map::do_forms_without(kernel, mapping, &of))?;
-    let (mapped, plan) = r.pass("plan", || warplift_isel::select::do_select(&forms, &of))?;
+    let variants = r.pass("map", || warplift_isel::map::do_map_variants_without(kernel, mapping, &of))?;
+    let (mapped, plan) = r.pass("plan", || warplift_isel::select::do_select(&variants, &of))?;
     r.dump("map", &mapped);
-    let idle = warplift_isel::idle::do_idle(kernel, &mapped, &plan, mapping)?;
+    let lints = warplift_isel::mapping_lints::do_mapping_lints(kernel, &mapped, &plan, mapping)?;
     if r.options.verify {
         verify(&mapped).map_err(|e| bug("map", &e, &mapped))?;
     }
@@ -389,7 +389,7 @@ fn stages<'b>(
         })
         .collect();
     let explained = Explained {
-        remarks: idle,
+        remarks: lints,
         plan: plan.describe(&mapped),
         search: plan.describe_search(&mapped),
         schedule,
@@ -447,7 +447,7 @@ impl Display for Explained {
             writeln!(f, "  {at:>7} {name}: {stages} x {bytes}")?;
         }
         if let Some(d) = &self.schedule.deferral {
-            let parts = counted(d.parts.len() as u64, "part");
+            let parts = plural(d.parts.len() as u64, "part");
             writeln!(f, "deferred: {parts} under the first iterations of the next tile's main loop")?;
         }
         for l in &self.schedule.loops {

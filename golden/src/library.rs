@@ -144,8 +144,8 @@ pub const CASES: &[Case] = &[
     close("softmax_blocks", &[("m", 2), ("n", 20000)]),
     close("layer_norm_blocks", &[("m", 5), ("n", 4000)]),
     close("softmax_long", &[("m", 2), ("n", 5000)]),
-    close("softmax_relay", &[("m", 5), ("n", 20000)]),
-    close("layer_norm_relay", &[("m", 5), ("n", 20000)]),
+    close("softmax_warp_specialized", &[("m", 5), ("n", 20000)]),
+    close("layer_norm_warp_specialized", &[("m", 5), ("n", 20000)]),
     close("rms_norm", &[("m", 3), ("n", 1000)]),
     close("layer_norm", &[("m", 3), ("n", 1000)]),
 ];

@@ -185,10 +185,10 @@ fn is_helped((kernel, mapping): &(Kernel, Mapping), disable: &[Feature]) -> bool
 fn what_operands_are_less_is_multiplied_by_one_warp_for_all() {
     let zeros = zeros("u8");
     let with = |more: &[(&'static str, &'static str)]| narrow(more);
-    let apart: Feature = "apart".parse().expect("a feature");
+    let zero_point: Feature = "zero-point".parse().expect("a feature");
     let roles: Feature = "warp-specialization".parse().expect("a feature");
     assert!(is_helped(&with(&[]), &[]));
-    assert!(!is_helped(&with(&[]), &[apart]));
+    assert!(!is_helped(&with(&[]), &[zero_point]));
     assert!(is_helped(&narrow(&zeros), &[]));
     // Groups that spare too little, elements that wait for memory, types without the numbers, rounded differences.
     assert!(is_helped(&with(&[("GROUP = 128", "GROUP = 64")]), &[]));

@@ -197,10 +197,10 @@ fn without_a_feature_the_same_is_computed() {
                 Feature::Shuffles => {
                     assert!(plan.iter().all(|l| !l.contains("warp shuffles")), "{name}: {plan:?}")
                 }
-                Feature::Detours => {
+                Feature::SmemStaging => {
                     assert!(plan.iter().all(|l| !l.contains("what they computed")), "{name}: {plan:?}")
                 }
-                Feature::Apart => {
+                Feature::ZeroPoint => {
                     let handed = made.explained.schedule.rings.values().any(|r| r.fill.is_stored());
                     assert!(!handed, "{name}: a helper hands something on");
                 }

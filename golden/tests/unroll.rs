@@ -36,7 +36,7 @@ fn waits(made: &Compiled) -> usize {
 }
 
 /// Instructions by which slots are counted in the consumers' code.
-fn counted(made: &Compiled) -> bool {
+fn plural(made: &Compiled) -> bool {
     let (consumer, _) = made.ptx.split_once("$producer:").expect("a producer");
     consumer.contains("selp.b32")
 }
@@ -50,7 +50,7 @@ fn a_body_stands_there_for_each_slot() {
             let (made, rolled) = (compiled(&case, &[]), compiled(&case, &[UNROLL]));
             assert_eq!(waits(&made), rings * stages as usize, "{columns} columns, {stages} stages");
             assert_eq!(waits(&rolled), rings);
-            assert!(!counted(&made) && counted(&rolled));
+            assert!(!plural(&made) && plural(&rolled));
         }
     }
 }

@@ -1,16 +1,16 @@
 //! What the stages of Warplift share: types, layouts, the two IRs, the opcode table and the
 //! results that stages hand on.
 
-mod counted;
 pub mod interp;
 pub mod layout;
 pub mod machine;
+mod plural;
 pub mod target;
 mod text;
 pub mod tile;
 pub mod types;
 
 pub use bumpalo::Bump;
-pub use counted::counted;
 pub use cranelift_entity as entity;
+pub use plural::plural;
 pub use warplift_manifest as manifest;

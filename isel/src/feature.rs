@@ -12,10 +12,10 @@ pub enum Feature {
     Shuffles,
     /// What goes through shared memory though neither text nor mapping asks for it: left operands that a loop leaves alone,
     /// and what a loop loads beside its products. Without it both stay in registers.
-    Detours,
-    /// What computed operands of products are less than the fields they come from, as a product of its own that all warps
-    /// would make alike; without it threads take it away element by element.
-    Apart,
+    SmemStaging,
+    /// Zero points factored out of the products of dequantized operands, as a product of their own that is the same in every
+    /// warp; without it threads subtract them element by element.
+    ZeroPoint,
 }
 
 impl Feature {
@@ -24,8 +24,8 @@ impl Feature {
         ("synthesis", Self::Synthesis),
         ("swizzle", Self::Swizzle),
         ("shuffles", Self::Shuffles),
-        ("detours", Self::Detours),
-        ("apart", Self::Apart),
+        ("smem-staging", Self::SmemStaging),
+        ("zero-point", Self::ZeroPoint),
     ];
 }
 
@@ -36,10 +36,10 @@ pub struct Ways {
     pub shuffles: bool,
     /// Swizzles.
     pub swizzles: bool,
-    /// Ways through shared memory that nobody asks for.
-    pub detours: bool,
-    /// Constants that operands are less by, multiplied apart from them.
-    pub apart: bool,
+    /// Staging in shared memory that neither text nor mapping asks for.
+    pub smem_staging: bool,
+    /// Zero points factored out of products.
+    pub zero_point: bool,
 }
 
 impl Ways {
@@ -49,8 +49,8 @@ impl Ways {
         Self {
             shuffles: has(Feature::Shuffles),
             swizzles: has(Feature::Swizzle),
-            detours: has(Feature::Detours),
-            apart: has(Feature::Apart),
+            smem_staging: has(Feature::SmemStaging),
+            zero_point: has(Feature::ZeroPoint),
         }
     }
 }

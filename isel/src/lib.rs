@@ -10,9 +10,9 @@
 
 pub mod facts;
 mod feature;
-pub mod idle;
 pub mod lower;
 pub mod map;
+pub mod mapping_lints;
 mod operand;
 pub mod plan;
 mod rows;

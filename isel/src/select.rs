@@ -8,7 +8,7 @@
 //! ```
 
 use crate::feature::Feature;
-use crate::map::{Form, Forms};
+use crate::map::{MmaVariant, MmaVariants};
 use crate::plan::{self, CLEARLY, Outcome, Plan, Point, Tried, Way};
 use crate::{IselError, Result};
 use warplift_ir::tile::Kernel;
@@ -17,10 +17,10 @@ use warplift_ir::tile::Kernel;
 ///
 /// # Errors
 /// Those of the rule's form, where no other one is possible either.
-pub fn do_select(forms: &Forms<'_>, disabled: &[Feature]) -> Result<(Kernel, Plan)> {
+pub fn do_select(variants: &MmaVariants<'_>, disabled: &[Feature]) -> Result<(Kernel, Plan)> {
     let mut selection = Selection { disabled, rule: None, best: None, refused: None, tried: Vec::new() };
-    for &form in forms.all() {
-        selection.look(forms, form);
+    for &variant in variants.all() {
+        selection.look(variants, variant);
     }
     selection.finish()
 }
@@ -37,12 +37,12 @@ struct Selection<'d> {
 
 impl Selection<'_> {
     /// Tries a form, if it may be better than what was found.
-    fn look(&mut self, forms: &Forms<'_>, form: Form) {
+    fn look(&mut self, variants: &MmaVariants<'_>, variant: MmaVariant) {
         let first = self.rule.is_none() && self.refused.is_none();
         if self.best.is_some() && self.disabled.contains(&Feature::Synthesis) {
             return;
         }
-        let outcome = match self.plan(forms.make(form)) {
+        let outcome = match self.plan(variants.build(variant)) {
             Ok(outcome) => outcome,
             Err(e) => {
                 let outcome = Outcome::Refused(e.message.clone());
@@ -51,7 +51,7 @@ impl Selection<'_> {
             }
         };
         if !first {
-            self.tried.push(Tried { point: Point::Form, way: Way::Form(form), outcome });
+            self.tried.push(Tried { point: Point::MmaVariant, way: Way::MmaVariant(variant), outcome });
         }
     }
 
@@ -64,7 +64,7 @@ impl Selection<'_> {
             }
         }
         let plan = plan::do_plan_without(&k, self.disabled)?;
-        let cycles = plan.found.as_ref().map_or(0.0, |f| f.best.total());
+        let cycles = plan.search.as_ref().map_or(0.0, |f| f.best.total());
         if self.best.is_none() && self.refused.is_none() {
             self.rule = Some(cycles);
         }
@@ -76,13 +76,13 @@ impl Selection<'_> {
 
     /// What another form must take less than to be of use.
     fn limit(&self) -> Option<f64> {
-        let best = self.best.as_ref()?.1.found.as_ref()?.best.total();
+        let best = self.best.as_ref()?.1.search.as_ref()?.best.total();
         Some(self.rule.map_or(best, |rule| best.min(rule * (1.0 - CLEARLY))))
     }
 
     /// What a form takes at least: copies and accesses of the best so far at their least, and its own products.
     fn least(&self, k: &Kernel) -> f64 {
-        let found = self.best.as_ref().and_then(|b| b.1.found.as_ref());
+        let found = self.best.as_ref().and_then(|b| b.1.search.as_ref());
         found.map_or(0.0, |f| f.best.least - f.best.products) + plan::least_products(k)
     }
 
@@ -90,7 +90,7 @@ impl Selection<'_> {
         let Some((k, mut plan)) = self.best else {
             return Err(self.refused.unwrap_or_else(|| IselError::whole("a kernel without a form")));
         };
-        if let Some(found) = &mut plan.found {
+        if let Some(found) = &mut plan.search {
             found.tried.extend(self.tried);
         }
         Ok((k, plan))

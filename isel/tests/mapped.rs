@@ -5,7 +5,7 @@
 use std::path::Path;
 use warplift_ir::interp::{Arg, Memory, Options, run};
 use warplift_ir::tile::{Kernel, Mapping, Module, Op, Type, parse_file, verify};
-use warplift_isel::map::do_forms;
+use warplift_isel::map::do_map_variants;
 
 /// Value of every size: not a multiple of a tile, and of 8 as the facts ask for.
 const SIZE: i64 = 40;
@@ -67,17 +67,17 @@ fn outcome(kernel: &Kernel, tunables: &[(String, i64)], programs: u32) -> Vec<Ve
 
 /// Every form that the kernel may take.
 fn check(kernel: &Kernel, mapping: &Mapping) {
-    let forms = do_forms(kernel, mapping).unwrap();
+    let variants = do_map_variants(kernel, mapping).unwrap();
     let expected = outcome(kernel, &mapping.tunables, 1);
-    for &form in forms.all() {
-        let mapped = forms.make(form);
+    for &variant in variants.all() {
+        let mapped = variants.build(variant);
         assert_eq!(verify(&mapped), Ok(()), "{mapped}");
         let printed = mapped.to_string();
         let again = parse_file(&printed, "printed").unwrap_or_else(|e| panic!("{e:?}\n{printed}"));
         assert!(mapped.same_as(&again.kernels[0]), "{printed}\n{}", again.kernels[0]);
         for programs in [1, 3] {
             let have = outcome(&mapped, &[], programs);
-            assert!(have == expected, "{} as {form} by {programs} programs", kernel.name);
+            assert!(have == expected, "{} as {variant} by {programs} programs", kernel.name);
         }
     }
 }
@@ -95,7 +95,7 @@ fn small_tiles_keep_the_meaning() {
     for module in library() {
         let kernel = &module.kernels[0];
         let small = shrunk(kernel, module.mapping(&kernel.name).unwrap());
-        match do_forms(kernel, &small) {
+        match do_map_variants(kernel, &small) {
             Ok(_) => check(kernel, &small),
             // Many warps cannot share so small a product.
             Err(e) => assert!(e.message.contains("warps") && e.message.contains("share"), "{e}"),

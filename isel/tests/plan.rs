@@ -4,7 +4,7 @@ use warplift_ir::Bump;
 use warplift_ir::machine::{Attr, BufferKind, Program, verify_structured};
 use warplift_ir::target::Opcode;
 use warplift_ir::tile::{Kernel, Mapping, Products, parse_file};
-use warplift_isel::{lower::do_lower, map::do_forms, select::do_select};
+use warplift_isel::{lower::do_lower, map::do_map_variants, select::do_select};
 
 const GEMM: &str = "
 kernel g(x: ptr<f16> ALIGN, y: ptr<f16> ALIGN, z: ptr<f16> ALIGN, rows: i32, cols: i32 MULT, depth: i32 MULT) {
@@ -36,8 +36,8 @@ fn with_facts() -> (Kernel, Mapping) {
 }
 
 fn lower<'a>(k: &Kernel, m: &Mapping, bump: &'a Bump) -> Result<Program<'a>, String> {
-    let forms = do_forms(k, m).map_err(|e| e.to_string())?;
-    let (mapped, plan) = do_select(&forms, &[]).map_err(|e| e.to_string())?;
+    let variants = do_map_variants(k, m).map_err(|e| e.to_string())?;
+    let (mapped, plan) = do_select(&variants, &[]).map_err(|e| e.to_string())?;
     let program = do_lower(&mapped, &plan, m, bump).map_err(|e| e.to_string())?;
     verify_structured(&program.func).unwrap_or_else(|e| panic!("{e:?}\n{program}"));
     Ok(program)

@@ -6,11 +6,11 @@ use warplift_ir::layout::Layout;
 use warplift_ir::layout::convert::Conversion;
 use warplift_ir::machine::{Attr, Program};
 use warplift_ir::target::Opcode;
-use warplift_ir::tile::{Inst, Kernel, Mapping, Op, Value, WarpShare, parse_file};
+use warplift_ir::tile::{Inst, Kernel, Mapping, Op, Value, WarpGrid, parse_file};
 use warplift_isel::plan::{
     Outcome, Plan, Point, StorePlan, Touched, Tried, Way, choose, do_plan, do_plan_without, touched,
 };
-use warplift_isel::{Feature, lower::do_lower, map::do_forms, map::do_map, select::do_select};
+use warplift_isel::{Feature, lower::do_lower, map::do_map, map::do_map_variants, select::do_select};
 
 fn parse(text: &str) -> (Kernel, Mapping) {
     let m = parse_file(text, "s.tile").unwrap_or_else(|e| panic!("{e:?}\n{text}"));
@@ -79,7 +79,7 @@ fn sums_of_rows_take_fewer_shuffles_for_the_same_sectors() {
     let [was, is] = [&rule, &best].map(|p| registers(&lower(&k, p, &m, &bump), Opcode::ShflBfly));
     // 8 rows a warp: 5 rounds for each, or 3 for each of two that four eighths of a warp hold.
     assert_eq!((was, is), (40, 6));
-    let found = best.found.expect("the search was on");
+    let found = best.search.expect("the search was on");
     assert!(found.best.total() < found.rule.expect("the rule's").total());
     assert!(found.tried.iter().any(|t| matches!(t.outcome, Outcome::Made(_))), "{:?}", found.tried);
 }
@@ -134,7 +134,7 @@ fn columns_that_no_wide_slab_holds_are_cut_otherwise() {
     let product = plan.products.values().next().expect("a product");
     let slab = plan.shared[&product.b.0].slab;
     assert!(product.n.is_multiple_of(slab) || product.n <= slab, "{} columns, slabs of {slab}", product.n);
-    let found = plan.found.as_ref().expect("the search was on");
+    let found = plan.search.as_ref().expect("the search was on");
     assert!(found.rule.is_none() && found.plans > 1, "{found:?}");
 }
 
@@ -158,7 +158,7 @@ mapping t { kernel: warps WARPS }
 ";
 
 fn conversions(k: &Kernel, plan: &Plan) -> Vec<Conversion> {
-    let wanted = plan.uses.iter().filter(|(u, _)| !plan.again.contains_key(u));
+    let wanted = plan.uses.iter().filter(|(u, _)| !plan.rematerialized.contains_key(u));
     let uses = wanted.map(|(&(inst, n), to)| (k.args(inst)[n], inst, to.clone(), true));
     let made = plan.made.iter().map(|(&v, l)| (v, k.def(v).expect("a result"), l.clone(), false));
     let all = uses.chain(made).map(|(v, inst, other, to_other)| {
@@ -257,12 +257,12 @@ mapping s { BM = 128, BN = 128, BK = 64 kernel: WHAT }
 
 fn select(text: &str, without: &[Feature]) -> (Kernel, Plan) {
     let m = parse_file(text, "s.tile").unwrap_or_else(|e| panic!("{e:?}\n{text}"));
-    let forms = do_forms(&m.kernels[0], &m.mappings[0]).unwrap_or_else(|e| panic!("{e}"));
-    do_select(&forms, without).unwrap_or_else(|e| panic!("{e}"))
+    let variants = do_map_variants(&m.kernels[0], &m.mappings[0]).unwrap_or_else(|e| panic!("{e}"));
+    do_select(&variants, without).unwrap_or_else(|e| panic!("{e}"))
 }
 
-fn shared(plan: &Plan) -> WarpShare {
-    plan.warp_products.values().next().expect("a product of warps").share
+fn shared(plan: &Plan) -> WarpGrid {
+    plan.warp_products.values().next().expect("a product of warps").warp_grid
 }
 
 #[test]
@@ -275,16 +275,16 @@ fn rows_that_are_reduced_stay_in_a_warp() {
     let (_, best) = select(&text, &[]);
     assert!(shared(&rule).columns > 1, "the rule reads the least: {:?}", shared(&rule));
     assert_eq!((shared(&best).rows, shared(&best).columns), (8, 1), "no meeting of the block in the loop");
-    let found = best.found.expect("the search was on");
-    let form = |t: &&Tried| t.point == Point::Form;
-    assert!(found.tried.iter().filter(form).count() >= 3, "{:?}", found.tried);
+    let found = best.search.expect("the search was on");
+    let variant = |t: &&Tried| t.point == Point::MmaVariant;
+    assert!(found.tried.iter().filter(variant).count() >= 3, "{:?}", found.tried);
 }
 
 #[test]
 fn a_product_alone_is_shared_as_it_reads_the_least() {
     let text = PRODUCT.replace("ALIGN", "align 16").replace("192", "128").replace("for t: consumers 3", "");
     let (k, plan) = select(&text.replace("MORE", "warps 8, products mma_sync"), &[]);
-    assert_eq!(shared(&plan), WarpShare { rows: 4, columns: 2, together: false });
+    assert_eq!(shared(&plan), WarpGrid { rows: 4, columns: 2, contiguous: false });
     let lines = plan.describe_search(&k);
     assert!(lines.iter().any(|l| l.contains("products: mma.sync by 8 x 1 warps")), "{lines:?}");
 }
@@ -308,7 +308,7 @@ mapping c {
 #[test]
 fn what_the_text_rearranges_is_counted_and_told() {
     let (k, plan) = select(PINNED, &[]);
-    let found = plan.found.as_ref().expect("the search was on");
+    let found = plan.search.as_ref().expect("the search was on");
     assert!(found.best.conversions > 0.0, "{found:?}");
     let lines = plan.describe(&k);
     assert!(lines.iter().any(|l| l.contains("conversion of a: ") && l.contains("shuffles")), "{lines:?}");
@@ -335,9 +335,9 @@ mapping b { BM = 512, BN = 16 kernel: warps 4, products mma_sync }
 #[test]
 fn rows_lie_together_where_that_saves_meetings() {
     let rule = shared(&select(COMPUTED, &[Feature::Synthesis]).1);
-    assert_eq!(rule, WarpShare { rows: 4, columns: 1, together: false });
+    assert_eq!(rule, WarpGrid { rows: 4, columns: 1, contiguous: false });
     let (k, plan) = select(COMPUTED, &[]);
-    assert!(shared(&plan).together, "{:?}", plan.describe(&k));
+    assert!(shared(&plan).contiguous, "{:?}", plan.describe(&k));
     let stores = k.insts.values().filter(|d| matches!(d.op, Op::Store)).count();
     assert_eq!(stores, 1, "sixteen columns are one chunk, instead of eight of 64 rows");
 }
@@ -360,6 +360,6 @@ fn where_the_mapping_names_no_instruction_the_cheaper_one_is_taken() {
     let wide = PRODUCT.replace("ALIGN", "align 16").replace("192", "128").replace("for t: consumers 3", "");
     let (k, wide) = select(&wide.replace("MORE", "raster linear"), &[]);
     assert!(!wide.products.is_empty(), "{:?}", wide.describe(&k));
-    let form = |t: &Tried| t.point == Point::Form && matches!(t.outcome, Outcome::Bounded(_));
-    assert!(wide.found.is_some_and(|f| f.tried.iter().any(form)), "{:?}", k.name);
+    let variant = |t: &Tried| t.point == Point::MmaVariant && matches!(t.outcome, Outcome::Bounded(_));
+    assert!(wide.search.is_some_and(|f| f.tried.iter().any(variant)), "{:?}", k.name);
 }

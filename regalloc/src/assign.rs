@@ -5,7 +5,7 @@ use crate::liveness::{Liveness, occupies};
 use crate::normalize::Normalized;
 use crate::parallel::sequence;
 use crate::planned::Planned;
-use crate::pressure::{self, Scalars};
+use crate::pressure::{self, LiveScalars};
 use crate::ranges::{Ranges, flies, flies_before};
 use crate::rematerialize::fence_before;
 use crate::scalars::{Assigned, slots};
@@ -28,7 +28,7 @@ struct Analysis {
     planned: Planned,
     ranges: Ranges,
     hazards: Hazards,
-    scalars: Scalars,
+    scalars: LiveScalars,
 }
 
 /// Gives all values of a function registers.
@@ -63,7 +63,7 @@ fn analyse(normal: &Normalized<'_>, budget: &Budget<'_>) -> Result<Analysis, Reg
         planned
             .trace(normal, insts)
             .map_err(|i| malformed(budget, i, "a view leaves its fragment, or has no start"))?;
-        let scalars = Scalars::count(normal, &live, &planned);
+        let scalars = LiveScalars::count(normal, &live, &planned);
         let (words, point) = scalars.most_words();
         let more = match words.checked_sub(WORDS) {
             Some(over @ 1..) => pressure::longest(normal, &live, &planned, point, over as usize + 8),

@@ -11,7 +11,7 @@
 
 use crate::normalize::Normalized;
 use crate::planned::Planned;
-use crate::shape::Place;
+use crate::shape::WebSlice;
 use rustc_hash::FxHashMap;
 use warplift_ir::machine::{IndexMap, Inst};
 use warplift_ir::target::Opcode;
@@ -47,10 +47,10 @@ impl Hazards {
         &self,
         normal: &Normalized<'_>,
         planned: &Planned,
-        (u, pu): (usize, &Place),
-        (v, pv): (usize, &Place),
+        (u, pu): (usize, &WebSlice),
+        (v, pv): (usize, &WebSlice),
     ) -> bool {
-        let one = |o: usize, po: &Place, r: usize, pr: &Place| {
+        let one = |o: usize, po: &WebSlice, r: usize, pr: &WebSlice| {
             let list = self.0.get(&key(o, r)).map_or(&[][..], |l| l);
             list.iter().all(|&(inst, k)| in_time(normal, planned, inst, k, (o, po), (r, pr)))
         };
@@ -68,8 +68,8 @@ fn in_time(
     planned: &Planned,
     inst: Inst,
     k: usize,
-    (o, po): (usize, &Place),
-    (r, pr): (usize, &Place),
+    (o, po): (usize, &WebSlice),
+    (r, pr): (usize, &WebSlice),
 ) -> bool {
     let data = &normal.func.insts[inst];
     let n = planned.regs[r];

@@ -70,7 +70,7 @@ fn blocked(webs: &Webs<'_, '_>, web: &Web, placed: &Placed, layout: &Layout, out
         let (a, b) = webs.place[u as usize].span(regs[u as usize]);
         for &v in webs.facts.fewer(u, &placed.values) {
             let place = &webs.place[v as usize];
-            if placed.webs[place.web as usize] && webs.facts.together(u as usize, v as usize) {
+            if placed.webs[place.web as usize] && webs.facts.live_at_once(u as usize, v as usize) {
                 let (c, d) = place.span(regs[v as usize]);
                 let base = layout.base[place.web as usize];
                 out.push((base + c - b + 1, base + d - a));

@@ -57,7 +57,7 @@ impl Count {
 }
 
 /// Scalars live at each point.
-pub(crate) struct Scalars(Vec<Count>);
+pub(crate) struct LiveScalars(Vec<Count>);
 
 /// The scalars live at a point, and how many of each class.
 struct Now<'s, 'a> {
@@ -103,7 +103,7 @@ fn scan(normal: &Normalized<'_>, live: &Liveness, planned: &Planned, mut visit: 
     }
 }
 
-impl Scalars {
+impl LiveScalars {
     pub(crate) fn count(normal: &Normalized<'_>, live: &Liveness, planned: &Planned) -> Self {
         let points = 2 * live.start.last().copied().unwrap_or(0) as usize;
         let mut counts = vec![Count::default(); points];
@@ -147,7 +147,7 @@ pub(crate) struct Peak {
 }
 
 /// Sweeps over all points; `operands` are the places of the planner's values.
-pub(crate) fn peak(scalars: &Scalars, ranges: &Ranges, operands: &[Operand], registers: u32) -> Peak {
+pub(crate) fn peak(scalars: &LiveScalars, ranges: &Ranges, operands: &[Operand], registers: u32) -> Peak {
     let points = scalars.0.len();
     let mut begin: Vec<Vec<u32>> = vec![Vec::new(); points + 1];
     let mut end: Vec<Vec<u32>> = vec![Vec::new(); points + 1];

@@ -12,7 +12,7 @@ struct List {
 
 /// Registers of one value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct WebSlice {
     pub(crate) web: u32,
     pub(crate) offset: i32,
     list: Option<Rc<List>>,
@@ -27,7 +27,7 @@ pub(crate) enum View {
     List(Box<[u16]>),
 }
 
-impl Place {
+impl WebSlice {
     /// A value alone in its web.
     pub(crate) fn alone(web: u32) -> Self {
         Self { web, offset: 0, list: None }
@@ -105,12 +105,12 @@ mod tests {
 
     #[test]
     fn views_of_views_compose() {
-        let even = Place::alone(0).view(&View::List([0, 2, 4, 6].into()), 4);
+        let even = WebSlice::alone(0).view(&View::List([0, 2, 4, 6].into()), 4);
         let back = even.view(&View::List([3, 1].into()), 2);
         assert_eq!([back.at(0), back.at(1)], [6, 2]);
-        assert_eq!(even.view(&View::Run(2), 1), Place::alone(0).view(&View::Run(4), 1));
-        let run = Place::alone(0).view(&View::List([5, 6, 7].into()), 3);
+        assert_eq!(even.view(&View::Run(2), 1), WebSlice::alone(0).view(&View::Run(4), 1));
+        let run = WebSlice::alone(0).view(&View::List([5, 6, 7].into()), 3);
         assert!(run.is_run() && run.span(3) == (5, 8));
-        assert!(Place::alone(0).view(&View::List([1, 1].into()), 2).repeats());
+        assert!(WebSlice::alone(0).view(&View::List([1, 1].into()), 2).repeats());
     }
 }

@@ -18,7 +18,7 @@ use crate::near::Near;
 use crate::normalize::Normalized;
 use crate::planned::{ANY, Planned, view_of};
 use crate::ranges::Ranges;
-use crate::shape::{Place, View};
+use crate::shape::{View, WebSlice};
 use rustc_hash::FxHashMap;
 use std::cell::OnceCell;
 use warplift_ir::machine::{IndexMap, Inst, InstData};
@@ -43,7 +43,7 @@ pub(crate) struct Facts<'f, 'a> {
 pub(crate) struct Webs<'f, 'a> {
     pub(crate) facts: &'f Facts<'f, 'a>,
     /// Place of each value.
-    pub(crate) place: Vec<Place>,
+    pub(crate) place: Vec<WebSlice>,
     /// Values of each web; empty where a web was taken into another.
     pub(crate) members: Vec<Vec<u32>>,
     /// Webs that hold a fragment operand or the result of a product.
@@ -53,7 +53,7 @@ pub(crate) struct Webs<'f, 'a> {
 /// Builds all webs; `Err` lists products whose accumulator needs a copy first.
 pub(crate) fn build<'f, 'a>(facts: &'f Facts<'f, 'a>) -> Result<Webs<'f, 'a>, Vec<Inst>> {
     let n = facts.planned.values.len();
-    let place = (0..n as u32).map(Place::alone).collect();
+    let place = (0..n as u32).map(WebSlice::alone).collect();
     let members = (0..n as u32).map(|i| vec![i]).collect();
     let mut webs = Webs { facts, place, members, tensor: tensor_values(facts) };
     webs.ties()?;
@@ -234,7 +234,7 @@ impl<'a> Webs<'_, 'a> {
         if clashes {
             return false;
         }
-        let places: Vec<Place> = there.iter().map(|&v| moved(v)).collect();
+        let places: Vec<WebSlice> = there.iter().map(|&v| moved(v)).collect();
         let taken = std::mem::take(&mut self.members[old.web as usize]);
         for (&v, place) in taken.iter().zip(places) {
             self.place[v as usize] = place;
@@ -262,12 +262,12 @@ impl Facts<'_, '_> {
     }
 
     /// Whether two values hold registers at the same time, whatever they contain.
-    pub(crate) fn together(&self, u: usize, v: usize) -> bool {
+    pub(crate) fn live_at_once(&self, u: usize, v: usize) -> bool {
         self.ranges.of[u].meets(&self.ranges.of[v]) || self.hazards.linked(u, v)
     }
 
     /// Whether two values cannot lie at these places of one web.
-    fn clash(&self, u: (usize, &Place), v: (usize, &Place)) -> bool {
+    fn clash(&self, u: (usize, &WebSlice), v: (usize, &WebSlice)) -> bool {
         let (nu, nv) = (self.planned.regs[u.0], self.planned.regs[v.0]);
         let ((a, b), (c, d)) = (u.1.span(nu), v.1.span(nv));
         if a >= d || c >= b {
@@ -279,7 +279,7 @@ impl Facts<'_, '_> {
     }
 
     /// Whether a common register has different contents.
-    fn differ(&self, u: (usize, &Place), v: (usize, &Place)) -> bool {
+    fn differ(&self, u: (usize, &WebSlice), v: (usize, &WebSlice)) -> bool {
         // Looking up in a run is quick.
         let ((u, pu), (v, pv)) = if v.1.is_run() { (u, v) } else { (v, u) };
         let (cu, cv) = (self.planned.content(u), self.planned.content(v));

@@ -26,7 +26,7 @@ use warplift_ir::machine::{
 };
 use warplift_ir::target::{Opcode, Target};
 
-/// Instructions of all bodies together at most: three quarters of what 128 KB of instruction cache hold (`layer_norm_relay`, where
+/// Instructions of all bodies together at most: three quarters of what 128 KB of instruction cache hold (`layer_norm_warp_specialized`, where
 /// this pays, has half as many).
 const MOST_INSTRUCTIONS: u32 = 6144;
 

@@ -9,8 +9,8 @@ use super::source::{Choice, Source, load, overlay, refusal, remarked};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use warplift::ir::counted;
 use warplift::ir::manifest::Manifest;
+use warplift::ir::plural;
 use warplift::ir::target::SM90A;
 use warplift::ir::tile::{Kernel, Mapping};
 use warplift::toolchain::{Assembled, PtxasOptions};
@@ -241,7 +241,7 @@ pub fn assembled(made: &Assembled) -> String {
     format!(
         "{} registers at entry, {spills}, {}{}",
         made.registers,
-        counted(warnings.len() as u64, "warning"),
+        plural(warnings.len() as u64, "warning"),
         warnings.concat()
     )
 }

@@ -5,7 +5,7 @@ use super::ablate::{self, Forms};
 use super::artifact::{Artifact, Ready, write};
 use super::failure::{Failure, Outcome, user};
 use super::micro::{MicroArgs, micro};
-use super::run::{Location, Machine, Place, accepted, leave_if_stuck, sizes, try_sizes};
+use super::run::{Destination, Location, Machine, accepted, leave_if_stuck, sizes, try_sizes};
 use super::source::{Choice, load, overlay};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -63,7 +63,7 @@ pub struct BenchArgs {
     #[command(flatten)]
     ready: Ready,
     #[command(flatten)]
-    place: Place,
+    place: Destination,
 }
 
 #[derive(clap::Subcommand)]

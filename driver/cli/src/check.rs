@@ -4,7 +4,7 @@ use super::Tools;
 use super::artifact::{Artifact, Ready};
 use super::failure::{Failure, Outcome, user};
 use super::run::{
-    Location, Machine, Place, SIMULATED, accepted, leave_if_stuck, operations, simulated, try_sizes,
+    Destination, Location, Machine, SIMULATED, accepted, leave_if_stuck, operations, simulated, try_sizes,
 };
 use super::source::{Choice, repeated};
 use std::ffi::OsString;
@@ -14,7 +14,7 @@ use std::process::Command;
 use std::time::Instant;
 use warplift::Feature;
 use warplift::cuda::Device;
-use warplift::ir::counted;
+use warplift::ir::plural;
 use warplift::kernels;
 use warplift_lab::trial::{Executor, Sizes};
 use warplift_sim::Hazards;
@@ -36,7 +36,7 @@ pub struct CheckArgs {
     #[command(flatten)]
     ready: Ready,
     #[command(flatten)]
-    place: Place,
+    place: Destination,
 }
 
 /// Cases where no file names others. Edges of tiles, a single element, nothing at all, and sizes
@@ -102,7 +102,7 @@ pub fn check(args: &CheckArgs, tools: &Tools) -> Outcome<()> {
             "nothing was executed: this machine has no GPU; `--device sim` takes the simulator".to_owned(),
         )),
         0 => Ok(()),
-        n if wrong => Err(Failure::Wrong(format!("{}: {}", counted(n as u64, "case"), failures.join("; ")))),
+        n if wrong => Err(Failure::Wrong(format!("{}: {}", plural(n as u64, "case"), failures.join("; ")))),
         _ => Err(user(format!("not tried: {}", failures.join("; ")))),
     }
 }
@@ -209,7 +209,7 @@ fn check_kernel(
     artifact: &Artifact,
     cases: &[&Case],
     machine: Option<&Machine>,
-    place: &Place,
+    place: &Destination,
 ) -> Outcome<Vec<String>> {
     let executor: Option<Box<dyn Executor>> = match (machine, place.device) {
         (Some(machine), _) => Some(Box::new(machine.load(artifact, place.limit)?)),

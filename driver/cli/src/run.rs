@@ -31,12 +31,12 @@ pub struct RunArgs {
     #[command(flatten)]
     ready: Ready,
     #[command(flatten)]
-    place: Place,
+    place: Destination,
 }
 
 /// Where and how kernels run.
 #[derive(clap::Args, Clone, Debug)]
-pub struct Place {
+pub struct Destination {
     /// Number of the GPU, or `sim` for the simulator.
     #[arg(long, default_value = "0", value_name = "N|sim", value_parser = location)]
     pub device: Location,
@@ -98,7 +98,7 @@ pub const SIM_MULTIPROCESSORS: u32 = 2;
 ///
 /// # Errors
 /// It has no PTX text.
-pub fn simulated(artifact: &Artifact, place: &Place) -> Outcome<SimExecutor> {
+pub fn simulated(artifact: &Artifact, place: &Destination) -> Outcome<SimExecutor> {
     let ptx = artifact.ptx.clone();
     let ptx = ptx.ok_or_else(|| user(format!("the simulator needs the PTX of `{}`", artifact.name)))?;
     let options = Options { seed: place.seed, hazards: place.hazards, ..Options::default() };
@@ -200,7 +200,7 @@ pub fn sizes(given: &[String], kernel: &Tile, usual: Sizes) -> Outcome<Vec<Sizes
     Ok(if read.is_empty() { vec![usual] } else { read })
 }
 
-fn simulate(artifact: &Artifact, sizes: &[Sizes], place: &Place) -> Outcome<()> {
+fn simulate(artifact: &Artifact, sizes: &[Sizes], place: &Destination) -> Outcome<()> {
     let executor = simulated(artifact, place).map_err(|_| {
         user(format!("nothing was executed: the simulator needs the PTX text of {}", artifact.name))
     })?;

@@ -41,8 +41,8 @@ fn make<'a>(m: &Module, bump: &'a Bump) -> Made<'a> {
 
 fn make_without<'a>(m: &Module, disabled: &[Feature], bump: &'a Bump) -> Made<'a> {
     let (kernel, mapping) = (&m.kernels[0], &m.mappings[0]);
-    let forms = warplift_isel::map::do_forms(kernel, mapping).unwrap_or_else(|e| panic!("{e}"));
-    let (k, plan) = warplift_isel::select::do_select(&forms, &[]).unwrap_or_else(|e| panic!("{e}"));
+    let variants = warplift_isel::map::do_map_variants(kernel, mapping).unwrap_or_else(|e| panic!("{e}"));
+    let (k, plan) = warplift_isel::select::do_select(&variants, &[]).unwrap_or_else(|e| panic!("{e}"));
     let program = warplift_isel::lower::do_lower(&k, &plan, mapping, bump).unwrap_or_else(|e| panic!("{e}"));
     let (program, _) = do_epilogue_roles(program, &SM90A, disabled).unwrap_or_else(|e| panic!("{e}"));
     let program = do_merge_waits(program);
@@ -208,7 +208,7 @@ fn attention_keeps_the_protocol() {
 fn halves_of_a_tile_keep_the_protocol() {
     let mapping =
         "BN = 4096\nfor t: pipeline 17\nkernel: persistent, warps 4, epilogue warps\narray x: staged";
-    let (bump, module) = (Bump::new(), remapped("softmax_relay", mapping));
+    let (bump, module) = (Bump::new(), remapped("softmax_warp_specialized", mapping));
     let made = make(&module, &bump);
     let rings: Vec<_> = made.schedule.rings.values().map(|r| (r.depth, r.least, r.rereads.len())).collect();
     assert_eq!(rings, [(17, 16, 1), (2, 1, 0)]);
@@ -239,7 +239,7 @@ fn halves_of_a_tile_keep_the_protocol() {
 fn what_the_epilogue_alone_read_keeps_the_protocol() {
     let mapping = "BN = 4096\nfor t: pipeline 17\nfor u: pipeline 2\nkernel: persistent, warps 4, epilogue warps\n\
                    array x: staged\narray w: staged\narray b: staged";
-    let (bump, module) = (Bump::new(), remapped("layer_norm_relay", mapping));
+    let (bump, module) = (Bump::new(), remapped("layer_norm_warp_specialized", mapping));
     let made = make(&module, &bump);
     let rings: Vec<_> =
         made.schedule.rings.values().map(|r| (r.depth, r.buffers.len(), r.rereads.len())).collect();

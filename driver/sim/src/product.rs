@@ -20,7 +20,7 @@ use super::inst::{Acc, Elem, Wgmma, WgmmaA};
 use super::machine::{Found, Machine, Stop};
 use super::matrix::element;
 use super::shadow::{Kind, Who};
-use super::state::{Operation, Part};
+use super::state::{Operation, WarpOperands};
 use super::tensormap::swizzle;
 
 /// A matrix descriptor's fields in bytes.
@@ -85,7 +85,7 @@ impl Machine<'_> {
         op: &Operation,
         first: usize,
         g: &Wgmma,
-        parts: &[Option<Part>; 4],
+        parts: &[Option<WarpOperands>; 4],
     ) -> Result<(), Stop> {
         let Some(lead) = &parts[0] else {
             return Ok(());

@@ -43,7 +43,7 @@ pub(crate) struct Entry {
     pub dynamic_start: u32,
     pub local_bytes: u32,
     pub code: Vec<Op>,
-    pub places: Vec<Place>,
+    pub places: Vec<CodeLocation>,
     pub registers: u32,
     pub predicates: u32,
     pub register_names: Vec<String>,
@@ -54,7 +54,7 @@ pub(crate) struct Entry {
 
 /// Where an instruction stands in the PTX and in the kernel's source.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct CodeLocation {
     pub pos: Pos,
     pub opcode: String,
     pub loc: Option<(u32, u32, u32)>,
@@ -124,7 +124,7 @@ fn entry(ast: EntryAst, [constants, globals]: &[Image; 2]) -> Result<Entry, PtxE
         places: ast
             .statements
             .iter()
-            .map(|s| Place { pos: s.pos, opcode: s.opcode.clone(), loc: s.loc })
+            .map(|s| CodeLocation { pos: s.pos, opcode: s.opcode.clone(), loc: s.loc })
             .collect(),
         registers: ast.registers,
         predicates: ast.predicates,

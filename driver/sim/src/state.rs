@@ -226,7 +226,7 @@ impl WarpTensor {
 
 /// What one warp brings to a wgmma.
 #[derive(Clone, Debug)]
-pub(crate) struct Part {
+pub(crate) struct WarpOperands {
     pub a: Option<u64>,
     pub b: u64,
     pub scale_d: bool,
@@ -237,7 +237,7 @@ pub(crate) struct Part {
 #[derive(Clone, Debug)]
 pub(crate) struct Issue {
     pub pc: u32,
-    pub parts: [Option<Part>; 4],
+    pub parts: [Option<WarpOperands>; 4],
     pub timeline: usize,
     pub clock: u32,
     pub done: bool,

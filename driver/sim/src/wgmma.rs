@@ -9,7 +9,7 @@ use super::hazard::HazardKind;
 use super::inst::{Bool, Inst, Wgmma, WgmmaA};
 use super::machine::{Found, Machine, Reason, Stop};
 use super::shadow::Kind;
-use super::state::{Issue, Operation, Part, Stage, Task, WarpTensor};
+use super::state::{Issue, Operation, Stage, Task, WarpOperands, WarpTensor};
 
 impl Machine<'_> {
     /// An ordinary access to a register that some wgmma uses.
@@ -129,7 +129,7 @@ impl Machine<'_> {
         Ok(Flow::Next)
     }
 
-    fn part_of(&mut self, w: usize, g: &Wgmma, mask: u32) -> Result<Part, Stop> {
+    fn part_of(&mut self, w: usize, g: &Wgmma, mask: u32) -> Result<WarpOperands, Stop> {
         let a = match g.a_from {
             WgmmaA::Descriptor(s) => Some(self.get_uniform(w, s, mask)?),
             WgmmaA::Registers(_) => None,
@@ -140,7 +140,7 @@ impl Machine<'_> {
             let what = "lanes disagree on scale-d";
             self.hazard(Found::new(HazardKind::Disagreement, w, self.pc(w), what))?;
         }
-        Ok(Part { a, b, scale_d: scale & 1 == 1, clocks: self.warps[w].clocks.clone() })
+        Ok(WarpOperands { a, b, scale_d: scale & 1 == 1, clocks: self.warps[w].clocks.clone() })
     }
 
     /// All four warps have come: the wgmma may run.

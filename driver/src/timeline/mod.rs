@@ -34,9 +34,9 @@ use crate::problem::{Problem, ProblemError, Sizes, traffic};
 use std::fmt;
 use units::Units;
 use walk::Walk;
-use warplift_ir::counted;
 use warplift_ir::machine::Scheduled;
 use warplift_ir::manifest::Manifest;
+use warplift_ir::plural;
 use warplift_ir::target::{RATES, Target, Unit};
 use warplift_ir::tile::{Kernel, Mapping};
 
@@ -187,8 +187,8 @@ impl fmt::Display for Prediction {
         writeln!(
             f,
             "  {} of {} on a multiprocessor, {:.0} cycles each, a block alone {:.0}",
-            counted(self.waves as u64, "wave"),
-            counted(self.resident as u64, "block"),
+            plural(self.waves as u64, "wave"),
+            plural(self.resident as u64, "block"),
             self.block,
             self.alone
         )?;

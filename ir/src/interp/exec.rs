@@ -18,7 +18,7 @@ type Result<T> = std::result::Result<T, Fault>;
 
 /// Where a program stands among the others.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Place {
+pub(super) struct GridPosition {
     pub block: [i64; 3],
     pub grid: [i64; 3],
     pub program: i64,
@@ -29,7 +29,7 @@ pub(super) struct Place {
 pub(super) struct Program<'a> {
     pub kernel: &'a Kernel,
     pub memory: &'a mut Memory,
-    pub place: Place,
+    pub place: GridPosition,
     /// Instructions that may still run.
     pub steps: &'a mut u64,
     values: SecondaryMap<Value, Option<Val>>,
@@ -40,7 +40,7 @@ impl<'a> Program<'a> {
         kernel: &'a Kernel,
         memory: &'a mut Memory,
         args: &[Val],
-        place: Place,
+        place: GridPosition,
         steps: &'a mut u64,
     ) -> Self {
         let mut values = SecondaryMap::new();
@@ -83,7 +83,7 @@ impl<'a> Program<'a> {
             return Err(Fault::Steps.at(loc));
         }
         let results = match self.kernel.insts[inst].op {
-            Op::For => self.counted(inst)?,
+            Op::For => self.plural(inst)?,
             Op::While => self.repeated(inst)?,
             Op::If => {
                 let condition = self.args(inst).map_err(|f| f.at(loc))?;
@@ -103,7 +103,7 @@ impl<'a> Program<'a> {
         }
     }
 
-    fn counted(&mut self, inst: Inst) -> std::result::Result<Vec<Val>, InterpError> {
+    fn plural(&mut self, inst: Inst) -> std::result::Result<Vec<Val>, InterpError> {
         let kernel = self.kernel;
         let loc = kernel.insts[inst].loc;
         let args = self.args(inst).map_err(|f| f.at(loc))?;

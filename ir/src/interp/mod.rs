@@ -37,7 +37,7 @@ pub use number::{Number, cast, from_bits, round, to_bits, widen, wrap};
 
 use crate::tile::{AtomicOp, BinOp, Kernel, Loc, Op, ParamData, Type, Value, verify};
 use crate::types::Elem;
-use exec::{Place, Program};
+use exec::{GridPosition, Program};
 use rustc_hash::FxHashSet;
 use value::Val;
 
@@ -149,7 +149,7 @@ pub fn run(kernel: &Kernel, args: &[Arg], memory: &mut Memory, options: &Options
         false => blocks(&grid)?,
     };
     for program in ordered(count, options.order) {
-        let place = Place {
+        let place = GridPosition {
             block: if persistent { [0; 3] } else { block_of(program, &grid) },
             grid,
             program,
@@ -233,7 +233,7 @@ fn grid(kernel: &Kernel, memory: &mut Memory, args: &[Val], steps: &mut u64) -> 
         }
     }
     insts.reverse();
-    let mut program = Program::new(kernel, memory, args, Place::default(), steps);
+    let mut program = Program::new(kernel, memory, args, GridPosition::default(), steps);
     let extents = program.scalars(&insts, &kernel.grid)?;
     let mut grid = [1; 3];
     grid.iter_mut().zip(extents).for_each(|(g, e)| *g = e);

@@ -22,11 +22,11 @@ struct Target<'a> {
 }
 
 /// A column of the left layout taken apart: the digits of the right that it sets.
-type Split = SmallVec<[Part; 8]>;
+type Split = SmallVec<[DigitPart; 8]>;
 
 /// A digit of the right and the value it gets, which came in on the left's output `axis`.
 #[derive(Clone, Copy)]
-struct Part {
+struct DigitPart {
     axis: usize,
     digit: usize,
     value: u64,
@@ -90,7 +90,7 @@ impl<'a> Target<'a> {
                 let (quotient, value) = divide(rest, self.runs[digit].extent);
                 rest = quotient;
                 if value != 0 {
-                    split.push(Part { axis, digit, value });
+                    split.push(DigitPart { axis, digit, value });
                 }
             }
         }
@@ -101,7 +101,7 @@ impl<'a> Target<'a> {
     /// whole extent, or the steps to the nearest border.
     fn steps(&self, extent: u64, column: &[u64], split: &Split) -> Result<u64, LayoutError> {
         let mut steps = extent;
-        for &Part { axis, digit, value } in split {
+        for &DigitPart { axis, digit, value } in split {
             let room = self.runs[digit].extent;
             if (extent - 1).saturating_mul(value) < room {
                 continue;

@@ -300,17 +300,17 @@ impl Team {
 
 /// How warps share the rows and columns of a product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct WarpShare {
+pub struct WarpGrid {
     /// Warps one below the other.
     pub rows: u32,
     /// Warps side by side.
     pub columns: u32,
     /// Whether a warp's rows lie together; else its atoms of 16 rows lie `16 * rows` apart, so that a part of
     /// `16 * rows` rows belongs to all warps alike.
-    pub together: bool,
+    pub contiguous: bool,
 }
 
-impl WarpShare {
+impl WarpGrid {
     /// All warps.
     pub fn warps(self) -> u32 {
         self.rows * self.columns
@@ -343,7 +343,7 @@ pub struct Attrs {
     /// For what gives a tile: the layout in which threads hold it.
     pub layout: Option<Layout>,
     /// For a product of warps: how they share it.
-    pub share: Option<WarpShare>,
+    pub warp_grid: Option<WarpGrid>,
 }
 
 /// A tunable's value, resolved; see [`super::Dim::resolve`].

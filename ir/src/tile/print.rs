@@ -394,9 +394,9 @@ impl Display for AttrsText<'_> {
         items.extend(self.0.below.map(|d| format!("below {d}")));
         items.extend(array_words(self.0.array).into_iter().map(str::to_owned));
         items.extend(self.0.layout.as_ref().map(|l| format!("layout \"{l}\"")));
-        items.extend(self.0.share.map(|s| {
-            let together = if s.together { " together" } else { "" };
-            format!("share {} {}{together}", s.rows, s.columns)
+        items.extend(self.0.warp_grid.map(|s| {
+            let contiguous = if s.contiguous { " contiguous" } else { "" };
+            format!("warp_grid {} {}{contiguous}", s.rows, s.columns)
         }));
         write!(f, "@[{}]", items.join(", "))
     }

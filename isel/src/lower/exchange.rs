@@ -232,9 +232,9 @@ fn copy_digits(mut b: Builder, layout: &Layout, axis: Axis, column: impl Fn(&[u6
 /// Lanes that read back different parts and combine them by shuffles: where all lanes of a warp want the same
 /// results, and the parts are so many that one read a lane and a few shuffles cost less than all of them in each.
 fn lanes_of_parts(from: &Layout, to: Option<&Layout>, parts: u64) -> u64 {
-    let alike = to.is_none_or(|t| t.basis(Axis::Lane).iter().all(|b| b.out.iter().all(|&o| o == 0)));
+    let equal = to.is_none_or(|t| t.basis(Axis::Lane).iter().all(|b| b.out.iter().all(|&o| o == 0)));
     let whole = parts >= PARTS_BY_LANES && parts.is_power_of_two();
-    if alike && whole { parts.min(from.in_extent(Axis::Lane)) } else { 1 }
+    if equal && whole { parts.min(from.in_extent(Axis::Lane)) } else { 1 }
 }
 
 /// `(part and reg, lane, warp..)` to `(results.., part)`: what each thread reads back, `lanes` lanes different parts.

@@ -19,7 +19,7 @@ use std::ops::Range;
 use warplift_ir::layout::{Axis, Builder, Layout, LayoutError};
 use warplift_ir::machine::{self, Attr, MmaAttr, NewInst, Ty};
 use warplift_ir::target::Opcode;
-use warplift_ir::tile::{Inst, WarpShare};
+use warplift_ir::tile::{Inst, WarpGrid};
 
 /// Rows of an atom, columns of a pair of atoms of B, depth of an instruction.
 const ATOM: u32 = 16;
@@ -103,10 +103,10 @@ impl<'p> Lower<'p, '_> {
         let p = &self.plan.products[&inst];
         let missing = || IselError::at(k, inst, "a right operand that no load brings");
         let from = loaded(k, k.args(inst)[2]).ok_or_else(missing)?;
-        let share = WarpShare { rows: warps(k, inst), columns: 1, together: false };
+        let warp_grid = WarpGrid { rows: warps(k, inst), columns: 1, contiguous: false };
         let (b, first) = ((from.load, from.flipped), from.from[0] / WARP_ATOM[2]);
         let (n_atoms, k_steps) = (p.n / WARP_ATOM[1], p.k_steps);
-        let whole = WarpProduct { share, a: None, b, m_atoms: 1, n_atoms, k_steps };
+        let whole = WarpProduct { warp_grid, a: None, b, m_atoms: 1, n_atoms, k_steps };
         Ok((self.matrices(inst, &whole, Side::B, b.0, b.1)?, first..first + k_steps))
     }
 
@@ -136,7 +136,7 @@ impl<'p> Lower<'p, '_> {
         let own = self.thread_coord(&lanes, 0)?;
         let own = self.at_entry().mul_imm(own, bytes.into());
         let (step, halves) = match side {
-            Side::A => (if p.share.together { ATOM } else { ATOM * p.share.rows }, 2 * p.m_atoms),
+            Side::A => (if p.warp_grid.contiguous { ATOM } else { ATOM * p.warp_grid.rows }, 2 * p.m_atoms),
             Side::B => (ATOM, p.n_atoms),
         };
         Ok(Matrices { tile, buffer, bytes, mn_major, own, step, halves })
@@ -189,8 +189,8 @@ fn lanes(
 ) -> std::result::Result<Layout, LayoutError> {
     let at = |mn: u64, depth: u64| if mn_major { [depth, mn] } else { [mn, depth] };
     let row = if mn_major { at(0, 1) } else { at(1, 0) };
-    let [rows, cols] = [p.share.rows, p.share.columns].map(u64::from);
-    let apart = if p.share.together { ATOM * p.m_atoms } else { ATOM };
+    let [rows, cols] = [p.warp_grid.rows, p.warp_grid.columns].map(u64::from);
+    let apart = if p.warp_grid.contiguous { ATOM * p.m_atoms } else { ATOM };
     // Matrices of A go down first, those of B along K first.
     let (first, second) = match side {
         Side::A => (at(8, 0), at(0, 8)),

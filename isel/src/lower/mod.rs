@@ -12,34 +12,34 @@
 //! A fragment counts 32-bit registers: elements of 16 bits are packed in pairs, in the layout's order.
 //! The program is sequential: every asynchronous event is awaited at the first use of what it brings.
 
-mod apart;
+mod address_range;
 mod bytes;
 mod coords;
 mod cp_async;
+mod defer_scale;
 mod exchange;
-mod fill;
+mod fused_index_compare;
 mod gather;
 mod half;
 mod indices;
+mod iota_ranges;
 mod launch;
-mod limits;
-mod mini;
 mod mma_sync;
 mod narrow;
-mod numbers;
 mod order;
 mod plain;
-mod power;
 mod reduce;
 mod scalar;
 mod scan;
 mod select;
 mod shared;
+mod small_floats;
 mod staged;
-mod sums;
+mod store_operand;
 mod tensor;
 mod tile;
 mod versions;
+mod zero_point;
 
 use crate::plan::Plan;
 use crate::window::Window;
@@ -78,7 +78,7 @@ enum Low {
     /// A condition that is made by the select that it decides.
     Test(select::Test),
     /// A sum that is made by the conditions that it is for.
-    Sum(sums::Sum),
+    Sum(fused_index_compare::Sum),
     /// A stage that a load has filled, of which parts are read where they are used.
     Stage(Inst),
     /// Stands in shared memory only, or is used by nothing that needs a register.
@@ -117,11 +117,11 @@ struct Lower<'k, 'a> {
     /// Sums that those conditions make which they are for.
     sums: FxHashSet<Value>,
     /// Products of fields, whose constants are multiplied apart.
-    apart: Vec<apart::Chain>,
+    zero_points: Vec<zero_point::Chain>,
     /// The products of their constants.
-    apart_made: Vec<(apart::Key, machine::Value)>,
+    zero_points_made: Vec<(zero_point::Key, machine::Value)>,
     /// Numbers along dimensions that fragments hold.
-    numbers: FxHashMap<machine::Value, numbers::Numbers>,
+    iota_ranges: FxHashMap<machine::Value, iota_ranges::IotaRange>,
     /// Thread number, made once at entry.
     thread: Option<machine::Value>,
     /// Warp number, likewise.
@@ -176,9 +176,9 @@ pub fn do_lower<'a>(k: &Kernel, plan: &Plan, mapping: &Mapping, bump: &'a Bump) 
         coords: FxHashMap::default(),
         tests,
         sums,
-        apart: Vec::new(),
-        apart_made: Vec::new(),
-        numbers: FxHashMap::default(),
+        zero_points: Vec::new(),
+        zero_points_made: Vec::new(),
+        iota_ranges: FxHashMap::default(),
         thread: None,
         warp: None,
         staging: FxHashMap::default(),
@@ -192,7 +192,7 @@ pub fn do_lower<'a>(k: &Kernel, plan: &Plan, mapping: &Mapping, bump: &'a Bump) 
         first_of: FxHashMap::default(),
     };
     if mapping.whole.cluster <= 1 && mapping.whole.epilogue != Epilogue::Warps {
-        l.apart = l.find_apart();
+        l.zero_points = l.find_zero_points();
     }
     l.check_order()?;
     l.lower_params()?;
@@ -525,7 +525,7 @@ impl<'k, 'a> Lower<'k, 'a> {
         let made = self.at().push(new);
         for (i, &r) in k.results(inst).iter().enumerate() {
             let v = self.func.insts[made].results[i];
-            let v = self.carried_apart(r, v);
+            let v = self.carried_scale(r, v);
             self.set(r, v);
         }
         Ok(())

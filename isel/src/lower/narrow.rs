@@ -62,9 +62,9 @@ impl Half {
         })
     }
 
-    /// The number to whose mantissa an integer adds itself that stands `raised` bits up.
-    fn base(self, raised: u32) -> f64 {
-        f64::from(1u32 << (self.mantissa - raised))
+    /// The number to whose mantissa an integer adds itself that stands `bit_offset` bits up.
+    fn base(self, bit_offset: u32) -> f64 {
+        f64::from(1u32 << (self.mantissa - bit_offset))
     }
 
     /// Whether fields of so many bits, or packed so, become these halves here, without the other kind between.
@@ -85,8 +85,8 @@ pub(super) struct Source {
     fragment: machine::Value,
     elem: Elem,
     to: Half,
-    /// Whether fields are masked and no more: what they are then less by is multiplied apart (`apart.rs`).
-    bare: bool,
+    /// Whether fields are masked and no more: what they are then less by is multiplied apart (`separate.rs`).
+    masked_only: bool,
     /// Registers that were changed as a whole: `(register, what was done)`.
     changed: FxHashMap<(u16, Change), machine::Value>,
     /// Constants.
@@ -106,13 +106,13 @@ pub(super) fn offset(elem: Elem) -> f64 {
 }
 
 /// How high above the low end of its half each field of a pair stands where it is masked.
-pub(super) fn raised(elem: Elem, to: Half, pair: [u16; 2]) -> [u32; 2] {
+pub(super) fn bit_offset(elem: Elem, to: Half, pair: [u16; 2]) -> [u32; 2] {
     let bits = elem.bits();
     let [p, q] = pair.map(|e| u32::from(e) * bits);
-    let apart = [p % 8, q % 8];
+    let separate = [p % 8, q % 8];
     match 16 % bits {
         0 if q == p + 16 && p / 32 == q / 32 => [to.place(p % 32, bits).1; 2],
-        0 if apart.iter().all(|r| r + bits <= to.mantissa) => apart,
+        0 if separate.iter().all(|r| r + bits <= to.mantissa) => separate,
         _ => [0; 2],
     }
 }
@@ -153,7 +153,7 @@ impl Lower<'_, '_> {
     }
 
     /// A tile of integers below 8 bits as their fields in the low bits of halves, which are the integers as multiples of the least
-    /// numbers: of 2^-24, or where a field stands higher of so much more ([`raised`]). Signed ones are half their range more.
+    /// numbers: of 2^-24, or where a field stands higher of so much more ([`bit_offset`]). Signed ones are half their range more.
     ///
     /// # Errors
     /// Layouts that do not match.
@@ -179,7 +179,7 @@ impl Lower<'_, '_> {
             fragment,
             elem,
             to: half,
-            bare: bias.is_none(),
+            masked_only: bias.is_none(),
             changed: FxHashMap::default(),
             constants: FxHashMap::default(),
         };
@@ -206,7 +206,7 @@ impl Lower<'_, '_> {
         let table = self.element_table(&from, &to, <[u64]>::to_vec)?;
         let (changed, constants) = Default::default();
         let to = Half::of(Elem::F16);
-        let mut source = Source { fragment, elem, to, bare: false, changed, constants };
+        let mut source = Source { fragment, elem, to, masked_only: false, changed, constants };
         let parts: Vec<machine::Value> = table.iter().map(|&e| self.word_of(&mut source, e)).collect();
         let regs = parts.len() as u16;
         Ok(self.at().value(NewInst::new(Opcode::Join, &parts, &[Ty::frag(regs)])))
@@ -238,7 +238,7 @@ impl Lower<'_, '_> {
             Elem::E5M2 => Ok(self.e5m2(s, low, high)),
             Elem::Mini { exponent: e @ 1..=4, mantissa: m } => {
                 let x = self.fields_apart(s, low, high);
-                self.mini_pair(s, x, [e.into(), m.into()])
+                self.small_float_pair(s, x, [e.into(), m.into()])
             }
             other => self.error(format!("a cast of tiles from {other} is not selected")),
         }
@@ -297,7 +297,7 @@ impl Lower<'_, '_> {
         &mut self,
         s: &mut Source,
         x: machine::Value,
-        raised: [u32; 2],
+        bit_offset: [u32; 2],
         bits: u32,
         bias: f64,
     ) -> machine::Value {
@@ -305,9 +305,9 @@ impl Lower<'_, '_> {
         let field = (1u32 << bits) - 1;
         let sign = if signed { 1u32 << (bits - 1) } else { 0 };
         let to = s.to;
-        let word = |f: &dyn Fn(u32) -> u32| f(raised[0]) | f(raised[1]) << 16;
+        let word = |f: &dyn Fn(u32) -> u32| f(bit_offset[0]) | f(bit_offset[1]) << 16;
         let mask = self.constant(s, word(&|r| field << r));
-        if s.bare {
+        if s.masked_only {
             let flipped = self.constant(s, word(&|r| sign << r));
             return match signed {
                 true => self.single(Opcode::Lop3, Attr::Imm(AND_XOR), &[x, mask, flipped]),
@@ -317,13 +317,13 @@ impl Lower<'_, '_> {
         let magic = self.constant(s, word(&|r| to.bits(to.base(r)) | sign << r));
         let table = if signed { AND_XOR } else { AND_OR };
         let biased = self.single(Opcode::Lop3, Attr::Imm(table), &[x, mask, magic]);
-        self.less(s, biased, raised.map(|r| f64::from(sign) + bias + to.base(r)))
+        self.less(s, biased, bit_offset.map(|r| f64::from(sign) + bias + to.base(r)))
     }
 
     /// Fields whose width divides a half: where they stand 16 bits apart one mask takes both.
     fn apart_by_half(&mut self, s: &mut Source, low: u16, high: u16, bias: f64) -> machine::Value {
         let (p, q, bits) = (s.at(low), s.at(high), s.elem.bits());
-        let up = raised(s.elem, s.to, [low, high]);
+        let up = bit_offset(s.elem, s.to, [low, high]);
         if s.word(low) == s.word(high) && q == p + 16 {
             let x = match p - up[0] {
                 0 => self.register(s, s.word(low)),
@@ -334,12 +334,12 @@ impl Lower<'_, '_> {
         if up != [p % 8, q % 8] {
             return self.fields(s, low, high, bias);
         }
-        let x = self.apart(s, low, high);
+        let x = self.separate(s, low, high);
         self.biased(s, x, up, bits, bias)
     }
 
     /// The bytes of two elements, the lower in byte 0 and the other in byte 2.
-    fn apart(&mut self, s: &mut Source, low: u16, high: u16) -> machine::Value {
+    fn separate(&mut self, s: &mut Source, low: u16, high: u16) -> machine::Value {
         let (a, b) = (self.register(s, s.word(low)), self.register(s, s.word(high)));
         let (p, q) = (s.at(low) / 8, s.at(high) / 8);
         self.permute(a, b, p | p << 4 | (4 + q) << 8 | (4 + q) << 12)

@@ -6,7 +6,7 @@
 //!  m = a and b           s' = select(m, s, low)     ─►   t = select(b, s, low)    s' = select(a, t, low)
 //! ```
 
-use super::sums::Sum;
+use super::fused_index_compare::Sum;
 use super::{Low, Lower};
 use crate::Result;
 use crate::rows::{Kind, is_half, kind};
@@ -77,12 +77,12 @@ impl Tests<'_> {
 
     fn is_sum(&self, v: Value, tests: &FxHashSet<Value>, sums: &FxHashSet<Value>) -> bool {
         let adds = |d: Inst| matches!(self.k.insts[d].op, Op::Binary(BinOp::Add | BinOp::Sub));
-        let numbers = matches!(self.k.ty(v), Type::Tile(Elem::I32, _)) && self.k.def(v).is_some_and(adds);
+        let iota_ranges = matches!(self.k.ty(v), Type::Tile(Elem::I32, _)) && self.k.def(v).is_some_and(adds);
         let compares = |(block, user): &(Block, Inst)| {
             let result = self.k.results(*user).first();
             self.made.get(&v) == Some(block) && result.is_some_and(|r| tests.contains(r) || sums.contains(r))
         };
-        numbers && self.uses.get(&v).is_some_and(|all| all.iter().all(compares))
+        iota_ranges && self.uses.get(&v).is_some_and(|all| all.iter().all(compares))
     }
 
     fn decides(&self, v: Value, user: Inst) -> bool {
@@ -101,8 +101,8 @@ impl Lower<'_, '_> {
     pub(super) fn tile_compare(&mut self, result: Value, cmp: CmpOp, args: &[Value]) -> Result<()> {
         let elem = self.k.ty(args[0]).elem();
         let regs = self.result_regs(result)?;
-        let numbers = |kind: &Kind| !matches!(kind, Kind::Mask | Kind::Pred | Kind::Wide);
-        let Some(kind) = kind(elem, true).filter(numbers) else {
+        let iota_ranges = |kind: &Kind| !matches!(kind, Kind::Mask | Kind::Pred | Kind::Wide);
+        let Some(kind) = kind(elem, true).filter(iota_ranges) else {
             return self.unselected(format!(" of tiles of {elem}"));
         };
         if self.tests.contains(&result)

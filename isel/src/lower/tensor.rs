@@ -149,7 +149,7 @@ impl Lower<'_, '_> {
         let result = k.result(inst);
         let ty = self.ty(result)?;
         let frag = Ty::Frag { regs: ty.regs() as u16, atom: (p.n / 2) as u16 };
-        let begun = self.begun_apart(inst)?;
+        let begun = self.begin_zero_point(inst)?;
         let zeros =
             matches!(self.env.get(&args[0]), Some(Low::Splat(s)) if self.func.constant(*s) == Some(0));
         let zero = zeros && begun.is_none();
@@ -189,7 +189,7 @@ impl Lower<'_, '_> {
         let made = self.at().push(NewInst { results, ..new });
         let [sum, event] = [self.func.insts[made].results[0], self.func.insts[made].results[1]];
         self.at().push(NewInst::new(Opcode::Await, &[event], &[]));
-        let low = self.ended_apart(inst, sum);
+        let low = self.end_zero_point(inst, sum);
         self.env.insert(result, low);
         Ok(())
     }

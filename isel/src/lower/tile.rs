@@ -13,7 +13,7 @@ use warplift_ir::tile::{Inst, Op, Type, UnOp, Value};
 use warplift_ir::types::Elem;
 
 /// The index map that all fragments among the operands share.
-pub(super) fn broadcast_alike(args: &[(machine::Value, IndexMap)]) -> Option<Box<[u16]>> {
+pub(super) fn broadcast_like(args: &[(machine::Value, IndexMap)]) -> Option<Box<[u16]>> {
     let mut tables = args.iter().filter(|a| a.1 != IndexMap::Whole).map(|a| match &a.1 {
         IndexMap::Table(t) => Some(t),
         _ => None,
@@ -58,7 +58,7 @@ impl Lower<'_, '_> {
         args: &[(machine::Value, IndexMap)],
     ) -> Result<()> {
         let regs = self.result_regs(result)?;
-        let Some(table) = broadcast_alike(args) else {
+        let Some(table) = broadcast_like(args) else {
             let r = self.repeat(op, attr, args, regs);
             self.set(result, r);
             return Ok(());
@@ -156,12 +156,12 @@ impl Lower<'_, '_> {
         }
         if let (warplift_ir::tile::BinOp::Add, Some(Low::Picked(x, table))) =
             (op, self.env.get(&args[0]).cloned())
-            && let Some(moved) = self.numbers_moved(x, args[1])
+            && let Some(moved) = self.iota_ranges_moved(x, args[1])
         {
             self.env.insert(result, Low::Picked(moved, table));
             return Ok(());
         }
-        if self.tile_apart(result)? {
+        if self.tile_zero_point(result)? {
             return Ok(());
         }
         let elem = self.k.ty(result).elem();
@@ -254,7 +254,7 @@ impl Lower<'_, '_> {
             self.env.insert(result, Low::Splat(c));
             return Ok(());
         }
-        if self.tile_apart(result)? {
+        if self.tile_zero_point(result)? {
             return Ok(());
         }
         if super::narrow::is_narrow(from) && matches!(to, Elem::F16 | Elem::Bf16 | Elem::F32) {
@@ -516,7 +516,7 @@ impl Lower<'_, '_> {
 
     fn tile_iota(&mut self, result: Value, dim: usize) -> Result<()> {
         let layout = self.plan.layout(self.k, result)?.clone();
-        let (r, table) = self.numbers(&layout, dim)?;
+        let (r, table) = self.iota_ranges(&layout, dim)?;
         self.env.insert(result, Low::Picked(r, table));
         Ok(())
     }

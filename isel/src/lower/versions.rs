@@ -57,14 +57,14 @@ impl Versions<'_> {
     fn use_of(&mut self, inst: Inst, n: usize, layout: Layout, list: &mut Vec<Inst>) {
         let v = self.k.args(inst)[n];
         let mut remade = FxHashMap::default();
-        for (tile, layout) in self.plan.again.remove(&(inst, n)).unwrap_or_default() {
-            self.again(inst, tile, layout, &mut remade, list);
+        for (tile, layout) in self.plan.rematerialized.remove(&(inst, n)).unwrap_or_default() {
+            self.rematerialize(inst, tile, layout, &mut remade, list);
         }
         let version = match self.known.get(&(v, layout.clone())) {
             Some(&known) => known,
             None => {
-                let again = self.k.def(v).filter(|&d| matches!(self.k.insts[d].op, Op::Full | Op::Iota(_)));
-                let (op, args) = match again {
+                let source = self.k.def(v).filter(|&d| matches!(self.k.insts[d].op, Op::Full | Op::Iota(_)));
+                let (op, args) = match source {
                     Some(def) => (self.k.insts[def].op.clone(), self.k.args(def).to_vec()),
                     None => (Op::Rearrange, vec![v]),
                 };
@@ -84,7 +84,7 @@ impl Versions<'_> {
     }
 
     /// A tile made again in a layout, from what was made again before it.
-    fn again(
+    fn rematerialize(
         &mut self,
         beside: Inst,
         tile: Value,

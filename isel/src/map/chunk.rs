@@ -1,8 +1,8 @@
 //! Wide stores in chunks, so that a small staging buffer suffices and the chunks can be spread in time:
 //! of columns where warpgroups (or warps) hold rows together, of rows where warps share the columns.
 
-use super::form::Form;
-use super::sink::{Part, Stops, do_dead, has_operands};
+use super::mma_variant::MmaVariant;
+use super::sink::{Stops, TilePart, do_dead, has_operands};
 use crate::operand::WARP_ATOM;
 use rustc_hash::FxHashMap;
 use warplift_ir::tile::{Epilogue, Inst, Kernel, Mapping, Op};
@@ -19,11 +19,11 @@ struct Chunks {
 }
 
 /// Splits every store of a rank-2 tile that follows a product into stores of slices.
-pub fn do_chunks(k: &mut Kernel, mapping: &Mapping, form: Form) {
+pub fn do_chunks(k: &mut Kernel, mapping: &Mapping, variant: MmaVariant) {
     if !mapping.whole.bulk_store || !k.insts.values().any(|d| matches!(d.op, Op::Mma)) {
         return;
     }
-    let rows = form.share().filter(|s| !s.together).map(|s| WARP_ATOM[0] * s.rows);
+    let rows = variant.warp_grid().filter(|s| !s.contiguous).map(|s| WARP_ATOM[0] * s.rows);
     let blocks: Vec<_> = k.blocks.keys().collect();
     for block in blocks {
         let old = std::mem::take(&mut k.blocks[block].insts);
@@ -82,7 +82,7 @@ fn push_chunk(
     let Some(extent) = shape.dims().iter().rev().nth(back).and_then(|d| d.constant()) else { return };
     let sinks = has_operands(k, value);
     let (done, stops) = (FxHashMap::default(), Stops::Nowhere);
-    let mut part = Part { k, block, extent, from, width, loc, done, stops, holds: &[] };
+    let mut part = TilePart { k, block, extent, from, width, loc, done, stops, holds: &[] };
     let slice = if sinks { part.of(value, back) } else { part.slice_of(value, back) };
     if let Some(index) = args.iter_mut().rev().nth(back) {
         *index = part.moved(*index);

@@ -1,40 +1,40 @@
 //! `map`: a kernel under its mapping, still tile IR, still sequential.
 //!
 //! ```text
-//!  tunables ─► constants        tunables.rs
-//!  products into their sums     accumulate.rs
-//!  products turned              orient.rs
-//!  masks under branches         guard.rs
-//!  narrow elements widened      widen.rs
-//!  computed operands ─► copies  operands.rs: those that products read in shared memory
-//!  clusters                     cluster.rs: refused where they would store too much
-//!  grid ─► loop over tiles      persist.rs, raster.rs, fold.rs
-//!  loads ─► a tile ahead        ahead.rs
-//!  wide stores ─► chunks        chunk.rs
-//!  wide work ─► strips          strips.rs
-//!  deep products ─► parts       split.rs
-//!  instruction, warps ─► forms  form.rs: what divides; the plan chooses
+//!  tunables ─► constants           tunables.rs
+//!  products into their sums        fuse_accumulator.rs
+//!  A and B change places           swap_ab.rs
+//!  masks under branches            mask_to_branch.rs
+//!  narrow elements widened         widen.rs
+//!  computed operands ─► copies     stage_computed_operands.rs: those that products read in shared memory
+//!  clusters                        cluster.rs: refused where they would store too much
+//!  grid ─► loop over tiles         persist.rs, raster.rs, paired_raster.rs
+//!  loads ─► a tile ahead           prefetch_next_tile.rs
+//!  wide stores ─► chunks           chunk.rs
+//!  wide work ─► strips             strip_mine.rs, smem_rows.rs, redundant_store_mask.rs
+//!  deep products ─► blocks of k    k_blocks.rs
+//!  instruction, warps ─► variants  mma_variant.rs: what divides; the plan chooses
 //!  teams, loop attributes       here
 //! ```
 //!
 //! Logic apart from mapping: Task-Based Tensor Computations on Modern GPUs, section 3.3.
 
-mod accumulate;
-mod ahead;
 mod chunk;
 mod cluster;
-mod fold;
-mod form;
-mod guard;
-mod operands;
-mod orient;
+mod fuse_accumulator;
+mod k_blocks;
+mod mask_to_branch;
+mod mma_variant;
+mod paired_raster;
 mod persist;
+mod prefetch_next_tile;
 mod raster;
+mod redundant_store_mask;
 mod sink;
-mod split;
-mod stay;
-mod stored;
-mod strips;
+mod smem_rows;
+mod stage_computed_operands;
+mod strip_mine;
+mod swap_ab;
 mod tunables;
 mod widen;
 
@@ -46,33 +46,33 @@ use warplift_ir::tile::{Kernel, Mapping, Op, Origin, Type, VerifyError, verify_m
 pub use tunables::do_tunables;
 pub(crate) use widen::constant;
 
-pub use form::Form;
+pub use mma_variant::MmaVariant;
 
 /// A kernel under its mapping, in every form that it may take.
-pub struct Forms<'m> {
+pub struct MmaVariants<'m> {
     /// What all forms have in common.
     common: Kernel,
     mapping: &'m Mapping,
-    all: Vec<Form>,
+    all: Vec<MmaVariant>,
 }
 
-impl Forms<'_> {
+impl MmaVariants<'_> {
     /// All forms, the rule's first.
-    pub fn all(&self) -> &[Form] {
+    pub fn all(&self) -> &[MmaVariant] {
         &self.all
     }
 
     /// The kernel in one of them.
-    pub fn make(&self, form: Form) -> Kernel {
+    pub fn build(&self, variant: MmaVariant) -> Kernel {
         let mut k = self.common.clone();
-        chunk::do_chunks(&mut k, self.mapping, form);
-        let ahead = strips::do_strips(&mut k, self.mapping, form);
+        chunk::do_chunks(&mut k, self.mapping, variant);
+        let ahead = strip_mine::do_strip_mine(&mut k, self.mapping, variant);
         bound_indices(&mut k, self.mapping.whole.cluster);
         if self.mapping.whole.persistent {
             persist::do_persist(&mut k, self.mapping);
-            ahead::do_ahead(&mut k, &ahead);
+            prefetch_next_tile::do_prefetch_next_tile(&mut k, &ahead);
         }
-        assign_teams(&mut k, form);
+        assign_teams(&mut k, variant);
         k
     }
 }
@@ -80,11 +80,11 @@ impl Forms<'_> {
 /// Applies a mapping, and takes the rule's form.
 ///
 /// # Errors
-/// As [`do_forms`].
+/// As [`do_map_variants`].
 pub fn do_map(kernel: &Kernel, mapping: &Mapping) -> Result<Kernel> {
-    let forms = do_forms(kernel, mapping)?;
-    let first = forms.all.first().ok_or_else(|| IselError::whole("a kernel without a form"))?;
-    Ok(forms.make(*first))
+    let variants = do_map_variants(kernel, mapping)?;
+    let first = variants.all.first().ok_or_else(|| IselError::whole("a kernel without a form"))?;
+    Ok(variants.build(*first))
 }
 
 /// Applies a mapping as far as it is the same for all forms.
@@ -92,19 +92,19 @@ pub fn do_map(kernel: &Kernel, mapping: &Mapping) -> Result<Kernel> {
 /// # Errors
 /// What [`verify_mapping`] finds, an impossible number of warps, an extent that a tunable's value makes
 /// fractional or zero.
-pub fn do_forms<'m>(kernel: &Kernel, mapping: &'m Mapping) -> Result<Forms<'m>> {
-    do_forms_without(kernel, mapping, &[])
+pub fn do_map_variants<'m>(kernel: &Kernel, mapping: &'m Mapping) -> Result<MmaVariants<'m>> {
+    do_map_variants_without(kernel, mapping, &[])
 }
 
 /// The same without some features.
 ///
 /// # Errors
-/// As [`do_forms`].
-pub fn do_forms_without<'m>(
+/// As [`do_map_variants`].
+pub fn do_map_variants_without<'m>(
     kernel: &Kernel,
     mapping: &'m Mapping,
     disabled: &[Feature],
-) -> Result<Forms<'m>> {
+) -> Result<MmaVariants<'m>> {
     check(kernel, mapping)?;
     let mut k = do_tunables(kernel, mapping)?;
     assign_loops(&mut k, mapping);
@@ -112,14 +112,14 @@ pub fn do_forms_without<'m>(
     assign_tiles(&mut k, mapping);
     assign_stores(&mut k, mapping);
     cluster::check_ends(&k, mapping)?;
-    accumulate::do_accumulate(&mut k);
-    orient::do_orient(&mut k, mapping, form::consumers(mapping));
-    guard::do_guard(&mut k);
+    fuse_accumulator::do_fuse_accumulator(&mut k);
+    swap_ab::do_swap_ab(&mut k, mapping, mma_variant::consumers(mapping));
+    mask_to_branch::do_mask_to_branch(&mut k);
     widen::do_widen(&mut k);
-    operands::do_operands(&mut k, Ways::without(disabled));
-    let all = form::forms(&k, mapping)?;
-    split::do_split(&mut k);
-    Ok(Forms { common: k, mapping, all })
+    stage_computed_operands::do_stage_computed_operands(&mut k, Ways::without(disabled));
+    let all = mma_variant::variants(&k, mapping)?;
+    k_blocks::do_k_blocks(&mut k);
+    Ok(MmaVariants { common: k, mapping, all })
 }
 
 /// The verifier's rules, for whoever comes here without it.
@@ -186,12 +186,12 @@ fn assign_stores(k: &mut Kernel, mapping: &Mapping) {
     }
 }
 
-fn assign_teams(k: &mut Kernel, form: Form) {
+fn assign_teams(k: &mut Kernel, variant: MmaVariant) {
     let insts: Vec<_> = k.insts.keys().collect();
     for inst in insts {
-        k.attrs[inst].team = form.team();
+        k.attrs[inst].team = variant.team();
         if matches!(k.insts[inst].op, Op::Mma) {
-            k.attrs[inst].share = form.share();
+            k.attrs[inst].warp_grid = variant.warp_grid();
         }
     }
 }

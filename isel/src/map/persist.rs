@@ -5,7 +5,7 @@
 //!                           ─►   for tile in program_id .. tiles step program_count { i, j = raster(tile); body }
 //! ```
 
-use super::fold::Folded;
+use super::paired_raster::PairedRaster;
 use super::raster::Tiles;
 use crate::tiles::{pointer, written};
 use rustc_hash::FxHashSet;
@@ -24,24 +24,24 @@ pub fn do_persist(k: &mut Kernel, mapping: &Mapping) {
     let (outside, inside) = split(k, old);
     k.blocks[entry].insts = outside;
     let cluster = mapping.whole.cluster.max(1);
-    let folded = mapping.whole.raster == Raster::Paired;
+    let paired = mapping.whole.raster == Raster::Paired;
     let grid = neighbours(k, cluster);
-    let tiles = (!folded).then(|| tile_count(k, &grid, cluster));
+    let tiles = (!paired).then(|| tile_count(k, &grid, cluster));
     let id = scalar(k, entry, Op::ProgramId, &[]);
     let count = scalar(k, entry, Op::ProgramCount, &[]);
-    let (folded, end) = match tiles {
+    let (paired, end) = match tiles {
         Some(end) => (None, end),
         None => {
-            let folded = Folded::new(k, entry, &grid, id, count);
-            let end = folded.end;
-            (Some(folded), end)
+            let paired = PairedRaster::new(k, entry, &grid, id, count);
+            let end = paired.end;
+            (Some(paired), end)
         }
     };
     let body = k.blocks.push(Default::default());
     let tile = k.append_param(body, I32[0]);
     k.names[tile] = fresh_name(k, "tile");
     let raster = mapping.whole.raster;
-    let index = match &folded {
+    let index = match &paired {
         Some(f) => f.decode(k, body, &grid, tile),
         None => Tiles { block: body, grid: &grid, footprint, raster, cluster }.decode(k, tile),
     };

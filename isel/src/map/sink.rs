@@ -11,7 +11,7 @@ use warplift_ir::types::Elem;
 
 /// Elements `from .. from + width` of tiles along a dimension of `extent`. That dimension is counted from
 /// the last one back, since operands of lower rank are broadcast along the first ones.
-pub struct Part<'k> {
+pub struct TilePart<'k> {
     /// The kernel.
     pub k: &'k mut Kernel,
     /// Block that the narrow instructions go to.
@@ -68,7 +68,7 @@ fn keeps_places(op: &Op) -> bool {
     op.is_elementwise() || matches!(op, Op::Rearrange)
 }
 
-impl Part<'_> {
+impl TilePart<'_> {
     /// The wanted part of a tile; what has no such dimension (scalars, single columns) stays.
     pub fn of(&mut self, v: Value, back: usize) -> Value {
         let Type::Tile(elem, shape) = self.k.ty(v) else { return v };
@@ -77,8 +77,8 @@ impl Part<'_> {
             return known;
         }
         let ty = Type::Tile(elem, narrow);
-        let again = self.k.def(v).and_then(|def| self.again(def, ty, back));
-        let made = again.unwrap_or_else(|| self.slice(v, ty, back));
+        let rebuild = self.k.def(v).and_then(|def| self.rebuild(def, ty, back));
+        let made = rebuild.unwrap_or_else(|| self.slice(v, ty, back));
         self.done.insert((v, back), made);
         made
     }
@@ -99,7 +99,7 @@ impl Part<'_> {
     }
 
     /// The same instruction on the wanted part alone, if it can be written so.
-    fn again(&mut self, def: Inst, ty: Type, back: usize) -> Option<Value> {
+    fn rebuild(&mut self, def: Inst, ty: Type, back: usize) -> Option<Value> {
         let op = self.k.insts[def].op.clone();
         let mut args = self.k.args(def).to_vec();
         let rank = ty.shape()?.rank();
@@ -111,7 +111,7 @@ impl Part<'_> {
                 let at = args.len() - 1 - back;
                 args[at] = self.moved(args[at]);
             }
-            Op::Iota(d) if usize::from(d) + 1 + back == rank => return Some(self.counted(d, ty)),
+            Op::Iota(d) if usize::from(d) + 1 + back == rank => return Some(self.plural(d, ty)),
             Op::Iota(_) => {}
             Op::Full => {}
             Op::Broadcast => args = args.iter().map(|&a| self.of(a, back)).collect(),
@@ -137,7 +137,7 @@ impl Part<'_> {
     }
 
     /// The numbers along a dimension, from where the part begins.
-    fn counted(&mut self, d: u8, ty: Type) -> Value {
+    fn plural(&mut self, d: u8, ty: Type) -> Value {
         let numbers = self.push(Op::Iota(d), &[], ty);
         let scalar = Type::Scalar(ty.elem());
         let from = self.push(Op::Int(self.from.into()), &[], scalar);

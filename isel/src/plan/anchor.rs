@@ -73,7 +73,7 @@ fn candidates(k: &Kernel, inst: Inst, v: Value, dim: usize, block: Vec<u32>) -> 
     let plain = Spread::default();
     let mut half = block.clone();
     half[dim] = (half[dim] / 2).max(1);
-    let forms = [
+    let variants = [
         (&block, plain),
         (&block, Spread { lanes: (8 * LINE / row).clamp(1, LANES), ..plain }),
         (&block, Spread { lanes: (16 * SECTOR / row).clamp(1, LANES), ..plain }),
@@ -81,7 +81,7 @@ fn candidates(k: &Kernel, inst: Inst, v: Value, dim: usize, block: Vec<u32>) -> 
         (&block, Spread { warps_along: true, ..plain }),
     ];
     let mut all: Vec<(Way, Layout)> = Vec::new();
-    for (block, spread) in forms {
+    for (block, spread) in variants {
         let made = whole_registers(k, inst, v, dim, block.clone(), spread);
         let way =
             Way::Blocked { vector: block[dim], lanes: spread.lanes as u32, warps_along: spread.warps_along };

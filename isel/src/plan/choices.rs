@@ -10,7 +10,7 @@
 //!  operand of     A in shared memory │ A in registers
 //! ```
 
-use crate::map::Form;
+use crate::map::MmaVariant;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::fmt;
@@ -20,7 +20,7 @@ use warplift_ir::tile::{Inst, Kernel, Value};
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Point {
     /// Who makes the products, and how they share them.
-    Form,
+    MmaVariant,
     /// The blocked layout of a tile that no product reaches.
     Layout(Value),
     /// Whether an access has a layout of its own.
@@ -37,7 +37,7 @@ pub enum Point {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Way {
     /// Who makes the products, and how they share them.
-    Form(Form),
+    MmaVariant(MmaVariant),
     /// Threads along the contiguous dimension, each with so many neighbours; warps along it first or last.
     Blocked {
         /// Neighbours that a thread holds.
@@ -127,7 +127,7 @@ impl Point {
     pub fn describe(self, k: &Kernel) -> String {
         let at = |inst: Inst| format!("{}:{}", k.insts[inst].loc.line, k.insts[inst].loc.column);
         match self {
-            Self::Form => "products".to_owned(),
+            Self::MmaVariant => "products".to_owned(),
             Self::Layout(v) => {
                 format!("{} layout", k.def(v).map_or_else(|| v.to_string(), at))
             }
@@ -142,7 +142,7 @@ impl Point {
 impl fmt::Display for Way {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Form(form) => write!(f, "{form}"),
+            Self::MmaVariant(variant) => write!(f, "{variant}"),
             Self::Blocked { vector, lanes, warps_along } => {
                 let warps = if *warps_along { ", warps along it too" } else { "" };
                 write!(f, "{lanes} threads of {vector} elements along the contiguous dimension{warps}")

@@ -67,7 +67,7 @@ pub(super) fn do_coalesce(k: &Kernel, inst: Inst, model: &Model<'_>, plan: &mut 
     if pays {
         options.reverse();
     }
-    if plan.choices.pick(Point::Access(alike(k, inst)), options) == Way::Own {
+    if plan.choices.pick(Point::Access(same_access(k, inst)), options) == Way::Own {
         match load {
             true => plan.made.insert(tile, own),
             false => plan.uses.insert((inst, k.args(inst).len() - 1), own),
@@ -77,7 +77,7 @@ pub(super) fn do_coalesce(k: &Kernel, inst: Inst, model: &Model<'_>, plan: &mut 
 }
 
 /// The first instruction that accesses a like tile for the same place of the text: parts of one access go one way.
-fn alike(k: &Kernel, inst: Inst) -> Inst {
+fn same_access(k: &Kernel, inst: Inst) -> Inst {
     let shape = |i: Inst| extents(k, accessed(k, i));
     let (data, own) = (&k.insts[inst], shape(inst));
     let same = |i: &Inst| k.insts[*i].loc == data.loc && k.insts[*i].op == data.op && shape(*i) == own;

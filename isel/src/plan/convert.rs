@@ -100,12 +100,12 @@ impl Plan {
         let at = k.insts[inst].loc;
         let args = k.args(inst).iter().enumerate();
         let remade = (0..k.args(inst).len()).filter_map(|n| {
-            let chain = self.again.get(&(inst, n))?;
+            let chain = self.rematerialized.get(&(inst, n))?;
             let (name, count) = (&k.names[k.args(inst)[n]], chain.len());
             Some(format!("{}:{} conversion of {name}: made again, {count} instructions", at.line, at.column))
         });
         let uses = args.filter_map(|(n, &v)| {
-            let to = self.uses.get(&(inst, n)).filter(|_| !self.again.contains_key(&(inst, n)))?;
+            let to = self.uses.get(&(inst, n)).filter(|_| !self.rematerialized.contains_key(&(inst, n)))?;
             (!super::constraint::adapts(k, v)).then_some((v, self.layouts[v].as_ref()?, to))
         });
         let results = k.results(inst).iter();

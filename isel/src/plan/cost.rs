@@ -16,7 +16,7 @@
 use super::blocked::{LINE, SECTOR, blocked, pieces, vector_elements};
 use super::constraint::adapts;
 use super::convert::{cell_bits, choose};
-use super::found::Cost;
+use super::cost_summary::Cost;
 use super::types::{Fill, Plan, Remade, SharedTile, Staged, StorePlan, WarpProduct};
 use crate::feature::Ways;
 use crate::operand::WARP_ATOM;
@@ -85,7 +85,7 @@ pub(super) struct Model<'k> {
     k: &'k Kernel,
     order: &'k [Inst],
     trips: SecondaryMap<Inst, f64>,
-    late: FxHashSet<Inst>,
+    deferred_insts: FxHashSet<Inst>,
     /// Depth of the rings that feed a loop, for what it loads.
     looped: FxHashMap<Inst, Depth>,
     ways: Ways,
@@ -106,7 +106,7 @@ struct Conversions {
     cycles: f64,
     scratch: f64,
     /// Whether a deferred result goes through shared memory.
-    late: bool,
+    deferred_insts: bool,
 }
 
 impl<'k> Model<'k> {
@@ -114,12 +114,20 @@ impl<'k> Model<'k> {
     pub fn new(k: &'k Kernel, order: &'k [Inst], ways: Ways) -> Self {
         let mut trips = SecondaryMap::with_default(1.0);
         weigh(k, k.entry, 1.0, &mut trips);
-        Self { k, order, trips, late: late(k), looped: depths(k), ways, conversions: RefCell::default() }
+        Self {
+            k,
+            order,
+            trips,
+            deferred_insts: deferred_insts(k),
+            looped: depths(k),
+            ways,
+            conversions: RefCell::default(),
+        }
     }
 
     /// How often an instruction runs, for the loops around it; less where it runs under the next tile's products.
     pub fn trips(&self, inst: Inst) -> f64 {
-        self.trips[inst] * if self.late.contains(&inst) { HIDDEN } else { 1.0 }
+        self.trips[inst] * if self.deferred_insts.contains(&inst) { HIDDEN } else { 1.0 }
     }
 
     /// The cycles of a plan.
@@ -127,20 +135,26 @@ impl<'k> Model<'k> {
     /// # Errors
     /// A conversion that no way exists for.
     pub fn cost(&self, plan: &Plan) -> Result<Cost> {
-        let [mut early, mut late] = [Cost::default(); 2];
+        let [mut early, mut deferred_insts] = [Cost::default(); 2];
         for &inst in self.order {
-            self.instruction(plan, inst, if self.late.contains(&inst) { &mut late } else { &mut early })?;
+            self.instruction(
+                plan,
+                inst,
+                if self.deferred_insts.contains(&inst) { &mut deferred_insts } else { &mut early },
+            )?;
         }
         let conversions = self.conversions(plan)?;
         // What goes through shared memory is not deferred.
-        let exposed = if conversions.late { 1.0 / HIDDEN } else { 1.0 };
+        let exposed = if conversions.deferred_insts { 1.0 / HIDDEN } else { 1.0 };
         Ok(Cost {
-            memory: early.memory + exposed * late.memory + self.stages_lost(plan, conversions.scratch),
+            memory: early.memory
+                + exposed * deferred_insts.memory
+                + self.stages_lost(plan, conversions.scratch),
             conversions: conversions.cycles,
-            products: early.products + late.products,
-            reductions: early.reductions + exposed * late.reductions,
-            work: early.work + exposed * late.work,
-            least: early.least + late.least,
+            products: early.products + deferred_insts.products,
+            reductions: early.reductions + exposed * deferred_insts.reductions,
+            work: early.work + exposed * deferred_insts.work,
+            least: early.least + deferred_insts.least,
         })
     }
 
@@ -341,7 +355,7 @@ impl<'k> Model<'k> {
     fn product(&self, plan: &Plan, inst: Inst) -> f64 {
         let conflicts = |load: Inst| plan.shared.get(&load).map_or(1.0, conflicts);
         if let Some(p) = plan.warp_products.get(&inst) {
-            let warps = f64::from(p.share.warps());
+            let warps = f64::from(p.warp_grid.warps());
             let steps = f64::from(p.k_steps);
             let rows = f64::from(p.m_atoms * p.n_atoms) * row_of_warps();
             let matrices = f64::from(p.m_atoms) * p.a.map_or(0.0, |a| conflicts(a.0))
@@ -422,7 +436,7 @@ impl<'k> Model<'k> {
         let mut add = |inst: Inst, c: Passed| {
             all.cycles += self.trips[inst] * c.cycles;
             all.scratch += c.scratch;
-            all.late |= c.scratch > 0.0 && self.late.contains(&inst);
+            all.deferred_insts |= c.scratch > 0.0 && self.deferred_insts.contains(&inst);
         };
         let mut uses: Vec<_> = plan.uses.iter().collect();
         uses.sort_by_key(|u| *u.0);
@@ -430,8 +444,8 @@ impl<'k> Model<'k> {
             let v = k.args(inst)[n];
             let Some(from) = plan.layouts[v].as_ref() else { continue };
             if seen.insert((v, to)) {
-                let passed = match plan.again.get(&(inst, n)) {
-                    Some(chain) => Passed { cycles: self.again(chain), scratch: 0.0 },
+                let passed = match plan.rematerialized.get(&(inst, n)) {
+                    Some(chain) => Passed { cycles: self.rematerialization(chain), scratch: 0.0 },
                     None => self.conversion(inst, v, from, to)?,
                 };
                 add(inst, passed);
@@ -456,7 +470,7 @@ impl<'k> Model<'k> {
     }
 
     /// Cycles of making tiles again.
-    pub fn again(&self, chain: &[Remade]) -> f64 {
+    pub fn rematerialization(&self, chain: &[Remade]) -> f64 {
         let one = |(v, layout): &Remade| {
             let Some(def) = self.k.def(*v) else { return 0.0 };
             let registers = (layout.in_extent(Axis::Reg) * cell_bits(self.k.ty(*v).elem())) as f64 / 32.0;
@@ -522,7 +536,7 @@ fn row_of_warps() -> f64 {
 pub(crate) fn least_products(k: &Kernel) -> f64 {
     let mut trips = SecondaryMap::with_default(1.0);
     weigh(k, k.entry, 1.0, &mut trips);
-    let shared = k.insts.iter().filter(|(i, d)| matches!(d.op, Op::Mma) && k.attrs[*i].share.is_some());
+    let shared = k.insts.iter().filter(|(i, d)| matches!(d.op, Op::Mma) && k.attrs[*i].warp_grid.is_some());
     let rows = |inst: Inst| -> f64 {
         let sum = extents(k, k.args(inst)[0]);
         let depth = extents(k, k.args(inst)[1]).get(1).copied();
@@ -548,7 +562,7 @@ fn depths(k: &Kernel) -> FxHashMap<Inst, Depth> {
 }
 
 /// What the mapping defers: all behind the last loop inside the loop over tiles.
-fn late(k: &Kernel) -> FxHashSet<Inst> {
+fn deferred_insts(k: &Kernel) -> FxHashSet<Inst> {
     let deferred = k.insts.keys().any(|i| k.attrs[i].deferred);
     let tiles = k.insts.iter().filter(|(i, d)| deferred && matches!(d.op, Op::For) && k.attrs[*i].persistent);
     let bodies = tiles.flat_map(|(_, d)| d.blocks.iter());

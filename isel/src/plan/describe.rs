@@ -4,7 +4,7 @@ use super::blocked::vector_elements;
 use super::tensor::atom_k;
 use super::types::{Plan, StorePlan};
 use crate::tiles::program_order;
-use warplift_ir::counted;
+use warplift_ir::plural;
 use warplift_ir::tile::{Kernel, Op};
 
 impl Plan {
@@ -25,7 +25,7 @@ impl Plan {
             match self.staged.get(&inst) {
                 Some(s) => lines.push(format!("{}:{} load: {}", at.line, at.column, s.describe())),
                 None if matches!(k.insts[inst].op, Op::Load) && !self.shared.contains_key(&inst) => {
-                    let vector = counted(vector_elements(k, inst, k.result(inst)), "element");
+                    let vector = plural(vector_elements(k, inst, k.result(inst)), "element");
                     lines.push(format!("{}:{} load: plain, {vector}", at.line, at.column));
                 }
                 None => {}
@@ -38,23 +38,23 @@ impl Plan {
                     p.n,
                     atom_k(k.ty(k.args(inst)[1]).elem()),
                     p.m_atoms,
-                    counted(p.n_atoms, "atom"),
-                    counted(p.k_steps, "step"),
+                    plural(p.n_atoms, "atom"),
+                    plural(p.k_steps, "step"),
                     if p.a.is_some() { "shared memory" } else { "registers" }
                 ));
             }
             if let Some(p) = self.warp_products.get(&inst) {
                 let source = if p.a.is_some() { "shared memory" } else { "registers" };
-                let together = if p.share.together { ", rows together," } else { "" };
-                let (rows, cols) = (p.share.rows, p.share.columns);
+                let together = if p.warp_grid.contiguous { ", rows together," } else { "" };
+                let (rows, cols) = (p.warp_grid.rows, p.warp_grid.columns);
                 lines.push(format!(
                     "{}:{} mma: m16n8k16, {rows} x {} warps{together} of {} x {}, {}, A in {source}",
                     at.line,
                     at.column,
                     cols,
                     p.m_atoms,
-                    counted(p.n_atoms, "atom"),
-                    counted(p.k_steps, "step"),
+                    plural(p.n_atoms, "atom"),
+                    plural(p.k_steps, "step"),
                 ));
             }
             lines.extend(self.stores.get(&inst).map(|s| match s {
@@ -63,7 +63,7 @@ impl Plan {
                 }
                 StorePlan::Plain { vector, declined } => {
                     let why = declined.as_ref().map_or(String::new(), |d| format!(" (no tensor copy: {d})"));
-                    format!("{}:{} store: plain, {}{why}", at.line, at.column, counted(*vector, "element"))
+                    format!("{}:{} store: plain, {}{why}", at.line, at.column, plural(*vector, "element"))
                 }
             }));
         }
@@ -72,7 +72,7 @@ impl Plan {
 
     /// What the search over plans tried, a line each, for `explain`; empty without a search.
     pub fn describe_search(&self, k: &Kernel) -> Vec<String> {
-        self.found.iter().flat_map(|f| f.describe(k)).collect()
+        self.search.iter().flat_map(|f| f.describe(k)).collect()
     }
 }
 

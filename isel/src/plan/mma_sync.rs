@@ -8,7 +8,7 @@
 //!   w4 w5 w6 w7
 //! ```
 //!
-//! How warps share the products is a form of the kernel (`map::Form`); what a form costs says the plan.
+//! How warps share the products is a form of the kernel (`map::MmaVariant`); what a form costs says the plan.
 //!
 //! PTX ISA, "Matrix Fragments for mma.m16n8k16 with floating point type" and "ldmatrix". The layouts are
 //! those of `ir::layout::fragment`, the swizzled tiles those of `wgmma`: eight rows at one 16-byte column
@@ -44,12 +44,12 @@ pub(super) fn plan_product(k: &Kernel, inst: Inst, model: &Model<'_>, plan: &mut
     let [m, n, depth] = shape(k, inst);
     check(k, inst, [m, n, depth])?;
     let what = "how warps share this product is not said";
-    let share = k.attrs[inst].share.ok_or_else(|| IselError::at(k, inst, what))?;
+    let warp_grid = k.attrs[inst].warp_grid.ok_or_else(|| IselError::at(k, inst, what))?;
     let layout = |n: u32, columns: u32| {
-        let shape = [share.rows.into(), columns.into()];
-        fragment::mma_tile_acc(m.into(), n.into(), shape, share.together).map_err(layout_error(k, inst))
+        let shape = [warp_grid.rows.into(), columns.into()];
+        fragment::mma_tile_acc(m.into(), n.into(), shape, warp_grid.contiguous).map_err(layout_error(k, inst))
     };
-    let whole = layout(n, share.columns)?;
+    let whole = layout(n, warp_grid.columns)?;
     plan.layouts[acc].get_or_insert_with(|| whole.clone());
     plan.layouts[k.result(inst)] = Some(whole);
     let left = loaded_whole(k, a);
@@ -66,11 +66,11 @@ pub(super) fn plan_product(k: &Kernel, inst: Inst, model: &Model<'_>, plan: &mut
     })?;
     place(k, right.0, model, plan)?;
     let product = WarpProduct {
-        share,
+        warp_grid,
         a: left,
         b: right,
-        m_atoms: m / (WARP_ATOM[0] * share.rows),
-        n_atoms: n / (WARP_ATOM[1] * share.columns),
+        m_atoms: m / (WARP_ATOM[0] * warp_grid.rows),
+        n_atoms: n / (WARP_ATOM[1] * warp_grid.columns),
         k_steps: depth / WARP_ATOM[2],
     };
     plan.warp_products.insert(inst, product);

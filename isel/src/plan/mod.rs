@@ -4,30 +4,30 @@
 //!  products ─► anchors (wgmma fragments, shared operands)      tensor.rs
 //!              or those of warps (mma.sync)                    mma_sync.rs
 //!  loads, stores ─► anchors where no product reaches            anchor.rs, blocked.rs
-//!  anchors ─► layouts of everything around them                 constraint.rs, solve.rs, follow.rs
-//!  threads that hold one half ─► the same half twice            paired.rs
-//!  two anchors disagree ─► a conversion between two versions    convert.rs, or the tile made again: again.rs
-//!  several ways ─► the plan that costs the least                choices.rs, cost.rs, search.rs, found.rs
+//!  anchors ─► layouts of everything around them                 constraint.rs, solve.rs, propagate.rs
+//!  threads that hold one half ─► the same half twice            half_pairs.rs
+//!  two anchors disagree ─► a conversion between two versions    convert.rs, or the tile rematerialized: rematerialize.rs
+//!  several ways ─► the plan that costs the least                choices.rs, cost.rs, search.rs, cost_summary.rs
 //! ```
 //!
 //! A tile may have two versions, one in registers and one in shared memory; each use takes one.
 //! Layout propagation: Linear Layouts, section 4.4; anchors: Hexcute, section 4.
 
-mod again;
 mod anchor;
 mod blocked;
+mod build;
 mod choices;
 mod coalesce;
 mod constraint;
 mod convert;
 mod cost;
+mod cost_summary;
 mod describe;
-mod follow;
-mod found;
-mod make;
+mod half_pairs;
 mod mma_sync;
 mod order;
-mod paired;
+mod propagate;
+mod rematerialize;
 mod search;
 mod solve;
 mod staged;
@@ -39,7 +39,7 @@ mod types;
 use crate::Result;
 use crate::feature::{Feature, Ways};
 use crate::tiles::program_order;
-use make::Maker;
+use build::PlanBuilder;
 use warplift_ir::tile::Kernel;
 
 pub use blocked::{blocked, vector_elements};
@@ -47,8 +47,8 @@ pub use choices::{Choices, Point, Way};
 pub use convert::{cell_bits, choose};
 pub(crate) use cost::least_products;
 pub use cost::{Touched, touched};
-pub use follow::slice_layout;
-pub use found::{Cost, Found, Outcome, Tried};
+pub use cost_summary::{Cost, Outcome, SearchSummary, Tried};
+pub use propagate::slice_layout;
 pub(crate) use search::CLEARLY;
 pub(crate) use tensor::inner_dim;
 pub use types::{
@@ -69,9 +69,9 @@ pub fn do_plan(k: &Kernel) -> Result<Plan> {
 /// As [`do_plan`].
 pub fn do_plan_without(k: &Kernel, disabled: &[Feature]) -> Result<Plan> {
     let order = program_order(k);
-    let maker = Maker::new(k, &order, Ways::without(disabled));
+    let builder = PlanBuilder::new(k, &order, Ways::without(disabled));
     match disabled.contains(&Feature::Synthesis) {
-        true => maker.make(Choices::default()).1.map(|p| p.0),
-        false => search::do_search(&maker),
+        true => builder.build(Choices::default()).1.map(|p| p.0),
+        false => search::do_search(&builder),
     }
 }

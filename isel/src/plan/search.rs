@@ -14,10 +14,10 @@
 //! does, everything else takes its least. The model is no measurement, so that the rule's plan stays where another one
 //! is not clearly better.
 
+use super::build::PlanBuilder;
 use super::choices::{Choices, Point, Way};
-use super::found::Cost;
-use super::found::{Found, Outcome, Tried};
-use super::make::Maker;
+use super::cost_summary::Cost;
+use super::cost_summary::{Outcome, SearchSummary, Tried};
 use super::types::Plan;
 use crate::Result;
 
@@ -30,9 +30,9 @@ pub(crate) const CLEARLY: f64 = 0.03;
 ///
 /// # Errors
 /// Those of the rule's plan, where no other one is possible either.
-pub(super) fn do_search(maker: &Maker<'_>) -> Result<Plan> {
-    let (choices, rule) = maker.make(Choices::default());
-    let mut search = Search { maker, rule: None, best: None, plans: 1, tried: Vec::new() };
+pub(super) fn do_search(builder: &PlanBuilder<'_>) -> Result<Plan> {
+    let (choices, rule) = builder.build(Choices::default());
+    let mut search = Search { builder, rule: None, best: None, plans: 1, tried: Vec::new() };
     let refused = match rule {
         Ok((plan, cost)) => {
             search.rule = Some(cost);
@@ -49,7 +49,7 @@ pub(super) fn do_search(maker: &Maker<'_>) -> Result<Plan> {
 }
 
 struct Search<'m, 'k> {
-    maker: &'m Maker<'k>,
+    builder: &'m PlanBuilder<'k>,
     rule: Option<Cost>,
     best: Option<(Plan, Cost)>,
     plans: usize,
@@ -97,7 +97,7 @@ impl Search<'_, '_> {
             return;
         }
         self.plans += 1;
-        let (next, made) = self.maker.make(Choices::of(choices.with(point, way)));
+        let (next, made) = self.builder.build(Choices::of(choices.with(point, way)));
         let outcome = match &made {
             Ok((_, cost)) => Outcome::Made(cost.total()),
             Err(e) => Outcome::Refused(e.message.clone()),
@@ -123,9 +123,9 @@ impl Search<'_, '_> {
             self.best.take().filter(|b| self.rule.is_none() || clearly.is_some_and(|c| b.1.total() <= c));
         let (mut plan, best) = match best {
             Some(best) => best,
-            None => self.maker.make(Choices::default()).1?,
+            None => self.builder.build(Choices::default()).1?,
         };
-        plan.found = Some(Found { rule: self.rule, best, plans: self.plans, tried: self.tried });
+        plan.search = Some(SearchSummary { rule: self.rule, best, plans: self.plans, tried: self.tried });
         Ok(plan)
     }
 }

@@ -12,7 +12,7 @@
 
 use super::constraint::{Constraint, Relation, Slot, adapts, constraints, shapes};
 use super::types::Plan;
-use super::{follow, staged};
+use super::{propagate, staged};
 use crate::tiles::layout_error;
 use crate::{IselError, Result};
 use smallvec::SmallVec;
@@ -127,15 +127,15 @@ impl<'k> Solver<'k> {
             Relation::Reduced(d) | Relation::Expanded(d) => {
                 fragment::row_slice(l, *d).map_err(layout_error(k, inst))
             }
-            Relation::Sliced(offsets) if forward => follow::slice_layout(k, inst, l, offsets, to),
-            Relation::Sliced(_) => follow::unsliced(k, inst, l, from, to),
-            Relation::Broadcast => follow::collapse(k, inst, l, to),
-            Relation::Permuted(perm) => follow::permute(l, perm).map_err(layout_error(k, inst)),
-            Relation::Reshaped => follow::reshaped(k, inst, l, [from, to]),
+            Relation::Sliced(offsets) if forward => propagate::slice_layout(k, inst, l, offsets, to),
+            Relation::Sliced(_) => propagate::unsliced(k, inst, l, from, to),
+            Relation::Broadcast => propagate::collapse(k, inst, l, to),
+            Relation::Permuted(perm) => propagate::permute(l, perm).map_err(layout_error(k, inst)),
+            Relation::Reshaped => propagate::reshaped(k, inst, l, [from, to]),
             Relation::Reinterpreted => {
                 let [from, to] = if forward { [0, 1] } else { [1, 0] };
                 let bits = |n: usize| k.ty(c.slots[n].value(k)).elem().bits();
-                follow::reinterpreted(k, inst, l, bits(from), bits(to))
+                propagate::reinterpreted(k, inst, l, bits(from), bits(to))
             }
             // Its registers have an order of their own; the cast puts them right.
             Relation::Unpacked if !forward => {

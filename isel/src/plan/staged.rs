@@ -97,7 +97,7 @@ pub(super) fn plan_load(k: &Kernel, load: Inst, model: &Model<'_>, plan: &Plan) 
 /// Whether a load should go through shared memory though nobody says so.
 fn is_worth(k: &Kernel, load: Inst, model: &Model<'_>, plan: &Plan) -> bool {
     let used = k.insts.keys().any(|i| k.args(i).contains(&k.result(load)));
-    plan.ways.detours && used && stands_beside_products(k, load) && model.has_room(plan, load)
+    plan.ways.smem_staging && used && stands_beside_products(k, load) && model.has_room(plan, load)
 }
 
 /// Whether a load's loop has products, and a producer that could copy for them: what the loop's own threads load would come

@@ -17,7 +17,7 @@ use smallvec::SmallVec;
 use warplift_ir::layout::{Axis, Layout, fragment, shared};
 use warplift_ir::machine::{Buffer, Place, SharedOperand};
 use warplift_ir::target::{RATES, SM90A};
-use warplift_ir::tile::{Inst, Kernel, Op, Team, Value, WarpShare};
+use warplift_ir::tile::{Inst, Kernel, Op, Team, Value, WarpGrid};
 use warplift_ir::types::Elem;
 
 /// Rows of one wgmma.
@@ -444,9 +444,9 @@ pub fn plan_store(k: &Kernel, inst: Inst, plan: &Plan) -> Result<StorePlan> {
     if k.attrs[inst].by_threads {
         return Ok(plain(Some("the mapping says `no bulk_store`".to_owned())));
     }
-    let share = plan.warp_products.values().map(|p| p.share).next();
-    let held = match (k.attrs[inst].team, share) {
-        (_, Some(share)) => warp_stripes(share, [rows, cols], layout),
+    let warp_grid = plan.warp_products.values().map(|p| p.warp_grid).next();
+    let held = match (k.attrs[inst].team, warp_grid) {
+        (_, Some(warp_grid)) => warp_stripes(warp_grid, [rows, cols], layout),
         (Team::Warpgroups(groups), _) if !plan.products.is_empty() => {
             warpgroup_stripes([rows, cols], groups, layout)
         }
@@ -469,7 +469,7 @@ pub fn plan_store(k: &Kernel, inst: Inst, plan: &Plan) -> Result<StorePlan> {
 fn stripes(
     k: &Kernel,
     inst: Inst,
-    Held { columns, atoms, step, wide }: Held,
+    AccumulatorSpan { columns, atoms, step, wide }: AccumulatorSpan,
     plan: &Plan,
 ) -> Result<std::result::Result<Stripes, String>> {
     let bits = k.ty(k.args(inst)[0]).elem().bits();
@@ -508,26 +508,31 @@ fn stripes(
 
 /// What a warp holds: its columns, its stripes of 16 rows, and the rows from one to the next. `wide`: its
 /// columns may be several swizzle spans (stores of warpgroups come in chunks of one).
-struct Held {
+struct AccumulatorSpan {
     columns: u32,
     atoms: u32,
     step: u32,
     wide: bool,
 }
 
-fn warpgroup_stripes([rows, cols]: [u32; 2], groups: u32, layout: &Layout) -> Option<Held> {
+fn warpgroup_stripes([rows, cols]: [u32; 2], groups: u32, layout: &Layout) -> Option<AccumulatorSpan> {
     let accumulator = fragment::wgmma_acc(rows.into(), cols.into(), groups.into()).ok()?;
-    let held = Held { columns: cols, atoms: rows / (ATOM_M * groups), step: ATOM_M, wide: false };
+    let held = AccumulatorSpan { columns: cols, atoms: rows / (ATOM_M * groups), step: ATOM_M, wide: false };
     (accumulator == *layout).then_some(held)
 }
 
 /// Apart, a warp's atoms leave one after the other in chunks of rows, and what was left whole is to be stored plainly.
 /// Together, they leave in chunks of columns like those of warpgroups.
-fn warp_stripes(share: WarpShare, [rows, cols]: [u32; 2], layout: &Layout) -> Option<Held> {
-    let shape = [share.rows.into(), share.columns.into()];
-    let accumulator = fragment::mma_tile_acc(rows.into(), cols.into(), shape, share.together).ok()?;
-    let (all, atom) = (share.rows * WARP_ATOM[0], WARP_ATOM[0]);
-    let step = if share.together { atom } else { all };
-    let held = Held { columns: cols / share.columns, atoms: rows / all, step, wide: !share.together };
-    (accumulator == *layout && (share.together || held.atoms == 1)).then_some(held)
+fn warp_stripes(warp_grid: WarpGrid, [rows, cols]: [u32; 2], layout: &Layout) -> Option<AccumulatorSpan> {
+    let shape = [warp_grid.rows.into(), warp_grid.columns.into()];
+    let accumulator = fragment::mma_tile_acc(rows.into(), cols.into(), shape, warp_grid.contiguous).ok()?;
+    let (all, atom) = (warp_grid.rows * WARP_ATOM[0], WARP_ATOM[0]);
+    let step = if warp_grid.contiguous { atom } else { all };
+    let held = AccumulatorSpan {
+        columns: cols / warp_grid.columns,
+        atoms: rows / all,
+        step,
+        wide: !warp_grid.contiguous,
+    };
+    (accumulator == *layout && (warp_grid.contiguous || held.atoms == 1)).then_some(held)
 }

@@ -20,7 +20,7 @@ fn check(k: &Kernel) -> Result<Plan> {
     let broken = Solver::new(k, &order);
     let broken = broken.broken(&plan);
     assert!(broken.is_empty(), "{broken:?}\n{k}");
-    let found = plan.found.as_ref().expect("the search was on");
+    let found = plan.search.as_ref().expect("the search was on");
     let model = Model::new(k, &order, Ways::default());
     assert_eq!(model.cost(&plan)?, found.best, "what is said of the plan is what it costs");
     assert!(found.plans <= search::PLANS);
@@ -52,7 +52,7 @@ fn what_the_bounds_decide_takes_one_plan() {
     for name in ["gemm", "gemm_nn", "attention", "attention_causal", "a16w4"] {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../driver/kernels/{name}.tile"));
         let k = mapped(&std::fs::read_to_string(path).expect("a kernel"));
-        let found = do_plan(&k).unwrap_or_else(|e| panic!("{name}: {e}")).found.expect("the search was on");
+        let found = do_plan(&k).unwrap_or_else(|e| panic!("{name}: {e}")).search.expect("the search was on");
         assert_eq!(found.plans, 1, "{name}: {found:?}");
         assert!(found.tried.len() > 3 && Some(found.best) == found.rule, "{name}: {found:?}");
     }

@@ -1,7 +1,7 @@
 //! The side table between map and lower: data alone.
 
 use super::choices::Choices;
-use super::found::Found;
+use super::cost_summary::SearchSummary;
 use crate::feature::Ways;
 use crate::operand::WARP_ATOM;
 use crate::{IselError, Result};
@@ -10,7 +10,7 @@ use warplift_ir::entity::SecondaryMap;
 use warplift_ir::layout::{Axis, Layout, LayoutError};
 use warplift_ir::machine::SharedOperand;
 use warplift_ir::manifest::PackingDigit;
-use warplift_ir::tile::{Inst, Kernel, Value, WarpShare};
+use warplift_ir::tile::{Inst, Kernel, Value, WarpGrid};
 
 /// Rows of a warp's stripe of an accumulator.
 pub(super) const STRIPE: u64 = 16;
@@ -169,7 +169,7 @@ pub struct Plan {
     /// Uses, by operand number, that see a tile in another layout than its own.
     pub uses: FxHashMap<(Inst, usize), Layout>,
     /// Uses whose tile is made again in their layout: what is, operands first. All other ones are converted.
-    pub again: FxHashMap<(Inst, usize), Vec<Remade>>,
+    pub rematerialized: FxHashMap<(Inst, usize), Vec<Remade>>,
     /// Results that are made in another layout than that in which they are used.
     pub made: FxHashMap<Value, Layout>,
     /// Shared version of loaded tiles.
@@ -187,7 +187,7 @@ pub struct Plan {
     /// Where the plan could have gone other ways.
     pub choices: Choices,
     /// What the search found.
-    pub found: Option<Found>,
+    pub search: Option<SearchSummary>,
 }
 
 impl Plan {
@@ -207,7 +207,7 @@ impl Plan {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WarpProduct {
     /// How warps share it.
-    pub share: WarpShare,
+    pub warp_grid: WarpGrid,
     /// Load of A, and whether the product sees it transposed; `None`: A is in registers.
     pub a: Option<(Inst, bool)>,
     /// Load of B, likewise.

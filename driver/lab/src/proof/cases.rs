@@ -249,7 +249,7 @@ pub const CASES: &[Case] = &[
     // Halves of a row by warps of their own, in more stages than the ring has.
     knowing(
         case(
-            "softmax_relay",
+            "softmax_warp_specialized",
             "BM = 1, BN = 4096; for t: pipeline 16; kernel: persistent, warps 4, epilogue warps; array x: staged",
             &[("23x9000", 2)],
         ),
@@ -258,7 +258,7 @@ pub const CASES: &[Case] = &[
     // The same, with what epilogue warps alone read copied by a thread of its own.
     knowing(
         case(
-            "layer_norm_relay",
+            "layer_norm_warp_specialized",
             "BM = 1, BN = 4096; for t: pipeline 16; for u: pipeline 2; kernel: persistent, warps 4, epilogue warps; \
              array x: staged; array w: staged; array b: staged",
             &[("m=23,n=9000", 2)],
@@ -268,7 +268,7 @@ pub const CASES: &[Case] = &[
     // And with what all rows have alike held in registers: a body for each iteration, all of them run.
     knowing(
         case(
-            "layer_norm_relay",
+            "layer_norm_warp_specialized",
             "BM = 1, BN = 4096; for t: pipeline 24; for u: pipeline 4; kernel: persistent, warps 8, epilogue warps, pdl; \
              array x: staged; array w: before_wait; array b: staged",
             &[("m=5,n=65000", 2), ("m=23,n=9000", 2)],

@@ -3,7 +3,7 @@
     side_by_side.py --cubin softmax.cubin --manifest softmax.json --peers peers/rows.py \\
         --size m=8192 --size n=4096 --size op=0
 
-op: 0 softmax (softmax_long, softmax_relay with longer rows), 1 rms_norm, 2 layer_norm (layer_norm_relay), 3 transpose, 4 axpy (m = 1),
+op: 0 softmax (softmax_long, softmax_warp_specialized with longer rows), 1 rms_norm, 2 layer_norm (layer_norm_warp_specialized), 3 transpose, 4 axpy (m = 1),
 5 gemv, 6 cumsum, 7 gather_rows (rows of p elements, --size p=4096), 8 row_max, 9 row_sum
 """
 

@@ -11,7 +11,7 @@
 //!         | "warps" int | "chunk" int
 //!         | "no" "bulk_store" | "products" ("fit" | "wgmma" | "mma_sync") | "pdl"
 //! attr    = "thread" | "warps" int | "warpgroups" int | "persistent" | "index" | "below" int | "deferred"
-//!         | "by_threads" | "in_parts" | "operand" | "share" int int "together"? | loop | array | tile
+//!         | "by_threads" | "in_parts" | "operand" | "warp_grid" int int "contiguous"? | loop | array | tile
 //! ```
 //!
 //! A name is mapped once and a word said once; several `kernel:` items are one.
@@ -20,7 +20,7 @@ use super::cursor::{Cursor, Result};
 use crate::layout::Layout;
 use crate::tile::{
     ArrayMapping, Attrs, Depth, Epilogue, Item, KernelMapping, LoopMapping, Mapping, Places, Products,
-    Raster, Team, WarpShare, Way,
+    Raster, Team, WarpGrid, Way,
 };
 
 /// The ways of an array, of which it has one.
@@ -300,16 +300,16 @@ fn attr(c: &mut Cursor<'_>, attrs: &mut Attrs, words: &mut Words<'_>) -> Result<
         attrs.operand = true;
     } else if c.eat_word("layout") {
         attrs.layout = Some(layout(c)?);
-    } else if c.eat_word("share") {
+    } else if c.eat_word("warp_grid") {
         let (rows, columns) = (c.count()?, c.count()?);
-        attrs.share = Some(WarpShare { rows, columns, together: c.eat_word("together") });
+        attrs.warp_grid = Some(WarpGrid { rows, columns, contiguous: c.eat_word("contiguous") });
     } else if let Some(word) = words.next(c, &ARRAY_WORDS)? {
         array_word(&mut attrs.array, word);
     } else if let Some(word) = words.next(c, &LOOP_WORDS)? {
         loop_word(c, attrs.looped.get_or_insert_default(), word)?;
     } else {
         return c.expected(
-            "a team, `persistent`, `index`, `below`, `deferred`, `by_threads`, `in_parts`, `operand`, `share` or an attribute of an array or loop",
+            "a team, `persistent`, `index`, `below`, `deferred`, `by_threads`, `in_parts`, `operand`, `warp_grid` or an attribute of an array or loop",
         );
     }
     Ok(())

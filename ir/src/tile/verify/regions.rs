@@ -20,7 +20,7 @@ impl Verifier<'_> {
         let args = types(kernel.args(inst));
         let results = types(kernel.results(inst));
         match data.op {
-            Op::For => self.counted(inst, &args, &results),
+            Op::For => self.plural(inst, &args, &results),
             Op::While => {
                 let mut yields = vec![Type::Scalar(Elem::Bool)];
                 yields.extend(&args);
@@ -39,7 +39,7 @@ impl Verifier<'_> {
         }
     }
 
-    fn counted(&mut self, inst: Inst, args: &[Type], results: &[Type]) {
+    fn plural(&mut self, inst: Inst, args: &[Type], results: &[Type]) {
         let kernel = self.kernel;
         let counter = match for_counter(&kernel.tunables, args) {
             Ok(counter) => counter,

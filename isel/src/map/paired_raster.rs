@@ -1,4 +1,4 @@
-//! The folded raster: a program takes tiles of the grid's first dimension in pairs, one from either end.
+//! The paired raster: a program takes tiles of the grid's first dimension in pairs, one from either end.
 //!
 //! ```text
 //!  first dimension     0   1   2   3   4        work of a tile of causal attention: x + 1
@@ -13,7 +13,7 @@ use warplift_ir::tile::{BinOp, Block, CmpOp, Inst, Kernel, Loc, Op, Type, Value}
 use warplift_ir::types::Elem;
 
 /// Scalars that stand before the loop over tiles.
-pub struct Folded {
+pub struct PairedRaster {
     /// Number of this program and of all.
     id: Value,
     count: Value,
@@ -25,12 +25,12 @@ pub struct Folded {
 }
 
 /// Integer arithmetic at the end of a block.
-struct Scalars<'a> {
+struct ScalarOps<'a> {
     k: &'a mut Kernel,
     block: Block,
 }
 
-impl Scalars<'_> {
+impl ScalarOps<'_> {
     fn int(&mut self, v: i64) -> Value {
         scalar(self.k, self.block, Op::Int(v), &[])
     }
@@ -62,10 +62,10 @@ impl Scalars<'_> {
     }
 }
 
-impl Folded {
+impl PairedRaster {
     /// Counts the turns of a program.
     pub fn new(k: &mut Kernel, block: Block, grid: &[Value], id: Value, count: Value) -> Self {
-        let mut s = Scalars { k, block };
+        let mut s = ScalarOps { k, block };
         let mut rows = s.int(1);
         for &extent in &grid[1..] {
             rows = s.op(BinOp::Mul, rows, extent);
@@ -80,8 +80,8 @@ impl Folded {
         let back = back(&mut s, id, count);
         let single = s.beyond(middles, back);
         let single = s.op(BinOp::CeilDiv, single, count);
-        let turns = s.op(BinOp::Add, paired, single);
-        let length = s.op(BinOp::Mul, turns, count);
+        let visits = s.op(BinOp::Add, paired, single);
+        let length = s.op(BinOp::Mul, visits, count);
         let end = s.op(BinOp::Add, id, length);
         let half = s.with(BinOp::Max, half, 1);
         Self { id, count, half, paired, end }
@@ -89,7 +89,7 @@ impl Folded {
 
     /// Block indices of the loop's counter.
     pub fn decode(&self, k: &mut Kernel, block: Block, grid: &[Value], counter: Value) -> Vec<Value> {
-        let mut s = Scalars { k, block };
+        let mut s = ScalarOps { k, block };
         let turn = s.op(BinOp::Div, counter, self.count);
         let side = s.with(BinOp::Rem, turn, 2);
         let pair = s.with(BinOp::Div, turn, 2);
@@ -122,7 +122,7 @@ impl Folded {
 }
 
 /// The program's number from the last one down.
-fn back(s: &mut Scalars<'_>, id: Value, count: Value) -> Value {
+fn back(s: &mut ScalarOps<'_>, id: Value, count: Value) -> Value {
     let last = s.with(BinOp::Sub, count, 1);
     s.op(BinOp::Sub, last, id)
 }

@@ -14,26 +14,26 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use warplift_ir::tile::{BinOp, Block, Inst, Kernel, Op, Value, ValueDef, ValueList};
 
 /// Where a product goes: the sum that it is part of, and the product.
-struct Part {
+struct Fusion {
     sum: Inst,
     product: Inst,
 }
 
 /// Makes products part of the sums that they alone are for.
-pub fn do_accumulate(k: &mut Kernel) {
+pub fn do_fuse_accumulator(k: &mut Kernel) {
     let mut uses: FxHashMap<Value, u32> = FxHashMap::default();
     k.walk(|_, inst| k.args(inst).iter().for_each(|&v| *uses.entry(v).or_default() += 1));
     let loops = k.insts.values().filter(|d| matches!(d.op, Op::For)).flat_map(|d| d.blocks.to_vec());
     for block in loops.collect::<Vec<_>>() {
         let sums = k.blocks[block].insts.clone();
-        for part in sums.into_iter().filter_map(|sum| part(k, block, sum, &uses)).collect::<Vec<_>>() {
-            join(k, block, &part);
+        for fusion in sums.into_iter().filter_map(|sum| fusion(k, block, sum, &uses)).collect::<Vec<_>>() {
+            join(k, block, &fusion);
         }
     }
 }
 
 /// The product that a sum of this block takes in.
-fn part(k: &Kernel, block: Block, sum: Inst, uses: &FxHashMap<Value, u32>) -> Option<Part> {
+fn fusion(k: &Kernel, block: Block, sum: Inst, uses: &FxHashMap<Value, u32>) -> Option<Fusion> {
     let args = k.args(sum);
     let orders: &[(&[usize], usize)] = match k.insts[sum].op {
         Op::Binary(BinOp::Add) => &[(&[0], 1), (&[1], 0)],
@@ -47,7 +47,7 @@ fn part(k: &Kernel, block: Block, sum: Inst, uses: &FxHashMap<Value, u32>) -> Op
         let alone = uses.get(&v) == Some(&1) && k.blocks[block].insts.contains(&product);
         let same = others.iter().all(|&o| k.ty(args[o]) == k.ty(v));
         let carried = others.iter().any(|&o| is_carried(k, block, args[o], &mut FxHashSet::default()));
-        (nothing && alone && same && carried).then_some(Part { sum, product })
+        (nothing && alone && same && carried).then_some(Fusion { sum, product })
     };
     orders.iter().find_map(fits)
 }
@@ -63,13 +63,13 @@ fn is_carried(k: &Kernel, block: Block, v: Value, seen: &mut FxHashSet<Value>) -
 }
 
 /// The product stands where the sum stood.
-fn join(k: &mut Kernel, block: Block, part: &Part) {
-    let (d, loc) = (k.result(part.product), k.insts[part.sum].loc);
-    let args = k.args(part.sum).to_vec();
+fn join(k: &mut Kernel, block: Block, fusion: &Fusion) {
+    let (d, loc) = (k.result(fusion.product), k.insts[fusion.sum].loc);
+    let args = k.args(fusion.sum).to_vec();
     let others: Vec<Value> = args.into_iter().filter(|&v| v != d).collect();
     let old = std::mem::take(&mut k.blocks[block].insts);
-    for inst in old.into_iter().filter(|&i| i != part.product) {
-        if inst == part.sum {
+    for inst in old.into_iter().filter(|&i| i != fusion.product) {
+        if inst == fusion.sum {
             let onto = match others[..] {
                 [x, y] => {
                     let ty = k.ty(d);
@@ -78,7 +78,7 @@ fn join(k: &mut Kernel, block: Block, part: &Part) {
                 }
                 _ => others[0],
             };
-            let factors = [onto, k.args(part.product)[1], k.args(part.product)[2]];
+            let factors = [onto, k.args(fusion.product)[1], k.args(fusion.product)[2]];
             k.insts[inst].op = Op::Mma;
             k.insts[inst].args = ValueList::from_slice(&factors, &mut k.pool);
         }

@@ -20,7 +20,7 @@ const FAR: i64 = 1 << 30;
 
 /// Numbers that a fragment holds: by register, how far each is from the one with which the thread begins.
 #[derive(Clone, Debug)]
-pub(super) struct Numbers {
+pub(super) struct IotaRange {
     parts: Vec<(i64, machine::Value)>,
     /// Divides what every thread begins with.
     multiple: i64,
@@ -31,7 +31,7 @@ type Operand = (machine::Value, IndexMap);
 
 impl Lower<'_, '_> {
     /// The numbers along a dimension of a tile: one register for each that a thread has, and which one each element reads.
-    pub(super) fn numbers(
+    pub(super) fn iota_ranges(
         &mut self,
         layout: &Layout,
         dim: usize,
@@ -45,7 +45,7 @@ impl Lower<'_, '_> {
         let parts = few.iter().map(|&offset| (offset as i64, self.moved_copy(base, offset as i64))).collect();
         let threads = layout.ins().iter().filter(|(axis, _)| axis_weight(layout, *axis).is_some());
         let steps = threads.flat_map(|(axis, _)| layout.basis(*axis)).map(|b| b.out[dim] as i64);
-        let r = self.joined(Numbers { parts, multiple: steps.fold(0, gcd) });
+        let r = self.joined(IotaRange { parts, multiple: steps.fold(0, gcd) });
         Ok((r, all.iter().map(|o| few.partition_point(|f| f < o) as u16).collect()))
     }
 
@@ -54,23 +54,23 @@ impl Lower<'_, '_> {
         self.at().op(Opcode::Mov, &[sum], Ty::B32)
     }
 
-    fn joined(&mut self, numbers: Numbers) -> machine::Value {
-        let parts: Vec<machine::Value> = numbers.parts.iter().map(|p| p.1).collect();
+    fn joined(&mut self, iota_ranges: IotaRange) -> machine::Value {
+        let parts: Vec<machine::Value> = iota_ranges.parts.iter().map(|p| p.1).collect();
         let regs = parts.len() as u16;
         let r = self.at().value(NewInst::new(Opcode::Join, &parts, &[Ty::frag(regs)]));
-        self.numbers.insert(r, numbers);
+        self.iota_ranges.insert(r, iota_ranges);
         r
     }
 
     /// Numbers and a constant.
-    pub(super) fn numbers_moved(&mut self, x: machine::Value, by: Value) -> Option<machine::Value> {
+    pub(super) fn iota_ranges_moved(&mut self, x: machine::Value, by: Value) -> Option<machine::Value> {
         let by = self.k.int_const(equal_elements(self.k, by)?).filter(|by| by.abs() < FAR)?;
-        let Numbers { parts, multiple } = self.numbers.get(&x)?.clone();
+        let IotaRange { parts, multiple } = self.iota_ranges.get(&x)?.clone();
         if parts.iter().any(|p| (p.0 + by).abs() >= FAR) {
             return None;
         }
         let parts = parts.into_iter().map(|(o, v)| (o + by, self.moved_copy(v, by))).collect();
-        Some(self.joined(Numbers { parts, multiple }))
+        Some(self.joined(IotaRange { parts, multiple }))
     }
 
     /// Numbers as they may be compared with a bound: those that are on the same side of it for sure as one.
@@ -80,7 +80,7 @@ impl Lower<'_, '_> {
 
     fn grouped(&mut self, cmp: CmpOp, (x, map): &Operand, bound: Value) -> Option<Operand> {
         let IndexMap::Table(table) = map else { return None };
-        let Numbers { parts, multiple } = self.numbers.get(x)?.clone();
+        let IotaRange { parts, multiple } = self.iota_ranges.get(x)?.clone();
         // c < n is floor(c) < n where n is such a floor; c <= n is not.
         let bound = equal_elements(self.k, bound).filter(|_| matches!(cmp, CmpOp::Lt | CmpOp::Ge))?;
         let step = gcd(multiple, divisor(self.k, bound));
@@ -98,7 +98,7 @@ impl Lower<'_, '_> {
         }
         (few.len() < parts.len()).then(|| {
             let table = table.iter().map(|&t| of_part[usize::from(t)]).collect();
-            (self.joined(Numbers { parts: few, multiple }), IndexMap::Table(table))
+            (self.joined(IotaRange { parts: few, multiple }), IndexMap::Table(table))
         })
     }
 }

@@ -9,10 +9,10 @@
 //! `wgmma` reads its right operand from shared memory, its left one also from registers, and spreads rows over
 //! warps, columns over registers. So a computed operand stands left, and reductions run along columns. Tiles that
 //! must lie alike are a class ([`class`]); those that hold a product's sums may be turned, all of them at once,
-//! with every instruction in between ([`turn`]). All choices are weighed; the text's own is taken where it is as good.
+//! with every instruction in between ([`transpose`]). All choices are weighed; the text's own is taken where it is as good.
 
 mod class;
-mod turn;
+mod transpose;
 
 use class::Classes;
 use warplift_ir::tile::{Block, Inst, Kernel, Mapping, Op, Products, Value};
@@ -32,7 +32,7 @@ const STORED: u32 = 10;
 
 /// Turns products where the mapping's instructions want them so. `groups` is the mapping's warpgroups, if it says.
 /// A kernel that lies well is left as it is.
-pub fn do_orient(k: &mut Kernel, mapping: &Mapping, groups: Option<u32>) {
+pub fn do_swap_ab(k: &mut Kernel, mapping: &Mapping, groups: Option<u32>) {
     let products: Vec<Inst> =
         k.insts.iter().filter(|(_, d)| matches!(d.op, Op::Mma)).map(|(i, _)| i).collect();
     let classes = Classes::of(k);
@@ -43,16 +43,16 @@ pub fn do_orient(k: &mut Kernel, mapping: &Mapping, groups: Option<u32>) {
         return;
     }
     let weigh = |choice: usize| {
-        let turned: Vec<Value> =
+        let swapped: Vec<Value> =
             of_sums.iter().enumerate().filter(|(n, _)| choice >> n & 1 == 1).map(|(_, &v)| v).collect();
-        let cost = Weighing { k, classes: &classes, of_sums: &of_sums, turned: &turned, groups }.cost();
-        (cost, choice, turned)
+        let cost = Weighing { k, classes: &classes, of_sums: &of_sums, swapped: &swapped, groups }.cost();
+        (cost, choice, swapped)
     };
     let best = (0..1usize << of_sums.len()).map(weigh).min();
-    if let Some((_, choice, turned)) = best
+    if let Some((_, choice, swapped)) = best
         && choice > 0
     {
-        turn::do_turn(k, &classes, &turned);
+        transpose::do_transpose(k, &classes, &swapped);
     }
 }
 
@@ -62,16 +62,16 @@ struct Weighing<'a> {
     classes: &'a Classes,
     /// Classes that hold sums of products.
     of_sums: &'a [Value],
-    turned: &'a [Value],
+    swapped: &'a [Value],
     groups: Option<u32>,
 }
 
 impl Weighing<'_> {
     fn cost(&self) -> u32 {
-        if self.turned.iter().any(|&v| self.classes.is_pinned(v)) {
+        if self.swapped.iter().any(|&v| self.classes.is_pinned(v)) {
             return u32::MAX;
         }
-        let mut cost = self.turned.len() as u32;
+        let mut cost = self.swapped.len() as u32;
         self.k.walk(|block, inst| {
             cost += match self.k.insts[inst].op {
                 Op::Mma => self.product(inst),
@@ -83,34 +83,34 @@ impl Weighing<'_> {
         cost
     }
 
-    fn is_turned(&self, v: Value) -> bool {
-        self.turned.contains(&self.classes.root(v))
+    fn is_transposed(&self, v: Value) -> bool {
+        self.swapped.contains(&self.classes.root(v))
     }
 
     fn has_sums(&self, v: Value) -> bool {
         self.of_sums.contains(&self.classes.root(v))
     }
 
-    /// What a tile is a transposition of, and whether it lies otherwise than `turned` asks for.
-    fn source(&self, v: Value, turned: bool) -> (Value, bool) {
+    /// What a tile is a transposition of, and whether it lies otherwise than `swapped` asks for.
+    fn source(&self, v: Value, swapped: bool) -> (Value, bool) {
         let (from, odd) = class::untransposed(self.k, v);
-        (from, self.is_turned(from) != (turned ^ odd))
+        (from, self.is_transposed(from) != (swapped ^ odd))
     }
 
     fn product(&self, inst: Inst) -> u32 {
         let &[sum, a, b] = self.k.args(inst) else { return 0 };
-        let turned = self.is_turned(sum);
-        let (left, right) = if turned { (b, a) } else { (a, b) };
-        let (from, exchanged) = self.source(left, turned);
+        let swapped = self.is_transposed(sum);
+        let (left, right) = if swapped { (b, a) } else { (a, b) };
+        let (from, exchanged) = self.source(left, swapped);
         let computed = if self.is_loaded(right) { 0 } else { COMPUTED_RIGHT };
         let exchanged = if exchanged && self.has_sums(from) { EXCHANGED } else { 0 };
-        computed + exchanged + self.rows(sum, turned)
+        computed + exchanged + self.rows(sum, swapped)
     }
 
     /// Whether warpgroups can share the rows of sums.
-    fn rows(&self, sum: Value, turned: bool) -> u32 {
+    fn rows(&self, sum: Value, swapped: bool) -> u32 {
         let extents = self.k.ty(sum).shape().and_then(|s| s.extents());
-        let rows = extents.and_then(|e| e.get(usize::from(turned)).copied());
+        let rows = extents.and_then(|e| e.get(usize::from(swapped)).copied());
         match (self.groups, rows) {
             (Some(groups), Some(rows)) if groups > 0 && !rows.is_multiple_of(groups.saturating_mul(64)) => {
                 UNEVEN
@@ -130,7 +130,7 @@ impl Weighing<'_> {
 
     fn reduction(&self, inst: Inst, d: u8) -> u32 {
         let v = self.k.args(inst)[0];
-        let over_rows = (d == 0) != self.is_turned(v);
+        let over_rows = (d == 0) != self.is_transposed(v);
         if over_rows && self.has_sums(v) { ACROSS_WARPS } else { 0 }
     }
 

@@ -22,7 +22,12 @@ const LONGEST: usize = 8;
 ///
 /// # Errors
 /// A conversion that no way exists for.
-pub(super) fn do_again(k: &Kernel, solver: &Solver<'_>, model: &Model<'_>, plan: &mut Plan) -> Result<()> {
+pub(super) fn do_rematerialize(
+    k: &Kernel,
+    solver: &Solver<'_>,
+    model: &Model<'_>,
+    plan: &mut Plan,
+) -> Result<()> {
     let mut uses: Vec<(Inst, usize)> = plan.uses.keys().copied().collect();
     uses.sort_unstable();
     for (inst, n) in uses {
@@ -33,8 +38,8 @@ pub(super) fn do_again(k: &Kernel, solver: &Solver<'_>, model: &Model<'_>, plan:
         }
         let Some(from) = plan.layouts[v].as_ref() else { continue };
         let converted = model.converted(inst, v, from, to);
-        if converted.is_none_or(|cycles| model.again(&chain) < cycles) {
-            plan.again.insert((inst, n), chain);
+        if converted.is_none_or(|cycles| model.rematerialization(&chain) < cycles) {
+            plan.rematerialized.insert((inst, n), chain);
         }
     }
     Ok(())

@@ -12,7 +12,7 @@
 //! Sums that are so much smaller lose nothing as long as they are of halves, which are 2^-24 at least, and multiplied by two of
 //! them at most.
 
-use super::apart::{Chain, half_of};
+use super::zero_point::{Chain, half_of};
 use super::{Low, Lower};
 use crate::Result;
 use crate::map::constant;
@@ -27,9 +27,9 @@ const MOST_FACTORS: usize = 2;
 
 impl Lower<'_, '_> {
     /// A loop's result, multiplied by what sums inside were not.
-    pub(super) fn carried_apart(&mut self, result: Value, v: machine::Value) -> machine::Value {
+    pub(super) fn carried_scale(&mut self, result: Value, v: machine::Value) -> machine::Value {
         let of = |c: &&Chain| self.carried_by(c) == Some(result);
-        match self.apart.iter().find(of).map(Chain::powers) {
+        match self.zero_points.iter().find(of).map(Chain::powers) {
             Some(factors) => self.scaled(v, factors),
             None => v,
         }
@@ -78,9 +78,9 @@ impl Lower<'_, '_> {
 
     /// Sums of a chain's last product: as they are yet to be multiplied where all that reads them multiplies them anyway,
     /// as they are where the loop's results are multiplied; others as they are.
-    pub(super) fn ended_apart(&mut self, inst: Inst, sums: machine::Value) -> Low {
+    pub(super) fn end_zero_point(&mut self, inst: Inst, sums: machine::Value) -> Low {
         let (k, result) = (self.k, self.k.result(inst));
-        let Some(chain) = self.apart.iter().find(|c| c.last() == inst) else {
+        let Some(chain) = self.zero_points.iter().find(|c| c.last() == inst) else {
             return Low::Reg(sums);
         };
         if self.carried_by(chain).is_some() {

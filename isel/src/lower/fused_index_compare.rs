@@ -46,7 +46,7 @@ impl Lower<'_, '_> {
             (None, Some(sum)) => self.operand(args[0]).map(|x| self.joined_to(x, op, sum))?,
             (None, None) => {
                 let [first, second] = [self.operand(args[0])?, self.operand(args[1])?];
-                let apart = first.1 != second.1
+                let distinct = first.1 != second.1
                     && match (&first.1, &second.1) {
                         (IndexMap::Table(_), IndexMap::Table(_)) => true,
                         // Numbers that stay for others would stand beside these.
@@ -54,7 +54,7 @@ impl Lower<'_, '_> {
                         (IndexMap::Table(_), IndexMap::Whole) => self.is_shared(args[0], &first),
                         _ => false,
                     };
-                apart.then_some(Sum { first, second, negative: op == BinOp::Sub })
+                distinct.then_some(Sum { first, second, negative: op == BinOp::Sub })
             }
         };
         let deferred = sum.is_some();
@@ -77,11 +77,11 @@ impl Lower<'_, '_> {
 
     /// `sum op y`, by way of the first summand, or of the second one.
     fn joins(&mut self, sum: Sum, op: BinOp, y: Operand) -> Option<Sum> {
-        if let Some(first) = self.alike(row(op == BinOp::Sub), &sum.first, &y) {
+        if let Some(first) = self.fold_in(row(op == BinOp::Sub), &sum.first, &y) {
             return Some(sum.with(first));
         }
         let negative = sum.negative != (op == BinOp::Sub);
-        let second = self.alike(row(negative), &sum.second, &y)?;
+        let second = self.fold_in(row(negative), &sum.second, &y)?;
         Some(Sum { second, ..sum })
     }
 
@@ -90,13 +90,13 @@ impl Lower<'_, '_> {
         if op == BinOp::Add {
             return self.joins(sum, op, x);
         }
-        let first = self.alike(row(true), &x, &sum.first)?;
+        let first = self.fold_in(row(true), &x, &sum.first)?;
         Some(Sum { first, second: sum.second, negative: !sum.negative })
     }
 
     /// An operation on what is broadcast alike: once for each register that there is.
-    fn alike(&mut self, op: Opcode, x: &Operand, y: &Operand) -> Option<Operand> {
-        let table = super::tile::broadcast_alike(&[x.clone(), y.clone()])?;
+    fn fold_in(&mut self, op: Opcode, x: &Operand, y: &Operand) -> Option<Operand> {
+        let table = super::tile::broadcast_like(&[x.clone(), y.clone()])?;
         let regs = table.iter().max().map_or(0, |m| m + 1);
         let own = |a: &Operand| (a.0, if a.1 == IndexMap::Whole { IndexMap::Whole } else { IndexMap::EACH });
         let r = self.repeat(op, Attr::None, &[own(x), own(y)], regs);

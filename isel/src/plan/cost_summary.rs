@@ -1,7 +1,7 @@
 //! What a plan costs, and what the search over plans tried and found.
 
 use super::choices::{Point, Way};
-use warplift_ir::counted;
+use warplift_ir::plural;
 use warplift_ir::tile::Kernel;
 
 /// Cycles of a plan, or of a part of one.
@@ -52,7 +52,7 @@ pub struct Tried {
 
 /// What the search found.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Found {
+pub struct SearchSummary {
     /// Cycles of the rule's plan; `None` if it is impossible.
     pub rule: Option<Cost>,
     /// Cycles of the plan that was taken.
@@ -63,7 +63,7 @@ pub struct Found {
     pub tried: Vec<Tried>,
 }
 
-impl Found {
+impl SearchSummary {
     /// For `explain`: what was found, and each way that was not taken, a line each.
     pub fn describe(&self, k: &Kernel) -> Vec<String> {
         let rule = match self.rule {
@@ -74,7 +74,7 @@ impl Found {
         let parts = format!(
             "memory {memory:.0}, conversions {conversions:.0}, products {products:.0}, reductions {reductions:.0}, work {work:.0}"
         );
-        let (plans, best) = (counted(self.plans as u64, "plan"), self.best.total());
+        let (plans, best) = (plural(self.plans as u64, "plan"), self.best.total());
         let first = format!("{best:.0} cycles ({parts}), {rule}, {plans} made");
         let step = |t: &Tried| {
             let outcome = match &t.outcome {

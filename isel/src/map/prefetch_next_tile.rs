@@ -56,7 +56,7 @@ fn is_arithmetic(k: &Kernel, v: Value, seen: &mut FxHashSet<Value>) -> bool {
 }
 
 /// Moves loads of the loop over tiles one tile ahead.
-pub fn do_ahead(k: &mut Kernel, loads: &[Inst]) {
+pub fn do_prefetch_next_tile(k: &mut Kernel, loads: &[Inst]) {
     let tiles = k.insts.keys().find(|&i| k.attrs[i].persistent);
     let Some((tiles, &body)) = tiles.and_then(|t| Some((t, k.insts[t].blocks.first()?))) else { return };
     let (first, step, tile) = (k.args(tiles)[0], k.args(tiles)[2], k.blocks[body].params[0]);

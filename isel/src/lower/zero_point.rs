@@ -9,7 +9,7 @@
 //!
 //! An integer in the low bits of an f16 is a subnormal number, which tensor cores multiply exactly, and f32 sums exactly as far
 //! as it sums at all; a field that stands higher is so much more, rows of one half of an atom alike. The power of two goes
-//! where it costs least (`power`).
+//! where it costs least (`defer_scale`).
 //!
 //! Where `z` is not the same in all rows, sums of `x` alone take its place, and each row multiplies them by its own.
 //!
@@ -18,7 +18,7 @@
 //! without this (Tilus, section 7; that sums correct zero points is common in integer kernels.)
 
 use super::Lower;
-use super::narrow::{Half, is_narrow, offset, raised};
+use super::narrow::{Half, bit_offset, is_narrow, offset};
 use crate::Result;
 use crate::map::constant;
 use crate::operand::{WARP_ATOM, loaded};
@@ -46,7 +46,7 @@ const A_REGISTERS: u16 = 4;
 
 /// What operands are less than the integers they come from.
 #[derive(Clone, Copy, PartialEq)]
-enum Less {
+enum ZeroPoint {
     /// The same everywhere.
     Constant(f64),
     /// Halves, one for each row: the tile of one column.
@@ -62,15 +62,15 @@ pub(super) struct Chain {
     products: Vec<Inst>,
     /// Of each product: the operand, and the integers that it comes from.
     operands: Vec<(Value, Value)>,
-    less: Less,
+    zero_point: ZeroPoint,
     /// How high fields stand: in rows of an atom's upper half, and in those of its lower half.
-    raised: [u32; 2],
+    bit_offset: [u32; 2],
 }
 
 impl Chain {
     /// What the sums are to be multiplied by, in rows of each half of an atom.
     pub(super) fn powers(&self) -> [f32; 2] {
-        self.raised.map(|r| 2f32.powi(-LEAST - r as i32))
+        self.bit_offset.map(|r| 2f32.powi(-LEAST - r as i32))
     }
 
     /// The product that leaves all sums.
@@ -80,29 +80,32 @@ impl Chain {
 
     /// Whether fields are all that there is.
     fn is_whole(&self, offset: f64) -> bool {
-        matches!(self.less, Less::Constant(c) if c + offset == 0.0)
+        matches!(self.zero_point, ZeroPoint::Constant(c) if c + offset == 0.0)
     }
 
     /// What is multiplied apart, in units of the fields of either half; `None` where an f16 is not exact.
     fn constants(&self, elem: Elem) -> Option<[u16; 2]> {
-        let factor = match self.less {
-            Less::Constant(c) => -(offset(elem) + c),
-            Less::Rows(_) => 1.0,
+        let factor = match self.zero_point {
+            ZeroPoint::Constant(c) => -(offset(elem) + c),
+            ZeroPoint::Rows(_) => 1.0,
         };
         let exact = |r: u32| {
             let v = factor * 2f64.powi(LEAST + r as i32);
             let half = half::f16::from_f64(v);
             (half.to_f64() == v).then_some(half.to_bits())
         };
-        Some([exact(self.raised[0])?, exact(self.raised[1])?])
+        Some([exact(self.bit_offset[0])?, exact(self.bit_offset[1])?])
     }
 }
 
 impl Lower<'_, '_> {
     /// All such chains of the kernel.
-    pub(super) fn find_apart(&self) -> Vec<Chain> {
+    pub(super) fn find_zero_points(&self) -> Vec<Chain> {
         let k = self.k;
-        if !self.plan.ways.apart || self.teams > 1 || self.blocks > 1 || k.attrs.values().any(|a| a.deferred)
+        if !self.plan.ways.zero_point
+            || self.teams > 1
+            || self.blocks > 1
+            || k.attrs.values().any(|a| a.deferred)
         {
             return Vec::new();
         }
@@ -132,9 +135,9 @@ impl Lower<'_, '_> {
             products.push(next);
         }
         let found = products.iter().map(|&p| self.integers(p).filter(|_| self.is_brought(body, first, p)));
-        let found: Vec<(Value, Less)> = found.collect::<Option<_>>()?;
-        let (elem, less) = (k.ty(found[0].0).elem(), found[0].1);
-        if found.iter().any(|f| (k.ty(f.0).elem(), f.1) != (elem, less)) {
+        let found: Vec<(Value, ZeroPoint)> = found.collect::<Option<_>>()?;
+        let (elem, zero_point) = (k.ty(found[0].0).elem(), found[0].1);
+        if found.iter().any(|f| (k.ty(f.0).elem(), f.1) != (elem, zero_point)) {
             return None;
         }
         let depth: u32 = products.iter().map(|p| WARP_ATOM[2] * self.plan.products[p].k_steps).sum();
@@ -143,9 +146,14 @@ impl Lower<'_, '_> {
         }
         let operands: Vec<(Value, Value)> =
             products.iter().zip(&found).map(|(&p, f)| (k.args(p)[1], f.0)).collect();
-        let mut all = operands.iter().map(|&(to, from)| self.raised_by_half(to, from));
-        let raised = all.next()??;
-        let chain = all.all(|r| r == Some(raised)).then_some(Chain { products, operands, less, raised })?;
+        let mut all = operands.iter().map(|&(to, from)| self.bit_offset_by_half(to, from));
+        let bit_offset = all.next()??;
+        let chain = all.all(|r| r == Some(bit_offset)).then_some(Chain {
+            products,
+            operands,
+            zero_point,
+            bit_offset,
+        })?;
         chain.constants(elem).map(|_| chain)
     }
 
@@ -168,7 +176,7 @@ impl Lower<'_, '_> {
     }
 
     /// The integers behind the left operand of a product of this kind, and what is taken from them.
-    fn integers(&self, product: Inst) -> Option<(Value, Less)> {
+    fn integers(&self, product: Inst) -> Option<(Value, ZeroPoint)> {
         let k = self.k;
         let p = self.plan.products.get(&product)?;
         let fits = p.a.is_none() && p.n_atoms == 1 && p.n <= MOST_COLUMNS;
@@ -178,32 +186,32 @@ impl Lower<'_, '_> {
             return None;
         }
         let def = k.def(operand)?;
-        let (cast, less) = match k.insts[def].op {
-            Op::Binary(BinOp::Sub) => (k.def(k.args(def)[0])?, less_by(k, k.args(def)[1])?),
-            _ => (def, Less::Constant(0.0)),
+        let (cast, zero_point) = match k.insts[def].op {
+            Op::Binary(BinOp::Sub) => (k.def(k.args(def)[0])?, zero_point_of(k, k.args(def)[1])?),
+            _ => (def, ZeroPoint::Constant(0.0)),
         };
         let from = *k.args(cast).first().filter(|_| matches!(k.insts[cast].op, Op::Cast))?;
         let elem = k.ty(from).elem();
         let held = loaded(k, from).is_none_or(|l| !k.attrs[l.load].in_parts);
         let narrow = is_narrow(elem) && elem.is_int() && elem.bits() <= MOST_BITS;
-        (held && narrow).then_some((from, less))
+        (held && narrow).then_some((from, zero_point))
     }
 
     /// How high the fields of an operand stand, in registers of rows of an atom's upper half and of its lower half, which
     /// take turns; `None` where that is not all.
-    fn raised_by_half(&self, to: Value, from: Value) -> Option<[u32; 2]> {
+    fn bit_offset_by_half(&self, to: Value, from: Value) -> Option<[u32; 2]> {
         let [a, b] = [from, to].map(|v| self.plan.layouts[v].as_ref());
         let table = self.element_table(a?, b?, <[u64]>::to_vec).ok()?;
         let elem = self.k.ty(from).elem();
-        let pairs = table.chunks_exact(2).map(|p| raised(elem, Half::of(Elem::F16), [p[0], p[1]]));
+        let pairs = table.chunks_exact(2).map(|p| bit_offset(elem, Half::of(Elem::F16), [p[0], p[1]]));
         let each: Vec<u32> = pairs.map(|[p, q]| (p == q).then_some(p)).collect::<Option<_>>()?;
         let halves = [*each.first()?, *each.get(1)?];
         each.chunks(2).all(|c| c == halves).then_some(halves)
     }
 
     /// An operand of a chain, as fields alone; whether it was one.
-    pub(super) fn tile_apart(&mut self, result: Value) -> Result<bool> {
-        let operands = self.apart.iter().flat_map(|c| &c.operands);
+    pub(super) fn tile_zero_point(&mut self, result: Value) -> Result<bool> {
+        let operands = self.zero_points.iter().flat_map(|c| &c.operands);
         let Some(&(_, from)) = operands.into_iter().find(|o| o.0 == result) else { return Ok(false) };
         let r = self.bare_fields(result, from)?;
         self.set(result, r);
@@ -212,16 +220,18 @@ impl Lower<'_, '_> {
 
     /// The sums that a product begins with, if it is the first of a chain: the same for every atom of rows, or times what each
     /// row is less.
-    pub(super) fn begun_apart(&mut self, inst: Inst) -> Result<Option<machine::Value>> {
-        let Some(chain) = self.apart.iter().find(|c| c.products[0] == inst).cloned() else { return Ok(None) };
+    pub(super) fn begin_zero_point(&mut self, inst: Inst) -> Result<Option<machine::Value>> {
+        let Some(chain) = self.zero_points.iter().find(|c| c.products[0] == inst).cloned() else {
+            return Ok(None);
+        };
         if chain.is_whole(offset(self.k.ty(chain.operands[0].1).elem())) {
             return Ok(None);
         }
-        let sums = self.apart_sums(&chain)?;
+        let sums = self.zero_point_sum(&chain)?;
         let one = self.func.ty(sums).regs() as u16;
         let regs = one * self.plan.products[&inst].m_atoms as u16;
         let table: Vec<u16> = (0..regs).map(|r| r % one).collect();
-        if let Less::Constant(_) = chain.less {
+        if let ZeroPoint::Constant(_) = chain.zero_point {
             return Ok(Some(self.pick(sums, table)));
         }
         let rows = self.rows_of(inst, offset(self.k.ty(chain.operands[0].1).elem()))?;
@@ -231,14 +241,14 @@ impl Lower<'_, '_> {
     }
 
     /// The constant's product for one atom of rows; of chains that multiply the same by the same, the first one's.
-    fn apart_sums(&mut self, chain: &Chain) -> Result<machine::Value> {
+    fn zero_point_sum(&mut self, chain: &Chain) -> Result<machine::Value> {
         let k = self.k;
         // What it was found by.
         let constants = chain.constants(k.ty(chain.operands[0].1).elem()).unwrap_or_default();
         let rights = chain.products.iter().map(|&p| self.right_matrices(p)).collect::<Result<Vec<_>>>()?;
         let loads = chain.products.iter().filter_map(|&p| Some(loaded(k, k.args(p)[2])?.load));
         let key = (self.block, constants, loads.zip(rights.iter().map(|r| r.1.clone())).collect::<Vec<_>>());
-        if let Some(made) = self.apart_made.iter().find(|m| m.0 == key) {
+        if let Some(made) = self.zero_points_made.iter().find(|m| m.0 == key) {
             return Ok(made.1);
         }
         let n = self.plan.products[&chain.products[0]].n;
@@ -258,7 +268,7 @@ impl Lower<'_, '_> {
                 sums = self.at().value(new);
             }
         }
-        self.apart_made.push((key, sums));
+        self.zero_points_made.push((key, sums));
         Ok(sums)
     }
 
@@ -267,8 +277,8 @@ impl Lower<'_, '_> {
         let (k, p) = (self.k, &self.plan.products[&product]);
         let atom = p.k_steps as u16 * A_REGISTERS;
         let firsts: Vec<u16> = (0..p.m_atoms as u16).flat_map(|a| [a * atom, a * atom + 1]).collect();
-        let less = k.def(k.args(product)[1]).map_or(k.args(product)[1], |def| k.args(def)[1]);
-        let (x, map) = self.operand(less)?;
+        let zero_point = k.def(k.args(product)[1]).map_or(k.args(product)[1], |def| k.args(def)[1]);
+        let (x, map) = self.operand(zero_point)?;
         let table: Vec<u16> = match &map {
             IndexMap::Table(t) => firsts.iter().map(|&r| t[usize::from(r)]).collect(),
             IndexMap::Whole => firsts.iter().map(|_| 0).collect(),
@@ -292,18 +302,18 @@ impl Lower<'_, '_> {
 
 /// What is taken from an operand: a constant, or halves of which a row has only one. Whole numbers whose differences from the
 /// integers halves hold: others would be rounded.
-fn less_by(k: &Kernel, v: Value) -> Option<Less> {
+fn zero_point_of(k: &Kernel, v: Value) -> Option<ZeroPoint> {
     if let Some(c) = constant(k, v) {
-        return (c.fract() == 0.0 && c.abs() <= MOST_LESS).then_some(Less::Constant(c));
+        return (c.fract() == 0.0 && c.abs() <= MOST_LESS).then_some(ZeroPoint::Constant(c));
     }
     let column = k.ty(v).shape().and_then(|s| s.extents()).is_some_and(|e| e.len() == 2 && e[1] == 1);
     let def = k.def(v)?;
     let from = k.args(def).first().map(|&a| k.ty(a).elem());
     match k.insts[def].op {
-        Op::Cast if column && from.is_some_and(|e| e.is_int() && e.bits() <= 8) => Some(Less::Rows(v)),
-        Op::Broadcast => less_by(k, k.args(def)[0]),
+        Op::Cast if column && from.is_some_and(|e| e.is_int() && e.bits() <= 8) => Some(ZeroPoint::Rows(v)),
+        Op::Broadcast => zero_point_of(k, k.args(def)[0]),
         // A part of the depth has all rows.
-        Op::Slice(_) if extents(k, v)[0] == extents(k, k.args(def)[0])[0] => less_by(k, k.args(def)[0]),
+        Op::Slice(_) if extents(k, v)[0] == extents(k, k.args(def)[0])[0] => zero_point_of(k, k.args(def)[0]),
         _ => None,
     }
 }

@@ -15,7 +15,7 @@ use warplift_ir::tile::{
 use warplift_ir::types::Elem;
 
 /// Guards the masks in all blocks with products.
-pub fn do_guard(k: &mut Kernel) {
+pub fn do_mask_to_branch(k: &mut Kernel) {
     for block in k.blocks.keys().collect::<Vec<_>>() {
         let insts = &k.blocks[block].insts;
         if !insts.iter().any(|&i| matches!(k.insts[i].op, Op::Mma)) {
@@ -24,8 +24,8 @@ pub fn do_guard(k: &mut Kernel) {
         let selects: Vec<Inst> =
             insts.iter().copied().filter(|&i| matches!(k.insts[i].op, Op::Select)).collect();
         for select in selects {
-            if let Some(guards) = guards(k, select) {
-                branch(k, block, select, &guards);
+            if let Some(bounds) = bounds(k, select) {
+                branch(k, block, select, &bounds);
             }
         }
     }
@@ -33,18 +33,18 @@ pub fn do_guard(k: &mut Kernel) {
 
 /// Scalars whose sum, each with its sign, must be greater than zero once the offset is added.
 #[derive(Default)]
-struct Guard {
+struct MaskBound {
     scalars: Vec<(Value, bool)>,
     offset: i64,
 }
 
 /// What is kept where the condition is the same for the whole tile, and what shows that it is.
-struct Guards {
+struct MaskBounds {
     kept: Value,
-    all: Vec<Guard>,
+    all: Vec<MaskBound>,
 }
 
-fn guards(k: &Kernel, select: Inst) -> Option<Guards> {
+fn bounds(k: &Kernel, select: Inst) -> Option<MaskBounds> {
     let &[condition, x, y] = k.args(select) else { return None };
     let is_matrix = |v: Value| matches!(k.ty(v), Type::Tile(_, s) if s.rank() == 2);
     let is_full = |v: Value| !is_matrix(v) || k.def(v).is_some_and(|d| matches!(k.insts[d].op, Op::Full));
@@ -54,11 +54,11 @@ fn guards(k: &Kernel, select: Inst) -> Option<Guards> {
     }
     let mut all = Vec::new();
     hold(k, condition, kept == x, &mut all)?;
-    Some(Guards { kept, all })
+    Some(MaskBounds { kept, all })
 }
 
 /// What shows that a condition is `wanted` everywhere.
-fn hold(k: &Kernel, v: Value, wanted: bool, all: &mut Vec<Guard>) -> Option<()> {
+fn hold(k: &Kernel, v: Value, wanted: bool, all: &mut Vec<MaskBound>) -> Option<()> {
     let def = k.def(v)?;
     let args = k.args(def);
     match (&k.insts[def].op, wanted) {
@@ -77,10 +77,10 @@ fn hold(k: &Kernel, v: Value, wanted: bool, all: &mut Vec<Guard>) -> Option<()> 
                 (CmpOp::Ge, true) | (CmpOp::Lt, false) => (args[0], args[1], false),
                 _ => return None,
             };
-            let mut guard = Guard { scalars: Vec::new(), offset: i64::from(!strict) };
-            sum(k, greater, false, &mut guard)?;
-            sum(k, less, true, &mut guard)?;
-            all.push(guard);
+            let mut bound = MaskBound { scalars: Vec::new(), offset: i64::from(!strict) };
+            sum(k, greater, false, &mut bound)?;
+            sum(k, less, true, &mut bound)?;
+            all.push(bound);
             Some(())
         }
         _ => None,
@@ -88,13 +88,13 @@ fn hold(k: &Kernel, v: Value, wanted: bool, all: &mut Vec<Guard>) -> Option<()> 
 }
 
 /// Adds the least value of an index, or of its negative.
-fn sum(k: &Kernel, v: Value, negative: bool, guard: &mut Guard) -> Option<()> {
+fn sum(k: &Kernel, v: Value, negative: bool, bound: &mut MaskBound) -> Option<()> {
     let elem = k.ty(v).elem();
     if elem != Elem::I32 {
         return None;
     }
     if let Type::Scalar(_) = k.ty(v) {
-        guard.scalars.push((v, negative));
+        bound.scalars.push((v, negative));
         return Some(());
     }
     let def = k.def(v)?;
@@ -102,21 +102,21 @@ fn sum(k: &Kernel, v: Value, negative: bool, guard: &mut Guard) -> Option<()> {
     match k.insts[def].op {
         Op::Iota(d) => {
             let extent = k.ty(v).shape()?.extents()?.get(usize::from(d)).copied()?;
-            guard.offset -= if negative { i64::from(extent) - 1 } else { 0 };
+            bound.offset -= if negative { i64::from(extent) - 1 } else { 0 };
             Some(())
         }
-        Op::Full | Op::Broadcast | Op::ExpandDims(_) | Op::Trans(_) => sum(k, args[0], negative, guard),
-        Op::Binary(BinOp::Add) => args.iter().try_for_each(|&a| sum(k, a, negative, guard)),
+        Op::Full | Op::Broadcast | Op::ExpandDims(_) | Op::Trans(_) => sum(k, args[0], negative, bound),
+        Op::Binary(BinOp::Add) => args.iter().try_for_each(|&a| sum(k, a, negative, bound)),
         Op::Binary(BinOp::Sub) => {
-            sum(k, args[0], negative, guard)?;
-            sum(k, args[1], !negative, guard)
+            sum(k, args[0], negative, bound)?;
+            sum(k, args[1], !negative, bound)
         }
         _ => None,
     }
 }
 
 /// The select goes into a branch, with what it alone needs.
-fn branch(k: &mut Kernel, block: Block, select: Inst, guards: &Guards) {
+fn branch(k: &mut Kernel, block: Block, select: Inst, bounds: &MaskBounds) {
     let loc = k.insts[select].loc;
     let moved = needed_by(k, block, select);
     let old = std::mem::take(&mut k.blocks[block].insts);
@@ -130,12 +130,12 @@ fn branch(k: &mut Kernel, block: Block, select: Inst, guards: &Guards) {
             k.blocks[block].insts.push(inst);
             continue;
         }
-        let holds = condition(k, block, &guards.all, loc);
+        let holds = condition(k, block, &bounds.all, loc);
         let result = k.result(select);
         let masked = k.values.push(ValueData { ty: k.ty(result), def: ValueDef::Result(select, 0) });
         k.insts[select].results = ValueList::from_slice(&[masked], &mut k.pool);
         k.blocks[other].insts.push(select);
-        k.append_inst(then, Op::Yield, &[guards.kept], &[], &[], loc);
+        k.append_inst(then, Op::Yield, &[bounds.kept], &[], &[], loc);
         k.append_inst(other, Op::Yield, &[masked], &[], &[], loc);
         let branch = k.append_inst(block, Op::If, &[holds], &[], &[then, other], loc);
         k.insts[branch].results = ValueList::from_slice(&[result], &mut k.pool);
@@ -166,16 +166,16 @@ fn needed_by(k: &Kernel, block: Block, select: Inst) -> FxHashSet<Inst> {
 }
 
 /// Whether all guards hold, as a scalar.
-fn condition(k: &mut Kernel, block: Block, all: &[Guard], loc: Loc) -> Value {
+fn condition(k: &mut Kernel, block: Block, all: &[MaskBound], loc: Loc) -> Value {
     let (wide, truth) = (Type::Scalar(Elem::Int(64)), Type::Scalar(Elem::Bool));
     let push = |k: &mut Kernel, op: Op, args: &[Value], ty: Type| {
         let inst = k.append_inst(block, op, args, &[ty], &[], loc);
         k.result(inst)
     };
     let mut holds: Option<Value> = None;
-    for guard in all {
-        let mut total = push(k, Op::Int(guard.offset), &[], wide);
-        for &(v, negative) in &guard.scalars {
+    for bound in all {
+        let mut total = push(k, Op::Int(bound.offset), &[], wide);
+        for &(v, negative) in &bound.scalars {
             let v = push(k, Op::Cast, &[v], wide);
             let op = if negative { BinOp::Sub } else { BinOp::Add };
             total = push(k, Op::Binary(op), &[total, v], wide);

@@ -11,11 +11,11 @@ use warplift_ir::tile::{BinOp, Block, Inst, Kernel, Op, Shape, Type, Value, Valu
 use warplift_ir::types::Elem;
 
 /// Turns the classes of these roots.
-pub fn do_turn(k: &mut Kernel, classes: &Classes, roots: &[Value]) {
-    let turned: FxHashSet<Value> =
+pub fn do_transpose(k: &mut Kernel, classes: &Classes, roots: &[Value]) {
+    let swapped: FxHashSet<Value> =
         k.values.keys().filter(|&v| is_matrix(k, v) && roots.contains(&classes.root(v))).collect();
     let sources = k.values.keys().map(|v| (v, untransposed(k, v))).filter(|(v, s)| s.0 != *v).collect();
-    let mut turn = Turn { k, turned, sources, views: FxHashMap::default(), out: Vec::new() };
+    let mut turn = Transpose { k, swapped, sources, views: FxHashMap::default(), out: Vec::new() };
     turn.types();
     let blocks: Vec<Block> = turn.k.blocks.keys().collect();
     for block in blocks {
@@ -43,10 +43,10 @@ fn forget_dead(k: &mut Kernel) {
     }
 }
 
-struct Turn<'k> {
+struct Transpose<'k> {
     k: &'k mut Kernel,
     /// By value as the text had it; what is made here is not turned.
-    turned: FxHashSet<Value>,
+    swapped: FxHashSet<Value>,
     /// What transpositions of the text are of, and whether they are odd in number.
     sources: FxHashMap<Value, (Value, bool)>,
     /// Views with two dimensions exchanged, and the instructions that make them.
@@ -55,9 +55,9 @@ struct Turn<'k> {
     out: Vec<Inst>,
 }
 
-impl Turn<'_> {
-    fn is_turned(&self, v: Value) -> bool {
-        self.turned.contains(&v)
+impl Transpose<'_> {
+    fn is_transposed(&self, v: Value) -> bool {
+        self.swapped.contains(&v)
     }
 
     fn source(&self, v: Value) -> (Value, bool) {
@@ -66,7 +66,7 @@ impl Turn<'_> {
 
     fn types(&mut self) {
         for v in self.k.values.keys().collect::<Vec<_>>() {
-            if self.is_turned(v) {
+            if self.is_transposed(v) {
                 self.k.values[v].ty = exchanged(self.k.ty(v));
             }
         }
@@ -78,10 +78,10 @@ impl Turn<'_> {
             return v;
         }
         let (from, odd) = self.source(v);
-        if self.is_turned(from) == (transposed ^ odd) {
+        if self.is_transposed(from) == (transposed ^ odd) {
             return from;
         }
-        if self.is_turned(v) == transposed {
+        if self.is_transposed(v) == transposed {
             return v;
         }
         self.transposed(v)
@@ -97,14 +97,14 @@ impl Turn<'_> {
 
     fn inst(&mut self, inst: Inst) {
         let results = self.k.results(inst).to_vec();
-        let turned = results.iter().any(|&r| self.is_turned(r));
+        let swapped = results.iter().any(|&r| self.is_transposed(r));
         match self.k.insts[inst].op.clone() {
             Op::For | Op::While | Op::If | Op::Yield => self.out.push(inst),
-            Op::Trans(_) if exchanges(self.k, inst) => self.trans(inst, turned),
-            Op::Mma => self.product(inst, turned),
+            Op::Trans(_) if exchanges(self.k, inst) => self.trans(inst, swapped),
+            Op::Mma => self.product(inst, swapped),
             Op::Store | Op::Atomic(_) => self.store(inst),
             Op::Reduce(op, d) => self.reduce(inst, op, d),
-            op if turned => self.turned_form(inst, op),
+            op if swapped => self.transposed_form(inst, op),
             _ => self.plain(inst, false),
         }
     }
@@ -121,30 +121,30 @@ impl Turn<'_> {
         self.out.push(inst);
     }
 
-    fn trans(&mut self, inst: Inst, turned: bool) {
+    fn trans(&mut self, inst: Inst, swapped: bool) {
         // Written once more from whichever way the operand lies; who reads it looks through it.
         let from = self.k.args(inst)[0];
-        let from = self.get(from, turned);
+        let from = self.get(from, swapped);
         self.with(inst, &[from]);
     }
 
-    fn product(&mut self, inst: Inst, turned: bool) {
+    fn product(&mut self, inst: Inst, swapped: bool) {
         let &[sum, a, b] = self.k.args(inst) else { return self.out.push(inst) };
-        let (left, right) = if turned { (b, a) } else { (a, b) };
-        let args = [sum, self.get(left, turned), self.get(right, turned)];
+        let (left, right) = if swapped { (b, a) } else { (a, b) };
+        let args = [sum, self.get(left, swapped), self.get(right, swapped)];
         self.with(inst, &args);
     }
 
     fn reduce(&mut self, inst: Inst, op: warplift_ir::tile::ReduceOp, d: u8) {
         let v = self.k.args(inst)[0];
-        if self.is_turned(v) {
+        if self.is_transposed(v) {
             self.k.insts[inst].op = Op::Reduce(op, 1 - d);
             return self.plain(inst, true);
         }
         self.made_plain(inst);
     }
 
-    fn turned_form(&mut self, inst: Inst, op: Op) {
+    fn transposed_form(&mut self, inst: Inst, op: Op) {
         let new = match op {
             Op::Iota(d) => Op::Iota(1 - d),
             Op::Scan(op, d) => Op::Scan(op, 1 - d),
@@ -183,7 +183,7 @@ impl Turn<'_> {
         let mut list = ValueList::new();
         let mut behind = Vec::new();
         for (n, &r) in results.iter().enumerate() {
-            let fresh = if self.is_turned(r) { self.replaced(inst, n as u32, r, &mut behind) } else { r };
+            let fresh = if self.is_transposed(r) { self.replaced(inst, n as u32, r, &mut behind) } else { r };
             list.push(fresh, &mut self.k.pool);
         }
         self.k.insts[inst].results = list;
@@ -221,7 +221,7 @@ impl Turn<'_> {
         let Some(&v) = args.last() else { return self.out.push(inst) };
         let last = args.len() - 1;
         let (from, odd) = self.source(v);
-        if is_matrix(self.k, v) && self.is_turned(from) && !odd {
+        if is_matrix(self.k, v) && self.is_transposed(from) && !odd {
             args[0] = self.view(args[0], 0, 1);
             args.swap(1, 2);
             args[last] = from;

@@ -6,8 +6,8 @@
 //!  slice(h, from)                slice(a, from)  where from < S,  else     slice(b, from - S)
 //! ```
 
-use super::ahead::moving;
-use super::sink::{Part, Stops};
+use super::prefetch_next_tile::moving;
+use super::sink::{Stops, TilePart};
 use crate::operand::array;
 use crate::tiles::{extents, pointer, program_order, written};
 use rustc_hash::FxHashMap;
@@ -18,7 +18,7 @@ use warplift_ir::tile::{Block, Dim, Inst, Kernel, Mapping, Op, Value, ValueList,
 const KEPT_BYTES: u32 = 1024;
 
 /// Lets tiles that every program loads alike stay there for all of its tiles.
-pub fn do_kept(k: &mut Kernel) {
+pub fn do_smem_once(k: &mut Kernel) {
     let (moving, written) = (moving(k), written(k));
     let kept = |&i: &Inst| {
         let read = |v: Value| pointer(k, v).is_some_and(|p| !written.contains(&p));
@@ -31,7 +31,7 @@ pub fn do_kept(k: &mut Kernel) {
 }
 
 /// Lets tiles that come by way of shared memory stay there; whether there are any.
-pub fn do_stay(k: &mut Kernel) -> bool {
+pub fn do_smem_rows(k: &mut Kernel) -> bool {
     let staged: Vec<Inst> = program_order(k).into_iter().filter(|&i| is_staged(k, i)).collect();
     for &load in &staged {
         k.attrs[load].in_parts = true;
@@ -44,12 +44,12 @@ fn is_staged(k: &Kernel, inst: Inst) -> bool {
 }
 
 /// Whether a tile stays in shared memory.
-pub fn stays(k: &Kernel, v: Value) -> bool {
+pub fn is_smem_row(k: &Kernel, v: Value) -> bool {
     k.def(v).is_some_and(|d| k.attrs[d].in_parts)
 }
 
 /// Splits what stays, where blocks as many as the mapping wants have no room for all of it: whole strips.
-pub fn do_room(k: &mut Kernel, mapping: &Mapping, strips: u32) {
+pub fn do_smem_room(k: &mut Kernel, mapping: &Mapping, strips: u32) {
     let block = SM90A.shared_of_resident(mapping.whole.resident) / mapping.whole.pingpong.max(1);
     let mut room = block.saturating_sub(KEPT_BYTES);
     for block in k.blocks.keys().collect::<Vec<_>>() {
@@ -148,7 +148,7 @@ fn plain_view(k: &mut Kernel, block: Block, load: Inst) -> Value {
 fn part(k: &mut Kernel, (block, load): (Block, Inst), extent: u32, [from, width]: [u32; 2]) -> Value {
     let (loc, attrs, whole) = (k.insts[load].loc, k.attrs[load].clone(), k.result(load));
     let (done, stops) = (FxHashMap::default(), Stops::Nowhere);
-    let mut part = Part { k, block, extent, from, width, loc, done, stops, holds: &[] };
+    let mut part = TilePart { k, block, extent, from, width, loc, done, stops, holds: &[] };
     let made = part.of(whole, 0);
     if let Some(def) = k.def(made) {
         k.attrs[def] = attrs;

@@ -6,12 +6,12 @@
 //!                                y = mma h, f(q[.., w..2w]), b[w..2w, ..]
 //! ```
 
-use super::sink::{Part, Stops, do_dead};
+use super::sink::{Stops, TilePart, do_dead};
 use rustc_hash::FxHashMap;
 use warplift_ir::tile::{Block, Dim, Inst, Kernel, Op, Shape, Type, Value, ValueList};
 
 /// Splits the products of every loop whose mapping gives a width.
-pub fn do_split(k: &mut Kernel) {
+pub fn do_k_blocks(k: &mut Kernel) {
     let loops: Vec<(Block, u32)> =
         k.insts.iter().filter_map(|(i, d)| Some((*d.blocks.first()?, k.attrs[i].looped?.chunk?))).collect();
     for &(block, width) in &loops {
@@ -65,7 +65,7 @@ fn parts(k: &mut Kernel, block: Block, inst: Inst, depth: u32, width: u32) {
     for from in (0..depth).step_by(width as usize) {
         let done = FxHashMap::default();
         let mut part =
-            Part { k, block, extent: depth, from, width, loc, done, stops: Stops::Loads, holds: &[] };
+            TilePart { k, block, extent: depth, from, width, loc, done, stops: Stops::Loads, holds: &[] };
         let a = part.of(left, 0);
         let b = rows(k, block, right, from, width, inst);
         if from + width < depth {

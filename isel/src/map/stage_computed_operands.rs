@@ -42,7 +42,7 @@ impl Places {
     }
 
     /// Whether the innermost loop around a product leaves a value alone.
-    fn stays(&self, k: &Kernel, v: Value, product: Inst) -> bool {
+    fn is_smem_row(&self, k: &Kernel, v: Value, product: Inst) -> bool {
         let is_loop = |b: &Block| self.holder.get(b).is_some_and(|&i| matches!(k.insts[i].op, Op::For));
         let Some(body) = self.around(product).find(is_loop) else { return false };
         match k.values[v].def {
@@ -64,7 +64,7 @@ struct Operands<'k> {
 }
 
 /// Gives such operands a copy that is for products alone.
-pub fn do_operands(k: &mut Kernel, ways: Ways) {
+pub fn do_stage_computed_operands(k: &mut Kernel, ways: Ways) {
     let places = Places::of(k);
     let mut products = Vec::new();
     k.walk(|_, inst| products.extend(matches!(k.insts[inst].op, Op::Mma).then_some(inst)));
@@ -90,8 +90,8 @@ impl Operands<'_> {
 
     fn is_copied(&self, product: Inst, side: usize, v: Value) -> bool {
         let computed = loaded(self.k, v).is_none() && self.k.ty(v).elem().bits() == OPERAND_BITS;
-        let stays = || self.places.stays(self.k, source(self.k, v), product);
-        computed && (side == 2 || self.ways.detours && stays())
+        let is_smem_row = || self.places.is_smem_row(self.k, source(self.k, v), product);
+        computed && (side == 2 || self.ways.smem_staging && is_smem_row())
     }
 
     /// An operand's transposition, of the copy.

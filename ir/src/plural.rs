@@ -1,7 +1,7 @@
 //! Numbers of things in messages.
 
 /// `1 plan`, `2 plans`: a number and what is counted.
-pub fn counted(n: impl Into<u64>, thing: &str) -> String {
+pub fn plural(n: impl Into<u64>, thing: &str) -> String {
     match n.into() {
         1 => format!("1 {thing}"),
         n => format!("{n} {thing}s"),
@@ -10,10 +10,10 @@ pub fn counted(n: impl Into<u64>, thing: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::counted;
+    use super::plural;
 
     #[test]
     fn one_is_singular() {
-        assert_eq!([0u32, 1, 2].map(|n| counted(n, "plan")), ["0 plans", "1 plan", "2 plans"]);
+        assert_eq!([0u32, 1, 2].map(|n| plural(n, "plan")), ["0 plans", "1 plan", "2 plans"]);
     }
 }

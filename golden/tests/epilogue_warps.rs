@@ -1,4 +1,4 @@
-//! Work on a tile in two halves, for warps of their own (`kernel: relay`): right in the simulator under several orders of
+//! Work on a tile in two halves, for warps of their own (`kernel: mapping`): right in the simulator under several orders of
 //! events, without a hazard, with as many stages as a tile fills; or refused, or a remark.
 
 use warplift::ir::machine::RingFill;
@@ -11,9 +11,9 @@ use warplift_golden::orders::{self, ORDERS};
 
 /// The library's layer_norm for rows of up to 8192 columns.
 fn layer_norm() -> String {
-    let text = find("layer_norm_relay").expect("the library has it").text;
+    let text = find("layer_norm_warp_specialized").expect("the library has it").text;
     let (text, _) = text.split_once("mapping").expect("a mapping");
-    text.replace("kernel layer_norm_relay", "kernel k").replace("1..=65536", "1..=8192")
+    text.replace("kernel layer_norm_warp_specialized", "kernel k").replace("1..=65536", "1..=8192")
 }
 
 /// Rows over their sums: what the halves of a tile can be made of.
@@ -54,8 +54,8 @@ fn right(module: &Module, sizes: &[&[(&str, i64)]]) -> Compiled {
 }
 
 #[test]
-fn the_library_relays_rows_that_it_reads_once() {
-    let module = find("softmax_relay").expect("the library has it").parse().expect("it parses");
+fn the_library_specializes_warps_where_it_reads_rows_once() {
+    let module = find("softmax_warp_specialized").expect("the library has it").parse().expect("it parses");
     let made = right(&module, &[&[("m", 7), ("n", 9000)], &[("m", 2), ("n", 8)], &[("m", 5), ("n", 6144)]]);
     let rings: Vec<_> = made.explained.schedule.rings.values().collect();
     let [row, handoff] = rings[..] else { panic!("{rings:?}") };
@@ -256,7 +256,7 @@ fn what_has_no_halves_is_refused() {
         assert!(text != SHARES || from.is_empty(), "{from}");
         text
     };
-    let relay = "BM = 2, BN = 1024 kernel: persistent, warps 4, epilogue warps array x: staged";
+    let mapping = "BM = 2, BN = 1024 kernel: persistent, warps 4, epilogue warps array x: staged";
     const STORE: &str = "store gy[i*BM, 0], (load gx[i*BM, 0] : f32[BM, BN]) * 2.0\n}";
     let loops = &SHARES[SHARES.find("zero =").expect("loops")..];
     // A number that the first loop counts, and the second multiplies by.
@@ -270,15 +270,15 @@ fn what_has_no_halves_is_refused() {
     let plain = plain.split("mapping").next().unwrap_or_default();
     for (text, mapping, piece) in [
         (shares("", ""), "BM = 2, BN = 1024 kernel: warps 4, epilogue warps", "only a `persistent` kernel"),
-        (shares("", ""), &relay.replace("warps 4", "warps 2"), "no whole warpgroups"),
-        (shares("", ""), &relay.replace("warps 4", "warps 4, cluster 2"), "clusters of blocks"),
-        (shares("", ""), &relay.replace("warps 4", "warps 16"), "at most 1024"),
-        (shares("", ""), &relay.replace("staged", "plain"), "without a producer"),
-        (shares(" * expand_dims(part, 1)", ""), relay, "needs nothing of the first"),
-        (shares("", ""), &relay.replace("warps 4", "warps 4, pingpong 2"), "teams in turn"),
-        (SHARES.replace(loops, STORE), relay, "holds no loop"),
-        (counted, relay, "line 12: a scalar of a tile"),
-        (shares("gy = view y", "gy = view x"), &relay.replace("staged", "plain"), "reads what it stores"),
+        (shares("", ""), &mapping.replace("warps 4", "warps 2"), "no whole warpgroups"),
+        (shares("", ""), &mapping.replace("warps 4", "warps 4, cluster 2"), "clusters of blocks"),
+        (shares("", ""), &mapping.replace("warps 4", "warps 16"), "at most 1024"),
+        (shares("", ""), &mapping.replace("staged", "plain"), "without a producer"),
+        (shares(" * expand_dims(part, 1)", ""), mapping, "needs nothing of the first"),
+        (shares("", ""), &mapping.replace("warps 4", "warps 4, pingpong 2"), "teams in turn"),
+        (SHARES.replace(loops, STORE), mapping, "holds no loop"),
+        (counted, mapping, "line 12: a scalar of a tile"),
+        (shares("gy = view y", "gy = view x"), &mapping.replace("staged", "plain"), "reads what it stores"),
         (
             plain.to_owned(),
             "BM = 128, BN = 128, BK = 64 kernel: persistent, epilogue warps",

@@ -22,7 +22,7 @@ const AND_OR: i64 = 0xea;
 
 impl Lower<'_, '_> {
     /// Two elements of `exponent` and `mantissa` bits, each in the low bits of a half, as halves.
-    pub(super) fn mini_pair(
+    pub(super) fn small_float_pair(
         &mut self,
         s: &mut Source,
         x: machine::Value,

@@ -20,8 +20,8 @@ use warplift_ir::tile::{
 ///
 /// # Errors
 /// An array that the mapping calls packed and that is not read so.
-pub fn do_idle(written: &Kernel, k: &Kernel, plan: &Plan, mapping: &Mapping) -> Result<Vec<Remark>> {
-    let mut idle = Idle { written, k, plan, mapping, order: program_order(k), remarks: Vec::new() };
+pub fn do_mapping_lints(written: &Kernel, k: &Kernel, plan: &Plan, mapping: &Mapping) -> Result<Vec<Remark>> {
+    let mut idle = Lints { written, k, plan, mapping, order: program_order(k), remarks: Vec::new() };
     for (i, (name, looped)) in mapping.loops.iter().enumerate() {
         idle.looped(Item::Loop(i), name, looped);
     }
@@ -37,7 +37,7 @@ pub fn do_idle(written: &Kernel, k: &Kernel, plan: &Plan, mapping: &Mapping) -> 
     Ok(idle.remarks)
 }
 
-struct Idle<'a> {
+struct Lints<'a> {
     written: &'a Kernel,
     k: &'a Kernel,
     plan: &'a Plan,
@@ -46,7 +46,7 @@ struct Idle<'a> {
     remarks: Vec<Remark>,
 }
 
-impl Idle<'_> {
+impl Lints<'_> {
     fn remark(&mut self, item: Item, word: &str, why: impl AsRef<str>) {
         let m = self.mapping;
         let name = match item {

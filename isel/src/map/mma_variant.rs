@@ -15,7 +15,7 @@ use crate::plan::inner_dim;
 use crate::tiles::extents;
 use crate::{IselError, Result};
 use std::fmt;
-use warplift_ir::tile::{Inst, Item, Kernel, Mapping, Op, Products, Team, Value, WarpShare};
+use warplift_ir::tile::{Inst, Item, Kernel, Mapping, Op, Products, Team, Value, WarpGrid};
 use warplift_ir::types::Elem;
 
 /// Warps of a warpgroup.
@@ -27,38 +27,38 @@ const LARGE: u32 = 128 * 128;
 
 /// Who executes a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Form {
+pub enum MmaVariant {
     /// Warpgroups, whose products are `wgmma`, or warps of a kernel without products.
     Team(Team),
     /// Warps that share products by `mma.sync`.
-    Shared(WarpShare),
+    Shared(WarpGrid),
 }
 
-impl Form {
+impl MmaVariant {
     /// Who executes the kernel.
     pub fn team(self) -> Team {
         match self {
             Self::Team(team) => team,
-            Self::Shared(share) => Team::Warps(share.warps()),
+            Self::Shared(warp_grid) => Team::Warps(warp_grid.warps()),
         }
     }
 
     /// How warps share products, if they do.
-    pub fn share(self) -> Option<WarpShare> {
+    pub fn warp_grid(self) -> Option<WarpGrid> {
         match self {
             Self::Team(_) => None,
-            Self::Shared(share) => Some(share),
+            Self::Shared(warp_grid) => Some(warp_grid),
         }
     }
 }
 
-impl fmt::Display for Form {
+impl fmt::Display for MmaVariant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::Team(Team::Warpgroups(n)) => write!(f, "wgmma by {n} warpgroups"),
             Self::Team(team) => write!(f, "{} warps", team.warps()),
-            Self::Shared(WarpShare { rows, columns, together }) => {
-                let apart = if together { "rows together" } else { "rows apart" };
+            Self::Shared(WarpGrid { rows, columns, contiguous }) => {
+                let apart = if contiguous { "rows together" } else { "rows apart" };
                 write!(f, "mma.sync by {rows} x {columns} warps, {apart}")
             }
         }
@@ -70,18 +70,18 @@ impl fmt::Display for Form {
 ///
 /// # Errors
 /// Warps that are no warpgroups or cannot share the products.
-pub(super) fn forms(k: &Kernel, mapping: &Mapping) -> Result<Vec<Form>> {
+pub(super) fn variants(k: &Kernel, mapping: &Mapping) -> Result<Vec<MmaVariant>> {
     let (groups, warps) = (consumers(mapping), mapping.whole.warps);
     let all = products(k);
     let tall = all.iter().all(|&i| shape(k, i)[0].is_multiple_of(WGMMA_M));
     // The verifier has seen that consumers and warps agree.
     let whole_groups = groups.or(warps.map(|w| w / WARPGROUP)).unwrap_or(1);
     let odd = warps.filter(|w| !w.is_multiple_of(WARPGROUP));
-    let whole = Form::Team(match all.is_empty() {
+    let whole = MmaVariant::Team(match all.is_empty() {
         false => Team::Warpgroups(whole_groups),
         true => Team::Warps(warps.unwrap_or(whole_groups * WARPGROUP)),
     });
-    let forms = match mapping.whole.products {
+    let variants = match mapping.whole.products {
         _ if all.is_empty() => vec![whole],
         Products::Wgmma => match odd {
             Some(warps) => {
@@ -98,14 +98,16 @@ pub(super) fn forms(k: &Kernel, mapping: &Mapping) -> Result<Vec<Form>> {
             std::iter::once(whole).chain(others).collect()
         }
     };
-    forms.into_iter().map(|f| held_together(f, mapping, all.is_empty())).collect()
+    variants.into_iter().map(|f| spread_over_blocks(f, mapping, all.is_empty())).collect()
 }
 
 /// A form whose tiles the warps of several blocks hold together; `plain` without products.
-fn held_together(form: Form, mapping: &Mapping, plain: bool) -> Result<Form> {
-    match (mapping.whole.blocks, form) {
-        (1, _) => Ok(form),
-        (blocks, Form::Team(Team::Warps(each))) if plain => Ok(Form::Team(Team::Warps(each * blocks))),
+fn spread_over_blocks(variant: MmaVariant, mapping: &Mapping, plain: bool) -> Result<MmaVariant> {
+    match (mapping.whole.blocks, variant) {
+        (1, _) => Ok(variant),
+        (blocks, MmaVariant::Team(Team::Warps(each))) if plain => {
+            Ok(MmaVariant::Team(Team::Warps(each * blocks)))
+        }
         (blocks, _) => {
             let message = format!("`blocks {blocks}`: products of tiles that several blocks hold together");
             Err(IselError::said(mapping, Item::Kernel, "blocks", message))
@@ -134,7 +136,7 @@ fn shape(k: &Kernel, mma: Inst) -> [u32; 2] {
 }
 
 /// Forms by `mma.sync`, of as many warps as the mapping asks for or the tile is worth.
-fn by_warps(k: &Kernel, mapping: &Mapping, groups: Option<u32>) -> Result<Vec<Form>> {
+fn by_warps(k: &Kernel, mapping: &Mapping, groups: Option<u32>) -> Result<Vec<MmaVariant>> {
     if let Some(warps) = mapping.whole.warps.or(groups.map(|g| g * WARPGROUP)) {
         return shares(k, warps);
     }
@@ -149,7 +151,7 @@ fn by_warps(k: &Kernel, mapping: &Mapping, groups: Option<u32>) -> Result<Vec<Fo
 ///
 /// # Errors
 /// If there is none.
-fn shares(k: &Kernel, warps: u32) -> Result<Vec<Form>> {
+fn shares(k: &Kernel, warps: u32) -> Result<Vec<MmaVariant>> {
     let all = products(k);
     let Some(&first) = all.first() else { return Err(IselError::whole("a kernel without products")) };
     if !warps.is_power_of_two() || warps > 32 {
@@ -176,9 +178,9 @@ fn shares(k: &Kernel, warps: u32) -> Result<Vec<Form>> {
     // Parts of columns belong to all warps alike where each has all columns; a single atom has no order.
     let several = |rows: u32| all.iter().any(|&i| shape(k, i)[0] > rows_of_atom * rows);
     let both = |[rows, columns]: [u32; 2]| {
-        let together = columns == 1 && several(rows);
-        let form = move |together| Form::Shared(WarpShare { rows, columns, together });
-        std::iter::once(form(false)).chain(together.then(|| form(true)))
+        let contiguous = columns == 1 && several(rows);
+        let variant = move |contiguous| MmaVariant::Shared(WarpGrid { rows, columns, contiguous });
+        std::iter::once(variant(false)).chain(contiguous.then(|| variant(true)))
     };
     if !fit.is_empty() {
         return Ok(fit.into_iter().flat_map(both).collect());

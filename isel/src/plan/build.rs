@@ -2,10 +2,10 @@
 
 use super::choices::Choices;
 use super::cost::Model;
-use super::found::Cost;
+use super::cost_summary::Cost;
 use super::solve::Solver;
 use super::types::Plan;
-use super::{again, anchor, coalesce, mma_sync, paired, staged, tensor};
+use super::{anchor, coalesce, half_pairs, mma_sync, rematerialize, staged, tensor};
 use crate::feature::Ways;
 use crate::tiles::{extents, warps};
 use crate::{IselError, Result};
@@ -13,7 +13,7 @@ use warplift_ir::layout::{Axis, Layout};
 use warplift_ir::tile::{Inst, Kernel, Op, Team, Value};
 
 /// Makes plans of one kernel.
-pub(super) struct Maker<'k> {
+pub(super) struct PlanBuilder<'k> {
     k: &'k Kernel,
     order: &'k [Inst],
     solver: Solver<'k>,
@@ -21,14 +21,14 @@ pub(super) struct Maker<'k> {
     ways: Ways,
 }
 
-impl<'k> Maker<'k> {
+impl<'k> PlanBuilder<'k> {
     /// The maker of a kernel's plans; `order`: its instructions in the order of the program.
     pub fn new(k: &'k Kernel, order: &'k [Inst], ways: Ways) -> Self {
         Self { k, order, solver: Solver::new(k, order), model: Model::new(k, order, ways), ways }
     }
 
     /// The plan that some choices lead to and what it costs, and the choices that there were.
-    pub fn make(&self, choices: Choices) -> (Choices, Result<(Plan, Cost)>) {
+    pub fn build(&self, choices: Choices) -> (Choices, Result<(Plan, Cost)>) {
         let mut plan = Plan { ways: self.ways, choices, ..Plan::default() };
         let cost = self.fill(&mut plan).and_then(|()| self.model.cost(&plan));
         (plan.choices.clone(), cost.map(|c| (plan, c)))
@@ -53,7 +53,7 @@ impl<'k> Maker<'k> {
         for inst in loads.into_iter().chain(others) {
             anchor::anchor(k, inst, &self.solver, &self.model, plan)?;
         }
-        paired::do_pair(k, plan)?;
+        half_pairs::do_half_pairs(k, plan)?;
         for &inst in order {
             if let Some(staged) = staged::plan_load(k, inst, &self.model, plan)? {
                 plan.staged.insert(inst, staged);
@@ -66,7 +66,7 @@ impl<'k> Maker<'k> {
             }
             coalesce::do_coalesce(k, inst, &self.model, plan)?;
         }
-        again::do_again(k, &self.solver, &self.model, plan)
+        rematerialize::do_rematerialize(k, &self.solver, &self.model, plan)
     }
 }
 

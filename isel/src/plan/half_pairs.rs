@@ -16,7 +16,7 @@ use warplift_ir::tile::{Inst, Kernel, Value};
 ///
 /// # Errors
 /// As a layout's construction.
-pub(super) fn do_pair(k: &Kernel, plan: &mut Plan) -> Result<()> {
+pub(super) fn do_half_pairs(k: &Kernel, plan: &mut Plan) -> Result<()> {
     let half = |v: Value| k.ty(v).elem().bits() == 16;
     let used = |&(inst, n): &(Inst, usize)| half(k.args(inst)[n]);
     let held = k.values.keys().filter(|&v| half(v)).filter_map(|v| plan.layouts[v].as_ref());
@@ -27,7 +27,7 @@ pub(super) fn do_pair(k: &Kernel, plan: &mut Plan) -> Result<()> {
     }
     let held = plan.layouts.values_mut().flatten();
     for layout in held.chain(plan.made.values_mut()).chain(plan.uses.values_mut()) {
-        *layout = paired(layout).map_err(|e| IselError::whole(e.to_string()))?;
+        *layout = duplicated(layout).map_err(|e| IselError::whole(e.to_string()))?;
     }
     Ok(())
 }
@@ -37,7 +37,7 @@ fn is_odd(layout: &Layout) -> bool {
 }
 
 /// A layout in which a thread holds an even number of elements: its own, or each of them twice.
-fn paired(layout: &Layout) -> std::result::Result<Layout, LayoutError> {
+fn duplicated(layout: &Layout) -> std::result::Result<Layout, LayoutError> {
     if !is_odd(layout) {
         return Ok(layout.clone());
     }

@@ -15,11 +15,11 @@
 //! It is done where registers ask for it: the least number of strips is taken at which an estimate of what a thread
 //! holds fits its share of the register file, as many blocks resident as the mapping wants.
 
-use super::ahead::loads;
-use super::form::Form;
-use super::sink::{Part, Stops, do_dead, has_operands, is_view};
-use super::stay::{do_kept, do_room, do_stay, stays};
-use super::stored::conditions;
+use super::mma_variant::MmaVariant;
+use super::prefetch_next_tile::loads;
+use super::redundant_store_mask::conditions;
+use super::sink::{Stops, TilePart, do_dead, has_operands, is_view};
+use super::smem_rows::{do_smem_once, do_smem_room, do_smem_rows, is_smem_row};
 use crate::plan::vector_elements;
 use crate::rows::reduced;
 use crate::tiles::{extents, pointer, program_order, written};
@@ -38,19 +38,19 @@ const MOST: u32 = 16;
 
 /// Cuts the work of a kernel without products into strips where its tiles do not fit. What of the next tile is loaded
 /// ahead, if that fits too: loads for [`super::ahead`].
-pub fn do_strips(k: &mut Kernel, mapping: &Mapping, form: Form) -> Vec<Inst> {
+pub fn do_strip_mine(k: &mut Kernel, mapping: &Mapping, variant: MmaVariant) -> Vec<Inst> {
     let products = k.insts.values().any(|d| matches!(d.op, Op::Mma));
     if products || !mapping.tiles.is_empty() {
         return Vec::new();
     }
-    let threads = 32 * u64::from(form.team().warps());
+    let threads = 32 * u64::from(variant.team().warps());
     let [blocks, resident] = [mapping.whole.blocks, mapping.whole.resident].map(|n| u64::from(n.max(1)));
     let [all, one] = [SM90A.registers, SM90A.thread_registers].map(u64::from);
     let share = (all * blocks / (threads * resident)).min(one);
     let budget = RESERVE.map(|r| share.saturating_sub(r));
     let mut ahead = Vec::new();
     if mapping.whole.persistent {
-        do_kept(k);
+        do_smem_once(k);
         ahead = loads(k);
     }
     let twice: u64 = ahead.iter().map(|&l| registers(k, k.result(l), threads)).sum();
@@ -60,7 +60,7 @@ pub fn do_strips(k: &mut Kernel, mapping: &Mapping, form: Form) -> Vec<Inst> {
         return ahead;
     }
     let mut held = k.clone();
-    if cut_to(&mut held, mapping, threads, budget) || !do_stay(k) {
+    if cut_to(&mut held, mapping, threads, budget) || !do_smem_rows(k) {
         *k = held;
     } else {
         cut_to(k, mapping, threads, budget);
@@ -79,7 +79,7 @@ fn cut_to(k: &mut Kernel, mapping: &Mapping, threads: u64, [uncut, budget]: [u64
     for (folds, count) in folds.iter().flat_map(|&f| (2..=MOST).map(move |c| (f, c))) {
         let mut tried = k.clone();
         Cutter { k: &mut tried, count, threads, folds }.cut();
-        do_room(&mut tried, mapping, count);
+        do_smem_room(&mut tried, mapping, count);
         let needed = demand(&tried, threads);
         if needed < least.0 {
             least = (needed, Some(tried));
@@ -125,7 +125,7 @@ fn demand(k: &Kernel, threads: u64) -> u64 {
 fn held(k: &Kernel, v: Value) -> Value {
     match k.def(v) {
         Some(def) if is_view(&k.insts[def].op) => {
-            k.args(def).first().filter(|&&a| !stays(k, a)).map_or(v, |&a| held(k, a))
+            k.args(def).first().filter(|&&a| !is_smem_row(k, a)).map_or(v, |&a| held(k, a))
         }
         _ => v,
     }
@@ -133,7 +133,7 @@ fn held(k: &Kernel, v: Value) -> Value {
 
 fn registers(k: &Kernel, v: Value, threads: u64) -> u64 {
     let Type::Tile(elem, shape) = k.ty(v) else { return 0 };
-    let elements = if stays(k, v) { 0 } else { shape.elements().unwrap_or(0) };
+    let elements = if is_smem_row(k, v) { 0 } else { shape.elements().unwrap_or(0) };
     let bits = if elem == Elem::Bool { 32 } else { u64::from(elem.bits()) };
     elements.div_ceil(threads).saturating_mul(bits).div_ceil(32)
 }
@@ -217,10 +217,10 @@ impl Cutter<'_> {
         width: u32,
         n: u32,
         kept: &'a FxHashSet<Inst>,
-    ) -> Part<'a> {
+    ) -> TilePart<'a> {
         let loc = self.k.insts[like].loc;
         let (extent, from) = (width * self.count, n * width);
-        Part {
+        TilePart {
             k: self.k,
             block,
             extent,
@@ -302,7 +302,7 @@ impl Cutter<'_> {
     ) {
         let mut args = self.k.args(store).to_vec();
         let Some(value) = args.pop() else { return };
-        let mut part = Part { holds, ..self.part(block, store, width, n, kept) };
+        let mut part = TilePart { holds, ..self.part(block, store, width, n, kept) };
         let strip = part.of(value, 0);
         if let Some(column) = args.last_mut() {
             *column = part.moved(*column);
