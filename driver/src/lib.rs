@@ -111,8 +111,8 @@ pub mod features;
 pub mod kernels;
 pub mod packing;
 pub mod pipeline;
+pub mod predict;
 pub mod problem;
-pub mod timeline;
 #[cfg(feature = "toolchain")]
 pub mod toolchain;
 

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 use warplift::ir::tile::{Kernel, Mapping, parse_file};
-use warplift_lab::trial::{Reference, Sizes, Style, Trial, TrialError};
+use warplift_lab::validate::{Reference, Sizes, Style, Validation, ValidationError};
 
 /// A kernel of the library by its file, sizes, and multiprocessors of the device imagined.
 #[derive(Clone, Copy, Debug)]
@@ -177,8 +177,8 @@ pub fn reference<'a>(
     sizes: &[(&str, i64)],
     seed: u64,
 ) -> Reference<'a> {
-    let wrong = |e: TrialError| -> ! { panic!("{} {sizes:?}: {e}", kernel.name) };
+    let wrong = |e: ValidationError| -> ! { panic!("{} {sizes:?}: {e}", kernel.name) };
     let sizes = Sizes::of(kernel, sizes).unwrap_or_else(|e| wrong(e.into()));
-    let trial = Trial::new(kernel, mapping, sizes).unwrap_or_else(|e| wrong(e));
-    trial.reference(Style::Integers, seed).unwrap_or_else(|e| wrong(e))
+    let validation = Validation::new(kernel, mapping, sizes).unwrap_or_else(|e| wrong(e));
+    validation.reference(Style::Integers, seed).unwrap_or_else(|e| wrong(e))
 }

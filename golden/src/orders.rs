@@ -2,7 +2,7 @@
 
 use warplift::Compiled;
 use warplift::sim::{Adversary, Options};
-use warplift_lab::trial::Reference;
+use warplift_lab::validate::Reference;
 
 /// Seeds and orders that most is tried under: copies land as early as they can, as late, and at any time.
 pub const ORDERS: [(u64, Adversary); 3] =

@@ -4,10 +4,10 @@
 
 use warplift::ir::target::SM90A;
 use warplift::ir::tile::{Kernel, Mapping, parse_file};
-use warplift::timeline::predict;
+use warplift::predict::predict;
 use warplift::{Compiled, Options, compile, enumerate};
 use warplift_golden::orders::{FEW_ORDERS, right};
-use warplift_lab::trial::{Sizes, Style, Trial};
+use warplift_lab::validate::{Sizes, Style, Validation};
 
 const ATTENTION: &str = include_str!("../../driver/kernels/attention.tile");
 const CAUSAL: &str = include_str!("../../driver/kernels/attention_causal.tile");
@@ -467,8 +467,8 @@ fn simulated(case: &Case, made: &Compiled, (kernel, mapping): &(Kernel, Mapping)
     let style = if case.tolerance > 0.0 { Style::Normal } else { Style::Integers };
     for text in case.sizes {
         let sizes = Sizes::parse(kernel, text).expect("sizes");
-        let trial = Trial::new(kernel, mapping, sizes).expect("a trial");
-        let problem = trial.reference(style, 7).expect("a reference");
+        let validation = Validation::new(kernel, mapping, sizes).expect("a trial");
+        let problem = validation.reference(style, 7).expect("a reference");
         right(&problem, made, &FEW_ORDERS, (2, case.tolerance), &format!("{} {text}", case.name));
     }
 }

@@ -17,7 +17,7 @@ use warplift_lab::bench::{
     Contender, CublasGemm, CublasLt, GemmProblem, KernelContender, Operands, Regime, Report, Settings,
     best_of, measure, rotations,
 };
-use warplift_lab::trial::{Data, Input, Scalar, Sizes, Style, Trial, work};
+use warplift_lab::validate::{Data, Input, Scalar, Sizes, Style, Validation, work};
 
 /// `bench NAMES`, `bench micro`.
 #[derive(clap::Args)]
@@ -201,28 +201,28 @@ fn bench_sizes(
     args: &BenchArgs,
 ) -> Outcome<Report> {
     let Some(first) = candidates.first() else { return Err(user("nothing to measure")) };
-    let trial = Trial::new(&first.kernel, &first.mapping, sizes.clone())?;
+    let validation = Validation::new(&first.kernel, &first.mapping, sizes.clone())?;
     for artifact in candidates {
         accepted(artifact, sizes)?;
         if !args.no_check {
             correct(artifact, sizes, machine, args)?;
         }
     }
-    let sets = Sets::new(&trial, &first.manifest, machine, args.place.seed)?;
+    let sets = Sets::new(&validation, &first.manifest, machine, args.place.seed)?;
     let kernels = candidates.iter().map(|artifact| {
         let kernel = Kernel::load(&machine.device, artifact.code()?, artifact.manifest.clone())?;
         let prepared =
-            sets.args(&trial).iter().map(|a| kernel.prepare(a)).collect::<Result<Vec<Prepared>, _>>()?;
+            sets.args(&validation).iter().map(|a| kernel.prepare(a)).collect::<Result<Vec<Prepared>, _>>()?;
         let pdl = artifact.manifest.pdl;
         let prepared = prepared.into_iter().map(|p| p.pdl(pdl)).collect();
         Ok(KernelContender::new(artifact.name.clone(), prepared))
     });
     let kernels: Vec<KernelContender> = kernels.collect::<Outcome<_>>()?;
-    let peers = peers(&trial, &sets, machine, args)?;
+    let peers = peers(&validation, &sets, machine, args)?;
     let ours = kernels.iter().map(|k| k as &dyn Contender);
     let contenders: Vec<&dyn Contender> = ours.chain(peers.iter().map(|p| p as &dyn Contender)).collect();
     let settings = Settings { rounds: args.rounds.max(1), seed: args.place.seed, ..Settings::default() };
-    let work = work(&trial);
+    let work = work(&validation);
     let mut report: Option<Report> = None;
     for &regime in args.regime.all() {
         let part = measure(&machine.device, &work, &contenders, regime, &settings)?;
@@ -246,14 +246,19 @@ fn correct(artifact: &Artifact, sizes: &Sizes, machine: &Machine, args: &BenchAr
 }
 
 /// The vendor's library on the same buffers, where the kernel is a plain product.
-fn peers(trial: &Trial<'_>, sets: &Sets, machine: &Machine, args: &BenchArgs) -> Outcome<Vec<CublasGemm>> {
+fn peers(
+    validation: &Validation<'_>,
+    sets: &Sets,
+    machine: &Machine,
+    args: &BenchArgs,
+) -> Outcome<Vec<CublasGemm>> {
     if args.vs.is_none() && !args.best {
         return Ok(Vec::new());
     }
-    let Some(product) = &trial.product else {
+    let Some(product) = &validation.product else {
         return Err(user(format!(
             "`{}` is no plain product: cuBLASLt has no such kernel",
-            trial.kernel.name
+            validation.kernel.name
         )));
     };
     // Loading again gives the reason why it was not found.
@@ -276,10 +281,10 @@ fn peers(trial: &Trial<'_>, sets: &Sets, machine: &Machine, args: &BenchArgs) ->
 struct Sets(Vec<Vec<Arc<Buffer>>>);
 
 impl Sets {
-    fn new(trial: &Trial<'_>, manifest: &Manifest, machine: &Machine, seed: u64) -> Outcome<Self> {
+    fn new(validation: &Validation<'_>, manifest: &Manifest, machine: &Machine, seed: u64) -> Outcome<Self> {
         let device: &Device = &machine.device;
-        let mut data = Data::new(&trial.operands, Style::Normal, seed);
-        trial.pack(manifest, &mut data)?;
+        let mut data = Data::new(&validation.operands, Style::Normal, seed);
+        validation.pack(manifest, &mut data)?;
         let bytes = data.buffers.iter().map(|b| b.len() as u64).sum();
         let count = rotations(bytes, device.info().l2, device.memory()?.0);
         let set = || {
@@ -289,9 +294,9 @@ impl Sets {
     }
 
     /// Arguments of a launch on each set.
-    fn args(&self, trial: &Trial<'_>) -> Vec<Vec<Arg>> {
-        let empty = Data { buffers: vec![Vec::new(); trial.operands.len()] };
-        let inputs = trial.inputs(&empty);
+    fn args(&self, validation: &Validation<'_>) -> Vec<Vec<Arg>> {
+        let empty = Data { buffers: vec![Vec::new(); validation.operands.len()] };
+        let inputs = validation.inputs(&empty);
         let each = self.0.iter().map(|set| {
             let mut buffers = set.iter();
             let arg = |input: &Input<'_>| match input {

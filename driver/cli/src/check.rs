@@ -16,7 +16,7 @@ use warplift::Feature;
 use warplift::cuda::Device;
 use warplift::ir::plural;
 use warplift::kernels;
-use warplift_lab::trial::{Executor, Sizes};
+use warplift_lab::validate::{Executor, Sizes};
 use warplift_sim::Hazards;
 
 /// `check [NAMES]`.

@@ -1,6 +1,6 @@
 //! How commands fail.
 
-use warplift_lab::trial::TrialError;
+use warplift_lab::validate::ValidationError;
 
 /// Why a command did not succeed.
 #[derive(Debug)]
@@ -65,8 +65,8 @@ user_errors!(
     serde_json::Error,
 );
 
-impl From<TrialError> for Failure {
-    fn from(error: TrialError) -> Self {
+impl From<ValidationError> for Failure {
+    fn from(error: ValidationError) -> Self {
         match error.is_wrong_result() {
             true => Self::Wrong(error.to_string()),
             false => Self::User(error.to_string()),

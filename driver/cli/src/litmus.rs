@@ -12,7 +12,7 @@ use std::process::Command;
 use warplift::cuda::{CudaError, Device, Kernel, LaunchError};
 use warplift::toolchain::PtxasOptions;
 use warplift_lab::litmus::{self, Case, Difference, Entry, Record};
-use warplift_lab::trial::{GpuExecutor, ProblemError, TrialError};
+use warplift_lab::validate::{GpuExecutor, ProblemError, ValidationError};
 
 /// `litmus [NAMES]`.
 #[derive(clap::Args)]
@@ -186,8 +186,10 @@ impl Bench<'_> {
             Ok(out) => out,
             Err(error) => {
                 let lost = match error {
-                    TrialError::Hang(_) => Some(Lost::Hang),
-                    TrialError::Cuda(_) | TrialError::Launch(LaunchError::Cuda(_)) => Some(Lost::Fault),
+                    ValidationError::Hang(_) => Some(Lost::Hang),
+                    ValidationError::Cuda(_) | ValidationError::Launch(LaunchError::Cuda(_)) => {
+                        Some(Lost::Fault)
+                    }
                     _ => None,
                 };
                 return (Err(Difference(format!("GPU: {error}"))), lost);
@@ -209,7 +211,7 @@ impl Bench<'_> {
     }
 
     /// What the GPU leaves in `out`.
-    fn on(&self, device: &Device, case: &Case) -> Result<Vec<u8>, TrialError> {
+    fn on(&self, device: &Device, case: &Case) -> Result<Vec<u8>, ValidationError> {
         let code = self.code(case).map_err(|f| ProblemError::Sizes(f.message()))?;
         let kernel = Kernel::load(device, &code, case.manifest.clone())?;
         case.execute(&GpuExecutor::new(device, kernel, self.args.limit))

@@ -2,7 +2,7 @@
 
 use super::failure::{Failure, Outcome, user};
 use super::progress::Bar;
-use warplift_lab::proof::{CASES, Case, Proof, ProofError, Subject, find, source};
+use warplift_lab::mutation::{CASES, Case, MutationError, MutationReport, Subject, find, source};
 
 /// `mutate [KERNEL]`.
 #[derive(clap::Args)]
@@ -25,18 +25,18 @@ pub struct MutateArgs {
 /// # Errors
 /// A kernel that the proof does not cover; a mutant that nobody noticed.
 pub fn mutate(args: &MutateArgs) -> Outcome<()> {
-    let mut all = Proof { name: "all".into(), ..Proof::default() };
+    let mut all = MutationReport { name: "all".into(), ..MutationReport::default() };
     for case in chosen(&args.kernels)? {
-        let proof = prove(args, case)?;
-        println!("{proof}");
-        let missed = proof.escaped.iter().map(|m| ("ESCAPED", m));
-        let missed = missed.chain(proof.unexecuted.iter().map(|m| ("not executed", m)));
-        let missed = missed.chain(proof.contradicted.iter().map(|m| ("CONTRADICTED", m)));
+        let report = prove(args, case)?;
+        println!("{report}");
+        let missed = report.escaped.iter().map(|m| ("ESCAPED", m));
+        let missed = missed.chain(report.unexecuted.iter().map(|m| ("not executed", m)));
+        let missed = missed.chain(report.contradicted.iter().map(|m| ("CONTRADICTED", m)));
         missed.for_each(|(what, m)| println!("  {what} {m}"));
         if args.equivalent {
-            proof.equivalent.iter().for_each(|(m, why)| println!("  {why}: {m}"));
+            report.equivalent.iter().for_each(|(m, why)| println!("  {why}: {m}"));
         }
-        all.add(proof);
+        all.add(report);
     }
     println!("{all}");
     all.caught.iter().for_each(|(kind, n)| println!("  {n:>6} {kind}"));
@@ -59,7 +59,7 @@ fn chosen(names: &[String]) -> Outcome<Vec<&'static Case>> {
     Ok(names.iter().map(of).collect::<Outcome<Vec<_>>>()?.concat())
 }
 
-fn prove(args: &MutateArgs, case: &Case) -> Outcome<Proof> {
+fn prove(args: &MutateArgs, case: &Case) -> Outcome<MutationReport> {
     let (kernel, mapping) = source(case)?;
     let subject = Subject::new(&kernel, &mapping, case)?;
     let mutants = match args.sample {
@@ -70,11 +70,11 @@ fn prove(args: &MutateArgs, case: &Case) -> Outcome<Proof> {
     Ok(subject.prove(&mutants, &|| bar.step())?)
 }
 
-impl From<ProofError> for Failure {
-    fn from(error: ProofError) -> Self {
+impl From<MutationError> for Failure {
+    fn from(error: MutationError) -> Self {
         match error {
-            ProofError::Trial(e) => e.into(),
-            wrong @ ProofError::Wrong(..) => Self::Wrong(wrong.to_string()),
+            MutationError::Validation(e) => e.into(),
+            wrong @ MutationError::Wrong(..) => Self::Wrong(wrong.to_string()),
             other => user(other.to_string()),
         }
     }

@@ -3,7 +3,7 @@
 use indicatif::{ProgressBar, ProgressStyle};
 use std::cell::RefCell;
 use std::collections::HashSet;
-use warplift_lab::trial::Observer;
+use warplift_lab::validate::Observer;
 use warplift_sim::Hazard;
 
 /// A bar on standard error; nothing where that is no terminal.

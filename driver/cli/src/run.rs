@@ -13,8 +13,8 @@ use warplift::ir::tile::Kernel as Tile;
 use warplift::kernels;
 use warplift_lab::bench::{CublasLt, GemmProblem, product_on_device};
 use warplift_lab::reference::Array;
-use warplift_lab::trial::{
-    Executor, GpuExecutor, Scalar, SimExecutor, Sizes, Style, Trial, exact_on_integers, work,
+use warplift_lab::validate::{
+    Executor, GpuExecutor, Scalar, SimExecutor, Sizes, Style, Validation, exact_on_integers, work,
 };
 use warplift_sim::{Hazards, Options};
 
@@ -215,8 +215,8 @@ pub const SIMULATED: f64 = 1e8;
 /// # Errors
 /// Sizes that do not fit the kernel.
 pub fn operations(artifact: &Artifact, sizes: &Sizes) -> Outcome<f64> {
-    let trial = Trial::new(&artifact.kernel, &artifact.mapping, sizes.clone())?;
-    let work = work(&trial);
+    let validation = Validation::new(&artifact.kernel, &artifact.mapping, sizes.clone())?;
+    let work = work(&validation);
     Ok(work.flops.max(8.0 * work.bytes))
 }
 
@@ -257,13 +257,13 @@ pub fn try_sizes(
     machine: Option<&Machine>,
     seed: u64,
 ) -> Outcome<Vec<(bool, String)>> {
-    let trial = Trial::new(&artifact.kernel, &artifact.mapping, sizes.clone())?;
+    let validation = Validation::new(&artifact.kernel, &artifact.mapping, sizes.clone())?;
     let mut styles = vec![Style::Normal];
     styles.extend(exact_on_integers(&artifact.kernel).then_some(Style::Integers));
     let products = |p: &GemmProblem, a: &Array, b: &Array| machine.and_then(|m| m.product(p, a, b));
     let mut lines = Vec::new();
     for style in styles {
-        let verdict = trial.check(executor, style, seed, Some(&products))?;
+        let verdict = validation.check(executor, style, seed, Some(&products))?;
         if verdict.outputs.is_empty() {
             return Err(user(format!("{} stores nothing: there is nothing to compare", artifact.name)));
         }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use warplift::Feature;
 use warplift::ir::manifest::Manifest;
 use warplift::ir::tile::Mapping;
-use warplift_lab::trial::{SimExecutor, Sizes};
+use warplift_lab::validate::{SimExecutor, Sizes};
 use warplift_sim::{Adversary, Hazards, Options};
 
 /// `sim FILE.ptx --manifest FILE.json`, `sim NAME`.

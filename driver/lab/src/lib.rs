@@ -16,6 +16,6 @@ pub mod drawing;
 #[cfg(feature = "fuzz")]
 pub mod fuzz;
 pub mod litmus;
-pub mod proof;
+pub mod mutation;
 pub mod reference;
-pub mod trial;
+pub mod validate;

@@ -7,11 +7,13 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 use warplift::ir::target::SM90A;
 use warplift::{Options, compile};
-use warplift_lab::proof::{CASES, Case, EQUIVALENT, Known, Proof, ProofError, Subject, equivalent, source};
+use warplift_lab::mutation::{
+    CASES, Case, EQUIVALENT, Known, MutationError, MutationReport, Subject, equivalent, source,
+};
 use warplift_sim::mutate::{Mutant, Mutation, mutants};
 
 /// Judges the mutants that are chosen of a case.
-fn prove(case: &Case, choose: impl Fn(&Subject<'_>) -> Result<Vec<Mutant>, ProofError>) -> Proof {
+fn prove(case: &Case, choose: impl Fn(&Subject<'_>) -> Result<Vec<Mutant>, MutationError>) -> MutationReport {
     let name = case.name();
     let (kernel, mapping) = source(case).unwrap_or_else(|e| panic!("{e}"));
     let subject = Subject::new(&kernel, &mapping, case).unwrap_or_else(|e| panic!("{name}: {e}"));
@@ -23,13 +25,13 @@ fn prove(case: &Case, choose: impl Fn(&Subject<'_>) -> Result<Vec<Mutant>, Proof
 const SAMPLE: usize = 16;
 
 fn sample(case: &Case, seed: u64) {
-    let proof = prove(case, |subject| subject.sample(SAMPLE, seed));
-    assert_eq!(proof.escaped, Vec::<String>::new(), "seed {seed} of {}", proof.name);
-    assert_eq!(proof.unexecuted, Vec::<String>::new(), "seed {seed} of {}", proof.name);
-    assert_eq!(proof.contradicted, Vec::<String>::new(), "seed {seed} of {}", proof.name);
-    assert!((1..=SAMPLE).contains(&proof.mutants), "{proof}");
-    let caught: usize = proof.caught.values().sum();
-    assert!(2 * caught > proof.mutants, "more rules than hazards: {proof}");
+    let report = prove(case, |subject| subject.sample(SAMPLE, seed));
+    assert_eq!(report.escaped, Vec::<String>::new(), "seed {seed} of {}", report.name);
+    assert_eq!(report.unexecuted, Vec::<String>::new(), "seed {seed} of {}", report.name);
+    assert_eq!(report.contradicted, Vec::<String>::new(), "seed {seed} of {}", report.name);
+    assert!((1..=SAMPLE).contains(&report.mutants), "{report}");
+    let caught: usize = report.caught.values().sum();
+    assert!(2 * caught > report.mutants, "more rules than hazards: {report}");
 }
 
 #[test]
@@ -65,11 +67,11 @@ fn barriers_that_are_initialised_late_are_caught() {
     let case = CASES.iter().find(|c| c.mapping.contains("array s: staged")).expect("two rings");
     let all =
         |subject: &Subject<'_>| Ok(subject.mutants()?.into_iter().filter(is_initialised_late).collect());
-    let proof = prove(case, all);
-    assert_eq!((proof.mutants, proof.caught.values().sum()), (12, 12), "{:?}", proof.escaped);
+    let report = prove(case, all);
+    assert_eq!((report.mutants, report.caught.values().sum()), (12, 12), "{:?}", report.escaped);
     let shorter = Case { problems: &[("20x72x1920", 2)], ..*case };
-    let proof = prove(&shorter, all);
-    assert!(!proof.escaped.is_empty(), "the loop of the ring's depth is not needed");
+    let report = prove(&shorter, all);
+    assert!(!report.escaped.is_empty(), "the loop of the ring's depth is not needed");
 }
 
 /// A sample is too small for a share, but the rules read nothing but text: over all mutants of all cases, noticed
@@ -96,13 +98,13 @@ fn the_rules_cover_few_mutants_of_all() {
 #[test]
 #[ignore = "minutes; the whole proof"]
 fn every_mutant_is_caught() {
-    let mut all = Proof { name: "all".into(), ..Proof::default() };
+    let mut all = MutationReport { name: "all".into(), ..MutationReport::default() };
     for case in CASES {
-        let proof = prove(case, |subject| subject.mutants());
-        println!("{proof}");
-        let used = |k: &&Known| proof.equivalent.iter().filter(|e| k.names(&e.0)).count() == 1;
-        assert_eq!(case.known.iter().filter(used).count(), case.known.len(), "{:?}", proof.equivalent);
-        all.add(proof);
+        let report = prove(case, |subject| subject.mutants());
+        println!("{report}");
+        let used = |k: &&Known| report.equivalent.iter().filter(|e| k.names(&e.0)).count() == 1;
+        assert_eq!(case.known.iter().filter(used).count(), case.known.len(), "{:?}", report.equivalent);
+        all.add(report);
     }
     println!("{all}: {:?}", all.caught);
     assert_eq!(all.escaped, Vec::<String>::new());

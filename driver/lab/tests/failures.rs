@@ -4,8 +4,8 @@
 use warplift::ir::manifest::Param;
 use warplift::ir::target::SM90A;
 use warplift_lab::litmus;
-use warplift_lab::proof::{CASES, Subject, source};
-use warplift_lab::trial::{Sizes, Style, Trial};
+use warplift_lab::mutation::{CASES, Subject, source};
+use warplift_lab::validate::{Sizes, Style, Validation};
 use warplift_sim::mutate::{Mutation, adversaries};
 
 /// Tensor copies place the chunks of a swizzle by the address, whose pattern repeats every 256, 512 or 1024 bytes: a
@@ -68,8 +68,8 @@ fn no_fence_between_the_proxies_is_useless_1002() {
     let mut fences = subject.mutants().unwrap_or_else(|e| panic!("{e}"));
     fences.retain(|m| m.mutation == Mutation::Remove && m.description.contains("`fence.proxy.async"));
     assert!(!fences.is_empty());
-    let proof = subject.prove(&fences, &|| ()).unwrap_or_else(|e| panic!("{e}"));
-    assert_eq!(proof.caught.get("MissingProxyFence"), Some(&fences.len()), "{proof:?}");
+    let report = subject.prove(&fences, &|| ()).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(report.caught.get("MissingProxyFence"), Some(&fences.len()), "{report:?}");
 }
 
 /// A kernel of the tile language, compiled and run in the simulator: right and clean.
@@ -78,8 +78,8 @@ fn compiled(text: &str, sizes: &str) {
     let (kernel, mapping) = (&module.kernels[0], &module.mappings[0]);
     let made = made(text).unwrap_or_else(|e| panic!("{e}"));
     let sizes = Sizes::parse(kernel, sizes).unwrap_or_else(|e| panic!("{e}"));
-    let trial = Trial::new(kernel, mapping, sizes).unwrap_or_else(|e| panic!("{e}"));
-    let reference = trial.reference(Style::Integers, 1).unwrap_or_else(|e| panic!("{e}"));
+    let validation = Validation::new(kernel, mapping, sizes).unwrap_or_else(|e| panic!("{e}"));
+    let reference = validation.reference(Style::Integers, 1).unwrap_or_else(|e| panic!("{e}"));
     for o in adversaries(2, 3_000_000) {
         let run = reference.simulate(&made.ptx, &made.manifest, &o, 2);
         let (found, report) = run.unwrap_or_else(|e| panic!("{e}"));

@@ -7,7 +7,7 @@ use warplift::ir::machine::{Allocation, Attr, Func, Program, Schedule, Scheduled
 use warplift::ir::target::{Opcode, SM90A};
 use warplift::ir::tile::{Kernel, Mapping, Module, parse_file};
 use warplift_emit::Allocations;
-use warplift_lab::trial::{Sizes, Style, Trial};
+use warplift_lab::validate::{Sizes, Style, Validation};
 use warplift_regalloc::Budget;
 use warplift_sched::protocol::{Order, ProtocolError, Report, Run, run};
 use warplift_sched::{
@@ -97,8 +97,8 @@ impl Made<'_> {
         let allocations = Allocations { setup: setup_alloc, roles };
         let out = warplift_emit::emit(&self.scheduled, &allocations).unwrap_or_else(|e| panic!("{e}"));
         let sizes = Sizes::of(kernel, sizes).unwrap_or_else(|e| panic!("{e}"));
-        let trial = Trial::new(kernel, mapping, sizes).unwrap_or_else(|e| panic!("{e}"));
-        let reference = trial.reference(Style::Integers, 3).unwrap_or_else(|e| panic!("{e}"));
+        let validation = Validation::new(kernel, mapping, sizes).unwrap_or_else(|e| panic!("{e}"));
+        let reference = validation.reference(Style::Integers, 3).unwrap_or_else(|e| panic!("{e}"));
         let options = sim::Options { seed: 2, order: sim::Adversary::Random, ..sim::Options::default() };
         let run = reference.simulate(&out.ptx, &out.manifest, &options, 2);
         let (found, report) = run.unwrap_or_else(|e| panic!("{e}"));

@@ -11,8 +11,8 @@ mod propose;
 mod rough;
 
 use crate::pipeline::{CompileError, Compiled, Options};
+use crate::predict::compile_and_predict;
 use crate::problem::{Problem, Sizes};
-use crate::timeline::compile_and_predict;
 use std::time::{Duration, Instant};
 use warplift_ir::target::Target;
 use warplift_ir::tile::{Kernel, Mapping};

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! Intervals and rates are those of the opcode table. The model knows neither latency nor overlap: it compares plans
-//! of one kernel, it does not predict its time (`driver::timeline` walks the scheduled program for that). Hexcute,
+//! of one kernel, it does not predict its time (`driver::predict` walks the scheduled program for that). Hexcute,
 //! section 5.1, "Expanding Search Tree".
 
 use super::blocked::{LINE, SECTOR, blocked, pieces, vector_elements};

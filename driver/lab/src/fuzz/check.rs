@@ -2,7 +2,7 @@
 
 use super::Case;
 use super::range::{DATA, Range, ranges};
-use crate::trial::{Operand, Reference, Sizes, Style, Trial, TrialError};
+use crate::validate::{Operand, Reference, Sizes, Style, Validation, ValidationError};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use std::collections::BTreeMap;
@@ -216,18 +216,18 @@ struct Meaning<'a> {
 impl<'a> Meaning<'a> {
     /// `kernel` is the case's without tunables.
     fn new(case: &'a Case, kernel: &Kernel) -> Result<Self, Failure> {
-        let invalid = |e: TrialError| match e {
-            TrialError::Meaning(e) => Failure::Meaning(e.to_string()),
+        let invalid = |e: ValidationError| match e {
+            ValidationError::Meaning(e) => Failure::Meaning(e.to_string()),
             other => Failure::Invalid(other.to_string()),
         };
         let sizes: Vec<(&str, i64)> = case.sizes.iter().map(|(n, &v)| (n.as_str(), v)).collect();
         let mut rng = StdRng::seed_from_u64(case.data);
         let whole = || rng.random_range(-DATA..=DATA).round();
         let sizes = Sizes::of(&case.kernel, &sizes).map_err(|e| invalid(e.into()))?.with_floats(whole);
-        let mut trial = Trial::new(&case.kernel, &case.mapping, sizes).map_err(invalid)?;
-        let data = trial.data_over(Style::Integers, case.data, UNWRITTEN);
-        let bounds = bounds(kernel, &case.sizes, &trial.operands);
-        Ok(Self { reference: Reference::of(trial, data).map_err(invalid)?, bounds })
+        let mut validation = Validation::new(&case.kernel, &case.mapping, sizes).map_err(invalid)?;
+        let data = validation.data_over(Style::Integers, case.data, UNWRITTEN);
+        let bounds = bounds(kernel, &case.sizes, &validation.operands);
+        Ok(Self { reference: Reference::of(validation, data).map_err(invalid)?, bounds })
     }
 
     fn check_mapped(&self, mapped: &Kernel) -> Result<(), Failure> {

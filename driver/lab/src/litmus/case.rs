@@ -1,7 +1,7 @@
 //! One litmus: a PTX text, its launch, what goes in, and how what comes out is compared.
 
 use super::approx::{Bound, Format};
-use crate::trial::{Input, Scalar};
+use crate::validate::{Input, Scalar};
 use std::fmt::Write as _;
 use std::ops::Range;
 use warplift_ir::manifest::{Argument, Expr, MANIFEST_VERSION, Manifest, Param, TensorMap};

@@ -2,7 +2,7 @@
 
 use super::case::Case;
 use super::judge::Difference;
-use crate::trial::{Executor, SimExecutor, TrialError};
+use crate::validate::{Executor, SimExecutor, ValidationError};
 use warplift_sim::{Adversary, Options};
 
 /// Multiprocessors that the simulator imagines.
@@ -25,12 +25,12 @@ impl Case {
     ///
     /// # Errors
     /// The launch fails, or `in` was changed.
-    pub fn execute(&self, executor: &dyn Executor) -> Result<Vec<u8>, TrialError> {
+    pub fn execute(&self, executor: &dyn Executor) -> Result<Vec<u8>, ValidationError> {
         let mut found = executor.execute(&self.arguments())?;
         let out = found.pop().unwrap_or_default();
         match found.pop() {
             Some(input) if input == self.input => Ok(out),
-            _ => Err(TrialError::Overrun("in".into())),
+            _ => Err(ValidationError::Overrun("in".into())),
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::blocks::prepared;
 use super::data::element;
 use super::simulated::simulate;
-use super::{Data, Style, Trial, TrialError};
+use super::{Data, Style, Validation, ValidationError};
 use std::fmt;
 use warplift_ir::interp::{self, InterpError, run};
 use warplift_ir::manifest::Manifest;
@@ -16,7 +16,7 @@ use warplift_sim::{Options, Report};
 #[derive(Debug)]
 pub struct Reference<'a> {
     /// The trial.
-    pub trial: Trial<'a>,
+    pub validation: Validation<'a>,
     /// The buffers before.
     pub data: Data,
     /// The buffers after.
@@ -42,12 +42,12 @@ impl fmt::Display for Difference {
     }
 }
 
-impl<'a> Trial<'a> {
+impl<'a> Validation<'a> {
     /// Draws data and runs the interpreter over the whole grid.
     ///
     /// # Errors
     /// The interpreter refuses the kernel.
-    pub fn reference(self, style: Style, seed: u64) -> Result<Reference<'a>, TrialError> {
+    pub fn reference(self, style: Style, seed: u64) -> Result<Reference<'a>, ValidationError> {
         let data = Data::new(&self.operands, style, seed);
         Reference::of(self, data)
     }
@@ -58,9 +58,9 @@ impl<'a> Reference<'a> {
     ///
     /// # Errors
     /// The interpreter refuses the kernel.
-    pub fn of(trial: Trial<'a>, data: Data) -> Result<Self, TrialError> {
-        let mut reference = Self { trial, data, want: Vec::new() };
-        reference.want = reference.interpret(&reference.trial.resolved, &interp::Options::default())?;
+    pub fn of(validation: Validation<'a>, data: Data) -> Result<Self, ValidationError> {
+        let mut reference = Self { validation, data, want: Vec::new() };
+        reference.want = reference.interpret(&reference.validation.resolved, &interp::Options::default())?;
         Ok(reference)
     }
 
@@ -69,7 +69,7 @@ impl<'a> Reference<'a> {
     /// # Errors
     /// What stopped it.
     pub fn interpret(&self, kernel: &Kernel, options: &interp::Options) -> Result<Vec<Vec<u8>>, InterpError> {
-        let Trial { sizes, operands, .. } = &self.trial;
+        let Validation { sizes, operands, .. } = &self.validation;
         let (mut memory, ids, args) = prepared(kernel, sizes, operands, &self.data);
         run(kernel, &args, &mut memory, options)?;
         Ok(ids.iter().map(|&id| memory.bytes(id).to_vec()).collect())
@@ -85,8 +85,8 @@ impl<'a> Reference<'a> {
         manifest: &Manifest,
         options: &Options,
         multiprocessors: u32,
-    ) -> Result<(Vec<Vec<u8>>, Report), TrialError> {
-        simulate(ptx, manifest, &self.trial.inputs(&self.data), options, multiprocessors, &mut |_, _| {})
+    ) -> Result<(Vec<Vec<u8>>, Report), ValidationError> {
+        simulate(ptx, manifest, &self.validation.inputs(&self.data), options, multiprocessors, &mut |_, _| {})
     }
 
     /// The first element of an output that differs. Zeros of either sign are equal, and so are NaNs.
@@ -106,7 +106,7 @@ impl<'a> Reference<'a> {
         found: &[Vec<u8>],
         near: impl Fn(usize, f64, f64) -> bool,
     ) -> Option<Difference> {
-        let all = self.trial.operands.iter().zip(self.want.iter().zip(found)).enumerate();
+        let all = self.validation.operands.iter().zip(self.want.iter().zip(found)).enumerate();
         let mut changed = all.filter(|(_, (o, (want, found)))| o.written && want != found);
         changed.find_map(|(place, (o, (want, found)))| {
             let value = |bytes: &[u8], i| element(bytes, i, o.elem).map_or(f64::NAN, |v| v.as_f64());
@@ -129,8 +129,9 @@ mod tests {
     fn differences_are_named() {
         let module = find("axpy").unwrap().parse().unwrap();
         let kernel = &module.kernels[0];
-        let trial = Trial::new(kernel, &module.mappings[0], Sizes::parse(kernel, "n=5000").unwrap()).unwrap();
-        let reference = trial.reference(Style::Integers, 1).unwrap();
+        let validation =
+            Validation::new(kernel, &module.mappings[0], Sizes::parse(kernel, "n=5000").unwrap()).unwrap();
+        let reference = validation.reference(Style::Integers, 1).unwrap();
         let mut found = reference.want.clone();
         assert_eq!(reference.difference(&found), None);
         found[1][17] ^= 0x40;

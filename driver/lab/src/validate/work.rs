@@ -1,27 +1,27 @@
 //! How much a launch does: operations, bytes, and what the interpreter would spend.
 
-use super::{Sizes, Trial};
+use super::{Sizes, Validation};
 use crate::bench::{Peak, Work};
 use warplift::problem::{elements, evaluate, multiplications, operand_bits, total, traffic, visit};
 use warplift_ir::tile::{Inst, Kernel, Op};
 
 /// Work of one launch: operations of the product, or of all products on whole tiles and one an
 /// element of every other result; each input read once, each output written once.
-pub fn work(trial: &Trial<'_>) -> Work {
-    let blocks: f64 = trial
+pub fn work(validation: &Validation<'_>) -> Work {
+    let blocks: f64 = validation
         .resolved
         .grid
         .iter()
-        .filter_map(|&v| evaluate(&trial.resolved, v, &trial.sizes))
+        .filter_map(|&v| evaluate(&validation.resolved, v, &validation.sizes))
         .map(|v| v as f64)
         .product();
-    let flops = match &trial.product {
+    let flops = match &validation.product {
         Some(p) => p.problem.flops(),
-        None => 2.0 * blocks * total(&trial.resolved, &trial.sizes, multiplications),
+        None => 2.0 * blocks * total(&validation.resolved, &validation.sizes, multiplications),
     };
-    let bytes = traffic(&trial.operands);
-    let label = format!("{} {}", trial.kernel.name, trial.sizes);
-    Work { label, flops, bytes, peak: Peak::h200_dense(operand_bits(&trial.resolved)) }
+    let bytes = traffic(&validation.operands);
+    let label = format!("{} {}", validation.kernel.name, validation.sizes);
+    Work { label, flops, bytes, peak: Peak::h200_dense(operand_bits(&validation.resolved)) }
 }
 
 /// What the interpreter spends on one block, in multiplications.
@@ -64,11 +64,11 @@ mod tests {
     use super::*;
     use warplift::kernels::find;
 
-    fn with<T>(name: &str, sizes: &str, act: impl Fn(&Trial<'_>) -> T) -> T {
+    fn with<T>(name: &str, sizes: &str, act: impl Fn(&Validation<'_>) -> T) -> T {
         let module = find(name).unwrap().parse().unwrap();
         let kernel = &module.kernels[0];
         let sizes = Sizes::parse(kernel, sizes).unwrap();
-        act(&Trial::new(kernel, &module.mappings[0], sizes).unwrap())
+        act(&Validation::new(kernel, &module.mappings[0], sizes).unwrap())
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The PTX simulator as executor.
 
-use super::{Executor, Input, Scalar, TrialError, integer};
+use super::{Executor, Input, Scalar, ValidationError, integer};
 use warplift::packing::as_wanted;
 use warplift_ir::manifest::Manifest;
 use warplift_sim::{Arg, Hazard, Memory, Options, Report, launch_from_manifest, parse, run_observed};
@@ -40,7 +40,7 @@ impl Executor for SimExecutor {
         format!("simulator, {} multiprocessors, order {order:?} {seed}", self.multiprocessors)
     }
 
-    fn execute(&self, inputs: &[Input<'_>]) -> Result<Vec<Vec<u8>>, TrialError> {
+    fn execute(&self, inputs: &[Input<'_>]) -> Result<Vec<Vec<u8>>, ValidationError> {
         let observer = self.observer.as_deref();
         let mut tell = |done, blocks| observer.into_iter().for_each(|o| o.progress(done, blocks));
         let (ptx, manifest) = (&self.ptx, &self.manifest);
@@ -69,7 +69,7 @@ pub(super) fn simulate(
     options: &Options,
     multiprocessors: u32,
     observe: &mut dyn FnMut(u64, u64),
-) -> Result<(Vec<Vec<u8>>, Report), TrialError> {
+) -> Result<(Vec<Vec<u8>>, Report), ValidationError> {
     let module = parse(ptx)?;
     let mut memory = Memory::new();
     let mut ids = Vec::new();
@@ -103,18 +103,18 @@ pub(super) fn simulate(
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Sizes, Style, Trial};
+    use super::super::{Sizes, Style, Validation};
     use super::*;
     use warplift::kernels::find;
     use warplift_ir::target::SM90A;
 
-    fn check(spoil: impl Fn(&str) -> String) -> Result<bool, TrialError> {
+    fn check(spoil: impl Fn(&str) -> String) -> Result<bool, ValidationError> {
         let module = find("axpy").unwrap().parse().unwrap();
         let (kernel, mapping) = (&module.kernels[0], &module.mappings[0]);
         let compiled = warplift::compile(kernel, mapping, &SM90A, &Default::default()).unwrap();
-        let trial = Trial::new(kernel, mapping, Sizes::parse(kernel, "n=5000").unwrap())?;
+        let validation = Validation::new(kernel, mapping, Sizes::parse(kernel, "n=5000").unwrap())?;
         let executor = SimExecutor::new(spoil(&compiled.ptx), compiled.manifest, Options::default(), 2);
-        Ok(trial.check(&executor, Style::Integers, 1, None)?.passed())
+        Ok(validation.check(&executor, Style::Integers, 1, None)?.passed())
     }
 
     #[test]

@@ -74,7 +74,7 @@ pub trait Executor {
     ///
     /// # Errors
     /// A refused or failed launch, a write behind a buffer's end.
-    fn execute(&self, inputs: &[Input<'_>]) -> Result<Vec<Vec<u8>>, TrialError>;
+    fn execute(&self, inputs: &[Input<'_>]) -> Result<Vec<Vec<u8>>, ValidationError>;
 }
 
 /// Full f64 products made elsewhere: sums of a b, and of a^2 b^2, for every element.
@@ -82,7 +82,7 @@ pub type ProductSource<'a> = dyn Fn(&GemmProblem, &Array, &Array) -> Option<(Vec
 
 /// Why a trial could not be made, or did not come to its end.
 #[derive(Debug, thiserror::Error)]
-pub enum TrialError {
+pub enum ValidationError {
     /// Sizes, operands or tunables that do not fit the kernel.
     #[error(transparent)]
     Problem(#[from] ProblemError),
@@ -112,7 +112,7 @@ pub enum TrialError {
     Simulation(#[from] SimError),
 }
 
-impl TrialError {
+impl ValidationError {
     /// Whether the kernel, and not its caller, is at fault.
     pub fn is_wrong_result(&self) -> bool {
         matches!(self, Self::Hang(_) | Self::Overrun(_) | Self::Text(_) | Self::Simulation(_))
@@ -121,7 +121,7 @@ impl TrialError {
 
 /// One kernel on one set of sizes.
 #[derive(Debug)]
-pub struct Trial<'a> {
+pub struct Validation<'a> {
     /// As written.
     pub kernel: &'a Kernel,
     /// Without tunables: what runs in the interpreter.
@@ -137,7 +137,7 @@ pub struct Trial<'a> {
 /// Bytes of all arrays of a trial at most: host memory holds them, and a reference as large again.
 const MAX_BYTES: u64 = 1 << 33;
 
-fn check_bytes(operands: &[Operand]) -> Result<(), TrialError> {
+fn check_bytes(operands: &[Operand]) -> Result<(), ValidationError> {
     let mut all = 0_u64;
     for operand in operands {
         all = all.saturating_add(operand.bytes());
@@ -153,12 +153,12 @@ fn check_bytes(operands: &[Operand]) -> Result<(), TrialError> {
     Ok(())
 }
 
-impl<'a> Trial<'a> {
+impl<'a> Validation<'a> {
     /// Works out the operands.
     ///
     /// # Errors
     /// Sizes that the kernel lacks, extents that are unknown or too large.
-    pub fn new(kernel: &'a Kernel, mapping: &Mapping, sizes: Sizes) -> Result<Self, TrialError> {
+    pub fn new(kernel: &'a Kernel, mapping: &Mapping, sizes: Sizes) -> Result<Self, ValidationError> {
         let Problem { resolved, sizes, operands } = Problem::new(kernel, mapping, sizes)?;
         let product = plain_product(&resolved, &sizes);
         Ok(Self { kernel, resolved, sizes, operands, product })
@@ -193,7 +193,7 @@ impl<'a> Trial<'a> {
     ///
     /// # Errors
     /// A buffer is too small, or an extent has no value.
-    pub fn pack(&self, manifest: &Manifest, data: &mut Data) -> Result<(), TrialError> {
+    pub fn pack(&self, manifest: &Manifest, data: &mut Data) -> Result<(), ValidationError> {
         let value = |name: &str| self.sizes.int(name);
         for (operand, buffer) in self.operands.iter().zip(&mut data.buffers) {
             if let Cow::Owned(packed) = as_wanted(manifest, &operand.name, buffer, &value)? {
@@ -213,7 +213,7 @@ impl<'a> Trial<'a> {
         style: Style,
         seed: u64,
         products: Option<&ProductSource<'_>>,
-    ) -> Result<Verdict, TrialError> {
+    ) -> Result<Verdict, ValidationError> {
         check_bytes(&self.operands)?;
         let data = Data::new(&self.operands, style, seed);
         let found = executor.execute(&self.inputs(&data))?;

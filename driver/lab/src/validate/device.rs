@@ -1,6 +1,6 @@
 //! A GPU as executor.
 
-use super::{Executor, Input, Scalar, TrialError, integer};
+use super::{Executor, Input, Scalar, ValidationError, integer};
 use std::time::{Duration, Instant};
 use warplift::cuda::{Arg, Buffer, CudaError, Device, Event, Kernel, Stream};
 use warplift::packing::as_wanted;
@@ -41,7 +41,7 @@ impl GpuExecutor {
         Ok(Arg::Pointer { address, bytes })
     }
 
-    fn wait(&self, stream: &Stream) -> Result<(), TrialError> {
+    fn wait(&self, stream: &Stream) -> Result<(), ValidationError> {
         let done = Event::new(&self.device)?;
         done.record(stream)?;
         let start = Instant::now();
@@ -49,19 +49,19 @@ impl GpuExecutor {
             if start.elapsed() > Duration::from_secs(self.limit) {
                 // Destroying an event that never comes would wait for it.
                 std::mem::forget(done);
-                return Err(TrialError::Hang(self.limit));
+                return Err(ValidationError::Hang(self.limit));
             }
             std::thread::sleep(Duration::from_micros(100));
         }
         Ok(())
     }
 
-    fn launch(&self, args: &[Arg]) -> Result<(), TrialError> {
+    fn launch(&self, args: &[Arg]) -> Result<(), ValidationError> {
         let stream = Stream::new(&self.device)?;
         let prepared = self.kernel.prepare(args)?;
         prepared.launch(&stream)?;
         let waited = self.wait(&stream);
-        if matches!(waited, Err(TrialError::Hang(_))) {
+        if matches!(waited, Err(ValidationError::Hang(_))) {
             std::mem::forget((stream, prepared));
         }
         waited
@@ -81,7 +81,7 @@ impl Executor for GpuExecutor {
         format!("device {}: {}", info.ordinal, info.name)
     }
 
-    fn execute(&self, inputs: &[Input<'_>]) -> Result<Vec<Vec<u8>>, TrialError> {
+    fn execute(&self, inputs: &[Input<'_>]) -> Result<Vec<Vec<u8>>, ValidationError> {
         let mut buffers = Vec::new();
         let mut args = Vec::new();
         let manifest = self.kernel.manifest();
@@ -98,7 +98,7 @@ impl Executor for GpuExecutor {
             });
         }
         if let Err(error) = self.launch(&args) {
-            if matches!(error, TrialError::Hang(_)) {
+            if matches!(error, ValidationError::Hang(_)) {
                 std::mem::forget(buffers);
             }
             return Err(error);
@@ -108,7 +108,7 @@ impl Executor for GpuExecutor {
         for (buffer, argument) in buffers.iter().zip(names) {
             let (bytes, intact) = self.download(buffer)?;
             if !intact {
-                return Err(TrialError::Overrun(argument.name.clone()));
+                return Err(ValidationError::Overrun(argument.name.clone()));
             }
             found.push(bytes);
         }

@@ -1,7 +1,7 @@
 //! The rules that call a mutant the same program: each accepts what its proof covers, and refuses where one of the
 //! proof's assumptions does not hold.
 
-use warplift_lab::proof::equivalent;
+use warplift_lab::mutation::equivalent;
 use warplift_sim::mutate::{Mutant, mutants};
 
 /// A kernel of 128 threads with a body.

@@ -21,7 +21,9 @@ mod text;
 pub use cases::{CASES, Case, Known, find};
 pub use rules::equivalent;
 
-use crate::trial::{Difference, ProblemError, Reference, Sizes, Style, Trial, TrialError, exact_on_integers};
+use crate::validate::{
+    Difference, ProblemError, Reference, Sizes, Style, Validation, ValidationError, exact_on_integers,
+};
 use rand::rngs::StdRng;
 use rand::{SeedableRng, seq::index};
 use rayon::prelude::*;
@@ -46,7 +48,7 @@ pub const EQUIVALENT: f64 = 0.02;
 
 /// Why there is no proof.
 #[derive(Debug, thiserror::Error)]
-pub enum ProofError {
+pub enum MutationError {
     /// A case that is none of the library's kernels, or does not parse.
     #[error("case `{0}`: {1}")]
     Case(String, String),
@@ -55,7 +57,7 @@ pub enum ProofError {
     Compile(#[from] CompileError),
     /// Sizes that do not fit; the kernel itself, unchanged, is hazardous.
     #[error(transparent)]
-    Trial(#[from] TrialError),
+    Validation(#[from] ValidationError),
     /// Sizes that the kernel does not take.
     #[error(transparent)]
     Sizes(#[from] ProblemError),
@@ -71,8 +73,8 @@ pub enum ProofError {
 ///
 /// # Errors
 /// The library has no such kernel, or the mapping does not parse.
-pub fn source(case: &Case) -> Result<(Kernel, Mapping), ProofError> {
-    let wrong = |what: String| ProofError::Case(case.name(), what);
+pub fn source(case: &Case) -> Result<(Kernel, Mapping), MutationError> {
+    let wrong = |what: String| MutationError::Case(case.name(), what);
     let text = kernels::find(case.kernel).ok_or_else(|| wrong("no such kernel".into()))?;
     let shown = |errors: ParseErrors| wrong(errors.to_string());
     let mut module = text.parse().map_err(shown)?;
@@ -109,11 +111,11 @@ impl<'a> Subject<'a> {
     ///
     /// # Errors
     /// What the compiler or the interpreter refuses.
-    pub fn new(kernel: &'a Kernel, mapping: &Mapping, case: &Case) -> Result<Self, ProofError> {
+    pub fn new(kernel: &'a Kernel, mapping: &Mapping, case: &Case) -> Result<Self, MutationError> {
         let compiled = compile(kernel, mapping, &SM90A, &Options { verify: true, ..Options::default() })?;
-        let problem = |(sizes, sms): &(&str, u32)| -> Result<_, ProofError> {
-            let trial = Trial::new(kernel, mapping, Sizes::parse(kernel, sizes)?)?;
-            Ok((trial.reference(Style::Integers, 5)?, *sms))
+        let problem = |(sizes, sms): &(&str, u32)| -> Result<_, MutationError> {
+            let validation = Validation::new(kernel, mapping, Sizes::parse(kernel, sizes)?)?;
+            Ok((validation.reference(Style::Integers, 5)?, *sms))
         };
         Ok(Self {
             name: case.name(),
@@ -130,7 +132,7 @@ impl<'a> Subject<'a> {
     ///
     /// # Errors
     /// Emitted text that cannot be read.
-    pub fn mutants(&self) -> Result<Vec<Mutant>, ProofError> {
+    pub fn mutants(&self) -> Result<Vec<Mutant>, MutationError> {
         Ok(mutants(&self.ptx)?)
     }
 
@@ -138,7 +140,7 @@ impl<'a> Subject<'a> {
     ///
     /// # Errors
     /// As [`Self::mutants`].
-    pub fn sample(&self, count: usize, seed: u64) -> Result<Vec<Mutant>, ProofError> {
+    pub fn sample(&self, count: usize, seed: u64) -> Result<Vec<Mutant>, MutationError> {
         let all = self.mutants()?;
         let mut rng = StdRng::seed_from_u64(seed);
         let mut chosen = index::sample(&mut rng, all.len(), count.min(all.len())).into_vec();
@@ -147,24 +149,24 @@ impl<'a> Subject<'a> {
     }
 
     /// Runs the kernel itself: it must be right and clean.
-    fn cover(&self) -> Result<Coverage, ProofError> {
+    fn cover(&self) -> Result<Coverage, MutationError> {
         let run = |(reference, sms): &(Reference<'_>, u32), o: &SimOptions| {
             let (found, report) = reference.simulate(&self.ptx, &self.manifest, o, *sms)?;
             let wrong = |d: Difference| {
-                ProofError::Wrong(self.name.clone(), reference.trial.sizes.to_string(), d.to_string())
+                MutationError::Wrong(self.name.clone(), reference.validation.sizes.to_string(), d.to_string())
             };
             reference.difference_beyond(&found, self.tolerance).map_or(Ok(report), |d| Err(wrong(d)))
         };
         let orders = adversaries(1, STEPS);
         let all = self.problems.par_iter().map(|p| orders.iter().map(|o| run(p, o)).collect());
         let mut coverage = Coverage::default();
-        for reports in all.collect::<Result<Vec<Vec<_>>, ProofError>>()? {
+        for reports in all.collect::<Result<Vec<Vec<_>>, MutationError>>()? {
             coverage.lines.push(reports.iter().flat_map(|r| r.lines.keys().copied()).collect());
         }
         Ok(coverage)
     }
 
-    fn coverage(&self) -> Result<&Coverage, ProofError> {
+    fn coverage(&self) -> Result<&Coverage, MutationError> {
         if let Some(known) = self.coverage.get() {
             return Ok(known);
         }
@@ -181,7 +183,7 @@ impl<'a> Subject<'a> {
                     Ok((found, report)) => {
                         Ok((report, reference.difference_beyond(&found, self.tolerance).is_none()))
                     }
-                    Err(TrialError::Simulation(e)) => Err(e),
+                    Err(ValidationError::Simulation(e)) => Err(e),
                     Err(e) => Err(SimError::Launch(e.to_string())),
                 });
             Some(verdict).filter(|v| *v != Verdict::Escaped)
@@ -195,7 +197,11 @@ impl<'a> Subject<'a> {
     ///
     /// # Errors
     /// The kernel itself is wrong or hazardous.
-    pub fn prove(&self, mutants: &[Mutant], done: &(dyn Fn() + Sync)) -> Result<Proof, ProofError> {
+    pub fn prove(
+        &self,
+        mutants: &[Mutant],
+        done: &(dyn Fn() + Sync),
+    ) -> Result<MutationReport, MutationError> {
         let coverage = self.coverage()?;
         let judged = mutants.par_iter().map(|m| {
             let verdict = self.judge(m, coverage);
@@ -203,31 +209,32 @@ impl<'a> Subject<'a> {
             (m, verdict)
         });
         let judged: Vec<_> = judged.collect();
-        let mut proof = Proof { name: self.name.clone(), mutants: mutants.len(), ..Proof::default() };
+        let mut report =
+            MutationReport { name: self.name.clone(), mutants: mutants.len(), ..MutationReport::default() };
         for (m, verdict) in judged {
             let same = equivalent(&self.ptx, m).filter(|_| verdict != Verdict::Escaped);
-            proof.contradicted.extend(same.map(|why| format!("{}: {verdict:?}, but {why}", m.description)));
+            report.contradicted.extend(same.map(|why| format!("{}: {verdict:?}, but {why}", m.description)));
             match verdict {
-                Verdict::Hazard(kind) => *proof.caught.entry(format!("{kind:?}")).or_default() += 1,
-                Verdict::WrongResult => *proof.caught.entry("wrong result".into()).or_default() += 1,
-                Verdict::Failed(_) => *proof.caught.entry("no end".into()).or_default() += 1,
-                Verdict::Refused(why) => proof.escaped.push(format!("{}: {why}", m.description)),
-                Verdict::Escaped => self.excuse(m, coverage, &mut proof),
+                Verdict::Hazard(kind) => *report.caught.entry(format!("{kind:?}")).or_default() += 1,
+                Verdict::WrongResult => *report.caught.entry("wrong result".into()).or_default() += 1,
+                Verdict::Failed(_) => *report.caught.entry("no end".into()).or_default() += 1,
+                Verdict::Refused(why) => report.escaped.push(format!("{}: {why}", m.description)),
+                Verdict::Escaped => self.excuse(m, coverage, &mut report),
             }
         }
-        Ok(proof)
+        Ok(report)
     }
 
     /// A mutant that nobody noticed: never executed, the same program by a rule, or escaped.
-    fn excuse(&self, m: &Mutant, coverage: &Coverage, proof: &mut Proof) {
+    fn excuse(&self, m: &Mutant, coverage: &Coverage, report: &mut MutationReport) {
         match equivalent(&self.ptx, m) {
             _ if !coverage.lines.iter().any(|l| l.contains(&m.line)) => {
-                proof.unexecuted.push(m.description.clone());
+                report.unexecuted.push(m.description.clone());
             }
-            Some(why) => proof.equivalent.push((m.description.clone(), why)),
+            Some(why) => report.equivalent.push((m.description.clone(), why)),
             None => match self.known.iter().find(|k| k.names(&m.description)) {
-                Some(k) => proof.equivalent.push((m.description.clone(), k.why)),
-                None => proof.escaped.push(m.description.clone()),
+                Some(k) => report.equivalent.push((m.description.clone(), k.why)),
+                None => report.escaped.push(m.description.clone()),
             },
         }
     }
@@ -235,7 +242,7 @@ impl<'a> Subject<'a> {
 
 /// What became of a subject's mutants.
 #[derive(Clone, Debug, Default)]
-pub struct Proof {
+pub struct MutationReport {
     /// Of the case.
     pub name: String,
     /// Mutants judged.
@@ -252,7 +259,7 @@ pub struct Proof {
     pub contradicted: Vec<String>,
 }
 
-impl Proof {
+impl MutationReport {
     /// Adds the counts of another.
     pub fn add(&mut self, other: Self) {
         self.mutants += other.mutants;
@@ -281,7 +288,7 @@ impl Proof {
     }
 }
 
-impl fmt::Display for Proof {
+impl fmt::Display for MutationReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let caught: usize = self.caught.values().sum();
         write!(f, "{}: {} mutants, {caught} caught", self.name, self.mutants)?;

@@ -5,7 +5,7 @@
 
 use super::data::element;
 use super::work::block_cost;
-use super::{Data, Operand, Scalar, Sizes, TrialError};
+use super::{Data, Operand, Scalar, Sizes, ValidationError};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use rayon::prelude::*;
@@ -38,7 +38,7 @@ pub(super) fn meaning(
     operands: &[Operand],
     data: &Data,
     seed: u64,
-) -> Result<Meaning, TrialError> {
+) -> Result<Meaning, ValidationError> {
     let none = || ProblemError::Operands("the grid has no size for these arguments".into());
     let grid = grid_of(kernel, sizes).ok_or_else(none)?;
     let total: u64 = grid.iter().product();
@@ -99,7 +99,7 @@ fn run_blocks(
     data: &Data,
     [x, y, z]: [u64; 3],
     blocks: &[u64],
-) -> Result<Written, TrialError> {
+) -> Result<Written, ValidationError> {
     let (mut memory, ids, args) = prepared(kernel, sizes, operands, data);
     let options = Options::default();
     for &block in blocks {
@@ -121,11 +121,11 @@ fn run_blocks(
     Ok(written)
 }
 
-fn located(kernel: &Kernel, mut error: InterpError) -> TrialError {
+fn located(kernel: &Kernel, mut error: InterpError) -> ValidationError {
     if error.loc == Loc::default() {
         error.loc = kernel.insts.values().map(|d| d.loc).find(|l| l.line > 0).unwrap_or_default();
     }
-    TrialError::Meaning(error)
+    ValidationError::Meaning(error)
 }
 
 /// Indices of elements whose bytes differ.

@@ -10,7 +10,7 @@ use super::blocks::{Meaning, meaning};
 use super::data::element;
 use super::rounding::coarsest;
 use super::work::{longest_product, longest_sum};
-use super::{Data, PlainProduct, ProductSource, Style, Trial, TrialError};
+use super::{Data, PlainProduct, ProductSource, Style, Validation, ValidationError};
 use crate::reference::{
     ACCUMULATION_FACTOR, Array, Comparison, Element, FULL_LIMIT, Matrix, Tally, norm_limit,
 };
@@ -71,7 +71,7 @@ impl Results for Kernel {
     }
 }
 
-impl Trial<'_> {
+impl Validation<'_> {
     /// Compares the buffers that a launch left with what `data`, of this style, should have become.
     ///
     /// # Errors
@@ -83,7 +83,7 @@ impl Trial<'_> {
         style: Style,
         seed: u64,
         products: Option<&ProductSource<'_>>,
-    ) -> Result<Verdict, TrialError> {
+    ) -> Result<Verdict, ValidationError> {
         if let Some(product) = &self.product {
             return Ok(self.judge_product(product, data, found, style, seed, products));
         }
@@ -228,7 +228,7 @@ mod tests {
             "interpreter".into()
         }
 
-        fn execute(&self, inputs: &[Input<'_>]) -> Result<Vec<Vec<u8>>, TrialError> {
+        fn execute(&self, inputs: &[Input<'_>]) -> Result<Vec<Vec<u8>>, ValidationError> {
             let mut memory = Memory::new();
             let mut ids = Vec::new();
             let args: Vec<Arg> = inputs
@@ -258,21 +258,21 @@ mod tests {
     const SMALL: &str = "gemm_chain 40x24x32x48;row_max 37x40;row_sum 20x44;axpy n=5000;gemm 40x24x32;\
         gemm_dual 40x24x32;gemm_two_outputs 40x24x32;gemm_bias_relu_residual 40x24x32";
 
-    fn each(act: impl Fn(&Trial<'_>, &Kernel)) {
+    fn each(act: impl Fn(&Validation<'_>, &Kernel)) {
         for case in SMALL.split(';') {
             let (name, sizes) = case.split_once(' ').unwrap();
             let module = find(name).unwrap().parse().unwrap();
             let kernel = &module.kernels[0];
             let sizes = Sizes::parse(kernel, sizes).unwrap();
-            act(&Trial::new(kernel, &Default::default(), sizes).unwrap(), kernel);
+            act(&Validation::new(kernel, &Default::default(), sizes).unwrap(), kernel);
         }
     }
 
     #[test]
     fn right_results_pass_in_both_styles() {
-        each(|trial, kernel| {
+        each(|validation, kernel| {
             for style in [Style::Normal, Style::Integers] {
-                let verdict = trial.check(&Interpreter { kernel, spoil: None }, style, 1, None).unwrap();
+                let verdict = validation.check(&Interpreter { kernel, spoil: None }, style, 1, None).unwrap();
                 assert!(verdict.passed(), "{}: {verdict}", kernel.name);
                 assert!(verdict.outputs.iter().all(|(_, c)| c.checked > 0), "{verdict}");
             }
@@ -281,10 +281,10 @@ mod tests {
 
     #[test]
     fn one_wrong_byte_is_found() {
-        each(|trial, kernel| {
-            let output = trial.operands.iter().rposition(|o| o.written).unwrap();
-            let spoil = Some((output, trial.operands[output].bytes() as usize - 1));
-            let verdict = trial.check(&Interpreter { kernel, spoil }, Style::Integers, 1, None).unwrap();
+        each(|validation, kernel| {
+            let output = validation.operands.iter().rposition(|o| o.written).unwrap();
+            let spoil = Some((output, validation.operands[output].bytes() as usize - 1));
+            let verdict = validation.check(&Interpreter { kernel, spoil }, Style::Integers, 1, None).unwrap();
             assert!(!verdict.passed(), "{}: {verdict}", kernel.name);
         });
     }
