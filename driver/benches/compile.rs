@@ -10,14 +10,17 @@ use std::time::{Duration, Instant};
 use warplift::ir::target::SM90A;
 use warplift::ir::tile::{Module, parse_file};
 use warplift::kernels::{LIBRARY, find};
-use warplift::pipeline::PASSES;
+use warplift::passes::names as pass_names;
 use warplift::{Options, compile, enumerate};
 
 /// Milliseconds for the GEMM, and for any kernel of the library.
 const BARS: [f64; 2] = [5.0, 15.0];
 
+/// Name, text of a size, that size, and the bar in milliseconds.
+type Grown = (&'static str, fn(usize) -> String, usize, f64);
+
 /// Texts of a size, and milliseconds for each: what took time by the square or the cube of it must not again.
-const GROWN: [(&str, fn(usize) -> String, usize, f64); 3] = [
+const GROWN: [Grown; 3] = [
     ("products", generated::products, 16, 15.0),
     ("products", generated::products, 32, 40.0),
     ("elementwise", generated::elementwise, 3000, 60.0),
@@ -90,12 +93,12 @@ fn median<T>(run: impl Fn() -> T) -> f64 {
 fn passes(name: &str) {
     let runs: Vec<_> = (0..101).filter_map(|_| text_to_ptx(name)).collect();
     println!("passes of {name}, median of {} compiles", runs.len());
-    for pass in PASSES {
-        let time = |run: &Vec<(&str, Duration)>| run.iter().find(|t| t.0 == *pass).map(|t| t.1);
+    for pass in pass_names() {
+        let time = |run: &Vec<(&str, Duration)>| run.iter().find(|t| t.0 == pass).map(|t| t.1);
         let mut times: Vec<Duration> = runs.iter().filter_map(time).collect();
         times.sort_unstable();
         let median = times.get(times.len() / 2).copied().unwrap_or_default();
-        println!("  {pass:<10} {:.3} ms", median.as_secs_f64() * 1e3);
+        println!("  {pass:<24} {:.3} ms", median.as_secs_f64() * 1e3);
     }
 }
 

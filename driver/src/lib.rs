@@ -103,16 +103,22 @@
 //! ```
 
 pub mod allocation;
+mod attempts;
 pub mod chart;
 #[cfg(feature = "cuda")]
 pub mod cuda;
 pub mod enumerate;
+pub mod error;
+pub mod explain;
 pub mod features;
 pub mod kernels;
+pub mod options;
 pub mod packing;
+pub mod passes;
 pub mod pipeline;
 pub mod predict;
 pub mod problem;
+pub mod state;
 #[cfg(feature = "toolchain")]
 pub mod toolchain;
 
@@ -121,8 +127,12 @@ pub mod toolchain;
 #[doc = include_str!("../../README.md")]
 struct Readme;
 
+pub use attempts::Attempt;
+pub use error::CompileError;
+pub use explain::Explained;
 pub use features::Feature;
-pub use pipeline::{CompileError, Compiled, Explained, Options, compile};
+pub use options::{Limits, Observer, Options};
+pub use pipeline::{Compiled, Context, compile};
 pub use warplift_ir as ir;
 pub use warplift_isel as isel;
 #[cfg(feature = "sim")]
@@ -135,9 +145,8 @@ pub mod prelude {
         Arg, Buffer, Device, Event, Graph, Kernel as LoadedKernel, LaunchError, Prepared, Stream,
     };
     pub use crate::enumerate::{Chosen, best, mappings};
-    pub use crate::pipeline::{CompileError, Compiled, Options, compile};
-    #[cfg(feature = "toolchain")]
     pub use crate::toolchain::{PtxasOptions, Toolchain};
+    pub use crate::{CompileError, Compiled, Context, Limits, Options, compile};
     pub use warplift_ir::interp;
     pub use warplift_ir::manifest::Manifest;
     pub use warplift_ir::target::{SM90A, Target};

@@ -2,7 +2,9 @@
 //! ragged and a persistent program takes more than one tile.
 
 use std::path::Path;
+use warplift::ir::target::SM90A;
 use warplift::ir::tile::{Kernel, Mapping, parse_file};
+use warplift::isel::map::{MapContext, do_map};
 use warplift_lab::validate::{Reference, Sizes, Style, Validation, ValidationError};
 
 /// A kernel of the library by its file, sizes, and multiprocessors of the device imagined.
@@ -181,4 +183,13 @@ pub fn reference<'a>(
     let sizes = Sizes::of(kernel, sizes).unwrap_or_else(|e| wrong(e.into()));
     let validation = Validation::new(kernel, mapping, sizes).unwrap_or_else(|e| wrong(e));
     validation.reference(Style::Integers, seed).unwrap_or_else(|e| wrong(e))
+}
+
+/// A kernel under its mapping, in the form that the rule chooses.
+///
+/// # Errors
+/// What the mapping makes impossible.
+pub fn in_rules_form(kernel: &Kernel, mapping: &Mapping) -> warplift::isel::Result<Kernel> {
+    let variants = do_map(kernel, &MapContext::new(mapping, &SM90A, &[]))?;
+    Ok(variants[0].kernel.clone())
 }

@@ -60,7 +60,7 @@ fn check((kernel, mapping): &(Kernel, Mapping), made: &Compiled, keys: i64) {
 
 /// Registers that the allocation of the consumers needed.
 fn registers(made: &Compiled) -> u32 {
-    made.explained.registers.iter().map(|r| r.2).max().expect("roles")
+    made.explained.registers.iter().map(|r| r.needed).max().expect("roles")
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn slices_share_what_is_small() {
 #[test]
 fn stages_go_to_the_loop_first() {
     let made = compiled(&biased(128, TILE), &[]);
-    let depth = |name: &str| made.explained.buffers.iter().find(|b| b.0 == name).expect("a ring").2;
+    let depth = |name: &str| made.explained.buffers.iter().find(|b| b.name == name).expect("a ring").stages;
     assert_eq!(["tq", "tk", "tb"].map(depth), [1, 2, 2], "{:?}", made.explained.buffers);
 }
 

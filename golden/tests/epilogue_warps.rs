@@ -62,7 +62,7 @@ fn the_library_specializes_warps_where_it_reads_rows_once() {
     // 11 stages of 6144 columns are a row of 65536.
     assert!(row.least == 11 && row.depth > row.least && row.rereads.len() == 1, "{row:?}");
     assert_eq!((handoff.fill, handoff.depth, handoff.bytes), (RingFill::Handoff, 2, 12 * 128));
-    let names: Vec<&str> = made.explained.registers.iter().map(|r| r.0.as_str()).collect();
+    let names: Vec<&str> = made.explained.registers.iter().map(|r| r.role.as_str()).collect();
     assert_eq!(names, ["consumer", "epilogue", "producer"]);
 }
 

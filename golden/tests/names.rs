@@ -7,7 +7,7 @@ use std::{fs, iter};
 use warplift::Feature;
 use warplift::ir::machine::RoleKind;
 use warplift::ir::tile::parse_file;
-use warplift::pipeline::PASSES;
+use warplift::passes;
 
 /// Folders whose names are checked.
 const FOLDERS: [&str; 7] = ["ir", "isel", "sched", "regalloc", "emit", "driver", "golden"];
@@ -206,7 +206,7 @@ fn no_file_has_a_retired_name() {
 
 #[test]
 fn no_pass_feature_or_role_has_a_retired_name() {
-    let passes = placed(PASSES.iter().map(|&p| p.to_owned()), "PASSES");
+    let passes = placed(passes::names().into_iter().map(str::to_owned), "passes");
     let features = placed(Feature::all().map(|(name, _)| name.to_owned()), "features");
     let roles = [
         RoleKind::Producer,

@@ -169,7 +169,7 @@ fn words_without_effect_are_remarks() {
     ] {
         let (module, line) = under(kernel, items);
         let made = compile(&module.kernels[0], &module.mappings[0], &SM90A, &Options::default());
-        let remarks = made.unwrap_or_else(|e| panic!("{items}: {e}")).explained.remarks;
+        let remarks = made.unwrap_or_else(|e| panic!("{items}: {e}")).explained.lints;
         let [remark] = &remarks[..] else { panic!("{items}: {remarks:?}") };
         assert!(remark.message.contains(piece), "{items}: {remark}");
         let before = format!("mapping {} {{ ", module.kernels[0].name).len() + items.find(word).unwrap();
@@ -184,7 +184,7 @@ fn words_of_the_library_have_effects() {
         let module = text.parse().unwrap();
         for mapping in &module.mappings {
             let made = compile(&module.kernels[0], mapping, &SM90A, &Options::default()).unwrap();
-            assert_eq!(made.explained.remarks, [], "{}: {mapping}", text.name);
+            assert_eq!(made.explained.lints, [], "{}: {mapping}", text.name);
         }
     }
 }

@@ -7,7 +7,7 @@ use warplift::ir::tile::{ArrayMapping, Inst, Kernel, Mapping, Op, Way, parse_fil
 use warplift::kernels::find;
 use warplift::sim;
 use warplift::{Options, compile};
-use warplift_golden::library::reference;
+use warplift_golden::library::{in_rules_form, reference};
 
 /// A kernel's text with parts exchanged.
 fn text(name: &str, change: &[(&str, &str)]) -> (Kernel, Mapping) {
@@ -273,7 +273,7 @@ fn wide_rows_are_worked_on_in_strips() {
         let n = if facts.is_empty() { 1960 } else { 1957 };
         check(name, &k, &m, &[("m", 3), ("n", n)], 4e-3);
         check(name, &k, &m, &[("m", 3), ("n", 8)], 4e-3);
-        let mapped = warplift::isel::map::do_map(&k, &m).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let mapped = in_rules_form(&k, &m).unwrap_or_else(|e| panic!("{name}: {e}"));
         let count = |op: &Op| live(&mapped).iter().filter(|i| mapped.insts[**i].op == *op).count();
         assert!(count(&Op::Store) > 1, "{name}: stored as a whole\n{mapped}");
         let all = live(&mapped).into_iter().filter(|i| mapped.insts[*i].op == Op::Load);
@@ -302,7 +302,7 @@ fn the_next_tile_is_loaded_under_this_one() {
         for rows in [0, 1, 2, 7, 70] {
             check(&format!("{name} {m}"), &k, &m, &[("m", rows), ("n", columns - 88)], 4e-3);
         }
-        let mapped = warplift::isel::map::do_map(&k, &m).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let mapped = in_rules_form(&k, &m).unwrap_or_else(|e| panic!("{name}: {e}"));
         let carried =
             mapped.insts.iter().filter(|(_, d)| d.op == Op::For).map(|(i, _)| mapped.results(i).len());
         assert_eq!(carried.collect::<Vec<_>>(), [1], "{name}\n{mapped}");
@@ -311,7 +311,7 @@ fn the_next_tile_is_loaded_under_this_one() {
     let (k, m) = text("softmax", &[("gx = view x", "gx = view y")]);
     let m = narrow(&m, 1024, 16, true);
     check("in place", &k, &m, &[("m", 7), ("n", 1000)], 4e-3);
-    let mapped = warplift::isel::map::do_map(&k, &m).expect("maps");
+    let mapped = in_rules_form(&k, &m).expect("maps");
     assert!(mapped.insts.iter().all(|(i, d)| d.op != Op::For || mapped.results(i).is_empty()), "{mapped}");
 }
 
@@ -335,7 +335,7 @@ fn rows_that_registers_do_not_hold_stay_in_shared_memory() {
         for n in [2048, 1960, 8] {
             check(&format!("{name} {m}"), &k, &m, &[("m", 3), ("n", n)], 4e-3);
         }
-        let mapped = warplift::isel::map::do_map(&k, &m).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let mapped = in_rules_form(&k, &m).unwrap_or_else(|e| panic!("{name}: {e}"));
         let stay: Vec<Inst> = loads(&mapped).into_iter().filter(|&i| mapped.attrs[i].in_parts).collect();
         assert_eq!(stay.len(), 1, "{name}\n{mapped}");
         let x = mapped.result(stay[0]);
@@ -354,7 +354,7 @@ fn what_shared_memory_has_no_room_for_is_held_in_registers() {
         for n in [4096 / rows, 4096 / rows - 40, 2000, 8] {
             check(&format!("{name} {m}"), &k, &m, &[("m", 3), ("n", n)], 4e-3);
         }
-        let mapped = warplift::isel::map::do_map(&k, &m).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let mapped = in_rules_form(&k, &m).unwrap_or_else(|e| panic!("{name}: {e}"));
         let elements = |i: &Inst| mapped.ty(mapped.result(*i)).shape().and_then(|s| s.elements());
         let most = |stays: bool| {
             let all = loads(&mapped).into_iter().filter(|&i| mapped.attrs[i].in_parts == stays);
@@ -373,7 +373,7 @@ fn what_all_tiles_read_is_brought_once() {
         for rows in [0, 1, 2, 7, 70] {
             check(&format!("layer_norm {m}"), &k, &m, &[("m", rows), ("n", columns - 88)], 4e-3);
         }
-        let mapped = warplift::isel::map::do_map(&k, &m).expect("maps");
+        let mapped = in_rules_form(&k, &m).expect("maps");
         let own = &mapped.blocks[mapped.entry].insts;
         let kept = loads(&mapped).into_iter().filter(|i| mapped.attrs[*i].in_parts && own.contains(i));
         assert_eq!(kept.count(), 2, "w and b\n{mapped}");
@@ -381,7 +381,7 @@ fn what_all_tiles_read_is_brought_once() {
     // What the kernel writes is read again for every tile.
     let (k, m) = text("rms_norm", &[("gw = view w : f16[n]", "gw = view y : f16[n]")]);
     let m = staged(narrow(&m, 1024, 16, true), &["y"]);
-    let mapped = warplift::isel::map::do_map(&k, &m).expect("maps");
+    let mapped = in_rules_form(&k, &m).expect("maps");
     assert!(loads(&mapped).iter().all(|i| !mapped.attrs[*i].in_parts), "{mapped}");
 }
 

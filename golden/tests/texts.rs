@@ -1,21 +1,12 @@
 //! The text of machine IR after every pass of every kernel of the library: it reads back, and prints again as it was.
 
-use std::cell::RefCell;
-use std::fmt::Display;
+use std::sync::{Arc, Mutex};
 use warplift::ir::Bump;
 use warplift::ir::machine::{ParseError, parse_program, parse_scheduled};
 use warplift::ir::target::SM90A;
-use warplift::{Options, compile};
+use warplift::{Observer, Options, compile};
 use warplift_golden::kernels::texts;
 use warplift_golden::library::{VARIANTS, load};
-
-thread_local! {
-    static SHOWN: RefCell<Vec<(&'static str, String)>> = const { RefCell::new(Vec::new()) };
-}
-
-fn collect(pass: &'static str, ir: &dyn Display) {
-    SHOWN.with_borrow_mut(|all| all.push((pass, ir.to_string())));
-}
 
 /// The text that a text gives when it is read and printed again; `None` if it is no machine IR.
 fn again(text: &str) -> Option<Result<String, ParseError>> {
@@ -34,9 +25,12 @@ fn machine_ir_reads_back_after_every_pass() {
     let mut read = 0;
     for name in names {
         let (kernel, mapping) = load(&name);
-        let options = Options { dump: vec!["all".to_owned()], shown: Some(collect), ..Options::default() };
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let all = Arc::clone(&seen);
+        let observer = Observer::new(move |s| all.lock().expect("no panics").push((s.pass, s.ir())));
+        let options = Options { observer: Some(observer), ..Options::default() };
         compile(&kernel, &mapping, &SM90A, &options).unwrap_or_else(|e| panic!("{name}: {e}"));
-        for (pass, text) in SHOWN.take() {
+        for (pass, text) in seen.lock().expect("no panics").drain(..) {
             let Some(got) = again(&text) else { continue };
             let got = got.unwrap_or_else(|e| panic!("{name} after {pass}: {e}\n{}", line(&text, e.loc.line)));
             assert!(got == text, "{name} after {pass}: {}", first_difference(&text, &got));

@@ -8,20 +8,18 @@
 //! ```
 
 use crate::feature::Feature;
-use crate::map::{MmaVariant, MmaVariants};
+use crate::map::Variant;
 use crate::plan::{self, CLEARLY, Outcome, Plan, Point, Tried, Way};
 use crate::{IselError, Result};
 use warplift_ir::tile::Kernel;
 
-/// The mapped kernel and its plan.
+/// Of the variants of a mapped kernel, the rule's first, the one whose plan costs the least, and that plan.
 ///
 /// # Errors
 /// Those of the rule's form, where no other one is possible either.
-pub fn do_select(variants: &MmaVariants<'_>, disabled: &[Feature]) -> Result<(Kernel, Plan)> {
+pub fn do_select(variants: Vec<Variant>, disabled: &[Feature]) -> Result<(Variant, Plan)> {
     let mut selection = Selection { disabled, rule: None, best: None, refused: None, tried: Vec::new() };
-    for &variant in variants.all() {
-        selection.look(variants, variant);
-    }
+    variants.into_iter().for_each(|v| selection.look(v));
     selection.finish()
 }
 
@@ -29,7 +27,7 @@ struct Selection<'d> {
     disabled: &'d [Feature],
     /// Cycles of the rule's form.
     rule: Option<f64>,
-    best: Option<(Kernel, Plan)>,
+    best: Option<(Variant, Plan)>,
     /// Why the first form is impossible.
     refused: Option<IselError>,
     tried: Vec<Tried>,
@@ -37,12 +35,13 @@ struct Selection<'d> {
 
 impl Selection<'_> {
     /// Tries a form, if it may be better than what was found.
-    fn look(&mut self, variants: &MmaVariants<'_>, variant: MmaVariant) {
+    fn look(&mut self, variant: Variant) {
+        let mma = variant.mma;
         let first = self.rule.is_none() && self.refused.is_none();
         if self.best.is_some() && self.disabled.contains(&Feature::Synthesis) {
             return;
         }
-        let outcome = match self.plan(variants.build(variant)) {
+        let outcome = match self.plan(variant) {
             Ok(outcome) => outcome,
             Err(e) => {
                 let outcome = Outcome::Refused(e.message.clone());
@@ -51,25 +50,25 @@ impl Selection<'_> {
             }
         };
         if !first {
-            self.tried.push(Tried { point: Point::MmaVariant, way: Way::MmaVariant(variant), outcome });
+            self.tried.push(Tried { point: Point::MmaVariant, way: Way::MmaVariant(mma), outcome });
         }
     }
 
     /// Plans a form, if its bound is below the limit.
-    fn plan(&mut self, k: Kernel) -> Result<Outcome> {
+    fn plan(&mut self, variant: Variant) -> Result<Outcome> {
         if let Some(limit) = self.limit() {
-            let least = self.least(&k);
+            let least = self.least(&variant.kernel);
             if least >= limit {
                 return Ok(Outcome::Bounded(least));
             }
         }
-        let plan = plan::do_plan_without(&k, self.disabled)?;
+        let plan = plan::do_plan_without(&variant.kernel, self.disabled)?;
         let cycles = plan.search.as_ref().map_or(0.0, |f| f.best.total());
         if self.best.is_none() && self.refused.is_none() {
             self.rule = Some(cycles);
         }
         if self.limit().is_none_or(|limit| cycles < limit) {
-            self.best = Some((k, plan));
+            self.best = Some((variant, plan));
         }
         Ok(Outcome::Made(cycles))
     }
@@ -86,13 +85,13 @@ impl Selection<'_> {
         found.map_or(0.0, |f| f.best.least - f.best.products) + plan::least_products(k)
     }
 
-    fn finish(self) -> Result<(Kernel, Plan)> {
-        let Some((k, mut plan)) = self.best else {
+    fn finish(self) -> Result<(Variant, Plan)> {
+        let Some((variant, mut plan)) = self.best else {
             return Err(self.refused.unwrap_or_else(|| IselError::whole("a kernel without a form")));
         };
         if let Some(found) = &mut plan.search {
             found.tried.extend(self.tried);
         }
-        Ok((k, plan))
+        Ok((variant, plan))
     }
 }

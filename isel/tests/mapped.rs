@@ -4,8 +4,9 @@
 
 use std::path::Path;
 use warplift_ir::interp::{Arg, Memory, Options, run};
+use warplift_ir::target::SM90A;
 use warplift_ir::tile::{Kernel, Mapping, Module, Op, Type, parse_file, verify};
-use warplift_isel::map::do_map_variants;
+use warplift_isel::map::{MapContext, Variant, do_map};
 
 /// Value of every size: not a multiple of a tile, and of 8 as the facts ask for.
 const SIZE: i64 = 40;
@@ -67,17 +68,16 @@ fn outcome(kernel: &Kernel, tunables: &[(String, i64)], programs: u32) -> Vec<Ve
 
 /// Every form that the kernel may take.
 fn check(kernel: &Kernel, mapping: &Mapping) {
-    let variants = do_map_variants(kernel, mapping).unwrap();
+    let variants = do_map(kernel, &MapContext::new(mapping, &SM90A, &[])).unwrap();
     let expected = outcome(kernel, &mapping.tunables, 1);
-    for &variant in variants.all() {
-        let mapped = variants.build(variant);
+    for Variant { mma, kernel: mapped } in variants {
         assert_eq!(verify(&mapped), Ok(()), "{mapped}");
         let printed = mapped.to_string();
         let again = parse_file(&printed, "printed").unwrap_or_else(|e| panic!("{e:?}\n{printed}"));
         assert!(mapped.same_as(&again.kernels[0]), "{printed}\n{}", again.kernels[0]);
         for programs in [1, 3] {
             let have = outcome(&mapped, &[], programs);
-            assert!(have == expected, "{} as {variant} by {programs} programs", kernel.name);
+            assert!(have == expected, "{} as {mma} by {programs} programs", kernel.name);
         }
     }
 }
@@ -95,7 +95,7 @@ fn small_tiles_keep_the_meaning() {
     for module in library() {
         let kernel = &module.kernels[0];
         let small = shrunk(kernel, module.mapping(&kernel.name).unwrap());
-        match do_map_variants(kernel, &small) {
+        match do_map(kernel, &MapContext::new(&small, &SM90A, &[])) {
             Ok(_) => check(kernel, &small),
             // Many warps cannot share so small a product.
             Err(e) => assert!(e.message.contains("warps") && e.message.contains("share"), "{e}"),

@@ -1,12 +1,15 @@
 //! Passes of `map` where they must hold back.
 
+use warplift_ir::target::SM90A;
 use warplift_ir::tile::{Block, Inst, Kernel, Op, parse_file};
-use warplift_isel::map::do_map;
+use warplift_isel::map::{MapContext, do_map};
 
 /// A kernel under its mapping, and its instructions with their blocks.
 fn mapped(text: &str) -> (Kernel, Vec<(Block, Inst)>) {
     let module = parse_file(text, "text").unwrap_or_else(|e| panic!("{e:?}"));
-    let kernel = do_map(&module.kernels[0], &module.mappings[0]).unwrap_or_else(|e| panic!("{e}"));
+    let context = MapContext::new(&module.mappings[0], &SM90A, &[]);
+    let variants = do_map(&module.kernels[0], &context).unwrap_or_else(|e| panic!("{e}"));
+    let kernel = variants[0].kernel.clone();
     let mut all = Vec::new();
     kernel.walk(|block, inst| all.push((block, inst)));
     (kernel, all)

@@ -2,9 +2,10 @@
 
 use warplift_ir::Bump;
 use warplift_ir::machine::{Attr, BufferKind, Program, verify_structured};
-use warplift_ir::target::Opcode;
+use warplift_ir::target::{Opcode, SM90A};
 use warplift_ir::tile::{Kernel, Mapping, Products, parse_file};
-use warplift_isel::{lower::do_lower, map::do_map_variants, select::do_select};
+use warplift_isel::map::{MapContext, do_map};
+use warplift_isel::{lower::do_lower, select::do_select};
 
 const GEMM: &str = "
 kernel g(x: ptr<f16> ALIGN, y: ptr<f16> ALIGN, z: ptr<f16> ALIGN, rows: i32, cols: i32 MULT, depth: i32 MULT) {
@@ -36,9 +37,9 @@ fn with_facts() -> (Kernel, Mapping) {
 }
 
 fn lower<'a>(k: &Kernel, m: &Mapping, bump: &'a Bump) -> Result<Program<'a>, String> {
-    let variants = do_map_variants(k, m).map_err(|e| e.to_string())?;
-    let (mapped, plan) = do_select(&variants, &[]).map_err(|e| e.to_string())?;
-    let program = do_lower(&mapped, &plan, m, bump).map_err(|e| e.to_string())?;
+    let variants = do_map(k, &MapContext::new(m, &SM90A, &[])).map_err(|e| e.to_string())?;
+    let (mapped, plan) = do_select(variants, &[]).map_err(|e| e.to_string())?;
+    let program = do_lower(&mapped.kernel, &plan, m, bump).map_err(|e| e.to_string())?;
     verify_structured(&program.func).unwrap_or_else(|e| panic!("{e:?}\n{program}"));
     Ok(program)
 }

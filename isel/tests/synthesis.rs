@@ -5,17 +5,22 @@ use warplift_ir::Bump;
 use warplift_ir::layout::Layout;
 use warplift_ir::layout::convert::Conversion;
 use warplift_ir::machine::{Attr, Program};
-use warplift_ir::target::Opcode;
-use warplift_ir::tile::{Inst, Kernel, Mapping, Op, Value, WarpGrid, parse_file};
+use warplift_ir::target::{Opcode, SM90A};
+use warplift_ir::tile::{Inst, Kernel, Mapping, Module, Op, Value, WarpGrid, parse_file};
+use warplift_isel::map::{MapContext, Variant, do_map};
 use warplift_isel::plan::{
     Outcome, Plan, Point, StorePlan, Touched, Tried, Way, choose, do_plan, do_plan_without, touched,
 };
-use warplift_isel::{Feature, lower::do_lower, map::do_map, map::do_map_variants, select::do_select};
+use warplift_isel::{Feature, lower::do_lower, select::do_select};
 
 fn parse(text: &str) -> (Kernel, Mapping) {
     let m = parse_file(text, "s.tile").unwrap_or_else(|e| panic!("{e:?}\n{text}"));
-    let k = do_map(&m.kernels[0], &m.mappings[0]).unwrap_or_else(|e| panic!("{e}"));
-    (k, m.mappings[0].clone())
+    (variants(&m)[0].kernel.clone(), m.mappings[0].clone())
+}
+
+fn variants(m: &Module) -> Vec<Variant> {
+    let context = MapContext::new(&m.mappings[0], &SM90A, &[]);
+    do_map(&m.kernels[0], &context).unwrap_or_else(|e| panic!("{e}"))
 }
 
 fn plans(k: &Kernel) -> [Plan; 2] {
@@ -257,8 +262,8 @@ mapping s { BM = 128, BN = 128, BK = 64 kernel: WHAT }
 
 fn select(text: &str, without: &[Feature]) -> (Kernel, Plan) {
     let m = parse_file(text, "s.tile").unwrap_or_else(|e| panic!("{e:?}\n{text}"));
-    let variants = do_map_variants(&m.kernels[0], &m.mappings[0]).unwrap_or_else(|e| panic!("{e}"));
-    do_select(&variants, without).unwrap_or_else(|e| panic!("{e}"))
+    let (variant, plan) = do_select(variants(&m), without).unwrap_or_else(|e| panic!("{e}"));
+    (variant.kernel, plan)
 }
 
 fn shared(plan: &Plan) -> WarpGrid {

@@ -42,7 +42,7 @@ mod transpose_helper_mma;
 
 pub use dedup_mma::{do_dedup_mma, is_mma_duplicated};
 pub use epilogue_roles::do_epilogue_roles;
-pub use expand::do_expand_roles;
+pub use expand::{do_dead_code, do_expand_roles, do_value_numbering};
 pub use graph::{Edge, Graph, Node};
 pub use hoist_loads::do_hoist_loads;
 pub use merge_waits::do_merge_waits;

@@ -50,10 +50,10 @@ pub fn compile(source: &Source, options: &Options) -> Outcome<(Mapping, Compiled
         overlay(p, &source.defines);
     }
     // Of all proposals the chosen one is shown, or the first where none compiles.
-    let hidden = Options { shown: None, ..options.clone() };
+    let hidden = Options { observer: None, ..options.clone() };
     let chosen = enumerate::best(&source.kernel, &proposals, &SM90A, &hidden);
     let one = chosen.as_ref().ok().map(|c| &c.mapping).or(proposals.first());
-    if let Some(mapping) = one.filter(|_| !options.dump.is_empty()) {
+    if let Some(mapping) = one.filter(|_| options.observer.is_some()) {
         let _ = warplift::compile(&source.kernel, mapping, &SM90A, options);
     }
     let chosen = chosen.map_err(refused)?;
@@ -89,7 +89,7 @@ impl Artifact {
             compiled.explained.plan.iter().map(|l| format!("  {}:{l}", source.text.file)).collect();
         plan.dedup();
         made.notes.extend(plan);
-        made.notes.extend(remarked(source, &compiled.explained.remarks));
+        made.notes.extend(remarked(source, &compiled.explained.lints));
         made.notes.push(times(&compiled.timings));
         made.assemble(tools)?;
         Ok(made)

@@ -3,6 +3,7 @@
 use super::Tools;
 use super::ablate::Forms;
 use super::artifact::{Artifact, assembled, compile as make, manifest_text, times, write};
+use super::dump::{DumpArgs, state_after};
 use super::failure::{Outcome, user};
 use super::run::takes;
 use super::source::{Choice, Source, SourceArgs, load, remarked};
@@ -11,11 +12,10 @@ use warplift::ir::manifest::Manifest;
 use warplift::ir::target::SM90A;
 use warplift::ir::tile::Mapping;
 use warplift::packing::kernel_text;
-use warplift::pipeline::{PASSES, Shown};
 use warplift::predict::predict;
 use warplift::problem::{Problem, Sizes};
 use warplift::toolchain::PtxasOptions;
-use warplift::{Options, kernels};
+use warplift::{Compiled, Options, kernels};
 use warplift_lab::drawing::svg;
 
 /// `compile FILE|NAME`.
@@ -50,9 +50,11 @@ pub struct CompileArgs {
     /// Compile the whole library; with --save.
     #[arg(long, requires = "save", conflicts_with = "source")]
     all: bool,
-    /// Print the IR after this pass to standard error; `all` for every pass.
-    #[arg(long, value_name = "PASS")]
-    dump: Vec<String>,
+    #[command(flatten)]
+    dump: DumpArgs,
+    /// Print the state after this pass instead of PTX; `--start-after` reads it.
+    #[arg(long, value_name = "PASS", conflicts_with_all = ["save", "cubin", "manifest", "packing"])]
+    stop_after: Option<String>,
     /// Print the time of each pass to standard error.
     #[arg(long)]
     timings: bool,
@@ -103,29 +105,36 @@ fn save_forms(source: &str, args: &CompileArgs, folder: &Path, tools: &Tools) ->
 }
 
 fn compile_one(source: &str, args: &CompileArgs, tools: &Tools) -> Outcome<()> {
-    if let Some(unknown) = args.dump.iter().find(|d| *d != "all" && !PASSES.contains(&d.as_str())) {
-        return Err(user(format!("no pass `{unknown}`; there are {}", PASSES.join(", "))));
-    }
+    let options = Options { verify: args.verify, observer: args.dump.observer()?, ..Options::default() };
     let source = load(source, &args.choice)?;
-    let shown: Shown = |pass, ir| eprintln!("; after {pass}\n{ir}");
-    let options =
-        Options { verify: args.verify, dump: args.dump.clone(), shown: Some(shown), ..Options::default() };
+    if let Some(pass) = &args.stop_after {
+        return put_text(args.output.as_deref(), &state_after(&source, pass, &options)?);
+    }
     let (_, compiled) = make(&source, &options)?;
-    for remark in remarked(&source, &compiled.explained.remarks) {
+    for remark in remarked(&source, &compiled.explained.lints) {
         eprintln!("{remark}");
     }
+    put(args, &compiled, tools)
+}
+
+/// A text to a file, or to standard output.
+fn put_text(output: Option<&Path>, text: &str) -> Outcome<()> {
+    match output {
+        Some(path) => write(path, text.as_bytes()),
+        None => {
+            print!("{text}");
+            Ok(())
+        }
+    }
+}
+
+/// What was asked for of a compiled kernel.
+fn put(args: &CompileArgs, compiled: &Compiled, tools: &Tools) -> Outcome<()> {
     if args.timings {
         eprintln!("{}", times(&compiled.timings));
     }
     if let Some(argument) = &args.packing {
-        let text = packing_text(&compiled.manifest, argument)?;
-        return match &args.output {
-            Some(path) => write(path, text.as_bytes()),
-            None => {
-                print!("{text}");
-                Ok(())
-            }
-        };
+        return put_text(args.output.as_deref(), &packing_text(&compiled.manifest, argument)?);
     }
     if let Some(path) = &args.cubin {
         let made = tools.find()?.ptxas(&compiled.ptx, &PtxasOptions::default())?;
@@ -135,12 +144,10 @@ fn compile_one(source: &str, args: &CompileArgs, tools: &Tools) -> Outcome<()> {
     if let Some(path) = &args.manifest {
         write(path, manifest_text(&compiled.manifest)?.as_bytes())?;
     }
-    match &args.output {
-        Some(path) => write(path, compiled.ptx.as_bytes())?,
-        None if args.cubin.is_none() && args.manifest.is_none() => print!("{}", compiled.ptx),
-        None => {}
+    match (&args.output, &args.cubin, &args.manifest) {
+        (None, Some(_), _) | (None, _, Some(_)) => Ok(()),
+        (output, ..) => put_text(output.as_deref(), &compiled.ptx),
     }
-    Ok(())
 }
 
 /// The kernel that packs an argument.

@@ -11,6 +11,7 @@ mod artifact;
 mod bench;
 mod check;
 mod compile;
+mod dump;
 mod failure;
 mod layout;
 mod litmus;

@@ -7,11 +7,13 @@ use warplift::ir::machine::{Allocation, Attr, Func, Program, Schedule, Scheduled
 use warplift::ir::target::{Opcode, SM90A};
 use warplift::ir::tile::{Kernel, Mapping, Module, parse_file};
 use warplift_emit::Allocations;
+use warplift_isel::map::{MapContext, do_map};
 use warplift_lab::validate::{Sizes, Style, Validation};
 use warplift_regalloc::Budget;
 use warplift_sched::protocol::{Order, ProtocolError, Report, Run, run};
 use warplift_sched::{
-    Feature, do_epilogue_roles, do_expand_roles, do_merge_waits, do_schedule_without, do_smem,
+    Feature, do_dead_code, do_epilogue_roles, do_expand_roles, do_merge_waits, do_schedule_without, do_smem,
+    do_value_numbering,
 };
 use warplift_sim as sim;
 
@@ -41,14 +43,20 @@ fn make<'a>(m: &Module, bump: &'a Bump) -> Made<'a> {
 
 fn make_without<'a>(m: &Module, disabled: &[Feature], bump: &'a Bump) -> Made<'a> {
     let (kernel, mapping) = (&m.kernels[0], &m.mappings[0]);
-    let variants = warplift_isel::map::do_map_variants(kernel, mapping).unwrap_or_else(|e| panic!("{e}"));
-    let (k, plan) = warplift_isel::select::do_select(&variants, &[]).unwrap_or_else(|e| panic!("{e}"));
-    let program = warplift_isel::lower::do_lower(&k, &plan, mapping, bump).unwrap_or_else(|e| panic!("{e}"));
+    let variants = do_map(kernel, &MapContext::new(mapping, &SM90A, &[])).unwrap_or_else(|e| panic!("{e}"));
+    let (v, plan) = warplift_isel::select::do_select(variants, &[]).unwrap_or_else(|e| panic!("{e}"));
+    let program = warplift_isel::lower::do_lower(&v.kernel, &plan, mapping, bump);
+    let program = program.unwrap_or_else(|e| panic!("{e}"));
     let (program, _) = do_epilogue_roles(program, &SM90A, disabled).unwrap_or_else(|e| panic!("{e}"));
     let program = do_merge_waits(program);
     let mut schedule = do_schedule_without(&program, &SM90A, disabled).unwrap_or_else(|e| panic!("{e}"));
     let shared = do_smem(&program, &mut schedule, &SM90A).unwrap_or_else(|e| panic!("{e}"));
-    let scheduled = do_expand_roles(&program, &schedule, shared, &SM90A).unwrap_or_else(|e| panic!("{e}"));
+    let mut scheduled =
+        do_expand_roles(&program, &schedule, shared, &SM90A).unwrap_or_else(|e| panic!("{e}"));
+    for role in &mut scheduled.roles {
+        do_value_numbering(&mut role.func);
+        do_dead_code(&mut role.func);
+    }
     Made { program, schedule, scheduled }
 }
 

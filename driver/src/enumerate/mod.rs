@@ -10,9 +10,9 @@
 mod propose;
 mod rough;
 
-use crate::pipeline::{CompileError, Compiled, Options};
 use crate::predict::compile_and_predict;
 use crate::problem::{Problem, Sizes};
+use crate::{CompileError, Compiled, Options};
 use std::time::{Duration, Instant};
 use warplift_ir::target::Target;
 use warplift_ir::tile::{Kernel, Mapping};
@@ -47,7 +47,7 @@ pub fn best(
     let start = Instant::now();
     let usual = proposals.iter().find_map(|m| Problem::usual_sizes(kernel, m));
     let sizes = usual.unwrap_or_else(|| Sizes::nominal(kernel));
-    let options = &Options { shown: None, ..options.clone() };
+    let options = &Options { observer: None, ..options.clone() };
     let mut chosen: Option<(f64, Mapping, Compiled)> = None;
     let (mut refused, mut tried) = (None, 0);
     for mapping in proposals {

@@ -3,7 +3,7 @@
 //! candidates; it promises no time.
 
 use super::propose::{Anchor, anchor};
-use crate::pipeline::Compiled;
+use crate::Compiled;
 use crate::problem::{Sizes, block_work, grid_of, operand_bits};
 use warplift_ir::manifest::Param;
 use warplift_ir::target::Target;

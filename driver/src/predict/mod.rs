@@ -29,8 +29,8 @@ mod units;
 mod walk;
 
 use crate::chart::unit_name;
-use crate::pipeline::{CompileError, Compiled};
 use crate::problem::{Problem, ProblemError, Sizes, traffic};
+use crate::{CompileError, Compiled, Context};
 use std::fmt;
 use units::Units;
 use walk::Walk;
@@ -101,8 +101,8 @@ pub fn predict(
     options: &crate::Options,
 ) -> Result<Prediction, PredictError> {
     let bytes = traffic(&Problem::new(kernel, mapping, sizes.clone())?.operands);
-    crate::pipeline::compile_and(kernel, mapping, target, options, |scheduled, compiled| {
-        let registers = compiled.explained.registers.iter().map(|r| r.2).max().unwrap_or(0);
+    Context::default().compile_and(kernel, mapping, target, options, |scheduled, compiled| {
+        let registers = compiled.explained.registers.iter().map(|r| r.needed).max().unwrap_or(0);
         walk_blocks(scheduled, &compiled.manifest, registers, target, sizes, bytes)
     })?
 }
@@ -119,8 +119,8 @@ pub fn compile_and_predict(
     options: &crate::Options,
 ) -> Result<(Compiled, Option<Prediction>), CompileError> {
     let bytes = Problem::new(kernel, mapping, sizes.clone()).ok().map(|problem| traffic(&problem.operands));
-    crate::pipeline::compile_and(kernel, mapping, target, options, |scheduled, compiled| {
-        let registers = compiled.explained.registers.iter().map(|r| r.2).max().unwrap_or(0);
+    Context::default().compile_and(kernel, mapping, target, options, |scheduled, compiled| {
+        let registers = compiled.explained.registers.iter().map(|r| r.needed).max().unwrap_or(0);
         let walked = |bytes| walk_blocks(scheduled, &compiled.manifest, registers, target, sizes, bytes).ok();
         let prediction = bytes.and_then(walked);
         (compiled, prediction)

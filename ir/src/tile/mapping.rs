@@ -334,6 +334,8 @@ pub struct Attrs {
     pub deferred: bool,
     /// For a store: made by threads, not by copies from shared memory.
     pub by_threads: bool,
+    /// For a load: the next tile's is asked for before the work on this tile.
+    pub ahead: bool,
     /// For a load by way of shared memory: it stays there, and parts of it are read where they are used.
     pub in_parts: bool,
     /// For a rearrangement: it makes the copy of a computed tile that products read in shared memory.

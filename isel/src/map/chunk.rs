@@ -19,7 +19,7 @@ struct Chunks {
 }
 
 /// Splits every store of a rank-2 tile that follows a product into stores of slices.
-pub fn do_chunks(k: &mut Kernel, mapping: &Mapping, variant: MmaVariant) {
+pub fn do_chunk(k: &mut Kernel, mapping: &Mapping, variant: MmaVariant) {
     if !mapping.whole.bulk_store || !k.insts.values().any(|d| matches!(d.op, Op::Mma)) {
         return;
     }

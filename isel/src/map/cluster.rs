@@ -13,7 +13,7 @@ use warplift_ir::manifest::{Expr, ExprOp};
 use warplift_ir::tile::{BinOp, Inst, Kernel, Mapping, Op, Value};
 
 /// Refuses stores that blocks past the grid's end would do.
-pub(super) fn check_ends(k: &Kernel, mapping: &Mapping) -> Result<()> {
+pub fn do_cluster_bounds(k: &Kernel, mapping: &Mapping) -> Result<()> {
     if mapping.whole.cluster <= 1 {
         return Ok(());
     }

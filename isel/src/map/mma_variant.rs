@@ -70,7 +70,7 @@ impl fmt::Display for MmaVariant {
 ///
 /// # Errors
 /// Warps that are no warpgroups or cannot share the products.
-pub(super) fn variants(k: &Kernel, mapping: &Mapping) -> Result<Vec<MmaVariant>> {
+pub fn do_mma_variant(k: &Kernel, mapping: &Mapping) -> Result<Vec<MmaVariant>> {
     let (groups, warps) = (consumers(mapping), mapping.whole.warps);
     let all = products(k);
     let tall = all.iter().all(|&i| shape(k, i)[0].is_multiple_of(WGMMA_M));

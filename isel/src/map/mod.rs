@@ -26,6 +26,7 @@ mod k_blocks;
 mod mask_to_branch;
 mod mma_variant;
 mod paired_raster;
+mod passes;
 mod persist;
 mod prefetch_next_tile;
 mod raster;
@@ -38,97 +39,68 @@ mod swap_ab;
 mod tunables;
 mod widen;
 
+use crate::Result;
 use crate::feature::{Feature, Ways};
 use crate::tiles::loop_name;
-use crate::{IselError, Result};
-use warplift_ir::tile::{Kernel, Mapping, Op, Origin, Type, VerifyError, verify_mapping};
+use warplift_ir::target::Target;
+use warplift_ir::tile::{Kernel, Mapping, Op, Team, Type};
 
+pub use chunk::do_chunk;
+pub use cluster::do_cluster_bounds;
+pub use fuse_accumulator::do_fuse_accumulator;
+pub use k_blocks::do_k_blocks;
+pub use mask_to_branch::do_mask_to_branch;
+pub use mma_variant::{MmaVariant, do_mma_variant};
+pub use passes::{MapPass, PASSES, do_map};
+pub use persist::do_persist;
+pub use prefetch_next_tile::do_prefetch_next_tile;
+pub use stage_computed_operands::do_stage_computed_operands;
+pub use strip_mine::do_strip_mine;
+pub use swap_ab::do_swap_ab;
 pub use tunables::do_tunables;
 pub(crate) use widen::constant;
+pub use widen::do_widen;
 
-pub use mma_variant::MmaVariant;
-
-/// A kernel under its mapping, in every form that it may take.
-pub struct MmaVariants<'m> {
-    /// What all forms have in common.
-    common: Kernel,
-    mapping: &'m Mapping,
-    all: Vec<MmaVariant>,
+/// What a pass of `map` reads beside the kernel.
+#[derive(Clone, Copy)]
+pub struct MapContext<'m> {
+    /// The mapping.
+    pub mapping: &'m Mapping,
+    /// The chip.
+    pub target: &'m Target,
+    /// What the passes may do by themselves.
+    pub ways: Ways,
 }
 
-impl MmaVariants<'_> {
-    /// All forms, the rule's first.
-    pub fn all(&self) -> &[MmaVariant] {
-        &self.all
-    }
-
-    /// The kernel in one of them.
-    pub fn build(&self, variant: MmaVariant) -> Kernel {
-        let mut k = self.common.clone();
-        chunk::do_chunks(&mut k, self.mapping, variant);
-        let ahead = strip_mine::do_strip_mine(&mut k, self.mapping, variant);
-        bound_indices(&mut k, self.mapping.whole.cluster);
-        if self.mapping.whole.persistent {
-            persist::do_persist(&mut k, self.mapping);
-            prefetch_next_tile::do_prefetch_next_tile(&mut k, &ahead);
-        }
-        assign_teams(&mut k, variant);
-        k
+impl<'m> MapContext<'m> {
+    /// What a mapping says, less the features in `disabled`.
+    pub fn new(mapping: &'m Mapping, target: &'m Target, disabled: &[Feature]) -> Self {
+        Self { mapping, target, ways: Ways::without(disabled) }
     }
 }
 
-/// Applies a mapping, and takes the rule's form.
-///
-/// # Errors
-/// As [`do_map_variants`].
-pub fn do_map(kernel: &Kernel, mapping: &Mapping) -> Result<Kernel> {
-    let variants = do_map_variants(kernel, mapping)?;
-    let first = variants.all.first().ok_or_else(|| IselError::whole("a kernel without a form"))?;
-    Ok(variants.build(*first))
+/// A kernel on its way through `map`, in one of the variants that its products may take.
+#[derive(Clone)]
+pub struct Variant {
+    /// Who executes it. Undecided before [`do_mma_variant`].
+    pub mma: MmaVariant,
+    /// The kernel.
+    pub kernel: Kernel,
 }
 
-/// Applies a mapping as far as it is the same for all forms.
-///
-/// # Errors
-/// What [`verify_mapping`] finds, an impossible number of warps, an extent that a tunable's value makes
-/// fractional or zero.
-pub fn do_map_variants<'m>(kernel: &Kernel, mapping: &'m Mapping) -> Result<MmaVariants<'m>> {
-    do_map_variants_without(kernel, mapping, &[])
-}
-
-/// The same without some features.
-///
-/// # Errors
-/// As [`do_map_variants`].
-pub fn do_map_variants_without<'m>(
-    kernel: &Kernel,
-    mapping: &'m Mapping,
-    disabled: &[Feature],
-) -> Result<MmaVariants<'m>> {
-    check(kernel, mapping)?;
-    let mut k = do_tunables(kernel, mapping)?;
-    assign_loops(&mut k, mapping);
-    assign_arrays(&mut k, mapping);
-    assign_tiles(&mut k, mapping);
-    assign_stores(&mut k, mapping);
-    cluster::check_ends(&k, mapping)?;
-    fuse_accumulator::do_fuse_accumulator(&mut k);
-    swap_ab::do_swap_ab(&mut k, mapping, mma_variant::consumers(mapping));
-    mask_to_branch::do_mask_to_branch(&mut k);
-    widen::do_widen(&mut k);
-    stage_computed_operands::do_stage_computed_operands(&mut k, Ways::without(disabled));
-    let all = mma_variant::variants(&k, mapping)?;
-    k_blocks::do_k_blocks(&mut k);
-    Ok(MmaVariants { common: k, mapping, all })
-}
-
-/// The verifier's rules, for whoever comes here without it.
-fn check(kernel: &Kernel, mapping: &Mapping) -> Result<()> {
-    let first = |errors: Vec<VerifyError>| errors.into_iter().next();
-    match verify_mapping(kernel, mapping).map_err(first) {
-        Err(Some(e)) => Err(IselError { loc: e.loc, origin: Origin::Mapping, ..IselError::whole(e.message) }),
-        _ => Ok(()),
+impl Variant {
+    /// A kernel whose variant is not chosen yet.
+    pub fn new(kernel: Kernel) -> Self {
+        Self { mma: MmaVariant::Team(Team::None), kernel }
     }
+}
+
+/// What the mapping says of loops, arrays, tiles and stores stands at them.
+pub fn do_annotate(k: &mut Kernel, mapping: &Mapping) {
+    assign_loops(k, mapping);
+    assign_arrays(k, mapping);
+    assign_tiles(k, mapping);
+    assign_stores(k, mapping);
 }
 
 fn assign_loops(k: &mut Kernel, mapping: &Mapping) {
@@ -143,7 +115,8 @@ fn assign_loops(k: &mut Kernel, mapping: &Mapping) {
 }
 
 /// Indices of the grid stay below its extents, but where whole clusters reach past the first one's.
-fn bound_indices(k: &mut Kernel, cluster: u32) {
+pub fn do_grid_bounds(k: &mut Kernel, mapping: &Mapping) {
+    let cluster = mapping.whole.cluster;
     for inst in k.insts.keys().collect::<Vec<_>>() {
         if let Op::BlockIndex(d) = k.insts[inst].op {
             k.attrs[inst].below = (cluster <= 1 || d > 0).then_some(d.into());
@@ -186,7 +159,8 @@ fn assign_stores(k: &mut Kernel, mapping: &Mapping) {
     }
 }
 
-fn assign_teams(k: &mut Kernel, variant: MmaVariant) {
+/// Every operation gets the team that executes it.
+pub fn do_teams(k: &mut Kernel, variant: MmaVariant) {
     let insts: Vec<_> = k.insts.keys().collect();
     for inst in insts {
         k.attrs[inst].team = variant.team();

@@ -9,6 +9,7 @@ use super::paired_raster::PairedRaster;
 use super::raster::Tiles;
 use crate::tiles::{pointer, written};
 use rustc_hash::FxHashSet;
+use warplift_ir::target::Target;
 use warplift_ir::tile::{BinOp, Inst, Kernel, Loc, LoopMapping, Mapping, Op, Raster, Type, Value};
 use warplift_ir::types::Elem;
 
@@ -16,7 +17,7 @@ const I32: [Type; 1] = [Type::Scalar(Elem::I32)];
 
 /// Wraps the body of a kernel in the loop over its tiles. The verifier has refused a folded raster with clusters or with
 /// teams in turn, whose programs take other tiles than it counts with.
-pub fn do_persist(k: &mut Kernel, mapping: &Mapping) {
+pub fn do_persist(k: &mut Kernel, mapping: &Mapping, target: &Target) {
     name_grid(k);
     let entry = k.entry;
     let old = std::mem::take(&mut k.blocks[entry].insts);
@@ -43,7 +44,10 @@ pub fn do_persist(k: &mut Kernel, mapping: &Mapping) {
     let raster = mapping.whole.raster;
     let index = match &paired {
         Some(f) => f.decode(k, body, &grid, tile),
-        None => Tiles { block: body, grid: &grid, footprint, raster, cluster }.decode(k, tile),
+        None => {
+            let programs = target.multiprocessors;
+            Tiles { block: body, grid: &grid, footprint, raster, cluster, programs }.decode(k, tile)
+        }
     };
     for (d, inst) in (0..).zip(index.iter().filter_map(|&v| k.def(v)).collect::<Vec<_>>()) {
         k.attrs[inst].index = true;

@@ -55,13 +55,13 @@ fn is_arithmetic(k: &Kernel, v: Value, seen: &mut FxHashSet<Value>) -> bool {
     harmless && pure && scalar && k.args(def).iter().all(|&a| is_arithmetic(k, a, seen))
 }
 
-/// Moves loads of the loop over tiles one tile ahead.
-pub fn do_prefetch_next_tile(k: &mut Kernel, loads: &[Inst]) {
+/// Moves the loads that are marked so one tile ahead in the loop over tiles.
+pub fn do_prefetch_next_tile(k: &mut Kernel) {
     let tiles = k.insts.keys().find(|&i| k.attrs[i].persistent);
     let Some((tiles, &body)) = tiles.and_then(|t| Some((t, k.insts[t].blocks.first()?))) else { return };
     let (first, step, tile) = (k.args(tiles)[0], k.args(tiles)[2], k.blocks[body].params[0]);
     let inside: FxHashSet<Inst> = k.blocks[body].insts.iter().copied().collect();
-    let loads: Vec<Inst> = loads.iter().copied().filter(|l| inside.contains(l)).collect();
+    let loads: Vec<Inst> = k.blocks[body].insts.iter().copied().filter(|&i| k.attrs[i].ahead).collect();
     if loads.is_empty() {
         return;
     }

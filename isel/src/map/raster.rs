@@ -4,7 +4,6 @@
 //! the first grid dimension with G * extent0 = (programs / G) * extent1.
 
 use super::persist::scalar;
-use warplift_ir::target::SM90A;
 use warplift_ir::tile::{BinOp, Block, Kernel, Op, Raster, Value};
 
 /// The tiles of a grid and how to walk them.
@@ -19,6 +18,8 @@ pub struct Tiles<'a> {
     pub raster: Raster,
     /// Tiles along the first dimension that one step of `grid` there stands for.
     pub cluster: u32,
+    /// Programs that take tiles at once.
+    pub programs: u32,
 }
 
 impl Tiles<'_> {
@@ -62,7 +63,7 @@ impl Tiles<'_> {
             Raster::BandN(g) => Some((1, i64::from(g))),
             Raster::Square => {
                 let [h, w, _] = self.footprint;
-                let programs = f64::from(SM90A.multiprocessors);
+                let programs = f64::from(self.programs);
                 let g = (programs * w as f64 / h as f64).sqrt() / f64::from(self.cluster);
                 // A power of two: the band divides common grids evenly.
                 Some((0, 1 << (g.max(1.0).log2().round() as u32)))

@@ -11,7 +11,7 @@ use super::sink::{Stops, TilePart};
 use crate::operand::array;
 use crate::tiles::{extents, pointer, program_order, written};
 use rustc_hash::FxHashMap;
-use warplift_ir::target::SM90A;
+use warplift_ir::target::Target;
 use warplift_ir::tile::{Block, Dim, Inst, Kernel, Mapping, Op, Value, ValueList, Way};
 
 /// Shared memory kept for barriers and for what threads tell each other, bytes.
@@ -49,8 +49,8 @@ pub fn is_smem_row(k: &Kernel, v: Value) -> bool {
 }
 
 /// Splits what stays, where blocks as many as the mapping wants have no room for all of it: whole strips.
-pub fn do_smem_room(k: &mut Kernel, mapping: &Mapping, strips: u32) {
-    let block = SM90A.shared_of_resident(mapping.whole.resident) / mapping.whole.pingpong.max(1);
+pub fn do_smem_room(k: &mut Kernel, mapping: &Mapping, strips: u32, target: &Target) {
+    let block = target.shared_of_resident(mapping.whole.resident) / mapping.whole.pingpong.max(1);
     let mut room = block.saturating_sub(KEPT_BYTES);
     for block in k.blocks.keys().collect::<Vec<_>>() {
         for load in k.blocks[block].insts.clone() {

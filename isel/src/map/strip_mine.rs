@@ -15,6 +15,7 @@
 //! It is done where registers ask for it: the least number of strips is taken at which an estimate of what a thread
 //! holds fits its share of the register file, as many blocks resident as the mapping wants.
 
+use super::MapContext;
 use super::mma_variant::MmaVariant;
 use super::prefetch_next_tile::loads;
 use super::redundant_store_mask::conditions;
@@ -24,7 +25,7 @@ use crate::plan::vector_elements;
 use crate::rows::reduced;
 use crate::tiles::{extents, pointer, program_order, written};
 use rustc_hash::{FxHashMap, FxHashSet};
-use warplift_ir::target::SM90A;
+use warplift_ir::target::Target;
 use warplift_ir::tile::{Block, Dim, Inst, Kernel, Mapping, Op, Shape, Type, Value, ValueList};
 use warplift_ir::types::Elem;
 
@@ -37,17 +38,19 @@ const ELEMENTS: u64 = 8;
 const MOST: u32 = 16;
 
 /// Cuts the work of a kernel without products into strips where its tiles do not fit. What of the next tile is loaded
-/// ahead, if that fits too: loads for [`super::ahead`].
-pub fn do_strip_mine(k: &mut Kernel, mapping: &Mapping, variant: MmaVariant) -> Vec<Inst> {
+/// ahead, if that fits too: these loads are marked for [`super::do_prefetch_next_tile`].
+pub fn do_strip_mine(k: &mut Kernel, context: &MapContext<'_>, variant: MmaVariant) {
+    let MapContext { mapping, target, .. } = *context;
     let products = k.insts.values().any(|d| matches!(d.op, Op::Mma));
     if products || !mapping.tiles.is_empty() {
-        return Vec::new();
+        return;
     }
     let threads = 32 * u64::from(variant.team().warps());
     let [blocks, resident] = [mapping.whole.blocks, mapping.whole.resident].map(|n| u64::from(n.max(1)));
-    let [all, one] = [SM90A.registers, SM90A.thread_registers].map(u64::from);
+    let [all, one] = [target.registers, target.thread_registers].map(u64::from);
     let share = (all * blocks / (threads * resident)).min(one);
     let budget = RESERVE.map(|r| share.saturating_sub(r));
+    let cut = Cut { mapping, target, threads };
     let mut ahead = Vec::new();
     if mapping.whole.persistent {
         do_smem_once(k);
@@ -55,21 +58,30 @@ pub fn do_strip_mine(k: &mut Kernel, mapping: &Mapping, variant: MmaVariant) -> 
     }
     let twice: u64 = ahead.iter().map(|&l| registers(k, k.result(l), threads)).sum();
     let mut tried = k.clone();
-    if twice > 0 && cut_to(&mut tried, mapping, threads, budget.map(|b| b.saturating_sub(twice))) {
+    if twice > 0 && cut_to(&mut tried, &cut, budget.map(|b| b.saturating_sub(twice))) {
         *k = tried;
-        return ahead;
+        ahead.into_iter().for_each(|load| k.attrs[load].ahead = true);
+        return;
     }
     let mut held = k.clone();
-    if cut_to(&mut held, mapping, threads, budget) || !do_smem_rows(k) {
+    if cut_to(&mut held, &cut, budget) || !do_smem_rows(k) {
         *k = held;
     } else {
-        cut_to(k, mapping, threads, budget);
+        cut_to(k, &cut, budget);
     }
-    Vec::new()
+}
+
+/// For whom strips are cut.
+struct Cut<'m> {
+    mapping: &'m Mapping,
+    target: &'m Target,
+    /// Threads that hold a tile.
+    threads: u64,
 }
 
 /// Cuts until an estimate of what a thread holds is within its registers; whether it is.
-fn cut_to(k: &mut Kernel, mapping: &Mapping, threads: u64, [uncut, budget]: [u64; 2]) -> bool {
+fn cut_to(k: &mut Kernel, cut: &Cut<'_>, [uncut, budget]: [u64; 2]) -> bool {
+    let threads = cut.threads;
     let whole = demand(k, threads);
     if whole <= uncut {
         return true;
@@ -79,7 +91,7 @@ fn cut_to(k: &mut Kernel, mapping: &Mapping, threads: u64, [uncut, budget]: [u64
     for (folds, count) in folds.iter().flat_map(|&f| (2..=MOST).map(move |c| (f, c))) {
         let mut tried = k.clone();
         Cutter { k: &mut tried, count, threads, folds }.cut();
-        do_smem_room(&mut tried, mapping, count);
+        do_smem_room(&mut tried, cut.mapping, count, cut.target);
         let needed = demand(&tried, threads);
         if needed < least.0 {
             least = (needed, Some(tried));

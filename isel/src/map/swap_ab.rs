@@ -14,6 +14,7 @@
 mod class;
 mod transpose;
 
+use super::mma_variant::consumers;
 use class::Classes;
 use warplift_ir::tile::{Block, Inst, Kernel, Mapping, Op, Products, Value};
 
@@ -30,9 +31,9 @@ const ACROSS_WARPS: u32 = 50;
 /// Results that are stored transposed.
 const STORED: u32 = 10;
 
-/// Turns products where the mapping's instructions want them so. `groups` is the mapping's warpgroups, if it says.
-/// A kernel that lies well is left as it is.
-pub fn do_swap_ab(k: &mut Kernel, mapping: &Mapping, groups: Option<u32>) {
+/// Turns products where the mapping's instructions want them so. A kernel that lies well is left as it is.
+pub fn do_swap_ab(k: &mut Kernel, mapping: &Mapping) {
+    let groups = consumers(mapping);
     let products: Vec<Inst> =
         k.insts.iter().filter(|(_, d)| matches!(d.op, Op::Mma)).map(|(i, _)| i).collect();
     let classes = Classes::of(k);

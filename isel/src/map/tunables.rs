@@ -3,7 +3,7 @@
 use crate::{IselError, Result};
 use warplift_ir::tile::{Dim, Inst, Item, Kernel, MAX_TILE_ELEMENTS, Mapping, Op, Shape, Type, Value};
 
-/// A copy of the kernel without tunables.
+/// A copy of the kernel with the mapping's values, else the text's, in the place of tunables.
 ///
 /// # Errors
 /// An extent that becomes zero or fractional, a tile that becomes too large.

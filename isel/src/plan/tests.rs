@@ -3,14 +3,17 @@
 use super::cost::Model;
 use super::solve::Solver;
 use super::*;
-use crate::map::do_map;
+use crate::map::{MapContext, do_map};
 use proptest::prelude::*;
 use std::path::Path;
+use warplift_ir::target::SM90A;
 use warplift_ir::tile::{Op, parse_file};
 
 fn mapped(text: &str) -> Kernel {
     let m = parse_file(text, "t.tile").unwrap_or_else(|e| panic!("{e:?}\n{text}"));
-    do_map(&m.kernels[0], &m.mappings[0]).unwrap_or_else(|e| panic!("{e}\n{text}"))
+    let context = MapContext::new(&m.mappings[0], &SM90A, &[]);
+    let variants = do_map(&m.kernels[0], &context).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    variants[0].kernel.clone()
 }
 
 /// What the search found, checked against the rule's plan and against a second search.

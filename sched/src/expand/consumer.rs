@@ -1,7 +1,5 @@
 //! The warps that compute: waits, tensor products with their descriptors, barriers around scratch memory.
 
-use super::cse::do_cse;
-use super::dce::do_dce;
 use super::role::{Expand, Touched};
 use super::wgmma_pipelining::Flown;
 use crate::Result;
@@ -43,8 +41,6 @@ impl<'a> Expand<'_, 'a> {
         self.leave_together();
         self.close_blocks();
         self.at().push(NewInst::new(Opcode::Ret, &[], &[]));
-        do_cse(&mut self.func);
-        do_dce(&mut self.func);
         Ok(self.func)
     }
 

@@ -33,7 +33,9 @@ mod unroll;
 mod wgmma_pipelining;
 
 pub(crate) use cp_async::can_lead;
+pub use cse::do_cse as do_value_numbering;
 pub(crate) use cse::rename;
+pub use dce::do_dce as do_dead_code;
 pub(crate) use pdl::hoisted_before_wait;
 pub(crate) use unroll::slots_of;
 

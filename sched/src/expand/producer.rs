@@ -1,8 +1,6 @@
 //! The producer: one elected thread that keeps the rings full; where a tile's work is cut in two, another one of its
 //! warpgroup keeps those full that only the second half reads, and what all warps would make alike is a whole warp's.
 
-use super::cse::do_cse;
-use super::dce::do_dce;
 use super::role::Expand;
 use crate::Result;
 use crate::graph::Node;
@@ -71,8 +69,6 @@ impl<'a> Expand<'_, 'a> {
         self.block = end;
         self.leave_together();
         self.at().push(NewInst::new(Opcode::Ret, &[], &[]));
-        do_cse(&mut self.func);
-        do_dce(&mut self.func);
         Ok(self.func)
     }
 

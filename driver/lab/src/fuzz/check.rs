@@ -13,6 +13,7 @@ use warplift_ir::interp;
 use warplift_ir::manifest::Fact;
 use warplift_ir::target::SM90A;
 use warplift_ir::tile::{Kernel, Op, parse_file, verify, verify_mapping};
+use warplift_isel::map::{MapContext, do_map};
 use warplift_sim::{self as sim, Adversary};
 
 /// Seeds and orders of completion that a case is simulated under.
@@ -141,8 +142,8 @@ fn run(case: &Case) -> Result<Outcome, Failure> {
         Err(e) => return refused("map", &e),
     };
     let meaning = Meaning::new(case, &kernel)?;
-    match warplift_isel::map::do_map(&case.kernel, &case.mapping) {
-        Ok(mapped) => meaning.check_mapped(&mapped)?,
+    match do_map(&case.kernel, &MapContext::new(&case.mapping, &SM90A, &[])) {
+        Ok(variants) => variants.iter().try_for_each(|v| meaning.check_mapped(&v.kernel))?,
         Err(e) => return refused("map", &e),
     }
     let options = Options { verify: true, ..Options::default() };
@@ -156,6 +157,12 @@ fn run(case: &Case) -> Result<Outcome, Failure> {
         Err(e @ CompileError::Sched(_)) => return refused("sched", &e),
         Err(e @ CompileError::Registers(_)) => return refused("registers", &e),
         Err(e @ CompileError::Emit(_)) => return refused("emit", &e),
+        // No limits are set, and the attempts end with a refusal.
+        Err(
+            e @ (CompileError::Declined { .. } | CompileError::Time { .. } | CompileError::Memory { .. }),
+        ) => {
+            return Err(Failure::Pass { pass: "attempts", errors: e.to_string() });
+        }
     };
     if let Some(fact) = compiled.manifest.facts.iter().find(|f| excludes(f, case)) {
         return refused("launch", &format!("the manifest requires {}", kind(fact)));

@@ -1,0 +1,114 @@
+//! Why a kernel was not compiled.
+
+use crate::features::Feature;
+use std::fmt::Display;
+use std::time::Duration;
+use warplift_emit::EmitError;
+use warplift_ir::tile::{Depth, Item, Loc, LoopMapping, Mapping, Origin, VerifyError};
+use warplift_isel::IselError;
+use warplift_regalloc::RegallocError;
+use warplift_sched::SchedError;
+
+/// Why a kernel was not compiled.
+#[derive(Debug, thiserror::Error)]
+pub enum CompileError {
+    /// The kernel is wrong; all errors.
+    #[error("{}", lines(.0))]
+    Verify(Vec<VerifyError>),
+    /// The mapping is wrong; all errors, placed in its text.
+    #[error("{}", lines(.0))]
+    Mapping(Vec<VerifyError>),
+    /// Selection refused it.
+    #[error(transparent)]
+    Isel(#[from] IselError),
+    /// Scheduling refused it.
+    #[error(transparent)]
+    Sched(#[from] SchedError),
+    /// It needs more registers than there are.
+    #[error(transparent)]
+    Registers(#[from] RegallocError),
+    /// It cannot be written as PTX.
+    #[error(transparent)]
+    Emit(#[from] EmitError),
+    /// A feature that the compiler took by itself does not pay for this kernel. The next attempt goes without it.
+    #[error("`{feature}` was turned off: {why}")]
+    Declined {
+        /// The feature.
+        feature: Feature,
+        /// What it costs, by number.
+        why: String,
+    },
+    /// The compile took longer than [`crate::Limits::time`] allows.
+    #[error("the time limit of {limit:?} ended after pass `{pass}`; raise it, or choose smaller tiles")]
+    Time {
+        /// The limit.
+        limit: Duration,
+        /// The pass that was running.
+        pass: &'static str,
+    },
+    /// The compile took more memory than [`crate::Limits::memory`] allows.
+    #[error(
+        "{used} bytes of IR after pass `{pass}`: the limit is {limit}; raise it, or choose smaller tiles"
+    )]
+    Memory {
+        /// The limit, bytes.
+        limit: usize,
+        /// What was used, bytes.
+        used: usize,
+        /// The pass that had run.
+        pass: &'static str,
+    },
+    /// A verifier found what a pass should not have made: a bug of the compiler.
+    #[error("compiler bug after pass `{pass}`:\n{errors}\n{dump}")]
+    Bug {
+        /// Pass.
+        pass: &'static str,
+        /// What the verifier said.
+        errors: String,
+        /// The state after the pass.
+        dump: String,
+    },
+}
+
+/// Errors, a line each.
+pub(crate) fn lines<T: Display>(all: &[T]) -> String {
+    all.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+}
+
+impl CompileError {
+    /// Whether a stage lacks something, rather than that the input is wrong or the compiler has a bug.
+    pub(crate) fn is_refusal(&self) -> bool {
+        match self {
+            Self::Isel(_) | Self::Sched(_) | Self::Registers(_) | Self::Emit(_) => true,
+            Self::Verify(_) | Self::Mapping(_) | Self::Declined { .. } => false,
+            Self::Time { .. } | Self::Memory { .. } | Self::Bug { .. } => false,
+        }
+    }
+
+    /// Where a refusal has its reason, and in which text: at an instruction of the kernel, or at the word of the mapping
+    /// that decides about what is short. `None` for lists of errors, which have their own places, and for bugs.
+    pub fn place(&self, mapping: &Mapping) -> Option<(Origin, Loc)> {
+        let said = |item, word| Some((Origin::Mapping, mapping.places.of(item, word)));
+        let looped = |wish: fn(&LoopMapping) -> bool| {
+            mapping.loops.iter().position(|(_, l)| wish(l)).map_or(Item::Kernel, Item::Loop)
+        };
+        match self {
+            Self::Isel(e) => Some((e.origin, e.loc)),
+            Self::Sched(SchedError::Word { word, .. }) => said(Item::Kernel, word),
+            Self::Sched(SchedError::Cluster { .. }) => said(Item::Kernel, "cluster"),
+            Self::Sched(SchedError::Threads { .. }) | Self::Registers(_) => {
+                match looped(|l| l.consumers.is_some()) {
+                    Item::Kernel => said(Item::Kernel, "warps"),
+                    item => said(item, "consumers"),
+                }
+            }
+            Self::Sched(SchedError::SharedMemory { resident: 2.., .. }) => said(Item::Kernel, "resident"),
+            Self::Sched(SchedError::SharedMemory { .. }) => {
+                said(looped(|l| matches!(l.pipeline, Depth::Stages(_))), "pipeline")
+            }
+            Self::Sched(_) | Self::Emit(_) => said(Item::Mapping, ""),
+            Self::Verify(_) | Self::Mapping(_) | Self::Declined { .. } => None,
+            Self::Time { .. } | Self::Memory { .. } | Self::Bug { .. } => None,
+        }
+    }
+}

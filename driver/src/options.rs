@@ -1,0 +1,104 @@
+//! How to compile: what is checked, left out, shown and limited.
+
+use crate::error::CompileError;
+use crate::features::Feature;
+use crate::passes::all;
+use crate::state::State;
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use warplift_ir::Bump;
+
+/// How to compile.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Run the verifiers after every pass. Debug builds always do.
+    pub verify: bool,
+    /// Optimizations to leave out.
+    pub disable: Vec<Feature>,
+    /// Who sees the state after every pass, as soon as it is there: what a later pass refuses was seen before.
+    pub observer: Option<Observer>,
+    /// What a compile may take.
+    pub limits: Limits,
+}
+
+impl Options {
+    /// Whether verifiers run.
+    pub(crate) fn verifies(&self) -> bool {
+        self.verify || cfg!(debug_assertions)
+    }
+
+    /// Shows the state after a pass to whoever wants to see it.
+    pub(crate) fn show(&self, seen: &Seen<'_, '_>) {
+        if let Some(Observer(see)) = &self.observer {
+            see(seen);
+        }
+    }
+}
+
+/// The state after a pass.
+pub struct Seen<'s, 'a> {
+    /// Number of the attempt, from 0.
+    pub attempt: usize,
+    /// Number of the pass among all, from 0.
+    pub at: usize,
+    /// Its name.
+    pub pass: &'static str,
+    /// What is known behind it.
+    pub state: &'s State<'a>,
+}
+
+impl Seen<'_, '_> {
+    /// The IR of the pass's level alone.
+    pub fn ir(&self) -> String {
+        all().nth(self.at).map_or_else(String::new, |(level, _)| (level.print)(self.state))
+    }
+
+    /// The state as text.
+    pub fn text(&self) -> String {
+        self.state.text(self.pass)
+    }
+}
+
+/// A function that sees the state after every pass.
+#[derive(Clone)]
+pub struct Observer(Arc<dyn Fn(&Seen<'_, '_>) + Send + Sync>);
+
+impl Observer {
+    /// An observer of a function.
+    pub fn new(see: impl Fn(&Seen<'_, '_>) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(see))
+    }
+}
+
+impl fmt::Debug for Observer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Observer")
+    }
+}
+
+/// What a compile may take. It is looked at between passes: a pass ends before its limit counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// Time of all attempts.
+    pub time: Option<Duration>,
+    /// Bytes of machine IR.
+    pub memory: Option<usize>,
+}
+
+impl Limits {
+    /// Whether a compile that began at `started` may go on behind a pass.
+    pub(crate) fn check(
+        &self,
+        pass: &'static str,
+        started: Instant,
+        bump: &Bump,
+    ) -> Result<(), CompileError> {
+        let used = bump.allocated_bytes();
+        match (self.time, self.memory) {
+            (Some(limit), _) if started.elapsed() > limit => Err(CompileError::Time { limit, pass }),
+            (_, Some(limit)) if used > limit => Err(CompileError::Memory { limit, used, pass }),
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! What is known between two passes: everything, and nothing beside it.
+//!
+//! ```text
+//!  kernel, mapping, target ─ tile ─► variants ─ plan ─► one variant, its plan ─ machine ─► program, loops
+//!      ─ schedule ─► schedule, shared memory ─ role ─► roles, registers, PTX
+//! ```
+//!
+//! A pass takes the state and leaves it. What a pass needs and does not find is a bug of the pass table, not of the
+//! caller: the accessors panic.
+
+use crate::features::{Feature, of_isel, of_sched};
+use warplift_emit::{Allocations, Output};
+use warplift_ir::Bump;
+use warplift_ir::machine::{Func, LoopSchedule, Program, Schedule, Scheduled, SharedMap};
+use warplift_ir::target::Target;
+use warplift_ir::tile::{Kernel, Mapping, Remark};
+use warplift_isel::map::Variant;
+use warplift_isel::plan::Plan;
+
+/// Everything that is known between two passes.
+pub struct State<'a> {
+    /// The chip.
+    pub target: &'a Target,
+    /// Where machine IR lies.
+    pub bump: &'a Bump,
+    /// What this attempt leaves out.
+    pub disable: Vec<Feature>,
+    /// The kernel as it was written.
+    pub written: Kernel,
+    /// The mapping.
+    pub mapping: Mapping,
+    /// The kernel under its mapping, in each variant that is still possible; behind `plan` one.
+    pub variants: Vec<Variant>,
+    /// Layouts and instructions.
+    pub plan: Option<Plan>,
+    /// Words of the mapping that have no effect.
+    pub lints: Vec<Remark>,
+    /// Structured machine IR.
+    pub program: Option<Program<'a>>,
+    /// Modulo schedules of the program's loops.
+    pub loops: Vec<LoopSchedule>,
+    /// What was declined and why, for `explain`.
+    pub remarks: Vec<String>,
+    /// Roles, rings, depths.
+    pub schedule: Option<Schedule>,
+    /// Where things lie in shared memory.
+    pub smem: SharedMap,
+    /// The roles.
+    pub scheduled: Option<Scheduled<'a>>,
+    /// Their registers.
+    pub allocations: Option<Allocations>,
+    /// PTX and manifest.
+    pub output: Option<Output>,
+}
+
+impl<'a> State<'a> {
+    /// Before the first pass.
+    pub fn new(
+        kernel: &Kernel,
+        mapping: &Mapping,
+        target: &'a Target,
+        disable: Vec<Feature>,
+        bump: &'a Bump,
+    ) -> Self {
+        Self {
+            target,
+            bump,
+            disable,
+            written: kernel.clone(),
+            mapping: mapping.clone(),
+            variants: vec![Variant::new(kernel.clone())],
+            plan: None,
+            lints: Vec::new(),
+            program: None,
+            loops: Vec::new(),
+            remarks: Vec::new(),
+            schedule: None,
+            smem: SharedMap::default(),
+            scheduled: None,
+            allocations: None,
+            output: None,
+        }
+    }
+
+    /// Features of selection that this attempt leaves out.
+    pub(crate) fn isel_off(&self) -> Vec<warplift_isel::Feature> {
+        of_isel(&self.disable)
+    }
+
+    /// Features of scheduling that this attempt leaves out.
+    pub(crate) fn sched_off(&self) -> Vec<warplift_sched::Feature> {
+        of_sched(&self.disable)
+    }
+
+    /// The mapped kernel: of several variants the first.
+    pub fn kernel(&self) -> &Kernel {
+        &self.variants.first().expect("a kernel has a variant").kernel
+    }
+
+    /// The plan.
+    pub fn plan(&self) -> &Plan {
+        self.plan.as_ref().expect("`plan` has run")
+    }
+
+    /// The structured program.
+    pub fn program(&self) -> &Program<'a> {
+        self.program.as_ref().expect("`lower` has run")
+    }
+
+    /// The structured program, for a pass that rewrites it.
+    pub(crate) fn take_program(&mut self) -> Program<'a> {
+        self.program.take().expect("`lower` has run")
+    }
+
+    /// The schedule.
+    pub fn schedule(&self) -> &Schedule {
+        self.schedule.as_ref().expect("`schedule` has run")
+    }
+
+    /// The schedule, for a pass that changes it.
+    pub(crate) fn take_schedule(&mut self) -> Schedule {
+        self.schedule.take().expect("`schedule` has run")
+    }
+
+    /// The roles.
+    pub fn scheduled(&self) -> &Scheduled<'a> {
+        self.scheduled.as_ref().expect("`expand_roles` has run")
+    }
+
+    /// The roles, for a pass that rewrites them.
+    pub(crate) fn scheduled_mut(&mut self) -> &mut Scheduled<'a> {
+        self.scheduled.as_mut().expect("`expand_roles` has run")
+    }
+
+    /// Runs a pass over the code of every role.
+    pub(crate) fn each_role(&mut self, pass: impl Fn(&mut Func<'a>)) {
+        self.scheduled_mut().roles.iter_mut().for_each(|r| pass(&mut r.func));
+    }
+
+    /// The roles' registers.
+    pub fn allocations(&self) -> &Allocations {
+        self.allocations.as_ref().expect("`allocate` has run")
+    }
+
+    /// PTX and manifest.
+    pub fn output(&self) -> &Output {
+        self.output.as_ref().expect("`emit` has run")
+    }
+}
+
+impl State<'_> {
+    /// The state behind a pass as text.
+    pub fn text(&self, pass: &str) -> String {
+        let ir = match (&self.scheduled, &self.program) {
+            (Some(scheduled), _) => scheduled.to_string(),
+            (None, Some(program)) => program.to_string(),
+            (None, None) => self.variants.iter().map(|v| v.kernel.to_string()).collect(),
+        };
+        format!("; after {pass}\n{ir}")
+    }
+}

@@ -1,0 +1,117 @@
+//! The passes of `map`, a table. Only the table names their functions.
+
+use super::*;
+
+/// A pass of `map`: over the variants of a kernel.
+#[derive(Clone, Copy)]
+pub struct MapPass {
+    /// Its name.
+    pub name: &'static str,
+    /// What it does, in a line.
+    pub does: &'static str,
+    /// The function.
+    pub run: fn(&mut Vec<Variant>, &MapContext<'_>) -> Result<()>,
+    /// Features of parts of it.
+    pub parts: &'static [Feature],
+}
+
+/// A pass that rewrites each variant by itself.
+macro_rules! each {
+    ($name:literal, $does:literal, |$v:ident, $c:pat_param| $body:expr) => {
+        MapPass {
+            name: $name,
+            does: $does,
+            run: |variants, $c| {
+                variants.iter_mut().for_each(|$v| $body);
+                Ok(())
+            },
+            parts: &[],
+        }
+    };
+}
+
+/// The passes, in order.
+pub const PASSES: &[MapPass] = &[
+    MapPass {
+        name: "tunables",
+        does: "puts constants in the place of tunables",
+        run: |variants, c| resolve_tunables(variants, c),
+        parts: &[],
+    },
+    each!("annotate", "writes what the mapping says to loops, views, tiles and stores", |v, c| {
+        do_annotate(&mut v.kernel, c.mapping)
+    }),
+    MapPass {
+        name: "cluster_bounds",
+        does: "refuses stores that a block past the end of the grid would make",
+        run: |variants, c| variants.iter().try_for_each(|v| do_cluster_bounds(&v.kernel, c.mapping)),
+        parts: &[],
+    },
+    each!("fuse_accumulator", "moves sums into the products that feed them", |v, _| {
+        do_fuse_accumulator(&mut v.kernel)
+    }),
+    each!("swap_ab", "transposes products where operands or reductions want it", |v, c| {
+        do_swap_ab(&mut v.kernel, c.mapping)
+    }),
+    each!("mask_to_branch", "puts a mask under a branch that is rarely taken", |v, _| {
+        do_mask_to_branch(&mut v.kernel)
+    }),
+    each!("widen", "converts narrow elements before arithmetic on them", |v, _| { do_widen(&mut v.kernel) }),
+    MapPass {
+        parts: &[Feature::SmemStaging],
+        ..each!("stage_computed_operands", "gives computed operands a copy in shared memory", |v, c| {
+            do_stage_computed_operands(&mut v.kernel, c.ways)
+        })
+    },
+    MapPass {
+        name: "mma_variant",
+        does: "makes a variant for each instruction and warp arrangement that fits",
+        run: split_variants,
+        parts: &[],
+    },
+    each!("k_blocks", "cuts deep products along their depth", |v, _| { do_k_blocks(&mut v.kernel) }),
+    each!("chunk", "cuts wide results of products into chunks", |v, c| {
+        do_chunk(&mut v.kernel, c.mapping, v.mma)
+    }),
+    each!("strip_mine", "works on wide rows in strips", |v, c| { do_strip_mine(&mut v.kernel, c, v.mma) }),
+    each!("grid_bounds", "notes which indices stay below the extents of the grid", |v, c| {
+        do_grid_bounds(&mut v.kernel, c.mapping)
+    }),
+    each!("persist", "wraps a persistent kernel in the loop over its tiles", |v, c| {
+        if c.mapping.whole.persistent {
+            do_persist(&mut v.kernel, c.mapping, c.target);
+        }
+    }),
+    each!("prefetch_next_tile", "moves loads of the next tile before the work on this one", |v, _| {
+        do_prefetch_next_tile(&mut v.kernel)
+    }),
+    each!("teams", "gives every operation the team that executes it", |v, _| {
+        do_teams(&mut v.kernel, v.mma)
+    }),
+];
+
+/// Resolves the tunables of every variant.
+fn resolve_tunables(variants: &mut [Variant], c: &MapContext<'_>) -> Result<()> {
+    variants.iter_mut().try_for_each(|v| do_tunables(&v.kernel, c.mapping).map(|k| v.kernel = k))
+}
+
+/// Puts the variants that fit in the place of the kernel.
+fn split_variants(variants: &mut Vec<Variant>, c: &MapContext<'_>) -> Result<()> {
+    let mut split = Vec::new();
+    for v in variants.iter() {
+        let with = |mma| Variant { mma, kernel: v.kernel.clone() };
+        split.extend(do_mma_variant(&v.kernel, c.mapping)?.into_iter().map(with));
+    }
+    *variants = split;
+    Ok(())
+}
+
+/// Runs all passes over a kernel: its variants, the rule's first.
+///
+/// # Errors
+/// What the mapping makes impossible, at its place.
+pub fn do_map(kernel: &Kernel, context: &MapContext<'_>) -> Result<Vec<Variant>> {
+    let mut variants = vec![Variant::new(kernel.clone())];
+    PASSES.iter().try_for_each(|p| (p.run)(&mut variants, context))?;
+    Ok(variants)
+}
