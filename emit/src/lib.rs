@@ -32,11 +32,12 @@ mod tests;
 
 pub use error::EmitError;
 
+use serde::{Deserialize, Serialize};
 use warplift_ir::machine::{Allocation, Scheduled};
 use warplift_ir::manifest::Manifest;
 
 /// Registers of a scheduled program.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Allocations {
     /// Of the setup code.
     pub setup: Allocation,

@@ -1,7 +1,9 @@
 //! What selection does by itself and can be told to leave, to see what it is worth.
 
+use serde::{Deserialize, Serialize};
+
 /// A part of selection that can be left out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Feature {
     /// The search over plans; without it the first way is taken wherever there are several.
     Synthesis,
@@ -30,7 +32,7 @@ impl Feature {
 }
 
 /// What elements that change threads, and tiles in shared memory, may use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ways {
     /// Warp shuffles.
     pub shuffles: bool,

@@ -9,6 +9,7 @@ use crate::rings::{epilogue_rings, find_rings, hold_back};
 use crate::roles::{do_epilogue, do_roles};
 use crate::{Result, SchedError};
 use rustc_hash::FxHashSet;
+use serde::{Deserialize, Serialize};
 use warplift_ir::machine::{
     Attr, Block, Buffer, BufferKind, Deferral, Func, Inst, Program, RingFill, Schedule, Ty, Value,
 };
@@ -26,7 +27,7 @@ pub(crate) const WARPGROUP: u32 = 4;
 pub(crate) const SCALAR_REGISTERS: u32 = 30;
 
 /// What a schedule does by itself and can be told to leave, to see what it is worth.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Feature {
     /// A warp of its own that copies; without it, one thread of those that compute copies stage by stage.
     WarpSpecialization,

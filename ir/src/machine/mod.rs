@@ -22,6 +22,7 @@ mod verify;
 
 pub use func::*;
 pub use schedule::*;
+use serde::{Deserialize, Serialize};
 pub use text::{ParseError, parse_func, parse_program, parse_scheduled};
 pub use verify::{MachineError, verify_scheduled, verify_structured};
 
@@ -31,22 +32,22 @@ use cranelift_entity::entity_impl;
 use smallvec::SmallVec;
 
 /// A value: a scalar register, a predicate, a fragment or an event.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Value(u32);
 entity_impl!(Value, "r");
 
 /// An instruction.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Inst(u32);
 entity_impl!(Inst, "i");
 
 /// A list of instructions with parameters.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Block(u32);
 entity_impl!(Block, "b");
 
 /// A region of shared memory, one stage of it; `sched` decides how many stages there are and where.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Buffer(u32);
 entity_impl!(Buffer, "buf");
 
@@ -147,7 +148,7 @@ impl GlobalAccess {
 }
 
 /// A place in a buffer: stage offset by `sched`, then bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Place {
     /// Buffer.
     pub buffer: Buffer,
@@ -258,7 +259,7 @@ pub enum Attr {
 }
 
 /// An operand of wgmma in shared memory: how one stage of the buffer is read.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct SharedOperand {
     /// Buffer and constant byte offset.
     pub place: Place,

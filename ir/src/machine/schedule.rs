@@ -5,9 +5,10 @@ use super::*;
 use crate::manifest::{Argument, Expr, Fact, Param};
 use crate::target::Unit;
 use cranelift_entity::{PrimaryMap, SecondaryMap};
+use serde::{Deserialize, Serialize};
 
 /// How a buffer of shared memory is filled and emptied; decides which protocol `sched` puts around it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum BufferKind {
     /// Filled by tensor copies, read by tensor cores or threads; or by the threads of one role, each at its own place,
     /// and read by those with the same numbers in another: stages of a ring.
@@ -19,7 +20,7 @@ pub enum BufferKind {
 }
 
 /// A buffer of shared memory.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BufferData {
     /// Name, from the tile it holds.
     pub name: String,
@@ -39,7 +40,7 @@ impl BufferData {
 }
 
 /// What is launched, apart from code.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LaunchInfo {
     /// Kernel name.
     pub kernel: String,
@@ -96,7 +97,7 @@ impl Program<'_> {
 }
 
 /// The cut of a tile's work in two: consumers store what they hand on, epilogue warps load it and go on.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EpilogueRole {
     /// Takes what the consumers hand on, fragment by fragment: one stage a tile.
     pub handoff: Buffer,
@@ -108,12 +109,12 @@ pub struct EpilogueRole {
 }
 
 /// A ring: buffers filled together, stage by stage.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Ring(u32);
 cranelift_entity::entity_impl!(Ring, "ring");
 
 /// Who fills a ring.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum RingFill {
     /// Tensor copies; stages are handed over by barriers in shared memory.
     Tma,
@@ -140,7 +141,7 @@ impl RingFill {
 }
 
 /// How the stages of a ring that tensor copies fill get back to who fills them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum StageRelease {
     /// By barriers of its own.
     #[default]
@@ -152,7 +153,7 @@ pub enum StageRelease {
 }
 
 /// One ring of a schedule.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RingData {
     /// Its buffers, filled in this order.
     pub buffers: Vec<Buffer>,
@@ -182,7 +183,7 @@ pub struct RingData {
 }
 
 /// Who executes an instruction.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum RoleKind {
     /// One thread that issues tensor copies.
     Producer,
@@ -215,7 +216,7 @@ impl RoleKind {
 
 /// Results of a tile stored under the main loop of the next tile (software pipelining of the loop
 /// over tiles by one stage, its second stage spread over peeled iterations).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Deferral {
     /// The loop over tiles.
     pub outer: Inst,
@@ -226,7 +227,7 @@ pub struct Deferral {
 }
 
 /// A loop whose warpgroups take turns: one's products are issued while the others wait at a barrier.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MmaOrder {
     /// The loop.
     pub looped: Inst,
@@ -237,7 +238,7 @@ pub struct MmaOrder {
 }
 
 /// Instructions of a loop's body that are placed together.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Slot {
     /// In order.
     pub insts: Vec<Inst>,
@@ -248,7 +249,7 @@ pub struct Slot {
 }
 
 /// Time of a unit that part of an iteration takes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Span {
     /// What it is: instruction and result.
     pub name: String,
@@ -262,7 +263,7 @@ pub struct Span {
 
 /// What turns of a loop's warpgroups at the tensor cores are worth, by a simulation of the block. Cycles of an
 /// iteration.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MmaOrderGain {
     /// Without turns, warpgroups the same part of the interval apart.
     pub staggered: u32,
@@ -281,7 +282,7 @@ pub struct MmaOrderGain {
 }
 
 /// What it is worth to keep waits for products where the schedule has them. Cycles of an iteration.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pins {
     /// The waits that are pinned.
     pub waits: Vec<Inst>,
@@ -292,7 +293,7 @@ pub struct Pins {
 }
 
 /// A modulo schedule of a loop: of one warpgroup, beside others that share the units.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoopSchedule {
     /// The loop.
     pub inst: Inst,
@@ -341,7 +342,7 @@ impl LoopSchedule {
 }
 
 /// Where a schedule is, as data; `sched::expand` turns it into code.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
 pub struct Schedule {
     /// Role of each instruction that is no pure scalar.
     pub roles: SecondaryMap<Inst, RoleKind>,
@@ -368,7 +369,7 @@ pub struct Schedule {
 }
 
 /// Where things lie in shared memory, bytes from its start.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SharedMap {
     /// First stage of each buffer.
     pub buffers: SecondaryMap<Buffer, u32>,
@@ -414,7 +415,7 @@ pub struct Scheduled<'a> {
 }
 
 /// A place that a value lives in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Reg {
     /// Predicate register.
     Pred(u16),
@@ -425,7 +426,7 @@ pub enum Reg {
 }
 
 /// A move that allocation adds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Move {
     /// From.
     pub from: Reg,
@@ -434,7 +435,7 @@ pub struct Move {
 }
 
 /// Registers of one function.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
 pub struct Allocation {
     /// For each instruction, one entry for each operand in order, then for each result, then for the
     /// guard if there is one. Values passed to blocks have none: they stand in [`Self::before`]. A `const`
@@ -449,7 +450,7 @@ pub struct Allocation {
 }
 
 /// Registers of one operand or result.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Operand {
     /// A constant, written as literal.
     Literal(i64),

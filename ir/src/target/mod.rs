@@ -6,11 +6,12 @@
 mod sm90a;
 mod sm90a_cycles;
 
+use serde::{Deserialize, Serialize};
 pub use sm90a::{Opcode, ROWS};
 pub use sm90a_cycles::{MEASURED, MEASURED_ON, RATES};
 
 /// Hardware unit that an instruction occupies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Unit {
     /// No instruction at all: constants, free views of fragments, structure.
     None,

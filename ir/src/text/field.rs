@@ -5,7 +5,7 @@ use crate::manifest::Expr;
 use crate::tile::parse::cursor::Cursor;
 use crate::tile::parse::lex::Tok;
 use crate::tile::print::{FloatText, StrText};
-use cranelift_entity::{EntityRef, SecondaryMap};
+use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap};
 use smallvec::{Array, SmallVec};
 use std::fmt::{self, Display, Formatter, Write};
 
@@ -265,6 +265,25 @@ impl<A: Field, B: Field> Field for (A, B) {
         let pair = (first, B::read(c)?);
         c.expect(")")?;
         Ok(pair)
+    }
+}
+
+/// All entities in the order of their numbers.
+impl<K: EntityRef, V: Field> Field for PrimaryMap<K, V> {
+    fn absent() -> Option<Self> {
+        Some(Self::new())
+    }
+
+    fn is_absent(&self) -> bool {
+        self.is_empty()
+    }
+
+    fn write(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write_list(f, self.values())
+    }
+
+    fn read(c: &mut Cursor<'_>) -> Result<Self> {
+        Ok(read_list(c)?.into_iter().collect())
     }
 }
 

@@ -7,7 +7,8 @@
 //! ```
 //!
 //! A value of a field is a number, a word, text in quotes, an entity such as `buf1`, a list in brackets or a
-//! record in parentheses. What is absent is not written: `None`, `false`, an empty list. Fields stand in the
+//! record in parentheses. What is absent is not written: `None`, `false`, an empty list, what is the default of
+//! a type that says so. Fields stand in the
 //! order of their declaration. One list of fields makes both directions (macros [`record`] and [`variants`]),
 //! so that they cannot disagree.
 
@@ -16,7 +17,7 @@ pub(crate) mod graph;
 mod record;
 
 pub(crate) use field::{Field, Shown, number_of};
-pub(crate) use record::{FieldReader, FieldWriter, entity, record, variants};
+pub(crate) use record::{FieldReader, FieldWriter, absent_default, entity, record, variants};
 
 use crate::tile::parse::cursor::Cursor;
 use crate::tile::parse::lex::lex;

@@ -63,11 +63,28 @@ impl<'c, 't> FieldReader<'c, 't> {
     }
 }
 
+/// What a type with a default is where it is not written: `= default` behind its name says so.
+macro_rules! absent_default {
+    () => {};
+    (default) => {
+        fn absent() -> Option<Self> {
+            Some(Self::default())
+        }
+
+        fn is_absent(&self) -> bool {
+            *self == Self::default()
+        }
+    };
+}
+pub(crate) use absent_default;
+
 /// Makes a struct a record of these fields, all that it has.
 macro_rules! record {
-    ($ty:ty { $($field:ident),* $(,)? }) => {
+    ($ty:ty $(= $absent:ident)? { $($field:ident),* $(,)? }) => {
         impl $crate::text::Field for $ty {
             const SPACED: bool = false;
+
+            $crate::text::absent_default!($($absent)?);
 
             fn write(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.write_str("(")?;
@@ -89,8 +106,10 @@ pub(crate) use record;
 
 /// Makes an enum a field: each variant a word, then what it holds: nothing, a value `(inner)`, two of them, or a record `{ fields }`.
 macro_rules! variants {
-    ($ty:ty { $($variant:ident $word:literal $(($($inner:ident),+))? $({ $($field:ident),* })?),* $(,)? }) => {
+    ($ty:ty $(= $absent:ident)? { $($variant:ident $word:literal $(($($inner:ident),+))? $({ $($field:ident),* })?),* $(,)? }) => {
         impl $crate::text::Field for $ty {
+            $crate::text::absent_default!($($absent)?);
+
             fn write(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 match self {
                     $(Self::$variant $(($($inner),+))? $({ $($field),* })? => {

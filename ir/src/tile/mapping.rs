@@ -4,9 +4,11 @@
 
 use super::{Loc, Tunable};
 use crate::layout::Layout;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
 /// A mapping of one kernel.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Mapping {
     /// The kernel's name.
     pub kernel: String,
@@ -32,7 +34,7 @@ impl Mapping {
 }
 
 /// A part of a mapping that stands somewhere in its text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Item {
     /// `mapping NAME { .. }`, the whole of it.
     Mapping,
@@ -50,8 +52,8 @@ pub enum Item {
 
 /// Places of a mapping's items and of their words. Places take no part in comparisons: mappings that say the same are
 /// equal wherever they stand.
-#[derive(Clone, Debug, Default)]
-pub struct Places(Vec<(Item, &'static str, Loc)>);
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Places(Vec<(Item, Cow<'static, str>, Loc)>);
 
 impl PartialEq for Places {
     fn eq(&self, _: &Self) -> bool {
@@ -63,30 +65,30 @@ impl Places {
     /// Notes where a word of an item stands, or with an empty word the item itself. The first place of several stays.
     pub fn put(&mut self, item: Item, word: &'static str, loc: Loc) {
         if !self.says(item, word) {
-            self.0.push((item, word, loc));
+            self.0.push((item, word.into(), loc));
         }
     }
 
     /// Notes that an item has no place in the text any more: its value came from elsewhere.
     pub fn forget(&mut self, item: Item) {
         self.0.retain(|p| p.0 != item);
-        self.0.push((item, "", Loc::default()));
+        self.0.push((item, "".into(), Loc::default()));
     }
 
     /// Whether the text says a word of an item.
     pub fn says(&self, item: Item, word: &str) -> bool {
-        self.0.iter().any(|&(i, w, _)| (i, w) == (item, word))
+        self.0.iter().any(|(i, w, _)| (*i, &**w) == (item, word))
     }
 
     /// Where a word of an item stands; if it is not said the item, else the mapping.
     pub fn of(&self, item: Item, word: &str) -> Loc {
-        let find = |item, word: &str| self.0.iter().find(|&&(i, w, _)| (i, w) == (item, word)).map(|p| p.2);
+        let find = |item, word: &str| self.0.iter().find(|(i, w, _)| (*i, &**w) == (item, word)).map(|p| p.2);
         find(item, word).or_else(|| find(item, "")).or_else(|| find(Item::Mapping, "")).unwrap_or_default()
     }
 }
 
 /// Which text a place belongs to: kernel and mapping may come from two.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Origin {
     /// The kernel's.
     #[default]
@@ -96,7 +98,7 @@ pub enum Origin {
 }
 
 /// What is worth knowing and no error: a word of the mapping that has no effect on this kernel.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Remark {
     /// Where the mapping says it; line 0 for built mappings.
     pub loc: Loc,
@@ -114,7 +116,7 @@ impl std::fmt::Display for Remark {
 }
 
 /// Depth of a ring of buffers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Depth {
     /// As many as shared memory holds.
     #[default]
@@ -124,7 +126,7 @@ pub enum Depth {
 }
 
 /// How a loop runs: `for t: pipeline 4, producers 1, consumers 2, wait 0, chunk 64`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoopMapping {
     /// Stages of the rings that feed it.
     pub pipeline: Depth,
@@ -142,7 +144,7 @@ pub struct LoopMapping {
 }
 
 /// How tiles of an array come to registers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Way {
     /// As the planner finds best: by way of shared memory what a loop loads beside its products, if tensor copies can and
     /// there is room, and directly everything else.
@@ -165,7 +167,7 @@ impl Way {
 }
 
 /// How an array is read: `array w: packed, stream, before_wait`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ArrayMapping {
     /// Its way to registers.
     pub way: Way,
@@ -177,7 +179,7 @@ pub struct ArrayMapping {
 }
 
 /// Order in which a persistent kernel visits the tiles of the grid.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Raster {
     /// The first grid dimension runs fastest.
     #[default]
@@ -194,7 +196,7 @@ pub enum Raster {
 }
 
 /// When and by whom the results of a tile are stored.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Epilogue {
     /// At once.
     #[default]
@@ -208,7 +210,7 @@ pub enum Epilogue {
 }
 
 /// The instruction that products become.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Products {
     /// `wgmma` where all products of the kernel have its shapes, else `mma.sync`.
     #[default]
@@ -220,7 +222,7 @@ pub enum Products {
 }
 
 /// The kernel as a whole: `kernel: persistent, raster square, epilogue deferred, cluster 2`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KernelMapping {
     /// A fixed number of blocks takes tile after tile.
     pub persistent: bool,
@@ -274,7 +276,7 @@ impl Default for KernelMapping {
 }
 
 /// Threads that execute an operation together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, PartialOrd, Ord)]
 pub enum Team {
     /// Not decided.
     #[default]
@@ -299,7 +301,7 @@ impl Team {
 }
 
 /// How warps share the rows and columns of a product.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, PartialOrd, Ord)]
 pub struct WarpGrid {
     /// Warps one below the other.
     pub rows: u32,

@@ -13,6 +13,7 @@
 
 mod build;
 mod dims;
+mod exact;
 mod mapping;
 mod names;
 mod ops;
@@ -24,11 +25,13 @@ mod typing;
 mod verify;
 
 pub use build::{BuildError, KernelBuilder};
+pub use exact::{parse_exact, print_exact};
 pub use mapping::*;
 pub use names::operations;
 pub use ops::*;
 pub use parse::{Module, ParseError, ParseErrors, parse_file};
 pub use render::render;
+use serde::{Deserialize, Serialize};
 pub use typing::{MAX_GRID, TypeError, Types};
 pub use verify::{MAX_BLOCK_DEPTH, MAX_TILE_ELEMENTS, VerifyError, verify, verify_mapping};
 
@@ -38,22 +41,22 @@ use smallvec::SmallVec;
 use std::fmt;
 
 /// A value: result of an instruction or parameter of a block.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Value(u32);
 entity_impl!(Value, "v");
 
 /// An instruction.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Inst(u32);
 entity_impl!(Inst, "inst");
 
 /// A straight list of instructions that ends in a `yield`: the kernel's body, a loop's, a branch's.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Block(u32);
 entity_impl!(Block, "block");
 
 /// A named integer that the mapping chooses at compile time.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Tunable(u32);
 entity_impl!(Tunable, "tunable");
 
@@ -223,7 +226,7 @@ pub struct TunableData {
 }
 
 /// Where in its text an instruction came from; line 0 means that it has none.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Loc {
     /// Line, from 1.
     pub line: u32,
@@ -247,7 +250,7 @@ pub struct InstData {
 }
 
 /// Parameters and instructions of a block, in order; the last is a [`Op::Yield`].
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BlockData {
     /// Parameters: a loop's counter and carried values.
     pub params: Vec<Value>,
@@ -265,7 +268,7 @@ pub enum ValueDef {
 }
 
 /// A value's type and definition.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ValueData {
     /// Type.
     pub ty: Type,

@@ -14,6 +14,7 @@ use crate::operand::{WARP_ATOM, loaded_whole, swizzle_span};
 use crate::plan::inner_dim;
 use crate::tiles::extents;
 use crate::{IselError, Result};
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use warplift_ir::tile::{Inst, Item, Kernel, Mapping, Op, Products, Team, Value, WarpGrid};
 use warplift_ir::types::Elem;
@@ -26,7 +27,7 @@ const WGMMA_M: u32 = 64;
 const LARGE: u32 = 128 * 128;
 
 /// Who executes a kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, PartialOrd, Ord)]
 pub enum MmaVariant {
     /// Warpgroups, whose products are `wgmma`, or warps of a kernel without products.
     Team(Team),

@@ -10,14 +10,16 @@
 //!  operand of     A in shared memory │ A in registers
 //! ```
 
+use super::types::sorted;
 use crate::map::MmaVariant;
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 use std::fmt;
 use warplift_ir::tile::{Inst, Kernel, Value};
 
 /// What is chosen at a point.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize, PartialOrd, Ord)]
 pub enum Point {
     /// Who makes the products, and how they share them.
     MmaVariant,
@@ -34,7 +36,7 @@ pub enum Point {
 }
 
 /// A way that a plan may go at a point.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Way {
     /// Who makes the products, and how they share them.
     MmaVariant(MmaVariant),
@@ -66,9 +68,10 @@ pub enum Way {
 pub(super) type Options = SmallVec<[(Way, f64); 4]>;
 
 /// What was met and taken while a plan was made.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
 pub struct Choices {
     /// The ways to take where there are these; the first one elsewhere.
+    #[serde(serialize_with = "sorted")]
     taken: FxHashMap<Point, Way>,
     /// Points in the order in which they were met.
     met: Vec<(Point, Options)>,

@@ -1,11 +1,12 @@
 //! What a plan costs, and what the search over plans tried and found.
 
 use super::choices::{Point, Way};
+use serde::{Deserialize, Serialize};
 use warplift_ir::plural;
 use warplift_ir::tile::Kernel;
 
 /// Cycles of a plan, or of a part of one.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cost {
     /// Accesses to global memory, and copies to shared memory.
     pub memory: f64,
@@ -29,7 +30,7 @@ impl Cost {
 }
 
 /// What became of a step of the search.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Outcome {
     /// The plan was made and takes so many cycles.
     Made(f64),
@@ -40,7 +41,7 @@ pub enum Outcome {
 }
 
 /// A step of the search.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Tried {
     /// Where another way was taken.
     pub point: Point,
@@ -51,7 +52,7 @@ pub struct Tried {
 }
 
 /// What the search found.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SearchSummary {
     /// Cycles of the rule's plan; `None` if it is impossible.
     pub rule: Option<Cost>,

@@ -6,6 +6,7 @@ use crate::feature::Ways;
 use crate::operand::WARP_ATOM;
 use crate::{IselError, Result};
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize, Serializer};
 use warplift_ir::entity::SecondaryMap;
 use warplift_ir::layout::{Axis, Layout, LayoutError};
 use warplift_ir::machine::SharedOperand;
@@ -18,7 +19,7 @@ pub(super) const STRIPE: u64 = 16;
 const FEW_ACCESSES: u64 = 16;
 
 /// How a tile comes to shared memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Fill {
     /// Tensor copies, one for each slab of a swizzle span.
     Tma,
@@ -52,7 +53,7 @@ impl std::fmt::Display for Fill {
 }
 
 /// The shared-memory version of a loaded tile.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct SharedTile {
     /// `(outer, inner)` coordinates to elements; inner is the contiguous dimension.
     pub layout: Layout,
@@ -101,7 +102,7 @@ pub(super) fn in_memory(
 }
 
 /// What a warp holds of an accumulator, as stripes of 16 rows and a swizzle span of columns.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct Stripes {
     /// `(row, column)` of one stripe to elements.
     pub layout: Layout,
@@ -122,7 +123,7 @@ pub struct Stripes {
 }
 
 /// How a tile leaves.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub enum StorePlan {
     /// Through a staging buffer and tensor copies, each warp its own rows and columns.
     Bulk(Box<Stripes>),
@@ -145,7 +146,7 @@ impl StorePlan {
 }
 
 /// A product on tensor cores.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct Product {
     /// Load that holds A, if it comes from shared memory.
     pub a: Option<(Inst, SharedOperand)>,
@@ -161,26 +162,42 @@ pub struct Product {
     pub k_steps: u32,
 }
 
+/// Maps are written in the order of their keys: equal plans have equal texts.
+pub(super) fn sorted<K: Ord + Serialize, V: Serialize, S: Serializer>(
+    map: &FxHashMap<K, V>,
+    s: S,
+) -> std::result::Result<S::Ok, S::Error> {
+    s.collect_map(map.iter().collect::<std::collections::BTreeMap<_, _>>())
+}
+
 /// The side table.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
 pub struct Plan {
     /// Register version of tiles.
     pub layouts: SecondaryMap<Value, Option<Layout>>,
     /// Uses, by operand number, that see a tile in another layout than its own.
+    #[serde(serialize_with = "sorted")]
     pub uses: FxHashMap<(Inst, usize), Layout>,
     /// Uses whose tile is made again in their layout: what is, operands first. All other ones are converted.
+    #[serde(serialize_with = "sorted")]
     pub rematerialized: FxHashMap<(Inst, usize), Vec<Remade>>,
     /// Results that are made in another layout than that in which they are used.
+    #[serde(serialize_with = "sorted")]
     pub made: FxHashMap<Value, Layout>,
     /// Shared version of loaded tiles.
+    #[serde(serialize_with = "sorted")]
     pub shared: FxHashMap<Inst, SharedTile>,
     /// Loads that come to registers by way of a ring in shared memory.
+    #[serde(serialize_with = "sorted")]
     pub staged: FxHashMap<Inst, Staged>,
     /// Stores.
+    #[serde(serialize_with = "sorted")]
     pub stores: FxHashMap<Inst, StorePlan>,
     /// Products of warpgroups.
+    #[serde(serialize_with = "sorted")]
     pub products: FxHashMap<Inst, Product>,
     /// Products of warps.
+    #[serde(serialize_with = "sorted")]
     pub warp_products: FxHashMap<Inst, WarpProduct>,
     /// What conversions and shared memory may use.
     pub ways: Ways,
@@ -204,7 +221,7 @@ impl Plan {
 }
 
 /// A product by `mma.sync`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WarpProduct {
     /// How warps share it.
     pub warp_grid: WarpGrid,
@@ -228,7 +245,7 @@ impl WarpProduct {
 }
 
 /// How a tile comes to registers through a ring.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct Staged {
     /// `(reg, lane, ..)` to shared memory, in units of [`Staged::bits`].
     pub to_memory: Layout,
@@ -243,7 +260,7 @@ pub struct Staged {
 }
 
 /// What fills it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub enum StagedFill {
     /// Tensor copies of `[slab, outer]` elements along the contiguous dimension.
     Tensor {

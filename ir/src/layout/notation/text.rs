@@ -8,6 +8,7 @@
 
 use super::{Cursor, joined};
 use crate::layout::{Axis, Builder, Layout, LayoutError, Step};
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 impl fmt::Display for Layout {
@@ -53,6 +54,19 @@ impl std::str::FromStr for Layout {
 
     fn from_str(text: &str) -> Result<Layout, LayoutError> {
         parse_layout(text)
+    }
+}
+
+/// As text: the form is canonical, so that it reads back to an equal layout.
+impl Serialize for Layout {
+    fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        s.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Layout {
+    fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        parse_layout(&String::deserialize(d)?).map_err(serde::de::Error::custom)
     }
 }
 

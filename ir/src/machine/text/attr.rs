@@ -13,7 +13,7 @@ use std::fmt::{self, Formatter};
 entity!(Value: "r", Inst: "i", Block: "b", Buffer: "buf", Ring: "ring");
 
 variants!(CmpOp { Eq "eq", Ne "ne", Lt "lt", Le "le", Gt "gt", Ge "ge" });
-variants!(CacheHint { Normal "normal", First "first", Last "last" });
+variants!(CacheHint = default { Normal "normal", First "first", Last "last" });
 
 record!(Place { buffer, offset });
 record!(GlobalAccess { pointer, footprint });

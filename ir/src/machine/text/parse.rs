@@ -3,7 +3,7 @@
 use super::print::PREFIXES;
 use crate::machine::*;
 use crate::target::{Opcode, ROWS};
-use crate::text::graph::{Def, Grammar, Mentions, Parts, Prefixes, entities, parse};
+use crate::text::graph::{Def, Grammar, Mentions, Parts, Prefixes, entities, next_number, parse};
 use crate::text::{Field, Result};
 use crate::tile::CmpOp;
 use crate::tile::parse::cursor::Cursor;
@@ -149,17 +149,13 @@ fn operands(c: &mut Cursor<'_>, mentions: &mut dyn Mentions) -> Result<(Vec<Valu
     if !starts_operand(c) {
         return Ok((args, Attr::None));
     }
-    while is_value(c) {
+    while next_number(c, PREFIXES.value).is_some() {
         args.push(value(c, mentions)?);
         if !c.eat(",") {
             return Ok((args, Attr::None));
         }
     }
     Ok((args, attr(c)?))
-}
-
-fn is_value(c: &Cursor<'_>) -> bool {
-    matches!(c.peek(), Tok::Ident(w) if crate::text::number_of(w, PREFIXES.value).is_some())
 }
 
 fn starts_operand(c: &Cursor<'_>) -> bool {

@@ -20,7 +20,7 @@ mod parse;
 mod print;
 
 pub(crate) use draft::{Mentions, Parts};
-pub(crate) use parse::{Grammar, parse};
+pub(crate) use parse::{Grammar, next_number, parse};
 pub(crate) use print::{Shape, print};
 
 use cranelift_entity::EntityRef;
