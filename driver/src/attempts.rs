@@ -18,7 +18,7 @@ use warplift_sched::Feature as Sched;
 
 /// What a refusal is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Refusal {
+pub enum Refusal {
     /// A role needs more registers than it may use.
     Registers,
     /// Any other limit, or something that no stage selects.
@@ -31,7 +31,7 @@ const SUBTILES: Feature = Feature::Sched(Sched::ElementwiseSubtiles);
 const HOIST: Feature = Feature::Sched(Sched::HoistLoads);
 
 /// A refusal, and what is given up after it.
-type Row = (Refusal, &'static [Feature]);
+pub type Row = (Refusal, &'static [Feature]);
 
 /// After which refusal, what is given up, in this order. Elementwise subtiles matter to registers alone.
 const TABLE: &[Row] = &[
@@ -44,6 +44,20 @@ const TABLE: &[Row] = &[
     (Refusal::Other, &[STAGING]),
     (Refusal::Other, &[ZERO_POINT]),
 ];
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Registers => "registers",
+            Self::Other => "another limit",
+        })
+    }
+}
+
+/// The table, for documents.
+pub fn rows() -> &'static [Row] {
+    TABLE
+}
 
 /// One try at a kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,12 +3,15 @@
 //! A feature belongs to the stage that has it; here they are one list. Leaving one out never changes what is
 //! computed, only how.
 
+use crate::passes;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use warplift_isel as isel;
 use warplift_sched as sched;
 
 /// A feature of a stage.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
 pub enum Feature {
     /// Of instruction selection.
     Isel(isel::Feature),
@@ -42,10 +45,24 @@ fn advice(name: &str) -> String {
 }
 
 impl Feature {
-    /// All features by their names.
+    /// All features by their names, in the order of the passes that have them.
     pub fn all() -> impl Iterator<Item = (&'static str, Self)> {
-        let selection = isel::Feature::ALL.iter().map(|&(name, f)| (name, Self::Isel(f)));
-        selection.chain(sched::Feature::ALL.iter().map(|&(name, f)| (name, Self::Sched(f))))
+        let mut seen: Vec<Self> = Vec::new();
+        for feature in passes::all().flat_map(|(_, pass)| pass.features()) {
+            if !seen.contains(&feature) {
+                seen.push(feature);
+            }
+        }
+        seen.into_iter().map(|f| (f.name(), f))
+    }
+
+    /// Its name.
+    fn name(self) -> &'static str {
+        // Every feature stands in its stage's list.
+        match self {
+            Self::Isel(f) => isel::Feature::ALL.iter().find(|l| l.1 == f).map_or("", |l| l.0),
+            Self::Sched(f) => sched::Feature::ALL.iter().find(|l| l.1 == f).map_or("", |l| l.0),
+        }
     }
 
     fn names() -> Vec<&'static str> {
@@ -74,10 +91,23 @@ impl std::str::FromStr for Feature {
     }
 }
 
+impl From<Feature> for String {
+    fn from(feature: Feature) -> Self {
+        feature.to_string()
+    }
+}
+
+impl TryFrom<String> for Feature {
+    type Error = UnknownFeature;
+
+    fn try_from(name: String) -> Result<Self, UnknownFeature> {
+        name.parse()
+    }
+}
+
 impl fmt::Display for Feature {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Every feature stands in the list.
-        f.write_str(Self::all().find(|(_, of)| of == self).map_or("", |(name, _)| name))
+        f.write_str(self.name())
     }
 }
 
@@ -95,6 +125,14 @@ mod tests {
         }
         let unknown = "frob".parse::<Feature>().unwrap_err();
         assert!(unknown.to_string().contains("`frob`") && unknown.to_string().contains("multicast"));
+    }
+
+    #[test]
+    fn every_feature_of_a_stage_belongs_to_a_pass() {
+        let of_isel = isel::Feature::ALL.iter().map(|l| l.0);
+        for name in of_isel.chain(sched::Feature::ALL.iter().map(|l| l.0)) {
+            assert!(Feature::names().contains(&name), "no pass has `{name}`");
+        }
     }
 
     #[test]

@@ -103,8 +103,9 @@
 //! ```
 
 pub mod allocation;
-mod attempts;
+pub mod attempts;
 pub mod chart;
+pub mod context;
 #[cfg(feature = "cuda")]
 pub mod cuda;
 pub mod enumerate;
@@ -115,7 +116,7 @@ pub mod kernels;
 pub mod options;
 pub mod packing;
 pub mod passes;
-pub mod pipeline;
+mod pipeline;
 pub mod predict;
 pub mod problem;
 pub mod state;
@@ -128,11 +129,11 @@ pub mod toolchain;
 struct Readme;
 
 pub use attempts::Attempt;
+pub use context::{Compiled, Context, ResumeError, compile};
 pub use error::CompileError;
 pub use explain::Explained;
 pub use features::Feature;
 pub use options::{Limits, Observer, Options};
-pub use pipeline::{Compiled, Context, compile};
 pub use warplift_ir as ir;
 pub use warplift_isel as isel;
 #[cfg(feature = "sim")]

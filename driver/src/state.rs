@@ -8,7 +8,13 @@
 //! A pass takes the state and leaves it. What a pass needs and does not find is a bug of the pass table, not of the
 //! caller: the accessors panic.
 
+mod text;
+
+pub use text::StateError;
+pub(crate) use text::read;
+
 use crate::features::{Feature, of_isel, of_sched};
+use text::Text;
 use warplift_emit::{Allocations, Output};
 use warplift_ir::Bump;
 use warplift_ir::machine::{Func, LoopSchedule, Program, Schedule, Scheduled, SharedMap};
@@ -149,13 +155,8 @@ impl<'a> State<'a> {
 }
 
 impl State<'_> {
-    /// The state behind a pass as text.
+    /// The state behind a pass as text, which [`crate::Context::resume`] reads.
     pub fn text(&self, pass: &str) -> String {
-        let ir = match (&self.scheduled, &self.program) {
-            (Some(scheduled), _) => scheduled.to_string(),
-            (None, Some(program)) => program.to_string(),
-            (None, None) => self.variants.iter().map(|v| v.kernel.to_string()).collect(),
-        };
-        format!("; after {pass}\n{ir}")
+        Text { state: self, pass }.to_string()
     }
 }

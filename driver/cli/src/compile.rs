@@ -7,6 +7,7 @@ use super::dump::{DumpArgs, state_after};
 use super::failure::{Outcome, user};
 use super::run::takes;
 use super::source::{Choice, Source, SourceArgs, load, remarked};
+use std::fs;
 use std::path::{Path, PathBuf};
 use warplift::ir::manifest::Manifest;
 use warplift::ir::target::SM90A;
@@ -15,7 +16,7 @@ use warplift::packing::kernel_text;
 use warplift::predict::predict;
 use warplift::problem::{Problem, Sizes};
 use warplift::toolchain::PtxasOptions;
-use warplift::{Compiled, Options, kernels};
+use warplift::{Compiled, Context, Options, kernels};
 use warplift_lab::drawing::svg;
 
 /// `compile FILE|NAME`.
@@ -55,6 +56,9 @@ pub struct CompileArgs {
     /// Print the state after this pass instead of PTX; `--start-after` reads it.
     #[arg(long, value_name = "PASS", conflicts_with_all = ["save", "cubin", "manifest", "packing"])]
     stop_after: Option<String>,
+    /// The source is the state after this pass, as `--stop-after` and `--dump-dir` write it: run the passes behind it.
+    #[arg(long, value_name = "PASS", conflicts_with_all = ["save", "all", "stop_after"])]
+    start_after: Option<String>,
     /// Print the time of each pass to standard error.
     #[arg(long)]
     timings: bool,
@@ -106,6 +110,9 @@ fn save_forms(source: &str, args: &CompileArgs, folder: &Path, tools: &Tools) ->
 
 fn compile_one(source: &str, args: &CompileArgs, tools: &Tools) -> Outcome<()> {
     let options = Options { verify: args.verify, observer: args.dump.observer()?, ..Options::default() };
+    if let Some(pass) = &args.start_after {
+        return put(args, &resumed(source, pass, &options)?, tools);
+    }
     let source = load(source, &args.choice)?;
     if let Some(pass) = &args.stop_after {
         return put_text(args.output.as_deref(), &state_after(&source, pass, &options)?);
@@ -115,6 +122,13 @@ fn compile_one(source: &str, args: &CompileArgs, tools: &Tools) -> Outcome<()> {
         eprintln!("{remark}");
     }
     put(args, &compiled, tools)
+}
+
+/// What the passes behind one of them make of the state after it.
+fn resumed(file: &str, pass: &str, options: &Options) -> Outcome<Compiled> {
+    let text = fs::read_to_string(file).map_err(|e| user(format!("reading {file}: {e}")))?;
+    let resumed = Context::default().resume(&text, Some(pass), &SM90A, options);
+    resumed.map_err(|e| user(format!("{file}: {e}")))
 }
 
 /// A text to a file, or to standard output.
