@@ -18,6 +18,7 @@ mod assign;
 mod check;
 mod error;
 mod hazards;
+mod literals;
 mod liveness;
 mod near;
 mod normalize;

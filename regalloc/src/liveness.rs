@@ -8,7 +8,8 @@
 //!  2p+1  results are written
 //! ```
 
-use crate::normalize::{Normalized, takes_literal};
+use crate::literals::takes_literal;
+use crate::normalize::Normalized;
 use warplift_ir::entity::{EntityRef, EntitySet, SecondaryMap};
 use warplift_ir::machine::{Block, Func, Inst, Ty, Value};
 

@@ -13,7 +13,7 @@
 //!   tile of zeros that starts every tile of a persistent kernel would else hold its registers for ever,
 //!   beside the accumulator. Before a product they go before the `wgmma.fence` that orders register writes.
 
-use crate::normalize::takes_literal;
+use crate::literals::takes_literal;
 use rustc_hash::FxHashMap;
 use warplift_ir::entity::SecondaryMap;
 use warplift_ir::machine::{Block, Func, Guard, IndexMap, Inst, NewInst, Value};

@@ -3,8 +3,9 @@
 //! Classes: `Int` = 32 and 16 bits, `Float` = 64 bits, `Vector` = predicates. regalloc2 0.15 has 64 names
 //! per class, of which `Int` 63 is its invalid register; both limits are checked here in release too.
 
+use crate::literals::takes_literal;
 use crate::liveness::{Liveness, occupies};
-use crate::normalize::{Normalized, takes_literal};
+use crate::normalize::Normalized;
 use crate::planned::Planned;
 use crate::{Budget, RegallocError};
 use regalloc2::{

@@ -34,6 +34,11 @@ impl<'a> Func<'a> {
         self.around(block).any(|b| b == outer)
     }
 
+    /// Whether a block stands inside an instruction, however deep.
+    pub fn is_inside(&self, block: Block, inst: Inst) -> bool {
+        self.around(block).any(|b| self.holder(b) == Some(inst))
+    }
+
     /// A block and those around it, from the inside out.
     pub fn around(&self, block: Block) -> impl Iterator<Item = Block> + '_ {
         std::iter::successors(Some(block), |&b| self.block_of(self.holder(b)?))

@@ -11,8 +11,9 @@
 //! to without another. What holds at the start is a fixed point, found on the accesses in their order, and kept: where
 //! an iteration leaves more, all meet at its end.
 
-use super::role::{Expand, Touched};
-use crate::graph::{touched, touched_inside};
+use super::role::Expand;
+use super::state::Touched;
+use crate::analysis::{touched, touched_inside};
 use warplift_ir::entity::SecondaryMap;
 use warplift_ir::machine::{Attr, Buffer, BufferKind, Inst};
 
@@ -23,7 +24,7 @@ impl Expand<'_, '_> {
     pub fn assume_inside(&mut self, inst: Inst) -> Option<Scratch> {
         let barrier_fixpoint = self.barrier_fixpoint(inst);
         match &barrier_fixpoint {
-            Some(assumed) => self.seen.scratch = assumed.clone(),
+            Some(assumed) => self.memory.seen.scratch = assumed.clone(),
             None => self.forget_inside(inst),
         }
         barrier_fixpoint
@@ -31,7 +32,7 @@ impl Expand<'_, '_> {
 
     /// Before a loop: what was written to buffers that it only reads becomes visible, once for all iterations.
     pub fn show_read_inside(&mut self, inst: Inst) {
-        let inside = touched_inside(&self.program.func, inst);
+        let inside = touched_inside(&self.given.program.func, inst);
         for &(reader, b, _) in inside.iter().filter(|a| !is_written(&inside, a.1)) {
             self.visible(b, matches!(self.data(reader).attr, Attr::Wgmma(_)));
         }
@@ -39,11 +40,11 @@ impl Expand<'_, '_> {
 
     /// At the start of a body of which no more is known: an iteration may precede, and have done what it does.
     fn forget_inside(&mut self, inst: Inst) {
-        let inside = touched_inside(&self.program.func, inst);
+        let inside = touched_inside(&self.given.program.func, inst);
         for &(_, b, _) in &inside {
-            let before = self.seen.scratch[b];
+            let before = self.memory.seen.scratch[b];
             let read = Touched { read: true, ..before };
-            self.seen.scratch[b] = if is_written(&inside, b) { Touched::anything() } else { read };
+            self.memory.seen.scratch[b] = if is_written(&inside, b) { Touched::anything() } else { read };
         }
     }
 
@@ -52,12 +53,12 @@ impl Expand<'_, '_> {
     pub fn keep_assumed(&mut self, assumed: Option<Scratch>) {
         let Some(assumed) = assumed else { return };
         let buffers: Vec<Buffer> =
-            self.program.buffers.keys().filter(|&b| self.kind(b) != BufferKind::Ring).collect();
+            self.given.program.buffers.keys().filter(|&b| self.kind(b) != BufferKind::Ring).collect();
         let more = |now: Touched, then: Touched| now.join(then) != then;
-        if buffers.iter().any(|&b| self.seen.scratch[b].unfenced && !assumed[b].unfenced) {
+        if buffers.iter().any(|&b| self.memory.seen.scratch[b].unfenced && !assumed[b].unfenced) {
             self.fence();
         }
-        if buffers.iter().any(|&b| more(self.seen.scratch[b], assumed[b])) {
+        if buffers.iter().any(|&b| more(self.memory.seen.scratch[b], assumed[b])) {
             self.block_barrier();
         }
     }
@@ -66,15 +67,15 @@ impl Expand<'_, '_> {
     /// order of accesses is another than their text's, and for the producer, which has none.
     fn barrier_fixpoint(&self, inst: Inst) -> Option<Scratch> {
         let overlapped = matches!(&self.data(inst).attr, Attr::Loop(l) if l.overlapped);
-        if overlapped || self.role.copies() {
+        if overlapped || self.who.role.copies() {
             return None;
         }
-        let mut seen = self.seen.scratch.clone();
+        let mut seen = self.memory.seen.scratch.clone();
         loop {
             let left = self.iteration(inst, seen.clone())?;
             let mut joined = seen.clone();
-            self.program.buffers.keys().for_each(|b| joined[b] = seen[b].join(left[b]));
-            if self.program.buffers.keys().all(|b| joined[b] == seen[b]) {
+            self.given.program.buffers.keys().for_each(|b| joined[b] = seen[b].join(left[b]));
+            if self.given.program.buffers.keys().all(|b| joined[b] == seen[b]) {
                 return Some(seen);
             }
             seen = joined;
@@ -85,9 +86,9 @@ impl Expand<'_, '_> {
     /// barriers of their own.
     fn iteration(&self, inst: Inst, mut seen: Scratch) -> Option<Scratch> {
         let body = self.data(inst).blocks[0];
-        for &inside in &self.program.func.blocks[body].insts {
+        for &inside in &self.given.program.func.blocks[body].insts {
             let ring = |a: &(Inst, Buffer, bool)| self.kind(a.1) == BufferKind::Ring;
-            if !touched_inside(&self.program.func, inside).iter().all(ring) {
+            if !touched_inside(&self.given.program.func, inside).iter().all(ring) {
                 return None;
             }
             let d = self.data(inside);
@@ -99,7 +100,7 @@ impl Expand<'_, '_> {
                 false => seen[b].written || tensor && seen[b].unfenced,
             };
             if accesses.iter().filter(|a| scratch(a.0)).any(conflicts) {
-                for other in self.program.buffers.keys() {
+                for other in self.given.program.buffers.keys() {
                     let unfenced = seen[other].unfenced && !tensor;
                     seen[other] = Touched { unfenced, ..Touched::default() };
                 }

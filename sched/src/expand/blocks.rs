@@ -10,30 +10,33 @@
 //! All blocks run one program on equal scalars, so they meet at the same places.
 
 use super::role::Expand;
-use crate::graph::touched;
+use crate::analysis::touched;
 use warplift_ir::machine::{Attr, BufferKind, Guard, Inst, NewInst, Ty, Value};
 use warplift_ir::target::Opcode;
 
 impl Expand<'_, '_> {
     /// Whether threads of other blocks share a scratch buffer.
     fn sends(&self) -> bool {
-        let scratch = self.program.buffers.values().any(|b| b.kind == BufferKind::Scratch);
-        self.program.blocks > 1 && scratch
+        let scratch = self.given.program.buffers.values().any(|b| b.kind == BufferKind::Scratch);
+        self.given.program.blocks > 1 && scratch
     }
 
     /// Says that this block has begun.
     pub fn open_blocks(&mut self) {
-        self.begun = !self.sends();
-        if !self.begun {
+        self.memory.begun = !self.sends();
+        if !self.memory.begun {
             self.at().push(NewInst::new(Opcode::ClusterArrive, &[], &[]));
         }
     }
 
     /// Waits until all blocks have begun, before what first sends to them.
     pub fn await_blocks(&mut self, inst: Inst) {
-        if !self.begun && self.source == self.program.func.entry && self.writes_scratch(inst) {
+        if !self.memory.begun
+            && self.from.source == self.given.program.func.entry
+            && self.writes_scratch(inst)
+        {
             self.at().push(NewInst::new(Opcode::ClusterWait, &[], &[]));
-            self.begun = true;
+            self.memory.begun = true;
         }
     }
 
@@ -44,7 +47,7 @@ impl Expand<'_, '_> {
         all.any(|(b, writes)| writes && self.kind(b) == BufferKind::Scratch)
             || d.blocks
                 .iter()
-                .any(|&b| self.program.func.blocks[b].insts.iter().any(|&i| self.writes_scratch(i)))
+                .any(|&b| self.given.program.func.blocks[b].insts.iter().any(|&i| self.writes_scratch(i)))
     }
 
     /// All threads of all blocks.
@@ -66,7 +69,7 @@ impl Expand<'_, '_> {
             Opcode::StShared16 => Opcode::StRemote16,
             _ => Opcode::StRemote,
         };
-        for rank in 0..self.program.blocks {
+        for rank in 0..self.given.program.blocks {
             let rank = self.at().imm(rank.into());
             let to = self.at().op(Opcode::Mapa, &[address, rank], Ty::B32);
             self.at().push(NewInst::new(remote, &[to, value], &[]).attr(attr.clone()).guard(guard));
@@ -75,7 +78,9 @@ impl Expand<'_, '_> {
 
     /// No block ends while another may still send to it.
     pub fn close_blocks(&mut self) {
-        if self.program.blocks > 1 && self.program.buffers.keys().any(|b| self.seen.scratch[b].written) {
+        if self.given.program.blocks > 1
+            && self.given.program.buffers.keys().any(|b| self.memory.seen.scratch[b].written)
+        {
             self.cluster_barrier();
         }
     }

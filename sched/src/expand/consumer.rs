@@ -1,9 +1,9 @@
 //! The warps that compute: waits, tensor products with their descriptors, barriers around scratch memory.
 
-use super::role::{Expand, Touched};
-use super::wgmma_pipelining::Flown;
-use crate::Result;
-use crate::schedule::{buffer_of, repeats};
+use super::role::Expand;
+use super::state::{Flown, Touched};
+use crate::analysis::buffer_of;
+use crate::error::Result;
 use warplift_ir::machine::{
     Attr, Block, Buffer, BufferKind, Func, Inst, NewInst, RingFill, RoleKind, SharedOperand, Ty, Value,
     WgmmaAttr,
@@ -19,9 +19,9 @@ impl<'a> Expand<'_, 'a> {
         if let Some(n) = registers {
             self.at().push(NewInst::new(Opcode::SetmaxnregInc, &[], &[]).attr(Attr::Imm(n.into())));
         }
-        if self.program.teams > 1 {
+        if self.given.program.teams > 1 {
             let thread = self.at().op(Opcode::Tid, &[], Ty::B32);
-            let own = i64::from(32 * self.program.warps);
+            let own = i64::from(32 * self.given.program.warps);
             let threads = self.at().imm(own);
             let team = self.at().int(Opcode::DivU32, thread, threads);
             self.own.team = Some(self.at().op(Opcode::Uniform, &[team], Ty::B32));
@@ -35,19 +35,19 @@ impl<'a> Expand<'_, 'a> {
             self.wait_for_grids();
         }
         self.open_rings();
-        self.walk(self.program.func.entry)?;
+        self.walk(self.given.program.func.entry)?;
         self.close_mma_order();
         self.drain_staging();
         self.leave_together();
         self.close_blocks();
         self.at().push(NewInst::new(Opcode::Ret, &[], &[]));
-        Ok(self.func)
+        Ok(self.code.func)
     }
 
     /// One instruction as the consumers see it.
     pub fn consume(&mut self, _block: Block, inst: Inst) -> Result<()> {
         let d = self.data(inst);
-        let deferral = self.s.deferral.as_ref();
+        let deferral = self.given.schedule.deferral.as_ref();
         self.await_blocks(inst);
         match d.op {
             Opcode::Await if self.is_others(inst) => {}
@@ -70,7 +70,7 @@ impl<'a> Expand<'_, 'a> {
                 self.expand_if(inst)?;
             }
             // A epilogue role's loads were made for the consumers.
-            Opcode::TmaLoad | Opcode::BulkLoad if self.role == RoleKind::Epilogue => {}
+            Opcode::TmaLoad | Opcode::BulkLoad if self.who.role == RoleKind::Epilogue => {}
             Opcode::TmaLoad | Opcode::BulkLoad => self.fill(inst),
             Opcode::CpAsync => self.copy_in_place(inst),
             Opcode::Wgmma => {
@@ -96,7 +96,8 @@ impl<'a> Expand<'_, 'a> {
                 self.staged_copy(inst);
             }
             op => {
-                let scalar = op.is_pure() && d.results.iter().all(|&r| !self.program.func.ty(r).is_frag());
+                let scalar =
+                    op.is_pure() && d.results.iter().all(|&r| !self.given.program.func.ty(r).is_frag());
                 if !scalar && !self.runs_beside(inst) {
                     self.wait_wgmma();
                 }
@@ -109,26 +110,28 @@ impl<'a> Expand<'_, 'a> {
 
     /// Whether an await is of the other half of a tile's work. What is loaded once for all tiles both wait for.
     fn is_others(&self, inst: Inst) -> bool {
-        self.program.epilogue_role.is_some()
-            && self.s.roles[inst] != self.role
-            && repeats(&self.program.func, self.source)
+        self.given.program.epilogue_role.is_some()
+            && self.given.schedule.roles[inst] != self.who.role
+            && self.given.program.func.repeats(self.from.source)
     }
 
     /// An event is named: loads wait for their stage at once, products land before what follows.
     fn awaited(&mut self, events: &[Value]) {
         for &e in events {
             self.arrive(e);
-            let Some(ring) = buffer_of(&self.program.func, e).and_then(|b| self.ring_of(b)) else { continue };
-            let data = &self.s.rings[ring];
-            if self.role == RoleKind::Helper && !data.helped {
+            let Some(ring) = buffer_of(&self.given.program.func, e).and_then(|b| self.ring_of(b)) else {
+                continue;
+            };
+            let data = &self.given.schedule.rings[ring];
+            if self.who.role == RoleKind::Helper && !data.helped {
                 continue;
             }
-            if data.fill == RingFill::Tma && !self.moves_in(data, self.source) {
+            if data.fill == RingFill::Tma && !self.moves_in(data, self.from.source) {
                 // A fill of a block around, the only one: another way through it may not have waited.
                 self.spin(ring);
                 continue;
             }
-            match (self.ring(ring).open, self.s.rings[ring].fill) {
+            match (self.ring(ring).open, self.given.schedule.rings[ring].fill) {
                 (true, RingFill::CpAsync) if self.ring(ring).filled => self.open_copies(ring),
                 (true, _) => {}
                 (false, RingFill::Tma | RingFill::Handoff | RingFill::Helper) => self.wait_stage(ring),
@@ -169,13 +172,13 @@ impl<'a> Expand<'_, 'a> {
         }
         // The product reads behind the last of the barriers, whichever operand asked for it.
         for buffer in operands.iter().map(|o| o.place.buffer) {
-            self.seen.scratch[buffer].read |= self.kind(buffer) == BufferKind::Scratch;
+            self.memory.seen.scratch[buffer].read |= self.kind(buffer) == BufferKind::Scratch;
         }
         let mut acc = self.value(d.args[0]);
         let mut keep = self.value(d.args[1]);
         if self.is_zero_fragment(acc) {
             // Accumulating onto zeros is not accumulating.
-            let ty = self.program.func.ty(d.args[0]);
+            let ty = self.given.program.func.ty(d.args[0]);
             acc = self.at().op(Opcode::Undef, &[], ty);
             keep = self.at().imm_of(Ty::Pred, 0);
         }
@@ -185,12 +188,12 @@ impl<'a> Expand<'_, 'a> {
             self.descriptors_of(a, w.m_atoms, &mut args);
         }
         self.descriptors_of(&w.b, w.n_atoms, &mut args);
-        let ty = self.program.func.ty(d.results[0]);
+        let ty = self.given.program.func.ty(d.results[0]);
         self.at().push(NewInst::new(Opcode::WgmmaFence, &[], &[]));
         let attr = Attr::Wgmma(Box::new(WgmmaAttr { ..(**w).clone() }));
         let result = self.at().value(NewInst::new(Opcode::Wgmma, &args, &[ty]).attr(attr));
         self.at().push(NewInst::new(Opcode::WgmmaCommit, &[], &[]));
-        self.env.insert(d.results[0], result);
+        self.from.env.insert(d.results[0], result);
         if self.flight.exact {
             self.flight.events.push(d.results[1]);
             return;
@@ -224,7 +227,7 @@ impl<'a> Expand<'_, 'a> {
     fn stage_descriptor(&mut self, o: &SharedOperand) -> Value {
         let buffer = o.place.buffer;
         let base = self.descriptor_base(o);
-        let data = &self.program.buffers[buffer];
+        let data = &self.given.program.buffers[buffer];
         let stage = i64::from(data.stride() >> 4);
         match self.ring_of(buffer) {
             Some(ring) => {
@@ -243,9 +246,9 @@ impl<'a> Expand<'_, 'a> {
             return v;
         }
         let base = self.shared_base();
-        let start = self.shared.buffers[o.place.buffer] + o.place.offset;
-        let entry = self.func.entry;
-        let (teams, warps) = (self.program.teams, self.program.warps);
+        let start = self.given.smem.buffers[o.place.buffer] + o.place.offset;
+        let entry = self.code.func.entry;
+        let (teams, warps) = (self.given.program.teams, self.given.program.warps);
         let low = self.before_end(entry, |c| {
             let mut at = c.add_imm(base, i64::from(start));
             if o.warpgroup_stride > 0 {
@@ -274,7 +277,7 @@ impl<'a> Expand<'_, 'a> {
         if self.kind(buffer) != BufferKind::Scratch {
             return;
         }
-        let Touched { written, unfenced, .. } = self.seen.scratch[buffer];
+        let Touched { written, unfenced, .. } = self.memory.seen.scratch[buffer];
         if written || (tensor && unfenced) {
             self.wait_wgmma();
             if tensor {
@@ -282,24 +285,24 @@ impl<'a> Expand<'_, 'a> {
             }
             self.block_barrier();
         }
-        self.seen.scratch[buffer].read = true;
+        self.memory.seen.scratch[buffer].read = true;
     }
 
     /// What this thread wrote is shown to asynchronous reads behind the next barrier.
     pub fn fence(&mut self) {
         self.at().push(NewInst::new(Opcode::FenceProxyAsync, &[], &[]));
-        for b in self.program.buffers.keys() {
-            self.seen.scratch[b].unfenced = false;
+        for b in self.given.program.buffers.keys() {
+            self.memory.seen.scratch[b].unfenced = false;
         }
     }
 
     /// A scratch buffer may be overwritten once all have read it.
     pub fn writable(&mut self, buffer: Buffer) {
-        if self.seen.scratch[buffer].read {
+        if self.memory.seen.scratch[buffer].read {
             self.wait_wgmma();
             self.block_barrier();
         }
-        self.seen.scratch[buffer].written = true;
-        self.seen.scratch[buffer].unfenced = true;
+        self.memory.seen.scratch[buffer].written = true;
+        self.memory.seen.scratch[buffer].unfenced = true;
     }
 }

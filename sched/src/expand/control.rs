@@ -2,10 +2,9 @@
 //!
 //! A loop is rotated: `if lo < hi { do { body } while (next < hi) }`.
 
-use super::ring::RingState;
-use super::role::{Expand, Seen, Touched};
-use super::wgmma_pipelining::Unreleased;
-use crate::Result;
+use super::role::Expand;
+use super::state::{RingState, Seen, Touched, Unreleased};
+use crate::error::Result;
 use warplift_ir::machine::{Attr, Block, Inst, NewInst, Ring, Ty, Value};
 use warplift_ir::target::Opcode;
 use warplift_ir::tile::CmpOp;
@@ -45,14 +44,14 @@ impl<'a> Expand<'_, 'a> {
     /// Ends the block with a jump.
     pub fn jump(&mut self, to: Block, args: &[Value]) {
         let inst = self.at().push(NewInst::new(Opcode::Br, &[], &[]));
-        self.func.add_target(inst, to, args);
+        self.code.func.add_target(inst, to, args);
     }
 
     /// Ends the block with a branch.
     pub fn branch(&mut self, cond: Value, yes: (Block, &[Value]), no: (Block, &[Value])) {
         let inst = self.at().push(NewInst::new(Opcode::BrIf, &[cond], &[]));
         for (block, args) in [yes, no] {
-            self.func.add_target(inst, block, args);
+            self.code.func.add_target(inst, block, args);
         }
     }
 
@@ -64,8 +63,8 @@ impl<'a> Expand<'_, 'a> {
     /// Parameters that take slots and phases.
     pub fn ring_params(&mut self, block: Block, rings: &[Ring]) {
         for &r in rings {
-            let slot = self.func.append_param(block, Ty::B32, true);
-            let phase = self.func.append_param(block, Ty::B32, true);
+            let slot = self.code.func.append_param(block, Ty::B32, true);
+            let phase = self.code.func.append_param(block, Ty::B32, true);
             self.rings[r] = Some(RingState { slot, phase, open: false, filled: false });
         }
     }
@@ -73,7 +72,7 @@ impl<'a> Expand<'_, 'a> {
     /// Numbers of the carried values that this role keeps.
     pub fn kept_carries(&self, inst: Inst) -> Vec<usize> {
         let d = self.data(inst);
-        let params = &self.program.func.blocks[d.blocks[0]].params;
+        let params = &self.given.program.func.blocks[d.blocks[0]].params;
         (0..d.results.len())
             .filter(|&n| self.keeps_value(params[1 + n]) || self.keeps_value(d.results[n]))
             .collect()
@@ -81,18 +80,18 @@ impl<'a> Expand<'_, 'a> {
 
     /// Nothing is known of scratch buffers.
     pub fn forget_scratch(&mut self) {
-        for b in self.program.buffers.keys() {
-            self.seen.scratch[b] = Touched::anything();
+        for b in self.given.program.buffers.keys() {
+            self.memory.seen.scratch[b] = Touched::anything();
         }
     }
 
     /// What may have happened to memory here or on another way to this place.
     fn join_seen(&mut self, other: &Seen) {
-        for b in self.program.buffers.keys() {
-            self.seen.scratch[b] = self.seen.scratch[b].join(other.scratch[b]);
+        for b in self.given.program.buffers.keys() {
+            self.memory.seen.scratch[b] = self.memory.seen.scratch[b].join(other.scratch[b]);
         }
         for (&pointer, &accesses) in &other.global {
-            self.seen.global.entry(pointer).or_default().join(accesses);
+            self.memory.seen.global.entry(pointer).or_default().join(accesses);
         }
     }
 
@@ -102,10 +101,10 @@ impl<'a> Expand<'_, 'a> {
         let kept = self.kept_carries(inst);
         let inits: Vec<Value> = kept.iter().map(|&n| self.value(d.args[3 + n])).collect();
         if self.ahead.most == Some((inst, 0)) {
-            self.env.extend(kept.iter().map(|&n| d.results[n]).zip(inits));
+            self.from.env.extend(kept.iter().map(|&n| d.results[n]).zip(inits));
             return Ok(());
         }
-        if !self.role.copies() {
+        if !self.who.role.copies() {
             self.show_read_inside(inst);
             self.lead_in(inst);
         }
@@ -128,8 +127,8 @@ impl<'a> Expand<'_, 'a> {
             kept: self.kept_carries(inst),
             rings: self.rings_inside(inst),
             unreleased: self.body_of(inst),
-            body: self.func.new_block(),
-            exit: self.func.new_block(),
+            body: self.code.func.new_block(),
+            exit: self.code.func.new_block(),
             picks: self.picked(inst),
         };
         let copies = l.picks.unwrap_or_else(|| self.copies_of_body(&l));
@@ -140,7 +139,7 @@ impl<'a> Expand<'_, 'a> {
             self.at_first_slots(&l.rings);
         }
         let around = std::mem::replace(&mut self.own.in_copies, by_slots);
-        let before = self.seen.clone();
+        let before = self.memory.seen.clone();
         self.iterate(&l, counter, copies)?;
         self.own.in_copies = around;
         self.leave_loop(&l);
@@ -162,14 +161,14 @@ impl<'a> Expand<'_, 'a> {
 
     /// The body's parameters: the counter, which is returned, what is carried, held slots, rings.
     fn begin_body(&mut self, l: &Rotated<'_>) -> Value {
-        self.func.order.push(l.body);
-        self.block = l.body;
-        let source = self.program.func.blocks[self.data(l.inst).blocks[0]].params.clone();
-        let counter = self.func.append_param(l.body, Ty::B32, true);
-        self.env.insert(source[0], counter);
+        self.code.func.order.push(l.body);
+        self.code.block = l.body;
+        let source = self.given.program.func.blocks[self.data(l.inst).blocks[0]].params.clone();
+        let counter = self.code.func.append_param(l.body, Ty::B32, true);
+        self.from.env.insert(source[0], counter);
         for (&n, &init) in l.kept.iter().zip(l.inits) {
-            let p = self.func.append_param(l.body, self.func.ty(init), false);
-            self.env.insert(source[1 + n], p);
+            let p = self.code.func.append_param(l.body, self.code.func.ty(init), false);
+            self.from.env.insert(source[1 + n], p);
         }
         self.unreleased_params(l.body, &l.unreleased);
         self.ring_params(l.body, &l.rings);
@@ -236,7 +235,7 @@ impl<'a> Expand<'_, 'a> {
 
     /// Where the loop is left to: a block of its own where products are in flight.
     fn past(&mut self, l: &Rotated<'_>, unreleased: Option<Unreleased>) -> Past {
-        let block = if unreleased.is_some() { self.func.new_block() } else { l.exit };
+        let block = if unreleased.is_some() { self.code.func.new_block() } else { l.exit };
         Past { block, unreleased }
     }
 
@@ -250,11 +249,11 @@ impl<'a> Expand<'_, 'a> {
 
     /// Behind the loop: its results.
     fn leave_loop(&mut self, l: &Rotated<'_>) {
-        self.func.order.push(l.exit);
-        self.block = l.exit;
+        self.code.func.order.push(l.exit);
+        self.code.block = l.exit;
         for (&n, &init) in l.kept.iter().zip(l.inits) {
-            let p = self.func.append_param(l.exit, self.func.ty(init), false);
-            self.env.insert(self.data(l.inst).results[n], p);
+            let p = self.code.func.append_param(l.exit, self.code.func.ty(init), false);
+            self.from.env.insert(self.data(l.inst).results[n], p);
         }
         self.ring_params(l.exit, &l.rings);
     }
@@ -265,40 +264,41 @@ impl<'a> Expand<'_, 'a> {
         let rings = self.rings_inside(inst);
         let kept: Vec<usize> = (0..d.results.len()).filter(|&n| self.keeps_value(d.results[n])).collect();
         let cond = self.value(d.args[0]);
-        let [yes, no, join] = [self.func.new_block(), self.func.new_block(), self.func.new_block()];
+        let [yes, no, join] =
+            [self.code.func.new_block(), self.code.func.new_block(), self.code.func.new_block()];
         self.branch(cond, (yes, &[]), (no, &[]));
         let before = self.rings.clone();
-        let touched_before = self.seen.clone();
+        let touched_before = self.memory.seen.clone();
         let mut touched = (d.blocks.len() < 2).then(|| touched_before.clone());
         for (at, &source) in [yes, no].into_iter().zip(&d.blocks) {
-            self.func.order.push(at);
-            self.block = at;
+            self.code.func.order.push(at);
+            self.code.block = at;
             self.rings = before.clone();
-            self.seen = touched_before.clone();
+            self.memory.seen = touched_before.clone();
             let yields = self.walk(source)?;
             let out: Vec<Value> = kept.iter().map(|&n| self.value(yields[n])).collect();
             let out = [out, self.ring_values(&rings)].concat();
             self.jump(join, &out);
-            if let Some(other) = touched.replace(self.seen.clone()) {
+            if let Some(other) = touched.replace(self.memory.seen.clone()) {
                 self.join_seen(&other);
-                touched = Some(self.seen.clone());
+                touched = Some(self.memory.seen.clone());
             }
         }
         self.rings = before;
         if d.blocks.len() < 2 {
-            self.func.order.push(no);
-            self.block = no;
+            self.code.func.order.push(no);
+            self.code.block = no;
             let out = self.ring_values(&rings);
             self.jump(join, &out);
         }
-        self.func.order.push(join);
-        self.block = join;
+        self.code.func.order.push(join);
+        self.code.block = join;
         for &n in &kept {
-            let p = self.func.append_param(join, self.program.func.ty(d.results[n]), false);
-            self.env.insert(d.results[n], p);
+            let p = self.code.func.append_param(join, self.given.program.func.ty(d.results[n]), false);
+            self.from.env.insert(d.results[n], p);
         }
         self.ring_params(join, &rings);
-        self.seen = touched.unwrap_or(touched_before);
+        self.memory.seen = touched.unwrap_or(touched_before);
         Ok(())
     }
 }

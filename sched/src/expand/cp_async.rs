@@ -14,30 +14,16 @@
 //! all meet once more before it is filled again.
 
 use super::role::Expand;
-use crate::graph::{copy_place, touched};
-use crate::schedule::loop_of;
-use rustc_hash::{FxHashMap, FxHashSet};
-use warplift_ir::machine::{
-    Attr, Block, Buffer, CopyAttr, Func, Guard, Inst, NewInst, Ring, RingFill, Ty, Value,
-};
+use super::state::Ahead;
+use crate::analysis::{copies_of, copy_place, scalars_of, touched};
+use warplift_ir::machine::{Attr, Block, CopyAttr, Guard, Inst, NewInst, Ring, RingFill, Ty, Value};
 use warplift_ir::target::Opcode;
 use warplift_ir::tile::CmpOp;
-
-/// Copies of a later iteration that are yet to be issued.
-pub(super) struct Ahead {
-    ring: Ring,
-    slot: Value,
-    /// Whether the loop gets to that iteration.
-    runs: Value,
-    copies: Vec<Inst>,
-    /// The body's scalars in that iteration, as far as they were needed.
-    env: FxHashMap<Value, Value>,
-}
 
 impl Expand<'_, '_> {
     /// Rings that threads fill iterations ahead in a loop's body.
     fn leading(&self, body: Block) -> Vec<Ring> {
-        let rings = self.s.rings.iter();
+        let rings = self.given.schedule.rings.iter();
         let rings =
             rings.filter(|(_, r)| r.blocks.contains(&body) && r.fill == RingFill::CpAsync && r.depth > 1);
         rings.map(|(r, _)| r).collect()
@@ -49,7 +35,7 @@ impl Expand<'_, '_> {
         let [low, high, step] = [self.value(d.args[0]), self.value(d.args[1]), self.value(d.args[2])];
         for ring in self.leading(d.blocks[0]) {
             let mut counter = low;
-            for ahead in 0..self.s.rings[ring].depth - 1 {
+            for ahead in 0..self.given.schedule.rings[ring].depth - 1 {
                 let next = self.ahead(ring, counter, high, ahead);
                 self.ahead.copies.push(next);
                 self.finish_copies(ring);
@@ -60,7 +46,7 @@ impl Expand<'_, '_> {
 
     /// The stage that the next reads want: this thread's copies and all others' are complete.
     pub fn open_copies(&mut self, ring: Ring) {
-        let data = &self.s.rings[ring];
+        let data = &self.given.schedule.rings[ring];
         let ahead = data.depth - 1;
         if ahead == 0 {
             self.commit();
@@ -75,9 +61,9 @@ impl Expand<'_, '_> {
             state.open = true;
             state.filled = false;
         }
-        if let Some(around) = loop_of(&self.program.func, data.blocks[0]).filter(|_| ahead > 0) {
+        if let Some(around) = self.given.program.func.loop_of(data.blocks[0]).filter(|_| ahead > 0) {
             let d = self.data(around);
-            let counter = self.value(self.program.func.blocks[data.blocks[0]].params[0]);
+            let counter = self.value(self.given.program.func.blocks[data.blocks[0]].params[0]);
             let (high, step) = (self.value(d.args[1]), self.value(d.args[2]));
             let moved = self.at().mul_imm(step, i64::from(ahead));
             let counter = self.at().add(counter, moved);
@@ -88,8 +74,8 @@ impl Expand<'_, '_> {
 
     /// The copies of an iteration with this counter, if the loop gets there.
     fn ahead(&mut self, ring: Ring, counter: Value, high: Value, stages: u32) -> Ahead {
-        let data = &self.s.rings[ring];
-        let func = &self.program.func;
+        let data = &self.given.schedule.rings[ring];
+        let func = &self.given.program.func;
         let slot = self.slot_ahead(ring, stages);
         let runs = self.at().compare(CmpOp::Lt, counter, high);
         let copies = copies_of(func, data.blocks[0], &data.buffers);
@@ -104,7 +90,7 @@ impl Expand<'_, '_> {
         let Ahead { slot, runs, copies, env, .. } = self.ahead.copies.remove(n);
         let outer = std::mem::replace(&mut self.deferred.overlay, env);
         let deferred = std::mem::replace(&mut self.deferred.inside, true);
-        let block = self.s.rings[ring].blocks[0];
+        let block = self.given.schedule.rings[ring].blocks[0];
         for copy in copies {
             self.scalars_ahead(block, copy);
             self.copy_to(copy, ring, slot, Some(runs));
@@ -116,7 +102,7 @@ impl Expand<'_, '_> {
 
     /// The scalars of the body that a copy needs and that are not there yet.
     fn scalars_ahead(&mut self, block: Block, copy: Inst) {
-        let func = &self.program.func;
+        let func = &self.given.program.func;
         let needed = scalars_of(func, block, &[copy]);
         for &inst in func.blocks[block].insts.iter().filter(|i| needed.contains(i)) {
             let results = func.insts[inst].results;
@@ -129,15 +115,15 @@ impl Expand<'_, '_> {
 
     /// Whether `wgmma` reads stages of a ring: through the other proxy.
     fn read_by_products(&self, ring: Ring) -> bool {
-        let buffers = &self.s.rings[ring].buffers;
-        let mut products = self.program.func.insts.values().filter(|d| d.op == Opcode::Wgmma);
+        let buffers = &self.given.schedule.rings[ring].buffers;
+        let mut products = self.given.program.func.insts.values().filter(|d| d.op == Opcode::Wgmma);
         products.any(|d| touched(&d.attr, d.op).iter().any(|(b, _)| buffers.contains(b)))
     }
 
     /// A copy where it stands, for a ring of one stage; copies of deeper ones were issued iterations ago.
     pub fn copy_in_place(&mut self, inst: Inst) {
         let Some(ring) = copy_place(self.data(inst)).and_then(|p| self.ring_of(p.buffer)) else { return };
-        if self.s.rings[ring].depth == 1 {
+        if self.given.schedule.rings[ring].depth == 1 {
             let slot = self.ring(ring).slot;
             self.copy_to(inst, ring, slot, None);
             if let Some(state) = &mut self.rings[ring] {
@@ -152,7 +138,7 @@ impl Expand<'_, '_> {
 
     /// The slot so many stages on.
     fn slot_ahead(&mut self, ring: Ring, ahead: u32) -> Value {
-        let (slot, depth) = (self.ring(ring).slot, i64::from(self.s.rings[ring].depth));
+        let (slot, depth) = (self.ring(ring).slot, i64::from(self.given.schedule.rings[ring].depth));
         if ahead == 0 {
             return slot;
         }
@@ -179,38 +165,4 @@ impl Expand<'_, '_> {
         let guard = pred.map(|pred| Guard { pred, negated: false });
         self.at().push(NewInst::new(Opcode::CpAsync, &args, &[]).attr(attr).guard(guard));
     }
-}
-
-/// Copies of a block into these buffers.
-fn copies_of(func: &Func<'_>, block: Block, buffers: &[Buffer]) -> Vec<Inst> {
-    let insts = func.blocks[block].insts.iter().copied();
-    insts.filter(|&i| copy_place(&func.insts[i]).is_some_and(|p| buffers.contains(&p.buffer))).collect()
-}
-
-/// Instructions of a block that these need.
-fn scalars_of(func: &Func<'_>, block: Block, roots: &[Inst]) -> FxHashSet<Inst> {
-    let mut needed: FxHashSet<Inst> = FxHashSet::default();
-    for &inst in func.blocks[block].insts.iter().rev() {
-        let d = &func.insts[inst];
-        if roots.contains(&inst) || needed.contains(&inst) {
-            let values = d.args.iter().chain(d.guard.as_ref().map(|g| &g.pred));
-            needed.extend(values.filter_map(|&v| func.def(v)).filter(|i| !roots.contains(i)));
-        }
-    }
-    needed
-}
-
-/// Whether copies of a loop's body can be issued iterations ahead: all they need inside it are scalars made
-/// of the counter.
-pub(crate) fn can_lead(func: &Func<'_>, body: Block, buffers: &[Buffer]) -> bool {
-    let copies = copies_of(func, body, buffers);
-    let needed = scalars_of(func, body, &copies);
-    let params = &func.blocks[body].params;
-    let carried = |v: &Value| params.iter().skip(1).any(|p| p == v);
-    let inside = |i: &&Inst| copies.contains(*i) || needed.contains(*i);
-    func.blocks[body].insts.iter().filter(inside).all(|&i| {
-        let d = &func.insts[i];
-        let pure = copies.contains(&i) || d.op.is_pure() && d.blocks.is_empty();
-        pure && !d.args.iter().chain(d.guard.as_ref().map(|g| &g.pred)).any(carried)
-    })
 }

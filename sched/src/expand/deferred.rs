@@ -8,9 +8,9 @@
 //!   no:  for each tile { main loop, of P - 1 iterations at most; stores }
 //! ```
 
-use super::global::plain;
 use super::role::Expand;
-use crate::Result;
+use crate::analysis::plain;
+use crate::error::Result;
 use crate::schedule::pending;
 use warplift_ir::machine::{Attr, Guard, IndexMap, Inst, NewInst, Ty, Value};
 use warplift_ir::target::Opcode;
@@ -18,22 +18,23 @@ use warplift_ir::tile::CmpOp;
 
 impl Expand<'_, '_> {
     fn parts(&self) -> usize {
-        self.s.deferral.as_ref().map_or(0, |d| d.parts.len())
+        self.given.schedule.deferral.as_ref().map_or(0, |d| d.parts.len())
     }
 
     /// The loop over tiles in both forms, behind a uniform branch.
     pub fn expand_deferred(&mut self, outer: Inst) -> Result<()> {
         let enough = self.enough_iterations();
         let rings = self.rings_inside(outer);
-        let [long, short, join] = [self.func.new_block(), self.func.new_block(), self.func.new_block()];
+        let [long, short, join] =
+            [self.code.func.new_block(), self.code.func.new_block(), self.code.func.new_block()];
         self.branch(enough, (long, &[]), (short, &[]));
         let before = self.rings.clone();
         let deferred = std::mem::take(&mut self.deferred.insts);
 
-        self.func.order.push(short);
-        self.block = short;
+        self.code.func.order.push(short);
+        self.code.block = short;
         // Fewer iterations than parts.
-        self.ahead.most = self.s.deferral.as_ref().map(|d| (d.inner, d.parts.len() - 1));
+        self.ahead.most = self.given.schedule.deferral.as_ref().map(|d| (d.inner, d.parts.len() - 1));
         self.expand_for(outer)?;
         self.ahead.most = None;
         let out = self.ring_values(&rings);
@@ -41,14 +42,14 @@ impl Expand<'_, '_> {
 
         self.rings = before;
         self.deferred.insts = deferred;
-        self.func.order.push(long);
-        self.block = long;
+        self.code.func.order.push(long);
+        self.code.block = long;
         self.pipelined(outer)?;
         let out = self.ring_values(&rings);
         self.jump(join, &out);
 
-        self.func.order.push(join);
-        self.block = join;
+        self.code.func.order.push(join);
+        self.code.block = join;
         self.ring_params(join, &rings);
         self.forget_scratch();
         Ok(())
@@ -56,7 +57,7 @@ impl Expand<'_, '_> {
 
     /// Whether the main loop runs at least as often as there are parts; its bounds do not depend on the tile.
     fn enough_iterations(&mut self) -> Value {
-        let inner = self.s.deferral.as_ref().map(|d| d.inner);
+        let inner = self.given.schedule.deferral.as_ref().map(|d| d.inner);
         let args = inner.map_or(&[][..], |i| self.data(i).args);
         let bounds: Vec<Value> = args[..3].iter().map(|&v| self.outside(v)).collect();
         let last = self.parts() as i64 - 1;
@@ -67,7 +68,7 @@ impl Expand<'_, '_> {
 
     /// A value defined outside the loop over tiles, or a constant.
     fn outside(&mut self, v: Value) -> Value {
-        match self.program.func.constant(v) {
+        match self.given.program.func.constant(v) {
             Some(c) => self.at().imm(c),
             None => self.value(v),
         }
@@ -86,25 +87,25 @@ impl Expand<'_, '_> {
     }
 
     fn pipelined(&mut self, outer: Inst) -> Result<()> {
-        let Some(deferral) = self.s.deferral.as_ref() else { return Ok(()) };
+        let Some(deferral) = self.given.schedule.deferral.as_ref() else { return Ok(()) };
         let d = self.data(outer);
-        let deferred_values = pending(&self.program.func, deferral);
-        let types: Vec<Ty> = deferred_values.iter().map(|&v| self.program.func.ty(v)).collect();
+        let deferred_values = pending(&self.given.program.func, deferral);
+        let types: Vec<Ty> = deferred_values.iter().map(|&v| self.given.program.func.ty(v)).collect();
         let rings = self.rings_inside(outer);
         let [low, high, step] = [self.value(d.args[0]), self.value(d.args[1]), self.value(d.args[2])];
-        let body = self.func.new_block();
-        let exit = self.func.new_block();
+        let body = self.code.func.new_block();
+        let exit = self.code.func.new_block();
         let nothing: Vec<Value> = types.iter().map(|&t| self.nothing_of(t)).collect();
         let none = self.at().imm_of(Ty::Pred, 0);
         let into = [nothing, vec![none], self.ring_values(&rings)].concat();
         let some = self.at().compare(CmpOp::Lt, low, high);
         self.branch(some, (body, &[&[low], &into[..]].concat()), (exit, &into));
 
-        self.func.order.push(body);
-        self.block = body;
-        let counter = self.func.append_param(body, Ty::B32, true);
-        let source = self.program.func.blocks[d.blocks[0]].params[0];
-        self.env.insert(source, counter);
+        self.code.func.order.push(body);
+        self.code.block = body;
+        let counter = self.code.func.append_param(body, Ty::B32, true);
+        let source = self.given.program.func.blocks[d.blocks[0]].params[0];
+        self.from.env.insert(source, counter);
         self.kept_params(body, &deferred_values, &types, &rings);
         self.forget_scratch();
         self.walk(d.blocks[0])?;
@@ -116,8 +117,8 @@ impl Expand<'_, '_> {
         let more = self.at().compare(CmpOp::Lt, counter, high);
         self.branch(more, (body, &[&[counter], &out[..]].concat()), (exit, &out));
 
-        self.func.order.push(exit);
-        self.block = exit;
+        self.code.func.order.push(exit);
+        self.code.block = exit;
         self.kept_params(exit, &deferred_values, &types, &rings);
         self.last_tile();
         Ok(())
@@ -132,34 +133,34 @@ impl Expand<'_, '_> {
         rings: &[warplift_ir::machine::Ring],
     ) {
         for (&v, &ty) in deferred_values.iter().zip(types) {
-            let uniform = self.program.func.values[v].uniform;
-            let p = self.func.append_param(block, ty, uniform);
+            let uniform = self.given.program.func.values[v].uniform;
+            let p = self.code.func.append_param(block, ty, uniform);
             self.deferred.overlay.insert(v, p);
         }
-        self.deferred.have = Some(self.func.append_param(block, Ty::Pred, true));
+        self.deferred.have = Some(self.code.func.append_param(block, Ty::Pred, true));
         self.ring_params(block, rings);
     }
 
     /// Stores of the last tile.
     fn last_tile(&mut self) {
-        let [drain, done] = [self.func.new_block(), self.func.new_block()];
+        let [drain, done] = [self.code.func.new_block(), self.code.func.new_block()];
         if let Some(have) = self.deferred.have.take() {
             self.branch(have, (drain, &[]), (done, &[]));
         }
-        self.func.order.push(drain);
-        self.block = drain;
+        self.code.func.order.push(drain);
+        self.code.block = drain;
         for part in 0..self.parts() {
             self.deferred_part(part);
         }
         self.deferred.overlay.clear();
         self.jump(done, &[]);
-        self.func.order.push(done);
-        self.block = done;
+        self.code.func.order.push(done);
+        self.code.block = done;
     }
 
     /// One part of the held results' stores.
     pub fn deferred_part(&mut self, part: usize) {
-        let Some(deferral) = self.s.deferral.as_ref() else { return };
+        let Some(deferral) = self.given.schedule.deferral.as_ref() else { return };
         self.deferred.inside = true;
         for &inst in &deferral.parts[part] {
             self.constants(inst);
@@ -201,8 +202,8 @@ impl Expand<'_, '_> {
     fn constants(&mut self, inst: Inst) {
         let d = self.data(inst);
         for &v in d.args {
-            if let Some(c) = self.program.func.constant(v) {
-                let ty = self.program.func.ty(v);
+            if let Some(c) = self.given.program.func.constant(v) {
+                let ty = self.given.program.func.ty(v);
                 let made = self.at().value(NewInst::new(Opcode::Const, &[], &[ty]).attr(Attr::Imm(c)));
                 self.deferred.overlay.insert(v, made);
             }
@@ -215,14 +216,14 @@ impl Expand<'_, '_> {
         let kept = self.kept_carries(inner);
         self.show_read_inside(inner);
         self.lead_in(inner);
-        let source = self.program.func.blocks[d.blocks[0]].params.clone();
+        let source = self.given.program.func.blocks[d.blocks[0]].params.clone();
         let (low, step) = (self.value(d.args[0]), self.value(d.args[2]));
         let mut carried: Vec<Value> = kept.iter().map(|&n| self.value(d.args[3 + n])).collect();
         let mut counter = low;
         for part in 0..self.parts() {
-            self.env.insert(source[0], counter);
+            self.from.env.insert(source[0], counter);
             for (&n, &v) in kept.iter().zip(&carried) {
-                self.env.insert(source[1 + n], v);
+                self.from.env.insert(source[1 + n], v);
             }
             self.deferred.part = Some(part);
             let yields = self.walk(d.blocks[0])?;

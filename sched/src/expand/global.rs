@@ -8,79 +8,16 @@
 //! Views of one pointer argument may overlap; other arguments are other memory. Tiles of a persistent kernel have
 //! no order among each other, as blocks have none.
 
+use super::footprints::Accesses;
 use super::role::Expand;
-use warplift_ir::machine::{Attr, GlobalAccess, Inst};
-
-/// The footprints of accesses since the last barrier.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Footprints {
-    #[default]
-    None,
-    One(u32),
-    Several,
-}
-
-impl Footprints {
-    fn join(self, other: Self) -> Self {
-        match (self, other) {
-            (Self::None, x) | (x, Self::None) => x,
-            (a, b) if a == b => a,
-            _ => Self::Several,
-        }
-    }
-
-    /// Whether each thread meets only accesses of its own.
-    fn admits(self, footprint: u32) -> bool {
-        match self {
-            Self::None => true,
-            Self::One(f) => f == footprint && f != GlobalAccess::SHARED,
-            Self::Several => false,
-        }
-    }
-}
-
-/// What happened to the memory of a pointer argument.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Accesses {
-    written: Footprints,
-    read: Footprints,
-}
-
-impl Accesses {
-    /// Adds what happened on another way, or before.
-    pub fn join(&mut self, other: Self) {
-        self.written = self.written.join(other.written);
-        self.read = self.read.join(other.read);
-    }
-
-    fn of(footprint: u32, writes: bool) -> Self {
-        let (one, none) = (Footprints::One(footprint), Footprints::None);
-        if writes { Self { written: one, read: none } } else { Self { written: none, read: one } }
-    }
-
-    /// What an earlier iteration may have done: the indices of a footprint were others there. Stores by one
-    /// footprint alone go to tiles of their own.
-    fn of_earlier_iteration(self) -> Self {
-        match (self.written, self.read) {
-            (Footprints::None, _) | (_, Footprints::None) => self,
-            _ => Self { written: Footprints::Several, read: Footprints::Several },
-        }
-    }
-}
-
-/// An access as it is emitted: the order is made.
-pub(super) fn plain(attr: &Attr) -> Attr {
-    match *attr {
-        Attr::GlobalMem { offset, count, .. } => Attr::Mem { offset, count },
-        ref other => other.clone(),
-    }
-}
+use crate::analysis::{global_access, global_accesses_inside};
+use warplift_ir::machine::{Attr, Inst};
 
 impl Expand<'_, '_> {
     /// Meets before an access to what other threads may have touched.
     pub fn order_global(&mut self, inst: Inst) {
-        let Some((access, writes)) = crate::graph::global_access(self.data(inst)) else { return };
-        let before = self.seen.global.get(&access.pointer).copied().unwrap_or_default();
+        let Some((access, writes)) = global_access(self.data(inst)) else { return };
+        let before = self.memory.seen.global.get(&access.pointer).copied().unwrap_or_default();
         let read = !writes || before.read.admits(access.footprint);
         if !read || !before.written.admits(access.footprint) {
             self.block_barrier();
@@ -89,7 +26,7 @@ impl Expand<'_, '_> {
     }
 
     fn see_global(&mut self, pointer: u32, accesses: Accesses) {
-        self.seen.global.entry(pointer).or_default().join(accesses);
+        self.memory.seen.global.entry(pointer).or_default().join(accesses);
     }
 
     /// At the start of a loop's body an iteration may precede.
@@ -98,7 +35,7 @@ impl Expand<'_, '_> {
             return;
         }
         let mut inside = rustc_hash::FxHashMap::<u32, Accesses>::default();
-        for (access, writes) in crate::graph::global_accesses_inside(&self.program.func, inst) {
+        for (access, writes) in global_accesses_inside(&self.given.program.func, inst) {
             inside.entry(access.pointer).or_default().join(Accesses::of(access.footprint, writes));
         }
         for (pointer, accesses) in inside {

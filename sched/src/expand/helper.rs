@@ -10,7 +10,7 @@
 
 use super::copying_warps;
 use super::role::Expand;
-use crate::Result;
+use crate::error::Result;
 use warplift_ir::machine::{Block, Ring, RingData, RingFill, RoleKind, Value};
 use warplift_ir::target::Opcode;
 use warplift_ir::tile::CmpOp;
@@ -21,23 +21,23 @@ impl<'a> Expand<'_, 'a> {
         let Some((ring, number)) = self.handoff_in(block).zip(self.own.helper) else {
             return self.walk(block);
         };
-        let [work, on] = [self.func.new_block(), self.func.new_block()];
+        let [work, on] = [self.code.func.new_block(), self.code.func.new_block()];
         let slot = self.ring(ring).slot;
-        let helpers = copying_warps(self.program, RoleKind::Helper);
+        let helpers = copying_warps(self.given.program, RoleKind::Helper);
         let helpers = self.at().imm(i64::from(helpers));
         let slot_owner = self.at().int(Opcode::RemU32, slot, helpers);
         let mine = self.at().compare(CmpOp::Eq, slot_owner, number);
         self.branch(mine, (work, &[]), (on, &[]));
-        self.func.order.push(work);
-        self.block = work;
+        self.code.func.order.push(work);
+        self.code.block = work;
         self.own.in_slot = true;
         let yields = self.walk(block)?;
         self.own.in_slot = false;
         self.jump(on, &[]);
-        self.func.order.push(on);
-        self.block = on;
+        self.code.func.order.push(on);
+        self.code.block = on;
         let moved: Vec<Ring> =
-            self.s.rings.iter().filter(|(_, r)| self.moves_in(r, block)).map(|r| r.0).collect();
+            self.given.schedule.rings.iter().filter(|(_, r)| self.moves_in(r, block)).map(|r| r.0).collect();
         moved.into_iter().for_each(|r| self.advance(r));
         Ok(yields)
     }
@@ -45,6 +45,11 @@ impl<'a> Expand<'_, 'a> {
     /// The ring by which helpers hand on what they make in a block.
     fn handoff_in(&self, block: Block) -> Option<Ring> {
         let here = |r: &RingData| r.fill == RingFill::Helper && r.blocks.contains(&block);
-        self.s.rings.iter().find(|(_, r)| self.role == RoleKind::Helper && here(r)).map(|(r, _)| r)
+        self.given
+            .schedule
+            .rings
+            .iter()
+            .find(|(_, r)| self.who.role == RoleKind::Helper && here(r))
+            .map(|(r, _)| r)
     }
 }

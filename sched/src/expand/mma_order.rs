@@ -1,27 +1,26 @@
 //! Barriers of warpgroups that take turns at the tensor cores; see [`crate::mma_order`].
 
 use super::role::Expand;
-use crate::schedule::WARPGROUP;
+use crate::analysis::WARPGROUP;
+use crate::schedule::{NamedBarrier, NamedBarriers};
 use warplift_ir::machine::{Attr, Guard, Inst, NewInst, Ty, Value};
 use warplift_ir::target::Opcode;
 use warplift_ir::tile::CmpOp;
 
-/// The first of the turns' barriers: those before it are for all threads, and for those that compute.
-const FIRST_BARRIER: i64 = 2;
 /// Threads at a barrier: those that wait for their turn, and those that wake them.
 const THREADS: i64 = 2 * 32 * WARPGROUP as i64;
 
 impl Expand<'_, '_> {
     /// Which warpgroup this is, as a predicate for each; the last one wakes the first.
     pub fn open_mma_order(&mut self) {
-        if self.s.mma_order.is_empty() {
+        if self.given.schedule.mma_order.is_empty() {
             return;
         }
         let thread = self.at().op(Opcode::Tid, &[], Ty::B32);
         let threads = self.at().imm(i64::from(32 * WARPGROUP));
         let group = self.at().int(Opcode::DivU32, thread, threads);
         let group = self.at().op(Opcode::Uniform, &[group], Ty::B32);
-        for n in 0..self.program.warps / WARPGROUP {
+        for n in 0..self.given.program.warps / WARPGROUP {
             let n = self.at().imm(n.into());
             let own: Value = self.at().compare(CmpOp::Eq, group, n);
             self.own.group.push(own);
@@ -38,14 +37,14 @@ impl Expand<'_, '_> {
 
     /// Before the first product of an iteration every warpgroup waits for its turn.
     pub fn begin_mmas(&mut self, product: Inst) {
-        if self.s.mma_order.iter().any(|t| t.first == product) && !self.own.group.is_empty() {
+        if self.given.schedule.mma_order.iter().any(|t| t.first == product) && !self.own.group.is_empty() {
             (0..self.own.group.len()).for_each(|n| self.wait_order(n));
         }
     }
 
     /// Behind the last one it wakes the next.
     pub fn end_mmas(&mut self, product: Inst) {
-        if self.s.mma_order.iter().any(|t| t.last == product) && !self.own.group.is_empty() {
+        if self.given.schedule.mma_order.iter().any(|t| t.last == product) && !self.own.group.is_empty() {
             (0..self.own.group.len()).for_each(|n| self.wake(n));
         }
     }
@@ -61,7 +60,8 @@ impl Expand<'_, '_> {
     /// A warpgroup's instruction on the barrier of the same or another.
     fn order_barrier(&mut self, op: Opcode, group: usize, barrier: usize) {
         let guard = Some(Guard { pred: self.own.group[group], negated: false });
-        let attr = Attr::Imm2(FIRST_BARRIER + barrier as i64, THREADS);
+        let barriers = NamedBarriers::of(self.given.program, self.given.schedule.producer);
+        let attr = Attr::Imm2(barriers.id(NamedBarrier::Turn(barrier as u32)), THREADS);
         self.at().push(NewInst::new(op, &[], &[]).attr(attr).guard(guard));
     }
 }

@@ -16,9 +16,8 @@ mod blocks;
 mod consumer;
 mod control;
 mod cp_async;
-mod cse;
-mod dce;
 mod deferred;
+mod footprints;
 mod global;
 mod helper;
 mod mma_order;
@@ -27,24 +26,20 @@ mod pdl;
 mod producer;
 mod ring;
 mod role;
+mod setmaxnreg;
 mod setup;
 mod staging;
+mod state;
 mod unroll;
 mod wgmma_pipelining;
 
-pub(crate) use cp_async::can_lead;
-pub use cse::do_cse as do_value_numbering;
-pub(crate) use cse::rename;
-pub use dce::do_dce as do_dead_code;
-pub(crate) use pdl::hoisted_before_wait;
-pub(crate) use unroll::slots_of;
+pub use setmaxnreg::do_setmaxnreg;
 
-use crate::graph::{Graph, Node};
-use crate::schedule::budgets;
-use crate::setmaxnreg::most;
-use crate::{Result, SchedError};
+use crate::analysis::{Graph, Node, budgets, hoisted_before_wait, most};
+use crate::error::{Result, SchedError};
 use role::Expand;
 use rustc_hash::FxHashSet;
+use state::{Given, Who};
 use warplift_ir::machine::{Inst, Program, Role, RoleKind, Schedule, Scheduled, SharedMap};
 use warplift_ir::target::{Effect, Opcode, Target};
 
@@ -80,7 +75,7 @@ pub fn do_expand_roles<'a>(
     let setup = setup::do_setup(program, &launch, schedule, &shared);
     let expand = |role: RoleKind| {
         let needed = kept(program, schedule, &graph, role);
-        Expand::new(program, schedule, &shared, role, needed, &parts)
+        Expand::new(Given { program, schedule, smem: &shared, parts: &parts }, Who { role, needed })
     };
     let each = program.warps * program.teams;
     let mut roles = Vec::new();

@@ -10,7 +10,7 @@
 //! barriers, and a stage that only the asynchronous proxy has written and read needs none.
 
 use super::role::Expand;
-use crate::cluster::box_rows;
+use crate::schedule::box_rows;
 use rustc_hash::{FxHashMap, FxHashSet};
 use warplift_ir::machine::{
     Attr, Cursor, Guard, Inst, LaunchInfo, NewInst, Program, Ring, Schedule, Ty, Value,
@@ -54,7 +54,7 @@ impl Expand<'_, '_> {
         if let Some(r) = self.own.rank {
             return r;
         }
-        let entry = self.func.entry;
+        let entry = self.code.func.entry;
         let r = self.before_end(entry, |c| {
             let rank = c.op(Opcode::ClusterRank, &[], Ty::B32);
             c.op(Opcode::Uniform, &[rank], Ty::B32)
@@ -69,7 +69,7 @@ impl Expand<'_, '_> {
             return b;
         }
         let (rank, base) = (self.rank(), self.shared_base());
-        let entry = self.func.entry;
+        let entry = self.code.func.entry;
         let b = self.before_end(entry, |c| {
             let one = c.imm(1);
             let other = c.int(Opcode::Xor, rank, one);
@@ -85,10 +85,10 @@ impl Expand<'_, '_> {
         block: warplift_ir::machine::Block,
         make: impl FnOnce(&mut Cursor<'_, '_>) -> Value,
     ) -> Value {
-        let ended = self.func.terminator(block).filter(|&t| !self.func.insts[t].targets.is_empty());
-        let at = self.func.blocks[block].insts.len() - usize::from(ended.is_some());
-        let loc = self.loc;
-        self.func.insert_at(block, at, |func| make(&mut Cursor::new(func, block, loc)))
+        let ended = self.code.func.terminator(block).filter(|&t| !self.code.func.insts[t].targets.is_empty());
+        let at = self.code.func.blocks[block].insts.len() - usize::from(ended.is_some());
+        let loc = self.code.loc;
+        self.code.func.insert_at(block, at, |func| make(&mut Cursor::new(func, block, loc)))
     }
 
     /// Tells the other block's producer that this warp has done with a stage.
@@ -103,8 +103,8 @@ impl Expand<'_, '_> {
     /// This block's part of a load that goes to all blocks.
     pub fn fill_part(&mut self, inst: Inst, to: Value, barrier: Value) {
         let d = self.data(inst);
-        let (Attr::Tma(t), Some(rows)) = (&d.attr, box_rows(self.program, inst)) else { return };
-        let blocks = self.program.launch.cluster;
+        let (Attr::Tma(t), Some(rows)) = (&d.attr, box_rows(self.given.program, inst)) else { return };
+        let blocks = self.given.program.launch.cluster;
         let (rows, bytes) = (rows / blocks, t.bytes / blocks);
         let rank = self.rank();
         let moved = self.at().mul_imm(rank, bytes.into());
@@ -113,7 +113,7 @@ impl Expand<'_, '_> {
         args.extend(self.values(d.args));
         let down = self.at().mul_imm(rank, rows.into());
         args[3] = self.at().add(args[3], down);
-        let map = self.parts.get(&t.map).copied().unwrap_or(t.map);
+        let map = self.given.parts.get(&t.map).copied().unwrap_or(t.map);
         let multicast = ((1u32 << blocks) - 1) as u16;
         let attr = warplift_ir::machine::TmaAttr { place: None, map, bytes, multicast, ..*t };
         self.at().push(NewInst::new(Opcode::TmaLoad, &args, &[]).attr(Attr::Tma(attr)));
@@ -121,7 +121,7 @@ impl Expand<'_, '_> {
 
     /// No block ends while another may still send to it.
     pub fn leave_together(&mut self) {
-        if self.s.rings.values().any(|r| r.cluster) {
+        if self.given.schedule.rings.values().any(|r| r.cluster) {
             self.at().push(NewInst::new(Opcode::ClusterArrive, &[], &[]));
             self.at().push(NewInst::new(Opcode::ClusterWait, &[], &[]));
         }

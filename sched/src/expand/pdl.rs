@@ -10,37 +10,11 @@
 //! Epilogue warps load what they hold for all tiles before they wait, where the mapping lets all of it be read early.
 
 use super::role::Expand;
-use crate::Result;
-use crate::graph::global_access;
-use rustc_hash::FxHashSet;
-use warplift_ir::machine::{Attr, Inst, InstData, NewInst, Program, Ring, RoleKind};
+use super::state::WaitPhase;
+use crate::analysis::{global_access, hoisted_before_wait};
+use crate::error::Result;
+use warplift_ir::machine::{Attr, Inst, InstData, NewInst, Ring, RoleKind};
 use warplift_ir::target::Opcode;
-
-/// Which loads of a stage are filled.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum WaitPhase {
-    /// All of them.
-    #[default]
-    All,
-    /// Those that need not wait for other grids; the stage is fresh.
-    BeforeWait,
-    /// The others, into a stage whose bytes are expected already.
-    AfterWait,
-}
-
-/// Numbers of the arrays that epilogue warps read before they wait: all that the kernel's own block reads, if all may be early.
-pub(crate) fn hoisted_before_wait(program: &Program<'_>) -> FxHashSet<u32> {
-    let func = &program.func;
-    if !program.launch.pdl || program.epilogue_role.as_ref().is_none_or(|r| r.hoisted_registers == 0) {
-        return FxHashSet::default();
-    }
-    let own = func.blocks[func.entry].insts.iter();
-    let reads = own.filter_map(|&i| global_access(&func.insts[i])).map(|(access, _)| access.pointer);
-    // Arguments are the first parameters, in order.
-    let before_wait = |p: &u32| program.launch.arguments.get(*p as usize).is_some_and(|a| a.before_wait);
-    let all: Option<FxHashSet<u32>> = reads.map(|p| Some(p).filter(before_wait)).collect();
-    all.unwrap_or_default()
-}
 
 impl Expand<'_, '_> {
     /// Whether this role has anything to do with global memory: what only reads stages waits for no grid, as whoever fills
@@ -50,12 +24,12 @@ impl Expand<'_, '_> {
             let copies = d.op == Opcode::CpAsync || matches!(d.attr, Attr::Tma(_));
             copies || global_access(d).is_some()
         };
-        self.program.func.insts.iter().any(|(i, d)| touches(d) && self.keeps(i))
+        self.given.program.func.insts.iter().any(|(i, d)| touches(d) && self.keeps(i))
     }
 
     /// Whether this role reads global memory before it waits for other grids.
     pub fn reads_before_wait(&self) -> bool {
-        self.role == RoleKind::Epilogue && !hoisted_before_wait(self.program).is_empty()
+        self.who.role == RoleKind::Epilogue && !hoisted_before_wait(self.given.program).is_empty()
     }
 
     /// Behind what is read early, before the loop over tiles: waits for other grids.
@@ -67,7 +41,7 @@ impl Expand<'_, '_> {
 
     /// Waits until the grids that this one depends on have ended, where it may start before.
     pub fn wait_for_grids(&mut self) {
-        if self.program.launch.pdl {
+        if self.given.program.launch.pdl {
             self.at().push(NewInst::new(Opcode::GriddepWait, &[], &[]));
         }
     }
@@ -76,12 +50,12 @@ impl Expand<'_, '_> {
     pub fn expand_before_wait(&mut self, inst: Inst) -> Result<()> {
         let d = self.data(inst);
         let mut rings = self.rings_inside(inst);
-        rings.retain(|&r| !self.s.rings[r].fill.is_stored());
+        rings.retain(|&r| !self.given.schedule.rings[r].fill.is_stored());
         let [low, high, step] = [self.value(d.args[0]), self.value(d.args[1]), self.value(d.args[2])];
         let kept = self.kept_carries(inst);
         let inits = kept.iter().map(|&n| self.value(d.args[3 + n])).collect::<Vec<_>>();
         // Rings of one loop that nothing filled before: every stage is free.
-        let stages = rings.iter().map(|&r| self.s.rings[r].depth).min().unwrap_or(1);
+        let stages = rings.iter().map(|&r| self.given.schedule.rings[r].depth).min().unwrap_or(1);
         let stages = self.at().imm(stages.into());
         let ahead = self.at().int(Opcode::MulS32, step, stages);
         let ahead = self.at().add(low, ahead);
@@ -115,7 +89,7 @@ impl Expand<'_, '_> {
         if !self.ring(ring).filled {
             let guard = self.filler();
             match self.ahead.phase {
-                WaitPhase::All if self.s.producer => self.wait_stage(ring),
+                WaitPhase::All if self.given.schedule.producer => self.wait_stage(ring),
                 _ => {}
             }
             if self.ahead.phase != WaitPhase::AfterWait {

@@ -2,8 +2,8 @@
 //! warpgroup keeps those full that only the second half reads, and what all warps would make alike is a whole warp's.
 
 use super::role::Expand;
-use crate::Result;
-use crate::graph::Node;
+use crate::analysis::Node;
+use crate::error::Result;
 use rustc_hash::FxHashSet;
 use warplift_ir::machine::{Attr, Block, Func, Guard, Inst, NewInst, RoleKind, TmaAttr, Ty};
 use warplift_ir::target::Opcode;
@@ -17,13 +17,13 @@ impl<'a> Expand<'_, 'a> {
         registers: Option<u32>,
         others: Vec<(RoleKind, FxHashSet<Node>, u32)>,
     ) -> Result<Func<'a>> {
-        let work = self.func.new_block();
-        let end = self.func.new_block();
+        let work = self.code.func.new_block();
+        let end = self.code.func.new_block();
         if let Some(n) = registers {
             self.at().push(NewInst::new(Opcode::SetmaxnregDec, &[], &[]).attr(Attr::Imm(n.into())));
         }
-        let first = i64::from(self.program.computing_warps());
-        let teams = i64::from(self.program.teams);
+        let first = i64::from(self.given.program.computing_warps());
+        let teams = i64::from(self.given.program.teams);
         let thread = self.at().op(Opcode::Tid, &[], Ty::B32);
         let five = self.at().imm(5);
         let warp = self.at().int(Opcode::ShrU32, thread, five);
@@ -37,13 +37,13 @@ impl<'a> Expand<'_, 'a> {
         self.own.elected = Some(elected);
         let both = self.at().op(Opcode::AndPred, &[mine, elected], Ty::Pred);
         self.shared_base();
-        let mut next = if others.is_empty() { end } else { self.func.new_block() };
+        let mut next = if others.is_empty() { end } else { self.code.func.new_block() };
         self.branch(both, (work, &[]), (next, &[]));
         self.copy_all(work, end)?;
-        let (last, mut before) = (others.len(), i64::from(self.program.teams));
+        let (last, mut before) = (others.len(), i64::from(self.given.program.teams));
         for (n, (role, needed, warps)) in others.into_iter().enumerate() {
-            self.func.order.push(next);
-            self.block = next;
+            self.code.func.order.push(next);
+            self.code.block = next;
             let number = self.at().add_imm(team, -before);
             before += i64::from(warps);
             let all = self.at().imm(before);
@@ -57,31 +57,32 @@ impl<'a> Expand<'_, 'a> {
                 }
             };
             let mine = self.at().op(Opcode::AndPred, &[below, behind], Ty::Pred);
-            let work = self.func.new_block();
-            next = if n + 1 == last { end } else { self.func.new_block() };
+            let work = self.code.func.new_block();
+            next = if n + 1 == last { end } else { self.code.func.new_block() };
             self.branch(mine, (work, &[]), (next, &[]));
-            (self.role, self.needed) = (role, needed);
+            (self.who.role, self.who.needed) = (role, needed);
             self.own.helper = (role == RoleKind::Helper).then_some(number);
-            self.env.clear();
+            self.from.env.clear();
             self.copy_all(work, end)?;
         }
-        self.func.order.push(end);
-        self.block = end;
+        self.code.func.order.push(end);
+        self.code.block = end;
         self.leave_together();
         self.at().push(NewInst::new(Opcode::Ret, &[], &[]));
-        Ok(self.func)
+        Ok(self.code.func)
     }
 
     /// All that one thread copies, or a helper does, from the block `work` on; then it goes to `end`.
     fn copy_all(&mut self, work: Block, end: Block) -> Result<()> {
-        self.func.order.push(work);
-        self.block = work;
+        self.code.func.order.push(work);
+        self.code.block = work;
         self.open_rings();
         // Who runs the early loop waits behind its first stages; a helper reads what others have waited for.
-        if self.role.copies() && self.s.before_wait.is_none_or(|looped| !self.keeps(looped)) {
+        if self.who.role.copies() && self.given.schedule.before_wait.is_none_or(|looped| !self.keeps(looped))
+        {
             self.wait_for_grids();
         }
-        self.walk(self.program.func.entry)?;
+        self.walk(self.given.program.func.entry)?;
         self.jump(end, &[]);
         Ok(())
     }
@@ -92,7 +93,7 @@ impl<'a> Expand<'_, 'a> {
             return Ok(());
         }
         match self.data(inst).op {
-            Opcode::For if self.s.before_wait == Some(inst) => self.expand_before_wait(inst),
+            Opcode::For if self.given.schedule.before_wait == Some(inst) => self.expand_before_wait(inst),
             Opcode::For => self.expand_for(inst),
             Opcode::If => self.expand_if(inst),
             Opcode::Yield | Opcode::Await => Ok(()),
@@ -119,7 +120,7 @@ impl<'a> Expand<'_, 'a> {
         }
         let to = self.stage_address(ring, place.buffer, place.offset);
         let barrier = self.full_barrier(ring);
-        if self.s.multicast[inst] {
+        if self.given.schedule.multicast[inst] {
             return self.fill_part(inst, to, barrier);
         }
         let args = [vec![to, barrier], self.values(d.args)].concat();
@@ -131,13 +132,13 @@ impl<'a> Expand<'_, 'a> {
     /// it to be one (of a predicate by its number it makes a loop over lanes around every copy). All threads step through
     /// the copies: behind a branch 32 copies of 2 KB are issued so fast that a row of 64 KB takes longer (measured).
     pub fn filler(&mut self) -> Option<Guard> {
-        if self.s.producer {
+        if self.given.schedule.producer {
             return None;
         }
         let pred = match self.own.first {
             Some(p) => p,
             None => {
-                let (entry, threads) = (self.func.entry, i64::from(32 * self.program.warps));
+                let (entry, threads) = (self.code.func.entry, i64::from(32 * self.given.program.warps));
                 let p = self.before_end(entry, |c| {
                     let thread = c.op(Opcode::Tid, &[], Ty::B32);
                     let threads = c.imm(threads);

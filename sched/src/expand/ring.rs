@@ -5,28 +5,17 @@
 //! the first round of waits returns at once.
 
 use super::role::Expand;
-use crate::smem::BARRIER;
-use crate::stage::{fills_first, fills_last};
+use super::state::RingState;
+use crate::analysis::BARRIER;
+use crate::schedule::{fills_first, fills_last};
 use warplift_ir::machine::{Attr, Guard, NewInst, Place, Ring, RingFill, RoleKind, StageRelease, Ty, Value};
 use warplift_ir::target::Opcode;
 use warplift_ir::tile::CmpOp;
 
-/// Position of a role in a ring.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct RingState {
-    pub slot: Value,
-    pub phase: Value,
-    /// Whether this stage's first wait is done.
-    pub open: bool,
-    /// Whether this stage's bytes have been announced here; of copies by threads: whether some were issued
-    /// since the last wait for them.
-    pub filled: bool,
-}
-
 impl Expand<'_, '_> {
     /// Counters of all rings at role entry.
     pub fn open_rings(&mut self) {
-        for ring in self.s.rings.keys().collect::<Vec<_>>() {
+        for ring in self.given.schedule.rings.keys().collect::<Vec<_>>() {
             let first = i64::from(self.is_filler(ring));
             let slot = self.at().imm(0);
             let phase = self.at().imm(first);
@@ -36,16 +25,16 @@ impl Expand<'_, '_> {
 
     /// Whether this role fills a ring: it waits for empty stages and says that they are full.
     fn is_filler(&self, ring: Ring) -> bool {
-        match self.s.rings[ring].fill {
-            RingFill::Handoff => self.role == RoleKind::Consumer,
-            RingFill::Helper => self.role == RoleKind::Helper,
-            RingFill::Tma | RingFill::CpAsync => self.role.copies(),
+        match self.given.schedule.rings[ring].fill {
+            RingFill::Handoff => self.who.role == RoleKind::Consumer,
+            RingFill::Helper => self.who.role == RoleKind::Helper,
+            RingFill::Tma | RingFill::CpAsync => self.who.role.copies(),
         }
     }
 
     /// Whether this access is the first to a stage that one role hands on to another.
     pub fn opens_handoff(&self, ring: Ring) -> bool {
-        self.s.rings[ring].fill.is_stored() && !self.ring(ring).open
+        self.given.schedule.rings[ring].fill.is_stored() && !self.ring(ring).open
     }
 
     pub fn ring(&self, ring: Ring) -> RingState {
@@ -59,7 +48,7 @@ impl Expand<'_, '_> {
 
     /// The ring whose slots and phases are those of what a helper hands on.
     fn leader(&self, ring: Ring) -> Option<Ring> {
-        match (self.s.rings[ring].fill, self.s.rings[ring].release) {
+        match (self.given.schedule.rings[ring].fill, self.given.schedule.rings[ring].release) {
             (RingFill::Helper, StageRelease::With(leader)) => Some(leader),
             _ => None,
         }
@@ -67,7 +56,7 @@ impl Expand<'_, '_> {
 
     /// The ring that fills a buffer.
     pub fn ring_of(&self, buffer: warplift_ir::machine::Buffer) -> Option<Ring> {
-        self.s.rings.iter().find(|(_, r)| r.buffers.contains(&buffer)).map(|(r, _)| r)
+        self.given.schedule.rings.iter().find(|(_, r)| r.buffers.contains(&buffer)).map(|(r, _)| r)
     }
 
     /// Address of a stage's full barrier; the empty one stands `depth` barriers behind it.
@@ -87,16 +76,17 @@ impl Expand<'_, '_> {
 
     /// Constant offset of the full or empty barriers from the start of shared memory.
     pub fn barrier_offset(&self, ring: Ring, empty: bool) -> i32 {
-        let depth = self.s.rings[ring].depth;
-        (self.shared.barriers[ring] + if empty { depth * BARRIER } else { 0 }) as i32
+        let depth = self.given.schedule.rings[ring].depth;
+        (self.given.smem.barriers[ring] + if empty { depth * BARRIER } else { 0 }) as i32
     }
 
     /// Spins until the stage is full (who reads it) or empty (who fills it, unless it is known to be).
     pub fn wait_stage(&mut self, ring: Ring) {
-        let data = &self.s.rings[ring];
-        let empty = data.release != StageRelease::Alone || fills_first(&self.program.func, data, self.source);
+        let data = &self.given.schedule.rings[ring];
+        let empty = data.release != StageRelease::Alone
+            || fills_first(&self.given.program.func, data, self.from.source);
         // What consumers handed on says that all they waited for is there.
-        let rereads = self.role == RoleKind::Epilogue && data.rereads.contains(&self.source);
+        let rereads = self.who.role == RoleKind::Epilogue && data.rereads.contains(&self.from.source);
         if !rereads && (!self.is_filler(ring) || !empty) {
             self.spin(ring);
         }
@@ -118,7 +108,7 @@ impl Expand<'_, '_> {
     /// Announces the bytes of a fill.
     pub fn expect(&mut self, ring: Ring, guard: Option<Guard>) {
         let address = self.full_barrier(ring);
-        let bytes = i64::from(self.s.rings[ring].bytes);
+        let bytes = i64::from(self.given.schedule.rings[ring].bytes);
         let new = NewInst::new(Opcode::MbarExpectTx, &[address], &[]).attr(Attr::Imm(bytes));
         self.at().push(new.guard(guard));
         if let Some(state) = &mut self.rings[ring] {
@@ -137,20 +127,20 @@ impl Expand<'_, '_> {
     pub fn stage_address(&mut self, ring: Ring, buffer: warplift_ir::machine::Buffer, offset: u32) -> Value {
         let base = self.shared_base();
         let slot = self.ring(ring).slot;
-        let data = &self.program.buffers[buffer];
+        let data = &self.given.program.buffers[buffer];
         let stage = i64::from(data.stride());
         let moved = self.at().mul_imm(slot, stage);
         let at = self.at().add(base, moved);
-        let start = i64::from(self.shared.buffers[buffer] + offset);
+        let start = i64::from(self.given.smem.buffers[buffer] + offset);
         self.at().add_imm(at, start)
     }
 
     /// Address of a thread's offset in a slot, and the constant part.
     pub fn stage_place(&mut self, ring: Ring, slot: Value, offset: Value, place: Place) -> (Value, i32) {
-        debug_assert!(self.s.rings[ring].buffers.contains(&place.buffer));
-        let stride = self.program.buffers[place.buffer].stride();
-        let first = (self.shared.buffers[place.buffer] + place.offset) as i32;
-        if let Some(known) = self.func.constant(slot) {
+        debug_assert!(self.given.schedule.rings[ring].buffers.contains(&place.buffer));
+        let stride = self.given.program.buffers[place.buffer].stride();
+        let first = (self.given.smem.buffers[place.buffer] + place.offset) as i32;
+        if let Some(known) = self.code.func.constant(slot) {
             return (self.address_once(offset), first + known as i32 * stride as i32);
         }
         let base = self.shared_base();
@@ -164,26 +154,26 @@ impl Expand<'_, '_> {
         if !self.ring(ring).open {
             return;
         }
-        if self.s.rings[ring].fill == RingFill::CpAsync {
+        if self.given.schedule.rings[ring].fill == RingFill::CpAsync {
             self.finish_copies(ring);
             self.wait_wgmma();
-            if self.s.rings[ring].depth == 1 {
+            if self.given.schedule.rings[ring].depth == 1 {
                 self.block_barrier();
             }
-        } else if !self.s.producer {
+        } else if !self.given.schedule.producer {
             self.wait_wgmma();
-            if self.s.rings[ring].release != StageRelease::Never {
+            if self.given.schedule.rings[ring].release != StageRelease::Never {
                 self.keep_from_copies(ring);
                 self.block_barrier();
             }
-        } else if !self.role.copies() {
+        } else if !self.who.role.copies() {
             self.wait_wgmma();
-            let data = &self.s.rings[ring];
-            let kept = self.role == RoleKind::Consumer && !data.rereads.is_empty();
+            let data = &self.given.schedule.rings[ring];
+            let kept = self.who.role == RoleKind::Consumer && !data.rereads.is_empty();
             // What a helper has read, consumers hand back: they wait for what comes of it.
-            let told = self.role == RoleKind::Helper || data.release != StageRelease::Alone;
+            let told = self.who.role == RoleKind::Helper || data.release != StageRelease::Alone;
             let told = told && !self.is_filler(ring);
-            if kept || told || fills_last(&self.program.func, data, self.source) {
+            if kept || told || fills_last(&self.given.program.func, data, self.from.source) {
                 return self.advance(ring);
             }
             self.keep_from_copies(ring);
@@ -200,7 +190,7 @@ impl Expand<'_, '_> {
     /// What threads have read, the next copies may overwrite only behind a proxy fence: without one they overtake reads
     /// that still wait behind stores (measured: rows of layer_norm that held columns of the block's next row).
     fn keep_from_copies(&mut self, ring: Ring) {
-        let data = &self.s.rings[ring];
+        let data = &self.given.schedule.rings[ring];
         if data.threads_read && data.fill == RingFill::Tma {
             self.fence();
         }
@@ -209,14 +199,14 @@ impl Expand<'_, '_> {
     /// This warp has done with a stage: read it, or filled it for others. Where another ring's release, or none, tells
     /// so, nothing is to do.
     pub fn release(&mut self, ring: Ring, slot: Value, guard: Option<Guard>) {
-        if self.s.rings[ring].release != StageRelease::Alone && !self.is_filler(ring) {
+        if self.given.schedule.rings[ring].release != StageRelease::Alone && !self.is_filler(ring) {
             return;
         }
         let address = self.barrier_at(slot);
         let offset = i64::from(self.barrier_offset(ring, !self.is_filler(ring)));
         let address = self.at().add_imm(address, offset);
         self.at().push(NewInst::new(Opcode::MbarArrive, &[address], &[]).guard(guard));
-        if self.s.rings[ring].cluster {
+        if self.given.schedule.rings[ring].cluster {
             self.release_remote(ring, slot, guard);
         }
     }
@@ -228,14 +218,14 @@ impl Expand<'_, '_> {
             self.rings[ring] = Some(RingState { slot, phase, open: false, filled: false });
             return;
         }
-        let depth = i64::from(self.s.rings[ring].depth);
+        let depth = i64::from(self.given.schedule.rings[ring].depth);
         let one = self.at().imm(1);
         let flipped = self.at().int(Opcode::Xor, phase, one);
         if depth == 1 {
             self.rings[ring] = Some(RingState { slot, phase: flipped, open: false, filled: false });
             return;
         }
-        if let Some(known) = self.func.constant(slot) {
+        if let Some(known) = self.code.func.constant(slot) {
             let next = (known + 1) % depth;
             let slot = self.at().imm(next);
             let phase = if next == 0 { flipped } else { phase };

@@ -1,6 +1,7 @@
 //! What all threads do before the roles part: one of them initialises the barriers, then all meet.
 
-use crate::smem::BARRIER;
+use crate::analysis::BARRIER;
+use crate::schedule::{NamedBarrier, NamedBarriers};
 use warplift_ir::machine::{
     Attr, Block, Cursor, Func, Guard, LaunchInfo, NewInst, Program, RingData, RingFill, Schedule, SharedMap,
     StageRelease, Ty, Value,
@@ -100,5 +101,6 @@ fn block_barrier(program: &Program<'_>, s: &Schedule, c: &mut Cursor<'_, '_>) {
     }
     let producers = if s.producer { super::PRODUCER_WARPS } else { 0 };
     let threads = 32 * (program.computing_warps() + producers);
-    c.push(NewInst::new(Opcode::BarSync, &[], &[]).attr(Attr::Imm2(0, threads.into())));
+    let id = NamedBarriers::of(program, s.producer).id(NamedBarrier::Block);
+    c.push(NewInst::new(Opcode::BarSync, &[], &[]).attr(Attr::Imm2(id, threads.into())));
 }

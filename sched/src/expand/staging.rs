@@ -7,7 +7,8 @@
 //!
 //! Each warp has its own part of every slot, so nothing wider than the warp meets.
 
-use super::role::{Expand, Site};
+use super::role::Expand;
+use super::state::Site;
 use warplift_ir::machine::{Attr, Buffer, BufferKind, Guard, Inst, NewInst, Place, TmaAttr, Ty, Value};
 use warplift_ir::target::Opcode;
 
@@ -23,10 +24,10 @@ impl Expand<'_, '_> {
             return self.stage_place(ring, self.ring(ring).slot, offset, place);
         }
         let base = self.shared_base();
-        let data = &self.program.buffers[place.buffer];
+        let data = &self.given.program.buffers[place.buffer];
         let at = self.at().add(base, offset);
-        let slot = self.staged.slot_now[place.buffer] * data.stride();
-        (at, (self.shared.buffers[place.buffer] + slot + place.offset) as i32)
+        let slot = self.memory.staged.slot_now[place.buffer] * data.stride();
+        (at, (self.given.smem.buffers[place.buffer] + slot + place.offset) as i32)
     }
 
     /// A store to, or load from, shared memory by threads.
@@ -52,17 +53,17 @@ impl Expand<'_, '_> {
             other => other.clone(),
         };
         let args: Vec<Value> = [address].into_iter().chain(self.values(&d.args[1..])).collect();
-        let types: Vec<Ty> = d.results.iter().map(|&r| self.program.func.ty(r)).collect();
+        let types: Vec<Ty> = d.results.iter().map(|&r| self.given.program.func.ty(r)).collect();
         let guard = d.guard.map(|g| Guard { pred: self.value(g.pred), ..g });
         if let (2.., Opcode::StShared | Opcode::StShared16 | Opcode::StShared8, [to, value]) =
-            (self.program.blocks, d.op, &args[..])
+            (self.given.program.blocks, d.op, &args[..])
         {
             return self.store_everywhere(d.op, [*to, *value], &attr, guard);
         }
         let made = self.at().push(NewInst::new(d.op, &args, &types).attr(attr).guard(guard));
         for (i, &old) in d.results.iter().enumerate() {
-            let new = self.func.insts[made].results[i];
-            self.env.insert(old, new);
+            let new = self.code.func.insts[made].results[i];
+            self.from.env.insert(old, new);
         }
     }
 
@@ -71,13 +72,13 @@ impl Expand<'_, '_> {
             BufferKind::Scratch if reads => self.visible(buffer, false),
             BufferKind::Scratch => self.writable(buffer),
             BufferKind::Staging => {
-                if let Some(&Site { buffer, slot, pending }) = self.staged.sites.get(&inst) {
-                    self.staged.slot_now[buffer] = slot;
+                if let Some(&Site { buffer, slot, pending }) = self.memory.staged.sites.get(&inst) {
+                    self.memory.staged.slot_now[buffer] = slot;
                     if let Some(pending) = pending {
                         self.by_elected(Opcode::BulkWaitRead, Attr::Imm(pending.into()));
                         self.at().push(NewInst::new(Opcode::BarWarpSync, &[], &[]));
                     }
-                    self.seen.scratch[buffer].unfenced = true;
+                    self.memory.seen.scratch[buffer].unfenced = true;
                 }
             }
             BufferKind::Ring => {
@@ -93,10 +94,10 @@ impl Expand<'_, '_> {
         let d = self.data(inst);
         let Attr::Tma(t) = &d.attr else { return };
         let Some(place) = t.place else { return };
-        if self.seen.scratch[place.buffer].unfenced {
+        if self.memory.seen.scratch[place.buffer].unfenced {
             self.at().push(NewInst::new(Opcode::FenceProxyAsync, &[], &[]));
             self.at().push(NewInst::new(Opcode::BarWarpSync, &[], &[]));
-            self.seen.scratch[place.buffer].unfenced = false;
+            self.memory.seen.scratch[place.buffer].unfenced = false;
         }
         let offset = self.value(d.args[0]);
         let (address, constant) = self.place(offset, place);
@@ -123,10 +124,10 @@ impl Expand<'_, '_> {
     /// Whether a copy ends its group: no other follows at once, or none at all where nothing but the block's end
     /// waits for groups.
     fn is_committed(&self, inst: Inst) -> bool {
-        let func = &self.program.func;
+        let func = &self.given.program.func;
         let list = func.blocks.values().find(|b| b.insts.contains(&inst)).map_or(&[][..], |b| &b.insts);
         let mut after = list.iter().skip_while(|&&i| i != inst).skip(1).map(|&i| func.insts[i].op);
-        if self.staged.sites.values().all(|s| s.pending.is_none()) {
+        if self.memory.staged.sites.values().all(|s| s.pending.is_none()) {
             return after.all(|op| op != Opcode::TmaStore);
         }
         after.find(|op| !op.is_pure()) != Some(Opcode::TmaStore)
@@ -134,7 +135,7 @@ impl Expand<'_, '_> {
 
     /// Shared memory must outlive the copies that read it.
     pub fn drain_staging(&mut self) {
-        if self.program.buffers.values().any(|b| b.kind == BufferKind::Staging) {
+        if self.given.program.buffers.values().any(|b| b.kind == BufferKind::Staging) {
             self.by_elected(Opcode::BulkWaitRead, Attr::Imm(0));
         }
     }

@@ -11,36 +11,26 @@
 //! addresses.
 
 use super::control::Rotated;
-use super::role::{Expand, block_inside};
-use warplift_ir::machine::{Inst, Program, Ring, RingData, RoleKind, Schedule, Value};
+use super::role::Expand;
+use crate::schedule::slots_of;
+use warplift_ir::machine::{Inst, Ring, RoleKind, Value};
 use warplift_ir::target::Opcode;
-
-/// Copies of a body at most: more would be code that no instruction cache holds.
-const MOST_COPIES: u32 = 8;
-
-/// How many slots the bodies of a loop would be for: the depth of its deepest ring, if the others' divide it and it is not too
-/// deep.
-pub(crate) fn slots_of(program: &Program<'_>, s: &Schedule, inst: Inst) -> Option<u32> {
-    let inside =
-        |r: &&RingData| r.blocks.iter().chain(&r.rereads).any(|&b| block_inside(&program.func, inst, b));
-    let depths: Vec<u32> = s.rings.values().filter(inside).map(|r| r.depth).collect();
-    let most = *depths.iter().max()?;
-    (most <= MOST_COPIES && depths.iter().all(|d| most.is_multiple_of(*d))).then_some(most)
-}
 
 impl Expand<'_, '_> {
     /// How often the body of a loop stands in one iteration: once, or once for each slot.
     pub fn copies_of_body(&self, l: &Rotated<'_>) -> u32 {
-        let wanted = self.s.loops.iter().any(|s| s.inst == l.inst && s.unrolls);
-        let plain = self.role == RoleKind::Consumer && l.unreleased.is_empty() && self.ahead.most.is_none();
+        let wanted = self.given.schedule.loops.iter().any(|s| s.inst == l.inst && s.unrolls);
+        let plain =
+            self.who.role == RoleKind::Consumer && l.unreleased.is_empty() && self.ahead.most.is_none();
         let possible = wanted && plain && l.rings.iter().all(|&r| self.is_at_zero(r));
-        if possible { slots_of(self.program, self.s, l.inst).unwrap_or(1) } else { 1 }
+        if possible { slots_of(self.given.program, self.given.schedule, l.inst).unwrap_or(1) } else { 1 }
     }
 
     /// Iterations at most of a loop that picks what is held by its counter, in this role.
     pub fn picked(&self, inst: Inst) -> Option<u32> {
         let picks = |&i: &Inst| self.data(i).op == Opcode::Pick && self.keeps(i);
-        let pick = self.program.func.blocks[self.data(inst).blocks[0]].insts.iter().copied().find(picks)?;
+        let pick =
+            self.given.program.func.blocks[self.data(inst).blocks[0]].insts.iter().copied().find(picks)?;
         Some(self.data(pick).args.len() as u32 - 1)
     }
 
@@ -48,12 +38,12 @@ impl Expand<'_, '_> {
     pub fn pick(&mut self, inst: Inst) {
         let d = self.data(inst);
         let hoisted = self.value(d.args[1 + self.own.iteration as usize]);
-        self.env.insert(d.results[0], hoisted);
+        self.from.env.insert(d.results[0], hoisted);
     }
 
     /// Whether a ring is known to be at its first slot here.
     pub fn is_at_zero(&self, ring: Ring) -> bool {
-        self.func.constant(self.ring(ring).slot) == Some(0)
+        self.code.func.constant(self.ring(ring).slot) == Some(0)
     }
 
     /// At the beginning of a body that stands there for each slot: the first one's number.
@@ -71,9 +61,9 @@ impl Expand<'_, '_> {
         if let Some(&made) = self.own.addresses.get(&offset) {
             return made;
         }
-        let (base, entry) = (self.shared_base(), self.func.entry);
-        let at_entry = |i| self.func.blocks[entry].insts.contains(&i);
-        if !self.own.in_copies || !self.func.def(offset).is_some_and(at_entry) {
+        let (base, entry) = (self.shared_base(), self.code.func.entry);
+        let at_entry = |i| self.code.func.blocks[entry].insts.contains(&i);
+        if !self.own.in_copies || !self.code.func.def(offset).is_some_and(at_entry) {
             return self.at().add(base, offset);
         }
         let made = self.before_end(entry, |c| c.add(base, offset));
@@ -83,12 +73,12 @@ impl Expand<'_, '_> {
 
     /// Between two copies of a body: out of the loop, or on with the next iteration's counter and carried values.
     pub fn next_copy(&mut self, l: &Rotated<'_>, more: Value, out: &[Value], next: &[Value]) {
-        let on = self.func.new_block();
+        let on = self.code.func.new_block();
         self.branch(more, (on, &[]), (l.exit, out));
-        self.func.order.push(on);
-        self.block = on;
-        let params = &self.program.func.blocks[self.data(l.inst).blocks[0]].params;
+        self.code.func.order.push(on);
+        self.code.block = on;
+        let params = &self.given.program.func.blocks[self.data(l.inst).blocks[0]].params;
         let carried = l.kept.iter().map(|&n| params[1 + n]);
-        self.env.extend(std::iter::once(params[0]).chain(carried).zip(next.iter().copied()));
+        self.from.env.extend(std::iter::once(params[0]).chain(carried).zip(next.iter().copied()));
     }
 }

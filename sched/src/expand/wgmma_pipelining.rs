@@ -10,34 +10,20 @@
 //! each other's gaps.
 
 use super::role::Expand;
-use crate::stage::ends_with_its_loop;
+use super::state::{Flown, Unreleased};
+use crate::schedule::ends_with_its_loop;
 use warplift_ir::machine::{Attr, Block, Guard, Inst, NewInst, Ring, RoleKind, Ty, Value};
 use warplift_ir::target::Opcode;
-
-/// A product in flight: the program's sum, and whether its left operand stands in registers.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Flown {
-    pub sum: Value,
-    pub registers: bool,
-}
-
-/// Stages whose products are still in flight.
-#[derive(Clone, Debug)]
-pub(super) struct Unreleased {
-    slots: Vec<(Ring, Value)>,
-    /// Whether there are any; `None`: certainly.
-    any: Option<Value>,
-}
 
 impl Expand<'_, '_> {
     /// Rings of a loop's body whose stages are held over an iteration; none where all is waited for, or where
     /// there is no second iteration.
     pub fn unreleased_rings(&self, body: Block) -> Vec<Ring> {
-        let insts = &self.program.func.insts;
-        let mut flying = insts.keys().filter(|&i| self.s.in_flight[i] > 0);
+        let insts = &self.given.program.func.insts;
+        let mut flying = insts.keys().filter(|&i| self.given.schedule.in_flight[i] > 0);
         let here = flying.any(|i| insts[i].blocks.contains(&body) && self.ahead.most != Some((i, 1)));
-        let rings = self.s.rings.iter().filter(|(_, r)| here && r.blocks.contains(&body));
-        rings.map(|(r, _)| r).filter(|_| self.role == RoleKind::Consumer).collect()
+        let rings = self.given.schedule.rings.iter().filter(|(_, r)| here && r.blocks.contains(&body));
+        rings.map(|(r, _)| r).filter(|_| self.who.role == RoleKind::Consumer).collect()
     }
 
     /// Whether threads may work while products fly: on the next one's operand, which is not what those in
@@ -87,11 +73,11 @@ impl Expand<'_, '_> {
     /// A block on the way out of a loop in which all products land. It is a block of its own: where the
     /// loop is skipped nothing is in flight, and values made otherwise must not meet the wait (C7515).
     pub fn drain_block(&mut self, block: Block, next: Block, passed: &[Value]) {
-        self.func.order.push(block);
-        self.block = block;
+        self.code.func.order.push(block);
+        self.code.block = block;
         self.at().push(NewInst::new(Opcode::WgmmaWait, &[], &[]).attr(Attr::Imm(0)));
         if let Some(unreleased) = &mut self.flight.unreleased {
-            let (func, rings) = (&self.program.func, &self.s.rings);
+            let (func, rings) = (&self.given.program.func, &self.given.schedule.rings);
             unreleased.slots.retain(|(r, _)| !ends_with_its_loop(func, &rings[*r]));
         }
         self.release_deferred();
@@ -121,9 +107,9 @@ impl Expand<'_, '_> {
         }
         let mut slots = Vec::new();
         for &r in rings {
-            slots.push((r, self.func.append_param(block, Ty::B32, true)));
+            slots.push((r, self.code.func.append_param(block, Ty::B32, true)));
         }
-        let any = Some(self.func.append_param(block, Ty::Pred, true));
+        let any = Some(self.code.func.append_param(block, Ty::Pred, true));
         self.flight.unreleased = Some(Unreleased { slots, any });
     }
 

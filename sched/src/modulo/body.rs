@@ -1,7 +1,6 @@
 //! One iteration as a graph: nodes with a resource and a duration, edges with latency and distance.
 
-use crate::dedup_mma::helper_insts;
-use crate::graph::{global_access, touched};
+use crate::analysis::{global_access, helper_insts, touched};
 use rustc_hash::{FxHashMap, FxHashSet};
 use warplift_ir::machine::{Attr, Block, Buffer, BufferKind, Func, Inst, Program, Span, Ty, Value};
 use warplift_ir::target::{Effect, Opcode, RATES, Unit};

@@ -1,7 +1,7 @@
 //! What the nodes of an iteration wait for, and how long fragments live.
 
 use super::body::{Build, LARGE_REGISTERS, Life, Wait};
-use crate::graph::{touched, yields};
+use crate::analysis::{touched, yields};
 use rustc_hash::{FxHashMap, FxHashSet};
 use warplift_ir::machine::{Block, Inst, Value};
 use warplift_ir::target::Opcode;

@@ -38,9 +38,9 @@ mod modulo_expand;
 mod search;
 mod steps;
 
-use crate::graph::{conflicts_in_global, touched_inside, yields};
-use crate::schedule::{Feature, WARPGROUP, budgets, do_schedule_without};
-use crate::smem::do_smem;
+use crate::analysis::{WARPGROUP, budgets, conflicts_in_global, touched_inside, yields};
+use crate::feature::Feature;
+use crate::schedule::{do_schedule_without, do_smem};
 use body::{Body, Limits, Resource};
 use choose::{Choice, Choices, choose};
 use elementwise_subtiles::do_elementwise_subtiles;

@@ -27,7 +27,7 @@
 //! stands behind what is earlier: no edge of the schedule leads back within an iteration.
 
 use super::body::{free, on_first};
-use crate::graph::yields;
+use crate::analysis::yields;
 use rustc_hash::{FxHashMap, FxHashSet};
 use warplift_ir::machine::{
     Attr, Block, Cursor, Func, Guard, Inst, LoopAttr, LoopSchedule, NewInst, Program, Ty, Value,

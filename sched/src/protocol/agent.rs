@@ -64,6 +64,23 @@ pub(super) fn all<'r, 'a>(r: &Run<'r, 'a>) -> Vec<Agent<'r, 'a>> {
     agents
 }
 
+/// Barriers as the setup's first thread initialises them: addresses, and arrivals of a phase.
+pub(super) fn initialised(r: &Run<'_, '_>) -> Result<Vec<(i64, i64)>, ProtocolError> {
+    let func = &r.scheduled.setup;
+    let mut agent = Agent::setup(func);
+    let mut barriers = Vec::new();
+    for &inst in func.order.iter().flat_map(|&b| &func.blocks[b].insts) {
+        let d = &func.insts[inst];
+        match (d.op, &d.attr) {
+            (Opcode::MbarInit, Attr::Imm(count)) => {
+                barriers.push((agent.known(d.args[0], "a barrier's address")?, *count));
+            }
+            _ => agent.define(r, inst),
+        }
+    }
+    Ok(barriers)
+}
+
 impl<'f, 'a> Agent<'f, 'a> {
     fn new(func: &'f Func<'a>, block: usize, kind: RoleKind, (thread, elected): (u32, bool)) -> Self {
         Self {
@@ -83,7 +100,7 @@ impl<'f, 'a> Agent<'f, 'a> {
     }
 
     /// The thread that initialises.
-    pub(super) fn setup(func: &'f Func<'a>) -> Self {
+    fn setup(func: &'f Func<'a>) -> Self {
         Self::new(func, 0, RoleKind::Consumer, (0, true))
     }
 

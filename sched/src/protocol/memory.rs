@@ -1,13 +1,11 @@
 //! Barriers and stages of the blocks of a cluster.
 
 use super::{ProtocolError, Report, Run};
-use crate::graph::touched;
-use crate::smem::BARRIER;
-use crate::stage::keeps_last;
+use crate::analysis::{BARRIER, touched};
+use crate::schedule::keeps_last;
 use std::collections::BTreeMap;
 use std::ops::Range;
-use warplift_ir::machine::{Attr, Buffer, Inst, RingData, RingFill, RoleKind, StageRelease};
-use warplift_ir::target::Opcode;
+use warplift_ir::machine::{Buffer, Inst, RingData, RingFill, RoleKind, StageRelease};
 
 /// Bits of an address inside its block.
 const LOCAL_BITS: u32 = 24;
@@ -90,10 +88,9 @@ pub(super) struct Cluster {
 }
 
 impl Cluster {
-    /// Shared memory as the setup leaves it.
-    pub(super) fn new(r: &Run<'_, '_>) -> Result<Self, ProtocolError> {
+    /// Shared memory as the setup leaves it: barriers by address, with the arrivals of a phase; `each`: agents of a block.
+    pub(super) fn new(r: &Run<'_, '_>, barriers: &[(i64, i64)], each: u32) -> Self {
         let size = r.scheduled.launch.cluster.max(1);
-        let each = super::agent::per_block(r);
         let mut regions = Vec::new();
         for (name, ring) in r.schedule.rings.iter().filter(|(_, r)| r.fill == RingFill::Tma) {
             for &b in &ring.buffers {
@@ -109,9 +106,10 @@ impl Cluster {
                 });
             }
         }
-        let barriers = initialised(r)?;
+        let barrier = |&(at, count)| (at, Barrier { count, pending: count, bytes: 0, completed: 0 });
+        let barriers: BTreeMap<i64, Barrier> = barriers.iter().map(barrier).collect();
         let block = || BlockState { barriers: barriers.clone(), stages: BTreeMap::new(), running: each };
-        Ok(Self {
+        Self {
             blocks: (0..size).map(|_| block()).collect(),
             copies: Vec::new(),
             regions,
@@ -124,7 +122,7 @@ impl Cluster {
             agents: size * each,
             named: BTreeMap::new(),
             report: Report::default(),
-        })
+        }
     }
 
     /// The ring stage that an address lies in, and the offset inside.
@@ -394,22 +392,4 @@ fn complete(b: &mut Barrier) {
         b.pending = b.count;
         b.completed += 1;
     }
-}
-
-/// Barriers as the setup's first thread initialises them.
-fn initialised(r: &Run<'_, '_>) -> Result<BTreeMap<i64, Barrier>, ProtocolError> {
-    let func = &r.scheduled.setup;
-    let mut agent = super::agent::Agent::setup(func);
-    let mut barriers = BTreeMap::new();
-    for &inst in func.order.iter().flat_map(|&b| &func.blocks[b].insts) {
-        let d = &func.insts[inst];
-        match (d.op, &d.attr) {
-            (Opcode::MbarInit, Attr::Imm(count)) => {
-                let at = agent.known(d.args[0], "a barrier's address")?;
-                barriers.insert(at, Barrier { count: *count, pending: *count, bytes: 0, completed: 0 });
-            }
-            _ => agent.define(r, inst),
-        }
-    }
-    Ok(barriers)
 }

@@ -88,7 +88,7 @@ pub enum ProtocolError {
 /// # Errors
 /// The first rule that is broken.
 pub fn run(r: &Run<'_, '_>) -> Result<Report, ProtocolError> {
-    let mut cluster = Cluster::new(r)?;
+    let mut cluster = Cluster::new(r, &agent::initialised(r)?, agent::per_block(r));
     let mut agents = agent::all(r);
     let mut rng = Rng(match r.order {
         Order::Random(seed) => seed.wrapping_mul(2).wrapping_add(1),

@@ -13,13 +13,10 @@
 //! Turns are taken where the mapping asks for them or, where it says nothing, where the simulated block is faster
 //! with them (`modulo/choose.rs`).
 
-use crate::graph::{conflicts_in_global, touched_inside};
-use crate::schedule::WARPGROUP;
+use super::named_barriers::NamedBarriers;
+use crate::analysis::{WARPGROUP, conflicts_in_global, touched_inside};
 use warplift_ir::machine::{Attr, Buffer, BufferKind, Inst, MmaOrder, Program, RingFill, Schedule};
 use warplift_ir::target::Opcode;
-
-/// Named barriers of a block, less those for all threads and for those that compute.
-const BARRIERS: u32 = 14;
 
 /// Chooses the loops whose warpgroups take turns, or says why they do not.
 pub(crate) fn do_mma_order(program: &Program<'_>, s: &mut Schedule) {
@@ -45,7 +42,7 @@ fn mma_order(program: &Program<'_>, s: &Schedule, looped: Inst) -> Result<MmaOrd
     let refusals = [
         (program.teams > 1, "teams have turns of their own"),
         (groups < 2, "there is one warpgroup only"),
-        (groups > BARRIERS, "there are more warpgroups than named barriers"),
+        (!NamedBarriers::of(program, s.producer).suffice(), "there are more warpgroups than named barriers"),
         (!s.producer, "they copy for themselves and meet at every stage"),
         (
             has_barrier(program, s, looped) || conflicts_in_global(func),

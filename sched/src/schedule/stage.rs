@@ -7,8 +7,7 @@
 //!
 //! A stage that nobody fills again needs no release, and the fill that nothing precedes no wait.
 
-use crate::graph::touched;
-use crate::schedule::{block_of, buffer_of, loop_of, repeats};
+use crate::analysis::{buffer_of, touched};
 use warplift_ir::machine::{
     Attr, Block, Buffer, Func, Inst, Program, Ring, RingData, RingFill, RoleKind, Schedule, StageRelease, Ty,
     Value,
@@ -146,23 +145,23 @@ impl<'s> Span<'s> {
 
 /// Whether there is one fill only.
 pub(crate) fn is_filled_once(func: &Func<'_>, ring: &RingData) -> bool {
-    ring.blocks.len() == 1 && !repeats(func, ring.blocks[0])
+    ring.blocks.len() == 1 && !func.repeats(ring.blocks[0])
 }
 
 /// Whether nothing fills a ring behind the loop that does.
 pub(crate) fn ends_with_its_loop(func: &Func<'_>, ring: &RingData) -> bool {
-    let around = loop_of(func, ring.blocks[0]).and_then(|inst| block_of(func, inst));
-    ring.blocks.len() == 1 && around.is_some_and(|b| !repeats(func, b))
+    let around = func.loop_of(ring.blocks[0]).and_then(|inst| func.block_of(inst));
+    ring.blocks.len() == 1 && around.is_some_and(|b| !func.repeats(b))
 }
 
 /// Whether a block holds the first fill of a ring: it runs once, before all others.
 pub(crate) fn fills_first(func: &Func<'_>, ring: &RingData, block: Block) -> bool {
-    in_order(func, ring).first() == Some(&block) && !repeats(func, block)
+    in_order(func, ring).first() == Some(&block) && !func.repeats(block)
 }
 
 /// Whether a block holds the last fill of a ring: it runs once, behind all others.
 pub(crate) fn fills_last(func: &Func<'_>, ring: &RingData, block: Block) -> bool {
-    in_order(func, ring).last() == Some(&block) && !repeats(func, block)
+    in_order(func, ring).last() == Some(&block) && !func.repeats(block)
 }
 
 /// Whether the last stage of a ring is never handed back.

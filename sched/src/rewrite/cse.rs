@@ -24,7 +24,7 @@ pub fn do_cse(func: &mut Func<'_>) {
     }
     for block in func.order.clone() {
         for inst in func.blocks[block].insts.clone() {
-            rename(func, inst, &same);
+            renamed(func, inst, &same);
         }
     }
 }
@@ -34,7 +34,7 @@ fn number(func: &mut Func<'_>, block: Block, same: &mut FxHashMap<Value, Value>)
     let reach = if block == func.entry { usize::MAX } else { REACH };
     let mut known: FxHashMap<Key, (Value, usize)> = FxHashMap::default();
     for (at, inst) in func.blocks[block].insts.clone().into_iter().enumerate() {
-        rename(func, inst, same);
+        renamed(func, inst, same);
         if !is_pure_scalar(func, inst) {
             continue;
         }
@@ -59,8 +59,7 @@ fn is_pure_scalar(func: &Func<'_>, inst: Inst) -> bool {
     d.op.is_pure() && d.op != Opcode::Undef && scalars && plain
 }
 
-/// Lets an instruction name other values instead of some.
-pub(crate) fn rename(func: &mut Func<'_>, inst: Inst, same: &FxHashMap<Value, Value>) {
+fn renamed(func: &mut Func<'_>, inst: Inst, same: &FxHashMap<Value, Value>) {
     func.rename(inst, |v| same.get(&v).copied().unwrap_or(v));
 }
 

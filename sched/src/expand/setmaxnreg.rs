@@ -9,30 +9,9 @@
 //!
 //! Expansion allows each the most that the other can spare; what is not shared out so has the same number on both sides.
 
-use crate::schedule::budgets;
-use warplift_ir::machine::{Attr, Func, Program, Role, RoleKind, Scheduled};
+use crate::analysis::{SETMAXNREG_LEAST, SETMAXNREG_MOST, SETMAXNREG_STEP, budgets};
+use warplift_ir::machine::{Attr, Func, Role, RoleKind, Scheduled};
 use warplift_ir::target::{Opcode, Target};
-
-/// Steps of `setmaxnreg`, and the least that it takes.
-const STEP: u32 = 8;
-const LEAST: u32 = 24;
-/// Registers that a thread has at most, in these steps.
-const MOST: u32 = 248;
-
-/// Registers that a role may need at most, of `high` for each.
-pub(crate) fn most(program: &Program<'_>, role: RoleKind, high: u32) -> u32 {
-    match program.epilogue_role.as_ref().is_some_and(|r| r.hoisted_registers > 0)
-        && role == RoleKind::Epilogue
-    {
-        true => most_of_epilogue(high),
-        false => high,
-    }
-}
-
-/// Registers of epilogue warps whose consumers have the least.
-pub(crate) fn most_of_epilogue(high: u32) -> u32 {
-    (2 * high - LEAST).min(MOST)
-}
 
 /// Gives roles that share out their registers as many as they need, and of the rest the same; whether there are enough.
 /// `needed`: by role.
@@ -60,8 +39,8 @@ fn halves(roles: &[Role<'_>]) -> Option<[usize; 2]> {
 
 /// What each gets of so many in all: in steps, not less than it needs, and as equally above as that goes.
 fn shares(all: u32, [a, b]: [u32; 2]) -> Option<[u32; 2]> {
-    let fits = |&first: &u32| first >= a && all - first >= b && all - first <= MOST;
-    let steps = (LEAST..=MOST.min(all)).step_by(STEP as usize).filter(fits);
+    let fits = |&first: &u32| first >= a && all - first >= b && all - first <= SETMAXNREG_MOST;
+    let steps = (SETMAXNREG_LEAST..=SETMAXNREG_MOST.min(all)).step_by(SETMAXNREG_STEP as usize).filter(fits);
     steps.min_by_key(|&first| (first - a).abs_diff(all - first - b)).map(|first| [first, all - first])
 }
 

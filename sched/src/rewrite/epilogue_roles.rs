@@ -17,12 +17,13 @@
 //! What comes out is still sequential: run by one team, it loads twice and loads what it has just stored. The schedule
 //! gives the halves to different warps (Task-Based Tensor Computations on Modern GPUs, section 4.2.6).
 
-use crate::Result;
-use crate::expand::rename;
-use crate::graph::{conflicts_in_global, touched, touched_inside, yields};
-use crate::handoff::{By, handoff_buffer, handoff_bytes, through};
-use crate::schedule::{Feature, WARPGROUP, buffer_of, defined_in, is_product, word};
-use crate::smem::BARRIER;
+use super::handoff::{By, handoff_buffer, handoff_bytes, through};
+use crate::analysis::{
+    BARRIER, WARPGROUP, buffer_of, conflicts_in_global, inside, is_product, last_loop, read_by, tiles,
+    touched, touched_inside, yields,
+};
+use crate::error::{Result, word};
+use crate::feature::Feature;
 use rustc_hash::FxHashSet;
 use warplift_ir::machine::{
     Attr, Block, Buffer, BufferData, BufferKind, Cursor, EpilogueRole, Func, Inst, Place, Program, Value,
@@ -55,45 +56,11 @@ pub fn do_epilogue_roles<'a>(
     Ok((program, remarks))
 }
 
-/// What epilogue warps run: in the loop over tiles all from the first load of what they are handed, nested instructions
-/// included.
-pub(crate) fn epilogue_insts(program: &Program<'_>, epilogue_role: &EpilogueRole) -> Result<FxHashSet<Inst>> {
-    let func = &program.func;
-    let insts = &func.blocks[tiles(func)?].insts;
-    let loads =
-        |&i: &Inst| touched(&func.insts[i].attr, func.insts[i].op).contains(&(epilogue_role.handoff, false));
-    // `do_epilogue_roles` has put it there.
-    let at =
-        insts.iter().position(loads).unwrap_or_else(|| panic!("nothing loads {}", epilogue_role.handoff));
-    Ok(inside(func, &insts[at..]))
-}
-
-/// The body of the loop over tiles.
-pub(crate) fn tiles(func: &Func<'_>) -> Result<Block> {
-    let outer = func.insts.values().find(|d| matches!(&d.attr, Attr::Loop(l) if l.persistent));
-    outer.map(|d| d.blocks[0]).ok_or_else(|| word("epilogue", "a kernel without a loop over tiles"))
-}
-
-/// Where the second half begins.
-pub(crate) fn last_loop(func: &Func<'_>, body: Block) -> Result<usize> {
-    let at = func.blocks[body].insts.iter().rposition(|&i| func.insts[i].op == Opcode::For);
-    at.ok_or_else(|| word("epilogue", "a tile's work that holds no loop: nothing is left to others"))
-}
-
 /// All from there on, but what the loop over tiles carries.
 fn second_half<'f>(func: &'f Func<'_>, body: Block, at: usize) -> &'f [Inst] {
     let insts = &func.blocks[body].insts[at..];
     let ends = insts.last().is_some_and(|&i| func.insts[i].op == Opcode::Yield);
     &insts[..insts.len() - usize::from(ends)]
-}
-
-/// Instructions and those nested in them.
-fn inside(func: &Func<'_>, insts: &[Inst]) -> FxHashSet<Inst> {
-    let mut all: FxHashSet<Inst> = insts.iter().copied().collect();
-    for &b in insts.iter().flat_map(|&i| &func.insts[i].blocks) {
-        all.extend(inside(func, &func.blocks[b].insts));
-    }
-    all
 }
 
 /// What halves cannot share.
@@ -156,20 +123,10 @@ fn crossing(func: &Func<'_>, body: Block, epilogue_insts: &FxHashSet<Inst>) -> R
     }
 }
 
-/// What an instruction and those nested in it read.
-fn read_by(func: &Func<'_>, inst: Inst) -> Vec<Value> {
-    let d = &func.insts[inst];
-    let mut all: Vec<Value> = d.args.iter().copied().chain(d.guard.map(|g| g.pred)).collect();
-    for &i in d.blocks.iter().flat_map(|&b| &func.blocks[b].insts) {
-        all.extend(read_by(func, i));
-    }
-    all
-}
-
 /// Whether every thread can make a value again: by itself, from scalars and the number of the tile. What was seen is not
 /// asked again: one that it cannot make ends the search.
 fn is_remade(func: &Func<'_>, body: Block, v: Value, seen: &mut FxHashSet<Value>) -> bool {
-    if !seen.insert(v) || !defined_in(func, body, v) || func.blocks[body].params.first() == Some(&v) {
+    if !seen.insert(v) || !func.is_defined_in(v, body) || func.blocks[body].params.first() == Some(&v) {
         return true;
     }
     let Some(def) = func.def(v) else { return false };
@@ -190,7 +147,7 @@ fn hand_off(
     let func = &mut program.func;
     let loc = func.insts[func.blocks[body].insts[at]].loc;
     let new = func.insert_at(body, at, |f| through(Cursor::new(f, body, loc), buffer, by, values));
-    epilogue_insts.iter().for_each(|&inst| rename(func, inst, &new));
+    epilogue_insts.iter().for_each(|&inst| func.rename(inst, |v| new.get(&v).copied().unwrap_or(v)));
     buffer
 }
 

@@ -4,12 +4,13 @@
 //! and branches); an edge leads from a user to what it needs. A role's code is what its effects reach
 //! over `Value` and `Control` edges; `Event` and `Memory` edges are where roles are cut.
 
+use super::access::touched;
+use super::structure::yields;
 use petgraph::graph::{DiGraph, NodeIndex};
 use petgraph::visit::{Dfs, EdgeFiltered};
 use rustc_hash::{FxHashMap, FxHashSet};
-use smallvec::{SmallVec, smallvec};
-use warplift_ir::machine::{Attr, Block, Buffer, Func, GlobalAccess, Inst, InstData, Place, Ty, Value};
-use warplift_ir::target::{Effect, Opcode};
+use warplift_ir::machine::{Block, Buffer, Func, Inst, Ty, Value};
+use warplift_ir::target::Opcode;
 
 /// A node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -165,81 +166,5 @@ impl Graph {
             }
         }
         seen
-    }
-}
-
-/// Buffers that an instruction touches; `true`: written.
-pub fn touched(attr: &Attr, op: Opcode) -> SmallVec<[(Buffer, bool); 2]> {
-    match attr {
-        Attr::Wgmma(w) => {
-            let a = w.a.as_ref().map(|a| (a.place.buffer, false));
-            a.into_iter().chain([(w.b.place.buffer, false)]).collect()
-        }
-        Attr::Tma(t) => t.place.map(|p| (p.buffer, op.is_async_load())).into_iter().collect(),
-        Attr::Copy(c) => c.place.map(|p| (p.buffer, true)).into_iter().collect(),
-        Attr::PlaceMem { place, .. } => {
-            smallvec![(place.buffer, matches!(op, Opcode::StShared | Opcode::StShared16 | Opcode::StShared8))]
-        }
-        Attr::Matrix { buffer: Some(b), .. } => smallvec![(*b, op == Opcode::Stmatrix)],
-        _ => SmallVec::new(),
-    }
-}
-
-/// Accesses to shared memory inside an instruction, however deep, with the instructions that make them.
-pub fn touched_inside(func: &Func<'_>, inst: Inst) -> Vec<(Inst, Buffer, bool)> {
-    let insts = func.insts[inst].blocks.iter().flat_map(|&b| &func.blocks[b].insts);
-    insts
-        .flat_map(|&i| {
-            let own = touched(&func.insts[i].attr, func.insts[i].op);
-            let own = own.into_iter().map(|(b, writes)| (i, b, writes));
-            own.chain(touched_inside(func, i)).collect::<Vec<_>>()
-        })
-        .collect()
-}
-
-/// A plain access to global memory, if an instruction is one; `true`: it writes.
-pub(crate) fn global_access(data: &InstData<'_>) -> Option<(GlobalAccess, bool)> {
-    match data.attr {
-        Attr::GlobalMem { access, .. } => Some((access, data.op.row().effect != Effect::Read)),
-        _ => None,
-    }
-}
-
-/// All of them inside an instruction, however deep.
-pub(crate) fn global_accesses_inside(func: &Func<'_>, inst: Inst) -> Vec<(GlobalAccess, bool)> {
-    let insts = func.insts[inst].blocks.iter().flat_map(|&b| &func.blocks[b].insts);
-    insts
-        .flat_map(|&i| {
-            let own = global_access(&func.insts[i]);
-            own.into_iter().chain(global_accesses_inside(func, i)).collect::<Vec<_>>()
-        })
-        .collect()
-}
-
-/// Whether a function's threads may have to meet between accesses to one pointer's memory: it is written, and
-/// read or written by another footprint as well.
-pub(crate) fn conflicts_in_global(func: &Func<'_>) -> bool {
-    let all: Vec<_> = func.insts.values().filter_map(global_access).collect();
-    let conflict = |a: &(GlobalAccess, bool), b: &(GlobalAccess, bool)| {
-        a.0.pointer == b.0.pointer && a.1 && (!b.1 || a.0.footprint != b.0.footprint)
-    };
-    let writes: FxHashSet<_> = all.iter().filter(|a| a.1).copied().collect();
-    let distinct: FxHashSet<_> = all.iter().copied().collect();
-    writes.iter().any(|a| distinct.iter().any(|b| conflict(a, b)))
-}
-
-/// Where a thread's asynchronous copy goes, if an instruction is one.
-pub(crate) fn copy_place(data: &InstData<'_>) -> Option<Place> {
-    match data.attr {
-        Attr::Copy(c) => c.place,
-        _ => None,
-    }
-}
-
-/// Operands of a block's yield.
-pub fn yields<'a>(func: &Func<'a>, block: Block) -> &'a [Value] {
-    match func.terminator(block) {
-        Some(t) if func.insts[t].op == Opcode::Yield => func.insts[t].args,
-        _ => &[],
     }
 }

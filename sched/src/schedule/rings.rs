@@ -6,10 +6,8 @@
 //!  await c      ─►  a ring of its own; what threads copy in one block is one, their groups complete in order
 //! ```
 
-use crate::expand::can_lead;
-use crate::graph::{copy_place, touched};
-use crate::schedule::{block_of, buffer_of, loop_of, repeats};
-use crate::{Result, SchedError};
+use crate::analysis::{buffer_of, can_lead, copy_place, touched};
+use crate::error::{Result, SchedError};
 use rustc_hash::{FxHashMap, FxHashSet};
 use warplift_ir::machine::{
     Attr, Block, Buffer, Func, Inst, Program, RingData, RingFill, Schedule, StageRelease,
@@ -42,7 +40,7 @@ pub(crate) fn find_rings(program: &Program<'_>, s: &mut Schedule) -> Result<()> 
         for fill in [RingFill::Tma, RingFill::CpAsync] {
             let buffers: Vec<Buffer> = buffers.iter().copied().filter(|b| places[b].1 == fill).collect();
             // The first block of a rotated loop's ring stands before the loop.
-            let looped = buffers.first().and_then(|b| places[b].0.iter().find_map(|&b| loop_of(func, b)));
+            let looped = buffers.first().and_then(|b| places[b].0.iter().find_map(|&b| func.loop_of(b)));
             push_ring(program, s, block, looped, buffers, fill);
         }
     }
@@ -56,7 +54,7 @@ pub(crate) fn find_rings(program: &Program<'_>, s: &mut Schedule) -> Result<()> 
 fn home(func: &Func<'_>, places: &Places, buffers: &[Buffer], block: Block) -> Result<Block> {
     let within = |block: &Block| buffers.iter().all(|b| places.get(b).is_some_and(|p| p.0.contains(block)));
     let first = buffers.first().and_then(|b| places.get(b)?.0.first());
-    let once = first.filter(|&&b| !repeats(func, b));
+    let once = first.filter(|&&b| !func.repeats(b));
     let found = [Some(&block), once].into_iter().flatten().find(|b| within(b));
     found.copied().ok_or_else(|| SchedError::Unsupported("a load awaited outside its own block".to_owned()))
 }
@@ -122,7 +120,7 @@ pub(crate) fn epilogue_rings(program: &Program<'_>, epilogue_insts: &FxHashSet<I
 pub(crate) fn handoff_ring(program: &Program<'_>, handoff: Buffer, fill: RingFill) -> RingData {
     let func = &program.func;
     let reads = |&i: &Inst| touched(&func.insts[i].attr, func.insts[i].op).contains(&(handoff, false));
-    let home = func.insts.keys().find(reads).and_then(|i| block_of(func, i));
+    let home = func.insts.keys().find(reads).and_then(|i| func.block_of(i));
     RingData {
         buffers: vec![handoff],
         bytes: program.buffers[handoff].bytes,
@@ -150,7 +148,7 @@ fn read_by_threads(func: &Func<'_>, buffers: &[Buffer]) -> bool {
 pub(crate) fn hold_back(program: &Program<'_>, s: &mut Schedule) {
     let func = &program.func;
     for ring in s.rings.values_mut().filter(|r| r.fill == RingFill::CpAsync) {
-        let why = match loop_of(func, ring.blocks[0]) {
+        let why = match func.loop_of(ring.blocks[0]) {
             Some(_) if can_lead(func, ring.blocks[0], &ring.buffers) => continue,
             Some(_) => "their addresses depend on more than the loop's counter",
             None => "they stand in no loop",

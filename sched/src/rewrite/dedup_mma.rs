@@ -19,18 +19,11 @@
 //! What comes out is still sequential: run by all warps, each stores what all others store too, and loads it. The schedule
 //! gives stores, and what only they need, to the helper (Task-Based Tensor Computations on Modern GPUs, section 4.2.6).
 
-use crate::expand::rename;
-use crate::graph::touched;
-use crate::handoff::{By, LANE, handoff_buffer, through, through_transposed};
-use crate::rings::handoff_ring;
-use crate::roles::do_roles;
-use crate::schedule::{Feature, buffer_of, loop_of};
-use crate::transpose_helper_mma::transpose;
-use rustc_hash::FxHashSet;
-use warplift_ir::machine::{
-    Block, Buffer, Cursor, Func, Inst, InstData, Program, RingData, RingFill, RoleKind, Schedule,
-    StageRelease, Value,
-};
+use super::handoff::{By, LANE, handoff_buffer, through, through_transposed};
+use super::transpose_helper_mma::transpose;
+use crate::analysis::{Copying, buffer_of, copying, slice, touched};
+use crate::feature::Feature;
+use warplift_ir::machine::{Block, Buffer, Cursor, Func, Inst, Program, Value};
 use warplift_ir::target::{Effect, Opcode};
 
 /// Bits of a lane that tell the columns of a product's sums that it holds; the others tell the rows.
@@ -44,7 +37,7 @@ pub fn do_dedup_mma<'a>(mut program: Program<'a>, disabled: &[Feature]) -> Progr
         return program;
     }
     for block in program.func.blocks.keys().collect::<Vec<_>>() {
-        if loop_of(&program.func, block).is_none() {
+        if program.func.loop_of(block).is_none() {
             continue;
         }
         for last in last_products(&program, block) {
@@ -57,11 +50,8 @@ pub fn do_dedup_mma<'a>(mut program: Program<'a>, disabled: &[Feature]) -> Progr
 /// Whether there is a producer, whose warpgroup works for one team of one block.
 fn has_room(program: &Program<'_>) -> bool {
     let alone = program.teams == 1 && program.blocks == 1 && program.launch.cluster == 1;
-    let mut s = Schedule::default();
-    if alone && !program.deferred && !program.epilogue_warps {
-        do_roles(program, &mut s);
-    }
-    s.producer
+    let produced = || matches!(copying(program), Copying::Producer(loads) if !loads.is_empty());
+    alone && !program.deferred && !program.epilogue_warps && produced()
 }
 
 /// Products of a block that are alike in all warps, the last of each row of them that add up.
@@ -100,20 +90,6 @@ fn is_separable(program: &Program<'_>, block: Block, product: Inst) -> bool {
     let read: Vec<(Buffer, bool)> = reads.flat_map(touches).collect();
     let of_one = stages.any(|s| read.iter().all(|(b, _)| s.contains(b)));
     alone && of_one && read.iter().all(|stage| behind.contains(stage))
-}
-
-/// An instruction and all that its operands come from.
-fn slice(func: &Func<'_>, inst: Inst) -> Vec<Inst> {
-    let (mut all, mut at) = (vec![inst], 0);
-    while at < all.len() {
-        for def in func.insts[all[at]].args.iter().filter_map(|&v| func.def(v)) {
-            if !all.contains(&def) {
-                all.push(def);
-            }
-        }
-        at += 1;
-    }
-    all
 }
 
 /// What is known of values in a loop's body.
@@ -195,7 +171,7 @@ fn hand_off(program: &mut Program<'_>, block: Block, product: Inst) {
             None => through(c, buffer, by, &[sums]),
         }
     });
-    users.into_iter().for_each(|inst| rename(func, inst, &new));
+    users.into_iter().for_each(|inst| func.rename(inst, |v| new.get(&v).copied().unwrap_or(v)));
     program.helper_buffers.push(buffer);
 }
 
@@ -210,52 +186,4 @@ fn has_equal_rows(func: &Func<'_>, product: Inst) -> bool {
         })
     };
     func.insts[product].args[..2].iter().all(|&v| equal(v))
-}
-
-/// The stores of what the helper hands on, and all that they need.
-pub(crate) fn helper_insts(program: &Program<'_>) -> FxHashSet<Inst> {
-    let func = &program.func;
-    let stores = |&i: &Inst| {
-        let to = touched(&func.insts[i].attr, func.insts[i].op);
-        to.iter().any(|&(b, writes)| writes && program.helper_buffers.contains(&b))
-    };
-    func.insts.keys().filter(stores).flat_map(|store| slice(func, store)).collect()
-}
-
-/// Gives the helper the stores of what it hands on, and the reads that only they need.
-pub(crate) fn do_helper(program: &Program<'_>, s: &mut Schedule) {
-    let effects =
-        helper_insts(program).into_iter().filter(|&i| program.func.insts[i].op.row().effect != Effect::Pure);
-    effects.for_each(|i| s.roles[i] = RoleKind::Helper);
-}
-
-/// What is read of shared memory for what the helper hands on by a buffer.
-fn read_for(program: &Program<'_>, handoff: Buffer) -> Vec<Buffer> {
-    let func = &program.func;
-    let touches = |i: Inst| touched(&func.insts[i].attr, func.insts[i].op);
-    let stores = func.insts.keys().filter(|&i| touches(i).contains(&(handoff, true)));
-    let all = stores.flat_map(|store| slice(func, store)).flat_map(touches);
-    all.filter(|t| !t.1).map(|t| t.0).collect()
-}
-
-/// Whether warps that multiply as warpgroups make products of warps, each the same: nobody makes them for all.
-pub fn is_mma_duplicated(program: &Program<'_>) -> bool {
-    let has = |op: Opcode| program.func.insts.values().any(|d| d.op == op);
-    let handoff = helper_insts(program);
-    let own = |(i, d): (Inst, &InstData<'_>)| d.op == Opcode::MmaSync && !handoff.contains(&i);
-    has(Opcode::Wgmma) && program.func.insts.iter().any(own)
-}
-
-/// The rings of what the helper hands on, and which ones it reads.
-pub(crate) fn helper_rings(program: &Program<'_>, s: &mut Schedule) {
-    for &buffer in &program.helper_buffers {
-        let reads = read_for(program, buffer);
-        let leader =
-            s.rings.iter().find(|(_, r)| r.buffers.iter().any(|b| reads.contains(b))).map(|(r, _)| r);
-        // `do_dedup_mma` has seen to it that there is one, and that it is the only one.
-        let leader = leader.unwrap_or_else(|| panic!("{buffer} follows no ring"));
-        s.rings[leader].helped = true;
-        let ring = handoff_ring(program, buffer, RingFill::Helper);
-        s.rings.push(RingData { release: StageRelease::With(leader), least: s.rings[leader].least, ..ring });
-    }
 }

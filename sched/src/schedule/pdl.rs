@@ -8,8 +8,7 @@
 //! The loads come first in time only where the first loop that loads anything stands at the top: its first
 //! stages are free, and nothing else has to be waited for before it.
 
-use crate::expand::{can_lead, hoisted_before_wait};
-use crate::graph::{global_access, touched};
+use crate::analysis::{can_lead, global_access, hoisted_before_wait, touched};
 use rustc_hash::FxHashSet;
 use warplift_ir::machine::{Attr, Buffer, Func, Inst, Program, RingFill, Schedule};
 use warplift_ir::manifest::Argument;

@@ -16,10 +16,8 @@
 //!
 //! Consumers need few registers for their half: what epilogue warps hold is taken from both, by what each needs (`setmaxnreg`).
 
-use crate::epilogue_roles::{last_loop, tiles};
-use crate::graph::global_access;
-use crate::schedule::{Feature, SCALAR_REGISTERS, budgets, defined_in};
-use crate::setmaxnreg::most_of_epilogue;
+use crate::analysis::{SCALAR_REGISTERS, budgets, global_access, last_loop, most_of_epilogue, tiles};
+use crate::feature::Feature;
 use rustc_hash::{FxHashMap, FxHashSet};
 use warplift_ir::machine::{
     Attr, Block, Cursor, EpilogueRole, Func, Guard, Inst, InstData, NewInst, Program, Ty, Value,
@@ -155,7 +153,7 @@ impl Loop {
 
     /// Whether a value that was not seen before is: one that is not ends the search.
     fn is_fixed(&self, func: &Func<'_>, v: Value, seen: &mut FxHashSet<Value>) -> bool {
-        if v == self.counter || !seen.insert(v) || !defined_in(func, self.tiles, v) {
+        if v == self.counter || !seen.insert(v) || !func.is_defined_in(v, self.tiles) {
             return true;
         }
         let made = func.def(v).map(|i| &func.insts[i]);
@@ -193,7 +191,7 @@ fn rematerialize(func: &mut Func<'_>, (l, v): (&Loop, Value), known: &mut FxHash
     if let Some(&made) = known.get(&v) {
         return made;
     }
-    let Some(def) = func.def(v).filter(|_| defined_in(func, l.tiles, v)) else { return v };
+    let Some(def) = func.def(v).filter(|_| func.is_defined_in(v, l.tiles)) else { return v };
     let d = func.insts[def].clone();
     let args: Vec<Value> = d.args.iter().map(|&a| rematerialize(func, (l, a), known)).collect();
     let guard = d.guard.map(|g| Guard { pred: rematerialize(func, (l, g.pred), known), ..g });

@@ -13,8 +13,7 @@
 //! what it mixes. A lane's sums are then two of one column, in two parts to be added (PTX ISA, "Matrix Fragments for
 //! mma.m16n8k16").
 
-use crate::handoff::TransposedSums;
-use crate::schedule::block_of;
+use super::handoff::TransposedSums;
 use warplift_ir::machine::{Attr, Cursor, Func, Inst, MmaAttr, NewInst, Ty, Value};
 use warplift_ir::target::Opcode;
 use warplift_ir::tile::CmpOp;
@@ -94,7 +93,7 @@ fn row_of(func: &Func<'_>, last: Inst) -> Option<Row> {
 /// the other way round; the even ones have the words of upper rows, the odd ones those of lower rows. It is made beside what it
 /// takes the place of.
 fn both_words(func: &mut Func<'_>, row: &Row) -> Value {
-    let home = block_of(func, row.left).unwrap_or(func.entry);
+    let home = func.block_of(row.left).unwrap_or(func.entry);
     let all = &func.blocks[home].insts;
     let at = all.iter().position(|&i| i == row.left).unwrap_or(all.len());
     let loc = func.insts[row.left].loc;

@@ -13,7 +13,7 @@
 //! Only where nothing with an effect stands between: arithmetic alone waits for more than it needs. What products multiply
 //! is left: lowering groups it by what may begin first. So is what another loop reads again, whose stages end there.
 
-use crate::schedule::{block_of, buffer_of, is_product};
+use crate::analysis::{buffer_of, is_product};
 use rustc_hash::FxHashSet;
 use warplift_ir::machine::{Block, Buffer, Func, Inst, InstData, Program};
 use warplift_ir::target::{Effect, Opcode};
@@ -63,7 +63,7 @@ fn is_own(func: &Func<'_>, block: Block, inst: Inst, rereads: &FxHashSet<Buffer>
     let own = |e| {
         let here = func
             .def(e)
-            .is_some_and(|def| block_of(func, def) == Some(block) && func.insts[def].op.is_async_load());
+            .is_some_and(|def| func.block_of(def) == Some(block) && func.insts[def].op.is_async_load());
         let alone = |b: Buffer| {
             let waits = |d: &InstData<'_>| {
                 d.op == Opcode::Await && d.args.iter().any(|&v| buffer_of(func, v) == Some(b))

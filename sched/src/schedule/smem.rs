@@ -4,10 +4,10 @@
 //!  0 ─ ring stages (aligned for their swizzle) ─ staging slots ─ scratch ─ barriers ─ end
 //! ```
 
-use crate::expand::slots_of;
-use crate::schedule::loop_of;
-use crate::stage::{do_stage_release, is_filled_once};
-use crate::{Result, SchedError};
+use super::copies::slots_of;
+use super::stage::{do_stage_release, is_filled_once};
+use crate::analysis::BARRIER;
+use crate::error::{Result, SchedError};
 use warplift_ir::machine::{
     Attr, BufferKind, Program, Ring, RingData, RingFill, Schedule, SharedMap, StageRelease,
 };
@@ -23,8 +23,6 @@ const LEAST_DEPTH: u32 = 3;
 const OUTER_DEPTH: u32 = 2;
 /// Alignment of a team's part.
 const TEAM_ALIGN: u32 = 1024;
-/// Bytes of one barrier.
-pub(crate) const BARRIER: u32 = 8;
 
 /// Chooses depths and addresses.
 ///
@@ -167,7 +165,7 @@ fn innermost(program: &Program<'_>, s: &Schedule, r: Ring) -> bool {
     s.rings[r].blocks.iter().any(|&block| {
         let nested = func.blocks[block].insts.iter().any(|&i| func.insts[i].op == Opcode::For);
         let persistent = |l| matches!(&func.insts[l].attr, Attr::Loop(a) if a.persistent);
-        loop_of(func, block).is_some_and(|l| !persistent(l)) && !nested
+        func.loop_of(block).is_some_and(|l| !persistent(l)) && !nested
     })
 }
 

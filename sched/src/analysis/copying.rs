@@ -1,0 +1,55 @@
+//! Who can copy: one thread alone, or only the threads that compute.
+//!
+//! ```text
+//!  copy ◄─ coordinates ◄─ counters, arguments, sums of them      one thread finds them alone: a producer's
+//!       ◄─ coordinates ◄─ a reduced tile, what memory holds      threads find them together: theirs
+//! ```
+
+use super::graph::{Graph, Node};
+use warplift_ir::machine::{Func, Inst, Program};
+use warplift_ir::target::Opcode;
+
+/// Who can issue a program's asynchronous loads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Copying {
+    /// A producer, ahead of time: its loads.
+    Producer(Vec<Inst>),
+    /// The threads that compute: where to depends on this instruction, which one thread cannot do alone.
+    ByThreads(Inst),
+    /// Nothing is filled twice, so nobody could fill it ahead of time.
+    Once,
+}
+
+/// Who can issue them.
+pub(crate) fn copying(program: &Program<'_>) -> Copying {
+    let func = &program.func;
+    let mut loads: Vec<Inst> = Vec::new();
+    let mut repeated = program.teams > 1;
+    func.walk(|block, inst| {
+        if func.insts[inst].op.is_async_load() {
+            loads.push(inst);
+            repeated |= func.repeats(block);
+        }
+    });
+    if !repeated {
+        return Copying::Once;
+    }
+    match Graph::of(func).slice(loads.iter().copied()).iter().filter_map(|&n| shared_work(func, n)).min() {
+        Some(inst) => Copying::ByThreads(inst),
+        None => Copying::Producer(loads),
+    }
+}
+
+/// An instruction that the threads of a block do together, or whose result their order decides.
+fn shared_work(func: &Func<'_>, node: Node) -> Option<Inst> {
+    let Node::Inst(inst) = node else { return None };
+    let d = &func.insts[inst];
+    let structure = matches!(d.op, Opcode::For | Opcode::If | Opcode::Yield | Opcode::Await);
+    let lanes = matches!(
+        d.op,
+        Opcode::ShflBfly | Opcode::ShflIdx | Opcode::ReduxAddS32 | Opcode::ReduxMaxS32 | Opcode::ReduxOr
+    );
+    let has_fragments = d.args.iter().any(|&v| func.ty(v).is_frag());
+    let whole_warps = lanes || has_fragments || !d.op.is_pure();
+    (whole_warps && !structure && !d.op.is_async_load()).then_some(inst)
+}

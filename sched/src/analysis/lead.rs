@@ -1,0 +1,39 @@
+//! Copies that can be issued iterations before what reads them.
+
+use super::access::copy_place;
+use rustc_hash::FxHashSet;
+use warplift_ir::machine::{Block, Buffer, Func, Inst, Value};
+
+/// Copies of a block into these buffers.
+pub(crate) fn copies_of(func: &Func<'_>, block: Block, buffers: &[Buffer]) -> Vec<Inst> {
+    let insts = func.blocks[block].insts.iter().copied();
+    insts.filter(|&i| copy_place(&func.insts[i]).is_some_and(|p| buffers.contains(&p.buffer))).collect()
+}
+
+/// Instructions of a block that these need.
+pub(crate) fn scalars_of(func: &Func<'_>, block: Block, roots: &[Inst]) -> FxHashSet<Inst> {
+    let mut needed: FxHashSet<Inst> = FxHashSet::default();
+    for &inst in func.blocks[block].insts.iter().rev() {
+        let d = &func.insts[inst];
+        if roots.contains(&inst) || needed.contains(&inst) {
+            let values = d.args.iter().chain(d.guard.as_ref().map(|g| &g.pred));
+            needed.extend(values.filter_map(|&v| func.def(v)).filter(|i| !roots.contains(i)));
+        }
+    }
+    needed
+}
+
+/// Whether copies of a loop's body can be issued iterations ahead: all they need inside it are scalars made
+/// of the counter.
+pub(crate) fn can_lead(func: &Func<'_>, body: Block, buffers: &[Buffer]) -> bool {
+    let copies = copies_of(func, body, buffers);
+    let needed = scalars_of(func, body, &copies);
+    let params = &func.blocks[body].params;
+    let carried = |v: &Value| params.iter().skip(1).any(|p| p == v);
+    let inside = |i: &&Inst| copies.contains(*i) || needed.contains(*i);
+    func.blocks[body].insts.iter().filter(inside).all(|&i| {
+        let d = &func.insts[i];
+        let pure = copies.contains(&i) || d.op.is_pure() && d.blocks.is_empty();
+        pure && !d.args.iter().chain(d.guard.as_ref().map(|g| &g.pred)).any(carried)
+    })
+}

@@ -1,0 +1,32 @@
+//! What is known of a program: every room asks here, none scans for itself.
+//!
+//! ```text
+//!  graph       who needs what: values, events, memory, structure
+//!  access      which buffers and arrays an instruction touches
+//!  structure   loops, what stands inside them, what blocks pass on
+//!  cluster     which values are the same in all blocks of a cluster
+//!  copying     who can issue copies        lead    copies that can be issued iterations ahead
+//!  epilogue    what epilogue warps run     helper  what a helper warp does
+//!  registers   registers of roles
+//! ```
+
+mod access;
+mod cluster;
+mod copying;
+mod epilogue;
+mod graph;
+mod helper;
+mod lead;
+mod registers;
+mod structure;
+
+pub(crate) use access::*;
+pub(crate) use cluster::loads_of_cluster;
+pub(crate) use copying::{Copying, copying};
+pub(crate) use epilogue::{epilogue_insts, hoisted_before_wait, hoisted_loads};
+pub use graph::{Edge, Graph, Node};
+pub use helper::is_mma_duplicated;
+pub(crate) use helper::{helper_insts, read_for, slice};
+pub(crate) use lead::{can_lead, copies_of, scalars_of};
+pub(crate) use registers::*;
+pub(crate) use structure::*;

@@ -1,0 +1,50 @@
+//! The shape of a program: loops, what stands in them, what blocks pass on.
+
+use crate::error::{Result, word};
+use rustc_hash::FxHashSet;
+use warplift_ir::machine::{Attr, Block, Func, Inst, Value};
+use warplift_ir::target::Opcode;
+
+/// Operands of a block's yield.
+pub fn yields<'a>(func: &Func<'a>, block: Block) -> &'a [Value] {
+    match func.terminator(block) {
+        Some(t) if func.insts[t].op == Opcode::Yield => func.insts[t].args,
+        _ => &[],
+    }
+}
+
+/// Whether a row is a product on tensor cores.
+pub(crate) fn is_product(op: Opcode) -> bool {
+    matches!(op, Opcode::Wgmma | Opcode::MmaSync)
+}
+
+/// The body of the loop over tiles.
+pub(crate) fn tiles(func: &Func<'_>) -> Result<Block> {
+    let outer = func.insts.values().find(|d| matches!(&d.attr, Attr::Loop(l) if l.persistent));
+    outer.map(|d| d.blocks[0]).ok_or_else(|| word("epilogue", "a kernel without a loop over tiles"))
+}
+
+/// Where the second half begins.
+pub(crate) fn last_loop(func: &Func<'_>, body: Block) -> Result<usize> {
+    let at = func.blocks[body].insts.iter().rposition(|&i| func.insts[i].op == Opcode::For);
+    at.ok_or_else(|| word("epilogue", "a tile's work that holds no loop: nothing is left to others"))
+}
+
+/// Instructions and those nested in them.
+pub(crate) fn inside(func: &Func<'_>, insts: &[Inst]) -> FxHashSet<Inst> {
+    let mut all: FxHashSet<Inst> = insts.iter().copied().collect();
+    for &b in insts.iter().flat_map(|&i| &func.insts[i].blocks) {
+        all.extend(inside(func, &func.blocks[b].insts));
+    }
+    all
+}
+
+/// What an instruction and those nested in it read.
+pub(crate) fn read_by(func: &Func<'_>, inst: Inst) -> Vec<Value> {
+    let d = &func.insts[inst];
+    let mut all: Vec<Value> = d.args.iter().copied().chain(d.guard.map(|g| g.pred)).collect();
+    for &i in d.blocks.iter().flat_map(|&b| &func.blocks[b].insts) {
+        all.extend(read_by(func, i));
+    }
+    all
+}

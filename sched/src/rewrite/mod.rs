@@ -1,0 +1,22 @@
+//! Passes from program to program. Each takes what it is to improve and gives the same program, faster.
+//!
+//! ```text
+//!  before the schedule     epilogue_roles ─ hoist_loads ─ merge_waits ─ dedup_mma
+//!  of each expanded role   cse ─ dce
+//! ```
+
+mod cse;
+mod dce;
+mod dedup_mma;
+mod epilogue_roles;
+mod handoff;
+mod hoist_loads;
+mod merge_waits;
+mod transpose_helper_mma;
+
+pub use cse::do_cse as do_value_numbering;
+pub use dce::do_dce as do_dead_code;
+pub use dedup_mma::do_dedup_mma;
+pub use epilogue_roles::do_epilogue_roles;
+pub use hoist_loads::do_hoist_loads;
+pub use merge_waits::do_merge_waits;

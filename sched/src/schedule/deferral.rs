@@ -1,0 +1,201 @@
+//! The deferred epilogue: results of a tile stored under the next tile's main loop, if nothing speaks against it.
+
+use crate::analysis::{SCALAR_REGISTERS, budgets, conflicts_in_global, is_product, touched, yields};
+use rustc_hash::FxHashSet;
+use warplift_ir::machine::{Attr, Block, BufferKind, Deferral, Func, Inst, Program, Ty, Value};
+use warplift_ir::target::{Effect, Opcode, Target};
+
+/// Peeled iterations of a main loop at most: code grows by a copy each.
+const MAX_PARTS: usize = 4;
+
+fn is_write(op: Opcode) -> bool {
+    op.row().effect == Effect::Write
+}
+
+/// Whether a write may happen a tile later, and for the first tile not at all.
+fn stores_late(op: Opcode) -> bool {
+    let staged = matches!(op, Opcode::Stmatrix | Opcode::StShared | Opcode::TmaStore);
+    staged || matches!(op, Opcode::StGlobal | Opcode::StGlobal16 | Opcode::StGlobal8)
+}
+
+pub(super) fn deferral(program: &Program<'_>, target: &Target) -> Result<Deferral, String> {
+    let func = &program.func;
+    let outer = func.insts.iter().find(|(_, d)| matches!(&d.attr, Attr::Loop(l) if l.persistent));
+    let (outer, data) = outer.ok_or("the kernel is not persistent")?;
+    let body = data.blocks[0];
+    let insts = &func.blocks[body].insts;
+    let is_main = |i: &Inst| {
+        let d = &func.insts[*i];
+        d.op == Opcode::For && func.blocks[d.blocks[0]].insts.iter().any(|&j| is_product(func.insts[j].op))
+    };
+    let at = insts.iter().rposition(is_main).ok_or("no loop of products inside")?;
+    let inner = insts[at];
+    let rest = &insts[at + 1..];
+    if rest.iter().any(|&i| func.insts[i].op == Opcode::For || is_product(func.insts[i].op)) {
+        return Err("more than stores follows the main loop".to_owned());
+    }
+    let scratch = |i: &Inst| {
+        let touched = touched(&func.insts[*i].attr, func.insts[*i].op);
+        touched.iter().any(|&(b, _)| program.buffers[b].kind == BufferKind::Scratch)
+    };
+    if rest.iter().any(scratch) {
+        return Err("results are exchanged between threads on their way".to_owned());
+    }
+    if conflicts_in_global(func) {
+        return Err("what is stored is read as well".to_owned());
+    }
+    if let Some(op) = rest.iter().map(|&i| func.insts[i].op).find(|&op| is_write(op) && !stores_late(op)) {
+        return Err(format!("`{}` is not held back for a tile", op.row().name));
+    }
+    let invariant = |v: Value| func.constant(v).is_some() || !func.is_defined_in(v, body);
+    if !func.insts[inner].args[..3].iter().all(|&v| invariant(v)) {
+        return Err("the main loop's trip count changes from tile to tile".to_owned());
+    }
+    let groups = store_groups(func, rest);
+    if groups.is_empty() {
+        return Err("nothing is stored after the main loop".to_owned());
+    }
+    let parts = spread(groups);
+    let d = Deferral { outer, inner, parts };
+    check_registers(program, &d, target)?;
+    Ok(d)
+}
+
+/// Stores after the main loop, one group a tensor copy (or plain store), each with the free views and
+/// scalars that it alone uses.
+fn store_groups(func: &Func<'_>, rest: &[Inst]) -> Vec<Vec<Inst>> {
+    let mut groups: Vec<Vec<Inst>> = vec![Vec::new()];
+    let mut closed = false;
+    for &inst in rest {
+        let data = &func.insts[inst];
+        let ends =
+            matches!(data.op, Opcode::TmaStore | Opcode::StGlobal | Opcode::StGlobal16 | Opcode::StGlobal8);
+        if !is_write(data.op) && !ends {
+            continue;
+        }
+        if closed && !ends {
+            groups.push(Vec::new());
+            closed = false;
+        }
+        closed |= ends;
+        if let Some(g) = groups.last_mut() {
+            g.push(inst);
+        }
+    }
+    groups.retain(|g| !g.is_empty());
+    let stored: FxHashSet<Inst> = groups.iter().flatten().copied().collect();
+    let late = free_users(func, rest, &stored);
+    for g in &mut groups {
+        let needed = slice_within(func, g, &late);
+        let mut all: Vec<Inst> =
+            rest.iter().copied().filter(|i| needed.contains(i) || g.contains(i)).collect();
+        std::mem::swap(g, &mut all);
+    }
+    groups
+}
+
+/// Free views and scalars whose every user is late.
+fn free_users(func: &Func<'_>, rest: &[Inst], stored: &FxHashSet<Inst>) -> FxHashSet<Inst> {
+    let mut late = stored.clone();
+    for &inst in rest.iter().rev() {
+        let data = &func.insts[inst];
+        let free = data.op.is_pure()
+            && (data.op == Opcode::Slice || data.results.iter().all(|&r| !func.ty(r).is_frag()));
+        let users_late =
+            data.results.iter().all(|r| rest.iter().all(|&u| late.contains(&u) || !uses(func, u, *r)));
+        if free && users_late && !data.results.is_empty() {
+            late.insert(inst);
+        }
+    }
+    late
+}
+
+fn uses(func: &Func<'_>, inst: Inst, v: Value) -> bool {
+    let d = &func.insts[inst];
+    d.args.contains(&v) || d.guard.is_some_and(|g| g.pred == v)
+}
+
+fn slice_within(func: &Func<'_>, group: &[Inst], late: &FxHashSet<Inst>) -> FxHashSet<Inst> {
+    let mut needed = FxHashSet::default();
+    let mut work: Vec<Inst> = group.to_vec();
+    while let Some(inst) = work.pop() {
+        let d = &func.insts[inst];
+        for &v in d.args.iter().chain(d.guard.as_ref().map(|g| &g.pred)) {
+            work.extend(func.def(v).filter(|i| late.contains(i) && needed.insert(*i)));
+        }
+    }
+    needed
+}
+
+/// Groups over at most [`MAX_PARTS`] parts, in order.
+fn spread(groups: Vec<Vec<Inst>>) -> Vec<Vec<Inst>> {
+    let parts = groups.len().min(MAX_PARTS);
+    let mut out: Vec<Vec<Inst>> = vec![Vec::new(); parts];
+    let total = groups.len();
+    for (i, g) in groups.into_iter().enumerate() {
+        for inst in g {
+            let part = &mut out[i * parts / total];
+            if !part.contains(&inst) {
+                part.push(inst);
+            }
+        }
+    }
+    out
+}
+
+/// Values of the outer body that late instructions need: carried to the next iteration.
+pub(crate) fn pending(func: &Func<'_>, d: &Deferral) -> Vec<Value> {
+    let body = func.insts[d.outer].blocks[0];
+    let late: FxHashSet<Inst> = d.parts.iter().flatten().copied().collect();
+    let mut found = Vec::new();
+    for &inst in d.parts.iter().flatten() {
+        let data = &func.insts[inst];
+        for &v in data.args.iter().chain(data.guard.as_ref().map(|g| &g.pred)) {
+            let carried = func.is_defined_in(v, body)
+                && func.constant(v).is_none()
+                && !func.def(v).is_some_and(|i| late.contains(&i));
+            if carried && !found.contains(&v) {
+                found.push(v);
+            }
+        }
+    }
+    found
+}
+
+/// Instructions that follow the main loop, run early and are no free view.
+fn after(func: &Func<'_>, d: &Deferral) -> Vec<Inst> {
+    let insts = &func.blocks[func.insts[d.outer].blocks[0]].insts;
+    let late: FxHashSet<Inst> = d.parts.iter().flatten().copied().collect();
+    let rest = insts.iter().skip_while(|&&i| i != d.inner).skip(1).copied();
+    rest.filter(|i| !late.contains(i) && func.insts[*i].op != Opcode::Slice).collect()
+}
+
+fn check_registers(program: &Program<'_>, d: &Deferral, target: &Target) -> Result<(), String> {
+    let func = &program.func;
+    let held: u32 = pending(func, d).iter().map(|&v| func.ty(v).regs()).sum();
+    let main: u32 = func.insts[d.inner].results.iter().map(|&v| func.ty(v).regs()).sum();
+    let (budget, ..) = budgets(program.warps * program.teams, true, target);
+    // Results that are made beside the accumulators: the work of one chunk holds two of the widest.
+    let made = after(func, d).into_iter().flat_map(|i| func.insts[i].results);
+    let carried = pending(func, d);
+    let widest = made.filter(|r| !carried.contains(r)).map(|&r| func.ty(r).regs()).max().unwrap_or(0);
+    // Operands of products of warps: those of two steps.
+    let fragments = 2 * operand_registers(func, func.insts[d.inner].blocks[0]);
+    let needed = held + main + 2 * widest + fragments + SCALAR_REGISTERS;
+    if needed > budget {
+        return Err(format!(
+            "{held} registers of results and {} of work beside {} of accumulators and operands and {SCALAR_REGISTERS} others exceed {budget}",
+            2 * widest,
+            main + fragments
+        ));
+    }
+    let loops_ok = yields(func, func.insts[d.inner].blocks[0]).iter().all(|&v| func.ty(v) != Ty::Event);
+    if loops_ok { Ok(()) } else { Err("events leave the main loop".to_owned()) }
+}
+
+/// Registers of the operands of a block's widest product of warps.
+fn operand_registers(func: &Func<'_>, block: Block) -> u32 {
+    let products = func.blocks[block].insts.iter().map(|&i| &func.insts[i]);
+    let products = products.filter(|d| d.op == Opcode::MmaSync);
+    products.map(|d| d.args[1..].iter().map(|&v| func.ty(v).regs()).sum()).max().unwrap_or(0)
+}

@@ -1,0 +1,149 @@
+//! The schedule of a program, as data: roles, rings, staging slots, deferral.
+
+mod copies;
+mod deferral;
+mod helper;
+mod mma_order;
+mod multicast;
+mod named_barriers;
+mod pdl;
+mod rings;
+mod roles;
+mod smem;
+mod stage;
+mod staging;
+mod wgmma_pipelining;
+
+pub(crate) use copies::slots_of;
+pub(crate) use deferral::pending;
+pub(crate) use multicast::box_rows;
+pub(crate) use named_barriers::{NamedBarrier, NamedBarriers};
+pub use smem::do_smem;
+pub(crate) use stage::{ends_with_its_loop, fills_first, fills_last, keeps_last, stage_end};
+pub(crate) use staging::staging_sites;
+
+use self::deferral::deferral;
+use self::helper::{do_helper, helper_rings};
+use self::mma_order::do_mma_order;
+use self::multicast::do_multicast;
+use self::pdl::do_pdl;
+use self::rings::{epilogue_rings, find_rings, hold_back};
+use self::roles::{do_epilogue, do_roles};
+use self::staging::stored_again;
+use self::wgmma_pipelining::in_flight;
+use crate::analysis::{conflicts_in_global, is_product};
+use crate::error::{Result, SchedError, word};
+use crate::feature::Feature;
+use warplift_ir::machine::{BufferKind, Program, RingFill, Schedule};
+use warplift_ir::target::{Opcode, Target};
+
+/// Blocks of a cluster at most: more gain nothing where power limits, and couple more blocks.
+const MAX_CLUSTER: u32 = 2;
+/// Threads that a multiprocessor holds at once.
+const RESIDENT_THREADS: u32 = 2048;
+
+/// Decides roles, rings and deferral.
+///
+/// # Errors
+/// Limits of the target, by number.
+pub fn do_schedule(program: &Program<'_>, target: &Target) -> Result<Schedule> {
+    do_schedule_without(program, target, &[])
+}
+
+/// A schedule without some features.
+///
+/// # Errors
+/// Limits of the target, by number.
+pub fn do_schedule_without(program: &Program<'_>, target: &Target, disabled: &[Feature]) -> Result<Schedule> {
+    let mut s = Schedule::default();
+    let has = |f: Feature| !disabled.contains(&f);
+    check_limits(program, target)?;
+    if has(Feature::WarpSpecialization) {
+        do_roles(program, &mut s);
+    }
+    let late = do_epilogue(program, &mut s)?;
+    do_helper(program, &mut s);
+    check_resident(program, &s)?;
+    find_rings(program, &mut s)?;
+    epilogue_rings(program, &late, &mut s);
+    helper_rings(program, &mut s);
+    hold_back(program, &mut s);
+    if !s.producer && program.teams > 1 && !s.rings.is_empty() {
+        let what = "teams in turn without a producer: the barriers of one would meet the whole block";
+        return Err(word("pingpong", what));
+    }
+    if !s.producer {
+        // Filled and emptied in turn by the same threads: a second stage would stay empty.
+        s.rings.values_mut().filter(|r| r.fill == RingFill::Tma).for_each(|r| r.wish = Some(1));
+    } else if has(Feature::Multicast) {
+        do_multicast(program, &mut s);
+    }
+    for (b, d) in program.buffers.iter() {
+        s.slots[b] = if d.kind == BufferKind::Staging && stored_again(program, b) { 2 } else { 1 };
+    }
+    do_pdl(program, &mut s);
+    for inst in program.func.insts.keys().filter(|_| has(Feature::InFlight)) {
+        in_flight(program, inst, &mut s);
+    }
+    if program.deferred && has(Feature::Deferral) {
+        match deferral(program, target) {
+            Ok(d) => s.deferral = Some(d),
+            Err(reason) => s.remarks.push(format!("deferred epilogue declined: {reason}")),
+        }
+    }
+    if has(Feature::MmaOrder) {
+        do_mma_order(program, &mut s);
+    }
+    Ok(s)
+}
+
+fn check_limits(program: &Program<'_>, target: &Target) -> Result<()> {
+    let threads = 32 * program.computing_warps() + 128;
+    if threads > 1024 + 128 {
+        return Err(SchedError::Threads { threads });
+    }
+    let size = program.launch.cluster;
+    let limit = target.cluster.min(if program.blocks > 1 { target.cluster } else { MAX_CLUSTER });
+    if size > limit {
+        return Err(SchedError::Cluster { size, limit });
+    }
+    let copies = program.func.insts.values().any(|d| d.op == Opcode::CpAsync);
+    if let Some(op) = program.func.insts.values().map(|d| d.op).find(|&op| program.blocks > 1 && is_local(op))
+    {
+        let what = format!("`{}` in a kernel whose tiles several blocks hold together", op.row().name);
+        return Err(word("blocks", what));
+    }
+    if program.teams > 1 && conflicts_in_global(&program.func) {
+        let what = "teams in turn that read what they store: their barriers would meet the whole block";
+        return Err(word("pingpong", what));
+    }
+    if program.teams > 1 && (copies || program.buffers.values().any(|b| b.kind == BufferKind::Scratch)) {
+        let what = "teams in turn with tiles that threads fill: their barriers would meet the whole block";
+        return Err(word("pingpong", what));
+    }
+    Ok(())
+}
+
+/// Several blocks of a multiprocessor: as many threads as it holds, whose registers no roles hand on.
+fn check_resident(program: &Program<'_>, s: &Schedule) -> Result<()> {
+    let (resident, threads) = (program.launch.resident, 32 * program.warps * program.teams / program.blocks);
+    if resident > 1 && s.producer {
+        let what = "several resident blocks of a kernel whose roles share out a block's registers";
+        return Err(word("resident", what));
+    }
+    match resident.saturating_mul(threads) {
+        all if resident > 1 && all > RESIDENT_THREADS => {
+            let what = format!(
+                "{resident} resident blocks of {threads} threads: a multiprocessor holds {RESIDENT_THREADS}"
+            );
+            Err(word("resident", what))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether a row moves a tile to or from the shared memory of one block, or multiplies what lies there.
+fn is_local(op: Opcode) -> bool {
+    let copies = matches!(op, Opcode::TmaStore | Opcode::CpAsync | Opcode::Stmatrix | Opcode::Ldmatrix);
+    copies || op.is_async_load() || is_product(op)
+}

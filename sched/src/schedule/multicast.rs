@@ -1,0 +1,69 @@
+//! Loads that all blocks of a cluster share: each fetches a part of the box and sends it to all.
+
+use crate::analysis::loads_of_cluster;
+use warplift_ir::machine::{Attr, Buffer, Func, Inst, Program, RingFill, Schedule};
+use warplift_ir::target::Opcode;
+
+/// Marks the loads that the blocks of a cluster share.
+pub(crate) fn do_multicast(program: &Program<'_>, s: &mut Schedule) {
+    let size = program.launch.cluster;
+    if size < 2 {
+        return;
+    }
+    let func = &program.func;
+    let loads = loads_of_cluster(program);
+    let rings = s.rings.iter().filter(|(_, r)| r.fill == RingFill::Tma);
+    let (local, shared): (Vec<_>, Vec<_>) = rings.map(|(r, d)| (r, d.threads_read)).partition(|r| r.1);
+    if !local.is_empty() {
+        // Only a release at cluster scope orders what threads have read, and that costs two memory barriers.
+        s.remarks.push("tiles that threads read are not multicast".to_owned());
+    }
+    for (ring, _) in shared {
+        for &buffer in &s.rings[ring].buffers.clone() {
+            let own: Vec<&(Inst, bool)> =
+                loads.iter().filter(|(i, _)| fills(func, *i) == Some(buffer)).collect();
+            let name = &program.buffers[buffer].name;
+            let equal = own.iter().all(|(_, equal)| *equal);
+            let even = own.iter().all(|(i, _)| divisible(program, *i, size));
+            match (equal, even) {
+                (true, true) => {
+                    own.iter().for_each(|(i, _)| s.multicast[*i] = true);
+                    s.rings[ring].cluster = true;
+                }
+                (true, false) => s.remarks.push(format!(
+                    "`{name}` is not multicast: its box is not {size} times a multiple of {PATTERN_ROWS} rows"
+                )),
+                (false, _) => {}
+            }
+        }
+    }
+    if !s.rings.values().any(|r| r.cluster) {
+        s.remarks.push(format!("no load is the same in the {size} blocks of a cluster"));
+    }
+}
+
+fn fills(func: &Func<'_>, inst: Inst) -> Option<Buffer> {
+    match (&func.insts[inst].op, &func.insts[inst].attr) {
+        (Opcode::TmaLoad | Opcode::BulkLoad, Attr::Tma(t)) => t.place.map(|p| p.buffer),
+        _ => None,
+    }
+}
+
+/// Rows of a load's box, from its tensor map.
+pub(crate) fn box_rows(program: &Program<'_>, inst: Inst) -> Option<u32> {
+    let Attr::Tma(t) = &program.func.insts[inst].attr else { return None };
+    if t.rank == 0 {
+        return None;
+    }
+    match program.launch.params.get(t.map as usize)? {
+        warplift_ir::manifest::Param::TensorMap(m) => m.box_dims.get(1).copied(),
+        _ => None,
+    }
+}
+
+fn divisible(program: &Program<'_>, inst: Inst, size: u32) -> bool {
+    box_rows(program, inst).is_some_and(|rows| rows.is_multiple_of(size * PATTERN_ROWS))
+}
+
+/// Rows of an 8 x 16 byte pattern: parts of a box begin at whole ones.
+const PATTERN_ROWS: u32 = 8;

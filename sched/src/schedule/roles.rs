@@ -1,0 +1,47 @@
+//! Who copies: a producer, or the threads that compute.
+//!
+//! No fragment crosses from one role to the other, and a producer is one thread: it can take part in no shuffle, and
+//! nothing orders its loads behind the others' stores.
+
+use crate::analysis::{Copying, copying, epilogue_insts, hoisted_loads, touched};
+use crate::error::{Result, word};
+use rustc_hash::FxHashSet;
+use warplift_ir::machine::{Buffer, Inst, Program, RoleKind, Schedule};
+
+/// Asynchronous loads go to a producer if it can find their places, everything else to the consumers.
+pub(crate) fn do_roles(program: &Program<'_>, s: &mut Schedule) {
+    match copying(program) {
+        // Nobody could fill it ahead of time.
+        Copying::Once => {}
+        Copying::ByThreads(inst) => s.remarks.push(format!(
+            "line {}: the threads that compute copy too: where to depends on `{}`, which one thread cannot do alone",
+            program.func.insts[inst].loc.line,
+            program.func.insts[inst].op.row().name
+        )),
+        Copying::Producer(loads) => {
+            s.producer = !loads.is_empty();
+            loads.into_iter().for_each(|inst| s.roles[inst] = RoleKind::Producer);
+        }
+    }
+}
+
+/// The second half of a tile's work goes to epilogue warps, with the loads of what the consumers' loads bring them. What they
+/// alone read has a thread of its own that copies it: where that one waits for them, the producer goes on to the next
+/// tile. The half's instructions.
+pub(crate) fn do_epilogue(program: &Program<'_>, s: &mut Schedule) -> Result<FxHashSet<Inst>> {
+    let Some(epilogue_role) = &program.epilogue_role else { return Ok(FxHashSet::default()) };
+    if !s.producer {
+        return Err(word("epilogue", "a kernel without a producer, whose threads copy for themselves"));
+    }
+    let epilogue_insts = epilogue_insts(program, epilogue_role)?;
+    for &inst in &epilogue_insts {
+        let d = &program.func.insts[inst];
+        let brought = |(b, _): (Buffer, bool)| epilogue_role.rereads.iter().any(|a| a.0 == b);
+        let own = d.op.is_async_load() && !touched(&d.attr, d.op).into_iter().any(brought);
+        s.roles[inst] = if own { RoleKind::EpilogueLoad } else { RoleKind::Epilogue };
+    }
+    for inst in hoisted_loads(&program.func, &epilogue_insts) {
+        s.roles[inst] = RoleKind::Epilogue;
+    }
+    Ok(epilogue_insts)
+}
