@@ -167,3 +167,64 @@ fn what_does_not_fit_is_loaded_for_every_tile() {
         assert_eq!(consumer.budget + epilogue.budget, 2 * 232, "{:?}", made.explained.registers);
     }
 }
+
+/// Rows times the greatest of a row of a product, and times a row of weights.
+const PRODUCT: &str = "kernel k(
+    a: ptr<f16> align 16, b: ptr<f16> align 16, x: ptr<f16> align 16, w: ptr<f16> align 16, y: ptr<f16> align 16,
+    m: i32, n: i32 % 8 in 1..=512, k: i32 % 8
+) {
+    tunable BM = 64, BN = 64, BK = 64
+    grid cdiv(m, BM)
+    ga = view a : f16[m, k]
+    gb = view b : f16[64, k]
+    gx = view x : f16[m, n]
+    gw = view w : f16[n]
+    gy = view y : f16[m, n]
+    i = block_index
+    zero = full 0.0 : f32[BM, 64]
+    acc = for t in 0..cdiv(k, BK) carry s = zero {
+        ta = load ga[i*BM, t*BK] : f16[BM, BK]
+        tb = load gb[0, t*BK] : f16[64, BK]
+        p = mma s, ta, trans(tb)
+        yield p
+    }
+    rows = reduce_max(acc, 1)
+    for u in 0..cdiv(n, BN) {
+        x2 = cast(load gx[i*BM, u*BN] : f16[BM, BN], f32) * expand_dims(rows, 1)
+        scale = broadcast(cast(load gw[u*BN] : f16[BN], f32)) : f32[BM, BN]
+        store gy[i*BM, u*BN], cast(x2 * scale, f16)
+    }
+}
+mapping k {
+    BM = 64, BN = 64, BK = 64
+    for t: pipeline fit, producers 1, consumers 1
+    kernel: persistent
+    array x: staged
+}";
+
+/// Loads before the first tensor copy is waited for, and all of them.
+fn global_loads(made: &Compiled) -> (usize, usize) {
+    let code = made.ptx.split_once("$consumer:").map_or(made.ptx.as_str(), |c| c.1);
+    let (before, _) = code.split_once("mbarrier.try_wait").expect("a wait");
+    (before.matches("ld.global").count(), code.matches("ld.global").count())
+}
+
+#[test]
+fn the_warps_that_compute_hold_it_where_a_kernel_has_no_epilogue_warps() {
+    let rows = module(WHOLE, "BM = 1, BN = 512 kernel: persistent, warps 4 array x: staged");
+    let made = compiled(&rows, &[]);
+    // Eight iterations, one load of each array for each.
+    assert_eq!(global_loads(&made), (8 * 2, 8 * 2));
+    assert_eq!(global_loads(&compiled(&rows, &["hoist-loads"])), (0, 2));
+    right(&rows, &made, &[(1, 4096), (2, 8), (9, 512), (11, 520), (5, 4088)]);
+    let product = parse_file(PRODUCT, "product.tile").unwrap_or_else(|e| panic!("{e:?}"));
+    let made = compiled(&product, &[]);
+    let (before, all) = global_loads(&made);
+    assert!(before == all && all >= 8, "{before} of {all}");
+    assert_eq!(global_loads(&compiled(&product, &["hoist-loads"])).0, 0);
+    for (m, n, k) in [(64, 512, 64), (200, 72, 136), (130, 8, 8)] {
+        let sizes = [("m", m), ("n", n), ("k", k)];
+        let problem = reference(&product.kernels[0], &product.mappings[0], &sizes, 5);
+        orders::right(&problem, &made, &ORDERS, (2, 2e-2), &format!("{m} rows of {n}, depth {k}"));
+    }
+}

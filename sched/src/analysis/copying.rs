@@ -21,7 +21,7 @@ pub(crate) enum Copying {
 }
 
 /// Who can issue them.
-pub(crate) fn copying(program: &Program<'_>) -> Copying {
+pub(crate) fn copying(program: &Program<'_>, graph: &Graph) -> Copying {
     let func = &program.func;
     let mut loads: Vec<Inst> = Vec::new();
     let mut repeated = program.teams > 1;
@@ -34,7 +34,7 @@ pub(crate) fn copying(program: &Program<'_>) -> Copying {
     if !repeated {
         return Copying::Once;
     }
-    match Graph::of(func).slice(loads.iter().copied()).iter().filter_map(|&n| shared_work(func, n)).min() {
+    match graph.slice(loads.iter().copied()).iter().filter_map(|&n| shared_work(func, n)).min() {
         Some(inst) => Copying::ByThreads(inst),
         None => Copying::Producer(loads),
     }

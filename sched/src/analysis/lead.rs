@@ -1,8 +1,9 @@
 //! Copies that can be issued iterations before what reads them.
 
 use super::access::copy_place;
+use super::invariance::Remaking;
 use rustc_hash::FxHashSet;
-use warplift_ir::machine::{Block, Buffer, Func, Inst, Value};
+use warplift_ir::machine::{Block, Buffer, Func, Inst};
 
 /// Copies of a block into these buffers.
 pub(crate) fn copies_of(func: &Func<'_>, block: Block, buffers: &[Buffer]) -> Vec<Inst> {
@@ -26,14 +27,6 @@ pub(crate) fn scalars_of(func: &Func<'_>, block: Block, roots: &[Inst]) -> FxHas
 /// Whether copies of a loop's body can be issued iterations ahead: all they need inside it are scalars made
 /// of the counter.
 pub(crate) fn can_lead(func: &Func<'_>, body: Block, buffers: &[Buffer]) -> bool {
-    let copies = copies_of(func, body, buffers);
-    let needed = scalars_of(func, body, &copies);
-    let params = &func.blocks[body].params;
-    let carried = |v: &Value| params.iter().skip(1).any(|p| p == v);
-    let inside = |i: &&Inst| copies.contains(*i) || needed.contains(*i);
-    func.blocks[body].insts.iter().filter(inside).all(|&i| {
-        let d = &func.insts[i];
-        let pure = copies.contains(&i) || d.op.is_pure() && d.blocks.is_empty();
-        pure && !d.args.iter().chain(d.guard.as_ref().map(|g| &g.pred)).any(carried)
-    })
+    let mut ahead = Remaking::outside(func, body, func.blocks[body].params[0]);
+    copies_of(func, body, buffers).into_iter().all(|copy| ahead.operands(copy))
 }

@@ -4,10 +4,11 @@
 //!  graph       who needs what: values, events, memory, structure
 //!  access      which buffers and arrays an instruction touches
 //!  structure   loops, what stands inside them, what blocks pass on
+//!  invariance  in which loops a value changes            thread_invariance  among which threads it is the same
 //!  cluster     which values are the same in all blocks of a cluster
 //!  copying     who can issue copies        lead    copies that can be issued iterations ahead
 //!  epilogue    what epilogue warps run     helper  what a helper warp does
-//!  registers   registers of roles
+//!  registers   registers of roles                       pressure           registers that are alive at once
 //! ```
 
 mod access;
@@ -16,17 +17,23 @@ mod copying;
 mod epilogue;
 mod graph;
 mod helper;
+mod invariance;
 mod lead;
+mod pressure;
 mod registers;
 mod structure;
+mod thread_invariance;
 
 pub(crate) use access::*;
 pub(crate) use cluster::loads_of_cluster;
 pub(crate) use copying::{Copying, copying};
 pub(crate) use epilogue::{epilogue_insts, hoisted_before_wait, hoisted_loads};
-pub use graph::{Edge, Graph, Node};
+pub(crate) use graph::{Access, Graph, Node};
 pub use helper::is_mma_duplicated;
 pub(crate) use helper::{helper_insts, read_for, slice};
+pub(crate) use invariance::{Invariance, Remaking};
 pub(crate) use lead::{can_lead, copies_of, scalars_of};
+pub(crate) use pressure::most_alive;
 pub(crate) use registers::*;
 pub(crate) use structure::*;
+pub(crate) use thread_invariance::{LANE, ThreadInvariance};

@@ -6,20 +6,24 @@
 //!                    └────────────────────────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! What a loop only reads is shown to all before it. An iteration's own barriers order most of what it does: of two
-//! buffers in turn, the second one's barrier says that all have read the first, which the next iteration then stores
-//! to without another. What holds at the start is a fixed point, found on the accesses in their order, and kept: where
-//! an iteration leaves more, all meet at its end.
+//! A buffer that a loop only reads becomes visible before the loop. Inside, the barriers of an iteration order most of its
+//! accesses. With two buffers in turn, the second buffer's barrier tells that all have read the first, so the next iteration
+//! stores to the first without another barrier. The state at the start of the body is a fixed point over the accesses in
+//! their order. If an iteration leaves more than that, all threads meet at its end.
 
 use super::role::Expand;
 use super::state::Touched;
-use crate::analysis::{touched, touched_inside};
+use crate::analysis::{Access, touched};
 use warplift_ir::entity::SecondaryMap;
 use warplift_ir::machine::{Attr, Buffer, BufferKind, Inst};
 
 type Scratch = SecondaryMap<Buffer, Touched>;
 
-impl Expand<'_, '_> {
+impl<'p> Expand<'p, '_> {
+    fn accesses_inside(&self, inst: Inst) -> &'p [Access] {
+        self.given.graph.accesses_inside(&self.given.program.func, inst)
+    }
+
     /// At the start of a loop's body; what is assumed there, where something is.
     pub fn assume_inside(&mut self, inst: Inst) -> Option<Scratch> {
         let barrier_fixpoint = self.barrier_fixpoint(inst);
@@ -32,19 +36,19 @@ impl Expand<'_, '_> {
 
     /// Before a loop: what was written to buffers that it only reads becomes visible, once for all iterations.
     pub fn show_read_inside(&mut self, inst: Inst) {
-        let inside = touched_inside(&self.given.program.func, inst);
-        for &(reader, b, _) in inside.iter().filter(|a| !is_written(&inside, a.1)) {
-            self.visible(b, matches!(self.data(reader).attr, Attr::Wgmma(_)));
+        let inside = self.accesses_inside(inst);
+        for a in inside.iter().filter(|a| !is_written(inside, a.buffer)) {
+            self.visible(a.buffer, matches!(self.data(a.inst).attr, Attr::Wgmma(_)));
         }
     }
 
     /// At the start of a body of which no more is known: an iteration may precede, and have done what it does.
     fn forget_inside(&mut self, inst: Inst) {
-        let inside = touched_inside(&self.given.program.func, inst);
-        for &(_, b, _) in &inside {
+        let inside = self.accesses_inside(inst);
+        for b in inside.iter().map(|a| a.buffer) {
             let before = self.memory.seen.scratch[b];
             let read = Touched { read: true, ..before };
-            self.memory.seen.scratch[b] = if is_written(&inside, b) { Touched::anything() } else { read };
+            self.memory.seen.scratch[b] = if is_written(inside, b) { Touched::anything() } else { read };
         }
     }
 
@@ -87,8 +91,8 @@ impl Expand<'_, '_> {
     fn iteration(&self, inst: Inst, mut seen: Scratch) -> Option<Scratch> {
         let body = self.data(inst).blocks[0];
         for &inside in &self.given.program.func.blocks[body].insts {
-            let ring = |a: &(Inst, Buffer, bool)| self.kind(a.1) == BufferKind::Ring;
-            if !touched_inside(&self.given.program.func, inside).iter().all(ring) {
+            let ring = |a: &Access| self.kind(a.buffer) == BufferKind::Ring;
+            if !self.accesses_inside(inside).iter().all(ring) {
                 return None;
             }
             let d = self.data(inside);
@@ -115,6 +119,6 @@ impl Expand<'_, '_> {
 }
 
 /// Whether one of these accesses writes to a buffer.
-fn is_written(accesses: &[(Inst, Buffer, bool)], buffer: Buffer) -> bool {
-    accesses.iter().any(|&(_, b, writes)| b == buffer && writes)
+fn is_written(accesses: &[Access], buffer: Buffer) -> bool {
+    accesses.iter().any(|a| a.buffer == buffer && a.writes)
 }

@@ -1,4 +1,4 @@
-//! Tiles that the blocks of a cluster hold together: their threads are one team, their shared memory is as one.
+//! A tile held by all blocks of a cluster: their threads form one team, and each block has a copy of the scratch memory.
 //!
 //! ```text
 //!  scratch    every block has a copy      store ─► the copy of each block       read ─► the own copy

@@ -1,4 +1,4 @@
-//! Helpers: warps of the producer's warpgroup that make in turn what all warps of the consumers would make alike.
+//! Helpers: warps of the producer's warpgroup that compute, slot by slot in turn, the products that are the same in every warp.
 //!
 //! ```text
 //!  slot      0    1    2    3    4    5    0     a slot of the ring belongs to one of them
@@ -6,7 +6,7 @@
 //!  helper 1  ·    make ·    ·    make ·    ·
 //! ```
 //!
-//! One of them alone makes a stage in the time in which consumers make several: it waits for one result after the other.
+//! One helper alone would be too slow: it waits for each result before the next, while consumers overlap several.
 
 use super::copying_warps;
 use super::role::Expand;

@@ -1,4 +1,4 @@
-//! Barriers of warpgroups that take turns at the tensor cores; see [`crate::mma_order`].
+//! Barriers of warpgroups that take turns at the tensor cores; see `schedule::mma_order`.
 
 use super::role::Expand;
 use crate::analysis::WARPGROUP;

@@ -45,8 +45,8 @@ use warplift_ir::target::{Effect, Opcode, Target};
 
 /// Threads of a block at most.
 const MAX_THREADS: u32 = 1024;
-/// Warps of the producer's warpgroup; a thread works for each team, or one for each half of a tile's work, or a warp beside it
-/// for the consumers, but registers are given by warpgroup.
+/// Warps of the producer's warpgroup. Few of them work (one for each team, and what helps beside), but `setmaxnreg` counts by
+/// warpgroup.
 pub(crate) const PRODUCER_WARPS: u32 = 4;
 
 /// Expands a schedule into roles.
@@ -75,7 +75,10 @@ pub fn do_expand_roles<'a>(
     let setup = setup::do_setup(program, &launch, schedule, &shared);
     let expand = |role: RoleKind| {
         let needed = kept(program, schedule, &graph, role);
-        Expand::new(Given { program, schedule, smem: &shared, parts: &parts }, Who { role, needed })
+        Expand::new(
+            Given { program, schedule, graph: &graph, smem: &shared, parts: &parts },
+            Who { role, needed },
+        )
     };
     let each = program.warps * program.teams;
     let mut roles = Vec::new();

@@ -7,7 +7,7 @@
 //!  for the rest:                      wait empty ─ expect ─ all loads
 //! ```
 //!
-//! Epilogue warps load what they hold for all tiles before they wait, where the mapping lets all of it be read early.
+//! Epilogue warps issue their hoisted loads before the wait, if the mapping allows it for every hoisted array.
 
 use super::role::Expand;
 use super::state::WaitPhase;

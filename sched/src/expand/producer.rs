@@ -1,5 +1,7 @@
-//! The producer: one elected thread that keeps the rings full; where a tile's work is cut in two, another one of its
-//! warpgroup keeps those full that only the second half reads, and what all warps would make alike is a whole warp's.
+//! The producer: one elected thread that keeps the rings full.
+//!
+//! Other warps of its warpgroup may have work too. Where a tile's work is cut in two, one thread copies what only the second
+//! half reads. Helper warps compute the products that are the same in every warp.
 
 use super::role::Expand;
 use crate::analysis::Node;

@@ -1,4 +1,4 @@
-//! State of the expansion of one role, and the walk over blocks.
+//! The expansion of one role: the walk over the program's blocks, and what every part of it uses.
 
 use super::state::{
     Code, Deferred, Flight, Given, Leading, Memory, Own, RingState, Seen, Site, Staged, Walk, Who,

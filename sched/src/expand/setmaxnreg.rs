@@ -1,4 +1,4 @@
-//! Registers of consumers and epilogue warps where these hold something for all tiles: by what each needs, once that is known.
+//! Registers of consumers and epilogue warps, by what each needs, where hoisted loads take registers of the epilogue warps.
 //!
 //! ```text
 //!  at entry     96 each of 640 threads
@@ -7,7 +7,7 @@
 //!  epilogue warps   184  ◄─ setmaxnreg.inc     they need 180┘ in steps of 8
 //! ```
 //!
-//! Expansion allows each the most that the other can spare; what is not shared out so has the same number on both sides.
+//! Expansion allows each role the most that the other can spare. Kernels without hoisted loads give both the same number.
 
 use crate::analysis::{SETMAXNREG_LEAST, SETMAXNREG_MOST, SETMAXNREG_STEP, budgets};
 use warplift_ir::machine::{Attr, Func, Role, RoleKind, Scheduled};

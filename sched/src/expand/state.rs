@@ -1,7 +1,7 @@
 //! What is known while a role is expanded, by what it is about.
 
 use super::footprints::Accesses;
-use crate::analysis::Node;
+use crate::analysis::{Graph, Node};
 use rustc_hash::{FxHashMap, FxHashSet};
 use warplift_ir::entity::SecondaryMap;
 use warplift_ir::machine::{
@@ -14,6 +14,7 @@ use warplift_ir::tile::Loc;
 pub(super) struct Given<'p, 'a> {
     pub program: &'p Program<'a>,
     pub schedule: &'p Schedule,
+    pub graph: &'p Graph,
     /// Where things lie in shared memory.
     pub smem: &'p SharedMap,
     /// Tensor maps of parts, by the map of the whole.

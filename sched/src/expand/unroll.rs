@@ -4,11 +4,10 @@
 //!  do { slot ; next slot, wrapped }        do { slot 0 ─ left? ─ slot 1 ─ left? ─ .. ─ slot depth-1 ; phase flips }
 //! ```
 //!
-//! A slot that is a number makes every address of a stage one register and a literal, and what would count slots and phases
-//! goes. It is worth its length where threads' instructions are what there is most of: where tensor cores are, they hide it.
+//! With a known slot, every address of a stage is one register and a literal, and nothing counts slots and phases. The code is
+//! worth its length where threads' instructions take most of the time. Where tensor cores do, they hide the counting.
 //!
-//! A loop that picks by its counter what is held in registers stands there once for each iteration: registers have no
-//! addresses.
+//! A loop that picks hoisted values by its counter is unrolled fully, since registers cannot be indexed.
 
 use super::control::Rotated;
 use super::role::Expand;

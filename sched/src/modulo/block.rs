@@ -21,15 +21,15 @@ use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use warplift_ir::target::{Opcode, RATES, Unit};
 
-/// Iterations simulated; the second half is steady.
+/// Iterations simulated: after half of them warpgroups have settled to a steady distance, the other half is measured.
 const ITERATIONS: usize = 16;
 /// Cycles of a warp to issue an instruction of a product (measured: 8 in about 100).
 const ISSUE: f64 = 13.0;
-/// Instructions with a fragment that wait at the tensor cores.
+/// Instructions with a fragment that wait at the tensor cores: its warps issue the next one when there is room again.
 const AHEAD: usize = 2;
 /// More than there are units.
 const UNITS: usize = 16;
-/// Cycles that count as none.
+/// Cycles that count as none: sums of fractions of cycles do not come out even.
 const NOTHING: f64 = 1e-6;
 
 /// An instruction at the tensor cores.

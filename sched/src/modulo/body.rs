@@ -1,6 +1,6 @@
 //! One iteration as a graph: nodes with a resource and a duration, edges with latency and distance.
 
-use crate::analysis::{global_access, helper_insts, touched};
+use crate::analysis::{Graph, global_access, helper_insts, touched};
 use rustc_hash::{FxHashMap, FxHashSet};
 use warplift_ir::machine::{Attr, Block, Buffer, BufferKind, Func, Inst, Program, Span, Ty, Value};
 use warplift_ir::target::{Effect, Opcode, RATES, Unit};
@@ -58,7 +58,7 @@ impl Node {
 pub(super) type Usage = FxHashMap<Unit, u32>;
 
 /// What an edge waits for.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Wait {
     /// The start.
     Start,
@@ -134,6 +134,14 @@ pub(super) struct Limits {
     pub depths: FxHashMap<Buffer, u32>,
 }
 
+/// What a loop's graph is made from.
+#[derive(Clone, Copy)]
+pub(super) struct Given<'p, 'a> {
+    pub program: &'p Program<'a>,
+    pub graph: &'p Graph,
+    pub limits: &'p Limits,
+}
+
 /// Whether an instruction is computed anew wherever it is needed: scalars of the counter and of what the
 /// loop does not change.
 pub(super) fn free(func: &Func<'_>, body: Block) -> FxHashSet<Inst> {
@@ -179,15 +187,18 @@ impl Body {
     ///
     /// # Errors
     /// What stands in the body that cannot move over an iteration.
-    pub fn of(program: &Program<'_>, inst: Inst, limits: &Limits) -> Result<Self, String> {
+    pub fn of(given: Given<'_, '_>, inst: Inst) -> Result<Self, String> {
+        let Given { program, graph, limits } = given;
         let func = &program.func;
         let block = func.insts[inst].blocks[0];
         let mut b = Build {
             inst,
             program,
+            graph,
             func,
             block,
             limits,
+            home: FxHashMap::default(),
             free: free(func, block),
             helped: helper_insts(program),
             body: Self { groups: limits.groups, ..Self::default() },
@@ -195,10 +206,10 @@ impl Body {
             stores: FxHashMap::default(),
         };
         b.nodes()?;
+        b.homes();
         b.wholes();
         b.store_edges();
         b.value_edges();
-        b.carried_edges();
         b.lifetime_edges();
         b.ring_edges();
         b.lives();
@@ -271,6 +282,7 @@ struct Fill {
 pub(super) struct Build<'p, 'a> {
     inst: Inst,
     program: &'p Program<'a>,
+    pub graph: &'p Graph,
     pub func: &'p Func<'a>,
     pub block: Block,
     limits: &'p Limits,
@@ -280,6 +292,8 @@ pub(super) struct Build<'p, 'a> {
     pub body: Body,
     /// The node that gives each value: for a product's result the node of its wait.
     pub node_of: FxHashMap<Value, usize>,
+    /// The node in which each instruction stands.
+    pub home: FxHashMap<Inst, usize>,
     /// The nodes that fill each buffer which threads store to.
     pub stores: FxHashMap<Buffer, Vec<usize>>,
 }
@@ -298,7 +312,7 @@ impl Build<'_, '_> {
                 _ if self.free.contains(&inst) || self.helped.contains(&inst) => {}
                 Opcode::Yield => {}
                 op if op.is_async_load() => loads.push(inst),
-                Opcode::Await if d.args.iter().all(|&e| self.is_load(e)) => {
+                Opcode::Await if self.awaits_loads(inst) => {
                     let fill = self.fill(inst, &mut loads);
                     stage.extend(fill.buffers.iter().map(|&b| (b, fill.buffers[0])));
                     fills.push(fill);
@@ -340,10 +354,8 @@ impl Build<'_, '_> {
 
     /// A wait for loads, with the loads.
     fn fill(&self, wait: Inst, loads: &mut Vec<Inst>) -> Fill {
-        let events = self.func.insts[wait].args;
         let buffer = |&l: &Inst| touched(&self.func.insts[l].attr, Opcode::TmaLoad).first().map(|t| t.0);
-        let awaited = |e: &Value| self.func.def(*e).and_then(|l| buffer(&l));
-        let buffers: Vec<Buffer> = events.iter().filter_map(awaited).collect();
+        let buffers: Vec<Buffer> = self.graph.awaited(wait).iter().filter_map(buffer).collect();
         let mut insts: Vec<Inst> =
             loads.extract_if(.., |l| buffer(l).is_some_and(|b| buffers.contains(&b))).collect();
         insts.push(wait);
@@ -460,8 +472,11 @@ impl Build<'_, '_> {
         }
     }
 
-    fn is_load(&self, event: Value) -> bool {
-        self.func.def(event).is_some_and(|d| self.func.insts[d].op.is_async_load())
+    /// Whether all that an await waits for are tensor loads.
+    fn awaits_loads(&self, inst: Inst) -> bool {
+        let awaited = self.graph.awaited(inst);
+        let all = awaited.len() == self.func.insts[inst].args.len();
+        all && awaited.into_iter().all(|i| self.func.insts[i].op.is_async_load())
     }
 
     /// Whether an instruction reads memory that the loop does not write: a ring, or, since loops that read
@@ -502,6 +517,11 @@ impl Build<'_, '_> {
         let (busy, usage) = (self.busy(inst), self.usage(inst));
         let resource = if busy == 0 { Resource::None } else { Resource::Threads };
         Node { insts, resource, busy, latency: d.op.row().latency.into(), usage, ..Node::default() }
+    }
+
+    fn homes(&mut self) {
+        let nodes = self.body.nodes.iter().enumerate();
+        self.home = nodes.flat_map(|(n, node)| node.insts.iter().map(move |&i| (i, n))).collect();
     }
 
     /// Marks what reads large fragments and makes little of them.

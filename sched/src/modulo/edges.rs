@@ -1,9 +1,8 @@
 //! What the nodes of an iteration wait for, and how long fragments live.
 
 use super::body::{Build, LARGE_REGISTERS, Life, Wait};
-use crate::analysis::{touched, yields};
 use rustc_hash::{FxHashMap, FxHashSet};
-use warplift_ir::machine::{Block, Inst, Value};
+use warplift_ir::machine::{Inst, Value, ValueDef};
 use warplift_ir::target::Opcode;
 
 impl Build<'_, '_> {
@@ -19,28 +18,13 @@ impl Build<'_, '_> {
         Some((*self.node_of.get(&v)?, Wait::Result))
     }
 
+    /// What a node reads, of this iteration or of one before.
     pub(super) fn value_edges(&mut self) {
         for to in 0..self.body.nodes.len() {
             for v in self.reads_of(to) {
-                if let Some((from, wait)) = self.source(v, to).filter(|s| s.0 != to) {
-                    self.body.edge(from, to, wait, 0);
-                }
-            }
-        }
-    }
-
-    pub(super) fn carried_edges(&mut self) {
-        let params = self.func.blocks[self.block].params.clone();
-        for to in 0..self.body.nodes.len() {
-            for v in self.reads_of(to) {
-                let mut at = v;
-                // A parameter that another parameter is passed to is one iteration older each time.
-                for distance in 1..=params.len() as u32 {
-                    let Some(n) = params.iter().skip(1).position(|&p| p == at) else { break };
-                    at = yields(self.func, self.block)[n];
-                    if let Some((from, wait)) = self.source(at, to) {
-                        self.body.edge(from, to, wait, distance);
-                    }
+                let (at, distance) = self.origin(v);
+                if let Some((from, wait)) = self.source(at, to).filter(|s| distance > 0 || s.0 != to) {
+                    self.body.edge(from, to, wait, distance);
                 }
             }
         }
@@ -85,16 +69,24 @@ impl Build<'_, '_> {
     /// A product reads what threads stored once all have met; they store again when it is complete.
     pub(super) fn store_edges(&mut self) {
         let mut edges = Vec::new();
-        for reader in 0..self.body.nodes.len() {
-            let read = self.body.nodes[reader].insts.iter().flat_map(|&i| {
-                let d = &self.func.insts[i];
-                touched(&d.attr, d.op)
-            });
-            for &store in read.filter(|r| !r.1).filter_map(|(b, _)| self.stores.get(&b)).flatten() {
-                let (end, wait) = self.end_of_use(reader);
-                edges.extend([(store, reader, Wait::Result, 0), (end, store, wait, 1)]);
+        let stores: FxHashSet<usize> = self.stores.values().flatten().copied().collect();
+        for n in 0..self.body.nodes.len() {
+            for &inst in &self.body.nodes[n].insts {
+                for (before, distance) in self.graph.follows(self.func, inst) {
+                    let Some(&first) = self.home.get(&before).filter(|&&b| b != n) else { continue };
+                    match (stores.contains(&first), stores.contains(&n)) {
+                        (true, false) => edges.push((first, n, Wait::Result, distance)),
+                        (false, true) => {
+                            let (end, wait) = self.end_of_use(first);
+                            edges.push((end, n, wait, distance));
+                        }
+                        _ => {}
+                    }
+                }
             }
         }
+        edges.sort_unstable();
+        edges.dedup();
         for (from, to, wait, distance) in edges {
             self.body.edge(from, to, wait, distance);
         }
@@ -121,12 +113,14 @@ impl Build<'_, '_> {
         self.body.lives = all.into_iter().map(|l| l.1).collect();
     }
 
-    /// The value behind a carried parameter, and how many iterations before it was made.
+    /// The value behind a carried parameter, and how many iterations before it was made: one more for each parameter that
+    /// another is passed to.
     fn origin(&self, mut v: Value) -> (Value, u32) {
         let params = &self.func.blocks[self.block].params;
         for distance in 0..params.len() as u32 {
-            let Some(n) = params.iter().skip(1).position(|&p| p == v) else { return (v, distance) };
-            v = yields(self.func, self.block)[n];
+            let own = matches!(self.func.values[v].def, ValueDef::Param(b, _) if b == self.block);
+            let Some(before) = self.graph.carried(v).filter(|_| own) else { return (v, distance) };
+            v = before;
         }
         (v, 0)
     }
@@ -147,23 +141,13 @@ impl Build<'_, '_> {
         for n in 0..self.body.nodes.len() {
             seen.extend(self.reads_of(n));
         }
-        let params = &self.func.blocks[self.block].params;
-        let outside = |v: &&Value| {
-            let inside = self.func.def(**v).is_some_and(|d| self.stands_inside(d, self.block));
-            self.func.ty(**v).is_frag() && !params.contains(v) && !inside
-        };
+        let outside = |v: &&Value| self.func.ty(**v).is_frag() && !self.func.is_defined_in(**v, self.block);
         seen.iter().filter(outside).map(|&v| self.func.ty(v).regs()).sum()
-    }
-
-    fn stands_inside(&self, inst: Inst, block: Block) -> bool {
-        let insts = &self.func.blocks[block].insts;
-        insts.contains(&inst)
-            || insts.iter().flat_map(|&i| &self.func.insts[i].blocks).any(|&b| self.stands_inside(inst, b))
     }
 
     /// The node in which an instruction stands.
     fn begin(&self, inst: Inst) -> Option<usize> {
-        self.body.nodes.iter().position(|n| n.insts.contains(&inst))
+        self.home.get(&inst).copied()
     }
 
     /// When a node has read its operands: a product when it is complete.

@@ -38,10 +38,10 @@ mod modulo_expand;
 mod search;
 mod steps;
 
-use crate::analysis::{WARPGROUP, budgets, conflicts_in_global, touched_inside, yields};
+use crate::analysis::{Graph, WARPGROUP, budgets, conflicts_in_global, yields};
 use crate::feature::Feature;
-use crate::schedule::{do_schedule_without, do_smem};
-use body::{Body, Limits, Resource};
+use crate::schedule::{do_smem, schedule_with};
+use body::{Body, Given, Limits, Resource};
 use choose::{Choice, Choices, choose};
 use elementwise_subtiles::do_elementwise_subtiles;
 use rustc_hash::FxHashMap;
@@ -55,7 +55,7 @@ pub use modulo_expand::do_modulo_expand;
 /// ptxas holds on the way (measured on attention: with 36 it spills).
 const WORK_REGISTERS: u32 = 48;
 
-/// Iterations at most of which a body holds work.
+/// Iterations at most of which a body holds work: each one more keeps another set of fragments alive.
 const STAGES: u32 = 4;
 
 /// What was decided for the loops of a program.
@@ -121,35 +121,40 @@ fn schedules(
     if loops.is_empty() {
         return (Vec::new(), remarks);
     }
-    let limits = limits(program, target, disabled);
-    let found = loops.into_iter().filter_map(|l| do_loop(program, l, &limits, disabled, &mut remarks));
+    let graph = Graph::of(func);
+    let limits = limits(program, &graph, target, disabled);
+    let given = Given { program, graph: &graph, limits: &limits };
+    let found = loops.into_iter().filter_map(|l| do_loop(given, l, disabled, &mut remarks));
     (found.collect(), remarks)
 }
 
 /// Schedules one loop; none where its body cannot be one.
 fn do_loop(
-    program: &Program<'_>,
+    given: Given<'_, '_>,
     inst: Inst,
-    limits: &Limits,
     disabled: &[Feature],
     remarks: &mut Vec<String>,
 ) -> Option<LoopSchedule> {
+    let program = given.program;
     let func = &program.func;
     let Attr::Loop(attr) = &func.insts[inst].attr else { return None };
     let (has, mixes) = (|f: Feature| !disabled.contains(&f), mixes(func, inst));
     // What a helper hands on is not cut: it would be made iterations before it is loaded.
-    let helped = program.helper_buffers.iter().any(|&b| touched_inside(func, inst).iter().any(|t| t.1 == b));
+    let helped = program
+        .helper_buffers
+        .iter()
+        .any(|b| given.graph.accesses_inside(func, inst).iter().any(|a| a.buffer == *b));
     let pipelines = mixes && !helped && !conflicts_in_global(func) && has(Feature::Modulo);
     let unless = |why: &String| {
         if pipelines {
             remarks.push(format!("loop `{}` is not overlapped with itself: {why}", attr.name));
         }
     };
-    let body = Body::of(program, inst, limits).inspect_err(unless).ok()?;
+    let body = Body::of(given, inst).inspect_err(unless).ok()?;
     let (s, why) = found_for(&body, if pipelines { STAGES } else { 1 })?;
     let mma_order = if has(Feature::MmaOrder) { attr.mma_order } else { Some(false) };
-    let given = Choices { mma_order, pins: has(Feature::Pins) };
-    let Choice { mma_order, pins } = if mixes { choose(&body, &s, &given) } else { Choice::default() };
+    let choices = Choices { mma_order, pins: has(Feature::Pins) };
+    let Choice { mma_order, pins } = if mixes { choose(&body, &s, &choices) } else { Choice::default() };
     let made = describe(program, inst, &s, &attr.name);
     let unrolls = has(Feature::Unroll) && is_mostly_threads(func, &made);
     let made = LoopSchedule { mma_order, pins, unrolls, ..made };
@@ -182,20 +187,25 @@ fn stays(made: &LoopSchedule, why: Option<String>) -> String {
 }
 
 /// What the block gives its loops.
-fn limits(program: &Program<'_>, target: &Target, disabled: &[Feature]) -> Limits {
+fn limits(program: &Program<'_>, graph: &Graph, target: &Target, disabled: &[Feature]) -> Limits {
     let (budget, ..) = budgets(program.computing_warps(), true, target);
     Limits {
         groups: (program.warps * program.teams).div_ceil(WARPGROUP),
         teams: program.teams,
         registers: budget.saturating_sub(WORK_REGISTERS),
-        depths: depths(program, target, disabled),
+        depths: depths(program, graph, target, disabled),
     }
 }
 
 /// Stages of the ring of each buffer: as the program would have them as it stands. None where it cannot be
 /// scheduled, which is told later.
-fn depths(program: &Program<'_>, target: &Target, disabled: &[Feature]) -> FxHashMap<Buffer, u32> {
-    let Ok(mut s) = do_schedule_without(program, target, disabled) else { return FxHashMap::default() };
+fn depths(
+    program: &Program<'_>,
+    graph: &Graph,
+    target: &Target,
+    disabled: &[Feature],
+) -> FxHashMap<Buffer, u32> {
+    let Ok(mut s) = schedule_with(program, graph, target, disabled) else { return FxHashMap::default() };
     if do_smem(program, &mut s, target).is_err() {
         return FxHashMap::default();
     }

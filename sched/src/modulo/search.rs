@@ -2,12 +2,14 @@
 
 use super::body::{Body, Edge, Resource};
 
-/// Placements tried for each node before an interval is given up.
+/// Placements tried for each node before an interval is given up. Generous: a longer interval costs cycles in every iteration,
+/// a longer search only compile time.
 const TRIES: usize = 12;
-/// Steps between intervals tried, as a fraction of the least.
+/// Steps between intervals tried, as a fraction of the least: finer steps would tell apart what the model cannot.
 const STEPS: u32 = 64;
 
-/// Part of an interval that a stage beyond the second must save.
+/// Part of an interval that a stage beyond the second must save: it adds code before and behind the loop, and fragments that live
+/// longer.
 const STAGE: f64 = 0.03;
 
 /// A schedule: times and order of the nodes.

@@ -1,13 +1,14 @@
-//! Value numbering inside each block: a pure scalar that was computed shortly before is taken from there.
+//! Value numbering inside each block: a pure scalar is computed once and used again.
 //!
-//! Only over a short distance, so that no register is held long for what one instruction makes again; but
-//! all over the entry, whose values wait for their loops anyway.
+//! A value is kept over a short distance only. Over a longer one its register would cost more than the instruction that
+//! computes it again. In the entry block the distance is unlimited: its values live until their loops anyway.
 
 use rustc_hash::FxHashMap;
 use warplift_ir::machine::{Attr, Block, Func, Inst, Ty, Value};
 use warplift_ir::target::Opcode;
 
-/// Instructions over which a value is kept for a second use.
+/// Instructions over which a value is kept for a second use: about the length of a stage's work, whose addresses have common
+/// parts.
 const REACH: usize = 96;
 
 /// What makes two pure scalars equal: row, type (constants have any), attributes, operands.

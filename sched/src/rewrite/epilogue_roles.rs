@@ -8,19 +8,19 @@
 //!                                       next tile                       for u { read x again; store g(x, c) }
 //! ```
 //!
-//! The cut is before the last loop of the loop over tiles. A fragment that the second half needs and cannot make again
-//! from scalars goes through shared memory: each thread stores its registers, and the thread of the same number in the
-//! other half loads them. Where both halves load the same in the same order, the second reads the stages that were
-//! filled for the first, which keeps them until then; that takes as many stages as a tile fills, and so a bound on its
-//! iterations.
+//! The cut stands before the last loop of the loop over tiles. The second half computes again what it can from scalars. Any
+//! other fragment goes through shared memory: each thread stores its registers, and the thread of the same number in the
+//! other half loads them. Both halves may load the same tiles in the same order. Then the second half reads the stages of the
+//! first, which are released after it. The ring needs as many stages as a tile fills, so the number of iterations must be
+//! bounded.
 //!
-//! What comes out is still sequential: run by one team, it loads twice and loads what it has just stored. The schedule
-//! gives the halves to different warps (Task-Based Tensor Computations on Modern GPUs, section 4.2.6).
+//! The program stays sequential. Run by one team, it loads a tile twice, and loads what it has just stored. The schedule gives
+//! the halves to different warps (Task-Based Tensor Computations on Modern GPUs, section 4.2.6).
 
 use super::handoff::{By, handoff_buffer, handoff_bytes, through};
 use crate::analysis::{
-    BARRIER, WARPGROUP, buffer_of, conflicts_in_global, inside, is_product, last_loop, read_by, tiles,
-    touched, touched_inside, yields,
+    BARRIER, Remaking, WARPGROUP, buffer_of, conflicts_in_global, inside, is_product, last_loop, read_by,
+    tiles, touched, touched_inside, yields,
 };
 use crate::error::{Result, word};
 use crate::feature::Feature;
@@ -102,9 +102,10 @@ fn crossing(func: &Func<'_>, body: Block, epilogue_insts: &FxHashSet<Inst>) -> R
         insts.iter().filter(|i| !epilogue_insts.contains(i)).flat_map(|&i| func.insts[i].results);
     let first_half: FxHashSet<Value> = first_half.chain(&func.blocks[body].params).copied().collect();
     let mut found = Vec::new();
+    let mut made = Remaking::outside(func, body, func.blocks[body].params[0]);
     for &inst in insts.iter().filter(|i| epilogue_insts.contains(i)) {
         for v in read_by(func, inst).into_iter().filter(|v| first_half.contains(v)) {
-            if found.contains(&v) || is_remade(func, body, v, &mut FxHashSet::default()) {
+            if found.contains(&v) || made.value(v) {
                 continue;
             }
             if !func.ty(v).is_frag() {
@@ -121,18 +122,6 @@ fn crossing(func: &Func<'_>, body: Block, epilogue_insts: &FxHashSet<Inst>) -> R
         }
         false => Ok(found),
     }
-}
-
-/// Whether every thread can make a value again: by itself, from scalars and the number of the tile. What was seen is not
-/// asked again: one that it cannot make ends the search.
-fn is_remade(func: &Func<'_>, body: Block, v: Value, seen: &mut FxHashSet<Value>) -> bool {
-    if !seen.insert(v) || !func.is_defined_in(v, body) || func.blocks[body].params.first() == Some(&v) {
-        return true;
-    }
-    let Some(def) = func.def(v) else { return false };
-    let d = &func.insts[def];
-    let pure = d.op.is_pure() && d.blocks.is_empty();
-    pure && d.args.iter().chain(d.guard.as_ref().map(|g| &g.pred)).all(|&a| is_remade(func, body, a, seen))
 }
 
 /// Stores the fragments before the second half and loads them there; by way of what.

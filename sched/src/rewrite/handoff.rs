@@ -5,9 +5,11 @@
 //!  runs of 4, 2 or 1              0 1 2 3    0 1 2 3         | 4 5        ..
 //! ```
 //!
-//! Each thread stores its registers, and the thread of the same number loads them; of what is alike in all warps one thread of
-//! each lane stores, and of what only some bits of the lane tell apart, one for each number that these make.
+//! Each thread stores its registers, and the thread of the same number in the other role loads them. Where a value is the same
+//! in every warp, one warp stores it. Where it depends on some bits of the lane only, one lane stores for each value of these
+//! bits.
 
+use crate::analysis::LANE;
 use rustc_hash::FxHashMap;
 use warplift_ir::machine::{
     Attr, Buffer, BufferData, BufferKind, Cursor, Guard, IndexMap, NewInst, Place, Program, Ty, Value,
@@ -19,8 +21,6 @@ use warplift_ir::tile::CmpOp;
 const WIDEST: u16 = 4;
 /// Alignment of what a thread hands on, bytes.
 const ALIGN: u32 = 16;
-/// Bits of a thread's number that tell its lane.
-pub(crate) const LANE: u32 = 31;
 
 /// Who stores, and who loads that.
 #[derive(Clone, Copy)]

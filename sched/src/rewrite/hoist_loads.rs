@@ -1,4 +1,4 @@
-//! What a loop of epilogue warps loads alike for every tile, they load once and hold in registers.
+//! Loads that do not depend on the tile are hoisted out of the loop over tiles and kept in registers.
 //!
 //! ```text
 //!                                        w0 = load w[0]; w1 = load w[1]; ..
@@ -10,54 +10,62 @@
 //!      store f(s, x, w)                      store f(s, x, w)
 //! ```
 //!
-//! Registers have no addresses: the loop's body stands there once for each iteration (`expand::unroll`), so that they must be
-//! bounded. What comes from the L2 cache for every tile is what bounds such a kernel: a row of 128 KB with as much of `w` and
-//! of `b` is 384 KB to a multiprocessor (measured: without `w` 0.93 of a copy where 0.88 were possible).
+//! A load qualifies if it changes with the inner loop's counter alone (`analysis::invariance`), nothing writes its array, and
+//! its address can be computed before the loop over tiles. Registers cannot be indexed, so the inner loop is unrolled fully
+//! (`expand::unroll`). Its number of iterations must be bounded.
 //!
-//! Consumers need few registers for their half: what epilogue warps hold is taken from both, by what each needs (`setmaxnreg`).
+//! Traffic from the L2 cache limits such kernels. A row of 128 KB with as much of `w` and of `b` is 384 KB for each tile
+//! (measured: 0.93 of a copy's rate without `w`, 0.88 with it). Registers decide how many arrays are hoisted: those that
+//! the fragments of a tile's work leave. Where epilogue warps run the loop, the consumers need few for their half of the work,
+//! and `setmaxnreg` gives the rest to the epilogue warps.
 
-use crate::analysis::{SCALAR_REGISTERS, budgets, global_access, last_loop, most_of_epilogue, tiles};
-use crate::feature::Feature;
-use rustc_hash::{FxHashMap, FxHashSet};
-use warplift_ir::machine::{
-    Attr, Block, Cursor, EpilogueRole, Func, Guard, Inst, InstData, NewInst, Program, Ty, Value,
+use crate::analysis::{
+    Copying, Graph, Invariance, Remaking, SCALAR_REGISTERS, budgets, copying, global_access, last_loop,
+    most_alive, most_of_epilogue, tiles,
 };
+use crate::feature::Feature;
+use rustc_hash::FxHashMap;
+use warplift_ir::machine::{Attr, Block, Cursor, Func, Guard, Inst, NewInst, Program, Ty, Value};
 use warplift_ir::target::{Opcode, Target};
 
 /// Instructions of all bodies together at most: three quarters of what 128 KB of instruction cache hold (`layer_norm_warp_specialized`, where
 /// this pays, has half as many).
 const MOST_INSTRUCTIONS: u32 = 6144;
 
-/// Lets epilogue warps hold what is the same for all tiles, if registers suffice; what was left, and why.
+/// Hoists what is the same for all tiles, if registers suffice; what was left, and why.
 pub fn do_hoist_loads<'a>(
     mut program: Program<'a>,
     target: &Target,
     disabled: &[Feature],
 ) -> (Program<'a>, Vec<String>) {
-    let Some(epilogue_role) =
-        program.epilogue_role.clone().filter(|_| !disabled.contains(&Feature::HoistLoads))
-    else {
+    let l = Loop::of(&program.func).filter(|_| !disabled.contains(&Feature::HoistLoads));
+    let Some(l) = l else { return (program, Vec::new()) };
+    let loads = l.loads(&program.func);
+    if loads.is_empty() {
         return (program, Vec::new());
-    };
-    let Some(l) = Loop::of(&program.func) else { return (program, Vec::new()) };
-    if let Some(why) = too_long(&program.func, &l) {
+    }
+    let who = if program.epilogue_role.is_some() { "epilogue warps" } else { "consumers" };
+    if let Some(why) = too_long(&program.func, &l, who) {
         return (program, vec![why]);
     }
-    let (loads, hoisted_registers, remarks) = what_fits(&program, &l, room(&program, target));
+    let room = room(&program, &l, target);
+    let (loads, registers, remarks) = what_fits(&program.func, &l, &loads, room, who);
     if !loads.is_empty() {
         hoist(&mut program.func, &l, &loads);
-        program.epilogue_role = Some(EpilogueRole { hoisted_registers, ..epilogue_role });
+        if let Some(role) = &mut program.epilogue_role {
+            role.hoisted_registers = registers;
+        }
     }
     (program, remarks)
 }
 
-/// Why a body is not written for each iteration, where there is something to hold.
-fn too_long(func: &Func<'_>, l: &Loop) -> Option<String> {
+/// Why a body is not written for each iteration.
+fn too_long(func: &Func<'_>, l: &Loop, who: &str) -> Option<String> {
     let each = length(func, l.body);
     let all = each.saturating_mul(l.most);
-    (all > MOST_INSTRUCTIONS && !l.loads(func).is_empty()).then(|| {
+    (all > MOST_INSTRUCTIONS).then(|| {
         format!(
-            "epilogue warps hold nothing for all tiles: {} bodies of {each} instructions are {all}, at most {MOST_INSTRUCTIONS} are worth it",
+            "{who} hold nothing for all tiles: {} bodies of {each} instructions are {all}, at most {MOST_INSTRUCTIONS} are worth it",
             l.most
         )
     })
@@ -73,18 +81,34 @@ fn length(func: &Func<'_>, block: Block) -> u32 {
     func.blocks[block].insts.iter().map(of).sum()
 }
 
-/// Registers that epilogue warps may hold something in.
-fn room(program: &Program<'_>, target: &Target) -> u32 {
-    let (high, _, split) = budgets(program.computing_warps(), true, target);
-    if split { most_of_epilogue(high).saturating_sub(SCALAR_REGISTERS) } else { 0 }
+/// Registers that are left for what is hoisted: by the fragments of the role that runs the loop, or, for epilogue warps, by what
+/// consumers can spare.
+fn room(program: &Program<'_>, l: &Loop, target: &Target) -> u32 {
+    let (func, warps) = (&program.func, program.computing_warps());
+    if program.epilogue_role.is_some() {
+        let (high, _, split) = budgets(warps, true, target);
+        return if split { most_of_epilogue(high).saturating_sub(SCALAR_REGISTERS) } else { 0 };
+    }
+    // Several blocks of a multiprocessor share its registers out by themselves.
+    if program.launch.resident > 1 {
+        return 0;
+    }
+    let producer = matches!(copying(program, &Graph::of(func)), Copying::Producer(_));
+    let (high, ..) = budgets(warps, producer, target);
+    high.saturating_sub(SCALAR_REGISTERS + most_alive(func, l.tiles))
 }
 
 /// Loads of whole arrays, in their order, as long as there is room; the registers that they take; why others are left.
-fn what_fits(program: &Program<'_>, l: &Loop, room: u32) -> (Vec<Inst>, u32, Vec<String>) {
-    let func = &program.func;
-    let (mut loads, mut hoisted_registers, mut remarks) = (Vec::new(), 0, Vec::new());
+fn what_fits(
+    func: &Func<'_>,
+    l: &Loop,
+    all: &[(Inst, u32)],
+    room: u32,
+    who: &str,
+) -> (Vec<Inst>, u32, Vec<String>) {
+    let (mut loads, mut registers, mut remarks) = (Vec::new(), 0, Vec::new());
     let mut arrays: Vec<(u32, Vec<Inst>)> = Vec::new();
-    for (load, pointer) in l.loads(func) {
+    for &(load, pointer) in all {
         match arrays.iter_mut().find(|a| a.0 == pointer) {
             Some((_, all)) => all.push(load),
             None => arrays.push((pointer, vec![load])),
@@ -93,21 +117,21 @@ fn what_fits(program: &Program<'_>, l: &Loop, room: u32) -> (Vec<Inst>, u32, Vec
     for (_, all) in arrays {
         let each: u32 = all.iter().map(|&i| func.ty(func.result(i)).regs()).sum();
         let takes = each.saturating_mul(l.most);
-        if takes <= room - hoisted_registers {
-            hoisted_registers += takes;
+        if takes <= room - registers {
+            registers += takes;
             loads.extend(all);
             continue;
         }
         remarks.push(format!(
-            "line {}: epilogue warps load it for every tile, which is the same for all of them: to hold it takes {takes} registers, {} are left",
+            "line {}: {who} load it for every tile, which is the same for all of them: to hold it takes {takes} registers, {} are left",
             func.insts[all[0]].loc.line,
-            room - hoisted_registers
+            room - registers
         ));
     }
-    (loads, hoisted_registers, remarks)
+    (loads, registers, remarks)
 }
 
-/// The loop of the second half.
+/// The last loop of a tile's work.
 struct Loop {
     /// Body of the loop over tiles.
     tiles: Block,
@@ -133,31 +157,24 @@ impl Loop {
         })
     }
 
-    /// Loads that bring the same for every tile, and the arrays that they read, which nothing writes.
+    /// Loads that bring the same for every tile, each iteration its own, and the arrays that they read.
     fn loads(&self, func: &Func<'_>) -> Vec<(Inst, u32)> {
-        let all = func.insts.values().filter_map(global_access);
-        let written: Vec<u32> = all.filter(|(_, writes)| *writes).map(|(access, _)| access.pointer).collect();
-        let read = |&i: &Inst| {
-            let (access, writes) = global_access(&func.insts[i])?;
-            let fixed = || self.are_fixed(func, &func.insts[i], &mut FxHashSet::default());
-            let fits = !writes && !written.contains(&access.pointer) && fixed();
-            fits.then_some((i, access.pointer))
+        let reads = |&i: &Inst| global_access(&func.insts[i]).is_some_and(|(_, writes)| !writes);
+        let Some(tiles) =
+            func.loop_of(self.tiles).filter(|_| func.blocks[self.body].insts.iter().any(|i| reads(i)))
+        else {
+            return Vec::new();
         };
-        func.blocks[self.body].insts.iter().filter_map(read).collect()
-    }
-
-    /// Whether operands depend on nothing of a tile but the loop's counter.
-    fn are_fixed(&self, func: &Func<'_>, d: &InstData<'_>, seen: &mut FxHashSet<Value>) -> bool {
-        d.args.iter().chain(d.guard.as_ref().map(|g| &g.pred)).all(|&v| self.is_fixed(func, v, seen))
-    }
-
-    /// Whether a value that was not seen before is: one that is not ends the search.
-    fn is_fixed(&self, func: &Func<'_>, v: Value, seen: &mut FxHashSet<Value>) -> bool {
-        if v == self.counter || !seen.insert(v) || !func.is_defined_in(v, self.tiles) {
-            return true;
+        let invariance = Invariance::of(func);
+        let mut made = Remaking::outside(func, self.tiles, self.counter);
+        let mut found = Vec::new();
+        for &inst in &func.blocks[self.body].insts {
+            let Some((access, false)) = global_access(&func.insts[inst]) else { continue };
+            if invariance.repeats_itself(func, inst, tiles) && made.operands(inst) {
+                found.push((inst, access.pointer));
+            }
         }
-        let made = func.def(v).map(|i| &func.insts[i]);
-        made.is_some_and(|d| d.op.is_pure() && d.blocks.is_empty() && self.are_fixed(func, d, seen))
+        found
     }
 }
 

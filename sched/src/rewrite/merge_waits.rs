@@ -1,5 +1,4 @@
-//! Loads that threads await one behind the other are awaited together: they fill the stages of one ring, which takes one
-//! wait and is handed back once.
+//! Two waits that follow each other become one: their loads fill one ring, which needs one wait and one release.
 //!
 //! ```text
 //!  s = load w          s = load w
@@ -10,8 +9,9 @@
 //!  .. read h ..
 //! ```
 //!
-//! Only where nothing with an effect stands between: arithmetic alone waits for more than it needs. What products multiply
-//! is left: lowering groups it by what may begin first. So is what another loop reads again, whose stages end there.
+//! Only pure instructions and loads may stand between the waits: these start later than they could, by the time that the
+//! second load takes. A kernel with products is left alone, since lowering has grouped its loads by the product that starts
+//! first. A tile that another loop reads again is left alone too: its stages end there.
 
 use crate::analysis::{buffer_of, is_product};
 use rustc_hash::FxHashSet;

@@ -1,4 +1,4 @@
-//! Products of one row and many columns, turned: what was their right operand becomes the left one.
+//! A helper's product with equal rows is transposed: its right operand becomes the left one.
 //!
 //! ```text
 //!  16 equal rows x 8 columns, twice        columns 0-7 of x first, then columns 8-15, each with both halves of the depth
@@ -7,11 +7,10 @@
 //!   d d d d   ×    .    .  │  .    .    ─►  x0-7  8-15 │ x8-15  8-15   ×   0 0 c d 0 0 c d    its lower half
 //! ```
 //!
-//! An instruction multiplies 16 rows by 8 columns. The rows of a helper's product are equal within each half of an atom, so
-//! that two columns hold all there is: turned, it takes half the instructions. The matrices of two atoms of columns are taken
-//! for one left operand as they were loaded, by which its halves of rows are halves of the depth: columns of zeros keep apart
-//! what it mixes. A lane's sums are then two of one column, in two parts to be added (PTX ISA, "Matrix Fragments for
-//! mma.m16n8k16").
+//! An instruction multiplies 16 rows by 8 columns. The rows of such a product are equal within each half of an atom, so two
+//! columns hold all of it. Transposed it takes half the instructions. Two atoms of columns, as they were loaded, serve as one
+//! left operand: the halves of its rows are then halves of the depth. Columns of zeros keep the two apart. A lane's sums
+//! belong to one column, in two parts that are added (PTX ISA, "Matrix Fragments for mma.m16n8k16").
 
 use super::handoff::TransposedSums;
 use warplift_ir::machine::{Attr, Cursor, Func, Inst, MmaAttr, NewInst, Ty, Value};

@@ -2,7 +2,7 @@
 
 use warplift_ir::machine::{Inst, Program, RingData, Schedule};
 
-/// Copies of a body at most: more would be code that no instruction cache holds.
+/// Copies of a body at most, as many as a ring has stages at most: more code would not stay in the instruction cache.
 const MOST_COPIES: u32 = 8;
 
 /// How many slots the bodies of a loop would be for: the depth of its deepest ring, if the others' divide it and it is not too

@@ -5,7 +5,7 @@ use rustc_hash::FxHashSet;
 use warplift_ir::machine::{Attr, Block, BufferKind, Deferral, Func, Inst, Program, Ty, Value};
 use warplift_ir::target::{Effect, Opcode, Target};
 
-/// Peeled iterations of a main loop at most: code grows by a copy each.
+/// Peeled iterations of a main loop at most: code grows by a copy of the body for each.
 const MAX_PARTS: usize = 4;
 
 fn is_write(op: Opcode) -> bool {

@@ -14,25 +14,30 @@
 //! with them (`modulo/choose.rs`).
 
 use super::named_barriers::NamedBarriers;
-use crate::analysis::{WARPGROUP, conflicts_in_global, touched_inside};
+use crate::analysis::{Graph, WARPGROUP, conflicts_in_global};
 use warplift_ir::machine::{Attr, Buffer, BufferKind, Inst, MmaOrder, Program, RingFill, Schedule};
 use warplift_ir::target::Opcode;
 
 /// Chooses the loops whose warpgroups take turns, or says why they do not.
-pub(crate) fn do_mma_order(program: &Program<'_>, s: &mut Schedule) {
+pub(crate) fn do_mma_order(program: &Program<'_>, graph: &Graph, s: &mut Schedule) {
     for (inst, data) in program.func.insts.iter() {
         let Attr::Loop(attr) = &data.attr else { continue };
         if data.op != Opcode::For || attr.mma_order != Some(true) {
             continue;
         }
-        match mma_order(program, s, inst) {
+        match mma_order(program, graph, s, inst) {
             Ok(mma_order) => s.mma_order.push(mma_order),
             Err(why) => s.remarks.push(format!("warpgroups of loop `{}` take no turns: {why}", attr.name)),
         }
     }
 }
 
-fn mma_order(program: &Program<'_>, s: &Schedule, looped: Inst) -> Result<MmaOrder, &'static str> {
+fn mma_order(
+    program: &Program<'_>,
+    graph: &Graph,
+    s: &Schedule,
+    looped: Inst,
+) -> Result<MmaOrder, &'static str> {
     let func = &program.func;
     let insts = &func.blocks[func.insts[looped].blocks[0]].insts;
     let mut products = insts.iter().copied().filter(|&i| func.insts[i].op == Opcode::Wgmma);
@@ -45,7 +50,7 @@ fn mma_order(program: &Program<'_>, s: &Schedule, looped: Inst) -> Result<MmaOrd
         (!NamedBarriers::of(program, s.producer).suffice(), "there are more warpgroups than named barriers"),
         (!s.producer, "they copy for themselves and meet at every stage"),
         (
-            has_barrier(program, s, looped) || conflicts_in_global(func),
+            has_barrier(program, graph, s, looped) || conflicts_in_global(func),
             "they meet in it, and who waits for its turn cannot",
         ),
         (s.in_flight[looped] > 0, "its products stay in flight over an iteration"),
@@ -58,10 +63,11 @@ fn mma_order(program: &Program<'_>, s: &Schedule, looped: Inst) -> Result<MmaOrd
 }
 
 /// Whether all warps that compute meet in a loop: around what threads write in it for each other or for products.
-fn has_barrier(program: &Program<'_>, s: &Schedule, looped: Inst) -> bool {
-    let inside = touched_inside(&program.func, looped);
+fn has_barrier(program: &Program<'_>, graph: &Graph, s: &Schedule, looped: Inst) -> bool {
+    let inside = graph.accesses_inside(&program.func, looped);
     let filled = |b: Buffer| s.rings.values().any(|r| r.fill == RingFill::CpAsync && r.buffers.contains(&b));
-    let exchanged =
-        |b: Buffer| program.buffers[b].kind == BufferKind::Scratch && inside.iter().any(|a| a.1 == b && a.2);
-    inside.iter().any(|&(_, b, _)| filled(b) || exchanged(b))
+    let exchanged = |b: Buffer| {
+        program.buffers[b].kind == BufferKind::Scratch && inside.iter().any(|a| a.buffer == b && a.writes)
+    };
+    inside.iter().any(|a| filled(a.buffer) || exchanged(a.buffer))
 }

@@ -31,7 +31,7 @@ use self::rings::{epilogue_rings, find_rings, hold_back};
 use self::roles::{do_epilogue, do_roles};
 use self::staging::stored_again;
 use self::wgmma_pipelining::in_flight;
-use crate::analysis::{conflicts_in_global, is_product};
+use crate::analysis::{Graph, conflicts_in_global, is_product};
 use crate::error::{Result, SchedError, word};
 use crate::feature::Feature;
 use warplift_ir::machine::{BufferKind, Program, RingFill, Schedule};
@@ -55,11 +55,21 @@ pub fn do_schedule(program: &Program<'_>, target: &Target) -> Result<Schedule> {
 /// # Errors
 /// Limits of the target, by number.
 pub fn do_schedule_without(program: &Program<'_>, target: &Target, disabled: &[Feature]) -> Result<Schedule> {
+    schedule_with(program, &Graph::of(&program.func), target, disabled)
+}
+
+/// The same, of a program whose graph is there.
+pub(crate) fn schedule_with(
+    program: &Program<'_>,
+    graph: &Graph,
+    target: &Target,
+    disabled: &[Feature],
+) -> Result<Schedule> {
     let mut s = Schedule::default();
     let has = |f: Feature| !disabled.contains(&f);
     check_limits(program, target)?;
     if has(Feature::WarpSpecialization) {
-        do_roles(program, &mut s);
+        do_roles(program, graph, &mut s);
     }
     let late = do_epilogue(program, &mut s)?;
     do_helper(program, &mut s);
@@ -92,7 +102,7 @@ pub fn do_schedule_without(program: &Program<'_>, target: &Target, disabled: &[F
         }
     }
     if has(Feature::MmaOrder) {
-        do_mma_order(program, &mut s);
+        do_mma_order(program, graph, &mut s);
     }
     Ok(s)
 }

@@ -3,14 +3,14 @@
 //! No fragment crosses from one role to the other, and a producer is one thread: it can take part in no shuffle, and
 //! nothing orders its loads behind the others' stores.
 
-use crate::analysis::{Copying, copying, epilogue_insts, hoisted_loads, touched};
+use crate::analysis::{Copying, Graph, copying, epilogue_insts, hoisted_loads, touched};
 use crate::error::{Result, word};
 use rustc_hash::FxHashSet;
 use warplift_ir::machine::{Buffer, Inst, Program, RoleKind, Schedule};
 
 /// Asynchronous loads go to a producer if it can find their places, everything else to the consumers.
-pub(crate) fn do_roles(program: &Program<'_>, s: &mut Schedule) {
-    match copying(program) {
+pub(crate) fn do_roles(program: &Program<'_>, graph: &Graph, s: &mut Schedule) {
+    match copying(program, graph) {
         // Nobody could fill it ahead of time.
         Copying::Once => {}
         Copying::ByThreads(inst) => s.remarks.push(format!(

@@ -13,13 +13,13 @@ use warplift_ir::machine::{
 };
 use warplift_ir::target::{Opcode, Target};
 
-/// Stages beyond which a ring hides nothing more.
+/// Stages beyond which a ring hides nothing more: the copies in flight cover the latency of memory.
 const MAX_DEPTH: u32 = 8;
 /// Stages of a ring that threads fill: each is code before the loop.
 const COPY_DEPTH: u32 = 4;
 /// Stages of a main loop's ring below which loads are no longer hidden.
 const LEAST_DEPTH: u32 = 3;
-/// Stages of a ring that is filled once a tile.
+/// Stages of a ring that is filled once a tile: the next tile's copy runs beside this tile's work.
 const OUTER_DEPTH: u32 = 2;
 /// Alignment of a team's part.
 const TEAM_ALIGN: u32 = 1024;

@@ -5,7 +5,7 @@
 //!  consumer   what reads B ─ what reads A ─ wait ─ release A
 //! ```
 //!
-//! A stage that nobody fills again needs no release, and the fill that nothing precedes no wait.
+//! A stage that is never filled again needs no release. The first fill of a ring needs no wait.
 
 use crate::analysis::{buffer_of, touched};
 use warplift_ir::machine::{
@@ -14,7 +14,7 @@ use warplift_ir::machine::{
 };
 use warplift_ir::target::Opcode;
 
-/// Stages of a ring that hides its copies though one is handed back late.
+/// Stages from which on a ring hides its copies even if one stage is released late: one is read, one is full, one is on its way.
 const SPARE: u32 = 3;
 
 /// After which instruction of a block a ring's stage ends: the last load (producer), the last use or its
