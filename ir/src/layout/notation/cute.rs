@@ -8,6 +8,7 @@
 use super::{Cursor, joined};
 use crate::layout::canonical::{Run, Runs, times, xor_mask};
 use crate::layout::{Axis, Builder, LIMIT, Layout, LayoutError};
+use std::cell::RefCell;
 use std::fmt;
 
 /// A nested tuple of modes.
@@ -89,27 +90,41 @@ impl Cute {
         Cute::flat(&coalesce(&self.leaves()))
     }
 
-    /// `self ∘ inner`: coordinates of `inner`, offsets of `self`. Refuses modes of `inner` that do not divide those of `self`.
+    /// `self ∘ inner`: coordinates of `inner`, offsets of `self`, which goes on in its last mode beyond its size. Refuses modes of
+    /// `inner` that do not divide those of `self`, and modes that together carry out of one: no strides are the composition then.
     pub fn compose(&self, inner: &Cute) -> Result<Cute, LayoutError> {
         let outer = coalesce(&self.leaves());
-        Ok(Cute(inner.0.map(&|extent, stride| compose_leaf(&outer, extent, stride))?))
+        let reach = RefCell::new(vec![0; outer.len()]);
+        let composed =
+            inner.0.map(&|extent, stride| compose_leaf(&outer, extent, stride, &mut reach.borrow_mut()))?;
+        let mut within = outer.iter().zip(reach.take()).take(outer.len() - 1);
+        match within.find(|((digit, _), reach)| reach >= digit) {
+            Some((&(digit, _), reach)) => Err(LayoutError::Carry { axis: Axis::Mem, digit, reach }),
+            None => Ok(Cute(composed)),
+        }
     }
 
-    /// The layout of the offsets below `size` (rounded up) that this one leaves out. Refuses overlapping modes.
+    /// The layout, in ascending order, of the offsets below `size` (rounded up) that this one leaves out: between two modes as many whole
+    /// copies of what lies below as there is room for. Refuses overlapping modes.
     pub fn complement(&self, size: u64) -> Result<Cute, LayoutError> {
-        let mut modes: Flat = self.leaves().into_iter().filter(|&(e, s)| e > 1 && s > 0).collect();
-        modes.sort_by_key(|m| (m.1, m.0));
         let mut current = 1;
         let mut rest = Flat::new();
-        for (extent, stride) in modes {
-            if stride % current != 0 {
-                return Err(divides(stride, current));
+        for (extent, stride) in self.ascending() {
+            if stride < current {
+                return Err(LayoutError::Misaligned { axis: Axis::Mem, extent, stride, digit: current });
             }
             rest.push((stride / current, current));
             current = times(stride, extent, "stride", Axis::Mem)?;
         }
         rest.push((size.div_ceil(current).max(1), current));
         Ok(Cute::flat(&coalesce(&rest)))
+    }
+
+    /// The modes that move, by stride.
+    fn ascending(&self) -> Flat {
+        let mut modes: Flat = self.leaves().into_iter().filter(|&(e, s)| e > 1 && s > 0).collect();
+        modes.sort_by_key(|m| (m.1, m.0));
+        modes
     }
 
     /// The largest layout `r` with `self(r(i)) == i`.
@@ -125,10 +140,39 @@ impl Cute {
         Cute::flat(&coalesce(&inverse))
     }
 
-    /// A layout `l` with `l(self(i)) == i`: the right inverse of this layout completed by its complement.
+    /// A layout `l` with `l(self(i)) == i`: the right inverse of this layout completed by its complement. Where strides divide but a mode
+    /// does not fill the gap up to the next, its digit takes all of the gap. Refuses modes that repeat offsets, that overlap, or whose
+    /// strides are no multiples of each other.
     pub fn left_inverse(&self) -> Result<Cute, LayoutError> {
+        if let Some(&(extent, _)) = self.leaves().iter().find(|&&(e, s)| e > 1 && s == 0) {
+            return Err(LayoutError::ZeroStride { axis: Axis::Mem, extent });
+        }
         let complement = self.complement(self.cosize())?;
-        Ok(Cute::modes(vec![self.clone(), complement]).right_inverse())
+        let modes = self.ascending();
+        let whole = |w: &[(u64, u64)]| w[1].1.is_multiple_of(w[0].0 * w[0].1);
+        if modes.windows(2).all(whole) {
+            return Ok(Cute::modes(vec![self.clone(), complement]).right_inverse());
+        }
+        self.digits_of_strides(&modes)
+    }
+
+    /// The left inverse by the digits of an offset between neighbouring strides.
+    fn digits_of_strides(&self, modes: &[(u64, u64)]) -> Result<Cute, LayoutError> {
+        let leaves = self.leaves();
+        let below = |mode: &(u64, u64)| {
+            let at = leaves.iter().position(|l| l == mode).unwrap_or(0);
+            leaves[..at].iter().map(|l| l.0).product()
+        };
+        let mut digits = vec![(modes[0].1, 0)];
+        for (k, mode) in modes.iter().enumerate() {
+            let extent = match modes.get(k + 1) {
+                Some(next) if !next.1.is_multiple_of(mode.1) => return Err(divides(next.1, mode.1)),
+                Some(next) => next.1 / mode.1,
+                None => mode.0,
+            };
+            digits.push((extent, below(mode)));
+        }
+        Ok(Cute::flat(&coalesce(&digits)))
     }
 
     /// `self` cut by a tiler: first mode inside a tile, second mode over tiles.
@@ -231,32 +275,40 @@ fn coalesce(modes: &[(u64, u64)]) -> Flat {
     out
 }
 
-/// One mode of the inner layout through the outer's modes.
-fn compose_leaf(outer: &[(u64, u64)], extent: u64, stride: u64) -> Result<Flat, LayoutError> {
+/// One mode of the inner layout through the outer's modes; adds to `reach` what it reaches in each of them.
+fn compose_leaf(
+    outer: &[(u64, u64)],
+    extent: u64,
+    stride: u64,
+    reach: &mut [u64],
+) -> Result<Flat, LayoutError> {
     if stride == 0 || extent == 1 {
         return Ok(vec![(extent, 0)]);
     }
     let (mut rest, mut skip) = (extent, stride);
     let mut out = Flat::new();
     for (k, &(e, s)) in outer.iter().enumerate() {
-        if rest == 1 {
-            break;
-        }
         let last = k + 1 == outer.len();
-        if !last && skip % e == 0 {
+        if !last && skip.is_multiple_of(e) {
             skip /= e;
             continue;
         }
-        if !last && e % skip != 0 {
+        // All of it inside the mode, or as much as fills it.
+        let inside = last || skip.saturating_mul(rest - 1) < e;
+        if !inside && e % skip != 0 {
             return Err(divides(e, skip));
         }
-        let room = if last { rest } else { (e / skip).min(rest) };
+        let room = if inside { rest } else { e / skip };
         if rest % room != 0 {
             return Err(divides(rest, room));
         }
         out.push((room, times(s, skip, "stride", Axis::Mem)?));
+        reach[k] = reach[k].saturating_add(skip.saturating_mul(room - 1));
         rest /= room;
         skip = 1;
+        if rest == 1 {
+            break;
+        }
     }
     Ok(coalesce(&out))
 }

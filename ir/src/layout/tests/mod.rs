@@ -3,6 +3,7 @@
 mod algebra;
 mod algorithms;
 mod axe;
+mod cute;
 mod docs;
 mod families;
 mod notation;
