@@ -2,6 +2,7 @@
 //! that a permutation or a broadcast moves (Linear Layouts, section 4.4: distributed layouts are closed
 //! under these).
 
+use crate::facts::gcd;
 use crate::tiles::layout_error;
 use crate::{IselError, Result};
 use warplift_ir::layout::{Axis, Builder, Layout, fragment, shape};
@@ -67,36 +68,60 @@ pub(super) fn collapse(k: &Kernel, inst: Inst, layout: &Layout, small: &[u32]) -
     kept.ok_or_else(|| IselError::at(k, inst, "a broadcast that the layout cannot follow"))
 }
 
-/// The layout of the same registers seen as elements of other bits: the last dimension scales, and what
-/// one element becomes (or several make) is what stands in one place of a register.
+/// The layout of the same registers seen as elements of other bits: the last dimension scales, and the least run of
+/// elements that fills whole elements of both kinds stays in its place (Tilus, section 7 and Fig. 9).
+///
+/// ```text
+///   u6   │ e0  │ e1  │ e2  │ e3  │     four elements, as long as
+///   u8   │  b0   │  b1   │  b2   │     three
+/// ```
+///
+/// # Errors
+/// If a thread holds parts of such a run.
 pub(super) fn reinterpreted(k: &Kernel, inst: Inst, layout: &Layout, from: u32, to: u32) -> Result<Layout> {
-    let refuse = || IselError::at(k, inst, "bits seen as elements that a thread does not hold whole");
-    let last = layout.outs().len().checked_sub(1).ok_or_else(refuse)?;
-    let (finer, ratio) = (from > to, u64::from(from.max(to) / from.min(to)));
-    let whole = finer || layout.contiguous(Axis::Reg, layout.outs()[last].0) >= ratio;
-    if !from.max(to).is_multiple_of(from.min(to)) || !whole {
-        return Err(refuse());
-    }
-    let scale = |x: u64| if finer { x * ratio } else { x / ratio };
+    let common = gcd(from.into(), to.into()).unsigned_abs();
+    let (old, new) = (u64::from(to) / common, u64::from(from) / common);
+    let last = layout.outs().len().saturating_sub(1);
+    let run = first_run(layout, last);
+    let refuse = || {
+        let message = format!(
+            "elements of {from} bits seen as elements of {to} bits: {old} neighbours are {new}, and a thread holds {run} \
+             (give the tile a layout whose registers begin with a multiple of {old} along the last dimension)"
+        );
+        IselError::at(k, inst, message)
+    };
+    let scaled = |x: u64| x.is_multiple_of(old).then(|| x / old * new).ok_or_else(refuse);
     let mut outs: Vec<(Axis, u64)> = layout.outs().to_vec();
-    outs[last].1 = scale(outs[last].1);
+    outs.last_mut().ok_or_else(refuse)?.1 = scaled(outs[last].1)?;
     let mut b = Builder::new(&outs);
     for &(axis, _) in layout.ins() {
         b = b.axis(axis);
-        if finer && axis == Axis::Reg {
+        let inside = if axis == Axis::Reg { run } else { 1 };
+        if axis == Axis::Reg {
             let mut column = vec![0; outs.len()];
             column[last] = 1;
-            b = b.add(axis, ratio, &column);
+            b = b.add(axis, scaled(run)?, &column);
         }
-        for digit in layout.basis(axis) {
-            let inside = !finer && axis == Axis::Reg && digit.weight < ratio;
-            let extent = if inside { (digit.extent * digit.weight / ratio).max(1) } else { digit.extent };
+        for digit in layout.basis(axis).into_iter().filter(|d| d.weight >= inside) {
             let mut column = digit.out.to_vec();
-            column[last] = if inside { 1 } else { scale(column[last]) };
-            b = b.add(axis, extent, &column);
+            column[last] = scaled(column[last])?;
+            b = b.add(axis, digit.extent, &column);
         }
     }
     b.build().map_err(layout_error(k, inst))
+}
+
+/// How many registers from the first on are neighbours along a dimension.
+fn first_run(layout: &Layout, dim: usize) -> u64 {
+    let mut run = 1;
+    for digit in layout.basis(Axis::Reg) {
+        let goes_on = digit.out.iter().enumerate().all(|(d, &c)| c == if d == dim { run } else { 0 });
+        if digit.weight != run || !goes_on {
+            break;
+        }
+        run *= digit.extent;
+    }
+    run
 }
 
 /// The same digits under other extents; `keep` gives a digit's new column, or drops it.
