@@ -74,14 +74,17 @@ const NAMES: [(&str, Axis); 8] = [
 ];
 
 impl Axis {
-    /// Reads an axis as [`Display`](fmt::Display) writes it: `reg`, `m`, `d0`, or a user's name.
+    /// Reads an axis as [`Display`](fmt::Display) writes it: `reg`, `m`, `d0`, or a user's name. Refuses dimensions beyond `d255`.
     pub fn parse(name: &str) -> Result<Axis, LayoutError> {
         if let Some((_, axis)) = NAMES.iter().find(|(n, _)| *n == name) {
             return Ok(*axis);
         }
-        match name.strip_prefix('d').map(str::parse) {
+        let number =
+            name.strip_prefix('d').filter(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()));
+        match number.map(str::parse) {
             Some(Ok(dim)) => Ok(Axis::Dim(dim)),
-            _ => Ok(Axis::User(Symbol::new(name)?)),
+            Some(Err(_)) => Err(LayoutError::Dimension(name.chars().take(40).collect())),
+            None => Ok(Axis::User(Symbol::new(name)?)),
         }
     }
 

@@ -185,6 +185,11 @@ pub enum LayoutError {
         /// What is possible.
         rule: &'static str,
     },
+    /// A dimension above the limit.
+    #[error(
+        "{0} is no dimension: they are d0 to d255; a user's axis has a name that is no number behind a d"
+    )]
+    Dimension(String),
     /// A name that cannot be a symbol.
     #[error("{0:?} is no axis name (1 to 14 letters, digits, underscores)")]
     Name(String),

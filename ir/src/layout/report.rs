@@ -6,7 +6,7 @@ use super::convert::{Conversion, convert};
 use super::linear::labels;
 use super::notation::cute::{Cute, Swizzle};
 use super::notation::expr::{self, is_fragment};
-use super::notation::{Cursor, thread_value, tilus::Tilus};
+use super::notation::{Cursor, joined, thread_value, tilus::Tilus};
 use super::picture::draw;
 use super::{Axis, Layout, LayoutError};
 use std::fmt;
@@ -69,12 +69,13 @@ fn notations(layout: &Layout) -> Vec<(&'static str, String)> {
     let mut out = vec![("layout", layout.to_string())];
     let mut add = |name, text: Option<String>| out.extend(text.map(|t| (name, t)));
     if is_fragment(layout) {
-        add("thread-value", thread_value::of_layout(layout).ok().map(|t| t.to_string()));
+        let tile = joined(layout.outs().iter().map(|o| o.1), "x");
+        add("thread-value", thread_value::of_layout(layout).ok().map(|t| format!("{t} over {tile}")));
         let tilus = Tilus::of_layout(layout).ok();
         add("Tilus", tilus.as_ref().map(Tilus::to_string));
         let unified = tilus.and_then(|t| t.unified().ok());
         add("unified", unified.map(|u| u.to_string()));
-        add("Axe", Axe::of_fragment(layout).ok().map(|a| a.to_string()));
+        add("Axe", Axe::of_fragment(layout).ok().map(|a| format!("{a} over {tile}")));
         return out;
     }
     let swizzled =

@@ -16,7 +16,7 @@ mod slice;
 pub use algebra::Grouped;
 
 use super::fragment::refuse;
-use super::{Axis, Builder, LIMIT, Layout, LayoutError};
+use super::{Axis, Builder, LIMIT, Layout, LayoutError, OutVec};
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -219,6 +219,56 @@ impl Axe {
             axe.replica.extend(copies.map(|b| Iter::new(b.extent, b.weight as i64, axis)));
         }
         axe.checked()
+    }
+
+    /// The fragment `(reg, lane, ..)` over a tile of `shape` whose elements have these places: the inverse function, with replicas as digits that
+    /// move nothing. Refuses offsets, negative strides, memory, and places between those that are held.
+    pub fn to_fragment(&self, shape: &[u64]) -> Result<Layout, LayoutError> {
+        if let Some((&axis, &by)) = self.offset.iter().next() {
+            return Err(LayoutError::Offset { axis, by });
+        }
+        let grouped = self.group(shape)?;
+        let mut digits: Vec<(Iter, OutVec)> = Vec::new();
+        for (dim, block) in grouped.blocks().enumerate() {
+            let mut weight = 1;
+            for iter in block.iter().rev() {
+                let mut column = OutVec::from_elem(0, shape.len());
+                column[dim] = weight;
+                weight *= iter.extent;
+                digits.push((*iter, column));
+            }
+        }
+        let copies = self.canonical().replica.into_iter();
+        digits.extend(copies.map(|i| (i, OutVec::from_elem(0, shape.len()))));
+        digits.sort_by_key(|(i, _)| (i.axis, i.stride));
+        let layout = Builder::new(&super::shape::dims(shape)).axis(Axis::Reg).axis(Axis::Lane);
+        let mut held = BTreeMap::new();
+        digits.iter().try_fold(layout, |l, (i, column)| place_digit(l, i, column, &mut held))?.build()
+    }
+}
+
+/// A digit of a fragment, which goes on where the axis is held so far.
+fn place_digit(
+    layout: Builder,
+    iter: &Iter,
+    column: &[u64],
+    held: &mut BTreeMap<Axis, u64>,
+) -> Result<Builder, LayoutError> {
+    let Iter { extent, stride, axis } = *iter;
+    let digit = held.entry(axis).or_insert(1);
+    match u64::try_from(stride) {
+        _ if axis != Axis::Reg && !axis.is_processor() => {
+            let reason = "a fragment's elements lie in registers, lanes and warps";
+            Err(LayoutError::Notation { notation: "Axe", reason })
+        }
+        Err(_) => Err(LayoutError::Offset { axis, by: stride }),
+        Ok(stride) if stride != *digit => {
+            Err(LayoutError::Misaligned { axis, extent, stride, digit: *digit })
+        }
+        Ok(_) => {
+            *digit = digit.saturating_mul(extent);
+            Ok(layout.add(axis, extent, column))
+        }
     }
 }
 

@@ -4,10 +4,13 @@
 //!   wgmma.acc m64n192 f32 [x2]    wgmma.a m64k64 f16 [x2]    mma.acc    mma.a k16 f16    mma.b k16 f16
 //!   ldmatrix.x4    stmatrix.x2.trans    blocked 64x64 reg 1x8 lane 4x8 warp 4x1 order 1,0
 //!   smem 64x64 f16 [swizzle 128 | pad 8 | core | phase 8,1,8]
-//!   ((2,2),8):((1,8),16)    Sw<3,3,3> o (64,64):(64,1)    tv ((4,8),(2,2)):((32,1),(16,8)) over 16x8
-//!   local(2, 1).spatial(8, 4).local(1, 2)    (8,2,4,2):(4@lane,1@warp,1@lane,1@reg)    (reg: 2:1@d1) -> (d1: 2)
+//!   ((2,2),8):((1,8),16)    Sw<3,3,3> o (64,64):(64,1)    ((4,8),(2,2)):((32,1),(16,8)) over 16x8
+//!   local(2, 1).spatial(8, 4).local(1, 2)    shape [16, 8] mode_shape [2, 8, 4, 2] spatial_modes [1, 2] local_modes [0, 3]
+//!   (2,32,2):(2@reg,1@lane,1@reg) over 16x8    (8,2,4,2):(4@lane,1@warp,1@lane,1@reg)    (reg: 2:1@d1) -> (d1: 2)
 //!   product(a, b)  then(a, b)  divide(a, b)  inverse(a)  slice(a, 1)  trans(a)  reshape(a, 16x4x24)  swizzle(write, read)
 //! ```
+//!
+//! `over` a tile makes a fragment of what else is a memory layout (CuTe's modes as threads and values) or places (Axe).
 
 use super::cute::Swizzle;
 use super::{Cursor, axe, cute, text, thread_value, tilus};
@@ -73,6 +76,9 @@ fn operand(cursor: &mut Cursor<'_>) -> Result<Parsed, LayoutError> {
     if ["local", "spatial", "column_"].iter().any(|p| rest.starts_with(p)) {
         return tilus::tilus(cursor)?.to_fragment().map(plain);
     }
+    if rest.starts_with("shape") {
+        return tilus::split_threads(&tilus::unified(cursor)?.to_layout()?).map(plain);
+    }
     let word = cursor.word()?;
     match word {
         "wgmma" | "mma" => matrix(cursor, word),
@@ -81,8 +87,8 @@ fn operand(cursor: &mut Cursor<'_>) -> Result<Parsed, LayoutError> {
         "blocked" => blocks(cursor).map(plain),
         "tv" => {
             let layout = cute::cute(cursor)?;
-            cursor.expect("over")?;
-            thread_value::to_layout(&layout, &extents(cursor)?).map(plain)
+            let tile = over(cursor)?.ok_or_else(|| cursor.error("over"))?;
+            thread_value::to_layout(&layout, &tile).map(plain)
         }
         _ => operation(cursor, word),
     }
@@ -102,11 +108,24 @@ fn tuple(cursor: &mut Cursor<'_>) -> Result<Layout, LayoutError> {
     {
         true => {
             let axe = axe::axe(cursor)?;
-            let shape: Vec<u64> = axe.shard().iter().map(|i| i.extent).collect();
-            axe.to_layout(&shape)
+            match over(cursor)? {
+                Some(tile) => axe.to_fragment(&tile),
+                None => axe.to_layout(&axe.shard().iter().map(|i| i.extent).collect::<Vec<u64>>()),
+            }
         }
-        false => cute::cute(cursor)?.to_layout(),
+        false => {
+            let cute = cute::cute(cursor)?;
+            match over(cursor)? {
+                Some(tile) => thread_value::to_layout(&cute, &tile),
+                None => cute.to_layout(),
+            }
+        }
     }
+}
+
+/// `over 16x8`, the tile of a fragment, where it stands.
+fn over(cursor: &mut Cursor<'_>) -> Result<Option<Vec<u64>>, LayoutError> {
+    cursor.eat("over").then(|| extents(cursor)).transpose()
 }
 
 /// Bits of an element type's name.
@@ -237,7 +256,9 @@ fn operation(cursor: &mut Cursor<'_>, name: &str) -> Result<Parsed, LayoutError>
                 }
                 "slice" => {
                     cursor.expect(",")?;
-                    row_slice(&a.layout, cursor.number()?.min(255) as u8)?
+                    let dim = cursor.number()?;
+                    let dim = u8::try_from(dim).map_err(|_| LayoutError::Dimension(format!("d{dim}")))?;
+                    row_slice(&a.layout, dim)?
                 }
                 _ => {
                     cursor.expect(",")?;

@@ -5,7 +5,9 @@
 //!   CuTe           ((2,2),8):((1,8),16),  Sw<3,3,3> o (64,64):(64,1)                  memory
 //!   thread-value   ((4,8),(2,2)):((32,1),(16,8)) over a 16 x 8 tile, by columns       fragments
 //!   Tilus          local(2, 1).spatial(8, 4).local(1, 2)                              fragments without swizzle
+//!   unified        shape [4, 2] mode_shape [4, 2] spatial_modes [0] local_modes [1]   the same
 //!   Axe            (8,2,4,2):(4@lane,1@warp,1@lane,1@reg) + [2:4@warp] + 5@warp       places of a tensor
+//!                  (2,32,2):(2@reg,1@lane,1@reg) over 16x8                            fragments
 //! ```
 //!
 //! All parse and print, and the printed form is canonical: equal layouts print alike.

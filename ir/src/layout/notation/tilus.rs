@@ -256,6 +256,55 @@ impl Unified {
         })
     }
 
+    /// Reads `shape [..] mode_shape [..] spatial_modes [..] local_modes [..]`.
+    pub fn parse(text: &str) -> Result<Unified, LayoutError> {
+        let mut cursor = Cursor::new(text);
+        let unified = unified(&mut cursor)?;
+        cursor.end()?;
+        Ok(unified)
+    }
+
+    /// The layout `(reg, thread)` to dimensions. Refuses modes that do not multiply to the shape, and modes that nobody or several get.
+    pub fn to_layout(&self) -> Result<Layout, LayoutError> {
+        let columns = self.mode_columns()?;
+        let mut layout = Builder::new(&dims(&self.shape));
+        let mut given = vec![false; columns.len()];
+        for (axis, modes) in [(Axis::Reg, &self.local_modes), (thread_axis(), &self.spatial_modes)] {
+            layout = layout.axis(axis);
+            for &mode in modes.iter().rev() {
+                match given.get_mut(mode) {
+                    Some(given) if !*given => *given = true,
+                    _ => return Err(lacks("a mode is given twice, or there is none of that number")),
+                }
+                layout = layout.add(axis, self.mode_shape[mode], &columns[mode]);
+            }
+        }
+        match (0..columns.len()).all(|k| given[k] || self.mode_shape[k] == 1) {
+            true => layout.build(),
+            false => Err(lacks("a mode is given to neither threads nor elements")),
+        }
+    }
+
+    /// What each mode adds to the coordinates.
+    fn mode_columns(&self) -> Result<Vec<OutVec>, LayoutError> {
+        let mut columns = vec![OutVec::from_elem(0, self.shape.len()); self.mode_shape.len()];
+        let mut next = 0;
+        for (dim, &extent) in self.shape.iter().enumerate() {
+            let mut left = extent;
+            while left > 1 {
+                let mode = self.mode_shape.get(next).filter(|&&m| m > 0 && left.is_multiple_of(m));
+                left /=
+                    mode.ok_or_else(|| lacks("the modes of a dimension do not multiply to its extent"))?;
+                columns[next][dim] = left;
+                next += 1;
+            }
+        }
+        match self.mode_shape[next..].iter().all(|&m| m == 1) {
+            true => Ok(columns),
+            false => Err(lacks("modes are left behind the last dimension")),
+        }
+    }
+
     /// Thread and element of a coordinate, by the three steps of Tilus, figure 6: split, distribute, merge.
     pub fn place(&self, coords: &[u64]) -> (u64, u64) {
         let mut digits = vec![0; self.mode_shape.len()];
@@ -273,6 +322,23 @@ impl Unified {
         let ravel = |modes: &[usize]| modes.iter().fold(0, |n, &m| n * self.mode_shape[m] + digits[m]);
         (ravel(&self.spatial_modes), ravel(&self.local_modes))
     }
+}
+
+/// What is wrong with a unified representation.
+fn lacks(reason: &'static str) -> LayoutError {
+    LayoutError::Notation { notation: "unified", reason }
+}
+
+/// Reads a unified representation.
+pub(super) fn unified(cursor: &mut Cursor<'_>) -> Result<Unified, LayoutError> {
+    let mut numbers = |name| {
+        cursor.expect(name)?;
+        cursor.list("[", "]", Cursor::number)
+    };
+    let (shape, mode_shape) = (numbers("shape")?, numbers("mode_shape")?);
+    let (spatial, local) = (numbers("spatial_modes")?, numbers("local_modes")?);
+    let modes = |list: Vec<u64>| list.into_iter().map(|m| m as usize).collect();
+    Ok(Unified { shape, mode_shape, spatial_modes: modes(spatial), local_modes: modes(local) })
 }
 
 /// Reads a product.
