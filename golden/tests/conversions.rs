@@ -224,3 +224,96 @@ fn threads_that_hold_elements_aslant_or_in_turn_are_refused() {
         assert!(said.contains("twice or aslant"), "{said}");
     }
 }
+
+/// Compiles with the given mapping, simulates, compares; gives what the plan says of its conversions.
+fn check_pinned(text: &str) -> Vec<String> {
+    let module = parse_file(text, "c").unwrap_or_else(|e| panic!("{e:?}\n{text}"));
+    let (kernel, mapping) = (&module.kernels[0], &module.mappings[0]);
+    let options = Options { verify: true, ..Options::default() };
+    let compiled = compile(kernel, mapping, &SM90A, &options).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    right(&reference(kernel, mapping, &[], 5), &compiled, &ORDERS, (1, 0.0), text);
+    compiled.explained.plan.into_iter().filter(|l| l.contains("conversion")).collect()
+}
+
+#[test]
+fn elements_below_a_byte_change_threads() {
+    // Rows and columns to threads: nothing in common. Halves of rows to other threads: runs of elements in common.
+    let apart = [
+        "(reg: 16:1@d1 4:32@d0, lane: 4:16@d1 8:1@d0, warp: 4:8@d0)",
+        "(reg: 16:1@d0 4:16@d1, lane: 8:16@d0 4:1@d1, warp: 4:4@d1)",
+    ];
+    let runs = [
+        "(reg: 16:1@d1 4:32@d0, lane: 4:16@d1 8:1@d0, warp: 4:8@d0)",
+        "(reg: 16:1@d1 4:32@d0, lane: 8:4@d0 4:16@d1, warp: 4:1@d0)",
+    ];
+    for elem in ["u4", "i4", "u2", "u1"] {
+        let mut ways = Vec::new();
+        for [a, b] in [apart, runs] {
+            let text = format!(
+                "kernel c(x: ptr<{elem}> align 16, y: ptr<i32> align 16) {{
+    grid 1
+    gx = view x : {elem}[128, 64]
+    gy = view y : i32[128, 64]
+    a = load gx[0, 0] : {elem}[128, 64]
+    b = rearrange(a)
+    store gy[0, 0], cast(b, i32)
+}}
+mapping c {{ kernel: warps 4 tile a: layout \"{a} -> (d0: 128, d1: 64)\" tile b: layout \"{b} -> (d0: 128, d1: 64)\" }}
+"
+            );
+            ways.extend(check_pinned(&text));
+        }
+        assert!(ways.iter().any(|w| w.contains("widened to 8 bits: shared memory")), "{ways:?}");
+        assert!(ways.iter().any(|w| w.contains(" by ") && w.contains("bits: ")), "{ways:?}");
+    }
+}
+
+#[test]
+fn a_tile_of_four_bits_meets_its_transposition() {
+    let text = "kernel c(x: ptr<u4> align 16, y: ptr<i32> align 16) {
+    grid 1
+    gx = view x : u4[64, 64]
+    gy = view y : i32[64, 64]
+    v = load gx[0, 0] : u4[64, 64]
+    store gy[0, 0], cast(v, i32) * 16 + cast(trans(v), i32)
+}
+mapping c { kernel: warps 2 }
+";
+    assert!(!check_pinned(text).is_empty());
+}
+
+/// Six bits over whole bytes, both ways: the registers stay as they are.
+#[test]
+fn six_bits_over_whole_bytes_are_a_view() {
+    let kernel = |types: [&str; 2], cols: [u32; 2], body: &str, layout: &str| {
+        format!(
+            "kernel c(x: ptr<{}> align 16, y: ptr<{}> align 16) {{
+    grid 1
+    gx = view x : {}[8, {}]
+    gy = view y : {}[8, {}]
+    v = load gx[0, 0] : {}[8, {}]
+    store gy[0, 0], {body}
+}}
+mapping c {{ kernel: warps 1 {layout} }}
+",
+            types[0], types[1], types[0], cols[0], types[1], cols[1], types[0], cols[0]
+        )
+    };
+    let threes =
+        "tile v: layout \"(reg: 48:1@d1 2:4@d0, lane: 8:48@d1 4:1@d0, warp: 1) -> (d0: 8, d1: 384)\"";
+    let ways = check_pinned(&kernel(["u8", "f16"], [384, 512], "cast(view_as(v, u6), f16)", threes));
+    assert!(ways.iter().all(|w| !w.contains("conversion of v:")), "{ways:?}");
+    // There and back is the tile itself, instruction by instruction.
+    let ptx = |body: &str| {
+        let text = kernel(["u8", "u8"], [384, 384], body, threes);
+        check_pinned(&text);
+        let module = parse_file(&text, "c").unwrap();
+        compile(&module.kernels[0], &module.mappings[0], &SM90A, &Options::default()).unwrap().ptx
+    };
+    assert_eq!(ptx("view_as(view_as(v, i6), u8)"), ptx("v"));
+    // Where a thread holds 16 bytes, five runs and a third, the refusal says what to write.
+    let text = kernel(["u8", "f16"], [384, 512], "cast(view_as(v, u6), f16)", "");
+    let module = parse_file(&text, "c").unwrap();
+    let error = compile(&module.kernels[0], &module.mappings[0], &SM90A, &Options::default()).err().unwrap();
+    assert!(error.to_string().contains("a multiple of 3"), "{error}");
+}

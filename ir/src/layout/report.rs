@@ -152,5 +152,9 @@ fn plan_text(plan: &Conversion) -> String {
             let (wavefronts, instructions) = p.cost();
             format!("shared memory {}, {instructions} instructions, {wavefronts} wavefronts a warp", p.memory)
         }
+        Conversion::Cells(cells, plan) => {
+            let how = if cells.widened { ", an element in each" } else { "" };
+            format!("cells of {} bits{how}: {}", cells.bits, plan_text(plan))
+        }
     }
 }

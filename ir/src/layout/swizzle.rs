@@ -1,13 +1,19 @@
 //! Optimal swizzling: a shared memory layout for one write and one read (Linear Layouts, sections 5.4 and 9.2).
 //!
 //! ```text
-//!   offset bits    │ Idx ........ │ Bank │ Vec │
-//!                    rows of banks  which  inside one lane's vector
-//!   conflict-free  ⇔  no two lanes of a part differ by something in span(Vec ∪ Idx)
+//!   offset bits    │ Idx ........ │ Bank │ Vec ......│
+//!                    rows of banks  which  ...│ Word │   inside one lane's vector; inside a bank's word
+//!   conflict-free  ⇔  no two lanes of a part differ by something in span(Vec ∪ Word ∪ Idx) outside span(Vec ∪ Word)
 //! ```
 //!
-//! `Idx` is chosen in the largest space that meets neither `span(Vec ∪ lanes of the write)` nor `span(Vec ∪ lanes of
-//! the read)`. Only the lanes that hardware serves together count: 32, 16 or 8 for vectors of 4, 8 or 16 bytes.
+//! `Idx` is chosen in the largest space that meets neither `span(Vec ∪ Word ∪ lanes of the write)` nor the same span of the
+//! read. Only the lanes that hardware serves together count: 32, 16 or 8 for vectors of 4, 8 or 16 bytes.
+//!
+//! Section 9.2 takes one `Vec` for both sides, and leaves vectors below a word open ("not enough vectorization"). A bank's
+//! word holds several elements then, so `Word` takes part whatever a lane moves at once: with it the largest space of lemma
+//! 9.5 again has room for all of `Idx`, and no instruction conflicts. The low offset bits need not be registers on both sides
+//! either. The common registers come first, then the registers of one side, whose vectors are whole words so; the side is
+//! the one for which both cost least.
 
 use super::space::{Coordinates, Vectors, avoiding, dimension, extension, independent, units};
 use super::{Axis, Builder, Layout, LayoutError};
@@ -23,10 +29,18 @@ pub enum Method {
 
 /// An access as a problem of linear algebra: columns over the bits of the tile.
 struct Pattern {
-    /// Bits that must be neighbours, low first.
+    /// Bits that one lane moves together, low first.
     vec: Vectors,
     /// Lanes that are served together.
     lanes: Vectors,
+}
+
+/// Two accesses to one memory.
+struct Pair {
+    /// The lowest bits of an offset; the vector of each side begins them.
+    low: Vectors,
+    /// The two sides.
+    sides: [Pattern; 2],
 }
 
 /// The columns of an axis over the bits of the tile; refuses what is not linear.
@@ -70,10 +84,11 @@ impl Pattern {
 }
 
 /// The layout `(dims) -> m` of shared memory that serves `write` and `read` (`(reg, lane, ..)` to the same dimensions, linear) with the
-/// widest common vectors and the fewest bank conflicts. With [`Method::Matrix`] on a side the 16-byte rows of `ldmatrix` /
-/// `stmatrix` are contiguous.
+/// fewest wavefronts, then the fewest instructions. With [`Method::Matrix`] on a side the 16-byte rows of `ldmatrix` / `stmatrix` are
+/// contiguous.
 ///
-/// Refuses layouts with an outer part or that do not cover the tile, and matrix access that the other side's vectors cannot join.
+/// Refuses layouts with an outer part or that do not cover the tile, matrix access that the other side's vectors cannot join, and
+/// elements below a byte of which the two sides have no whole byte in common ([`convert`](super::convert::convert) widens those).
 pub fn optimal_swizzle(
     write: (&Layout, Method),
     read: (&Layout, Method),
@@ -85,9 +100,20 @@ pub fn optimal_swizzle(
         require_cover(layout)?;
     }
     let bits = write.0.outs().iter().map(|a| a.1.trailing_zeros()).sum();
-    let (a, b) = patterns((write.0, write.1), (&reader, read.1), elem_bits)?;
-    let columns = basis(&a, &b, bits, elem_bits);
-    memory(write.0, &columns)
+    let candidates = pairs((write.0, write.1), (&reader, read.1), elem_bits)?;
+    let mut best: Option<((u64, u64), Layout)> = None;
+    for pair in &candidates {
+        let memory = memory(write.0, &basis(pair, bits, elem_bits))?;
+        if candidates.len() == 1 {
+            return Ok(memory);
+        }
+        let sides = [cost(&write.0.then(&memory)?, elem_bits)?, cost(&reader.then(&memory)?, elem_bits)?];
+        let both = (sides[0].wavefronts + sides[1].wavefronts, sides[0].instructions + sides[1].instructions);
+        if best.as_ref().is_none_or(|b| both < b.0) {
+            best = Some((both, memory));
+        }
+    }
+    best.map(|b| b.1).ok_or_else(|| no_rows(elem_bits))
 }
 
 /// Every axis a power of two, all of it reached.
@@ -101,49 +127,67 @@ fn require_cover(layout: &Layout) -> Result<(), LayoutError> {
     }
 }
 
-/// Both accesses with vectors of which one begins with the other.
-fn patterns(
+/// No rows of 16 bytes.
+fn no_rows(elem_bits: u64) -> LayoutError {
+    super::fragment::refuse("swizzle", "elem_bits", elem_bits, "the fragment has no matrix rows of 16 bytes")
+}
+
+/// The pairs of accesses to choose from: those of vectors with the common registers, then with those of one side behind them.
+fn pairs(
     (a, by_a): (&Layout, Method),
     (b, by_b): (&Layout, Method),
     elem_bits: u64,
-) -> Result<(Pattern, Pattern), LayoutError> {
-    if !elem_bits.is_power_of_two() || !(8..=128).contains(&elem_bits) {
-        return Err(super::fragment::refuse(
-            "swizzle",
-            "elem_bits",
-            elem_bits,
-            "it is a power of two from 8 to 128",
-        ));
+) -> Result<Vec<Pair>, LayoutError> {
+    if !elem_bits.is_power_of_two() || elem_bits > 128 {
+        let rule = "it is a power of two up to 128";
+        return Err(super::fragment::refuse("swizzle", "elem_bits", elem_bits, rule));
     }
-    let refused = || {
-        super::fragment::refuse(
-            "swizzle",
-            "elem_bits",
-            elem_bits,
-            "the fragment has no matrix rows of 16 bytes",
-        )
-    };
-    let common = common_registers(a, b, (128 / elem_bits).trailing_zeros());
-    match (by_a, by_b) {
-        (Method::Vector, Method::Vector) => {
-            Ok((Pattern::vector(a, common.clone(), elem_bits), Pattern::vector(b, common, elem_bits)))
-        }
+    let matrix = |l: &Layout| Pattern::matrix(l, elem_bits).ok_or_else(|| no_rows(elem_bits));
+    let join = |low: &[u64], l: &Layout| Pattern::vector(l, prefix(low, l), elem_bits);
+    let pair = match (by_a, by_b) {
+        (Method::Vector, Method::Vector) => return vector_pairs(a, b, elem_bits),
         (Method::Matrix, Method::Vector) => {
-            let matrix = Pattern::matrix(a, elem_bits).ok_or_else(refused)?;
-            let vec = prefix(&matrix.vec, b);
-            Ok((matrix, Pattern::vector(b, vec, elem_bits)))
+            let a = matrix(a)?;
+            let b = join(&a.vec, b);
+            Pair { low: a.vec.clone(), sides: [a, b] }
         }
         (Method::Vector, Method::Matrix) => {
-            let matrix = Pattern::matrix(b, elem_bits).ok_or_else(refused)?;
-            let vec = prefix(&matrix.vec, a);
-            Ok((Pattern::vector(a, vec, elem_bits), matrix))
+            let b = matrix(b)?;
+            let a = join(&b.vec, a);
+            Pair { low: b.vec.clone(), sides: [a, b] }
         }
         (Method::Matrix, Method::Matrix) => {
-            let (x, y) = (Pattern::matrix(a, elem_bits), Pattern::matrix(b, elem_bits));
-            let (x, y) = (x.ok_or_else(refused)?, y.ok_or_else(refused)?);
-            if x.vec == y.vec { Ok((x, y)) } else { Err(refused()) }
+            let (a, b) = (matrix(a)?, matrix(b)?);
+            if a.vec != b.vec {
+                return Err(no_rows(elem_bits));
+            }
+            Pair { low: a.vec.clone(), sides: [a, b] }
+        }
+    };
+    Ok(vec![pair])
+}
+
+/// Vectors on both sides.
+fn vector_pairs(a: &Layout, b: &Layout, elem_bits: u64) -> Result<Vec<Pair>, LayoutError> {
+    let limit = (128 / elem_bits).trailing_zeros();
+    let common = common_registers(a, b, limit);
+    if elem_bits << common.len() < 8 {
+        let rule = "both sides hold whole bytes of the same elements";
+        return Err(super::fragment::refuse("swizzle", "elem_bits", elem_bits, rule));
+    }
+    let behind = |l: &Layout| -> Vectors {
+        let more = extension(&common, &columns(l, Axis::Reg));
+        common.iter().copied().chain(more).take(limit as usize).collect()
+    };
+    let pair =
+        |low: Vectors| Pair { sides: [a, b].map(|l| Pattern::vector(l, prefix(&low, l), elem_bits)), low };
+    let mut lows = vec![common.clone()];
+    for low in [behind(a), behind(b)] {
+        if !lows.contains(&low) {
+            lows.push(low);
         }
     }
+    Ok(lows.into_iter().map(pair).collect())
 }
 
 /// The first of `vec` that are registers of the layout.
@@ -152,24 +196,27 @@ fn prefix(vec: &[u64], layout: &Layout) -> Vectors {
     vec.iter().copied().take_while(|v| regs.contains(v)).collect()
 }
 
-/// The columns of the offset bits: `Vec`, `Bank`, `Idx`.
-fn basis(a: &Pattern, b: &Pattern, bits: u32, elem_bits: u64) -> Vectors {
-    let vec = if a.vec.len() >= b.vec.len() { &a.vec } else { &b.vec };
-    let per_row = (1024 / elem_bits).trailing_zeros() as usize;
-    let index = (bits as usize).saturating_sub(per_row.max(vec.len()));
-    let span = |p: &Pattern| -> Vectors { p.vec.iter().chain(&p.lanes).copied().collect() };
+/// The columns of the offset bits: `Vec` with `Word`, `Bank`, `Idx`.
+fn basis(pair: &Pair, bits: u32, elem_bits: u64) -> Vectors {
+    let [a, b] = &pair.sides;
     let whole = units(bits);
-    let mut free = avoiding(&span(a), &span(b), &whole);
-    let inside: Vectors = vec.clone();
-    free = extension(&inside, &free);
-    free.truncate(index);
-    let taken: Vectors = inside.iter().chain(&free).copied().collect();
     let fallback: Vectors = a.lanes.iter().rev().chain(&b.lanes).chain(&whole).copied().collect();
+    let word = (32 / elem_bits.min(32)).trailing_zeros() as usize;
+    let missing = word.saturating_sub(pair.low.len());
+    let mut low = pair.low.clone();
+    low.extend(extension(&pair.low, &fallback).into_iter().take(missing));
+    let per_row = (1024 / elem_bits).trailing_zeros() as usize;
+    let index = (bits as usize).saturating_sub(per_row.max(low.len()));
+    let inside = &low[..word.min(low.len())];
+    let span = |p: &Pattern| -> Vectors { p.vec.iter().chain(inside).chain(&p.lanes).copied().collect() };
+    let mut free = extension(&low, &avoiding(&span(a), &span(b), &whole));
+    free.truncate(index);
+    let taken: Vectors = low.iter().chain(&free).copied().collect();
     let more = extension(&taken, &fallback);
     free.extend(more.into_iter().take(index - free.len()));
-    let taken: Vectors = vec.iter().chain(&free).copied().collect();
+    let taken: Vectors = low.iter().chain(&free).copied().collect();
     let bank = extension(&taken, &whole);
-    vec.iter().chain(&bank).chain(&free).copied().collect()
+    low.iter().chain(&bank).chain(&free).copied().collect()
 }
 
 /// The memory layout whose inverse has these columns.

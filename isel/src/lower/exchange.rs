@@ -13,7 +13,7 @@ use super::{Low, Lower};
 use crate::Result;
 use crate::plan::{cell_bits, choose};
 use crate::tiles::layout_error;
-use warplift_ir::layout::convert::{Conversion, LaneMap, Shuffle};
+use warplift_ir::layout::convert::{Cells, Conversion, LaneMap, Shuffle};
 use warplift_ir::layout::{Axis, Basis, Builder, Layout, Step};
 use warplift_ir::machine::{self, Attr, IndexMap, NewInst, Ty};
 use warplift_ir::target::Opcode;
@@ -73,7 +73,19 @@ impl Lower<'_, '_> {
                 self.store_fragment(x, elem, &write, owner)?;
                 self.load_fragment(elem, &read)
             }
+            Conversion::Cells(cells, _) => self.convert_cells(x, elem, &cells),
         }
+    }
+
+    /// A fragment of elements below a byte, moved as cells.
+    fn convert_cells(&mut self, x: machine::Value, elem: Elem, cells: &Cells) -> Result<machine::Value> {
+        let cell = Elem::Uint(cells.bits as u8);
+        if !cells.widened {
+            return self.convert(x, cell, &cells.from, &cells.to);
+        }
+        let bytes = self.widen_to_bytes(x, elem.bits(), cells.from.in_extent(Axis::Reg) as u32);
+        let moved = self.convert(bytes, cell, &cells.from, &cells.to)?;
+        Ok(self.narrow_from_bytes(moved, elem.bits(), cells.to.in_extent(Axis::Reg) as u32))
     }
 
     /// Rounds of shuffles of whole registers. What a lane sends and where it puts what it gets depends on

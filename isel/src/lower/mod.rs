@@ -14,6 +14,7 @@
 
 mod address_range;
 mod bytes;
+mod cells;
 mod coords;
 mod cp_async;
 mod defer_scale;

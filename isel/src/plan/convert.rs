@@ -11,7 +11,9 @@ use super::types::Plan;
 use crate::feature::Ways;
 use crate::tiles::layout_error;
 use crate::{IselError, Result};
-use warplift_ir::layout::convert::{Conversion, SharedPass, Shuffle, convert, through_rows, through_shared};
+use warplift_ir::layout::convert::{
+    Conversion, SharedPass, Shuffle, cells, convert, through_rows, through_shared,
+};
 use warplift_ir::layout::{Axis, Layout};
 use warplift_ir::tile::{Inst, Kernel, Op, Value};
 use warplift_ir::types::Elem;
@@ -36,11 +38,25 @@ pub fn choose(
     elem: Elem,
     ways: Ways,
 ) -> Result<Conversion> {
-    let bits = cell_bits(elem);
-    if ![8, 16, 32].contains(&bits) {
-        let message = format!("a conversion of tiles of {elem} between register layouts is not selected");
-        return Err(IselError::at(k, inst, message));
+    match cell_bits(elem) {
+        bits @ (8 | 16 | 32) => of_bits(k, inst, from, to, bits, ways),
+        bits @ (1 | 2 | 4) => {
+            let cells = cells(from, to, bits).map_err(layout_error(k, inst))?;
+            let plan = of_bits(k, inst, &cells.from, &cells.to, cells.bits, ways)?;
+            Ok(Conversion::Cells(Box::new(cells), Box::new(plan)))
+        }
+        _ => {
+            let message = format!(
+                "a conversion of tiles of {elem} between register layouts: elements of 1, 2, 4, 8, 16 and 32 bits have one \
+                 (`cast` the tile before)"
+            );
+            Err(IselError::at(k, inst, message))
+        }
     }
+}
+
+/// Chooses for elements that fill bytes.
+fn of_bits(k: &Kernel, inst: Inst, from: &Layout, to: &Layout, bits: u64, ways: Ways) -> Result<Conversion> {
     let plan = convert(from, to, bits).map_err(layout_error(k, inst))?;
     let pass = || {
         let through = if ways.swizzles { through_shared } else { through_rows };
@@ -85,6 +101,19 @@ fn shared_cost(pass: &SharedPass) -> u64 {
     wavefronts + instructions + MEETING
 }
 
+/// A conversion, for `explain`.
+fn in_words(way: &Conversion) -> String {
+    match way {
+        Conversion::Registers { .. } => "registers".to_owned(),
+        Conversion::Shuffle(s) => format!("{} warp shuffles", s.rounds.len()),
+        Conversion::Shared(p) => format!("shared memory, {} wavefronts a warp", p.cost().0),
+        Conversion::Cells(cells, plan) => {
+            let how = if cells.widened { "widened to" } else { "by" };
+            format!("{how} {} bits: {}", cells.bits, in_words(plan))
+        }
+    }
+}
+
 impl Plan {
     /// What the text's own `rearrange` converts: the tile, its layout and that of the result, where they differ.
     pub(super) fn rearranged(&self, k: &Kernel, inst: Inst) -> Option<(Value, &Layout, &Layout)> {
@@ -112,9 +141,7 @@ impl Plan {
         let results = results.filter_map(|&v| Some((v, self.made.get(&v)?, self.layouts[v].as_ref()?)));
         let lines = uses.chain(results).chain(self.rearranged(k, inst)).map(|(v, from, to)| {
             let way = match choose(k, inst, from, to, k.ty(v).elem(), self.ways) {
-                Ok(Conversion::Registers { .. }) => "registers".to_owned(),
-                Ok(Conversion::Shuffle(s)) => format!("{} warp shuffles", s.rounds.len()),
-                Ok(Conversion::Shared(p)) => format!("shared memory, {} wavefronts a warp", p.cost().0),
+                Ok(way) => in_words(&way),
                 Err(e) => e.to_string(),
             };
             format!("{}:{} conversion of {}: {way}", at.line, at.column, k.names[v])

@@ -508,22 +508,34 @@ impl<'k> Model<'k> {
 
     /// The cheapest way between two layouts, for one warp.
     fn way(&self, inst: Inst, from: &Layout, to: &Layout, elem: Elem) -> Result<Passed> {
-        let registers = |l: &Layout| (l.in_extent(Axis::Reg) * cell_bits(elem)) as f64 / 32.0;
+        let way = choose(self.k, inst, from, to, elem, self.ways)?;
+        Ok(self.passed(inst, &way, [from, to], cell_bits(elem)))
+    }
+
+    /// What a conversion of elements of so many bits takes a warp.
+    fn passed(&self, inst: Inst, way: &Conversion, [from, to]: [&Layout; 2], bits: u64) -> Passed {
+        let registers = |l: &Layout| (l.in_extent(Axis::Reg) * bits) as f64 / 32.0;
         let interval = |op: Opcode| f64::from(op.row().interval) / SCHEDULERS;
         let mut scratch = 0.0;
-        let cycles = match choose(self.k, inst, from, to, elem, self.ways)? {
+        let cycles = match way {
             Conversion::Registers { .. } => registers(to) * interval(Opcode::Prmt),
             Conversion::Shuffle(s) => {
                 s.rounds.len() as f64 * interval(Opcode::ShflIdx)
                     + (registers(from) + registers(to)) * interval(Opcode::Selp)
             }
             Conversion::Shared(pass) => {
-                scratch = (pass.memory.out_extent(Axis::Mem) * cell_bits(elem) / 8) as f64;
+                scratch = (pass.memory.out_extent(Axis::Mem) * bits / 8) as f64;
                 let (wavefronts, instructions) = pass.cost();
                 (wavefronts + instructions) as f64 + MEETING / f64::from(warps(self.k, inst))
             }
+            Conversion::Cells(cells, plan) => {
+                let moved = self.passed(inst, plan, [&cells.from, &cells.to], cells.bits);
+                let spread = if cells.widened { WIDENING * interval(Opcode::Lop3) } else { 0.0 };
+                let bytes = (cells.from.in_extent(Axis::Reg) + cells.to.in_extent(Axis::Reg)) as f64;
+                return Passed { cycles: moved.cycles + spread * bytes / 4.0, ..moved };
+            }
         };
-        Ok(Passed { cycles, scratch })
+        Passed { cycles, scratch }
     }
 }
 
@@ -531,6 +543,9 @@ impl<'k> Model<'k> {
 fn row_of_warps() -> f64 {
     f64::from(Opcode::MmaSync.row().interval) / SCHEDULERS
 }
+
+/// Instructions that widen four elements below a byte to a register of bytes, or narrow them.
+const WIDENING: f64 = 7.0;
 
 /// What the products of warps take at least, whatever feeds them; 0 for those of warpgroups.
 pub(crate) fn least_products(k: &Kernel) -> f64 {

@@ -8,9 +8,11 @@
 //!   R   the rest of a basis of U:  in round i the space R(i) + H is exchanged, 2^|R| rounds
 //! ```
 
+mod cells;
 mod shared;
 pub(crate) mod shuffle;
 
+pub use cells::{Cells, cells};
 pub use shared::{SharedPass, through_rows, through_shared};
 pub use shuffle::{LaneMap, Round, Shuffle};
 
@@ -33,12 +35,19 @@ pub enum Conversion {
     Shuffle(Shuffle),
     /// Elements change warps, or no linear form exists.
     Shared(Box<SharedPass>),
+    /// Elements below a byte move as cells.
+    Cells(Box<Cells>, Box<Conversion>),
 }
 
 /// Plans the conversion of `from` into `to`, distributed layouts `(reg, lane, warp, ..)` of the same tile with elements of
-/// `elem_bits` bits. Prefers register moves, then shuffles, then shared memory.
+/// `elem_bits` bits. Prefers register moves, then shuffles, then shared memory. Elements below a byte move as [`cells`].
 pub fn convert(from: &Layout, to: &Layout, elem_bits: u64) -> Result<Conversion, LayoutError> {
     let (from, to) = same_axes(from, to)?;
+    if elem_bits < BYTE {
+        let cells = cells(&from, &to, elem_bits)?;
+        let plan = convert(&cells.from, &cells.to, cells.bits)?;
+        return Ok(Conversion::Cells(Box::new(cells), Box::new(plan)));
+    }
     if let Some(source) = registers(&from, &to) {
         return Ok(Conversion::Registers { source });
     }
@@ -47,6 +56,9 @@ pub fn convert(from: &Layout, to: &Layout, elem_bits: u64) -> Result<Conversion,
         None => through_shared(&from, &to, elem_bits).map(|p| Conversion::Shared(Box::new(p))),
     }
 }
+
+/// Bits of what memory has addresses for.
+const BYTE: u64 = 8;
 
 /// Registers of a thread that a plan is made for: far above what a thread has.
 const REGISTERS: u64 = 1 << 12;

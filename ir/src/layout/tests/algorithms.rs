@@ -66,6 +66,19 @@ pub(super) fn executes(from: &Layout, to: &Layout, bits: u64) -> Conversion {
                 assert_eq!(memory[&read.apply(&x)[0]], target[&x[1..].to_vec()][x[0] as usize]);
             }
         }
+        Conversion::Cells(cells, inner) => {
+            let per_cell = if cells.widened { 1 } else { (cells.bits / bits) as usize };
+            // A cell is the same elements wherever it lies.
+            let mut elements = std::collections::BTreeMap::new();
+            for (layout, held) in [(&cells.from, &source), (&cells.to, &target)] {
+                for (thread, cell) in registers(&layout.with_ins(&axes).unwrap()) {
+                    for (number, run) in cell.iter().zip(held[&thread].chunks(per_cell)) {
+                        assert_eq!(elements.entry(*number).or_insert(run.to_vec()), run);
+                    }
+                }
+            }
+            assert_eq!(executes(&cells.from, &cells.to, cells.bits), **inner);
+        }
     }
     plan
 }

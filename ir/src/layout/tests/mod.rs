@@ -9,3 +9,4 @@ mod families;
 mod notation;
 mod properties;
 mod report;
+mod swizzle;
