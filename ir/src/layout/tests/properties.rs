@@ -1,7 +1,7 @@
 //! Properties over random layouts.
 
 use super::algorithms::executes;
-use super::swizzle::counted;
+use super::swizzle::counted_wavefronts;
 use crate::layout::axe::*;
 use crate::layout::convert::Conversion;
 use crate::layout::convert::shuffle::shared_lanes;
@@ -387,7 +387,7 @@ proptest! {
             let elements = 1u64 << mine.len();
             let extended = mine.len().min(word);
             let best = (elements >> extended) + (elements >> common);
-            let of = |l: &Layout| counted(&l.then(&memory).unwrap(), bits);
+            let of = |l: &Layout| counted_wavefronts(&l.then(&memory).unwrap(), bits);
             prop_assert_eq!(of(&a) + of(&b), best, "{} {} {}", a, b, memory);
         }
     }

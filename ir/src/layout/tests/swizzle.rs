@@ -22,7 +22,7 @@ fn columns(size: u64, bits: u64) -> Layout {
 }
 
 /// Wavefronts of all instructions of a warp for an access.
-pub(super) fn counted(access: &Layout, bits: u64) -> u64 {
+pub(super) fn counted_wavefronts(access: &Layout, bits: u64) -> u64 {
     let vector = vector_width(access, 128 / bits, 1 << 32).unwrap();
     let starts = |r: &u64| vector.registers.iter().all(|w| (r / w).is_multiple_of(2));
     let all = (0..access.in_extent(Axis::Reg)).filter(starts);
@@ -43,8 +43,8 @@ fn a_narrow_tile_against_its_transposition_has_no_conflicts() {
             // One side moves whole words, 128 bytes a wavefront; the other an element a lane.
             let (words, single) = (elements * bits / 32, elements);
             let sides = [
-                counted(&a.then(&pass.memory).unwrap(), bits),
-                counted(&b.then(&pass.memory).unwrap(), bits),
+                counted_wavefronts(&a.then(&pass.memory).unwrap(), bits),
+                counted_wavefronts(&b.then(&pass.memory).unwrap(), bits),
             ];
             assert_eq!(sides.iter().sum::<u64>(), words + single, "{bits} bits, {size}: {}", pass.memory);
             assert_eq!([pass.write.wavefronts, pass.read.wavefronts], sides);
@@ -77,7 +77,8 @@ fn words_that_both_sides_share_in_part() {
     assert!(pass.cost().0 <= elements / 2 + elements / 4, "{pass:?}");
     assert_eq!(
         pass.cost().0,
-        counted(&from.then(&pass.memory).unwrap(), 8) + counted(&to.then(&pass.memory).unwrap(), 8)
+        counted_wavefronts(&from.then(&pass.memory).unwrap(), 8)
+            + counted_wavefronts(&to.then(&pass.memory).unwrap(), 8)
     );
 }
 
