@@ -1,6 +1,5 @@
 //! Functions from text: what is machine IR's own in the grammar.
 
-use super::print::PREFIXES;
 use crate::machine::*;
 use crate::target::{Opcode, ROWS};
 use crate::text::graph::{Def, Grammar, Mentions, Parts, Prefixes, entities, next_number, parse};
@@ -184,6 +183,9 @@ fn attr(c: &mut Cursor<'_>) -> Result<Attr> {
         _ => Attr::read(c),
     }
 }
+
+/// How entities are written.
+pub(super) const PREFIXES: Prefixes = Prefixes { value: "r", inst: "i", block: "b" };
 
 /// What stands behind a value's colon: `uniform b32`.
 pub(super) struct Declared {

@@ -1,14 +1,11 @@
 //! Functions as text: what is machine IR's own in the grammar.
 
-use super::parse::Declared;
+use super::parse::{Declared, PREFIXES};
 use crate::machine::*;
 use crate::text::graph::{Def, Prefixes, Shape, numbers, print};
 use crate::text::{Field, Shown};
 use cranelift_entity::EntityRef;
 use std::fmt::{self, Display, Formatter};
-
-/// How entities are written.
-pub(super) const PREFIXES: Prefixes = Prefixes { value: "r", inst: "i", block: "b" };
 
 impl Display for Ty {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
