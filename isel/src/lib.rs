@@ -18,10 +18,13 @@ pub mod plan;
 mod rows;
 pub mod select;
 mod tiles;
+mod variant;
+mod vector;
 pub mod window;
 
 pub use feature::{Feature, Ways};
 pub use tiles::loop_name;
+pub use variant::MmaVariant;
 
 use warplift_ir::tile::{Inst, Item, Loc, Mapping, Origin};
 

@@ -1,5 +1,6 @@
 //! Operands of products in shared memory: which load or copy is behind an operand, and how its slabs lie.
 
+use crate::tiles::unit_dim;
 use crate::window::Window;
 use warplift_ir::tile::{ArrayMapping, Inst, Kernel, Op, Value, Way};
 
@@ -72,4 +73,17 @@ pub(crate) fn is_packed(k: &Kernel, v: Value) -> bool {
         Op::Slice(_) => is_packed(k, k.args(d)[0]),
         _ => false,
     })
+}
+
+/// Which dimension of a tile is contiguous in shared memory: for a computed one as what it is made of lies in global memory,
+/// whose registers then hold neighbours, and along rows where that is not known.
+pub(crate) fn inner_dim(k: &Kernel, inst: Inst) -> usize {
+    let op = &k.insts[inst].op;
+    if matches!(op, Op::Load) {
+        return unit_dim(k, k.args(inst)[0]).unwrap_or(1);
+    }
+    let follows = matches!(op, Op::Rearrange) || op.is_elementwise();
+    let like = |&d: &Inst| k.results(d).iter().any(|&r| k.ty(r).shape() == k.ty(k.result(inst)).shape());
+    let from = k.args(inst).iter().filter(|_| follows).find_map(|&v| k.def(v).filter(like));
+    from.map_or(1, |d| inner_dim(k, d))
 }

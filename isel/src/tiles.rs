@@ -64,3 +64,14 @@ pub(crate) fn equal_elements(k: &Kernel, v: Value) -> Option<Value> {
         },
     }
 }
+
+/// The number that a constant is, or that a tile of equal elements holds.
+pub(crate) fn constant(k: &Kernel, v: Value) -> Option<f64> {
+    let def = k.def(v)?;
+    match k.insts[def].op {
+        Op::Int(v) => Some(v as f64),
+        Op::Float(v) => Some(v),
+        Op::Full => constant(k, k.args(def)[0]),
+        _ => None,
+    }
+}

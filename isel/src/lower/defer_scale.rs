@@ -15,7 +15,7 @@
 use super::zero_point::{Chain, half_of};
 use super::{Low, Lower};
 use crate::Result;
-use crate::map::constant;
+use crate::tiles::constant;
 use warplift_ir::machine::{self, Attr, IndexMap, NewInst, Ty};
 use warplift_ir::target::Opcode;
 use warplift_ir::tile::{BinOp, Inst, Kernel, Op, Value};

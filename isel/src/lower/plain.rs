@@ -7,7 +7,8 @@
 use super::coords::register_coord;
 use super::{Low, Lower, View};
 use crate::Result;
-use crate::plan::{Fill, vector_elements};
+use crate::plan::Fill;
+use crate::vector::vector_elements;
 use rustc_hash::FxHashMap;
 use warplift_ir::layout::{Axis, Layout};
 use warplift_ir::machine::{self, Attr, GlobalAccess, Guard, NewInst, Ty};

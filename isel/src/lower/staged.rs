@@ -5,8 +5,9 @@ use super::{Low, Lower};
 use crate::Result;
 use crate::facts::launch_expr;
 use crate::operand::array;
-use crate::plan::{Staged, StagedFill, vector_elements};
+use crate::plan::{Staged, StagedFill};
 use crate::tiles::extents;
+use crate::vector::vector_elements;
 use crate::window::Window;
 use warplift_ir::layout::{Axis, Layout};
 use warplift_ir::machine::{

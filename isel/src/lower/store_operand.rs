@@ -10,8 +10,9 @@
 use super::coords::register_parts;
 use super::{Low, Lower};
 use crate::Result;
-use crate::plan::{SharedTile, blocked, vector_elements};
+use crate::plan::{SharedTile, blocked};
 use crate::tiles::{extents, layout_error, warps};
+use crate::vector::vector_elements;
 use warplift_ir::layout::{Axis, Layout};
 use warplift_ir::machine::{self, Attr, Buffer, BufferData, BufferKind, Guard, IndexMap, NewInst, Place};
 use warplift_ir::target::Opcode;

@@ -20,9 +20,9 @@
 use super::Lower;
 use super::narrow::{Half, bit_offset, is_narrow, offset};
 use crate::Result;
-use crate::map::constant;
 use crate::operand::{WARP_ATOM, loaded};
 use crate::plan::Fill;
+use crate::tiles::constant;
 use crate::tiles::extents;
 use std::ops::Range;
 use warplift_ir::machine::{self, Attr, IndexMap, MmaAttr, NewInst, Ty};

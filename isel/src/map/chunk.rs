@@ -1,9 +1,9 @@
 //! Wide stores in chunks, so that a small staging buffer suffices and the chunks can be spread in time:
 //! of columns where warpgroups (or warps) hold rows together, of rows where warps share the columns.
 
-use super::mma_variant::MmaVariant;
 use super::sink::{Stops, TilePart, do_dead, has_operands};
 use crate::operand::WARP_ATOM;
+use crate::variant::MmaVariant;
 use rustc_hash::FxHashMap;
 use warplift_ir::tile::{Epilogue, Inst, Kernel, Mapping, Op};
 

@@ -9,7 +9,7 @@
 //! before it is added. A second tile of sums, which would stand beside the first one, is gone. Only sums that a loop carries are taken: other tiles (a mask, what a load
 //! brings) may come later than the product, which need not wait for them.
 
-use super::widen::constant;
+use crate::tiles::constant;
 use rustc_hash::{FxHashMap, FxHashSet};
 use warplift_ir::tile::{BinOp, Block, Inst, Kernel, Op, Value, ValueDef, ValueList};
 

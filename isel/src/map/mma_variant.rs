@@ -10,12 +10,10 @@
 //!
 //! Only what divides is a form; what is worth it says the plan.
 
-use crate::operand::{WARP_ATOM, loaded_whole, swizzle_span};
-use crate::plan::inner_dim;
+use crate::operand::{WARP_ATOM, inner_dim, loaded_whole, swizzle_span};
 use crate::tiles::extents;
+use crate::variant::MmaVariant;
 use crate::{IselError, Result};
-use serde::{Deserialize, Serialize};
-use std::fmt;
 use warplift_ir::tile::{Inst, Item, Kernel, Mapping, Op, Products, Team, Value, WarpGrid};
 use warplift_ir::types::Elem;
 
@@ -25,46 +23,6 @@ const WARPGROUP: u32 = 4;
 const WGMMA_M: u32 = 64;
 /// Elements of a tile from which eight warps are worth their registers.
 const LARGE: u32 = 128 * 128;
-
-/// Who executes a kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, PartialOrd, Ord)]
-pub enum MmaVariant {
-    /// Warpgroups, whose products are `wgmma`, or warps of a kernel without products.
-    Team(Team),
-    /// Warps that share products by `mma.sync`.
-    Shared(WarpGrid),
-}
-
-impl MmaVariant {
-    /// Who executes the kernel.
-    pub fn team(self) -> Team {
-        match self {
-            Self::Team(team) => team,
-            Self::Shared(warp_grid) => Team::Warps(warp_grid.warps()),
-        }
-    }
-
-    /// How warps share products, if they do.
-    pub fn warp_grid(self) -> Option<WarpGrid> {
-        match self {
-            Self::Team(_) => None,
-            Self::Shared(warp_grid) => Some(warp_grid),
-        }
-    }
-}
-
-impl fmt::Display for MmaVariant {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Self::Team(Team::Warpgroups(n)) => write!(f, "wgmma by {n} warpgroups"),
-            Self::Team(team) => write!(f, "{} warps", team.warps()),
-            Self::Shared(WarpGrid { rows, columns, contiguous }) => {
-                let apart = if contiguous { "rows together" } else { "rows apart" };
-                write!(f, "mma.sync by {rows} x {columns} warps, {apart}")
-            }
-        }
-    }
-}
 
 /// All forms that a kernel may take under a mapping, the rule's first: `wgmma` where its shapes fit, else the warps that
 /// read the least from shared memory.

@@ -31,6 +31,7 @@ mod persist;
 mod prefetch_next_tile;
 mod raster;
 mod redundant_store_mask;
+mod scalar_ops;
 mod sink;
 mod smem_rows;
 mod stage_computed_operands;
@@ -42,6 +43,7 @@ mod widen;
 use crate::Result;
 use crate::feature::{Feature, Ways};
 use crate::tiles::loop_name;
+use crate::variant::MmaVariant;
 use warplift_ir::target::Target;
 use warplift_ir::tile::{Kernel, Mapping, Op, Team, Type};
 
@@ -50,7 +52,7 @@ pub use cluster::do_cluster_bounds;
 pub use fuse_accumulator::do_fuse_accumulator;
 pub use k_blocks::do_k_blocks;
 pub use mask_to_branch::do_mask_to_branch;
-pub use mma_variant::{MmaVariant, do_mma_variant};
+pub use mma_variant::do_mma_variant;
 pub use passes::{MapPass, PASSES, do_map};
 pub use persist::do_persist;
 pub use prefetch_next_tile::do_prefetch_next_tile;
@@ -58,7 +60,6 @@ pub use stage_computed_operands::do_stage_computed_operands;
 pub use strip_mine::do_strip_mine;
 pub use swap_ab::do_swap_ab;
 pub use tunables::do_tunables;
-pub(crate) use widen::constant;
 pub use widen::do_widen;
 
 /// What a pass of `map` reads beside the kernel.

@@ -8,9 +8,8 @@
 //!
 //! A program's turns: its pairs, two turns each, then the middles of odd rows that fall to it.
 
-use super::persist::scalar;
-use warplift_ir::tile::{BinOp, Block, CmpOp, Inst, Kernel, Loc, Op, Type, Value};
-use warplift_ir::types::Elem;
+use super::scalar_ops::ScalarOps;
+use warplift_ir::tile::{BinOp, Block, Kernel, Value};
 
 /// Scalars that stand before the loop over tiles.
 pub struct PairedRaster {
@@ -22,44 +21,6 @@ pub struct PairedRaster {
     paired: Value,
     /// Upper bound of the loop `id .. end step count`.
     pub end: Value,
-}
-
-/// Integer arithmetic at the end of a block.
-struct ScalarOps<'a> {
-    k: &'a mut Kernel,
-    block: Block,
-}
-
-impl ScalarOps<'_> {
-    fn int(&mut self, v: i64) -> Value {
-        scalar(self.k, self.block, Op::Int(v), &[])
-    }
-
-    fn op(&mut self, op: BinOp, a: Value, b: Value) -> Value {
-        scalar(self.k, self.block, Op::Binary(op), &[a, b])
-    }
-
-    fn with(&mut self, op: BinOp, a: Value, b: i64) -> Value {
-        let b = self.int(b);
-        self.op(op, a, b)
-    }
-
-    /// `max(a - b, 0)`.
-    fn beyond(&mut self, a: Value, b: Value) -> Value {
-        let left = self.op(BinOp::Sub, a, b);
-        self.with(BinOp::Max, left, 0)
-    }
-
-    fn less(&mut self, a: Value, b: Value) -> Value {
-        let bool = [Type::Scalar(Elem::Bool)];
-        let inst: Inst =
-            self.k.append_inst(self.block, Op::Compare(CmpOp::Lt), &[a, b], &bool, &[], Loc::default());
-        self.k.result(inst)
-    }
-
-    fn select(&mut self, condition: Value, yes: Value, no: Value) -> Value {
-        scalar(self.k, self.block, Op::Select, &[condition, yes, no])
-    }
 }
 
 impl PairedRaster {

@@ -7,13 +7,11 @@
 
 use super::paired_raster::PairedRaster;
 use super::raster::Tiles;
+use super::scalar_ops::{I32, scalar};
 use crate::tiles::{pointer, written};
 use rustc_hash::FxHashSet;
 use warplift_ir::target::Target;
 use warplift_ir::tile::{BinOp, Inst, Kernel, Loc, LoopMapping, Mapping, Op, Raster, Type, Value};
-use warplift_ir::types::Elem;
-
-const I32: [Type; 1] = [Type::Scalar(Elem::I32)];
 
 /// Wraps the body of a kernel in the loop over its tiles. The verifier has refused a folded raster with clusters or with
 /// teams in turn, whose programs take other tiles than it counts with.
@@ -95,12 +93,6 @@ fn neighbours(k: &mut Kernel, cluster: u32) -> Vec<Value> {
         *first = scalar(k, entry, Op::Binary(BinOp::CeilDiv), &[*first, size]);
     }
     grid
-}
-
-/// A scalar instruction at the end of a block.
-pub(super) fn scalar(k: &mut Kernel, block: warplift_ir::tile::Block, op: Op, args: &[Value]) -> Value {
-    let inst = k.append_inst(block, op, args, &I32, &[], Loc::default());
-    k.result(inst)
 }
 
 fn product(k: &mut Kernel, grid: &[Value]) -> Value {

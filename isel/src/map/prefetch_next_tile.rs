@@ -11,7 +11,8 @@
 //!
 //! Past the last tile the load lies outside its view, which makes it the view's fill.
 
-use super::persist::{rename, scalar};
+use super::persist::rename;
+use super::scalar_ops::scalar;
 use crate::tiles::{pointer, written};
 use rustc_hash::{FxHashMap, FxHashSet};
 use warplift_ir::tile::{BinOp, Block, Inst, Kernel, Op, Type, Value, ValueList};

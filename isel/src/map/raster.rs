@@ -3,7 +3,7 @@
 //! A wave of programs should cover a footprint that is square in bytes moved: bands of G tiles along
 //! the first grid dimension with G * extent0 = (programs / G) * extent1.
 
-use super::persist::scalar;
+use super::scalar_ops::scalar;
 use warplift_ir::tile::{BinOp, Block, Kernel, Op, Raster, Value};
 
 /// The tiles of a grid and how to walk them.

@@ -16,14 +16,14 @@
 //! holds fits its share of the register file, as many blocks resident as the mapping wants.
 
 use super::MapContext;
-use super::mma_variant::MmaVariant;
 use super::prefetch_next_tile::loads;
 use super::redundant_store_mask::conditions;
 use super::sink::{Stops, TilePart, do_dead, has_operands, is_view};
 use super::smem_rows::{do_smem_once, do_smem_room, do_smem_rows, is_smem_row};
-use crate::plan::vector_elements;
 use crate::rows::reduced;
 use crate::tiles::{extents, pointer, program_order, written};
+use crate::variant::MmaVariant;
+use crate::vector::vector_elements;
 use rustc_hash::{FxHashMap, FxHashSet};
 use warplift_ir::target::Target;
 use warplift_ir::tile::{Block, Dim, Inst, Kernel, Mapping, Op, Shape, Type, Value, ValueList};

@@ -5,6 +5,7 @@
 //!  c = x : u8 != 0              ─►   c = cast(x, f32) != 0.0
 //! ```
 
+use crate::tiles::constant;
 use warplift_ir::tile::{Block, Inst, Kernel, Op, Type, Value, ValueData, ValueDef, ValueList};
 use warplift_ir::types::Elem;
 
@@ -40,17 +41,6 @@ fn castable(k: &Kernel, v: Value) -> bool {
     let full = k.def(v).is_some_and(|d| matches!(k.insts[d].op, Op::Full));
     let tile = matches!(k.ty(v), Type::Tile(..));
     (tile && !full) || constant(k, v).is_some()
-}
-
-/// The number that a constant is, or that a tile of equal elements holds.
-pub(crate) fn constant(k: &Kernel, v: Value) -> Option<f64> {
-    let def = k.def(v)?;
-    match k.insts[def].op {
-        Op::Int(v) => Some(v as f64),
-        Op::Float(v) => Some(v),
-        Op::Full => constant(k, k.args(def)[0]),
-        _ => None,
-    }
 }
 
 fn widen(k: &mut Kernel, block: Block, inst: Inst) {

@@ -1,7 +1,7 @@
 //! Anchors where no product reaches: blocked layouts whose threads move as many bytes at once as the
 //! facts allow.
 
-use super::blocked::{LANES, LINE, SECTOR, Spread, blocked_by, only_products, vector_elements};
+use super::blocked::{LANES, LINE, SECTOR, Spread, blocked_by, only_products};
 use super::choices::{Options, Point, Way};
 use super::coalesce;
 use super::constraint::adapts;
@@ -11,6 +11,7 @@ use super::solve::Solver;
 use super::types::Plan;
 use crate::Result;
 use crate::tiles::{extents, layout_error, unit_dim, warps};
+use crate::vector::vector_elements;
 use warplift_ir::layout::{Axis, Layout};
 use warplift_ir::tile::{Inst, Kernel, Op, Type, Value};
 

@@ -1,17 +1,12 @@
 //! Blocked layouts: the threads of a block over a tile, each with neighbours that it moves at once; and the pieces of
 //! memory that accesses in a layout touch.
 
-use crate::facts::{divisor, gcd};
-use crate::tiles::extents;
-use crate::window::Window;
 use rustc_hash::FxHashSet;
 use warplift_ir::layout::{Axis, Builder, Layout, LayoutError};
-use warplift_ir::tile::{Inst, Kernel, Op, Value};
+use warplift_ir::tile::{Kernel, Op, Value};
 
 /// Threads of a warp.
 pub(super) const LANES: u64 = 32;
-/// Bits that one access moves at most.
-const ACCESS_BITS: i64 = 128;
 
 /// Bytes that memory moves at least, and that caches look up together.
 pub(super) const SECTOR: u64 = 32;
@@ -48,27 +43,6 @@ pub(super) fn only_products(k: &Kernel, v: Value) -> bool {
         }
     });
     used && fine
-}
-
-/// Elements that one access of a load or store may move: contiguous, aligned and in bounds together.
-pub fn vector_elements(k: &Kernel, inst: Inst, tile: Value) -> u32 {
-    let args = k.args(inst);
-    let view = args[0];
-    let elem = k.ty(tile).elem();
-    let bits = i64::from(elem.bits());
-    let Some(window) = Window::of(k, view) else { return 1 };
-    let Some(dim) = window.unit(k) else { return 1 };
-    let whole = window.kept[dim];
-    let most = 1i64 << (ACCESS_BITS / bits).max(1).ilog2();
-    // An address is a whole element's at least, whatever is known of it.
-    let mut d = gcd(most, (divisor(k, window.pointer(k)).saturating_mul(8) / bits).max(1));
-    d = gcd(d, divisor(k, args[1 + dim]));
-    d = gcd(d, divisor(k, window.extent(k, whole)));
-    let others = window.kept.iter().chain(window.fixed.iter().map(|f| &f.0)).filter(|&&o| o != whole);
-    d = others.fold(d, |d, &o| gcd(d, window.stride_divisor(k, o)));
-    let extent = extents(k, tile).get(dim).copied().unwrap_or(1);
-    let d = gcd(d, i64::from(extent)).max(1);
-    1 << d.trailing_zeros()
 }
 
 /// A blocked layout of a tile over so many warps: lanes along the contiguous dimension first, warps along

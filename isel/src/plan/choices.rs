@@ -10,8 +10,8 @@
 //!  operand of     A in shared memory │ A in registers
 //! ```
 
-use super::types::sorted;
-use crate::map::MmaVariant;
+use super::sorted::sorted;
+use crate::variant::MmaVariant;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;

@@ -8,12 +8,13 @@
 //!
 //! Linear Layouts, section 5.4: the registers that both sides have in common are the conversion's vectors.
 
-use super::blocked::{LINE, SECTOR, Spread, blocked_by, fit, pieces, run, vector_elements};
+use super::blocked::{LINE, SECTOR, Spread, blocked_by, fit, pieces, run};
 use super::choices::{Options, Point, Way};
 use super::cost::Model;
 use super::types::{Plan, StorePlan};
 use crate::Result;
 use crate::tiles::{extents, layout_error, unit_dim, warps};
+use crate::vector::vector_elements;
 use warplift_ir::layout::{Axis, Layout};
 use warplift_ir::tile::{Inst, Kernel, Op, Type, Value};
 

@@ -13,7 +13,7 @@
 //! of one kernel, it does not predict its time (`driver::predict` walks the scheduled program for that). Hexcute,
 //! section 5.1, "Expanding Search Tree".
 
-use super::blocked::{LINE, SECTOR, blocked, pieces, vector_elements};
+use super::blocked::{LINE, SECTOR, blocked, pieces};
 use super::constraint::adapts;
 use super::convert::{cell_bits, choose};
 use super::cost_summary::Cost;
@@ -22,6 +22,7 @@ use crate::feature::Ways;
 use crate::operand::WARP_ATOM;
 use crate::rows::row_of;
 use crate::tiles::{extents, layout_error, unit_dim, warps};
+use crate::vector::vector_elements;
 use crate::{IselError, Result};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cell::RefCell;

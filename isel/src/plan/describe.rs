@@ -1,9 +1,9 @@
 //! What a plan decided, for `explain`.
 
-use super::blocked::vector_elements;
 use super::tensor::atom_k;
 use super::types::{Plan, StorePlan};
 use crate::tiles::program_order;
+use crate::vector::vector_elements;
 use warplift_ir::plural;
 use warplift_ir::tile::{Kernel, Op};
 

@@ -8,7 +8,7 @@
 //!   w4 w5 w6 w7
 //! ```
 //!
-//! How warps share the products is a form of the kernel (`map::MmaVariant`); what a form costs says the plan.
+//! How warps share the products is a form of the kernel (`MmaVariant`); what a form costs says the plan.
 //!
 //! PTX ISA, "Matrix Fragments for mma.m16n8k16 with floating point type" and "ldmatrix". The layouts are
 //! those of `ir::layout::fragment`, the swizzled tiles those of `wgmma`: eight rows at one 16-byte column

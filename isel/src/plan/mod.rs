@@ -30,6 +30,7 @@ mod propagate;
 mod rematerialize;
 mod search;
 mod solve;
+mod sorted;
 mod staged;
 mod tensor;
 #[cfg(test)]
@@ -42,7 +43,7 @@ use crate::tiles::program_order;
 use build::PlanBuilder;
 use warplift_ir::tile::Kernel;
 
-pub use blocked::{blocked, vector_elements};
+pub use blocked::blocked;
 pub use choices::{Choices, Point, Way};
 pub use convert::{cell_bits, choose};
 pub(crate) use cost::least_products;
@@ -50,7 +51,6 @@ pub use cost::{Touched, touched};
 pub use cost_summary::{Cost, Outcome, SearchSummary, Tried};
 pub use propagate::slice_layout;
 pub(crate) use search::CLEARLY;
-pub(crate) use tensor::inner_dim;
 pub use types::{
     Fill, Plan, Product, Remade, SharedTile, Staged, StagedFill, StorePlan, Stripes, WarpProduct,
 };

@@ -2,15 +2,16 @@
 //! whether the facts allow the tensor memory accelerator (Axe, section 3.4; PTX ISA, chapters
 //! "Asynchronous Warpgroup Level Matrix Instructions" and "Tensors").
 
-use super::blocked::vector_elements;
 use super::choices::{Options, Point, Way};
 use super::cost::Model;
 use super::types::{Fill, Plan, Product, STRIPE, SharedTile, StorePlan, Stripes};
 use crate::facts::{is_multiple, is_never_negative};
 use crate::feature::Ways;
+use crate::operand::inner_dim;
 use crate::operand::{Loaded, WARP_ATOM, is_plain, loaded};
 use crate::rows::is_half;
 use crate::tiles::{extents, layout_error, unit_dim, warps};
+use crate::vector::vector_elements;
 use crate::window::Window;
 use crate::{IselError, Result};
 use smallvec::SmallVec;
@@ -351,19 +352,6 @@ fn tile_of(k: &Kernel, load: Inst, swizzle: u32) -> Result<SharedTile> {
         fill,
         declined,
     })
-}
-
-/// Which dimension of a tile is contiguous in shared memory: for a computed one as what it is made of lies in global memory,
-/// whose registers then hold neighbours, and along rows where that is not known.
-pub(crate) fn inner_dim(k: &Kernel, inst: Inst) -> usize {
-    let op = &k.insts[inst].op;
-    if matches!(op, Op::Load) {
-        return unit_dim(k, k.args(inst)[0]).unwrap_or(1);
-    }
-    let follows = matches!(op, Op::Rearrange) || op.is_elementwise();
-    let like = |&d: &Inst| k.results(d).iter().any(|&r| k.ty(r).shape() == k.ty(k.result(inst)).shape());
-    let from = k.args(inst).iter().filter(|_| follows).find_map(|&v| k.def(v).filter(like));
-    from.map_or(1, |d| inner_dim(k, d))
 }
 
 /// How a loaded tile comes to shared memory, and why not by tensor copies.

@@ -2,11 +2,12 @@
 
 use super::choices::Choices;
 use super::cost_summary::SearchSummary;
+use super::sorted::sorted;
 use crate::feature::Ways;
 use crate::operand::WARP_ATOM;
 use crate::{IselError, Result};
 use rustc_hash::FxHashMap;
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 use warplift_ir::entity::SecondaryMap;
 use warplift_ir::layout::{Axis, Layout, LayoutError};
 use warplift_ir::machine::SharedOperand;
@@ -160,14 +161,6 @@ pub struct Product {
     pub m_atoms: u32,
     /// Instructions along K.
     pub k_steps: u32,
-}
-
-/// Maps are written in the order of their keys: equal plans have equal texts.
-pub(super) fn sorted<K: Ord + Serialize, V: Serialize, S: Serializer>(
-    map: &FxHashMap<K, V>,
-    s: S,
-) -> std::result::Result<S::Ok, S::Error> {
-    s.collect_map(map.iter().collect::<std::collections::BTreeMap<_, _>>())
 }
 
 /// The side table.
