@@ -22,7 +22,8 @@ use warplift_ir::Bump;
 use warplift_ir::machine::{LoopSchedule, Schedule, SharedMap, parse_program, parse_scheduled};
 use warplift_ir::target::Target;
 use warplift_ir::tile::{Mapping, ParseError, Remark, parse_exact, print_exact};
-use warplift_isel::map::{MmaVariant, Variant};
+use warplift_isel::MmaVariant;
+use warplift_isel::map::Variant;
 use warplift_isel::plan::Plan;
 
 /// Why a text is no state.
