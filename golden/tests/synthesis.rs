@@ -56,7 +56,7 @@ fn columns_that_the_rule_cannot_cut_are_cut() {
     let refused = compile(&kernel, &mapping, &SM90A, &options).map(|c| c.ptx).expect_err("no slabs of 64");
     assert!(refused.to_string().contains("96 columns"), "{refused}");
     let made = check(&kernel, &mapping, &Problem { sizes: GEMM, tolerance: EXACT }, &[]);
-    assert!(made.explained.search[0].contains("the rule's is impossible"));
+    assert!(made.explained.search[0].contains("the default plan is impossible"));
 }
 
 #[test]

@@ -1,13 +1,17 @@
-//! What is known of scalar values at compile time: divisors, from the signature's facts through
-//! arithmetic. Fast paths are legal only from facts.
+//! Facts about scalar values at compile time: divisors, signs and bounds. They start at the signature and follow
+//! arithmetic. A fast path is legal only where a fact allows it.
+//!
+//! ```text
+//!  k : i32 % 8      i = t * 64 + k     ─►   8 divides i
+//! ```
 
 use warplift_ir::manifest::{Expr, ExprOp};
 use warplift_ir::tile::{BinOp, Inst, InstData, Kernel, Op, Type, Value, ValueDef};
 
-/// Instructions that a question looks at, at most: values are a graph, and looked through as a tree.
+/// Limit on the instructions that one query visits. Values form a graph, and a query walks it as a tree.
 const FUEL: u32 = 4096;
 
-/// Takes one of what is left; false where nothing is.
+/// Spends one unit; false if none is left.
 fn spend(fuel: &mut u32) -> bool {
     let left = *fuel > 0;
     *fuel = fuel.saturating_sub(1);
@@ -72,8 +76,8 @@ pub fn is_multiple(kernel: &Kernel, value: Value, n: i64) -> bool {
     divisor(kernel, value) % n == 0
 }
 
-/// Whether the value is certainly not negative: sizes are not, nor are indices of the grid, and arithmetic that
-/// does not overflow keeps that.
+/// Whether the value is certainly not negative. Sizes and grid indices are not negative, and arithmetic that does not
+/// overflow keeps that.
 pub fn is_never_negative(kernel: &Kernel, value: Value) -> bool {
     never_negative(kernel, value, &mut { FUEL })
 }
@@ -103,7 +107,7 @@ fn never_negative(kernel: &Kernel, value: Value, fuel: &mut u32) -> bool {
     }
 }
 
-/// Whether a difference is a grid's extent less 1 less an index along that dimension, perhaps plus a constant.
+/// Whether a difference is `extent - 1 - index` along one dimension of the grid, perhaps plus a constant.
 fn counts_down(kernel: &Kernel, value: Value, fuel: &mut u32) -> bool {
     let (mut added, mut taken, mut constant) = (Vec::new(), Vec::new(), 0);
     let mut fuel_of_terms = FUEL;
@@ -122,7 +126,7 @@ fn counts_down(kernel: &Kernel, value: Value, fuel: &mut u32) -> bool {
     constant >= -1 && added.iter().all(|&v| never_negative(kernel, v, fuel))
 }
 
-/// The terms of sums and differences below a value, and whether each is taken away.
+/// The terms of the sums and differences below a value, and whether each one is subtracted.
 pub fn terms(kernel: &Kernel, value: Value, minus: bool, fuel: &mut u32, term: &mut impl FnMut(Value, bool)) {
     let Some(inst) = kernel.def(value).filter(|_| spend(fuel)) else { return term(value, minus) };
     let args = kernel.args(inst);
@@ -131,7 +135,7 @@ pub fn terms(kernel: &Kernel, value: Value, minus: bool, fuel: &mut u32, term: &
     terms(kernel, args[1], minus != (op == BinOp::Sub), fuel, term);
 }
 
-/// A kernel parameter by its facts; a loop's counter by its start, for it goes up.
+/// A kernel parameter by its facts; a loop counter by its start, since it only grows.
 fn param_never_negative(kernel: &Kernel, value: Value, fuel: &mut u32) -> bool {
     if let Some(p) = kernel.params.iter().find(|p| p.value == value) {
         return p.facts.min >= 0;
@@ -174,10 +178,10 @@ fn at_most(kernel: &Kernel, value: Value, fuel: &mut u32) -> Option<i64> {
         BinOp::Mul if args.iter().all(|&v| is_never_negative(kernel, v)) => {
             Some(of(0)?.saturating_mul(of(1)?))
         }
-        // Of a negative number both give 0 or less.
+        // Both give 0 or less for a negative number.
         BinOp::Div => Some(of(0)?.max(0) / by?),
         BinOp::CeilDiv => Some(of(0)?.max(0).saturating_add(by? - 1) / by?),
-        // What is taken away from less than nothing may wrap around.
+        // A subtraction from a negative number may wrap around.
         BinOp::Sub if args.iter().all(|&v| is_never_negative(kernel, v)) => of(0),
         BinOp::Min => match (of(0), of(1)) {
             (Some(a), Some(b)) => Some(a.min(b)),
@@ -215,7 +219,7 @@ fn launch_expr_of(kernel: &Kernel, value: Value, fuel: &mut u32) -> Option<Expr>
             BinOp::Add => ExprOp::Add,
             BinOp::Sub => ExprOp::Sub,
             BinOp::Mul => ExprOp::Mul,
-            // The launch rounds down, a kernel toward zero.
+            // A launch expression rounds down; a kernel rounds toward zero.
             BinOp::Div | BinOp::Rem if !args.iter().all(|&v| never_negative(kernel, v, fuel)) => return None,
             BinOp::Div => ExprOp::Div,
             BinOp::CeilDiv => ExprOp::CeilDiv,

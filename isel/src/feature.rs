@@ -1,22 +1,26 @@
-//! What selection does by itself and can be told to leave, to see what it is worth.
+//! Optimizations of instruction selection that can be disabled, to measure what each one is worth.
+//!
+//! ```text
+//!  --disable swizzle    ─►   Ways { swizzles: false, .. }    read by plan and lower
+//! ```
 
 use serde::{Deserialize, Serialize};
 
-/// A part of selection that can be left out.
+/// An optimization that can be disabled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Feature {
-    /// The search over plans; without it the first way is taken wherever there are several.
+    /// The search over plans. Without it the plan takes the first option at every choice point.
     Synthesis,
-    /// Swizzled shared memory; without it tiles of products are core matrices, staged stores and conversions rows
-    /// one behind the other.
+    /// Swizzled shared memory. Without it MMA operands are core matrices, and the rows of staged stores and
+    /// conversions follow one another.
     Swizzle,
-    /// Conversions by warp shuffles; without them everything that changes threads goes through shared memory.
+    /// Layout conversions by warp shuffles. Without them every conversion between threads goes through shared memory.
     Shuffles,
-    /// What goes through shared memory though neither text nor mapping asks for it: left operands that a loop leaves alone,
-    /// and what a loop loads beside its products. Without it both stay in registers.
+    /// Staging in shared memory that neither text nor mapping asks for: left operands that a loop does not change,
+    /// and loads of a loop beside its MMA operands. Without it both stay in registers.
     SmemStaging,
-    /// Zero points factored out of the products of dequantized operands, as a product of their own that is the same in every
-    /// warp; without it threads subtract them element by element.
+    /// Zero points factored out of the MMA of dequantized operands. They become an MMA of their own, identical in
+    /// every warp. Without it threads subtract the zero point from each element.
     ZeroPoint,
 }
 
@@ -31,7 +35,7 @@ impl Feature {
     ];
 }
 
-/// What elements that change threads, and tiles in shared memory, may use.
+/// What layout conversions and shared-memory tiles may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ways {
     /// Warp shuffles.
@@ -40,12 +44,12 @@ pub struct Ways {
     pub swizzles: bool,
     /// Staging in shared memory that neither text nor mapping asks for.
     pub smem_staging: bool,
-    /// Zero points factored out of products.
+    /// Zero points factored out of MMAs.
     pub zero_point: bool,
 }
 
 impl Ways {
-    /// What is left without some features.
+    /// The optimizations that remain when some features are disabled.
     pub fn without(disabled: &[Feature]) -> Self {
         let has = |f| !disabled.contains(&f);
         Self {

@@ -1,4 +1,4 @@
-//! Instruction selection: from WHAT to HOW.
+//! Instruction selection: tile IR says WHAT a kernel computes, machine IR says HOW.
 //!
 //! ```text
 //!  tile IR + mapping ── map ──► tile IR, mapped: still sequential, still runs in the interpreter
@@ -28,17 +28,17 @@ pub use variant::MmaVariant;
 
 use warplift_ir::tile::{Inst, Item, Loc, Mapping, Origin};
 
-/// Why a kernel cannot be selected for under its mapping.
+/// Why instruction selection refuses a kernel under its mapping.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}{message}", place(*.loc))]
 pub struct IselError {
     /// The instruction at fault, if one is.
     pub inst: Option<Inst>,
-    /// Its place in the text, line 0 where it has none.
+    /// Its place in the text; line 0 if it has none.
     pub loc: Loc,
-    /// Which text that is.
+    /// Which text: kernel or mapping.
     pub origin: Origin,
-    /// What is wrong, with limit and number.
+    /// What is wrong: the limit, the number, and what to do.
     pub message: String,
 }
 

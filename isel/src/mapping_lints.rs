@@ -1,5 +1,5 @@
-//! Words of a mapping against the plan: what a word asks for and no stage can do is an error if a result depends on it,
-//! and else a remark, so that nobody takes a word without effect for one.
+//! Lints for a mapping: words that ask for something that no stage can do. Such a word is an error if results depend
+//! on it. Otherwise it is a remark, so that no word is ignored in silence.
 //!
 //! ```text
 //!  array w: packed   ─►  w feeds a product as it lies         error: the caller would pack it, and nothing would unpack it
@@ -15,11 +15,11 @@ use warplift_ir::tile::{
     Team, Way,
 };
 
-/// Words without effect on a kernel, in the order of the mapping's items. `written`: the kernel before `map`; `k`: after
-/// it.
+/// Reports the words that have no effect on a kernel, in the order of the mapping's items. `written` is the kernel
+/// before `map`, `k` the kernel after it.
 ///
 /// # Errors
-/// An array that the mapping calls packed and that is not read so.
+/// An array is `packed` in the mapping, but the kernel does not read it as packed.
 pub fn do_mapping_lints(written: &Kernel, k: &Kernel, plan: &Plan, mapping: &Mapping) -> Result<Vec<Remark>> {
     let mut idle = Lints { written, k, plan, mapping, order: program_order(k), remarks: Vec::new() };
     for (i, (name, looped)) in mapping.loops.iter().enumerate() {
@@ -61,7 +61,7 @@ impl Lints<'_> {
         self.remarks.push(Remark { loc: self.mapping.places.of(item, key), message });
     }
 
-    /// Instructions of a loop's body that stand in no loop within.
+    /// Instructions of a loop's body, without those of inner loops.
     fn body(&self, k: &Kernel, name: &str) -> Vec<Inst> {
         let named = k.insts.keys().filter(|&i| loop_name(k, i) == Some(name));
         let mut blocks: Vec<_> = named.flat_map(|i| k.insts[i].blocks.clone()).collect();
@@ -121,7 +121,7 @@ impl Lints<'_> {
         }
     }
 
-    /// Accesses of an array: its loads, and what writes to it.
+    /// Accesses of an array: its loads and its writes.
     fn accesses(&self, name: &str) -> (Vec<Inst>, Vec<Inst>) {
         let k = self.k;
         let pointer = k.params.iter().find(|p| p.name == name).map(|p| p.value);
@@ -153,7 +153,7 @@ impl Lints<'_> {
             let why = "only copies that bring tiles to registers carry the hint: arrays that are `staged` or `packed`";
             self.remark(item, "stream", why);
         }
-        // Epilogue warps may hold what they load themselves, and then load it early: scheduling says where they do not.
+        // Epilogue warps may hoist their own loads. Scheduling reports where they do not.
         if said.before_wait
             && self.mapping.whole.epilogue != Epilogue::Warps
             && !loads.iter().any(|&l| self.is_copied(l))
@@ -167,7 +167,7 @@ impl Lints<'_> {
         Ok(())
     }
 
-    /// Who packs an array expects that all of its loads know.
+    /// Every load of a packed array must know the packing, because the caller packs the array once.
     fn packed(&self, item: Item, name: &str, loads: &[Inst], writes: &[Inst]) -> Result<()> {
         let refuse = |why: String| {
             Err(IselError::said(

@@ -1,4 +1,8 @@
-//! Operands of products in shared memory: which load or copy is behind an operand, and how its slabs lie.
+//! MMA operands in shared memory: the load or copy behind an operand, and the shape of its slabs.
+//!
+//! ```text
+//!  y = mma x, slice(a)[0, 64], trans(b)      a: load, offset (0, 64)     b: load, transposed
+//! ```
 
 use crate::tiles::unit_dim;
 use crate::window::Window;
@@ -7,18 +11,18 @@ use warplift_ir::tile::{ArrayMapping, Inst, Kernel, Op, Value, Way};
 /// Rows, columns and depth of one `mma.sync` on 16-bit elements.
 pub(crate) const WARP_ATOM: [u32; 3] = [16, 8, 16];
 
-/// What brings an operand to shared memory, whether it is seen transposed, and which part of it.
+/// The load behind an operand, whether the operand is its transpose, and which part of it.
 #[derive(Clone, Copy)]
 pub(crate) struct Loaded {
     /// The load, or the copy of a computed tile.
     pub load: Inst,
-    /// Whether it is seen transposed.
+    /// Whether the operand is its transpose.
     pub flipped: bool,
-    /// Offsets by dimension of the operand.
+    /// Offset of the operand in the loaded tile, by dimension.
     pub from: [u32; 2],
 }
 
-/// The load of which an operand is the whole tile, and whether it is seen transposed.
+/// The load whose whole tile is the operand, and whether the operand is its transpose.
 pub(crate) fn loaded_whole(k: &Kernel, v: Value) -> Option<(Inst, bool)> {
     loaded(k, v).filter(|l| l.from == [0, 0] && !is_part(k, v)).map(|l| (l.load, l.flipped))
 }
@@ -31,7 +35,7 @@ fn is_part(k: &Kernel, v: Value) -> bool {
     })
 }
 
-/// The load behind an operand, or the copy of a computed tile, through transpositions and parts.
+/// The load behind an operand, or the copy of a computed tile. Looks through transpositions and slices.
 pub(crate) fn loaded(k: &Kernel, v: Value) -> Option<Loaded> {
     let def = k.def(v)?;
     let below = || loaded(k, k.args(def)[0]);
@@ -51,22 +55,23 @@ pub(crate) fn loaded(k: &Kernel, v: Value) -> Option<Loaded> {
     }
 }
 
-/// The widest swizzle span that divides a contiguous extent of so many bytes.
+/// The widest swizzle span that divides a contiguous extent of `bytes` bytes.
 pub(crate) fn swizzle_span(bytes: u32) -> Option<u32> {
     [128, 64, 32].into_iter().find(|s| bytes.is_multiple_of(*s))
 }
 
-/// What the mapping says of the array behind a load; nothing of a computed tile.
+/// The mapping of the array behind a load; the default for a computed tile.
 pub(crate) fn array(k: &Kernel, load: Inst) -> ArrayMapping {
     Window::of(k, k.args(load)[0]).map_or_else(ArrayMapping::default, |w| k.attrs[w.whole].array)
 }
 
-/// Whether the mapping asks for no copies: threads load the tile from global memory themselves, unless the plan knows better.
+/// Whether the mapping asks for plain loads: threads load the tile from global memory themselves, unless the plan
+/// finds a better way.
 pub(crate) fn is_plain(k: &Kernel, load: Inst) -> bool {
     array(k, load).way.is_plain()
 }
 
-/// Whether a tile is loaded from a packed array, or a part of one that is.
+/// Whether a tile, or the tile that it is a slice of, is loaded from a packed array.
 pub(crate) fn is_packed(k: &Kernel, v: Value) -> bool {
     k.def(v).is_some_and(|d| match k.insts[d].op {
         Op::Load => array(k, d).way == Way::Packed,
@@ -75,8 +80,9 @@ pub(crate) fn is_packed(k: &Kernel, v: Value) -> bool {
     })
 }
 
-/// Which dimension of a tile is contiguous in shared memory: for a computed one as what it is made of lies in global memory,
-/// whose registers then hold neighbours, and along rows where that is not known.
+/// Which dimension of a tile is contiguous in shared memory. For a loaded tile it is the dimension that is contiguous
+/// in global memory. A computed tile follows its operands, because threads then hold neighbours along it. If nothing
+/// is known, rows are contiguous.
 pub(crate) fn inner_dim(k: &Kernel, inst: Inst) -> usize {
     let op = &k.insts[inst].op;
     if matches!(op, Op::Load) {

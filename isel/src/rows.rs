@@ -1,11 +1,15 @@
-//! Rows of the opcode table for operations on elements: which row does an operation on a kind of register. Data, for the
-//! plan's estimates and for lowering alike.
+//! Rows of the opcode table for operations on elements: the row of each operation for each kind of register. The
+//! plan's estimates and lowering read the same table.
+//!
+//! ```text
+//!  (add, f32) ─► add.f32      (add, pair of f16) ─► add.f16x2      (add, 8-bit element) ─► no row
+//! ```
 
 use warplift_ir::target::Opcode;
 use warplift_ir::tile::{BinOp, Inst, Kernel, Op, ReduceOp, UnOp};
 use warplift_ir::types::Elem;
 
-/// How a scalar or packed register is computed on.
+/// The kind of arithmetic on a scalar or a packed register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Signed,
@@ -15,22 +19,22 @@ pub(crate) enum Kind {
     Brain,
     Wide,
     Pred,
-    /// A tile of truth values: all ones or zero in a register.
+    /// A bool tile: a register holds all ones or zero.
     Mask,
 }
 
-/// Whether elements are halves of a register that f32 holds exactly.
+/// Whether elements are 16-bit floats: two in a register, each exact in f32.
 pub fn is_half(elem: Elem) -> bool {
     matches!(elem, Elem::F16 | Elem::Bf16)
 }
 
-/// How elements of a type are computed on in scalars (`tile: false`) or fragments.
+/// The kind of an element type, in scalars (`tile: false`) or in fragments.
 pub(crate) fn kind(elem: Elem, tile: bool) -> Option<Kind> {
     Some(match elem {
         Elem::Int(32) => Kind::Signed,
         Elem::Uint(32) => Kind::Unsigned,
         Elem::F32 => Kind::Float,
-        // A scalar stands twice in its register, so that rows of pairs compute it.
+        // A 16-bit scalar fills both halves of its register, so the rows for pairs compute it.
         Elem::F16 => Kind::Half,
         Elem::Bf16 => Kind::Brain,
         Elem::Int(64) if !tile => Kind::Wide,
@@ -45,7 +49,7 @@ pub(crate) fn kind(elem: Elem, tile: bool) -> Option<Kind> {
     })
 }
 
-/// The row of a binary operation, where one row does it.
+/// The row of a binary operation; `None` if it takes more than one.
 pub(crate) fn binary_row(op: BinOp, kind: Kind) -> Option<Opcode> {
     use Kind::{Brain, Float, Half, Mask, Pred, Signed, Unsigned, Wide};
     Some(match (op, kind) {
@@ -92,7 +96,7 @@ pub(crate) fn binary_row(op: BinOp, kind: Kind) -> Option<Opcode> {
     })
 }
 
-/// The row of a unary operation, where one row does it.
+/// The row of a unary operation; `None` if it takes more than one.
 pub(crate) fn unary_row(op: UnOp, kind: Kind) -> Option<Opcode> {
     Some(match (op, kind) {
         (UnOp::Neg, Kind::Signed) => Opcode::NegS32,
@@ -117,7 +121,7 @@ pub(crate) fn unary_row(op: UnOp, kind: Kind) -> Option<Opcode> {
     })
 }
 
-/// Factor before (`exp`) or after (`log`) the base-two function.
+/// The base-two function behind `exp` or `log`, its factor, and whether the factor comes first.
 pub(crate) fn natural(op: UnOp) -> Option<(UnOp, f32, bool)> {
     match op {
         UnOp::Exp => Some((UnOp::Exp2, std::f32::consts::LOG2_E, true)),
@@ -126,7 +130,7 @@ pub(crate) fn natural(op: UnOp) -> Option<(UnOp, f32, bool)> {
     }
 }
 
-/// Bits of a float constant in a 32-bit register; 16-bit types twice.
+/// Bits of a float constant in a 32-bit register. A 16-bit constant fills both halves.
 pub(crate) fn float_bits(elem: Elem, v: f64) -> Option<i64> {
     Some(match elem {
         Elem::F32 => i64::from((v as f32).to_bits()),
@@ -146,8 +150,8 @@ pub(crate) fn fma_row(kind: Kind) -> Option<Opcode> {
     })
 }
 
-/// The row that does an elementwise (or a reduction's) work on a tile, by which it is estimated; `None` where there
-/// is none: views of what is there.
+/// The row that an elementwise operation or a reduction repeats over a tile, for cost estimates; `None` if the
+/// operation is only a view.
 pub(crate) fn row_of(k: &Kernel, inst: Inst) -> Option<Opcode> {
     let of = |n: usize| k.args(inst).get(n).and_then(|&v| kind(k.ty(v).elem(), true));
     match k.insts[inst].op {
@@ -175,7 +179,7 @@ pub(crate) fn compare_row(kind: Kind) -> Option<Opcode> {
     })
 }
 
-/// What a reduction does with two elements.
+/// The binary operation of a reduction.
 pub(crate) fn reduced(op: ReduceOp) -> BinOp {
     match op {
         ReduceOp::Sum => BinOp::Add,

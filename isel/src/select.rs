@@ -1,9 +1,9 @@
-//! `select`: the form and the plan that cost the least. The form of a kernel is the first choice of the search over
-//! plans, since chunks of results follow from it.
+//! `select`: the MMA variant and the plan with the least cost. The variant is the first choice of the search, because
+//! the chunks of results depend on it.
 //!
 //! ```text
-//!  wgmma by 2 warpgroups ── map ──► plan, searched     812 cycles    the rule's form
-//!  mma.sync by 2 x 4 warps          at least 1100                    not made
+//!  wgmma by 2 warpgroups ── map ──► plan, searched     812 cycles    the default variant
+//!  mma.sync by 2 x 4 warps          at least 1100                    not built
 //!  mma.sync by 8 x 1 warps ─ map ─► plan, searched     700 cycles    better
 //! ```
 
@@ -13,10 +13,10 @@ use crate::plan::{self, CLEARLY, Outcome, Plan, Point, Tried, Way};
 use crate::{IselError, Result};
 use warplift_ir::tile::Kernel;
 
-/// Of the variants of a mapped kernel, the rule's first, the one whose plan costs the least, and that plan.
+/// Chooses the variant with the cheapest plan. `variants` starts with the default one.
 ///
 /// # Errors
-/// Those of the rule's form, where no other one is possible either.
+/// The error of the default variant, if every variant is refused.
 pub fn do_select(variants: Vec<Variant>, disabled: &[Feature]) -> Result<(Variant, Plan)> {
     let mut selection = Selection { disabled, rule: None, best: None, refused: None, tried: Vec::new() };
     variants.into_iter().for_each(|v| selection.look(v));
@@ -25,16 +25,16 @@ pub fn do_select(variants: Vec<Variant>, disabled: &[Feature]) -> Result<(Varian
 
 struct Selection<'d> {
     disabled: &'d [Feature],
-    /// Cycles of the rule's form.
+    /// Cycles of the default variant.
     rule: Option<f64>,
     best: Option<(Variant, Plan)>,
-    /// Why the first form is impossible.
+    /// Why the first variant is impossible.
     refused: Option<IselError>,
     tried: Vec<Tried>,
 }
 
 impl Selection<'_> {
-    /// Tries a form, if it may be better than what was found.
+    /// Tries a variant, unless it cannot be better than the best so far.
     fn look(&mut self, variant: Variant) {
         let mma = variant.mma;
         let first = self.rule.is_none() && self.refused.is_none();
@@ -54,7 +54,7 @@ impl Selection<'_> {
         }
     }
 
-    /// Plans a form, if its bound is below the limit.
+    /// Plans a variant, if its lower bound is below the limit.
     fn plan(&mut self, variant: Variant) -> Result<Outcome> {
         if let Some(limit) = self.limit() {
             let least = self.least(&variant.kernel);
@@ -73,13 +73,14 @@ impl Selection<'_> {
         Ok(Outcome::Made(cycles))
     }
 
-    /// What another form must take less than to be of use.
+    /// Another variant must take fewer cycles than this.
     fn limit(&self) -> Option<f64> {
         let best = self.best.as_ref()?.1.search.as_ref()?.best.total();
         Some(self.rule.map_or(best, |rule| best.min(rule * (1.0 - CLEARLY))))
     }
 
-    /// What a form takes at least: copies and accesses of the best so far at their least, and its own products.
+    /// Lower bound on the cycles of a variant: the least cycles of copies and accesses in the best plan so far, plus
+    /// its own MMAs.
     fn least(&self, k: &Kernel) -> f64 {
         let found = self.best.as_ref().and_then(|b| b.1.search.as_ref());
         found.map_or(0.0, |f| f.best.least - f.best.products) + plan::least_products(k)
@@ -87,7 +88,7 @@ impl Selection<'_> {
 
     fn finish(self) -> Result<(Variant, Plan)> {
         let Some((variant, mut plan)) = self.best else {
-            return Err(self.refused.unwrap_or_else(|| IselError::whole("a kernel without a form")));
+            return Err(self.refused.unwrap_or_else(|| IselError::whole("the kernel has no MMA variant")));
         };
         if let Some(found) = &mut plan.search {
             found.tried.extend(self.tried);

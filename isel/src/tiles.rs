@@ -1,11 +1,17 @@
-//! What every stage of selection asks of tiles, views and loops.
+//! Queries on tiles, views and loops that every stage of selection shares.
+//!
+//! ```text
+//!  map ─┐
+//!  plan ─┼─► warps, extents, unit_dim, program_order, ..
+//!  lower ┘
+//! ```
 
 use crate::IselError;
 use crate::window::Window;
 use rustc_hash::FxHashSet;
 use warplift_ir::tile::{Inst, Kernel, Op, Type, Value};
 
-/// Warps and warpgroups of the block.
+/// Warps of the team that executes an instruction.
 pub(crate) fn warps(k: &Kernel, inst: Inst) -> u32 {
     k.attrs[inst].team.warps()
 }
@@ -18,12 +24,12 @@ pub(crate) fn extents(k: &Kernel, value: Value) -> Vec<u32> {
     }
 }
 
-/// Translates a layout's refusal.
+/// Turns a layout error into an error at an instruction.
 pub(crate) fn layout_error<E: std::fmt::Display>(k: &Kernel, inst: Inst) -> impl Fn(E) -> IselError + '_ {
     move |e| IselError::at(k, inst, format!("layout: {e}"))
 }
 
-/// The dimension of a view whose stride is certainly 1.
+/// The dimension of a view whose stride is known to be 1.
 pub fn unit_dim(k: &Kernel, view: Value) -> Option<usize> {
     Window::of(k, view)?.unit(k)
 }
@@ -36,7 +42,7 @@ pub fn loop_name(kernel: &Kernel, inst: Inst) -> Option<&str> {
     Some(kernel.names[*counter].as_str())
 }
 
-/// All instructions, outer ones before what they hold.
+/// All instructions; an outer one precedes its body.
 pub(crate) fn program_order(k: &Kernel) -> Vec<Inst> {
     let mut order = Vec::new();
     k.walk(|_, inst| order.push(inst));
@@ -54,7 +60,7 @@ pub(crate) fn pointer(k: &Kernel, view: Value) -> Option<Value> {
     Some(Window::of(k, view)?.pointer(k))
 }
 
-/// The scalar that all elements of a tile are.
+/// The scalar that every element of a tile equals, if there is one.
 pub(crate) fn equal_elements(k: &Kernel, v: Value) -> Option<Value> {
     match k.ty(v) {
         Type::Scalar(_) => Some(v),
@@ -65,7 +71,7 @@ pub(crate) fn equal_elements(k: &Kernel, v: Value) -> Option<Value> {
     }
 }
 
-/// The number that a constant is, or that a tile of equal elements holds.
+/// The number of a constant, or of a tile whose elements are one constant.
 pub(crate) fn constant(k: &Kernel, v: Value) -> Option<f64> {
     let def = k.def(v)?;
     match k.insts[def].op {

@@ -22,7 +22,7 @@ pub fn vector_elements(k: &Kernel, inst: Inst, tile: Value) -> u32 {
     let Some(dim) = window.unit(k) else { return 1 };
     let whole = window.kept[dim];
     let most = 1i64 << (ACCESS_BITS / bits).max(1).ilog2();
-    // An address is a whole element's at least, whatever is known of it.
+    // An address is always a multiple of one element.
     let mut d = gcd(most, (divisor(k, window.pointer(k)).saturating_mul(8) / bits).max(1));
     d = gcd(d, divisor(k, args[1 + dim]));
     d = gcd(d, divisor(k, window.extent(k, whole)));

@@ -1,4 +1,4 @@
-//! What a view is a window on: the whole view behind it, the dimensions that it keeps, those that it fixes.
+//! A window: a view resolved to the whole view behind it, with the dimensions that it keeps and those that it fixes.
 //!
 //! ```text
 //!  view q : f16[b, s, h, d] ── subview q[batch, _, head, _] ─►  kept 1, 3   fixed 0 at batch, 2 at head
@@ -14,14 +14,14 @@ use warplift_ir::tile::{Inst, Kernel, Op, Value};
 pub struct Window {
     /// The `view` instruction.
     pub whole: Inst,
-    /// Dimensions of the whole view that are left, in order.
+    /// Dimensions of the whole view that are kept, in order.
     pub kept: SmallVec<[usize; 5]>,
     /// The other dimensions and their indices.
     pub fixed: SmallVec<[(usize, Value); 5]>,
 }
 
 impl Window {
-    /// The window of a view; `None` if it is no result of `view` or `subview`.
+    /// The window of a view; `None` if neither `view` nor `subview` defines it.
     pub fn of(k: &Kernel, view: Value) -> Option<Self> {
         let def = k.def(view)?;
         match &k.insts[def].op {
@@ -50,7 +50,7 @@ impl Window {
         k.args(self.whole)[0]
     }
 
-    /// What a load outside gives.
+    /// The value of a load outside the view.
     pub fn fill(&self, k: &Kernel) -> f64 {
         match k.insts[self.whole].op {
             Op::View { fill, .. } => fill,
@@ -63,7 +63,7 @@ impl Window {
         k.args(self.whole)[1 + whole]
     }
 
-    /// The kept dimension whose stride is certainly 1.
+    /// The kept dimension whose stride is known to be 1.
     pub fn unit(&self, k: &Kernel) -> Option<usize> {
         self.kept
             .iter()
@@ -78,18 +78,18 @@ impl Window {
         Some(if strided { &args[1 + rank + whole..2 + rank + whole] } else { &args[2 + whole..] })
     }
 
-    /// A number that certainly divides the stride.
+    /// A number that is known to divide the stride.
     pub fn stride_divisor(&self, k: &Kernel, whole: usize) -> i64 {
         self.steps(k, whole).map_or(1, |s| s.iter().fold(1, |n: i64, &v| n.saturating_mul(divisor(k, v))))
     }
 
-    /// Whether the stride is certainly a multiple.
+    /// Whether the stride is known to be a multiple of `n`.
     fn stride_is_multiple(&self, k: &Kernel, whole: usize, n: i64) -> bool {
         self.steps(k, whole).is_some_and(|s| s.iter().any(|&v| is_multiple(k, v, n)))
             || self.stride_divisor(k, whole) % n == 0
     }
 
-    /// The stride as the launcher computes it.
+    /// The stride as a launch expression.
     pub fn stride_expr(&self, k: &Kernel, whole: usize) -> Option<Expr> {
         let mut factors = self.steps(k, whole)?.iter().map(|&v| launch_expr(k, v));
         let first = factors.next()??;
@@ -103,7 +103,7 @@ impl Window {
         Some(kept.chain(self.fixed.iter().map(|f| f.0)).collect())
     }
 
-    /// Why tensor copies cannot reach the view; `None` if the facts allow them.
+    /// Why tensor copies (TMA) cannot reach the view; `None` if the facts allow them.
     pub fn tensor_refused(&self, k: &Kernel) -> Option<String> {
         let fill = self.fill(k);
         let rank = self.kept.len();
@@ -113,7 +113,7 @@ impl Window {
             .or_else(|| self.rows_refused(k))
     }
 
-    /// The same for copies of rows, or of parts of one, where something else mends what they leave outside the view.
+    /// The same for copies of rows, or of parts of a row. The caller handles the elements outside the view.
     pub fn rows_refused(&self, k: &Kernel) -> Option<String> {
         let Some(outer) = self.outer(k) else { return Some("no dimension has stride 1".to_owned()) };
         let bits = i64::from(k.ty(k.result(self.whole)).elem().bits());

@@ -200,7 +200,7 @@ fn explain_tells_what_was_decided() {
         "consumer:",
         "compiled in",
         "swizzle 128 (4 times)\nsearch\n  ",
-        "1 plan made\n",
+        "1 plan built\n",
         "1 wave of 1 block on",
         "  tensor: ",
     ] {

@@ -1,6 +1,10 @@
-//! What plain addresses need of the arguments: an address is `base + index * step` with a step of 32 bits, and only
-//! the product has 64. So every step in bytes that any index is multiplied by must fit, which is known at
-//! compile time, checked at launch, or not needed where the step itself is computed in 64 bits.
+//! Address ranges: what plain addresses require of the arguments. An address is `base + index * step`: the step has
+//! 32 bits, and only the product has 64. Every byte step that an index multiplies must therefore fit in 32 bits. That
+//! is known at compile time, checked at launch, or not needed because the step is computed in 64 bits.
+//!
+//! ```text
+//!  view x : f32[m, n]     step of a row = n * 4 bytes     launch checks: n <= MOST / 4
+//! ```
 
 use super::Lower;
 use crate::facts::launch_expr;
@@ -11,11 +15,11 @@ use warplift_ir::manifest::{Expr, ExprOp, Fact};
 use warplift_ir::target::Opcode;
 use warplift_ir::tile::Value;
 
-/// Greatest step.
+/// The greatest step.
 const MOST: i64 = i32::MAX as i64;
 
 impl Lower<'_, '_> {
-    /// What the launch must check where a view's elements are addressed by threads.
+    /// The facts that the launch must check if threads address a view's elements.
     pub(super) fn limit_steps(&mut self, view: Value) -> Result<()> {
         let k = self.k;
         let Some(window) = Window::of(k, view) else { return Ok(()) };
@@ -25,10 +29,10 @@ impl Lower<'_, '_> {
         for d in all {
             let extent = launch_expr(k, window.extent(k, d));
             let (steps, value) = match (window.stride_expr(k, d), extent) {
-                // Along the contiguous dimension the product has 64 bits, but for widths that cross bytes.
+                // Along the contiguous dimension the product has 64 bits, except for widths that cross bytes.
                 (Some(Expr::Const(1)), Some(extent)) if bits < 8 => (extent, "extent"),
                 (Some(Expr::Const(1)) | None, _) => continue,
-                // Where only one index lies inside no step is made.
+                // An extent of 1 needs no step.
                 (Some(stride), Some(extent)) => (Expr::op(ExprOp::Mul, stride, moves(extent)), "stride"),
                 (Some(stride), None) => (stride, "stride"),
             };
@@ -38,7 +42,7 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
-    /// The launch checks that a value fits a step, unless the facts say so already.
+    /// Makes the launch check that a value fits a step, unless the facts already say so.
     pub(super) fn limit(&mut self, value: Expr, what: String) -> Result<()> {
         let range = value.range(&|name| self.argument_range(name));
         if range.is_some_and(|(least, most)| least >= -MOST && most <= MOST) {
@@ -55,7 +59,7 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
-    /// Values that an argument may have.
+    /// The range of an argument.
     fn argument_range(&self, name: &str) -> Option<(i64, i64)> {
         let p = self.k.params.iter().find(|p| p.name == name)?;
         let bits = self.k.ty(p.value).elem().bits();
@@ -63,7 +67,7 @@ impl Lower<'_, '_> {
         Some((p.facts.min, p.facts.max.min(most)))
     }
 
-    /// `pointer + index * step`, where the step is so many elements (1 for none) of 32 bits, or bytes of 64.
+    /// `pointer + index * step`. The step is a number of elements in 32 bits (`None`: 1), or of bytes in 64 bits.
     pub(super) fn step(
         &mut self,
         pointer: machine::Value,
@@ -84,7 +88,7 @@ impl Lower<'_, '_> {
         self.at().op(Opcode::MadWideS32, &[index, scale, pointer], Ty::B64)
     }
 
-    /// A stride that is not known at launch, in bytes of 64 bits: its factors may be anything.
+    /// A stride that is not known at launch, as bytes in 64 bits: its factors are not bounded.
     pub(super) fn wide_stride(&mut self, factors: &[machine::Value], bits: u32) -> Result<machine::Value> {
         if !bits.is_multiple_of(8) {
             return self.error(format!("strides of elements of {bits} bits that are not known at launch"));
@@ -98,13 +102,13 @@ impl Lower<'_, '_> {
     }
 }
 
-/// 1 where an extent has more than one index, else 0.
+/// 1 if an extent has more than one index, else 0.
 fn moves(extent: Expr) -> Expr {
     let further = Expr::op(ExprOp::Max, Expr::op(ExprOp::Sub, extent, Expr::Const(1)), Expr::Const(0));
     Expr::op(ExprOp::Min, further, Expr::Const(1))
 }
 
-/// What a number of elements is multiplied by on its way to bytes (see `bytes_of`).
+/// The factor from elements to bytes (see `bytes_of`).
 fn factor(bits: u32) -> i64 {
     i64::from(if bits.is_multiple_of(8) { bits / 8 } else { bits >> bits.trailing_zeros() })
 }

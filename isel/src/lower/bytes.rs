@@ -1,4 +1,4 @@
-//! Tiles rounded to elements of 8 bits: integers and e4m3.
+//! Casts to 8-bit elements: integers and e4m3.
 //!
 //! ```text
 //!  e4m3     (f32 e1, f32 e0)  ─► one half of a register         cvt.rn.satfinite.e4m3x2.f32
@@ -7,7 +7,7 @@
 //!  four bytes, or two pairs, fill a register                    prmt
 //! ```
 //!
-//! Halves go by way of f32, which holds them all. (PTX ISA, `cvt`, `prmt`.)
+//! 16-bit floats go through f32, which is exact for them. (PTX ISA, `cvt`, `prmt`.)
 
 use super::{Low, Lower};
 use crate::Result;
@@ -17,7 +17,7 @@ use warplift_ir::target::Opcode;
 use warplift_ir::tile::Value;
 use warplift_ir::types::Elem;
 
-/// Whether a cast is made here.
+/// Whether this file lowers a cast.
 pub(super) fn is_to_bytes(from: Elem, to: Elem) -> bool {
     let float = from == Elem::F32 || is_half(from);
     match to {
@@ -62,7 +62,7 @@ impl Lower<'_, '_> {
         self.pack_parts(pairs, 2)
     }
 
-    /// Floats as words that hold them as integers of 8 bits; integers as they are.
+    /// Floats become words with saturated 8-bit integers; integers stay as they are.
     fn saturated(&mut self, from: Elem, x: machine::Value, to: Elem) -> machine::Value {
         if from.is_int() {
             return x;

@@ -1,7 +1,11 @@
-//! Where this thread's elements lie: the processor axes of a layout as arithmetic on the thread number.
+//! Thread coordinates: the processor axes of a layout as arithmetic on the thread number.
 //!
-//! A register layout's coordinates split into a part of the thread and a part of the register that add
-//! up: the columns of a distributed layout share no bit (Linear Layouts, definition 4.8).
+//! ```text
+//!  thread 37 = warp 1, lane 5      row = warp * 16 + lane / 4      column = lane % 4 * 2
+//! ```
+//!
+//! A coordinate under a register layout is the sum of a thread part and a register part, because the columns of a
+//! distributed layout share no bit (Linear Layouts, definition 4.8).
 
 use super::Lower;
 use crate::Result;
@@ -16,7 +20,7 @@ pub(super) fn register_coord(layout: &Layout, register: u64) -> Vec<u64> {
     layout.apply(&at).to_vec()
 }
 
-/// A digit of the thread number, `thread / weight % extent`, and what one step of it is worth.
+/// A digit of the thread number, `thread / weight % extent`, and the coordinate of one step of it.
 #[derive(Clone, Copy)]
 struct Digit {
     weight: u64,
@@ -25,7 +29,7 @@ struct Digit {
     xor: bool,
 }
 
-/// What each processor axis is worth in threads.
+/// The weight of each processor axis, in threads.
 pub(super) fn axis_weight(layout: &Layout, axis: Axis) -> Option<u64> {
     let warps = layout.in_extent(Axis::Warp);
     match axis {
@@ -36,7 +40,7 @@ pub(super) fn axis_weight(layout: &Layout, axis: Axis) -> Option<u64> {
     }
 }
 
-/// A register's part of an output: what is exclusive-or-ed, and what is added.
+/// A register's part of an output: an exclusive-or term and a sum term.
 pub(super) fn register_parts(layout: &Layout, register: u64, out: usize) -> (u64, u64) {
     let mut parts = (0, 0);
     for b in layout.basis(Axis::Reg) {
@@ -62,7 +66,7 @@ fn digits(layout: &Layout, out: usize, weight: impl Fn(Axis) -> Option<u64>) -> 
     digits
 }
 
-/// A thread's part of an output: what is exclusive-or-ed, what is added, and the bits that the former may set.
+/// A thread's part of an output: an exclusive-or term, a sum term, and the bits that the first may set.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ThreadParts {
     pub xor: Option<machine::Value>,
@@ -84,7 +88,7 @@ impl Lower<'_, '_> {
         Ok(ThreadParts { xor: part(xors)?, add: part(adds)?, mask })
     }
 
-    /// The thread's number among those that compute.
+    /// The thread's number among the computing threads.
     pub(super) fn thread(&mut self) -> machine::Value {
         match self.thread {
             Some(t) => t,
@@ -96,7 +100,7 @@ impl Lower<'_, '_> {
                     t = self.at_entry().int(Opcode::RemU32, t, threads);
                 }
                 if self.blocks > 1 {
-                    // The warps of the first block, then those of the next one.
+                    // Warps are counted from the first block on, then in the next one.
                     let own = self.k.attrs[self.inst].team.warps() / self.blocks;
                     let rank = self.at_entry().op(Opcode::ClusterRank, &[], Ty::B32);
                     let first = self.at_entry().mul_imm(rank, i64::from(32 * own));
@@ -151,7 +155,7 @@ impl Lower<'_, '_> {
             overlaps |= seen & d.value != 0;
             seen |= d.value;
         }
-        // Columns of a swizzle share bits: there nothing may carry.
+        // Columns of a swizzle share bits, so nothing may carry.
         let plus = if overlaps && digits.iter().all(|d| d.xor) { Opcode::Xor } else { Opcode::AddS32 };
         let mut groups: Vec<(i32, u64)> = Vec::new();
         let mut total: Option<machine::Value> = None;
@@ -191,8 +195,8 @@ impl Lower<'_, '_> {
         })
     }
 
-    /// Whether this thread is the one that stores what several hold: a predicate, or `None` where all
-    /// elements are held once.
+    /// Whether this thread stores the elements that several threads hold: a predicate, or `None` if every element is
+    /// held once.
     pub(super) fn owner(&mut self, layout: &Layout) -> Option<machine::Value> {
         let mut mask = 0u64;
         let mut odd = Vec::new();

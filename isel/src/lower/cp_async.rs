@@ -1,7 +1,11 @@
-//! Tiles that the threads copy to shared memory themselves, past the registers: `cp.async`.
+//! Copies by threads: `cp.async` moves a tile from global to shared memory without registers.
 //!
-//! Each thread copies 4, 8 or 16 bytes at a time, as the facts allow; what lies outside the view is read as
-//! no bytes and arrives as zeros. All copies of a tile are awaited together.
+//! ```text
+//!  thread t: cp.async 16 bytes from x + .. to smem + ..      all copies of a tile form one group, one await
+//! ```
+//!
+//! Each thread copies 4, 8 or 16 bytes at a time, as the facts allow. Bytes outside the view are not read and arrive
+//! as zeros. All copies of a tile are awaited together.
 
 use super::Lower;
 use super::coords::{register_coord, register_parts};
@@ -23,7 +27,7 @@ impl Lower<'_, '_> {
         let (shape, size) = (extents(k, result), elem.bits() / 8);
         let most = bytes / size;
         let layout = blocked(&shape, tile.inner_dim, most, warps(k, inst)).map_err(layout_error(k, inst))?;
-        // Where the extent is no power of two a thread may have fewer neighbours than asked for.
+        // If the extent is not a power of two, a thread may have fewer neighbours than asked for.
         let place = |e: u32| register_coord(&layout, e.into())[tile.inner_dim];
         let vector = (1..=most).rev().find(|v| (0..*v).all(|e| place(e) == place(0) + u64::from(e)));
         let vector = vector.filter(|v| [4, 8, 16].contains(&(v * size)) && most.is_multiple_of(*v));
@@ -52,8 +56,8 @@ impl Lower<'_, '_> {
             if replicated.iter().any(|b| e / b.weight % b.extent != 0) {
                 continue;
             }
-            // Below the swizzle's period by exclusive or, above it as a constant.
-            // What carries (digits that are no bits) is added.
+            // Offsets below the swizzle's period combine by exclusive or; multiples of it are constants. Digits that
+            // are not bits may carry, so they are added.
             let (bits, sum) = register_parts(&to, e, 0);
             let [moved, added] = [bits, sum].map(|n| n as u32 * size);
             let low = moved % tile.period();

@@ -1,4 +1,5 @@
-//! Where the power of two goes that fields multiplied apart are short of.
+//! Deferred scale: fields in an MMA are integers as subnormal halves, so the result lacks a power of two. The factor
+//! moves to the place where it costs the least.
 //!
 //! ```text
 //!  for t .. carry sum = 0                    for t .. carry sum = 0
@@ -7,10 +8,13 @@
 //!                                            2^24 sum
 //! ```
 //!
-//! A power of two may be multiplied anywhere: nothing is rounded by it. It goes behind the loop where sums are only multiplied,
-//! and added to what began at zero; to the other factor where that has fewer registers; else to the sums themselves.
-//! Sums that are so much smaller lose nothing as long as they are of halves, which are 2^-24 at least, and multiplied by two of
-//! them at most.
+//! Multiplying by a power of two does not round, so the factor may go anywhere. There are three places:
+//! - behind the loop, if the accumulators are only multiplied and added to a value that starts at zero;
+//! - the other factor of a multiplication, if it has fewer registers;
+//! - the accumulators themselves.
+//!
+//! The smaller accumulators lose no precision if they come from halves, which are at least 2^-24, and are multiplied
+//! by at most two halves.
 
 use super::zero_point::{Chain, half_of};
 use super::{Low, Lower};
@@ -21,12 +25,12 @@ use warplift_ir::target::Opcode;
 use warplift_ir::tile::{BinOp, Inst, Kernel, Op, Value};
 use warplift_ir::types::Elem;
 
-/// Halves that sums are multiplied by at most: with fields, `x` and these no product is below 2^-96, and
-/// what rounding leaves of it is normal.
+/// Limit on the halves that an accumulator is multiplied by. With the fields, `x` and these, no product is below
+/// 2^-96, so rounding leaves a normal number.
 const MOST_FACTORS: usize = 2;
 
 impl Lower<'_, '_> {
-    /// A loop's result, multiplied by what sums inside were not.
+    /// A loop's result, multiplied by the factor that accumulators inside lack.
     pub(super) fn carried_scale(&mut self, result: Value, v: machine::Value) -> machine::Value {
         let of = |c: &&Chain| self.carried_by(c) == Some(result);
         match self.zero_points.iter().find(of).map(Chain::powers) {
@@ -35,8 +39,8 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// The loop's result that a chain's sums go to and to nothing else: multiplied by others, and added to what that loop carries
-    /// on from zero, all in the sums' registers.
+    /// The loop result that is the only use of a chain's accumulators. They are only multiplied by other values and
+    /// added to a carried value that starts at zero, all in the registers of the accumulators.
     fn carried_by(&self, chain: &Chain) -> Option<Value> {
         let k = self.k;
         let mut sums = k.result(chain.last());
@@ -76,8 +80,8 @@ impl Lower<'_, '_> {
         (begins && only_user(k, before).is_some() && stays(before) && stays(result)).then_some(result)
     }
 
-    /// Sums of a chain's last product: as they are yet to be multiplied where all that reads them multiplies them anyway,
-    /// as they are where the loop's results are multiplied; others as they are.
+    /// The accumulators of a chain's last MMA. They are marked as unscaled if every use multiplies them. They stay
+    /// plain if the loop result is scaled instead. Otherwise they are scaled here.
     pub(super) fn end_zero_point(&mut self, inst: Inst, sums: machine::Value) -> Low {
         let (k, result) = (self.k, self.k.result(inst));
         let Some(chain) = self.zero_points.iter().find(|c| c.last() == inst) else {
@@ -95,8 +99,8 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// Two factors. Where one is sums that are yet to be multiplied and the other has a register for several of them, all in
-    /// rows of one half of their atoms, that one is multiplied instead.
+    /// The two factors of a multiplication. If one is an unscaled accumulator and each register of the other serves
+    /// several of its registers, all in rows of one half of their atoms, the other factor is scaled instead.
     pub(super) fn factors(&mut self, x: Value, y: Value) -> Result<[(machine::Value, IndexMap); 2]> {
         for (sums, other, swapped) in [(x, y, false), (y, x, true)] {
             let low = [sums, other].map(|v| self.env.get(&v).cloned());
@@ -111,14 +115,14 @@ impl Lower<'_, '_> {
         Ok([self.operand(x)?, self.operand(y)?])
     }
 
-    /// Sums multiplied one by one.
+    /// Scales every accumulator register.
     pub(super) fn scaled(&mut self, sums: machine::Value, factors: [f32; 2]) -> machine::Value {
         let regs = self.func.ty(sums).regs() as u16;
         let by = self.by_half(factors, (0..regs).map(half_of).collect());
         self.repeat(Opcode::MulF32, Attr::None, &[(sums, IndexMap::EACH), by], regs)
     }
 
-    /// The number for each of several registers, by the half of an atom whose rows they are of.
+    /// The factor of each register, by the half of the atom that its rows belong to.
     fn by_half(&mut self, [upper, lower]: [f32; 2], halves: Vec<u16>) -> (machine::Value, IndexMap) {
         let [upper, lower] = [upper, lower].map(|f| self.at_entry().imm(i64::from(f.to_bits())));
         if upper == lower {
@@ -129,14 +133,14 @@ impl Lower<'_, '_> {
     }
 }
 
-/// The instruction that reads a value, if it is one that reads it once.
+/// The only use of a value, if there is exactly one.
 fn only_user(k: &Kernel, v: Value) -> Option<Inst> {
     let reads = |i: Inst| k.args(i).iter().filter(|&&a| a == v).count();
     let mut users = k.insts.keys().filter(|&i| reads(i) > 0);
     users.next().filter(|&i| reads(i) == 1 && users.next().is_none())
 }
 
-/// Whether a value's elements are halves, or a number like those: none is smaller than they are, but zero, and none larger.
+/// Whether a value's elements have the range of halves: zero, or neither smaller nor larger than a half can be.
 fn is_of_halves(k: &Kernel, v: Value) -> bool {
     if let Some(c) = constant(k, v) {
         let [least, most] = [half::f16::MIN_POSITIVE_SUBNORMAL, half::f16::MAX].map(f64::from);
@@ -149,12 +153,12 @@ fn is_of_halves(k: &Kernel, v: Value) -> bool {
     })
 }
 
-/// Of two operands the one that is not this.
+/// The other of two operands.
 fn other(args: &[Value], v: Value) -> Option<Value> {
     args.iter().copied().find(|&a| a != v)
 }
 
-/// The half for each register that a table names, if it has only one.
+/// The half of each register of a table, if it belongs to only one.
 fn halves_of(table: &[u16]) -> Option<Vec<u16>> {
     let most = *table.iter().max()?;
     (0..=most)

@@ -1,5 +1,5 @@
-//! Elements that change threads: conversions between register layouts, and what the warps of a block tell
-//! each other through a scratch buffer.
+//! Exchange between threads: conversions between register layouts, and reductions across the warps of a block through
+//! a scratch buffer.
 //!
 //! ```text
 //!  shuffle     selects by lane bits ─ rounds of shfl.idx ─ selects by lane bits
@@ -7,7 +7,7 @@
 //!  reduction   one partial result a warp ─► [result][warp] ─ (block meets) ─ every thread combines what it needs
 //! ```
 //!
-//! The block's meetings are `sched`'s: it knows what was written and read since the last one.
+//! `sched` places the block barriers: it knows what was written and read since the last one.
 
 use super::{Low, Lower};
 use crate::Result;
@@ -20,12 +20,12 @@ use warplift_ir::target::Opcode;
 use warplift_ir::tile::{CmpOp, Inst, Value};
 use warplift_ir::types::Elem;
 
-/// Partial results of so many warps are held at once: the widest access.
+/// Partial results of this many warps are read at once: the widest access.
 const AT_ONCE: usize = 4;
-/// Partial results from which on lanes share them: fewer are two or three wide reads.
+/// From this number on, lanes share the partial results. Fewer are two or three wide reads.
 const PARTS_BY_LANES: u64 = 16;
 
-/// Which of a reduction's warps a partial result is from.
+/// The axis that names the warp of a partial result.
 const PART: Axis = Axis::Dim(u8::MAX);
 
 impl Lower<'_, '_> {
@@ -88,8 +88,8 @@ impl Lower<'_, '_> {
         Ok(self.narrow_from_bytes(moved, elem.bits(), cells.to.in_extent(Axis::Reg) as u32))
     }
 
-    /// Rounds of shuffles of whole registers. What a lane sends and where it puts what it gets depends on
-    /// its bits by exclusive or: a select a bit and register before the rounds, and after them.
+    /// Rounds of shuffles of whole registers. The lane's bits decide by exclusive or which register a lane sends and
+    /// where it puts the received one. That takes one select per bit and register, before and after the rounds.
     fn shuffle(&mut self, x: machine::Value, elem: Elem, to: &Layout, plan: &Shuffle) -> machine::Value {
         let packed = 32 / cell_bits(elem);
         let Some(first) = plan.rounds.first() else { return x };
@@ -128,7 +128,7 @@ impl Lower<'_, '_> {
         x
     }
 
-    /// What the lane's bits change of a value.
+    /// The exclusive-or term of the lane's bits.
     fn lane_value(&mut self, map: &LaneMap) -> machine::Value {
         let lane = self.at_entry().op(Opcode::Laneid, &[], Ty::B32);
         let mut sum = self.at_entry().imm(0);
@@ -142,8 +142,8 @@ impl Lower<'_, '_> {
         sum
     }
 
-    /// Partial results of warps, combined: `x` holds this warp's in the registers of `to` (`None`: a scalar's
-    /// one register), a reduction of `from` along `axis`.
+    /// Combines partial results of warps. `x` holds this warp's result in the registers of `to` (`None`: the one
+    /// register of a scalar), for a reduction of `from` along `axis`.
     pub(super) fn across_warps(
         &mut self,
         row: Opcode,
@@ -195,7 +195,7 @@ fn above_lanes(axis: Axis) -> bool {
     matches!(axis, Axis::Warp | Axis::Warpgroup)
 }
 
-/// Warps that hold different parts of what a reduction along a dimension makes one.
+/// The warps that hold different parts of one reduction result.
 pub(super) fn parts_along(layout: &Layout, axis: usize) -> u64 {
     let axes = layout.ins().iter().filter(|a| above_lanes(a.0));
     axes.flat_map(|a| layout.basis(a.0)).filter(|b| b.out[axis] != 0).map(|b| b.extent).product()
@@ -203,7 +203,7 @@ pub(super) fn parts_along(layout: &Layout, axis: usize) -> u64 {
 
 type Made = std::result::Result<Layout, warplift_ir::layout::LayoutError>;
 
-/// `(reg, lane, warp..)` to `(results.., part)` after the reduction inside warps: registers are those of `to`.
+/// `(reg, lane, warp..)` to `(results.., part)` after the reduction inside warps; registers are those of `to`.
 fn partial_results(from: &Layout, to: Option<&Layout>, axis: usize, parts: u64) -> Made {
     let mut outs: Vec<(Axis, u64)> = to.map_or(Vec::new(), |t| t.outs().to_vec());
     outs.push((PART, parts));
@@ -241,15 +241,16 @@ fn copy_digits(mut b: Builder, layout: &Layout, axis: Axis, column: impl Fn(&[u6
     b
 }
 
-/// Lanes that read back different parts and combine them by shuffles: where all lanes of a warp want the same
-/// results, and the parts are so many that one read a lane and a few shuffles cost less than all of them in each.
+/// The number of lanes that read different parts and combine them by shuffles. It needs two things: all lanes of a
+/// warp want the same results, and one read per lane and a few shuffles cost less than every lane reading all parts.
 fn lanes_of_parts(from: &Layout, to: Option<&Layout>, parts: u64) -> u64 {
     let equal = to.is_none_or(|t| t.basis(Axis::Lane).iter().all(|b| b.out.iter().all(|&o| o == 0)));
     let whole = parts >= PARTS_BY_LANES && parts.is_power_of_two();
     if equal && whole { parts.min(from.in_extent(Axis::Lane)) } else { 1 }
 }
 
-/// `(part and reg, lane, warp..)` to `(results.., part)`: what each thread reads back, `lanes` lanes different parts.
+/// `(part and reg, lane, warp..)` to `(results.., part)`: the elements that each thread reads back; `lanes` lanes
+/// read different parts.
 fn wanted_parts(from: &Layout, to: Option<&Layout>, [parts, lanes]: [u64; 2]) -> Made {
     let mut outs: Vec<(Axis, u64)> = to.map_or(Vec::new(), |t| t.outs().to_vec());
     let results = outs.len();

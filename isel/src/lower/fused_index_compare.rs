@@ -1,11 +1,12 @@
-//! Sums of indices that only decide selects: a number for each row and one for each column, added where they are compared.
+//! Fused index comparison: a sum of a row number and a column number that only decides selects is never stored. The
+//! select adds it where it compares.
 //!
 //! ```text
 //!  d = (row + i) - column             row + i: 2 registers, column: 32, d: 64 that are never held
 //!  s' = select(d < 100, s, low)  ─►   s' = select_diff.s32 s, low, row + i, column, 100 Lt
 //! ```
 //!
-//! Integers wrap, so a third summand joins whichever of the two it is alike.
+//! Integers wrap, so a third summand may be added to whichever of the two has its shape.
 
 use super::{Low, Lower};
 use crate::Result;
@@ -13,10 +14,10 @@ use warplift_ir::machine::{self, Attr, IndexMap};
 use warplift_ir::target::Opcode;
 use warplift_ir::tile::{BinOp, Value};
 
-/// Which register of an operand each element reads.
+/// The register of an operand that each element reads.
 type Operand = (machine::Value, IndexMap);
 
-/// Registers of a fragment of which there should not be two.
+/// From this size in registers, a fragment should not exist twice.
 const MANY: u32 = 16;
 
 /// A sum of two numbers, or their difference.
@@ -28,14 +29,14 @@ pub(super) struct Sum {
 }
 
 impl Sum {
-    /// The same with its first summand changed.
+    /// The same sum with another first summand.
     fn with(self, first: Operand) -> Self {
         Self { first, ..self }
     }
 }
 
 impl Lower<'_, '_> {
-    /// A sum that is made where it is compared; whether it is.
+    /// Defers a sum to its comparison. Returns whether it did.
     pub(super) fn tile_sum(&mut self, result: Value, op: BinOp, args: &[Value]) -> Result<bool> {
         if !self.sums.contains(&result) {
             return Ok(false);
@@ -49,7 +50,7 @@ impl Lower<'_, '_> {
                 let distinct = first.1 != second.1
                     && match (&first.1, &second.1) {
                         (IndexMap::Table(_), IndexMap::Table(_)) => true,
-                        // Numbers that stay for others would stand beside these.
+                        // Summands that other uses keep alive would need registers beside these.
                         (IndexMap::Whole, IndexMap::Table(_)) => self.is_shared(args[1], &second),
                         (IndexMap::Table(_), IndexMap::Whole) => self.is_shared(args[0], &first),
                         _ => false,
@@ -69,13 +70,13 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// Whether a fragment stays for others: it is worth to hold no second one beside it.
+    /// Whether other uses keep a fragment alive, so that a second one beside it would cost registers.
     fn is_shared(&self, v: Value, x: &Operand) -> bool {
         let uses = self.k.insts.keys().filter(|&i| self.k.args(i).contains(&v));
         self.func.ty(x.0).regs() >= MANY && uses.count() > 1
     }
 
-    /// `sum op y`, by way of the first summand, or of the second one.
+    /// `sum op y`, applied to the first or to the second summand.
     fn joins(&mut self, sum: Sum, op: BinOp, y: Operand) -> Option<Sum> {
         if let Some(first) = self.fold_in(row(op == BinOp::Sub), &sum.first, &y) {
             return Some(sum.with(first));
@@ -94,7 +95,7 @@ impl Lower<'_, '_> {
         Some(Sum { first, second: sum.second, negative: !sum.negative })
     }
 
-    /// An operation on what is broadcast alike: once for each register that there is.
+    /// An operation on operands with the same broadcast: once for each distinct register.
     fn fold_in(&mut self, op: Opcode, x: &Operand, y: &Operand) -> Option<Operand> {
         let table = super::tile::broadcast_like(&[x.clone(), y.clone()])?;
         let regs = table.iter().max().map_or(0, |m| m + 1);
@@ -103,7 +104,7 @@ impl Lower<'_, '_> {
         Some((r, IndexMap::Table(table)))
     }
 
-    /// All elements of a sum, where something holds it after all.
+    /// All elements of a sum, for a use that needs it in registers.
     pub(super) fn whole_sum(&mut self, v: Value, sum: Sum) -> Result<machine::Value> {
         let regs = self.result_regs(v)?;
         Ok(self.repeat(row(sum.negative), Attr::None, &[sum.first, sum.second], regs))

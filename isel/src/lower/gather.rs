@@ -1,4 +1,8 @@
-//! Gathers: the tile in shared memory, each thread reads the elements that its indices name.
+//! Gathers: the tile goes to shared memory, and each thread reads the elements that its indices name.
+//!
+//! ```text
+//!  y[i, j] = x[index[i, j], j]      x ─► scratch buffer ─► one read for each element of y
+//! ```
 
 use super::coords::register_coord;
 use super::{Low, Lower};

@@ -1,4 +1,8 @@
-//! 16-bit floats where no row computes on them: widened to f32, computed, rounded back. Selects go by bits.
+//! 16-bit floats for which the table has no row: widened to f32, computed, rounded back. Selects work on the bits.
+//!
+//! ```text
+//!  y = tanh(x : bf16)     ─►     cvt to f32 ─ tanh.approx.f32 ─ cvt.rn.bf16x2.f32
+//! ```
 
 use super::{Low, Lower};
 use crate::Result;

@@ -1,10 +1,14 @@
-//! Indices, extents and counters are words: the rows that compute addresses take no others.
+//! Index types: indices, extents and counters must be `i32`. The rows that compute addresses take no other type.
+//!
+//! ```text
+//!  load x[i : i64]     ─►   error: only i32
+//! ```
 
 use crate::{IselError, Result};
 use warplift_ir::tile::{Inst, Kernel, Op, Type, Value};
 use warplift_ir::types::Elem;
 
-/// Refuses what is counted in another type than `i32`.
+/// Refuses an index, extent or counter of another type than `i32`.
 pub(super) fn check_indices(k: &Kernel) -> Result<()> {
     for inst in k.insts.keys() {
         let words = |v: &&Value| k.ty(**v) != Type::Scalar(Elem::I32);
@@ -17,7 +21,7 @@ pub(super) fn check_indices(k: &Kernel) -> Result<()> {
     Ok(())
 }
 
-/// The operands of an instruction that say where or how often.
+/// The operands of an instruction that are places or counts.
 fn indices(k: &Kernel, inst: Inst) -> &[Value] {
     let args = k.args(inst);
     match k.insts[inst].op {

@@ -1,5 +1,6 @@
-//! Numbers along a dimension, and what a comparison with them needs: where the bound is a multiple of as many as follow
-//! one another in a thread, all of those are on one side, and one comparison serves them.
+//! Iota ranges: comparisons of the numbers along a dimension with a bound. A thread holds runs of consecutive
+//! numbers. If the bound is a multiple of the length of a run, all numbers of a run are on one side, and one
+//! comparison decides them.
 //!
 //! ```text
 //!  iota of a thread     8 9 10 11 12 13 14 15   520 521 ..         < n, a multiple of 8
@@ -15,14 +16,14 @@ use warplift_ir::machine::{self, IndexMap, NewInst, Ty};
 use warplift_ir::target::Opcode;
 use warplift_ir::tile::{CmpOp, Value};
 
-/// Constants from here on may wrap around: their sums are no longer in order.
+/// From this constant on, sums may wrap around and are no longer in order.
 const FAR: i64 = 1 << 30;
 
-/// Numbers that a fragment holds: by register, how far each is from the one with which the thread begins.
+/// The numbers of a fragment: the offset of each register from the thread's first number.
 #[derive(Clone, Debug)]
 pub(super) struct IotaRange {
     parts: Vec<(i64, machine::Value)>,
-    /// Divides what every thread begins with.
+    /// A divisor of every thread's first number.
     multiple: i64,
 }
 
@@ -30,7 +31,8 @@ pub(super) struct IotaRange {
 type Operand = (machine::Value, IndexMap);
 
 impl Lower<'_, '_> {
-    /// The numbers along a dimension of a tile: one register for each that a thread has, and which one each element reads.
+    /// The numbers along a dimension of a tile: one register for each number of a thread, and the register that each
+    /// element reads.
     pub(super) fn iota_ranges(
         &mut self,
         layout: &Layout,
@@ -62,7 +64,7 @@ impl Lower<'_, '_> {
         r
     }
 
-    /// Numbers and a constant.
+    /// Adds a constant to numbers.
     pub(super) fn iota_ranges_moved(&mut self, x: machine::Value, by: Value) -> Option<machine::Value> {
         let by = self.k.int_const(equal_elements(self.k, by)?).filter(|by| by.abs() < FAR)?;
         let IotaRange { parts, multiple } = self.iota_ranges.get(&x)?.clone();
@@ -73,7 +75,7 @@ impl Lower<'_, '_> {
         Some(self.joined(IotaRange { parts, multiple }))
     }
 
-    /// Numbers as they may be compared with a bound: those that are on the same side of it for sure as one.
+    /// Numbers for a comparison with a bound: those that are known to be on the same side become one.
     pub(super) fn compared(&mut self, cmp: CmpOp, x: Operand, bound: Value) -> Operand {
         self.grouped(cmp, &x, bound).unwrap_or(x)
     }
@@ -81,7 +83,7 @@ impl Lower<'_, '_> {
     fn grouped(&mut self, cmp: CmpOp, (x, map): &Operand, bound: Value) -> Option<Operand> {
         let IndexMap::Table(table) = map else { return None };
         let IotaRange { parts, multiple } = self.iota_ranges.get(x)?.clone();
-        // c < n is floor(c) < n where n is such a floor; c <= n is not.
+        // `c < n` equals `floor(c) < n` if `n` is such a floor; this is not true of `c <= n`.
         let bound = equal_elements(self.k, bound).filter(|_| matches!(cmp, CmpOp::Lt | CmpOp::Ge))?;
         let step = gcd(multiple, divisor(self.k, bound));
         let floor = |offset: i64| if step > 1 { offset - offset.rem_euclid(step) } else { offset };

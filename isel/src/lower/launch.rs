@@ -1,4 +1,9 @@
-//! What a launch must know: the grid, the arguments, the facts that it checks.
+//! Launch information: the grid, the arguments, and the facts that the launch checks.
+//!
+//! ```text
+//!  grid cdiv(m, BM), cdiv(n, BN)   ─►   blocks = min(tiles, programs that keep the waves even)
+//!  assert n % 8 == 0               ─►   fact: n is a multiple of 8
+//! ```
 
 use super::Lower;
 use crate::{IselError, Result, facts};
@@ -7,7 +12,7 @@ use warplift_ir::tile::{CmpOp, Facts, Inst, Kernel, Mapping, Op, Type, Value};
 use warplift_ir::types::Elem;
 
 impl Lower<'_, '_> {
-    /// What is asserted of an argument and a constant becomes a fact that the launch checks.
+    /// An assertion about an argument and a constant becomes a fact that the launch checks.
     pub(super) fn lower_assert(&mut self, inst: Inst) -> Result<()> {
         let k = self.k;
         let refuse =
@@ -36,7 +41,7 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
-    /// Whether an instruction stands at the top, or in the loop over tiles there.
+    /// Whether an instruction is at the top level, or directly in the loop over tiles.
     fn always_runs(&self, inst: Inst) -> bool {
         let k = self.k;
         let top = &k.blocks[k.entry].insts;
@@ -44,7 +49,7 @@ impl Lower<'_, '_> {
         top.contains(&inst) || tiles.into_iter().any(|&b| k.blocks[b].insts.contains(&inst))
     }
 
-    /// What a cluster of neighbours does not go with.
+    /// Refuses what clusters do not support.
     pub(super) fn check_cluster(&self, cluster: u32) -> Result<()> {
         let sized = self.k.insts.iter().find(|(_, d)| matches!(d.op, Op::GridDim(0)));
         match sized.filter(|_| cluster > 1 && !self.persistent) {
@@ -56,7 +61,7 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// Blocks to launch: the logical grid, or as many programs as keep the waves even.
+    /// Blocks to launch: the logical grid, or the number of programs that keeps the waves even.
     pub(super) fn grid(&self, cluster: u32, resident: u32) -> Result<[Expr; 3]> {
         let mut extents = Vec::new();
         for &g in &self.k.grid {
@@ -70,7 +75,7 @@ impl Lower<'_, '_> {
             extents.push(e);
         }
         let one = || Expr::Const(1);
-        // Whole clusters: what lies past the grid's end stores nothing, as `map` has made sure.
+        // Whole clusters. `map` has checked that blocks past the end of the grid store nothing.
         let size = Expr::Const(cluster.into());
         let whole = |e| Expr::op(ExprOp::Mul, Expr::op(ExprOp::CeilDiv, e, size.clone()), size.clone());
         if let Some(first) = extents.first_mut() {
@@ -79,7 +84,7 @@ impl Lower<'_, '_> {
         let spread = |e| Expr::op(ExprOp::Mul, e, Expr::Const(self.blocks.into()));
         if self.persistent {
             let tiles = extents.into_iter().reduce(|a, b| Expr::op(ExprOp::Mul, a, b)).unwrap_or_else(one);
-            // ceil(tiles / waves): the last wave is as full as the others.
+            // ceil(tiles / waves), so the last wave is as full as the others.
             let teams = Expr::Const(self.teams.into());
             let places = Expr::op(ExprOp::CeilDiv, Expr::var("sm_count"), Expr::Const(self.blocks.into()));
             let each = Expr::Const((self.teams * resident).into());
@@ -117,13 +122,13 @@ pub(super) fn arguments(k: &Kernel, mapping: &Mapping, packings: &[(String, Pack
     k.params.iter().map(of).collect()
 }
 
-/// The greatest number of an integer type that a launch can be asked for.
+/// The greatest number of an integer type that a fact can hold.
 fn most(elem: Elem) -> i64 {
     let bits = elem.bits() - u32::from(elem.is_signed());
     if bits >= 63 { i64::MAX } else { (1 << bits) - 1 }
 }
 
-/// The comparison that says the same of the other operand.
+/// The comparison with its operands exchanged.
 fn mirrored(cmp: CmpOp) -> CmpOp {
     match cmp {
         CmpOp::Lt => CmpOp::Gt,

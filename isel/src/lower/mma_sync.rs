@@ -1,14 +1,14 @@
-//! Products of warps: fragments by `ldmatrix`, `mma.sync` step by step.
+//! Warp-level MMAs: `ldmatrix` reads fragments, `mma.sync` multiplies them step by step.
 //!
 //! ```text
 //!  load fragments 0
 //!  step s:  load fragments s + 1 ─ products of step s       the loads fly under the products
 //! ```
 //!
-//! An 8 x 8 matrix that `ldmatrix` reads has its rows along the contiguous dimension in memory; where that
-//! is M or N instead of K, `.trans` turns it. The address of a lane is its part of the layout, and what the
-//! warp's atoms and the steps of K add: below the period of the swizzle by exclusive or, above it as a
-//! constant.
+//! The rows of an 8 x 8 matrix that `ldmatrix` reads are along the contiguous dimension in memory. If that is M or N
+//! instead of K, `.trans` transposes it. The address of a lane is its part of the layout plus the offset of the
+//! warp's atom and the step of K. Offsets below the period of the swizzle combine by exclusive or; multiples of it
+//! are constants.
 
 use super::Lower;
 use crate::operand::{WARP_ATOM, loaded};
@@ -26,7 +26,7 @@ const ATOM: u32 = 16;
 /// Registers of an atom of A, and of a pair of atoms of B.
 const ATOM_REGS: u16 = 4;
 
-/// Which operand of a product.
+/// Which operand of an MMA.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Side {
     A,
@@ -43,21 +43,21 @@ pub(super) struct Matrices<'p> {
     mn_major: bool,
     /// Byte offset of this lane's row of the first matrices.
     own: machine::Value,
-    /// Along M or N, from atom to atom (A), or from pair to pair (B).
+    /// Step along M or N, from atom to atom (A), or from pair to pair (B).
     step: u32,
     /// Instructions along M or N, in halves of 16: a last odd half is one matrix wide.
     halves: u32,
 }
 
-/// Where the left operand is.
+/// The place of the left operand.
 enum Left<'p> {
     Shared(Matrices<'p>),
-    /// All of it, in the layout of a register operand.
+    /// All of it, in the register layout of the operand.
     Registers(machine::Value),
 }
 
 impl<'p> Lower<'p, '_> {
-    /// A tile product of warps.
+    /// A warp-level MMA of tiles.
     pub(super) fn lower_warp_product(&mut self, inst: Inst, p: &'p WarpProduct) -> Result<()> {
         let k = self.k;
         let args = k.args(inst).to_vec();
@@ -96,8 +96,8 @@ impl<'p> Lower<'p, '_> {
         Ok(())
     }
 
-    /// The right operand of a product of warpgroups, all of its columns, as every warp can read it alike; and the steps of K
-    /// that it is.
+    /// The right operand of a warpgroup MMA with all of its columns, as every warp can read it, and its number of
+    /// steps of K.
     pub(super) fn right_matrices(&mut self, inst: Inst) -> Result<(Matrices<'p>, Range<u32>)> {
         let k = self.k;
         let p = &self.plan.products[&inst];
@@ -125,7 +125,7 @@ impl<'p> Lower<'p, '_> {
         let buffer = buffer.ok_or_else(|| {
             IselError::at(self.k, inst, "an operand loaded where this product cannot see it")
         })?;
-        // The product sees A as [m, k] and B as [k, n].
+        // The MMA reads A as [m, k] and B as [k, n].
         let mn_dim = usize::from((side == Side::B) != flipped);
         let mn_major = tile.inner_dim == mn_dim;
         let elem = self.k.ty(self.k.result(load)).elem();
@@ -173,14 +173,14 @@ impl<'p> Lower<'p, '_> {
 }
 
 impl Matrices<'_> {
-    /// Bytes from the tile's start to what lies so far along (M or N, K).
+    /// Byte offset of a place along (M or N, K).
     fn moved(&self, mn: u32, depth: u32) -> u32 {
         let (outer, inner) = if self.mn_major { (depth, mn) } else { (mn, depth) };
         self.tile.layout.apply(&[outer.into(), inner.into()])[0] as u32 * self.bytes
     }
 }
 
-/// The row of a matrix that each lane of each warp gives: `(lane, warp)` to `(outer, inner)`.
+/// The matrix row whose address each lane of each warp provides: `(lane, warp)` to `(outer, inner)`.
 fn lanes(
     p: &WarpProduct,
     side: Side,

@@ -1,4 +1,4 @@
-//! `lower`: mapped tile IR and its plan become one structured program of machine IR.
+//! `lower`: turns mapped tile IR and its plan into one structured program of machine IR.
 //!
 //! ```text
 //!  scalars ─► registers                      scalar.rs
@@ -9,8 +9,8 @@
 //!  tensor copies, products, staged stores     tensor.rs      products of warps: mma_sync.rs
 //! ```
 //!
-//! A fragment counts 32-bit registers: elements of 16 bits are packed in pairs, in the layout's order.
-//! The program is sequential: every asynchronous event is awaited at the first use of what it brings.
+//! A fragment is counted in 32-bit registers; 16-bit elements are packed in pairs, in the layout's order. The program
+//! is sequential: every asynchronous event is awaited before the first use of its data.
 
 mod address_range;
 mod bytes;
@@ -60,29 +60,29 @@ use warplift_ir::tile::{
 };
 use warplift_ir::types::Elem;
 
-/// Registers that a tile may take of a thread: what a thread has.
+/// Limit on the registers of a tile in one thread: all that a thread has.
 const MAX_REGISTERS: u64 = 255;
 
-/// What a tile-IR value became.
+/// The machine form of a tile-IR value.
 #[derive(Clone, Debug)]
 enum Low {
     /// A scalar register, or a fragment.
     Reg(machine::Value),
-    /// A tile of equal elements: one 32-bit register (16-bit elements twice in it).
+    /// A tile of equal elements: one 32-bit register (a 16-bit element fills both halves).
     Splat(machine::Value),
-    /// A tile whose register `i` is register `table[i]` of a fragment: free for whoever takes index maps.
+    /// A tile whose register `i` is register `table[i]` of a fragment. Free for users that take index maps.
     Picked(machine::Value, Box<[u16]>),
-    /// Sums that are yet to be multiplied, by a number in rows of either half of an atom.
+    /// Unscaled accumulators, with the factor for the rows of either half of an atom.
     Scaled(machine::Value, [f32; 2]),
     /// A view.
     View(View),
-    /// A condition that is made by the select that it decides.
+    /// A condition that its select computes.
     Test(select::Test),
-    /// A sum that is made by the conditions that it is for.
+    /// A sum that its comparisons compute.
     Sum(fused_index_compare::Sum),
-    /// A stage that a load has filled, of which parts are read where they are used.
+    /// A stage that a load has filled. Each use reads its part.
     Stage(Inst),
-    /// Stands in shared memory only, or is used by nothing that needs a register.
+    /// In shared memory only, or without a use that needs a register.
     Elsewhere,
 }
 
@@ -91,7 +91,7 @@ enum Low {
 struct View {
     base: machine::Value,
     extents: SmallVec<[machine::Value; 2]>,
-    /// Strides in elements, or in bytes of 64 bits; the contiguous dimension has none.
+    /// Strides in elements, or as bytes in 64 bits; the contiguous dimension has none.
     strides: SmallVec<[Option<machine::Value>; 2]>,
     fill: f64,
 }
@@ -105,49 +105,49 @@ struct Lower<'k, 'a> {
     inst: Inst,
     env: FxHashMap<Value, Low>,
     buffers: PrimaryMap<machine::Buffer, BufferData>,
-    /// Buffer of each load that stands in shared memory, and the event that fills it.
+    /// The buffer of each load in shared memory, and the event that fills it.
     filled: FxHashMap<Inst, (machine::Buffer, Option<machine::Value>)>,
-    /// Loads of blocks around whose await is yet to come.
+    /// Loads of enclosing blocks that are not awaited yet.
     kept: Vec<Inst>,
     params: Vec<Param>,
     extra_facts: Vec<Fact>,
-    /// Coordinates of this thread under a layout's processor axes, by (layout, dimension).
+    /// Coordinates of this thread, by (layout, dimension).
     coords: FxHashMap<(Layout, usize), machine::Value>,
-    /// Conditions that the select makes which they decide.
+    /// Comparisons that are folded into the select that uses them.
     tests: FxHashSet<Value>,
-    /// Sums that those conditions make which they are for.
+    /// Sums that are folded into the comparisons that use them.
     sums: FxHashSet<Value>,
-    /// Products of fields, whose constants are multiplied apart.
+    /// MMA chains on fields, whose zero points are factored out.
     zero_points: Vec<zero_point::Chain>,
-    /// The products of their constants.
+    /// The MMAs of their zero points.
     zero_points_made: Vec<(zero_point::Key, machine::Value)>,
-    /// Numbers along dimensions that fragments hold.
+    /// Fragments that hold the numbers along a dimension.
     iota_ranges: FxHashMap<machine::Value, iota_ranges::IotaRange>,
-    /// Thread number, made once at entry.
+    /// The thread number, computed once at entry.
     thread: Option<machine::Value>,
-    /// Warp number, likewise.
+    /// The warp number, likewise.
     warp: Option<machine::Value>,
     staging: FxHashMap<u32, machine::Buffer>,
     persistent: bool,
-    /// Teams of a block that take tiles in turn.
+    /// Teams of a block that alternate tiles (ping-pong).
     teams: u32,
-    /// Blocks that hold a tile together.
+    /// Blocks that share a tile.
     blocks: u32,
     has_tma: bool,
-    /// How the loops around here run.
+    /// The mappings of the enclosing loops.
     looped: Vec<LoopMapping>,
     /// Arguments that must be packed.
     packings: Vec<(String, Packing)>,
-    /// Numbers of what plain accesses touch.
+    /// Numbers of the footprints of plain accesses.
     footprints: FxHashMap<order::Footprint, u32>,
-    /// Of scalars and views computed alike, the first.
+    /// For scalars and views that are computed twice, the first one.
     first_of: FxHashMap<Value, Value>,
 }
 
 /// Lowers a mapped kernel under its plan.
 ///
 /// # Errors
-/// Operations that no row of the table is selected for yet, by name and type.
+/// An operation that no row of the opcode table implements; the message has its name and type.
 pub fn do_lower<'a>(k: &Kernel, plan: &Plan, mapping: &Mapping, bump: &'a Bump) -> Result<Program<'a>> {
     indices::check_indices(k)?;
     let versions;
@@ -202,13 +202,13 @@ pub fn do_lower<'a>(k: &Kernel, plan: &Plan, mapping: &Mapping, bump: &'a Bump) 
 }
 
 impl<'k, 'a> Lower<'k, 'a> {
-    /// A cursor at the end of the block that grows.
+    /// A cursor at the end of the current block.
     fn at(&mut self) -> Cursor<'_, 'a> {
         let loc = self.k.insts[self.inst].loc;
         Cursor::new(&mut self.func, self.block, loc)
     }
 
-    /// A cursor in the entry block, for what is computed once.
+    /// A cursor in the entry block, for values that are computed once.
     fn at_entry(&mut self) -> Cursor<'_, 'a> {
         let entry = self.func.entry;
         let loc = self.k.insts[self.inst].loc;
@@ -219,7 +219,7 @@ impl<'k, 'a> Lower<'k, 'a> {
         Err(IselError::at(self.k, self.inst, message))
     }
 
-    /// Refuses the instruction that is lowered, by its name in the language.
+    /// Refuses the current instruction, by its name in the language.
     fn unselected<T>(&self, of: impl AsRef<str>) -> Result<T> {
         let name = self.k.insts[self.inst].op.name();
         self.error(format!("`{name}`{} is not selected", of.as_ref()))
@@ -275,8 +275,9 @@ impl<'k, 'a> Lower<'k, 'a> {
         Ok(())
     }
 
-    /// All instructions of a block, each preceded by the awaits of what it uses. What stays in shared memory for the whole
-    /// kernel is awaited in every block that reads it, and not before; at the kernel's end, if only some ways led there.
+    /// Lowers all instructions of a block, each preceded by the awaits of its operands. A tile that stays in shared
+    /// memory for the whole kernel is awaited in every block that reads it, and not before. It is awaited at the
+    /// kernel's end if only some paths read it.
     fn lower_block(&mut self, block: Block) -> Result<()> {
         let insts = self.k.blocks[block].insts.clone();
         let around = self.kept.clone();
@@ -308,8 +309,8 @@ impl<'k, 'a> Lower<'k, 'a> {
         let mut now: Vec<Inst> = pending.iter().copied().filter(|&load| self.uses(inst, load)).collect();
         let overlapped = self.looped.last().is_some_and(|l| l.wait.unwrap_or(0) > 0);
         if !overlapped && now.iter().any(|load| self.plan.staged.contains_key(load)) {
-            // Threads begin with what a product needs before it: all its operands fill one stage, unless the
-            // product is to run under the next iteration's beginning.
+            // Threads start all loads of an MMA before it, because its operands fill one stage. The exception is an
+            // MMA that overlaps with the start of the next iteration.
             let together = self.operands_beside(&now);
             now = pending.iter().copied().filter(|l| now.contains(l) || together.contains(l)).collect();
         }
@@ -323,14 +324,14 @@ impl<'k, 'a> Lower<'k, 'a> {
         now.into_iter().try_for_each(|load| self.read_stage(load))
     }
 
-    /// Loads that feed a product which one of these feeds, through elementwise work.
+    /// Loads that feed the same MMA as one of these, through elementwise work.
     fn operands_beside(&self, loads: &[Inst]) -> Vec<Inst> {
         let products = self.k.insts.iter().filter(|(_, d)| matches!(d.op, Op::Mma)).map(|(i, _)| i);
         let fed = products.map(|p| self.loads_behind(p));
         fed.filter(|behind| behind.iter().any(|l| loads.contains(l))).flatten().collect()
     }
 
-    /// Loads that reach an instruction other than through a product, and those that its result meets next.
+    /// Loads that reach an instruction without passing an MMA, and those that its result meets next.
     fn loads_behind(&self, product: Inst) -> Vec<Inst> {
         let (k, mut found) = (self.k, Vec::new());
         let meets = |(_, d): &(Inst, &InstData)| matches!(d.op, Op::Binary(_) | Op::Fma | Op::Select);
@@ -349,7 +350,7 @@ impl<'k, 'a> Lower<'k, 'a> {
         found
     }
 
-    /// Whether an instruction, or one inside it, is a product on this load.
+    /// Whether an instruction, or one inside it, is an MMA on this load.
     fn uses(&self, inst: Inst, load: Inst) -> bool {
         if self.plan.staged.contains_key(&load) && self.k.args(inst).contains(&self.k.result(load)) {
             return true;
@@ -424,7 +425,7 @@ impl<'k, 'a> Lower<'k, 'a> {
         Ok(())
     }
 
-    /// A view of fewer dimensions: the base moves; where an index is outside, so is everything.
+    /// A view of fewer dimensions: the base moves. If a fixed index is outside, all elements are outside.
     fn lower_sub_view(&mut self, inst: Inst, kept: &[u8]) -> Result<()> {
         let args = self.k.args(inst).to_vec();
         let whole = self.view(args[0])?;
@@ -448,7 +449,7 @@ impl<'k, 'a> Lower<'k, 'a> {
             }
             let one = self.at().imm(1);
             part.base = self.step(part.base, at, Some(stride.unwrap_or(one)), bits);
-            // Unsigned: a negative index is outside too.
+            // The comparison is unsigned, so a negative index is outside too.
             let compared = NewInst::new(Opcode::SetpU32, &[at, extent], &[Ty::Pred]);
             inside.push(self.at().value(compared.attr(Attr::Cmp(CmpOp::Lt))));
         }
@@ -599,7 +600,7 @@ impl<'k, 'a> Lower<'k, 'a> {
         }
     }
 
-    /// What is launched.
+    /// The launch information.
     fn finish(mut self, mapping: &Mapping) -> Result<Program<'a>> {
         let neighbours = mapping.whole.cluster.max(1);
         self.check_cluster(neighbours)?;

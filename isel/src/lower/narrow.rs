@@ -1,4 +1,4 @@
-//! Elements of 8 bits and fewer in registers, and their conversion to halves.
+//! Narrow elements: elements of up to 8 bits in registers, and their conversion to halves.
 //!
 //! They are packed in the order of their layout's register axis: element `i` of `b` bits stands at bit
 //! `i * b` of the fragment. Two of them become one register of halves:
@@ -11,15 +11,15 @@
 //!  u8                            bytes e0 0x64 e1 0x64           = 1024 + e     prmt, sub.f16x2
 //!  e4m3                          cvt.rn.f16x2.e4m3x2
 //!  e5m2                          bytes 0 e0 0 e1                                prmt
-//!  other widths                  each field shifted down, then as u4, or as `mini` says
+//!  other widths                  each field shifted down, then as u4, or as in `small_floats`
 //! ```
 //!
-//! The exponents 0x6400 and 0x5400 hold an integer in the mantissa's low bits; the difference that takes
-//! the offset away takes a constant zero point away too, both exactly. For bf16 it is 0x4300 (128) and a mantissa of
-//! 7 bits; bytes go by way of f32 there (0x4b000000, 2^23). Signed integers have their sign bit
-//! flipped on the way (`lop3` with exclusive or), which adds half their range. Target layouts may order a
-//! thread's elements otherwise than the source: the layouts say where each one stands.
-//! (Tilus, section 7: low-precision types; the numbers: PTX ISA, `lop3`, `prmt`, `cvt`.)
+//! The exponents 0x6400 and 0x5400 hold an integer in the low bits of the mantissa. The subtraction that removes the
+//! offset also removes a constant zero point; both are exact. For bf16 the exponent is 0x4300 (128), with a mantissa
+//! of 7 bits; bytes go through f32 there (0x4b000000, 2^23). The sign bit of a signed integer is flipped on the way
+//! (`lop3` with exclusive or), which adds half its range. The target layout may order a thread's elements differently
+//! from the source: the layouts give the place of each one. (Tilus, section 7: low-precision types; the numbers: PTX
+//! ISA, `lop3`, `prmt`, `cvt`.)
 
 use super::{Low, Lower};
 use crate::Result;
@@ -35,10 +35,10 @@ const WORD_2_23: u32 = 0x4b00_0000;
 const AND_OR: i64 = 0xea;
 /// `lop3` table of `(a & b) ^ c`.
 const AND_XOR: i64 = 0x6a;
-/// Largest zero point that f32 takes from a byte exactly, far from its limit.
+/// Largest zero point that f32 subtracts exactly from a byte, with a wide margin.
 const BYTE_BIAS: f64 = 65536.0;
 
-/// The halves that elements become.
+/// The kind of halves that elements become.
 #[derive(Clone, Copy)]
 pub(super) struct Half {
     elem: Elem,
@@ -62,17 +62,17 @@ impl Half {
         })
     }
 
-    /// The number to whose mantissa an integer adds itself that stands `bit_offset` bits up.
+    /// The number whose mantissa holds an integer that is `bit_offset` bits up.
     fn base(self, bit_offset: u32) -> f64 {
         f64::from(1u32 << (self.mantissa - bit_offset))
     }
 
-    /// Whether fields of so many bits, or packed so, become these halves here, without the other kind between.
+    /// Whether fields of this width and packing become these halves directly, without the other kind in between.
     fn takes(self, elem: Elem) -> bool {
         self.elem == Elem::F16 || elem.is_int()
     }
 
-    /// How far a register must be shifted down, and how high a field at bit `p` of each half stands then.
+    /// How far a register must be shifted down, and the bit of a field at bit `p` of each half after that.
     fn place(self, p: u32, bits: u32) -> (u32, u32) {
         let fits = |shift: &u32| p >= *shift && p - shift + bits <= self.mantissa;
         let shift = [0, 8].into_iter().find(fits).unwrap_or(p);
@@ -80,32 +80,32 @@ impl Half {
     }
 }
 
-/// A fragment of narrow elements that is read two at a time.
+/// A fragment of narrow elements. Two are read at a time.
 pub(super) struct Source {
     fragment: machine::Value,
     elem: Elem,
     to: Half,
-    /// Whether fields are masked and no more: what they are then less by is multiplied apart (`separate.rs`).
+    /// Whether fields are only masked: their zero point is factored out (`zero_point.rs`).
     masked_only: bool,
-    /// Registers that were changed as a whole: `(register, what was done)`.
+    /// Registers after a whole-register operation, by `(register, operation)`.
     changed: FxHashMap<(u16, Change), machine::Value>,
     /// Constants.
     constants: FxHashMap<u32, machine::Value>,
 }
 
-/// What is done to a whole register before its elements are taken out.
+/// An operation on a whole register before its elements are extracted.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Change {
     Shifted(u8),
     SignFlipped,
 }
 
-/// What the field of an integer is more than the integer.
+/// The offset of a field: field less integer.
 pub(super) fn offset(elem: Elem) -> f64 {
     if elem.is_signed() { f64::from(1u32 << (elem.bits() - 1)) } else { 0.0 }
 }
 
-/// How high above the low end of its half each field of a pair stands where it is masked.
+/// The bit at which each field of a pair is masked, from the low end of its half.
 pub(super) fn bit_offset(elem: Elem, to: Half, pair: [u16; 2]) -> [u32; 2] {
     let bits = elem.bits();
     let [p, q] = pair.map(|e| u32::from(e) * bits);
@@ -138,10 +138,10 @@ impl Source {
 }
 
 impl Lower<'_, '_> {
-    /// A tile of narrow elements as tile of f16 or bf16, less `bias`: as many pairs as it takes.
+    /// A tile of narrow elements as a tile of f16 or bf16, less `bias`, pair by pair.
     ///
     /// # Errors
-    /// An element type that has no conversion here.
+    /// The element type has no conversion.
     pub(super) fn narrow_to_half(
         &mut self,
         result: Value,
@@ -152,11 +152,12 @@ impl Lower<'_, '_> {
         self.narrow_pairs(result, arg, kind, Some(bias))
     }
 
-    /// A tile of integers below 8 bits as their fields in the low bits of halves, which are the integers as multiples of the least
-    /// numbers: of 2^-24, or where a field stands higher of so much more ([`bit_offset`]). Signed ones are half their range more.
+    /// A tile of integers below 8 bits as fields in the low bits of halves. Such a half is the integer times the
+    /// least half, 2^-24, or more if the field is higher ([`bit_offset`]). Fields of signed integers are larger by
+    /// half their range.
     ///
     /// # Errors
-    /// Layouts that do not match.
+    /// The layouts do not match.
     pub(super) fn bare_fields(&mut self, result: Value, arg: Value) -> Result<machine::Value> {
         self.narrow_pairs(result, arg, Elem::F16, None)
     }
@@ -185,7 +186,7 @@ impl Lower<'_, '_> {
         };
         let mut parts = Vec::new();
         for pair in table.chunks(2) {
-            // What is left over becomes a pair with itself.
+            // An element without a partner is paired with itself.
             let (low, high) = (pair[0], pair[pair.len() - 1]);
             parts.push(self.half_pair(&mut source, low, high, bias.unwrap_or(0.0))?);
         }
@@ -197,7 +198,7 @@ impl Lower<'_, '_> {
     /// A tile of narrow integers as one of words.
     ///
     /// # Errors
-    /// Layouts that do not match.
+    /// The layouts do not match.
     pub(super) fn narrow_to_word(&mut self, result: Value, arg: Value) -> Result<machine::Value> {
         let elem = self.k.ty(arg).elem();
         let fragment = self.materialize(arg, arg)?;
@@ -292,7 +293,7 @@ impl Lower<'_, '_> {
         self.single(s.to.sub, Attr::None, &[x, offset])
     }
 
-    /// Masks two fields, each so high above the low end of its half, and turns them into halves.
+    /// Masks two fields at given bits of their halves and converts them to halves.
     fn biased(
         &mut self,
         s: &mut Source,
@@ -320,7 +321,7 @@ impl Lower<'_, '_> {
         self.less(s, biased, bit_offset.map(|r| f64::from(sign) + bias + to.base(r)))
     }
 
-    /// Fields whose width divides a half: where they stand 16 bits apart one mask takes both.
+    /// Fields whose width divides 16: if two are 16 bits apart, one mask extracts both.
     fn apart_by_half(&mut self, s: &mut Source, low: u16, high: u16, bias: f64) -> machine::Value {
         let (p, q, bits) = (s.at(low), s.at(high), s.elem.bits());
         let up = bit_offset(s.elem, s.to, [low, high]);
@@ -362,7 +363,7 @@ impl Lower<'_, '_> {
         self.less(s, x, [s.to.base(0) + offset(s.elem) + bias; 2])
     }
 
-    /// Bytes that a half cannot hold beside an offset: each as f32, then rounded together.
+    /// Bytes that a half cannot hold with an offset: each becomes an f32, and both are rounded together.
     fn wide_bytes(&mut self, s: &mut Source, low: u16, high: u16, bias: f64) -> machine::Value {
         let signed = s.elem.is_signed();
         let magic = self.constant(s, WORD_2_23);
@@ -385,7 +386,7 @@ impl Lower<'_, '_> {
         self.biased(s, x, [0; 2], s.elem.bits(), bias)
     }
 
-    /// Two elements in the low bits of a half each, with whatever stood above them.
+    /// Two elements, each in the low bits of a half; the bits above are undefined.
     fn fields_apart(&mut self, s: &mut Source, low: u16, high: u16) -> machine::Value {
         let (a, b) = (self.field(s, low), self.field(s, high));
         self.permute(a, b, 0x5410)
@@ -430,8 +431,8 @@ impl Lower<'_, '_> {
         self.permute(x, zero, 4 | p << 4 | 4 << 8 | q << 12)
     }
 
-    /// `cast(x, f16) - c` (or bf16) for narrow integers `x` and a constant `c`: the conversion's own difference takes
-    /// both offsets, where that is exact. Returns the cast's operand and `c`.
+    /// `cast(x, f16) - c` (or bf16) for narrow integers `x` and a constant `c`. The subtraction of the conversion
+    /// takes both offsets, if that is exact. Returns the operand of the cast and `c`.
     pub(super) fn fused_bias(&self, args: &[Value]) -> Option<(Value, f64)> {
         let cast = self.k.def(args[0])?;
         let from = *self.k.args(cast).first()?;

@@ -1,5 +1,10 @@
-//! Accesses of one block to the same global memory: what `sched` needs to order plain ones, and the refusal of
-//! tensor copies and asynchronous copies that would have to be ordered with stores.
+//! Memory order inside a block: tells `sched` which plain accesses to order, and refuses tensor copies and
+//! asynchronous copies that would have to be ordered with stores.
+//!
+//! ```text
+//!  store x[i], a   load x[i]          plain, one footprint: each thread reads what it wrote     ordered by the program
+//!  store x[i], a   tensor copy of x   another proxy                                             refused
+//! ```
 
 use super::Lower;
 use super::coords::axis_weight;
@@ -11,16 +16,17 @@ use warplift_ir::layout::{Axis, Layout};
 use warplift_ir::machine::GlobalAccess;
 use warplift_ir::tile::{BinOp, Block, Inst, Op, Type, Value};
 
-/// What decides which thread touches which element: view, indices and layout. Indices that lie whole tiles apart count
-/// as one: such tiles share no element. Atomic updates have none: they need no order among each other.
+/// A footprint decides which thread touches which element: view, indices and layout. Indices that differ by whole
+/// tiles count as one, because such tiles share no element. Atomic updates have no footprint: they need no order
+/// among each other.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Footprint(Option<(Value, Vec<Index>, Layout)>);
 
-/// An index, and how far it lies past a whole number of tiles from there.
+/// An index, and its constant distance from it modulo the tile.
 type Index = (Value, i64);
 
 impl Lower<'_, '_> {
-    /// The pointer argument behind an access, and which threads meet there.
+    /// The pointer argument of an access, and its footprint.
     pub(super) fn global_access(&mut self, inst: Inst, layout: &Layout) -> GlobalAccess {
         let (k, op) = (self.k, &self.k.insts[inst].op);
         let pointer = self.pointer(inst);
@@ -37,7 +43,7 @@ impl Lower<'_, '_> {
         GlobalAccess { pointer, footprint: *self.footprints.entry(footprint).or_insert(next) }
     }
 
-    /// Of a tile of this layout at a view's indices.
+    /// The footprint of a tile with this layout at the indices of a view.
     fn footprint(&self, at: &[Value], layout: &Layout) -> Footprint {
         let indices = at[1..].iter().enumerate().map(|(d, &v)| {
             let (base, offset) = self.moved(v);
@@ -46,14 +52,14 @@ impl Lower<'_, '_> {
         Footprint(Some((self.first(at[0]), indices.collect(), layout.clone())))
     }
 
-    /// An index as another one and a constant.
+    /// An index as another index plus a constant.
     fn moved(&self, index: Value) -> (Value, i64) {
         let sum = self.k.def(index).filter(|d| matches!(self.k.insts[*d].op, Op::Binary(BinOp::Add)));
         let parts = sum.and_then(|sum| Some((self.k.args(sum)[0], self.k.int_const(self.k.args(sum)[1])?)));
         parts.unwrap_or((index, 0))
     }
 
-    /// The first value that was computed as this one is.
+    /// The first value that is computed like this one.
     fn first(&self, v: Value) -> Value {
         self.first_of.get(&v).copied().unwrap_or(v)
     }
@@ -121,7 +127,7 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
-    /// Loads and writes in the order of the text, each with the loops that repeat it within a tile.
+    /// Loads and writes in program order, each with the loops around it inside a tile.
     fn accesses(&self, block: Block, around: &mut Vec<Inst>, out: &mut Vec<(Inst, Vec<Inst>)>) {
         for &inst in &self.k.blocks[block].insts {
             let op = &self.k.insts[inst].op;

@@ -1,8 +1,12 @@
-//! Plain loads and stores: each thread's elements, in vectors where facts and layout allow, predicated
-//! by the view's bounds.
+//! Plain loads and stores: each thread accesses its own elements, in vectors if facts and layout allow, predicated by
+//! the view's bounds.
 //!
-//! The address of an element is `base + sum of (index + thread + register) * stride`; the register's part
-//! along the contiguous dimension is the access's constant offset.
+//! ```text
+//!  thread: base ─► ld.global.v4 [base + 0] ─ ld.global.v4 [base + 512] ─ ..      guard: row < m
+//! ```
+//!
+//! The address of an element is `base + sum of (index + thread + register) * stride`. The register's part along the
+//! contiguous dimension is the constant offset of the access.
 
 use super::coords::register_coord;
 use super::{Low, Lower, View};
@@ -39,11 +43,11 @@ impl Access {
     }
 }
 
-/// Loads whose elements outside are filled together: enough in flight, and few predicates to hold.
+/// The number of loads whose outside elements are filled together: enough loads in flight, and few live predicates.
 const BATCH: usize = 16;
 
 impl Lower<'_, '_> {
-    /// A load: into shared memory, registers, or both, as its uses want it.
+    /// A load: to shared memory, registers, or both, as its uses need.
     pub(super) fn lower_load(&mut self, inst: Inst) -> Result<()> {
         let k = self.k;
         let result = k.result(inst);
@@ -111,7 +115,7 @@ impl Lower<'_, '_> {
         pointer
     }
 
-    /// Bytes that so many elements take; they fill whole bytes by the facts that the access rests on.
+    /// Bytes of `n` elements. The facts behind the access say that they fill whole bytes.
     pub(super) fn bytes_of(&mut self, elements: machine::Value, bits: u32) -> machine::Value {
         if bits.is_multiple_of(8) {
             return self.at().mul_imm(elements, i64::from(bits / 8));
@@ -172,7 +176,7 @@ impl Lower<'_, '_> {
         }
         let (mut parts, bytes) = (Vec::new(), self.whole_bytes(elem, vector)?);
         let starts: Vec<u64> = (0..layout.in_extent(Axis::Reg)).step_by(vector as usize).collect();
-        // Nothing waits for a load before the next ones are on their way.
+        // All loads of a group are issued before the first is used.
         for batch in starts.chunks(BATCH) {
             let mut loaded = Vec::new();
             for &e in batch {
@@ -195,7 +199,7 @@ impl Lower<'_, '_> {
         Ok(self.at().value(joined))
     }
 
-    /// Elements of fewer than 8 bits that each stand alone: the byte of each, shifted. Facts say that rows begin
+    /// Elements of fewer than 8 bits that are accessed one by one: load the byte and shift. Facts say that rows begin
     /// with whole bytes.
     fn load_single_bits(
         &mut self,
@@ -242,7 +246,7 @@ impl Lower<'_, '_> {
         self.at().int(Opcode::And, shifted, mask)
     }
 
-    /// Elements of so many bits one above the other.
+    /// Combines elements of `bits` bits, one above the other.
     fn pack_bits(&mut self, parts: &[machine::Value], bits: u32) -> machine::Value {
         let mut all = parts[0];
         for (n, &part) in parts.iter().enumerate().skip(1) {
@@ -272,7 +276,7 @@ impl Lower<'_, '_> {
         self.at().value(NewInst { results: [ty].into_iter().collect(), ..new })
     }
 
-    /// A view's fill where it is not the zero that a guarded load leaves.
+    /// A view's fill, unless it is zero, which a guarded load gives anyway.
     pub(super) fn fill_outside(
         &mut self,
         elem: Elem,
@@ -288,7 +292,7 @@ impl Lower<'_, '_> {
             return self.error(format!("fill {fill} of {elem} elements is not selected"));
         };
         let regs = self.func.ty(x).regs() as u16;
-        // One element of 16 bits lies in the low half alone, to be paired.
+        // One 16-bit element occupies the low half; it is paired later.
         let c = self.at().imm(if single { bits & 0xffff } else { bits });
         if regs == 1 {
             return Ok(self.at().op(Opcode::Selp, &[x, c, inside], Ty::B32));
@@ -298,7 +302,7 @@ impl Lower<'_, '_> {
         Ok(self.repeat(Opcode::Selp, Attr::None, &[(x, each), (c, whole.clone()), (inside, whole)], regs))
     }
 
-    /// Bytes that one access of so many elements moves.
+    /// Bytes of one access of `vector` elements.
     pub(super) fn whole_bytes(&self, elem: Elem, vector: u64) -> Result<u32> {
         let bits = vector as u32 * elem.bits();
         match bits {
@@ -309,7 +313,7 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// Parts of one or two bytes put together to registers (the last one may stay part full); wider ones stay.
+    /// Combines parts of one or two bytes to registers; the last register may be partly full. Wider parts stay.
     pub(super) fn pack_parts(&mut self, parts: Vec<machine::Value>, bytes: u32) -> Vec<machine::Value> {
         let selector = match bytes {
             1 => 0x0040,
@@ -343,7 +347,7 @@ impl Lower<'_, '_> {
         if name.is_empty() { v.to_string() } else { name.clone() }
     }
 
-    /// Atomic updates of global memory, of neighbours at once where there is a row for that.
+    /// Atomic updates of global memory; a row that updates several neighbours is used if there is one.
     pub(super) fn lower_atomic(&mut self, inst: Inst, op: AtomicOp) -> Result<()> {
         let Some(&value) = self.k.args(inst).last() else { return self.error("an update without a value") };
         let elem = self.k.ty(value).elem();
@@ -364,7 +368,7 @@ impl Lower<'_, '_> {
         self.store_by(inst, value, None)
     }
 
-    /// Each thread's elements by stores, or by a row that updates so many at once.
+    /// Writes each thread's elements by stores, or by a row that updates several at once.
     fn store_by(&mut self, inst: Inst, value: Value, row: Option<(Opcode, u64)>) -> Result<()> {
         let layout = match (&self.plan.layouts[value], self.k.ty(value)) {
             (Some(l), Type::Tile(..)) => l.clone(),

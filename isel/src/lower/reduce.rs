@@ -1,5 +1,9 @@
-//! Reductions: over the registers of a thread, then over the lanes that hold the same result (butterfly
-//! shuffles; Linear Layouts, section 4.4: what is left is a sliced layout), then over the warps that do.
+//! Reductions: over the registers of a thread, then over the lanes that share a result (butterfly shuffles), then
+//! over the warps that do. What remains is a sliced layout (Linear Layouts, section 4.4).
+//!
+//! ```text
+//!  registers r0 r1 r2 r3 ─► r      lanes: shfl.bfly 1, 2 ─► r      warps: scratch buffer ─► r
+//! ```
 
 use super::coords::register_coord;
 use super::{Low, Lower};
@@ -42,7 +46,7 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
-    /// Over lanes whose numbers differ in these bits: all of them end with the result.
+    /// Reduces over lanes whose numbers differ in these bits. All of them get the result.
     pub(super) fn across_lanes(
         &mut self,
         row: Opcode,
@@ -57,8 +61,8 @@ impl Lower<'_, '_> {
         r
     }
 
-    /// Threads must hold different elements of one result along the dimension, or the same ones: a layout that the
-    /// mapping pins may be otherwise.
+    /// Along the dimension, threads must hold different elements of one result, or the same ones. A layout that the
+    /// mapping pins may violate this.
     fn check_threads(&self, from: &Layout, axis: usize) -> Result<()> {
         for &(a, _) in from.ins().iter().filter(|a| a.0 != Axis::Reg) {
             let along: Vec<Basis> = from.basis(a).into_iter().filter(|b| b.out[axis] != 0).collect();
@@ -74,7 +78,7 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
-    /// Over the registers that fall together, one row for all results at once. What a register repeats counts once.
+    /// Reduces over the registers of one result, one row for all results at once. A repeated element counts once.
     fn reduce_registers(
         &mut self,
         row: Opcode,
@@ -105,8 +109,7 @@ impl Lower<'_, '_> {
         Ok(self.combine(row, (0..depth).map(|c| (x, column(c))), wanted.len() as u16))
     }
 
-    /// Operands of as many registers each in two chains: enough to hide the latency of one another, few
-    /// partial results to hold.
+    /// Combines operands in two chains: enough to hide the latency of one another, with few partial results.
     pub(super) fn combine(
         &mut self,
         row: Opcode,

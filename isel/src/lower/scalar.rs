@@ -1,4 +1,8 @@
-//! Scalars: one register each.
+//! Scalars: each value is one register.
+//!
+//! ```text
+//!  q = cdiv(m, 128)     ─►     add.s32 t, m, 127     div.s32 q, t, 128
+//! ```
 
 use super::{Low, Lower};
 use crate::Result;
@@ -93,12 +97,13 @@ impl Lower<'_, '_> {
         self.at_entry().add(all, team)
     }
 
-    /// What numbers the tiles along the grid's first dimension: blocks, or clusters that hold one together.
+    /// The number of a tile along the first dimension of the grid: that of the block, or of the cluster whose blocks
+    /// share a tile.
     fn block_index(&self) -> Opcode {
         if self.blocks > 1 { Opcode::ClusterId } else { Opcode::CtaidX }
     }
 
-    /// How many there are.
+    /// The count of these.
     fn block_count(&self) -> Opcode {
         if self.blocks > 1 { Opcode::ClusterCount } else { Opcode::NctaidX }
     }
@@ -136,8 +141,8 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
-    /// A quotient rounded up: of what is not negative `y - 1` more reaches the next whole, and the quotient of a negative
-    /// number, which is rounded toward zero, is up already.
+    /// A quotient rounded up. A dividend that is not negative gets `y - 1` added. The quotient of a negative dividend
+    /// is rounded toward zero, which is already up.
     fn divided_up(&mut self, inst: Inst, elem: Elem, x: machine::Value, y: machine::Value) -> machine::Value {
         let one = self.at().imm(1);
         let less = self.at().int(Opcode::SubS32, y, one);
@@ -152,7 +157,7 @@ impl Lower<'_, '_> {
         self.at().int(Opcode::DivS32, from, y)
     }
 
-    /// Division of values that cannot be negative is cheaper unsigned: tile numbers and sizes.
+    /// Unsigned division is cheaper, and correct for values that cannot be negative, as tile numbers and sizes.
     fn nonnegative(&self, inst: Inst, row: Opcode) -> Opcode {
         let known = |v| is_never_negative(self.k, v);
         match row {
@@ -199,7 +204,7 @@ impl Lower<'_, '_> {
         })
     }
 
-    /// A predicate as the mask that an element of a tile of truth values is; any other register as it is.
+    /// Turns a predicate into the mask of a bool tile's element; any other register stays.
     pub(super) fn masked(&mut self, r: machine::Value) -> machine::Value {
         if self.func.ty(r) != Ty::Pred {
             return r;

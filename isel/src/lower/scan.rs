@@ -1,5 +1,5 @@
-//! Prefixes along a dimension: the digits of the dimension's coordinate are taken from the fastest to the
-//! slowest, whoever holds them.
+//! Scans: prefixes along a dimension. The digits of the dimension's coordinate are processed from the fastest to the
+//! slowest, whether registers, lanes or warps hold them.
 //!
 //! ```text
 //!  position = registers (a thread's neighbours) · lanes · warps · registers (what is left)
@@ -7,7 +7,7 @@
 //!  result[position] = prefix inside the thread  +  offset of the thread's block
 //! ```
 //!
-//! A block is what the digits so far make; its offset is the total of the blocks before it.
+//! A block covers the digits so far. Its offset is the total of the blocks before it.
 
 use super::coords::register_coord;
 use super::{Low, Lower};
@@ -89,7 +89,7 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
-    /// The digits along a dimension, the fastest first; they must make up all of it.
+    /// The digits along a dimension, the fastest first. They must cover all of it.
     fn levels(&self, layout: &Layout, axis: usize) -> Result<Vec<Level>> {
         let of = |a: Axis| layout.basis(a).into_iter().map(move |digit| Level { axis: a, digit });
         let mut levels: Vec<Level> =
@@ -141,7 +141,7 @@ impl Lower<'_, '_> {
         (groups.into_iter().map(|g| g.1).collect(), parts)
     }
 
-    /// Two neighbouring blocks in lanes become one.
+    /// Joins two neighbouring blocks in lanes.
     fn over_lanes(&mut self, b: &mut Blocks, digit: &Basis) {
         let lane = self.at_entry().op(Opcode::Laneid, &[], Ty::B32);
         let own = self.at_entry().and_imm(lane, digit.weight as i64);
@@ -160,7 +160,7 @@ impl Lower<'_, '_> {
         b.totals = self.repeat(b.row, Attr::None, &both, b.count);
     }
 
-    /// Every group's offset grows by what its block's total is preceded by.
+    /// Adds the total of the preceding blocks to every group's offset.
     fn add_offsets(&mut self, b: &mut Blocks, before: machine::Value) {
         let map = IndexMap::Table(b.total_of.clone().into());
         b.offsets = Some(match b.offsets {
@@ -169,7 +169,7 @@ impl Lower<'_, '_> {
         });
     }
 
-    /// Blocks that a thread holds one behind the other become one.
+    /// Joins the blocks that one thread holds.
     fn over_registers(
         &mut self,
         b: &mut Blocks,
@@ -214,7 +214,7 @@ impl Lower<'_, '_> {
         (b.totals, b.count) = (sum, count);
     }
 
-    /// Blocks of several warps become one: totals through a scratch buffer, `[block][warp]`.
+    /// Joins blocks of several warps: totals go through a scratch buffer, `[block][warp]`.
     fn over_warps(&mut self, b: &mut Blocks, layout: &Layout, levels: &[Level], axis: usize) -> Result<()> {
         let parts: u64 = levels.iter().map(|l| l.digit.extent).product();
         let error = layout_error(self.k, self.inst);
@@ -240,7 +240,7 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
-    /// Prefixes inside threads, moved by their group's offset, in the order of the layout's registers.
+    /// Adds each group's offset to the prefixes inside threads, in the order of the layout's registers.
     fn offset_all(
         &mut self,
         b: &Blocks,
@@ -304,7 +304,7 @@ fn part_layouts(layout: &Layout, totals: u64, parts: u64, axis: usize) -> Made {
     Ok((own.build()?, write.build()?, read.build()?, size))
 }
 
-/// Bits of the element that changes nothing.
+/// Bits of the neutral element.
 fn neutral(op: ReduceOp, elem: Elem) -> Option<i64> {
     let float = |v: f64| float_bits(elem, v);
     match (op, elem) {

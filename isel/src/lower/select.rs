@@ -1,5 +1,5 @@
-//! Comparisons and selects of tiles. A comparison is a mask, a register an element; one that decides a select and
-//! nothing else is made there, element by element, so that no mask is held beside what it selects.
+//! Comparisons and selects of tiles. A comparison gives a mask, one register for each element. A comparison that only
+//! decides a select is folded into it, element by element, so no mask is live beside the selected tile.
 //!
 //! ```text
 //!  m = row < column      s' = select(m, s, low)     ─►   s' = select.s32 s, low, row Lt column
@@ -19,20 +19,20 @@ use warplift_ir::types::Elem;
 /// Which register of an operand each element reads.
 type Operand = (machine::Value, IndexMap);
 
-/// A condition of a select that is made with it.
+/// A condition that is folded into a select.
 #[derive(Clone, Debug)]
 pub(super) enum Test {
     /// A comparison of elements of this kind.
     Compare(Kind, CmpOp, Operand, Operand),
     /// A comparison of signed sums with numbers.
     Sum(CmpOp, Sum, Operand),
-    /// A register an element, or a predicate for all.
+    /// A mask register for each element, or one predicate for all.
     Mask(Operand),
     /// Both hold, or either.
     Both(BinOp, Box<[Test; 2]>),
 }
 
-/// Conditions that one select uses, in their own block, and nothing else; sums that only those use.
+/// Finds conditions whose only use is one select in their own block, and sums that only such conditions use.
 pub(super) fn do_tests(k: &Kernel) -> (FxHashSet<Value>, FxHashSet<Value>) {
     let mut uses: FxHashMap<Value, Vec<(Block, Inst)>> = FxHashMap::default();
     let mut made: FxHashMap<Value, Block> = FxHashMap::default();
@@ -45,7 +45,7 @@ pub(super) fn do_tests(k: &Kernel) -> (FxHashSet<Value>, FxHashSet<Value>) {
     let tests = Tests { k, uses, made, order };
     let found: FxHashSet<Value> = tests.made.keys().copied().filter(|&v| tests.is_test(v)).collect();
     let mut sums = FxHashSet::default();
-    // Users before what they use.
+    // Users come before their operands.
     for &v in tests.order.iter().rev() {
         if tests.is_sum(v, &found, &sums) {
             sums.insert(v);
@@ -130,7 +130,7 @@ impl Lower<'_, '_> {
         self.elementwise(result, row, Attr::Cmp(cmp), &[x, y])
     }
 
-    /// A comparison whose one side is a sum that is made with it.
+    /// A comparison in which one side is a folded sum.
     fn sum_test(&mut self, cmp: CmpOp, args: &[Value]) -> Result<Option<Test>> {
         Ok(match (self.sum(args[0]), self.sum(args[1])) {
             (Some(sum), _) => Some(Test::Sum(cmp, sum, self.operand(args[1])?)),
@@ -139,7 +139,7 @@ impl Lower<'_, '_> {
         })
     }
 
-    /// Two conditions of a select that are made there; whether they are.
+    /// Folds two conditions into a select. Returns whether it did.
     pub(super) fn tile_test(&mut self, result: Value, op: BinOp, args: &[Value]) -> Result<bool> {
         if !self.tests.contains(&result) {
             return Ok(false);

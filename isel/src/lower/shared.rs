@@ -1,7 +1,11 @@
-//! Fragments to and from scratch buffers: each thread's elements in vectors as wide as the access allows.
+//! Scratch buffers: fragments are stored and loaded in vectors as wide as the access allows.
 //!
-//! The address of an element is `(thread ⊕ register) + thread + register`: exclusive or where digits of a
-//! swizzle meet, addition elsewhere. What no bit of the thread's part meets goes to the constant offset.
+//! ```text
+//!  fragment ─► st.shared.v4 [thread part ⊕ register part] ─ (barrier) ─ ld.shared.v4 ─► fragment in another layout
+//! ```
+//!
+//! The address of an element is `(thread ⊕ register) + thread + register`: exclusive or where digits of a swizzle
+//! combine, addition elsewhere. Bits that the thread's part never sets go to the constant offset.
 
 use super::Lower;
 use super::half::PAIR_LOW;
@@ -15,7 +19,7 @@ use warplift_ir::machine::{self, Attr, Buffer, BufferData, BufferKind, Guard, In
 use warplift_ir::target::Opcode;
 use warplift_ir::types::Elem;
 
-/// Bytes that one access moves at most.
+/// Limit on the bytes of one access.
 const ACCESS_BYTES: u64 = 16;
 
 /// An access `(reg, lane, ..) -> m` of a fragment to a buffer.
@@ -40,7 +44,7 @@ impl SharedAccess {
         1 << self.vector.len()
     }
 
-    /// The registers of a vector that starts at one.
+    /// The registers of the vector that starts at a given one.
     fn registers(&self, start: u64) -> Vec<u16> {
         let at = |e: u64| {
             let moved = self.vector.iter().enumerate().filter(|(bit, _)| e >> bit & 1 == 1).map(|(_, w)| w);
@@ -51,14 +55,13 @@ impl SharedAccess {
 }
 
 impl Lower<'_, '_> {
-    /// A scratch buffer of so many elements.
+    /// Creates a scratch buffer.
     pub(super) fn scratch(&mut self, name: String, elements: u64, elem: Elem) -> Buffer {
         let bytes = (elements * cell_bits(elem) / 8).next_multiple_of(ACCESS_BYTES) as u32;
         self.buffers.push(BufferData { name, bytes, align: 128, kind: BufferKind::Scratch })
     }
 
-    /// Prepares an access: addresses of all vectors of a thread. Registers that repeat others are left out
-    /// of a store.
+    /// Prepares an access: the addresses of all vectors of a thread. A store leaves out repeated registers.
     pub(super) fn shared_access(
         &mut self,
         access: &Layout,
@@ -123,7 +126,7 @@ impl Lower<'_, '_> {
         self.at_entry().mul_imm(base, bytes as i64)
     }
 
-    /// Stores a fragment; `guard`: the threads that do.
+    /// Stores a fragment; `guard` selects the storing threads.
     pub(super) fn store_fragment(
         &mut self,
         x: machine::Value,
@@ -177,7 +180,7 @@ impl Lower<'_, '_> {
             };
             let ty = if count == 1 { Ty::B32 } else { Ty::frag(count.into()) };
             let new = NewInst::new(op, &[base], &[ty]).attr(Attr::PlaceMem { place, count });
-            // Bytes of a register that is not filled are nobody's.
+            // The remaining bytes of a partly filled register are undefined.
             let filled = if a.bytes == 1 { a.elements().max(4) } else { a.elements() };
             let first = parts.len() as u16 * filled as u16;
             place_of.extend(registers.into_iter().zip(first..));
@@ -220,7 +223,7 @@ impl Lower<'_, '_> {
         self.repeat(Opcode::ShrU32, Attr::None, &[register, (by, IndexMap::Whole)], 1)
     }
 
-    /// 16-bit elements that each have a register, packed in pairs in the table's order.
+    /// Packs 16-bit elements, each in its own register, in pairs in the table's order.
     pub(super) fn pair_cells(&mut self, x: machine::Value, table: &[u16]) -> machine::Value {
         let side = |odd: usize| IndexMap::Table(table.chunks(2).map(|p| p[odd.min(p.len() - 1)]).collect());
         let both = self.at().imm(PAIR_LOW);
@@ -228,7 +231,7 @@ impl Lower<'_, '_> {
         self.repeat(Opcode::Prmt, Attr::None, &args, table.len().div_ceil(2) as u16)
     }
 
-    /// Elements of a fragment in another order. Those that fill no whole registers leave the last one part full.
+    /// Elements of a fragment in another order. The last register may be partly full.
     pub(super) fn pick_elements(
         &mut self,
         x: machine::Value,
@@ -252,8 +255,7 @@ impl Lower<'_, '_> {
         Ok(self.at().value(NewInst::new(Opcode::Join, &parts, &[Ty::frag(regs)])))
     }
 
-    /// One register from elements that lie in several: permutations of the bytes of what is there and of the
-    /// next register.
+    /// One register from elements in several: permutes the bytes of the result so far and of the next register.
     fn gather_bytes(&mut self, x: machine::Value, elements: &[u16], packed: u16) -> machine::Value {
         let width = 4 / packed;
         let mut sources: Vec<u16> = elements.iter().map(|e| e / packed).collect();

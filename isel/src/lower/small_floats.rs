@@ -1,4 +1,4 @@
-//! Floats of fewer than 8 bits as halves.
+//! Small floats: floats of fewer than 8 bits become halves.
 //!
 //! ```text
 //!  f6e3m2   ..........seeemm    <<10 and a mask   s.............. (bit 15)
@@ -7,7 +7,7 @@
 //!  product with 2^12: exact, subnormals of the narrow type are subnormals of the half
 //! ```
 //!
-//! Numbers whose exponent has at most 4 bits: all of them are halves. (Tilus, section 7.)
+//! The exponent has at most 4 bits, so every number is exact as a half. (Tilus, section 7.)
 
 use super::Lower;
 use super::narrow::Source;
@@ -21,7 +21,7 @@ const HALF: (u32, i32) = (10, 15);
 const AND_OR: i64 = 0xea;
 
 impl Lower<'_, '_> {
-    /// Two elements of `exponent` and `mantissa` bits, each in the low bits of a half, as halves.
+    /// Converts two elements, each in the low bits of a half, to halves.
     pub(super) fn small_float_pair(
         &mut self,
         s: &mut Source,

@@ -1,4 +1,8 @@
-//! Tiles that come to registers through a ring: asynchronous copies, and the threads' reads of a full stage.
+//! Staged loads: asynchronous copies fill a stage of a ring, and threads read the full stage into registers.
+//!
+//! ```text
+//!  tensor copy or bulk copy ─► stage in shared memory ─ (await) ─► wide reads ─► fragment
+//! ```
 
 use super::plain::Access;
 use super::{Low, Lower};
@@ -22,15 +26,15 @@ const ALIGN: u32 = 128;
 /// Alignment of a stage that one does.
 const SWIZZLE_ALIGN: u32 = 1024;
 
-/// Elements outside a view that are not what a copy leaves there.
+/// Elements outside a view whose fill differs from what a copy writes.
 struct Outside {
     access: Access,
     fill: f64,
-    /// Elements that lie inside together.
+    /// Elements that share one bounds check.
     together: u64,
 }
 
-/// Into how long aligned runs of numbers that follow each other all of them fall: a power of two.
+/// The length of the aligned runs that the numbers consist of: a power of two.
 fn following(all: &[u64]) -> u64 {
     let runs = |n: usize| {
         let run = |c: &[u64]| c[0].is_multiple_of(n as u64) && c.iter().zip(c[0]..).all(|(a, b)| *a == b);
@@ -90,7 +94,7 @@ impl Lower<'_, '_> {
         Ok(event)
     }
 
-    /// A unit of a packed array: units of a row of tiles follow each other, then the next row's.
+    /// A unit of a packed array. Units of one row of tiles are contiguous, then those of the next row.
     fn stage_unit(
         &mut self,
         inst: Inst,
@@ -110,7 +114,7 @@ impl Lower<'_, '_> {
         let up = self.at().add_imm(view.extents[1], columns - 1);
         let wide = self.at().imm(columns);
         let across = self.at().int(Opcode::DivU32, up, wide);
-        // Indices are multiples of the tile: a row's share of a row of tiles is a whole number of bytes.
+        // Indices are multiples of the tile, so one row's share of a row of tiles is a whole number of bytes.
         let row_bytes = self.at().mul_imm(across, columns * i64::from(bits) / 8);
         let column_bytes = self.at().imm(rows * i64::from(bits) / 8);
         let at = self.at().op(Opcode::MadWideS32, &[row, row_bytes, view.base], Ty::B64);
@@ -123,7 +127,7 @@ impl Lower<'_, '_> {
         Ok(Some(self.at().value(new)))
     }
 
-    /// A row's share of a row of tiles must be a step.
+    /// The bytes of one row's share of a row of tiles must fit in a step.
     fn limit_row(&mut self, view: Value, columns: u32) -> Result<()> {
         let (k, bits) = (self.k, self.k.ty(view).elem().bits());
         let extent = Window::of(k, view).and_then(|w| launch_expr(k, w.extent(k, *w.kept.get(1)?)));
@@ -135,7 +139,7 @@ impl Lower<'_, '_> {
         self.limit(bytes, format!("a packed row of `{name}` in bytes"))
     }
 
-    /// The manifest says how the argument is packed.
+    /// Writes the packing of the argument to the manifest.
     fn packed_argument(&mut self, view: Value, tile: [u32; 2], digits: &[PackingDigit]) -> Result<()> {
         let k = self.k;
         let def = k.def(view).filter(|&d| matches!(k.insts[d].op, Op::View { strided: false, .. }));
@@ -154,13 +158,13 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
-    /// Whether a load is made once and its parts are read where they are used.
+    /// Whether a load stays in shared memory and each use reads its part.
     pub(super) fn is_kept(&self, load: Inst) -> bool {
         let tensor = self.plan.staged.get(&load).is_some_and(|s| matches!(s.fill, StagedFill::Tensor { .. }));
         tensor && self.k.attrs[load].in_parts && self.k.blocks[self.k.entry].insts.contains(&load)
     }
 
-    /// Waits for what is kept, each for itself: others may wait for it again.
+    /// Awaits the kept loads, each by its own await, since others may await it again.
     pub(super) fn await_kept(&mut self, loads: &[Inst]) {
         let kept = loads.iter().filter(|&&load| self.is_kept(load));
         let events: Vec<machine::Value> = kept.filter_map(|load| self.filled.get(load)?.1).collect();
@@ -169,7 +173,7 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// Reads a full stage into registers, unless its parts are read where they are used.
+    /// Reads a full stage into registers, unless each use reads its part.
     pub(super) fn read_stage(&mut self, inst: Inst) -> Result<()> {
         let (k, result) = (self.k, self.k.result(inst));
         let Some(staged) = self.plan.staged.get(&inst) else { return Ok(()) };
@@ -198,7 +202,7 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
-    /// Reads what an instruction needs of stages whose parts are read where they are used; gives what it has read.
+    /// Reads the parts of stages that an instruction needs. Returns the values that it read.
     pub(super) fn read_used(&mut self, inst: Inst) -> Result<Vec<Inst>> {
         let k = self.k;
         if matches!(k.insts[inst].op, Op::Slice(_)) {
@@ -213,7 +217,7 @@ impl Lower<'_, '_> {
         Ok(loads)
     }
 
-    /// Reads the part of a full stage that begins at `from`.
+    /// Reads the part of a full stage that starts at `from`.
     pub(super) fn read_part_of(&mut self, load: Inst, part: Value, from: &[u64]) -> Result<()> {
         let (k, plan) = (self.k, self.plan);
         let (whole, own) = (plan.layout(k, k.result(load))?, plan.layout(k, part)?);
@@ -221,7 +225,7 @@ impl Lower<'_, '_> {
         self.read_elements(load, part, &table.into_iter().map(u64::from).collect::<Vec<_>>())
     }
 
-    /// Reads what lies in a full stage, by the registers in which a thread would hold all of it.
+    /// Reads elements of a full stage, numbered by the registers of the whole tile.
     fn read_elements(&mut self, inst: Inst, result: Value, registers: &[u64]) -> Result<()> {
         let (k, plan) = (self.k, self.plan);
         let (Some(staged), Some(&(buffer, _))) = (plan.staged.get(&inst), self.filled.get(&inst)) else {
@@ -255,7 +259,7 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
-    /// Where elements outside a view are something else than what copies fill in.
+    /// The elements outside a view whose fill differs from what copies write.
     fn outside(&mut self, inst: Inst, staged: &Staged, layout: &Layout) -> Result<Option<Outside>> {
         let view = self.k.args(inst)[0];
         let fill = Window::of(self.k, view).map_or(0.0, |w| w.fill(self.k));

@@ -1,5 +1,4 @@
-//! Operands of products that threads write to shared memory, from registers: tiles whose facts forbid tensor copies, and
-//! what is computed.
+//! Operands that threads write to shared memory: loaded tiles whose facts forbid tensor copies, and computed tiles.
 //!
 //! ```text
 //!  load ─► registers ─┐
@@ -18,15 +17,15 @@ use warplift_ir::machine::{self, Attr, Buffer, BufferData, BufferKind, Guard, In
 use warplift_ir::target::Opcode;
 use warplift_ir::tile::Inst;
 
-/// Bits that one store moves at most.
+/// Limit on the bits of one store.
 const STORE_BITS: u32 = 128;
 
 impl Lower<'_, '_> {
-    /// A load whose facts forbid tensor copies, by way of registers.
+    /// A load whose facts forbid tensor copies: it goes through registers.
     pub(super) fn lower_thread_fill(&mut self, inst: Inst, tile: &SharedTile) -> Result<()> {
         let result = self.k.result(inst);
         let bits = self.k.ty(result).elem().bits();
-        // A thread holds runs that fill a register at least, and two elements: few stores.
+        // A thread holds runs of at least a register and two elements, so there are few stores.
         let least = (32 / bits).max(2);
         let vector = vector_elements(self.k, inst, result).max(least).min(STORE_BITS / bits);
         let layout = blocked(&extents(self.k, result), tile.inner_dim, vector, warps(self.k, inst))
@@ -51,7 +50,7 @@ impl Lower<'_, '_> {
         self.fill_shared(inst, tile, x, &layout, most)
     }
 
-    /// Fills a tile's buffer from a fragment, by stores of so many elements at most.
+    /// Fills a tile's buffer from a fragment, by stores of at most `most` elements.
     fn fill_shared(
         &mut self,
         inst: Inst,
@@ -96,7 +95,7 @@ impl Lower<'_, '_> {
         if vector as u32 * bytes < 4 && !half_register {
             return self.error("elements narrower than a register do not lie together in shared memory");
         }
-        // What several threads or registers hold is stored once: two writers of one place would race.
+        // An element that several threads or registers hold is stored once: two writers of one place would race.
         let guard = self.owner(to).map(|pred| Guard { pred, negated: false });
         let replicated = to.replicated(Axis::Reg);
         for (i, e) in (0..to.in_extent(Axis::Reg)).step_by(vector as usize).enumerate() {

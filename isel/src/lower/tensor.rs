@@ -1,4 +1,10 @@
-//! Tensor copies, tensor products, and results staged through shared memory.
+//! Tensor copies, warpgroup MMAs, and stores that are staged through shared memory.
+//!
+//! ```text
+//!  load  ─► cp.async.bulk.tensor, one for each slab ─► smem
+//!  mma   ─► wgmma over atoms and k-steps, one event
+//!  store ─► stmatrix ─► staging buffer ─► cp.async.bulk.tensor
+//! ```
 
 use super::{Low, Lower};
 use crate::facts::launch_expr;
@@ -16,7 +22,7 @@ use warplift_ir::target::Opcode;
 use warplift_ir::tile::{Inst, Value};
 use warplift_ir::types::Elem;
 
-/// Bytes that the L2 fetches together for a tensor copy whose rows are shorter.
+/// Bytes that the L2 fetches at once for a tensor copy with shorter rows.
 const PROMOTION: u32 = 256;
 /// Rows of a warp's stripe of an accumulator.
 const STRIPE: u32 = 16;
@@ -33,7 +39,7 @@ impl Lower<'_, '_> {
         self.tensor_map_of(view, inner_dim, box_dims, swizzle, 1)
     }
 
-    /// The same with so many elements counted as one (they fill an unsigned integer of 8 to 64 bits).
+    /// The same with `unit` elements counted as one; they fill an unsigned integer of 8 to 64 bits.
     pub(super) fn tensor_map_of(
         &mut self,
         view: Value,
@@ -81,7 +87,7 @@ impl Lower<'_, '_> {
                 .chain(window.fixed.iter().map(|_| 1))
                 .collect(),
             swizzle,
-            // Rows that fill whole lines of the L2 gain nothing by fetching more (a copy of long ones loses a hundredth).
+            // Rows of whole L2 lines gain nothing by fetching more: a copy of long rows is one percent slower.
             l2_promotion: if row_bytes < PROMOTION { PROMOTION } else { 0 },
         };
         for e in &map.dims {
@@ -138,7 +144,7 @@ impl Lower<'_, '_> {
         fixed.iter().map(|&(_, v)| self.scalar(v)).collect()
     }
 
-    /// A tile product. By warpgroups: one `wgmma` row repeated over atoms and k-steps, awaited at once.
+    /// An MMA of tiles. By warpgroups: one `wgmma` row repeated over atoms and k-steps, with one await.
     pub(super) fn lower_product(&mut self, inst: Inst) -> Result<()> {
         let (k, plan) = (self.k, self.plan);
         if let Some(p) = plan.warp_products.get(&inst) {
@@ -203,7 +209,7 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// Each warp writes its stripes to its part of a staging buffer, then copies them out.
+    /// Each warp writes its stripes to its part of a staging buffer, then stores them by tensor copies.
     fn store_bulk(&mut self, inst: Inst, value: Value, s: &Stripes) -> Result<()> {
         let k = self.k;
         let x = self.materialize(value, value)?;

@@ -1,4 +1,8 @@
-//! Tiles in registers: elementwise operations are one row repeated over the fragment.
+//! Tiles in registers: an elementwise operation is one row, repeated over the fragment.
+//!
+//! ```text
+//!  y = x + b     ─►     y : frag[32] = add.f32 [x[i], b[i / 2]]      one instruction, an index map for each operand
+//! ```
 
 use super::bytes::is_to_bytes;
 use super::half::PAIR_LOW;
@@ -49,7 +53,7 @@ impl Lower<'_, '_> {
         self.at().value(NewInst::new(op, &values, &[Ty::frag(regs)]).attr(attr).maps(maps))
     }
 
-    /// An elementwise row: once for each register of the operands where all are broadcast alike.
+    /// An elementwise row: once for each distinct register, if all operands have the same broadcast.
     pub(super) fn elementwise(
         &mut self,
         result: Value,
@@ -293,7 +297,7 @@ impl Lower<'_, '_> {
                 let wide = if is_half(from) { self.unpack(from, x, regs) } else { x };
                 self.repeat(row, Attr::None, &[(wide, IndexMap::EACH)], regs)
             }
-            // Integers that f32 rounds are beyond f16.
+            // Integers that f32 rounds are out of the range of f16.
             (Elem::Int(32) | Elem::Uint(32), Elem::F16) => {
                 let row = if from.is_signed() { Opcode::F32FromS32 } else { Opcode::F32FromU32 };
                 let wide = self.repeat(row, Attr::None, &[(x, IndexMap::EACH)], 2 * regs);
@@ -307,7 +311,7 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
-    /// Halves of one kind as halves of the other, by way of f32.
+    /// Converts 16-bit floats of one type to the other, through f32.
     pub(super) fn repack(&mut self, from: Elem, x: machine::Value, to: Elem, regs: u16) -> machine::Value {
         let wide = self.unpack(from, x, regs * 2);
         self.narrowed(wide, to, regs)
@@ -327,7 +331,7 @@ impl Lower<'_, '_> {
         self.interleave(&[low, high], regs)
     }
 
-    /// A register full of an element; halves are twice in theirs wherever they come from.
+    /// A register filled with an element; a 16-bit element fills both halves.
     fn side_by_side(&mut self, elem: Elem, r: machine::Value) -> Result<machine::Value> {
         let bits = elem.bits();
         if bits >= 32 || is_half(elem) || elem == Elem::Bool {
@@ -341,7 +345,7 @@ impl Lower<'_, '_> {
         Ok(self.at().mul_imm(one, i64::from((u32::MAX / ones) as i32)))
     }
 
-    /// The low halves that pairs were just put together from, each in a register of its own.
+    /// The low halves of pairs that were just packed, each in a register of its own.
     fn put_together(&mut self, pairs: machine::Value, regs: u16) -> Option<machine::Value> {
         let def = |f: &machine::Func<'_>, v| f.def(v).map(|i| (f.insts[i].op, f.insts[i].args.to_vec()));
         let parts = match def(&self.func, pairs)? {
@@ -378,7 +382,7 @@ impl Lower<'_, '_> {
         let ty = Ty::frag(table.len() as u16);
         let run = table.windows(2).all(|w| w[1] == w[0] + 1);
         match table.first() {
-            // A run is a free view; any other order is written out.
+            // A run is a free view; any other order takes moves.
             Some(&first) if run => {
                 let new = NewInst::new(Opcode::Slice, &[x], &[ty]).attr(Attr::Imm(first.into()));
                 self.at().value(new)
@@ -390,7 +394,7 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// A tile whose element at `at` is the operand's element at `source(at)`: registers in another order.
+    /// A tile whose element at `at` is the operand's element at `source(at)`: the registers in another order.
     fn tile_view(&mut self, result: Value, arg: Value, source: impl Fn(&[u64]) -> Vec<u64>) -> Result<()> {
         if let Some(Low::Splat(s)) = self.env.get(&arg).cloned() {
             self.env.insert(result, Low::Splat(s));
@@ -422,8 +426,8 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
-    /// For each register element of `to`, the register element of `from` that holds its source, which the
-    /// same thread must hold.
+    /// For each register element of `to`, the register element of `from` that holds its source. The same thread must
+    /// hold both.
     pub(super) fn element_table(
         &self,
         from: &Layout,
@@ -457,7 +461,7 @@ impl Lower<'_, '_> {
         Ok(table)
     }
 
-    /// Halves that part, each pair from where its two stand; equal pairs (a broadcast) are made once.
+    /// Packs new pairs of halves from their sources; equal pairs (a broadcast) are packed once.
     fn pick_halves(&mut self, elem: Elem, arg: Value, table: &[u16]) -> Result<Low> {
         if elem.bits() == 8 {
             let x = self.materialize(arg, arg)?;
@@ -522,13 +526,13 @@ impl Lower<'_, '_> {
     }
 }
 
-/// A table of elements as one of registers; `None` where what shares registers would part: the elements of
-/// one, or for widths that do not divide 32 the least run of elements that fills whole registers.
+/// A table of elements as a table of registers; `None` if elements of one register would be separated. For widths
+/// that do not divide 32, that is the least run of elements that fills whole registers.
 fn register_table(elem: Elem, table: &[u16]) -> Option<Vec<u16>> {
     let bits = if elem == Elem::Bool { 32 } else { elem.bits().min(32) };
     let n = (32 >> bits.trailing_zeros().min(5)) as usize;
     let registers = (n * bits as usize / 32) as u16;
-    // The last register of bytes or halves may be part full.
+    // The last register of bytes or halves may be partly full.
     let enough = |w: &[u16]| w.len() == n || registers == 1;
     let whole = |w: &[u16]| {
         enough(w) && usize::from(w[0]).is_multiple_of(n) && w.windows(2).all(|p| p[1] == p[0] + 1)

@@ -1,9 +1,9 @@
-//! Versions of tiles become instructions: where the plan notes that a use or a result has a layout of its own,
-//! a `rearrange` between the two layouts is written; what any layout fits for nothing is made again.
+//! Versions: the plan notes that a use or a result has a layout of its own. This pass writes a `rearrange` between
+//! the two layouts, or rematerializes the tile.
 //!
 //! ```text
 //!  y = f(x)      uses[(f, 0)] = B     ─►   x' = rearrange x : A to B      y = f(x')
-//!                again[(f, 0)] = [x]  ─►   x' = what x is, in layout B    y = f(x')
+//!                remat[(f, 0)] = [x]  ─►   x' = x computed in layout B    y = f(x')
 //!                made[y] = C          ─►   y' = f(x')   y = rearrange y' : C to B
 //! ```
 
@@ -13,7 +13,7 @@ use warplift_ir::entity::EntityList;
 use warplift_ir::layout::Layout;
 use warplift_ir::tile::{Block, Inst, Kernel, Op, Value, ValueDef};
 
-/// The kernel and plan with every conversion written out.
+/// Returns the kernel and plan with every conversion as an instruction.
 pub fn do_versions(k: &Kernel, plan: &Plan) -> (Kernel, Plan) {
     let mut v = Versions { original: k, k: k.clone(), plan: plan.clone(), known: FxHashMap::default() };
     let blocks: Vec<Block> = k.blocks.keys().collect();
@@ -27,7 +27,7 @@ struct Versions<'k> {
     original: &'k Kernel,
     k: Kernel,
     plan: Plan,
-    /// Versions made so far in the block at hand.
+    /// The versions of the current block so far.
     known: FxHashMap<(Value, Layout), Value>,
 }
 
@@ -83,7 +83,7 @@ impl Versions<'_> {
         self.k.insts[inst].args = args;
     }
 
-    /// A tile made again in a layout, from what was made again before it.
+    /// Rematerializes a tile in a layout, from operands that are already rematerialized.
     fn rematerialize(
         &mut self,
         beside: Inst,
@@ -107,7 +107,7 @@ impl Versions<'_> {
         self.known.insert((tile, layout), version);
     }
 
-    /// The instruction makes a new value, of which its result becomes a conversion.
+    /// The instruction defines a new value; its old result becomes a conversion of it.
     fn result_of(&mut self, inst: Inst, n: usize, layout: Layout, list: &mut Vec<Inst>) {
         let v = self.k.results(inst)[n];
         let def = ValueDef::Result(inst, n as u32);
@@ -126,7 +126,7 @@ impl Versions<'_> {
         list.push(made);
     }
 
-    /// An instruction beside another one, with a result of the same type as a value.
+    /// Inserts an instruction beside another one, with a result of the type of a value.
     fn make(&mut self, beside: Inst, op: Op, args: &[Value], like: Value) -> Inst {
         let (ty, loc) = (self.k.ty(like), self.k.insts[beside].loc);
         let made = self.k.make_inst(op, args, &[ty], &[], loc);

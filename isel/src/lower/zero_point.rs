@@ -1,5 +1,5 @@
-//! Left operands of products that are fields less a constant: the fields are multiplied as they stand in their registers, and
-//! the constant apart from them.
+//! Zero points are factored out of the MMA: a left operand is fields less a constant. The fields are multiplied as
+//! they are in their registers, and the constant is multiplied by an MMA of its own.
 //!
 //! ```text
 //!  sum over k of (q - z) x   =   2^24 ( sum of (2^-24 q) x   +   sum of (-2^-24 z) x )
@@ -7,15 +7,15 @@
 //!                                            └ the bits of q in a half: one mask, and no difference
 //! ```
 //!
-//! An integer in the low bits of an f16 is a subnormal number, which tensor cores multiply exactly, and f32 sums exactly as far
-//! as it sums at all; a field that stands higher is so much more, rows of one half of an atom alike. The power of two goes
-//! where it costs least (`defer_scale`).
+//! An integer in the low bits of an f16 is a subnormal number. Tensor cores multiply it exactly, and f32 accumulates
+//! it as exactly as any other number. A field at a higher bit is larger by that power of two, the same for all rows
+//! of one half of an atom. The power of two is applied where it costs the least (`defer_scale`).
 //!
-//! Where `z` is not the same in all rows, sums of `x` alone take its place, and each row multiplies them by its own.
+//! If `z` differs between rows, the second MMA sums `x` alone, and each row multiplies that sum by its own `z`.
 //!
-//! The product of what is constant is one of `mma.sync`, whose sums lie in registers as those of `wgmma` do. It is worth its
-//! cycles only if the schedule finds that all warps make the same (`sched::alike`); where it does not, all is compiled again
-//! without this (Tilus, section 7; that sums correct zero points is common in integer kernels.)
+//! The constant's MMA is an `mma.sync`: its accumulators have the register layout of `wgmma`. It pays only if the
+//! schedule finds that it is identical in every warp (`sched::dedup_mma`). If not, the kernel is compiled again
+//! without this optimization (Tilus, section 7; correcting zero points by sums is common in integer kernels).
 
 use super::Lower;
 use super::narrow::{Half, bit_offset, is_narrow, offset};
@@ -32,19 +32,20 @@ use warplift_ir::types::Elem;
 
 /// The least power of two of an f16.
 const LEAST: i32 = -24;
-/// What operands are less than integers of so few bits at most, so that halves hold the difference.
+/// Limit on the zero point, so that halves hold the difference.
 const MOST_LESS: f64 = 768.0;
-/// Columns of a product at most: with 32, to load what is handed on costs what it spares (measured).
+/// Limit on the columns of an MMA. With 32 columns, loading the handed-over sums costs as much as it saves
+/// (measured).
 const MOST_COLUMNS: u32 = 16;
-/// Bits of an integer at most: kernels with wider ones wait for memory.
+/// Limit on the bits of an integer: kernels with wider ones are bound by memory.
 const MOST_BITS: u32 = 4;
-/// Depth of a product at least: what is handed on costs each thread two loads, a wait and sums that do not begin at zero
+/// Least depth of an MMA. A hand-over costs each thread two loads, a wait, and accumulators that do not start at zero
 /// (measured: 3% less time with 64, 8 to 13% more with 32).
 const LEAST_DEPTH: u32 = 64;
-/// Registers of a step of a left operand's atom: rows of its upper half, of its lower half, and both again.
+/// Registers of one k-step of a left operand's atom: rows of its upper half, of its lower half, and both again.
 const A_REGISTERS: u16 = 4;
 
-/// What operands are less than the integers they come from.
+/// The zero point: what is subtracted from the integers.
 #[derive(Clone, Copy, PartialEq)]
 enum ZeroPoint {
     /// The same everywhere.
@@ -53,37 +54,38 @@ enum ZeroPoint {
     Rows(Value),
 }
 
-/// By what a constant's product is known: block, constants, and loads with the steps of their depth.
+/// The key of a constant's MMA: block, constants, and loads with the steps of their depth.
 pub(super) type Key = (machine::Block, [u16; 2], Vec<(Inst, Range<u32>)>);
 
-/// Products one after the other into the same sums, that begin at zero, with left operands of this kind.
+/// A chain: MMAs one after the other into the same accumulators, which start at zero, with left operands of this
+/// kind.
 #[derive(Clone)]
 pub(super) struct Chain {
     products: Vec<Inst>,
-    /// Of each product: the operand, and the integers that it comes from.
+    /// For each MMA: the operand, and its integers.
     operands: Vec<(Value, Value)>,
     zero_point: ZeroPoint,
-    /// How high fields stand: in rows of an atom's upper half, and in those of its lower half.
+    /// The bit offset of fields, in rows of an atom's upper half and of its lower half.
     bit_offset: [u32; 2],
 }
 
 impl Chain {
-    /// What the sums are to be multiplied by, in rows of each half of an atom.
+    /// The factor that the accumulators lack, in rows of each half of an atom.
     pub(super) fn powers(&self) -> [f32; 2] {
         self.bit_offset.map(|r| 2f32.powi(-LEAST - r as i32))
     }
 
-    /// The product that leaves all sums.
+    /// The last MMA of the chain.
     pub(super) fn last(&self) -> Inst {
         self.products[self.products.len() - 1]
     }
 
-    /// Whether fields are all that there is.
+    /// Whether there is no zero point.
     fn is_whole(&self, offset: f64) -> bool {
         matches!(self.zero_point, ZeroPoint::Constant(c) if c + offset == 0.0)
     }
 
-    /// What is multiplied apart, in units of the fields of either half; `None` where an f16 is not exact.
+    /// The factored-out constant, in units of the fields of either half; `None` if an f16 is not exact.
     fn constants(&self, elem: Elem) -> Option<[u16; 2]> {
         let factor = match self.zero_point {
             ZeroPoint::Constant(c) => -(offset(elem) + c),
@@ -99,7 +101,7 @@ impl Chain {
 }
 
 impl Lower<'_, '_> {
-    /// All such chains of the kernel.
+    /// All chains of the kernel.
     pub(super) fn find_zero_points(&self) -> Vec<Chain> {
         let k = self.k;
         if !self.plan.ways.zero_point
@@ -121,13 +123,13 @@ impl Lower<'_, '_> {
         chains.into_iter().zip(shared).filter(|c| !c.1).map(|c| c.0).collect()
     }
 
-    /// The load of a chain's integers. Of two products of the same fields ptxas makes these once, and holds them all from one to
-    /// the other: it serialises both for want of registers (measured).
+    /// The load of a chain's integers. If two MMAs use the same fields, ptxas computes these once and keeps them live
+    /// from one MMA to the other; then it serializes both for lack of registers (measured).
     fn fields_of(&self, chain: &Chain) -> Option<Inst> {
         loaded(self.k, chain.operands[0].1).map(|l| l.load)
     }
 
-    /// The chain that begins with a product, if it is one.
+    /// The chain that starts with an MMA, if there is one.
     fn chain_from(&self, body: Block, first: Inst) -> Option<Chain> {
         let k = self.k;
         let mut products = vec![first];
@@ -157,7 +159,7 @@ impl Lower<'_, '_> {
         chain.constants(elem).map(|_| chain)
     }
 
-    /// The product that goes on with the sums of another, if nothing else reads them.
+    /// The MMA that continues the accumulators of another one, if nothing else reads them.
     fn next_product(&self, body: Block, product: Inst) -> Option<Inst> {
         let (k, sums) = (self.k, self.k.result(product));
         let mut users = k.insts.keys().filter(|&i| k.args(i).contains(&sums));
@@ -166,8 +168,8 @@ impl Lower<'_, '_> {
         (goes_on && k.blocks[body].insts.contains(&next)).then_some(next)
     }
 
-    /// Whether tensor copies bring a product's right operand in the same block, anew for each iteration, and before the first
-    /// product of its chain.
+    /// Whether tensor copies load an MMA's right operand in the same block, once for each iteration, and before the
+    /// first MMA of its chain.
     fn is_brought(&self, body: Block, first: Inst, product: Inst) -> bool {
         let Some(right) = loaded(self.k, self.k.args(product)[2]) else { return false };
         let copied = self.plan.shared.get(&right.load).is_some_and(|t| t.fill == Fill::Tma);
@@ -175,7 +177,7 @@ impl Lower<'_, '_> {
         copied && before.any(|&i| i == right.load)
     }
 
-    /// The integers behind the left operand of a product of this kind, and what is taken from them.
+    /// The integers behind a left operand of this kind, and their zero point.
     fn integers(&self, product: Inst) -> Option<(Value, ZeroPoint)> {
         let k = self.k;
         let p = self.plan.products.get(&product)?;
@@ -197,8 +199,8 @@ impl Lower<'_, '_> {
         (held && narrow).then_some((from, zero_point))
     }
 
-    /// How high the fields of an operand stand, in registers of rows of an atom's upper half and of its lower half, which
-    /// take turns; `None` where that is not all.
+    /// The bit offset of an operand's fields. Registers alternate between rows of an atom's upper half and of its
+    /// lower half. `None` if the offsets do not follow this pattern.
     fn bit_offset_by_half(&self, to: Value, from: Value) -> Option<[u32; 2]> {
         let [a, b] = [from, to].map(|v| self.plan.layouts[v].as_ref());
         let table = self.element_table(a?, b?, <[u64]>::to_vec).ok()?;
@@ -209,7 +211,7 @@ impl Lower<'_, '_> {
         each.chunks(2).all(|c| c == halves).then_some(halves)
     }
 
-    /// An operand of a chain, as fields alone; whether it was one.
+    /// Lowers an operand of a chain to plain fields. Returns whether it was one.
     pub(super) fn tile_zero_point(&mut self, result: Value) -> Result<bool> {
         let operands = self.zero_points.iter().flat_map(|c| &c.operands);
         let Some(&(_, from)) = operands.into_iter().find(|o| o.0 == result) else { return Ok(false) };
@@ -218,8 +220,8 @@ impl Lower<'_, '_> {
         Ok(true)
     }
 
-    /// The sums that a product begins with, if it is the first of a chain: the same for every atom of rows, or times what each
-    /// row is less.
+    /// The accumulators that the first MMA of a chain starts with: the same for every atom of rows, or scaled by the
+    /// zero point of each row.
     pub(super) fn begin_zero_point(&mut self, inst: Inst) -> Result<Option<machine::Value>> {
         let Some(chain) = self.zero_points.iter().find(|c| c.products[0] == inst).cloned() else {
             return Ok(None);
@@ -240,10 +242,10 @@ impl Lower<'_, '_> {
         Ok(Some(self.repeat(Opcode::MulF32, Attr::None, &args, regs)))
     }
 
-    /// The constant's product for one atom of rows; of chains that multiply the same by the same, the first one's.
+    /// The constant's MMA for one atom of rows. Chains with the same factors share the first one's.
     fn zero_point_sum(&mut self, chain: &Chain) -> Result<machine::Value> {
         let k = self.k;
-        // What it was found by.
+        // The key under which it was found.
         let constants = chain.constants(k.ty(chain.operands[0].1).elem()).unwrap_or_default();
         let rights = chain.products.iter().map(|&p| self.right_matrices(p)).collect::<Result<Vec<_>>>()?;
         let loads = chain.products.iter().filter_map(|&p| Some(loaded(k, k.args(p)[2])?.load));
@@ -258,7 +260,7 @@ impl Lower<'_, '_> {
         let zero = self.at_entry().imm(0);
         let new = NewInst::new(Opcode::Mov, &[zero], &[ty]).maps([IndexMap::Whole].into_iter().collect());
         let mut sums = self.at().value(new);
-        // Each step's operand is read under the product of the one before.
+        // Each step's operand is read during the MMA of the step before.
         let mut ready: Option<machine::Value> = None;
         let steps = rights.iter().flat_map(|(m, steps)| steps.clone().map(move |s| (m, s)));
         for next in steps.map(Some).chain([None]) {
@@ -272,7 +274,7 @@ impl Lower<'_, '_> {
         Ok(sums)
     }
 
-    /// The negative of what each row of a product's left operand is less than its fields, for both halves of every atom.
+    /// The negative zero point of each row of a left operand, for both halves of every atom.
     fn rows_of(&mut self, product: Inst, offset: f64) -> Result<machine::Value> {
         let (k, p) = (self.k, &self.plan.products[&product]);
         let atom = p.k_steps as u16 * A_REGISTERS;
@@ -291,7 +293,7 @@ impl Lower<'_, '_> {
         Ok(self.repeat(Opcode::SubF32, Attr::None, &args, regs))
     }
 
-    /// An atom's rows of two constants, along the whole depth: made once at entry.
+    /// An atom whose rows hold two constants along the whole depth, computed once at entry.
     fn constant_fragment(&mut self, halves: [u16; 2]) -> machine::Value {
         let words =
             halves.map(|h| self.at_entry().imm(i64::from((u32::from(h) << 16 | u32::from(h)) as i32)));
@@ -300,8 +302,8 @@ impl Lower<'_, '_> {
     }
 }
 
-/// What is taken from an operand: a constant, or halves of which a row has only one. Whole numbers whose differences from the
-/// integers halves hold: others would be rounded.
+/// The zero point of an operand: a constant, or halves of which each row has one. It must be an integer whose
+/// difference from the fields is exact in halves.
 fn zero_point_of(k: &Kernel, v: Value) -> Option<ZeroPoint> {
     if let Some(c) = constant(k, v) {
         return (c.fract() == 0.0 && c.abs() <= MOST_LESS).then_some(ZeroPoint::Constant(c));
@@ -312,13 +314,13 @@ fn zero_point_of(k: &Kernel, v: Value) -> Option<ZeroPoint> {
     match k.insts[def].op {
         Op::Cast if column && from.is_some_and(|e| e.is_int() && e.bits() <= 8) => Some(ZeroPoint::Rows(v)),
         Op::Broadcast => zero_point_of(k, k.args(def)[0]),
-        // A part of the depth has all rows.
+        // A slice along the depth has all rows.
         Op::Slice(_) if extents(k, v)[0] == extents(k, k.args(def)[0])[0] => zero_point_of(k, k.args(def)[0]),
         _ => None,
     }
 }
 
-/// The half of an atom whose rows a register of its sums is of: two columns, then the same below.
+/// The half of an atom that an accumulator register belongs to: two columns of the upper half, then two of the lower.
 pub(super) fn half_of(register: u16) -> u16 {
     register / 2 % 2
 }

@@ -1,5 +1,10 @@
-//! Wide stores in chunks, so that a small staging buffer suffices and the chunks can be spread in time:
-//! of columns where warpgroups (or warps) hold rows together, of rows where warps share the columns.
+//! Chunks: a wide store becomes several narrow ones. A small staging buffer then suffices, and the chunks can be
+//! spread in time. Chunks are of columns if the rows of a warpgroup (or warp) are contiguous, of rows if warps share
+//! the columns.
+//!
+//! ```text
+//!  store c[i, j], x : 128 x 256   ─►   store c[i, j], x[.., 0..64]   store c[i, j + 64], x[.., 64..128]   ..
+//! ```
 
 use super::sink::{Stops, TilePart, do_dead, has_operands};
 use crate::operand::WARP_ATOM;
@@ -7,10 +12,10 @@ use crate::variant::MmaVariant;
 use rustc_hash::FxHashMap;
 use warplift_ir::tile::{Epilogue, Inst, Kernel, Mapping, Op};
 
-/// Bytes of a row that one tensor copy stores: the swizzle spans, the widest first.
+/// Bytes of a row in one tensor copy: the swizzle spans, the widest first.
 const SPANS_BYTES: [u32; 3] = [128, 64, 32];
 
-/// One chunk after the other along a dimension, counted from the last one.
+/// Chunks along a dimension, which is counted from the last one.
 #[derive(Clone, Copy)]
 struct Chunks {
     back: usize,
@@ -18,7 +23,7 @@ struct Chunks {
     count: u32,
 }
 
-/// Splits every store of a rank-2 tile that follows a product into stores of slices.
+/// Splits every store of a rank-2 tile that depends on an MMA into stores of slices.
 pub fn do_chunk(k: &mut Kernel, mapping: &Mapping, variant: MmaVariant) {
     if !mapping.whole.bulk_store || !k.insts.values().any(|d| matches!(d.op, Op::Mma)) {
         return;
@@ -47,7 +52,7 @@ fn mark(k: &mut Kernel, inst: Inst, mapping: &Mapping) {
     }
 }
 
-/// How a store is split, if it is. `rows`: rows of a chunk, where chunks are of rows.
+/// How a store is split, if it is. `rows`: rows of a chunk, if chunks are of rows.
 fn chunks(k: &Kernel, inst: Inst, mapping: &Mapping, rows: Option<u32>) -> Option<Chunks> {
     if !matches!(k.insts[inst].op, Op::Store) {
         return None;

@@ -1,10 +1,12 @@
-//! Clusters launch whole: blocks past the grid's end run too, and may store nothing.
+//! Cluster bounds: a launch consists of whole clusters, so blocks past the end of the grid run too. They must not
+//! store anything.
 //!
 //! ```text
 //!  grid cdiv(m, BM) = 3, clusters of 2      blocks  0  1  2 │ 3        block 3 stores at 3 * BM >= m: outside
 //! ```
 //!
-//! That holds where a store's view ends with the grid's first dimension; every other store is refused.
+//! Such a block is harmless if the view of a store ends with the first dimension of the grid. Every other store is
+//! refused.
 
 use crate::facts::{is_never_negative, launch_expr, terms};
 use crate::window::Window;
@@ -12,7 +14,7 @@ use crate::{IselError, Result};
 use warplift_ir::manifest::{Expr, ExprOp};
 use warplift_ir::tile::{BinOp, Inst, Kernel, Mapping, Op, Value};
 
-/// Refuses stores that blocks past the grid's end would do.
+/// Refuses stores that a block past the end of the grid would make.
 pub fn do_cluster_bounds(k: &Kernel, mapping: &Mapping) -> Result<()> {
     if mapping.whole.cluster <= 1 {
         return Ok(());
@@ -28,7 +30,7 @@ pub fn do_cluster_bounds(k: &Kernel, mapping: &Mapping) -> Result<()> {
     }
 }
 
-/// Whether what blocks past the grid's end store lies outside the view, because of one of its dimensions.
+/// Whether one dimension of the view keeps the stores of blocks past the end of the grid outside.
 fn ends_with_the_grid(k: &Kernel, inst: Inst) -> bool {
     let args = k.args(inst);
     let (Some(window), Some(&first)) = (Window::of(k, args[0]), k.grid.first()) else { return false };
@@ -41,7 +43,7 @@ fn ends_with_the_grid(k: &Kernel, inst: Inst) -> bool {
     kept.chain(window.fixed.iter().copied()).any(|d| ends(d) == Some(true))
 }
 
-/// How far an index moves at least with the block's; `None` where it may also move back.
+/// The least step of an index when the block index grows by one; `None` if it may decrease.
 fn step_of_block(k: &Kernel, index: Value) -> Option<i64> {
     let (mut step, mut known, mut fuel) = (0, true, 64);
     terms(k, index, false, &mut fuel, &mut |v, minus| match multiple_of_block(k, v) {
@@ -51,7 +53,7 @@ fn step_of_block(k: &Kernel, index: Value) -> Option<i64> {
     (known && step > 0).then_some(step)
 }
 
-/// `n` where a value is `n` times the block's index along the first dimension.
+/// `n` if a value is `n` times the block index along the first dimension.
 fn multiple_of_block(k: &Kernel, v: Value) -> Option<i64> {
     let inst = k.def(v)?;
     match k.insts[inst].op {
@@ -65,7 +67,7 @@ fn multiple_of_block(k: &Kernel, v: Value) -> Option<i64> {
     }
 }
 
-/// Whether as many steps as the grid has blocks reach a dimension's end.
+/// Whether one step for each block of the grid reaches the end of a dimension.
 fn covers(grid: &Expr, extent: &Expr, step: i64) -> bool {
     let divided = match grid {
         Expr::Op(ExprOp::CeilDiv, both) => match (&both.0, &both.1) {

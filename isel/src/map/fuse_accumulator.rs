@@ -1,25 +1,25 @@
-//! Sums of products: a product onto nothing that is only added to a tile is a product onto that tile.
+//! Accumulator fusion: the MMA accumulates directly into the tile that its result is added to.
 //!
 //! ```text
 //!  d = mma zero, a, b     y = x + d             ─►   y = mma x, a, b
 //!                         y = fma(u, v, d)      ─►   y = mma (u * v), a, b
 //! ```
 //!
-//! The tensor cores add in any case; what changes is the order of a float sum, and that a fused product is rounded
-//! before it is added. A second tile of sums, which would stand beside the first one, is gone. Only sums that a loop carries are taken: other tiles (a mask, what a load
-//! brings) may come later than the product, which need not wait for them.
+//! The tensor cores add in any case, and the second accumulator tile is gone. The order of a float sum changes, and a
+//! fused product is rounded before it is added. Only accumulators that a loop carries are fused: another tile (a
+//! mask, a loaded tile) may be ready later than the MMA, which need not wait for it.
 
 use crate::tiles::constant;
 use rustc_hash::{FxHashMap, FxHashSet};
 use warplift_ir::tile::{BinOp, Block, Inst, Kernel, Op, Value, ValueDef, ValueList};
 
-/// Where a product goes: the sum that it is part of, and the product.
+/// A fusion: the addition, and the MMA that replaces it.
 struct Fusion {
     sum: Inst,
     product: Inst,
 }
 
-/// Makes products part of the sums that they alone are for.
+/// Fuses an MMA into the addition that is its only use.
 pub fn do_fuse_accumulator(k: &mut Kernel) {
     let mut uses: FxHashMap<Value, u32> = FxHashMap::default();
     k.walk(|_, inst| k.args(inst).iter().for_each(|&v| *uses.entry(v).or_default() += 1));
@@ -32,7 +32,7 @@ pub fn do_fuse_accumulator(k: &mut Kernel) {
     }
 }
 
-/// The product that a sum of this block takes in.
+/// The MMA that is fused into an addition of this block.
 fn fusion(k: &Kernel, block: Block, sum: Inst, uses: &FxHashMap<Value, u32>) -> Option<Fusion> {
     let args = k.args(sum);
     let orders: &[(&[usize], usize)] = match k.insts[sum].op {
@@ -52,7 +52,7 @@ fn fusion(k: &Kernel, block: Block, sum: Inst, uses: &FxHashMap<Value, u32>) -> 
     orders.iter().find_map(fits)
 }
 
-/// Whether a tile is computed from what the block, a loop's, carries.
+/// Whether a tile depends on a value that the loop of this block carries.
 fn is_carried(k: &Kernel, block: Block, v: Value, seen: &mut FxHashSet<Value>) -> bool {
     if let ValueDef::Param(holder, n) = k.values[v].def {
         return holder == block && n > 0;
@@ -62,7 +62,7 @@ fn is_carried(k: &Kernel, block: Block, v: Value, seen: &mut FxHashSet<Value>) -
     seen.insert(v) && inside.is_some_and(|d| k.args(d).iter().any(|&a| is_carried(k, block, a, seen)))
 }
 
-/// The product stands where the sum stood.
+/// The MMA takes the place of the addition.
 fn join(k: &mut Kernel, block: Block, fusion: &Fusion) {
     let (d, loc) = (k.result(fusion.product), k.insts[fusion.sum].loc);
     let args = k.args(fusion.sum).to_vec();

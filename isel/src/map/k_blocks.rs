@@ -1,5 +1,5 @@
-//! Products whose left operand is computed, in parts along their depth: a part's operand is made right
-//! before it is used, so that registers hold one part at a time.
+//! Blocks of k: an MMA with a computed left operand is split along its depth. The operand of a block is computed
+//! right before its use, so registers hold one block at a time.
 //!
 //! ```text
 //!  y = mma x, f(q), b     ─►     h = mma x, f(q[.., 0..w]), b[0..w, ..]
@@ -10,7 +10,7 @@ use super::sink::{Stops, TilePart, do_dead};
 use rustc_hash::FxHashMap;
 use warplift_ir::tile::{Block, Dim, Inst, Kernel, Op, Shape, Type, Value, ValueList};
 
-/// Splits the products of every loop whose mapping gives a width.
+/// Splits the MMAs of every loop whose mapping gives a width.
 pub fn do_k_blocks(k: &mut Kernel) {
     let loops: Vec<(Block, u32)> =
         k.insts.iter().filter_map(|(i, d)| Some((*d.blocks.first()?, k.attrs[i].looped?.chunk?))).collect();
@@ -28,7 +28,7 @@ pub fn do_k_blocks(k: &mut Kernel) {
     }
 }
 
-/// The depth of a product that is worth splitting, and that of its parts.
+/// The depth of an MMA that is split, and the depth of its blocks.
 fn splits(k: &Kernel, inst: Inst, width: u32) -> Option<(u32, u32)> {
     let left = *k.args(inst).get(1).filter(|_| matches!(k.insts[inst].op, Op::Mma))?;
     let computed = !matches!(k.insts[k.def(left)?].op, Op::Load | Op::Trans(_));
@@ -37,8 +37,8 @@ fn splits(k: &Kernel, inst: Inst, width: u32) -> Option<(u32, u32)> {
     (depth > width).then_some((depth, width))
 }
 
-/// The least multiple of a width at which a thread's elements of a part fill whole words, also those of types whose
-/// elements cross words: it holds half a row's of each row that it has.
+/// The least multiple of a width at which a thread's elements of a block fill whole words, also for types whose
+/// elements cross words. A thread holds half of each of its rows.
 fn whole_words(k: &Kernel, left: Value, depth: u32, width: u32) -> Option<u32> {
     let mut odd = Vec::new();
     crossing(k, left, &mut odd);
@@ -57,7 +57,7 @@ fn crossing(k: &Kernel, v: Value, found: &mut Vec<u32>) {
     }
 }
 
-/// All parts before the last one, which the instruction itself becomes.
+/// All blocks but the last one. The instruction itself becomes the last.
 fn parts(k: &mut Kernel, block: Block, inst: Inst, depth: u32, width: u32) {
     let loc = k.insts[inst].loc;
     let &[mut sum, left, right] = k.args(inst) else { return };

@@ -1,12 +1,13 @@
-//! Masks of tiles that need none: a select beside products whose condition compares indices is made only where it
-//! takes something away, which one comparison of scalars tells for the whole tile.
+//! Loop unswitching for masks: many tiles of a masked loop need no mask. A select beside MMAs whose condition
+//! compares indices moves into a branch. One scalar comparison decides for the whole tile whether the branch is
+//! needed.
 //!
 //! ```text
 //!  c = column + first < keys              ─►   masked = if keys - first - (BN - 1) > 0 { yield s }
 //!  masked = select(c, s, -inf)                          else { c = ..  yield select(c, s, -inf) }
 //! ```
 //!
-//! Indices are sums and differences of `iota`s and scalars; the scalars are summed in 64 bits.
+//! Indices are sums and differences of `iota`s and scalars. The scalars are summed in 64 bits.
 
 use rustc_hash::FxHashSet;
 use warplift_ir::tile::{
@@ -14,7 +15,7 @@ use warplift_ir::tile::{
 };
 use warplift_ir::types::Elem;
 
-/// Guards the masks in all blocks with products.
+/// Moves the masks of all blocks with MMAs into branches.
 pub fn do_mask_to_branch(k: &mut Kernel) {
     for block in k.blocks.keys().collect::<Vec<_>>() {
         let insts = &k.blocks[block].insts;
@@ -31,14 +32,14 @@ pub fn do_mask_to_branch(k: &mut Kernel) {
     }
 }
 
-/// Scalars whose sum, each with its sign, must be greater than zero once the offset is added.
+/// A guard: the signed sum of these scalars plus the offset must be greater than zero.
 #[derive(Default)]
 struct MaskBound {
     scalars: Vec<(Value, bool)>,
     offset: i64,
 }
 
-/// What is kept where the condition is the same for the whole tile, and what shows that it is.
+/// The value of the select if the condition is the same for the whole tile, and the guards that prove it.
 struct MaskBounds {
     kept: Value,
     all: Vec<MaskBound>,
@@ -57,7 +58,7 @@ fn bounds(k: &Kernel, select: Inst) -> Option<MaskBounds> {
     Some(MaskBounds { kept, all })
 }
 
-/// What shows that a condition is `wanted` everywhere.
+/// The guards that prove a condition to be `wanted` for all elements.
 fn hold(k: &Kernel, v: Value, wanted: bool, all: &mut Vec<MaskBound>) -> Option<()> {
     let def = k.def(v)?;
     let args = k.args(def);
@@ -67,7 +68,7 @@ fn hold(k: &Kernel, v: Value, wanted: bool, all: &mut Vec<MaskBound>) -> Option<
         }
         (Op::Broadcast | Op::ExpandDims(_) | Op::Trans(_), _) => hold(k, args[0], wanted, all),
         (Op::Compare(cmp), _) => {
-            // The comparison as `greater > less`, or `greater >= less`.
+            // The comparison in the form `greater > less` or `greater >= less`.
             let (greater, less, strict) = match (cmp, wanted) {
                 (CmpOp::Lt, true) => (args[1], args[0], true),
                 (CmpOp::Ge, false) => (args[1], args[0], true),
@@ -115,7 +116,7 @@ fn sum(k: &Kernel, v: Value, negative: bool, bound: &mut MaskBound) -> Option<()
     }
 }
 
-/// The select goes into a branch, with what it alone needs.
+/// Moves the select into a branch, with the instructions that only it needs.
 fn branch(k: &mut Kernel, block: Block, select: Inst, bounds: &MaskBounds) {
     let loc = k.insts[select].loc;
     let moved = needed_by(k, block, select);
@@ -143,7 +144,7 @@ fn branch(k: &mut Kernel, block: Block, select: Inst, bounds: &MaskBounds) {
     }
 }
 
-/// Instructions of a block whose results an instruction alone needs, what it keeps not among them.
+/// Instructions of a block whose results only one instruction needs, without those behind the operand that it keeps.
 fn needed_by(k: &Kernel, block: Block, select: Inst) -> FxHashSet<Inst> {
     let mut users: rustc_hash::FxHashMap<Value, Vec<Inst>> = rustc_hash::FxHashMap::default();
     k.walk(|_, inst| k.args(inst).iter().for_each(|&v| users.entry(v).or_default().push(inst)));

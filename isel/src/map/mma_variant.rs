@@ -1,14 +1,14 @@
-//! Forms of a kernel: who makes its products, and how they share them. Which one a kernel takes changes its text (the
-//! chunks of its results), so that each form is mapped and planned on its own.
+//! MMA variants: who executes the MMAs of a kernel, and how warps share them. The variant changes the kernel's text
+//! (the chunks of its results), so each variant is mapped and planned on its own.
 //!
 //! ```text
 //!  wgmma            warpgroups, one below the other
-//!  mma.sync 8 x 1   warps: rows and columns of them ─┬─ atoms of 16 rows apart   chunks of rows for all warps
-//!           4 x 2                                    └─ rows together            chunks of columns for all warps
+//!  mma.sync 8 x 1   warps: rows and columns of them ─┬─ atoms of 16 rows spread  chunks of rows for all warps
+//!           4 x 2                                    └─ rows contiguous          chunks of columns for all warps
 //!           ..
 //! ```
 //!
-//! Only what divides is a form; what is worth it says the plan.
+//! A variant exists if the shapes divide. The plan decides which variant is best.
 
 use crate::operand::{WARP_ATOM, inner_dim, loaded_whole, swizzle_span};
 use crate::tiles::extents;
@@ -19,21 +19,21 @@ use warplift_ir::types::Elem;
 
 /// Warps of a warpgroup.
 const WARPGROUP: u32 = 4;
-/// Rows of a `wgmma`; what no multiple of them covers becomes `mma.sync`.
+/// Rows of a `wgmma`. A tile that is not a multiple of them is executed by `mma.sync`.
 const WGMMA_M: u32 = 64;
-/// Elements of a tile from which eight warps are worth their registers.
+/// From this number of elements on, a tile is large enough for eight warps.
 const LARGE: u32 = 128 * 128;
 
-/// All forms that a kernel may take under a mapping, the rule's first: `wgmma` where its shapes fit, else the warps that
-/// read the least from shared memory.
+/// All variants of a kernel under a mapping, the default first: `wgmma` if its shapes fit, else the warps that read
+/// the least from shared memory.
 ///
 /// # Errors
-/// Warps that are no warpgroups or cannot share the products.
+/// The warps do not form warpgroups, or cannot share the MMAs.
 pub fn do_mma_variant(k: &Kernel, mapping: &Mapping) -> Result<Vec<MmaVariant>> {
     let (groups, warps) = (consumers(mapping), mapping.whole.warps);
     let all = products(k);
     let tall = all.iter().all(|&i| shape(k, i)[0].is_multiple_of(WGMMA_M));
-    // The verifier has seen that consumers and warps agree.
+    // The verifier has checked that consumers and warps agree.
     let whole_groups = groups.or(warps.map(|w| w / WARPGROUP)).unwrap_or(1);
     let odd = warps.filter(|w| !w.is_multiple_of(WARPGROUP));
     let whole = MmaVariant::Team(match all.is_empty() {
@@ -60,7 +60,7 @@ pub fn do_mma_variant(k: &Kernel, mapping: &Mapping) -> Result<Vec<MmaVariant>> 
     variants.into_iter().map(|f| spread_over_blocks(f, mapping, all.is_empty())).collect()
 }
 
-/// A form whose tiles the warps of several blocks hold together; `plain` without products.
+/// A variant whose tiles span the warps of several blocks; `plain`: the kernel has no MMAs.
 fn spread_over_blocks(variant: MmaVariant, mapping: &Mapping, plain: bool) -> Result<MmaVariant> {
     match (mapping.whole.blocks, variant) {
         (1, _) => Ok(variant),
@@ -74,12 +74,12 @@ fn spread_over_blocks(variant: MmaVariant, mapping: &Mapping, plain: bool) -> Re
     }
 }
 
-/// Whether a mapping speaks of warpgroups: how many compute, their groups in flight, their turns.
+/// Whether a mapping names warpgroups: how many compute, their groups in flight, their order.
 fn names_warpgroups(mapping: &Mapping) -> bool {
     mapping.loops.iter().any(|(_, l)| l.consumers.is_some() || l.wait.is_some() || l.mma_order.is_some())
 }
 
-/// Warpgroups that the mapping's loops ask for; the verifier has seen that all agree.
+/// Warpgroups that the mapping's loops ask for. The verifier has checked that all agree.
 pub(super) fn consumers(mapping: &Mapping) -> Option<u32> {
     mapping.loops.iter().find_map(|(_, l)| l.consumers)
 }
@@ -88,13 +88,13 @@ fn products(k: &Kernel) -> Vec<Inst> {
     k.insts.iter().filter(|(_, d)| matches!(d.op, Op::Mma)).map(|(i, _)| i).collect()
 }
 
-/// Rows and columns of a product.
+/// Rows and columns of an MMA.
 fn shape(k: &Kernel, mma: Inst) -> [u32; 2] {
     let sum = extents(k, k.args(mma)[0]);
     [0, 1].map(|n| sum.get(n).copied().unwrap_or(0))
 }
 
-/// Forms by `mma.sync`, of as many warps as the mapping asks for or the tile is worth.
+/// Variants by `mma.sync`, with the warps that the mapping asks for or that suit the size of the tile.
 fn by_warps(k: &Kernel, mapping: &Mapping, groups: Option<u32>) -> Result<Vec<MmaVariant>> {
     if let Some(warps) = mapping.whole.warps.or(groups.map(|g| g * WARPGROUP)) {
         return shares(k, warps);
@@ -105,11 +105,11 @@ fn by_warps(k: &Kernel, mapping: &Mapping, groups: Option<u32>) -> Result<Vec<Mm
     fits.map_or_else(|| shares(k, 1), Ok)
 }
 
-/// Ways in which so many warps share all products of a kernel: what reads the least from shared memory first, a warp's
-/// rows apart before together.
+/// The ways in which `warps` warps can share all MMAs of a kernel: the one that reads the least from shared memory
+/// first, spread rows before contiguous ones.
 ///
 /// # Errors
-/// If there is none.
+/// There is none.
 fn shares(k: &Kernel, warps: u32) -> Result<Vec<MmaVariant>> {
     let all = products(k);
     let Some(&first) = all.first() else { return Err(IselError::whole("a kernel without products")) };
@@ -117,7 +117,7 @@ fn shares(k: &Kernel, warps: u32) -> Result<Vec<MmaVariant>> {
         let message = format!("products by mma.sync on {warps} warps: 1, 2, 4, 8, 16 or 32 can share a tile");
         return Err(IselError::at(k, first, message));
     }
-    // What a warp computes of A stays its own: then it has all columns.
+    // A warp keeps its computed part of A to itself, so it needs all columns.
     let computed = all.iter().any(|&i| loaded_whole(k, k.args(i)[1]).is_none());
     let [rows_of_atom, columns_of_atom, _] = WARP_ATOM;
     let divides = |&[rows, columns]: &[u32; 2]| {
@@ -134,7 +134,8 @@ fn shares(k: &Kernel, warps: u32) -> Result<Vec<MmaVariant>> {
     let all_shapes = (0..=warps.trailing_zeros()).map(|bits| [warps >> bits, 1 << bits]);
     let mut fit: Vec<[u32; 2]> = all_shapes.filter(|s| divides(s) && !(computed && s[1] > 1)).collect();
     fit.sort_by_key(|&s| read(s));
-    // Parts of columns belong to all warps alike where each has all columns; a single atom has no order.
+    // Contiguous rows need warps that have all columns: a chunk of columns then involves every warp. A single atom
+    // has no order.
     let several = |rows: u32| all.iter().any(|&i| shape(k, i)[0] > rows_of_atom * rows);
     let both = |[rows, columns]: [u32; 2]| {
         let contiguous = columns == 1 && several(rows);
@@ -152,8 +153,8 @@ fn shares(k: &Kernel, warps: u32) -> Result<Vec<MmaVariant>> {
     Err(IselError::at(k, first, message))
 }
 
-/// Whether so many columns of a warp lie in B as `ldmatrix` can read them: where B is contiguous along
-/// its columns, those of a warp must not straddle slabs of the swizzle.
+/// Whether `ldmatrix` can read a warp's columns of B. If B is contiguous along its columns, those of a warp must not
+/// straddle slabs of the swizzle.
 fn columns_fit(k: &Kernel, mma: Inst, columns: u32) -> bool {
     let operand = k.args(mma)[2];
     let slab = |inner: u32, elem: Elem| {
@@ -163,7 +164,8 @@ fn columns_fit(k: &Kernel, mma: Inst, columns: u32) -> bool {
     !is_across(k, operand, false) || columns.is_power_of_two() || columns.is_multiple_of(slab)
 }
 
-/// Whether a right operand may be contiguous along its columns in shared memory: loaded, computed, or a part of these.
+/// Whether a right operand may be contiguous along its columns in shared memory: loaded, computed, or a slice of
+/// these.
 fn is_across(k: &Kernel, v: Value, flipped: bool) -> bool {
     let Some(def) = k.def(v) else { return true };
     match &k.insts[def].op {

@@ -1,23 +1,24 @@
-//! `map`: a kernel under its mapping, still tile IR, still sequential.
+//! `map`: applies a mapping to a kernel. The result is still tile IR, still sequential, and still runs in the
+//! interpreter.
 //!
 //! ```text
 //!  tunables ─► constants           tunables.rs
-//!  products into their sums        fuse_accumulator.rs
-//!  A and B change places           swap_ab.rs
-//!  masks under branches            mask_to_branch.rs
+//!  MMA and addition fused          fuse_accumulator.rs
+//!  A and B swapped                 swap_ab.rs
+//!  masks moved into branches       mask_to_branch.rs
 //!  narrow elements widened         widen.rs
-//!  computed operands ─► copies     stage_computed_operands.rs: those that products read in shared memory
-//!  clusters                        cluster.rs: refused where they would store too much
+//!  computed operands staged        stage_computed_operands.rs: operands that MMAs read in shared memory
+//!  clusters                        cluster.rs: refuses stores past the grid
 //!  grid ─► loop over tiles         persist.rs, raster.rs, paired_raster.rs
 //!  loads ─► a tile ahead           prefetch_next_tile.rs
 //!  wide stores ─► chunks           chunk.rs
 //!  wide work ─► strips             strip_mine.rs, smem_rows.rs, redundant_store_mask.rs
-//!  deep products ─► blocks of k    k_blocks.rs
-//!  instruction, warps ─► variants  mma_variant.rs: what divides; the plan chooses
+//!  deep MMAs ─► blocks of k        k_blocks.rs
+//!  instruction, warps ─► variants  mma_variant.rs: all that fit; the plan chooses
 //!  teams, loop attributes       here
 //! ```
 //!
-//! Logic apart from mapping: Task-Based Tensor Computations on Modern GPUs, section 3.3.
+//! Logic and mapping are separate: Task-Based Tensor Computations on Modern GPUs, section 3.3.
 
 mod chunk;
 mod cluster;
@@ -62,41 +63,41 @@ pub use swap_ab::do_swap_ab;
 pub use tunables::do_tunables;
 pub use widen::do_widen;
 
-/// What a pass of `map` reads beside the kernel.
+/// What a pass of `map` reads besides the kernel.
 #[derive(Clone, Copy)]
 pub struct MapContext<'m> {
     /// The mapping.
     pub mapping: &'m Mapping,
     /// The chip.
     pub target: &'m Target,
-    /// What the passes may do by themselves.
+    /// The optimizations that are enabled.
     pub ways: Ways,
 }
 
 impl<'m> MapContext<'m> {
-    /// What a mapping says, less the features in `disabled`.
+    /// The context of a mapping, with the features in `disabled` turned off.
     pub fn new(mapping: &'m Mapping, target: &'m Target, disabled: &[Feature]) -> Self {
         Self { mapping, target, ways: Ways::without(disabled) }
     }
 }
 
-/// A kernel on its way through `map`, in one of the variants that its products may take.
+/// A kernel on its way through `map`, in one MMA variant.
 #[derive(Clone)]
 pub struct Variant {
-    /// Who executes it. Undecided before [`do_mma_variant`].
+    /// Who executes it; undecided before [`do_mma_variant`].
     pub mma: MmaVariant,
     /// The kernel.
     pub kernel: Kernel,
 }
 
 impl Variant {
-    /// A kernel whose variant is not chosen yet.
+    /// A kernel without a variant yet.
     pub fn new(kernel: Kernel) -> Self {
         Self { mma: MmaVariant::Team(Team::None), kernel }
     }
 }
 
-/// What the mapping says of loops, arrays, tiles and stores stands at them.
+/// Writes the mapping of loops, arrays, tiles and stores to their attributes.
 pub fn do_annotate(k: &mut Kernel, mapping: &Mapping) {
     assign_loops(k, mapping);
     assign_arrays(k, mapping);
@@ -115,7 +116,8 @@ fn assign_loops(k: &mut Kernel, mapping: &Mapping) {
     }
 }
 
-/// Indices of the grid stay below its extents, but where whole clusters reach past the first one's.
+/// Notes the bounds of grid indices. With clusters, the first index has none: the last cluster may reach past the
+/// grid.
 pub fn do_grid_bounds(k: &mut Kernel, mapping: &Mapping) {
     let cluster = mapping.whole.cluster;
     for inst in k.insts.keys().collect::<Vec<_>>() {
@@ -125,7 +127,7 @@ pub fn do_grid_bounds(k: &mut Kernel, mapping: &Mapping) {
     }
 }
 
-/// Every view says how its array is read.
+/// Writes the mapping of each array to its views.
 fn assign_arrays(k: &mut Kernel, mapping: &Mapping) {
     for (name, array) in &mapping.arrays {
         let Some(pointer) = k.params.iter().find(|p| p.name == *name).map(|p| p.value) else { continue };
@@ -138,12 +140,12 @@ fn assign_arrays(k: &mut Kernel, mapping: &Mapping) {
     }
 }
 
-/// Whether an instruction gives a tile of that name.
+/// Whether an instruction defines a tile of that name.
 fn named(k: &Kernel, inst: warplift_ir::tile::Inst, name: &str) -> bool {
     k.results(inst).iter().any(|&r| k.names[r] == name && matches!(k.ty(r), Type::Tile(..)))
 }
 
-/// What gives a tile says how threads hold it.
+/// Writes the layout of each tile to the instruction that defines it.
 fn assign_tiles(k: &mut Kernel, mapping: &Mapping) {
     for (name, layout) in &mapping.tiles {
         let makers: Vec<_> = k.insts.keys().filter(|&i| named(k, i, name)).collect();
@@ -153,14 +155,14 @@ fn assign_tiles(k: &mut Kernel, mapping: &Mapping) {
     }
 }
 
-/// Every store says who makes it.
+/// Notes for every store whether threads or bulk copies perform it.
 fn assign_stores(k: &mut Kernel, mapping: &Mapping) {
     for inst in k.insts.keys().collect::<Vec<_>>() {
         k.attrs[inst].by_threads = !mapping.whole.bulk_store && matches!(k.insts[inst].op, Op::Store);
     }
 }
 
-/// Every operation gets the team that executes it.
+/// Gives every operation the team that executes it.
 pub fn do_teams(k: &mut Kernel, variant: MmaVariant) {
     let insts: Vec<_> = k.insts.keys().collect();
     for inst in insts {

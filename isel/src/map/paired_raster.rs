@@ -6,17 +6,17 @@
 //!  middles                      2               handed out from the last program down
 //! ```
 //!
-//! A program's turns: its pairs, two turns each, then the middles of odd rows that fall to it.
+//! The steps of a program: two for each of its pairs, then its share of the middles of odd rows.
 
 use super::scalar_ops::ScalarOps;
 use warplift_ir::tile::{BinOp, Block, Kernel, Value};
 
-/// Scalars that stand before the loop over tiles.
+/// Scalars before the loop over tiles.
 pub struct PairedRaster {
-    /// Number of this program and of all.
+    /// Number of this program, and the number of programs.
     id: Value,
     count: Value,
-    /// Pairs of a row (at least 1), and turns of this program with pairs.
+    /// Pairs of a row (at least 1), and the steps of this program that take pairs.
     half: Value,
     paired: Value,
     /// Upper bound of the loop `id .. end step count`.
@@ -24,7 +24,7 @@ pub struct PairedRaster {
 }
 
 impl PairedRaster {
-    /// Counts the turns of a program.
+    /// Counts the steps of a program.
     pub fn new(k: &mut Kernel, block: Block, grid: &[Value], id: Value, count: Value) -> Self {
         let mut s = ScalarOps { k, block };
         let mut rows = s.int(1);
@@ -82,7 +82,7 @@ impl PairedRaster {
     }
 }
 
-/// The program's number from the last one down.
+/// The program's number, counted from the last one down.
 fn back(s: &mut ScalarOps<'_>, id: Value, count: Value) -> Value {
     let last = s.with(BinOp::Sub, count, 1);
     s.op(BinOp::Sub, last, id)

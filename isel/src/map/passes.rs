@@ -1,4 +1,8 @@
-//! The passes of `map`, a table. Only the table names their functions.
+//! The table of `map`'s passes. Only the table names their functions.
+//!
+//! ```text
+//!  name │ what it does │ function over the variants │ features that disable parts of it
+//! ```
 
 use super::*;
 
@@ -7,11 +11,11 @@ use super::*;
 pub struct MapPass {
     /// Its name.
     pub name: &'static str,
-    /// What it does, in a line.
+    /// What it does, in one line.
     pub does: &'static str,
     /// The function.
     pub run: fn(&mut Vec<Variant>, &MapContext<'_>) -> Result<()>,
-    /// Features of parts of it.
+    /// The features that turn parts of it off.
     pub parts: &'static [Feature],
 }
 
@@ -95,7 +99,7 @@ fn resolve_tunables(variants: &mut [Variant], c: &MapContext<'_>) -> Result<()> 
     variants.iter_mut().try_for_each(|v| do_tunables(&v.kernel, c.mapping).map(|k| v.kernel = k))
 }
 
-/// Puts the variants that fit in the place of the kernel.
+/// Replaces the kernel by its variants.
 fn split_variants(variants: &mut Vec<Variant>, c: &MapContext<'_>) -> Result<()> {
     let mut split = Vec::new();
     for v in variants.iter() {
@@ -106,10 +110,10 @@ fn split_variants(variants: &mut Vec<Variant>, c: &MapContext<'_>) -> Result<()>
     Ok(())
 }
 
-/// Runs all passes over a kernel: its variants, the rule's first.
+/// Runs all passes over a kernel. Returns its variants, the default first.
 ///
 /// # Errors
-/// What the mapping makes impossible, at its place.
+/// The mapping asks for something impossible; the error names its place.
 pub fn do_map(kernel: &Kernel, context: &MapContext<'_>) -> Result<Vec<Variant>> {
     let mut variants = vec![Variant::new(kernel.clone())];
     PASSES.iter().try_for_each(|p| (p.run)(&mut variants, context))?;

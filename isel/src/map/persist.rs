@@ -1,4 +1,4 @@
-//! The loop over tiles of a persistent kernel: a fixed number of programs takes tile after tile.
+//! Persistent kernels: a fixed number of programs loops over all tiles.
 //!
 //! ```text
 //!  body using block_index d      hoisted scalars and views
@@ -13,8 +13,8 @@ use rustc_hash::FxHashSet;
 use warplift_ir::target::Target;
 use warplift_ir::tile::{BinOp, Inst, Kernel, Loc, LoopMapping, Mapping, Op, Raster, Type, Value};
 
-/// Wraps the body of a kernel in the loop over its tiles. The verifier has refused a folded raster with clusters or with
-/// teams in turn, whose programs take other tiles than it counts with.
+/// Wraps the body of a kernel in the loop over its tiles. The verifier has refused a paired raster with clusters or
+/// with `pingpong`: their programs take other tiles than the raster counts with.
 pub fn do_persist(k: &mut Kernel, mapping: &Mapping, target: &Target) {
     name_grid(k);
     let entry = k.entry;
@@ -49,7 +49,7 @@ pub fn do_persist(k: &mut Kernel, mapping: &Mapping, target: &Target) {
     };
     for (d, inst) in (0..).zip(index.iter().filter_map(|&v| k.def(v)).collect::<Vec<_>>()) {
         k.attrs[inst].index = true;
-        // Clusters are whole: their blocks may lie past the end of the first dimension.
+        // Clusters are whole, so their blocks may lie past the end of the first dimension.
         k.attrs[inst].below = (cluster == 1 || d > 0).then_some(d);
     }
     move_body(k, body, inside, &index);
@@ -59,7 +59,7 @@ pub fn do_persist(k: &mut Kernel, mapping: &Mapping, target: &Target) {
     k.append_inst(entry, Op::Yield, &[], &[], &[], Loc::default());
 }
 
-/// The grid's extents are the tiles', not those of the programs that take them.
+/// `grid_dim` means the tiles, not the programs that take them.
 fn name_grid(k: &mut Kernel) {
     let extent = |(inst, d): (Inst, &warplift_ir::tile::InstData)| match d.op {
         Op::GridDim(d) => Some((inst, *k.grid.get(usize::from(d))?)),
@@ -73,7 +73,7 @@ fn name_grid(k: &mut Kernel) {
     }
 }
 
-/// Tiles of all blocks of all clusters.
+/// The number of tiles, over all blocks of all clusters.
 fn tile_count(k: &mut Kernel, grid: &[Value], cluster: u32) -> Value {
     let (tiles, entry) = (product(k, grid), k.entry);
     if cluster == 1 {
@@ -83,8 +83,8 @@ fn tile_count(k: &mut Kernel, grid: &[Value], cluster: u32) -> Value {
     scalar(k, entry, Op::Binary(BinOp::Mul), &[tiles, size])
 }
 
-/// The grid in groups of as many tiles along its first dimension as a cluster has blocks: consecutive tile
-/// numbers, and so the blocks of one cluster, are neighbours there. Tiles past the end are out of bounds.
+/// The grid in groups of `cluster` tiles along its first dimension. Consecutive tile numbers, and so the blocks of
+/// one cluster, are neighbours there. Tiles past the end are out of bounds.
 fn neighbours(k: &mut Kernel, cluster: u32) -> Vec<Value> {
     let mut grid = k.grid.clone();
     if let Some(first) = grid.first_mut().filter(|_| cluster > 1) {
@@ -112,7 +112,7 @@ fn fresh_name(k: &Kernel, wish: &str) -> String {
     name
 }
 
-/// Elements that one step along each grid dimension covers: the constant that multiplies its index.
+/// Elements that one step along each grid dimension covers: the constant factor of its index.
 fn footprint(k: &Kernel) -> [i64; 3] {
     let mut found = [1; 3];
     for (inst, data) in k.insts.iter() {
@@ -130,8 +130,8 @@ fn footprint(k: &Kernel) -> [i64; 3] {
     found
 }
 
-/// What does not depend on the block index, is pure and no tile stays outside; so do loads of what stays in shared
-/// memory for all tiles.
+/// Splits the body: pure scalars and views that do not depend on the block index stay outside the loop. So do loads
+/// of tiles that stay in shared memory for all tiles.
 fn split(k: &Kernel, insts: Vec<Inst>) -> (Vec<Inst>, Vec<Inst>) {
     let mut inner: FxHashSet<Value> = FxHashSet::default();
     let written = written(k);
@@ -155,7 +155,7 @@ fn split(k: &Kernel, insts: Vec<Inst>) -> (Vec<Inst>, Vec<Inst>) {
     })
 }
 
-/// Moves the rest into the loop, block indices replaced by decoded ones.
+/// Moves the rest into the loop and replaces block indices by decoded ones.
 fn move_body(k: &mut Kernel, body: warplift_ir::tile::Block, insts: Vec<Inst>, index: &[Value]) {
     let mut renamed = Vec::new();
     for inst in insts {
@@ -170,7 +170,7 @@ fn move_body(k: &mut Kernel, body: warplift_ir::tile::Block, insts: Vec<Inst>, i
     rename(k, &renamed);
 }
 
-/// Every use of these values becomes one of others.
+/// Replaces every use of some values by others.
 pub(super) fn rename(k: &mut Kernel, renamed: &[(Value, Value)]) {
     let all: Vec<Inst> = k.insts.keys().collect();
     for inst in all {

@@ -1,5 +1,5 @@
-//! Loads a tile ahead: in the loop over tiles of a kernel without products, what the next tile loads is asked for before
-//! the work on this one, so that memory is busy under it. Registers hold both.
+//! Prefetch of the next tile (double buffering in registers): in a persistent kernel without MMAs, the loads of the
+//! next tile are issued before the work on this one. Memory is then busy during the work. Registers hold both tiles.
 //!
 //! ```text
 //!                                      h = load x[id]
@@ -9,7 +9,7 @@
 //!                                        yield next
 //! ```
 //!
-//! Past the last tile the load lies outside its view, which makes it the view's fill.
+//! Past the last tile the load is outside its view and gives the view's fill.
 
 use super::persist::rename;
 use super::scalar_ops::scalar;
@@ -18,8 +18,9 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use warplift_ir::tile::{BinOp, Block, Inst, Kernel, Op, Type, Value, ValueList};
 use warplift_ir::types::Elem;
 
-/// Loads of the kernel's own block that go to other places in other tiles, of arrays that it never writes. Their places are
-/// plain arithmetic, which another tile's number does no harm: no loads, loops or branches, no division by what may be 0.
+/// Loads of the kernel's own block that read another place for each tile, from arrays that the kernel never writes.
+/// Their indices are plain arithmetic, which is safe for any tile number: no loads, loops or branches, and no
+/// division by a value that may be 0.
 pub fn loads(k: &Kernel) -> Vec<Inst> {
     let own = &k.blocks[k.entry].insts;
     let (moving, written) = (moving(k), written(k));
@@ -33,7 +34,7 @@ pub fn loads(k: &Kernel) -> Vec<Inst> {
     own.iter().filter(|&&i| matches!(k.insts[i].op, Op::Load)).filter(fits).copied().collect()
 }
 
-/// Scalars of the kernel's own block that are others in other tiles.
+/// Scalars of the kernel's own block that depend on the tile.
 pub fn moving(k: &Kernel) -> FxHashSet<Value> {
     let mut moving: FxHashSet<Value> = FxHashSet::default();
     for &inst in &k.blocks[k.entry].insts {
@@ -45,7 +46,7 @@ pub fn moving(k: &Kernel) -> FxHashSet<Value> {
     moving
 }
 
-/// Whether a value is made by scalar arithmetic and views of pointers alone.
+/// Whether a value consists of scalar arithmetic and views of pointers only.
 fn is_arithmetic(k: &Kernel, v: Value, seen: &mut FxHashSet<Value>) -> bool {
     let Some(def) = k.def(v).filter(|_| seen.insert(v)) else { return true };
     let op = &k.insts[def].op;
@@ -56,7 +57,7 @@ fn is_arithmetic(k: &Kernel, v: Value, seen: &mut FxHashSet<Value>) -> bool {
     harmless && pure && scalar && k.args(def).iter().all(|&a| is_arithmetic(k, a, seen))
 }
 
-/// Moves the loads that are marked so one tile ahead in the loop over tiles.
+/// Moves the marked loads one tile ahead in the loop over tiles.
 pub fn do_prefetch_next_tile(k: &mut Kernel) {
     let tiles = k.insts.keys().find(|&i| k.attrs[i].persistent);
     let Some((tiles, &body)) = tiles.and_then(|t| Some((t, k.insts[t].blocks.first()?))) else { return };
@@ -71,7 +72,7 @@ pub fn do_prefetch_next_tile(k: &mut Kernel) {
     let behind = k.blocks[entry].insts.iter().position(|&i| i == tiles).unwrap_or(0);
     let after = k.blocks[entry].insts.split_off(behind);
     let start = copies(k, entry, &loads, &inside, (tile, first));
-    // What all tiles read is needed last.
+    // Operands that do not depend on the tile are needed last.
     let (kept, others): (Vec<Inst>, Vec<Inst>) =
         k.blocks[entry].insts.iter().partition(|&&i| k.attrs[i].in_parts);
     k.blocks[entry].insts = [others, kept].concat();
@@ -85,7 +86,7 @@ pub fn do_prefetch_next_tile(k: &mut Kernel) {
     carry(k, tiles, body, &loads, [start, next]);
 }
 
-/// Loads and the scalars that they need, written once more for another number of the tile.
+/// Copies loads and their scalars for another tile number.
 fn copies(
     k: &mut Kernel,
     to: Block,
@@ -116,15 +117,15 @@ fn copy(
     let (op, ty, loc) = (k.insts[def].op.clone(), k.ty(v), k.insts[def].loc);
     let made = k.append_inst(to, op, &args, &[ty], &[], loc);
     k.attrs[made] = k.attrs[def].clone();
-    // The number may be one behind the last tile's.
+    // The tile number may be one past the last one.
     k.attrs[made].below = None;
     let made = k.result(made);
     known.insert(v, made);
     made
 }
 
-/// A divisor that may be none: where a tile lies among the others is asked of numbers behind the last one too, and
-/// of grids without any.
+/// A divisor that is never 0. The position of a tile is also computed for numbers past the last one, and for empty
+/// grids.
 fn at_least_one(k: &mut Kernel, to: Block, divisor: Value) -> Value {
     let known = k.def(divisor).is_some_and(|d| matches!(k.insts[d].op, Op::Int(n) if n > 0));
     if known || k.ty(divisor) != Type::Scalar(Elem::I32) {
@@ -134,7 +135,7 @@ fn at_least_one(k: &mut Kernel, to: Block, divisor: Value) -> Value {
     scalar(k, to, Op::Binary(BinOp::Max), &[divisor, one])
 }
 
-/// Lets the loop carry what is loaded: what it starts with, and what each iteration gives to the next.
+/// Makes the loop carry the loaded tiles: their start values, and the yield of each iteration.
 fn carry(k: &mut Kernel, tiles: Inst, body: Block, loads: &[Inst], [start, next]: [Vec<Value>; 2]) {
     for &load in loads {
         let old = k.result(load);

@@ -1,24 +1,30 @@
-//! Order of tiles: bands, so that the tiles in flight share operands in the second-level cache.
+//! The raster: the order in which programs walk over tiles. Bands let the tiles in flight share operands in the L2
+//! cache.
 //!
-//! A wave of programs should cover a footprint that is square in bytes moved: bands of G tiles along
-//! the first grid dimension with G * extent0 = (programs / G) * extent1.
+//! ```text
+//!  band of 2 rows      0 2 4 6       a wave of 8 programs covers 2 x 4 tiles instead of 1 x 8
+//!                      1 3 5 7
+//! ```
+//!
+//! The footprint of a wave of programs should be square in bytes: bands of G tiles along the first grid dimension
+//! with G * extent0 = (programs / G) * extent1.
 
 use super::scalar_ops::scalar;
 use warplift_ir::tile::{BinOp, Block, Kernel, Op, Raster, Value};
 
-/// The tiles of a grid and how to walk them.
+/// The tiles of a grid and the order in which they are walked.
 pub struct Tiles<'a> {
-    /// Block that the decoding goes to.
+    /// The block that the decoding is appended to.
     pub block: Block,
     /// Extents of the grid.
     pub grid: &'a [Value],
     /// Elements of one step along each dimension.
     pub footprint: [i64; 3],
-    /// Order.
+    /// The order.
     pub raster: Raster,
-    /// Tiles along the first dimension that one step of `grid` there stands for.
+    /// Tiles of one step of `grid` along the first dimension.
     pub cluster: u32,
-    /// Programs that take tiles at once.
+    /// Programs that run at the same time.
     pub programs: u32,
 }
 
@@ -65,7 +71,7 @@ impl Tiles<'_> {
                 let [h, w, _] = self.footprint;
                 let programs = f64::from(self.programs);
                 let g = (programs * w as f64 / h as f64).sqrt() / f64::from(self.cluster);
-                // A power of two: the band divides common grids evenly.
+                // A power of two divides common grids evenly.
                 Some((0, 1 << (g.max(1.0).log2().round() as u32)))
             }
         }

@@ -1,4 +1,5 @@
-//! What a store's own bounds say already: a mask of the columns inside its view takes nothing away from what it stores.
+//! Redundant store masks: a store already drops elements outside its view. A mask that selects the columns inside the
+//! view changes nothing that is stored.
 //!
 //! ```text
 //!  inside = iota < n     y : [m, n]     store y[i, 0], select(inside, v, 0)     stores what v has
@@ -9,21 +10,22 @@ use crate::window::Window;
 use warplift_ir::tile::{BinOp, CmpOp, Inst, Kernel, Op, Type, Value};
 use warplift_ir::types::Elem;
 
-/// Conditions that hold for every element that a store writes.
+/// Conditions that are true for every element that a store writes.
 pub fn conditions(k: &Kernel, store: Inst) -> Vec<Value> {
     let Some(bound) = columns(k, store) else { return Vec::new() };
     let masks = program_order(k).into_iter().flat_map(|i| k.results(i)).copied();
     masks.filter(|&v| matches!(k.ty(v), Type::Tile(Elem::Bool, _)) && holds(k, v, 0, bound)).collect()
 }
 
-/// Columns of the view that a store writes from its first one on.
+/// The columns of the view, if the store starts at its first one.
 fn columns(k: &Kernel, store: Inst) -> Option<Value> {
     let [view, .., column, _] = *k.args(store) else { return None };
     let window = Window::of(k, view).filter(|_| k.int_const(column) == Some(0))?;
     Some(window.extent(k, *window.kept.last()?))
 }
 
-/// Whether a condition says no more than that a column, the dimension `back` from the last one, is below a bound.
+/// Whether a condition only says that a column is below a bound. The column is the dimension `back` from the last
+/// one.
 fn holds(k: &Kernel, v: Value, back: usize, bound: Value) -> bool {
     let (Some(def), Some(shape)) = (k.def(v), k.ty(v).shape()) else { return false };
     let (args, rank) = (k.args(def), shape.rank());
@@ -37,7 +39,7 @@ fn holds(k: &Kernel, v: Value, back: usize, bound: Value) -> bool {
     }
 }
 
-/// Whether a tile counts the columns.
+/// Whether a tile is the column number.
 fn counts(k: &Kernel, v: Value, back: usize) -> bool {
     let Some(def) = k.def(v) else { return false };
     let rank = k.ty(v).shape().map_or(0, |s| s.rank());

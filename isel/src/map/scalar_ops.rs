@@ -7,7 +7,7 @@
 use warplift_ir::tile::{BinOp, Block, CmpOp, Inst, Kernel, Loc, Op, Type, Value};
 use warplift_ir::types::Elem;
 
-/// The type of all of it.
+/// The type of every result.
 pub(super) const I32: [Type; 1] = [Type::Scalar(Elem::I32)];
 
 /// A scalar instruction at the end of a block.
@@ -20,7 +20,7 @@ pub(super) fn scalar(k: &mut Kernel, block: Block, op: Op, args: &[Value]) -> Va
 pub(super) struct ScalarOps<'a> {
     /// The kernel.
     pub k: &'a mut Kernel,
-    /// The block that grows.
+    /// The block that is appended to.
     pub block: Block,
 }
 

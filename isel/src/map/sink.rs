@@ -1,5 +1,5 @@
-//! A part of a result computed on its own: a slice sinks through elementwise work and into loads, so that
-//! an epilogue of several operands holds one chunk of each at a time.
+//! Slice sinking: a slice moves up through elementwise work and into loads. An epilogue with several operands then
+//! holds one chunk of each at a time.
 //!
 //! ```text
 //!  slice(relu(acc + bias) + residual)  ─►  relu(slice(acc) + load bias[..]) + load residual[..]
@@ -9,33 +9,33 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use warplift_ir::tile::{BinOp, Block, Dim, Inst, Kernel, Loc, Op, Shape, Type, Value};
 use warplift_ir::types::Elem;
 
-/// Elements `from .. from + width` of tiles along a dimension of `extent`. That dimension is counted from
-/// the last one back, since operands of lower rank are broadcast along the first ones.
+/// The slice `from .. from + width` along a dimension of `extent`. The dimension is counted from the last one back,
+/// because operands of lower rank are broadcast along the first ones.
 pub struct TilePart<'k> {
     /// The kernel.
     pub k: &'k mut Kernel,
-    /// Block that the narrow instructions go to.
+    /// The block that narrow instructions are appended to.
     pub block: Block,
-    /// The whole dimension.
+    /// Extent of the whole dimension.
     pub extent: u32,
     /// First element.
     pub from: u32,
-    /// Elements wanted.
+    /// Elements of the slice.
     pub width: u32,
     /// Source place.
     pub loc: Loc,
-    /// What was narrowed already, by dimension.
+    /// Tiles that are already narrowed, by dimension.
     pub done: FxHashMap<(Value, usize), Value>,
-    /// Where the slice sinks no further.
+    /// Where the slice stops sinking.
     pub stops: Stops<'k>,
-    /// Conditions that hold for every element that is used.
+    /// Conditions that are true for every used element.
     pub holds: &'k [Value],
 }
 
-/// What is sliced rather than made again for the wanted part alone.
+/// The tiles that are sliced as a whole; all others are recomputed for the slice alone.
 #[derive(Clone, Copy)]
 pub enum Stops<'a> {
-    /// Nothing that could be made again.
+    /// Only tiles that cannot be recomputed.
     Nowhere,
     /// Loads.
     Loads,
@@ -53,7 +53,7 @@ impl Stops<'_> {
     }
 }
 
-/// Whether a value is made of more than its accumulator: loads or broadcasts under elementwise work.
+/// Whether a value has loads or broadcasts under its elementwise work, beside the accumulator.
 pub fn has_operands(k: &Kernel, v: Value) -> bool {
     let Some(def) = k.def(v) else { return false };
     match k.insts[def].op {
@@ -63,13 +63,13 @@ pub fn has_operands(k: &Kernel, v: Value) -> bool {
     }
 }
 
-/// Whether an element of the result needs no other of the operands than those at its place.
+/// Whether each result element depends only on the operand elements at the same place.
 fn keeps_places(op: &Op) -> bool {
     op.is_elementwise() || matches!(op, Op::Rearrange)
 }
 
 impl TilePart<'_> {
-    /// The wanted part of a tile; what has no such dimension (scalars, single columns) stays.
+    /// The slice of a tile. A value without the dimension (scalar, single column) stays as it is.
     pub fn of(&mut self, v: Value, back: usize) -> Value {
         let Type::Tile(elem, shape) = self.k.ty(v) else { return v };
         let Some(narrow) = self.narrow(shape, back) else { return v };
@@ -98,7 +98,7 @@ impl TilePart<'_> {
         self.k.result(inst)
     }
 
-    /// The same instruction on the wanted part alone, if it can be written so.
+    /// The same instruction on the slice alone, if that is possible.
     fn rebuild(&mut self, def: Inst, ty: Type, back: usize) -> Option<Value> {
         let op = self.k.insts[def].op.clone();
         let mut args = self.k.args(def).to_vec();
@@ -119,7 +119,7 @@ impl TilePart<'_> {
                 return Some(self.of(args[1], back));
             }
             Op::ExpandDims(d) if usize::from(d) + 1 + back != rank => {
-                // Behind the dimension that is cut, the operand has one dimension less.
+                // After the sliced dimension, the operand has one dimension less.
                 let back = if usize::from(d) + 1 + back > rank { back - 1 } else { back };
                 args = args.iter().map(|&a| self.of(a, back)).collect();
             }
@@ -129,14 +129,14 @@ impl TilePart<'_> {
         Some(self.push(op, &args, ty))
     }
 
-    /// An index of the whole as one of the part.
+    /// The index of the slice, from an index of the whole.
     pub fn moved(&mut self, index: Value) -> Value {
         let i32 = Type::Scalar(Elem::I32);
         let offset = self.push(Op::Int(self.from.into()), &[], i32);
         self.push(Op::Binary(BinOp::Add), &[index, offset], i32)
     }
 
-    /// The numbers along a dimension, from where the part begins.
+    /// The numbers along a dimension, from the start of the slice.
     fn plural(&mut self, d: u8, ty: Type) -> Value {
         let numbers = self.push(Op::Iota(d), &[], ty);
         let scalar = Type::Scalar(ty.elem());
@@ -145,7 +145,7 @@ impl TilePart<'_> {
         self.push(Op::Binary(BinOp::Add), &[numbers, from], ty)
     }
 
-    /// The wanted part of a tile as a view of it.
+    /// A `slice` instruction of a tile.
     pub fn slice_of(&mut self, v: Value, back: usize) -> Value {
         let Type::Tile(elem, shape) = self.k.ty(v) else { return v };
         match self.narrow(shape, back) {
@@ -162,12 +162,12 @@ impl TilePart<'_> {
     }
 }
 
-/// Whether a tile is another view of its operand's elements.
+/// Whether a tile only views its operand's elements.
 pub fn is_view(op: &Op) -> bool {
     matches!(op, Op::Slice(_) | Op::ExpandDims(_) | Op::Broadcast | Op::Reshape | Op::Trans(_))
 }
 
-/// Drops instructions whose results nobody reads and that have no effect.
+/// Removes instructions without effects whose results are unused.
 pub fn do_dead(k: &mut Kernel) {
     loop {
         let mut used: FxHashSet<Value> = k.grid.iter().copied().collect();

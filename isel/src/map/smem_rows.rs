@@ -1,5 +1,6 @@
-//! Tiles that stay in shared memory, of which threads hold a strip at a time; what does not fit there is held in
-//! registers as it was loaded. What is the same for all tiles of a persistent kernel is brought there once.
+//! Rows in shared memory: a wide tile stays in shared memory and threads hold one strip at a time. Columns for which
+//! there is no room are held in registers as loaded. A tile that is the same for all tiles of a persistent kernel is
+//! loaded once.
 //!
 //! ```text
 //!  h = load x  (staged)     ─►   a = load x[.. S]  (staged, in parts)      b = load x[S ..]  (plain)
@@ -14,10 +15,10 @@ use rustc_hash::FxHashMap;
 use warplift_ir::target::Target;
 use warplift_ir::tile::{Block, Dim, Inst, Kernel, Mapping, Op, Value, ValueList, Way};
 
-/// Shared memory kept for barriers and for what threads tell each other, bytes.
+/// Bytes of shared memory reserved for barriers and for exchanges between threads.
 const KEPT_BYTES: u32 = 1024;
 
-/// Lets tiles that every program loads alike stay there for all of its tiles.
+/// Keeps loads that do not depend on the tile in shared memory for all tiles of a program.
 pub fn do_smem_once(k: &mut Kernel) {
     let (moving, written) = (moving(k), written(k));
     let kept = |&i: &Inst| {
@@ -30,7 +31,7 @@ pub fn do_smem_once(k: &mut Kernel) {
     }
 }
 
-/// Lets tiles that come by way of shared memory stay there; whether there are any.
+/// Keeps staged tiles in shared memory. Returns whether there are any.
 pub fn do_smem_rows(k: &mut Kernel) -> bool {
     let staged: Vec<Inst> = program_order(k).into_iter().filter(|&i| is_staged(k, i)).collect();
     for &load in &staged {
@@ -48,7 +49,8 @@ pub fn is_smem_row(k: &Kernel, v: Value) -> bool {
     k.def(v).is_some_and(|d| k.attrs[d].in_parts)
 }
 
-/// Splits what stays, where blocks as many as the mapping wants have no room for all of it: whole strips.
+/// Splits the tiles that stay, if the resident blocks that the mapping asks for have no room for all of them. The
+/// split is at a whole strip.
 pub fn do_smem_room(k: &mut Kernel, mapping: &Mapping, strips: u32, target: &Target) {
     let block = target.shared_of_resident(mapping.whole.resident) / mapping.whole.pingpong.max(1);
     let mut room = block.saturating_sub(KEPT_BYTES);
@@ -61,7 +63,7 @@ pub fn do_smem_room(k: &mut Kernel, mapping: &Mapping, strips: u32, target: &Tar
     }
 }
 
-/// Keeps as many strips of a load as there is room for; their bytes.
+/// Keeps as many strips of a load as there is room for. Returns their bytes.
 fn fit(k: &mut Kernel, (block, load): (Block, Inst), strips: u32, room: u32) -> u32 {
     let shape = extents(k, k.result(load));
     let Some(&columns) = shape.last() else { return 0 };
@@ -80,7 +82,7 @@ fn fit(k: &mut Kernel, (block, load): (Block, Inst), strips: u32, room: u32) -> 
     strip * kept
 }
 
-/// Whether all that uses a load are parts on one side of a column.
+/// Whether every use of a load is a slice on one side of a column.
 fn is_split(k: &Kernel, load: Inst, from: u32) -> bool {
     let whole = k.result(load);
     program_order(k).into_iter().filter(|&i| k.args(i).contains(&whole)).all(|i| {
@@ -91,7 +93,7 @@ fn is_split(k: &Kernel, load: Inst, from: u32) -> bool {
     })
 }
 
-/// Lets the threads load all of a tile.
+/// Makes the threads load the whole tile.
 fn read_plainly(k: &mut Kernel, (block, load): (Block, Inst)) {
     let place = k.blocks[block].insts.iter().position(|&i| i == load).unwrap_or(0);
     let after = k.blocks[block].insts.split_off(place);
@@ -100,14 +102,14 @@ fn read_plainly(k: &mut Kernel, (block, load): (Block, Inst)) {
     from_view(k, load, plain);
 }
 
-/// A load that the threads make, through another view.
+/// A load by the threads, through another view.
 fn from_view(k: &mut Kernel, load: Inst, view: Value) {
     k.attrs[load].in_parts = false;
     let args = [&[view], &k.args(load)[1..]].concat();
     k.insts[load].args = ValueList::from_slice(&args, &mut k.pool);
 }
 
-/// Cuts a load before column `from`: what lies before stays, the rest is loaded by the threads.
+/// Splits a load at column `from`: the columns before it stay in shared memory, the threads load the rest.
 fn split(k: &mut Kernel, (block, load): (Block, Inst), columns: u32, from: u32) {
     let place = k.blocks[block].insts.iter().position(|&i| i == load).unwrap_or(0);
     let after = k.blocks[block].insts.split_off(place);
@@ -132,7 +134,7 @@ fn split(k: &mut Kernel, (block, load): (Block, Inst), columns: u32, from: u32) 
     }
 }
 
-/// The view of a load once more, as threads read it themselves.
+/// A copy of a load's view for reads by the threads.
 fn plain_view(k: &mut Kernel, block: Block, load: Inst) -> Value {
     let view = k.whole_view(k.args(load)[0]);
     let Some(def) = k.def(view) else { return view };

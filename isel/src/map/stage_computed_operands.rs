@@ -1,5 +1,5 @@
-//! Computed operands that products read in shared memory: the right one, which tensor cores read nowhere else, and a left
-//! one that a loop around the product does not change, which would hold registers in every iteration.
+//! Computed MMA operands in shared memory. A right operand must be there: tensor cores read it nowhere else. A left
+//! operand that a loop does not change is staged too, because it would occupy registers in every iteration.
 //!
 //! ```text
 //!  x = q * scale                      x = q * scale
@@ -18,7 +18,7 @@ use warplift_ir::tile::{Block, Inst, Kernel, Op, Value, ValueDef};
 /// Bits of the elements that tensor cores multiply.
 const OPERAND_BITS: u32 = 16;
 
-/// Where blocks and instructions stand.
+/// The parents of blocks and instructions.
 struct Places {
     block: FxHashMap<Inst, Block>,
     holder: FxHashMap<Block, Inst>,
@@ -41,7 +41,7 @@ impl Places {
         })
     }
 
-    /// Whether the innermost loop around a product leaves a value alone.
+    /// Whether a value is invariant in the innermost loop around an MMA.
     fn is_smem_row(&self, k: &Kernel, v: Value, product: Inst) -> bool {
         let is_loop = |b: &Block| self.holder.get(b).is_some_and(|&i| matches!(k.insts[i].op, Op::For));
         let Some(body) = self.around(product).find(is_loop) else { return false };
@@ -54,16 +54,16 @@ impl Places {
     }
 }
 
-/// The work on one kernel.
+/// The state of the pass.
 struct Operands<'k> {
     k: &'k mut Kernel,
     ways: Ways,
     places: Places,
-    /// Copies for products, by the tile.
+    /// The staged copy of each tile.
     copies: FxHashMap<Value, Value>,
 }
 
-/// Gives such operands a copy that is for products alone.
+/// Gives such operands a copy that only MMAs read.
 pub fn do_stage_computed_operands(k: &mut Kernel, ways: Ways) {
     let places = Places::of(k);
     let mut products = Vec::new();
@@ -94,7 +94,7 @@ impl Operands<'_> {
         computed && (side == 2 || self.ways.smem_staging && is_smem_row())
     }
 
-    /// An operand's transposition, of the copy.
+    /// The transposition of an operand, applied to the copy.
     fn view(&mut self, product: Inst, v: Value) -> Value {
         let Some(def) = viewed(self.k, v) else { return self.copy(product, v) };
         let below = self.view(product, self.k.args(def)[0]);
@@ -104,7 +104,7 @@ impl Operands<'_> {
         self.k.result(made)
     }
 
-    /// A tile's copy, made right behind it, or at the start of the block whose parameter it is.
+    /// The copy of a tile, right after its definition, or at the start of its block if it is a parameter.
     fn copy(&mut self, product: Inst, v: Value) -> Value {
         if let Some(&known) = self.copies.get(&v) {
             return known;
@@ -132,13 +132,13 @@ impl Operands<'_> {
     }
 }
 
-/// The instruction that makes a tile a transposition of another one. A part is a tile of its own: in registers, where it is cut
-/// from, it costs nothing.
+/// The instruction that makes a tile a transposition of another one. A slice is a tile of its own: slicing registers
+/// costs nothing.
 fn viewed(k: &Kernel, v: Value) -> Option<Inst> {
     k.def(v).filter(|&d| matches!(k.insts[d].op, Op::Trans(_)))
 }
 
-/// The tile of which an operand is a transposition.
+/// The tile that an operand is a transposition of.
 fn source(k: &Kernel, v: Value) -> Value {
     viewed(k, v).map_or(v, |view| source(k, k.args(view)[0]))
 }

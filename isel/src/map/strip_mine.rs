@@ -1,6 +1,7 @@
-//! Work on tiles that are too wide for registers, a strip of columns at a time. What follows from loaded elements is made
-//! again for every reduction and every store that needs it, so that threads hold what was loaded, and of everything else
-//! one strip (rematerialization: Linear Layouts, section 4.4; across reductions instead of layouts).
+//! Strip-mining: tiles that are too wide for registers are processed one strip of columns at a time. Values that
+//! follow from loaded elements are recomputed for every reduction and store that needs them. Threads then hold the
+//! loaded elements, and one strip of everything else (rematerialization: Linear Layouts, section 4.4; here across
+//! reductions instead of layouts).
 //!
 //! ```text
 //!  h = load x                              h = load x                               held as it was loaded
@@ -9,11 +10,11 @@
 //!  store y, t * s * load w                 store y[0..w], cast h[0..w] * s * load w[0..w], ..
 //! ```
 //!
-//! Tiles that come by way of shared memory may stay there (`in_parts`): then threads hold one strip of them too. Where that
-//! is not enough, the neighbours that a thread has of a strip are combined before strips are.
+//! Staged tiles may stay in shared memory (`in_parts`); threads then hold one strip of them too. If that is not
+//! enough, each thread first combines its neighbours within a strip.
 //!
-//! It is done where registers ask for it: the least number of strips is taken at which an estimate of what a thread
-//! holds fits its share of the register file, as many blocks resident as the mapping wants.
+//! It is done only under register pressure: the least number of strips is taken at which an estimate of a thread's
+//! registers fits its share of the register file, with the resident blocks that the mapping asks for.
 
 use super::MapContext;
 use super::prefetch_next_tile::loads;
@@ -29,16 +30,16 @@ use warplift_ir::target::Target;
 use warplift_ir::tile::{Block, Dim, Inst, Kernel, Mapping, Op, Shape, Type, Value, ValueList};
 use warplift_ir::types::Elem;
 
-/// Registers of a thread beside tiles: addresses, scalars, what an instruction needs on its way. Strips are cut where
-/// less than the first number would be left, and then until the second one is.
+/// Registers of a thread beside tiles: addresses, scalars, temporaries. Strip-mining starts if fewer than the first
+/// number would be left, and continues until the second number is left.
 const RESERVE: [u64; 2] = [20, 28];
-/// Elements of a strip that a thread holds at least, so that its accesses stay as wide.
+/// Least elements of a strip per thread, so that its accesses stay wide.
 const ELEMENTS: u64 = 8;
-/// Strips at most; each repeats the instructions of a chain.
+/// Limit on strips; each repeats the instructions of a chain.
 const MOST: u32 = 16;
 
-/// Cuts the work of a kernel without products into strips where its tiles do not fit. What of the next tile is loaded
-/// ahead, if that fits too: these loads are marked for [`super::do_prefetch_next_tile`].
+/// Cuts the work of a kernel without MMAs into strips if its tiles do not fit. Loads of the next tile that fit too
+/// are marked for [`super::do_prefetch_next_tile`].
 pub fn do_strip_mine(k: &mut Kernel, context: &MapContext<'_>, variant: MmaVariant) {
     let MapContext { mapping, target, .. } = *context;
     let products = k.insts.values().any(|d| matches!(d.op, Op::Mma));
@@ -71,7 +72,7 @@ pub fn do_strip_mine(k: &mut Kernel, context: &MapContext<'_>, variant: MmaVaria
     }
 }
 
-/// For whom strips are cut.
+/// The threads that strips are cut for.
 struct Cut<'m> {
     mapping: &'m Mapping,
     target: &'m Target,
@@ -79,7 +80,7 @@ struct Cut<'m> {
     threads: u64,
 }
 
-/// Cuts until an estimate of what a thread holds is within its registers; whether it is.
+/// Cuts until the estimated registers of a thread fit. Returns whether they do.
 fn cut_to(k: &mut Kernel, cut: &Cut<'_>, [uncut, budget]: [u64; 2]) -> bool {
     let threads = cut.threads;
     let whole = demand(k, threads);
@@ -105,13 +106,13 @@ fn cut_to(k: &mut Kernel, cut: &Cut<'_>, [uncut, budget]: [u64; 2]) -> bool {
     needed <= budget
 }
 
-/// Whether a thread's elements come in runs of so many that they are combined without an exchange.
+/// Whether a thread's elements come in runs long enough to combine without an exchange.
 fn has_neighbours(k: &Kernel) -> bool {
     let wide = |&i: &Inst| u64::from(vector_elements(k, i, k.result(i))) == ELEMENTS;
     program_order(k).iter().filter(|i| matches!(k.insts[**i].op, Op::Load)).all(wide)
 }
 
-/// Registers of a thread for the tiles that live at once, at most, by the order of the text.
+/// The greatest number of registers of a thread for live tiles, in the order of the text.
 fn demand(k: &Kernel, threads: u64) -> u64 {
     let order = program_order(k);
     let mut last: FxHashMap<Value, usize> = FxHashMap::default();
@@ -133,7 +134,7 @@ fn demand(k: &Kernel, threads: u64) -> u64 {
     most
 }
 
-/// The tile whose registers a value is a view of.
+/// The tile that owns a value's registers.
 fn held(k: &Kernel, v: Value) -> Value {
     match k.def(v) {
         Some(def) if is_view(&k.insts[def].op) => {
@@ -155,7 +156,7 @@ struct Cutter<'k> {
     /// Strips of a tile.
     count: u32,
     threads: u64,
-    /// Whether neighbours of a strip are combined before it meets the others.
+    /// Whether neighbours within a strip are combined before strips are.
     folds: bool,
 }
 
@@ -177,7 +178,7 @@ impl Cutter<'_> {
         do_dead(self.k);
     }
 
-    /// Columns of a strip of what an instruction stores or reduces, if it can be cut.
+    /// Columns of a strip of a stored or reduced tile, if it can be cut.
     fn width(&self, inst: Inst) -> Option<u32> {
         let k = &*self.k;
         let value = *k.args(inst).last()?;
@@ -194,8 +195,8 @@ impl Cutter<'_> {
         (along && whole && has_operands(k, value)).then_some(width)
     }
 
-    /// Instructions whose tiles are sliced rather than made again: what other blocks hold too, and loads that several
-    /// uses need or whose array the kernel writes.
+    /// Instructions whose tiles are sliced rather than recomputed: tiles that other blocks use too, and loads that
+    /// several uses need or whose array the kernel writes.
     fn kept(&self, block: &[Inst]) -> FxHashSet<Inst> {
         let k = &*self.k;
         let inside: FxHashSet<Inst> = block.iter().copied().collect();
@@ -245,7 +246,7 @@ impl Cutter<'_> {
         }
     }
 
-    /// A strip's elements are combined with those of the strips before, then reduced.
+    /// The elements of a strip are combined with those of earlier strips, then reduced.
     fn cut_reduce(&mut self, block: Block, inst: Inst, width: u32, kept: &FxHashSet<Inst>) {
         let Op::Reduce(op, _) = self.k.insts[inst].op else { return };
         let loc = self.k.insts[inst].loc;
@@ -263,7 +264,7 @@ impl Cutter<'_> {
         self.k.blocks[block].insts.push(inst);
     }
 
-    /// The neighbours that a thread has of a strip as one element.
+    /// The neighbours of a thread within a strip, combined to one element.
     fn folded(&mut self, block: Block, reduce: Inst, strip: Value) -> Value {
         let Op::Reduce(op, d) = self.k.insts[reduce].op else { return strip };
         let k = &mut *self.k;
@@ -287,7 +288,7 @@ impl Cutter<'_> {
         k.result(folded)
     }
 
-    /// Strip by strip, the loads of the next one before the work on each.
+    /// Orders the strips: the loads of the next strip come before the work on each.
     fn cut_store(&mut self, block: Block, inst: Inst, width: u32, kept: &FxHashSet<Inst>) {
         let from = self.k.blocks[block].insts.len();
         let (mut order, mut waiting) = (Vec::new(), Vec::new());
@@ -325,7 +326,7 @@ impl Cutter<'_> {
         self.k.attrs[made] = self.k.attrs[store].clone();
     }
 
-    /// Instructions apart: loads with what they need, and the others.
+    /// Separates loads, with their operands, from the other instructions.
     fn loads_first(&self, insts: Vec<Inst>) -> (Vec<Inst>, Vec<Inst>) {
         let k = &*self.k;
         let mut needed = FxHashSet::default();
@@ -342,7 +343,7 @@ impl Cutter<'_> {
 /// Users of each instruction's results.
 type Users = FxHashMap<Inst, Vec<Inst>>;
 
-/// Instructions to which what one makes leads, over others that work on every element by itself.
+/// Instructions that depend on one, through elementwise work.
 fn find_ends(k: &Kernel, users: &Users, inst: Inst, seen: &mut FxHashSet<Inst>, ends: &mut FxHashSet<Inst>) {
     for &user in users.get(&inst).into_iter().flatten() {
         if !seen.insert(user) {

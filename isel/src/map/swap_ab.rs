@@ -1,4 +1,4 @@
-//! Which way a product lies is not for the text to say: `D = A B` is `D^T = B^T A^T`.
+//! Swap A and B: a kernel's text does not fix the orientation of an MMA, because `D = A B` is `D^T = B^T A^T`.
 //!
 //! ```text
 //!  s = mma z, k, trans(q)              s' = mma z', q, trans(k)        s'[i, j] = s[j, i]
@@ -6,10 +6,11 @@
 //!  o = mma a, trans(v), p              o' = mma a', trans(p'), v ..
 //! ```
 //!
-//! `wgmma` reads its right operand from shared memory, its left one also from registers, and spreads rows over
-//! warps, columns over registers. So a computed operand stands left, and reductions run along columns. Tiles that
-//! must lie alike are a class ([`class`]); those that hold a product's sums may be turned, all of them at once,
-//! with every instruction in between ([`transpose`]). All choices are weighed; the text's own is taken where it is as good.
+//! `wgmma` reads its right operand from shared memory and its left one also from registers. It spreads rows over
+//! warps and columns over registers. So a computed operand belongs on the left, and reductions belong along columns.
+//! Tiles that must have the same orientation form a class ([`class`]). A class with accumulators may be transposed as
+//! a whole, with every instruction in between ([`transpose`]). All choices are compared by cost; the text's own
+//! orientation wins ties.
 
 mod class;
 mod transpose;
@@ -18,20 +19,20 @@ use super::mma_variant::consumers;
 use class::Classes;
 use warplift_ir::tile::{Block, Inst, Kernel, Mapping, Op, Products, Value};
 
-/// Most classes that are weighed, `2^n` choices.
+/// Limit on the classes that are tried: `n` classes are `2^n` choices.
 const MOST: usize = 6;
-/// Rows that the warpgroups cannot share: not possible.
+/// The warpgroups cannot share the rows: impossible.
 const UNEVEN: u32 = 500;
-/// Sums that must be transposed to be an operand.
+/// An accumulator that must be transposed to become an operand.
 const EXCHANGED: u32 = 100;
-/// A computed operand on the right: through shared memory.
+/// A computed operand on the right: it goes through shared memory.
 const COMPUTED_RIGHT: u32 = 90;
-/// A reduction over rows beside a product.
+/// A reduction over rows beside an MMA.
 const ACROSS_WARPS: u32 = 50;
-/// Results that are stored transposed.
+/// A result that is stored transposed.
 const STORED: u32 = 10;
 
-/// Turns products where the mapping's instructions want them so. A kernel that lies well is left as it is.
+/// Transposes MMAs if that is cheaper for the instructions of the mapping. Otherwise the kernel does not change.
 pub fn do_swap_ab(k: &mut Kernel, mapping: &Mapping) {
     let groups = consumers(mapping);
     let products: Vec<Inst> =
@@ -57,11 +58,11 @@ pub fn do_swap_ab(k: &mut Kernel, mapping: &Mapping) {
     }
 }
 
-/// One choice of classes to turn.
+/// One choice of classes to transpose.
 struct Weighing<'a> {
     k: &'a Kernel,
     classes: &'a Classes,
-    /// Classes that hold sums of products.
+    /// Classes with accumulators.
     of_sums: &'a [Value],
     swapped: &'a [Value],
     groups: Option<u32>,
@@ -92,7 +93,7 @@ impl Weighing<'_> {
         self.of_sums.contains(&self.classes.root(v))
     }
 
-    /// What a tile is a transposition of, and whether it lies otherwise than `swapped` asks for.
+    /// The tile behind transpositions, and whether its orientation differs from what `swapped` asks for.
     fn source(&self, v: Value, swapped: bool) -> (Value, bool) {
         let (from, odd) = class::untransposed(self.k, v);
         (from, self.is_transposed(from) != (swapped ^ odd))
@@ -108,7 +109,7 @@ impl Weighing<'_> {
         computed + exchanged + self.rows(sum, swapped)
     }
 
-    /// Whether warpgroups can share the rows of sums.
+    /// Whether warpgroups can share the rows of an accumulator.
     fn rows(&self, sum: Value, swapped: bool) -> u32 {
         let extents = self.k.ty(sum).shape().and_then(|s| s.extents());
         let rows = extents.and_then(|e| e.get(usize::from(swapped)).copied());

@@ -1,12 +1,16 @@
 //! Tunables become constants: in shapes, slices and arithmetic.
+//!
+//! ```text
+//!  tunable BM = 128, mapping: BM = 64      f32[BM, 8 * BM / 4]   ─►   f32[64, 128]
+//! ```
 
 use crate::{IselError, Result};
 use warplift_ir::tile::{Dim, Inst, Item, Kernel, MAX_TILE_ELEMENTS, Mapping, Op, Shape, Type, Value};
 
-/// A copy of the kernel with the mapping's values, else the text's, in the place of tunables.
+/// A copy of the kernel in which every tunable is a constant: the mapping's value, else the text's default.
 ///
 /// # Errors
-/// An extent that becomes zero or fractional, a tile that becomes too large.
+/// An extent becomes zero or fractional, or a tile becomes too large.
 pub fn do_tunables(kernel: &Kernel, mapping: &Mapping) -> Result<Kernel> {
     let mut k = kernel.clone();
     let values = Values { kernel, mapping };
@@ -31,7 +35,7 @@ pub fn do_tunables(kernel: &Kernel, mapping: &Mapping) -> Result<Kernel> {
     Ok(k)
 }
 
-/// Values of tunables, and what is said where they do not fit.
+/// Values of tunables, and the errors for values that do not fit.
 struct Values<'k> {
     kernel: &'k Kernel,
     mapping: &'k Mapping,
@@ -49,7 +53,7 @@ impl Values<'_> {
     /// An extent of a tile.
     fn extent(&self, tile: Value, d: Dim) -> Result<Dim> {
         self.resolved(d).filter(|e| e.mul > 0).ok_or_else(|| {
-            let message = format!("extent {} is no positive whole number", self.text(d));
+            let message = format!("extent {} is not a positive integer", self.text(d));
             self.error(self.kernel.def(tile), &[d], message)
         })
     }
@@ -57,7 +61,7 @@ impl Values<'_> {
     /// A multiple of a tunable as an i32.
     fn word(&self, inst: Inst, d: Dim) -> Result<Dim> {
         self.resolved(d).filter(|e| i32::try_from(e.mul).is_ok()).ok_or_else(|| {
-            let message = format!("{} is fractional or no i32", self.text(d));
+            let message = format!("{} is not an integer of 32 bits", self.text(d));
             self.error(Some(inst), &[d], message)
         })
     }
@@ -65,7 +69,7 @@ impl Values<'_> {
     /// An offset of a slice.
     fn offset(&self, inst: Inst, d: Dim) -> Result<Dim> {
         self.resolved(d).ok_or_else(|| {
-            let message = format!("a slice's offset {} is fractional", self.text(d));
+            let message = format!("the offset {} of a slice is not an integer", self.text(d));
             self.error(Some(inst), &[d], message)
         })
     }
@@ -79,7 +83,7 @@ impl Values<'_> {
         format!("{} * {} / {}", d.tunable.map_or(String::from("1"), name), d.mul, d.div)
     }
 
-    /// An error where the mapping gives one of the tunables its value, else at an instruction.
+    /// An error at the word of the mapping that sets one of the tunables, else at an instruction.
     fn error(&self, inst: Option<Inst>, dims: &[Dim], message: String) -> IselError {
         let names = dims.iter().filter_map(|d| Some(self.kernel.tunables[d.tunable?].name.as_str()));
         let given = |name| self.mapping.tunables.iter().position(|(n, _)| n == name);
@@ -91,7 +95,7 @@ impl Values<'_> {
     }
 }
 
-/// The limit that the verifier holds the tunables' defaults to.
+/// The limit on elements that the verifier applies to the defaults of the tunables.
 fn check_size(dims: &[Dim]) -> std::result::Result<(), String> {
     let extents = dims.iter().map(|d| u64::from(d.mul));
     let elements = extents.clone().try_fold(1u64, u64::checked_mul);

@@ -1,4 +1,5 @@
-//! Operations on narrow elements for which the table has no rows, by way of f32, which holds them exactly.
+//! Widening: operations on narrow elements for which the opcode table has no row go through f32, which is exact for
+//! them.
 //!
 //! ```text
 //!  m = reduce_max(x : f16)      ─►   m = cast(reduce_max(cast(x, f32)), f16)
@@ -9,7 +10,7 @@ use crate::tiles::constant;
 use warplift_ir::tile::{Block, Inst, Kernel, Op, Type, Value, ValueData, ValueDef, ValueList};
 use warplift_ir::types::Elem;
 
-/// Widens reductions and scans of 16-bit floats, and comparisons of elements of 8 bits and fewer.
+/// Widens reductions and scans of 16-bit floats, and comparisons of elements of up to 8 bits.
 pub fn do_widen(k: &mut Kernel) {
     for block in k.blocks.keys().collect::<Vec<_>>() {
         let old = std::mem::take(&mut k.blocks[block].insts);
@@ -36,7 +37,7 @@ fn widens(k: &Kernel, inst: Inst) -> bool {
     }
 }
 
-/// Whether elements can be converted: those of a tile that is loaded or computed, and constants.
+/// Whether elements can be converted: those of loaded or computed tiles, and constants.
 fn castable(k: &Kernel, v: Value) -> bool {
     let full = k.def(v).is_some_and(|d| matches!(k.insts[d].op, Op::Full));
     let tile = matches!(k.ty(v), Type::Tile(..));
@@ -71,7 +72,7 @@ fn wide(k: &mut Kernel, block: Block, inst: Inst, v: Value) -> Value {
     k.result(made)
 }
 
-/// The result becomes a conversion of what is computed in f32.
+/// The old result becomes a conversion of the f32 result.
 fn narrow(k: &mut Kernel, block: Block, inst: Inst, result: Value) {
     let ty = with(k.ty(result), Elem::F32);
     let raw = k.values.push(ValueData { ty, def: ValueDef::Result(inst, 0) });

@@ -1,5 +1,9 @@
-//! Anchors where no product reaches: blocked layouts whose threads move as many bytes at once as the
+//! Anchors for tiles that no MMA decides: blocked layouts in which each thread moves as many bytes at once as the
 //! facts allow.
+//!
+//! ```text
+//!  t = load x   ─►   16-byte vectors, lanes along the contiguous dimension   ─►   spread to the users of t
+//! ```
 
 use super::blocked::{LANES, LINE, SECTOR, Spread, blocked_by, only_products};
 use super::choices::{Options, Point, Way};
@@ -15,7 +19,7 @@ use crate::vector::vector_elements;
 use warplift_ir::layout::{Axis, Layout};
 use warplift_ir::tile::{Inst, Kernel, Op, Type, Value};
 
-/// Gives the tile of a load (or whatever has no layout yet) a blocked layout and spreads it.
+/// Gives the tile of a load, or any tile without a layout, a blocked layout and propagates it.
 ///
 /// # Errors
 /// As propagation.
@@ -40,7 +44,7 @@ pub(super) fn anchor(
             }
             _ => (extents(k, v).len().saturating_sub(1), 1),
         };
-        // A hint that layouts may differ, where nothing asked for another one.
+        // `rearrange` only allows layouts to differ. Nothing asked for another one here.
         let same = matches!(k.insts[inst].op, Op::Rearrange).then(|| plan.layouts[k.args(inst)[0]].clone());
         let layout = match same.flatten() {
             Some(layout) => layout,
@@ -66,9 +70,13 @@ pub(super) fn anchor(
     Ok(())
 }
 
-/// Blocked layouts of a tile, the rule's first: all threads of a warp along the contiguous dimension, or as many as fill
-/// a line, or two sectors (what is reduced along it takes fewer shuffles then); vectors half as wide; warps along it
-/// too. What holds more than the rule's in a thread is left out.
+/// Candidate blocked layouts of a tile, the default first:
+/// - all threads of a warp along the contiguous dimension;
+/// - as many threads as fill a line, or two sectors: a reduction along the dimension then takes fewer shuffles;
+/// - vectors half as wide;
+/// - warps along the dimension too.
+///
+/// A candidate in which a thread holds more than in the default is left out.
 fn candidates(k: &Kernel, inst: Inst, v: Value, dim: usize, block: Vec<u32>) -> Result<Vec<(Way, Layout)>> {
     let row = u64::from(block[dim] * k.ty(v).elem().bits()).max(1);
     let plain = Spread::default();
@@ -100,7 +108,7 @@ fn candidates(k: &Kernel, inst: Inst, v: Value, dim: usize, block: Vec<u32>) -> 
     Ok(all)
 }
 
-/// A blocked layout in which a thread's elements fill whole registers.
+/// A blocked layout in which the elements of a thread fill whole registers.
 fn whole_registers(
     k: &Kernel,
     inst: Inst,

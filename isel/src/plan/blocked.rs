@@ -1,5 +1,9 @@
-//! Blocked layouts: the threads of a block over a tile, each with neighbours that it moves at once; and the pieces of
-//! memory that accesses in a layout touch.
+//! Blocked layouts: the threads of a block cover a tile, and each holds neighbours that it moves at once. Also counts
+//! the pieces of memory that an access in a layout touches.
+//!
+//! ```text
+//!  f16[8, 64], vectors of 8:   row 0: lane 0 │ lane 1 │ .. │ lane 7      row 1: lane 8 │ ..
+//! ```
 
 use rustc_hash::FxHashSet;
 use warplift_ir::layout::{Axis, Builder, Layout, LayoutError};
@@ -8,15 +12,15 @@ use warplift_ir::tile::{Kernel, Op, Value};
 /// Threads of a warp.
 pub(super) const LANES: u64 = 32;
 
-/// Bytes that memory moves at least, and that caches look up together.
+/// Bytes of a sector: the least that memory moves.
 pub(super) const SECTOR: u64 = 32;
-/// Bytes that caches look up together, and that shared memory moves in a cycle.
+/// Bytes of a line: what a cache looks up at once, and what shared memory moves in a cycle.
 pub(super) const LINE: u64 = 128;
 
 /// How the threads of a block spread over a tile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Spread {
-    /// Threads of a warp along the contiguous dimension at most.
+    /// Limit on the threads of a warp along the contiguous dimension.
     pub lanes: u64,
     /// Whether warps go along the contiguous dimension first, instead of last.
     pub warps_along: bool,
@@ -28,7 +32,7 @@ impl Default for Spread {
     }
 }
 
-/// Whether a value is used by products alone, through transpositions and parts.
+/// Whether only MMAs use a value. Looks through transpositions and slices.
 pub(super) fn only_products(k: &Kernel, v: Value) -> bool {
     let mut used = false;
     let fine = k.insts.iter().all(|(inst, data)| {
@@ -45,8 +49,8 @@ pub(super) fn only_products(k: &Kernel, v: Value) -> bool {
     used && fine
 }
 
-/// A blocked layout of a tile over so many warps: lanes along the contiguous dimension first, warps along
-/// the others first.
+/// A blocked layout of a tile over `warps` warps. Lanes go along the contiguous dimension first, warps along the
+/// others first.
 ///
 /// # Errors
 /// As the layout's construction.
@@ -56,7 +60,7 @@ pub fn blocked(extents: &[u32], dim: usize, vector: u32, warps: u32) -> Result<L
     blocked_by(extents, dim, &block, Spread::default(), warps)
 }
 
-/// The same with a block of neighbours for each thread.
+/// The same with a given block of neighbours per thread.
 ///
 /// # Errors
 /// As the layout's construction.
@@ -73,7 +77,7 @@ pub(super) fn blocked_by(
     let mut own: Vec<u64> = block.iter().map(|&b| u64::from(b)).collect();
     let most = |d: usize| if d == dim { spread.lanes } else { LANES };
     let (mut lanes, mut left) = spread_lanes(&shape, &own, &order, most);
-    // Narrower vectors keep more lanes busy where the extent is no power of two.
+    // If the extent is not a power of two, narrower vectors keep more lanes busy.
     while left > 1 && own[dim] > 2 && !(shape[dim] / own[dim]).is_power_of_two() {
         own[dim] /= 2;
         (lanes, left) = spread_lanes(&shape, &own, &order, most);
@@ -97,7 +101,7 @@ pub(super) fn blocked_by(
             layout = layout.add(axis, parts[d], &column(shape.len(), d, at[d]));
             at[d] *= parts[d];
             if d == dim {
-                // Threads for which nothing is left hold what others hold.
+                // The remaining threads hold copies of what others hold.
                 layout = layout.add(axis, repeats, &vec![0; shape.len()]);
             }
         }
@@ -112,7 +116,7 @@ fn column(rank: usize, dim: usize, step: u64) -> Vec<u64> {
     (0..rank).map(|d| if d == dim { step } else { 0 }).collect()
 }
 
-/// Lanes along each dimension, and how many times over what is left repeats them.
+/// Lanes along each dimension, and the number of lanes left over, which hold copies.
 fn spread_lanes(shape: &[u64], own: &[u64], order: &[usize], most: impl Fn(usize) -> u64) -> (Vec<u64>, u64) {
     let mut lanes = vec![1; shape.len()];
     let mut left = LANES;
@@ -128,7 +132,8 @@ fn largest_divisor(n: u64, room: u64) -> u64 {
     (1..=n).rev().find(|d| n.is_multiple_of(*d) && room.is_multiple_of(*d)).unwrap_or(1)
 }
 
-/// Pieces of memory of so many bytes that a warp's access touches, elements of `bits` lying together along `unit`.
+/// Pieces of memory of `piece` bytes that one access of a warp touches. Elements of `bits` bits are contiguous along
+/// `unit`.
 pub(super) fn pieces(layout: &Layout, unit: Option<usize>, bits: u64, piece: u64) -> u64 {
     let lane = layout.ins().iter().position(|a| a.0 == Axis::Lane);
     let mut touched = FxHashSet::default();
@@ -143,7 +148,7 @@ pub(super) fn pieces(layout: &Layout, unit: Option<usize>, bits: u64, piece: u64
     touched.len() as u64
 }
 
-/// Neighbours along a dimension that a thread holds.
+/// The number of neighbours along a dimension that a thread holds.
 pub(super) fn run(layout: &Layout, dim: usize) -> u64 {
     let basis = layout.basis(Axis::Reg);
     let mut run = 1;
@@ -158,7 +163,7 @@ pub(super) fn run(layout: &Layout, dim: usize) -> u64 {
     }
 }
 
-/// Shrinks a thread's block across the access's dimension until all threads have one of their own.
+/// Shrinks the block of a thread across the contiguous dimension until every thread has a block of its own.
 pub(super) fn fit(block: &mut [u32], unit: usize, shape: &[u32], warps: u32) {
     let threads = u64::from(32 * warps);
     let elements = shape.iter().map(|&e| u64::from(e)).product::<u64>();

@@ -1,4 +1,8 @@
-//! One plan: anchors first, then everything around them, by the choices given.
+//! Builds one plan from given choices: anchors first, then the tiles around them.
+//!
+//! ```text
+//!  MMAs ─► loads ─► other tiles ─► stores ─► versions ─► cost
+//! ```
 
 use super::choices::Choices;
 use super::cost::Model;
@@ -12,7 +16,7 @@ use crate::{IselError, Result};
 use warplift_ir::layout::{Axis, Layout};
 use warplift_ir::tile::{Inst, Kernel, Op, Team, Value};
 
-/// Makes plans of one kernel.
+/// Builds plans of one kernel.
 pub(super) struct PlanBuilder<'k> {
     k: &'k Kernel,
     order: &'k [Inst],
@@ -22,12 +26,12 @@ pub(super) struct PlanBuilder<'k> {
 }
 
 impl<'k> PlanBuilder<'k> {
-    /// The maker of a kernel's plans; `order`: its instructions in the order of the program.
+    /// A builder for the plans of a kernel; `order` lists its instructions in program order.
     pub fn new(k: &'k Kernel, order: &'k [Inst], ways: Ways) -> Self {
         Self { k, order, solver: Solver::new(k, order), model: Model::new(k, order, ways), ways }
     }
 
-    /// The plan that some choices lead to and what it costs, and the choices that there were.
+    /// Builds the plan of some choices. Returns it with its cost, and all choice points that it met.
     pub fn build(&self, choices: Choices) -> (Choices, Result<(Plan, Cost)>) {
         let mut plan = Plan { ways: self.ways, choices, ..Plan::default() };
         let cost = self.fill(&mut plan).and_then(|()| self.model.cost(&plan));
@@ -45,7 +49,7 @@ impl<'k> PlanBuilder<'k> {
         pin(k, order, plan)?;
         let known: Vec<Value> = k.values.keys().filter(|&v| plan.layouts[v].is_some()).collect();
         self.solver.spread(known, plan)?;
-        // Loads first: what memory gives in wide accesses decides the layout of what is made of it.
+        // Loads come first: wide accesses of memory decide the layout of what is computed from them.
         let (mut loads, others): (Vec<Inst>, Vec<Inst>) =
             order.iter().partition(|&&i| matches!(k.insts[i].op, Op::Load));
         let size = |i: &Inst| extents(k, k.result(*i)).iter().map(|&e| u64::from(e)).product::<u64>();
@@ -70,7 +74,7 @@ impl<'k> PlanBuilder<'k> {
     }
 }
 
-/// Tiles whose layout the mapping says.
+/// Anchors the tiles whose layout the mapping gives.
 fn pin(k: &Kernel, order: &[Inst], plan: &mut Plan) -> Result<()> {
     for &inst in order {
         let Some(layout) = &k.attrs[inst].layout else { continue };
@@ -86,7 +90,7 @@ fn pin(k: &Kernel, order: &[Inst], plan: &mut Plan) -> Result<()> {
     Ok(())
 }
 
-/// Why the threads of so many warps do not hold a tile in a layout.
+/// Why `warps` warps cannot hold a tile in a layout; `None` if they can.
 fn not_held(layout: &Layout, shape: &[u32], warps: u32) -> Option<String> {
     let dims = shape.iter().enumerate().map(|(d, &e)| (Axis::Dim(d as u8), u64::from(e)));
     if !layout.outs().iter().copied().eq(dims) {

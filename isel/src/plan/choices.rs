@@ -1,8 +1,8 @@
-//! Choice points: where a plan may go several ways, which way it took, and what it could have taken.
+//! Choice points: where a plan has several options, which one it took, and which ones it had.
 //!
 //! ```text
-//!  point          ways, the rule's first
-//!  form           wgmma │ mma.sync by 2 x 4 warps │ 8 x 1 │ ..     (chosen by `select`, before all others)
+//!  point          options, the default first
+//!  variant        wgmma │ mma.sync by 2 x 4 warps │ 8 x 1 │ ..     (chosen by `select`, before all others)
 //!  layout of      16-byte vectors, 32 threads along rows │ 8 threads along rows │ 8-byte vectors │ ..
 //!  access of      as its users want it │ a layout of its own and a conversion
 //!  span of        swizzle 128 │ 64 │ 32 │ none
@@ -18,40 +18,40 @@ use smallvec::SmallVec;
 use std::fmt;
 use warplift_ir::tile::{Inst, Kernel, Value};
 
-/// What is chosen at a point.
+/// A choice point: what is chosen, and where.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize, PartialOrd, Ord)]
 pub enum Point {
-    /// Who makes the products, and how they share them.
+    /// Who executes the MMAs, and how warps share them.
     MmaVariant,
-    /// The blocked layout of a tile that no product reaches.
+    /// The blocked layout of a tile that no MMA decides.
     Layout(Value),
     /// Whether an access has a layout of its own.
     Access(Inst),
     /// The swizzle span of a loaded tile.
     Span(Inst),
-    /// The instructions along N of a product of warpgroups.
+    /// The instructions along N of a warpgroup MMA.
     Columns(Inst),
-    /// Where a product finds A.
+    /// Where an MMA reads A.
     Operand(Inst),
 }
 
-/// A way that a plan may go at a point.
+/// An option at a choice point.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Way {
-    /// Who makes the products, and how they share them.
+    /// Who executes the MMAs, and how warps share them.
     MmaVariant(MmaVariant),
-    /// Threads along the contiguous dimension, each with so many neighbours; warps along it first or last.
+    /// Threads go along the contiguous dimension, each with a vector of neighbours; warps go along it first or last.
     Blocked {
         /// Neighbours that a thread holds.
         vector: u32,
-        /// Threads of a warp along the contiguous dimension at most.
+        /// Limit on the threads of a warp along the contiguous dimension.
         lanes: u32,
         /// Whether warps go along the contiguous dimension first.
         warps_along: bool,
     },
-    /// The access takes the layout of what is computed.
+    /// The access takes the layout of its users.
     Shared,
-    /// The access has its own layout, and a conversion stands between.
+    /// The access has a layout of its own, and a conversion follows.
     Own,
     /// A swizzle span in bytes, 0 for none.
     Span(u32),
@@ -63,14 +63,14 @@ pub enum Way {
     InRegisters,
 }
 
-/// Ways at a point with the cycles of each: all that the choice changes where it touches no register layout, else what
-/// the access takes beyond the least.
+/// The options at a point with the cycles of each. If the choice touches no register layout, the cycles are all that
+/// it changes. Otherwise they are the cycles of the access above the least.
 pub(super) type Options = SmallVec<[(Way, f64); 4]>;
 
-/// What was met and taken while a plan was made.
+/// The choice points that a plan met, and the options that it took.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
 pub struct Choices {
-    /// The ways to take where there are these; the first one elsewhere.
+    /// The option to take at these points; the first one is taken elsewhere.
     #[serde(serialize_with = "sorted")]
     taken: FxHashMap<Point, Way>,
     /// Points in the order in which they were met.
@@ -78,19 +78,19 @@ pub struct Choices {
 }
 
 impl Choices {
-    /// Takes a way at some points, the first one at all others.
+    /// Takes the given options at some points, and the first option at all others.
     pub(super) fn of(taken: FxHashMap<Point, Way>) -> Self {
         Self { taken, met: Vec::new() }
     }
 
-    /// The same and one more.
+    /// The same options and one more.
     pub(super) fn with(&self, point: Point, way: Way) -> FxHashMap<Point, Way> {
         let mut taken = self.taken.clone();
         taken.insert(point, way);
         taken
     }
 
-    /// The way to go at a point. There is at least one.
+    /// The option to take at a point. There is at least one.
     pub(super) fn pick(&mut self, point: Point, options: Options) -> Way {
         let way = options[self.index(point, &options)].0;
         if options.len() > 1 && !self.met.iter().any(|m| m.0 == point) {
@@ -104,17 +104,17 @@ impl Choices {
         taken.and_then(|t| options.iter().position(|o| o.0 == *t)).unwrap_or(0)
     }
 
-    /// Number of the way taken at a point.
+    /// Index of the option taken at a point.
     pub(super) fn at(&self, point: Point) -> usize {
         self.index(point, self.options(point))
     }
 
-    /// Points with more than one way.
+    /// Points with more than one option.
     pub fn met(&self) -> impl Iterator<Item = Point> {
         self.met.iter().map(|m| m.0)
     }
 
-    /// What there is at a point.
+    /// The options at a point.
     pub(super) fn options(&self, point: Point) -> &[(Way, f64)] {
         self.met.iter().find(|m| m.0 == point).map_or(&[], |m| &m.1)
     }

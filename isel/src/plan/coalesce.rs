@@ -1,12 +1,12 @@
-//! Accesses to global memory whose layout came from elsewhere: where a warp would touch many more pieces of
-//! memory than it moves, the access gets a blocked layout of its own and a conversion stands between.
+//! Coalescing: an access to global memory whose layout came from its users may touch many more sectors than it needs.
+//! It then gets a blocked layout of its own, and a conversion follows.
 //!
 //! ```text
 //!  t = load x [row, column]     lanes along columns      a thread's block: 8 rows x 8 columns, so that both
 //!  store y, trans(t)            lanes along rows         sides move 16 bytes, to shared memory too
 //! ```
 //!
-//! Linear Layouts, section 5.4: the registers that both sides have in common are the conversion's vectors.
+//! Linear Layouts, section 5.4: the conversion moves vectors of the registers that both layouts have in common.
 
 use super::blocked::{LINE, SECTOR, Spread, blocked_by, fit, pieces, run};
 use super::choices::{Options, Point, Way};
@@ -20,11 +20,12 @@ use warplift_ir::tile::{Inst, Kernel, Op, Type, Value};
 
 /// Bytes of the widest access.
 const WIDE: u64 = 16;
-/// How many times more sectors than needed an access may touch before it is converted: a conversion is two
-/// passes through shared memory and a meeting.
+/// An access may touch this many times the sectors that it needs before it is converted. A conversion costs two
+/// passes through shared memory and a block barrier.
 const WASTE: u64 = 4;
 
-/// Gives a plain store, or a load that took its layout from its users, a layout of its own where that pays.
+/// Gives a plain store or a plain load a layout of its own, if that pays. The load has taken its layout from its
+/// users.
 ///
 /// # Errors
 /// As a layout's construction.
@@ -77,7 +78,8 @@ pub(super) fn do_coalesce(k: &Kernel, inst: Inst, model: &Model<'_>, plan: &mut 
     Ok(())
 }
 
-/// The first instruction that accesses a like tile for the same place of the text: parts of one access go one way.
+/// The first instruction with the same tile type at the same place of the text. Parts of one access take the same
+/// option.
 fn same_access(k: &Kernel, inst: Inst) -> Inst {
     let shape = |i: Inst| extents(k, accessed(k, i));
     let (data, own) = (&k.insts[inst], shape(inst));
@@ -93,7 +95,7 @@ fn accessed(k: &Kernel, inst: Inst) -> Value {
     }
 }
 
-/// Widens a loaded block along the dimensions in which stores of what is made of it are contiguous.
+/// Widens the block of a load along the dimensions in which its dependent stores are contiguous.
 pub fn widen(k: &Kernel, inst: Inst, tile: Value, dim: usize, block: &mut [u32]) {
     if !matches!(k.insts[inst].op, Op::Load) {
         return;
@@ -106,7 +108,7 @@ pub fn widen(k: &Kernel, inst: Inst, tile: Value, dim: usize, block: &mut [u32])
     fit(block, dim, &extents(k, tile), warps(k, inst));
 }
 
-/// Dimensions in which stores of a tile, or of what has its layout, are contiguous, with their vectors.
+/// The contiguous dimension and vector width of every store of a tile or of a tile with the same layout.
 fn stores(k: &Kernel, v: Value, fuel: u32) -> Vec<(usize, u32)> {
     let mut found = Vec::new();
     for (inst, data) in k.insts.iter().filter(|_| fuel > 0) {

@@ -1,4 +1,4 @@
-//! What must agree: one constraint for each operation on tiles, as data (Hexcute, section 4 and Fig. 12).
+//! Layout constraints: one for each operation on tiles, as data (Hexcute, section 4 and Fig. 12).
 //!
 //! ```text
 //!  y = a + b        Equal      {a used, b used, y made}
@@ -9,8 +9,8 @@
 //!  y = reshape a    Reshaped   whichever is known ─► the other
 //! ```
 //!
-//! A constraint speaks of slots: places where an instruction sees a tile. The same tile may be seen in several
-//! layouts; what stands between is a conversion.
+//! A constraint relates slots. A slot is a place where an instruction uses or defines a tile. Two slots of one tile
+//! may have different layouts; a conversion stands between them.
 
 use super::types::Plan;
 use crate::operand::is_packed;
@@ -19,12 +19,12 @@ use smallvec::SmallVec;
 use warplift_ir::layout::Layout;
 use warplift_ir::tile::{Block, Inst, Kernel, Op, Type, Value};
 
-/// A place where an instruction sees a tile.
+/// A place where an instruction uses or defines a tile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Slot {
     /// Operand number of an instruction.
     Use(Inst, usize),
-    /// A result of the instruction, as it is made.
+    /// A result, as the instruction defines it.
     Made(Value),
     /// A loop's carried value.
     Carried(Value),
@@ -38,7 +38,7 @@ impl Slot {
         }
     }
 
-    /// The layout in which the tile is seen here, if one is known.
+    /// The layout of the tile in this slot, if it is known.
     pub fn layout<'p>(self, k: &Kernel, plan: &'p Plan) -> Option<&'p Layout> {
         let other = match self {
             Self::Use(inst, n) => plan.uses.get(&(inst, n)),
@@ -48,38 +48,38 @@ impl Slot {
         other.or(plan.layouts[self.value(k)].as_ref())
     }
 
-    /// Whether any layout fits for nothing.
+    /// Whether any layout is free here.
     pub fn is_free(self, k: &Kernel) -> bool {
         matches!(self, Self::Use(..)) && adapts(k, self.value(k))
     }
 }
 
-/// Whether a value fits any layout for free, so that each use may see its own.
+/// Whether a value can be made in any layout for free, so that each use may have its own.
 pub(super) fn adapts(k: &Kernel, v: Value) -> bool {
     k.def(v).is_some_and(|d| matches!(k.insts[d].op, Op::Full | Op::Iota(_)))
 }
 
-/// How the layouts of a constraint's slots follow from one another. All but the first speak of two slots, operand
-/// and result.
+/// How the layouts of the slots follow from one another. All relations but the first have two slots: operand and
+/// result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Relation {
-    /// One layout.
+    /// All slots have one layout.
     Equal,
     /// The result lacks a dimension of the operand.
     Reduced(u8),
     /// The operand lacks a dimension of the result.
     Expanded(u8),
-    /// The result is the part from an offset on.
+    /// The result is a slice of the operand at an offset.
     Sliced(Vec<u32>),
-    /// The operand's dimensions of extent 1, and those it lacks, are repeated.
+    /// The operand is repeated along its dimensions of extent 1 and along those that it lacks.
     Broadcast,
-    /// The same bits as elements of other widths.
+    /// The same bits, read as elements of another width.
     Reinterpreted,
-    /// Dimensions in another order.
+    /// The dimensions in another order.
     Permuted(Box<[u8]>),
-    /// Another shape in row-major order.
+    /// Another shape with the same row-major order.
     Reshaped,
-    /// A cast of packed elements, whose registers have an order of their own.
+    /// A cast of packed elements. Their registers have an order of their own.
     Unpacked,
 }
 
@@ -88,13 +88,13 @@ pub(super) enum Relation {
 pub(super) struct Constraint {
     /// The instruction.
     pub inst: Inst,
-    /// The places of which it speaks.
+    /// The slots that it relates.
     pub slots: SmallVec<[Slot; 4]>,
-    /// What it demands of them.
+    /// How their layouts follow from one another.
     pub relation: Relation,
 }
 
-/// All constraints of a kernel, in the order of the program.
+/// All constraints of a kernel, in program order.
 pub(super) fn constraints(k: &Kernel, order: &[Inst]) -> Vec<Constraint> {
     let speaks = |c: &Constraint| c.slots.len() >= if c.relation == Relation::Equal { 1 } else { 2 };
     order.iter().flat_map(|&inst| of_inst(k, inst)).filter(speaks).collect()
@@ -117,7 +117,7 @@ fn of_inst(k: &Kernel, inst: Inst) -> SmallVec<[Constraint; 1]> {
             let uses = (0..k.args(inst).len()).map(arg);
             one(Relation::Equal, &uses.chain((0..results.len()).map(made)).collect::<Vec<_>>())
         }
-        // Registers stay as they are: the same elements under another type of the same width.
+        // The registers do not change: a type of the same width.
         Op::ViewAs(to) if to.bits() == bits(k.args(inst)[0]) => pair(Relation::Equal),
         Op::ViewAs(_) => pair(Relation::Reinterpreted),
         Op::Scan(..) => pair(Relation::Equal),
@@ -132,25 +132,25 @@ fn of_inst(k: &Kernel, inst: Inst) -> SmallVec<[Constraint; 1]> {
         Op::Broadcast if is_tile(k, k.args(inst)[0]) => pair(Relation::Broadcast),
         Op::Trans(perm) => pair(Relation::Permuted(perm.iter().copied().collect())),
         Op::Reshape => pair(Relation::Reshaped),
-        // `rearrange` is a hint that layouts may differ: the operand's spreads where nothing else gives one.
+        // `rearrange` allows layouts to differ. The operand's layout is propagated only if nothing else gives one.
         _ => SmallVec::new(),
     }
 }
 
-/// What a loop carries: inside, as its result, what is yielded, and where it starts.
+/// The slots of a carried value: inside the loop, its result, its yield, its start.
 fn carried(k: &Kernel, inst: Inst, n: usize) -> [Slot; 4] {
     let body = k.insts[inst].blocks[0];
     let inside = Slot::Carried(k.blocks[body].params[1 + n]);
     [inside, Slot::Made(k.results(inst)[n]), yielded(k, body, n), Slot::Use(inst, 3 + n)]
 }
 
-/// What a branch gives: as its result, and what each side yields.
+/// The slots of a branch result: the result, and the yield of each side.
 fn branches(k: &Kernel, inst: Inst, n: usize) -> SmallVec<[Slot; 4]> {
     let yields = k.insts[inst].blocks.iter().map(|&b| yielded(k, b, n));
     std::iter::once(Slot::Made(k.results(inst)[n])).chain(yields).collect()
 }
 
-/// What a block yields, as an operand of its last instruction.
+/// The slot of a yielded value: an operand of the block's last instruction.
 fn yielded(k: &Kernel, block: Block, n: usize) -> Slot {
     match k.blocks[block].insts.last() {
         Some(&last) => Slot::Use(last, n),

@@ -1,5 +1,5 @@
-//! Conversions of a tile between two register layouts: the cheapest of a permutation of registers, warp
-//! shuffles, or a pass through shared memory (Linear Layouts, sections 5.4 and 9.2).
+//! Layout conversions: a tile moves between two register layouts by the cheapest of three ways (Linear Layouts,
+//! sections 5.4 and 9.2).
 //!
 //! ```text
 //!  registers   no element leaves its thread                     a move a register at most
@@ -18,18 +18,18 @@ use warplift_ir::layout::{Axis, Layout};
 use warplift_ir::tile::{Inst, Kernel, Op, Value};
 use warplift_ir::types::Elem;
 
-/// Cycles that a store, the meeting of a block and a load take at least, whatever they move.
+/// The least cycles of a store, a block barrier and a load.
 const MEETING: u64 = 60;
 
-/// Bits that an element takes in a fragment: truth values are masks of a whole register.
+/// Bits of an element in a fragment. A bool is a mask of a whole register.
 pub fn cell_bits(elem: Elem) -> u64 {
     if elem == Elem::Bool { 32 } else { elem.bits().into() }
 }
 
-/// Chooses the way from one layout to another.
+/// Chooses the cheapest conversion from one layout to another.
 ///
 /// # Errors
-/// Elements that no access to shared memory moves, layouts of different tiles.
+/// No access to shared memory moves the elements, or the layouts are of different tiles.
 pub fn choose(
     k: &Kernel,
     inst: Inst,
@@ -75,7 +75,7 @@ fn of_bits(k: &Kernel, inst: Inst, from: &Layout, to: &Layout, bits: u64, ways: 
     }
 }
 
-/// Cycles of a warp; `None` where the rounds move parts of registers or registers that are no plain set.
+/// Cycles of a warp; `None` if the rounds move parts of registers, or registers that do not form a plain set.
 fn shuffle_cost(s: &Shuffle, from: &Layout, to: &Layout, bits: u64) -> Option<u64> {
     let packed = 32 / bits;
     let pairs = (0..packed).collect::<Vec<u64>>();
@@ -115,7 +115,7 @@ fn in_words(way: &Conversion) -> String {
 }
 
 impl Plan {
-    /// What the text's own `rearrange` converts: the tile, its layout and that of the result, where they differ.
+    /// What a `rearrange` of the text converts: the tile, its layout and the result's layout, if they differ.
     pub(super) fn rearranged(&self, k: &Kernel, inst: Inst) -> Option<(Value, &Layout, &Layout)> {
         let tile = *k.args(inst).first().filter(|_| matches!(k.insts[inst].op, Op::Rearrange))?;
         let from = self.uses.get(&(inst, 0)).or(self.layouts[tile].as_ref())?;

@@ -1,4 +1,4 @@
-//! What a whole plan costs: cycles of a multiprocessor for one block, counted instruction by instruction.
+//! The cost model of plans: cycles of a multiprocessor for one block, counted instruction by instruction.
 //!
 //! ```text
 //!  access      instructions x lines looked up │ sectors moved       layout of the tile, facts
@@ -9,8 +9,8 @@
 //!                                             all of it times the trips of the loops around
 //! ```
 //!
-//! Intervals and rates are those of the opcode table. The model knows neither latency nor overlap: it compares plans
-//! of one kernel, it does not predict its time (`driver::predict` walks the scheduled program for that). Hexcute,
+//! Intervals and rates come from the opcode table. The model knows neither latency nor overlap. It compares plans of
+//! one kernel; it does not predict its time (`driver::predict` walks the scheduled program for that). Hexcute,
 //! section 5.1, "Expanding Search Tree".
 
 use super::blocked::{LINE, SECTOR, blocked, pieces};
@@ -33,17 +33,17 @@ use warplift_ir::target::{Opcode, RATES, SM90A};
 use warplift_ir::tile::{Block, Depth, Inst, Kernel, Op, Type, Value};
 use warplift_ir::types::Elem;
 
-/// Trips of a loop whose count is not known.
+/// Assumed trip count of a loop whose count is not known.
 const TRIPS: f64 = 16.0;
-/// Bytes of shared memory for barriers and what threads tell each other.
+/// Bytes of shared memory for barriers and for exchanges between threads.
 const RESERVED: f64 = 4096.0;
-/// Cycles of a plan that shared memory does not hold.
+/// Cycles of a plan that does not fit in shared memory: more than any that fits.
 const OVERFULL: f64 = 1e12;
-/// What is left of the cycles of deferred results, which run under products.
+/// The share of a deferred epilogue's cycles that remains visible: it overlaps with MMAs.
 const HIDDEN: f64 = 0.25;
-/// Stages of a ring beyond which more of them hide nothing.
+/// More stages of a ring than this hide no further latency.
 const STAGES: f64 = 4.0;
-/// Cycles that a store, the meeting of a block and a load take at least, whatever they move.
+/// The least cycles of a store, a block barrier and a load.
 const MEETING: f64 = 60.0;
 /// Registers of a thread for addresses and counters.
 const ADDRESSES: u32 = 16;
@@ -61,11 +61,11 @@ pub struct Touched {
     pub sectors: u64,
     /// Lines of 128 bytes that one of them touches.
     pub lines: u64,
-    /// Warps that hold something of their own.
+    /// Warps that hold elements of their own.
     pub warps: u64,
 }
 
-/// What an access of a tile in a layout touches in memory.
+/// The memory that an access of a tile in a layout touches.
 pub fn touched(k: &Kernel, inst: Inst, tile: Value, layout: &Layout) -> Touched {
     let bits = u64::from(k.ty(tile).elem().bits());
     let unit = unit_dim(k, k.args(inst)[0]);
@@ -101,7 +101,7 @@ struct Passed {
     scratch: f64,
 }
 
-/// What conversions take together.
+/// The sum over all conversions.
 #[derive(Clone, Copy, Debug, Default)]
 struct Conversions {
     cycles: f64,
@@ -111,7 +111,7 @@ struct Conversions {
 }
 
 impl<'k> Model<'k> {
-    /// The model of a kernel, by what elements that change threads may use.
+    /// The cost model of a kernel; `ways` says what conversions may use.
     pub fn new(k: &'k Kernel, order: &'k [Inst], ways: Ways) -> Self {
         let mut trips = SecondaryMap::with_default(1.0);
         weigh(k, k.entry, 1.0, &mut trips);
@@ -126,7 +126,8 @@ impl<'k> Model<'k> {
         }
     }
 
-    /// How often an instruction runs, for the loops around it; less where it runs under the next tile's products.
+    /// Trip count of an instruction, over all loops around it. It is scaled down if the instruction overlaps with the
+    /// next tile's MMAs.
     pub fn trips(&self, inst: Inst) -> f64 {
         self.trips[inst] * if self.deferred_insts.contains(&inst) { HIDDEN } else { 1.0 }
     }
@@ -134,7 +135,7 @@ impl<'k> Model<'k> {
     /// The cycles of a plan.
     ///
     /// # Errors
-    /// A conversion that no way exists for.
+    /// A conversion is impossible.
     pub fn cost(&self, plan: &Plan) -> Result<Cost> {
         let [mut early, mut deferred_insts] = [Cost::default(); 2];
         for &inst in self.order {
@@ -145,7 +146,7 @@ impl<'k> Model<'k> {
             )?;
         }
         let conversions = self.conversions(plan)?;
-        // What goes through shared memory is not deferred.
+        // A result that goes through shared memory is not deferred.
         let exposed = if conversions.deferred_insts { 1.0 / HIDDEN } else { 1.0 };
         Ok(Cost {
             memory: early.memory
@@ -159,8 +160,8 @@ impl<'k> Model<'k> {
         })
     }
 
-    /// Whether another load has a place in shared memory: the stages that the mapping wants, or one. What results and
-    /// exchanges take is not known yet.
+    /// Whether shared memory has room for another load, with the stages that the mapping asks for, or one. Staging
+    /// buffers and exchanges are not known yet and do not count.
     pub fn has_room(&self, plan: &Plan, load: Inst) -> bool {
         let stages = match self.looped.get(&load) {
             Some(Depth::Stages(n)) => f64::from(*n),
@@ -170,7 +171,7 @@ impl<'k> Model<'k> {
         self.taken(plan) + own + RESERVED <= f64::from(SM90A.shared_bytes)
     }
 
-    /// Stages of what a load fills, as the mapping wants, or two.
+    /// Stages of a load's ring: as the mapping says, else two.
     fn stages(&self, load: Inst) -> f64 {
         match self.looped.get(&load) {
             Some(Depth::Stages(n)) => f64::from(*n),
@@ -179,7 +180,7 @@ impl<'k> Model<'k> {
         }
     }
 
-    /// Bytes of shared memory that a plan takes beside conversions, with the stages that the mapping wants, or two.
+    /// Bytes of shared memory of a plan without conversions; rings have the stages that the mapping says, else two.
     fn taken(&self, plan: &Plan) -> f64 {
         let stages = |i: Inst, tile: &SharedTile| if tile.fill.by_copies() { self.stages(i) } else { 1.0 };
         let tiles = plan.shared.iter().map(|(&i, tile)| stages(i, tile) * self.bytes(self.k.result(i)));
@@ -191,8 +192,8 @@ impl<'k> Model<'k> {
         tiles.chain(staged).sum::<f64>() + staging.into_iter().map(f64::from).sum::<f64>()
     }
 
-    /// Cycles of the copies that wait because conversions take stages from rings: a copy's latency in every trip. More
-    /// than any plan's where they do not fit at all.
+    /// Cycles lost when conversions take stages away from rings: the latency of a copy in every trip. A plan that
+    /// does not fit gets more cycles than any that fits.
     fn stages_lost(&self, plan: &Plan, scratch: f64) -> f64 {
         let room = f64::from(SM90A.shared_bytes);
         if scratch > 0.0 && self.taken(plan) + scratch > room {
@@ -212,7 +213,7 @@ impl<'k> Model<'k> {
         (stages(room) - stages(room - scratch)) * trips * RATES.copy_latency
     }
 
-    /// Adds what one instruction takes beside conversions.
+    /// Adds the cycles of one instruction without its conversions.
     fn instruction(&self, plan: &Plan, inst: Inst, cost: &mut Cost) -> Result<()> {
         let (k, trips) = (self.k, self.trips(inst));
         match &k.insts[inst].op {
@@ -245,7 +246,7 @@ impl<'k> Model<'k> {
         Ok(())
     }
 
-    /// Cycles of a load, and the least that any layout takes.
+    /// Cycles of a load, and the least over all layouts.
     fn load(&self, plan: &Plan, inst: Inst) -> Result<(f64, f64)> {
         let v = self.k.result(inst);
         let Type::Tile(..) = self.k.ty(v) else { return Ok((0.0, 0.0)) };
@@ -265,7 +266,7 @@ impl<'k> Model<'k> {
         Ok(sum)
     }
 
-    /// Cycles of a store, and the least that any layout takes.
+    /// Cycles of a store, and the least over all layouts.
     fn store(&self, plan: &Plan, inst: Inst) -> (f64, f64) {
         let args = self.k.args(inst);
         let n = args.len() - 1;
@@ -289,7 +290,7 @@ impl<'k> Model<'k> {
         let looked_up = all * (t.lines.max(1)) as f64;
         let sectors = t.sectors as f64;
         match self.k.insts[inst].op {
-            // What comes again comes from the first cache.
+            // A repeated sector comes from the first-level cache.
             Op::Load => {
                 self.bytes(tile) / from_memory() + looked_up + all * sectors * SECTOR as f64 / LINE as f64
             }
@@ -300,7 +301,7 @@ impl<'k> Model<'k> {
         }
     }
 
-    /// The least that accesses of a tile take: every byte once, in whole lines.
+    /// Lower bound on the accesses of a tile: every byte once, in whole lines.
     pub fn least_access(&self, inst: Inst, tile: Value) -> f64 {
         let (bytes, line) = (self.bytes(tile), LINE as f64);
         match self.k.insts[inst].op {
@@ -332,7 +333,7 @@ impl<'k> Model<'k> {
         }
     }
 
-    /// The same by the threads: what they load, and the wavefronts of what they store.
+    /// The same, filled by the threads: their loads, and the wavefronts of their stores.
     fn fill_by_threads(&self, inst: Inst, tile: &SharedTile, bytes: u32) -> Result<f64> {
         let (k, v) = (self.k, self.k.result(inst));
         let error = layout_error(k, inst);
@@ -346,13 +347,13 @@ impl<'k> Model<'k> {
         Ok(self.access(inst, v, &layout) + stores * wavefronts as f64)
     }
 
-    /// Cycles of a tile that comes through a ring: in by copies, out by wide accesses.
+    /// Cycles of a tile that comes through a ring: copies in, wide accesses out.
     fn staged(&self, staged: &Staged) -> f64 {
         let bytes = f64::from(staged.bytes);
         bytes / RATES.copy_bytes_per_cycle + bytes / LINE as f64
     }
 
-    /// Cycles of a product on the tensor cores, for all warps.
+    /// Cycles of an MMA on the tensor cores, for all warps.
     fn product(&self, plan: &Plan, inst: Inst) -> f64 {
         let conflicts = |load: Inst| plan.shared.get(&load).map_or(1.0, conflicts);
         if let Some(p) = plan.warp_products.get(&inst) {
@@ -371,7 +372,7 @@ impl<'k> Model<'k> {
         groups * repeats * meet * RATES.product(p.n, p.a.is_some())
     }
 
-    /// More than any plan's cycles where a thread does not hold its sums and the operands of two steps.
+    /// More cycles than any valid plan if a thread cannot hold its accumulator and the operands of two steps.
     fn spilled(&self, inst: Inst, p: &WarpProduct) -> f64 {
         let sums = p.m_atoms * p.n_atoms * 4;
         let operands = p.m_atoms * 4 + p.n_atoms * 2;
@@ -380,12 +381,12 @@ impl<'k> Model<'k> {
         if sums + 2 * operands + ADDRESSES > room { OVERFULL } else { 0.0 }
     }
 
-    /// Cycles of so many registers of a thread through a row, for all warps.
+    /// Cycles of a row over some registers of a thread, for all warps.
     fn row(&self, inst: Inst, registers: f64, interval: f64) -> f64 {
         registers * interval * f64::from(warps(self.k, inst)) / SCHEDULERS
     }
 
-    /// Registers of a thread for a tile, and how many it would take if no thread held what another one holds.
+    /// Registers of a thread for a tile, and the number without elements that several threads hold.
     fn registers(&self, plan: &Plan, inst: Inst, v: Value) -> (f64, f64) {
         let packed = cell_bits(self.k.ty(v).elem()) as f64 / 32.0;
         let elements: f64 = extents(self.k, v).iter().map(|&e| f64::from(e)).product();
@@ -394,7 +395,7 @@ impl<'k> Model<'k> {
         (layout.map_or(least, |l| l.in_extent(Axis::Reg) as f64 * packed), least)
     }
 
-    /// Elementwise work: registers times the row's interval.
+    /// Elementwise work: registers times the interval of the row.
     fn work(&self, plan: &Plan, inst: Inst) -> (f64, f64) {
         let Some(&v) = self.k.results(inst).first() else { return (0.0, 0.0) };
         let interval = match (row_of(self.k, inst), self.k.ty(v)) {
@@ -405,7 +406,7 @@ impl<'k> Model<'k> {
         (self.row(inst, own, interval), self.row(inst, least.min(own), interval))
     }
 
-    /// A reduction or scan: registers, then the lanes and warps that hold a result together.
+    /// A reduction or scan: over registers, then over the lanes and warps that share a result.
     fn reduction(&self, plan: &Plan, inst: Inst) -> (f64, f64) {
         let v = self.k.args(inst)[0];
         let layout = plan.uses.get(&(inst, 0)).or(plan.layouts[v].as_ref());
@@ -431,7 +432,7 @@ impl<'k> Model<'k> {
         (own, self.row(inst, least.min(registers), interval))
     }
 
-    /// Cycles of all conversions, each made once for all uses that want it.
+    /// Cycles of all conversions. Uses with the same layout share one.
     fn conversions(&self, plan: &Plan) -> Result<Conversions> {
         let (k, mut seen, mut all) = (self.k, FxHashSet::default(), Conversions::default());
         let mut add = |inst: Inst, c: Passed| {
@@ -465,12 +466,12 @@ impl<'k> Model<'k> {
         Ok(all)
     }
 
-    /// Cycles of a conversion, if there is a way.
+    /// Cycles of a conversion; `None` if it is impossible.
     pub fn converted(&self, inst: Inst, v: Value, from: &Layout, to: &Layout) -> Option<f64> {
         self.conversion(inst, v, from, to).ok().map(|p| p.cycles)
     }
 
-    /// Cycles of making tiles again.
+    /// Cycles of rematerializing tiles.
     pub fn rematerialization(&self, chain: &[Remade]) -> f64 {
         let one = |(v, layout): &Remade| {
             let Some(def) = self.k.def(*v) else { return 0.0 };
@@ -484,7 +485,7 @@ impl<'k> Model<'k> {
         chain.iter().map(one).sum()
     }
 
-    /// One conversion for all warps, or making the tile again.
+    /// Cycles of one conversion for all warps, or of rematerializing the tile.
     fn conversion(&self, inst: Inst, v: Value, from: &Layout, to: &Layout) -> Result<Passed> {
         let elem = self.k.ty(v).elem();
         let registers = (to.in_extent(Axis::Reg) * cell_bits(elem)) as f64 / 32.0;
@@ -507,7 +508,7 @@ impl<'k> Model<'k> {
         Ok(Passed { cycles: one.cycles * f64::from(warps(self.k, inst)), ..one })
     }
 
-    /// The cheapest way between two layouts, for one warp.
+    /// The cheapest conversion between two layouts, for one warp.
     fn way(&self, inst: Inst, from: &Layout, to: &Layout, elem: Elem) -> Result<Passed> {
         let way = choose(self.k, inst, from, to, elem, self.ways)?;
         Ok(self.passed(inst, &way, [from, to], cell_bits(elem)))
@@ -540,7 +541,7 @@ impl<'k> Model<'k> {
     }
 }
 
-/// Cycles of one `mma.sync` where all schedulers have one.
+/// Cycles of one `mma.sync` if every scheduler issues one.
 fn row_of_warps() -> f64 {
     f64::from(Opcode::MmaSync.row().interval) / SCHEDULERS
 }
@@ -548,7 +549,7 @@ fn row_of_warps() -> f64 {
 /// Instructions that widen four elements below a byte to a register of bytes, or narrow them.
 const WIDENING: f64 = 7.0;
 
-/// What the products of warps take at least, whatever feeds them; 0 for those of warpgroups.
+/// Lower bound on the cycles of `mma.sync` MMAs; 0 for those of warpgroups.
 pub(crate) fn least_products(k: &Kernel) -> f64 {
     let mut trips = SecondaryMap::with_default(1.0);
     weigh(k, k.entry, 1.0, &mut trips);
@@ -562,7 +563,7 @@ pub(crate) fn least_products(k: &Kernel) -> f64 {
     shared.map(|(i, _)| trips[i] * rows(i) * row_of_warps()).sum()
 }
 
-/// Bytes of device memory in a cycle for each multiprocessor.
+/// Bytes of device memory per cycle and multiprocessor.
 fn from_memory() -> f64 {
     RATES.memory_bytes_per_cycle / f64::from(SM90A.multiprocessors)
 }
@@ -577,7 +578,7 @@ fn depths(k: &Kernel) -> FxHashMap<Inst, Depth> {
     inside.collect()
 }
 
-/// What the mapping defers: all behind the last loop inside the loop over tiles.
+/// The instructions of a deferred epilogue: everything after the last loop inside the loop over tiles.
 fn deferred_insts(k: &Kernel) -> FxHashSet<Inst> {
     let deferred = k.insts.keys().any(|i| k.attrs[i].deferred);
     let tiles = k.insts.iter().filter(|(i, d)| deferred && matches!(d.op, Op::For) && k.attrs[*i].persistent);
@@ -590,7 +591,7 @@ fn deferred_insts(k: &Kernel) -> FxHashSet<Inst> {
     behind.copied().collect()
 }
 
-/// How many times over eight rows of 16 bytes, as products read them, meet in banks.
+/// Bank conflicts of eight rows of 16 bytes, as an MMA reads them.
 fn conflicts(tile: &SharedTile) -> f64 {
     let rows =
         Builder::new(tile.layout.ins()).add(Axis::Lane, 8, &[1, 0]).add(Axis::Lane, 4, &[0, 0]).build();
@@ -600,7 +601,7 @@ fn conflicts(tile: &SharedTile) -> f64 {
     parts.map_or(1.0, |w| (w as f64 / 4.0).max(1.0))
 }
 
-/// Trips of everything in a block and in the blocks of its instructions.
+/// Sets the trip counts in a block and in all blocks inside.
 fn weigh(k: &Kernel, block: Block, trips: f64, all: &mut SecondaryMap<Inst, f64>) {
     for &inst in &k.blocks[block].insts {
         all[inst] = trips;
@@ -613,7 +614,7 @@ fn weigh(k: &Kernel, block: Block, trips: f64, all: &mut SecondaryMap<Inst, f64>
     }
 }
 
-/// Trips of a loop by its constants.
+/// Trip count of a loop with constant bounds.
 fn trip_count(k: &Kernel, inst: Inst) -> f64 {
     let bound = |n: usize| k.args(inst).get(n).and_then(|&v| k.int_const(v));
     match (bound(0), bound(1), bound(2)) {

@@ -1,4 +1,9 @@
-//! What a plan costs, and what the search over plans tried and found.
+//! The cost of a plan, and what the search over plans tried and found. This is what `explain` prints.
+//!
+//! ```text
+//!  700 cycles (memory 300, conversions 60, ..), the default plan 812, 9 plans built
+//!    12:5 swizzle: 64: at least 740 cycles, not built
+//! ```
 
 use super::choices::{Point, Way};
 use serde::{Deserialize, Serialize};
@@ -10,7 +15,7 @@ use warplift_ir::tile::Kernel;
 pub struct Cost {
     /// Accesses to global memory, and copies to shared memory.
     pub memory: f64,
-    /// Tiles that change their layout.
+    /// Layout conversions.
     pub conversions: f64,
     /// Tensor cores.
     pub products: f64,
@@ -18,7 +23,7 @@ pub struct Cost {
     pub reductions: f64,
     /// Everything elementwise.
     pub work: f64,
-    /// What no plan of the same products and copies goes below.
+    /// Lower bound of every plan with the same MMAs and copies.
     pub least: f64,
 }
 
@@ -29,12 +34,12 @@ impl Cost {
     }
 }
 
-/// What became of a step of the search.
+/// The outcome of a step of the search.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Outcome {
-    /// The plan was made and takes so many cycles.
+    /// The plan was built and takes this many cycles.
     Made(f64),
-    /// It takes at least so many, so that it was not made.
+    /// Its lower bound is this many cycles, so it was not built.
     Bounded(f64),
     /// It is impossible.
     Refused(String),
@@ -43,44 +48,44 @@ pub enum Outcome {
 /// A step of the search.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Tried {
-    /// Where another way was taken.
+    /// The point where another option was taken.
     pub point: Point,
-    /// Which.
+    /// The option.
     pub way: Way,
-    /// What came of it.
+    /// The outcome.
     pub outcome: Outcome,
 }
 
 /// What the search found.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SearchSummary {
-    /// Cycles of the rule's plan; `None` if it is impossible.
+    /// Cycles of the default plan; `None` if it is impossible.
     pub rule: Option<Cost>,
     /// Cycles of the plan that was taken.
     pub best: Cost,
-    /// Plans made.
+    /// Plans that were built.
     pub plans: usize,
     /// All steps, in order.
     pub tried: Vec<Tried>,
 }
 
 impl SearchSummary {
-    /// For `explain`: what was found, and each way that was not taken, a line each.
+    /// Lines for `explain`: what was found, then each option that was not taken.
     pub fn describe(&self, k: &Kernel) -> Vec<String> {
         let rule = match self.rule {
-            Some(rule) => format!("the rule's {:.0}", rule.total()),
-            None => "the rule's is impossible".to_owned(),
+            Some(rule) => format!("the default plan {:.0}", rule.total()),
+            None => "the default plan is impossible".to_owned(),
         };
         let Cost { memory, conversions, products, reductions, work, .. } = self.best;
         let parts = format!(
             "memory {memory:.0}, conversions {conversions:.0}, products {products:.0}, reductions {reductions:.0}, work {work:.0}"
         );
         let (plans, best) = (plural(self.plans as u64, "plan"), self.best.total());
-        let first = format!("{best:.0} cycles ({parts}), {rule}, {plans} made");
+        let first = format!("{best:.0} cycles ({parts}), {rule}, {plans} built");
         let step = |t: &Tried| {
             let outcome = match &t.outcome {
                 Outcome::Made(cycles) => format!("{cycles:.0} cycles"),
-                Outcome::Bounded(cycles) => format!("at least {cycles:.0} cycles, not made"),
+                Outcome::Bounded(cycles) => format!("at least {cycles:.0} cycles, not built"),
                 Outcome::Refused(why) => why.clone(),
             };
             format!("{}: {}: {outcome}", t.point.describe(k), t.way)

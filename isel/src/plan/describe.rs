@@ -1,4 +1,9 @@
-//! What a plan decided, for `explain`.
+//! The decisions of a plan as lines for `explain`.
+//!
+//! ```text
+//!  14:10 load: shared, 128 x 64 swizzle 128 by tensor copies
+//!  16:9  mma: m64n256k16, 2 x 1, 4 steps, A in shared memory
+//! ```
 
 use super::tensor::atom_k;
 use super::types::{Plan, StorePlan};
@@ -8,7 +13,7 @@ use warplift_ir::plural;
 use warplift_ir::tile::{Kernel, Op};
 
 impl Plan {
-    /// What was decided, a line each, for `explain`.
+    /// One line for each decision.
     pub fn describe(&self, k: &Kernel) -> Vec<String> {
         let mut lines = Vec::new();
         for inst in program_order(k) {
@@ -70,13 +75,13 @@ impl Plan {
         together(lines)
     }
 
-    /// What the search over plans tried, a line each, for `explain`; empty without a search.
+    /// One line for each step of the search; empty without a search.
     pub fn describe_search(&self, k: &Kernel) -> Vec<String> {
         self.search.iter().flat_map(|f| f.describe(k)).collect()
     }
 }
 
-/// Equal lines that follow each other as one, with their number.
+/// Equal lines that follow each other become one, with their number.
 fn together(lines: Vec<String>) -> Vec<String> {
     let runs = lines.chunk_by(|a, b| a == b);
     runs.map(|run| if run.len() > 1 { format!("{} ({} times)", run[0], run.len()) } else { run[0].clone() })

@@ -1,18 +1,18 @@
-//! Halves come in pairs: a thread that holds an odd number of 16-bit elements holds each twice, in both halves of a
-//! register.
+//! Pairs of halves: a register holds two 16-bit elements. A thread with an odd number of them holds each one twice,
+//! in both halves of a register.
 //!
 //! ```text
 //!  f16[32, 1] by rows of 32 lanes:   lane i: register 0 = (e_i, nothing)     ─►     lane i: register 0 = (e_i, e_i)
 //! ```
 //!
-//! All tiles that are held so change alike, those of other widths too: tiles of equal layouts keep equal layouts.
+//! Every tile with such a layout changes, whatever its width: tiles with equal layouts keep equal layouts.
 
 use super::types::Plan;
 use crate::{IselError, Result};
 use warplift_ir::layout::{Axis, Layout, LayoutError};
 use warplift_ir::tile::{Inst, Kernel, Value};
 
-/// Doubles every odd layout of a plan in which a tile of 16-bit elements has one.
+/// Doubles every odd layout, if a tile of 16-bit elements has one.
 ///
 /// # Errors
 /// As a layout's construction.
@@ -36,7 +36,7 @@ fn is_odd(layout: &Layout) -> bool {
     !layout.in_extent(Axis::Reg).is_multiple_of(2)
 }
 
-/// A layout in which a thread holds an even number of elements: its own, or each of them twice.
+/// A layout in which a thread holds an even number of elements: the given one, or each element twice.
 fn duplicated(layout: &Layout) -> std::result::Result<Layout, LayoutError> {
     if !is_odd(layout) {
         return Ok(layout.clone());

@@ -1,18 +1,18 @@
-//! Products of warps: `mma.sync` on fragments that `ldmatrix` brings from shared memory.
+//! Warp-level MMAs: `mma.sync` on fragments that `ldmatrix` reads from shared memory.
 //!
 //! ```text
-//!  warps 2 x 4 over a tile           a warp's rows: atoms of 16, 16 * rows of warps apart, or together
-//!   w0 w1 w2 w3                      (apart, a part of 16 * rows rows belongs to all warps alike)
-//!   w4 w5 w6 w7                      its columns: together
+//!  warps 2 x 4 over a tile           a warp's rows: atoms of 16, spread by 16 * rows of warps, or contiguous
+//!   w0 w1 w2 w3                      (spread: a chunk of 16 * rows rows involves every warp)
+//!   w4 w5 w6 w7                      its columns: contiguous
 //!   w0 w1 w2 w3
 //!   w4 w5 w6 w7
 //! ```
 //!
-//! How warps share the products is a form of the kernel (`MmaVariant`); what a form costs says the plan.
+//! The MMA variant says how warps share the work. The cost of its plan decides whether it is chosen.
 //!
-//! PTX ISA, "Matrix Fragments for mma.m16n8k16 with floating point type" and "ldmatrix". The layouts are
-//! those of `ir::layout::fragment`, the swizzled tiles those of `wgmma`: eight rows at one 16-byte column
-//! lie in eight different bank groups, so that `ldmatrix` meets no conflict in either storage order.
+//! PTX ISA, "Matrix Fragments for mma.m16n8k16 with floating point type" and "ldmatrix". The layouts come from
+//! `ir::layout::fragment`. The swizzled tiles are those of `wgmma`: eight rows at one 16-byte column lie in eight
+//! different bank groups, so `ldmatrix` has no conflict in either storage order.
 
 use super::cost::Model;
 use super::tensor::{MAX_STEPS, place};
@@ -24,7 +24,7 @@ use warplift_ir::layout::fragment;
 use warplift_ir::tile::{Inst, Kernel, Team};
 use warplift_ir::types::Elem;
 
-/// Accumulator registers of a thread that leave room for two steps of fragments and their addresses.
+/// Limit on the accumulator registers of a thread: the rest holds two steps of fragments and their addresses.
 const ACCUMULATORS: u32 = 160;
 
 /// Rows, columns and depth of a product.
@@ -34,10 +34,10 @@ fn shape(k: &Kernel, mma: Inst) -> [u32; 3] {
     [at(&sum, 0), at(&sum, 1), at(&left, 1)]
 }
 
-/// Plans one product of warps.
+/// Plans one warp-level MMA.
 ///
 /// # Errors
-/// Shapes and types that `mma.sync` lacks, operands that no version yet selected provides.
+/// `mma.sync` lacks the shape or type, or no version of an operand is in shared memory.
 pub(super) fn plan_product(k: &Kernel, inst: Inst, model: &Model<'_>, plan: &mut Plan) -> Result<()> {
     let [acc, a, b] = k.args(inst) else { return Err(IselError::at(k, inst, "mma takes three operands")) };
     let (acc, a, b) = (*acc, *a, *b);
@@ -61,7 +61,7 @@ pub(super) fn plan_product(k: &Kernel, inst: Inst, model: &Model<'_>, plan: &mut
         }
     }
     let right = loaded_whole(k, b).ok_or_else(|| {
-        let what = "the right operand of mma has no place in shared memory";
+        let what = "the right operand of mma is not in shared memory: load it, or stage it with `rearrange`";
         IselError::at(k, inst, what)
     })?;
     place(k, right.0, model, plan)?;

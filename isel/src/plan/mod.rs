@@ -1,16 +1,17 @@
-//! `plan`: the side table between map and lower.
+//! `plan`: chooses a layout for every tile and an instruction for every access. The result is a side table that
+//! `lower` reads.
 //!
 //! ```text
-//!  products ─► anchors (wgmma fragments, shared operands)      tensor.rs
-//!              or those of warps (mma.sync)                    mma_sync.rs
-//!  loads, stores ─► anchors where no product reaches            anchor.rs, blocked.rs
+//!  MMAs ─► anchors (wgmma fragments, shared operands)          tensor.rs
+//!              or warp-level ones (mma.sync)                   mma_sync.rs
+//!  loads, stores ─► anchors for tiles without an MMA            anchor.rs, blocked.rs
 //!  anchors ─► layouts of everything around them                 constraint.rs, solve.rs, propagate.rs
-//!  threads that hold one half ─► the same half twice            half_pairs.rs
-//!  two anchors disagree ─► a conversion between two versions    convert.rs, or the tile rematerialized: rematerialize.rs
-//!  several ways ─► the plan that costs the least                choices.rs, cost.rs, search.rs, cost_summary.rs
+//!  odd numbers of 16-bit elements ─► pairs                      half_pairs.rs
+//!  two anchors disagree ─► a conversion between two versions    convert.rs, or rematerialization: rematerialize.rs
+//!  several options ─► the plan with the least cost              choices.rs, cost.rs, search.rs, cost_summary.rs
 //! ```
 //!
-//! A tile may have two versions, one in registers and one in shared memory; each use takes one.
+//! A tile may have two versions, one in registers and one in shared memory. Each use takes one.
 //! Layout propagation: Linear Layouts, section 4.4; anchors: Hexcute, section 4.
 
 mod anchor;
@@ -55,18 +56,18 @@ pub use types::{
     Fill, Plan, Product, Remade, SharedTile, Staged, StagedFill, StorePlan, Stripes, WarpProduct,
 };
 
-/// Chooses a version of every tile and an instruction for every access.
+/// Chooses a layout for every tile and an instruction for every access.
 ///
 /// # Errors
-/// What no instruction yet selected can do; the message names it.
+/// An operation that no instruction implements; the message names it.
 pub fn do_plan(k: &Kernel) -> Result<Plan> {
     do_plan_without(k, &[])
 }
 
-/// The same without some features.
+/// The same with some features disabled.
 ///
 /// # Errors
-/// As [`do_plan`].
+/// Those of [`do_plan`].
 pub fn do_plan_without(k: &Kernel, disabled: &[Feature]) -> Result<Plan> {
     let order = program_order(k);
     let builder = PlanBuilder::new(k, &order, Ways::without(disabled));

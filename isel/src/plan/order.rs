@@ -1,5 +1,5 @@
-//! Whether tensor copies may carry a store: they complete in any order, so nothing else that the block does may
-//! touch the same place.
+//! Whether tensor copies may perform a store. They complete in any order, so nothing else in the block may touch the
+//! same place.
 //!
 //! ```text
 //!  for t { store c[i, j], x }             every iteration writes the same place    declined
@@ -11,7 +11,7 @@ use crate::tiles::extents;
 use crate::window::Window;
 use warplift_ir::tile::{BinOp, Block, Inst, Kernel, Op, Value};
 
-/// Why the order of a store matters; `None` if it does not.
+/// Why a store must be ordered; `None` if it need not be.
 pub fn ordered(k: &Kernel, store: Inst) -> Option<String> {
     if repeats(k, store) {
         return Some("it repeats in a loop, and tensor copies have no order".to_owned());
@@ -26,7 +26,7 @@ pub fn ordered(k: &Kernel, store: Inst) -> Option<String> {
     clash.then(|| "another store may write the same place, and tensor copies have no order".to_owned())
 }
 
-/// Whether a loop other than the one over a persistent program's tiles holds an instruction.
+/// Whether an instruction is inside a loop, other than the loop over tiles of a persistent kernel.
 fn repeats(k: &Kernel, inst: Inst) -> bool {
     let holder = |b: Block| k.insts.keys().find(|&i| k.insts[i].blocks.contains(&b) && stands(k, i));
     let mut block = k.blocks.iter().find(|(_, d)| d.insts.contains(&inst)).map(|(b, _)| b);
@@ -45,7 +45,7 @@ fn stands(k: &Kernel, inst: Inst) -> bool {
     k.blocks.values().any(|d| d.insts.contains(&inst))
 }
 
-/// Whether two stores write parts that constants set apart along some dimension.
+/// Whether constant offsets make two stores disjoint along some dimension.
 fn are_chunks(k: &Kernel, a: Inst, b: Inst) -> bool {
     let same_view = k.args(a).first() == k.args(b).first();
     let [x, y] = [a, b].map(|i| k.args(i).last().map_or_else(Vec::new, |&v| extents(k, v)));

@@ -1,6 +1,9 @@
-//! How a layout follows through an operation on shapes: the register digits that a part keeps, the columns
-//! that a permutation or a broadcast moves (Linear Layouts, section 4.4: distributed layouts are closed
-//! under these).
+//! Propagates layouts through shape operations: the register digits that a slice keeps, the columns that a
+//! permutation or a broadcast moves. Distributed layouts are closed under these (Linear Layouts, section 4.4).
+//!
+//! ```text
+//!  y = slice a[0, 64]     y's layout: a's without the register digits along columns 64 and up
+//! ```
 
 use crate::facts::gcd;
 use crate::tiles::layout_error;
@@ -8,10 +11,10 @@ use crate::{IselError, Result};
 use warplift_ir::layout::{Axis, Builder, Layout, fragment, shape};
 use warplift_ir::tile::{Inst, Kernel};
 
-/// The layout of a part: register digits that would leave the part are dropped.
+/// The layout of a slice: register digits outside the slice are dropped.
 ///
 /// # Errors
-/// If the part does not end where a digit does, or threads hold elements outside it.
+/// The slice does not end at a digit, or threads hold elements outside it.
 pub fn slice_layout(k: &Kernel, inst: Inst, layout: &Layout, from: &[u32], shape: &[u32]) -> Result<Layout> {
     let refuse = || IselError::at(k, inst, "a part that cuts through the layout's registers");
     let aligned = from.iter().zip(shape).all(|(f, s)| f.is_multiple_of(*s));
@@ -26,7 +29,7 @@ pub fn slice_layout(k: &Kernel, inst: Inst, layout: &Layout, from: &[u32], shape
     .ok_or_else(refuse)
 }
 
-/// The layout of a whole whose part has the given one: further parts stand in further registers.
+/// The layout of a whole tile whose slice has the given one: further slices take further registers.
 pub(super) fn unsliced(
     k: &Kernel,
     inst: Inst,
@@ -54,7 +57,7 @@ pub(super) fn unsliced(
     b.build().map_err(layout_error(k, inst))
 }
 
-/// The layout of an operand that is broadcast to the given one: dimensions of extent 1 move nothing.
+/// The layout of an operand that is broadcast to the given one: dimensions of extent 1 get no digits.
 pub(super) fn collapse(k: &Kernel, inst: Inst, layout: &Layout, small: &[u32]) -> Result<Layout> {
     let missing = layout.outs().len().saturating_sub(small.len());
     let mut l = layout.clone();
@@ -68,8 +71,8 @@ pub(super) fn collapse(k: &Kernel, inst: Inst, layout: &Layout, small: &[u32]) -
     kept.ok_or_else(|| IselError::at(k, inst, "a broadcast that the layout cannot follow"))
 }
 
-/// The layout of the same registers seen as elements of other bits: the last dimension scales, and the least run of
-/// elements that fills whole elements of both kinds stays in its place (Tilus, section 7 and Fig. 9).
+/// The layout of the same registers read as elements of another width. The last dimension scales. The elements that
+/// one element becomes, or that make one, share one place of a register.
 ///
 /// ```text
 ///   u6   │ e0  │ e1  │ e2  │ e3  │     four elements, as long as
@@ -124,7 +127,7 @@ fn first_run(layout: &Layout, dim: usize) -> u64 {
     run
 }
 
-/// The same digits under other extents; `keep` gives a digit's new column, or drops it.
+/// The same digits with other extents; `keep` gives the new column of a digit, or drops it.
 fn rebuild(
     layout: &Layout,
     shape: &[u32],

@@ -1,5 +1,5 @@
-//! Tiles made again: where a use wants another layout and what makes the tile is cheap, all of it is written once more in
-//! that layout instead of a conversion (Linear Layouts, section 4.4, rematerialization).
+//! Rematerialization: a use needs a tile in another layout, and the instructions behind the tile are cheap. They are
+//! repeated in that layout, which replaces a conversion (Linear Layouts, section 4.4).
 //!
 //! ```text
 //!  column = iota 1           x' = column < n   in the other use's layout
@@ -15,13 +15,13 @@ use crate::Result;
 use warplift_ir::layout::Layout;
 use warplift_ir::tile::{Inst, Kernel, Op, Type, Value};
 
-/// Instructions that are made again at most.
+/// Limit on the instructions that one use repeats.
 const LONGEST: usize = 8;
 
-/// Finds the uses that are cheaper served by making their tile again.
+/// Finds the uses for which rematerialization is cheaper than a conversion.
 ///
 /// # Errors
-/// A conversion that no way exists for.
+/// A conversion is impossible.
 pub(super) fn do_rematerialize(
     k: &Kernel,
     solver: &Solver<'_>,
@@ -45,7 +45,7 @@ pub(super) fn do_rematerialize(
     Ok(())
 }
 
-/// What must be made again for a tile in a layout, operands first; `false` if that is not cheap.
+/// Lists what must be rematerialized for a tile in a layout, operands first; `false` if that is not cheap.
 fn collect(
     k: &Kernel,
     solver: &Solver<'_>,
@@ -74,7 +74,7 @@ fn collect(
     follows && chain.len() <= LONGEST
 }
 
-/// The same for all tiles that an instruction takes.
+/// The same for every tile operand of an instruction.
 fn operands(
     k: &Kernel,
     solver: &Solver<'_>,

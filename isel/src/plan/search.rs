@@ -1,18 +1,18 @@
-//! The search over plans: depth first from the rule's plan, one choice changed at each step, as long as that makes
-//! the plan better, a bounded number of plans (Hexcute, section 5.1, "Expanding Search Tree").
+//! The search over plans: depth first from the default plan. Each step changes one choice and continues only if the
+//! plan improves. The number of plans is bounded (Hexcute, section 5.1, "Expanding Search Tree").
 //!
 //! ```text
-//!  the rule's plan, 812 cycles
+//!  the default plan, 812 cycles
 //!    ├─ 5:9 layout: 8 threads ..      640        better: from here on
 //!    │    ├─ 7:9 layout: ..           900        worse
-//!    │    └─ 9:5 access: its own      at least 655       not made
-//!    └─ 6:9 swizzle: 64               at least 830       not made
+//!    │    └─ 9:5 access: its own      at least 655       not built
+//!    └─ 6:9 swizzle: 64               at least 830       not built
 //! ```
 //!
-//! A plan is made anew for each step: choices spread through constraints, so that none is decided alone. What a step
-//! costs at least is known before: a choice that touches no register layout changes its own cycles alone; for one that
-//! does, everything else takes its least. The model is no measurement, so that the rule's plan stays where another one
-//! is not clearly better.
+//! Each step builds a whole plan, because choices propagate through constraints and none is independent. A lower
+//! bound is known before: a choice that touches no register layout changes only its own cycles; for any other choice,
+//! everything else is assumed at its least. The model is not a measurement, so the default plan stays unless another
+//! one is clearly better.
 
 use super::build::PlanBuilder;
 use super::choices::{Choices, Point, Way};
@@ -21,15 +21,15 @@ use super::cost_summary::{Outcome, SearchSummary, Tried};
 use super::types::Plan;
 use crate::Result;
 
-/// Plans that are made at most.
+/// Limit on the plans that are built.
 pub(super) const PLANS: usize = 16;
-/// Part of the rule's cycles that another plan must save.
+/// The share of the default plan's cycles that another plan must save.
 pub(crate) const CLEARLY: f64 = 0.03;
 
 /// The best plan found.
 ///
 /// # Errors
-/// Those of the rule's plan, where no other one is possible either.
+/// The error of the default plan, if every plan is refused.
 pub(super) fn do_search(builder: &PlanBuilder<'_>) -> Result<Plan> {
     let (choices, rule) = builder.build(Choices::default());
     let mut search = Search { builder, rule: None, best: None, plans: 1, tried: Vec::new() };
@@ -57,8 +57,8 @@ struct Search<'m, 'k> {
 }
 
 impl Search<'_, '_> {
-    /// Changes one choice of a plan after the other, and goes on from what is better. `closed`: points that were
-    /// looked at above.
+    /// Changes one choice of a plan after the other and continues from the better plans. `closed`: points that an
+    /// outer step has tried.
     fn descend(&mut self, choices: &Choices, from: Option<Cost>, closed: &mut Vec<Point>) {
         let depth = closed.len();
         for point in choices.met() {
@@ -75,7 +75,7 @@ impl Search<'_, '_> {
         closed.truncate(depth);
     }
 
-    /// What a plan must take less than to be of use.
+    /// Another plan must take fewer cycles than this.
     fn limit(&self) -> Option<f64> {
         let best = self.best.as_ref()?.1.total();
         Some(self.rule.map_or(best, |rule| best.min(rule.total() * (1.0 - CLEARLY))))
@@ -116,7 +116,7 @@ impl Search<'_, '_> {
         }
     }
 
-    /// The rule's plan, unless another one is clearly better.
+    /// The default plan, unless another one is clearly better.
     fn finish(mut self) -> Result<Plan> {
         let clearly = self.limit();
         let best =
@@ -130,7 +130,7 @@ impl Search<'_, '_> {
     }
 }
 
-/// What a plan takes at least if it goes another way at a point.
+/// Lower bound on the cycles of a plan with another option at a point.
 fn least(choices: &Choices, cost: &Cost, point: Point, n: usize) -> f64 {
     let options = choices.options(point);
     let (now, then) = (options[choices.at(point)].1, options[n].1);

@@ -1,4 +1,5 @@
-//! Solving constraints: a queue of those that are ready because a layout of theirs is known (Hexcute, Algorithm 1).
+//! The constraint solver: a queue of the constraints that are ready, because a layout of theirs is known (Hexcute,
+//! Algorithm 1).
 //!
 //! ```text
 //!  anchor ─► layout of a tile ─► its constraints are ready ─► solve the next one in program order
@@ -6,9 +7,9 @@
 //!                   └─────────── a layout became known, or a conflict ◄───┘
 //! ```
 //!
-//! The queue is ordered as the program and taken round and round, so that the result depends on the program
-//! alone. A constraint that finds two layouts where it demands one notes the conflict in the plan: the use (or
-//! result) that wants another layout than the tile's gets a version of its own (Linear Layouts, section 4.4).
+//! The queue is in program order and is processed round after round, so the result depends on the program alone. If a
+//! constraint finds two layouts where it demands one, it notes the conflict in the plan: the use or result with the
+//! other layout gets a version of its own (Linear Layouts, section 4.4).
 
 use super::constraint::{Constraint, Relation, Slot, adapts, constraints, shapes};
 use super::types::Plan;
@@ -21,10 +22,10 @@ use warplift_ir::entity::SecondaryMap;
 use warplift_ir::layout::{Axis, Layout, fragment};
 use warplift_ir::tile::{Inst, Kernel, Op, Value};
 
-/// Times that each constraint may be solved, on average, before layouts count as chasing each other.
+/// How often each constraint may be solved, on average, before the solver gives up: the layouts form a cycle.
 const ROUNDS: usize = 64;
 
-/// The constraints of a kernel, and which of them speak of a tile.
+/// The constraints of a kernel, indexed by tile.
 pub(super) struct Solver<'k> {
     k: &'k Kernel,
     constraints: Vec<Constraint>,
@@ -47,10 +48,10 @@ impl<'k> Solver<'k> {
         Self { k, constraints, of }
     }
 
-    /// Spreads the layouts of some tiles until every constraint holds.
+    /// Propagates the layouts of some tiles until every constraint holds.
     ///
     /// # Errors
-    /// Layouts that an operation cannot follow.
+    /// An operation has no result layout for an operand's layout.
     pub fn spread(&self, known: impl IntoIterator<Item = Value>, plan: &mut Plan) -> Result<()> {
         let mut ready: BTreeSet<u32> = known.into_iter().flat_map(|v| self.of[v].iter().copied()).collect();
         let (mut at, mut fuel) = (0, ROUNDS * (self.constraints.len() + 1));
@@ -63,13 +64,17 @@ impl<'k> Solver<'k> {
             }
             fuel -= 1;
             if fuel == 0 {
-                return Err(IselError::at(self.k, c.inst, "layouts that chase each other"));
+                return Err(IselError::at(
+                    self.k,
+                    c.inst,
+                    "the layouts of this instruction do not settle: each choice changes the other; pin one of its tiles in the mapping",
+                ));
             }
         }
         Ok(())
     }
 
-    /// The constraints that a plan breaks: none, if it was made here.
+    /// The constraints that a plan violates; empty for every plan of this solver.
     #[cfg(test)]
     pub fn broken(&self, plan: &Plan) -> Vec<&Constraint> {
         let stays = |c: &&Constraint| {
@@ -79,7 +84,7 @@ impl<'k> Solver<'k> {
         self.constraints.iter().filter(|c| !stays(c)).collect()
     }
 
-    /// Solves one constraint: the slots whose layout became known or another one.
+    /// Solves one constraint. Returns the slots whose layout became known or changed.
     fn solve(&self, c: &Constraint, plan: &mut Plan) -> Result<SmallVec<[Slot; 4]>> {
         if c.relation == Relation::Equal {
             return self.equal(c, plan);
@@ -101,7 +106,7 @@ impl<'k> Solver<'k> {
         }
     }
 
-    /// The other slot takes the layout that follows from the known one.
+    /// The other slot gets the layout that follows from the known one.
     fn follow(&self, c: &Constraint, forward: bool, plan: &mut Plan) -> Result<SmallVec<[Slot; 4]>> {
         let [from, to] = if forward { [c.slots[0], c.slots[1]] } else { [c.slots[1], c.slots[0]] };
         let Some(layout) = from.layout(self.k, plan) else { return Ok(SmallVec::new()) };
@@ -110,12 +115,12 @@ impl<'k> Solver<'k> {
         Ok(changed.then_some(to).into_iter().collect())
     }
 
-    /// The constraint of an instruction that has one.
+    /// The constraint of an instruction; the instruction has one.
     pub fn of_inst(&self, inst: Inst) -> Option<&Constraint> {
         self.constraints.iter().find(|c| c.inst == inst)
     }
 
-    /// The layout of one slot of a constraint from that of the other one.
+    /// The layout of one slot of a constraint, from the layout of the other.
     pub fn derived(&self, c: &Constraint, l: &Layout, forward: bool) -> Result<Layout> {
         let (k, inst) = (self.k, c.inst);
         if c.relation == Relation::Equal {
@@ -137,7 +142,7 @@ impl<'k> Solver<'k> {
                 let bits = |n: usize| k.ty(c.slots[n].value(k)).elem().bits();
                 propagate::reinterpreted(k, inst, l, bits(from), bits(to))
             }
-            // Its registers have an order of their own; the cast puts them right.
+            // The operand's registers have an order of their own; the cast reorders them.
             Relation::Unpacked if !forward => {
                 staged::register_order(k, inst, l, k.ty(c.slots[0].value(k)).elem().bits())
             }
@@ -145,8 +150,8 @@ impl<'k> Solver<'k> {
         }
     }
 
-    /// All slots have one layout: a loop's carried one, else the one that leaves the fewest bits to convert, the
-    /// first among equals.
+    /// All slots get one layout: the one of a loop-carried value if there is one, else the one that leaves the fewest
+    /// bits to convert, the first among equals.
     fn equal(&self, c: &Constraint, plan: &mut Plan) -> Result<SmallVec<[Slot; 4]>> {
         let Some(layout) = self.agreed(c, plan).cloned() else { return Ok(SmallVec::new()) };
         let mut changed = SmallVec::new();
@@ -158,7 +163,7 @@ impl<'k> Solver<'k> {
         Ok(changed)
     }
 
-    /// The layout on which the slots of a constraint agree.
+    /// The common layout of the slots of a constraint.
     fn agreed<'p>(&self, c: &Constraint, plan: &'p Plan) -> Option<&'p Layout> {
         let k = self.k;
         let fixed = c.slots.iter().filter(|s| !s.is_free(k));
@@ -176,7 +181,7 @@ impl<'k> Solver<'k> {
         best.map(|b| b.1).or_else(|| c.slots.iter().find_map(|s| s.layout(k, plan)))
     }
 
-    /// A slot takes a layout; `true` if it had none or another one.
+    /// Gives a slot a layout; `true` if it had none or another one.
     fn give(&self, inst: Inst, slot: Slot, layout: &Layout, plan: &mut Plan) -> Result<bool> {
         let v = slot.value(self.k);
         let full = self.k.def(v).is_some_and(|d| matches!(self.k.insts[d].op, Op::Full));

@@ -1,4 +1,4 @@
-//! Loads to registers by way of shared memory that asynchronous copies fill ahead of time.
+//! Staged loads: asynchronous copies fill a ring in shared memory ahead of time, and threads read it into registers.
 //!
 //! ```text
 //!  staged   a tensor copy brings the tile as it lies in memory, or swizzled where threads that read their elements
@@ -9,9 +9,9 @@
 //!           register words 0..4 | lane 0..32 | warp 0..4 | warpgroup | next 4 register words | ...
 //! ```
 //!
-//! The packed order is derived from the register layout that the plan gave the tile: viewed as words, every
-//! thread has the same number of them, and their place follows from thread and word alone (Tilus, section
-//! 7 and Fig. 9: the weight's layout is transformed so that its bytes are loaded by wide accesses).
+//! The packed order follows from the register layout that the plan gave the tile. Seen as words, every thread has the
+//! same number of them, and the place of a word follows from thread and word number alone (Tilus, section 7 and Fig.
+//! 9: the weight's layout is transformed so that its bytes are loaded by wide accesses).
 
 use super::Ways;
 use super::cost::Model;
@@ -28,17 +28,17 @@ use warplift_ir::tile::{ArrayMapping, BlockData, Inst, Kernel, LoopMapping, Op, 
 
 /// Bits of a register.
 const WORD: u64 = 32;
-/// Registers that one access moves at most.
+/// Limit on the registers that one access moves.
 const ACCESS_WORDS: u64 = 4;
-/// Bytes that a copy's rows are multiples of.
+/// The rows of a copy are multiples of this many bytes.
 const COPY_BYTES: u32 = 16;
-/// Bytes that a tensor copy's place in shared memory is a multiple of.
+/// Alignment of a tensor copy in shared memory, in bytes.
 const COPY_ALIGN: u32 = 128;
-/// Widest element that a tensor copy counts.
+/// Widest element of a tensor copy, in bytes.
 const MAX_UNIT_BITS: u32 = 64;
 
-/// The order of narrow elements in which two that become one register of halves stand 16 bits apart, so
-/// that one mask takes both: the first digit goes behind as many elements as fill 16 bits.
+/// The order of narrow elements in which two that become one register of halves stand 16 bits apart, so one mask
+/// extracts both. The first digit goes behind as many elements as fill 16 bits.
 ///
 /// # Errors
 /// As the layout's construction.
@@ -71,11 +71,11 @@ pub(super) fn register_order(k: &Kernel, inst: Inst, layout: &Layout, bits: u32)
     made.with_ins(&axes).map_err(layout_error(k, inst))
 }
 
-/// Plans a load that goes through shared memory: its array's mapping says so or, where it says nothing, the load would
-/// wait beside products.
+/// Plans a staged load. The mapping of its array asks for it, or says nothing and the load would wait beside MMAs.
 ///
 /// # Errors
-/// Facts that forbid what the mapping says, layouts that hold an element twice, tiles that are no units of the packed array.
+/// Facts forbid what the mapping asks for, a layout holds an element twice, or tiles are not units of the packed
+/// array.
 pub(super) fn plan_load(k: &Kernel, load: Inst, model: &Model<'_>, plan: &Plan) -> Result<Option<Staged>> {
     if !matches!(k.insts[load].op, Op::Load) || plan.shared.contains_key(&load) {
         return Ok(None);
@@ -94,14 +94,14 @@ pub(super) fn plan_load(k: &Kernel, load: Inst, model: &Model<'_>, plan: &Plan) 
     Ok(Some(Staged { stream, ..staged }))
 }
 
-/// Whether a load should go through shared memory though nobody says so.
+/// Whether a load should be staged although the mapping does not ask for it.
 fn is_worth(k: &Kernel, load: Inst, model: &Model<'_>, plan: &Plan) -> bool {
     let used = k.insts.keys().any(|i| k.args(i).contains(&k.result(load)));
     plan.ways.smem_staging && used && stands_beside_products(k, load) && model.has_room(plan, load)
 }
 
-/// Whether a load's loop has products, and a producer that could copy for them: what the loop's own threads load would come
-/// late in every iteration.
+/// Whether the loop of a load has MMAs and a producer that could copy for them. Loads by the loop's own threads would
+/// arrive late in every iteration.
 fn stands_beside_products(k: &Kernel, load: Inst) -> bool {
     let body = k.blocks.iter().find(|(_, d)| d.insts.contains(&load));
     let looped = body.and_then(|(b, _)| k.insts.keys().find(|&i| k.insts[i].blocks.contains(&b)));
@@ -119,10 +119,10 @@ fn rank_two(k: &Kernel, load: Inst) -> Result<[u32; 2]> {
     }
 }
 
-/// A tile that tensor copies bring, by the fewest wavefronts of its reads.
+/// A tile filled by tensor copies, with the swizzle whose reads take the fewest wavefronts.
 fn from_rows(k: &Kernel, load: Inst, layout: &Layout, ways: Ways) -> Result<Staged> {
     let mut best = as_it_lies(k, load, layout)?;
-    // A span that this layout does not go with is no reason to refuse the tile.
+    // A span that does not fit this layout is skipped; the tile is not refused.
     let waves = |s: &Staged| wavefronts(k, load, s).ok();
     for span in spans(k, load, &best, ways) {
         let other = swizzled(k, load, layout, &best, span).ok();
@@ -132,8 +132,8 @@ fn from_rows(k: &Kernel, load: Inst, layout: &Layout, ways: Ways) -> Result<Stag
     Ok(best)
 }
 
-/// Swizzle spans that a tile's rows are made of, the widest first; none where parts of it are read, or what lies
-/// outside is put in by the reads.
+/// Swizzle spans that divide the rows of a tile, the widest first. Empty if parts of the tile are read, or if the
+/// reads fill in the elements outside the view.
 fn spans(k: &Kernel, load: Inst, plain: &Staged, ways: Ways) -> Vec<u32> {
     let view = k.args(load)[0];
     let shape = extents(k, k.result(load));
@@ -148,7 +148,7 @@ fn spans(k: &Kernel, load: Inst, plain: &Staged, ways: Ways) -> Vec<u32> {
     [128, 64, 32].into_iter().filter(|span| (inner * plain.bits / 8).is_multiple_of(*span)).collect()
 }
 
-/// A tile in rows of a swizzle span.
+/// A tile whose rows are one swizzle span wide.
 fn swizzled(k: &Kernel, load: Inst, layout: &Layout, plain: &Staged, span: u32) -> Result<Staged> {
     let StagedFill::Tensor { inner_dim, unit, .. } = plain.fill else { return Ok(plain.clone()) };
     let error = layout_error(k, load);
@@ -161,7 +161,7 @@ fn swizzled(k: &Kernel, load: Inst, layout: &Layout, plain: &Staged, span: u32) 
     Ok(Staged { to_memory, fill, ..plain.clone() })
 }
 
-/// Wavefronts in which a warp reads its part of a tile.
+/// Wavefronts of a warp's reads of its part of a tile.
 fn wavefronts(k: &Kernel, load: Inst, staged: &Staged) -> Result<u64> {
     let (error, bits) = (layout_error(k, load), u64::from(staged.bits));
     let most = ACCESS_WORDS * WORD / bits;
@@ -170,7 +170,7 @@ fn wavefronts(k: &Kernel, load: Inst, staged: &Staged) -> Result<u64> {
     Ok(staged.to_memory.in_extent(Axis::Reg) / vector * each)
 }
 
-/// A tile as it lies in memory: slabs along the contiguous dimension, each a tensor copy's box.
+/// A tile without swizzle: slabs along the contiguous dimension, each the box of one tensor copy.
 fn as_it_lies(k: &Kernel, load: Inst, layout: &Layout) -> Result<Staged> {
     let view = k.args(load)[0];
     let refused = match Window::of(k, view) {
@@ -209,8 +209,8 @@ fn as_it_lies(k: &Kernel, load: Inst, layout: &Layout) -> Result<Staged> {
     Ok(Staged { to_memory, bits, bytes, stream: false, fill })
 }
 
-/// Elements of one copy along the contiguous dimension, and how many of them it counts as one: the fewest
-/// copies, then the smallest units.
+/// Elements of one copy along the contiguous dimension, and how many of them count as one unit: the fewest copies,
+/// then the smallest units.
 fn copies(
     k: &Kernel,
     load: Inst,
@@ -273,7 +273,7 @@ fn from_units(k: &Kernel, load: Inst, layout: &Layout) -> Result<Staged> {
     Ok(Staged { to_memory, bits: WORD as u32, bytes, stream: false, fill })
 }
 
-/// A packed array is read in whole units, all of one kind, and nothing else.
+/// A packed array is read in whole units of one kind only.
 fn check_units(k: &Kernel, load: Inst, tile: [u32; 2]) -> Result<()> {
     let view = k.args(load)[0];
     let whole = (0..2).all(|d| is_multiple(k, k.args(load)[1 + d], tile[d].into()));
@@ -294,7 +294,7 @@ fn check_units(k: &Kernel, load: Inst, tile: [u32; 2]) -> Result<()> {
     }
 }
 
-/// Where each register word of each thread lies: a wide access of words, then threads, then the next words.
+/// The place of each register word of each thread: a wide access of words, then threads, then the next words.
 fn interleaved(
     layout: &Layout,
     words: u64,
@@ -313,8 +313,8 @@ fn elementwise(
     by_threads(layout, [near * WORD / bits, far])
 }
 
-/// Words of a thread that follow each other, and how many such runs it has: the words of an access, or all
-/// of them where elements cross words.
+/// Words of a thread that are contiguous, and the number of such runs. A run is the words of one access, or all words
+/// if elements cross words.
 fn near_and_far(words: u64, bits: u64) -> [u64; 2] {
     let near = match WORD.is_multiple_of(bits) {
         true => ACCESS_WORDS.min(1 << words.trailing_zeros()),

@@ -1,6 +1,11 @@
-//! Tensor cores and tensor copies: which operands stand in shared memory, how wgmma reads them, and
-//! whether the facts allow the tensor memory accelerator (Axe, section 3.4; PTX ISA, chapters
-//! "Asynchronous Warpgroup Level Matrix Instructions" and "Tensors").
+//! Warpgroup MMAs and tensor copies: which operands are in shared memory, how wgmma reads them, and whether the facts
+//! allow the tensor memory accelerator (Axe, section 3.4; PTX ISA, chapters "Asynchronous Warpgroup Level Matrix
+//! Instructions" and "Tensors").
+//!
+//! ```text
+//!  y = mma x, a, trans(b)    a, b ─► tensor copies ─► slabs of a swizzle span ─► descriptors ─► wgmma m64nNk16
+//!                            x, y ─► accumulator fragment in registers
+//! ```
 
 use super::choices::{Options, Point, Way};
 use super::cost::Model;
@@ -25,15 +30,15 @@ use warplift_ir::types::Elem;
 const ATOM_M: u32 = 64;
 /// Bits of one wgmma's depth: 16 halves, 32 bytes, 8 words.
 const ATOM_BITS: u32 = 256;
-/// Steps along the depth of one product at most.
+/// Limit on the k-steps of one MMA.
 pub(super) const MAX_STEPS: u32 = 255;
-/// Columns of one wgmma at most.
+/// Limit on the columns of one wgmma.
 const ATOM_N: u32 = 256;
-/// Threads above which the entry registers no longer hold an n256 accumulator.
+/// Above this number of threads the entry registers cannot hold an n256 accumulator.
 const WIDE_THREADS: u32 = 384;
-/// Ways to cut a product's columns that are looked at.
+/// Number of ways to cut the columns of an MMA that are tried.
 const CUTS: usize = 3;
-/// Registers of a thread that sums and a loaded A may take together.
+/// Limit on the registers of a thread for the accumulator and a loaded A.
 const OPERAND_ROOM: u64 = 128;
 /// Bytes of a core matrix's row.
 const CORE_BYTES: u32 = 16;
@@ -43,10 +48,10 @@ pub(super) fn atom_k(elem: Elem) -> u32 {
     ATOM_BITS / elem.bits()
 }
 
-/// Plans one product: accumulator layout, operands, instruction shape.
+/// Plans one warpgroup MMA: accumulator layout, operands, instruction shape.
 ///
 /// # Errors
-/// Shapes and types that wgmma lacks, operands that no version yet selected provides.
+/// wgmma lacks the shape or type, or no version of an operand is in shared memory.
 pub(super) fn plan_product(k: &Kernel, inst: Inst, model: &Model<'_>, plan: &mut Plan) -> Result<()> {
     let [acc, a, b] = k.args(inst) else { return Err(IselError::at(k, inst, "mma takes three operands")) };
     let (acc, a, b) = (*acc, *a, *b);
@@ -83,8 +88,13 @@ pub(super) fn plan_product(k: &Kernel, inst: Inst, model: &Model<'_>, plan: &mut
             None
         }
     };
-    let load = loaded(k, b)
-        .ok_or_else(|| IselError::at(k, inst, "the right operand of mma has no place in shared memory"))?;
+    let load = loaded(k, b).ok_or_else(|| {
+        IselError::at(
+            k,
+            inst,
+            "the right operand of mma is not in shared memory: load it, or stage it with `rearrange`",
+        )
+    })?;
     place(k, load.load, model, plan)?;
     let b = (load.load, operand(k, inst, plan, load, (0, depth), [0, n_one])?);
     let product = Product { a, b, n: n_one, n_atoms, m_atoms: m / groups / ATOM_M, k_steps: depth / step };
@@ -92,7 +102,7 @@ pub(super) fn plan_product(k: &Kernel, inst: Inst, model: &Model<'_>, plan: &mut
     Ok(())
 }
 
-/// Into how many instructions a product's columns are cut: the fewest, unless another way is taken.
+/// The number of instructions along the columns of an MMA: the fewest, unless another option is taken.
 fn pick_columns(
     k: &Kernel,
     inst: Inst,
@@ -118,13 +128,14 @@ fn pick_columns(
     }
 }
 
-/// Whether one wgmma has so many columns: of integers above 32 it has only multiples of 16.
+/// Whether wgmma has an instruction with `n` columns. For integers, columns above 32 must be a multiple of 16.
 fn has_columns(elem: Elem, n: u32) -> bool {
     n <= 32 || !elem.is_int() || n.is_multiple_of(16)
 }
 
-/// Where a product finds a loaded A: in shared memory, or in registers if nothing else wants it there, its threads load
-/// it themselves less often than it is read (what a loop loads each time must be on its way before), and there is room.
+/// Where an MMA reads a loaded A: in shared memory, or in registers. Registers need three things: nothing else reads
+/// A in shared memory; threads load it less often than it is read, because loads inside the loop must be issued
+/// ahead; and there is room.
 fn place_of_a(
     k: &Kernel,
     inst: Inst,
@@ -150,7 +161,8 @@ fn place_of_a(
     let tile = shared_tile(k, load, model, plan);
     let shared = tile.as_ref().map_or(0.0, |t| model.fill(load, t).unwrap_or(0.0));
     options.push((Way::InShared, product(true) + model.trips(load) * shared));
-    // Fragments are those of halves; wgmma reads others from registers too, by layouts that are not made here.
+    // Fragments exist for 16-bit elements only; wgmma reads others from registers too, in layouts that are not
+    // implemented.
     if own && room && is_half(elem) {
         let loads = model.trips(load) * model.access(load, a, fragment);
         options.push((Way::InRegisters, product(false) + loads));
@@ -175,7 +187,7 @@ fn check_types(k: &Kernel, inst: Inst, acc: Value, [a, b]: [Value; 2]) -> Result
     Err(IselError::at(k, inst, message))
 }
 
-/// A left operand that is not loaded comes from registers, whose fragments are made for halves alone.
+/// A computed left operand is read from registers, whose fragments exist for 16-bit elements only.
 fn check_loaded(k: &Kernel, inst: Inst, a: Value) -> Result<()> {
     let elem = k.ty(a).elem();
     if loaded(k, a).is_some() || is_half(elem) {
@@ -219,9 +231,9 @@ fn check_shape(k: &Kernel, inst: Inst, [m, n, depth]: [u32; 3], step: u32, group
     Ok(())
 }
 
-/// How wgmma reads a loaded tile. `k_dim` is the depth's dimension as the product sees the operand;
-/// `[group, atom]` are the steps along the other one from warpgroup to warpgroup and atom to atom; `depth`
-/// is the product's.
+/// How wgmma reads a loaded tile. `k_dim` is the depth's dimension of the operand as the MMA reads it. `[group,
+/// atom]` are the steps along the other dimension, from warpgroup to warpgroup and from atom to atom. `depth` is that
+/// of the MMA.
 fn operand(
     k: &Kernel,
     inst: Inst,
@@ -240,8 +252,9 @@ fn operand(
     let k_dim = if flipped { 1 - k_dim } else { k_dim };
     let mn_major = tile.inner_dim != k_dim;
     if mn_major && !is_half(elem) {
-        let message =
-            format!("an operand of {elem} that is not contiguous along the depth: wgmma reads none");
+        let message = format!(
+            "an operand of {elem} must be contiguous along the depth: wgmma transposes only 16-bit elements"
+        );
         return Err(IselError::at(k, load, message));
     }
     let bytes = elem.bits() / 8;
@@ -283,8 +296,8 @@ fn operand(
     })
 }
 
-/// Rows of slabs that fit a contiguous extent of so many bytes: swizzle spans, the widest first, then 0 for the core
-/// matrices of no swizzle.
+/// Row sizes of slabs for a contiguous extent of `bytes` bytes: swizzle spans, the widest first, then 0 for core
+/// matrices without swizzle.
 fn spans(bytes: u32, ways: Ways) -> SmallVec<[u32; 4]> {
     let swizzled = [128, 64, 32].into_iter().filter(|s| ways.swizzles && bytes.is_multiple_of(*s));
     swizzled.chain(bytes.is_multiple_of(CORE_BYTES).then_some(0)).collect()
@@ -299,7 +312,8 @@ pub(super) fn place(k: &Kernel, load: Inst, model: &Model<'_>, plan: &mut Plan) 
     Ok(())
 }
 
-/// The shared-memory version of a loaded tile: slabs along the contiguous dimension, by one of the swizzles that fit.
+/// The shared-memory version of a loaded tile: slabs along the contiguous dimension, with one of the swizzles that
+/// fit.
 fn shared_tile(k: &Kernel, load: Inst, model: &Model<'_>, plan: &mut Plan) -> Result<SharedTile> {
     let tile = k.result(load);
     let inner = extents(k, tile).get(inner_dim(k, load)).copied().unwrap_or(1);
@@ -354,7 +368,7 @@ fn tile_of(k: &Kernel, load: Inst, swizzle: u32) -> Result<SharedTile> {
     })
 }
 
-/// How a loaded tile comes to shared memory, and why not by tensor copies.
+/// How a loaded tile is filled, and why tensor copies were declined.
 fn fill_of(k: &Kernel, load: Inst, outer: u32) -> Result<(Fill, Option<String>)> {
     let view = k.args(load)[0];
     let declined = own_copies(k, load).or_else(|| tma_refused(k, view)).or_else(|| start_refused(k, load));
@@ -373,7 +387,7 @@ fn fill_of(k: &Kernel, load: Inst, outer: u32) -> Result<(Fill, Option<String>)>
     Ok((fill, declined))
 }
 
-/// Whether the mapping leaves copies to the threads that compute: the loop around the load has no producer.
+/// Why the computing threads make the copies: the loop around the load has no producer.
 fn own_copies(k: &Kernel, load: Inst) -> Option<String> {
     let holds = |i: Inst| k.insts[i].blocks.iter().any(|&b| k.blocks[b].insts.contains(&load));
     let around = k.insts.keys().find(|&i| matches!(k.insts[i].op, Op::For) && holds(i))?;
@@ -381,7 +395,7 @@ fn own_copies(k: &Kernel, load: Inst) -> Option<String> {
     none.then(|| "the mapping has no producers".to_owned())
 }
 
-/// Bytes of one `cp.async` of a load, if the facts allow them to lie together in both memories.
+/// Bytes of one `cp.async` of a load, if the facts make them contiguous in both memories.
 fn cp_async_bytes(k: &Kernel, load: Inst, view: Value) -> Option<u32> {
     let fill = Window::of(k, view)?.fill(k);
     let bytes = vector_elements(k, load, k.result(load)) * k.ty(view).elem().bits() / 8;
@@ -396,8 +410,8 @@ pub(super) fn tma_refused(k: &Kernel, view: Value) -> Option<String> {
     }
 }
 
-/// Why a tensor copy cannot begin where a load or store does: a box whose rows do not begin at a multiple of
-/// 16 bytes ends the kernel with an illegal instruction (measured).
+/// Why a tensor copy cannot begin at the start of a load or store. A box whose rows do not begin at a multiple of 16
+/// bytes ends the kernel with an illegal instruction (measured).
 pub(super) fn start_refused(k: &Kernel, access: Inst) -> Option<String> {
     let view = *k.args(access).first()?;
     let unit = unit_dim(k, view)?;
@@ -407,8 +421,8 @@ pub(super) fn start_refused(k: &Kernel, access: Inst) -> Option<String> {
     (!aligned).then(|| format!("its first column is not known to be a multiple of {elements} elements"))
 }
 
-/// Why a tensor copy cannot store there: one below the first row or column ends the kernel with an illegal
-/// instruction (measured; loads there are right).
+/// Why a tensor copy cannot perform a store. A store below the first row or column ends the kernel with an illegal
+/// instruction (measured; loads there are correct).
 fn below_refused(k: &Kernel, store: Inst) -> Option<String> {
     let args = k.args(store);
     let window = Window::of(k, args[0])?;
@@ -419,7 +433,7 @@ fn below_refused(k: &Kernel, store: Inst) -> Option<String> {
         .then(|| "it may begin at a negative index, where tensor copies cannot store".to_owned())
 }
 
-/// Whether a tile leaves by tensor copies or by plain stores.
+/// Plans a store: tensor copies or plain stores.
 pub fn plan_store(k: &Kernel, inst: Inst, plan: &Plan) -> Result<StorePlan> {
     let args = k.args(inst);
     let (view, Some(&value)) = (args[0], args.last()) else {
@@ -453,7 +467,7 @@ pub fn plan_store(k: &Kernel, inst: Inst, plan: &Plan) -> Result<StorePlan> {
     })
 }
 
-/// How a warp's stripes stand in shared memory, or why they cannot.
+/// The layout of a warp's stripes in shared memory, or why there is none.
 fn stripes(
     k: &Kernel,
     inst: Inst,
@@ -494,8 +508,8 @@ fn stripes(
     Ok(Ok(Stripes { layout, swizzle, row_bytes, columns, atoms, step, slabs, transposed: false }))
 }
 
-/// What a warp holds: its columns, its stripes of 16 rows, and the rows from one to the next. `wide`: its
-/// columns may be several swizzle spans (stores of warpgroups come in chunks of one).
+/// A warp's part of an accumulator: its columns, its stripes of 16 rows, and the rows from one stripe to the next.
+/// `wide`: its columns may be several swizzle spans. Stores of warpgroups come in chunks of one span.
 struct AccumulatorSpan {
     columns: u32,
     atoms: u32,
@@ -509,8 +523,8 @@ fn warpgroup_stripes([rows, cols]: [u32; 2], groups: u32, layout: &Layout) -> Op
     (accumulator == *layout).then_some(held)
 }
 
-/// Apart, a warp's atoms leave one after the other in chunks of rows, and what was left whole is to be stored plainly.
-/// Together, they leave in chunks of columns like those of warpgroups.
+/// If the atoms of a warp are spread, they are stored one after the other in chunks of rows; a tile that was not
+/// chunked is stored plainly. If they are contiguous, they are stored in chunks of columns, as for warpgroups.
 fn warp_stripes(warp_grid: WarpGrid, [rows, cols]: [u32; 2], layout: &Layout) -> Option<AccumulatorSpan> {
     let shape = [warp_grid.rows.into(), warp_grid.columns.into()];
     let accumulator = fragment::mma_tile_acc(rows.into(), cols.into(), shape, warp_grid.contiguous).ok()?;

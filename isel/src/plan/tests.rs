@@ -1,4 +1,4 @@
-//! Plans that are found hold every constraint, cost no more than the rule's by the model, and are the same each time.
+//! Plans that are found hold every constraint, cost no more than the default plan, and are the same each time.
 
 use super::cost::Model;
 use super::solve::Solver;
@@ -16,7 +16,7 @@ fn mapped(text: &str) -> Kernel {
     variants[0].kernel.clone()
 }
 
-/// What the search found, checked against the rule's plan and against a second search.
+/// What the search found, checked against the default plan and against a second search.
 fn check(k: &Kernel) -> Result<Plan> {
     let plan = do_plan(k)?;
     let order = program_order(k);

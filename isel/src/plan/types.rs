@@ -1,4 +1,8 @@
-//! The side table between map and lower: data alone.
+//! The plan: the side table from `plan` to `lower`, as plain data.
+//!
+//! ```text
+//!  value ─► register layout      load ─► shared tile, fill      store ─► stripes or vectors      mma ─► instruction shape
+//! ```
 
 use super::choices::Choices;
 use super::cost_summary::SearchSummary;
@@ -16,24 +20,24 @@ use warplift_ir::tile::{Inst, Kernel, Value, WarpGrid};
 
 /// Rows of a warp's stripe of an accumulator.
 pub(super) const STRIPE: u64 = 16;
-/// Narrow accesses of a thread that are no reason to bring a tile another way.
+/// A thread may make this many narrow accesses before the tile is filled another way.
 const FEW_ACCESSES: u64 = 16;
 
-/// How a tile comes to shared memory.
+/// How a tile in shared memory is filled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Fill {
     /// Tensor copies, one for each slab of a swizzle span.
     Tma,
-    /// Asynchronous copies of so many bytes by all threads.
+    /// Asynchronous copies by all threads, each of this many bytes.
     CpAsync(u32),
     /// Plain loads by all threads, then stores to shared memory.
     Threads,
-    /// Stores of what the threads computed.
+    /// Stores of computed elements.
     Computed,
 }
 
 impl Fill {
-    /// Whether asynchronous copies fill it, which threads do not see as stores of theirs.
+    /// Whether asynchronous copies fill it. Threads do not observe these as their own stores.
     pub fn by_copies(self) -> bool {
         match self {
             Self::Tma | Self::CpAsync(_) => true,
@@ -62,7 +66,7 @@ pub struct SharedTile {
     pub extents: [u32; 2],
     /// Which dimension of the tile is contiguous in memory.
     pub inner_dim: usize,
-    /// Swizzle span in bytes; 0: none, core matrices one below the other.
+    /// Swizzle span in bytes; 0: core matrices, one below the other, without swizzle.
     pub swizzle: u32,
     /// Elements of a slab along the inner dimension.
     pub slab: u32,
@@ -75,21 +79,21 @@ pub struct SharedTile {
 }
 
 impl SharedTile {
-    /// Bytes after which the swizzle repeats: offsets inside combine by exclusive or, multiples of it are added.
+    /// Bytes after which the swizzle repeats. Offsets below it combine by exclusive or; multiples of it are added.
     pub fn period(&self) -> u32 {
         if self.swizzle == 0 { 1 } else { 8 * self.swizzle }
     }
 
-    /// A register layout of the tile as places in its memory.
+    /// A register layout of the tile as offsets in its buffer.
     ///
     /// # Errors
-    /// A layout of another tile.
+    /// The layout is of another tile.
     pub fn from_register_layout(&self, layout: &Layout) -> std::result::Result<Layout, LayoutError> {
         in_memory(layout, self.inner_dim, &self.layout)
     }
 }
 
-/// A register layout of a tile as places in the memory of a layout `(outer, inner)`.
+/// A register layout of a tile as offsets in the memory layout `(outer, inner)`.
 pub(super) fn in_memory(
     layout: &Layout,
     inner_dim: usize,
@@ -102,7 +106,7 @@ pub(super) fn in_memory(
     renamed.with_outs(&[Axis::Dim(0), Axis::Dim(1)])?.then(memory)
 }
 
-/// What a warp holds of an accumulator, as stripes of 16 rows and a swizzle span of columns.
+/// A warp's part of an accumulator, as stripes of 16 rows and one swizzle span of columns.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct Stripes {
     /// `(row, column)` of one stripe to elements.
@@ -119,16 +123,16 @@ pub struct Stripes {
     pub step: u32,
     /// Stripes side by side.
     pub slabs: u32,
-    /// Whether rows are contiguous in memory instead of columns: the layout takes `(column, row)` then.
+    /// Whether rows are contiguous in memory instead of columns. The layout then takes `(column, row)`.
     pub transposed: bool,
 }
 
-/// How a tile leaves.
+/// How a tile is stored.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub enum StorePlan {
-    /// Through a staging buffer and tensor copies, each warp its own rows and columns.
+    /// Through a staging buffer and tensor copies; each warp stores its own rows and columns.
     Bulk(Box<Stripes>),
-    /// Predicated stores of so many elements.
+    /// Predicated vector stores.
     Plain {
         /// Elements of one store.
         vector: u32,
@@ -138,7 +142,7 @@ pub enum StorePlan {
 }
 
 impl StorePlan {
-    /// Bytes of the staging buffer for so many warps, if there is one.
+    /// Bytes of the staging buffer for `warps` warps, if there is one.
     pub(super) fn staging(&self, warps: u32) -> Option<u32> {
         let Self::Bulk(s) = self else { return None };
         let rows = if s.transposed { s.columns } else { STRIPE as u32 };
@@ -146,7 +150,7 @@ impl StorePlan {
     }
 }
 
-/// A product on tensor cores.
+/// A warpgroup MMA.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct Product {
     /// Load that holds A, if it comes from shared memory.
@@ -163,38 +167,38 @@ pub struct Product {
     pub k_steps: u32,
 }
 
-/// The side table.
+/// The plan of a kernel.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
 pub struct Plan {
-    /// Register version of tiles.
+    /// Register layouts of tiles.
     pub layouts: SecondaryMap<Value, Option<Layout>>,
-    /// Uses, by operand number, that see a tile in another layout than its own.
+    /// Uses, by operand number, that need a tile in another layout than its own.
     #[serde(serialize_with = "sorted")]
     pub uses: FxHashMap<(Inst, usize), Layout>,
-    /// Uses whose tile is made again in their layout: what is, operands first. All other ones are converted.
+    /// Uses whose tile is rematerialized in their layout: the tiles, operands first. All other uses are converted.
     #[serde(serialize_with = "sorted")]
     pub rematerialized: FxHashMap<(Inst, usize), Vec<Remade>>,
-    /// Results that are made in another layout than that in which they are used.
+    /// Results that are defined in another layout than the one of their tile.
     #[serde(serialize_with = "sorted")]
     pub made: FxHashMap<Value, Layout>,
-    /// Shared version of loaded tiles.
+    /// Shared-memory versions of loaded tiles.
     #[serde(serialize_with = "sorted")]
     pub shared: FxHashMap<Inst, SharedTile>,
-    /// Loads that come to registers by way of a ring in shared memory.
+    /// Loads that go through a ring in shared memory to registers.
     #[serde(serialize_with = "sorted")]
     pub staged: FxHashMap<Inst, Staged>,
     /// Stores.
     #[serde(serialize_with = "sorted")]
     pub stores: FxHashMap<Inst, StorePlan>,
-    /// Products of warpgroups.
+    /// Warpgroup MMAs.
     #[serde(serialize_with = "sorted")]
     pub products: FxHashMap<Inst, Product>,
-    /// Products of warps.
+    /// Warp-level MMAs.
     #[serde(serialize_with = "sorted")]
     pub warp_products: FxHashMap<Inst, WarpProduct>,
     /// What conversions and shared memory may use.
     pub ways: Ways,
-    /// Where the plan could have gone other ways.
+    /// The choice points of the plan.
     pub choices: Choices,
     /// What the search found.
     pub search: Option<SearchSummary>,
@@ -204,21 +208,25 @@ impl Plan {
     /// The register layout of a tile.
     ///
     /// # Errors
-    /// If it has none: nothing that uses it could give it one.
+    /// The tile has none: no use could give it one.
     pub fn layout(&self, k: &Kernel, value: Value) -> Result<&Layout> {
         self.layouts[value].as_ref().ok_or_else(|| match k.def(value) {
-            Some(inst) => IselError::at(k, inst, "no layout found for this tile in registers"),
+            Some(inst) => IselError::at(
+                k,
+                inst,
+                "this tile has no register layout: no use of it decides one; pin one in the mapping",
+            ),
             None => IselError::whole(format!("no layout found for tile `{}`", k.names[value])),
         })
     }
 }
 
-/// A product by `mma.sync`.
+/// A warp-level MMA, by `mma.sync`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WarpProduct {
     /// How warps share it.
     pub warp_grid: WarpGrid,
-    /// Load of A, and whether the product sees it transposed; `None`: A is in registers.
+    /// Load of A, and whether the operand is its transpose; `None`: A is in registers.
     pub a: Option<(Inst, bool)>,
     /// Load of B, likewise.
     pub b: (Inst, bool),
@@ -237,7 +245,7 @@ impl WarpProduct {
     }
 }
 
-/// How a tile comes to registers through a ring.
+/// A staged load: a tile that goes through a ring to registers.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct Staged {
     /// `(reg, lane, ..)` to shared memory, in units of [`Staged::bits`].
@@ -246,13 +254,13 @@ pub struct Staged {
     pub bits: u32,
     /// Bytes of the tile.
     pub bytes: u32,
-    /// Whether the L2 cache lets it go first.
+    /// Whether the L2 cache evicts it first.
     pub stream: bool,
     /// How it is filled.
     pub fill: StagedFill,
 }
 
-/// What fills it.
+/// What fills a stage.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub enum StagedFill {
     /// Tensor copies of `[slab, outer]` elements along the contiguous dimension.
@@ -261,9 +269,9 @@ pub enum StagedFill {
         inner_dim: usize,
         /// Elements of one copy along it.
         slab: u32,
-        /// Elements that the copy counts as one, so that more of them fit its box.
+        /// Elements that the copy counts as one, so that more of them fit in its box.
         unit: u32,
-        /// Swizzle span in bytes, then a slab's row; 0: none.
+        /// Swizzle span in bytes, which is also the row of a slab; 0: none.
         swizzle: u32,
     },
     /// One bulk copy of a packed tile.
@@ -276,7 +284,7 @@ pub enum StagedFill {
 }
 
 impl Staged {
-    /// Whether rows are swizzled; such a tile is never read in parts.
+    /// Whether rows are swizzled. A swizzled tile is never read in parts.
     pub fn is_swizzled(&self) -> bool {
         matches!(self.fill, StagedFill::Tensor { swizzle: 1.., .. })
     }
@@ -287,7 +295,7 @@ impl Staged {
         width * u64::from(self.bits)
     }
 
-    /// Whether accesses fill registers, or there are few.
+    /// Whether accesses fill registers, or are few.
     pub(super) fn is_read_wide(&self) -> bool {
         let all = self.to_memory.in_extent(Axis::Reg) * u64::from(self.bits);
         self.access_bits() >= 32 || all / self.access_bits() <= FEW_ACCESSES
@@ -307,5 +315,5 @@ impl Staged {
     }
 }
 
-/// A tile that is made again, and its layout then.
+/// A tile that is rematerialized, and its layout.
 pub type Remade = (Value, Layout);

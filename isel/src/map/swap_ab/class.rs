@@ -1,4 +1,10 @@
-//! Tiles that lie the same way: what elementwise work, loops and branches tie together.
+//! Orientation classes: tiles that must be transposed together, because elementwise work, loops and branches connect
+//! them.
+//!
+//! ```text
+//!  p = exp2(s - m)   o = p * c      ─►   class {s, p, o, ..}
+//!  q = trans(p)                     ─►   a class of its own
+//! ```
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use warplift_ir::tile::{Block, Inst, Kernel, Op, Type, Value};
@@ -10,7 +16,7 @@ pub struct Classes {
     pinned: FxHashSet<Value>,
 }
 
-/// Whether a value is a tile that can be turned.
+/// Whether a value is a tile that can be transposed.
 pub fn is_matrix(k: &Kernel, v: Value) -> bool {
     matches!(k.ty(v), Type::Tile(_, s) if s.rank() == 2)
 }
@@ -20,7 +26,7 @@ pub fn exchanges(k: &Kernel, inst: Inst) -> bool {
     matches!(&k.insts[inst].op, Op::Trans(perm) if perm[..] == [1, 0])
 }
 
-/// What transpositions made a tile of, and whether they were odd in number.
+/// The tile behind a chain of transpositions, and whether their number is odd.
 pub fn untransposed(k: &Kernel, v: Value) -> (Value, bool) {
     match k.def(v) {
         Some(def) if exchanges(k, def) => {
@@ -43,12 +49,12 @@ impl Classes {
         all
     }
 
-    /// The value that stands for a class.
+    /// The representative of a class.
     pub fn root(&self, v: Value) -> Value {
         self.parent.get(&v).map_or(v, |&up| self.root(up))
     }
 
-    /// Whether the mapping says how one of its tiles is held.
+    /// Whether the mapping pins the layout of a tile of the class.
     pub fn is_pinned(&self, root: Value) -> bool {
         self.pinned.contains(&root)
     }
@@ -67,7 +73,7 @@ impl Classes {
     }
 }
 
-/// Operands and results of an instruction that lie alike.
+/// Operands and results of an instruction that share one orientation.
 fn tied(k: &Kernel, inst: Inst) -> Vec<Vec<Value>> {
     let data = &k.insts[inst];
     let (args, results) = (k.args(inst), k.results(inst));
@@ -87,7 +93,7 @@ fn tied(k: &Kernel, inst: Inst) -> Vec<Vec<Value>> {
     }
 }
 
-/// What a loop carries, behind the first parameters and yields that are its own.
+/// The carried values of a loop: its parameters after the counter, and its yields.
 fn carried(
     k: &Kernel,
     init: &[Value],

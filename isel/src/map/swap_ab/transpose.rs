@@ -1,8 +1,13 @@
-//! Turning classes of tiles: every value of theirs becomes its transposition, instruction by instruction.
+//! Transposes classes of tiles: every value of a class becomes its transposition, instruction by instruction.
 //!
-//! What has no turned form (a reshape, an array that the mapping stages) is left, with a transposition beside it;
-//! an access to memory turns its view instead, whose dimensions and strides change places. Transpositions
-//! between a turned class and another one disappear.
+//! ```text
+//!  m = reduce_max s, 0     s transposed     ─►     m = reduce_max s', 1
+//!  x = load v[i, j]        x transposed     ─►     x' = load v'[j, i]      v' = v with its dimensions exchanged
+//! ```
+//!
+//! An instruction without a transposed form (a reshape, a load of a staged array) stays, with a transposition beside
+//! it. An access to memory transposes its view instead: dimensions and strides are exchanged. Transpositions between
+//! a transposed class and another one disappear.
 
 use super::class::{Classes, exchanges, is_matrix, untransposed};
 use crate::map::sink::do_dead;
@@ -10,7 +15,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use warplift_ir::tile::{BinOp, Block, Inst, Kernel, Op, Shape, Type, Value, ValueData, ValueDef, ValueList};
 use warplift_ir::types::Elem;
 
-/// Turns the classes of these roots.
+/// Transposes the classes of these roots.
 pub fn do_transpose(k: &mut Kernel, classes: &Classes, roots: &[Value]) {
     let swapped: FxHashSet<Value> =
         k.values.keys().filter(|&v| is_matrix(k, v) && roots.contains(&classes.root(v))).collect();
@@ -30,7 +35,7 @@ pub fn do_transpose(k: &mut Kernel, classes: &Classes, roots: &[Value]) {
     forget_dead(turn.k);
 }
 
-/// Transpositions that nobody reads any more shall not count as readers themselves.
+/// Removes unused transpositions, so that they do not count as uses.
 fn forget_dead(k: &mut Kernel) {
     let mut stands = FxHashSet::default();
     k.walk(|_, inst| {
@@ -45,11 +50,11 @@ fn forget_dead(k: &mut Kernel) {
 
 struct Transpose<'k> {
     k: &'k mut Kernel,
-    /// By value as the text had it; what is made here is not turned.
+    /// Indexed by the values of the text. New values are not transposed.
     swapped: FxHashSet<Value>,
-    /// What transpositions of the text are of, and whether they are odd in number.
+    /// The tile behind each transposition of the text, and whether the number of transpositions is odd.
     sources: FxHashMap<Value, (Value, bool)>,
-    /// Views with two dimensions exchanged, and the instructions that make them.
+    /// Views with two dimensions exchanged, and the instructions that define them.
     views: FxHashMap<(Value, u8, u8), (Value, Vec<Inst>)>,
     /// The block being rewritten.
     out: Vec<Inst>,
@@ -109,7 +114,7 @@ impl Transpose<'_> {
         }
     }
 
-    /// An instruction whose operands all lie the same way.
+    /// An instruction whose operands all have one orientation.
     fn plain(&mut self, inst: Inst, transposed: bool) {
         let args: Vec<Value> = self.k.args(inst).to_vec();
         let args: Vec<Value> = args.into_iter().map(|v| self.get(v, transposed)).collect();
@@ -122,7 +127,7 @@ impl Transpose<'_> {
     }
 
     fn trans(&mut self, inst: Inst, swapped: bool) {
-        // Written once more from whichever way the operand lies; who reads it looks through it.
+        // Rewritten for either orientation of the operand; its users look through it.
         let from = self.k.args(inst)[0];
         let from = self.get(from, swapped);
         self.with(inst, &[from]);
@@ -161,7 +166,7 @@ impl Transpose<'_> {
         self.plain(inst, true);
     }
 
-    /// An operand of rank 1 lies along columns, and shall lie along rows.
+    /// An operand of rank 1 is along columns and must be along rows.
     fn broadcast(&mut self, inst: Inst) {
         let v = self.k.args(inst)[0];
         let Type::Tile(elem, shape) = self.k.ty(v) else { return self.out.push(inst) };
@@ -177,7 +182,7 @@ impl Transpose<'_> {
         self.with(inst, &[high]);
     }
 
-    /// An instruction in its own form; results that are wanted turned are transpositions of what it gives.
+    /// An instruction that keeps its form. Results that are needed transposed get a transposition.
     fn made_plain(&mut self, inst: Inst) {
         let results = self.k.results(inst).to_vec();
         let mut list = ValueList::new();
@@ -191,7 +196,7 @@ impl Transpose<'_> {
         self.out.append(&mut behind);
     }
 
-    /// A new result in place of a turned one, which becomes its transposition.
+    /// A new result; the old one becomes its transposition.
     fn replaced(&mut self, inst: Inst, n: u32, old: Value, behind: &mut Vec<Inst>) -> Value {
         let ty = exchanged(self.k.ty(old));
         let fresh = self.k.values.push(ValueData { ty, def: ValueDef::Result(inst, n) });
@@ -203,7 +208,7 @@ impl Transpose<'_> {
         fresh
     }
 
-    /// Whether threads read the array as they like.
+    /// Whether threads may read the array in any orientation.
     fn is_plain_load(&self, inst: Inst) -> bool {
         let view = self.k.whole_view(self.k.args(inst)[0]);
         self.k.def(view).is_some_and(|d| self.k.attrs[d].array.way.is_plain())
@@ -287,7 +292,7 @@ impl Transpose<'_> {
         args.extend(strides.into_iter().rev());
     }
 
-    /// New views stand right behind those that they are made of.
+    /// New views follow directly after the views they come from.
     fn place_views(&mut self) {
         let mut made: Vec<_> = std::mem::take(&mut self.views).into_iter().collect();
         made.sort_by_key(|((view, a, b), _)| (*view, *a, *b));
