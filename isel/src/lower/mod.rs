@@ -1,7 +1,8 @@
 //! `lower`: turns mapped tile IR and its plan into one structured program of machine IR.
 //!
 //! ```text
-//!  scalars ─► registers                      scalar.rs
+//!  scalars, views ─► registers               scalar.rs, view.rs
+//!  loops, branches; awaits                   control.rs, waits.rs
 //!  tiles   ─► fragments, row by row           tile.rs, reduce.rs
 //!  between threads ─► shuffles, scratch       exchange.rs, shared.rs, versions.rs
 //!  loads, stores with plain accesses          plain.rs      coordinates of threads: coords.rs
@@ -15,6 +16,7 @@
 mod address_range;
 mod bytes;
 mod cells;
+mod control;
 mod coords;
 mod cp_async;
 mod defer_scale;
@@ -40,24 +42,23 @@ mod store_operand;
 mod tensor;
 mod tile;
 mod versions;
+mod view;
+mod waits;
 mod zero_point;
 
 use crate::plan::Plan;
-use crate::window::Window;
 use crate::{IselError, Result};
 use rustc_hash::{FxHashMap, FxHashSet};
-use smallvec::SmallVec;
+use view::View;
 use warplift_ir::Bump;
 use warplift_ir::entity::PrimaryMap;
 use warplift_ir::layout::{Axis, Layout};
 use warplift_ir::machine::{
-    self, Attr, BufferData, Cursor, Func, IndexMap, LaunchInfo, LoopAttr, NewInst, Program, Ty,
+    self, Attr, BufferData, Cursor, Func, IndexMap, LaunchInfo, NewInst, Program, Ty,
 };
 use warplift_ir::manifest::{Expr, Fact, Packing, Param};
 use warplift_ir::target::Opcode;
-use warplift_ir::tile::{
-    Block, CmpOp, Depth, Epilogue, Inst, InstData, Kernel, LoopMapping, Mapping, Op, Type, Value,
-};
+use warplift_ir::tile::{Block, Epilogue, Inst, Kernel, LoopMapping, Mapping, Op, Type, Value};
 use warplift_ir::types::Elem;
 
 /// Limit on the registers of a tile in one thread: all that a thread has.
@@ -84,16 +85,6 @@ enum Low {
     Stage(Inst),
     /// In shared memory only, or without a use that needs a register.
     Elsewhere,
-}
-
-/// A bounded window on global memory.
-#[derive(Clone, Debug)]
-struct View {
-    base: machine::Value,
-    extents: SmallVec<[machine::Value; 2]>,
-    /// Strides in elements, or as bytes in 64 bits; the contiguous dimension has none.
-    strides: SmallVec<[Option<machine::Value>; 2]>,
-    fill: f64,
 }
 
 /// State of lowering.
@@ -305,72 +296,6 @@ impl<'k, 'a> Lower<'k, 'a> {
         Ok(())
     }
 
-    fn await_used(&mut self, inst: Inst, pending: &mut Vec<Inst>) -> Result<()> {
-        let mut now: Vec<Inst> = pending.iter().copied().filter(|&load| self.uses(inst, load)).collect();
-        let overlapped = self.looped.last().is_some_and(|l| l.wait.unwrap_or(0) > 0);
-        if !overlapped && now.iter().any(|load| self.plan.staged.contains_key(load)) {
-            // Threads start all loads of an MMA before it, because its operands fill one stage. The exception is an
-            // MMA that overlaps with the start of the next iteration.
-            let together = self.operands_beside(&now);
-            now = pending.iter().copied().filter(|l| now.contains(l) || together.contains(l)).collect();
-        }
-        pending.retain(|load| !now.contains(load));
-        self.await_kept(&now);
-        let others = now.iter().filter(|&&load| !self.is_kept(load));
-        let events: Vec<machine::Value> = others.filter_map(|l| self.filled[l].1).collect();
-        if !events.is_empty() {
-            self.at().push(NewInst::new(Opcode::Await, &events, &[]));
-        }
-        now.into_iter().try_for_each(|load| self.read_stage(load))
-    }
-
-    /// Loads that feed the same MMA as one of these, through elementwise work.
-    fn operands_beside(&self, loads: &[Inst]) -> Vec<Inst> {
-        let products = self.k.insts.iter().filter(|(_, d)| matches!(d.op, Op::Mma)).map(|(i, _)| i);
-        let fed = products.map(|p| self.loads_behind(p));
-        fed.filter(|behind| behind.iter().any(|l| loads.contains(l))).flatten().collect()
-    }
-
-    /// Loads that reach an instruction without passing an MMA, and those that its result meets next.
-    fn loads_behind(&self, product: Inst) -> Vec<Inst> {
-        let (k, mut found) = (self.k, Vec::new());
-        let meets = |(_, d): &(Inst, &InstData)| matches!(d.op, Op::Binary(_) | Op::Fma | Op::Select);
-        let next = k.insts.iter().filter(meets).filter(|(i, _)| k.args(*i).contains(&k.result(product)));
-        let mut work: Vec<Value> =
-            next.flat_map(|(i, _)| k.args(i)).chain(k.args(product)).copied().collect();
-        while let Some(v) = work.pop() {
-            let Some(def) = k.def(v) else { continue };
-            match k.insts[def].op {
-                Op::Load if !found.contains(&def) => found.push(def),
-                Op::Mma | Op::Load => {}
-                ref op if !op.has_effect() => work.extend(k.args(def).iter().filter(|a| is_tile(k, **a))),
-                _ => {}
-            }
-        }
-        found
-    }
-
-    /// Whether an instruction, or one inside it, is an MMA on this load.
-    fn uses(&self, inst: Inst, load: Inst) -> bool {
-        if self.plan.staged.contains_key(&load) && self.k.args(inst).contains(&self.k.result(load)) {
-            return true;
-        }
-        if let Some(p) = self.plan.products.get(&inst) {
-            return p.b.0 == load || p.a.as_ref().is_some_and(|a| a.0 == load);
-        }
-        if let Some(p) = self.plan.warp_products.get(&inst) {
-            return p.b.0 == load || p.a.is_some_and(|a| a.0 == load);
-        }
-        if self.overwrites(inst, load) {
-            return true;
-        }
-        if self.is_kept(load) {
-            return false;
-        }
-        let nested = &self.k.insts[inst].blocks;
-        nested.iter().any(|&b| self.k.blocks[b].insts.iter().any(|&i| self.uses(i, load)))
-    }
-
     fn lower_inst(&mut self, inst: Inst) -> Result<()> {
         let tile = self.k.results(inst).iter().any(|&r| matches!(self.k.ty(r), Type::Tile(..)));
         match &self.k.insts[inst].op {
@@ -390,77 +315,6 @@ impl<'k, 'a> Lower<'k, 'a> {
             _ if tile => self.lower_tile(inst),
             _ => self.lower_scalar(inst),
         }
-    }
-
-    fn lower_view(&mut self, inst: Inst, strided: bool, fill: f64) -> Result<()> {
-        let args = self.k.args(inst).to_vec();
-        let rank = if strided { (args.len() - 1) / 2 } else { args.len() - 1 };
-        let base = self.scalar(args[0])?;
-        let extents: SmallVec<[_; 2]> =
-            args[1..=rank].iter().map(|&v| self.scalar(v)).collect::<Result<_>>()?;
-        let mut strides: SmallVec<[Option<machine::Value>; 2]> = SmallVec::new();
-        let bits = self.k.ty(self.k.result(inst)).elem().bits();
-        let window = Window::of(self.k, self.k.result(inst));
-        for d in 0..rank {
-            let known = window.as_ref().is_some_and(|w| w.stride_expr(self.k, d).is_some());
-            strides.push(match strided {
-                true if self.k.int_const(args[1 + rank + d]) == Some(1) => None,
-                true if known => Some(self.scalar(args[1 + rank + d])?),
-                true => {
-                    let stride = self.scalar(args[1 + rank + d])?;
-                    Some(self.wide_stride(&[stride], bits)?)
-                }
-                false if d + 1 == rank => None,
-                false if !known => Some(self.wide_stride(&extents[d + 1..], bits)?),
-                false => {
-                    let mut s = extents[d + 1];
-                    for &e in &extents[d + 2..] {
-                        s = self.at().int(Opcode::MulS32, s, e);
-                    }
-                    Some(s)
-                }
-            });
-        }
-        self.env.insert(self.k.result(inst), Low::View(View { base, extents, strides, fill }));
-        Ok(())
-    }
-
-    /// A view of fewer dimensions: the base moves. If a fixed index is outside, all elements are outside.
-    fn lower_sub_view(&mut self, inst: Inst, kept: &[u8]) -> Result<()> {
-        let args = self.k.args(inst).to_vec();
-        let whole = self.view(args[0])?;
-        let mut part = View { extents: SmallVec::new(), strides: SmallVec::new(), ..whole.clone() };
-        let bits = self.k.ty(args[0]).elem().bits();
-        let window = Window::of(self.k, args[0]);
-        let mut index = args[1..].iter();
-        let mut inside: Vec<machine::Value> = Vec::new();
-        for (d, (&extent, &stride)) in whole.extents.iter().zip(&whole.strides).enumerate() {
-            if kept.contains(&(d as u8)) {
-                part.extents.push(extent);
-                part.strides.push(stride);
-                continue;
-            }
-            let Some(&v) = index.next() else { return self.error("an index is missing") };
-            let at = self.scalar(v)?;
-            let step = window.as_ref().map_or(1, |w| w.stride_divisor(self.k, w.kept[d]));
-            if step.wrapping_mul(i64::from(bits)) % 8 != 0 {
-                let what = "an index fixed where its stride is not known to be whole bytes";
-                return self.error(format!("{what}: {step} elements of {bits} bits"));
-            }
-            let one = self.at().imm(1);
-            part.base = self.step(part.base, at, Some(stride.unwrap_or(one)), bits);
-            // The comparison is unsigned, so a negative index is outside too.
-            let compared = NewInst::new(Opcode::SetpU32, &[at, extent], &[Ty::Pred]);
-            inside.push(self.at().value(compared.attr(Attr::Cmp(CmpOp::Lt))));
-        }
-        let zero = self.at().imm(0);
-        for extent in &mut part.extents {
-            for &p in &inside {
-                *extent = self.at().op(Opcode::Selp, &[*extent, zero, p], Ty::B32);
-            }
-        }
-        self.env.insert(self.k.result(inst), Low::View(part));
-        Ok(())
     }
 
     /// Machine type of a tile or scalar value.
@@ -492,92 +346,6 @@ impl<'k, 'a> Lower<'k, 'a> {
             1..=8 => Ok((elements * u64::from(elem.bits())).div_ceil(32)),
             bits => self.error(format!("tiles of {elem} ({bits} bits) in registers are not selected")),
         }
-    }
-
-    fn lower_for(&mut self, inst: Inst) -> Result<()> {
-        let k = self.k;
-        let args = k.args(inst).to_vec();
-        let mut machine_args: Vec<machine::Value> = Vec::new();
-        for &v in &args[..3] {
-            machine_args.push(self.scalar(v)?);
-        }
-        let mut types = Vec::new();
-        for (i, &v) in args[3..].iter().enumerate() {
-            types.push(self.ty(k.results(inst)[i])?);
-            let init = self.materialize(v, k.results(inst)[i])?;
-            machine_args.push(init);
-        }
-        let body = k.insts[inst].blocks[0];
-        let lowered = self.func.new_block();
-        let attr = self.loop_attr(inst);
-        let params = k.blocks[body].params.clone();
-        let counter = self.func.append_param(lowered, Ty::B32, true);
-        self.set(params[0], counter);
-        for (i, &ty) in types.iter().enumerate() {
-            let p = self.func.append_param(lowered, ty, false);
-            self.set(params[1 + i], p);
-        }
-        let outer = std::mem::replace(&mut self.block, lowered);
-        self.looped.push(k.attrs[inst].looped.unwrap_or_default());
-        self.lower_block(body)?;
-        self.looped.pop();
-        self.block = outer;
-        self.inst = inst;
-        let new = NewInst::new(Opcode::For, &machine_args, &types).attr(attr).blocks(&[lowered]);
-        let made = self.at().push(new);
-        for (i, &r) in k.results(inst).iter().enumerate() {
-            let v = self.func.insts[made].results[i];
-            let v = self.carried_scale(r, v);
-            self.set(r, v);
-        }
-        Ok(())
-    }
-
-    fn loop_attr(&self, inst: Inst) -> Attr {
-        let attrs = &self.k.attrs[inst];
-        let mapping = attrs.looped.unwrap_or_default();
-        let depth = match mapping.pipeline {
-            Depth::Fit => None,
-            Depth::Stages(n) => Some(n),
-        };
-        Attr::Loop(Box::new(LoopAttr {
-            name: crate::tiles::loop_name(self.k, inst).unwrap_or("").to_owned(),
-            depth,
-            producers: mapping.producers.unwrap_or(1),
-            wait: mapping.wait,
-            mma_order: mapping.mma_order.map(|n| n > 0),
-            persistent: attrs.persistent,
-            most: crate::facts::trips(self.k, inst),
-            overlapped: false,
-        }))
-    }
-
-    fn lower_if(&mut self, inst: Inst) -> Result<()> {
-        let k = self.k;
-        let cond = self.scalar(k.args(inst)[0])?;
-        let types = k.results(inst).iter().map(|&r| self.ty(r)).collect::<Result<Vec<_>>>()?;
-        let mut blocks = Vec::new();
-        for &b in &k.insts[inst].blocks {
-            let lowered = self.func.new_block();
-            let outer = std::mem::replace(&mut self.block, lowered);
-            self.lower_block(b)?;
-            self.block = outer;
-            blocks.push(lowered);
-        }
-        self.inst = inst;
-        let made = self.at().push(NewInst::new(Opcode::If, &[cond], &types).blocks(&blocks));
-        for (i, &r) in k.results(inst).iter().enumerate() {
-            let v = self.func.insts[made].results[i];
-            self.set(r, v);
-        }
-        Ok(())
-    }
-
-    fn lower_yield(&mut self, inst: Inst) -> Result<()> {
-        let args = self.k.args(inst).to_vec();
-        let values = args.iter().map(|&v| self.materialize(v, v)).collect::<Result<Vec<_>>>()?;
-        self.at().push(NewInst::new(Opcode::Yield, &values, &[]));
-        Ok(())
     }
 
     /// A value in registers: a splat is written out in the layout of `like`.
@@ -644,8 +412,4 @@ impl<'k, 'a> Lower<'k, 'a> {
             func,
         })
     }
-}
-
-fn is_tile(k: &Kernel, v: Value) -> bool {
-    matches!(k.ty(v), Type::Tile(..))
 }

@@ -13,15 +13,17 @@
 //! one kernel; it does not predict its time (`driver::predict` walks the scheduled program for that). Hexcute,
 //! section 5.1, "Expanding Search Tree".
 
-use super::blocked::{LINE, SECTOR, blocked, pieces};
+use super::blocked::{LINE, SECTOR, blocked};
 use super::constraint::adapts;
 use super::convert::{cell_bits, choose};
 use super::cost_summary::Cost;
+use super::touched::touched;
+use super::trips::{deferred_insts, depths, weigh};
 use super::types::{Fill, Plan, Remade, SharedTile, Staged, StorePlan, WarpProduct};
 use crate::feature::Ways;
 use crate::operand::WARP_ATOM;
 use crate::rows::row_of;
-use crate::tiles::{extents, layout_error, unit_dim, warps};
+use crate::tiles::{extents, layout_error, warps};
 use crate::vector::vector_elements;
 use crate::{IselError, Result};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -30,11 +32,9 @@ use warplift_ir::entity::SecondaryMap;
 use warplift_ir::layout::convert::Conversion;
 use warplift_ir::layout::{Axis, Builder, Layout, access};
 use warplift_ir::target::{Opcode, RATES, SM90A};
-use warplift_ir::tile::{Block, Depth, Inst, Kernel, Op, Type, Value};
+use warplift_ir::tile::{Depth, Inst, Kernel, Op, Type, Value};
 use warplift_ir::types::Elem;
 
-/// Assumed trip count of a loop whose count is not known.
-const TRIPS: f64 = 16.0;
 /// Bytes of shared memory for barriers and for exchanges between threads.
 const RESERVED: f64 = 4096.0;
 /// Cycles of a plan that does not fit in shared memory: more than any that fits.
@@ -51,35 +51,6 @@ const ADDRESSES: u32 = 16;
 const SCHEDULERS: f64 = 4.0;
 /// Lanes of a warp.
 const LANES: f64 = 32.0;
-
-/// What an access of a whole tile touches.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Touched {
-    /// Instructions of a warp.
-    pub instructions: u64,
-    /// Sectors of 32 bytes that one of them touches.
-    pub sectors: u64,
-    /// Lines of 128 bytes that one of them touches.
-    pub lines: u64,
-    /// Warps that hold elements of their own.
-    pub warps: u64,
-}
-
-/// The memory that an access of a tile in a layout touches.
-pub fn touched(k: &Kernel, inst: Inst, tile: Value, layout: &Layout) -> Touched {
-    let bits = u64::from(k.ty(tile).elem().bits());
-    let unit = unit_dim(k, k.args(inst)[0]);
-    let facts = u64::from(vector_elements(k, inst, tile));
-    let vector = unit.map_or(1, |u| layout.contiguous(Axis::Reg, Axis::Dim(u as u8)).min(facts));
-    let repeats = |axis| layout.replicated(axis).iter().map(|b| b.extent).product::<u64>();
-    let all = u64::from(warps(k, inst));
-    Touched {
-        instructions: layout.in_extent(Axis::Reg) / repeats(Axis::Reg).max(1) / vector.max(1),
-        sectors: pieces(layout, unit, bits, SECTOR),
-        lines: pieces(layout, unit, bits, LINE),
-        warps: all / (repeats(Axis::Warp) * repeats(Axis::Warpgroup)).clamp(1, all),
-    }
-}
 
 /// The model of a kernel's plans.
 pub(super) struct Model<'k> {
@@ -568,29 +539,6 @@ fn from_memory() -> f64 {
     RATES.memory_bytes_per_cycle / f64::from(SM90A.multiprocessors)
 }
 
-/// Depth of the rings around each load.
-fn depths(k: &Kernel) -> FxHashMap<Inst, Depth> {
-    let loops = k.insts.iter().filter(|(i, d)| matches!(d.op, Op::For) && !k.attrs[*i].persistent);
-    let inside = loops.flat_map(|(i, d)| {
-        let depth = k.attrs[i].looped.map_or(Depth::Fit, |l| l.pipeline);
-        d.blocks.iter().flat_map(|&b| &k.blocks[b].insts).map(move |&i| (i, depth))
-    });
-    inside.collect()
-}
-
-/// The instructions of a deferred epilogue: everything after the last loop inside the loop over tiles.
-fn deferred_insts(k: &Kernel) -> FxHashSet<Inst> {
-    let deferred = k.insts.keys().any(|i| k.attrs[i].deferred);
-    let tiles = k.insts.iter().filter(|(i, d)| deferred && matches!(d.op, Op::For) && k.attrs[*i].persistent);
-    let bodies = tiles.flat_map(|(_, d)| d.blocks.iter());
-    let behind = bodies.flat_map(|&b| {
-        let insts = &k.blocks[b].insts;
-        let last = insts.iter().rposition(|&i| matches!(k.insts[i].op, Op::For));
-        last.map_or(&[][..], |at| &insts[at + 1..])
-    });
-    behind.copied().collect()
-}
-
 /// Bank conflicts of eight rows of 16 bytes, as an MMA reads them.
 fn conflicts(tile: &SharedTile) -> f64 {
     let rows =
@@ -599,26 +547,4 @@ fn conflicts(tile: &SharedTile) -> f64 {
     let read = rows.and_then(|r| r.then(&tile.layout));
     let parts = read.and_then(|r| access::wavefronts(&r, bits, 128 / bits.max(1)));
     parts.map_or(1.0, |w| (w as f64 / 4.0).max(1.0))
-}
-
-/// Sets the trip counts in a block and in all blocks inside.
-fn weigh(k: &Kernel, block: Block, trips: f64, all: &mut SecondaryMap<Inst, f64>) {
-    for &inst in &k.blocks[block].insts {
-        all[inst] = trips;
-        let inside = match k.insts[inst].op {
-            Op::For if !k.attrs[inst].persistent => trips * trip_count(k, inst),
-            Op::While => trips * TRIPS,
-            _ => trips,
-        };
-        k.insts[inst].blocks.iter().for_each(|&b| weigh(k, b, inside, all));
-    }
-}
-
-/// Trip count of a loop with constant bounds.
-fn trip_count(k: &Kernel, inst: Inst) -> f64 {
-    let bound = |n: usize| k.args(inst).get(n).and_then(|&v| k.int_const(v));
-    match (bound(0), bound(1), bound(2)) {
-        (Some(from), Some(to), Some(step)) if step > 0 => ((to - from) as f64 / step as f64).ceil().max(0.0),
-        _ => TRIPS,
-    }
 }

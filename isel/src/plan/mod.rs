@@ -36,6 +36,8 @@ mod staged;
 mod tensor;
 #[cfg(test)]
 mod tests;
+mod touched;
+mod trips;
 mod types;
 
 use crate::Result;
@@ -48,10 +50,10 @@ pub use blocked::blocked;
 pub use choices::{Choices, Point, Way};
 pub use convert::{cell_bits, choose};
 pub(crate) use cost::least_products;
-pub use cost::{Touched, touched};
 pub use cost_summary::{Cost, Outcome, SearchSummary, Tried};
 pub use propagate::slice_layout;
 pub(crate) use search::CLEARLY;
+pub use touched::{Touched, touched};
 pub use types::{
     Fill, Plan, Product, Remade, SharedTile, Staged, StagedFill, StorePlan, Stripes, WarpProduct,
 };

@@ -11,6 +11,6 @@ use serde::{Serialize, Serializer};
 pub(super) fn sorted<K: Ord + Serialize, V: Serialize, S: Serializer>(
     map: &FxHashMap<K, V>,
     s: S,
-) -> std::result::Result<S::Ok, S::Error> {
+) -> Result<S::Ok, S::Error> {
     s.collect_map(map.iter().collect::<std::collections::BTreeMap<_, _>>())
 }
