@@ -218,14 +218,15 @@ const ROLE: &[Pass] = &[
         Ok(())
     }),
     pass("allocate", "fragments by a planner, scalars by regalloc2", |s| {
-        let allocated = allocation::allocate(s.scheduled_mut());
+        let target = s.target;
+        let allocated = allocation::allocate(s.scheduled_mut(), target);
         allocation::leaves_room(s, allocated.as_ref().ok())?;
         s.allocations = Some(allocated?);
         Ok(())
     }),
     pass("setmaxnreg", "roles give up the registers that others need", allocation::do_setmaxnreg),
     pass("emit", "PTX and manifest", |s| {
-        s.output = Some(warplift_emit::emit(s.scheduled(), s.allocations())?);
+        s.output = Some(warplift_emit::emit(s.scheduled(), s.allocations(), s.target)?);
         Ok(())
     }),
 ];
