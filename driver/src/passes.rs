@@ -115,7 +115,8 @@ const PLAN: &[Pass] = &[
         "plan",
         "a layout for every tile, an instruction for every access; the cheapest variant stays",
         |s| {
-            let (variant, plan) = select::do_select(std::mem::take(&mut s.variants), &s.isel_off())?;
+            let (variant, plan) =
+                select::do_select(std::mem::take(&mut s.variants), s.target, &s.isel_off())?;
             (s.variants, s.plan) = (vec![variant], Some(plan));
             Ok(())
         },
@@ -130,7 +131,7 @@ const PLAN: &[Pass] = &[
 /// Structured machine IR: one program for the block.
 const MACHINE: &[Pass] = &[
     pass("lower", "tile operations become instructions over registers and fragments", |s| {
-        s.program = Some(lower::do_lower(s.kernel(), s.plan(), &s.mapping, s.bump)?);
+        s.program = Some(lower::do_lower(s.kernel(), s.plan(), &s.mapping, s.target, s.bump)?);
         Ok(())
     })
     .isel(&[Isel::ZeroPoint]),

@@ -44,8 +44,8 @@ fn make<'a>(m: &Module, bump: &'a Bump) -> Made<'a> {
 fn make_without<'a>(m: &Module, disabled: &[Feature], bump: &'a Bump) -> Made<'a> {
     let (kernel, mapping) = (&m.kernels[0], &m.mappings[0]);
     let variants = do_map(kernel, &MapContext::new(mapping, &SM90A, &[])).unwrap_or_else(|e| panic!("{e}"));
-    let (v, plan) = warplift_isel::select::do_select(variants, &[]).unwrap_or_else(|e| panic!("{e}"));
-    let program = warplift_isel::lower::do_lower(&v.kernel, &plan, mapping, bump);
+    let (v, plan) = warplift_isel::select::do_select(variants, &SM90A, &[]).unwrap_or_else(|e| panic!("{e}"));
+    let program = warplift_isel::lower::do_lower(&v.kernel, &plan, mapping, &SM90A, bump);
     let program = program.unwrap_or_else(|e| panic!("{e}"));
     let (program, _) = do_epilogue_roles(program, &SM90A, disabled).unwrap_or_else(|e| panic!("{e}"));
     let program = do_merge_waits(program);

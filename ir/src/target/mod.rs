@@ -19,7 +19,6 @@ mod sm90a_cycles;
 pub use arch::{Arch, Lacks};
 pub use opcode::Opcode;
 pub use sm90a::SM90A;
-pub use sm90a_cycles::RATES;
 
 use serde::{Deserialize, Serialize};
 

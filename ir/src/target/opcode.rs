@@ -248,11 +248,6 @@ opcodes! {
 }
 
 impl Opcode {
-    /// Its row on the only chip.
-    pub fn row(self) -> &'static super::Row {
-        super::SM90A.row(self)
-    }
-
     fn definition(self) -> &'static Definition {
         &DEFINITIONS[self as usize]
     }

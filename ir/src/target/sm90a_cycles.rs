@@ -119,7 +119,7 @@ pub(super) const MEASURED: &[Measured] = &[
 ];
 
 /// The rates of units.
-pub const RATES: Rates = Rates {
+pub(super) const RATES: Rates = Rates {
     product_shared_cycles: 16.0,
     product_register_cycles: 13.0,
     product_latency: 66.5,

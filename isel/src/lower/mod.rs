@@ -54,14 +54,11 @@ use warplift_ir::machine::{
     self, Attr, BufferData, Cursor, Func, IndexMap, LaunchInfo, LoopAttr, NewInst, Program, Ty,
 };
 use warplift_ir::manifest::{Expr, Fact, Packing, Param};
-use warplift_ir::target::Opcode;
+use warplift_ir::target::{Opcode, Target};
 use warplift_ir::tile::{
     Block, CmpOp, Depth, Epilogue, Inst, InstData, Kernel, LoopMapping, Mapping, Op, Type, Value,
 };
 use warplift_ir::types::Elem;
-
-/// Registers that a tile may take of a thread: what a thread has.
-const MAX_REGISTERS: u64 = 255;
 
 /// What a tile-IR value became.
 #[derive(Clone, Debug)]
@@ -100,6 +97,7 @@ struct View {
 struct Lower<'k, 'a> {
     k: &'k Kernel,
     plan: &'k Plan,
+    target: &'k Target,
     func: Func<'a>,
     block: machine::Block,
     inst: Inst,
@@ -148,7 +146,13 @@ struct Lower<'k, 'a> {
 ///
 /// # Errors
 /// Operations that no row of the table is selected for yet, by name and type.
-pub fn do_lower<'a>(k: &Kernel, plan: &Plan, mapping: &Mapping, bump: &'a Bump) -> Result<Program<'a>> {
+pub fn do_lower<'a>(
+    k: &Kernel,
+    plan: &Plan,
+    mapping: &Mapping,
+    target: &Target,
+    bump: &'a Bump,
+) -> Result<Program<'a>> {
     indices::check_indices(k)?;
     let versions;
     let (k, plan) = match plan.uses.is_empty() && plan.made.is_empty() {
@@ -165,6 +169,7 @@ pub fn do_lower<'a>(k: &Kernel, plan: &Plan, mapping: &Mapping, bump: &'a Bump) 
     let mut l = Lower {
         k,
         plan,
+        target,
         func,
         block,
         inst: first.ok_or_else(|| IselError::whole("the kernel's body is empty"))?,
@@ -198,10 +203,19 @@ pub fn do_lower<'a>(k: &Kernel, plan: &Plan, mapping: &Mapping, bump: &'a Bump) 
     l.check_order()?;
     l.lower_params()?;
     l.lower_block(k.entry)?;
+    l.check_rows()?;
     l.finish(mapping)
 }
 
 impl<'k, 'a> Lower<'k, 'a> {
+    /// Refuses the first instruction that the target lacks.
+    fn check_rows(&self) -> Result<()> {
+        self.func.insts.values().try_for_each(|d| match self.target.require(d.op) {
+            Ok(_) => Ok(()),
+            Err(lacks) => Err(IselError::lacks(d.loc, lacks)),
+        })
+    }
+
     /// A cursor at the end of the block that grows.
     fn at(&mut self) -> Cursor<'_, 'a> {
         let loc = self.k.insts[self.inst].loc;
@@ -478,9 +492,10 @@ impl<'k, 'a> Lower<'k, 'a> {
     fn registers(&self, elem: Elem, layout: &Layout) -> Result<u64> {
         let elements = layout.in_extent(Axis::Reg);
         let registers = elements * u64::from(elem.bits()) / 32;
-        if registers > MAX_REGISTERS {
+        let most = u64::from(self.target.thread_registers);
+        if registers > most {
             return self.error(format!(
-                "a tile of {elem} takes {registers} registers of each thread, at most {MAX_REGISTERS} are possible; \
+                "a tile of {elem} takes {registers} registers of each thread, at most {most} are possible; \
                  a smaller tile or more warps take fewer"
             ));
         }

@@ -201,6 +201,8 @@ pub struct Plan {
     pub warp_products: FxHashMap<Inst, WarpProduct>,
     /// What conversions and shared memory may use.
     pub ways: Ways,
+    /// Cycles that a pass through shared memory takes at least.
+    pub meeting_cycles: u64,
     /// Where the plan could have gone other ways.
     pub choices: Choices,
     /// What the search found.

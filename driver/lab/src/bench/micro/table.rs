@@ -100,6 +100,7 @@ pub fn update_table(results: &Results) -> Result<String, String> {
             );
         }
     }
-    let _ = write!(out, "];\n\n/// The rates of units.\npub const RATES: Rates = {};\n", rates(results)?);
+    let _ =
+        write!(out, "];\n\n/// The rates of units.\npub(super) const RATES: Rates = {};\n", rates(results)?);
     Ok(out)
 }
