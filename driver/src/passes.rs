@@ -99,7 +99,7 @@ const TILE: [Pass; 1 + map::PASSES.len()] = {
     let mut all =
         [pass("verify", "refuses what is wrong with the kernel or impossible in the mapping", |s| {
             tile::verify(&s.written).map_err(CompileError::Verify)?;
-            tile::verify_mapping(&s.written, &s.mapping).map_err(CompileError::Mapping)
+            tile::verify_mapping(&s.written, &s.mapping, s.target).map_err(CompileError::Mapping)
         }); 1 + map::PASSES.len()];
     let mut n = 0;
     while n < map::PASSES.len() {

@@ -94,7 +94,7 @@ mod tests {
             let all = mappings(&kernel, &SM90A);
             assert!((least..=28).contains(&all.len()), "{name}: {}", all.len());
             for m in &all {
-                assert_eq!(verify_mapping(&kernel, m), Ok(()), "{m}");
+                assert_eq!(verify_mapping(&kernel, m, &SM90A), Ok(()), "{m}");
                 assert!(
                     kernel.tunables.values().all(|t| m.tunable(&t.name).is_some() || name == "gemm_chain"),
                     "{m}"

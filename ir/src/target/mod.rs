@@ -293,6 +293,11 @@ impl Target {
         Lacks { opcode, target: self.arch }
     }
 
+    /// Warps of a block at most.
+    pub fn block_warps(&self) -> u32 {
+        self.block_threads / 32
+    }
+
     /// The rows that it has, in the order of [`Opcode`].
     pub fn rows(&self) -> impl Iterator<Item = &'static Row> + Clone {
         self.rows.iter().flatten()
