@@ -10,6 +10,7 @@ use crate::features::Feature;
 use crate::state::State;
 use warplift_emit::Allocations;
 use warplift_ir::machine::{Scheduled, verify_scheduled};
+use warplift_ir::target::Target;
 use warplift_regalloc::{Budget, RegallocError};
 use warplift_sched::Feature as Sched;
 
@@ -21,14 +22,14 @@ const LEFT_TO_PTXAS: u32 = 11;
 ///
 /// # Errors
 /// The first role that does not fit its budget.
-pub fn allocate(s: &mut Scheduled<'_>) -> Result<Allocations, RegallocError> {
-    let entry = s.roles.iter().map(|r| r.registers).max().unwrap_or(255);
+pub fn allocate(s: &mut Scheduled<'_>, target: &Target) -> Result<Allocations, RegallocError> {
+    let entry = s.roles.iter().map(|r| r.registers).max().unwrap_or(target.thread_registers);
     let (setup, setup_alloc) =
-        warplift_regalloc::allocate(&s.setup, &Budget { registers: entry, role: "setup" })?;
+        warplift_regalloc::allocate(&s.setup, &Budget { registers: entry, role: "setup", target })?;
     s.setup = setup;
     let mut roles = Vec::new();
     for role in &mut s.roles {
-        let budget = Budget { registers: role.registers, role: role.name };
+        let budget = Budget { registers: role.registers, role: role.name, target };
         let (func, alloc) = warplift_regalloc::allocate(&role.func, &budget)?;
         role.func = func;
         roles.push(alloc);

@@ -4,6 +4,7 @@ use crate::features::Feature;
 use std::fmt::Display;
 use std::time::Duration;
 use warplift_emit::EmitError;
+use warplift_ir::target::Lacks;
 use warplift_ir::tile::{Depth, Item, Loc, LoopMapping, Mapping, Origin, VerifyError};
 use warplift_isel::IselError;
 use warplift_regalloc::RegallocError;
@@ -82,6 +83,15 @@ impl CompileError {
             Self::Isel(_) | Self::Sched(_) | Self::Registers(_) | Self::Emit(_) => true,
             Self::Verify(_) | Self::Mapping(_) | Self::Declined { .. } => false,
             Self::Time { .. } | Self::Memory { .. } | Self::Bug { .. } => false,
+        }
+    }
+
+    /// The instruction that the target lacks, if that is why.
+    pub fn lacks(&self) -> Option<Lacks> {
+        match self {
+            Self::Isel(e) => e.lacks,
+            Self::Emit(EmitError::Lacks { lacks, .. }) => Some(*lacks),
+            _ => None,
         }
     }
 

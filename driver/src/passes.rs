@@ -99,7 +99,7 @@ const TILE: [Pass; 1 + map::PASSES.len()] = {
     let mut all =
         [pass("verify", "refuses what is wrong with the kernel or impossible in the mapping", |s| {
             tile::verify(&s.written).map_err(CompileError::Verify)?;
-            tile::verify_mapping(&s.written, &s.mapping).map_err(CompileError::Mapping)
+            tile::verify_mapping(&s.written, &s.mapping, s.target).map_err(CompileError::Mapping)
         }); 1 + map::PASSES.len()];
     let mut n = 0;
     while n < map::PASSES.len() {
@@ -115,7 +115,8 @@ const PLAN: &[Pass] = &[
         "plan",
         "a layout for every tile, an instruction for every access; the cheapest variant stays",
         |s| {
-            let (variant, plan) = select::do_select(std::mem::take(&mut s.variants), &s.isel_off())?;
+            let (variant, plan) =
+                select::do_select(std::mem::take(&mut s.variants), s.target, &s.isel_off())?;
             (s.variants, s.plan) = (vec![variant], Some(plan));
             Ok(())
         },
@@ -130,7 +131,7 @@ const PLAN: &[Pass] = &[
 /// Structured machine IR: one program for the block.
 const MACHINE: &[Pass] = &[
     pass("lower", "tile operations become instructions over registers and fragments", |s| {
-        s.program = Some(lower::do_lower(s.kernel(), s.plan(), &s.mapping, s.bump)?);
+        s.program = Some(lower::do_lower(s.kernel(), s.plan(), &s.mapping, s.target, s.bump)?);
         Ok(())
     })
     .isel(&[Isel::ZeroPoint]),
@@ -218,14 +219,15 @@ const ROLE: &[Pass] = &[
         Ok(())
     }),
     pass("allocate", "fragments by a planner, scalars by regalloc2", |s| {
-        let allocated = allocation::allocate(s.scheduled_mut());
+        let target = s.target;
+        let allocated = allocation::allocate(s.scheduled_mut(), target);
         allocation::leaves_room(s, allocated.as_ref().ok())?;
         s.allocations = Some(allocated?);
         Ok(())
     }),
     pass("setmaxnreg", "roles give up the registers that others need", allocation::do_setmaxnreg),
     pass("emit", "PTX and manifest", |s| {
-        s.output = Some(warplift_emit::emit(s.scheduled(), s.allocations())?);
+        s.output = Some(warplift_emit::emit(s.scheduled(), s.allocations(), s.target)?);
         Ok(())
     }),
 ];

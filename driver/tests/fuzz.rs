@@ -72,7 +72,7 @@ fn try_text(text: &str) -> bool {
     let Some(kernel) = module.kernels.first() else { return false };
     let mapping = module.mapping(&kernel.name).cloned().unwrap_or_default();
     // A mapping that names what is not there is refused, and does no harm either.
-    let _ = verify_mapping(kernel, &mapping);
+    let _ = verify_mapping(kernel, &mapping, &SM90A);
     match compile(kernel, &mapping, &SM90A, &Options { verify: true, ..Options::default() }) {
         Ok(compiled) => {
             assert!(compiled.ptx.contains(".entry"));

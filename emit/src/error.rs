@@ -1,10 +1,21 @@
-//! What can be wrong with the input of emission. All are bugs of earlier stages.
+//! What can be wrong with the input of emission. All but [`EmitError::Lacks`] are bugs of earlier stages.
 
 use warplift_ir::machine::Inst;
+use warplift_ir::target::Lacks;
 
 /// Why a program could not be written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EmitError {
+    /// An instruction that the target does not have.
+    #[error("role `{role}`, {inst}: {lacks}")]
+    Lacks {
+        /// Role.
+        role: String,
+        /// Instruction.
+        inst: Inst,
+        /// Instruction and target.
+        lacks: Lacks,
+    },
     /// A row that scheduling should have expanded.
     #[error("role `{role}`, {inst}: `{row}` has no PTX, it should not be left after scheduling")]
     Unscheduled {

@@ -1,6 +1,6 @@
 //! From machine IR and its registers to PTX text and the launch manifest.
 //!
-//! Emission decides nothing: one instruction is one row of the opcode table, written out with the names
+//! Emission decides nothing: one instruction is one row of the target's table, written out with the names
 //! that allocation gave. The text of a kernel:
 //!
 //! ```text
@@ -35,6 +35,7 @@ pub use error::EmitError;
 use serde::{Deserialize, Serialize};
 use warplift_ir::machine::{Allocation, Scheduled};
 use warplift_ir::manifest::Manifest;
+use warplift_ir::target::Target;
 
 /// Registers of a scheduled program.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -54,12 +55,12 @@ pub struct Output {
     pub manifest: Manifest,
 }
 
-/// Writes a scheduled and allocated program. Setup and roles must be the functions that allocation gave
+/// Writes a scheduled and allocated program for a target. Setup and roles must be the functions that allocation gave
 /// back, since it splits edges.
 ///
 /// # Errors
 /// A structured row or a malformed attribute is left, an allocation lacks an operand, or a parameter has
-/// no PTX type: bugs of earlier stages, named with role and instruction.
-pub fn emit(program: &Scheduled<'_>, allocs: &Allocations) -> Result<Output, EmitError> {
-    Ok(Output { ptx: module::write(program, allocs)?, manifest: manifest::manifest(program) })
+/// no PTX type: bugs of earlier stages, named with role and instruction. The target lacks an instruction.
+pub fn emit(program: &Scheduled<'_>, allocs: &Allocations, target: &Target) -> Result<Output, EmitError> {
+    Ok(Output { ptx: module::write(program, allocs, target)?, manifest: manifest::manifest(program, target) })
 }

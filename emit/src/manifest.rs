@@ -3,10 +3,10 @@
 use crate::module::entry_name;
 use warplift_ir::machine::Scheduled;
 use warplift_ir::manifest::{MANIFEST_VERSION, Manifest, RoleInfo};
-use warplift_ir::target::SM90A;
+use warplift_ir::target::Target;
 
 /// Collects what a launcher needs.
-pub(crate) fn manifest(program: &Scheduled<'_>) -> Manifest {
+pub(crate) fn manifest(program: &Scheduled<'_>, target: &Target) -> Manifest {
     let launch = &program.launch;
     let role = |r: &warplift_ir::machine::Role<'_>| RoleInfo {
         name: r.name.to_owned(),
@@ -17,7 +17,7 @@ pub(crate) fn manifest(program: &Scheduled<'_>) -> Manifest {
         version: MANIFEST_VERSION,
         kernel: launch.kernel.clone(),
         entry: entry_name(&launch.kernel),
-        target: SM90A.name.to_owned(),
+        target: target.arch.to_string(),
         arguments: launch.arguments.clone(),
         params: launch.params.clone(),
         grid: launch.grid.clone(),

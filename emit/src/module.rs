@@ -1,15 +1,12 @@
 //! The module around the roles: directives, entry and parameters, the branch to the roles.
 
-use crate::role::{End, write_role};
+use crate::role::{Context, End, write_role};
 use crate::{Allocations, EmitError};
 use std::fmt::Write as _;
 use warplift_ir::machine::{Func, Scheduled};
 use warplift_ir::manifest::Param;
-use warplift_ir::target::SM90A;
+use warplift_ir::target::Target;
 use warplift_ir::types::Elem;
-
-/// Least version of PTX that is written, major * 10 + minor: the first with `wgmma` and `setmaxnreg`.
-const LEAST_PTX: u16 = 80;
 
 /// Name of the entry: the kernel's, unless that is the name of shared memory.
 pub(crate) fn entry_name(kernel: &str) -> String {
@@ -17,22 +14,26 @@ pub(crate) fn entry_name(kernel: &str) -> String {
 }
 
 /// The whole text.
-pub(crate) fn write(program: &Scheduled<'_>, allocs: &Allocations) -> Result<String, EmitError> {
+pub(crate) fn write(
+    program: &Scheduled<'_>,
+    allocs: &Allocations,
+    target: &Target,
+) -> Result<String, EmitError> {
     if program.roles.len() != allocs.roles.len() {
         return Err(EmitError::Roles { roles: program.roles.len(), allocations: allocs.roles.len() });
     }
     let mut out = String::with_capacity(64 << 10);
-    let version = version(program);
-    header(&mut out, program, version);
+    header(&mut out, program, target);
     entry(&mut out, program)?;
     out.push_str("{\n");
-    write_role(&mut out, "setup", &program.setup, &allocs.setup, program, End::FallThrough)?;
+    let context = Context { program, target };
+    write_role(&mut out, "setup", &program.setup, &allocs.setup, context, End::FallThrough)?;
     if program.roles.len() > 1 {
         dispatch(&mut out, program);
     }
     for (role, alloc) in program.roles.iter().zip(&allocs.roles) {
         let _ = writeln!(out, "${}:", role.name);
-        write_role(&mut out, role.name, &role.func, alloc, program, End::Return)?;
+        write_role(&mut out, role.name, &role.func, alloc, context, End::Return)?;
     }
     out.push_str("}\n");
     Ok(out)
@@ -43,16 +44,18 @@ fn funcs<'p, 'a>(program: &'p Scheduled<'a>) -> impl Iterator<Item = &'p Func<'a
 }
 
 /// The lowest version that all rows have.
-fn version(program: &Scheduled<'_>) -> u16 {
+fn version(program: &Scheduled<'_>, target: &Target) -> u16 {
     let least = |f: &Func<'_>| {
         let insts = f.order.iter().flat_map(|&b| &f.blocks[b].insts);
-        insts.map(|&i| f.insts[i].op.row().ptx).max().unwrap_or(LEAST_PTX)
+        let rows = insts.filter_map(|&i| target.require(f.insts[i].op).ok());
+        rows.map(|row| row.ptx).fold(target.least_ptx, u16::max)
     };
-    funcs(program).map(least).max().unwrap_or(LEAST_PTX).max(LEAST_PTX)
+    funcs(program).map(least).fold(target.least_ptx, u16::max)
 }
 
-fn header(out: &mut String, program: &Scheduled<'_>, version: u16) {
-    let _ = writeln!(out, ".version {}.{}\n.target {}", version / 10, version % 10, SM90A.name);
+fn header(out: &mut String, program: &Scheduled<'_>, target: &Target) {
+    let version = version(program, target);
+    let _ = writeln!(out, ".version {}.{}\n.target {}", version / 10, version % 10, target.arch);
     out.push_str(".address_size 64\n");
     if funcs(program).any(|f| f.insts.values().any(|i| i.loc.line > 0)) {
         let _ = writeln!(out, ".file 1 \"{}\"", program.launch.file.escape_default());

@@ -27,12 +27,12 @@ pub(crate) fn registers(operand: &Operand) -> usize {
 
 impl<'a> Writer<'_, 'a> {
     pub(crate) fn missing(&self, site: Site<'_, 'a>, operand: usize, register: usize) -> EmitError {
-        let row = site.data.op.row().name;
+        let row = site.data.op.name();
         EmitError::Register { role: self.name.to_owned(), inst: site.inst, row, operand, register }
     }
 
     pub(crate) fn attribute(&self, site: Site<'_, 'a>, needs: &'static str) -> EmitError {
-        let row = site.data.op.row().name;
+        let row = site.data.op.name();
         EmitError::Attribute { role: self.name.to_owned(), inst: site.inst, row, needs }
     }
 

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use warplift_ir::machine::{
     Allocation, Attr, Block, Func, Inst, InstData, Move, Operand, Reg, Scheduled, Ty,
 };
-use warplift_ir::target::Opcode;
+use warplift_ir::target::{Lacks, Opcode, Row, Target};
 use warplift_ir::tile::Loc;
 
 /// What a role's `ret` becomes.
@@ -17,12 +17,20 @@ pub(crate) enum End {
     Return,
 }
 
+/// The program of a role, and the chip that it is written for.
+#[derive(Clone, Copy)]
+pub(crate) struct Context<'c, 'a> {
+    pub(crate) program: &'c Scheduled<'a>,
+    pub(crate) target: &'c Target,
+}
+
 /// What is being written, and where.
 pub(crate) struct Writer<'w, 'a> {
     pub(crate) out: &'w mut String,
     pub(crate) name: &'w str,
     pub(crate) func: &'w Func<'a>,
     pub(crate) alloc: &'w Allocation,
+    target: &'w Target,
     pub(crate) labels: u32,
     end: End,
     halves: bool,
@@ -34,6 +42,7 @@ pub(crate) struct Writer<'w, 'a> {
 pub(crate) struct Site<'s, 'a> {
     pub(crate) inst: Inst,
     pub(crate) data: &'s InstData<'a>,
+    pub(crate) row: &'static Row,
     pub(crate) operands: &'s [Operand],
 }
 
@@ -55,11 +64,12 @@ pub(crate) fn write_role<'a>(
     name: &str,
     func: &Func<'a>,
     alloc: &Allocation,
-    program: &Scheduled<'a>,
+    context: Context<'_, 'a>,
     end: End,
 ) -> Result<(), EmitError> {
     let halves = func.values.values().any(|v| v.ty == Ty::B16);
-    let mut w = Writer { out, name, func, alloc, labels: 0, end, halves, loc: Loc::default() };
+    let Context { program, target } = context;
+    let mut w = Writer { out, name, func, alloc, target, labels: 0, end, halves, loc: Loc::default() };
     w.out.push_str("{\n");
     w.declare();
     w.maps(program)?;
@@ -130,7 +140,9 @@ impl<'w, 'a> Writer<'w, 'a> {
 
     fn inst(&mut self, inst: Inst, next: Option<Block>) -> Result<(), EmitError> {
         let (func, alloc) = (self.func, self.alloc);
-        let site = Site { inst, data: &func.insts[inst], operands: &alloc.insts[inst] };
+        let data = &func.insts[inst];
+        let row = self.target.require(data.op).map_err(|lacks| self.lacks(inst, lacks))?;
+        let site = Site { inst, data, row, operands: &alloc.insts[inst] };
         self.location(site.data.loc);
         for &m in &alloc.before[inst] {
             self.write_move(m);
@@ -159,11 +171,15 @@ impl<'w, 'a> Writer<'w, 'a> {
             Opcode::BulkLoad => self.bulk_copy(site),
             Opcode::CpAsync => self.thread_copy(site),
             Opcode::MbarWait => self.wait(site),
-            op if op.row().syntax.is_empty() => {
-                Err(EmitError::Unscheduled { role: self.name.to_owned(), inst, row: op.row().name })
+            op if row.syntax.is_empty() => {
+                Err(EmitError::Unscheduled { role: self.name.to_owned(), inst, row: op.name() })
             }
             _ => self.row(site),
         }
+    }
+
+    fn lacks(&self, inst: Inst, lacks: Lacks) -> EmitError {
+        EmitError::Lacks { role: self.name.to_owned(), inst, lacks }
     }
 
     fn location(&mut self, loc: Loc) {

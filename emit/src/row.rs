@@ -69,7 +69,7 @@ impl<'a> Writer<'_, 'a> {
         if self.is_free(site, rep) {
             return Ok(());
         }
-        let syntax = site.data.op.row().syntax;
+        let syntax = site.row.syntax;
         let inner = syntax.strip_prefix('{').and_then(|s| s.strip_suffix('}'));
         if inner.is_some() {
             self.out.push_str("{ ");

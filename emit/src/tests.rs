@@ -7,7 +7,7 @@ use warplift_ir::entity::EntityRef;
 use warplift_ir::entity::SecondaryMap;
 use warplift_ir::machine::*;
 use warplift_ir::manifest::{Argument, Expr, Param, TensorMap};
-use warplift_ir::target::{Class, Opcode, ROWS};
+use warplift_ir::target::{Arch, Class, Lacks, Opcode, Rows, SM90A, Target};
 use warplift_ir::tile::{CmpOp, Loc};
 use warplift_ir::types::Elem;
 
@@ -103,7 +103,7 @@ fn program<'a>(setup: Func<'a>, funcs: Vec<Func<'a>>) -> (Scheduled<'a>, Allocat
 
 fn text(func: Func<'_>) -> String {
     let (program, allocs) = program(empty(func.bump), vec![func]);
-    emit(&program, &allocs).map_or_else(|e| e.to_string(), |o| o.ptx)
+    emit(&program, &allocs, &SM90A).map_or_else(|e| e.to_string(), |o| o.ptx)
 }
 
 fn has(text: &str, lines: &[&str]) {
@@ -138,7 +138,7 @@ fn feed(c: &mut Cursor<'_, '_>) -> Feed {
 
 fn attr_of(op: Opcode) -> Attr {
     match op {
-        op if op.row().syntax.contains("$c") => Attr::Cmp(CmpOp::Ne),
+        op if SM90A.row(op).syntax.contains("$c") => Attr::Cmp(CmpOp::Ne),
         Opcode::ParamAddr => Attr::Param(0),
         Opcode::LdParam64 => Attr::Param(1),
         Opcode::LdParam32 | Opcode::LdParam16 => Attr::Param(2),
@@ -214,8 +214,8 @@ fn all_rows(bump: &Bump, guarded: bool) -> Func<'_> {
     let mut c = Cursor::new(&mut func, entry, Loc::default());
     let f = feed(&mut c);
     let pred = f.pred;
-    for row in ROWS.iter().filter(|r| plain(r.opcode)) {
-        let (args, results) = (classes(row.args, &f), types(row.results));
+    for row in SM90A.rows().filter(|r| plain(r.opcode)) {
+        let (args, results) = (classes(row.opcode.args(), &f), types(row.opcode.results()));
         let guard = guarded.then_some(Guard { pred, negated: true });
         c.push(NewInst::new(row.opcode, &args, &results).attr(attr_of(row.opcode)).guard(guard));
     }
@@ -232,10 +232,10 @@ fn every_row_is_written() {
         for (at, _) in text.match_indices('$') {
             assert!(names.iter().any(|n| text[at + 1..].starts_with(n)), "a place is left: {}", &text[at..]);
         }
-        for row in ROWS.iter().filter(|r| plain(r.opcode) && !r.syntax.is_empty()) {
+        for row in SM90A.rows().filter(|r| plain(r.opcode) && !r.syntax.is_empty()) {
             let last = row.syntax.trim_end_matches([' ', ';', '}']).rsplit(';').next().unwrap_or("").trim();
             let name = last.split(['$', ' ']).next().unwrap_or("");
-            assert!(text.contains(name), "`{name}` of {} is missing in\n{text}", row.name);
+            assert!(text.contains(name), "`{name}` of {} is missing in\n{text}", row.opcode.name());
         }
     }
 }
@@ -291,9 +291,38 @@ fn guarded_loads_leave_zeros() {
     c.push(NewInst::new(Opcode::Ret, &[], &[]));
     let (program, mut allocs) = program(empty(&bump), vec![func]);
     allocs.roles[0].insts[swapped][1] = Operand::Scattered([2, 3].into());
-    let text = emit(&program, &allocs).map_or_else(|e| e.to_string(), |o| o.ptx);
+    let text = emit(&program, &allocs, &SM90A).map_or_else(|e| e.to_string(), |o| o.ptx);
     let zeros = "mov.b32 %r1, 0;\nmov.b32 %r2, 0;\n@%p0 ld.shared.v2.b32 {%r1, %r2}, [%r0+-4];\n";
     has(&text, &[zeros, "mov.b32 %r3, %r1;\nret;\n"]);
+}
+
+/// A second chip: the first one's table less the rows that an older one lacks.
+fn older() -> Target {
+    let arch = Arch { number: 80, specific: false };
+    let mut rows: Rows = *SM90A.rows;
+    Opcode::ALL.iter().filter(|op| !arch.runs(op.least())).for_each(|&op| rows[op as usize] = None);
+    Target { arch, least_ptx: 70, rows: Box::leak(Box::new(rows)), ..SM90A.clone() }
+}
+
+#[test]
+fn the_text_names_its_target_and_what_that_lacks_is_refused() {
+    let bump = Bump::new();
+    let older = older();
+    let (fits, allocs) = program(empty(&bump), vec![empty(&bump)]);
+    let text = emit(&fits, &allocs, &older).map_or_else(|e| e.to_string(), |o| o.ptx + &o.manifest.target);
+    assert!(text.starts_with(".version 7.0\n.target sm_80\n") && text.ends_with("sm_80"), "{text}");
+    for opcode in [Opcode::WgmmaFence, Opcode::BulkCommit] {
+        let mut func = Func::new(&bump);
+        let entry = func.entry;
+        func.push(entry, NewInst::new(opcode, &[], &[]));
+        func.push(entry, NewInst::new(Opcode::Ret, &[], &[]));
+        let (program, allocs) = program(empty(&bump), vec![func]);
+        assert!(emit(&program, &allocs, &SM90A).is_ok());
+        let Err(EmitError::Lacks { lacks, .. }) = emit(&program, &allocs, &older) else {
+            panic!("{} is written for {}", opcode.name(), older.arch);
+        };
+        assert_eq!(lacks, Lacks { opcode, target: older.arch });
+    }
 }
 
 #[test]
@@ -303,7 +332,7 @@ fn structured_rows_are_refused() {
     let entry = func.entry;
     func.push(entry, NewInst::new(Opcode::Yield, &[], &[]));
     let (program, allocs) = program(empty(&bump), vec![func]);
-    let error = emit(&program, &allocs).map(|o| o.ptx);
+    let error = emit(&program, &allocs, &SM90A).map(|o| o.ptx);
     assert!(matches!(error, Err(EmitError::Unscheduled { row: "yield", .. })), "{error:?}");
 }
 
@@ -402,7 +431,7 @@ fn copies_loops_and_roles() {
     let (mut program, allocs) = program(empty(&bump), roles);
     program.launch.cluster = 2;
     program.shared.bytes = 8256;
-    let output = emit(&program, &allocs);
+    let output = emit(&program, &allocs, &SM90A);
     let text = output.as_ref().map_or_else(EmitError::to_string, |o| o.ptx.clone());
     has(
         &text,
@@ -439,9 +468,9 @@ fn free_views_move_only_what_lies_elsewhere() {
     let view = Operand::Scattered([0, 2].into());
     allocs.roles[0].insts[even][1] = view.clone();
     allocs.roles[0].insts[join] = vec![view, Operand::Literal(1), Operand::Fragment(0, 3)];
-    let text = emit(&program, &allocs).map_or_else(|e| e.to_string(), |o| o.ptx);
+    let text = emit(&program, &allocs, &SM90A).map_or_else(|e| e.to_string(), |o| o.ptx);
     has(&text, &[";\nmov.b32 %r1, %r2;\nmov.b32 %r2, 1;\nret;\n"]);
     allocs.roles[0].insts[join].pop();
-    let error = emit(&program, &allocs).map(|o| o.ptx);
+    let error = emit(&program, &allocs, &SM90A).map(|o| o.ptx);
     assert!(matches!(error, Err(EmitError::Register { row: "join", operand: 2, .. })), "{error:?}");
 }

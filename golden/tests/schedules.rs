@@ -239,7 +239,7 @@ fn turns_are_declined_with_a_reason() {
     assert!(remarks.contains("take no turns: deferred results stand in it"), "{remarks}");
     let text = mapped.to_string().replace("mma_order 1", "mma_order 2");
     let wrong = parse_file(&text, "test.tile").unwrap_or_else(|e| panic!("{e:?}"));
-    let errors = warplift::ir::tile::verify_mapping(&kernel, &wrong.mappings[0]);
+    let errors = warplift::ir::tile::verify_mapping(&kernel, &wrong.mappings[0], &SM90A);
     assert!(errors.is_err_and(|e| e[0].message.contains("`mma_order 2`: 0 to 1 are possible")));
 }
 

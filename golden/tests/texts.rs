@@ -116,10 +116,11 @@ fn a_mapped_kernel_and_its_plan_lower_alike_when_read() {
     for (name, kernel, mapping) in library() {
         let variants =
             do_map(&kernel, &MapContext::new(&mapping, &SM90A, &[])).expect("a mapping of the library");
-        let (variant, plan) = do_select(variants, &[]).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let (variant, plan) = do_select(variants, &SM90A, &[]).unwrap_or_else(|e| panic!("{name}: {e}"));
         let bump = Bump::new();
-        let program = do_lower(&variant.kernel, &plan, &mapping, &bump);
-        let of_text = do_lower(&kernel_again(&variant.kernel), &again(&plan), &again(&mapping), &bump);
+        let program = do_lower(&variant.kernel, &plan, &mapping, &SM90A, &bump);
+        let of_text =
+            do_lower(&kernel_again(&variant.kernel), &again(&plan), &again(&mapping), &SM90A, &bump);
         match (program, of_text) {
             (Ok(program), Ok(of_text)) => assert!(program == of_text, "{name}: another program"),
             (Err(a), Err(b)) => assert_eq!(a.to_string(), b.to_string(), "{name}"),

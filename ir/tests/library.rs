@@ -2,6 +2,7 @@
 //! reads back.
 
 use std::path::Path;
+use warplift_ir::target::SM90A;
 use warplift_ir::tile::{Module, parse_file, verify, verify_mapping};
 
 fn library() -> Vec<(String, Module)> {
@@ -28,7 +29,7 @@ fn every_kernel_has_a_mapping() {
         for kernel in &module.kernels {
             let mapping = module.mapping(&kernel.name).unwrap();
             assert_eq!(verify(kernel), Ok(()), "{file}");
-            assert_eq!(verify_mapping(kernel, mapping), Ok(()), "{file}");
+            assert_eq!(verify_mapping(kernel, mapping, &SM90A), Ok(()), "{file}");
         }
     }
 }

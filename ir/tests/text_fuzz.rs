@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use std::collections::HashSet;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use warplift_ir::interp::{Arg, Memory, Options, run};
+use warplift_ir::target::SM90A;
 use warplift_ir::tile::{Kernel, Module, parse_file, verify, verify_mapping};
 use warplift_ir::types::Elem;
 
@@ -122,7 +123,7 @@ fn try_text(text: &str) {
         let again = reads_back(kernel);
         assert_eq!(sound, verify(&again).is_ok());
         for mapping in &module.mappings {
-            let fits = verify_mapping(kernel, mapping).is_ok();
+            let fits = verify_mapping(kernel, mapping, &SM90A).is_ok();
             assert!(!fits || mapping.kernel == kernel.name);
         }
     }

@@ -26,6 +26,7 @@ pub use feature::{Feature, Ways};
 pub use tiles::loop_name;
 pub use variant::MmaVariant;
 
+use warplift_ir::target::Lacks;
 use warplift_ir::tile::{Inst, Item, Loc, Mapping, Origin};
 
 /// Why instruction selection refuses a kernel under its mapping.
@@ -40,6 +41,8 @@ pub struct IselError {
     pub origin: Origin,
     /// What is wrong: the limit, the number, and what to do.
     pub message: String,
+    /// The instruction that the target lacks, if that is what is wrong.
+    pub lacks: Option<Lacks>,
 }
 
 fn place(loc: Loc) -> String {
@@ -49,12 +52,17 @@ fn place(loc: Loc) -> String {
 impl IselError {
     /// An error about the kernel or mapping as a whole.
     pub fn whole(message: impl Into<String>) -> Self {
-        Self { inst: None, loc: Loc::default(), origin: Origin::Kernel, message: message.into() }
+        Self { inst: None, loc: Loc::default(), origin: Origin::Kernel, message: message.into(), lacks: None }
     }
 
     /// An error about a word of the mapping; see [`warplift_ir::tile::Places::of`].
     pub fn said(mapping: &Mapping, item: Item, word: &str, message: impl Into<String>) -> Self {
         Self { loc: mapping.places.of(item, word), origin: Origin::Mapping, ..Self::whole(message) }
+    }
+
+    /// An instruction at a place of the kernel's text that the target lacks.
+    pub fn lacks(loc: Loc, lacks: Lacks) -> Self {
+        Self { loc, lacks: Some(lacks), ..Self::whole(lacks.to_string()) }
     }
 
     /// An error about one instruction.

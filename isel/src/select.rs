@@ -11,19 +11,22 @@ use crate::feature::Feature;
 use crate::map::Variant;
 use crate::plan::{self, CLEARLY, Outcome, Plan, Point, Tried, Way};
 use crate::{IselError, Result};
+use warplift_ir::target::Target;
 use warplift_ir::tile::Kernel;
 
 /// Chooses the variant with the cheapest plan. `variants` starts with the default one.
 ///
 /// # Errors
 /// The error of the default variant, if every variant is refused.
-pub fn do_select(variants: Vec<Variant>, disabled: &[Feature]) -> Result<(Variant, Plan)> {
-    let mut selection = Selection { disabled, rule: None, best: None, refused: None, tried: Vec::new() };
+pub fn do_select(variants: Vec<Variant>, target: &Target, disabled: &[Feature]) -> Result<(Variant, Plan)> {
+    let mut selection =
+        Selection { target, disabled, rule: None, best: None, refused: None, tried: Vec::new() };
     variants.into_iter().for_each(|v| selection.look(v));
     selection.finish()
 }
 
 struct Selection<'d> {
+    target: &'d Target,
     disabled: &'d [Feature],
     /// Cycles of the default variant.
     rule: Option<f64>,
@@ -62,7 +65,7 @@ impl Selection<'_> {
                 return Ok(Outcome::Bounded(least));
             }
         }
-        let plan = plan::do_plan_without(&variant.kernel, self.disabled)?;
+        let plan = plan::do_plan_without(&variant.kernel, self.target, self.disabled)?;
         let cycles = plan.search.as_ref().map_or(0.0, |f| f.best.total());
         if self.best.is_none() && self.refused.is_none() {
             self.rule = Some(cycles);
@@ -83,7 +86,7 @@ impl Selection<'_> {
     /// its own MMAs.
     fn least(&self, k: &Kernel) -> f64 {
         let found = self.best.as_ref().and_then(|b| b.1.search.as_ref());
-        found.map_or(0.0, |f| f.best.least - f.best.products) + plan::least_products(k)
+        found.map_or(0.0, |f| f.best.least - f.best.products) + plan::least_products(k, self.target)
     }
 
     fn finish(self) -> Result<(Variant, Plan)> {

@@ -38,8 +38,8 @@ fn with_facts() -> (Kernel, Mapping) {
 
 fn lower<'a>(k: &Kernel, m: &Mapping, bump: &'a Bump) -> Result<Program<'a>, String> {
     let variants = do_map(k, &MapContext::new(m, &SM90A, &[])).map_err(|e| e.to_string())?;
-    let (mapped, plan) = do_select(variants, &[]).map_err(|e| e.to_string())?;
-    let program = do_lower(&mapped.kernel, &plan, m, bump).map_err(|e| e.to_string())?;
+    let (mapped, plan) = do_select(variants, &SM90A, &[]).map_err(|e| e.to_string())?;
+    let program = do_lower(&mapped.kernel, &plan, m, &SM90A, bump).map_err(|e| e.to_string())?;
     verify_structured(&program.func).unwrap_or_else(|e| panic!("{e:?}\n{program}"));
     Ok(program)
 }

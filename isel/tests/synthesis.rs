@@ -24,12 +24,12 @@ fn variants(m: &Module) -> Vec<Variant> {
 }
 
 fn plans(k: &Kernel) -> [Plan; 2] {
-    let plan = |without: &[Feature]| do_plan_without(k, without).unwrap_or_else(|e| panic!("{e}"));
+    let plan = |without: &[Feature]| do_plan_without(k, &SM90A, without).unwrap_or_else(|e| panic!("{e}"));
     [plan(&[Feature::Synthesis]), plan(&[])]
 }
 
 fn lower<'a>(k: &Kernel, plan: &Plan, m: &Mapping, bump: &'a Bump) -> Program<'a> {
-    do_lower(k, plan, m, bump).unwrap_or_else(|e| panic!("{e}"))
+    do_lower(k, plan, m, &SM90A, bump).unwrap_or_else(|e| panic!("{e}"))
 }
 
 /// Rows of an opcode, each as often as its fragment has registers.
@@ -124,7 +124,7 @@ fn conversions_do_not_take_what_the_mapping_gave_to_rings() {
     let text = PRODUCT.replace("ALIGN", "").replace("MORE", "raster band_m 16").replace("192", "128");
     for (stages, converts) in [(6, true), (7, false)] {
         let (k, _) = parse(&text.replace("consumers 3", &format!("consumers 2, pipeline {stages}")));
-        let plan = do_plan(&k).unwrap_or_else(|e| panic!("{e}"));
+        let plan = do_plan(&k, &SM90A).unwrap_or_else(|e| panic!("{e}"));
         // Stages of 32 KiB, and two parts of the result of 16 KiB each.
         assert_eq!(plan.uses.is_empty(), !converts, "{stages} stages: {:?}", plan.describe(&k));
     }
@@ -133,9 +133,10 @@ fn conversions_do_not_take_what_the_mapping_gave_to_rings() {
 #[test]
 fn columns_that_no_wide_slab_holds_are_cut_otherwise() {
     let (k, _) = parse(&PRODUCT.replace("ALIGN", "align 16").replace("MORE", "raster band_m 16"));
-    let refused = do_plan_without(&k, &[Feature::Synthesis]).expect_err("96 columns are no slabs of 64");
+    let refused =
+        do_plan_without(&k, &SM90A, &[Feature::Synthesis]).expect_err("96 columns are no slabs of 64");
     assert!(refused.message.contains("96 columns"), "{refused}");
-    let plan = do_plan(&k).unwrap_or_else(|e| panic!("{e}"));
+    let plan = do_plan(&k, &SM90A).unwrap_or_else(|e| panic!("{e}"));
     let product = plan.products.values().next().expect("a product");
     let slab = plan.shared[&product.b.0].slab;
     assert!(product.n.is_multiple_of(slab) || product.n <= slab, "{} columns, slabs of {slab}", product.n);
@@ -146,7 +147,7 @@ fn columns_that_no_wide_slab_holds_are_cut_otherwise() {
 #[test]
 fn explain_says_what_was_tried_and_at_which_cost() {
     let (k, _) = parse(ROWS);
-    let search = do_plan(&k).unwrap_or_else(|e| panic!("{e}")).describe_search(&k);
+    let search = do_plan(&k, &SM90A).unwrap_or_else(|e| panic!("{e}")).describe_search(&k);
     assert!(search[0].contains("cycles (memory") && search[0].contains("the default plan"), "{search:?}");
     assert!(search.len() > 2 && search[1..].iter().all(|l| l.contains("cycles")), "{search:?}");
 }
@@ -169,7 +170,8 @@ fn conversions(k: &Kernel, plan: &Plan) -> Vec<Conversion> {
     let all = uses.chain(made).map(|(v, inst, other, to_other)| {
         let own = plan.layouts[v].as_ref().expect("a layout");
         let (from, to) = if to_other { (own, &other) } else { (&other, own) };
-        choose(k, inst, from, to, k.ty(v).elem(), plan.ways).unwrap_or_else(|e| panic!("{e}"))
+        choose(k, inst, from, to, k.ty(v).elem(), plan.ways, plan.meeting_cycles)
+            .unwrap_or_else(|e| panic!("{e}"))
     });
     all.collect()
 }
@@ -177,7 +179,7 @@ fn conversions(k: &Kernel, plan: &Plan) -> Vec<Conversion> {
 #[test]
 fn without_shuffles_everything_goes_through_shared_memory() {
     let (k, m) = parse(&TURNED.replace("SIZE", "8").replace("WARPS", "1"));
-    let plan = |f: &[Feature]| do_plan_without(&k, f).unwrap_or_else(|e| panic!("{e}"));
+    let plan = |f: &[Feature]| do_plan_without(&k, &SM90A, f).unwrap_or_else(|e| panic!("{e}"));
     let [with, without] = [plan(&[]), plan(&[Feature::Shuffles])];
     assert!(conversions(&k, &with).iter().any(|c| matches!(c, Conversion::Shuffle(_))));
     assert!(conversions(&k, &without).iter().all(|c| !matches!(c, Conversion::Shuffle(_))));
@@ -190,14 +192,14 @@ fn without_shuffles_everything_goes_through_shared_memory() {
 fn without_swizzles_conversions_meet_in_banks_and_tiles_are_core_matrices() {
     let (k, _) = parse(&TURNED.replace("SIZE", "64").replace("WARPS", "4"));
     let cost = |f: &[Feature]| -> u64 {
-        let plan = do_plan_without(&k, f).unwrap_or_else(|e| panic!("{e}"));
+        let plan = do_plan_without(&k, &SM90A, f).unwrap_or_else(|e| panic!("{e}"));
         let passes = conversions(&k, &plan);
         passes.iter().map(|c| if let Conversion::Shared(p) = c { p.cost().0 } else { 0 }).sum()
     };
     assert!(cost(&[Feature::Swizzle]) > 2 * cost(&[]), "{} {}", cost(&[Feature::Swizzle]), cost(&[]));
     let text = PRODUCT.replace("ALIGN", "align 16").replace("MORE", "persistent");
     let (k, m) = parse(&text.replace("192", "128").replace("consumers 3", "consumers 2"));
-    let plan = do_plan_without(&k, &[Feature::Swizzle]).unwrap_or_else(|e| panic!("{e}"));
+    let plan = do_plan_without(&k, &SM90A, &[Feature::Swizzle]).unwrap_or_else(|e| panic!("{e}"));
     assert!(plan.shared.values().all(|t| t.swizzle == 0 && t.row_bytes == 16));
     assert!(plan.stores.values().all(|s| matches!(s, StorePlan::Bulk(s) if s.swizzle == 0)));
     let bump = Bump::new();
@@ -228,7 +230,7 @@ mapping q { for t: consumers 1 }
 ";
     for (trips, registers) in [("2", false), ("256", true)] {
         let (k, _) = parse(&text.replace("TRIPS", trips));
-        let plan = do_plan(&k).unwrap_or_else(|e| panic!("{e}"));
+        let plan = do_plan(&k, &SM90A).unwrap_or_else(|e| panic!("{e}"));
         let product = plan.products.values().next().expect("a product");
         assert_eq!(product.a.is_none(), registers, "{trips} trips: {:?}", plan.describe(&k));
         let points = plan.choices.met().filter(|p| matches!(p, Point::Operand(_)));
@@ -262,7 +264,7 @@ mapping s { BM = 128, BN = 128, BK = 64 kernel: WHAT }
 
 fn select(text: &str, without: &[Feature]) -> (Kernel, Plan) {
     let m = parse_file(text, "s.tile").unwrap_or_else(|e| panic!("{e:?}\n{text}"));
-    let (variant, plan) = do_select(variants(&m), without).unwrap_or_else(|e| panic!("{e}"));
+    let (variant, plan) = do_select(variants(&m), &SM90A, without).unwrap_or_else(|e| panic!("{e}"));
     (variant.kernel, plan)
 }
 

@@ -92,7 +92,7 @@ fn plan(
     };
     let layout = place::place(&webs);
     let operands: Vec<Operand> = (0..planned.values.len()).map(|i| layout.operand(&webs, i)).collect();
-    let peak = pressure::peak(scalars, ranges, &operands, layout.registers);
+    let peak = pressure::peak(scalars, ranges, &operands, layout.registers, budget.target);
     if peak.registers > budget.registers || layout.registers > u32::from(u16::MAX) / 2 {
         return Err(RegallocError::Budget {
             role: budget.role.to_owned(),

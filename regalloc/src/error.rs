@@ -97,12 +97,18 @@ pub enum RegallocError {
         entry: u32,
     },
     /// A register count that `setmaxnreg` does not take.
-    #[error("role `{role}` asks for {registers} registers; possible are multiples of 8 from 24 to {most}")]
+    #[error(
+        "role `{role}` asks for {registers} registers; possible are multiples of {step} from {least} to {most}"
+    )]
     Count {
         /// Role.
         role: String,
         /// What it asks for.
         registers: u32,
+        /// What it must be a multiple of.
+        step: u32,
+        /// The least there are.
+        least: u32,
         /// The most there are.
         most: u32,
     },

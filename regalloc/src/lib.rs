@@ -40,14 +40,17 @@ pub use error::{Heaviest, Heavy, RegallocError};
 pub use pool::pool_check;
 
 use warplift_ir::machine::{Allocation, Func};
+use warplift_ir::target::Target;
 
 /// What one role may use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub struct Budget<'r> {
     /// 32-bit registers of a thread.
     pub registers: u32,
     /// Name of the role, for errors.
     pub role: &'r str,
+    /// The chip: which operands may be literals, and registers beside a thread's own.
+    pub target: &'r Target,
 }
 
 /// Gives every value of `func` its registers. The function comes back with edges split and constants
@@ -56,7 +59,7 @@ pub struct Budget<'r> {
 /// # Errors
 /// What does not fit, with the role, the limit and the values that take most.
 pub fn allocate<'a>(func: &Func<'a>, budget: &Budget<'_>) -> Result<(Func<'a>, Allocation), RegallocError> {
-    let mut normal = normalize::normalize(func);
+    let mut normal = normalize::normalize(func, budget.target.rows);
     let alloc = assign::assign(&mut normal, budget)?;
     Ok((normal.func, alloc))
 }

@@ -99,7 +99,8 @@ pub(crate) fn occupies(normal: &Normalized<'_>, v: Value) -> bool {
 /// Visits the values whose registers an instruction reads, those passed to blocks included.
 pub(crate) fn uses(normal: &Normalized<'_>, inst: Inst, mut visit: impl FnMut(Value)) {
     let data = &normal.func.insts[inst];
-    let literal = |k: usize, v: Value| takes_literal(data, k) && normal.func.constant(v).is_some();
+    let literal =
+        |k: usize, v: Value| takes_literal(normal.rows, data, k) && normal.func.constant(v).is_some();
     let args = data.args.iter().enumerate().filter(|&(k, &v)| !literal(k, v) || normal.func.ty(v).is_frag());
     let guard = data.guard.map(|g| g.pred);
     let passed = data.targets.iter().flat_map(|t| t.args).copied();

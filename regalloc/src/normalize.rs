@@ -13,10 +13,12 @@
 use crate::rematerialize::rematerialize;
 use warplift_ir::entity::SecondaryMap;
 use warplift_ir::machine::{Block, Func, Inst, NewInst, Value};
-use warplift_ir::target::Opcode;
+use warplift_ir::target::{Opcode, Rows};
 
 /// The function in that form.
 pub(crate) struct Normalized<'a> {
+    /// What the chip makes of each instruction.
+    pub(crate) rows: &'static Rows,
     /// The function.
     pub(crate) func: Func<'a>,
     /// Constants that are written into a register; all others are literals.
@@ -24,13 +26,13 @@ pub(crate) struct Normalized<'a> {
 }
 
 /// Brings `func` into normal form.
-pub(crate) fn normalize<'a>(func: &Func<'a>) -> Normalized<'a> {
+pub(crate) fn normalize<'a>(func: &Func<'a>, rows: &'static Rows) -> Normalized<'a> {
     let mut func = func.clone();
     split_entry(&mut func);
     drop_unreachable(&mut func);
     split_edges(&mut func);
-    let written = rematerialize(&mut func);
-    Normalized { func, written }
+    let written = rematerialize(&mut func, rows);
+    Normalized { rows, func, written }
 }
 
 fn jump<'a>(func: &mut Func<'a>, at: Block, to: Block, args: &'a [Value], like: Inst) {

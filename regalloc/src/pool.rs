@@ -7,20 +7,18 @@ use crate::RegallocError;
 use warplift_ir::machine::Scheduled;
 use warplift_ir::target::Target;
 
-/// Least count of `setmaxnreg` (PTX ISA, `setmaxnreg`).
-const LEAST: u32 = 24;
-
 /// Checks that the roles together ask for no more registers than the block has.
 ///
 /// # Errors
 /// [`RegallocError::Pool`] if they do, [`RegallocError::Count`] for a count that hardware does not take.
 pub fn pool_check(program: &Scheduled<'_>, target: &Target) -> Result<(), RegallocError> {
     let (threads, entry) = (program.threads, target.entry_registers(program.threads));
-    let most = target.thread_registers / 8 * 8;
+    let (least, most, step) = (target.least_registers, target.most_registers(), target.register_step);
     for role in program.roles.iter().filter(|_| program.roles.len() > 1) {
         let registers = role.registers;
-        if !registers.is_multiple_of(8) || !(LEAST..=most).contains(&registers) {
-            return Err(RegallocError::Count { role: role.name.to_owned(), registers, most });
+        if !registers.is_multiple_of(step) || !(least..=most).contains(&registers) {
+            let role = role.name.to_owned();
+            return Err(RegallocError::Count { role, registers, step, least, most });
         }
     }
     let asked = program.roles.iter().map(|r| r.registers * r.warps * 32).sum();

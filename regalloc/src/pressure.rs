@@ -1,9 +1,9 @@
 //! How many registers are live at each point, and what takes them.
 //!
 //! Fragments count the registers of their ranges, each once however many values share it; 32-bit
-//! scalars count 1, 64-bit ones 2. Hardware has 7 predicates: those beyond [`FREE_PREDS`] count 1 each,
-//! since the assembler then keeps them in registers. Scalars that are equal in all threads of a warp live
-//! in the warp's uniform registers: only those beyond [`UNIFORM`] count.
+//! scalars count 1, 64-bit ones 2. Predicates beyond those of the chip, less one, count 1 each, since the
+//! assembler then keeps them in registers. Scalars that are equal in all threads of a warp live
+//! in the warp's uniform registers: only those beyond these count.
 
 use crate::error::{Heaviest, Heavy};
 use crate::liveness::{Liveness, occupies, uses};
@@ -11,12 +11,7 @@ use crate::normalize::Normalized;
 use crate::planned::Planned;
 use crate::ranges::Ranges;
 use warplift_ir::machine::{Func, Inst, Operand, Reg, Ty, Value};
-
-/// Predicates that cost nothing.
-const FREE_PREDS: u32 = 6;
-
-/// Uniform 32-bit registers of a warp.
-const UNIFORM: u32 = 63;
+use warplift_ir::target::Target;
 
 /// How many of the largest values errors name.
 const NAMED: usize = 6;
@@ -42,9 +37,10 @@ impl Count {
     }
 
     /// Registers of a thread.
-    fn registers(self) -> u32 {
+    fn registers(self, target: &Target) -> u32 {
         let all = self.words + 2 * self.longs;
-        all - self.uniform.min(UNIFORM) + self.preds.saturating_sub(FREE_PREDS)
+        // The assembler keeps one predicate for itself.
+        all - self.uniform.min(target.uniform_registers) + self.preds.saturating_sub(target.predicates - 1)
     }
 
     fn of(&mut self, ty: Ty) -> &mut u32 {
@@ -147,7 +143,13 @@ pub(crate) struct Peak {
 }
 
 /// Sweeps over all points; `operands` are the places of the planner's values.
-pub(crate) fn peak(scalars: &LiveScalars, ranges: &Ranges, operands: &[Operand], registers: u32) -> Peak {
+pub(crate) fn peak(
+    scalars: &LiveScalars,
+    ranges: &Ranges,
+    operands: &[Operand],
+    registers: u32,
+    target: &Target,
+) -> Peak {
     let points = scalars.0.len();
     let mut begin: Vec<Vec<u32>> = vec![Vec::new(); points + 1];
     let mut end: Vec<Vec<u32>> = vec![Vec::new(); points + 1];
@@ -173,7 +175,7 @@ pub(crate) fn peak(scalars: &LiveScalars, ranges: &Ranges, operands: &[Operand],
                 users[r] += 1;
             });
         }
-        let now = taken + scalars.0[point].registers();
+        let now = taken + scalars.0[point].registers(target);
         if now > peak.registers {
             peak = Peak { registers: now, point };
         }

@@ -17,7 +17,7 @@ use crate::literals::takes_literal;
 use rustc_hash::FxHashMap;
 use warplift_ir::entity::SecondaryMap;
 use warplift_ir::machine::{Block, Func, Guard, IndexMap, Inst, NewInst, Value};
-use warplift_ir::target::Opcode;
+use warplift_ir::target::{Opcode, Rows};
 
 /// Where new instructions go and which there are already for the instruction at hand.
 struct Here {
@@ -27,19 +27,19 @@ struct Here {
 }
 
 /// Makes cheap values anew before their uses; which constants are written into registers.
-pub(crate) fn rematerialize(func: &mut Func<'_>) -> SecondaryMap<Value, bool> {
+pub(crate) fn rematerialize(func: &mut Func<'_>, rows: &Rows) -> SecondaryMap<Value, bool> {
     let mut replaced: Vec<Value> = Vec::new();
     for block in func.order.clone() {
         for inst in func.take(block) {
             let mut here = Here { block, inst, made: FxHashMap::default() };
-            replace_args(func, &mut here, &mut replaced);
+            replace_args(func, rows, &mut here, &mut replaced);
             replace_passed(func, &mut here, &mut replaced);
             replace_guard(func, &mut here, &mut replaced);
             func.append(block, inst);
         }
     }
     drop_unused(func, replaced);
-    written(func)
+    written(func, rows)
 }
 
 fn op(func: &Func<'_>, v: Value) -> Option<Opcode> {
@@ -65,11 +65,11 @@ fn is_cheap(func: &Func<'_>, v: Value) -> bool {
     }
 }
 
-fn replace_args(func: &mut Func<'_>, here: &mut Here, replaced: &mut Vec<Value>) {
+fn replace_args(func: &mut Func<'_>, rows: &Rows, here: &mut Here, replaced: &mut Vec<Value>) {
     let old = func.insts[here.inst].args;
     let product = func.insts[here.inst].op == Opcode::Wgmma;
     let needs = |func: &Func<'_>, k: usize| {
-        is_cheap(func, old[k]) && !takes_literal(&func.insts[here.inst], k)
+        is_cheap(func, old[k]) && !takes_literal(rows, &func.insts[here.inst], k)
             || product && k == 0 && is_splat(func, old[k])
     };
     if !(0..old.len()).any(|k| needs(func, k)) {
@@ -167,14 +167,14 @@ fn drop_unused(func: &mut Func<'_>, replaced: Vec<Value>) {
 }
 
 /// Constants that some use needs in a register. These stand right before that use and are nowhere else.
-fn written(func: &Func<'_>) -> SecondaryMap<Value, bool> {
+fn written(func: &Func<'_>, rows: &Rows) -> SecondaryMap<Value, bool> {
     let mut written = SecondaryMap::new();
     for inst in func.order.iter().flat_map(|&b| &func.blocks[b].insts) {
         let data = &func.insts[*inst];
         if data.op == Opcode::Const {
             written[data.results[0]] |= func.ty(data.results[0]).is_frag();
         }
-        let args = (0..data.args.len()).filter(|&k| !takes_literal(data, k)).map(|k| data.args[k]);
+        let args = (0..data.args.len()).filter(|&k| !takes_literal(rows, data, k)).map(|k| data.args[k]);
         let passed = data.targets.iter().flat_map(|t| t.args).copied();
         for v in args.chain(passed).chain(data.guard.map(|g| g.pred)) {
             written[v] |= func.constant(v).is_some();

@@ -130,7 +130,8 @@ pub(crate) fn slots<'n>(
     let data = &normal.func.insts[inst];
     let literal = |v: Value| normal.func.constant(v).is_some() && !normal.func.ty(v).is_frag();
     let args = data.args.iter().enumerate();
-    let args = args.map(move |(k, &v)| ((!literal(v) || !takes_literal(data, k)).then_some(v), false));
+    let args =
+        args.map(move |(k, &v)| ((!literal(v) || !takes_literal(normal.rows, data, k)).then_some(v), false));
     let results = data.results.iter().map(|&v| (Some(v), true));
     let guard = data.guard.iter().map(|g| (Some(g.pred), false));
     args.chain(results).chain(guard)

@@ -11,7 +11,7 @@ use warplift_ir::types::Elem;
 
 mod random;
 
-const WIDE: Budget<'_> = Budget { registers: 4000, role: "all" };
+const WIDE: Budget<'_> = Budget { registers: 4000, role: "all", target: &SM90A };
 
 fn cursor<'f, 'a>(func: &'f mut Func<'a>) -> Cursor<'f, 'a> {
     let entry = func.entry;
@@ -124,7 +124,8 @@ fn an_accumulator_keeps_its_registers() {
 #[test]
 fn what_does_not_fit_names_the_values() {
     let bump = Bump::new();
-    let error = allocate(&gemm(&bump), &Budget { registers: 120, role: "consumer" }).map(|(_, a)| a.pressure);
+    let error = allocate(&gemm(&bump), &Budget { registers: 120, role: "consumer", target: &SM90A })
+        .map(|(_, a)| a.pressure);
     let Err(RegallocError::Budget { role, limit: 120, needed, values, .. }) = error else {
         panic!("{error:?}");
     };
@@ -227,7 +228,8 @@ fn more_scalars_than_names_go_to_the_planner() {
     let (func, alloc) = allocate(&func, &WIDE).unwrap_or_else(|e| panic!("{e}"));
     assert_eq!(check(&func, &alloc), Ok(()));
     assert!((150..156).contains(&alloc.pressure), "{}", alloc.pressure);
-    let tight = allocate(&func, &Budget { registers: 100, role: "all" }).map(|(_, a)| a.pressure);
+    let tight =
+        allocate(&func, &Budget { registers: 100, role: "all", target: &SM90A }).map(|(_, a)| a.pressure);
     assert!(matches!(tight, Err(RegallocError::Budget { .. })), "{tight:?}");
 }
 

@@ -16,10 +16,12 @@ pub enum SchedError {
         parts: String,
     },
     /// More threads than a block has.
-    #[error("a block of {threads} threads: at most 1024 are possible")]
+    #[error("a block of {threads} threads: at most {most} are possible")]
     Threads {
         /// Threads wanted.
         threads: u32,
+        /// Most that are possible.
+        most: u32,
     },
     /// A cluster size that the chip lacks.
     #[error("a cluster of {size} blocks: at most {limit} are possible")]

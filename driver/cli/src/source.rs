@@ -4,6 +4,7 @@ use super::failure::{Outcome, user};
 use clap::Args;
 use std::fs;
 use std::path::Path;
+use warplift::ir::target::SM90A;
 use warplift::ir::tile::{
     Item, Kernel, Loc, Mapping, Module, Origin, Remark, VerifyError, parse_file, render, verify,
     verify_mapping,
@@ -94,7 +95,7 @@ pub fn load(source: &str, choice: &Choice) -> Outcome<Source> {
     let (mut mapping, from, origin) = mapping(&kernel, &module, &text, choice.mapping.as_deref(), &defines)?;
     if let Some(m) = &mut mapping {
         overlay(m, &defines);
-        verify_mapping(&kernel, m).map_err(|e| user(shown_all(&from, &e)))?;
+        verify_mapping(&kernel, m, &SM90A).map_err(|e| user(shown_all(&from, &e)))?;
     }
     let disable = choice.disable.clone();
     Ok(Source { kernel, mapping, defines, disable, text, mapping_text: from, origin })

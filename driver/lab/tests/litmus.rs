@@ -2,7 +2,7 @@
 //! what its definition says, and what a GPU answered when it was last asked.
 
 use rayon::prelude::*;
-use warplift::ir::target::ROWS;
+use warplift::ir::target::SM90A;
 use warplift_lab::litmus::{self, Entry, Record};
 
 #[test]
@@ -32,7 +32,10 @@ fn a_gpu_has_answered_most() {
 #[test]
 fn every_row_of_the_opcode_table_is_simulated() {
     let cases = litmus::cases();
-    let lacking: Vec<&str> =
-        ROWS.iter().filter(|row| litmus::covering(row, &cases).is_none()).map(|row| row.name).collect();
+    let lacking: Vec<&str> = SM90A
+        .rows()
+        .filter(|row| litmus::covering(row, &cases).is_none())
+        .map(|row| row.opcode.name())
+        .collect();
     assert!(lacking.is_empty(), "no litmus executes {lacking:?}");
 }

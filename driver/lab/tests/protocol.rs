@@ -44,8 +44,8 @@ fn make<'a>(m: &Module, bump: &'a Bump) -> Made<'a> {
 fn make_without<'a>(m: &Module, disabled: &[Feature], bump: &'a Bump) -> Made<'a> {
     let (kernel, mapping) = (&m.kernels[0], &m.mappings[0]);
     let variants = do_map(kernel, &MapContext::new(mapping, &SM90A, &[])).unwrap_or_else(|e| panic!("{e}"));
-    let (v, plan) = warplift_isel::select::do_select(variants, &[]).unwrap_or_else(|e| panic!("{e}"));
-    let program = warplift_isel::lower::do_lower(&v.kernel, &plan, mapping, bump);
+    let (v, plan) = warplift_isel::select::do_select(variants, &SM90A, &[]).unwrap_or_else(|e| panic!("{e}"));
+    let program = warplift_isel::lower::do_lower(&v.kernel, &plan, mapping, &SM90A, bump);
     let program = program.unwrap_or_else(|e| panic!("{e}"));
     let (program, _) = do_epilogue_roles(program, &SM90A, disabled).unwrap_or_else(|e| panic!("{e}"));
     let program = do_merge_waits(program);
@@ -61,7 +61,7 @@ fn make_without<'a>(m: &Module, disabled: &[Feature], bump: &'a Bump) -> Made<'a
 }
 
 fn allocated<'a>(func: &Func<'a>, registers: u32, role: &str) -> (Func<'a>, Allocation) {
-    let made = warplift_regalloc::allocate(func, &Budget { registers, role });
+    let made = warplift_regalloc::allocate(func, &Budget { registers, role, target: &SM90A });
     made.unwrap_or_else(|e| panic!("{e}"))
 }
 
@@ -103,7 +103,8 @@ impl Made<'_> {
             roles.push(alloc);
         }
         let allocations = Allocations { setup: setup_alloc, roles };
-        let out = warplift_emit::emit(&self.scheduled, &allocations).unwrap_or_else(|e| panic!("{e}"));
+        let out =
+            warplift_emit::emit(&self.scheduled, &allocations, &SM90A).unwrap_or_else(|e| panic!("{e}"));
         let sizes = Sizes::of(kernel, sizes).unwrap_or_else(|e| panic!("{e}"));
         let validation = Validation::new(kernel, mapping, sizes).unwrap_or_else(|e| panic!("{e}"));
         let reference = validation.reference(Style::Integers, 3).unwrap_or_else(|e| panic!("{e}"));

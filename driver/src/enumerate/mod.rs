@@ -55,7 +55,8 @@ pub fn best(
             Ok((compiled, walked)) => {
                 tried += 1;
                 let rough = || rough::predict(kernel, mapping, &compiled, target, &sizes);
-                let cycles = walked.map_or_else(rough, |p| p.cycles * rough::power(kernel, mapping, &sizes));
+                let cycles =
+                    walked.map_or_else(rough, |p| p.cycles * rough::power(kernel, mapping, target, &sizes));
                 if chosen.as_ref().is_none_or(|(least, ..)| cycles < *least) {
                     chosen = Some((cycles, mapping.clone(), compiled));
                 }
@@ -93,7 +94,7 @@ mod tests {
             let all = mappings(&kernel, &SM90A);
             assert!((least..=28).contains(&all.len()), "{name}: {}", all.len());
             for m in &all {
-                assert_eq!(verify_mapping(&kernel, m), Ok(()), "{m}");
+                assert_eq!(verify_mapping(&kernel, m, &SM90A), Ok(()), "{m}");
                 assert!(
                     kernel.tunables.values().all(|t| m.tunable(&t.name).is_some() || name == "gemm_chain"),
                     "{m}"
@@ -140,7 +141,7 @@ mod tests {
         let auto = auto.unwrap_or_else(|e| panic!("{}: {e}", kernel.name));
         let (compiled, walked) = compile_and_predict(kernel, own, &SM90A, &sizes, &options).unwrap();
         let rough = || rough::predict(kernel, own, &compiled, &SM90A, &sizes);
-        let own = walked.map_or_else(rough, |p| p.cycles * rough::power(kernel, own, &sizes));
+        let own = walked.map_or_else(rough, |p| p.cycles * rough::power(kernel, own, &SM90A, &sizes));
         let (tried, proposed) = auto.tried;
         println!("{:<26} {:.2} {tried}/{proposed} {:?}", kernel.name, auto.cycles / own, auto.elapsed);
         auto.cycles / own

@@ -1,32 +1,13 @@
 //! A rough prediction, for what cannot be walked: waves of tiles, cycles of tensor cores in a tile, what the epilogue
-//! adds, and the operands that a wave of tiles reads, each with a factor measured by hand 2026-11 on an H200. It orders
+//! adds, and the operands that a wave of tiles reads, each with a factor of the target's estimates. It orders
 //! candidates; it promises no time.
 
 use super::propose::{Anchor, anchor};
 use crate::Compiled;
 use crate::problem::{Sizes, block_work, grid_of, operand_bits};
 use warplift_ir::manifest::Param;
-use warplift_ir::target::Target;
+use warplift_ir::target::{Estimates, Target};
 use warplift_ir::tile::{Kernel, Mapping, Raster};
-
-/// Multiply-adds of a multiprocessor in a cycle, 16-bit operands.
-const TENSOR_RATE: f64 = 2048.0;
-/// Cycles that storing a tile of 128 x 256 adds: spread under the next tile, at once through shared
-/// memory, by plain stores.
-const EPILOGUE: [f64; 3] = [600.0, 2050.0, 8700.0];
-/// Slowdown for each 1000 rows and columns that a wave of tiles reads: power, not stalls.
-const FOOTPRINT: f64 = 0.0023;
-/// Slowdown of tiles of 128 columns against 256: narrower instructions read the left operand more often.
-const NARROW: f64 = 0.06;
-/// Slowdown of a ring of two stages, and of operands loaded by threads.
-const SHALLOW: f64 = 1.16;
-const THREADS_LOAD: f64 = 3.0;
-/// Bytes of device memory for one multiprocessor in a cycle.
-const MEMORY_RATE: f64 = 20.0;
-/// Cycles until a load answers.
-const LATENCY: f64 = 1000.0;
-/// Threads of a multiprocessor.
-const THREADS: f64 = 2048.0;
 
 /// Predicted cycles of a multiprocessor for one launch.
 pub fn predict(
@@ -40,29 +21,30 @@ pub fn predict(
     let Some(grid) = grid_of(&resolved, sizes) else { return f64::INFINITY };
     let blocks: f64 = grid.iter().map(|&g| g as f64).product();
     let (multiplications, bytes) = block_work(&resolved, sizes);
-    let multiprocessors = f64::from(target.multiprocessors);
+    let (multiprocessors, estimates) = (f64::from(target.multiprocessors), &target.estimates);
     match anchor(kernel) {
         Some(anchor) => {
             let [height, width] = extents(&anchor, mapping);
             let waves = (blocks / multiprocessors).ceil();
-            let slow = feeding(compiled) * slowdown(mapping, [height, width], grid);
-            let rate = TENSOR_RATE * 16.0 / f64::from(operand_bits(&resolved));
+            let slow = feeding(compiled, estimates) * slowdown(mapping, [height, width], grid, target);
+            let rate = estimates.product_rate * 16.0 / f64::from(operand_bits(&resolved));
             let steady = multiplications / rate * slow;
-            waves * (steady + epilogue(mapping, compiled) * height * width / 32768.0)
+            waves * (steady + epilogue(mapping, compiled, estimates) * height * width / 32768.0)
         }
         None => {
             let threads = f64::from(compiled.manifest.block.max(32));
-            let resident = (THREADS / threads).floor().clamp(1.0, 32.0);
+            let resident = (f64::from(target.resident_threads) / threads).floor();
+            let resident = resident.clamp(1.0, target.resident_blocks.into());
             let waves = (blocks / (multiprocessors * resident)).ceil();
-            waves * (bytes * resident / MEMORY_RATE + LATENCY)
+            waves * (bytes * resident / estimates.plain_bytes_per_cycle + estimates.plain_latency)
         }
     }
 }
 
-fn epilogue(mapping: &Mapping, compiled: &Compiled) -> f64 {
+fn epilogue(mapping: &Mapping, compiled: &Compiled, estimates: &Estimates) -> f64 {
     let deferred = compiled.explained.schedule.deferral.is_some();
     let bulk = mapping.whole.bulk_store && copies_tensors(compiled);
-    EPILOGUE[if deferred {
+    estimates.epilogue_cycles[if deferred {
         0
     } else if bulk {
         1
@@ -77,11 +59,11 @@ fn copies_tensors(compiled: &Compiled) -> bool {
 
 /// Slowdown by power, which no walk sees: operands that a wave of tiles reads, and narrow instructions that read the
 /// left one more often. 1 for what is no product.
-pub fn power(kernel: &Kernel, mapping: &Mapping, sizes: &Sizes) -> f64 {
+pub fn power(kernel: &Kernel, mapping: &Mapping, target: &Target, sizes: &Sizes) -> f64 {
     let Some(anchor) = anchor(kernel) else { return 1.0 };
     let resolved = warplift_isel::map::do_tunables(kernel, mapping).ok();
     let grid = resolved.and_then(|k| grid_of(&k, sizes));
-    grid.map_or(1.0, |grid| slowdown(mapping, extents(&anchor, mapping), grid))
+    grid.map_or(1.0, |grid| slowdown(mapping, extents(&anchor, mapping), grid, target))
 }
 
 /// Rows and columns of a product.
@@ -93,18 +75,18 @@ fn extents(anchor: &Anchor<'_>, mapping: &Mapping) -> [f64; 2] {
 }
 
 /// Slowdown of a ring of two stages, or of operands loaded by threads.
-fn feeding(compiled: &Compiled) -> f64 {
+fn feeding(compiled: &Compiled, estimates: &Estimates) -> f64 {
     let depth = compiled.explained.schedule.rings.values().map(|r| r.depth).max();
     match depth {
-        Some(depth) if copies_tensors(compiled) && depth < 3 => SHALLOW,
+        Some(depth) if copies_tensors(compiled) && depth < 3 => estimates.shallow_slowdown,
         Some(_) if copies_tensors(compiled) => 1.0,
-        _ => THREADS_LOAD,
+        _ => estimates.thread_copy_slowdown,
     }
 }
 
-fn slowdown(mapping: &Mapping, [height, width]: [f64; 2], grid: [u64; 3]) -> f64 {
+fn slowdown(mapping: &Mapping, [height, width]: [f64; 2], grid: [u64; 3], target: &Target) -> f64 {
     // A wave of tiles is `along` tiles high and as wide as it takes.
-    let wave = 132.0;
+    let wave = f64::from(target.multiprocessors);
     let along = match mapping.whole.raster {
         Raster::Linear | Raster::Paired => wave / (grid[1] as f64).clamp(1.0, wave),
         Raster::BandM(g) => f64::from(g),
@@ -112,6 +94,6 @@ fn slowdown(mapping: &Mapping, [height, width]: [f64; 2], grid: [u64; 3]) -> f64
         Raster::Square => (wave * width / height).sqrt(),
     };
     let read = (along * height + wave / along * width) * 32768.0 / (height * width);
-    let narrow = 1.0 + NARROW * (256.0 / width - 1.0).max(0.0);
-    narrow * (1.0 + FOOTPRINT * read / 1000.0)
+    let narrow = 1.0 + target.estimates.narrow_slowdown * (256.0 / width - 1.0).max(0.0);
+    narrow * (1.0 + target.estimates.footprint_slowdown * read / 1000.0)
 }

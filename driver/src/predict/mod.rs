@@ -37,15 +37,11 @@ use walk::Walk;
 use warplift_ir::machine::Scheduled;
 use warplift_ir::manifest::Manifest;
 use warplift_ir::plural;
-use warplift_ir::target::{RATES, Target, Unit};
+use warplift_ir::target::{Target, Unit};
 use warplift_ir::tile::{Kernel, Mapping};
 
 /// Instructions of all roles after which a walk is given up.
 const STEPS: u64 = 20_000_000;
-/// Threads of a multiprocessor.
-const THREADS: u32 = 2048;
-/// Shared memory that every block takes beside its own, bytes.
-const RESERVED: u32 = 1024;
 
 /// What is expected of a launch.
 #[derive(Clone, Debug, Default)]
@@ -145,21 +141,22 @@ fn walk_blocks(
     let blocks = grid.iter().try_fold(1_i64, |all, &n| all.checked_mul(n));
     let blocks = blocks.and_then(|n| u32::try_from(n).ok()).ok_or(PredictError::Grid)?;
     if blocks == 0 {
-        return Ok(Prediction { cycles: RATES.start_cycles, ..Prediction::default() });
+        return Ok(Prediction { cycles: target.estimates.start_cycles, ..Prediction::default() });
     }
     let registers = registers.min(target.registers / (scheduled.launch.resident * manifest.block).max(1));
     let most = [
-        THREADS / manifest.block.max(1),
-        (target.shared_bytes + RESERVED) / (manifest.dynamic_shared + RESERVED),
-        target.registers / (registers.max(16).next_multiple_of(8) * manifest.block.max(1)),
+        target.resident_threads / manifest.block.max(1),
+        (target.shared_bytes + target.reserved_shared_bytes)
+            / (manifest.dynamic_shared + target.reserved_shared_bytes),
+        target.registers / (registers.max(16).next_multiple_of(target.register_step) * manifest.block.max(1)),
     ];
     let most = most.into_iter().min().unwrap_or(1).max(1);
     let resident = blocks.div_ceil(multiprocessors).clamp(1, most);
     let waves = blocks.div_ceil(multiprocessors * resident);
     let grid = [grid[0], grid[1], grid[2]];
     let walk = |place, resident| {
-        let mut units = Units::new(resident);
-        let walked = Walk::new(scheduled, sizes, grid, place).run(&mut units)?;
+        let mut units = Units::new(resident, target.schedulers);
+        let walked = Walk::new(scheduled, target, sizes, grid, place).run(&mut units)?;
         let end = walked.roles.iter().map(|e| e.1).fold(0.0, f64::max);
         Ok::<_, PredictError>((end.max(units.fullest()), units, walked))
     };
@@ -175,8 +172,8 @@ fn walk_blocks(
         }
         again = traffic::refetched(&walked.requests, &next, grid, target.l2_bytes.into());
     }
-    let memory = (bytes + again) / RATES.memory_bytes_per_cycle;
-    let cycles = RATES.start_cycles + (block + later).max(memory);
+    let memory = (bytes + again) / target.rates.memory_bytes_per_cycle;
+    let cycles = target.estimates.start_cycles + (block + later).max(memory);
     let taken = units.taken(block);
     Ok(Prediction { cycles, block, resident, waves, alone, memory, taken, roles: walked.roles })
 }

@@ -3,25 +3,24 @@
 use std::collections::BTreeMap;
 use warplift_ir::target::{Row, Unit};
 
-/// Schedulers of a multiprocessor.
-const SCHEDULERS: u32 = 4;
-
 /// One scheduler's units, and those that all schedulers share.
 pub struct Units {
     /// Blocks beside each other.
     resident: u32,
+    /// Schedulers of a multiprocessor.
+    schedulers: u32,
     free: BTreeMap<u8, f64>,
     busy: BTreeMap<u8, (Unit, f64)>,
 }
 
 impl Units {
-    pub fn new(resident: u32) -> Self {
-        Self { resident, free: BTreeMap::new(), busy: BTreeMap::new() }
+    pub fn new(resident: u32, schedulers: u32) -> Self {
+        Self { resident, schedulers, free: BTreeMap::new(), busy: BTreeMap::new() }
     }
 
     /// Warps of all resident blocks' roles of `warps` that share a scheduler.
     pub fn share(&self, warps: u32) -> f64 {
-        f64::from((warps * self.resident).div_ceil(SCHEDULERS))
+        f64::from((warps * self.resident).div_ceil(self.schedulers))
     }
 
     /// Blocks that share what a whole multiprocessor has once.

@@ -9,7 +9,7 @@ use crate::problem::Sizes;
 use warplift_ir::entity::SecondaryMap;
 use warplift_ir::machine::{Attr, Block, Func, Guard, Inst, InstData, Role, Scheduled, Value};
 use warplift_ir::manifest::Param;
-use warplift_ir::target::{Effect, Opcode, RATES, Unit};
+use warplift_ir::target::{Effect, Opcode, Rates, Row, Target, Unit};
 
 /// Threads of a warp.
 const LANES: f64 = 32.0;
@@ -26,6 +26,7 @@ const POINTER_BITS: u32 = 40;
 /// A block being walked.
 pub struct Walk<'s, 'a> {
     scheduled: &'s Scheduled<'a>,
+    target: &'s Target,
     sizes: &'s Sizes,
     grid: [i64; 3],
     /// Which block of the grid.
@@ -146,9 +147,15 @@ impl<'s, 'a> Warp<'s, 'a> {
 }
 
 impl<'s, 'a> Walk<'s, 'a> {
-    pub fn new(scheduled: &'s Scheduled<'a>, sizes: &'s Sizes, grid: [i64; 3], place: [i64; 3]) -> Self {
+    pub fn new(
+        scheduled: &'s Scheduled<'a>,
+        target: &'s Target,
+        sizes: &'s Sizes,
+        grid: [i64; 3],
+        place: [i64; 3],
+    ) -> Self {
         let (barriers, requests) = Default::default();
-        Self { scheduled, sizes, grid, place, barriers, requests, steps: 0 }
+        Self { scheduled, target, sizes, grid, place, barriers, requests, steps: 0 }
     }
 
     /// All roles to their end.
@@ -216,8 +223,8 @@ impl<'s, 'a> Walk<'s, 'a> {
         let at = warp.arg(data, 0) + offset(&data.attr);
         let Some(over) = self.barriers.over(at, warp.arg(data, 1)) else { return false };
         // What is over when the warp comes costs a try; what it waited for, the way back.
-        let way = f64::from(data.op.row().latency) / 2.0;
-        warp.now = (warp.now + interval(data.op.row())).max(over + way);
+        let way = f64::from(self.target.row(data.op).latency) / 2.0;
+        warp.now = (warp.now + interval(self.target.row(data.op))).max(over + way);
         true
     }
 
@@ -233,10 +240,15 @@ impl<'s, 'a> Walk<'s, 'a> {
             Opcode::MbarArrive | Opcode::MbarArriveRemote => {
                 let lanes = if data.guard.is_some() { 1 } else { LANES as i64 };
                 let at = warp.arg(data, 0) + offset(&data.attr);
-                self.barriers.update(at, lanes * i64::from(warp.warps), 0, start + interval(data.op.row()));
+                self.barriers.update(
+                    at,
+                    lanes * i64::from(warp.warps),
+                    0,
+                    start + interval(self.target.row(data.op)),
+                );
                 warp.now = start + 1.0;
             }
-            Opcode::Wgmma => multiply(warp, data, units, start),
+            Opcode::Wgmma => multiply(warp, data, &self.target.rates, units, start),
             Opcode::WgmmaCommit => warp.products.push(warp.open),
             Opcode::WgmmaWait => hold(&mut warp.now, &warp.products, immediate(data)),
             Opcode::TmaLoad | Opcode::BulkLoad | Opcode::TmaStore => self.copy(warp, data, units, start),
@@ -257,21 +269,22 @@ impl<'s, 'a> Walk<'s, 'a> {
         }
         warp.now = start + 2.0;
         if data.op == Opcode::TmaStore {
-            let cycles = bytes / RATES.store_bytes_per_cycle;
+            let cycles = bytes / self.target.rates.store_bytes_per_cycle;
             // Each warp of the role copies its own part.
             let cycles = cycles * if warp.warps > 1 { f64::from(warp.warps) } else { 1.0 };
-            warp.storing = units.take(Unit::Tma, start, cycles) + cycles + RATES.copy_latency / 2.0;
+            warp.storing =
+                units.take(Unit::Tma, start, cycles) + cycles + self.target.rates.copy_latency / 2.0;
             return;
         }
-        let cycles = bytes / RATES.copy_bytes_per_cycle;
-        let end = units.take(Unit::Tma, start, cycles) + cycles + RATES.copy_latency;
+        let cycles = bytes / self.target.rates.copy_bytes_per_cycle;
+        let end = units.take(Unit::Tma, start, cycles) + cycles + self.target.rates.copy_latency;
         let received = u32::max(tma.multicast.count_ones(), 1) * tma.bytes;
         self.barriers.update(warp.arg(data, 1), 0, -i64::from(received), end);
     }
 
     /// Everything that is issued, repeated over a fragment, and ready after its latency.
     fn plain(&mut self, warp: &mut Warp<'s, 'a>, data: &InstData<'a>, units: &mut Units, start: f64) {
-        let row = data.op.row();
+        let row = self.target.row(data.op);
         if row.unit == Unit::None || is_view(warp.func, data) {
             let value = evaluate(data, &self.values(warp, data));
             warp.results(data, value, start);
@@ -291,9 +304,9 @@ impl<'s, 'a> Walk<'s, 'a> {
                 let all = bytes * f64::from(warp.warps);
                 // What the block asks for the first time comes from device memory.
                 if address(warp, data).is_some_and(|place| self.requests.add(place, all)) {
-                    latency = latency.max(RATES.memory_latency);
+                    latency = latency.max(self.target.rates.memory_latency);
                 }
-                (Unit::Tma, all * units.blocks() / RATES.cache_bytes_per_cycle)
+                (Unit::Tma, all * units.blocks() / self.target.rates.cache_bytes_per_cycle)
             }
             Some((unit, bytes)) => {
                 // An address that depends on data is another one in every lane.
@@ -302,7 +315,7 @@ impl<'s, 'a> Walk<'s, 'a> {
             }
             None => (row.unit, share * times * interval(row)),
         };
-        let issued = times * issues(data);
+        let issued = times * issues(row, data);
         // What waits for memory lets others pass.
         let late = passes(data) && warp.waits_for_memory(data);
         let issue = if late { warp.now } else { start };
@@ -365,7 +378,7 @@ fn address(warp: &Warp<'_, '_>, data: &InstData<'_>) -> Option<i64> {
 
 /// Whether an instruction may change places with others that wait for memory.
 fn passes(data: &InstData<'_>) -> bool {
-    matches!(data.op.row().effect, Effect::Pure | Effect::Read)
+    matches!(data.op.effect(), Effect::Pure | Effect::Read)
 }
 
 fn reads_memory(op: Opcode) -> bool {
@@ -373,8 +386,8 @@ fn reads_memory(op: Opcode) -> bool {
 }
 
 /// Instructions of a row: the pieces of its text, and zeros in what a guarded one may leave.
-fn issues(data: &InstData<'_>) -> f64 {
-    let pieces = data.op.row().syntax.split(';').filter(|p| !p.contains(".reg ") && p.contains('$'));
+fn issues(row: &Row, data: &InstData<'_>) -> f64 {
+    let pieces = row.syntax.split(';').filter(|p| !p.contains(".reg ") && p.contains('$'));
     let zeros = usize::from(data.guard.is_some()) * data.results.len();
     (pieces.count().max(1) + zeros) as f64
 }
@@ -397,15 +410,15 @@ fn branch(warp: &mut Warp<'_, '_>, inst: Inst, data: &InstData<'_>) {
     warp.jump(inst, usize::from(!taken));
 }
 
-fn multiply(warp: &mut Warp<'_, '_>, data: &InstData<'_>, units: &mut Units, start: f64) {
+fn multiply(warp: &mut Warp<'_, '_>, data: &InstData<'_>, rates: &Rates, units: &mut Units, start: f64) {
     let Attr::Wgmma(attr) = &data.attr else { return };
     // Fragments hold the warp until the group before is done.
     let start =
         if attr.a.is_none() { warp.products.last().map_or(start, |&end| end.max(start)) } else { start };
     let groups = f64::from(warp.warps.div_ceil(4)) * units.blocks();
-    let cycles = attr.cycles() * groups;
+    let cycles = attr.cycles(rates) * groups;
     let begins = units.take(Unit::Tensor, start, cycles);
-    warp.open = begins + cycles + RATES.product_latency;
+    warp.open = begins + cycles + rates.product_latency;
     warp.now = start + 4.0 * f64::from(attr.k_steps);
     let ready = warp.now;
     warp.results(data, None, ready);

@@ -20,7 +20,7 @@ use std::fmt;
 use warplift_emit::Allocations;
 use warplift_ir::Bump;
 use warplift_ir::machine::{LoopSchedule, Schedule, SharedMap, parse_program, parse_scheduled};
-use warplift_ir::target::Target;
+use warplift_ir::target::{Arch, Target};
 use warplift_ir::tile::{Mapping, ParseError, Remark, parse_exact, print_exact};
 use warplift_isel::MmaVariant;
 use warplift_isel::map::Variant;
@@ -63,7 +63,7 @@ pub enum StateError {
         /// The target of the text.
         found: String,
         /// The target that was given.
-        given: &'static str,
+        given: Arch,
     },
     /// As many kernels as variants are expected.
     #[error("{found} sections `variant` for {expected} variants")]
@@ -103,7 +103,7 @@ impl Text<'_, '_> {
         let s = self.state;
         Tables {
             after: self.pass.into(),
-            target: s.target.name.into(),
+            target: s.target.arch.to_string().into(),
             disable: (&s.disable).into(),
             mapping: Cow::Borrowed(&s.mapping),
             variants: s.variants.iter().map(|v| v.mma).collect(),
@@ -224,8 +224,8 @@ fn check(t: &Tables<'_>, after: Option<&str>, target: &Target) -> Result<(), Sta
         let (found, wanted) = (t.after.clone().into_owned(), wanted.to_owned());
         return Err(StateError::OtherPass { found, wanted });
     }
-    match t.target == target.name {
+    match Arch::from_name(&t.target) == Some(target.arch) {
         true => Ok(()),
-        false => Err(StateError::OtherTarget { found: t.target.clone().into_owned(), given: target.name }),
+        false => Err(StateError::OtherTarget { found: t.target.clone().into_owned(), given: target.arch }),
     }
 }

@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
 pub use text::{ParseError, parse_func, parse_program, parse_scheduled};
 pub use verify::{MachineError, verify_scheduled, verify_structured};
 
-use crate::target::RATES;
+use crate::target::Rates;
 use crate::tile::Loc;
 use cranelift_entity::entity_impl;
 use smallvec::SmallVec;
@@ -307,9 +307,9 @@ pub struct WgmmaAttr {
 
 impl WgmmaAttr {
     /// Cycles that the tensor cores need for the tile product of one warpgroup.
-    pub fn cycles(&self) -> f64 {
+    pub fn cycles(&self, rates: &Rates) -> f64 {
         let atoms = u32::from(self.m_atoms) * u32::from(self.n_atoms) * u32::from(self.k_steps);
-        f64::from(atoms) * RATES.product(self.n.into(), self.a.is_some())
+        f64::from(atoms) * rates.product(self.n.into(), self.a.is_some())
     }
 }
 

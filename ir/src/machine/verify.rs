@@ -36,24 +36,24 @@ impl Verifier<'_, '_> {
     fn row(&mut self, inst: Inst) {
         let func = self.func;
         let data = &func.insts[inst];
-        let row = data.op.row();
+        let op = data.op;
         let variadic = |c: &[Class]| c.contains(&Class::Any);
-        if !variadic(row.args) {
-            let same = data.args.len() == row.args.len();
+        if !variadic(op.args()) {
+            let same = data.args.len() == op.args().len();
             self.check(inst, same, || {
-                format!("{} takes {} operands, has {}", row.name, row.args.len(), data.args.len())
+                format!("{} takes {} operands, has {}", op.name(), op.args().len(), data.args.len())
             });
         }
-        for (&v, &class) in data.args.iter().zip(row.args).take_while(|(_, c)| **c != Class::Any) {
+        for (&v, &class) in data.args.iter().zip(op.args()).take_while(|(_, c)| **c != Class::Any) {
             let ty = func.ty(v);
             self.check(inst, fits(ty, class), || {
-                format!("operand {v} of {} is {ty}, the row wants {class:?}", row.name)
+                format!("operand {v} of {} is {ty}, it wants {class:?}", op.name())
             });
         }
-        for (&v, &class) in data.results.iter().zip(row.results).take_while(|(_, c)| **c != Class::Any) {
+        for (&v, &class) in data.results.iter().zip(op.results()).take_while(|(_, c)| **c != Class::Any) {
             let ty = func.ty(v);
             self.check(inst, fits(ty, class), || {
-                format!("result {v} of {} is {ty}, the row gives {class:?}", row.name)
+                format!("result {v} of {} is {ty}, it gives {class:?}", op.name())
             });
         }
         self.maps(inst);
@@ -173,11 +173,11 @@ impl Verifier<'_, '_> {
                 let last = at + 1 == func.blocks[block].insts.len();
                 let ends = matches!(data.op, Opcode::Br | Opcode::BrIf | Opcode::Ret | Opcode::Trap);
                 self.check(inst, last == ends, || {
-                    format!("{} at the wrong place of {block}", data.op.row().name)
+                    format!("{} at the wrong place of {block}", data.op.name())
                 });
                 let structure =
                     [Opcode::For, Opcode::If, Opcode::Yield, Opcode::Await, Opcode::Pick].contains(&data.op);
-                self.check(inst, !structure, || format!("{} is left after expansion", data.op.row().name));
+                self.check(inst, !structure, || format!("{} is left after expansion", data.op.name()));
                 let event = data.results.iter().any(|&r| func.ty(r) == Ty::Event);
                 self.check(inst, !event, || "an event is left after expansion".to_owned());
                 for t in &data.targets {

@@ -1,14 +1,26 @@
-//! The opcode table of a target, data that every stage reads.
+//! Instructions and chips.
 //!
-//! A row: operand and result types, unit, latency and issue interval, PTX syntax with its least ISA
-//! version, the SASS it must become. `sm_90a` is the only target yet; a second one is a second table.
+//! ```text
+//!  Opcode   what an instruction is: name, operands, results, effect, least architecture   the same on every chip
+//!  Target   one chip:  rows       what it makes of each instruction: unit, cycles, PTX, SASS
+//!                      limits     threads, registers, shared memory, barriers
+//!                      rates      what its units do beyond single rows, measured
+//!                      estimates  what no microbenchmark tells, by hand
+//! ```
+//!
+//! Every stage takes a `&Target`: no number of a chip stands anywhere else. [`SM90A`] is the only target yet; a second
+//! one is a second table. A target without an instruction refuses it by name: [`Lacks`].
 
+mod arch;
+mod opcode;
 mod sm90a;
 mod sm90a_cycles;
 
+pub use arch::{Arch, Lacks};
+pub use opcode::Opcode;
+pub use sm90a::SM90A;
+
 use serde::{Deserialize, Serialize};
-pub use sm90a::{Opcode, ROWS};
-pub use sm90a_cycles::{MEASURED, MEASURED_ON, RATES};
 
 /// Hardware unit that an instruction occupies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -70,19 +82,16 @@ pub enum Source {
     ByHand,
     /// One of latency and interval was measured, the other is by hand.
     Partly,
-    /// Both were measured, on the device and day of [`MEASURED_ON`].
+    /// Both were measured, on the device and day of [`Target::measured_on`].
     Measured,
 }
 
 /// Cycles of a row as the microbenchmarks found them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Measured {
-    /// Row.
-    pub opcode: Opcode,
-    /// Its latency, if that was measured.
-    pub latency: Option<u16>,
-    /// Its interval, if that was measured.
-    pub interval: Option<u16>,
+#[derive(Clone, Copy, Debug)]
+struct Measured {
+    opcode: Opcode,
+    latency: Option<u16>,
+    interval: Option<u16>,
 }
 
 /// What units beyond single rows were measured to do; of one multiprocessor where nothing else is said.
@@ -106,8 +115,6 @@ pub struct Rates {
     pub memory_bytes_per_cycle: f64,
     /// Cycles until device memory answers.
     pub memory_latency: f64,
-    /// Cycles before a block's first and after its last instruction, by hand.
-    pub start_cycles: f64,
 }
 
 impl Rates {
@@ -121,25 +128,52 @@ impl Rates {
     }
 }
 
-/// One row.
+/// What no microbenchmark tells: set by hand from whole kernels.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Estimates {
+    /// Cycles before a block's first and after its last instruction.
+    pub start_cycles: f64,
+    /// Cycles of a warp to issue one instruction of a warpgroup's product (measured: 8 in about 100).
+    pub product_issue_cycles: f64,
+    /// Instructions with a fragment that wait at the tensor cores while one runs.
+    pub products_ahead: usize,
+    /// Speed of threads' work while the tensor cores run, of the speed it has alone (measured on attention: 774
+    /// cycles of softmax take 988 beside 512 cycles of products, 1397 where products never pause).
+    pub beside_products: f64,
+    /// Cycles that a store to shared memory, the meeting of a block and a load take at least, whatever they move.
+    pub meeting_cycles: f64,
+    /// Multiply-adds of a multiprocessor in a cycle, 16-bit operands.
+    pub product_rate: f64,
+    /// Cycles that storing a tile of 128 x 256 adds: spread under the next tile, at once through shared memory, by
+    /// plain stores.
+    pub epilogue_cycles: [f64; 3],
+    /// Slowdown for each 1000 rows and columns that a wave of tiles reads: power, not stalls.
+    pub footprint_slowdown: f64,
+    /// Slowdown of tiles of 128 columns against 256: narrower instructions read the left operand more often.
+    pub narrow_slowdown: f64,
+    /// Slowdown of a ring of two stages.
+    pub shallow_slowdown: f64,
+    /// Slowdown of operands that threads load.
+    pub thread_copy_slowdown: f64,
+    /// Bytes of device memory for one multiprocessor in a cycle, of a kernel without products.
+    pub plain_bytes_per_cycle: f64,
+    /// Cycles until a load of such a kernel answers.
+    pub plain_latency: f64,
+}
+
+/// What a chip makes of one instruction.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
-    /// Its opcode.
+    /// The instruction.
     pub opcode: Opcode,
-    /// Name in dumps.
-    pub name: &'static str,
     /// PTX. `$d` is the result, `$0`, `$1` operands, `$i` `$j` immediates, `$c` the comparison, `$p` a
     /// parameter, `$v` a vector suffix, `$o` an offset. Several instructions are separated by `;`.
     /// Empty: `emit` writes the row by its attribute.
     pub syntax: &'static str,
-    /// Operand classes.
-    pub args: &'static [Class],
-    /// Result classes.
-    pub results: &'static [Class],
+    /// Which operands of the syntax may be literals, as bits.
+    pub literals: u32,
     /// Unit.
     pub unit: Unit,
-    /// Effect.
-    pub effect: Effect,
     /// Cycles until the result can be used, per warp.
     pub latency: u16,
     /// Cycles until the unit of one SM sub-partition takes the next one of a warp.
@@ -152,72 +186,144 @@ pub struct Row {
     pub sass: &'static str,
 }
 
-impl Opcode {
-    /// Its row.
-    pub fn row(self) -> &'static Row {
-        &ROWS[self as usize]
+/// Which operands of a syntax may be literals, as bits: all but addresses and packed halves (tried, row by row, with
+/// the assembler).
+const fn literals(syntax: &str) -> u32 {
+    let s = syntax.as_bytes();
+    let (mut bits, mut i) = (0u32, 0);
+    let mut addresses = 0u32;
+    while i + 1 < s.len() {
+        if s[i] == b'$' && s[i + 1].is_ascii_digit() {
+            let bit = 1 << (s[i + 1] - b'0');
+            bits |= bit;
+            if i > 0 && s[i - 1] == b'[' {
+                addresses |= bit;
+            }
+        }
+        i += 1;
     }
-
-    /// Whether it is a copy into shared memory that completes on a barrier.
-    pub fn is_async_load(self) -> bool {
-        matches!(self, Self::TmaLoad | Self::BulkLoad)
-    }
-
-    /// Whether it may be cloned, merged, moved and dropped.
-    pub fn is_pure(self) -> bool {
-        self.row().effect == Effect::Pure
-    }
+    if is_packed(s) { 0 } else { bits & !addresses }
 }
 
-/// A chip: what its limits are.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Whether the first word of a syntax ends in `f16x2`.
+const fn is_packed(s: &[u8]) -> bool {
+    let mut end = 0;
+    while end < s.len() && s[end] != b' ' {
+        end += 1;
+    }
+    let word = s.split_at(end).0;
+    matches!(word, [.., b'f', b'1', b'6', b'x', b'2'])
+}
+
+/// The rows of a chip, at the number of their opcode; `None`: it has no such instruction.
+pub type Rows = [Option<Row>; Opcode::COUNT];
+
+/// A chip.
+#[derive(Clone, Debug)]
 pub struct Target {
-    /// `.target`.
-    pub name: &'static str,
+    /// Architecture: `.target`.
+    pub arch: Arch,
+    /// Threads of a block at most.
+    pub block_threads: u32,
+    /// Threads that a multiprocessor holds.
+    pub resident_threads: u32,
+    /// Blocks that a multiprocessor holds.
+    pub resident_blocks: u32,
+    /// Multiprocessors assumed where the device is unknown.
+    pub multiprocessors: u32,
+    /// Schedulers of a multiprocessor, each with a quarter of its registers.
+    pub schedulers: u32,
     /// Dynamic shared memory of a block, bytes.
     pub shared_bytes: u32,
+    /// Bytes of shared memory that every resident block takes beyond its own.
+    pub reserved_shared_bytes: u32,
+    /// Bytes of the L2 (NVIDIA H100 Tensor Core GPU Architecture, "H100 GPU Architecture In-Depth").
+    pub l2_bytes: u32,
     /// 32-bit registers of a multiprocessor.
     pub registers: u32,
     /// Registers of a thread at most.
     pub thread_registers: u32,
+    /// Registers are handed out in multiples of this many a thread.
+    pub register_step: u32,
+    /// Registers that `setmaxnreg` leaves a thread at least.
+    pub least_registers: u32,
+    /// Uniform 32-bit registers of a warp.
+    pub uniform_registers: u32,
+    /// Predicates of a thread.
+    pub predicates: u32,
     /// Blocks of a cluster at most, portably.
     pub cluster: u32,
-    /// Multiprocessors assumed where the device is unknown.
-    pub multiprocessors: u32,
+    /// Named barriers of a block.
+    pub named_barriers: u32,
     /// Extent of a tensor-copy box at most.
     pub box_extent: u32,
-    /// Bytes of the L2 (NVIDIA H100 Tensor Core GPU Architecture, "H100 GPU Architecture In-Depth").
-    pub l2_bytes: u32,
+    /// Least version of PTX that is written, major * 10 + minor.
+    pub least_ptx: u16,
+    /// What it makes of each instruction.
+    pub rows: &'static Rows,
+    /// Device and day of the measured cycles and rates.
+    pub measured_on: &'static str,
+    /// What its units do beyond single rows.
+    pub rates: Rates,
+    /// What no microbenchmark tells.
+    pub estimates: Estimates,
 }
 
-/// Bytes that every resident block takes beyond its own (CUDA C++ Programming Guide, "Compute Capability 9.0").
-const RESERVED_BYTES: u32 = 1024;
-
 impl Target {
+    /// What its table says of an instruction that was chosen, whether or not its architecture runs it.
+    ///
+    /// # Panics
+    /// The table has no row of it: who chose it did not ask [`Target::require`].
+    pub fn row(&self, op: Opcode) -> &'static Row {
+        self.rows[op as usize].as_ref().unwrap_or_else(|| panic!("{}", self.lacks(op)))
+    }
+
+    /// What it makes of an instruction.
+    ///
+    /// # Errors
+    /// It lacks the instruction.
+    pub fn require(&self, op: Opcode) -> Result<&'static Row, Lacks> {
+        match &self.rows[op as usize] {
+            Some(row) if self.arch.runs(op.least()) => Ok(row),
+            _ => Err(self.lacks(op)),
+        }
+    }
+
+    fn lacks(&self, opcode: Opcode) -> Lacks {
+        Lacks { opcode, target: self.arch }
+    }
+
+    /// Warps of a block at most.
+    pub fn block_warps(&self) -> u32 {
+        self.block_threads / 32
+    }
+
+    /// The rows that it has, in the order of [`Opcode`].
+    pub fn rows(&self) -> impl Iterator<Item = &'static Row> + Clone {
+        self.rows.iter().flatten()
+    }
+
     /// Shared memory of each of so many blocks on one multiprocessor, bytes.
     pub fn shared_of_resident(&self, blocks: u32) -> u32 {
-        ((self.shared_bytes + RESERVED_BYTES) / blocks.max(1)).saturating_sub(RESERVED_BYTES)
+        let all = self.shared_bytes + self.reserved_shared_bytes;
+        (all / blocks.max(1)).saturating_sub(self.reserved_shared_bytes)
     }
-}
 
-/// H100 and H200.
-pub const SM90A: Target = Target {
-    name: "sm_90a",
-    shared_bytes: 232_448,
-    registers: 65_536,
-    thread_registers: 255,
-    cluster: 8,
-    multiprocessors: 132,
-    box_extent: 256,
-    l2_bytes: 50 << 20,
-};
-
-impl Target {
-    /// Registers of each thread at a block's entry: an equal share of each scheduler's quarter,
-    /// rounded down to 8.
+    /// Registers of each thread at a block's entry: an equal share of each scheduler's part, in steps.
     pub fn entry_registers(&self, threads: u32) -> u32 {
-        let rows = threads.div_ceil(32).div_ceil(4).max(1);
-        (self.registers / 128 / rows / 8 * 8).min(self.thread_registers / 8 * 8)
+        let warps = threads.div_ceil(32).div_ceil(self.schedulers).max(1);
+        let share = self.registers / (32 * self.schedulers) / warps;
+        self.in_steps(share).min(self.most_registers())
+    }
+
+    /// Registers of a thread at most, in steps.
+    pub fn most_registers(&self) -> u32 {
+        self.in_steps(self.thread_registers)
+    }
+
+    /// So many registers, or the next count below that the chip hands out.
+    pub fn in_steps(&self, registers: u32) -> u32 {
+        registers / self.register_step * self.register_step
     }
 }
 
@@ -227,24 +333,38 @@ mod tests {
 
     #[test]
     fn rows_stand_at_their_opcode() {
-        for (i, row) in ROWS.iter().enumerate() {
-            assert_eq!(row.opcode as usize, i, "{}", row.name);
+        for &op in Opcode::ALL {
+            let row = SM90A.require(op).unwrap_or_else(|e| panic!("{e}"));
+            assert_eq!(row.opcode, op);
         }
     }
 
     #[test]
     fn syntax_names_operands_that_exist() {
-        for row in ROWS {
-            let highest = (0..9).rev().find(|i| row.syntax.contains(&format!("${i}")));
-            let named = highest.map_or(0, |i| i + 1);
-            assert!(named <= row.args.len(), "{}: {}", row.name, row.syntax);
-            assert_eq!(
-                row.syntax.contains("$d"),
-                !row.results.is_empty() && !row.syntax.is_empty(),
-                "{}",
-                row.name
-            );
+        for row in SM90A.rows() {
+            let (op, syntax) = (row.opcode, row.syntax);
+            let highest = (0..9).rev().find(|i| syntax.contains(&format!("${i}")));
+            assert!(highest.map_or(0, |i| i + 1) <= op.args().len(), "{}: {syntax}", op.name());
+            let gives = !op.results().is_empty() && !syntax.is_empty();
+            assert_eq!(syntax.contains("$d"), gives, "{}", op.name());
         }
+    }
+
+    #[test]
+    fn literals_stand_neither_in_addresses_nor_in_packed_halves() {
+        let of = |op| SM90A.row(op).literals;
+        assert_eq!([of(Opcode::MadS32), of(Opcode::StGlobal), of(Opcode::LdShared)], [0b111, 0b10, 0]);
+        assert_eq!([of(Opcode::FmaF16x2), of(Opcode::AddBf16x2), of(Opcode::LowE4m3)], [0, 0, 1]);
+        assert_eq!(of(Opcode::Wgmma), 0);
+    }
+
+    #[test]
+    fn what_a_target_lacks_is_refused_by_name() {
+        let older = Target { arch: Arch::new("sm_80"), ..SM90A };
+        let refused = |op| older.require(op).map(|r| r.opcode).map_err(|e| e.to_string());
+        assert_eq!(refused(Opcode::Wgmma), Err("`wgmma` needs sm_90a: the target is sm_80".to_owned()));
+        assert_eq!(refused(Opcode::TmaLoad), Err("`tma.load` needs sm_90: the target is sm_80".to_owned()));
+        assert_eq!(refused(Opcode::CpAsync), Ok(Opcode::CpAsync));
     }
 
     #[test]

@@ -6,11 +6,11 @@
 use super::{Measured, Opcode, Rates};
 
 /// Where the figures are from.
-pub const MEASURED_ON: &str = "NVIDIA H200, 2026-11-21";
+pub(super) const MEASURED_ON: &str = "NVIDIA H200, 2026-11-21";
 
 /// The figures: row, latency, interval.
 #[rustfmt::skip]
-pub const MEASURED: &[Measured] = &[
+pub(super) const MEASURED: &[Measured] = &[
     Measured { opcode: Opcode::Uniform, latency: Some(25), interval: Some(2) },
     Measured { opcode: Opcode::AddS32, latency: Some(5), interval: Some(1) },
     Measured { opcode: Opcode::SubS32, latency: Some(6), interval: Some(1) },
@@ -119,7 +119,7 @@ pub const MEASURED: &[Measured] = &[
 ];
 
 /// The rates of units.
-pub const RATES: Rates = Rates {
+pub(super) const RATES: Rates = Rates {
     product_shared_cycles: 16.0,
     product_register_cycles: 13.0,
     product_latency: 66.5,
@@ -129,5 +129,4 @@ pub const RATES: Rates = Rates {
     cache_bytes_per_cycle: 37.1,
     memory_bytes_per_cycle: 2324.3,
     memory_latency: 665.4,
-    start_cycles: 1000.0,
 };

@@ -55,7 +55,7 @@ impl Lower<'_, '_> {
         from: &Layout,
         to: &Layout,
     ) -> Result<machine::Value> {
-        match choose(self.k, self.inst, from, to, elem, self.plan.ways)? {
+        match choose(self.k, self.inst, from, to, elem, self.plan.ways, self.plan.meeting_cycles)? {
             Conversion::Registers { source } => {
                 let table: Vec<u16> = source.iter().map(|&r| r as u16).collect();
                 self.pick_elements(x, elem, &table)

@@ -57,12 +57,9 @@ use warplift_ir::machine::{
     self, Attr, BufferData, Cursor, Func, IndexMap, LaunchInfo, NewInst, Program, Ty,
 };
 use warplift_ir::manifest::{Expr, Fact, Packing, Param};
-use warplift_ir::target::Opcode;
+use warplift_ir::target::{Opcode, Target};
 use warplift_ir::tile::{Block, Epilogue, Inst, Kernel, LoopMapping, Mapping, Op, Type, Value};
 use warplift_ir::types::Elem;
-
-/// Limit on the registers of a tile in one thread: all that a thread has.
-const MAX_REGISTERS: u64 = 255;
 
 /// The machine form of a tile-IR value.
 #[derive(Clone, Debug)]
@@ -91,6 +88,7 @@ enum Low {
 struct Lower<'k, 'a> {
     k: &'k Kernel,
     plan: &'k Plan,
+    target: &'k Target,
     func: Func<'a>,
     block: machine::Block,
     inst: Inst,
@@ -139,7 +137,13 @@ struct Lower<'k, 'a> {
 ///
 /// # Errors
 /// An operation that no row of the opcode table implements; the message has its name and type.
-pub fn do_lower<'a>(k: &Kernel, plan: &Plan, mapping: &Mapping, bump: &'a Bump) -> Result<Program<'a>> {
+pub fn do_lower<'a>(
+    k: &Kernel,
+    plan: &Plan,
+    mapping: &Mapping,
+    target: &Target,
+    bump: &'a Bump,
+) -> Result<Program<'a>> {
     indices::check_indices(k)?;
     let versions;
     let (k, plan) = match plan.uses.is_empty() && plan.made.is_empty() {
@@ -156,6 +160,7 @@ pub fn do_lower<'a>(k: &Kernel, plan: &Plan, mapping: &Mapping, bump: &'a Bump) 
     let mut l = Lower {
         k,
         plan,
+        target,
         func,
         block,
         inst: first.ok_or_else(|| IselError::whole("the kernel's body is empty"))?,
@@ -189,10 +194,19 @@ pub fn do_lower<'a>(k: &Kernel, plan: &Plan, mapping: &Mapping, bump: &'a Bump) 
     l.check_order()?;
     l.lower_params()?;
     l.lower_block(k.entry)?;
+    l.check_rows()?;
     l.finish(mapping)
 }
 
 impl<'k, 'a> Lower<'k, 'a> {
+    /// Refuses the first instruction that the target lacks.
+    fn check_rows(&self) -> Result<()> {
+        self.func.insts.values().try_for_each(|d| match self.target.require(d.op) {
+            Ok(_) => Ok(()),
+            Err(lacks) => Err(IselError::lacks(d.loc, lacks)),
+        })
+    }
+
     /// A cursor at the end of the current block.
     fn at(&mut self) -> Cursor<'_, 'a> {
         let loc = self.k.insts[self.inst].loc;
@@ -333,9 +347,10 @@ impl<'k, 'a> Lower<'k, 'a> {
     fn registers(&self, elem: Elem, layout: &Layout) -> Result<u64> {
         let elements = layout.in_extent(Axis::Reg);
         let registers = elements * u64::from(elem.bits()) / 32;
-        if registers > MAX_REGISTERS {
+        let most = u64::from(self.target.thread_registers);
+        if registers > most {
             return self.error(format!(
-                "a tile of {elem} takes {registers} registers of each thread, at most {MAX_REGISTERS} are possible; \
+                "a tile of {elem} takes {registers} registers of each thread, at most {most} are possible; \
                  a smaller tile or more warps take fewer"
             ));
         }

@@ -14,6 +14,7 @@ use crate::feature::Ways;
 use crate::tiles::{extents, warps};
 use crate::{IselError, Result};
 use warplift_ir::layout::{Axis, Layout};
+use warplift_ir::target::Target;
 use warplift_ir::tile::{Inst, Kernel, Op, Team, Value};
 
 /// Builds plans of one kernel.
@@ -27,13 +28,15 @@ pub(super) struct PlanBuilder<'k> {
 
 impl<'k> PlanBuilder<'k> {
     /// A builder for the plans of a kernel; `order` lists its instructions in program order.
-    pub fn new(k: &'k Kernel, order: &'k [Inst], ways: Ways) -> Self {
-        Self { k, order, solver: Solver::new(k, order), model: Model::new(k, order, ways), ways }
+    pub fn new(k: &'k Kernel, order: &'k [Inst], ways: Ways, target: &'k Target) -> Self {
+        let model = Model::new(k, order, ways, target);
+        Self { k, order, solver: Solver::new(k, order), model, ways }
     }
 
     /// Builds the plan of some choices. Returns it with its cost, and all choice points that it met.
     pub fn build(&self, choices: Choices) -> (Choices, Result<(Plan, Cost)>) {
-        let mut plan = Plan { ways: self.ways, choices, ..Plan::default() };
+        let meeting = self.model.target.estimates.meeting_cycles;
+        let mut plan = Plan { ways: self.ways, meeting_cycles: meeting as u64, choices, ..Plan::default() };
         let cost = self.fill(&mut plan).and_then(|()| self.model.cost(&plan));
         (plan.choices.clone(), cost.map(|c| (plan, c)))
     }
@@ -65,7 +68,7 @@ impl<'k> PlanBuilder<'k> {
         }
         for &inst in order {
             if matches!(k.insts[inst].op, Op::Store) {
-                let store = tensor::plan_store(k, inst, plan)?;
+                let store = tensor::plan_store(k, inst, self.model.target, plan)?;
                 plan.stores.insert(inst, store);
             }
             coalesce::do_coalesce(k, inst, &self.model, plan)?;

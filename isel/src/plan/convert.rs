@@ -18,15 +18,13 @@ use warplift_ir::layout::{Axis, Layout};
 use warplift_ir::tile::{Inst, Kernel, Op, Value};
 use warplift_ir::types::Elem;
 
-/// The least cycles of a store, a block barrier and a load.
-const MEETING: u64 = 60;
-
 /// Bits of an element in a fragment. A bool is a mask of a whole register.
 pub fn cell_bits(elem: Elem) -> u64 {
     if elem == Elem::Bool { 32 } else { elem.bits().into() }
 }
 
-/// Chooses the cheapest conversion from one layout to another.
+/// Chooses the cheapest conversion from one layout to another. `meeting_cycles`: the least cycles of a pass through
+/// shared memory.
 ///
 /// # Errors
 /// No access to shared memory moves the elements, or the layouts are of different tiles.
@@ -37,12 +35,13 @@ pub fn choose(
     to: &Layout,
     elem: Elem,
     ways: Ways,
+    meeting_cycles: u64,
 ) -> Result<Conversion> {
     match cell_bits(elem) {
-        bits @ (8 | 16 | 32) => of_bits(k, inst, from, to, bits, ways),
+        bits @ (8 | 16 | 32) => of_bits(k, inst, from, to, bits, ways, meeting_cycles),
         bits @ (1 | 2 | 4) => {
             let cells = cells(from, to, bits).map_err(layout_error(k, inst))?;
-            let plan = of_bits(k, inst, &cells.from, &cells.to, cells.bits, ways)?;
+            let plan = of_bits(k, inst, &cells.from, &cells.to, cells.bits, ways, meeting_cycles)?;
             Ok(Conversion::Cells(Box::new(cells), Box::new(plan)))
         }
         _ => {
@@ -56,7 +55,15 @@ pub fn choose(
 }
 
 /// Chooses for elements that fill bytes.
-fn of_bits(k: &Kernel, inst: Inst, from: &Layout, to: &Layout, bits: u64, ways: Ways) -> Result<Conversion> {
+fn of_bits(
+    k: &Kernel,
+    inst: Inst,
+    from: &Layout,
+    to: &Layout,
+    bits: u64,
+    ways: Ways,
+    meeting_cycles: u64,
+) -> Result<Conversion> {
     let plan = convert(from, to, bits).map_err(layout_error(k, inst))?;
     let pass = || {
         let through = if ways.swizzles { through_shared } else { through_rows };
@@ -69,7 +76,9 @@ fn of_bits(k: &Kernel, inst: Inst, from: &Layout, to: &Layout, bits: u64, ways: 
         _ => return Ok(Conversion::Shared(Box::new(pass()?))),
     };
     match (shuffle_cost(&shuffle, from, to, bits), pass()) {
-        (Some(cost), Ok(pass)) if cost > shared_cost(&pass) => Ok(Conversion::Shared(Box::new(pass))),
+        (Some(cost), Ok(pass)) if cost > shared_cost(&pass, meeting_cycles) => {
+            Ok(Conversion::Shared(Box::new(pass)))
+        }
         (None, pass) => Ok(Conversion::Shared(Box::new(pass?))),
         (Some(_), _) => Ok(Conversion::Shuffle(shuffle)),
     }
@@ -96,9 +105,9 @@ fn shuffle_cost(s: &Shuffle, from: &Layout, to: &Layout, bits: u64) -> Option<u6
 }
 
 /// Cycles of a warp.
-fn shared_cost(pass: &SharedPass) -> u64 {
+fn shared_cost(pass: &SharedPass, meeting_cycles: u64) -> u64 {
     let (wavefronts, instructions) = pass.cost();
-    wavefronts + instructions + MEETING
+    wavefronts + instructions + meeting_cycles
 }
 
 /// A conversion, for `explain`.
@@ -140,7 +149,7 @@ impl Plan {
         let results = k.results(inst).iter();
         let results = results.filter_map(|&v| Some((v, self.made.get(&v)?, self.layouts[v].as_ref()?)));
         let lines = uses.chain(results).chain(self.rearranged(k, inst)).map(|(v, from, to)| {
-            let way = match choose(k, inst, from, to, k.ty(v).elem(), self.ways) {
+            let way = match choose(k, inst, from, to, k.ty(v).elem(), self.ways, self.meeting_cycles) {
                 Ok(way) => in_words(&way),
                 Err(e) => e.to_string(),
             };

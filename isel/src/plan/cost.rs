@@ -31,7 +31,7 @@ use std::cell::RefCell;
 use warplift_ir::entity::SecondaryMap;
 use warplift_ir::layout::convert::Conversion;
 use warplift_ir::layout::{Axis, Builder, Layout, access};
-use warplift_ir::target::{Opcode, RATES, SM90A};
+use warplift_ir::target::{Opcode, Target};
 use warplift_ir::tile::{Depth, Inst, Kernel, Op, Type, Value};
 use warplift_ir::types::Elem;
 
@@ -43,17 +43,15 @@ const OVERFULL: f64 = 1e12;
 const HIDDEN: f64 = 0.25;
 /// More stages of a ring than this hide no further latency.
 const STAGES: f64 = 4.0;
-/// The least cycles of a store, a block barrier and a load.
-const MEETING: f64 = 60.0;
 /// Registers of a thread for addresses and counters.
 const ADDRESSES: u32 = 16;
-/// Schedulers of a multiprocessor.
-const SCHEDULERS: f64 = 4.0;
 /// Lanes of a warp.
 const LANES: f64 = 32.0;
 
 /// The model of a kernel's plans.
 pub(super) struct Model<'k> {
+    /// The chip.
+    pub target: &'k Target,
     k: &'k Kernel,
     order: &'k [Inst],
     trips: SecondaryMap<Inst, f64>,
@@ -83,10 +81,11 @@ struct Conversions {
 
 impl<'k> Model<'k> {
     /// The cost model of a kernel; `ways` says what conversions may use.
-    pub fn new(k: &'k Kernel, order: &'k [Inst], ways: Ways) -> Self {
+    pub fn new(k: &'k Kernel, order: &'k [Inst], ways: Ways, target: &'k Target) -> Self {
         let mut trips = SecondaryMap::with_default(1.0);
         weigh(k, k.entry, 1.0, &mut trips);
         Self {
+            target,
             k,
             order,
             trips,
@@ -95,6 +94,20 @@ impl<'k> Model<'k> {
             ways,
             conversions: RefCell::default(),
         }
+    }
+
+    /// Cycles between two of an instruction on a scheduler; none of what the target lacks, which lowering refuses.
+    fn interval(&self, op: Opcode) -> f64 {
+        self.target.require(op).map_or(0.0, |row| row.interval.into())
+    }
+
+    fn schedulers(&self) -> f64 {
+        self.target.schedulers.into()
+    }
+
+    /// Bytes of device memory in a cycle for each multiprocessor.
+    fn memory_share(&self) -> f64 {
+        self.target.rates.memory_bytes_per_cycle / f64::from(self.target.multiprocessors)
     }
 
     /// Trip count of an instruction, over all loops around it. It is scaled down if the instruction overlaps with the
@@ -139,7 +152,7 @@ impl<'k> Model<'k> {
             _ => 1.0,
         };
         let own = stages * self.bytes(self.k.result(load));
-        self.taken(plan) + own + RESERVED <= f64::from(SM90A.shared_bytes)
+        self.taken(plan) + own + RESERVED <= f64::from(self.target.shared_bytes)
     }
 
     /// Stages of a load's ring: as the mapping says, else two.
@@ -166,7 +179,7 @@ impl<'k> Model<'k> {
     /// Cycles lost when conversions take stages away from rings: the latency of a copy in every trip. A plan that
     /// does not fit gets more cycles than any that fits.
     fn stages_lost(&self, plan: &Plan, scratch: f64) -> f64 {
-        let room = f64::from(SM90A.shared_bytes);
+        let room = f64::from(self.target.shared_bytes);
         if scratch > 0.0 && self.taken(plan) + scratch > room {
             return OVERFULL;
         }
@@ -181,7 +194,7 @@ impl<'k> Model<'k> {
             return 0.0;
         }
         let stages = |free: f64| (free / bytes).floor().clamp(0.0, STAGES);
-        (stages(room) - stages(room - scratch)) * trips * RATES.copy_latency
+        (stages(room) - stages(room - scratch)) * trips * self.target.rates.copy_latency
     }
 
     /// Adds the cycles of one instruction without its conversions.
@@ -246,7 +259,7 @@ impl<'k> Model<'k> {
             (Some(StorePlan::Bulk(s)), _) => {
                 let conflicts = if s.swizzle == 0 { 8.0 } else { 1.0 };
                 let bytes = self.bytes(args[n]);
-                let own = bytes / RATES.store_bytes_per_cycle + conflicts * bytes / LINE as f64;
+                let own = bytes / self.target.rates.store_bytes_per_cycle + conflicts * bytes / LINE as f64;
                 (own, own)
             }
             (_, Some(layout)) => (self.access(inst, args[n], layout), self.least_access(inst, args[n])),
@@ -263,11 +276,13 @@ impl<'k> Model<'k> {
         match self.k.insts[inst].op {
             // A repeated sector comes from the first-level cache.
             Op::Load => {
-                self.bytes(tile) / from_memory() + looked_up + all * sectors * SECTOR as f64 / LINE as f64
+                self.bytes(tile) / self.memory_share()
+                    + looked_up
+                    + all * sectors * SECTOR as f64 / LINE as f64
             }
             _ => {
                 let moved = (t.warps * t.instructions) as f64 * sectors * SECTOR as f64;
-                looked_up + moved / RATES.store_bytes_per_cycle
+                looked_up + moved / self.target.rates.store_bytes_per_cycle
             }
         }
     }
@@ -276,8 +291,8 @@ impl<'k> Model<'k> {
     pub fn least_access(&self, inst: Inst, tile: Value) -> f64 {
         let (bytes, line) = (self.bytes(tile), LINE as f64);
         match self.k.insts[inst].op {
-            Op::Load => bytes / from_memory() + 2.0 * bytes / line,
-            _ => bytes / RATES.store_bytes_per_cycle + bytes / line,
+            Op::Load => bytes / self.memory_share() + 2.0 * bytes / line,
+            _ => bytes / self.target.rates.store_bytes_per_cycle + bytes / line,
         }
     }
 
@@ -292,7 +307,7 @@ impl<'k> Model<'k> {
         let copies = f64::from(tile.extents[1] / tile.slab);
         match tile.fill {
             Fill::Tma => {
-                Ok(bytes / RATES.copy_bytes_per_cycle + copies * f64::from(Opcode::TmaLoad.row().interval))
+                Ok(bytes / self.target.rates.copy_bytes_per_cycle + copies * self.interval(Opcode::TmaLoad))
             }
             Fill::CpAsync(bytes) => self.fill_by_threads(inst, tile, bytes),
             Fill::Computed => Ok(bytes / LINE as f64),
@@ -321,7 +336,7 @@ impl<'k> Model<'k> {
     /// Cycles of a tile that comes through a ring: copies in, wide accesses out.
     fn staged(&self, staged: &Staged) -> f64 {
         let bytes = f64::from(staged.bytes);
-        bytes / RATES.copy_bytes_per_cycle + bytes / LINE as f64
+        bytes / self.target.rates.copy_bytes_per_cycle + bytes / LINE as f64
     }
 
     /// Cycles of an MMA on the tensor cores, for all warps.
@@ -330,17 +345,17 @@ impl<'k> Model<'k> {
         if let Some(p) = plan.warp_products.get(&inst) {
             let warps = f64::from(p.warp_grid.warps());
             let steps = f64::from(p.k_steps);
-            let rows = f64::from(p.m_atoms * p.n_atoms) * row_of_warps();
+            let rows = f64::from(p.m_atoms * p.n_atoms) * row_of_warps(self.target);
             let matrices = f64::from(p.m_atoms) * p.a.map_or(0.0, |a| conflicts(a.0))
                 + f64::from(p.n_atoms) / 2.0 * conflicts(p.b.0);
-            let loads = matrices * f64::from(Opcode::Ldmatrix.row().interval) / SCHEDULERS;
+            let loads = matrices * self.interval(Opcode::Ldmatrix) / self.schedulers();
             return warps * steps * rows.max(loads) + self.spilled(inst, p);
         }
         let Some(p) = plan.products.get(&inst) else { return 0.0 };
         let groups = f64::from(warps(self.k, inst)) / 4.0;
         let repeats = f64::from(p.n_atoms * p.m_atoms * p.k_steps);
         let meet = p.a.as_ref().map_or(1.0, |a| conflicts(a.0)).max(conflicts(p.b.0));
-        groups * repeats * meet * RATES.product(p.n, p.a.is_some())
+        groups * repeats * meet * self.target.rates.product(p.n, p.a.is_some())
     }
 
     /// More cycles than any valid plan if a thread cannot hold its accumulator and the operands of two steps.
@@ -348,13 +363,13 @@ impl<'k> Model<'k> {
         let sums = p.m_atoms * p.n_atoms * 4;
         let operands = p.m_atoms * 4 + p.n_atoms * 2;
         let threads = 32 * warps(self.k, inst);
-        let room = (SM90A.registers / threads).min(SM90A.thread_registers);
+        let room = (self.target.registers / threads).min(self.target.thread_registers);
         if sums + 2 * operands + ADDRESSES > room { OVERFULL } else { 0.0 }
     }
 
     /// Cycles of a row over some registers of a thread, for all warps.
     fn row(&self, inst: Inst, registers: f64, interval: f64) -> f64 {
-        registers * interval * f64::from(warps(self.k, inst)) / SCHEDULERS
+        registers * interval * f64::from(warps(self.k, inst)) / self.schedulers()
     }
 
     /// Registers of a thread for a tile, and the number without elements that several threads hold.
@@ -370,7 +385,7 @@ impl<'k> Model<'k> {
     fn work(&self, plan: &Plan, inst: Inst) -> (f64, f64) {
         let Some(&v) = self.k.results(inst).first() else { return (0.0, 0.0) };
         let interval = match (row_of(self.k, inst), self.k.ty(v)) {
-            (Some(row), Type::Tile(..)) => f64::from(row.row().interval),
+            (Some(row), Type::Tile(..)) => self.interval(row),
             _ => return (0.0, 0.0),
         };
         let (own, least) = self.registers(plan, inst, v);
@@ -389,16 +404,16 @@ impl<'k> Model<'k> {
         let along = |a: Axis| layout.basis(a).iter().filter(|b| b.out[axis] != 0).map(|b| b.extent).product();
         let [kept, lanes, across, groups]: [u64; 4] =
             [Axis::Reg, Axis::Lane, Axis::Warp, Axis::Warpgroup].map(along);
-        let interval = row_of(self.k, inst).map_or(2.0, |r| f64::from(r.row().interval));
+        let interval = row_of(self.k, inst).map_or(2.0, |r| self.interval(r));
         let elements: f64 = extents(self.k, v).iter().map(|&e| f64::from(e)).product();
         let least = elements / LANES / f64::from(warps(self.k, inst));
         let registers = layout.in_extent(Axis::Reg) as f64;
         let results = registers / kept as f64;
-        let shuffle = f64::from(Opcode::ShflBfly.row().interval) + interval;
+        let shuffle = self.interval(Opcode::ShflBfly) + interval;
         let mut own =
             self.row(inst, registers, interval) + self.row(inst, results * (lanes as f64).log2(), shuffle);
         if across * groups > 1 {
-            own += MEETING + results * f64::from(warps(self.k, inst));
+            own += self.target.estimates.meeting_cycles + results * f64::from(warps(self.k, inst));
         }
         (own, self.row(inst, least.min(registers), interval))
     }
@@ -451,7 +466,7 @@ impl<'k> Model<'k> {
                 Op::Iota(_) => Some(Opcode::AddS32),
                 _ => row_of(self.k, def),
             };
-            row.map_or(0.0, |r| self.row(def, registers, f64::from(r.row().interval)))
+            row.map_or(0.0, |r| self.row(def, registers, self.interval(r)))
         };
         chain.iter().map(one).sum()
     }
@@ -461,7 +476,7 @@ impl<'k> Model<'k> {
         let elem = self.k.ty(v).elem();
         let registers = (to.in_extent(Axis::Reg) * cell_bits(elem)) as f64 / 32.0;
         if adapts(self.k, v) {
-            let cycles = self.row(inst, registers, f64::from(Opcode::AddS32.row().interval));
+            let cycles = self.row(inst, registers, self.interval(Opcode::AddS32));
             return Ok(Passed { cycles, scratch: 0.0 });
         }
         let key = (from.clone(), to.clone(), cell_bits(elem));
@@ -481,14 +496,16 @@ impl<'k> Model<'k> {
 
     /// The cheapest conversion between two layouts, for one warp.
     fn way(&self, inst: Inst, from: &Layout, to: &Layout, elem: Elem) -> Result<Passed> {
-        let way = choose(self.k, inst, from, to, elem, self.ways)?;
+        let meeting = self.target.estimates.meeting_cycles as u64;
+        let way = choose(self.k, inst, from, to, elem, self.ways, meeting)?;
         Ok(self.passed(inst, &way, [from, to], cell_bits(elem)))
     }
 
     /// What a conversion of elements of so many bits takes a warp.
     fn passed(&self, inst: Inst, way: &Conversion, [from, to]: [&Layout; 2], bits: u64) -> Passed {
+        let meeting = self.target.estimates.meeting_cycles;
         let registers = |l: &Layout| (l.in_extent(Axis::Reg) * bits) as f64 / 32.0;
-        let interval = |op: Opcode| f64::from(op.row().interval) / SCHEDULERS;
+        let interval = |op: Opcode| self.interval(op) / self.schedulers();
         let mut scratch = 0.0;
         let cycles = match way {
             Conversion::Registers { .. } => registers(to) * interval(Opcode::Prmt),
@@ -499,7 +516,7 @@ impl<'k> Model<'k> {
             Conversion::Shared(pass) => {
                 scratch = (pass.memory.out_extent(Axis::Mem) * bits / 8) as f64;
                 let (wavefronts, instructions) = pass.cost();
-                (wavefronts + instructions) as f64 + MEETING / f64::from(warps(self.k, inst))
+                (wavefronts + instructions) as f64 + meeting / f64::from(warps(self.k, inst))
             }
             Conversion::Cells(cells, plan) => {
                 let moved = self.passed(inst, plan, [&cells.from, &cells.to], cells.bits);
@@ -513,15 +530,15 @@ impl<'k> Model<'k> {
 }
 
 /// Cycles of one `mma.sync` if every scheduler issues one.
-fn row_of_warps() -> f64 {
-    f64::from(Opcode::MmaSync.row().interval) / SCHEDULERS
+fn row_of_warps(target: &Target) -> f64 {
+    f64::from(target.row(Opcode::MmaSync).interval) / f64::from(target.schedulers)
 }
 
 /// Instructions that widen four elements below a byte to a register of bytes, or narrow them.
 const WIDENING: f64 = 7.0;
 
 /// Lower bound on the cycles of `mma.sync` MMAs; 0 for those of warpgroups.
-pub(crate) fn least_products(k: &Kernel) -> f64 {
+pub(crate) fn least_products(k: &Kernel, target: &Target) -> f64 {
     let mut trips = SecondaryMap::with_default(1.0);
     weigh(k, k.entry, 1.0, &mut trips);
     let shared = k.insts.iter().filter(|(i, d)| matches!(d.op, Op::Mma) && k.attrs[*i].warp_grid.is_some());
@@ -531,12 +548,7 @@ pub(crate) fn least_products(k: &Kernel) -> f64 {
         let parts = sum.into_iter().chain(depth).zip(WARP_ATOM);
         parts.map(|(extent, atom)| f64::from(extent) / f64::from(atom)).product()
     };
-    shared.map(|(i, _)| trips[i] * rows(i) * row_of_warps()).sum()
-}
-
-/// Bytes of device memory per cycle and multiprocessor.
-fn from_memory() -> f64 {
-    RATES.memory_bytes_per_cycle / f64::from(SM90A.multiprocessors)
+    shared.map(|(i, _)| trips[i] * rows(i) * row_of_warps(target)).sum()
 }
 
 /// Bank conflicts of eight rows of 16 bytes, as an MMA reads them.

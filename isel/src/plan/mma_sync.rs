@@ -21,6 +21,7 @@ use crate::operand::{WARP_ATOM, loaded_whole};
 use crate::tiles::{extents, layout_error};
 use crate::{IselError, Result};
 use warplift_ir::layout::fragment;
+use warplift_ir::target::Opcode;
 use warplift_ir::tile::{Inst, Kernel, Team};
 use warplift_ir::types::Elem;
 
@@ -41,6 +42,9 @@ fn shape(k: &Kernel, mma: Inst) -> [u32; 3] {
 pub(super) fn plan_product(k: &Kernel, inst: Inst, model: &Model<'_>, plan: &mut Plan) -> Result<()> {
     let [acc, a, b] = k.args(inst) else { return Err(IselError::at(k, inst, "mma takes three operands")) };
     let (acc, a, b) = (*acc, *a, *b);
+    for op in [Opcode::MmaSync, Opcode::Ldmatrix] {
+        model.target.require(op).map_err(|lacks| IselError::lacks(k.insts[inst].loc, lacks))?;
+    }
     let [m, n, depth] = shape(k, inst);
     check(k, inst, [m, n, depth])?;
     let what = "how warps share this product is not said";

@@ -44,6 +44,7 @@ use crate::Result;
 use crate::feature::{Feature, Ways};
 use crate::tiles::program_order;
 use build::PlanBuilder;
+use warplift_ir::target::Target;
 use warplift_ir::tile::Kernel;
 
 pub use blocked::blocked;
@@ -62,17 +63,17 @@ pub use types::{
 ///
 /// # Errors
 /// An operation that no instruction implements; the message names it.
-pub fn do_plan(k: &Kernel) -> Result<Plan> {
-    do_plan_without(k, &[])
+pub fn do_plan(k: &Kernel, target: &Target) -> Result<Plan> {
+    do_plan_without(k, target, &[])
 }
 
 /// The same with some features disabled.
 ///
 /// # Errors
 /// Those of [`do_plan`].
-pub fn do_plan_without(k: &Kernel, disabled: &[Feature]) -> Result<Plan> {
+pub fn do_plan_without(k: &Kernel, target: &Target, disabled: &[Feature]) -> Result<Plan> {
     let order = program_order(k);
-    let builder = PlanBuilder::new(k, &order, Ways::without(disabled));
+    let builder = PlanBuilder::new(k, &order, Ways::without(disabled), target);
     match disabled.contains(&Feature::Synthesis) {
         true => builder.build(Choices::default()).1.map(|p| p.0),
         false => search::do_search(&builder),

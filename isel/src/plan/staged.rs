@@ -23,7 +23,7 @@ use crate::window::Window;
 use crate::{IselError, Result};
 use warplift_ir::layout::{Axis, Builder, Layout, access, shared};
 use warplift_ir::manifest::PackingDigit;
-use warplift_ir::target::SM90A;
+use warplift_ir::target::{Opcode, Target};
 use warplift_ir::tile::{ArrayMapping, BlockData, Inst, Kernel, LoopMapping, Op, Value, Way};
 
 /// Bits of a register.
@@ -84,12 +84,12 @@ pub(super) fn plan_load(k: &Kernel, load: Inst, model: &Model<'_>, plan: &Plan) 
     let ArrayMapping { way, stream, .. } = array(k, load);
     let staged = match way {
         Way::Plain => return Ok(None),
-        Way::Fit => match from_rows(k, load, layout, plan.ways) {
+        Way::Fit => match from_rows(k, load, layout, model.target, plan.ways) {
             Ok(staged) if staged.is_read_wide() && is_worth(k, load, model, plan) => staged,
             _ => return Ok(None),
         },
-        Way::Staged => from_rows(k, load, layout, plan.ways)?,
-        Way::Packed => from_units(k, load, layout)?,
+        Way::Staged => from_rows(k, load, layout, model.target, plan.ways)?,
+        Way::Packed => from_units(k, load, layout, model.target)?,
     };
     Ok(Some(Staged { stream, ..staged }))
 }
@@ -120,8 +120,8 @@ fn rank_two(k: &Kernel, load: Inst) -> Result<[u32; 2]> {
 }
 
 /// A tile filled by tensor copies, with the swizzle whose reads take the fewest wavefronts.
-fn from_rows(k: &Kernel, load: Inst, layout: &Layout, ways: Ways) -> Result<Staged> {
-    let mut best = as_it_lies(k, load, layout)?;
+fn from_rows(k: &Kernel, load: Inst, layout: &Layout, target: &Target, ways: Ways) -> Result<Staged> {
+    let mut best = as_it_lies(k, load, layout, target)?;
     // A span that does not fit this layout is skipped; the tile is not refused.
     let waves = |s: &Staged| wavefronts(k, load, s).ok();
     for span in spans(k, load, &best, ways) {
@@ -171,7 +171,8 @@ fn wavefronts(k: &Kernel, load: Inst, staged: &Staged) -> Result<u64> {
 }
 
 /// A tile without swizzle: slabs along the contiguous dimension, each the box of one tensor copy.
-fn as_it_lies(k: &Kernel, load: Inst, layout: &Layout) -> Result<Staged> {
+fn as_it_lies(k: &Kernel, load: Inst, layout: &Layout, target: &Target) -> Result<Staged> {
+    target.require(Opcode::TmaLoad).map_err(|lacks| IselError::lacks(k.insts[load].loc, lacks))?;
     let view = k.args(load)[0];
     let refused = match Window::of(k, view) {
         Some(window) => window.rows_refused(k),
@@ -184,10 +185,10 @@ fn as_it_lies(k: &Kernel, load: Inst, layout: &Layout) -> Result<Staged> {
     let inner_dim = unit_dim(k, view).unwrap_or(shape.len() - 1);
     let (inner, outer) = (shape[inner_dim], shape.iter().product::<u32>() / shape[inner_dim]);
     let bits = k.ty(view).elem().bits();
-    let Some((slab, unit)) = copies(k, load, inner_dim, [inner, outer], bits) else {
+    let Some((slab, unit)) = copies(k, load, inner_dim, [inner, outer], bits, target.box_extent) else {
         let what = format!(
             "a staged tile of {outer} x {inner} elements of {bits} bits: at most {} rows, of parts of whole {COPY_ALIGN} bytes (or one of whole {COPY_BYTES}) of elements of 8 bits or more, are possible",
-            SM90A.box_extent
+            target.box_extent
         );
         return Err(IselError::at(k, load, what));
     };
@@ -217,6 +218,7 @@ fn copies(
     inner_dim: usize,
     [inner, outer]: [u32; 2],
     bits: u32,
+    box_extent: u32,
 ) -> Option<(u32, u32)> {
     let view = k.args(load)[0];
     let window = Window::of(k, view)?;
@@ -230,9 +232,9 @@ fn copies(
         let bytes = slab * outer * bits / 8;
         let aligned = bytes.is_multiple_of(if slab == inner { COPY_BYTES } else { COPY_ALIGN });
         let rows = (slab * bits / 8).is_multiple_of(COPY_BYTES);
-        aligned && rows && slab.is_multiple_of(unit) && slab / unit <= SM90A.box_extent
+        aligned && rows && slab.is_multiple_of(unit) && slab / unit <= box_extent
     };
-    if bits < 8 || outer > SM90A.box_extent {
+    if bits < 8 || outer > box_extent {
         return None;
     }
     let units: Vec<u32> = [1, 2, 4, 8].into_iter().filter(counts).collect();
@@ -241,7 +243,8 @@ fn copies(
 }
 
 /// A tile of a packed array.
-fn from_units(k: &Kernel, load: Inst, layout: &Layout) -> Result<Staged> {
+fn from_units(k: &Kernel, load: Inst, layout: &Layout, target: &Target) -> Result<Staged> {
+    target.require(Opcode::BulkLoad).map_err(|lacks| IselError::lacks(k.insts[load].loc, lacks))?;
     let tile = rank_two(k, load)?;
     let bits = k.ty(k.result(load)).elem().bits();
     check_units(k, load, tile)?;

@@ -22,7 +22,7 @@ use crate::{IselError, Result};
 use smallvec::SmallVec;
 use warplift_ir::layout::{Axis, Layout, fragment, shared};
 use warplift_ir::machine::{Buffer, Place, SharedOperand};
-use warplift_ir::target::{RATES, SM90A};
+use warplift_ir::target::{Opcode, Target};
 use warplift_ir::tile::{Inst, Kernel, Op, Team, Value, WarpGrid};
 use warplift_ir::types::Elem;
 
@@ -58,6 +58,7 @@ pub(super) fn plan_product(k: &Kernel, inst: Inst, model: &Model<'_>, plan: &mut
     let Team::Warpgroups(groups) = k.attrs[inst].team else {
         return Err(IselError::at(k, inst, "mma needs a team of warpgroups"));
     };
+    model.target.require(Opcode::Wgmma).map_err(|lacks| IselError::lacks(k.insts[inst].loc, lacks))?;
     let (m, n) = (extents(k, acc)[0], extents(k, acc)[1]);
     let depth = extents(k, a)[1];
     check_types(k, inst, acc, [a, b])?;
@@ -117,7 +118,7 @@ fn pick_columns(
     let shared = loaded(k, k.args(inst)[1]).is_some();
     let steps = depth / atom_k(elem);
     let repeats = |c: u32| model.trips(inst) * f64::from(c * (m / ATOM_M) * steps);
-    let cycles = |c: u32| repeats(c) * RATES.product(n / c, shared);
+    let cycles = |c: u32| repeats(c) * model.target.rates.product(n / c, shared);
     let mut options: Options = fits.take(CUTS).map(|c| (Way::Columns(c), cycles(c))).collect();
     if options.is_empty() {
         options.push((Way::Columns(1), cycles(1)));
@@ -157,7 +158,7 @@ fn place_of_a(
     let mut options: Options = SmallVec::new();
     let steps = fragment.in_extent(Axis::Reg) as f64 * 128.0 / f64::from(ATOM_M * atom_k(elem));
     let groups = f64::from(warps(k, inst)) / 4.0;
-    let product = |shared: bool| model.trips(inst) * groups * steps * RATES.product(n, shared);
+    let product = |shared: bool| model.trips(inst) * groups * steps * model.target.rates.product(n, shared);
     let tile = shared_tile(k, load, model, plan);
     let shared = tile.as_ref().map_or(0.0, |t| model.fill(load, t).unwrap_or(0.0));
     options.push((Way::InShared, product(true) + model.trips(load) * shared));
@@ -320,7 +321,7 @@ fn shared_tile(k: &Kernel, load: Inst, model: &Model<'_>, plan: &mut Plan) -> Re
     let bytes = inner * k.ty(tile).elem().bits() / 8;
     let mut tiles: Vec<SharedTile> = Vec::new();
     for span in spans(bytes, plan.ways) {
-        tiles.push(tile_of(k, load, span)?);
+        tiles.push(tile_of(k, load, span, model.target)?);
     }
     if tiles.is_empty() {
         let what = format!(
@@ -336,7 +337,7 @@ fn shared_tile(k: &Kernel, load: Inst, model: &Model<'_>, plan: &mut Plan) -> Re
 }
 
 /// A loaded tile in shared memory under one swizzle span.
-fn tile_of(k: &Kernel, load: Inst, swizzle: u32) -> Result<SharedTile> {
+fn tile_of(k: &Kernel, load: Inst, swizzle: u32, target: &Target) -> Result<SharedTile> {
     let tile = k.result(load);
     let shape = extents(k, tile);
     let [rows, cols] = shape[..] else { return Err(IselError::at(k, load, "an operand of mma has rank 2")) };
@@ -353,7 +354,7 @@ fn tile_of(k: &Kernel, load: Inst, swizzle: u32) -> Result<SharedTile> {
     let layout = layout.map_err(layout_error(k, load))?;
     let row_bytes = if swizzle == 0 { CORE_BYTES } else { swizzle };
     let (fill, declined) = match k.insts[load].op {
-        Op::Load => fill_of(k, load, outer)?,
+        Op::Load => fill_of(k, load, outer, target)?,
         _ => (Fill::Computed, None),
     };
     Ok(SharedTile {
@@ -369,14 +370,17 @@ fn tile_of(k: &Kernel, load: Inst, swizzle: u32) -> Result<SharedTile> {
 }
 
 /// How a loaded tile is filled, and why tensor copies were declined.
-fn fill_of(k: &Kernel, load: Inst, outer: u32) -> Result<(Fill, Option<String>)> {
+fn fill_of(k: &Kernel, load: Inst, outer: u32, target: &Target) -> Result<(Fill, Option<String>)> {
     let view = k.args(load)[0];
-    let declined = own_copies(k, load).or_else(|| tma_refused(k, view)).or_else(|| start_refused(k, load));
-    if declined.is_none() && outer > SM90A.box_extent {
+    let declined = own_copies(k, load)
+        .or_else(|| lacks(target, Opcode::TmaLoad))
+        .or_else(|| tma_refused(k, view))
+        .or_else(|| start_refused(k, load));
+    if declined.is_none() && outer > target.box_extent {
         return Err(IselError::at(
             k,
             load,
-            format!("a tensor copy's box of {outer} rows: at most {} are possible", SM90A.box_extent),
+            format!("a tensor copy's box of {outer} rows: at most {} are possible", target.box_extent),
         ));
     }
     let fill = match (&declined, cp_async_bytes(k, load, view)) {
@@ -385,6 +389,11 @@ fn fill_of(k: &Kernel, load: Inst, outer: u32) -> Result<(Fill, Option<String>)>
         (Some(_), None) => Fill::Threads,
     };
     Ok((fill, declined))
+}
+
+/// Why a target does not have an instruction, if it does not.
+fn lacks(target: &Target, op: Opcode) -> Option<String> {
+    target.require(op).err().map(|e| e.to_string())
 }
 
 /// Why the computing threads make the copies: the loop around the load has no producer.
@@ -434,7 +443,7 @@ fn below_refused(k: &Kernel, store: Inst) -> Option<String> {
 }
 
 /// Plans a store: tensor copies or plain stores.
-pub fn plan_store(k: &Kernel, inst: Inst, plan: &Plan) -> Result<StorePlan> {
+pub fn plan_store(k: &Kernel, inst: Inst, target: &Target, plan: &Plan) -> Result<StorePlan> {
     let args = k.args(inst);
     let (view, Some(&value)) = (args[0], args.last()) else {
         return Err(IselError::at(k, inst, "store without a value"));
@@ -457,7 +466,10 @@ pub fn plan_store(k: &Kernel, inst: Inst, plan: &Plan) -> Result<StorePlan> {
     let Some(held) = held else {
         return Ok(plain(Some("not an accumulator's layout".to_owned())));
     };
-    let refused = tma_refused(k, view).or_else(|| start_refused(k, inst)).or_else(|| below_refused(k, inst));
+    let refused = lacks(target, Opcode::TmaStore)
+        .or_else(|| tma_refused(k, view))
+        .or_else(|| start_refused(k, inst))
+        .or_else(|| below_refused(k, inst));
     if let Some(reason) = refused.or_else(|| super::order::ordered(k, inst)) {
         return Ok(plain(Some(reason)));
     }

@@ -18,22 +18,22 @@ fn mapped(text: &str) -> Kernel {
 
 /// What the search found, checked against the default plan and against a second search.
 fn check(k: &Kernel) -> Result<Plan> {
-    let plan = do_plan(k)?;
+    let plan = do_plan(k, &SM90A)?;
     let order = program_order(k);
     let broken = Solver::new(k, &order);
     let broken = broken.broken(&plan);
     assert!(broken.is_empty(), "{broken:?}\n{k}");
     let found = plan.search.as_ref().expect("the search was on");
-    let model = Model::new(k, &order, Ways::default());
+    let model = Model::new(k, &order, Ways::default(), &SM90A);
     assert_eq!(model.cost(&plan)?, found.best, "what is said of the plan is what it costs");
     assert!(found.plans <= search::PLANS);
-    if let Ok(rule) = do_plan_without(k, &[Feature::Synthesis]) {
+    if let Ok(rule) = do_plan_without(k, &SM90A, &[Feature::Synthesis]) {
         let rule = model.cost(&rule)?;
         assert_eq!(found.rule, Some(rule));
         assert!(found.best.total() <= rule.total());
         assert!(rule.least <= found.best.total() + 1e-6, "the bound is one: {rule:?} {:?}", found.best);
     }
-    assert_eq!(do_plan(k)?.describe(k), plan.describe(k), "the same each time");
+    assert_eq!(do_plan(k, &SM90A)?.describe(k), plan.describe(k), "the same each time");
     Ok(plan)
 }
 
@@ -55,7 +55,8 @@ fn what_the_bounds_decide_takes_one_plan() {
     for name in ["gemm", "gemm_nn", "attention", "attention_causal", "a16w4"] {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../driver/kernels/{name}.tile"));
         let k = mapped(&std::fs::read_to_string(path).expect("a kernel"));
-        let found = do_plan(&k).unwrap_or_else(|e| panic!("{name}: {e}")).search.expect("the search was on");
+        let found =
+            do_plan(&k, &SM90A).unwrap_or_else(|e| panic!("{name}: {e}")).search.expect("the search was on");
         assert_eq!(found.plans, 1, "{name}: {found:?}");
         assert!(found.tried.len() > 3 && Some(found.best) == found.rule, "{name}: {found:?}");
     }
@@ -103,7 +104,7 @@ proptest! {
         let k = mapped(&text(BODIES[body], 8 * eighths, warps));
         // What cannot be planned is refused by the rule too, by a message.
         if let Err(e) = check(&k) {
-            prop_assert!(do_plan_without(&k, &[Feature::Synthesis]).is_err(), "{e}");
+            prop_assert!(do_plan_without(&k, &SM90A, &[Feature::Synthesis]).is_err(), "{e}");
         }
     }
 }
@@ -111,7 +112,7 @@ proptest! {
 #[test]
 fn a_constraint_that_does_not_hold_is_noticed() {
     let k = mapped(&text(BODIES[0], 64, 4));
-    let mut plan = do_plan(&k).unwrap_or_else(|e| panic!("{e}"));
+    let mut plan = do_plan(&k, &SM90A).unwrap_or_else(|e| panic!("{e}"));
     let sum = k.insts.iter().find(|(_, d)| matches!(d.op, Op::Binary(_))).expect("a sum").0;
     let turned = blocked(&[64, 64], 0, 4, 4).expect("a layout");
     plan.layouts[k.result(sum)] = Some(turned);

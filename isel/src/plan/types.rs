@@ -198,6 +198,8 @@ pub struct Plan {
     pub warp_products: FxHashMap<Inst, WarpProduct>,
     /// What conversions and shared memory may use.
     pub ways: Ways,
+    /// Cycles that a pass through shared memory takes at least.
+    pub meeting_cycles: u64,
     /// The choice points of the plan.
     pub choices: Choices,
     /// What the search found.

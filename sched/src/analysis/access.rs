@@ -37,7 +37,7 @@ pub fn touched_inside(func: &Func<'_>, inst: Inst) -> Vec<(Inst, Buffer, bool)> 
 /// A plain access to global memory, if an instruction is one; `true`: it writes.
 pub(crate) fn global_access(data: &InstData<'_>) -> Option<(GlobalAccess, bool)> {
     match data.attr {
-        Attr::GlobalMem { access, .. } => Some((access, data.op.row().effect != Effect::Read)),
+        Attr::GlobalMem { access, .. } => Some((access, data.op.effect() != Effect::Read)),
         _ => None,
     }
 }

@@ -72,7 +72,7 @@ impl Invariance {
 
     /// Whether an instruction gives the same for the same operands, whenever it runs.
     fn is_fixed(&self, d: &InstData<'_>) -> bool {
-        let reads_fixed = d.op.row().effect == Effect::Read
+        let reads_fixed = d.op.effect() == Effect::Read
             && global_access(d).is_some_and(|(access, _)| !self.written.contains(&access.pointer));
         d.blocks.is_empty() && (d.op.is_pure() || reads_fixed)
     }

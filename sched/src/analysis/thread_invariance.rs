@@ -110,7 +110,7 @@ impl<'f, 'a> ThreadInvariance<'f, 'a> {
             let mut writers = self.graph.accesses(self.func, b).iter().filter(|a| a.writes);
             writers.all(|a| self.func.insts[a.inst].op.is_async_load())
         };
-        let reads = d.op.row().effect == Effect::Read && !from.is_empty();
+        let reads = d.op.effect() == Effect::Read && !from.is_empty();
         reads && from.iter().all(|&(b, writes)| !writes && copied(b))
     }
 }

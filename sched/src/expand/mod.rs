@@ -43,8 +43,6 @@ use state::{Given, Who};
 use warplift_ir::machine::{Inst, Program, Role, RoleKind, Schedule, Scheduled, SharedMap};
 use warplift_ir::target::{Effect, Opcode, Target};
 
-/// Threads of a block at most.
-const MAX_THREADS: u32 = 1024;
 /// Warps of the producer's warpgroup. Few of them work (one for each team, and what helps beside), but `setmaxnreg` counts by
 /// warpgroup.
 pub(crate) const PRODUCER_WARPS: u32 = 4;
@@ -61,8 +59,8 @@ pub fn do_expand_roles<'a>(
 ) -> Result<Scheduled<'a>> {
     let warps = program.computing_warps();
     let threads = 32 * (warps + if schedule.producer { PRODUCER_WARPS } else { 0 });
-    if threads > MAX_THREADS {
-        return Err(SchedError::Threads { threads });
+    if threads > target.block_threads {
+        return Err(SchedError::Threads { threads, most: target.block_threads });
     }
     let (high, low, split) = budgets(warps, schedule.producer, target);
     let graph = Graph::of(&program.func);
@@ -84,7 +82,7 @@ pub fn do_expand_roles<'a>(
     let mut roles = Vec::new();
     let computing = [RoleKind::Consumer, RoleKind::Epilogue];
     for (role, first_warp) in computing.into_iter().zip((0..warps).step_by(each as usize)) {
-        let registers = most(program, role, high);
+        let registers = most(program, role, high, target);
         let func = expand(role).consumer(split.then_some(registers))?;
         let name = if schedule.producer { role.name() } else { "all" };
         roles.push(Role { name, first_warp, warps: each, copiers: 0, registers, func });
@@ -117,7 +115,7 @@ fn kept(program: &Program<'_>, s: &Schedule, graph: &Graph, role: RoleKind) -> F
     let is_root = |inst: &Inst| {
         let op = func.insts[*inst].op;
         let structure = matches!(op, Opcode::For | Opcode::If | Opcode::Yield | Opcode::Await);
-        let effect = op.row().effect != Effect::Pure;
+        let effect = op.effect() != Effect::Pure;
         effect && !structure && s.roles[*inst] == role
     };
     graph.slice(func.insts.keys().filter(is_root))

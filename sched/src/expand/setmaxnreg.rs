@@ -9,7 +9,7 @@
 //!
 //! Expansion allows each role the most that the other can spare. Kernels without hoisted loads give both the same number.
 
-use crate::analysis::{SETMAXNREG_LEAST, SETMAXNREG_MOST, SETMAXNREG_STEP, budgets};
+use crate::analysis::budgets;
 use warplift_ir::machine::{Attr, Func, Role, RoleKind, Scheduled};
 use warplift_ir::target::{Opcode, Target};
 
@@ -22,7 +22,7 @@ pub fn do_setmaxnreg(s: &mut Scheduled<'_>, needed: &[u32], target: &Target) -> 
     if s.roles[epilogue].registers == high {
         return true;
     }
-    let Some(given) = shares(2 * high, [needed[consumer], needed[epilogue]]) else { return false };
+    let Some(given) = shares(2 * high, [needed[consumer], needed[epilogue]], target) else { return false };
     let entry = target.entry_registers(s.threads);
     for (role, registers) in [consumer, epilogue].into_iter().zip(given) {
         s.roles[role].registers = registers;
@@ -38,9 +38,10 @@ fn halves(roles: &[Role<'_>]) -> Option<[usize; 2]> {
 }
 
 /// What each gets of so many in all: in steps, not less than it needs, and as equally above as that goes.
-fn shares(all: u32, [a, b]: [u32; 2]) -> Option<[u32; 2]> {
-    let fits = |&first: &u32| first >= a && all - first >= b && all - first <= SETMAXNREG_MOST;
-    let steps = (SETMAXNREG_LEAST..=SETMAXNREG_MOST.min(all)).step_by(SETMAXNREG_STEP as usize).filter(fits);
+fn shares(all: u32, [a, b]: [u32; 2], target: &Target) -> Option<[u32; 2]> {
+    let (least, most) = (target.least_registers, target.most_registers());
+    let fits = |&first: &u32| first >= a && all - first >= b && all - first <= most;
+    let steps = (least..=most.min(all)).step_by(target.register_step as usize).filter(fits);
     steps.min_by_key(|&first| (first - a).abs_diff(all - first - b)).map(|first| [first, all - first])
 }
 
@@ -55,10 +56,11 @@ fn set(func: &mut Func<'_>, registers: u32, entry: u32) {
 
 #[cfg(test)]
 mod tests {
-    use super::shares;
+    use warplift_ir::target::SM90A;
 
     #[test]
     fn both_have_what_they_need() {
+        let shares = |all, needed| super::shares(all, needed, &SM90A);
         assert_eq!(shares(224, [35, 180]), Some([40, 184]));
         assert_eq!(shares(224, [39, 180]), Some([40, 184]));
         assert_eq!(shares(224, [41, 180]), None);

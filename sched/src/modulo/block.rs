@@ -15,18 +15,14 @@
 //! slower while they run. Warpgroups share issue slots and units: each takes of a unit what its work needs of it, and
 //! all are slowed alike when one is wanted more than it can give. What copies and loads bring is taken to be there.
 
-use super::body::{BESIDE_PRODUCTS, Body};
+use super::body::Body;
 use super::steps::Step;
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
-use warplift_ir::target::{Opcode, RATES, Unit};
+use warplift_ir::target::Unit;
 
 /// Iterations simulated: after half of them warpgroups have settled to a steady distance, the other half is measured.
 const ITERATIONS: usize = 16;
-/// Cycles of a warp to issue an instruction of a product (measured: 8 in about 100).
-const ISSUE: f64 = 13.0;
-/// Instructions with a fragment that wait at the tensor cores: its warps issue the next one when there is room again.
-const AHEAD: usize = 2;
 /// More than there are units.
 const UNITS: usize = 16;
 /// Cycles that count as none: sums of fractions of cycles do not come out even.
@@ -105,7 +101,7 @@ impl Block<'_> {
         let over = match &self.steps[group.step] {
             Step::OrderWait => group.woken.take_if(|t| *t <= now + NOTHING).is_some(),
             Step::Wake => {
-                self.groups[next].woken = Some(now + f64::from(Opcode::BarSync.row().latency));
+                self.groups[next].woken = Some(now + self.body.pace.wake);
                 true
             }
             Step::Product(n) => return self.issue(g, *n),
@@ -130,7 +126,7 @@ impl Block<'_> {
             self.go_on(g);
             return true;
         }
-        let ahead = if node.reads_fragment { AHEAD } else { usize::MAX };
+        let ahead = if node.reads_fragment { self.body.pace.ahead } else { usize::MAX };
         let now = left.min(ahead.saturating_sub(group.queued));
         for _ in 0..now {
             left -= 1;
@@ -140,7 +136,8 @@ impl Block<'_> {
         group.queued += now;
         group.done.insert(product, f64::INFINITY);
         group.left = Some(left as f64);
-        group.until = if node.reads_fragment { self.now } else { self.now + ISSUE * now as f64 };
+        group.until =
+            if node.reads_fragment { self.now } else { self.now + self.body.pace.issue * now as f64 };
         now > 0
     }
 
@@ -164,7 +161,7 @@ impl Block<'_> {
 
     /// Speed of each warpgroup's work, of what it has alone.
     fn set_rates(&mut self) {
-        let beside = if self.queue.is_empty() { 1.0 } else { BESIDE_PRODUCTS };
+        let beside = if self.queue.is_empty() { 1.0 } else { self.body.pace.beside };
         let mut wanted = [0.0; UNITS];
         let works = || (0..self.groups.len()).map(|g| self.work(g));
         works().flatten().flatten().for_each(|&(unit, part)| wanted[unit as usize] += beside * part);
@@ -198,7 +195,7 @@ impl Block<'_> {
             self.queue.pop_front();
             self.groups[g].queued -= 1;
             if last {
-                self.groups[g].done.insert(product, self.now + RATES.product_latency);
+                self.groups[g].done.insert(product, self.now + self.body.pace.latency);
             }
         }
     }

@@ -3,16 +3,13 @@
 use crate::analysis::{Graph, global_access, helper_insts, touched};
 use rustc_hash::{FxHashMap, FxHashSet};
 use warplift_ir::machine::{Attr, Block, Buffer, BufferKind, Func, Inst, Program, Span, Ty, Value};
-use warplift_ir::target::{Effect, Opcode, RATES, Unit};
+use warplift_ir::target::{Effect, Opcode, Row, Target, Unit};
 use warplift_ir::tile::CmpOp;
 
 /// Registers from which on a product's result is kept once: a second copy would not fit.
 pub(super) const LARGE_REGISTERS: u32 = 16;
 /// Nodes that the search places in milliseconds: its time grows with the third power.
 const MOST_NODES: usize = 160;
-/// Speed of threads' work while the tensor cores run, of the speed it has alone (measured on attention: 774
-/// cycles of softmax take 988 beside 512 cycles of products, 1397 where products never pause).
-pub(super) const BESIDE_PRODUCTS: f64 = 0.58;
 /// What one warpgroup has once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Resource {
@@ -103,9 +100,38 @@ pub(super) struct Copy {
     pub depth: Option<u32>,
 }
 
+/// What the chip's tensor cores do beside threads, in cycles where nothing else is said.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Pace {
+    /// To issue one instruction of a product.
+    pub issue: f64,
+    /// Instructions with a fragment that wait while one runs.
+    pub ahead: usize,
+    /// From the end of a product to that of the wait for it.
+    pub latency: f64,
+    /// Until another warpgroup is woken.
+    pub wake: f64,
+    /// Speed of threads' work while products run, of the speed it has alone.
+    pub beside: f64,
+}
+
+impl Pace {
+    pub fn of(target: &Target) -> Self {
+        let estimates = &target.estimates;
+        Self {
+            issue: estimates.product_issue_cycles,
+            ahead: estimates.products_ahead,
+            latency: target.rates.product_latency,
+            wake: target.row(Opcode::BarSync).latency.into(),
+            beside: estimates.beside_products,
+        }
+    }
+}
+
 /// The graph.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Body {
+    pub pace: Pace,
     /// Warpgroups that share the units.
     pub groups: u32,
     /// Fragments.
@@ -123,7 +149,9 @@ pub(super) struct Body {
 
 /// What the block gives a loop.
 #[derive(Clone, Debug)]
-pub(super) struct Limits {
+pub(super) struct Limits<'t> {
+    /// The chip.
+    pub target: &'t Target,
     /// Warpgroups that share the units.
     pub groups: u32,
     /// Teams, each with copies of its own.
@@ -139,7 +167,7 @@ pub(super) struct Limits {
 pub(super) struct Given<'p, 'a> {
     pub program: &'p Program<'a>,
     pub graph: &'p Graph,
-    pub limits: &'p Limits,
+    pub limits: &'p Limits<'p>,
 }
 
 /// Whether an instruction is computed anew wherever it is needed: scalars of the counter and of what the
@@ -201,7 +229,7 @@ impl Body {
             home: FxHashMap::default(),
             free: free(func, block),
             helped: helper_insts(program),
-            body: Self { groups: limits.groups, ..Self::default() },
+            body: Self { pace: Pace::of(limits.target), groups: limits.groups, ..Self::default() },
             node_of: FxHashMap::default(),
             stores: FxHashMap::default(),
         };
@@ -253,7 +281,7 @@ impl Body {
     pub fn beside_products(&self, interval: u32) -> Self {
         let tensor = self.taken().iter().find(|t| t.0 == Unit::Tensor).map_or(0, |t| t.1);
         let share = (f64::from(tensor) / f64::from(interval)).min(1.0);
-        let factor = 1.0 + share * (1.0 / BESIDE_PRODUCTS - 1.0);
+        let factor = 1.0 + share * (1.0 / self.pace.beside - 1.0);
         let mut slower = self.clone();
         for node in slower.nodes.iter_mut().filter(|n| n.resource == Resource::Threads) {
             node.busy = (f64::from(node.busy) * factor).round() as u32;
@@ -285,7 +313,7 @@ pub(super) struct Build<'p, 'a> {
     pub graph: &'p Graph,
     pub func: &'p Func<'a>,
     pub block: Block,
-    limits: &'p Limits,
+    limits: &'p Limits<'p>,
     free: FxHashSet<Inst>,
     /// What the helper does.
     helped: FxHashSet<Inst>,
@@ -341,7 +369,7 @@ impl Build<'_, '_> {
                     }
                     self.node_of.extend(d.results.iter().map(|&r| (r, n)));
                 }
-                op => return Err(format!("`{}` stands in it", op.row().name)),
+                op => return Err(format!("`{}` stands in it", op.name())),
             }
         }
         let read = loads.is_empty() && fills.is_empty();
@@ -364,17 +392,18 @@ impl Build<'_, '_> {
 
     /// What a fill is to the model.
     fn copy(&self, fill: &Fill, reader: usize) -> Copy {
+        let target = self.limits.target;
         let bytes = fill.insts.iter().filter_map(|&i| match &self.func.insts[i].attr {
             Attr::Tma(t) => Some(f64::from(t.bytes)),
             _ => None,
         });
-        let cycles = bytes.sum::<f64>() * f64::from(self.limits.teams) / RATES.copy_bytes_per_cycle;
+        let cycles = bytes.sum::<f64>() * f64::from(self.limits.teams) / target.rates.copy_bytes_per_cycle;
         let names: Vec<&str> = fill.buffers.iter().map(|&b| self.program.buffers[b].name.as_str()).collect();
         let name = format!("copy {}", names.join(", "));
         Copy {
             span: Span { name, unit: Unit::Tma, time: 0, busy: cycles.ceil() as u32 },
             // The stage is handed over twice, by a barrier each.
-            latency: RATES.copy_latency as u32 + 2 * u32::from(Opcode::MbarWait.row().latency),
+            latency: target.rates.copy_latency as u32 + 2 * u32::from(target.row(Opcode::MbarWait).latency),
             reader,
             depth: fill.buffers.first().and_then(|b| self.limits.depths.get(b)).copied(),
         }
@@ -390,7 +419,7 @@ impl Build<'_, '_> {
     /// Whether a thread loads from global memory.
     fn loads_globally(&self, inst: Inst) -> bool {
         let d = &self.func.insts[inst];
-        d.op.row().effect == Effect::Read && global_access(d).is_some_and(|(_, writes)| !writes)
+        d.op.effect() == Effect::Read && global_access(d).is_some_and(|(_, writes)| !writes)
     }
 
     /// Adds a load to those from the same place that it follows: they leave one after the other.
@@ -428,7 +457,7 @@ impl Build<'_, '_> {
     /// A store: part of the node of those before it to the same buffer, if nothing but small work stands between.
     fn store(&mut self, inst: Inst, buffer: Buffer) {
         let mut node = self.node(inst, vec![inst]);
-        node.latency += u32::from(Opcode::BarSync.row().latency);
+        node.latency += u32::from(self.limits.target.row(Opcode::BarSync).latency);
         let small = |n: &Node| n.insts.iter().all(|&i| self.is_small(i));
         let before = self.stores.get(&buffer).and_then(|all| all.last()).copied();
         let before = before.filter(|&n| self.body.nodes[n + 1..].iter().all(small));
@@ -451,7 +480,7 @@ impl Build<'_, '_> {
         if !last.insts.iter().all(|&i| self.is_small(i)) {
             return false;
         }
-        let (busy, latency) = (self.busy(inst), self.func.insts[inst].op.row().latency);
+        let (busy, latency) = (self.busy(inst), self.row(inst).latency);
         let usage = self.usage(inst);
         self.node_of.extend(self.func.insts[inst].results.iter().map(|&r| (r, n)));
         let node = &mut self.body.nodes[n];
@@ -505,10 +534,16 @@ impl Build<'_, '_> {
         Ok(())
     }
 
+    /// What the chip makes of an instruction.
+    fn row(&self, inst: Inst) -> &'static Row {
+        self.limits.target.row(self.func.insts[inst].op)
+    }
+
     fn node(&self, inst: Inst, insts: Vec<Inst>) -> Node {
         let d = &self.func.insts[inst];
         if let (Opcode::Wgmma, Attr::Wgmma(w)) = (d.op, &d.attr) {
-            let (busy, latency) = (w.cycles() as u32, RATES.product_latency as u32);
+            let rates = &self.limits.target.rates;
+            let (busy, latency) = (w.cycles(rates) as u32, rates.product_latency as u32);
             let usage = Usage::from_iter([(Unit::Tensor, busy)]);
             let atoms = u32::from(w.m_atoms) * u32::from(w.n_atoms) * u32::from(w.k_steps);
             let (resource, reads_fragment) = (Resource::Tensor, w.a.is_none());
@@ -516,7 +551,7 @@ impl Build<'_, '_> {
         }
         let (busy, usage) = (self.busy(inst), self.usage(inst));
         let resource = if busy == 0 { Resource::None } else { Resource::Threads };
-        Node { insts, resource, busy, latency: d.op.row().latency.into(), usage, ..Node::default() }
+        Node { insts, resource, busy, latency: self.row(inst).latency.into(), usage, ..Node::default() }
     }
 
     fn homes(&mut self) {
@@ -545,7 +580,7 @@ impl Build<'_, '_> {
     fn times(&self, inst: Inst) -> u32 {
         let d = &self.func.insts[inst];
         let times = d.results.iter().map(|&r| self.func.ty(r).regs()).max().unwrap_or(1).max(1);
-        if d.op.row().unit == Unit::None { 0 } else { times }
+        if self.row(inst).unit == Unit::None { 0 } else { times }
     }
 
     /// Blocks of an instruction that run in a steady iteration. Work that one side of a branch leaves out is
@@ -562,14 +597,14 @@ impl Build<'_, '_> {
 
     /// Cycles of a warp for an instruction, its blocks included: the longer of two.
     fn busy(&self, inst: Inst) -> u32 {
-        let own = self.times(inst) * u32::from(self.func.insts[inst].op.row().interval);
+        let own = self.times(inst) * u32::from(self.row(inst).interval);
         let inside = |&b: &Block| self.func.blocks[b].insts.iter().map(|&i| self.busy(i)).sum::<u32>();
         own + self.steady_blocks(inst).iter().map(inside).max().unwrap_or(0)
     }
 
     /// Cycles of units and issue slots, its blocks included: as if all ran.
     fn usage(&self, inst: Inst) -> Usage {
-        let row = self.func.insts[inst].op.row();
+        let row = self.row(inst);
         let times = self.times(inst);
         let mut usage = Usage::default();
         if times > 0 {

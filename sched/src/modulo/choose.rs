@@ -121,9 +121,10 @@ fn works_inside(steps: &Steps<'_>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::body::{Node, Resource, Usage, Wait};
+    use super::super::body::{Node, Pace, Resource, Usage, Wait};
     use super::super::search::best;
     use super::*;
+    use warplift_ir::target::SM90A;
 
     fn product(atoms: u32, cycles: u32, reads_fragment: bool) -> Node {
         let usage = Usage::from_iter([(Unit::Tensor, cycles)]);
@@ -145,7 +146,7 @@ mod tests {
 
     /// Attention: scores, their wait, row maxima, powers, the second product and its wait, rescaling.
     fn attention(groups: u32, columns: u32, maxima: u32) -> Body {
-        let mut b = Body { groups, registers: 184, ..Body::default() };
+        let mut b = Body { groups, registers: 184, pace: Pace::of(&SM90A), ..Body::default() };
         let tensor = columns * 4;
         b.nodes = vec![
             product(8, tensor, false),

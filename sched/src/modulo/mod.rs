@@ -155,7 +155,7 @@ fn do_loop(
     let mma_order = if has(Feature::MmaOrder) { attr.mma_order } else { Some(false) };
     let choices = Choices { mma_order, pins: has(Feature::Pins) };
     let Choice { mma_order, pins } = if mixes { choose(&body, &s, &choices) } else { Choice::default() };
-    let made = describe(program, inst, &s, &attr.name);
+    let made = describe(program, given.limits.target, inst, &s, &attr.name);
     let unrolls = has(Feature::Unroll) && is_mostly_threads(func, &made);
     let made = LoopSchedule { mma_order, pins, unrolls, ..made };
     if pipelines && !made.pipelined {
@@ -187,9 +187,10 @@ fn stays(made: &LoopSchedule, why: Option<String>) -> String {
 }
 
 /// What the block gives its loops.
-fn limits(program: &Program<'_>, graph: &Graph, target: &Target, disabled: &[Feature]) -> Limits {
+fn limits<'t>(program: &Program<'_>, graph: &Graph, target: &'t Target, disabled: &[Feature]) -> Limits<'t> {
     let (budget, ..) = budgets(program.computing_warps(), true, target);
     Limits {
+        target,
         groups: (program.warps * program.teams).div_ceil(WARPGROUP),
         teams: program.teams,
         registers: budget.saturating_sub(WORK_REGISTERS),
@@ -213,7 +214,7 @@ fn depths(
 }
 
 /// A found schedule as data, in the order of issue.
-fn describe(program: &Program<'_>, inst: Inst, found: &Found, name: &str) -> LoopSchedule {
+fn describe(program: &Program<'_>, target: &Target, inst: Inst, found: &Found, name: &str) -> LoopSchedule {
     let (b, ii) = (&found.body, i64::from(found.interval));
     let slots = found.order.iter().map(|&n| {
         let node = &b.nodes[n];
@@ -224,7 +225,8 @@ fn describe(program: &Program<'_>, inst: Inst, found: &Found, name: &str) -> Loo
                 units.max_by_key(|&(&u, &c)| (c, u as u8)).map_or(Unit::None, |u| *u.0)
             }
         };
-        let name = longest(&program.func, &node.insts).map_or_else(String::new, |i| label(&program.func, i));
+        let name =
+            longest(&program.func, target, &node.insts).map_or_else(String::new, |i| label(&program.func, i));
         let span = Span { name, unit, time: found.times[n], busy: node.busy };
         Slot { insts: node.insts.clone(), stage: found.stage(n), span }
     });
@@ -267,9 +269,9 @@ fn is_mostly_threads(func: &Func<'_>, l: &LoopSchedule) -> bool {
 }
 
 /// The instruction by which a node goes: its product, or the one that takes its warp longest.
-fn longest(func: &Func<'_>, insts: &[Inst]) -> Option<Inst> {
+fn longest(func: &Func<'_>, target: &Target, insts: &[Inst]) -> Option<Inst> {
     let cycles = |&&i: &&Inst| {
-        let (d, row) = (&func.insts[i], func.insts[i].op.row());
+        let (d, row) = (&func.insts[i], target.row(func.insts[i].op));
         let registers = d.results.iter().map(|&r| func.ty(r).regs()).max().unwrap_or(1);
         (d.op == Opcode::Wgmma, registers * u32::from(row.interval))
     };
@@ -279,7 +281,7 @@ fn longest(func: &Func<'_>, insts: &[Inst]) -> Option<Inst> {
 /// An instruction and its place in the kernel's text.
 fn label(func: &Func<'_>, inst: Inst) -> String {
     let d = &func.insts[inst];
-    format!("{} {}:{}", d.op.row().name, d.loc.line, d.loc.column)
+    format!("{} {}:{}", d.op.name(), d.loc.line, d.loc.column)
 }
 
 /// Whether an instruction is a loop whose body multiplies on tensor cores or is fed by tensor copies.

@@ -302,10 +302,10 @@ impl<'b> Search<'b> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::body::{Copy, Node, Usage, Wait};
+    use super::super::body::{Copy, Node, Pace, Usage, Wait};
     use super::*;
     use warplift_ir::machine::Span;
-    use warplift_ir::target::Unit;
+    use warplift_ir::target::{SM90A, Unit};
 
     fn node(resource: Resource, unit: Unit, busy: u32) -> Node {
         Node { resource, busy, usage: Usage::from_iter([(unit, busy)]), atoms: 8, ..Node::default() }
@@ -313,7 +313,7 @@ mod tests {
 
     /// A product, threads' work on its result, a product of what that makes.
     fn chain(groups: u32) -> Body {
-        let mut b = Body { groups, registers: 200, ..Body::default() };
+        let mut b = Body { groups, registers: 200, pace: Pace::of(&SM90A), ..Body::default() };
         b.nodes = vec![
             node(Resource::Tensor, Unit::Tensor, 500),
             node(Resource::Threads, Unit::Sfu, 300),
@@ -336,7 +336,7 @@ mod tests {
 
     #[test]
     fn no_interval_is_shorter_than_a_warps_own_work() {
-        let mut alone = Body { groups: 1, registers: 200, ..Body::default() };
+        let mut alone = Body { groups: 1, registers: 200, pace: Pace::of(&SM90A), ..Body::default() };
         alone.nodes = vec![Node { busy: 300, ..node(Resource::Threads, Unit::Sfu, 100) }];
         assert!(schedule(&alone, 2).unwrap().interval >= 300);
     }

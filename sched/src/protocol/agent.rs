@@ -288,8 +288,7 @@ impl<'f, 'a> Agent<'f, 'a> {
 
     pub(super) fn describe(&self) -> String {
         let role = if self.producer { "producer" } else { "consumer" };
-        let at =
-            self.data().map_or_else(|| "the end".to_owned(), |(i, d)| format!("{i} {}", d.op.row().name));
+        let at = self.data().map_or_else(|| "the end".to_owned(), |(i, d)| format!("{i} {}", d.op.name()));
         format!("{role} warp {} of block {} at {at}", self.warp(), self.block)
     }
 }

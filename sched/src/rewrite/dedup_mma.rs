@@ -82,7 +82,7 @@ fn last_products(program: &Program<'_>, block: Block) -> Vec<(Inst, bool)> {
 fn is_separable(program: &Program<'_>, block: Block, product: Inst) -> bool {
     let func = &program.func;
     let own = slice(func, product);
-    let reads = own.iter().filter(|&&i| func.insts[i].op.row().effect == Effect::Read);
+    let reads = own.iter().filter(|&&i| func.insts[i].op.effect() == Effect::Read);
     let others = func.insts.iter().filter(|(i, _)| !own.contains(i));
     let used: Vec<Value> = others.flat_map(|(_, d)| d.args).copied().collect();
     let buffers = |i: Inst| func.insts[i].args.iter().filter_map(|&e| buffer_of(func, e)).collect::<Vec<_>>();

@@ -87,7 +87,7 @@ fn room(program: &Program<'_>, l: &Loop, target: &Target) -> u32 {
     let (func, warps) = (&program.func, program.computing_warps());
     if program.epilogue_role.is_some() {
         let (high, _, split) = budgets(warps, true, target);
-        return if split { most_of_epilogue(high).saturating_sub(SCALAR_REGISTERS) } else { 0 };
+        return if split { most_of_epilogue(high, target).saturating_sub(SCALAR_REGISTERS) } else { 0 };
     }
     // Several blocks of a multiprocessor share its registers out by themselves.
     if program.launch.resident > 1 {

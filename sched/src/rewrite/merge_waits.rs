@@ -51,7 +51,7 @@ fn neighbours(func: &Func<'_>, block: Block, rereads: &FxHashSet<Buffer>) -> Opt
                     _ => last = Some(at),
                 }
             }
-            _ if d.op.is_async_load() || matches!(d.op.row().effect, Effect::Pure | Effect::Read) => {}
+            _ if d.op.is_async_load() || matches!(d.op.effect(), Effect::Pure | Effect::Read) => {}
             _ => last = None,
         }
     }

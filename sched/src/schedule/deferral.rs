@@ -9,7 +9,7 @@ use warplift_ir::target::{Effect, Opcode, Target};
 const MAX_PARTS: usize = 4;
 
 fn is_write(op: Opcode) -> bool {
-    op.row().effect == Effect::Write
+    op.effect() == Effect::Write
 }
 
 /// Whether a write may happen a tile later, and for the first tile not at all.
@@ -45,7 +45,7 @@ pub(super) fn deferral(program: &Program<'_>, target: &Target) -> Result<Deferra
         return Err("what is stored is read as well".to_owned());
     }
     if let Some(op) = rest.iter().map(|&i| func.insts[i].op).find(|&op| is_write(op) && !stores_late(op)) {
-        return Err(format!("`{}` is not held back for a tile", op.row().name));
+        return Err(format!("`{}` is not held back for a tile", op.name()));
     }
     let invariant = |v: Value| func.constant(v).is_some() || !func.is_defined_in(v, body);
     if !func.insts[inner].args[..3].iter().all(|&v| invariant(v)) {

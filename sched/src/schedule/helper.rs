@@ -8,7 +8,7 @@ use warplift_ir::target::Effect;
 /// Gives the helper the stores of what it hands on, and the reads that only they need.
 pub(crate) fn do_helper(program: &Program<'_>, s: &mut Schedule) {
     let effects =
-        helper_insts(program).into_iter().filter(|&i| program.func.insts[i].op.row().effect != Effect::Pure);
+        helper_insts(program).into_iter().filter(|&i| program.func.insts[i].op.effect() != Effect::Pure);
     effects.for_each(|i| s.roles[i] = RoleKind::Helper);
 }
 

@@ -16,16 +16,16 @@
 use super::named_barriers::NamedBarriers;
 use crate::analysis::{Graph, WARPGROUP, conflicts_in_global};
 use warplift_ir::machine::{Attr, Buffer, BufferKind, Inst, MmaOrder, Program, RingFill, Schedule};
-use warplift_ir::target::Opcode;
+use warplift_ir::target::{Opcode, Target};
 
 /// Chooses the loops whose warpgroups take turns, or says why they do not.
-pub(crate) fn do_mma_order(program: &Program<'_>, graph: &Graph, s: &mut Schedule) {
+pub(crate) fn do_mma_order(program: &Program<'_>, graph: &Graph, s: &mut Schedule, target: &Target) {
     for (inst, data) in program.func.insts.iter() {
         let Attr::Loop(attr) = &data.attr else { continue };
         if data.op != Opcode::For || attr.mma_order != Some(true) {
             continue;
         }
-        match mma_order(program, graph, s, inst) {
+        match mma_order(program, graph, s, inst, target) {
             Ok(mma_order) => s.mma_order.push(mma_order),
             Err(why) => s.remarks.push(format!("warpgroups of loop `{}` take no turns: {why}", attr.name)),
         }
@@ -37,6 +37,7 @@ fn mma_order(
     graph: &Graph,
     s: &Schedule,
     looped: Inst,
+    target: &Target,
 ) -> Result<MmaOrder, &'static str> {
     let func = &program.func;
     let insts = &func.blocks[func.insts[looped].blocks[0]].insts;
@@ -47,7 +48,10 @@ fn mma_order(
     let refusals = [
         (program.teams > 1, "teams have turns of their own"),
         (groups < 2, "there is one warpgroup only"),
-        (!NamedBarriers::of(program, s.producer).suffice(), "there are more warpgroups than named barriers"),
+        (
+            !NamedBarriers::of(program, s.producer).suffice(target),
+            "there are more warpgroups than named barriers",
+        ),
         (!s.producer, "they copy for themselves and meet at every stage"),
         (
             has_barrier(program, graph, s, looped) || conflicts_in_global(func),

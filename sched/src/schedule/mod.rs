@@ -39,8 +39,6 @@ use warplift_ir::target::{Opcode, Target};
 
 /// Blocks of a cluster at most: more gain nothing where power limits, and couple more blocks.
 const MAX_CLUSTER: u32 = 2;
-/// Threads that a multiprocessor holds at once.
-const RESIDENT_THREADS: u32 = 2048;
 
 /// Decides roles, rings and deferral.
 ///
@@ -73,7 +71,7 @@ pub(crate) fn schedule_with(
     }
     let late = do_epilogue(program, &mut s)?;
     do_helper(program, &mut s);
-    check_resident(program, &s)?;
+    check_resident(program, &s, target)?;
     find_rings(program, &mut s)?;
     epilogue_rings(program, &late, &mut s);
     helper_rings(program, &mut s);
@@ -102,15 +100,15 @@ pub(crate) fn schedule_with(
         }
     }
     if has(Feature::MmaOrder) {
-        do_mma_order(program, graph, &mut s);
+        do_mma_order(program, graph, &mut s, target);
     }
     Ok(s)
 }
 
 fn check_limits(program: &Program<'_>, target: &Target) -> Result<()> {
     let threads = 32 * program.computing_warps() + 128;
-    if threads > 1024 + 128 {
-        return Err(SchedError::Threads { threads });
+    if threads > target.block_threads + 128 {
+        return Err(SchedError::Threads { threads, most: target.block_threads });
     }
     let size = program.launch.cluster;
     let limit = target.cluster.min(if program.blocks > 1 { target.cluster } else { MAX_CLUSTER });
@@ -120,7 +118,7 @@ fn check_limits(program: &Program<'_>, target: &Target) -> Result<()> {
     let copies = program.func.insts.values().any(|d| d.op == Opcode::CpAsync);
     if let Some(op) = program.func.insts.values().map(|d| d.op).find(|&op| program.blocks > 1 && is_local(op))
     {
-        let what = format!("`{}` in a kernel whose tiles several blocks hold together", op.row().name);
+        let what = format!("`{}` in a kernel whose tiles several blocks hold together", op.name());
         return Err(word("blocks", what));
     }
     if program.teams > 1 && conflicts_in_global(&program.func) {
@@ -135,16 +133,17 @@ fn check_limits(program: &Program<'_>, target: &Target) -> Result<()> {
 }
 
 /// Several blocks of a multiprocessor: as many threads as it holds, whose registers no roles hand on.
-fn check_resident(program: &Program<'_>, s: &Schedule) -> Result<()> {
+fn check_resident(program: &Program<'_>, s: &Schedule, target: &Target) -> Result<()> {
     let (resident, threads) = (program.launch.resident, 32 * program.warps * program.teams / program.blocks);
     if resident > 1 && s.producer {
         let what = "several resident blocks of a kernel whose roles share out a block's registers";
         return Err(word("resident", what));
     }
     match resident.saturating_mul(threads) {
-        all if resident > 1 && all > RESIDENT_THREADS => {
+        all if resident > 1 && all > target.resident_threads => {
             let what = format!(
-                "{resident} resident blocks of {threads} threads: a multiprocessor holds {RESIDENT_THREADS}"
+                "{resident} resident blocks of {threads} threads: a multiprocessor holds {}",
+                target.resident_threads
             );
             Err(word("resident", what))
         }

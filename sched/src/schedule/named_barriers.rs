@@ -9,9 +9,7 @@
 
 use crate::analysis::WARPGROUP;
 use warplift_ir::machine::{Program, RoleKind};
-
-/// Named barriers of a block.
-const MOST: u32 = 16;
+use warplift_ir::target::Target;
 
 /// Who meets at a named barrier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,9 +38,9 @@ impl NamedBarriers {
         Self(std::iter::once(NamedBarrier::Block).chain(roles).chain(turns).collect())
     }
 
-    /// Whether there are as many as that.
-    pub(crate) fn suffice(&self) -> bool {
-        self.0.len() as u32 <= MOST
+    /// Whether a block has as many as that.
+    pub(crate) fn suffice(&self, target: &Target) -> bool {
+        self.0.len() as u32 <= target.named_barriers
     }
 
     /// The number of one. Where no producer is, those that compute are all threads.

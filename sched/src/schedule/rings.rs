@@ -140,7 +140,7 @@ pub(crate) fn handoff_ring(program: &Program<'_>, handoff: Buffer, fill: RingFil
 fn read_by_threads(func: &Func<'_>, buffers: &[Buffer]) -> bool {
     func.insts.values().any(|d| {
         let reads = |(b, written): (Buffer, bool)| !written && buffers.contains(&b);
-        d.op.row().effect == Effect::Read && touched(&d.attr, d.op).into_iter().any(reads)
+        d.op.effect() == Effect::Read && touched(&d.attr, d.op).into_iter().any(reads)
     })
 }
 

@@ -16,7 +16,7 @@ pub(crate) fn do_roles(program: &Program<'_>, graph: &Graph, s: &mut Schedule) {
         Copying::ByThreads(inst) => s.remarks.push(format!(
             "line {}: the threads that compute copy too: where to depends on `{}`, which one thread cannot do alone",
             program.func.insts[inst].loc.line,
-            program.func.insts[inst].op.row().name
+            program.func.insts[inst].op.name()
         )),
         Copying::Producer(loads) => {
             s.producer = !loads.is_empty();

@@ -41,7 +41,7 @@ fn only_products(program: &Program<'_>, body: Block) -> Result<(), String> {
                 }
             }
             (op, _) if op.is_pure() && d.results.iter().all(|&r| !func.ty(r).is_frag()) => {}
-            (op, _) => return Err(format!("`{}` stands among them", op.row().name)),
+            (op, _) => return Err(format!("`{}` stands among them", op.name())),
         }
     }
     Ok(())

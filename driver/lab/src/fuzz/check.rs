@@ -199,7 +199,7 @@ fn lines<E: Display>(errors: &[E]) -> String {
 
 fn valid(case: &Case) -> Result<(), Failure> {
     verify(&case.kernel).map_err(|e| Failure::Invalid(lines(&e)))?;
-    verify_mapping(&case.kernel, &case.mapping).map_err(|e| Failure::Invalid(lines(&e)))
+    verify_mapping(&case.kernel, &case.mapping, &SM90A).map_err(|e| Failure::Invalid(lines(&e)))
 }
 
 fn reads_back(case: &Case) -> Result<(), Failure> {

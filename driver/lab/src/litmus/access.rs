@@ -26,7 +26,7 @@ fn address(row: &Row) -> Option<(usize, bool)> {
         return None;
     }
     let operand = row.syntax[at..].strip_prefix("[$")?.chars().next()?.to_digit(10)? as usize;
-    Some((operand, row.args.get(operand) == Some(&Class::B32)))
+    Some((operand, row.opcode.args().get(operand) == Some(&Class::B32)))
 }
 
 /// The case of a row that is a plain access; `None` for any other row.
@@ -38,7 +38,7 @@ pub(super) fn of_row(row: &Row) -> Option<Case> {
     for (i, (suffix, n)) in vectors.iter().enumerate() {
         let bytes = THREADS * STRIDE * i..THREADS * STRIDE * (i + 1);
         body += &one(row, operand, shared, suffix, *n, &bytes);
-        checks.push(Check { what: format!("{}{suffix}", row.name), bytes, how: How::Bits(4) });
+        checks.push(Check { what: format!("{}{suffix}", row.opcode.name()), bytes, how: How::Bits(4) });
     }
     let all = THREADS * STRIDE * vectors.len();
     let domain = Domain::of(row.syntax.split(' ').next().unwrap_or(""));
@@ -46,7 +46,7 @@ pub(super) fn of_row(row: &Row) -> Option<Case> {
         domain.values(operand, 5).iter().flat_map(|v| (*v as u32).to_le_bytes()).cycle().take(bytes).collect()
     };
     let kernel = Kernel {
-        name: format!("row/{}", row.name),
+        name: format!("row/{}", row.opcode.name()),
         body,
         block: THREADS as u32,
         shared: (THREADS * WINDOW) as u32,
@@ -80,7 +80,7 @@ fn one(row: &Row, operand: usize, shared: bool, suffix: &str, n: usize, out: &Ra
     }
     let _ = writeln!(text, "add.s64 %rd6, %rd4, {at};");
     let mut access = row.syntax.replace("$v", suffix).replace("$o", "+16");
-    for i in 0..row.args.len() {
+    for i in 0..row.opcode.args().len() {
         let name = match (i == operand, shared) {
             (true, true) => "%r3".to_owned(),
             (true, false) => "%rd6".to_owned(),
@@ -91,7 +91,7 @@ fn one(row: &Row, operand: usize, shared: bool, suffix: &str, n: usize, out: &Ra
     access = access.replace("$d", &list("result", n));
     let end = if access.starts_with('{') { "" } else { ";" };
     let _ = writeln!(text, "{access}{end}");
-    if !row.results.is_empty() {
+    if !row.opcode.results().is_empty() {
         for i in 0..n {
             let _ = writeln!(text, "st.global.b32 [%rd6+{}], %x{};", WINDOW + 4 * i, 4 + i);
         }

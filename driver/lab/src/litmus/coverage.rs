@@ -19,7 +19,7 @@ pub fn instructions(row: &Row) -> Vec<String> {
         return vec![(*opcode).to_owned()];
     }
     if row.syntax.is_empty() {
-        return if row.unit == Unit::None { Vec::new() } else { vec![row.name.to_owned()] };
+        return if row.unit == Unit::None { Vec::new() } else { vec![row.opcode.name().to_owned()] };
     }
     let inner = row.syntax.trim_start_matches('{').trim_end_matches('}');
     let pieces = inner.split(';').map(str::trim).filter(|p| !p.is_empty() && !p.starts_with(".reg"));
@@ -53,7 +53,7 @@ fn executes(ptx: &str, opcode: &str) -> bool {
 /// Names of cases that together execute every instruction of a row; `None` where one is executed by
 /// no case.
 pub fn covering<'a>(row: &Row, cases: &'a [Case]) -> Option<Vec<&'a str>> {
-    let own = format!("row/{}", row.name);
+    let own = format!("row/{}", row.opcode.name());
     if let Some(case) = cases.iter().find(|c| c.name == own) {
         return Some(vec![&case.name]);
     }
@@ -68,20 +68,20 @@ mod tests {
     use super::super::cases;
     use super::*;
     use std::collections::HashSet;
-    use warplift_ir::target::ROWS;
+    use warplift_ir::target::SM90A;
 
     #[test]
     fn every_row_has_a_litmus() {
         let all = cases();
         let missing: Vec<&str> =
-            ROWS.iter().filter(|row| covering(row, &all).is_none()).map(|row| row.name).collect();
+            SM90A.rows().filter(|row| covering(row, &all).is_none()).map(|row| row.opcode.name()).collect();
         assert!(missing.is_empty(), "no litmus executes {missing:?}");
     }
 
     #[test]
     fn a_row_that_no_case_executes_is_noticed() {
         let all: Vec<Case> = cases().into_iter().filter(|c| !c.name.starts_with("wgmma")).collect();
-        assert!(covering(Opcode::Wgmma.row(), &all).is_none());
+        assert!(covering(SM90A.row(Opcode::Wgmma), &all).is_none());
         assert!(!executes("wgmma.fence.sync.aligned;", "fence"));
         assert!(executes("@%p1 bra L;\nL:\nbar.sync 0;", "bar.sync"));
     }

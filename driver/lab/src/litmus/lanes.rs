@@ -48,14 +48,14 @@ impl Form {
     /// The forms of a row that maps operands to one result; none where it does something else.
     pub fn of_row(row: &Row) -> Vec<Self> {
         let known = |c: &Class| *c != Class::Any;
-        let [result] = row.results else { return Vec::new() };
-        let lanes = row.effect == Effect::Pure && !row.syntax.is_empty() && known(result);
+        let [result] = row.opcode.results() else { return Vec::new() };
+        let lanes = row.opcode.effect() == Effect::Pure && !row.syntax.is_empty() && known(result);
         // Rows of more operands are made of instructions that rows of their own have.
-        let few = row.args.len() <= 3;
-        if !lanes || !few || !row.args.iter().all(known) || ELSEWHERE.contains(&row.opcode) {
+        let few = row.opcode.args().len() <= 3;
+        if !lanes || !few || !row.opcode.args().iter().all(known) || ELSEWHERE.contains(&row.opcode) {
             return Vec::new();
         }
-        let form = |syntax: String| Self { syntax, args: row.args.to_vec(), result: *result };
+        let form = |syntax: String| Self { syntax, args: row.opcode.args().to_vec(), result: *result };
         if !row.syntax.contains("$c") {
             return vec![form(row.syntax.to_owned())];
         }

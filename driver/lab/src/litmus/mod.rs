@@ -36,16 +36,16 @@ pub use judge::Difference;
 pub use record::{Entry, Record};
 pub use run::{MULTIPROCESSORS, judge, simulate};
 
-use warplift_ir::target::ROWS;
+use warplift_ir::target::SM90A;
 
 /// All cases; names are unique.
 pub fn cases() -> Vec<Case> {
     let mut out = Vec::new();
-    for row in ROWS {
+    for row in SM90A.rows() {
         let forms = lanes::Form::of_row(row);
         match forms.is_empty() {
             true => out.extend(access::of_row(row)),
-            false => out.push(lanes::case(&format!("row/{}", row.name), &forms)),
+            false => out.push(lanes::case(&format!("row/{}", row.opcode.name()), &forms)),
         }
     }
     out.extend(forms::cases());

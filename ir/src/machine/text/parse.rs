@@ -1,7 +1,7 @@
 //! Functions from text: what is machine IR's own in the grammar.
 
 use crate::machine::*;
-use crate::target::{Opcode, ROWS};
+use crate::target::Opcode;
 use crate::text::graph::{Def, Grammar, Mentions, Parts, Prefixes, entities, next_number, parse};
 use crate::text::{Field, Result};
 use crate::tile::CmpOp;
@@ -137,9 +137,8 @@ fn opcode(c: &mut Cursor<'_>) -> Result<Opcode> {
         name.push('.');
         name.push_str(c.word("the rest of the instruction's name")?);
     }
-    let row = ROWS.iter().find(|r| r.name == name);
     let unknown = || ParseError::at(span, format!("there is no instruction `{name}` in the opcode table"));
-    row.map(|r| r.opcode).ok_or_else(unknown)
+    Opcode::from_name(&name).ok_or_else(unknown)
 }
 
 /// Operands and behind them the attribute, with commas between all.

@@ -88,7 +88,7 @@ impl Shape for Func<'_> {
     /// Row, operands, attribute, index maps, targets.
     fn write_operation(&self, inst: u32, f: &mut Formatter<'_>) -> fmt::Result {
         let data = self.inst_data(inst);
-        f.write_str(data.op.row().name)?;
+        f.write_str(data.op.name())?;
         let attr = (data.attr != Attr::None).then(|| AttrText(&data.attr).to_string());
         list(f, " ", data.args.iter().map(ToString::to_string).chain(attr))?;
         if !data.maps.is_empty() {

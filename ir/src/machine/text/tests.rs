@@ -3,7 +3,7 @@
 use super::super::*;
 use super::{parse_func, parse_program, parse_scheduled};
 use crate::manifest::{Argument, Expr, Fact, Packing, PackingDigit, Param, TensorMap};
-use crate::target::{Opcode, ROWS};
+use crate::target::Opcode;
 use crate::tile::CmpOp;
 use crate::types::Elem;
 use bumpalo::Bump;
@@ -106,9 +106,9 @@ fn func(bump: &Bump) -> Func<'_> {
         let guard = Some(Guard { pred: p, negated: attr == Attr::None });
         f.push(entry, NewInst::new(Opcode::Wgmma, &[x], &[Ty::B16]).attr(attr).guard(guard).loc(loc));
     }
-    for row in ROWS {
-        f.push(entry, NewInst::new(row.opcode, &[x, p], &[Ty::B64, Ty::Event]));
-        f.push(entry, NewInst::new(row.opcode, &[], &[]));
+    for &op in Opcode::ALL {
+        f.push(entry, NewInst::new(op, &[x, p], &[Ty::B64, Ty::Event]));
+        f.push(entry, NewInst::new(op, &[], &[]));
     }
     let maps = smallvec![
         IndexMap::Whole,

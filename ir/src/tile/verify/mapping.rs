@@ -1,23 +1,20 @@
 //! Whether a mapping speaks of what its kernel has, its numbers are possible, and its words agree.
 
 use super::VerifyError;
+use crate::target::Target;
 use crate::tile::{Depth, Epilogue, Item, Kernel, LoopMapping, Mapping, Op, ParamData, Raster, Type, Value};
 use std::ops::RangeInclusive;
 
 /// Stages of a loop's rings at most: barriers alone would fill shared memory long before.
 const MAX_STAGES: u32 = 256;
-/// Warps of a block.
-const MAX_WARPS: u32 = 32;
 /// Warps of a warpgroup.
 const WARPGROUP: u32 = 4;
-/// Blocks that a multiprocessor holds at once.
-const MAX_RESIDENT: u32 = 32;
 /// Tiles of the widest band: a wider one would only overflow the index arithmetic.
 pub(crate) const MAX_BAND: u32 = 1 << 15;
 
-/// Checks the names, numbers and words of a mapping; gives all violations, at their places in the mapping's text.
-pub fn verify_mapping(kernel: &Kernel, mapping: &Mapping) -> Result<(), Vec<VerifyError>> {
-    let mut check = Check { kernel, mapping, errors: Vec::new() };
+/// Checks the names, numbers and words of a mapping for a target; gives all violations, at their places in the mapping's text.
+pub fn verify_mapping(kernel: &Kernel, mapping: &Mapping, target: &Target) -> Result<(), Vec<VerifyError>> {
+    let mut check = Check { kernel, mapping, target, errors: Vec::new() };
     check.names();
     check.tunables();
     for (i, (name, looped)) in mapping.loops.iter().enumerate() {
@@ -35,6 +32,7 @@ pub fn verify_mapping(kernel: &Kernel, mapping: &Mapping) -> Result<(), Vec<Veri
 struct Check<'a> {
     kernel: &'a Kernel,
     mapping: &'a Mapping,
+    target: &'a Target,
     errors: Vec<VerifyError>,
 }
 
@@ -105,7 +103,7 @@ impl Check<'_> {
         }
         let numbers = [
             ("producers", l.producers, 0..=1),
-            ("consumers", l.consumers, 1..=MAX_WARPS / WARPGROUP),
+            ("consumers", l.consumers, 1..=self.target.block_warps() / WARPGROUP),
             ("wait", l.wait, 0..=1),
             ("chunk", l.chunk, 1..=u32::MAX),
             ("mma_order", l.mma_order, 0..=1),
@@ -134,9 +132,9 @@ impl Check<'_> {
         let w = self.mapping.whole;
         let numbers = [
             ("cluster", Some(w.cluster), 1..=u32::MAX),
-            ("pingpong", Some(w.pingpong), 1..=MAX_WARPS / WARPGROUP),
-            ("resident", Some(w.resident), 1..=MAX_RESIDENT),
-            ("warps", w.warps, 1..=MAX_WARPS),
+            ("pingpong", Some(w.pingpong), 1..=self.target.block_warps() / WARPGROUP),
+            ("resident", Some(w.resident), 1..=self.target.resident_blocks),
+            ("warps", w.warps, 1..=self.target.block_warps()),
             ("chunk", w.chunk, 1..=u32::MAX),
         ];
         for (word, number, possible) in numbers {

@@ -1,4 +1,5 @@
 use super::*;
+use crate::target::SM90A;
 use crate::tile::parse_file;
 
 fn kernel(body: &str) -> Kernel {
@@ -118,9 +119,9 @@ fn mappings_name_what_is_there() {
     let k = kernel(SOUND);
     let read = |t: &str| parse_file(t, "").unwrap().mappings.remove(0);
     let sound = read("mapping k { T = 32 for t: pipeline 2 }");
-    assert_eq!(verify_mapping(&k, &sound), Ok(()));
+    assert_eq!(verify_mapping(&k, &sound, &SM90A), Ok(()));
     let wrong = read("mapping k {\n T = 0\n U = 3\n for u: pipeline 0 }");
-    let errors = verify_mapping(&k, &wrong).unwrap_err();
+    let errors = verify_mapping(&k, &wrong, &SM90A).unwrap_err();
     assert_eq!(errors.len(), 4);
     assert_eq!(errors[1].to_string(), "3:2: kernel `k` has no tunable `U`");
 }

@@ -337,6 +337,6 @@ pub fn finish(name: &str, mut program: Scheduled<'_>) -> Result<Output, FrameErr
             .map_err(|e| failed(e.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")))?;
     }
     let allocs: Allocations =
-        warplift::allocation::allocate(&mut program).map_err(|e| failed(e.to_string()))?;
-    warplift_emit::emit(&program, &allocs).map_err(|e| failed(e.to_string()))
+        warplift::allocation::allocate(&mut program, &SM90A).map_err(|e| failed(e.to_string()))?;
+    warplift_emit::emit(&program, &allocs, &SM90A).map_err(|e| failed(e.to_string()))
 }

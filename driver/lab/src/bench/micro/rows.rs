@@ -12,7 +12,7 @@
 
 use super::{Case, Frame, Reading, builder};
 use warplift_ir::machine::{Attr, Cursor, NewInst, Ty, Value};
-use warplift_ir::target::{Class, Effect, Opcode, ROWS, Row, Unit};
+use warplift_ir::target::{Class, Effect, Opcode, Row, SM90A, Unit};
 use warplift_ir::tile::CmpOp;
 
 /// Rows in a turn of the loop.
@@ -42,23 +42,23 @@ pub const FREE: &[Opcode] = &[
 /// Whether the generator measures a row.
 pub fn is_measured(row: &Row) -> bool {
     let scalar = |c: &Class| matches!(c, Class::Pred | Class::B32 | Class::B64);
-    row.effect == Effect::Pure
-        && row.results.len() == 1
+    row.opcode.effect() == Effect::Pure
+        && row.opcode.results().len() == 1
         // Rows of four operands are two instructions that are measured by themselves.
-        && (1..=3).contains(&row.args.len())
-        && row.args.iter().chain(row.results).all(scalar)
+        && (1..=3).contains(&row.opcode.args().len())
+        && row.opcode.args().iter().chain(row.opcode.results()).all(scalar)
         && !row.syntax.is_empty()
         && !FREE.contains(&row.opcode)
 }
 
 /// The class that a chain runs through: that of the first operand.
 fn through(row: &Row) -> Class {
-    row.args[0]
+    row.opcode.args()[0]
 }
 
 /// Rows that lead from the result back to the operand.
 fn back(row: &Row) -> &'static [Opcode] {
-    match (row.results[0], through(row)) {
+    match (row.opcode.results()[0], through(row)) {
         (Class::B32, Class::B32) if is_folded(row) => &[Opcode::Prmt],
         (Class::B64, Class::B64) if is_folded(row) => &[Opcode::SetpS64, Opcode::Selp64],
         (a, b) if a == b => &[],
@@ -72,7 +72,7 @@ fn back(row: &Row) -> &'static [Opcode] {
 /// Whether ptxas would make one or none of two in a row: logic and differences, and most rows of one operand.
 fn is_folded(row: &Row) -> bool {
     use Opcode::*;
-    let unary = row.args.len() == 1 && !matches!(row.unit, Unit::Sfu | Unit::Lsu);
+    let unary = row.opcode.args().len() == 1 && !matches!(row.unit, Unit::Sfu | Unit::Lsu);
     let logic = [And, Or, Xor, SubS32, And64, Or64, SubS64, Uniform, ReduxOr, ReduxMaxS32];
     unary || logic.contains(&row.opcode)
 }
@@ -89,8 +89,8 @@ fn ty(class: Class) -> Ty {
 fn attr(op: Opcode) -> Attr {
     match op {
         Opcode::Lop3 => Attr::Imm(0x96 ^ 0x1c),
-        op if op.row().syntax.contains("$c") => Attr::Cmp(CmpOp::Lt),
-        op if op.row().syntax.contains("$i") => Attr::Imm(1),
+        op if SM90A.row(op).syntax.contains("$c") => Attr::Cmp(CmpOp::Lt),
+        op if SM90A.row(op).syntax.contains("$i") => Attr::Imm(1),
         _ => Attr::None,
     }
 }
@@ -145,23 +145,24 @@ impl Fixed {
 fn step(c: &mut Cursor<'_, '_>, row: &Row, fixed: &Fixed, last: [Value; 3], n: usize) -> Value {
     let class = through(row);
     // Multiply-adds cannot merge; three operands that all change would measure the register file's banks.
-    let changing = if row.unit == Unit::Fma && row.args.len() == 3 { 1 } else { 3 };
+    let changing = if row.unit == Unit::Fma && row.opcode.args().len() == 3 { 1 } else { 3 };
     let mut recent = last.into_iter().take(changing);
     let args: Vec<Value> = row
-        .args
+        .opcode
+        .args()
         .iter()
         .enumerate()
         .map(|(k, &a)| if a == class { recent.next() } else { None }.unwrap_or_else(|| fixed.of(a, n + k)))
         .collect();
     let row_of = |c: &mut Cursor<'_, '_>, op: Opcode, args: &[Value]| {
-        let result = ty(op.row().results[0]);
+        let result = ty(op.results()[0]);
         c.value(NewInst::new(op, args, &[result]).attr(attr(op)))
     };
     let mut value = row_of(c, row.opcode, &args);
     for &op in back(row) {
         let args: Vec<Value> = match op {
             Opcode::Selp | Opcode::Selp64 => {
-                let class = op.row().args[0];
+                let class = op.args()[0];
                 vec![fixed.of(class, n), fixed.of(class, n + 1), value]
             }
             Opcode::SetpS64 => vec![value, fixed.longs[n % 2]],
@@ -201,15 +202,15 @@ fn case(row: &'static Row, warps: u32, streams: u32, kind: &'static str, per: f6
             },
         )
     });
-    let name = format!("row.{}.{kind}", row.name);
-    let less = back(row).iter().map(|op| format!("row.{}.{kind}", op.row().name)).collect();
+    let name = format!("row.{}.{kind}", row.opcode.name());
+    let less = back(row).iter().map(|op| format!("row.{}.{kind}", op.name())).collect();
     let sass = (row.sass, if row.sass.is_empty() { 0 } else { LENGTH });
     Case::new(name, "rows", Reading::Cycles { per }, build).less(less).sass(sass.0, sass.1)
 }
 
 /// Latency and interval of every row; rows that lead back come first.
 pub fn cases() -> Vec<Case> {
-    let mut rows: Vec<&'static Row> = ROWS.iter().filter(|r| is_measured(r)).collect();
+    let mut rows: Vec<&'static Row> = SM90A.rows().filter(|r| is_measured(r)).collect();
     use Opcode::*;
     let first = [Prmt, Selp, Selp64, SetpS64, WidenS32];
     rows.sort_by_key(|r| first.iter().position(|&op| op == r.opcode).unwrap_or(first.len()));

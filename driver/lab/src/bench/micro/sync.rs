@@ -8,7 +8,7 @@
 
 use super::{Case, Frame, Reading, builder};
 use warplift_ir::machine::{Attr, Cursor, NewInst, Ty, Value};
-use warplift_ir::target::Opcode;
+use warplift_ir::target::{Opcode, SM90A};
 
 /// Repetitions in a turn.
 const LENGTH: u32 = 32;
@@ -53,7 +53,7 @@ fn meeting(warps: u32) -> Case {
 /// Fences and the like, one warp (a warpgroup where the row wants one).
 fn ordering(name: &str, op: Opcode, attr: Attr, warps: u32) -> Case {
     let frame = Frame { warps, ..Frame::default() };
-    let sass = op.row().sass;
+    let sass = SM90A.row(op).sass;
     let sass = sass.split('.').next().unwrap_or(sass);
     repeated(format!("sync.{name}"), frame, sass, move |c| plain(c, op, attr.clone()))
 }

@@ -3,7 +3,7 @@
 use super::results::Results;
 use super::rows::is_measured;
 use std::fmt::Write as _;
-use warplift_ir::target::{Opcode, ROWS};
+use warplift_ir::target::{Opcode, SM90A};
 
 /// Rows that a case of another name measures: row, case of the latency, case of the interval, and how many
 /// schedulers share that interval's unit.
@@ -25,9 +25,10 @@ const OTHERS: &[(Opcode, &str, &str, f64)] = &[
 
 /// Latency and interval of a row, each if it was measured.
 fn cycles(results: &Results, op: Opcode) -> [Option<f64>; 2] {
-    let row = op.row();
+    let row = SM90A.row(op);
     if is_measured(row) {
-        return ["latency", "interval"].map(|kind| results.value(&format!("row.{}.{kind}", row.name)));
+        return ["latency", "interval"]
+            .map(|kind| results.value(&format!("row.{}.{kind}", row.opcode.name())));
     }
     match OTHERS.iter().find(|(o, ..)| *o == op) {
         Some((_, latency, interval, share)) => {
@@ -39,9 +40,6 @@ fn cycles(results: &Results, op: Opcode) -> [Option<f64>; 2] {
 
 /// A field of the rates from the figures; `None` where one is missing.
 type Rate = (&'static str, fn(&Results) -> Option<f64>);
-
-/// Cycles before a block's first and after its last instruction, by hand.
-const START_CYCLES: f64 = 1000.0;
 
 /// Cycles in a second at which `GB/s` become bytes per cycle: what the device runs at under such loads.
 const CLOCK: f64 = 1.98e9;
@@ -61,7 +59,6 @@ const RATE_FIELDS: &[Rate] = &[
     }),
     ("memory_bytes_per_cycle", |r| Some(r.value("global.bandwidth.memory.loads8.warps24")? * 1e9 / CLOCK)),
     ("memory_latency", |r| r.value("global.latency.memory")),
-    ("start_cycles", |_| Some(START_CYCLES)),
 ];
 
 /// The rates as an expression.
@@ -85,13 +82,13 @@ pub fn update_table(results: &Results) -> Result<String, String> {
          //! figures that are `None`, keep what their line of the table says.\n\n\
          use super::{{Measured, Opcode, Rates}};\n\n\
          /// Where the figures are from.\n\
-         pub const MEASURED_ON: &str = \"{}, {}\";\n\n\
+         pub(super) const MEASURED_ON: &str = \"{}, {}\";\n\n\
          /// The figures: row, latency, interval.\n\
          #[rustfmt::skip]\n\
-         pub const MEASURED: &[Measured] = &[\n",
+         pub(super) const MEASURED: &[Measured] = &[\n",
         results.device, results.date, results.device, results.date
     );
-    for row in ROWS {
+    for row in SM90A.rows() {
         let [latency, interval] = cycles(results, row.opcode);
         if latency.is_some() || interval.is_some() {
             let text =
@@ -103,6 +100,7 @@ pub fn update_table(results: &Results) -> Result<String, String> {
             );
         }
     }
-    let _ = write!(out, "];\n\n/// The rates of units.\npub const RATES: Rates = {};\n", rates(results)?);
+    let _ =
+        write!(out, "];\n\n/// The rates of units.\npub(super) const RATES: Rates = {};\n", rates(results)?);
     Ok(out)
 }

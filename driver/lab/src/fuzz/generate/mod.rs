@@ -24,6 +24,7 @@ use memory::{Axis, Input};
 use rand::{RngCore, SeedableRng, rngs::StdRng};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
+use warplift_ir::target::SM90A;
 use warplift_ir::tile::{
     BinOp, BuildError, Dim, Facts, KernelBuilder, Op, Shape, Tunable, Type, Value, verify, verify_mapping,
 };
@@ -48,7 +49,7 @@ pub fn generate(bytes: &[u8]) -> Case {
     let made = Generator::new(choices).and_then(|g| g.run());
     let (kernel, sizes, mapping) = made.unwrap_or_else(|e| panic!("the generator obeys the builder: {e}"));
     let case = Case { note: String::new(), sizes, sms, data, kernel, mapping };
-    let sound = verify(&case.kernel).and_then(|()| verify_mapping(&case.kernel, &case.mapping));
+    let sound = verify(&case.kernel).and_then(|()| verify_mapping(&case.kernel, &case.mapping, &SM90A));
     assert!(sound.is_ok(), "generated kernels are right by construction: {sound:?}\n{case}");
     case
 }

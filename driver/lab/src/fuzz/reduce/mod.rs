@@ -10,6 +10,7 @@ mod simplify;
 use super::{Case, Failure, check};
 use simplify::{Simplification, simplifications};
 use std::time::{Duration, Instant};
+use warplift_ir::target::SM90A;
 use warplift_ir::tile::{verify, verify_mapping};
 
 /// The smallest case found within the time for which `fails` holds, as it does for `case`.
@@ -64,7 +65,7 @@ fn simpler(case: &Case, step: &Simplification) -> Option<Case> {
         .filter_map(|i| warplift_isel::loop_name(&new.kernel, i).map(str::to_owned))
         .collect();
     new.mapping.loops.retain(|(n, _)| loops.contains(n));
-    verify(&new.kernel).and_then(|()| verify_mapping(&new.kernel, &new.mapping)).ok()?;
+    verify(&new.kernel).and_then(|()| verify_mapping(&new.kernel, &new.mapping, &SM90A)).ok()?;
     let again: Case = new.to_string().parse().ok()?;
     (again.to_string() != case.to_string()).then_some(again)
 }
