@@ -3,13 +3,15 @@
 //!
 //! ```text
 //!  Scheduled: setup, role 0, role 1, .. ─ allocate, each alone ─► Scheduled, edges split + Allocations
+//!                                                                         │
+//!                        each function run symbolically, the block's pool ◄─ check
 //! ```
 
 use crate::error::{CompileError, lines};
 use crate::features::Feature;
 use crate::state::State;
 use warplift_emit::Allocations;
-use warplift_ir::machine::{Scheduled, verify_scheduled};
+use warplift_ir::machine::{Allocation, Func, Scheduled, verify_scheduled};
 use warplift_ir::target::Target;
 use warplift_regalloc::{Budget, RegallocError};
 use warplift_sched::Feature as Sched;
@@ -71,5 +73,83 @@ pub(crate) fn verified(s: &State<'_>) -> Result<(), String> {
     for role in &scheduled.roles {
         verify_scheduled(&role.func).map_err(|e| format!("role {}: {}", role.name, lines(&e)))?;
     }
-    Ok(())
+    if let Some(allocations) = &s.allocations {
+        check(scheduled, allocations).map_err(|wrong| lines(&wrong))?;
+    }
+    // Until `setmaxnreg` has shared out what the block has, the roles together may ask for more.
+    match s.output {
+        Some(_) => warplift_regalloc::pool_check(scheduled, s.target).map_err(|e| e.to_string()),
+        None => Ok(()),
+    }
+}
+
+/// Checks what [`allocate`] gave: every read finds its value. The checker shares no code with the allocator.
+///
+/// # Errors
+/// What is wrong, each with its role: bugs of the compiler.
+pub fn check(s: &Scheduled<'_>, allocations: &Allocations) -> Result<(), Vec<String>> {
+    let of_role = |name: &str, func: &Func<'_>, alloc: &Allocation| {
+        warplift_regalloc::check(func, alloc).err().map(|e| format!("role {name}: {e}"))
+    };
+    let setup = of_role("setup", &s.setup, &allocations.setup);
+    let roles = s.roles.iter().zip(&allocations.roles).map(|(r, a)| of_role(r.name, &r.func, a));
+    let wrong: Vec<String> = setup.into_iter().chain(roles.flatten()).collect();
+    if wrong.is_empty() { Ok(()) } else { Err(wrong) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::find;
+    use crate::Context;
+    use warplift_ir::target::SM90A;
+
+    /// Acts on the library's product with its allocation.
+    fn allocated(act: impl FnOnce(&mut Scheduled<'_>, &mut Allocations)) {
+        let module = find("gemm").unwrap().parse().unwrap();
+        let (kernel, mapping) = (&module.kernels[0], &module.mappings[0]);
+        let mut context = Context::default();
+        let made = context.compile_and(kernel, mapping, &SM90A, &Default::default(), |scheduled, _| {
+            let mut program = scheduled.clone();
+            let mut allocations = allocate(&mut program, &SM90A).unwrap();
+            act(&mut program, &mut allocations);
+        });
+        made.unwrap();
+    }
+
+    #[test]
+    fn every_wrong_role_is_named() {
+        allocated(|program, allocations| {
+            assert_eq!(check(program, allocations), Ok(()));
+            let names: Vec<&str> = program.roles.iter().map(|r| r.name).collect();
+            assert!(names.len() > 1, "{names:?}");
+            allocations.roles.iter_mut().for_each(|a| a.insts.clear());
+            let wrong = check(program, allocations).unwrap_err();
+            assert_eq!(wrong.len(), names.len(), "{wrong:?}");
+            assert!(
+                wrong.iter().zip(names).all(|(w, name)| w.starts_with(&format!("role {name}: "))),
+                "{wrong:?}"
+            );
+        });
+    }
+
+    #[test]
+    fn roles_that_ask_for_more_than_the_block_has_are_found() {
+        let module = find("gemm").unwrap().parse().unwrap();
+        let (kernel, mapping) = (&module.kernels[0], &module.mappings[0]);
+        let last = crate::passes::all().count() - 1;
+        let mut wrong = None;
+        let mut context = Context::default();
+        let options = Default::default();
+        let made = context.inspect((kernel, mapping), &SM90A, &options, last, |state| {
+            assert_eq!(verified(state), Ok(()));
+            let mut greedy = State::new(kernel, mapping, state.target, Vec::new(), state.bump);
+            let mut program = state.scheduled().clone();
+            program.roles.iter_mut().for_each(|r| r.registers = 248);
+            (greedy.scheduled, greedy.output) = (Some(program), state.output.clone());
+            wrong = verified(&greedy).err();
+        });
+        made.unwrap();
+        assert!(wrong.as_ref().is_some_and(|w| w.contains("the roles ask for")), "{wrong:?}");
+    }
 }
