@@ -100,8 +100,8 @@ pub fn check(s: &Scheduled<'_>, allocations: &Allocations) -> Result<(), Vec<Str
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernels::find;
     use crate::Context;
+    use crate::kernels::find;
     use warplift_ir::target::SM90A;
 
     /// Acts on the library's product with its allocation.

@@ -10,7 +10,6 @@ use super::file::{File, changed};
 use std::fmt::Write;
 use std::sync::{Arc, Mutex};
 use warplift::chart::Chart;
-use warplift::ir::entity::EntityRef;
 use warplift::ir::machine::{Buffer, RoleKind, Schedule};
 use warplift::ir::target::SM90A;
 use warplift::ir::tile::{Module, parse_file};
@@ -141,7 +140,7 @@ fn schedule(s: &State<'_>) -> String {
     for role in [RoleKind::Producer, RoleKind::EpilogueLoad, RoleKind::Helper, RoleKind::Epilogue] {
         for inst in program.func.insts.keys().filter(|&i| schedule.roles[i] == role) {
             let data = &program.func.insts[inst];
-            let _ = writeln!(text, "{role:?}: {inst} {}, line {}", data.op.row().name, data.loc.line);
+            let _ = writeln!(text, "{role:?}: {inst} {}, line {}", data.op.name(), data.loc.line);
         }
     }
     rings(s, schedule, &mut text);

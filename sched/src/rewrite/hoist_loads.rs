@@ -160,8 +160,7 @@ impl Loop {
     /// Loads that bring the same for every tile, each iteration its own, and the arrays that they read.
     fn loads(&self, func: &Func<'_>) -> Vec<(Inst, u32)> {
         let reads = |&i: &Inst| global_access(&func.insts[i]).is_some_and(|(_, writes)| !writes);
-        let Some(tiles) =
-            func.loop_of(self.tiles).filter(|_| func.blocks[self.body].insts.iter().any(|i| reads(i)))
+        let Some(tiles) = func.loop_of(self.tiles).filter(|_| func.blocks[self.body].insts.iter().any(reads))
         else {
             return Vec::new();
         };
