@@ -20,12 +20,13 @@ pub enum Feature {
 }
 
 /// Names of former versions, each with today's.
-const FORMER: [(&str, &str); 5] = [
+const FORMER: [(&str, &str); 6] = [
     ("detours", "smem-staging"),
     ("apart", "zero-point"),
     ("turns", "mma-order"),
     ("slices", "elementwise-subtiles"),
     ("held", "hoist-loads"),
+    ("in-flight", "wgmma-pipelining"),
 ];
 
 /// A name that no feature has.

@@ -225,7 +225,7 @@ fn detours_give_way() {
     ];
     let deep = "for t: pipeline 3, producers 1, consumers 1";
     let remarks = compiled(&parsed(STAYS, &wide, deep)).explained.schedule.remarks;
-    assert!(remarks.iter().any(|r| r.starts_with("compiled without detours")), "{remarks:?}");
+    assert!(remarks.iter().any(|r| r.starts_with("`smem-staging` turned off: ")), "{remarks:?}");
     check(&parsed(STAYS, &wide, deep), &[&[("m", 72), ("n", 136)]], 1e-2);
 }
 

@@ -33,7 +33,7 @@ impl Feature {
         ("warp-specialization", Self::WarpSpecialization),
         ("multicast", Self::Multicast),
         ("deferral", Self::Deferral),
-        ("in-flight", Self::InFlight),
+        ("wgmma-pipelining", Self::InFlight),
         ("modulo", Self::Modulo),
         ("mma-order", Self::MmaOrder),
         ("pins", Self::Pins),

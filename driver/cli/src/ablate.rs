@@ -193,11 +193,14 @@ mod tests {
         let index = vec![
             ("modulo".to_owned(), other),
             ("multicast".to_owned(), Form::Same),
-            ("in-flight".to_owned(), Form::Refused("no".into())),
+            ("wgmma-pipelining".to_owned(), Form::Refused("no".into())),
         ];
         let text = table(&[(Row { index }, report(1e-4, &[("probe-without-modulo", 1.25e-4)]))]);
         let row: Vec<&str> = text.lines().last().unwrap().split('|').map(str::trim).collect();
         assert_eq!(row, ["", "probe", "1.250", "=", "refused", ""]);
-        assert!(text.starts_with("| time without / with | modulo | multicast | in-flight |"), "{text}");
+        assert!(
+            text.starts_with("| time without / with | modulo | multicast | wgmma-pipelining |"),
+            "{text}"
+        );
     }
 }

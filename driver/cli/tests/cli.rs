@@ -52,7 +52,7 @@ fn outputs_dumps_and_times_go_where_they_are_asked_to() {
         "--manifest",
         &manifest,
         "--dump",
-        "map",
+        "teams",
         "--timings",
         "-D",
         "B=2048",
@@ -60,7 +60,7 @@ fn outputs_dumps_and_times_go_where_they_are_asked_to() {
     let (status, output, errors) = warplift(&args);
     assert_eq!((status, output.as_str()), (0, ""), "{errors}");
     assert!(
-        errors.contains("; after map") && errors.contains("f32[2048]") && errors.contains("emit"),
+        errors.contains("after: \"teams\"") && errors.contains("f32[2048]") && errors.contains("emit"),
         "{errors}"
     );
     assert!(std::fs::read_to_string(ptx).unwrap().contains(".target sm_90a"));
@@ -72,7 +72,26 @@ fn outputs_dumps_and_times_go_where_they_are_asked_to() {
 fn what_came_before_a_refusal_is_shown() {
     let (status, output, errors) = warplift(&["compile", "attention", "-D", "BN=256", "--dump", "lower"]);
     assert_eq!((status, output.as_str()), (2, ""), "{errors}");
-    assert!(errors.contains("; after lower") && errors.contains("registers"), "{errors}");
+    assert!(errors.contains("after: \"lower\"") && errors.contains("registers"), "{errors}");
+}
+
+#[test]
+fn a_compile_goes_on_from_the_state_after_any_pass() {
+    let folder = folder();
+    let (_, ptx, _) = warplift(&["compile", "gemm"]);
+    let states = folder.path().join("states");
+    let (status, again, errors) = warplift(&["compile", "gemm", "--dump-dir", states.to_str().unwrap()]);
+    assert!(status == 0 && again == ptx, "{errors}");
+    assert!(std::fs::read_dir(&states).unwrap().count() > 20);
+    let (status, state, errors) = warplift(&["compile", "gemm", "--stop-after", "lower"]);
+    assert_eq!(status, 0, "{errors}");
+    let mut from_folder = std::fs::read_dir(&states).unwrap().map(|f| f.unwrap().path());
+    let lowered = from_folder.find(|p| p.to_string_lossy().ends_with("-lower.txt")).unwrap();
+    assert!(std::fs::read_to_string(&lowered).unwrap() == state, "two states after `lower`");
+    let from = |pass| warplift(&["compile", lowered.to_str().unwrap(), "--start-after", pass]);
+    assert!(from("lower").1 == ptx);
+    let (status, _, errors) = from("plan");
+    assert!(status == 2 && errors.contains("after `lower`, not after `plan`"), "{errors}");
 }
 
 #[test]
@@ -168,7 +187,7 @@ fn mistakes_in_the_command_line_are_status_2() {
     for (args, message) in [
         (&["compile", "nothing"][..], "no kernel `nothing`; the library has a16e4m3"),
         (&["compile", "gemm", "-D", "BM"], "expected NAME=NUMBER"),
-        (&["compile", "gemm", "--dump", "nowhere"], "no pass `nowhere`; there are"),
+        (&["compile", "gemm", "--dump", "nowhere"], "no pass `nowhere`: there are"),
         (&["compile", "missing.tile"], "reading missing.tile"),
         (&["run", "gemm", "--size", "1x2"], "sizes m x n x k"),
         (&["frobnicate"], "unrecognized subcommand"),
@@ -278,7 +297,7 @@ fn the_mutation_proof_is_a_command() {
 fn features_are_left_out_by_name() {
     let full = warplift(&["compile", "gemm"]).1;
     let (status, plain, _) =
-        warplift(&["compile", "gemm", "--disable", "deferral,modulo", "--disable", "in-flight"]);
+        warplift(&["compile", "gemm", "--disable", "deferral,modulo", "--disable", "wgmma-pipelining"]);
     assert!(status == 0 && plain != full && plain.contains("wgmma"), "{plain}");
     let (status, _, errors) = warplift(&["compile", "gemm", "--disable", "frob"]);
     assert!(status == 2 && errors.contains("no feature `frob`: there are"), "{errors}");

@@ -21,7 +21,7 @@ const ORDERS: [Order; 4] =
     [Order::ProducersFirst, Order::ConsumersFirst, Order::Random(1), Order::Random(0x9e37)];
 
 fn library(name: &str) -> Module {
-    let path = format!("{}/kernels/{name}.tile", env!("CARGO_MANIFEST_DIR"));
+    let path = format!("{}/../kernels/{name}.tile", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path}: {e}"));
     parse(&text)
 }
@@ -164,7 +164,7 @@ fn products_of_warps_keep_the_protocol() {
 
 /// A kernel of the library under another mapping.
 fn remapped(name: &str, mapping: &str) -> Module {
-    let path = format!("{}/kernels/{name}.tile", env!("CARGO_MANIFEST_DIR"));
+    let path = format!("{}/../kernels/{name}.tile", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path}: {e}"));
     let (kernel, _) = text.split_once(&format!("mapping {name}")).unwrap_or_else(|| panic!("no mapping"));
     parse(&format!("{kernel}mapping {name} {{ {mapping} }}"))

@@ -61,7 +61,7 @@ impl PairedRaster {
         let far = s.with(BinOp::Sub, grid[0], 1);
         let far = s.op(BinOp::Sub, far, near);
         let one = s.int(1);
-        let is_near = s.less(side, one);
+        let is_near = s.less_than(side, one);
         let end = s.select(is_near, near, far);
 
         let single = s.op(BinOp::Sub, turn, self.paired);
@@ -70,7 +70,7 @@ impl PairedRaster {
         let single_row = s.op(BinOp::Add, single, back);
         let middle = s.with(BinOp::Div, grid[0], 2);
 
-        let is_pair = s.less(turn, self.paired);
+        let is_pair = s.less_than(turn, self.paired);
         let mut index = vec![s.select(is_pair, end, middle)];
         let mut row = s.select(is_pair, pair_row, single_row);
         for &extent in grid.get(1..grid.len() - 1).unwrap_or_default() {

@@ -5,6 +5,8 @@
 //! ```
 
 use super::*;
+use crate::IselError;
+use warplift_ir::tile::{Origin, VerifyError, verify_mapping};
 
 /// A pass of `map`: over the variants of a kernel.
 #[derive(Clone, Copy)]
@@ -115,7 +117,17 @@ fn split_variants(variants: &mut Vec<Variant>, c: &MapContext<'_>) -> Result<()>
 /// # Errors
 /// The mapping asks for something impossible; the error names its place.
 pub fn do_map(kernel: &Kernel, context: &MapContext<'_>) -> Result<Vec<Variant>> {
+    check(kernel, context)?;
     let mut variants = vec![Variant::new(kernel.clone())];
     PASSES.iter().try_for_each(|p| (p.run)(&mut variants, context))?;
     Ok(variants)
+}
+
+/// The verifier's rules, for a caller that has not verified the mapping.
+fn check(kernel: &Kernel, context: &MapContext<'_>) -> Result<()> {
+    let first = |errors: Vec<VerifyError>| errors.into_iter().next();
+    match verify_mapping(kernel, context.mapping, context.target).map_err(first) {
+        Err(Some(e)) => Err(IselError { loc: e.loc, origin: Origin::Mapping, ..IselError::whole(e.message) }),
+        _ => Ok(()),
+    }
 }

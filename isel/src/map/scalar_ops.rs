@@ -48,7 +48,7 @@ impl ScalarOps<'_> {
     }
 
     /// `a < b`.
-    pub fn less(&mut self, a: Value, b: Value) -> Value {
+    pub fn less_than(&mut self, a: Value, b: Value) -> Value {
         let bool = [Type::Scalar(Elem::Bool)];
         let inst: Inst =
             self.k.append_inst(self.block, Op::Compare(CmpOp::Lt), &[a, b], &bool, &[], Loc::default());

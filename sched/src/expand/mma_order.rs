@@ -61,7 +61,7 @@ impl Expand<'_, '_> {
     fn order_barrier(&mut self, op: Opcode, group: usize, barrier: usize) {
         let guard = Some(Guard { pred: self.own.group[group], negated: false });
         let barriers = NamedBarriers::of(self.given.program, self.given.schedule.producer);
-        let attr = Attr::Imm2(barriers.id(NamedBarrier::Turn(barrier as u32)), THREADS);
+        let attr = Attr::Imm2(barriers.id(NamedBarrier::MmaOrder(barrier as u32)), THREADS);
         self.at().push(NewInst::new(op, &[], &[]).attr(attr).guard(guard));
     }
 }

@@ -19,7 +19,7 @@ pub(crate) enum NamedBarrier {
     /// The warps of a role that compute.
     Role(RoleKind),
     /// A warpgroup that waits for its turn, and the one that wakes it.
-    Turn(u32),
+    MmaOrder(u32),
 }
 
 /// The numbers of a kernel's named barriers.
@@ -34,7 +34,7 @@ impl NamedBarriers {
             (RoleKind::Epilogue, producer && program.epilogue_role.is_some()),
         ];
         let roles = roles.into_iter().filter(|r| r.1).map(|r| NamedBarrier::Role(r.0));
-        let turns = (0..program.warps / WARPGROUP).map(NamedBarrier::Turn);
+        let turns = (0..program.warps / WARPGROUP).map(NamedBarrier::MmaOrder);
         Self(std::iter::once(NamedBarrier::Block).chain(roles).chain(turns).collect())
     }
 
