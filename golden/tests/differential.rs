@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
+use warplift_golden::fuzz::fresh_seed;
 use warplift_lab::fuzz::{Case, Outcome, check, generate, generate_from_seed};
 
 /// Cases of the fixed run: the same every time.
@@ -71,7 +72,7 @@ fn a_fixed_run_agrees() {
 
 #[test]
 fn a_fresh_run_agrees() {
-    let fresh = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |d| d.as_nanos() as u64);
+    let fresh = fresh_seed();
     let seconds = std::env::var("WARPLIFT_FUZZ_SECONDS").ok().and_then(|s| s.parse().ok()).unwrap_or(2.0);
     let (start, mut tally) = (Instant::now(), Tally::default());
     for seed in fresh.. {

@@ -12,10 +12,11 @@
 //! Section 9.2 takes one `Vec` for both sides, and leaves vectors below a word open ("not enough vectorization"). A bank's
 //! word holds several elements then, so `Word` takes part whatever a lane moves at once: with it the largest space of lemma
 //! 9.5 again has room for all of `Idx`, and no instruction conflicts. The low offset bits need not be registers on both sides
-//! either. The common registers come first, then the registers of one side, whose vectors are whole words so; the side is
-//! the one for which both cost least.
+//! either. The common registers come first, then registers of one side, whose vectors are whole words so; the side and their
+//! number are those for which both cost least. Such a vector is aligned only if no other column of its side has a part in the
+//! low bits, so `Bank` and `Idx` are looked for in the span of those columns first (`rest`), then anywhere.
 
-use super::space::{Coordinates, Vectors, avoiding, dimension, extension, independent, units};
+use super::space::{Coordinates, Vectors, avoiding, dimension, extension, independent, intersection, units};
 use super::{Axis, Builder, Layout, LayoutError};
 
 /// How registers are moved to or from shared memory.
@@ -39,6 +40,8 @@ struct Pattern {
 struct Pair {
     /// The lowest bits of an offset; the vector of each side begins them.
     low: Vectors,
+    /// A complement of `low`, where `Bank` and `Idx` are looked for.
+    rest: Vectors,
     /// The two sides.
     sides: [Pattern; 2],
 }
@@ -100,7 +103,7 @@ pub fn optimal_swizzle(
         require_cover(layout)?;
     }
     let bits = write.0.outs().iter().map(|a| a.1.trailing_zeros()).sum();
-    let candidates = pairs((write.0, write.1), (&reader, read.1), elem_bits)?;
+    let candidates = pairs((write.0, write.1), (&reader, read.1), elem_bits, bits)?;
     let mut best: Option<((u64, u64), Layout)> = None;
     for pair in &candidates {
         let memory = memory(write.0, &basis(pair, bits, elem_bits))?;
@@ -137,6 +140,7 @@ fn pairs(
     (a, by_a): (&Layout, Method),
     (b, by_b): (&Layout, Method),
     elem_bits: u64,
+    bits: u32,
 ) -> Result<Vec<Pair>, LayoutError> {
     if !elem_bits.is_power_of_two() || elem_bits > 128 {
         let rule = "it is a power of two up to 128";
@@ -144,50 +148,53 @@ fn pairs(
     }
     let matrix = |l: &Layout| Pattern::matrix(l, elem_bits).ok_or_else(|| no_rows(elem_bits));
     let join = |low: &[u64], l: &Layout| Pattern::vector(l, prefix(low, l), elem_bits);
-    let pair = match (by_a, by_b) {
-        (Method::Vector, Method::Vector) => return vector_pairs(a, b, elem_bits),
+    let (low, sides) = match (by_a, by_b) {
+        (Method::Vector, Method::Vector) => return vector_pairs(a, b, elem_bits, bits),
         (Method::Matrix, Method::Vector) => {
             let a = matrix(a)?;
             let b = join(&a.vec, b);
-            Pair { low: a.vec.clone(), sides: [a, b] }
+            (a.vec.clone(), [a, b])
         }
         (Method::Vector, Method::Matrix) => {
             let b = matrix(b)?;
             let a = join(&b.vec, a);
-            Pair { low: b.vec.clone(), sides: [a, b] }
+            (b.vec.clone(), [a, b])
         }
         (Method::Matrix, Method::Matrix) => {
             let (a, b) = (matrix(a)?, matrix(b)?);
             if a.vec != b.vec {
                 return Err(no_rows(elem_bits));
             }
-            Pair { low: a.vec.clone(), sides: [a, b] }
+            (a.vec.clone(), [a, b])
         }
     };
-    Ok(vec![pair])
+    Ok(vec![Pair { low, rest: units(bits), sides }])
 }
 
-/// Vectors on both sides.
-fn vector_pairs(a: &Layout, b: &Layout, elem_bits: u64) -> Result<Vec<Pair>, LayoutError> {
-    let limit = (128 / elem_bits).trailing_zeros();
-    let common = common_registers(a, b, limit);
+/// Vectors on both sides: the common registers, then a word or more of one side's registers that begin with them.
+fn vector_pairs(a: &Layout, b: &Layout, elem_bits: u64, bits: u32) -> Result<Vec<Pair>, LayoutError> {
+    let limit = (128 / elem_bits).trailing_zeros() as usize;
+    let common = common_registers(a, b, limit as u32);
     if elem_bits << common.len() < 8 {
         let rule = "both sides hold whole bytes of the same elements";
         return Err(super::fragment::refuse("swizzle", "elem_bits", elem_bits, rule));
     }
-    let behind = |l: &Layout| -> Vectors {
-        let more = extension(&common, &columns(l, Axis::Reg));
-        common.iter().copied().chain(more).take(limit as usize).collect()
+    let sides = |low: &[u64]| [a, b].map(|l| Pattern::vector(l, prefix(low, l), elem_bits));
+    let anywhere = |low: Vectors| Pair { rest: units(bits), sides: sides(&low), low };
+    let aligned = |low: Vectors, to: &Layout| {
+        let all: Vectors = to.ins().iter().flat_map(|i| columns(to, i.0)).collect();
+        let rest = extension(&low, &all);
+        Pair { rest, sides: sides(&low), low }
     };
-    let pair =
-        |low: Vectors| Pair { sides: [a, b].map(|l| Pattern::vector(l, prefix(&low, l), elem_bits)), low };
-    let mut lows = vec![common.clone()];
-    for low in [behind(a), behind(b)] {
-        if !lows.contains(&low) {
-            lows.push(low);
-        }
+    let word = (32 / elem_bits.min(32)).trailing_zeros() as usize;
+    let mut all = vec![anywhere(common.clone()), aligned(common.clone(), a)];
+    for side in [a, b] {
+        let more = extension(&common, &columns(side, Axis::Reg));
+        let longest: Vectors = common.iter().copied().chain(more).take(limit).collect();
+        let lengths = (word.max(common.len() + 1)..=longest.len()).rev();
+        all.extend(lengths.map(|length| aligned(longest[..length].to_vec(), side)));
     }
-    Ok(lows.into_iter().map(pair).collect())
+    Ok(all)
 }
 
 /// The first of `vec` that are registers of the layout.
@@ -199,8 +206,7 @@ fn prefix(vec: &[u64], layout: &Layout) -> Vectors {
 /// The columns of the offset bits: `Vec` with `Word`, `Bank`, `Idx`.
 fn basis(pair: &Pair, bits: u32, elem_bits: u64) -> Vectors {
     let [a, b] = &pair.sides;
-    let whole = units(bits);
-    let fallback: Vectors = a.lanes.iter().rev().chain(&b.lanes).chain(&whole).copied().collect();
+    let fallback: Vectors = a.lanes.iter().rev().chain(&b.lanes).chain(&pair.rest).copied().collect();
     let word = (32 / elem_bits.min(32)).trailing_zeros() as usize;
     let missing = word.saturating_sub(pair.low.len());
     let mut low = pair.low.clone();
@@ -208,14 +214,17 @@ fn basis(pair: &Pair, bits: u32, elem_bits: u64) -> Vectors {
     let per_row = (1024 / elem_bits).trailing_zeros() as usize;
     let index = (bits as usize).saturating_sub(per_row.max(low.len()));
     let inside = &low[..word.min(low.len())];
-    let span = |p: &Pattern| -> Vectors { p.vec.iter().chain(inside).chain(&p.lanes).copied().collect() };
-    let mut free = extension(&low, &avoiding(&span(a), &span(b), &whole));
+    let span = |p: &Pattern| -> Vectors {
+        let all: Vectors = p.vec.iter().chain(inside).chain(&p.lanes).copied().collect();
+        intersection(&all, &pair.rest)
+    };
+    let mut free = extension(&low, &avoiding(&span(a), &span(b), &pair.rest));
     free.truncate(index);
     let taken: Vectors = low.iter().chain(&free).copied().collect();
     let more = extension(&taken, &fallback);
     free.extend(more.into_iter().take(index - free.len()));
     let taken: Vectors = low.iter().chain(&free).copied().collect();
-    let bank = extension(&taken, &whole);
+    let bank = extension(&taken, &pair.rest);
     low.iter().chain(&bank).chain(&free).copied().collect()
 }
 

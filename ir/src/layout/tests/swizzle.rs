@@ -4,6 +4,7 @@ use super::algorithms::executes;
 use crate::layout::access::{vector_width, wavefronts_by_evaluation};
 use crate::layout::convert::{Conversion, through_shared};
 use crate::layout::fragment::*;
+use crate::layout::notation::parse_layout;
 use crate::layout::swizzle::*;
 use crate::layout::*;
 
@@ -105,4 +106,19 @@ fn elements_below_a_byte_pass_through_shared_memory() {
         Err(LayoutError::Form { parameter: "elem_bits", .. })
     ));
     assert!(optimal_swizzle((&a, v), (&rows(128, 4), v), 4).is_ok());
+}
+
+#[test]
+fn a_side_that_gives_its_registers_to_the_word_keeps_its_vectors_aligned() {
+    // Bank and Idx once took a part of the low bits with them: `a`'s vectors of 4 bytes fell apart, 32 wavefronts for 24.
+    let a = parse_layout(
+        "(reg: 2:256@d0 2:128@d0 2:1024@d0 2:1@d0 2:512@d0, lane: 2:32@d0 2:2@d0 2:64@d0 4:8@d0, warp: 2:4@d0) -> (d0: 2048)",
+    );
+    let b = parse_layout(
+        "(reg: 2:32@d0 4:4@d0 2:512@d0 2:64@d0, lane: 2:16@d0 2:2@d0 2:1@d0 2:256@d0 2:1024@d0, warp: 2:128@d0) -> (d0: 2048)",
+    );
+    let (a, b) = (a.unwrap(), b.unwrap());
+    let memory = optimal_swizzle((&a, Method::Vector), (&b, Method::Vector), 8).unwrap();
+    let of = |l: &Layout| counted_wavefronts(&l.then(&memory).unwrap(), 8);
+    assert_eq!([of(&a), of(&b)], [8, 16], "{memory}");
 }
