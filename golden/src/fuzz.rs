@@ -10,17 +10,9 @@
 use rand::Rng;
 use rand::rngs::StdRng;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::{SystemTime, UNIX_EPOCH};
 use warplift::ir::target::SM90A;
 use warplift::ir::tile::{Mapping, parse_file};
 use warplift::{CompileError, Options, compile};
-
-/// Where a fresh run of a fuzzer starts: the clock, or `WARPLIFT_FUZZ_SEED`, by which a run that decides about a change can be
-/// repeated.
-pub fn fresh_seed() -> u64 {
-    let given = std::env::var("WARPLIFT_FUZZ_SEED").ok().and_then(|s| s.parse().ok());
-    given.unwrap_or_else(|| SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |d| d.as_nanos() as u64))
-}
 
 /// How far a text came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
