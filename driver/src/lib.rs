@@ -90,7 +90,7 @@
 //! use warplift::prelude::*;
 //!
 //! # fn example(compiled: Compiled) -> Result<(), Box<dyn std::error::Error>> {
-//! let made = Toolchain::find_or_install(None)?.ptxas(&compiled.ptx, &PtxasOptions::default())?;
+//! let made = Toolchain::find_or_install(None, Fetch::default())?.ptxas(&compiled.ptx, &PtxasOptions::default())?;
 //! let device = Device::open(0)?;
 //! let kernel = LoadedKernel::load(&device, &made.cubin, compiled.manifest)?;
 //! let x = Buffer::from_bytes(&device, &[0; 4096])?;
@@ -146,7 +146,7 @@ pub mod prelude {
         Arg, Buffer, Device, Event, Graph, Kernel as LoadedKernel, LaunchError, Prepared, Stream,
     };
     pub use crate::enumerate::{Chosen, best, mappings};
-    pub use crate::toolchain::{PtxasOptions, Toolchain};
+    pub use crate::toolchain::{Fetch, PtxasOptions, Toolchain};
     pub use crate::{CompileError, Compiled, Context, Limits, Options, compile};
     pub use warplift_ir::interp;
     pub use warplift_ir::manifest::Manifest;

@@ -10,7 +10,7 @@ use std::thread;
 use warplift::ir::target::SM90A;
 use warplift::ir::tile::{Kernel, Op};
 use warplift::kernels::LIBRARY;
-use warplift::toolchain::{PtxasOptions, Toolchain};
+use warplift::toolchain::{Fetch, PtxasOptions, Toolchain};
 use warplift::{Options, compile};
 use warplift_golden::check::{ACCEPTED, Evidence};
 use warplift_golden::kernels::texts;
@@ -66,7 +66,7 @@ type Built = Result<(Output, Vec<String>), String>;
 /// All kernels, built once for all tests: a job for each, as many at once as there are processors.
 static BUILT: LazyLock<BTreeMap<String, Built>> = LazyLock::new(|| {
     let (names, done) = (names(), Mutex::new(BTreeMap::new()));
-    let tools = Toolchain::find_or_install(None).expect("the tools");
+    let tools = Toolchain::find_or_install(None, Fetch::default()).expect("the tools");
     let queue = Mutex::new(names.iter());
     let next = || queue.lock().expect("no worker panics").next();
     let work = || {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::sync::Mutex;
-use warplift::toolchain::Toolchain;
+use warplift::toolchain::{Fetch, Toolchain};
 use warplift_golden::sass::{Flow, parse};
 use warplift_lab::bench::micro::{Case, Ready, cases};
 
@@ -51,7 +51,7 @@ fn line(case: &Case, tools: &Toolchain, ready: &Ready) -> Line {
 
 #[test]
 fn nothing_measured_is_optimised_away() {
-    let tools = Toolchain::find_or_install(None).expect("the tools");
+    let tools = Toolchain::find_or_install(None, Fetch::default()).expect("the tools");
     let ready = Ready::Assemble(tools.clone());
     // Of products the least, middle and greatest shape; of rows the chains and some of the streams; launches
     // have no loop.

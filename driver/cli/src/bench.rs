@@ -111,7 +111,7 @@ pub fn bench(args: &BenchArgs, tools: &Tools) -> Outcome<()> {
     let Location::Gpu(ordinal) = args.place.device else {
         return Err(user("the simulator measures no time; bench needs a GPU"));
     };
-    let machine = Machine::open(ordinal, args.place.cublas.as_deref())?;
+    let machine = Machine::open(ordinal, args.place.cublas.as_deref(), tools)?;
     let machine = machine.ok_or_else(|| user("bench needs a GPU; nothing was measured"))?;
     let mut reports = Vec::new();
     let mut wrong = Vec::new();

@@ -73,7 +73,7 @@ pub fn check(args: &CheckArgs, tools: &Tools) -> Outcome<()> {
         return isolated(args, tools, &names);
     }
     let machine = match args.place.device {
-        Location::Gpu(ordinal) => Machine::open(ordinal, args.place.cublas.as_deref())?,
+        Location::Gpu(ordinal) => Machine::open(ordinal, args.place.cublas.as_deref(), tools)?,
         Location::Simulator => None,
     };
     let (mut failures, mut wrong) = (Vec::new(), false);
@@ -153,6 +153,8 @@ fn isolated(args: &CheckArgs, tools: &Tools, names: &[String]) -> Outcome<()> {
 fn alone(args: &CheckArgs, tools: &Tools, name: &str) -> Vec<OsString> {
     let CheckArgs { names: _, sizes, in_process: _, disable, ready, place } = args;
     let mut line: Vec<OsString> = vec!["check".into(), "--in-process".into()];
+    let flags = [("--offline", tools.offline), ("--verbose", tools.verbose)];
+    line.extend(flags.into_iter().filter(|f| f.1).map(|f| f.0.into()));
     let mut option = |name: &str, value: Option<OsString>| {
         line.extend(value.into_iter().flat_map(|v| [OsString::from(name), v]));
     };
@@ -301,7 +303,7 @@ mod tests {
 
     #[test]
     fn a_kernel_alone_is_checked_with_the_same_options() {
-        let line = "warplift check --ptxas gemm --sizes axpy --disable modulo,mma-order --artifacts softmax --device 3 \
+        let line = "warplift check --ptxas gemm --offline --verbose --sizes axpy --disable modulo,mma-order --artifacts softmax --device 3 \
                     --seed 7 --hazards warn --limit 5 --cublas gemv gemm axpy";
         let whole: Whole = clap::Parser::parse_from(line.split_whitespace());
         let Command::Check(args) = &whole.command;

@@ -78,7 +78,7 @@ pub fn litmus(args: &LitmusArgs, tools: &Tools) -> Outcome<()> {
     let device = match args.device {
         Where::Sim => None,
         Where::Gpu => Some(Device::open(args.gpu)?),
-        Where::Both => open(args.gpu)?,
+        Where::Both => open(args.gpu, tools)?,
     };
     let simulated: Vec<Option<Result<Vec<u8>, Difference>>> =
         cases.par_iter().map(|c| (args.device != Where::Gpu).then(|| litmus::simulate(c))).collect();
@@ -86,11 +86,12 @@ pub fn litmus(args: &LitmusArgs, tools: &Tools) -> Outcome<()> {
 }
 
 /// The device, or `None` where the machine has none.
-fn open(ordinal: u32) -> Outcome<Option<Device>> {
+fn open(ordinal: u32, tools: &Tools) -> Outcome<Option<Device>> {
     match Device::open(ordinal) {
         Ok(device) => Ok(Some(device)),
         Err(error @ (CudaError::NoDriver(_) | CudaError::NoDevice)) => {
-            println!("{error}: in the simulator only, against what a GPU answered before");
+            println!("{}", tools.no_device(&error));
+            println!("in the simulator only, against what a GPU answered before");
             Ok(None)
         }
         Err(error) => Err(error.into()),

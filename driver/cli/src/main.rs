@@ -23,10 +23,12 @@ mod sim;
 mod source;
 
 use clap::{Args, Parser, Subcommand};
-use failure::Outcome;
+use failure::{Outcome, user};
+use std::cell::OnceCell;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use warplift::toolchain::{self, Toolchain};
+use warplift::cuda::CudaError;
+use warplift::toolchain::{self, Fetch, Toolchain};
 
 /// Compiles tile kernels to PTX for NVIDIA Hopper, runs, checks and measures them.
 #[derive(Parser)]
@@ -39,16 +41,43 @@ struct Cli {
 }
 
 /// Options that every command takes.
-#[derive(Args, Clone, Debug)]
+#[derive(Args, Clone, Debug, Default)]
 pub struct Tools {
-    /// The ptxas to use; else WARPLIFT_PTXAS, the cache of `toolchain install`, PATH.
+    /// The ptxas to use; else WARPLIFT_PTXAS, the cache, PATH. Where none is found, the pinned one is fetched.
     #[arg(long, global = true, value_name = "PATH")]
     ptxas: Option<PathBuf>,
+    /// Fetch nothing; WARPLIFT_OFFLINE in the environment says the same.
+    #[arg(long, global = true)]
+    offline: bool,
+    /// Say more: where libraries were looked for.
+    #[arg(long, global = true)]
+    verbose: bool,
+    #[arg(skip)]
+    found: OnceCell<Result<Toolchain, String>>,
 }
 
 impl Tools {
-    fn find(&self) -> Outcome<Toolchain> {
-        Ok(Toolchain::find(self.ptxas.as_deref())?)
+    /// The tools; fetched on first use. What comes of it is kept: a command asks for many kernels.
+    fn find(&self) -> Outcome<&Toolchain> {
+        let find =
+            || Toolchain::find_or_install(self.ptxas.as_deref(), self.fetch()).map_err(|e| e.to_string());
+        self.found.get_or_init(find).as_ref().map_err(|e| user(e.as_str()))
+    }
+
+    fn fetch(&self) -> Fetch {
+        let usual = Fetch::default();
+        Fetch { allowed: usual.allowed && !self.offline, ..usual }
+    }
+
+    /// Why there is no device, in a line; under `--verbose` where its driver was looked for.
+    fn no_device(&self, error: &CudaError) -> String {
+        match error {
+            CudaError::NoDriver(missing) if self.verbose => {
+                format!("{error}:\n{}", missing.places().trim_end())
+            }
+            CudaError::NoDriver(_) => format!("{error} (--verbose lists them)"),
+            _ => error.to_string(),
+        }
     }
 }
 
@@ -81,8 +110,13 @@ enum Command {
 
 #[derive(Subcommand)]
 enum ToolchainCommand {
-    /// Fetch them from the Python package index into the cache.
-    Install,
+    /// Fetch them from the Python package index into the cache, unless the pinned ones are there. Needs Python 3
+    /// with pip.
+    Install {
+        /// Fetch them also where the pinned ones are there.
+        #[arg(long)]
+        force: bool,
+    },
     /// Say where ptxas is.
     Where,
 }
@@ -127,7 +161,7 @@ fn execute(cli: Cli) -> Outcome<()> {
         Command::Litmus(args) => litmus::litmus(&args, tools),
         Command::Layout(args) => layout::layout(&args),
         Command::Kernels => kernels(),
-        Command::Toolchain(ToolchainCommand::Install) => install(),
+        Command::Toolchain(ToolchainCommand::Install { force }) => install(tools, force),
         Command::Toolchain(ToolchainCommand::Where) => whereabouts(tools),
     }
 }
@@ -139,13 +173,14 @@ fn kernels() -> Outcome<()> {
     Ok(())
 }
 
-fn install() -> Outcome<()> {
-    println!("{}", toolchain::install()?.display());
+fn install(tools: &Tools, force: bool) -> Outcome<()> {
+    println!("{}", toolchain::install(force, tools.fetch())?.display());
     Ok(())
 }
 
+/// Looks without fetching.
 fn whereabouts(tools: &Tools) -> Outcome<()> {
-    let found = tools.find()?;
+    let found = Toolchain::find(tools.ptxas.as_deref())?;
     println!("{} ({})", found.ptxas.display(), found.version);
     Ok(())
 }

@@ -54,7 +54,7 @@ pub fn micro(args: &MicroArgs, tools: &Tools) -> Outcome<()> {
     }
     let ready = match &args.artifacts {
         Some(folder) => Ready::Folder(folder.clone()),
-        None => Ready::Assemble(tools.find()?),
+        None => Ready::Assemble(tools.find()?.clone()),
     };
     match &args.save {
         Some(folder) => save(&cases, &ready, folder),

@@ -119,14 +119,14 @@ impl Machine {
     ///
     /// # Errors
     /// A driver without such a device, or a failing one.
-    pub fn open(ordinal: u32, cublas: Option<&Path>) -> Outcome<Option<Self>> {
+    pub fn open(ordinal: u32, cublas: Option<&Path>, tools: &Tools) -> Outcome<Option<Self>> {
         match Device::open(ordinal) {
             Ok(device) => {
                 let cublas = CublasLt::load(&device, cublas).ok();
                 Ok(Some(Self { device, cublas }))
             }
             Err(error @ (CudaError::NoDriver(_) | CudaError::NoDevice)) => {
-                println!("{error}");
+                println!("{}", tools.no_device(&error));
                 Ok(None)
             }
             Err(error) => Err(error.into()),
@@ -175,7 +175,7 @@ pub fn run(args: &RunArgs, tools: &Tools) -> Outcome<()> {
     let Location::Gpu(ordinal) = args.place.device else {
         return simulate(&artifact, &small, &args.place);
     };
-    let Some(machine) = Machine::open(ordinal, args.place.cublas.as_deref())? else {
+    let Some(machine) = Machine::open(ordinal, args.place.cublas.as_deref(), tools)? else {
         println!("this machine has no GPU: the kernel runs in the simulator, on a size that takes seconds");
         for s in &small {
             if operations(&artifact, s)? > SIMULATED {

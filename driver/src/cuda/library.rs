@@ -11,7 +11,7 @@ pub use libloading::Library;
 
 /// No candidate could be opened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{what} not found; tried{}", self.list())]
+#[error("{what} not found{}", self.summary())]
 pub struct LibraryMissing {
     /// What was looked for, in words.
     pub what: &'static str,
@@ -20,8 +20,16 @@ pub struct LibraryMissing {
 }
 
 impl LibraryMissing {
-    fn list(&self) -> String {
-        let line = |(name, why): &(String, String)| format!("\n  {name}: {why}");
+    fn summary(&self) -> String {
+        match &self.tried[..] {
+            [(name, why)] => format!(": {name}: {why}"),
+            many => format!(" in {} places", many.len()),
+        }
+    }
+
+    /// A line for each candidate, with the loader's message.
+    pub fn places(&self) -> String {
+        let line = |(name, why): &(String, String)| format!("  {name}: {why}\n");
         self.tried.iter().map(line).collect()
     }
 }
@@ -98,8 +106,9 @@ mod tests {
         let names = ["libno-such-thing.so.7", "/no/such/libx.so"];
         let error = open("the thing", names.map(OsString::from)).unwrap_err();
         assert_eq!(error.tried.len(), 2);
-        let text = error.to_string();
-        assert!(text.starts_with("the thing not found; tried\n  libno-such-thing.so.7: "));
-        assert!(text.ends_with("/no/such/libx.so: no such file"), "{text}");
+        assert_eq!(error.to_string(), "the thing not found in 2 places");
+        let places = error.places();
+        assert!(places.starts_with("  libno-such-thing.so.7: "), "{places}");
+        assert!(places.ends_with("  /no/such/libx.so: no such file\n"), "{places}");
     }
 }

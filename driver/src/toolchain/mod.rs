@@ -2,22 +2,24 @@
 //!
 //! ```text
 //!  --ptxas / WARPLIFT_PTXAS ─┐
-//!  cache (install fills it) ─┼─► Toolchain ─► ptxas: PTX -> cubin, registers, spills, warnings
+//!  cache, SHA-256 matching ──┼─► Toolchain ─► ptxas: PTX -> cubin, registers, spills, warnings
 //!  PATH, version matching ───┘             └► nvdisasm: cubin -> SASS, live registers
 //! ```
 //!
 //! The versions are pinned because what ptxas decides (order, registers) differs between them, and
-//! the golden files record it. `install` takes them from the Python package index: they are single
-//! programs that need neither a GPU nor the rest of the toolkit.
+//! the golden files record it. Where none is found, they are fetched from the Python package index on
+//! first use: they are single programs that need neither a GPU nor the rest of the toolkit.
 
 mod disassemble;
 mod install;
+mod pins;
 mod ptxas;
 
 pub use disassemble::{LiveRegisters, live_registers};
-pub use install::{cache_dir, install};
+pub use install::{Fetch, cache_dir, install};
 pub use ptxas::{Assembled, PtxasOptions, Warning};
 
+use pins::Pinned;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -32,11 +34,11 @@ pub const PACKAGES: [(&str, &str); 3] = [
     ("nvidia-cuda-nvdisasm", "13.5.37"),
 ];
 
-/// The programs taken from the packages.
-pub const TOOLS: [&str; 3] = ["ptxas", "cuobjdump", "nvdisasm"];
-
-/// Environment variable that names ptxas.
+/// Environment variable that names ptxas; an empty one counts as not set.
 pub const PTXAS_VARIABLE: &str = "WARPLIFT_PTXAS";
+
+/// Environment variable that forbids fetching the tools, unless it is empty or `0`.
+pub const OFFLINE_VARIABLE: &str = "WARPLIFT_OFFLINE";
 
 /// Why a tool could not be found, installed or run.
 #[derive(Debug, thiserror::Error)]
@@ -64,12 +66,53 @@ pub enum ToolError {
         /// Message of the system.
         why: String,
     },
-    /// A program could not be started, or ended with a failure.
+    /// A program could not be started.
+    #[error("{program} cannot be started: {error}")]
+    Start {
+        /// Program.
+        program: String,
+        /// Message of the system.
+        error: std::io::Error,
+    },
+    /// Nothing to fetch the tools with.
+    #[error(
+        "{0}: fetching ptxas needs Python 3 with pip (Debian, Ubuntu: apt install python3-pip); \
+         or name a ptxas {PTXAS_VERSION} by {PTXAS_VARIABLE}"
+    )]
+    NoPip(String),
+    /// Fetching is forbidden.
+    #[error("the tools are not in the cache, and `--offline` or {OFFLINE_VARIABLE} forbids fetching them")]
+    Offline,
+    /// There are no packages for this machine.
+    #[error(
+        "there are packages of ptxas for Linux on x86_64 and aarch64 only, not for {os} on {arch}; \
+         name a ptxas {PTXAS_VERSION} by {PTXAS_VARIABLE}"
+    )]
+    Platform {
+        /// Operating system.
+        os: &'static str,
+        /// Processor.
+        arch: &'static str,
+    },
+    /// A tool is not the one that is pinned.
+    #[error(
+        "{} is not the pinned program: its SHA-256 is {found}, pinned is {pinned}; \
+         `warplift toolchain install` repairs it", path.display()
+    )]
+    Altered {
+        /// Its file.
+        path: PathBuf,
+        /// SHA-256 of the file.
+        found: String,
+        /// SHA-256 pinned.
+        pinned: String,
+    },
+    /// A program ended with a failure.
     #[error("{program} failed: {message}")]
     Failed {
         /// Program.
         program: String,
-        /// Its messages, or the system's.
+        /// Its status and messages.
         message: String,
     },
     /// ptxas refused the text.
@@ -122,7 +165,8 @@ pub struct Toolchain {
 
 impl Toolchain {
     /// Finds ptxas: `given` (the option `--ptxas`), else `WARPLIFT_PTXAS`, else the cache, else a
-    /// ptxas of the pinned version on PATH. A path that was given may have any version.
+    /// ptxas of the pinned version on PATH. A path that was given may have any version; what lies in the cache must
+    /// be the pinned program.
     ///
     /// # Errors
     /// Nothing found, or the given path is no ptxas.
@@ -130,19 +174,25 @@ impl Toolchain {
         if let Some(path) = given {
             return Self::at("--ptxas", path);
         }
-        if let Some(path) = std::env::var_os(PTXAS_VARIABLE) {
+        if let Some(path) = std::env::var_os(PTXAS_VARIABLE).filter(|v| !v.is_empty()) {
             return Self::at(PTXAS_VARIABLE, Path::new(&path));
         }
-        Self::search(cache_dir().ok().as_deref(), std::env::var_os("PATH").as_deref())
+        let (directory, platform) = (cache_dir().ok(), pins::platform().ok());
+        let cache = directory.as_deref().zip(platform);
+        let cache = cache.map(|(directory, platform)| Pinned { directory, tools: &platform.tools });
+        Self::search(cache.as_ref(), std::env::var_os("PATH").as_deref())
     }
 
-    /// As [`Toolchain::find`], but installs into the cache where nothing is found. Tests use this.
+    /// As [`Toolchain::find`], but fetches the tools where nothing is found, and anew where the cache holds others
+    /// than the pinned ones.
     ///
     /// # Errors
-    /// The given path is no ptxas, or the installation fails.
-    pub fn find_or_install(given: Option<&Path>) -> Result<Self, ToolError> {
+    /// The given path is no ptxas, nothing is found and fetching is forbidden, or the installation fails.
+    pub fn find_or_install(given: Option<&Path>, fetch: Fetch) -> Result<Self, ToolError> {
         match Self::find(given) {
-            Err(ToolError::NotFound { .. }) => Self::at("cache", &install()?.join("ptxas")),
+            Err(ToolError::NotFound { .. }) if fetch.allowed => {
+                Ok(Self::new(&install(false, fetch)?.join("ptxas"), PTXAS_VERSION.to_owned()))
+            }
             other => other,
         }
     }
@@ -158,10 +208,15 @@ impl Toolchain {
     }
 
     /// The cache, then every directory of `path`.
-    fn search(cache: Option<&Path>, path: Option<&OsStr>) -> Result<Self, ToolError> {
+    fn search(cache: Option<&Pinned<'_>>, path: Option<&OsStr>) -> Result<Self, ToolError> {
         let mut looked = Vec::new();
-        let on_path = path.map(|p| std::env::split_paths(p).collect::<Vec<_>>());
-        for directory in cache.map(Path::to_owned).into_iter().chain(on_path.unwrap_or_default()) {
+        if let Some(cache) = cache.filter(|c| c.directory.exists()) {
+            match cache.check() {
+                Ok(()) => return Ok(Self::new(&cache.directory.join("ptxas"), PTXAS_VERSION.to_owned())),
+                Err(why) => looked.push(why.to_string()),
+            }
+        }
+        for directory in path.iter().flat_map(|p| std::env::split_paths(p)) {
             let candidate = directory.join("ptxas");
             if !candidate.is_file() {
                 continue;
@@ -217,11 +272,12 @@ fn version_of(path: &Path) -> Result<String, String> {
 /// Runs a program to its end; a failure carries its messages.
 fn run(command: &mut Command) -> Result<Output, ToolError> {
     let program = command.get_program().to_string_lossy().into_owned();
-    let failed = |message| ToolError::Failed { program, message };
     match command.stdin(Stdio::null()).output() {
         Ok(output) if output.status.success() => Ok(output),
-        Ok(output) => Err(failed(format!("{}\n{}", output.status, messages(&output)))),
-        Err(error) => Err(failed(error.to_string())),
+        Ok(output) => {
+            Err(ToolError::Failed { program, message: format!("{}\n{}", output.status, messages(&output)) })
+        }
+        Err(error) => Err(ToolError::Start { program, error }),
     }
 }
 

@@ -1,6 +1,7 @@
 //! The tools found, installed and run; the last two tests fetch the pinned ones on first use.
 
 use super::install::install_into;
+use super::pins::{Pin, Pinned, sha256};
 use super::ptxas::read_log;
 use super::*;
 use std::fs;
@@ -26,9 +27,18 @@ fn search_takes_the_cache_first_and_path_only_in_the_right_version() {
     };
     let (old, good) = (directory("old", "12.4.1"), directory("good", PTXAS_VERSION));
     let cache = directory("cache", PTXAS_VERSION);
+    let sha256 = sha256(&cache.join("ptxas")).unwrap();
+    let tools = [Pin { tool: "ptxas", sha256: &sha256 }];
+    let pinned = Pinned { directory: &cache, tools: &tools };
     let path = std::env::join_paths([&old, &good]).unwrap();
-    let found = Toolchain::search(Some(&cache), Some(&path)).unwrap();
+    let found = Toolchain::search(Some(&pinned), Some(&path)).unwrap();
     assert_eq!(found.ptxas, cache.join("ptxas"));
+    // Another program than the pinned one is left alone, whatever it says of itself.
+    let more = r#"echo : >> "$1""#;
+    run(Command::new("sh").args(["-c", more, "sh"]).arg(cache.join("ptxas"))).unwrap();
+    assert_eq!(version_of(&cache.join("ptxas")).unwrap(), PTXAS_VERSION);
+    let error = Toolchain::search(Some(&pinned), None).unwrap_err().to_string();
+    assert!(error.contains("cache/ptxas is not the pinned program: its SHA-256 is"), "{error}");
     let found = Toolchain::search(None, Some(&path)).unwrap();
     assert_eq!(found.ptxas, good.join("ptxas"));
     let error = Toolchain::search(None, Some(old.as_os_str())).unwrap_err().to_string();
@@ -41,15 +51,66 @@ fn a_given_path_must_be_a_ptxas() {
     assert!(error.contains("--ptxas names /no/such/ptxas"), "{error}");
 }
 
+/// Puts a wheel with one tool of these bytes into a directory; Python's zipfile makes it.
+fn wheel(directory: &Path, bytes: &str) -> Result<(), ToolError> {
+    let script =
+        "import sys, zipfile; zipfile.ZipFile(sys.argv[1], 'w').writestr('x/bin/ptxas', sys.argv[2])";
+    let mut python = Command::new("python3");
+    run(python.args(["-c", script]).arg(directory.join("x.whl")).arg(bytes)).map(drop)
+}
+
+/// [`PROGRAM`], as `sha256sum` knows it.
+const PINS: [Pin<'static>; 1] =
+    [Pin { tool: "ptxas", sha256: "62cae202c8380d2858087f69afa3512c244dae472197d55523380810d0ca7c22" }];
+const PROGRAM: &str = "#!/bin/sh\necho V13.0.88\n";
+
 #[test]
 fn an_installation_without_wheels_leaves_nothing() {
     let root = tempfile::tempdir().unwrap();
     let target = root.path().join("toolchain");
-    let error = install_into(&target, |_| Ok(())).unwrap_err();
+    let error = install_into(&Pinned { directory: &target, tools: &PINS }, false, |_| Ok(())).unwrap_err();
     assert!(matches!(error, ToolError::Incomplete { tool: "ptxas", .. }), "{error}");
     assert!(!target.exists());
-    let left: Vec<_> = fs::read_dir(root.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
-    assert_eq!(left, ["toolchain.lock"]);
+    assert_eq!(names(root.path()), ["toolchain.lock"]);
+}
+
+fn names(directory: &Path) -> Vec<String> {
+    let each = fs::read_dir(directory).unwrap().map(|e| e.unwrap().file_name());
+    let mut names: Vec<_> = each.map(|n| n.into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_tool_that_is_not_the_pinned_one_is_refused_and_repaired() {
+    let root = tempfile::tempdir().unwrap();
+    let target = root.path().join("toolchain");
+    let pinned = Pinned { directory: &target, tools: &PINS };
+    let error = install_into(&pinned, false, |to| wheel(to, "another")).unwrap_err();
+    assert!(matches!(error, ToolError::Altered { .. }), "{error}");
+    assert!(!target.exists(), "it was installed all the same");
+    install_into(&pinned, false, |to| wheel(to, PROGRAM)).unwrap();
+    pinned.check().unwrap();
+    // Intact tools are not fetched again, unless that is asked for.
+    let fetched = |force| {
+        let mut fetched = false;
+        install_into(&pinned, force, |to| {
+            fetched = true;
+            wheel(to, PROGRAM)
+        })
+        .unwrap();
+        fetched
+    };
+    assert!(!fetched(false) && fetched(true));
+    let ptxas = target.join("ptxas");
+    fs::write(&ptxas, PROGRAM.replace("88", "89")).unwrap();
+    assert!(matches!(pinned.check(), Err(ToolError::Altered { .. })));
+    assert!(fetched(false));
+    pinned.check().unwrap();
+    assert_eq!(fs::read_to_string(&ptxas).unwrap(), PROGRAM);
+    fs::remove_file(&ptxas).unwrap();
+    assert!(pinned.check().is_err());
+    assert!(fetched(false));
 }
 
 #[test]
@@ -71,7 +132,7 @@ ptxas info    : Used 168 registers, used 9 barriers, 16 bytes cumulative stack s
 
 #[test]
 fn the_pinned_tools_assemble_and_disassemble() {
-    let tools = Toolchain::find_or_install(None).unwrap();
+    let tools = Toolchain::find_or_install(None, Fetch::default()).unwrap();
     let made = tools.ptxas(PTX, &PtxasOptions::default()).unwrap();
     assert!(made.cubin.starts_with(b"\x7fELF"));
     assert!(made.registers >= 8 && made.spills == (0, 0) && made.warnings.is_empty(), "{}", made.log);
@@ -86,7 +147,7 @@ fn the_pinned_tools_assemble_and_disassemble() {
 
 #[test]
 fn a_mistake_is_reported_with_its_line() {
-    let tools = Toolchain::find_or_install(None).unwrap();
+    let tools = Toolchain::find_or_install(None, Fetch::default()).unwrap();
     let bad = PTX.replace("ret;", "mov.u32 %q, 1; ret;");
     match tools.ptxas(&bad, &PtxasOptions::default()).unwrap_err() {
         ToolError::Rejected { log } => assert!(log.contains("kernel.ptx, line"), "{log}"),
