@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use warplift::ir::target::SM90A;
 use warplift::ir::tile::{
-    Item, Kernel, Loc, Mapping, Module, Origin, Remark, VerifyError, parse_file, render, verify,
+    Item, Kernel, Loc, Mapping, Module, Origin, Remark, VerifyError, nearest, parse_file, render, verify,
     verify_mapping,
 };
 use warplift::kernels;
@@ -136,7 +136,10 @@ fn read(source: &str) -> Outcome<Text> {
             if Path::new(source).extension().is_none() && error.kind() == std::io::ErrorKind::NotFound =>
         {
             let known: Vec<&str> = kernels::LIBRARY.iter().map(|t| t.name).collect();
-            Err(user(format!("no kernel `{source}`; the library has {}", known.join(", "))))
+            Err(user(match nearest(source, known.iter().copied()) {
+                Some(near) => format!("no kernel `{source}`; did you mean `{near}`?"),
+                None => format!("no kernel `{source}`; the library has {}", known.join(", ")),
+            }))
         }
         Err(error) => Err(user(format!("reading {source}: {error}"))),
     }

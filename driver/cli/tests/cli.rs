@@ -186,6 +186,7 @@ fn artifacts_carry_all_that_a_run_needs() {
 fn mistakes_in_the_command_line_are_status_2() {
     for (args, message) in [
         (&["compile", "nothing"][..], "no kernel `nothing`; the library has a16e4m3"),
+        (&["compile", "gemmm"], "no kernel `gemmm`; did you mean `gemm`?"),
         (&["compile", "gemm", "-D", "BM"], "expected NAME=NUMBER"),
         (&["compile", "gemm", "--dump", "nowhere"], "no pass `nowhere`: there are"),
         (&["compile", "missing.tile"], "reading missing.tile"),

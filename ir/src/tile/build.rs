@@ -113,9 +113,10 @@ impl KernelBuilder {
         self.loc = loc;
     }
 
-    /// Names the text's file.
-    pub fn set_file(&mut self, file: &str) {
+    /// Names the text's file, and the place of the kernel's name there.
+    pub fn set_file(&mut self, file: &str, loc: Loc) {
         file.clone_into(&mut self.kernel.file);
+        self.kernel.loc = loc;
     }
 
     /// Gives a value a name, for printing and for the mapping (a loop goes by its counter's).

@@ -21,6 +21,7 @@ pub(crate) mod parse;
 pub(crate) mod print;
 mod render;
 mod same;
+mod suggest;
 mod typing;
 mod verify;
 
@@ -32,6 +33,7 @@ pub use ops::*;
 pub use parse::{Module, ParseError, ParseErrors, parse_file};
 pub use render::render;
 use serde::{Deserialize, Serialize};
+pub use suggest::{did_you_mean, nearest};
 pub use typing::{MAX_GRID, TypeError, Types};
 pub use verify::{MAX_BLOCK_DEPTH, MAX_TILE_ELEMENTS, VerifyError, verify, verify_mapping};
 
@@ -283,6 +285,8 @@ pub struct Kernel {
     pub name: String,
     /// Name of the text's file, for `.file` and messages; empty for built kernels.
     pub file: String,
+    /// Where its name stands there.
+    pub loc: Loc,
     /// Parameters in order.
     pub params: Vec<ParamData>,
     /// Tunables.
@@ -313,6 +317,7 @@ impl Kernel {
         Self {
             name: name.to_owned(),
             file: String::new(),
+            loc: Loc::default(),
             params: Vec::new(),
             tunables: PrimaryMap::new(),
             grid: Vec::new(),

@@ -150,6 +150,11 @@ pub fn operations() -> Vec<&'static str> {
     plain.chain(folded).chain(INFIX.iter().map(|r| r.0)).collect()
 }
 
+/// Every word of the language: operations and keywords.
+pub(crate) fn words() -> impl Iterator<Item = &'static str> {
+    operations().into_iter().chain(KEYWORDS)
+}
+
 /// The entry of a table that has this name.
 pub(crate) fn find<T: Copy>(table: &[(&str, T)], name: &str) -> Option<T> {
     table.iter().find(|(n, _)| *n == name).map(|(_, t)| *t)

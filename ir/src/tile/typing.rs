@@ -30,6 +30,34 @@ pub enum TypeError {
         /// Number it was given.
         found: usize,
     },
+    /// Wrong number of indices of a view.
+    #[error("`{op}` of a view of {rank} dimensions takes {rank} indices, found {found}")]
+    Indices {
+        /// Operation.
+        op: &'static str,
+        /// Dimensions of the view.
+        rank: usize,
+        /// Number of indices.
+        found: usize,
+    },
+    /// A tile whose elements are not those of its view.
+    #[error("the view holds {view}, the tile is {tile}: write `cast(.., {view})`")]
+    Stored {
+        /// Elements of the view.
+        view: Elem,
+        /// Type of the tile.
+        tile: String,
+    },
+    /// Operands of different element types.
+    #[error("`{op}` of {left} and {right}: `cast` one of them")]
+    Elements {
+        /// Operation.
+        op: &'static str,
+        /// Type of one.
+        left: String,
+        /// Type of the other.
+        right: String,
+    },
     /// An operand of the wrong type.
     #[error("operand {index} of `{op}` must be {expected}, found {found}")]
     Operand {
@@ -186,7 +214,8 @@ impl Typing<'_> {
         let elem = self.args[first].elem();
         for i in first + 1..self.args.len() {
             if self.args[i].elem() != elem {
-                return self.mismatch(first, i);
+                let [left, right] = [first, i].map(|n| self.text(self.args[n]));
+                return Err(TypeError::Elements { op: self.op.name(), left, right });
             }
         }
         let (legal, expected) = match self.op {
@@ -244,7 +273,10 @@ impl Typing<'_> {
             };
         };
         let rank = usize::from(rank);
-        self.count(1 + rank + after)?;
+        let found = self.args.len().saturating_sub(1 + after);
+        if found != rank {
+            return Err(TypeError::Indices { op: self.op.name(), rank, found });
+        }
         (1..=rank).try_for_each(|i| self.index_arg(i))?;
         Ok((elem, rank))
     }
@@ -253,7 +285,7 @@ impl Typing<'_> {
         let (elem, rank) = self.access(0)?;
         match self.want {
             Some(Type::Tile(e, s)) if e == elem && s.rank() == rank => Ok(Type::Tile(e, s)),
-            _ => self.bad_result(&format!("a {rank}-d tile of {elem}")),
+            _ => self.bad_result(&tile_of(rank, elem)),
         }
     }
 
@@ -261,7 +293,14 @@ impl Typing<'_> {
         let (elem, rank) = self.access(1)?;
         match self.args[rank + 1] {
             Type::Tile(e, s) if e == elem && s.rank() == rank => Ok(smallvec![]),
-            _ => self.bad_operand(rank + 1, &format!("a {rank}-d tile of {elem}")),
+            Type::Tile(e, s) if e != elem && s.rank() == rank => {
+                Err(TypeError::Stored { view: elem, tile: self.text(self.args[rank + 1]) })
+            }
+            Type::Scalar(_) => {
+                let full = format!("a tile: `full x : {elem}[{}]`", vec!["1"; rank].join(", "));
+                self.bad_operand(rank + 1, &full)
+            }
+            _ => self.bad_operand(rank + 1, &tile_of(rank, elem)),
         }
     }
 
@@ -465,6 +504,11 @@ fn same_shape(a: Type, b: Type) -> bool {
         (Some(a), Some(b)) => a.same(&b),
         _ => false,
     }
+}
+
+/// What a view of so many dimensions gives and takes.
+fn tile_of(rank: usize, elem: Elem) -> String {
+    format!("a tile of {elem} with {rank} dimension{}", if rank == 1 { "" } else { "s" })
 }
 
 /// Whether an operation takes the element type, and what it takes.

@@ -41,7 +41,7 @@ fn misuse_is_named() {
     assert_eq!(b.set_grid(&[x]), Err(BuildError::Grid));
     let n = b.int(3, Elem::I32).unwrap();
     let error = b.binary(BinOp::Add, x, n).unwrap_err();
-    assert_eq!(error.to_string(), "operands of `+` do not match: f32 and i32");
+    assert_eq!(error.to_string(), "`+` of f32 and i32: `cast` one of them");
     assert!(b.begin_if(n).is_err());
     assert_eq!(b.print("", &[Value::from_u32(99)]), Err(BuildError::Scope(Value::from_u32(99))));
 }

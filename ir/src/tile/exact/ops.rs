@@ -8,6 +8,7 @@ use std::fmt::{self, Formatter};
 entity!(Value: "v", Inst: "inst", Block: "block", Tunable: "tunable");
 
 record!(ParamData { name, value, facts });
+record!(Loc { line, column });
 record!(Facts { align, multiple, min, max });
 record!(TunableData { name, default });
 

@@ -15,6 +15,7 @@ pub(super) fn kernel(c: &mut Cursor<'_>) -> Result<Kernel> {
     let header = Kernel {
         name: fields.field("name")?,
         file: fields.field("file")?,
+        loc: fields.field("loc")?,
         params: fields.field("params")?,
         tunables: fields.field("tunables")?,
         grid: fields.field("grid")?,

@@ -14,6 +14,7 @@ pub(super) fn kernel(k: &Kernel, f: &mut Formatter<'_>) -> fmt::Result {
         let mut fields = FieldWriter::new(f);
         fields.field("name", &k.name)?;
         fields.field("file", &k.file)?;
+        fields.field("loc", &k.loc)?;
         fields.field("params", &k.params)?;
         fields.field("tunables", &k.tunables)?;
         fields.field("grid", &k.grid)

@@ -36,6 +36,8 @@ pub(super) enum Kind {
     Index(Box<Expr>, Vec<Expr>),
     /// An operator or operation by name, its operands and what follows it.
     Call(Box<Call>),
+    /// A word with operands that is no operation.
+    Unknown(String),
     /// A loop or branch.
     Region(Box<Region>),
 }
@@ -98,6 +100,11 @@ pub(super) enum StatementKind {
     Tunable(Vec<(Name, i64)>),
     Grid(Vec<Expr>),
     Yield(Vec<Expr>),
+    /// What could not be read, with the names that it would have given.
+    Wrong {
+        names: Vec<Name>,
+        yields: bool,
+    },
 }
 
 /// A parameter in the signature.
@@ -113,5 +120,7 @@ pub(super) struct ParamText {
 pub(super) struct KernelText {
     pub name: Name,
     pub params: Vec<ParamText>,
+    /// Parameters that could not be read.
+    pub wrong: Vec<Name>,
     pub body: Body,
 }

@@ -5,9 +5,19 @@ use super::ast::Name;
 use super::lex::{Span, Tok, Token};
 use crate::tile::MAX_BLOCK_DEPTH;
 use crate::tile::names::is_reserved;
+use crate::tile::suggest::did_you_mean;
 
 /// An error on its way up.
 pub(crate) type Result<T> = std::result::Result<T, ParseError>;
+
+/// What is known of a block whose `}` stands where another block's would.
+#[derive(Clone, Copy)]
+pub(super) struct Misplaced {
+    /// Its `{`.
+    pub open: Span,
+    /// The line of its `}`.
+    pub close: u32,
+}
 
 /// A place in the tokens.
 pub(crate) struct Cursor<'a> {
@@ -15,6 +25,12 @@ pub(crate) struct Cursor<'a> {
     at: usize,
     /// Blocks and brackets that are open, against endless nesting.
     pub depth: u32,
+    /// Mistakes after which reading went on.
+    pub errors: Vec<ParseError>,
+    /// The first block whose `}` does not stand where its indentation says.
+    pub(super) misplaced: Option<Misplaced>,
+    /// Whether a block that is not closed was reported.
+    pub(super) is_unclosed: bool,
 }
 
 /// Levels of nesting that text may have: of blocks, and of expressions in one another. Enough for the
@@ -24,7 +40,27 @@ pub(crate) const MAX_DEPTH: u32 = MAX_BLOCK_DEPTH + 32;
 impl<'a> Cursor<'a> {
     /// At the first token; the last one must be [`Tok::End`].
     pub fn new(tokens: &'a [Token]) -> Self {
-        Self { tokens, at: 0, depth: 0 }
+        Self { tokens, at: 0, depth: 0, errors: Vec::new(), misplaced: None, is_unclosed: false }
+    }
+
+    /// Notes a mistake after which reading goes on.
+    pub fn report(&mut self, error: ParseError) {
+        self.errors.push(error);
+    }
+
+    /// The place in the tokens, for [`Self::between`].
+    pub fn at(&self) -> usize {
+        self.at
+    }
+
+    /// The tokens between two places.
+    pub fn between(&self, start: usize, end: usize) -> &'a [Token] {
+        self.tokens.get(start..end).unwrap_or_default()
+    }
+
+    /// The tokens that were stepped over.
+    pub fn before(&self) -> impl DoubleEndedIterator<Item = &'a Token> {
+        self.tokens[..self.at.min(self.tokens.len())].iter()
     }
 
     /// The token so many places ahead, the last one past the end.
@@ -100,15 +136,30 @@ impl<'a> Cursor<'a> {
 
     /// An error that tells what was found instead.
     pub fn expected<T>(&self, what: &str) -> Result<T> {
-        let found = match self.peek() {
+        self.error(format!("expected {what}, found {}", self.found()))
+    }
+
+    /// The next token in words.
+    fn found(&self) -> String {
+        match self.peek() {
             Tok::Ident(w) => format!("`{w}`"),
             Tok::Int(v) => format!("`{v}`"),
             Tok::Float(v) => format!("`{v:?}`"),
             Tok::Str(_) => "a string".to_owned(),
             Tok::Punct(p) => format!("`{p}`"),
             Tok::End => "the end".to_owned(),
+        }
+    }
+
+    /// The same, where one of some words was expected: the nearest is named.
+    pub fn expected_word<T>(&self, known: &[&str]) -> Result<T> {
+        let quoted: Vec<String> = known.iter().map(|w| format!("`{w}`")).collect();
+        let (last, others) = quoted.split_last().map_or(("", &[][..]), |(l, o)| (l.as_str(), o));
+        let meant = match self.peek() {
+            Tok::Ident(word) => did_you_mean(word, known.iter().copied()),
+            _ => String::new(),
         };
-        self.error(format!("expected {what}, found {found}"))
+        self.error(format!("expected {} or {last}, found {}{meant}", others.join(", "), self.found()))
     }
 
     /// Steps over this punctuation.
@@ -184,8 +235,8 @@ impl<'a> Cursor<'a> {
         let mut items = Vec::new();
         while !self.eat(close) {
             items.push(item(self)?);
-            if !self.is(close) {
-                self.expect(",")?;
+            if !self.is(close) && !self.eat(",") {
+                return self.expected(&format!("`,` or `{close}`"));
             }
         }
         Ok(items)
@@ -209,18 +260,5 @@ impl<'a> Cursor<'a> {
         let result = rule(self);
         self.depth -= 1;
         result
-    }
-
-    /// Steps to the next `kernel` or `mapping` that starts a line, past the one here.
-    pub fn recover(&mut self) {
-        loop {
-            match self.peek() {
-                Tok::End => return,
-                Tok::Ident(w) if (w == "kernel" || w == "mapping") && self.span().loc.column == 1 => {
-                    return;
-                }
-                _ => self.skip(),
-            }
-        }
     }
 }

@@ -19,22 +19,59 @@
 //! ```
 //!
 //! A parenthesis right after an operation's name holds all its operands.
+//!
+//! A wrong statement or parameter is reported and stepped over; its names are kept as wrong, so that their uses are not
+//! reported too.
 
 use super::ParseError;
 use super::ast::*;
 use super::cursor::{Cursor, MAX_DEPTH, Result};
 use super::lex::{Span, Tok};
 use crate::tile::names::{self, Form, INFIX, Infix, form_of};
+use crate::tile::suggest::did_you_mean_word;
 use crate::tile::{Facts, Type};
 use crate::types::Elem;
+
+/// Element types that a misspelt one may have meant.
+const ELEMS: [&str; 16] = [
+    "f64", "f32", "tf32", "f16", "bf16", "f8e4m3", "f8e5m2", "f4e2m1", "i64", "i32", "i16", "i8", "u32",
+    "u16", "u8", "bool",
+];
 
 /// `kernel name(..) { .. }`, the first word being stepped over.
 pub(super) fn kernel(c: &mut Cursor<'_>) -> Result<KernelText> {
     let name = c.name("a kernel")?;
     c.expect("(")?;
-    let params = c.list(")", param)?;
+    let (params, wrong) = params(c);
     let body = body(c)?;
-    Ok(KernelText { name, params, body })
+    Ok(KernelText { name, params, wrong, body })
+}
+
+/// Parameters up to the closing parenthesis, and the names of wrong ones.
+fn params(c: &mut Cursor<'_>) -> (Vec<ParamText>, Vec<Name>) {
+    let (mut params, mut wrong) = (Vec::new(), Vec::new());
+    while !c.eat(")") {
+        let start = c.peek();
+        let span = c.span();
+        let read = param(c).and_then(|p| match c.is(")") || c.eat(",") {
+            true => Ok(p),
+            false => c.expected("`,` or `)`"),
+        });
+        match read {
+            Ok(p) => params.push(p),
+            Err(error) => {
+                c.report(error);
+                if let Tok::Ident(text) = start {
+                    wrong.push(Name { text: text.clone(), span });
+                }
+                c.skip_param();
+                if !c.eat(",") && !c.is(")") {
+                    break;
+                }
+            }
+        }
+    }
+    (params, wrong)
 }
 
 fn param(c: &mut Cursor<'_>) -> Result<ParamText> {
@@ -113,25 +150,56 @@ fn elem(c: &mut Cursor<'_>) -> Result<Elem> {
                 c.skip();
                 Ok(e)
             }
-            None => c.expected("an element type"),
+            None => c.error(format!("`{w}` is no element type{}", did_you_mean_word(w, ELEMS))),
         },
         _ => c.expected("an element type"),
     }
 }
 
 fn body(c: &mut Cursor<'_>) -> Result<Body> {
+    let open = c.span();
     c.expect("{")?;
     let mut statements = Vec::new();
-    while !c.is("}") {
-        statements.push(c.nested(statement)?);
+    while !c.is("}") && *c.peek() != Tok::End && !c.at_top() {
+        let (start, span) = (c.at(), c.span());
+        match c.nested(statement) {
+            Ok(read) => statements.push(read),
+            Err(error) => statements.push(wrong_statement(c, error, start, span)),
+        }
     }
     let end = c.span();
-    c.skip();
+    c.close(open);
     Ok(Body { statements, end })
+}
+
+/// Reports a wrong statement and steps over it. Blocks that it holds are read for their own mistakes.
+fn wrong_statement(c: &mut Cursor<'_>, error: ParseError, start: usize, span: Span) -> Statement {
+    let yields = matches!(c.between(start, start + 1), [t] if t.tok == Tok::Ident("yield".to_owned()));
+    c.report(error);
+    if c.at() == start && !c.is("{") {
+        c.skip();
+    }
+    let mut opens = c.skip_statement();
+    let names = c.names_between(start, c.at());
+    while opens {
+        match c.nested(body) {
+            Ok(_) => opens = c.eat_word("else") && c.is("{"),
+            // Nested too deep to be read.
+            Err(error) => {
+                c.report(error);
+                c.recover();
+                opens = false;
+            }
+        }
+    }
+    Statement { span, kind: StatementKind::Wrong { names, yields } }
 }
 
 fn statement(c: &mut Cursor<'_>) -> Result<Statement> {
     let start = c.span();
+    if c.is(";") {
+        return c.error("a statement ends with its line; leave out `;`".to_owned());
+    }
     let kind = if c.eat_word("tunable") {
         StatementKind::Tunable(c.comma_list(tunable)?)
     } else if c.eat_word("grid") {
@@ -167,8 +235,11 @@ fn binding(c: &mut Cursor<'_>) -> Result<StatementKind> {
     };
     let expr = match region(c)? {
         Some(region) => region,
-        None => expr(c)?,
+        None => expr(c).and_then(|e| unknown_bare(c, e))?,
     };
+    if names.is_empty() && c.is("=") {
+        return c.error("only a name stands before `=`; `store v[i, j], x` writes to a view".to_owned());
+    }
     let ty = c.eat(":").then(|| type_text(c)).transpose()?;
     Ok(StatementKind::Let { names, attrs, expr, ty })
 }
@@ -342,9 +413,44 @@ fn word_expr(c: &mut Cursor<'_>, word: &str) -> Result<Expr> {
         None if names::is_reserved(word) && Elem::from_name(word).is_none() => c.expected("an expression"),
         None => {
             c.skip();
-            Ok(leaf(Kind::Name(word.to_owned()), span))
+            let kind = match unknown_operands(c)? {
+                true => Kind::Unknown(word.to_owned()),
+                false => Kind::Name(word.to_owned()),
+            };
+            Ok(leaf(kind, span))
         }
     }
+}
+
+/// Steps over operands in parentheses right behind a word that is no operation; false if none stand there.
+fn unknown_operands(c: &mut Cursor<'_>) -> Result<bool> {
+    let (last, next) = (c.last_span(), c.span());
+    if last.to(next).len != last.len + next.len || !c.eat("(") {
+        return Ok(false);
+    }
+    c.list(")", expr)?;
+    if c.eat(":") {
+        type_text(c)?;
+    }
+    Ok(true)
+}
+
+/// The same for operands without parentheses in the line of a word that is all of a statement so far.
+fn unknown_bare(c: &mut Cursor<'_>, word: Expr) -> Result<Expr> {
+    let Kind::Name(name) = &word.kind else { return Ok(word) };
+    let bare = match c.peek() {
+        Tok::Ident(w) => !names::is_reserved(w) && !c.is_binding(),
+        Tok::Int(_) | Tok::Float(_) | Tok::Str(_) => true,
+        _ => false,
+    };
+    if !bare || c.at_line_end() {
+        return Ok(word);
+    }
+    c.comma_list(expr)?;
+    if c.eat(":") {
+        type_text(c)?;
+    }
+    Ok(leaf(Kind::Unknown(name.clone()), word.span))
 }
 
 fn operation(c: &mut Cursor<'_>, span: Span, name: &'static str, form: Form) -> Result<Expr> {

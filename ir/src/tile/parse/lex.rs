@@ -120,6 +120,10 @@ impl Lexer<'_> {
     }
 
     fn token(&mut self) {
+        if self.rest.starts_with("//") {
+            let line = self.rest.find('\n').unwrap_or(self.rest.len());
+            return self.error(line, "a comment starts with `#`, not with `//`".to_owned());
+        }
         let first = self.rest.chars().next().unwrap_or(' ');
         if first == '"' {
             return self.string();

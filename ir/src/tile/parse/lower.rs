@@ -5,7 +5,8 @@
 use super::ParseError;
 use super::ast::*;
 use super::lex::Span;
-use crate::tile::names::{is_free_name, is_ident};
+use crate::tile::names::{is_free_name, is_ident, words};
+use crate::tile::suggest::did_you_mean_word;
 use crate::tile::{BuildError, Dim, Inst, Kernel, KernelBuilder, Op, Shape, Tunable, Type, Value};
 use crate::types::Elem;
 use rustc_hash::FxHashMap;
@@ -48,7 +49,7 @@ pub(super) fn kernel(text: &KernelText, file: &str, errors: &mut Vec<ParseError>
         }
     };
     let mut lower = Lower { b, errors, names: FxHashMap::default(), scopes: vec![Vec::new()] };
-    lower.b.set_file(file);
+    lower.b.set_file(file, text.name.span.loc);
     lower.whole(text);
     let (b, found) = (lower.b, lower.errors.len() > before);
     if found {
@@ -70,8 +71,9 @@ impl Lower<'_> {
             let binding = self.checked(p.name.span, made).map(Binding::Value);
             self.bind(&p.name, binding.unwrap_or(Binding::Wrong));
         }
+        self.bind_wrong(&text.wrong);
         if let Some(last) = self.statements(&text.body)
-            && !matches!(&last.kind, StatementKind::Yield(v) if v.is_empty())
+            && matches!(&last.kind, StatementKind::Yield(v) if !v.is_empty())
         {
             self.report(last.span, "a kernel yields nothing".to_owned());
         }
@@ -106,6 +108,13 @@ impl Lower<'_> {
         }
     }
 
+    /// Notes names whose definition could not be read; what uses them is not reported again.
+    fn bind_wrong(&mut self, names: &[Name]) {
+        for name in names.iter().filter(|n| !self.names.contains_key(&n.text)).collect::<Vec<_>>() {
+            self.bind(name, Binding::Wrong);
+        }
+    }
+
     fn close_scope(&mut self) {
         for name in self.scopes.pop().into_iter().flatten() {
             self.names.remove(&name);
@@ -116,7 +125,10 @@ impl Lower<'_> {
         match self.names.get(name) {
             Some(Binding::Wrong) => Err(Failed),
             Some(&b) => Ok(b),
-            None if is_ident(name) => Err(self.report(span, format!("unknown name `{name}`"))),
+            None if is_ident(name) => {
+                let meant = did_you_mean_word(name, self.names.keys().map(String::as_str));
+                Err(self.report(span, format!("unknown name `{name}`{meant}")))
+            }
             None => Err(Failed),
         }
     }
@@ -124,7 +136,7 @@ impl Lower<'_> {
     /// Writes statements up to the `yield` that ends them, which is returned.
     fn statements<'t>(&mut self, body: &'t Body) -> Option<&'t Statement> {
         for (i, s) in body.statements.iter().enumerate() {
-            if matches!(s.kind, StatementKind::Yield(_)) {
+            if matches!(s.kind, StatementKind::Yield(_) | StatementKind::Wrong { yields: true, .. }) {
                 if i + 1 < body.statements.len() {
                     self.report(s.span, "`yield` must end its block".to_owned());
                 }
@@ -150,6 +162,7 @@ impl Lower<'_> {
             }
             StatementKind::Tunable(all) => all.iter().for_each(|(n, v)| self.tunable(s, n, *v)),
             StatementKind::Grid(extents) => drop(self.grid(s.span, extents)),
+            StatementKind::Wrong { names, .. } => self.bind_wrong(names),
             StatementKind::Yield(_) => {}
         }
     }
@@ -191,7 +204,7 @@ impl Lower<'_> {
         let unnamed = names == 0 && matches!(expr.kind, Kind::Region(_));
         match made.values.len() {
             n if n == names || unnamed => Ok(made),
-            n => Err(self.report(span, format!("{names} names for {n} values"))),
+            n => Err(self.report(span, miscounted(names, n))),
         }
     }
 
@@ -270,7 +283,12 @@ impl Lower<'_> {
                     }
                 }
             }
-            Kind::Str(_) | Kind::List(_) | Kind::Index(..) | Kind::Region(_) => {
+            Kind::Unknown(word) => Err(self.unknown(word, expr.span)),
+            Kind::Index(..) => {
+                let message = "`view[..]` is a place; `load view[..] : type` reads it".to_owned();
+                Err(self.report(expr.span, message))
+            }
+            Kind::Str(_) | Kind::List(_) | Kind::Region(_) => {
                 Err(self.report(expr.span, "this is no value".to_owned()))
             }
         }
@@ -290,6 +308,18 @@ impl Lower<'_> {
         };
         let made = self.b.int(stored, elem);
         self.checked(span, made)
+    }
+
+    /// A word with operands that is no operation.
+    fn unknown(&mut self, word: &str, span: Span) -> Failed {
+        let message = match self.names.contains_key(word) {
+            true => format!("`{word}` is a name and takes no operands"),
+            false => {
+                let meant = did_you_mean_word(word, words());
+                format!("there is no operation `{word}`{meant}")
+            }
+        };
+        self.report(span, message)
     }
 
     fn named(&mut self, name: &str, span: Span) -> Result<Value> {
@@ -400,7 +430,7 @@ impl Lower<'_> {
             return Ok(Vec::new());
         };
         let StatementKind::Yield(exprs) = &last.kind else {
-            return Ok(Vec::new());
+            return Err(Failed);
         };
         let wanted: Vec<Elem> = self.b.wanted_yields().iter().map(|t| t.elem()).collect();
         let mut values = Vec::with_capacity(exprs.len());
@@ -456,6 +486,20 @@ impl Lower<'_> {
         let made = self.b.inst(op, args, want);
         self.checked(span, made)
     }
+}
+
+/// What is wrong with a statement of so many names and values.
+fn miscounted(names: usize, values: usize) -> String {
+    match (names, values) {
+        (0, n) => format!("nothing takes the {} of this: write `name = ..`", counted(n, "value")),
+        (_, 0) => "this gives no value: leave out the names and `=`".to_owned(),
+        (m, n) => format!("{} for {}: write one name for each", counted(m, "name"), counted(n, "value")),
+    }
+}
+
+/// `1 name`, `2 names`.
+pub(super) fn counted(n: usize, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }
 
 /// Whether an expression is a number without a type of its own.

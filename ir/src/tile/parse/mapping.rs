@@ -17,6 +17,7 @@
 //! A name is mapped once and a word said once; several `kernel:` items are one.
 
 use super::cursor::{Cursor, Result};
+use super::lex::Tok;
 use crate::layout::Layout;
 use crate::tile::{
     ArrayMapping, Attrs, Depth, Epilogue, Item, KernelMapping, LoopMapping, Mapping, Places, Products,
@@ -88,11 +89,7 @@ impl Words<'_> {
     fn one_of(&mut self, c: &mut Cursor<'_>, known: &[&'static str]) -> Result<&'static str> {
         match self.next(c, known)? {
             Some(word) => Ok(word),
-            None => {
-                let quoted: Vec<String> = known.iter().map(|w| format!("`{w}`")).collect();
-                let (last, others) = quoted.split_last().map_or(("", &[][..]), |(l, o)| (l.as_str(), o));
-                c.expected(&format!("{} or {last}", others.join(", ")))
-            }
+            None => c.expected_word(known),
         }
     }
 }
@@ -102,11 +99,20 @@ pub(super) fn mapping(c: &mut Cursor<'_>) -> Result<Mapping> {
     let start = c.last_span().loc;
     let mut mapping = Mapping { kernel: c.name("a kernel")?.text, ..Mapping::default() };
     mapping.places.put(Item::Mapping, "", start);
+    let open = c.span();
     c.expect("{")?;
-    while !c.eat("}") {
-        item(c, &mut mapping)?;
+    while !c.is("}") && *c.peek() != Tok::End && !c.at_top() {
+        let start = c.at();
+        if let Err(error) = item(c, &mut mapping) {
+            c.report(error);
+            if c.at() == start {
+                c.skip();
+            }
+            c.skip_item();
+        }
         c.eat(",");
     }
+    c.close(open);
     Ok(mapping)
 }
 
@@ -116,13 +122,13 @@ fn item(c: &mut Cursor<'_>, m: &mut Mapping) -> Result<()> {
         let item = Item::Loop(m.loops.len());
         let name = named(c, "a loop", &m.loops)?;
         m.places.put(item, "", loc);
-        let looped = loop_words(c, Words { places: &mut m.places, item })?;
+        let looped = loop_words(c, Words { places: &mut m.places, item });
         m.loops.push((name, looped));
     } else if c.eat_word("array") {
         let item = Item::Array(m.arrays.len());
         let name = named(c, "an array", &m.arrays)?;
         m.places.put(item, "", loc);
-        let array = array_words(c, Words { places: &mut m.places, item })?;
+        let array = array_words(c, Words { places: &mut m.places, item });
         m.arrays.push((name, array));
     } else if c.eat_word("tile") {
         let item = Item::Tile(m.tiles.len());
@@ -134,7 +140,9 @@ fn item(c: &mut Cursor<'_>, m: &mut Mapping) -> Result<()> {
         c.expect(":")?;
         m.places.put(Item::Kernel, "", loc);
         let mut words = Words { places: &mut m.places, item: Item::Kernel };
-        c.comma_list(|c| whole_word(c, &mut m.whole, &mut words))?;
+        each_word(c, |c| whole_word(c, &mut m.whole, &mut words));
+    } else if !matches!(c.peek_at(1), Tok::Punct("=")) {
+        return c.expected_word(&["for", "array", "tile", "kernel", "NAME = number"]);
     } else {
         let item = Item::Tunable(m.tunables.len());
         let name = once(c, "a tunable", &m.tunables)?;
@@ -143,6 +151,19 @@ fn item(c: &mut Cursor<'_>, m: &mut Mapping) -> Result<()> {
         m.tunables.push((name, c.integer()?));
     }
     Ok(())
+}
+
+/// Words with commas between them; a wrong one is reported and stepped over.
+fn each_word(c: &mut Cursor<'_>, mut word: impl FnMut(&mut Cursor<'_>) -> Result<()>) {
+    loop {
+        if let Err(error) = word(c) {
+            c.report(error);
+            c.skip_word();
+        }
+        if !c.eat(",") {
+            return;
+        }
+    }
 }
 
 /// A name that is mapped once, and the colon behind it.
@@ -154,7 +175,7 @@ fn named<T>(c: &mut Cursor<'_>, what: &str, known: &[(String, T)]) -> Result<Str
 
 /// A name that nothing is said of yet.
 fn once<T>(c: &mut Cursor<'_>, what: &str, known: &[(String, T)]) -> Result<String> {
-    if let super::lex::Tok::Ident(name) = c.peek()
+    if let Tok::Ident(name) = c.peek()
         && known.iter().any(|(n, _)| n == name)
     {
         return c.error(format!("`{name}` is mapped already"));
@@ -162,13 +183,13 @@ fn once<T>(c: &mut Cursor<'_>, what: &str, known: &[(String, T)]) -> Result<Stri
     Ok(c.name(what)?.text)
 }
 
-fn loop_words(c: &mut Cursor<'_>, mut words: Words<'_>) -> Result<LoopMapping> {
+fn loop_words(c: &mut Cursor<'_>, mut words: Words<'_>) -> LoopMapping {
     let mut looped = LoopMapping::default();
-    c.comma_list(|c| {
+    each_word(c, |c| {
         let word = words.one_of(c, &LOOP_WORDS)?;
         loop_word(c, &mut looped, word)
-    })?;
-    Ok(looped)
+    });
+    looped
 }
 
 /// What follows a word of a loop.
@@ -185,10 +206,10 @@ fn loop_word(c: &mut Cursor<'_>, looped: &mut LoopMapping, word: &str) -> Result
     Ok(())
 }
 
-fn array_words(c: &mut Cursor<'_>, mut words: Words<'_>) -> Result<ArrayMapping> {
+fn array_words(c: &mut Cursor<'_>, mut words: Words<'_>) -> ArrayMapping {
     let mut array = ArrayMapping::default();
-    c.comma_list(|c| words.one_of(c, &ARRAY_WORDS).map(|word| array_word(&mut array, word)))?;
-    Ok(array)
+    each_word(c, |c| words.one_of(c, &ARRAY_WORDS).map(|word| array_word(&mut array, word)));
+    array
 }
 
 fn array_word(array: &mut ArrayMapping, word: &str) {
@@ -203,7 +224,7 @@ fn array_word(array: &mut ArrayMapping, word: &str) {
 
 /// A layout in quotes.
 fn layout(c: &mut Cursor<'_>) -> Result<Layout> {
-    let super::lex::Tok::Str(text) = c.peek().clone() else { return c.expected("a layout in quotes") };
+    let Tok::Str(text) = c.peek().clone() else { return c.expected("a layout in quotes") };
     match text.parse() {
         Ok(layout) => {
             c.skip();
@@ -248,7 +269,7 @@ fn raster(c: &mut Cursor<'_>) -> Result<Raster> {
     if c.eat_word("band_n") {
         return c.count().map(Raster::BandN);
     }
-    c.expected("`linear`, `paired`, `square`, `band_m` or `band_n`")
+    c.expected_word(&["linear", "paired", "square", "band_m", "band_n"])
 }
 
 fn epilogue(c: &mut Cursor<'_>) -> Result<Epilogue> {
@@ -258,14 +279,14 @@ fn epilogue(c: &mut Cursor<'_>) -> Result<Epilogue> {
             return Ok(e);
         }
     }
-    c.expected("`direct`, `deferred` or `warps`")
+    c.expected_word(&words.map(|(word, _)| word))
 }
 
 fn products(c: &mut Cursor<'_>) -> Result<Products> {
     let words = [("fit", Products::Fit), ("wgmma", Products::Wgmma), ("mma_sync", Products::MmaSync)];
     match words.into_iter().find(|(word, _)| c.eat_word(word)) {
         Some((_, products)) => Ok(products),
-        None => c.expected("`fit`, `wgmma` or `mma_sync`"),
+        None => c.expected_word(&words.map(|(word, _)| word)),
     }
 }
 

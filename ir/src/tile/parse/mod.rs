@@ -8,8 +8,8 @@
 //!
 //! What text adds to the IR is sugar: nested expressions, literals that take the other operand's
 //! type (else i32 and f32), and implicit broadcasts between tiles of different shape. Every mistake
-//! that can be found is reported: reading goes on after a wrong statement, and after a syntax error
-//! at the next kernel.
+//! that can be found is reported: reading goes on behind a wrong statement, parameter, or word of a
+//! mapping.
 
 mod ast;
 pub(crate) mod cursor;
@@ -18,7 +18,9 @@ pub(crate) mod lex;
 mod lower;
 mod mapping;
 mod operation;
+mod recover;
 
+use super::suggest::did_you_mean;
 use super::{Kernel, Loc, Mapping};
 use cursor::Cursor;
 use lex::{Span, Tok};
@@ -90,16 +92,18 @@ impl std::ops::Deref for ParseErrors {
 /// # Errors
 /// All mistakes that can be found.
 pub fn parse_file(text: &str, file: &str) -> Result<Module, ParseErrors> {
-    let (tokens, mut errors) = lex::lex(text);
+    let (tokens, errors) = lex::lex(text);
     let mut cursor = Cursor::new(&tokens);
+    cursor.errors = errors;
     let mut module = Module::default();
     while *cursor.peek() != Tok::End {
-        if let Err(error) = item(&mut cursor, file, &mut module, &mut errors) {
-            errors.push(error);
+        if let Err(error) = item(&mut cursor, file, &mut module) {
+            cursor.report(error);
             cursor.depth = 0;
             cursor.recover();
         }
     }
+    let mut errors = cursor.errors;
     if errors.is_empty() {
         return Ok(module);
     }
@@ -107,26 +111,36 @@ pub fn parse_file(text: &str, file: &str) -> Result<Module, ParseErrors> {
     Err(ParseErrors { file: file.to_owned(), errors })
 }
 
-fn item(
-    c: &mut Cursor<'_>,
-    file: &str,
-    module: &mut Module,
-    errors: &mut Vec<ParseError>,
-) -> cursor::Result<()> {
+fn item(c: &mut Cursor<'_>, file: &str, module: &mut Module) -> cursor::Result<()> {
+    c.misplaced = None;
+    c.is_unclosed = false;
     if c.eat_word("mapping") {
         module.mappings.push(mapping::mapping(c)?);
         return Ok(());
     }
     if !c.eat_word("kernel") {
-        return c.expected("`kernel` or `mapping`");
+        return neither(c);
     }
     let text = grammar::kernel(c)?;
     if module.kernel(&text.name.text).is_some() {
         let message = format!("there is a kernel `{}` already", text.name.text);
-        errors.push(ParseError::at(text.name.span, message));
+        c.report(ParseError::at(text.name.span, message));
     }
-    module.kernels.extend(lower::kernel(&text, file, errors));
+    if !c.is_unclosed {
+        module.kernels.extend(lower::kernel(&text, file, &mut c.errors));
+    }
     Ok(())
+}
+
+/// What is neither a kernel nor a mapping.
+fn neither<T>(c: &Cursor<'_>) -> cursor::Result<T> {
+    let (close, found) = (c.last_span(), c.peek());
+    let Tok::Ident(word) = found else { return c.expected("`kernel` or `mapping`") };
+    let meant = did_you_mean(word, ["kernel", "mapping"]);
+    if close.len > 0 && meant.is_empty() {
+        return c.expected(&format!("`kernel` or `mapping` behind the `}}` of line {}", close.loc.line));
+    }
+    c.error(format!("expected `kernel` or `mapping`, found `{word}`{meant}"))
 }
 
 #[cfg(test)]

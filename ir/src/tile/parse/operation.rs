@@ -2,7 +2,7 @@
 
 use super::ast::*;
 use super::lex::Span;
-use super::lower::{Lower, Result, is_literal};
+use super::lower::{Lower, Result, counted, is_literal};
 use crate::tile::names::{ATOMIC, BINARY, INFIX, Infix, REDUCE, SCAN, UNARY, find};
 use crate::tile::{Inst, MAX_RANK, Op, Shape, Type, Value};
 use crate::types::Elem;
@@ -229,6 +229,10 @@ impl Lower<'_> {
         let extents = ty.and_then(|t| t.dims.as_deref()).unwrap_or_default();
         args.extend(self.values(extents, Some(Elem::I32))?);
         if let Some(strides) = &call.strides {
+            if strides.len() != extents.len() {
+                let (e, s) = (counted(extents.len(), "extent"), counted(strides.len(), "stride"));
+                return Err(self.report(span, format!("a view with {e} and {s}: each extent has one stride")));
+            }
             args.extend(self.values(strides, Some(Elem::I32))?);
         }
         let rank = u8::try_from(extents.len()).unwrap_or(u8::MAX);

@@ -190,7 +190,7 @@ fn all_mistakes_are_reported_at_their_place() {
     let expected = [
         "2:9: unknown name `b`",
         "4:5: `n` is defined already",
-        "5:9: operands of `+` do not match: i32 and f32",
+        "5:9: `+` of i32 and f32: `cast` one of them",
         "7:11: expected a parameter, found `{`",
         "9:18: expected an integer, found `}`",
     ];
@@ -203,10 +203,31 @@ fn all_mistakes_are_reported_at_their_place() {
 fn misuse_in_text_is_an_error() {
     for (body, message) in [
         ("x = 1 < 2 < 3", "chain"),
-        ("x, y = 1", "2 names for 1 values"),
-        ("full 0.0 : f32[4]", "0 names for 1 values"),
+        ("x, y = 1", "2 names for 1 value: write one name for each"),
+        ("full 0.0 : f32[4]", "nothing takes the 1 value of this: write `name = ..`"),
         ("x = store 1, 2", "view[index"),
         ("x = load n[0] : f32[2]", "must be a view"),
+        (
+            "g = view p : f16[n, n] strides [1]",
+            "a view with 2 extents and 1 stride: each extent has one stride",
+        ),
+        (
+            "g = view p : f16[n, n] x = load g[0] : f16[4]",
+            "`load` of a view of 2 dimensions takes 2 indices, found 1",
+        ),
+        (
+            "g = view p : f16[n] x = full 0.0 : f32[4] store g[0], x",
+            "the view holds f16, the tile is f32[4]: write `cast(.., f16)`",
+        ),
+        (
+            "g = view p : f16[n] store g[0], n",
+            "operand 3 of `store` must be a tile: `full x : f16[1]`, found i32",
+        ),
+        (
+            "g = view p : f16[n] x = full 0.0 : f16[4, 4] store g[0], x",
+            "must be a tile of f16 with 1 dimension, found f16[4, 4]",
+        ),
+        ("x = store n, n y = 1", "expected `view[index, ..]`"),
         ("load = 3", "reserved"),
         ("for t in 0..n carry x = 1 { y = x }", "must yield i32, found nothing"),
         ("for t in 0..n { yield 1 }", "must yield nothing, found i32"),
@@ -220,9 +241,93 @@ fn misuse_in_text_is_an_error() {
         ("yield 1", "yields nothing"),
         ("grid 1 grid 1", "one grid"),
     ] {
-        let found = errors(&format!("kernel k(n: i32) {{ {body} }}"));
+        let found = errors(&format!("kernel k(n: i32, p: ptr<f16>) {{ {body} }}"));
         assert!(found.iter().any(|e| e.contains(message)), "{body}: {found:?}");
     }
+}
+
+/// A kernel and a mapping with a mistake in nearly every line.
+const WRONG: &str = "kernel k(a: ptr<float16>, b ptr<f16>, c: ptr<f16>, n: i32) {
+    // a comment
+    tunable BM = 64, BN =
+    grid ceildiv(n, BM), cdiv(n, BN)
+    ga = view a : f16[n, n];
+    gc = view c : f16[n, n]
+    i = block_index
+    x = load ga[i*BM 0] : f16[BM, 64]
+    acc = for t in 0..cdiv(n 64) carry s = x {
+        y = lod gc[t, 0] : f16[BM, 64]
+        yield s + y
+    }
+    z = relu(acc)
+    gc[i, 0] = z
+    u = laod gc[i*BM, 0] : f16[BM, 64]
+    v = if n > 3 { yield (u } else { yield u }
+    yeild v
+    w = reduce_argmax(u, 1)
+    fulll 0.0 : f32[4]
+    store gc[i, 0], uu
+}
+mapping k {
+    BM = , BN = 64
+    kernel: persistant, raster squar, warps four, cluster 2
+    arry a: staged
+    for t: pipline 3, wait 0
+}
+kernal l() { }
+";
+
+#[test]
+fn one_run_shows_all_mistakes() {
+    let expected = [
+        "1:17: `float16` is no element type; write `f16`",
+        "1:29: expected `:`, found `ptr`",
+        "2:5: a comment starts with `#`, not with `//`",
+        "4:5: expected an integer, found `grid`",
+        "4:10: there is no operation `ceildiv`; write `cdiv`",
+        "5:28: a statement ends with its line; leave out `;`",
+        "8:22: expected `,` or `]`, found `0`",
+        "9:30: expected `,` or `)`, found `64`",
+        "13:9: there is no operation `relu`; write `max(x, 0.0)`",
+        "14:14: only a name stands before `=`; `store v[i, j], x` writes to a view",
+        "15:9: there is no operation `laod`; did you mean `load`?",
+        "16:29: expected `)`, found `}`",
+        "17:5: there is no operation `yeild`; did you mean `yield`?",
+        "18:9: there is no operation `reduce_argmax`; write `reduce_max(x, d)`, then `reduce_min` of the indices where `x` equals it",
+        "19:5: there is no operation `fulll`; did you mean `full`?",
+        "20:21: unknown name `uu`",
+        "23:10: expected an integer, found `,`",
+        "24:13: expected `persistent`, `raster`, `epilogue`, `cluster`, `pingpong`, `blocks`, `resident`, `warps`, `chunk`, `products`, `pdl` or `no`, found `persistant`; did you mean `persistent`?",
+        "24:32: expected `linear`, `paired`, `square`, `band_m` or `band_n`, found `squar`; did you mean `square`?",
+        "24:45: expected a number, found `four`",
+        "25:5: expected `for`, `array`, `tile`, `kernel` or `NAME = number`, found `arry`; did you mean `array`?",
+        "26:12: expected `pipeline`, `producers`, `consumers`, `wait`, `chunk` or `mma_order`, found `pipline`; did you mean `pipeline`?",
+        "28:1: expected `kernel` or `mapping`, found `kernal`; did you mean `kernel`?",
+    ];
+    assert_eq!(errors(WRONG), expected);
+}
+
+#[test]
+fn the_brace_that_is_not_closed_is_named() {
+    let head = "kernel k(n: i32) {\n    grid 1\n";
+    for (body, message) in [
+        ("    x = n\n", "1:18: this `{` is not closed: the text ends before its `}`"),
+        (
+            "    for t in 0..n {\n        x = t\n    y = n\n}\n",
+            "3:19: this `{` is not closed: the `}` of line 6 stands where another block's would",
+        ),
+        ("    x = n\nmapping k { }\n", "1:18: this `{` is not closed: line 4 starts before its `}`"),
+        (
+            "    if n > 1 {\n        x = n\n    }\n    }\n    y = n\n}\n",
+            "7:5: expected `kernel` or `mapping` behind the `}` of line 6, found `y`",
+        ),
+    ] {
+        assert_eq!(errors(&format!("{head}{body}")), [message], "{body}");
+    }
+    assert_eq!(
+        errors("mapping k {\n    BM = 3\n"),
+        ["1:11: this `{` is not closed: the text ends before its `}`"]
+    );
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::VerifyError;
 use crate::target::Target;
-use crate::tile::{Depth, Epilogue, Item, Kernel, LoopMapping, Mapping, Op, ParamData, Raster, Type, Value};
+use crate::tile::{Depth, Epilogue, Item, Kernel, LoopMapping, Mapping, Op, Raster, Type, nearest};
 use std::ops::RangeInclusive;
 
 /// Stages of a loop's rings at most: barriers alone would fill shared memory long before.
@@ -62,30 +62,37 @@ impl Check<'_> {
             let message = format!("a mapping of `{}` does not fit kernel `{of}`", m.kernel);
             self.error(Item::Mapping, "", message);
         }
-        let lacks = |what: &str, name: &str| format!("kernel `{of}` has no {what} `{name}`");
+        let tunables: Vec<&str> = k.tunables.values().map(|t| t.name.as_str()).collect();
         for (i, (name, _)) in m.tunables.iter().enumerate() {
-            if !k.tunables.values().any(|t| t.name == *name) {
-                self.error(Item::Tunable(i), "", lacks("tunable", name));
-            }
+            self.known(Item::Tunable(i), "tunable", name, &tunables);
         }
         let loops = loop_names(k);
         for (i, (name, _)) in m.loops.iter().enumerate() {
-            if !loops.contains(&name.as_str()) {
-                self.error(Item::Loop(i), "", lacks("loop", name));
-            }
+            self.known(Item::Loop(i), "loop", name, &loops);
         }
+        let pointers = k.params.iter().filter(|p| matches!(k.ty(p.value), Type::Ptr(_)));
+        let pointers: Vec<&str> = pointers.map(|p| p.name.as_str()).collect();
         for (i, (name, _)) in m.arrays.iter().enumerate() {
-            let pointer = |p: &ParamData| p.name == *name && matches!(k.ty(p.value), Type::Ptr(_));
-            if !k.params.iter().any(pointer) {
-                self.error(Item::Array(i), "", lacks("pointer argument", name));
-            }
+            self.known(Item::Array(i), "pointer argument", name, &pointers);
         }
+        let tiles = k.values.keys().filter(|&v| matches!(k.ty(v), Type::Tile(..)));
+        let tiles: Vec<&str> = tiles.map(|v| k.names[v].as_str()).filter(|n| !n.is_empty()).collect();
         for (i, (name, _)) in m.tiles.iter().enumerate() {
-            let tile = |v: Value| k.names[v] == *name && matches!(k.ty(v), Type::Tile(..));
-            if !k.values.keys().any(tile) {
-                self.error(Item::Tile(i), "", lacks("tile", name));
-            }
+            self.known(Item::Tile(i), "tile", name, &tiles);
         }
+    }
+
+    /// An error unless the kernel has what an item names.
+    fn known(&mut self, item: Item, what: &str, name: &str, all: &[&str]) {
+        if all.contains(&name) {
+            return;
+        }
+        let meant = match (nearest(name, all.iter().copied()), all) {
+            (Some(near), _) => format!("; did you mean `{near}`?"),
+            (None, [] | [_, _, _, _, _, ..]) => String::new(),
+            (None, few) => format!("; it has `{}`", few.join("`, `")),
+        };
+        self.error(item, "", format!("kernel `{}` has no {what} `{name}`{meant}", self.kernel.name));
     }
 
     fn tunables(&mut self) {

@@ -81,7 +81,7 @@ impl<'a> Verifier<'a> {
     }
 
     fn error(&mut self, message: String) {
-        self.errors.push(VerifyError { inst: None, loc: Loc::default(), message });
+        self.errors.push(VerifyError { inst: None, loc: self.kernel.loc, message });
     }
 
     /// A violation by an instruction.
@@ -290,8 +290,13 @@ impl<'a> Verifier<'a> {
     fn grid(&mut self) {
         let kernel = self.kernel;
         if !(1..=MAX_GRID).contains(&kernel.grid.len()) {
-            let message = format!("the grid has {} dimensions, must have 1 to {MAX_GRID}", kernel.grid.len());
-            return self.error(message);
+            return self.error(match kernel.grid.len() {
+                0 => format!(
+                    "kernel `{}` has no grid; write `grid cdiv(n, B)`, 1 to {MAX_GRID} extents",
+                    kernel.name
+                ),
+                n => format!("the grid has {n} dimensions, 1 to {MAX_GRID} are possible"),
+            });
         }
         let own: FxHashSet<Inst> =
             kernel.blocks.get(kernel.entry).iter().flat_map(|b| b.insts.iter().copied()).collect();

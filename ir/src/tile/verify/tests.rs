@@ -69,7 +69,7 @@ fn sizes_are_bounded() {
 
 #[test]
 fn grids_are_launch_time_values() {
-    finds(&kernel("x = 1"), "the grid has 0 dimensions");
+    finds(&kernel("x = 1"), "1:8: kernel `k` has no grid; write `grid cdiv(n, B)`, 1 to 3 extents");
     finds(&kernel("grid block_index(0)"), "depends on more than parameters");
     finds(&kernel("grid 1 x = grid_dim(1)"), "the grid has 1 dimensions");
     finds(&kernel("grid 1 for t in 0..4 step 0 { }"), "the step must be");
@@ -123,5 +123,5 @@ fn mappings_name_what_is_there() {
     let wrong = read("mapping k {\n T = 0\n U = 3\n for u: pipeline 0 }");
     let errors = verify_mapping(&k, &wrong, &SM90A).unwrap_err();
     assert_eq!(errors.len(), 4);
-    assert_eq!(errors[1].to_string(), "3:2: kernel `k` has no tunable `U`");
+    assert_eq!(errors[1].to_string(), "3:2: kernel `k` has no tunable `U`; it has `T`");
 }
