@@ -1,18 +1,15 @@
 //! The names of the repository against the words that are retired (`golden/retired_words.txt`), kind by kind: files, passes,
 //! features, roles, words of mappings, public items. Prose is free, and so is the parser's table of former words.
 
+mod source;
+
+use source::{files, plain_tokens, root};
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 use std::{fs, iter};
 use warplift::Feature;
 use warplift::ir::machine::RoleKind;
 use warplift::ir::tile::parse_file;
 use warplift::passes;
-
-/// Folders whose names are checked.
-const FOLDERS: [&str; 7] = ["ir", "isel", "sched", "regalloc", "emit", "driver", "golden"];
-/// What builds and tools leave in them.
-const LEFT: [&str; 5] = ["target", "corpus", "artifacts", "coverage", "__pycache__"];
 
 /// A retired word and what stands for it.
 struct Retired {
@@ -81,66 +78,10 @@ fn placed(names: impl IntoIterator<Item = String>, place: &str) -> BTreeMap<Stri
     names.into_iter().map(|n| (n, place.to_owned())).collect()
 }
 
-/// All files of the folders, by their paths from the root.
-fn files() -> BTreeSet<String> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the root");
-    let mut found = BTreeSet::new();
-    let mut folders: Vec<_> = FOLDERS.iter().map(|f| root.join(f)).collect();
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(&folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display())) {
-            let path = entry.expect("an entry").path();
-            let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
-            match path.is_dir() {
-                true if LEFT.contains(&name.as_str()) || name.starts_with('.') => {}
-                true => folders.push(path),
-                false => drop(found.insert(path.strip_prefix(root).expect("inside").display().to_string())),
-            }
-        }
-    }
-    found
-}
-
-/// Identifiers and single signs of a source, without comments, strings and lifetimes.
-fn tokens(source: &str) -> Vec<String> {
-    let (chars, mut at, mut all) = (source.chars().collect::<Vec<_>>(), 0, Vec::new());
-    let until = |from: usize, end: &dyn Fn(usize) -> bool| {
-        (from..chars.len()).find(|&i| end(i)).unwrap_or(chars.len())
-    };
-    while at < chars.len() {
-        let (c, next) = (chars[at], chars.get(at + 1).copied().unwrap_or(' '));
-        let raw = c == 'r' && matches!(next, '"' | '#');
-        at = if c == '/' && next == '/' {
-            until(at, &|i| chars[i] == '\n')
-        } else if raw && chars[at + 1..].iter().find(|c| **c != '#') == Some(&'"') {
-            let signs = chars[at + 1..].iter().take_while(|c| **c == '#').count();
-            let closes = |i: usize| chars[i] == '"' && (1..=signs).all(|n| chars.get(i + n) == Some(&'#'));
-            until(at + signs + 2, &closes) + signs + 1
-        } else if c == '"' {
-            let escaped = |i: usize| (0..i).rev().take_while(|&j| chars[j] == '\\').count() % 2 == 1;
-            until(at + 1, &|i| chars[i] == '"' && !escaped(i)) + 1
-        } else if c == '\'' {
-            let character = next == '\\' || chars.get(at + 2) == Some(&'\'');
-            if character {
-                until(at + 3 - usize::from(next != '\\'), &|i| chars[i] == '\'') + 1
-            } else {
-                at + 1
-            }
-        } else if c.is_alphabetic() || c == '_' {
-            let end = until(at, &|i| !chars[i].is_alphanumeric() && chars[i] != '_');
-            all.push(chars[at..end].iter().collect());
-            end
-        } else {
-            all.extend((!c.is_whitespace()).then(|| c.to_string()));
-            at + 1
-        };
-    }
-    all
-}
-
 /// Names of public functions, types, constants and modules of a source, and of the variants of its public enums.
 fn public_items(source: &str) -> BTreeSet<String> {
     const KINDS: [&str; 8] = ["fn", "struct", "enum", "mod", "const", "static", "trait", "type"];
-    let tokens = tokens(source);
+    let tokens = plain_tokens(source);
     let mut found = BTreeSet::new();
     for (n, _) in tokens.iter().enumerate().filter(|(_, t)| *t == "pub" || *t == "mod") {
         // Behind `pub`, `pub(crate)`, `const unsafe`: the last of them that says what it is.
@@ -237,7 +178,7 @@ fn no_word_of_a_mapping_is_retired() {
 
 #[test]
 fn no_public_item_has_a_retired_name() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the root");
+    let root = root();
     let mut names = BTreeMap::new();
     for file in files().into_iter().filter(|f| f.ends_with(".rs")) {
         let source = fs::read_to_string(root.join(&file)).unwrap_or_else(|e| panic!("{file}: {e}"));

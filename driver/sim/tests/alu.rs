@@ -102,76 +102,61 @@ fn z(v: i32) -> u64 {
 
 const W: &str = "cvt.u64.u32 %d, %r1;";
 
+/// The texts of cases with the last line, which stores the 32-bit result in `%r1`.
+fn with_store<M>(cases: &[(&str, &str, M)]) -> Vec<String> {
+    cases.iter().map(|(_, text, _)| format!("{text}\n{W}")).collect()
+}
+
+/// Checks cases without their last line.
+fn check_words(cases: &[(&str, &str, Model)]) {
+    let texts = with_store(cases);
+    let cases: Vec<_> = cases.iter().zip(&texts).map(|((n, _, m), text)| (*n, text.as_str(), *m)).collect();
+    check(&cases);
+}
+
 #[test]
 fn integer_arithmetic() {
-    let w = |s: &str| format!("{s}\n{W}");
-    let cases: Vec<(&str, String, Model)> = vec![
-        ("add.u32", w("add.u32 %r1, %a, %b;"), |a, b, _| u64::from(lo(a).wrapping_add(lo(b)))),
-        ("add.sat.s32", w("add.sat.s32 %r1, %a, %b;"), |a, b, _| z(int(a).saturating_add(int(b)))),
-        ("sub.s32", w("sub.s32 %r1, %a, %b;"), |a, b, _| z(int(a).wrapping_sub(int(b)))),
-        ("mul.lo.s32", w("mul.lo.s32 %r1, %a, %b;"), |a, b, _| z(int(a).wrapping_mul(int(b)))),
-        ("mul.hi.s32", w("mul.hi.s32 %r1, %a, %b;"), |a, b, _| {
+    check_words(&[
+        ("add.u32", "add.u32 %r1, %a, %b;", |a, b, _| u64::from(lo(a).wrapping_add(lo(b)))),
+        ("add.sat.s32", "add.sat.s32 %r1, %a, %b;", |a, b, _| z(int(a).saturating_add(int(b)))),
+        ("sub.s32", "sub.s32 %r1, %a, %b;", |a, b, _| z(int(a).wrapping_sub(int(b)))),
+        ("mul.lo.s32", "mul.lo.s32 %r1, %a, %b;", |a, b, _| z(int(a).wrapping_mul(int(b)))),
+        ("mul.hi.s32", "mul.hi.s32 %r1, %a, %b;", |a, b, _| {
             z(((i64::from(int(a)) * i64::from(int(b))) >> 32) as i32)
         }),
-        ("mul.hi.u32", w("mul.hi.u32 %r1, %a, %b;"), |a, b, _| (u64::from(lo(a)) * u64::from(lo(b))) >> 32),
-        ("mul.wide.s32", "mul.wide.s32 %d, %a, %b;".into(), |a, b, _| {
-            (i64::from(int(a)) * i64::from(int(b))) as u64
-        }),
-        ("mul.hi.u64", "mul.hi.u64 %d, %la, %lb;".into(), |a, b, _| {
-            ((u128::from(a) * u128::from(b)) >> 64) as u64
-        }),
-        ("mul.hi.s64", "mul.hi.s64 %d, %la, %lb;".into(), |a, b, _| {
-            ((i128::from(a as i64) * i128::from(b as i64)) >> 64) as u64
-        }),
-        ("mad.lo.u32", w("mad.lo.u32 %r1, %a, %b, %c;"), |a, b, c| {
+        ("mul.hi.u32", "mul.hi.u32 %r1, %a, %b;", |a, b, _| (u64::from(lo(a)) * u64::from(lo(b))) >> 32),
+        ("mad.lo.u32", "mad.lo.u32 %r1, %a, %b, %c;", |a, b, c| {
             u64::from(lo(a).wrapping_mul(lo(b)).wrapping_add(lo(c)))
         }),
-        ("mad.wide.u32", "mad.wide.u32 %d, %a, %b, %lc;".into(), |a, b, c| {
-            (u64::from(lo(a)) * u64::from(lo(b))).wrapping_add(c)
-        }),
-        ("div.s32", w("or.b32 %r2, %b, 1;\ndiv.s32 %r1, %a, %r2;"), |a, b, _| {
-            z(int(a).wrapping_div(int(b | 1)))
-        }),
-        ("rem.u64", "or.b64 %rd2, %lb, 1;\nrem.u64 %d, %la, %rd2;".into(), |a, b, _| a % (b | 1)),
-        ("div.u32", w("or.b32 %r2, %b, 1;\ndiv.u32 %r1, %a, %r2;"), |a, b, _| u64::from(lo(a) / lo(b | 1))),
-        ("min.s32", w("min.s32 %r1, %a, %b;"), |a, b, _| z(int(a).min(int(b)))),
-        ("max.u32", w("max.u32 %r1, %a, %b;"), |a, b, _| u64::from(lo(a).max(lo(b)))),
-        ("neg.s32", w("neg.s32 %r1, %a;"), |a, _, _| z(int(a).wrapping_neg())),
-        ("abs.s32", w("abs.s32 %r1, %a;"), |a, _, _| z(int(a).wrapping_abs())),
-        ("sad.s32", w("sad.s32 %r1, %a, %b, %c;"), |a, b, c| {
+        (
+            "div.s32",
+            "or.b32 %r2, %b, 1;\ndiv.s32 %r1, %a, %r2;",
+            |a, b, _| z(int(a).wrapping_div(int(b | 1))),
+        ),
+        ("div.u32", "or.b32 %r2, %b, 1;\ndiv.u32 %r1, %a, %r2;", |a, b, _| u64::from(lo(a) / lo(b | 1))),
+    ]);
+}
+
+#[test]
+fn integer_choices_and_fields() {
+    check_words(&[
+        ("min.s32", "min.s32 %r1, %a, %b;", |a, b, _| z(int(a).min(int(b)))),
+        ("max.u32", "max.u32 %r1, %a, %b;", |a, b, _| u64::from(lo(a).max(lo(b)))),
+        ("neg.s32", "neg.s32 %r1, %a;", |a, _, _| z(int(a).wrapping_neg())),
+        ("abs.s32", "abs.s32 %r1, %a;", |a, _, _| z(int(a).wrapping_abs())),
+        ("sad.s32", "sad.s32 %r1, %a, %b, %c;", |a, b, c| {
             u64::from(int(a).abs_diff(int(b)).wrapping_add(lo(c)))
         }),
-        ("shl.b32", w("shl.b32 %r1, %a, %b;"), |a, b, _| u64::from(lo(a).checked_shl(lo(b)).unwrap_or(0))),
-        ("shr.s32", w("shr.s32 %r1, %a, %b;"), |a, b, _| z(int(a) >> lo(b).min(31))),
-        ("shr.u64", "shr.u64 %d, %la, %b;".into(), |a, b, _| a.checked_shr(lo(b)).unwrap_or(0)),
-        ("popc.b64", w("popc.b64 %r1, %la;"), |a, _, _| u64::from(a.count_ones())),
-        ("clz.b32", w("clz.b32 %r1, %a;"), |a, _, _| u64::from(lo(a).leading_zeros())),
-        ("brev.b64", "brev.b64 %d, %la;".into(), |a, _, _| a.reverse_bits()),
-        ("bfind.u32", w("bfind.u32 %r1, %a;"), |a, _, _| {
-            u64::from(lo(a).checked_ilog2().unwrap_or(u32::MAX))
-        }),
-        ("bfe.s32", w("bfe.s32 %r1, %a, 5, 9;"), |a, _, _| z(int(a) << 18 >> 23)),
-        ("bfe.u64", "bfe.u64 %d, %la, 12, 40;".into(), |a, _, _| (a >> 12) & ((1 << 40) - 1)),
-        ("bfi.b32", w("bfi.b32 %r1, %a, %b, 7, 11;"), |a, b, _| {
+        ("shl.b32", "shl.b32 %r1, %a, %b;", |a, b, _| u64::from(lo(a).checked_shl(lo(b)).unwrap_or(0))),
+        ("shr.s32", "shr.s32 %r1, %a, %b;", |a, b, _| z(int(a) >> lo(b).min(31))),
+        ("popc.b64", "popc.b64 %r1, %la;", |a, _, _| u64::from(a.count_ones())),
+        ("clz.b32", "clz.b32 %r1, %a;", |a, _, _| u64::from(lo(a).leading_zeros())),
+        ("bfind.u32", "bfind.u32 %r1, %a;", |a, _, _| u64::from(lo(a).checked_ilog2().unwrap_or(u32::MAX))),
+        ("bfe.s32", "bfe.s32 %r1, %a, 5, 9;", |a, _, _| z(int(a) << 18 >> 23)),
+        ("bfi.b32", "bfi.b32 %r1, %a, %b, 7, 11;", |a, b, _| {
             u64::from((lo(b) & !(0x7ff << 7)) | ((lo(a) & 0x7ff) << 7))
         }),
-        (
-            "addc",
-            "add.cc.u32 %r1, %a, %b;\naddc.u32 %r2, %c, 0;\nmov.b64 %d, {%r1, %r2};".into(),
-            |a, b, c| {
-                let s = u64::from(lo(a)) + u64::from(lo(b));
-                (s & 0xffff_ffff) | u64::from(lo(c).wrapping_add((s >> 32) as u32)) << 32
-            },
-        ),
-        (
-            "subc",
-            "sub.cc.u32 %r1, %a, %b;\nsubc.u32 %r2, %c, 0;\nmov.b64 %d, {%r1, %r2};".into(),
-            |a, b, c| {
-                let (v, borrow) = lo(a).overflowing_sub(lo(b));
-                u64::from(v) | u64::from(lo(c).wrapping_sub(u32::from(borrow))) << 32
-            },
-        ),
-        ("dp4a", w("dp4a.s32.s32 %r1, %a, %b, %c;"), |a, b, c| {
+        ("dp4a", "dp4a.s32.s32 %r1, %a, %b, %c;", |a, b, c| {
             let dot: i32 = lo(a)
                 .to_le_bytes()
                 .iter()
@@ -180,9 +165,35 @@ fn integer_arithmetic() {
                 .sum();
             z(dot.wrapping_add(int(c)))
         }),
-    ];
-    let cases: Vec<_> = cases.iter().map(|(n, t, m)| (*n, t.as_str(), *m)).collect();
-    check(&cases);
+    ]);
+}
+
+#[test]
+fn wide_integers_and_carries() {
+    check(&[
+        ("mul.wide.s32", "mul.wide.s32 %d, %a, %b;", |a, b, _| {
+            (i64::from(int(a)) * i64::from(int(b))) as u64
+        }),
+        ("mul.hi.u64", "mul.hi.u64 %d, %la, %lb;", |a, b, _| ((u128::from(a) * u128::from(b)) >> 64) as u64),
+        ("mul.hi.s64", "mul.hi.s64 %d, %la, %lb;", |a, b, _| {
+            ((i128::from(a as i64) * i128::from(b as i64)) >> 64) as u64
+        }),
+        ("mad.wide.u32", "mad.wide.u32 %d, %a, %b, %lc;", |a, b, c| {
+            (u64::from(lo(a)) * u64::from(lo(b))).wrapping_add(c)
+        }),
+        ("rem.u64", "or.b64 %rd2, %lb, 1;\nrem.u64 %d, %la, %rd2;", |a, b, _| a % (b | 1)),
+        ("shr.u64", "shr.u64 %d, %la, %b;", |a, b, _| a.checked_shr(lo(b)).unwrap_or(0)),
+        ("brev.b64", "brev.b64 %d, %la;", |a, _, _| a.reverse_bits()),
+        ("bfe.u64", "bfe.u64 %d, %la, 12, 40;", |a, _, _| (a >> 12) & ((1 << 40) - 1)),
+        ("addc", "add.cc.u32 %r1, %a, %b;\naddc.u32 %r2, %c, 0;\nmov.b64 %d, {%r1, %r2};", |a, b, c| {
+            let s = u64::from(lo(a)) + u64::from(lo(b));
+            (s & 0xffff_ffff) | u64::from(lo(c).wrapping_add((s >> 32) as u32)) << 32
+        }),
+        ("subc", "sub.cc.u32 %r1, %a, %b;\nsubc.u32 %r2, %c, 0;\nmov.b64 %d, {%r1, %r2};", |a, b, c| {
+            let (v, borrow) = lo(a).overflowing_sub(lo(b));
+            u64::from(v) | u64::from(lo(c).wrapping_sub(u32::from(borrow))) << 32
+        }),
+    ]);
 }
 
 #[test]
@@ -238,6 +249,12 @@ fn bits_and_choices() {
         ("set", "set.lt.u32.s32 %r1, %a, %b;\ncvt.u64.u32 %d, %r1;", |a, b, _| {
             if int(a) < int(b) { 0xffff_ffff } else { 0 }
         }),
+    ]);
+}
+
+#[test]
+fn integer_conversions() {
+    check(&[
         ("cvt.s64.s8", "cvt.s64.s8 %d, %a;", |a, _, _| i64::from(a as i8) as u64),
         ("cvt.sat.u8", "cvt.sat.u8.s32 %r1, %a;\ncvt.u64.u32 %d, %r1;", |a, _, _| {
             int(a).clamp(0, 255) as u64
@@ -392,19 +409,25 @@ fn bf(x: f32) -> u32 {
     if x.is_nan() { 0x7fff } else { u32::from(half::bf16::from_f32(x).to_bits()) }
 }
 
+/// Checks cases without their last line.
+fn check_f32_words(cases: &[(&str, &str, FloatModel)]) {
+    let texts = with_store(cases);
+    let cases: Vec<_> = cases.iter().zip(&texts).map(|((n, _, m), text)| (*n, text.as_str(), *m)).collect();
+    check_f32(&cases);
+}
+
 #[test]
-fn conversions() {
-    let w = |s: &str| format!("{s}\n{W}");
-    let cases: Vec<(&str, String, FloatModel)> = vec![
-        ("cvt.rn.f16x2.f32", w("cvt.rn.f16x2.f32 %r1, %f1, %f2;"), |a, b, _| h(a) << 16 | h(b)),
-        ("cvt.rn.bf16x2.f32", w("cvt.rn.bf16x2.f32 %r1, %f1, %f2;"), |a, b, _| bf(a) << 16 | bf(b)),
-        ("cvt.rn.relu.bf16x2.f32", w("cvt.rn.relu.bf16x2.f32 %r1, %f1, %f2;"), |a, b, _| {
+fn conversions_between_floats() {
+    check_f32_words(&[
+        ("cvt.rn.f16x2.f32", "cvt.rn.f16x2.f32 %r1, %f1, %f2;", |a, b, _| h(a) << 16 | h(b)),
+        ("cvt.rn.bf16x2.f32", "cvt.rn.bf16x2.f32 %r1, %f1, %f2;", |a, b, _| bf(a) << 16 | bf(b)),
+        ("cvt.rn.relu.bf16x2.f32", "cvt.rn.relu.bf16x2.f32 %r1, %f1, %f2;", |a, b, _| {
             let r = |x: f32| {
                 if x < 0.0 || x.to_bits() == 1 << 31 { 0.0 } else { x }
             };
             bf(r(a)) << 16 | bf(r(b))
         }),
-        ("cvt.rna.tf32.f32", w("cvt.rna.tf32.f32 %r1, %f1;"), |a, _, _| {
+        ("cvt.rna.tf32.f32", "cvt.rna.tf32.f32 %r1, %f1;", |a, _, _| {
             if a.is_nan() {
                 return a.to_bits() & !0x1fff;
             }
@@ -413,28 +436,12 @@ fn conversions() {
             }
             (a.to_bits() + 0x1000) & !0x1fff
         }),
-        ("cvt.rni.s32.f32", w("cvt.rni.s32.f32 %r1, %f1;"), |a, _, _| {
-            if a.is_nan() { 0 } else { a.round_ties_even() as i32 as u32 }
+        ("cvt.f32.f16", "cvt.rn.f16.f32 %h1, %f1;\ncvt.f32.f16 %f4, %h1;\nmov.b32 %r1, %f4;", |a, _, _| {
+            n(half::f16::from_f32(a).to_f32())
         }),
-        ("cvt.rzi.u32.f32", w("cvt.rzi.u32.f32 %r1, %f1;"), |a, _, _| if a.is_nan() { 0 } else { a as u32 }),
-        ("cvt.rpi.s32.f32", w("cvt.rpi.s32.f32 %r1, %f1;"), |a, _, _| {
-            if a.is_nan() { 0 } else { a.ceil() as i32 as u32 }
-        }),
-        ("cvt.rmi.f32.f32", w("cvt.rmi.f32.f32 %f4, %f1;\nmov.b32 %r1, %f4;"), |a, _, _| n(a.floor())),
-        ("cvt.rn.f32.s32", w("cvt.rn.f32.s32 %f4, %a;\nmov.b32 %r1, %f4;"), |a, _, _| {
-            (a.to_bits() as i32 as f32).to_bits()
-        }),
-        ("cvt.rz.f32.u32", w("cvt.rz.f32.u32 %f4, %a;\nmov.b32 %r1, %f4;"), |a, _, _| {
-            toward(f64::from(a.to_bits()), 0).to_bits()
-        }),
-        (
-            "cvt.f32.f16",
-            w("cvt.rn.f16.f32 %h1, %f1;\ncvt.f32.f16 %f4, %h1;\nmov.b32 %r1, %f4;"),
-            |a, _, _| n(half::f16::from_f32(a).to_f32()),
-        ),
         (
             "cvt.rn.satfinite.e4m3x2.f32",
-            w("cvt.rn.satfinite.e4m3x2.f32 %h1, %f1, %f2;\ncvt.u32.u16 %r1, %h1;"),
+            "cvt.rn.satfinite.e4m3x2.f32 %h1, %f1, %f2;\ncvt.u32.u16 %r1, %h1;",
             |a, b, _| {
                 u32::from(
                     float8::F8E4M3::from_f32(a.clamp(-448.0, 448.0)).to_bits()
@@ -448,14 +455,34 @@ fn conversions() {
         ),
         (
             "cvt.f64",
-            w(
-                "cvt.f64.f32 %fd1, %f1;\nadd.rn.f64 %fd1, %fd1, 0d3FF0000000000000;\ncvt.rn.f32.f64 %f4, %fd1;\nmov.b32 %r1, %f4;",
-            ),
+            "cvt.f64.f32 %fd1, %f1;\nadd.rn.f64 %fd1, %fd1, 0d3FF0000000000000;\ncvt.rn.f32.f64 %f4, %fd1;\nmov.b32 %r1, %f4;",
             |a, _, _| n((f64::from(a) + 1.0) as f32),
         ),
-    ];
-    let cases: Vec<_> = cases.iter().map(|(n, t, m)| (*n, t.as_str(), *m)).collect();
-    check_f32(&cases);
+    ]);
+}
+
+#[test]
+fn conversions_to_and_from_integers() {
+    check_f32_words(&[
+        ("cvt.rni.s32.f32", "cvt.rni.s32.f32 %r1, %f1;", |a, _, _| {
+            if a.is_nan() { 0 } else { a.round_ties_even() as i32 as u32 }
+        }),
+        ("cvt.rzi.u32.f32", "cvt.rzi.u32.f32 %r1, %f1;", |a, _, _| if a.is_nan() { 0 } else { a as u32 }),
+        (
+            "cvt.rpi.s32.f32",
+            "cvt.rpi.s32.f32 %r1, %f1;",
+            |a, _, _| {
+                if a.is_nan() { 0 } else { a.ceil() as i32 as u32 }
+            },
+        ),
+        ("cvt.rmi.f32.f32", "cvt.rmi.f32.f32 %f4, %f1;\nmov.b32 %r1, %f4;", |a, _, _| n(a.floor())),
+        ("cvt.rn.f32.s32", "cvt.rn.f32.s32 %f4, %a;\nmov.b32 %r1, %f4;", |a, _, _| {
+            (a.to_bits() as i32 as f32).to_bits()
+        }),
+        ("cvt.rz.f32.u32", "cvt.rz.f32.u32 %f4, %a;\nmov.b32 %r1, %f4;", |a, _, _| {
+            toward(f64::from(a.to_bits()), 0).to_bits()
+        }),
+    ]);
 }
 
 #[test]

@@ -18,6 +18,27 @@ impl Random {
     }
 }
 
+/// Numbers at the ends of their types, and beyond.
+const NUMBERS: [&str; 8] =
+    ["0", "-1", "4294967295", "0x80000000", "18446744073709551615", "7", "0f7F800000", "1e400"];
+/// Signs and words where none belong.
+const ODD: [&str; 14] = [
+    "{",
+    "}",
+    "[",
+    "]",
+    "\"",
+    "/*",
+    "@",
+    "é",
+    "\0",
+    "|",
+    "%",
+    ";",
+    ".reg .b32 %r<4294967295>;",
+    ".shared .b8 z[4294967295];",
+];
+
 /// One edit: a byte, a word, a number, a line.
 fn edit(text: &str, r: &mut Random) -> String {
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
@@ -39,9 +60,7 @@ fn edit(text: &str, r: &mut Random) -> String {
             lines.insert(i, line);
         }
         3 => {
-            let numbers =
-                ["0", "-1", "4294967295", "0x80000000", "18446744073709551615", "7", "0f7F800000", "1e400"];
-            let n = numbers[r.below(numbers.len())];
+            let n = NUMBERS[r.below(NUMBERS.len())];
             let digit = |c: char| c.is_ascii_digit();
             if let Some(at) = lines[i].rfind(digit) {
                 let start = lines[i][..at].rfind(|c| !digit(c)).map_or(0, |p| p + 1);
@@ -64,27 +83,11 @@ fn edit(text: &str, r: &mut Random) -> String {
                 .join(" ");
         }
         5 => {
-            let odd = [
-                "{",
-                "}",
-                "[",
-                "]",
-                "\"",
-                "/*",
-                "@",
-                "é",
-                "\0",
-                "|",
-                "%",
-                ";",
-                ".reg .b32 %r<4294967295>;",
-                ".shared .b8 z[4294967295];",
-            ];
             let at = (0..=lines[i].len())
                 .filter(|k| lines[i].is_char_boundary(*k))
                 .nth(r.below(lines[i].len() + 1))
                 .unwrap_or(0);
-            lines[i].insert_str(at, odd[r.below(odd.len())]);
+            lines[i].insert_str(at, ODD[r.below(ODD.len())]);
         }
         _ => {
             let keep = r.below(text.len());

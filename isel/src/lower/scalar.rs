@@ -10,7 +10,7 @@ use crate::facts::is_never_negative;
 use crate::rows::{Kind, binary_row, compare_row, float_bits, fma_row, kind, natural, unary_row};
 use warplift_ir::machine::{self, Attr, NewInst, Ty};
 use warplift_ir::target::Opcode;
-use warplift_ir::tile::{BinOp, CmpOp, Inst, Op, Type, UnOp};
+use warplift_ir::tile::{BinOp, CmpOp, Inst, Op, Type, UnOp, Value};
 use warplift_ir::types::Elem;
 
 impl Lower<'_, '_> {
@@ -23,9 +23,7 @@ impl Lower<'_, '_> {
         let args = k.args(inst).to_vec();
         let elem = k.ty(result).elem();
         let r = match &k.insts[inst].op {
-            Op::Int(v) if elem == Elem::Bool => self.at().imm_of(Ty::Pred, *v),
-            Op::Int(v) if elem.bits() == 64 => self.at().imm_of(Ty::B64, *v),
-            Op::Int(v) => self.at().imm(*v),
+            Op::Int(v) => self.scalar_int(elem, *v),
             Op::Float(v) => match float_bits(elem, *v) {
                 Some(bits) => self.at().imm(bits),
                 None => return self.error(format!("a constant of type {elem} is not selected")),
@@ -44,31 +42,12 @@ impl Lower<'_, '_> {
                 let x = self.scalar(args[0])?;
                 self.unary(*op, elem, x)?
             }
-            Op::Compare(cmp) => {
-                let (x, y) = (self.scalar(args[0])?, self.scalar(args[1])?);
-                let from = k.ty(args[0]).elem();
-                let Some(row) = kind(from, false).and_then(compare_row) else {
-                    return self.unselected(format!(" of {from} scalars"));
-                };
-                self.at().value(NewInst::new(row, &[x, y], &[Ty::Pred]).attr(Attr::Cmp(*cmp)))
-            }
-            Op::Select => {
-                let [c, x, y] = [self.scalar(args[0])?, self.scalar(args[1])?, self.scalar(args[2])?];
-                match self.ty(result)? {
-                    Ty::Pred => {
-                        let other = self.at().op(Opcode::NotPred, &[c], Ty::Pred);
-                        let first = self.at().op(Opcode::AndPred, &[c, x], Ty::Pred);
-                        let second = self.at().op(Opcode::AndPred, &[other, y], Ty::Pred);
-                        self.at().op(Opcode::OrPred, &[first, second], Ty::Pred)
-                    }
-                    Ty::B64 => self.at().op(Opcode::Selp64, &[x, y, c], Ty::B64),
-                    _ => self.at().op(Opcode::Selp, &[x, y, c], Ty::B32),
-                }
-            }
+            Op::Compare(cmp) => self.scalar_compare(*cmp, &args)?,
+            Op::Select => self.scalar_select(self.ty(result)?, &args)?,
             Op::Fma => {
-                let [x, y, z] = [self.scalar(args[0])?, self.scalar(args[1])?, self.scalar(args[2])?];
+                let xyz = [self.scalar(args[0])?, self.scalar(args[1])?, self.scalar(args[2])?];
                 match kind(elem, false).and_then(fma_row) {
-                    Some(row) => self.at().op(row, &[x, y, z], Ty::B32),
+                    Some(row) => self.at().op(row, &xyz, Ty::B32),
                     None => return self.unselected(format!(" of {elem} scalars")),
                 }
             }
@@ -80,6 +59,40 @@ impl Lower<'_, '_> {
         };
         self.set(result, r);
         Ok(())
+    }
+
+    /// A constant in a register of its element's width.
+    fn scalar_int(&mut self, elem: Elem, value: i64) -> machine::Value {
+        match elem {
+            Elem::Bool => self.at().imm_of(Ty::Pred, value),
+            _ if elem.bits() == 64 => self.at().imm_of(Ty::B64, value),
+            _ => self.at().imm(value),
+        }
+    }
+
+    /// A comparison gives a predicate.
+    fn scalar_compare(&mut self, cmp: CmpOp, args: &[Value]) -> Result<machine::Value> {
+        let (x, y) = (self.scalar(args[0])?, self.scalar(args[1])?);
+        let from = self.k.ty(args[0]).elem();
+        let Some(row) = kind(from, false).and_then(compare_row) else {
+            return self.unselected(format!(" of {from} scalars"));
+        };
+        Ok(self.at().value(NewInst::new(row, &[x, y], &[Ty::Pred]).attr(Attr::Cmp(cmp))))
+    }
+
+    /// A choice between two scalars. PTX selects no predicates: these are chosen by logic.
+    fn scalar_select(&mut self, ty: Ty, args: &[Value]) -> Result<machine::Value> {
+        let [c, x, y] = [self.scalar(args[0])?, self.scalar(args[1])?, self.scalar(args[2])?];
+        Ok(match ty {
+            Ty::Pred => {
+                let other = self.at().op(Opcode::NotPred, &[c], Ty::Pred);
+                let first = self.at().op(Opcode::AndPred, &[c, x], Ty::Pred);
+                let second = self.at().op(Opcode::AndPred, &[other, y], Ty::Pred);
+                self.at().op(Opcode::OrPred, &[first, second], Ty::Pred)
+            }
+            Ty::B64 => self.at().op(Opcode::Selp64, &[x, y, c], Ty::B64),
+            _ => self.at().op(Opcode::Selp, &[x, y, c], Ty::B32),
+        })
     }
 
     /// Index or number of programs: blocks, or teams of blocks.
@@ -214,7 +227,7 @@ impl Lower<'_, '_> {
     }
 
     /// The register of a scalar used as an element of a tile of that type.
-    pub(super) fn splat(&mut self, v: warplift_ir::tile::Value) -> Result<machine::Value> {
+    pub(super) fn splat(&mut self, v: Value) -> Result<machine::Value> {
         match self.env.get(&v) {
             Some(Low::Reg(r) | Low::Splat(r)) => {
                 let r = *r;

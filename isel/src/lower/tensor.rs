@@ -56,6 +56,12 @@ impl Lower<'_, '_> {
             return self.error("a tensor copy from an address that is no argument is not selected");
         };
         let elem = k.ty(view).elem();
+        let element = match unit {
+            1 => tma_type(elem)
+                .ok_or_else(|| IselError::at(k, window.whole, format!("tensor copies of {elem}")))?
+                .to_owned(),
+            _ => format!("u{}", unit * elem.bits()),
+        };
         let row_bytes = box_dims[0] * unit * elem.bits() / 8;
         let outer = window.outer(k).ok_or_else(refuse)?;
         let dims = std::iter::once(window.kept[inner_dim]).chain(outer.iter().copied());
@@ -73,12 +79,7 @@ impl Lower<'_, '_> {
         let map = TensorMap {
             base: base.name.clone(),
             offset: Expr::zero(),
-            element: match unit {
-                1 => tma_type(elem)
-                    .ok_or_else(|| IselError::at(k, window.whole, format!("tensor copies of {elem}")))?
-                    .to_owned(),
-                _ => format!("u{}", unit * elem.bits()),
-            },
+            element,
             dims,
             strides: strides.collect::<Result<_>>()?,
             box_dims: box_dims
@@ -90,7 +91,13 @@ impl Lower<'_, '_> {
             // Rows of whole L2 lines gain nothing by fetching more: a copy of long rows is one percent slower.
             l2_promotion: if row_bytes < PROMOTION { PROMOTION } else { 0 },
         };
-        for e in &map.dims {
+        self.require_extents(&map.dims);
+        Ok(self.shared_param(Param::TensorMap(map)))
+    }
+
+    /// The launch checks that the extents of a tensor map are positive.
+    fn require_extents(&mut self, dims: &[Expr]) {
+        for e in dims {
             if let Expr::Var(name) = e {
                 let fact = Fact::Range { name: name.clone(), min: 1, max: i64::from(i32::MAX) };
                 if !self.extra_facts.contains(&fact) {
@@ -98,12 +105,15 @@ impl Lower<'_, '_> {
                 }
             }
         }
-        let map = Param::TensorMap(map);
-        let found = self.params.iter().position(|p| *p == map);
-        Ok(found.unwrap_or_else(|| {
-            self.params.push(map);
+    }
+
+    /// The number of a parameter. Equal ones are shared.
+    fn shared_param(&mut self, param: Param) -> u32 {
+        let found = self.params.iter().position(|p| *p == param);
+        found.unwrap_or_else(|| {
+            self.params.push(param);
             self.params.len() - 1
-        }) as u32)
+        }) as u32
     }
 
     /// One tensor copy for each slab of a tile.

@@ -262,14 +262,7 @@ impl Lower<'_, '_> {
             return Ok(());
         }
         if super::narrow::is_narrow(from) && matches!(to, Elem::F16 | Elem::Bf16 | Elem::F32) {
-            let half = self.narrow_to_half(result, arg, if to == Elem::F32 { Elem::F16 } else { to }, 0.0)?;
-            let r = match to {
-                Elem::F32 => {
-                    let wide = self.unpack(Elem::F16, half, 2 * self.func.ty(half).regs() as u16);
-                    self.pick(wide, (0..self.result_regs(result)?).collect())
-                }
-                _ => half,
-            };
+            let r = self.narrow_to_float(result, arg, to)?;
             self.set(result, r);
             return Ok(());
         }
@@ -283,7 +276,30 @@ impl Lower<'_, '_> {
         }
         let x = self.materialize(arg, result)?;
         let regs = self.result_regs(result)?;
-        let r = match (from, to) {
+        let r = self.cast_registers(from, to, x, regs)?;
+        self.set(result, r);
+        Ok(())
+    }
+
+    /// Narrow elements become halves of the type, or halves of f16 that are widened to f32.
+    fn narrow_to_float(&mut self, result: Value, arg: Value, to: Elem) -> Result<machine::Value> {
+        if to != Elem::F32 {
+            return self.narrow_to_half(result, arg, to, 0.0);
+        }
+        let half = self.narrow_to_half(result, arg, Elem::F16, 0.0)?;
+        let wide = self.unpack(Elem::F16, half, 2 * self.func.ty(half).regs() as u16);
+        Ok(self.pick(wide, (0..self.result_regs(result)?).collect()))
+    }
+
+    /// Converts elements of 16 and 32 bits, register by register; `regs` is the number of registers of the result.
+    fn cast_registers(
+        &mut self,
+        from: Elem,
+        to: Elem,
+        x: machine::Value,
+        regs: u16,
+    ) -> Result<machine::Value> {
+        Ok(match (from, to) {
             (Elem::F32, Elem::F16 | Elem::Bf16) => self.narrowed(x, to, regs),
             (Elem::F16 | Elem::Bf16, Elem::F32) => self.unpack(from, x, regs),
             (Elem::Int(32), Elem::F32) => {
@@ -306,9 +322,7 @@ impl Lower<'_, '_> {
             (Elem::Int(32), Elem::Uint(32)) | (Elem::Uint(32), Elem::Int(32)) => x,
             (Elem::F16, Elem::Bf16) | (Elem::Bf16, Elem::F16) => self.repack(from, x, to, regs),
             _ => return self.error(format!("a cast of tiles from {from} to {to} is not selected")),
-        };
-        self.set(result, r);
-        Ok(())
+        })
     }
 
     /// Converts 16-bit floats of one type to the other, through f32.

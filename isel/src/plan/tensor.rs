@@ -252,11 +252,8 @@ fn operand(
     let tile = &plan.shared[&load];
     let k_dim = if flipped { 1 - k_dim } else { k_dim };
     let mn_major = tile.inner_dim != k_dim;
-    if mn_major && !is_half(elem) {
-        let message = format!(
-            "an operand of {elem} must be contiguous along the depth: wgmma transposes only 16-bit elements"
-        );
-        return Err(IselError::at(k, load, message));
+    if mn_major {
+        check_mn_major(k, inst, load, tile, atom)?;
     }
     let bytes = elem.bits() / 8;
     // (along M or N, along K) to bytes; addition is exact because every step is a whole swizzle pattern.
@@ -268,16 +265,6 @@ fn operand(
     let steps: SmallVec<[u32; 8]> = (0..depth / step).map(|s| at(0, first + s * step)).collect();
     let span = tile.swizzle;
     let slab_bytes = at(if mn_major { tile.slab } else { 0 }, if mn_major { 0 } else { tile.slab });
-    if mn_major && !atom.is_multiple_of(tile.slab) && atom > tile.slab {
-        return Err(IselError::at(
-            k,
-            inst,
-            format!(
-                "{atom} columns of an operand that is contiguous along them: a multiple of {} is needed",
-                tile.slab
-            ),
-        ));
-    }
     // From one core matrix, or swizzle pattern, to the next: along the contiguous dimension, and across.
     let (along, across) = (if slab_bytes > 0 { slab_bytes } else { 16 }, 8 * tile.row_bytes);
     let (leading, stride) = match (span, mn_major) {
@@ -295,6 +282,25 @@ fn operand(
         swizzle: span,
         mn_major,
     })
+}
+
+/// An operand that is contiguous across the depth is transposed by wgmma, slab by slab.
+fn check_mn_major(k: &Kernel, inst: Inst, load: Inst, tile: &SharedTile, atom: u32) -> Result<()> {
+    let elem = k.ty(k.result(load)).elem();
+    if !is_half(elem) {
+        let message = format!(
+            "an operand of {elem} must be contiguous along the depth: wgmma transposes only 16-bit elements"
+        );
+        return Err(IselError::at(k, load, message));
+    }
+    if !atom.is_multiple_of(tile.slab) && atom > tile.slab {
+        let message = format!(
+            "{atom} columns of an operand that is contiguous along them: a multiple of {} is needed",
+            tile.slab
+        );
+        return Err(IselError::at(k, inst, message));
+    }
+    Ok(())
 }
 
 /// Row sizes of slabs for a contiguous extent of `bytes` bytes: swizzle spans, the widest first, then 0 for core

@@ -28,6 +28,29 @@ fn operand(mn_major: bool) -> SharedOperand {
     }
 }
 
+/// A loop with all that a mapping may say, and one with nothing.
+fn loop_attrs() -> [LoopAttr; 2] {
+    let looped = LoopAttr {
+        name: "k\"\\ \n".to_owned(),
+        depth: Some(0),
+        producers: 1,
+        wait: None,
+        mma_order: Some(false),
+        persistent: true,
+        most: Some(16),
+        overlapped: true,
+    };
+    let plain = LoopAttr {
+        name: String::new(),
+        depth: None,
+        mma_order: None,
+        most: None,
+        persistent: false,
+        ..looped.clone()
+    };
+    [looped, plain]
+}
+
 /// One attribute of each kind, and more where fields may be absent.
 fn attrs() -> Vec<Attr> {
     let elem = Elem::E4M3;
@@ -52,24 +75,7 @@ fn attrs() -> Vec<Attr> {
     };
     let bare = TmaAttr { place: None, multicast: 0, hint: CacheHint::Normal, before_wait: false, ..tma };
     let copy = CopyAttr { bytes: 16, source: -32, place: None, offset: 8 };
-    let looped = LoopAttr {
-        name: "k\"\\ \n".to_owned(),
-        depth: Some(0),
-        producers: 1,
-        wait: None,
-        mma_order: Some(false),
-        persistent: true,
-        most: Some(16),
-        overlapped: true,
-    };
-    let plain = LoopAttr {
-        name: String::new(),
-        depth: None,
-        mma_order: None,
-        most: None,
-        persistent: false,
-        ..looped.clone()
-    };
+    let [looped, plain] = loop_attrs();
     vec![
         Attr::None,
         Attr::Imm(i64::MIN),
