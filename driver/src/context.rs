@@ -5,7 +5,7 @@ use crate::error::CompileError;
 use crate::explain::Explained;
 use crate::features::Feature;
 use crate::options::Options;
-use crate::passes::all;
+use crate::passes::{UnknownPass, all, find};
 use crate::pipeline::Road;
 use crate::state::{State, StateError, read};
 use std::time::{Duration, Instant};
@@ -21,6 +21,9 @@ pub enum ResumeError {
     /// The text is no state.
     #[error(transparent)]
     State(#[from] StateError),
+    /// A pass that this compiler does not have.
+    #[error(transparent)]
+    Pass(#[from] UnknownPass),
     /// A pass refused it.
     #[error(transparent)]
     Compile(#[from] CompileError),
@@ -131,7 +134,9 @@ impl Context {
         options: &Options,
     ) -> Result<Compiled, ResumeError> {
         self.clear();
-        let (mut state, at) = read(text, after, target, &self.bump)?;
+        after.map(find).transpose()?;
+        let (mut state, behind) = read(text, after, target, &self.bump)?;
+        let at = find(&behind)?;
         let mut road = Road { options, number: 0, timings: &mut self.timings, started: Instant::now() };
         // What `emit` writes is not in the text: it is written again.
         let passes = all().count();

@@ -3,7 +3,6 @@
 //! A feature belongs to the stage that has it; here they are one list. Leaving one out never changes what is
 //! computed, only how.
 
-use crate::passes;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use warplift_isel as isel;
@@ -46,24 +45,16 @@ fn advice(name: &str) -> String {
 }
 
 impl Feature {
-    /// All features by their names, in the order of the passes that have them.
+    /// All features by their names: those of selection, then those of scheduling.
     pub fn all() -> impl Iterator<Item = (&'static str, Self)> {
-        let mut seen: Vec<Self> = Vec::new();
-        for feature in passes::all().flat_map(|(_, pass)| pass.features()) {
-            if !seen.contains(&feature) {
-                seen.push(feature);
-            }
-        }
-        seen.into_iter().map(|f| (f.name(), f))
+        let of_isel = isel::Feature::ALL.iter().map(|&(name, f)| (name, Self::Isel(f)));
+        of_isel.chain(sched::Feature::ALL.iter().map(|&(name, f)| (name, Self::Sched(f))))
     }
 
     /// Its name.
     fn name(self) -> &'static str {
         // Every feature stands in its stage's list.
-        match self {
-            Self::Isel(f) => isel::Feature::ALL.iter().find(|l| l.1 == f).map_or("", |l| l.0),
-            Self::Sched(f) => sched::Feature::ALL.iter().find(|l| l.1 == f).map_or("", |l| l.0),
-        }
+        Self::all().find(|l| l.1 == self).map_or("", |l| l.0)
     }
 
     fn names() -> Vec<&'static str> {
@@ -130,9 +121,9 @@ mod tests {
 
     #[test]
     fn every_feature_of_a_stage_belongs_to_a_pass() {
-        let of_isel = isel::Feature::ALL.iter().map(|l| l.0);
-        for name in of_isel.chain(sched::Feature::ALL.iter().map(|l| l.0)) {
-            assert!(Feature::names().contains(&name), "no pass has `{name}`");
+        for (name, feature) in Feature::all() {
+            let has = crate::passes::all().any(|(_, pass)| pass.features().any(|f| f == feature));
+            assert!(has, "no pass has `{name}`");
         }
     }
 

@@ -13,7 +13,6 @@
 
 use super::State;
 use crate::features::Feature;
-use crate::passes::{UnknownPass, find};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::fmt;
@@ -46,9 +45,6 @@ pub enum StateError {
         /// What is wrong.
         error: ParseError,
     },
-    /// A pass that this compiler does not have.
-    #[error(transparent)]
-    Pass(#[from] UnknownPass),
     /// The state is that of another pass.
     #[error("the state after `{found}`, not after `{wanted}`")]
     OtherPass {
@@ -175,7 +171,7 @@ fn opened(text: &str) -> Option<(&str, &str)> {
     Some((line.strip_suffix(" ==")?, body))
 }
 
-/// Reads a state, and the number of the pass that it stands behind.
+/// Reads a state, and the name of the pass that it stands behind.
 ///
 /// # Errors
 /// What is missing or cannot be read, with its place; a pass or a target that is not the one asked for.
@@ -184,7 +180,7 @@ pub(crate) fn read<'a>(
     after: Option<&str>,
     target: &'a Target,
     bump: &'a Bump,
-) -> Result<(State<'a>, usize), StateError> {
+) -> Result<(State<'a>, String), StateError> {
     let sections = Sections::of(text);
     let t: Tables<'_> = ron::from_str(sections.one("state")?)?;
     check(&t, after, target)?;
@@ -214,13 +210,12 @@ pub(crate) fn read<'a>(
         allocations: t.allocations.map(Cow::into_owned),
         output: None,
     };
-    Ok((state, find(&t.after)?))
+    Ok((state, t.after.into_owned()))
 }
 
 /// Whether a text is of the pass and of the target that were asked for.
 fn check(t: &Tables<'_>, after: Option<&str>, target: &Target) -> Result<(), StateError> {
     if let Some(wanted) = after.filter(|&wanted| wanted != t.after) {
-        find(wanted)?;
         let (found, wanted) = (t.after.clone().into_owned(), wanted.to_owned());
         return Err(StateError::OtherPass { found, wanted });
     }

@@ -12,8 +12,7 @@
 //! groups that stay in flight over an iteration find their wait.
 
 use super::flow::{Flow, Loop};
-use super::instruction::Instruction;
-use super::summary::{WARPGROUP_PRODUCTS, is_product};
+use super::instruction::{Instruction, WARPGROUP_PRODUCTS};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Classes of instructions, by the unit that runs them; the first that has a name.
@@ -44,12 +43,13 @@ fn leaves(i: &Instruction) -> Option<usize> {
 }
 
 fn ends_group(i: &Instruction) -> bool {
-    is_product(i) && i.operands.iter().any(|o| o == "gsb0")
+    i.is_product() && i.operands.iter().any(|o| o == "gsb0")
 }
 
 /// Of each group, in words, what stands up to its wait, and how many such groups.
 pub fn groups(flow: &Flow, blocks: &BTreeSet<usize>) -> BTreeMap<String, u32> {
-    let holds = |blocks: &BTreeSet<usize>| blocks.iter().any(|b| flow.of(*b).iter().any(is_product));
+    let holds =
+        |blocks: &BTreeSet<usize>| blocks.iter().any(|b| flow.of(*b).iter().any(Instruction::is_product));
     let inside = |l: &&Loop| blocks.contains(&l.header) && holds(&l.blocks);
     let loops: Vec<&Loop> = flow.loops.iter().filter(inside).collect();
     let innermost = |l: &&&Loop| {

@@ -60,6 +60,9 @@ pub struct Instruction {
     pub operands: Vec<String>,
 }
 
+/// Products of warpgroups: of halves and words, of floats of 8 bits, of integers of 8 bits.
+pub const WARPGROUP_PRODUCTS: &[&str] = &["HGMMA", "QGMMA", "IGMMA"];
+
 /// Opcodes whose first operand is a register that they read.
 const READERS: &[&str] = &["LDGSTS", "BAR", "WARPSYNC", "RET", "CALL", "BRX", "JMX", "NANOSLEEP"];
 
@@ -83,6 +86,11 @@ impl Instruction {
             opcode: opcode.to_owned(),
             operands: operands.collect(),
         })
+    }
+
+    /// Whether it is a product of a warpgroup or of a warp.
+    pub fn is_product(&self) -> bool {
+        self.name() == "HMMA" || WARPGROUP_PRODUCTS.contains(&self.name())
     }
 
     /// The opcode without modifiers.

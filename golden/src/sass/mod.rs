@@ -19,9 +19,9 @@ mod roles;
 mod summary;
 
 pub use flow::{Block, Flow, Loop};
-pub use instruction::{Instruction, Registers, SassError, parse};
+pub use instruction::{Instruction, Registers, SassError, WARPGROUP_PRODUCTS, parse};
 pub use roles::{Role, roles};
-pub use summary::{Counts, LoopSummary, RoleSummary, Summary, WARPGROUP_PRODUCTS, summarize};
+pub use summary::{Counts, LoopSummary, RoleSummary, Summary, summarize};
 
 #[cfg(test)]
 mod tests;

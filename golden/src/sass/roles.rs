@@ -2,7 +2,6 @@
 
 use super::flow::Flow;
 use super::instruction::Instruction;
-use super::summary::is_product;
 use std::collections::BTreeSet;
 
 /// Warps that run the same part of the code.
@@ -55,7 +54,7 @@ fn registers_set(flow: &Flow, block: usize) -> Option<Option<u32>> {
 
 fn name(flow: &Flow, blocks: &BTreeSet<usize>) -> &'static str {
     let holds = |is: fn(&Instruction) -> bool| blocks.iter().any(|b| flow.of(*b).iter().any(is));
-    match (holds(|i| i.name() == "UTMALDG"), holds(is_product)) {
+    match (holds(|i| i.name() == "UTMALDG"), holds(Instruction::is_product)) {
         (true, _) => "producer",
         (false, true) => "consumer",
         (false, false) => "other",

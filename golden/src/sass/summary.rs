@@ -7,9 +7,6 @@ use super::roles::{Role, roles};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display};
 
-/// Products of warpgroups: of halves and words, of floats of 8 bits, of integers of 8 bits.
-pub const WARPGROUP_PRODUCTS: &[&str] = &["HGMMA", "QGMMA", "IGMMA"];
-
 /// Opcodes counted by name, in the order of the summary.
 pub const WATCHED: &[&str] = &[
     "HGMMA",
@@ -178,7 +175,8 @@ fn waits(flow: &Flow, l: &Loop) -> bool {
 
 fn summarize_loop(flow: &Flow, l: &Loop) -> LoopSummary {
     let code = || l.blocks.iter().flat_map(|b| flow.of(*b));
-    let products = |blocks: &BTreeSet<usize>| blocks.iter().any(|b| flow.of(*b).iter().any(is_product));
+    let products =
+        |blocks: &BTreeSet<usize>| blocks.iter().any(|b| flow.of(*b).iter().any(Instruction::is_product));
     let inner = flow.loops.iter().filter(|i| i.header != l.header && l.blocks.contains(&i.header));
     let accumulators = accumulators(code());
     let touches = |r: Registers| accumulators.iter().any(|a| a.overlaps(r));
@@ -187,7 +185,8 @@ fn summarize_loop(flow: &Flow, l: &Loop) -> LoopSummary {
         let ends = i.copied().zip(i.written());
         ends.is_some_and(|(from, to)| touches(single(from)) || touches(to))
     };
-    let write = |i: &&Instruction| !is_product(i) && i.copied().is_none() && i.written().is_some_and(touches);
+    let write =
+        |i: &&Instruction| !i.is_product() && i.copied().is_none() && i.written().is_some_and(touches);
     LoopSummary {
         depth: l.depth,
         counts: Counts::of(code()),
@@ -198,13 +197,9 @@ fn summarize_loop(flow: &Flow, l: &Loop) -> LoopSummary {
     }
 }
 
-pub(super) fn is_product(i: &Instruction) -> bool {
-    i.name() == "HMMA" || WARPGROUP_PRODUCTS.contains(&i.name())
-}
-
 /// What products write, each tuple once, in order.
 fn accumulators<'a>(code: impl Iterator<Item = &'a Instruction>) -> Vec<Registers> {
-    let tuples = code.filter(|i| is_product(i)).filter_map(Instruction::written);
+    let tuples = code.filter(|i| i.is_product()).filter_map(Instruction::written);
     let set: BTreeSet<(u32, u32)> = tuples.map(|r| (r.first, r.count)).collect();
     let mut runs: Vec<Registers> = Vec::new();
     for (first, count) in set {

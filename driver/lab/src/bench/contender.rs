@@ -1,6 +1,6 @@
 //! What can be measured.
 
-use super::cublas::CublasError;
+use super::cublas_library::CublasError;
 use warplift::cuda::{CudaError, LaunchError, Prepared, Stream};
 
 /// Why a measurement failed.

@@ -13,8 +13,7 @@
 //! the best of the first [`ALGORITHMS`] is recorded beside it.
 
 use super::contender::{BenchError, Contender};
-pub use super::cublas_library::CUBLAS_VARIABLE;
-use super::cublas_library::{Api, Handle, Heuristic, open_library};
+use super::cublas_library::{Api, CublasError, Handle, Heuristic, open_library};
 use super::measure::quick;
 use crate::reference::Element;
 use serde::{Deserialize, Serialize};
@@ -22,7 +21,6 @@ use std::ffi::c_void;
 use std::path::Path;
 use std::ptr::{from_ref, null_mut};
 use std::sync::Arc;
-use warplift::cuda::library::LibraryMissing;
 use warplift::cuda::{Buffer, CudaError, Device, Stream};
 
 /// Workspace that the library may use.
@@ -30,42 +28,6 @@ pub const WORKSPACE_BYTES: usize = 64 << 20;
 
 /// Heuristic results asked for.
 pub const ALGORITHMS: usize = 16;
-
-/// A failure of the library, or of finding it.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum CublasError {
-    /// Not to be found.
-    #[error("{0}; name it with --cublas or {CUBLAS_VARIABLE}")]
-    Missing(#[from] LibraryMissing),
-    /// A function is missing.
-    #[error("libcublasLt has no function `{0}`")]
-    Symbol(&'static str),
-    /// A call failed.
-    #[error("{function} failed with status {status}{}", status_name(*status))]
-    Call {
-        /// Function.
-        function: &'static str,
-        /// `cublasStatus_t`.
-        status: u32,
-    },
-    /// The library has no algorithm for this product.
-    #[error("cuBLASLt has no algorithm for {0}")]
-    NoAlgorithm(String),
-}
-
-/// ` (NAME)` of a `cublasStatus_t`, where it is known.
-fn status_name(status: u32) -> &'static str {
-    match status {
-        1 => " (CUBLAS_STATUS_NOT_INITIALIZED)",
-        3 => " (CUBLAS_STATUS_ALLOC_FAILED)",
-        7 => " (CUBLAS_STATUS_INVALID_VALUE)",
-        8 => " (CUBLAS_STATUS_ARCH_MISMATCH)",
-        13 => " (CUBLAS_STATUS_EXECUTION_FAILED)",
-        14 => " (CUBLAS_STATUS_INTERNAL_ERROR)",
-        15 => " (CUBLAS_STATUS_NOT_SUPPORTED)",
-        _ => "",
-    }
-}
 
 /// A matrix product on row-major memory: C (m x n) = A (m x k) B (k x n).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

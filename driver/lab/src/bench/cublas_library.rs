@@ -8,6 +8,42 @@ use warplift::cuda::library::{Library, LibraryMissing, functions, open};
 /// Environment variable that names the library, or the directory it is in.
 pub const CUBLAS_VARIABLE: &str = "WARPLIFT_CUBLAS";
 
+/// A failure of the library, or of finding it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CublasError {
+    /// Not to be found.
+    #[error("{0}; name it with --cublas or {CUBLAS_VARIABLE}")]
+    Missing(#[from] LibraryMissing),
+    /// A function is missing.
+    #[error("libcublasLt has no function `{0}`")]
+    Symbol(&'static str),
+    /// A call failed.
+    #[error("{function} failed with status {status}{}", status_name(*status))]
+    Call {
+        /// Function.
+        function: &'static str,
+        /// `cublasStatus_t`.
+        status: u32,
+    },
+    /// The library has no algorithm for this product.
+    #[error("cuBLASLt has no algorithm for {0}")]
+    NoAlgorithm(String),
+}
+
+/// ` (NAME)` of a `cublasStatus_t`, where it is known.
+fn status_name(status: u32) -> &'static str {
+    match status {
+        1 => " (CUBLAS_STATUS_NOT_INITIALIZED)",
+        3 => " (CUBLAS_STATUS_ALLOC_FAILED)",
+        7 => " (CUBLAS_STATUS_INVALID_VALUE)",
+        8 => " (CUBLAS_STATUS_ARCH_MISMATCH)",
+        13 => " (CUBLAS_STATUS_EXECUTION_FAILED)",
+        14 => " (CUBLAS_STATUS_INTERNAL_ERROR)",
+        15 => " (CUBLAS_STATUS_NOT_SUPPORTED)",
+        _ => "",
+    }
+}
+
 /// Names of the library, newest first.
 const NAMES: [&str; 2] = ["libcublasLt.so.13", "libcublasLt.so.12"];
 

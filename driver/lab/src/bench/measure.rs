@@ -2,7 +2,7 @@
 
 use super::contender::{BenchError, Contender};
 use super::nvml::{Reading, Sensor};
-use super::report::{Measurement, Report, Work};
+use super::report::{Measurement, Regime, Report, Work};
 use super::statistics::median;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -10,26 +10,6 @@ use rand::seq::SliceRandom;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use warplift::cuda::{Device, Event, Graph, Stream};
-
-/// The conditions of a measurement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Regime {
-    /// Idle first, then a few milliseconds of launches.
-    Burst,
-    /// Launches back to back, after a time to settle.
-    Sustained,
-}
-
-impl Regime {
-    /// `burst` or `sustained`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Burst => "burst",
-            Self::Sustained => "sustained",
-        }
-    }
-}
 
 /// Durations in seconds; the defaults are the project's conditions.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

@@ -22,12 +22,10 @@ mod report;
 mod statistics;
 
 pub use contender::{BenchError, Contender, KernelContender, rotations};
-pub use cublas::{
-    ALGORITHMS, CUBLAS_VARIABLE, CublasError, CublasGemm, CublasLt, GemmProblem, Operands, WORKSPACE_BYTES,
-    best_of,
-};
-pub use measure::{Regime, Settings, measure};
+pub use cublas::{ALGORITHMS, CublasGemm, CublasLt, GemmProblem, Operands, WORKSPACE_BYTES, best_of};
+pub use cublas_library::{CUBLAS_VARIABLE, CublasError};
+pub use measure::{Settings, measure};
 pub use nvml::{Reading, Sensor};
 pub use product::product_on_device;
-pub use report::{Measurement, Peak, Report, Standing, Work};
+pub use report::{Measurement, Peak, Regime, Report, Standing, Work};
 pub use statistics::{Ratio, median};

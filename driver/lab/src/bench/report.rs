@@ -1,6 +1,5 @@
 //! Results as table, CSV and JSON.
 
-use super::measure::Regime;
 use super::nvml::Reading;
 use super::statistics::{Ratio, median};
 use serde::{Deserialize, Serialize};
@@ -46,6 +45,26 @@ impl Peak {
     fn floor(&self, flops: f64, bytes: f64) -> (f64, bool) {
         let (arithmetic, memory) = (flops / (self.tflops * 1e12), bytes / (self.gbs * 1e9));
         (arithmetic.max(memory), arithmetic >= memory)
+    }
+}
+
+/// The conditions of a measurement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Regime {
+    /// Idle first, then a few milliseconds of launches.
+    Burst,
+    /// Launches back to back, after a time to settle.
+    Sustained,
+}
+
+impl Regime {
+    /// `burst` or `sustained`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Burst => "burst",
+            Self::Sustained => "sustained",
+        }
     }
 }
 
