@@ -50,6 +50,14 @@ fn a_product_of_warpgroups_is_refused_where_it_stands() {
     assert!(error.to_string().ends_with("`wgmma` needs sm_90a: the target is sm_90"), "{error}");
 }
 
+#[test]
+fn accumulators_follow_the_chip() {
+    let (kernel, mapping) = load("gemm");
+    let tight = Target { warpgroup_accumulator: 100, ..SM90A.clone() };
+    let error = compile(&kernel, &mapping, &tight, &Options::default()).map(|c| c.ptx).unwrap_err();
+    assert!(error.to_string().contains("at most 100 leave room for the rest"), "{error}");
+}
+
 /// Files of Rust under a folder that are no tests.
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).expect("a folder").map(|e| e.expect("an entry").path()) {

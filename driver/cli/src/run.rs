@@ -9,6 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use warplift::cuda::{Arg, CudaError, Device, Kernel, arguments};
 use warplift::ir::manifest::Manifest;
+use warplift::ir::target::SM90A;
 use warplift::ir::tile::Kernel as Tile;
 use warplift::kernels;
 use warplift_lab::bench::{CublasLt, GemmProblem, product_on_device};
@@ -151,9 +152,6 @@ impl Machine {
         product_on_device(library, &self.device, problem, a, b).ok()
     }
 }
-
-/// Multiprocessors that grids are worked out for where there is no device.
-const USUAL_MULTIPROCESSORS: u32 = 132;
 
 /// Runs `run`.
 ///
@@ -305,7 +303,7 @@ pub fn takes(kernel: &Tile, manifest: &Manifest, sizes: &Sizes) -> Outcome<()> {
         None => Arg::Pointer { address: 1 << 20, bytes: None },
     });
     let args: Vec<Arg> = args.collect();
-    let planned = arguments::plan(manifest, &args, USUAL_MULTIPROCESSORS);
+    let planned = arguments::plan(manifest, &args, SM90A.multiprocessors);
     let refused = |e: arguments::LaunchError| {
         let hint = instead(kernel, sizes)
             .map_or(String::new(), |name| format!("; kernel `{name}` takes these sizes"));

@@ -231,12 +231,20 @@ pub struct Target {
     pub resident_blocks: u32,
     /// Multiprocessors assumed where the device is unknown.
     pub multiprocessors: u32,
+    /// Cycles in a second under load.
+    pub clock_hz: f64,
     /// Schedulers of a multiprocessor, each with a quarter of its registers.
     pub schedulers: u32,
     /// Dynamic shared memory of a block, bytes.
     pub shared_bytes: u32,
     /// Bytes of shared memory that every resident block takes beyond its own.
     pub reserved_shared_bytes: u32,
+    /// Bytes of a sector: the least that memory moves.
+    pub sector_bytes: u32,
+    /// Bytes of a cache line: what a cache looks up at once. Shared memory moves as many in a cycle.
+    pub line_bytes: u32,
+    /// Bytes that the L2 fetches at most for a tensor copy with shorter rows.
+    pub l2_promotion: u32,
     /// Bytes of the L2 (NVIDIA H100 Tensor Core GPU Architecture, "H100 GPU Architecture In-Depth").
     pub l2_bytes: u32,
     /// 32-bit registers of a multiprocessor.
@@ -245,6 +253,13 @@ pub struct Target {
     pub thread_registers: u32,
     /// Registers are handed out in multiples of this many a thread.
     pub register_step: u32,
+    /// Registers of a thread that the accumulator of one warpgroup product may take. The others hold addresses, counters
+    /// and what is computed beside it.
+    pub warpgroup_accumulator: u32,
+    /// The same for a product of warps. The others hold two steps of fragments too.
+    pub warp_accumulator: u32,
+    /// Registers of a thread that an accumulator and a loaded left operand may take together.
+    pub operand_registers: u32,
     /// Registers that `setmaxnreg` leaves a thread at least.
     pub least_registers: u32,
     /// Uniform 32-bit registers of a warp.

@@ -22,8 +22,6 @@ use warplift_ir::target::Opcode;
 use warplift_ir::tile::{Inst, Value};
 use warplift_ir::types::Elem;
 
-/// Bytes that the L2 fetches at once for a tensor copy with shorter rows.
-const PROMOTION: u32 = 256;
 /// Rows of a warp's stripe of an accumulator.
 const STRIPE: u32 = 16;
 
@@ -63,6 +61,7 @@ impl Lower<'_, '_> {
             _ => format!("u{}", unit * elem.bits()),
         };
         let row_bytes = box_dims[0] * unit * elem.bits() / 8;
+        let promotion = self.target.l2_promotion;
         let outer = window.outer(k).ok_or_else(refuse)?;
         let dims = std::iter::once(window.kept[inner_dim]).chain(outer.iter().copied());
         let dims = dims.map(|d| launch_expr(k, window.extent(k, d)).ok_or_else(refuse));
@@ -89,7 +88,7 @@ impl Lower<'_, '_> {
                 .collect(),
             swizzle,
             // Rows of whole L2 lines gain nothing by fetching more: a copy of long rows is one percent slower.
-            l2_promotion: if row_bytes < PROMOTION { PROMOTION } else { 0 },
+            l2_promotion: if row_bytes < promotion { promotion } else { 0 },
         };
         self.require_extents(&map.dims);
         Ok(self.shared_param(Param::TensorMap(map)))

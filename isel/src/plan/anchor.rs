@@ -5,7 +5,7 @@
 //!  t = load x   ─►   16-byte vectors, lanes along the contiguous dimension   ─►   spread to the users of t
 //! ```
 
-use super::blocked::{LANES, LINE, SECTOR, Spread, blocked_by, only_products};
+use super::blocked::{LANES, Spread, blocked_by, only_products};
 use super::choices::{Options, Point, Way};
 use super::coalesce;
 use super::constraint::adapts;
@@ -17,6 +17,7 @@ use crate::Result;
 use crate::tiles::{extents, layout_error, unit_dim, warps};
 use crate::vector::vector_elements;
 use warplift_ir::layout::{Axis, Layout};
+use warplift_ir::target::Target;
 use warplift_ir::tile::{Inst, Kernel, Op, Type, Value};
 
 /// Gives the tile of a load, or any tile without a layout, a blocked layout and propagates it.
@@ -52,7 +53,7 @@ pub(super) fn anchor(
                 let mut block = vec![1; extents(k, v).len()];
                 block[dim] = vector;
                 coalesce::widen(k, inst, v, dim, &mut block);
-                let mut all = candidates(k, inst, v, dim, block)?;
+                let mut all = candidates(k, inst, v, dim, block, model.target)?;
                 let load = matches!(k.insts[inst].op, Op::Load);
                 all.truncate(if load { all.len() } else { 1 });
                 let excess =
@@ -77,15 +78,23 @@ pub(super) fn anchor(
 /// - warps along the dimension too.
 ///
 /// A candidate in which a thread holds more than in the default is left out.
-fn candidates(k: &Kernel, inst: Inst, v: Value, dim: usize, block: Vec<u32>) -> Result<Vec<(Way, Layout)>> {
-    let row = u64::from(block[dim] * k.ty(v).elem().bits()).max(1);
+fn candidates(
+    k: &Kernel,
+    inst: Inst,
+    v: Value,
+    dim: usize,
+    block: Vec<u32>,
+    target: &Target,
+) -> Result<Vec<(Way, Layout)>> {
+    let bits = u64::from(block[dim] * k.ty(v).elem().bits()).max(1);
+    let filling = |bytes: u32| (8 * u64::from(bytes) / bits).clamp(1, LANES);
     let plain = Spread::default();
     let mut half = block.clone();
     half[dim] = (half[dim] / 2).max(1);
     let variants = [
         (&block, plain),
-        (&block, Spread { lanes: (8 * LINE / row).clamp(1, LANES), ..plain }),
-        (&block, Spread { lanes: (16 * SECTOR / row).clamp(1, LANES), ..plain }),
+        (&block, Spread { lanes: filling(target.line_bytes), ..plain }),
+        (&block, Spread { lanes: filling(2 * target.sector_bytes), ..plain }),
         (&half, plain),
         (&block, Spread { warps_along: true, ..plain }),
     ];

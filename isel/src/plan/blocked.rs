@@ -12,11 +12,6 @@ use warplift_ir::tile::{Kernel, Op, Value};
 /// Threads of a warp.
 pub(super) const LANES: u64 = 32;
 
-/// Bytes of a sector: the least that memory moves.
-pub(super) const SECTOR: u64 = 32;
-/// Bytes of a line: what a cache looks up at once, and what shared memory moves in a cycle.
-pub(super) const LINE: u64 = 128;
-
 /// How the threads of a block spread over a tile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Spread {

@@ -8,7 +8,7 @@
 //!
 //! Linear Layouts, section 5.4: the conversion moves vectors of the registers that both layouts have in common.
 
-use super::blocked::{LINE, SECTOR, Spread, blocked_by, fit, pieces, run};
+use super::blocked::{Spread, blocked_by, fit, pieces, run};
 use super::choices::{Options, Point, Way};
 use super::cost::Model;
 use super::types::{Plan, StorePlan};
@@ -51,15 +51,16 @@ pub(super) fn do_coalesce(k: &Kernel, inst: Inst, model: &Model<'_>, plan: &mut 
     fit(&mut block, unit, &shape, warps(k, inst));
     let spread = Spread::default();
     let own = blocked_by(&shape, unit, &block, spread, warps(k, inst)).map_err(layout_error(k, inst))?;
-    let cost = |l: &Layout, piece: u64| {
+    let cost = |l: &Layout, piece: u32| {
         let moved = l.contiguous(Axis::Reg, Axis::Dim(unit as u8)).min(vector);
-        (pieces(l, Some(unit), 8 * bytes, piece), moved)
+        (pieces(l, Some(unit), 8 * bytes, piece.into()), moved)
     };
-    let more = |piece: u64, factor: u64| {
+    let more = |piece: u32, factor: u64| {
         let ((now, moved), (then, own_moved)) = (cost(&layout, piece), cost(&own, piece));
         now * own_moved > factor * then * moved
     };
-    let pays = more(SECTOR, WASTE) || (!load && vector * bytes == WIDE && more(LINE, 1));
+    let (sector, line) = (model.target.sector_bytes, model.target.line_bytes);
+    let pays = more(sector, WASTE) || (!load && vector * bytes == WIDE && more(line, 1));
     let excess =
         |l: &Layout| model.trips(inst) * (model.access(inst, tile, l) - model.least_access(inst, tile));
     let mut options = Options::from_iter([(Way::Shared, excess(&layout)), (Way::Own, excess(&own))]);

@@ -13,7 +13,7 @@
 //! one kernel; it does not predict its time (`driver::predict` walks the scheduled program for that). Hexcute,
 //! section 5.1, "Expanding Search Tree".
 
-use super::blocked::{LINE, SECTOR, blocked};
+use super::blocked::blocked;
 use super::constraint::adapts;
 use super::convert::{cell_bits, choose};
 use super::cost_summary::Cost;
@@ -259,7 +259,7 @@ impl<'k> Model<'k> {
             (Some(StorePlan::Bulk(s)), _) => {
                 let conflicts = if s.swizzle == 0 { 8.0 } else { 1.0 };
                 let bytes = self.bytes(args[n]);
-                let own = bytes / self.target.rates.store_bytes_per_cycle + conflicts * bytes / LINE as f64;
+                let own = bytes / self.target.rates.store_bytes_per_cycle + conflicts * bytes / self.line();
                 (own, own)
             }
             (_, Some(layout)) => (self.access(inst, args[n], layout), self.least_access(inst, args[n])),
@@ -269,19 +269,15 @@ impl<'k> Model<'k> {
 
     /// Cycles of plain accesses of a tile in a layout.
     pub fn access(&self, inst: Inst, tile: Value, layout: &Layout) -> f64 {
-        let t = touched(self.k, inst, tile, layout);
+        let t = touched(self.k, inst, tile, layout, self.target);
         let all = f64::from(warps(self.k, inst)) * t.instructions as f64;
         let looked_up = all * (t.lines.max(1)) as f64;
-        let sectors = t.sectors as f64;
+        let sector_bytes = t.sectors as f64 * f64::from(self.target.sector_bytes);
         match self.k.insts[inst].op {
             // A repeated sector comes from the first-level cache.
-            Op::Load => {
-                self.bytes(tile) / self.memory_share()
-                    + looked_up
-                    + all * sectors * SECTOR as f64 / LINE as f64
-            }
+            Op::Load => self.bytes(tile) / self.memory_share() + looked_up + all * sector_bytes / self.line(),
             _ => {
-                let moved = (t.warps * t.instructions) as f64 * sectors * SECTOR as f64;
+                let moved = (t.warps * t.instructions) as f64 * sector_bytes;
                 looked_up + moved / self.target.rates.store_bytes_per_cycle
             }
         }
@@ -289,11 +285,16 @@ impl<'k> Model<'k> {
 
     /// Lower bound on the accesses of a tile: every byte once, in whole lines.
     pub fn least_access(&self, inst: Inst, tile: Value) -> f64 {
-        let (bytes, line) = (self.bytes(tile), LINE as f64);
+        let (bytes, line) = (self.bytes(tile), self.line());
         match self.k.insts[inst].op {
             Op::Load => bytes / self.memory_share() + 2.0 * bytes / line,
             _ => bytes / self.target.rates.store_bytes_per_cycle + bytes / line,
         }
+    }
+
+    /// Bytes of a line.
+    fn line(&self) -> f64 {
+        self.target.line_bytes.into()
     }
 
     fn bytes(&self, tile: Value) -> f64 {
@@ -310,7 +311,7 @@ impl<'k> Model<'k> {
                 Ok(bytes / self.target.rates.copy_bytes_per_cycle + copies * self.interval(Opcode::TmaLoad))
             }
             Fill::CpAsync(bytes) => self.fill_by_threads(inst, tile, bytes),
-            Fill::Computed => Ok(bytes / LINE as f64),
+            Fill::Computed => Ok(bytes / self.line()),
             Fill::Threads => {
                 let elem = self.k.ty(self.k.result(inst)).elem().bits() / 8;
                 let facts = vector_elements(self.k, inst, self.k.result(inst));
@@ -336,7 +337,7 @@ impl<'k> Model<'k> {
     /// Cycles of a tile that comes through a ring: copies in, wide accesses out.
     fn staged(&self, staged: &Staged) -> f64 {
         let bytes = f64::from(staged.bytes);
-        bytes / self.target.rates.copy_bytes_per_cycle + bytes / LINE as f64
+        bytes / self.target.rates.copy_bytes_per_cycle + bytes / self.line()
     }
 
     /// Cycles of an MMA on the tensor cores, for all warps.

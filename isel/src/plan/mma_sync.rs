@@ -21,12 +21,9 @@ use crate::operand::{WARP_ATOM, loaded_whole};
 use crate::tiles::{extents, layout_error};
 use crate::{IselError, Result};
 use warplift_ir::layout::fragment;
-use warplift_ir::target::Opcode;
+use warplift_ir::target::{Opcode, Target};
 use warplift_ir::tile::{Inst, Kernel, Team};
 use warplift_ir::types::Elem;
-
-/// Limit on the accumulator registers of a thread: the rest holds two steps of fragments and their addresses.
-const ACCUMULATORS: u32 = 160;
 
 /// Rows, columns and depth of a product.
 fn shape(k: &Kernel, mma: Inst) -> [u32; 3] {
@@ -46,7 +43,7 @@ pub(super) fn plan_product(k: &Kernel, inst: Inst, model: &Model<'_>, plan: &mut
         model.target.require(op).map_err(|lacks| IselError::lacks(k.insts[inst].loc, lacks))?;
     }
     let [m, n, depth] = shape(k, inst);
-    check(k, inst, [m, n, depth])?;
+    check(k, inst, [m, n, depth], model.target)?;
     let what = "how warps share this product is not said";
     let warp_grid = k.attrs[inst].warp_grid.ok_or_else(|| IselError::at(k, inst, what))?;
     let layout = |n: u32, columns: u32| {
@@ -81,7 +78,7 @@ pub(super) fn plan_product(k: &Kernel, inst: Inst, model: &Model<'_>, plan: &mut
     Ok(())
 }
 
-fn check(k: &Kernel, inst: Inst, [m, n, depth]: [u32; 3]) -> Result<()> {
+fn check(k: &Kernel, inst: Inst, [m, n, depth]: [u32; 3], target: &Target) -> Result<()> {
     let [sum, elem, right] = [0, 1, 2].map(|n| k.ty(k.args(inst)[n]).elem());
     let refuse = |message: String| Err(IselError::at(k, inst, message));
     if !matches!((elem, sum), (Elem::F16 | Elem::Bf16, Elem::F32)) || elem != right {
@@ -98,10 +95,10 @@ fn check(k: &Kernel, inst: Inst, [m, n, depth]: [u32; 3]) -> Result<()> {
     let Team::Warps(warps) = k.attrs[inst].team else {
         return refuse("mma.sync needs a team of warps".to_owned());
     };
-    let registers = m.saturating_mul(n) / (32 * warps);
-    if registers > ACCUMULATORS {
+    let (registers, most) = (m.saturating_mul(n) / (32 * warps), target.warp_accumulator);
+    if registers > most {
         return refuse(format!(
-            "accumulator of {m} x {n} on {warps} warps takes {registers} registers a thread; at most {ACCUMULATORS} leave room for the rest"
+            "accumulator of {m} x {n} on {warps} warps takes {registers} registers a thread; at most {most} leave room for the rest"
         ));
     }
     Ok(())

@@ -34,12 +34,10 @@ const ATOM_BITS: u32 = 256;
 pub(super) const MAX_STEPS: u32 = 255;
 /// Limit on the columns of one wgmma.
 const ATOM_N: u32 = 256;
-/// Above this number of threads the entry registers cannot hold an n256 accumulator.
-const WIDE_THREADS: u32 = 384;
+/// Threads that execute one wgmma.
+const WARPGROUP_THREADS: u32 = 128;
 /// Number of ways to cut the columns of an MMA that are tried.
 const CUTS: usize = 3;
-/// Limit on the registers of a thread for the accumulator and a loaded A.
-const OPERAND_ROOM: u64 = 128;
 /// Bytes of a core matrix's row.
 const CORE_BYTES: u32 = 16;
 
@@ -63,7 +61,7 @@ pub(super) fn plan_product(k: &Kernel, inst: Inst, model: &Model<'_>, plan: &mut
     let depth = extents(k, a)[1];
     check_types(k, inst, acc, [a, b])?;
     let step = atom_k(k.ty(a).elem());
-    check_shape(k, inst, [m, n, depth], step, groups)?;
+    check_shape(k, inst, [m, n, depth], step, groups, model.target)?;
     let layout = |m, n| {
         fragment::wgmma_acc(u64::from(m), u64::from(n), u64::from(groups)).map_err(layout_error(k, inst))
     };
@@ -112,7 +110,10 @@ fn pick_columns(
     model: &Model<'_>,
     plan: &mut Plan,
 ) -> u32 {
-    let limit = if (groups + 1) * 128 > WIDE_THREADS { ATOM_N / 2 } else { ATOM_N };
+    // Consumers and one warpgroup of producers start with equal shares of the registers. A share that the widest
+    // accumulator fills leaves nothing else.
+    let share = model.target.entry_registers((groups + 1) * WARPGROUP_THREADS);
+    let limit = if share > ATOM_M * ATOM_N / WARPGROUP_THREADS { ATOM_N } else { ATOM_N / 2 };
     let elem = k.ty(k.args(inst)[1]).elem();
     let fits = (n.div_ceil(limit)..=n / 8).filter(|c| n.is_multiple_of(8 * c) && has_columns(elem, n / c));
     let shared = loaded(k, k.args(inst)[1]).is_some();
@@ -151,7 +152,7 @@ fn place_of_a(
     let users = k.insts.keys().filter(|&i| k.args(i).contains(&a)).count();
     let registers = |l: &Layout, elem: Elem| l.in_extent(Axis::Reg) * u64::from(elem.bits()) / 32;
     let sums = plan.layouts[k.result(inst)].as_ref().map_or(0, |l| registers(l, Elem::F32));
-    let room = sums + registers(fragment, elem) <= OPERAND_ROOM;
+    let room = sums + registers(fragment, elem) <= u64::from(model.target.operand_registers);
     let stays = model.trips(load) < model.trips(inst);
     let by_threads = matches!(k.insts[load].op, Op::Load) && is_plain(k, load);
     let own = k.def(a) == Some(load) && by_threads && users == 1 && stays;
@@ -200,7 +201,14 @@ fn check_loaded(k: &Kernel, inst: Inst, a: Value) -> Result<()> {
     Err(IselError::at(k, inst, message))
 }
 
-fn check_shape(k: &Kernel, inst: Inst, [m, n, depth]: [u32; 3], step: u32, groups: u32) -> Result<()> {
+fn check_shape(
+    k: &Kernel,
+    inst: Inst,
+    [m, n, depth]: [u32; 3],
+    step: u32,
+    groups: u32,
+    target: &Target,
+) -> Result<()> {
     let rows = ATOM_M * groups;
     if !m.is_multiple_of(rows) {
         return Err(IselError::at(
@@ -219,13 +227,13 @@ fn check_shape(k: &Kernel, inst: Inst, [m, n, depth]: [u32; 3], step: u32, group
         let most = MAX_STEPS * step;
         return Err(IselError::at(k, inst, format!("mma of depth {depth}: at most {most} in one product")));
     }
-    let registers = m / groups * n / 128;
-    if registers > 224 {
+    let (registers, most) = (m / groups * n / WARPGROUP_THREADS, target.warpgroup_accumulator);
+    if registers > most {
         return Err(IselError::at(
             k,
             inst,
             format!(
-                "accumulator of {m} x {n} on {groups} warpgroups takes {registers} registers a thread; at most 224 leave room for the rest"
+                "accumulator of {m} x {n} on {groups} warpgroups takes {registers} registers a thread; at most {most} leave room for the rest"
             ),
         ));
     }

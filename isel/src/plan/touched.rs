@@ -4,10 +4,11 @@
 //!  f32[32, 32] by rows of 32 lanes, vectors of 1     32 instructions a warp, each 4 sectors, 1 line
 //! ```
 
-use super::blocked::{LINE, SECTOR, pieces};
+use super::blocked::pieces;
 use crate::tiles::{unit_dim, warps};
 use crate::vector::vector_elements;
 use warplift_ir::layout::{Axis, Layout};
+use warplift_ir::target::Target;
 use warplift_ir::tile::{Inst, Kernel, Value};
 
 /// What an access of a whole tile touches.
@@ -15,16 +16,16 @@ use warplift_ir::tile::{Inst, Kernel, Value};
 pub struct Touched {
     /// Instructions of a warp.
     pub instructions: u64,
-    /// Sectors of 32 bytes that one of them touches.
+    /// Sectors that one of them touches.
     pub sectors: u64,
-    /// Lines of 128 bytes that one of them touches.
+    /// Lines that one of them touches.
     pub lines: u64,
     /// Warps that hold elements of their own.
     pub warps: u64,
 }
 
 /// The memory that an access of a tile in a layout touches.
-pub fn touched(k: &Kernel, inst: Inst, tile: Value, layout: &Layout) -> Touched {
+pub fn touched(k: &Kernel, inst: Inst, tile: Value, layout: &Layout, target: &Target) -> Touched {
     let bits = u64::from(k.ty(tile).elem().bits());
     let unit = unit_dim(k, k.args(inst)[0]);
     let facts = u64::from(vector_elements(k, inst, tile));
@@ -33,8 +34,8 @@ pub fn touched(k: &Kernel, inst: Inst, tile: Value, layout: &Layout) -> Touched 
     let all = u64::from(warps(k, inst));
     Touched {
         instructions: layout.in_extent(Axis::Reg) / repeats(Axis::Reg).max(1) / vector.max(1),
-        sectors: pieces(layout, unit, bits, SECTOR),
-        lines: pieces(layout, unit, bits, LINE),
+        sectors: pieces(layout, unit, bits, target.sector_bytes.into()),
+        lines: pieces(layout, unit, bits, target.line_bytes.into()),
         warps: all / (repeats(Axis::Warp) * repeats(Axis::Warpgroup)).clamp(1, all),
     }
 }

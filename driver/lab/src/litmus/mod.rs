@@ -34,7 +34,7 @@ pub use case::{Case, Check, How, Near};
 pub use coverage::{covering, instructions};
 pub use judge::Difference;
 pub use record::{Entry, Record};
-pub use run::{MULTIPROCESSORS, judge, simulate};
+pub use run::{judge, simulate};
 
 use warplift_ir::target::SM90A;
 

@@ -3,10 +3,8 @@
 use super::case::Case;
 use super::judge::Difference;
 use crate::validate::{Executor, SimExecutor, ValidationError};
+use warplift_ir::target::SM90A;
 use warplift_sim::{Adversary, Options};
-
-/// Multiprocessors that the simulator imagines.
-pub const MULTIPROCESSORS: u32 = 132;
 
 /// Both extremes of the order in which things happen, and two by lot.
 fn orders() -> impl Iterator<Item = Options> {
@@ -43,7 +41,8 @@ impl Case {
 pub fn simulate(case: &Case) -> Result<Vec<u8>, Difference> {
     let mut first: Option<Vec<u8>> = None;
     for options in orders() {
-        let executor = SimExecutor::new(case.ptx.clone(), case.manifest.clone(), options, MULTIPROCESSORS);
+        let executor =
+            SimExecutor::new(case.ptx.clone(), case.manifest.clone(), options, SM90A.multiprocessors);
         let out = case.execute(&executor).map_err(|e| Difference(e.to_string()))?;
         if let Some(first) = &first {
             case.same(["another order", "first order"], &out, first)?;

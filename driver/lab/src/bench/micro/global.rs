@@ -4,12 +4,10 @@
 use super::frame::{Blocks, fold, part};
 use super::{Case, Contents, Frame, Reading, builder};
 use warplift_ir::machine::{Attr, NewInst, Ty, Value};
-use warplift_ir::target::Opcode;
+use warplift_ir::target::{Opcode, SM90A};
 
 /// Loads in a turn of a chain.
 const LENGTH: u32 = 32;
-/// Multiprocessors that the chains of addresses of bandwidth kernels assume at most.
-const MOST_BLOCKS: i64 = 132;
 /// Bytes that are read for the bandwidth of device memory, and of the L2.
 const MEMORY: i64 = 1 << 30;
 const L2: i64 = 16 << 20;
@@ -45,7 +43,8 @@ fn bandwidth(place: &str, bytes: i64, loads: u32, warps: u32) -> Case {
     let frame = Frame { warps, blocks: Blocks::Each(1), ..Frame::default() };
     let row = i64::from(16 * 32 * warps);
     let piece = row * i64::from(loads);
-    let stride = piece * MOST_BLOCKS;
+    // The chains of addresses are made for a block on every multiprocessor.
+    let stride = piece * i64::from(SM90A.multiprocessors);
     let build = builder(move |bump, name| {
         frame.build(
             bump,

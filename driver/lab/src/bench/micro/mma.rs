@@ -2,14 +2,13 @@
 
 use super::{Case, Frame, Reading, builder};
 use warplift_ir::machine::{Attr, MmaAttr, NewInst, Ty, Value};
-use warplift_ir::target::Opcode;
+use warplift_ir::target::{Opcode, SM90A};
 use warplift_ir::types::Elem;
 
 /// Tile products in a turn.
 const LENGTH: u32 = 16;
 /// Registers of one instruction's accumulator, A and B.
 const REGISTERS: [u16; 3] = [4, 4, 2];
-const SCHEDULERS: u32 = 4;
 
 /// Chains of products of `m` by `n` instructions, each onto its own accumulator.
 fn case(name: &str, elem: Elem, warps: u32, [m, n]: [u8; 2], kind: &str) -> Case {
@@ -44,7 +43,7 @@ fn case(name: &str, elem: Elem, warps: u32, [m, n]: [u8; 2], kind: &str) -> Case
         )
     });
     let products = LENGTH * u32::from(m) * u32::from(n);
-    let per = f64::from(products * warps.div_ceil(SCHEDULERS));
+    let per = f64::from(products * warps.div_ceil(SM90A.schedulers));
     Case::new(format!("mma.{name}.{kind}"), "mma", Reading::Cycles { per }, build).sass("HMMA", products)
 }
 

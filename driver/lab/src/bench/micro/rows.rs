@@ -20,8 +20,6 @@ const LENGTH: u32 = 128;
 /// Chains of a warp where the interval is measured, and warps.
 const STREAMS: u32 = 4;
 const WARPS: u32 = 16;
-/// Schedulers of a multiprocessor.
-const PARTITIONS: u32 = 4;
 
 /// Rows that ptxas turns into no instruction of their own: other names or modifiers of registers, inputs of a
 /// comparison.
@@ -214,7 +212,7 @@ pub fn cases() -> Vec<Case> {
     use Opcode::*;
     let first = [Prmt, Selp, Selp64, SetpS64, WidenS32];
     rows.sort_by_key(|r| first.iter().position(|&op| op == r.opcode).unwrap_or(first.len()));
-    let interval = f64::from(LENGTH * WARPS / PARTITIONS);
+    let interval = f64::from(LENGTH * WARPS / SM90A.schedulers);
     rows.iter()
         .flat_map(|row| {
             [case(row, 1, 1, "latency", LENGTH.into()), case(row, WARPS, STREAMS, "interval", interval)]

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use warplift::cuda::{Arg, Buffer, CudaError, Device, Event, Graph, Kernel, LaunchError, Prepared, Stream};
 use warplift::toolchain::{PtxasOptions, ToolError, Toolchain};
 use warplift_emit::Output;
+use warplift_ir::target::SM90A;
 
 /// Bytes of `data`, several times the L2, and a piece beyond for the last block.
 const DATA: u64 = (1 << 30) + (1 << 20);
@@ -21,8 +22,6 @@ const OUT: u64 = CLOCKS + (4 << 20);
 const RUNS: usize = 5;
 /// Launches of a graph where launches themselves are measured.
 const LAUNCHES: usize = 64;
-/// Bytes of a line, one node of a chain.
-const LINE: u64 = 128;
 
 /// Why a case was not measured.
 #[derive(Debug, thiserror::Error)]
@@ -239,13 +238,15 @@ impl Runner {
 
 /// Memory of a chain through all lines of `span` bytes, in random order.
 fn chain(address: u64, span: u64) -> Vec<u8> {
-    let mut order: Vec<u64> = (1..span / LINE).collect();
+    // One node a line.
+    let line = u64::from(SM90A.line_bytes);
+    let mut order: Vec<u64> = (1..span / line).collect();
     order.shuffle(&mut StdRng::seed_from_u64(1));
     let mut bytes = vec![0; span as usize];
     let mut at = 0;
     for next in order.into_iter().chain([0]) {
-        bytes[at..at + 8].copy_from_slice(&(address + next * LINE).to_le_bytes());
-        at = (next * LINE) as usize;
+        bytes[at..at + 8].copy_from_slice(&(address + next * line).to_le_bytes());
+        at = (next * line) as usize;
     }
     bytes
 }

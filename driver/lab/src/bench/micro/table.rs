@@ -41,9 +41,6 @@ fn cycles(results: &Results, op: Opcode) -> [Option<f64>; 2] {
 /// A field of the rates from the figures; `None` where one is missing.
 type Rate = (&'static str, fn(&Results) -> Option<f64>);
 
-/// Cycles in a second at which `GB/s` become bytes per cycle: what the device runs at under such loads.
-const CLOCK: f64 = 1.98e9;
-
 const RATE_FIELDS: &[Rate] = &[
     ("product_shared_cycles", |r| Some(r.value("wgmma.f16.ss.n8.interval")? - 2.0)),
     ("product_register_cycles", |r| r.value("wgmma.f16.rs.n8.interval")),
@@ -54,10 +51,12 @@ const RATE_FIELDS: &[Rate] = &[
     ("copy_bytes_per_cycle", |r| r.value("tma.load.rows128.inner128.swizzle128.stages8.one")),
     ("store_bytes_per_cycle", |r| r.value("tma.store.rows64.inner128.swizzle128.stages8.all")),
     ("cache_bytes_per_cycle", |r| {
-        let device = r.value("global.bandwidth.l2.loads4.warps32")? * 1e9 / CLOCK;
+        let device = r.value("global.bandwidth.l2.loads4.warps32")? * 1e9 / SM90A.clock_hz;
         Some(device / f64::from(r.multiprocessors))
     }),
-    ("memory_bytes_per_cycle", |r| Some(r.value("global.bandwidth.memory.loads8.warps24")? * 1e9 / CLOCK)),
+    ("memory_bytes_per_cycle", |r| {
+        Some(r.value("global.bandwidth.memory.loads8.warps24")? * 1e9 / SM90A.clock_hz)
+    }),
     ("memory_latency", |r| r.value("global.latency.memory")),
 ];
 
