@@ -77,7 +77,8 @@ impl fmt::Debug for Observer {
     }
 }
 
-/// What a compile may take. It is looked at between passes: a pass ends before its limit counts.
+/// What a compile may take. Both are looked at behind every pass. The search for a plan, which takes the longest, stops
+/// when the time is over; other passes end before the limit counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
     /// Time of all attempts.
@@ -100,5 +101,27 @@ impl Limits {
             (_, Some(limit)) if used > limit => Err(CompileError::Memory { limit, used, pass }),
             _ => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::find;
+    use warplift_ir::target::SM90A;
+
+    #[test]
+    fn limits_of_time_and_memory_are_refusals_with_the_pass() {
+        let module = find("gemm").unwrap().parse().unwrap();
+        let refused = |limits| {
+            let options = Options { limits, ..Options::default() };
+            crate::compile(&module.kernels[0], &module.mappings[0], &SM90A, &options)
+                .map(|c| c.ptx)
+                .unwrap_err()
+        };
+        let late = refused(Limits { time: Some(Duration::ZERO), memory: None });
+        assert!(matches!(late, CompileError::Time { pass: "verify", limit: Duration::ZERO }), "{late}");
+        let large = refused(Limits { time: None, memory: Some(1) });
+        assert!(matches!(large, CompileError::Memory { limit: 1, used: 2.., .. }), "{large}");
     }
 }

@@ -116,7 +116,7 @@ const PLAN: &[Pass] = &[
         "a layout for every tile, an instruction for every access; the cheapest variant stays",
         |s| {
             let (variant, plan) =
-                select::do_select(std::mem::take(&mut s.variants), s.target, &s.isel_off())?;
+                select::do_select(std::mem::take(&mut s.variants), s.target, &s.isel_off(), s.deadline)?;
             (s.variants, s.plan) = (vec![variant], Some(plan));
             Ok(())
         },

@@ -11,6 +11,7 @@ use crate::passes::{Level, Pass, all};
 use crate::state::State;
 use std::ops::Range;
 use std::time::{Duration, Instant};
+use warplift_ir::Deadline;
 
 /// One attempt on its way through the passes.
 pub(crate) struct Road<'r> {
@@ -27,6 +28,7 @@ pub(crate) struct Road<'r> {
 impl Road<'_> {
     /// Runs some of the passes, by their numbers.
     pub fn run(&mut self, state: &mut State<'_>, passes: Range<usize>) -> Result<(), CompileError> {
+        state.deadline = Deadline::after(self.started, self.options.limits.time);
         for (at, (level, pass)) in all().enumerate().take(passes.end).skip(passes.start) {
             if pass.feature.is_some_and(|f| state.disable.contains(&f)) {
                 continue;
@@ -34,7 +36,8 @@ impl Road<'_> {
             let start = Instant::now();
             let done = pass.run(state);
             self.timings.push((pass.name, start.elapsed()));
-            done?;
+            // Behind the deadline a search stops early: what it then refuses it might not have refused.
+            done.or_else(|e| self.options.limits.check(pass.name, self.started, state.bump).and(Err(e)))?;
             self.verify(level, pass, state)?;
             self.options.show(&Seen { attempt: self.number, at, pass: pass.name, state });
             self.options.limits.check(pass.name, self.started, state.bump)?;

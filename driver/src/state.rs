@@ -16,10 +16,10 @@ pub(crate) use text::read;
 use crate::features::{Feature, of_isel, of_sched};
 use text::Text;
 use warplift_emit::{Allocations, Output};
-use warplift_ir::Bump;
 use warplift_ir::machine::{Func, LoopSchedule, Program, Schedule, Scheduled, SharedMap};
 use warplift_ir::target::Target;
 use warplift_ir::tile::{Kernel, Mapping, Remark};
+use warplift_ir::{Bump, Deadline};
 use warplift_isel::map::Variant;
 use warplift_isel::plan::Plan;
 
@@ -29,6 +29,8 @@ pub struct State<'a> {
     pub target: &'a Target,
     /// Where machine IR lies.
     pub bump: &'a Bump,
+    /// When searches stop. It is no part of the text.
+    pub deadline: Deadline,
     /// What this attempt leaves out.
     pub disable: Vec<Feature>,
     /// The kernel as it was written.
@@ -71,6 +73,7 @@ impl<'a> State<'a> {
         Self {
             target,
             bump,
+            deadline: Deadline::default(),
             disable,
             written: kernel.clone(),
             mapping: mapping.clone(),

@@ -7,10 +7,10 @@ use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex};
-use warplift::ir::Bump;
 use warplift::ir::machine::{Func, ParseError, parse_program, parse_scheduled};
 use warplift::ir::target::SM90A;
 use warplift::ir::tile::{Kernel, Mapping, parse_exact, parse_file, print_exact};
+use warplift::ir::{Bump, Deadline};
 use warplift::isel::lower::do_lower;
 use warplift::isel::map::{MapContext, do_map};
 use warplift::isel::select::do_select;
@@ -116,7 +116,8 @@ fn a_mapped_kernel_and_its_plan_lower_alike_when_read() {
     for (name, kernel, mapping) in library() {
         let variants =
             do_map(&kernel, &MapContext::new(&mapping, &SM90A, &[])).expect("a mapping of the library");
-        let (variant, plan) = do_select(variants, &SM90A, &[]).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let (variant, plan) =
+            do_select(variants, &SM90A, &[], Deadline::default()).unwrap_or_else(|e| panic!("{name}: {e}"));
         let bump = Bump::new();
         let program = do_lower(&variant.kernel, &plan, &mapping, &SM90A, &bump);
         let of_text =

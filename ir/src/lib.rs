@@ -1,6 +1,7 @@
 //! What the stages of Warplift share: types, layouts, the two IRs, the opcode table and the
 //! results that stages hand on.
 
+mod deadline;
 pub mod interp;
 pub mod layout;
 pub mod machine;
@@ -12,5 +13,6 @@ pub mod types;
 
 pub use bumpalo::Bump;
 pub use cranelift_entity as entity;
+pub use deadline::Deadline;
 pub use plural::plural;
 pub use warplift_manifest as manifest;

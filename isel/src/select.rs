@@ -11,16 +11,23 @@ use crate::feature::Feature;
 use crate::map::Variant;
 use crate::plan::{self, CLEARLY, Outcome, Plan, Point, Tried, Way};
 use crate::{IselError, Result};
+use warplift_ir::Deadline;
 use warplift_ir::target::Target;
 use warplift_ir::tile::Kernel;
 
-/// Chooses the variant with the cheapest plan. `variants` starts with the default one.
+/// Chooses the variant with the cheapest plan. `variants` starts with the default one. Behind the deadline no further
+/// variant is tried.
 ///
 /// # Errors
 /// The error of the default variant, if every variant is refused.
-pub fn do_select(variants: Vec<Variant>, target: &Target, disabled: &[Feature]) -> Result<(Variant, Plan)> {
+pub fn do_select(
+    variants: Vec<Variant>,
+    target: &Target,
+    disabled: &[Feature],
+    deadline: Deadline,
+) -> Result<(Variant, Plan)> {
     let mut selection =
-        Selection { target, disabled, rule: None, best: None, refused: None, tried: Vec::new() };
+        Selection { target, disabled, deadline, rule: None, best: None, refused: None, tried: Vec::new() };
     variants.into_iter().for_each(|v| selection.look(v));
     selection.finish()
 }
@@ -28,6 +35,7 @@ pub fn do_select(variants: Vec<Variant>, target: &Target, disabled: &[Feature]) 
 struct Selection<'d> {
     target: &'d Target,
     disabled: &'d [Feature],
+    deadline: Deadline,
     /// Cycles of the default variant.
     rule: Option<f64>,
     best: Option<(Variant, Plan)>,
@@ -41,7 +49,8 @@ impl Selection<'_> {
     fn look(&mut self, variant: Variant) {
         let mma = variant.mma;
         let first = self.rule.is_none() && self.refused.is_none();
-        if self.best.is_some() && self.disabled.contains(&Feature::Synthesis) {
+        let stops = self.disabled.contains(&Feature::Synthesis) || self.deadline.has_passed();
+        if self.best.is_some() && stops {
             return;
         }
         let outcome = match self.plan(variant) {
@@ -65,7 +74,7 @@ impl Selection<'_> {
                 return Ok(Outcome::Bounded(least));
             }
         }
-        let plan = plan::do_plan_without(&variant.kernel, self.target, self.disabled)?;
+        let plan = plan::do_plan_until(&variant.kernel, self.target, self.disabled, self.deadline)?;
         let cycles = plan.search.as_ref().map_or(0.0, |f| f.best.total());
         if self.best.is_none() && self.refused.is_none() {
             self.rule = Some(cycles);

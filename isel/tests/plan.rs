@@ -1,9 +1,9 @@
 //! Selection decides from facts, and refuses with limit and number.
 
-use warplift_ir::Bump;
 use warplift_ir::machine::{Attr, BufferKind, Program, verify_structured};
 use warplift_ir::target::{Opcode, SM90A};
 use warplift_ir::tile::{Kernel, Mapping, Products, parse_file};
+use warplift_ir::{Bump, Deadline};
 use warplift_isel::map::{MapContext, do_map};
 use warplift_isel::{lower::do_lower, select::do_select};
 
@@ -38,7 +38,7 @@ fn with_facts() -> (Kernel, Mapping) {
 
 fn lower<'a>(k: &Kernel, m: &Mapping, bump: &'a Bump) -> Result<Program<'a>, String> {
     let variants = do_map(k, &MapContext::new(m, &SM90A, &[])).map_err(|e| e.to_string())?;
-    let (mapped, plan) = do_select(variants, &SM90A, &[]).map_err(|e| e.to_string())?;
+    let (mapped, plan) = do_select(variants, &SM90A, &[], Deadline::default()).map_err(|e| e.to_string())?;
     let program = do_lower(&mapped.kernel, &plan, m, &SM90A, bump).map_err(|e| e.to_string())?;
     verify_structured(&program.func).unwrap_or_else(|e| panic!("{e:?}\n{program}"));
     Ok(program)

@@ -1,15 +1,17 @@
 //! What the search over plans is worth, in sectors, shuffles and instructions that can be counted; and what is
 //! left where a feature is off.
 
-use warplift_ir::Bump;
+use std::time::{Duration, Instant};
 use warplift_ir::layout::Layout;
 use warplift_ir::layout::convert::Conversion;
 use warplift_ir::machine::{Attr, Program};
 use warplift_ir::target::{Opcode, SM90A};
 use warplift_ir::tile::{Inst, Kernel, Mapping, Module, Op, Value, WarpGrid, parse_file};
+use warplift_ir::{Bump, Deadline};
 use warplift_isel::map::{MapContext, Variant, do_map};
 use warplift_isel::plan::{
-    Outcome, Plan, Point, StorePlan, Touched, Tried, Way, choose, do_plan, do_plan_without, touched,
+    Outcome, Plan, Point, StorePlan, Touched, Tried, Way, choose, do_plan, do_plan_until, do_plan_without,
+    touched,
 };
 use warplift_isel::{Feature, lower::do_lower, select::do_select};
 
@@ -44,7 +46,7 @@ fn access(k: &Kernel, plan: &Plan, of: impl Fn(&Op) -> bool) -> Touched {
     k.walk(|_, i| all.push(i));
     let inst = all.into_iter().find(|&i| of(&k.insts[i].op)).expect("an access");
     let (tile, layout) = seen(k, plan, inst);
-    touched(k, inst, tile, &layout)
+    touched(k, inst, tile, &layout, &SM90A)
 }
 
 fn seen(k: &Kernel, plan: &Plan, inst: Inst) -> (Value, Layout) {
@@ -142,6 +144,19 @@ fn columns_that_no_wide_slab_holds_are_cut_otherwise() {
     assert!(product.n.is_multiple_of(slab) || product.n <= slab, "{} columns, slabs of {slab}", product.n);
     let found = plan.search.as_ref().expect("the search was on");
     assert!(found.rule.is_none() && found.plans > 1, "{found:?}");
+}
+
+#[test]
+fn no_plan_is_tried_behind_the_deadline() {
+    let (k, _) = parse(ROWS);
+    let plans = |deadline| {
+        let plan = do_plan_until(&k, &SM90A, &[], deadline).unwrap_or_else(|e| panic!("{e}"));
+        plan.search.expect("the search was on").plans
+    };
+    let passed = Deadline::after(Instant::now(), Some(Duration::ZERO));
+    assert_eq!(plans(passed), 1, "the default plan");
+    let far = Deadline::after(Instant::now(), Some(Duration::from_secs(3600)));
+    assert!(plans(far) > 1 && plans(far) == plans(Deadline::default()));
 }
 
 #[test]
@@ -264,7 +279,8 @@ mapping s { BM = 128, BN = 128, BK = 64 kernel: WHAT }
 
 fn select(text: &str, without: &[Feature]) -> (Kernel, Plan) {
     let m = parse_file(text, "s.tile").unwrap_or_else(|e| panic!("{e:?}\n{text}"));
-    let (variant, plan) = do_select(variants(&m), &SM90A, without).unwrap_or_else(|e| panic!("{e}"));
+    let (variant, plan) =
+        do_select(variants(&m), &SM90A, without, Deadline::default()).unwrap_or_else(|e| panic!("{e}"));
     (variant.kernel, plan)
 }
 

@@ -2,10 +2,10 @@
 //! depth of the rings, several tiles, every order of agents; and planted errors, which must be found.
 
 use std::cell::Cell;
-use warplift::ir::Bump;
 use warplift::ir::machine::{Allocation, Attr, Func, Program, Schedule, Scheduled};
 use warplift::ir::target::{Opcode, SM90A};
 use warplift::ir::tile::{Kernel, Mapping, Module, parse_file};
+use warplift::ir::{Bump, Deadline};
 use warplift_emit::Allocations;
 use warplift_isel::map::{MapContext, do_map};
 use warplift_lab::validate::{Sizes, Style, Validation};
@@ -44,7 +44,8 @@ fn make<'a>(m: &Module, bump: &'a Bump) -> Made<'a> {
 fn make_without<'a>(m: &Module, disabled: &[Feature], bump: &'a Bump) -> Made<'a> {
     let (kernel, mapping) = (&m.kernels[0], &m.mappings[0]);
     let variants = do_map(kernel, &MapContext::new(mapping, &SM90A, &[])).unwrap_or_else(|e| panic!("{e}"));
-    let (v, plan) = warplift_isel::select::do_select(variants, &SM90A, &[]).unwrap_or_else(|e| panic!("{e}"));
+    let (v, plan) = warplift_isel::select::do_select(variants, &SM90A, &[], Deadline::default())
+        .unwrap_or_else(|e| panic!("{e}"));
     let program = warplift_isel::lower::do_lower(&v.kernel, &plan, mapping, &SM90A, bump);
     let program = program.unwrap_or_else(|e| panic!("{e}"));
     let (program, _) = do_epilogue_roles(program, &SM90A, disabled).unwrap_or_else(|e| panic!("{e}"));

@@ -17,10 +17,10 @@ use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::fmt;
 use warplift_emit::Allocations;
-use warplift_ir::Bump;
 use warplift_ir::machine::{LoopSchedule, Schedule, SharedMap, parse_program, parse_scheduled};
 use warplift_ir::target::{Arch, Target};
 use warplift_ir::tile::{Mapping, ParseError, Remark, parse_exact, print_exact};
+use warplift_ir::{Bump, Deadline};
 use warplift_isel::MmaVariant;
 use warplift_isel::map::Variant;
 use warplift_isel::plan::Plan;
@@ -195,6 +195,7 @@ pub(crate) fn read<'a>(
     let state = State {
         target,
         bump,
+        deadline: Deadline::default(),
         disable: t.disable.into_owned(),
         written,
         mapping: t.mapping.into_owned(),

@@ -44,6 +44,7 @@ use crate::Result;
 use crate::feature::{Feature, Ways};
 use crate::tiles::program_order;
 use build::PlanBuilder;
+use warplift_ir::Deadline;
 use warplift_ir::target::Target;
 use warplift_ir::tile::Kernel;
 
@@ -72,10 +73,18 @@ pub fn do_plan(k: &Kernel, target: &Target) -> Result<Plan> {
 /// # Errors
 /// Those of [`do_plan`].
 pub fn do_plan_without(k: &Kernel, target: &Target, disabled: &[Feature]) -> Result<Plan> {
+    do_plan_until(k, target, disabled, Deadline::default())
+}
+
+/// The same, without a further plan once the deadline has passed.
+///
+/// # Errors
+/// Those of [`do_plan`].
+pub fn do_plan_until(k: &Kernel, target: &Target, disabled: &[Feature], deadline: Deadline) -> Result<Plan> {
     let order = program_order(k);
     let builder = PlanBuilder::new(k, &order, Ways::without(disabled), target);
     match disabled.contains(&Feature::Synthesis) {
         true => builder.build(Choices::default()).1.map(|p| p.0),
-        false => search::do_search(&builder),
+        false => search::do_search(&builder, deadline),
     }
 }

@@ -20,6 +20,7 @@ use super::cost_summary::Cost;
 use super::cost_summary::{Outcome, SearchSummary, Tried};
 use super::types::Plan;
 use crate::Result;
+use warplift_ir::Deadline;
 
 /// Limit on the plans that are built.
 pub(super) const PLANS: usize = 16;
@@ -30,9 +31,9 @@ pub(crate) const CLEARLY: f64 = 0.03;
 ///
 /// # Errors
 /// The error of the default plan, if every plan is refused.
-pub(super) fn do_search(builder: &PlanBuilder<'_>) -> Result<Plan> {
+pub(super) fn do_search(builder: &PlanBuilder<'_>, deadline: Deadline) -> Result<Plan> {
     let (choices, rule) = builder.build(Choices::default());
-    let mut search = Search { builder, rule: None, best: None, plans: 1, tried: Vec::new() };
+    let mut search = Search { builder, deadline, rule: None, best: None, plans: 1, tried: Vec::new() };
     let refused = match rule {
         Ok((plan, cost)) => {
             search.rule = Some(cost);
@@ -50,6 +51,7 @@ pub(super) fn do_search(builder: &PlanBuilder<'_>) -> Result<Plan> {
 
 struct Search<'m, 'k> {
     builder: &'m PlanBuilder<'k>,
+    deadline: Deadline,
     rule: Option<Cost>,
     best: Option<(Plan, Cost)>,
     plans: usize,
@@ -93,7 +95,7 @@ impl Search<'_, '_> {
             self.tried.push(Tried { point, way, outcome: Outcome::Bounded(least) });
             return;
         }
-        if self.plans == PLANS {
+        if self.plans == PLANS || self.deadline.has_passed() {
             return;
         }
         self.plans += 1;
