@@ -1,5 +1,5 @@
-//! What the stages of Warplift share: types, layouts, the two IRs, the opcode table and the
-//! results that stages hand on.
+//! The stages of Warplift meet in this crate. It holds the types, the layouts, the two IRs, the opcode table, and the
+//! results that one stage hands to the next.
 
 mod deadline;
 pub mod interp;

@@ -1,6 +1,6 @@
-//! Numbers of things in messages.
+//! Counts in messages.
 
-/// `1 plan`, `2 plans`: a number and what is counted.
+/// A number and its noun: `1 plan`, `2 plans`.
 pub fn plural(n: impl Into<u64>, thing: &str) -> String {
     match n.into() {
         1 => format!("1 {thing}"),

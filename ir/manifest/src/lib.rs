@@ -1,4 +1,4 @@
-//! The launch manifest: everything a launcher must know besides the PTX.
+//! The launch manifest holds everything that a launcher must know besides the PTX.
 //!
 //! ```text
 //!  kernel signature ──┐
@@ -17,7 +17,7 @@ use std::fmt;
 /// The version that [`Manifest::version`] carries; raised with every incompatible change.
 pub const MANIFEST_VERSION: u32 = 1;
 
-/// What it takes to launch one compiled kernel. See the module documentation.
+/// The launch manifest of one compiled kernel. See the module documentation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
     /// Format version, [`MANIFEST_VERSION`].
@@ -38,8 +38,9 @@ pub struct Manifest {
     pub cluster: [u32; 3],
     /// Threads of a block (one-dimensional).
     pub block: u32,
-    /// Whether the launch may let it start before its predecessor in the stream has ended (programmatic
-    /// dependent launch): it waits by itself before it touches what that one may write.
+    /// Whether the launch may start it before its predecessor in the stream has ended (programmatic dependent launch).
+    /// The
+    /// kernel itself waits before it touches memory that the predecessor may write.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub pdl: bool,
     /// Bytes of dynamic shared memory.
@@ -48,7 +49,7 @@ pub struct Manifest {
     pub workspace: Expr,
     /// Registers that each role may use.
     pub roles: Vec<RoleInfo>,
-    /// What must hold of the arguments; the launcher refuses a launch that breaks one.
+    /// Requirements on the arguments. The launcher refuses a launch that breaks one.
     pub facts: Vec<Fact>,
 }
 
@@ -63,17 +64,18 @@ pub struct Argument {
     /// Whether the kernel writes through this pointer.
     #[serde(default)]
     pub written: bool,
-    /// Whether the kernel may read it before the grid before has ended (see [`Manifest::pdl`]): that one
-    /// must not write it.
+    /// Whether the kernel may read it before the preceding grid has ended (see [`Manifest::pdl`]). That grid must not
+    /// write
+    /// it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub before_wait: bool,
-    /// How the array must be packed before the launch, where it must.
+    /// How the array must be packed before the launch, if it must.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packing: Option<Packing>,
 }
 
-/// An array of two dimensions as the kernel wants it in memory: whole tiles one after the other (the last
-/// dimension's fastest, the last ones filled up with zeros), each one's elements in an order of its own.
+/// The packed form of an array of two dimensions: whole tiles one after the other, along the last dimension first.
+/// Incomplete tiles are filled with zeros. Each tile has its elements in the order of the digits.
 ///
 /// Element `p` of a tile is the one whose coordinates inside the tile are the sums of `digit * step` over
 /// the digits of `p` (mixed radix, the fastest first). Elements are packed with no gaps.
@@ -95,7 +97,7 @@ pub struct Packing {
 pub struct PackingDigit {
     /// Number of values.
     pub extent: u32,
-    /// What one step is worth in rows and columns of the tile.
+    /// Rows and columns of the tile that one step moves.
     pub step: [u32; 2],
 }
 
@@ -193,7 +195,7 @@ pub enum Fact {
     },
     /// A number made of integer arguments lies in a closed range.
     Limit {
-        /// What the number is.
+        /// The meaning of the number.
         what: String,
         /// The number.
         value: Expr,
@@ -244,7 +246,7 @@ pub enum ExprError {
     Syntax {
         /// Whole text.
         text: String,
-        /// What was wrong.
+        /// The mistake.
         what: &'static str,
         /// Column, from 1.
         column: usize,

@@ -10,7 +10,7 @@ use super::number::{Number, round, widen, wrap};
 use crate::tile::{BinOp, CmpOp, UnOp};
 use crate::types::Elem;
 
-/// What the IR leaves undefined.
+/// Undefined behaviour of the IR.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("undefined: {0}")]
 pub struct Undefined(pub &'static str);
@@ -87,7 +87,7 @@ pub(super) fn int_binary(op: BinOp, elem: Elem, x: i128, y: i128) -> Result<i128
         BinOp::Sub => x - y,
         BinOp::Mul => x.wrapping_mul(y),
         BinOp::Div => x / y,
-        // Of a negative number rounding toward zero is rounding up.
+        // For a negative quotient, rounding toward zero rounds up.
         BinOp::CeilDiv if x > 0 => (x + y - 1) / y,
         BinOp::CeilDiv => x / y,
         BinOp::Rem => x % y,

@@ -1,9 +1,10 @@
-//! The reference interpreter: what a kernel means, without a GPU.
+//! The reference interpreter defines the meaning of a kernel, without a GPU.
 //!
-//! Sequential semantics over whole tiles: one block after the other, in any order, each from top to
-//! bottom. It runs kernels before and after `map`. Rounding is documented with the arithmetic
-//! (correctly rounded to the element type; sums of products in f64, rounded once), number formats
-//! with the numbers; asynchronous copies happen at once.
+//! It executes whole tiles sequentially: one block after the other in any order, each from top to bottom. It runs
+//! kernels
+//! before and after `map`. Arithmetic is rounded correctly to the element type; sums of products are computed in f64
+//! and
+//! rounded once. Asynchronous copies happen at once. The modules for arithmetic and numbers have the details.
 //!
 //! ```
 //! use warplift_ir::interp::{Arg, Memory, Options, run};
@@ -58,7 +59,7 @@ pub enum Order {
     /// The last grid dimension fastest.
     #[default]
     Forward,
-    /// The other way round.
+    /// The last grid dimension slowest.
     Reverse,
     /// Shuffled, by a seed.
     Shuffled(u64),
@@ -73,7 +74,7 @@ pub struct Options {
     pub programs: u32,
     /// Order of blocks.
     pub order: Order,
-    /// Instructions to run at most, against loops without end.
+    /// Limit on the executed instructions, against endless loops.
     pub steps: u64,
 }
 
@@ -89,11 +90,11 @@ impl Default for Options {
 pub struct InterpError {
     /// The instruction's place; line 0 for the kernel as a whole.
     pub loc: Loc,
-    /// What happened.
+    /// The fault.
     pub fault: Fault,
 }
 
-/// What can go wrong.
+/// A fault.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Fault {
     /// The kernel does not pass the verifier.
@@ -131,7 +132,7 @@ const MAX_BLOCKS: i64 = 1 << 24;
 ///
 /// # Errors
 /// A kernel that the verifier refuses, arguments that break its facts, memory out of bounds, undefined
-/// behaviour, a failed assertion. The memory is then as far as the kernel came.
+/// behaviour, a failed assertion. The memory then has all writes up to the fault.
 pub fn run(kernel: &Kernel, args: &[Arg], memory: &mut Memory, options: &Options) -> Result<()> {
     let kernel = with_tunables(kernel, options)?;
     let args = arguments(&kernel, args)?;
@@ -160,7 +161,7 @@ pub fn run(kernel: &Kernel, args: &[Arg], memory: &mut Memory, options: &Options
     Ok(())
 }
 
-/// A copy whose tunables' defaults are the values to run with, verified.
+/// A verified copy of the kernel whose tunables have the values to run with.
 fn with_tunables(kernel: &Kernel, options: &Options) -> Result<Kernel> {
     let mut kernel = kernel.clone();
     for (name, value) in &options.tunables {

@@ -50,7 +50,7 @@ impl Number {
     }
 }
 
-/// What the largest codes of a float type mean.
+/// The meaning of the largest codes of a float type.
 #[derive(Clone, Copy, PartialEq)]
 enum Specials {
     /// An exponent of ones is infinity or NaN.

@@ -6,7 +6,7 @@ use super::tile::Tile;
 use smallvec::SmallVec;
 use std::rc::Rc;
 
-/// What a value of the IR holds.
+/// The content of a value.
 #[derive(Clone, Debug)]
 pub(super) enum Val {
     Scalar(Number),

@@ -122,8 +122,9 @@ impl Layout {
         Layout::from_runs(ins, outs, high)
     }
 
-    /// The quotient `q` with `self == q.product(tile)`: what is left below when the tile is taken off above (the left division of
-    /// Tilus, section 4.2, which writes the fast part last).
+    /// The quotient `q` with `self == q.product(tile)`: the fast part that remains without the tile. (It is the left
+    /// division
+    /// of Tilus, section 4.2, which writes the fast part last.)
     pub fn right_divide(&self, tile: &Layout) -> Result<Layout, LayoutError> {
         let outs = divide_axes(&self.outs, &tile.outs)?;
         let mut low = self.clone();
@@ -238,7 +239,7 @@ impl Layout {
         Layout::from_runs(new(&self.ins), new(&self.outs), self.open())
     }
 
-    /// Without the output axis: everything on the same coordinates of the others falls together.
+    /// The layout without an output axis. Elements with the same coordinates on the other axes coincide.
     pub fn project_out(&self, axis: Axis) -> Result<Layout, LayoutError> {
         let gone = position(&self.outs, axis).ok_or(LayoutError::MissingAxis(axis))?;
         let mut outs = self.outs.clone();
@@ -251,7 +252,7 @@ impl Layout {
         Layout::from_runs(self.ins.clone(), outs, runs)
     }
 
-    /// Without the values of the input axis that move nothing.
+    /// The layout without the values of an input axis that move nothing.
     pub fn without_broadcast(&self, axis: Axis) -> Result<Layout, LayoutError> {
         let index = position(&self.ins, axis).ok_or(LayoutError::MissingAxis(axis))?;
         let zero = |r: &Run| r.axis as usize == index && !r.swizzles() && r.add.iter().all(|&a| a == 0);

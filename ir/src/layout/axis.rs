@@ -1,4 +1,4 @@
-//! Names of axes: where a coordinate counts registers, lanes, memory or a dimension of a tensor.
+//! Names of axes. An axis counts registers, lanes, memory or a dimension of a tensor.
 
 use super::LayoutError;
 use std::fmt;
@@ -43,7 +43,7 @@ pub enum Axis {
     Reg,
     /// Threads of a warp, 0 to 31.
     Lane,
-    /// Warps: of a warpgroup where [`Axis::Warpgroup`] stands beside it, else of the block.
+    /// Warps of a warpgroup if the layout has [`Axis::Warpgroup`] too, else warps of the block.
     Warp,
     /// Warpgroups (128 threads) of the block.
     Warpgroup,

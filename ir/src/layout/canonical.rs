@@ -1,5 +1,6 @@
-//! The canonical form: digits are fused where strides follow on, then what is a power of two and
-//! meets no carry moves inward (Axe, appendix A, rules D0 to C2, joined to Linear Layouts).
+//! The canonical form. Digits with consecutive strides are fused. Then digits whose extent is a power of two and that
+//! never
+//! carry move inward (Axe, appendix A, rules D0 to C2, combined with Linear Layouts).
 
 use super::{Axes, Axis, Digit, LIMIT, Layout, LayoutError, OutVec};
 use smallvec::SmallVec;
@@ -83,8 +84,9 @@ fn check_axes(axes: &[(Axis, u64)]) -> Result<(), LayoutError> {
     }
 }
 
-/// Turns bits whose column shares nothing with any other into digits that add: only real swizzles
-/// keep an exclusive or.
+/// Turns bits whose column shares no bit with any other column into additive digits. Only real swizzles keep an
+/// exclusive
+/// or.
 fn disentangle(runs: &mut Runs) {
     let (mut seen, mut twice): (OutVec, OutVec) = match runs.first() {
         Some(r) => (OutVec::from_elem(0, r.xor.len()), OutVec::from_elem(0, r.xor.len())),
@@ -103,7 +105,7 @@ fn disentangle(runs: &mut Runs) {
     }
 }
 
-/// Leaves every run with either an exclusive or or a sum; refuses one that needs both in the same bits.
+/// Gives every run either an exclusive or or a sum. Refuses a run that needs both in the same bits.
 fn unmix(runs: &mut Runs, outs: &Axes) -> Result<(), LayoutError> {
     let mut mask = xor_mask(runs, outs.len());
     for run in runs.iter_mut().filter(|r| r.swizzles()) {
@@ -319,7 +321,7 @@ impl Builder {
         self
     }
 
-    /// Index of an input axis, which is made where there is none yet.
+    /// Index of an input axis. A missing axis is created.
     fn index(&mut self, axis: Axis) -> usize {
         match self.ins.iter().position(|a| a.0 == axis) {
             Some(i) => i,

@@ -5,8 +5,9 @@
 //!         k·4, k < 6                       4 is digit (0, 1): 6 steps stay inside the 8  ->  iter 6 : 64
 //! ```
 //!
-//! An iter that fits no digit is cut at the digit's border (CuTe's rule); a sum that would carry from one
-//! digit into the next, or a swizzle that would be multiplied, is refused with the axis at fault.
+//! An iter that fits no digit is cut at the digit's border (CuTe's rule). A sum that would carry from one digit into
+//! the
+//! next, or a multiplied swizzle, is refused with the axis at fault.
 
 use super::canonical::{Run, Runs, append, disjoint, times, xor_mask};
 use super::{Axes, Layout, LayoutError, OutVec};

@@ -1,4 +1,4 @@
-//! What can be wrong with a layout or an operation on layouts.
+//! Errors of layouts and of operations on layouts.
 
 use super::Axis;
 
@@ -11,7 +11,7 @@ pub enum LayoutError {
     /// A number above the limit of 2^62.
     #[error("{what} on axis {axis} does not fit in 62 bits")]
     Overflow {
-        /// What was computed.
+        /// The computed quantity.
         what: &'static str,
         /// On which axis.
         axis: Axis,
@@ -29,7 +29,7 @@ pub enum LayoutError {
         axis: Axis,
         /// Its extent.
         extent: u64,
-        /// The extent it would have to have.
+        /// The required extent.
         needed: u64,
     },
     /// An F2 step must be a digit of extent two.
@@ -127,9 +127,9 @@ pub enum LayoutError {
     Parse {
         /// Byte offset.
         at: usize,
-        /// What could stand there.
+        /// The possible tokens.
         expected: &'static str,
-        /// What stands there (up to 20 characters).
+        /// The text found there (up to 20 characters).
         found: String,
     },
     /// A layout that a notation cannot express.
@@ -137,7 +137,7 @@ pub enum LayoutError {
     Notation {
         /// Name of the notation.
         notation: &'static str,
-        /// What it lacks.
+        /// The missing part.
         reason: &'static str,
     },
     /// A gather that shuffles cannot do.
@@ -173,7 +173,7 @@ pub enum LayoutError {
     /// A layout is not the product of the tile and anything.
     #[error("the layout does not begin with the tile on axis {0}")]
     NotATile(Axis),
-    /// A hardware form with a parameter it does not have.
+    /// A hardware form with an impossible parameter.
     #[error("{form}: {parameter} = {value} is not possible, {rule}")]
     Form {
         /// Name of the form.
@@ -182,7 +182,7 @@ pub enum LayoutError {
         parameter: &'static str,
         /// Its value.
         value: u64,
-        /// What is possible.
+        /// The possible values.
         rule: &'static str,
     },
     /// A dimension above the limit.

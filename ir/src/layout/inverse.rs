@@ -1,4 +1,4 @@
-//! Inverses: from where an element lives back to what it is.
+//! Inverses lead from the place of an element back to the element.
 //!
 //! Every output axis must be a chain of digits, each the output of one outer iter or one row of the bit
 //! matrix; the matrix is inverted by elimination over F2 (Linear Layouts, definition 4.5 and section 5.4).
@@ -37,7 +37,7 @@ impl Elimination {
         Elimination { pivots: [(0, 0); 64] }
     }
 
-    /// What is left of a vector after elimination (0 where it depends on those inserted), and the inputs used.
+    /// The rest of a vector after elimination (0 if it depends on the inserted vectors), and the inputs used.
     pub fn reduce(&self, mut vector: u64) -> (u64, u64) {
         let mut used = 0;
         while vector != 0 {
@@ -80,8 +80,9 @@ impl Layout {
         self.inverse(true)
     }
 
-    /// A layout `r` with `self(r(y)) == y`: of all inputs that reach `y` the one without the slowest inputs that are not
-    /// needed. Requires a layout that is onto.
+    /// A layout `r` with `self(r(y)) == y`. If several inputs reach `y`, it takes the one with zero on the slowest
+    /// inputs that
+    /// are not needed. Requires a layout that is onto.
     pub fn right_inverse(&self) -> Result<Layout, LayoutError> {
         self.inverse(false)
     }

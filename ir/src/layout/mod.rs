@@ -1,4 +1,4 @@
-//! Layouts: where an element lives.
+//! A layout says where an element lives.
 //!
 //! A [`Layout`] maps coordinates on its input axes to coordinates on its output axes. Every input
 //! axis is cut into digits, and a digit moves the output either by exclusive or or by addition:
@@ -16,12 +16,13 @@
 //!
 //! The inner part is a linear layout (Linear Layouts: Robust Code Generation of Efficient Tensor
 //! Computation Using F2, section 4); the outer part is the strided part of Axe (Axe: A Simple Unified
-//! Layout Abstraction for Machine Learning Compilers, section 2), which has any extents. What is a power
-//! of two and carries nothing moves inward, what is not stays outward: the form is canonical, so
-//! that `==` compares functions (and [`Layout::equivalent`] compares by evaluation).
+//! Layout Abstraction for Machine Learning Compilers, section 2), which has any extents. Digits whose
+//! extent is a power of two and that never carry move inward. The others stay outward. The form is canonical: `==`
+//! compares functions. ([`Layout::equivalent`] compares by evaluation.)
 //!
-//! Distributed layouts map `(reg, lane, warp, warpgroup)` to dimensions of a tile, memory layouts
-//! map dimensions to `m`; composing one with the inverse of another gives a copy.
+//! Distributed layouts map `(reg, lane, warp, warpgroup)` to dimensions of a tile. Memory layouts map dimensions to
+//! `m`.
+//! The composition of one with the inverse of another is a copy.
 
 pub mod access;
 mod algebra;

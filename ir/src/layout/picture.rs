@@ -1,4 +1,4 @@
-//! Pictures: who owns each element, and where it lies, as text tables and as SVG.
+//! Pictures show the owner and the address of each element, as text tables and as SVG.
 //!
 //! Three kinds: a fragment (a tile coloured by warp, `lane:register` in each cell), memory (a tile coloured by bank, the offset in each
 //! cell), an access (rows of 32 banks; the words that the lanes of one instruction touch, in red where two rows of

@@ -15,7 +15,7 @@ pub enum Step {
 /// One digit of an input axis.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Basis {
-    /// What one step of the digit is worth on its input axis: the digit is `x / weight % extent`.
+    /// The step of the digit on its input axis: the digit is `x / weight % extent`.
     pub weight: u64,
     /// Number of values, 2 for [`Step::Xor`].
     pub extent: u64,
@@ -90,7 +90,7 @@ impl Layout {
         digits.zip(&mut basis).filter(|(k, _)| all[*k]).map(|(_, b)| b).collect()
     }
 
-    /// For every digit, whether what it reaches is reached without it.
+    /// For every digit, whether the other digits reach the same outputs.
     fn dependent_digits(&self) -> Vec<bool> {
         let mut elimination = Elimination::new();
         let mut dependent = Vec::with_capacity(self.digits.len());

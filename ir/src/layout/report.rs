@@ -1,4 +1,4 @@
-//! What `warplift layout EXPR` says: every notation that can express a layout, facts about it, and its picture.
+//! The output of `warplift layout EXPR`: every notation that can express a layout, facts about it, and its picture.
 
 use super::access::{matrix_copy, tma_copy, vector_width, wavefronts};
 use super::axe::Axe;
@@ -20,7 +20,7 @@ pub struct Report {
     pub notations: Vec<(&'static str, String)>,
     /// Name and value of what can be said.
     pub facts: Vec<(&'static str, String)>,
-    /// Who owns each element, or where it lies.
+    /// The owner of each element, or its address.
     pub table: String,
     /// The picture.
     pub svg: String,
@@ -85,7 +85,7 @@ fn notations(layout: &Layout) -> Vec<(&'static str, String)> {
     out
 }
 
-/// What can be said.
+/// The facts of a layout.
 fn facts(layout: &Layout, bits: u64) -> Vec<(&'static str, String)> {
     let mut out = vec![(
         "form",

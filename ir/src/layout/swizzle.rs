@@ -268,7 +268,7 @@ pub fn best_tma_swizzle(
     best.ok_or_else(|| super::fragment::refuse("swizzle", "cols", cols, "some swizzle fits the tile"))
 }
 
-/// What an access costs a warp with all of its registers.
+/// The cost of an access for a warp with all of its registers.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Cost {
     /// Passes through shared memory of 128 bytes each at best.

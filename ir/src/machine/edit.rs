@@ -1,11 +1,12 @@
-//! Where instructions stand and who reads what: questions in constant time, and the edits that keep the answers true.
+//! Positions and uses. A function finds the block of an instruction and the users of a value in constant time.
+//! The methods that edit it keep the answers true.
 //!
 //! ```text
-//!  insert_at(b, 2, make)    i0 i1 │ i2 i3    ─►    i0 i1 │ what make pushes to the end of b │ i2 i3
-//!  take(b) .. append(b, i)  a block is written again, instruction by instruction
+//!  insert_at(b, 2, make)    i0 i1 │ i2 i3    ─►    i0 i1 │ the instructions that make pushes │ i2 i3
+//!  take(b) .. append(b, i)  a block is rebuilt, instruction by instruction
 //! ```
 //!
-//! An instruction that was removed stands in no block; its data stay until the function is dropped.
+//! A removed instruction stands in no block. Its data stay until the function is dropped.
 
 use super::func::Users;
 use super::*;
@@ -14,7 +15,7 @@ use cranelift_entity::SecondaryMap;
 use cranelift_entity::packed_option::PackedOption;
 
 impl<'a> Func<'a> {
-    /// The block that an instruction stands in; none for one that was removed.
+    /// The block that an instruction stands in; `None` for a removed one.
     pub fn block_of(&self, inst: Inst) -> Option<Block> {
         self.home[inst].expand()
     }
@@ -29,27 +30,27 @@ impl<'a> Func<'a> {
         self.holder(block).filter(|&i| self.insts[i].op == Opcode::For)
     }
 
-    /// Whether a block is another one, or stands inside it, however deep.
+    /// Whether `block` is `outer` or is nested in it at any depth.
     pub fn is_within(&self, block: Block, outer: Block) -> bool {
         self.around(block).any(|b| b == outer)
     }
 
-    /// Whether a block stands inside an instruction, however deep.
+    /// Whether a block is nested in an instruction at any depth.
     pub fn is_inside(&self, block: Block, inst: Inst) -> bool {
         self.around(block).any(|b| self.holder(b) == Some(inst))
     }
 
-    /// A block and those around it, from the inside out.
+    /// A block and all blocks around it, from the inside out.
     pub fn around(&self, block: Block) -> impl Iterator<Item = Block> + '_ {
         std::iter::successors(Some(block), |&b| self.block_of(self.holder(b)?))
     }
 
-    /// Whether a block stands in a loop, however deep.
+    /// Whether a block is nested in a loop at any depth.
     pub fn repeats(&self, block: Block) -> bool {
         self.around(block).any(|b| self.loop_of(b).is_some())
     }
 
-    /// The block that defines a value: the one it is a parameter of, or in which its instruction stands.
+    /// The block that defines a value: as a parameter, or by an instruction.
     pub fn home_of(&self, value: Value) -> Option<Block> {
         match self.values[value].def {
             ValueDef::Result(inst, _) => self.block_of(inst),
@@ -57,12 +58,12 @@ impl<'a> Func<'a> {
         }
     }
 
-    /// Whether a value is defined in a block or one inside it.
+    /// Whether a value is defined in a block or in one nested in it.
     pub fn is_defined_in(&self, value: Value, block: Block) -> bool {
         self.home_of(value).is_some_and(|home| self.is_within(home, block))
     }
 
-    /// Instructions that name a value as operand, guard or argument of a target; each once.
+    /// The instructions that name a value as operand, guard or argument of a target; each once.
     pub fn users(&self, value: Value) -> impl Iterator<Item = Inst> + '_ {
         let users = self.users.get_or_init(|| self.all_users());
         users[value].iter().copied().filter(|&i| self.block_of(i).is_some())
@@ -81,7 +82,7 @@ impl<'a> Func<'a> {
         d.args.iter().chain(passed).copied().chain(d.guard.map(|g| g.pred))
     }
 
-    /// Adds an instruction to the users of what it names, where these are known.
+    /// Adds an instruction to the users of the values that it names, if the users are known.
     pub(super) fn note_uses(&mut self, inst: Inst) {
         if let Some(mut users) = self.users.take() {
             note(&mut users, self.named(inst), inst);
@@ -89,7 +90,7 @@ impl<'a> Func<'a> {
         }
     }
 
-    /// Changes what an instruction names.
+    /// Changes the values that an instruction names.
     fn rename_with(&mut self, inst: Inst, change: impl FnOnce(&mut InstData<'a>)) {
         let Some(mut users) = self.users.take() else { return change(&mut self.insts[inst]) };
         self.named(inst).for_each(|v| users[v].retain(|i| *i != inst));
@@ -115,13 +116,13 @@ impl<'a> Func<'a> {
         self.rename_with(inst, |d| d.targets.push(BlockCall { block, args }));
     }
 
-    /// Lets target number `n` of a branch be another one.
+    /// Replaces target number `n` of a branch.
     pub fn set_target(&mut self, inst: Inst, n: usize, block: Block, args: &[Value]) {
         let args = self.list(args);
         self.rename_with(inst, |d| d.targets[n] = BlockCall { block, args });
     }
 
-    /// Lets an instruction name other values: what `to` makes of each.
+    /// Replaces every value `v` that an instruction names by `to(v)`.
     pub fn rename(&mut self, inst: Inst, to: impl Fn(Value) -> Value) {
         if self.named(inst).all(|v| to(v) == v) {
             return;
@@ -137,7 +138,7 @@ impl<'a> Func<'a> {
         });
     }
 
-    /// Lets what `make` pushes to the end of a block stand before its instruction number `at` instead.
+    /// Runs `make`, which pushes instructions to the end of a block, and moves them before its instruction number `at`.
     pub fn insert_at<T>(&mut self, block: Block, at: usize, make: impl FnOnce(&mut Self) -> T) -> T {
         let rest = self.blocks[block].insts.0.split_off(at);
         let made = make(self);
@@ -152,14 +153,14 @@ impl<'a> Func<'a> {
         }
     }
 
-    /// Removes the last instruction of a block, which is returned.
+    /// Removes and returns the last instruction of a block.
     pub fn pop(&mut self, block: Block) -> Option<Inst> {
         let inst = self.blocks[block].insts.0.pop()?;
         self.home[inst] = None.into();
         Some(inst)
     }
 
-    /// Removes a block's instructions but those to keep.
+    /// Removes the instructions of a block that `keep` rejects.
     pub fn retain(&mut self, block: Block, mut keep: impl FnMut(&Self, Inst) -> bool) {
         let mut insts = std::mem::take(&mut self.blocks[block].insts.0);
         insts.retain(|&i| {
@@ -172,27 +173,27 @@ impl<'a> Func<'a> {
         self.blocks[block].insts.0 = insts;
     }
 
-    /// Removes all instructions of a block; they are returned in order.
+    /// Removes all instructions of a block and returns them in order.
     pub fn take(&mut self, block: Block) -> Vec<Inst> {
         let insts = std::mem::take(&mut self.blocks[block].insts.0);
         insts.iter().for_each(|&i| self.home[i] = None.into());
         insts
     }
 
-    /// Puts an instruction that stands nowhere at the end of a block.
+    /// Appends a detached instruction to a block.
     pub fn append(&mut self, block: Block, inst: Inst) {
         self.insert(block, self.blocks[block].insts.len(), inst);
     }
 
-    /// Puts an instruction that stands nowhere before instruction number `at` of a block.
+    /// Inserts a detached instruction before instruction number `at` of a block.
     pub fn insert(&mut self, block: Block, at: usize, inst: Inst) {
         debug_assert!(self.home[inst].is_none(), "{inst} stands in {:?}", self.home[inst]);
         self.blocks[block].insts.0.insert(at, inst);
         self.home[inst] = block.into();
     }
 
-    /// Makes the tables of where things stand, for a function that was put together without the methods that keep them. A
-    /// block that an instruction in sight and a removed one hold belongs to the former.
+    /// Builds the tables of a function that was assembled without the editing methods. If a reachable and a removed
+    /// instruction hold the same block, it belongs to the reachable one.
     pub(super) fn make_tables(&mut self) {
         for (block, d) in self.blocks.iter() {
             d.insts.iter().for_each(|&i| self.home[i] = block.into());
@@ -204,7 +205,7 @@ impl<'a> Func<'a> {
         }
     }
 
-    /// Where the tables say something else than the code, with the instruction that it is about.
+    /// The places where the tables contradict the code, each with its instruction.
     pub(super) fn wrong_tables(&self) -> Vec<(Inst, String)> {
         let mut wrong = Vec::new();
         let mut stands: SecondaryMap<Inst, PackedOption<Block>> = SecondaryMap::new();

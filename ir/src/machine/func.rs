@@ -1,6 +1,6 @@
-//! A function of machine IR and the way to build one.
+//! A function of machine IR and its builder.
 //!
-//! Operand lists live in the arena of the compile: they are written once and freed together.
+//! Operand lists live in the arena of the compile. They are written once and freed together.
 //!
 //! ```text
 //!  b0:                       block_of(i1) = b0
@@ -9,8 +9,8 @@
 //!        i2  x = add t, 1    users(t) = i2
 //! ```
 //!
-//! A function knows where each instruction stands, around which block, and who reads a value: the methods that edit keep
-//! that true, and the verifiers check it.
+//! A function knows the block of each instruction, the instruction that holds each nested block, and the users of each
+//! value. The editing methods keep these tables true, and the verifiers check them.
 
 use super::*;
 use crate::target::Opcode;
@@ -50,8 +50,8 @@ pub struct BlockData {
     pub insts: InstList,
 }
 
-/// The instructions of a block. Everyone reads them as a slice; only the methods of [`Func`] change them, since these
-/// keep its tables.
+/// The instructions of a block, readable as a slice. Only the methods of [`Func`] change them, because they keep its
+/// tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InstList(pub(super) Vec<Inst>);
 
@@ -81,7 +81,7 @@ impl IntoIterator for InstList {
     }
 }
 
-/// Who names each value, in the order of their numbers; each once.
+/// The instructions that name each value, in the order of their numbers; each once.
 pub(super) type Users = SecondaryMap<Value, SmallVec<[Inst; 4]>>;
 
 /// A function: the block's whole program (structured) or one role of it (scheduled).
@@ -89,7 +89,7 @@ pub(super) type Users = SecondaryMap<Value, SmallVec<[Inst; 4]>>;
 pub struct Func<'a> {
     /// Arena of this compile.
     pub bump: &'a Bump,
-    /// Where it begins.
+    /// The first block.
     pub entry: Block,
     /// All instructions.
     pub insts: PrimaryMap<Inst, InstData<'a>>,
@@ -101,15 +101,16 @@ pub struct Func<'a> {
     pub order: Vec<Block>,
     /// Names of values, for dumps.
     pub names: SecondaryMap<Value, Option<&'a str>>,
-    /// The block that each instruction stands in.
+    /// The block of each instruction.
     pub(super) home: SecondaryMap<Inst, PackedOption<Block>>,
     /// The instruction that holds each nested block.
     pub(super) holder: SecondaryMap<Block, PackedOption<Inst>>,
-    /// Who names each value; made when first asked for, and kept from then on.
+    /// The users of each value. They are computed on the first request and kept from then on.
     pub(super) users: OnceCell<Users>,
 }
 
-/// The same entities under the same numbers, in whatever arena. The tables follow from these.
+/// Two functions are equal if they have the same entities under the same numbers. The arena does not matter, and the
+/// tables follow from the entities.
 impl PartialEq for Func<'_> {
     fn eq(&self, other: &Self) -> bool {
         let Self { bump: _, entry, insts, blocks, values, order, names, home: _, holder: _, users: _ } = self;
@@ -142,7 +143,7 @@ impl<'a> Func<'a> {
         func
     }
 
-    /// A block that stands nowhere yet.
+    /// A detached block.
     pub fn new_block(&mut self) -> Block {
         self.blocks.push(BlockData { params: Vec::new(), insts: InstList(Vec::new()) })
     }
@@ -190,7 +191,7 @@ impl<'a> Func<'a> {
         inst
     }
 
-    /// A pure instruction gives a uniform value from uniform operands, unless it reads the thread.
+    /// A pure instruction with uniform operands has uniform results, unless it reads the thread number.
     fn is_uniform(&self, new: &NewInst) -> bool {
         match new.op {
             Opcode::Tid | Opcode::Laneid | Opcode::Elect => false,
@@ -220,7 +221,7 @@ impl<'a> Func<'a> {
         }
     }
 
-    /// The constant that a value is.
+    /// The value's constant, if it is one.
     pub fn constant(&self, value: Value) -> Option<i64> {
         let data = &self.insts[self.def(value)?];
         match (data.op, &data.attr) {
@@ -239,7 +240,7 @@ impl<'a> Func<'a> {
         self.terminator(block).map_or(&[], |i| &self.insts[i].targets)
     }
 
-    /// Visits all instructions in program order, nested ones after the one that holds them.
+    /// Visits all instructions in program order. Nested instructions follow the one that holds them.
     pub fn walk(&self, mut visit: impl FnMut(Block, Inst)) {
         let mut stack = vec![(self.entry, 0usize)];
         while let Some((block, at)) = stack.pop() {
@@ -251,7 +252,7 @@ impl<'a> Func<'a> {
     }
 }
 
-/// What [`Func::push`] makes an instruction from.
+/// A new instruction for [`Func::push`].
 #[derive(Clone)]
 pub struct NewInst {
     /// Row.
@@ -297,7 +298,7 @@ impl NewInst {
         Self { loc, ..self }
     }
 
-    /// Repeated, each operand by its map.
+    /// Repeated, with an index map for each operand.
     pub fn maps(self, maps: SmallVec<[IndexMap; 3]>) -> Self {
         Self { maps, ..self }
     }
@@ -313,13 +314,13 @@ impl NewInst {
     }
 }
 
-/// Builds at the end of one block; the common rows as methods, constants folded.
+/// Builds instructions at the end of one block. It has methods for the common rows and folds constants.
 pub struct Cursor<'f, 'a> {
     /// The function.
     pub func: &'f mut Func<'a>,
     /// The block that grows.
     pub block: Block,
-    /// Source place of what is built.
+    /// Source place of the new instructions.
     pub loc: Loc,
 }
 
@@ -356,7 +357,7 @@ impl<'f, 'a> Cursor<'f, 'a> {
         self.value(NewInst::new(Opcode::Const, &[], &[ty]).attr(Attr::Imm(v)))
     }
 
-    /// A 32-bit row of two operands, folded where both are constants or one is neutral.
+    /// A 32-bit row of two operands. It is folded if both operands are constants or one is neutral.
     pub fn int(&mut self, op: Opcode, a: Value, b: Value) -> Value {
         let (ca, cb) = (self.func.constant(a), self.func.constant(b));
         if let Some(v) = ca.zip(cb).and_then(|(x, y)| fold(op, x as i32, y as i32)) {
@@ -378,7 +379,7 @@ impl<'f, 'a> Cursor<'f, 'a> {
             (Opcode::AddS32 | Opcode::Or | Opcode::Xor, Some(0), _) | (Opcode::MulS32, Some(1), _) => b,
             (Opcode::MulS32 | Opcode::And, _, Some(0)) => b,
             (Opcode::MulS32 | Opcode::And, Some(0), _) => a,
-            // ptxas divides by any other constant as by a variable.
+            // ptxas treats every other constant divisor like a variable.
             (Opcode::DivU32, _, Some(c)) if c > 1 && (c as u64).is_power_of_two() => {
                 let shift = self.imm(c.ilog2().into());
                 self.int(Opcode::ShrU32, a, shift)
@@ -420,7 +421,7 @@ impl<'f, 'a> Cursor<'f, 'a> {
     }
 }
 
-/// The value of a 32-bit row on constants, if it is one that folds.
+/// The result of a 32-bit row on constants, if the row can be folded.
 pub fn fold(op: Opcode, x: i32, y: i32) -> Option<i32> {
     Some(match op {
         Opcode::AddS32 => x.wrapping_add(y),

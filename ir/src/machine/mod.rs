@@ -1,7 +1,7 @@
-//! Machine IR: HOW a kernel runs on Hopper.
+//! Machine IR says HOW a kernel runs on Hopper.
 //!
-//! SSA over registers. One instruction is one row of the opcode table ([`crate::target`]), or that row
-//! repeated over a fragment. The same [`Func`] carries both levels:
+//! It is SSA over registers. One instruction is one row of the opcode table ([`crate::target`]), or that row repeated
+//! over a fragment. One type, [`Func`], serves both levels:
 //!
 //! ```text
 //!  structured   one program for the block in program order; For/If hold blocks; buffers are symbolic;
@@ -12,7 +12,7 @@
 //!               register + constant; no event is left
 //! ```
 //!
-//! Invariant: a fragment written by an asynchronous instruction is untouched until its event is named.
+//! Invariant: no instruction touches a fragment that an asynchronous instruction writes before its event was awaited.
 
 mod edit;
 mod func;
@@ -46,7 +46,7 @@ entity_impl!(Inst, "i");
 pub struct Block(u32);
 entity_impl!(Block, "b");
 
-/// A region of shared memory, one stage of it; `sched` decides how many stages there are and where.
+/// A region of shared memory, for one stage. `sched` decides the number of stages and their addresses.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Buffer(u32);
 entity_impl!(Buffer, "buf");
@@ -62,14 +62,14 @@ pub enum Ty {
     B32,
     /// A 64-bit register.
     B64,
-    /// So many 32-bit registers, in atoms that one hardware instruction names together.
+    /// 32-bit registers in atoms. One hardware instruction names the registers of an atom together.
     Frag {
         /// 32-bit registers.
         regs: u16,
         /// Registers of one atom; divides `regs`.
         atom: u16,
     },
-    /// Completion of an asynchronous instruction; no register.
+    /// Completion of an asynchronous instruction. It occupies no register.
     Event,
 }
 
@@ -89,7 +89,7 @@ impl Ty {
         }
     }
 
-    /// The type without its division into atoms: what registers can be passed as what.
+    /// The type without its division into atoms. Registers can be passed between types whose whole types are equal.
     pub fn whole(self) -> Self {
         match self {
             Self::Frag { regs, .. } => Self::frag(regs),
@@ -133,7 +133,8 @@ impl IndexMap {
     }
 }
 
-/// A plain access to global memory: two of one pointer and one footprint never meet in another thread.
+/// A plain access to global memory. Two accesses with the same pointer and footprint touch the same bytes only in one
+/// thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct GlobalAccess {
     /// Number of the pointer argument.
@@ -185,7 +186,7 @@ pub struct InstData<'a> {
     pub args: &'a [Value],
     /// Results.
     pub results: &'a [Value],
-    /// For a repeated elementwise row: times, and what each operand contributes. Empty: once.
+    /// The index maps of a repeated elementwise row, one for each operand. Empty: the row is not repeated.
     pub maps: SmallVec<[IndexMap; 3]>,
     /// Guard.
     pub guard: Option<Guard>,
@@ -223,7 +224,7 @@ pub enum Attr {
         offset: i32,
         /// Registers.
         count: u8,
-        /// Whose memory, and which threads meet there.
+        /// Pointer and footprint of the access.
         access: GlobalAccess,
     },
     /// A place in shared memory, before `sched`.
@@ -254,11 +255,11 @@ pub enum Attr {
         /// Buffer before `sched`.
         buffer: Option<Buffer>,
     },
-    /// A loop's name and what the mapping says of it.
+    /// A loop's name and its words of the mapping.
     Loop(Box<LoopAttr>),
 }
 
-/// An operand of wgmma in shared memory: how one stage of the buffer is read.
+/// An operand of wgmma in shared memory: the addresses within one stage of the buffer.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct SharedOperand {
     /// Buffer and constant byte offset.
@@ -333,7 +334,7 @@ pub struct MmaAttr {
 ///
 /// Load, structured: coordinates (innermost first) -> event. Store: coordinates -> event.
 /// Load, scheduled: shared address, barrier address, coordinates; store: shared address, coordinates.
-/// A bulk load has no map and rank 0: its only coordinate is a global address.
+/// A bulk load has no map and rank 0. Its only coordinate is a global address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TmaAttr {
     /// Parameter number of the tensor map.
@@ -344,18 +345,18 @@ pub struct TmaAttr {
     pub bytes: u32,
     /// Place, before `sched`.
     pub place: Option<Place>,
-    /// Blocks of the cluster that receive it, as a mask; 0: only this one.
+    /// Mask of the cluster's blocks that receive the copy; 0: only this block.
     pub multicast: u16,
     /// L2 policy.
     pub hint: CacheHint,
-    /// Whether it may run before the grids that this one depends on have ended.
+    /// Whether it may run before the grids that this grid depends on have ended.
     pub before_wait: bool,
 }
 
 /// `cp.async`: a copy of one thread from global memory to one stage of a buffer.
 ///
-/// Operands: byte offset in the stage (shared address once scheduled), global address, bytes to read: the
-/// rest of the copy is filled with zeros. Result, structured: event.
+/// Operands: byte offset in the stage (the shared address once scheduled), global address, bytes to read. The rest of the
+/// copy is filled with zeros. Result, structured: event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CopyAttr {
     /// Bytes that one copy writes: 4, 8 or 16.
@@ -364,7 +365,7 @@ pub struct CopyAttr {
     pub source: i32,
     /// Place, before `sched`.
     pub place: Option<Place>,
-    /// Bytes added to the shared address, after it.
+    /// Bytes added to the shared address.
     pub offset: i32,
 }
 
@@ -386,19 +387,19 @@ pub enum CacheHint {
 pub struct LoopAttr {
     /// Name of its counter, for `explain`.
     pub name: String,
-    /// Ring depth wished.
+    /// Requested depth of the rings.
     pub depth: Option<u32>,
     /// Producer warpgroups.
     pub producers: u32,
-    /// Tensor groups left in flight at the end of an iteration, if the mapping says.
+    /// Tensor groups left in flight at the end of an iteration, if the mapping says it.
     pub wait: Option<u32>,
-    /// Whether warpgroups take turns at the tensor cores: what the mapping says, else what the modulo scheduler chose.
+    /// Whether warpgroups take turns at the tensor cores. The mapping decides, else the modulo scheduler.
     pub mma_order: Option<bool>,
-    /// The loop over tiles of a persistent kernel.
+    /// Whether it is the loop over the tiles of a persistent kernel.
     pub persistent: bool,
-    /// Iterations at most, where the signature tells.
+    /// Upper bound on the iterations, if the signature gives one.
     pub most: Option<u32>,
-    /// Rotated by the modulo scheduler: its awaits stand where products must have landed, not where their
-    /// results are first touched.
+    /// Whether the modulo scheduler rotated it. Its awaits then stand where products must have completed, not where their
+    /// results are first used.
     pub overlapped: bool,
 }

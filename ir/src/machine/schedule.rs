@@ -1,5 +1,5 @@
-//! What stages hand on around scheduling: the program of a block, the schedule as data, the
-//! scheduled roles, and the allocation of their registers.
+//! The results that stages hand on around scheduling: the program of a block, the schedule as data, the scheduled roles,
+//! and the allocation of their registers.
 
 use super::*;
 use crate::manifest::{Argument, Expr, Fact, Param};
@@ -7,15 +7,15 @@ use crate::target::Unit;
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use serde::{Deserialize, Serialize};
 
-/// How a buffer of shared memory is filled and emptied; decides which protocol `sched` puts around it.
+/// How a buffer of shared memory is filled and emptied. `sched` chooses the protocol around it by this kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum BufferKind {
-    /// Filled by tensor copies, read by tensor cores or threads; or by the threads of one role, each at its own place,
-    /// and read by those with the same numbers in another: stages of a ring.
+    /// Stages of a ring. Tensor copies fill them, and tensor cores or threads read them; or the threads of one role
+    /// fill them, each at its own place, and the threads with the same numbers in another role read them.
     Ring,
-    /// Filled by threads, read by tensor copies to global memory, each warp its own part: slots in turn.
+    /// Slots used in turn. Threads fill them, each warp its own part, and tensor copies to global memory read them.
     Staging,
-    /// Filled and read by threads (and read by tensor cores): one copy, barriers around it.
+    /// One copy with barriers around it. Threads fill and read it; tensor cores may read it.
     Scratch,
 }
 
@@ -33,13 +33,13 @@ pub struct BufferData {
 }
 
 impl BufferData {
-    /// Bytes from one stage to the next: the next one is aligned too.
+    /// Bytes from one stage to the next, a multiple of the alignment.
     pub fn stride(&self) -> u32 {
         self.bytes.next_multiple_of(self.align)
     }
 }
 
-/// What is launched, apart from code.
+/// Everything about the launch except the code.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LaunchInfo {
     /// Kernel name.
@@ -54,9 +54,9 @@ pub struct LaunchInfo {
     pub grid: [Expr; 3],
     /// Blocks of a cluster along x.
     pub cluster: u32,
-    /// Blocks that a multiprocessor is to hold at once.
+    /// Blocks that a multiprocessor should hold at once.
     pub resident: u32,
-    /// Whether the grid may start before the one it depends on has ended.
+    /// Whether the grid may start before the grid that it depends on has ended.
     pub pdl: bool,
     /// Facts required.
     pub facts: Vec<Fact>,
@@ -71,40 +71,40 @@ pub struct Program<'a> {
     pub launch: LaunchInfo,
     /// Shared memory.
     pub buffers: PrimaryMap<Buffer, BufferData>,
-    /// Blocks that run it together, a cluster; 1: each alone. See [`crate::tile::KernelMapping::blocks`].
+    /// Blocks of the cluster that share a tile; 1: no sharing. See [`crate::tile::KernelMapping::blocks`].
     pub blocks: u32,
-    /// Warps of a team that computes, in each block.
+    /// Warps of a computing team in each block.
     pub warps: u32,
     /// Teams of a block, each with its own tiles, rings and buffers.
     pub teams: u32,
-    /// Whether results may be deferred under the next tile.
+    /// Whether stores of results may be deferred under the next tile.
     pub deferred: bool,
-    /// Whether what a tile's work ends with is for warps of their own.
+    /// Whether epilogue warps do the end of a tile's work.
     pub epilogue_warps: bool,
-    /// What that is handed, once it is known: it begins where this is loaded.
+    /// The cut between consumers and epilogue warps, once it is known.
     pub epilogue_role: Option<EpilogueRole>,
-    /// What helpers make for all warps, since all would make it alike: buffers by which they hand that on.
+    /// Buffers by which helper warps hand on values that are identical in every warp.
     pub helper_buffers: Vec<Buffer>,
     /// Structured code.
     pub func: Func<'a>,
 }
 
 impl Program<'_> {
-    /// Warps of a block that compute, of all teams: consumers, and as many epilogue warps where a tile's work is cut.
+    /// Computing warps of a block over all teams: the consumers, and as many epilogue warps if a tile's work is cut.
     pub fn computing_warps(&self) -> u32 {
         self.warps * self.teams * if self.epilogue_role.is_some() { 2 } else { 1 }
     }
 }
 
-/// The cut of a tile's work in two: consumers store what they hand on, epilogue warps load it and go on.
+/// The cut of a tile's work in two. Consumers store intermediate fragments, and epilogue warps load them and continue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EpilogueRole {
-    /// Takes what the consumers hand on, fragment by fragment: one stage a tile.
+    /// Holds the fragments that the consumers hand on, one stage for each tile.
     pub handoff: Buffer,
-    /// Buffers that both load, with the same in the same order, and stages of a tile at most: epilogue warps read the
-    /// consumers' stages again.
+    /// Buffers that both roles load with the same data in the same order, and their stages for one tile at most. Epilogue
+    /// warps read the consumers' stages again.
     pub rereads: Vec<(Buffer, u32)>,
-    /// Registers in which each thread of the epilogue warps holds what is the same for all tiles.
+    /// Registers of each epilogue thread for values that are the same for all tiles.
     pub hoisted_registers: u32,
 }
 
@@ -113,40 +113,41 @@ pub struct EpilogueRole {
 pub struct Ring(u32);
 cranelift_entity::entity_impl!(Ring, "ring");
 
-/// Who fills a ring.
+/// The filler of a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum RingFill {
-    /// Tensor copies; stages are handed over by barriers in shared memory.
+    /// Tensor copies. Barriers in shared memory hand its stages over.
     Tma,
-    /// Asynchronous copies of the threads that compute, `depth - 1` iterations ahead; stages are handed over
-    /// by the count of their groups and a barrier of the threads.
+    /// Asynchronous copies of the computing threads, `depth - 1` iterations ahead. The count of their groups and a barrier
+    /// of the threads hand its stages over.
     CpAsync,
-    /// Stores of the consumers for the epilogue warps, who have the same numbers among their own; stages are handed over by
-    /// barriers in shared memory.
+    /// Stores of the consumers for the epilogue warps with the same numbers. Barriers in shared memory hand its stages
+    /// over.
     Handoff,
-    /// Stores of the helper for all warps of the consumers, each lane for its own; stages are handed over likewise.
+    /// Stores of the helper for all consumer warps, lane by lane. Barriers in shared memory hand its stages over.
     Helper,
 }
 
 impl RingFill {
-    /// Whether threads store what others load, and copies have no part in it.
+    /// Whether threads store and load its stages, without copies.
     pub fn is_stored(self) -> bool {
         matches!(self, Self::Handoff | Self::Helper)
     }
 
-    /// Whether barriers in shared memory hand its stages over, a full one and an empty one each.
+    /// Whether barriers in shared memory hand its stages over, a full and an empty one for each stage.
     pub fn has_barriers(self) -> bool {
         self != Self::CpAsync
     }
 }
 
-/// How the stages of a ring that tensor copies fill get back to who fills them.
+/// How the stages of a ring return to its filler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum StageRelease {
     /// By barriers of its own.
     #[default]
     Alone,
-    /// With those of another ring of as many stages, which is filled before it and ends with or behind it.
+    /// Together with the stages of another ring of the same depth. That ring is filled first and ends with this ring or
+    /// later.
     With(Ring),
     /// Never: it is filled once.
     Never,
@@ -159,52 +160,53 @@ pub struct RingData {
     pub buffers: Vec<Buffer>,
     /// Bytes that arrive for one fill.
     pub bytes: u32,
-    /// Who fills it.
+    /// Its filler.
     pub fill: RingFill,
-    /// How its stages get back to who fills it.
+    /// How its stages return to the filler.
     pub release: StageRelease,
     /// Stages.
     pub depth: u32,
     /// Blocks in each of which a stage is filled, and read.
     pub blocks: Vec<Block>,
-    /// Blocks in which epilogue warps read once more what consumers read in others, stage by stage: they hand it back.
+    /// Blocks in which epilogue warps read again the stages that consumers read in other blocks. The epilogue warps
+    /// release the stages.
     pub rereads: Vec<Block>,
-    /// Whether the helper reads its stages too. Consumers hand them back, behind what it hands on.
+    /// Whether the helper reads its stages too. Consumers release them after they received the helper's results.
     pub helped: bool,
-    /// Stages without which its readers would wait for each other.
+    /// Least number of stages with which its readers do not wait for each other.
     pub least: u32,
     /// Most stages that would help.
     pub wish: Option<u32>,
-    /// Whether copies of all blocks of the cluster fill it: each stage is released to all of them.
+    /// Whether copies of all blocks of the cluster fill it. Each stage is then released to all of them.
     pub cluster: bool,
-    /// Whether threads read its stages (`ldmatrix`), not tensor cores alone: a warp meets before it
-    /// releases one.
+    /// Whether threads read its stages (`ldmatrix`), not only tensor cores. A warp then synchronizes before it releases a
+    /// stage.
     pub threads_read: bool,
 }
 
-/// Who executes an instruction.
+/// The role that executes an instruction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum RoleKind {
     /// One thread that issues tensor copies.
     Producer,
-    /// The warps that compute.
+    /// The computing warps.
     #[default]
     Consumer,
-    /// The warps that end what the consumers begin, where they are others.
+    /// The warps that finish a tile after the consumers.
     Epilogue,
-    /// One more thread that issues tensor copies: what epilogue warps alone read.
+    /// A second thread that issues tensor copies. Only epilogue warps read its data.
     EpilogueLoad,
-    /// Warps that make in turn what all warps of the consumers would make alike.
+    /// Warps that take turns to compute values that would be identical in every consumer warp.
     Helper,
 }
 
 impl RoleKind {
-    /// Whether it is one thread that does nothing but copy.
+    /// Whether it is a single thread that only copies.
     pub fn copies(self) -> bool {
         matches!(self, Self::Producer | Self::EpilogueLoad)
     }
 
-    /// Its name in the launch manifest; all threads that copy, and the helper's, are of the producer's warps.
+    /// Its name in the launch manifest. The copying threads and the helpers belong to the producer's warps.
     pub fn name(self) -> &'static str {
         match self {
             Self::Producer | Self::EpilogueLoad | Self::Helper => "producer",
@@ -222,104 +224,105 @@ pub struct Deferral {
     pub outer: Inst,
     /// The main loop inside it, whose first iterations are peeled.
     pub inner: Inst,
-    /// Instructions of the outer body that run late, in one part a peeled iteration.
+    /// Instructions of the outer body that run late, one part for each peeled iteration.
     pub parts: Vec<Vec<Inst>>,
 }
 
-/// A loop whose warpgroups take turns: one's products are issued while the others wait at a barrier.
+/// A loop whose warpgroups take turns. One issues its products while the others wait at a barrier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MmaOrder {
     /// The loop.
     pub looped: Inst,
-    /// The first product of its body: a turn begins before it.
+    /// The first product of its body. A turn begins before it.
     pub first: Inst,
-    /// The last one: a turn ends behind its issue.
+    /// The last product of its body. A turn ends after its issue.
     pub last: Inst,
 }
 
 /// Instructions of a loop's body that are placed together.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Slot {
-    /// In order.
+    /// The instructions in order.
     pub insts: Vec<Inst>,
-    /// Intervals after the iteration's start in which they stand: what runs so many iterations late.
+    /// Their delay after the iteration's start, in whole intervals. They run so many iterations late.
     pub stage: u32,
-    /// What is taken, and when.
+    /// The unit that they take, and when.
     pub span: Span,
 }
 
 /// Time of a unit that part of an iteration takes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Span {
-    /// What it is: instruction and result.
+    /// Instruction and result.
     pub name: String,
-    /// The unit taken; of several that one takes most cycles of.
+    /// The unit. If the instructions take several units, it is the one with the most cycles.
     pub unit: Unit,
-    /// Cycles after the iteration's start; before it where negative.
+    /// Cycles after the iteration's start; negative before it.
     pub time: i64,
     /// Cycles that the unit is taken.
     pub busy: u32,
 }
 
-/// What turns of a loop's warpgroups at the tensor cores are worth, by a simulation of the block. Cycles of an
-/// iteration.
+/// The gain if a loop's warpgroups take turns at the tensor cores, from a simulation of the block. All numbers are
+/// cycles
+/// of an iteration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MmaOrderGain {
-    /// Without turns, warpgroups the same part of the interval apart.
+    /// Without turns, if the warpgroups start at equal distances within the interval.
     pub staggered: u32,
-    /// Without turns, warpgroups in step from the start.
+    /// Without turns, if all warpgroups start together.
     pub in_step: u32,
-    /// What is expected without turns.
+    /// Expected without turns.
     pub expected: u32,
     /// With turns.
     pub ordered: u32,
-    /// Whether a turn holds threads' work: it stands between the products of an iteration.
+    /// Whether a turn contains work of the threads, because that work stands between the products of an iteration.
     pub work_inside: bool,
-    /// Whether the mapping says.
+    /// Whether the mapping decides.
     pub given: bool,
-    /// Whether they are taken.
+    /// Whether the warpgroups take turns.
     pub taken: bool,
 }
 
-/// What it is worth to keep waits for products where the schedule has them. Cycles of an iteration.
+/// The gain if waits for products keep the places that the schedule gives them. All numbers are cycles of an iteration.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pins {
-    /// The waits that are pinned.
+    /// The pinned waits.
     pub waits: Vec<Inst>,
-    /// With nothing pinned.
+    /// Without pins.
     pub loose: u32,
-    /// With all pinned that would move.
+    /// With a pin for every wait that would move.
     pub pinned: u32,
 }
 
-/// A modulo schedule of a loop: of one warpgroup, beside others that share the units.
+/// The modulo schedule of a loop for one warpgroup. Other warpgroups share the units.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoopSchedule {
     /// The loop.
     pub inst: Inst,
     /// Name of its counter.
     pub name: String,
-    /// Warpgroups that share the units; each runs its own iterations.
+    /// Warpgroups that share the units. Each runs its own iterations.
     pub groups: u32,
     /// Initiation interval: cycles from one iteration's start to the next one's.
     pub interval: u32,
-    /// Cycles that each unit is taken in an interval by all warpgroups, fullest first.
+    /// Cycles that all warpgroups take of each unit in an interval, the busiest unit first.
     pub taken: Vec<(Unit, u32)>,
     /// Least interval by recurrences.
     pub recurrence: u32,
     /// Intervals over which one iteration extends, copies included.
     pub stages: u32,
-    /// Whether the body is rewritten to hold work of several iterations.
+    /// Whether the rewritten body contains work of several iterations.
     pub pipelined: bool,
-    /// Whether the body is to stand there once for each slot of its rings: threads' instructions take the most of it.
+    /// Whether the body is unrolled once for each slot of its rings, because the threads' instructions dominate.
     pub unrolls: bool,
-    /// Turns of its warpgroups at the tensor cores; none where there is one warpgroup, or nothing to take turns for.
+    /// Turns of its warpgroups at the tensor cores; `None` with one warpgroup or without a reason for turns.
     pub mma_order: Option<MmaOrderGain>,
-    /// Waits for products that ptxas would move; none if there is no such wait.
+    /// Waits for products that ptxas would move; `None` if there is no such wait.
     pub pins: Option<Pins>,
-    /// The body, in the order in which a warp comes to it.
+    /// The body, in the order in which a warp executes it.
     pub slots: Vec<Slot>,
-    /// Copies that bring what an iteration reads.
+    /// Copies that fetch the data of an iteration.
     pub copies: Vec<Span>,
 }
 
@@ -329,28 +332,28 @@ impl LoopSchedule {
         self.taken.iter().map(|t| t.1).max().unwrap_or(1)
     }
 
-    /// Cycles that an iteration is expected to take: as simulated, where warpgroups are simulated beside each other.
+    /// Expected cycles of an iteration. They come from the simulation of all warpgroups, if there is one.
     pub fn expected(&self) -> u32 {
         self.mma_order.map_or(self.interval, |t| if t.taken { t.ordered } else { t.expected })
     }
 
-    /// How many times the body is to be cut in two, so that it holds work of one more iteration each time.
+    /// How often the body is cut in two. Each cut adds work of one more iteration to it.
     pub fn extra_stages(&self) -> u32 {
         let stages = self.slots.iter().map(|s| s.stage);
         if self.pipelined { stages.clone().max().unwrap_or(0) - stages.min().unwrap_or(0) } else { 0 }
     }
 }
 
-/// Where a schedule is, as data; `sched::expand` turns it into code.
+/// A schedule as data. `sched::expand` turns it into code.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
 pub struct Schedule {
-    /// Role of each instruction that is no pure scalar.
+    /// Role of each instruction, except pure scalars.
     pub roles: SecondaryMap<Inst, RoleKind>,
     /// Whether there is a producer.
     pub producer: bool,
     /// Rings.
     pub rings: PrimaryMap<Ring, RingData>,
-    /// Tensor loads of which each block of the cluster fetches a part for all.
+    /// Tensor loads that the blocks of the cluster share: each fetches a part for all.
     pub multicast: SecondaryMap<Inst, bool>,
     /// Stages of staging buffers.
     pub slots: SecondaryMap<Buffer, u32>,
@@ -368,7 +371,7 @@ pub struct Schedule {
     pub remarks: Vec<String>,
 }
 
-/// Where things lie in shared memory, bytes from its start.
+/// Addresses in shared memory, in bytes from its start.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SharedMap {
     /// First stage of each buffer.
@@ -377,7 +380,7 @@ pub struct SharedMap {
     pub barriers: SecondaryMap<Ring, u32>,
     /// Bytes used.
     pub bytes: u32,
-    /// Bytes of each team: the next team's buffers and barriers lie so far behind.
+    /// Bytes of each team: the distance to the next team's buffers and barriers.
     pub team: u32,
 }
 
@@ -390,8 +393,9 @@ pub struct Role<'a> {
     pub first_warp: u32,
     /// Warps.
     pub warps: u32,
-    /// Of these the first that work, one thread of each that copies and all of a helper, while the others end at once; 0: all
-    /// compute.
+    /// The number of its first warps that work; 0: all compute. One thread of each copying warp works, and all threads
+    /// of a
+    /// helper. The other warps end at once.
     pub copiers: u32,
     /// Registers per thread that it may use.
     pub registers: u32,
@@ -414,7 +418,7 @@ pub struct Scheduled<'a> {
     pub roles: Vec<Role<'a>>,
 }
 
-/// A place that a value lives in.
+/// The register that holds a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Reg {
     /// Predicate register.
@@ -437,9 +441,10 @@ pub struct Move {
 /// Registers of one function.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
 pub struct Allocation {
-    /// For each instruction, one entry for each operand in order, then for each result, then for the
-    /// guard if there is one. Values passed to blocks have none: they stand in [`Self::before`]. A `const`
-    /// whose result is a literal takes no register; any other is written into its register.
+    /// For each instruction, one entry for each operand in order, then for each result, then for the guard if there is
+    /// one.
+    /// Values passed to blocks have none: they stand in [`Self::before`]. A `const` whose result is a literal takes no
+    /// register. The value of any other `const` is written into its register.
     pub insts: SecondaryMap<Inst, Vec<Operand>>,
     /// Moves before an instruction, in order.
     pub before: SecondaryMap<Inst, Vec<Move>>,
@@ -456,7 +461,7 @@ pub enum Operand {
     Literal(i64),
     /// A scalar.
     Scalar(Reg),
-    /// A fragment: first 32-bit register, its registers are consecutive.
+    /// A fragment with consecutive 32-bit registers: the first one, and their number.
     Fragment(u16, u16),
     /// A fragment whose registers are not consecutive (a free view).
     Scattered(Box<[u16]>),

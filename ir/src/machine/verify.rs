@@ -1,10 +1,10 @@
-//! Verifiers of both levels of machine IR. A failure is a compiler's bug; the driver prints the dump.
+//! Verifiers of both levels of machine IR. A failure is a bug of the compiler. The driver prints the dump.
 
 use super::*;
 use crate::target::{Class, Opcode};
 use rustc_hash::FxHashSet;
 
-/// What is wrong with a function.
+/// A mistake in a function.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{inst}: {message}")]
 pub struct MachineError {
@@ -26,13 +26,13 @@ impl Verifier<'_, '_> {
         }
     }
 
-    /// What the function knows of its instructions is what stands there.
+    /// The function's tables match its code.
     fn tables(&mut self) {
         let wrong = self.func.wrong_tables();
         self.errors.extend(wrong.into_iter().map(|(inst, message)| MachineError { inst, message }));
     }
 
-    /// Number and classes of operands and results against the row.
+    /// Numbers and classes of operands and results match the row.
     fn row(&mut self, inst: Inst) {
         let func = self.func;
         let data = &func.insts[inst];
@@ -62,7 +62,7 @@ impl Verifier<'_, '_> {
         }
     }
 
-    /// What is picked from is all of the result's type.
+    /// All operands of a pick have the result's type.
     fn picked(&mut self, inst: Inst) {
         let func = self.func;
         let data = &func.insts[inst];
@@ -94,7 +94,7 @@ impl Verifier<'_, '_> {
         }
     }
 
-    /// Structured form: definitions precede uses in the block or one around it.
+    /// Structured form: definitions precede uses, in the same block or in a block around it.
     fn structured(&mut self, block: Block, known: &mut FxHashSet<Value>) {
         let data = &self.func.blocks[block];
         known.extend(&data.params);
@@ -122,7 +122,7 @@ impl Verifier<'_, '_> {
         }
     }
 
-    /// What blocks yield has the types of the results, and of a loop's initial values and parameters.
+    /// The yielded values have the types of the results, and in loops also those of the initial values and parameters.
     fn passed(&mut self, inst: Inst) {
         let func = self.func;
         let data = &func.insts[inst];
@@ -140,8 +140,9 @@ impl Verifier<'_, '_> {
         }
     }
 
-    /// Fragments stay untouched while their instruction is in flight: from a wgmma to the `await` of its
-    /// event only another wgmma may name its accumulator.
+    /// Fragments stay untouched while their instruction is in flight. Between a wgmma and the `await` of its event,
+    /// only
+    /// another wgmma may name its accumulator.
     fn in_flight(&mut self, block: Block) {
         let mut flying: Vec<(Value, Value)> = Vec::new();
         for &inst in &self.func.blocks[block].insts {
@@ -190,7 +191,7 @@ impl Verifier<'_, '_> {
         self.dominance();
     }
 
-    /// Every use is reached by its definition on every path: forward must-analysis over the blocks.
+    /// On every path, a definition precedes each use. This is a forward must-analysis over the blocks.
     fn dominance(&mut self) {
         let func = self.func;
         let mut at_entry: Vec<Option<FxHashSet<Value>>> = vec![None; func.blocks.len()];

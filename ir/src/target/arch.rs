@@ -1,12 +1,12 @@
-//! Architectures as PTX names them, and the refusal of what one lacks.
+//! Architectures by their PTX names, and the refusal of instructions that a target lacks.
 
 use super::Opcode;
 use std::fmt;
 
 /// A chip's architecture: the operand of `.target`.
 ///
-/// A number runs what lower numbers run. A name that ends in `a` has instructions that no other chip runs, later ones
-/// neither.
+/// An architecture runs the instructions of lower numbers. A name that ends in `a` has instructions that no other
+/// architecture runs, not even later ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Arch {
     /// `90` of `sm_90a`.
@@ -35,10 +35,10 @@ impl Arch {
         if end == 3 { None } else { Some(Self { number, specific }) }
     }
 
-    /// [`Arch::from_name`] of a name that a table writes.
+    /// [`Arch::from_name`] for a name in a table.
     ///
     /// # Panics
-    /// The name is none: a bug of the table, found when it is compiled.
+    /// The name is invalid: a bug of the table, found at compile time.
     pub(super) const fn new(name: &str) -> Self {
         match Self::from_name(name) {
             Some(arch) => arch,
@@ -46,7 +46,7 @@ impl Arch {
         }
     }
 
-    /// Whether it runs what needs `least`.
+    /// Whether it runs instructions that need `least`.
     pub fn runs(self, least: Self) -> bool {
         if least.specific { self == least } else { self.number >= least.number }
     }

@@ -1,15 +1,15 @@
 //! Instructions and chips.
 //!
 //! ```text
-//!  Opcode   what an instruction is: name, operands, results, effect, least architecture   the same on every chip
-//!  Target   one chip:  rows       what it makes of each instruction: unit, cycles, PTX, SASS
+//!  Opcode   definition of an instruction: name, operands, results, effect, least architecture; the same on every chip
+//!  Target   one chip:  rows       its implementation of each instruction: unit, cycles, PTX, SASS
 //!                      limits     threads, registers, shared memory, barriers
-//!                      rates      what its units do beyond single rows, measured
-//!                      estimates  what no microbenchmark tells, by hand
+//!                      rates      measured rates of its units beyond single rows
+//!                      estimates  numbers that no microbenchmark measures, set by hand
 //! ```
 //!
-//! Every stage takes a `&Target`: no number of a chip stands anywhere else. [`SM90A`] is the only target yet; a second
-//! one is a second table. A target without an instruction refuses it by name: [`Lacks`].
+//! Every stage takes a `&Target`. No number of a chip stands anywhere else. [`SM90A`] is the only target yet. A second
+//! target is a second table. A target that lacks an instruction refuses it by name: [`Lacks`].
 
 mod arch;
 mod opcode;
@@ -47,10 +47,10 @@ pub enum Unit {
     Branch,
 }
 
-/// Whether, and how, an instruction touches memory or shared state; what keeps it in order.
+/// Whether and how an instruction touches memory or shared state. Its order against others follows from that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Effect {
-    /// Pure: may be cloned, merged, moved, dropped.
+    /// Pure. A pass may clone, merge, move or drop it.
     Pure,
     /// Reads memory.
     Read,
@@ -75,18 +75,18 @@ pub enum Class {
     Any,
 }
 
-/// Where a row's cycles are from.
+/// The source of a row's cycles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Source {
-    /// The architecture's usual figures.
+    /// Usual figures of the architecture, by hand.
     ByHand,
-    /// One of latency and interval was measured, the other is by hand.
+    /// Either latency or interval was measured. The other one is by hand.
     Partly,
     /// Both were measured, on the device and day of [`Target::measured_on`].
     Measured,
 }
 
-/// Cycles of a row as the microbenchmarks found them.
+/// Measured cycles of a row.
 #[derive(Clone, Copy, Debug)]
 struct Measured {
     opcode: Opcode,
@@ -94,31 +94,31 @@ struct Measured {
     interval: Option<u16>,
 }
 
-/// What units beyond single rows were measured to do; of one multiprocessor where nothing else is said.
+/// Measured rates of units beyond single rows. They are rates of one multiprocessor unless the text says otherwise.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rates {
-    /// Least cycles of a warpgroup's product with A in shared memory, without the n/4 of B.
+    /// Least cycles of a warpgroup's product with A in shared memory, without the n/4 cycles for B.
     pub product_shared_cycles: f64,
-    /// Least cycles of one with A in registers.
+    /// Least cycles of a warpgroup's product with A in registers.
     pub product_register_cycles: f64,
-    /// Cycles from the end of a product to that of the wait for it.
+    /// Cycles from the end of a product to the end of the wait for it.
     pub product_latency: f64,
     /// Cycles of a tensor load beyond its bytes.
     pub copy_latency: f64,
     /// Bytes of tensor loads in a cycle.
     pub copy_bytes_per_cycle: f64,
-    /// Bytes of tensor stores in a cycle, all multiprocessors storing.
+    /// Bytes of tensor stores in a cycle while all multiprocessors store.
     pub store_bytes_per_cycle: f64,
-    /// Bytes from the L2 in a cycle, all multiprocessors reading.
+    /// Bytes from the L2 in a cycle while all multiprocessors read.
     pub cache_bytes_per_cycle: f64,
-    /// Bytes of device memory in a cycle, the whole device.
+    /// Bytes of device memory in a cycle for the whole device.
     pub memory_bytes_per_cycle: f64,
     /// Cycles until device memory answers.
     pub memory_latency: f64,
 }
 
 impl Rates {
-    /// Cycles of the tensor cores for a warpgroup's product of so many columns, with A in shared memory or in
+    /// Tensor-core cycles of a warpgroup's product with `n` columns. `shared` says whether A is in shared memory or in
     /// registers.
     pub fn product(&self, n: u32, shared: bool) -> f64 {
         let n = f64::from(n);
@@ -128,47 +128,49 @@ impl Rates {
     }
 }
 
-/// What no microbenchmark tells: set by hand from whole kernels.
+/// Numbers that no microbenchmark measures. They are set by hand from whole kernels.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimates {
     /// Cycles before a block's first and after its last instruction.
     pub start_cycles: f64,
-    /// Cycles of a warp to issue one instruction of a warpgroup's product (measured: 8 in about 100).
+    /// Cycles in which a warp issues one instruction of a warpgroup's product (measured: about 100 for 8).
     pub product_issue_cycles: f64,
-    /// Instructions with a fragment that wait at the tensor cores while one runs.
+    /// Instructions with a fragment operand that can wait at the tensor cores while one runs.
     pub products_ahead: usize,
-    /// Speed of threads' work while the tensor cores run, of the speed it has alone (measured on attention: 774
-    /// cycles of softmax take 988 beside 512 cycles of products, 1397 where products never pause).
+    /// Relative speed of the threads' work while the tensor cores run. (Measured on attention: 774 cycles of softmax
+    /// take 988
+    /// beside 512 cycles of products, and 1397 if products never pause.)
     pub beside_products: f64,
-    /// Cycles that a store to shared memory, the meeting of a block and a load take at least, whatever they move.
+    /// Least cycles of a store to shared memory, a block barrier and a load, for any number of bytes.
     pub meeting_cycles: f64,
-    /// Multiply-adds of a multiprocessor in a cycle, 16-bit operands.
+    /// Multiply-adds of a multiprocessor in a cycle on 16-bit operands.
     pub product_rate: f64,
-    /// Cycles that storing a tile of 128 x 256 adds: spread under the next tile, at once through shared memory, by
+    /// Extra cycles for the stores of a 128 x 256 tile: deferred under the next tile, direct through shared memory, and
+    /// by
     /// plain stores.
     pub epilogue_cycles: [f64; 3],
-    /// Slowdown for each 1000 rows and columns that a wave of tiles reads: power, not stalls.
+    /// Slowdown for each 1000 rows and columns that a wave of tiles reads. The cause is power, not stalls.
     pub footprint_slowdown: f64,
-    /// Slowdown of tiles of 128 columns against 256: narrower instructions read the left operand more often.
+    /// Slowdown of tiles with 128 columns against 256. Narrower instructions read the left operand more often.
     pub narrow_slowdown: f64,
     /// Slowdown of a ring of two stages.
     pub shallow_slowdown: f64,
-    /// Slowdown of operands that threads load.
+    /// Slowdown if threads load the operands.
     pub thread_copy_slowdown: f64,
-    /// Bytes of device memory for one multiprocessor in a cycle, of a kernel without products.
+    /// Bytes of device memory for one multiprocessor in a cycle, in a kernel without products.
     pub plain_bytes_per_cycle: f64,
     /// Cycles until a load of such a kernel answers.
     pub plain_latency: f64,
 }
 
-/// What a chip makes of one instruction.
+/// A chip's implementation of one instruction.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
     /// The instruction.
     pub opcode: Opcode,
     /// PTX. `$d` is the result, `$0`, `$1` operands, `$i` `$j` immediates, `$c` the comparison, `$p` a
     /// parameter, `$v` a vector suffix, `$o` an offset. Several instructions are separated by `;`.
-    /// Empty: `emit` writes the row by its attribute.
+    /// If it is empty, `emit` writes the row by its attribute.
     pub syntax: &'static str,
     /// Which operands of the syntax may be literals, as bits.
     pub literals: u32,
@@ -176,18 +178,18 @@ pub struct Row {
     pub unit: Unit,
     /// Cycles until the result can be used, per warp.
     pub latency: u16,
-    /// Cycles until the unit of one SM sub-partition takes the next one of a warp.
+    /// Cycles until the unit of one sub-partition accepts a warp's next instruction.
     pub interval: u16,
-    /// Where the cycles are from.
+    /// The source of the cycles.
     pub source: Source,
     /// Least PTX ISA version, major * 10 + minor.
     pub ptx: u16,
-    /// Opcode that its SASS must show; empty where it may take many forms.
+    /// Opcode that its SASS must contain; empty if it has many forms.
     pub sass: &'static str,
 }
 
-/// Which operands of a syntax may be literals, as bits: all but addresses and packed halves (tried, row by row, with
-/// the assembler).
+/// Which operands of a syntax may be literals, as bits. Addresses and packed halves may not (tried row by row with the
+/// assembler).
 const fn literals(syntax: &str) -> u32 {
     let s = syntax.as_bytes();
     let (mut bits, mut i) = (0u32, 0);
@@ -215,7 +217,7 @@ const fn is_packed(s: &[u8]) -> bool {
     matches!(word, [.., b'f', b'1', b'6', b'x', b'2'])
 }
 
-/// The rows of a chip, at the number of their opcode; `None`: it has no such instruction.
+/// The rows of a chip, indexed by opcode; `None`: the chip lacks the instruction.
 pub type Rows = [Option<Row>; Opcode::COUNT];
 
 /// A chip.
@@ -229,7 +231,7 @@ pub struct Target {
     pub resident_threads: u32,
     /// Blocks that a multiprocessor holds.
     pub resident_blocks: u32,
-    /// Multiprocessors assumed where the device is unknown.
+    /// Number of multiprocessors, assumed if the device is unknown.
     pub multiprocessors: u32,
     /// Cycles in a second under load.
     pub clock_hz: f64,
@@ -237,7 +239,7 @@ pub struct Target {
     pub schedulers: u32,
     /// Dynamic shared memory of a block, bytes.
     pub shared_bytes: u32,
-    /// Bytes of shared memory that every resident block takes beyond its own.
+    /// Bytes of shared memory that the system reserves for every resident block.
     pub reserved_shared_bytes: u32,
     /// Bytes of a sector: the least that memory moves.
     pub sector_bytes: u32,
@@ -251,7 +253,7 @@ pub struct Target {
     pub registers: u32,
     /// Registers of a thread at most.
     pub thread_registers: u32,
-    /// Registers are handed out in multiples of this many a thread.
+    /// The chip allocates registers of a thread in multiples of this number.
     pub register_step: u32,
     /// Registers of a thread that the accumulator of one warpgroup product may take. The others hold addresses, counters
     /// and what is computed beside it.
@@ -272,31 +274,31 @@ pub struct Target {
     pub named_barriers: u32,
     /// Extent of a tensor-copy box at most.
     pub box_extent: u32,
-    /// Least version of PTX that is written, major * 10 + minor.
+    /// Least PTX version that `emit` writes, major * 10 + minor.
     pub least_ptx: u16,
-    /// What it makes of each instruction.
+    /// Its implementation of each instruction.
     pub rows: &'static Rows,
     /// Device and day of the measured cycles and rates.
     pub measured_on: &'static str,
-    /// What its units do beyond single rows.
+    /// Measured rates of its units.
     pub rates: Rates,
-    /// What no microbenchmark tells.
+    /// Numbers that no microbenchmark measures.
     pub estimates: Estimates,
 }
 
 impl Target {
-    /// What its table says of an instruction that was chosen, whether or not its architecture runs it.
+    /// The row of a chosen instruction. It does not check whether the architecture runs it.
     ///
     /// # Panics
-    /// The table has no row of it: who chose it did not ask [`Target::require`].
+    /// The table has no such row: the caller did not check with [`Target::require`].
     pub fn row(&self, op: Opcode) -> &'static Row {
         self.rows[op as usize].as_ref().unwrap_or_else(|| panic!("{}", self.lacks(op)))
     }
 
-    /// What it makes of an instruction.
+    /// The row of an instruction.
     ///
     /// # Errors
-    /// It lacks the instruction.
+    /// The chip lacks the instruction.
     pub fn require(&self, op: Opcode) -> Result<&'static Row, Lacks> {
         match &self.rows[op as usize] {
             Some(row) if self.arch.runs(op.least()) => Ok(row),
@@ -313,30 +315,31 @@ impl Target {
         self.block_threads / 32
     }
 
-    /// The rows that it has, in the order of [`Opcode`].
+    /// Its rows in the order of [`Opcode`].
     pub fn rows(&self) -> impl Iterator<Item = &'static Row> + Clone {
         self.rows.iter().flatten()
     }
 
-    /// Shared memory of each of so many blocks on one multiprocessor, bytes.
+    /// Bytes of shared memory of each block if `blocks` blocks share one multiprocessor.
     pub fn shared_of_resident(&self, blocks: u32) -> u32 {
         let all = self.shared_bytes + self.reserved_shared_bytes;
         (all / blocks.max(1)).saturating_sub(self.reserved_shared_bytes)
     }
 
-    /// Registers of each thread at a block's entry: an equal share of each scheduler's part, in steps.
+    /// Registers of each thread at a block's entry: an equal share of each scheduler's registers, rounded down to
+    /// steps.
     pub fn entry_registers(&self, threads: u32) -> u32 {
         let warps = threads.div_ceil(32).div_ceil(self.schedulers).max(1);
         let share = self.registers / (32 * self.schedulers) / warps;
         self.in_steps(share).min(self.most_registers())
     }
 
-    /// Registers of a thread at most, in steps.
+    /// Registers of a thread at most, rounded down to steps.
     pub fn most_registers(&self) -> u32 {
         self.in_steps(self.thread_registers)
     }
 
-    /// So many registers, or the next count below that the chip hands out.
+    /// A number of registers, rounded down to a number that the chip allocates.
     pub fn in_steps(&self, registers: u32) -> u32 {
         registers / self.register_step * self.register_step
     }

@@ -1,8 +1,8 @@
-//! What each instruction of machine IR IS: the same on every chip.
+//! The definitions of the instructions of machine IR. They are the same on every chip.
 //!
 //! ```text
 //!  definition (here)     name, operands, results, effect, least architecture     part of the IR
-//!  row ([`super::Row`])  unit, cycles, PTX, SASS                                 what one chip makes of it
+//!  row ([`super::Row`])  unit, cycles, PTX, SASS                                 one chip's implementation
 //! ```
 //!
 //! Least architecture: PTX ISA, chapter 9, "Target ISA Notes" by instruction; `sm_10`: any.
@@ -29,7 +29,7 @@ macro_rules! opcodes {
         impl Opcode {
             /// All of them, in order.
             pub const ALL: &[Self] = &[$(Self::$op,)*];
-            /// How many there are.
+            /// Their number.
             pub const COUNT: usize = Self::ALL.len();
         }
 
@@ -267,22 +267,22 @@ impl Opcode {
         self.definition().results
     }
 
-    /// What keeps it in order.
+    /// Its effect on memory and shared state.
     pub fn effect(self) -> Effect {
         self.definition().effect
     }
 
-    /// The least architecture that runs it.
+    /// Least architecture that runs it.
     pub fn least(self) -> Arch {
         self.definition().least
     }
 
-    /// The instruction of a name.
+    /// The instruction with a name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|op| op.name() == name)
     }
 
-    /// Whether it may be cloned, merged, moved and dropped.
+    /// Whether passes may clone, merge, move and drop it.
     pub fn is_pure(self) -> bool {
         self.effect() == Effect::Pure
     }

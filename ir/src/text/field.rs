@@ -11,15 +11,15 @@ use std::fmt::{self, Display, Formatter, Write};
 
 /// A value that prints and reads back.
 pub(crate) trait Field: Sized {
-    /// Whether a blank parts it from the word before it; a parenthesis does without.
+    /// Whether a blank separates it from the word before it. A parenthesis needs none.
     const SPACED: bool = true;
 
-    /// What a field has that is not written; `None` where it must be written.
+    /// The value of a field that is not written; `None` if it must be written.
     fn absent() -> Option<Self> {
         None
     }
 
-    /// Whether it is that, so that it is not written.
+    /// Whether it has that value and is not written.
     fn is_absent(&self) -> bool {
         false
     }
@@ -30,12 +30,12 @@ pub(crate) trait Field: Sized {
     /// Reads it.
     fn read(c: &mut Cursor<'_>) -> Result<Self>;
 
-    /// Prints it behind a word: the field's name, the variant's.
+    /// Prints it after a word: the name of the field or of the variant.
     fn write_behind(&self, word: &str, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "{word}{}{}", if Self::SPACED { " " } else { "" }, Shown(self))
     }
 
-    /// Reads what stands behind the word.
+    /// Reads it after the word.
     fn read_behind(c: &mut Cursor<'_>) -> Result<Self> {
         Self::read(c)
     }
@@ -133,7 +133,7 @@ impl Field for String {
     }
 }
 
-/// What reads from text in quotes by itself: an expression, a layout.
+/// Types with a quoted text form of their own: expressions, layouts.
 macro_rules! quoted {
     ($($ty:ty)*) => {$(
         impl Field for $ty {

@@ -1,4 +1,4 @@
-//! What the exact texts of both IRs share: records of named fields that print and read back.
+//! The common part of the exact texts of both IRs: records of named fields that print and read back.
 //!
 //! ```text
 //!  tma(map 4, rank 2, bytes 8192, place(buffer buf1, offset 0), early)

@@ -44,7 +44,7 @@ impl<'c, 't> FieldReader<'c, 't> {
         Ok(Self(c))
     }
 
-    /// A field; where it is not next, what it has when it is not written.
+    /// Reads a field. If the next field is another one, it gets its default.
     pub fn field<T: Field>(&mut self, name: &str) -> Result<T> {
         let c = &mut *self.0;
         if !c.eat_word(name) {
@@ -63,7 +63,7 @@ impl<'c, 't> FieldReader<'c, 't> {
     }
 }
 
-/// What a type with a default is where it is not written: `= default` behind its name says so.
+/// The default of a field that is not written, for fields marked `= default`.
 macro_rules! absent_default {
     () => {};
     (default) => {
@@ -78,7 +78,7 @@ macro_rules! absent_default {
 }
 pub(crate) use absent_default;
 
-/// Makes a struct a record of these fields, all that it has.
+/// Makes a struct a record of all its fields.
 macro_rules! record {
     ($ty:ty $(= $absent:ident)? { $($field:ident),* $(,)? }) => {
         impl $crate::text::Field for $ty {

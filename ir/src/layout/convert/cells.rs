@@ -12,7 +12,7 @@ use super::super::linear::labels;
 use super::super::space::{Coordinates, Vectors, dimension, extension, units};
 use crate::layout::{Axis, Builder, Layout, LayoutError};
 
-/// What moves in place of elements below a byte.
+/// The unit that moves instead of elements smaller than a byte.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Cells {
     /// Bits of a cell: 8, 16 or 32.

@@ -10,7 +10,7 @@ use crate::layout::{Axis, Basis, Layout, Step};
 pub struct LaneMap {
     /// Value at lane 0.
     pub base: u64,
-    /// What each lane bit changes.
+    /// The change that each lane bit causes.
     pub columns: [u64; 5],
 }
 
@@ -230,7 +230,7 @@ fn rounds(a: &Side, b: &Side, whole: &[u64], v: &[u64]) -> Option<Shuffle> {
     Some(Shuffle { vector_from: offsets(a), vector_to: offsets(b), rounds, copies: Vec::new() })
 }
 
-/// What is the same in all rounds.
+/// The part that is the same in all rounds.
 struct Exchange<'a> {
     a: &'a Side,
     b: &'a Side,
@@ -269,7 +269,7 @@ impl<'a> Exchange<'a> {
     fn round(&self, start: u64) -> Option<Round> {
         let n = self.swapped.len();
         let clear = |regs: u64| (regs & self.vector.1 == 0).then(|| combine(&self.b.weights, regs));
-        // What a lane receives: the element of the round that lies in its registers.
+        // A lane receives the element of the round that lies in its registers.
         let (mut from, mut receive) =
             (LaneMap { base: 0, columns: [0; 5] }, LaneMap { base: 0, columns: [0; 5] });
         let base = self.in_b.of(start)?;
@@ -284,7 +284,7 @@ impl<'a> Exchange<'a> {
         Some(Round { send: self.send(start, home)?, from, receive, repeat: (0, 0) })
     }
 
-    /// What a lane sends: the element of the round whose sender it is.
+    /// A lane sends the element of the round whose sender it is.
     fn send(&self, start: u64, home: u64) -> Option<LaneMap> {
         let fill = extension(&self.senders, &units(5));
         let lanes: Vectors = self.senders.iter().chain(&fill).copied().collect();

@@ -135,7 +135,7 @@ pub fn ldmatrix(count: u64, trans: bool) -> Result<Layout, LayoutError> {
     matrices("ldmatrix", count, trans)
 }
 
-/// What `stmatrix.xCOUNT` (with `.trans`) expects in registers: the same map as [`ldmatrix`].
+/// The registers that `stmatrix.xCOUNT` (with `.trans`) stores: the same map as [`ldmatrix`].
 pub fn stmatrix(count: u64, trans: bool) -> Result<Layout, LayoutError> {
     matrices("stmatrix", count, trans)
 }

@@ -10,7 +10,9 @@
 //!   product(a, b)  then(a, b)  divide(a, b)  inverse(a)  slice(a, 1)  trans(a)  reshape(a, 16x4x24)  swizzle(write, read)
 //! ```
 //!
-//! `over` a tile makes a fragment of what else is a memory layout (CuTe's modes as threads and values) or places (Axe).
+//! `over` a tile makes a fragment. Without it, the text is a memory layout (CuTe, whose modes become threads and
+//! values) or
+//! places (Axe).
 
 use super::cute::Swizzle;
 use super::{Cursor, axe, cute, text, thread_value, tilus};
@@ -23,7 +25,7 @@ use crate::types::Elem;
 /// Bits of an element where the expression names no type.
 const DEFAULT_BITS: u64 = 16;
 
-/// What an expression means.
+/// The meaning of an expression.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Parsed {
     /// The layout.

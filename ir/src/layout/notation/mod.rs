@@ -41,7 +41,7 @@ impl<'a> Cursor<'a> {
         Cursor { text, at: 0, depth: 0 }
     }
 
-    /// What is left, without blanks in front.
+    /// The rest of the text without leading blanks.
     pub fn rest(&mut self) -> &'a str {
         let rest = &self.text[self.at..];
         let trimmed = rest.trim_start();
@@ -63,7 +63,7 @@ impl<'a> Cursor<'a> {
         if self.eat(token) { Ok(()) } else { Err(self.error(token)) }
     }
 
-    /// Something else was expected here.
+    /// The error that something else was expected here.
     pub fn error(&mut self, expected: &'static str) -> LayoutError {
         let found = self.rest().chars().take(20).collect();
         LayoutError::Parse { at: self.at, expected, found }

@@ -285,7 +285,7 @@ impl Unified {
         }
     }
 
-    /// What each mode adds to the coordinates.
+    /// The step of each mode on the coordinates.
     fn mode_columns(&self) -> Result<Vec<OutVec>, LayoutError> {
         let mut columns = vec![OutVec::from_elem(0, self.shape.len()); self.mode_shape.len()];
         let mut next = 0;
@@ -324,7 +324,7 @@ impl Unified {
     }
 }
 
-/// What is wrong with a unified representation.
+/// The error of a unified representation.
 fn lacks(reason: &'static str) -> LayoutError {
     LayoutError::Notation { notation: "unified", reason }
 }

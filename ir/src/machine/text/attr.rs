@@ -1,6 +1,6 @@
 //! Attributes of instructions as text.
 //!
-//! An immediate, two of them and a comparison stand as they are; every other attribute is a word and a record.
+//! One or two immediates and a comparison stand as they are. Every other attribute is a word and a record.
 
 use crate::machine::*;
 use crate::text::{Field, Result, entity, record, variants};
@@ -68,7 +68,7 @@ impl Field for IndexMap {
     }
 }
 
-// Immediates and comparisons have words too, which `print` leaves out.
+// Immediates and comparisons have words too; `print` omits them.
 variants!(Attr {
     None "none",
     Imm "imm" (value),

@@ -1,4 +1,4 @@
-//! What stands around functions: the program of a block before scheduling, the roles after it.
+//! The text around functions: the program of a block before scheduling, the roles after it.
 //!
 //! ```text
 //!  launch( .. )               what is launched
@@ -110,7 +110,7 @@ fn buffers(c: &mut Cursor<'_>) -> Result<PrimaryMap<Buffer, BufferData>> {
     Ok(buffers)
 }
 
-/// A buffer that the program names but does not have.
+/// A buffer that the program names but does not define.
 fn unknown_buffer(p: &Program<'_>) -> Option<Buffer> {
     let of_attr = |attr: &Attr| match attr {
         Attr::Place(place) | Attr::PlaceMem { place, .. } => vec![place.buffer],

@@ -1,5 +1,6 @@
-//! Machine IR as a text that reads back to the same function: the same numbers of values, instructions and blocks,
-//! also of those that stand nowhere any more, since passes visit entities by number.
+//! Machine IR as text. The text reads back to the same function, with the same numbers of values, instructions and
+//! blocks.
+//! This holds for detached ones too, because passes visit entities by number.
 //!
 //! ```text
 //!  Func ─ print ─► text ─ lex ─► tokens ─ parse ─► parts, by number ─► Func
@@ -7,9 +8,10 @@
 //!           └── attr: attributes as records ────────────┘
 //! ```
 //!
-//! The grammar and an example stand in `docs/machine-ir.md`. A text of any kind gives a function or a
-//! [`ParseError`], never a panic, and takes memory in proportion to its length. Reading does not verify:
-//! [`super::verify_structured`] and [`super::verify_scheduled`] do.
+//! The grammar and an example stand in `docs/machine-ir.md`. Any text gives a function or a [`ParseError`], never a
+//! panic.
+//! It takes memory in proportion to its length. Reading does not verify: [`super::verify_structured`] and
+//! [`super::verify_scheduled`] do.
 
 mod attr;
 mod level;

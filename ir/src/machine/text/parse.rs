@@ -1,4 +1,4 @@
-//! Functions from text: what is machine IR's own in the grammar.
+//! Parsing of functions: the part of the grammar that only machine IR has.
 
 use crate::machine::*;
 use crate::target::Opcode;
@@ -53,7 +53,7 @@ fn definition(def: Def) -> ValueDef {
     }
 }
 
-/// An instruction without what the grammar of graphs reads.
+/// An instruction without the parts that the grammar of graphs reads.
 type Operation<'a> = InstData<'a>;
 
 /// Reads rows of the opcode table.
@@ -141,7 +141,7 @@ fn opcode(c: &mut Cursor<'_>) -> Result<Opcode> {
     Opcode::from_name(&name).ok_or_else(unknown)
 }
 
-/// Operands and behind them the attribute, with commas between all.
+/// Operands, then the attribute, all separated by commas.
 fn operands(c: &mut Cursor<'_>, mentions: &mut dyn Mentions) -> Result<(Vec<Value>, Attr)> {
     let mut args = Vec::new();
     if !starts_operand(c) {
@@ -186,7 +186,7 @@ fn attr(c: &mut Cursor<'_>) -> Result<Attr> {
 /// How entities are written.
 pub(super) const PREFIXES: Prefixes = Prefixes { value: "r", inst: "i", block: "b" };
 
-/// What stands behind a value's colon: `uniform b32`.
+/// The declaration after a value's colon: `uniform b32`.
 pub(super) struct Declared {
     /// Type.
     pub ty: Ty,

@@ -1,4 +1,4 @@
-//! Functions as text: what is machine IR's own in the grammar.
+//! Printing of functions: the part of the grammar that only machine IR has.
 
 use super::parse::{Declared, PREFIXES};
 use crate::machine::*;
@@ -102,7 +102,7 @@ impl Shape for Func<'_> {
     }
 }
 
-/// Items with commas between them, behind a word if there are any.
+/// A word and items separated by commas; nothing if there are no items.
 fn list(f: &mut Formatter<'_>, word: &str, items: impl Iterator<Item = String>) -> fmt::Result {
     for (i, item) in items.enumerate() {
         write!(f, "{}{item}", if i == 0 { word } else { ", " })?;
@@ -110,7 +110,7 @@ fn list(f: &mut Formatter<'_>, word: &str, items: impl Iterator<Item = String>) 
     Ok(())
 }
 
-/// An attribute: immediates and comparisons as they are, else a word and a record.
+/// An attribute. Immediates and comparisons stand as they are; others are a word and a record.
 struct AttrText<'a>(&'a Attr);
 
 impl Display for AttrText<'_> {

@@ -28,7 +28,7 @@ fn operand(mn_major: bool) -> SharedOperand {
     }
 }
 
-/// A loop with all that a mapping may say, and one with nothing.
+/// A loop with all attributes that a mapping may set, and one without any.
 fn loop_attrs() -> [LoopAttr; 2] {
     let looped = LoopAttr {
         name: "k\"\\ \n".to_owned(),
@@ -51,7 +51,7 @@ fn loop_attrs() -> [LoopAttr; 2] {
     [looped, plain]
 }
 
-/// One attribute of each kind, and more where fields may be absent.
+/// One attribute of each kind, and a second one if fields may be absent.
 fn attrs() -> Vec<Attr> {
     let elem = Elem::E4M3;
     let product = |a| WgmmaAttr {
@@ -100,7 +100,7 @@ fn attrs() -> Vec<Attr> {
     ]
 }
 
-/// A function with a loop, guards, maps, every attribute and every row; not one that means anything.
+/// A function without meaning that has a loop, guards, maps, every attribute and every row.
 fn func(bump: &Bump) -> Func<'_> {
     let mut f = Func::new(bump);
     let entry = f.entry;
@@ -140,8 +140,8 @@ fn func(bump: &Bump) -> Func<'_> {
     f
 }
 
-/// What passes leave behind: instructions and blocks that stand nowhere, results that moved, an instruction that
-/// stands twice.
+/// A function as passes leave it: with detached instructions and blocks, moved results, and an instruction that stands
+/// twice.
 fn rewritten(bump: &Bump) -> Func<'_> {
     let mut f = func(bump);
     let entry = f.entry;
@@ -387,7 +387,7 @@ proptest! {
         let bump = Bump::new();
         let text = mutated(&rewritten(&bump).to_string(), &cuts);
         if let Ok(read) = parse_func(&text, &bump) {
-            // What is read prints as a text that reads back.
+            // A parsed function prints as a text that reads back.
             let again = parse_func(&read.to_string(), &bump);
             prop_assert!(again.is_ok_and(|a| a == read), "{}", read);
         }

@@ -1,5 +1,6 @@
-//! A graph while it is read: entities by their numbers, which need not come in order. In the end they must
-//! be numbered from 0 without a gap, and all that is named must be there.
+//! A graph under construction by the parser. Entities have numbers and may come in any order. At the end the numbers
+//! must
+//! run from 0 without a gap, and every named entity must be defined.
 
 use super::{Def, Prefixes};
 use crate::text::Result;
@@ -74,7 +75,7 @@ pub(crate) struct InstPart<O> {
     pub loc: Loc,
 }
 
-/// What a text held: entities by number.
+/// The content of a text: entities by number.
 pub(crate) struct Parts<T, O> {
     /// Entry.
     pub entry: u32,
@@ -95,7 +96,7 @@ pub(super) struct Draft<T, O> {
     blocks: Entities<(Vec<u32>, Vec<u32>)>,
 }
 
-/// Takes notes of what an operation names.
+/// Records the entities that an operation names.
 pub(crate) trait Mentions {
     /// A value that must be defined somewhere.
     fn value(&mut self, number: u32, span: Span);
@@ -140,7 +141,7 @@ impl<T, O> Draft<T, O> {
         self.blocks.define(number, (params, insts), span)
     }
 
-    /// What was read, all of it there.
+    /// The finished content, checked for completeness.
     pub fn finish(self, entry: u32, order: Vec<u32>) -> Result<Parts<T, O>> {
         let (blocks, insts, values) = (self.blocks.finish()?, self.insts.finish()?, self.values.finish()?);
         Ok(Parts { entry, order, values, insts, blocks })

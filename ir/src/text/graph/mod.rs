@@ -1,4 +1,4 @@
-//! The text of instructions in blocks, which both IRs share: numbers, nesting, and what passes have left behind.
+//! The text of instructions in blocks, common to both IRs: numbers, nesting, and detached entities.
 //!
 //! ```text
 //!  func b0 {                             entry
@@ -7,13 +7,16 @@
 //!    i7: for .. {                        a number where it is not the next one
 //!      b1(..):                           nested
 //!    }
-//!  detached                              what stands in no block any more, but is there for who visits by number
+//!  detached                              entities outside all blocks, kept for passes that visit by number
 //!    value r9: b32 = i4.0
 //!  }
 //! ```
 //!
-//! An IR says what is there ([`Shape`]) and how an operation prints; it reads one ([`Grammar`]) and makes itself of the
-//! [`Parts`]. Whatever is met twice stands in full once and by its number later, so that any state prints.
+//! To print, an IR lists its entities and prints its operations ([`Shape`]). To read, it parses operations
+//! ([`Grammar`])
+//! and builds itself from the [`Parts`]. An entity is written in full once and by its number from then on, so every
+//! state
+//! can be printed.
 
 mod draft;
 mod parse;

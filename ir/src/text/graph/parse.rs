@@ -1,4 +1,4 @@
-//! Reading: a rule of the grammar (`docs/machine-ir.md`) a method.
+//! Reading. Each method is a rule of the grammar (`docs/machine-ir.md`).
 
 use super::draft::{Draft, InstPart, Mentions, Parts, ValuePart};
 use super::{Def, MAX_NESTED, Prefixes};
@@ -7,18 +7,18 @@ use crate::tile::Loc;
 use crate::tile::parse::cursor::Cursor;
 use crate::tile::parse::lex::Tok;
 
-/// How an IR reads what is its own.
+/// How an IR reads its own parts.
 pub(crate) trait Grammar {
     /// How numbers are written.
     const PREFIXES: Prefixes;
     /// Type of a value.
     type Type: Field;
-    /// What stands before the results.
+    /// The part before the results.
     type Guard;
     /// An operation.
     type Operation;
 
-    /// Reads what stands before the results.
+    /// Reads the part before the results.
     fn guard(&self, c: &mut Cursor<'_>, mentions: &mut dyn Mentions) -> Result<Self::Guard>;
     /// Reads an operation, up to its place or nested blocks.
     fn operation(
@@ -40,7 +40,7 @@ struct Parser<'c, 't, G: Grammar> {
     c: &'c mut Cursor<'t>,
     grammar: &'c G,
     draft: Draft<G::Type, G::Operation>,
-    /// The number of the next instruction if it says none.
+    /// The number of the next instruction without a written number.
     next: u32,
 }
 

@@ -6,7 +6,7 @@ use crate::tile::print::StrText;
 use cranelift_entity::{EntitySet, entity_impl};
 use std::fmt::{self, Formatter, Write};
 
-/// What the printer asks an IR. Entities go by number.
+/// The printer's questions to an IR. Entities are identified by number.
 pub(crate) trait Shape {
     /// How numbers are written.
     const PREFIXES: Prefixes;
@@ -27,7 +27,7 @@ pub(crate) trait Shape {
     fn loc(&self, inst: u32) -> Loc;
     /// Prints a value's type.
     fn write_type(&self, value: u32, f: &mut Formatter<'_>) -> fmt::Result;
-    /// Prints what stands before the results.
+    /// Prints the part before the results.
     fn write_guard(&self, inst: u32, f: &mut Formatter<'_>) -> fmt::Result;
     /// Prints the operation: all of an instruction but guard, results, place and nested blocks.
     fn write_operation(&self, inst: u32, f: &mut Formatter<'_>) -> fmt::Result;
@@ -39,7 +39,7 @@ pub(crate) fn print<S: Shape>(shape: &S, f: &mut Formatter<'_>) -> fmt::Result {
     printer.func()
 }
 
-/// A number of any kind, to make sets of.
+/// A number of any kind, for sets.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Number(u32);
 entity_impl!(Number);
@@ -50,7 +50,7 @@ struct Printer<'p, 'f, S> {
     blocks: EntitySet<Number>,
     /// Instructions printed so far.
     insts: EntitySet<Number>,
-    /// The number that an instruction has if it says none.
+    /// The number of the next instruction without a written number.
     next: u32,
     f: &'p mut Formatter<'f>,
 }
@@ -64,7 +64,7 @@ impl<S: Shape> Printer<'_, '_, S> {
         self.f.write_str("}\n")
     }
 
-    /// What stands in no block of the order, nor in one that these hold.
+    /// Entities outside the ordered blocks and the blocks nested in them.
     fn detached(&mut self) -> fmt::Result {
         let [values, insts, blocks] = self.shape.counts();
         let mut standing = EntitySet::<Number>::new();
@@ -88,7 +88,7 @@ impl<S: Shape> Printer<'_, '_, S> {
         moved.into_iter().try_for_each(|v| self.moved(v))
     }
 
-    /// Whether a value stands where its definition says.
+    /// Whether a value stands at its definition.
     fn is_in_place(&self, value: u32) -> bool {
         let [_, insts, blocks] = self.shape.counts();
         let (list, at) = match self.shape.def(value) {
