@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use warplift_ir::machine::{Attr, CacheHint, TmaAttr};
 use warplift_ir::target::Opcode;
 
-/// The policy operand of a hint: what `createpolicy.fractional` gives for a fraction of 1.
+/// The policy operand of a hint: the result of `createpolicy.fractional` for a fraction of 1.
 fn policy(hint: CacheHint) -> Option<u64> {
     match hint {
         CacheHint::Normal => None,
@@ -66,7 +66,7 @@ impl<'a> Writer<'_, 'a> {
         Ok(())
     }
 
-    /// A copy of one thread; those of 16 bytes pass by the first-level cache.
+    /// A copy of one thread. Copies of 16 bytes bypass the first-level cache.
     pub(crate) fn thread_copy(&mut self, site: Site<'_, 'a>) -> Result<(), EmitError> {
         let Attr::Copy(copy) = site.data.attr else { return Err(self.attribute(site, "a copy")) };
         self.guard(site)?;
@@ -94,8 +94,8 @@ impl<'a> Writer<'_, 'a> {
         Ok(())
     }
 
-    /// Spins until the barrier's phase of the given parity is over. A loop, since that also keeps what
-    /// stands before it from sinking below.
+    /// Spins until the barrier's phase with the given parity is over. The loop also keeps ptxas from moving earlier
+    /// instructions below the wait.
     pub(crate) fn wait(&mut self, site: Site<'_, 'a>) -> Result<(), EmitError> {
         let label = self.labels;
         self.labels += 1;

@@ -1,4 +1,4 @@
-//! What can be wrong with the input of emission. All but [`EmitError::Lacks`] are bugs of earlier stages.
+//! Errors of emission. All but [`EmitError::Lacks`] are bugs of earlier stages.
 
 use warplift_ir::machine::Inst;
 use warplift_ir::target::Lacks;
@@ -35,7 +35,7 @@ pub enum EmitError {
         inst: Inst,
         /// Name of the row.
         row: &'static str,
-        /// What it needs.
+        /// The required attribute.
         needs: &'static str,
     },
     /// Allocation gave no register where the text needs one, or too few.
@@ -52,17 +52,17 @@ pub enum EmitError {
         /// Number of the register inside it.
         register: usize,
     },
-    /// A parameter that the entry does not have, or of a type that PTX has no parameter for.
+    /// A parameter that the entry lacks, or whose type PTX parameters cannot have.
     #[error("parameter {number} (`{name}`) of the entry: {what}")]
     Parameter {
         /// Number.
         number: u32,
         /// Name of its argument, if it has one.
         name: String,
-        /// What is wrong.
+        /// The mistake.
         what: &'static str,
     },
-    /// Not one allocation for each role.
+    /// The numbers of roles and allocations differ.
     #[error("{roles} roles, but {allocations} allocations")]
     Roles {
         /// Roles.

@@ -1,7 +1,8 @@
-//! From machine IR and its registers to PTX text and the launch manifest.
+//! Emission turns machine IR and its registers into PTX text and the launch manifest.
 //!
-//! Emission decides nothing: one instruction is one row of the target's table, written out with the names
-//! that allocation gave. The text of a kernel:
+//! It decides nothing. One instruction is one row of the target's table, written with the allocated names. The text of
+//! a
+//! kernel:
 //!
 //! ```text
 //!  .version .target .file .extern .shared smem[]
@@ -13,8 +14,8 @@
 //!  }
 //! ```
 //!
-//! Roles are branches of one entry, never `.func`: a call serializes `wgmma`. Each role declares its own
-//! names, `%r` of 32 bits, `%d` of 64, `%p` predicates. Every loop header carries `.pragma "nounroll"`.
+//! Roles are branches of one entry, never `.func`, because a call serializes `wgmma`. Each role declares its own names:
+//! `%r` of 32 bits, `%d` of 64 bits, `%p` predicates. Every loop header carries `.pragma "nounroll"`.
 
 mod async_copy;
 mod error;
@@ -46,17 +47,18 @@ pub struct Allocations {
     pub roles: Vec<Allocation>,
 }
 
-/// What a compile yields.
+/// The result of a compile.
 #[derive(Clone, Debug)]
 pub struct Output {
     /// PTX text.
     pub ptx: String,
-    /// What it takes to launch it.
+    /// The launch manifest.
     pub manifest: Manifest,
 }
 
-/// Writes a scheduled and allocated program for a target. Setup and roles must be the functions that allocation gave
-/// back, since it splits edges.
+/// Writes a scheduled and allocated program for a target. Setup and roles must be the functions that allocation
+/// returned,
+/// because it splits edges.
 ///
 /// # Errors
 /// A structured row or a malformed attribute is left, an allocation lacks an operand, or a parameter has

@@ -8,7 +8,7 @@ use warplift_ir::manifest::Param;
 use warplift_ir::target::Target;
 use warplift_ir::types::Elem;
 
-/// Name of the entry: the kernel's, unless that is the name of shared memory.
+/// Name of the entry: the kernel's name, unless shared memory has that name.
 pub(crate) fn entry_name(kernel: &str) -> String {
     if kernel == "smem" { format!("{kernel}_kernel") } else { kernel.to_owned() }
 }
@@ -43,7 +43,7 @@ fn funcs<'p, 'a>(program: &'p Scheduled<'a>) -> impl Iterator<Item = &'p Func<'a
     std::iter::once(&program.setup).chain(program.roles.iter().map(|r| &r.func))
 }
 
-/// The lowest version that all rows have.
+/// The lowest PTX version that has all rows.
 fn version(program: &Scheduled<'_>, target: &Target) -> u16 {
     let least = |f: &Func<'_>| {
         let insts = f.order.iter().flat_map(|&b| &f.blocks[b].insts);

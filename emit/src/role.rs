@@ -8,7 +8,7 @@ use warplift_ir::machine::{
 use warplift_ir::target::{Lacks, Opcode, Row, Target};
 use warplift_ir::tile::Loc;
 
-/// What a role's `ret` becomes.
+/// The form of a role's `ret`.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum End {
     /// The code after it.
@@ -24,7 +24,7 @@ pub(crate) struct Context<'c, 'a> {
     pub(crate) target: &'c Target,
 }
 
-/// What is being written, and where.
+/// The role being written, and its text.
 pub(crate) struct Writer<'w, 'a> {
     pub(crate) out: &'w mut String,
     pub(crate) name: &'w str,
@@ -211,7 +211,7 @@ impl<'w, 'a> Writer<'w, 'a> {
         }
     }
 
-    /// The first target where the predicate holds, the second one else.
+    /// Branches to the first target if the predicate holds, else to the second one.
     fn branch_if(&mut self, site: Site<'_, 'a>, next: Option<Block>) -> Result<(), EmitError> {
         let ([yes, no], [cond]) = (&site.data.targets[..], site.data.args) else {
             return Err(self.attribute(site, "a condition and two targets"));

@@ -18,7 +18,7 @@ fn suffix(ty: Ty) -> &'static str {
     }
 }
 
-/// Name of a comparison in PTX; on floats `ne` holds for NaN.
+/// The PTX name of a comparison. On floats, `ne` holds for NaN.
 fn comparison(cmp: CmpOp, float: bool) -> &'static str {
     match cmp {
         CmpOp::Eq => "eq",
@@ -44,7 +44,7 @@ impl<'a> Writer<'_, 'a> {
         (0..times).try_for_each(|rep| self.row_once(site, rep))
     }
 
-    /// A guarded instruction leaves zeros where it is not executed.
+    /// Writes zeros before a guarded instruction, for the threads that do not execute it.
     fn zeros(&mut self, site: Site<'_, 'a>) -> Result<(), EmitError> {
         for (k, &v) in (site.result()..).zip(site.data.results) {
             let ty = self.func.ty(v);
@@ -57,7 +57,7 @@ impl<'a> Writer<'_, 'a> {
         Ok(())
     }
 
-    /// Whether a copy of a register would be one onto itself, since the view of it is free.
+    /// Whether a copy would have the same source and destination because the view is free.
     fn is_free(&self, site: Site<'_, 'a>, rep: usize) -> bool {
         let [map] = &site.data.maps[..] else { return false };
         let name = |k: usize, at: usize| site.operands.get(k).and_then(|o| register(o, at));
@@ -181,7 +181,7 @@ impl<'a> Writer<'_, 'a> {
         Ok(())
     }
 
-    /// Parts side by side; only what does not lie there already is moved.
+    /// Parts side by side. Only parts that do not lie there already are moved.
     pub(crate) fn join(&mut self, site: Site<'_, 'a>) -> Result<(), EmitError> {
         let result = site.result();
         let mut at = 0;

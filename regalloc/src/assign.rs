@@ -1,4 +1,4 @@
-//! The steps of an allocation in order, and its result put together.
+//! The steps of an allocation in order, and the assembly of its result.
 
 use crate::hazards::Hazards;
 use crate::liveness::{Liveness, occupies};
@@ -15,14 +15,14 @@ use std::cell::OnceCell;
 use warplift_ir::machine::{Allocation, Block, Func, Inst, NewInst, Operand, Reg, Ty, Value};
 use warplift_ir::target::Opcode;
 
-/// Rounds of adding copies before products; each round's copies have one use, so one is enough unless
-/// something is wrong.
+/// Limit on the rounds that add copies before products. The new copies have one use each, so one round is enough unless
+/// there is a bug.
 const ROUNDS: usize = 4;
 
-/// 32-bit scalars that regalloc2 is given at most: its names less some room for its moves.
+/// Limit on the 32-bit scalars for regalloc2: its names less some room for its moves.
 const WORDS: u32 = 58;
 
-/// What is known before registers are given.
+/// Facts that are known before the allocation.
 struct Analysis {
     live: Liveness,
     planned: Planned,
@@ -31,7 +31,7 @@ struct Analysis {
     scalars: LiveScalars,
 }
 
-/// Gives all values of a function registers.
+/// Allocates registers for all values of a function.
 pub(crate) fn assign(normal: &mut Normalized<'_>, budget: &Budget<'_>) -> Result<Allocation, RegallocError> {
     let mut last = None;
     for _ in 0..ROUNDS {
@@ -161,7 +161,7 @@ impl Assembly<'_, '_> {
         slots(self.normal, inst).enumerate().map(place).collect()
     }
 
-    /// Moves of fragments to block parameters that could not share their registers.
+    /// Moves fragments to block parameters that could not share their registers.
     fn pass(
         &self,
         number: usize,
@@ -217,8 +217,9 @@ fn count(names: &mut [u32; 3], reg: Reg) {
     names[class] = names[class].max(u32::from(n) + 1);
 }
 
-/// Puts a copy of a product's accumulator before the product, and before the `wgmma.fence` that orders
-/// register writes before it.
+/// Copies a product's accumulator before the product, and before the `wgmma.fence` that orders register writes before
+/// the
+/// product.
 fn copy_accumulator(
     normal: &mut Normalized<'_>,
     product: Inst,

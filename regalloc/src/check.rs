@@ -1,17 +1,15 @@
-//! Whether an allocation is right, found out by running it symbolically; shares no code with the
-//! planner.
+//! The checker runs an allocation symbolically and finds whether it is right. It shares no code with the planner.
 //!
-//! The state maps each register to the set of symbols it surely holds; a symbol is one register of one
-//! value. Forward over the graph, sets intersect where paths meet (the method of regalloc2's checker).
-//! Every read must find its symbol; nothing but `wgmma` may write a register that a `wgmma` in flight
-//! still uses.
+//! The state maps each register to the set of symbols that it surely holds. A symbol is one register of one value. The
+//! analysis goes forward over the graph and intersects sets where paths meet (the method of regalloc2's checker). Every
+//! read must find its symbol. Only `wgmma` may write a register that a `wgmma` in flight still uses.
 
 use smallvec::SmallVec;
 use warplift_ir::entity::{EntityRef, SecondaryMap};
 use warplift_ir::machine::{Allocation, Attr, Block, Func, Inst, InstData, Move, Operand, Reg, Ty, Value};
 use warplift_ir::target::Opcode;
 
-/// What is wrong with an allocation.
+/// A mistake in an allocation.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{inst}: {message}")]
 pub struct CheckError {
@@ -66,7 +64,7 @@ pub fn check(func: &Func<'_>, alloc: &Allocation) -> Result<(), CheckError> {
     Checker { func, alloc, first: first.collect() }.run()
 }
 
-/// Registers, of whatever class, of a value.
+/// The number of a value's registers, of any class.
 fn width(ty: Ty) -> usize {
     match ty {
         Ty::Frag { regs, .. } => regs.into(),
@@ -101,7 +99,7 @@ impl State {
     }
 }
 
-/// A product writes sums while it still reads A and B, and other sums.
+/// The results of a product share no register with A, B or other results, because it writes them while it still reads.
 fn apart(Regs { args, results }: &Regs) -> Result<(), String> {
     let (Some(sums), [acc, operands @ ..]) = (results.first(), &args[..]) else { return Ok(()) };
     let meets = |list: &Vec<usize>| list.iter().any(|r| sums.contains(r));
@@ -121,7 +119,7 @@ impl Checker<'_, '_> {
         while let Some(block) = todo.pop() {
             let Some(mut state) = enter[block].clone() else { continue };
             for &inst in &self.func.blocks[block].insts {
-                // Errors are only real once nothing changes any more.
+                // Errors count only at the fixpoint.
                 let _ = self.step(inst, &mut state);
             }
             for call in self.func.successors(block) {
@@ -161,7 +159,7 @@ impl Checker<'_, '_> {
         first..first + width(self.func.ty(v)) as u32
     }
 
-    /// Parameters take on what holds their arguments.
+    /// Parameters hold the contents of their arguments.
     fn pass(&self, state: &State, args: &[Value], params: &[Value]) -> State {
         let mut next = state.clone();
         params.iter().for_each(|&p| next.forget(self.symbols(p)));
@@ -297,7 +295,7 @@ impl Checker<'_, '_> {
         Ok(())
     }
 
-    /// Repetition by repetition: a late read of an overwritten register is found.
+    /// Steps through the repetitions and finds late reads of overwritten registers.
     fn repeated(
         &self,
         state: &mut State,
@@ -322,7 +320,7 @@ impl Checker<'_, '_> {
         Ok(())
     }
 
-    /// Joins and slices: register by register as emission copies them, then every part must have arrived.
+    /// Joins and slices. It copies register by register in the order of emission; then every part must have arrived.
     fn view(
         &self,
         state: &mut State,
@@ -378,7 +376,7 @@ impl Checker<'_, '_> {
         Ok(())
     }
 
-    /// Registers hold a value besides what they hold: nothing is written.
+    /// Adds a value to the contents of registers. Nothing is written.
     fn add(&self, state: &mut State, v: Value, regs: &[usize]) {
         let symbols = self.symbols(v);
         state.forget(symbols.clone());

@@ -1,9 +1,9 @@
-//! What does not fit, and what no allocation can do.
+//! Errors: functions that do not fit their budget, and requests that no allocation can fulfil.
 
 use std::fmt;
 use warplift_ir::machine::{Inst, Ty};
 
-/// A value that is live where most registers are needed.
+/// A value that is live at the point of highest pressure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Heavy {
     /// Its name in the function, `r12` or the name that a frontend gave.
@@ -27,10 +27,10 @@ impl fmt::Display for Heaviest {
     }
 }
 
-/// Why registers could not be given.
+/// Why an allocation failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RegallocError {
-    /// More registers are live at once than the role has. The mapping asks for too much.
+    /// More registers are live at once than the role may use. The mapping asks for too much.
     #[error("role `{role}` may use {limit} registers, needs {needed} at {at}; largest there: {values}")]
     Budget {
         /// Role.
@@ -39,12 +39,12 @@ pub enum RegallocError {
         limit: u32,
         /// Registers that it needs.
         needed: u32,
-        /// Where most are live.
+        /// The point of highest pressure.
         at: Inst,
-        /// What takes most there.
+        /// The largest values there.
         values: Heaviest,
     },
-    /// More scalars of one class are live than there are names for it.
+    /// More scalars of one class are live than the class has names.
     #[error("role `{role}`: more {class} scalars are live at once than the {limit} there are names for")]
     Names {
         /// Role.
@@ -64,25 +64,25 @@ pub enum RegallocError {
         /// Value.
         value: String,
     },
-    /// The function is not what allocation takes: a bug of an earlier stage.
+    /// The function is not valid input of the allocation: a bug of an earlier stage.
     #[error("role `{role}`, {inst}: {what}")]
     Malformed {
         /// Role.
         role: String,
         /// Instruction.
         inst: Inst,
-        /// What is wrong.
+        /// The mistake.
         what: &'static str,
     },
-    /// The scalar allocator gave up or its result is wrong: a bug here.
+    /// The scalar allocator gave up or its result is wrong: a bug of this crate.
     #[error("role `{role}`: scalars: {what}")]
     Scalars {
         /// Role.
         role: String,
-        /// What it said.
+        /// Its message.
         what: String,
     },
-    /// `setmaxnreg` of all roles asks for more than the block has at entry; asking would hang.
+    /// The roles' `setmaxnreg` ask for more registers than the block has at entry. The launch would hang.
     #[error(
         "the roles ask for {asked} registers, the block has {pool} ({threads} threads with {entry} at entry)"
     )]
@@ -96,20 +96,20 @@ pub enum RegallocError {
         /// Registers of a thread at entry.
         entry: u32,
     },
-    /// A register count that `setmaxnreg` does not take.
+    /// A register count that `setmaxnreg` does not accept.
     #[error(
         "role `{role}` asks for {registers} registers; possible are multiples of {step} from {least} to {most}"
     )]
     Count {
         /// Role.
         role: String,
-        /// What it asks for.
+        /// The requested count.
         registers: u32,
-        /// What it must be a multiple of.
+        /// The count must be a multiple of this.
         step: u32,
-        /// The least there are.
+        /// Least count.
         least: u32,
-        /// The most there are.
+        /// Greatest count.
         most: u32,
     },
 }

@@ -1,8 +1,7 @@
-//! Where a result may lie on a dying operand of its own instruction.
+//! Hazards decide whether a result may lie on a dying operand of its own instruction.
 //!
-//! A row that is repeated over a fragment writes register `i` of its result before it reads for
-//! repetition `j > i`. A result may take over the operand's registers if none of those reads comes too
-//! late:
+//! A row that is repeated over a fragment writes register `i` of its result before it reads for repetition `j > i`. A
+//! result may take the operand's registers if none of those reads comes too late:
 //!
 //! ```text
 //!  cvt d[i], a[2i+1], a[2i]     d on the lower half of a: read 0 1, write 0, read 2 3, write 1: fine
@@ -16,7 +15,7 @@ use rustc_hash::FxHashMap;
 use warplift_ir::machine::{IndexMap, Inst};
 use warplift_ir::target::Opcode;
 
-/// Operand and result of one instruction where a shared register needs care.
+/// Pairs of operand and result of one instruction that cannot share every register.
 pub(crate) struct Hazards(FxHashMap<(u32, u32), Vec<(Inst, usize)>>);
 
 impl Hazards {

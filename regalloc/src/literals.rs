@@ -1,4 +1,4 @@
-//! Which operands a literal may stand for, so that a constant takes no register.
+//! Literals: the operands for which a constant needs no register.
 
 use warplift_ir::machine::InstData;
 use warplift_ir::target::{Opcode, Rows};

@@ -1,4 +1,4 @@
-//! Which values are live where: backward dataflow over bit rows, one row per block.
+//! Liveness by backward dataflow over bit rows, one row per block.
 //!
 //! Points are numbered through the blocks in order. Block `b` begins with a point for its parameters;
 //! every instruction has two:
@@ -57,9 +57,9 @@ impl Bits {
     }
 }
 
-/// Blocks in order with their points, and what is live at their ends.
+/// Blocks in order with their points, and the live values at their ends.
 pub(crate) struct Liveness {
-    /// Blocks such that definitions stand before uses (what regalloc2 wants too).
+    /// Blocks in an order in which definitions precede uses (regalloc2 requires it too).
     pub(crate) blocks: Vec<Block>,
     /// Number of each block.
     pub(crate) number: SecondaryMap<Block, u32>,
@@ -69,7 +69,7 @@ pub(crate) struct Liveness {
     pub(crate) live_out: Vec<Bits>,
 }
 
-/// Blocks such that definitions stand before uses.
+/// Blocks in an order in which definitions precede uses.
 fn reverse_postorder(func: &Func<'_>) -> Vec<Block> {
     let mut seen = EntitySet::new();
     let mut post = Vec::with_capacity(func.order.len());
@@ -159,7 +159,7 @@ fn live_in(read: &[u64], written: &[u64], out: &[u64]) -> Vec<u64> {
     read.iter().zip(written).zip(out).map(|((r, w), o)| r | (o & !w)).collect()
 }
 
-/// What a block reads before it writes it, and what it writes.
+/// The values that a block reads before it writes them, and the values that it writes.
 fn local(normal: &Normalized<'_>, block: Block) -> (Bits, Bits) {
     let func: &Func<'_> = &normal.func;
     let (mut read, mut written) = (Bits::new(func.values.len()), Bits::new(func.values.len()));

@@ -1,4 +1,4 @@
-//! Which values may hold registers at the same time, found by time instead of by trying all.
+//! Nearness: an index by time of the values that may hold registers at the same time.
 //!
 //! ```text
 //!  points    0 ───── 16 ───── 32 ───── 48
@@ -7,12 +7,13 @@
 //!  c                                 ├────┤    bucket      2      a and c share none: they never meet
 //! ```
 //!
-//! A value stands in every bucket that its hull touches, ends included: an operand that dies and the result that takes its
-//! place are near each other.
+//! A value stands in every bucket that its hull touches, ends included. A dying operand and the result that takes its
+//! place
+//! are therefore near each other.
 
 use crate::ranges::Range;
 
-/// Points of a bucket at least, and buckets at most: a long function has wider ones.
+/// Least points of a bucket, and limit on the buckets. A long function has wider buckets.
 const WIDTH: u32 = 16;
 const MOST_BUCKETS: u32 = 1024;
 

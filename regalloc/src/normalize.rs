@@ -6,9 +6,10 @@
 //!  add y, 7                       add y, 7            (7 stays a literal: no register)
 //! ```
 //!
-//! 1. Conditional branches carry no values and lead to blocks with one predecessor (what regalloc2 asks
-//!    of edges), the entry has no predecessor, blocks that nothing reaches are gone.
-//! 2. What is cheap to make again is made where it is used: [`crate::rematerialize`].
+//! 1. Conditional branches carry no values and lead to blocks with one predecessor, as regalloc2 requires. The entry
+//! has
+//!    no predecessor. Unreachable blocks are removed.
+//! 2. Cheap values are recomputed where they are used: [`crate::rematerialize`].
 
 use crate::rematerialize::rematerialize;
 use warplift_ir::entity::SecondaryMap;
@@ -17,7 +18,7 @@ use warplift_ir::target::{Opcode, Rows};
 
 /// The function in that form.
 pub(crate) struct Normalized<'a> {
-    /// What the chip makes of each instruction.
+    /// The chip's rows.
     pub(crate) rows: &'static Rows,
     /// The function.
     pub(crate) func: Func<'a>,
@@ -51,7 +52,7 @@ fn predecessors(func: &Func<'_>) -> SecondaryMap<Block, u32> {
     count
 }
 
-/// A loop may start at the entry: then a new block goes before it.
+/// If a loop starts at the entry, a new block goes before it.
 fn split_entry(func: &mut Func<'_>) {
     let old = func.entry;
     if predecessors(func)[old] == 0 {

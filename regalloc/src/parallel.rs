@@ -1,8 +1,8 @@
-//! Parallel moves in sequence: what passes values to block parameters.
+//! Parallel moves as a sequence. They pass values to block parameters.
 //!
-//! All sources are read before any destination is written. A move is written once nothing else still
-//! reads its destination; what is left are cycles, broken by one temporary each (Boissinot et al.,
-//! "Revisiting Out-of-SSA Translation for Correctness, Code Quality, and Efficiency", Algorithm 1).
+//! All sources are read before any destination is written. A move is written as soon as no other move reads its
+//! destination. The remaining moves are cycles; one temporary breaks each of them (Boissinot et al., "Revisiting
+//! Out-of-SSA Translation for Correctness, Code Quality, and Efficiency", Algorithm 1).
 
 use warplift_ir::machine::{Move, Reg};
 

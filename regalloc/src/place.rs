@@ -47,7 +47,7 @@ pub(crate) fn place(webs: &Webs<'_, '_>) -> Layout {
     layout
 }
 
-/// What has its registers.
+/// The webs that have their registers.
 struct Placed {
     values: Vec<u32>,
     /// Whether a web does.

@@ -1,4 +1,4 @@
-//! Which values the fragment planner places, and what each of their registers contains.
+//! The values that the fragment planner places, and the contents of their registers.
 //!
 //! Besides fragments these are the 32-bit scalars that are cut out of fragments or joined into them: a
 //! `slice` or `join` of such a scalar then names a register of the fragment and costs no move. Scalars
@@ -88,7 +88,7 @@ impl Planned {
         self.number[v].map(|n| n as usize)
     }
 
-    /// What the registers of a value contain; equal numbers mean equal content.
+    /// The contents of a value's registers. Equal numbers mean equal content.
     pub(crate) fn content(&self, i: usize) -> &[u32] {
         let first = self.first[i] as usize;
         &self.content[first..first + usize::from(self.regs[i])]

@@ -202,7 +202,7 @@ impl Peak {
         insts.get(at).copied()
     }
 
-    /// What takes most there.
+    /// The largest values there.
     pub(crate) fn heaviest(
         &self,
         normal: &Normalized<'_>,

@@ -75,7 +75,7 @@ impl Range {
     }
 }
 
-/// What still reads or writes registers, by planner's number: how many groups were committed since.
+/// The values in flight by planner's number, each with the number of groups committed since.
 pub(crate) type Flying = FxHashMap<u32, u32>;
 
 /// Ranges of all values, and what is in flight at the start and end of each block.
@@ -171,7 +171,7 @@ fn step(data: &InstData<'_>, planned: &Planned, flying: &mut Flying) {
     }
 }
 
-/// What is in flight at the end of each block: forward, the youngest age of all paths.
+/// The values in flight at the end of each block. The analysis goes forward and keeps the youngest age of all paths.
 fn solve_flying(normal: &Normalized<'_>, live: &Liveness, planned: &Planned) -> Vec<Flying> {
     let func = &normal.func;
     let mut out: Vec<Flying> = vec![Flying::default(); live.blocks.len()];
@@ -226,7 +226,7 @@ fn flying_in(
     flying
 }
 
-/// What is in flight behind an edge: what is passed flies on as the parameter that takes it.
+/// The values in flight after an edge. A passed value continues as the parameter that receives it.
 fn across(normal: &Normalized<'_>, planned: &Planned, flying: &Flying, call: &BlockCall<'_>) -> Flying {
     let params = &normal.func.blocks[call.block].params;
     let pairs = call.args.iter().zip(params).filter_map(|(&a, &p)| planned.get(a).zip(planned.get(p)));

@@ -19,7 +19,7 @@ use warplift_ir::target::Opcode;
 /// Names of each class: 32 bits, 64 bits, predicates.
 pub(crate) const NAMES: [usize; 3] = [63, 64, 64];
 
-/// What the classes are called in errors.
+/// The names of the classes in errors.
 const CLASSES: [&str; 3] = ["32-bit", "64-bit", "predicate"];
 
 /// A role as regalloc2 sees it: numbers in the order of its text.

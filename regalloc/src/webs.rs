@@ -28,7 +28,7 @@ use warplift_ir::tile::Loc;
 /// Values of a web up to which all are tried, before those are looked up that are near.
 const FEW: usize = 16;
 
-/// What conflicts are decided from.
+/// The facts that decide conflicts.
 pub(crate) struct Facts<'f, 'a> {
     pub(crate) normal: &'f Normalized<'a>,
     pub(crate) live: &'f Liveness,
