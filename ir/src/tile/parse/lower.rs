@@ -5,6 +5,7 @@
 use super::ParseError;
 use super::ast::*;
 use super::lex::Span;
+use crate::plural;
 use crate::tile::names::{is_free_name, is_ident, words};
 use crate::tile::suggest::did_you_mean_word;
 use crate::tile::{BuildError, Dim, Inst, Kernel, KernelBuilder, Op, Shape, Tunable, Type, Value};
@@ -491,15 +492,12 @@ impl Lower<'_> {
 /// What is wrong with a statement of so many names and values.
 fn miscounted(names: usize, values: usize) -> String {
     match (names, values) {
-        (0, n) => format!("nothing takes the {} of this: write `name = ..`", counted(n, "value")),
+        (0, n) => format!("nothing takes the {} of this: write `name = ..`", plural(n as u64, "value")),
         (_, 0) => "this gives no value: leave out the names and `=`".to_owned(),
-        (m, n) => format!("{} for {}: write one name for each", counted(m, "name"), counted(n, "value")),
+        (m, n) => {
+            format!("{} for {}: write one name for each", plural(m as u64, "name"), plural(n as u64, "value"))
+        }
     }
-}
-
-/// `1 name`, `2 names`.
-pub(super) fn counted(n: usize, what: &str) -> String {
-    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }
 
 /// Whether an expression is a number without a type of its own.

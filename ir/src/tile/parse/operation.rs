@@ -2,7 +2,8 @@
 
 use super::ast::*;
 use super::lex::Span;
-use super::lower::{Lower, Result, counted, is_literal};
+use super::lower::{Lower, Result, is_literal};
+use crate::plural;
 use crate::tile::names::{ATOMIC, BINARY, INFIX, Infix, REDUCE, SCAN, UNARY, find};
 use crate::tile::{Inst, MAX_RANK, Op, Shape, Type, Value};
 use crate::types::Elem;
@@ -230,7 +231,7 @@ impl Lower<'_> {
         args.extend(self.values(extents, Some(Elem::I32))?);
         if let Some(strides) = &call.strides {
             if strides.len() != extents.len() {
-                let (e, s) = (counted(extents.len(), "extent"), counted(strides.len(), "stride"));
+                let (e, s) = (plural(extents.len() as u64, "extent"), plural(strides.len() as u64, "stride"));
                 return Err(self.report(span, format!("a view with {e} and {s}: each extent has one stride")));
             }
             args.extend(self.values(strides, Some(Elem::I32))?);
