@@ -1,5 +1,5 @@
-//! Registers of a whole program: of the setup and of each role, inside its budget; what allocation must leave free; the
-//! proof of both.
+//! Registers of a whole program. The setup and each role get registers within their budget, ptxas keeps some registers
+//! free, and a checker proves the result.
 //!
 //! ```text
 //!  Scheduled: setup, role 0, role 1, .. ─ allocate, each alone ─► Scheduled, edges split + Allocations
@@ -16,14 +16,15 @@ use warplift_ir::target::Target;
 use warplift_regalloc::{Budget, RegallocError};
 use warplift_sched::Feature as Sched;
 
-/// Registers that ptxas is left for what it moves out of unrolled bodies: with 3 it serialized products, with 10 it spilled,
-/// with 11 it did neither (measured on a16w4).
+/// Registers left to ptxas, which hoists work out of unrolled bodies. With 3 it serialized products, with 10 it
+/// spilled, with
+/// 11 it did neither (measured on a16w4).
 const LEFT_TO_PTXAS: u32 = 11;
 
-/// Registers of the setup and of every role.
+/// Allocates registers for the setup and for every role.
 ///
 /// # Errors
-/// The first role that does not fit its budget.
+/// A role does not fit its budget. The error is that of the first such role.
 pub fn allocate(s: &mut Scheduled<'_>, target: &Target) -> Result<Allocations, RegallocError> {
     let entry = s.roles.iter().map(|r| r.registers).max().unwrap_or(target.thread_registers);
     let (setup, setup_alloc) =
@@ -39,7 +40,7 @@ pub fn allocate(s: &mut Scheduled<'_>, target: &Target) -> Result<Allocations, R
     Ok(Allocations { setup: setup_alloc, roles })
 }
 
-/// Declines unrolled loops where they leave ptxas too few registers, or none are enough.
+/// Declines unrolled loops if they leave ptxas too few registers, or if the allocation failed.
 pub(crate) fn leaves_room(s: &State<'_>, allocs: Option<&Allocations>) -> Result<(), CompileError> {
     let tight = |a: &Allocations| {
         let mut roles = s.scheduled().roles.iter().zip(&a.roles);
@@ -54,7 +55,7 @@ pub(crate) fn leaves_room(s: &State<'_>, allocs: Option<&Allocations>) -> Result
     }
 }
 
-/// Shares out the registers between consumers and epilogue warps, or declines what needs too many.
+/// Divides the registers among consumers and epilogue warps. Declines hoisted loads if the roles need too many.
 pub(crate) fn do_setmaxnreg(s: &mut State<'_>) -> Result<(), CompileError> {
     let needed: Vec<u32> = s.allocations().roles.iter().map(|a| a.pressure).collect();
     let target = s.target;
@@ -67,7 +68,7 @@ pub(crate) fn do_setmaxnreg(s: &mut State<'_>) -> Result<(), CompileError> {
     }
 }
 
-/// The verifier of the role level: of the roles' code, and of their registers once they are given.
+/// The verifier of the role level. It checks the roles' code, and their registers once they are allocated.
 pub(crate) fn verified(s: &State<'_>) -> Result<(), String> {
     let scheduled = s.scheduled();
     for role in &scheduled.roles {
@@ -76,17 +77,17 @@ pub(crate) fn verified(s: &State<'_>) -> Result<(), String> {
     if let Some(allocations) = &s.allocations {
         check(scheduled, allocations).map_err(|wrong| lines(&wrong))?;
     }
-    // Until `setmaxnreg` has shared out what the block has, the roles together may ask for more.
+    // Before `setmaxnreg` divides the block's registers, the roles together may ask for more.
     match s.output {
         Some(_) => warplift_regalloc::pool_check(scheduled, s.target).map_err(|e| e.to_string()),
         None => Ok(()),
     }
 }
 
-/// Checks what [`allocate`] gave: every read finds its value. The checker shares no code with the allocator.
+/// Checks the result of [`allocate`]: every read finds its value. The checker shares no code with the allocator.
 ///
 /// # Errors
-/// What is wrong, each with its role: bugs of the compiler.
+/// Every mistake with its role. Each is a bug of the compiler.
 pub fn check(s: &Scheduled<'_>, allocations: &Allocations) -> Result<(), Vec<String>> {
     let of_role = |name: &str, func: &Func<'_>, alloc: &Allocation| {
         warplift_regalloc::check(func, alloc).err().map(|e| format!("role {name}: {e}"))
@@ -104,7 +105,7 @@ mod tests {
     use crate::kernels::find;
     use warplift_ir::target::SM90A;
 
-    /// Acts on the library's product with its allocation.
+    /// Runs `act` on the library's GEMM with its allocation.
     fn allocated(act: impl FnOnce(&mut Scheduled<'_>, &mut Allocations)) {
         let module = find("gemm").unwrap().parse().unwrap();
         let (kernel, mapping) = (&module.kernels[0], &module.mappings[0]);

@@ -1,4 +1,4 @@
-//! What is given up before a kernel is refused: a table, and the loop over it.
+//! Attempts: a table of the features to give up before a kernel is refused, and the loop over it.
 //!
 //! ```text
 //!  all features ─ refused: registers ─┬─ without hoist-loads ─ refused
@@ -7,8 +7,9 @@
 //!  a pass declines a feature ─ the same attempt again, without that feature
 //! ```
 //!
-//! Nothing that the text or the mapping asks for is given up: a feature is what the compiler does by itself.
-//! The first refusal is the one that a user sees where no attempt compiles.
+//! An attempt never gives up anything that the text or the mapping asks for. A feature is an optimization that the
+//! compiler
+//! applies by itself. If no attempt compiles, the user sees the first refusal.
 
 use crate::error::CompileError;
 use crate::features::Feature;
@@ -16,12 +17,12 @@ use std::fmt;
 use warplift_isel::Feature as Isel;
 use warplift_sched::Feature as Sched;
 
-/// What a refusal is about.
+/// The subject of a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// A role needs more registers than it may use.
     Registers,
-    /// Any other limit, or something that no stage selects.
+    /// The kernel exceeds any other limit, or no stage selects an operation.
     Other,
 }
 
@@ -30,10 +31,10 @@ const STAGING: Feature = Feature::Isel(Isel::SmemStaging);
 const SUBTILES: Feature = Feature::Sched(Sched::ElementwiseSubtiles);
 const HOIST: Feature = Feature::Sched(Sched::HoistLoads);
 
-/// A refusal, and what is given up after it.
+/// A refusal, and the features to give up after it.
 pub type Row = (Refusal, &'static [Feature]);
 
-/// After which refusal, what is given up, in this order. Elementwise subtiles matter to registers alone.
+/// The features to give up after each refusal, in this order. Elementwise subtiles affect registers only.
 const TABLE: &[Row] = &[
     (Refusal::Registers, &[HOIST]),
     (Refusal::Registers, &[ZERO_POINT]),
@@ -54,15 +55,15 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// The table, for documents.
+/// The table, for the documentation.
 pub fn rows() -> &'static [Row] {
     TABLE
 }
 
-/// One try at a kernel.
+/// One attempt at a kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attempt {
-    /// Features given up, beside those that the caller disabled.
+    /// Features given up in addition to those that the caller disabled.
     pub without: Vec<Feature>,
     /// Why it was refused or declined; `None`: it compiled.
     pub refused: Option<String>,
@@ -84,7 +85,7 @@ pub(crate) fn names(features: &[Feature]) -> String {
     names.join(" and ")
 }
 
-/// What an error lets be given up; `None` for user mistakes and bugs.
+/// The row that an error selects in the table; `None` for user mistakes and bugs.
 fn refusal(error: &CompileError) -> Option<Refusal> {
     match error {
         CompileError::Registers(_) => Some(Refusal::Registers),
@@ -92,11 +93,12 @@ fn refusal(error: &CompileError) -> Option<Refusal> {
     }
 }
 
-/// Makes attempts until one compiles or the table ends; `made` takes what became of each. `once` compiles without some
-/// features, as the attempt of a number.
+/// Makes attempts until one compiles or the table ends, and records their outcomes in `made`. `once` compiles without
+/// some
+/// features; it gets the number of the attempt.
 ///
 /// # Errors
-/// The first refusal, or the first error that is none.
+/// The first refusal, or an error that is no refusal.
 pub(crate) fn attempt<T>(
     disabled: &[Feature],
     made: &mut Vec<Attempt>,
@@ -110,7 +112,7 @@ pub(crate) fn attempt<T>(
         made.push(Attempt { without: without.clone(), refused });
         let error = match result {
             Ok(done) => return Ok(done),
-            // A pass that declines a feature does not see it again.
+            // The next attempt runs without a declined feature.
             Err(CompileError::Declined { feature, .. }) => {
                 without.push(feature);
                 continue;
@@ -125,6 +127,6 @@ pub(crate) fn attempt<T>(
             None => break first,
         }
     };
-    // The loop ends behind a refusal alone.
+    // The loop ends only after a refusal.
     last.map_or_else(|| unreachable!("no attempt was made"), Err)
 }

@@ -1,4 +1,4 @@
-//! A steady iteration of a loop as a chart: which unit each role takes, and when.
+//! A steady iteration of a loop as a chart of the units that each role takes over time.
 //!
 //! ```text
 //!                0 ── cycles of one interval ── II
@@ -8,8 +8,9 @@
 //!  1 tensor                          CCCCCCCCCC ..    warpgroup 1, its part of the interval later
 //! ```
 //!
-//! Everything is drawn modulo the interval. A letter is an instruction; its stage says how many intervals after
-//! its iteration's first copy it runs. [`Chart`] is the text; whoever draws takes the same [`rows`].
+//! Times are drawn modulo the interval. A letter is an instruction. Its stage is its delay after the iteration's first
+//! copy,
+//! in intervals. [`Chart`] is the text; the drawing uses the same [`rows`].
 
 use std::fmt;
 use warplift_ir::machine::{LoopSchedule, MmaOrderGain, Pins, Span};
@@ -31,7 +32,7 @@ pub struct Chart<'l>(pub &'l LoopSchedule);
 pub struct Item<'l> {
     /// Its letter in the text.
     pub letter: char,
-    /// What it takes, and when.
+    /// Its unit, and when it takes it.
     pub span: &'l Span,
     /// Intervals after the first copy.
     pub stage: i64,
@@ -42,7 +43,7 @@ pub struct Item<'l> {
 pub struct Row<'l> {
     /// Warpgroup and unit.
     pub name: String,
-    /// Cycles that all of it is late.
+    /// Delay of the whole row, cycles.
     shift: i64,
     items: Vec<Item<'l>>,
 }
@@ -63,7 +64,7 @@ pub(crate) fn unit_name(unit: Unit) -> &'static str {
     }
 }
 
-/// Copies, then what the warps do, with letters.
+/// Copies, then the work of the warps, with letters.
 fn items(l: &LoopSchedule) -> Vec<Item<'_>> {
     let ii = i64::from(l.interval);
     let own = l.slots.iter().map(|s| s.stage + 1).max().unwrap_or(1);
@@ -98,7 +99,7 @@ pub fn rows(l: &LoopSchedule) -> Vec<Row<'_>> {
 }
 
 impl Row<'_> {
-    /// What is drawn within one interval of `ii` cycles: instruction, first and last cycle.
+    /// The bars within one interval of `ii` cycles: instruction, first and last cycle.
     pub fn pieces(&self, ii: i64) -> Vec<(&Item<'_>, i64, i64)> {
         let mut pieces = Vec::new();
         for item in &self.items {
@@ -109,7 +110,7 @@ impl Row<'_> {
                 pieces.push((item, 0, end - ii));
             }
         }
-        // Short ones stay visible over long ones.
+        // Short bars stay visible over long ones.
         pieces.sort_by_key(|p| std::cmp::Reverse(p.2 - p.1));
         pieces
     }
@@ -141,7 +142,7 @@ pub fn head(l: &LoopSchedule) -> String {
     )
 }
 
-/// What turns are worth, and what was chosen why.
+/// The gain of turns, the choice, and its reason.
 fn turning(t: &MmaOrderGain) -> String {
     let reason = match (t.taken, t.given) {
         (true, true) => "taken, as was said",
@@ -158,7 +159,7 @@ fn turning(t: &MmaOrderGain) -> String {
     )
 }
 
-/// What pins are worth, and what was chosen why.
+/// The gain of pins, the choice, and its reason.
 fn pinning(l: &LoopSchedule, p: &Pins) -> String {
     let tensor = l.taken.first().is_some_and(|t| t.0 == Unit::Tensor);
     let chosen = match (p.waits.is_empty(), tensor) {

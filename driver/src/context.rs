@@ -1,4 +1,4 @@
-//! Compiling: a context keeps the memory of a compile for the next one.
+//! Compiling. A context keeps the memory of one compile for the next one.
 
 use crate::attempts::{Attempt, attempt};
 use crate::error::CompileError;
@@ -15,10 +15,10 @@ use warplift_ir::manifest::Manifest;
 use warplift_ir::target::Target;
 use warplift_ir::tile::{Kernel, Mapping};
 
-/// Why a compile did not go on from a text.
+/// Why a compile could not resume from a text.
 #[derive(Debug, thiserror::Error)]
 pub enum ResumeError {
-    /// The text is no state.
+    /// The text is not a state.
     #[error(transparent)]
     State(#[from] StateError),
     /// A pass that this compiler does not have.
@@ -34,15 +34,15 @@ pub enum ResumeError {
 pub struct Compiled {
     /// PTX text.
     pub ptx: String,
-    /// What it takes to launch it.
+    /// The launch manifest.
     pub manifest: Manifest,
-    /// What was decided, for `explain`.
+    /// The decisions, for `explain`.
     pub explained: Explained,
-    /// Time of each pass, of all attempts in order.
+    /// Time of each pass, over all attempts in order.
     pub timings: Vec<(&'static str, Duration)>,
 }
 
-/// The memory of a compile, used again by the next one.
+/// The memory of a compile. The next compile reuses it.
 #[derive(Default)]
 pub struct Context {
     bump: Bump,
@@ -78,7 +78,7 @@ impl Context {
         self.compile_and(kernel, mapping, target, options, |_, compiled| compiled)
     }
 
-    /// Compiles, and hands the scheduled program, which does not outlive the compile, to `then`.
+    /// Compiles and passes the scheduled program to `then`. The program does not outlive the compile.
     ///
     /// # Errors
     /// As [`compile`].
@@ -102,10 +102,10 @@ impl Context {
         Ok(then(state.scheduled(), compiled))
     }
 
-    /// Runs the passes up to the one of number `last` once, gives nothing up, and hands the state behind it to `then`.
+    /// Runs the passes up to number `last` once, without further attempts, and passes the state after it to `then`.
     ///
     /// # Errors
-    /// What a pass up to that one refuses.
+    /// One of these passes refuses the kernel.
     pub fn inspect<T>(
         &mut self,
         (kernel, mapping): (&Kernel, &Mapping),
@@ -121,11 +121,12 @@ impl Context {
         Ok(then(&state))
     }
 
-    /// Goes on from the state between two passes, as [`State::text`] writes it; `after` names the pass that it must stand
-    /// behind. Nothing is given up: the text is of one attempt.
+    /// Resumes from the state between two passes, as [`State::text`] writes it. `after` names the pass that must have
+    /// written
+    /// it. There is one attempt, because the text belongs to one.
     ///
     /// # Errors
-    /// What is wrong with the text; what the passes behind it refuse.
+    /// The text is wrong, or a later pass refuses the kernel.
     pub fn resume(
         &mut self,
         text: &str,
@@ -138,13 +139,13 @@ impl Context {
         let (mut state, behind) = read(text, after, target, &self.bump)?;
         let at = find(&behind)?;
         let mut road = Road { options, number: 0, timings: &mut self.timings, started: Instant::now() };
-        // What `emit` writes is not in the text: it is written again.
+        // The text does not contain the output of `emit`, so `emit` runs again.
         let passes = all().count();
         road.run(&mut state, (at + 1).min(passes - 1)..passes)?;
         Ok(finish(&state, Vec::new(), std::mem::take(&mut self.timings)))
     }
 
-    /// What became of each attempt of the last compile, refused ones included.
+    /// The outcome of each attempt of the last compile, including refused ones.
     pub fn attempts(&self) -> &[Attempt] {
         &self.attempts
     }
@@ -157,7 +158,7 @@ impl Context {
     }
 }
 
-/// What a state behind the last pass is to the caller.
+/// The result for the caller, from the state after the last pass.
 fn finish(state: &State<'_>, attempts: Vec<Attempt>, timings: Vec<(&'static str, Duration)>) -> Compiled {
     let (output, explained) = (state.output(), Explained::of(state, attempts));
     Compiled { ptx: output.ptx.clone(), manifest: output.manifest.clone(), explained, timings }

@@ -13,10 +13,10 @@ use warplift_sched::SchedError;
 /// Why a kernel was not compiled.
 #[derive(Debug, thiserror::Error)]
 pub enum CompileError {
-    /// The kernel is wrong; all errors.
+    /// The kernel is wrong. It holds all errors.
     #[error("{}", lines(.0))]
     Verify(Vec<VerifyError>),
-    /// The mapping is wrong; all errors, placed in its text.
+    /// The mapping is wrong. It holds all errors with their places in its text.
     #[error("{}", lines(.0))]
     Mapping(Vec<VerifyError>),
     /// Selection refused it.
@@ -31,12 +31,12 @@ pub enum CompileError {
     /// It cannot be written as PTX.
     #[error(transparent)]
     Emit(#[from] EmitError),
-    /// A feature that the compiler took by itself does not pay for this kernel. The next attempt goes without it.
+    /// An optimization does not pay for this kernel. The next attempt runs without it.
     #[error("`{feature}` was turned off: {why}")]
     Declined {
         /// The feature.
         feature: Feature,
-        /// What it costs, by number.
+        /// Its cost, with the number.
         why: String,
     },
     /// The compile took longer than [`crate::Limits::time`] allows.
@@ -54,17 +54,17 @@ pub enum CompileError {
     Memory {
         /// The limit, bytes.
         limit: usize,
-        /// What was used, bytes.
+        /// The memory used, bytes.
         used: usize,
         /// The pass that had run.
         pass: &'static str,
     },
-    /// A verifier found what a pass should not have made: a bug of the compiler.
+    /// A verifier found a mistake of a pass: a bug of the compiler.
     #[error("compiler bug after pass `{pass}`:\n{errors}\n{dump}")]
     Bug {
         /// Pass.
         pass: &'static str,
-        /// What the verifier said.
+        /// The verifier's messages.
         errors: String,
         /// The state after the pass.
         dump: String,
@@ -77,7 +77,7 @@ pub(crate) fn lines<T: Display>(all: &[T]) -> String {
 }
 
 impl CompileError {
-    /// Whether a stage lacks something, rather than that the input is wrong or the compiler has a bug.
+    /// Whether a stage refused the kernel. Wrong input and bugs of the compiler are no refusals.
     pub(crate) fn is_refusal(&self) -> bool {
         match self {
             Self::Isel(_) | Self::Sched(_) | Self::Registers(_) | Self::Emit(_) => true,
@@ -86,7 +86,7 @@ impl CompileError {
         }
     }
 
-    /// The instruction that the target lacks, if that is why.
+    /// The instruction that the target lacks, if that is the reason.
     pub fn lacks(&self) -> Option<Lacks> {
         match self {
             Self::Isel(e) => e.lacks,
@@ -95,8 +95,9 @@ impl CompileError {
         }
     }
 
-    /// Where a refusal has its reason, and in which text: at an instruction of the kernel, or at the word of the mapping
-    /// that decides about what is short. `None` for lists of errors, which have their own places, and for bugs.
+    /// The place of a refusal's reason, and its text: an instruction of the kernel, or the word of the mapping that
+    /// decides
+    /// about the exceeded limit. `None` for lists of errors, which have their own places, and for bugs.
     pub fn place(&self, mapping: &Mapping) -> Option<(Origin, Loc)> {
         let said = |item, word| Some((Origin::Mapping, mapping.places.of(item, word)));
         let looped = |wish: fn(&LoopMapping) -> bool| {

@@ -1,4 +1,4 @@
-//! What the stages decided, for `explain`.
+//! The decisions of the stages, for `explain`.
 
 use crate::attempts::{Attempt, names};
 use crate::chart::Chart;
@@ -33,14 +33,14 @@ pub struct RegisterUse {
     pub needed: u32,
 }
 
-/// What the stages decided.
+/// The decisions of the stages.
 #[derive(Clone, Debug)]
 pub struct Explained {
     /// Words of the mapping that have no effect on this kernel.
     pub lints: Vec<Remark>,
     /// Versions of tiles and the instruction of each access, a line each.
     pub plan: Vec<String>,
-    /// What the search over plans tried, a line each.
+    /// The trials of the search over plans, a line each.
     pub search: Vec<String>,
     /// Roles, rings, deferral.
     pub schedule: Schedule,
@@ -48,19 +48,19 @@ pub struct Explained {
     pub smem: SharedMap,
     /// Buffers in order.
     pub buffers: Vec<BufferUse>,
-    /// Registers in which each thread of the epilogue role holds what is the same for all tiles.
+    /// Registers of each thread of the epilogue role for values that are the same for all tiles.
     pub hoisted_registers: u32,
     /// Registers of the roles.
     pub registers: Vec<RegisterUse>,
-    /// What was tried, the last attempt that compiled included.
+    /// The attempts, including the last one, which compiled.
     pub attempts: Vec<Attempt>,
 }
 
 impl Explained {
-    /// What a compile that ran through decided; `attempts` were made for it.
+    /// The decisions of a finished compile with its `attempts`.
     ///
     /// # Panics
-    /// If passes are left to run: a bug of the caller.
+    /// Passes have not run yet: a bug of the caller.
     pub(crate) fn of(s: &State<'_>, attempts: Vec<Attempt>) -> Self {
         let (program, schedule, scheduled) = (s.program(), s.schedule(), s.scheduled());
         let buffers = program.buffers.iter().map(|(b, d)| {
@@ -152,7 +152,7 @@ impl fmt::Display for Explained {
     }
 }
 
-/// Remarks of the schedule, and which features were given up, with the first refusal as the reason.
+/// Remarks of the schedule, and the features that were given up. The first refusal is the reason.
 fn remarks(of_schedule: &[String], attempts: &[Attempt]) -> Vec<String> {
     let given_up = attempts.last().filter(|a| !a.without.is_empty()).map(|a| names(&a.without));
     let why = attempts.first().and_then(|a| a.refused.as_deref()).unwrap_or_default();

@@ -1,7 +1,8 @@
-//! What the stages do by themselves and can be told to leave, by name: the ablation.
+//! Features: optimizations that a user can turn off by name, for the ablation.
 //!
-//! A feature belongs to the stage that has it; here they are one list. Leaving one out never changes what is
-//! computed, only how.
+//! A feature belongs to a stage. This module makes one list of them. Turning a feature off never changes the result of
+//! a
+//! kernel, only its code.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -18,7 +19,7 @@ pub enum Feature {
     Sched(sched::Feature),
 }
 
-/// Names of former versions, each with today's.
+/// Former names, each with today's name.
 const FORMER: [(&str, &str); 6] = [
     ("detours", "smem-staging"),
     ("apart", "zero-point"),
@@ -28,7 +29,7 @@ const FORMER: [(&str, &str); 6] = [
     ("in-flight", "wgmma-pipelining"),
 ];
 
-/// A name that no feature has.
+/// An unknown name of a feature.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no feature `{name}`: {}", advice(.name))]
 pub struct UnknownFeature {
@@ -36,7 +37,7 @@ pub struct UnknownFeature {
     pub name: String,
 }
 
-/// What to say instead: today's name of one of former versions, else any there is.
+/// Advice for an unknown name: today's name of a former one, else all names.
 fn advice(name: &str) -> String {
     match FORMER.iter().find(|(former, _)| *former == name) {
         Some((_, today)) => format!("it is now `{today}`"),

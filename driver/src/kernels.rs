@@ -1,6 +1,6 @@
 //! The kernel library: kernels and their mappings, as text.
 //!
-//! Nothing in the compiler knows them; they are examples, and what the tests and `run` take by name.
+//! The compiler knows none of them. They are examples. The tests and `run` take them by name.
 
 use warplift_ir::tile::{Module, ParseErrors, parse_file};
 
@@ -19,7 +19,7 @@ impl Text {
     /// Its kernels and mappings.
     ///
     /// # Errors
-    /// The mistakes in the text; the library has none.
+    /// The text has mistakes. The library has none.
     pub fn parse(&self) -> Result<Module, ParseErrors> {
         parse_file(self.text, self.file)
     }
@@ -28,7 +28,7 @@ impl Text {
     pub fn summary(&self) -> String {
         let comment = self.text.lines().map_while(|l| l.strip_prefix('#')).map(str::trim);
         let comment = comment.collect::<Vec<_>>().join(" ");
-        // Dots stand in formulas too: a sentence ends before a capital or with the comment.
+        // Formulas contain dots too. A sentence ends before a capital letter or with the comment.
         let ends = |(at, _): &(usize, &str)| {
             comment[at + 2..].starts_with(char::is_uppercase) && !comment[..*at].ends_with('.')
         };

@@ -1,5 +1,6 @@
-//! Warplift: a code generation backend for NVIDIA Hopper. A frontend hands it a kernel as SSA over
-//! tiles and gets PTX, and what it takes to launch it.
+//! Warplift is a code generation backend for NVIDIA Hopper. A frontend gives it a kernel as SSA over tiles and gets PTX
+//! and
+//! a launch manifest.
 //!
 //! ```text
 //!  text or KernelBuilder ─► Kernel ─┐
@@ -81,7 +82,7 @@
 //! - `toolchain`: the pinned ptxas and disassemblers (`warplift::toolchain`).
 //! - `sim`: the PTX simulator (`warplift::sim`).
 //!
-//! All are on by default. Without them the compiler remains: text and builder, mappings, prediction, PTX, manifest.
+//! All are on by default. Without them, the compiler remains: text and builder, mappings, prediction, PTX, manifest.
 //!
 //! # Launching
 //!
@@ -139,7 +140,7 @@ pub use warplift_isel as isel;
 #[cfg(feature = "sim")]
 pub use warplift_sim as sim;
 
-/// What a frontend needs, in one import.
+/// Everything that a frontend needs, in one import.
 pub mod prelude {
     #[cfg(feature = "cuda")]
     pub use crate::cuda::{

@@ -1,4 +1,4 @@
-//! How to compile: what is checked, left out, shown and limited.
+//! Options of a compile: verification, disabled features, observers, limits.
 
 use crate::error::CompileError;
 use crate::features::Feature;
@@ -9,16 +9,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use warplift_ir::Bump;
 
-/// How to compile.
+/// Options of a compile.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// Run the verifiers after every pass. Debug builds always do.
     pub verify: bool,
-    /// Optimizations to leave out.
+    /// Optimizations to turn off.
     pub disable: Vec<Feature>,
-    /// Who sees the state after every pass, as soon as it is there: what a later pass refuses was seen before.
+    /// A function that sees the state after every pass at once, even if a later pass refuses the kernel.
     pub observer: Option<Observer>,
-    /// What a compile may take.
+    /// Limits of time and memory.
     pub limits: Limits,
 }
 
@@ -28,7 +28,7 @@ impl Options {
         self.verify || cfg!(debug_assertions)
     }
 
-    /// Shows the state after a pass to whoever wants to see it.
+    /// Shows the state after a pass to the observer.
     pub(crate) fn show(&self, seen: &Seen<'_, '_>) {
         if let Some(Observer(see)) = &self.observer {
             see(seen);
@@ -44,7 +44,7 @@ pub struct Seen<'s, 'a> {
     pub at: usize,
     /// Its name.
     pub pass: &'static str,
-    /// What is known behind it.
+    /// The state after it.
     pub state: &'s State<'a>,
 }
 
@@ -77,8 +77,9 @@ impl fmt::Debug for Observer {
     }
 }
 
-/// What a compile may take. Both are looked at behind every pass. The search for a plan, which takes the longest, stops
-/// when the time is over; other passes end before the limit counts.
+/// Limits of a compile. Both are checked after every pass. The search for a plan takes the longest, so it also stops
+/// when
+/// the time is over. Every other pass ends before the limits count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
     /// Time of all attempts.
@@ -88,7 +89,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Whether a compile that began at `started` may go on behind a pass.
+    /// Whether a compile that began at `started` may continue after a pass.
     pub(crate) fn check(
         &self,
         pass: &'static str,

@@ -1,11 +1,11 @@
-//! Packs an array as a manifest asks for it, before the launch: once for weights that are used often.
+//! Packs an array before the launch, as a manifest requires it. Weights are packed once and used often.
 //!
 //! ```text
 //!  W[n, k], row by row ──► tile by tile, each in the order in which the kernel's threads hold it
 //! ```
 //!
-//! (Tilus, section 7 and Fig. 9.) Which order that is, the compiler derived from its plan; here it is data,
-//! and the same data become a kernel in [`kernel_text`].
+//! (Tilus, section 7 and Fig. 9.) The compiler derives the order from its plan. Here the order is data. [`kernel_text`]
+//! turns the same data into a kernel.
 
 mod kernel;
 
@@ -36,7 +36,7 @@ pub enum PackingError {
     Extent(#[from] ExprError),
 }
 
-/// An array as a kernel wants it: packed where its manifest says so.
+/// An array in the form that a kernel needs: packed if its manifest says so.
 ///
 /// # Errors
 /// As [`pack`].
@@ -53,7 +53,7 @@ pub fn as_wanted<'a>(
     }
 }
 
-/// The packed array; `value` gives the scalar arguments. Rows and columns behind the end are zeros.
+/// The packed array. `value` gives the scalar arguments. Rows and columns beyond the end are zeros.
 ///
 /// # Errors
 /// The array is too short, or an extent has no value.
@@ -99,7 +99,7 @@ fn places(packing: &Packing) -> Vec<[u32; 2]> {
     all
 }
 
-/// One element; those that do not fill bytes are set in zeros, bit by bit.
+/// Writes one element. Elements smaller than a byte are written bit by bit into zeros.
 fn copy(bits: u32, from: &[u8], source: u64, to: &mut [u8], target: u64) {
     if bits.is_multiple_of(8) {
         let bytes = (bits / 8) as usize;

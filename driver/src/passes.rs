@@ -1,7 +1,7 @@
-//! The passes, a table for each level. Only the table names a stage's functions.
+//! The passes, with one table for each level. Only these tables name the functions of a stage.
 //!
-//! Everything that speaks of passes is made from it: the loop that runs them, `--dump`, `--timings`, `--disable`,
-//! `--verify`, `--stop-after`, `--start-after`, and the list in `docs/architecture.md`.
+//! Everything about passes follows from them: the loop that runs them, `--dump`, `--timings`, `--disable`, `--verify`,
+//! `--stop-after`, `--start-after`, and the list in `docs/architecture.md`.
 
 use crate::allocation;
 use crate::error::{CompileError, lines};
@@ -14,7 +14,7 @@ use warplift_isel::map::{self, MapContext, MapPass, Variant};
 use warplift_isel::{lower, mapping_lints, select};
 use warplift_sched::{self as sched, Feature as Sched, Overlap};
 
-/// What a pass gives.
+/// The result of a pass.
 pub(crate) type Done = Result<(), CompileError>;
 
 /// The function of a pass.
@@ -34,7 +34,7 @@ pub struct Pass {
     /// What it does, in a line.
     pub does: &'static str,
     pub(crate) run: Run,
-    /// The feature without which it is left out; `None`: it always runs.
+    /// The feature that turns it off; `None`: it always runs.
     pub feature: Option<Feature>,
     /// Features of selection that turn off parts of it.
     isel: &'static [Isel],
@@ -48,7 +48,7 @@ pub struct Level {
     pub name: &'static str,
     /// Its passes, in order.
     pub passes: &'static [Pass],
-    /// What must hold after each of them.
+    /// The verifier after each pass.
     pub(crate) verify: fn(&State<'_>) -> Result<(), String>,
     /// The level's IR.
     pub print: fn(&State<'_>) -> String,
@@ -277,7 +277,7 @@ pub fn find(name: &str) -> Result<usize, UnknownPass> {
     all().position(|(_, p)| p.name == name).ok_or_else(|| UnknownPass { name: name.to_owned() })
 }
 
-/// A name that no pass has.
+/// An unknown name of a pass.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no pass `{name}`: there are {}", names().join(", "))]
 pub struct UnknownPass {

@@ -1,8 +1,8 @@
-//! The road through the compiler: one loop over the pass table, once for each attempt.
+//! The pipeline: one loop over the pass table for each attempt.
 //!
 //! ```text
 //!  Context::compile ─ attempt ─┬─ pass ─ verify ─ show ─ pass ─ verify ─ show ─ .. ─► PTX + manifest
-//!                              └─ refused: the same road without a feature ([`crate::attempts`])
+//!                              └─ refused: the same passes without a feature ([`crate::attempts`])
 //! ```
 
 use crate::error::CompileError;
@@ -13,20 +13,20 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 use warplift_ir::Deadline;
 
-/// One attempt on its way through the passes.
+/// One attempt, which runs the passes.
 pub(crate) struct Road<'r> {
     /// How to compile.
     pub options: &'r Options,
     /// Number of the attempt.
     pub number: usize,
-    /// Takes the time of every pass.
+    /// Receives the time of every pass.
     pub timings: &'r mut Vec<(&'static str, Duration)>,
     /// When the compile began.
     pub started: Instant,
 }
 
 impl Road<'_> {
-    /// Runs some of the passes, by their numbers.
+    /// Runs a range of passes, by their numbers.
     pub fn run(&mut self, state: &mut State<'_>, passes: Range<usize>) -> Result<(), CompileError> {
         state.deadline = Deadline::after(self.started, self.options.limits.time);
         for (at, (level, pass)) in all().enumerate().take(passes.end).skip(passes.start) {
@@ -36,7 +36,7 @@ impl Road<'_> {
             let start = Instant::now();
             let done = pass.run(state);
             self.timings.push((pass.name, start.elapsed()));
-            // Behind the deadline a search stops early: what it then refuses it might not have refused.
+            // After the deadline a search stops early, and a refusal may be due to that. The limit is then the reason.
             done.or_else(|e| self.options.limits.check(pass.name, self.started, state.bump).and(Err(e)))?;
             self.verify(level, pass, state)?;
             self.options.show(&Seen { attempt: self.number, at, pass: pass.name, state });
@@ -45,7 +45,7 @@ impl Road<'_> {
         Ok(())
     }
 
-    /// The level's verifier: what it finds is a bug of the pass.
+    /// Runs the level's verifier. Every mistake is a bug of the pass.
     fn verify(&self, level: &Level, pass: &Pass, state: &State<'_>) -> Result<(), CompileError> {
         if !self.options.verifies() {
             return Ok(());

@@ -1,12 +1,11 @@
-//! What is known between two passes: everything, and nothing beside it.
+//! The state between two passes. It holds everything that later passes need.
 //!
 //! ```text
 //!  kernel, mapping, target ─ tile ─► variants ─ plan ─► one variant, its plan ─ machine ─► program, loops
 //!      ─ schedule ─► schedule, shared memory ─ role ─► roles, registers, PTX
 //! ```
 //!
-//! A pass takes the state and leaves it. What a pass needs and does not find is a bug of the pass table, not of the
-//! caller: the accessors panic.
+//! A pass changes the state. If a pass does not find its input, the pass table has a bug, and the accessors panic.
 
 mod text;
 
@@ -23,21 +22,21 @@ use warplift_ir::{Bump, Deadline};
 use warplift_isel::map::Variant;
 use warplift_isel::plan::Plan;
 
-/// Everything that is known between two passes.
+/// The state between two passes.
 pub struct State<'a> {
     /// The chip.
     pub target: &'a Target,
-    /// Where machine IR lies.
+    /// The arena of machine IR.
     pub bump: &'a Bump,
-    /// When searches stop. It is no part of the text.
+    /// The time at which searches stop. It is not part of the text.
     pub deadline: Deadline,
-    /// What this attempt leaves out.
+    /// The features that this attempt turns off.
     pub disable: Vec<Feature>,
-    /// The kernel as it was written.
+    /// The kernel before the first pass.
     pub written: Kernel,
     /// The mapping.
     pub mapping: Mapping,
-    /// The kernel under its mapping, in each variant that is still possible; behind `plan` one.
+    /// The kernel under its mapping, in every variant that is still possible. After `plan` there is one.
     pub variants: Vec<Variant>,
     /// Layouts and instructions.
     pub plan: Option<Plan>,
@@ -47,11 +46,11 @@ pub struct State<'a> {
     pub program: Option<Program<'a>>,
     /// Modulo schedules of the program's loops.
     pub loops: Vec<LoopSchedule>,
-    /// What was declined and why, for `explain`.
+    /// Declined optimizations with their reasons, for `explain`.
     pub remarks: Vec<String>,
     /// Roles, rings, depths.
     pub schedule: Option<Schedule>,
-    /// Where things lie in shared memory.
+    /// Addresses in shared memory.
     pub smem: SharedMap,
     /// The roles.
     pub scheduled: Option<Scheduled<'a>>,
@@ -91,17 +90,17 @@ impl<'a> State<'a> {
         }
     }
 
-    /// Features of selection that this attempt leaves out.
+    /// Features of selection that this attempt turns off.
     pub(crate) fn isel_off(&self) -> Vec<warplift_isel::Feature> {
         of_isel(&self.disable)
     }
 
-    /// Features of scheduling that this attempt leaves out.
+    /// Features of scheduling that this attempt turns off.
     pub(crate) fn sched_off(&self) -> Vec<warplift_sched::Feature> {
         of_sched(&self.disable)
     }
 
-    /// The mapped kernel: of several variants the first.
+    /// The mapped kernel: the first of its variants.
     pub fn kernel(&self) -> &Kernel {
         &self.variants.first().expect("a kernel has a variant").kernel
     }
@@ -158,7 +157,7 @@ impl<'a> State<'a> {
 }
 
 impl State<'_> {
-    /// The state behind a pass as text, which [`crate::Context::resume`] reads.
+    /// The state after a pass as text for [`crate::Context::resume`].
     pub fn text(&self, pass: &str) -> String {
         Text { state: self, pass }.to_string()
     }

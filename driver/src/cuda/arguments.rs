@@ -1,4 +1,4 @@
-//! Arguments against a manifest: everything about a launch that needs no device.
+//! Checks arguments against a manifest. This is the part of a launch that needs no device.
 //!
 //! ```text
 //!  &[Arg] ──► types and ranges ──► facts ──► grid, workspace ──► parameters: bytes,
@@ -72,7 +72,7 @@ pub enum LaunchError {
         name: String,
         /// Type in the signature.
         expected: String,
-        /// What was given.
+        /// The argument.
         found: Arg,
     },
     /// A value that its type cannot hold.
@@ -127,12 +127,12 @@ pub enum LaunchError {
         /// Greatest value.
         max: i64,
     },
-    /// A number made of arguments that the kernel's arithmetic cannot hold.
+    /// A number computed from arguments that the kernel's arithmetic cannot hold.
     #[error("{what} is {value} (`{expr}`); it must be in {min}..={max}")]
     Exceeded {
-        /// What the number is.
+        /// The meaning of the number.
         what: String,
-        /// How it is made.
+        /// Its expression.
         expr: String,
         /// Value.
         value: i64,
@@ -162,7 +162,7 @@ pub enum LaunchError {
     /// A value that must not be negative, or exceeds its limit.
     #[error("{place} is {value}; the limit is {limit}")]
     Limit {
-        /// What, in words.
+        /// The value's name, in words.
         place: String,
         /// Value.
         value: i64,
@@ -195,7 +195,7 @@ pub enum LaunchError {
     Cuda(#[from] CudaError),
 }
 
-/// A launch, worked out as far as it can be without a device.
+/// A launch, computed as far as possible without a device.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     /// Blocks in x, y, z; any 0 launches nothing.
@@ -216,7 +216,7 @@ pub enum PlannedParam {
     /// A tensor map over a tensor without elements: nothing is in bounds, so loads give zeros and
     /// stores write nothing. The driver has no such map; `written` picks the stand-in memory.
     EmptyTensor {
-        /// What the map would be, with every extent 1 and strides that are legal.
+        /// The map with every extent 1 and legal strides.
         request: TensorMapRequest,
         /// Whether the kernel writes through the argument.
         written: bool,
@@ -267,7 +267,7 @@ fn limited(place: &str, value: i64, limit: i64) -> Result<i64, LaunchError> {
     Err(LaunchError::Limit { place, value, limit })
 }
 
-/// Works out a launch. `sm_count` is the variable of that name in the manifest's expressions.
+/// Computes a launch. `sm_count` is the variable of that name in the manifest's expressions.
 ///
 /// # Errors
 /// The arguments do not fit the signature, break a required fact, or lead over a limit.
@@ -335,7 +335,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// What can be checked of packed arrays: whether they are as large as they should be.
+    /// Checks that packed arrays are large enough.
     fn check_packed(&self) -> Result<(), LaunchError> {
         for argument in &self.manifest.arguments {
             let Some(packing) = &argument.packing else { continue };

@@ -1,4 +1,4 @@
-//! What can go wrong between us and the driver.
+//! Errors between Warplift and the driver.
 
 use super::library::LibraryMissing;
 
@@ -30,7 +30,7 @@ pub enum CudaError {
     WrongCapability {
         /// Target of the kernel, `sm_90a`.
         target: String,
-        /// What that target needs, in words.
+        /// The requirement of that target, in words.
         needed: String,
         /// Name of the device.
         device: String,

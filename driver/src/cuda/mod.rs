@@ -1,4 +1,4 @@
-//! The CUDA driver, found at run time, and the launcher that stands on it.
+//! The CUDA driver, found at run time, and the launcher on top of it.
 //!
 //! ```text
 //!  libcuda.so.1 ─dlopen─► api ─► Device ─► Module ─► Function ─┐
@@ -8,11 +8,12 @@
 //!
 //! Nothing here links against CUDA: a machine without a driver builds and runs everything that
 //! needs no GPU and gets [`CudaError::NoDriver`] from [`Device::open`]. The functions are declared
-//! by us and return `u32`, because the enums of `cuda-driver-sys` lack the codes of today's drivers
-//! and receiving an unlisted one would be undefined behaviour; its handle types are used.
+//! by Warplift and return `u32`: the enums of `cuda-driver-sys` lack the codes of today's drivers, and an unlisted code
+//! would be undefined behaviour. Only its handle types are used.
 //!
-//! Everything that can be decided without a device ([`arguments`], [`tensor_map`]) is kept apart
-//! from the calls, so that a refused launch is refused, and tested, without a GPU.
+//! Decisions that need no device ([`arguments`], [`tensor_map`]) are separate from the calls. A refused launch is
+//! refused,
+//! and tested, without a GPU.
 
 mod api;
 pub mod arguments;

@@ -1,4 +1,4 @@
-//! The same packing as a kernel: tile IR made from the order that the plan gave.
+//! The same packing as a kernel: tile IR generated from the plan's order.
 //!
 //! ```text
 //!  a block: one tile of W in scratch memory, as words
@@ -6,8 +6,9 @@
 //!                             gathered, shifted down, masked, shifted to their bits and summed
 //! ```
 //!
-//! Elements that cross words are gathered from both, and each packed word takes what it holds of its first and
-//! last. (Tilus, section 7 and Fig. 9: the transformation of a weight's layout is generated.)
+//! Elements that cross words are gathered from both words. Each packed word takes its parts of its first and last
+//! element.
+//! (Tilus, section 7 and Fig. 9: the transformation of a weight's layout is generated.)
 
 use std::fmt::Write;
 use warplift_ir::manifest::Packing;
@@ -20,7 +21,7 @@ const AT_ONCE: u32 = 8192;
 /// Why a packing has no kernel.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PackingKernelError {
-    /// A tile's rows are no whole words.
+    /// The rows of a tile are not whole words.
     #[error("rows of {columns} elements of {bits} bits are no whole words of {WORD} bits")]
     Rows {
         /// Elements of a row of the tile.
@@ -102,7 +103,7 @@ fn coordinate(packing: &Packing, dim: usize) -> String {
     if sum.is_empty() { "place * 0".to_owned() } else { sum }
 }
 
-/// What an element at `bit` of the tile adds to `word`.
+/// The contribution of the element at `bit` of the tile to `word`.
 fn element(bits: u32, words: u32, crosses: bool) -> String {
     let mask = u64::from(u32::MAX) >> (WORD - bits);
     let low = format!(

@@ -1,4 +1,4 @@
-//! A problem: one kernel on one set of sizes, before anything runs.
+//! A problem is one kernel on one set of sizes, before anything runs.
 //!
 //! ```text
 //!  kernel + mapping ─ tunables ─► resolved kernel ─┬─► operands: elements that its views reach, read, written
@@ -6,7 +6,7 @@
 //!                                                  └─► work of a block: multiplications, bytes
 //! ```
 //!
-//! Prediction and the choice of mappings read it; so does whoever makes buffers for a launch.
+//! Prediction, the choice of mappings, and code that makes buffers for a launch use it.
 
 mod operands;
 mod sizes;
@@ -19,7 +19,7 @@ pub use work::{block_work, elements, multiplications, operand_bits, total, visit
 use warplift_ir::tile::{Kernel, Mapping};
 use warplift_isel::IselError;
 
-/// Why a kernel and sizes make no problem.
+/// Why a kernel and sizes do not make a problem.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum ProblemError {
     /// Sizes that do not fit the signature.
@@ -36,7 +36,7 @@ pub enum ProblemError {
 /// One kernel on one set of sizes.
 #[derive(Clone, Debug)]
 pub struct Problem {
-    /// The kernel without tunables: what runs in the interpreter.
+    /// The kernel without tunables, as the interpreter runs it.
     pub resolved: Kernel,
     /// Scalar arguments.
     pub sizes: Sizes,
@@ -45,7 +45,7 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// Works out the operands.
+    /// Computes the operands.
     ///
     /// # Errors
     /// Sizes that the kernel lacks, extents that are unknown or too large.
@@ -55,20 +55,20 @@ impl Problem {
         Ok(Self { resolved, sizes, operands })
     }
 
-    /// Sizes of real work, or smaller ones where those are beyond what tensors may span.
+    /// Sizes of real work, or smaller ones if tensors may not span those.
     pub fn usual_sizes(kernel: &Kernel, mapping: &Mapping) -> Option<Sizes> {
         let all = [Sizes::nominal(kernel), Sizes::defaults(kernel), Sizes::small(kernel)];
         all.into_iter().find(|s| Self::new(kernel, mapping, s.clone()).is_ok())
     }
 }
 
-/// Bytes that a launch moves at least: each input read once, each output written once.
+/// Least bytes that a launch moves: each input read once, each output written once.
 pub fn traffic(operands: &[Operand]) -> f64 {
     let moved = |o: &Operand| o.bytes() as f64 * f64::from(u8::from(o.read) + u8::from(o.written));
     operands.iter().map(moved).sum()
 }
 
-/// The grid of a kernel without tunables; none where these sizes give it none.
+/// The grid of a kernel without tunables; `None` if these sizes give none.
 pub fn grid_of(kernel: &Kernel, sizes: &Sizes) -> Option<[u64; 3]> {
     let mut grid = [1; 3];
     for (slot, &value) in grid.iter_mut().zip(&kernel.grid) {

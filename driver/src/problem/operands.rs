@@ -1,4 +1,4 @@
-//! The buffers of a launch: which elements a kernel's views can reach.
+//! The buffers of a launch, from the elements that a kernel's views can reach.
 
 use super::{ProblemError, Sizes};
 use warplift_ir::tile::{Inst, Kernel, Op, Type, Value};

@@ -1,4 +1,4 @@
-//! Scalar arguments: given, or sensible ones.
+//! Scalar arguments, given or by default.
 
 use super::ProblemError;
 use warplift_ir::tile::{Facts, Kernel, Op, Type};
@@ -16,13 +16,13 @@ pub enum Scalar {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sizes(Vec<(String, Scalar)>);
 
-/// Extent of a size where the kernel multiplies matrices: the reference is still full.
+/// Extent of a size of a kernel with products. The reference still computes all elements.
 const PRODUCT_SIZE: i64 = 2048;
-/// Extent of a size that predictions are made for.
+/// Extent of a size for predictions.
 const NOMINAL_SIZE: i64 = 4096;
-/// A size that is an extent of the grid by itself: how many problems there are of a kind.
+/// A size that is itself an extent of the grid: the number of equal problems.
 const COUNT: i64 = 4;
-/// Extent where it does not, by the number of sizes.
+/// Extent of a size of a kernel without products, by the number of sizes.
 const PLAIN_SIZES: [i64; 3] = [1 << 20, 4096, 256];
 /// Extents of sizes for the simulator.
 const SMALL_PRODUCT: i64 = 264;
@@ -38,14 +38,14 @@ impl Sizes {
         Self::all(kernel, wish)
     }
 
-    /// Sizes that stand for those of real work, where none are known: what predictions are made for.
+    /// Typical sizes of real work for predictions, if none are given.
     pub fn nominal(kernel: &Kernel) -> Self {
         let count = integers(kernel).count();
         let wish = if multiplies(kernel) { NOMINAL_SIZE } else { PLAIN_SIZES[count.clamp(1, 3) - 1] };
         Self::all(kernel, wish)
     }
 
-    /// Sizes that the simulator runs in seconds, with ragged edges and several tiles.
+    /// Sizes that the simulator runs within seconds. They have ragged edges and several tiles.
     pub fn small(kernel: &Kernel) -> Self {
         Self::all(kernel, if multiplies(kernel) { SMALL_PRODUCT } else { SMALL_PLAIN })
     }
@@ -136,7 +136,7 @@ impl Sizes {
         }
     }
 
-    /// The same with every float from `draw`.
+    /// The same sizes with every float from `draw`.
     pub fn with_floats(mut self, mut draw: impl FnMut() -> f64) -> Self {
         for (_, value) in self.0.iter_mut().filter(|(_, v)| matches!(v, Scalar::Float(_))) {
             *value = Scalar::Float(draw());
@@ -185,7 +185,7 @@ fn wrong(message: String) -> ProblemError {
     ProblemError::Sizes(message)
 }
 
-/// The value nearest below `wish` that the facts allow.
+/// The greatest value up to `wish` that the facts allow.
 fn within(wish: i64, facts: &Facts) -> i64 {
     let value = wish.clamp(facts.min, facts.max.max(facts.min));
     let down = value - value.rem_euclid(facts.multiple.max(1));

@@ -1,4 +1,4 @@
-//! How much one block of a kernel does: multiplications and bytes, by walking its loops with real sizes.
+//! The work of one block of a kernel: multiplications and bytes, from a walk over its loops with real sizes.
 
 use super::{Sizes, evaluate};
 use warplift_ir::tile::{Block, Inst, Kernel, Op, Value};
@@ -6,7 +6,7 @@ use warplift_ir::tile::{Block, Inst, Kernel, Op, Value};
 /// Trips assumed for a loop whose range is only known inside the kernel.
 const UNKNOWN_TRIPS: f64 = 16.0;
 
-/// Bits of the widest operands that a kernel multiplies on tensor cores; 16 where it has no products.
+/// Bits of the widest operands that a kernel multiplies on tensor cores; 16 for a kernel without products.
 pub fn operand_bits(kernel: &Kernel) -> u32 {
     let products = kernel.insts.keys().filter(|&i| matches!(kernel.insts[i].op, Op::Mma));
     products.map(|i| kernel.ty(kernel.args(i)[1]).elem().bits()).max().unwrap_or(16)
@@ -27,7 +27,7 @@ pub fn block_work(kernel: &Kernel, sizes: &Sizes) -> (f64, f64) {
     (total(kernel, sizes, multiplications), total(kernel, sizes, bytes))
 }
 
-/// Multiplications of an instruction: of a product its whole sum, of other arithmetic half an element.
+/// Multiplications of an instruction. A product counts its whole sum; other arithmetic counts half per element.
 pub fn multiplications(kernel: &Kernel, inst: Inst) -> f64 {
     let data = &kernel.insts[inst];
     match data.op {
@@ -46,7 +46,7 @@ pub fn elements(kernel: &Kernel, inst: Inst) -> f64 {
     each.sum::<u64>() as f64
 }
 
-/// A cost summed over all instructions of a block, each as often as it runs.
+/// The sum of a cost over all instructions of a block, each multiplied by its number of executions.
 pub fn total(kernel: &Kernel, sizes: &Sizes, cost: impl Fn(&Kernel, Inst) -> f64) -> f64 {
     let mut sum = 0.0;
     visit(kernel, sizes, &mut |inst, trips| sum += trips * cost(kernel, inst));

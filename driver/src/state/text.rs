@@ -1,4 +1,4 @@
-//! The whole state between two passes as one text that reads back.
+//! The whole state between two passes as one text. The text reads back.
 //!
 //! ```text
 //!  == state ==        the pass, the target, and all side tables, as one RON value
@@ -8,8 +8,9 @@
 //!  == scheduled ==    the roles                                machine IR
 //! ```
 //!
-//! Passes visit entities by number, so the texts carry numbers. [`Context::resume`](crate::Context::resume) goes on
-//! from such a text and gives the PTX that the whole compile gives.
+//! Passes visit entities by number, so the texts carry numbers. [`Context::resume`](crate::Context::resume) continues
+//! from
+//! such a text and gives the same PTX as the whole compile.
 
 use super::State;
 use crate::features::Feature;
@@ -25,10 +26,10 @@ use warplift_isel::MmaVariant;
 use warplift_isel::map::Variant;
 use warplift_isel::plan::Plan;
 
-/// Why a text is no state.
+/// Why a text is not a state.
 #[derive(Debug, thiserror::Error)]
 pub enum StateError {
-    /// A section that every state has is not there.
+    /// A required section is missing.
     #[error("no section `== {section} ==`: `compile --stop-after` and `--dump-dir` write such a file")]
     Missing {
         /// Its name.
@@ -37,12 +38,12 @@ pub enum StateError {
     /// The side tables cannot be read.
     #[error("section `state`: {0}")]
     Tables(#[from] ron::error::SpannedError),
-    /// IR that cannot be read; its place counts from the section's first line.
+    /// IR that cannot be read. Its place counts from the section's first line.
     #[error("section `{section}`: {error}")]
     Ir {
         /// The section.
         section: &'static str,
-        /// What is wrong.
+        /// The mistake.
         error: ParseError,
     },
     /// The state is that of another pass.
@@ -61,7 +62,7 @@ pub enum StateError {
         /// The target that was given.
         given: Arch,
     },
-    /// As many kernels as variants are expected.
+    /// The numbers of kernels and variants differ.
     #[error("{found} sections `variant` for {expected} variants")]
     Variants {
         /// Sections found.
@@ -71,7 +72,7 @@ pub enum StateError {
     },
 }
 
-/// All of a state that is no IR.
+/// All parts of a state except the IR.
 #[derive(Serialize, Deserialize)]
 struct Tables<'s> {
     after: Cow<'s, str>,
@@ -88,7 +89,7 @@ struct Tables<'s> {
     allocations: Option<Cow<'s, Allocations>>,
 }
 
-/// A state behind a pass, as text.
+/// The state after a pass as text.
 pub(super) struct Text<'s, 'a> {
     pub state: &'s State<'a>,
     pub pass: &'s str,
@@ -171,10 +172,10 @@ fn opened(text: &str) -> Option<(&str, &str)> {
     Some((line.strip_suffix(" ==")?, body))
 }
 
-/// Reads a state, and the name of the pass that it stands behind.
+/// Reads a state and the name of the pass that wrote it.
 ///
 /// # Errors
-/// What is missing or cannot be read, with its place; a pass or a target that is not the one asked for.
+/// A part is missing or cannot be read; or the state belongs to another pass or target.
 pub(crate) fn read<'a>(
     text: &str,
     after: Option<&str>,
@@ -214,7 +215,7 @@ pub(crate) fn read<'a>(
     Ok((state, t.after.into_owned()))
 }
 
-/// Whether a text is of the pass and of the target that were asked for.
+/// Checks that a text belongs to the requested pass and target.
 fn check(t: &Tables<'_>, after: Option<&str>, target: &Target) -> Result<(), StateError> {
     if let Some(wanted) = after.filter(|&wanted| wanted != t.after) {
         let (found, wanted) = (t.after.clone().into_owned(), wanted.to_owned());

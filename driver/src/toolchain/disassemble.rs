@@ -1,4 +1,4 @@
-//! SASS of a cubin, and how many registers live in it.
+//! The SASS of a cubin, and its live registers.
 
 use super::{ToolError, Toolchain, run};
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! Running ptxas and reading what it says.
+//! Runs ptxas and reads its messages.
 
 use super::{ToolError, Toolchain, messages};
 use std::fs;
@@ -21,7 +21,7 @@ impl Default for PtxasOptions {
     }
 }
 
-/// What ptxas made of one PTX text. Of several entries the figures are the largest.
+/// The result of ptxas for one PTX text. If it has several entries, the figures are the largest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Assembled {
     /// The ELF file.
