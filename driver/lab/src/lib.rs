@@ -1,15 +1,15 @@
-//! The lab: how Warplift is proven right and measured.
+//! The lab checks and measures Warplift.
 //!
 //! ```text
-//!              ┌─ trial      one kernel, one set of sizes, run and compared with what it means ─┬─ reference
-//!  warplift ───┼─ proof      every synchronisation removed, corrupted or moved: it must show ──┤
-//!  (compile)   ├─ litmus     an instruction or hard feature alone, simulator against GPU ──────┼─ warplift_sim
-//!              ├─ fuzz       random kernels, checked, and made small where they fail ──────────┘
+//!              ┌─ trial      one kernel on one set of sizes, compared with the reference ───────┬─ reference
+//!  warplift ───┼─ mutation   every synchronisation removed, corrupted or moved must be noticed ─┤
+//!  (compile)   ├─ litmus     an instruction or hard feature alone, simulator against GPU ───────┼─ warplift_sim
+//!              ├─ fuzz       random kernels, checked; failing ones are reduced ─────────────────┘
 //!              ├─ bench      kernels and their peers under the same conditions; the chip's own figures
 //!              └─ drawing    a loop's steady iteration as a picture
 //! ```
 //!
-//! Nothing here is needed to compile or launch a kernel: a frontend depends on `warplift` alone.
+//! A frontend needs nothing of it to compile or launch a kernel. It depends on `warplift` alone.
 
 pub mod bench;
 pub mod drawing;

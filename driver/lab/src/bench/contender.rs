@@ -1,4 +1,4 @@
-//! What can be measured.
+//! Contenders: the subjects of a measurement.
 
 use super::cublas_library::CublasError;
 use warplift::cuda::{CudaError, LaunchError, Prepared, Stream};
@@ -15,7 +15,7 @@ pub enum BenchError {
     /// cuBLASLt.
     #[error(transparent)]
     Cublas(#[from] CublasError),
-    /// A contender takes no measurable time: nothing is launched.
+    /// A contender takes no measurable time, because it launches nothing.
     #[error("`{0}` takes no time that can be measured; is its grid empty?")]
     NoTime(String),
 }
@@ -25,11 +25,12 @@ pub trait Contender {
     /// Name in tables.
     fn name(&self) -> &str;
 
-    /// Enqueues one launch on the buffers of a rotation; rotations count up and wrap around
-    /// inside. Must be capturable into a graph: no allocation, no synchronization.
+    /// Enqueues one launch on the buffers of a rotation. Rotations count up; the contender wraps them around. The
+    /// launch must
+    /// be capturable into a graph: no allocation, no synchronization.
     ///
     /// # Errors
-    /// Whatever the launch answers.
+    /// The launch fails.
     fn enqueue(&self, stream: &Stream, rotation: usize) -> Result<(), BenchError>;
 }
 

@@ -9,8 +9,8 @@
 //!  memory of A, k x m column-major ──┘
 //! ```
 //!
-//! The bar for our kernels is the library's first heuristic result, which is what a framework runs;
-//! the best of the first [`ALGORITHMS`] is recorded beside it.
+//! The bar for our kernels is the library's first heuristic result, because frameworks run it. The best of the first
+//! [`ALGORITHMS`] is recorded beside it.
 
 use super::contender::{BenchError, Contender};
 use super::cublas_library::{Api, CublasError, Handle, Heuristic, open_library};
@@ -192,7 +192,7 @@ impl Descriptors {
             Element::F64 => (70u32, 1u32),
             _ => (68, 0),
         };
-        // Made first, so that whatever exists is destroyed if a later step fails.
+        // It is made first: if a later step fails, its drop destroys the existing descriptors.
         let mut made = Self { library: library.clone(), operation: null_mut(), layouts: [null_mut(); 3] };
         lt!(api, cublasLtMatmulDescCreate(&mut made.operation, compute, scale))?;
         let (shapes, transposed) = problem.column_major();
@@ -298,7 +298,7 @@ impl CublasGemm {
         Ok(each.collect())
     }
 
-    /// The library's first proposal: the bar.
+    /// The library's first proposal, which is the bar.
     ///
     /// # Errors
     /// As [`CublasGemm::proposals`].
@@ -429,7 +429,7 @@ mod tests {
             let (shapes, turned) = problem(at, bt).column_major();
             assert_eq!(shapes, [first, second, (5, 3, 5)]);
             assert_eq!(turned, [bt, at]);
-            // What the library multiplies fits: n x k by k x m.
+            // The shapes of the library's product fit: n x k by k x m.
             let seen = |(r, c, _): Shape, t: bool| if t { (c, r) } else { (r, c) };
             assert_eq!(seen(first, bt), (5, 7));
             assert_eq!(seen(second, at), (7, 3));

@@ -1,4 +1,4 @@
-//! The two regimes, round by round.
+//! Measures the two regimes, round by round.
 
 use super::contender::{BenchError, Contender};
 use super::nvml::{Reading, Sensor};
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use warplift::cuda::{Device, Event, Graph, Stream};
 
-/// Durations in seconds; the defaults are the project's conditions.
+/// Durations in seconds. The defaults are the project's conditions.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
     /// Rounds, each with every contender once.
@@ -48,7 +48,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Rounds of a regime: enough windows for the least sustained time.
+    /// Rounds of a regime. They give enough windows for the least sustained time.
     fn rounds(&self, regime: Regime) -> usize {
         let windows = (self.sustained / self.window.max(1e-3)).ceil() as usize;
         match regime {
@@ -63,7 +63,7 @@ fn launches_in(seconds: f64, each: f64) -> usize {
     ((seconds / each) as usize).max(1)
 }
 
-/// Measures contenders against each other; the first is the one that ratios speak of.
+/// Measures contenders against each other. Ratios compare the first one with the others.
 ///
 /// # Errors
 /// A contender that fails or takes no time.
@@ -153,7 +153,7 @@ impl Lane<'_> {
     }
 }
 
-/// What measuring needs of the device.
+/// The parts of the device that a measurement needs.
 struct Bench<'a> {
     device: &'a Device,
     settings: &'a Settings,
@@ -247,8 +247,8 @@ impl<'a> Bench<'a> {
         lane.enqueue(&self.stream, settle)?;
         self.start.record(&self.stream)?;
         let mut count = lane.enqueue(&self.stream, window.div_ceil(2))?;
-        // The driver holds about a thousand launches: by now most of those before have run, or
-        // the sensors are read while they do.
+        // The driver queues about a thousand launches. Most earlier ones have run by now, or run while the sensors are
+        // read.
         self.read(lane);
         count += lane.enqueue(&self.stream, window / 2 + 1)?;
         self.end.record(&self.stream)?;

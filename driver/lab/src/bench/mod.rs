@@ -1,15 +1,17 @@
-//! Measuring kernels, and their peers under the same conditions.
+//! Measures kernels and their peers under the same conditions.
 //!
 //! ```text
 //!  contenders ─► graphs under 100 us ─► rounds: contenders in random order ─► medians, ratios
 //!  (rotating buffers)                   burst or sustained                    table, CSV, JSON
 //! ```
 //!
-//! Two regimes, because a large product is limited by power: **burst** (at least 20 ms idle, then
-//! at most 3 ms of launches) sees the clocks of a cool chip, **sustained** (0.3 s to settle, then a
-//! window of 0.6 s) those of a busy one. Contenders alternate in random order within every round,
-//! so that drift of clocks and power hits them alike, and a ratio is the geometric mean of the
-//! rounds' ratios. Buffers rotate, so that no contender finds its inputs in the cache.
+//! There are two regimes, because power limits a large product:
+//!
+//! - **burst**: at least 20 ms idle, then at most 3 ms of launches. The chip is cool and its clocks are high.
+//! - **sustained**: 0.3 s to settle, then a window of 0.6 s. The chip is busy.
+//!
+//! Contenders alternate in random order within every round, so drift of clocks and power affects all of them equally. A
+//! ratio is the geometric mean of the rounds' ratios. Buffers rotate, so no contender finds its inputs in the cache.
 
 mod contender;
 mod cublas;

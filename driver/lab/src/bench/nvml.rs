@@ -1,7 +1,8 @@
-//! Clocks and power while a measurement runs, from NVML where it is present.
+//! Clocks and power during a measurement, from NVML if it is present.
 //!
-//! The reported multiprocessor clock reads 8 to 10 percent above the true one under load
-//! (measured), so it is recorded beside a result and never computed with.
+//! Under load, the reported multiprocessor clock is 8 to 10 percent above the true one (measured). It is recorded
+//! beside a
+//! result and never used in a computation.
 
 use serde::{Deserialize, Serialize};
 use std::ffi::{CString, OsString, c_char, c_void};
@@ -18,7 +19,7 @@ functions! {
     }
 }
 
-/// One look at the sensors.
+/// One reading of the sensors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Reading {
     /// Multiprocessor clock, MHz.
@@ -36,7 +37,7 @@ pub struct Sensor {
 }
 
 impl Sensor {
-    /// Opens NVML for a device; `None` where the library or the device is not to be had.
+    /// Opens NVML for a device; `None` if the library or the device is not available.
     pub fn open(info: &DeviceInfo) -> Option<Self> {
         let (library, _) = open("libnvidia-ml.so.1", [OsString::from("libnvidia-ml.so.1")]).ok()?;
         let api = Api::load(library).ok()?;
@@ -52,7 +53,7 @@ impl Sensor {
         (status == 0).then_some(Self { api, device })
     }
 
-    /// Reads the sensors; what a device does not tell is 0.
+    /// Reads the sensors. A value that the device does not report is 0.
     pub fn read(&self) -> Reading {
         const SM: u32 = 1;
         const MEMORY: u32 = 2;

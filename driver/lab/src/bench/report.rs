@@ -1,4 +1,4 @@
-//! Results as table, CSV and JSON.
+//! Results of a measurement as a table, CSV and JSON.
 
 use super::nvml::Reading;
 use super::statistics::{Ratio, median};
@@ -10,16 +10,16 @@ use tabled::settings::object::Columns;
 use tabled::settings::{Alignment, Modify};
 use warplift::cuda::DeviceInfo;
 
-/// What one launch does.
+/// The work of one launch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Work {
     /// Kernel, sizes and types, as the table's title.
     pub label: String,
-    /// Floating-point operations that must be done.
+    /// Necessary floating-point operations.
     pub flops: f64,
-    /// Bytes that must be moved: each input read once, each output written once.
+    /// Necessary bytes: each input read once, each output written once.
     pub bytes: f64,
-    /// The rates that percentages refer to.
+    /// The rates for percentages.
     pub peak: Peak,
 }
 
@@ -126,7 +126,7 @@ impl Measurement {
     }
 }
 
-/// How the first contender stands against another.
+/// The first contender compared with another one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Standing {
     /// The first contender.
@@ -139,14 +139,14 @@ pub struct Standing {
     pub ratio: Ratio,
 }
 
-/// Everything that a measurement says.
+/// The result of a measurement.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// Seconds since 1970.
     pub time: u64,
-    /// Where it ran.
+    /// The device.
     pub device: DeviceInfo,
-    /// What was done.
+    /// The work of a launch.
     pub work: Work,
     /// One per contender and regime.
     pub measurements: Vec<Measurement>,
@@ -174,14 +174,14 @@ impl Report {
         }
     }
 
-    /// Adds what was measured of the same work under another regime.
+    /// Adds the measurements of the same work under another regime.
     pub fn merge(mut self, other: Self) -> Self {
         self.measurements.extend(other.measurements);
         self.standings.extend(other.standings);
         self
     }
 
-    /// A table for people, with device, peak and ratios around it.
+    /// A readable table with device, peak and ratios.
     pub fn table(&self) -> String {
         let mut builder = Builder::default();
         builder.push_record(HEADINGS);

@@ -1,5 +1,6 @@
-//! A case: a kernel, a mapping, sizes, a device. As text it is a `.tile` file whose leading comments say
-//! the rest:
+//! A case is a kernel, a mapping, sizes and a device. As text it is a `.tile` file. Its leading comments hold
+//! everything but
+//! kernel and mapping:
 //!
 //! ```text
 //!  # A store through a strided view lost its last column.
@@ -15,14 +16,14 @@ use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
 use warplift_ir::tile::{Kernel, Mapping, parse_file};
 
-/// All that a differential check needs.
+/// The input of a differential check.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// What it is about, without the comment sign; empty for generated ones.
+    /// Its description without the comment sign; empty for generated cases.
     pub note: String,
     /// Integer arguments.
     pub sizes: BTreeMap<String, i64>,
-    /// Multiprocessors of the device imagined.
+    /// Multiprocessors of the imagined device.
     pub sms: u32,
     /// Seed of the inputs.
     pub data: u64,

@@ -1,4 +1,4 @@
-//! One case in every way there is: interpreted before and after `map`, compiled and simulated.
+//! Checks one case in every way: interpreted before and after `map`, compiled and simulated.
 
 use super::Case;
 use super::range::{DATA, Range, ranges};
@@ -22,10 +22,10 @@ const ORDERS: [(u64, Adversary); 2] = [(1, Adversary::Latest), (2, Adversary::Ra
 const MAX_STEPS: u64 = 20_000_000;
 /// Programs of a persistent kernel in the interpreter.
 const PROGRAMS: [u32; 2] = [1, 3];
-/// What outputs hold before: no kernel of small numbers computes it.
+/// The contents of outputs before the launch. No kernel of small numbers computes this value.
 const UNWRITTEN: f64 = 77.0;
 
-/// How far a case came.
+/// The outcome of a case without a bug.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// A stage refused it.
@@ -41,7 +41,7 @@ pub enum Outcome {
         exact: usize,
         /// Arrays whose values had to agree within their bound.
         bounded: usize,
-        /// Arrays of which nothing can be said but that they were stored without a hazard.
+        /// Arrays with unbounded error. The check only shows that they were stored without a hazard.
         open: usize,
     },
 }
@@ -66,10 +66,10 @@ pub enum Failure {
     Pass {
         /// The pass.
         pass: &'static str,
-        /// What the verifier said.
+        /// The verifier's message.
         errors: String,
     },
-    /// The mapped kernel means something else.
+    /// The mapped kernel computes another result.
     #[error("after `map`: {0}")]
     Mapped(String),
     /// A hazard, or PTX that the simulator refuses.
@@ -77,10 +77,10 @@ pub enum Failure {
     Simulator {
         /// Seed.
         seed: u64,
-        /// What it said.
+        /// The simulator's message.
         message: String,
     },
-    /// PTX computes something else.
+    /// The PTX computes another result.
     #[error("simulated, seed {seed}: {difference}")]
     Differs {
         /// Seed.
@@ -91,7 +91,7 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// Whether two failures are likely the same bug: same kind, same words but for numbers and names.
+    /// Whether two failures are probably the same bug: the same kind, and the same words except numbers and names.
     pub fn is_like(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Differs { .. }, Self::Differs { .. }) | (Self::Mapped(_), Self::Mapped(_)) => true,
@@ -120,7 +120,7 @@ pub(super) fn general(message: &str) -> String {
 /// Runs a case.
 ///
 /// # Errors
-/// What is wrong; a stage's typed refusal is an [`Outcome`].
+/// The failure. A stage's typed refusal is an [`Outcome`], not a failure.
 pub fn check(case: &Case) -> Result<Outcome, Failure> {
     guarded(|| run(case))
 }
@@ -213,10 +213,10 @@ fn reads_back(case: &Case) -> Result<(), Failure> {
     }
 }
 
-/// What a case means, and how near a machine must come.
+/// The reference result of a case, and the allowed distance from it.
 struct Meaning<'a> {
     reference: Reference<'a>,
-    /// Distance granted to each array; infinite where nothing can be said.
+    /// Allowed distance of each array; infinite if the error is unbounded.
     bounds: Vec<f64>,
 }
 

@@ -1,5 +1,6 @@
-//! Decisions drawn from bytes. When the bytes run out every decision is the first alternative, so that
-//! short inputs make small kernels.
+//! Decisions drawn from bytes. When the bytes run out, every decision is the first alternative. Short inputs therefore
+//! give
+//! small kernels.
 
 use arbitrary::Unstructured;
 
@@ -23,7 +24,7 @@ impl<'b> Choices<'b> {
         self.0.int_in_range(least..=most.max(least)).unwrap_or(least)
     }
 
-    /// True `of` times in `n`, and never once the bytes ran out.
+    /// True `of` times in `n`; never after the bytes ran out.
     pub fn chance(&mut self, of: usize, n: usize) -> bool {
         self.below(n) >= n - of
     }

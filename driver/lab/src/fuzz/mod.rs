@@ -1,4 +1,4 @@
-//! Differential fuzzing: random kernels that are right by construction, executed in every way there is.
+//! Differential fuzzing executes random kernels, which are right by construction, in every way.
 //!
 //! ```text
 //!  bytes or seed ─ generate ─► Case ─┬─ interpreter ───────────────────────────┐

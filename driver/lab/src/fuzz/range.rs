@@ -1,10 +1,12 @@
-//! Where values lie, and how far a machine may be from the interpreter.
+//! Ranges of values, and the distance that a machine's result may have from the interpreter's.
 //!
-//! Abstract interpretation: a [`Range`] holds every value that the interpreter can see, and `error`, the
-//! greatest distance of what a machine computes. Correctly rounded operations on equal operands are equal,
-//! so the error is 0 until an operation may differ: a function that the IR lets be approximate, or a sum whose
-//! order is free and whose partial sums are not all exact. A decision (comparison, conversion to integer)
-//! on values with an error has the error infinity: nothing can be said, and the check says so.
+//! This is abstract interpretation. A [`Range`] contains every value that the interpreter can compute. Its `error` is
+//! the
+//! greatest distance of a machine's value. Correctly rounded operations on equal operands give equal results. The error
+//! therefore stays 0 until an operation may differ: a function that the IR allows to be approximate, or a sum with free
+//! order and inexact partial sums. A decision (comparison, conversion to integer) on values with an error has an
+//! infinite
+//! error. The check reports such arrays.
 
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -15,7 +17,7 @@ use warplift_ir::types::Elem;
 pub(super) const DATA: f64 = 3.0;
 /// Relative error granted to approximate functions: the worst documented is `tanh` with 2^-11.
 const APPROXIMATE: f64 = 1.0 / 1024.0;
-/// Iterations of a loop that are followed one by one.
+/// Iterations of a loop that are interpreted one by one.
 const MAX_TRIPS: u32 = 64;
 
 /// The values of a scalar, or of a tile's elements.
@@ -62,7 +64,7 @@ impl Range {
     }
 
     fn hull(values: &[f64], error: f64, whole: bool) -> Self {
-        // An undefined corner (infinity less infinity) says nothing about the others.
+        // An undefined corner (infinity less infinity) does not restrict the others.
         if values.iter().any(|v| v.is_nan()) {
             return Self { low: f64::NEG_INFINITY, high: f64::INFINITY, error, whole: false };
         }
@@ -169,7 +171,7 @@ pub(super) fn transfer(o: &Operands<'_>) -> Range {
     in_type(elem, result)
 }
 
-/// A result that is chosen by others: without error only if they have none.
+/// A result that other values choose. It has no error only if they have none.
 fn decided(by: &[Range], result: Range) -> Range {
     match by.iter().all(|r| r.error == 0.0) {
         true => result,
@@ -385,7 +387,7 @@ impl Ranges<'_> {
             trips = most.ceil().min(f64::from(MAX_TRIPS + 1)) as u32;
         }
         let mut carried: Vec<Range> = args[first..].to_vec();
-        // A step beyond the limit: nothing is known of what still grows then.
+        // Beyond the limit, nothing is known about values that still grow.
         for trip in 0..trips {
             for (&p, &r) in params[counter..].iter().zip(&carried) {
                 self.known.insert(p, r);

@@ -136,7 +136,7 @@ impl Array {
         Self { element, bytes }
     }
 
-    /// All NaN: what outputs hold before a checked launch (every byte is 0xff).
+    /// All NaN: the contents of outputs before a checked launch (every byte is 0xff).
     pub fn poison(element: Element, len: usize) -> Self {
         let bytes = vec![0xff; len * element.bytes()];
         Self { element, bytes }

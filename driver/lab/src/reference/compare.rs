@@ -1,4 +1,4 @@
-//! Comparing found values with expected ones, each within its own bound.
+//! Compares found values with expected ones. Each value has its own bound.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -13,10 +13,10 @@ pub struct Tolerance {
 }
 
 impl Tolerance {
-    /// Nothing may be off.
+    /// No difference is allowed.
     pub const EXACT: Self = Self { relative: 0.0, absolute: 0.0 };
 
-    /// Correct rounding to an element type, and nothing else.
+    /// Only the difference of correct rounding to an element type is allowed.
     pub fn rounding(element: super::Element) -> Self {
         Self { relative: element.unit_roundoff(), absolute: element.underflow_error() }
     }
@@ -88,7 +88,7 @@ impl fmt::Display for Comparison {
     }
 }
 
-/// A comparison being made, element by element; parts made in parallel are merged.
+/// A running comparison, element by element. Parallel parts are merged.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     checked: u64,

@@ -8,10 +8,11 @@
 //!   └────────┘                 └──┴─┴───┘
 //! ```
 //!
-//! An element passes if it is off by at most
-//! `c sqrt(K) eps sqrt(sum a^2 b^2) + u |ref| + s`: what f32 accumulation of K random products may
-//! lose ([`ACCUMULATION_FACTOR`], `eps` = 2^-23), the rounding to the output type (unit roundoff
-//! `u`), and that type's underflow `s`. The relative norm of the whole must also pass
+//! An element passes if its error is at most `c sqrt(K) eps sqrt(sum a^2 b^2) + u |ref| + s`. The first term is the
+//! loss of
+//! f32 accumulation of K random products ([`ACCUMULATION_FACTOR`], `eps` = 2^-23). The second is the rounding to the
+//! output
+//! type (unit roundoff `u`), the third that type's underflow. The relative norm of the whole must pass too
 //! ([`norm_limit`]). Integers small enough for exact partial sums must agree exactly.
 
 use super::{Array, Comparison, Element, Tally};
@@ -101,7 +102,7 @@ enum Judge {
     Exact,
 }
 
-/// Columns gathered together, so that row-major memory is read by lines.
+/// Columns gathered at once, so that row-major memory is read by lines.
 const COLUMN_BLOCK: usize = 16;
 
 impl<'a> Product<'a> {
@@ -234,7 +235,7 @@ fn dot(a: &[f64], b: &[f64]) -> (f64, f64) {
 mod tests {
     use super::*;
 
-    /// What a correct kernel gives: f32 accumulation in blocks of 16, rounded at the end.
+    /// The result of a correct kernel: f32 accumulation in blocks of 16, rounded at the end.
     fn device_like(p: &Product<'_>, out: Element) -> Array {
         let (m, k, n) = (p.a.rows, p.a.cols, p.b.cols);
         let mut values = Vec::with_capacity(m * n);

@@ -1,4 +1,4 @@
-//! What the right answer is: random inputs, f64 references on the CPU, and the comparison.
+//! The right answer: random inputs, f64 references on the CPU, and the comparison.
 //!
 //! ```text
 //!  Array::normal ──► device ──► kernel ──► found ─┐
@@ -6,8 +6,9 @@
 //!                   (all, or sampled rows and columns)            their bound, the worst one
 //! ```
 //!
-//! Nothing here needs a GPU. Outputs start out poisoned ([`Array::poison`]), so an element that was
-//! never written is a NaN, and a NaN never passes.
+//! Nothing here needs a GPU. Outputs are poisoned before the launch ([`Array::poison`]). An element that was never
+//! written
+//! is a NaN, and a NaN never passes.
 
 mod array;
 mod compare;

@@ -1,7 +1,8 @@
-//! What some blocks of a grid compute, by the tile IR's interpreter.
+//! The results of some blocks of a grid, by the interpreter of tile IR.
 //!
-//! Small launches run whole. Of large ones the corners of the grid and random blocks run, each alone:
-//! the block's indices become constants and the grid a single block.
+//! Small launches run completely. For large launches, the corners of the grid and random blocks run, each alone: the
+//! block's
+//! indices become constants, and the grid becomes a single block.
 
 use super::data::element;
 use super::work::block_cost;
@@ -18,11 +19,11 @@ use warplift_ir::types::Elem;
 /// Elements written: place of the operand, index, value.
 pub(super) type Written = FxHashMap<(usize, usize), f64>;
 
-/// What the interpreter found.
+/// The interpreter's result.
 pub(super) struct Meaning {
-    /// What was written.
+    /// The written elements.
     pub written: Written,
-    /// Blocks that ran, and blocks there are.
+    /// Blocks that ran, and blocks of the grid.
     pub blocks: (usize, u64),
 }
 

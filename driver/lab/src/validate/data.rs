@@ -20,7 +20,7 @@ pub enum Style {
 /// Greatest magnitude of [`Style::Integers`].
 const MAX_INTEGER: u8 = 2;
 
-/// The buffers of one launch. What is only written holds bytes of 0xff, which is a NaN in every float.
+/// The buffers of one launch. Buffers that are only written hold bytes of 0xff, a NaN in every float.
 #[derive(Clone, Debug)]
 pub struct Data {
     /// One a pointer argument, in order.

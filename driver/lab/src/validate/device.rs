@@ -15,9 +15,9 @@ pub struct GpuExecutor {
 
 /// Bytes behind every buffer that must not change.
 const GUARD: usize = 512;
-/// What they hold.
+/// Their contents.
 const GUARD_BYTE: u8 = 0xa5;
-/// What outputs hold before the launch: a NaN in every float.
+/// The contents of outputs before the launch: a NaN in every float.
 const POISON: u8 = 0xff;
 
 impl GpuExecutor {
@@ -47,7 +47,7 @@ impl GpuExecutor {
         let start = Instant::now();
         while !done.is_done()? {
             if start.elapsed() > Duration::from_secs(self.limit) {
-                // Destroying an event that never comes would wait for it.
+                // To destroy an event that never comes would wait for it.
                 std::mem::forget(done);
                 return Err(ValidationError::Hang(self.limit));
             }
@@ -67,7 +67,7 @@ impl GpuExecutor {
         waited
     }
 
-    /// Contents of a buffer, and whether what lies behind them is untouched.
+    /// Contents of a buffer, and whether the bytes behind it are unchanged.
     fn download(&self, buffer: &Buffer) -> Result<(Vec<u8>, bool), CudaError> {
         let mut bytes = buffer.to_vec()?;
         let guard = bytes.split_off(bytes.len() - GUARD);

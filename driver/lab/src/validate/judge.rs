@@ -1,10 +1,13 @@
-//! Comparing what a kernel left with what it means.
+//! The judge compares the buffers that a kernel left with the reference.
 //!
-//! Plain products obey the bounds of [`crate::reference`]. Any other output may differ from the
-//! interpreter's, which adds in f64, by `2 u |ref| + (max(u, v) + c sqrt(K) eps) rms` and a step between
-//! subnormals: two roundings to the output type, an intermediate that rounds the other way (`v` is the roundoff of the
-//! coarsest type on the way to this output, or what tensor cores cut off sums of 8-bit floats), and f32 sums of up to K terms. On small integers everything must agree bit
-//! by bit, unless the kernel uses functions that round.
+//! Plain products obey the bounds of [`crate::reference`]. Any other output may differ from the interpreter's, which
+//! adds
+//! in f64, by `2 u |ref| + (max(u, v) + c sqrt(K) eps) rms` and one step between subnormals. The terms allow two
+//! roundings
+//! to the output type, an intermediate that rounds the other way, and f32 sums of up to K terms. (`v` is the roundoff
+//! of the
+//! coarsest type on the way to this output, or the loss of tensor cores in sums of 8-bit floats.) On small integers
+//! everything must agree bit by bit, unless the kernel uses functions that round.
 
 use super::blocks::{Meaning, meaning};
 use super::data::element;
@@ -18,14 +21,14 @@ use std::fmt;
 use warplift_ir::tile::{BinOp, Kernel, Op, ReduceOp, UnOp};
 use warplift_ir::types::Elem;
 
-/// What a comparison of one launch found.
+/// The result of the comparison of one launch.
 #[derive(Clone, Debug)]
 pub struct Verdict {
     /// Data.
     pub style: Style,
     /// Each output, by name.
     pub outputs: Vec<(String, Comparison)>,
-    /// What it was compared with.
+    /// The kind of reference.
     pub reference: String,
 }
 
@@ -72,7 +75,7 @@ impl Results for Kernel {
 }
 
 impl Validation<'_> {
-    /// Compares the buffers that a launch left with what `data`, of this style, should have become.
+    /// Compares the buffers that a launch left with the reference for `data`, which has this style.
     ///
     /// # Errors
     /// The interpreter refuses the kernel.
@@ -179,7 +182,7 @@ impl Validation<'_> {
 /// sums of them are less uncertain than each.
 const OTHER_WAY: f64 = 1.0 / 16.0;
 
-/// How far the elements of one output may be off.
+/// The bounds on the errors of one output.
 struct Bounds {
     relative: f64,
     absolute: f64,
@@ -199,7 +202,7 @@ impl Bounds {
         let sums = ACCUMULATION_FACTOR * terms.sqrt() * f64::from(f32::EPSILON);
         Self {
             relative: 2.0 * unit,
-            // Below the normal numbers two roundings, ours and the interpreter's, lie a whole step apart.
+            // Below the normal numbers, our rounding and the interpreter's may differ by a whole step.
             absolute: (unit.max(inner) + sums) * rms + 2.0 * element.underflow_error(),
             norm: norm_limit(element, terms as usize).max(inner * OTHER_WAY),
         }
@@ -217,7 +220,7 @@ mod tests {
     use warplift::kernels::find;
     use warplift_ir::interp::{Arg, Memory, Options, run};
 
-    /// The interpreter as a machine, with one element made wrong if asked to.
+    /// The interpreter as a machine; on request with one wrong element.
     struct Interpreter<'a> {
         kernel: &'a Kernel,
         spoil: Option<(usize, usize)>,

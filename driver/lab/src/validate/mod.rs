@@ -1,4 +1,4 @@
-//! A trial: one kernel on one set of sizes, run somewhere and compared with what it means.
+//! A trial runs one kernel on one set of sizes and compares the results with a reference.
 //!
 //! ```text
 //!  kernel, sizes ─► operands (extents of the views) ─► data: normal, or small integers
@@ -11,10 +11,11 @@
 //!                                 Verdict
 //! ```
 //!
-//! Where every run must leave the same bytes, a [`Reference`] is made once and compared with many.
+//! If every run must leave the same bytes, one [`Reference`] serves many runs.
 //!
-//! Nothing here knows a kernel by name: operands follow from views, and a product is found by its
-//! shape in the IR. Outputs are poisoned first, and memory behind them is watched.
+//! Nothing here knows a kernel by name. Operands follow from views, and a product is found by its shape in the IR.
+//! Outputs
+//! are poisoned first, and the memory behind them is checked.
 
 mod blocks;
 mod data;
@@ -65,28 +66,28 @@ pub(crate) fn integer(manifest: &Manifest, inputs: &[Input<'_>], name: &str) -> 
     }
 }
 
-/// Where compiled kernels run.
+/// A device or simulator that runs compiled kernels.
 pub trait Executor {
-    /// What it is, for people.
+    /// Its name, for messages.
     fn name(&self) -> String;
 
-    /// Runs a kernel once; gives the buffers' contents afterwards, in order.
+    /// Runs a kernel once and returns the buffers' contents in order.
     ///
     /// # Errors
     /// A refused or failed launch, a write behind a buffer's end.
     fn execute(&self, inputs: &[Input<'_>]) -> Result<Vec<Vec<u8>>, ValidationError>;
 }
 
-/// Full f64 products made elsewhere: sums of a b, and of a^2 b^2, for every element.
+/// Full f64 products from elsewhere: sums of a b and of a^2 b^2 for every element.
 pub type ProductSource<'a> = dyn Fn(&GemmProblem, &Array, &Array) -> Option<(Vec<f64>, Vec<f64>)> + 'a;
 
-/// Why a trial could not be made, or did not come to its end.
+/// Why a trial could not be made or did not end.
 #[derive(Debug, thiserror::Error)]
 pub enum ValidationError {
     /// Sizes, operands or tunables that do not fit the kernel.
     #[error(transparent)]
     Problem(#[from] ProblemError),
-    /// An array cannot be packed as the kernel wants it.
+    /// An array cannot be packed as the kernel requires.
     #[error(transparent)]
     Packing(#[from] PackingError),
     /// The launch was refused.
@@ -101,13 +102,13 @@ pub enum ValidationError {
     /// The kernel wrote behind a buffer.
     #[error("the kernel wrote behind the end of `{0}`")]
     Overrun(String),
-    /// The kernel itself is wrong: its meaning cannot be computed.
+    /// The kernel itself is wrong: the interpreter refuses it.
     #[error("interpreter: {0}")]
     Meaning(#[from] InterpError),
     /// PTX that the simulator does not know.
     #[error("simulator: {0}")]
     Text(#[from] PtxError),
-    /// A simulated run that found something.
+    /// A simulated run that found a hazard or an error.
     #[error(transparent)]
     Simulation(#[from] SimError),
 }
@@ -124,17 +125,17 @@ impl ValidationError {
 pub struct Validation<'a> {
     /// As written.
     pub kernel: &'a Kernel,
-    /// Without tunables: what runs in the interpreter.
+    /// Without tunables, as the interpreter runs it.
     resolved: Kernel,
     /// Scalar arguments.
     pub sizes: Sizes,
     /// Pointer arguments.
     pub operands: Vec<Operand>,
-    /// The product that the kernel is, if it is one and nothing else.
+    /// The matrix product, if the kernel is nothing else.
     pub product: Option<PlainProduct>,
 }
 
-/// Bytes of all arrays of a trial at most: host memory holds them, and a reference as large again.
+/// Limit on the bytes of a trial's arrays. Host memory holds them and a reference of the same size.
 const MAX_BYTES: u64 = 1 << 33;
 
 fn check_bytes(operands: &[Operand]) -> Result<(), ValidationError> {
@@ -154,7 +155,7 @@ fn check_bytes(operands: &[Operand]) -> Result<(), ValidationError> {
 }
 
 impl<'a> Validation<'a> {
-    /// Works out the operands.
+    /// Computes the operands.
     ///
     /// # Errors
     /// Sizes that the kernel lacks, extents that are unknown or too large.
@@ -164,8 +165,9 @@ impl<'a> Validation<'a> {
         Ok(Self { kernel, resolved, sizes, operands, product })
     }
 
-    /// Random data in which arrays that are only written hold a number instead of poison, so that what a kernel
-    /// leaves as it was counts as well.
+    /// Random data in which arrays that are only written hold a number instead of poison. Elements that the kernel
+    /// leaves
+    /// unchanged are then compared too.
     pub fn data_over(&mut self, style: Style, seed: u64, before: f64) -> Data {
         let mut data = Data::new(&self.operands, style, seed);
         for (operand, buffer) in self.operands.iter_mut().zip(&mut data.buffers).filter(|(o, _)| !o.read) {
@@ -189,7 +191,7 @@ impl<'a> Validation<'a> {
         each.collect()
     }
 
-    /// Packs the buffers that a kernel of this manifest wants packed.
+    /// Packs the buffers that the manifest declares as packed.
     ///
     /// # Errors
     /// A buffer is too small, or an extent has no value.

@@ -6,8 +6,8 @@
 //!  store c[i*BM, j*BN], [cast] acc
 //! ```
 //!
-//! Such a kernel is checked against a product in f64 and compared with vendor libraries. Every index
-//! is looked at: what only resembles a product is none.
+//! Such a kernel is checked against a product in f64 and compared with vendor libraries. Every index is checked, so a
+//! kernel that only resembles a product does not match.
 
 use super::Sizes;
 use crate::bench::GemmProblem;
@@ -44,11 +44,11 @@ struct Factor {
     transposed: bool,
     /// Extents of the view, in the order of the factor's use.
     extents: [i64; 2],
-    /// What multiplies the tile's extents, in the same order.
+    /// The factors of the tile's extents, in the same order.
     steps: [Value; 2],
 }
 
-/// The product that a kernel without tunables is, if it is one.
+/// The product of a kernel without tunables, if it is a plain product.
 pub fn plain_product(kernel: &Kernel, sizes: &Sizes) -> Option<PlainProduct> {
     let mut ops = kernel.insts.iter();
     let only = |op: fn(&Op) -> bool| {

@@ -1,4 +1,4 @@
-//! A trial's data and what it becomes: made once, compared with many runs.
+//! A trial's data and expected results, computed once and compared with many runs.
 
 use super::blocks::prepared;
 use super::data::element;
@@ -12,7 +12,7 @@ use warplift_sim::{Options, Report};
 
 /// A trial with data, and the buffers as the interpreter leaves them.
 ///
-/// On small integers, and where [`super::exact_on_integers`] says so, every run must leave the same.
+/// On small integers, every run must leave the same bytes if [`super::exact_on_integers`] says so.
 #[derive(Debug)]
 pub struct Reference<'a> {
     /// The trial.
@@ -23,7 +23,7 @@ pub struct Reference<'a> {
     pub want: Vec<Vec<u8>>,
 }
 
-/// The first element that is not as the interpreter has it.
+/// The first element that differs from the interpreter's.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Difference {
     /// Argument.
@@ -54,7 +54,7 @@ impl<'a> Validation<'a> {
 }
 
 impl<'a> Reference<'a> {
-    /// What the interpreter makes of these data.
+    /// The interpreter's results for these data.
     ///
     /// # Errors
     /// The interpreter refuses the kernel.
@@ -67,7 +67,7 @@ impl<'a> Reference<'a> {
     /// The buffers after another form of the kernel, mapped or in another order of blocks, ran in the interpreter.
     ///
     /// # Errors
-    /// What stopped it.
+    /// The interpreter stops.
     pub fn interpret(&self, kernel: &Kernel, options: &interp::Options) -> Result<Vec<Vec<u8>>, InterpError> {
         let Validation { sizes, operands, .. } = &self.validation;
         let (mut memory, ids, args) = prepared(kernel, sizes, operands, &self.data);
@@ -75,7 +75,7 @@ impl<'a> Reference<'a> {
         Ok(ids.iter().map(|&id| memory.bytes(id).to_vec()).collect())
     }
 
-    /// The buffers after PTX ran on these data in the simulator, and what it saw.
+    /// The buffers after PTX ran on these data in the simulator, and the simulator's report.
     ///
     /// # Errors
     /// Text or a launch that it refuses, a hazard under [`warplift_sim::Hazards::Deny`].
@@ -137,7 +137,7 @@ mod tests {
         found[1][17] ^= 0x40;
         let off = reference.difference(&found).unwrap();
         assert_eq!((off.name.as_str(), off.index), ("y", 4));
-        // What is only read may not differ, but is no output.
+        // Arrays that are only read may not differ, but they are no outputs.
         found[1][17] ^= 0x40;
         found[0][0] ^= 1;
         assert_eq!(reference.difference(&found), None);

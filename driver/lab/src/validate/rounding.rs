@@ -1,5 +1,5 @@
-//! The roundings on the way to an output: of an intermediate that lies between two numbers of a narrower type, a machine may
-//! take the one and the interpreter the other.
+//! The roundings on the way to an output. If an intermediate lies between two numbers of a narrower type, a machine may
+//! take one of them and the interpreter the other.
 //!
 //! ```text
 //!  p = exp2 s   h = cast p to f16   o = mma o, h, v   store y, o        y: by way of f16
@@ -10,8 +10,9 @@ use crate::reference::Element;
 use rustc_hash::FxHashSet;
 use warplift_ir::tile::{Inst, Kernel, Op, Value, ValueDef};
 
-/// The largest roundoff of the types to which wider floats are rounded on the way to an output, or what is cut off its sums of so
-/// many products; 0 if there are none. The rounding to what is stored is none of them.
+/// The largest roundoff of the types to which wider floats are rounded on the way to an output, or the loss in sums of
+/// so
+/// many products; 0 if there are none. The rounding to the stored type does not count.
 pub(super) fn coarsest(kernel: &Kernel, output: &str, products: f64) -> f64 {
     let mut seen = FxHashSet::default();
     let mut work: Vec<Value> = Vec::new();
@@ -27,7 +28,7 @@ pub(super) fn coarsest(kernel: &Kernel, output: &str, products: f64) -> f64 {
     found
 }
 
-/// What an instruction writes to an output, before it is rounded to its type.
+/// The value that an instruction writes to an output, before the rounding to its type.
 fn stored(k: &Kernel, inst: Inst, output: &str) -> Option<Value> {
     let (&view, &value) = k.args(inst).first().zip(k.args(inst).last())?;
     let def = k.def(k.whole_view(view)).filter(|_| matches!(k.insts[inst].op, Op::Store | Op::Atomic(_)))?;
@@ -37,9 +38,12 @@ fn stored(k: &Kernel, inst: Inst, output: &str) -> Option<Value> {
     Some(cast.map_or(value, |d| k.args(d)[0]))
 }
 
-/// How far tensor cores' sums of so many products of 8-bit floats may lie from those of f32, relative to a result: they cut off
-/// each step of 32 products and the sum so far, as if about 13 bits were kept. The norm of all errors was measured on an H200: 3.4e-4 for
-/// 272 products, 1.4e-3 for 4096, 2.1e-3 for 8192; this is 24 to 61 times that, since norms are held to a sixteenth of it.
+/// Bound on the relative distance of tensor cores' sums of 8-bit products from f32 sums. The tensor cores truncate each
+/// step of 32 products and the running sum to about 13 bits. The norm of all errors was measured on an H200: 3.4e-4 for
+/// 272
+/// products, 1.4e-3 for 4096, 2.1e-3 for 8192. The bound is 24 to 61 times that, because norms must stay below a
+/// sixteenth
+/// of it.
 fn cut_off(k: &Kernel, inst: Inst, products: f64) -> Option<f64> {
     let bytes = |v: Value| k.ty(v).elem().is_float() && k.ty(v).elem().bits() == 8;
     let cut = matches!(k.insts[inst].op, Op::Mma) && bytes(k.args(inst)[1]);
@@ -53,7 +57,7 @@ fn rounded(k: &Kernel, inst: Inst) -> Option<f64> {
     Element::named(&to.to_string()).filter(|_| narrows).map(Element::unit_roundoff)
 }
 
-/// What a value is made of: of loops and branches, what gives it.
+/// The values that a value is computed from. For loops and branches, these are the yielded values.
 fn behind(k: &Kernel, v: Value) -> Vec<Value> {
     let carried = |tiles: Inst, n: usize| {
         let yields = k.insts[tiles].blocks.iter().filter_map(move |&b| k.yields(b).get(n).copied());
@@ -88,7 +92,7 @@ mod tests {
         assert_eq!(of_sums("gemm_f32out", "c", 4096.0), 0.0);
         assert_eq!(of_sums("a16e4m3", "y", 4096.0), 0.0, "weights are halves before they are multiplied");
         assert_eq!(of_sums("gemm_e4m3", "nothing", 4096.0), 0.0, "another output's sums");
-        // Norms that were measured, held to a sixteenth: 1.4e-3 for 4096 products, 3.4e-4 for 272.
+        // Measured norms, which must stay below a sixteenth: 1.4e-3 for 4096 products, 3.4e-4 for 272.
         assert!((0.03..0.1).contains(&of_sums("gemm_e4m3", "c", 4096.0)));
         assert!((0.0055..0.01).contains(&of_sums("gemm_e4m3", "c", 272.0)));
     }

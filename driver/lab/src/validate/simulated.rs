@@ -5,7 +5,7 @@ use warplift::packing::as_wanted;
 use warplift_ir::manifest::Manifest;
 use warplift_sim::{Arg, Hazard, Memory, Options, Report, launch_from_manifest, parse, run_observed};
 
-/// PTX on the simulator, which also looks for hazards.
+/// PTX on the simulator, which also detects hazards.
 pub struct SimExecutor {
     ptx: String,
     manifest: Manifest,
@@ -14,21 +14,21 @@ pub struct SimExecutor {
     observer: Option<Box<dyn Observer>>,
 }
 
-/// Who is told of a run while it goes on.
+/// An observer of a run in progress.
 pub trait Observer {
     /// Blocks done, and blocks in all.
     fn progress(&self, done: u64, blocks: u64);
-    /// Hazards of a run that went on all the same, under [`warplift_sim::Hazards::Warn`].
+    /// Hazards of a run that continued under [`warplift_sim::Hazards::Warn`].
     fn hazards(&self, found: &[Hazard]);
 }
 
 impl SimExecutor {
-    /// Runs `ptx` on a device imagined with so many multiprocessors.
+    /// Runs `ptx` on an imagined device with so many multiprocessors.
     pub fn new(ptx: String, manifest: Manifest, options: Options, multiprocessors: u32) -> Self {
         Self { ptx, manifest, options, multiprocessors, observer: None }
     }
 
-    /// Tells somebody of every run.
+    /// Adds an observer of every run.
     pub fn observed(self, observer: Box<dyn Observer>) -> Self {
         Self { observer: Some(observer), ..self }
     }
@@ -51,7 +51,7 @@ impl Executor for SimExecutor {
     }
 }
 
-/// Whether the grid has no block: then nothing is launched.
+/// Whether the grid has no block, so that nothing is launched.
 fn is_empty(manifest: &Manifest, inputs: &[Input<'_>], multiprocessors: u32) -> bool {
     let value = |name: &str| match name {
         "sm_count" => Some(multiprocessors.into()),

@@ -1,4 +1,4 @@
-//! How much a launch does: operations, bytes, and what the interpreter would spend.
+//! The work of a launch: operations, bytes, and the interpreter's effort.
 
 use super::{Sizes, Validation};
 use crate::bench::{Peak, Work};
@@ -24,7 +24,7 @@ pub fn work(validation: &Validation<'_>) -> Work {
     Work { label, flops, bytes, peak: Peak::h200_dense(operand_bits(&validation.resolved)) }
 }
 
-/// What the interpreter spends on one block, in multiplications.
+/// The interpreter's effort for one block, in multiplications.
 pub(super) fn block_cost(kernel: &Kernel, sizes: &Sizes) -> f64 {
     total(kernel, sizes, |k, i| multiplications(k, i) + 4.0 * elements(k, i))
 }

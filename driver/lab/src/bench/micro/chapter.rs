@@ -1,4 +1,4 @@
-//! The chapter of the documentation: tables into the marked places of its text, plots beside it.
+//! The documentation's chapter on microbenchmarks. Tables go into the marked places of its text, plots beside it.
 //!
 //! ```text
 //!  <!-- micro: wgmma -->      the lines between the marks are written from the results;
@@ -60,7 +60,7 @@ fn plain<'r>(figures: impl Iterator<Item = &'r Figure>) -> String {
     out
 }
 
-/// One line for all kinds of the same thing: the last word of a name is its kind.
+/// One line for all kinds of one figure. The last word of a name is its kind.
 fn kinds<'r>(head: &str, figures: impl Iterator<Item = &'r Figure>) -> String {
     let mut lines: BTreeMap<&str, BTreeMap<&str, f64>> = BTreeMap::new();
     for f in figures {

@@ -1,4 +1,4 @@
-//! The kernel around what is measured.
+//! The kernel around a measured body.
 //!
 //! ```text
 //!  entry:  seeds, barrier of the block, t0 = clock64
@@ -6,9 +6,9 @@
 //!  exit:   t1 = clock64, store t0 and t1 of the warp, store the carried values so that nothing is dead
 //! ```
 //!
-//! The same kernel is run for two values of `n`; the difference of the cycles holds no start, no end and
-//! no reading of the clock. Everything is scheduled machine IR, so that registers and text are made by the
-//! stages that make them for every kernel.
+//! The same kernel runs with two values of `n`. The difference of the cycles contains no start, no end and no reading
+//! of the
+//! clock. The kernel is scheduled machine IR. The usual stages allocate its registers and write its text.
 
 use warplift_emit::{Allocations, Output};
 use warplift_ir::Bump;
@@ -81,7 +81,7 @@ pub struct Env {
     pub shared: Value,
     /// Address of the first barrier.
     pub barriers: Value,
-    /// Zero that ptxas does not know of, equal in all threads.
+    /// A zero unknown to ptxas, equal in all threads.
     pub zero: Value,
     /// The same, but not known to be equal in all threads.
     pub lane_zero: Value,
@@ -296,7 +296,7 @@ fn store_results(
     c.push(NewInst::new(Opcode::StGlobal, &[at, sum], &[]).attr(mem));
 }
 
-/// `sum` with all bits of a value mixed in.
+/// Mixes all bits of a value into `sum`.
 pub fn fold(c: &mut Cursor<'_, '_>, sum: Value, v: Value) -> Value {
     let word = match c.func.ty(v) {
         Ty::Pred => {
@@ -329,7 +329,7 @@ pub fn part(c: &mut Cursor<'_, '_>, fragment: Value, i: u16) -> Value {
 /// Verifies, allocates and writes a measuring kernel.
 ///
 /// # Errors
-/// What a stage refuses.
+/// A stage refuses the kernel.
 pub fn finish(name: &str, mut program: Scheduled<'_>) -> Result<Output, FrameError> {
     let failed = |why: String| FrameError { name: name.to_owned(), why };
     for func in std::iter::once(&program.setup).chain(program.roles.iter().map(|r| &r.func)) {

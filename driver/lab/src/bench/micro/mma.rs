@@ -1,4 +1,4 @@
-//! `mma.sync` m16n8k16 from registers alone: what a product of warps can reach at most.
+//! `mma.sync` m16n8k16 from registers alone: the peak of a product of warps.
 
 use super::{Case, Frame, Reading, builder};
 use warplift_ir::machine::{Attr, MmaAttr, NewInst, Ty, Value};

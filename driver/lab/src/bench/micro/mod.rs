@@ -1,4 +1,4 @@
-//! Microbenchmarks: what instructions of the opcode table, and the units behind them, cost on a real GPU.
+//! Microbenchmarks measure the instructions of the opcode table and their units on a real GPU.
 //!
 //! ```text
 //!  opcode table ─ rows ─┐
@@ -8,10 +8,12 @@
 //!                     docs/microbenchmarks.md, SVG  ◄─ chapter┘
 //! ```
 //!
-//! A case is a kernel of Warplift's own making (`frame`) and the way its clocks become a number. Pure rows
-//! of the table are measured by one generator (`rows`); units that need surroundings have one file each.
-//! Latency comes from a chain in one warp, interval from independent streams in sixteen. That ptxas left
-//! every measured instruction in place is a golden test of the SASS, not a hope.
+//! A case is a kernel that Warplift generates (`frame`), and a rule that turns its clocks into a number. One generator
+//! measures pure rows of the table (`rows`). Units that need surroundings have one file each. A chain in one warp gives
+//! the
+//! latency; independent streams in sixteen warps give the interval. A golden test of the SASS checks that ptxas kept
+//! every
+//! measured instruction.
 
 mod chapter;
 mod frame;
@@ -41,7 +43,7 @@ use warplift_emit::Output;
 use warplift_ir::Bump;
 use warplift_ir::machine::Scheduled;
 
-/// What the kernel finds in its data.
+/// The contents of the kernel's data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Contents {
     /// Zeros.
@@ -79,7 +81,7 @@ pub type Axis = (&'static str, f64);
 
 type Build = Box<dyn for<'a> Fn(&'a Bump, &str) -> Scheduled<'a> + Send + Sync>;
 
-/// Tells the compiler that a closure builds a kernel in any arena.
+/// Helps type inference: the closure builds a kernel in any arena.
 fn builder<F>(build: F) -> F
 where
     F: for<'a> Fn(&'a Bump, &str) -> Scheduled<'a> + Send + Sync + 'static,
@@ -87,21 +89,21 @@ where
     build
 }
 
-/// One kernel and how it is read.
+/// One kernel, and how its figures are computed.
 pub struct Case {
     /// Its name, `row.add.s32.latency`.
     pub name: String,
-    /// The file that makes it; also the section of the chapter.
+    /// The file that makes it, which is also the section of the chapter.
     pub group: &'static str,
-    /// How it is read.
+    /// How its figures are computed.
     pub reading: Reading,
     /// Turns of the shorter and of the longer run.
     pub turns: [u32; 2],
-    /// What the data holds.
+    /// The contents of the data.
     pub contents: Contents,
-    /// Figures of other cases to subtract: rows that only close the chain.
+    /// Figures of other cases to subtract, for rows that only close the chain.
     pub less: Vec<String>,
-    /// Where it stands among its like.
+    /// Its place on the axes of a plot.
     pub axes: Vec<Axis>,
     /// Opcode that its SASS repeats, and how often in a turn; empty: any.
     pub sass: (&'static str, u32),
@@ -158,7 +160,7 @@ impl Case {
     }
 }
 
-/// All cases, in an order in which each stands after those that it subtracts.
+/// All cases. Each stands after the cases that it subtracts.
 pub fn cases() -> Vec<Case> {
     [
         rows::cases,

@@ -1,4 +1,4 @@
-//! What was measured, with the machine and the day.
+//! Measured figures with the machine and the day.
 
 use super::Case;
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 use warplift::cuda::DeviceInfo;
 
-/// What a figure counts.
+/// The unit of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Unit {
     /// Cycles of a multiprocessor.
@@ -44,9 +44,9 @@ pub struct Figure {
     pub group: String,
     /// Value.
     pub value: f64,
-    /// What it counts.
+    /// Its unit.
     pub unit: Unit,
-    /// Where it stands among its like.
+    /// Its place on the axes of a plot.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub axes: BTreeMap<String, f64>,
 }
@@ -84,12 +84,13 @@ impl Results {
         self.figures.iter().find(|f| f.name == name).map(|f| f.value)
     }
 
-    /// Adds what a case read, less the rows that only closed its chain. A subtrahend that was not measured
-    /// in this run leaves the case out: `false`.
+    /// Adds the figure of a case, less the rows that only close its chain. If a subtrahend was not measured in this
+    /// run, the
+    /// case is left out: `false`.
     pub fn add(&mut self, case: &Case, value: f64, unit: Unit) -> bool {
         let less: Option<f64> = case.less.iter().map(|name| self.value(name)).sum();
         let Some(less) = less else { return false };
-        // Two units may overlap; an instruction takes a cycle of its scheduler at least.
+        // Two units may overlap, but an instruction takes at least one cycle of its scheduler.
         let value = if case.less.is_empty() { value } else { (value - less).max(1.0) };
         let axes = case.axes.iter().map(|(n, v)| ((*n).to_owned(), *v)).collect();
         let (name, group) = (case.name.clone(), case.group.to_owned());

@@ -1,8 +1,8 @@
-//! Every pure row of the opcode table with one result, by one generator.
+//! One generator measures every pure row of the opcode table with one result.
 //!
 //! ```text
-//!  x[n+1] = row x[n], x[n-1], x[n-2]      each value is used by the next two or three: ptxas can neither
-//!                                         drop one nor merge two (as it merges a + b + c into IADD3)
+//!  x[n+1] = row x[n], x[n-1], x[n-2]      the next two or three use each value: ptxas can neither drop one
+//!                                         nor merge two (as it merges a + b + c into IADD3)
 //!  x[n+1] = back(row x[n], ...)           where result and operand differ in class: rows that lead back,
 //!                                         measured themselves, are subtracted
 //!  x[n+1] = prmt(row x[n], ...)           rows of one operand, which would cancel or fold into the next
@@ -17,12 +17,11 @@ use warplift_ir::tile::CmpOp;
 
 /// Rows in a turn of the loop.
 const LENGTH: u32 = 128;
-/// Chains of a warp where the interval is measured, and warps.
+/// For intervals: chains of a warp, and warps.
 const STREAMS: u32 = 4;
 const WARPS: u32 = 16;
 
-/// Rows that ptxas turns into no instruction of their own: other names or modifiers of registers, inputs of a
-/// comparison.
+/// Rows that ptxas does not turn into an instruction: names or modifiers of registers, inputs of a comparison.
 pub const FREE: &[Opcode] = &[
     Opcode::ToGlobal,
     Opcode::Mov,
@@ -67,7 +66,7 @@ fn back(row: &Row) -> &'static [Opcode] {
     }
 }
 
-/// Whether ptxas would make one or none of two in a row: logic and differences, and most rows of one operand.
+/// Whether ptxas merges or cancels two of them in a row: logic, differences, and most rows of one operand.
 fn is_folded(row: &Row) -> bool {
     use Opcode::*;
     let unary = row.opcode.args().len() == 1 && !matches!(row.unit, Unit::Sfu | Unit::Lsu);
@@ -109,7 +108,7 @@ impl Fixed {
             let plus = c.imm(plus);
             c.op(Opcode::MadS32, &[env.thread, factor, plus], Ty::B32)
         };
-        // As floats these lie around 1, so that division and roots take their usual way.
+        // As floats these lie around 1, so division and roots take their usual path.
         let words = [word(c, 3, 0x3f80_1234), word(c, 0x1_0007, 0x3f90_4321), word(c, 5, 0x7531)];
         let longs = [0, 1].map(|i| c.op(Opcode::Pack64, &[words[i], words[i + 1]], Ty::B64));
         let preds = [7, 20].map(|v| {

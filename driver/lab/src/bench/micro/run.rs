@@ -1,4 +1,4 @@
-//! Cases on a device: code, buffers, launches, clocks.
+//! Runs cases on a device: code, buffers, launches, clocks.
 
 use super::frame::{CLOCKS, FrameError};
 use super::results::{Results, Unit};
@@ -14,13 +14,13 @@ use warplift::toolchain::{PtxasOptions, ToolError, Toolchain};
 use warplift_emit::Output;
 use warplift_ir::target::SM90A;
 
-/// Bytes of `data`, several times the L2, and a piece beyond for the last block.
+/// Bytes of `data`: several times the L2, and a piece more for the last block.
 const DATA: u64 = (1 << 30) + (1 << 20);
 /// Bytes of `out`: clocks, then one word for each thread that a device holds.
 const OUT: u64 = CLOCKS + (4 << 20);
-/// Runs of each length; the fastest counts, since nothing makes a run too fast.
+/// Runs of each length. The fastest counts, because no disturbance makes a run faster.
 const RUNS: usize = 5;
-/// Launches of a graph where launches themselves are measured.
+/// Launches of a graph, for cases that measure launches.
 const LAUNCHES: usize = 64;
 
 /// Why a case was not measured.
@@ -29,7 +29,7 @@ pub enum MicroError {
     /// A stage refused the kernel.
     #[error(transparent)]
     Frame(#[from] FrameError),
-    /// ptxas refused it, or is not there.
+    /// ptxas refused it, or was not found.
     #[error(transparent)]
     Tool(#[from] ToolError),
     /// The device refused it.
@@ -46,7 +46,7 @@ pub enum MicroError {
         /// The system's words.
         error: std::io::Error,
     },
-    /// Code made by another version.
+    /// Code of another version.
     #[error("{path} is not the text that this version emits: make the artifacts again")]
     Stale {
         /// The PTX file.
@@ -54,7 +54,7 @@ pub enum MicroError {
     },
 }
 
-/// Where code comes from.
+/// The source of code.
 #[derive(Clone, Debug)]
 pub enum Ready {
     /// Assembled here.
@@ -176,8 +176,9 @@ impl Runner {
         Ok(())
     }
 
-    /// Cycles of a launch: of each block from its first start to its last end, the median of the blocks,
-    /// the least of the runs.
+    /// Cycles of a launch: from the first start to the last end of each block, then the median of the blocks, then the
+    /// least
+    /// of the runs.
     fn cycles(&self, prepared: &Prepared, block: u32) -> Result<f64, MicroError> {
         let (blocks, warps) = (prepared.grid()[0] as usize, block as usize / 32);
         let mut bytes = vec![0; blocks * warps * 8];
@@ -193,7 +194,7 @@ impl Runner {
         Ok(least)
     }
 
-    /// Drives what a chain has brought into the L2 out of it, where it is to come from memory.
+    /// Evicts a chain from the L2 if the case measures memory.
     fn forget(&self) -> Result<(), MicroError> {
         match self.contents {
             Contents::Chain(span) if span > self.device.info().l2 => Ok(self.other.fill(1, &self.stream)?),
@@ -214,7 +215,7 @@ impl Runner {
         Ok(least)
     }
 
-    /// Seconds of one launch in a graph of many, a chain: what follows a kernel without overlap.
+    /// Seconds of one launch in a graph of many. The launches are a chain without overlap.
     fn launches(&self, prepared: &Prepared) -> Result<f64, MicroError> {
         let graph = |n: usize| {
             Graph::capture::<LaunchError>(&self.device, |s| (0..n).try_for_each(|_| prepared.launch(s)))

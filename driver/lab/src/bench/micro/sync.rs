@@ -1,4 +1,4 @@
-//! Barriers and fences: what meeting, handing over and ordering cost.
+//! Barriers and fences: the cost of synchronization, hand-over and ordering.
 //!
 //! ```text
 //!  bar.sync        w warps meet, again and again
@@ -50,7 +50,7 @@ fn meeting(warps: u32) -> Case {
     .axes(&[("warps", warps.into())])
 }
 
-/// Fences and the like, one warp (a warpgroup where the row wants one).
+/// Fences and similar rows, by one warp (or a warpgroup, if the row requires it).
 fn ordering(name: &str, op: Opcode, attr: Attr, warps: u32) -> Case {
     let frame = Frame { warps, ..Frame::default() };
     let sass = SM90A.row(op).sass;

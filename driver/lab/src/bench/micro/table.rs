@@ -1,4 +1,4 @@
-//! From results to the table's cycles: `ir/src/target/sm90a_cycles.rs`, written anew from the JSON.
+//! Writes the table of cycles, `ir/src/target/sm90a_cycles.rs`, from the JSON results.
 
 use super::results::Results;
 use super::rows::is_measured;

@@ -20,7 +20,7 @@ const LOADED_ROWS: i64 = 4 << 10;
 /// Copies in a turn.
 const LENGTH: u32 = 16;
 
-/// A box and how it lies in shared memory.
+/// A box and its form in shared memory.
 #[derive(Clone, Copy)]
 struct Shape {
     /// Rows that one copy brings.

@@ -1,4 +1,4 @@
-//! `wgmma` by shape, types, and where A comes from: one warpgroup, which feeds all four tensor cores.
+//! `wgmma` by shape, types, and the place of A. One warpgroup feeds all four tensor cores.
 //!
 //! Latency: one product, committed and waited for, in a chain through its accumulator. Interval: groups of
 //! sixteen products with one group in flight, so that waiting is hidden.
@@ -86,7 +86,7 @@ fn descriptors(c: &mut Cursor<'_, '_>, base: Value, offset: u32) -> [Value; 4] {
     })
 }
 
-/// What the products read.
+/// The operands of the products.
 #[derive(Clone, Copy)]
 struct Operands {
     a: [Value; 4],
@@ -147,7 +147,7 @@ fn case(shape: Shape, kind: &str, steps: u8, repeats: u32, left: i64) -> Case {
                 }
                 vec![acc]
             },
-            // Else ptxas waits in the loop before the accumulator is read after it.
+            // Without it, ptxas waits in the loop before the accumulator is read after the loop.
             |c, _, _| wait(c, 0),
         )
     });

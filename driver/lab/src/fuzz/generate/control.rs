@@ -5,7 +5,7 @@ use super::{Generator, Result};
 use warplift_ir::tile::{BinOp, CmpOp, Op, Type, Value};
 use warplift_ir::types::Elem;
 
-/// How far carried values are taken to grow; what the judge grants follows from the finished kernel.
+/// Assumed growth of carried values. The check computes its bound from the finished kernel.
 const GROWTH: f64 = 128.0;
 
 impl Generator<'_> {
@@ -73,7 +73,7 @@ impl Generator<'_> {
         Ok(init)
     }
 
-    /// Names a loop's counter and takes its values into sight.
+    /// Names a loop's counter and adds its values to the values in sight.
     pub(super) fn enter(&mut self, counter: Value, carried: &[Value], init: &[Value]) {
         let name = format!("t{}", self.loops.len());
         self.b.set_name(counter, &name);

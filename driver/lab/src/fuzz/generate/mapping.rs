@@ -1,4 +1,4 @@
-//! Where and how: everything that a mapping can say.
+//! Mappings: a random choice of everything that a mapping can say.
 
 use super::{Generator, NAME};
 use warplift_ir::tile::{
@@ -32,7 +32,7 @@ impl Generator<'_> {
         mapping
     }
 
-    /// Now and then how an array comes to registers.
+    /// Sometimes pins how an array gets to registers.
     fn arrays(&mut self) -> Vec<(String, ArrayMapping)> {
         let names: Vec<String> = self.inputs.iter().map(|i| i.array.clone()).collect();
         let said = names.into_iter().filter_map(|name| {

@@ -218,7 +218,7 @@ impl Generator<'_> {
         }
     }
 
-    /// Loads what can be loaded here: without the depth's start, what does not lie along it.
+    /// Loads an input. Outside a loop over the depth, only inputs without that axis can be loaded.
     pub(super) fn load_inputs(&mut self, depth_start: Option<Value>) -> Result<()> {
         for i in 0..self.inputs.len() {
             let deep = self.inputs[i].along.contains(&Along::Depth);
@@ -263,7 +263,7 @@ impl Generator<'_> {
 
     /// Stores one to `most` values, the last ones first.
     pub(super) fn stores(&mut self, most: usize) -> Result<()> {
-        // What loops and branches made is out of sight here: every other kernel rounds something for its stores.
+        // Results of loops and branches are out of sight here. Every other kernel rounds some value for its stores.
         if self.choices.chance(1, 2)
             && let Some(x) = self.pick_tile()
         {

@@ -10,7 +10,7 @@
 //! value in sight; one whose result would be too large or too uncertain ([`Range`]) is not made, so that most
 //! results can be compared exactly. Each block stores to a part of its own: blocks run in any order.
 //!
-//! A kernel is TAME (what is selected today, mostly) or WILD (all operations and types).
+//! A kernel is TAME (mostly operations that are selected today) or WILD (all operations and types).
 
 mod control;
 mod mapping;
@@ -32,7 +32,7 @@ use warplift_ir::types::Elem;
 
 /// Bytes that a seed stands for: more than any kernel takes.
 const SEED_BYTES: usize = 2048;
-/// Magnitude beyond which a result is not made: every sum of a few stays exact in f32.
+/// Limit on the magnitude of a result. Sums of a few such values stay exact in f32.
 const MAX_MAGNITUDE: f64 = 60000.0;
 /// The name of every generated kernel.
 const NAME: &str = "fuzzed";
@@ -67,7 +67,7 @@ pub fn generate_from_seed(seed: u64) -> Case {
 struct Generator<'b> {
     choices: Choices<'b>,
     b: KernelBuilder,
-    /// What is known of the values made.
+    /// The known facts about the generated values.
     known: FxHashMap<Value, Range>,
     /// Scalars and tiles that an operation may take where they are in sight.
     values: Vec<Value>,

@@ -62,7 +62,7 @@ const WILD: &[(usize, Kind)] = &[
 const COMPARISONS: [CmpOp; 6] = [CmpOp::Lt, CmpOp::Le, CmpOp::Gt, CmpOp::Ge, CmpOp::Eq, CmpOp::Ne];
 
 impl Generator<'_> {
-    /// Makes one operation; sometimes none fits.
+    /// Makes one operation, or none if none fits.
     pub(super) fn operation(&mut self) -> Result<()> {
         let kind = match self.wild && self.choices.chance(1, 3) {
             true => self.choices.weighted(WILD),

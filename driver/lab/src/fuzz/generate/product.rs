@@ -115,7 +115,7 @@ impl Generator<'_> {
         }
     }
 
-    /// Stores every sum or something made of it.
+    /// Stores every sum, or a value computed from it.
     fn results(&mut self, sums: &[Value]) -> Result<()> {
         for &sum in sums {
             let Some(shape) = self.ty(sum).shape() else { continue };

@@ -1,4 +1,4 @@
-//! Changes of a kernel that keep it well formed, or leave that to the verifier to say.
+//! Edits of a kernel. They keep it well formed, or the verifier refuses the result.
 
 use rustc_hash::FxHashSet;
 use warplift_ir::tile::{Block, Dim, Inst, Kernel, Loc, MAX_RANK, Op, Shape, Type, Value, ValueList};
@@ -66,7 +66,7 @@ pub fn do_inline(k: &mut Kernel, inst: Inst, nested: Block, params: &[Value]) ->
     Some(())
 }
 
-/// Takes one result away from a `for` (with what it carries) or an `if`.
+/// Removes one result from a `for` (with its carried value) or from an `if`.
 pub fn do_narrow(k: &mut Kernel, inst: Inst, at: usize) -> Option<()> {
     let result = *k.results(inst).get(at)?;
     let ty = k.ty(result);
@@ -96,7 +96,7 @@ fn remove(k: &mut Kernel, inst: Inst, at: usize, of: fn(&mut warplift_ir::tile::
     list.remove(at, &mut k.pool);
 }
 
-/// Makes one constant extent another one everywhere, and the numbers that are it.
+/// Replaces a constant extent everywhere, and numbers that are equal to it.
 pub fn do_extent(k: &mut Kernel, from: u32, to: u32) {
     let dim = |d: Dim| if d.constant() == Some(from) { Dim::new(to) } else { d };
     do_types(k, |ty| match ty {
@@ -116,7 +116,7 @@ pub fn do_extent(k: &mut Kernel, from: u32, to: u32) {
     }
 }
 
-/// Makes one element type another one everywhere.
+/// Replaces an element type everywhere.
 pub fn do_elem(k: &mut Kernel, from: Elem, to: Elem) {
     let elem = |e: Elem| if e == from { to } else { e };
     do_types(k, |ty| match ty {

@@ -1,8 +1,10 @@
-//! Makes a failing case small.
+//! Reduces a failing case.
 //!
-//! Greedy: one simplification after the other is tried and kept where the case still fails, until none is.
-//! After each, what nobody uses is dropped (instructions, parameters, sizes, mapped loops) and the text is
-//! read back, so that whatever comes out is a case that a file can hold.
+//! The reduction is greedy. It tries one simplification after the other and keeps it if the case still fails, until
+//! none
+//! is kept. After each step it drops unused instructions, parameters, sizes and mapped loops, and reads the text back.
+//! The
+//! result is therefore always a case that a file can hold.
 
 mod edit;
 mod simplify;
@@ -50,7 +52,7 @@ impl Case {
     }
 }
 
-/// The case after one simplification; none if it is no valid case, or no other.
+/// The case after one simplification; `None` if it is invalid or unchanged.
 fn simpler(case: &Case, step: &Simplification) -> Option<Case> {
     let mut new = case.clone();
     simplify::apply(&mut new, step)?;

@@ -1,4 +1,4 @@
-//! What may be simplified about a case.
+//! The simplifications of a case.
 
 use super::super::Case;
 use super::edit;
@@ -41,7 +41,7 @@ pub enum Simplification {
     Elem(Elem, Elem),
 }
 
-/// What can be tried, the boldest first.
+/// The possible simplifications, the boldest first.
 pub fn simplifications(case: &Case) -> Vec<Simplification> {
     let k = &case.kernel;
     let mut all = Vec::new();
@@ -62,7 +62,7 @@ pub fn simplifications(case: &Case) -> Vec<Simplification> {
     });
     for &inst in plain.iter().rev() {
         for &r in k.results(inst) {
-            // A size in place of a number of tiles would only make the grid larger.
+            // A size instead of a number of tiles would only enlarge the grid.
             let shrinks = k.insts[inst].op != Op::Binary(BinOp::CeilDiv);
             let like = |a: &&Value| shrinks && k.ty(**a) == k.ty(r);
             all.extend(k.args(inst).iter().filter(like).map(|&a| Simplification::Operand(r, a)));
