@@ -4,7 +4,7 @@ use super::clock::Clocks;
 use super::hazard::HazardKind;
 use super::inst::Space;
 use super::machine::{Found, Machine, Stop};
-use super::shadow::{Access, Conflict, Fault, Kind, MANY, Who};
+use super::shadow::{Access, Conflict, Fault, Kind, MANY};
 use super::space::{GENERIC_CONST, GENERIC_LOCAL, GENERIC_PARAM, GENERIC_SHARED, GLOBAL, split_shared};
 use std::borrow::Cow;
 
@@ -114,6 +114,7 @@ impl Machine<'_> {
         if access.kind != Kind::Barrier {
             let warp = &mut self.warps[w];
             warp.dirty |= lane;
+            warp.dirty_epoch = warp.sync;
             warp.unfenced |= lane;
             self.not_a_barrier(w, block, offset, bytes, access)?;
         }
@@ -127,9 +128,10 @@ impl Machine<'_> {
             self.late_start(w, (block, offset), access)?;
         }
         let clocks = own.as_ref().unwrap_or(&self.warps[w].clocks);
-        let who = Who { access, clocks };
-        let shadow = &mut self.blocks[block].shadow;
+        let mut shadow = std::mem::take(&mut self.blocks[block].shadow);
+        let who = self.who_runs(w, access, clocks);
         let found = if write { shadow.write(offset, bytes, who) } else { shadow.read(offset, bytes, who) };
+        self.blocks[block].shadow = shadow;
         match found {
             Some(c) => self.conflict(w, block, access, c, write),
             None => Ok(()),
@@ -209,11 +211,12 @@ fn describe(new: Access, c: Conflict, write: bool) -> (HazardKind, String) {
     let verb = |w: bool| if w { "write" } else { "read" };
     let (now, before) = (verb(write), verb(c.other_writes));
     let name = |k: Kind| match k {
-        Kind::Generic => "ordinary",
-        Kind::Strong => "strong",
+        Kind::Generic | Kind::ReadOnly => "ordinary",
+        Kind::Strong(_) => "strong",
         Kind::Copy | Kind::Async => "asynchronous",
-        Kind::Barrier => "mbarrier",
+        Kind::Barrier | Kind::Ended => "mbarrier",
     };
+    let barrier = |k: Kind| matches!(k, Kind::Barrier | Kind::Ended);
     let asynchronous = |k: Kind| matches!(k, Kind::Async | Kind::Copy);
     match c.fault {
         Fault::Undefined => (
@@ -228,7 +231,7 @@ fn describe(new: Access, c: Conflict, write: bool) -> (HazardKind, String) {
             HazardKind::MissingProxyFence,
             format!("asynchronous {now} after a generic {before} without fence.proxy.async"),
         ),
-        Fault::Unordered if new.kind == Kind::Barrier || c.other.kind == Kind::Barrier => (
+        Fault::Unordered if barrier(new.kind) || barrier(c.other.kind) => (
             HazardKind::BarrierMisuse,
             format!("{} {now} and {} {before} are not ordered", name(new.kind), name(c.other.kind)),
         ),

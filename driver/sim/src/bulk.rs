@@ -7,9 +7,9 @@ use super::access::{Blame, Target};
 use super::data::{atom, number};
 use super::exec::Flow;
 use super::hazard::HazardKind;
-use super::inst::{Addr, AtomOp, BulkFrom, BulkLoad, BulkStore, BulkTo, Space, TensorOperand, Ty};
+use super::inst::{Addr, AtomOp, BulkFrom, BulkLoad, BulkStore, BulkTo, Scope, Space, TensorOperand, Ty};
 use super::machine::{Found, Machine, Reason, Stop};
-use super::shadow::{Access, Kind, Who};
+use super::shadow::{Access, Kind};
 use super::space::GENERIC_PARAM;
 use super::state::{BarrierAt, Far, LoadTask, Operation, Stage, StoreTask, Task};
 use super::tensormap::Run;
@@ -248,7 +248,7 @@ impl Machine<'_> {
 
     fn write_async(&mut self, op: &Operation, block: usize, offset: u32, bytes: &[u8]) -> Result<(), Stop> {
         let access = op.access(Kind::Async);
-        let who = Who { access, clocks: &op.start };
+        let who = self.who_issued(op, access);
         let len = bytes.len() as u32;
         let found = self.blocks[block].shadow.write(offset, len, who);
         let at = offset as usize;
@@ -262,7 +262,7 @@ impl Machine<'_> {
 
     fn read_async(&mut self, op: &Operation, block: usize, offset: u32, bytes: u32) -> Result<Vec<u8>, Stop> {
         let access = op.access(Kind::Async);
-        let who = Who { access, clocks: &op.start };
+        let who = self.who_issued(op, access);
         let found = self.blocks[block].shadow.read(offset, bytes, who);
         let at = offset as usize;
         let data = self.blocks[block].shared[at..at + bytes as usize].to_vec();
@@ -281,6 +281,9 @@ impl Machine<'_> {
         };
         let init = b.init;
         b.current.near.seen.raise(op.timeline, op.clock);
+        // The copy was issued behind what its issuer waited for.
+        b.current.near.phases.join(&op.start.phases);
+        b.used(op.access(Kind::Barrier));
         let t = usize::from(init.timeline);
         let visible = op.start.inits.get(t) >= init.clock;
         if !self.transact(at, i64::from(bytes)) {
@@ -388,7 +391,7 @@ impl Machine<'_> {
         }
         if self.memory.store(address, &bytes) {
             // Reductions are atomic. The write ends after the read of the source.
-            let kind = if reduce.is_some() { Kind::Strong } else { Kind::Async };
+            let kind = if reduce.is_some() { Kind::Strong(Scope::Gpu) } else { Kind::Async };
             let access = Access { clock: op.clock + 1, ..op.access(kind) };
             return self.note_global(blame, (address, bytes.len() as u32), access, Some(op), true);
         }

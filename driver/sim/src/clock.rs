@@ -4,53 +4,99 @@
 //! every timeline one can see. [`Clocks`] holds four: what is ordered at all, which writes an asynchronous
 //! (async-proxy) access may see and which reads it may overwrite because a proxy fence stands on the way,
 //! and whose mbarrier initialisations are visible to the asynchronous units.
+//!
+//! An asynchronous operation may be of several threads, each of which waits for its part alone. Of such a timeline one
+//! sees [`Parts`], and the whole once all of them have come together.
 
+use super::parts::Parts;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// How far one sees into each timeline; 0 is nothing.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Clock(Vec<u32>);
+pub(crate) struct Clock {
+    times: Vec<u32>,
+    parts: Parts,
+}
 
 impl Clock {
     pub fn get(&self, timeline: usize) -> u32 {
-        self.0.get(timeline).copied().unwrap_or(0)
+        self.times.get(timeline).copied().unwrap_or(0)
+    }
+
+    /// Whether it sees so far, at least of one part.
+    pub fn covers(&self, timeline: usize, clock: u32, part: u8) -> bool {
+        self.get(timeline) >= clock || self.parts.covers(timeline, clock, part)
     }
 
     pub fn raise(&mut self, timeline: usize, to: u32) {
-        if self.0.len() <= timeline {
-            self.0.resize(timeline + 1, 0);
+        if self.times.len() <= timeline {
+            self.times.resize(timeline + 1, 0);
         }
-        self.0[timeline] = self.0[timeline].max(to);
+        self.times[timeline] = self.times[timeline].max(to);
+    }
+
+    /// Sees so far of some parts, given as bits, of all that the operation has.
+    pub fn raise_parts(&mut self, timeline: usize, to: u32, parts: u32, all: u32) {
+        if self.get(timeline) < to {
+            self.parts.raise(timeline, to, parts, all);
+            self.gather();
+        }
+    }
+
+    /// Sees what the parts of some threads are known to be.
+    pub fn join_parts(&mut self, other: &Parts, of: u32) {
+        if !other.is_empty() {
+            self.parts.join(other, of);
+            self.gather();
+        }
+    }
+
+    /// Sees the whole of an operation all of whose parts it sees.
+    fn gather(&mut self) {
+        for (timeline, clock) in self.parts.whole() {
+            self.raise(timeline, clock);
+        }
+        let times = &self.times;
+        self.parts.retain(|t, clock| times.get(t).copied().unwrap_or(0) < clock);
     }
 
     pub fn lower(&mut self, timeline: usize, to: u32) {
-        if let Some(v) = self.0.get_mut(timeline) {
+        if let Some(v) = self.times.get_mut(timeline) {
             *v = (*v).min(to);
         }
     }
 
     pub fn join(&mut self, other: &Self) {
-        if self.0.len() < other.0.len() {
-            self.0.resize(other.0.len(), 0);
+        if self.times.len() < other.times.len() {
+            self.times.resize(other.times.len(), 0);
         }
-        for (a, b) in self.0.iter_mut().zip(&other.0) {
+        for (a, b) in self.times.iter_mut().zip(&other.times) {
             *a = (*a).max(*b);
         }
+        self.join_parts(&other.parts, u32::MAX);
     }
 
-    /// Joins the timelines from `first` on.
+    /// Joins the timelines from `first` on; those of operations in parts are among them.
     pub fn join_from(&mut self, other: &Self, first: usize) {
-        for (t, v) in other.0.iter().enumerate().skip(first) {
+        for (t, v) in other.times.iter().enumerate().skip(first) {
             self.raise(t, *v);
         }
+        self.join_parts(&other.parts, u32::MAX);
     }
 
-    /// What both see.
+    /// What both see, but for parts.
     pub fn meet(&mut self, other: &Self) {
-        for (t, v) in self.0.iter_mut().enumerate() {
+        for (t, v) in self.times.iter_mut().enumerate() {
             *v = (*v).min(other.get(t));
         }
+        self.parts = Parts::default();
+    }
+
+    /// Only these timelines.
+    pub fn among(&self, keep: impl Fn(usize) -> bool) -> Self {
+        let times = self.times.iter().enumerate();
+        Self { times: times.map(|(t, v)| if keep(t) { *v } else { 0 }).collect(), parts: self.parts.clone() }
     }
 }
 
@@ -105,6 +151,8 @@ pub(crate) struct Clocks {
     pub settled: Clock,
     /// Mbarrier initialisations that others and the asynchronous units may use.
     pub inits: Clock,
+    /// Phases of mbarriers that are over: each barrier has a number, and a phase is over at its clock.
+    pub phases: Clock,
     /// What is known of other clusters.
     pub foreign: Foreign,
 }
@@ -115,6 +163,7 @@ impl Clocks {
         self.proxied.join(&other.proxied);
         self.settled.join(&other.settled);
         self.inits.join(&other.inits);
+        self.phases.join(&other.phases);
         self.foreign.join(&other.foreign);
     }
 
@@ -123,6 +172,7 @@ impl Clocks {
         self.seen.join_from(&other.seen, first);
         self.proxied.join_from(&other.proxied, first);
         self.settled.join_from(&other.settled, first);
+        self.phases.join(&other.phases);
     }
 
     pub fn meet(&mut self, other: &Self) {
@@ -130,6 +180,7 @@ impl Clocks {
         self.proxied.meet(&other.proxied);
         self.settled.meet(&other.settled);
         self.inits.meet(&other.inits);
+        self.phases.meet(&other.phases);
         self.foreign.meet(&other.foreign);
     }
 }

@@ -1,10 +1,11 @@
 //! `cp.async` in its groups, and the arrival that follows it.
 
 use super::access::{Blame, Target};
+use super::copy_groups::Pending;
 use super::exec::Flow;
 use super::inst::{Addr, Inst, Space};
 use super::machine::{Machine, Reason, Stop};
-use super::shadow::{Kind, Who};
+use super::shadow::{Access, Kind};
 use super::state::{ArriveTask, Copied, CopyTask, Operation, Stage, Task};
 use super::values::lanes;
 
@@ -40,7 +41,10 @@ impl Machine<'_> {
         let block = self.warps[w].block;
         let id = self.issue(w, mask, Task::Copy(CopyTask(parts)))?;
         self.hold(id, block, Kind::Copy);
-        self.warps[w].copies.open.push(id);
+        if let Some(op) = self.operations.get(&id) {
+            let copy = Pending { id, timeline: op.timeline, clock: op.clock, lanes: mask };
+            self.warps[w].copies.issue(copy);
+        }
         Ok(Flow::Next)
     }
 
@@ -58,12 +62,11 @@ impl Machine<'_> {
             let blame = Blame { warp: op.warp, lane: p.lane, pc: op.pc };
             if p.read > 0 {
                 self.read_global(blame, p.source, &mut bytes[..p.read as usize])?;
-                let access = op.access(Kind::Copy);
+                let access = Access { lane: p.lane, ..op.access(Kind::Copy) };
                 self.note_global(blame, (p.source, p.read), access, Some(op), false)?;
             }
-            let mut access = op.access(Kind::Copy);
-            access.lane = p.lane;
-            let who = Who { access, clocks: &op.start };
+            let access = Access { lane: p.lane, ..op.access(Kind::Copy) };
+            let who = self.who_issued(op, access);
             let found = self.blocks[p.block].shadow.write(p.offset, p.bytes, who);
             let at = p.offset as usize;
             self.blocks[p.block].shared[at..at + p.bytes as usize]
@@ -75,60 +78,54 @@ impl Machine<'_> {
         Ok(Stage::Done)
     }
 
-    pub fn cp_async_commit(&mut self, w: usize) -> Result<Flow, Stop> {
-        let groups = &mut self.warps[w].copies;
-        let open = std::mem::take(&mut groups.open);
-        groups.committed.push_back(open);
+    pub fn cp_async_commit(&mut self, w: usize, mask: u32) -> Result<Flow, Stop> {
+        self.warps[w].copies.commit(mask);
         Ok(Flow::Next)
     }
 
+    /// Each lane waits for its own copies, and knows of its own alone that they are complete.
     pub fn cp_async_wait(&mut self, w: usize, pending: Option<u32>, mask: u32) -> Result<Flow, Stop> {
-        let groups = &self.warps[w].copies;
-        let keep = pending.unwrap_or(0) as usize;
-        let retire = groups.committed.len().saturating_sub(keep);
-        let mut ids: Vec<u64> = groups.committed.iter().take(retire).flatten().copied().collect();
-        if pending.is_none() {
-            ids.extend(&groups.open);
-        }
-        if !self.reached(&ids, Stage::Done) {
+        let awaited = self.warps[w].copies.awaited(mask, pending);
+        let done = |p: &Pending| !self.operations.contains_key(&p.id);
+        if !awaited.iter().all(|(_, copies)| copies.iter().all(done)) {
             return Ok(Flow::Wait(Reason::Copy));
         }
-        self.learn(w, mask, &ids, Stage::Done);
-        self.forget(&ids);
-        let groups = &mut self.warps[w].copies;
-        groups.committed.drain(..retire);
-        if pending.is_none() {
-            groups.open.clear();
+        let warp = &mut self.warps[w];
+        for (lanes, copies) in awaited {
+            copies.iter().for_each(|p| warp.own.raise(p.timeline, p.clock, lanes, p.lanes));
         }
+        warp.copies.retire(mask, pending);
         Ok(Flow::Next)
     }
 
     pub fn cp_async_arrive(&mut self, w: usize, addr: Addr, noinc: bool, mask: u32) -> Result<Flow, Stop> {
         let a = self.addresses(w, addr, mask)?;
-        let mut at = Vec::new();
+        let mut at: Vec<(u32, _)> = Vec::new();
         for l in lanes(mask) {
             if let Some(b) = self.local_barrier(w, l, a[l])? {
                 if !noinc && let Some(m) = self.blocks[b.block].mbarriers.get_mut(&b.offset) {
                     m.pending += 1;
                 }
-                at.push(b);
+                match at.iter_mut().find(|(_, known)| *known == b) {
+                    Some((lanes, _)) => *lanes |= 1 << l,
+                    None => at.push((1 << l, b)),
+                }
             }
         }
-        let groups = &self.warps[w].copies;
-        let copies = groups.committed.iter().flatten().chain(&groups.open).copied().collect();
+        let copies = self.warps[w].copies.issued(mask);
         self.issue(w, mask, Task::Arrive(ArriveTask { at, copies }))?;
         Ok(Flow::Next)
     }
 
+    /// The arrivals of some lanes, each of which tells of its own copies.
     pub fn run_arrive(&mut self, op: &Operation, task: &ArriveTask) -> Result<Stage, Stop> {
-        let mut clocks = super::clock::Clocks::default();
-        for id in &task.copies {
-            if let Some(c) = self.operations.get(id) {
-                clocks.seen.raise(c.timeline, c.clock);
+        for (lanes, at) in &task.at {
+            let mut clocks = super::clock::Clocks::default();
+            for (of, copies) in &task.copies {
+                let part = |p: &Pending| clocks.seen.raise_parts(p.timeline, p.clock, lanes & of, p.lanes);
+                copies.iter().for_each(part);
             }
-        }
-        for at in &task.at {
-            self.arrive_for(op.warp, op.pc, *at, 1, &clocks)?;
+            self.arrive_for(op, *at, i64::from(lanes.count_ones()), &clocks)?;
         }
         Ok(Stage::Done)
     }

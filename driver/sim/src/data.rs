@@ -4,15 +4,15 @@ use super::access::{Blame, Target};
 use super::exec::Flow;
 use super::float::{F32, F64, Round, add_odd};
 use super::hazard::HazardKind;
-use super::inst::{Atom, AtomOp, Lanes, Load, Space, Store, Strength, Ty};
+use super::inst::{Atom, AtomOp, Lanes, Load, MemoryOrder, Space, Store, Strength, Ty};
 use super::machine::{Found, Machine, Stop};
 use super::shadow::Kind;
 use super::values::lanes;
 
-fn kind(s: Strength) -> Kind {
+fn kind(s: Strength, sync: MemoryOrder) -> Kind {
     match s {
         Strength::Weak => Kind::Generic,
-        Strength::Strong => Kind::Strong,
+        Strength::Strong => Kind::Strong(sync.scope),
     }
 }
 
@@ -30,7 +30,8 @@ impl Machine<'_> {
             let total = size * l.d.len() as u32;
             let mut bytes = [0; 16];
             let bytes = &mut bytes[..total as usize];
-            self.read(w, lane, l.space, addresses[lane], kind(l.strength), bytes)?;
+            let kind = if l.read_only { Kind::ReadOnly } else { kind(l.strength, l.sync) };
+            self.read(w, lane, l.space, addresses[lane], kind, bytes)?;
             if l.strength == Strength::Strong {
                 self.acquire_at(w, lane, addresses[lane], l.sync);
             }
@@ -50,13 +51,18 @@ impl Machine<'_> {
         let addresses = self.addresses(w, s.addr, mask)?;
         let values: Vec<Lanes> = s.s.iter().map(|v| self.get(w, *v, mask)).collect::<Result<_, _>>()?;
         let size = s.ty.bytes() as usize;
+        let mut stored = [[0; 16]; 32];
         for lane in lanes(mask) {
-            let mut bytes = [0; 16];
             for (i, v) in values.iter().enumerate() {
-                bytes[i * size..(i + 1) * size].copy_from_slice(&v[lane].to_le_bytes()[..size]);
+                stored[lane][i * size..(i + 1) * size].copy_from_slice(&v[lane].to_le_bytes()[..size]);
             }
-            let bytes = &bytes[..size * values.len()];
-            self.write(w, lane, s.space, addresses[lane], kind(s.strength), bytes)?;
+        }
+        if s.strength == Strength::Weak {
+            self.same_word(w, s.space, &addresses, &stored, mask)?;
+        }
+        for lane in lanes(mask) {
+            let bytes = &stored[lane][..size * values.len()];
+            self.write(w, lane, s.space, addresses[lane], kind(s.strength, s.sync), bytes)?;
             if s.strength == Strength::Strong {
                 self.release_at(w, lane, addresses[lane], s.sync, false);
             }
@@ -173,7 +179,8 @@ impl Machine<'_> {
         let mut out = [0; 32];
         for lane in lanes(mask) {
             let mut bytes = [0; 16];
-            self.read(w, lane, a.space, addresses[lane], Kind::Strong, &mut bytes[..whole])?;
+            let kind = Kind::Strong(a.sync.scope);
+            self.read(w, lane, a.space, addresses[lane], kind, &mut bytes[..whole])?;
             for (n, part) in bytes[..whole].chunks_mut(size).enumerate() {
                 let mut old = [0; 8];
                 old[..size].copy_from_slice(part);
@@ -183,7 +190,7 @@ impl Machine<'_> {
                 part.copy_from_slice(&new.to_le_bytes()[..size]);
                 out[lane] = old;
             }
-            self.write(w, lane, a.space, addresses[lane], Kind::Strong, &bytes[..whole])?;
+            self.write(w, lane, a.space, addresses[lane], kind, &bytes[..whole])?;
             self.acquire_at(w, lane, addresses[lane], a.sync);
             self.release_at(w, lane, addresses[lane], a.sync, true);
         }

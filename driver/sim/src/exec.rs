@@ -181,7 +181,7 @@ impl Machine<'_> {
             Inst::MbarExpect { addr, bytes, complete } => self.mbar_expect(w, *addr, *bytes, *complete, mask),
             Inst::MbarWait(m) => self.mbar_wait(w, m, mask),
             Inst::CpAsync { .. } => self.cp_async(w, inst, mask),
-            Inst::CpAsyncCommit => self.cp_async_commit(w),
+            Inst::CpAsyncCommit => self.cp_async_commit(w, mask),
             Inst::CpAsyncWait { pending } => self.cp_async_wait(w, *pending, mask),
             Inst::CpAsyncArrive { addr, noinc } => self.cp_async_arrive(w, *addr, *noinc, mask),
             Inst::BulkLoad(b) => self.bulk_load(w, b, mask),

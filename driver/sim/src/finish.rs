@@ -28,6 +28,7 @@ impl Machine<'_> {
         let mut clocks = warp.clocks.clone();
         // What any lane knew at its end counts for the block.
         warp.partial.iter().for_each(|(_, c)| clocks.join(c));
+        clocks.seen.join_parts(&warp.own, u32::MAX);
         let b = &mut self.blocks[block];
         b.ended.join(&clocks);
         b.live_warps -= 1;
@@ -45,6 +46,7 @@ impl Machine<'_> {
     /// Whatever touches the block's shared memory must be known to be over.
     fn end_block(&mut self, w: usize, block: usize) -> Result<(), Stop> {
         self.report.blocks += 1;
+        self.check_changes(block)?;
         let pc = self.launch.entry.code.len().saturating_sub(1) as u32;
         let unmet = self.blocks[block].named.iter().position(|n| n.arrived > 0);
         if let Some(id) = unmet {
@@ -64,11 +66,13 @@ impl Machine<'_> {
         open.sort_by_key(|a| (a.pc, a.timeline));
         for a in open {
             let what = match a.kind {
-                Kind::Barrier => "a block ends while another block's arrival on its mbarrier may still come",
+                Kind::Barrier | Kind::Ended => {
+                    "a block ends while another block's arrival on its mbarrier may still come"
+                }
                 Kind::Async | Kind::Copy => {
                     "a block ends while an asynchronous operation may still use its shared memory"
                 }
-                Kind::Generic | Kind::Strong => {
+                Kind::Generic | Kind::ReadOnly | Kind::Strong(_) => {
                     "a block ends while another block may still access its shared memory"
                 }
             };

@@ -11,11 +11,12 @@
 use super::access::Blame;
 use super::clock::{Clock, Clocks, Foreign};
 use super::hazard::HazardKind;
-use super::inst::{FenceKind, MemoryOrder};
+use super::inst::{FenceKind, MemoryOrder, Scope};
 use super::machine::{Found, Machine, Stop};
-use super::shadow::{Access, MANY, Who};
+use super::released::Home;
+use super::shadow::{Access, Kind, MANY};
+use super::space::GLOBAL;
 use super::state::Operation;
-use std::sync::Arc;
 
 impl Machine<'_> {
     /// Checks and records an access to global memory by a warp or by an operation.
@@ -35,32 +36,54 @@ impl Machine<'_> {
         let own = if clocks.is_none() { Some(self.clocks_of(blame.warp, lane)) } else { None };
         let none = Clocks::default();
         let clocks = clocks.or(own.as_deref()).unwrap_or(&none);
-        let found = races.touch(address, bytes, Who { access, clocks }, self.number, write);
+        let who = match operation {
+            Some(op) => self.who_issued(op, access),
+            None => self.who_runs(blame.warp, access, clocks),
+        };
+        let found = races.touch(address, bytes, who, self.number, write);
         drop(own);
         self.memory.races = races;
         let Some((other, wrote, at)) = found else { return Ok(()) };
         let verb = |w: bool| if w { "write" } else { "read" };
-        let what = format!("{} and {} of global memory are not ordered", verb(write), verb(wrote));
+        let mut what = format!("{} and {} of global memory are not ordered", verb(write), verb(wrote));
+        if access.kind == Kind::ReadOnly || other.kind == Kind::ReadOnly {
+            what = "ld.global.nc reads memory that the grid writes".to_owned();
+        }
         let found = Found::new(HazardKind::GlobalRace, blame.warp, access.pc, what);
         self.hazard(found.lane(u32::from(blame.lane)).other(other.pc).at(at))
+    }
+
+    /// The key of what stands at an address: shared memory is a cluster's own.
+    fn key_of(&self, address: u64) -> u64 {
+        if address >= GLOBAL { address } else { u64::from(self.number + 1) << 40 | address & 0xffff_ffff }
+    }
+
+    fn home(&self, w: usize) -> Home {
+        Home { cluster: self.number, block: self.warps[w].block }
     }
 
     /// A strong write: what the thread releases, or has fenced before, stands at the address. An atomic adds
     /// to what stands there, a store replaces it.
     pub fn release_at(&mut self, w: usize, lane: usize, address: u64, sync: MemoryOrder, adds: bool) {
-        let clocks = match sync.release && sync.wide {
-            true => self.known_to(w, 1 << lane),
-            false => self.warps[w].fenced.clone(),
+        let (key, home) = (self.key_of(address), self.home(w));
+        let old = self.memory.races.released.remove(&key).filter(|_| adds);
+        let existed = old.is_some();
+        let mut stands = old.unwrap_or_default();
+        let mut added = false;
+        let released: Vec<(Scope, Clocks)> = match sync.release {
+            true => vec![(sync.scope, self.known_to(w, 1 << lane))],
+            false => sync.scope.up_to().map(|s| (s, self.warps[w].fenced[s as usize].clone())).collect(),
         };
-        let mut known = clocks.foreign.0.as_deref().cloned().unwrap_or_default();
-        let nothing = known.is_empty() && clocks.seen == Clock::default();
-        known.entry(self.number).or_default().join(&clocks.seen);
-        let old = self.memory.races.released.remove(&address).filter(|_| adds);
-        if let Some(old) = &old {
-            old.iter().for_each(|(cluster, clock)| known.entry(*cluster).or_default().join(clock));
+        for (scope, clocks) in released {
+            let mut known = clocks.foreign.0.as_deref().cloned().unwrap_or_default();
+            if !known.is_empty() || clocks.seen != Clock::default() {
+                known.entry(self.number).or_default().join(&clocks.seen);
+                stands.add(scope, home, known);
+                added = true;
+            }
         }
-        if !nothing || old.is_some() {
-            self.memory.races.released.insert(address, Arc::new(known));
+        if added || existed {
+            self.memory.races.released.insert(key, stands);
         }
         if sync.release {
             self.tick(w);
@@ -69,23 +92,33 @@ impl Machine<'_> {
 
     /// A strong read: the thread knows what stands at the address, at once or from its next fence on.
     pub fn acquire_at(&mut self, w: usize, lane: usize, address: u64, sync: MemoryOrder) {
-        let Some(known) = self.memory.races.released.get(&address).cloned() else { return };
-        let found = Foreign(Some(known));
-        match sync.acquire && sync.wide {
-            true => self.know(w, 1 << lane, &found),
-            false => self.warps[w].unfenced_reads.join(&found),
+        let Some(stands) = self.memory.races.released.get(&self.key_of(address)) else { return };
+        let (home, first) = (self.home(w), self.first_async());
+        let own = |t: usize| t >= first || self.warps[t].block == home.block;
+        if sync.acquire {
+            let found = stands.seen(sync.scope, home, own);
+            self.know(w, 1 << lane, &found);
+            return;
+        }
+        let found: Vec<_> = sync.scope.up_to().map(|s| (s, stands.seen(s, home, own))).collect();
+        for (scope, found) in found {
+            self.warps[w].unfenced_reads[scope as usize].join(&found);
         }
     }
 
     /// A fence makes what strong reads before it found the thread's knowledge.
     pub fn acquire_fenced(&mut self, w: usize, kind: FenceKind, mask: u32) {
-        if kind == FenceKind::Memory(true) {
-            let found = std::mem::take(&mut self.warps[w].unfenced_reads);
+        let FenceKind::Memory(scope) = kind else { return };
+        for scope in scope.up_to() {
+            let found = std::mem::take(&mut self.warps[w].unfenced_reads[scope as usize]);
             self.know(w, mask, &found);
         }
     }
 
     fn know(&mut self, w: usize, mask: u32, found: &Foreign) {
+        if found.0.is_none() {
+            return;
+        }
         let number = self.number;
         let own = found.0.as_ref().and_then(|k| k.get(&number));
         self.tell(w, mask, |c| {

@@ -7,10 +7,10 @@
 //! A cluster has its own timelines, so an access carries the cluster's number. The last write is always kept; of many
 //! readers that nothing orders, two are: a write that races only with the others is missed.
 
-use super::clock::Known;
+use super::inst::Scope;
+use super::released::Released;
 use super::shadow::{Access, Fault, Kind, MANY, Who, against};
 use rustc_hash::FxHashMap;
-use std::sync::Arc;
 
 /// An access and the cluster that made it.
 #[derive(Clone, Copy, Default)]
@@ -23,6 +23,8 @@ struct Touch {
 struct Cell {
     write: Touch,
     reads: [Touch; 2],
+    /// The last `ld.global.nc`: its instruction plus 1.
+    read_only: u32,
 }
 
 /// Bytes of a page, as a power of two.
@@ -58,7 +60,7 @@ pub(crate) struct GlobalShadow {
     pages: Vec<Page>,
     /// Page that was used last, and its place.
     last: (u64, usize),
-    pub(super) released: FxHashMap<u64, Arc<Known>>,
+    pub(super) released: FxHashMap<u64, Released>,
 }
 
 impl std::fmt::Debug for GlobalShadow {
@@ -113,12 +115,20 @@ impl Cell {
     fn write(&mut self, who: Who<'_>, cluster: u32) -> Option<(Access, bool)> {
         let races = |t: &Touch, wrote: bool| t.races(who, cluster, wrote, true).then_some((t.access, wrote));
         let found = races(&self.write, true).or_else(|| self.reads.iter().find_map(|t| races(t, false)));
-        *self = Self { write: Touch { access: who.access, cluster }, ..Self::default() };
-        found
+        let read_only = self.read_only;
+        *self = Self { write: Touch { access: who.access, cluster }, read_only, ..Self::default() };
+        let reader = || Access { kind: Kind::ReadOnly, pc: read_only - 1, ..Access::default() };
+        found.or_else(|| (read_only > 0).then(|| (reader(), false)))
     }
 
     fn read(&mut self, who: Who<'_>, cluster: u32) -> Option<(Access, bool)> {
-        let found = self.write.races(who, cluster, true, false).then_some((self.write.access, true));
+        let read_only = who.access.kind == Kind::ReadOnly;
+        if read_only {
+            self.read_only = who.access.pc + 1;
+        }
+        let written = read_only && self.write.access.clock != 0;
+        let races = written || self.write.races(who, cluster, true, false);
+        let found = races.then_some((self.write.access, true));
         let new = Touch { access: who.access, cluster };
         let replaces = |old: &Touch| {
             let same = old.cluster == cluster && old.access.timeline == new.access.timeline;
@@ -127,7 +137,7 @@ impl Cell {
         let place = self.reads.iter().position(replaces).unwrap_or(1);
         let old = self.reads[place].access;
         self.reads[place] = new;
-        if old.clock != 0 && old.sync == new.access.sync && old.lane != new.access.lane {
+        if old.clock != 0 && old.sync > who.synced && old.lane != new.access.lane {
             self.reads[place].access.lane = MANY;
         }
         found
@@ -137,11 +147,13 @@ impl Cell {
 impl Touch {
     fn races(&self, who: Who<'_>, cluster: u32, wrote: bool, writes: bool) -> bool {
         let old = self.access;
-        if old.clock == 0 || old.kind == Kind::Strong && who.access.kind == Kind::Strong {
+        if old.clock == 0 {
             return false;
         }
         if self.cluster != cluster {
-            return who.clocks.foreign.get(self.cluster, old.timeline) < old.clock;
+            let far = Kind::Strong(Scope::Gpu);
+            let strong = old.kind == far && who.access.kind == far;
+            return !strong && who.clocks.foreign.get(self.cluster, old.timeline) < old.clock;
         }
         let conflict = against(old, who, wrote, writes);
         conflict.is_some_and(|c| c.fault != Fault::Proxy)

@@ -165,13 +165,31 @@ pub(crate) enum Strength {
     Strong,
 }
 
+/// The threads that a synchronisation is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Scope {
+    /// Of the block.
+    #[default]
+    Cta,
+    /// Of the block's cluster.
+    Cluster,
+    /// Of the device, and all beyond.
+    Gpu,
+}
+
+impl Scope {
+    /// From the narrowest to this one.
+    pub fn up_to(self) -> impl Iterator<Item = Self> {
+        [Self::Cta, Self::Cluster, Self::Gpu].into_iter().filter(move |s| *s <= self)
+    }
+}
+
 /// What an access of memory releases and acquires.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MemoryOrder {
     pub acquire: bool,
     pub release: bool,
-    /// Scope of the cluster or wider.
-    pub wide: bool,
+    pub scope: Scope,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -201,8 +219,8 @@ pub(crate) enum FenceKind {
     ProxyAsync,
     /// `fence.mbarrier_init.release.cluster`.
     MbarrierInit,
-    /// `membar` and `fence.acq_rel`/`.sc`; true for cluster scope or wider.
-    Memory(bool),
+    /// `membar` and `fence.acq_rel`/`.sc`.
+    Memory(Scope),
     /// A fence of a proxy that the simulator has no separate view of.
     Other,
 }
@@ -340,6 +358,8 @@ pub(crate) struct Load {
     pub addr: Addr,
     pub strength: Strength,
     pub sync: MemoryOrder,
+    /// `.nc`: of memory that nobody writes.
+    pub read_only: bool,
 }
 
 #[derive(Clone, Debug)]

@@ -15,12 +15,27 @@ impl Machine<'_> {
         for (_, c) in warp.partial.drain(..) {
             warp.clocks.join(&c);
         }
+        let own = std::mem::take(&mut warp.own);
+        warp.clocks.seen.join_parts(&own, u32::MAX);
+        warp.lanes_synced = warp.sync;
         warp.sync += 1;
         warp.synced = warp.clock - 1;
         warp.dirty = 0;
         warp.fenced_lanes = 0;
         warp.fence_synced = warp.clocks.proxied.get(w);
-        warp.arrived_whole = false;
+    }
+
+    /// All lanes wait for a phase in which all of them arrived, by one instruction of this epoch and clock: what any
+    /// did before it comes before what each does now.
+    pub fn sync_from(&mut self, w: usize, (epoch, clock): (u32, u32)) {
+        let warp = &mut self.warps[w];
+        warp.lanes_synced = warp.lanes_synced.max(epoch);
+        if warp.dirty_epoch <= epoch {
+            warp.synced = warp.synced.max(clock);
+            warp.dirty = 0;
+            warp.fenced_lanes = 0;
+            warp.fence_synced = warp.clocks.proxied.get(w);
+        }
     }
 
     /// Lets the lanes of `mask` learn something.
@@ -55,6 +70,7 @@ impl Machine<'_> {
         for (_, c) in self.warps[w].partial.iter().filter(|(m, _)| mask & m != 0) {
             clocks.join(c);
         }
+        clocks.seen.join_parts(&self.warps[w].own, mask);
         self.limit(w, mask, clocks)
     }
 

@@ -1,11 +1,13 @@
 //! The state of a running cluster: blocks, warps, asynchronous operations.
 
 use super::clock::{Clocks, Foreign};
+use super::copy_groups::CopyGroups;
 use super::hazard::{Hazard, HazardKind, Report, SimError, Site};
 use super::inst::Lanes;
 use super::launch::{Hazards, Options, Prepared};
 use super::memory::Memory;
-use super::shadow::{Access, Kind, MANY, Shadow};
+use super::parts::Parts;
+use super::shadow::{Access, Kind, MANY, Shadow, Who};
 use super::space::SHARED_BASE;
 use super::state::{ClusterBarrier, Mbarrier, NamedBarrier, Operation, Timeline, WarpTensor};
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
@@ -41,7 +43,7 @@ pub(crate) enum State {
     Done,
 }
 
-/// Groups of asynchronous operations of one thread or warp.
+/// Groups of asynchronous operations of one thread.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Groups {
     pub open: Vec<u64>,
@@ -68,23 +70,27 @@ pub(crate) struct Warp {
     pub partial: Vec<(u32, Clocks)>,
     /// Clock on the warp's own timeline.
     pub clock: u32,
-    /// What `fence.acq_rel` or `fence.mbarrier_init` would release with a relaxed arrive.
-    pub fenced: Clocks,
-    /// What strong reads of global memory found since the last such fence.
-    pub unfenced_reads: Foreign,
+    /// Parts of asynchronous operations that each lane has waited for, each its own.
+    pub own: Parts,
+    /// What `fence.acq_rel` or `fence.mbarrier_init` would release with a relaxed arrive, by scope.
+    pub fenced: [Clocks; 3],
+    /// What strong reads of global memory found since the last such fence, by scope.
+    pub unfenced_reads: [Foreign; 3],
+    /// The epoch: it rises where the lanes synchronise, or all arrive on an mbarrier.
     pub sync: u32,
+    /// The last epoch up to which the lanes know one another's accesses.
+    pub lanes_synced: u32,
     /// Clock of the last access that a warp-wide synchronisation covers.
     pub synced: u32,
-    /// Lanes that touched shared memory since.
+    /// Lanes that touched shared memory since, and the epoch of the last of them.
     pub dirty: u32,
+    pub dirty_epoch: u32,
     /// Lanes that touched shared memory since their last `fence.proxy.async`.
     pub unfenced: u32,
     /// Lanes whose proxy fence no warp-wide synchronisation has followed, and up to where the fences
     /// before that reach.
     pub fenced_lanes: u32,
     pub fence_synced: u32,
-    /// Whether all lanes arrived on an mbarrier since.
-    pub arrived_whole: bool,
     pub state: State,
     /// Progress at which a wait last said no, and where.
     pub refused: Option<(super::state::WaitFor, u64)>,
@@ -99,8 +105,10 @@ pub(crate) struct Warp {
     pub gathered: bool,
     pub tensor: WarpTensor,
     pub bulk: BTreeMap<u8, Groups>,
-    pub copies: Groups,
+    pub copies: CopyGroups,
     pub nreg: u32,
+    /// Each `setmaxnreg` so far: the instruction and the clock.
+    pub register_changes: Vec<(u32, u32)>,
     /// Lanes that have waited for the grids before this one.
     pub waited: u32,
     pub local: Vec<u8>,
@@ -151,6 +159,8 @@ pub(crate) struct Machine<'a> {
     pub blocks: Vec<Block>,
     pub warps: Vec<Warp>,
     pub timelines: Vec<Timeline>,
+    /// Mbarriers initialised so far.
+    pub barriers: usize,
     pub operations: HashMap<u64, Operation>,
     /// Operations that have something left to do, in order of issue.
     pub queue: VecDeque<u64>,
@@ -195,6 +205,7 @@ impl<'a> Machine<'a> {
             blocks,
             warps,
             timelines: (0..total).map(|_| Timeline::default()).collect(),
+            barriers: 0,
             operations: HashMap::new(),
             queue: VecDeque::new(),
             next_operation: 0,
@@ -271,6 +282,24 @@ impl<'a> Machine<'a> {
     pub fn access(&self, w: usize, lane: u8, kind: Kind) -> Access {
         let warp = &self.warps[w];
         Access { timeline: w as u16, lane, kind, clock: warp.clock, pc: self.pc(w), sync: warp.sync }
+    }
+
+    /// Who a warp's ordinary instruction is.
+    pub fn who_runs<'b>(&'b self, w: usize, access: Access, clocks: &'b Clocks) -> Who<'b> {
+        let warp = &self.warps[w];
+        let own = Some(&warp.own).filter(|o| !o.is_empty());
+        Who { access, clocks, own, synced: warp.lanes_synced, issuer: None, warps: self.warps_of_block() }
+    }
+
+    /// Who an operation is that lanes of a warp issued.
+    pub fn who_issued<'b>(&self, op: &'b Operation, access: Access) -> Who<'b> {
+        let own = Some(&op.own).filter(|o| !o.is_empty());
+        let issuer = (access.kind == Kind::Copy).then_some(op.warp);
+        Who { access, clocks: &op.start, own, synced: op.lanes_synced, issuer, warps: self.warps_of_block() }
+    }
+
+    fn warps_of_block(&self) -> usize {
+        self.warps.len() / self.blocks.len()
     }
 
     /// After a release: later accesses of the warp are not covered by it.
@@ -356,15 +385,17 @@ impl Warp {
             clocks: Clocks::default(),
             partial: Vec::new(),
             clock: 1,
-            fenced: Clocks::default(),
-            unfenced_reads: Foreign::default(),
-            sync: 0,
+            own: Parts::default(),
+            fenced: Default::default(),
+            unfenced_reads: Default::default(),
+            sync: 1,
+            lanes_synced: 0,
             synced: 0,
             dirty: 0,
+            dirty_epoch: 0,
             unfenced: 0,
             fenced_lanes: 0,
             fence_synced: 0,
-            arrived_whole: false,
             state: State::Ready,
             refused: None,
             forced: false,
@@ -374,8 +405,9 @@ impl Warp {
             gathered: false,
             tensor: WarpTensor::new(entry.registers as usize),
             bulk: BTreeMap::new(),
-            copies: Groups::default(),
+            copies: CopyGroups::default(),
             nreg: launch.registers,
+            register_changes: Vec::new(),
             waited: 0,
             local: vec![0; entry.local_bytes as usize * 32],
         }

@@ -13,6 +13,7 @@ use super::float::{F16, F32, Format, Round, fma_odd};
 use super::inst::{Acc, Addr, Dst, Elem, Lanes, Mma, Space, Src};
 use super::machine::{Machine, Stop};
 use super::shadow::Kind;
+use super::values::lanes;
 
 type Tile = [[u16; 8]; 8];
 
@@ -53,17 +54,19 @@ impl Machine<'_> {
     ) -> Result<Flow, Stop> {
         self.aligned(w, mask)?;
         let addresses = self.addresses(w, addr, mask)?;
+        let mut rows = [[0; 16]; 32];
         for (i, s) in s.iter().enumerate() {
             let v = self.get(w, *s, mask)?;
-            let tile = collect(&v, trans);
-            for (r, row) in tile.iter().enumerate() {
-                let lane = 8 * i + r;
-                let mut bytes = [0; 16];
-                for (c, v) in row.iter().enumerate() {
-                    bytes[2 * c..2 * c + 2].copy_from_slice(&v.to_le_bytes());
+            for (bytes, row) in rows[8 * i..].iter_mut().zip(collect(&v, trans)) {
+                for (part, v) in bytes.chunks_mut(2).zip(row) {
+                    part.copy_from_slice(&v.to_le_bytes());
                 }
-                self.row(w, lane, addresses[lane], &mut bytes, true)?;
             }
+        }
+        let written = u32::MAX >> (32 - 8 * s.len());
+        self.same_word(w, Space::Shared, &addresses, &rows, written)?;
+        for lane in lanes(written) {
+            self.row(w, lane, addresses[lane], &mut rows[lane], true)?;
         }
         Ok(Flow::Next)
     }

@@ -14,12 +14,22 @@ use super::hazard::HazardKind;
 use super::inst::{Addr, Arrive, Space, Src, Wait};
 use super::launch::Adversary;
 use super::machine::{Found, Machine, Reason, Stop};
-use super::shadow::Kind;
-use super::state::{BarrierAt, Mbarrier, Released, WaitFor};
-use super::values::lanes;
+use super::shadow::{Access, Kind};
+use super::state::{BarrierAt, Mbarrier, Operation, Released, WaitFor};
+use super::values::{first_lane, lanes};
 
 /// The largest count and transaction count of an mbarrier.
 const LIMIT: i64 = (1 << 20) - 1;
+
+impl Mbarrier {
+    /// Remembers a use.
+    pub fn used(&mut self, access: Access) {
+        match self.uses.iter_mut().find(|a| a.timeline == access.timeline) {
+            Some(old) => *old = access,
+            None => self.uses.push(access),
+        }
+    }
+}
 
 impl Machine<'_> {
     /// The place of an mbarrier operand.
@@ -56,6 +66,10 @@ impl Machine<'_> {
             return Ok(false);
         };
         let init = b.init;
+        let access = self.access(w, lane as u8, Kind::Barrier);
+        if let Some(b) = self.blocks[at.block].mbarriers.get_mut(&at.offset) {
+            b.used(access);
+        }
         let clocks = self.clocks_of(w, 1 << lane);
         let t = usize::from(init.timeline);
         let visible = clocks.seen.get(t) >= init.clock || clocks.inits.get(t) >= init.clock;
@@ -87,7 +101,11 @@ impl Machine<'_> {
                 self.hazard(found.lane(l as u32).at(u64::from(at.offset)))?;
             }
             self.note_shared(w, at.block, at.offset, 8, access, true)?;
+            self.barriers += 1;
             let barrier = Mbarrier {
+                number: self.barriers - 1,
+                ender: None,
+                uses: Vec::new(),
                 count,
                 pending: count,
                 transactions: 0,
@@ -112,8 +130,10 @@ impl Machine<'_> {
                 continue;
             };
             if self.use_barrier(w, l, at)? {
+                self.behind_uses(w, l, at)?;
                 self.blocks[at.block].mbarriers.remove(&at.offset);
-                self.blocks[at.block].shadow.forget(at.offset, 8);
+                let access = self.access(w, l as u8, Kind::Ended);
+                self.note_shared(w, at.block, at.offset, 8, access, true)?;
             }
         }
         Ok(Flow::Next)
@@ -127,12 +147,17 @@ impl Machine<'_> {
             None => None,
         };
         let mut states = [0; 32];
+        let one = lanes(mask).all(|l| addresses[l] == addresses[first_lane(mask)]);
+        let mut together = one && !a.relaxed && mask == self.warps[w].live;
         for l in lanes(mask) {
             let Some(at) = self.barrier_at(w, l, addresses[l], a.cluster)? else {
                 continue;
             };
             if !self.use_barrier(w, l, at)? {
                 continue;
+            }
+            if std::mem::take(&mut together) {
+                self.arrive_together(w, at);
             }
             states[l] = self.blocks[at.block].mbarriers.get(&at.offset).map_or(0, |b| b.phase);
             if let Some(bytes) = &bytes {
@@ -149,7 +174,6 @@ impl Machine<'_> {
             self.arrive(w, l, at, i64::from(counts[l] as u32))?;
         }
         self.tick(w);
-        self.warps[w].arrived_whole |= mask == self.warps[w].live;
         if let Some(d) = a.state {
             self.put(w, d, &states, mask)?;
         }
@@ -175,8 +199,60 @@ impl Machine<'_> {
         }
     }
 
+    /// All lanes of a warp arrive on a barrier: what they did before is theirs together behind the phase.
+    fn arrive_together(&mut self, w: usize, at: BarrierAt) {
+        let warp = &mut self.warps[w];
+        let arrival = (w, warp.sync, warp.clock);
+        warp.sync += 1;
+        if let Some(b) = self.blocks[at.block].mbarriers.get_mut(&at.offset) {
+            b.current.whole.push(arrival);
+        }
+    }
+
+    /// An arrival knows that the phase before its own is over: else it may count there.
+    fn knows_phase(&mut self, w: usize, lane: usize, at: BarrierAt) -> Result<(), Stop> {
+        let Some(b) = self.blocks[at.block].mbarriers.get(&at.offset) else { return Ok(()) };
+        let (phase, last) = (b.phase, b.last);
+        let knows = |c: &Clocks| c.phases.get(b.number) >= phase as u32;
+        if phase == 0 || b.ender == Some((w, lane)) || knows(&self.clocks_of(w, 1 << lane)) {
+            return Ok(());
+        }
+        self.lost(w, self.pc(w), at, (phase, last, lane))
+    }
+
+    fn lost(
+        &mut self,
+        w: usize,
+        pc: u32,
+        at: BarrierAt,
+        (phase, last, lane): (u64, u32, usize),
+    ) -> Result<(), Stop> {
+        let what = format!(
+            "an arrival in phase {phase} of an mbarrier by a thread that does not know that phase {} is over: it may \
+             count in that one",
+            phase - 1
+        );
+        let found = Found::new(HazardKind::OverArrival, w, pc, what).lane(lane as u32);
+        self.hazard(found.at(u64::from(at.offset)).other(last))
+    }
+
+    /// Whatever else used a barrier comes before its end.
+    fn behind_uses(&mut self, w: usize, lane: usize, at: BarrierAt) -> Result<(), Stop> {
+        let Some(b) = self.blocks[at.block].mbarriers.get(&at.offset) else { return Ok(()) };
+        let (warp, clocks) = (&self.warps[w], self.clocks_of(w, 1 << lane));
+        let ordered = |a: &Access| match usize::from(a.timeline) == w {
+            true => usize::from(a.lane) == lane || a.sync <= warp.lanes_synced,
+            false => clocks.seen.get(a.timeline.into()) >= a.clock,
+        };
+        let Some(open) = b.uses.iter().find(|a| !ordered(a)).copied() else { return Ok(()) };
+        let what = "an mbarrier is invalidated while another thread may still use it";
+        let found = Found::new(HazardKind::BarrierMisuse, w, self.pc(w), what).lane(lane as u32);
+        self.hazard(found.at(u64::from(at.offset)).other(open.pc))
+    }
+
     fn arrive(&mut self, w: usize, lane: usize, at: BarrierAt, n: i64) -> Result<(), Stop> {
         let pc = self.pc(w);
+        self.knows_phase(w, lane, at)?;
         if self.warps[w].block != at.block {
             let access = self.access(w, lane as u8, Kind::Barrier);
             if self.blocks[at.block].live_warps == 0 {
@@ -198,7 +274,11 @@ impl Machine<'_> {
             let found = Found::new(HazardKind::OverArrival, w, pc, what).lane(lane as u32);
             self.hazard(found.at(u64::from(at.offset)).other(last))?;
         }
-        self.complete_phase(at);
+        if self.complete_phase(at)
+            && let Some(b) = self.blocks[at.block].mbarriers.get_mut(&at.offset)
+        {
+            b.ender = Some((w, lane));
+        }
         Ok(())
     }
 
@@ -255,33 +335,34 @@ impl Machine<'_> {
     }
 
     /// Ends the phase when nothing is pending.
-    pub fn complete_phase(&mut self, at: BarrierAt) {
+    pub fn complete_phase(&mut self, at: BarrierAt) -> bool {
         let Some(b) = self.blocks[at.block].mbarriers.get_mut(&at.offset) else {
-            return;
+            return false;
         };
         if b.pending > 0 || b.transactions != 0 {
-            return;
+            return false;
         }
         b.phase += 1;
         b.pending = b.count;
         let current = std::mem::take(&mut b.current);
         b.done.near.join(&current.near);
         b.done.far.join(&current.far);
+        b.done.whole = current.whole;
+        b.done.near.phases.raise(b.number, b.phase as u32);
+        b.ender = None;
         self.progress += 1;
+        true
     }
 
     /// An arrival that an asynchronous operation makes for a warp.
-    pub fn arrive_for(
-        &mut self,
-        w: usize,
-        pc: u32,
-        at: BarrierAt,
-        n: i64,
-        clocks: &Clocks,
-    ) -> Result<(), Stop> {
+    pub fn arrive_for(&mut self, op: &Operation, at: BarrierAt, n: i64, clocks: &Clocks) -> Result<(), Stop> {
+        let (w, pc) = (op.warp, op.pc);
         let Some(b) = self.blocks[at.block].mbarriers.get_mut(&at.offset) else {
             return Ok(());
         };
+        let (phase, before) = (b.phase, b.last);
+        let known = phase == 0 || op.start.phases.get(b.number) >= phase as u32;
+        b.used(op.access(Kind::Barrier));
         b.current.near.join(clocks);
         b.pending -= n;
         let (pending, last) = (b.pending, b.last);
@@ -292,7 +373,7 @@ impl Machine<'_> {
             self.hazard(found.at(u64::from(at.offset)))?;
         }
         self.complete_phase(at);
-        Ok(())
+        if known { Ok(()) } else { self.lost(w, pc, at, (phase, before, 0)) }
     }
 
     pub fn mbar_wait(&mut self, w: usize, m: &Wait, mask: u32) -> Result<Flow, Stop> {
@@ -328,13 +409,10 @@ impl Machine<'_> {
         }
         for at in places {
             self.acquire(w, done, at, m);
+            self.meet_behind(w, done, at, m);
         }
         if let Some(d) = m.d {
             self.put_predicate(w, d, done, mask);
-        }
-        let whole = done == self.warps[w].live && self.warps[w].arrived_whole;
-        if whole && !m.relaxed {
-            self.sync_warp(w);
         }
         Ok(if done == mask { Flow::Next } else { Flow::Yield })
     }
@@ -355,6 +433,15 @@ impl Machine<'_> {
         warp.forced = false;
         warp.refused = Some((wait_for, progress));
         false
+    }
+
+    /// All lanes have waited for a phase in which all of them arrived.
+    fn meet_behind(&mut self, w: usize, mask: u32, at: BarrierAt, m: &Wait) {
+        let barrier = self.blocks[at.block].mbarriers.get(&at.offset).filter(|_| !m.relaxed);
+        let of = |b: &Mbarrier| b.done.whole.iter().rev().find(|a| a.0 == w).map(|a| (a.1, a.2));
+        if let Some(arrival) = barrier.and_then(of).filter(|_| mask == self.warps[w].live) {
+            self.sync_from(w, arrival);
+        }
     }
 
     fn acquire(&mut self, w: usize, mask: u32, at: BarrierAt, m: &Wait) {

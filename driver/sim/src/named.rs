@@ -3,7 +3,7 @@
 
 use super::exec::Flow;
 use super::hazard::HazardKind;
-use super::inst::{BarMode, FenceKind, Inst, Src};
+use super::inst::{BarMode, FenceKind, Inst, Scope, Src};
 use super::launch::ProxyFence;
 use super::machine::{ClusterWait, Found, Machine, NamedWait, Reason, State, Stop};
 
@@ -165,7 +165,7 @@ impl Machine<'_> {
         warp.cluster.arrived |= mask;
         warp.cluster.generation = generation;
         warp.cluster.pc = pc;
-        let released = if relaxed { &warp.fenced } else { &known };
+        let released = if relaxed { &warp.fenced[Scope::Cluster as usize] } else { &known };
         self.barrier.pending.join(released);
         if twice != 0 {
             let what = "a second barrier.cluster.arrive without a wait between";
@@ -240,43 +240,21 @@ impl Machine<'_> {
                     warp.clocks.settled.raise(w, warp.clock);
                 }
                 warp.clocks.inits.raise(w, warp.clock);
-                warp.clocks.proxied.join_from(&seen, if path { 0 } else { first });
                 if path {
                     warp.clocks.inits.join(&seen);
                 }
+                // Of copies by threads it covers what its own thread has seen complete.
+                self.tell(w, mask, |c| c.proxied.join_from(&seen, if path { 0 } else { first }));
             }
             FenceKind::MbarrierInit => {
                 warp.clocks.inits.raise(w, warp.clock);
-                warp.fenced.inits.join(&warp.clocks.inits);
+                let inits = &warp.clocks.inits;
+                warp.fenced.iter_mut().for_each(|f| f.inits.join(inits));
             }
-            FenceKind::Memory(true) => warp.fenced.join(&known),
-            FenceKind::Memory(false) | FenceKind::Other => return Ok(Flow::Next),
+            FenceKind::Memory(scope) => scope.up_to().for_each(|s| warp.fenced[s as usize].join(&known)),
+            FenceKind::Other => return Ok(Flow::Next),
         }
         self.tick(w);
-        Ok(Flow::Next)
-    }
-
-    pub fn setmaxnreg(&mut self, w: usize, inc: bool, count: u32, mask: u32) -> Result<Flow, Stop> {
-        self.aligned(w, mask)?;
-        let pc = self.pc(w);
-        let (block, have) = (self.warps[w].block, self.warps[w].nreg);
-        if (inc && count < have) || (!inc && count > have) {
-            let (verb, way) = if inc { ("inc", "more") } else { ("dec", "fewer") };
-            let what = format!("setmaxnreg.{verb} to {count}, the warp has {have}, which is not {way}");
-            self.hazard(Found::new(HazardKind::RegisterPool, w, pc, what))?;
-            return Ok(Flow::Next);
-        }
-        let pool = &mut self.blocks[block].pool;
-        if inc && (count - have) * 32 > *pool {
-            return Ok(Flow::Wait(Reason::Registers(count)));
-        }
-        if inc {
-            *pool -= (count - have) * 32;
-        } else {
-            *pool += (have - count) * 32;
-            self.progress += 1;
-        }
-        self.warps[w].nreg = count;
         Ok(Flow::Next)
     }
 

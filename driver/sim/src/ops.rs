@@ -9,22 +9,28 @@ use super::clock::Clock;
 use super::hazard::SimError;
 use super::machine::{Machine, Reason, State, Stop};
 use super::state::{Operation, Stage, Task, Timeline};
+use super::values::lanes;
 
 impl Machine<'_> {
-    /// A timeline whose last operation is known to be complete, and the next clock on it.
-    pub fn open_timeline(&mut self, owner: usize, seen: &Clock) -> Result<(usize, u32), Stop> {
+    /// A timeline whose last operation is known to be complete, and the next clock on it. Of an operation in parts
+    /// it is enough that each thread knows its part of one with the same parts: `knows` says so.
+    pub fn open_timeline(
+        &mut self,
+        owner: usize,
+        seen: &Clock,
+        (parts, knows): (u32, &dyn Fn(usize, u32) -> bool),
+    ) -> Result<(usize, u32), Stop> {
         let first = self.first_async();
         let free = (first..self.timelines.len()).find(|t| {
             let line = &self.timelines[*t];
-            line.owner == owner && seen.get(*t) >= line.clock
+            let in_parts = || parts != 0 && parts == line.parts && knows(*t, line.clock);
+            line.owner == owner && (seen.get(*t) >= line.clock || in_parts())
         });
-        let t = match free {
-            Some(t) => t,
-            None => {
-                self.timelines.push(Timeline { owner, clock: 0 });
-                self.timelines.len() - 1
-            }
-        };
+        let t = free.unwrap_or(self.timelines.len());
+        if free.is_none() {
+            self.timelines.push(Timeline { owner, clock: 0, parts });
+        }
+        self.timelines[t].parts = parts;
         if t > usize::from(u16::MAX) {
             return Err(SimError::Unsupported {
                 what: "more than 65535 asynchronous operations in flight".to_owned(),
@@ -40,10 +46,21 @@ impl Machine<'_> {
     pub fn issue(&mut self, w: usize, mask: u32, task: Task) -> Result<u64, Stop> {
         let start = self.known_to_each(w, mask);
         let lane = super::access::lane_of(mask);
-        let (timeline, clock) = self.open_timeline(w, &start.seen)?;
-        let (pc, waited) = (self.pc(w), self.warps[w].waited);
+        // Copies of threads are of another proxy than the rest, so they share no timeline with it.
+        let (owner, parts) = match task {
+            Task::Copy(_) => (2 * self.warps.len() + w, mask),
+            _ => (w, 0),
+        };
+        let own = self.warps[w].own.clone();
+        let knows = |t: usize, clock: u32| lanes(parts).all(|l| own.covers(t, clock, l as u8));
+        let (timeline, clock) = self.open_timeline(owner, &start.seen, (parts, &knows))?;
+        let (pc, waited, lanes_synced) = (self.pc(w), self.warps[w].waited, self.warps[w].lanes_synced);
         let stage = Stage::Pending;
-        Ok(self.enqueue(Operation { task, warp: w, lane, pc, timeline, clock, start, waited, stage }))
+        let operation =
+            Operation { task, warp: w, lane, pc, timeline, clock, start, own, lanes_synced, waited, stage };
+        // What the warp does from now on does not come before it.
+        self.tick(w);
+        Ok(self.enqueue(operation))
     }
 
     pub fn enqueue(&mut self, operation: Operation) -> u64 {
@@ -80,7 +97,8 @@ impl Machine<'_> {
         if stage == Stage::Done {
             self.report.asynchronous += 1;
             self.queue.remove(index);
-            if matches!(op.task, Task::Load(_) | Task::Arrive(_) | Task::Wgmma(..)) {
+            // Who waits for a store asks for it once more.
+            if !matches!(op.task, Task::Store(_)) {
                 return Ok(());
             }
         }

@@ -193,7 +193,7 @@ impl Machine<'_> {
         };
         out.copy_from_slice(bytes);
         let access = s.op.access(Kind::Async);
-        let who = Who { access, clocks: s.clocks };
+        let who = Who { clocks: s.clocks, ..self.who_issued(s.op, access) };
         if let Some(c) = self.blocks[s.block].shadow.read(offset, 16, who) {
             self.conflict(s.op.warp, s.block, access, c, false)?;
         }

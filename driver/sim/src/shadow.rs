@@ -5,6 +5,8 @@
 //! splits into its bytes.
 
 use super::clock::Clocks;
+use super::inst::Scope;
+use super::parts::Parts;
 use std::collections::HashMap;
 
 /// A touch of memory, with what is needed to order and to report it.
@@ -17,7 +19,7 @@ pub(crate) struct Access {
     /// Clock on the timeline; 0 where nobody was here.
     pub clock: u32,
     pub pc: u32,
-    /// Count of warp-wide synchronisations of the warp so far.
+    /// Epoch of the warp: it rises where its lanes synchronise, or all arrive somewhere.
     pub sync: u32,
 }
 
@@ -30,14 +32,19 @@ pub(crate) enum Kind {
     /// By an ordinary instruction.
     #[default]
     Generic,
-    /// By an ordinary instruction that does not race with its like: atomic, volatile, relaxed.
-    Strong,
+    /// By an ordinary instruction that reads what nobody writes: `ld.global.nc`.
+    ReadOnly,
+    /// By an ordinary instruction that does not race with its like, as far as its scope reaches: atomic, volatile,
+    /// relaxed.
+    Strong(Scope),
     /// Asynchronously, but in the generic proxy: `cp.async`.
     Copy,
     /// Through the asynchronous proxy: bulk copies, wgmma.
     Async,
     /// As an mbarrier object.
     Barrier,
+    /// As an mbarrier object that ended there.
+    Ended,
 }
 
 /// A toucher: the access to record, and what it knows.
@@ -45,6 +52,40 @@ pub(crate) enum Kind {
 pub(crate) struct Who<'a> {
     pub access: Access,
     pub clocks: &'a Clocks,
+    /// Parts of asynchronous operations that each lane of the warp knows for itself alone.
+    pub own: Option<&'a Parts>,
+    /// The last epoch of the warp up to which its lanes know one another's accesses.
+    pub synced: u32,
+    /// The warp whose lanes issued an operation in parts.
+    pub issuer: Option<usize>,
+    /// Warps of a block.
+    pub warps: usize,
+}
+
+impl Who<'_> {
+    /// Whether it comes behind another access.
+    fn knows(&self, old: Access) -> bool {
+        let timeline = usize::from(old.timeline);
+        let own = |o: &Parts| old.lane == self.access.lane && o.covers(timeline, old.clock, old.lane);
+        self.clocks.seen.covers(timeline, old.clock, old.lane) || self.own.is_some_and(own)
+    }
+
+    /// Whether the lane that made an access knows it, and no other.
+    fn only_its_lane_knows(&self, old: Access) -> bool {
+        self.own.is_some_and(|o| o.covers(old.timeline.into(), old.clock, old.lane))
+    }
+
+    /// Whether an access is of another lane of this warp, without a synchronisation since.
+    fn is_beside(&self, old: Access) -> bool {
+        old.sync > self.synced && (old.lane == MANY || old.lane != self.access.lane)
+    }
+
+    /// Whether both are strong, and each one's scope includes the other (PTX ISA, "morally strong").
+    fn is_strong_beside(&self, old: Access) -> bool {
+        let (Kind::Strong(a), Kind::Strong(b)) = (old.kind, self.access.kind) else { return false };
+        let block = |t: u16| usize::from(t) / self.warps.max(1);
+        a.min(b) != Scope::Cta || block(old.timeline) == block(self.access.timeline)
+    }
 }
 
 /// What two touches of the same bytes did wrong.
@@ -79,6 +120,7 @@ struct Cell {
 }
 
 /// The shadow of one block's shared memory.
+#[derive(Default)]
 pub(crate) struct Shadow {
     cells: Vec<Cell>,
     bytes: HashMap<u32, Box<[Cell; 4]>>,
@@ -104,13 +146,6 @@ impl Shadow {
     /// Records a write of `len` bytes; the first fault found.
     pub fn write(&mut self, offset: u32, len: u32, who: Who<'_>) -> Option<Conflict> {
         self.touch(offset, len, who, true)
-    }
-
-    /// Forgets what was written, as when a barrier is invalidated.
-    pub fn forget(&mut self, offset: u32, len: u32) {
-        for cell in self.cells.iter_mut().skip(offset as usize / 4).take(len as usize / 4) {
-            *cell = Cell::default();
-        }
     }
 
     fn touch(&mut self, offset: u32, len: u32, who: Who<'_>, write: bool) -> Option<Conflict> {
@@ -180,7 +215,10 @@ fn touch(
     if cell.write.clock == 0 {
         return Some(conflict(Fault::Undefined, cell.write, true));
     }
-    let found = against(cell.write, who, true, false);
+    let mut found = against(cell.write, who, true, false);
+    if cell.write.kind == Kind::Ended {
+        found = found.or(Some(conflict(Fault::Undefined, cell.write, true)));
+    }
     add_reader(cell, more, free, who);
     found
 }
@@ -188,7 +226,7 @@ fn touch(
 fn add_reader(cell: &mut Cell, more: &mut Vec<Vec<Access>>, free: &mut Vec<u32>, who: Who<'_>) {
     let new = who.access;
     if replaceable(cell.read, who) {
-        cell.read = merge(cell.read, new);
+        cell.read = merge(cell.read, who);
         return;
     }
     if cell.more == 0 {
@@ -199,7 +237,7 @@ fn add_reader(cell: &mut Cell, more: &mut Vec<Vec<Access>>, free: &mut Vec<u32>,
     }
     let list = &mut more[cell.more as usize - 1];
     match list.iter_mut().find(|r| replaceable(**r, who)) {
-        Some(slot) => *slot = merge(*slot, new),
+        Some(slot) => *slot = merge(*slot, who),
         None => list.push(new),
     }
 }
@@ -212,8 +250,9 @@ fn replaceable(old: Access, who: Who<'_>) -> bool {
     old.clock == 0 || old.timeline == who.access.timeline || old.kind == who.access.kind && ordered()
 }
 
-fn merge(old: Access, new: Access) -> Access {
-    let same = old.timeline == new.timeline && old.sync == new.sync && old.clock != 0;
+fn merge(old: Access, who: Who<'_>) -> Access {
+    let new = who.access;
+    let same = old.timeline == new.timeline && old.sync > who.synced && old.clock != 0;
     let lane = if same && old.lane != new.lane { MANY } else { new.lane };
     Access { lane, ..new }
 }
@@ -228,23 +267,27 @@ pub(crate) fn against(old: Access, who: Who<'_>, old_writes: bool, writes: bool)
         return None;
     }
     let new = who.access;
-    if old.kind == Kind::Strong && new.kind == Kind::Strong {
+    if who.is_strong_beside(old) {
         return None;
     }
     let fault = |f| Some(conflict(f, old, old_writes));
+    let timeline = usize::from(old.timeline);
     if old.timeline == new.timeline {
-        let lanes = old.sync == new.sync && (old.lane == MANY || old.lane != new.lane);
-        let apart = lanes && old.pc != new.pc && new.kind != Kind::Async && new.kind != Kind::Barrier;
+        let apart =
+            who.is_beside(old) && old.pc != new.pc && new.kind != Kind::Async && new.kind != Kind::Barrier;
         return if apart { fault(Fault::Lanes) } else { None };
     }
-    let timeline = usize::from(old.timeline);
-    if who.clocks.seen.get(timeline) < old.clock {
-        return fault(Fault::Unordered);
+    if !who.knows(old) {
+        return fault(if who.only_its_lane_knows(old) { Fault::Lanes } else { Fault::Unordered });
+    }
+    if who.issuer == Some(timeline) && who.is_beside(old) {
+        return fault(Fault::Lanes);
     }
     // An asynchronous write too: it may overtake a read that still waits behind others (measured on the chip).
     let crosses = new.kind == Kind::Async && old.kind != Kind::Async;
     let fenced = if old_writes { &who.clocks.proxied } else { &who.clocks.settled };
-    if crosses && old.kind != Kind::Barrier && fenced.get(timeline) < old.clock {
+    let barrier = matches!(old.kind, Kind::Barrier | Kind::Ended);
+    if crosses && !barrier && !fenced.covers(timeline, old.clock, old.lane) {
         return fault(Fault::Proxy);
     }
     None

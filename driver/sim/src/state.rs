@@ -2,7 +2,9 @@
 //! tensor core owes. What they do stands with the instructions that use them.
 
 use super::clock::Clocks;
+use super::copy_groups::Pending;
 use super::inst::{AtomOp, Ty};
+use super::parts::Parts;
 use super::shadow::{Access, Kind, MANY};
 use std::collections::VecDeque;
 
@@ -11,6 +13,8 @@ use std::collections::VecDeque;
 pub(crate) struct Timeline {
     pub owner: usize,
     pub clock: u32,
+    /// Parts of its last operation, if threads wait for it in parts.
+    pub parts: u32,
 }
 
 #[derive(Clone, Debug)]
@@ -40,6 +44,9 @@ pub(crate) struct Operation {
     pub timeline: usize,
     pub clock: u32,
     pub start: Clocks,
+    /// Of [`super::machine::Warp`], at its issue.
+    pub own: Parts,
+    pub lanes_synced: u32,
     /// Lanes of its warp that had waited for other grids when it was issued.
     pub waited: u32,
     pub stage: Stage,
@@ -116,8 +123,10 @@ pub(crate) struct CopyTask(pub Vec<Copied>);
 /// An arrival once the lane's copies are complete.
 #[derive(Clone, Debug)]
 pub(crate) struct ArriveTask {
-    pub at: Vec<BarrierAt>,
-    pub copies: Vec<u64>,
+    /// Barriers, and the lanes that arrive on each.
+    pub at: Vec<(u32, BarrierAt)>,
+    /// What the lanes have copied: lanes and copies.
+    pub copies: Vec<(u32, Vec<Pending>)>,
 }
 
 /// What a phase releases.
@@ -127,6 +136,8 @@ pub(crate) struct Released {
     pub near: Clocks,
     /// From other blocks with cluster scope: whole to a waiter of cluster scope.
     pub far: Clocks,
+    /// Warps all of whose lanes arrived by one instruction: number, epoch and clock.
+    pub whole: Vec<(usize, u32, u32)>,
 }
 
 /// One mbarrier object.
@@ -141,6 +152,12 @@ pub(crate) struct Mbarrier {
     pub done: Released,
     /// Who initialised it.
     pub init: Access,
+    /// Among all of the cluster, for what is known of its phases.
+    pub number: usize,
+    /// Warp and lane that ended the last phase.
+    pub ender: Option<(usize, usize)>,
+    /// Last use by each timeline.
+    pub uses: Vec<Access>,
     /// Last arrival, for reports.
     pub last: u32,
 }

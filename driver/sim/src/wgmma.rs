@@ -4,12 +4,17 @@
 //! choice before the wait that retires its group, and reads shared memory and writes its
 //! accumulators then. Source: PTX ISA, "Asynchronous warpgroup level matrix instructions".
 
+use super::clock::Clocks;
 use super::exec::Flow;
 use super::hazard::HazardKind;
 use super::inst::{Bool, Inst, Wgmma, WgmmaA};
 use super::machine::{Found, Machine, Reason, Stop};
+use super::parts::Parts;
 use super::shadow::Kind;
 use super::state::{Issue, Operation, Stage, Task, WarpOperands, WarpTensor};
+
+/// A wgmma's parts: one for each warp.
+const WARPGROUP: u32 = 0b1111;
 
 impl Machine<'_> {
     /// An ordinary access to a register that some wgmma uses.
@@ -82,7 +87,9 @@ impl Machine<'_> {
         };
         i.retired += 1;
         let (timeline, clock, last) = (i.timeline, i.clock, i.retired == 4);
-        self.warps[w].clocks.seen.raise(timeline, clock);
+        // PTX ISA, `wgmma.wait_group`: the groups of the executing threads are complete, so this warp's part is.
+        let warp = &mut self.warps[w];
+        warp.clocks.seen.raise_parts(timeline, clock, 1 << (warp.index % 4), WARPGROUP);
         if last {
             self.issuing.remove(&(first, sequence));
         }
@@ -101,6 +108,7 @@ impl Machine<'_> {
         }
         self.check_registers(w, g)?;
         let part = self.part_of(w, g, mask)?;
+        self.tick(w);
         let pc = self.pc(w);
         let t = &mut self.warps[w].tensor;
         let sequence = t.issued;
@@ -149,17 +157,15 @@ impl Machine<'_> {
             return Ok(());
         };
         let pc = issue.pc;
-        let mut parts = issue.parts.iter().map(|p| p.as_ref().map(|p| &p.clocks));
-        let Some(mut start) = parts.next().flatten().cloned() else {
-            return Ok(());
-        };
-        for p in parts {
-            let Some(p) = p else { return Ok(()) };
-            start.meet(p);
-        }
+        let all: Option<Vec<Clocks>> =
+            issue.parts.iter().map(|p| p.as_ref().map(|p| p.clocks.clone())).collect();
+        let Some(all) = all else { return Ok(()) };
+        let mut start = all[0].clone();
+        all[1..].iter().for_each(|p| start.meet(p));
         // Owners of warpgroups stand apart from those of warps.
         let owner = self.warps.len() + first;
-        let (timeline, clock) = self.open_timeline(owner, &start.seen)?;
+        let knows = |t: usize, clock: u32| (0..).zip(&all).all(|(part, c)| c.seen.covers(t, clock, part));
+        let (timeline, clock) = self.open_timeline(owner, &start.seen, (WARPGROUP, &knows))?;
         if let Some(issue) = self.issuing.get_mut(&(first, sequence)) {
             (issue.timeline, issue.clock) = (timeline, clock);
         }
@@ -171,6 +177,8 @@ impl Machine<'_> {
             timeline,
             clock,
             start,
+            own: Parts::default(),
+            lanes_synced: 0,
             waited: 0,
             stage: Stage::Pending,
         });

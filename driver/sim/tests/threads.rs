@@ -263,7 +263,7 @@ fn a_block_must_not_end_under_its_peers() {
     // Rank 0 writes into rank 1, which does not wait for it.
     let body = "barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;\n\
         mov.u32 %r3, %cluster_ctarank;\nsetp.ne.u32 %p1, %r3, 0;\n@%p1 bra END;\n\
-        mov.u32 %r4, 1;\nmapa.shared::cluster.u32 %r5, %r1, %r4;\nst.shared::cluster.u32 [%r5], %r2;\nEND:";
+        mov.u32 %r4, 1;\nmapa.shared::cluster.u32 %r5, %r1, %r4;\nst.shared::cluster.u32 [%r5], %r4;\nEND:";
     let k = Kernel { name: "early_exit", body, block: 32, cluster: 2, grid: 2, ..Kernel::default() };
     assert!(kinds(&k).contains(&EarlyExit));
     let safe = format!("{body}\nbarrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;");

@@ -3,8 +3,8 @@
 use super::super::ast::Operand;
 use super::super::float::{F16, F32, F64};
 use super::super::inst::{
-    Acc, Addr, Arrive, BulkFrom, BulkLoad, BulkStore, BulkTo, Elem, Inst, Mma, Src, TensorOperand, Ty, Wait,
-    Wgmma, WgmmaA,
+    Acc, Addr, Arrive, BulkFrom, BulkLoad, BulkStore, BulkTo, Elem, Inst, Mma, Scope, Src, TensorOperand, Ty,
+    Wait, Wgmma, WgmmaA,
 };
 use super::{Decoder, Res, format_of, memory};
 
@@ -209,7 +209,7 @@ fn wait(d: &mut Decoder<'_>) -> Res<Inst> {
     let parity = d.take("parity");
     let relaxed = d.take("relaxed");
     d.take("acquire");
-    let wide = memory::scope(d);
+    let wide = memory::scope(d).is_some_and(|s| s != Scope::Cta);
     plain_shared(d);
     let p = d.pred_dst()?;
     let addr = d.addr()?;
@@ -226,7 +226,7 @@ fn arrive(d: &mut Decoder<'_>) -> Res<Inst> {
     let expects = d.take("expect_tx");
     let relaxed = d.take("relaxed");
     d.take("release");
-    let wide = memory::scope(d);
+    let wide = memory::scope(d).is_some_and(|s| s != Scope::Cta);
     let cluster = d.take("shared::cluster");
     plain_shared(d);
     let mut state = None;

@@ -1,6 +1,8 @@
 //! Loads, stores, atomics and the synchronous matrix moves.
 
-use super::super::inst::{Atom, AtomOp, Inst, Load, MemoryOrder, Mods, Space, Src, Store, Strength, Ty};
+use super::super::inst::{
+    Atom, AtomOp, Inst, Load, MemoryOrder, Mods, Scope, Space, Src, Store, Strength, Ty,
+};
 use super::super::lane_int;
 use super::{Decoder, Res};
 
@@ -37,19 +39,20 @@ fn space(d: &mut Decoder<'_>) -> Space {
 fn strength(d: &mut Decoder<'_>) -> (Strength, MemoryOrder) {
     let words = ["volatile", "relaxed", "acquire", "release", "mmio"];
     let word = words.into_iter().find(|w| d.take(w));
-    let wide = scope(d);
-    let sync = MemoryOrder { acquire: word == Some("acquire"), release: word == Some("release"), wide };
+    // PTX ISA, "ld.volatile": as relaxed with the scope of the system.
+    let far = matches!(word, Some("volatile" | "mmio"));
+    let scope = if far { Scope::Gpu } else { Scope::Cta }.max(scope(d).unwrap_or_default());
+    let sync = MemoryOrder { acquire: word == Some("acquire"), release: word == Some("release"), scope };
     (if word.is_some() { Strength::Strong } else { Strength::Weak }, sync)
 }
 
-/// Takes the scope; true for the cluster or wider.
-pub(super) fn scope(d: &mut Decoder<'_>) -> bool {
-    let table = [("cta", false), ("cluster", true), ("gpu", true), ("sys", true)];
-    d.choice(&table).unwrap_or(false)
+/// Takes the scope, if there is one.
+pub(super) fn scope(d: &mut Decoder<'_>) -> Option<Scope> {
+    d.choice(&[("cta", Scope::Cta), ("cluster", Scope::Cluster), ("gpu", Scope::Gpu), ("sys", Scope::Gpu)])
 }
 
 fn cache_words(d: &mut Decoder<'_>) -> bool {
-    d.ignore(&["ca", "cg", "cs", "cv", "lu", "wb", "wt", "nc", "weak"]);
+    d.ignore(&["ca", "cg", "cs", "cv", "lu", "wb", "wt", "weak"]);
     d.ignore_prefix("L1::");
     let hint = d.take("L2::cache_hint");
     d.ignore_prefix("L2::");
@@ -63,6 +66,7 @@ fn elements(d: &mut Decoder<'_>) -> usize {
 fn load(d: &mut Decoder<'_>) -> Res<Inst> {
     let (strength, sync) = strength(d);
     let space = space(d);
+    let read_only = d.take("nc");
     let hint = cache_words(d);
     let n = elements(d);
     let ty = d.ty()?;
@@ -73,7 +77,7 @@ fn load(d: &mut Decoder<'_>) -> Res<Inst> {
     if hint {
         d.src()?;
     }
-    Ok(Inst::Load(Box::new(Load { space, ty, d: dsts, addr, strength, sync })))
+    Ok(Inst::Load(Box::new(Load { space, ty, d: dsts, addr, strength, sync, read_only })))
 }
 
 fn vector_fits(d: &Decoder<'_>, ty: Ty, n: usize, given: usize) -> Res<()> {
@@ -126,9 +130,7 @@ fn atomic(d: &mut Decoder<'_>, returns: bool) -> Res<Inst> {
     let (acquire, release) = (d.take("acquire") || both, d.take("release") || both);
     d.ignore(&["relaxed", "noftz"]);
     // Without a scope it is the GPU's.
-    let narrow = d.has("cta");
-    scope(d);
-    let sync = MemoryOrder { acquire, release, wide: !narrow };
+    let sync = MemoryOrder { acquire, release, scope: scope(d).unwrap_or(Scope::Gpu) };
     let space = space(d);
     let hint = cache_words(d);
     let Some(op) = d.choice(&ATOM_OPS) else {

@@ -1,7 +1,7 @@
 //! Control flow, barriers and exchanges between the lanes of a warp.
 
 use super::super::ast::Operand;
-use super::super::inst::{AtomOp, BarMode, Bool, FenceKind, Inst, ShflMode, Src, Ty, VoteMode};
+use super::super::inst::{AtomOp, BarMode, Bool, FenceKind, Inst, Scope, ShflMode, Src, Ty, VoteMode};
 use super::{Decoder, Res, memory};
 
 pub(super) fn decode(d: &mut Decoder<'_>, name: &str) -> Res<Option<Inst>> {
@@ -103,8 +103,8 @@ fn cluster_barrier(d: &mut Decoder<'_>) -> Res<Inst> {
 
 fn fence(d: &mut Decoder<'_>, name: &str) -> Res<Inst> {
     if name == "membar" && !d.has("proxy") {
-        let wide = d.choice(&[("cta", false), ("gl", true), ("sys", true)]);
-        return Ok(Inst::Fence(FenceKind::Memory(wide.unwrap_or(true))));
+        let scope = d.choice(&[("cta", Scope::Cta), ("gl", Scope::Gpu), ("sys", Scope::Gpu)]);
+        return Ok(Inst::Fence(FenceKind::Memory(scope.unwrap_or(Scope::Gpu))));
     }
     if d.take("mbarrier_init") {
         d.ignore(&["release", "cluster"]);
@@ -115,7 +115,7 @@ fn fence(d: &mut Decoder<'_>, name: &str) -> Res<Inst> {
     }
     d.ignore(&["sc", "acq_rel", "acquire", "release"]);
     d.ignore_prefix("sync_restrict");
-    Ok(Inst::Fence(FenceKind::Memory(memory::scope(d))))
+    Ok(Inst::Fence(FenceKind::Memory(memory::scope(d).unwrap_or_default())))
 }
 
 fn proxy_fence(d: &mut Decoder<'_>) -> Res<Inst> {
