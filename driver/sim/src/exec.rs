@@ -3,6 +3,7 @@
 use super::hazard::{HazardKind, SimError};
 use super::inst::{BoolOp, Dst, Inst, LaneFn, Lanes, Mods, Op, Src};
 use super::machine::{Found, Frame, Machine, Reason, State, Stop};
+use super::undefined::Truth;
 use super::values::lanes;
 
 /// What becomes of the warp after an instruction.
@@ -87,33 +88,33 @@ impl Machine<'_> {
             Inst::Nop => Ok(Flow::Next),
             Inst::Lane { f, m, d, s, n } => self.lane_op(w, *f, m, *d, &s[..usize::from(*n)], mask),
             Inst::SetP { f, m, d, s, combine } => {
+                let known = self.known(w, s[0]) & self.known(w, s[1]);
                 let bits = self.compare(w, *f, m, s, mask)?;
-                let extra = match combine {
-                    Some((op, b)) => Some((*op, self.boolean(w, *b, mask)?)),
-                    None => None,
-                };
+                let extra = combine.map(|(op, b)| (op, self.truth(w, b)));
                 for (d, bits) in d.iter().zip([bits, !bits]) {
                     if let Some(d) = d {
-                        let v = extra.map_or(bits, |(op, b)| logic(op, bits, b));
-                        self.put_predicate(w, *d, v, mask);
+                        let truth = Truth { bits, known };
+                        let v = extra.map_or(truth, |(op, b)| logic(op, truth, b));
+                        self.put_truth(w, *d, v, mask);
                     }
                 }
                 Ok(Flow::Next)
             }
             Inst::PredMov { d, s, neg } => {
-                let bits = self.boolean(w, *s, mask)?;
-                self.put_predicate(w, *d, if *neg { !bits } else { bits }, mask);
+                let Truth { bits, known } = self.truth(w, *s);
+                self.put_truth(w, *d, Truth { bits: if *neg { !bits } else { bits }, known }, mask);
                 Ok(Flow::Next)
             }
             Inst::PredOp { d, op, a, b } => {
-                let (a, b) = (self.boolean(w, *a, mask)?, self.boolean(w, *b, mask)?);
-                self.put_predicate(w, *d, logic(*op, a, b), mask);
+                let v = logic(*op, self.truth(w, *a), self.truth(w, *b));
+                self.put_truth(w, *d, v, mask);
                 Ok(Flow::Next)
             }
             Inst::Pack { d, parts, bits } => self.pack(w, *d, parts, *bits, mask),
             Inst::Unpack { d, s, bits } => self.unpack(w, d, *s, *bits, mask),
             Inst::Carry { f, bits, d, s, read, write } => {
-                let x = [self.get(w, s[0], mask)?, self.get(w, s[1], mask)?, self.get(w, s[2], mask)?];
+                let known = s.iter().fold(u32::MAX, |known, s| known & self.known(w, *s));
+                let x = [self.peek(w, s[0])?, self.peek(w, s[1])?, self.peek(w, s[2])?];
                 let mut out = [0; 32];
                 let old = self.warps[w].carry;
                 let mut flags = old;
@@ -126,7 +127,7 @@ impl Machine<'_> {
                 if *write {
                     self.warps[w].carry = flags;
                 }
-                self.put(w, *d, &out, mask)?;
+                self.put_known(w, *d, &out, (mask, known))?;
                 Ok(Flow::Next)
             }
             Inst::Bra { target, uniform } => self.branch(w, op, *target, *uniform, mask),
@@ -196,39 +197,41 @@ impl Machine<'_> {
     fn lane_op(&mut self, w: usize, f: LaneFn, m: &Mods, d: Dst, s: &[Src], mask: u32) -> Result<Flow, Stop> {
         let mut x = [[0u64; 32]; 4];
         for (slot, src) in x.iter_mut().zip(s) {
-            *slot = self.get(w, *src, mask)?;
+            *slot = self.peek(w, *src)?;
         }
+        let known = self.known_result(w, s);
         let mut out = [0; 32];
         for l in lanes(mask) {
             out[l] = f(&[x[0][l], x[1][l], x[2][l], x[3][l]], m);
         }
-        self.put(w, d, &out, mask)?;
+        self.put_known(w, d, &out, (mask, known))?;
         Ok(Flow::Next)
     }
 
     fn compare(&mut self, w: usize, f: LaneFn, m: &Mods, s: &[Src; 2], mask: u32) -> Result<u32, Stop> {
-        let (a, b) = (self.get(w, s[0], mask)?, self.get(w, s[1], mask)?);
+        let (a, b) = (self.peek(w, s[0])?, self.peek(w, s[1])?);
         Ok(lanes(mask).fold(0, |bits, l| bits | u32::from(f(&[a[l], b[l], 0, 0], m) != 0) << l))
     }
 
     fn pack(&mut self, w: usize, d: Dst, parts: &[Src], bits: u32, mask: u32) -> Result<Flow, Stop> {
         let mut out: Lanes = [0; 32];
+        let known = parts.iter().fold(u32::MAX, |known, p| known & self.known(w, *p));
         for (i, p) in parts.iter().enumerate() {
-            let v = self.get(w, *p, mask)?;
+            let v = self.peek(w, *p)?;
             for l in lanes(mask) {
                 out[l] |= (v[l] & ((1 << bits) - 1)) << (bits * i as u32);
             }
         }
-        self.put(w, d, &out, mask)?;
+        self.put_known(w, d, &out, (mask, known))?;
         Ok(Flow::Next)
     }
 
     fn unpack(&mut self, w: usize, d: &[Option<Dst>], s: Src, bits: u32, mask: u32) -> Result<Flow, Stop> {
-        let v = self.get(w, s, mask)?;
+        let (v, known) = (self.peek(w, s)?, self.known(w, s));
         for (i, d) in d.iter().enumerate() {
             if let Some(d) = d {
                 let part = v.map(|x| x >> (bits * i as u32) & ((1 << bits) - 1));
-                self.put(w, *d, &part, mask)?;
+                self.put_known(w, *d, &part, (mask, known))?;
             }
         }
         Ok(Flow::Next)
@@ -288,10 +291,12 @@ impl Machine<'_> {
     }
 }
 
-fn logic(op: BoolOp, a: u32, b: u32) -> u32 {
+fn logic(op: BoolOp, a: Truth, b: Truth) -> Truth {
+    let both = a.known & b.known;
     match op {
-        BoolOp::And => a & b,
-        BoolOp::Or => a | b,
-        BoolOp::Xor => a ^ b,
+        // One that is known decides where it is false, or true.
+        BoolOp::And => Truth { bits: a.bits & b.bits, known: both | a.known & !a.bits | b.known & !b.bits },
+        BoolOp::Or => Truth { bits: a.bits | b.bits, known: both | a.known & a.bits | b.known & b.bits },
+        BoolOp::Xor => Truth { bits: a.bits ^ b.bits, known: both },
     }
 }

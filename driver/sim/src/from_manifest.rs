@@ -3,7 +3,7 @@
 use super::SimError;
 use super::float::{BF16, F16, Round};
 use super::launch::{Launch, ParamValue};
-use super::memory::{BufferId, Memory};
+use super::memory::{BufferId, MEMORY_LIMIT, Memory};
 use super::program::Module;
 use super::tensormap::TensorMapDesc;
 use warplift_manifest::{Argument, Expr, Fact, MANIFEST_VERSION, Manifest, Param, TensorMap};
@@ -154,14 +154,22 @@ impl<'a> Caller<'a, '_> {
             Param::TensorMap(map) => self.map(map, memory).map(ParamValue::TensorMap),
             Param::Workspace => {
                 let bytes = self.eval(&self.manifest.workspace)?;
-                let bytes = usize::try_from(bytes)
-                    .ok()
-                    .filter(|b| *b <= 1 << 34)
-                    .ok_or_else(|| format!("a workspace of {bytes} bytes"))?;
-                let id = memory.alloc("workspace", vec![0; bytes]);
+                let id = memory.alloc("workspace", vec![0; self.room(bytes, memory)?]);
                 Ok(ParamValue::Pointer(id, 0))
             }
         }
+    }
+
+    /// The bytes of a workspace, if they fit beside the buffers.
+    fn room(&self, bytes: i64, memory: &Memory) -> Result<usize, String> {
+        let room = MEMORY_LIMIT.saturating_sub(memory.bytes_in_all());
+        let fits = usize::try_from(bytes).ok().filter(|b| *b as u64 <= room);
+        fits.ok_or_else(|| {
+            format!(
+                "a workspace of {bytes} bytes does not fit: the simulator takes {MEMORY_LIMIT} bytes, of which the \
+                 arguments leave {room}"
+            )
+        })
     }
 
     fn scalar(&self, name: &str) -> Result<ParamValue, String> {

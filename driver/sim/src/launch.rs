@@ -48,6 +48,9 @@ pub enum ParamValue {
 /// Blocks of a grid along each dimension at most.
 const GRID_LIMITS: [u32; 3] = [(1 << 31) - 1, 65535, 65535];
 
+/// Blocks of a grid at most: the simulator runs them one by one.
+pub const BLOCK_LIMIT: u64 = 1 << 22;
+
 impl ParamValue {
     /// A 32-bit scalar.
     pub fn u32(v: u32) -> Self {
@@ -220,6 +223,13 @@ impl<'a> Launch<'a> {
         // PTX ISA, "%ctaid, %nctaid".
         if let Some((g, limit)) = self.grid.iter().zip(&GRID_LIMITS).find(|(g, limit)| g > limit) {
             return Err(format!("a grid of {g} blocks in one dimension; {limit} are possible"));
+        }
+        let blocks = self.grid.iter().fold(1_u64, |all, g| all.saturating_mul((*g).into()));
+        if blocks > BLOCK_LIMIT {
+            let [x, y, z] = self.grid;
+            return Err(format!(
+                "a grid of {x} x {y} x {z} blocks: the simulator runs at most {BLOCK_LIMIT}; give smaller sizes"
+            ));
         }
         for (g, c) in self.grid.iter().zip(&self.cluster) {
             if g % c != 0 || *g == 0 {

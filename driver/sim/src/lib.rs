@@ -61,14 +61,15 @@ mod shadow;
 mod space;
 mod state;
 mod tensormap;
+mod undefined;
 mod values;
 mod wgmma;
 mod wide;
 
 pub use from_manifest::{Arg, launch_from_manifest};
 pub use hazard::{Hazard, HazardKind, PtxError, Report, SimError, Site};
-pub use launch::{Adversary, Hazards, Launch, Options, ParamValue, ProxyFence};
-pub use memory::{BufferId, Memory};
+pub use launch::{Adversary, BLOCK_LIMIT, Hazards, Launch, Options, ParamValue, ProxyFence};
+pub use memory::{BufferId, MEMORY_LIMIT, Memory};
 pub use program::{Module, parse};
 pub use schedule::{run, run_observed};
 pub use tensormap::TensorMapDesc;

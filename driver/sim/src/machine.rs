@@ -57,6 +57,8 @@ pub(crate) struct Warp {
     pub index: u32,
     pub registers: Vec<Lanes>,
     pub defined: Vec<u32>,
+    /// Where a register got a value that nobody knows.
+    pub made_unknown: HashMap<u32, u32>,
     pub predicates: Vec<u32>,
     pub predicates_defined: Vec<u32>,
     pub carry: u32,
@@ -376,6 +378,7 @@ impl Warp {
             index,
             registers: vec![[0; 32]; entry.registers as usize],
             defined: vec![0; entry.registers as usize],
+            made_unknown: HashMap::new(),
             predicates: vec![0; entry.predicates as usize],
             predicates_defined: vec![0; entry.predicates as usize],
             carry: 0,

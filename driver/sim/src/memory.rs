@@ -25,6 +25,8 @@ pub struct Memory {
     pub(crate) races: GlobalShadow,
 }
 
+/// Bytes of all buffers of a launch at most: the simulator holds several times as much for what it checks.
+pub const MEMORY_LIMIT: u64 = 1 << 30;
 /// Bytes between two buffers at least, so that a stray address hits nothing.
 const GAP: u64 = 1 << 16;
 
@@ -64,6 +66,11 @@ impl Memory {
             Some(b) => &mut b.data,
             None => &mut [],
         }
+    }
+
+    /// Bytes of all buffers.
+    pub(crate) fn bytes_in_all(&self) -> u64 {
+        self.buffers.iter().map(|b| b.data.len() as u64).sum()
     }
 
     /// Number of bytes of a buffer that were never written.

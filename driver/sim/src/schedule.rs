@@ -52,7 +52,11 @@ pub fn run_observed(
         // its end alone, as when it waits for another through global memory.
         if resident.len() < most && !waiting.is_empty() {
             let i = next_cluster(options.order, waiting.len(), &mut random);
-            let id = waiting.remove(i).unwrap_or_default();
+            let id = match i {
+                0 => waiting.pop_front(),
+                _ => waiting.swap_remove_back(i),
+            };
+            let id = id.unwrap_or_default();
             let own = Random::new(random.next());
             resident.push_front(Machine::new(&prepared, *options, (started, id), own));
             started += 1;

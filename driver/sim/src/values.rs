@@ -41,6 +41,23 @@ impl Machine<'_> {
         }
     }
 
+    /// The value of a source where nothing but arithmetic depends on it: unknown lanes are no mistake yet.
+    pub fn peek(&mut self, w: usize, src: Src) -> Result<Lanes, Stop> {
+        match src {
+            Src::Reg(r) => {
+                if self.launch.entry.tensor_registers[r as usize] {
+                    self.tensor_touch(w, r as usize, false)?;
+                }
+                Ok(self.warps[w].registers[r as usize])
+            }
+            Src::Pred(p) => {
+                let bits = self.truth(w, super::inst::Bool::Reg(p)).bits;
+                Ok(std::array::from_fn(|l| u64::from(bits >> l & 1)))
+            }
+            other => self.get(w, other, u32::MAX),
+        }
+    }
+
     /// The value of a source in one lane.
     pub fn get_lane(&mut self, w: usize, src: Src, lane: usize) -> Result<u64, Stop> {
         Ok(self.get(w, src, 1 << lane)?[lane])
@@ -88,9 +105,13 @@ impl Machine<'_> {
 
     fn undefined(&mut self, w: usize, r: u32, lanes: u32) -> Result<(), Stop> {
         let name = &self.launch.entry.register_names[r as usize];
-        let what = format!("register `{name}` is read before it is written");
+        let from = self.warps[w].made_unknown.get(&r).copied();
+        let what = match from {
+            Some(_) => format!("register `{name}` is used: it was computed from one that was never written"),
+            None => format!("register `{name}` is read before it is written"),
+        };
         let found = Found::new(HazardKind::UninitialisedRegister, w, self.pc(w), what);
-        self.hazard(found.lane(lanes.trailing_zeros()))
+        self.hazard(found.lane(lanes.trailing_zeros()).other(from))
     }
 
     /// Writes a result in the lanes of `mask`.

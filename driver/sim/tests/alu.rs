@@ -196,6 +196,21 @@ fn wide_integers_and_carries() {
     ]);
 }
 
+/// What ptxas 13.0 makes of a carry of the other kind.
+#[test]
+fn carries_of_sums_and_differences_meet() {
+    check(&[
+        ("sub addc", "sub.cc.u32 %r1, %a, %b;\naddc.u32 %r2, %c, 0;\nmov.b64 %d, {%r1, %r2};", |a, b, c| {
+            let (v, borrow) = lo(a).overflowing_sub(lo(b));
+            u64::from(v) | u64::from(lo(c).wrapping_add(u32::from(!borrow))) << 32
+        }),
+        ("add subc", "add.cc.u32 %r1, %a, %b;\nsubc.u32 %r2, %c, 0;\nmov.b64 %d, {%r1, %r2};", |a, b, c| {
+            let (v, carry) = lo(a).overflowing_add(lo(b));
+            u64::from(v) | u64::from(lo(c).wrapping_sub(u32::from(!carry))) << 32
+        }),
+    ]);
+}
+
 #[test]
 fn bits_and_choices() {
     check(&[

@@ -130,7 +130,9 @@ fn of(kind: HazardKind) -> Mistake {
             SHARED,
         ),
         HazardKind::UninitialisedRegister => {
-            mistake(32, "setp.ge.u32 %p1, %r2, 5;\n@%p1 add.u32 %r5, %r6, 1; // here", 5, None)
+            let body = "setp.ge.u32 %p1, %r2, 5;\n@%p1 add.u32 %r5, %r6, 1; // there\n\
+                @%p1 st.shared.u32 [%r1], %r5; // here";
+            mistake(32, body, 5, None)
         }
         HazardKind::UninitialisedMemory => mistake(1, "ld.shared.u32 %r3, [%r1+12]; // here", 0, SHARED + 12),
         HazardKind::OutOfBounds => mistake(1, "ld.global.u32 %r3, [%rd1+16]; // here", 0, input(16)),

@@ -307,6 +307,27 @@ fn an_arrival_knows_its_phase() {
     pattern(&turns, &of(64), &[(&wait("V", 1024, 0), "", OverArrival)]);
 }
 
+/// A value that nobody wrote is a mistake where something depends on it.
+#[test]
+fn values_that_nothing_uses_may_be_unknown() {
+    for (body, found) in [
+        ("add.u32 %r6, %r40, 1;\nmul.lo.u32 %r7, %r6, %r6;", vec![]),
+        ("add.u32 %r6, %r40, 1;\nst.shared.u32 [%r1], %r6;", vec![UninitialisedRegister]),
+        ("setp.ge.u32 %p4, %r2, 0;\nselp.b32 %r6, %r2, %r40, %p4;\nst.shared.u32 [%r3], %r6;", vec![]),
+        (
+            "setp.lt.u32 %p4, %r2, 0;\nselp.b32 %r6, %r2, %r40, %p4;\nst.shared.u32 [%r3], %r6;",
+            vec![UninitialisedRegister],
+        ),
+        (
+            "setp.eq.u32 %p4, %r40, 0;\nsetp.lt.and.u32 %p5, %r2, 0, %p4;\n@%p5 st.shared.u32 [%r3], %r2;",
+            vec![],
+        ),
+        ("setp.eq.u32 %p4, %r40, 0;\n@%p4 st.shared.u32 [%r3], %r2;", vec![UninitialisedRegister]),
+    ] {
+        assert_eq!(kinds(body, &of(32)), found, "{body}");
+    }
+}
+
 /// PTX ISA, `wgmma.wait_group`: it waits for the groups of the executing threads.
 #[test]
 fn a_wait_for_products_covers_those_of_its_warp() {

@@ -63,6 +63,32 @@ fn a_manifest_launches() {
     assert_eq!(ones(300, 72, 0, "").unwrap(), 72.0);
 }
 
+/// What a launch of one block says whose manifest asks for so much; nothing is allocated for it.
+fn refused(grid: &str, workspace: &str) -> String {
+    let ptx =
+        ".version 8.4\n.target sm_90a\n.address_size 64\n.visible .entry k(.param .u64 w)\n{\nret;\n}\n";
+    let text = format!(
+        r#"{{"version": 1, "kernel": "k", "entry": "k", "target": "sm_90a", "arguments": [],
+        "params": [{{"kind": "workspace"}}], "grid": ["{grid}", "1", "1"], "cluster": [1, 1, 1], "block": 32,
+        "dynamic_shared": 0, "workspace": "{workspace}", "roles": [], "facts": []}}"#
+    );
+    let manifest: Manifest = serde_json::from_str(&text).expect("a manifest");
+    let module = parse(ptx).expect("parses");
+    let mut memory = Memory::new();
+    let launch = launch_from_manifest(&module, &manifest, &[], &mut memory, 2);
+    let ran = launch.and_then(|l| run(&l, &mut memory, &Options::default()));
+    ran.map_or_else(|e| e.to_string(), |r| format!("{} blocks", r.blocks))
+}
+
+#[test]
+fn limits_are_told_before_anything_is_allocated() {
+    assert_eq!(refused("3", "4096"), "3 blocks");
+    let grid = refused("1000000000", "4096");
+    assert!(grid.contains("1000000000 x 1 x 1") && grid.contains("4194304"), "{grid}");
+    let workspace = refused("1", "8589934592");
+    assert!(workspace.contains("8589934592") && workspace.contains("1073741824"), "{workspace}");
+}
+
 #[test]
 fn broken_facts_and_arguments_are_named() {
     for (m, k, offset, drop, part) in [

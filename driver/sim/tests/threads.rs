@@ -361,7 +361,7 @@ fn every_kind_of_bad_access_is_found() {
         ("ld.global.u32 %r5, [%rd1+2];", "odd", Misaligned),
         ("ld.shared.u32 %r5, [%r1+4096];", "shared_oob", OutOfBounds),
         ("ld.shared.u32 %r5, [%r1];", "shared_undefined", UninitialisedMemory),
-        ("add.u32 %r5, %r6, 1;", "register", UninitialisedRegister),
+        ("add.u32 %r5, %r6, 1;\nst.shared.u32 [%r1], %r5;", "register", UninitialisedRegister),
         ("@%p9 add.u32 %r5, %r2, 1;", "predicate", UninitialisedRegister),
         ("mov.u32 %r5, 0;\nmbarrier.arrive.shared::cta.b64 _, [%r1];", "no_barrier", BarrierMisuse),
         ("setp.eq.u32 %p1, %r2, 3;\n@%p1 bra.uni L;\nL:\nadd.u32 %r5, %r2, 1;", "uni", Divergence),

@@ -71,6 +71,11 @@ pub trait Executor {
     /// Its name, for messages.
     fn name(&self) -> String;
 
+    /// Bytes of all arrays of a launch at most.
+    fn most_bytes(&self) -> u64 {
+        MAX_BYTES
+    }
+
     /// Runs a kernel once and returns the buffers' contents in order.
     ///
     /// # Errors
@@ -138,15 +143,17 @@ pub struct Validation<'a> {
 /// Limit on the bytes of a trial's arrays. Host memory holds them and a reference of the same size.
 const MAX_BYTES: u64 = 1 << 33;
 
-fn check_bytes(operands: &[Operand]) -> Result<(), ValidationError> {
+fn check_bytes(operands: &[Operand], executor: &dyn Executor) -> Result<(), ValidationError> {
+    let most = executor.most_bytes();
     let mut all = 0_u64;
     for operand in operands {
         all = all.saturating_add(operand.bytes());
-        if all > MAX_BYTES {
+        if all > most {
             return Err(ProblemError::Sizes(format!(
-                "`{}` takes {} bytes: a trial's arrays take at most {MAX_BYTES} together",
+                "`{}` takes {} bytes: all arrays together take at most {most} on the {}; give smaller sizes",
                 operand.name,
-                operand.bytes()
+                operand.bytes(),
+                executor.name()
             ))
             .into());
         }
@@ -216,7 +223,7 @@ impl<'a> Validation<'a> {
         seed: u64,
         products: Option<&ProductSource<'_>>,
     ) -> Result<Verdict, ValidationError> {
-        check_bytes(&self.operands)?;
+        check_bytes(&self.operands, executor)?;
         let data = Data::new(&self.operands, style, seed);
         let found = executor.execute(&self.inputs(&data))?;
         self.judge(&data, &found, style, seed, products)

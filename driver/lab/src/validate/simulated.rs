@@ -3,7 +3,9 @@
 use super::{Executor, Input, Scalar, ValidationError, integer};
 use warplift::packing::as_wanted;
 use warplift_ir::manifest::Manifest;
-use warplift_sim::{Arg, Hazard, Memory, Options, Report, launch_from_manifest, parse, run_observed};
+use warplift_sim::{
+    Arg, Hazard, MEMORY_LIMIT, Memory, Options, Report, launch_from_manifest, parse, run_observed,
+};
 
 /// PTX on the simulator, which also detects hazards.
 pub struct SimExecutor {
@@ -38,6 +40,11 @@ impl Executor for SimExecutor {
     fn name(&self) -> String {
         let Options { seed, order, .. } = self.options;
         format!("simulator, {} multiprocessors, order {order:?} {seed}", self.multiprocessors)
+    }
+
+    /// Data, a copy with its defined bytes, and who touched each of them: some ten times as much in all.
+    fn most_bytes(&self) -> u64 {
+        MEMORY_LIMIT / 2
     }
 
     fn execute(&self, inputs: &[Input<'_>]) -> Result<Vec<Vec<u8>>, ValidationError> {
@@ -115,6 +122,18 @@ mod tests {
         let validation = Validation::new(kernel, mapping, Sizes::parse(kernel, "n=5000").unwrap())?;
         let executor = SimExecutor::new(spoil(&compiled.ptx), compiled.manifest, Options::default(), 2);
         Ok(validation.check(&executor, Style::Integers, 1, None)?.passed())
+    }
+
+    #[test]
+    fn arrays_beyond_the_memory_are_refused_before_they_are_drawn() {
+        let module = find("axpy").unwrap().parse().unwrap();
+        let (kernel, mapping) = (&module.kernels[0], &module.mappings[0]);
+        let compiled = warplift::compile(kernel, mapping, &SM90A, &Default::default()).unwrap();
+        let sizes = Sizes::parse(kernel, "n=1000000000").unwrap();
+        let validation = Validation::new(kernel, mapping, sizes).unwrap();
+        let executor = SimExecutor::new(compiled.ptx, compiled.manifest, Options::default(), 2);
+        let said = validation.check(&executor, Style::Integers, 1, None).unwrap_err().to_string();
+        assert!(said.contains("4000000000 bytes") && said.contains("536870912"), "{said}");
     }
 
     #[test]

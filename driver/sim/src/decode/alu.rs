@@ -361,7 +361,8 @@ fn carry(d: &mut Decoder<'_>, name: &str) -> Res<Inst> {
     let ty = d.ty()?;
     let (f, n): (CarryFn, usize) = match (name.trim_end_matches('c'), high) {
         ("add", None) => (add_carry, 2),
-        ("sub", None) => (sub_borrow, 2),
+        ("sub", None) if read => (sub_next, 2),
+        ("sub", None) => (sub_first, 2),
         ("mad", Some(false)) => (mad_carry_lo, 3),
         ("mad", Some(true)) => (mad_carry_hi, 3),
         _ => return d.error(format!("`{}` is not simulated", d.opcode())),
@@ -387,11 +388,15 @@ fn add_carry(x: [u64; 3], c: bool, bits: u32) -> (u64, bool) {
     split(a + b + u128::from(c), bits)
 }
 
-/// The flag is the borrow.
-fn sub_borrow(x: [u64; 3], c: bool, bits: u32) -> (u64, bool) {
+/// `a - b` is `a + !b + 1` with the carry of that sum, as ptxas makes it: the flag says that nothing was borrowed,
+/// also to an `addc` behind it (ptxas 13.0: `IADD3 R7, P0, R0, -R5, RZ`, then `IMAD.X .., P0`).
+fn sub_first(x: [u64; 3], _: bool, bits: u32) -> (u64, bool) {
+    sub_next(x, true, bits)
+}
+
+fn sub_next(x: [u64; 3], c: bool, bits: u32) -> (u64, bool) {
     let [a, b, _] = x.map(|v| low(u128::from(v), bits));
-    let v = (a + (1 << (bits + 1))) - b - u128::from(c);
-    split(v, bits)
+    split(a + low(!b, bits) + u128::from(c), bits)
 }
 
 fn mad_carry_lo(x: [u64; 3], c: bool, bits: u32) -> (u64, bool) {
