@@ -90,7 +90,9 @@ impl CompileError {
     pub fn lacks(&self) -> Option<Lacks> {
         match self {
             Self::Isel(e) => e.lacks,
-            Self::Emit(EmitError::Lacks { lacks, .. }) => Some(*lacks),
+            Self::Emit(EmitError::Lacks { lacks, .. }) | Self::Sched(SchedError::Lacks { lacks, .. }) => {
+                Some(*lacks)
+            }
             _ => None,
         }
     }
@@ -105,6 +107,7 @@ impl CompileError {
         };
         match self {
             Self::Isel(e) => Some((e.origin, e.loc)),
+            Self::Sched(SchedError::Lacks { loc, .. }) => Some((Origin::Kernel, *loc)),
             Self::Sched(SchedError::Word { word, .. }) => said(Item::Kernel, word),
             Self::Sched(SchedError::Cluster { .. }) => said(Item::Kernel, "cluster"),
             Self::Sched(SchedError::Threads { .. }) | Self::Registers(_) => {

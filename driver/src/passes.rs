@@ -150,7 +150,7 @@ const MACHINE: &[Pass] = &[
     })
     .when(Sched::HoistLoads),
     pass("merge_waits", "loads that are awaited one behind the other share a ring", |s| {
-        s.program = Some(sched::do_merge_waits(s.take_program()));
+        s.program = Some(sched::do_merge_waits(s.take_program(), s.target, &s.sched_off())?);
         Ok(())
     }),
     pass("dedup_mma", "a product that is identical in every warp is computed by one helper warp", |s| {
@@ -171,7 +171,7 @@ const MACHINE: &[Pass] = &[
 const SCHEDULE: &[Pass] = &[
     pass("modulo", "iterations of a loop overlap: times by iterative modulo scheduling", |s| {
         let Overlap { program, loops, remarks } =
-            sched::do_modulo(s.take_program(), s.target, &s.sched_off());
+            sched::do_modulo(s.take_program(), s.target, &s.sched_off())?;
         (s.program, s.loops) = (Some(program), loops);
         s.remarks.extend(remarks);
         Ok(())

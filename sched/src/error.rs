@@ -1,5 +1,8 @@
 //! Why a program cannot be scheduled.
 
+use warplift_ir::target::Lacks;
+use warplift_ir::tile::Loc;
+
 /// Why a program cannot be scheduled.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SchedError {
@@ -38,6 +41,14 @@ pub enum SchedError {
         word: &'static str,
         /// What it does not go with, by number.
         what: String,
+    },
+    /// The target lacks an instruction, or its table has no row of one.
+    #[error("{lacks}")]
+    Lacks {
+        /// Where the kernel needs it.
+        loc: Loc,
+        /// The instruction, and the target.
+        lacks: Lacks,
     },
     /// Something that no rule here covers yet.
     #[error("{0}")]

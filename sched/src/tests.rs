@@ -1,12 +1,12 @@
 //! Schedules as data, apart from their expansion: rings, depths, staging slots, deferral.
 
-use crate::{SchedError, do_schedule, do_smem};
+use crate::{SchedError, do_modulo, do_schedule, do_smem};
 use smallvec::smallvec;
 use warplift_ir::Bump;
 use warplift_ir::entity::PrimaryMap;
 use warplift_ir::machine::*;
 use warplift_ir::manifest::Expr;
-use warplift_ir::target::{Opcode, SM90A};
+use warplift_ir::target::{Opcode, Rows, SM90A, Target};
 use warplift_ir::tile::Loc;
 use warplift_ir::types::Elem;
 
@@ -290,4 +290,18 @@ fn one_warpgroup_alone_leaves_products_in_flight() {
     assert_eq!(flying(Shape { warps: 4, wait: Some(0), ..GEMM }), 0, "the mapping's word");
     assert_eq!(flying(Shape { wait: Some(1), ..GEMM }), 1, "the mapping's word");
     assert_eq!(flying(Shape { warps: 4, wish: Some(1), ..GEMM }), 0, "one stage cannot be held");
+}
+
+#[test]
+fn a_program_whose_rows_the_target_lacks_is_refused_by_name() {
+    let bump = Bump::new();
+    for lacking in [Opcode::PackF16, Opcode::MbarWait, Opcode::BarSync] {
+        let mut rows: Rows = *SM90A.rows;
+        rows[lacking as usize] = None;
+        let target = Target { rows: Box::leak(Box::new(rows)), ..SM90A.clone() };
+        match do_modulo(gemm(&GEMM, &bump), &target, &[]) {
+            Err(SchedError::Lacks { lacks, .. }) => assert_eq!(lacks.opcode, lacking),
+            other => panic!("{lacking:?}: {:?}", other.map(|o| o.remarks)),
+        }
+    }
 }

@@ -49,7 +49,7 @@ fn make_without<'a>(m: &Module, disabled: &[Feature], bump: &'a Bump) -> Made<'a
     let program = warplift_isel::lower::do_lower(&v.kernel, &plan, mapping, &SM90A, bump);
     let program = program.unwrap_or_else(|e| panic!("{e}"));
     let (program, _) = do_epilogue_roles(program, &SM90A, disabled).unwrap_or_else(|e| panic!("{e}"));
-    let program = do_merge_waits(program);
+    let program = do_merge_waits(program, &SM90A, &[]).unwrap_or_else(|e| panic!("{e}"));
     let mut schedule = do_schedule_without(&program, &SM90A, disabled).unwrap_or_else(|e| panic!("{e}"));
     let shared = do_smem(&program, &mut schedule, &SM90A).unwrap_or_else(|e| panic!("{e}"));
     let mut scheduled =

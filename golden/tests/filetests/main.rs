@@ -17,6 +17,7 @@ mod view;
 
 use file::{FEATURES, File, all, changed};
 use std::collections::BTreeSet;
+use warplift::Feature;
 use warplift::passes::{find, names};
 
 /// A document that nobody reads to its end is none.
@@ -55,6 +56,18 @@ fn every_pass_is_shown() {
     assert!(missing.is_empty(), "no file test shows {missing:?}");
     let unknown: Vec<&String> = shown.iter().filter(|s| *s != FEATURES && find(s).is_err()).collect();
     assert!(unknown.is_empty(), "folders of no pass: {unknown:?}");
+}
+
+/// Every feature has a file that shows what it is worth.
+#[test]
+fn every_feature_is_shown() {
+    let shown: BTreeSet<String> =
+        all().into_iter().filter(|f| f.folder == FEATURES).map(|f| f.name).collect();
+    let missing: Vec<&str> = Feature::all()
+        .map(|f| f.0)
+        .filter(|name| !shown.contains(&format!("{FEATURES}/{name}.tile")))
+        .collect();
+    assert!(missing.is_empty(), "no file test shows {missing:?}");
 }
 
 /// A file opens with a line of English, and is short.

@@ -220,6 +220,26 @@ const fn is_packed(s: &[u8]) -> bool {
 /// The rows of a chip, indexed by opcode; `None`: the chip lacks the instruction.
 pub type Rows = [Option<Row>; Opcode::COUNT];
 
+/// How `setmaxnreg` divides the registers of a block between the warps that compute and the producer.
+#[derive(Clone, Copy, Debug)]
+pub struct RoleRegisters {
+    /// Registers of a thread that computes, at most.
+    pub computing: u32,
+    /// Registers of a thread of the producer's warpgroup: for up to so many computing warps, so many.
+    pub producer: &'static [(u32, u32)],
+}
+
+impl RoleRegisters {
+    /// Registers of a thread of the producer's warpgroup beside this number of computing warps.
+    pub fn of_producer(&self, warps: u32) -> u32 {
+        let row = self.producer.iter().find(|(most, _)| warps <= *most);
+        row.or(self.producer.last()).map_or(0, |r| r.1)
+    }
+}
+
+/// Bytes of an instruction, from Volta on.
+const INSTRUCTION_BYTES: u32 = 16;
+
 /// A chip.
 #[derive(Clone, Debug)]
 pub struct Target {
@@ -264,6 +284,10 @@ pub struct Target {
     pub operand_registers: u32,
     /// Registers that `setmaxnreg` leaves a thread at least.
     pub least_registers: u32,
+    /// How `setmaxnreg` divides registers between roles.
+    pub role_registers: RoleRegisters,
+    /// Bytes of a multiprocessor's instruction cache.
+    pub instruction_cache_bytes: u32,
     /// Uniform 32-bit registers of a warp.
     pub uniform_registers: u32,
     /// Predicates of a thread.
@@ -332,6 +356,11 @@ impl Target {
         let warps = threads.div_ceil(32).div_ceil(self.schedulers).max(1);
         let share = self.registers / (32 * self.schedulers) / warps;
         self.in_steps(share).min(self.most_registers())
+    }
+
+    /// Instructions that the instruction cache of a multiprocessor holds.
+    pub fn cached_instructions(&self) -> u32 {
+        self.instruction_cache_bytes / INSTRUCTION_BYTES
     }
 
     /// Registers of a thread at most, rounded down to steps.

@@ -7,7 +7,7 @@
 //! Syntax: PTX ISA, chapter 9, by instruction. Limits: CUDA C++ Programming Guide, "Compute Capability 9.0".
 
 use super::sm90a_cycles::{MEASURED, MEASURED_ON, RATES};
-use super::{Arch, Estimates, Measured, Opcode, Row, Rows, Source, Target, Unit, literals};
+use super::{Arch, Estimates, Measured, Opcode, RoleRegisters, Row, Rows, Source, Target, Unit, literals};
 
 /// H100 and H200.
 pub static SM90A: Target = Target {
@@ -31,6 +31,8 @@ pub static SM90A: Target = Target {
     warp_accumulator: 160,
     operand_registers: 128,
     least_registers: 24,
+    role_registers: RoleRegisters { computing: 240, producer: &[(8, 40), (32, 32)] },
+    instruction_cache_bytes: 128 << 10,
     uniform_registers: 63,
     predicates: 7,
     cluster: 8,

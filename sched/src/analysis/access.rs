@@ -82,6 +82,14 @@ pub(crate) fn buffer_of(func: &Func<'_>, event: Value) -> Option<Buffer> {
     }
 }
 
+/// Whether threads read some of these buffers, not tensor cores alone.
+pub(crate) fn read_by_threads(func: &Func<'_>, buffers: &[Buffer]) -> bool {
+    func.insts.values().any(|d| {
+        let reads = |(b, written): (Buffer, bool)| !written && buffers.contains(&b);
+        d.op.effect() == Effect::Read && touched(&d.attr, d.op).into_iter().any(reads)
+    })
+}
+
 /// An access as it is emitted: the order is made.
 pub(crate) fn plain(attr: &Attr) -> Attr {
     match *attr {

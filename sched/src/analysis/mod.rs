@@ -6,6 +6,7 @@
 //!  structure   loops, what stands inside them, what blocks pass on
 //!  invariance  in which loops a value changes            thread_invariance  among which threads it is the same
 //!  cluster     which values are the same in all blocks of a cluster
+//!  cycles      what instructions take, by the target's rows
 //!  copying     who can issue copies        lead    copies that can be issued iterations ahead
 //!  epilogue    what epilogue warps run     helper  what a helper warp does
 //!  registers   registers of roles                       pressure           registers that are alive at once
@@ -14,6 +15,7 @@
 mod access;
 mod cluster;
 mod copying;
+mod cycles;
 mod epilogue;
 mod graph;
 mod helper;
@@ -27,6 +29,7 @@ mod thread_invariance;
 pub(crate) use access::*;
 pub(crate) use cluster::loads_of_cluster;
 pub(crate) use copying::{Copying, copying};
+pub(crate) use cycles::{issues, require_rows, unit_cycles};
 pub(crate) use epilogue::{epilogue_insts, hoisted_before_wait, hoisted_loads};
 pub(crate) use graph::{Access, Graph, Node};
 pub use helper::is_mma_duplicated;

@@ -1,6 +1,6 @@
 //! One iteration as a graph: nodes with a resource and a duration, edges with latency and distance.
 
-use crate::analysis::{Graph, global_access, helper_insts, touched};
+use crate::analysis::{Graph, global_access, helper_insts, issues, touched, unit_cycles};
 use rustc_hash::{FxHashMap, FxHashSet};
 use warplift_ir::machine::{Attr, Block, Buffer, BufferKind, Func, Inst, Program, Span, Ty, Value};
 use warplift_ir::target::{Effect, Opcode, Row, Target, Unit};
@@ -576,13 +576,6 @@ impl Build<'_, '_> {
         makes && read.iter().any(large) && !results.iter().any(large)
     }
 
-    /// Times that an instruction is issued: once for each register of its result.
-    fn times(&self, inst: Inst) -> u32 {
-        let d = &self.func.insts[inst];
-        let times = d.results.iter().map(|&r| self.func.ty(r).regs()).max().unwrap_or(1).max(1);
-        if self.row(inst).unit == Unit::None { 0 } else { times }
-    }
-
     /// Blocks of an instruction that run in a steady iteration. Work that one side of a branch leaves out is
     /// taken to be left out mostly: else there would be no branch around it.
     fn steady_blocks(&self, inst: Inst) -> &[Block] {
@@ -597,7 +590,7 @@ impl Build<'_, '_> {
 
     /// Cycles of a warp for an instruction, its blocks included: the longer of two.
     fn busy(&self, inst: Inst) -> u32 {
-        let own = self.times(inst) * u32::from(self.row(inst).interval);
+        let own = unit_cycles(self.func, self.limits.target, inst);
         let inside = |&b: &Block| self.func.blocks[b].insts.iter().map(|&i| self.busy(i)).sum::<u32>();
         own + self.steady_blocks(inst).iter().map(inside).max().unwrap_or(0)
     }
@@ -605,7 +598,7 @@ impl Build<'_, '_> {
     /// Cycles of units and issue slots, its blocks included: as if all ran.
     fn usage(&self, inst: Inst) -> Usage {
         let row = self.row(inst);
-        let times = self.times(inst);
+        let times = issues(self.func, self.limits.target, inst);
         let mut usage = Usage::default();
         if times > 0 {
             usage.extend([(row.unit, times * u32::from(row.interval)), (Unit::None, times)]);

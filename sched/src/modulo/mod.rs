@@ -38,7 +38,8 @@ mod modulo_expand;
 mod search;
 mod steps;
 
-use crate::analysis::{Graph, WARPGROUP, budgets, conflicts_in_global, yields};
+use crate::analysis::{Graph, WARPGROUP, budgets, conflicts_in_global, require_rows, yields};
+use crate::error::Result;
 use crate::feature::Feature;
 use crate::schedule::{do_smem, schedule_with};
 use body::{Body, Given, Limits, Resource};
@@ -70,11 +71,15 @@ pub struct Overlap<'a> {
 
 /// Schedules the loops of a program. Where one that mixes products and work of threads is not overlapped with itself, its
 /// elementwise chains are cut, which leaves registers, if it is overlapped and faster then.
-pub fn do_modulo<'a>(program: Program<'a>, target: &Target, disabled: &[Feature]) -> Overlap<'a> {
+///
+/// # Errors
+/// The target lacks an instruction of the program.
+pub fn do_modulo<'a>(program: Program<'a>, target: &Target, disabled: &[Feature]) -> Result<Overlap<'a>> {
+    require_rows(&program.func, target)?;
     let (loops, remarks) = schedules(&program, target, disabled);
     let mut made = Overlap { program, loops, remarks };
     if [Feature::ElementwiseSubtiles, Feature::Modulo].iter().any(|f| disabled.contains(f)) {
-        return made;
+        return Ok(made);
     }
     let stays = |l: &&LoopSchedule| !l.pipelined && mixes(&made.program.func, l.inst);
     let stuck: Vec<Inst> = made.loops.iter().filter(stays).map(|l| l.inst).collect();
@@ -86,7 +91,7 @@ pub fn do_modulo<'a>(program: Program<'a>, target: &Target, disabled: &[Feature]
         }
     }
     made.remarks.extend(cut);
-    made
+    Ok(made)
 }
 
 /// The same with the chains of one loop cut, and a remark, if that lets it be overlapped.

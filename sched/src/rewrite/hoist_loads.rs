@@ -28,10 +28,6 @@ use rustc_hash::FxHashMap;
 use warplift_ir::machine::{Attr, Block, Cursor, Func, Guard, Inst, NewInst, Program, Ty, Value};
 use warplift_ir::target::{Opcode, Target};
 
-/// Instructions of all bodies together at most: three quarters of what 128 KB of instruction cache hold (`layer_norm_warp_specialized`, where
-/// this pays, has half as many).
-const MOST_INSTRUCTIONS: u32 = 6144;
-
 /// Hoists what is the same for all tiles, if registers suffice; what was left, and why.
 pub fn do_hoist_loads<'a>(
     mut program: Program<'a>,
@@ -45,7 +41,7 @@ pub fn do_hoist_loads<'a>(
         return (program, Vec::new());
     }
     let who = if program.epilogue_role.is_some() { "epilogue warps" } else { "consumers" };
-    if let Some(why) = too_long(&program.func, &l, who) {
+    if let Some(why) = too_long(&program.func, &l, who, target) {
         return (program, vec![why]);
     }
     let room = room(&program, &l, target);
@@ -59,13 +55,15 @@ pub fn do_hoist_loads<'a>(
     (program, remarks)
 }
 
-/// Why a body is not written for each iteration.
-fn too_long(func: &Func<'_>, l: &Loop, who: &str) -> Option<String> {
+/// Why a body is not written for each iteration: all bodies together may take three quarters of the instruction cache
+/// (`layer_norm_warp_specialized`, where this pays, takes half of that).
+fn too_long(func: &Func<'_>, l: &Loop, who: &str, target: &Target) -> Option<String> {
+    let room = target.cached_instructions() / 4 * 3;
     let each = length(func, l.body);
     let all = each.saturating_mul(l.most);
-    (all > MOST_INSTRUCTIONS).then(|| {
+    (all > room).then(|| {
         format!(
-            "{who} hold nothing for all tiles: {} bodies of {each} instructions are {all}, at most {MOST_INSTRUCTIONS} are worth it",
+            "{who} hold nothing for all tiles: {} bodies of {each} instructions are {all}, at most {room} are worth it",
             l.most
         )
     })

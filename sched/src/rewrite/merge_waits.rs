@@ -2,60 +2,90 @@
 //!
 //! ```text
 //!  s = load w          s = load w
-//!  h = load b          h = load b
-//!  await s       ─►    await s, h
-//!  .. read s ..        .. read s ..
+//!  await s             h = load b
+//!  .. read s ..  ─►    await s, h
+//!  h = load b          .. read s ..
 //!  await h             .. read h ..
 //!  .. read h ..
 //! ```
 //!
-//! Only pure instructions and loads may stand between the waits: these start later than they could, by the time that the
-//! second load takes. A kernel with products is left alone, since lowering has grouped its loads by the product that starts
-//! first. A tile that another loop reads again is left alone too: its stages end there.
+//! Only pure instructions, reads and loads may stand between the waits. The second load moves up, with the scalars that it needs.
+//!
+//! Both stages are then handed back together, and the work between the waits starts once both have arrived. A cost decides:
+//!
+//! - saved: a wait, a fence and a release. If the threads that compute issue the copies, also the latency of a load that would
+//!   have been issued behind the first wait.
+//! - lost: the first stage is occupied for the work between. If copies are issued ahead, a ring of `n` stages is filled once in
+//!   `n` iterations: the loss is at most an `n`th of that work, and nothing where copies or work take longer anyway. If nobody
+//!   copies ahead, the work waits for the second copy.
+//!
+//! A tile that another loop reads again keeps its ring: its stages end there. In a cluster, tiles that threads read keep theirs:
+//! they are not multicast.
 
-use crate::analysis::{buffer_of, is_product};
+use crate::analysis::{
+    BARRIER, Copying, Graph, MOST_STAGES, buffer_of, copying, read_by_threads, require_rows, touched,
+    unit_cycles,
+};
+use crate::error::Result;
+use crate::feature::Feature;
 use rustc_hash::FxHashSet;
-use warplift_ir::machine::{Block, Buffer, Func, Inst, InstData, Program};
-use warplift_ir::target::{Effect, Opcode};
+use warplift_ir::machine::{Attr, Block, Buffer, Func, Inst, InstData, Program, Value};
+use warplift_ir::target::{Effect, Opcode, Target};
 
-/// Joins the awaits of every block.
-pub fn do_merge_waits<'a>(mut program: Program<'a>) -> Program<'a> {
-    let rereads = program.epilogue_role.iter().flat_map(|r| &r.rereads).map(|a| a.0).collect();
-    let func = &mut program.func;
-    if func.insts.values().any(|d| is_product(d.op)) {
-        return program;
+/// Merges the waits of every block where that pays.
+///
+/// # Errors
+/// The target lacks an instruction of the program.
+pub fn do_merge_waits<'a>(
+    mut program: Program<'a>,
+    target: &Target,
+    disabled: &[Feature],
+) -> Result<Program<'a>> {
+    let loads = |d: &InstData<'_>| d.op.is_async_load();
+    if program.func.insts.values().filter(|d| loads(d)).nth(1).is_none() {
+        return Ok(program);
     }
-    for block in func.blocks.keys().collect::<Vec<_>>() {
-        while let Some((first, second)) = neighbours(func, block, &rereads) {
-            let both: Vec<_> = [first, second].iter().flat_map(|&i| func.insts[i].args).copied().collect();
-            func.set_args(first, &both);
-            func.remove(second);
-            func.set_args(second, &[]);
+    require_rows(&program.func, target)?;
+    let produced = matches!(copying(&program, &Graph::of(&program.func)), Copying::Producer(_));
+    let ahead = produced && !disabled.contains(&Feature::WarpSpecialization);
+    for block in program.func.blocks.keys().collect::<Vec<_>>() {
+        let cost = Cost::of(&program, block, target, ahead);
+        while let Some(pair) = pairs(&program, block).into_iter().find(|p| cost.pays(&program, p)) {
+            merge(&mut program.func, block, &pair);
         }
     }
-    program
+    Ok(program)
 }
 
-/// Two awaits of loads of this block with no effect between, the loads before both.
-fn neighbours(func: &Func<'_>, block: Block, rereads: &FxHashSet<Buffer>) -> Option<(Inst, Inst)> {
+/// Two waits for tensor copies, the second behind the first, without an effect between.
+struct Pair {
+    first: Inst,
+    second: Inst,
+    /// What stands between, less what moves up.
+    between: Vec<Inst>,
+    /// Loads for the second wait that stand behind the first, and scalars that they need.
+    moved: Vec<Inst>,
+}
+
+/// The pairs of a block, in order.
+fn pairs(program: &Program<'_>, block: Block) -> Vec<Pair> {
+    let func = &program.func;
+    let rereads: FxHashSet<Buffer> =
+        program.epilogue_role.iter().flat_map(|r| &r.rereads).map(|a| a.0).collect();
     let insts = &func.blocks[block].insts;
-    let mut last: Option<usize> = None;
+    let (mut found, mut last) = (Vec::new(), None);
     for (at, &inst) in insts.iter().enumerate() {
         let d = &func.insts[inst];
         match d.op {
-            Opcode::Await if is_own(func, block, inst, rereads) => {
-                let before =
-                    |l: usize| d.args.iter().all(|&e| insts[..l].iter().any(|&i| func.def(e) == Some(i)));
-                match last {
-                    Some(l) if before(l) => return Some((insts[l], inst)),
-                    _ => last = Some(at),
-                }
+            Opcode::Await if is_own(func, block, inst, &rereads) => {
+                found.extend(last.and_then(|l: usize| Pair::of(func, &insts[l..=at])));
+                last = Some(at);
             }
             _ if d.op.is_async_load() || matches!(d.op.effect(), Effect::Pure | Effect::Read) => {}
             _ => last = None,
         }
     }
-    None
+    found
 }
 
 /// Whether an await waits for tensor copies of its own block, whose tiles nothing else waits for.
@@ -73,4 +103,139 @@ fn is_own(func: &Func<'_>, block: Block, inst: Inst, rereads: &FxHashSet<Buffer>
         here && buffer_of(func, e).is_some_and(|b| !rereads.contains(&b) && alone(b))
     };
     func.insts[inst].args.iter().all(|&e| own(e))
+}
+
+impl Pair {
+    /// The pair at both ends of some instructions, if the second wait's loads can move up.
+    fn of(func: &Func<'_>, insts: &[Inst]) -> Option<Self> {
+        let [first, between @ .., second] = insts else { return None };
+        let moved = movable(func, between, *second)?;
+        let between: Vec<Inst> = between.iter().copied().filter(|i| !moved.contains(i)).collect();
+        let pair = Self { first: *first, second: *second, between, moved };
+        let filled = pair.buffers(func)[1].clone();
+        let touches =
+            |&i: &Inst| touched(&func.insts[i].attr, func.insts[i].op).iter().any(|t| filled.contains(&t.0));
+        (!pair.between.iter().any(touches)).then_some(pair)
+    }
+
+    /// The buffers that each of the waits is for.
+    fn buffers(&self, func: &Func<'_>) -> [Vec<Buffer>; 2] {
+        [self.first, self.second]
+            .map(|wait| func.insts[wait].args.iter().filter_map(|&e| buffer_of(func, e)).collect())
+    }
+}
+
+/// Of some instructions the loads that a wait is for, and what they need of the others; none if that is more than scalars.
+fn movable(func: &Func<'_>, insts: &[Inst], wait: Inst) -> Option<Vec<Inst>> {
+    let mut needed: FxHashSet<Value> = func.insts[wait].args.iter().copied().collect();
+    let mut moved = Vec::new();
+    for &inst in insts.iter().rev() {
+        let d = &func.insts[inst];
+        if !d.results.iter().any(|r| needed.contains(r)) {
+            continue;
+        }
+        let scalars = d.op.is_pure() && d.results.iter().all(|&r| !func.ty(r).is_frag());
+        if !scalars && !d.op.is_async_load() {
+            return None;
+        }
+        needed.extend(func.named(inst));
+        moved.push(inst);
+    }
+    moved.reverse();
+    Some(moved)
+}
+
+/// One wait for the loads of both, where the first stood.
+fn merge(func: &mut Func<'_>, block: Block, pair: &Pair) {
+    let all = [pair.first, pair.second].map(|i| func.insts[i].args).concat();
+    pair.moved.iter().chain([&pair.second]).for_each(|&i| func.remove(i));
+    func.set_args(pair.first, &all);
+    func.set_args(pair.second, &[]);
+    let at = func.blocks[block].insts.iter().position(|&i| i == pair.first).unwrap_or_default();
+    pair.moved.iter().enumerate().for_each(|(n, &i)| func.insert(block, at + n, i));
+}
+
+/// What merging costs in a block.
+struct Cost<'t> {
+    target: &'t Target,
+    /// Warps that share a scheduler.
+    warps: u32,
+    /// The ring of the block's loads, if they are issued ahead.
+    ring: Option<Ahead>,
+    cluster: bool,
+}
+
+/// A ring that is filled ahead of those who read it.
+struct Ahead {
+    /// Stages.
+    stages: u32,
+    /// Cycles by which a fill in so many iterations exceeds what an iteration takes anyway.
+    exposed: u32,
+}
+
+impl Ahead {
+    /// All that a loop's body loads as one ring.
+    fn of(program: &Program<'_>, (block, looped): (Block, Inst), target: &Target, warps: u32) -> Self {
+        let (func, rates) = (&program.func, &target.rates);
+        let insts = &func.blocks[block].insts;
+        let copies = insts.iter().map(|&i| copy_cycles(func, target, i)).sum::<u32>() * program.teams;
+        let work = insts.iter().map(|&i| unit_cycles(func, target, i)).sum::<u32>() * warps;
+        let stages = stages(program, block, looped, target);
+        let latency = rates.copy_latency as u32 + 2 * u32::from(target.row(Opcode::MbarWait).latency);
+        Self { stages, exposed: ((latency + copies + work) / stages).saturating_sub(copies.max(work)) }
+    }
+}
+
+impl<'t> Cost<'t> {
+    fn of(program: &Program<'_>, block: Block, target: &'t Target, ahead: bool) -> Self {
+        let looped = program.func.loop_of(block).filter(|_| ahead);
+        let warps = program.computing_warps().div_ceil(target.schedulers);
+        let ring = looped.map(|l| Ahead::of(program, (block, l), target, warps));
+        Self { target, warps, ring, cluster: program.launch.cluster > 1 }
+    }
+
+    /// Whether less is lost than saved, in cycles of an iteration.
+    fn pays(&self, program: &Program<'_>, pair: &Pair) -> bool {
+        let func = &program.func;
+        let buffers = pair.buffers(func);
+        let [first, second] = buffers.each_ref().map(|b| read_by_threads(func, b));
+        if self.cluster && first != second {
+            return false;
+        }
+        let latency = |op: Opcode| u32::from(self.target.row(op).latency);
+        let handover: u32 =
+            [Opcode::MbarWait, Opcode::FenceProxyAsync, Opcode::MbarArrive].map(latency).iter().sum();
+        let work = pair.between.iter().map(|&i| unit_cycles(func, self.target, i)).sum::<u32>() * self.warps;
+        if let Some(ring) = &self.ring {
+            return ring.exposed.min(work / ring.stages) < handover;
+        }
+        let loads = func.insts[pair.second].args.iter().filter_map(|&e| func.def(e));
+        let copy: u32 = loads.map(|i| copy_cycles(func, self.target, i)).sum();
+        let behind = pair.moved.iter().any(|&i| func.insts[i].op.is_async_load());
+        let serial = if behind { self.target.rates.copy_latency as u32 } else { 0 };
+        work.min(copy) < handover + serial
+    }
+}
+
+/// Cycles that the bytes of a tensor load take.
+fn copy_cycles(func: &Func<'_>, target: &Target, inst: Inst) -> u32 {
+    match &func.insts[inst].attr {
+        Attr::Tma(t) => (f64::from(t.bytes) / target.rates.copy_bytes_per_cycle) as u32,
+        _ => 0,
+    }
+}
+
+/// Stages that shared memory has room for of all that a loop's body loads, or as many as the mapping asks for.
+fn stages(program: &Program<'_>, block: Block, looped: Inst, target: &Target) -> u32 {
+    let func = &program.func;
+    let Attr::Loop(attr) = &func.insts[looped].attr else { return 1 };
+    let loads = func.blocks[block].insts.iter().map(|&i| &func.insts[i]).filter(|d| d.op.is_async_load());
+    let loaded: FxHashSet<Buffer> = loads.flat_map(|d| touched(&d.attr, d.op)).map(|t| t.0).collect();
+    let bytes = |of_loop: bool| -> u32 {
+        let some = program.buffers.iter().filter(|(b, _)| loaded.contains(b) == of_loop);
+        some.map(|(_, d)| d.stride() + 2 * BARRIER).sum()
+    };
+    let all = target.shared_of_resident(program.launch.resident) / program.teams;
+    let room = all.saturating_sub(bytes(false)) / bytes(true).max(1);
+    attr.depth.unwrap_or(room).clamp(1, MOST_STAGES)
 }

@@ -6,13 +6,13 @@
 //!  await c      ─►  a ring of its own; what threads copy in one block is one, their groups complete in order
 //! ```
 
-use crate::analysis::{buffer_of, can_lead, copy_place, touched};
+use crate::analysis::{buffer_of, can_lead, copy_place, read_by_threads, touched};
 use crate::error::{Result, SchedError};
 use rustc_hash::{FxHashMap, FxHashSet};
 use warplift_ir::machine::{
     Attr, Block, Buffer, Func, Inst, Program, RingData, RingFill, Schedule, StageRelease,
 };
-use warplift_ir::target::{Effect, Opcode};
+use warplift_ir::target::Opcode;
 
 /// Buffers that one `await` names are filled together; those of a block that threads fill make one ring,
 /// since their groups complete in order.
@@ -135,13 +135,6 @@ pub(crate) fn handoff_ring(program: &Program<'_>, handoff: Buffer, fill: RingFil
         cluster: false,
         threads_read: true,
     }
-}
-
-fn read_by_threads(func: &Func<'_>, buffers: &[Buffer]) -> bool {
-    func.insts.values().any(|d| {
-        let reads = |(b, written): (Buffer, bool)| !written && buffers.contains(&b);
-        d.op.effect() == Effect::Read && touched(&d.attr, d.op).into_iter().any(reads)
-    })
 }
 
 /// Rings that threads fill get one stage where their copies cannot be issued ahead.

@@ -6,15 +6,13 @@
 
 use super::copies::slots_of;
 use super::stage::{do_stage_release, is_filled_once};
-use crate::analysis::BARRIER;
+use crate::analysis::{BARRIER, MOST_STAGES};
 use crate::error::{Result, SchedError};
 use warplift_ir::machine::{
     Attr, BufferKind, Program, Ring, RingData, RingFill, Schedule, SharedMap, StageRelease,
 };
 use warplift_ir::target::{Opcode, Target};
 
-/// Stages beyond which a ring hides nothing more: the copies in flight cover the latency of memory.
-const MAX_DEPTH: u32 = 8;
 /// Stages of a ring that threads fill: each is code before the loop.
 const COPY_DEPTH: u32 = 4;
 /// Stages of a main loop's ring below which loads are no longer hidden.
@@ -110,7 +108,7 @@ fn cap(program: &Program<'_>, s: &Schedule, r: Ring) -> u32 {
     match (innermost(program, s, r), s.rings[r].fill) {
         // A tile's stages wait for its end: what is more is what loads run ahead.
         _ if !s.rings[r].rereads.is_empty() => u32::MAX,
-        (true, RingFill::Tma) => MAX_DEPTH,
+        (true, RingFill::Tma) => MOST_STAGES,
         (true, _) => COPY_DEPTH,
         (false, _) if is_filled_once(&program.func, &s.rings[r]) => 1,
         (false, _) => OUTER_DEPTH,
