@@ -15,22 +15,27 @@ struct Barrier {
 
 /// All barriers of a block.
 #[derive(Default)]
-pub struct Barriers(FxHashMap<i64, Barrier>);
+pub struct Barriers {
+    at: FxHashMap<i64, Barrier>,
+    /// A phase has ended since that was last asked.
+    ended: bool,
+}
 
 impl Barriers {
     /// Initialises one.
     pub fn init(&mut self, at: i64, count: i64) {
-        self.0.insert(at, Barrier { count, pending: count, ..Barrier::default() });
+        self.at.insert(at, Barrier { count, pending: count, ..Barrier::default() });
     }
 
     /// Arrivals and expected or completed bytes at a time. A barrier that was not initialised here belongs
     /// to another block: nothing waits for it.
     pub fn update(&mut self, at: i64, arrivals: i64, bytes: i64, time: f64) {
-        let Some(b) = self.0.get_mut(&at) else { return };
+        let Some(b) = self.at.get_mut(&at) else { return };
         b.pending -= arrivals;
         b.bytes += bytes;
         b.latest = b.latest.max(time);
         if b.pending <= 0 && b.bytes <= 0 {
+            self.ended = true;
             *b = Barrier {
                 phase: b.phase + 1,
                 pending: b.pending + b.count,
@@ -41,9 +46,14 @@ impl Barriers {
         }
     }
 
+    /// Whether a phase has ended since this was last asked: only then may a wait that held go on.
+    pub fn phase_ended(&mut self) -> bool {
+        std::mem::take(&mut self.ended)
+    }
+
     /// When the phase of a parity was over; `None` if it is not yet.
     pub fn over(&self, at: i64, parity: i64) -> Option<f64> {
-        let Some(b) = self.0.get(&at) else { return Some(0.0) };
+        let Some(b) = self.at.get(&at) else { return Some(0.0) };
         (b.phase as i64 & 1 != parity & 1).then_some(b.over)
     }
 }

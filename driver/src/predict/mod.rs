@@ -23,17 +23,19 @@
 //! independent instructions behind it pass, up to the next store, meeting or branch: ptxas orders them so.
 
 mod barriers;
+mod facts;
 mod scalars;
 mod traffic;
 mod units;
 mod walk;
+mod warp;
 
 use crate::chart::unit_name;
 use crate::problem::{Problem, ProblemError, Sizes, traffic};
 use crate::{CompileError, Compiled, Context};
 use std::fmt;
 use units::Units;
-use walk::Walk;
+use walk::Launch;
 use warplift_ir::machine::Scheduled;
 use warplift_ir::manifest::Manifest;
 use warplift_ir::plural;
@@ -154,9 +156,10 @@ fn walk_blocks(
     let resident = blocks.div_ceil(multiprocessors).clamp(1, most);
     let waves = blocks.div_ceil(multiprocessors * resident);
     let grid = [grid[0], grid[1], grid[2]];
+    let launch = Launch::new(scheduled, target, sizes, grid);
     let walk = |place, resident| {
         let mut units = Units::new(resident, target.schedulers);
-        let walked = Walk::new(scheduled, target, sizes, grid, place).run(&mut units)?;
+        let walked = launch.walk(place, &mut units)?;
         let end = walked.roles.iter().map(|e| e.1).fold(0.0, f64::max);
         Ok::<_, PredictError>((end.max(units.fullest()), units, walked))
     };

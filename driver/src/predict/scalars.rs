@@ -4,11 +4,10 @@ use warplift_ir::machine::{Attr, InstData, fold};
 use warplift_ir::target::Opcode;
 use warplift_ir::tile::CmpOp;
 
-/// The value of a pure row on known operands; `None` where one that matters is unknown, or the row has no
+/// The value of a pure row, of its operands by number; `None` where one that matters is unknown, or the row has no
 /// meaning here.
-pub fn evaluate(data: &InstData<'_>, args: &[Option<i64>]) -> Option<i64> {
+pub fn evaluate(data: &InstData<'_>, arg: impl Fn(usize) -> Option<i64>) -> Option<i64> {
     use Opcode::*;
-    let arg = |i: usize| args.get(i).copied().flatten();
     let both = || arg(0).zip(arg(1));
     match data.op {
         Const => match data.attr {

@@ -1,7 +1,9 @@
 //! Units of a multiprocessor as times until which they are taken.
 
-use std::collections::BTreeMap;
-use warplift_ir::target::{Row, Unit};
+use warplift_ir::target::Unit;
+
+/// Units that are told apart: each value of [`Unit`].
+const UNITS: usize = 10;
 
 /// One scheduler's units, and those that all schedulers share.
 pub struct Units {
@@ -9,13 +11,15 @@ pub struct Units {
     resident: u32,
     /// Schedulers of a multiprocessor.
     schedulers: u32,
-    free: BTreeMap<u8, f64>,
-    busy: BTreeMap<u8, (Unit, f64)>,
+    /// When each is free.
+    free: [f64; UNITS],
+    /// Each one that was taken, and for how many cycles.
+    busy: [Option<(Unit, f64)>; UNITS],
 }
 
 impl Units {
     pub fn new(resident: u32, schedulers: u32) -> Self {
-        Self { resident, schedulers, free: BTreeMap::new(), busy: BTreeMap::new() }
+        Self { resident, schedulers, free: [0.0; UNITS], busy: [None; UNITS] }
     }
 
     /// Warps of all resident blocks' roles of `warps` that share a scheduler.
@@ -30,29 +34,22 @@ impl Units {
 
     /// Takes a unit for so many cycles, from `at` or when it is free; returns when that begins.
     pub fn take(&mut self, unit: Unit, at: f64, cycles: f64) -> f64 {
-        let key = unit as u8;
-        let free = self.free.entry(key).or_insert(0.0);
-        let start = free.max(at);
-        *free = start + cycles;
-        self.busy.entry(key).or_insert((unit, 0.0)).1 += cycles;
+        let start = self.free[unit as usize].max(at);
+        self.free[unit as usize] = start + cycles;
+        self.busy[unit as usize].get_or_insert((unit, 0.0)).1 += cycles;
         start
     }
 
     /// Cycles that the fullest unit was taken.
     pub fn fullest(&self) -> f64 {
-        self.busy.values().map(|b| b.1).fold(0.0, f64::max)
+        self.busy.iter().flatten().map(|b| b.1).fold(0.0, f64::max)
     }
 
     /// Units by the share of `time` that they were taken, fullest first.
     pub fn taken(&self, time: f64) -> Vec<(Unit, f64)> {
-        let shares = self.busy.values().map(|&(unit, busy)| (unit, busy / time.max(1.0)));
+        let shares = self.busy.iter().flatten().map(|&(unit, busy)| (unit, busy / time.max(1.0)));
         let mut shares: Vec<_> = shares.filter(|s| s.1 > 0.05 && s.0 != Unit::None).collect();
         shares.sort_by(|a, b| b.1.total_cmp(&a.1));
         shares
     }
-}
-
-/// Cycles between two repetitions of a row on a scheduler's unit.
-pub fn interval(row: &Row) -> f64 {
-    f64::from(row.interval).max(1.0)
 }

@@ -1,0 +1,101 @@
+//! What a walk needs to know of an instruction, read once from its row and attributes.
+
+use warplift_ir::entity::SecondaryMap;
+use warplift_ir::machine::{Attr, Func, Inst, InstData};
+use warplift_ir::target::{Effect, Opcode, Row, Target, Unit};
+
+/// Threads of a warp.
+pub const LANES: f64 = 32.0;
+
+/// Facts of one instruction, of one warp where nothing else is said.
+#[derive(Clone, Copy, Default)]
+pub struct Facts {
+    /// It may change places with others that wait for memory.
+    pub passes: bool,
+    /// It costs nothing: no unit, or a fragment's registers in another order, which allocation makes names.
+    pub free: bool,
+    /// It reads global memory.
+    pub loads: bool,
+    /// Its unit.
+    pub unit: Option<Unit>,
+    /// Cycles in which a scheduler issues it.
+    pub issued: f64,
+    /// Cycles that a scheduler's unit is taken.
+    pub busy: f64,
+    /// Cycles until its result is there.
+    pub latency: f64,
+    /// Bytes that it moves, and whose way they take: shared memory's (`Lsu`), or the L2's (`Tma`).
+    pub access: Option<(Unit, f64)>,
+}
+
+/// Facts of all instructions of a function.
+pub fn read_facts(func: &Func<'_>, target: &Target) -> SecondaryMap<Inst, Facts> {
+    let mut facts = SecondaryMap::with_capacity(func.insts.len());
+    for (inst, data) in func.insts.iter() {
+        facts[inst] = facts_of(func, data, target);
+    }
+    facts
+}
+
+fn facts_of(func: &Func<'_>, data: &InstData<'_>, target: &Target) -> Facts {
+    let passes = matches!(data.op.effect(), Effect::Pure | Effect::Read);
+    let loads = matches!(data.op, Opcode::LdGlobal | Opcode::LdGlobal8 | Opcode::LdGlobal16);
+    let Some(row) = &target.rows[data.op as usize] else {
+        return Facts { passes, loads, free: true, ..Facts::default() };
+    };
+    let times = repeats(func, data);
+    Facts {
+        passes,
+        loads,
+        free: row.unit == Unit::None || is_view(func, data),
+        unit: Some(row.unit),
+        issued: times * issues(row, data),
+        busy: times * interval(row),
+        latency: row.latency.into(),
+        access: access(data),
+    }
+}
+
+/// Cycles between two repetitions of a row on a scheduler's unit.
+pub fn interval(row: &Row) -> f64 {
+    f64::from(row.interval).max(1.0)
+}
+
+/// How often a row stands for one instruction of its fragment.
+fn repeats(func: &Func<'_>, data: &InstData<'_>) -> f64 {
+    match &data.attr {
+        Attr::Mma(mma) => f64::from(mma.m_atoms) * f64::from(mma.n_atoms),
+        _ if data.maps.is_empty() => 1.0,
+        _ => f64::from(data.results.first().map_or(1, |&r| func.ty(r).regs().max(1))),
+    }
+}
+
+/// Instructions of a row: the pieces of its text, and zeros in what a guarded one may leave.
+fn issues(row: &Row, data: &InstData<'_>) -> f64 {
+    let pieces = row.syntax.split(';').filter(|p| !p.contains(".reg ") && p.contains('$'));
+    let zeros = usize::from(data.guard.is_some()) * data.results.len();
+    (pieces.count().max(1) + zeros) as f64
+}
+
+fn is_view(func: &Func<'_>, data: &InstData<'_>) -> bool {
+    data.op == Opcode::Mov && data.args.iter().any(|&v| func.ty(v).is_frag())
+}
+
+fn access(data: &InstData<'_>) -> Option<(Unit, f64)> {
+    use Opcode::*;
+    let count = match data.attr {
+        Attr::Mem { count, .. } | Attr::Matrix { count, .. } => f64::from(count),
+        _ => 1.0,
+    };
+    match data.op {
+        LdGlobal | StGlobal | RedGlobalAddF32 | AtomAddU32 => Some((Unit::Tma, 4.0 * LANES * count)),
+        LdGlobal8 | StGlobal8 => Some((Unit::Tma, LANES)),
+        LdGlobal16 | StGlobal16 => Some((Unit::Tma, 2.0 * LANES)),
+        CpAsync => Some((Unit::Tma, 16.0 * LANES)),
+        LdShared8 | LdShared16 | StShared8 | StShared16 | StRemote8 | StRemote16 => {
+            Some((Unit::Lsu, 2.0 * LANES))
+        }
+        LdShared | StShared | StRemote | Ldmatrix | Stmatrix => Some((Unit::Lsu, 4.0 * LANES * count)),
+        _ => None,
+    }
+}

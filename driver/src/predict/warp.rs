@@ -1,0 +1,201 @@
+//! One warp of a walk: where it stands, what it knows of its values, and what it has in flight.
+
+use super::facts::Facts;
+use warplift_ir::entity::SecondaryMap;
+use warplift_ir::machine::{Attr, Block, Func, Guard, Inst, InstData, Role, Value};
+
+/// Warps of a warpgroup.
+const GROUP: u32 = 4;
+/// Visits of a branch whose condition depends on data after which it is taken to end.
+const UNKNOWN_TRIPS: u32 = 16;
+
+/// What is known of a value.
+#[derive(Clone, Copy, Default)]
+pub struct Known {
+    /// What the warp's first lane holds, if that depends on sizes and places alone.
+    pub value: Option<i64>,
+    /// When it can be used.
+    pub ready: f64,
+    /// It comes from global memory, or is made of what does.
+    pub loaded: bool,
+}
+
+/// One warp that stands for all of its role's warps, or warpgroup's.
+pub struct Warp<'s, 'a> {
+    /// Its role's name.
+    pub name: &'s str,
+    /// What it runs.
+    pub func: &'s Func<'a>,
+    /// What its instructions cost.
+    pub facts: &'s SecondaryMap<Inst, Facts>,
+    /// Warps that it stands for.
+    pub warps: u32,
+    /// Its first thread in the block.
+    pub thread: i64,
+    /// The block of its next instruction.
+    pub block: Block,
+    /// The place of that in the block.
+    pub at: usize,
+    /// Its time.
+    pub now: f64,
+    /// It has returned.
+    pub ended: bool,
+    /// It waits for a phase that is not over, and no phase has ended since.
+    pub blocked: bool,
+    /// What it knows of its values.
+    pub known: SecondaryMap<Value, Known>,
+    /// When the last instruction begins that waits for global memory: those behind it in straight code that touch no
+    /// memory and meet nobody do not wait with it, ptxas moves them before it.
+    pub waiting: f64,
+    /// Visits of branches that depend on data.
+    visits: SecondaryMap<Inst, u32>,
+    /// Groups of products, and the end of the open one.
+    pub products: Groups,
+    /// Groups of bulk stores, and the end of the open one.
+    pub stores: Groups,
+}
+
+impl<'s, 'a> Warp<'s, 'a> {
+    /// At the entry of a function.
+    pub fn new(
+        name: &'s str,
+        func: &'s Func<'a>,
+        facts: &'s SecondaryMap<Inst, Facts>,
+        first_warp: u32,
+        warps: u32,
+    ) -> Self {
+        Self {
+            name,
+            func,
+            facts,
+            warps,
+            thread: 32 * i64::from(first_warp),
+            block: func.entry,
+            at: 0,
+            now: 0.0,
+            ended: false,
+            blocked: false,
+            known: SecondaryMap::with_capacity(func.values.len()),
+            waiting: 0.0,
+            visits: SecondaryMap::new(),
+            products: Groups::default(),
+            stores: Groups::default(),
+        }
+    }
+
+    /// The warpgroups of a role, of which the last may have fewer warps; and all warps that copy, each for itself.
+    pub fn of(role: &'s Role<'a>, facts: &'s SecondaryMap<Inst, Facts>) -> impl Iterator<Item = Self> {
+        let starts = (0..role.warps).step_by(GROUP as usize);
+        let groups = starts.map(|at| (at, GROUP.min(role.warps - at)));
+        let all = groups.chain((1..role.copiers).map(|at| (at, 1)));
+        all.map(|(at, warps)| Self::new(role.name, &role.func, facts, role.first_warp + at, warps))
+    }
+
+    /// Its next instruction.
+    pub fn next(&self) -> Inst {
+        self.func.blocks[self.block].insts[self.at]
+    }
+
+    /// Waits for whatever was passed by: behind it, or at the end of straight code.
+    pub fn catch_up(&mut self) {
+        self.now = self.now.max(self.waiting);
+    }
+
+    /// Whether an instruction waits for global memory.
+    pub fn waits_for_memory(&self, data: &InstData<'_>) -> bool {
+        data.args.iter().any(|&v| self.known[v].loaded && self.known[v].ready > self.now)
+    }
+
+    /// When all operands are there.
+    pub fn operands(&self, data: &InstData<'_>) -> f64 {
+        data.args.iter().map(|&v| self.known[v].ready).fold(self.now, f64::max)
+    }
+
+    /// The value of an operand, if there is one and it is known.
+    pub fn value(&self, data: &InstData<'_>, k: usize) -> Option<i64> {
+        data.args.get(k).and_then(|&v| self.known[v].value)
+    }
+
+    /// The value of an operand; 0 where it is not known.
+    pub fn arg(&self, data: &InstData<'_>, k: usize) -> i64 {
+        self.value(data, k).unwrap_or(0)
+    }
+
+    /// The address of an access, if it does not depend on data.
+    pub fn address(&self, data: &InstData<'_>, operand: usize) -> Option<i64> {
+        Some(self.value(data, operand)? + offset(&data.attr))
+    }
+
+    /// Whether a guard is known to hold an instruction back.
+    pub fn skips(&self, guard: Option<Guard>) -> bool {
+        guard.is_some_and(|g| self.known[g.pred].value.is_some_and(|v| (v != 0) == g.negated))
+    }
+
+    /// Results of an instruction.
+    pub fn results(&mut self, data: &InstData<'_>, value: Option<i64>, ready: f64) {
+        for &r in data.results {
+            let known = &mut self.known[r];
+            (known.value, known.ready) = (value, ready);
+        }
+    }
+
+    /// Goes to a block with its parameters.
+    pub fn jump(&mut self, inst: Inst, target: usize) {
+        let func = self.func;
+        let call = func.insts[inst].targets[target];
+        let params = &func.blocks[call.block].params;
+        // A parameter may be another's argument: all are read before the first is written.
+        let passed: smallvec::SmallVec<[Known; 16]> = call.args.iter().map(|&v| self.known[v]).collect();
+        for (&param, known) in params.iter().zip(passed) {
+            self.known[param] = known;
+        }
+        (self.block, self.at) = (call.block, 0);
+    }
+
+    /// Takes the first target where the condition holds. Where that depends on data, a loop goes on for a while.
+    pub fn branch(&mut self, inst: Inst, data: &InstData<'_>) {
+        let taken = match self.known[data.args[0]].value {
+            Some(v) => v != 0,
+            None => {
+                self.visits[inst] += 1;
+                !self.visits[inst].is_multiple_of(UNKNOWN_TRIPS)
+            }
+        };
+        self.now += 2.0;
+        self.jump(inst, usize::from(!taken));
+    }
+}
+
+/// Asynchronous work of a warp: groups that are not waited for yet, in order, and what the next one has so far.
+#[derive(Default)]
+pub struct Groups {
+    ends: Vec<f64>,
+    /// When the open group ends.
+    pub open: f64,
+}
+
+impl Groups {
+    /// Closes the open group.
+    pub fn commit(&mut self) {
+        self.ends.push(self.open);
+    }
+
+    /// When the last group ends.
+    pub fn last(&self) -> Option<f64> {
+        self.ends.last().copied()
+    }
+
+    /// Goes on when at most `left` groups are in flight.
+    pub fn hold(&mut self, now: &mut f64, left: i64) {
+        let done = self.ends.len().saturating_sub(usize::try_from(left).unwrap_or(0));
+        *now = self.ends.drain(..done).fold(*now + 1.0, f64::max);
+    }
+}
+
+/// What an attribute adds to an address.
+pub fn offset(attr: &Attr) -> i64 {
+    match attr {
+        Attr::Mem { offset, .. } => i64::from(*offset),
+        _ => 0,
+    }
+}
