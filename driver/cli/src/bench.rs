@@ -13,6 +13,7 @@ use warplift::cuda::{Arg, Buffer, Device, Kernel, Prepared};
 use warplift::enumerate;
 use warplift::ir::manifest::Manifest;
 use warplift::ir::target::SM90A;
+use warplift_lab::bench::predicted::predictions;
 use warplift_lab::bench::{
     Contender, CublasGemm, CublasLt, GemmProblem, KernelContender, Operands, Regime, Report, Settings,
     best_of, measure, rotations,
@@ -70,6 +71,8 @@ pub struct BenchArgs {
 enum BenchCommand {
     /// Measure instructions and units instead of kernels; tables and plots from the results.
     Micro(MicroArgs),
+    /// Compare predicted cycles and times with those that were measured; needs no GPU.
+    Predicted,
 }
 
 /// Who to measure beside.
@@ -105,6 +108,10 @@ impl Regimes {
 /// # Errors
 /// No GPU, anything on the way, a wrong result.
 pub fn bench(args: &BenchArgs, tools: &Tools) -> Outcome<()> {
+    if let Some(BenchCommand::Predicted) = &args.command {
+        print!("{}", predictions().map_err(user)?);
+        return Ok(());
+    }
     if let Some(BenchCommand::Micro(args)) = &args.command {
         return micro(args, tools);
     }

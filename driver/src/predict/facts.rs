@@ -44,13 +44,14 @@ fn facts_of(func: &Func<'_>, data: &InstData<'_>, target: &Target) -> Facts {
         return Facts { passes, loads, free: true, ..Facts::default() };
     };
     let times = repeats(func, data);
+    let is_product = matches!(data.attr, Attr::Mma(_));
     Facts {
         passes,
         loads,
         free: row.unit == Unit::None || is_view(func, data),
         unit: Some(row.unit),
         issued: times * issues(row, data),
-        busy: times * interval(row),
+        busy: times * if is_product { target.rates.warp_product_cycles } else { interval(row) },
         latency: row.latency.into(),
         access: access(data),
     }

@@ -13,10 +13,12 @@
 //! here knows of kernels: whatever is scheduled can be walked.
 //!
 //! ```text
+//!  blocks          the first is walked, and others of the grid; what lies between costs what lies between (`launch`)
 //!  first blocks    start together, in lockstep: the time of the walk with all residents
 //!  later blocks    start when one ends, so they are spread: each place costs a block's time alone, and all
 //!                  of them the time that the fullest unit is taken, whichever is more
 //!  device memory   each byte once, and again what comes back after more bytes than the L2 holds
+//!  launch          a constant, measured
 //! ```
 //!
 //! A load of what the block has not asked for before takes the latency of device memory. What waits for it lets
@@ -24,6 +26,8 @@
 
 mod barriers;
 mod facts;
+mod floor;
+mod launch;
 mod scalars;
 mod traffic;
 mod units;
@@ -31,19 +35,26 @@ mod walk;
 mod warp;
 
 use crate::chart::unit_name;
-use crate::problem::{Problem, ProblemError, Sizes, traffic};
+use crate::problem::{Problem, ProblemError, Sizes};
 use crate::{CompileError, Compiled, Context};
+pub use floor::Floor;
+use floor::floor;
+use launch::{Cost, Costs, Places};
 use std::fmt;
+use traffic::Requests;
 use units::Units;
-use walk::Launch;
+use walk::{Program, Walked};
 use warplift_ir::machine::Scheduled;
 use warplift_ir::manifest::Manifest;
 use warplift_ir::plural;
-use warplift_ir::target::{Target, Unit};
+use warplift_ir::target::{Clock, Target, Unit};
 use warplift_ir::tile::{Kernel, Mapping};
 
 /// Instructions of all roles after which a walk is given up.
 const STEPS: u64 = 20_000_000;
+
+/// Instructions of all roles after which no further block is walked.
+const SAMPLED: u64 = 60_000;
 
 /// What is expected of a launch.
 #[derive(Clone, Debug, Default)]
@@ -61,6 +72,12 @@ pub struct Prediction {
     pub alone: f64,
     /// Cycles that device memory needs at least.
     pub memory: f64,
+    /// What no schedule beats.
+    pub floor: Floor,
+    /// Blocks of the grid.
+    pub blocks: u64,
+    /// Of these the ones that were walked; the others are taken to lie between them.
+    pub walked: u32,
     /// Share of the block's time in which a unit is taken, those above a twentieth, fullest first.
     pub taken: Vec<(Unit, f64)>,
     /// Role, and when it ends.
@@ -98,10 +115,10 @@ pub fn predict(
     sizes: &Sizes,
     options: &crate::Options,
 ) -> Result<Prediction, PredictError> {
-    let bytes = traffic(&Problem::new(kernel, mapping, sizes.clone())?.operands);
+    let floor = floor(&Problem::new(kernel, mapping, sizes.clone())?, target);
     Context::default().compile_and(kernel, mapping, target, options, |scheduled, compiled| {
         let registers = compiled.explained.registers.iter().map(|r| r.needed).max().unwrap_or(0);
-        walk_blocks(scheduled, &compiled.manifest, registers, target, sizes, bytes)
+        walk_blocks(scheduled, &compiled.manifest, registers, target, sizes, floor)
     })?
 }
 
@@ -116,11 +133,11 @@ pub fn compile_and_predict(
     sizes: &Sizes,
     options: &crate::Options,
 ) -> Result<(Compiled, Option<Prediction>), CompileError> {
-    let bytes = Problem::new(kernel, mapping, sizes.clone()).ok().map(|problem| traffic(&problem.operands));
+    let floor = Problem::new(kernel, mapping, sizes.clone()).ok().map(|problem| floor(&problem, target));
     Context::default().compile_and(kernel, mapping, target, options, |scheduled, compiled| {
         let registers = compiled.explained.registers.iter().map(|r| r.needed).max().unwrap_or(0);
-        let walked = |bytes| walk_blocks(scheduled, &compiled.manifest, registers, target, sizes, bytes).ok();
-        let prediction = bytes.and_then(walked);
+        let walked = |floor| walk_blocks(scheduled, &compiled.manifest, registers, target, sizes, floor).ok();
+        let prediction = floor.and_then(walked);
         (compiled, prediction)
     })
 }
@@ -131,59 +148,140 @@ fn walk_blocks(
     registers: u32,
     target: &Target,
     sizes: &Sizes,
-    bytes: f64,
+    floor: Floor,
 ) -> Result<Prediction, PredictError> {
     let multiprocessors = target.multiprocessors;
+    let grid = grid(manifest, multiprocessors, sizes).ok_or(PredictError::Grid)?;
+    let blocks = grid.iter().try_fold(1_i64, |all, &n| all.checked_mul(n));
+    let blocks = blocks.and_then(|n| u32::try_from(n).ok()).ok_or(PredictError::Grid)?;
+    if blocks == 0 {
+        return Ok(Prediction { cycles: target.estimates.start_cycles, floor, ..Prediction::default() });
+    }
+    let resident = blocks.div_ceil(multiprocessors).clamp(1, room(scheduled, manifest, registers, target));
+    let waves = blocks.div_ceil(multiprocessors * resident);
+    let program = Program::new(scheduled, target, sizes, grid);
+    let mut walks = Walks { program, target, resident, waves, steps: 0, walked: 0 };
+    let (first, units, walked) = walks.cost([0; 3])?;
+    let costs = Costs::new(grid, first, &mut walks);
+    let again = walks.refetched(grid, blocks, &walked.requests)?;
+    let memory = floor.memory + again / target.rates.memory_bytes_per_cycle;
+    let end = launch::end(&costs, blocks, Places { multiprocessors, resident });
+    Ok(Prediction {
+        cycles: target.estimates.start_cycles + end.max(memory),
+        block: first.together,
+        resident,
+        waves,
+        alone: first.alone,
+        memory,
+        floor,
+        blocks: blocks.into(),
+        walked: walks.walked,
+        taken: units.taken(first.together),
+        roles: walked.roles,
+    })
+}
+
+/// The blocks of a launch along each dimension.
+fn grid(manifest: &Manifest, multiprocessors: u32, sizes: &Sizes) -> Option<[i64; 3]> {
     let vars = |name: &str| match name {
         "sm_count" => Some(i64::from(multiprocessors)),
         _ => sizes.int(name),
     };
-    let each = manifest.grid.iter().map(|e| e.eval(&vars).ok().filter(|&v| v >= 0));
-    let grid: Vec<i64> = each.collect::<Option<_>>().ok_or(PredictError::Grid)?;
-    let blocks = grid.iter().try_fold(1_i64, |all, &n| all.checked_mul(n));
-    let blocks = blocks.and_then(|n| u32::try_from(n).ok()).ok_or(PredictError::Grid)?;
-    if blocks == 0 {
-        return Ok(Prediction { cycles: target.estimates.start_cycles, ..Prediction::default() });
+    let mut grid = [1; 3];
+    for (extent, expr) in grid.iter_mut().zip(&manifest.grid) {
+        *extent = expr.eval(&vars).ok().filter(|&v| v >= 0)?;
     }
-    let registers = registers.min(target.registers / (scheduled.launch.resident * manifest.block).max(1));
+    Some(grid)
+}
+
+/// Blocks that fit beside each other on a multiprocessor: threads, shared memory and registers limit them.
+fn room(scheduled: &Scheduled<'_>, manifest: &Manifest, registers: u32, target: &Target) -> u32 {
+    let threads = manifest.block.max(1);
+    let registers = registers.min(target.registers / (scheduled.launch.resident * threads).max(1));
     let most = [
-        target.resident_threads / manifest.block.max(1),
+        target.resident_threads / threads,
         (target.shared_bytes + target.reserved_shared_bytes)
             / (manifest.dynamic_shared + target.reserved_shared_bytes),
-        target.registers / (registers.max(16).next_multiple_of(target.register_step) * manifest.block.max(1)),
+        target.registers / (registers.max(16).next_multiple_of(target.register_step) * threads),
     ];
-    let most = most.into_iter().min().unwrap_or(1).max(1);
-    let resident = blocks.div_ceil(multiprocessors).clamp(1, most);
-    let waves = blocks.div_ceil(multiprocessors * resident);
-    let grid = [grid[0], grid[1], grid[2]];
-    let launch = Launch::new(scheduled, target, sizes, grid);
-    let walk = |place, resident| {
-        let mut units = Units::new(resident, target.schedulers);
-        let walked = launch.walk(place, &mut units)?;
+    most.into_iter().min().unwrap_or(1).max(1)
+}
+
+/// Walks of a launch's blocks, of which there may be so many steps.
+struct Walks<'p, 's, 'a> {
+    program: Program<'s, 'a>,
+    target: &'p Target,
+    resident: u32,
+    waves: u32,
+    /// Instructions that were walked.
+    steps: u64,
+    /// Blocks that were walked.
+    walked: u32,
+}
+
+impl Walks<'_, '_, '_> {
+    /// One block beside so many like it: when it ends, and the units it took.
+    fn walk(&mut self, place: [i64; 3], resident: u32) -> Result<(f64, Units, Walked), PredictError> {
+        let mut units = Units::new(resident, self.target.schedulers);
+        let walked = self.program.walk(place, &mut units)?;
+        self.steps += walked.steps;
         let end = walked.roles.iter().map(|e| e.1).fold(0.0, f64::max);
-        Ok::<_, PredictError>((end.max(units.fullest()), units, walked))
-    };
-    let (block, units, walked) = walk([0; 3], resident)?;
-    let alone = if waves > 1 && resident > 1 { walk([0; 3], 1)?.0 } else { block };
-    let rounds = f64::from(blocks.div_ceil(multiprocessors)) / f64::from(resident);
-    let later = (f64::from(waves - 1) * alone).max((rounds - 1.0) * units.fullest());
-    let mut again = 0.0;
-    if grid[1] * grid[2] > 1 && f64::from(blocks) * walked.requests.bytes() > f64::from(target.l2_bytes) {
+        Ok((end.max(units.fullest()), units, walked))
+    }
+
+    /// What a block costs, and what was seen of it.
+    fn cost(&mut self, place: [i64; 3]) -> Result<(Cost, Units, Walked), PredictError> {
+        self.walked += 1;
+        let (together, units, walked) = self.walk(place, self.resident)?;
+        let alone = if self.waves > 1 && self.resident > 1 { self.walk(place, 1)?.0 } else { together };
+        let unit = units.fullest() / f64::from(self.resident);
+        Ok((Cost { together, alone, unit }, units, walked))
+    }
+
+    /// What another block costs; `None` where it cannot be walked, or too much was walked already.
+    fn another(&mut self, place: [i64; 3]) -> Option<Cost> {
+        (self.steps < SAMPLED).then(|| self.cost(place).ok()).flatten().map(|seen| seen.0)
+    }
+
+    /// Bytes that device memory moves again because the L2 has lost them: by comparison with the first block's
+    /// neighbours.
+    fn refetched(&mut self, grid: [i64; 3], blocks: u32, first: &Requests) -> Result<f64, PredictError> {
+        let cache = f64::from(self.target.l2_bytes);
+        if grid[1] * grid[2] <= 1 || f64::from(blocks) * first.bytes() <= cache {
+            return Ok(0.0);
+        }
         let mut next = [None, None, None];
         for d in (0..3).filter(|&d| grid[d] > 1) {
-            next[d] = Some(walk(std::array::from_fn(|e| i64::from(e == d)), resident)?.2.requests);
+            let place = std::array::from_fn(|e| i64::from(e == d));
+            next[d] = Some(self.walk(place, self.resident)?.2.requests);
         }
-        again = traffic::refetched(&walked.requests, &next, grid, target.l2_bytes.into());
+        Ok(traffic::refetched(first, &next, grid, cache))
     }
-    let memory = (bytes + again) / target.rates.memory_bytes_per_cycle;
-    let cycles = target.estimates.start_cycles + (block + later).max(memory);
-    let taken = units.taken(block);
-    Ok(Prediction { cycles, block, resident, waves, alone, memory, taken, roles: walked.roles })
+}
+
+impl Prediction {
+    /// The clock of such work: power decides it.
+    pub fn clock(&self, target: &Target) -> Clock {
+        let products = self.taken.first().is_some_and(|t| t.0 == Unit::Tensor) && self.block > self.memory;
+        if products { target.clocks.products } else { target.clocks.memory }
+    }
+
+    /// Time at a clock in GHz.
+    pub fn microseconds(&self, clock: f64) -> f64 {
+        self.cycles / clock / 1000.0
+    }
 }
 
 impl fmt::Display for Prediction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "predicted: {:.0} cycles", self.cycles)?;
+        writeln!(
+            f,
+            "predicted: {:.0} cycles, {:.2} of the floor ({:.0} cycles: {})",
+            self.cycles,
+            self.cycles / self.floor.cycles,
+            self.floor.cycles,
+            if self.floor.products > self.floor.memory { "tensor cores" } else { "device memory" }
+        )?;
         writeln!(
             f,
             "  {} of {} on a multiprocessor, {:.0} cycles each, a block alone {:.0}",
@@ -192,6 +290,7 @@ impl fmt::Display for Prediction {
             self.block,
             self.alone
         )?;
+        writeln!(f, "  {} of {} walked", self.walked, plural(self.blocks, "block"))?;
         writeln!(f, "  device memory: {:.0} cycles at least", self.memory)?;
         for (unit, share) in &self.taken {
             writeln!(f, "  {}: {:.0}% taken", unit_name(*unit), 100.0 * share)?;

@@ -18,8 +18,8 @@ const RANDOM_LANES_OF_A_BANK: f64 = 3.533;
 /// Bits of an address below those that tell pointers apart.
 const POINTER_BITS: u32 = 40;
 
-/// A launch whose blocks are walked.
-pub struct Launch<'s, 'a> {
+/// A scheduled program whose blocks are walked, with the sizes and the grid of a launch.
+pub struct Program<'s, 'a> {
     scheduled: &'s Scheduled<'a>,
     target: &'s Target,
     sizes: &'s Sizes,
@@ -29,7 +29,7 @@ pub struct Launch<'s, 'a> {
     roles: Vec<SecondaryMap<Inst, Facts>>,
 }
 
-impl<'s, 'a> Launch<'s, 'a> {
+impl<'s, 'a> Program<'s, 'a> {
     /// Reads what its instructions cost.
     pub fn new(scheduled: &'s Scheduled<'a>, target: &'s Target, sizes: &'s Sizes, grid: [i64; 3]) -> Self {
         let setup = read_facts(&scheduled.setup, target);
@@ -43,13 +43,13 @@ impl<'s, 'a> Launch<'s, 'a> {
     /// All roles wait, or more than [`STEPS`] instructions were walked.
     pub fn walk(&self, place: [i64; 3], units: &mut Units) -> Result<Walked, PredictError> {
         let (barriers, requests) = Default::default();
-        Walk { launch: self, target: self.target, place, barriers, requests, steps: 0 }.run(units)
+        Walk { program: self, target: self.target, place, barriers, requests, steps: 0 }.run(units)
     }
 }
 
 /// A block being walked.
 struct Walk<'l, 's, 'a> {
-    launch: &'l Launch<'s, 'a>,
+    program: &'l Program<'s, 'a>,
     target: &'s Target,
     /// Which block of the grid.
     place: [i64; 3],
@@ -64,16 +64,18 @@ pub struct Walked {
     pub roles: Vec<(String, f64)>,
     /// What the block asks of global memory.
     pub requests: Requests,
+    /// Instructions that were walked.
+    pub steps: u64,
 }
 
 impl<'l, 'a> Walk<'l, '_, 'a> {
     fn run(mut self, units: &mut Units) -> Result<Walked, PredictError> {
-        let (launch, scheduled) = (self.launch, self.launch.scheduled);
-        let mut setup = Warp::new("setup", &scheduled.setup, &launch.setup, 0, scheduled.threads / 32);
+        let (program, scheduled) = (self.program, self.program.scheduled);
+        let mut setup = Warp::new("setup", &scheduled.setup, &program.setup, 0, scheduled.threads / 32);
         while !setup.ended {
             self.step(&mut setup, units)?;
         }
-        let roles = scheduled.roles.iter().zip(&launch.roles);
+        let roles = scheduled.roles.iter().zip(&program.roles);
         let mut warps: Vec<Warp<'l, 'a>> = roles.flat_map(|(role, facts)| Warp::of(role, facts)).collect();
         warps.iter_mut().for_each(|w| w.now = setup.now);
         while let Some(i) = furthest_behind(&warps) {
@@ -90,7 +92,11 @@ impl<'l, 'a> Walk<'l, '_, 'a> {
             let own = warps.iter().filter(|w| w.name == role.name);
             (role.name.to_owned(), own.map(|w| w.now).fold(0.0, f64::max))
         };
-        Ok(Walked { roles: scheduled.roles.iter().map(end).collect(), requests: self.requests })
+        Ok(Walked {
+            roles: scheduled.roles.iter().map(end).collect(),
+            requests: self.requests,
+            steps: self.steps,
+        })
     }
 
     /// One instruction, or none if it waits for what has not come.
@@ -160,25 +166,32 @@ impl<'l, 'a> Walk<'l, '_, 'a> {
 
     fn copy(&mut self, warp: &mut Warp<'_, 'a>, data: &InstData<'a>, units: &mut Units, start: f64) {
         let Attr::Tma(tma) = data.attr else { return };
-        let bytes = f64::from(tma.bytes) * units.blocks();
         let mut coordinates = data.args.iter().skip(1 + usize::from(data.op != Opcode::TmaStore));
         let place = coordinates.try_fold(0, |at: i64, &v| Some((at << 20) ^ warp.known[v].value?));
-        if let Some(place) = place {
-            self.requests.add(pointer(tma.map) ^ place, tma.bytes.into());
-        }
+        let fresh = place.is_some_and(|place| self.requests.add(pointer(tma.map) ^ place, tma.bytes.into()));
         warp.now = start + 2.0;
+        let rates = &self.target.rates;
         if data.op == Opcode::TmaStore {
-            let cycles = bytes / self.target.rates.store_bytes_per_cycle;
+            let cycles = f64::from(tma.bytes) * units.blocks() / rates.store_bytes_per_cycle;
             // Each warp of the role copies its own part.
             let cycles = cycles * if warp.warps > 1 { f64::from(warp.warps) } else { 1.0 };
-            warp.stores.open =
-                units.take(Unit::Tma, start, cycles) + cycles + self.target.rates.copy_latency / 2.0;
+            warp.stores.open = units.take(Unit::Tma, start, cycles) + cycles + rates.copy_latency / 2.0;
             return;
         }
-        let cycles = bytes / self.target.rates.copy_bytes_per_cycle;
-        let end = units.take(Unit::Tma, start, cycles) + cycles + self.target.rates.copy_latency;
+        let cycles = rates.copy(tma.bytes.into(), self.rows(tma.map)) * units.blocks();
+        // What the block asks for the first time comes from device memory.
+        let late = if fresh { rates.memory_latency - rates.cache_latency } else { 0.0 };
+        let end = units.take(Unit::Tma, start, cycles) + cycles + rates.copy_latency + late;
         let received = u32::max(tma.multicast.count_ones(), 1) * tma.bytes;
         self.barriers.update(warp.arg(data, 1), 0, -i64::from(received), end);
+    }
+
+    /// Rows of the box of a tensor map; a bulk copy is one row.
+    fn rows(&self, map: u32) -> f64 {
+        match self.program.scheduled.launch.params.get(map as usize) {
+            Some(Param::TensorMap(map)) => map.box_dims.iter().skip(1).map(|&n| f64::from(n)).product(),
+            _ => 1.0,
+        }
     }
 
     /// Everything that is issued, repeated over a fragment, and ready after its latency.
@@ -249,7 +262,7 @@ impl<'l, 'a> Walk<'l, '_, 'a> {
 
     /// Values that come from outside: parameters and places.
     fn given(&self, warp: &Warp<'_, 'a>, data: &InstData<'a>) -> Option<i64> {
-        let (grid, launch) = (self.launch.grid, &self.launch.scheduled.launch);
+        let (grid, launch) = (self.program.grid, &self.program.scheduled.launch);
         let cluster = i64::from(launch.cluster.max(1));
         match (data.op, &data.attr) {
             (Opcode::Tid, _) => Some(warp.thread),
@@ -265,7 +278,7 @@ impl<'l, 'a> Walk<'l, '_, 'a> {
             (Opcode::Elect, _) => Some(1),
             (op @ (Opcode::LdParam32 | Opcode::LdParam64), Attr::Param(n)) => {
                 let size = match launch.params.get(*n as usize) {
-                    Some(Param::Argument { name }) => self.launch.sizes.int(name),
+                    Some(Param::Argument { name }) => self.program.sizes.int(name),
                     _ => None,
                 };
                 size.or_else(|| (op == Opcode::LdParam64).then(|| pointer(*n)))
@@ -294,7 +307,8 @@ fn pointer(parameter: u32) -> i64 {
 fn multiply(warp: &mut Warp<'_, '_>, data: &InstData<'_>, rates: &Rates, units: &mut Units, start: f64) {
     let Attr::Wgmma(attr) = &data.attr else { return };
     // Fragments hold the warp until the group before is done.
-    let start = if attr.a.is_none() { warp.products.last().map_or(start, |end| end.max(start)) } else { start };
+    let start =
+        if attr.a.is_none() { warp.products.last().map_or(start, |end| end.max(start)) } else { start };
     let groups = f64::from(warp.warps.div_ceil(4)) * units.blocks();
     let cycles = attr.cycles(rates) * groups;
     let begins = units.take(Unit::Tensor, start, cycles);

@@ -14,7 +14,7 @@ mod work;
 
 pub use operands::{Operand, evaluate, extents, operands};
 pub use sizes::{Scalar, Sizes};
-pub use work::{block_work, elements, multiplications, operand_bits, total, visit};
+pub use work::{block_work, elements, least_products, multiplications, operand_bits, total, visit};
 
 use warplift_ir::tile::{Kernel, Mapping};
 use warplift_isel::IselError;

@@ -103,21 +103,55 @@ pub struct Rates {
     pub product_register_cycles: f64,
     /// Cycles from the end of a product to the end of the wait for it.
     pub product_latency: f64,
+    /// Cycles of a scheduler's tensor core for a warp's product of 16 x 8 x 16 halves (`mma.sync`).
+    pub warp_product_cycles: f64,
     /// Cycles of a tensor load beyond its bytes.
     pub copy_latency: f64,
     /// Bytes of tensor loads in a cycle.
     pub copy_bytes_per_cycle: f64,
+    /// Least cycles of the box of a tensor load, however small.
+    pub copy_box_cycles: f64,
+    /// Least cycles of a row of such a box, however short.
+    pub copy_row_cycles: f64,
     /// Bytes of tensor stores in a cycle while all multiprocessors store.
     pub store_bytes_per_cycle: f64,
     /// Bytes from the L2 in a cycle while all multiprocessors read.
     pub cache_bytes_per_cycle: f64,
     /// Bytes of device memory in a cycle for the whole device.
     pub memory_bytes_per_cycle: f64,
+    /// Cycles until the L2 answers.
+    pub cache_latency: f64,
     /// Cycles until device memory answers.
     pub memory_latency: f64,
 }
 
+/// Clocks of the multiprocessors, GHz. Power decides them, so they differ by what a kernel works on: they turn cycles
+/// into time, and change no cycles.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Clocks {
+    /// The clock at which cycles that the profiler counts and times agree.
+    pub nominal: f64,
+    /// Kernels that the tensor cores bound.
+    pub products: Clock,
+    /// All others.
+    pub memory: Clock,
+}
+
+/// A clock by how long the chip has been at work.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Clock {
+    /// Idle before, then a few milliseconds.
+    pub burst: f64,
+    /// Back to back, after a time to settle.
+    pub sustained: f64,
+}
+
 impl Rates {
+    /// Cycles of the copy engine for a box of so many bytes in so many rows.
+    pub fn copy(&self, bytes: f64, rows: f64) -> f64 {
+        (bytes / self.copy_bytes_per_cycle).max(rows * self.copy_row_cycles).max(self.copy_box_cycles)
+    }
+
     /// Tensor-core cycles of a warpgroup's product with `n` columns. `shared` says whether A is in shared memory or in
     /// registers.
     pub fn product(&self, n: u32, shared: bool) -> f64 {
@@ -131,7 +165,8 @@ impl Rates {
 /// Numbers that no microbenchmark measures. They are set by hand from whole kernels.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimates {
-    /// Cycles before a block's first and after its last instruction.
+    /// Cycles of a launch beyond those of its blocks: what the kernels of docs/microbenchmarks.md's table take beyond
+    /// their walk, from 823 to 5610 where nothing else is missing.
     pub start_cycles: f64,
     /// Cycles in which a warp issues one instruction of a warpgroup's product (measured: about 100 for 8).
     pub product_issue_cycles: f64,
@@ -308,6 +343,8 @@ pub struct Target {
     pub rates: Rates,
     /// Numbers that no microbenchmark measures.
     pub estimates: Estimates,
+    /// Clocks by the kind of work.
+    pub clocks: Clocks,
 }
 
 impl Target {

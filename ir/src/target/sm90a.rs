@@ -7,7 +7,9 @@
 //! Syntax: PTX ISA, chapter 9, by instruction. Limits: CUDA C++ Programming Guide, "Compute Capability 9.0".
 
 use super::sm90a_cycles::{MEASURED, MEASURED_ON, RATES};
-use super::{Arch, Estimates, Measured, Opcode, RoleRegisters, Row, Rows, Source, Target, Unit, literals};
+use super::{
+    Arch, Clock, Clocks, Estimates, Measured, Opcode, RoleRegisters, Row, Rows, Source, Target, Unit, literals,
+};
 
 /// H100 and H200.
 pub static SM90A: Target = Target {
@@ -43,7 +45,7 @@ pub static SM90A: Target = Target {
     measured_on: MEASURED_ON,
     rates: RATES,
     estimates: Estimates {
-        start_cycles: 1000.0,
+        start_cycles: 4700.0,
         product_issue_cycles: 13.0,
         products_ahead: 2,
         beside_products: 0.58,
@@ -56,6 +58,12 @@ pub static SM90A: Target = Target {
         thread_copy_slowdown: 3.0,
         plain_bytes_per_cycle: 20.0,
         plain_latency: 1000.0,
+    },
+    // From the times of docs/performance.md over the cycles predicted for them, 2026-11-24.
+    clocks: Clocks {
+        nominal: 1.755,
+        products: Clock { burst: 1.56, sustained: 1.34 },
+        memory: Clock { burst: 1.86, sustained: 1.65 },
     },
 };
 

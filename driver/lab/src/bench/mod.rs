@@ -19,6 +19,7 @@ mod cublas_library;
 mod measure;
 pub mod micro;
 mod nvml;
+pub mod predicted;
 mod product;
 mod report;
 mod statistics;

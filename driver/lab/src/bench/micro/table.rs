@@ -47,8 +47,11 @@ const RATE_FIELDS: &[Rate] = &[
     ("product_latency", |r| {
         Some(r.value("wgmma.f16.ss.n256.latency")? - r.value("wgmma.f16.ss.n256.interval")?)
     }),
+    ("warp_product_cycles", |r| r.value("mma.m16n8k16.f16.interval")),
     ("copy_latency", |r| r.value("tma.load.rows8.inner128.swizzle128.latency")),
     ("copy_bytes_per_cycle", |r| r.value("tma.load.rows128.inner128.swizzle128.stages8.one")),
+    ("copy_box_cycles", |r| Some(1024.0 / r.value("tma.load.rows8.inner128.swizzle128.stages8.one")?)),
+    ("copy_row_cycles", |r| Some(32.0 / r.value("tma.load.rows256.inner32.swizzle32.stages8.one")?)),
     ("store_bytes_per_cycle", |r| r.value("tma.store.rows64.inner128.swizzle128.stages8.all")),
     ("cache_bytes_per_cycle", |r| {
         let device = r.value("global.bandwidth.l2.loads4.warps32")? * 1e9 / SM90A.clock_hz;
@@ -57,6 +60,7 @@ const RATE_FIELDS: &[Rate] = &[
     ("memory_bytes_per_cycle", |r| {
         Some(r.value("global.bandwidth.memory.loads8.warps24")? * 1e9 / SM90A.clock_hz)
     }),
+    ("cache_latency", |r| r.value("global.latency.l2")),
     ("memory_latency", |r| r.value("global.latency.memory")),
 ];
 

@@ -1,0 +1,201 @@
+//! Predictions beside what was measured: how far the model can be trusted.
+//!
+//! ```text
+//!  measured.txt   kernel  sizes  figure  kind  date  mapping ──► predict ──► measured, predicted, ratio
+//!                                                                             median and worst error
+//! ```
+
+use super::Regime;
+use std::fmt;
+use tabled::builder::Builder;
+use tabled::settings::object::Columns;
+use tabled::settings::{Alignment, Modify, Style};
+use warplift::Options;
+use warplift::ir::target::{SM90A, Target};
+use warplift::ir::tile::{Kernel, Mapping, parse_file};
+use warplift::kernels::find;
+use warplift::predict::{Prediction, predict};
+use warplift::problem::Sizes;
+
+/// What was measured.
+const MEASURED: &str = include_str!("measured.txt");
+
+/// What a figure of the table is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Cycles that the profiler counted, or a time at the nominal clock.
+    Cycles,
+    /// Microseconds.
+    Time(Regime),
+}
+
+/// A measurement and its prediction, both in cycles or both in microseconds.
+#[derive(Clone, Debug)]
+pub struct Predicted {
+    /// Kernel of the library.
+    pub kernel: String,
+    /// Its sizes, and the words of its mapping if it is not the first.
+    pub sizes: String,
+    /// What the figures are.
+    pub kind: Kind,
+    /// Day of the measurement.
+    pub date: String,
+    /// Figure of the measurement.
+    pub measured: f64,
+    /// Figure of the prediction.
+    pub predicted: f64,
+}
+
+impl Predicted {
+    /// Predicted over measured.
+    pub fn ratio(&self) -> f64 {
+        self.predicted / self.measured
+    }
+
+    /// How far the prediction is off, as a part of the measurement.
+    pub fn error(&self) -> f64 {
+        (self.ratio() - 1.0).abs()
+    }
+}
+
+/// All measurements with their predictions.
+pub struct Table(Vec<Predicted>);
+
+impl Table {
+    /// Predicts every launch of the list.
+    ///
+    /// # Errors
+    /// A line that does not read, or a launch that cannot be predicted.
+    pub fn new(target: &Target) -> Result<Self, String> {
+        let lines = MEASURED.lines().filter(|l| !l.starts_with('#'));
+        lines
+            .map(|line| row(line, target).map_err(|e| format!("{line}: {e}")))
+            .collect::<Result<_, _>>()
+            .map(Self)
+    }
+
+    /// The rows.
+    pub fn rows(&self) -> &[Predicted] {
+        &self.0
+    }
+
+    /// The median of the errors.
+    pub fn median(&self) -> f64 {
+        super::median(&self.0.iter().map(Predicted::error).collect::<Vec<_>>())
+    }
+
+    /// The row that is furthest off.
+    pub fn worst(&self) -> Option<&Predicted> {
+        self.0.iter().max_by(|a, b| a.error().total_cmp(&b.error()))
+    }
+}
+
+fn row(line: &str, target: &Target) -> Result<Predicted, String> {
+    let (fields, words) = split(line)?;
+    let [name, sizes, figure, kind, date] = fields;
+    let module = find(name).ok_or("no such kernel")?.parse().map_err(|e| e.to_string())?;
+    let kernel = module.kernel(name).ok_or("no such kernel")?;
+    let mapping = mapping_of(&module.mappings, name, words)?;
+    let measured: f64 = figure.parse().map_err(|_| format!("`{figure}` is no number"))?;
+    let kind = match kind {
+        "counted" | "timed" => Kind::Cycles,
+        "burst" => Kind::Time(Regime::Burst),
+        "sustained" => Kind::Time(Regime::Sustained),
+        other => return Err(format!("`{other}` is no kind of figure")),
+    };
+    let prediction = predicted(kernel, &mapping, sizes, target)?;
+    let predicted = match kind {
+        Kind::Cycles => prediction.cycles,
+        Kind::Time(regime) => prediction.microseconds(clock(&prediction, regime, target)),
+    };
+    let sizes = if words.is_empty() { sizes.to_owned() } else { format!("{sizes}, `{words}`") };
+    Ok(Predicted { kernel: name.to_owned(), sizes, kind, date: date.to_owned(), measured, predicted })
+}
+
+fn clock(prediction: &Prediction, regime: Regime, target: &Target) -> f64 {
+    let clock = prediction.clock(target);
+    match regime {
+        Regime::Burst => clock.burst,
+        Regime::Sustained => clock.sustained,
+    }
+}
+
+/// The five fields of a line, and the words of a mapping behind them.
+fn split(line: &str) -> Result<([&str; 5], &str), String> {
+    let mut fields = [""; 5];
+    let mut rest = line.trim();
+    for field in &mut fields {
+        let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
+        (*field, rest) = (&rest[..end], rest[end..].trim_start());
+    }
+    if fields[4].is_empty() {
+        return Err("five fields are needed: kernel, sizes, figure, kind, date".to_owned());
+    }
+    Ok((fields, rest))
+}
+
+/// The library's first mapping; the one with a tunable's value; or one of its own words.
+fn mapping_of(library: &[Mapping], name: &str, words: &str) -> Result<Mapping, String> {
+    let tunable = words.split_once('=').filter(|_| !words.contains("for")).map(|(k, v)| (k.trim(), v.trim()));
+    match tunable {
+        None if words.is_empty() => library.first().cloned().ok_or_else(|| "no mapping".to_owned()),
+        None => {
+            let text = format!("mapping {name} {{ {words} }}");
+            let module = parse_file(&text, "measured.txt").map_err(|e| e.to_string())?;
+            module.mappings.into_iter().next().ok_or_else(|| "no mapping".to_owned())
+        }
+        Some((tunable, value)) => {
+            let value = value.parse::<i64>().map_err(|_| format!("`{value}` is no number"))?;
+            let fits = |m: &&Mapping| m.tunable(tunable) == Some(value);
+            library.iter().find(fits).cloned().ok_or_else(|| format!("no mapping with {words}"))
+        }
+    }
+}
+
+fn predicted(kernel: &Kernel, mapping: &Mapping, sizes: &str, target: &Target) -> Result<Prediction, String> {
+    let sizes = Sizes::parse(kernel, sizes).map_err(|e| e.to_string())?;
+    predict(kernel, mapping, target, &sizes, &Options::default()).map_err(|e| e.to_string())
+}
+
+/// All measurements with their predictions on the target of the measurements.
+///
+/// # Errors
+/// As [`Table::new`].
+pub fn predictions() -> Result<Table, String> {
+    Table::new(&SM90A)
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut builder = Builder::default();
+        builder.push_record(["kernel", "sizes", "", "measured", "predicted", "ratio", "date"]);
+        for row in &self.0 {
+            let (unit, digits) = match row.kind {
+                Kind::Cycles => ("cycles".to_owned(), 0),
+                Kind::Time(regime) => (format!("us, {}", regime.name()), 1),
+            };
+            let figure = |v: f64| format!("{v:.digits$}");
+            builder.push_record([
+                row.kernel.clone(),
+                row.sizes.clone(),
+                unit,
+                figure(row.measured),
+                figure(row.predicted),
+                format!("{:.3}", row.ratio()),
+                row.date.clone(),
+            ]);
+        }
+        let mut table = builder.build();
+        table.with(Style::markdown()).with(Modify::new(Columns::new(3..=5)).with(Alignment::right()));
+        writeln!(f, "{table}")?;
+        let Some(worst) = self.worst() else { return Ok(()) };
+        writeln!(
+            f,
+            "\nmedian error {:.1}%, worst {:.1}% ({} {})",
+            100.0 * self.median(),
+            100.0 * worst.error(),
+            worst.kernel,
+            worst.sizes
+        )
+    }
+}

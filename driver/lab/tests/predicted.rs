@@ -1,0 +1,59 @@
+//! Predictions beside what was measured: the errors may not grow.
+
+use warplift::Options;
+use warplift::ir::target::SM90A;
+use warplift::kernels::find;
+use warplift::predict::predict;
+use warplift::problem::Sizes;
+use warplift_lab::bench::predicted::predictions;
+
+/// The errors of today, as parts of the measurement. They only sink: rates change by a measurement, never for a bar.
+const MEDIAN: f64 = 0.08;
+const WORST: f64 = 0.25;
+
+/// Cycles that a launch of these was predicted to take on 2026-11-23, without the launch itself: they move only with a
+/// reason in the lab book.
+const PINNED: &[(&str, &str, f64)] = &[
+    ("gemm", "m=4096,n=4096,k=4096", 267_303.0),
+    ("gemm_e4m3", "m=4096,n=4096,k=4096", 136_231.0),
+    ("a16w4", "m=16,n=57344,k=8192", 105_115.0),
+    ("attention", "batch=1,heads=16,queries=16384,keys=16384", 5_070_649.0),
+];
+
+#[test]
+fn pinned_predictions_stay_where_they_are() {
+    for &(name, sizes, cycles) in PINNED {
+        let module = find(name).unwrap().parse().unwrap();
+        let (kernel, mapping) = (&module.kernels[0], &module.mappings[0]);
+        let sizes = Sizes::parse(kernel, sizes).unwrap();
+        let predicted = predict(kernel, mapping, &SM90A, &sizes, &Options::default()).unwrap();
+        let ratio = (predicted.cycles - SM90A.estimates.start_cycles) / cycles;
+        assert!((0.98..=1.02).contains(&ratio), "{name}: {ratio:.3} {predicted}");
+        assert!(predicted.cycles >= predicted.floor.cycles, "{name}: {predicted}");
+    }
+}
+
+#[test]
+fn predictions_are_near_what_was_measured() {
+    let table = predictions().unwrap();
+    println!("{table}");
+    assert!(table.rows().len() >= 50, "every line is a row");
+    let worst = table.worst().unwrap();
+    assert!(table.median() <= MEDIAN, "median {}", table.median());
+    assert!(worst.error() <= WORST, "{worst:?}");
+    page_says(&table.to_string());
+}
+
+/// The page of microbenchmarks shows the table; `WARPLIFT_BLESS=1` writes it there.
+fn page_says(table: &str) {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/microbenchmarks.md");
+    let page = std::fs::read_to_string(path).unwrap();
+    let (before, rest) =
+        page.split_once("<!-- predicted -->\n\n").expect("the page has a place for the table");
+    let (shown, after) = rest.split_once("\n<!-- end -->").unwrap();
+    if std::env::var_os("WARPLIFT_BLESS").is_some() {
+        let page = format!("{before}<!-- predicted -->\n\n{table}\n<!-- end -->{after}");
+        return std::fs::write(path, page).unwrap();
+    }
+    assert!(shown == table, "docs/microbenchmarks.md shows other predictions; WARPLIFT_BLESS=1 writes them");
+}

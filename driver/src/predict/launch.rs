@@ -1,0 +1,201 @@
+//! From walked blocks to the launch: what each block of the grid costs, and where it runs.
+//!
+//! ```text
+//!  grid      ●──────○──────●   walked: the first block, and along each dimension the last ones and, where those
+//!            │                 differ, blocks between; the others lie on straight lines between walked ones
+//!            ●
+//!
+//!  places    SM 0   │ block 0 │ block 5 ... │     each multiprocessor has as many places as blocks fit beside
+//!            SM 1   │ block 1     │ block 4 │     each other; the next block goes to the place that is free first
+//!            SM 2   │ block 2 │ block 3   │
+//!                                        end: the last block's, and no sooner than each unit has done its part
+//! ```
+
+use super::Walks;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// Blocks that are placed one by one; of a larger grid, runs of equal length are placed as one.
+const PLACED: u64 = 1 << 16;
+/// Walked blocks along a dimension at most, ends included.
+const WALKED: usize = 9;
+/// Costs that differ by less count as equal.
+const ALIKE: f64 = 0.01;
+
+/// What a block costs, in cycles.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cost {
+    /// Beside others that start with it.
+    pub together: f64,
+    /// With a multiprocessor to itself.
+    pub alone: f64,
+    /// Of the unit that it takes longest.
+    pub unit: f64,
+}
+
+impl Cost {
+    fn map2(self, other: Self, f: impl Fn(f64, f64) -> f64) -> Self {
+        Self {
+            together: f(self.together, other.together),
+            alone: f(self.alone, other.alone),
+            unit: f(self.unit, other.unit),
+        }
+    }
+
+    fn is_alike(self, other: Self) -> bool {
+        let close = |a: f64, b: f64| (a - b).abs() <= ALIKE * a.max(b).max(1.0);
+        close(self.together, other.together) && close(self.unit, other.unit)
+    }
+}
+
+/// Costs of all blocks of a grid.
+pub struct Costs {
+    grid: [i64; 3],
+    first: Cost,
+    /// Walked blocks along each dimension, from the first block, in order.
+    axes: [Vec<(i64, Cost)>; 3],
+}
+
+impl Costs {
+    /// From the first block, which was walked; walks others while the walks have steps left.
+    pub fn new(grid: [i64; 3], first: Cost, walks: &mut Walks<'_, '_, '_>) -> Self {
+        let mut axes = [const { Vec::new() }; 3];
+        for (d, axis) in axes.iter_mut().enumerate() {
+            *axis = sample(d, grid[d], first, walks);
+        }
+        Self { grid, first, axes }
+    }
+
+    fn are_alike(&self) -> bool {
+        self.axes.iter().flatten().all(|(_, cost)| cost.is_alike(self.first))
+    }
+
+    /// What a block costs beyond the first one is the sum of what it does along each dimension.
+    fn of(&self, block: u64) -> Cost {
+        let [x, y, _] = self.grid.map(|n| n as u64);
+        let place = [block % x, block / x % y, block / (x * y)];
+        let steps = self.axes.iter().zip(place).map(|(axis, at)| interpolate(axis, at as i64));
+        let moved =
+            |cost: Cost, step: Cost| cost.map2(step.map2(self.first, |a, b| a - b), |a, b| (a + b).max(0.0));
+        steps.fold(self.first, moved)
+    }
+}
+
+/// Walks along a dimension from the first block: the last, and between neighbours that differ.
+fn sample(d: usize, extent: i64, first: Cost, walks: &mut Walks<'_, '_, '_>) -> Vec<(i64, Cost)> {
+    let mut axis = vec![(0, first)];
+    let at = |i: i64| std::array::from_fn(|e| if e == d { i } else { 0 });
+    if extent > 1 {
+        axis.extend(walks.another(at(extent - 1)).map(|cost| (extent - 1, cost)));
+    }
+    while axis.len() < WALKED {
+        let gaps =
+            axis.windows(2).enumerate().filter(|(_, w)| w[1].0 - w[0].0 > 1 && !w[0].1.is_alike(w[1].1));
+        let Some((k, middle)) =
+            gaps.map(|(k, w)| (k, w[0].0.midpoint(w[1].0))).max_by_key(|&(k, _)| axis[k + 1].0 - axis[k].0)
+        else {
+            break;
+        };
+        let Some(cost) = walks.another(at(middle)) else { break };
+        axis.insert(k + 1, (middle, cost));
+    }
+    axis
+}
+
+fn interpolate(axis: &[(i64, Cost)], at: i64) -> Cost {
+    let next = axis.partition_point(|&(i, _)| i < at).min(axis.len() - 1);
+    let (end, after) = axis[next];
+    let Some(&(start, before)) = next.checked_sub(1).and_then(|k| axis.get(k)) else { return after };
+    let part = ((at - start) as f64 / (end - start) as f64).clamp(0.0, 1.0);
+    before.map2(after, |a, b| a + part * (b - a))
+}
+
+/// Where blocks run.
+#[derive(Clone, Copy, Debug)]
+pub struct Places {
+    /// Multiprocessors.
+    pub multiprocessors: u32,
+    /// Blocks beside each other on each.
+    pub resident: u32,
+}
+
+/// When the last of so many blocks ends.
+pub fn end(costs: &Costs, blocks: u32, places: Places) -> f64 {
+    if costs.are_alike() {
+        return end_of_equals(costs.first, blocks, places);
+    }
+    let run = u64::from(blocks).div_ceil(PLACED);
+    let runs = u64::from(blocks).div_ceil(run);
+    let most = (places.multiprocessors * places.resident) as usize;
+    let mut free: BinaryHeap<Reverse<(u64, usize)>> = (0..most).map(|p| Reverse((0, p))).collect();
+    // Of each multiprocessor: what its first blocks take together, and the units' part of all later ones.
+    let mut busy = vec![[0.0_f64; 2]; places.multiprocessors as usize];
+    let mut last = 0.0_f64;
+    for k in 0..runs {
+        let length = run.min(u64::from(blocks) - k * run) as f64;
+        let cost = costs.of(k * run + run / 2);
+        let Some(Reverse((start, place))) = free.pop() else { break };
+        // Times are positive, so their bits are ordered as they are.
+        let start = f64::from_bits(start);
+        let is_first = start == 0.0;
+        let own = if is_first { cost.together + (length - 1.0) * cost.alone } else { length * cost.alone };
+        let sums = &mut busy[place % places.multiprocessors as usize];
+        let later = if is_first { length - 1.0 } else { length };
+        sums[0] = sums[0].max(if is_first { cost.together } else { 0.0 });
+        sums[1] += later * cost.unit;
+        last = last.max(start + own).max(sums[0] + sums[1]);
+        free.push(Reverse(((start + own).to_bits(), place)));
+    }
+    last
+}
+
+/// The closed form where all blocks cost the same.
+fn end_of_equals(cost: Cost, blocks: u32, places: Places) -> f64 {
+    let most = blocks.div_ceil(places.multiprocessors);
+    let waves = blocks.div_ceil(places.multiprocessors * places.resident);
+    let units = f64::from(most.saturating_sub(places.resident)) * cost.unit;
+    cost.together + (f64::from(waves - 1) * cost.alone).max(units)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn costs(grid: [i64; 3], axes: [Vec<(i64, f64)>; 3]) -> Costs {
+        let cost = |c: f64| Cost { together: c, alone: c, unit: c / 2.0 };
+        let axes = axes.map(|axis| axis.into_iter().map(|(i, c)| (i, cost(c))).collect::<Vec<_>>());
+        Costs { grid, first: axes[0][0].1, axes }
+    }
+
+    const PLACES: Places = Places { multiprocessors: 4, resident: 2 };
+
+    #[test]
+    fn blocks_that_cost_the_same_are_counted_or_placed_alike() {
+        let first = |n| vec![(0, 100.0), (n - 1, 100.0)];
+        for blocks in [1, 4, 7, 8, 9, 17, 64] {
+            let same = costs([blocks, 1, 1], [first(blocks), first(1), first(1)]);
+            let near = costs([blocks, 1, 1], [vec![(0, 100.0), (blocks, 102.0)], first(1), first(1)]);
+            let (a, b) = (end(&same, blocks as u32, PLACES), end(&near, blocks as u32, PLACES));
+            assert!((a / b - 1.0).abs() < 0.03, "{blocks}: {a} {b}");
+        }
+    }
+
+    #[test]
+    fn a_long_block_at_the_end_is_waited_for() {
+        let one = vec![(0, 10.0)];
+        let axis = vec![(0, 10.0), (30, 10.0), (31, 500.0)];
+        let late = end(&costs([32, 1, 1], [axis, one.clone(), one.clone()]), 32, PLACES);
+        assert_eq!(late, 10.0 * 3.0 + 500.0);
+        let axis = vec![(0, 500.0), (1, 10.0), (31, 10.0)];
+        let early = end(&costs([32, 1, 1], [axis, one.clone(), one]), 32, PLACES);
+        assert!(early < 520.0, "{early}");
+    }
+
+    #[test]
+    fn costs_lie_on_lines_between_walked_blocks() {
+        let of =
+            costs([11, 3, 1], [vec![(0, 10.0), (10, 30.0)], vec![(0, 10.0), (2, 14.0)], vec![(0, 10.0)]]);
+        assert_eq!(of.of(5).alone, 20.0);
+        assert_eq!(of.of(11 + 5).alone, 22.0);
+    }
+}
