@@ -7,8 +7,7 @@
 //! ```
 //!
 //! 1. Conditional branches carry no values and lead to blocks with one predecessor, as regalloc2 requires. The entry
-//! has
-//!    no predecessor. Unreachable blocks are removed.
+//!    has no predecessor. Unreachable blocks are removed.
 //! 2. Cheap values are recomputed where they are used: [`crate::rematerialize`].
 
 use crate::rematerialize::rematerialize;
