@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use warplift_lab::fuzz::{Case, Outcome, check, fresh_seed, generate, generate_from_seed};
+use warplift_lab::fresh_seed;
+use warplift_lab::fuzz::{Case, Outcome, check, generate, generate_from_seed};
 
 /// Cases of the fixed run: the same every time.
 const FIXED: u64 = 120;

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use warplift_golden::fuzz::{Reached, mutate, try_text};
 use warplift_golden::kernels::texts;
-use warplift_lab::fuzz::fresh_seed;
+use warplift_lab::fresh_seed;
 
 /// How many texts came how far.
 fn fuzz(seed: u64, time: Duration) -> BTreeMap<Reached, u32> {

@@ -18,4 +18,7 @@ pub mod fuzz;
 pub mod litmus;
 pub mod mutation;
 pub mod reference;
+mod seed;
 pub mod validate;
+
+pub use seed::fresh_seed;

@@ -6,7 +6,7 @@
 
 use warplift::ir::target::SM90A;
 use warplift::{Options, compile};
-use warplift_lab::fuzz::fresh_seed;
+use warplift_lab::fresh_seed;
 use warplift_lab::mutation::{
     CASES, Case, EQUIVALENT, Known, MutationError, MutationReport, Subject, equivalent, source,
 };

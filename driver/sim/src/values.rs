@@ -51,7 +51,7 @@ impl Machine<'_> {
                 Ok(self.warps[w].registers[r as usize])
             }
             Src::Pred(p) => {
-                let bits = self.truth(w, super::inst::Bool::Reg(p)).bits;
+                let bits = self.truth(w, Bool::Reg(p)).bits;
                 Ok(std::array::from_fn(|l| u64::from(bits >> l & 1)))
             }
             other => self.get(w, other, u32::MAX),

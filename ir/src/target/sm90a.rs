@@ -8,7 +8,8 @@
 
 use super::sm90a_cycles::{MEASURED, MEASURED_ON, RATES};
 use super::{
-    Arch, Clock, Clocks, Estimates, Measured, Opcode, RoleRegisters, Row, Rows, Source, Target, Unit, literals,
+    Arch, Clock, Clocks, Estimates, Measured, Opcode, RoleRegisters, Row, Rows, Source, Target, Unit,
+    literals,
 };
 
 /// H100 and H200.
