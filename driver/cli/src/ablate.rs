@@ -1,11 +1,11 @@
-//! The ablation: every kernel without each feature, beside the kernel as it is.
+//! The ablation compares every kernel with its forms that lack one feature each.
 //!
 //! ```text
 //!  compile --ablate --save DIR ─► NAME, NAME-without-FEATURE .., NAME.forms ─► bench --ablate --artifacts DIR
-//!                                 (artifacts)                    (what became of each feature)
+//!                                 (artifacts)                    (the effect of each feature)
 //! ```
 //!
-//! A form whose PTX is that of the full kernel is not measured, and one that the compiler refuses is told.
+//! A form with the same PTX as the full kernel is not measured. A form that the compiler refuses is reported.
 
 use super::Tools;
 use super::artifact::{Artifact, Ready, write};
@@ -19,12 +19,12 @@ use tabled::settings::Style;
 use warplift::Feature;
 use warplift_lab::bench::{Regime, Report};
 
-/// What a kernel becomes without a feature.
+/// A kernel's form without a feature.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Form {
     /// The same PTX.
     Same,
-    /// Nothing: the compiler's reason.
+    /// The compiler refuses it, with this reason.
     Refused(String),
     /// Another kernel, by its artifact's name.
     Other(String),
@@ -95,7 +95,7 @@ impl Forms {
         }
     }
 
-    /// Writes all forms and what became of each feature.
+    /// Writes all forms and the effect of each feature.
     ///
     /// # Errors
     /// A file cannot be written.
@@ -107,7 +107,7 @@ impl Forms {
         write(&index_path(folder, &self.full.name), text.as_bytes())
     }
 
-    /// Each feature and what became of it, a line each.
+    /// Each feature and its effect, a line each.
     pub fn lines(&self) -> String {
         let line = |(name, form): &(String, Form)| match form {
             Form::Same => format!("{}: the same without {name}\n", self.full.name),
@@ -129,14 +129,14 @@ impl Forms {
         }
     }
 
-    /// What is measured: the full form first.
+    /// The forms to measure, the full form first.
     pub fn into_parts(self) -> (Vec<Artifact>, Row) {
         let row = Row { index: self.index };
         (std::iter::once(self.full).chain(self.others).collect(), row)
     }
 }
 
-/// What became of each feature of a kernel, for its row of the table.
+/// The effect of each feature of a kernel, for its row of the table.
 #[derive(Clone)]
 pub struct Row {
     index: Vec<(String, Form)>,

@@ -1,7 +1,7 @@
-//! What compiling leaves: PTX, manifest, and code that a GPU takes; made here or read from files.
+//! Artifacts, the results of a compile: PTX, manifest, and code for a GPU. They are made here or read from files.
 //!
 //! A folder of artifacts holds, for each name, `NAME.tile` (kernel and mapping), `NAME.ptx`,
-//! `NAME.json` (manifest) and `NAME.cubin`: all that a machine without ptxas needs.
+//! `NAME.json` (manifest) and `NAME.cubin`: everything that a machine without ptxas needs.
 
 use super::Tools;
 use super::failure::{Failure, Outcome, user};
@@ -16,7 +16,7 @@ use warplift::ir::tile::{Kernel, Mapping};
 use warplift::toolchain::{Assembled, PtxasOptions};
 use warplift::{Compiled, Options, enumerate};
 
-/// A kernel, its mapping, and what was made of them.
+/// A kernel, its mapping, and their compiled form.
 pub struct Artifact {
     /// Name of the files.
     pub name: String,
@@ -30,11 +30,11 @@ pub struct Artifact {
     pub ptx: Option<String>,
     /// Cubin; none where there is no ptxas.
     pub cubin: Option<Vec<u8>>,
-    /// Words on how it came to be, a line each.
+    /// Notes on its origin, a line each.
     pub notes: Vec<String>,
 }
 
-/// Compiles under the source's mapping, or under the best that the compiler proposes.
+/// Compiles under the source's mapping, or under the best proposed one.
 ///
 /// # Errors
 /// The compiler's refusal, shown in the text.
@@ -49,7 +49,7 @@ pub fn compile(source: &Source, options: &Options) -> Outcome<(Mapping, Compiled
     for p in &mut proposals {
         overlay(p, &source.defines);
     }
-    // Of all proposals the chosen one is shown, or the first where none compiles.
+    // The chosen proposal is shown, or the first one if none compiles.
     let hidden = Options { observer: None, ..options.clone() };
     let chosen = enumerate::best(&source.kernel, &proposals, &SM90A, &hidden);
     let one = chosen.as_ref().ok().map(|c| &c.mapping).or(proposals.first());
@@ -110,7 +110,7 @@ impl Artifact {
         Ok(())
     }
 
-    /// What a GPU loads: the cubin, else PTX for the driver's compiler.
+    /// The code for a GPU: the cubin, else PTX for the driver's compiler.
     ///
     /// # Errors
     /// There is neither.
@@ -119,7 +119,7 @@ impl Artifact {
         self.cubin.as_deref().or(ptx).ok_or_else(|| user(format!("no code for `{}`", self.name)))
     }
 
-    /// Writes all files into a folder, which is made if it is not there.
+    /// Writes all files into a folder, which is created if necessary.
     ///
     /// # Errors
     /// A file cannot be written.
@@ -139,7 +139,7 @@ impl Artifact {
         Ok(())
     }
 
-    /// Reads one from a folder.
+    /// Reads an artifact from a folder.
     ///
     /// # Errors
     /// A file is missing or cannot be read.
@@ -147,7 +147,7 @@ impl Artifact {
         Self::opened(folder, name, Self::source(folder, name)?)
     }
 
-    /// Kernel and mapping of one in a folder.
+    /// Kernel and mapping of an artifact in a folder.
     fn source(folder: &Path, name: &str) -> Outcome<Source> {
         let path = folder.join(format!("{name}.tile"));
         if !path.exists() {
@@ -157,7 +157,7 @@ impl Artifact {
         load(&path.to_string_lossy(), &Choice::default())
     }
 
-    /// The other files of one in a folder.
+    /// The other files of an artifact in a folder.
     fn opened(folder: &Path, name: &str, source: Source) -> Outcome<Self> {
         let at = |extension: &str| folder.join(format!("{name}.{extension}"));
         let cubin = fs::read(at("cubin")).ok();
@@ -254,7 +254,7 @@ pub fn times(timings: &[(&'static str, Duration)]) -> String {
     format!("compiled in {:.2} ms ({})", micros(&total), each.join(", "))
 }
 
-/// Where code comes from that was not compiled in this process.
+/// The source of code that was compiled elsewhere.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct Ready {
     /// Folder of artifacts, as `compile --save` writes it; NAME is then a name in it.
@@ -269,7 +269,7 @@ pub struct Ready {
 }
 
 impl Ready {
-    /// Reads or makes the artifact of that name.
+    /// Reads or makes the artifact with a name.
     ///
     /// # Errors
     /// It cannot be read or compiled.
@@ -277,7 +277,7 @@ impl Ready {
         self.made(name, self.source(name, choice)?, tools)
     }
 
-    /// Kernel and mapping of that name; nothing is compiled yet.
+    /// Kernel and mapping with a name. Nothing is compiled yet.
     ///
     /// # Errors
     /// They cannot be read, or a choice comes too late for ready code.

@@ -1,4 +1,4 @@
-//! `bench`: how fast, and how fast beside others.
+//! `bench`: measures kernels, alone and beside peers.
 
 use super::Tools;
 use super::ablate::{self, Forms};
@@ -34,31 +34,31 @@ pub struct BenchArgs {
     /// Sizes, `m=128,n=256` or in order `128x256x64`; may be repeated.
     #[arg(long, value_name = "SIZES")]
     size: Vec<String>,
-    /// A peer to measure beside.
+    /// Measure this peer too.
     #[arg(long, value_enum)]
     vs: Option<Peer>,
     /// Conditions.
     #[arg(long, value_enum, default_value_t = Regimes::Both)]
     regime: Regimes,
-    /// Rounds, in each of which every contender runs once.
+    /// Number of rounds. Every contender runs once in each.
     #[arg(long, default_value_t = 7)]
     rounds: usize,
-    /// Measure every mapping that the compiler proposes, instead of one.
+    /// Measure every proposed mapping instead of one.
     #[arg(long, conflicts_with_all = ["artifacts", "cubin"])]
     sweep: bool,
-    /// Measure each kernel without each feature too, and end with a table of what they are worth.
+    /// Measure each kernel without each feature too, and print a table of their gains.
     #[arg(long, conflicts_with_all = ["sweep", "vs", "best", "cubin"])]
     ablate: bool,
-    /// Also the best of cuBLASLt's first 16 proposals.
+    /// Measure the best of cuBLASLt's first 16 proposals too.
     #[arg(long)]
     best: bool,
     /// Skip the correctness check before measuring.
     #[arg(long)]
     no_check: bool,
-    /// Put the reports here as JSON.
+    /// Write the reports to this file as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Put the measurements here as CSV.
+    /// Write the measurements to this file as CSV.
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
     #[command(flatten)]
@@ -75,14 +75,14 @@ enum BenchCommand {
     Predicted,
 }
 
-/// Who to measure beside.
+/// The peer.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Peer {
     /// NVIDIA cuBLASLt, its first proposal.
     Cublas,
 }
 
-/// Which conditions.
+/// The conditions of a measurement.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Regimes {
     /// Idle, then a few milliseconds of launches.
@@ -160,7 +160,7 @@ fn save(args: &BenchArgs, reports: &[Report]) -> Outcome<()> {
     Ok(())
 }
 
-/// What is measured: one artifact, or one for each proposed mapping, or one for each feature left out.
+/// The artifacts to measure: one, or one for each proposed mapping, or one for each disabled feature.
 fn candidates(name: &str, args: &BenchArgs, tools: &Tools) -> Outcome<(Vec<Artifact>, Option<ablate::Row>)> {
     if args.ablate {
         let (forms, row) = Forms::of(&args.ready, name, &args.choice, tools)?.into_parts();
@@ -252,7 +252,7 @@ fn correct(artifact: &Artifact, sizes: &Sizes, machine: &Machine, args: &BenchAr
     Ok(())
 }
 
-/// The vendor's library on the same buffers, where the kernel is a plain product.
+/// The vendor's library on the same buffers, if the kernel is a plain product.
 fn peers(
     validation: &Validation<'_>,
     sets: &Sets,
@@ -283,8 +283,9 @@ fn peers(
     Ok(peers)
 }
 
-/// Rotating sets of buffers with the same contents, packed as the first candidate wants them (another one's
-/// order of a packed array differs, its size and what is done with it do not).
+/// Rotating sets of buffers with the same contents, packed for the first candidate. (Other candidates have another
+/// order of
+/// packed arrays, but the same sizes and the same work.)
 struct Sets(Vec<Vec<Arc<Buffer>>>);
 
 impl Sets {

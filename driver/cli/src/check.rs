@@ -1,4 +1,4 @@
-//! `check`: a table of kernels and sizes.
+//! `check`: checks a table of kernels and sizes.
 
 use super::Tools;
 use super::artifact::{Artifact, Ready};
@@ -24,13 +24,13 @@ use warplift_sim::Hazards;
 pub struct CheckArgs {
     /// Kernels; default: all artifacts of the folder, or the whole library.
     names: Vec<String>,
-    /// Cases: a kernel and its sizes on each line, `refuse` behind sizes that must be refused.
+    /// File of cases: a kernel and its sizes on each line, `refuse` after sizes that must be refused.
     #[arg(long, value_name = "FILE")]
     sizes: Option<PathBuf>,
-    /// Stay in one process, although a launch that faults or hangs ends the whole table.
+    /// Stay in one process. A launch that faults or hangs then ends the whole table.
     #[arg(long)]
     in_process: bool,
-    /// Leave out what the compiler does by itself; several separated by commas, or repeated.
+    /// Disable an optimization; several separated by commas, or repeated.
     #[arg(long, value_name = "FEATURE", value_delimiter = ',')]
     disable: Vec<Feature>,
     #[command(flatten)]
@@ -39,8 +39,7 @@ pub struct CheckArgs {
     place: Destination,
 }
 
-/// Cases where no file names others. Edges of tiles, a single element, nothing at all, and sizes
-/// above the full reference.
+/// The default cases: edges of tiles, a single element, no elements, and sizes above the full reference.
 const CASES: &str = include_str!("cases.txt");
 
 /// Sizes of one kernel.
@@ -53,7 +52,7 @@ struct Case {
 /// Runs `check`.
 ///
 /// # Errors
-/// Something could not be tried; a wrong result.
+/// A case could not be tried, or a result is wrong.
 pub fn check(args: &CheckArgs, tools: &Tools) -> Outcome<()> {
     let text = match &args.sizes {
         Some(path) => {
@@ -84,7 +83,7 @@ pub fn check(args: &CheckArgs, tools: &Tools) -> Outcome<()> {
         let tried = args.ready.artifact(&name, &choice, tools).and_then(|artifact| {
             check_kernel(&artifact, &own(&artifact.kernel.name), machine.as_ref(), &args.place)
         });
-        // A kernel that cannot be tried does not keep the others from being tried.
+        // If a kernel cannot be tried, the others still are.
         match tried.map_err(leave_if_stuck) {
             Ok(failed) => {
                 wrong |= !failed.is_empty();
@@ -130,7 +129,7 @@ fn known(names: &[String], cases: &[Case], args: &CheckArgs, choice: &Choice) ->
     Ok(())
 }
 
-/// Checks each kernel in a process of its own: a fault on the device or a deadlock spoils no other.
+/// Checks each kernel in a process of its own. A fault on the device or a deadlock then affects no other kernel.
 fn isolated(args: &CheckArgs, tools: &Tools, names: &[String]) -> Outcome<()> {
     let program = std::env::current_exe().map_err(|e| user(format!("finding this program: {e}")))?;
     let (mut failed, mut wrong) = (Vec::new(), false);
@@ -206,7 +205,7 @@ fn cases(text: &str) -> Outcome<Vec<Case>> {
     }
 }
 
-/// Tries the cases of one kernel; gives those that failed.
+/// Tries the cases of one kernel and returns those that failed.
 fn check_kernel(
     artifact: &Artifact,
     cases: &[&Case],
@@ -222,7 +221,7 @@ fn check_kernel(
     for case in cases {
         let start = Instant::now();
         print!("{:<24} {:<24} ", artifact.name, case.sizes);
-        // Seen before a launch that may not end.
+        // Flush it before a launch that may not end.
         let _ = std::io::stdout().flush();
         let sizes = Sizes::parse(&artifact.kernel, &case.sizes)?;
         let taken = accepted(artifact, &sizes);
@@ -245,7 +244,7 @@ fn check_kernel(
     Ok(failed)
 }
 
-/// One line for a case: `ok` and the errors, or everything about what is wrong.
+/// One line for a case: `ok` and the errors, or everything about the failure.
 fn summary(lines: Outcome<Vec<(bool, String)>>) -> (bool, String) {
     let lines = match lines {
         Ok(lines) => lines,

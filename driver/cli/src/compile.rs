@@ -27,16 +27,16 @@ pub struct CompileArgs {
     source: Option<String>,
     #[command(flatten)]
     choice: Choice,
-    /// Where PTX goes; default: standard output, unless another output is asked for.
+    /// File for the PTX; default: standard output, unless another output is requested.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Where the launch manifest goes.
+    /// File for the launch manifest.
     #[arg(long, value_name = "FILE")]
     manifest: Option<PathBuf>,
-    /// Assemble, and put the cubin here.
+    /// Assemble, and write the cubin to this file.
     #[arg(long, value_name = "FILE")]
     cubin: Option<PathBuf>,
-    /// Give the text of the kernel that packs this argument as the mapping wants it, instead of PTX.
+    /// Print the text of the kernel that packs this argument for the mapping, instead of PTX.
     #[arg(long, value_name = "ARGUMENT", conflicts_with_all = ["save", "cubin", "manifest"])]
     packing: Option<String>,
     /// Write kernel, PTX, manifest and cubin into this folder, for `run --artifacts`.
@@ -56,7 +56,7 @@ pub struct CompileArgs {
     /// Print the state after this pass instead of PTX; `--start-after` reads it.
     #[arg(long, value_name = "PASS", conflicts_with_all = ["save", "cubin", "manifest", "packing"])]
     stop_after: Option<String>,
-    /// The source is the state after this pass, as `--stop-after` and `--dump-dir` write it: run the passes behind it.
+    /// The source is the state after this pass, as `--stop-after` and `--dump-dir` write it. Runs the later passes.
     #[arg(long, value_name = "PASS", conflicts_with_all = ["save", "all", "stop_after"])]
     start_after: Option<String>,
     /// Print the time of each pass to standard error.
@@ -124,7 +124,7 @@ fn compile_one(source: &str, args: &CompileArgs, tools: &Tools) -> Outcome<()> {
     put(args, &compiled, tools)
 }
 
-/// What the passes behind one of them make of the state after it.
+/// Resumes from the state after a pass.
 fn resumed(file: &str, pass: &str, options: &Options) -> Outcome<Compiled> {
     let text = fs::read_to_string(file).map_err(|e| user(format!("reading {file}: {e}")))?;
     let resumed = Context::default().resume(&text, Some(pass), &SM90A, options);
@@ -142,7 +142,7 @@ fn put_text(output: Option<&Path>, text: &str) -> Outcome<()> {
     }
 }
 
-/// What was asked for of a compiled kernel.
+/// The requested outputs of a compiled kernel.
 fn put(args: &CompileArgs, compiled: &Compiled, tools: &Tools) -> Outcome<()> {
     if args.timings {
         eprintln!("{}", times(&compiled.timings));
@@ -178,10 +178,10 @@ fn packing_text(manifest: &Manifest, argument: &str) -> Outcome<String> {
 pub struct ExplainArgs {
     #[command(flatten)]
     source: SourceArgs,
-    /// Sizes to predict the cycles of, `m=128,n=256`; may be repeated. Default: those of a large problem.
+    /// Sizes for predicted cycles, `m=128,n=256`; may be repeated. Default: a large problem.
     #[arg(long, value_name = "SIZES")]
     size: Vec<String>,
-    /// Draw a steady iteration of each scheduled loop here.
+    /// Draw a steady iteration of each scheduled loop into this file.
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
 }

@@ -1,10 +1,10 @@
-//! The state between two passes as a file: written after any pass, read to go on from there.
+//! The state between two passes as a file. It is written after any pass, and a compile can resume from it.
 //!
 //! ```text
 //!  --dump PASS          to standard error, as soon as the pass has run
 //!  --dump-dir DIR       DIR/07-widen.txt ..; further attempts in DIR/attempt-1 ..
 //!  --stop-after PASS    the state instead of PTX, of the attempt that compiles
-//!  --start-after PASS   the source is such a file: the passes behind PASS give PTX
+//!  --start-after PASS   the source is such a file: the passes after PASS give PTX
 //! ```
 
 use super::artifact::compile;
@@ -23,13 +23,13 @@ pub struct DumpArgs {
     /// Print the state after this pass to standard error; `all` for every pass. May be repeated.
     #[arg(long, value_name = "PASS")]
     dump: Vec<String>,
-    /// Write the state after every pass into this folder, a numbered file each.
+    /// Write the state after every pass into this folder, each into a numbered file.
     #[arg(long, value_name = "DIR")]
     dump_dir: Option<PathBuf>,
 }
 
 impl DumpArgs {
-    /// The observer that shows what was asked for; `None` if nothing was.
+    /// The observer that shows the requested states; `None` if there are none.
     ///
     /// # Errors
     /// A pass that does not exist, a folder that cannot be made.
@@ -68,10 +68,10 @@ fn path(folder: &Path, seen: &Seen<'_, '_>) -> PathBuf {
     folder.join(format!("{:02}-{}.txt", seen.at + 1, seen.pass))
 }
 
-/// The state after a pass, in the attempt that compiles; where none does, in the first.
+/// The state after a pass in the attempt that compiles, or in the first attempt if none does.
 ///
 /// # Errors
-/// A pass that does not exist, what a pass before it refuses, a kernel without a mapping.
+/// The pass does not exist, an earlier pass refuses the kernel, or the kernel has no mapping.
 pub fn state_after(source: &Source, pass: &str, options: &Options) -> Outcome<String> {
     let last = find(pass).map_err(|e| user(e.to_string()))?;
     let refused = |e| user(refusal(source, &e));

@@ -1,4 +1,4 @@
-//! `layout`: a layout and what is known of it.
+//! `layout`: shows a layout and its properties.
 
 use super::artifact::write;
 use super::failure::{Outcome, user};
@@ -10,7 +10,7 @@ use warplift::ir::layout::report;
 pub struct LayoutArgs {
     /// A layout, in any of the notations that the documentation of layouts lists.
     expression: String,
-    /// Put the picture here.
+    /// Write the picture to this file.
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
 }

@@ -25,7 +25,7 @@ pub struct LitmusArgs {
     /// Number of the GPU.
     #[arg(long, default_value_t = 0, value_name = "N")]
     gpu: u32,
-    /// Print them and what is compared, and run nothing.
+    /// Print the tests and the compared values, and run nothing.
     #[arg(long)]
     list: bool,
     /// Assemble them into this folder, for `--artifacts` on a machine without ptxas; run nothing.
@@ -34,10 +34,10 @@ pub struct LitmusArgs {
     /// Folder that `--save` has written.
     #[arg(long, value_name = "DIR")]
     artifacts: Option<PathBuf>,
-    /// Put digests of the GPU's answers into this file.
+    /// Write digests of the GPU's answers to this file.
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
-    /// Folder of the GPU's answers, byte by byte: written where there is one, compared with elsewhere.
+    /// Folder of the GPU's complete answers. They are written on a machine with a GPU and compared elsewhere.
     #[arg(long, value_name = "DIR")]
     answers: Option<PathBuf>,
     /// Seconds after which a launch counts as deadlocked.
@@ -118,7 +118,7 @@ fn save(cases: &[Case], folder: &Path, tools: &Tools) -> Outcome<()> {
     Ok(())
 }
 
-/// What a run goes through.
+/// The state of a run.
 struct Bench<'a> {
     args: &'a LitmusArgs,
     tools: &'a Tools,
@@ -127,7 +127,7 @@ struct Bench<'a> {
     wrong: Vec<String>,
 }
 
-/// Why nothing more can be run on the device in this process.
+/// Why this process can no longer use the device.
 enum Lost {
     /// A launch faulted.
     Fault,
@@ -173,7 +173,7 @@ impl Bench<'_> {
         }
     }
 
-    /// One case: its line, and whether the device can be used further.
+    /// One case: its line, and whether the device remains usable.
     fn one(
         &self,
         case: &Case,
@@ -204,7 +204,7 @@ impl Bench<'_> {
             Some(Err(difference)) => Err(difference),
             None => litmus::judge(case, &gpu, None),
         };
-        // An approximation leaves nothing in the record but that it was good.
+        // The record of an approximation says only that it was good.
         if verdict.is_ok() || !case.approximates() {
             record.insert(Entry::new(case, &gpu));
         }
@@ -246,7 +246,7 @@ impl Bench<'_> {
         }
         let wrong = self.wrong.join(", ");
         if matches!(lost, Lost::Hang) {
-            // A kernel that hangs keeps its process from ending: leave without asking the driver.
+            // A hanging kernel keeps its process from ending: leave without asking the driver.
             println!("WRONG: {wrong}");
             let _ = std::io::stdout().flush();
             std::process::abort();

@@ -49,7 +49,7 @@ pub struct Tools {
     /// Fetch nothing; WARPLIFT_OFFLINE in the environment says the same.
     #[arg(long, global = true)]
     offline: bool,
-    /// Say more: where libraries were looked for.
+    /// Print more details, such as the places that were searched for libraries.
     #[arg(long, global = true)]
     verbose: bool,
     #[arg(skip)]
@@ -57,7 +57,7 @@ pub struct Tools {
 }
 
 impl Tools {
-    /// The tools; fetched on first use. What comes of it is kept: a command asks for many kernels.
+    /// The tools, fetched on first use. The result is kept, because a command may compile many kernels.
     fn find(&self) -> Outcome<&Toolchain> {
         let find =
             || Toolchain::find_or_install(self.ptxas.as_deref(), self.fetch()).map_err(|e| e.to_string());
@@ -91,17 +91,17 @@ enum Command {
     Check(check::CheckArgs),
     /// Measure kernels, and peers beside them.
     Bench(Box<bench::BenchArgs>),
-    /// Show what the compiler decided: versions, roles, rings, buffers, registers, times.
+    /// Show the compiler's decisions: versions, roles, rings, buffers, registers, times.
     Explain(compile::ExplainArgs),
     /// Run PTX in the simulator, under several orders of events, and check it.
     Sim(sim::SimArgs),
-    /// The mutation proof: every synchronisation that is removed, corrupted or moved must show.
+    /// Run the mutation proof: every removed, corrupted or moved synchronization must be noticed.
     Mutate(mutate::MutateArgs),
-    /// Run a litmus of each instruction and hard feature in the simulator and on the GPU, and compare.
+    /// Run a litmus test of each instruction and hard feature in the simulator and on the GPU, and compare.
     Litmus(litmus::LitmusArgs),
     /// Show a layout: its notations, facts, table and picture.
     Layout(layout::LayoutArgs),
-    /// The kernels of the library.
+    /// List the kernels of the library.
     Kernels,
     /// The pinned assembler and disassemblers.
     #[command(subcommand)]
@@ -113,16 +113,17 @@ enum ToolchainCommand {
     /// Fetch them from the Python package index into the cache, unless the pinned ones are there. Needs Python 3
     /// with pip.
     Install {
-        /// Fetch them also where the pinned ones are there.
+        /// Fetch them even if the pinned ones are there.
         #[arg(long)]
         force: bool,
     },
-    /// Say where ptxas is.
+    /// Print the path of ptxas.
     Where,
 }
 
-/// A reader that leaves early (`warplift explain gemm | head`) ends the program as it ends others, instead of making
-/// the next `println!` panic: Rust programs start with the signal ignored.
+/// A reader that closes early (`warplift explain gemm | head`) ends the program silently. Without this, the next
+/// `println!`
+/// would panic, because Rust programs ignore the signal by default.
 fn end_with_the_reader() {
     // SAFETY: no other thread runs yet, and the default action of a signal needs no handler of ours.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
@@ -133,7 +134,7 @@ fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
-            // Help and version are no mistakes.
+            // Help and version are not mistakes.
             let status = if error.use_stderr() { 2 } else { 0 };
             let _ = error.print();
             return ExitCode::from(status);

@@ -1,4 +1,4 @@
-//! `bench micro`: what instructions and units cost, and what is made of the answers.
+//! `bench micro`: measures instructions and units, and writes tables from the results.
 
 use super::Tools;
 use super::artifact::write;
@@ -11,15 +11,15 @@ use warplift_lab::bench::micro::{Case, Ready, Results, Runner, cases, plots, upd
 /// `bench micro [NAMES]`.
 #[derive(clap::Args)]
 pub struct MicroArgs {
-    /// Cases to measure: those whose name begins so; all if none is given.
+    /// Prefixes of the names of cases to measure; default: all.
     names: Vec<String>,
     /// Number of the GPU.
     #[arg(long, default_value_t = 0)]
     gpu: u32,
-    /// Put the results here as JSON.
+    /// Write the results to this file as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Take code from a folder that `--save` wrote, on a machine without ptxas.
+    /// Take code from a folder that `--save` wrote, for a machine without ptxas.
     #[arg(long, value_name = "DIR", conflicts_with = "save")]
     artifacts: Option<PathBuf>,
     /// Assemble all cases into a folder and measure nothing.

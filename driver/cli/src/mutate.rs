@@ -7,15 +7,15 @@ use warplift_lab::mutation::{CASES, Case, MutationError, MutationReport, Subject
 /// `mutate [KERNEL]`.
 #[derive(clap::Args)]
 pub struct MutateArgs {
-    /// Kernels of the library; default: all that the proof covers.
+    /// Kernels of the library; default: all kernels of the proof.
     kernels: Vec<String>,
-    /// Judge so many mutants of each case, by lot, instead of all.
+    /// Judge this many random mutants of each case instead of all.
     #[arg(long, value_name = "N")]
     sample: Option<usize>,
-    /// Seed of the lot.
+    /// Seed of the random choice.
     #[arg(long, default_value_t = 1, requires = "sample")]
     seed: u64,
-    /// List the mutants declared equivalent, with the rule that says so.
+    /// List the mutants declared equivalent, each with its rule.
     #[arg(long)]
     equivalent: bool,
 }
@@ -23,7 +23,7 @@ pub struct MutateArgs {
 /// Runs `mutate`.
 ///
 /// # Errors
-/// A kernel that the proof does not cover; a mutant that nobody noticed.
+/// The proof does not cover a kernel, or a mutant was not noticed.
 pub fn mutate(args: &MutateArgs) -> Outcome<()> {
     let mut all = MutationReport { name: "all".into(), ..MutationReport::default() };
     for case in chosen(&args.kernels)? {

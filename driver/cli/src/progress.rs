@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use warplift_lab::validate::Observer;
 use warplift_sim::Hazard;
 
-/// A bar on standard error; nothing where that is no terminal.
+/// A bar on standard error; nothing if that is no terminal.
 pub struct Bar {
     bar: ProgressBar,
 }
@@ -33,7 +33,7 @@ impl Bar {
     }
 }
 
-/// Shows a simulated run: a bar, and each hazard once that the run went on after.
+/// Shows a simulated run: a bar, and each hazard that did not stop it, once.
 pub struct Watch {
     bar: Bar,
     seen: RefCell<HashSet<String>>,

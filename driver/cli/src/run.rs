@@ -1,4 +1,4 @@
-//! `run`: a kernel on random data, checked.
+//! `run`: runs a kernel on random data and checks the result.
 
 use super::Tools;
 use super::artifact::{Artifact, Ready};
@@ -44,13 +44,13 @@ pub struct Destination {
     /// Seed of the random data.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// What a hazard does to a simulated run: end it with status 1, or be told.
+    /// Hazards of a simulated run: `deny` stops with status 1; `warn` only reports.
     #[arg(long, default_value = "deny", value_name = "deny|warn", value_parser = hazards)]
     pub hazards: Hazards,
     /// Seconds after which a launch counts as deadlocked.
     #[arg(long, default_value_t = 20, value_name = "SECONDS")]
     pub limit: u64,
-    /// cuBLASLt, to make the f64 reference of large products on the GPU.
+    /// Path of cuBLASLt, which computes the f64 reference of large products on the GPU.
     #[arg(long, value_name = "PATH")]
     pub cublas: Option<std::path::PathBuf>,
 }
@@ -92,7 +92,7 @@ pub fn hazards(text: &str) -> Result<Hazards, String> {
     }
 }
 
-/// Multiprocessors that the simulator imagines: few, so that programs take tile after tile.
+/// Multiprocessors of the simulator's imagined device. They are few, so that programs take tile after tile.
 pub const SIM_MULTIPROCESSORS: u32 = 2;
 
 /// The artifact in the simulator.
@@ -107,16 +107,16 @@ pub fn simulated(artifact: &Artifact, place: &Destination) -> Outcome<SimExecuto
     Ok(executor.observed(Box::new(Watch::new())))
 }
 
-/// A device, or why there is none, and what helps checking on it.
+/// A device, and the library that helps to check results on it.
 pub struct Machine {
     /// The device.
     pub device: Device,
-    /// The vendor's library, where it was found.
+    /// The vendor's library, if it was found.
     pub cublas: Option<Arc<CublasLt>>,
 }
 
 impl Machine {
-    /// Opens the device; `None` where the machine has no CUDA driver.
+    /// Opens the device; `None` if the machine has no CUDA driver.
     ///
     /// # Errors
     /// A driver without such a device, or a failing one.
@@ -156,10 +156,10 @@ impl Machine {
 /// Runs `run`.
 ///
 /// # Errors
-/// Anything on the way to the launch; a wrong result.
+/// A failure before or during the launch, or a wrong result.
 pub fn run(args: &RunArgs, tools: &Tools) -> Outcome<()> {
     let source = args.ready.source(&args.source, &args.choice)?;
-    // Mistakes in sizes come before what takes time.
+    // Mistakes in sizes are reported before anything slow.
     let sizes = sizes(&args.size, &source.kernel, Sizes::defaults(&source.kernel))?;
     let small = self::sizes(&args.size, &source.kernel, Sizes::small(&source.kernel))?;
     let artifact = args.ready.made(&args.source, source, tools)?;
@@ -188,7 +188,7 @@ pub fn run(args: &RunArgs, tools: &Tools) -> Outcome<()> {
     try_all(&artifact, &sizes, &executor, Some(&machine), args.place.seed)
 }
 
-/// The sizes given, over some that say what is not given; those alone where none are.
+/// The given sizes, completed by `usual`; only `usual` if none are given.
 ///
 /// # Errors
 /// Mistakes in them.
@@ -205,10 +205,10 @@ fn simulate(artifact: &Artifact, sizes: &[Sizes], place: &Destination) -> Outcom
     try_all(artifact, sizes, &executor, None, place.seed)
 }
 
-/// Operations beyond which a launch is not simulated unless asked for.
+/// A launch with more operations is simulated only on request.
 pub const SIMULATED: f64 = 1e8;
 
-/// How much a launch does, for the simulator.
+/// The work of a launch, for the simulator.
 ///
 /// # Errors
 /// Sizes that do not fit the kernel.
@@ -244,7 +244,7 @@ fn try_all(
     Err(Failure::Wrong(format!("{} at {}", artifact.name, wrong.join("; "))))
 }
 
-/// Checks one set of sizes in every style that applies: whether it passed, and words.
+/// Checks one set of sizes in every applicable style: whether it passed, and a message.
 ///
 /// # Errors
 /// The launch fails.
@@ -270,7 +270,7 @@ pub fn try_sizes(
     Ok(lines)
 }
 
-/// A kernel that hangs keeps its process: report and leave at once, without asking the driver.
+/// A hanging kernel keeps its process from ending. Reports and leaves at once, without asking the driver.
 pub fn leave_if_stuck(failure: Failure) -> Failure {
     if let Failure::Wrong(text) = &failure
         && text.contains("deadlock")
@@ -278,7 +278,7 @@ pub fn leave_if_stuck(failure: Failure) -> Failure {
         use std::io::Write;
         println!("WRONG: {text}");
         let _ = std::io::stdout().flush();
-        // SAFETY: nothing of this process is needed any more, and what would be torn down waits for the device.
+        // SAFETY: this process has nothing left to do, and an orderly exit would wait for the device.
         unsafe { libc::_exit(1) };
     }
     failure
@@ -292,7 +292,7 @@ pub fn accepted(artifact: &Artifact, sizes: &Sizes) -> Outcome<()> {
     takes(&artifact.kernel, &artifact.manifest, sizes).map_err(|e| e.about(&artifact.name))
 }
 
-/// The same of a compiled kernel.
+/// The same for a compiled kernel.
 ///
 /// # Errors
 /// The launcher's refusal.

@@ -1,4 +1,4 @@
-//! `sim`: PTX in the simulator.
+//! `sim`: runs PTX in the simulator.
 
 use super::artifact::{Artifact, compile, read_manifest};
 use super::failure::{Failure, Outcome, user};
@@ -23,7 +23,7 @@ pub struct SimArgs {
     /// Launch manifest of the PTX.
     #[arg(long, value_name = "FILE")]
     manifest: Option<PathBuf>,
-    /// Leave out what the compiler does by itself; several separated by commas, or repeated.
+    /// Disable an optimization; several separated by commas, or repeated.
     #[arg(long, value_name = "FEATURE", value_delimiter = ',', conflicts_with = "manifest")]
     disable: Vec<Feature>,
     /// What the PTX should compute: a file of tile IR or the name of a kernel of the library;
@@ -33,16 +33,16 @@ pub struct SimArgs {
     /// Sizes, `m=128,n=256` or in order `128x256x64`.
     #[arg(long, value_name = "SIZES")]
     size: Option<String>,
-    /// Runs in random order, beside those in which everything ends as early and as late as it may.
+    /// Number of runs in random order, besides the earliest and the latest order.
     #[arg(long, default_value_t = 3, value_name = "N")]
     seeds: u64,
-    /// The first of them, and seed of the data.
+    /// Seed of the first random run and of the data.
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// What a hazard does to a run: end it with status 1, or be told.
+    /// Hazards: `deny` stops with status 1; `warn` only reports.
     #[arg(long, default_value = "deny", value_name = "deny|warn", value_parser = hazards)]
     hazards: Hazards,
-    /// Multiprocessors of the device imagined.
+    /// Multiprocessors of the imagined device.
     #[arg(long, default_value_t = SIM_MULTIPROCESSORS, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     multiprocessors: u32,
 }
@@ -81,7 +81,7 @@ pub fn sim(args: &SimArgs) -> Outcome<()> {
     Ok(())
 }
 
-/// What is simulated: PTX as given, or a kernel compiled.
+/// The simulated PTX: the given one, or that of a compiled kernel.
 fn simulated(args: &SimArgs) -> Outcome<(Artifact, String)> {
     let read =
         |path: &Path| fs::read_to_string(path).map_err(|e| user(format!("reading {}: {e}", path.display())));

@@ -1,4 +1,4 @@
-//! Kernels and mappings from files, the library and options; mistakes shown in their text.
+//! Kernels and mappings from files, the library and options. Mistakes are shown in their text.
 
 use super::failure::{Outcome, user};
 use clap::Args;
@@ -12,7 +12,7 @@ use warplift::ir::tile::{
 use warplift::kernels;
 use warplift::{CompileError, Feature};
 
-/// Which kernel, under which mapping.
+/// The kernel and its mapping.
 #[derive(Args, Clone)]
 pub struct SourceArgs {
     /// A file of tile IR, or the name of a kernel of the library.
@@ -21,7 +21,7 @@ pub struct SourceArgs {
     pub choice: Choice,
 }
 
-/// Options that pick and change a mapping.
+/// Options that choose and change a mapping.
 #[derive(Args, Clone, Default)]
 pub struct Choice {
     /// Kernel of a file that holds several.
@@ -32,15 +32,15 @@ pub struct Choice {
     /// first, else `auto`.
     #[arg(long, value_name = "FILE|NAME|TEXT|auto")]
     pub mapping: Option<String>,
-    /// Value of a tunable, over the mapping's.
+    /// Value of a tunable, which replaces the mapping's.
     #[arg(short = 'D', value_name = "NAME=VALUE")]
     pub define: Vec<String>,
-    /// Leave out what the compiler does by itself; several separated by commas, or repeated.
+    /// Disable an optimization; several separated by commas, or repeated.
     #[arg(long, value_name = "FEATURE", value_delimiter = ',')]
     pub disable: Vec<Feature>,
 }
 
-/// A text and where it came from.
+/// A text and its origin.
 #[derive(Clone)]
 pub struct Text {
     /// Name in messages.
@@ -49,7 +49,7 @@ pub struct Text {
     pub text: String,
 }
 
-/// A kernel with what is known of its mapping.
+/// A kernel and the given parts of its mapping.
 #[derive(Clone)]
 pub struct Source {
     /// The kernel.
@@ -58,13 +58,13 @@ pub struct Source {
     pub mapping: Option<Mapping>,
     /// Values of tunables from the command line, to put over a proposed mapping.
     pub defines: Vec<(String, i64)>,
-    /// What the compiler is to leave out.
+    /// Disabled optimizations.
     pub disable: Vec<Feature>,
     /// The kernel's text.
     pub text: Text,
     /// The mapping's text.
     pub mapping_text: Text,
-    /// Where the mapping came from.
+    /// The origin of the mapping.
     pub origin: String,
 }
 
@@ -169,7 +169,7 @@ fn define(text: &str) -> Outcome<(String, i64)> {
     pair.ok_or_else(|| user(format!("-D {text}: expected NAME=NUMBER")))
 }
 
-/// The mapping, the text it stands in, and words for where it came from.
+/// The mapping, its text, and a description of its origin.
 fn mapping(
     kernel: &Kernel,
     module: &Module,
@@ -202,7 +202,7 @@ fn mapping(
     Ok((Some(found), from, origin))
 }
 
-/// The first mapping of a kernel that gives tunables no other value than the ones defined.
+/// The first mapping of a kernel that contradicts no defined value of a tunable.
 fn agreeing<'m>(kernel: &Kernel, module: &'m Module, defines: &[(String, i64)]) -> Option<&'m Mapping> {
     let differs = |m: &Mapping| m.tunables.iter().any(|(n, v)| defines.iter().any(|(d, w)| d == n && w != v));
     module.mappings.iter().find(|m| m.kernel == kernel.name && !differs(m))
@@ -216,7 +216,7 @@ fn shown(text: &Text, loc: Loc, message: &str) -> String {
     render(&text.file, &text.text, loc, 1, message)
 }
 
-/// A compiler's refusal, at its place in the text where it has one.
+/// A compiler's refusal, at its place in the text if it has one.
 pub fn refusal(source: &Source, error: &CompileError) -> String {
     let unmapped = Mapping::default();
     let message = match error {
@@ -232,7 +232,7 @@ pub fn refusal(source: &Source, error: &CompileError) -> String {
     }
 }
 
-/// Remarks at their places in the mapping's text; none about a mapping that nobody wrote.
+/// Remarks at their places in the mapping's text; none for a proposed mapping.
 pub fn remarked(source: &Source, remarks: &[Remark]) -> Vec<String> {
     let of = remarks.iter().filter(|_| source.mapping.is_some());
     of.map(|r| shown(&source.mapping_text, r.loc, &format!("remark: {}", r.message))).collect()
