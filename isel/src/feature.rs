@@ -35,7 +35,7 @@ impl Feature {
     ];
 }
 
-/// What layout conversions and shared-memory tiles may use.
+/// The means that layout conversions and shared-memory tiles may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ways {
     /// Warp shuffles.

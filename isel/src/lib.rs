@@ -39,7 +39,7 @@ pub struct IselError {
     pub loc: Loc,
     /// Which text: kernel or mapping.
     pub origin: Origin,
-    /// What is wrong: the limit, the number, and what to do.
+    /// The mistake: the limit, the number, and what to do.
     pub message: String,
     /// The instruction that the target lacks, if that is what is wrong.
     pub lacks: Option<Lacks>,

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use warplift_ir::tile::{Team, WarpGrid};
 
-/// Who executes a kernel.
+/// The threads that execute a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, PartialOrd, Ord)]
 pub enum MmaVariant {
     /// Warpgroups, whose products are `wgmma`, or warps of a kernel without products.
@@ -21,7 +21,7 @@ pub enum MmaVariant {
 }
 
 impl MmaVariant {
-    /// Who executes the kernel.
+    /// The threads that execute the kernel.
     pub fn team(self) -> Team {
         match self {
             Self::Team(team) => team,

@@ -51,7 +51,7 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
-    /// What scheduling needs to know of a loop.
+    /// The facts about a loop that scheduling needs.
     fn loop_attr(&self, inst: Inst) -> Attr {
         let attrs = &self.k.attrs[inst];
         let mapping = attrs.looped.unwrap_or_default();

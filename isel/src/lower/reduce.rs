@@ -1,5 +1,5 @@
 //! Reductions: over the registers of a thread, then over the lanes that share a result (butterfly shuffles), then
-//! over the warps that do. What remains is a sliced layout (Linear Layouts, section 4.4).
+//! over the warps that do. The result has a sliced layout (Linear Layouts, section 4.4).
 //!
 //! ```text
 //!  registers r0 r1 r2 r3 ─► r      lanes: shfl.bfly 1, 2 ─► r      warps: scratch buffer ─► r

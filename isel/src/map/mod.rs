@@ -63,7 +63,7 @@ pub use swap_ab::do_swap_ab;
 pub use tunables::do_tunables;
 pub use widen::do_widen;
 
-/// What a pass of `map` reads besides the kernel.
+/// The input of a pass of `map` besides the kernel.
 #[derive(Clone, Copy)]
 pub struct MapContext<'m> {
     /// The mapping.
@@ -84,7 +84,7 @@ impl<'m> MapContext<'m> {
 /// A kernel on its way through `map`, in one MMA variant.
 #[derive(Clone)]
 pub struct Variant {
-    /// Who executes it; undecided before [`do_mma_variant`].
+    /// The threads that execute it; undecided before [`do_mma_variant`].
     pub mma: MmaVariant,
     /// The kernel.
     pub kernel: Kernel,

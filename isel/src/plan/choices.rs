@@ -126,7 +126,7 @@ impl Point {
         matches!(self, Self::Layout(_) | Self::Access(_))
     }
 
-    /// What is chosen, by its place in the text.
+    /// The choice, by its place in the text.
     pub fn describe(self, k: &Kernel) -> String {
         let at = |inst: Inst| format!("{}:{}", k.insts[inst].loc.line, k.insts[inst].loc.column);
         match self {

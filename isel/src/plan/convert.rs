@@ -124,7 +124,7 @@ fn in_words(way: &Conversion) -> String {
 }
 
 impl Plan {
-    /// What a `rearrange` of the text converts: the tile, its layout and the result's layout, if they differ.
+    /// The conversion of a `rearrange`: the tile, its layout and the result's layout, if they differ.
     pub(super) fn rearranged(&self, k: &Kernel, inst: Inst) -> Option<(Value, &Layout, &Layout)> {
         let tile = *k.args(inst).first().filter(|_| matches!(k.insts[inst].op, Op::Rearrange))?;
         let from = self.uses.get(&(inst, 0)).or(self.layouts[tile].as_ref())?;

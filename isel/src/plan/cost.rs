@@ -502,7 +502,7 @@ impl<'k> Model<'k> {
         Ok(self.passed(inst, &way, [from, to], cell_bits(elem)))
     }
 
-    /// What a conversion of elements of so many bits takes a warp.
+    /// Cycles of a warp for a conversion of elements of so many bits.
     fn passed(&self, inst: Inst, way: &Conversion, [from, to]: [&Layout; 2], bits: u64) -> Passed {
         let meeting = self.target.estimates.meeting_cycles;
         let registers = |l: &Layout| (l.in_extent(Axis::Reg) * bits) as f64 / 32.0;

@@ -56,7 +56,7 @@ pub struct Tried {
     pub outcome: Outcome,
 }
 
-/// What the search found.
+/// The summary of the search.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SearchSummary {
     /// Cycles of the default plan; `None` if it is impossible.

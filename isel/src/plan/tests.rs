@@ -16,7 +16,7 @@ fn mapped(text: &str) -> Kernel {
     variants[0].kernel.clone()
 }
 
-/// What the search found, checked against the default plan and against a second search.
+/// The result of the search, checked against the default plan and against a second search.
 fn check(k: &Kernel) -> Result<Plan> {
     let plan = do_plan(k, &SM90A)?;
     let order = program_order(k);
@@ -102,7 +102,7 @@ proptest! {
     #[test]
     fn random_plans_hold(body in 0..BODIES.len(), eighths in 1..17u32, warps in 1..9u32) {
         let k = mapped(&text(BODIES[body], 8 * eighths, warps));
-        // What cannot be planned is refused by the rule too, by a message.
+        // The default plan refuses such a kernel too, with a message.
         if let Err(e) = check(&k) {
             prop_assert!(do_plan_without(&k, &SM90A, &[Feature::Synthesis]).is_err(), "{e}");
         }

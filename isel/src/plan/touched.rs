@@ -11,7 +11,7 @@ use warplift_ir::layout::{Axis, Layout};
 use warplift_ir::target::Target;
 use warplift_ir::tile::{Inst, Kernel, Value};
 
-/// What an access of a whole tile touches.
+/// The memory that an access of a whole tile touches.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Touched {
     /// Instructions of a warp.

@@ -196,13 +196,13 @@ pub struct Plan {
     /// Warp-level MMAs.
     #[serde(serialize_with = "sorted")]
     pub warp_products: FxHashMap<Inst, WarpProduct>,
-    /// What conversions and shared memory may use.
+    /// The means that conversions and shared memory may use.
     pub ways: Ways,
     /// Cycles that a pass through shared memory takes at least.
     pub meeting_cycles: u64,
     /// The choice points of the plan.
     pub choices: Choices,
-    /// What the search found.
+    /// The summary of the search.
     pub search: Option<SearchSummary>,
 }
 
@@ -262,7 +262,7 @@ pub struct Staged {
     pub fill: StagedFill,
 }
 
-/// What fills a stage.
+/// The copies that fill a stage.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub enum StagedFill {
     /// Tensor copies of `[slab, outer]` elements along the contiguous dimension.

@@ -1,8 +1,9 @@
 //! Rows of the opcode table that touch memory at one address: `NAME [$0$o]`, with the vector widths
 //! that `$v` stands for.
 //!
-//! Each thread has a window of 64 bytes, in `out` or in shared memory, and reads or writes at byte 16
-//! of it; window and results come out.
+//! Each thread has a window of 64 bytes, in `out` or in shared memory, and reads or writes at byte 16 of it. The window
+//! and
+//! the results are stored to `out`.
 
 use super::case::{Case, Check, How, Kernel};
 use super::values::Domain;

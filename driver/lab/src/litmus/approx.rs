@@ -24,7 +24,7 @@ pub enum Format {
     F64,
 }
 
-/// How far a result may be from the exact value.
+/// Bound on the distance of a result from the exact value.
 #[derive(Clone, Copy, Debug)]
 pub enum Error {
     /// Times the magnitude of the exact value.
@@ -35,7 +35,7 @@ pub enum Error {
     Ulp(f64),
 }
 
-/// What the ISA promises of one instruction.
+/// The promise of the ISA for one instruction.
 #[derive(Debug)]
 pub struct Bound {
     /// First word of the opcode, or its first two.

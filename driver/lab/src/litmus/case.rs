@@ -1,4 +1,4 @@
-//! One litmus: a PTX text, its launch, what goes in, and how what comes out is compared.
+//! A litmus test: a PTX text, its launch, its input, and the comparison of its output.
 
 use super::approx::{Bound, Format};
 use crate::validate::{Input, Scalar};
@@ -11,7 +11,7 @@ pub(super) const WORD: u32 = 0x89ab_cdef;
 /// The value of every kernel's parameter `long`.
 pub(super) const LONG: u64 = 0x0123_4567_89ab_cdef;
 
-/// A litmus. Its entry takes the tensor maps, then `in`, `out`, `word` and `long`.
+/// A litmus test. Its entry takes the tensor maps, then `in`, `out`, `word` and `long`.
 #[derive(Clone, Debug)]
 pub struct Case {
     /// Family and feature, `cvt/s32.f32`.
@@ -24,9 +24,9 @@ pub struct Case {
     pub input: Vec<u8>,
     /// Bytes of `out` before the launch.
     pub output: Vec<u8>,
-    /// What a host computes for `out` from the definition, apart from the simulator.
+    /// The contents of `out` that the host computes from the definition, without the simulator.
     pub expected: Option<Vec<u8>>,
-    /// What is compared; together all of `out`.
+    /// The comparisons; together they cover all of `out`.
     pub checks: Vec<Check>,
 }
 
@@ -56,7 +56,7 @@ pub enum How {
 /// Results of an approximate instruction, one in each b64 word.
 #[derive(Clone, Debug)]
 pub struct Near {
-    /// What is stated of it.
+    /// Its stated error.
     pub bound: &'static Bound,
     /// Whether it is `.ftz`.
     pub flush: bool,
@@ -115,7 +115,7 @@ impl Case {
         self.checks.iter().any(|c| matches!(c.how, How::Near(_)))
     }
 
-    /// What is compared, in words.
+    /// Description of the comparisons.
     pub fn comparison(&self) -> String {
         let bytes = self.output.len();
         match (self.approximates(), &self.expected) {
@@ -247,7 +247,7 @@ impl Kernel {
         self.with(vec![check])
     }
 
-    /// The same, with what the host expects.
+    /// The same, with the host's expected results.
     pub fn expecting(self, width: usize, expected: Vec<u8>) -> Case {
         Case { expected: Some(expected), ..self.bits(width) }
     }

@@ -1,4 +1,4 @@
-//! Which cases execute a row of the opcode table.
+//! Coverage: the cases that execute each row of the opcode table.
 
 use super::case::Case;
 use warplift_ir::target::{Opcode, Row, Unit};

@@ -1,9 +1,9 @@
-//! Comparing what two machines, or a machine and a definition, leave in `out`.
+//! Compares the contents of `out` from two machines, or from a machine and a definition.
 
 use super::approx::Sample;
 use super::case::{Case, Check, How, Near};
 
-/// What is wrong: the first place and the number of places.
+/// A difference: the first place, and the number of places.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference(pub String);
 
@@ -22,7 +22,7 @@ impl Case {
         format!("({}, {}, {})", one(0), one(1), one(2))
     }
 
-    /// Compares bit by bit what is defined bit by bit.
+    /// Compares results that are defined bit by bit.
     ///
     /// # Errors
     /// The first difference.
@@ -56,8 +56,8 @@ impl Case {
         )))
     }
 
-    /// Checks approximate results against what is stated of them; gives the largest error seen as a
-    /// part of what is allowed.
+    /// Checks approximate results against their stated errors. Returns the largest error as a fraction of the allowed
+    /// one.
     ///
     /// # Errors
     /// The first result outside of it.

@@ -11,8 +11,9 @@
 //!                       └─────── bit by bit, or within the error that the ISA states
 //! ```
 //!
-//! What the GPU answered is recorded beside the cases (`recorded.txt`), so that the simulator is held
-//! to the hardware where there is none.
+//! The GPU's answers are recorded beside the cases (`recorded.txt`). They let the simulator be compared with the
+//! hardware
+//! on machines without a GPU.
 
 mod access;
 mod approx;

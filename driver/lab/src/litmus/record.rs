@@ -1,4 +1,4 @@
-//! What a GPU answered, as one line a case.
+//! The record of a GPU's answers, one line for each case.
 
 use super::case::Case;
 
@@ -11,7 +11,7 @@ pub struct Record(Vec<Entry>);
 pub struct Entry {
     /// Name of the case.
     pub name: String,
-    /// Digest of its text and its input: an answer to another question does not count.
+    /// Digest of its text and its input. A changed case has no answer.
     pub question: u64,
     /// Digest of all results that are defined bit by bit.
     pub answer: u64,

@@ -1,4 +1,4 @@
-//! Running a case.
+//! Runs a case.
 
 use super::case::Case;
 use super::judge::Difference;
@@ -6,7 +6,7 @@ use crate::validate::{Executor, SimExecutor, ValidationError};
 use warplift_ir::target::SM90A;
 use warplift_sim::{Adversary, Options};
 
-/// Both extremes of the order in which things happen, and two by lot.
+/// The earliest and the latest order of events, and two random ones.
 fn orders() -> impl Iterator<Item = Options> {
     let with = |order, seed| Options { order, seed, max_steps: 20_000_000, ..Options::default() };
     [
@@ -19,7 +19,7 @@ fn orders() -> impl Iterator<Item = Options> {
 }
 
 impl Case {
-    /// What an executor that holds this case's kernel leaves in `out`.
+    /// The contents of `out` after an executor ran this case's kernel.
     ///
     /// # Errors
     /// The launch fails, or `in` was changed.

@@ -1,8 +1,9 @@
-//! What the mutation proof covers: pipelines of the library, and problems that reach every line of each.
+//! The cases of the mutation proof: pipelines of the library, and problems that reach every line of each.
 //!
-//! A ring's slot must be used more often than its barrier has arrivals, so that a wrong count drifts into a
-//! wrong phase; a program must take several tiles, so that buffers of results are used again; short loops
-//! reach the other ways through a program.
+//! A ring's slot must be used more often than its barrier has arrivals: a wrong count then drifts into a wrong phase. A
+//! program must take several tiles, so that it reuses the buffers of results. Short loops reach the other paths through
+//! a
+//! program.
 
 /// A kernel of the library under a mapping.
 #[derive(Clone, Copy, Debug)]
@@ -11,23 +12,23 @@ pub struct Case {
     pub kernel: &'static str,
     /// Lines of a mapping, `; ` between them; empty: the kernel's own.
     pub mapping: &'static str,
-    /// Sizes, and multiprocessors of the device imagined.
+    /// Sizes, and multiprocessors of the imagined device.
     pub problems: &'static [(&'static str, u32)],
-    /// Mutants that are the same program for a reason that no rule can read from the text.
+    /// Equivalent mutants whose reason no rule can read from the text.
     pub known: &'static [Known],
 }
 
-/// A mutant that is known to be the same program.
+/// A mutant that is known to be equivalent.
 #[derive(Clone, Copy, Debug)]
 pub struct Known {
-    /// What was done, and to what: the beginning and a further part of the description behind the line's number.
+    /// The mutation: the beginning of its description after the line's number, and a further part.
     pub parts: [&'static str; 2],
     /// Why.
     pub why: &'static str,
 }
 
 impl Known {
-    /// Whether a mutant's description is this one's.
+    /// Whether a mutant's description matches.
     pub fn names(&self, description: &str) -> bool {
         let what = description.split_once(": ").map_or("", |d| d.1);
         what.starts_with(self.parts[0]) && what.contains(self.parts[1])
@@ -255,7 +256,7 @@ pub const CASES: &[Case] = &[
         ),
         &[handed("[%r16], 4;"), handed("[%r20], 4;"), handed("[%r24], 4;")],
     ),
-    // The same, with what epilogue warps alone read copied by a thread of its own.
+    // The same, with a thread of its own for copies that only epilogue warps read.
     knowing(
         case(
             "layer_norm_warp_specialized",
@@ -265,7 +266,7 @@ pub const CASES: &[Case] = &[
         ),
         &[handed("[%r32], 4;"), handed("[%r36], 4;"), handed("[%r40], 4;")],
     ),
-    // And with what all rows have alike held in registers: a body for each iteration, all of them run.
+    // And with data common to all rows held in registers: a body for each iteration, all of them run.
     knowing(
         case(
             "layer_norm_warp_specialized",

@@ -1,10 +1,10 @@
-//! Groups of asynchronous operations, as their issuing thread sees them, without running anything.
+//! Static analysis of groups of asynchronous operations, as their issuing thread sees them.
 //!
 //! ```text
-//!  the text ─ what may be in flight at the changed line, and how many groups ago ─┐
-//!    on the only way from there: the text  ── in flight ──► O                     │
+//!  the text ─ operations in flight at the changed line, with their ages in groups ┐
+//!    on the only path from there: the text ── in flight ──► O                     │
 //!                                the mutant ── in flight ──► M ◄──────────────────┘
-//!    while some of M is not in O, no line minds it; as soon as M = O, the mutant is the same program.
+//!    While some of M is not in O, no line may conflict with it. As soon as M = O, the mutant is equivalent.
 //! ```
 //!
 //! Source: PTX ISA, "wgmma.commit_group", "wgmma.wait_group", "cp.async.bulk.commit_group",
@@ -14,7 +14,7 @@ use super::text::{Text, guard, opcodes, registers, statements, writes};
 use std::collections::{BTreeMap, BTreeSet};
 use warplift_sim::mutate::Mutant;
 
-/// Groups of which operations.
+/// The kind of operations in groups.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// `wgmma.mma_async`, of a warpgroup.
@@ -23,14 +23,14 @@ pub(super) enum Kind {
     Stores,
 }
 
-/// What a line does to groups.
+/// The effect of a line on groups.
 enum Step {
     Issue,
     Commit,
     Wait(u32),
 }
 
-/// Ages count to here: no wait leaves so many groups.
+/// Limit on ages. No wait leaves so many groups.
 const OLD: u32 = 15;
 
 impl Kind {
@@ -56,7 +56,7 @@ impl Kind {
     }
 }
 
-/// Lines whose operation may be in flight; of each, how many commits ago it may have been issued, as bits.
+/// Lines whose operation may be in flight, each with its possible ages in commits, as bits.
 type State = BTreeMap<usize, u32>;
 
 fn advance(state: &mut State, kind: Kind, at: usize, line: &str) {
@@ -72,7 +72,7 @@ fn advance(state: &mut State, kind: Kind, at: usize, line: &str) {
     state.values_mut().for_each(|ages| *ages &= (1 << (OLD + 1)) - 1);
 }
 
-/// What may be in flight before a line, on any way there.
+/// The operations that may be in flight before a line, on any path to it.
 fn before(text: &Text<'_>, kind: Kind, line: usize) -> State {
     let mut states: Vec<Option<State>> = vec![None; text.len()];
     states[0] = Some(State::new());
@@ -106,7 +106,7 @@ fn single(state: &State) -> Operations {
 
 fn follow(operations: &mut Operations, kind: Kind, at: usize, line: &str) {
     match kind.step(line) {
-        // The way is walked once: what is issued on it has no age from before.
+        // The path is walked once, so operations issued on it have no earlier age.
         Some(Step::Issue) => drop(operations.insert((at, OLD + 1), 0)),
         Some(Step::Commit) => operations.values_mut().for_each(|a| *a = (*a + 1).min(OLD)),
         Some(Step::Wait(left)) => operations.retain(|_, a| *a <= left),
@@ -114,8 +114,9 @@ fn follow(operations: &mut Operations, kind: Kind, at: usize, line: &str) {
     }
 }
 
-/// Whether the changed commit or wait of a mutant leaves nothing in flight that a line minds, until just the same is
-/// in flight as without the change.
+/// Whether no line conflicts with the operations that a changed commit or wait leaves in flight, until the same
+/// operations
+/// are in flight as without the change.
 pub(super) fn same_groups(text: &Text<'_>, mutant: &Mutant, kind: Kind) -> bool {
     if kind == Kind::Stores && waits_differ(text) {
         return false;
@@ -156,8 +157,9 @@ pub(super) fn same_groups(text: &Text<'_>, mutant: &Mutant, kind: Kind) -> bool 
     false
 }
 
-/// Whether some waits are for stores to be done and others for their source to be read: to a wait of the one kind, what a
-/// wait of the other kind lets pass is still there.
+/// Whether some waits wait for the end of stores and others for the reads of their source. A wait of one kind does not
+/// see
+/// the completions of the other kind.
 fn waits_differ(text: &Text<'_>) -> bool {
     let of = |read: bool| {
         let reads = |l: usize| text.line(l).contains("wait_group.read") == read;
@@ -166,7 +168,7 @@ fn waits_differ(text: &Text<'_>) -> bool {
     of(true) && of(false)
 }
 
-/// Opcodes that tell others something, hand memory on, or write it.
+/// Opcodes that signal other threads, hand memory on, or write it.
 const TELLS: [&str; 19] = [
     "bar.",
     "barrier.",

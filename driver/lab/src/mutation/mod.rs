@@ -1,17 +1,20 @@
-//! The mutation proof: every synchronisation that Warplift emits is needed, and the simulator sees it.
+//! The mutation proof shows that every emitted synchronization is needed, and that the simulator notices its absence.
 //!
 //! ```text
 //!  kernel, mapping ─ compile ─► PTX ─ mutate ─► mutants ─┐
-//!  sizes, data ─ interpreter ─► what it means ───────────┴─ simulator, several orders ─► caught
+//!  sizes, data ─ interpreter ─► expected results ────────┴─ simulator, several orders ─► caught
 //!                                                                                    └─► nothing seen:
-//!                                        a rule proves it the same program, else it ESCAPED ◄─┘
+//!                                        a rule proves it equivalent, else it ESCAPED ◄───────┘
 //! ```
 //!
-//! Each synchronisation is removed, corrupted or moved past what it orders ([`warplift_sim::mutate`]). A mutant
-//! counts only if its line is executed by some problem; a proof holds where none escaped and no line was
-//! left out. The rules are asked about every mutant: one that is noticed and that a rule calls the same program says
-//! that the rule, or the simulator, is wrong. Few mutants are the same program for reasons that a text does not show: a case
-//! names them, with the reason ([`Known`]).
+//! Each synchronization is removed, corrupted or moved past the accesses that it orders ([`warplift_sim::mutate`]). A
+//! mutant counts only if some problem executes its line. A proof holds if no mutant escaped and no line was left out.
+//! Every
+//! rule is applied to every mutant. If a mutant is noticed although a rule calls it equivalent, the rule or the
+//! simulator
+//! is wrong. A few mutants are equivalent for reasons that the text does not show. Their case names them with the
+//! reason
+//! ([`Known`]).
 
 mod cases;
 mod groups;
@@ -37,11 +40,11 @@ use warplift_ir::tile::{Kernel, Mapping, ParseErrors, parse_file};
 use warplift_sim::mutate::{Mutant, Verdict, adversaries, judge, mutants};
 use warplift_sim::{Options as SimOptions, PtxError, SimError};
 
-/// Warp instructions of one cluster after which a run is given up: it does not end.
+/// Limit on the warp instructions of one cluster. A longer run does not end.
 const STEPS: u64 = 20_000_000;
-/// Random orders that a mutant meets, beside the four fixed ones.
+/// Random orders for a mutant, besides the four fixed ones.
 const SEEDS: u64 = 4;
-/// Difference that is still right where functions round.
+/// Allowed difference of kernels with functions that round.
 const ROUNDED: f64 = 1e-2;
 /// Share of a proof's mutants that may be declared equivalent.
 pub const EQUIVALENT: f64 = 0.02;
@@ -49,7 +52,7 @@ pub const EQUIVALENT: f64 = 0.02;
 /// Why there is no proof.
 #[derive(Debug, thiserror::Error)]
 pub enum MutationError {
-    /// A case that is none of the library's kernels, or does not parse.
+    /// A case whose kernel is not in the library, or that does not parse.
     #[error("case `{0}`: {1}")]
     Case(String, String),
     /// A kernel that the compiler refuses.
@@ -99,7 +102,7 @@ pub struct Subject<'a> {
     coverage: OnceLock<Coverage>,
 }
 
-/// What runs of the kernel itself showed.
+/// The results of the unchanged kernel.
 #[derive(Default)]
 struct Coverage {
     /// Lines of the PTX that each problem executes.
@@ -110,7 +113,7 @@ impl<'a> Subject<'a> {
     /// Compiles a kernel, draws data and interprets each problem.
     ///
     /// # Errors
-    /// What the compiler or the interpreter refuses.
+    /// The compiler or the interpreter refuses it.
     pub fn new(kernel: &'a Kernel, mapping: &Mapping, case: &Case) -> Result<Self, MutationError> {
         let compiled = compile(kernel, mapping, &SM90A, &Options { verify: true, ..Options::default() })?;
         let problem = |(sizes, sms): &(&str, u32)| -> Result<_, MutationError> {
@@ -136,7 +139,7 @@ impl<'a> Subject<'a> {
         Ok(mutants(&self.ptx)?)
     }
 
-    /// So many mutants by lot.
+    /// So many random mutants.
     ///
     /// # Errors
     /// As [`Self::mutants`].
@@ -174,7 +177,7 @@ impl<'a> Subject<'a> {
         Ok(self.coverage.get_or_init(|| found))
     }
 
-    /// How a mutant shows under some order, on some problem that executes its line.
+    /// How a mutant is noticed: under some order, on some problem that executes its line.
     fn judge(&self, mutant: &Mutant, coverage: &Coverage) -> Verdict {
         let options = adversaries(SEEDS, STEPS);
         let on = |(reference, sms): &(Reference<'_>, u32)| {
@@ -225,7 +228,7 @@ impl<'a> Subject<'a> {
         Ok(report)
     }
 
-    /// A mutant that nobody noticed: never executed, the same program by a rule, or escaped.
+    /// A mutant that was not noticed: never executed, equivalent by a rule, or escaped.
     fn excuse(&self, m: &Mutant, coverage: &Coverage, report: &mut MutationReport) {
         match equivalent(&self.ptx, m) {
             _ if !coverage.lines.iter().any(|l| l.contains(&m.line)) => {
@@ -240,22 +243,22 @@ impl<'a> Subject<'a> {
     }
 }
 
-/// What became of a subject's mutants.
+/// The outcomes of a subject's mutants.
 #[derive(Clone, Debug, Default)]
 pub struct MutationReport {
     /// Of the case.
     pub name: String,
     /// Mutants judged.
     pub mutants: usize,
-    /// Mutants noticed, by what showed them.
+    /// Noticed mutants, by the hazard or result that revealed them.
     pub caught: BTreeMap<String, usize>,
-    /// Mutants that are the same program, each with the rule that says so.
+    /// Equivalent mutants, each with its rule.
     pub equivalent: Vec<(String, &'static str)>,
     /// Mutants of lines that no problem executes.
     pub unexecuted: Vec<String>,
-    /// Mutants that nobody noticed and no rule covers.
+    /// Mutants that were not noticed and that no rule covers.
     pub escaped: Vec<String>,
-    /// Mutants that were noticed though a rule says that they are the same program.
+    /// Mutants that were noticed although a rule calls them equivalent.
     pub contradicted: Vec<String>,
 }
 
@@ -272,12 +275,12 @@ impl MutationReport {
         self.contradicted.extend(other.contradicted);
     }
 
-    /// Whether every mutant was noticed, but for the few that are equivalent.
+    /// Whether every mutant was noticed, except for the allowed number of equivalent ones.
     pub fn holds(&self) -> bool {
         self.is_sound() && self.few_equivalent()
     }
 
-    /// Whether every mutant was noticed or is the same program, however many are.
+    /// Whether every mutant was noticed or is equivalent, whatever their numbers.
     pub fn is_sound(&self) -> bool {
         self.escaped.is_empty() && self.unexecuted.is_empty() && self.contradicted.is_empty()
     }

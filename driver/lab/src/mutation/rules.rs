@@ -1,19 +1,23 @@
-//! Mutants that are the same program. Each rule has its proof beside it, and checks on the text what the proof
-//! assumes; where it cannot, the mutant has escaped.
+//! Rules for equivalent mutants. Each rule has its proof beside it and checks the proof's assumptions on the text. If
+//! it
+//! cannot check them, the mutant has escaped.
 
 use super::groups::{Kind, same_groups};
 use super::text::{Text, guard, opcodes};
 use warplift_sim::mutate::{Mutant, Mutation};
 
-/// Why a mutant is the same program, and when.
+/// A rule: when a mutant is equivalent, and why.
 type Rule = (&'static str, fn(&Text<'_>, &Mutant) -> bool);
 
 const RULES: [Rule; 5] = [
     (
-        // The commit and wait of products say when accumulators, A registers and operands in shared memory are free.
-        // A product without its commit joins the next group; a wait that is gone leaves its groups to the next one.
-        // Nothing changes where, until the same products are in flight again, no line names a register of the ones
-        // that are in flight beyond the unchanged program's, and none tells anybody anything or writes memory.
+        // The commit and wait of products decide when accumulators, A registers and operands in shared memory are free.
+        // A product
+        // without its commit joins the next group. A removed wait leaves its groups to the next wait. Nothing changes
+        // if, until
+        // the same products are in flight again, no line names a register of the additional products in flight, signals
+        // another
+        // thread, or writes memory.
         "the products are waited for in time, in another group or by another wait",
         |text, m| {
             let changed = line_of(text, m);
@@ -22,8 +26,9 @@ const RULES: [Rule; 5] = [
         },
     ),
     (
-        // A commit before its bulk store instead of behind it: the store joins the next group, and no other store's
-        // group changes. Nothing does where the first wait that covers the store's own group covers the next one too.
+        // A commit moved before its bulk store: the store joins the next group, and no other store's group changes.
+        // Nothing
+        // changes if the first wait that covers the store's own group covers the next group too.
         "the store joins the next group, which is waited for in time",
         |text, m| {
             let commit = starts(line_of(text, m), "cp.async.bulk.commit_group");
@@ -51,15 +56,17 @@ const RULES: [Rule; 5] = [
         },
     ),
     (
-        // What stands between the store of a block's own memory and its end, the fence before it and the wait that
-        // it has read, must come before the block's end, which is behind the wait for the cluster. The last arrival
-        // tells peers that this block touches their memory no more; they do nothing behind it but end.
+        // The fence before the store of a block's own memory, and the wait for its reads, must come before the block's
+        // end, which
+        // is after the wait for the cluster. The last arrival tells peers that this block no longer touches their
+        // memory. After
+        // it, they only end.
         "the block does not end before its wait for the cluster",
         arrival_passes_own_stores,
     ),
 ];
 
-/// The rule that says that a mutant of a text is the same program, if one does.
+/// The rule by which a mutant of a text is equivalent, if there is one.
 pub fn equivalent(ptx: &str, mutant: &Mutant) -> Option<&'static str> {
     let text = Text::new(ptx);
     RULES.iter().find(|(_, rule)| rule(&text, mutant)).map(|(why, _)| *why)

@@ -1,4 +1,4 @@
-//! A PTX text as lines and the ways between them.
+//! A PTX text as lines and the paths between them.
 
 use std::collections::HashMap;
 
@@ -31,8 +31,7 @@ impl<'a> Text<'a> {
         &self.next[at]
     }
 
-    /// The line that comes next, where only one may: a branch back that repeats a wait until it is over is no other
-    /// way.
+    /// The next line, if only one is possible. A branch back that repeats a wait is not a second path.
     pub fn only_next(&self, at: usize) -> Option<usize> {
         match self.next(at) {
             [one] => Some(*one),
@@ -43,18 +42,18 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// Lines that say something: no places, labels, declarations and braces.
+    /// Lines with statements, without places, labels, declarations and braces.
     pub fn says(&self, at: usize) -> bool {
         let line = self.line(at);
         !line.ends_with(':') && statements(line).any(|s| !s.starts_with('.'))
     }
 
-    /// The nearest line behind that says something.
+    /// The nearest later line with a statement.
     pub fn behind(&self, at: usize) -> usize {
         (at + 1..self.len()).find(|l| self.says(*l)).unwrap_or(self.len())
     }
 
-    /// The nearest line before that says something.
+    /// The nearest earlier line with a statement.
     pub fn before(&self, at: usize) -> Option<usize> {
         (0..at).rev().find(|l| self.says(*l))
     }
