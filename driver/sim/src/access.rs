@@ -8,7 +8,7 @@ use super::shadow::{Access, Conflict, Fault, Kind, MANY};
 use super::space::{GENERIC_CONST, GENERIC_LOCAL, GENERIC_PARAM, GENERIC_SHARED, GLOBAL, split_shared};
 use std::borrow::Cow;
 
-/// A place that an address means.
+/// The place of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
     Global(u64),
@@ -18,7 +18,7 @@ pub(crate) enum Target {
     Local(u32),
 }
 
-/// Who to name when something is wrong.
+/// The threads to name in a report.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Blame {
     pub warp: usize,
@@ -118,7 +118,7 @@ impl Machine<'_> {
             warp.unfenced |= lane;
             self.not_a_barrier(w, block, offset, bytes, access)?;
         }
-        // Few lanes know anything apart: the copy is rare.
+        // Few lanes have knowledge of their own, so the copy is rare.
         let own = match self.clocks_of(w, lane) {
             Cow::Owned(c) => Some(c),
             Cow::Borrowed(_) => None,
@@ -138,7 +138,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Whether a thread that knows so much knows that a block runs: anything that one of its warps did.
+    /// Whether a thread with this knowledge knows that a block runs, because it knows any action of one of its warps.
     fn has_begun(&self, block: usize, clocks: &Clocks) -> bool {
         let mut own = self.warps.iter().enumerate().filter(|(_, warp)| warp.block == block);
         own.any(|(timeline, _)| clocks.seen.get(timeline) > 0)
@@ -151,7 +151,7 @@ impl Machine<'_> {
         self.hazard(found.at(super::space::shared_address(block, offset)))
     }
 
-    /// Data and mbarriers do not mix.
+    /// Reports data accesses to an mbarrier, and the reverse.
     pub fn not_a_barrier(
         &mut self,
         w: usize,

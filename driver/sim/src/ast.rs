@@ -1,4 +1,4 @@
-//! What the parser makes of an entry: statements with resolved registers, opcodes still text.
+//! The parsed form of an entry: statements with resolved registers. Opcodes are still text.
 
 use super::lex::Pos;
 use std::collections::HashMap;
@@ -67,7 +67,7 @@ pub(crate) struct Variable {
     pub align: u32,
     /// `None` for an `.extern` array without size.
     pub bytes: Option<u32>,
-    /// Bytes that it begins with; what is missing is zero.
+    /// Initial bytes; missing bytes are zero.
     pub init: Vec<u8>,
 }
 

@@ -74,7 +74,7 @@ impl Machine<'_> {
         Ok(Some(Far::Global { address, bytes: bytes as u32 }))
     }
 
-    /// The map that a tensor operand's address means.
+    /// The map at a tensor operand's address.
     fn map_of(&mut self, w: usize, map: Addr, lane: usize) -> Result<Option<usize>, Stop> {
         let address = self.address(w, map, lane)?;
         let offset = address.wrapping_sub(GENERIC_PARAM);
@@ -87,7 +87,7 @@ impl Machine<'_> {
         Ok(found)
     }
 
-    /// The box that an operand means; `stores` says of a store whether it reduces.
+    /// The box of an operand; for a store, `stores` says whether it reduces.
     fn tensor_side(
         &mut self,
         w: usize,
@@ -203,7 +203,7 @@ impl Machine<'_> {
         Ok(Some(LoadTask { from, targets, offset, barriers, bytes }))
     }
 
-    /// All the data arrives, then the barriers learn of it.
+    /// All the data arrives, then the barriers count it.
     pub fn run_load(&mut self, op: &Operation, t: &LoadTask) -> Result<Stage, Stop> {
         for &block in &t.targets {
             if self.blocks[block].live_warps == 0 {
@@ -272,7 +272,7 @@ impl Machine<'_> {
         Ok(data)
     }
 
-    /// Counts bytes on an mbarrier, whose waiters learn of the operation.
+    /// Counts bytes on an mbarrier. Its waiters then know that the operation is complete.
     fn arrive_bytes(&mut self, op: &Operation, at: BarrierAt, bytes: u32) -> Result<(), Stop> {
         let Some(b) = self.blocks[at.block].mbarriers.get_mut(&at.offset) else {
             let what = "bytes complete on an mbarrier that was not initialised";
@@ -281,7 +281,7 @@ impl Machine<'_> {
         };
         let init = b.init;
         b.current.near.seen.raise(op.timeline, op.clock);
-        // The copy was issued behind what its issuer waited for.
+        // The copy was issued after everything that its issuer waited for.
         b.current.near.phases.join(&op.start.phases);
         b.used(op.access(Kind::Barrier));
         let t = usize::from(init.timeline);
@@ -428,7 +428,7 @@ impl Machine<'_> {
         Ok(Flow::Next)
     }
 
-    /// Drops the oldest groups of a thread as far as they are complete and known to be.
+    /// Drops the oldest groups of a thread that are complete and known to be complete.
     fn drop_groups(&mut self, w: usize, lane: u8) {
         let Some(groups) = self.warps[w].bulk.get(&lane) else {
             return;

@@ -1,4 +1,4 @@
-//! Where lanes that part at a branch meet again: the branch's immediate post-dominator.
+//! Reconvergence: lanes that diverge at a branch meet again at its immediate post-dominator.
 //!
 //! Post-dominators are dominators of the reversed control-flow graph (Cooper, Harvey and Kennedy,
 //! "A Simple, Fast Dominance Algorithm").

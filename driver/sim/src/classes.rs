@@ -1,14 +1,15 @@
 //! The order `Classes`: each class of asynchronous operations completes by a rule of its own.
 //!
 //! ```text
-//!             at once   awaited   by lot
+//!             at once   awaited   random
 //!  loads                   x                 seed 0: every product is over before any load that nobody waits for
 //!  products      x
 //! ```
 //!
-//! What completes awaited completes when nothing else can go on, what some warp waits for before all else and the
-//! oldest of it first: everything that nobody waits for is as late as it can be. So a wait that another wait
-//! shadows in every order of arrival is still seen to be missing.
+//! An `awaited` operation completes only when nothing else can continue. Operations that some warp waits for complete
+//! first, the oldest before the others. Operations without a waiter complete as late as possible. This reveals a
+//! missing
+//! wait even if another wait covers it in every order of arrival.
 
 use super::random::Random;
 use super::state::{Operation, Task};
@@ -26,7 +27,7 @@ pub(crate) enum Rule {
 pub(crate) struct Rules([Rule; 4]);
 
 impl Rules {
-    /// The rules that a seed means; the first two are the extremes.
+    /// The rules of a seed. The first two seeds are the extremes.
     pub fn new(seed: u64) -> Self {
         use Rule::{AtOnce, Awaited, ByLot};
         let mut random = Random::new(seed);

@@ -1,18 +1,18 @@
 //! Vector clocks over timelines.
 //!
-//! Each warp is a timeline, and each asynchronous operation runs on one. A clock says how far into
-//! every timeline one can see. [`Clocks`] holds four: what is ordered at all, which writes an asynchronous
-//! (async-proxy) access may see and which reads it may overwrite because a proxy fence stands on the way,
-//! and whose mbarrier initialisations are visible to the asynchronous units.
+//! Each warp has a timeline, and each asynchronous operation runs on one. A clock gives, for every timeline, the last
+//! event that is ordered before now. [`Clocks`] holds four of them: all ordered events; the writes that an async-proxy
+//! access may read, and the reads that it may overwrite, because a proxy fence stands between; and the mbarrier
+//! initializations that the asynchronous units can see.
 //!
-//! An asynchronous operation may be of several threads, each of which waits for its part alone. Of such a timeline one
-//! sees [`Parts`], and the whole once all of them have come together.
+//! Several threads may issue one asynchronous operation, and each waits only for its part. Such a timeline is seen in
+//! [`Parts`]. It is seen as a whole when all parts are seen.
 
 use super::parts::Parts;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// How far one sees into each timeline; 0 is nothing.
+/// The last event seen of each timeline; 0: none.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Clock {
     times: Vec<u32>,
@@ -103,7 +103,7 @@ impl Clock {
 /// How far into the timelines of each cluster.
 pub(super) type Known = BTreeMap<u32, Clock>;
 
-/// What is known of other clusters.
+/// Knowledge about other clusters.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Foreign(pub(super) Option<Arc<Known>>);
 
@@ -140,7 +140,7 @@ impl Foreign {
     }
 }
 
-/// What a thread knows. See the module documentation.
+/// The knowledge of a thread. See the module documentation.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Clocks {
     /// Ordered before now.
@@ -153,7 +153,7 @@ pub(crate) struct Clocks {
     pub inits: Clock,
     /// Phases of mbarriers that are over: each barrier has a number, and a phase is over at its clock.
     pub phases: Clock,
-    /// What is known of other clusters.
+    /// Knowledge about other clusters.
     pub foreign: Foreign,
 }
 

@@ -5,7 +5,7 @@
 //!                                     ───────────────►      lanes 1-31: open, committed..
 //! ```
 //!
-//! Lanes that did the same share an entry; what some of them do parts it.
+//! Lanes with the same history share an entry. An action of some of them splits it.
 //! Source: PTX ISA, "Data movement and conversion instructions: cp.async.commit_group, cp.async.wait_group".
 
 use std::collections::VecDeque;
@@ -37,7 +37,7 @@ impl Default for CopyGroups {
 }
 
 impl CopyGroups {
-    /// Does something to the groups of some lanes.
+    /// Applies a change to the groups of some lanes.
     fn each(&mut self, mask: u32, mut change: impl FnMut(u32, &mut Groups)) {
         for (lanes, groups) in std::mem::take(&mut self.0) {
             let mut inside = groups.clone();
@@ -70,7 +70,7 @@ impl CopyGroups {
         self.each(mask, |_, g| g.committed.push_back(std::mem::take(&mut g.open)));
     }
 
-    /// What lanes wait for that let so many groups remain, or none and no open copies: lanes and copies.
+    /// The copies that lanes wait for if so many groups may remain, or none and no open copies: lanes and copies.
     pub fn awaited(&self, mask: u32, remain: Option<u32>) -> Vec<(u32, Vec<Pending>)> {
         let of = |(lanes, g): &(u32, Groups)| {
             let retire = g.committed.len().saturating_sub(remain.unwrap_or(0) as usize);
@@ -80,7 +80,7 @@ impl CopyGroups {
         self.0.iter().filter(|(lanes, _)| lanes & mask != 0).map(of).collect()
     }
 
-    /// Forgets what [`Self::awaited`] said.
+    /// Forgets the copies that [`Self::awaited`] returned.
     pub fn retire(&mut self, mask: u32, remain: Option<u32>) {
         self.each(mask, |_, g| {
             let retire = g.committed.len().saturating_sub(remain.unwrap_or(0) as usize);

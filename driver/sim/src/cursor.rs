@@ -1,4 +1,4 @@
-//! Tokens of PTX text one by one, with what is expected next.
+//! A cursor over the tokens of PTX text, with checks for the expected ones.
 
 use super::PtxError;
 use super::ast::{EntryAst, Variable};

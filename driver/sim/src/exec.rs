@@ -1,4 +1,4 @@
-//! One instruction of one warp: control flow here, the rest handed to its family.
+//! Executes one instruction of one warp. Control flow is here; other instructions go to their family.
 
 use super::hazard::{HazardKind, SimError};
 use super::inst::{BoolOp, Dst, Inst, LaneFn, Lanes, Mods, Op, Src};
@@ -6,21 +6,21 @@ use super::machine::{Found, Frame, Machine, Reason, State, Stop};
 use super::undefined::Truth;
 use super::values::lanes;
 
-/// What becomes of the warp after an instruction.
+/// The state of the warp after an instruction.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Flow {
     /// On to the next instruction.
     Next,
     /// The instruction set the program counter.
     Jumped,
-    /// Executed again once something has happened.
+    /// Execute it again after an event.
     Wait(Reason),
-    /// On to the next instruction, but others may run first.
+    /// Continue with the next instruction, but other warps may run first.
     Yield,
 }
 
 impl Machine<'_> {
-    /// Runs one instruction; true while the warp can go on at once.
+    /// Runs one instruction. Returns whether the warp can continue at once.
     pub fn step(&mut self, w: usize) -> Result<bool, Stop> {
         let Some(frame) = self.top(w) else {
             self.finish_warp(w)?;

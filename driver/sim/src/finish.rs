@@ -1,4 +1,4 @@
-//! Ends: of lanes, warps and blocks.
+//! The ends of lanes, warps and blocks.
 
 use super::hazard::HazardKind;
 use super::machine::{Found, Machine, Reason, State, Stop};
@@ -6,7 +6,7 @@ use super::shadow::{Kind, MANY};
 use super::values::lanes;
 
 impl Machine<'_> {
-    /// These lanes are through.
+    /// Ends lanes.
     pub fn exit_lanes(&mut self, w: usize, mask: u32) -> Result<(), Stop> {
         self.warps[w].live &= !mask;
         self.promote(w);
@@ -16,7 +16,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// The warp is through; its block may be.
+    /// Ends a warp, and its block if it was the last warp.
     pub fn finish_warp(&mut self, w: usize) -> Result<(), Stop> {
         if self.warps[w].state == State::Done {
             return Ok(());
@@ -26,7 +26,7 @@ impl Machine<'_> {
         warp.live = 0;
         let block = warp.block;
         let mut clocks = warp.clocks.clone();
-        // What any lane knew at its end counts for the block.
+        // The knowledge of any lane at its end counts for the block.
         warp.partial.iter().for_each(|(_, c)| clocks.join(c));
         clocks.seen.join_parts(&warp.own, u32::MAX);
         let b = &mut self.blocks[block];
@@ -43,7 +43,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Whatever touches the block's shared memory must be known to be over.
+    /// All accesses to the block's shared memory must be known to be complete.
     fn end_block(&mut self, w: usize, block: usize) -> Result<(), Stop> {
         self.report.blocks += 1;
         self.check_changes(block)?;

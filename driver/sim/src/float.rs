@@ -22,7 +22,7 @@ pub(crate) enum Round {
     Up,
 }
 
-/// A format: bits of exponent and stored mantissa, and what its top exponent means.
+/// A format: bits of exponent and stored mantissa, and the meaning of its top exponent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Format {
     pub exponent: u32,

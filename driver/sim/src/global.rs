@@ -5,8 +5,8 @@
 //!  ld, atom ─ acquire, or before a fence ─► the reader knows it too
 //! ```
 //!
-//! What a warp knows of other clusters ([`Foreign`]) it has from an address that both used, and passes on with all
-//! else that it knows. Atomics and other strong accesses do not race among themselves.
+//! A warp gets knowledge about other clusters ([`Foreign`]) from an address that both used, and passes it on with all
+//! other knowledge. Atomics and other strong accesses do not race among themselves.
 
 use super::access::Blame;
 use super::clock::{Clock, Clocks, Foreign};
@@ -62,8 +62,9 @@ impl Machine<'_> {
         Home { cluster: self.number, block: self.warps[w].block }
     }
 
-    /// A strong write: what the thread releases, or has fenced before, stands at the address. An atomic adds
-    /// to what stands there, a store replaces it.
+    /// A strong write. It leaves at the address the knowledge that the thread releases or has fenced before. An atomic
+    /// adds to
+    /// the knowledge there; a store replaces it.
     pub fn release_at(&mut self, w: usize, lane: usize, address: u64, sync: MemoryOrder, adds: bool) {
         let (key, home) = (self.key_of(address), self.home(w));
         let old = self.memory.races.released.remove(&key).filter(|_| adds);
@@ -106,7 +107,7 @@ impl Machine<'_> {
         }
     }
 
-    /// A fence makes what strong reads before it found the thread's knowledge.
+    /// A fence adds the knowledge that earlier strong reads found to the thread's knowledge.
     pub fn acquire_fenced(&mut self, w: usize, kind: FenceKind, mask: u32) {
         let FenceKind::Memory(scope) = kind else { return };
         for scope in scope.up_to() {

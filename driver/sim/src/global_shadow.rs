@@ -1,11 +1,11 @@
-//! Who touched each byte of global memory last: pages of cells, each with its last write and two readers.
+//! The last accesses to each byte of global memory: pages of cells, each with its last write and two readers.
 //!
 //! ```text
 //!  page of 4096 bytes ─► cells of 16, 8, 4, 2 or 1 bytes: last write, two readers
 //! ```
 //!
-//! A cluster has its own timelines, so an access carries the cluster's number. The last write is always kept; of many
-//! readers that nothing orders, two are: a write that races only with the others is missed.
+//! A cluster has its own timelines, so an access carries the cluster's number. The last write is always kept. Of many
+//! unordered readers, two are kept. A write that races only with the others is missed.
 
 use super::inst::Scope;
 use super::released::Released;

@@ -1,4 +1,4 @@
-//! What the simulator reports.
+//! The reports of the simulator.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,7 +11,7 @@ pub struct PtxError {
     pub line: u32,
     /// Column, from 1.
     pub column: u32,
-    /// What is wrong.
+    /// The mistake.
     pub what: String,
 }
 
@@ -22,8 +22,7 @@ pub enum HazardKind {
     SharedRace,
     /// Two accesses to global memory, one of them a write, that nothing orders.
     GlobalRace,
-    /// An access to what an asynchronous operation writes or reads before its completion was waited
-    /// for.
+    /// An access to memory that an asynchronous operation uses, before the wait for its completion.
     InFlight,
     /// A generic access and an asynchronous one, of which one writes, without `fence.proxy.async` between.
     MissingProxyFence,
@@ -92,9 +91,9 @@ impl fmt::Display for Site {
 pub struct Hazard {
     /// Its class.
     pub kind: HazardKind,
-    /// What happened.
+    /// Description.
     pub message: String,
-    /// The instruction that ran into it.
+    /// The instruction that caused the report.
     pub site: Site,
     /// The other instruction at fault.
     pub other: Option<Site>,
@@ -133,10 +132,10 @@ pub enum SimError {
     /// More instructions than [`super::Options::max_steps`].
     #[error("over {0} warp instructions; last at {1}")]
     Steps(u64, Site),
-    /// Something the simulator does not do, met at run time.
+    /// A feature that the simulator does not support, found at run time.
     #[error("{what} is not simulated, at {site}")]
     Unsupported {
-        /// What it is.
+        /// The feature.
         what: String,
         /// Where.
         site: Site,
@@ -146,7 +145,7 @@ pub enum SimError {
     Trap(Site),
 }
 
-/// What a run did.
+/// The result of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     /// Hazards, each pair of instructions once.

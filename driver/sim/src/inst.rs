@@ -1,4 +1,4 @@
-//! The decoded form of a program: what a warp executes.
+//! The decoded form of a program, as a warp executes it.
 //!
 //! An elementwise instruction is a scalar function over bits ([`LaneFn`]) with its modifiers; the
 //! executor maps it over the active lanes. Everything that touches memory, other lanes or other
@@ -8,7 +8,7 @@ use super::float::{Format, Round};
 
 /// A value in each lane of a warp.
 pub(crate) type Lanes = [u64; 32];
-/// What an elementwise instruction does to one lane's operands.
+/// The function of an elementwise instruction on one lane's operands.
 pub(crate) type LaneFn = fn(&[u64; 4], &Mods) -> u64;
 
 /// Types as the instruction names them.
@@ -157,7 +157,7 @@ pub(crate) enum Space {
     Local,
 }
 
-/// How a load or store takes part in synchronisation.
+/// The role of a load or store in synchronization.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Strength {
     Weak,
@@ -165,7 +165,7 @@ pub(crate) enum Strength {
     Strong,
 }
 
-/// The threads that a synchronisation is for.
+/// The scope of a synchronization.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Scope {
     /// Of the block.
@@ -184,7 +184,7 @@ impl Scope {
     }
 }
 
-/// What an access of memory releases and acquires.
+/// The release and acquire semantics of a memory access.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MemoryOrder {
     pub acquire: bool,

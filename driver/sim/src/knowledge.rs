@@ -1,14 +1,14 @@
-//! What the lanes of a warp know, and what some of them may pass on.
+//! The knowledge of the lanes of a warp, and the part of it that some lanes may pass on.
 //!
-//! A warp has one timeline, but its lanes are threads: what one lane waited for, touched or fenced is
-//! the others' only after a warp-wide synchronisation.
+//! A warp has one timeline, but its lanes are threads. The other lanes share the waits, accesses and fences of one lane
+//! only after a warp-wide synchronization.
 
 use super::clock::Clocks;
 use super::machine::Machine;
 use std::borrow::Cow;
 
 impl Machine<'_> {
-    /// All lanes have synchronised: what one does next comes after what any did before.
+    /// All lanes have synchronized. Every later action of a lane is ordered after all earlier ones.
     pub fn sync_warp(&mut self, w: usize) {
         self.tick(w);
         let warp = &mut self.warps[w];
@@ -38,7 +38,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Lets the lanes of `mask` learn something.
+    /// Adds knowledge to the lanes of `mask`.
     pub fn tell(&mut self, w: usize, mask: u32, learn: impl Fn(&mut Clocks)) {
         let warp = &mut self.warps[w];
         if warp.live & !mask == 0 {
@@ -54,7 +54,7 @@ impl Machine<'_> {
         warp.partial.push((mask, fresh));
     }
 
-    /// What all lanes of `mask` know.
+    /// The common knowledge of the lanes of `mask`.
     pub fn clocks_of(&self, w: usize, mask: u32) -> Cow<'_, Clocks> {
         let warp = &self.warps[w];
         let mut all = Cow::Borrowed(&warp.clocks);
@@ -64,7 +64,8 @@ impl Machine<'_> {
         all
     }
 
-    /// What the lanes of `mask` release together: what any of them knows, within what they may.
+    /// The knowledge that the lanes of `mask` release together: the knowledge of any of them, as far as they may pass
+    /// it on.
     pub fn known_to(&self, w: usize, mask: u32) -> Clocks {
         let mut clocks = self.warps[w].clocks.clone();
         for (_, c) in self.warps[w].partial.iter().filter(|(m, _)| mask & m != 0) {
@@ -74,7 +75,7 @@ impl Machine<'_> {
         self.limit(w, mask, clocks)
     }
 
-    /// What an operation that the lanes of `mask` issue, each its part, comes after.
+    /// The events before an operation that the lanes of `mask` issue in parts.
     pub fn known_to_each(&self, w: usize, mask: u32) -> Clocks {
         self.limit(w, mask, self.clocks_of(w, mask).into_owned())
     }
@@ -96,7 +97,7 @@ impl Machine<'_> {
         clocks
     }
 
-    /// Lanes have ended: what all that are left know is the warp's.
+    /// Lanes have ended. The common knowledge of the remaining lanes becomes the warp's.
     pub fn promote(&mut self, w: usize) {
         let warp = &mut self.warps[w];
         let live = warp.live;

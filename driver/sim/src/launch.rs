@@ -1,4 +1,4 @@
-//! What it takes to run an entry: grid, parameters, tensor maps.
+//! A launch of an entry: grid, parameters, tensor maps.
 
 use super::inst::Inst;
 use super::memory::{BufferId, Memory};
@@ -25,7 +25,7 @@ pub struct Launch<'a> {
     pub dynamic_shared: u32,
     /// Values of the entry's parameters, in order.
     pub params: Vec<ParamValue>,
-    /// What `%nsmid` says.
+    /// The value of `%nsmid`.
     pub sm_count: u32,
     /// Whether the grid may start before the one before it in the stream has ended. An entry with a
     /// `griddepcontrol.wait` is always taken so.
@@ -68,29 +68,31 @@ impl ParamValue {
     }
 }
 
-/// Who goes first among all that may.
+/// The order of all possible events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Adversary {
     /// Asynchronous operations complete as soon as they are issued; warps in order.
     Earliest,
     /// Asynchronous operations complete only when nothing else can go on; warps in reverse.
     Latest,
-    /// Each class of asynchronous operations (loads, stores, copies of threads, products) by a rule of its own that
-    /// the seed means: at once, only when a warp waits for it, or by lot. Seed 0 completes products at once and
-    /// loads late, seed 1 loads at once and products late. Warps by lot.
+    /// Each class of asynchronous operations (loads, stores, copies of threads, products) has a rule that the seed
+    /// selects:
+    /// at once, only when a warp waits for it, or random. Seed 0 completes products at once and loads late; seed 1
+    /// loads at
+    /// once and products late. Warps run in random order.
     Classes,
-    /// Everything by lot.
+    /// Everything in random order.
     #[default]
     Random,
 }
 
-/// What to do about a hazard.
+/// The reaction to a hazard.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Hazards {
     /// Stop at the first.
     #[default]
     Deny,
-    /// Collect them and go on.
+    /// Collect them and continue.
     Warn,
 }
 
@@ -104,14 +106,14 @@ pub enum ProxyFence {
     Path,
 }
 
-/// How to run.
+/// Options of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// Seed of every choice.
     pub seed: u64,
-    /// Who goes first.
+    /// The order of events.
     pub order: Adversary,
-    /// What to do about hazards.
+    /// The reaction to hazards.
     pub hazards: Hazards,
     /// Warp instructions of one cluster after which the run is given up.
     pub max_steps: u64,
@@ -149,7 +151,7 @@ pub(crate) struct Prepared<'a> {
     pub registers: u32,
     /// Address of the module's global variables.
     pub variables: u64,
-    /// What to keep where the grid may start early.
+    /// The obligations of a grid that may start early.
     pub grids: Option<Grids>,
 }
 
@@ -293,7 +295,7 @@ fn entry_registers(entry: &Entry, block: u32) -> u32 {
     entry.maxnreg.unwrap_or(share).min(share).min(255)
 }
 
-/// What a grid that may start before its predecessor has ended must keep.
+/// The obligations of a grid that may start before its predecessor has ended.
 pub(crate) struct Grids {
     /// Addresses that threads may read before they wait.
     before_wait: Vec<Range<u64>>,

@@ -1,4 +1,4 @@
-//! The PTX simulator: executes PTX text on the CPU, exactly as emitted, and finds hazards.
+//! The PTX simulator executes PTX text on the CPU, exactly as emitted, and finds hazards.
 //!
 //! ```text
 //!  PTX text ─ parse ─► Module ─ Launch ─► run ─► Report: hazards, counts
@@ -6,11 +6,12 @@
 //!                               Memory ◄───┘
 //! ```
 //!
-//! It is a second opinion: it shares nothing with the compiler but the manifest's type ([`warplift_manifest`]). Warps run
-//! with active masks and meet again at post-dominators. Everything asynchronous (bulk copies,
-//! wgmma, `cp.async`) happens at a moment that an adversary picks among all legal ones, and every
-//! touch of shared memory is checked against vector clocks, one timeline a warp and one an
-//! asynchronous operation, so that a race is found whatever order ran.
+//! It is independent of the compiler: the two share only the manifest's type ([`warplift_manifest`]). Warps run with
+//! active
+//! masks and meet again at post-dominators. An adversary picks the moment of every asynchronous operation (bulk copies,
+//! wgmma, `cp.async`) among all legal ones. Every access to shared memory is checked against vector clocks. Each warp
+//! and
+//! each asynchronous operation has a timeline. A race is therefore found in any order of events.
 
 mod access;
 mod ast;

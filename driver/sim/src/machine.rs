@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 /// Stops a run at once.
 pub(crate) type Stop = SimError;
 
-/// Lanes that run together, and where they meet the others of the entry below.
+/// Lanes that run together, and the place where they meet the lanes of the entry below.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Frame {
     pub pc: u32,
@@ -57,26 +57,26 @@ pub(crate) struct Warp {
     pub index: u32,
     pub registers: Vec<Lanes>,
     pub defined: Vec<u32>,
-    /// Where a register got a value that nobody knows.
+    /// The place where a register got an unknown value.
     pub made_unknown: HashMap<u32, u32>,
     pub predicates: Vec<u32>,
     pub predicates_defined: Vec<u32>,
     pub carry: u32,
     pub stack: Vec<Frame>,
-    /// The last branch at which lanes parted, for reports.
+    /// The last branch at which lanes diverged, for reports.
     pub parted: Option<u32>,
     /// Lanes that have not exited.
     pub live: u32,
     pub clocks: Clocks,
-    /// What only some lanes know: from waits that they made alone.
+    /// Knowledge of single lanes, from waits that they made alone.
     pub partial: Vec<(u32, Clocks)>,
     /// Clock on the warp's own timeline.
     pub clock: u32,
     /// Parts of asynchronous operations that each lane has waited for, each its own.
     pub own: Parts,
-    /// What `fence.acq_rel` or `fence.mbarrier_init` would release with a relaxed arrive, by scope.
+    /// The knowledge that a relaxed arrive releases after `fence.acq_rel` or `fence.mbarrier_init`, by scope.
     pub fenced: [Clocks; 3],
-    /// What strong reads of global memory found since the last such fence, by scope.
+    /// The knowledge that strong reads of global memory found since the last such fence, by scope.
     pub unfenced_reads: [Foreign; 3],
     /// The epoch: it rises where the lanes synchronise, or all arrive on an mbarrier.
     pub sync: u32,
@@ -94,7 +94,7 @@ pub(crate) struct Warp {
     pub fenced_lanes: u32,
     pub fence_synced: u32,
     pub state: State,
-    /// Progress at which a wait last said no, and where.
+    /// Progress and place of the last refused wait.
     pub refused: Option<(super::state::WaitFor, u64)>,
     /// The next wait that could hold the warp must give up instead.
     pub forced: bool,
@@ -143,7 +143,7 @@ pub(crate) struct Block {
     /// Registers of the pool that no warp holds.
     pub pool: u32,
     pub live_warps: u32,
-    /// What the block's warps knew when they ended.
+    /// The knowledge of the block's warps at their ends.
     pub ended: Clocks,
     /// Plain arrivals of other blocks that nobody here has observed yet: barrier, phase, access.
     pub remote: Vec<(u32, u64, Access)>,
@@ -164,10 +164,10 @@ pub(crate) struct Machine<'a> {
     /// Mbarriers initialised so far.
     pub barriers: usize,
     pub operations: HashMap<u64, Operation>,
-    /// Operations that have something left to do, in order of issue.
+    /// Unfinished operations in order of issue.
     pub queue: VecDeque<u64>,
     pub next_operation: u64,
-    /// Rises whenever something happens that a waiting warp may wait for.
+    /// Counts events that a waiting warp may wait for.
     pub progress: u64,
     pub barrier: ClusterBarrier,
     pub random: super::random::Random,

@@ -1,9 +1,9 @@
-//! Mbarriers: phases, pending arrivals, transaction counts, and who learns what from them.
+//! Mbarriers: phases, pending arrivals, transaction counts, and the knowledge that they pass on.
 //!
 //! ```text
 //!  arrive ──► pending - 1 ┐                      ┌ phase + 1, pending = count
 //!  expect_tx ► tx + bytes ├─ pending 0 and tx 0 ─┤
-//!  copy done ► tx - bytes ┘                      └ waiters see what was released into the phase
+//!  copy done ► tx - bytes ┘                      └ waiters get the knowledge released into the phase
 //! ```
 //! Source: PTX ISA, "Parallel synchronization and communication instructions: mbarrier".
 
@@ -180,8 +180,9 @@ impl Machine<'_> {
         Ok(Flow::Next)
     }
 
-    /// Publishes what the warp knows through a barrier. An arrival on another block's barrier with
-    /// the scope of a block carries only completed asynchronous operations.
+    /// Publishes the warp's knowledge through a barrier. An arrival at another block's barrier with block scope carries
+    /// only
+    /// completed asynchronous operations.
     fn release(&mut self, w: usize, mask: u32, at: BarrierAt, wide: bool) {
         let first = self.first_async();
         let foreign = self.warps[w].block != at.block;
@@ -236,7 +237,7 @@ impl Machine<'_> {
         self.hazard(found.at(u64::from(at.offset)).other(last))
     }
 
-    /// Whatever else used a barrier comes before its end.
+    /// All uses of a barrier must be ordered before its end.
     fn behind_uses(&mut self, w: usize, lane: usize, at: BarrierAt) -> Result<(), Stop> {
         let Some(b) = self.blocks[at.block].mbarriers.get(&at.offset) else { return Ok(()) };
         let (warp, clocks) = (&self.warps[w], self.clocks_of(w, 1 << lane));

@@ -21,13 +21,13 @@ struct Buffer {
 #[derive(Debug, Default)]
 pub struct Memory {
     buffers: Vec<Buffer>,
-    /// Who touched it in this run.
+    /// Its accesses in this run.
     pub(crate) races: GlobalShadow,
 }
 
-/// Bytes of all buffers of a launch at most: the simulator holds several times as much for what it checks.
+/// Limit on the bytes of a launch's buffers. The simulator needs several times as much for its checks.
 pub const MEMORY_LIMIT: u64 = 1 << 30;
-/// Bytes between two buffers at least, so that a stray address hits nothing.
+/// Least bytes between two buffers, so that a stray address hits none.
 const GAP: u64 = 1 << 16;
 
 impl Memory {

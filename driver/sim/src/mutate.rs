@@ -1,27 +1,26 @@
-//! Mutants of PTX: each synchronisation removed, corrupted, or moved past the nearest instruction
-//! that it orders.
+//! Mutants of PTX. Each synchronization is removed, corrupted, or moved past the nearest instruction that it orders.
 //!
 //! ```text
 //!  PTX ─ statements ─► for each synchronisation: Remove, Corrupt, Move ─► mutants ─ simulator ─►
 //!        a hazard, a wrong result or a deadlock (caught), or nothing (escaped)
 //! ```
 //!
-//! A mutant is PTX that assembles; whether it is wrong, the simulator must say. A move never passes a branch, or an
-//! instruction that computes one of the moved operands. Nor a label, but for what initialises barriers: it stands behind a
-//! branch, and leaves the block under that branch's guard.
+//! A mutant is PTX that assembles. The simulator must decide whether it is wrong. A move never passes a branch, or an
+//! instruction that computes one of the moved operands. It passes a label only if it initializes barriers: such an
+//! instruction stands after a branch and leaves the block under that branch's guard.
 
 use super::hazard::{HazardKind, PtxError, Report, SimError};
 use super::launch::{Adversary, Options};
 use super::lex::{Tok, Token, tokens};
 
-/// What was done to a synchronisation.
+/// The mutation of a synchronization.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Mutation {
-    /// It is gone.
+    /// It is removed.
     Remove,
     /// An operand is off: a count, bytes, a depth, a phase, a barrier's number.
     Corrupt,
-    /// It stands on the other side of an instruction that it orders.
+    /// It is moved to the other side of an instruction that it orders.
     Move,
 }
 
@@ -30,17 +29,17 @@ pub enum Mutation {
 pub struct Mutant {
     /// Line of the synchronisation in the original, from 1.
     pub line: u32,
-    /// What was done.
+    /// The mutation.
     pub mutation: Mutation,
     /// Line of the instruction that it was moved past, from 1.
     pub past: Option<u32>,
-    /// What was done, in words with the instruction.
+    /// Description of the mutation, with the instruction.
     pub description: String,
     /// The whole text.
     pub ptx: String,
 }
 
-/// How a mutant showed itself.
+/// How a mutant was noticed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// A hazard of this kind.
@@ -244,7 +243,7 @@ const ORDERS: [(&str, &[&str], &[&str]); 18] = [
     ("membar", &[], &[]),
     ("wgmma.fence", &[], &["wgmma.mma_async"]),
     ("wgmma.commit_group", &["wgmma.mma_async"], &[]),
-    // All lanes of a warp wait: that they meet before or after is the same.
+    // All lanes of a warp wait, so the order of their synchronization does not matter.
     (
         "wgmma.wait_group",
         &[],
@@ -326,7 +325,7 @@ impl Text<'_> {
         });
     }
 
-    /// A wait that always succeeds, one on the other phase, and one whose loop is gone.
+    /// A wait that always succeeds, one on the other phase, and one without its loop.
     fn wait(&self, i: usize, out: &mut Vec<Mutant>) {
         let s = &self.statements[i];
         let (guard, rest) = (&self.ptx[s.span.0..s.opcode_at], &self.ptx[s.opcode_at..s.span.1]);

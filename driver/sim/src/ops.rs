@@ -1,8 +1,9 @@
-//! Asynchronous operations: their timelines, and what happens when one is let run.
+//! Asynchronous operations: their timelines and their steps.
 //!
-//! An operation starts knowing what its issuer knew, acts at a moment that the adversary chooses,
-//! and is known to those who learn of its completion. Each runs on a timeline; one timeline serves
-//! several operations in turn as long as each issuer knows that the one before is complete.
+//! An operation starts with its issuer's knowledge and acts at a moment that the adversary chooses. Threads that
+//! observe
+//! its completion know it. Each operation runs on a timeline. One timeline serves several operations in turn, if each
+//! issuer knows that the preceding one is complete.
 
 use super::classes::Rule;
 use super::clock::Clock;
@@ -71,7 +72,7 @@ impl Machine<'_> {
         id
     }
 
-    /// Lets the operation at a place of the queue make its next step.
+    /// Executes the next step of an operation in the queue.
     pub fn advance_operation(&mut self, index: usize) -> Result<(), Stop> {
         let index = self.startable(index);
         let Some(&id) = self.queue.get(index) else {
@@ -131,7 +132,7 @@ impl Machine<'_> {
         ids.iter().all(|id| self.operations.get(id).is_none_or(|o| o.stage >= stage))
     }
 
-    /// A warp learns that these operations have come so far.
+    /// Tells a warp that these operations have come so far.
     pub fn learn(&mut self, w: usize, mask: u32, ids: &[u64], stage: Stage) {
         for id in ids {
             if let Some(op) = self.operations.get(id) {
@@ -151,7 +152,7 @@ impl Machine<'_> {
     }
 }
 
-/// One in so many turns is an operation's whose class completes by lot.
+/// An operation whose class completes at random gets one in so many turns.
 const RARITY: usize = 8;
 
 impl Machine<'_> {
@@ -167,13 +168,13 @@ impl Machine<'_> {
         })
     }
 
-    /// The place in the queue of the operation that completes where no warp goes on.
+    /// The place in the queue of the operation that completes if no warp can continue.
     pub fn awaited(&self) -> usize {
         let waited = |id| self.operations.get(id).is_some_and(|op| self.is_awaited(op));
         self.queue.iter().position(waited).unwrap_or(0)
     }
 
-    /// Whether some warp cannot go on without an operation.
+    /// Whether some warp cannot continue without an operation.
     fn is_awaited(&self, op: &Operation) -> bool {
         self.warps.iter().enumerate().any(|(w, warp)| match (&warp.state, &op.task) {
             (State::Blocked(_, Reason::Mbarrier { block, offset, .. }), Task::Load(load)) => {

@@ -1,11 +1,12 @@
-//! What is seen of asynchronous operations that several threads wait for, each for its part.
+//! Knowledge about asynchronous operations that several threads wait for, each for its part.
 //!
 //! ```text
 //!  cp.async of 32 lanes: a part each     wgmma of a warpgroup: a part each warp
 //!  lane 3 waits: part 3 is known to it   all parts known: the operation is known
 //! ```
 //!
-//! A timeline's operations follow one another: whose part of the later is known, of the earlier it is too.
+//! A timeline's operations follow one another. If a part of a later one is known, the same part of the earlier ones is
+//! too.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What stands at an address of global or shared memory for those who acquire it.
+//! The knowledge that stands at an address of global or shared memory for acquirers.
 //!
 //! ```text
 //!  release with a scope ─► here, with the releaser's block ─► acquire with a scope: what both scopes include
@@ -27,7 +27,7 @@ impl Home {
     }
 }
 
-/// What was released at one address.
+/// The knowledge released at one address.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Released {
     /// With the scope of the device, by whomever.

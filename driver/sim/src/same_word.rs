@@ -1,5 +1,5 @@
-//! Lanes of one instruction that write one word: which value stays is not said (PTX ISA, "Memory consistency model:
-//! data races").
+//! Lanes of one instruction that write the same word. The PTX ISA does not say which value stays ("Memory consistency
+//! model: data races").
 
 use super::hazard::HazardKind;
 use super::inst::{Lanes, Space};

@@ -1,4 +1,4 @@
-//! Who runs next: warps and asynchronous operations in the order that the adversary likes.
+//! The scheduler runs warps and asynchronous operations in the order that the adversary chooses.
 
 use super::SimError;
 use super::global_shadow::GlobalShadow;
@@ -48,8 +48,9 @@ pub fn run_observed(
     let mut resident: VecDeque<Machine<'_>> = VecDeque::new();
     let mut report = Report::default();
     loop {
-        // Clusters run one after another; the next starts early only where one does not come to
-        // its end alone, as when it waits for another through global memory.
+        // Clusters run one after another. The next one starts early only if the current one cannot end alone, for
+        // example because
+        // it waits for another through global memory.
         if resident.len() < most && !waiting.is_empty() {
             let i = next_cluster(options.order, waiting.len(), &mut random);
             let id = match i {
@@ -114,7 +115,7 @@ impl Report {
     }
 }
 
-/// What the scheduler lets happen next.
+/// The scheduler's next event.
 enum Choice {
     Warp(usize),
     Operation(usize),
@@ -215,7 +216,7 @@ impl Machine<'_> {
         let (progress, known) = (self.progress, self.next_operation);
         for _ in 0..quantum.min(100_000) {
             let more = self.step(w)?;
-            // What was issued comes first.
+            // Issued operations come first.
             let issued = match self.options.order {
                 Adversary::Earliest => !self.queue.is_empty(),
                 Adversary::Classes => self.next_operation != known,

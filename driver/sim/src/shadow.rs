@@ -1,5 +1,5 @@
-//! Who touched each word of shared memory last, and whether that is ordered before who touches it
-//! now (Flanagan and Freund, "FastTrack: Efficient and Precise Dynamic Race Detection").
+//! The last accesses to each word of shared memory. Each new access must be ordered after them (Flanagan and Freund,
+//! "FastTrack: Efficient and Precise Dynamic Race Detection").
 //!
 //! A cell covers 4 bytes: the last write, and the reads since. A cell that is touched in parts
 //! splits into its bytes.
@@ -9,7 +9,7 @@ use super::inst::Scope;
 use super::parts::Parts;
 use std::collections::HashMap;
 
-/// A touch of memory, with what is needed to order and to report it.
+/// An access to memory, with the data to order and report it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Access {
     pub timeline: u16,
@@ -26,7 +26,7 @@ pub(crate) struct Access {
 /// Several lanes of one warp.
 pub(crate) const MANY: u8 = 0xff;
 
-/// Which way memory is touched.
+/// The kind of an access.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// By an ordinary instruction.
@@ -47,7 +47,7 @@ pub(crate) enum Kind {
     Ended,
 }
 
-/// A toucher: the access to record, and what it knows.
+/// A new access and the knowledge of its thread.
 #[derive(Clone, Copy)]
 pub(crate) struct Who<'a> {
     pub access: Access,
@@ -88,7 +88,7 @@ impl Who<'_> {
     }
 }
 
-/// What two touches of the same bytes did wrong.
+/// The mistake of two accesses to the same bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// Not ordered at all.
@@ -242,8 +242,9 @@ fn add_reader(cell: &mut Cell, more: &mut Vec<Vec<Access>>, free: &mut Vec<u32>,
     }
 }
 
-/// Whether an older read need not be kept beside the new one: who is ordered behind the new one, and behind its proxy
-/// fence, is so behind the older one.
+/// Whether the new read replaces an older one: every access that is ordered after the new read, and after its proxy
+/// fence,
+/// is also ordered after the older one.
 fn replaceable(old: Access, who: Who<'_>) -> bool {
     let timeline = usize::from(old.timeline);
     let ordered = || who.clocks.seen.get(timeline).min(who.clocks.settled.get(timeline)) >= old.clock;

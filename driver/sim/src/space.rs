@@ -1,4 +1,4 @@
-//! Where things lie in the 64-bit generic address space of the simulator.
+//! The simulator's 64-bit generic address space.
 //!
 //! ```text
 //!  generic      0x1_0000_0000 + shared address          shared window

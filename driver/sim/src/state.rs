@@ -1,5 +1,6 @@
-//! What a running cluster consists of beside its warps and blocks: barriers, asynchronous operations and what the
-//! tensor core owes. What they do stands with the instructions that use them.
+//! The state of a running cluster besides its warps and blocks: barriers, asynchronous operations, and pending work of
+//! the
+//! tensor core. The instructions that use them define their behaviour.
 
 use super::clock::Clocks;
 use super::copy_groups::Pending;
@@ -94,7 +95,7 @@ pub(crate) struct StoreTask {
     pub block: usize,
     pub offset: u32,
     pub reduce: Option<(AtomOp, Ty)>,
-    /// What was read, to be written.
+    /// The data that was read, to be written.
     pub read: Option<Vec<(u64, Vec<u8>)>>,
 }
 
@@ -125,11 +126,11 @@ pub(crate) struct CopyTask(pub Vec<Copied>);
 pub(crate) struct ArriveTask {
     /// Barriers, and the lanes that arrive on each.
     pub at: Vec<(u32, BarrierAt)>,
-    /// What the lanes have copied: lanes and copies.
+    /// The copies of the lanes: lanes and copies.
     pub copies: Vec<(u32, Vec<Pending>)>,
 }
 
-/// What a phase releases.
+/// The knowledge that a phase releases.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Released {
     /// To any waiter of the barrier's block.
@@ -150,7 +151,7 @@ pub(crate) struct Mbarrier {
     pub phase: u64,
     pub current: Released,
     pub done: Released,
-    /// Who initialised it.
+    /// The access that initialized it.
     pub init: Access,
     /// Among all of the cluster, for what is known of its phases.
     pub number: usize,
@@ -195,7 +196,7 @@ pub(crate) struct ClusterBarrier {
     pub released: Clocks,
 }
 
-/// What a warp's registers owe to the tensor core.
+/// The use of a warp's registers by the tensor core.
 pub(crate) struct WarpTensor {
     /// Number of wgmma executed.
     pub issued: u32,
@@ -241,7 +242,7 @@ impl WarpTensor {
     }
 }
 
-/// What one warp brings to a wgmma.
+/// One warp's part of a wgmma.
 #[derive(Clone, Debug)]
 pub(crate) struct WarpOperands {
     pub a: Option<u64>,

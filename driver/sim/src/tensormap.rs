@@ -1,4 +1,4 @@
-//! Tensor maps as numbers, and which bytes a box of them touches.
+//! Tensor maps as numbers, and the bytes of their boxes.
 //!
 //! ```text
 //!  shared address of box element (i0, i1, ...) = base + ((.. i2 * box1 + i1) * box0 + i0) * size
@@ -60,7 +60,7 @@ impl TensorMapDesc {
         self.ty().map_or(1, Ty::bytes)
     }
 
-    /// What the driver would refuse.
+    /// The driver's reasons to refuse it.
     pub(crate) fn check(&self) -> Result<(), String> {
         let rank = self.dims.len();
         if self.ty().is_none() {
