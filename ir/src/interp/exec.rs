@@ -186,6 +186,7 @@ impl<'a> Program<'a> {
             Op::AsyncCommit | Op::AsyncWait(_) | Op::Yield => Ok(Vec::new()),
             Op::Print(text) => self.print(inst, text).map(|()| Vec::new()),
             Op::Assert(text) => match self.int(kernel.args(inst)[0])? {
+                0 if text.is_empty() => Err(Fault::Assert(kernel.condition_text(kernel.args(inst)[0]))),
                 0 => Err(Fault::Assert(text.clone())),
                 _ => Ok(Vec::new()),
             },

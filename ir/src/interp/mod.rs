@@ -168,7 +168,11 @@ fn with_tunables(kernel: &Kernel, options: &Options) -> Result<Kernel> {
         match kernel.tunables.values_mut().find(|t| t.name == *name) {
             Some(t) => t.default = *value,
             None => {
-                let message = format!("kernel `{}` has no tunable `{name}`", kernel.name);
+                let constant = kernel.constants.iter().any(|c| c.name == *name);
+                let message = match constant {
+                    true => format!("`{name}` is a constant of kernel `{}`", kernel.name),
+                    false => format!("kernel `{}` has no tunable `{name}`", kernel.name),
+                };
                 return Err(Fault::Argument(message).at(Loc::default()));
             }
         }

@@ -109,7 +109,7 @@ fn rounding_follows_the_type() {
 
 #[test]
 fn mistakes_stop_the_kernel() {
-    assert_eq!(fault("assert 1 > 2, \"no\""), Fault::Assert("no".to_owned()));
+    assert_eq!(fault("i = block_index assert i > 2, \"no\""), Fault::Assert("no".to_owned()));
     assert!(matches!(fault("z = 0 x = 1 / z"), Fault::Undefined(_)));
     assert!(matches!(fault("x = gather(iota 0 : i32[2], full 2 : i32[1], 0)"), Fault::Undefined(_)));
     assert_eq!(fault("x = while carry i = 0 { yield true, i }"), Fault::Steps);
@@ -185,4 +185,26 @@ fn orders_visit_every_block_once() {
     }
     assert_eq!(block_of(23, &[2, 3, 4]), [1, 2, 3]);
     assert!(blocks(&[-1, -1, 1]).is_err());
+}
+
+#[test]
+fn tunables_obey_domains_and_asserts() {
+    let text = "kernel k(n: i32) { const C = 1 tunable B in {2, 3, 4} = 2 grid n assert B % 2 == 0 }";
+    let kernel = parse_file(text, "").unwrap().kernels.remove(0);
+    let ran = |name: &str, value| {
+        let options = Options { tunables: vec![(name.to_owned(), value)], ..Options::default() };
+        run(&kernel, &[Arg::Int(1)], &mut Memory::new(), &options).map_err(|e| e.fault.to_string())
+    };
+    assert_eq!(ran("B", 4), Ok(()));
+    for (name, value, message) in [
+        ("B", 5, "tunable `B` is 5, must be 2, 3 or 4"),
+        ("B", 3, "`assert`: `assert B % 2 == 0` does not hold for B = 3"),
+        ("C", 2, "`C` is a constant of kernel `k`"),
+    ] {
+        assert_eq!(ran(name, value), Err(message.to_owned()));
+    }
+    let text = "kernel k(n: i32) { grid n assert n * 2 < 3 }";
+    let kernel = parse_file(text, "").unwrap().kernels.remove(0);
+    let failed = run(&kernel, &[Arg::Int(2)], &mut Memory::new(), &Options::default()).unwrap_err();
+    assert_eq!(failed.fault, Fault::Assert("n * 2 < 3".to_owned()));
 }

@@ -45,6 +45,9 @@ pub enum BuildError {
     /// No identifier, reserved, or taken.
     #[error("`{0}` cannot be a name: it is no identifier, reserved, or taken")]
     Name(String),
+    /// A tunable that can have no value, or not its default.
+    #[error("{0}")]
+    Domain(String),
     /// What a block yields does not have the types that its loop or branch needs.
     #[error("`{op}` must yield {expected}, found {found}")]
     Yield {
@@ -141,11 +144,28 @@ impl KernelBuilder {
         Ok(value)
     }
 
-    /// Adds a tunable.
+    /// Adds a tunable that may have any value.
     pub fn tunable(&mut self, name: &str, default: i64) -> Result<Tunable> {
         self.new_name(name)?;
-        let name = name.to_owned();
-        Ok(self.kernel.tunables.push(TunableData { name, default }))
+        let (name, domain) = (name.to_owned(), Domain::Any);
+        Ok(self.kernel.tunables.push(TunableData { name, default, domain }))
+    }
+
+    /// Adds a tunable that may have some values only.
+    pub fn tunable_in(&mut self, name: &str, default: i64, domain: Domain) -> Result<Tunable> {
+        self.new_name(name)?;
+        let tunable = TunableData { name: name.to_owned(), default, domain };
+        match tunable.fault() {
+            Some(fault) => Err(BuildError::Domain(fault)),
+            None => Ok(self.kernel.tunables.push(tunable)),
+        }
+    }
+
+    /// Names a number of what is computed, for printing; its uses are the number itself.
+    pub fn constant(&mut self, name: &str, value: Constant) -> Result<()> {
+        self.new_name(name)?;
+        self.kernel.constants.push(ConstantData { name: name.to_owned(), value });
+        Ok(())
     }
 
     /// Sets the logical grid: one to three i32 scalars of the entry block.
@@ -170,6 +190,7 @@ impl KernelBuilder {
 
     fn new_name(&self, name: &str) -> Result<()> {
         let taken = self.kernel.params.iter().any(|p| p.name == name)
+            || self.kernel.constants.iter().any(|c| c.name == name)
             || self.kernel.tunables.values().any(|t| t.name == name);
         if is_ident(name) && !is_reserved(name) && !taken {
             return Ok(());

@@ -2,7 +2,7 @@
 //! Computations on Modern GPUs, section 3.3). Any mapping computes the same result, up to the order
 //! of float sums, or is refused with the reason.
 
-use super::{Loc, Tunable};
+use super::{Loc, Tunable, TunableData};
 use crate::layout::Layout;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -30,6 +30,11 @@ impl Mapping {
     /// The value that this mapping gives a tunable.
     pub fn tunable(&self, name: &str) -> Option<i64> {
         self.tunables.iter().find(|(n, _)| n == name).map(|(_, v)| *v)
+    }
+
+    /// The value of a tunable under this mapping: the one it gives, else the text's.
+    pub fn value_of(&self, tunable: &TunableData) -> i64 {
+        self.tunable(&tunable.name).unwrap_or(tunable.default)
     }
 }
 

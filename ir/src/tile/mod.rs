@@ -21,7 +21,9 @@ pub(crate) mod parse;
 pub(crate) mod print;
 mod render;
 mod same;
+mod settled;
 mod suggest;
+mod tunable;
 mod typing;
 mod verify;
 
@@ -33,7 +35,9 @@ pub use ops::*;
 pub use parse::{Module, ParseError, ParseErrors, parse_file};
 pub use render::render;
 use serde::{Deserialize, Serialize};
+pub use settled::{Settled, Unmet};
 pub use suggest::{did_you_mean, nearest};
+pub use tunable::{Constant, ConstantData, Domain, TunableData};
 pub use typing::{MAX_GRID, TypeError, Types};
 pub use verify::{MAX_BLOCK_DEPTH, MAX_TILE_ELEMENTS, VerifyError, verify, verify_mapping};
 
@@ -218,15 +222,6 @@ pub struct ParamData {
     pub facts: Facts,
 }
 
-/// A tunable.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TunableData {
-    /// Name.
-    pub name: String,
-    /// Value where the mapping gives none.
-    pub default: i64,
-}
-
 /// Where in its text an instruction came from; line 0 means that it has none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Loc {
@@ -289,6 +284,8 @@ pub struct Kernel {
     pub loc: Loc,
     /// Parameters in order.
     pub params: Vec<ParamData>,
+    /// Named numbers of the text; what uses them holds the numbers.
+    pub constants: Vec<ConstantData>,
     /// Tunables.
     pub tunables: PrimaryMap<Tunable, TunableData>,
     /// Logical grid, one to three scalar values of the entry block that depend on parameters and tunables only.
@@ -319,6 +316,7 @@ impl Kernel {
             file: String::new(),
             loc: Loc::default(),
             params: Vec::new(),
+            constants: Vec::new(),
             tunables: PrimaryMap::new(),
             grid: Vec::new(),
             entry,

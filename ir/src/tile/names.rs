@@ -131,16 +131,16 @@ const FORMS: [(&str, Form); 33] = [
     ("async_commit", form(0, 0, true, false)),
     ("async_wait", form(1, 1, true, false)),
     ("print", form(1, usize::MAX, true, false)),
-    ("assert", form(2, 2, true, false)),
+    ("assert", form(1, 2, true, false)),
     ("for", form(0, 0, false, false)),
     ("while", form(0, 0, false, false)),
     ("if", form(0, 0, false, false)),
 ];
 
 /// Words that can be no names though they are no operations.
-const KEYWORDS: [&str; 17] = [
-    "kernel", "mapping", "tunable", "grid", "in", "step", "carry", "yield", "else", "strides", "fill",
-    "align", "true", "false", "inf", "nan", "ptr",
+const KEYWORDS: [&str; 18] = [
+    "kernel", "mapping", "const", "tunable", "grid", "in", "step", "carry", "yield", "else", "strides",
+    "fill", "align", "true", "false", "inf", "nan", "ptr",
 ];
 
 /// Every operation of the language, by its name or operator.

@@ -44,8 +44,12 @@ impl<'a> Printer<'a> {
             self.names[p.value] = &p.name;
         }
         f.write_str(") {\n")?;
+        for c in &kernel.constants {
+            writeln!(f, "    const {} = {}", c.name, ConstantText(c.value))?;
+            self.used.insert(&c.name);
+        }
         for t in kernel.tunables.values() {
-            writeln!(f, "    tunable {} = {}", t.name, t.default)?;
+            writeln!(f, "    tunable {}{} = {}", t.name, DomainText(&t.domain), t.default)?;
             self.used.insert(&t.name);
         }
         self.block(f, kernel.entry)?;
@@ -248,7 +252,7 @@ impl<'a> Printer<'a> {
             Op::ExpandDims(d) | Op::Reduce(_, d) | Op::Scan(_, d) | Op::Gather(d) => {
                 write!(f, ", {d}")?;
             }
-            Op::Assert(text) => write!(f, ", {}", StrText(text))?,
+            Op::Assert(text) if !text.is_empty() => write!(f, ", {}", StrText(text))?,
             Op::Slice(offsets) => {
                 let text = |d: &Dim| DimText(&self.kernel.tunables, *d).to_string();
                 let all: Vec<String> = offsets.iter().map(text).collect();
@@ -422,6 +426,33 @@ impl Display for LoopText {
             }
         }
         Ok(())
+    }
+}
+
+struct ConstantText(Constant);
+
+impl Display for ConstantText {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        match self.0 {
+            Constant::Int(v) => write!(f, "{v}"),
+            Constant::Float(v) => write!(f, "{}", FloatText(v)),
+        }
+    }
+}
+
+/// ` in {64, 128}`, ` in 16..=256 step 16`; nothing for all values.
+struct DomainText<'a>(&'a Domain);
+
+impl Display for DomainText<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        match self.0 {
+            Domain::Any => Ok(()),
+            Domain::OneOf(all) => {
+                let all: Vec<String> = all.iter().map(ToString::to_string).collect();
+                write!(f, " in {{{}}}", all.join(", "))
+            }
+            Domain::Range { min, max, step } => write!(f, " in {min}..={max} step {step}"),
+        }
     }
 }
 

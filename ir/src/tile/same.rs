@@ -5,7 +5,7 @@ use super::typing::same_type;
 use super::*;
 
 impl Kernel {
-    /// Whether two kernels are the same program: signature, tunables, grid, instructions with their
+    /// Whether two kernels are the same program: signature, constants, tunables, grid, instructions with their
     /// operands, types and attributes (but those of a `yield`, which mean nothing), block by block. Numbers of entities, names of values and
     /// source places may differ; extents are compared in lowest terms, floats by their bits.
     pub fn same_as(&self, other: &Self) -> bool {
@@ -17,6 +17,7 @@ impl Kernel {
         let mut pairs = Pairs { left: self, right: other, to: SecondaryMap::new() };
         self.name == other.name
             && params(self) == params(other)
+            && self.constants == other.constants
             && tunables(&self.tunables) == tunables(&other.tunables)
             && pairs.block(self.entry, other.entry)
             && pairs.values(&self.grid, &other.grid)

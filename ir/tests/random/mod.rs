@@ -49,7 +49,10 @@ pub fn kernel(choices: &[u32]) -> Result<Kernel, BuildError> {
     let mut b = KernelBuilder::new("random")?;
     let p = b.param("p", Type::Ptr(Elem::F32), Facts::default())?;
     let n = b.param("n", Type::Scalar(Elem::I32), Facts::default())?;
-    let tunable = b.tunable("T", 4)?;
+    b.constant("C", Constant::Float(-0.5))?;
+    b.constant("D", Constant::Int(-7))?;
+    b.tunable_in("S", 6, Domain::Range { min: 2, max: 9, step: 4 })?;
+    let tunable = b.tunable_in("T", 4, Domain::OneOf(vec![4, 8]))?;
     b.set_grid(&[n, n])?;
     let view = b.view(p, &[n, n], None, 0.5)?;
     let i = b.block_index(1)?;
@@ -208,6 +211,8 @@ impl Random<'_> {
             Op::AsyncCommit,
             Op::AsyncWait(0),
             Op::Print("\"quoted\"\n".to_owned()),
+            Op::Assert(String::new()),
+            Op::Assert("text".to_owned()),
         ])
     }
 

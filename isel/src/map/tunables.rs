@@ -2,18 +2,24 @@
 //!
 //! ```text
 //!  tunable BM = 128, mapping: BM = 64      f32[BM, 8 * BM / 4]   ─►   f32[64, 128]
+//!                                          assert BM % 32 == 0   ─►   gone, since it holds
 //! ```
 
 use crate::{IselError, Result};
-use warplift_ir::tile::{Dim, Inst, Item, Kernel, MAX_TILE_ELEMENTS, Mapping, Op, Shape, Type, Value};
+use warplift_ir::tile::{
+    Dim, Inst, Item, Kernel, MAX_TILE_ELEMENTS, Mapping, Op, Shape, Tunable, Type, Value,
+};
 
 /// A copy of the kernel in which every tunable is a constant: the mapping's value, else the text's default.
 ///
 /// # Errors
-/// An extent becomes zero or fractional, or a tile becomes too large.
+/// A value outside its tunable's domain, an assert that does not hold, an extent that becomes zero or fractional, a tile
+/// that becomes too large.
 pub fn do_tunables(kernel: &Kernel, mapping: &Mapping) -> Result<Kernel> {
     let mut k = kernel.clone();
     let values = Values { kernel, mapping };
+    values.in_their_domains()?;
+    values.settle(&mut k)?;
     for v in kernel.values.keys() {
         if let Type::Tile(elem, shape) = kernel.ty(v) {
             let dims = shape.dims().iter().map(|&d| values.extent(v, d)).collect::<Result<Vec<_>>>()?;
@@ -42,12 +48,33 @@ struct Values<'k> {
 }
 
 impl Values<'_> {
+    fn of(&self, t: Tunable) -> i64 {
+        self.mapping.value_of(&self.kernel.tunables[t])
+    }
+
     fn resolved(&self, d: Dim) -> Option<Dim> {
-        let value = |t| {
-            let data = &self.kernel.tunables[t];
-            self.mapping.tunable(&data.name).unwrap_or(data.default)
-        };
-        d.resolve(value).map(Dim::new)
+        d.resolve(|t| self.of(t)).map(Dim::new)
+    }
+
+    fn in_their_domains(&self) -> Result<()> {
+        let refused = |t: Tunable| Some((t, self.kernel.tunables[t].refuses(self.of(t))?));
+        match self.kernel.tunables.keys().find_map(refused) {
+            Some((t, why)) => Err(self.error(None, &[Dim::tunable(t)], why)),
+            None => Ok(()),
+        }
+    }
+
+    /// Takes away the asserts that the values decide.
+    fn settle(&self, k: &mut Kernel) -> Result<()> {
+        let settled = self.kernel.settled(|t| self.of(t));
+        if let Some(unmet) = settled.unmet.first() {
+            let dims: Vec<Dim> = unmet.tunables.iter().map(|&t| Dim::tunable(t)).collect();
+            return Err(self.error(Some(unmet.inst), &dims, unmet.message.as_str()));
+        }
+        for block in k.blocks.values_mut().filter(|_| !settled.asserts.is_empty()) {
+            block.insts.retain(|inst| !settled.asserts.contains(inst));
+        }
+        Ok(())
     }
 
     /// An extent of a tile.
@@ -76,15 +103,12 @@ impl Values<'_> {
 
     /// `BM = 8 * 3 / 16`
     fn text(&self, d: Dim) -> String {
-        let name = |t| {
-            let data = &self.kernel.tunables[t];
-            format!("{} = {}", data.name, self.mapping.tunable(&data.name).unwrap_or(data.default))
-        };
+        let name = |t| format!("{} = {}", self.kernel.tunables[t].name, self.of(t));
         format!("{} * {} / {}", d.tunable.map_or(String::from("1"), name), d.mul, d.div)
     }
 
     /// An error at the word of the mapping that sets one of the tunables, else at an instruction.
-    fn error(&self, inst: Option<Inst>, dims: &[Dim], message: String) -> IselError {
+    fn error(&self, inst: Option<Inst>, dims: &[Dim], message: impl Into<String>) -> IselError {
         let names = dims.iter().filter_map(|d| Some(self.kernel.tunables[d.tunable?].name.as_str()));
         let given = |name| self.mapping.tunables.iter().position(|(n, _)| n == name);
         match (names.filter_map(given).next(), inst) {

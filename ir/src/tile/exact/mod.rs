@@ -42,21 +42,8 @@ pub fn parse_exact(text: &str) -> Result<Kernel, ParseError> {
 /// The same entities under the same numbers, with the same names and places. [`Kernel::same_as`] compares what kernels compute.
 impl PartialEq for Kernel {
     fn eq(&self, other: &Self) -> bool {
-        let Self {
-            name,
-            file,
-            loc,
-            params,
-            tunables,
-            grid,
-            entry,
-            insts,
-            blocks,
-            values,
-            names,
-            attrs,
-            pool: _,
-        } = self;
+        let Self { name, file, loc, params, constants, tunables, grid, entry, .. } = self;
+        let Self { insts, blocks, values, names, attrs, pool: _, .. } = self;
         let same_inst = |(i, l): (super::Inst, &super::InstData)| {
             let r = &other.insts[i];
             same_op(&l.op, &r.op)
@@ -69,6 +56,7 @@ impl PartialEq for Kernel {
             && *file == other.file
             && *loc == other.loc
             && *params == other.params
+            && *constants == other.constants
             && *tunables == other.tunables
             && *grid == other.grid
             && *entry == other.entry

@@ -10,7 +10,10 @@ entity!(Value: "v", Inst: "inst", Block: "block", Tunable: "tunable");
 record!(ParamData { name, value, facts });
 record!(Loc { line, column });
 record!(Facts { align, multiple, min, max });
-record!(TunableData { name, default });
+record!(ConstantData { name, value });
+variants!(Constant { Int "int" (value), Float "float" (value) });
+record!(TunableData { name, default, domain });
+variants!(Domain = default { Any "any", OneOf "one_of" (values), Range "range" { min, max, step } });
 
 variants!(UnOp {
     Neg "neg", Abs "abs", Not "not", Exp "exp", Exp2 "exp2", Log "log", Log2 "log2", Sqrt "sqrt", Rsqrt "rsqrt",

@@ -17,6 +17,7 @@ pub(super) fn kernel(c: &mut Cursor<'_>) -> Result<Kernel> {
         file: fields.field("file")?,
         loc: fields.field("loc")?,
         params: fields.field("params")?,
+        constants: fields.field("constants")?,
         tunables: fields.field("tunables")?,
         grid: fields.field("grid")?,
         ..Kernel::new("")

@@ -16,6 +16,7 @@ pub(super) fn kernel(k: &Kernel, f: &mut Formatter<'_>) -> fmt::Result {
         fields.field("file", &k.file)?;
         fields.field("loc", &k.loc)?;
         fields.field("params", &k.params)?;
+        fields.field("constants", &k.constants)?;
         fields.field("tunables", &k.tunables)?;
         fields.field("grid", &k.grid)
     });

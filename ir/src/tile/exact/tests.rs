@@ -9,7 +9,9 @@ use proptest::prelude::*;
 use smallvec::smallvec;
 
 const TEXT: &str = "kernel sums(x: ptr<f16> align 16, y: ptr<f32>, n: i32 % 8 in 1..=4096) {
-    tunable B = 64
+    const GROUP = 128, EPS = 1.0e-5
+    tunable B in {32, 64} = 64, W in 1..=8 step 1 = 4
+    assert GROUP % B == 0
     grid cdiv(n, B)
     gx = view x : f16[n, n] fill -inf
     gy = view y : f32[n]
@@ -111,7 +113,7 @@ fn mistakes_have_their_place() {
     for (from, to, error) in [
         ("kernel(", "kernel[", "1:7: expected `(`, found `[`"),
         ("grid [", "grid [v999, ", "there is no v999"),
-        ("tunables [(name \"B\", default 64)],\n", "", "there is no tunable0"),
+        ("default 64, domain one_of [32, 64]", "default 64, domain some", "expected one of `any`"),
         ("reduce(sum, 1)", "reduce(mean, 1)", "expected one of `sum`"),
         ("ptr<f16>", "ptr<f17>", "expected an element type, found `f17`"),
     ] {

@@ -1,7 +1,7 @@
 //! What the text says, before names and types are known.
 
 use super::lex::Span;
-use crate::tile::{Attrs, Facts, Type};
+use crate::tile::{Attrs, Domain, Facts, Type};
 use crate::types::Elem;
 
 /// A word and its place.
@@ -97,7 +97,9 @@ pub(super) enum StatementKind {
         /// `: type` of a literal.
         ty: Option<TypeText>,
     },
-    Tunable(Vec<(Name, i64)>),
+    /// `const NAME = expr`; a number once it is evaluated.
+    Const(Vec<(Name, Expr)>),
+    Tunable(Vec<TunableText>),
     Grid(Vec<Expr>),
     Yield(Vec<Expr>),
     /// What could not be read, with the names that it would have given.
@@ -105,6 +107,14 @@ pub(super) enum StatementKind {
         names: Vec<Name>,
         yields: bool,
     },
+}
+
+/// `NAME in domain = default`
+#[derive(Clone, Debug)]
+pub(super) struct TunableText {
+    pub name: Name,
+    pub domain: Domain,
+    pub default: i64,
 }
 
 /// A parameter in the signature.

@@ -5,8 +5,9 @@
 //! kernel     = "kernel" name "(" param,* ")" body
 //! param      = name ":" (elem | "ptr" "<" elem ">") ("align" int | "%" int | "in" range)*
 //! body       = "{" statement* "}"
-//! statement  = "tunable" (name "=" int),+ | "grid" expr,+ | "yield" expr,*
+//! statement  = "const" (name "=" expr),+ | "tunable" (name ("in" domain)? "=" int),+ | "grid" expr,+ | "yield" expr,*
 //!            | (name,+ "=")? attrs? (region | expr (":" elem)?)
+//! domain     = "{" int,+ "}" | range ("step" int)?
 //! region     = "for" name "in" expr ".." expr ("step" expr)? carry? body
 //!            | "while" carry? body | "if" expr body ("else" body)?
 //! carry      = "carry" (name "=" expr),+
@@ -29,7 +30,7 @@ use super::cursor::{Cursor, MAX_DEPTH, Result};
 use super::lex::{Span, Tok};
 use crate::tile::names::{self, Form, INFIX, Infix, form_of};
 use crate::tile::suggest::did_you_mean_word;
-use crate::tile::{Facts, Type};
+use crate::tile::{Domain, Facts, Type};
 use crate::types::Elem;
 
 /// Element types that a misspelt one may have meant.
@@ -200,7 +201,9 @@ fn statement(c: &mut Cursor<'_>) -> Result<Statement> {
     if c.is(";") {
         return c.error("a statement ends with its line; leave out `;`".to_owned());
     }
-    let kind = if c.eat_word("tunable") {
+    let kind = if c.eat_word("const") {
+        StatementKind::Const(c.comma_list(constant)?)
+    } else if c.eat_word("tunable") {
         StatementKind::Tunable(c.comma_list(tunable)?)
     } else if c.eat_word("grid") {
         StatementKind::Grid(c.comma_list(expr)?)
@@ -214,10 +217,27 @@ fn statement(c: &mut Cursor<'_>) -> Result<Statement> {
     Ok(Statement { span, kind })
 }
 
-fn tunable(c: &mut Cursor<'_>) -> Result<(Name, i64)> {
-    let name = c.name("a tunable")?;
+fn constant(c: &mut Cursor<'_>) -> Result<(Name, Expr)> {
+    let name = c.name("a constant")?;
     c.expect("=")?;
-    Ok((name, c.integer()?))
+    Ok((name, expr(c)?))
+}
+
+fn tunable(c: &mut Cursor<'_>) -> Result<TunableText> {
+    let name = c.name("a tunable")?;
+    let domain = if c.eat_word("in") { domain(c)? } else { Domain::Any };
+    c.expect("=")?;
+    Ok(TunableText { name, domain, default: c.integer()? })
+}
+
+/// `{64, 128}`, `16..=256 step 16`
+fn domain(c: &mut Cursor<'_>) -> Result<Domain> {
+    if c.eat("{") {
+        return c.list("}", Cursor::integer).map(Domain::OneOf);
+    }
+    let (min, max) = range(c)?;
+    let step = if c.eat_word("step") { positive(c)? } else { 1 };
+    Ok(Domain::Range { min, max, step })
 }
 
 fn binding(c: &mut Cursor<'_>) -> Result<StatementKind> {

@@ -8,7 +8,7 @@ use super::lex::Span;
 use crate::plural;
 use crate::tile::names::{is_free_name, is_ident, words};
 use crate::tile::suggest::did_you_mean_word;
-use crate::tile::{BuildError, Dim, Inst, Kernel, KernelBuilder, Op, Shape, Tunable, Type, Value};
+use crate::tile::{BuildError, Dim, Domain, Inst, Kernel, KernelBuilder, Op, Shape, Tunable, Type, Value};
 use crate::types::Elem;
 use rustc_hash::FxHashMap;
 
@@ -161,22 +161,48 @@ impl Lower<'_> {
                     self.bind(name, value.map_or(Binding::Wrong, |v| Binding::Value(*v)));
                 }
             }
-            StatementKind::Tunable(all) => all.iter().for_each(|(n, v)| self.tunable(s, n, *v)),
+            StatementKind::Const(all) => all.iter().for_each(|(n, e)| self.constant(s, n, e)),
+            StatementKind::Tunable(all) => all.iter().for_each(|t| self.tunable(s, t)),
             StatementKind::Grid(extents) => drop(self.grid(s.span, extents)),
             StatementKind::Wrong { names, .. } => self.bind_wrong(names),
             StatementKind::Yield(_) => {}
         }
     }
 
-    fn tunable(&mut self, s: &Statement, name: &Name, default: i64) {
+    /// A name of the whole kernel that is neither a value nor taken.
+    fn is_new(&mut self, s: &Statement, name: &Name, what: &str) -> bool {
         if self.scopes.len() > 1 {
-            self.report(s.span, "tunables belong outside loops".to_owned());
+            self.report(s.span, format!("{what} belong outside loops"));
+            return false;
+        }
+        let taken = self.names.contains_key(&name.text);
+        if taken {
+            self.bind(name, Binding::Wrong);
+        }
+        !taken
+    }
+
+    /// Its uses are the number already.
+    fn constant(&mut self, s: &Statement, name: &Name, value: &Expr) {
+        if !self.is_new(s, name, "constants") {
             return;
         }
-        if self.names.contains_key(&name.text) {
-            return self.bind(name, Binding::Wrong);
+        if let Some(value) = super::constants::number(value) {
+            let made = self.b.constant(&name.text, value);
+            let _reported = self.checked(name.span, made);
         }
-        let made = self.b.tunable(&name.text, default);
+        self.bind(name, Binding::Wrong);
+    }
+
+    fn tunable(&mut self, s: &Statement, text: &TunableText) {
+        let name = &text.name;
+        if !self.is_new(s, name, "tunables") {
+            return;
+        }
+        let made = match &text.domain {
+            Domain::Any => self.b.tunable(&name.text, text.default),
+            domain => self.b.tunable_in(&name.text, text.default, domain.clone()),
+        };
         let binding = self.checked(name.span, made).map(Binding::Tunable);
         self.bind(name, binding.unwrap_or(Binding::Wrong));
     }

@@ -3,7 +3,7 @@
 //! [`super::KernelBuilder`], so that text and frontends obey the same rules.
 //!
 //! ```text
-//!  text ─ lex ─► tokens ─ grammar ─► tree ─ lower ─► Kernel
+//!  text ─ lex ─► tokens ─ grammar ─► tree ─ constants, lower ─► Kernel
 //! ```
 //!
 //! What text adds to the IR is sugar: nested expressions, literals that take the other operand's
@@ -12,6 +12,7 @@
 //! mapping.
 
 mod ast;
+mod constants;
 pub(crate) mod cursor;
 mod grammar;
 pub(crate) mod lex;
@@ -121,7 +122,8 @@ fn item(c: &mut Cursor<'_>, file: &str, module: &mut Module) -> cursor::Result<(
     if !c.eat_word("kernel") {
         return neither(c);
     }
-    let text = grammar::kernel(c)?;
+    let mut text = grammar::kernel(c)?;
+    constants::resolve(&mut text.body, &mut c.errors);
     if module.kernel(&text.name.text).is_some() {
         let message = format!("there is a kernel `{}` already", text.name.text);
         c.report(ParseError::at(text.name.span, message));

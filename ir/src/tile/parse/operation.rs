@@ -102,6 +102,10 @@ impl Lower<'_> {
             "load" => return self.load(span, Op::Load, call),
             "async_copy" => return self.load(span, Op::AsyncCopy, call),
             "view" => return self.view(span, call, x),
+            "assert" => {
+                let condition = self.value(x, None)?;
+                return self.inst(span, Op::Assert(String::new()), &[condition], None);
+            }
             "subview" => return self.sub_view(span, x),
             "iota" => {
                 let op = Op::Iota(self.small(x)?);

@@ -8,7 +8,8 @@ use super::lex::{Span, Tok};
 use crate::tile::names::is_reserved;
 
 /// Words that start a statement. Other statements start with the names that they give.
-const STATEMENTS: [&str; 16] = [
+const STATEMENTS: [&str; 17] = [
+    "const",
     "tunable",
     "grid",
     "yield",
@@ -89,7 +90,8 @@ impl Cursor<'_> {
             _ => None,
         };
         let is = |i: usize, p: &str| tokens.get(i).is_some_and(|t| matches!(t.tok, Tok::Punct(q) if q == p));
-        let constants = tokens.first().is_some_and(|t| matches!(&t.tok, Tok::Ident(w) if w == "tunable"));
+        let constants =
+            tokens.first().is_some_and(|t| matches!(&t.tok, Tok::Ident(w) if w == "tunable" || w == "const"));
         if constants {
             let defined = |i: &usize| is(i + 1, "=") || tokens.len() == i + 1;
             return (1..tokens.len()).filter(defined).filter_map(word).collect();

@@ -338,3 +338,47 @@ fn nesting_has_a_limit() {
         assert!(!found.is_empty(), "{open}");
     }
 }
+
+const CONSTANTS: &str = "
+kernel scaled(p: ptr<f32>, n: i32) {
+    const GROUP = 128, HALF = GROUP / 2, LOG2E = 1.5 * 2.0
+    tunable BN in {64, 128} = 128, BM in 1..=9 step 2 = 3, BK in 8.. step 8 = 16
+    grid cdiv(n, GROUP)
+    assert GROUP % BN == 0
+    g = view p : f32[n, HALF]
+    x = load g[block_index * GROUP, 0] : f32[BM, 2 * HALF / 4]
+    store g[0, HALF], x * LOG2E
+}
+";
+
+#[test]
+fn constants_are_numbers_wherever_they_stand() {
+    let by_name = one(CONSTANTS);
+    let by_number = CONSTANTS.replace("GROUP)", "128)").replace("assert GROUP", "assert 128");
+    let by_number = by_number.replace("* GROUP", "* 128").replace(", HALF]", ", 64]");
+    let by_number = by_number.replace("2 * HALF", "2 * 64").replace("x * LOG2E", "x * 3.0");
+    assert!(by_name.same_as(&one(&by_number)));
+    let printed = by_name.to_string();
+    for part in ["const LOG2E = 3.0", "tunable BN in {64, 128} = 128", "BM in 1..=9 step 2 = 3"] {
+        assert!(printed.contains(part), "{part} in\n{printed}");
+    }
+    assert!(one(&printed).same_as(&by_name), "{printed}");
+}
+
+#[test]
+fn wrong_constants_and_domains_are_told() {
+    for (from, to, message) in [
+        ("GROUP / 2", "n / 2", "3:31: constant `HALF` is a number made of numbers and constants before it"),
+        ("GROUP / 2", "GROUP / 0", "constant `HALF` is a number"),
+        ("GROUP / 2", "LOG2E", "constant `HALF` is a number"),
+        ("const GROUP", "const n = 1, GROUP", "`n` is defined already"),
+        ("{64, 128} = 128", "{64, 128} = 96", "4:13: tunable `BN` is 96, must be 64 or 128"),
+        ("{64, 128}", "{}", "tunable `BN` has no value to choose from"),
+        ("1..=9 step 2", "0..=9 step 3", "tunable `BM` may be 0, must be 1 or more"),
+        ("1..=9 step 2", "1..=9 step 0", "0 must be at least 1"),
+        ("assert GROUP", "if n == 0 { const A = 1 } assert GROUP", "constants belong outside loops"),
+    ] {
+        let found = errors(&CONSTANTS.replace(from, to));
+        assert!(found.iter().any(|e| e.contains(message)), "{to}: {found:?}, not {message}");
+    }
+}

@@ -2,7 +2,7 @@
 
 use super::VerifyError;
 use crate::target::Target;
-use crate::tile::{Depth, Epilogue, Item, Kernel, LoopMapping, Mapping, Op, Raster, Type, nearest};
+use crate::tile::{Depth, Epilogue, Item, Kernel, LoopMapping, Mapping, Op, Raster, Tunable, Type, nearest};
 use std::ops::RangeInclusive;
 
 /// Stages of a loop's rings at most: barriers alone would fill shared memory long before.
@@ -64,7 +64,12 @@ impl Check<'_> {
         }
         let tunables: Vec<&str> = k.tunables.values().map(|t| t.name.as_str()).collect();
         for (i, (name, _)) in m.tunables.iter().enumerate() {
-            self.known(Item::Tunable(i), "tunable", name, &tunables);
+            if k.constants.iter().any(|c| c.name == *name) {
+                let message = format!("`{name}` is a constant of kernel `{of}`: it says what is computed");
+                self.error(Item::Tunable(i), "", message);
+            } else {
+                self.known(Item::Tunable(i), "tunable", name, &tunables);
+            }
         }
         let loops = loop_names(k);
         for (i, (name, _)) in m.loops.iter().enumerate() {
@@ -96,10 +101,24 @@ impl Check<'_> {
     }
 
     fn tunables(&mut self) {
-        for (i, (name, value)) in self.mapping.tunables.iter().enumerate() {
-            if *value < 1 {
-                self.error(Item::Tunable(i), "", format!("tunable `{name}` is {value}, must be 1 or more"));
-            }
+        let (m, k) = (self.mapping, self.kernel);
+        let before = self.errors.len();
+        for (i, (name, value)) in m.tunables.iter().enumerate() {
+            let refused = k.tunables.values().find(|t| t.name == *name).and_then(|t| t.refuses(*value));
+            refused.into_iter().for_each(|why| self.error(Item::Tunable(i), "", why));
+        }
+        if self.errors.len() == before {
+            self.asserts();
+        }
+    }
+
+    /// Asserts that the mapping's values decide, at the first of the values.
+    fn asserts(&mut self) {
+        let (m, k) = (self.mapping, self.kernel);
+        for unmet in k.settled(|t| m.value_of(&k.tunables[t])).unmet {
+            let given = |t: &Tunable| m.tunables.iter().position(|(n, _)| *n == k.tunables[*t].name);
+            let item = unmet.tunables.iter().find_map(given).map_or(Item::Mapping, Item::Tunable);
+            self.error(item, "", unmet.message);
         }
     }
 

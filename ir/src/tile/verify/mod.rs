@@ -5,6 +5,7 @@
 //! - Types: every instruction obeys the rules of `typing`; what blocks yield is what their
 //!   loop or branch gives.
 //! - Sizes: extents are positive, tiles hold at most [`MAX_TILE_ELEMENTS`] elements.
+//! - Asserts that the tunables decide hold for the text's values.
 //! - The grid: one to three i32 scalars that depend on parameters and tunables only.
 //! - Asynchronous copies: nothing reads one before a wait that covers it.
 
@@ -51,6 +52,7 @@ pub fn verify(kernel: &Kernel) -> Result<(), Vec<VerifyError>> {
     verifier.block(kernel.entry, 0);
     verifier.grid();
     if verifier.errors.is_empty() {
+        verifier.asserts();
         asynchronous::check(&mut verifier);
     }
     match verifier.errors.is_empty() {
@@ -114,14 +116,20 @@ impl<'a> Verifier<'a> {
         }
         let mut names = FxHashSet::default();
         let tunables = kernel.tunables.values().map(|t| &t.name);
-        for name in kernel.params.iter().map(|p| &p.name).chain(tunables) {
+        let others = kernel.constants.iter().map(|c| &c.name).chain(tunables);
+        for name in kernel.params.iter().map(|p| &p.name).chain(others) {
             if !names.insert(name) {
                 self.error(format!("the name `{name}` is taken twice"));
             }
         }
         kernel.params.iter().for_each(|p| self.param(p));
-        for t in kernel.tunables.values().filter(|t| t.default < 1) {
-            self.error(format!("tunable `{}` is {}, must be 1 or more", t.name, t.default));
+        kernel.tunables.values().filter_map(TunableData::fault).for_each(|fault| self.error(fault));
+    }
+
+    fn asserts(&mut self) {
+        let kernel = self.kernel;
+        for unmet in kernel.settled(|t| kernel.tunables[t].default).unmet {
+            self.error_at(unmet.inst, unmet.message);
         }
     }
 

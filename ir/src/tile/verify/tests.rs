@@ -125,3 +125,43 @@ fn mappings_name_what_is_there() {
     assert_eq!(errors.len(), 4);
     assert_eq!(errors[1].to_string(), "3:2: kernel `k` has no tunable `U`; it has `T`");
 }
+
+const RULED: &str = "kernel ruled(p: ptr<f32>, n: i32) {
+    const GROUP = 128
+    tunable BN in {64, 96, 128} = 128, BM in 16..=256 step 16 = 16
+    grid n
+    assert GROUP % BN == 0, \"whole groups\"
+    assert BM <= BN
+    g = view p : f32[n]
+    store g[0], full 0.0 : f32[BM]
+}";
+
+#[test]
+fn mappings_obey_domains_and_asserts() {
+    let kernel = parse_file(RULED, "").unwrap().kernels.remove(0);
+    assert_eq!(messages(&kernel), [""; 0]);
+    let refused = |items: &str| {
+        let mapping = parse_file(&format!("mapping ruled {{ {items} }}"), "").unwrap().mappings.remove(0);
+        let errors = verify_mapping(&kernel, &mapping, &SM90A).err().unwrap_or_default();
+        errors.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(refused("BN = 64, BM = 64"), [""; 0]);
+    for (items, message) in [
+        ("BN = 176", "1:17: tunable `BN` is 176, must be 64, 96 or 128"),
+        ("BM = 24", "1:17: tunable `BM` is 24, must be 16 to 256 by steps of 16"),
+        ("BN = 96", "1:17: `assert 128 % BN == 0` does not hold for BN = 96: whole groups"),
+        ("BM = 256", "1:17: `assert BM <= BN` does not hold for BN = 128, BM = 256"),
+        ("GROUP = 64", "1:17: `GROUP` is a constant of kernel `ruled`: it says what is computed"),
+    ] {
+        assert_eq!(refused(items), [message], "{items}");
+    }
+}
+
+#[test]
+fn defaults_obey_domains_and_asserts() {
+    let changed = |from: &str, to: &str| parse_file(&RULED.replace(from, to), "").unwrap().kernels.remove(0);
+    finds(&changed("= 128, BM", "= 96, BM"), "`assert 128 % BN == 0` does not hold for BN = 96");
+    let mut k = changed("", "");
+    k.tunables.values_mut().for_each(|t| t.default = 7);
+    finds(&k, "tunable `BN` is 7, must be 64, 96 or 128");
+}

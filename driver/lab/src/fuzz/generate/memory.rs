@@ -2,7 +2,7 @@
 
 use super::super::range::{DATA, Range};
 use super::{Generator, Result, shape};
-use warplift_ir::tile::{BinOp, Dim, Facts, Op, Type, Value};
+use warplift_ir::tile::{BinOp, CmpOp, Constant, Dim, Domain, Facts, Op, Tunable, Type, Value};
 use warplift_ir::types::Elem;
 
 /// One direction of the problem, cut into tiles.
@@ -63,6 +63,10 @@ const WILD: [Elem; 14] = [
     Elem::Bool,
 ];
 
+fn gcd(a: i64, b: i64) -> i64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
 impl Generator<'_> {
     pub(super) fn elem(&mut self) -> Elem {
         match self.wild && self.choices.chance(1, 2) {
@@ -97,9 +101,34 @@ impl Generator<'_> {
         }
         let name = format!("B{}", name.to_uppercase());
         let default = if self.choices.chance(1, 2) { i64::from(extent) } else { 16 };
-        let t = self.b.tunable(&name, default)?;
+        let domain = self.domain(extent.into(), default);
+        let t = self.b.tunable_in(&name, default, domain)?;
         self.tunables.push((t, name, extent.into()));
+        if self.choices.chance(1, 4) {
+            self.assert_divides(t, gcd(extent.into(), default))?;
+        }
         Ok(Dim::tunable(t))
+    }
+
+    /// A domain that holds both values.
+    fn domain(&mut self, a: i64, b: i64) -> Domain {
+        match self.choices.below(3) {
+            0 => Domain::OneOf(vec![a, b, a + b]),
+            1 => Domain::Range { min: a.min(b), max: a.max(b) + 5, step: gcd(a, b) },
+            _ => Domain::Any,
+        }
+    }
+
+    /// An assert that tunables decide: a named number divides one.
+    fn assert_divides(&mut self, t: Tunable, by: i64) -> Result<()> {
+        let name = format!("C{}", self.tunables.len());
+        self.b.constant(&name, Constant::Int(by))?;
+        let (value, by) = (self.b.dim(Dim::tunable(t))?, self.int(by)?);
+        let rest = self.index(BinOp::Rem, value, by)?;
+        let zero = self.int(0)?;
+        let whole = self.b.compare(CmpOp::Eq, rest, zero)?;
+        let text = if self.choices.chance(1, 2) { "" } else { "whole" };
+        self.b.inst(Op::Assert(text.to_owned()), &[whole], None).map(drop)
     }
 
     fn axis(&mut self, name: &str, extent: u32, least: i64) -> Result<Axis> {
