@@ -6,9 +6,12 @@
 //!                └────── no ──► extents x warps ───────────────────┴─► compile and walk each ─► best
 //!                                                        (roughly, where it cannot be walked; power: rough.rs)
 //! ```
+//!
+//! A choice changes nothing that is computed: see `tiling`.
 
 mod propose;
 mod rough;
+mod tiling;
 
 use crate::predict::compile_and_predict;
 use crate::problem::{Problem, Sizes};

@@ -7,13 +7,15 @@
 //!  no product                          extents around the defaults x warps
 //! ```
 //!
-//! A tunable that says what is computed (an extent of a view, a promise about an argument) keeps its default.
+//! Only tunables that have a domain, or provably tile (`tiling`), are set; of these, those that say what is computed (an
+//! extent of a view, a promise about an argument) keep their defaults.
 
+use super::tiling::tiles;
 use rustc_hash::FxHashSet;
 use warplift_ir::target::Target;
 use warplift_ir::tile::{
-    ArrayMapping, Depth, Dim, Epilogue, Inst, Kernel, KernelMapping, LoopMapping, Mapping, Op, ParamData,
-    Places, Products, Raster, Tunable, Value, Way,
+    ArrayMapping, Depth, Dim, Domain, Epilogue, Inst, Kernel, KernelMapping, LoopMapping, Mapping, Op,
+    ParamData, Places, Products, Raster, Tunable, TunableData, Value, Way, verify_mapping,
 };
 
 /// A tile of a product: rows, columns, depth, warpgroups that compute.
@@ -63,8 +65,8 @@ const ACCUMULATORS: i64 = 208;
 pub(super) struct Anchor<'a> {
     /// Counter of the loop.
     counter: Option<&'a str>,
-    /// Tunables of rows, columns and depth.
-    pub names: [Option<&'a str>; 3],
+    /// Tunables of rows, columns and depth that may be set.
+    pub free: [Option<&'a TunableData>; 3],
     /// Extents where no tunable decides.
     pub fixed: [Option<i64>; 3],
     /// Products that accumulate side by side.
@@ -79,11 +81,33 @@ pub(super) struct Anchor<'a> {
     turned: bool,
 }
 
-/// Complete mappings of a kernel, about 20 where it multiplies.
+/// Complete mappings of a kernel, about 20 where it multiplies. All obey the domains and asserts of its tunables.
 pub fn mappings(kernel: &Kernel, target: &Target) -> Vec<Mapping> {
-    match anchor(kernel) {
-        Some(anchor) => products(kernel, &anchor, target),
-        None => elementwise(kernel),
+    let obeys = |m: &Mapping| verify_mapping(kernel, m, target).is_ok();
+    let Some(anchor) = anchor(kernel) else {
+        return elementwise(kernel).into_iter().filter(obeys).collect();
+    };
+    let found: Vec<Mapping> = products(kernel, &anchor, target).into_iter().filter(obeys).collect();
+    if !found.is_empty() {
+        return found;
+    }
+    products(kernel, &anchor.at_defaults(), target).into_iter().filter(obeys).collect()
+}
+
+impl Anchor<'_> {
+    /// The same with nothing to set.
+    fn at_defaults(self) -> Self {
+        let extent = |i: usize| self.fixed[i].or(self.free[i].map(|t| t.default));
+        Self { fixed: [0, 1, 2].map(extent), free: [None; 3], ..self }
+    }
+
+    /// Extents near a wish that the tunables may have. One tunable has one value, though it may be two of them.
+    fn near(&self, wish: [i64; 3]) -> [i64; 3] {
+        let same = |t: &TunableData| self.free.iter().position(|f| f.is_some_and(|f| f.name == t.name));
+        [0, 1, 2].map(|i| match (self.free[i], self.fixed[i]) {
+            (Some(t), _) => t.domain.nearest(wish[same(t).unwrap_or(i)]),
+            (None, fixed) => fixed.unwrap_or(wish[i]),
+        })
     }
 }
 
@@ -104,12 +128,12 @@ pub(super) fn anchor(kernel: &Kernel) -> Option<Anchor<'_>> {
     let holder = looped(mma);
     let counter = holder.and_then(|h| warplift_isel::loop_name(kernel, h));
     let beside = all.iter().filter(|&&m| holder.is_some() && looped(m) == holder).count();
-    let kept = meant(kernel);
-    let free = |d: Dim| d.tunable.filter(|t| (d.mul, d.div) == (1, 1) && !kept.contains(t));
+    let may = settable(kernel);
+    let free = |d: Dim| d.tunable.filter(|t| (d.mul, d.div) == (1, 1) && may.contains(t));
     let default = |t: Tunable| kernel.tunables[t].default;
     Some(Anchor {
         counter,
-        names: dims.map(|d| Some(kernel.tunables[free(d)?].name.as_str())),
+        free: dims.map(|d| Some(&kernel.tunables[free(d)?])),
         fixed: dims.map(|d| if free(d).is_some() { None } else { d.resolve(default).map(i64::from) }),
         count: beside.max(1) as i64,
         alone: kernel.args(mma)[1..].iter().all(|&v| is_loaded(kernel, v))
@@ -132,9 +156,21 @@ fn behind(kernel: &Kernel, mut left: Vec<Value>) -> Vec<Inst> {
     found
 }
 
+/// Tunables that a choice may set.
+fn settable(kernel: &Kernel) -> Vec<Tunable> {
+    let kept = meant(kernel);
+    let may = |t: &Tunable| kernel.tunables[*t].domain != Domain::Any || tiles(kernel, *t);
+    kernel.tunables.keys().filter(|t| !kept.contains(t) && may(t)).collect()
+}
+
 /// Tunables that say what is computed, not how: those of views' extents, and of promises about arguments.
 fn meant(kernel: &Kernel) -> FxHashSet<Tunable> {
-    let roots = kernel.insts.iter().filter(|(_, d)| matches!(d.op, Op::View { .. } | Op::Assert(_)));
+    let decided = kernel.settled(|t| kernel.tunables[t].default).asserts;
+    let roots = kernel.insts.iter().filter(|(i, d)| match d.op {
+        Op::View { .. } => true,
+        Op::Assert(_) => !decided.contains(i),
+        _ => false,
+    });
     let roots = roots.flat_map(|(i, _)| kernel.args(i).iter().copied()).collect();
     let tunable = |inst: Inst| match kernel.insts[inst].op {
         Op::Dim(d) => d.tunable,
@@ -293,8 +329,8 @@ fn product(
     producers: Option<u32>,
     target: &Target,
 ) -> Option<Mapping> {
-    let wish = [m, n, k];
-    let extent = |i: usize| anchor.fixed[i].unwrap_or(wish[i]);
+    let extents = anchor.near([m, n, k]);
+    let extent = |i: usize| extents[i];
     let warps = whole.warps.unwrap_or(4 * consumers);
     let sums = extent(0) * extent(1) * anchor.count / (32 * i64::from(warps));
     let held = if whole.epilogue == Epilogue::Deferred { sums / 2 } else { 0 };
@@ -304,7 +340,11 @@ fn product(
     if sums + held > ACCUMULATORS.min(i64::from(target.thread_registers)) || !shared {
         return None;
     }
-    let tunables = (0..3).filter_map(|i| Some((anchor.names[i]?.to_owned(), wish[i])));
+    let mut tunables: Vec<(String, i64)> = Vec::new();
+    for (free, extent) in anchor.free.iter().zip(extents) {
+        let named = free.filter(|t| tunables.iter().all(|(name, _)| *name != t.name));
+        tunables.extend(named.map(|t| (t.name.clone(), extent)));
+    }
     let pipeline = if producers == Some(0) { Depth::Stages(3) } else { Depth::Fit };
     let groups = whole.warps.is_none();
     let looped = LoopMapping {
@@ -316,7 +356,7 @@ fn product(
     };
     Some(Mapping {
         kernel: kernel.name.clone(),
-        tunables: tunables.collect(),
+        tunables,
         loops: anchor.counter.map(|c| (c.to_owned(), looped)).into_iter().collect(),
         arrays: Vec::new(),
         tiles: Vec::new(),
@@ -328,10 +368,13 @@ fn product(
 /// Extents around the defaults where they are free, and numbers of warps.
 fn elementwise(kernel: &Kernel) -> Vec<Mapping> {
     let mut choices: Vec<Vec<(String, i64)>> = vec![Vec::new()];
-    let kept = meant(kernel);
-    for (_, t) in kernel.tunables.iter().filter(|(t, _)| !kept.contains(t)).take(2) {
-        let extents = [t.default, t.default / 2, t.default * 2].into_iter().filter(|&e| e > 0);
-        let extended = extents.flat_map(|e| {
+    for t in settable(kernel).into_iter().take(2).map(|t| &kernel.tunables[t]) {
+        let wishes = [t.default, t.default / 2, t.default.saturating_mul(2)];
+        let mut extents: Vec<i64> = Vec::new();
+        for extent in wishes.into_iter().filter(|&e| e > 0).map(|e| t.domain.nearest(e)) {
+            extents.extend((!extents.contains(&extent)).then_some(extent));
+        }
+        let extended = extents.into_iter().flat_map(|e| {
             choices.iter().map(move |c| c.iter().cloned().chain([(t.name.clone(), e)]).collect())
         });
         choices = extended.collect();

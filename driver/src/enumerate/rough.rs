@@ -69,7 +69,7 @@ pub fn power(kernel: &Kernel, mapping: &Mapping, target: &Target, sizes: &Sizes)
 /// Rows and columns of a product.
 fn extents(anchor: &Anchor<'_>, mapping: &Mapping) -> [f64; 2] {
     [0, 1].map(|i| {
-        let tuned = anchor.names[i].and_then(|n| mapping.tunable(n));
+        let tuned = anchor.free[i].map(|t| mapping.value_of(t));
         anchor.fixed[i].or(tuned).unwrap_or(128) as f64
     })
 }
