@@ -24,6 +24,8 @@ pub struct Artifact {
     pub kernel: Kernel,
     /// Its mapping.
     pub mapping: Mapping,
+    /// The mapping whose tunables say what is meant: of a chosen mapping only what the command line sets, else the same.
+    pub meaning: Mapping,
     /// Launch manifest.
     pub manifest: Manifest,
     /// PTX text; none where a cubin was given.
@@ -83,6 +85,7 @@ impl Artifact {
                 "kernel `{}` from {}, mapping {}",
                 source.kernel.name, source.text.file, source.origin
             )],
+            meaning: source.meaning().unwrap_or_else(|| mapping.clone()),
             mapping,
         };
         let mut plan: Vec<String> =
@@ -163,9 +166,11 @@ impl Artifact {
         let cubin = fs::read(at("cubin")).ok();
         let ptx = fs::read_to_string(at("ptx")).ok();
         let manifest = read_manifest(&at("json"))?;
+        let mapping = source.mapping.unwrap_or_default();
         Ok(Self {
             name: name.to_owned(),
-            mapping: source.mapping.unwrap_or_default(),
+            meaning: mapping.clone(),
+            mapping,
             kernel: source.kernel,
             manifest,
             ptx,
@@ -189,6 +194,7 @@ impl Artifact {
             name: source.kernel.name.clone(),
             kernel: source.kernel.clone(),
             mapping: source.mapping.clone().unwrap_or_default(),
+            meaning: source.mapping.clone().unwrap_or_default(),
             manifest,
             ptx: None,
             cubin: Some(code),

@@ -177,14 +177,19 @@ fn candidates(name: &str, args: &BenchArgs, tools: &Tools) -> Outcome<(Vec<Artif
 fn proposed(name: &str, args: &BenchArgs, tools: &Tools) -> Outcome<Vec<Artifact>> {
     let mut source = load(name, &args.choice)?;
     let mut proposals = enumerate::mappings(&source.kernel, &SM90A);
+    let chosen = proposals.len();
     proposals.splice(0..0, source.mapping.take());
+    let given = proposals.len() - chosen;
     let mut made = Vec::new();
-    for mut mapping in proposals {
+    for (n, mut mapping) in proposals.into_iter().enumerate() {
         overlay(&mut mapping, &source.defines);
         source.mapping = Some(mapping);
         match Artifact::make(&source, tools) {
             Ok(mut artifact) => {
                 artifact.name = short(&artifact);
+                if n >= given {
+                    artifact.meaning = source.own_values();
+                }
                 made.push(artifact);
             }
             Err(failure) => eprintln!("passed over: {}", failure.message()),
@@ -208,7 +213,7 @@ fn bench_sizes(
     args: &BenchArgs,
 ) -> Outcome<Report> {
     let Some(first) = candidates.first() else { return Err(user("nothing to measure")) };
-    let validation = Validation::new(&first.kernel, &first.mapping, sizes.clone())?;
+    let validation = Validation::new(&first.kernel, &first.meaning, sizes.clone())?;
     for artifact in candidates {
         accepted(artifact, sizes)?;
         if !args.no_check {

@@ -78,6 +78,19 @@ impl SourceArgs {
     }
 }
 
+impl Source {
+    /// What a kernel whose mapping is chosen computes: the text's own values of tunables, and those of the command line.
+    /// `None` where the mapping is given.
+    pub fn meaning(&self) -> Option<Mapping> {
+        self.mapping.is_none().then(|| self.own_values())
+    }
+
+    /// No mapping but the values of the command line.
+    pub fn own_values(&self) -> Mapping {
+        Mapping { kernel: self.kernel.name.clone(), tunables: self.defines.clone(), ..Mapping::default() }
+    }
+}
+
 /// Reads kernel and mapping.
 ///
 /// # Errors

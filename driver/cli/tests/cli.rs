@@ -431,3 +431,25 @@ fn resident_blocks_limit_registers_and_threads() {
         assert!(status == 2 && errors.contains(piece), "{mapping}: {errors}");
     }
 }
+
+/// A domain is the author's word. Where it is wrong, a chosen mapping computes something else than the text, and that shows.
+#[test]
+fn a_chosen_mapping_is_held_to_the_values_of_the_text() {
+    let text = "kernel scaled(x: ptr<f32>, y: ptr<f32>, n: i32) {
+        tunable B in {1, 2} = 1
+        grid cdiv(n, B)
+        gx = view x : f32[n]
+        gy = view y : f32[n]
+        i = block_index
+        store gy[i*B], (load gx[i*B] : f32[B]) * FACTOR
+    }";
+    let folder = folder();
+    for (factor, wanted, says) in [("2.0", 0, "correct"), ("cast(B, f32)", 1, "WRONG")] {
+        let path = file(&folder, "scaled.tile", &text.replace("FACTOR", factor));
+        let run = ["run", &path, "--mapping", "auto", "--device", "sim", "--size", "n=64"];
+        let (status, output, errors) = warplift(&run);
+        assert!(errors.contains("B = 2"), "the larger tile is the better one: {errors}");
+        assert_eq!(status, wanted, "{output}\n{errors}");
+        assert!(output.contains(says), "{output}");
+    }
+}

@@ -269,9 +269,8 @@ impl Tiling<'_> {
             (of.0, of.1) = (of.0 | reads, of.1 | writes);
             of.2.push(&args[..args.len() - usize::from(writes)]);
         });
-        accesses
-            .values()
-            .all(|(read, written, at)| !(*read && *written) || at.windows(2).all(|w| w[0] == w[1]))
+        let alike = |pair: &[&[Value]]| pair[0].iter().zip(pair[1]).all(|(&a, &b)| self.same_place(a, b));
+        accesses.values().all(|(read, written, at)| !(*read && *written) || at.windows(2).all(alike))
     }
 
     fn has_extent(&self, v: Value) -> bool {

@@ -124,7 +124,7 @@ fn expression(expr: &mut Expr, known: &Known) {
             call.strides.iter_mut().for_each(|s| expressions(s, known));
         }
         Kind::Region(of) => region(of, known),
-        Kind::Int(_) | Kind::Float(_) | Kind::Bool(_) | Kind::Str(_) => {}
+        Kind::Int(_) | Kind::Float(_) | Kind::Bool(_) | Kind::Str(_) | Kind::Unknown(_) => {}
     }
 }
 
