@@ -5,12 +5,12 @@
 //!  grid cdiv(m, BM)   for t in 0..cdiv(k, BK)   for u in 0..k step BU          STRIDES
 //!  i * BM             t * BK                    u                              STARTS: all that is done with i, t, u
 //!  load v[i*BM, t*BK] : f16[BM, BK]             v is m by k                    exactly the tiles that lie side by side
-//!  x + reduce_sum(tile, 1), mma x, a, b         carried by the same loop       sums of all tiles (accumulate.rs)
+//!  x + reduce_sum(tile, 1), mma x, a, b         carried by the same loop       sums of all tiles (reductions.rs)
 //! ```
 //!
 //! Every other use of the tunable, of a counter or of a start refutes it.
 
-mod accumulate;
+mod reductions;
 
 use rustc_hash::FxHashMap;
 use warplift_ir::tile::{BinOp, Dim, Inst, Kernel, Op, Tunable, Type, Value};
