@@ -49,15 +49,15 @@ pub(crate) fn program_order(k: &Kernel) -> Vec<Inst> {
     order
 }
 
-/// Pointers of the arrays that a kernel writes.
+/// Memory that a kernel writes: the pointers that stand for it.
 pub(crate) fn written(k: &Kernel) -> FxHashSet<Value> {
     let writes = |i: &Inst| matches!(k.insts[*i].op, Op::Store | Op::Atomic(_));
-    program_order(k).into_iter().filter(writes).filter_map(|i| pointer(k, k.args(i)[0])).collect()
+    program_order(k).into_iter().filter(writes).filter_map(|i| memory(k, k.args(i)[0])).collect()
 }
 
-/// The pointer behind a view.
-pub(crate) fn pointer(k: &Kernel, view: Value) -> Option<Value> {
-    Some(Window::of(k, view)?.pointer(k))
+/// The memory behind a view: its pointer, or the first of those that may alias it.
+pub(crate) fn memory(k: &Kernel, view: Value) -> Option<Value> {
+    Some(k.memory_of(Window::of(k, view)?.pointer(k)))
 }
 
 /// The scalar that every element of a tile equals, if there is one.

@@ -138,6 +138,18 @@ impl<'a> Caller<'a, '_> {
                 }
                 Err(format!("`{name}` is {v}, not from {min} to {max}"))
             }
+            Fact::Disjoint { written, other } => {
+                let buffer = |name: &str| match self.arg(name)? {
+                    Arg::Pointer(id, _) => Ok(id),
+                    other => Err(format!("argument `{name}` is {other:?}, a buffer is needed")),
+                };
+                if buffer(written)? != buffer(other)? {
+                    return Ok(());
+                }
+                Err(format!(
+                    "`{written}` and `{other}` are one buffer, and the kernel writes through `{written}`"
+                ))
+            }
             Fact::Limit { what, value, min, max } => {
                 let v = self.eval(value)?;
                 if (*min..=*max).contains(&v) {

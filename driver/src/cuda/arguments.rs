@@ -46,6 +46,14 @@ macro_rules! from_numbers {
 }
 from_numbers!(bool => Int, i32 => Int, u32 => Int, i64 => Int, u64 => Int, f32 => Float, f64 => Float);
 
+/// An integer without a range is a size: what helps whoever meant another one.
+fn range_hint(name: &str, value: i64, min: i64) -> String {
+    match value < 0 && min == 0 {
+        true => format!("; if negative numbers are meant, the signature says so: `{name}: i32 in LO..HI`"),
+        false => String::new(),
+    }
+}
+
 /// Why a launch was refused.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum LaunchError {
@@ -116,7 +124,7 @@ pub enum LaunchError {
         of: i64,
     },
     /// Range fact.
-    #[error("argument `{name}` = {value} must be in {min}..={max}")]
+    #[error("argument `{name}` = {value} must be in {min}..={max}{}", range_hint(name, *value, *min))]
     OutOfRange {
         /// Argument.
         name: String,
@@ -126,6 +134,21 @@ pub enum LaunchError {
         min: i64,
         /// Greatest value.
         max: i64,
+    },
+    /// Two arguments whose memory overlaps, though the kernel takes it to lie apart.
+    #[error(
+        "arguments `{written}` and `{other}` share memory ({bytes} bytes from {address:#x}), and the kernel writes through \
+         `{written}`; if that is meant, say `may_alias` of both in the signature"
+    )]
+    Overlap {
+        /// The argument that is written through.
+        written: String,
+        /// The other one.
+        other: String,
+        /// Where the shared memory starts.
+        address: u64,
+        /// Bytes that are shared.
+        bytes: u64,
     },
     /// A number computed from arguments that the kernel's arithmetic cannot hold.
     #[error("{what} is {value} (`{expr}`); it must be in {min}..={max}")]
@@ -371,7 +394,21 @@ impl<'a> Call<'a> {
                 let holds = (min..=max).contains(&value);
                 ensure(holds, || LaunchError::Exceeded { what, expr, value, min, max })
             }
+            Fact::Disjoint { written, other } => self.check_disjoint(written, other),
         }
+    }
+
+    /// What can be checked: buffers whose sizes are known.
+    fn check_disjoint(&self, written: &str, other: &str) -> Result<(), LaunchError> {
+        let ((a, Some(own)), (b, Some(its))) =
+            (self.pointer("facts", written)?, self.pointer("facts", other)?)
+        else {
+            return Ok(());
+        };
+        let end = a.saturating_add(own).min(b.saturating_add(its));
+        let (address, written, other) = (a.max(b), written.to_owned(), other.to_owned());
+        let bytes = end.saturating_sub(address);
+        ensure(bytes == 0, || LaunchError::Overlap { written, other, address, bytes })
     }
 
     fn check_aligned(&self, name: &str, align: u64) -> Result<(), LaunchError> {

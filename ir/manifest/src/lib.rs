@@ -204,6 +204,14 @@ pub enum Fact {
         /// Greatest value.
         max: i64,
     },
+    /// What is written through one pointer argument lies apart from the memory behind another: the kernel's loads and
+    /// stores are ordered as if no byte were both.
+    Disjoint {
+        /// The argument that is written through.
+        written: String,
+        /// The other argument.
+        other: String,
+    },
 }
 
 /// An integer expression over arguments. Division rounds toward negative infinity.

@@ -224,7 +224,8 @@ fn argument(p: &ParamData, ty: Type, arg: Arg) -> std::result::Result<Val, Strin
 
 fn fact_text(p: &ParamData) -> String {
     let f = p.facts;
-    format!("a multiple of {} from {} to {}", f.multiple, f.min, f.max)
+    let range = if f.min == 0 { "; a range says otherwise: `in LO..HI`" } else { "" };
+    format!("a multiple of {} from {} to {}{range}", f.multiple, f.min, f.max)
 }
 
 /// The grid's extents: the entry block's instructions that they depend on, run alone.

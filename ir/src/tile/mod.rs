@@ -202,12 +202,15 @@ pub struct Facts {
     pub min: i64,
     /// Greatest value of an integer.
     pub max: i64,
+    /// A pointer's memory may overlap that of the others of which this is said. Without it, what the kernel writes through
+    /// a pointer lies apart from all memory behind other pointers.
+    pub may_alias: bool,
 }
 
 impl Default for Facts {
     /// Nothing promised beyond sizes not being negative: `min` is 0.
     fn default() -> Self {
-        Self { align: 1, multiple: 1, min: 0, max: i64::MAX }
+        Self { align: 1, multiple: 1, min: 0, max: i64::MAX, may_alias: false }
     }
 }
 
@@ -357,6 +360,15 @@ impl Kernel {
         match self.values[value].def {
             ValueDef::Result(inst, _) => Some(inst),
             ValueDef::Param(..) => None,
+        }
+    }
+
+    /// The pointer argument that stands for the memory behind one: all that may alias are one memory.
+    pub fn memory_of(&self, pointer: Value) -> Value {
+        let mut aliases = self.params.iter().filter(|p| p.facts.may_alias).map(|p| p.value).peekable();
+        match aliases.peek() {
+            Some(&first) if aliases.any(|p| p == pointer) => first,
+            _ => pointer,
         }
     }
 

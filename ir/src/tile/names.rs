@@ -138,9 +138,26 @@ const FORMS: [(&str, Form); 33] = [
 ];
 
 /// Words that can be no names though they are no operations.
-const KEYWORDS: [&str; 18] = [
-    "kernel", "mapping", "const", "tunable", "grid", "in", "step", "carry", "yield", "else", "strides",
-    "fill", "align", "true", "false", "inf", "nan", "ptr",
+const KEYWORDS: [&str; 19] = [
+    "kernel",
+    "mapping",
+    "const",
+    "tunable",
+    "grid",
+    "in",
+    "step",
+    "carry",
+    "yield",
+    "else",
+    "strides",
+    "fill",
+    "align",
+    "may_alias",
+    "true",
+    "false",
+    "inf",
+    "nan",
+    "ptr",
 ];
 
 /// Every operation of the language, by its name or operator.

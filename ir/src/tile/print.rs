@@ -356,9 +356,12 @@ struct FactsText(Facts);
 
 impl Display for FactsText {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        let Facts { align, multiple, min, max } = self.0;
+        let Facts { align, multiple, min, max, may_alias } = self.0;
         if align != 1 {
             write!(f, " align {align}")?;
+        }
+        if may_alias {
+            f.write_str(" may_alias")?;
         }
         if multiple != 1 {
             write!(f, " % {multiple}")?;

@@ -7,8 +7,9 @@
 
 use super::Lower;
 use crate::{IselError, Result, facts};
+use rustc_hash::FxHashSet;
 use warplift_ir::manifest::{Argument, Expr, ExprOp, Fact, Packing};
-use warplift_ir::tile::{CmpOp, Facts, Inst, Kernel, Mapping, Op, Type, Value};
+use warplift_ir::tile::{CmpOp, Facts, Inst, Kernel, Mapping, Op, ParamData, Type, Value};
 use warplift_ir::types::Elem;
 
 impl Lower<'_, '_> {
@@ -101,13 +102,15 @@ impl Lower<'_, '_> {
     }
 }
 
+/// Whether a kernel writes through a pointer.
+fn is_written(k: &Kernel, pointer: Value) -> bool {
+    let views = k.insts.iter().filter(|(i, d)| matches!(d.op, Op::View { .. }) && k.args(*i)[0] == pointer);
+    let views: Vec<Value> = views.map(|(i, _)| k.result(i)).collect();
+    let writes = |d: &Op| matches!(d, Op::Store | Op::Atomic(_));
+    k.insts.iter().any(|(i, d)| writes(&d.op) && views.contains(&k.whole_view(k.args(i)[0])))
+}
+
 pub(super) fn arguments(k: &Kernel, mapping: &Mapping, packings: &[(String, Packing)]) -> Vec<Argument> {
-    let written = |v: Value| {
-        let views = k.insts.iter().filter(|(i, d)| matches!(d.op, Op::View { .. }) && k.args(*i)[0] == v);
-        let views: Vec<Value> = views.map(|(i, _)| k.result(i)).collect();
-        let writes = |d: &Op| matches!(d, Op::Store | Op::Atomic(_));
-        k.insts.iter().any(|(i, d)| writes(&d.op) && views.contains(&k.whole_view(k.args(i)[0])))
-    };
     let name = |ty: Type| match ty {
         Type::Ptr(e) => format!("ptr<{e}>"),
         other => other.elem().to_string(),
@@ -115,7 +118,7 @@ pub(super) fn arguments(k: &Kernel, mapping: &Mapping, packings: &[(String, Pack
     let of = |p: &warplift_ir::tile::ParamData| Argument {
         name: p.name.clone(),
         ty: name(k.ty(p.value)),
-        written: written(p.value),
+        written: is_written(k, p.value),
         before_wait: mapping.arrays.iter().any(|(name, array)| *name == p.name && array.before_wait),
         packing: packings.iter().find(|(name, _)| *name == p.name).map(|(_, packing)| packing.clone()),
     };
@@ -142,7 +145,7 @@ fn mirrored(cmp: CmpOp) -> CmpOp {
 pub(super) fn argument_facts(k: &Kernel) -> Vec<Fact> {
     let mut facts = Vec::new();
     for p in &k.params {
-        let Facts { align, multiple, min, max } = p.facts;
+        let Facts { align, multiple, min, max, may_alias: _ } = p.facts;
         let pointer = matches!(k.ty(p.value), Type::Ptr(_));
         if pointer && align > 1 {
             facts.push(Fact::Aligned { name: p.name.clone(), align });
@@ -156,5 +159,25 @@ pub(super) fn argument_facts(k: &Kernel) -> Vec<Fact> {
             facts.push(Fact::Range { name: p.name.clone(), min, max });
         }
     }
+    facts.extend(disjoint(k));
     facts
+}
+
+/// The pairs of arguments whose memory is taken to lie apart: what is written, and what else is accessed.
+fn disjoint(k: &Kernel) -> Vec<Fact> {
+    let views = k.insts.iter().filter(|(_, d)| matches!(d.op, Op::View { .. })).map(|(i, _)| k.args(i)[0]);
+    let viewed: FxHashSet<Value> = views.collect();
+    let all: Vec<(&ParamData, bool)> =
+        k.params.iter().filter(|p| viewed.contains(&p.value)).map(|p| (p, is_written(k, p.value))).collect();
+    let mut found = Vec::new();
+    for (at, &(p, _)) in all.iter().enumerate().filter(|(_, p)| p.1) {
+        for (to, &(q, also)) in all.iter().enumerate() {
+            // Of two that are written, the pair is listed once.
+            let again = also && to < at;
+            if k.memory_of(p.value) != k.memory_of(q.value) && !again {
+                found.push(Fact::Disjoint { written: p.name.clone(), other: q.name.clone() });
+            }
+        }
+    }
+    found
 }

@@ -10,7 +10,7 @@ use super::Lower;
 use super::coords::axis_weight;
 use crate::Result;
 use crate::plan::StorePlan;
-use crate::tiles::pointer;
+use crate::tiles::memory;
 use rustc_hash::FxHashMap;
 use warplift_ir::layout::{Axis, Layout};
 use warplift_ir::machine::GlobalAccess;
@@ -26,10 +26,10 @@ pub(super) struct Footprint(Option<(Value, Vec<Index>, Layout)>);
 type Index = (Value, i64);
 
 impl Lower<'_, '_> {
-    /// The pointer argument of an access, and its footprint.
+    /// The memory of an access, by the place of its pointer argument, and its footprint.
     pub(super) fn global_access(&mut self, inst: Inst, layout: &Layout) -> GlobalAccess {
         let (k, op) = (self.k, &self.k.insts[inst].op);
-        let pointer = self.pointer(inst);
+        let pointer = self.memory(inst);
         let pointer = k.params.iter().position(|p| Some(p.value) == pointer).unwrap_or(k.params.len()) as u32;
         let footprint = match op {
             Op::Load if is_repeated(layout) => {
@@ -89,9 +89,9 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// The pointer of an instruction's view.
-    fn pointer(&self, inst: Inst) -> Option<Value> {
-        pointer(self.k, *self.k.args(inst).first()?)
+    /// The memory behind an instruction's view.
+    fn memory(&self, inst: Inst) -> Option<Value> {
+        memory(self.k, *self.k.args(inst).first()?)
     }
 
     fn is_write(&self, inst: Inst) -> bool {
@@ -100,7 +100,7 @@ impl Lower<'_, '_> {
 
     /// Whether an instruction writes to the memory that an asynchronous load reads.
     pub(super) fn overwrites(&self, inst: Inst, load: Inst) -> bool {
-        self.is_write(inst) && self.pointer(inst) == self.pointer(load)
+        self.is_write(inst) && self.memory(inst) == self.memory(load)
     }
 
     /// Finds what is computed twice. Refuses copies that would have to wait for a store of the same block, and loads

@@ -8,7 +8,7 @@
 use super::paired_raster::PairedRaster;
 use super::raster::Tiles;
 use super::scalar_ops::{I32, scalar};
-use crate::tiles::{pointer, written};
+use crate::tiles::{memory, written};
 use rustc_hash::FxHashSet;
 use warplift_ir::target::Target;
 use warplift_ir::tile::{BinOp, Inst, Kernel, Loc, LoopMapping, Mapping, Op, Raster, Type, Value};
@@ -136,7 +136,7 @@ fn split(k: &Kernel, insts: Vec<Inst>) -> (Vec<Inst>, Vec<Inst>) {
     let mut inner: FxHashSet<Value> = FxHashSet::default();
     let written = written(k);
     let kept = |i: Inst| {
-        let read = |v: Value| pointer(k, v).is_some_and(|p| !written.contains(&p));
+        let read = |v: Value| memory(k, v).is_some_and(|p| !written.contains(&p));
         k.attrs[i].in_parts && matches!(k.insts[i].op, Op::Load) && read(k.args(i)[0])
     };
     insts.into_iter().partition(|&inst| {

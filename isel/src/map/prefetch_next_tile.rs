@@ -13,7 +13,7 @@
 
 use super::persist::rename;
 use super::scalar_ops::scalar;
-use crate::tiles::{pointer, written};
+use crate::tiles::{memory, written};
 use rustc_hash::{FxHashMap, FxHashSet};
 use warplift_ir::tile::{BinOp, Block, Inst, Kernel, Op, Type, Value, ValueList};
 use warplift_ir::types::Elem;
@@ -28,7 +28,7 @@ pub fn loads(k: &Kernel) -> Vec<Inst> {
         let view = k.args(**i)[0];
         let plain = k.def(k.whole_view(view)).is_some_and(|v| k.attrs[v].array.way.is_plain());
         let moves = k.args(**i).iter().any(|a| moving.contains(a));
-        let read = pointer(k, view).is_some_and(|p| !written.contains(&p));
+        let read = memory(k, view).is_some_and(|p| !written.contains(&p));
         plain && moves && read && k.args(**i).iter().all(|&a| is_arithmetic(k, a, &mut FxHashSet::default()))
     };
     own.iter().filter(|&&i| matches!(k.insts[i].op, Op::Load)).filter(fits).copied().collect()

@@ -10,7 +10,7 @@
 use super::prefetch_next_tile::moving;
 use super::sink::{Stops, TilePart};
 use crate::operand::array;
-use crate::tiles::{extents, pointer, program_order, written};
+use crate::tiles::{extents, memory, program_order, written};
 use rustc_hash::FxHashMap;
 use warplift_ir::target::Target;
 use warplift_ir::tile::{Block, Dim, Inst, Kernel, Mapping, Op, Value, ValueList, Way};
@@ -22,7 +22,7 @@ const KEPT_BYTES: u32 = 1024;
 pub fn do_smem_once(k: &mut Kernel) {
     let (moving, written) = (moving(k), written(k));
     let kept = |&i: &Inst| {
-        let read = |v: Value| pointer(k, v).is_some_and(|p| !written.contains(&p));
+        let read = |v: Value| memory(k, v).is_some_and(|p| !written.contains(&p));
         is_staged(k, i) && read(k.args(i)[0]) && !k.args(i).iter().any(|a| moving.contains(a))
     };
     let kept: Vec<Inst> = k.blocks[k.entry].insts.iter().copied().filter(kept).collect();

@@ -22,7 +22,7 @@ use super::redundant_store_mask::conditions;
 use super::sink::{Stops, TilePart, do_dead, has_operands, is_view};
 use super::smem_rows::{do_smem_once, do_smem_room, do_smem_rows, is_smem_row};
 use crate::rows::reduced;
-use crate::tiles::{extents, pointer, program_order, written};
+use crate::tiles::{extents, memory, program_order, written};
 use crate::variant::MmaVariant;
 use crate::vector::vector_elements;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -216,7 +216,7 @@ impl Cutter<'_> {
             Op::Load if inside.contains(&i) => {
                 k.attrs[i].in_parts
                     || !alone(i)
-                    || pointer(k, k.args(i)[0]).is_none_or(|p| written.contains(&p))
+                    || memory(k, k.args(i)[0]).is_none_or(|p| written.contains(&p))
             }
             _ => !inside.contains(&i),
         };

@@ -7,8 +7,7 @@
 //!  store c[i, j + 0], x   store c[i, j + 64], y     chunks of one tile             fine
 //! ```
 
-use crate::tiles::extents;
-use crate::window::Window;
+use crate::tiles::{extents, memory};
 use warplift_ir::tile::{BinOp, Block, Inst, Kernel, Op, Value};
 
 /// Why a store must be ordered; `None` if it need not be.
@@ -16,12 +15,12 @@ pub fn ordered(k: &Kernel, store: Inst) -> Option<String> {
     if repeats(k, store) {
         return Some("it repeats in a loop, and tensor copies have no order".to_owned());
     }
-    let pointer = |i: Inst| Window::of(k, *k.args(i).first()?).map(|w| w.pointer(k));
-    let own = pointer(store);
+    let touched = |i: Inst| memory(k, *k.args(i).first()?);
+    let own = touched(store);
     let mut clash = false;
     k.walk(|_, i| {
         let writes = matches!(k.insts[i].op, Op::Store | Op::Atomic(_));
-        clash |= writes && i != store && pointer(i) == own && !are_chunks(k, store, i);
+        clash |= writes && i != store && touched(i) == own && !are_chunks(k, store, i);
     });
     clash.then(|| "another store may write the same place, and tensor copies have no order".to_owned())
 }

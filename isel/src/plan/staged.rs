@@ -18,7 +18,7 @@ use super::cost::Model;
 use super::types::{Plan, Staged, StagedFill, in_memory};
 use crate::facts::is_multiple;
 use crate::operand::array;
-use crate::tiles::{extents, layout_error, pointer, unit_dim, written};
+use crate::tiles::{extents, layout_error, memory, unit_dim, written};
 use crate::window::Window;
 use crate::{IselError, Result};
 use warplift_ir::layout::{Axis, Builder, Layout, access, shared};
@@ -108,7 +108,7 @@ fn stands_beside_products(k: &Kernel, load: Inst) -> bool {
     let produces = |l: LoopMapping| l.producers == Some(1);
     let produced = looped.is_some_and(|i| k.attrs[i].looped.is_some_and(produces) && !k.attrs[i].persistent);
     let product = |d: &BlockData| d.insts.iter().any(|&i| matches!(k.insts[i].op, Op::Mma));
-    let read = || pointer(k, k.args(load)[0]).is_some_and(|p| !written(k).contains(&p));
+    let read = || memory(k, k.args(load)[0]).is_some_and(|p| !written(k).contains(&p));
     produced && body.is_some_and(|(_, d)| product(d)) && read()
 }
 
@@ -284,7 +284,7 @@ fn check_units(k: &Kernel, load: Inst, tile: [u32; 2]) -> Result<()> {
         let what = format!("a packed array is read at multiples of its tile ({} x {})", tile[0], tile[1]);
         return Err(IselError::at(k, load, what));
     }
-    let pointer = |v: Value| k.def(v).and_then(|d| k.args(d).first().copied());
+    let pointer = |v: Value| k.def(v).and_then(|d| k.args(d).first().map(|&p| k.memory_of(p)));
     let others = k.insts.iter().any(|(i, d)| {
         let through = k.args(i).first().is_some_and(|&v| v != view && pointer(v) == pointer(view));
         let again = i != load && k.args(i).first() == Some(&view);

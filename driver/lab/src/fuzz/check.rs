@@ -180,7 +180,7 @@ fn excludes(fact: &Fact, case: &Case) -> bool {
             let value = value.eval(&size);
             value.is_ok_and(|v| !(*min..=*max).contains(&v))
         }
-        Fact::Aligned { .. } => false,
+        Fact::Aligned { .. } | Fact::Disjoint { .. } => false,
     }
 }
 
@@ -190,6 +190,7 @@ fn kind(fact: &Fact) -> &'static str {
         Fact::Multiple { .. } => "a multiple",
         Fact::Aligned { .. } => "an alignment",
         Fact::Limit { .. } => "a limit",
+        Fact::Disjoint { .. } => "memory apart",
     }
 }
 

@@ -29,6 +29,7 @@ variants!(Fact {
     Multiple "multiple" { name, of },
     Range "range" { name, min, max },
     Limit "limit" { what, value, min, max },
+    Disjoint "disjoint" { written, other },
 });
 
 variants!(BufferKind { Ring "ring", Staging "staging", Scratch "scratch" });

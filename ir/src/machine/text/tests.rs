@@ -200,6 +200,7 @@ fn launch() -> LaunchInfo {
             Fact::Aligned { name: name(), align: 16 },
             Fact::Multiple { name: name(), of: 8 },
             Fact::Range { name: name(), min: i64::MIN, max: i64::MAX },
+            Fact::Disjoint { written: name(), other: name() },
             Fact::Limit { what: "bytes".into(), value: Expr::var("n"), min: 0, max: 7 },
         ],
         workspace: Expr::zero(),

@@ -9,7 +9,7 @@ entity!(Value: "v", Inst: "inst", Block: "block", Tunable: "tunable");
 
 record!(ParamData { name, value, facts });
 record!(Loc { line, column });
-record!(Facts { align, multiple, min, max });
+record!(Facts { align, multiple, min, max, may_alias });
 record!(ConstantData { name, value });
 variants!(Constant { Int "int" (value), Float "float" (value) });
 record!(TunableData { name, default, domain });

@@ -8,7 +8,8 @@ use cranelift_entity::EntityRef;
 use proptest::prelude::*;
 use smallvec::smallvec;
 
-const TEXT: &str = "kernel sums(x: ptr<f16> align 16, y: ptr<f32>, n: i32 % 8 in 1..=4096) {
+const TEXT: &str =
+    "kernel sums(x: ptr<f16> align 16 may_alias, y: ptr<f32> may_alias, n: i32 % 8 in 1..=4096) {
     const GROUP = 128, EPS = 1.0e-5
     tunable B in {32, 64} = 64, W in 1..=8 step 1 = 4
     assert GROUP % B == 0

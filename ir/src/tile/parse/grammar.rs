@@ -3,7 +3,7 @@
 //! ```text
 //! module     = (kernel | mapping)*
 //! kernel     = "kernel" name "(" param,* ")" body
-//! param      = name ":" (elem | "ptr" "<" elem ">") ("align" int | "%" int | "in" range)*
+//! param      = name ":" (elem | "ptr" "<" elem ">") ("align" int | "may_alias" | "%" int | "in" range)*
 //! body       = "{" statement* "}"
 //! statement  = "const" (name "=" expr),+ | "tunable" (name ("in" domain)? "=" int),+ | "grid" expr,+ | "yield" expr,*
 //!            | (name,+ "=")? attrs? (region | expr (":" elem)?)
@@ -97,6 +97,8 @@ fn facts(c: &mut Cursor<'_>, ty: Type) -> Result<Facts> {
     loop {
         if pointer && c.eat_word("align") {
             facts.align = power_of_two(c)?;
+        } else if pointer && c.eat_word("may_alias") {
+            facts.may_alias = true;
         } else if integer && c.eat("%") {
             facts.multiple = positive(c)?;
         } else if integer && c.eat_word("in") {

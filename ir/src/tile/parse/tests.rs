@@ -2,7 +2,7 @@ use super::*;
 use crate::tile::{Depth, Epilogue, Item, Products, Raster, Type};
 
 const GEMM: &str = "
-kernel gemm(a: ptr<f16> align 16, b: ptr<f16> align 16, c: ptr<f16> align 16,
+kernel gemm(a: ptr<f16> align 16, b: ptr<f16> align 16 may_alias, c: ptr<f16> align 16,
             m: i32, n: i32 % 8, k: i32 % 8 in 1..4097, alpha: f32) {
     tunable BM = 128, BN = 256, BK = 64
     grid cdiv(m, BM), cdiv(n, BN)

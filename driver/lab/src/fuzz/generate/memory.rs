@@ -186,7 +186,8 @@ impl Generator<'_> {
         let align = self.choices.of(&[16, 16, 1, 16, 4, 8]);
         let name = self.next_array();
         self.pointers += 1;
-        self.b.param(&name, Type::Ptr(elem), Facts { align, ..Facts::default() })
+        let may_alias = self.choices.chance(1, 8);
+        self.b.param(&name, Type::Ptr(elem), Facts { align, may_alias, ..Facts::default() })
     }
 
     /// A view over these sizes: row-major, with a leading dimension of its own, or the other way round.
