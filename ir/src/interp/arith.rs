@@ -3,7 +3,8 @@
 //! Rounding, by operation: `+ - * /`, `sqrt` and casts are correctly rounded to the element type, to
 //! nearest even. The functions `exp exp2 log log2 rsqrt rcp sin cos tanh` are computed in f64 and
 //! rounded once. `mma`, `reduce` and `scan` sum (and multiply) floats in f64 in index order and round each
-//! result once: nearer to the true sum than any machine's order. Integers wrap; shifts of the type's
+//! result once: nearer to the true sum than any machine's order. `min` and `max` take -0 as less than +0. A result that is no
+//! number is [`super::NAN`], as PTX has it. Integers wrap; shifts of the type's
 //! width or more give 0, or the sign.
 
 use super::number::{Number, round, widen, wrap};
@@ -67,10 +68,20 @@ pub(super) fn float_binary(op: BinOp, x: f64, y: f64) -> f64 {
         BinOp::Sub => x - y,
         BinOp::Mul => x * y,
         BinOp::Div => x / y,
-        BinOp::Min => x.min(y),
-        BinOp::Max => x.max(y),
+        BinOp::Min => extreme(x, y, true),
+        BinOp::Max => extreme(x, y, false),
         // The verifier lets no float come here.
         _ => f64::NAN,
+    }
+}
+
+/// A NaN gives the other operand; -0 is less than +0 (PTX ISA, `min` and `max`).
+fn extreme(x: f64, y: f64, least: bool) -> f64 {
+    match (x.is_nan(), y.is_nan()) {
+        (true, _) => y,
+        (_, true) => x,
+        _ if (x.total_cmp(&y).is_lt()) == least => x,
+        _ => y,
     }
 }
 
@@ -151,6 +162,10 @@ mod tests {
         assert_eq!(sum, Ok(Number::Float(2048.0)));
         let max = binary(BinOp::Max, Elem::F32, Number::Float(f64::NAN), Number::Float(1.0));
         assert_eq!(max, Ok(Number::Float(1.0)));
+        for (x, y) in [(0.0, -0.0), (-0.0, 0.0)] {
+            assert!(float_binary(BinOp::Max, x, y).is_sign_positive(), "max({x}, {y})");
+            assert!(float_binary(BinOp::Min, x, y).is_sign_negative(), "min({x}, {y})");
+        }
         assert!(compare(CmpOp::Ne, Elem::F32, Number::Float(f64::NAN), Number::Float(1.0)));
         assert!(!compare(CmpOp::Le, Elem::F32, Number::Float(f64::NAN), Number::Float(1.0)));
         assert_eq!(unary(UnOp::Not, Elem::Bool, Number::Int(1)), Number::Int(0));

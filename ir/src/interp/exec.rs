@@ -225,6 +225,8 @@ impl<'a> Program<'a> {
         let place = &self.place;
         let along = |all: &[i64; 3], d: u8| all.get(usize::from(d)).copied().unwrap_or(0);
         let int = match op {
+            // A NaN in the text is a copy of that NaN.
+            Op::Float(v) if v.is_nan() => return Ok(Some(Number::Float(*v))),
             Op::Float(v) => return Ok(Some(Number::Float(super::round(elem, *v)))),
             Op::Int(v) => *v,
             Op::Dim(d) => self.dim(*d)? as i64,

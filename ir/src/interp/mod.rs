@@ -34,7 +34,7 @@ mod value;
 
 pub use arith::Undefined;
 pub use memory::{BufferId, Memory, OutOfBounds};
-pub use number::{Number, cast, from_bits, round, to_bits, widen, wrap};
+pub use number::{NAN, Number, cast, from_bits, round, to_bits, widen, wrap};
 
 use crate::tile::{AtomicOp, BinOp, Kernel, Loc, Op, ParamData, Type, Value, verify};
 use crate::types::Elem;

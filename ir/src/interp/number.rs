@@ -10,10 +10,16 @@
 //! | f8e4m3 | 4, 3 | numbers; all ones is the only NaN, 448 the greatest number |
 //! | other floats of 3 to 8 bits | as named | numbers; neither infinity nor NaN |
 //!
+//! A NaN of a type whose exponent of ones means NaN keeps its sign and payload: its mantissa stands at the top of the
+//! f64's, and copies never convert it. What rounds makes the NaN of PTX, [`NAN`], which is all ones in every type.
+//!
 //! (OCP 8-bit Floating Point Specification, section 5; OCP Microscaling Formats, section 5.3.) tf32
 //! stands in the upper 19 bits of 32; the lower 13 are ignored when read and zero when written.
 
 use crate::types::Elem;
+
+/// What arithmetic gives where it gives no number: the canonical NaN of PTX, positive with a mantissa of ones.
+pub const NAN: f64 = f64::from_bits(0x7fff_ffff_ffff_ffff);
 
 /// A number of some element type.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -125,7 +131,7 @@ impl Format {
         if x.is_nan() {
             return match self.specials {
                 Specials::None => self.max(),
-                _ => x,
+                _ => NAN,
             };
         }
         let quantum = self.quantum(x.abs());
@@ -144,7 +150,7 @@ impl Format {
         let a = x.abs();
         let magnitude = if a.is_nan() {
             match self.specials {
-                Specials::Ieee => (ones << self.mantissa) | 1 << (self.mantissa - 1),
+                Specials::Ieee => (ones << self.mantissa) | self.payload(x),
                 _ => (1 << (self.exponent + self.mantissa)) - 1,
             }
         } else if a.is_infinite() {
@@ -159,6 +165,17 @@ impl Format {
         sign | magnitude
     }
 
+    /// The mantissa of a NaN; ones where none of its bits stand at the top.
+    fn payload(self, nan: f64) -> u64 {
+        let kept = (nan.to_bits() & ((1 << 52) - 1)) >> (52 - self.mantissa);
+        if kept == 0 { (1 << self.mantissa) - 1 } else { kept }
+    }
+
+    /// A NaN with this mantissa.
+    fn nan(self, mantissa: u64) -> f64 {
+        f64::from_bits(0x7ff << 52 | mantissa << (52 - self.mantissa))
+    }
+
     fn decode(self, bits: u64) -> f64 {
         let mantissa = bits & ((1 << self.mantissa) - 1);
         let ones = (1u64 << self.exponent) - 1;
@@ -167,8 +184,8 @@ impl Format {
         let all_ones = field == ones;
         let a = match self.specials {
             Specials::Ieee if all_ones && mantissa == 0 => f64::INFINITY,
-            Specials::Ieee if all_ones => f64::NAN,
-            Specials::OneNan if all_ones && mantissa == (1 << self.mantissa) - 1 => f64::NAN,
+            Specials::Ieee if all_ones => self.nan(mantissa),
+            Specials::OneNan if all_ones && mantissa == (1 << self.mantissa) - 1 => NAN,
             _ if field == 0 => mantissa as f64 * pow2(self.least() - self.mantissa),
             _ => {
                 let significand = (mantissa + (1 << self.mantissa)) as f64;
@@ -179,9 +196,10 @@ impl Format {
     }
 }
 
-/// The nearest number of a float type, ties to even; see the module documentation for overflow.
+/// The nearest number of a float type, ties to even; see the module documentation for overflow and NaN.
 pub fn round(elem: Elem, x: f64) -> f64 {
     match elem {
+        Elem::F64 | Elem::F32 if x.is_nan() => NAN,
         Elem::F64 => x,
         Elem::F32 => f64::from(x as f32),
         _ => format(elem).round(x),
@@ -208,11 +226,14 @@ pub fn widen(elem: Elem, x: i64) -> i128 {
 
 /// The bits of a number of this type, the lower [`Elem::bits`] of the result. Floats are rounded.
 pub fn to_bits(elem: Elem, number: Number) -> u64 {
+    // A NaN is not rounded: it keeps its payload.
+    let rounded =
+        |x: f64| if x.is_nan() && format(elem).specials != Specials::None { x } else { round(elem, x) };
     let bits = match elem {
         Elem::F64 => number.as_f64().to_bits(),
-        Elem::F32 => u64::from((number.as_f64() as f32).to_bits()),
-        Elem::Tf32 => format(elem).encode(round(elem, number.as_f64())) << 13,
-        e if e.is_float() => format(e).encode(round(e, number.as_f64())),
+        Elem::F32 if !number.as_f64().is_nan() => u64::from((number.as_f64() as f32).to_bits()),
+        Elem::Tf32 => format(elem).encode(rounded(number.as_f64())) << 13,
+        e if e.is_float() => format(e).encode(rounded(number.as_f64())),
         _ => number.as_i64() as u64,
     };
     bits & (u64::MAX >> (64 - elem.bits()))
@@ -222,7 +243,9 @@ pub fn to_bits(elem: Elem, number: Number) -> u64 {
 pub fn from_bits(elem: Elem, bits: u64) -> Number {
     match elem {
         Elem::F64 => Number::Float(f64::from_bits(bits)),
-        Elem::F32 => Number::Float(f32::from_bits(bits as u32).into()),
+        Elem::F32 if !f32::from_bits(bits as u32).is_nan() => {
+            Number::Float(f32::from_bits(bits as u32).into())
+        }
         Elem::Tf32 => Number::Float(format(elem).decode(bits >> 13)),
         e if e.is_float() => Number::Float(format(e).decode(bits)),
         Elem::Bool => Number::Int(i64::from(bits & 0xff != 0)),
@@ -271,11 +294,25 @@ mod tests {
         for (e, m) in [(2, 0), (2, 1), (3, 2), (2, 3), (4, 3), (5, 2), (3, 4), (1, 2), (7, 0)] {
             let elem = Elem::Mini { exponent: e, mantissa: m };
             for bits in 0..1u64 << elem.bits() {
-                let number = from_bits(elem, bits);
-                if !number.as_f64().is_nan() {
-                    assert_eq!(to_bits(elem, number), bits, "{elem} {bits:#x}");
-                }
+                assert_eq!(to_bits(elem, from_bits(elem, bits)), bits, "{elem} {bits:#x}");
             }
+        }
+    }
+
+    #[test]
+    fn nans_keep_their_payloads_until_they_are_rounded() {
+        for bits in 0..=u16::MAX {
+            for elem in [Elem::F16, Elem::Bf16] {
+                assert_eq!(to_bits(elem, from_bits(elem, bits.into())), u64::from(bits), "{elem} {bits:#x}");
+            }
+        }
+        for bits in [0x7f80_0001, 0xffc1_2345, 0x7fff_ffff, 0xff80_0000, 0x8000_0000, 0x7f80_0100] {
+            assert_eq!(to_bits(Elem::F32, from_bits(Elem::F32, bits)), bits, "{bits:#x}");
+        }
+        let quiet = 0x7ff8_0000_1234_5678;
+        assert_eq!(to_bits(Elem::F64, from_bits(Elem::F64, quiet)), quiet);
+        for (elem, canonical) in [(Elem::F32, 0x7fff_ffff), (Elem::F16, 0x7fff), (Elem::Bf16, 0x7fff)] {
+            assert_eq!(to_bits(elem, Number::Float(round(elem, -f64::NAN))), canonical, "{elem}");
         }
     }
 

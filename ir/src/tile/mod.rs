@@ -365,11 +365,9 @@ impl Kernel {
 
     /// The pointer argument that stands for the memory behind one: all that may alias are one memory.
     pub fn memory_of(&self, pointer: Value) -> Value {
-        let mut aliases = self.params.iter().filter(|p| p.facts.may_alias).map(|p| p.value).peekable();
-        match aliases.peek() {
-            Some(&first) if aliases.any(|p| p == pointer) => first,
-            _ => pointer,
-        }
+        let aliases: SmallVec<[Value; 4]> =
+            self.params.iter().filter(|p| p.facts.may_alias).map(|p| p.value).collect();
+        if aliases.contains(&pointer) { aliases[0] } else { pointer }
     }
 
     /// The view that a view is a part of, itself where it is whole.

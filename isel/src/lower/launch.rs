@@ -115,7 +115,7 @@ pub(super) fn arguments(k: &Kernel, mapping: &Mapping, packings: &[(String, Pack
         Type::Ptr(e) => format!("ptr<{e}>"),
         other => other.elem().to_string(),
     };
-    let of = |p: &warplift_ir::tile::ParamData| Argument {
+    let of = |p: &ParamData| Argument {
         name: p.name.clone(),
         ty: name(k.ty(p.value)),
         written: is_written(k, p.value),

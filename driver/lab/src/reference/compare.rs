@@ -100,16 +100,35 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Counts one element. Equal values pass whatever the bound, infinities too; NaN never does.
+    /// Counts one element. Equal values pass whatever the bound, infinities too; NaN never does. Under a bound of 0 zeros of two
+    /// signs differ.
     pub fn add(&mut self, index: &[usize], found: f64, expected: f64, bound: f64) {
         let error = if found == expected { 0.0 } else { (found - expected).abs() };
+        let same = bound > 0.0 || found.to_bits() == expected.to_bits();
         // Written so that NaN fails.
-        let passes = error <= bound;
+        self.count(index, (found, expected), (error, bound), error <= bound && same);
+    }
+
+    /// Counts a whole number, which must be the one expected: 64-bit ones may be equal as floats and differ.
+    pub fn add_integer(&mut self, index: &[usize], found: i64, expected: i64) {
+        let error = found.abs_diff(expected) as f64;
+        self.count(index, (found as f64, expected as f64), (error, 0.0), found == expected);
+    }
+
+    fn count(
+        &mut self,
+        index: &[usize],
+        (found, expected): (f64, f64),
+        (error, bound): (f64, f64),
+        passes: bool,
+    ) {
         self.checked += 1;
         self.failed += u64::from(!passes);
         self.error_squared += error * error;
         self.norm_squared += expected * expected;
-        let ratio = ratio_of(error, bound);
+        // What fails without an error in its value is worse than what passes.
+        let least = if passes { 0.0 } else { f64::MIN_POSITIVE };
+        let ratio = ratio_of(error, bound).max(least);
         if ratio > self.worst_ratio || self.worst.is_none() {
             self.worst_ratio = ratio;
             let index = index.to_vec();
@@ -195,6 +214,18 @@ mod tests {
         assert!(!compare(&[1.0], &[1.0, 2.0], loose).passed());
         assert!(!compare(&[f64::INFINITY], &[1.0], loose).passed());
         assert!(compare(&[], &[], Tolerance::EXACT).passed());
+    }
+
+    #[test]
+    fn under_a_bound_of_zero_nothing_is_alike() {
+        let zeros = |tolerance| compare(&[0.0, -0.0], &[-0.0, -0.0], tolerance);
+        let (exact, loose) = (zeros(Tolerance::EXACT), zeros(Tolerance { relative: 0.0, absolute: 1e-9 }));
+        assert_eq!((exact.failed, loose.failed), (1, 0));
+        assert!(exact.to_string().contains("worst at [0]: 0e0 instead of -0e0"), "{exact}");
+        let mut tally = Tally::default();
+        tally.add_integer(&[0], (1 << 53) + 1, 1 << 53);
+        tally.add_integer(&[1], i64::MIN, i64::MIN);
+        assert_eq!(tally.finish(1.0).failed, 1);
     }
 
     #[test]

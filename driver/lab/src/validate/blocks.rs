@@ -12,12 +12,12 @@ use rand::{Rng, SeedableRng};
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 use warplift::problem::{ProblemError, grid_of};
-use warplift_ir::interp::{Arg, BufferId, InterpError, Memory, Options, run};
+use warplift_ir::interp::{Arg, BufferId, InterpError, Memory, Number, Options, run};
 use warplift_ir::tile::{Kernel, Loc, Op, Type};
 use warplift_ir::types::Elem;
 
 /// Elements written: place of the operand, index, value.
-pub(super) type Written = FxHashMap<(usize, usize), f64>;
+pub(super) type Written = FxHashMap<(usize, usize), Number>;
 
 /// The interpreter's result.
 pub(super) struct Meaning {
@@ -115,7 +115,7 @@ fn run_blocks(
         let before = &data.buffers[place];
         for index in changed(before, after, operand.elem) {
             if let Some(value) = element(after, index, operand.elem) {
-                written.insert((place, index), value.as_f64());
+                written.insert((place, index), value);
             }
         }
     }

@@ -86,6 +86,14 @@ pub(super) fn element(bytes: &[u8], index: usize, elem: Elem) -> Option<Number> 
     Some(from_bits(elem, (all >> (first % 8)) as u64 & mask))
 }
 
+/// Whether two elements are the same: zeros of two signs are not, NaNs of any payload are.
+pub(super) fn is_same(a: Number, b: Number) -> bool {
+    match (a, b) {
+        (Number::Float(a), Number::Float(b)) => a.to_bits() == b.to_bits() || a.is_nan() && b.is_nan(),
+        _ => a == b,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

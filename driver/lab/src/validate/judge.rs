@@ -10,7 +10,7 @@
 //! everything must agree bit by bit, unless the kernel uses functions that round.
 
 use super::blocks::{Meaning, meaning};
-use super::data::element;
+use super::data::{element, is_same};
 use super::rounding::coarsest;
 use super::work::{longest_product, longest_sum};
 use super::{Data, PlainProduct, ProductSource, Style, Validation, ValidationError};
@@ -18,6 +18,7 @@ use crate::reference::{
     ACCUMULATION_FACTOR, Array, Comparison, Element, FULL_LIMIT, Matrix, Tally, norm_limit,
 };
 use std::fmt;
+use warplift_ir::interp::Number;
 use warplift_ir::tile::{BinOp, Kernel, Op, ReduceOp, UnOp};
 use warplift_ir::types::Elem;
 
@@ -152,7 +153,7 @@ impl Validation<'_> {
     ) -> Comparison {
         let terms = longest_sum(&self.resolved, &self.sizes);
         let expected: Vec<f64> =
-            meaning.written.iter().filter(|((p, _), _)| *p == place).map(|(_, v)| *v).collect();
+            meaning.written.iter().filter(|((p, _), _)| *p == place).map(|(_, v)| v.as_f64()).collect();
         let exact = style == Style::Integers && exact_on_integers(&self.resolved);
         let products = longest_product(&self.resolved, &self.sizes);
         let inner = coarsest(&self.resolved, &self.operands[place].name, products);
@@ -160,21 +161,25 @@ impl Validation<'_> {
         let mut tally = Tally::default();
         let count = self.operands[place].elements as usize;
         for index in 0..count {
-            let at = |bytes| element(bytes, index, elem).map_or(f64::NAN, |v| v.as_f64());
+            let at = |bytes| element(bytes, index, elem).unwrap_or(Number::Float(f64::NAN));
             match meaning.written.get(&(place, index)) {
-                Some(&value) => {
-                    let found = at(after);
-                    let both_nan = value.is_nan() && found.is_nan();
-                    let (found, value) = if both_nan { (0.0, 0.0) } else { (found, value) };
-                    tally.add(&[index], found, value, bounds.of(value));
-                }
-                None if whole && at(before).to_bits() != at(after).to_bits() => {
-                    tally.add(&[index], at(after), at(before), 0.0);
+                Some(&value) => add(&mut tally, index, at(after), value, bounds.of(value.as_f64())),
+                None if whole && !is_same(at(before), at(after)) => {
+                    add(&mut tally, index, at(after), at(before), 0.0);
                 }
                 None => {}
             }
         }
         tally.finish(bounds.norm)
+    }
+}
+
+/// Counts an element. Two NaNs are alike.
+fn add(tally: &mut Tally, index: usize, found: Number, expected: Number, bound: f64) {
+    match (found, expected) {
+        (Number::Int(found), Number::Int(expected)) => tally.add_integer(&[index], found, expected),
+        _ if is_same(found, expected) && expected.as_f64().is_nan() => tally.add(&[index], 0.0, 0.0, bound),
+        _ => tally.add(&[index], found.as_f64(), expected.as_f64(), bound),
     }
 }
 

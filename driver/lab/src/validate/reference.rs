@@ -1,11 +1,11 @@
 //! A trial's data and expected results, computed once and compared with many runs.
 
 use super::blocks::prepared;
-use super::data::element;
+use super::data::{element, is_same};
 use super::simulated::simulate;
 use super::{Data, Style, Validation, ValidationError};
 use std::fmt;
-use warplift_ir::interp::{self, InterpError, run};
+use warplift_ir::interp::{self, InterpError, Number, run};
 use warplift_ir::manifest::Manifest;
 use warplift_ir::tile::Kernel;
 use warplift_sim::{Options, Report};
@@ -89,32 +89,44 @@ impl<'a> Reference<'a> {
         simulate(ptx, manifest, &self.validation.inputs(&self.data), options, multiprocessors, &mut |_, _| {})
     }
 
-    /// The first element of an output that differs. Zeros of either sign are equal, and so are NaNs.
+    /// The first element of an output that differs. Zeros of two signs do, NaNs of any payload do not.
     pub fn difference(&self, found: &[Vec<u8>]) -> Option<Difference> {
-        self.difference_beyond(found, 0.0)
+        self.first(found, |_, want, found| !is_same(want, found))
     }
 
-    /// The first element of an output that is farther away than a tolerance, relative above 1.
+    /// The first element of an output that is farther away than a tolerance, relative above 1; without one, that differs.
     pub fn difference_beyond(&self, found: &[Vec<u8>], tolerance: f64) -> Option<Difference> {
+        if tolerance == 0.0 {
+            return self.difference(found);
+        }
         self.difference_where(found, |_, want, found| (want - found).abs() <= tolerance * want.abs().max(1.0))
     }
 
     /// The first element of an output that is not near: `near` is told the argument's number among the pointers,
-    /// the value wanted and the value found.
+    /// the value wanted and the value found. Zeros of either sign are near, and so are NaNs.
     pub fn difference_where(
         &self,
         found: &[Vec<u8>],
         near: impl Fn(usize, f64, f64) -> bool,
     ) -> Option<Difference> {
+        self.first(found, |place, want, found| {
+            !is_same(want, found) && want != found && !near(place, want.as_f64(), found.as_f64())
+        })
+    }
+
+    /// The first element of an output of which something holds.
+    fn first(
+        &self,
+        found: &[Vec<u8>],
+        differs: impl Fn(usize, Number, Number) -> bool,
+    ) -> Option<Difference> {
         let all = self.validation.operands.iter().zip(self.want.iter().zip(found)).enumerate();
         let mut changed = all.filter(|(_, (o, (want, found)))| o.written && want != found);
         changed.find_map(|(place, (o, (want, found)))| {
-            let value = |bytes: &[u8], i| element(bytes, i, o.elem).map_or(f64::NAN, |v| v.as_f64());
+            let value = |bytes: &[u8], i| element(bytes, i, o.elem).unwrap_or(Number::Float(f64::NAN));
             let pairs = (0..o.elements as usize).map(|i| (i, value(want, i), value(found, i)));
-            let differs =
-                |(_, a, b): &(usize, f64, f64)| a != b && !(a.is_nan() && b.is_nan()) && !near(place, *a, *b);
-            let (index, want, found) = pairs.into_iter().find(differs)?;
-            Some(Difference { name: o.name.clone(), index, want, found })
+            let (index, want, found) = pairs.into_iter().find(|(_, a, b)| differs(place, *a, *b))?;
+            Some(Difference { name: o.name.clone(), index, want: want.as_f64(), found: found.as_f64() })
         })
     }
 }
@@ -137,6 +149,15 @@ mod tests {
         found[1][17] ^= 0x40;
         let off = reference.difference(&found).unwrap();
         assert_eq!((off.name.as_str(), off.index), ("y", 4));
+        // A zero of the other sign is another zero.
+        let mut zeros = reference;
+        zeros.want[1][..4].copy_from_slice(&0.0f32.to_le_bytes());
+        let mut signed = zeros.want.clone();
+        signed[1][3] ^= 0x80;
+        assert_eq!(zeros.difference(&signed).map(|d| d.index), Some(0));
+        assert_eq!(zeros.difference_beyond(&signed, 0.1), None);
+        let reference = zeros;
+        found[1][..4].copy_from_slice(&0.0f32.to_le_bytes());
         // Arrays that are only read may not differ, but they are no outputs.
         found[1][17] ^= 0x40;
         found[0][0] ^= 1;
