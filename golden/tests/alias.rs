@@ -101,7 +101,7 @@ fn what_may_alias_is_ordered() {
 
 #[test]
 fn a_negative_number_without_a_range_says_what_helps() {
-    let text = "kernel k(y: ptr<f32>, n: i32 RANGE) { grid 1 gy = view y : f32[8] store gy[0], full cast(n, f32) : f32[8] }";
+    let text = "kernel k(y: ptr<f32>, n: i32 RANGE) { grid 1 gy = view y : f32[8] store gy[0], (load gy[0] : f32[8]) * cast(n, f32) }";
     let plan = |range: &str| {
         let kernel = parse_file(&text.replace("RANGE", range), "").unwrap().kernels.remove(0);
         let made = compile(&kernel, &Mapping::default(), &SM90A, &Options::default()).unwrap();
