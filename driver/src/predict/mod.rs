@@ -28,6 +28,7 @@ mod barriers;
 mod facts;
 mod floor;
 mod launch;
+mod progress;
 mod scalars;
 mod traffic;
 mod units;
@@ -51,7 +52,7 @@ use warplift_ir::target::{Clock, Target, Unit};
 use warplift_ir::tile::{Kernel, Mapping};
 
 /// Instructions of all roles after which a walk is given up.
-const STEPS: u64 = 20_000_000;
+const STEPS: u64 = 2_000_000;
 
 /// Instructions of all roles after which no further block is walked.
 const SAMPLED: u64 = 60_000;
@@ -78,6 +79,8 @@ pub struct Prediction {
     pub blocks: u64,
     /// Of these the ones that were walked; the others are taken to lie between them.
     pub walked: u32,
+    /// The part of the first block's time that was walked; the rest is taken to go on like it.
+    pub part: f64,
     /// Share of the block's time in which a unit is taken, those above a twentieth, fullest first.
     pub taken: Vec<(Unit, f64)>,
     /// Role, and when it ends.
@@ -176,6 +179,7 @@ fn walk_blocks(
         floor,
         blocks: blocks.into(),
         walked: walks.walked,
+        part: walked.part,
         taken: units.taken(first.together),
         roles: walked.roles,
     })
@@ -225,6 +229,7 @@ impl Walks<'_, '_, '_> {
         let mut units = Units::new(resident, self.target.schedulers);
         let walked = self.program.walk(place, &mut units)?;
         self.steps += walked.steps;
+        units.grow(1.0 / walked.part);
         let end = walked.roles.iter().map(|e| e.1).fold(0.0, f64::max);
         Ok((end.max(units.fullest()), units, walked))
     }
@@ -290,7 +295,13 @@ impl fmt::Display for Prediction {
             self.block,
             self.alone
         )?;
-        writeln!(f, "  {} of {} walked", self.walked, plural(self.blocks, "block"))?;
+        write!(f, "  {} of {} walked", self.walked, plural(self.blocks, "block"))?;
+        let sampled = self.part < 1.0;
+        writeln!(
+            f,
+            "{}",
+            if sampled { format!(", {:.0}% of it", 100.0 * self.part) } else { String::new() }
+        )?;
         writeln!(f, "  device memory: {:.0} cycles at least", self.memory)?;
         for (unit, share) in &self.taken {
             writeln!(f, "  {}: {:.0}% taken", unit_name(*unit), 100.0 * share)?;

@@ -25,6 +25,11 @@ impl Requests {
         self.0.len() > before
     }
 
+    /// As many times the bytes at each place: what a walk that was cut short did not see.
+    pub fn grow(&mut self, times: f64) {
+        self.0.values_mut().for_each(|bytes| *bytes *= times);
+    }
+
     /// All bytes.
     pub fn bytes(&self) -> f64 {
         self.0.values().sum()

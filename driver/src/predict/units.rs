@@ -40,6 +40,11 @@ impl Units {
         start
     }
 
+    /// As many times the cycles that each was taken: what a walk that was cut short did not see.
+    pub fn grow(&mut self, times: f64) {
+        self.busy.iter_mut().flatten().for_each(|b| b.1 *= times);
+    }
+
     /// Cycles that the fullest unit was taken.
     pub fn fullest(&self) -> f64 {
         self.busy.iter().flatten().map(|b| b.1).fold(0.0, f64::max)

@@ -15,6 +15,8 @@ use warplift_ir::target::{Opcode, Rates, Target, Unit};
 
 /// Lanes in the fullest of 32 banks, if 32 lanes choose theirs at random: the expected value.
 const RANDOM_LANES_OF_A_BANK: f64 = 3.533;
+/// Instructions of all roles after which a walk is cut short: the rest goes on as what was walked.
+const CUT: u64 = 160_000;
 /// Bits of an address below those that tell pointers apart.
 const POINTER_BITS: u32 = 40;
 
@@ -66,6 +68,8 @@ pub struct Walked {
     pub requests: Requests,
     /// Instructions that were walked.
     pub steps: u64,
+    /// The part of the block that was walked, in time.
+    pub part: f64,
 }
 
 impl<'l, 'a> Walk<'l, '_, 'a> {
@@ -83,20 +87,33 @@ impl<'l, 'a> Walk<'l, '_, 'a> {
             if self.barriers.phase_ended() {
                 warps.iter_mut().for_each(|w| w.blocked = false);
             }
+            if self.steps >= CUT && self.steps.is_multiple_of(CUT / 64) && may_be_cut(&warps) {
+                return Ok(self.cut(&warps));
+            }
         }
         if warps.iter().any(|w| !w.ended) {
             let names: Vec<&str> = warps.iter().filter(|w| !w.ended).map(|w| w.name).collect();
             return Err(PredictError::Stuck(names.join(", ")));
         }
+        Ok(self.seen(&warps, 1.0))
+    }
+
+    /// What was seen of the whole block, if this is so much of it.
+    fn seen(self, warps: &[Warp<'_, '_>], part: f64) -> Walked {
         let end = |role: &Role<'_>| {
             let own = warps.iter().filter(|w| w.name == role.name);
-            (role.name.to_owned(), own.map(|w| w.now).fold(0.0, f64::max))
+            (role.name.to_owned(), own.map(Warp::expected_end).fold(0.0, f64::max))
         };
-        Ok(Walked {
-            roles: scheduled.roles.iter().map(end).collect(),
-            requests: self.requests,
-            steps: self.steps,
-        })
+        let roles = self.program.scheduled.roles.iter().map(end).collect();
+        Walked { roles, requests: self.requests, steps: self.steps, part }
+    }
+
+    /// The rest goes on as the part that was walked.
+    fn cut(mut self, warps: &[Warp<'_, '_>]) -> Walked {
+        let latest = |f: fn(&Warp<'_, '_>) -> f64| warps.iter().map(f).fold(0.0, f64::max);
+        let part = latest(|w| w.now) / latest(|w| w.expected_end());
+        self.requests.grow(1.0 / part);
+        self.seen(warps, part)
     }
 
     /// One instruction, or none if it waits for what has not come.
@@ -286,6 +303,12 @@ impl<'l, 'a> Walk<'l, '_, 'a> {
             _ => None,
         }
     }
+}
+
+/// Whether enough is known of the loops of those that have not ended.
+fn may_be_cut(warps: &[Warp<'_, '_>]) -> bool {
+    let mut open = warps.iter().filter(|w| !w.ended).peekable();
+    open.peek().is_some() && open.all(|w| w.progress.part().is_some())
 }
 
 /// The warp whose time is least, of those that may go on; the first of equals.

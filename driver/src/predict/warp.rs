@@ -1,8 +1,10 @@
 //! One warp of a walk: where it stands, what it knows of its values, and what it has in flight.
 
 use super::facts::Facts;
+use super::progress::Progress;
 use warplift_ir::entity::SecondaryMap;
 use warplift_ir::machine::{Attr, Block, Func, Guard, Inst, InstData, Role, Value};
+use warplift_ir::target::Opcode;
 
 /// Warps of a warpgroup.
 const GROUP: u32 = 4;
@@ -49,6 +51,8 @@ pub struct Warp<'s, 'a> {
     pub waiting: f64,
     /// Visits of branches that depend on data.
     visits: SecondaryMap<Inst, u32>,
+    /// How far its loops have come.
+    pub progress: Progress,
     /// Groups of products, and the end of the open one.
     pub products: Groups,
     /// Groups of bulk stores, and the end of the open one.
@@ -78,6 +82,7 @@ impl<'s, 'a> Warp<'s, 'a> {
             known: SecondaryMap::with_capacity(func.values.len()),
             waiting: 0.0,
             visits: SecondaryMap::new(),
+            progress: Progress::default(),
             products: Groups::default(),
             stores: Groups::default(),
         }
@@ -152,10 +157,32 @@ impl<'s, 'a> Warp<'s, 'a> {
         (self.block, self.at) = (call.block, 0);
     }
 
+    /// Where a condition compares two known numbers, they may be a loop's counter and its bound.
+    fn count(&mut self, condition: Value) {
+        let Some(inst) = self.func.def(condition) else { return };
+        let data = &self.func.insts[inst];
+        if data.op == Opcode::SetpS32
+            && let (Some(counter), Some(end)) = (self.value(data, 0), self.value(data, 1))
+        {
+            self.progress.compare(data.args[1], counter, end, self.now);
+        }
+    }
+
+    /// When it would end if the rest of its loops went on as they have.
+    pub fn expected_end(&self) -> f64 {
+        match self.progress.part().filter(|_| !self.ended) {
+            Some((since, part)) => since + (self.now - since) / part,
+            None => self.now,
+        }
+    }
+
     /// Takes the first target where the condition holds. Where that depends on data, a loop goes on for a while.
     pub fn branch(&mut self, inst: Inst, data: &InstData<'_>) {
         let taken = match self.known[data.args[0]].value {
-            Some(v) => v != 0,
+            Some(v) => {
+                self.count(data.args[0]);
+                v != 0
+            }
             None => {
                 self.visits[inst] += 1;
                 !self.visits[inst].is_multiple_of(UNKNOWN_TRIPS)
