@@ -355,5 +355,16 @@ pub struct Attrs {
     pub warp_grid: Option<WarpGrid>,
 }
 
+/// A flag of [`Attrs`]: its word in the text, its value, and how it is set.
+type Flag = (&'static str, fn(&Attrs) -> bool, fn(&mut Attrs));
+
+/// The table of some flags, whose fields have the names of their words.
+macro_rules! flags {
+    ($($name:ident),*) => { [$((stringify!($name), |a| a.$name, |a| a.$name = true)),*] };
+}
+
+/// All flags of [`Attrs`], in the order of the text.
+pub(super) const FLAGS: [Flag; 7] = flags!(persistent, index, deferred, by_threads, ahead, in_parts, operand);
+
 /// A tunable's value, resolved; see [`super::Dim::resolve`].
 pub type TunableValue = (Tunable, i64);

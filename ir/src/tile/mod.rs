@@ -20,6 +20,8 @@ mod ops;
 pub(crate) mod parse;
 pub(crate) mod print;
 mod render;
+#[cfg(test)]
+mod round_trip;
 mod same;
 mod settled;
 mod suggest;

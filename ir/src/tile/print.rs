@@ -3,6 +3,7 @@
 //! already, else by its number, `v12`.
 
 use super::dims::{DimText, TypeText};
+use super::mapping::FLAGS;
 use super::names::{BINARY, find, is_free_name};
 use super::*;
 use rustc_hash::FxHashSet;
@@ -387,17 +388,7 @@ impl Display for AttrsText<'_> {
             Team::Warpgroups(n) => items.push(format!("warpgroups {n}")),
         }
         items.extend(self.0.looped.map(|l| LoopText(l).to_string()));
-        let words = [
-            (self.0.persistent, "persistent"),
-            (self.0.index, "index"),
-            (self.0.deferred, "deferred"),
-            (self.0.by_threads, "by_threads"),
-            (self.0.in_parts, "in_parts"),
-            (self.0.operand, "operand"),
-        ];
-        for (set, word) in words {
-            items.extend(set.then(|| word.to_owned()));
-        }
+        items.extend(FLAGS.iter().filter(|flag| flag.1(self.0)).map(|flag| flag.0.to_owned()));
         items.extend(self.0.below.map(|d| format!("below {d}")));
         items.extend(array_words(self.0.array).into_iter().map(str::to_owned));
         items.extend(self.0.layout.as_ref().map(|l| format!("layout \"{l}\"")));
@@ -470,7 +461,7 @@ impl Display for Mapping {
         }
         for (name, array) in &self.arrays {
             let words = array_words(*array);
-            let words = if words.is_empty() { vec!["plain"] } else { words };
+            let words = if words.is_empty() { vec!["fit"] } else { words };
             writeln!(f, "    array {name}: {}", words.join(", "))?;
         }
         for (name, layout) in &self.tiles {

@@ -4,14 +4,14 @@
 //! mapping = "mapping" name "{" (name "=" int | "for" name ":" loop,+ | "array" name ":" array,+ | "tile" name ":" tile
 //!         | "kernel" ":" whole,+),* "}"
 //! loop    = "pipeline" ("fit" | int) | "producers" int | "consumers" int | "wait" int | "chunk" int | "mma_order" int
-//! array   = "plain" | "staged" | "packed" | "stream" | "before_wait"
+//! array   = "fit" | "plain" | "staged" | "packed" | "stream" | "before_wait"
 //! tile    = "layout" string                  (the full text form of `ir::layout`)
 //! whole   = "persistent" | "raster" ("linear" | "paired" | "square" | "band_m" int | "band_n" int)
 //!         | "epilogue" ("direct" | "deferred" | "warps") | "cluster" int | "pingpong" int | "blocks" int | "resident" int
 //!         | "warps" int | "chunk" int
 //!         | "no" "bulk_store" | "products" ("fit" | "wgmma" | "mma_sync") | "pdl"
 //! attr    = "thread" | "warps" int | "warpgroups" int | "persistent" | "index" | "below" int | "deferred"
-//!         | "by_threads" | "in_parts" | "operand" | "warp_grid" int int "contiguous"? | loop | array | tile
+//!         | "by_threads" | "ahead" | "in_parts" | "operand" | "warp_grid" int int "contiguous"? | loop | array | tile
 //! ```
 //!
 //! A name is mapped once and a word said once; several `kernel:` items are one.
@@ -19,14 +19,15 @@
 use super::cursor::{Cursor, Result};
 use super::lex::Tok;
 use crate::layout::Layout;
+use crate::tile::mapping::FLAGS;
 use crate::tile::{
     ArrayMapping, Attrs, Depth, Epilogue, Item, KernelMapping, LoopMapping, Mapping, Places, Products,
     Raster, Team, WarpGrid, Way,
 };
 
 /// The ways of an array, of which it has one.
-const WAYS: [&str; 3] = ["plain", "staged", "packed"];
-const ARRAY_WORDS: [&str; 5] = ["plain", "staged", "packed", "stream", "before_wait"];
+const WAYS: [&str; 4] = ["fit", "plain", "staged", "packed"];
+const ARRAY_WORDS: [&str; 6] = ["fit", "plain", "staged", "packed", "stream", "before_wait"];
 const LOOP_WORDS: [&str; 6] = ["pipeline", "producers", "consumers", "wait", "chunk", "mma_order"];
 const KERNEL_WORDS: [&str; 12] = [
     "persistent",
@@ -214,6 +215,7 @@ fn array_words(c: &mut Cursor<'_>, mut words: Words<'_>) -> ArrayMapping {
 
 fn array_word(array: &mut ArrayMapping, word: &str) {
     match word {
+        "fit" => array.way = Way::Fit,
         "plain" => array.way = Way::Plain,
         "staged" => array.way = Way::Staged,
         "packed" => array.way = Way::Packed,
@@ -305,20 +307,10 @@ fn attr(c: &mut Cursor<'_>, attrs: &mut Attrs, words: &mut Words<'_>) -> Result<
         attrs.team = Team::Warps(c.count()?);
     } else if c.eat_word("warpgroups") {
         attrs.team = Team::Warpgroups(c.count()?);
-    } else if c.eat_word("persistent") {
-        attrs.persistent = true;
-    } else if c.eat_word("index") {
-        attrs.index = true;
+    } else if let Some(flag) = FLAGS.iter().find(|flag| c.eat_word(flag.0)) {
+        flag.2(attrs);
     } else if c.eat_word("below") {
         attrs.below = Some(c.count()?);
-    } else if c.eat_word("deferred") {
-        attrs.deferred = true;
-    } else if c.eat_word("by_threads") {
-        attrs.by_threads = true;
-    } else if c.eat_word("in_parts") {
-        attrs.in_parts = true;
-    } else if c.eat_word("operand") {
-        attrs.operand = true;
     } else if c.eat_word("layout") {
         attrs.layout = Some(layout(c)?);
     } else if c.eat_word("warp_grid") {
@@ -329,9 +321,10 @@ fn attr(c: &mut Cursor<'_>, attrs: &mut Attrs, words: &mut Words<'_>) -> Result<
     } else if let Some(word) = words.next(c, &LOOP_WORDS)? {
         loop_word(c, attrs.looped.get_or_insert_default(), word)?;
     } else {
-        return c.expected(
-            "a team, `persistent`, `index`, `below`, `deferred`, `by_threads`, `in_parts`, `operand`, `warp_grid` or an attribute of an array or loop",
-        );
+        let flags = FLAGS.map(|flag| format!("`{}`", flag.0)).join(", ");
+        return c.expected(&format!(
+            "a team, {flags}, `below`, `layout`, `warp_grid` or an attribute of an array or loop"
+        ));
     }
     Ok(())
 }

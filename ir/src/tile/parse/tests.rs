@@ -173,7 +173,7 @@ fn former_words_are_refused_with_the_new_one_named() {
     }
     // A word that has no meaning where it stands is not one of former versions there.
     let elsewhere = errors("mapping k { array w: relay }");
-    assert!(elsewhere.len() == 1 && elsewhere[0].contains("expected `plain`"), "{elsewhere:?}");
+    assert!(elsewhere.len() == 1 && elsewhere[0].contains("expected `fit`, `plain`"), "{elsewhere:?}");
 }
 
 #[test]
