@@ -1,5 +1,5 @@
-//! The builder: how frontends write kernels. In the manner of Cranelift's `FunctionBuilder`: one
-//! method for each operation, results typed by the rules of the IR, misuse a typed error.
+//! The builder, with which frontends write kernels. It resembles Cranelift's `FunctionBuilder`: one method for each
+//! operation, results typed by the rules of the IR, and typed errors for misuse.
 //!
 //! ```
 //! use warplift_ir::tile::{KernelBuilder, Shape, Type, Facts, BinOp};
@@ -24,8 +24,8 @@
 //! # }
 //! ```
 //!
-//! Loops and branches are opened and closed: `begin_for` gives the counter and the carried values,
-//! `end` takes what the body yields and gives the loop's results.
+//! Loops and branches are opened and closed. `begin_for` returns the counter and the carried values. `end` takes the
+//! yielded values of the body and returns the loop's results.
 
 use super::names::{is_ident, is_reserved};
 use super::typing::{Types, Typing, same_type};
@@ -33,7 +33,7 @@ use super::*;
 use cranelift_entity::EntityRef;
 use smallvec::smallvec;
 
-/// A kernel put together wrongly.
+/// A misuse of the builder.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum BuildError {
     /// Operation and operands do not fit.
@@ -42,13 +42,13 @@ pub enum BuildError {
     /// A value of another kernel, or of a block that is closed.
     #[error("{0} is not visible here")]
     Scope(Value),
-    /// No identifier, reserved, or taken.
+    /// A name that is no identifier, reserved, or taken.
     #[error("`{0}` cannot be a name: it is no identifier, reserved, or taken")]
     Name(String),
     /// A tunable that can have no value, or not its default.
     #[error("{0}")]
     Domain(String),
-    /// What a block yields does not have the types that its loop or branch needs.
+    /// The yielded values do not have the types that the loop or branch needs.
     #[error("`{op}` must yield {expected}, found {found}")]
     Yield {
         /// The operation that holds the block.
@@ -64,14 +64,14 @@ pub enum BuildError {
     /// Blocks nested too deep.
     #[error("blocks are nested deeper than {0} levels")]
     Depth(u32),
-    /// A grid that is none: one to three i32 scalars of the entry block.
+    /// An invalid grid. A grid is one to three i32 scalars of the entry block.
     #[error("a grid has 1 to 3 i32 extents, computed before any loop")]
     Grid,
 }
 
 type Result<T> = std::result::Result<T, BuildError>;
 
-/// What an open block belongs to.
+/// The owner of an open block.
 #[derive(Debug)]
 struct Frame {
     op: Op,
@@ -127,7 +127,7 @@ impl KernelBuilder {
         name.clone_into(&mut self.kernel.names[value]);
     }
 
-    /// Sets what `map` decided for an instruction.
+    /// Sets the attributes of an instruction, as `map` does.
     pub fn set_attrs(&mut self, inst: Inst, attrs: Attrs) {
         self.kernel.attrs[inst] = attrs;
     }
@@ -225,9 +225,9 @@ impl KernelBuilder {
         values.iter().map(|&v| self.kernel.ty(v)).collect()
     }
 
-    /// Appends any operation without blocks. `want` is the wanted result of operations whose operands
-    /// do not determine it: constants, `cast`, `full`, `iota`, `broadcast`, `reshape`, `slice`,
-    /// `view`, `load`, `async_copy`.
+    /// Appends any operation without blocks. `want` is the requested result type. Operations whose operands do not
+    /// determine
+    /// it need it: constants, `cast`, `full`, `iota`, `broadcast`, `reshape`, `slice`, `view`, `load`, `async_copy`.
     pub fn inst(&mut self, op: Op, args: &[Value], want: Option<Type>) -> Result<Inst> {
         self.all_visible(args)?;
         let types = self.types(args);
@@ -354,7 +354,7 @@ impl KernelBuilder {
         self.with_shape(Op::Slice(offsets.into()), &[x], shape)
     }
 
-    /// The same elements, layout free to differ.
+    /// The same elements in any layout.
     pub fn rearrange(&mut self, x: Value) -> Result<Value> {
         self.value(Op::Rearrange, &[x], None)
     }
@@ -364,7 +364,7 @@ impl KernelBuilder {
         self.value(Op::ExpandDims(dim), &[x], None)
     }
 
-    /// A view of global memory; strides in elements, row-major without.
+    /// A view of global memory. Strides are in elements; without strides it is row-major.
     pub fn view(
         &mut self,
         ptr: Value,
@@ -449,7 +449,7 @@ impl KernelBuilder {
         self.inst(Op::Assert(text.to_owned()), &[condition], None).map(drop)
     }
 
-    /// A wanted tile of the element type that the first operand has.
+    /// A requested tile with the element type of the first operand.
     fn with_shape(&mut self, op: Op, args: &[Value], shape: Shape) -> Result<Value> {
         self.all_visible(args)?;
         let elem = self.kernel.ty(args[0]).elem();
@@ -466,7 +466,7 @@ fn joined(first: Value, middle: &[Value], last: &[Value]) -> SmallVec<[Value; 8]
 
 /// Loops and branches.
 impl KernelBuilder {
-    /// Opens a counted loop; gives the counter and the carried values.
+    /// Opens a counted loop. Returns the counter and the carried values.
     pub fn begin_for(
         &mut self,
         lo: Value,
@@ -484,8 +484,7 @@ impl KernelBuilder {
         Ok((values[0], values[1..].to_vec()))
     }
 
-    /// Opens a loop whose body runs until the first value that it yields is false; gives the carried
-    /// values.
+    /// Opens a loop whose body runs until its first yielded value is false. Returns the carried values.
     pub fn begin_while(&mut self, init: &[Value]) -> Result<Vec<Value>> {
         self.all_visible(init)?;
         let types = self.types(init);
@@ -501,7 +500,7 @@ impl KernelBuilder {
         self.begin(Op::If, vec![condition], &[], None).map(drop)
     }
 
-    /// Closes the first branch, which yields these values, and opens the second.
+    /// Closes the first branch with these yielded values and opens the second one.
     pub fn begin_else(&mut self, yields: &[Value]) -> Result<()> {
         let in_first = |f: &Frame| matches!(f.op, Op::If) && f.blocks.len() == 1 && f.yields.is_none();
         if !self.open.last().is_some_and(in_first) {
@@ -517,7 +516,7 @@ impl KernelBuilder {
         Ok(())
     }
 
-    /// Closes the innermost block, which yields these values; gives the results of the loop or branch.
+    /// Closes the innermost block with these yielded values. Returns the results of the loop or branch.
     pub fn end(&mut self, yields: &[Value]) -> Result<Inst> {
         let Some(frame) = self.open.last() else {
             return Err(BuildError::Structure("`end`"));
@@ -535,7 +534,7 @@ impl KernelBuilder {
         Ok(self.append(frame.op, &frame.args, &results, &frame.blocks, frame.loc))
     }
 
-    /// Results of an instruction, as `end` gave it.
+    /// Results of an instruction that `end` returned.
     pub fn results(&self, inst: Inst) -> &[Value] {
         self.kernel.results(inst)
     }

@@ -1,6 +1,7 @@
-//! The mapping: WHERE and HOW a kernel runs, apart from what it computes (Task-Based Tensor
-//! Computations on Modern GPUs, section 3.3). Any mapping computes the same result, up to the order
-//! of float sums, or is refused with the reason.
+//! The mapping says WHERE and HOW a kernel runs. The kernel itself says what to compute (Task-Based Tensor Computations
+//! on
+//! Modern GPUs, section 3.3). Every mapping computes the same result, up to the order of float sums, or is refused with
+//! the reason.
 
 use super::{Loc, Tunable, TunableData};
 use crate::layout::Layout;
@@ -18,11 +19,11 @@ pub struct Mapping {
     pub loops: Vec<(String, LoopMapping)>,
     /// Arrays by the name of their pointer argument.
     pub arrays: Vec<(String, ArrayMapping)>,
-    /// Tiles by their name: how threads hold them, where that is not left to the planner.
+    /// Pinned register layouts of tiles, by the tile's name.
     pub tiles: Vec<(String, Layout)>,
     /// The kernel as a whole.
     pub whole: KernelMapping,
-    /// Where in its text it says what; empty for built mappings.
+    /// Places of its items and words in its text; empty for built mappings.
     pub places: Places,
 }
 
@@ -38,7 +39,7 @@ impl Mapping {
     }
 }
 
-/// A part of a mapping that stands somewhere in its text.
+/// A part of a mapping with a place in its text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Item {
     /// `mapping NAME { .. }`, the whole of it.
@@ -51,12 +52,11 @@ pub enum Item {
     Array(usize),
     /// The tile of this number.
     Tile(usize),
-    /// What is said of the kernel as a whole.
+    /// The words about the kernel as a whole.
     Kernel,
 }
 
-/// Places of a mapping's items and of their words. Places take no part in comparisons: mappings that say the same are
-/// equal wherever they stand.
+/// Places of a mapping's items and of their words. Comparisons ignore places.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Places(Vec<(Item, Cow<'static, str>, Loc)>);
 
@@ -67,14 +67,14 @@ impl PartialEq for Places {
 }
 
 impl Places {
-    /// Notes where a word of an item stands, or with an empty word the item itself. The first place of several stays.
+    /// Notes the place of a word of an item, or with an empty word the place of the item. The first noted place counts.
     pub fn put(&mut self, item: Item, word: &'static str, loc: Loc) {
         if !self.says(item, word) {
             self.0.push((item, word.into(), loc));
         }
     }
 
-    /// Notes that an item has no place in the text any more: its value came from elsewhere.
+    /// Notes that an item no longer has a place in the text, because its value came from elsewhere.
     pub fn forget(&mut self, item: Item) {
         self.0.retain(|p| p.0 != item);
         self.0.push((item, "".into(), Loc::default()));
@@ -85,14 +85,15 @@ impl Places {
         self.0.iter().any(|(i, w, _)| (*i, &**w) == (item, word))
     }
 
-    /// Where a word of an item stands; if it is not said the item, else the mapping.
+    /// The place of a word of an item. If the text lacks the word, it is the place of the item, else that of the
+    /// mapping.
     pub fn of(&self, item: Item, word: &str) -> Loc {
         let find = |item, word: &str| self.0.iter().find(|(i, w, _)| (*i, &**w) == (item, word)).map(|p| p.2);
         find(item, word).or_else(|| find(item, "")).or_else(|| find(Item::Mapping, "")).unwrap_or_default()
     }
 }
 
-/// Which text a place belongs to: kernel and mapping may come from two.
+/// The text of a place. Kernel and mapping may come from different texts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Origin {
     /// The kernel's.
@@ -102,10 +103,10 @@ pub enum Origin {
     Mapping,
 }
 
-/// What is worth knowing and no error: a word of the mapping that has no effect on this kernel.
+/// A remark: a word of the mapping that has no effect on this kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Remark {
-    /// Where the mapping says it; line 0 for built mappings.
+    /// The word's place; line 0 for built mappings.
     pub loc: Loc,
     /// The word, and why it has no effect.
     pub message: String,
@@ -141,31 +142,32 @@ pub struct LoopMapping {
     pub consumers: Option<u32>,
     /// Groups of tensor-core work left in flight at the end of an iteration; absent: the scheduler decides.
     pub wait: Option<u32>,
-    /// Depth of a product's computed left operand that is made at once; absent: all of it.
+    /// Depth of the blocks in which a product's computed left operand is made; absent: all at once.
     pub chunk: Option<u32>,
-    /// Whether its warpgroups take turns at the tensor cores, 1, or want them as they come, 0; absent: the
-    /// scheduler decides.
+    /// Whether its warpgroups take turns at the tensor cores: 1 yes, 0 no; absent: the scheduler decides.
     pub mma_order: Option<u32>,
 }
 
-/// How tiles of an array come to registers.
+/// How tiles of an array get to registers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Way {
-    /// As the planner finds best: by way of shared memory what a loop loads beside its products, if tensor copies can and
-    /// there is room, and directly everything else.
+    /// The planner decides. Loads beside the products of a loop go through shared memory, if tensor copies can bring
+    /// them and
+    /// there is room. All others are direct.
     #[default]
     Fit,
     /// Directly, by plain loads.
     Plain,
     /// Through a ring of shared memory that tensor copies fill.
     Staged,
-    /// The same from an array that was packed before the launch: each tile is one run of bytes in the
-    /// order in which threads hold it. The manifest says so and how.
+    /// The same from an array that was packed before the launch. Each tile is one run of bytes in the order in which
+    /// threads
+    /// hold it. The manifest describes the packing.
     Packed,
 }
 
 impl Way {
-    /// Whether copies to shared memory are not asked for.
+    /// Whether the mapping does not ask for copies to shared memory.
     pub fn is_plain(self) -> bool {
         matches!(self, Self::Fit | Self::Plain)
     }
@@ -174,12 +176,13 @@ impl Way {
 /// How an array is read: `array w: packed, stream, before_wait`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ArrayMapping {
-    /// Its way to registers.
+    /// How its tiles get to registers.
     pub way: Way,
-    /// Read once: the L2 cache lets it go first.
+    /// Whether it is read once. The L2 cache then evicts it first.
     pub stream: bool,
-    /// Not written by the grids that may still run when this one starts: its first tiles are loaded before
-    /// this grid waits for them. See [`KernelMapping::pdl`].
+    /// Whether grids that may still run when this one starts do not write it. Its first tiles are then loaded before
+    /// this grid
+    /// waits. See [`KernelMapping::pdl`].
     pub before_wait: bool,
 }
 
@@ -189,8 +192,9 @@ pub enum Raster {
     /// The first grid dimension runs fastest.
     #[default]
     Linear,
-    /// As linear, but a program takes tiles of the first dimension in pairs, one from either end: where a
-    /// tile's work grows along it (causal attention), all programs have the same.
+    /// Like linear, but a program takes tiles of the first dimension in pairs, one from either end. If the work of a
+    /// tile
+    /// grows along that dimension (causal attention), all programs get equal work.
     Paired,
     /// Bands whose footprint per wave is as square as possible in bytes moved.
     Square,
@@ -200,7 +204,7 @@ pub enum Raster {
     BandN(u32),
 }
 
-/// When and by whom the results of a tile are stored.
+/// When the results of a tile are stored, and by which warps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Epilogue {
     /// At once.
@@ -208,16 +212,18 @@ pub enum Epilogue {
     Direct,
     /// Spread under the first iterations of the next tile's main loop.
     Deferred,
-    /// By warps of their own: the last loop of a tile's work runs in an epilogue role of as many warps as compute what
-    /// comes before, which go on to the next tile meanwhile (Task-Based Tensor Computations on Modern GPUs, section
-    /// 4.2.6: roles are cut where one waits for the other).
+    /// By epilogue warps, as many as consumer warps. They run the last loop of a tile's work while the consumers
+    /// continue with
+    /// the next tile (Task-Based Tensor Computations on Modern GPUs, section 4.2.6: roles are cut where one waits for
+    /// the
+    /// other).
     Warps,
 }
 
-/// The instruction that products become.
+/// The instruction of products.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Products {
-    /// `wgmma` where all products of the kernel have its shapes, else `mma.sync`.
+    /// `wgmma` if all products of the kernel have its shapes, else `mma.sync`.
     #[default]
     Fit,
     /// `wgmma`: warpgroups, operands in shared memory.
@@ -235,29 +241,32 @@ pub struct KernelMapping {
     pub raster: Raster,
     /// Store time.
     pub epilogue: Epilogue,
-    /// Blocks of a cluster along grid dimension 0; operands they share are multicast.
+    /// Blocks of a cluster along grid dimension 0. Shared operands are multicast.
     pub cluster: u32,
-    /// Teams of warpgroups that share a block and take whole tiles in turn, each with rings of its own, so
-    /// that one team's epilogue hides under another's products; 1: one team.
+    /// Teams of warpgroups in a block, each with rings of its own. They take whole tiles in turn, so one team's
+    /// epilogue
+    /// overlaps with another's products. 1: one team.
     pub pingpong: u32,
-    /// Blocks that hold each tile together, a cluster: its warps are those of all of them, and what threads
-    /// tell each other goes through the shared memory of each (PTX ISA, "mapa"); 1: a block a tile.
+    /// Blocks of the cluster that share each tile. The warps of all these blocks work on the tile and exchange data
+    /// through
+    /// the shared memory of each block (PTX ISA, "mapa"). 1: each block has its own tile.
     pub blocks: u32,
-    /// Warps that compute, four of them a warpgroup; absent: from the consumers of its loops, else 4, or for
-    /// products of warps as many as their tile is worth.
+    /// Computing warps; four make a warpgroup. Absent: as the consumers of its loops say, else 4; for products of
+    /// warps, by the
+    /// size of the tile.
     pub warps: Option<u32>,
     /// Columns of an epilogue chunk; absent: one swizzle span.
     pub chunk: Option<u32>,
-    /// Whether results are stored by copies from shared memory where the facts allow it, else by threads.
+    /// Whether copies from shared memory store the results if the facts allow it. Otherwise threads store them.
     pub bulk_store: bool,
-    /// What products become.
+    /// The instruction of products.
     pub products: Products,
-    /// Blocks that a multiprocessor is to hold at once: ptxas gives a thread no more registers than that leaves
-    /// (PTX ISA, ".minnctapersm"). Of blocks that wait in turn for memory, for each other and for memory again, several
-    /// hide one another's waits.
+    /// Blocks that a multiprocessor should hold at once. ptxas limits the registers of a thread accordingly (PTX ISA,
+    /// ".minnctapersm"). Several resident blocks hide one another's waits.
     pub resident: u32,
-    /// Programmatic dependent launch: blocks may start while the grid before this one ends, they wait for
-    /// it by themselves (PTX ISA, "griddepcontrol").
+    /// Programmatic dependent launch: blocks may start before the preceding grid has ended, and wait for it themselves
+    /// (PTX
+    /// ISA, "griddepcontrol").
     pub pdl: bool,
 }
 
@@ -308,12 +317,13 @@ impl Team {
 /// How warps share the rows and columns of a product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, PartialOrd, Ord)]
 pub struct WarpGrid {
-    /// Warps one below the other.
+    /// Warps along the rows.
     pub rows: u32,
-    /// Warps side by side.
+    /// Warps along the columns.
     pub columns: u32,
-    /// Whether a warp's rows lie together; else its atoms of 16 rows lie `16 * rows` apart, so that a part of
-    /// `16 * rows` rows belongs to all warps alike.
+    /// Whether a warp's rows are contiguous. Otherwise its atoms of 16 rows are `16 * rows` apart, so every warp has an
+    /// equal
+    /// share of each `16 * rows` rows.
     pub contiguous: bool,
 }
 
@@ -324,10 +334,10 @@ impl WarpGrid {
     }
 }
 
-/// What `map` decided for one instruction.
+/// The decisions of `map` for one instruction.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Attrs {
-    /// Who executes it.
+    /// The team that executes it.
     pub team: Team,
     /// For a loop: how it runs.
     pub looped: Option<LoopMapping>,
@@ -337,25 +347,25 @@ pub struct Attrs {
     pub index: bool,
     /// For a scalar: the dimension of the grid whose extent this index stays below.
     pub below: Option<u32>,
-    /// For a store (and what leads to it alone): may be deferred under the next tile.
+    /// For a store and the instructions that only it needs: it may be deferred under the next tile.
     pub deferred: bool,
-    /// For a store: made by threads, not by copies from shared memory.
+    /// For a store: threads store, not copies from shared memory.
     pub by_threads: bool,
-    /// For a load: the next tile's is asked for before the work on this tile.
+    /// For a load: the next tile's load is issued before the work on this tile.
     pub ahead: bool,
-    /// For a load by way of shared memory: it stays there, and parts of it are read where they are used.
+    /// For a load through shared memory: the tile stays there, and each use reads its part.
     pub in_parts: bool,
-    /// For a rearrangement: it makes the copy of a computed tile that products read in shared memory.
+    /// For a rearrangement: it copies a computed tile to shared memory, where products read it.
     pub operand: bool,
     /// For a view: how its array is read.
     pub array: ArrayMapping,
-    /// For what gives a tile: the layout in which threads hold it.
+    /// For an instruction that defines a tile: its register layout.
     pub layout: Option<Layout>,
     /// For a product of warps: how they share it.
     pub warp_grid: Option<WarpGrid>,
 }
 
-/// A flag of [`Attrs`]: its word in the text, its value, and how it is set.
+/// A flag of [`Attrs`]: its word in the text, its getter, its setter.
 type Flag = (&'static str, fn(&Attrs) -> bool, fn(&mut Attrs));
 
 /// The table of some flags, whose fields have the names of their words.

@@ -1,15 +1,17 @@
-//! Tile IR: WHAT a kernel computes.
+//! Tile IR says WHAT a kernel computes.
 //!
-//! SSA over scalars and tiles, structured loops, sequential semantics of one block. The kernel says
-//! what; a [`Mapping`] says where and how. What an instruction is ([`InstData`]) and where it stands
-//! ([`Block`]'s list) are kept apart, as in Cranelift's data-flow graph and layout.
+//! It is SSA over scalars and tiles, with structured loops and sequential semantics of one block. A [`Mapping`] says
+//! where
+//! and how the kernel runs. The data of an instruction ([`InstData`]) and its position ([`Block`]'s list) are separate,
+//! as
+//! in Cranelift's data-flow graph and layout.
 //!
 //! ```text
 //!  Kernel ─ params (facts) ─ tunables ─ grid
 //!     └─ entry Block: v0, v1 ... = inst; inst holds nested Blocks (loop body, branches)
 //! ```
 //!
-//! Views are bounded: outside the extent a load gives the view's fill, a store writes nothing.
+//! Views are bounded. Outside the extents, a load gives the view's fill and a store writes nothing.
 
 mod build;
 mod dims;
@@ -58,7 +60,7 @@ entity_impl!(Value, "v");
 pub struct Inst(u32);
 entity_impl!(Inst, "inst");
 
-/// A straight list of instructions that ends in a `yield`: the kernel's body, a loop's, a branch's.
+/// A list of instructions that ends in a `yield`: the body of the kernel, of a loop or of a branch.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Block(u32);
 entity_impl!(Block, "block");
@@ -193,7 +195,7 @@ impl Type {
     }
 }
 
-/// What the caller promises about a parameter.
+/// Facts: promises of the caller about a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Facts {
     /// A pointer is a multiple of so many bytes (a power of two).
@@ -210,7 +212,7 @@ pub struct Facts {
 }
 
 impl Default for Facts {
-    /// Nothing promised beyond sizes not being negative: `min` is 0.
+    /// No promise, except that sizes are not negative: `min` is 0.
     fn default() -> Self {
         Self { align: 1, multiple: 1, min: 0, max: i64::MAX, may_alias: false }
     }
@@ -227,7 +229,7 @@ pub struct ParamData {
     pub facts: Facts,
 }
 
-/// Where in its text an instruction came from; line 0 means that it has none.
+/// The place of an instruction in its text; line 0: none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Loc {
     /// Line, from 1.
@@ -236,7 +238,7 @@ pub struct Loc {
     pub column: u32,
 }
 
-/// What an instruction is.
+/// The data of an instruction.
 #[derive(Clone, Debug)]
 pub struct InstData {
     /// Operation and its attributes.
@@ -285,7 +287,7 @@ pub struct Kernel {
     pub name: String,
     /// Name of the text's file, for `.file` and messages; empty for built kernels.
     pub file: String,
-    /// Where its name stands there.
+    /// Place of its name in that text.
     pub loc: Loc,
     /// Parameters in order.
     pub params: Vec<ParamData>,
@@ -303,9 +305,9 @@ pub struct Kernel {
     pub blocks: PrimaryMap<Block, BlockData>,
     /// All values.
     pub values: PrimaryMap<Value, ValueData>,
-    /// Names of values, where the text or builder gave one.
+    /// Names of values that the text or the builder gave.
     pub names: SecondaryMap<Value, String>,
-    /// What `map` decided for an instruction; absent before it.
+    /// The decisions of `map` for each instruction; default before `map`.
     pub attrs: SecondaryMap<Inst, Attrs>,
     /// Storage of all value lists.
     pub pool: ListPool<Value>,
@@ -372,7 +374,7 @@ impl Kernel {
         if aliases.contains(&pointer) { aliases[0] } else { pointer }
     }
 
-    /// The view that a view is a part of, itself where it is whole.
+    /// The whole view behind a view; a whole view itself.
     pub fn whole_view(&self, view: Value) -> Value {
         match self.def(view) {
             Some(def) if matches!(self.insts[def].op, Op::SubView(_)) => self.whole_view(self.args(def)[0]),
@@ -389,7 +391,7 @@ impl Kernel {
         value
     }
 
-    /// Makes an instruction that stands nowhere yet.
+    /// Makes a detached instruction.
     pub fn make_inst(
         &mut self,
         op: Op,
@@ -436,7 +438,7 @@ impl Kernel {
         }
     }
 
-    /// Visits all instructions in program order, those of nested blocks after the one that holds them.
+    /// Visits all instructions in program order. Nested instructions follow the one that holds them.
     pub fn walk(&self, mut visit: impl FnMut(Block, Inst)) {
         let mut stack = vec![(self.entry, 0usize)];
         while let Some((block, at)) = stack.pop() {

@@ -137,7 +137,7 @@ const FORMS: [(&str, Form); 33] = [
     ("if", form(0, 0, false, false)),
 ];
 
-/// Words that can be no names though they are no operations.
+/// Reserved words that are not operations.
 const KEYWORDS: [&str; 19] = [
     "kernel",
     "mapping",

@@ -85,7 +85,7 @@ pub enum CmpOp {
 }
 
 impl CmpOp {
-    /// What holds of `(y, x)` where this holds of `(x, y)`.
+    /// The comparison of `(y, x)` that is equivalent to this one of `(x, y)`.
     pub fn exchanged(self) -> Self {
         match self {
             Self::Eq | Self::Ne => self,
@@ -129,7 +129,7 @@ pub enum AtomicOp {
     Exchange,
 }
 
-/// An operation and its attributes. `x, y` are operands; scalars and tiles alike where not said.
+/// An operation and its attributes. `x, y` are operands: scalars or tiles, unless the text says otherwise.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Op {
     /// Integer or truth constant of the result's scalar type.
@@ -177,7 +177,7 @@ pub enum Op {
     Split,
     /// `x`: a part, starting at these offsets, of the result's shape.
     Slice(SmallVec<[Dim; MAX_RANK]>),
-    /// `x`: same elements, layout free to differ: a hint to the planner.
+    /// `x`: the same elements in any layout, a hint to the planner.
     Rearrange,
     /// `x`: an extra dimension of extent 1 before this one.
     ExpandDims(u8),
@@ -186,11 +186,12 @@ pub enum Op {
     View {
         /// Whether strides follow the extents.
         strided: bool,
-        /// What a load gives outside.
+        /// The value of a load outside.
         fill: f64,
     },
-    /// `view, index..`: a view of fewer dimensions, those that this list keeps; the others, in order, have
-    /// these indices. Where one of them lies outside, everything does.
+    /// `view, index..`: a view of the dimensions in this list. The other dimensions, in order, have these indices. If
+    /// one of
+    /// the indices is outside, the whole view is.
     SubView(SmallVec<[u8; MAX_RANK]>),
     /// `view, index..`: the tile whose first element has these indices.
     Load,
@@ -218,7 +219,7 @@ pub enum Op {
     Assert(String),
     /// `lo, hi, step, init..`: body parameters are counter and carried values; results the last ones.
     For,
-    /// `init..`: the body's first yield says whether to go on, the others are the next carried values.
+    /// `init..`: the first yielded value says whether to continue; the others are the next carried values.
     While,
     /// `c`: two blocks; their yields are the results.
     If,
@@ -227,7 +228,7 @@ pub enum Op {
 }
 
 impl Op {
-    /// Whether each element of the result is made of the operands' elements at the same place.
+    /// Whether each element of the result depends only on the operands' elements at the same place.
     pub fn is_elementwise(&self) -> bool {
         matches!(
             self,
@@ -235,7 +236,7 @@ impl Op {
         )
     }
 
-    /// Whether it changes memory or has another effect, so that order and presence matter.
+    /// Whether it changes memory or has another effect, so that its order matters and it must not be removed.
     pub fn has_effect(&self) -> bool {
         matches!(
             self,

@@ -1,6 +1,5 @@
-//! Kernels and mappings as text: one instruction a line, every value named, so that it reads back
-//! to the same kernel. A value goes by its name where it has one that is legal and not in sight
-//! already, else by its number, `v12`.
+//! Kernels and mappings as text: one instruction on each line, with a name for every value. The text reads back to the
+//! same kernel. A value has its own name if that is legal and not in scope already, else its number, `v12`.
 
 use super::dims::{DimText, TypeText};
 use super::mapping::FLAGS;
@@ -101,7 +100,7 @@ impl<'a> Printer<'a> {
         if !names.is_empty() {
             write!(f, "{} = ", names.join(", "))?;
         }
-        // A yield does nothing of its own: attributes on it mean nothing.
+        // Attributes on a yield have no meaning.
         let is_yield = matches!(kernel.insts[inst].op, Op::Yield);
         if !is_yield && kernel.attrs[inst] != Attrs::default() {
             write!(f, "{} ", AttrsText(&kernel.attrs[inst]))?;
@@ -475,7 +474,7 @@ impl Display for Mapping {
     }
 }
 
-/// What differs from the default, by its words.
+/// The words that differ from the default.
 fn array_words(array: ArrayMapping) -> Vec<&'static str> {
     let way = match array.way {
         Way::Fit => None,
@@ -487,7 +486,7 @@ fn array_words(array: ArrayMapping) -> Vec<&'static str> {
     way.into_iter().chain(flags.into_iter().flatten()).collect()
 }
 
-/// What differs from the default.
+/// The items that differ from the default.
 fn whole_items(whole: &KernelMapping) -> Vec<String> {
     let mut items = Vec::new();
     items.extend(whole.persistent.then(|| "persistent".to_owned()));

@@ -1,4 +1,4 @@
-//! Equality of kernels: the same instructions over the same values, whatever their numbers.
+//! Equality of kernels: the same instructions over the same values. Numbers may differ.
 
 use super::dims::Tunables;
 use super::typing::same_type;
@@ -24,7 +24,7 @@ impl Kernel {
     }
 }
 
-/// Which value of the right kernel a value of the left one is.
+/// The value of the right kernel for each value of the left one.
 struct Pairs<'a> {
     left: &'a Kernel,
     right: &'a Kernel,

@@ -1,8 +1,8 @@
-//! The typing rules: what an operation takes and what it gives. Builder, parser and verifier all
-//! ask here.
+//! The typing rules of operands and results. Builder, parser and verifier use them.
 //!
-//! A rule gets the operation, its operands' types and, for operations whose result the operands do
-//! not determine (`load`, `full`, `cast` ...), the wanted result. It returns the results' types.
+//! A rule gets the operation and its operands' types. If the operands do not determine the result (`load`, `full`,
+//! `cast`,
+//! ...), it also gets the requested type. It returns the types of the results.
 
 mod shape;
 
@@ -65,7 +65,7 @@ pub enum TypeError {
         op: &'static str,
         /// Operand, from 1.
         index: usize,
-        /// What it must be.
+        /// The required type.
         expected: String,
         /// Its type.
         found: String,
@@ -80,14 +80,14 @@ pub enum TypeError {
         /// Type of the other.
         right: String,
     },
-    /// A result type that the operation cannot give, or none where one is needed.
+    /// A result type that the operation cannot give, or a missing one.
     #[error("`{op}` must give {expected}, not {found}")]
     Result {
         /// Operation.
         op: &'static str,
-        /// What it can give.
+        /// The possible types.
         expected: String,
-        /// What was wanted.
+        /// The requested type.
         found: String,
     },
     /// An attribute out of range.
@@ -382,7 +382,7 @@ impl Typing<'_> {
         Ok(smallvec![])
     }
 
-    // What the rules are made of.
+    // The parts of the rules.
 
     fn text(&self, ty: Type) -> String {
         TypeText(self.tunables, ty).to_string()
@@ -506,12 +506,12 @@ fn same_shape(a: Type, b: Type) -> bool {
     }
 }
 
-/// What a view of so many dimensions gives and takes.
+/// The tiles of a view with this rank.
 fn tile_of(rank: usize, elem: Elem) -> String {
     format!("a tile of {elem} with {rank} dimension{}", if rank == 1 { "" } else { "s" })
 }
 
-/// Whether an operation takes the element type, and what it takes.
+/// Whether an operation takes the element type, and the types that it takes.
 fn unary_takes(op: UnOp, elem: Elem) -> (bool, &'static str) {
     match op {
         UnOp::Neg | UnOp::Abs => (elem.is_float() || elem.is_int(), "of integers or floats"),

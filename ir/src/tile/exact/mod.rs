@@ -1,6 +1,6 @@
-//! A kernel as a text that reads back to the same kernel: the same numbers of values, instructions and blocks, also
-//! of those that stand nowhere any more, and every attribute. Dumps between two passes are written so; people write
-//! the language of [`super::parse_file`], whose sugar and names cannot carry numbers.
+//! The exact text of a kernel. It reads back to the same kernel, with every attribute and the same numbers of values,
+//! instructions and blocks, including detached ones. Dumps between two passes use it. People write the language of
+//! [`super::parse_file`], whose sugar and names cannot carry numbers.
 //!
 //! ```text
 //!  kernel(
@@ -15,8 +15,9 @@
 //!  }
 //! ```
 //!
-//! Blocks, numbers and what is detached are those of machine IR (`docs/machine-ir.md`). An operation is a word with
-//! what it holds, then its operands; `@(..)` is what the mapping decided for it.
+//! Blocks, numbers and detached entities are written as in machine IR (`docs/machine-ir.md`). An operation is a word
+//! with
+//! its fields, then its operands. `@(..)` holds its attributes.
 
 mod ops;
 mod parse;
@@ -39,7 +40,7 @@ pub fn parse_exact(text: &str) -> Result<Kernel, ParseError> {
     read_all(text, parse::kernel)
 }
 
-/// The same entities under the same numbers, with the same names and places. [`Kernel::same_as`] compares what kernels compute.
+/// Equality of entities, numbers, names and places. [`Kernel::same_as`] compares only the programs.
 impl PartialEq for Kernel {
     fn eq(&self, other: &Self) -> bool {
         let Self { name, file, loc, params, constants, tunables, grid, entry, .. } = self;

@@ -30,7 +30,7 @@ pub(super) fn kernel(c: &mut Cursor<'_>) -> Result<Kernel> {
     }
 }
 
-/// A value of the header, or a tunable, that is not there.
+/// A missing value of the header, or a missing tunable.
 fn unknown(k: &Kernel) -> Option<String> {
     let mut values = k.params.iter().map(|p| p.value).chain(k.grid.iter().copied());
     let of_type = |ty: Type| ty.shape().map_or(Vec::new(), |s| s.dims().to_vec());
@@ -78,7 +78,7 @@ fn definition(def: Def) -> ValueDef {
     }
 }
 
-/// What is tile IR's own of an instruction.
+/// The parts of an instruction that only tile IR has.
 struct Operation {
     op: Op,
     args: Vec<Value>,

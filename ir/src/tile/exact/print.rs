@@ -68,7 +68,7 @@ impl Shape for Kernel {
         Ok(())
     }
 
-    /// The operation, its operands, what the mapping decided.
+    /// The operation, its operands, its attributes.
     fn write_operation(&self, inst: u32, f: &mut Formatter<'_>) -> fmt::Result {
         let inst = Inst::from_u32(inst);
         self.insts[inst].op.write(f)?;

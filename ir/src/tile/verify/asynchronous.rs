@@ -1,4 +1,4 @@
-//! Asynchronous copies: what they load may be read only after a wait that covers it.
+//! Asynchronous copies: their data may be read only after a wait that covers them.
 //!
 //! A forward analysis. The state maps each value that a copy may still be writing to its AGE: the
 //! number of groups committed after its own; -1 before its own is committed. `async_wait n`
@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 
 type State = FxHashMap<Value, i64>;
 
-/// Instructions that the analysis may visit before it gives up: nested loops multiply.
+/// Limit on the instructions that the analysis visits, because nested loops multiply.
 const BUDGET: u32 = 1 << 20;
 
 struct Analysis<'a> {
@@ -97,7 +97,7 @@ impl Analysis<'_> {
             }
             head = next;
         }
-        // The parameters hold what any iteration starts with, so also what the last one yielded.
+        // The parameters hold the values at the start of any iteration, including those that the last one yielded.
         pass(params, kernel.results(inst), &head.clone(), &mut head);
         *state = head;
     }

@@ -1,15 +1,15 @@
-//! Whether a mapping speaks of what its kernel has, its numbers are possible, and its words agree.
+//! Checks that a mapping names only existing items, that its numbers are possible, and that its words agree.
 
 use super::VerifyError;
 use crate::target::Target;
 use crate::tile::{Depth, Epilogue, Item, Kernel, LoopMapping, Mapping, Op, Raster, Tunable, Type, nearest};
 use std::ops::RangeInclusive;
 
-/// Stages of a loop's rings at most: barriers alone would fill shared memory long before.
+/// Limit on the stages of a loop's rings. Barriers alone would fill shared memory long before.
 const MAX_STAGES: u32 = 256;
 /// Warps of a warpgroup.
 const WARPGROUP: u32 = 4;
-/// Tiles of the widest band: a wider one would only overflow the index arithmetic.
+/// Tiles of the widest band. A wider one would overflow the index arithmetic.
 pub(crate) const MAX_BAND: u32 = 1 << 15;
 
 /// Checks the names, numbers and words of a mapping for a target; gives all violations, at their places in the mapping's text.
@@ -42,7 +42,7 @@ impl Check<'_> {
         self.errors.push(VerifyError { inst: None, loc, message });
     }
 
-    /// An error unless the number of a word is possible.
+    /// Reports an impossible number of a word.
     fn number(&mut self, item: Item, word: &str, what: &str, number: u32, possible: RangeInclusive<u32>) {
         if possible.contains(&number) {
             return;
@@ -87,7 +87,7 @@ impl Check<'_> {
         }
     }
 
-    /// An error unless the kernel has what an item names.
+    /// Reports an item whose name the kernel lacks.
     fn known(&mut self, item: Item, what: &str, name: &str, all: &[&str]) {
         if all.contains(&name) {
             return;
@@ -201,7 +201,7 @@ impl Check<'_> {
         }
     }
 
-    /// Loops and the kernel agree about who computes.
+    /// Loops and the kernel agree about the computing warps.
     fn widths(&mut self) {
         let m = self.mapping;
         let each = m.loops.iter().enumerate().filter_map(|(i, (_, l))| Some((Item::Loop(i), l.consumers?)));

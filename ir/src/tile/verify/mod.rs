@@ -1,13 +1,12 @@
-//! The verifier: what must hold of a kernel, checked after every pass. It collects all violations.
+//! The verifier checks a kernel after every pass. It collects all violations of these rules:
 //!
 //! - Structure: blocks form a tree, each ends in its only `yield`, every value is defined before its
 //!   use in its block or one around it.
-//! - Types: every instruction obeys the rules of `typing`; what blocks yield is what their
-//!   loop or branch gives.
+//! - Types: every instruction obeys the rules of `typing`. The yielded values of blocks have the types of the results.
 //! - Sizes: extents are positive, tiles hold at most [`MAX_TILE_ELEMENTS`] elements.
 //! - Asserts that the tunables decide hold for the text's values.
 //! - The grid: one to three i32 scalars that depend on parameters and tunables only.
-//! - Asynchronous copies: nothing reads one before a wait that covers it.
+//! - Asynchronous copies: nothing reads their data before a wait that covers them.
 
 mod asynchronous;
 mod mapping;
@@ -30,11 +29,11 @@ pub const MAX_BLOCK_DEPTH: u32 = 64;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}{message}", place(*.loc))]
 pub struct VerifyError {
-    /// The instruction; none where the kernel as a whole is meant.
+    /// The instruction; `None` for the kernel as a whole.
     pub inst: Option<Inst>,
     /// Its place in the text.
     pub loc: Loc,
-    /// What is wrong; names the instruction.
+    /// The mistake. It names the instruction.
     pub message: String,
 }
 
@@ -148,7 +147,7 @@ impl<'a> Verifier<'a> {
         }
     }
 
-    /// A block and what is nested in it; its values are out of sight afterwards.
+    /// A block and its nested blocks. Its values are out of scope afterwards.
     fn block(&mut self, block: Block, depth: u32) {
         let kernel = self.kernel;
         let Some(data) = kernel.blocks.get(block) else {
