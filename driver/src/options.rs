@@ -77,9 +77,8 @@ impl fmt::Debug for Observer {
     }
 }
 
-/// Limits of a compile. Both are checked after every pass. The search for a plan takes the longest, so it also stops
-/// when
-/// the time is over. Every other pass ends before the limits count.
+/// Limits of a compile. Both are checked after every pass. The searches for a plan and for a modulo schedule take the
+/// longest, so they also stop when the time is over. Every other pass ends before the limits count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
     /// Time of all attempts.

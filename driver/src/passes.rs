@@ -171,7 +171,7 @@ const MACHINE: &[Pass] = &[
 const SCHEDULE: &[Pass] = &[
     pass("modulo", "iterations of a loop overlap: times by iterative modulo scheduling", |s| {
         let Overlap { program, loops, remarks } =
-            sched::do_modulo(s.take_program(), s.target, &s.sched_off())?;
+            sched::do_modulo(s.take_program(), s.target, &s.sched_off(), s.deadline)?;
         (s.program, s.loops) = (Some(program), loops);
         s.remarks.extend(remarks);
         Ok(())

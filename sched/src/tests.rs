@@ -3,6 +3,7 @@
 use crate::{SchedError, do_modulo, do_schedule, do_smem};
 use smallvec::smallvec;
 use warplift_ir::Bump;
+use warplift_ir::Deadline;
 use warplift_ir::entity::PrimaryMap;
 use warplift_ir::machine::*;
 use warplift_ir::manifest::Expr;
@@ -299,7 +300,7 @@ fn a_program_whose_rows_the_target_lacks_is_refused_by_name() {
         let mut rows: Rows = *SM90A.rows;
         rows[lacking as usize] = None;
         let target = Target { rows: Box::leak(Box::new(rows)), ..SM90A.clone() };
-        match do_modulo(gemm(&GEMM, &bump), &target, &[]) {
+        match do_modulo(gemm(&GEMM, &bump), &target, &[], Deadline::default()) {
             Err(SchedError::Lacks { lacks, .. }) => assert_eq!(lacks.opcode, lacking),
             other => panic!("{lacking:?}: {:?}", other.map(|o| o.remarks)),
         }

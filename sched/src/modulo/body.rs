@@ -2,6 +2,7 @@
 
 use crate::analysis::{Graph, global_access, helper_insts, issues, touched, unit_cycles};
 use rustc_hash::{FxHashMap, FxHashSet};
+use warplift_ir::Deadline;
 use warplift_ir::machine::{Attr, Block, Buffer, BufferKind, Func, Inst, Program, Span, Ty, Value};
 use warplift_ir::target::{Effect, Opcode, Row, Target, Unit};
 use warplift_ir::tile::CmpOp;
@@ -145,6 +146,8 @@ pub(super) struct Body {
     pub closed: Vec<(usize, usize)>,
     /// Nodes that read the same stage of a ring.
     pub together: Vec<(usize, usize)>,
+    /// When the search must stop.
+    pub deadline: Deadline,
 }
 
 /// What the block gives a loop.
@@ -160,6 +163,8 @@ pub(super) struct Limits<'t> {
     pub registers: u32,
     /// Stages of each buffer's ring.
     pub depths: FxHashMap<Buffer, u32>,
+    /// When the search must stop.
+    pub deadline: Deadline,
 }
 
 /// What a loop's graph is made from.
@@ -242,6 +247,7 @@ impl Body {
         b.ring_edges();
         b.lives();
         b.body.registers = limits.registers.saturating_sub(b.invariant_registers());
+        b.body.deadline = limits.deadline;
         b.body.settle();
         Ok(b.body)
     }

@@ -47,6 +47,7 @@ use choose::{Choice, Choices, choose};
 use elementwise_subtiles::do_elementwise_subtiles;
 use rustc_hash::FxHashMap;
 use search::Found;
+use warplift_ir::Deadline;
 use warplift_ir::machine::{Attr, Buffer, Func, Inst, LoopSchedule, Program, Slot, Span, Value};
 use warplift_ir::target::{Opcode, Target, Unit};
 
@@ -72,11 +73,18 @@ pub struct Overlap<'a> {
 /// Schedules the loops of a program. Where one that mixes products and work of threads is not overlapped with itself, its
 /// elementwise chains are cut, which leaves registers, if it is overlapped and faster then.
 ///
+/// Behind the deadline no further interval is tried.
+///
 /// # Errors
 /// The target lacks an instruction of the program.
-pub fn do_modulo<'a>(program: Program<'a>, target: &Target, disabled: &[Feature]) -> Result<Overlap<'a>> {
+pub fn do_modulo<'a>(
+    program: Program<'a>,
+    target: &Target,
+    disabled: &[Feature],
+    deadline: Deadline,
+) -> Result<Overlap<'a>> {
     require_rows(&program.func, target)?;
-    let (loops, remarks) = schedules(&program, target, disabled);
+    let (loops, remarks) = schedules(&program, target, disabled, deadline);
     let mut made = Overlap { program, loops, remarks };
     if [Feature::ElementwiseSubtiles, Feature::Modulo].iter().any(|f| disabled.contains(f)) {
         return Ok(made);
@@ -85,7 +93,7 @@ pub fn do_modulo<'a>(program: Program<'a>, target: &Target, disabled: &[Feature]
     let stuck: Vec<Inst> = made.loops.iter().filter(stays).map(|l| l.inst).collect();
     let mut cut = Vec::new();
     for looped in stuck {
-        if let Some((better, why)) = with_slices(&made, looped, target, disabled) {
+        if let Some((better, why)) = with_slices(&made, looped, target, disabled, deadline) {
             made = better;
             cut.push(why);
         }
@@ -100,12 +108,13 @@ fn with_slices<'a>(
     looped: Inst,
     target: &Target,
     disabled: &[Feature],
+    deadline: Deadline,
 ) -> Option<(Overlap<'a>, String)> {
     let mut program = whole.program.clone();
     if !do_elementwise_subtiles(&mut program.func, looped) {
         return None;
     }
-    let (loops, remarks) = schedules(&program, target, disabled);
+    let (loops, remarks) = schedules(&program, target, disabled, deadline);
     let of = |loops: &[LoopSchedule]| loops.iter().find(|l| l.inst == looped).cloned();
     let (new, old) = (of(&loops)?, of(&whole.loops)?);
     let [cycles, before] = [new.expected(), old.expected()];
@@ -119,6 +128,7 @@ fn schedules(
     program: &Program<'_>,
     target: &Target,
     disabled: &[Feature],
+    deadline: Deadline,
 ) -> (Vec<LoopSchedule>, Vec<String>) {
     let (mut loops, mut remarks) = (Vec::new(), Vec::new());
     let func = &program.func;
@@ -127,7 +137,7 @@ fn schedules(
         return (Vec::new(), remarks);
     }
     let graph = Graph::of(func);
-    let limits = limits(program, &graph, target, disabled);
+    let limits = Limits { deadline, ..limits(program, &graph, target, disabled) };
     let given = Given { program, graph: &graph, limits: &limits };
     let found = loops.into_iter().filter_map(|l| do_loop(given, l, disabled, &mut remarks));
     (found.collect(), remarks)
@@ -200,6 +210,7 @@ fn limits<'t>(program: &Program<'_>, graph: &Graph, target: &'t Target, disabled
         teams: program.teams,
         registers: budget.saturating_sub(WORK_REGISTERS),
         depths: depths(program, graph, target, disabled),
+        deadline: Deadline::default(),
     }
 }
 

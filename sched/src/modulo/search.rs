@@ -54,7 +54,7 @@ pub(super) fn best(b: &Body, stages: u32) -> Result<Found, String> {
 /// The schedule of least interval, of so many stages at most.
 ///
 /// # Errors
-/// If no interval up to the length of a whole iteration works.
+/// If no interval up to the length of a whole iteration works, or the deadline has passed.
 pub(super) fn schedule(b: &Body, stages: u32) -> Result<Found, String> {
     let resource = b.taken().first().map_or(1, |t| t.1).max(1);
     let recurrence = least_recurrence(b, resource);
@@ -63,6 +63,9 @@ pub(super) fn schedule(b: &Body, stages: u32) -> Result<Found, String> {
     let serial: u32 = slowest.nodes.iter().map(|n| n.busy + n.latency).sum::<u32>().max(least) + 1;
     let step = (least / STEPS).max(1);
     for interval in (least..=serial + step).step_by(step as usize) {
+        if b.deadline.has_passed() {
+            return Err("the time limit ended the search".to_owned());
+        }
         let body = b.beside_products(interval);
         let search = Search::of(&body, interval.into(), stages);
         if let Some(times) = search.place() {
@@ -304,6 +307,8 @@ impl<'b> Search<'b> {
 mod tests {
     use super::super::body::{Copy, Node, Pace, Usage, Wait};
     use super::*;
+    use std::time::{Duration, Instant};
+    use warplift_ir::Deadline;
     use warplift_ir::machine::Span;
     use warplift_ir::target::{SM90A, Unit};
 
@@ -332,6 +337,12 @@ mod tests {
         assert!(schedule(&chain(1), 1).unwrap().interval >= 1300);
         let two = schedule(&chain(2), 2).unwrap();
         assert_eq!((two.interval, two.stage(2)), (2000, 0), "{:?}", two.times);
+    }
+
+    #[test]
+    fn no_interval_is_tried_behind_the_deadline() {
+        let late = Body { deadline: Deadline::after(Instant::now(), Some(Duration::ZERO)), ..chain(1) };
+        assert_eq!(schedule(&late, 2).map(|s| s.interval), Err("the time limit ended the search".to_owned()));
     }
 
     #[test]
