@@ -1,4 +1,4 @@
-//! What must never be in assembled code, whatever the golden files say.
+//! Violations: patterns that assembled code must never have, whatever the golden files say.
 //!
 //! ```text
 //!  manifest (roles, tensor maps) ─┐
@@ -8,14 +8,12 @@
 
 use crate::sass::{RoleSummary, Summary, WARPGROUP_PRODUCTS};
 use warplift::ir::manifest::{Manifest, Param, RoleInfo};
+use warplift::ir::target::SM90A;
 use warplift::toolchain::Assembled;
 
-/// Registers of a multiprocessor (PTX ISA, `setmaxnreg`; CUDA C++ Programming Guide, Technical
-/// Specifications per Compute Capability).
-const POOL: u32 = 65536;
-
-/// Rows of the opcode table that the assembler translates one by one. It peels a first iteration off small loops
-/// of copies although told not to, so that a copy may stand twice; nothing else may.
+/// Rows of the opcode table that the assembler translates one by one. It peels the first iteration of small copy loops
+/// in
+/// spite of the pragma, so a copy may stand twice. No other row may.
 const ONE_BY_ONE: &[(&str, &str)] = &[
     ("wgmma.mma_async", PRODUCT),
     ("mma.sync.aligned", "HMMA"),
@@ -45,10 +43,10 @@ pub struct Accepted {
     pub reason: &'static str,
 }
 
-/// What is accepted of the library's kernels.
+/// The accepted messages about the library's kernels.
 pub const ACCEPTED: &[Accepted] = &[];
 
-/// Something that must not be.
+/// A violation.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Violation {
     /// ptxas spilled.
@@ -69,7 +67,7 @@ pub enum Violation {
         /// STL and LDL.
         count: u32,
     },
-    /// A message of ptxas that no reason stands for.
+    /// A message of ptxas without an accepted reason.
     #[error("ptxas says {code}: {text}")]
     Warning {
         /// Its number.
@@ -85,12 +83,12 @@ pub enum Violation {
         /// Its number.
         code: &'static str,
     },
-    /// An instruction that must be there is not.
+    /// A required instruction is missing.
     #[error("no {opcode}, though {why}")]
     Missing {
         /// Opcode.
         opcode: &'static str,
-        /// What calls for it.
+        /// The reason why it is required.
         why: &'static str,
     },
     /// The assembler made another number of instructions of a row that it should translate one by one.
@@ -121,7 +119,7 @@ pub enum Violation {
         /// Roles of the code.
         found: String,
     },
-    /// `setmaxnreg` asks for something else than the manifest says.
+    /// `setmaxnreg` asks for another count than the manifest.
     #[error("role {role}: setmaxnreg asks for {set}, the manifest says {budget}")]
     Budget {
         /// Role.
@@ -138,7 +136,7 @@ pub enum Violation {
         role: String,
         /// Highest number plus 1.
         used: u32,
-        /// What it may use.
+        /// Its budget.
         budget: u32,
     },
     /// The roles together want more registers than the block was given at launch.
@@ -151,7 +149,7 @@ pub enum Violation {
     },
 }
 
-/// What is known of one kernel.
+/// The data of one kernel.
 #[derive(Clone, Copy, Debug)]
 pub struct Evidence<'a> {
     /// Name.
@@ -162,7 +160,7 @@ pub struct Evidence<'a> {
     pub ptx: &'a str,
     /// Its manifest.
     pub manifest: &'a Manifest,
-    /// What ptxas said.
+    /// The output of ptxas.
     pub assembled: &'a Assembled,
     /// Its SASS.
     pub sass: &'a Summary,
@@ -259,7 +257,8 @@ impl Evidence<'_> {
         let wanted: u32 = self.manifest.roles.iter().map(|r| r.warps[1] * 32 * r.registers).sum();
         let changed = self.sass.roles.iter().any(|r| r.set.is_some());
         let given = self.assembled.registers * self.manifest.block;
-        let pool = if changed { given.min(POOL) } else { POOL };
+        let all = SM90A.registers;
+        let pool = if changed { given.min(all) } else { all };
         (wanted > pool).then_some(Violation::Pool { wanted, pool })
     }
 }

@@ -1,11 +1,12 @@
-//! Kernels at random: texts of the library with a few edits, through the whole pipeline.
+//! Random kernels: library texts with a few edits, compiled by the whole pipeline.
 //!
 //! ```text
 //!  library text ─ edits ─► text ─ parse ─ compile (verifiers on) ─► Reached
 //! ```
 //!
-//! An edit keeps most of a text intact, so that many get past the reader: tokens are removed, repeated,
-//! exchanged or replaced by others of the library, and numbers take values around which limits lie.
+//! An edit keeps most of a text intact, so many texts pass the parser. Tokens are removed, repeated, exchanged or
+//! replaced
+//! by others of the library. Numbers take values near limits.
 
 use rand::Rng;
 use rand::rngs::StdRng;
@@ -14,7 +15,7 @@ use warplift::ir::target::SM90A;
 use warplift::ir::tile::{Mapping, parse_file};
 use warplift::{CompileError, Options, compile};
 
-/// How far a text came.
+/// The last stage that a text reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Reached {
     /// It does not parse.
@@ -27,11 +28,11 @@ pub enum Reached {
     Compiled,
 }
 
-/// A bug that a text shows.
+/// A bug that a text reveals.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}\n--- text ---\n{text}")]
 pub struct Crash {
-    /// The panic's message, or what a verifier said of a pass's result.
+    /// The panic's message, or a verifier's message about a pass's result.
     pub message: String,
     /// The text.
     pub text: String,
@@ -40,7 +41,7 @@ pub struct Crash {
 /// Parses a text and compiles all its kernels, each under its mapping or none.
 ///
 /// # Errors
-/// A stage panicked, or made what its verifier refuses.
+/// A stage panicked, or a verifier refused its result.
 pub fn try_text(text: &str) -> Result<Reached, Crash> {
     let crash = |message| Crash { message, text: text.to_owned() };
     match catch_unwind(AssertUnwindSafe(|| pipeline(text))) {
@@ -53,7 +54,7 @@ pub fn try_text(text: &str) -> Result<Reached, Crash> {
     }
 }
 
-/// As [`try_text`], and a panic goes through: what a fuzzer wants.
+/// As [`try_text`], but panics pass through, as a fuzzer needs.
 ///
 /// # Errors
 /// The message of a verifier that refuses a pass's result.
@@ -74,7 +75,7 @@ pub fn pipeline(text: &str) -> Result<Reached, String> {
     Ok(reached)
 }
 
-/// Values around which limits lie.
+/// Values near limits.
 const NUMBERS: &[&str] = &[
     "0",
     "1",

@@ -1,4 +1,4 @@
-//! Golden files, what must never be in SASS, the library under small problems, fuzzing of the pipeline.
+//! Golden files, checks of SASS, small problems for the library's kernels, and fuzzing of the pipeline.
 
 pub mod check;
 pub mod fuzz;

@@ -1,5 +1,5 @@
-//! The kernel library under small problems: grids on which every role works, rings wrap, edges are
-//! ragged and a persistent program takes more than one tile.
+//! Small problems for the library's kernels. On their grids every role works, rings wrap, edges are ragged, and a
+//! persistent program takes more than one tile.
 
 use std::path::Path;
 use warplift::ir::target::SM90A;
@@ -7,7 +7,7 @@ use warplift::ir::tile::{Kernel, Mapping, parse_file};
 use warplift::isel::map::{MapContext, do_map};
 use warplift_lab::validate::{Reference, Sizes, Style, Validation, ValidationError};
 
-/// A kernel of the library by its file, sizes, and multiprocessors of the device imagined.
+/// A kernel of the library by its file, with sizes and the multiprocessors of the imagined device.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
     /// File name without its ending, or name of a variant.
@@ -169,7 +169,7 @@ pub fn load(name: &str) -> (Kernel, Mapping) {
     (module.kernels[0].clone(), module.mappings[0].clone())
 }
 
-/// A kernel on sizes, with data and what the interpreter makes of them.
+/// A kernel on sizes, with data and the interpreter's results.
 ///
 /// # Panics
 /// If the sizes are not the kernel's or it has no meaning: then the test is wrong.

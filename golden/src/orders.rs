@@ -1,10 +1,10 @@
-//! Emitted code as the simulator runs it, under several orders of events: no hazard, and the interpreter's numbers.
+//! Runs emitted code in the simulator under several orders of events: no hazard, and the interpreter's results.
 
 use warplift::Compiled;
 use warplift::sim::{Adversary, Options};
 use warplift_lab::validate::Reference;
 
-/// Seeds and orders that most is tried under: copies land as early as they can, as late, and at any time.
+/// The usual seeds and orders: copies complete as early as possible, as late as possible, and at random times.
 pub const ORDERS: [(u64, Adversary); 3] =
     [(1, Adversary::Earliest), (2, Adversary::Latest), (3, Adversary::Random)];
 

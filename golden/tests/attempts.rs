@@ -1,4 +1,4 @@
-//! What was tried for every mapping of the library, and for every text that once was a fault: `golden/attempts.txt`.
+//! The attempts of every mapping of the library, and of every text that once was a fault: `golden/attempts.txt`.
 //! Their number does not grow unseen, and every attempt says why it was refused.
 
 use goldenfile::Mint;

@@ -1,4 +1,4 @@
-//! What `explain` draws of loops, as golden text: a steady iteration by role and unit.
+//! The charts of `explain` as golden text: a steady iteration of a loop, by role and unit.
 //! `UPDATE_GOLDENFILES=1` writes them anew.
 
 use goldenfile::Mint;

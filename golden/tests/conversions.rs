@@ -1,5 +1,5 @@
-//! Tiles that two users want in two register layouts: whatever way the plan takes, the kernel means what its
-//! text says, without a hazard. The kernels here exist for their conversions alone.
+//! Tiles that two users need in two register layouts. For every choice of the plan, the kernel computes what its text
+//! says, without a hazard. The kernels here exist only for their conversions.
 
 use warplift::ir::target::SM90A;
 use warplift::ir::tile::parse_file;

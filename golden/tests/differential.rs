@@ -1,4 +1,4 @@
-//! Random kernels executed in every way there is agree, and so does every case that once did not.
+//! Random kernels give the same results in every way of execution, and so does every case that once did not.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

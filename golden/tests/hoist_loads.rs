@@ -1,5 +1,6 @@
-//! What epilogue warps load alike for every tile: held in registers from one tile to the next, loaded once and, where the mapping
-//! lets it be, before other grids have ended; or loaded again, and a remark says why.
+//! Loads of epilogue warps that do not depend on the tile are hoisted and kept in registers. If the mapping allows it,
+//! they
+//! run before other grids have ended. Otherwise they are loaded again, and a remark gives the reason.
 
 use warplift::ir::target::SM90A;
 use warplift::ir::tile::{Module, parse_file};

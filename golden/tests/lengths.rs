@@ -1,4 +1,4 @@
-//! How long functions are: at most 60 lines, unless the body is one `match` that names every case.
+//! Functions have at most 60 lines, unless the body is one `match` that names every case.
 //!
 //! ```text
 //!  fn step(&mut self, inst: &Inst) -> Flow {      any length:

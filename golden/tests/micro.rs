@@ -1,4 +1,4 @@
-//! That ptxas left what a microbenchmark measures in its loop, and nothing that would be measured with it.
+//! ptxas keeps the measured instructions of a microbenchmark in its loop, and adds none.
 //!
 //! `golden/micro.txt` says of every case which SASS instructions its loop holds. `UPDATE_GOLDENFILES=1`
 //! rewrites it; what a case declares of its SASS is checked all the same.

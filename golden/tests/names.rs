@@ -1,5 +1,5 @@
-//! The names of the repository against the words that are retired (`golden/retired_words.txt`), kind by kind: files, passes,
-//! features, roles, words of mappings, public items. Prose is free, and so is the parser's table of former words.
+//! Checks the names of the repository against the retired words (`golden/retired_words.txt`), by kind: files, passes,
+//! features, roles, words of mappings, public items. Prose and the parser's table of former words are exempt.
 
 mod source;
 

@@ -1,4 +1,5 @@
-//! Products of what was computed: right operands, which stand in shared memory, and left ones that a loop leaves alone.
+//! Products of computed operands: right operands, which stand in shared memory, and left operands that a loop does not
+//! change.
 //! Compiled for both kinds of tensor cores, simulated without hazard under two orders, compared with the interpreter.
 
 use warplift::ir::target::SM90A;

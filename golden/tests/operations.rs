@@ -1,5 +1,6 @@
-//! The table of operations on the language's page says which of them compile: each is tried in a small kernel. What is
-//! interpreted only must be refused with the name of the operation and its place.
+//! The table of operations on the language's page says which of them compile. Each is tried in a small kernel.
+//! Operations
+//! that are only interpreted must be refused with their name and place.
 
 use std::collections::BTreeSet;
 use warplift::ir::target::SM90A;

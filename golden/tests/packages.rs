@@ -1,4 +1,4 @@
-//! What the packages are: how much each pulls, what it must not know, and what it carries when it is published.
+//! The packages: their dependencies, the crates that they must not depend on, and their published files.
 
 use serde_json::Value;
 use std::collections::BTreeSet;

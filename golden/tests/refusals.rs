@@ -1,5 +1,5 @@
-//! What is refused is refused with its place and its reason: kernels that are right and that no stage compiles, and
-//! mappings whose numbers are impossible.
+//! Refusals have a place and a reason: for correct kernels that no stage compiles, and for mappings with impossible
+//! numbers.
 
 use std::sync::LazyLock;
 use warplift::ir::target::SM90A;

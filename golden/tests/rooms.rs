@@ -1,4 +1,4 @@
-//! Who imports whom: no circle of files inside a crate, and rooms that import only those before them.
+//! Imports between files: no circle inside a crate, and rooms import only those before them.
 //!
 //! ```text
 //!  use crate::a::b::X   in  src/c/d.rs     ─►   an edge from c/d.rs to a/b.rs, or to a/mod.rs where b is no file

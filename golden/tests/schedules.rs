@@ -1,5 +1,6 @@
-//! What a schedule may choose, chosen by mappings and executed by the simulator as emitted: products in
-//! flight over an iteration, operands multicast over a cluster. No hazard, and the interpreter's numbers.
+//! Choices of a schedule, made by mappings and executed by the simulator as emitted: products in flight over an
+//! iteration,
+//! operands multicast over a cluster. There is no hazard, and the results are the interpreter's.
 
 use warplift::ir::target::{SM90A, Unit};
 use warplift::ir::tile::{Kernel, Mapping, parse_file};

@@ -1,4 +1,4 @@
-//! Plans that only the search finds, shapes that are no powers of two, and plans without a feature: the kernel means
+//! Plans that only the search finds, shapes that are no powers of two, and plans without a feature: the kernel computes
 //! what its text says, without a hazard.
 
 use warplift::ir::target::SM90A;

@@ -1,4 +1,4 @@
-//! What the documents say of passes and attempts is what the tables say. `WARPLIFT_BLESS=1` writes it anew.
+//! The documents list the passes and attempts of the tables. `WARPLIFT_BLESS=1` updates them.
 
 use std::fmt::Write;
 use std::fs;

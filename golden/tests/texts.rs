@@ -1,5 +1,6 @@
-//! What passes hand on is text: after every pass of every kernel of the library each part of the state reads back to
-//! an equal one that prints alike, and what is read serves the next stage as well.
+//! States between passes are text. After every pass of every kernel of the library, each part of the state reads back
+//! to an
+//! equal one that prints the same text, and the next stage accepts it.
 
 use ron::ser::PrettyConfig;
 use serde::Serialize;
