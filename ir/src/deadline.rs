@@ -1,5 +1,6 @@
-//! When a compile must end. A long search asks between its steps, and stops with what it has; the pipeline refuses the
-//! compile behind the pass.
+//! The deadline of a compile. A long search checks it between steps and stops with its best result so far. The pipeline
+//! then
+//! refuses the compile after the pass.
 
 use std::time::{Duration, Instant};
 

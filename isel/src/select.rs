@@ -15,8 +15,8 @@ use warplift_ir::Deadline;
 use warplift_ir::target::Target;
 use warplift_ir::tile::Kernel;
 
-/// Chooses the variant with the cheapest plan. `variants` starts with the default one. Behind the deadline no further
-/// variant is tried.
+/// Chooses the variant with the cheapest plan. `variants` starts with the default one. After the deadline it tries no
+/// further variant.
 ///
 /// # Errors
 /// The error of the default variant, if every variant is refused.

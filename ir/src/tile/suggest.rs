@@ -1,6 +1,6 @@
-//! The word that was meant: the nearest one that is known, or what other languages' words are called here.
+//! Suggestions for unknown words: the nearest known word, or our word for one of another language.
 
-/// Words of other languages, each with what says the same here.
+/// Words of other languages, each with our equivalent.
 const ELSEWHERE: [(&str, &str); 50] = [
     ("arange", "`iota 0 : i32[..]`"),
     ("argmax", "`reduce_max(x, d)`, then `reduce_min` of the indices where `x` equals it"),
@@ -54,7 +54,8 @@ const ELSEWHERE: [(&str, &str); 50] = [
     ("zeros_like", "`full 0.0 : f32[..]`"),
 ];
 
-/// The known word that differs least: by one letter in three at most. Of several equally near ones the first by name.
+/// The known word that differs least, by one letter in three at most. Among equally near words, it is the first by
+/// name.
 pub fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     let most = (word.chars().count() / 3).max(1);
     let rated = known.into_iter().map(|k| (strsim::damerau_levenshtein(word, k), k));
@@ -69,7 +70,7 @@ pub fn did_you_mean<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) ->
     }
 }
 
-/// The same for words of the language, where what other languages say counts too.
+/// The same for words of the language, including equivalents of other languages' words.
 pub(crate) fn did_you_mean_word<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> String {
     match ELSEWHERE.iter().find(|(w, _)| *w == word) {
         Some((_, here)) => format!("; write {here}"),

@@ -76,7 +76,7 @@ pub fn do_plan_without(k: &Kernel, target: &Target, disabled: &[Feature]) -> Res
     do_plan_until(k, target, disabled, Deadline::default())
 }
 
-/// The same, without a further plan once the deadline has passed.
+/// The same, but it tries no further plan after the deadline.
 ///
 /// # Errors
 /// Those of [`do_plan`].

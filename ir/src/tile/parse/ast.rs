@@ -1,4 +1,4 @@
-//! What the text says, before names and types are known.
+//! The syntax tree of a text, before names and types are resolved.
 
 use super::lex::Span;
 use crate::tile::{Attrs, Domain, Facts, Type};
@@ -20,7 +20,7 @@ pub(super) struct Expr {
     pub depth: u32,
 }
 
-/// What an expression is.
+/// The kind of an expression.
 #[derive(Clone, Debug)]
 pub(super) enum Kind {
     /// Integer literal with its sign; -2^63 to 2^64 - 1.
@@ -34,7 +34,7 @@ pub(super) enum Kind {
     List(Vec<Expr>),
     /// `view[a, b]`
     Index(Box<Expr>, Vec<Expr>),
-    /// An operator or operation by name, its operands and what follows it.
+    /// An operator or operation by name, its operands and its tail.
     Call(Box<Call>),
     /// A word with operands that is no operation.
     Unknown(String),
@@ -86,7 +86,7 @@ pub(super) struct Statement {
     pub kind: StatementKind,
 }
 
-/// What a statement is.
+/// The kind of a statement.
 #[derive(Clone, Debug)]
 pub(super) enum StatementKind {
     /// `a, b = expr`, or an expression alone.
@@ -102,7 +102,7 @@ pub(super) enum StatementKind {
     Tunable(Vec<TunableText>),
     Grid(Vec<Expr>),
     Yield(Vec<Expr>),
-    /// What could not be read, with the names that it would have given.
+    /// A wrong statement, with the names that it would have defined.
     Wrong {
         names: Vec<Name>,
         yields: bool,

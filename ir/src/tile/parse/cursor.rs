@@ -1,4 +1,4 @@
-//! A place in the tokens, and the small steps every rule of the grammar is made of.
+//! A position in the tokens, and the basic steps of every grammar rule.
 
 use super::ParseError;
 use super::ast::Name;
@@ -7,10 +7,10 @@ use crate::tile::MAX_BLOCK_DEPTH;
 use crate::tile::names::is_reserved;
 use crate::tile::suggest::did_you_mean;
 
-/// An error on its way up.
+/// The result of a step; an error propagates up.
 pub(crate) type Result<T> = std::result::Result<T, ParseError>;
 
-/// What is known of a block whose `}` stands where another block's would.
+/// A block whose `}` stands at the indentation of another block.
 #[derive(Clone, Copy)]
 pub(super) struct Misplaced {
     /// Its `{`.
@@ -25,7 +25,7 @@ pub(crate) struct Cursor<'a> {
     at: usize,
     /// Blocks and brackets that are open, against endless nesting.
     pub depth: u32,
-    /// Mistakes after which reading went on.
+    /// Mistakes after which parsing continued.
     pub errors: Vec<ParseError>,
     /// The first block whose `}` does not stand where its indentation says.
     pub(super) misplaced: Option<Misplaced>,
@@ -43,7 +43,7 @@ impl<'a> Cursor<'a> {
         Self { tokens, at: 0, depth: 0, errors: Vec::new(), misplaced: None, is_unclosed: false }
     }
 
-    /// Notes a mistake after which reading goes on.
+    /// Records a mistake. Parsing continues.
     pub fn report(&mut self, error: ParseError) {
         self.errors.push(error);
     }
@@ -58,7 +58,7 @@ impl<'a> Cursor<'a> {
         self.tokens.get(start..end).unwrap_or_default()
     }
 
-    /// The tokens that were stepped over.
+    /// The consumed tokens.
     pub fn before(&self) -> impl DoubleEndedIterator<Item = &'a Token> {
         self.tokens[..self.at.min(self.tokens.len())].iter()
     }
@@ -68,28 +68,28 @@ impl<'a> Cursor<'a> {
         self.tokens.get(self.at + by).or(self.tokens.last())
     }
 
-    /// What the next token is.
+    /// The kind of the next token.
     pub fn peek(&self) -> &'a Tok {
         self.peek_at(0)
     }
 
-    /// What the token so many places ahead is.
+    /// The kind of the token so many places ahead.
     pub fn peek_at(&self, by: usize) -> &'a Tok {
         self.ahead(by).map_or(&Tok::End, |t| &t.tok)
     }
 
-    /// Where the next token is.
+    /// The place of the next token.
     pub fn span(&self) -> Span {
         self.ahead(0).map_or(Span::default(), |t| t.span)
     }
 
-    /// Where the last token was.
+    /// The place of the last token.
     pub fn last_span(&self) -> Span {
         let last = self.at.checked_sub(1).and_then(|i| self.tokens.get(i));
         last.map_or(Span::default(), |t| t.span)
     }
 
-    /// Whether nothing more stands in the line of the last token.
+    /// Whether the last token ends its line.
     pub fn at_line_end(&self) -> bool {
         *self.peek() == Tok::End || self.span().loc.line != self.last_span().loc.line
     }
@@ -134,7 +134,7 @@ impl<'a> Cursor<'a> {
         Err(ParseError::at(self.span(), message))
     }
 
-    /// An error that tells what was found instead.
+    /// An error with the expected and the found token.
     pub fn expected<T>(&self, what: &str) -> Result<T> {
         self.error(format!("expected {what}, found {}", self.found()))
     }

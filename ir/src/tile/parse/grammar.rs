@@ -21,8 +21,9 @@
 //!
 //! A parenthesis right after an operation's name holds all its operands.
 //!
-//! A wrong statement or parameter is reported and stepped over; its names are kept as wrong, so that their uses are not
-//! reported too.
+//! A wrong statement or parameter is reported and skipped. Its names are marked as wrong, so their uses are not
+//! reported
+//! too.
 
 use super::ParseError;
 use super::ast::*;
@@ -33,7 +34,7 @@ use crate::tile::suggest::did_you_mean_word;
 use crate::tile::{Domain, Facts, Type};
 use crate::types::Elem;
 
-/// Element types that a misspelt one may have meant.
+/// Element types to suggest for a misspelt one.
 const ELEMS: [&str; 16] = [
     "f64", "f32", "tf32", "f16", "bf16", "f8e4m3", "f8e5m2", "f4e2m1", "i64", "i32", "i16", "i8", "u32",
     "u16", "u8", "bool",

@@ -1,9 +1,9 @@
-//! Text to tokens. Line breaks are blanks; `#` starts a comment that ends with its line.
+//! The lexer turns text into tokens. Line breaks are blanks. `#` starts a comment that ends with its line.
 
 use super::ParseError;
 use crate::tile::Loc;
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Tok {
     /// A word.
@@ -23,7 +23,7 @@ pub(crate) enum Tok {
 /// A stretch of text in one line.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Span {
-    /// Where it starts.
+    /// Its start.
     pub loc: Loc,
     /// Characters.
     pub len: u32,
@@ -43,9 +43,9 @@ impl Span {
 /// A token and its place.
 #[derive(Clone, Debug)]
 pub(crate) struct Token {
-    /// What it is.
+    /// Its kind.
     pub tok: Tok,
-    /// Where it is.
+    /// Its place.
     pub span: Span,
 }
 

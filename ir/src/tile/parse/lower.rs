@@ -1,6 +1,5 @@
-//! From the tree to the kernel: names become values, literals get types. A statement that is wrong
-//! is reported, its names are marked, and the next one is read; what uses such a name is not
-//! reported again.
+//! From the tree to the kernel: names become values, literals get types. A wrong statement is reported, its names are
+//! marked, and the next statement is read. Uses of a marked name are not reported again.
 
 use super::ParseError;
 use super::ast::*;
@@ -12,7 +11,7 @@ use crate::tile::{BuildError, Dim, Domain, Inst, Kernel, KernelBuilder, Op, Shap
 use crate::types::Elem;
 use rustc_hash::FxHashMap;
 
-/// What has been reported already.
+/// Whether the mistake has been reported already.
 pub(super) struct Failed;
 
 pub(super) type Result<T> = std::result::Result<T, Failed>;
@@ -86,7 +85,7 @@ impl Lower<'_> {
         Failed
     }
 
-    /// Notes what the builder did not like.
+    /// Records an error of the builder.
     pub fn checked<T>(&mut self, span: Span, result: std::result::Result<T, BuildError>) -> Result<T> {
         result.map_err(|e| self.report(span, e.to_string()))
     }
@@ -109,7 +108,7 @@ impl Lower<'_> {
         }
     }
 
-    /// Notes names whose definition could not be read; what uses them is not reported again.
+    /// Marks names whose definition could not be read. Their uses are not reported again.
     fn bind_wrong(&mut self, names: &[Name]) {
         for name in names.iter().filter(|n| !self.names.contains_key(&n.text)).collect::<Vec<_>>() {
             self.bind(name, Binding::Wrong);
@@ -451,7 +450,7 @@ impl Lower<'_> {
         self.end(body.end, yields)
     }
 
-    /// Statements of a block in an open scope; what it yields.
+    /// Statements of a block in an open scope. Returns its yielded values.
     fn block(&mut self, body: &Body) -> Result<Vec<Value>> {
         let Some(last) = self.statements(body) else {
             return Ok(Vec::new());
@@ -515,7 +514,7 @@ impl Lower<'_> {
     }
 }
 
-/// What is wrong with a statement of so many names and values.
+/// The message about a statement with different numbers of names and values.
 fn miscounted(names: usize, values: usize) -> String {
     match (names, values) {
         (0, n) => format!("nothing takes the {} of this: write `name = ..`", plural(n as u64, "value")),

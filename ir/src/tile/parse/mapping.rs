@@ -44,7 +44,7 @@ const KERNEL_WORDS: [&str; 12] = [
     "no",
 ];
 
-/// Words of former versions, each with what says the same now. A word is refused with its successor where that may stand.
+/// Former words, each with today's words. A former word is refused with its successor if that may stand there.
 const FORMER: [(&str, &str); 6] = [
     ("alternate", "pingpong"),
     ("turns", "mma_order"),
@@ -174,7 +174,7 @@ fn named<T>(c: &mut Cursor<'_>, what: &str, known: &[(String, T)]) -> Result<Str
     Ok(name)
 }
 
-/// A name that nothing is said of yet.
+/// A name that is not mapped yet.
 fn once<T>(c: &mut Cursor<'_>, what: &str, known: &[(String, T)]) -> Result<String> {
     if let Tok::Ident(name) = c.peek()
         && known.iter().any(|(n, _)| n == name)
@@ -193,7 +193,7 @@ fn loop_words(c: &mut Cursor<'_>, mut words: Words<'_>) -> LoopMapping {
     looped
 }
 
-/// What follows a word of a loop.
+/// The rest after a word of a loop.
 fn loop_word(c: &mut Cursor<'_>, looped: &mut LoopMapping, word: &str) -> Result<()> {
     match word {
         "pipeline" if c.eat_word("fit") => looped.pipeline = Depth::Fit,

@@ -6,10 +6,11 @@
 //!  text ─ lex ─► tokens ─ grammar ─► tree ─ constants, lower ─► Kernel
 //! ```
 //!
-//! What text adds to the IR is sugar: nested expressions, literals that take the other operand's
-//! type (else i32 and f32), and implicit broadcasts between tiles of different shape. Every mistake
-//! that can be found is reported: reading goes on behind a wrong statement, parameter, or word of a
-//! mapping.
+//! Text adds only sugar to the IR: nested expressions, literals that take the other operand's type (else i32 and f32),
+//! and
+//! implicit broadcasts between tiles of different shape. One run reports all mistakes, because parsing continues after
+//! a
+//! wrong statement, parameter, or word of a mapping.
 
 mod ast;
 mod constants;
@@ -55,7 +56,7 @@ pub struct ParseError {
     pub loc: Loc,
     /// Characters that it spans, 0 at the end of the text.
     pub len: u32,
-    /// What is wrong.
+    /// The mistake.
     pub message: String,
 }
 
@@ -134,7 +135,7 @@ fn item(c: &mut Cursor<'_>, file: &str, module: &mut Module) -> cursor::Result<(
     Ok(())
 }
 
-/// What is neither a kernel nor a mapping.
+/// Reports text that is neither a kernel nor a mapping.
 fn neither<T>(c: &Cursor<'_>) -> cursor::Result<T> {
     let (close, found) = (c.last_span(), c.peek());
     let Tok::Ident(word) = found else { return c.expected("`kernel` or `mapping`") };

@@ -1,5 +1,5 @@
-//! How reading goes on after a mistake: where the next statement or item starts, which names the wrong one would have
-//! given, and which brace is not closed. One run so shows all mistakes of a text.
+//! Recovery after a mistake. It finds the start of the next statement or item, the names that the wrong one would have
+//! defined, and unclosed braces. One run therefore shows all mistakes of a text.
 
 use super::ParseError;
 use super::ast::Name;
