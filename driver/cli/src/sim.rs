@@ -102,6 +102,7 @@ fn simulated(args: &SimArgs) -> Outcome<(Artifact, String)> {
 }
 
 fn artifact(source: Source, mapping: Mapping, manifest: Manifest) -> Artifact {
+    let meaning = source.meaning().unwrap_or_else(|| mapping.clone());
     let (name, kernel) = (manifest.kernel.clone(), source.kernel);
-    Artifact { name, kernel, mapping, manifest, ptx: None, cubin: None, notes: Vec::new() }
+    Artifact { name, kernel, mapping, meaning, manifest, ptx: None, cubin: None, notes: Vec::new() }
 }
