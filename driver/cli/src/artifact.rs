@@ -41,11 +41,16 @@ pub struct Artifact {
 /// # Errors
 /// The compiler's refusal, shown in the text.
 pub fn compile(source: &Source, options: &Options) -> Outcome<(Mapping, Compiled)> {
+    Ok(candidates(source, options)?.swap_remove(0))
+}
+
+/// Compiles under the source's mapping, or under all that the compiler proposes: one at least, the best first.
+fn candidates(source: &Source, options: &Options) -> Outcome<Vec<(Mapping, Compiled)>> {
     let refused = |e| user(refusal(source, &e));
     let options = &Options { disable: source.disable.clone(), ..options.clone() };
     if let Some(mapping) = &source.mapping {
         let compiled = warplift::compile(&source.kernel, mapping, &SM90A, options).map_err(refused)?;
-        return Ok((mapping.clone(), compiled));
+        return Ok(vec![(mapping.clone(), compiled)]);
     }
     let mut proposals = enumerate::mappings(&source.kernel, &SM90A);
     for p in &mut proposals {
@@ -54,18 +59,54 @@ pub fn compile(source: &Source, options: &Options) -> Outcome<(Mapping, Compiled
     // The chosen proposal is shown, or the first one if none compiles.
     let hidden = Options { observer: None, ..options.clone() };
     let chosen = enumerate::best(&source.kernel, &proposals, &SM90A, &hidden);
-    let one = chosen.as_ref().ok().map(|c| &c.mapping).or(proposals.first());
+    let one = chosen.as_ref().ok().map(|c| &c.best.mapping).or(proposals.first());
     if let Some(mapping) = one.filter(|_| options.observer.is_some()) {
         let _ = warplift::compile(&source.kernel, mapping, &SM90A, options);
     }
     let chosen = chosen.map_err(refused)?;
-    let (tried, all) = chosen.tried;
-    eprintln!(
-        "{tried} of {all} proposed mappings compile, in {:.1} ms; the best prediction:\n{}",
-        chosen.elapsed.as_secs_f64() * 1e3,
-        chosen.mapping
-    );
-    Ok((chosen.mapping, chosen.compiled))
+    eprintln!("{chosen}\n{}", chosen.best.mapping);
+    Ok(chosen.candidates().map(|c| (c.mapping, c.compiled)).collect())
+}
+
+/// Candidates that ptxas sees at most.
+const ASSEMBLED: usize = 4;
+
+/// The first candidate that ptxas assembles without serialized products and spills, else the first of all; with words on
+/// those passed over.
+fn first_clean<T>(
+    candidates: &[T],
+    mut assemble: impl FnMut(&T) -> Outcome<Assembled>,
+) -> Outcome<(usize, Vec<String>)> {
+    let mut slow = Vec::new();
+    for (n, candidate) in candidates.iter().enumerate().take(ASSEMBLED) {
+        match assemble(candidate)?.slowdown() {
+            None => return Ok((n, slow)),
+            Some(why) => slow.push(why),
+        }
+    }
+    Ok((0, Vec::new()))
+}
+
+/// Compiles as [`compile`] does; of proposed mappings it takes the best one that ptxas neither serializes nor spills. Without
+/// ptxas the best prediction stays.
+///
+/// # Errors
+/// The compiler or ptxas refuses.
+pub fn compile_for(source: &Source, options: &Options, tools: &Tools) -> Outcome<(Mapping, Compiled)> {
+    let mut found = candidates(source, options)?;
+    let mut at = 0;
+    if let (true, Ok(tools)) = (found.len() > 1, tools.find()) {
+        let assemble = |c: &(Mapping, Compiled)| Ok(tools.ptxas(&c.1.ptx, &PtxasOptions::default())?);
+        let (chosen, passed) = first_clean(&found, assemble)?;
+        for (why, (mapping, _)) in passed.iter().zip(&found) {
+            eprintln!("passed over, since {why}:\n{mapping}");
+        }
+        if chosen > 0 {
+            eprintln!("taken:\n{}", found[chosen].0);
+        }
+        at = chosen;
+    }
+    Ok(found.swap_remove(at))
 }
 
 impl Artifact {
@@ -74,7 +115,7 @@ impl Artifact {
     /// # Errors
     /// The compiler or ptxas refuses.
     pub fn make(source: &Source, tools: &Tools) -> Outcome<Self> {
-        let (mapping, compiled) = compile(source, &Options::default())?;
+        let (mapping, compiled) = compile_for(source, &Options::default(), tools)?;
         let mut made = Self {
             name: source.kernel.name.clone(),
             kernel: source.kernel.clone(),
@@ -313,5 +354,26 @@ impl Ready {
             (None, Some(cubin), Some(manifest)) => Artifact::ready(&source, cubin, manifest),
             _ => Artifact::make(&source, tools),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use warplift::toolchain::Warning;
+
+    #[test]
+    fn what_ptxas_makes_slow_is_passed_over() {
+        let warned = Warning { code: "C7512".into(), text: "serialized".into() };
+        let serialized = Assembled { warnings: vec![warned], ..Assembled::default() };
+        let spilled = Assembled { spills: (8, 4), ..Assembled::default() };
+        let clean = Assembled::default();
+        let taken = |all: &[&Assembled]| first_clean(all, |c| Ok((*c).clone())).ok().unwrap();
+        let reasons = ["ptxas serializes products (C7512)", "ptxas spills 12 bytes"].map(str::to_owned);
+        assert_eq!(taken(&[&serialized, &spilled, &clean]), (2, reasons.to_vec()));
+        assert_eq!(taken(&[&clean, &serialized]), (0, vec![]));
+        assert_eq!(taken(&[&serialized, &spilled]), (0, vec![]), "where none is better, the best prediction");
+        let refused = |_: &&Assembled| Err(user("ptxas refuses"));
+        assert!(first_clean(&[&clean], refused).is_err());
     }
 }

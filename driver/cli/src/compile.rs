@@ -2,7 +2,7 @@
 
 use super::Tools;
 use super::ablate::Forms;
-use super::artifact::{Artifact, assembled, compile as make, manifest_text, times, write};
+use super::artifact::{Artifact, assembled, compile as make, compile_for, manifest_text, times, write};
 use super::dump::{DumpArgs, state_after};
 use super::failure::{Outcome, user};
 use super::run::takes;
@@ -117,7 +117,10 @@ fn compile_one(source: &str, args: &CompileArgs, tools: &Tools) -> Outcome<()> {
     if let Some(pass) = &args.stop_after {
         return put_text(args.output.as_deref(), &state_after(&source, pass, &options)?);
     }
-    let (_, compiled) = make(&source, &options)?;
+    let (_, compiled) = match args.cubin {
+        Some(_) => compile_for(&source, &options, tools)?,
+        None => make(&source, &options)?,
+    };
     for remark in remarked(&source, &compiled.explained.lints) {
         eprintln!("{remark}");
     }

@@ -13,31 +13,79 @@ mod propose;
 mod rough;
 mod tiling;
 
-use crate::predict::compile_and_predict;
+use crate::predict::{Prediction, compile_and_predict};
 use crate::problem::{Problem, Sizes};
 use crate::{CompileError, Compiled, Options};
+use std::fmt;
 use std::time::{Duration, Instant};
 use warplift_ir::target::Target;
 use warplift_ir::tile::{Kernel, Mapping};
 
 pub use propose::mappings;
 
-/// What was chosen, and what choosing cost.
+/// Time after which no further candidate is compiled.
+const TIME: Duration = Duration::from_secs(30);
+/// Candidates without a prediction, after which no other is predicted: they are of the same kernel, and a walk that is given
+/// up takes the longest.
+const GIVEN_UP: usize = 2;
+
+/// A mapping, what it compiles to, and the cycles expected of it.
 #[derive(Clone, Debug)]
-pub struct Chosen {
+pub struct Candidate {
     /// The mapping.
     pub mapping: Mapping,
     /// What it compiles to.
     pub compiled: Compiled,
     /// Predicted cycles of a multiprocessor for a launch of the nominal sizes.
     pub cycles: f64,
+}
+
+/// What was chosen, and what choosing cost.
+#[derive(Clone, Debug)]
+pub struct Chosen {
+    /// The candidate with the best prediction.
+    pub best: Candidate,
+    /// The others that compiled, better predictions first.
+    pub others: Vec<Candidate>,
     /// Candidates that compiled, and candidates there were.
     pub tried: (usize, usize),
-    /// Time of all compilations.
+    /// Candidates that were not compiled because the time was over.
+    pub skipped: usize,
+    /// Candidates of which there is a rough estimate alone, because a walk was too long.
+    pub rough: usize,
+    /// Time of all compilations and predictions.
     pub elapsed: Duration,
 }
 
-/// Compiles every proposal and keeps the one with the best prediction for nominal sizes.
+impl Chosen {
+    /// All candidates, the best first.
+    pub fn candidates(self) -> impl Iterator<Item = Candidate> {
+        std::iter::once(self.best).chain(self.others)
+    }
+}
+
+/// How the choice went, and what it left out.
+impl fmt::Display for Chosen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (tried, all) = self.tried;
+        let millis = self.elapsed.as_secs_f64() * 1e3;
+        write!(f, "{tried} of {all} proposed mappings compile, in {millis:.1} ms")?;
+        if self.skipped > 0 {
+            write!(f, "; {} more were not tried: {} s were over", self.skipped, TIME.as_secs())?;
+        }
+        match self.rough {
+            0 => write!(f, "; the best prediction:"),
+            n if n == tried => write!(
+                f,
+                "; none of them has a prediction, since a block has too many instructions; the best rough estimate:"
+            ),
+            n => write!(f, "; {n} of them have rough estimates alone; the best:"),
+        }
+    }
+}
+
+/// Compiles every proposal and keeps the one with the best prediction for nominal sizes. After some time no more are
+/// compiled, and where walks are too long, estimates stand for predictions.
 ///
 /// # Errors
 /// None compiles; the error is that of the first.
@@ -47,30 +95,50 @@ pub fn best(
     target: &Target,
     options: &Options,
 ) -> Result<Chosen, CompileError> {
+    best_within(kernel, proposals, target, options, (TIME, GIVEN_UP))
+}
+
+fn best_within(
+    kernel: &Kernel,
+    proposals: &[Mapping],
+    target: &Target,
+    options: &Options,
+    (time, walks): (Duration, usize),
+) -> Result<Chosen, CompileError> {
     let start = Instant::now();
     let usual = proposals.iter().find_map(|m| Problem::usual_sizes(kernel, m));
     let sizes = usual.unwrap_or_else(|| Sizes::nominal(kernel));
     let options = &Options { observer: None, ..options.clone() };
-    let mut chosen: Option<(f64, Mapping, Compiled)> = None;
-    let (mut refused, mut tried) = (None, 0);
+    let mut found: Vec<Candidate> = Vec::new();
+    let (mut refused, mut rough, mut skipped) = (None, 0, 0);
     for mapping in proposals {
-        match compile_and_predict(kernel, mapping, target, &sizes, options) {
+        // One candidate at least is compiled, however long it takes.
+        if !found.is_empty() && start.elapsed() >= time {
+            skipped += 1;
+            continue;
+        }
+        let made = match rough < walks {
+            true => compile_and_predict(kernel, mapping, target, &sizes, options),
+            false => crate::compile(kernel, mapping, target, options).map(|compiled| (compiled, None)),
+        };
+        match made {
             Ok((compiled, walked)) => {
-                tried += 1;
-                let rough = || rough::predict(kernel, mapping, &compiled, target, &sizes);
-                let cycles =
-                    walked.map_or_else(rough, |p| p.cycles * rough::power(kernel, mapping, target, &sizes));
-                if chosen.as_ref().is_none_or(|(least, ..)| cycles < *least) {
-                    chosen = Some((cycles, mapping.clone(), compiled));
-                }
+                rough += usize::from(walked.is_none());
+                let estimate = || rough::predict(kernel, mapping, &compiled, target, &sizes);
+                let exact = |p: Prediction| p.cycles * rough::power(kernel, mapping, target, &sizes);
+                let cycles = walked.map_or_else(estimate, exact);
+                found.push(Candidate { mapping: mapping.clone(), compiled, cycles });
             }
             Err(error) => refused = refused.or(Some(error)),
         }
     }
-    let tried = (tried, proposals.len());
-    match (chosen, refused) {
-        (Some((cycles, mapping, compiled)), _) => {
-            Ok(Chosen { mapping, compiled, cycles, tried, elapsed: start.elapsed() })
+    let tried = (found.len(), proposals.len());
+    found.sort_by(|a, b| a.cycles.total_cmp(&b.cycles));
+    let mut found = found.into_iter();
+    match (found.next(), refused) {
+        (Some(best), _) => {
+            let (others, elapsed) = (found.collect(), start.elapsed());
+            Ok(Chosen { best, others, tried, skipped, rough, elapsed })
         }
         (None, Some(error)) => Err(error),
         (None, None) => Err(warplift_isel::IselError::whole("no mapping was proposed").into()),
@@ -110,10 +178,10 @@ mod tests {
     fn large_products_get_a_large_tile_and_a_spread_epilogue() {
         let kernel = kernel("gemm");
         let chosen = best(&kernel, &mappings(&kernel, &SM90A), &SM90A, &Options::default()).unwrap();
-        let m = &chosen.mapping;
+        let m = &chosen.best.mapping;
         assert_eq!((m.tunable("BM"), m.tunable("BN")), (Some(128), Some(256)), "{m}");
         assert_eq!((m.whole.epilogue, m.whole.persistent), (Epilogue::Deferred, true), "{m}");
-        assert!(chosen.tried.0 > 10 && chosen.cycles.is_finite(), "{:?}", chosen.tried);
+        assert!(chosen.tried.0 > 10 && chosen.best.cycles.is_finite(), "{:?}", chosen.tried);
     }
 
     #[test]
@@ -146,8 +214,8 @@ mod tests {
         let rough = || rough::predict(kernel, own, &compiled, &SM90A, &sizes);
         let own = walked.map_or_else(rough, |p| p.cycles * rough::power(kernel, own, &SM90A, &sizes));
         let (tried, proposed) = auto.tried;
-        println!("{:<26} {:.2} {tried}/{proposed} {:?}", kernel.name, auto.cycles / own, auto.elapsed);
-        auto.cycles / own
+        println!("{:<26} {:.2} {tried}/{proposed} {:?}", kernel.name, auto.best.cycles / own, auto.elapsed);
+        auto.best.cycles / own
     }
 
     #[test]
@@ -168,8 +236,27 @@ mod tests {
         let bad = Mapping { kernel: "other".into(), ..Default::default() };
         let good = Mapping { kernel: "axpy".into(), ..Default::default() };
         let chosen = best(&kernel, &[bad.clone(), good.clone()], &SM90A, &Options::default()).unwrap();
-        assert_eq!((chosen.mapping, chosen.tried), (good, (1, 2)));
+        assert_eq!((chosen.best.mapping, chosen.tried), (good, (1, 2)));
         assert!(best(&kernel, &[bad], &SM90A, &Options::default()).is_err());
         assert!(best(&kernel, &[], &SM90A, &Options::default()).is_err());
+    }
+
+    #[test]
+    fn a_choice_is_bounded_and_says_what_it_left_out() {
+        let kernel = kernel("gemm");
+        let all = mappings(&kernel, &SM90A);
+        let within = |bounds| best_within(&kernel, &all, &SM90A, &Options::default(), bounds).unwrap();
+        let late = within((Duration::ZERO, GIVEN_UP));
+        assert_eq!((late.tried.0, late.skipped), (1, all.len() - 1));
+        assert!(late.to_string().contains(&format!("{} more were not tried", all.len() - 1)), "{late}");
+        let short = within((TIME, 0));
+        assert_eq!(short.rough, short.tried.0);
+        assert!(short.to_string().contains("none of them has a prediction"), "{short}");
+        let whole = within((TIME, GIVEN_UP));
+        assert_eq!((whole.rough, whole.skipped), (0, 0), "{whole}");
+        assert!(
+            whole.others.is_sorted_by(|a, b| a.cycles <= b.cycles)
+                && whole.others[0].cycles >= whole.best.cycles
+        );
     }
 }

@@ -49,6 +49,18 @@ pub struct Warning {
     pub text: String,
 }
 
+impl Assembled {
+    /// What makes right code slow: products that are serialized, registers that are spilled.
+    pub fn slowdown(&self) -> Option<String> {
+        let serialized = self.warnings.iter().find(|w| w.code.starts_with("C75"));
+        let spilled = self.spills.0 + self.spills.1;
+        match serialized {
+            Some(warning) => Some(format!("ptxas serializes products ({})", warning.code)),
+            None => (spilled > 0).then(|| format!("ptxas spills {spilled} bytes")),
+        }
+    }
+}
+
 impl Toolchain {
     /// Assembles PTX text.
     ///
