@@ -88,7 +88,7 @@ kernel scaled(a: ptr<f16>, b: ptr<f16>, s: ptr<f32>, c: ptr<f32>, m: i32, n: i32
     store gc[i*BM, j*BN], acc * scale
 }
 kernel squares(a: ptr<f16> align 16, c: ptr<f16> align 16, m: i32 % 8, k: i32 % 8) {
-    tunable BM = 128, BK = 64
+    tunable BM in {64, 128, 192, 256} = 128, BK = 64
     grid cdiv(m, BM), cdiv(m, BM)
     ga = view a : f16[m, k]
     gc = view c : f16[m, m]

@@ -33,8 +33,8 @@ pub(super) fn tiles(kernel: &Kernel, tunable: Tunable) -> bool {
 /// What steps from tile to tile.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Stride {
-    /// Blocks of the grid.
-    Grid,
+    /// Blocks along this dimension of the grid.
+    Grid(usize),
     /// Iterations of a loop.
     Loop(Inst),
 }
@@ -53,8 +53,6 @@ struct Tiling<'k> {
 #[derive(Clone, Copy, Debug)]
 struct Start {
     stride: Stride,
-    /// The index of the block or iteration.
-    counter: Value,
     /// The extent that is walked.
     walked: Value,
 }
@@ -93,7 +91,15 @@ impl Tiling<'_> {
             }
         }
         let known = |v: &Value| self.starts.contains_key(v) || self.only_asserted(*v);
-        products.iter().all(known).then_some(())
+        (products.iter().all(known) && self.is_one_walk()).then_some(())
+    }
+
+    /// Whether all starts are of one walk: then elements that meet at one place of two tiles have one index. Of two walks the
+    /// tunable would decide which elements meet.
+    fn is_one_walk(&self) -> bool {
+        let mut strides = self.starts.values().map(|s| s.stride);
+        let first = strides.next();
+        strides.all(|s| Some(s) == first)
     }
 
     /// Whether a value leads to asserts that tunables decide, and nowhere else.
@@ -115,7 +121,7 @@ impl Tiling<'_> {
             for (index, data) in kernel.insts.iter() {
                 match data.op {
                     Op::BlockIndex(of) if usize::from(of) == d => {
-                        self.multiplied(kernel.result(index), Stride::Grid, walked, widths)?;
+                        self.multiplied(kernel.result(index), Stride::Grid(d), walked, widths)?;
                     }
                     Op::GridDim(of) if usize::from(of) == d => return None,
                     _ => {}
@@ -140,8 +146,7 @@ impl Tiling<'_> {
     fn stepped(&mut self, holder: Inst) -> Option<()> {
         let args = self.kernel.args(holder);
         let (from, walked) = (self.kernel.int_const(args[0])?, args[1]);
-        let counter = self.counter(holder)?;
-        self.starts.insert(counter, Start { stride: Stride::Loop(holder), counter, walked });
+        self.starts.insert(self.counter(holder)?, Start { stride: Stride::Loop(holder), walked });
         (from == 0).then_some(())
     }
 
@@ -157,7 +162,7 @@ impl Tiling<'_> {
             if !matches!(self.op(inst), Op::Binary(BinOp::Mul)) || !by_width {
                 return None;
             }
-            self.starts.insert(self.kernel.result(inst), Start { stride, counter, walked });
+            self.starts.insert(self.kernel.result(inst), Start { stride, walked });
         }
         Some(())
     }
@@ -291,7 +296,7 @@ impl Tiling<'_> {
     /// Whether two indices, or two views, are equal.
     fn same_place(&self, a: Value, b: Value) -> bool {
         match (self.starts.get(&a), self.starts.get(&b)) {
-            (Some(a), Some(b)) => a.counter == b.counter,
+            (Some(a), Some(b)) => a.stride == b.stride,
             _ => self.same(a, b),
         }
     }

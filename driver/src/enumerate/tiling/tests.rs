@@ -103,6 +103,11 @@ fn whatever_else_depends_on_a_tunable_refutes_it() {
         ("store gy[i*BM, 0], t", "BM"),
         ("store gr[i*BM], reduce_sum(t, 1)", "BM"),
         ("u = load gy[i*BM, j*BN] : f32[BM, BN] store gy[j*BM, i*BN], u", ""),
+        ("for u in 0..cdiv(m, BM) { store gr[i*BM], load gr[u*BM] : f32[BM] }", ""),
+        (
+            "for u in 0..cdiv(m, BM) { v = load gx[u*BM, j*BN] : f32[BM, BN] store gy[i*BM, j*BN], t + v }",
+            "BN",
+        ),
     ] {
         assert_eq!(of(&format!("{BLOCKS}{both}{body}")), left, "{body}");
     }
