@@ -396,7 +396,7 @@ fn what_was_not_done_is_no_success() {
     let table: [(&[&str], &str); 6] = [
         (&["run", &silent, "--device", "sim"], "stores nothing"),
         (&["check", "axpy", "--device", "sim", "--sizes", &cases], "a case of `axp`"),
-        (&["run", "gemm", "--device", "sim", "--size=2147483647x8x8"], "at most 8589934592"),
+        (&["run", "gemm", "--device", "sim", "--size=2147483647x8x8"], "at most 536870912"),
         (&["run", "gemm", "--device", "sim", "--mapping", "mapping foo { }"], "no mapping of kernel `gemm`"),
         (&["sim", "gemm", "--multiprocessors", "0"], "0 is not in 1.."),
         (&["layout", "smem 64x64 f99"], "expected a type"),
