@@ -31,6 +31,7 @@ pub fn mutate(args: &MutateArgs) -> Outcome<()> {
         println!("{report}");
         let missed = report.escaped.iter().map(|m| ("ESCAPED", m));
         let missed = missed.chain(report.unexecuted.iter().map(|m| ("not executed", m)));
+        let missed = missed.chain(report.one_sided.iter().map(|m| ("one parity", m)));
         let missed = missed.chain(report.contradicted.iter().map(|m| ("CONTRADICTED", m)));
         missed.for_each(|(what, m)| println!("  {what} {m}"));
         if args.equivalent {
@@ -40,6 +41,9 @@ pub fn mutate(args: &MutateArgs) -> Outcome<()> {
     }
     println!("{all}");
     all.caught.iter().for_each(|(kind, n)| println!("  {n:>6} {kind}"));
+    for (class, made) in &all.made {
+        println!("  {made:>6} of class {class:?}, {} equivalent", all.excused.get(class).unwrap_or(&0));
+    }
     let few = args.sample.is_some() || all.few_equivalent();
     if all.is_sound() && few {
         return Ok(());

@@ -53,6 +53,18 @@ fn a_sample_of_mutants_of_warps_is_caught() {
     }
 }
 
+/// The arithmetic of rings, operands and copies is edited too, and all of it is noticed where the sizes let every wait
+/// meet both parities.
+#[test]
+fn the_arithmetic_of_a_ring_is_needed() {
+    use Mutation::{Coordinate, Descriptor, Parity, Phase, Slot, Stride};
+    let of_a_ring = |m: &Mutant| [Coordinate, Descriptor, Parity, Phase, Slot, Stride].contains(&m.mutation);
+    let case = CASES.iter().find(|c| c.mapping.contains("consumers 1, wait 1")).expect("a case");
+    let report = prove(case, |subject| Ok(subject.mutants()?.into_iter().filter(of_a_ring).collect()));
+    assert_eq!(report.made.len(), 6, "{:?}", report.made);
+    assert!(report.is_sound() && report.equivalent.is_empty(), "{report}: {:?}", report.escaped);
+}
+
 /// Whether a mutant initialises a barrier behind the meeting of all threads.
 fn is_initialised_late(mutant: &Mutant) -> bool {
     let moved = mutant.description.rsplit('`').nth(1).is_some_and(|own| own.contains("mbarrier.init"));
@@ -109,5 +121,6 @@ fn every_mutant_is_caught() {
     assert_eq!(all.escaped, Vec::<String>::new());
     assert_eq!(all.unexecuted, Vec::<String>::new());
     assert_eq!(all.contradicted, Vec::<String>::new());
+    assert_eq!(all.one_sided, Vec::<String>::new());
     assert!(all.few_equivalent(), "{:?}", all.equivalent);
 }

@@ -161,4 +161,6 @@ pub struct Report {
     /// How often each line of the PTX was executed by at least one lane of a warp; lines that never
     /// were are absent.
     pub lines: BTreeMap<u32, u64>,
+    /// The parities that each line waited for: bit 0 and bit 1.
+    pub parities: BTreeMap<u32, u8>,
 }

@@ -180,6 +180,8 @@ pub(crate) struct Machine<'a> {
     pub steps: u64,
     /// Times that each instruction was executed by some lane.
     pub executed: Vec<u64>,
+    /// The parities that each instruction waited for, as bits.
+    pub parities: Vec<u8>,
     pub last: usize,
     /// Times in a row that a warp gave way without any progress.
     pub idle: u32,
@@ -220,6 +222,7 @@ impl<'a> Machine<'a> {
             issuing: HashMap::new(),
             steps: 0,
             executed: vec![0; launch.entry.code.len()],
+            parities: vec![0; launch.entry.code.len()],
             last: 0,
             idle: 0,
         };

@@ -389,6 +389,7 @@ impl Machine<'_> {
                 continue;
             }
             let now = self.blocks[at.block].mbarriers.get(&at.offset).map_or(0, |b| b.phase);
+            self.parities[pc as usize] |= 1 << (phase[l] & 1);
             let over = if m.parity { now & 1 != phase[l] & 1 } else { now > phase[l] };
             done |= u32::from(over) << l;
             if over {

@@ -9,12 +9,14 @@
 //! instruction that computes one of the moved operands. It passes a label only if it initializes barriers: such an
 //! instruction stands after a branch and leaves the block under that branch's guard.
 
+mod arithmetic;
+
 use super::hazard::{HazardKind, PtxError, Report, SimError};
 use super::launch::{Adversary, Options};
 use super::lex::{Tok, Token, tokens};
 
 /// The mutation of a synchronization.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, strum::VariantArray)]
 pub enum Mutation {
     /// It is removed.
     Remove,
@@ -22,6 +24,24 @@ pub enum Mutation {
     Corrupt,
     /// It is moved to the other side of an instruction that it orders.
     Move,
+    /// A wait's parity is a constant.
+    Parity,
+    /// A ring's phase stays where the ring wraps.
+    Phase,
+    /// A ring wraps elsewhere, or leaves a slot out.
+    Slot,
+    /// Slots lie elsewhere.
+    Stride,
+    /// A product reads its operand elsewhere.
+    Descriptor,
+    /// A tensor copy is of another box.
+    Coordinate,
+    /// A copy is of other bytes.
+    Bytes,
+    /// One of several statements that meet at a barrier goes to another.
+    Barrier,
+    /// `setmaxnreg` by some warps, or the wrong way.
+    Registers,
 }
 
 /// A changed PTX text.
@@ -68,6 +88,7 @@ pub fn mutants(ptx: &str) -> Result<Vec<Mutant>, PtxError> {
     let mut all = Vec::new();
     for i in 0..text.statements.len() {
         text.mutate(i, &mut all);
+        text.arithmetic(i, &mut all);
     }
     Ok(all)
 }

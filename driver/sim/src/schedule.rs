@@ -112,6 +112,9 @@ impl Report {
         for (line, n) in other.lines {
             *self.lines.entry(line).or_default() += n;
         }
+        for (line, n) in other.parities {
+            *self.parities.entry(line).or_default() |= n;
+        }
     }
 }
 
@@ -150,6 +153,9 @@ impl Machine<'_> {
         let places = &self.launch.entry.places;
         for (place, n) in places.iter().zip(&self.executed).filter(|(_, n)| **n > 0) {
             *self.report.lines.entry(place.pos.line).or_default() += n;
+        }
+        for (place, n) in places.iter().zip(&self.parities).filter(|(_, n)| **n > 0) {
+            *self.report.parities.entry(place.pos.line).or_default() |= n;
         }
     }
 
