@@ -49,7 +49,7 @@ pub struct Row<'l> {
 }
 
 /// A unit in words.
-pub(crate) fn unit_name(unit: Unit) -> &'static str {
+pub fn unit_name(unit: Unit) -> &'static str {
     match unit {
         Unit::None => "issue",
         Unit::Alu => "integer",

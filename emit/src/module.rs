@@ -8,9 +8,19 @@ use warplift_ir::manifest::Param;
 use warplift_ir::target::Target;
 use warplift_ir::types::Elem;
 
-/// Name of the entry: the kernel's name, unless shared memory has that name.
+/// Names that no entry can have: shared memory has the first, the others mean something in PTX.
+const TAKEN: [&str; 3] = ["smem", "WARP_SZ", "_"];
+
+/// Name of the entry: the kernel's name, unless that is taken.
 pub(crate) fn entry_name(kernel: &str) -> String {
-    if kernel == "smem" { format!("{kernel}_kernel") } else { kernel.to_owned() }
+    if TAKEN.contains(&kernel) { format!("{kernel}_kernel") } else { kernel.to_owned() }
+}
+
+/// A file's name as a string of PTX, which has no escapes and no characters beyond ASCII: what it cannot hold is
+/// written as `%` and two hexadecimal digits for each byte.
+fn file_name(name: &str) -> String {
+    let plain = |b: u8| (b == b' ' || b.is_ascii_graphic()) && !matches!(b, b'"' | b'\\');
+    name.bytes().map(|b| if plain(b) { char::from(b).to_string() } else { format!("%{b:02X}") }).collect()
 }
 
 /// The whole text.
@@ -58,7 +68,7 @@ fn header(out: &mut String, program: &Scheduled<'_>, target: &Target) {
     let _ = writeln!(out, ".version {}.{}\n.target {}", version / 10, version % 10, target.arch);
     out.push_str(".address_size 64\n");
     if funcs(program).any(|f| f.insts.values().any(|i| i.loc.line > 0)) {
-        let _ = writeln!(out, ".file 1 \"{}\"", program.launch.file.escape_default());
+        let _ = writeln!(out, ".file 1 \"{}\"", file_name(&program.launch.file));
     }
     out.push_str(".extern .shared .align 1024 .b8 smem[];\n");
 }

@@ -116,11 +116,19 @@ impl Artifact {
     /// The compiler or ptxas refuses.
     pub fn make(source: &Source, tools: &Tools) -> Outcome<Self> {
         let (mapping, compiled) = compile_for(source, &Options::default(), tools)?;
+        Self::of(source, mapping, &compiled, tools)
+    }
+
+    /// What a compile left, assembled where there is a ptxas.
+    ///
+    /// # Errors
+    /// ptxas refuses.
+    pub fn of(source: &Source, mapping: Mapping, compiled: &Compiled, tools: &Tools) -> Outcome<Self> {
         let mut made = Self {
             name: source.kernel.name.clone(),
             kernel: source.kernel.clone(),
-            manifest: compiled.manifest,
-            ptx: Some(compiled.ptx),
+            manifest: compiled.manifest.clone(),
+            ptx: Some(compiled.ptx.clone()),
             cubin: None,
             notes: vec![format!(
                 "kernel `{}` from {}, mapping {}",

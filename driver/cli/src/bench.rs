@@ -118,6 +118,11 @@ pub fn bench(args: &BenchArgs, tools: &Tools) -> Outcome<()> {
     let Location::Gpu(ordinal) = args.place.device else {
         return Err(user("the simulator measures no time; bench needs a GPU"));
     };
+    // Mistakes in names, texts and sizes come before the machine.
+    for name in &args.names {
+        let kernel = args.ready.source(name, &args.choice)?.kernel;
+        sizes(&args.size, &kernel, Sizes::defaults(&kernel))?;
+    }
     let machine = Machine::open(ordinal, args.place.cublas.as_deref(), tools)?;
     let machine = machine.ok_or_else(|| user("bench needs a GPU; nothing was measured"))?;
     let mut reports = Vec::new();

@@ -1,15 +1,14 @@
 //! `check`: checks a table of kernels and sizes.
 
-use super::Tools;
 use super::artifact::{Artifact, Ready};
 use super::failure::{Failure, Outcome, user};
 use super::run::{
     Destination, Location, Machine, SIMULATED, accepted, leave_if_stuck, operations, simulated, try_sizes,
 };
 use super::source::{Choice, repeated};
+use super::{Tools, output};
 use std::ffi::OsString;
-use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 use warplift::Feature;
@@ -22,7 +21,7 @@ use warplift_sim::Hazards;
 /// `check [NAMES]`.
 #[derive(clap::Args, Debug)]
 pub struct CheckArgs {
-    /// Kernels; default: all artifacts of the folder, or the whole library.
+    /// Kernels; default: those that `--sizes` names, all artifacts of the folder, or the whole library.
     names: Vec<String>,
     /// File of cases: a kernel and its sizes on each line, `refuse` after sizes that must be refused.
     #[arg(long, value_name = "FILE")]
@@ -30,6 +29,9 @@ pub struct CheckArgs {
     /// Stay in one process. A launch that faults or hangs then ends the whole table.
     #[arg(long)]
     in_process: bool,
+    /// Cases that are too large for the simulator count as meant: without this, leaving them out is no success.
+    #[arg(long)]
+    skip_large: bool,
     /// Disable an optimization; several separated by commas, or repeated.
     #[arg(long, value_name = "FEATURE", value_delimiter = ',')]
     disable: Vec<Feature>,
@@ -49,6 +51,62 @@ struct Case {
     refuse: bool,
 }
 
+/// What became of the cases of some kernels.
+#[derive(Default)]
+struct Tally {
+    passed: usize,
+    wrong: Vec<String>,
+    untried: Vec<String>,
+    large: usize,
+}
+
+/// What became of one case.
+enum Verdict {
+    Passed,
+    Wrong,
+    Untried,
+    Large,
+}
+
+impl Tally {
+    fn add(&mut self, case: String, verdict: Verdict) {
+        match verdict {
+            Verdict::Passed => self.passed += 1,
+            Verdict::Wrong => self.wrong.push(case),
+            Verdict::Untried => self.untried.push(case),
+            Verdict::Large => self.large += 1,
+        }
+    }
+
+    /// `155 cases: 88 passed, 67 too large for the simulator`.
+    fn summary(&self) -> String {
+        let (wrong, untried) = (self.wrong.len(), self.untried.len());
+        let counts = [
+            (wrong, "wrong"),
+            (untried, "not tried"),
+            (self.large, "too large for the simulator, not executed"),
+        ];
+        let others = counts.iter().filter(|c| c.0 > 0).map(|(n, what)| format!(", {n} {what}"));
+        let all = self.passed + wrong + untried + self.large;
+        format!("{}: {} passed{}", plural(all as u64, "case"), self.passed, others.collect::<String>())
+    }
+
+    /// Success only where everything asked for was done.
+    fn outcome(&self, skip_large: bool) -> Outcome<()> {
+        if !self.wrong.is_empty() {
+            return Err(Failure::Wrong(self.wrong.join("; ")));
+        }
+        if !self.untried.is_empty() {
+            return Err(user(format!("not tried: {}", self.untried.join("; "))));
+        }
+        if self.large > 0 && !skip_large {
+            let large = plural(self.large as u64, "case");
+            return Err(user(format!("not executed: {large}; --skip-large says that this is meant")));
+        }
+        Ok(())
+    }
+}
+
 /// Runs `check`.
 ///
 /// # Errors
@@ -61,7 +119,7 @@ pub fn check(args: &CheckArgs, tools: &Tools) -> Outcome<()> {
         None => CASES.to_owned(),
     };
     let cases = cases(&text)?;
-    let names = names(args)?;
+    let names = names(args, &cases)?;
     let choice = Choice { disable: args.disable.clone(), ..Choice::default() };
     known(&names, &cases, args, &choice)?;
     if names.len() > 1
@@ -75,42 +133,36 @@ pub fn check(args: &CheckArgs, tools: &Tools) -> Outcome<()> {
         Location::Gpu(ordinal) => Machine::open(ordinal, args.place.cublas.as_deref(), tools)?,
         Location::Simulator => None,
     };
-    let (mut failures, mut wrong) = (Vec::new(), false);
+    if machine.is_none() && args.place.device != Location::Simulator {
+        println!("this machine has no GPU: kernels run in the simulator");
+    }
+    let mut tally = Tally::default();
     for name in names {
         let own = |kernel: &str| {
             cases.iter().filter(|c| c.kernel == name || c.kernel == kernel).collect::<Vec<_>>()
         };
         let tried = args.ready.artifact(&name, &choice, tools).and_then(|artifact| {
-            check_kernel(&artifact, &own(&artifact.kernel.name), machine.as_ref(), &args.place)
+            check_kernel(&artifact, &own(&artifact.kernel.name), machine.as_ref(), &args.place, &mut tally)
         });
-        // If a kernel cannot be tried, the others still are.
-        match tried.map_err(leave_if_stuck) {
-            Ok(failed) => {
-                wrong |= !failed.is_empty();
-                failures.extend(failed);
-            }
-            Err(failure) => {
-                wrong |= matches!(failure, Failure::Wrong(_));
-                println!("{name:<24} {}", failure.message());
-                failures.push(name);
-            }
+        // A kernel that cannot be tried does not keep the others from being tried.
+        if let Err(failure) = tried.map_err(leave_if_stuck) {
+            let verdict =
+                if matches!(failure, Failure::Wrong(_)) { Verdict::Wrong } else { Verdict::Untried };
+            println!("{name:<24} {}", failure.message());
+            tally.add(name, verdict);
         }
     }
-    match failures.len() {
-        0 if machine.is_none() && args.place.device != Location::Simulator => Err(user(
-            "nothing was executed: this machine has no GPU; `--device sim` takes the simulator".to_owned(),
-        )),
-        0 => Ok(()),
-        n if wrong => Err(Failure::Wrong(format!("{}: {}", plural(n as u64, "case"), failures.join("; ")))),
-        _ => Err(user(format!("not tried: {}", failures.join("; ")))),
-    }
+    println!("{}", tally.summary());
+    tally.outcome(args.skip_large)
 }
 
 /// Whether every kernel can be read and has cases, and every case has its kernel.
 fn known(names: &[String], cases: &[Case], args: &CheckArgs, choice: &Choice) -> Outcome<()> {
     let beside = args.ready.artifacts.as_deref().map_or(Ok(Vec::new()), Artifact::names)?;
     let stranger = |c: &&Case| {
-        ![names, &beside].iter().any(|all| all.contains(&c.kernel)) && kernels::find(&c.kernel).is_none()
+        ![names, &beside].iter().any(|all| all.contains(&c.kernel))
+            && kernels::find(&c.kernel).is_none()
+            && !Path::new(&c.kernel).exists()
     };
     if let Some(case) = cases.iter().find(stranger) {
         let name = &case.kernel;
@@ -141,6 +193,7 @@ fn isolated(args: &CheckArgs, tools: &Tools, names: &[String]) -> Outcome<()> {
             wrong |= status.code() != Some(2);
         }
     }
+    println!("{}: {} failed", plural(names.len() as u64, "kernel"), failed.len());
     match failed.join(", ") {
         all if all.is_empty() => Ok(()),
         all if wrong => Err(Failure::Wrong(all)),
@@ -150,9 +203,9 @@ fn isolated(args: &CheckArgs, tools: &Tools, names: &[String]) -> Outcome<()> {
 
 /// The command line that checks one of the kernels in its own process.
 fn alone(args: &CheckArgs, tools: &Tools, name: &str) -> Vec<OsString> {
-    let CheckArgs { names: _, sizes, in_process: _, disable, ready, place } = args;
+    let CheckArgs { names: _, sizes, in_process: _, skip_large, disable, ready, place } = args;
     let mut line: Vec<OsString> = vec!["check".into(), "--in-process".into()];
-    let flags = [("--offline", tools.offline), ("--verbose", tools.verbose)];
+    let flags = [("--skip-large", *skip_large), ("--offline", tools.offline), ("--verbose", tools.verbose)];
     line.extend(flags.into_iter().filter(|f| f.1).map(|f| f.0.into()));
     let mut option = |name: &str, value: Option<OsString>| {
         line.extend(value.into_iter().flat_map(|v| [OsString::from(name), v]));
@@ -173,12 +226,23 @@ fn alone(args: &CheckArgs, tools: &Tools, name: &str) -> Vec<OsString> {
     line
 }
 
-fn names(args: &CheckArgs) -> Outcome<Vec<String>> {
+fn names(args: &CheckArgs, cases: &[Case]) -> Outcome<Vec<String>> {
     if let Some(twice) = repeated(args.names.iter().map(String::as_str)) {
         return Err(user(format!("`{twice}` is named twice")));
     }
+    if !args.names.is_empty() {
+        return Ok(args.names.clone());
+    }
+    if args.sizes.is_some() {
+        let mut named: Vec<String> = Vec::new();
+        for case in cases {
+            if !named.contains(&case.kernel) {
+                named.push(case.kernel.clone());
+            }
+        }
+        return Ok(named);
+    }
     match &args.ready.artifacts {
-        _ if !args.names.is_empty() => Ok(args.names.clone()),
         Some(folder) => Artifact::names(folder),
         None => Ok(kernels::LIBRARY.iter().map(|t| t.name.to_owned()).collect()),
     }
@@ -205,59 +269,86 @@ fn cases(text: &str) -> Outcome<Vec<Case>> {
     }
 }
 
-/// Tries the cases of one kernel and returns those that failed.
+/// Tries the cases of one kernel, on the device or in the simulator.
 fn check_kernel(
     artifact: &Artifact,
     cases: &[&Case],
     machine: Option<&Machine>,
     place: &Destination,
-) -> Outcome<Vec<String>> {
-    let executor: Option<Box<dyn Executor>> = match (machine, place.device) {
-        (Some(machine), _) => Some(Box::new(machine.load(artifact, place.limit)?)),
-        (None, Location::Simulator) => Some(Box::new(simulated(artifact, place)?)),
-        (None, _) => None,
-    };
-    let mut failed = Vec::new();
+    tally: &mut Tally,
+) -> Outcome<()> {
+    let device = machine.map(|m| m.load(artifact, place.limit)).transpose()?;
     for case in cases {
         let start = Instant::now();
-        print!("{:<24} {:<24} ", artifact.name, case.sizes);
-        // Flush it before a launch that may not end.
-        let _ = std::io::stdout().flush();
-        let sizes = Sizes::parse(&artifact.kernel, &case.sizes)?;
-        let taken = accepted(artifact, &sizes);
-        let large = taken.is_ok() && machine.is_none() && operations(artifact, &sizes)? > SIMULATED;
-        let (passed, line) = match (taken, case.refuse, executor.as_deref().filter(|_| !large)) {
-            (Err(refusal), true, _) => (true, format!("refused: {}", refusal.message())),
-            (Err(refusal), false, _) => (false, refusal.message()),
-            (Ok(()), true, _) => (false, "was not refused".to_owned()),
-            (Ok(()), false, None) => (true, "not executed".to_owned()),
-            (Ok(()), false, Some(executor)) => {
-                let lines = try_sizes(artifact, &sizes, executor, machine, place.seed);
-                summary(lines.map_err(leave_if_stuck))
+        let label = format!("{:<24} {:<24} ", artifact.name, case.sizes);
+        // Seen before a launch that may not end. In the simulator the bar says it: what stands in a line that a
+        // bar is drawn over is erased with it.
+        if device.is_some() {
+            print!("{label}");
+            output::flush();
+        }
+        let simulator;
+        let executor: &dyn Executor = match &device {
+            Some(device) => device,
+            None => {
+                simulator = simulated(artifact, place, label.trim_end())?;
+                &simulator
             }
         };
-        println!("{line} ({:.1} s)", start.elapsed().as_secs_f64());
-        if !passed {
-            failed.push(format!("{} {}", artifact.name, case.sizes));
+        let (verdict, line) = check_case(artifact, case, executor, machine, place.seed);
+        if device.is_none() {
+            print!("{label}");
         }
+        println!("{line} ({:.1} s)", start.elapsed().as_secs_f64());
+        tally.add(format!("{} {}", artifact.name, case.sizes), verdict);
     }
-    Ok(failed)
+    Ok(())
 }
 
-/// One line for a case: `ok` and the errors, or everything about the failure.
-fn summary(lines: Outcome<Vec<(bool, String)>>) -> (bool, String) {
+/// Tries one case: what became of it, and words.
+fn check_case(
+    artifact: &Artifact,
+    case: &Case,
+    executor: &dyn Executor,
+    machine: Option<&Machine>,
+    seed: u64,
+) -> (Verdict, String) {
+    let untried = |failure: Failure| (Verdict::Untried, failure.message());
+    let sizes = match Sizes::parse(&artifact.kernel, &case.sizes) {
+        Ok(sizes) => sizes,
+        Err(error) => return untried(error.into()),
+    };
+    match (accepted(artifact, &sizes), case.refuse) {
+        (Err(refusal), true) => return (Verdict::Passed, format!("refused: {}", refusal.message())),
+        (Err(refusal), false) => return untried(refusal),
+        (Ok(()), true) => return (Verdict::Wrong, "was not refused".to_owned()),
+        (Ok(()), false) => {}
+    }
+    match operations(artifact, &sizes) {
+        Err(failure) => return untried(failure),
+        Ok(count) if machine.is_none() && count > SIMULATED => {
+            return (Verdict::Large, "not executed: too large for the simulator".to_owned());
+        }
+        Ok(_) => {}
+    }
+    summary(try_sizes(artifact, &sizes, executor, machine, seed).map_err(leave_if_stuck))
+}
+
+/// One line for a case: `ok` and the errors, or everything about what is wrong.
+fn summary(lines: Outcome<Vec<(bool, String)>>) -> (Verdict, String) {
     let lines = match lines {
         Ok(lines) => lines,
-        Err(failure) => return (false, failure.message()),
+        Err(failure @ Failure::Wrong(_)) => return (Verdict::Wrong, failure.message()),
+        Err(failure @ Failure::User(_)) => return (Verdict::Untried, failure.message()),
     };
     if lines.iter().all(|(passed, _)| *passed) {
         let first = lines.first().and_then(|(_, l)| l.split("relative error ").nth(1));
         let error = first.and_then(|l| l.split([' ', ',']).next()).unwrap_or("-");
         let exact = if lines.len() > 1 { ", exact on integers" } else { "" };
-        return (true, format!("ok, error {error}{exact}"));
+        return (Verdict::Passed, format!("ok, error {error}{exact}"));
     }
     let wrong = lines.into_iter().filter(|(passed, _)| !passed).map(|(_, l)| format!("\n    {l}"));
-    (false, format!("WRONG{}", wrong.collect::<String>()))
+    (Verdict::Wrong, format!("WRONG{}", wrong.collect::<String>()))
 }
 
 #[cfg(test)]
@@ -302,7 +393,7 @@ mod tests {
 
     #[test]
     fn a_kernel_alone_is_checked_with_the_same_options() {
-        let line = "warplift check --ptxas gemm --offline --verbose --sizes axpy --disable modulo,mma-order --artifacts softmax --device 3 \
+        let line = "warplift check --ptxas gemm --offline --verbose --skip-large --sizes axpy --disable modulo,mma-order --artifacts softmax --device 3 \
                     --seed 7 --hazards warn --limit 5 --cublas gemv gemm axpy";
         let whole: Whole = clap::Parser::parse_from(line.split_whitespace());
         let Command::Check(args) = &whole.command;

@@ -13,11 +13,11 @@ use warplift::ir::manifest::Manifest;
 use warplift::ir::target::SM90A;
 use warplift::ir::tile::Mapping;
 use warplift::packing::kernel_text;
-use warplift::predict::predict;
+use warplift::predict::{Prediction, predict};
 use warplift::problem::{Problem, Sizes};
 use warplift::toolchain::PtxasOptions;
 use warplift::{Compiled, Context, Options, kernels};
-use warplift_lab::drawing::svg;
+use warplift_lab::drawing::{svg, units};
 
 /// `compile FILE|NAME`.
 #[derive(clap::Args)]
@@ -43,13 +43,13 @@ pub struct CompileArgs {
     #[arg(long, value_name = "DIR")]
     save: Option<PathBuf>,
     /// Write also the kernel without each feature, for `bench --ablate`.
-    #[arg(long, requires = "save", conflicts_with = "all")]
+    #[arg(long, requires = "save", conflicts_with_all = ["all", "output", "cubin", "manifest", "dump", "dump_dir", "timings", "verify"])]
     ablate: bool,
     /// Name of the saved files; default: the kernel's.
     #[arg(long = "as", value_name = "NAME", requires = "save")]
     name: Option<String>,
     /// Compile the whole library; with --save.
-    #[arg(long, requires = "save", conflicts_with = "source")]
+    #[arg(long, requires = "save", conflicts_with_all = ["source", "name", "output", "cubin", "manifest", "dump_dir"])]
     all: bool,
     #[command(flatten)]
     dump: DumpArgs,
@@ -72,30 +72,32 @@ pub struct CompileArgs {
 /// # Errors
 /// Mistakes in the text, refusals of the compiler or ptxas, files that cannot be written.
 pub fn compile(args: &CompileArgs, tools: &Tools) -> Outcome<()> {
-    if let (Some(folder), true) = (&args.save, args.all) {
-        for text in kernels::LIBRARY {
-            save(text.name, &args.choice, None, folder, tools)?;
-        }
-        return Ok(());
+    if args.all {
+        let mut all = kernels::LIBRARY.iter();
+        return all.try_for_each(|t| compile_one(t.name, args, tools).map_err(|e| e.about(t.name)));
     }
     let source = args.source.as_deref().unwrap_or_default();
     if let (Some(folder), true) = (&args.save, args.ablate) {
         return save_forms(source, args, folder, tools);
     }
-    if let Some(folder) = &args.save {
-        return save(source, &args.choice, args.name.as_deref(), folder, tools);
-    }
     compile_one(source, args, tools)
 }
 
-fn save(name: &str, choice: &Choice, saved_as: Option<&str>, folder: &Path, tools: &Tools) -> Outcome<()> {
-    let mut artifact = Artifact::make(&load(name, choice)?, tools).map_err(|e| e.about(name))?;
-    if let Some(name) = saved_as {
+/// Writes all files of a compiled kernel; returns its cubin, where it could be assembled.
+fn save(
+    source: &Source,
+    (mapping, compiled): (Mapping, &Compiled),
+    args: &CompileArgs,
+    folder: &Path,
+    tools: &Tools,
+) -> Outcome<Option<Vec<u8>>> {
+    let mut artifact = Artifact::of(source, mapping, compiled, tools)?;
+    if let Some(name) = &args.name {
         name.clone_into(&mut artifact.name);
     }
     artifact.save(folder)?;
     println!("{}: {}", artifact.name, artifact.notes.last().map_or("", String::as_str));
-    Ok(())
+    Ok(artifact.cubin)
 }
 
 fn save_forms(source: &str, args: &CompileArgs, folder: &Path, tools: &Tools) -> Outcome<()> {
@@ -111,20 +113,24 @@ fn save_forms(source: &str, args: &CompileArgs, folder: &Path, tools: &Tools) ->
 fn compile_one(source: &str, args: &CompileArgs, tools: &Tools) -> Outcome<()> {
     let options = Options { verify: args.verify, observer: args.dump.observer()?, ..Options::default() };
     if let Some(pass) = &args.start_after {
-        return put(args, &resumed(source, pass, &options)?, tools);
+        return put(args, &resumed(source, pass, &options)?, None, tools);
     }
     let source = load(source, &args.choice)?;
     if let Some(pass) = &args.stop_after {
         return put_text(args.output.as_deref(), &state_after(&source, pass, &options)?);
     }
-    let (_, compiled) = match args.cubin {
-        Some(_) => compile_for(&source, &options, tools)?,
-        None => make(&source, &options)?,
+    let (mapping, compiled) = match args.cubin.is_some() || args.save.is_some() {
+        true => compile_for(&source, &options, tools)?,
+        false => make(&source, &options)?,
     };
     for remark in remarked(&source, &compiled.explained.lints) {
         eprintln!("{remark}");
     }
-    put(args, &compiled, tools)
+    let cubin = match &args.save {
+        Some(folder) => save(&source, (mapping, &compiled), args, folder, tools)?,
+        None => None,
+    };
+    put(args, &compiled, cubin, tools)
 }
 
 /// Resumes from the state after a pass.
@@ -145,8 +151,8 @@ fn put_text(output: Option<&Path>, text: &str) -> Outcome<()> {
     }
 }
 
-/// The requested outputs of a compiled kernel.
-fn put(args: &CompileArgs, compiled: &Compiled, tools: &Tools) -> Outcome<()> {
+/// What was asked for of a compiled kernel, whose cubin may be there already.
+fn put(args: &CompileArgs, compiled: &Compiled, cubin: Option<Vec<u8>>, tools: &Tools) -> Outcome<()> {
     if args.timings {
         eprintln!("{}", times(&compiled.timings));
     }
@@ -154,16 +160,23 @@ fn put(args: &CompileArgs, compiled: &Compiled, tools: &Tools) -> Outcome<()> {
         return put_text(args.output.as_deref(), &packing_text(&compiled.manifest, argument)?);
     }
     if let Some(path) = &args.cubin {
-        let made = tools.find()?.ptxas(&compiled.ptx, &PtxasOptions::default())?;
-        eprintln!("{}", assembled(&made));
-        write(path, &made.cubin)?;
+        let cubin = match cubin {
+            Some(cubin) => cubin,
+            None => {
+                let made = tools.find()?.ptxas(&compiled.ptx, &PtxasOptions::default())?;
+                eprintln!("{}", assembled(&made));
+                made.cubin
+            }
+        };
+        write(path, &cubin)?;
     }
     if let Some(path) = &args.manifest {
         write(path, manifest_text(&compiled.manifest)?.as_bytes())?;
     }
-    match (&args.output, &args.cubin, &args.manifest) {
-        (None, Some(_), _) | (None, _, Some(_)) => Ok(()),
-        (output, ..) => put_text(output.as_deref(), &compiled.ptx),
+    let elsewhere = args.cubin.is_some() || args.manifest.is_some() || args.save.is_some();
+    match &args.output {
+        None if elsewhere => Ok(()),
+        output => put_text(output.as_deref(), &compiled.ptx),
     }
 }
 
@@ -184,23 +197,28 @@ pub struct ExplainArgs {
     /// Sizes for predicted cycles, `m=128,n=256`; may be repeated. Default: a large problem.
     #[arg(long, value_name = "SIZES")]
     size: Vec<String>,
-    /// Draw a steady iteration of each scheduled loop into this file.
+    /// Draw a steady iteration of each scheduled loop here; without one, how busy each unit is predicted to be.
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
 }
 
-/// Predicted cycles for each of the sizes; a kernel that cannot be walked says why.
-fn explain_time(source: &Source, mapping: &Mapping, sizes: Vec<Sizes>) -> Outcome<()> {
+/// Prints the predicted cycles for each of the sizes and returns the first prediction; a kernel that cannot be walked
+/// says why.
+fn explain_time(source: &Source, mapping: &Mapping, sizes: Vec<Sizes>) -> Option<Prediction> {
     let kernel = &source.kernel;
     let options = Options { disable: source.disable.clone(), ..Options::default() };
     let usual = || Problem::usual_sizes(kernel, mapping).into_iter().collect();
+    let mut first = None;
     for sizes in if sizes.is_empty() { usual() } else { sizes } {
         match predict(kernel, mapping, &SM90A, &sizes, &options) {
-            Ok(prediction) => print!("{sizes}\n{prediction}"),
+            Ok(prediction) => {
+                print!("{sizes}\n{prediction}");
+                first.get_or_insert(prediction);
+            }
             Err(error) => println!("{sizes}: {error}"),
         }
     }
-    Ok(())
+    first
 }
 
 /// Runs `explain`.
@@ -219,10 +237,12 @@ pub fn explain(args: &ExplainArgs, tools: &Tools) -> Outcome<()> {
     println!("kernel `{}` from {}", source.kernel.name, source.text.file);
     println!("{mapping}");
     print!("{}", compiled.explained);
+    let predicted = explain_time(&source, &mapping, given);
     if let Some(path) = &args.svg {
-        write(path, svg(&compiled.explained.schedule.loops).map_err(user)?.as_bytes())?;
+        let loops = &compiled.explained.schedule.loops;
+        let drawn = if loops.is_empty() { units(predicted.as_ref()) } else { svg(loops) };
+        write(path, drawn.map_err(user)?.as_bytes())?;
     }
-    explain_time(&source, &mapping, given)?;
     println!("{}", times(&compiled.timings));
     match tools.find() {
         Ok(tools) => {

@@ -80,6 +80,9 @@ pub fn litmus(args: &LitmusArgs, tools: &Tools) -> Outcome<()> {
         Where::Gpu => Some(Device::open(args.gpu)?),
         Where::Both => open(args.gpu, tools)?,
     };
+    if let (Some(path), None) = (&args.record, &device) {
+        return Err(user(format!("{} would hold no answer of a GPU: --record needs one", path.display())));
+    }
     let simulated: Vec<Option<Result<Vec<u8>, Difference>>> =
         cases.par_iter().map(|c| (args.device != Where::Gpu).then(|| litmus::simulate(c))).collect();
     Bench { args, tools, device, cases: &cases, wrong: Vec::new() }.run(simulated)

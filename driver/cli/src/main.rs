@@ -6,6 +6,9 @@
 //!
 //! Exit status: 0 for success, 1 for a wrong result, 2 for a mistake of the user or the machine.
 
+#[macro_use]
+mod output;
+
 mod ablate;
 mod artifact;
 mod bench;
@@ -87,7 +90,7 @@ enum Command {
     Compile(compile::CompileArgs),
     /// Run a kernel on random data and check its result.
     Run(run::RunArgs),
-    /// Check a table of kernels and sizes in one process.
+    /// Check a table of kernels and sizes; on a GPU each kernel in a process of its own.
     Check(check::CheckArgs),
     /// Measure kernels, and peers beside them.
     Bench(Box<bench::BenchArgs>),
@@ -140,7 +143,9 @@ fn main() -> ExitCode {
             return ExitCode::from(status);
         }
     };
-    match execute(cli) {
+    let done = execute(cli);
+    output::flush();
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("{}", failure.message());

@@ -40,9 +40,9 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Of a run that has not begun.
-    pub fn new() -> Self {
-        Self { bar: Bar::new(0, "blocks"), seen: RefCell::default() }
+    /// Of a run that has not begun; the bar says what runs.
+    pub fn new(what: &str) -> Self {
+        Self { bar: Bar::new(0, what), seen: RefCell::default() }
     }
 }
 

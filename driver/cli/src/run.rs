@@ -15,7 +15,7 @@ use warplift::kernels;
 use warplift_lab::bench::{CublasLt, GemmProblem, product_on_device};
 use warplift_lab::reference::Array;
 use warplift_lab::validate::{
-    Executor, GpuExecutor, Scalar, SimExecutor, Sizes, Style, Validation, exact_on_integers, work,
+    Executor, GpuExecutor, Scalar, SimExecutor, Sizes, Style, Validation, agree, exact_on_integers, work,
 };
 use warplift_sim::{Hazards, Options};
 
@@ -95,16 +95,16 @@ pub fn hazards(text: &str) -> Result<Hazards, String> {
 /// Multiprocessors of the simulator's imagined device. They are few, so that programs take tile after tile.
 pub const SIM_MULTIPROCESSORS: u32 = 2;
 
-/// The artifact in the simulator.
+/// The artifact in the simulator; on a terminal a bar shows what runs.
 ///
 /// # Errors
 /// It has no PTX text.
-pub fn simulated(artifact: &Artifact, place: &Destination) -> Outcome<SimExecutor> {
+pub fn simulated(artifact: &Artifact, place: &Destination, what: &str) -> Outcome<SimExecutor> {
     let ptx = artifact.ptx.clone();
     let ptx = ptx.ok_or_else(|| user(format!("the simulator needs the PTX of `{}`", artifact.name)))?;
     let options = Options { seed: place.seed, hazards: place.hazards, ..Options::default() };
     let executor = SimExecutor::new(ptx, artifact.manifest.clone(), options, SIM_MULTIPROCESSORS);
-    Ok(executor.observed(Box::new(Watch::new())))
+    Ok(executor.observed(Box::new(Watch::new(what))))
 }
 
 /// A device, and the library that helps to check results on it.
@@ -199,7 +199,7 @@ pub fn sizes(given: &[String], kernel: &Tile, usual: Sizes) -> Outcome<Vec<Sizes
 }
 
 fn simulate(artifact: &Artifact, sizes: &[Sizes], place: &Destination) -> Outcome<()> {
-    let executor = simulated(artifact, place).map_err(|_| {
+    let executor = simulated(artifact, place, "blocks").map_err(|_| {
         user(format!("nothing was executed: the simulator needs the PTX text of {}", artifact.name))
     })?;
     try_all(artifact, sizes, &executor, None, place.seed)
@@ -305,26 +305,29 @@ pub fn takes(kernel: &Tile, manifest: &Manifest, sizes: &Sizes) -> Outcome<()> {
     let args: Vec<Arg> = args.collect();
     let planned = arguments::plan(manifest, &args, SM90A.multiprocessors);
     let refused = |e: arguments::LaunchError| {
-        let hint = instead(kernel, sizes)
-            .map_or(String::new(), |name| format!("; kernel `{name}` takes these sizes"));
+        let hint = instead(kernel, sizes).map_or(String::new(), |name| {
+            format!("; kernel `{name}` computes the same and takes these sizes")
+        });
         user(format!("{sizes}: {e}{hint}"))
     };
     planned.map(|_| ()).map_err(refused)
 }
 
-/// Another kernel of the library with the same parameters whose facts these sizes obey.
+/// Another kernel of the library that computes the same and whose facts these sizes obey.
 fn instead(own: &Tile, sizes: &Sizes) -> Option<&'static str> {
     let names = |k: &Tile| -> Vec<_> { k.params.iter().map(|p| (p.name.clone(), k.ty(p.value))).collect() };
-    let obeyed = |k: &Tile| {
+    let obeyed = |k: &Tile, sizes: &Sizes| {
         k.params.iter().all(|p| {
             let (value, f) = (sizes.int(&p.name), p.facts);
             value.is_none_or(|v| v % f.multiple == 0 && (f.min..=f.max).contains(&v))
         })
     };
+    let common = Sizes::small(own);
     kernels::LIBRARY.iter().find_map(|text| {
         let module = text.parse().ok()?;
         let kernel = module.kernel(text.name)?;
-        let other = kernel.name != own.name && names(kernel) == names(own) && obeyed(kernel);
-        other.then_some(text.name)
+        let fits = kernel.name != own.name && names(kernel) == names(own);
+        let fits = fits && obeyed(kernel, sizes) && obeyed(kernel, &common);
+        (fits && agree(own, kernel, &common).unwrap_or(false)).then_some(text.name)
     })
 }

@@ -70,7 +70,7 @@ pub fn sim(args: &SimArgs) -> Outcome<()> {
     for (order, seed) in fixed.into_iter().chain(random) {
         let options = Options { order, seed, hazards: args.hazards, ..Options::default() };
         let executor = SimExecutor::new(ptx.clone(), manifest.clone(), options, args.multiprocessors);
-        let executor = executor.observed(Box::new(Watch::new()));
+        let executor = executor.observed(Box::new(Watch::new("blocks")));
         for (passed, line) in try_sizes(&artifact, &sizes, &executor, None, seed)? {
             println!("{sizes}, order {order:?} {seed}: {}", line.replace('\n', "\n  "));
             if !passed {

@@ -99,6 +99,7 @@ pub fn load(source: &str, choice: &Choice) -> Outcome<Source> {
     let text = read(source)?;
     let module = parse(&text)?;
     let kernel = pick(&module, choice.kernel.as_deref(), source)?;
+    mapped(&module, &text)?;
     let refused = |errors: Vec<VerifyError>| user(shown_all(&text, &errors));
     verify(&kernel).map_err(refused)?;
     let defines = choice.define.iter().map(|d| define(d)).collect::<Outcome<Vec<_>>>()?;
@@ -175,6 +176,16 @@ fn pick(module: &Module, name: Option<&str>, source: &str) -> Outcome<Kernel> {
     };
     let wanted = name.unwrap_or("");
     found.cloned().ok_or_else(|| user(format!("{source} holds {}, no `{wanted}`", names())))
+}
+
+/// Refuses a mapping of a kernel that the file does not hold: nobody would ever use it.
+fn mapped(module: &Module, text: &Text) -> Outcome<()> {
+    let Some(stray) = module.mappings.iter().find(|m| module.kernel(&m.kernel).is_none()) else {
+        return Ok(());
+    };
+    let names: Vec<String> = module.kernels.iter().map(|k| format!("`{}`", k.name)).collect();
+    let message = format!("mapping of kernel `{}`: the file holds {}", stray.kernel, names.join(", "));
+    Err(user(shown(text, stray.places.of(Item::Mapping, ""), &message)))
 }
 
 fn define(text: &str) -> Outcome<(String, i64)> {

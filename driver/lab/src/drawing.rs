@@ -8,8 +8,10 @@
 //! ```
 
 use plotters::prelude::*;
-use warplift::chart::{head, rows};
+use warplift::chart::{head, rows, unit_name};
+use warplift::predict::Prediction;
 use warplift_ir::machine::LoopSchedule;
+use warplift_ir::target::Unit;
 
 /// Pixels of a row, and of the drawing's parts.
 const HEIGHT: i32 = 20;
@@ -40,6 +42,42 @@ pub fn svg(loops: &[LoopSchedule]) -> Result<String, String> {
         area.present().map_err(|e| e.to_string())?;
     }
     Ok(text)
+}
+
+/// How busy each unit is predicted to be, as SVG: for a kernel without a scheduled loop.
+///
+/// # Errors
+/// The drawing fails.
+pub fn units(prediction: Option<&Prediction>) -> Result<String, String> {
+    let bars = prediction.map_or(&[][..], |p| &p.taken);
+    let mut text = String::new();
+    {
+        let size = ((LEFT + WIDTH + 20) as u32, (HEIGHT * (bars.len() as i32 + 3)) as u32);
+        let area = SVGBackend::with_string(&mut text, size).into_drawing_area();
+        area.fill(&WHITE).map_err(|e| e.to_string())?;
+        draw_units(&area, prediction, bars).map_err(|e| e.to_string())?;
+        area.present().map_err(|e| e.to_string())?;
+    }
+    Ok(text)
+}
+
+fn draw_units<'a>(area: &Area<'a>, prediction: Option<&Prediction>, bars: &[(Unit, f64)]) -> Drawn<'a> {
+    let font = ("sans-serif", 12).into_font();
+    let head = prediction.map_or("no loop is scheduled, and there is no prediction".to_owned(), |p| {
+        format!(
+            "no loop is scheduled; share of the {:.0} cycles of a block in which a unit is taken",
+            p.block
+        )
+    });
+    area.draw(&Text::new(head, (8, 6), ("sans-serif", 14).into_font()))?;
+    for (n, (unit, share)) in bars.iter().enumerate() {
+        let y = HEIGHT * (n as i32 + 2);
+        let right = LEFT + (f64::from(WIDTH) * share.min(1.0)) as i32;
+        area.draw(&Text::new(unit_name(*unit), (8, y + 3), font.clone()))?;
+        area.draw(&Rectangle::new([(LEFT, y), (right, y + HEIGHT - 3)], COLOURS[0].filled()))?;
+        area.draw(&Text::new(format!("{:.0}%", 100.0 * share), (LEFT + 3, y + 3), font.clone()))?;
+    }
+    Ok(())
 }
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;

@@ -36,6 +36,14 @@ impl fmt::Display for Report {
     }
 }
 
+/// Reads an expression in any notation (see [`expr`]).
+///
+/// # Errors
+/// The byte that does not belong there, or an operation that does not exist.
+pub fn read(text: &str) -> Result<Layout, LayoutError> {
+    Ok(expr::parse(text)?.layout)
+}
+
 /// Reads an expression (see [`expr`]) and reports. `convert(a, b)` reports the plan of a conversion.
 pub fn layout(text: &str) -> Result<Report, LayoutError> {
     let mut cursor = Cursor::new(text);

@@ -17,7 +17,7 @@ use warplift_ir::machine::{
     self, Attr, Buffer, BufferData, BufferKind, CacheHint, NewInst, Place, SharedOperand, TmaAttr, Ty,
     WgmmaAttr,
 };
-use warplift_ir::manifest::{Expr, ExprOp, Fact, Param, TensorMap};
+use warplift_ir::manifest::{Expr, ExprOp, Param, TensorMap};
 use warplift_ir::target::Opcode;
 use warplift_ir::tile::{Inst, Value};
 use warplift_ir::types::Elem;
@@ -90,20 +90,7 @@ impl Lower<'_, '_> {
             // Rows of whole L2 lines gain nothing by fetching more: a copy of long rows is one percent slower.
             l2_promotion: if row_bytes < promotion { promotion } else { 0 },
         };
-        self.require_extents(&map.dims);
         Ok(self.shared_param(Param::TensorMap(map)))
-    }
-
-    /// The launch checks that the extents of a tensor map are positive.
-    fn require_extents(&mut self, dims: &[Expr]) {
-        for e in dims {
-            if let Expr::Var(name) = e {
-                let fact = Fact::Range { name: name.clone(), min: 1, max: i64::from(i32::MAX) };
-                if !self.extra_facts.contains(&fact) {
-                    self.extra_facts.push(fact);
-                }
-            }
-        }
     }
 
     /// The number of a parameter. Equal ones are shared.

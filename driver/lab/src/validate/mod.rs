@@ -31,7 +31,7 @@ pub use data::{Data, Style};
 pub use device::GpuExecutor;
 pub use judge::{Verdict, exact_on_integers};
 pub use product::{PlainProduct, plain_product};
-pub use reference::{Difference, Reference};
+pub use reference::{Difference, Reference, agree};
 pub use simulated::{Observer, SimExecutor};
 pub use warplift::problem::{Operand, Problem, ProblemError, Scalar, Sizes};
 pub use work::work;

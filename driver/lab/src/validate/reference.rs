@@ -3,11 +3,11 @@
 use super::blocks::prepared;
 use super::data::{element, is_same};
 use super::simulated::simulate;
-use super::{Data, Style, Validation, ValidationError};
+use super::{Data, Sizes, Style, Validation, ValidationError};
 use std::fmt;
 use warplift_ir::interp::{self, InterpError, Number, run};
 use warplift_ir::manifest::Manifest;
-use warplift_ir::tile::Kernel;
+use warplift_ir::tile::{Kernel, Mapping};
 use warplift_sim::{Options, Report};
 
 /// A trial with data, and the buffers as the interpreter leaves them.
@@ -51,6 +51,21 @@ impl<'a> Validation<'a> {
         let data = Data::new(&self.operands, style, seed);
         Reference::of(self, data)
     }
+}
+
+/// Whether two kernels leave the same on the same random data, up to rounding, under their own tunables.
+///
+/// # Errors
+/// Sizes that do not fit both; the interpreter refuses one.
+pub fn agree(a: &Kernel, b: &Kernel, sizes: &Sizes) -> Result<bool, ValidationError> {
+    let of = |kernel| Validation::new(kernel, &Mapping::default(), sizes.clone());
+    let (first, second) = (of(a)?, of(b)?);
+    if first.operands != second.operands {
+        return Ok(false);
+    }
+    let (style, seed) = (Style::Normal, 1);
+    let reference = first.reference(style, seed)?;
+    Ok(second.judge(&reference.data, &reference.want, style, seed, None)?.passed())
 }
 
 impl<'a> Reference<'a> {

@@ -5,7 +5,7 @@
 //!         | "kernel" ":" whole,+),* "}"
 //! loop    = "pipeline" ("fit" | int) | "producers" int | "consumers" int | "wait" int | "chunk" int | "mma_order" int
 //! array   = "fit" | "plain" | "staged" | "packed" | "stream" | "before_wait"
-//! tile    = "layout" string                  (the full text form of `ir::layout`)
+//! tile    = "layout" string                  (any notation that `ir::layout::report` reads)
 //! whole   = "persistent" | "raster" ("linear" | "paired" | "square" | "band_m" int | "band_n" int)
 //!         | "epilogue" ("direct" | "deferred" | "warps") | "cluster" int | "pingpong" int | "blocks" int | "resident" int
 //!         | "warps" int | "chunk" int
@@ -18,7 +18,7 @@
 
 use super::cursor::{Cursor, Result};
 use super::lex::Tok;
-use crate::layout::Layout;
+use crate::layout::{Layout, report};
 use crate::tile::mapping::FLAGS;
 use crate::tile::{
     ArrayMapping, Attrs, Depth, Epilogue, Item, KernelMapping, LoopMapping, Mapping, Places, Products,
@@ -227,7 +227,7 @@ fn array_word(array: &mut ArrayMapping, word: &str) {
 /// A layout in quotes.
 fn layout(c: &mut Cursor<'_>) -> Result<Layout> {
     let Tok::Str(text) = c.peek().clone() else { return c.expected("a layout in quotes") };
-    match text.parse() {
+    match report::read(&text) {
         Ok(layout) => {
             c.skip();
             Ok(layout)
