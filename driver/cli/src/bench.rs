@@ -18,7 +18,7 @@ use warplift_lab::bench::{
     Contender, CublasGemm, CublasLt, GemmProblem, KernelContender, Operands, Regime, Report, Settings,
     best_of, measure, rotations,
 };
-use warplift_lab::validate::{Data, Input, Scalar, Sizes, Style, Validation, work};
+use warplift_lab::validate::{Data, Given, Input, Scalar, Sizes, Style, Validation, work};
 
 /// `bench NAMES`, `bench micro`.
 #[derive(clap::Args)]
@@ -253,7 +253,9 @@ fn bench_sizes(
 
 fn correct(artifact: &Artifact, sizes: &Sizes, machine: &Machine, args: &BenchArgs) -> Outcome<()> {
     let executor = machine.load(artifact, args.place.limit)?;
-    for (passed, line) in try_sizes(artifact, sizes, &executor, Some(machine), args.place.seed)? {
+    for (passed, line) in
+        try_sizes(artifact, sizes, &Given::default(), &executor, Some(machine), args.place.seed)?
+    {
         if !passed {
             return Err(Failure::Wrong(format!("{} {sizes}: {line}", artifact.name)));
         }

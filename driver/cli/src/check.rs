@@ -15,7 +15,7 @@ use warplift::Feature;
 use warplift::cuda::Device;
 use warplift::ir::plural;
 use warplift::kernels;
-use warplift_lab::validate::{Executor, Sizes};
+use warplift_lab::validate::{Executor, Given, Sizes};
 use warplift_sim::Hazards;
 
 /// `check [NAMES]`.
@@ -331,7 +331,7 @@ fn check_case(
         }
         Ok(_) => {}
     }
-    summary(try_sizes(artifact, &sizes, executor, machine, seed).map_err(leave_if_stuck))
+    summary(try_sizes(artifact, &sizes, &Given::default(), executor, machine, seed).map_err(leave_if_stuck))
 }
 
 /// One line for a case: `ok` and the errors, or everything about what is wrong.

@@ -15,7 +15,7 @@ use warplift::kernels;
 use warplift_lab::bench::{CublasLt, GemmProblem, product_on_device};
 use warplift_lab::reference::Array;
 use warplift_lab::validate::{
-    Executor, GpuExecutor, Scalar, SimExecutor, Sizes, Style, Validation, agree, exact_on_integers, work,
+    Executor, Given, GpuExecutor, Scalar, SimExecutor, Sizes, Validation, agree, work,
 };
 use warplift_sim::{Hazards, Options};
 
@@ -29,6 +29,10 @@ pub struct RunArgs {
     /// Sizes, `m=128,n=256` or in order `128x256x64`; may be repeated.
     #[arg(long, value_name = "SIZES")]
     size: Vec<String>,
+    /// Contents of an array; may be repeated. CONTENTS: normal, zeros, ints:LO..HI, perm, sorted:LO..HI,
+    /// zipf:S:LO..HI, or a file FILE.npy. Default: random.
+    #[arg(long, value_name = "NAME=CONTENTS")]
+    data: Vec<String>,
     #[command(flatten)]
     ready: Ready,
     #[command(flatten)]
@@ -158,6 +162,7 @@ impl Machine {
 /// # Errors
 /// A failure before or during the launch, or a wrong result.
 pub fn run(args: &RunArgs, tools: &Tools) -> Outcome<()> {
+    let given = Given::parse(args.data.iter().map(String::as_str))?;
     let source = args.ready.source(&args.source, &args.choice)?;
     // Mistakes in sizes are reported before anything slow.
     let sizes = sizes(&args.size, &source.kernel, Sizes::defaults(&source.kernel))?;
@@ -171,7 +176,7 @@ pub fn run(args: &RunArgs, tools: &Tools) -> Outcome<()> {
         accepted(&artifact, s)?;
     }
     let Location::Gpu(ordinal) = args.place.device else {
-        return simulate(&artifact, &small, &args.place);
+        return simulate(&artifact, &small, &given, &args.place);
     };
     let Some(machine) = Machine::open(ordinal, args.place.cublas.as_deref(), tools)? else {
         println!("this machine has no GPU: the kernel runs in the simulator, on a size that takes seconds");
@@ -182,10 +187,10 @@ pub fn run(args: &RunArgs, tools: &Tools) -> Outcome<()> {
                 )));
             }
         }
-        return simulate(&artifact, &small, &args.place);
+        return simulate(&artifact, &small, &given, &args.place);
     };
     let executor = machine.load(&artifact, args.place.limit)?;
-    try_all(&artifact, &sizes, &executor, Some(&machine), args.place.seed)
+    try_all(&artifact, &sizes, &given, &executor, Some(&machine), args.place.seed)
 }
 
 /// The given sizes, completed by `usual`; only `usual` if none are given.
@@ -198,11 +203,11 @@ pub fn sizes(given: &[String], kernel: &Tile, usual: Sizes) -> Outcome<Vec<Sizes
     Ok(if read.is_empty() { vec![usual] } else { read })
 }
 
-fn simulate(artifact: &Artifact, sizes: &[Sizes], place: &Destination) -> Outcome<()> {
+fn simulate(artifact: &Artifact, sizes: &[Sizes], given: &Given, place: &Destination) -> Outcome<()> {
     let executor = simulated(artifact, place, "blocks").map_err(|_| {
         user(format!("nothing was executed: the simulator needs the PTX text of {}", artifact.name))
     })?;
-    try_all(artifact, sizes, &executor, None, place.seed)
+    try_all(artifact, sizes, given, &executor, None, place.seed)
 }
 
 /// A launch with more operations is simulated only on request.
@@ -221,6 +226,7 @@ pub fn operations(artifact: &Artifact, sizes: &Sizes) -> Outcome<f64> {
 fn try_all(
     artifact: &Artifact,
     sizes: &[Sizes],
+    given: &Given,
     executor: &dyn Executor,
     machine: Option<&Machine>,
     seed: u64,
@@ -229,7 +235,7 @@ fn try_all(
     let mut wrong = Vec::new();
     for sizes in sizes {
         println!("{} {sizes}", artifact.name);
-        let lines = try_sizes(artifact, sizes, executor, machine, seed);
+        let lines = try_sizes(artifact, sizes, given, executor, machine, seed);
         for (passed, line) in lines.map_err(leave_if_stuck)? {
             println!("  {}", line.replace('\n', "\n  "));
             if !passed {
@@ -251,16 +257,16 @@ fn try_all(
 pub fn try_sizes(
     artifact: &Artifact,
     sizes: &Sizes,
+    given: &Given,
     executor: &dyn Executor,
     machine: Option<&Machine>,
     seed: u64,
 ) -> Outcome<Vec<(bool, String)>> {
     let validation = Validation::new(&artifact.kernel, &artifact.meaning, sizes.clone())?;
-    let mut styles = vec![Style::Normal];
-    styles.extend(exact_on_integers(&artifact.kernel).then_some(Style::Integers));
+    let validation = validation.with_data(given.clone())?;
     let products = |p: &GemmProblem, a: &Array, b: &Array| machine.and_then(|m| m.product(p, a, b));
     let mut lines = Vec::new();
-    for style in styles {
+    for style in validation.styles() {
         let verdict = validation.check(executor, style, seed, Some(&products))?;
         if verdict.outputs.is_empty() {
             return Err(user(format!("{} stores nothing: there is nothing to compare", artifact.name)));

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use warplift::Feature;
 use warplift::ir::manifest::Manifest;
 use warplift::ir::tile::Mapping;
-use warplift_lab::validate::{SimExecutor, Sizes};
+use warplift_lab::validate::{Given, SimExecutor, Sizes};
 use warplift_sim::{Adversary, Hazards, Options};
 
 /// `sim FILE.ptx --manifest FILE.json`, `sim NAME`.
@@ -30,6 +30,9 @@ pub struct SimArgs {
     /// default: the manifest's kernel in the library.
     #[arg(long, value_name = "FILE|NAME", requires = "manifest")]
     kernel: Option<String>,
+    /// Contents of an array, as for `run`; may be repeated.
+    #[arg(long, value_name = "NAME=CONTENTS")]
+    data: Vec<String>,
     /// Sizes, `m=128,n=256` or in order `128x256x64`.
     #[arg(long, value_name = "SIZES")]
     size: Option<String>,
@@ -52,6 +55,7 @@ pub struct SimArgs {
 /// # Errors
 /// Files that cannot be read, hazards, a wrong result.
 pub fn sim(args: &SimArgs) -> Outcome<()> {
+    let given = Given::parse(args.data.iter().map(String::as_str))?;
     let (artifact, ptx) = simulated(args)?;
     let manifest = &artifact.manifest;
     let sizes = match &args.size {
@@ -71,7 +75,7 @@ pub fn sim(args: &SimArgs) -> Outcome<()> {
         let options = Options { order, seed, hazards: args.hazards, ..Options::default() };
         let executor = SimExecutor::new(ptx.clone(), manifest.clone(), options, args.multiprocessors);
         let executor = executor.observed(Box::new(Watch::new("blocks")));
-        for (passed, line) in try_sizes(&artifact, &sizes, &executor, None, seed)? {
+        for (passed, line) in try_sizes(&artifact, &sizes, &given, &executor, None, seed)? {
             println!("{sizes}, order {order:?} {seed}: {}", line.replace('\n', "\n  "));
             if !passed {
                 return Err(Failure::Wrong(format!("{} {sizes}", artifact.name)));

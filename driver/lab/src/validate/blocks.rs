@@ -43,11 +43,10 @@ pub(super) fn meaning(
     let none = || ProblemError::Operands("the grid has no size for these arguments".into());
     let grid = grid_of(kernel, sizes).ok_or_else(none)?;
     let total: u64 = grid.iter().product();
-    let affordable = (BUDGET / block_cost(kernel, sizes).max(1.0)) as u64;
-    let atomics = kernel.insts.values().any(|d| matches!(d.op, Op::Atomic(_)));
-    let chosen = match atomics || total <= affordable.max(4) {
+    let atomics = has_atomics(kernel);
+    let chosen = match atomics || total <= affordable(kernel, sizes) {
         true => (0..total).collect(),
-        false => sample(grid, affordable.max(4), seed),
+        false => sample(grid, affordable(kernel, sizes), seed),
     };
     let bytes: u64 = operands.iter().map(Operand::bytes).sum();
     let copies = (COPIES / bytes.max(1)).clamp(1, rayon::current_num_threads() as u64);
@@ -59,6 +58,21 @@ pub(super) fn meaning(
         written.extend(part?);
     }
     Ok(Meaning { written, blocks: (chosen.len(), total) })
+}
+
+/// Blocks that the interpreter may run for one trial.
+fn affordable(kernel: &Kernel, sizes: &Sizes) -> u64 {
+    ((BUDGET / block_cost(kernel, sizes).max(1.0)) as u64).max(4)
+}
+
+fn has_atomics(kernel: &Kernel) -> bool {
+    kernel.insts.values().any(|d| matches!(d.op, Op::Atomic(_)))
+}
+
+/// Whether [`meaning`] runs every block.
+pub(super) fn runs_whole(kernel: &Kernel, sizes: &Sizes) -> bool {
+    let total = grid_of(kernel, sizes).map(|grid| grid.iter().product::<u64>());
+    total.is_some_and(|total| has_atomics(kernel) || total <= affordable(kernel, sizes))
 }
 
 /// Corners of the grid and random blocks, each once.

@@ -1,6 +1,7 @@
 //! Contents of the buffers before a launch.
 
-use super::Operand;
+use super::given::{Given, drawn};
+use super::{Operand, ProblemError};
 use crate::reference::{Array, Element};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -18,7 +19,7 @@ pub enum Style {
 }
 
 /// Greatest magnitude of [`Style::Integers`].
-const MAX_INTEGER: u8 = 2;
+pub(super) const MAX_INTEGER: u8 = 2;
 
 /// The buffers of one launch. Buffers that are only written hold bytes of 0xff, a NaN in every float.
 #[derive(Clone, Debug)]
@@ -31,11 +32,30 @@ impl Data {
     /// Draws the inputs and poisons the outputs.
     pub fn new(operands: &[Operand], style: Style, seed: u64) -> Self {
         let each = operands.iter().enumerate().map(|(i, operand)| match operand.read {
-            true => draw(operand, style, seed.wrapping_mul(1000).wrapping_add(i as u64)),
+            true => draw(operand, style, seed_of(seed, i)),
             false => vec![0xff; operand.bytes() as usize],
         });
         Self { buffers: each.collect() }
     }
+
+    /// The same, with contents that are given.
+    ///
+    /// # Errors
+    /// Contents that an array cannot hold, a file that cannot be read.
+    pub fn given(operands: &[Operand], given: &Given, style: Style, seed: u64) -> Result<Self, ProblemError> {
+        let mut data = Self::new(operands, style, seed);
+        for (i, (operand, buffer)) in operands.iter().zip(&mut data.buffers).enumerate() {
+            if let Some(contents) = given.of(&operand.name) {
+                *buffer = drawn(operand, contents, seed_of(seed, i))?;
+            }
+        }
+        Ok(data)
+    }
+}
+
+/// The seed of one array.
+fn seed_of(seed: u64, array: usize) -> u64 {
+    seed.wrapping_mul(1000).wrapping_add(array as u64)
 }
 
 fn draw(operand: &Operand, style: Style, seed: u64) -> Vec<u8> {

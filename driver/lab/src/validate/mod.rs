@@ -20,7 +20,9 @@
 mod blocks;
 mod data;
 mod device;
+mod given;
 mod judge;
+mod npy;
 mod product;
 mod reference;
 mod rounding;
@@ -29,6 +31,7 @@ mod work;
 
 pub use data::{Data, Style};
 pub use device::GpuExecutor;
+pub use given::{Contents, Given};
 pub use judge::{Verdict, exact_on_integers};
 pub use product::{PlainProduct, plain_product};
 pub use reference::{Difference, Reference, agree};
@@ -41,7 +44,7 @@ use crate::reference::Array;
 use std::borrow::Cow;
 use warplift::cuda::{CudaError, LaunchError};
 use warplift::packing::{PackingError, as_wanted};
-use warplift_ir::interp::InterpError;
+use warplift_ir::interp::{self, InterpError, Order};
 use warplift_ir::manifest::Manifest;
 use warplift_ir::tile::{Kernel, Mapping};
 use warplift_sim::{PtxError, SimError};
@@ -101,6 +104,12 @@ pub enum ValidationError {
     /// A failed driver call.
     #[error(transparent)]
     Cuda(#[from] CudaError),
+    /// Blocks write the same elements.
+    #[error(
+        "blocks write different values to the same elements, so the result depends on their order and cannot be \
+         judged; other data may avoid it, as in `--data INDEX=perm`"
+    )]
+    Order,
     /// The kernel did not end.
     #[error("the kernel did not end within {0} s: a deadlock")]
     Hang(u64),
@@ -138,6 +147,8 @@ pub struct Validation<'a> {
     pub operands: Vec<Operand>,
     /// The matrix product, if the kernel is nothing else.
     pub product: Option<PlainProduct>,
+    /// Contents of arrays that are not drawn as usual.
+    given: Given,
 }
 
 /// Limit on the bytes of a trial's arrays. Host memory holds them and a reference of the same size.
@@ -169,7 +180,23 @@ impl<'a> Validation<'a> {
     pub fn new(kernel: &'a Kernel, mapping: &Mapping, sizes: Sizes) -> Result<Self, ValidationError> {
         let Problem { resolved, sizes, operands } = Problem::new(kernel, mapping, sizes)?;
         let product = plain_product(&resolved, &sizes);
-        Ok(Self { kernel, resolved, sizes, operands, product })
+        Ok(Self { kernel, resolved, sizes, operands, product, given: Given::default() })
+    }
+
+    /// The same with contents of arrays that the user gives.
+    ///
+    /// # Errors
+    /// A name that is no array that the kernel reads.
+    pub fn with_data(self, given: Given) -> Result<Self, ValidationError> {
+        given.check(&self.operands)?;
+        Ok(Self { given, ..self })
+    }
+
+    /// The styles in which the results can be judged.
+    pub fn styles(&self) -> Vec<Style> {
+        let exact = exact_on_integers(self.kernel)
+            && self.given.keeps_exact(&self.operands, i64::from(data::MAX_INTEGER));
+        [Style::Normal].into_iter().chain(exact.then_some(Style::Integers)).collect()
     }
 
     /// Random data in which arrays that are only written hold a number instead of poison. Elements that the kernel
@@ -224,8 +251,24 @@ impl<'a> Validation<'a> {
         products: Option<&ProductSource<'_>>,
     ) -> Result<Verdict, ValidationError> {
         check_bytes(&self.operands, executor)?;
-        let data = Data::new(&self.operands, style, seed);
+        let data = Data::given(&self.operands, &self.given, style, seed)?;
         let found = executor.execute(&self.inputs(&data))?;
-        self.judge(&data, &found, style, seed, products)
+        let verdict = self.judge(&data, &found, style, seed, products)?;
+        if !verdict.passed() && self.depends_on_order(&data, style, seed)? {
+            return Err(ValidationError::Order);
+        }
+        Ok(verdict)
+    }
+
+    /// Whether the interpreter itself is judged wrong when it runs the blocks in the other order.
+    fn depends_on_order(&self, data: &Data, style: Style, seed: u64) -> Result<bool, ValidationError> {
+        if self.product.is_some() || !blocks::runs_whole(&self.resolved, &self.sizes) {
+            return Ok(false);
+        }
+        let (mut memory, ids, args) = blocks::prepared(&self.resolved, &self.sizes, &self.operands, data);
+        let options = interp::Options { order: Order::Reverse, ..interp::Options::default() };
+        interp::run(&self.resolved, &args, &mut memory, &options)?;
+        let found: Vec<Vec<u8>> = ids.iter().map(|&id| memory.bytes(id).to_vec()).collect();
+        Ok(!self.judge(data, &found, style, seed, None)?.passed())
     }
 }

@@ -1,0 +1,71 @@
+//! `--data`: what arrays hold, and what is said where results cannot be judged.
+
+use std::fs;
+use std::process::Command;
+
+/// Exit status and both outputs.
+fn warplift(args: &[&str]) -> (i32, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_warplift")).args(args).output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code().unwrap_or(-1), text(&output.stdout) + &text(&output.stderr))
+}
+
+fn axpy(verb: &str, data: &[&str]) -> (i32, String) {
+    let place: &[&str] = if verb == "run" { &["--device", "sim"] } else { &["--seeds", "1"] };
+    let each: Vec<&str> = data.iter().flat_map(|d| ["--data", d]).collect();
+    warplift(&[&[verb, "axpy", "--size", "n=100"], place, &each].concat())
+}
+
+#[test]
+fn arrays_hold_what_is_given() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("x.npy");
+    let header = "{'descr': '<f4', 'fortran_order': False, 'shape': (100,), }\n";
+    let numbers: Vec<u8> = (0..100u8).flat_map(|i| f32::from(i).to_le_bytes()).collect();
+    let length = (header.len() as u16).to_le_bytes();
+    fs::write(&file, [b"\x93NUMPY\x01\x00", &length[..], header.as_bytes(), &numbers].concat()).unwrap();
+    let from_file = format!("x={}", file.display());
+    let kinds = ["normal", "zeros", "ints:-2..=2", "perm", "sorted:0..9", "zipf:1.2:0..50"];
+    for contents in kinds.iter().map(|k| format!("x={k}")).chain([from_file]) {
+        for verb in ["run", "sim"] {
+            let (status, output) = axpy(verb, &[&contents, "y=zeros"]);
+            assert!(status == 0 && output.contains("correct:"), "{verb} {contents}: {output}");
+        }
+    }
+    // Zeros in all arrays give zeros, which differ from no number.
+    let (_, output) = axpy("run", &["x=zeros", "y=zeros"]);
+    assert!(output.contains("worst at 0.00 of its bound"), "{output}");
+}
+
+#[test]
+fn mistakes_in_data_are_named() {
+    for (data, message) in [
+        ("z=zeros", "data of `z`: the arrays that the kernel reads are x, y"),
+        ("x=many", "`many`: arrays hold normal, zeros"),
+        ("x", "expected NAME=CONTENTS"),
+        ("x=none.npy", "reading none.npy"),
+    ] {
+        let (status, output) = axpy("run", &[data]);
+        assert!(status == 2 && output.contains(message), "{data}: {output}");
+    }
+}
+
+#[test]
+fn results_that_depend_on_the_order_of_blocks_are_not_wrong() {
+    let text = "kernel last(x: ptr<f32>, y: ptr<f32>, n: i32) { grid cdiv(n, 64)
+        gx = view x : f32[n] gy = view y : f32[64] i = block_index
+        t = load gx[i*64] : f32[64] store gy[0], t }
+        mapping last { kernel: warps 2 }";
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("last.tile");
+    fs::write(&path, text).unwrap();
+    let path = path.to_str().unwrap();
+    let run = |data: &[&str]| {
+        warplift(&[&["run", path, "--device", "sim", "--hazards", "warn", "--size", "n=512"], data].concat())
+    };
+    let (status, output) = run(&[]);
+    assert!(output.contains("depends on their order") || output.contains("correct:"), "{output}");
+    assert!(status != 1 && !output.contains("WRONG"), "{status} {output}");
+    let (status, output) = run(&["--data", "x=zeros"]);
+    assert!(status == 0 && output.contains("correct:"), "every block writes the same: {output}");
+}
