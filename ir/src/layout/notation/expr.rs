@@ -1,7 +1,7 @@
 //! Expressions: named fragments, every notation, and operations on them.
 //!
 //! ```text
-//!   wgmma.acc m64n192 f32 [x2]    wgmma.a m64k64 f16 [x2]    mma.acc    mma.a k16 f16    mma.b k16 f16
+//!   wgmma.acc m128n192 f32 [x2]    wgmma.a m128k64 f16 [x2]    mma.acc    mma.a k16 f16    mma.b k16 f16
 //!   ldmatrix.x4    stmatrix.x2.trans    blocked 64x64 reg 1x8 lane 4x8 warp 4x1 order 1,0
 //!   smem 64x64 f16 [swizzle 128 | pad 8 | core | phase 8,1,8]
 //!   ((2,2),8):((1,8),16)    Sw<3,3,3> o (64,64):(64,1)    ((4,8),(2,2)):((32,1),(16,8)) over 16x8
