@@ -17,6 +17,7 @@ mod operand;
 pub mod plan;
 mod rows;
 pub mod select;
+mod takes;
 mod tiles;
 mod variant;
 mod vector;

@@ -5,6 +5,7 @@
 //!  (add, f32) ─► add.f32      (add, pair of f16) ─► add.f16x2      (add, 8-bit element) ─► no row
 //! ```
 
+use warplift_ir::interp::{Number, round, to_bits};
 use warplift_ir::target::Opcode;
 use warplift_ir::tile::{BinOp, Inst, Kernel, Op, ReduceOp, UnOp};
 use warplift_ir::types::Elem;
@@ -138,6 +139,12 @@ pub(crate) fn float_bits(elem: Elem, v: f64) -> Option<i64> {
         Elem::Bf16 => i64::from(half::bf16::from_f64(v).to_bits()) * 0x1_0001,
         _ => return None,
     })
+}
+
+/// Bits of a float constant of at most 8 bits or of `tf32`, in the low bits of a register.
+pub(crate) fn small_bits(elem: Elem, v: f64) -> Option<i64> {
+    let small = matches!(elem, Elem::Tf32 | Elem::Mini { .. });
+    small.then(|| to_bits(elem, Number::Float(round(elem, v))) as i64)
 }
 
 /// The row of `x * y + z`.

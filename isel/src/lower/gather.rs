@@ -13,6 +13,7 @@ use warplift_ir::layout::{Axis, Builder};
 use warplift_ir::machine::{self, Attr, IndexMap, NewInst, Place, Ty};
 use warplift_ir::target::Opcode;
 use warplift_ir::tile::Inst;
+use warplift_ir::types::Elem;
 
 impl Lower<'_, '_> {
     /// `x[.., index[..], ..]` along a dimension.
@@ -22,8 +23,10 @@ impl Lower<'_, '_> {
         let elem = k.ty(arg).elem();
         let bytes = cell_bits(elem) / 8;
         if ![2, 4].contains(&bytes) || k.ty(index).elem().bits() != 32 {
-            return self
-                .error(format!("a gather of tiles of {elem} by {} is not selected", k.ty(index).elem()));
+            return match k.ty(index).elem() {
+                Elem::Int(32) | Elem::Uint(32) => self.refuse_tiles(elem),
+                by => self.error(format!("`gather` by indices of {by} does not compile: `cast` them to i32")),
+            };
         }
         if let Some(Low::Splat(_)) = self.env.get(&arg) {
             return self.alias(result, arg);

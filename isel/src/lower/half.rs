@@ -60,7 +60,7 @@ impl Lower<'_, '_> {
         regs: u16,
     ) -> Result<machine::Value> {
         let row = kind(Elem::F32, true).and_then(|kd| binary_row(op, kd));
-        let Some(row) = row else { return self.unselected(format!(" of tiles of {elem}")) };
+        let Some(row) = row else { return self.refuse_tiles(elem) };
         let (x, y) = (self.widened(args[0], elem, regs)?, self.widened(args[1], elem, regs)?);
         let wide = self.repeat(row, Attr::None, &[x, y], 2 * regs);
         Ok(self.narrowed(wide, elem, regs))

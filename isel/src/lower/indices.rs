@@ -13,8 +13,10 @@ pub(super) fn check_indices(k: &Kernel) -> Result<()> {
     for inst in k.insts.keys() {
         let words = |v: &&Value| k.ty(**v) != Type::Scalar(Elem::I32);
         if let Some(v) = indices(k, inst).iter().find(words) {
-            let message =
-                format!("an index, extent or counter of type {} is not selected, only i32", k.ty(*v).elem());
+            let message = format!(
+                "an index, extent or counter of type {} does not compile: `cast` it to i32",
+                k.ty(*v).elem()
+            );
             return Err(IselError::at(k, inst, message));
         }
     }

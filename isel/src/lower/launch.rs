@@ -16,11 +16,16 @@ impl Lower<'_, '_> {
     /// An assertion about an argument and a constant becomes a fact that the launch checks.
     pub(super) fn lower_assert(&mut self, inst: Inst) -> Result<()> {
         let k = self.k;
-        let refuse =
-            || IselError::at(k, inst, "an assert about more than an argument and a constant is not selected");
+        let refuse = || {
+            IselError::at(
+                k,
+                inst,
+                "an assert compiles if it compares an argument with a constant: the launch checks it",
+            )
+        };
         if !self.always_runs(inst) {
             return self
-                .error("an assert inside a branch or a loop, which no launch can check, is not selected");
+                .error("an assert inside a branch or a loop does not compile: no launch can check it");
         }
         let compare = k.def(k.args(inst)[0]).ok_or_else(refuse)?;
         let (Op::Compare(cmp), &[a, b]) = (&k.insts[compare].op, k.args(compare)) else {

@@ -47,7 +47,7 @@ mod waits;
 mod zero_point;
 
 use crate::plan::Plan;
-use crate::{IselError, Result};
+use crate::{IselError, Result, takes};
 use rustc_hash::{FxHashMap, FxHashSet};
 use view::View;
 use warplift_ir::Bump;
@@ -224,10 +224,21 @@ impl<'k, 'a> Lower<'k, 'a> {
         Err(IselError::at(self.k, self.inst, message))
     }
 
-    /// Refuses the current instruction, by its name in the language.
-    fn unselected<T>(&self, of: impl AsRef<str>) -> Result<T> {
+    /// Refuses the current instruction, which the interpreter alone executes.
+    fn interpreted_only<T>(&self) -> Result<T> {
         let name = self.k.insts[self.inst].op.name();
-        self.error(format!("`{name}`{} is not selected", of.as_ref()))
+        self.error(format!("`{name}` does not compile: only the interpreter executes it"))
+    }
+
+    /// Refuses the current operation on tiles of a type.
+    fn refuse_tiles<T>(&self, elem: Elem) -> Result<T> {
+        self.error(takes::refusal(&self.k.insts[self.inst].op, elem))
+    }
+
+    /// Refuses the current operation on scalars of a type.
+    fn refuse_scalars<T>(&self, elem: Elem) -> Result<T> {
+        let name = self.k.insts[self.inst].op.name();
+        self.error(format!("`{name}` of {elem} scalars does not compile: `cast` to i32, u32 or f32"))
     }
 
     /// A value's name in the text, or its number.
@@ -263,9 +274,9 @@ impl<'k, 'a> Lower<'k, 'a> {
                 Type::Scalar(Elem::F16 | Elem::Bf16) => (Opcode::LdParam16, Ty::B32),
                 other => {
                     return self.error(format!(
-                        "parameter `{}` of type {} is not selected",
-                        p.name,
-                        other.elem()
+                        "an argument of type {} does not compile: `{}` can be a pointer, i32, u32, i64, u64, f32, f16 or bf16",
+                        other.elem(),
+                        p.name
                     ));
                 }
             };
@@ -339,7 +350,12 @@ impl<'k, 'a> Lower<'k, 'a> {
             Type::Scalar(e) if e.bits() == 64 => Ok(Ty::B64),
             Type::Ptr(_) => Ok(Ty::B64),
             Type::Scalar(e) if e.bits() == 32 || matches!(e, Elem::F16 | Elem::Bf16) => Ok(Ty::B32),
-            other => self.error(format!("a value of type {} is not selected", other.elem())),
+            other => {
+                let elem = other.elem();
+                self.error(format!(
+                    "scalars of {elem} do not compile: i32, u32, i64, u64, f32, f16, bf16 and bool do"
+                ))
+            }
         }
     }
 
@@ -357,9 +373,11 @@ impl<'k, 'a> Lower<'k, 'a> {
         match elem.bits() {
             32 | 8 if elem == Elem::Bool || elem.bits() == 32 => Ok(elements),
             16 if elements.is_multiple_of(2) => Ok(elements / 2),
-            16 => self.error("a thread holds an odd number of 16-bit elements; give it pairs"),
+            16 => self.error(format!(
+                "a thread holds {elements} elements of {elem}, which fill no whole registers: give the tile a layout with pairs"
+            )),
             1..=8 => Ok((elements * u64::from(elem.bits())).div_ceil(32)),
-            bits => self.error(format!("tiles of {elem} ({bits} bits) in registers are not selected")),
+            bits => self.error(format!("tiles of {elem} ({bits} bits) do not compile")),
         }
     }
 

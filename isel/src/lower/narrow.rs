@@ -241,7 +241,7 @@ impl Lower<'_, '_> {
                 let x = self.fields_apart(s, low, high);
                 self.small_float_pair(s, x, [e.into(), m.into()])
             }
-            other => self.error(format!("a cast of tiles from {other} is not selected")),
+            other => self.error(super::tile::no_cast(other, s.to.elem)),
         }
     }
 

@@ -72,7 +72,7 @@ impl Lower<'_, '_> {
 
     pub(super) fn access(&mut self, inst: Inst, layout: &Layout, elem: Elem) -> Result<Access> {
         if elem == Elem::Bool || elem.bits() > 32 {
-            return self.error(format!("accesses of {elem} elements in memory are not selected"));
+            return self.refuse_tiles(elem);
         }
         let k = self.k;
         let args = k.args(inst).to_vec();
@@ -209,7 +209,11 @@ impl Lower<'_, '_> {
         regs: u64,
     ) -> Result<machine::Value> {
         if a.view.fill != 0.0 || !a.bits.is_power_of_two() {
-            return self.error(format!("single elements of {} bits, or filled with {}", a.bits, a.view.fill));
+            return self.error(format!(
+                "elements of {} bits one by one, outside filled with {}: only 1, 2 and 4 bits filled with 0 compile; say \
+                 `packed` of the array in the mapping",
+                a.bits, a.view.fill
+            ));
         }
         let mut parts = Vec::new();
         for e in 0..layout.in_extent(Axis::Reg) {
@@ -289,7 +293,9 @@ impl Lower<'_, '_> {
             return Ok(x);
         }
         let Some(bits) = crate::rows::float_bits(elem, fill) else {
-            return self.error(format!("fill {fill} of {elem} elements is not selected"));
+            return self.error(format!(
+                "`fill {fill}` of {elem} does not compile: only 0 does, or floats of 16 and 32 bits"
+            ));
         };
         let regs = self.func.ty(x).regs() as u16;
         // One 16-bit element occupies the low half; it is paired later.
@@ -308,9 +314,19 @@ impl Lower<'_, '_> {
         match bits {
             8 | 16 | 32 | 64 | 128 => Ok(bits / 8),
             _ => self.error(format!(
-                "accesses of {vector} elements of {elem} ({bits} bits): 8, 16, 32, 64 or 128 bits are possible"
+                "{vector} of {elem} side by side are {bits} bits, an access moves 8, 16, 32, 64 or 128: say `array {}: packed` \
+                 in the mapping",
+                self.array()
             )),
         }
+    }
+
+    /// The argument behind the view that the current instruction accesses.
+    fn array(&self) -> &str {
+        let k = self.k;
+        let view = k.args(self.inst).first().and_then(|&v| k.def(k.whole_view(v)));
+        let pointer = view.and_then(|view| k.args(view).first());
+        pointer.map_or("..", |&p| k.names[p].as_str())
     }
 
     /// Combines parts of one or two bytes to registers; the last register may be partly full. Wider parts stay.
@@ -358,7 +374,8 @@ impl Lower<'_, '_> {
             (AtomicOp::Max, Elem::Int(32)) => (Opcode::RedGlobalMaxS32, 1),
             (AtomicOp::Min, Elem::Uint(32)) => (Opcode::RedGlobalMinU32, 1),
             (AtomicOp::Max, Elem::Uint(32)) => (Opcode::RedGlobalMaxU32, 1),
-            _ => return self.unselected(format!(" of tiles of {elem}")),
+            _ if op == AtomicOp::Exchange => return self.interpreted_only(),
+            _ => return self.refuse_tiles(elem),
         };
         self.store_by(inst, value, Some((row, widest)))
     }
@@ -372,12 +389,12 @@ impl Lower<'_, '_> {
     fn store_by(&mut self, inst: Inst, value: Value, row: Option<(Opcode, u64)>) -> Result<()> {
         let layout = match (&self.plan.layouts[value], self.k.ty(value)) {
             (Some(l), Type::Tile(..)) => l.clone(),
-            _ => return self.error("a store of what is no tile in registers is not selected"),
+            _ => return self.error("the stored tile is in no registers: put `rearrange` around it"),
         };
         let x = self.materialize(value, value)?;
         let elem = self.k.ty(value).elem();
         if elem.bits() < 8 {
-            return self.error(format!("a store of {elem} elements is not selected"));
+            return self.refuse_tiles(elem);
         }
         let mut a = self.access(inst, &layout, elem)?;
         a.owner = self.owner(&layout);

@@ -5,8 +5,8 @@
 //!  registers r0 r1 r2 r3 ─► r      lanes: shfl.bfly 1, 2 ─► r      warps: scratch buffer ─► r
 //! ```
 
+use super::Lower;
 use super::coords::register_coord;
-use super::{Low, Lower};
 use crate::Result;
 use crate::rows::{binary_row, kind, reduced};
 use rustc_hash::FxHashMap;
@@ -25,10 +25,7 @@ impl Lower<'_, '_> {
         let (arg, result) = (k.args(inst)[0], k.result(inst));
         let elem = k.ty(arg).elem();
         let row = kind(elem, true).and_then(|kd| binary_row(reduced(op), kd)).filter(|_| elem.bits() == 32);
-        let Some(row) = row else { return self.unselected(format!(" of tiles of {elem}")) };
-        if matches!(self.env.get(&arg), Some(Low::Splat(_)) | None) {
-            return self.error("a reduction of a constant tile is not selected");
-        }
+        let Some(row) = row else { return self.refuse_tiles(elem) };
         let from = self.plan.layout(k, arg)?.clone();
         let tile = matches!(k.ty(result), Type::Tile(..));
         let to = tile.then(|| self.plan.layout(k, result).cloned()).transpose()?;
@@ -71,7 +68,8 @@ impl Lower<'_, '_> {
             let pair = |b: &Basis| b.extent == 2 && b.weight.is_power_of_two();
             if twice || along.iter().any(beside) || (a == Axis::Lane && !along.iter().all(pair)) {
                 return self.error(format!(
-                    "a reduction along dimension {axis} of a tile whose threads hold elements twice or aslant is not selected: `{from}`"
+                    "no reduction along dimension {axis} of the layout `{from}`: threads hold elements twice, or more than one \
+                     dimension in one step; give the tile another `layout`"
                 ));
             }
         }

@@ -7,7 +7,7 @@
 use super::{Low, Lower};
 use crate::Result;
 use crate::facts::is_never_negative;
-use crate::rows::{Kind, binary_row, compare_row, float_bits, fma_row, kind, natural, unary_row};
+use crate::rows::{Kind, binary_row, compare_row, float_bits, fma_row, kind, natural, small_bits, unary_row};
 use warplift_ir::machine::{self, Attr, NewInst, Ty};
 use warplift_ir::target::Opcode;
 use warplift_ir::tile::{BinOp, CmpOp, Inst, Op, Type, UnOp, Value};
@@ -18,15 +18,17 @@ impl Lower<'_, '_> {
     pub(super) fn lower_scalar(&mut self, inst: Inst) -> Result<()> {
         let k = self.k;
         let Some(&result) = k.results(inst).first() else {
-            return self.unselected("");
+            return self.interpreted_only();
         };
         let args = k.args(inst).to_vec();
         let elem = k.ty(result).elem();
         let r = match &k.insts[inst].op {
             Op::Int(v) => self.scalar_int(elem, *v),
-            Op::Float(v) => match float_bits(elem, *v) {
+            Op::Float(v) => match float_bits(elem, *v).or_else(|| small_bits(elem, *v)) {
                 Some(bits) => self.at().imm(bits),
-                None => return self.error(format!("a constant of type {elem} is not selected")),
+                None => {
+                    return self.error(format!("constants of {elem} ({} bits) do not compile", elem.bits()));
+                }
             },
             Op::Dim(d) => self.at().imm(i64::from(d.constant().unwrap_or(0))),
             Op::BlockIndex(d) => {
@@ -48,14 +50,14 @@ impl Lower<'_, '_> {
                 let xyz = [self.scalar(args[0])?, self.scalar(args[1])?, self.scalar(args[2])?];
                 match kind(elem, false).and_then(fma_row) {
                     Some(row) => self.at().op(row, &xyz, Ty::B32),
-                    None => return self.unselected(format!(" of {elem} scalars")),
+                    None => return self.refuse_scalars(elem),
                 }
             }
             Op::Cast => {
                 let x = self.scalar(args[0])?;
                 self.scalar_cast(k.ty(args[0]), elem, x)?
             }
-            _ => return self.unselected(""),
+            _ => return self.interpreted_only(),
         };
         self.set(result, r);
         Ok(())
@@ -75,7 +77,7 @@ impl Lower<'_, '_> {
         let (x, y) = (self.scalar(args[0])?, self.scalar(args[1])?);
         let from = self.k.ty(args[0]).elem();
         let Some(row) = kind(from, false).and_then(compare_row) else {
-            return self.unselected(format!(" of {from} scalars"));
+            return self.refuse_scalars(from);
         };
         Ok(self.at().value(NewInst::new(row, &[x, y], &[Ty::Pred]).attr(Attr::Cmp(cmp))))
     }
@@ -139,7 +141,7 @@ impl Lower<'_, '_> {
             return Ok(());
         }
         let Some((kind, row)) = kind(elem, false).and_then(|kd| Some((kd, binary_row(op, kd)?))) else {
-            return self.unselected(format!(" of {elem} scalars"));
+            return self.refuse_scalars(elem);
         };
         let r = match kind {
             Kind::Pred => self.at().op(row, &[x, y], Ty::Pred),
@@ -193,7 +195,7 @@ impl Lower<'_, '_> {
                 let ty = if elem == Elem::Bool { Ty::Pred } else { Ty::B32 };
                 Ok(self.at().op(row, &[x], ty))
             }
-            None => self.unselected(format!(" of {elem} scalars")),
+            None => self.refuse_scalars(elem),
         }
     }
 
@@ -213,7 +215,9 @@ impl Lower<'_, '_> {
             (Elem::Bf16, Elem::F32) => self.at().op(Opcode::LowBf16, &[x], Ty::B32),
             (Elem::F32, Elem::Int(32)) => self.at().op(Opcode::S32FromF32, &[x], Ty::B32),
             (Elem::F32, Elem::Uint(32)) => self.at().op(Opcode::U32FromF32, &[x], Ty::B32),
-            _ => return self.error(format!("a scalar cast from {from} to {to} is not selected")),
+            _ => return self.error(format!(
+                "a cast of scalars from {from} to {to} does not compile: go through i32 or f32, or cast a tile"
+            )),
         })
     }
 

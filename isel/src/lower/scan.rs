@@ -9,8 +9,8 @@
 //!
 //! A block covers the digits so far. Its offset is the total of the blocks before it.
 
+use super::Lower;
 use super::coords::register_coord;
-use super::{Low, Lower};
 use crate::Result;
 use crate::rows::{binary_row, float_bits, kind};
 use crate::tiles::layout_error;
@@ -56,13 +56,10 @@ impl Lower<'_, '_> {
         let row = kind(elem, true).and_then(|kd| binary_row(crate::rows::reduced(op), kd));
         let neutral = neutral(op, elem).filter(|_| elem.bits() == 32);
         let (Some(row), Some(neutral)) = (row, neutral) else {
-            return self.unselected(format!(" of tiles of {elem}"));
+            return self.refuse_tiles(elem);
         };
         let layout = self.plan.layout(k, result)?.clone();
-        let x = match self.env.get(&arg) {
-            Some(Low::Splat(_)) => return self.error("a scan of a constant tile is not selected"),
-            _ => self.materialize(arg, arg)?,
-        };
+        let x = self.materialize(arg, arg)?;
         let levels = self.levels(&layout, axis.into())?;
         let near = levels.iter().take_while(|l| l.axis == Axis::Reg).count();
         let (order, parts) = self.neighbours(row, x, &layout, axis.into(), &levels[..near]);
@@ -100,8 +97,10 @@ impl Lower<'_, '_> {
             let alone = l.digit.out.iter().filter(|&&o| o != 0).count() == 1;
             let pair = l.axis != Axis::Lane || (l.digit.extent == 2 && l.digit.weight.is_power_of_two());
             if l.digit.out[axis] != covered || !alone || !pair {
-                return self
-                    .error("a scan along a dimension whose threads do not stand in order is not selected");
+                return self.error(format!(
+                    "no scan along dimension {axis} of the layout `{layout}`: its threads do not stand in order there; give \
+                     the tile another `layout`"
+                ));
             }
             covered *= l.digit.extent;
         }

@@ -103,7 +103,7 @@ impl Lower<'_, '_> {
         let regs = self.result_regs(result)?;
         let iota_ranges = |kind: &Kind| !matches!(kind, Kind::Mask | Kind::Pred | Kind::Wide);
         let Some(kind) = kind(elem, true).filter(iota_ranges) else {
-            return self.unselected(format!(" of tiles of {elem}"));
+            return self.refuse_tiles(elem);
         };
         if self.tests.contains(&result)
             && let Some(test) = self.sum_test(cmp, args)?
@@ -167,7 +167,7 @@ impl Lower<'_, '_> {
             return Ok(());
         }
         if elem.bits() != 32 {
-            return self.unselected(format!(" of tiles of {elem}"));
+            return self.refuse_tiles(elem);
         }
         let test = self.test(args[0])?;
         let [x, y] = [self.operand(args[1])?, self.operand(args[2])?];

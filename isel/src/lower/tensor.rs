@@ -51,7 +51,7 @@ impl Lower<'_, '_> {
         let window = Window::of(k, view).ok_or_else(refuse)?;
         let pointer = window.pointer(k);
         let Some(base) = k.params.iter().find(|p| p.value == pointer) else {
-            return self.error("a tensor copy from an address that is no argument is not selected");
+            return self.error("a tensor copy starts at an argument: this view's address is computed; say `plain` of the array");
         };
         let elem = k.ty(view).elem();
         let element = match unit {

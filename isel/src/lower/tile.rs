@@ -9,6 +9,7 @@ use super::half::PAIR_LOW;
 use super::{Low, Lower};
 use crate::Result;
 use crate::rows::{binary_row, float_bits, fma_row, is_half, kind, natural, unary_row};
+use crate::takes;
 use smallvec::SmallVec;
 use warplift_ir::layout::{Axis, Layout};
 use warplift_ir::machine::{self, Attr, IndexMap, NewInst, Ty};
@@ -132,11 +133,14 @@ impl Lower<'_, '_> {
                 })
             }
             Op::Reshape => self.alias(result, args[0]),
+            Op::ViewAs(_) if [args[0], result].iter().any(|&v| k.ty(v).elem() == Elem::Bool) => {
+                self.refuse_tiles(Elem::Bool)
+            }
             Op::ViewAs(to) if to.bits() == k.ty(args[0]).elem().bits() => self.alias(result, args[0]),
             Op::ViewAs(_) => self.tile_bits(result, args[0]),
             Op::Broadcast => self.tile_broadcast(result, args[0]),
             Op::Iota(d) => self.tile_iota(result, usize::from(*d)),
-            _ => self.unselected(" of tiles"),
+            _ => self.interpreted_only(),
         }
     }
 
@@ -187,7 +191,7 @@ impl Lower<'_, '_> {
                 self.set(result, r);
                 Ok(())
             }
-            None => self.unselected(format!(" of tiles of {elem}")),
+            None => self.refuse_tiles(elem),
         }
     }
 
@@ -219,7 +223,7 @@ impl Lower<'_, '_> {
             None => (op, None),
         };
         let Some(row) = kind(elem, true).and_then(|kd| unary_row(base, kd)) else {
-            return self.unselected(format!(" of tiles of {elem}"));
+            return self.refuse_tiles(elem);
         };
         let scale = |l: &mut Self, x: (machine::Value, IndexMap), f: f32| {
             let c = l.at().imm(i64::from(f.to_bits()));
@@ -238,7 +242,7 @@ impl Lower<'_, '_> {
     fn tile_fma(&mut self, result: Value, args: &[Value]) -> Result<()> {
         let elem = self.k.ty(result).elem();
         let Some(row) = kind(elem, true).and_then(fma_row) else {
-            return self.unselected(format!(" of tiles of {elem}"));
+            return self.refuse_tiles(elem);
         };
         let [x, y] = self.factors(args[0], args[1])?;
         let z = self.operand(args[2])?;
@@ -321,7 +325,7 @@ impl Lower<'_, '_> {
             }
             (Elem::Int(32), Elem::Uint(32)) | (Elem::Uint(32), Elem::Int(32)) => x,
             (Elem::F16, Elem::Bf16) | (Elem::Bf16, Elem::F16) => self.repack(from, x, to, regs),
-            _ => return self.error(format!("a cast of tiles from {from} to {to} is not selected")),
+            _ => return self.error(no_cast(from, to)),
         })
     }
 
@@ -352,7 +356,9 @@ impl Lower<'_, '_> {
             return Ok(r);
         }
         if 32 % bits != 0 {
-            return self.error(format!("tiles of one {elem} everywhere ({bits} bits) are not selected"));
+            return self.error(format!(
+                "`full` of {elem} ({bits} bits) does not compile: 32 is no multiple of its bits"
+            ));
         }
         let ones = u32::MAX >> (32 - bits);
         let one = self.at().and_imm(r, ones.into());
@@ -467,8 +473,9 @@ impl Lower<'_, '_> {
             match held.get(&source(&to.apply(&at))) {
                 Some(&r) => table.push(r),
                 None => {
-                    return self
-                        .error("a tile's elements would have to move between threads; that is not selected");
+                    return self.error(
+                        "elements of this tile would move between threads: put `rearrange` before, or store and load it",
+                    );
                 }
             }
         }
@@ -481,8 +488,13 @@ impl Lower<'_, '_> {
             let x = self.materialize(arg, arg)?;
             return Ok(Low::Reg(self.pick_elements(x, elem, table)?));
         }
+        if !takes::takes(&self.k.insts[self.inst].op, elem) {
+            return self.refuse_tiles(elem);
+        }
         if elem.bits() != 16 || !table.len().is_multiple_of(2) {
-            return self.error(format!("elements of {elem} would have to part; that is not selected"));
+            return self.error(format!(
+                "elements of {elem} that share a register would part: `cast` to 16 or 32 bits before"
+            ));
         }
         let x = self.materialize(arg, arg)?;
         let mut made: Vec<(&[u16], machine::Value)> = Vec::new();
@@ -538,6 +550,13 @@ impl Lower<'_, '_> {
         self.env.insert(result, Low::Picked(r, table));
         Ok(())
     }
+}
+
+/// A cast of tiles that no instruction does.
+pub(super) fn no_cast(from: Elem, to: Elem) -> String {
+    format!(
+        "a cast of tiles from {from} to {to} does not compile: go through f32 or i32, or see the table of casts"
+    )
 }
 
 /// A table of elements as a table of registers; `None` if elements of one register would be separated. For widths

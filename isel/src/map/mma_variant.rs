@@ -14,6 +14,7 @@ use crate::operand::{WARP_ATOM, inner_dim, loaded_whole, swizzle_span};
 use crate::tiles::extents;
 use crate::variant::MmaVariant;
 use crate::{IselError, Result};
+use warplift_ir::plural;
 use warplift_ir::tile::{Inst, Item, Kernel, Mapping, Op, Products, Team, Value, WarpGrid};
 use warplift_ir::types::Elem;
 
@@ -148,7 +149,8 @@ fn shares(k: &Kernel, warps: u32) -> Result<Vec<MmaVariant>> {
     let [m, n] = shape(k, first);
     let one = if computed { ", all columns for each since they compute A" } else { "" };
     let message = format!(
-        "{warps} warps cannot share a product of {m} x {n}: each takes a multiple of {rows_of_atom} rows and {columns_of_atom} columns (where B is contiguous along them, a power of two or whole swizzle spans){one}"
+        "a product of {m} x {n} on {}: each warp takes a multiple of {rows_of_atom} rows and {columns_of_atom} columns (where B is contiguous along them, a power of two or whole swizzle spans){one}",
+        plural(warps, "warp")
     );
     Err(IselError::at(k, first, message))
 }

@@ -20,7 +20,8 @@ use warplift_ir::layout::{Axis, Layout};
 use warplift_ir::target::Target;
 use warplift_ir::tile::{Inst, Kernel, Op, Type, Value};
 
-/// Gives the tile of a load, or any tile without a layout, a blocked layout and propagates it.
+/// Gives the tile of a load, or any tile without a layout, a blocked layout and propagates it. A tile that can be made
+/// in any layout gets the one of its use, where nothing else gives it one.
 ///
 /// # Errors
 /// As propagation.
@@ -31,6 +32,11 @@ pub(super) fn anchor(
     model: &Model<'_>,
     plan: &mut Plan,
 ) -> Result<()> {
+    if takes_as_made(k, inst) {
+        for &v in k.args(inst).iter().filter(|&&v| adapts(k, v)) {
+            anchor_at_use(k, inst, v, solver, plan)?;
+        }
+    }
     let tiles: Vec<Value> =
         k.results(inst).iter().copied().filter(|&v| matches!(k.ty(v), Type::Tile(..))).collect();
     for v in tiles {
@@ -69,6 +75,36 @@ pub(super) fn anchor(
         solver.spread([v], plan)?;
     }
     Ok(())
+}
+
+/// Whether an instruction takes a tile in the layout that it has: none follows from the result's.
+fn takes_as_made(k: &Kernel, inst: Inst) -> bool {
+    matches!(
+        k.insts[inst].op,
+        Op::Store
+            | Op::Atomic(_)
+            | Op::Reduce(..)
+            | Op::Gather(_)
+            | Op::Trans(_)
+            | Op::ViewAs(_)
+            | Op::Rearrange
+    )
+}
+
+/// Gives a constant tile without a layout a blocked one: that of the accesses where it is stored.
+fn anchor_at_use(k: &Kernel, inst: Inst, v: Value, solver: &Solver<'_>, plan: &mut Plan) -> Result<()> {
+    if plan.layouts[v].is_some() {
+        return Ok(());
+    }
+    let last = extents(k, v).len().saturating_sub(1);
+    let (dim, vector) = match k.insts[inst].op {
+        Op::Store => (unit_dim(k, k.args(inst)[0]).unwrap_or(last), vector_elements(k, inst, v)),
+        _ => (last, 1),
+    };
+    let mut block = vec![1; extents(k, v).len()];
+    block[dim] = vector;
+    plan.layouts[v] = Some(whole_registers(k, inst, v, dim, block, Spread::default())?);
+    solver.spread([v], plan)
 }
 
 /// Candidate blocked layouts of a tile, the default first:

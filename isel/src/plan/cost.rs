@@ -490,7 +490,15 @@ impl<'k> Model<'k> {
                 passed
             }
         };
-        let refused = || IselError::at(self.k, inst, format!("no conversion of a tile of {elem}"));
+        let refused = || {
+            IselError::at(
+                self.k,
+                inst,
+                format!(
+                    "this tile of {elem} is wanted in two layouts, and no conversion compiles: `cast` to 8, 16 or 32 bits before"
+                ),
+            )
+        };
         let one = passed.ok_or_else(refused)?;
         Ok(Passed { cycles: one.cycles * f64::from(warps(self.k, inst)), ..one })
     }

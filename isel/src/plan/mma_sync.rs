@@ -21,6 +21,7 @@ use crate::operand::{WARP_ATOM, loaded_whole};
 use crate::tiles::{extents, layout_error};
 use crate::{IselError, Result};
 use warplift_ir::layout::fragment;
+use warplift_ir::plural;
 use warplift_ir::target::{Opcode, Target};
 use warplift_ir::tile::{Inst, Kernel, Team};
 use warplift_ir::types::Elem;
@@ -83,14 +84,20 @@ fn check(k: &Kernel, inst: Inst, [m, n, depth]: [u32; 3], target: &Target) -> Re
     let refuse = |message: String| Err(IselError::at(k, inst, message));
     if !matches!((elem, sum), (Elem::F16 | Elem::Bf16, Elem::F32)) || elem != right {
         return refuse(format!(
-            "mma of {elem} and {right} into {sum} by mma.sync is not selected; f16 and bf16 into f32 are, both operands of one type"
+            "no product of {elem} and {right} into {sum} by `mma_sync`: f16 and bf16 into f32 have one, both operands of one type"
         ));
     }
     if !depth.is_multiple_of(WARP_ATOM[2]) {
-        return refuse(format!("mma of depth {depth}: a multiple of {} is needed", WARP_ATOM[2]));
+        return refuse(format!(
+            "a product of depth {depth}: by `mma_sync` it is a multiple of {}",
+            WARP_ATOM[2]
+        ));
     }
     if depth > MAX_STEPS * WARP_ATOM[2] {
-        return refuse(format!("mma of depth {depth}: at most {} in one product", MAX_STEPS * WARP_ATOM[2]));
+        let most = MAX_STEPS * WARP_ATOM[2];
+        return refuse(format!(
+            "a product of depth {depth}: at most {most} at once; add shorter ones in a loop"
+        ));
     }
     let Team::Warps(warps) = k.attrs[inst].team else {
         return refuse("mma.sync needs a team of warps".to_owned());
@@ -98,7 +105,9 @@ fn check(k: &Kernel, inst: Inst, [m, n, depth]: [u32; 3], target: &Target) -> Re
     let (registers, most) = (m.saturating_mul(n) / (32 * warps), target.warp_accumulator);
     if registers > most {
         return refuse(format!(
-            "accumulator of {m} x {n} on {warps} warps takes {registers} registers a thread; at most {most} leave room for the rest"
+            "a product of {m} x {n} on {} takes {registers} registers a thread; at most {most} leave room for the \
+             rest: take smaller tiles or more `warps`",
+            plural(warps, "warp")
         ));
     }
     Ok(())

@@ -42,6 +42,7 @@ mod types;
 
 use crate::Result;
 use crate::feature::{Feature, Ways};
+use crate::takes::check_width;
 use crate::tiles::program_order;
 use build::PlanBuilder;
 use warplift_ir::Deadline;
@@ -82,6 +83,7 @@ pub fn do_plan_without(k: &Kernel, target: &Target, disabled: &[Feature]) -> Res
 /// Those of [`do_plan`].
 pub fn do_plan_until(k: &Kernel, target: &Target, disabled: &[Feature], deadline: Deadline) -> Result<Plan> {
     let order = program_order(k);
+    check_width(k, &order)?;
     let builder = PlanBuilder::new(k, &order, Ways::without(disabled), target);
     match disabled.contains(&Feature::Synthesis) {
         true => builder.build(Choices::default()).1.map(|p| p.0),

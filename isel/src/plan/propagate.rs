@@ -16,7 +16,13 @@ use warplift_ir::tile::{Inst, Kernel};
 /// # Errors
 /// The slice does not end at a digit, or threads hold elements outside it.
 pub fn slice_layout(k: &Kernel, inst: Inst, layout: &Layout, from: &[u32], shape: &[u32]) -> Result<Layout> {
-    let refuse = || IselError::at(k, inst, "a part that cuts through the layout's registers");
+    let refuse = || {
+        let message = format!(
+            "the slice {shape:?} at {from:?} starts or ends inside what a thread holds: offsets are multiples of the slice's \
+             extents, and the tile's extents too"
+        );
+        IselError::at(k, inst, message)
+    };
     let aligned = from.iter().zip(shape).all(|(f, s)| f.is_multiple_of(*s));
     if !aligned {
         return Err(refuse());
@@ -38,7 +44,9 @@ pub(super) fn unsliced(
     whole: &[u32],
 ) -> Result<Layout> {
     if part.iter().zip(whole).any(|(p, w)| !w.is_multiple_of(*p)) {
-        return Err(IselError::at(k, inst, "a part that is no whole fraction of its tile"));
+        let message =
+            format!("a slice {part:?} of {whole:?}: the tile's extents are multiples of the slice's");
+        return Err(IselError::at(k, inst, message));
     }
     let outs: Vec<(Axis, u64)> =
         whole.iter().enumerate().map(|(d, &e)| (Axis::Dim(d as u8), u64::from(e))).collect();
@@ -68,7 +76,9 @@ pub(super) fn collapse(k: &Kernel, inst: Inst, layout: &Layout, small: &[u32]) -
         let out: Vec<u64> = out.iter().zip(small).map(|(&o, &s)| if s == 1 { 0 } else { o }).collect();
         (axis != Axis::Reg || out.iter().any(|&o| o != 0)).then_some(out)
     });
-    kept.ok_or_else(|| IselError::at(k, inst, "a broadcast that the layout cannot follow"))
+    kept.ok_or_else(|| {
+        IselError::at(k, inst, "no layout of this broadcast's operand gives the result's: store and load it")
+    })
 }
 
 /// The layout of the same registers read as elements of another width. The last dimension scales. The elements that

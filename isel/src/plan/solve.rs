@@ -11,16 +11,19 @@
 //! constraint finds two layouts where it demands one, it notes the conflict in the plan: the use or result with the
 //! other layout gets a version of its own (Linear Layouts, section 4.4).
 
+use super::blocked::blocked;
 use super::constraint::{Constraint, Relation, Slot, adapts, constraints, shapes};
 use super::types::Plan;
 use super::{propagate, staged};
-use crate::tiles::layout_error;
+use crate::takes::{refusal, takes};
+use crate::tiles::{layout_error, warps};
 use crate::{IselError, Result};
 use smallvec::SmallVec;
 use std::collections::BTreeSet;
 use warplift_ir::entity::SecondaryMap;
 use warplift_ir::layout::{Axis, Layout, fragment};
 use warplift_ir::tile::{Inst, Kernel, Op, Value};
+use warplift_ir::types::Elem;
 
 /// How often each constraint may be solved, on average, before the solver gives up: the layouts form a cycle.
 const ROUNDS: usize = 64;
@@ -110,9 +113,38 @@ impl<'k> Solver<'k> {
     fn follow(&self, c: &Constraint, forward: bool, plan: &mut Plan) -> Result<SmallVec<[Slot; 4]>> {
         let [from, to] = if forward { [c.slots[0], c.slots[1]] } else { [c.slots[1], c.slots[0]] };
         let Some(layout) = from.layout(self.k, plan) else { return Ok(SmallVec::new()) };
-        let layout = self.derived(c, layout, forward)?;
+        let layout = match self.derived(c, layout, forward) {
+            Err(_) if forward && matches!(c.relation, Relation::Sliced(_)) => self.convert(c, plan)?,
+            derived => derived?,
+        };
         let changed = self.give(c.inst, to, &layout, plan)?;
         Ok(changed.then_some(to).into_iter().collect())
+    }
+
+    /// Gives the operand of a slice a layout of its own, whose registers the slice does not cut. Returns the result's.
+    fn convert(&self, c: &Constraint, plan: &mut Plan) -> Result<Layout> {
+        let k = self.k;
+        let [whole, part] = shapes(k, c);
+        let dim = part.len().saturating_sub(1);
+        let elem = k.ty(c.slots[0].value(k)).elem();
+        let packed = if elem == Elem::Bool { 1 } else { 32 / elem.bits().clamp(1, 32) };
+        let whole_registers = part[dim].is_multiple_of(packed);
+        if !takes(&k.insts[c.inst].op, elem) || elem.bits() < 8 && !whole_registers {
+            return Err(IselError::at(k, c.inst, refusal(&k.insts[c.inst].op, elem)));
+        }
+        let vector = if whole_registers { packed } else { 1 };
+        let layout = match c.slots[1].layout(k, plan) {
+            Some(known) => known.clone(),
+            None => blocked(&part, dim, vector, warps(k, c.inst)).map_err(layout_error(k, c.inst))?,
+        };
+        let whole = propagate::unsliced(k, c.inst, &layout, &part, &whole)?;
+        if let Relation::Sliced(from) = &c.relation {
+            propagate::slice_layout(k, c.inst, &whole, from, &part)?;
+        }
+        if let Slot::Use(inst, n) = c.slots[0] {
+            plan.uses.insert((inst, n), whole);
+        }
+        Ok(layout)
     }
 
     /// The constraint of an instruction; the instruction has one.

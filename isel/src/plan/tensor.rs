@@ -22,6 +22,7 @@ use crate::{IselError, Result};
 use smallvec::SmallVec;
 use warplift_ir::layout::{Axis, Layout, fragment, shared};
 use warplift_ir::machine::{Buffer, Place, SharedOperand};
+use warplift_ir::plural;
 use warplift_ir::target::{Opcode, Target};
 use warplift_ir::tile::{Inst, Kernel, Op, Team, Value, WarpGrid};
 use warplift_ir::types::Elem;
@@ -183,8 +184,8 @@ fn check_types(k: &Kernel, inst: Inst, acc: Value, [a, b]: [Value; 2]) -> Result
         return check_loaded(k, inst, a);
     }
     let message = format!(
-        "mma of {elem} and {right} into {sum} is not selected; f16, bf16, tf32, f8e4m3 and f8e5m2 into f32 are, and i8 and \
-         u8 into i32, both operands of one type"
+        "no product of {elem} and {right} into {sum}: f16, bf16, tf32, f8e4m3 and f8e5m2 into f32 have one, and i8 and u8 \
+         into i32, both operands of one type; `cast` to one of these"
     );
     Err(IselError::at(k, inst, message))
 }
@@ -196,7 +197,8 @@ fn check_loaded(k: &Kernel, inst: Inst, a: Value) -> Result<()> {
         return Ok(());
     }
     let message = format!(
-        "a product of {elem} with a computed operand is not selected: only 16-bit ones are multiplied from registers"
+        "no product of {elem} with a computed operand: only f16 and bf16 are multiplied from registers; `cast` to one of \
+         these, or load the operand"
     );
     Err(IselError::at(k, inst, message))
 }
@@ -210,22 +212,27 @@ fn check_shape(
     target: &Target,
 ) -> Result<()> {
     let rows = ATOM_M * groups;
-    if !m.is_multiple_of(rows) {
+    if !m.is_multiple_of(rows) || !n.is_multiple_of(8) {
         return Err(IselError::at(
             k,
             inst,
-            format!("mma of {m} rows on {groups} warpgroups: a multiple of {rows} is needed"),
+            format!(
+                "a product of {m} x {n}: one extent is a multiple of {rows} ({} of {ATOM_M} rows), the other of 8; \
+                 `products mma_sync` takes multiples of 16 and 8",
+                plural(groups, "warpgroup")
+            ),
         ));
     }
-    if !n.is_multiple_of(8) {
-        return Err(IselError::at(k, inst, format!("mma of {n} columns: a multiple of 8 is needed")));
-    }
     if !depth.is_multiple_of(step) {
-        return Err(IselError::at(k, inst, format!("mma of depth {depth}: a multiple of {step} is needed")));
+        let elem = k.ty(k.args(inst)[1]).elem();
+        let message = format!("a product of depth {depth}: with {elem} it is a multiple of {step}");
+        return Err(IselError::at(k, inst, message));
     }
     if depth > MAX_STEPS * step {
         let most = MAX_STEPS * step;
-        return Err(IselError::at(k, inst, format!("mma of depth {depth}: at most {most} in one product")));
+        let message =
+            format!("a product of depth {depth}: at most {most} at once; add shorter ones in a loop");
+        return Err(IselError::at(k, inst, message));
     }
     let (registers, most) = (m / groups * n / WARPGROUP_THREADS, target.warpgroup_accumulator);
     if registers > most {
@@ -233,7 +240,9 @@ fn check_shape(
             k,
             inst,
             format!(
-                "accumulator of {m} x {n} on {groups} warpgroups takes {registers} registers a thread; at most {most} leave room for the rest"
+                "a product of {m} x {n} on {} takes {registers} registers a thread; at most {most} leave room for the \
+                 rest: take smaller tiles or more `consumers`",
+                plural(groups, "warpgroup")
             ),
         ));
     }

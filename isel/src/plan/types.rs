@@ -216,9 +216,12 @@ impl Plan {
             Some(inst) => IselError::at(
                 k,
                 inst,
-                "this tile has no register layout: no use of it decides one; pin one in the mapping",
+                "no use of this tile decides how threads hold it: give it a `layout` in the mapping",
             ),
-            None => IselError::whole(format!("no layout found for tile `{}`", k.names[value])),
+            None => IselError::whole(format!(
+                "no use of tile `{}` decides how threads hold it: give it a `layout` in the mapping",
+                k.names[value]
+            )),
         })
     }
 }

@@ -1,0 +1,104 @@
+//! Element types with which an operation on tiles compiles. Refusals name them, and the page of the language lists them.
+//!
+//! ```text
+//!  `not` of f32 tiles   ─►   `not` of tiles of f32 does not compile: i32, u32 and bool do; `cast` to one of these
+//! ```
+
+use crate::rows::{binary_row, fma_row, is_half, kind, natural, reduced, unary_row};
+use crate::{IselError, Result};
+use warplift_ir::tile::{AtomicOp, Inst, Kernel, Op, Type};
+use warplift_ir::types::Elem;
+
+/// Bits of an element of a tile at most: that of a register.
+const WIDEST: u32 = 32;
+
+/// Element types that tiles have, in the order in which they are listed.
+const ELEMS: [Elem; 20] = [
+    Elem::F32,
+    Elem::Tf32,
+    Elem::F16,
+    Elem::Bf16,
+    Elem::E4M3,
+    Elem::E5M2,
+    Elem::Mini { exponent: 2, mantissa: 1 },
+    Elem::I32,
+    Elem::Uint(32),
+    Elem::Int(16),
+    Elem::Uint(16),
+    Elem::Int(8),
+    Elem::Uint(8),
+    Elem::Int(4),
+    Elem::Uint(4),
+    Elem::Int(2),
+    Elem::Uint(2),
+    Elem::Int(1),
+    Elem::Uint(1),
+    Elem::Bool,
+];
+
+/// Why an operation on tiles of a type does not compile, and which types do.
+pub(crate) fn refusal(op: &Op, elem: Elem) -> String {
+    let name = op.name();
+    let all: Vec<String> = ELEMS.iter().filter(|&&e| takes(op, e)).map(ToString::to_string).collect();
+    let advice = match elem {
+        Elem::Bool => "`select(x, 1, 0)` makes integers of it",
+        _ => "`cast` to one of these",
+    };
+    match &all[..] {
+        [] => format!("`{name}` of tiles does not compile, only of scalars"),
+        [only] => format!("`{name}` of tiles of {elem} does not compile: {only} does; {advice}"),
+        [first @ .., last] => format!(
+            "`{name}` of tiles of {elem} does not compile: {} and {last} do; {advice}",
+            first.join(", ")
+        ),
+    }
+}
+
+/// Whether an operation compiles with tiles of a type.
+pub(crate) fn takes(op: &Op, elem: Elem) -> bool {
+    let row = |of: Elem| kind(of, true);
+    // 16-bit floats go through f32 where they have no row of their own.
+    let wide = if is_half(elem) { Elem::F32 } else { elem };
+    let either = |has: &dyn Fn(Elem) -> bool| has(elem) || has(wide);
+    match *op {
+        Op::Unary(op) => {
+            let base = natural(op).map_or(op, |n| n.0);
+            either(&|e| row(e).is_some_and(|kind| unary_row(base, kind).is_some()))
+        }
+        Op::Binary(op) => either(&|e| row(e).is_some_and(|kind| binary_row(op, kind).is_some())),
+        Op::Fma => row(elem).is_some_and(|kind| fma_row(kind).is_some()),
+        Op::Reduce(op, _) | Op::Scan(op, _) => {
+            let step = reduced(op);
+            wide.bits() == WIDEST && row(wide).is_some_and(|kind| binary_row(step, kind).is_some())
+        }
+        Op::Compare(_) => elem != Elem::Bool && (row(elem).is_some() || elem.bits() <= 8),
+        Op::Select => matches!(elem.bits(), 16 | 32),
+        Op::Gather(_) => matches!(elem.bits(), 16 | 32) || elem == Elem::Bool,
+        Op::Atomic(AtomicOp::Add) => matches!(elem, Elem::F32 | Elem::Int(32) | Elem::Uint(32)),
+        Op::Atomic(AtomicOp::Min | AtomicOp::Max) => matches!(elem, Elem::Int(32) | Elem::Uint(32)),
+        // A truth value in a register is a mask, not the byte that memory holds.
+        Op::ViewAs(_) => elem != Elem::Bool,
+        Op::Load => elem != Elem::Bool,
+        // Elements that share a byte stay together, and those of 4 bits have no conversion.
+        Op::Broadcast => elem.bits() >= 8,
+        Op::Slice(_) => elem.bits() != 4,
+        Op::Store => elem != Elem::Bool && elem.bits() >= 8,
+        _ => true,
+    }
+}
+
+/// Refuses tiles whose elements no register holds.
+pub(crate) fn check_width(k: &Kernel, order: &[Inst]) -> Result<()> {
+    let wide = |v: &&warplift_ir::tile::Value| matches!(k.ty(**v), Type::Tile(e, _) if e != Elem::Bool && e.bits() > 8 && !matches!(e.bits(), 16 | 32));
+    match order.iter().find_map(|&i| k.results(i).iter().find(wide).map(|&v| (i, v))) {
+        Some((inst, v)) => {
+            let elem = k.ty(v).elem();
+            let message = format!(
+                "tiles of {elem} ({} bits) do not compile: elements of 1 to 8, 16 and {WIDEST} bits do",
+                elem.bits()
+            );
+            Err(IselError::at(k, inst, message))
+        }
+        None => Ok(()),
+    }
+}
