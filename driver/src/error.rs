@@ -39,6 +39,16 @@ pub enum CompileError {
         /// Its cost, with the number.
         why: String,
     },
+    /// No proposed mapping compiles.
+    #[error(
+        "none of the {tried} mappings that were proposed compiles; write one, or ask less of a tile.{}", groups(.reasons)
+    )]
+    NoMapping {
+        /// How many were tried.
+        tried: usize,
+        /// Refusals that say the same but for numbers: how many, and the first of them. The most frequent comes first.
+        reasons: Vec<(usize, String)>,
+    },
     /// The compile took longer than [`crate::Limits::time`] allows.
     #[error("the time limit of {limit:?} ended after pass `{pass}`; raise it, or choose smaller tiles")]
     Time {
@@ -76,12 +86,36 @@ pub(crate) fn lines<T: Display>(all: &[T]) -> String {
     all.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
 
+/// Reasons, a line each with the number of mappings that it refused.
+fn groups(reasons: &[(usize, String)]) -> String {
+    reasons.iter().map(|(n, why)| format!("\n  {n} of them: {why}")).collect()
+}
+
 impl CompileError {
+    /// Why no mapping compiles: the one refusal if all say the same, else the reasons by their number.
+    pub(crate) fn of_proposals(refusals: Vec<Self>) -> Option<Self> {
+        let tried = refusals.len();
+        let mut reasons: Vec<(usize, String, String)> = Vec::new();
+        for refusal in &refusals {
+            let text = refusal.to_string();
+            let words: String = text.chars().filter(|c| !c.is_ascii_digit()).collect();
+            match reasons.iter_mut().find(|r| r.2 == words) {
+                Some(known) => known.0 += 1,
+                None => reasons.push((1, text, words)),
+            }
+        }
+        if reasons.len() < 2 {
+            return refusals.into_iter().next();
+        }
+        reasons.sort_by_key(|r| std::cmp::Reverse(r.0));
+        Some(Self::NoMapping { tried, reasons: reasons.into_iter().map(|(n, text, _)| (n, text)).collect() })
+    }
+
     /// Whether a stage refused the kernel. Wrong input and bugs of the compiler are no refusals.
     pub(crate) fn is_refusal(&self) -> bool {
         match self {
             Self::Isel(_) | Self::Sched(_) | Self::Registers(_) | Self::Emit(_) => true,
-            Self::Verify(_) | Self::Mapping(_) | Self::Declined { .. } => false,
+            Self::Verify(_) | Self::Mapping(_) | Self::Declined { .. } | Self::NoMapping { .. } => false,
             Self::Time { .. } | Self::Memory { .. } | Self::Bug { .. } => false,
         }
     }
@@ -121,7 +155,7 @@ impl CompileError {
                 said(looped(|l| matches!(l.pipeline, Depth::Stages(_))), "pipeline")
             }
             Self::Sched(_) | Self::Emit(_) => said(Item::Mapping, ""),
-            Self::Verify(_) | Self::Mapping(_) | Self::Declined { .. } => None,
+            Self::Verify(_) | Self::Mapping(_) | Self::Declined { .. } | Self::NoMapping { .. } => None,
             Self::Time { .. } | Self::Memory { .. } | Self::Bug { .. } => None,
         }
     }

@@ -145,35 +145,6 @@ fn impossible_mappings_are_refused_at_their_word() {
     }
 }
 
-/// What is short is said in the words of the text, with the limit, the number and what to do.
-#[test]
-fn what_is_short_is_said_with_what_to_do() {
-    let narrow = "gu = view u : u2[n, 32]\n gy = view y : f32[n, 32]\n z = load gu[0, 0] : u2[16, 32]
- store gy[0, 0], cast(z, f32)";
-    let part = "gx = view x : f32[n, 96]\n gy = view y : f32[n, 64]\n z = load gx[0, 0] : f32[16, 96]
- store gy[0, 0], slice(z, [0, 32]) : f32[16, 64]";
-    let odd = "gx = view x : f32[n, 1000]\n gy = view y : f32[n]\n z = load gx[0, 0] : f32[128, 1000]
- store gy[0], reduce_sum(exp(z - expand_dims(reduce_max(z, 1), 1)), 1)";
-    for (params, body, mapping, pieces) in [
-        (
-            "u: ptr<u2>, n: i32",
-            narrow,
-            "kernel: warps 4",
-            &["of u2 side by side are", "say `array u: packed`"][..],
-        ),
-        ("n: i32", part, "kernel: warps 4", &["the slice [16, 64] at [0, 32]", "offsets are multiples"]),
-        (
-            "n: i32",
-            odd,
-            "kernel: warps 4",
-            &["registers of each thread, at most 255", "a smaller tile or more warps"],
-        ),
-    ] {
-        let said = message(params, body, mapping);
-        assert!(pieces.iter().all(|p| said.contains(p)) && said.contains("f.tile:"), "{said}");
-    }
-}
-
 /// Words without effect are told, each at its place, and what is printed compiles to the same.
 #[test]
 fn words_without_effect_are_remarks() {

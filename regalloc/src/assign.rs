@@ -94,11 +94,13 @@ fn plan(
     let operands: Vec<Operand> = (0..planned.values.len()).map(|i| layout.operand(&webs, i)).collect();
     let peak = pressure::peak(scalars, ranges, &operands, layout.registers, budget.target);
     if peak.registers > budget.registers || layout.registers > u32::from(u16::MAX) / 2 {
+        let at = peak.inst(&normal.func, live);
         return Err(RegallocError::Budget {
             role: budget.role.to_owned(),
             limit: budget.registers,
             needed: peak.registers,
-            at: peak.inst(&normal.func, live).unwrap_or_else(|| Inst::from_u32(0)),
+            at: at.unwrap_or_else(|| Inst::from_u32(0)),
+            loc: at.map(|i| normal.func.insts[i].loc).unwrap_or_default(),
             values: peak.heaviest(normal, live, planned, ranges),
         });
     }

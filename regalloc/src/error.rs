@@ -2,6 +2,7 @@
 
 use std::fmt;
 use warplift_ir::machine::{Inst, Ty};
+use warplift_ir::tile::Loc;
 
 /// A value that is live at the point of highest pressure.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,6 +13,8 @@ pub struct Heavy {
     pub ty: Ty,
     /// 32-bit registers that it takes.
     pub registers: u32,
+    /// The place in the kernel's text of what makes it; line 0 if it has none.
+    pub loc: Loc,
 }
 
 /// The largest values at the point of highest pressure, largest first.
@@ -21,9 +24,21 @@ pub struct Heaviest(pub Vec<Heavy>);
 impl fmt::Display for Heaviest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, h) in self.0.iter().enumerate() {
-            write!(f, "{}{}: {} ({})", if i == 0 { "" } else { ", " }, h.name, h.ty, h.registers)?;
+            let Heavy { name, registers, loc, .. } = h;
+            write!(f, "{}{registers} for {name}", if i == 0 { "" } else { ", " })?;
+            if loc.line > 0 {
+                write!(f, " of {}:{}", loc.line, loc.column)?;
+            }
         }
         Ok(())
+    }
+}
+
+/// A place in the text, or the instruction where there is none.
+fn spot(loc: Loc, inst: Inst) -> String {
+    match loc.line {
+        0 => format!("at {inst}"),
+        line => format!("at {line}:{}", loc.column),
     }
 }
 
@@ -31,7 +46,10 @@ impl fmt::Display for Heaviest {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RegallocError {
     /// More registers are live at once than the role may use. The mapping asks for too much.
-    #[error("role `{role}` may use {limit} registers, needs {needed} at {at}; largest there: {values}")]
+    #[error(
+        "a thread of role `{role}` needs {needed} registers, {limit} are possible: take smaller tiles, extents that are \
+         powers of two, or more warps. Most are needed {}: {values}", spot(*.loc, *.at)
+    )]
     Budget {
         /// Role.
         role: String,
@@ -41,11 +59,16 @@ pub enum RegallocError {
         needed: u32,
         /// The point of highest pressure.
         at: Inst,
+        /// Its place in the kernel's text; line 0 if it has none.
+        loc: Loc,
         /// The largest values there.
         values: Heaviest,
     },
     /// More scalars of one class are live than the class has names.
-    #[error("role `{role}`: more {class} scalars are live at once than the {limit} there are names for")]
+    #[error(
+        "a thread of role `{role}` needs more than the {limit} {class} registers there are: take smaller tiles or more warps, \
+         so that it accesses fewer rows"
+    )]
     Names {
         /// Role.
         role: String,

@@ -222,7 +222,13 @@ impl Peak {
         let func = &normal.func;
         values.sort_by_key(|&v| (std::cmp::Reverse(func.ty(v).regs()), v));
         values.truncate(NAMED);
-        let heavy = |&v: &Value| Heavy { name: name(func, v), ty: func.ty(v), registers: func.ty(v).regs() };
+        let loc = |v: Value| func.def(v).map(|i| func.insts[i].loc).unwrap_or_default();
+        let heavy = |&v: &Value| Heavy {
+            name: name(func, v),
+            ty: func.ty(v),
+            registers: func.ty(v).regs(),
+            loc: loc(v),
+        };
         Heaviest(values.iter().map(heavy).collect())
     }
 }

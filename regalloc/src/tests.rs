@@ -126,6 +126,12 @@ fn what_does_not_fit_names_the_values() {
     let bump = Bump::new();
     let error = allocate(&gemm(&bump), &Budget { registers: 120, role: "consumer", target: &SM90A })
         .map(|(_, a)| a.pressure);
+    let said = error.as_ref().map_err(ToString::to_string).err().unwrap_or_default();
+    assert!(said.starts_with("a thread of role `consumer` needs "), "{said}");
+    assert!(
+        said.contains(" registers, 120 are possible: take smaller tiles") && said.contains("128 for "),
+        "{said}"
+    );
     let Err(RegallocError::Budget { role, limit: 120, needed, values, .. }) = error else {
         panic!("{error:?}");
     };

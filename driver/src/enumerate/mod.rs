@@ -88,7 +88,7 @@ impl fmt::Display for Chosen {
 /// compiled, and where walks are too long, estimates stand for predictions.
 ///
 /// # Errors
-/// None compiles; the error is that of the first.
+/// None compiles: the one reason, or the reasons with their numbers.
 pub fn best(
     kernel: &Kernel,
     proposals: &[Mapping],
@@ -110,7 +110,7 @@ fn best_within(
     let sizes = usual.unwrap_or_else(|| Sizes::nominal(kernel));
     let options = &Options { observer: None, ..options.clone() };
     let mut found: Vec<Candidate> = Vec::new();
-    let (mut refused, mut rough, mut skipped) = (None, 0, 0);
+    let (mut refused, mut rough, mut skipped) = (Vec::new(), 0, 0);
     for mapping in proposals {
         // One candidate at least is compiled, however long it takes.
         if !found.is_empty() && start.elapsed() >= time {
@@ -129,13 +129,13 @@ fn best_within(
                 let cycles = walked.map_or_else(estimate, exact);
                 found.push(Candidate { mapping: mapping.clone(), compiled, cycles });
             }
-            Err(error) => refused = refused.or(Some(error)),
+            Err(error) => refused.push(error),
         }
     }
     let tried = (found.len(), proposals.len());
     found.sort_by(|a, b| a.cycles.total_cmp(&b.cycles));
     let mut found = found.into_iter();
-    match (found.next(), refused) {
+    match (found.next(), CompileError::of_proposals(refused)) {
         (Some(best), _) => {
             let (others, elapsed) = (found.collect(), start.elapsed());
             Ok(Chosen { best, others, tried, skipped, rough, elapsed })
@@ -151,7 +151,7 @@ mod tests {
     use crate::kernels::{LIBRARY, find};
     use warplift_ir::target::SM90A;
     use warplift_ir::tile::verify_mapping;
-    use warplift_ir::tile::{Epilogue, Way};
+    use warplift_ir::tile::{Epilogue, Way, parse_file};
 
     fn kernel(name: &str) -> Kernel {
         find(name).unwrap().parse().unwrap().kernels.remove(0)
@@ -238,6 +238,13 @@ mod tests {
         let chosen = best(&kernel, &[bad.clone(), good.clone()], &SM90A, &Options::default()).unwrap();
         assert_eq!((chosen.best.mapping, chosen.tried), (good, (1, 2)));
         assert!(best(&kernel, &[bad], &SM90A, &Options::default()).is_err());
+        let words = ["kernel: warps 33", "B = 0", "kernel: warps 34"];
+        let wrong =
+            words.map(|w| parse_file(&format!("mapping axpy {{ {w} }}"), "").unwrap().mappings.remove(0));
+        let error = best(&kernel, &wrong, &SM90A, &Options::default()).err().unwrap().to_string();
+        assert!(error.starts_with("none of the 3 mappings that were proposed compiles"), "{error}");
+        assert!(error.contains("\n  2 of them: 1:24: `warps 33`: 1 to 32"), "{error}");
+        assert!(error.contains("\n  1 of them: 1:16: "), "{error}");
         assert!(best(&kernel, &[], &SM90A, &Options::default()).is_err());
     }
 

@@ -159,7 +159,10 @@ fn run(case: &Case) -> Result<Outcome, Failure> {
         Err(e @ CompileError::Emit(_)) => return refused("emit", &e),
         // No limits are set, and the attempts end with a refusal.
         Err(
-            e @ (CompileError::Declined { .. } | CompileError::Time { .. } | CompileError::Memory { .. }),
+            e @ (CompileError::Declined { .. }
+            | CompileError::NoMapping { .. }
+            | CompileError::Time { .. }
+            | CompileError::Memory { .. }),
         ) => {
             return Err(Failure::Pass { pass: "attempts", errors: e.to_string() });
         }
