@@ -40,7 +40,8 @@ pub fn allocate(s: &mut Scheduled<'_>, target: &Target) -> Result<Allocations, R
     Ok(Allocations { setup: setup_alloc, roles })
 }
 
-/// Declines unrolled loops if they leave ptxas too few registers, or if the allocation failed.
+/// Declines unrolled loops if they leave ptxas too few registers, or if the allocation failed. What a role has is known for
+/// certain once `setmaxnreg` has divided the registers.
 pub(crate) fn leaves_room(s: &State<'_>, allocs: Option<&Allocations>) -> Result<(), CompileError> {
     let tight = |a: &Allocations| {
         let mut roles = s.scheduled().roles.iter().zip(&a.roles);
@@ -55,17 +56,24 @@ pub(crate) fn leaves_room(s: &State<'_>, allocs: Option<&Allocations>) -> Result
     }
 }
 
-/// Divides the registers among consumers and epilogue warps. Declines hoisted loads if the roles need too many.
+/// Divides the registers among the roles. Declines hoisted loads if the roles need too many; without such loads that is a limit.
 pub(crate) fn do_setmaxnreg(s: &mut State<'_>) -> Result<(), CompileError> {
     let needed: Vec<u32> = s.allocations().roles.iter().map(|a| a.pressure).collect();
     let target = s.target;
-    match warplift_sched::do_setmaxnreg(s.scheduled_mut(), &needed, target) {
-        true => Ok(()),
-        false => Err(CompileError::Declined {
+    if warplift_sched::do_setmaxnreg(s.scheduled_mut(), &needed, target) {
+        return leaves_room(s, Some(s.allocations()));
+    }
+    if warplift_sched::hoisted_registers(s.program()) > 0 {
+        return Err(CompileError::Declined {
             feature: Feature::Sched(Sched::HoistLoads),
             why: format!("the roles need {needed:?} registers, more than a block has for them"),
-        }),
+        });
     }
+    let (scheduled, step) = (s.scheduled(), target.register_step);
+    let least = |n: &u32| n.next_multiple_of(step).max(target.least_registers);
+    let asked = scheduled.roles.iter().zip(&needed).map(|(r, n)| 32 * r.warps * least(n)).sum();
+    let (threads, entry) = (scheduled.threads, target.entry_registers(scheduled.threads));
+    Err(RegallocError::Pool { asked, pool: entry * threads, threads, entry }.into())
 }
 
 /// The verifier of the role level. It checks the roles' code, and their registers once they are allocated.

@@ -79,7 +79,7 @@ impl Explained {
             schedule: Schedule { remarks: remarks(&schedule.remarks, &attempts), ..schedule.clone() },
             smem: s.smem.clone(),
             buffers: buffers.collect(),
-            hoisted_registers: program.epilogue_role.as_ref().map_or(0, |r| r.hoisted_registers),
+            hoisted_registers: warplift_sched::hoisted_registers(program),
             registers: registers.collect(),
             attempts,
         }
@@ -143,7 +143,7 @@ impl fmt::Display for Explained {
         if self.hoisted_registers > 0 {
             writeln!(
                 f,
-                "hoisted for all tiles: {} registers of each epilogue thread",
+                "hoisted for all tiles: {} registers of each thread that reads them",
                 self.hoisted_registers
             )?;
         }

@@ -276,7 +276,7 @@ fn what_has_no_halves_is_refused() {
         (shares("", ""), &mapping.replace("warps 4", "warps 16"), "at most 1024"),
         (shares("", ""), &mapping.replace("staged", "plain"), "without a producer"),
         (shares(" * expand_dims(part, 1)", ""), mapping, "needs nothing of the first"),
-        (shares("", ""), &mapping.replace("warps 4", "warps 4, pingpong 2"), "teams in turn"),
+        (shares("", ""), &mapping.replace("warps 4", "warps 4, pingpong 2"), "remove one of the two"),
         (SHARES.replace(loops, STORE), mapping, "holds no loop"),
         (counted, mapping, "line 12: a scalar of a tile"),
         (shares("gy = view y", "gy = view x"), &mapping.replace("staged", "plain"), "reads what it stores"),

@@ -113,7 +113,7 @@ fn impossible_mappings_are_refused_at_their_word() {
         (gemm, "kernel: pingpong 2", "`pingpong 2`: only a `persistent` kernel"),
         (gemm, "kernel: blocks 3", "`blocks 3`: 1, 2, 4 or 8"),
         (gemm, "kernel: blocks 2", "`blocks 2`: products of tiles"),
-        (gemm, "kernel: resident 2", "roles share out a block's registers"),
+        (gemm, "kernel: resident 2", "divide the registers of the whole multiprocessor"),
         (gemm, "kernel: cluster 4", "a cluster of 4 blocks: at most 2"),
         (gemm, "kernel: cluster 2, pingpong 2, persistent", "clusters of blocks whose teams"),
         (gemm, "for t: pipeline 40", "shared memory: "),

@@ -242,7 +242,7 @@ fn what_several_blocks_cannot_hold_is_refused() {
         m.whole.blocks = 2;
         m.arrays.push(("x".to_owned(), ArrayMapping { way: Way::Staged, ..Default::default() }));
     });
-    assert!(copies.contains("whose tiles several blocks hold together"), "{copies}");
+    assert!(copies.contains("several blocks hold a tile together"), "{copies}");
 }
 
 /// What a thread may hold decides: blocks so many beside each other that a row as f32 does not fit.

@@ -1,34 +1,34 @@
-//! What can be turned off, to see what it is worth.
+//! Optimizations of scheduling that can be disabled, to measure what each one is worth.
 
 use serde::{Deserialize, Serialize};
 
-/// What a schedule does by itself and can be told to leave, to see what it is worth.
+/// An optimization that can be disabled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Feature {
-    /// A warp of its own that copies; without it, one thread of those that compute copies stage by stage.
+    /// A warp that only copies. Without it one of the computing threads issues the copies, stage by stage.
     WarpSpecialization,
-    /// Copies to all blocks of a cluster.
+    /// Tensor copies that send one box to all blocks of a cluster.
     Multicast,
-    /// Results stored under the next tile.
+    /// Results stored under the main loop of the next tile.
     Deferral,
-    /// Products left in flight over an iteration.
+    /// Products that stay in flight over an iteration.
     InFlight,
-    /// Loops overlapped with themselves.
+    /// Loops whose iterations overlap.
     Modulo,
-    /// Warpgroups that take turns at the tensor cores.
+    /// Named barriers that order the products of warpgroups.
     MmaOrder,
-    /// Waits for products kept where the schedule has them.
+    /// Waits for products that ptxas is kept from moving.
     Pins,
-    /// Elementwise chains cut, so that a loop's fragments fit twice.
+    /// Elementwise chains cut into slices, so that the fragments of two iterations fit the registers.
     ElementwiseSubtiles,
-    /// Loops whose body stands there once for each slot.
+    /// Loop bodies written once for each slot of a ring.
     Unroll,
-    /// What is the same for all tiles, held in registers of those that end a tile's work.
+    /// Loads that do not depend on the tile, kept in registers.
     HoistLoads,
 }
 
 impl Feature {
-    /// All of them, by the names that [`std::str::FromStr`] takes.
+    /// All of them, by name.
     pub const ALL: [(&'static str, Self); 10] = [
         ("warp-specialization", Self::WarpSpecialization),
         ("multicast", Self::Multicast),

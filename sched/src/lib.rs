@@ -40,7 +40,7 @@ mod schedule;
 #[cfg(test)]
 mod tests;
 
-pub use analysis::is_mma_duplicated;
+pub use analysis::{hoisted_registers, is_mma_duplicated};
 pub use error::{Result, SchedError};
 pub use expand::{do_expand_roles, do_setmaxnreg};
 pub use feature::Feature;
@@ -49,16 +49,3 @@ pub use rewrite::{
     do_dead_code, do_dedup_mma, do_epilogue_roles, do_hoist_loads, do_merge_waits, do_value_numbering,
 };
 pub use schedule::{do_schedule, do_schedule_without, do_smem};
-
-use warplift_ir::machine::{Program, Scheduled};
-use warplift_ir::target::Target;
-
-/// Schedule, memory map and expansion in one call.
-///
-/// # Errors
-/// Limits of the target, by number.
-pub fn schedule_and_expand<'a>(program: &Program<'a>, target: &Target) -> Result<Scheduled<'a>> {
-    let mut schedule = do_schedule(program, target)?;
-    let shared = do_smem(program, &mut schedule, target)?;
-    do_expand_roles(program, &schedule, shared, target)
-}

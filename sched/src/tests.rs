@@ -190,7 +190,6 @@ fn gemm<'a>(shape: &Shape, bump: &'a Bump) -> Program<'a> {
         workspace: Expr::zero(),
     };
     let deferred = shape.tiles;
-    let (epilogue_warps, epilogue_role, helper_buffers) = (false, None, Vec::new());
     let (buffers, func) = (b.buffers, b.func);
     Program {
         launch,
@@ -199,9 +198,7 @@ fn gemm<'a>(shape: &Shape, bump: &'a Bump) -> Program<'a> {
         teams: 1,
         blocks: 1,
         deferred,
-        epilogue_warps,
-        epilogue_role,
-        helper_buffers,
+        epilogue_warps: false,
         func,
     }
 }

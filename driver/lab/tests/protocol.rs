@@ -12,8 +12,8 @@ use warplift_lab::validate::{Sizes, Style, Validation};
 use warplift_regalloc::Budget;
 use warplift_sched::protocol::{Order, ProtocolError, Report, Run, run};
 use warplift_sched::{
-    Feature, do_dead_code, do_epilogue_roles, do_expand_roles, do_merge_waits, do_schedule_without, do_smem,
-    do_value_numbering,
+    Feature, do_dead_code, do_epilogue_roles, do_expand_roles, do_merge_waits, do_schedule_without,
+    do_setmaxnreg, do_smem, do_value_numbering,
 };
 use warplift_sim as sim;
 
@@ -103,6 +103,8 @@ impl Made<'_> {
             role.func = func;
             roles.push(alloc);
         }
+        let needed: Vec<u32> = roles.iter().map(|a| a.pressure).collect();
+        assert!(do_setmaxnreg(&mut self.scheduled, &needed, &SM90A), "{needed:?}");
         let allocations = Allocations { setup: setup_alloc, roles };
         let out =
             warplift_emit::emit(&self.scheduled, &allocations, &SM90A).unwrap_or_else(|e| panic!("{e}"));

@@ -10,13 +10,25 @@ use serde::{Deserialize, Serialize};
 /// How a buffer of shared memory is filled and emptied. `sched` chooses the protocol around it by this kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum BufferKind {
-    /// Stages of a ring. Tensor copies fill them, and tensor cores or threads read them; or the threads of one role
-    /// fill them, each at its own place, and the threads with the same numbers in another role read them.
+    /// Stages of a ring. Copies fill them, and tensor cores or threads read them.
     Ring,
+    /// Stages of a ring. The consumers fill them, each thread at its own place, and the epilogue warps with the same numbers
+    /// read them. A program has one such buffer at most: where it is loaded, the work of the epilogue warps begins.
+    Handoff,
+    /// Stages of a ring. A helper warp fills them with values that are identical in every warp, and all computing warps
+    /// read them.
+    Helper,
     /// Slots used in turn. Threads fill them, each warp its own part, and tensor copies to global memory read them.
     Staging,
     /// One copy with barriers around it. Threads fill and read it; tensor cores may read it.
     Scratch,
+}
+
+impl BufferKind {
+    /// Whether a ring's barriers hand its stages over.
+    pub fn is_ring(self) -> bool {
+        matches!(self, Self::Ring | Self::Handoff | Self::Helper)
+    }
 }
 
 /// A buffer of shared memory.
@@ -81,10 +93,6 @@ pub struct Program<'a> {
     pub deferred: bool,
     /// Whether epilogue warps do the end of a tile's work.
     pub epilogue_warps: bool,
-    /// The cut between consumers and epilogue warps, once it is known.
-    pub epilogue_role: Option<EpilogueRole>,
-    /// Buffers by which helper warps hand on values that are identical in every warp.
-    pub helper_buffers: Vec<Buffer>,
     /// Structured code.
     pub func: Func<'a>,
 }
@@ -92,20 +100,14 @@ pub struct Program<'a> {
 impl Program<'_> {
     /// Computing warps of a block over all teams: the consumers, and as many epilogue warps if a tile's work is cut.
     pub fn computing_warps(&self) -> u32 {
-        self.warps * self.teams * if self.epilogue_role.is_some() { 2 } else { 1 }
+        let roles = 1 + self.buffers_of(BufferKind::Handoff).count() as u32;
+        self.warps * self.teams * roles
     }
-}
 
-/// The cut of a tile's work in two. Consumers store intermediate fragments, and epilogue warps load them and continue.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct EpilogueRole {
-    /// Holds the fragments that the consumers hand on, one stage for each tile.
-    pub handoff: Buffer,
-    /// Buffers that both roles load with the same data in the same order, and their stages for one tile at most. Epilogue
-    /// warps read the consumers' stages again.
-    pub rereads: Vec<(Buffer, u32)>,
-    /// Registers of each epilogue thread for values that are the same for all tiles.
-    pub hoisted_registers: u32,
+    /// The buffers of a kind.
+    pub fn buffers_of(&self, kind: BufferKind) -> impl Iterator<Item = Buffer> + '_ {
+        self.buffers.iter().filter(move |(_, d)| d.kind == kind).map(|(b, _)| b)
+    }
 }
 
 /// A ring: buffers filled together, stage by stage.

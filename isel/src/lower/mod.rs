@@ -429,20 +429,8 @@ impl<'k, 'a> Lower<'k, 'a> {
             workspace: Expr::zero(),
         };
         let (blocks, teams) = (self.blocks, self.teams);
-        let (epilogue_warps, epilogue_role, helper_buffers) =
-            (mapping.whole.epilogue == Epilogue::Warps, None, Vec::new());
+        let epilogue_warps = mapping.whole.epilogue == Epilogue::Warps;
         let (buffers, func) = (self.buffers, self.func);
-        Ok(Program {
-            launch,
-            buffers,
-            warps,
-            teams,
-            blocks,
-            deferred,
-            epilogue_warps,
-            epilogue_role,
-            helper_buffers,
-            func,
-        })
+        Ok(Program { launch, buffers, warps, teams, blocks, deferred, epilogue_warps, func })
     }
 }

@@ -1,35 +1,95 @@
-//! What epilogue warps run, and what they hold for all tiles.
+//! What epilogue warps run, read again and hold: all follows from the buffer that they are handed.
+//!
+//! ```text
+//!  for tile ..
+//!    for t: load x in a; ..
+//!    store s in the handoff
+//!    s = load of the handoff          ┐
+//!    for u: load x in a; ..           ├ what the epilogue warps run        a is read again: both parts load it
+//!                                     ┘
+//! ```
 
 use super::access::{global_access, touched};
 use super::structure::{inside, tiles};
 use crate::error::Result;
 use rustc_hash::FxHashSet;
-use warplift_ir::machine::{EpilogueRole, Func, Inst, Program};
-use warplift_ir::target::Opcode;
+use warplift_ir::machine::{Attr, Block, Buffer, BufferKind, Func, Inst, Program};
+
+/// The buffer by which consumers hand on their part of a tile's work, if the work is cut.
+pub(crate) fn handoff(program: &Program<'_>) -> Option<Buffer> {
+    program.buffers_of(BufferKind::Handoff).next()
+}
 
 /// What epilogue warps run: in the loop over tiles all from the first load of what they are handed, nested instructions
-/// included.
-pub(crate) fn epilogue_insts(program: &Program<'_>, epilogue_role: &EpilogueRole) -> Result<FxHashSet<Inst>> {
+/// included. Nothing if the work of a tile is not cut.
+pub(crate) fn epilogue_insts(program: &Program<'_>) -> Result<FxHashSet<Inst>> {
+    let Some(handoff) = handoff(program) else { return Ok(FxHashSet::default()) };
     let func = &program.func;
     let insts = &func.blocks[tiles(func)?].insts;
-    let loads =
-        |&i: &Inst| touched(&func.insts[i].attr, func.insts[i].op).contains(&(epilogue_role.handoff, false));
+    let loads = |&i: &Inst| touched(&func.insts[i].attr, func.insts[i].op).contains(&(handoff, false));
     // `do_epilogue_roles` has put it there.
-    let at =
-        insts.iter().position(loads).unwrap_or_else(|| panic!("nothing loads {}", epilogue_role.handoff));
+    let at = insts.iter().position(loads).unwrap_or_else(|| panic!("nothing loads {handoff}"));
     Ok(inside(func, &insts[at..]))
 }
 
-/// Loads of what the second half holds for all tiles.
-pub(crate) fn hoisted_loads(func: &Func<'_>, epilogue_insts: &FxHashSet<Inst>) -> Vec<Inst> {
-    let picks = epilogue_insts.iter().map(|&i| &func.insts[i]).filter(|d| d.op == Opcode::Pick);
-    picks.flat_map(|d| &d.args[1..]).filter_map(|&v| func.def(v)).collect()
+/// Buffers that both parts of a tile's work load, with the same in the same order, and stages that a tile fills at most:
+/// epilogue warps read the consumers' stages again.
+pub(crate) fn rereads(program: &Program<'_>, epilogue_insts: &FxHashSet<Inst>) -> Vec<(Buffer, u32)> {
+    let func = &program.func;
+    let loads = |of_epilogue: bool| {
+        let all = func.insts.iter().filter(move |(i, _)| epilogue_insts.contains(i) == of_epilogue);
+        let loads = all.filter(|(_, d)| d.op.is_async_load());
+        loads.filter_map(|(i, d)| Some((func.block_of(i)?, touched(&d.attr, d.op).first()?.0)))
+    };
+    let again: FxHashSet<Buffer> = loads(true).map(|l| l.1).collect();
+    let mut found: Vec<(Buffer, u32)> = Vec::new();
+    for (block, buffer) in loads(false).filter(|l| again.contains(&l.1)) {
+        let stages = iterations(func, block);
+        match found.iter_mut().find(|f| f.0 == buffer) {
+            Some(f) => f.1 = f.1.max(stages),
+            None => found.push((buffer, stages)),
+        }
+    }
+    found
 }
 
-/// Numbers of the arrays that epilogue warps read before they wait: all that the kernel's own block reads, if all may be early.
+/// Iterations of the loop around a block at most; 1 where they are not bounded, or there is none.
+fn iterations(func: &Func<'_>, block: Block) -> u32 {
+    match func.loop_of(block).map(|l| &func.insts[l].attr) {
+        Some(Attr::Loop(l)) => l.most.unwrap_or(1).max(1),
+        _ => 1,
+    }
+}
+
+/// Loads before the loop over tiles of what only some instructions read: they are hoisted for these.
+pub(crate) fn hoisted_loads(func: &Func<'_>, readers: &FxHashSet<Inst>) -> Vec<Inst> {
+    let reads = |&i: &Inst| global_access(&func.insts[i]).is_some_and(|(_, writes)| !writes);
+    let only = |&i: &Inst| {
+        let mut users = func.insts[i].results.iter().flat_map(|&r| func.users(r)).peekable();
+        users.peek().is_some() && users.all(|u| readers.contains(&u))
+    };
+    func.blocks[func.entry].insts.iter().copied().filter(reads).filter(only).collect()
+}
+
+/// Registers in which each thread of a role keeps what is the same for all tiles.
+pub(crate) fn hoisted_for(func: &Func<'_>, readers: &FxHashSet<Inst>) -> u32 {
+    let loads = hoisted_loads(func, readers).into_iter();
+    loads.flat_map(|i| func.insts[i].results).map(|&r| func.ty(r).regs()).sum()
+}
+
+/// Registers in which each thread that computes keeps what is the same for all tiles.
+pub fn hoisted_registers(program: &Program<'_>) -> u32 {
+    let func = &program.func;
+    let all = tiles(func).map(|body| inside(func, &func.blocks[body].insts));
+    all.map_or(0, |all| hoisted_for(func, &all))
+}
+
+/// Numbers of the arrays that epilogue warps read before they wait for other grids: all that the kernel's own block reads, if
+/// the mapping lets all of them be read early.
 pub(crate) fn hoisted_before_wait(program: &Program<'_>) -> FxHashSet<u32> {
     let func = &program.func;
-    if !program.launch.pdl || program.epilogue_role.as_ref().is_none_or(|r| r.hoisted_registers == 0) {
+    let holds = |insts: FxHashSet<Inst>| hoisted_for(func, &insts) > 0;
+    if !program.launch.pdl || !epilogue_insts(program).is_ok_and(holds) {
         return FxHashSet::default();
     }
     let own = func.blocks[func.entry].insts.iter();

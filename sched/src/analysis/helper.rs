@@ -2,7 +2,7 @@
 
 use super::access::touched;
 use rustc_hash::FxHashSet;
-use warplift_ir::machine::{Buffer, Func, Inst, InstData, Program};
+use warplift_ir::machine::{Buffer, BufferKind, Func, Inst, InstData, Program};
 use warplift_ir::target::Opcode;
 
 /// An instruction and all that its operands come from.
@@ -24,7 +24,7 @@ pub(crate) fn helper_insts(program: &Program<'_>) -> FxHashSet<Inst> {
     let func = &program.func;
     let stores = |&i: &Inst| {
         let to = touched(&func.insts[i].attr, func.insts[i].op);
-        to.iter().any(|&(b, writes)| writes && program.helper_buffers.contains(&b))
+        to.iter().any(|&(b, writes)| writes && program.buffers[b].kind == BufferKind::Helper)
     };
     func.insts.keys().filter(stores).flat_map(|store| slice(func, store)).collect()
 }

@@ -122,20 +122,20 @@ impl Invariance {
 pub(crate) struct Remaking<'f, 'a> {
     func: &'f Func<'a>,
     block: Block,
-    given: Value,
+    given: Option<Value>,
     /// What is known already.
     known: FxHashMap<Value, bool>,
 }
 
 impl<'f, 'a> Remaking<'f, 'a> {
-    /// Outside of a block, where one of its values is given.
-    pub(crate) fn outside(func: &'f Func<'a>, block: Block, given: Value) -> Self {
+    /// Outside of a block, where one of its values may be given.
+    pub(crate) fn outside(func: &'f Func<'a>, block: Block, given: Option<Value>) -> Self {
         Self { func, block, given, known: FxHashMap::default() }
     }
 
     /// Whether a value can be made again there.
     pub(crate) fn value(&mut self, v: Value) -> bool {
-        if v == self.given || !self.func.is_defined_in(v, self.block) {
+        if Some(v) == self.given || !self.func.is_defined_in(v, self.block) {
             return true;
         }
         if let Some(&known) = self.known.get(&v) {
@@ -193,7 +193,7 @@ mod tests {
         assert_eq!([of(z), of(a), of(b)], [(true, true), (true, false), (false, false)]);
         assert!(i.repeats_itself(&func, own, loop_t) && !i.repeats_itself(&func, own, loop_u));
         assert!(!i.repeats_itself(&func, shared, loop_t), "another instruction writes it");
-        let mut again = Remaking::outside(&func, tiles, u);
+        let mut again = Remaking::outside(&func, tiles, Some(u));
         assert!(!again.value(b) && again.value(a) && again.operands(own) && !again.value(b));
     }
 }

@@ -27,6 +27,6 @@ pub(crate) fn scalars_of(func: &Func<'_>, block: Block, roots: &[Inst]) -> FxHas
 /// Whether copies of a loop's body can be issued iterations ahead: all they need inside it are scalars made
 /// of the counter.
 pub(crate) fn can_lead(func: &Func<'_>, body: Block, buffers: &[Buffer]) -> bool {
-    let mut ahead = Remaking::outside(func, body, func.blocks[body].params[0]);
+    let mut ahead = Remaking::outside(func, body, Some(func.blocks[body].params[0]));
     copies_of(func, body, buffers).into_iter().all(|copy| ahead.operands(copy))
 }

@@ -1,6 +1,5 @@
 //! Registers that roles have, and sizes that several rooms count with.
 
-use warplift_ir::machine::{Program, RoleKind};
 use warplift_ir::target::Target;
 
 /// Registers of a thread of the consumers and of the producer, and whether they differ from those at entry.
@@ -34,17 +33,11 @@ pub(crate) const SCALAR_REGISTERS: u32 = 30;
 /// Bytes of one barrier.
 pub(crate) const BARRIER: u32 = 8;
 
-/// Registers that a role may need at most, of `high` for each.
-pub(crate) fn most(program: &Program<'_>, role: RoleKind, high: u32, target: &Target) -> u32 {
-    match program.epilogue_role.as_ref().is_some_and(|r| r.hoisted_registers > 0)
-        && role == RoleKind::Epilogue
-    {
-        true => most_of_epilogue(high, target),
-        false => high,
-    }
-}
-
-/// Registers of epilogue warps whose consumers have the least.
-pub(crate) fn most_of_epilogue(high: u32, target: &Target) -> u32 {
-    (2 * high - target.least_registers).min(target.most_registers())
+/// Registers that one of some computing roles may need at most: what is left if all others get the least. `setmaxnreg` divides
+/// them once it is known what each needs.
+pub(crate) fn limit(roles: u32, warps: u32, target: &Target) -> u32 {
+    let threads = 32 * (warps + WARPGROUP);
+    let own = 32 * warps / roles;
+    let left = target.entry_registers(threads) * threads - (threads - own) * target.least_registers;
+    target.in_steps(left / own).min(target.most_registers())
 }

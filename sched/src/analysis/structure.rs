@@ -21,13 +21,17 @@ pub(crate) fn is_product(op: Opcode) -> bool {
 /// The body of the loop over tiles.
 pub(crate) fn tiles(func: &Func<'_>) -> Result<Block> {
     let outer = func.insts.values().find(|d| matches!(&d.attr, Attr::Loop(l) if l.persistent));
-    outer.map(|d| d.blocks[0]).ok_or_else(|| word("epilogue", "a kernel without a loop over tiles"))
+    outer
+        .map(|d| d.blocks[0])
+        .ok_or_else(|| word("epilogue", "`epilogue warps` needs a loop over tiles: add `persistent`"))
 }
 
 /// Where the second half begins.
 pub(crate) fn last_loop(func: &Func<'_>, body: Block) -> Result<usize> {
     let at = func.blocks[body].insts.iter().rposition(|&i| func.insts[i].op == Opcode::For);
-    at.ok_or_else(|| word("epilogue", "a tile's work that holds no loop: nothing is left to others"))
+    at.ok_or_else(|| {
+        word("epilogue", "`epilogue warps` runs the last loop of a tile's work, which holds no loop")
+    })
 }
 
 /// Instructions and those nested in them.

@@ -57,7 +57,7 @@ impl<'p> Expand<'p, '_> {
     pub fn keep_assumed(&mut self, assumed: Option<Scratch>) {
         let Some(assumed) = assumed else { return };
         let buffers: Vec<Buffer> =
-            self.given.program.buffers.keys().filter(|&b| self.kind(b) != BufferKind::Ring).collect();
+            self.given.program.buffers.keys().filter(|&b| !self.kind(b).is_ring()).collect();
         let more = |now: Touched, then: Touched| now.join(then) != then;
         if buffers.iter().any(|&b| self.memory.seen.scratch[b].unfenced && !assumed[b].unfenced) {
             self.fence();
@@ -91,7 +91,7 @@ impl<'p> Expand<'p, '_> {
     fn iteration(&self, inst: Inst, mut seen: Scratch) -> Option<Scratch> {
         let body = self.data(inst).blocks[0];
         for &inside in &self.given.program.func.blocks[body].insts {
-            let ring = |a: &Access| self.kind(a.buffer) == BufferKind::Ring;
+            let ring = |a: &Access| self.kind(a.buffer).is_ring();
             if !self.accesses_inside(inside).iter().all(ring) {
                 return None;
             }
@@ -109,7 +109,7 @@ impl<'p> Expand<'p, '_> {
                     seen[other] = Touched { unfenced, ..Touched::default() };
                 }
             }
-            for (b, writes) in accesses.into_iter().filter(|a| self.kind(a.0) != BufferKind::Ring) {
+            for (b, writes) in accesses.into_iter().filter(|a| !self.kind(a.0).is_ring()) {
                 let own = Touched { written: writes, read: !writes, unfenced: writes };
                 seen[b] = seen[b].join(if scratch(b) { own } else { Touched::anything() });
             }

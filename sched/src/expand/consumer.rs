@@ -2,7 +2,7 @@
 
 use super::role::Expand;
 use super::state::{Flown, Touched};
-use crate::analysis::buffer_of;
+use crate::analysis::{buffer_of, handoff};
 use crate::error::Result;
 use warplift_ir::machine::{
     Attr, Block, Buffer, BufferKind, Func, Inst, NewInst, RingFill, RoleKind, SharedOperand, Ty, Value,
@@ -110,7 +110,7 @@ impl<'a> Expand<'_, 'a> {
 
     /// Whether an await is of the other half of a tile's work. What is loaded once for all tiles both wait for.
     fn is_others(&self, inst: Inst) -> bool {
-        self.given.program.epilogue_role.is_some()
+        handoff(self.given.program).is_some()
             && self.given.schedule.roles[inst] != self.who.role
             && self.given.program.func.repeats(self.from.source)
     }

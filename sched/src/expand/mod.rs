@@ -35,7 +35,7 @@ mod wgmma_pipelining;
 
 pub use setmaxnreg::do_setmaxnreg;
 
-use crate::analysis::{Graph, Node, budgets, hoisted_before_wait, most};
+use crate::analysis::{Graph, Node, budgets, hoisted_before_wait, limit};
 use crate::error::{Result, SchedError};
 use role::Expand;
 use rustc_hash::FxHashSet;
@@ -79,10 +79,10 @@ pub fn do_expand_roles<'a>(
         )
     };
     let each = program.warps * program.teams;
+    let registers = if split { limit(warps / each, warps, target) } else { high };
     let mut roles = Vec::new();
     let computing = [RoleKind::Consumer, RoleKind::Epilogue];
     for (role, first_warp) in computing.into_iter().zip((0..warps).step_by(each as usize)) {
-        let registers = most(program, role, high, target);
         let func = expand(role).consumer(split.then_some(registers))?;
         let name = if schedule.producer { role.name() } else { "all" };
         roles.push(Role { name, first_warp, warps: each, copiers: 0, registers, func });

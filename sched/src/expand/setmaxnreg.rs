@@ -1,53 +1,79 @@
-//! Registers of consumers and epilogue warps, by what each needs, where hoisted loads take registers of the epilogue warps.
+//! Registers of roles, divided by what each needs.
 //!
 //! ```text
-//!  at entry     96 each of 640 threads
-//!  producer     32  ◄─ setmaxnreg.dec
-//!  consumers    40  ◄─ setmaxnreg.dec     they need 35 ┐ as many left over on both sides,
-//!  epilogue warps   184  ◄─ setmaxnreg.inc     they need 180┘ in steps of 8
+//!  at entry           96 each of 640 threads
+//!  producer           32  ◄─ setmaxnreg.dec
+//!  consumers          40  ◄─ setmaxnreg.dec     they need 35  ┐ what is left over is divided evenly,
+//!  epilogue warps    184  ◄─ setmaxnreg.inc     they need 180 ┘ in steps of 8
 //! ```
 //!
-//! Expansion allows each role the most that the other can spare. Kernels without hoisted loads give both the same number.
+//! Roles that compute get the same number, if that is enough for each of them. If not, one gets what the others can spare; if
+//! that is too little, also what the producer can spare.
 
-use crate::analysis::budgets;
-use warplift_ir::machine::{Attr, Func, Role, RoleKind, Scheduled};
+use crate::analysis::{WARPGROUP, budgets};
+use warplift_ir::machine::{Attr, Func, Scheduled};
 use warplift_ir::target::{Opcode, Target};
 
-/// Gives roles that share out their registers as many as they need, and of the rest the same; whether there are enough.
-/// `needed`: by role.
+/// Divides the registers between roles that `setmaxnreg` gives any; whether there are enough. `needed`: by role.
 pub fn do_setmaxnreg(s: &mut Scheduled<'_>, needed: &[u32], target: &Target) -> bool {
-    let Some([consumer, epilogue]) = halves(&s.roles) else { return true };
-    let warps = s.roles[consumer].warps + s.roles[epilogue].warps;
-    let (high, ..) = budgets(warps, true, target);
-    if s.roles[epilogue].registers == high {
+    if !s.roles.iter().any(|r| r.func.insts.values().any(|d| asks(d.op))) {
         return true;
     }
-    let Some(given) = shares(2 * high, [needed[consumer], needed[epilogue]], target) else { return false };
+    let (computing, copying): (Vec<usize>, Vec<usize>) =
+        (0..s.roles.len()).partition(|&n| s.roles[n].copiers == 0);
+    let of = |roles: &[usize]| roles.iter().map(|&n| needed[n]).collect::<Vec<u32>>();
+    let warps = computing.iter().map(|&n| s.roles[n].warps).sum();
+    let Some((given, low)) = divided(warps, &of(&computing), &of(&copying), target) else { return false };
     let entry = target.entry_registers(s.threads);
-    for (role, registers) in [consumer, epilogue].into_iter().zip(given) {
+    let all = computing.into_iter().zip(given).chain(copying.into_iter().map(|n| (n, low)));
+    for (role, registers) in all {
         s.roles[role].registers = registers;
         set(&mut s.roles[role].func, registers, entry);
     }
     true
 }
 
-/// Numbers of the roles that have a half of a tile's work each.
-fn halves(roles: &[Role<'_>]) -> Option<[usize; 2]> {
-    let of = |kind: RoleKind| roles.iter().position(|r| r.name == kind.name());
-    Some([of(RoleKind::Consumer)?, of(RoleKind::Epilogue)?])
+/// What each computing role gets, and what the producer's warpgroup keeps; none if that does not suffice. All computing roles
+/// have as many warps.
+fn divided(warps: u32, computing: &[u32], copying: &[u32], target: &Target) -> Option<(Vec<u32>, u32)> {
+    let (high, low, _) = budgets(warps, true, target);
+    let copies = copying.iter().copied().max().unwrap_or_default();
+    if copies > low {
+        return None;
+    }
+    if computing.iter().all(|&n| n <= high) {
+        return Some((vec![high; computing.len()], low));
+    }
+    let roles = computing.len() as u32;
+    let (threads, own) = (32 * (warps + WARPGROUP), 32 * warps / roles);
+    let least = copies.next_multiple_of(target.register_step).max(target.least_registers);
+    let left = target.entry_registers(threads) * threads - 32 * WARPGROUP * least;
+    [(roles * high, low), (target.in_steps(left / own), least)]
+        .into_iter()
+        .find_map(|(all, low)| shares(all, computing, target).map(|given| (given, low)))
 }
 
-/// What each gets of so many in all: in steps, not less than it needs, and as equally above as that goes.
-fn shares(all: u32, [a, b]: [u32; 2], target: &Target) -> Option<[u32; 2]> {
-    let (least, most) = (target.least_registers, target.most_registers());
-    let fits = |&first: &u32| first >= a && all - first >= b && all - first <= most;
-    let steps = (least..=most.min(all)).step_by(target.register_step as usize).filter(fits);
-    steps.min_by_key(|&first| (first - a).abs_diff(all - first - b)).map(|first| [first, all - first])
+/// What each gets of so many in all: in steps, not less than it needs, and what is left over to those with the least of it.
+fn shares(all: u32, needed: &[u32], target: &Target) -> Option<Vec<u32>> {
+    let (step, most) = (target.register_step, target.most_registers());
+    let least = |&n: &u32| n.next_multiple_of(step).max(target.least_registers);
+    let mut given: Vec<u32> = needed.iter().map(least).collect();
+    let mut left = all.checked_sub(given.iter().sum())?;
+    while left >= step {
+        let more = (0..given.len()).filter(|&n| given[n] + step <= most);
+        let Some(next) = more.min_by_key(|&n| given[n] - needed[n]) else { break };
+        given[next] += step;
+        left -= step;
+    }
+    given.iter().all(|&g| g <= most).then_some(given)
+}
+
+fn asks(op: Opcode) -> bool {
+    matches!(op, Opcode::SetmaxnregInc | Opcode::SetmaxnregDec)
 }
 
 /// Writes a role's number of registers to where it asks for it.
 fn set(func: &mut Func<'_>, registers: u32, entry: u32) {
-    let asks = |op: Opcode| matches!(op, Opcode::SetmaxnregInc | Opcode::SetmaxnregDec);
     for d in func.insts.values_mut().filter(|d| asks(d.op)) {
         d.op = if registers > entry { Opcode::SetmaxnregInc } else { Opcode::SetmaxnregDec };
         d.attr = Attr::Imm(registers.into());
@@ -60,12 +86,26 @@ mod tests {
 
     #[test]
     fn both_have_what_they_need() {
-        let shares = |all, needed| super::shares(all, needed, &SM90A);
-        assert_eq!(shares(224, [35, 180]), Some([40, 184]));
-        assert_eq!(shares(224, [39, 180]), Some([40, 184]));
+        let shares = |all, needed: [u32; 2]| super::shares(all, &needed, &SM90A);
+        assert_eq!(shares(224, [35, 180]), Some(vec![40, 184]));
+        assert_eq!(shares(224, [39, 180]), Some(vec![40, 184]));
         assert_eq!(shares(224, [41, 180]), None);
-        assert_eq!(shares(224, [20, 100]), Some([72, 152]));
-        assert_eq!(shares(400, [20, 100]), Some([160, 240]));
-        assert_eq!(shares(480, [10, 230]), Some([232, 248]));
+        assert_eq!(shares(224, [20, 100]), Some(vec![72, 152]));
+        assert_eq!(shares(400, [20, 100]), Some(vec![160, 240]));
+        assert_eq!(shares(480, [10, 230]), Some(vec![232, 248]));
+    }
+
+    #[test]
+    fn a_role_gets_more_only_where_it_needs_more() {
+        let divided = |computing: &[u32], copying| super::divided(8, computing, &[copying], &SM90A);
+        // Two warpgroups beside a producer: of one role, and of two.
+        assert_eq!(divided(&[200], 20), Some((vec![232], 40)));
+        assert_eq!(divided(&[200, 230], 20), Some((vec![232, 232], 40)));
+        assert_eq!(divided(&[200, 240], 20), Some((vec![216, 248], 40)));
+        // The producer gives what it does not need.
+        assert_eq!(divided(&[236], 20), Some((vec![240], 24)));
+        assert_eq!(divided(&[236, 236], 24), Some((vec![240, 240], 24)));
+        assert_eq!(divided(&[236], 30), None);
+        assert_eq!(divided(&[100], 41), None);
     }
 }

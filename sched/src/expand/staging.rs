@@ -81,7 +81,7 @@ impl Expand<'_, '_> {
                     self.memory.seen.scratch[buffer].unfenced = true;
                 }
             }
-            BufferKind::Ring => {
+            BufferKind::Ring | BufferKind::Handoff | BufferKind::Helper => {
                 if let Some(ring) = self.ring_of(buffer).filter(|&r| self.opens_handoff(r)) {
                     self.wait_stage(ring);
                 }

@@ -522,7 +522,7 @@ impl Build<'_, '_> {
             return true;
         }
         let touched = touched(&d.attr, d.op);
-        let ring = |b: Buffer| self.program.buffers[b].kind == BufferKind::Ring;
+        let ring = |b: Buffer| self.program.buffers[b].kind.is_ring();
         !touched.is_empty() && touched.iter().all(|&(b, writes)| !writes && ring(b))
     }
 

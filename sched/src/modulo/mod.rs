@@ -48,7 +48,7 @@ use elementwise_subtiles::do_elementwise_subtiles;
 use rustc_hash::FxHashMap;
 use search::Found;
 use warplift_ir::Deadline;
-use warplift_ir::machine::{Attr, Buffer, Func, Inst, LoopSchedule, Program, Slot, Span, Value};
+use warplift_ir::machine::{Attr, Buffer, BufferKind, Func, Inst, LoopSchedule, Program, Slot, Span, Value};
 use warplift_ir::target::{Opcode, Target, Unit};
 
 pub use modulo_expand::do_modulo_expand;
@@ -155,10 +155,8 @@ fn do_loop(
     let Attr::Loop(attr) = &func.insts[inst].attr else { return None };
     let (has, mixes) = (|f: Feature| !disabled.contains(&f), mixes(func, inst));
     // What a helper hands on is not cut: it would be made iterations before it is loaded.
-    let helped = program
-        .helper_buffers
-        .iter()
-        .any(|b| given.graph.accesses_inside(func, inst).iter().any(|a| a.buffer == *b));
+    let of_helper = |b: Buffer| program.buffers[b].kind == BufferKind::Helper;
+    let helped = given.graph.accesses_inside(func, inst).iter().any(|a| of_helper(a.buffer));
     let pipelines = mixes && !helped && !conflicts_in_global(func) && has(Feature::Modulo);
     let unless = |why: &String| {
         if pipelines {

@@ -1,7 +1,7 @@
 //! Barriers and stages of the blocks of a cluster.
 
 use super::{ProtocolError, Report, Run};
-use crate::analysis::{BARRIER, touched};
+use crate::analysis::{BARRIER, handoff, touched};
 use crate::schedule::keeps_last;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -384,7 +384,7 @@ fn readers(r: &Run<'_, '_>, ring: &RingData) -> Range<u32> {
     let by = |role: RoleKind| func.insts.keys().filter(reads).any(|i| r.schedule.roles[i] == role);
     let first = if by(RoleKind::Consumer) { 0 } else { warps };
     let end = if by(RoleKind::Epilogue) { 2 * warps } else { warps };
-    if r.program.epilogue_role.is_some() { first..end } else { 0..warps }
+    if handoff(r.program).is_some() { first..end } else { 0..warps }
 }
 
 fn complete(b: &mut Barrier) {

@@ -122,7 +122,7 @@ fn is_self_contained(program: &Program<'_>, graph: &Graph, block: Block, product
 fn hand_off(program: &mut Program<'_>, block: Block, product: Inst, equal: bool) {
     let sums = program.func.insts[product].results[0];
     let by = By::Lanes(if equal { COLUMNS } else { LANE });
-    let buffer = handoff_buffer(program, "helper", &[sums], by);
+    let buffer = handoff_buffer(program, &[sums], by);
     let func = &mut program.func;
     let users: Vec<Inst> = func.users(sums).collect();
     // Whoever read the sums reads what is loaded, so that they may change their type.
@@ -138,7 +138,6 @@ fn hand_off(program: &mut Program<'_>, block: Block, product: Inst, equal: bool)
         }
     });
     users.into_iter().for_each(|inst| func.rename(inst, |v| new.get(&v).copied().unwrap_or(v)));
-    program.helper_buffers.push(buffer);
 }
 
 /// Whether the rows of a product's sums are equal: those of its left operand are, and those of what it adds to.

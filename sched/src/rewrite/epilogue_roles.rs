@@ -25,9 +25,7 @@ use crate::analysis::{
 use crate::error::{Result, word};
 use crate::feature::Feature;
 use rustc_hash::FxHashSet;
-use warplift_ir::machine::{
-    Attr, Block, Buffer, BufferData, BufferKind, Cursor, EpilogueRole, Func, Inst, Place, Program, Value,
-};
+use warplift_ir::machine::{Attr, Block, Buffer, BufferData, Cursor, Func, Inst, Place, Program, Value};
 use warplift_ir::manifest::Param;
 use warplift_ir::target::{Opcode, Target};
 
@@ -50,9 +48,8 @@ pub fn do_epilogue_roles<'a>(
     check(&program, body, &epilogue_insts)?;
     let values = crossing(&program.func, body, &epilogue_insts)?;
     let spare = spare(&program, &values, target);
-    let rereads = read_again(&mut program, (body, at), spare, &mut remarks);
-    let handoff = hand_off(&mut program, (body, at), &values, &epilogue_insts);
-    program.epilogue_role = Some(EpilogueRole { handoff, rereads, hoisted_registers: 0 });
+    share_stages(&mut program, (body, at), spare, &mut remarks);
+    hand_off(&mut program, (body, at), &values, &epilogue_insts);
     Ok((program, remarks))
 }
 
@@ -70,7 +67,7 @@ fn check(program: &Program<'_>, body: Block, epilogue_insts: &FxHashSet<Inst>) -
         let insts = func.blocks[body].insts.iter().filter(|i| epilogue_insts.contains(i) == of_late);
         let own = insts.clone().flat_map(|&i| touched(&func.insts[i].attr, func.insts[i].op)).map(|t| t.0);
         let nested = insts.flat_map(|&i| touched_inside(func, i)).map(|t| t.1);
-        own.chain(nested).filter(|&b| program.buffers[b].kind != BufferKind::Ring).collect()
+        own.chain(nested).filter(|&b| !program.buffers[b].kind.is_ring()).collect()
     };
     let carried =
         yields(func, body).iter().any(|&v| func.def(v).is_some_and(|d| epilogue_insts.contains(&d)));
@@ -80,17 +77,29 @@ fn check(program: &Program<'_>, body: Block, epilogue_insts: &FxHashSet<Inst>) -
         own.filter(|t| !t.1).map(|t| t.0).collect()
     };
     let refusals = [
-        (func.insts.values().any(|d| is_product(d.op)), "a kernel with products of tiles"),
-        (program.teams > 1, "teams in turn"),
-        (program.blocks > 1 || program.launch.cluster > 1, "clusters of blocks"),
-        (!program.warps.is_multiple_of(WARPGROUP), "warps that make no whole warpgroups"),
-        (conflicts_in_global(func), "a kernel that reads what it stores"),
-        (!buffers(true).is_disjoint(&buffers(false)), "halves that exchange through one buffer"),
-        (!read(true).is_disjoint(&read(false)), "a tile outside of loops that both halves read"),
-        (carried, "a tile's work whose end gives something to the next one"),
+        (
+            func.insts.values().any(|d| is_product(d.op)),
+            "does not go with products of tiles: their sums stay in registers",
+        ),
+        (program.teams > 1, "does not go with `pingpong`: remove one of the two"),
+        (program.blocks > 1 || program.launch.cluster > 1, "does not go with clusters of blocks"),
+        (
+            !program.warps.is_multiple_of(WARPGROUP),
+            "needs a multiple of 4 warps: others make no whole warpgroups",
+        ),
+        (
+            conflicts_in_global(func),
+            "does not go with a kernel that reads what it stores: no barrier orders the roles",
+        ),
+        (
+            !buffers(true).is_disjoint(&buffers(false)),
+            "needs two parts of a tile's work that share no scratch buffer",
+        ),
+        (!read(true).is_disjoint(&read(false)), "needs two parts that read no common tile outside of loops"),
+        (carried, "needs an end of a tile's work that the next tile does not read"),
     ];
     match refusals.iter().find(|r| r.0) {
-        Some((_, what)) => Err(word("epilogue", *what)),
+        Some((_, what)) => Err(word("epilogue", format!("`epilogue warps` {what}"))),
         None => Ok(()),
     }
 }
@@ -102,7 +111,7 @@ fn crossing(func: &Func<'_>, body: Block, epilogue_insts: &FxHashSet<Inst>) -> R
         insts.iter().filter(|i| !epilogue_insts.contains(i)).flat_map(|&i| func.insts[i].results);
     let first_half: FxHashSet<Value> = first_half.chain(&func.blocks[body].params).copied().collect();
     let mut found = Vec::new();
-    let mut made = Remaking::outside(func, body, func.blocks[body].params[0]);
+    let mut made = Remaking::outside(func, body, Some(func.blocks[body].params[0]));
     for &inst in insts.iter().filter(|i| epilogue_insts.contains(i)) {
         for v in read_by(func, inst).into_iter().filter(|v| first_half.contains(v)) {
             if found.contains(&v) || made.value(v) {
@@ -110,34 +119,36 @@ fn crossing(func: &Func<'_>, body: Block, epilogue_insts: &FxHashSet<Inst>) -> R
             }
             if !func.ty(v).is_frag() {
                 let line = func.insts[inst].loc.line;
-                let what = format!("line {line}: a scalar of a tile that its first half finds");
+                let what = format!(
+                    "`epilogue warps` hands on tiles, no scalars: line {line}: a scalar of a tile that its first part computes"
+                );
                 return Err(word("epilogue", what));
             }
             found.push(v);
         }
     }
     match found.is_empty() {
-        true => {
-            Err(word("epilogue", "halves of a tile's work of which the second needs nothing of the first"))
-        }
+        true => Err(word(
+            "epilogue",
+            "`epilogue warps` is of no use: the last loop of a tile needs nothing of the first part",
+        )),
         false => Ok(found),
     }
 }
 
-/// Stores the fragments before the second half and loads them there; by way of what.
+/// Stores the fragments before the second half and loads them there.
 fn hand_off(
     program: &mut Program<'_>,
     (body, at): (Block, usize),
     values: &[Value],
     epilogue_insts: &FxHashSet<Inst>,
-) -> Buffer {
+) {
     let by = By::Threads(32 * program.warps);
-    let buffer = handoff_buffer(program, "handoff", values, by);
+    let buffer = handoff_buffer(program, values, by);
     let func = &mut program.func;
     let loc = func.insts[func.blocks[body].insts[at]].loc;
     let new = func.insert_at(body, at, |f| through(Cursor::new(f, body, loc), buffer, by, values));
     epilogue_insts.iter().for_each(|&inst| func.rename(inst, |v| new.get(&v).copied().unwrap_or(v)));
-    buffer
 }
 
 /// Shared memory that is left beside one stage of everything and what is handed on, bytes.
@@ -148,27 +159,27 @@ fn spare(program: &Program<'_>, values: &[Value], target: &Target) -> u32 {
     target.shared_of_resident(program.launch.resident).saturating_sub(handoff + taken)
 }
 
-/// Lets loops of the second half read what was brought for the first, as long as there is room; the buffers.
-fn read_again(
+/// Lets loops of the second half read the stages that are filled for the first, as long as there is room.
+fn share_stages(
     program: &mut Program<'_>,
     (body, at): (Block, usize),
     mut spare: u32,
     remarks: &mut Vec<String>,
-) -> Vec<(Buffer, u32)> {
+) {
     let insts = program.func.blocks[body].insts.clone();
     let second = insts[at];
     let first_half: Vec<Inst> =
         insts[..at].iter().copied().filter(|&i| program.func.insts[i].op == Opcode::For).collect();
-    let mut found: Vec<(Vec<Buffer>, Vec<Buffer>, u32)> = Vec::new();
+    let mut found: Vec<(Vec<Buffer>, Vec<Buffer>)> = Vec::new();
     for group in groups(&program.func, second) {
         let free = |others: &Vec<Buffer>| found.iter().all(|f| f.0 != *others);
         let brought = first_half.iter().find_map(|&first| same_loads(program, [first, second], &group, free));
         // A stage of its own is not needed then.
         let with_own = spare + stage_bytes(program, &group);
         match brought.map(|(first, others)| (room(program, first, &others, with_own), others)) {
-            Some((Ok((most, bytes)), others)) => {
+            Some((Ok(bytes), others)) => {
                 spare = with_own - bytes;
-                found.push((others, group, most));
+                found.push((others, group));
             }
             Some((Err(why), _)) => remarks.push(format!("epilogue warps load once more: {why}")),
             None if first_half.iter().any(|&first| loads_same_array(program, first, &group)) => {
@@ -180,12 +191,9 @@ fn read_again(
             None => {}
         }
     }
-    let mut rereads = Vec::new();
-    for (others, group, most) in found {
+    for (others, group) in found {
         others.iter().zip(&group).for_each(|(&to, &from)| redirect(program, from, to));
-        rereads.extend(others.into_iter().map(|b| (b, most)));
     }
-    rereads
 }
 
 fn names(program: &Program<'_>, buffers: &[Buffer]) -> String {
@@ -294,13 +302,8 @@ fn stage_bytes(program: &Program<'_>, ring: &[Buffer]) -> u32 {
     ring.iter().map(placed).sum::<u32>() + 2 * BARRIER
 }
 
-/// Stages of a tile at most, if all of them have room at once, and the bytes that they take beyond the first.
-fn room(
-    program: &Program<'_>,
-    first: Inst,
-    ring: &[Buffer],
-    spare: u32,
-) -> std::result::Result<(u32, u32), String> {
+/// Bytes that the stages of a tile take beyond the first, if all of them have room at once.
+fn room(program: &Program<'_>, first: Inst, ring: &[Buffer], spare: u32) -> std::result::Result<u32, String> {
     let most = match &program.func.insts[first].attr {
         Attr::Loop(l) => {
             l.most.ok_or_else(|| format!("nothing bounds the iterations of loop `{}`", l.name))?
@@ -309,7 +312,7 @@ fn room(
     };
     let more = most.saturating_sub(1).saturating_mul(stage_bytes(program, ring));
     match more <= spare {
-        true => Ok((most.max(1), more)),
+        true => Ok(more),
         false => {
             let names = names(program, ring);
             Err(format!("{most} stages of {names} are {more} bytes beyond the first, {spare} are left"))

@@ -41,10 +41,14 @@ impl By {
     }
 }
 
-/// A ring's buffer for some fragments.
-pub(crate) fn handoff_buffer(program: &mut Program<'_>, name: &str, values: &[Value], by: By) -> Buffer {
+/// A ring's buffer for some fragments: each thread's own for the epilogue warps, a lane's for all that compute.
+pub(crate) fn handoff_buffer(program: &mut Program<'_>, values: &[Value], by: By) -> Buffer {
     let bytes = handoff_bytes(program, values, by);
-    program.buffers.push(BufferData { name: name.to_owned(), bytes, align: ALIGN, kind: BufferKind::Ring })
+    let (name, kind) = match by {
+        By::Threads(_) => ("handoff", BufferKind::Handoff),
+        By::Lanes(_) => ("helper", BufferKind::Helper),
+    };
+    program.buffers.push(BufferData { name: name.to_owned(), bytes, align: ALIGN, kind })
 }
 
 /// Stores fragments and loads them; what they are behind it.

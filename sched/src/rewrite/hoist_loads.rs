@@ -10,9 +10,10 @@
 //!      store f(s, x, w)                      store f(s, x, w)
 //! ```
 //!
-//! A load qualifies if it changes with the inner loop's counter alone (`analysis::invariance`), nothing writes its array, and
-//! its address can be computed before the loop over tiles. Registers cannot be indexed, so the inner loop is unrolled fully
-//! (`expand::unroll`). Its number of iterations must be bounded.
+//! A load qualifies if nothing writes its array, its address can be computed before the loop over tiles, and it changes with the
+//! counter of a tile's last loop alone, or not at all (`analysis::invariance`). Registers cannot be indexed, so that loop is
+//! unrolled fully (`expand::unroll`), and its number of iterations must be bounded. A load that stands directly in the loop over
+//! tiles needs neither.
 //!
 //! Traffic from the L2 cache limits such kernels. A row of 128 KB with as much of `w` and of `b` is 384 KB for each tile
 //! (measured: 0.93 of a copy's rate without `w`, 0.88 with it). Registers decide how many arrays are hoisted: those that
@@ -20,8 +21,8 @@
 //! and `setmaxnreg` gives the rest to the epilogue warps.
 
 use crate::analysis::{
-    Copying, Graph, Invariance, Remaking, SCALAR_REGISTERS, budgets, copying, global_access, last_loop,
-    most_alive, most_of_epilogue, tiles,
+    Copying, Graph, Invariance, Remaking, SCALAR_REGISTERS, budgets, copying, epilogue_insts, global_access,
+    handoff, last_loop, limit, most_alive, tiles,
 };
 use crate::feature::Feature;
 use rustc_hash::FxHashMap;
@@ -34,25 +35,44 @@ pub fn do_hoist_loads<'a>(
     target: &Target,
     disabled: &[Feature],
 ) -> (Program<'a>, Vec<String>) {
-    let l = Loop::of(&program.func).filter(|_| !disabled.contains(&Feature::HoistLoads));
-    let Some(l) = l else { return (program, Vec::new()) };
-    let loads = l.loads(&program.func);
-    if loads.is_empty() {
-        return (program, Vec::new());
-    }
-    let who = if program.epilogue_role.is_some() { "epilogue warps" } else { "consumers" };
-    if let Some(why) = too_long(&program.func, &l, who, target) {
-        return (program, vec![why]);
-    }
-    let room = room(&program, &l, target);
-    let (loads, registers, remarks) = what_fits(&program.func, &l, &loads, room, who);
-    if !loads.is_empty() {
-        hoist(&mut program.func, &l, &loads);
-        if let Some(role) = &mut program.epilogue_role {
-            role.hoisted_registers = registers;
-        }
+    let mut remarks = Vec::new();
+    let tiles = tiles(&program.func).ok().filter(|_| !disabled.contains(&Feature::HoistLoads));
+    let Some(tiles) = tiles.filter(|&t| reads_global(&program.func, t)) else { return (program, remarks) };
+    let mut room = Room::of(&program, tiles, target);
+    let direct = direct_loads(&program, tiles);
+    let loads = room.take(&program.func, &direct, 1, &mut remarks);
+    hoist_direct(&mut program.func, tiles, &loads);
+    if let Some(l) = Loop::of(&program.func, tiles) {
+        hoist_from_loop(&mut program.func, &l, room, target, &mut remarks);
     }
     (program, remarks)
+}
+
+/// Whether anything inside a block reads global memory.
+fn reads_global(func: &Func<'_>, block: Block) -> bool {
+    let reads = |i: Inst| global_access(&func.insts[i]).is_some_and(|(_, writes)| !writes);
+    func.insts.keys().any(|i| reads(i) && func.block_of(i).is_some_and(|b| func.is_within(b, block)))
+}
+
+/// The same of a tile's last loop, of which each iteration has its own loads.
+fn hoist_from_loop(
+    func: &mut Func<'_>,
+    l: &Loop,
+    mut room: Room,
+    target: &Target,
+    remarks: &mut Vec<String>,
+) {
+    let loads = l.loads(func);
+    if loads.is_empty() {
+        return;
+    }
+    if let Some(why) = too_long(func, l, room.who, target) {
+        return remarks.push(why);
+    }
+    let loads = room.take(func, &loads, l.most, remarks);
+    if !loads.is_empty() {
+        hoist(func, l, &loads);
+    }
 }
 
 /// Why a body is not written for each iteration: all bodies together may take three quarters of the instruction cache
@@ -79,54 +99,113 @@ fn length(func: &Func<'_>, block: Block) -> u32 {
     func.blocks[block].insts.iter().map(of).sum()
 }
 
-/// Registers that are left for what is hoisted: by the fragments of the role that runs the loop, or, for epilogue warps, by what
-/// consumers can spare.
-fn room(program: &Program<'_>, l: &Loop, target: &Target) -> u32 {
-    let (func, warps) = (&program.func, program.computing_warps());
-    if program.epilogue_role.is_some() {
-        let (high, _, split) = budgets(warps, true, target);
-        return if split { most_of_epilogue(high, target).saturating_sub(SCALAR_REGISTERS) } else { 0 };
-    }
-    // Several blocks of a multiprocessor share its registers out by themselves.
-    if program.launch.resident > 1 {
-        return 0;
-    }
-    let producer = matches!(copying(program, &Graph::of(func)), Copying::Producer(_));
-    let (high, ..) = budgets(warps, producer, target);
-    high.saturating_sub(SCALAR_REGISTERS + most_alive(func, l.tiles))
+/// Registers that are left for what is hoisted.
+struct Room {
+    /// The role that runs the end of a tile's work.
+    who: &'static str,
+    registers: u32,
 }
 
-/// Loads of whole arrays, in their order, as long as there is room; the registers that they take; why others are left.
-fn what_fits(
-    func: &Func<'_>,
-    l: &Loop,
-    all: &[(Inst, u32)],
-    room: u32,
-    who: &str,
-) -> (Vec<Inst>, u32, Vec<String>) {
-    let (mut loads, mut registers, mut remarks) = (Vec::new(), 0, Vec::new());
-    let mut arrays: Vec<(u32, Vec<Inst>)> = Vec::new();
-    for &(load, pointer) in all {
-        match arrays.iter_mut().find(|a| a.0 == pointer) {
-            Some((_, all)) => all.push(load),
-            None => arrays.push((pointer, vec![load])),
+impl Room {
+    /// By the fragments of the role that runs a tile's last loop, or, for epilogue warps, by what consumers can spare.
+    fn of(program: &Program<'_>, tiles: Block, target: &Target) -> Self {
+        let (func, warps) = (&program.func, program.computing_warps());
+        if handoff(program).is_some() {
+            let (.., split) = budgets(warps, true, target);
+            let all = if split { limit(2, warps, target) } else { 0 };
+            return Self { who: "epilogue warps", registers: all.saturating_sub(SCALAR_REGISTERS) };
         }
-    }
-    for (_, all) in arrays {
-        let each: u32 = all.iter().map(|&i| func.ty(func.result(i)).regs()).sum();
-        let takes = each.saturating_mul(l.most);
-        if takes <= room - registers {
-            registers += takes;
-            loads.extend(all);
-            continue;
+        // Several blocks of a multiprocessor share its registers out by themselves.
+        if program.launch.resident > 1 {
+            return Self { who: "consumers", registers: 0 };
         }
-        remarks.push(format!(
-            "line {}: {who} load it for every tile, which is the same for all of them: to hold it takes {takes} registers, {} are left",
-            func.insts[all[0]].loc.line,
-            room - registers
-        ));
+        let producer = matches!(copying(program, &Graph::of(func)), Copying::Producer(_));
+        let (high, ..) = budgets(warps, producer, target);
+        let deferred = if program.deferred { widest_sums(func, tiles) } else { 0 };
+        let taken = SCALAR_REGISTERS + most_alive(func, tiles) + deferred;
+        Self { who: "consumers", registers: high.saturating_sub(taken) }
     }
-    (loads, registers, remarks)
+
+    /// Loads of whole arrays, in their order, as long as there is room for so many of each; the others are remarked on.
+    fn take(
+        &mut self,
+        func: &Func<'_>,
+        all: &[(Inst, u32)],
+        times: u32,
+        remarks: &mut Vec<String>,
+    ) -> Vec<Inst> {
+        let mut loads = Vec::new();
+        let mut arrays: Vec<(u32, Vec<Inst>)> = Vec::new();
+        for &(load, pointer) in all {
+            match arrays.iter_mut().find(|a| a.0 == pointer) {
+                Some((_, all)) => all.push(load),
+                None => arrays.push((pointer, vec![load])),
+            }
+        }
+        for (_, all) in arrays {
+            let each: u32 = all.iter().map(|&i| func.ty(func.result(i)).regs()).sum();
+            let takes = each.saturating_mul(times);
+            if takes <= self.registers {
+                self.registers -= takes;
+                loads.extend(all);
+                continue;
+            }
+            remarks.push(format!(
+                "line {}: the {} load it again for every tile: to hold it takes {takes} registers, {} are left",
+                func.insts[all[0]].loc.line, self.who, self.registers
+            ));
+        }
+        loads
+    }
+}
+
+/// Registers of the largest sums that a loop inside a block leaves: a deferred epilogue keeps them beside the next tile's.
+fn widest_sums(func: &Func<'_>, block: Block) -> u32 {
+    let loops = func.blocks[block].insts.iter().map(|&i| &func.insts[i]).filter(|d| d.op == Opcode::For);
+    loops.map(|d| d.results.iter().map(|&r| func.ty(r).regs()).sum()).max().unwrap_or(0)
+}
+
+/// Loads that stand directly in the loop over tiles and bring the same for every tile, and the arrays that they read. If
+/// epilogue warps end a tile's work, theirs alone.
+fn direct_loads(program: &Program<'_>, tiles: Block) -> Vec<(Inst, u32)> {
+    let func = &program.func;
+    let own = match handoff(program) {
+        Some(_) => epilogue_insts(program).unwrap_or_default(),
+        None => func.blocks[tiles].insts.iter().copied().collect(),
+    };
+    let reads = |&i: &Inst| match global_access(&func.insts[i]) {
+        Some((access, false)) if own.contains(&i) => Some((i, access.pointer)),
+        _ => None,
+    };
+    let all: Vec<(Inst, u32)> = func.blocks[tiles].insts.iter().filter_map(reads).collect();
+    let Some(looped) = func.loop_of(tiles).filter(|_| !all.is_empty()) else { return Vec::new() };
+    let invariance = Invariance::of(func);
+    let mut made = Remaking::outside(func, tiles, None);
+    let same = |&(i, _): &(Inst, u32)| invariance.repeats_itself(func, i, looped) && made.operands(i);
+    all.into_iter().filter(same).collect()
+}
+
+/// Loads before the loop over tiles, in the place of those in it.
+fn hoist_direct(func: &mut Func<'_>, tiles: Block, loads: &[Inst]) {
+    let hoisted = before_tiles(func, tiles, |func| {
+        let mut known = FxHashMap::default();
+        loads.iter().map(|&i| rematerialize(func, (tiles, func.result(i)), &mut known)).collect::<Vec<_>>()
+    });
+    for (&load, new) in loads.iter().zip(hoisted) {
+        let old = func.result(load);
+        for user in func.users(old).collect::<Vec<_>>() {
+            func.rename(user, |v| if v == old { new } else { v });
+        }
+        func.remove(load);
+    }
+}
+
+/// Lets what is pushed to the end of the entry stand before the loop over tiles.
+fn before_tiles<T>(func: &mut Func<'_>, tiles: Block, make: impl FnOnce(&mut Func<'_>) -> T) -> T {
+    let entry = func.entry;
+    let around = |i: &Inst| func.insts[*i].blocks.contains(&tiles);
+    let at = func.blocks[entry].insts.iter().position(around).unwrap_or_default();
+    func.insert_at(entry, at, make)
 }
 
 /// The last loop of a tile's work.
@@ -141,8 +220,7 @@ struct Loop {
 
 impl Loop {
     /// The last loop of a tile's work, if it has iterations, numbered from 0 and bounded.
-    fn of(func: &Func<'_>) -> Option<Self> {
-        let tiles = tiles(func).ok()?;
+    fn of(func: &Func<'_>, tiles: Block) -> Option<Self> {
         let d = &func.insts[func.blocks[tiles].insts[last_loop(func, tiles).ok()?]];
         let Attr::Loop(attr) = &d.attr else { return None };
         let counts = (func.constant(d.args[0]), func.constant(d.args[2])) == (Some(0), Some(1));
@@ -163,7 +241,7 @@ impl Loop {
             return Vec::new();
         };
         let invariance = Invariance::of(func);
-        let mut made = Remaking::outside(func, self.tiles, self.counter);
+        let mut made = Remaking::outside(func, self.tiles, Some(self.counter));
         let mut found = Vec::new();
         for &inst in &func.blocks[self.body].insts {
             let Some((access, false)) = global_access(&func.insts[inst]) else { continue };
@@ -178,16 +256,14 @@ impl Loop {
 /// Loads before the loop over tiles, for each iteration, and picks in their place.
 fn hoist(func: &mut Func<'_>, l: &Loop, loads: &[Inst]) {
     let entry = func.entry;
-    let around = |i: &Inst| func.insts[*i].blocks.contains(&l.tiles);
-    let at = func.blocks[entry].insts.iter().position(around).unwrap_or_default();
-    let hoisted = func.insert_at(entry, at, |func| {
+    let hoisted = before_tiles(func, l.tiles, |func| {
         let mut hoisted: Vec<Vec<Value>> = vec![vec![l.counter]; loads.len()];
         for n in 0..l.most {
             let loc = func.insts[loads[0]].loc;
             let counter = Cursor::new(func, entry, loc).imm(n.into());
             let mut known: FxHashMap<Value, Value> = [(l.counter, counter)].into_iter().collect();
             for (&load, hoisted) in loads.iter().zip(&mut hoisted) {
-                hoisted.push(rematerialize(func, (l, func.result(load)), &mut known));
+                hoisted.push(rematerialize(func, (l.tiles, func.result(load)), &mut known));
             }
         }
         hoisted
@@ -200,15 +276,19 @@ fn hoist(func: &mut Func<'_>, l: &Loop, loads: &[Inst]) {
     }
 }
 
-/// A value of the loop's body once more at the end of the entry, for one iteration.
-fn rematerialize(func: &mut Func<'_>, (l, v): (&Loop, Value), known: &mut FxHashMap<Value, Value>) -> Value {
+/// A value of the loop over tiles once more at the end of the entry.
+fn rematerialize(
+    func: &mut Func<'_>,
+    (tiles, v): (Block, Value),
+    known: &mut FxHashMap<Value, Value>,
+) -> Value {
     if let Some(&made) = known.get(&v) {
         return made;
     }
-    let Some(def) = func.def(v).filter(|_| func.is_defined_in(v, l.tiles)) else { return v };
+    let Some(def) = func.def(v).filter(|_| func.is_defined_in(v, tiles)) else { return v };
     let d = func.insts[def].clone();
-    let args: Vec<Value> = d.args.iter().map(|&a| rematerialize(func, (l, a), known)).collect();
-    let guard = d.guard.map(|g| Guard { pred: rematerialize(func, (l, g.pred), known), ..g });
+    let args: Vec<Value> = d.args.iter().map(|&a| rematerialize(func, (tiles, a), known)).collect();
+    let guard = d.guard.map(|g| Guard { pred: rematerialize(func, (tiles, g.pred), known), ..g });
     let (ty, entry) = (func.ty(v), func.entry);
     let mut c = Cursor::new(func, entry, d.loc);
     let scalars = ty == Ty::B32 && guard.is_none() && d.attr == Attr::None && d.maps.is_empty();

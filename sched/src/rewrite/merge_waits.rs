@@ -70,14 +70,12 @@ struct Pair {
 /// The pairs of a block, in order.
 fn pairs(program: &Program<'_>, block: Block) -> Vec<Pair> {
     let func = &program.func;
-    let rereads: FxHashSet<Buffer> =
-        program.epilogue_role.iter().flat_map(|r| &r.rereads).map(|a| a.0).collect();
     let insts = &func.blocks[block].insts;
     let (mut found, mut last) = (Vec::new(), None);
     for (at, &inst) in insts.iter().enumerate() {
         let d = &func.insts[inst];
         match d.op {
-            Opcode::Await if is_own(func, block, inst, &rereads) => {
+            Opcode::Await if is_own(func, block, inst) => {
                 found.extend(last.and_then(|l: usize| Pair::of(func, &insts[l..=at])));
                 last = Some(at);
             }
@@ -89,7 +87,7 @@ fn pairs(program: &Program<'_>, block: Block) -> Vec<Pair> {
 }
 
 /// Whether an await waits for tensor copies of its own block, whose tiles nothing else waits for.
-fn is_own(func: &Func<'_>, block: Block, inst: Inst, rereads: &FxHashSet<Buffer>) -> bool {
+fn is_own(func: &Func<'_>, block: Block, inst: Inst) -> bool {
     let own = |e| {
         let here = func
             .def(e)
@@ -100,7 +98,7 @@ fn is_own(func: &Func<'_>, block: Block, inst: Inst, rereads: &FxHashSet<Buffer>
             };
             func.insts.values().filter(|d| waits(d)).count() == 1
         };
-        here && buffer_of(func, e).is_some_and(|b| !rereads.contains(&b) && alone(b))
+        here && buffer_of(func, e).is_some_and(alone)
     };
     func.insts[inst].args.iter().all(|&e| own(e))
 }

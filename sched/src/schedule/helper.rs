@@ -2,7 +2,7 @@
 
 use super::rings::handoff_ring;
 use crate::analysis::{helper_insts, read_for};
-use warplift_ir::machine::{Program, RingData, RingFill, RoleKind, Schedule, StageRelease};
+use warplift_ir::machine::{BufferKind, Program, RingData, RingFill, RoleKind, Schedule, StageRelease};
 use warplift_ir::target::Effect;
 
 /// Gives the helper the stores of what it hands on, and the reads that only they need.
@@ -14,7 +14,7 @@ pub(crate) fn do_helper(program: &Program<'_>, s: &mut Schedule) {
 
 /// The rings of what the helper hands on, and which ones it reads.
 pub(crate) fn helper_rings(program: &Program<'_>, s: &mut Schedule) {
-    for &buffer in &program.helper_buffers {
+    for buffer in program.buffers_of(BufferKind::Helper) {
         let reads = read_for(program, buffer);
         let leader =
             s.rings.iter().find(|(_, r)| r.buffers.iter().any(|b| reads.contains(b))).map(|(r, _)| r);

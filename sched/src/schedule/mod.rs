@@ -77,7 +77,8 @@ pub(crate) fn schedule_with(
     helper_rings(program, &mut s);
     hold_back(program, &mut s);
     if !s.producer && program.teams > 1 && !s.rings.is_empty() {
-        let what = "teams in turn without a producer: the barriers of one would meet the whole block";
+        let what =
+            "`pingpong` needs a producer: without one, barriers of one team would meet the whole block";
         return Err(word("pingpong", what));
     }
     if !s.producer {
@@ -118,15 +119,15 @@ fn check_limits(program: &Program<'_>, target: &Target) -> Result<()> {
     let copies = program.func.insts.values().any(|d| d.op == Opcode::CpAsync);
     if let Some(op) = program.func.insts.values().map(|d| d.op).find(|&op| program.blocks > 1 && is_local(op))
     {
-        let what = format!("`{}` in a kernel whose tiles several blocks hold together", op.name());
+        let what = format!("`blocks` does not go with `{}`: several blocks hold a tile together", op.name());
         return Err(word("blocks", what));
     }
     if program.teams > 1 && conflicts_in_global(&program.func) {
-        let what = "teams in turn that read what they store: their barriers would meet the whole block";
+        let what = "`pingpong` does not go with a kernel that reads what it stores: barriers of one team would meet the whole block";
         return Err(word("pingpong", what));
     }
     if program.teams > 1 && (copies || program.buffers.values().any(|b| b.kind == BufferKind::Scratch)) {
-        let what = "teams in turn with tiles that threads fill: their barriers would meet the whole block";
+        let what = "`pingpong` does not go with tiles that threads fill: barriers of one team would meet the whole block";
         return Err(word("pingpong", what));
     }
     Ok(())
@@ -136,7 +137,7 @@ fn check_limits(program: &Program<'_>, target: &Target) -> Result<()> {
 fn check_resident(program: &Program<'_>, s: &Schedule, target: &Target) -> Result<()> {
     let (resident, threads) = (program.launch.resident, 32 * program.warps * program.teams / program.blocks);
     if resident > 1 && s.producer {
-        let what = "several resident blocks of a kernel whose roles share out a block's registers";
+        let what = "`resident` does not go with a producer: its roles divide the registers of the whole multiprocessor";
         return Err(word("resident", what));
     }
     match resident.saturating_mul(threads) {

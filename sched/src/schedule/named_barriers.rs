@@ -7,7 +7,7 @@
 //!  2.. turns of warpgroups at the tensor cores, one each    ┘
 //! ```
 
-use crate::analysis::WARPGROUP;
+use crate::analysis::{WARPGROUP, handoff};
 use warplift_ir::machine::{Program, RoleKind};
 use warplift_ir::target::Target;
 
@@ -29,10 +29,8 @@ pub(crate) struct NamedBarriers(Vec<NamedBarrier>);
 impl NamedBarriers {
     /// Numbers for a program; `producer`: whether threads of its own copy.
     pub(crate) fn of(program: &Program<'_>, producer: bool) -> Self {
-        let roles = [
-            (RoleKind::Consumer, producer),
-            (RoleKind::Epilogue, producer && program.epilogue_role.is_some()),
-        ];
+        let roles =
+            [(RoleKind::Consumer, producer), (RoleKind::Epilogue, producer && handoff(program).is_some())];
         let roles = roles.into_iter().filter(|r| r.1).map(|r| NamedBarrier::Role(r.0));
         let turns = (0..program.warps / WARPGROUP).map(NamedBarrier::MmaOrder);
         Self(std::iter::once(NamedBarrier::Block).chain(roles).chain(turns).collect())

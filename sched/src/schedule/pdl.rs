@@ -8,7 +8,7 @@
 //! The loads come first in time only where the first loop that loads anything stands at the top: its first
 //! stages are free, and nothing else has to be waited for before it.
 
-use crate::analysis::{can_lead, global_access, hoisted_before_wait, touched};
+use crate::analysis::{can_lead, global_access, handoff, hoisted_before_wait, touched};
 use rustc_hash::FxHashSet;
 use warplift_ir::machine::{Attr, Buffer, Func, Inst, Program, RingFill, Schedule};
 use warplift_ir::manifest::Argument;
@@ -41,7 +41,8 @@ pub(crate) fn is_before_wait(func: &Func<'_>, inst: Inst) -> bool {
 
 /// Arrays that the mapping lets be read early and the threads read themselves, of which epilogue warps hold nothing.
 fn read_late<'p>(program: &'p Program<'_>) -> impl Iterator<Item = &'p str> {
-    let insts = program.func.insts.values().filter(|_| program.epilogue_role.is_some());
+    let cut = handoff(program).is_some();
+    let insts = program.func.insts.values().filter(|_| cut);
     let read: FxHashSet<u32> = insts.filter_map(global_access).map(|(access, _)| access.pointer).collect();
     let hoisted = hoisted_before_wait(program);
     let others = move |(n, a): &(u32, &Argument)| a.before_wait && read.contains(n) && !hoisted.contains(n);

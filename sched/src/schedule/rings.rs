@@ -6,7 +6,7 @@
 //!  await c      ─►  a ring of its own; what threads copy in one block is one, their groups complete in order
 //! ```
 
-use crate::analysis::{buffer_of, can_lead, copy_place, read_by_threads, touched};
+use crate::analysis::{buffer_of, can_lead, copy_place, handoff, read_by_threads, rereads, touched};
 use crate::error::{Result, SchedError};
 use rustc_hash::{FxHashMap, FxHashSet};
 use warplift_ir::machine::{
@@ -103,17 +103,16 @@ fn push_ring(
 
 /// The ring of what consumers hand on; and which blocks only read again what others brought.
 pub(crate) fn epilogue_rings(program: &Program<'_>, epilogue_insts: &FxHashSet<Inst>, s: &mut Schedule) {
-    let (func, Some(epilogue_role)) = (&program.func, &program.epilogue_role) else { return };
-    for (buffer, least) in &epilogue_role.rereads {
-        for ring in s.rings.values_mut().filter(|r| r.buffers.contains(buffer)) {
+    let (func, Some(handoff)) = (&program.func, handoff(program)) else { return };
+    for (buffer, least) in rereads(program, epilogue_insts) {
+        for ring in s.rings.values_mut().filter(|r| r.buffers.contains(&buffer)) {
             let finishing = |b: &Block| func.blocks[*b].insts.iter().all(|i| epilogue_insts.contains(i));
             let (rereads, blocks): (Vec<Block>, _) = ring.blocks.iter().partition(|b| finishing(b));
             ring.rereads.extend(rereads);
-            (ring.blocks, ring.least) = (blocks, ring.least.max(*least));
+            (ring.blocks, ring.least) = (blocks, ring.least.max(least));
         }
     }
-    let ring = handoff_ring(program, epilogue_role.handoff, RingFill::Handoff);
-    s.rings.push(ring);
+    s.rings.push(handoff_ring(program, handoff, RingFill::Handoff));
 }
 
 /// The ring of what one role hands on to another, in the block where that loads it.

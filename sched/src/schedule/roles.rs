@@ -3,7 +3,7 @@
 //! No fragment crosses from one role to the other, and a producer is one thread: it can take part in no shuffle, and
 //! nothing orders its loads behind the others' stores.
 
-use crate::analysis::{Copying, Graph, copying, epilogue_insts, hoisted_loads, touched};
+use crate::analysis::{Copying, Graph, copying, epilogue_insts, handoff, hoisted_loads, rereads, touched};
 use crate::error::{Result, word};
 use rustc_hash::FxHashSet;
 use warplift_ir::machine::{Buffer, Inst, Program, RoleKind, Schedule};
@@ -29,14 +29,20 @@ pub(crate) fn do_roles(program: &Program<'_>, graph: &Graph, s: &mut Schedule) {
 /// alone read has a thread of its own that copies it: where that one waits for them, the producer goes on to the next
 /// tile. The half's instructions.
 pub(crate) fn do_epilogue(program: &Program<'_>, s: &mut Schedule) -> Result<FxHashSet<Inst>> {
-    let Some(epilogue_role) = &program.epilogue_role else { return Ok(FxHashSet::default()) };
-    if !s.producer {
-        return Err(word("epilogue", "a kernel without a producer, whose threads copy for themselves"));
+    if handoff(program).is_none() {
+        return Ok(FxHashSet::default());
     }
-    let epilogue_insts = epilogue_insts(program, epilogue_role)?;
+    if !s.producer {
+        return Err(word(
+            "epilogue",
+            "`epilogue warps` does not go with a kernel without a producer: let copies bring an array (`array x: staged`)",
+        ));
+    }
+    let epilogue_insts = epilogue_insts(program)?;
+    let rereads = rereads(program, &epilogue_insts);
     for &inst in &epilogue_insts {
         let d = &program.func.insts[inst];
-        let brought = |(b, _): (Buffer, bool)| epilogue_role.rereads.iter().any(|a| a.0 == b);
+        let brought = |(b, _): (Buffer, bool)| rereads.iter().any(|a| a.0 == b);
         let own = d.op.is_async_load() && !touched(&d.attr, d.op).into_iter().any(brought);
         s.roles[inst] = if own { RoleKind::EpilogueLoad } else { RoleKind::Epilogue };
     }

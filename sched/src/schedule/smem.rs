@@ -8,9 +8,7 @@ use super::copies::slots_of;
 use super::stage::{do_stage_release, is_filled_once};
 use crate::analysis::{BARRIER, MOST_STAGES};
 use crate::error::{Result, SchedError};
-use warplift_ir::machine::{
-    Attr, BufferKind, Program, Ring, RingData, RingFill, Schedule, SharedMap, StageRelease,
-};
+use warplift_ir::machine::{Attr, Program, Ring, RingData, RingFill, Schedule, SharedMap, StageRelease};
 use warplift_ir::target::{Opcode, Target};
 
 /// Stages of a ring that threads fill: each is code before the loop.
@@ -192,7 +190,7 @@ fn layout(program: &Program<'_>, s: &Schedule) -> SharedMap {
             map.buffers[b] = place(d.stride().saturating_mul(ring.depth), d.align);
         }
     }
-    for (b, d) in program.buffers.iter().filter(|(_, d)| d.kind != BufferKind::Ring) {
+    for (b, d) in program.buffers.iter().filter(|(_, d)| !d.kind.is_ring()) {
         map.buffers[b] = place(d.stride().saturating_mul(s.slots[b].max(1)), d.align);
     }
     for (r, ring) in s.rings.iter().filter(|(_, r)| r.fill.has_barriers()) {

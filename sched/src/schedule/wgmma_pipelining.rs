@@ -1,7 +1,7 @@
 //! Products that stay in flight over an iteration of their loop.
 
 use crate::analysis::{WARPGROUP, yields};
-use warplift_ir::machine::{Attr, Block, Buffer, BufferKind, Inst, Program, Schedule};
+use warplift_ir::machine::{Attr, Block, Buffer, Inst, Program, Schedule};
 use warplift_ir::target::Opcode;
 
 /// Whether the products of a loop stay in flight over an iteration: the mapping's word, else where one
@@ -31,7 +31,7 @@ fn only_products(program: &Program<'_>, body: Block) -> Result<(), String> {
         match (d.op, &d.attr) {
             (Opcode::TmaLoad | Opcode::BulkLoad | Opcode::Await | Opcode::Yield, _) => {}
             (Opcode::Wgmma, Attr::Wgmma(w)) => {
-                let ring = |b: Buffer| program.buffers[b].kind == BufferKind::Ring;
+                let ring = |b: Buffer| program.buffers[b].kind.is_ring();
                 if !w.a.as_ref().is_some_and(|a| ring(a.place.buffer)) || !ring(w.b.place.buffer) {
                     return Err("an operand is computed by threads".to_owned());
                 }

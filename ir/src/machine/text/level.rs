@@ -32,26 +32,20 @@ variants!(Fact {
     Disjoint "disjoint" { written, other },
 });
 
-variants!(BufferKind { Ring "ring", Staging "staging", Scratch "scratch" });
+variants!(BufferKind {
+    Ring "ring",
+    Handoff "handoff",
+    Helper "helper",
+    Staging "staging",
+    Scratch "scratch",
+});
 record!(BufferData { name, bytes, align, kind });
-record!(EpilogueRole { handoff, rereads, hoisted_registers });
 record!(SharedMap { bytes, team, buffers, barriers });
 
 impl Display for Program<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         writeln!(f, "launch{:#}", Shown(&self.launch))?;
-        let Self {
-            launch: _,
-            buffers,
-            blocks,
-            warps,
-            teams,
-            deferred,
-            epilogue_warps,
-            epilogue_role,
-            helper_buffers,
-            func,
-        } = self;
+        let Self { launch: _, buffers, blocks, warps, teams, deferred, epilogue_warps, func } = self;
         f.write_str("program(")?;
         let mut fields = FieldWriter::new(f);
         fields.field("blocks", blocks)?;
@@ -59,8 +53,6 @@ impl Display for Program<'_> {
         fields.field("teams", teams)?;
         fields.field("deferred", deferred)?;
         fields.field("epilogue_warps", epilogue_warps)?;
-        fields.field("epilogue_role", epilogue_role)?;
-        fields.field("helper_buffers", helper_buffers)?;
         f.write_str(")\n")?;
         for (buffer, data) in buffers {
             writeln!(f, "buffer {buffer}{}", Shown(data))?;
@@ -81,8 +73,6 @@ pub(super) fn program<'a>(c: &mut Cursor<'_>, bump: &'a Bump) -> Result<Program<
         teams: fields.field("teams")?,
         deferred: fields.field("deferred")?,
         epilogue_warps: fields.field("epilogue_warps")?,
-        epilogue_role: fields.field("epilogue_role")?,
-        helper_buffers: fields.field("helper_buffers")?,
         buffers: PrimaryMap::new(),
         func: Func::new(bump),
     };
@@ -121,9 +111,7 @@ fn unknown_buffer(p: &Program<'_>) -> Option<Buffer> {
         Attr::Matrix { buffer, .. } => buffer.iter().copied().collect(),
         _ => Vec::new(),
     };
-    let handed_on = p.epilogue_role.iter().flat_map(|r| r.rereads.iter().map(|a| a.0).chain([r.handoff]));
-    let named = p.func.insts.values().flat_map(|i| of_attr(&i.attr));
-    let mut named = named.chain(handed_on).chain(p.helper_buffers.iter().copied());
+    let mut named = p.func.insts.values().flat_map(|i| of_attr(&i.attr));
     named.find(|&b| !p.buffers.is_valid(b))
 }
 

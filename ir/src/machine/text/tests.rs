@@ -210,8 +210,8 @@ fn launch() -> LaunchInfo {
 fn program(bump: &Bump) -> Program<'_> {
     let buffer = |name: &str, kind| BufferData { name: name.into(), bytes: 16384, align: 1024, kind };
     let mut buffers = cranelift_entity::PrimaryMap::new();
-    let handoff = buffers.push(buffer("a", BufferKind::Ring));
-    let second = buffers.push(buffer("b c", BufferKind::Scratch));
+    buffers.push(buffer("a", BufferKind::Handoff));
+    buffers.push(buffer("b c", BufferKind::Helper));
     Program {
         launch: launch(),
         buffers,
@@ -220,8 +220,6 @@ fn program(bump: &Bump) -> Program<'_> {
         teams: 1,
         deferred: true,
         epilogue_warps: false,
-        epilogue_role: Some(EpilogueRole { handoff, rereads: vec![(second, 3)], hoisted_registers: 12 }),
-        helper_buffers: vec![second],
         func: rewritten(bump),
     }
 }
