@@ -1,5 +1,5 @@
-//! Mappings for a kernel that has none: complete ones are proposed, each is compiled, and the best
-//! prediction is kept. Nothing flows back from the stages to the choice.
+//! Mappings for a kernel that has none. Complete mappings are proposed, each one is compiled, and the one with the best
+//! prediction is kept. No stage of the compiler feeds anything back into the choice.
 //!
 //! ```text
 //!  kernel ─► products? ─ yes ─► tiles x raster x epilogue, arrays ─┐                       propose.rs
@@ -7,7 +7,7 @@
 //!                                                        (roughly, where it cannot be walked; power: rough.rs)
 //! ```
 //!
-//! A choice changes nothing that is computed: see `tiling`.
+//! The choice does not change the kernel's results: see `tiling`.
 
 mod propose;
 mod rough;
@@ -25,46 +25,46 @@ pub use propose::mappings;
 
 /// Time after which no further candidate is compiled.
 const TIME: Duration = Duration::from_secs(30);
-/// Candidates without a prediction, after which no other is predicted: they are of the same kernel, and a walk that is given
-/// up takes the longest.
+/// After this many candidates without a prediction, no further one is predicted. The candidates are of the same kernel,
+/// and a walk that is given up takes the longest.
 const GIVEN_UP: usize = 2;
 
-/// A mapping, what it compiles to, and the cycles expected of it.
+/// A mapping, its compiled kernel, and the cycles expected of it.
 #[derive(Clone, Debug)]
 pub struct Candidate {
     /// The mapping.
     pub mapping: Mapping,
-    /// What it compiles to.
+    /// The compiled kernel.
     pub compiled: Compiled,
     /// Predicted cycles of a multiprocessor for a launch of the nominal sizes.
     pub cycles: f64,
 }
 
-/// What was chosen, and what choosing cost.
+/// The chosen mapping, and the cost of the choice.
 #[derive(Clone, Debug)]
 pub struct Chosen {
     /// The candidate with the best prediction.
     pub best: Candidate,
     /// The others that compiled, better predictions first.
     pub others: Vec<Candidate>,
-    /// Candidates that compiled, and candidates there were.
+    /// The number of candidates that compiled, and the number of all candidates.
     pub tried: (usize, usize),
-    /// Candidates that were not compiled because the time was over.
+    /// Candidates that were not compiled because time ran out.
     pub skipped: usize,
-    /// Candidates of which there is a rough estimate alone, because a walk was too long.
+    /// Candidates that have only a rough estimate, because the walk was too long.
     pub rough: usize,
-    /// Time of all compilations and predictions.
+    /// Time that all compilations and predictions took.
     pub elapsed: Duration,
 }
 
 impl Chosen {
-    /// All candidates, the best first.
+    /// All candidates, best first.
     pub fn candidates(self) -> impl Iterator<Item = Candidate> {
         std::iter::once(self.best).chain(self.others)
     }
 }
 
-/// How the choice went, and what it left out.
+/// How the choice went, and which candidates it left out.
 impl fmt::Display for Chosen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (tried, all) = self.tried;
@@ -84,11 +84,11 @@ impl fmt::Display for Chosen {
     }
 }
 
-/// Compiles every proposal and keeps the one with the best prediction for nominal sizes. After some time no more are
-/// compiled, and where walks are too long, estimates stand for predictions.
+/// Compiles every proposal and keeps the one with the best prediction for nominal sizes. Compilation stops after a time
+/// limit. Where a walk is too long, a rough estimate stands for the prediction.
 ///
 /// # Errors
-/// None compiles: the one reason, or the reasons with their numbers.
+/// No proposal compiles. The error is their one reason, or lists the reasons with their numbers.
 pub fn best(
     kernel: &Kernel,
     proposals: &[Mapping],
@@ -112,7 +112,7 @@ fn best_within(
     let mut found: Vec<Candidate> = Vec::new();
     let (mut refused, mut rough, mut skipped) = (Vec::new(), 0, 0);
     for mapping in proposals {
-        // One candidate at least is compiled, however long it takes.
+        // At least one candidate is compiled, however long it takes.
         if !found.is_empty() && start.elapsed() >= time {
             skipped += 1;
             continue;
@@ -204,7 +204,8 @@ mod tests {
         assert!(all.iter().any(|m| m.arrays.is_empty()) && all.iter().filter(both).count() >= 4, "{all:?}");
     }
 
-    /// Predicted cycles of the proposed mapping over those of the file's own one, both for nominal sizes.
+    /// Predicted cycles of the proposed mapping, divided by those of the file's own mapping. Both are for nominal
+    /// sizes.
     fn against_own(kernel: &Kernel, own: &Mapping) -> f64 {
         let options = Options::default();
         let sizes = Sizes::nominal(kernel);

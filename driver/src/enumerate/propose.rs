@@ -1,14 +1,14 @@
-//! Proposals: complete mappings of a kernel, from what its products and loads look like.
+//! Proposals: complete mappings of a kernel, derived from its products and loads.
 //!
 //! ```text
 //!  products of loaded tiles            tiles x raster x epilogue; small tiles that threads load; mma.sync
-//!  products with work between them     taller tiles, the scheduler's own waits; trips that grow with the place: folded
-//!  a left operand made of narrow ones  tall tiles of few columns, and large ones; arrays packed and staged or as they are
+//!  products with work between them     taller tiles, waits left to the scheduler; raster paired if trip counts differ
+//!  left operand of narrow elements     tall tiles of few columns, large tiles; arrays packed, staged or as they are
 //!  no product                          extents around the defaults x warps
 //! ```
 //!
-//! Only tunables that have a domain, or provably tile (`tiling`), are set; of these, those that say what is computed (an
-//! extent of a view, a promise about an argument) keep their defaults.
+//! Two kinds of tunables are set: those that have a domain, and those that provably tile (`tiling`). Tunables that say
+//! what is computed (an extent of a view, a promise about an argument) keep their defaults.
 
 use super::tiling::tiles;
 use rustc_hash::FxHashSet;
@@ -18,10 +18,11 @@ use warplift_ir::tile::{
     ParamData, Places, Products, Raster, Tunable, TunableData, Value, Way, verify_mapping,
 };
 
-/// A tile of a product: rows, columns, depth, warpgroups that compute.
+/// A tile of a product: rows, columns, depth, and warpgroups that compute.
 type Tile = (i64, i64, i64, u32);
 
-/// Tiles worth trying, with the rasters tried for each; deferred and direct epilogues double them.
+/// Tiles worth trying, each with the rasters tried for it. Each pair is tried with a deferred and with a direct
+/// epilogue.
 const TILES: [(Tile, &[Raster]); 5] = [
     ((128, 256, 64, 2), &[Raster::BandM(16), Raster::BandM(8), Raster::BandN(8), Raster::Linear]),
     ((256, 128, 64, 2), &[Raster::BandM(8), Raster::BandM(16)]),
@@ -30,8 +31,8 @@ const TILES: [(Tile, &[Raster]); 5] = [
     ((256, 192, 64, 2), &[Raster::BandM(8)]),
 ];
 
-/// Tiles of loops in which threads make operands of products or work beside them: fragments stand beside the sums, so
-/// that tiles are narrower. Wide results may lie either way, and take more warpgroups.
+/// Tiles of loops in which threads compute operands of products or work beside them. Fragments take registers beside
+/// the accumulators, so these tiles are narrower. A wide result may be swapped, and takes more warpgroups.
 const MIXED_TILES: [Tile; 10] = [
     (128, 128, 64, 2),
     (128, 96, 64, 2),
@@ -45,43 +46,44 @@ const MIXED_TILES: [Tile; 10] = [
     (64, 256, 64, 4),
 ];
 
-/// Tiles of products whose left operand is made of narrow elements: its rows, columns of the other one.
+/// Tiles of products whose left operand is computed from narrow elements: rows of the left operand, columns of the
+/// right one.
 const NARROW_TILES: [Tile; 5] =
     [(448, 16, 64, 7), (448, 32, 64, 7), (256, 16, 64, 4), (128, 64, 64, 2), (128, 256, 64, 2)];
 
-/// Tiles for operands that no tensor copy brings: threads load them, so they are small.
+/// Tiles for operands that no tensor copy loads. Threads load them, so the tiles are small.
 const PLAIN_TILES: [Tile; 3] = [(128, 128, 32, 2), (128, 64, 32, 2), (64, 64, 32, 1)];
 
-/// Tiles by `mma.sync`, with their warps.
+/// Tiles for `mma.sync`, with their warps.
 const WARP_TILES: [(Tile, u32); 2] = [((128, 256, 64, 0), 8), ((64, 64, 64, 0), 4)];
 
-/// Depth of a computed operand that is made at once.
+/// Depth of the chunks in which an operand is computed.
 const PART: u32 = 32;
 
-/// Registers of a thread that accumulators may take, deferred results beside them included.
+/// Registers of a thread that accumulators may take, including those of deferred results.
 const ACCUMULATORS: i64 = 208;
 
-/// The product that decides about tiles, and the loop around it.
+/// The product that decides the tiles, and the loop around it.
 pub(super) struct Anchor<'a> {
-    /// Counter of the loop.
+    /// The loop's counter.
     counter: Option<&'a str>,
     /// Tunables of rows, columns and depth that may be set.
     pub free: [Option<&'a TunableData>; 3],
-    /// Extents where no tunable decides.
+    /// Extents that no tunable decides.
     pub fixed: [Option<i64>; 3],
-    /// Products that accumulate side by side.
+    /// Number of products that accumulate side by side.
     count: i64,
-    /// Whether nothing but products of loaded tiles stands in the loop.
+    /// Whether the loop's only tile instructions are products and the loads of their operands.
     alone: bool,
-    /// Whether the loop's trips depend on the block's place.
+    /// Whether the loop's trip count depends on the block's place in the grid.
     unequal: bool,
-    /// Ways of arrays that make narrow operands cheaper, if there are such.
+    /// Ways of arrays that make narrow operands cheaper; empty if there are none.
     arrays: Vec<(String, ArrayMapping)>,
-    /// Whether the right operand is made, so that the product will be turned.
+    /// Whether the right operand is computed, so that the product will be swapped (`swap_ab`).
     turned: bool,
 }
 
-/// Complete mappings of a kernel, about 20 where it multiplies. All obey the domains and asserts of its tunables.
+/// Complete mappings of a kernel: about 20 if it has products. All obey the domains and asserts of its tunables.
 pub fn mappings(kernel: &Kernel, target: &Target) -> Vec<Mapping> {
     let obeys = |m: &Mapping| verify_mapping(kernel, m, target).is_ok();
     let Some(anchor) = anchor(kernel) else {
@@ -95,13 +97,14 @@ pub fn mappings(kernel: &Kernel, target: &Target) -> Vec<Mapping> {
 }
 
 impl Anchor<'_> {
-    /// The same with nothing to set.
+    /// The same anchor with every tunable at its default.
     fn at_defaults(self) -> Self {
         let extent = |i: usize| self.fixed[i].or(self.free[i].map(|t| t.default));
         Self { fixed: [0, 1, 2].map(extent), free: [None; 3], ..self }
     }
 
-    /// Extents near a wish that the tunables may have. One tunable has one value, though it may be two of them.
+    /// The extents nearest to `wish` that the tunables allow. A tunable that names two extents gives both the same
+    /// value.
     fn near(&self, wish: [i64; 3]) -> [i64; 3] {
         let same = |t: &TunableData| self.free.iter().position(|f| f.is_some_and(|f| f.name == t.name));
         [0, 1, 2].map(|i| match (self.free[i], self.fixed[i]) {
@@ -111,7 +114,7 @@ impl Anchor<'_> {
     }
 }
 
-/// The product that decides about tiles, if there is one.
+/// The product that decides the tiles, if there is one.
 pub(super) fn anchor(kernel: &Kernel) -> Option<Anchor<'_>> {
     let inside = |holder: Inst, mma: Inst| {
         let blocks = &kernel.insts[holder].blocks;
@@ -144,7 +147,7 @@ pub(super) fn anchor(kernel: &Kernel) -> Option<Anchor<'_>> {
     })
 }
 
-/// Instructions that some values are computed by.
+/// All instructions that the values `left` depend on.
 fn behind(kernel: &Kernel, mut left: Vec<Value>) -> Vec<Inst> {
     let mut seen: FxHashSet<Value> = left.iter().copied().collect();
     let mut found = Vec::new();
@@ -156,14 +159,14 @@ fn behind(kernel: &Kernel, mut left: Vec<Value>) -> Vec<Inst> {
     found
 }
 
-/// Tunables that a choice may set.
+/// Tunables that a proposal may set.
 fn settable(kernel: &Kernel) -> Vec<Tunable> {
     let kept = meant(kernel);
     let may = |t: &Tunable| kernel.tunables[*t].domain != Domain::Any || tiles(kernel, *t);
     kernel.tunables.keys().filter(|t| !kept.contains(t) && may(t)).collect()
 }
 
-/// Tunables that say what is computed, not how: those of views' extents, and of promises about arguments.
+/// Tunables that say what is computed: those in extents of views and in promises about arguments.
 fn meant(kernel: &Kernel) -> FxHashSet<Tunable> {
     let decided = kernel.settled(|t| kernel.tunables[t].default).asserts;
     let roots = kernel.insts.iter().filter(|(i, d)| match d.op {
@@ -179,7 +182,7 @@ fn meant(kernel: &Kernel) -> FxHashSet<Tunable> {
     behind(kernel, roots).into_iter().filter_map(tunable).collect()
 }
 
-/// Whether a tile is a load's, or seen through views of one.
+/// Whether a tile is loaded, or is a view of a loaded tile.
 fn is_loaded(kernel: &Kernel, v: Value) -> bool {
     kernel.def(v).is_some_and(|d| match kernel.insts[d].op {
         Op::Load => true,
@@ -188,7 +191,7 @@ fn is_loaded(kernel: &Kernel, v: Value) -> bool {
     })
 }
 
-/// Whether a loop does nothing with tiles but load and multiply them.
+/// Whether a loop's only tile instructions are loads, products and views.
 fn beside_products(kernel: &Kernel, holder: Option<Inst>, mma: Inst) -> bool {
     let Some(holder) = holder else { return !kernel.args(mma).is_empty() };
     let tiles = |i: Inst| kernel.results(i).iter().any(|&r| kernel.ty(r).shape().is_some());
@@ -197,13 +200,14 @@ fn beside_products(kernel: &Kernel, holder: Option<Inst>, mma: Inst) -> bool {
     inside.copied().all(|i| !tiles(i) || plain(i))
 }
 
-/// Whether the trips of a loop depend on the block's place in the grid.
+/// Whether a loop's trip count depends on the block's place in the grid.
 fn depends_on_place(kernel: &Kernel, holder: Inst) -> bool {
     let bounds = kernel.args(holder).iter().take(3).copied().collect();
     behind(kernel, bounds).into_iter().any(|i| matches!(kernel.insts[i].op, Op::BlockIndex(_)))
 }
 
-/// Ways of arrays of a kernel that multiplies narrow elements: those packed, what else is no operand staged.
+/// Ways of arrays for a kernel that multiplies narrow elements: narrow arrays are packed, other arrays that are no
+/// operand are staged.
 fn arrays(kernel: &Kernel) -> Vec<(String, ArrayMapping)> {
     let narrow = |v: Value| kernel.ty(v).elem().bits() < 16;
     let packed = |v: Value| ArrayMapping { way: Way::Packed, stream: narrow(v), before_wait: false };
@@ -217,14 +221,14 @@ fn arrays(kernel: &Kernel) -> Vec<(String, ArrayMapping)> {
     }
 }
 
-/// What threads read beside products, brought by copies; elements of less than a byte are not.
+/// Arrays that threads read beside products, staged by copies. Arrays with elements of less than a byte are left out.
 fn staged(kernel: &Kernel) -> Vec<(String, ArrayMapping)> {
     let whole = |&(_, v): &(String, Value)| kernel.ty(v).elem().bits() >= 8;
     let staged = ArrayMapping { way: Way::Staged, ..Default::default() };
     beside(kernel).into_iter().filter(whole).map(|(name, _)| (name, staged)).collect()
 }
 
-/// Arrays of which no loaded tile is an operand of a product as it is, with such a tile.
+/// Arrays none of whose loaded tiles is itself an operand of a product, each with one of its tiles.
 fn beside(kernel: &Kernel) -> Vec<(String, Value)> {
     let loads = kernel.insts.iter().filter(|(_, d)| matches!(d.op, Op::Load));
     let tiles: Vec<(Value, Value)> = loads
@@ -238,7 +242,7 @@ fn beside(kernel: &Kernel) -> Vec<(String, Value)> {
     kernel.params.iter().filter(|p| !direct(p.value)).filter_map(of).collect()
 }
 
-/// Whether a tile is an operand of a product, transposed or in part.
+/// Whether a tile is an operand of a product, directly, transposed or sliced.
 fn is_operand(kernel: &Kernel, v: Value) -> bool {
     kernel.insts.iter().filter(|(i, _)| kernel.args(*i).contains(&v)).any(|(i, d)| match d.op {
         Op::Mma => kernel.args(i)[1..].contains(&v),
@@ -266,7 +270,7 @@ fn products(kernel: &Kernel, anchor: &Anchor<'_>, target: &Target) -> Vec<Mappin
                     }
                 }
             }
-            // Few tiles, or blocks that share one: each block takes one and several stand beside each other.
+            // For few tiles, or for several blocks on one multiprocessor: each block takes one tile.
             push(propose((128, 128, 64, 2), KernelMapping::default(), Some(1)));
             for (tile, warps) in WARP_TILES {
                 let whole = KernelMapping {
@@ -292,11 +296,15 @@ fn products(kernel: &Kernel, anchor: &Anchor<'_>, target: &Target) -> Vec<Mappin
     found
 }
 
-/// Mappings of a tile where threads work beside products: a block for each tile, or some that take tile after tile
-/// where there are columns enough; arrays as they are, brought by copies, or packed; operands made at once or in parts.
+/// Mappings of one tile size for loops in which threads work beside products. They combine three choices:
+///
+/// - blocks: one for each tile, or persistent blocks if there are enough columns;
+/// - arrays: as they are, staged by copies, or packed;
+/// - computed operands: whole, or in chunks.
 fn mixed(kernel: &Kernel, anchor: &Anchor<'_>, (m, n, k, groups): Tile, target: &Target) -> Vec<Mapping> {
     let raster = if anchor.unequal { Raster::Paired } else { Raster::Linear };
-    // Few columns: what is narrow is read once, and blocks that have it follow each other.
+    // With few columns, narrow data is read once and blocks follow each other, so blocks are persistent only from 64
+    // columns on.
     let wide = KernelMapping { persistent: true, raster, ..Default::default() };
     let tile = if anchor.turned { (n, m, k, groups) } else { (m, n, k, groups) };
     let wholes = std::iter::once(KernelMapping::default()).chain((n >= 64).then_some(wide));
@@ -314,13 +322,13 @@ fn mixed(kernel: &Kernel, anchor: &Anchor<'_>, (m, n, k, groups): Tile, target: 
     found
 }
 
-/// Whether threads make an operand of some product.
+/// Whether threads compute an operand of some product.
 fn made(kernel: &Kernel) -> bool {
     let products = kernel.insts.iter().filter(|(_, d)| matches!(d.op, Op::Mma)).map(|(i, _)| i);
     products.into_iter().any(|i| kernel.args(i)[1..].iter().any(|&v| !is_loaded(kernel, v)))
 }
 
-/// One mapping, unless its sums need more registers than there are.
+/// One mapping; `None` if its accumulators need more registers than there are.
 fn product(
     kernel: &Kernel,
     anchor: &Anchor<'_>,
@@ -335,7 +343,7 @@ fn product(
     let sums = extent(0) * extent(1) * anchor.count / (32 * i64::from(warps));
     let held = if whole.epilogue == Epilogue::Deferred { sums / 2 } else { 0 };
     let rows = if whole.warps.is_some() { 16 } else { 16 * i64::from(warps) };
-    // A product that may be turned is shared by its columns.
+    // A product that may be swapped is divided among warps by its columns.
     let shared = extent(0) % rows == 0 || (!anchor.alone && extent(1) % rows == 0);
     if sums + held > ACCUMULATORS.min(i64::from(target.thread_registers)) || !shared {
         return None;
@@ -365,7 +373,7 @@ fn product(
     })
 }
 
-/// Extents around the defaults where they are free, and numbers of warps.
+/// Combinations of extents around the defaults, where they may be set, with numbers of warps.
 fn elementwise(kernel: &Kernel) -> Vec<Mapping> {
     let mut choices: Vec<Vec<(String, i64)>> = vec![Vec::new()];
     for t in settable(kernel).into_iter().take(2).map(|t| &kernel.tunables[t]) {

@@ -1,6 +1,6 @@
-//! A rough prediction, for what cannot be walked: waves of tiles, cycles of tensor cores in a tile, what the epilogue
-//! adds, and the operands that a wave of tiles reads, each with a factor of the target's estimates. It orders
-//! candidates; it promises no time.
+//! A rough prediction for kernels that cannot be walked. It counts waves of tiles, cycles of tensor cores in a tile,
+//! cycles of the epilogue, and the operands that a wave of tiles reads. Each term has a factor from the target's
+//! estimates. The prediction orders candidates. It does not promise a time.
 
 use super::propose::{Anchor, anchor};
 use crate::Compiled;
@@ -57,8 +57,8 @@ fn copies_tensors(compiled: &Compiled) -> bool {
     compiled.manifest.params.iter().any(|p| matches!(p, Param::TensorMap(_)))
 }
 
-/// Slowdown by power, which no walk sees: operands that a wave of tiles reads, and narrow instructions that read the
-/// left one more often. 1 for what is no product.
+/// Slowdown by power, which no walk sees. Two things cause it: the operands that a wave of tiles reads, and narrow
+/// instructions, which read the left operand more often. The slowdown is 1 for a kernel without products.
 pub fn power(kernel: &Kernel, mapping: &Mapping, target: &Target, sizes: &Sizes) -> f64 {
     let Some(anchor) = anchor(kernel) else { return 1.0 };
     let resolved = warplift_isel::map::do_tunables(kernel, mapping).ok();
@@ -74,7 +74,7 @@ fn extents(anchor: &Anchor<'_>, mapping: &Mapping) -> [f64; 2] {
     })
 }
 
-/// Slowdown of a ring of two stages, or of operands loaded by threads.
+/// Slowdown if a ring has only two stages, or if threads load the operands.
 fn feeding(compiled: &Compiled, estimates: &Estimates) -> f64 {
     let depth = compiled.explained.schedule.rings.values().map(|r| r.depth).max();
     match depth {
@@ -85,7 +85,7 @@ fn feeding(compiled: &Compiled, estimates: &Estimates) -> f64 {
 }
 
 fn slowdown(mapping: &Mapping, [height, width]: [f64; 2], grid: [u64; 3], target: &Target) -> f64 {
-    // A wave of tiles is `along` tiles high and as wide as it takes.
+    // A wave of tiles is `along` tiles high. Its width follows from the number of multiprocessors.
     let wave = f64::from(target.multiprocessors);
     let along = match mapping.whole.raster {
         Raster::Linear | Raster::Paired => wave / (grid[1] as f64).clamp(1.0, wave),

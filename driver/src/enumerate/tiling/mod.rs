@@ -1,5 +1,5 @@
-//! Whether a tunable only cuts the problem into tiles, so that every value of it computes the same, up to the order of
-//! float sums. What is not proved here is chosen only from a domain that the text gives.
+//! Whether a tunable only cuts the problem into tiles. Then every value of it gives the same results, up to the order
+//! of float sums. A tunable that is not proved here may take only values of a domain that the text gives.
 //!
 //! ```text
 //!  grid cdiv(m, BM)   for t in 0..cdiv(k, BK)   for u in 0..k step BU          STRIDES
@@ -8,7 +8,7 @@
 //!  x + reduce_sum(tile, 1), mma x, a, b         carried by the same loop       sums of all tiles (reductions.rs)
 //! ```
 //!
-//! Every other use of the tunable, of a counter or of a start refutes it.
+//! Any other use of the tunable, of a counter or of a start refutes the proof.
 
 mod reductions;
 
@@ -16,7 +16,7 @@ use rustc_hash::FxHashMap;
 use warplift_ir::tile::{BinOp, Dim, Inst, Kernel, Op, Tunable, Type, Value};
 use warplift_isel::facts::launch_expr;
 
-/// Whether a tunable provably only tiles.
+/// Whether a tunable provably only cuts the problem into tiles.
 pub(super) fn tiles(kernel: &Kernel, tunable: Tunable) -> bool {
     let mut uses: FxHashMap<Value, Vec<(Inst, usize)>> = FxHashMap::default();
     kernel.walk(|_, inst| {
@@ -30,7 +30,7 @@ pub(super) fn tiles(kernel: &Kernel, tunable: Tunable) -> bool {
         && tiling.updates_in_place()
 }
 
-/// What steps from tile to tile.
+/// The counter that steps from tile to tile.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Stride {
     /// Blocks along this dimension of the grid.
@@ -53,13 +53,13 @@ struct Tiling<'k> {
 #[derive(Clone, Copy, Debug)]
 struct Start {
     stride: Stride,
-    /// The extent that is walked.
+    /// The extent that the stride walks.
     walked: Value,
 }
 
-/// How the values of the tunable lead to starts. `None` where they lead elsewhere.
+/// The way from the values of the tunable to starts. `None` if a value leads anywhere else.
 impl Tiling<'_> {
-    /// The instructions that use a value, and as which operand.
+    /// The instructions that use a value, each with the operand's number.
     fn uses(&self, v: Value) -> &[(Inst, usize)] {
         self.uses.get(&v).map_or(&[], Vec::as_slice)
     }
@@ -94,15 +94,15 @@ impl Tiling<'_> {
         (products.iter().all(known) && self.is_one_walk()).then_some(())
     }
 
-    /// Whether all starts are of one walk: then elements that meet at one place of two tiles have one index. Of two walks the
-    /// tunable would decide which elements meet.
+    /// Whether all starts belong to one walk. Then elements at the same place of two tiles have the same index. With
+    /// two walks the tunable would decide which elements meet.
     fn is_one_walk(&self) -> bool {
         let mut strides = self.starts.values().map(|s| s.stride);
         let first = strides.next();
         strides.all(|s| Some(s) == first)
     }
 
-    /// Whether a value leads to asserts that tunables decide, and nowhere else.
+    /// Whether a value is used only in asserts that tunables decide.
     fn only_asserted(&self, v: Value) -> bool {
         let (kernel, decided) =
             (self.kernel, self.kernel.settled(|t| self.kernel.tunables[t].default).asserts);
@@ -155,7 +155,7 @@ impl Tiling<'_> {
         self.kernel.blocks[body].params.first().copied()
     }
 
-    /// A counter is good for nothing but `counter * BM`.
+    /// The only use of a counter is `counter * BM`.
     fn multiplied(&mut self, counter: Value, stride: Stride, walked: Value, widths: &[Value]) -> Option<()> {
         for &(inst, _) in &self.uses(counter).to_vec() {
             let by_width = self.kernel.args(inst).iter().any(|a| widths.contains(a));
@@ -168,9 +168,9 @@ impl Tiling<'_> {
     }
 }
 
-/// What is done with starts.
+/// The uses of starts.
 impl Tiling<'_> {
-    /// Starts are indices of tiles that lie side by side, or make coordinates with `iota`.
+    /// Whether starts are only indices of tiles that lie side by side, or make coordinates with `iota`.
     fn starts_only_place(&self) -> bool {
         self.starts.keys().all(|&start| {
             self.uses(start).iter().all(|&(inst, operand)| match self.op(inst) {
@@ -196,7 +196,7 @@ impl Tiling<'_> {
         self.dims(value)
     }
 
-    /// Extents of a tile, in lowest terms as the text gives them.
+    /// Extents of a tile, in lowest terms, as the text gives them.
     fn dims(&self, v: Value) -> Option<&[Dim]> {
         match &self.kernel.values[v].ty {
             Type::Tile(_, shape) => Some(shape.dims()),
@@ -218,7 +218,7 @@ impl Tiling<'_> {
     }
 }
 
-/// What is done with tiles of this extent.
+/// The uses of tiles of this extent.
 impl Tiling<'_> {
     fn all_instructions(&self) -> bool {
         let mut all = true;
@@ -236,7 +236,7 @@ impl Tiling<'_> {
         results.iter().all(whole)
             && match self.op(inst) {
                 Op::Load | Op::AsyncCopy | Op::Store => self.side_by_side(inst),
-                // A block or iteration more would update once more.
+                // One more block or iteration would update once more.
                 Op::Atomic(_) => self.side_by_side(inst) && args.last().is_some_and(|&v| self.has_extent(v)),
                 Op::Iota(d) => !self.tiled(results[0], usize::from(*d)) || self.makes_coordinates(results[0]),
                 Op::Scan(_, d) | Op::Gather(d) => !self.tiled(args[0], usize::from(*d)),
@@ -258,7 +258,8 @@ impl Tiling<'_> {
             }
     }
 
-    /// Whether what is both read and written is read where it is written, so that no order of tiles matters.
+    /// Whether every array that is both read and written is read where it is written. Then the order of tiles does not
+    /// matter.
     fn updates_in_place(&self) -> bool {
         let mut accesses: FxHashMap<Value, (bool, bool, Vec<&[Value]>)> = FxHashMap::default();
         self.kernel.walk(|_, inst| {
@@ -282,7 +283,8 @@ impl Tiling<'_> {
         self.dims(v).is_some_and(|dims| dims.contains(&self.extent))
     }
 
-    /// Whether an access has, along each dimension of this extent, a start whose walk ends where the view does.
+    /// Whether an access has a start along each dimension of this extent, and the start's walk ends where the view
+    /// ends.
     fn side_by_side(&self, inst: Inst) -> bool {
         let args = self.kernel.args(inst);
         self.accessed(inst).unwrap_or_default().iter().enumerate().all(|(d, dim)| {
@@ -325,7 +327,7 @@ impl Tiling<'_> {
         })
     }
 
-    /// Whether a reshape leaves the dimensions of this extent where they are: before each, the same dimensions.
+    /// Whether a reshape leaves the dimensions of this extent in place: the dimensions before each one are the same.
     fn keeps_place(&self, from: Value, to: Value) -> bool {
         let before = |v: Value| {
             let dims = self.dims(v).unwrap_or_default().iter().filter(|d| !d.is_one()).copied();

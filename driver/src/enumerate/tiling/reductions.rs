@@ -1,4 +1,4 @@
-//! Sums over all tiles that a loop walks: then it does not matter where they are cut.
+//! Sums over all tiles that a loop walks. For such a sum it does not matter where the tiles are cut.
 //!
 //! ```text
 //!  carry x:  y = mma x, a, b        y = x + reduce_sum(tile, 1)        y = max(x, reduce_max(tile, 1))
@@ -9,13 +9,13 @@ use super::{Stride, Tiling};
 use warplift_ir::tile::{BinOp, Inst, Op, ReduceOp, UnOp, Value, ValueDef};
 
 impl Tiling<'_> {
-    /// Whether every value that a loop over tiles carries is such a sum; other loops may carry what they like.
+    /// Whether every value that a loop over tiles carries is such a sum. Other loops may carry anything.
     pub(super) fn accumulates(&self, holder: Inst) -> bool {
         let strided = self.starts.values().any(|s| s.stride == Stride::Loop(holder));
         !strided || self.carried(holder).all(|(x, y)| self.chain(holder, x, y).is_some())
     }
 
-    /// Whether what sums along the extent is a term of such a sum: `None` of a loop that is none.
+    /// Whether `term`, which is reduced along the extent, is a term of such a sum.
     pub(super) fn is_term(&self, term: Value) -> bool {
         self.kernel.insts.iter().any(|(holder, data)| {
             matches!(data.op, Op::For)
@@ -32,7 +32,8 @@ impl Tiling<'_> {
         params.copied().zip(self.kernel.yields(body).iter().copied())
     }
 
-    /// The terms between a carried value and what is yielded for it, all of one kind.
+    /// The terms between a carried value and the value yielded for it. `None` if they are not all of one kind, or if
+    /// this is no sum.
     fn chain(&self, holder: Inst, x: Value, y: Value) -> Option<Vec<Value>> {
         let (mut at, mut terms, mut kind) = (y, Vec::new(), None);
         while at != x {
@@ -46,11 +47,11 @@ impl Tiling<'_> {
             terms.push(term);
             at = next;
         }
-        // Nothing else in the loop sees it. A value that is passed on unchanged is no sum, and may be used.
+        // Nothing else in the loop may use the sum. A value that is passed on unchanged is no sum, and may be used.
         (terms.is_empty() || self.uses(x).len() == 1).then_some(terms)
     }
 
-    /// One step towards the carried value: what is left, the term, the kind of sum.
+    /// One step towards the carried value: the rest of the sum, the term, and the kind of reduction.
     fn link(&self, holder: Inst, at: Value) -> Option<(Value, Value, ReduceOp)> {
         let inst = self.kernel.def(at)?;
         let args = self.kernel.args(inst);
@@ -70,7 +71,7 @@ impl Tiling<'_> {
         of(a).map(|term| (b, term, kind)).or_else(|| of(b).map(|term| (a, term, kind)))
     }
 
-    /// The reduction along the extent that a value is, perhaps with dimensions of 1 put in.
+    /// The value, if it is a reduction along the extent, possibly with dimensions of extent 1 inserted.
     fn reduced(&self, holder: Inst, v: Value, kind: ReduceOp) -> Option<Value> {
         let inst = self.kernel.def(v).filter(|_| self.uses(v).len() == 1)?;
         let args = self.kernel.args(inst);
@@ -97,14 +98,15 @@ impl Tiling<'_> {
         })
     }
 
-    /// Whether a product sums along this loop's tiles, whose elements outside add nothing.
+    /// Whether a product sums along this loop's tiles, and elements outside the view add nothing.
     fn is_whole_product(&self, holder: Inst, mma: Inst) -> bool {
         let args = self.kernel.args(mma);
         let zero = |v, d| self.neutral_outside(holder, v, d, ReduceOp::Sum);
         zero(args[1], 1) && zero(args[2], 0)
     }
 
-    /// Whether a tile has this extent along a dimension, which the loop walks, and changes no sum of a kind outside.
+    /// Whether a tile has this extent along dimension `d`, this loop walks that dimension, and elements outside the
+    /// view do not change a reduction of this kind.
     fn neutral_outside(&self, holder: Inst, v: Value, d: usize, kind: ReduceOp) -> bool {
         let ValueDef::Result(inst, _) = self.kernel.values[v].def else { return false };
         let args = self.kernel.args(inst);
@@ -138,7 +140,7 @@ impl Tiling<'_> {
             }
     }
 
-    /// Whether what a view gives outside changes no sum of a kind.
+    /// Whether the fill of a view does not change a reduction of this kind.
     fn is_neutral_fill(&self, view: Value, kind: ReduceOp) -> bool {
         let view = self.kernel.whole_view(view);
         let Some(Op::View { fill, .. }) = self.kernel.def(view).map(|d| self.op(d)) else { return false };

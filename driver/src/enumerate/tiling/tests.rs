@@ -1,4 +1,4 @@
-//! What is proved of kernels of the library, and what is not proved of kernels in which a tunable says more.
+//! Tunables of the library's kernels that are proved to tile, and kernels in which a tunable says more than that.
 
 use super::tiles;
 use crate::kernels::LIBRARY;
@@ -21,8 +21,13 @@ fn of(body: &str) -> String {
     proved(&parse_file(&text, "").unwrap_or_else(|e| panic!("{e}")).kernels[0])
 }
 
-/// What stands in the way: D and S say what is computed; GROUP too, and with it the BK that divides it; rows that fit one
-/// tile; sums that are rescaled from tile to tile (attention, softmax), reshaped tiles (gemv), prefixes (cumsum).
+/// The tunables that are missing here have one of these obstacles:
+///
+/// - D and S say what is computed. So does GROUP, and with it the BK that divides it.
+/// - A row must fit one tile.
+/// - Sums are rescaled from tile to tile (attention, softmax).
+/// - Tiles are reshaped (gemv).
+/// - The result is a prefix sum (cumsum).
 const LIBRARY_PROVED: &str = "\
     a16e4m3: BN BM
     a16w4: BN BM
@@ -128,7 +133,8 @@ fn whatever_else_depends_on_a_tunable_refutes_it() {
     assert_eq!(looped("0.0", "max(s0, reduce_sum(x1, 1))"), "BM", "the greatest sum of a tile");
 }
 
-/// A histogram whose tile of counts is as long as there are experts, and a product with scales of 128 columns.
+/// A histogram whose tile of counts is as long as the number of experts, and a product with one scale for each 128
+/// columns.
 #[test]
 fn what_says_what_is_computed_is_no_tile() {
     let counts = "kernel counts(x: ptr<i32>, y: ptr<i32>, n: i32, experts: i32 in 1..=16) {
