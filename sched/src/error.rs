@@ -9,16 +9,16 @@ pub enum SchedError {
     /// Buffers and barriers exceed shared memory even at their least depth.
     #[error("shared memory: {needed} bytes are needed ({parts}), {limit} are there{}", each(*.resident))]
     SharedMemory {
-        /// Bytes needed.
+        /// Bytes available.
         needed: u32,
-        /// Bytes there.
+        /// Blocks of one multiprocessor that share its memory.
         limit: u32,
         /// Blocks of a multiprocessor that share it out.
         resident: u32,
-        /// Buffers by size.
+        /// The buffers, by size.
         parts: String,
     },
-    /// More threads than a block has.
+    /// The block has too many threads.
     #[error("a block of {threads} threads: at most {most} are possible")]
     Threads {
         /// Threads wanted.
@@ -26,7 +26,7 @@ pub enum SchedError {
         /// Most that are possible.
         most: u32,
     },
-    /// A cluster size that the chip lacks.
+    /// The chip does not support the cluster's size.
     #[error("a cluster of {size} blocks: at most {limit} are possible")]
     Cluster {
         /// Blocks wanted.
@@ -34,23 +34,23 @@ pub enum SchedError {
         /// Most that are possible.
         limit: u32,
     },
-    /// What the mapping says of the kernel as a whole does not go with what the kernel does.
+    /// A word of the mapping does not fit the kernel.
     #[error("{what}")]
     Word {
-        /// The word.
+        /// The word of the mapping.
         word: &'static str,
-        /// What it does not go with, by number.
+        /// The part of the kernel that it does not fit, with numbers.
         what: String,
     },
-    /// The target lacks an instruction, or its table has no row of one.
+    /// The target lacks an instruction, or its table has no row for it.
     #[error("{lacks}")]
     Lacks {
         /// Where the kernel needs it.
         loc: Loc,
-        /// The instruction, and the target.
+        /// The instruction and the target.
         lacks: Lacks,
     },
-    /// Something that no rule here covers yet.
+    /// A case that no rule covers yet.
     #[error("{0}")]
     Unsupported(String),
 }
@@ -62,7 +62,7 @@ fn each(resident: u32) -> String {
 /// A result of scheduling.
 pub type Result<T> = std::result::Result<T, SchedError>;
 
-/// A word of the mapping that does not go with the kernel.
+/// The error for a word of the mapping that does not fit the kernel.
 pub(crate) fn word(word: &'static str, what: impl Into<String>) -> SchedError {
     SchedError::Word { word, what: what.into() }
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// An optimization that can be disabled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Feature {
-    /// A warp that only copies. Without it one of the computing threads issues the copies, stage by stage.
+    /// A warp that only copies. Without it, one of the computing threads issues the copies, stage by stage.
     WarpSpecialization,
     /// Tensor copies that send one box to all blocks of a cluster.
     Multicast,

@@ -1,33 +1,33 @@
-//! Scheduling: who does what, when, and with how much buffering.
+//! Scheduling: which threads do what, when, and with how much buffering.
 //!
 //! ```text
 //!  structured machine IR
-//!     │ epilogue_roles  a tile's work in two halves, the second for warps of its own
-//!     │ hoist_loads     loads that do not depend on the tile, before the loop over tiles, in registers of the epilogue warps
-//!     │ merge_waits     loads awaited one behind the other fill one ring
-//!     │ dedup_mma       products that are the same in every warp, computed once by a helper warp
-//!     │ modulo          loops overlapped with themselves
+//!     │ epilogue_roles  a tile's work is cut in two halves; epilogue warps run the second
+//!     │ hoist_loads     loads that do not depend on the tile: before the loop over tiles, kept in registers
+//!     │ merge_waits     loads with successive waits fill one ring
+//!     │ dedup_mma       a product that is the same in every warp is computed once, by a helper warp
+//!     │ modulo          iterations of a loop overlap
 //!     │ schedule        roles, rings, depths, deferral: a Schedule, data
 //!     │ smem            where buffers and barriers lie in shared memory
 //!     ▼ expand_roles    role by role: control flow, slots, phases, barriers, descriptors
-//!     · setmaxnreg      registers of roles, once it is known what each needs
+//!     · setmaxnreg      registers of the roles, once the need of each is known
 //!  scheduled machine IR
 //! ```
 //!
-//! Six rooms, each of which imports only those before it:
+//! Scheduling has six rooms. Each imports only those before it:
 //!
-//! | room | what it holds |
+//! | room | contents |
 //! | --- | --- |
-//! | `analysis` | what is known of a program: dependences, accesses to memory, which threads a value is the same in |
-//! | `rewrite` | passes from program to program, before the schedule and behind the expansion |
-//! | `schedule` | the schedule as data, and where things lie in shared memory |
-//! | `expand` | a schedule becomes roles |
-//! | `modulo` | times of a loop's instructions, and loops rewritten by them |
-//! | `protocol` | expanded roles run against each other, to prove that barriers and stages agree |
+//! | `analysis` | facts about a program: dependences, accesses to memory, the threads in which a value is the same |
+//! | `rewrite` | passes from program to program, before scheduling and after expansion |
+//! | `schedule` | the schedule as data, and the layout of shared memory |
+//! | `expand` | the expansion of a schedule into roles |
+//! | `modulo` | modulo scheduling of a loop's instructions, and loops rewritten accordingly |
+//! | `protocol` | a run of the expanded roles against each other, which proves that barriers and stages agree |
 //!
-//! After Task-Based Tensor Computations on Modern GPUs, sections 4.2.4 to 4.2.6: producer and consumer
-//! roles are a cut of the graph at its events, and events become barriers. The schedule is kept apart
-//! from its expansion, as LLVM's modulo scheduler keeps them, so that each is tested alone.
+//! The design follows Task-Based Tensor Computations on Modern GPUs, sections 4.2.4 to 4.2.6: producer and consumer
+//! roles are a cut of the graph at its events, and events become barriers. The schedule is separate from its expansion,
+//! as in LLVM's modulo scheduler, so that each is tested alone.
 
 mod analysis;
 mod error;

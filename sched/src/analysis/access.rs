@@ -1,11 +1,11 @@
-//! What an instruction does to memory: buffers of shared memory, and arrays in global memory.
+//! The effects of an instruction on memory: buffers of shared memory, and arrays in global memory.
 
 use rustc_hash::FxHashSet;
 use smallvec::{SmallVec, smallvec};
 use warplift_ir::machine::{Attr, Buffer, Func, GlobalAccess, Inst, InstData, Place, Value};
 use warplift_ir::target::{Effect, Opcode};
 
-/// Buffers that an instruction touches; `true`: written.
+/// Buffers that an instruction accesses; `true` for a write.
 pub fn touched(attr: &Attr, op: Opcode) -> SmallVec<[(Buffer, bool); 2]> {
     match attr {
         Attr::Wgmma(w) => {
@@ -22,7 +22,7 @@ pub fn touched(attr: &Attr, op: Opcode) -> SmallVec<[(Buffer, bool); 2]> {
     }
 }
 
-/// Accesses to shared memory inside an instruction, however deep, with the instructions that make them.
+/// Accesses to shared memory in the nested blocks of an instruction, each with the instruction that makes it.
 pub fn touched_inside(func: &Func<'_>, inst: Inst) -> Vec<(Inst, Buffer, bool)> {
     let insts = func.insts[inst].blocks.iter().flat_map(|&b| &func.blocks[b].insts);
     insts
@@ -34,7 +34,7 @@ pub fn touched_inside(func: &Func<'_>, inst: Inst) -> Vec<(Inst, Buffer, bool)> 
         .collect()
 }
 
-/// A plain access to global memory, if an instruction is one; `true`: it writes.
+/// The plain access to global memory that an instruction makes, if any; `true` for a write.
 pub(crate) fn global_access(data: &InstData<'_>) -> Option<(GlobalAccess, bool)> {
     match data.attr {
         Attr::GlobalMem { access, .. } => Some((access, data.op.effect() != Effect::Read)),
@@ -42,7 +42,7 @@ pub(crate) fn global_access(data: &InstData<'_>) -> Option<(GlobalAccess, bool)>
     }
 }
 
-/// All of them inside an instruction, however deep.
+/// All plain accesses to global memory in the nested blocks of an instruction.
 pub(crate) fn global_accesses_inside(func: &Func<'_>, inst: Inst) -> Vec<(GlobalAccess, bool)> {
     let insts = func.insts[inst].blocks.iter().flat_map(|&b| &func.blocks[b].insts);
     insts
@@ -53,8 +53,8 @@ pub(crate) fn global_accesses_inside(func: &Func<'_>, inst: Inst) -> Vec<(Global
         .collect()
 }
 
-/// Whether a function's threads may have to meet between accesses to one pointer's memory: it is written, and
-/// read or written by another footprint as well.
+/// Whether a function's threads may need a barrier between accesses to one pointer's memory. They do if the memory is
+/// written, and read or written by another footprint as well.
 pub(crate) fn conflicts_in_global(func: &Func<'_>) -> bool {
     let all: Vec<_> = func.insts.values().filter_map(global_access).collect();
     let conflict = |a: &(GlobalAccess, bool), b: &(GlobalAccess, bool)| {
@@ -65,7 +65,7 @@ pub(crate) fn conflicts_in_global(func: &Func<'_>) -> bool {
     writes.iter().any(|a| distinct.iter().any(|b| conflict(a, b)))
 }
 
-/// Where a thread's asynchronous copy goes, if an instruction is one.
+/// The destination of a thread's asynchronous copy; `None` for any other instruction.
 pub(crate) fn copy_place(data: &InstData<'_>) -> Option<Place> {
     match data.attr {
         Attr::Copy(c) => c.place,
@@ -73,7 +73,7 @@ pub(crate) fn copy_place(data: &InstData<'_>) -> Option<Place> {
     }
 }
 
-/// The buffer that a load's event fills.
+/// The buffer that a load's event stands for.
 pub(crate) fn buffer_of(func: &Func<'_>, event: Value) -> Option<Buffer> {
     let data = &func.insts[func.def(event)?];
     match (data.op, &data.attr) {
@@ -82,7 +82,7 @@ pub(crate) fn buffer_of(func: &Func<'_>, event: Value) -> Option<Buffer> {
     }
 }
 
-/// Whether threads read some of these buffers, not tensor cores alone.
+/// Whether threads read one of these buffers. Reads by tensor cores do not count.
 pub(crate) fn read_by_threads(func: &Func<'_>, buffers: &[Buffer]) -> bool {
     func.insts.values().any(|d| {
         let reads = |(b, written): (Buffer, bool)| !written && buffers.contains(&b);
@@ -90,7 +90,7 @@ pub(crate) fn read_by_threads(func: &Func<'_>, buffers: &[Buffer]) -> bool {
     })
 }
 
-/// An access as it is emitted: the order is made.
+/// The attribute of an access for emission: the order of accesses is settled, so the footprint is dropped.
 pub(crate) fn plain(attr: &Attr) -> Attr {
     match *attr {
         Attr::GlobalMem { offset, count, .. } => Attr::Mem { offset, count },

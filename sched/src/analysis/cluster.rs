@@ -1,5 +1,5 @@
-//! What the blocks of a cluster have in common: which tensor loads fetch the same box in all of them, so
-//! that each fetches a part of it and sends that to all.
+//! Values that the blocks of a cluster have in common. A tensor load that fetches the same box in all blocks is shared:
+//! each block fetches a part of the box and sends it to all.
 //!
 //! ```text
 //!  ctaid.x = 2 u + rank                        offset      u the same in both blocks
@@ -8,8 +8,8 @@
 //!  tile % 2, thread numbers, what memory gives varies
 //! ```
 //!
-//! A load is shared if its place is equal and every loop and branch around it goes the same way in all
-//! blocks: then they fill and release the same stages in the same order.
+//! A load is shared if its place is equal in all blocks, and every loop and branch around it goes the same way in all
+//! of them. Then the blocks fill and release the same stages in the same order.
 
 use super::structure::yields;
 use warplift_ir::entity::SecondaryMap;
@@ -19,9 +19,9 @@ use warplift_ir::target::Opcode;
 /// How a value compares between the blocks of one cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Class {
-    /// The same; whether it certainly is a multiple of the cluster's size.
+    /// The same in all blocks. `true` if it is certainly a multiple of the cluster's size.
     Equal(bool),
-    /// A multiple of the cluster's size that is the same, plus the block's rank; never negative.
+    /// A multiple of the cluster's size, the same in all blocks, plus the block's rank. It is never negative.
     Offset,
     /// Nothing is known.
     Varies,
@@ -45,7 +45,7 @@ struct Classes<'f, 'a> {
     func: &'f Func<'a>,
     size: i64,
     of: SecondaryMap<Value, Option<Class>>,
-    /// Blocks that some rank may run and another not.
+    /// Blocks that one rank may run and another may not.
     apart: SecondaryMap<Block, bool>,
     changed: bool,
 }
@@ -123,7 +123,8 @@ impl Classes<'_, '_> {
         }
     }
 
-    /// What an instruction makes of its operands; `None` while one of them is not yet known.
+    /// The class of an instruction's results, from the classes of its operands. `None` while one of them is not known
+    /// yet.
     fn plain(&self, d: &InstData<'_>) -> Option<Class> {
         let args = d.args.iter().map(|&v| self.get(v)).collect::<Option<Vec<Class>>>()?;
         let whole = |k: usize| {
@@ -156,7 +157,7 @@ impl Classes<'_, '_> {
     }
 }
 
-/// All tensor loads, and whether each is the same in all blocks of the cluster.
+/// All tensor loads, each with whether it is the same in all blocks of the cluster.
 pub(crate) fn loads_of_cluster(program: &Program<'_>) -> Vec<(Inst, bool)> {
     let func = &program.func;
     let size = program.launch.cluster.into();
@@ -170,7 +171,7 @@ pub(crate) fn loads_of_cluster(program: &Program<'_>) -> Vec<(Inst, bool)> {
     loads
 }
 
-/// All tensor loads, and whether they are equal.
+/// All tensor loads, each with whether it is equal.
 fn collect(c: &Classes<'_, '_>, block: Block, apart: bool, out: &mut Vec<(Inst, bool)>) {
     let apart = apart || c.apart[block];
     for &inst in &c.func.blocks[block].insts {

@@ -1,4 +1,4 @@
-//! Who can copy: one thread alone, or only the threads that compute.
+//! Who can issue the copies: one thread alone, or only the computing threads together.
 //!
 //! ```text
 //!  copy ◄─ coordinates ◄─ counters, arguments, sums of them      one thread finds them alone: a producer's
@@ -12,15 +12,15 @@ use warplift_ir::target::Opcode;
 /// Who can issue a program's asynchronous loads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Copying {
-    /// A producer, ahead of time: its loads.
+    /// A producer, ahead of time. These are its loads.
     Producer(Vec<Inst>),
-    /// The threads that compute: where to depends on this instruction, which one thread cannot do alone.
+    /// The computing threads: a load's coordinates depend on this instruction, which one thread cannot execute alone.
     ByThreads(Inst),
-    /// Nothing is filled twice, so nobody could fill it ahead of time.
+    /// No stage is filled twice, so nobody could fill one ahead of time.
     Once,
 }
 
-/// Who can issue them.
+/// Who can issue the program's asynchronous loads.
 pub(crate) fn copying(program: &Program<'_>, graph: &Graph) -> Copying {
     let func = &program.func;
     let mut loads: Vec<Inst> = Vec::new();
@@ -40,7 +40,7 @@ pub(crate) fn copying(program: &Program<'_>, graph: &Graph) -> Copying {
     }
 }
 
-/// An instruction that the threads of a block do together, or whose result their order decides.
+/// The instruction, if the threads of a block execute it together, or if its result depends on their order.
 fn shared_work(func: &Func<'_>, node: Node) -> Option<Inst> {
     let Node::Inst(inst) = node else { return None };
     let d = &func.insts[inst];

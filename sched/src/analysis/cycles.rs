@@ -1,13 +1,13 @@
-//! Cycles of a warp for an instruction, by the target's rows.
+//! Cycles that an instruction takes of a warp, from the target's rows.
 
 use crate::error::{Result, SchedError};
 use warplift_ir::machine::{Attr, Func, Inst};
 use warplift_ir::target::{Lacks, Opcode, Target, Unit};
 
-/// Rows that the model reads wherever tensor copies fill a ring: the hand-over of a stage.
+/// Rows that the model reads wherever tensor copies fill a ring: those of the handover of a stage.
 const HANDOVER: [Opcode; 3] = [Opcode::MbarWait, Opcode::MbarArrive, Opcode::FenceProxyAsync];
 
-/// Refuses a program of which the target's table lacks a row that a model of time reads.
+/// Refuses a program if a model of time needs a row that the target's table lacks.
 pub(crate) fn require_rows(func: &Func<'_>, target: &Target) -> Result<()> {
     let lacks = |op: Opcode| target.require(op).err();
     let of_inst = |inst: Inst| {
@@ -22,14 +22,15 @@ pub(crate) fn require_rows(func: &Func<'_>, target: &Target) -> Result<()> {
     }
 }
 
-/// Times that an instruction is issued: once for each register of its result.
+/// How many times an instruction is issued: once for each register of its result.
 pub(crate) fn issues(func: &Func<'_>, target: &Target, inst: Inst) -> u32 {
     let d = &func.insts[inst];
     let times = d.results.iter().map(|&r| func.ty(r).regs()).max().unwrap_or(1).max(1);
     if target.row(d.op).unit == Unit::None { 0 } else { times }
 }
 
-/// Cycles that an instruction of a warp takes of its unit, blocks inside it not included; of a warpgroup, if it multiplies.
+/// Cycles that an instruction of one warp takes of its unit, without its nested blocks. For a product, the cycles are
+/// those of a warpgroup.
 pub(crate) fn unit_cycles(func: &Func<'_>, target: &Target, inst: Inst) -> u32 {
     match &func.insts[inst].attr {
         Attr::Wgmma(w) => w.cycles(&target.rates) as u32,

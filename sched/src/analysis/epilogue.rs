@@ -1,4 +1,5 @@
-//! What epilogue warps run, read again and hold: all follows from the buffer that they are handed.
+//! The work of epilogue warps: the instructions they run, the stages they read again, and the values they hold. All of
+//! this follows from the handoff buffer.
 //!
 //! ```text
 //!  for tile ..
@@ -15,25 +16,25 @@ use crate::error::Result;
 use rustc_hash::FxHashSet;
 use warplift_ir::machine::{Attr, Block, Buffer, BufferKind, Func, Inst, Program};
 
-/// The buffer by which consumers hand on their part of a tile's work, if the work is cut.
+/// The buffer in which consumers hand over their part of a tile's work. `None` if the work is not cut.
 pub(crate) fn handoff(program: &Program<'_>) -> Option<Buffer> {
     program.buffers_of(BufferKind::Handoff).next()
 }
 
-/// What epilogue warps run: in the loop over tiles all from the first load of what they are handed, nested instructions
-/// included. Nothing if the work of a tile is not cut.
+/// The instructions of epilogue warps: in the loop over tiles, everything from the first load of the handoff buffer on,
+/// nested instructions included. The set is empty if the work of a tile is not cut.
 pub(crate) fn epilogue_insts(program: &Program<'_>) -> Result<FxHashSet<Inst>> {
     let Some(handoff) = handoff(program) else { return Ok(FxHashSet::default()) };
     let func = &program.func;
     let insts = &func.blocks[tiles(func)?].insts;
     let loads = |&i: &Inst| touched(&func.insts[i].attr, func.insts[i].op).contains(&(handoff, false));
-    // `do_epilogue_roles` has put it there.
+    // `do_epilogue_roles` has put the load there.
     let at = insts.iter().position(loads).unwrap_or_else(|| panic!("nothing loads {handoff}"));
     Ok(inside(func, &insts[at..]))
 }
 
-/// Buffers that both parts of a tile's work load, with the same in the same order, and stages that a tile fills at most:
-/// epilogue warps read the consumers' stages again.
+/// Buffers that both parts of a tile's work load with the same data in the same order, each with the most stages that a
+/// tile fills. Epilogue warps read the consumers' stages of these buffers again.
 pub(crate) fn rereads(program: &Program<'_>, epilogue_insts: &FxHashSet<Inst>) -> Vec<(Buffer, u32)> {
     let func = &program.func;
     let loads = |of_epilogue: bool| {
@@ -53,7 +54,7 @@ pub(crate) fn rereads(program: &Program<'_>, epilogue_insts: &FxHashSet<Inst>) -
     found
 }
 
-/// Iterations of the loop around a block at most; 1 where they are not bounded, or there is none.
+/// The most iterations of the loop around a block. It is 1 if they are not bounded, or if there is no loop.
 fn iterations(func: &Func<'_>, block: Block) -> u32 {
     match func.loop_of(block).map(|l| &func.insts[l].attr) {
         Some(Attr::Loop(l)) => l.most.unwrap_or(1).max(1),
@@ -61,7 +62,7 @@ fn iterations(func: &Func<'_>, block: Block) -> u32 {
     }
 }
 
-/// Loads before the loop over tiles of what only some instructions read: they are hoisted for these.
+/// Loads before the loop over tiles whose results only `readers` use. They are hoisted for these instructions.
 pub(crate) fn hoisted_loads(func: &Func<'_>, readers: &FxHashSet<Inst>) -> Vec<Inst> {
     let reads = |&i: &Inst| global_access(&func.insts[i]).is_some_and(|(_, writes)| !writes);
     let only = |&i: &Inst| {
@@ -71,21 +72,21 @@ pub(crate) fn hoisted_loads(func: &Func<'_>, readers: &FxHashSet<Inst>) -> Vec<I
     func.blocks[func.entry].insts.iter().copied().filter(reads).filter(only).collect()
 }
 
-/// Registers in which each thread of a role keeps what is the same for all tiles.
+/// Registers in which each thread of a role keeps hoisted loads.
 pub(crate) fn hoisted_for(func: &Func<'_>, readers: &FxHashSet<Inst>) -> u32 {
     let loads = hoisted_loads(func, readers).into_iter();
     loads.flat_map(|i| func.insts[i].results).map(|&r| func.ty(r).regs()).sum()
 }
 
-/// Registers in which each thread that computes keeps what is the same for all tiles.
+/// Registers in which each computing thread keeps hoisted loads.
 pub fn hoisted_registers(program: &Program<'_>) -> u32 {
     let func = &program.func;
     let all = tiles(func).map(|body| inside(func, &func.blocks[body].insts));
     all.map_or(0, |all| hoisted_for(func, &all))
 }
 
-/// Numbers of the arrays that epilogue warps read before they wait for other grids: all that the kernel's own block reads, if
-/// the mapping lets all of them be read early.
+/// Numbers of the arrays that epilogue warps read before they wait for other grids. They are all arrays that the
+/// kernel's own block reads, if the mapping allows an early read of every one.
 pub(crate) fn hoisted_before_wait(program: &Program<'_>) -> FxHashSet<u32> {
     let func = &program.func;
     let holds = |insts: FxHashSet<Inst>| hoisted_for(func, &insts) > 0;

@@ -9,10 +9,10 @@
 //!    yield y }                    all ──► for        control
 //! ```
 //!
-//! Nodes are instructions and the values that structure passes on (block parameters, results of loops and branches); an edge
-//! leads from a user to what it needs, over so many iterations of the loop around both. A role's code is what its effects
-//! reach over values and control; events and memory are where roles are cut (Task-Based Tensor Computations on Modern GPUs,
-//! section 4.2.1). Accesses to memory are found when they are first asked for.
+//! A node is an instruction, or a value that structure passes on (a block's parameter, a result of a loop or branch).
+//! An edge leads from a user to the node it needs, with a distance in iterations of the loop around both. A role's code
+//! is everything that its effects reach over values and control. Roles are cut at events and memory (Task-Based Tensor
+//! Computations on Modern GPUs, section 4.2.1). Accesses to memory are collected at the first request.
 
 use super::access::touched;
 use super::structure::yields;
@@ -35,14 +35,14 @@ pub(crate) enum Node {
     Value(Value),
 }
 
-/// Why a user needs something.
+/// Why a user needs a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Edge {
-    /// It reads the value, of the iteration so many before.
+    /// The user reads this value, made this many iterations before.
     Value(Value, u32),
-    /// It waits for the event.
+    /// The user waits for the event.
     Event(Value),
-    /// It stands inside it.
+    /// The user stands inside the node.
     Control,
 }
 
@@ -54,19 +54,19 @@ pub(crate) struct Access {
     pub writes: bool,
 }
 
-/// Accesses of a program, in its order, and which of them may not change places.
+/// Accesses of a program in program order, and the pairs that may not change places.
 #[derive(Default)]
 struct Memory {
     all: Vec<Access>,
-    /// Where the accesses inside each loop and branch stand in that list.
+    /// The range of that list with the accesses inside each loop and branch.
     inside: FxHashMap<Inst, Range<usize>>,
     of_buffer: SecondaryMap<Buffer, Vec<Access>>,
-    /// From an access to one that it follows, over so many iterations.
+    /// Edges from an access to one that it must follow, with a distance in iterations.
     order: DiGraph<Inst, u32>,
     index: SecondaryMap<Inst, Option<NodeIndex>>,
 }
 
-/// The graph.
+/// The dependence graph.
 pub(crate) struct Graph {
     graph: DiGraph<Node, Edge>,
     insts: SecondaryMap<Inst, Option<NodeIndex>>,
@@ -75,7 +75,7 @@ pub(crate) struct Graph {
 }
 
 impl Graph {
-    /// The graph of a structured function.
+    /// Builds the graph of a structured function.
     pub(crate) fn of(func: &Func<'_>) -> Self {
         let graph = DiGraph::with_capacity(func.insts.len(), 3 * func.insts.len());
         let (insts, values) = (SecondaryMap::new(), SecondaryMap::new());
@@ -121,7 +121,7 @@ impl Graph {
             match data.op {
                 Opcode::For => self.looped(func, inst),
                 Opcode::If => self.branch(func, inst),
-                // A yield's operands are needed only as far as its block's results are.
+                // A yield's operands are needed only if the block's results are needed.
                 Opcode::Yield => {}
                 _ => {
                     for &v in data.args.iter().chain(data.guard.as_ref().map(|g| &g.pred)) {
@@ -167,7 +167,7 @@ impl Graph {
         }
     }
 
-    /// What is needed for these instructions inside their role: everything reached by values and control.
+    /// Everything that these instructions need inside their role: all that they reach by values and control.
     pub(crate) fn slice(&self, roots: impl Iterator<Item = Inst>) -> FxHashSet<Node> {
         let kept = EdgeFiltered::from_fn(&self.graph, |e| !matches!(e.weight(), Edge::Event(_)));
         let mut dfs = Dfs::empty(&kept);
@@ -181,7 +181,7 @@ impl Graph {
         seen
     }
 
-    /// What a loop's parameter was an iteration before: the value that the body passes on.
+    /// The value that the loop's body passes on for a parameter: the parameter's value in the next iteration.
     pub(crate) fn carried(&self, param: Value) -> Option<Value> {
         let edges = self.graph.edges(self.values[param]?);
         edges.into_iter().find_map(|e| match *e.weight() {
@@ -190,7 +190,7 @@ impl Graph {
         })
     }
 
-    /// The instructions whose events one waits for, in the order of its operands.
+    /// The instructions whose events an await waits for, in the order of its operands.
     pub(crate) fn awaited(&self, inst: Inst) -> Vec<Inst> {
         let edges = self.insts[inst].into_iter().flat_map(|n| self.graph.edges(n));
         let events = edges.filter(|e| matches!(e.weight(), Edge::Event(_)));
@@ -200,23 +200,23 @@ impl Graph {
                 Node::Value(_) => None,
             })
             .collect();
-        // petgraph gives the last edge first.
+        // petgraph returns the last edge first.
         awaited.reverse();
         awaited
     }
 
-    /// Accesses to a buffer, in the order of the program.
+    /// Accesses to a buffer, in program order.
     pub(crate) fn accesses(&self, func: &Func<'_>, buffer: Buffer) -> &[Access] {
         &self.memory(func).of_buffer[buffer]
     }
 
-    /// Accesses inside an instruction, however deep, in the order of the program.
+    /// Accesses in the nested blocks of an instruction, in program order.
     pub(crate) fn accesses_inside(&self, func: &Func<'_>, inst: Inst) -> &[Access] {
         let m = self.memory(func);
         m.inside.get(&inst).map_or(&[], |range| &m.all[range.clone()])
     }
 
-    /// Accesses that one must follow, and how many iterations before: where one of both writes.
+    /// Accesses that an access must follow, each with the distance in iterations. At least one of the two writes.
     pub(crate) fn follows(&self, func: &Func<'_>, inst: Inst) -> impl Iterator<Item = (Inst, u32)> + '_ {
         let m = self.memory(func);
         let edges = m.index[inst].into_iter().flat_map(|n| m.order.edges_directed(n, Direction::Outgoing));
@@ -254,7 +254,8 @@ impl Memory {
         }
     }
 
-    /// Two accesses of which one writes keep their order; in a loop the first follows the second of an iteration before.
+    /// Two accesses keep their order if one of them writes. In a loop the first also follows the second of the
+    /// iteration before.
     fn orders(&mut self, func: &Func<'_>, buffer: Buffer) {
         let all = std::mem::take(&mut self.of_buffer[buffer]);
         for (n, second) in all.iter().enumerate() {
@@ -275,7 +276,7 @@ impl Memory {
     }
 }
 
-/// Whether a loop holds both instructions.
+/// Whether one loop contains both instructions.
 fn repeat_together(func: &Func<'_>, one: Inst, other: Inst) -> bool {
     let [Some(a), Some(b)] = [one, other].map(|i| func.block_of(i)) else { return false };
     func.around(a).any(|block| func.loop_of(block).is_some() && func.is_within(b, block))
@@ -288,7 +289,7 @@ mod tests {
     use warplift_ir::entity::EntityRef;
     use warplift_ir::machine::{Attr, NewInst, Place};
 
-    /// A loop that adds to what it carries, and stores and loads a buffer.
+    /// A loop that adds to a carried value, and stores to and loads from a buffer.
     #[test]
     fn distances_of_values_and_memory_are_those_of_the_loop() {
         let bump = Bump::new();

@@ -1,11 +1,11 @@
-//! What a helper warp does: the products that it hands to all warps, and what these need.
+//! The work of a helper warp: the products that it computes for all warps, and everything these products need.
 
 use super::access::touched;
 use rustc_hash::FxHashSet;
 use warplift_ir::machine::{Buffer, BufferKind, Func, Inst, InstData, Program};
 use warplift_ir::target::Opcode;
 
-/// An instruction and all that its operands come from.
+/// An instruction and all instructions that its operands depend on.
 pub(crate) fn slice(func: &Func<'_>, inst: Inst) -> Vec<Inst> {
     let (mut all, mut at) = (vec![inst], 0);
     while at < all.len() {
@@ -19,7 +19,7 @@ pub(crate) fn slice(func: &Func<'_>, inst: Inst) -> Vec<Inst> {
     all
 }
 
-/// The stores of what the helper hands on, and all that they need.
+/// The stores to the helper's buffers, and all instructions that they need.
 pub(crate) fn helper_insts(program: &Program<'_>) -> FxHashSet<Inst> {
     let func = &program.func;
     let stores = |&i: &Inst| {
@@ -29,7 +29,7 @@ pub(crate) fn helper_insts(program: &Program<'_>) -> FxHashSet<Inst> {
     func.insts.keys().filter(stores).flat_map(|store| slice(func, store)).collect()
 }
 
-/// What is read of shared memory for what the helper hands on by a buffer.
+/// Buffers of shared memory that are read to compute the contents of a helper's buffer.
 pub(crate) fn read_for(program: &Program<'_>, handoff: Buffer) -> Vec<Buffer> {
     let func = &program.func;
     let touches = |i: Inst| touched(&func.insts[i].attr, func.insts[i].op);
@@ -38,7 +38,8 @@ pub(crate) fn read_for(program: &Program<'_>, handoff: Buffer) -> Vec<Buffer> {
     all.filter(|t| !t.1).map(|t| t.0).collect()
 }
 
-/// Whether warps that multiply as warpgroups make products of warps, each the same: nobody makes them for all.
+/// Whether a kernel with products of warpgroups also has products of warps that every warp computes alike, without a
+/// helper.
 pub fn is_mma_duplicated(program: &Program<'_>) -> bool {
     let has = |op: Opcode| program.func.insts.values().any(|d| d.op == op);
     let handoff = helper_insts(program);

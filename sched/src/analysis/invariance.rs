@@ -1,4 +1,4 @@
-//! In which of the loops around it a value changes, and what can be made again outside of them.
+//! The loops in which a value changes, and the values that can be recomputed outside of them.
 //!
 //! ```text
 //!  for tile ..               tile     changes in `tile`
@@ -15,20 +15,20 @@ use warplift_ir::entity::SecondaryMap;
 use warplift_ir::machine::{Block, Func, Inst, InstData, Value};
 use warplift_ir::target::{Effect, Opcode};
 
-/// Loops as bits: the last one stands for all beyond it.
+/// A set of loops as bits. The last bit stands for all further loops.
 type Loops = u64;
 
 /// The loops in which each value changes.
 pub(crate) struct Invariance {
     bits: FxHashMap<Inst, Loops>,
     of: SecondaryMap<Value, Loops>,
-    /// Pointers whose memory the program writes.
+    /// Pointers to memory that the program writes.
     written: FxHashSet<u32>,
     changed: bool,
 }
 
 impl Invariance {
-    /// Of a structured function.
+    /// Computes the invariance of a structured function's values.
     pub(crate) fn of(func: &Func<'_>) -> Self {
         let written = func.insts.values().filter_map(global_access).filter(|a| a.1).map(|a| a.0.pointer);
         let (written, of) = (written.collect(), SecondaryMap::new());
@@ -50,8 +50,8 @@ impl Invariance {
         self.of[v] & self.bit(looped) == 0
     }
 
-    /// Whether an instruction does the same in all iterations of a loop: its operands and guard are, and it reads what nothing
-    /// writes.
+    /// Whether an instruction does the same in all iterations of a loop. Its operands and its guard must be invariant,
+    /// and nothing may write the memory that it reads.
     pub(crate) fn repeats_itself(&self, func: &Func<'_>, inst: Inst, looped: Inst) -> bool {
         let d = &func.insts[inst];
         self.is_fixed(d) && func.named(inst).all(|v| self.is_invariant(v, looped))
@@ -70,7 +70,7 @@ impl Invariance {
         values.into_iter().fold(0, |all, v| all | self.of[v])
     }
 
-    /// Whether an instruction gives the same for the same operands, whenever it runs.
+    /// Whether an instruction gives the same results for the same operands, whenever it runs.
     fn is_fixed(&self, d: &InstData<'_>) -> bool {
         let reads_fixed = d.op.effect() == Effect::Read
             && global_access(d).is_some_and(|(access, _)| !self.written.contains(&access.pointer));
@@ -101,7 +101,7 @@ impl Invariance {
             let given = [Some(&d.args[3 + n]), yields(func, body).get(n)];
             let loops = own | self.all(given.into_iter().flatten().copied());
             self.put(param, loops);
-            // Behind the loop its last value stays.
+            // Behind the loop the last value does not change any more.
             self.put(d.results[n], bounds | loops & !own);
         }
         self.block(func, body, around | own);
@@ -118,22 +118,23 @@ impl Invariance {
     }
 }
 
-/// What can be made again: by pure instructions, from what stands outside of a block and from what is given.
+/// Finds values that pure instructions can recompute from values outside of a block and from one given value.
 pub(crate) struct Remaking<'f, 'a> {
     func: &'f Func<'a>,
     block: Block,
     given: Option<Value>,
-    /// What is known already.
+    /// Answers so far.
     known: FxHashMap<Value, bool>,
 }
 
 impl<'f, 'a> Remaking<'f, 'a> {
-    /// Outside of a block, where one of its values may be given.
+    /// Starts a search for values that can be recomputed outside of a block, where one of the block's values may be
+    /// given.
     pub(crate) fn outside(func: &'f Func<'a>, block: Block, given: Option<Value>) -> Self {
         Self { func, block, given, known: FxHashMap::default() }
     }
 
-    /// Whether a value can be made again there.
+    /// Whether a value can be recomputed there.
     pub(crate) fn value(&mut self, v: Value) -> bool {
         if Some(v) == self.given || !self.func.is_defined_in(v, self.block) {
             return true;
@@ -149,7 +150,7 @@ impl<'f, 'a> Remaking<'f, 'a> {
         made
     }
 
-    /// Whether all that an instruction reads can.
+    /// Whether all operands of an instruction can be recomputed there.
     pub(crate) fn operands(&mut self, inst: Inst) -> bool {
         let func = self.func;
         func.named(inst).all(|v| self.value(v))

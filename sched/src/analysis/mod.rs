@@ -1,4 +1,4 @@
-//! What is known of a program: every room asks here, none scans for itself.
+//! Facts about a program. Every room asks here; no room scans the program by itself.
 //!
 //! ```text
 //!  graph       who needs what: values, events, memory, structure

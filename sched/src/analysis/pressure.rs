@@ -1,9 +1,10 @@
-//! Registers of fragments that are alive at once, before registers are given: an estimate from definitions and last uses.
+//! Registers of fragments that are live at once, before register allocation. The number is an estimate from definitions
+//! and last uses.
 
 use rustc_hash::FxHashMap;
 use warplift_ir::machine::{Block, Func, Inst, Value};
 
-/// The most registers of a block's own fragments that are alive at once, those of blocks inside it included.
+/// The most registers of a block's own fragments that are live at once. Fragments of nested blocks are included.
 pub(crate) fn most_alive(func: &Func<'_>, block: Block) -> u32 {
     let insts = &func.blocks[block].insts;
     let place: FxHashMap<Inst, usize> = insts.iter().enumerate().map(|(n, &i)| (i, n)).collect();
@@ -27,7 +28,7 @@ pub(crate) fn most_alive(func: &Func<'_>, block: Block) -> u32 {
     most.max(0) as u32
 }
 
-/// The place in a block of the instruction that a user is, or stands in.
+/// The position in a block of `user`, or of the instruction that contains it.
 fn place_in(func: &Func<'_>, place: &FxHashMap<Inst, usize>, block: Block, user: Inst) -> Option<usize> {
     let home = func.block_of(user)?;
     if home == block {
@@ -58,7 +59,7 @@ mod tests {
         let c = make(&[b], 4);
         let d = make(&[a, c], 2);
         make(&[d], 1);
-        // a, b and c are alive where c is made.
+        // a, b and c are live where c is defined.
         assert_eq!(most_alive(&func, entry), 28);
     }
 }

@@ -1,4 +1,4 @@
-//! The shape of a program: loops, what stands in them, what blocks pass on.
+//! The shape of a program: loops, their contents, and the values that blocks pass on.
 
 use crate::error::{Result, word};
 use rustc_hash::FxHashSet;
@@ -26,7 +26,7 @@ pub(crate) fn tiles(func: &Func<'_>) -> Result<Block> {
         .ok_or_else(|| word("epilogue", "`epilogue warps` needs a loop over tiles: add `persistent`"))
 }
 
-/// Where the second half begins.
+/// The index at which the second half begins.
 pub(crate) fn last_loop(func: &Func<'_>, body: Block) -> Result<usize> {
     let at = func.blocks[body].insts.iter().rposition(|&i| func.insts[i].op == Opcode::For);
     at.ok_or_else(|| {
@@ -34,7 +34,7 @@ pub(crate) fn last_loop(func: &Func<'_>, body: Block) -> Result<usize> {
     })
 }
 
-/// Instructions and those nested in them.
+/// Instructions and all instructions nested in them.
 pub(crate) fn inside(func: &Func<'_>, insts: &[Inst]) -> FxHashSet<Inst> {
     let mut all: FxHashSet<Inst> = insts.iter().copied().collect();
     for &b in insts.iter().flat_map(|&i| &func.insts[i].blocks) {
@@ -43,7 +43,7 @@ pub(crate) fn inside(func: &Func<'_>, insts: &[Inst]) -> FxHashSet<Inst> {
     all
 }
 
-/// What an instruction and those nested in it read.
+/// Values that an instruction and all instructions nested in it read.
 pub(crate) fn read_by(func: &Func<'_>, inst: Inst) -> Vec<Value> {
     let d = &func.insts[inst];
     let mut all: Vec<Value> = d.args.iter().copied().chain(d.guard.map(|g| g.pred)).collect();

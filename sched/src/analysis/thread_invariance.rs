@@ -1,4 +1,4 @@
-//! Among which threads a value is the same: by the bits of the thread's number that it depends on.
+//! The threads among which a value is the same, given by the bits of the thread's number that the value depends on.
 //!
 //! ```text
 //!  bit   8 7   6 5      4 3 2 1 0
@@ -8,8 +8,8 @@
 //!  (tid >> 5) & 3   warp of its group
 //! ```
 //!
-//! Lanes exchange in products, shuffles and matrix loads: what these give depends on the lane. What memory gives depends on
-//! more than the address only where threads write it.
+//! Lanes exchange values in products, shuffles and matrix loads, so the results of these depend on the lane. The result
+//! of a load from memory depends on more than the address only if threads write that memory.
 
 use super::access::touched;
 use super::graph::Graph;
@@ -18,9 +18,9 @@ use warplift_ir::entity::SecondaryMap;
 use warplift_ir::machine::{Func, Inst, Value};
 use warplift_ir::target::{Effect, Opcode};
 
-/// Bits of a thread's number that tell its lane.
+/// Bits of a thread's number that are the lane.
 pub(crate) const LANE: u32 = 31;
-/// Every bit, and whatever else may tell threads apart.
+/// All bits, and anything else that may differ between threads.
 const ANYTHING: u32 = u32::MAX;
 
 /// The bits on which each value depends.
@@ -32,10 +32,10 @@ pub(crate) struct ThreadInvariance<'f, 'a> {
 }
 
 impl<'f, 'a> ThreadInvariance<'f, 'a> {
-    /// Of a structured function.
+    /// Computes the bits for the values of a structured function.
     pub(crate) fn of(func: &'f Func<'a>, graph: &'f Graph) -> Self {
         let mut this = Self { func, graph, of: SecondaryMap::new(), changed: true };
-        // What a loop carries depends on what it passes on.
+        // A carried value depends on the value that the loop passes on.
         while std::mem::take(&mut this.changed) {
             func.walk(|_, inst| this.inst(inst));
         }
@@ -53,7 +53,7 @@ impl<'f, 'a> ThreadInvariance<'f, 'a> {
         self.of[v] == 0
     }
 
-    /// Whether threads of the same lane have the same, whatever their warp.
+    /// Whether a value is the same in all threads with the same lane, whatever their warp.
     pub(crate) fn in_warps(&self, v: Value) -> bool {
         self.of[v] & !LANE == 0
     }
@@ -74,7 +74,7 @@ impl<'f, 'a> ThreadInvariance<'f, 'a> {
         for &b in &d.blocks {
             let given = if d.op == Opcode::For { &d.args[2..] } else { &[] };
             for (&p, &v) in func.blocks[b].params.iter().zip(given) {
-                // The counter depends on all bounds, which stand first.
+                // The counter depends on all three bounds, which are the first operands.
                 let bounds = self.all(d.args[..3.min(d.args.len())].iter().copied());
                 self.put(p, bounds | self.of[v]);
             }
@@ -89,7 +89,7 @@ impl<'f, 'a> ThreadInvariance<'f, 'a> {
             Opcode::For | Opcode::If => return,
             Opcode::Tid | Opcode::Elect => ANYTHING,
             Opcode::Laneid => LANE,
-            // A warp takes one lane's.
+            // A warp takes the value of one lane.
             Opcode::Uniform => read & !LANE,
             op if exchanges_lanes(op) => read | LANE,
             op if op.is_pure() => read,
@@ -102,7 +102,7 @@ impl<'f, 'a> ThreadInvariance<'f, 'a> {
         }
     }
 
-    /// Whether an instruction reads shared memory that copies alone fill.
+    /// Whether an instruction reads only shared memory that copies alone fill.
     fn reads_copies(&self, inst: Inst) -> bool {
         let d = &self.func.insts[inst];
         let from = touched(&d.attr, d.op);
@@ -115,13 +115,13 @@ impl<'f, 'a> ThreadInvariance<'f, 'a> {
     }
 }
 
-/// Whether lanes of a warp give each other their operands.
+/// Whether lanes of a warp exchange operands in an instruction.
 fn exchanges_lanes(op: Opcode) -> bool {
     let shuffles = matches!(op, Opcode::ShflBfly | Opcode::ShflIdx);
     shuffles || matches!(op, Opcode::MmaSync | Opcode::ReduxAddS32 | Opcode::ReduxMaxS32 | Opcode::ReduxOr)
 }
 
-/// A value as a field of the thread's number: how far it is shifted down, and what is left of it then.
+/// A value that is a field of the thread's number: the shift down, and the mask after it.
 fn field(func: &Func<'_>, v: Value) -> Option<(u32, u32)> {
     let d = &func.insts[func.def(v)?];
     if d.op == Opcode::Tid {
