@@ -7,11 +7,11 @@ use rustc_hash::FxHashMap;
 use warplift_ir::machine::{Attr, Block, Func, Inst, Ty, Value};
 use warplift_ir::target::Opcode;
 
-/// Instructions over which a value is kept for a second use: about the length of a stage's work, whose addresses have common
-/// parts.
+/// A value is kept over at most this many instructions for a second use. That is about the length of a stage's work,
+/// whose addresses have common parts.
 const REACH: usize = 96;
 
-/// What makes two pure scalars equal: row, type (constants have any), attributes, operands.
+/// The key by which two pure scalars are equal: row, type (none for constants), attributes, operands.
 type Key = (Opcode, Ty, Attr, Vec<Value>);
 
 /// Merges equal pure scalars of each block.
@@ -30,7 +30,7 @@ pub fn do_cse(func: &mut Func<'_>) {
     }
 }
 
-/// Finds repeated values of a block; operands are renamed on the way so that chains are found too.
+/// Finds repeated values of a block. Operands are renamed on the way, so that repeated chains are found too.
 fn number(func: &mut Func<'_>, block: Block, same: &mut FxHashMap<Value, Value>) {
     let reach = if block == func.entry { usize::MAX } else { REACH };
     let mut known: FxHashMap<Key, (Value, usize)> = FxHashMap::default();

@@ -1,9 +1,9 @@
-//! Dead code: pure instructions, and block parameters, that nothing reads.
+//! Dead code elimination: drops pure instructions and block parameters that nothing reads.
 
 use rustc_hash::FxHashSet;
 use warplift_ir::machine::{Func, Value};
 
-/// Drops what is dead.
+/// Drops dead instructions and block parameters.
 pub fn do_dce(func: &mut Func<'_>) {
     let live = live_values(func);
     let blocks = func.order.clone();
@@ -18,7 +18,7 @@ pub fn do_dce(func: &mut Func<'_>) {
     }
 }
 
-/// Values that effects reach.
+/// Values that effects depend on.
 fn live_values(func: &Func<'_>) -> FxHashSet<Value> {
     let mut live: FxHashSet<Value> = FxHashSet::default();
     let mut work: Vec<Value> = Vec::new();

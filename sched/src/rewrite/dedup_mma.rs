@@ -8,16 +8,19 @@
 //!    sums = s + product ..       sums = s + product ..               next iteration
 //! ```
 //!
-//! The ring of the sums moves with the ring of `x`. The helper has read a slot of `x` before it stores the sums of that slot,
-//! and consumers release `x` after they have loaded the sums. So the sums need one barrier for each stage, and no release.
+//! The ring of the sums moves with the ring of `x`. The helper has read a slot of `x` before it stores the sums of that
+//! slot, and consumers release `x` after they have loaded the sums. So the sums need one barrier for each stage, and no
+//! release.
 //!
-//! A product qualifies if its sums do not depend on the warp (`analysis::thread_invariance`) and a helper can compute them
-//! alone: from scalars, loop counters and stages that tensor copies fill. Helpers are the warps of the producer's warpgroup
-//! that do not copy. They take slots in turn (`expand::helper`) and run ahead of the consumers by the depth of the ring.
-//! Consumers load the sums where the product stood. Earlier in the iteration they would wait for them (measured).
+//! A product qualifies if its sums do not depend on the warp (`analysis::thread_invariance`) and a helper can compute
+//! them alone: from scalars, loop counters and stages that tensor copies fill. Helpers are the warps of the producer's
+//! warpgroup that do not copy. They take slots in turn (`expand::helper`) and run ahead of the consumers by the depth
+//! of the ring. Consumers load the sums where the product stood. If they loaded them earlier in the iteration, they
+//! would wait for them (measured).
 //!
-//! The program stays sequential. Run by all warps, each warp stores the same sums and loads them. The schedule gives the
-//! stores, and all that only they need, to the helper (Task-Based Tensor Computations on Modern GPUs, section 4.2.6).
+//! The program stays sequential: if all warps run it, each warp stores the same sums and loads them. The schedule gives
+//! the stores, and everything that only they need, to the helper (Task-Based Tensor Computations on Modern GPUs,
+//! section 4.2.6).
 
 use super::handoff::{By, handoff_buffer, through, through_transposed};
 use super::transpose_helper_mma::transpose;
@@ -26,12 +29,12 @@ use crate::feature::Feature;
 use warplift_ir::machine::{Block, Buffer, Cursor, Func, Inst, Program, Value, ValueDef};
 use warplift_ir::target::{Effect, Opcode};
 
-/// Bits of a lane that tell the columns of a product's sums that it holds; the others tell the rows.
+/// Bits of a lane that select its columns of a product's sums. The other bits select its rows.
 const COLUMNS: u32 = 3;
-/// Registers of what is handed on at most: a helper has a producer's.
+/// The most registers that are handed over: a helper has only a producer's registers.
 const MOST_REGISTERS: u32 = 16;
 
-/// Gives helpers the products that are the same in every warp, where a producer leaves them warps.
+/// Moves products that are the same in every warp to helper warps, if the producer's warpgroup has free warps.
 pub fn do_dedup_mma<'a>(mut program: Program<'a>, disabled: &[Feature]) -> Program<'a> {
     if disabled.contains(&Feature::WarpSpecialization) || !has_room(&program) {
         return program;
@@ -47,7 +50,7 @@ pub fn do_dedup_mma<'a>(mut program: Program<'a>, disabled: &[Feature]) -> Progr
     program
 }
 
-/// Whether there is a producer, whose warpgroup works for one team of one block.
+/// Whether there is a producer whose warpgroup serves only one team of one block.
 fn has_room(program: &Program<'_>) -> bool {
     let products = program.func.insts.values().any(|d| d.op == Opcode::MmaSync);
     let alone = products && program.teams == 1 && program.blocks == 1 && program.launch.cluster == 1;
@@ -55,8 +58,8 @@ fn has_room(program: &Program<'_>) -> bool {
     alone && !program.deferred && !program.epilogue_warps && produced()
 }
 
-/// Products of a block that are the same in all warps, the last of each row of them that add up, and whether their rows are
-/// equal.
+/// Products of a block that are the same in all warps. Of each chain of products that add up, only the last is given,
+/// with whether the rows of its sums are equal.
 fn last_products(program: &Program<'_>, block: Block) -> Vec<(Inst, bool)> {
     let func = &program.func;
     let insts = &func.blocks[block].insts;
@@ -77,8 +80,9 @@ fn last_products(program: &Program<'_>, block: Block) -> Vec<(Inst, bool)> {
     last.map(|i| (i, has_equal_rows(func, &threads, i))).collect()
 }
 
-/// Whether what a product reads of shared memory goes to no other registers, is awaited together, and something behind it reads
-/// that stage: it is handed back behind what comes of the product.
+/// Whether a product can be separated from the other work on its stage. The loads for the product must serve nothing
+/// else, and one await must cover the stage. An instruction behind the product must read the stage too: then the stage
+/// is released after the product's sums are used.
 fn is_separable(program: &Program<'_>, block: Block, product: Inst) -> bool {
     let func = &program.func;
     let own = slice(func, product);
@@ -97,8 +101,8 @@ fn is_separable(program: &Program<'_>, block: Block, product: Inst) -> bool {
     alone && of_one && read.iter().all(|stage| behind.contains(stage))
 }
 
-/// Whether a helper can make all that a product comes from by itself: of scalars, loops' counters, and what this block's copies
-/// bring.
+/// Whether a helper can compute everything that a product depends on: from scalars, loop counters, and the copies of
+/// this block.
 fn is_self_contained(program: &Program<'_>, graph: &Graph, block: Block, product: Inst) -> bool {
     let func = &program.func;
     let here = |i: Inst| func.block_of(i) == Some(block);
@@ -118,14 +122,15 @@ fn is_self_contained(program: &Program<'_>, graph: &Graph, block: Block, product
     })
 }
 
-/// Stores the sums of a product behind it and loads them for whoever reads them. `equal`: whether their rows are.
+/// Stores the sums of a product behind it, and loads them for their readers. `equal`: whether the rows of the sums are
+/// equal.
 fn hand_off(program: &mut Program<'_>, block: Block, product: Inst, equal: bool) {
     let sums = program.func.insts[product].results[0];
     let by = By::Lanes(if equal { COLUMNS } else { LANE });
     let buffer = handoff_buffer(program, &[sums], by);
     let func = &mut program.func;
     let users: Vec<Inst> = func.users(sums).collect();
-    // Whoever read the sums reads what is loaded, so that they may change their type.
+    // All readers of the sums read the loaded value, so the sums may change their type.
     let transposed = if equal { transpose(func, product) } else { None };
     let all = &func.blocks[block].insts;
     let at = all.iter().position(|&i| i == product).map_or(all.len(), |at| at + 1);
@@ -140,7 +145,7 @@ fn hand_off(program: &mut Program<'_>, block: Block, product: Inst, equal: bool)
     users.into_iter().for_each(|inst| func.rename(inst, |v| new.get(&v).copied().unwrap_or(v)));
 }
 
-/// Whether the rows of a product's sums are equal: those of its left operand are, and those of what it adds to.
+/// Whether the rows of a product's sums are equal. They are if the rows of its left operand and of its accumulator are.
 fn has_equal_rows(func: &Func<'_>, threads: &ThreadInvariance<'_, '_>, product: Inst) -> bool {
     let equal = |v: Value| match func.def(v).filter(|&i| func.insts[i].op == Opcode::MmaSync) {
         Some(before) => has_equal_rows(func, threads, before),

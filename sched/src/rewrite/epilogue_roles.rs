@@ -1,4 +1,5 @@
-//! A tile's work in two halves: consumers begin it, epilogue warps end it while the consumers are at the next tile.
+//! A tile's work is cut in two halves. Consumers run the first half, and epilogue warps run the second while the
+//! consumers are at the next tile.
 //!
 //! ```text
 //!  for tile ..                          consumers                       epilogue warps
@@ -8,14 +9,15 @@
 //!                                       next tile                       for u { read x again; store g(x, c) }
 //! ```
 //!
-//! The cut stands before the last loop of the loop over tiles. The second half computes again what it can from scalars. Any
-//! other fragment goes through shared memory: each thread stores its registers, and the thread of the same number in the
-//! other half loads them. Both halves may load the same tiles in the same order. Then the second half reads the stages of the
-//! first, which are released after it. The ring needs as many stages as a tile fills, so the number of iterations must be
-//! bounded.
+//! The cut stands before the last loop of the loop over tiles. The second half recomputes from scalars whatever it can.
+//! Any other fragment goes through shared memory: each thread stores its registers, and the thread of the same number
+//! in the other half loads them. Both halves may load the same tiles in the same order. Then the second half reads the
+//! stages of the first, which are released after it. The ring needs as many stages as a tile fills, so the number of
+//! iterations must be bounded.
 //!
-//! The program stays sequential. Run by one team, it loads a tile twice, and loads what it has just stored. The schedule gives
-//! the halves to different warps (Task-Based Tensor Computations on Modern GPUs, section 4.2.6).
+//! The program stays sequential: if one team runs it, the team loads a tile twice, and loads the fragments that it has
+//! just stored. The schedule gives the halves to different warps (Task-Based Tensor Computations on Modern GPUs,
+//! section 4.2.6).
 
 use super::handoff::{By, handoff_buffer, handoff_bytes, through};
 use crate::analysis::{
@@ -29,10 +31,10 @@ use warplift_ir::machine::{Attr, Block, Buffer, BufferData, Cursor, Func, Inst, 
 use warplift_ir::manifest::Param;
 use warplift_ir::target::{Opcode, Target};
 
-/// Cuts the work of a tile in two where the mapping asks for it; what was left, and why.
+/// Cuts the work of a tile in two if the mapping asks for it.
 ///
 /// # Errors
-/// Kernels that have no such halves, or whose halves share more than this can hand on.
+/// The kernel has no such halves, or the halves share more than this pass can hand over.
 pub fn do_epilogue_roles<'a>(
     mut program: Program<'a>,
     target: &Target,
@@ -53,14 +55,14 @@ pub fn do_epilogue_roles<'a>(
     Ok((program, remarks))
 }
 
-/// All from there on, but what the loop over tiles carries.
+/// All instructions from index `at` on, without the yield of the loop over tiles.
 fn second_half<'f>(func: &'f Func<'_>, body: Block, at: usize) -> &'f [Inst] {
     let insts = &func.blocks[body].insts[at..];
     let ends = insts.last().is_some_and(|&i| func.insts[i].op == Opcode::Yield);
     &insts[..insts.len() - usize::from(ends)]
 }
 
-/// What halves cannot share.
+/// Refuses halves that share something that cannot be handed over.
 fn check(program: &Program<'_>, body: Block, epilogue_insts: &FxHashSet<Inst>) -> Result<()> {
     let func = &program.func;
     let buffers = |of_late: bool| -> FxHashSet<Buffer> {
@@ -104,7 +106,7 @@ fn check(program: &Program<'_>, body: Block, epilogue_insts: &FxHashSet<Inst>) -
     }
 }
 
-/// Fragments of the first half that the second needs.
+/// Fragments of the first half that the second half needs.
 fn crossing(func: &Func<'_>, body: Block, epilogue_insts: &FxHashSet<Inst>) -> Result<Vec<Value>> {
     let insts = &func.blocks[body].insts;
     let first_half =
@@ -136,7 +138,7 @@ fn crossing(func: &Func<'_>, body: Block, epilogue_insts: &FxHashSet<Inst>) -> R
     }
 }
 
-/// Stores the fragments before the second half and loads them there.
+/// Stores the fragments before the second half, and loads them there.
 fn hand_off(
     program: &mut Program<'_>,
     (body, at): (Block, usize),
@@ -151,7 +153,7 @@ fn hand_off(
     epilogue_insts.iter().for_each(|&inst| func.rename(inst, |v| new.get(&v).copied().unwrap_or(v)));
 }
 
-/// Shared memory that is left beside one stage of everything and what is handed on, bytes.
+/// Bytes of shared memory that remain beside one stage of every ring and the handoff.
 fn spare(program: &Program<'_>, values: &[Value], target: &Target) -> u32 {
     let handoff = handoff_bytes(program, values, By::Threads(32 * program.warps)) + 2 * BARRIER;
     let placed = |b: &BufferData| b.stride() + b.align + 2 * BARRIER;
@@ -159,7 +161,7 @@ fn spare(program: &Program<'_>, values: &[Value], target: &Target) -> u32 {
     target.shared_of_resident(program.launch.resident).saturating_sub(handoff + taken)
 }
 
-/// Lets loops of the second half read the stages that are filled for the first, as long as there is room.
+/// Lets loops of the second half read the stages that are filled for the first half, as long as there is room.
 fn share_stages(
     program: &mut Program<'_>,
     (body, at): (Block, usize),
@@ -174,7 +176,7 @@ fn share_stages(
     for group in groups(&program.func, second) {
         let free = |others: &Vec<Buffer>| found.iter().all(|f| f.0 != *others);
         let brought = first_half.iter().find_map(|&first| same_loads(program, [first, second], &group, free));
-        // A stage of its own is not needed then.
+        // Then the second half needs no stage of its own.
         let with_own = spare + stage_bytes(program, &group);
         match brought.map(|(first, others)| (room(program, first, &others, with_own), others)) {
             Some((Ok(bytes), others)) => {
@@ -201,7 +203,7 @@ fn names(program: &Program<'_>, buffers: &[Buffer]) -> String {
     names.join(", ")
 }
 
-/// Whether a loop loads anything of the arrays that the tiles of some buffers are of.
+/// Whether a loop loads from the arrays whose tiles are in these buffers.
 fn loads_same_array(program: &Program<'_>, looped: Inst, buffers: &[Buffer]) -> bool {
     let func = &program.func;
     let array = |map: u32| match program.launch.params.get(map as usize) {
@@ -235,7 +237,8 @@ fn groups(func: &Func<'_>, looped: Inst) -> Vec<Vec<Buffer>> {
     groups.filter(|g| !g.is_empty()).collect()
 }
 
-/// The loop that loads into buffers of its own what another loads into some, and these buffers, if they are free.
+/// The loop that loads the same tiles as another loop into buffers of its own, with these buffers. They must not be
+/// shared yet.
 fn same_loads(
     program: &Program<'_>,
     [first, second]: [Inst; 2],
@@ -258,7 +261,7 @@ fn same_loads(
         .map(|others| (first, others))
 }
 
-/// Whether two blocks bring the same to two buffers, which nothing else fills.
+/// Whether two blocks load the same tiles into two buffers, and nothing else fills these buffers.
 fn is_same_tile(program: &Program<'_>, [x, y]: [(Block, Buffer); 2], counters: (Value, Value)) -> bool {
     let func = &program.func;
     let loads = |(block, buffer): (Block, Buffer)| -> Option<Vec<Inst>> {
@@ -278,8 +281,8 @@ fn is_same_tile(program: &Program<'_>, [x, y]: [(Block, Buffer); 2], counters: (
     (p.bytes, p.align) == (q.bytes, q.align) && a.len() == b.len() && a.iter().zip(&b).all(same_loads)
 }
 
-/// Whether two values are equal where the counters of two loops are. Pairs that were seen are not compared again: one that
-/// differs ends the search.
+/// Whether two values are equal if the counters of the two loops are equal. A pair is compared only once, because a
+/// pair that differs ends the search.
 fn is_same(
     func: &Func<'_>,
     (x, y): (Value, Value),
@@ -296,13 +299,13 @@ fn is_same(
     pure && same_loads && d.args.iter().zip(e.args).all(|(&v, &w)| is_same(func, (v, w), counters, seen))
 }
 
-/// Bytes of a stage of a ring, its barriers among them.
+/// Bytes of a stage of a ring, with its barriers.
 fn stage_bytes(program: &Program<'_>, ring: &[Buffer]) -> u32 {
     let placed = |&b: &Buffer| program.buffers[b].stride();
     ring.iter().map(placed).sum::<u32>() + 2 * BARRIER
 }
 
-/// Bytes that the stages of a tile take beyond the first, if all of them have room at once.
+/// Bytes of the stages that a tile fills, beyond the first stage. `None` if they do not fit all at once.
 fn room(program: &Program<'_>, first: Inst, ring: &[Buffer], spare: u32) -> std::result::Result<u32, String> {
     let most = match &program.func.insts[first].attr {
         Attr::Loop(l) => {
@@ -328,7 +331,7 @@ fn redirect(program: &mut Program<'_>, from: Buffer, to: Buffer) {
     program.buffers[from].bytes = 0;
 }
 
-/// An attribute that names another buffer instead of one.
+/// The attribute with one buffer renamed to another.
 fn renamed(attr: &Attr, from: Buffer, to: Buffer) -> Attr {
     let moved =
         |place: Place| Place { buffer: if place.buffer == from { to } else { place.buffer }, ..place };

@@ -1,13 +1,13 @@
-//! Fragments on their way from one role to another: through a stage of a ring in shared memory.
+//! Hands fragments over from one role to another, through a stage of a ring in shared memory.
 //!
 //! ```text
 //!  registers 0 1 2 3 | 4 5 6      thread 0   thread 1   ..   | thread 0 ..
 //!  runs of 4, 2 or 1              0 1 2 3    0 1 2 3         | 4 5        ..
 //! ```
 //!
-//! Each thread stores its registers, and the thread of the same number in the other role loads them. Where a value is the same
-//! in every warp, one warp stores it. Where it depends on some bits of the lane only, one lane stores for each value of these
-//! bits.
+//! Each thread stores its registers, and the thread of the same number in the other role loads them. If a value is the
+//! same in every warp, one warp stores it. If it depends on only some bits of the lane, one lane stores it for each
+//! value of these bits.
 
 use crate::analysis::LANE;
 use rustc_hash::FxHashMap;
@@ -17,22 +17,22 @@ use warplift_ir::machine::{
 use warplift_ir::target::Opcode;
 use warplift_ir::tile::CmpOp;
 
-/// Registers that one access moves at most.
+/// The most registers that one access moves.
 const WIDEST: u16 = 4;
-/// Alignment of what a thread hands on, bytes.
+/// Alignment of a thread's part, bytes.
 const ALIGN: u32 = 16;
 
-/// Who stores, and who loads that.
+/// The threads that store, and those that load.
 #[derive(Clone, Copy)]
 pub(crate) enum By {
-    /// So many threads, each what is its own.
+    /// This many threads store, and each loads its own registers.
     Threads(u32),
-    /// Lanes, for all threads in which these low bits of the lane are the same.
+    /// Lanes store, and each thread loads from the lane with the same low bits.
     Lanes(u32),
 }
 
 impl By {
-    /// Threads that store.
+    /// Number of threads that store.
     fn count(self) -> u32 {
         match self {
             Self::Threads(n) => n,
@@ -41,7 +41,8 @@ impl By {
     }
 }
 
-/// A ring's buffer for some fragments: each thread's own for the epilogue warps, a lane's for all that compute.
+/// A ring's buffer for fragments. For epilogue warps it has a part for each thread; for a helper's values it has a part
+/// for each lane.
 pub(crate) fn handoff_buffer(program: &mut Program<'_>, values: &[Value], by: By) -> Buffer {
     let bytes = handoff_bytes(program, values, by);
     let (name, kind) = match by {
@@ -51,7 +52,7 @@ pub(crate) fn handoff_buffer(program: &mut Program<'_>, values: &[Value], by: By
     program.buffers.push(BufferData { name: name.to_owned(), bytes, align: ALIGN, kind })
 }
 
-/// Stores fragments and loads them; what they are behind it.
+/// Stores fragments and loads them. Returns the loaded values.
 pub(crate) fn through(
     c: Cursor<'_, '_>,
     buffer: Buffer,
@@ -69,15 +70,16 @@ pub(crate) fn through(
 /// Sums whose product is transposed (`transpose_helper_mma`).
 #[derive(Clone, Copy)]
 pub(crate) struct TransposedSums {
-    /// What the sums were, in the same value: in each lane of four those of one column of 16, or of one eight behind it, in
-    /// registers the upper half's and the lower half's, then what is to be added to both.
+    /// The transposed sums, in the same value. Of each four lanes, two have the sums of one column of 16, and two those
+    /// of the column eight behind it. Registers hold the upper half's sums and the lower half's; the pairs are still to
+    /// be added.
     pub of: Value,
-    /// Type of the sums as they are loaded: of eight columns after the other the upper half's two columns of a lane, then the
-    /// lower half's.
+    /// Type of the sums as they are loaded. For each eight columns, a lane holds its two columns of the upper half,
+    /// then those of the lower half.
     pub was: Ty,
 }
 
-/// Stores turned sums and loads them as they were.
+/// Stores transposed sums, and loads them in their original layout.
 pub(crate) fn through_transposed(
     c: Cursor<'_, '_>,
     buffer: Buffer,
@@ -89,25 +91,25 @@ pub(crate) fn through_transposed(
     FxHashMap::from_iter([(transposed.of, pass.load(transposed.was))])
 }
 
-/// Bytes of a stage of what is handed on.
+/// Bytes of a stage of the handoff.
 pub(crate) fn handoff_bytes(program: &Program<'_>, values: &[Value], by: By) -> u32 {
     let registers: u32 = values.iter().map(|&v| program.func.ty(v).regs()).sum();
     4 * by.count() * registers
 }
 
-/// Fragments on their way through a buffer: run by run, a run's threads side by side.
+/// The layout of fragments in a buffer, run by run. The threads' parts of a run lie side by side.
 struct Pass<'c, 'f> {
     c: Cursor<'c, 'f>,
     buffer: Buffer,
     by: By,
-    /// Instructions of the entry that are made here.
+    /// Index in the entry block at which the next instruction is inserted.
     first: usize,
-    /// Bytes taken.
+    /// Bytes used so far.
     offset: u32,
 }
 
 impl Pass<'_, '_> {
-    /// Of several lanes that hold the same, the first: a condition where there are such.
+    /// The condition that a lane is the first of those with the same value. `None` if every lane has its own.
     fn first_lanes(&mut self) -> Option<Guard> {
         let By::Lanes(bits) = self.by else { return None };
         let pred = self.lanes_without(LANE & !bits);
@@ -124,7 +126,7 @@ impl Pass<'_, '_> {
         })
     }
 
-    /// Where this thread's registers of the next run lie: an offset, and a place.
+    /// The place of this thread's registers of the next run: an offset and a place.
     fn next(&mut self, count: u16) -> (Value, Place) {
         let bytes = 4 * i64::from(count);
         let at = match self.by {
@@ -143,7 +145,7 @@ impl Pass<'_, '_> {
         (at, place)
     }
 
-    /// What a loop around would make again, before everything else.
+    /// Computes a value at the start of the kernel, which a loop around it would compute again.
     fn at_entry(&mut self, make: impl FnOnce(&mut Cursor<'_, '_>) -> Value) -> Value {
         let (entry, loc) = (self.c.func.entry, self.c.loc);
         let (v, end) = self.c.func.insert_at(entry, self.first, |func| {
@@ -164,8 +166,8 @@ impl Pass<'_, '_> {
         }
     }
 
-    /// Lane `l` holds column `l / 4`, or the one eight behind it, of the second run, where `l` is odd; lanes with the bit of 2
-    /// hold what those two before them hold. Two columns are one lane's where they are loaded.
+    /// Lane `l` holds column `l / 4`. If `l` is odd, the column is the one eight behind it, of the second run. Lanes
+    /// with bit 2 set hold the same as those two before them. A loading lane holds two neighbouring columns.
     fn store_transposed(&mut self, v: Value) {
         let at = self.transposed_offset();
         let pred = self.lanes_without(2);
@@ -182,8 +184,8 @@ impl Pass<'_, '_> {
         }
     }
 
-    /// Where a lane's column lies: odd lanes in the second run, a column's parity within a lane of the loading threads, the
-    /// rest by that lane.
+    /// The offset of a lane's column. Odd lanes store to the second run. The parity of the column selects the place in
+    /// a loading lane's part, and the other bits select that lane.
     fn transposed_offset(&mut self) -> Value {
         let run = 4 * i64::from(WIDEST);
         let places = [(0, run * i64::from(self.by.count())), (2, 4), (3, run), (4, 2 * run)];
@@ -217,7 +219,7 @@ impl Pass<'_, '_> {
     }
 }
 
-/// First register and number of the runs in which a fragment is moved.
+/// First register and length of each run in which a fragment is moved.
 fn runs(ty: Ty) -> Vec<(u16, u16)> {
     let (mut runs, mut first, all) = (Vec::new(), 0, ty.regs() as u16);
     for count in [WIDEST, 2, 1] {

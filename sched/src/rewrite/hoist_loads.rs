@@ -3,22 +3,26 @@
 //! ```text
 //!                                        w0 = load w[0]; w1 = load w[1]; ..
 //!  for tile ..                           for tile ..
-//!    s = what consumers hand on            s = what consumers hand on
+//!    s = load of the handoff               s = load of the handoff
 //!    for u                          ─►     for u
 //!      x = load x[tile, u]                   x = load x[tile, u]
 //!      w = load w[u]                         w = pick u of w0, w1, ..
 //!      store f(s, x, w)                      store f(s, x, w)
 //! ```
 //!
-//! A load qualifies if nothing writes its array, its address can be computed before the loop over tiles, and it changes with the
-//! counter of a tile's last loop alone, or not at all (`analysis::invariance`). Registers cannot be indexed, so that loop is
-//! unrolled fully (`expand::unroll`), and its number of iterations must be bounded. A load that stands directly in the loop over
-//! tiles needs neither.
+//! A load qualifies under three conditions:
 //!
-//! Traffic from the L2 cache limits such kernels. A row of 128 KB with as much of `w` and of `b` is 384 KB for each tile
-//! (measured: 0.93 of a copy's rate without `w`, 0.88 with it). Registers decide how many arrays are hoisted: those that
-//! the fragments of a tile's work leave. Where epilogue warps run the loop, the consumers need few for their half of the work,
-//! and `setmaxnreg` gives the rest to the epilogue warps.
+//! - Nothing writes its array.
+//! - Its address can be computed before the loop over tiles.
+//! - It changes only with the counter of a tile's last loop, or not at all (`analysis::invariance`).
+//!
+//! Registers cannot be indexed, so a tile's last loop is unrolled fully (`expand::unroll`), and its number of
+//! iterations must be bounded. A load that stands directly in the loop over tiles needs neither.
+//!
+//! Traffic from the L2 cache limits such kernels. A row of 128 KB with as much of `w` and of `b` is 384 KB for each
+//! tile (measured: 0.93 of a copy's rate without `w`, 0.88 with it). The registers that the fragments of a tile's work
+//! leave decide how many arrays are hoisted. If epilogue warps run the loop, the consumers need few registers for their
+//! half of the work, and `setmaxnreg` gives the rest to the epilogue warps.
 
 use crate::analysis::{
     Copying, Graph, Invariance, Remaking, SCALAR_REGISTERS, budgets, copying, epilogue_insts, global_access,
@@ -29,7 +33,8 @@ use rustc_hash::FxHashMap;
 use warplift_ir::machine::{Attr, Block, Cursor, Func, Guard, Inst, NewInst, Program, Ty, Value};
 use warplift_ir::target::{Opcode, Target};
 
-/// Hoists what is the same for all tiles, if registers suffice; what was left, and why.
+/// Hoists loads that are the same for all tiles, if there are enough registers. The remarks name the loads that stay,
+/// and why.
 pub fn do_hoist_loads<'a>(
     mut program: Program<'a>,
     target: &Target,
@@ -54,7 +59,7 @@ fn reads_global(func: &Func<'_>, block: Block) -> bool {
     func.insts.keys().any(|i| reads(i) && func.block_of(i).is_some_and(|b| func.is_within(b, block)))
 }
 
-/// The same of a tile's last loop, of which each iteration has its own loads.
+/// Hoists loads out of a tile's last loop. Each iteration has loads of its own.
 fn hoist_from_loop(
     func: &mut Func<'_>,
     l: &Loop,
@@ -75,8 +80,8 @@ fn hoist_from_loop(
     }
 }
 
-/// Why a body is not written for each iteration: all bodies together may take three quarters of the instruction cache
-/// (`layer_norm_warp_specialized`, where this pays, takes half of that).
+/// Why a loop is not unrolled fully. All copies of the body together may take three quarters of the instruction cache.
+/// (`layer_norm_warp_specialized` gains from unrolling, and takes half of that.)
 fn too_long(func: &Func<'_>, l: &Loop, who: &str, target: &Target) -> Option<String> {
     let room = target.cached_instructions() / 4 * 3;
     let each = length(func, l.body);
@@ -89,7 +94,7 @@ fn too_long(func: &Func<'_>, l: &Loop, who: &str, target: &Target) -> Option<Str
     })
 }
 
-/// Instructions of a block and those inside it, repetitions over fragments counted.
+/// Number of instructions of a block with its nested blocks. Repetitions over the registers of fragments count.
 fn length(func: &Func<'_>, block: Block) -> u32 {
     let of = |&i: &Inst| {
         let d = &func.insts[i];
@@ -99,7 +104,7 @@ fn length(func: &Func<'_>, block: Block) -> u32 {
     func.blocks[block].insts.iter().map(of).sum()
 }
 
-/// Registers that are left for what is hoisted.
+/// Registers available for hoisted loads.
 struct Room {
     /// The role that runs the end of a tile's work.
     who: &'static str,
@@ -107,7 +112,8 @@ struct Room {
 }
 
 impl Room {
-    /// By the fragments of the role that runs a tile's last loop, or, for epilogue warps, by what consumers can spare.
+    /// The room that the fragments of a role leave. The role is the one that runs a tile's last loop. For epilogue
+    /// warps, the room is limited by what consumers can spare.
     fn of(program: &Program<'_>, tiles: Block, target: &Target) -> Self {
         let (func, warps) = (&program.func, program.computing_warps());
         if handoff(program).is_some() {
@@ -115,7 +121,7 @@ impl Room {
             let all = if split { limit(2, warps, target) } else { 0 };
             return Self { who: "epilogue warps", registers: all.saturating_sub(SCALAR_REGISTERS) };
         }
-        // Several blocks of a multiprocessor share its registers out by themselves.
+        // Several blocks of a multiprocessor divide its registers among themselves.
         if program.launch.resident > 1 {
             return Self { who: "consumers", registers: 0 };
         }
@@ -126,7 +132,8 @@ impl Room {
         Self { who: "consumers", registers: high.saturating_sub(taken) }
     }
 
-    /// Loads of whole arrays, in their order, as long as there is room for so many of each; the others are remarked on.
+    /// Takes the loads of whole arrays, in order, while there is room for `times` of each load. A remark names
+    /// the other arrays.
     fn take(
         &mut self,
         func: &Func<'_>,
@@ -159,14 +166,15 @@ impl Room {
     }
 }
 
-/// Registers of the largest sums that a loop inside a block leaves: a deferred epilogue keeps them beside the next tile's.
+/// Registers of the largest accumulators that a loop inside a block leaves. A deferred epilogue keeps them beside those
+/// of the next tile.
 fn widest_sums(func: &Func<'_>, block: Block) -> u32 {
     let loops = func.blocks[block].insts.iter().map(|&i| &func.insts[i]).filter(|d| d.op == Opcode::For);
     loops.map(|d| d.results.iter().map(|&r| func.ty(r).regs()).sum()).max().unwrap_or(0)
 }
 
-/// Loads that stand directly in the loop over tiles and bring the same for every tile, and the arrays that they read. If
-/// epilogue warps end a tile's work, theirs alone.
+/// Loads directly in the loop over tiles that are the same for every tile, each with its array. If epilogue warps end a
+/// tile's work, only their loads count.
 fn direct_loads(program: &Program<'_>, tiles: Block) -> Vec<(Inst, u32)> {
     let func = &program.func;
     let own = match handoff(program) {
@@ -185,7 +193,7 @@ fn direct_loads(program: &Program<'_>, tiles: Block) -> Vec<(Inst, u32)> {
     all.into_iter().filter(same).collect()
 }
 
-/// Loads before the loop over tiles, in the place of those in it.
+/// Moves loads out of the loop over tiles, in front of it.
 fn hoist_direct(func: &mut Func<'_>, tiles: Block, loads: &[Inst]) {
     let hoisted = before_tiles(func, tiles, |func| {
         let mut known = FxHashMap::default();
@@ -200,7 +208,7 @@ fn hoist_direct(func: &mut Func<'_>, tiles: Block, loads: &[Inst]) {
     }
 }
 
-/// Lets what is pushed to the end of the entry stand before the loop over tiles.
+/// Places the instructions that `make` adds at the end of the entry block before the loop over tiles.
 fn before_tiles<T>(func: &mut Func<'_>, tiles: Block, make: impl FnOnce(&mut Func<'_>) -> T) -> T {
     let entry = func.entry;
     let around = |i: &Inst| func.insts[*i].blocks.contains(&tiles);
@@ -214,12 +222,12 @@ struct Loop {
     tiles: Block,
     body: Block,
     counter: Value,
-    /// Iterations at most.
+    /// The most iterations.
     most: u32,
 }
 
 impl Loop {
-    /// The last loop of a tile's work, if it has iterations, numbered from 0 and bounded.
+    /// The last loop of a tile's work, if it has one whose counter starts at 0 and is bounded.
     fn of(func: &Func<'_>, tiles: Block) -> Option<Self> {
         let d = &func.insts[func.blocks[tiles].insts[last_loop(func, tiles).ok()?]];
         let Attr::Loop(attr) = &d.attr else { return None };
@@ -233,7 +241,7 @@ impl Loop {
         })
     }
 
-    /// Loads that bring the same for every tile, each iteration its own, and the arrays that they read.
+    /// Loads of the loop that are the same for every tile and differ by iteration, each with its array.
     fn loads(&self, func: &Func<'_>) -> Vec<(Inst, u32)> {
         let reads = |&i: &Inst| global_access(&func.insts[i]).is_some_and(|(_, writes)| !writes);
         let Some(tiles) = func.loop_of(self.tiles).filter(|_| func.blocks[self.body].insts.iter().any(reads))
@@ -253,7 +261,7 @@ impl Loop {
     }
 }
 
-/// Loads before the loop over tiles, for each iteration, and picks in their place.
+/// Places a load for each iteration before the loop over tiles, and replaces the original loads by picks.
 fn hoist(func: &mut Func<'_>, l: &Loop, loads: &[Inst]) {
     let entry = func.entry;
     let hoisted = before_tiles(func, l.tiles, |func| {
@@ -276,7 +284,7 @@ fn hoist(func: &mut Func<'_>, l: &Loop, loads: &[Inst]) {
     }
 }
 
-/// A value of the loop over tiles once more at the end of the entry.
+/// Computes a value of the loop over tiles again, at the end of the entry block.
 fn rematerialize(
     func: &mut Func<'_>,
     (tiles, v): (Block, Value),

@@ -9,18 +9,20 @@
 //!  .. read h ..
 //! ```
 //!
-//! Only pure instructions, reads and loads may stand between the waits. The second load moves up, with the scalars that it needs.
+//! Only pure instructions, reads and loads may stand between the waits. The second load moves up, with the scalars that
+//! it needs.
 //!
-//! Both stages are then handed back together, and the work between the waits starts once both have arrived. A cost decides:
+//! Both stages are then released together, and the work between the waits starts once both have arrived. A cost
+//! decides:
 //!
-//! - saved: a wait, a fence and a release. If the threads that compute issue the copies, also the latency of a load that would
-//!   have been issued behind the first wait.
-//! - lost: the first stage is occupied for the work between. If copies are issued ahead, a ring of `n` stages is filled once in
-//!   `n` iterations: the loss is at most an `n`th of that work, and nothing where copies or work take longer anyway. If nobody
-//!   copies ahead, the work waits for the second copy.
+//! - saved: a wait, a fence and a release. If the computing threads issue the copies, the latency of a load that would
+//!   have been issued after the first wait is saved too.
+//! - lost: the first stage stays occupied during the work between the waits. If copies are issued ahead, a ring of `n`
+//!   stages is filled once in `n` iterations: the loss is at most an `n`th of that work, and nothing if copies or work
+//!   take longer anyway. If nobody copies ahead, the work waits for the second copy.
 //!
-//! A tile that another loop reads again keeps its ring: its stages end there. In a cluster, tiles that threads read keep theirs:
-//! they are not multicast.
+//! A tile that another loop reads again keeps its ring, because its stages end in that loop. In a cluster, tiles that
+//! threads read keep their ring, because they are not multicast.
 
 use crate::analysis::{
     BARRIER, Copying, Graph, MOST_STAGES, buffer_of, copying, read_by_threads, require_rows, touched,
@@ -32,7 +34,7 @@ use rustc_hash::FxHashSet;
 use warplift_ir::machine::{Attr, Block, Buffer, Func, Inst, InstData, Program, Value};
 use warplift_ir::target::{Effect, Opcode, Target};
 
-/// Merges the waits of every block where that pays.
+/// Merges the waits of every block if that pays.
 ///
 /// # Errors
 /// The target lacks an instruction of the program.
@@ -57,13 +59,13 @@ pub fn do_merge_waits<'a>(
     Ok(program)
 }
 
-/// Two waits for tensor copies, the second behind the first, without an effect between.
+/// Two successive waits for tensor copies, without an effect between them.
 struct Pair {
     first: Inst,
     second: Inst,
-    /// What stands between, less what moves up.
+    /// The instructions between the waits that do not move up.
     between: Vec<Inst>,
-    /// Loads for the second wait that stand behind the first, and scalars that they need.
+    /// Loads for the second wait that stand behind the first wait, and the scalars that they need.
     moved: Vec<Inst>,
 }
 
@@ -86,7 +88,7 @@ fn pairs(program: &Program<'_>, block: Block) -> Vec<Pair> {
     found
 }
 
-/// Whether an await waits for tensor copies of its own block, whose tiles nothing else waits for.
+/// Whether an await waits for tensor copies of its own block, and nothing else waits for their tiles.
 fn is_own(func: &Func<'_>, block: Block, inst: Inst) -> bool {
     let own = |e| {
         let here = func
@@ -104,7 +106,7 @@ fn is_own(func: &Func<'_>, block: Block, inst: Inst) -> bool {
 }
 
 impl Pair {
-    /// The pair at both ends of some instructions, if the second wait's loads can move up.
+    /// The pair formed by the first and the last of these instructions, if the loads of the second wait can move up.
     fn of(func: &Func<'_>, insts: &[Inst]) -> Option<Self> {
         let [first, between @ .., second] = insts else { return None };
         let moved = movable(func, between, *second)?;
@@ -116,14 +118,15 @@ impl Pair {
         (!pair.between.iter().any(touches)).then_some(pair)
     }
 
-    /// The buffers that each of the waits is for.
+    /// The buffers of each wait.
     fn buffers(&self, func: &Func<'_>) -> [Vec<Buffer>; 2] {
         [self.first, self.second]
             .map(|wait| func.insts[wait].args.iter().filter_map(|&e| buffer_of(func, e)).collect())
     }
 }
 
-/// Of some instructions the loads that a wait is for, and what they need of the others; none if that is more than scalars.
+/// The loads among `insts` that `wait` waits for, with the instructions that they need. `None` if they need more than
+/// scalars.
 fn movable(func: &Func<'_>, insts: &[Inst], wait: Inst) -> Option<Vec<Inst>> {
     let mut needed: FxHashSet<Value> = func.insts[wait].args.iter().copied().collect();
     let mut moved = Vec::new();
@@ -143,7 +146,7 @@ fn movable(func: &Func<'_>, insts: &[Inst], wait: Inst) -> Option<Vec<Inst>> {
     Some(moved)
 }
 
-/// One wait for the loads of both, where the first stood.
+/// Replaces both waits by one, at the place of the first.
 fn merge(func: &mut Func<'_>, block: Block, pair: &Pair) {
     let all = [pair.first, pair.second].map(|i| func.insts[i].args).concat();
     pair.moved.iter().chain([&pair.second]).for_each(|&i| func.remove(i));
@@ -153,7 +156,7 @@ fn merge(func: &mut Func<'_>, block: Block, pair: &Pair) {
     pair.moved.iter().enumerate().for_each(|(n, &i)| func.insert(block, at + n, i));
 }
 
-/// What merging costs in a block.
+/// The cost of merging in a block.
 struct Cost<'t> {
     target: &'t Target,
     /// Warps that share a scheduler.
@@ -163,16 +166,16 @@ struct Cost<'t> {
     cluster: bool,
 }
 
-/// A ring that is filled ahead of those who read it.
+/// A ring that is filled ahead of its readers.
 struct Ahead {
-    /// Stages.
+    /// Number of stages.
     stages: u32,
-    /// Cycles by which a fill in so many iterations exceeds what an iteration takes anyway.
+    /// Cycles by which one fill in this many iterations exceeds the iteration's other work.
     exposed: u32,
 }
 
 impl Ahead {
-    /// All that a loop's body loads as one ring.
+    /// The ring, if all loads of a loop's body were one ring.
     fn of(program: &Program<'_>, (block, looped): (Block, Inst), target: &Target, warps: u32) -> Self {
         let (func, rates) = (&program.func, &target.rates);
         let insts = &func.blocks[block].insts;
@@ -192,7 +195,7 @@ impl<'t> Cost<'t> {
         Self { target, warps, ring, cluster: program.launch.cluster > 1 }
     }
 
-    /// Whether less is lost than saved, in cycles of an iteration.
+    /// Whether merging saves more than it loses, in cycles of an iteration.
     fn pays(&self, program: &Program<'_>, pair: &Pair) -> bool {
         let func = &program.func;
         let buffers = pair.buffers(func);
@@ -223,7 +226,8 @@ fn copy_cycles(func: &Func<'_>, target: &Target, inst: Inst) -> u32 {
     }
 }
 
-/// Stages that shared memory has room for of all that a loop's body loads, or as many as the mapping asks for.
+/// Stages that fit in shared memory if all loads of a loop's body form one ring, or the number that the mapping asks
+/// for.
 fn stages(program: &Program<'_>, block: Block, looped: Inst, target: &Target) -> u32 {
     let func = &program.func;
     let Attr::Loop(attr) = &func.insts[looped].attr else { return 1 };

@@ -1,4 +1,4 @@
-//! Passes from program to program. Each takes what it is to improve and gives the same program, faster.
+//! Passes from program to program. Each pass gives the same program, but faster.
 //!
 //! ```text
 //!  before the schedule     epilogue_roles ─ hoist_loads ─ merge_waits ─ dedup_mma

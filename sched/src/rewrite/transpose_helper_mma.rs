@@ -1,16 +1,17 @@
 //! A helper's product with equal rows is transposed: its right operand becomes the left one.
 //!
 //! ```text
-//!  16 equal rows x 8 columns, twice        columns 0-7 of x first, then columns 8-15, each with both halves of the depth
+//!  16 equal rows x 8 columns, twice        columns 0-7 of x, then 8-15, each with both halves of the depth
 //!
 //!   c c c c       x0 .. x7 │ x8 .. x15      x0-7   0-7 │ x8-15   0-7       c d 0 0 c d 0 0    its upper half
 //!   d d d d   ×    .    .  │  .    .    ─►  x0-7  8-15 │ x8-15  8-15   ×   0 0 c d 0 0 c d    its lower half
 //! ```
 //!
-//! An instruction multiplies 16 rows by 8 columns. The rows of such a product are equal within each half of an atom, so two
-//! columns hold all of it. Transposed it takes half the instructions. Two atoms of columns, as they were loaded, serve as one
-//! left operand: the halves of its rows are then halves of the depth. Columns of zeros keep the two apart. A lane's sums
-//! belong to one column, in two parts that are added (PTX ISA, "Matrix Fragments for mma.m16n8k16").
+//! An instruction multiplies 16 rows by 8 columns. The rows of such a product are equal within each half of an atom, so
+//! two columns hold all of it. The transposed product takes half the instructions. Two atoms of columns, as they were
+//! loaded, serve as one left operand: the halves of its rows become halves of the depth. Columns of zeros keep the two
+//! apart. A lane's sums belong to one column, in two parts that are added (PTX ISA, "Matrix Fragments for
+//! mma.m16n8k16").
 
 use super::handoff::TransposedSums;
 use warplift_ir::machine::{Attr, Cursor, Func, Inst, MmaAttr, NewInst, Ty, Value};
@@ -21,25 +22,26 @@ use warplift_ir::tile::CmpOp;
 const ATOMS: u8 = 2;
 /// Registers of an atom's sums.
 const REGISTERS: u16 = 4;
-/// The bit of a lane by which its column of a right operand is odd.
+/// The bit of a lane that is set if its column of a right operand is odd.
 const ODD: i64 = 4;
-/// The bit of a lane by which its column of a right operand is for the second half of the depth.
+/// The bit of a lane that is set if its column of a right operand is for the second half of the depth.
 const FURTHER: i64 = 8;
 
-/// A row of products that add up, with one left operand.
+/// A chain of products that add up, with one left operand.
 struct Row {
-    /// From the first on.
+    /// The products, first to last.
     products: Vec<Inst>,
-    /// Words of an atom of the left operand, the same in all lanes and along the depth: upper rows, lower rows.
+    /// Words of an atom of the left operand, for the upper rows and for the lower rows. They are the same in all lanes
+    /// and along the depth.
     words: [Value; 2],
-    /// Where that is made.
+    /// The instruction that computes the left operand.
     left: Inst,
-    /// The zeros that sums begin with.
+    /// The zeros with which the sums begin.
     zeros: Value,
 }
 
-/// Turns the products behind sums whose rows are equal; `None` where they are not of this shape. All their sums change their
-/// type: each is read by the next product alone, and the caller sees to those who read the last.
+/// Transposes the products behind sums with equal rows. `None` if the products do not have this shape. All their sums
+/// change their type. Each sum is read only by the next product; the caller adapts the readers of the last sum.
 pub(crate) fn transpose(func: &mut Func<'_>, last: Inst) -> Option<TransposedSums> {
     let row = row_of(func, last)?;
     let of = func.insts[last].results[0];
@@ -60,7 +62,7 @@ pub(crate) fn transpose(func: &mut Func<'_>, last: Inst) -> Option<TransposedSum
     Some(TransposedSums { of, was })
 }
 
-/// The products behind sums, if all of them have one left operand of words, and they begin at zero.
+/// The chain of products behind sums, if all of them have one left operand of words and the sums begin at zero.
 fn row_of(func: &Func<'_>, last: Inst) -> Option<Row> {
     let left = func.def(func.insts[last].args[1])?;
     let &[upper, lower, further, furthest] = func.insts[left].args else { return None };
@@ -88,9 +90,9 @@ fn row_of(func: &Func<'_>, last: Inst) -> Option<Row> {
     (joined && alone && begins && products.iter().all(fits)).then_some(Row { products, words, left, zeros })
 }
 
-/// The right operand: in two columns of four the words for the first half of the depth and zeros for the second, in the others
-/// the other way round; the even ones have the words of upper rows, the odd ones those of lower rows. It is made beside what it
-/// takes the place of.
+/// The right operand. Two columns of four have the words for the first half of the depth, and zeros for the second
+/// half. The other two have zeros for the first half, and words for the second. Even columns have the words of upper
+/// rows, odd columns those of lower rows. The instruction stands beside the left operand that it replaces.
 fn both_words(func: &mut Func<'_>, row: &Row) -> Value {
     let home = func.block_of(row.left).unwrap_or(func.entry);
     let all = &func.blocks[home].insts;
