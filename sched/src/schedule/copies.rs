@@ -2,11 +2,11 @@
 
 use warplift_ir::machine::{Inst, Program, RingData, Schedule};
 
-/// Copies of a body at most, as many as a ring has stages at most: more code would not stay in the instruction cache.
+/// The most copies of a body, equal to the most stages of a ring. More code would not fit the instruction cache.
 const MOST_COPIES: u32 = 8;
 
-/// How many slots the bodies of a loop would be for: the depth of its deepest ring, if the others' divide it and it is not too
-/// deep.
+/// Number of slots for which a loop's body may be written: the depth of its deepest ring. `None` if another ring's
+/// depth does not divide it, or if it is too deep.
 pub(crate) fn slots_of(program: &Program<'_>, s: &Schedule, inst: Inst) -> Option<u32> {
     let inside = |r: &&RingData| r.blocks.iter().chain(&r.rereads).any(|&b| program.func.is_inside(b, inst));
     let depths: Vec<u32> = s.rings.values().filter(inside).map(|r| r.depth).collect();

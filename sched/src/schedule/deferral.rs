@@ -1,18 +1,18 @@
-//! The deferred epilogue: results of a tile stored under the next tile's main loop, if nothing speaks against it.
+//! The deferred epilogue: the results of a tile are stored under the next tile's main loop, if nothing prevents it.
 
 use crate::analysis::{SCALAR_REGISTERS, budgets, conflicts_in_global, is_product, touched, yields};
 use rustc_hash::FxHashSet;
 use warplift_ir::machine::{Attr, Block, BufferKind, Deferral, Func, Inst, Program, Ty, Value};
 use warplift_ir::target::{Effect, Opcode, Target};
 
-/// Peeled iterations of a main loop at most: code grows by a copy of the body for each.
+/// The most iterations that are peeled off a main loop. Each one adds a copy of the body to the code.
 const MAX_PARTS: usize = 4;
 
 fn is_write(op: Opcode) -> bool {
     op.effect() == Effect::Write
 }
 
-/// Whether a write may happen a tile later, and for the first tile not at all.
+/// Whether a store may be executed one tile later, and not at all for the first tile.
 fn stores_late(op: Opcode) -> bool {
     let staged = matches!(op, Opcode::Stmatrix | Opcode::StShared | Opcode::TmaStore);
     staged || matches!(op, Opcode::StGlobal | Opcode::StGlobal16 | Opcode::StGlobal8)
@@ -61,8 +61,8 @@ pub(super) fn deferral(program: &Program<'_>, target: &Target) -> Result<Deferra
     Ok(d)
 }
 
-/// Stores after the main loop, one group a tensor copy (or plain store), each with the free views and
-/// scalars that it alone uses.
+/// Stores after the main loop, in groups: one for each tensor copy or plain store, with the free views and scalars that
+/// it alone uses.
 fn store_groups(func: &Func<'_>, rest: &[Inst]) -> Vec<Vec<Inst>> {
     let mut groups: Vec<Vec<Inst>> = vec![Vec::new()];
     let mut closed = false;
@@ -94,7 +94,7 @@ fn store_groups(func: &Func<'_>, rest: &[Inst]) -> Vec<Vec<Inst>> {
     groups
 }
 
-/// Free views and scalars whose every user is late.
+/// Free views and scalars whose users are all deferred.
 fn free_users(func: &Func<'_>, rest: &[Inst], stored: &FxHashSet<Inst>) -> FxHashSet<Inst> {
     let mut late = stored.clone();
     for &inst in rest.iter().rev() {
@@ -127,7 +127,7 @@ fn slice_within(func: &Func<'_>, group: &[Inst], late: &FxHashSet<Inst>) -> FxHa
     needed
 }
 
-/// Groups over at most [`MAX_PARTS`] parts, in order.
+/// Distributes groups over at most [`MAX_PARTS`] parts, in order.
 fn spread(groups: Vec<Vec<Inst>>) -> Vec<Vec<Inst>> {
     let parts = groups.len().min(MAX_PARTS);
     let mut out: Vec<Vec<Inst>> = vec![Vec::new(); parts];
@@ -143,7 +143,7 @@ fn spread(groups: Vec<Vec<Inst>>) -> Vec<Vec<Inst>> {
     out
 }
 
-/// Values of the outer body that late instructions need: carried to the next iteration.
+/// Values of the outer body that deferred instructions need. They are carried to the next iteration.
 pub(crate) fn pending(func: &Func<'_>, d: &Deferral) -> Vec<Value> {
     let body = func.insts[d.outer].blocks[0];
     let late: FxHashSet<Inst> = d.parts.iter().flatten().copied().collect();
@@ -162,7 +162,7 @@ pub(crate) fn pending(func: &Func<'_>, d: &Deferral) -> Vec<Value> {
     found
 }
 
-/// Instructions that follow the main loop, run early and are no free view.
+/// Instructions that follow the main loop, are not deferred, and are no free view.
 fn after(func: &Func<'_>, d: &Deferral) -> Vec<Inst> {
     let insts = &func.blocks[func.insts[d.outer].blocks[0]].insts;
     let late: FxHashSet<Inst> = d.parts.iter().flatten().copied().collect();
@@ -175,11 +175,11 @@ fn check_registers(program: &Program<'_>, d: &Deferral, target: &Target) -> Resu
     let held: u32 = pending(func, d).iter().map(|&v| func.ty(v).regs()).sum();
     let main: u32 = func.insts[d.inner].results.iter().map(|&v| func.ty(v).regs()).sum();
     let (budget, ..) = budgets(program.warps * program.teams, true, target);
-    // Results that are made beside the accumulators: the work of one chunk holds two of the widest.
+    // Results computed beside the accumulators: the work of one chunk holds two of the widest results.
     let made = after(func, d).into_iter().flat_map(|i| func.insts[i].results);
     let carried = pending(func, d);
     let widest = made.filter(|r| !carried.contains(r)).map(|&r| func.ty(r).regs()).max().unwrap_or(0);
-    // Operands of products of warps: those of two steps.
+    // Operands of products of warps, for two steps.
     let fragments = 2 * operand_registers(func, func.insts[d.inner].blocks[0]);
     let needed = held + main + 2 * widest + fragments + SCALAR_REGISTERS;
     if needed > budget {

@@ -1,24 +1,25 @@
-//! Turns at the tensor cores: the products of one warpgroup are issued while the others do threads' work.
+//! The order of warpgroups at the tensor cores: one warpgroup issues its products in its turn, while the others run
+//! threads' work.
 //!
 //! ```text
 //!  warpgroup 0   wait 0 ─ products ─ wake 1 ─ threads' work ────────── wait 0 ─ products ..
 //!  warpgroup 1   threads' work ────── wait 1 ─ products ─ wake 0 ─ threads' work ──────
 //! ```
 //!
-//! At the kernel's start the last warpgroup wakes the first one, which takes the last wake at the end: between two
-//! iterations, of one loop or of several, one wake is always under way, to the warpgroup whose turn is next. Nobody
-//! wakes another twice before that one has woken the next. All warpgroups run the same number of iterations, since a
-//! block's scalars are the same in all of them.
+//! At the kernel's start the last warpgroup wakes the first one. At the kernel's end the first one takes the last wake.
+//! Between two iterations, of one loop or of several, exactly one wake is under way, to the warpgroup whose turn is
+//! next. No warpgroup is woken twice before it has woken the next. All warpgroups run the same number of iterations,
+//! since a block's scalars are the same in all of them.
 //!
-//! Turns are taken where the mapping asks for them or, where it says nothing, where the simulated block is faster
-//! with them (`modulo/choose.rs`).
+//! The mapping may ask for turns or forbid them. If it says nothing, turns are taken where the simulated block is
+//! faster with them (`modulo/choose.rs`).
 
 use super::named_barriers::NamedBarriers;
 use crate::analysis::{Graph, WARPGROUP, conflicts_in_global};
 use warplift_ir::machine::{Attr, Buffer, BufferKind, Inst, MmaOrder, Program, RingFill, Schedule};
 use warplift_ir::target::{Opcode, Target};
 
-/// Chooses the loops whose warpgroups take turns, or says why they do not.
+/// Chooses the loops whose warpgroups take turns, or remarks why they do not.
 pub(crate) fn do_mma_order(program: &Program<'_>, graph: &Graph, s: &mut Schedule, target: &Target) {
     for (inst, data) in program.func.insts.iter() {
         let Attr::Loop(attr) = &data.attr else { continue };
@@ -66,7 +67,8 @@ fn mma_order(
     }
 }
 
-/// Whether all warps that compute meet in a loop: around what threads write in it for each other or for products.
+/// Whether a loop has a barrier of all computing warps, because threads write something in it that other threads or
+/// products read.
 fn has_barrier(program: &Program<'_>, graph: &Graph, s: &Schedule, looped: Inst) -> bool {
     let inside = graph.accesses_inside(&program.func, looped);
     let filled = |b: Buffer| s.rings.values().any(|r| r.fill == RingFill::CpAsync && r.buffers.contains(&b));

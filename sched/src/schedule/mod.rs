@@ -1,4 +1,4 @@
-//! The schedule of a program, as data: roles, rings, staging slots, deferral.
+//! The schedule of a program as data: roles, rings, staging slots, deferral.
 
 mod copies;
 mod deferral;
@@ -37,26 +37,27 @@ use crate::feature::Feature;
 use warplift_ir::machine::{BufferKind, Program, RingFill, Schedule};
 use warplift_ir::target::{Opcode, Target};
 
-/// Blocks of a cluster at most: more gain nothing where power limits, and couple more blocks.
+/// The most blocks of a cluster. More blocks gain nothing where power limits the rate, and couple more blocks to each
+/// other.
 const MAX_CLUSTER: u32 = 2;
 
 /// Decides roles, rings and deferral.
 ///
 /// # Errors
-/// Limits of the target, by number.
+/// Limits of the target, with their numbers.
 pub fn do_schedule(program: &Program<'_>, target: &Target) -> Result<Schedule> {
     do_schedule_without(program, target, &[])
 }
 
-/// A schedule without some features.
+/// A schedule without the disabled features.
 ///
 /// # Errors
-/// Limits of the target, by number.
+/// Limits of the target, with their numbers.
 pub fn do_schedule_without(program: &Program<'_>, target: &Target, disabled: &[Feature]) -> Result<Schedule> {
     schedule_with(program, &Graph::of(&program.func), target, disabled)
 }
 
-/// The same, of a program whose graph is there.
+/// The same, for a program whose dependence graph already exists.
 pub(crate) fn schedule_with(
     program: &Program<'_>,
     graph: &Graph,
@@ -82,7 +83,7 @@ pub(crate) fn schedule_with(
         return Err(word("pingpong", what));
     }
     if !s.producer {
-        // Filled and emptied in turn by the same threads: a second stage would stay empty.
+        // The same threads fill and empty this ring in turn, so a second stage would stay empty.
         s.rings.values_mut().filter(|r| r.fill == RingFill::Tma).for_each(|r| r.wish = Some(1));
     } else if has(Feature::Multicast) {
         do_multicast(program, &mut s);
@@ -133,7 +134,7 @@ fn check_limits(program: &Program<'_>, target: &Target) -> Result<()> {
     Ok(())
 }
 
-/// Several blocks of a multiprocessor: as many threads as it holds, whose registers no roles hand on.
+/// Checks several resident blocks: a multiprocessor must hold all their threads, and there must be no producer.
 fn check_resident(program: &Program<'_>, s: &Schedule, target: &Target) -> Result<()> {
     let (resident, threads) = (program.launch.resident, 32 * program.warps * program.teams / program.blocks);
     if resident > 1 && s.producer {
@@ -152,7 +153,7 @@ fn check_resident(program: &Program<'_>, s: &Schedule, target: &Target) -> Resul
     }
 }
 
-/// Whether a row moves a tile to or from the shared memory of one block, or multiplies what lies there.
+/// Whether an instruction moves a tile to or from the shared memory of one block, or multiplies data there.
 fn is_local(op: Opcode) -> bool {
     let copies = matches!(op, Opcode::TmaStore | Opcode::CpAsync | Opcode::Stmatrix | Opcode::Ldmatrix);
     copies || op.is_async_load() || is_product(op)

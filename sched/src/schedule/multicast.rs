@@ -1,4 +1,4 @@
-//! Loads that all blocks of a cluster share: each fetches a part of the box and sends it to all.
+//! Loads that all blocks of a cluster share. Each block fetches a part of the box and sends it to all.
 
 use crate::analysis::loads_of_cluster;
 use warplift_ir::machine::{Attr, Buffer, Func, Inst, Program, RingFill, Schedule};
@@ -15,7 +15,7 @@ pub(crate) fn do_multicast(program: &Program<'_>, s: &mut Schedule) {
     let rings = s.rings.iter().filter(|(_, r)| r.fill == RingFill::Tma);
     let (local, shared): (Vec<_>, Vec<_>) = rings.map(|(r, d)| (r, d.threads_read)).partition(|r| r.1);
     if !local.is_empty() {
-        // Only a release at cluster scope orders what threads have read, and that costs two memory barriers.
+        // Only a release at cluster scope orders the reads of threads, and it costs two memory barriers.
         s.remarks.push("tiles that threads read are not multicast".to_owned());
     }
     for (ring, _) in shared {
@@ -49,7 +49,7 @@ fn fills(func: &Func<'_>, inst: Inst) -> Option<Buffer> {
     }
 }
 
-/// Rows of a load's box, from its tensor map.
+/// Rows of a load's box, from the tensor map.
 pub(crate) fn box_rows(program: &Program<'_>, inst: Inst) -> Option<u32> {
     let Attr::Tma(t) = &program.func.insts[inst].attr else { return None };
     if t.rank == 0 {
@@ -65,5 +65,5 @@ fn divisible(program: &Program<'_>, inst: Inst, size: u32) -> bool {
     box_rows(program, inst).is_some_and(|rows| rows.is_multiple_of(size * PATTERN_ROWS))
 }
 
-/// Rows of an 8 x 16 byte pattern: parts of a box begin at whole ones.
+/// Rows of the 8 x 16 byte pattern. Parts of a box begin at multiples of it.
 const PATTERN_ROWS: u32 = 8;

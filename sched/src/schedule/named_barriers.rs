@@ -1,24 +1,24 @@
-//! Named barriers of a block: who meets at which.
+//! Named barriers of a block, and the threads that meet at each.
 //!
 //! ```text
-//!  0   all threads of the block, once, behind the initialisation
-//!  1   those that compute, where a producer does not        ┐
-//!  2   epilogue warps, where a tile's work is cut           ├ only what a kernel has: numbers follow each other
-//!  2.. turns of warpgroups at the tensor cores, one each    ┘
+//!  0   all threads of the block, once, after the initialisation
+//!  1   the consumers, if there is a producer                ┐
+//!  2   epilogue warps, if a tile's work is cut              ├ only those that the kernel has, numbered in sequence
+//!  2.. order of warpgroups at the tensor cores, one each    ┘
 //! ```
 
 use crate::analysis::{WARPGROUP, handoff};
 use warplift_ir::machine::{Program, RoleKind};
 use warplift_ir::target::Target;
 
-/// Who meets at a named barrier.
+/// The threads that meet at a named barrier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NamedBarrier {
     /// All threads of the block.
     Block,
-    /// The warps of a role that compute.
+    /// The warps of a computing role.
     Role(RoleKind),
-    /// A warpgroup that waits for its turn, and the one that wakes it.
+    /// A warpgroup that waits for its turn, and the warpgroup that wakes it.
     MmaOrder(u32),
 }
 
@@ -27,7 +27,7 @@ pub(crate) enum NamedBarrier {
 pub(crate) struct NamedBarriers(Vec<NamedBarrier>);
 
 impl NamedBarriers {
-    /// Numbers for a program; `producer`: whether threads of its own copy.
+    /// Assigns numbers for a program. `producer`: whether there is a producer.
     pub(crate) fn of(program: &Program<'_>, producer: bool) -> Self {
         let roles =
             [(RoleKind::Consumer, producer), (RoleKind::Epilogue, producer && handoff(program).is_some())];
@@ -36,12 +36,12 @@ impl NamedBarriers {
         Self(std::iter::once(NamedBarrier::Block).chain(roles).chain(turns).collect())
     }
 
-    /// Whether a block has as many as that.
+    /// Whether the target's blocks have enough named barriers.
     pub(crate) fn suffice(&self, target: &Target) -> bool {
         self.0.len() as u32 <= target.named_barriers
     }
 
-    /// The number of one. Where no producer is, those that compute are all threads.
+    /// The number of a named barrier. Without a producer, all threads of the block compute.
     pub(crate) fn id(&self, which: NamedBarrier) -> i64 {
         self.0.iter().position(|b| *b == which).unwrap_or_default() as i64
     }

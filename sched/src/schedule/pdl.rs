@@ -1,12 +1,12 @@
-//! What a producer may load before the grids that this one depends on have ended.
+//! Loads that a producer may issue before the grids that this grid depends on have ended.
 //!
 //! ```text
 //!  the grid before      ..work..work..│ends
 //!  this one, producer      weights ───┤wait│ activations of the same stages ─ the rest of the loop
 //! ```
 //!
-//! The loads come first in time only where the first loop that loads anything stands at the top: its first
-//! stages are free, and nothing else has to be waited for before it.
+//! The loads can be issued early only if the first loop with loads stands at the top. Then its first stages are free,
+//! and nothing else needs a wait before it.
 
 use crate::analysis::{can_lead, global_access, handoff, hoisted_before_wait, touched};
 use rustc_hash::FxHashSet;
@@ -14,7 +14,7 @@ use warplift_ir::machine::{Attr, Buffer, Func, Inst, Program, RingFill, Schedule
 use warplift_ir::manifest::Argument;
 use warplift_ir::target::Opcode;
 
-/// Chooses the loop, or says why its early loads wait with the others.
+/// Chooses the loop, or remarks why its early loads wait with the others.
 pub(crate) fn do_pdl(program: &Program<'_>, s: &mut Schedule) {
     let func = &program.func;
     let before_wait: Vec<Inst> = func.insts.keys().filter(|&i| is_before_wait(func, i)).collect();
@@ -39,7 +39,8 @@ pub(crate) fn is_before_wait(func: &Func<'_>, inst: Inst) -> bool {
     matches!(&func.insts[inst].attr, Attr::Tma(t) if t.before_wait)
 }
 
-/// Arrays that the mapping lets be read early and the threads read themselves, of which epilogue warps hold nothing.
+/// Arrays that the mapping allows to be read early and that threads read themselves, unless epilogue warps hoist their
+/// loads.
 fn read_late<'p>(program: &'p Program<'_>) -> impl Iterator<Item = &'p str> {
     let cut = handoff(program).is_some();
     let insts = program.func.insts.values().filter(|_| cut);
@@ -65,7 +66,7 @@ fn first_loop(program: &Program<'_>, s: &Schedule, before_wait: &[Inst]) -> Resu
     }
     let buffers: Vec<Buffer> =
         here.flat_map(|&i| touched(&func.insts[i].attr, func.insts[i].op)).map(|t| t.0).collect();
-    // What a helper hands on is no copy.
+    // The buffers of helpers and of the handoff are no copies.
     let copied = s.rings.values().filter(|r| !r.fill.is_stored());
     let mut rings = copied.filter(|r| r.blocks.contains(&body) || inside(func, looped, &r.buffers));
     let alone = match (rings.next(), rings.next()) {
@@ -81,7 +82,7 @@ fn first_loop(program: &Program<'_>, s: &Schedule, before_wait: &[Inst]) -> Resu
     }
 }
 
-/// Whether a load into one of the buffers stands inside an instruction.
+/// Whether an instruction contains a load into one of these buffers.
 fn inside(func: &Func<'_>, inst: Inst, buffers: &[Buffer]) -> bool {
     let insts = func.insts[inst].blocks.iter().flat_map(|&b| &func.blocks[b].insts);
     insts.copied().any(|i| {

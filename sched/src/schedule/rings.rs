@@ -1,9 +1,10 @@
-//! Rings: what is filled and awaited together, by whom, and how many stages the mapping wishes.
+//! Rings: the buffers that are filled and awaited together, who fills them, and the number of stages that the mapping
+//! asks for.
 //!
 //! ```text
-//!  await a, b   ─►  a ring of two buffers       a stage: both, one barrier that says it is full and one, empty
-//!  await a      ─►  the same, in another block: it goes on where the first block left it
-//!  await c      ─►  a ring of its own; what threads copy in one block is one, their groups complete in order
+//!  await a, b   ─►  a ring of two buffers       a stage: both buffers, a full barrier and an empty barrier
+//!  await a      ─►  the same ring in another block: it goes on where the first block left it
+//!  await c      ─►  a ring of its own; threads' copies of one block share a ring
 //! ```
 
 use crate::analysis::{buffer_of, can_lead, copy_place, handoff, read_by_threads, rereads, touched};
@@ -14,8 +15,8 @@ use warplift_ir::machine::{
 };
 use warplift_ir::target::Opcode;
 
-/// Buffers that one `await` names are filled together; those of a block that threads fill make one ring,
-/// since their groups complete in order.
+/// Buffers named by one `await` are filled together. All buffers that threads fill in one block form one ring, since
+/// their groups complete in order.
 pub(crate) fn find_rings(program: &Program<'_>, s: &mut Schedule) -> Result<()> {
     let func = &program.func;
     let places = load_places(func);
@@ -50,7 +51,8 @@ pub(crate) fn find_rings(program: &Program<'_>, s: &mut Schedule) -> Result<()> 
     }
 }
 
-/// The block that an await waits for: its own, or the one that loads once what others read.
+/// The block of the loads that an await waits for. It is the await's own block, or the block of loads that others only
+/// read.
 fn home(func: &Func<'_>, places: &Places, buffers: &[Buffer], block: Block) -> Result<Block> {
     let within = |block: &Block| buffers.iter().all(|b| places.get(b).is_some_and(|p| p.0.contains(block)));
     let first = buffers.first().and_then(|b| places.get(b)?.0.first());
@@ -101,7 +103,7 @@ fn push_ring(
     });
 }
 
-/// The ring of what consumers hand on; and which blocks only read again what others brought.
+/// Makes the ring of the handoff, and marks the blocks that only read again the stages that others filled.
 pub(crate) fn epilogue_rings(program: &Program<'_>, epilogue_insts: &FxHashSet<Inst>, s: &mut Schedule) {
     let (func, Some(handoff)) = (&program.func, handoff(program)) else { return };
     for (buffer, least) in rereads(program, epilogue_insts) {
@@ -115,7 +117,7 @@ pub(crate) fn epilogue_rings(program: &Program<'_>, epilogue_insts: &FxHashSet<I
     s.rings.push(handoff_ring(program, handoff, RingFill::Handoff));
 }
 
-/// The ring of what one role hands on to another, in the block where that loads it.
+/// The ring by which one role hands values over to another, in the block that loads them.
 pub(crate) fn handoff_ring(program: &Program<'_>, handoff: Buffer, fill: RingFill) -> RingData {
     let func = &program.func;
     let reads = |&i: &Inst| touched(&func.insts[i].attr, func.insts[i].op).contains(&(handoff, false));
@@ -136,7 +138,7 @@ pub(crate) fn handoff_ring(program: &Program<'_>, handoff: Buffer, fill: RingFil
     }
 }
 
-/// Rings that threads fill get one stage where their copies cannot be issued ahead.
+/// Gives one stage to rings that threads fill, if their copies cannot be issued ahead.
 pub(crate) fn hold_back(program: &Program<'_>, s: &mut Schedule) {
     let func = &program.func;
     for ring in s.rings.values_mut().filter(|r| r.fill == RingFill::CpAsync) {
@@ -150,7 +152,7 @@ pub(crate) fn hold_back(program: &Program<'_>, s: &mut Schedule) {
     }
 }
 
-/// The blocks in which each buffer is loaded, and by whom.
+/// The blocks in which each buffer is loaded, and who fills it.
 type Places = FxHashMap<Buffer, (Vec<Block>, RingFill)>;
 
 fn load_places(func: &Func<'_>) -> Places {

@@ -1,17 +1,17 @@
-//! Who copies: a producer, or the threads that compute.
+//! Who issues the copies: a producer, or the computing threads.
 //!
-//! No fragment crosses from one role to the other, and a producer is one thread: it can take part in no shuffle, and
-//! nothing orders its loads behind the others' stores.
+//! No fragment crosses from one role to the other. A producer is one thread, so it can take part in no shuffle, and
+//! nothing orders its loads after the stores of other threads.
 
 use crate::analysis::{Copying, Graph, copying, epilogue_insts, handoff, hoisted_loads, rereads, touched};
 use crate::error::{Result, word};
 use rustc_hash::FxHashSet;
 use warplift_ir::machine::{Buffer, Inst, Program, RoleKind, Schedule};
 
-/// Asynchronous loads go to a producer if it can find their places, everything else to the consumers.
+/// Gives asynchronous loads to a producer if it can compute their coordinates, and everything else to the consumers.
 pub(crate) fn do_roles(program: &Program<'_>, graph: &Graph, s: &mut Schedule) {
     match copying(program, graph) {
-        // Nobody could fill it ahead of time.
+        // No stage is filled twice, so nobody could fill one ahead of time.
         Copying::Once => {}
         Copying::ByThreads(inst) => s.remarks.push(format!(
             "line {}: the threads that compute copy too: where to depends on `{}`, which one thread cannot do alone",
@@ -25,9 +25,9 @@ pub(crate) fn do_roles(program: &Program<'_>, graph: &Graph, s: &mut Schedule) {
     }
 }
 
-/// The second half of a tile's work goes to epilogue warps, with the loads of what the consumers' loads bring them. What they
-/// alone read has a thread of its own that copies it: where that one waits for them, the producer goes on to the next
-/// tile. The half's instructions.
+/// Gives the second half of a tile's work to epilogue warps, with the loads whose stages they read again from the
+/// consumers. Loads of other tiles have a thread of their own: where that thread waits for the epilogue warps, the
+/// producer goes on to the next tile. Returns the instructions of the second half.
 pub(crate) fn do_epilogue(program: &Program<'_>, s: &mut Schedule) -> Result<FxHashSet<Inst>> {
     if handoff(program).is_none() {
         return Ok(FxHashSet::default());

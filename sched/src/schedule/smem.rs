@@ -1,4 +1,4 @@
-//! Where things lie in shared memory, and how deep the rings are: as deep as the memory allows.
+//! The layout of shared memory, and the depths of the rings. Rings are as deep as the memory allows.
 //!
 //! ```text
 //!  0 ─ ring stages (aligned for their swizzle) ─ staging slots ─ scratch ─ barriers ─ end
@@ -11,11 +11,11 @@ use crate::error::{Result, SchedError};
 use warplift_ir::machine::{Attr, Program, Ring, RingData, RingFill, Schedule, SharedMap, StageRelease};
 use warplift_ir::target::{Opcode, Target};
 
-/// Stages of a ring that threads fill: each is code before the loop.
+/// The most stages of a ring that threads fill. Each stage adds code before the loop.
 const COPY_DEPTH: u32 = 4;
-/// Stages of a main loop's ring below which loads are no longer hidden.
+/// The least stages of a main loop's ring that hide its loads.
 const LEAST_DEPTH: u32 = 3;
-/// Stages of a ring that is filled once a tile: the next tile's copy runs beside this tile's work.
+/// Stages of a ring that is filled once for each tile: the next tile's copy runs during this tile's work.
 const OUTER_DEPTH: u32 = 2;
 /// Alignment of a team's part.
 const TEAM_ALIGN: u32 = 1024;
@@ -23,7 +23,7 @@ const TEAM_ALIGN: u32 = 1024;
 /// Chooses depths and addresses.
 ///
 /// # Errors
-/// If even single stages do not fit.
+/// Even single stages do not fit.
 pub fn do_smem(program: &Program<'_>, s: &mut Schedule, target: &Target) -> Result<SharedMap> {
     let rings: Vec<Ring> = s.rings.keys().collect();
     s.rings.values_mut().for_each(|r| r.depth = r.least);
@@ -50,7 +50,7 @@ pub fn do_smem(program: &Program<'_>, s: &mut Schedule, target: &Target) -> Resu
             }
         }
     }
-    // A loop's loads are hidden before those of the next tile are.
+    // The loads of a loop are hidden first, then those of the next tile.
     let own = |r: &Ring| s.rings[*r].fill != RingFill::Helper;
     let rings: Vec<Ring> = rings.into_iter().filter(own).collect();
     let inner: Vec<Ring> = rings.iter().copied().filter(|&r| innermost(program, s, r)).collect();
@@ -58,7 +58,8 @@ pub fn do_smem(program: &Program<'_>, s: &mut Schedule, target: &Target) -> Resu
     let (handoffs, loaded): (Vec<Ring>, Vec<Ring>) =
         rings.iter().partition(|&&r| s.rings[r].fill.is_stored());
     grow(program, s, target, &loaded, u32::MAX);
-    // From what the loads leave: a second stage hides little where the next tile's loads have no room for a whole tile.
+    // The handoff gets what the loads leave. A second stage hides little if the next tile's loads have no room for a
+    // whole tile.
     grow(program, s, target, &handoffs, u32::MAX);
     settle_flight(program, s);
     do_stage_release(program, s);
@@ -68,13 +69,13 @@ pub fn do_smem(program: &Program<'_>, s: &mut Schedule, target: &Target) -> Resu
     Ok(map)
 }
 
-/// Leaves loops as they are that cannot stand there for each slot.
+/// Drops unrolling for loops whose body cannot be written once for each slot.
 fn settle_copies(program: &Program<'_>, s: &mut Schedule) {
     let possible: Vec<bool> = s.loops.iter().map(|l| slots_of(program, s, l.inst).is_some()).collect();
     s.loops.iter_mut().zip(possible).for_each(|(l, possible)| l.unrolls &= possible);
 }
 
-/// Adds stages to rings in turn, up to so many, as long as there is room.
+/// Adds stages to rings in turn, up to `most`, as long as there is room.
 fn grow(program: &Program<'_>, s: &mut Schedule, target: &Target, rings: &[Ring], most: u32) {
     let mut grew = true;
     while grew {
@@ -94,17 +95,17 @@ fn grow(program: &Program<'_>, s: &mut Schedule, target: &Target, rings: &[Ring]
     }
 }
 
-/// Gives a ring its stages, and as many to what follows it.
+/// Sets the depth of a ring, and of the helper's rings that follow it.
 fn set_depth(s: &mut Schedule, r: Ring, depth: u32) {
     let follows = |f: &RingData| f.fill == RingFill::Helper && f.release == StageRelease::With(r);
     s.rings[r].depth = depth;
     s.rings.values_mut().filter(|f| follows(f)).for_each(|f| f.depth = depth);
 }
 
-/// The most stages that a ring is worth.
+/// The most stages that are useful for a ring.
 fn cap(program: &Program<'_>, s: &Schedule, r: Ring) -> u32 {
     match (innermost(program, s, r), s.rings[r].fill) {
-        // A tile's stages wait for its end: what is more is what loads run ahead.
+        // A tile's stages stay occupied until the tile ends. Only the stages beyond them let loads run ahead.
         _ if !s.rings[r].rereads.is_empty() => u32::MAX,
         (true, RingFill::Tma) => MOST_STAGES,
         (true, _) => COPY_DEPTH,
@@ -113,7 +114,8 @@ fn cap(program: &Program<'_>, s: &Schedule, r: Ring) -> u32 {
     }
 }
 
-/// A stage that is held over an iteration leaves the next one to be filled: two at least.
+/// If a stage is held over an iteration, the next stage must be free to be filled. So such a ring needs at least two
+/// stages.
 fn settle_flight(program: &Program<'_>, s: &mut Schedule) {
     let flying: Vec<_> = program.func.insts.keys().filter(|&i| s.in_flight[i] > 0).collect();
     for inst in flying {
@@ -125,8 +127,7 @@ fn settle_flight(program: &Program<'_>, s: &mut Schedule) {
     }
 }
 
-/// A second staging slot hides a store; a third stage hides every load: where both do not fit, the stage
-/// is worth more.
+/// A second staging slot hides a store. A third stage hides every load. If both do not fit, the stage is worth more.
 fn prefer_stages(program: &Program<'_>, s: &mut Schedule, target: &Target) {
     let slots = s.slots.clone();
     let rings: Vec<Ring> = s.rings.keys().filter(|&r| innermost(program, s, r)).collect();
@@ -146,7 +147,7 @@ fn prefer_stages(program: &Program<'_>, s: &mut Schedule, target: &Target) {
     }
 }
 
-/// Bytes of one team: an equal share of the block's, in steps of the widest swizzle pattern.
+/// Bytes of one team: an equal share of the block's memory, in steps of the widest swizzle pattern.
 fn limit(program: &Program<'_>, target: &Target) -> u32 {
     let block = target.shared_of_resident(program.launch.resident);
     match program.teams {
@@ -155,7 +156,7 @@ fn limit(program: &Program<'_>, target: &Target) -> u32 {
     }
 }
 
-/// Whether a ring is filled in a loop that holds no other loop.
+/// Whether a ring is filled in a loop that contains no other loop.
 fn innermost(program: &Program<'_>, s: &Schedule, r: Ring) -> bool {
     let func = &program.func;
     s.rings[r].blocks.iter().any(|&block| {

@@ -1,8 +1,8 @@
-//! Where a ring's stage begins and ends in a block, and who must be told of its end.
+//! The instructions at which a ring's stage begins and ends in a block, and the release that tells of its end.
 //!
 //! ```text
-//!  producer   wait empty A ─ fill A ─ fill B                  B is handed back with A: one barrier speaks for both
-//!  consumer   what reads B ─ what reads A ─ wait ─ release A
+//!  producer   wait empty A ─ fill A ─ fill B                  B is released with A: one barrier speaks for both
+//!  consumer   read B ─ read A ─ wait ─ release A
 //! ```
 //!
 //! A stage that is never filled again needs no release. The first fill of a ring needs no wait.
@@ -14,11 +14,12 @@ use warplift_ir::machine::{
 };
 use warplift_ir::target::Opcode;
 
-/// Stages from which on a ring hides its copies even if one stage is released late: one is read, one is full, one is on its way.
+/// From this depth on, a ring hides its copies even if one stage is released late: one stage is read, one is full, and
+/// one is being filled.
 const SPARE: u32 = 3;
 
-/// After which instruction of a block a ring's stage ends: the last load (producer), the last use or its
-/// completion (consumer).
+/// The instruction of a block at which a ring's stage ends. For a producer, it is the last load; for a consumer, the
+/// last use or its completion.
 pub(crate) fn stage_end(func: &Func<'_>, ring: &RingData, block: Block, role: RoleKind) -> Option<Inst> {
     let insts = &func.blocks[block].insts;
     let last = insts.iter().rposition(|&i| match (role, ring.fill) {
@@ -28,7 +29,7 @@ pub(crate) fn stage_end(func: &Func<'_>, ring: &RingData, block: Block, role: Ro
         }
         _ => reads(func, i, ring),
     })?;
-    // Completion: the await of what the reader started.
+    // The completion is the await of what the reader started.
     let done = match role {
         RoleKind::Producer | RoleKind::EpilogueLoad => last,
         RoleKind::Consumer | RoleKind::Epilogue | RoleKind::Helper => {
@@ -38,8 +39,8 @@ pub(crate) fn stage_end(func: &Func<'_>, ring: &RingData, block: Block, role: Ro
     Some(insts[done])
 }
 
-/// Where what threads read of a stage has arrived in their registers, so that the fence behind it does not wait: it is
-/// used. A ring with stages to spare gets this one back where the next effect would follow.
+/// The index at which the values that threads read of a stage have arrived in their registers, because they are used
+/// there. A fence after it does not wait. A ring with spare stages is released there, if the next effect would follow.
 fn settled(func: &Func<'_>, ring: &RingData, block: Block, at: usize) -> usize {
     let insts = &func.blocks[block].insts;
     let innermost = insts.iter().all(|&i| func.insts[i].blocks.is_empty());
@@ -83,7 +84,7 @@ fn reads(func: &Func<'_>, inst: Inst, ring: &RingData) -> bool {
     read || nested || awaited
 }
 
-/// Where all that was started on a stage has ended, and not only what was started last.
+/// The index at which everything started on a stage has ended, not only the last part.
 fn completion(func: &Func<'_>, ring: &RingData, block: Block, at: usize) -> usize {
     let insts = &func.blocks[block].insts;
     let readers = insts.iter().filter(|&&i| reads(func, i, ring));
@@ -95,14 +96,14 @@ fn completion(func: &Func<'_>, ring: &RingData, block: Block, at: usize) -> usiz
     insts.iter().rposition(waits).map_or(at, |w| w.max(at))
 }
 
-/// Decides how each ring's stages are handed back, once depths are known.
+/// Decides how the stages of each ring are released. The depths are already known.
 pub(crate) fn do_stage_release(program: &Program<'_>, s: &mut Schedule) {
     let func = &program.func;
     let alone = |r: &RingData| r.fill == RingFill::Tma && r.rereads.is_empty();
     let rings: Vec<Ring> = s.rings.keys().filter(|&r| alone(&s.rings[r])).collect();
     let spans: Vec<Span<'_>> = rings.iter().map(|&r| Span::of(func, &s.rings[r])).collect();
     let led = |n: usize| spans.iter().any(|a| a.leads(&spans[n]));
-    // A ring that leads one that leads leads too: there is one that none leads.
+    // If A leads B and B leads C, then A leads C. So every ring that is led has a leader that is not led.
     let first: Vec<usize> = (0..rings.len()).filter(|&n| !led(n)).collect();
     let release = (0..rings.len()).map(|n| match first.iter().find(|&&a| spans[a].leads(&spans[n])) {
         _ if is_filled_once(func, spans[n].ring) => StageRelease::Never,
@@ -115,7 +116,7 @@ pub(crate) fn do_stage_release(program: &Program<'_>, s: &mut Schedule) {
     }
 }
 
-/// A ring, and where in each of its blocks a stage begins to be filled and ends.
+/// A ring, and the places in each of its blocks at which a stage begins to be filled and ends.
 struct Span<'s> {
     ring: &'s RingData,
     places: Vec<[Option<usize>; 2]>,
@@ -132,7 +133,8 @@ impl<'s> Span<'s> {
         Self { ring, places: places.collect() }
     }
 
-    /// Whether stages are filled before and end with or behind another ring's: it speaks for both.
+    /// Whether this ring's stages are filled before the other ring's, and end with them or behind them. Then one
+    /// barrier speaks for both rings.
     fn leads(&self, other: &Self) -> bool {
         let (first, second) = (self.ring, other.ring);
         let equal =
@@ -143,33 +145,33 @@ impl<'s> Span<'s> {
     }
 }
 
-/// Whether there is one fill only.
+/// Whether a ring is filled only once.
 pub(crate) fn is_filled_once(func: &Func<'_>, ring: &RingData) -> bool {
     ring.blocks.len() == 1 && !func.repeats(ring.blocks[0])
 }
 
-/// Whether nothing fills a ring behind the loop that does.
+/// Whether nothing fills a ring after the loop that fills it.
 pub(crate) fn ends_with_its_loop(func: &Func<'_>, ring: &RingData) -> bool {
     let around = func.loop_of(ring.blocks[0]).and_then(|inst| func.block_of(inst));
     ring.blocks.len() == 1 && around.is_some_and(|b| !func.repeats(b))
 }
 
-/// Whether a block holds the first fill of a ring: it runs once, before all others.
+/// Whether a block holds the first fill of a ring. Such a block runs once, before all others.
 pub(crate) fn fills_first(func: &Func<'_>, ring: &RingData, block: Block) -> bool {
     in_order(func, ring).first() == Some(&block) && !func.repeats(block)
 }
 
-/// Whether a block holds the last fill of a ring: it runs once, behind all others.
+/// Whether a block holds the last fill of a ring. Such a block runs once, after all others.
 pub(crate) fn fills_last(func: &Func<'_>, ring: &RingData, block: Block) -> bool {
     in_order(func, ring).last() == Some(&block) && !func.repeats(block)
 }
 
-/// Whether the last stage of a ring is never handed back.
+/// Whether the last stage of a ring is never released.
 pub(crate) fn keeps_last(func: &Func<'_>, ring: &RingData) -> bool {
     ends_with_its_loop(func, ring) || ring.blocks.iter().any(|&b| fills_last(func, ring, b))
 }
 
-/// The block of each fill of a ring, in the order of the program.
+/// The block of each fill of a ring, in program order.
 fn in_order(func: &Func<'_>, ring: &RingData) -> Vec<Block> {
     let mut order: Vec<Block> = Vec::new();
     func.walk(|block, inst| {

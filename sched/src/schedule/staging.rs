@@ -1,10 +1,10 @@
-//! Results that threads stage in shared memory for tensor copies.
+//! Staging buffers: threads store results in shared memory, and tensor copies move them on.
 
 use crate::analysis::touched;
 use warplift_ir::machine::{Block, Buffer, BufferKind, Inst, Program};
 use warplift_ir::target::Opcode;
 
-/// Whether a staging buffer is used more than once: a second slot hides the copy of the first.
+/// Whether a staging buffer is used more than once. Then a second slot hides the copy from the first.
 pub(super) fn stored_again(program: &Program<'_>, buffer: Buffer) -> bool {
     let func = &program.func;
     let uses = func.blocks.keys().map(|block| {
@@ -14,7 +14,7 @@ pub(super) fn stored_again(program: &Program<'_>, buffer: Buffer) -> bool {
     uses.sum::<usize>() > 1
 }
 
-/// Buffers of staged results in the order in which a block's copies leave them.
+/// Staging buffers, in the order in which a block's copies read them.
 pub(crate) fn staging_sites(program: &Program<'_>, block: Block) -> Vec<(Inst, Buffer)> {
     let func = &program.func;
     let mut sites: Vec<(Inst, Buffer)> = Vec::new();
