@@ -1,4 +1,4 @@
-//! What is known of scratch buffers where a loop's body begins.
+//! The state of scratch buffers at the start of a loop's body.
 //!
 //! ```text
 //!  before the loop ──┐
@@ -6,10 +6,10 @@
 //!                    └────────────────────────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! A buffer that a loop only reads becomes visible before the loop. Inside, the barriers of an iteration order most of its
-//! accesses. With two buffers in turn, the second buffer's barrier tells that all have read the first, so the next iteration
-//! stores to the first without another barrier. The state at the start of the body is a fixed point over the accesses in
-//! their order. If an iteration leaves more than that, all threads meet at its end.
+//! A buffer that a loop only reads becomes visible before the loop. Inside the loop, the barriers of an iteration order
+//! most of its accesses. With two buffers in turn, the second buffer's barrier tells that all threads have read the
+//! first, so the next iteration stores to the first without another barrier. The state at the start of the body is a
+//! fixed point over the accesses in their order. If an iteration leaves more than that, all threads meet at its end.
 
 use super::role::Expand;
 use super::state::Touched;
@@ -24,7 +24,7 @@ impl<'p> Expand<'p, '_> {
         self.given.graph.accesses_inside(&self.given.program.func, inst)
     }
 
-    /// At the start of a loop's body; what is assumed there, where something is.
+    /// Sets the state at the start of a loop's body. Returns the assumed state, if there is one.
     pub fn assume_inside(&mut self, inst: Inst) -> Option<Scratch> {
         let barrier_fixpoint = self.barrier_fixpoint(inst);
         match &barrier_fixpoint {
@@ -34,7 +34,7 @@ impl<'p> Expand<'p, '_> {
         barrier_fixpoint
     }
 
-    /// Before a loop: what was written to buffers that it only reads becomes visible, once for all iterations.
+    /// Before a loop: makes buffers that the loop only reads visible, once for all iterations.
     pub fn show_read_inside(&mut self, inst: Inst) {
         let inside = self.accesses_inside(inst);
         for a in inside.iter().filter(|a| !is_written(inside, a.buffer)) {
@@ -42,7 +42,7 @@ impl<'p> Expand<'p, '_> {
         }
     }
 
-    /// At the start of a body of which no more is known: an iteration may precede, and have done what it does.
+    /// At the start of a body without a known state: another iteration may have run before, with all its accesses.
     fn forget_inside(&mut self, inst: Inst) {
         let inside = self.accesses_inside(inst);
         for b in inside.iter().map(|a| a.buffer) {
@@ -52,8 +52,8 @@ impl<'p> Expand<'p, '_> {
         }
     }
 
-    /// At the end of a loop's body: all meet if more happened than its start assumes. What happened to rings their barriers
-    /// order.
+    /// At the end of a loop's body: all threads meet if more happened than the start assumes. Rings are ordered by
+    /// their own barriers.
     pub fn keep_assumed(&mut self, assumed: Option<Scratch>) {
         let Some(assumed) = assumed else { return };
         let buffers: Vec<Buffer> =
@@ -67,8 +67,8 @@ impl<'p> Expand<'p, '_> {
         }
     }
 
-    /// Neither more than what was before the loop and what an iteration leaves, nor less. None for loops whose
-    /// order of accesses is another than their text's, and for the producer, which has none.
+    /// The least state that covers both the state before the loop and the state that an iteration leaves. `None` for
+    /// loops that do not run their accesses in program order, and for roles that copy, which have no such state.
     fn barrier_fixpoint(&self, inst: Inst) -> Option<Scratch> {
         let overlapped = matches!(&self.data(inst).attr, Attr::Loop(l) if l.overlapped);
         if overlapped || self.who.role.copies() {
@@ -86,8 +86,8 @@ impl<'p> Expand<'p, '_> {
         }
     }
 
-    /// What an iteration leaves that begins with this; none where accesses stand in inner loops and branches. Rings have
-    /// barriers of their own.
+    /// The state that an iteration leaves, if it begins with `seen`. `None` if nested loops or branches access memory
+    /// other than rings. Rings have barriers of their own.
     fn iteration(&self, inst: Inst, mut seen: Scratch) -> Option<Scratch> {
         let body = self.data(inst).blocks[0];
         for &inside in &self.given.program.func.blocks[body].insts {
@@ -118,7 +118,7 @@ impl<'p> Expand<'p, '_> {
     }
 }
 
-/// Whether one of these accesses writes to a buffer.
+/// Whether one of these accesses writes the buffer.
 fn is_written(accesses: &[Access], buffer: Buffer) -> bool {
     accesses.iter().any(|a| a.buffer == buffer && a.writes)
 }

@@ -1,13 +1,14 @@
-//! A tile held by all blocks of a cluster: their threads form one team, and each block has a copy of the scratch memory.
+//! A tile held by all blocks of a cluster. Their threads form one team, and each block has a copy of the scratch
+//! memory.
 //!
 //! ```text
 //!  scratch    every block has a copy      store ─► the copy of each block       read ─► the own copy
-//!  meeting    the cluster's barrier       arrive (release) ─ wait (acquire)
-//!  first      a block sends nothing before all have begun: they arrive at entry, and wait where the first store is
-//!  last       what was sent is met before a block ends: nobody sends to a block that is gone
+//!  barrier    the cluster's barrier       arrive (release) ─ wait (acquire)
+//!  first      no block sends before all have begun: they arrive at entry, and wait at the first store
+//!  last       all blocks meet before one ends: nobody sends to a block that has ended
 //! ```
 //!
-//! All blocks run one program on equal scalars, so they meet at the same places.
+//! All blocks run the same program on equal scalars, so they meet at the same places.
 
 use super::role::Expand;
 use crate::analysis::touched;
@@ -21,7 +22,7 @@ impl Expand<'_, '_> {
         self.given.program.blocks > 1 && scratch
     }
 
-    /// Says that this block has begun.
+    /// Signals that this block has begun.
     pub fn open_blocks(&mut self) {
         self.memory.begun = !self.sends();
         if !self.memory.begun {
@@ -29,7 +30,7 @@ impl Expand<'_, '_> {
         }
     }
 
-    /// Waits until all blocks have begun, before what first sends to them.
+    /// Waits until all blocks have begun, before the first instruction that sends to them.
     pub fn await_blocks(&mut self, inst: Inst) {
         if !self.memory.begun
             && self.from.source == self.given.program.func.entry
@@ -40,7 +41,7 @@ impl Expand<'_, '_> {
         }
     }
 
-    /// Whether an instruction, or one inside it, stores to a scratch buffer.
+    /// Whether an instruction, or one nested in it, stores to a scratch buffer.
     fn writes_scratch(&self, inst: Inst) -> bool {
         let d = self.data(inst);
         let mut all = touched(&d.attr, d.op).into_iter();
@@ -50,7 +51,7 @@ impl Expand<'_, '_> {
                 .any(|&b| self.given.program.func.blocks[b].insts.iter().any(|&i| self.writes_scratch(i)))
     }
 
-    /// All threads of all blocks.
+    /// A barrier of all threads of all blocks.
     pub fn cluster_barrier(&mut self) {
         self.at().push(NewInst::new(Opcode::ClusterArrive, &[], &[]));
         self.at().push(NewInst::new(Opcode::ClusterWait, &[], &[]));
@@ -76,7 +77,7 @@ impl Expand<'_, '_> {
         }
     }
 
-    /// No block ends while another may still send to it.
+    /// Waits at the end of a block: it must not end while another block may still send to it.
     pub fn close_blocks(&mut self) {
         if self.given.program.blocks > 1
             && self.given.program.buffers.keys().any(|b| self.memory.seen.scratch[b].written)

@@ -1,4 +1,4 @@
-//! The warps that compute: waits, tensor products with their descriptors, barriers around scratch memory.
+//! The computing warps: waits, tensor products with their descriptors, and barriers around scratch memory.
 
 use super::role::Expand;
 use super::state::{Flown, Touched};
@@ -14,7 +14,7 @@ use warplift_ir::target::Opcode;
 const DESCRIPTOR_BITS: i64 = 0x3ffff;
 
 impl<'a> Expand<'_, 'a> {
-    /// Expands the consumers' role. `registers`: what `setmaxnreg` gives them.
+    /// Expands the consumers' role. `registers`: the number that `setmaxnreg` sets.
     pub fn consumer(mut self, registers: Option<u32>) -> Result<Func<'a>> {
         if let Some(n) = registers {
             self.at().push(NewInst::new(Opcode::SetmaxnregInc, &[], &[]).attr(Attr::Imm(n.into())));
@@ -44,7 +44,7 @@ impl<'a> Expand<'_, 'a> {
         Ok(self.code.func)
     }
 
-    /// One instruction as the consumers see it.
+    /// Expands one instruction for the consumers.
     pub fn consume(&mut self, _block: Block, inst: Inst) -> Result<()> {
         let d = self.data(inst);
         let deferral = self.given.schedule.deferral.as_ref();
@@ -69,7 +69,7 @@ impl<'a> Expand<'_, 'a> {
                 self.wait_wgmma();
                 self.expand_if(inst)?;
             }
-            // A epilogue role's loads were made for the consumers.
+            // The first half's loads fill the stages that epilogue warps read again.
             Opcode::TmaLoad | Opcode::BulkLoad if self.who.role == RoleKind::Epilogue => {}
             Opcode::TmaLoad | Opcode::BulkLoad => self.fill(inst),
             Opcode::CpAsync => self.copy_in_place(inst),
@@ -108,14 +108,15 @@ impl<'a> Expand<'_, 'a> {
         Ok(())
     }
 
-    /// Whether an await is of the other half of a tile's work. What is loaded once for all tiles both wait for.
+    /// Whether an await belongs to the other half of a tile's work. Both halves wait for tiles that are loaded only
+    /// once.
     fn is_others(&self, inst: Inst) -> bool {
         handoff(self.given.program).is_some()
             && self.given.schedule.roles[inst] != self.who.role
             && self.given.program.func.repeats(self.from.source)
     }
 
-    /// An event is named: loads wait for their stage at once, products land before what follows.
+    /// An await: loads wait for their stage at once, and products are complete before the next instruction.
     fn awaited(&mut self, events: &[Value]) {
         for &e in events {
             self.arrive(e);
@@ -127,7 +128,7 @@ impl<'a> Expand<'_, 'a> {
                 continue;
             }
             if data.fill == RingFill::Tma && !self.moves_in(data, self.from.source) {
-                // A fill of a block around, the only one: another way through it may not have waited.
+                // A surrounding block fills this ring, and only once. Another path to this place may not have waited.
                 self.spin(ring);
                 continue;
             }
@@ -140,7 +141,7 @@ impl<'a> Expand<'_, 'a> {
         }
     }
 
-    /// Waits for one product of a rotated body, and for those before it; later ones stay in flight.
+    /// Waits for one product of a rotated body, and for those issued before it. Later products stay in flight.
     fn arrive(&mut self, event: Value) {
         let Some(at) = self.flight.events.iter().position(|&f| f == event) else { return };
         self.flight.events.drain(..=at);
@@ -148,7 +149,7 @@ impl<'a> Expand<'_, 'a> {
         self.at().push(NewInst::new(Opcode::WgmmaWait, &[], &[]).attr(Attr::Imm(left)));
     }
 
-    /// Waits for products in flight, a late part of the previous tile's results before it.
+    /// Waits for products in flight. A deferred part of the previous tile's stores goes before the wait.
     pub fn wait_wgmma(&mut self) {
         if !self.flight.flying || self.flight.exact {
             return;
@@ -170,14 +171,14 @@ impl<'a> Expand<'_, 'a> {
         for o in &operands {
             self.visible(o.place.buffer, true);
         }
-        // The product reads behind the last of the barriers, whichever operand asked for it.
+        // The product reads after the last of the barriers, whichever operand needs it.
         for buffer in operands.iter().map(|o| o.place.buffer) {
             self.memory.seen.scratch[buffer].read |= self.kind(buffer) == BufferKind::Scratch;
         }
         let mut acc = self.value(d.args[0]);
         let mut keep = self.value(d.args[1]);
         if self.is_zero_fragment(acc) {
-            // Accumulating onto zeros is not accumulating.
+            // An accumulator of zeros is not read: the product overwrites it.
             let ty = self.given.program.func.ty(d.args[0]);
             acc = self.at().op(Opcode::Undef, &[], ty);
             keep = self.at().imm_of(Ty::Pred, 0);
@@ -203,8 +204,8 @@ impl<'a> Expand<'_, 'a> {
         self.flight.flown.push(Flown { sum: d.results[0], registers: w.a.is_none() });
     }
 
-    /// Matrix descriptors of an operand by atom and k-step (PTX ISA, "Matrix Descriptor Format"): only the
-    /// low word, which holds the address in units of 16 bytes, changes.
+    /// Matrix descriptors of an operand by atom and k-step (PTX ISA, "Matrix Descriptor Format"). Only the low word
+    /// changes. It holds the address in units of 16 bytes.
     fn descriptors_of(&mut self, o: &SharedOperand, atoms: u8, args: &mut Vec<Value>) {
         let low = self.stage_descriptor(o);
         let code = match o.swizzle {
@@ -239,7 +240,7 @@ impl<'a> Expand<'_, 'a> {
         }
     }
 
-    /// Low word for stage 0 and this warpgroup, made once at entry.
+    /// The low word for stage 0 and this warpgroup, computed once at entry.
     fn descriptor_base(&mut self, o: &SharedOperand) -> Value {
         let key = (o.place.buffer, [o.warpgroup_stride, o.place.offset, o.leading], o.mn_major);
         if let Some(&v) = self.own.descriptors.get(&key) {
@@ -272,7 +273,8 @@ impl<'a> Expand<'_, 'a> {
         low
     }
 
-    /// What threads wrote to a scratch buffer becomes visible to all, and to the tensor cores.
+    /// Makes the stores of threads to a scratch buffer visible to all threads, and to the tensor cores if `tensor` is
+    /// set.
     pub fn visible(&mut self, buffer: Buffer, tensor: bool) {
         if self.kind(buffer) != BufferKind::Scratch {
             return;
@@ -288,7 +290,7 @@ impl<'a> Expand<'_, 'a> {
         self.memory.seen.scratch[buffer].read = true;
     }
 
-    /// What this thread wrote is shown to asynchronous reads behind the next barrier.
+    /// Makes this thread's stores visible to asynchronous reads after the next barrier.
     pub fn fence(&mut self) {
         self.at().push(NewInst::new(Opcode::FenceProxyAsync, &[], &[]));
         for b in self.given.program.buffers.keys() {
@@ -296,7 +298,7 @@ impl<'a> Expand<'_, 'a> {
         }
     }
 
-    /// A scratch buffer may be overwritten once all have read it.
+    /// Waits until all threads have read a scratch buffer, so that it may be overwritten.
     pub fn writable(&mut self, buffer: Buffer) {
         if self.memory.seen.scratch[buffer].read {
             self.wait_wgmma();

@@ -9,32 +9,32 @@ use warplift_ir::machine::{Attr, Block, Inst, NewInst, Ring, Ty, Value};
 use warplift_ir::target::Opcode;
 use warplift_ir::tile::CmpOp;
 
-/// A loop that is expanded.
+/// A loop during expansion.
 pub(super) struct Rotated<'x> {
     pub inst: Inst,
     high: Value,
-    /// What is carried, at the beginning.
+    /// Initial values of the carried values.
     inits: &'x [Value],
-    /// The numbers of that.
+    /// Numbers of the carried values that this role keeps.
     pub kept: Vec<usize>,
-    /// Rings that move inside.
+    /// Rings that advance inside the loop.
     pub rings: Vec<Ring>,
     /// Rings whose stages stay in flight over an iteration.
     pub unreleased: Vec<Ring>,
     body: Block,
     pub exit: Block,
-    /// Iterations at most, where what is picked by the counter makes a body stand there for each.
+    /// The most iterations, if the loop is unrolled fully because it picks values by its counter.
     picks: Option<u32>,
 }
 
-/// Where a loop is left to, and what is in flight there.
+/// The block to which the loop exits, and the stages in flight there.
 struct Past {
     block: Block,
     unreleased: Option<Unreleased>,
 }
 
 impl Past {
-    /// What is passed there: a block of its own takes nothing.
+    /// The values to pass there. A block of its own takes none.
     fn passed<'v>(&self, values: &'v [Value]) -> &'v [Value] {
         if self.unreleased.is_some() { &[] } else { values }
     }
@@ -55,12 +55,12 @@ impl<'a> Expand<'_, 'a> {
         }
     }
 
-    /// Slots and phases of rings, as values to pass.
+    /// Slots and phases of rings, as block arguments.
     pub fn ring_values(&self, rings: &[Ring]) -> Vec<Value> {
         rings.iter().flat_map(|&r| [self.ring(r).slot, self.ring(r).phase]).collect()
     }
 
-    /// Parameters that take slots and phases.
+    /// Block parameters for slots and phases of rings.
     pub fn ring_params(&mut self, block: Block, rings: &[Ring]) {
         for &r in rings {
             let slot = self.code.func.append_param(block, Ty::B32, true);
@@ -78,14 +78,14 @@ impl<'a> Expand<'_, 'a> {
             .collect()
     }
 
-    /// Nothing is known of scratch buffers.
+    /// Forgets the state of scratch buffers.
     pub fn forget_scratch(&mut self) {
         for b in self.given.program.buffers.keys() {
             self.memory.seen.scratch[b] = Touched::anything();
         }
     }
 
-    /// What may have happened to memory here or on another way to this place.
+    /// Joins the accesses on another path to this place.
     fn join_seen(&mut self, other: &Seen) {
         for b in self.given.program.buffers.keys() {
             self.memory.seen.scratch[b] = self.memory.seen.scratch[b].join(other.scratch[b]);
@@ -95,7 +95,7 @@ impl<'a> Expand<'_, 'a> {
         }
     }
 
-    /// A loop, from its low bound with its initial values.
+    /// Expands a loop, from its low bound with its initial values.
     pub fn expand_for(&mut self, inst: Inst) -> Result<()> {
         let d = self.data(inst);
         let kept = self.kept_carries(inst);
@@ -112,13 +112,13 @@ impl<'a> Expand<'_, 'a> {
         self.expand_rest(inst, low, &inits)
     }
 
-    /// A loop from a given start: all of it, or what peeling left.
+    /// Expands a loop from a given start: all of it, or the iterations that peeling left.
     pub fn expand_rest(&mut self, inst: Inst, low: Value, inits: &[Value]) -> Result<()> {
         let high = self.value(self.data(inst).args[1]);
         self.expand_between(inst, [low, high], inits)
     }
 
-    /// The iterations of a loop between two values of its counter.
+    /// Expands the iterations of a loop between two values of its counter.
     pub fn expand_between(&mut self, inst: Inst, [low, high]: [Value; 2], inits: &[Value]) -> Result<()> {
         let l = Rotated {
             inst,
@@ -147,7 +147,7 @@ impl<'a> Expand<'_, 'a> {
         Ok(())
     }
 
-    /// Into the body, or past the loop where there is nothing to do.
+    /// Enters the body, or skips the loop if it has no iterations.
     fn enter_loop(&mut self, l: &Rotated<'_>, low: Value) {
         let around = [l.inits, &self.ring_values(&l.rings)].concat();
         let before = self.flight.unreleased.take();
@@ -159,7 +159,7 @@ impl<'a> Expand<'_, 'a> {
         self.land_behind(l, past, &around);
     }
 
-    /// The body's parameters: the counter, which is returned, what is carried, held slots, rings.
+    /// Makes the body's parameters: the counter (which is returned), carried values, held slots, rings.
     fn begin_body(&mut self, l: &Rotated<'_>) -> Value {
         self.code.func.order.push(l.body);
         self.code.block = l.body;
@@ -175,7 +175,7 @@ impl<'a> Expand<'_, 'a> {
         counter
     }
 
-    /// The body, as many times as it stands there, and back to its beginning or on.
+    /// Expands the copies of the body, then jumps back to its start or exits.
     fn iterate(&mut self, l: &Rotated<'_>, mut counter: Value, copies: u32) -> Result<()> {
         let all = l.picks.is_some();
         for n in 1..copies {
@@ -204,7 +204,7 @@ impl<'a> Expand<'_, 'a> {
         Ok(())
     }
 
-    /// An iteration: of a loop that stands there once for each, this one.
+    /// Expands one iteration. In a fully unrolled loop, `iteration` is its number.
     fn numbered(&mut self, l: &Rotated<'_>, iteration: Option<u32>) -> Result<Vec<Value>> {
         let around = self.own.iteration;
         self.own.iteration = iteration.unwrap_or(around);
@@ -213,7 +213,7 @@ impl<'a> Expand<'_, 'a> {
         next
     }
 
-    /// An iteration; what it carries on.
+    /// Expands one iteration. Returns the values carried on.
     fn body_once(&mut self, l: &Rotated<'_>) -> Result<Vec<Value>> {
         let d = self.data(l.inst);
         let assumed = self.assume_inside(l.inst);
@@ -226,20 +226,20 @@ impl<'a> Expand<'_, 'a> {
         Ok(l.kept.iter().map(|&n| self.value(yields[n])).collect())
     }
 
-    /// The next iteration's counter, and whether there is one.
+    /// Computes the next iteration's counter, and whether there is a next iteration.
     fn count_on(&mut self, l: &Rotated<'_>, counter: &mut Value) -> Value {
         let step = self.value(self.data(l.inst).args[2]);
         *counter = self.at().add(*counter, step);
         self.at().compare(CmpOp::Lt, *counter, l.high)
     }
 
-    /// Where the loop is left to: a block of its own where products are in flight.
+    /// The block to which the loop exits. It is a block of its own if products are in flight.
     fn past(&mut self, l: &Rotated<'_>, unreleased: Option<Unreleased>) -> Past {
         let block = if unreleased.is_some() { self.code.func.new_block() } else { l.exit };
         Past { block, unreleased }
     }
 
-    /// What is in flight lands on the way out.
+    /// Waits on the way out for the products in flight.
     fn land_behind(&mut self, l: &Rotated<'_>, past: Past, passed: &[Value]) {
         if past.unreleased.is_some() {
             self.flight.unreleased = past.unreleased;
@@ -247,7 +247,7 @@ impl<'a> Expand<'_, 'a> {
         }
     }
 
-    /// Behind the loop: its results.
+    /// Continues after the loop, with its results.
     fn leave_loop(&mut self, l: &Rotated<'_>) {
         self.code.func.order.push(l.exit);
         self.code.block = l.exit;
@@ -258,7 +258,7 @@ impl<'a> Expand<'_, 'a> {
         self.ring_params(l.exit, &l.rings);
     }
 
-    /// A branch.
+    /// Expands a branch.
     pub fn expand_if(&mut self, inst: Inst) -> Result<()> {
         let d = self.data(inst);
         let rings = self.rings_inside(inst);

@@ -1,4 +1,4 @@
-//! Rings that the threads fill themselves with `cp.async`, iterations ahead.
+//! Rings that threads fill themselves with `cp.async`, iterations ahead.
 //!
 //! ```text
 //!  before the loop   copies of iterations 0 .. D-2, each a committed group
@@ -6,12 +6,12 @@
 //!                    ─ copies of t+D-1 into the stage of t-1, commit ─ the products that are left
 //! ```
 //!
-//! The wait is for this thread's copies of iteration t, the meeting for those of all others; it also says
-//! that all have read the stage of t-1, which the new copies overwrite. Past the loop's end the groups are
-//! empty, so that the count of pending ones never changes. The copies follow the reads since the assembler
-//! keeps their order: before them they hold up the first products, between them every change of direction
-//! costs idle loads (seen in the code of ptxas 13.0). A ring of one stage is filled and awaited in place, and
-//! all meet once more before it is filled again.
+//! The wait covers this thread's copies of iteration t, and the barrier those of all other threads. The barrier also
+//! tells that all threads have read the stage of t-1, which the new copies overwrite. Past the loop's end the groups
+//! are empty, so that the number of pending groups never changes. The copies follow the reads, since the assembler
+//! keeps their order: before the reads, copies would hold up the first products; between reads, every change of
+//! direction would cost idle loads (seen in the code of ptxas 13.0). A ring of one stage is filled and awaited in
+//! place, and all threads meet once more before it is filled again.
 
 use super::role::Expand;
 use super::state::Ahead;
@@ -29,7 +29,7 @@ impl Expand<'_, '_> {
         rings.map(|(r, _)| r).collect()
     }
 
-    /// Copies of a loop's first iterations, before it.
+    /// Issues the copies of a loop's first iterations, before the loop.
     pub fn lead_in(&mut self, inst: Inst) {
         let d = self.data(inst);
         let [low, high, step] = [self.value(d.args[0]), self.value(d.args[1]), self.value(d.args[2])];
@@ -44,7 +44,7 @@ impl Expand<'_, '_> {
         }
     }
 
-    /// The stage that the next reads want: this thread's copies and all others' are complete.
+    /// Waits until the stage for the next reads is complete: this thread's copies and those of all other threads.
     pub fn open_copies(&mut self, ring: Ring) {
         let data = &self.given.schedule.rings[ring];
         let ahead = data.depth - 1;
@@ -72,19 +72,19 @@ impl Expand<'_, '_> {
         }
     }
 
-    /// The copies of an iteration with this counter, if the loop gets there.
+    /// The copies of the iteration with this counter. They run only if the loop reaches that iteration.
     fn ahead(&mut self, ring: Ring, counter: Value, high: Value, stages: u32) -> Ahead {
         let data = &self.given.schedule.rings[ring];
         let func = &self.given.program.func;
         let slot = self.slot_ahead(ring, stages);
         let runs = self.at().compare(CmpOp::Lt, counter, high);
         let copies = copies_of(func, data.blocks[0], &data.buffers);
-        // The body's scalars stand for another iteration here.
+        // The body's scalars have the values of another iteration here.
         let env = [(func.blocks[data.blocks[0]].params[0], counter)].into_iter().collect();
         Ahead { ring, slot, runs, copies, env }
     }
 
-    /// Issues the copies of a later iteration that wait for this, and ends their group.
+    /// Issues the pending copies of a later iteration, and ends their group.
     pub fn finish_copies(&mut self, ring: Ring) {
         let Some(n) = self.ahead.copies.iter().position(|a| a.ring == ring) else { return };
         let Ahead { slot, runs, copies, env, .. } = self.ahead.copies.remove(n);
@@ -100,7 +100,7 @@ impl Expand<'_, '_> {
         self.commit();
     }
 
-    /// The scalars of the body that a copy needs and that are not there yet.
+    /// Computes the scalars of the body that a copy needs and that are not available yet.
     fn scalars_ahead(&mut self, block: Block, copy: Inst) {
         let func = &self.given.program.func;
         let needed = scalars_of(func, block, &[copy]);
@@ -113,14 +113,14 @@ impl Expand<'_, '_> {
         }
     }
 
-    /// Whether `wgmma` reads stages of a ring: through the other proxy.
+    /// Whether `wgmma` reads stages of a ring. It reads through the asynchronous proxy.
     fn read_by_products(&self, ring: Ring) -> bool {
         let buffers = &self.given.schedule.rings[ring].buffers;
         let mut products = self.given.program.func.insts.values().filter(|d| d.op == Opcode::Wgmma);
         products.any(|d| touched(&d.attr, d.op).iter().any(|(b, _)| buffers.contains(b)))
     }
 
-    /// A copy where it stands, for a ring of one stage; copies of deeper ones were issued iterations ago.
+    /// Issues a copy in place, for a ring of one stage. Copies into deeper rings were issued iterations before.
     pub fn copy_in_place(&mut self, inst: Inst) {
         let Some(ring) = copy_place(self.data(inst)).and_then(|p| self.ring_of(p.buffer)) else { return };
         if self.given.schedule.rings[ring].depth == 1 {
@@ -136,7 +136,7 @@ impl Expand<'_, '_> {
         self.at().push(NewInst::new(Opcode::CpAsyncCommit, &[], &[]));
     }
 
-    /// The slot so many stages on.
+    /// The slot that is `ahead` stages further.
     fn slot_ahead(&mut self, ring: Ring, ahead: u32) -> Value {
         let (slot, depth) = (self.ring(ring).slot, i64::from(self.given.schedule.rings[ring].depth));
         if ahead == 0 {
@@ -149,7 +149,7 @@ impl Expand<'_, '_> {
         self.at().op(Opcode::Selp, &[back, on, wraps], Ty::B32)
     }
 
-    /// One copy into a slot.
+    /// Issues one copy into a slot.
     fn copy_to(&mut self, inst: Inst, ring: Ring, slot: Value, runs: Option<Value>) {
         let d = self.data(inst);
         let (Attr::Copy(copy), Some(place)) = (&d.attr, copy_place(d)) else { return };

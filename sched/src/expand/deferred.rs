@@ -1,4 +1,4 @@
-//! The deferred epilogue: a loop over tiles pipelined by one stage, its stores spread under the first
+//! The deferred epilogue: the loop over tiles is pipelined by one stage. The stores of a tile are spread over the first
 //! iterations of the next tile's main loop.
 //!
 //! ```text
@@ -21,7 +21,7 @@ impl Expand<'_, '_> {
         self.given.schedule.deferral.as_ref().map_or(0, |d| d.parts.len())
     }
 
-    /// The loop over tiles in both forms, behind a uniform branch.
+    /// Expands the loop over tiles in both forms, behind a uniform branch.
     pub fn expand_deferred(&mut self, outer: Inst) -> Result<()> {
         let enough = self.enough_iterations();
         let rings = self.rings_inside(outer);
@@ -33,7 +33,7 @@ impl Expand<'_, '_> {
 
         self.code.func.order.push(short);
         self.code.block = short;
-        // Fewer iterations than parts.
+        // The main loop has fewer iterations than parts here.
         self.ahead.most = self.given.schedule.deferral.as_ref().map(|d| (d.inner, d.parts.len() - 1));
         self.expand_for(outer)?;
         self.ahead.most = None;
@@ -55,7 +55,7 @@ impl Expand<'_, '_> {
         Ok(())
     }
 
-    /// Whether the main loop runs at least as often as there are parts; its bounds do not depend on the tile.
+    /// Whether the main loop runs at least as often as there are parts. Its bounds do not depend on the tile.
     fn enough_iterations(&mut self) -> Value {
         let inner = self.given.schedule.deferral.as_ref().map(|d| d.inner);
         let args = inner.map_or(&[][..], |i| self.data(i).args);
@@ -124,7 +124,7 @@ impl Expand<'_, '_> {
         Ok(())
     }
 
-    /// Parameters for held results, whether there are any, and rings.
+    /// Parameters for held results, for the condition that there are any, and for rings.
     fn kept_params(
         &mut self,
         block: warplift_ir::machine::Block,
@@ -141,7 +141,7 @@ impl Expand<'_, '_> {
         self.ring_params(block, rings);
     }
 
-    /// Stores of the last tile.
+    /// Stores the last tile.
     fn last_tile(&mut self) {
         let [drain, done] = [self.code.func.new_block(), self.code.func.new_block()];
         if let Some(have) = self.deferred.have.take() {
@@ -158,7 +158,7 @@ impl Expand<'_, '_> {
         self.code.block = done;
     }
 
-    /// One part of the held results' stores.
+    /// Stores one part of the held results.
     pub fn deferred_part(&mut self, part: usize) {
         let Some(deferral) = self.given.schedule.deferral.as_ref() else { return };
         self.deferred.inside = true;
@@ -178,7 +178,7 @@ impl Expand<'_, '_> {
         self.deferred.inside = false;
     }
 
-    /// A plain store of held results: nothing where there are none yet.
+    /// A plain store of held results. It is skipped while there are none.
     fn deferred_store(&mut self, inst: Inst) {
         let d = self.data(inst);
         let args = self.values(d.args);
@@ -198,7 +198,7 @@ impl Expand<'_, '_> {
         self.at().push(NewInst::new(d.op, &args, &[]).attr(plain(&d.attr)).guard(guard));
     }
 
-    /// Constants that a late instruction reads, written again beside it.
+    /// Copies constants that a deferred instruction reads, next to it.
     fn constants(&mut self, inst: Inst) {
         let d = self.data(inst);
         for &v in d.args {
@@ -210,7 +210,7 @@ impl Expand<'_, '_> {
         }
     }
 
-    /// The main loop with its first iterations peeled, a part of the held stores in each.
+    /// Expands the main loop with its first iterations peeled. Each peeled iteration has one part of the held stores.
     pub fn expand_peeled(&mut self, inner: Inst) -> Result<()> {
         let d = self.data(inner);
         let kept = self.kept_carries(inner);

@@ -1,4 +1,4 @@
-//! What happened to the memory of a pointer argument since the last barrier: by which footprints.
+//! The accesses to the memory of a pointer argument since the last barrier, by footprint.
 
 use warplift_ir::machine::GlobalAccess;
 
@@ -11,7 +11,7 @@ pub(super) enum Footprints {
     Several,
 }
 
-/// What happened to the memory of a pointer argument.
+/// The accesses to the memory of a pointer argument.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Accesses {
     pub(super) written: Footprints,
@@ -27,7 +27,7 @@ impl Footprints {
         }
     }
 
-    /// Whether each thread meets only accesses of its own.
+    /// Whether a thread's accesses by this footprint conflict only with its own earlier accesses.
     pub(super) fn admits(self, footprint: u32) -> bool {
         match self {
             Self::None => true,
@@ -38,7 +38,7 @@ impl Footprints {
 }
 
 impl Accesses {
-    /// Adds what happened on another way, or before.
+    /// Joins the accesses on another path, or before.
     pub fn join(&mut self, other: Self) {
         self.written = self.written.join(other.written);
         self.read = self.read.join(other.read);
@@ -49,8 +49,8 @@ impl Accesses {
         if writes { Self { written: one, read: none } } else { Self { written: none, read: one } }
     }
 
-    /// What an earlier iteration may have done: the indices of a footprint were others there. Stores by one
-    /// footprint alone go to tiles of their own.
+    /// The accesses that an earlier iteration may have made. The indices of a footprint were different there. If only
+    /// one footprint stores, its stores go to different tiles.
     pub(super) fn of_earlier_iteration(self) -> Self {
         match (self.written, self.read) {
             (Footprints::None, _) | (_, Footprints::None) => self,

@@ -5,8 +5,8 @@
 //!  store y (footprint 1) ─ barrier ─ load y (footprint 2): others wrote it
 //! ```
 //!
-//! Views of one pointer argument may overlap; other arguments are other memory. Tiles of a persistent kernel have
-//! no order among each other, as blocks have none.
+//! Views of one pointer argument may overlap; different arguments are different memory. Tiles of a persistent kernel
+//! are not ordered among each other, like blocks.
 
 use super::footprints::Accesses;
 use super::role::Expand;
@@ -14,7 +14,7 @@ use crate::analysis::{global_access, global_accesses_inside};
 use warplift_ir::machine::{Attr, Inst};
 
 impl Expand<'_, '_> {
-    /// Meets before an access to what other threads may have touched.
+    /// Adds a barrier before an access to memory that other threads may have accessed.
     pub fn order_global(&mut self, inst: Inst) {
         let Some((access, writes)) = global_access(self.data(inst)) else { return };
         let before = self.memory.seen.global.get(&access.pointer).copied().unwrap_or_default();
@@ -29,7 +29,7 @@ impl Expand<'_, '_> {
         self.memory.seen.global.entry(pointer).or_default().join(accesses);
     }
 
-    /// At the start of a loop's body an iteration may precede.
+    /// At the start of a loop's body: another iteration may have run before.
     pub fn forget_global_inside(&mut self, inst: Inst) {
         if matches!(&self.data(inst).attr, Attr::Loop(l) if l.persistent) {
             return;

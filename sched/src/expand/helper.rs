@@ -1,12 +1,13 @@
-//! Helpers: warps of the producer's warpgroup that compute, slot by slot in turn, the products that are the same in every warp.
+//! Helpers: warps of the producer's warpgroup that compute products for all warps. The helpers take the slots in turn.
 //!
 //! ```text
-//!  slot      0    1    2    3    4    5    0     a slot of the ring belongs to one of them
+//!  slot      0    1    2    3    4    5    0     each slot of the ring belongs to one helper
 //!  helper 0  make ·    ·    make ·    ·    make  · only goes on to the next slot
 //!  helper 1  ·    make ·    ·    make ·    ·
 //! ```
 //!
-//! One helper alone would be too slow: it waits for each result before the next, while consumers overlap several.
+//! One helper alone would be too slow: it waits for each result before it starts the next, while consumers overlap
+//! several.
 
 use super::copying_warps;
 use super::role::Expand;
@@ -16,7 +17,7 @@ use warplift_ir::target::Opcode;
 use warplift_ir::tile::CmpOp;
 
 impl<'a> Expand<'_, 'a> {
-    /// A loop's body: of a helper's, only where it is its turn.
+    /// Expands a loop's body. A helper runs it only in its turn.
     pub fn walk_round_robin(&mut self, block: Block) -> Result<&'a [Value]> {
         let Some((ring, number)) = self.handoff_in(block).zip(self.own.helper) else {
             return self.walk(block);
@@ -42,7 +43,7 @@ impl<'a> Expand<'_, 'a> {
         Ok(yields)
     }
 
-    /// The ring by which helpers hand on what they make in a block.
+    /// The ring into which helpers store the values that they compute in a block.
     fn handoff_in(&self, block: Block) -> Option<Ring> {
         let here = |r: &RingData| r.fill == RingFill::Helper && r.blocks.contains(&block);
         self.given

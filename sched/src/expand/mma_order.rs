@@ -1,4 +1,4 @@
-//! Barriers of warpgroups that take turns at the tensor cores; see `schedule::mma_order`.
+//! Barriers for the order of warpgroups at the tensor cores; see `schedule::mma_order`.
 
 use super::role::Expand;
 use crate::analysis::WARPGROUP;
@@ -7,11 +7,11 @@ use warplift_ir::machine::{Attr, Guard, Inst, NewInst, Ty, Value};
 use warplift_ir::target::Opcode;
 use warplift_ir::tile::CmpOp;
 
-/// Threads at a barrier: those that wait for their turn, and those that wake them.
+/// Threads at a barrier: those of the warpgroup that waits, and those of the warpgroup that wakes it.
 const THREADS: i64 = 2 * 32 * WARPGROUP as i64;
 
 impl Expand<'_, '_> {
-    /// Which warpgroup this is, as a predicate for each; the last one wakes the first.
+    /// Computes a predicate for each warpgroup: whether this is the one. The last warpgroup wakes the first.
     pub fn open_mma_order(&mut self) {
         if self.given.schedule.mma_order.is_empty() {
             return;
@@ -28,21 +28,21 @@ impl Expand<'_, '_> {
         self.wake(self.own.group.len() - 1);
     }
 
-    /// At the end the first one takes the last wake.
+    /// At the end the first warpgroup takes the last wake.
     pub fn close_mma_order(&mut self) {
         if !self.own.group.is_empty() {
             self.wait_order(0);
         }
     }
 
-    /// Before the first product of an iteration every warpgroup waits for its turn.
+    /// Before the first product of an iteration, every warpgroup waits for its turn.
     pub fn begin_mmas(&mut self, product: Inst) {
         if self.given.schedule.mma_order.iter().any(|t| t.first == product) && !self.own.group.is_empty() {
             (0..self.own.group.len()).for_each(|n| self.wait_order(n));
         }
     }
 
-    /// Behind the last one it wakes the next.
+    /// After the last product of an iteration, the warpgroup wakes the next one.
     pub fn end_mmas(&mut self, product: Inst) {
         if self.given.schedule.mma_order.iter().any(|t| t.last == product) && !self.own.group.is_empty() {
             (0..self.own.group.len()).for_each(|n| self.wake(n));
@@ -57,7 +57,7 @@ impl Expand<'_, '_> {
         self.order_barrier(Opcode::BarArrive, group, (group + 1) % self.own.group.len());
     }
 
-    /// A warpgroup's instruction on the barrier of the same or another.
+    /// An instruction of one warpgroup on the barrier of the same or another warpgroup.
     fn order_barrier(&mut self, op: Opcode, group: usize, barrier: usize) {
         let guard = Some(Guard { pred: self.own.group[group], negated: false });
         let barriers = NamedBarriers::of(self.given.program, self.given.schedule.producer);

@@ -6,10 +6,10 @@
 //!  consumer  warps:               wait full[slot] ─ fence, wgmma.., commit ─ wait ─ arrive empty[slot] ─ next slot
 //! ```
 //!
-//! Each role walks the structured program once and keeps what its effects need; loops become rotated
-//! loops whose blocks carry the kept values and, for every ring that moves inside, slot and phase. Both
-//! sides run the same sequence of fills, so the counters agree by construction and are never reset
-//! (Task-Based Tensor Computations on Modern GPUs, section 4.2.6: events become barriers).
+//! Each role walks the structured program once and keeps what its effects need. Loops become rotated loops. Their
+//! blocks carry the kept values, and slot and phase of every ring that advances inside. Both sides run the same
+//! sequence of fills, so the counters agree by construction and are never reset (Task-Based Tensor Computations on
+//! Modern GPUs, section 4.2.6: events become barriers).
 
 mod barrier_fixpoint;
 mod blocks;
@@ -43,14 +43,14 @@ use state::{Given, Who};
 use warplift_ir::machine::{Inst, Program, Role, RoleKind, Schedule, Scheduled, SharedMap};
 use warplift_ir::target::{Effect, Opcode, Target};
 
-/// Warps of the producer's warpgroup. Few of them work (one for each team, and what helps beside), but `setmaxnreg` counts by
-/// warpgroup.
+/// Warps of the producer's warpgroup. Only a few of them work (one for each team, and those of other roles), but
+/// `setmaxnreg` applies to whole warpgroups.
 pub(crate) const PRODUCER_WARPS: u32 = 4;
 
 /// Expands a schedule into roles.
 ///
 /// # Errors
-/// A block of too many threads.
+/// The block has too many threads.
 pub fn do_expand_roles<'a>(
     program: &Program<'a>,
     schedule: &Schedule,
@@ -65,7 +65,7 @@ pub fn do_expand_roles<'a>(
     let (high, low, split) = budgets(warps, schedule.producer, target);
     let graph = Graph::of(&program.func);
     let (mut launch, parts) = multicast::part_maps(program, schedule);
-    // What the mapping lets be read early counts only where something is.
+    // A mapping that allows early reads matters only if something is read early.
     let hoisted = hoisted_before_wait(program);
     for (n, argument) in (0..).zip(&mut launch.arguments) {
         argument.before_wait &= schedule.before_wait.is_some() || hoisted.contains(&n);
@@ -101,7 +101,7 @@ pub fn do_expand_roles<'a>(
     Ok(Scheduled { launch, threads, shared, setup, roles })
 }
 
-/// Warps of the producer's warpgroup that a role beside it has: helpers take all that are left, and turns.
+/// Warps of the producer's warpgroup that another role has. Helpers get all that are left, and take turns.
 fn copying_warps(program: &Program<'_>, role: RoleKind) -> u32 {
     match role {
         RoleKind::Helper => PRODUCER_WARPS - program.teams,
@@ -109,7 +109,7 @@ fn copying_warps(program: &Program<'_>, role: RoleKind) -> u32 {
     }
 }
 
-/// What a role keeps: its effects, and everything they reach by values and control.
+/// The part of the program that a role keeps: its effects, and everything they reach by values and control.
 fn kept(program: &Program<'_>, s: &Schedule, graph: &Graph, role: RoleKind) -> FxHashSet<Node> {
     let func = &program.func;
     let is_root = |inst: &Inst| {

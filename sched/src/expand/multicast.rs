@@ -6,8 +6,8 @@
 //!  each expects all bytes of its own stage; its consumers release it to both producers
 //! ```
 //!
-//! The release is a plain remote arrive: one with release semantics at cluster scope costs two memory
-//! barriers, and a stage that only the asynchronous proxy has written and read needs none.
+//! The release is a plain remote arrive. An arrive with release semantics at cluster scope costs two memory barriers. A
+//! stage that only the asynchronous proxy has written and read needs none.
 
 use super::role::Expand;
 use crate::schedule::box_rows;
@@ -18,7 +18,7 @@ use warplift_ir::machine::{
 use warplift_ir::manifest::Param;
 use warplift_ir::target::Opcode;
 
-/// The launch with tensor maps for parts of boxes, and the map that each shared load's part uses.
+/// The launch with tensor maps for parts of boxes, and the map for the part of each shared load.
 pub(super) fn part_maps(program: &Program<'_>, s: &Schedule) -> (LaunchInfo, FxHashMap<u32, u32>) {
     let mut launch = program.launch.clone();
     let maps = |shared: bool| -> FxHashSet<u32> {
@@ -79,7 +79,7 @@ impl Expand<'_, '_> {
         b
     }
 
-    /// Code at the end of a block, before its terminator if that is there already.
+    /// Adds code at the end of a block, before its terminator if there is one.
     pub fn before_end(
         &mut self,
         block: warplift_ir::machine::Block,
@@ -91,7 +91,7 @@ impl Expand<'_, '_> {
         self.code.func.insert_at(block, at, |func| make(&mut Cursor::new(func, block, loc)))
     }
 
-    /// Tells the other block's producer that this warp has done with a stage.
+    /// Tells the other block's producer that this warp has released a stage.
     pub fn release_remote(&mut self, ring: Ring, slot: Value, guard: Option<Guard>) {
         let base = self.peer_base();
         let address = self.barrier_from(base, slot);
@@ -100,7 +100,7 @@ impl Expand<'_, '_> {
         self.at().push(NewInst::new(Opcode::MbarArriveRemote, &[address], &[]).guard(guard));
     }
 
-    /// This block's part of a load that goes to all blocks.
+    /// Issues this block's part of a load, which goes to all blocks.
     pub fn fill_part(&mut self, inst: Inst, to: Value, barrier: Value) {
         let d = self.data(inst);
         let (Attr::Tma(t), Some(rows)) = (&d.attr, box_rows(self.given.program, inst)) else { return };
@@ -119,7 +119,7 @@ impl Expand<'_, '_> {
         self.at().push(NewInst::new(Opcode::TmaLoad, &args, &[]).attr(Attr::Tma(attr)));
     }
 
-    /// No block ends while another may still send to it.
+    /// Waits at the end of a block: it must not end while another block may still send to it.
     pub fn leave_together(&mut self) {
         if self.given.schedule.rings.values().any(|r| r.cluster) {
             self.at().push(NewInst::new(Opcode::ClusterArrive, &[], &[]));

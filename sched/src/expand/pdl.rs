@@ -1,4 +1,4 @@
-//! The wait for the grids before this one, and the stages that are filled in part before it.
+//! The wait for the grids before this one, and the stages that are partly filled before the wait.
 //!
 //! ```text
 //!  for the first `depth` iterations:  expect all bytes ─ early loads
@@ -17,8 +17,8 @@ use warplift_ir::machine::{Attr, Inst, InstData, NewInst, Ring, RoleKind};
 use warplift_ir::target::Opcode;
 
 impl Expand<'_, '_> {
-    /// Whether this role has anything to do with global memory: what only reads stages waits for no grid, as whoever fills
-    /// them does.
+    /// Whether this role accesses global memory. A role that only reads stages does not wait for other grids, since the
+    /// role that fills the stages waits.
     pub fn touches_global(&self) -> bool {
         let touches = |d: &InstData<'_>| {
             let copies = d.op == Opcode::CpAsync || matches!(d.attr, Attr::Tma(_));
@@ -32,21 +32,21 @@ impl Expand<'_, '_> {
         self.who.role == RoleKind::Epilogue && !hoisted_before_wait(self.given.program).is_empty()
     }
 
-    /// Behind what is read early, before the loop over tiles: waits for other grids.
+    /// Waits for other grids before the loop over tiles, after the early reads.
     pub fn wait_after_early(&mut self, looped: Inst) {
         if matches!(&self.data(looped).attr, Attr::Loop(l) if l.persistent) && self.reads_before_wait() {
             self.wait_for_grids();
         }
     }
 
-    /// Waits until the grids that this one depends on have ended, where it may start before.
+    /// Waits until the grids that this one depends on have ended, if this grid may start before that.
     pub fn wait_for_grids(&mut self) {
         if self.given.program.launch.pdl {
             self.at().push(NewInst::new(Opcode::GriddepWait, &[], &[]));
         }
     }
 
-    /// The producer's loop whose first stages are filled before the wait.
+    /// Expands the producer's loop whose first stages are filled before the wait.
     pub fn expand_before_wait(&mut self, inst: Inst) -> Result<()> {
         let d = self.data(inst);
         let mut rings = self.rings_inside(inst);
@@ -54,7 +54,7 @@ impl Expand<'_, '_> {
         let [low, high, step] = [self.value(d.args[0]), self.value(d.args[1]), self.value(d.args[2])];
         let kept = self.kept_carries(inst);
         let inits = kept.iter().map(|&n| self.value(d.args[3 + n])).collect::<Vec<_>>();
-        // Rings of one loop that nothing filled before: every stage is free.
+        // Nothing has filled these rings before the loop, so every stage is free.
         let stages = rings.iter().map(|&r| self.given.schedule.rings[r].depth).min().unwrap_or(1);
         let stages = self.at().imm(stages.into());
         let ahead = self.at().int(Opcode::MulS32, step, stages);
@@ -84,7 +84,8 @@ impl Expand<'_, '_> {
         done
     }
 
-    /// Before a load: whether it belongs to the part that is filled. The first of a stage opens it.
+    /// Before a load: whether it belongs to the part of the stage that is filled now. The first load of a stage opens
+    /// it.
     pub fn fills_now(&mut self, ring: Ring, before_wait: bool) -> bool {
         if !self.ring(ring).filled {
             let guard = self.filler();

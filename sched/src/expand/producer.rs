@@ -1,7 +1,7 @@
 //! The producer: one elected thread that keeps the rings full.
 //!
-//! Other warps of its warpgroup may have work too. Where a tile's work is cut in two, one thread copies what only the second
-//! half reads. Helper warps compute the products that are the same in every warp.
+//! Other warps of its warpgroup may have work too. If a tile's work is cut in two, one thread copies the tiles that
+//! only the second half reads. Helper warps compute the products that are the same in every warp.
 
 use super::role::Expand;
 use crate::analysis::Node;
@@ -12,8 +12,8 @@ use warplift_ir::target::Opcode;
 use warplift_ir::tile::CmpOp;
 
 impl<'a> Expand<'_, 'a> {
-    /// Expands the producer's role, and beside it others of its warps. `registers`: what `setmaxnreg` leaves them;
-    /// `others`: what each of them needs, and how many warps.
+    /// Expands the producer's role, and the other roles of its warpgroup. `registers`: the number that `setmaxnreg`
+    /// leaves them. `others`: each role with the nodes that it needs, and its number of warps.
     pub fn producer(
         mut self,
         registers: Option<u32>,
@@ -30,7 +30,8 @@ impl<'a> Expand<'_, 'a> {
         let five = self.at().imm(5);
         let warp = self.at().int(Opcode::ShrU32, thread, five);
         let warp = self.at().op(Opcode::Uniform, &[warp], Ty::B32);
-        // One warp for each team, then those of others; the rest only give their registers away.
+        // The first warps are producers, one for each team. Then come the warps of the other roles. The rest only give
+        // their registers away.
         let team = self.at().add_imm(warp, -first);
         self.own.team = Some(team);
         let teams = self.at().imm(teams);
@@ -50,7 +51,7 @@ impl<'a> Expand<'_, 'a> {
             before += i64::from(warps);
             let all = self.at().imm(before);
             let below = self.at().compare(CmpOp::Lt, team, all);
-            // Not the lanes of a warp that copies for which nothing is left to do: what they run, its copying lane waits for.
+            // The idle lanes of a copying warp must not enter: its copying lane would wait for them.
             let behind = match role.copies() {
                 true => elected,
                 false => {
@@ -74,12 +75,14 @@ impl<'a> Expand<'_, 'a> {
         Ok(self.code.func)
     }
 
-    /// All that one thread copies, or a helper does, from the block `work` on; then it goes to `end`.
+    /// Expands all copies of one thread, or the work of a helper, from the block `work` on. It ends with a jump to
+    /// `end`.
     fn copy_all(&mut self, work: Block, end: Block) -> Result<()> {
         self.code.func.order.push(work);
         self.code.block = work;
         self.open_rings();
-        // Who runs the early loop waits behind its first stages; a helper reads what others have waited for.
+        // The role of the early loop waits after its first stages. A helper reads only data that others have waited
+        // for.
         if self.who.role.copies() && self.given.schedule.before_wait.is_none_or(|looped| !self.keeps(looped))
         {
             self.wait_for_grids();
@@ -89,7 +92,7 @@ impl<'a> Expand<'_, 'a> {
         Ok(())
     }
 
-    /// One instruction as the producer sees it.
+    /// Expands one instruction for the producer.
     pub fn produce(&mut self, _block: Block, inst: Inst) -> Result<()> {
         if !self.keeps(inst) {
             return Ok(());
@@ -110,7 +113,7 @@ impl<'a> Expand<'_, 'a> {
         }
     }
 
-    /// A tensor load: by the producer, or by one thread of those that compute where there is none.
+    /// A tensor load. The producer issues it; without a producer, one of the computing threads does.
     pub fn fill(&mut self, inst: Inst) {
         let d = self.data(inst);
         let Attr::Tma(t) = &d.attr else { return };
@@ -130,9 +133,10 @@ impl<'a> Expand<'_, 'a> {
         self.at().push(NewInst::new(d.op, &args, &[]).attr(attr).guard(guard));
     }
 
-    /// The thread that copies where nobody does only that: the elected one of a team's first warp, so that ptxas knows
-    /// it to be one (of a predicate by its number it makes a loop over lanes around every copy). All threads step through
-    /// the copies: behind a branch 32 copies of 2 KB are issued so fast that a row of 64 KB takes longer (measured).
+    /// The thread that copies if there is no producer: the elected one of a team's first warp. ptxas knows that this is
+    /// one thread; for a predicate on the thread's number it makes a loop over lanes around every copy. All threads
+    /// step through the copies: behind a branch, 32 copies of 2 KB are issued so fast that a row of 64 KB takes longer
+    /// (measured).
     pub fn filler(&mut self) -> Option<Guard> {
         if self.given.schedule.producer {
             return None;

@@ -1,8 +1,8 @@
-//! Rings: slot and phase of a role, barriers of a stage.
+//! Rings: slot and phase of a role, and the barriers of a stage.
 //!
-//! `full[slot]` completes when the copies' bytes have arrived (or every warp that hands on has stored its part),
-//! `empty[slot]` when every warp has released the stage. Who reads starts with phase 0; who fills with phase 1, so that
-//! the first round of waits returns at once.
+//! `full[slot]` completes when the copies' bytes have arrived, or when every warp that hands values over has stored its
+//! part. `empty[slot]` completes when every warp has released the stage. A reader starts with phase 0. A filler starts
+//! with phase 1, so that its first round of waits returns at once.
 
 use super::role::Expand;
 use super::state::RingState;
@@ -13,7 +13,7 @@ use warplift_ir::target::Opcode;
 use warplift_ir::tile::CmpOp;
 
 impl Expand<'_, '_> {
-    /// Counters of all rings at role entry.
+    /// Counters of all rings at the role's entry.
     pub fn open_rings(&mut self) {
         for ring in self.given.schedule.rings.keys().collect::<Vec<_>>() {
             let first = i64::from(self.is_filler(ring));
@@ -23,7 +23,7 @@ impl Expand<'_, '_> {
         }
     }
 
-    /// Whether this role fills a ring: it waits for empty stages and says that they are full.
+    /// Whether this role fills a ring. A filler waits for empty stages, and signals that they are full.
     fn is_filler(&self, ring: Ring) -> bool {
         match self.given.schedule.rings[ring].fill {
             RingFill::Handoff => self.who.role == RoleKind::Consumer,
@@ -32,13 +32,13 @@ impl Expand<'_, '_> {
         }
     }
 
-    /// Whether this access is the first to a stage that one role hands on to another.
+    /// Whether this is the first access to a stage by which one role hands values over to another.
     pub fn opens_handoff(&self, ring: Ring) -> bool {
         self.given.schedule.rings[ring].fill.is_stored() && !self.ring(ring).open
     }
 
     pub fn ring(&self, ring: Ring) -> RingState {
-        // Every ring is opened at role entry.
+        // Every ring is opened at the role's entry.
         let of = |r: Ring| self.rings[r].unwrap_or_else(|| panic!("{r} is not open"));
         match self.leader(ring) {
             Some(leader) => RingState { slot: of(leader).slot, phase: of(leader).phase, ..of(ring) },
@@ -46,7 +46,7 @@ impl Expand<'_, '_> {
         }
     }
 
-    /// The ring whose slots and phases are those of what a helper hands on.
+    /// The ring whose slots and phases a helper's ring follows.
     fn leader(&self, ring: Ring) -> Option<Ring> {
         match (self.given.schedule.rings[ring].fill, self.given.schedule.rings[ring].release) {
             (RingFill::Helper, StageRelease::With(leader)) => Some(leader),
@@ -59,7 +59,7 @@ impl Expand<'_, '_> {
         self.given.schedule.rings.iter().find(|(_, r)| r.buffers.contains(&buffer)).map(|(r, _)| r)
     }
 
-    /// Address of a stage's full barrier; the empty one stands `depth` barriers behind it.
+    /// Address of a stage's full barrier. The empty barrier stands `depth` barriers behind it.
     fn barrier(&mut self, ring: Ring) -> Value {
         self.barrier_at(self.ring(ring).slot)
     }
@@ -80,12 +80,12 @@ impl Expand<'_, '_> {
         (self.given.smem.barriers[ring] + if empty { depth * BARRIER } else { 0 }) as i32
     }
 
-    /// Spins until the stage is full (who reads it) or empty (who fills it, unless it is known to be).
+    /// Spins until the stage is full (a reader), or until it is empty (a filler, unless it is known to be empty).
     pub fn wait_stage(&mut self, ring: Ring) {
         let data = &self.given.schedule.rings[ring];
         let empty = data.release != StageRelease::Alone
             || fills_first(&self.given.program.func, data, self.from.source);
-        // What consumers handed on says that all they waited for is there.
+        // The handoff tells that all stages that the consumers waited for are full.
         let rereads = self.who.role == RoleKind::Epilogue && data.rereads.contains(&self.from.source);
         if !rereads && (!self.is_filler(ring) || !empty) {
             self.spin(ring);
@@ -95,7 +95,7 @@ impl Expand<'_, '_> {
         }
     }
 
-    /// Spins until the stage is full (who reads it) or empty (who fills it).
+    /// Spins until the stage is full (a reader) or empty (a filler).
     pub fn spin(&mut self, ring: Ring) {
         let empty = self.is_filler(ring);
         let address = self.barrier(ring);
@@ -116,7 +116,7 @@ impl Expand<'_, '_> {
         }
     }
 
-    /// Address of the full barrier, for copies to complete on.
+    /// Address of the full barrier, on which copies complete.
     pub fn full_barrier(&mut self, ring: Ring) -> Value {
         let base = self.barrier(ring);
         let offset = i64::from(self.barrier_offset(ring, false));
@@ -135,7 +135,7 @@ impl Expand<'_, '_> {
         self.at().add_imm(at, start)
     }
 
-    /// Address of a thread's offset in a slot, and the constant part.
+    /// Address of a thread's offset in a slot, and its constant part.
     pub fn stage_place(&mut self, ring: Ring, slot: Value, offset: Value, place: Place) -> (Value, i32) {
         debug_assert!(self.given.schedule.rings[ring].buffers.contains(&place.buffer));
         let stride = self.given.program.buffers[place.buffer].stride();
@@ -149,7 +149,7 @@ impl Expand<'_, '_> {
         (self.at().add(stage, offset), first)
     }
 
-    /// The stage is done: consumers release it, both go on to the next slot.
+    /// Ends a stage: consumers release it, and every role goes on to the next slot.
     pub fn end_stage(&mut self, ring: Ring) {
         if !self.ring(ring).open {
             return;
@@ -170,7 +170,7 @@ impl Expand<'_, '_> {
             self.wait_wgmma();
             let data = &self.given.schedule.rings[ring];
             let kept = self.who.role == RoleKind::Consumer && !data.rereads.is_empty();
-            // What a helper has read, consumers hand back: they wait for what comes of it.
+            // Consumers release the stages that a helper has read: they wait for its results.
             let told = self.who.role == RoleKind::Helper || data.release != StageRelease::Alone;
             let told = told && !self.is_filler(ring);
             if kept || told || fills_last(&self.given.program.func, data, self.from.source) {
@@ -178,7 +178,7 @@ impl Expand<'_, '_> {
             }
             self.keep_from_copies(ring);
             if data.threads_read {
-                // The elected lane's arrival speaks for what all lanes have read or stored.
+                // The elected lane arrives for all lanes, so all of them must have read or stored.
                 self.at().push(NewInst::new(Opcode::BarWarpSync, &[], &[]));
             }
             let guard = self.own.elected.map(|pred| Guard { pred, negated: false });
@@ -187,8 +187,9 @@ impl Expand<'_, '_> {
         self.advance(ring);
     }
 
-    /// What threads have read, the next copies may overwrite only behind a proxy fence: without one they overtake reads
-    /// that still wait behind stores (measured: rows of layer_norm that held columns of the block's next row).
+    /// Adds a proxy fence, so that the next copies overwrite a stage only after threads have read it. Without the
+    /// fence, copies overtake reads that still wait behind stores (measured: rows of layer_norm that held columns of
+    /// the block's next row).
     fn keep_from_copies(&mut self, ring: Ring) {
         let data = &self.given.schedule.rings[ring];
         if data.threads_read && data.fill == RingFill::Tma {
@@ -196,8 +197,8 @@ impl Expand<'_, '_> {
         }
     }
 
-    /// This warp has done with a stage: read it, or filled it for others. Where another ring's release, or none, tells
-    /// so, nothing is to do.
+    /// This warp has read a stage, or filled it for others, and releases it. Nothing is done if another ring's release
+    /// speaks for this one, or if the ring needs no release.
     pub fn release(&mut self, ring: Ring, slot: Value, guard: Option<Guard>) {
         if self.given.schedule.rings[ring].release != StageRelease::Alone && !self.is_filler(ring) {
             return;
@@ -211,7 +212,8 @@ impl Expand<'_, '_> {
         }
     }
 
-    /// On to the next slot: of helpers those too whose turn it was not, behind it. A ring that follows another goes on with it.
+    /// Goes on to the next slot. Every helper goes on after the slot's work, whether it was its turn or not. A ring
+    /// that follows another ring goes on with it.
     pub fn advance(&mut self, ring: Ring) {
         let RingState { slot, phase, .. } = self.ring(ring);
         if self.own.in_slot || self.leader(ring).is_some() {

@@ -1,4 +1,4 @@
-//! The expansion of one role: the walk over the program's blocks, and what every part of it uses.
+//! The expansion of one role: the walk over the program's blocks, and the functions that every part of it uses.
 
 use super::state::{
     Code, Deferred, Flight, Given, Leading, Memory, Own, RingState, Seen, Site, Staged, Walk, Who,
@@ -21,7 +21,7 @@ pub(super) struct Expand<'p, 'a> {
     pub who: Who,
     pub code: Code<'a>,
     pub from: Walk,
-    /// Where this role is in each ring.
+    /// This role's position in each ring.
     pub rings: SecondaryMap<Ring, Option<RingState>>,
     pub own: Own,
     pub flight: Flight,
@@ -51,12 +51,12 @@ impl<'p, 'a> Expand<'p, 'a> {
         }
     }
 
-    /// A cursor at the end of the block that grows.
+    /// A cursor at the end of the current block.
     pub fn at(&mut self) -> Cursor<'_, 'a> {
         self.code.at()
     }
 
-    /// The program's instruction.
+    /// The instruction of the program.
     pub fn data(&self, inst: Inst) -> &'p InstData<'a> {
         &self.given.program.func.insts[inst]
     }
@@ -71,9 +71,9 @@ impl<'p, 'a> Expand<'p, 'a> {
         self.who.needed.contains(&Node::Value(v))
     }
 
-    /// The value here of one of the program's.
+    /// This role's value for a value of the program.
     pub fn value(&self, v: Value) -> Value {
-        // A value that is not here was not kept: a slice that forgot it is a bug of `graph`.
+        // A missing value was not kept. A slice that forgot it is a bug of `graph`.
         *self
             .deferred
             .overlay
@@ -113,7 +113,7 @@ impl<'p, 'a> Expand<'p, 'a> {
         }
     }
 
-    /// A copy of an instruction with this role's operands.
+    /// Copies an instruction, with this role's operands.
     pub fn copy(&mut self, inst: Inst) -> Vec<Value> {
         let d = self.data(inst);
         let args = self.values(d.args);
@@ -124,14 +124,14 @@ impl<'p, 'a> Expand<'p, 'a> {
         self.code.func.insts[made].results.to_vec()
     }
 
-    /// A copy whose results are this role's values of the originals.
+    /// Copies an instruction; the results become this role's values of the originals.
     pub fn clone_inst(&mut self, inst: Inst) {
         if let (Opcode::TeamIndex, Some(team)) = (self.data(inst).op, self.own.team) {
             self.from.env.insert(self.data(inst).results[0], team);
             return;
         }
         if (self.data(inst).op, self.who.role) == (Opcode::Tid, RoleKind::Epilogue) {
-            // Its number among the epilogue warps.
+            // The thread's number among the epilogue warps.
             let before = 32 * i64::from(self.given.program.warps);
             let thread = self.at().op(Opcode::Tid, &[], Ty::B32);
             let own = self.at().add_imm(thread, -before);
@@ -145,7 +145,7 @@ impl<'p, 'a> Expand<'p, 'a> {
         }
     }
 
-    /// All of a block; returns what its yield passes on.
+    /// Expands all instructions of a block. Returns the operands of its yield.
     pub fn walk(&mut self, block: Block) -> Result<&'a [Value]> {
         let insts = self.given.program.func.blocks[block].insts.clone();
         let around = std::mem::replace(&mut self.from.source, block);
@@ -173,19 +173,19 @@ impl<'p, 'a> Expand<'p, 'a> {
         Ok(yields(&self.given.program.func, block))
     }
 
-    /// After which instruction of a block each ring's stage ends.
+    /// The instruction of a block at which each ring's stage ends.
     fn ring_ends(&self, block: Block) -> Vec<(Inst, Ring)> {
         let here = self.given.schedule.rings.iter().filter(|(_, r)| self.moves_in(r, block));
         let func = &self.given.program.func;
         here.filter_map(|(ring, data)| Some((stage_end(func, data, block, self.who.role)?, ring))).collect()
     }
 
-    /// Whether a stage of a ring is filled, read, or read again by this role in a block.
+    /// Whether this role fills, reads, or reads again a stage of a ring in a block.
     pub fn moves_in(&self, ring: &RingData, block: Block) -> bool {
         ring.blocks.contains(&block) || (self.who.role == RoleKind::Epilogue && ring.rereads.contains(&block))
     }
 
-    /// Rings that move inside an instruction's blocks.
+    /// Rings that advance inside an instruction's blocks.
     pub fn rings_inside(&self, inst: Inst) -> Vec<Ring> {
         let inside = |b: Block| self.given.program.func.is_inside(b, inst);
         let blocks = |r: &RingData| r.blocks.iter().chain(&r.rereads).any(|&b| inside(b));
@@ -201,7 +201,7 @@ impl<'p, 'a> Expand<'p, 'a> {
             && self.code.func.constant(d.args[0]) == Some(0)
     }
 
-    /// Barrier among the warps that compute.
+    /// A barrier of the role's computing warps.
     pub fn block_barrier(&mut self) {
         let threads = i64::from(32 * self.given.program.warps);
         let barriers = NamedBarriers::of(self.given.program, self.given.schedule.producer);
@@ -215,7 +215,7 @@ impl<'p, 'a> Expand<'p, 'a> {
         for b in buffers {
             self.memory.seen.scratch[b] = self.memory.seen.scratch[b].after_barrier();
         }
-        // Products in flight go on reading.
+        // Products in flight continue to read.
         for &event in &self.flight.events {
             let product = self.given.program.func.def(event).map(|d| self.data(d));
             for (b, _) in product.into_iter().flat_map(|d| touched(&d.attr, d.op)) {
@@ -229,9 +229,9 @@ impl<'p, 'a> Expand<'p, 'a> {
     }
 }
 
-/// For the first write of every staged store: buffer, slot, and how many groups committed since the slot
-/// was last used may still be pending; none for the first use of a slot. Stores of a block repeat in order, so
-/// the distance is cyclic, unless it stands in no loop.
+/// For the first write of every staged store: buffer, slot, and the number of groups, committed since the slot's last
+/// use, that may still be pending. The number is `None` for the first use of a slot. Stores of a block in a loop repeat
+/// in order, so the distance is cyclic.
 fn all_sites(program: &Program<'_>, s: &Schedule) -> FxHashMap<Inst, Site> {
     let func = &program.func;
     let blocks: Vec<Block> = func.blocks.keys().filter(|&b| !staging_sites(program, b).is_empty()).collect();

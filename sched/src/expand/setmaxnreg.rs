@@ -1,4 +1,4 @@
-//! Registers of roles, divided by what each needs.
+//! Divides the registers between roles by their needs.
 //!
 //! ```text
 //!  at entry           96 each of 640 threads
@@ -7,14 +7,15 @@
 //!  epilogue warps    184  ◄─ setmaxnreg.inc     they need 180 ┘ in steps of 8
 //! ```
 //!
-//! Roles that compute get the same number, if that is enough for each of them. If not, one gets what the others can spare; if
-//! that is too little, also what the producer can spare.
+//! Computing roles get the same number, if that is enough for each of them. If not, a role gets the registers that the
+//! others can spare; if that is too little, also those that the producer can spare.
 
 use crate::analysis::{WARPGROUP, budgets};
 use warplift_ir::machine::{Attr, Func, Scheduled};
 use warplift_ir::target::{Opcode, Target};
 
-/// Divides the registers between roles that `setmaxnreg` gives any; whether there are enough. `needed`: by role.
+/// Divides the registers between the roles that use `setmaxnreg`. Returns whether there are enough. `needed`: registers
+/// by role.
 pub fn do_setmaxnreg(s: &mut Scheduled<'_>, needed: &[u32], target: &Target) -> bool {
     if !s.roles.iter().any(|r| r.func.insts.values().any(|d| asks(d.op))) {
         return true;
@@ -33,8 +34,8 @@ pub fn do_setmaxnreg(s: &mut Scheduled<'_>, needed: &[u32], target: &Target) -> 
     true
 }
 
-/// What each computing role gets, and what the producer's warpgroup keeps; none if that does not suffice. All computing roles
-/// have as many warps.
+/// Registers of each computing role and of the producer's warpgroup; `None` if there are too few. All computing roles
+/// have the same number of warps.
 fn divided(warps: u32, computing: &[u32], copying: &[u32], target: &Target) -> Option<(Vec<u32>, u32)> {
     let (high, low, _) = budgets(warps, true, target);
     let copies = copying.iter().copied().max().unwrap_or_default();
@@ -53,7 +54,8 @@ fn divided(warps: u32, computing: &[u32], copying: &[u32], target: &Target) -> O
         .find_map(|(all, low)| shares(all, computing, target).map(|given| (given, low)))
 }
 
-/// What each gets of so many in all: in steps, not less than it needs, and what is left over to those with the least of it.
+/// Divides `all` registers in steps. Each role gets at least its need; what is left goes to the roles with the smallest
+/// surplus.
 fn shares(all: u32, needed: &[u32], target: &Target) -> Option<Vec<u32>> {
     let (step, most) = (target.register_step, target.most_registers());
     let least = |&n: &u32| n.next_multiple_of(step).max(target.least_registers);
@@ -72,7 +74,7 @@ fn asks(op: Opcode) -> bool {
     matches!(op, Opcode::SetmaxnregInc | Opcode::SetmaxnregDec)
 }
 
-/// Writes a role's number of registers to where it asks for it.
+/// Writes a role's number of registers into its `setmaxnreg`.
 fn set(func: &mut Func<'_>, registers: u32, entry: u32) {
     for d in func.insts.values_mut().filter(|d| asks(d.op)) {
         d.op = if registers > entry { Opcode::SetmaxnregInc } else { Opcode::SetmaxnregDec };
@@ -98,11 +100,11 @@ mod tests {
     #[test]
     fn a_role_gets_more_only_where_it_needs_more() {
         let divided = |computing: &[u32], copying| super::divided(8, computing, &[copying], &SM90A);
-        // Two warpgroups beside a producer: of one role, and of two.
+        // Two warpgroups beside a producer: in one role, and in two.
         assert_eq!(divided(&[200], 20), Some((vec![232], 40)));
         assert_eq!(divided(&[200, 230], 20), Some((vec![232, 232], 40)));
         assert_eq!(divided(&[200, 240], 20), Some((vec![216, 248], 40)));
-        // The producer gives what it does not need.
+        // The producer gives up the registers that it does not need.
         assert_eq!(divided(&[236], 20), Some((vec![240], 24)));
         assert_eq!(divided(&[236, 236], 24), Some((vec![240, 240], 24)));
         assert_eq!(divided(&[236], 30), None);

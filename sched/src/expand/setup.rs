@@ -1,4 +1,4 @@
-//! What all threads do before the roles part: one of them initialises the barriers, then all meet.
+//! The work of all threads before the roles part: one thread initialises the barriers, then all meet.
 
 use crate::analysis::BARRIER;
 use crate::schedule::{NamedBarrier, NamedBarriers};
@@ -21,7 +21,7 @@ pub fn do_setup<'a>(
     let entry = func.entry;
     let mut c = Cursor::new(&mut func, entry, Loc::default());
     if launch.pdl {
-        // The next grid may start as soon as there is room: what it must wait for, it waits for itself.
+        // The next grid may start as soon as there is room. It waits by itself where it must.
         c.push(NewInst::new(Opcode::GriddepLaunch, &[], &[]));
     }
     if s.rings.values().any(|r| r.fill.has_barriers()) {
@@ -29,10 +29,12 @@ pub fn do_setup<'a>(
         let zero = c.imm(0);
         let first = c.compare(CmpOp::Eq, thread, zero);
         if s.producer {
-            // Behind a branch a barrier takes a cycle or two, guarded by itself a hundred (measured).
+            // The initialisation of a barrier takes one or two cycles behind a branch. With a guard of its own it takes
+            // a hundred (measured).
             c.block = by_one(c.func, entry, first, |c| initialise(program, launch, s, shared, c, None));
         } else {
-            // Blocks whose threads copy for themselves are slower if they begin as early (rows of 32768: by 4%).
+            // Blocks whose threads copy for themselves use the guard: they are slower if they begin as early (rows of
+            // 32768: by 4%).
             let guard = Some(Guard { pred: first, negated: false });
             initialise(program, launch, s, shared, &mut c, guard);
         }
@@ -42,7 +44,7 @@ pub fn do_setup<'a>(
     func
 }
 
-/// A branch around what one thread does; the block behind it.
+/// A branch around the work of one thread. Returns the block after it.
 fn by_one(func: &mut Func<'_>, entry: Block, one: Value, work: impl FnOnce(&mut Cursor<'_, '_>)) -> Block {
     let [inside, behind] = [func.new_block(), func.new_block()];
     func.order.extend([inside, behind]);
@@ -55,7 +57,7 @@ fn by_one(func: &mut Func<'_>, entry: Block, one: Value, work: impl FnOnce(&mut 
     behind
 }
 
-/// Initialises the barriers of all rings, and fetches the tensor maps ahead.
+/// Initialises the barriers of all rings, and prefetches the tensor maps.
 fn initialise(
     program: &Program<'_>,
     launch: &LaunchInfo,
@@ -82,8 +84,8 @@ fn initialise(
     c.push(NewInst::new(Opcode::FenceMbarInit, &[], &[]).guard(guard));
 }
 
-/// Arrivals that complete a phase of a full barrier: the producer's or the helper's one, or one a warp of the consumers; of an
-/// empty one: one a warp of all blocks that fill the stage.
+/// Arrivals that complete a phase. A full barrier has one arrival of the producer or the helper, or one for each warp
+/// of the consumers. An empty barrier has one for each reading warp, in all blocks that fill the stage.
 fn arrivals(program: &Program<'_>, launch: &LaunchInfo, ring: &RingData, full: bool) -> u32 {
     match (full, ring.fill) {
         (true, RingFill::Tma | RingFill::Helper) => 1,
@@ -91,10 +93,10 @@ fn arrivals(program: &Program<'_>, launch: &LaunchInfo, ring: &RingData, full: b
     }
 }
 
-/// All threads behind the initialisation.
+/// All threads meet after the initialisation.
 fn block_barrier(program: &Program<'_>, s: &Schedule, c: &mut Cursor<'_, '_>) {
     if s.rings.values().any(|r| r.cluster) {
-        // No block may send to another whose barriers are not there yet.
+        // A block may send to another one only after that one's barriers are initialised.
         c.push(NewInst::new(Opcode::ClusterArrive, &[], &[]));
         c.push(NewInst::new(Opcode::ClusterWait, &[], &[]));
         return;

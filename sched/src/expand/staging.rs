@@ -1,11 +1,11 @@
-//! Accesses of threads to shared memory, and results staged for tensor copies.
+//! Accesses of threads to shared memory, and results that are staged for tensor copies.
 //!
 //! ```text
 //!  [elected] wait until the slot's last copy has read it ─ warp meets ─ stores ─ proxy fence ─ warp meets
 //!  ─ [elected] copies ─ [elected] commit
 //! ```
 //!
-//! Each warp has its own part of every slot, so nothing wider than the warp meets.
+//! Each warp has its own part of every slot, so only the threads of one warp meet.
 
 use super::role::Expand;
 use super::state::Site;
@@ -18,7 +18,7 @@ impl Expand<'_, '_> {
         self.at().push(NewInst::new(op, &[], &[]).attr(attr).guard(guard));
     }
 
-    /// Address of a thread's offset in a stage or slot of a buffer, and the constant part.
+    /// Address of a thread's offset in a stage or slot of a buffer, and its constant part.
     fn place(&mut self, offset: Value, place: Place) -> (Value, i32) {
         if let Some(ring) = self.ring_of(place.buffer) {
             return self.stage_place(ring, self.ring(ring).slot, offset, place);
@@ -30,7 +30,7 @@ impl Expand<'_, '_> {
         (at, (self.given.smem.buffers[place.buffer] + slot + place.offset) as i32)
     }
 
-    /// A store to, or load from, shared memory by threads.
+    /// A store or load of threads in shared memory.
     pub fn shared_access(&mut self, inst: Inst) {
         let d = self.data(inst);
         let place = match &d.attr {
@@ -111,7 +111,7 @@ impl Expand<'_, '_> {
         }
     }
 
-    /// Deferred copies happen only where there is a previous tile.
+    /// The guard of deferred copies: there must be a previous tile.
     fn have_guard(&mut self) -> Option<Guard> {
         let elected = self.own.elected?;
         let pred = match self.deferred.have {
@@ -121,8 +121,8 @@ impl Expand<'_, '_> {
         Some(Guard { pred, negated: false })
     }
 
-    /// Whether a copy ends its group: no other follows at once, or none at all where nothing but the block's end
-    /// waits for groups.
+    /// Whether a copy ends its group. It does if no other copy follows at once. If only the end of the block waits for
+    /// groups, it does so if no other copy follows at all.
     fn is_committed(&self, inst: Inst) -> bool {
         let func = &self.given.program.func;
         let list = func.blocks.values().find(|b| b.insts.contains(&inst)).map_or(&[][..], |b| &b.insts);
@@ -133,7 +133,7 @@ impl Expand<'_, '_> {
         after.find(|op| !op.is_pure()) != Some(Opcode::TmaStore)
     }
 
-    /// Shared memory must outlive the copies that read it.
+    /// Waits at the end: shared memory must outlive the copies that read it.
     pub fn drain_staging(&mut self) {
         if self.given.program.buffers.values().any(|b| b.kind == BufferKind::Staging) {
             self.by_elected(Opcode::BulkWaitRead, Attr::Imm(0));

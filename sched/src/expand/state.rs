@@ -1,4 +1,4 @@
-//! What is known while a role is expanded, by what it is about.
+//! The state during the expansion of a role, grouped by subject.
 
 use super::footprints::Accesses;
 use crate::analysis::{Graph, Node};
@@ -9,49 +9,49 @@ use warplift_ir::machine::{
 };
 use warplift_ir::tile::Loc;
 
-/// What is expanded.
+/// The inputs of the expansion.
 #[derive(Clone, Copy)]
 pub(super) struct Given<'p, 'a> {
     pub program: &'p Program<'a>,
     pub schedule: &'p Schedule,
     pub graph: &'p Graph,
-    /// Where things lie in shared memory.
+    /// The layout of shared memory.
     pub smem: &'p SharedMap,
     /// Tensor maps of parts, by the map of the whole.
     pub parts: &'p FxHashMap<u32, u32>,
 }
 
-/// Whose code is made.
+/// The role that is expanded.
 pub(super) struct Who {
     pub role: RoleKind,
-    /// What its effects reach by values and control.
+    /// The nodes that the role's effects reach by values and control.
     pub needed: FxHashSet<Node>,
 }
 
-/// The code that is made.
+/// The code that is emitted.
 pub(super) struct Code<'a> {
     pub func: Func<'a>,
-    /// The block that grows.
+    /// The current block.
     pub block: Block,
     pub loc: Loc,
 }
 
 impl<'a> Code<'a> {
-    /// A cursor at the end of the block that grows.
+    /// A cursor at the end of the current block.
     pub fn at(&mut self) -> Cursor<'_, 'a> {
         Cursor::new(&mut self.func, self.block, self.loc)
     }
 }
 
-/// Where the walk over the structured program is.
+/// The position of the walk over the structured program.
 pub(super) struct Walk {
-    /// Its block.
+    /// The block of the program.
     pub source: Block,
-    /// Its values, as they are here.
+    /// Values of the program, and their values in this role.
     pub env: FxHashMap<Value, Value>,
 }
 
-/// What happened to memory so far.
+/// The accesses to memory so far.
 pub(super) struct Memory {
     pub seen: Seen,
     pub staged: Staged,
@@ -59,17 +59,17 @@ pub(super) struct Memory {
     pub begun: bool,
 }
 
-/// What happened to a buffer that threads write: since the last barrier of the role, and since the last fence.
+/// The accesses to a buffer that threads write, since the role's last barrier and since the last fence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Touched {
     pub written: bool,
     pub read: bool,
-    /// Written, and no fence has yet shown it to asynchronous reads: a barrier does not.
+    /// The buffer is written, and no fence has made that visible to asynchronous reads yet. A barrier does not.
     pub unfenced: bool,
 }
 
 impl Touched {
-    /// What may have happened where two ways meet.
+    /// The accesses that may have happened where two paths meet.
     pub fn join(self, other: Self) -> Self {
         Self {
             written: self.written || other.written,
@@ -78,18 +78,18 @@ impl Touched {
         }
     }
 
-    /// What is left of it behind a barrier.
+    /// The state after a barrier.
     pub fn after_barrier(self) -> Self {
         Self { unfenced: self.unfenced, ..Self::default() }
     }
 
-    /// Whatever may have happened.
+    /// The state in which any access may have happened.
     pub fn anything() -> Self {
         Self { written: true, read: true, unfenced: true }
     }
 }
 
-/// What happened to memory since the last barrier of the role.
+/// The accesses to memory since the role's last barrier.
 #[derive(Clone, Default)]
 pub(super) struct Seen {
     /// Scratch buffers.
@@ -98,7 +98,8 @@ pub(super) struct Seen {
     pub global: FxHashMap<u32, Accesses>,
 }
 
-/// A staged store: where it goes, and how many groups of copies may be pending before; `None`: there are none.
+/// A staged store: its slot, and the number of groups of copies that may be pending before it. `None`: no group needs a
+/// wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Site {
     pub buffer: Buffer,
@@ -106,31 +107,31 @@ pub(super) struct Site {
     pub pending: Option<u32>,
 }
 
-/// What the threads of a role know of themselves, each made once at entry where it is first asked for.
+/// Values that the threads of a role have for themselves. Each is computed once, at entry, when it is first needed.
 #[derive(Default)]
 pub(super) struct Own {
     /// The elected lane of each warp.
     pub elected: Option<Value>,
     /// First address of this team's shared memory.
     pub base: Option<Value>,
-    /// This block's number in its cluster.
+    /// This block's rank in its cluster.
     pub rank: Option<Value>,
-    /// Where the other block's shared memory begins.
+    /// First address of the other block's shared memory.
     pub peer: Option<Value>,
-    /// Whether this is the thread that copies, where there is no producer.
+    /// Whether this is the thread that copies, if there is no producer.
     pub first: Option<Value>,
-    /// Number of this role's team in the block, where there are several.
+    /// Number of this role's team in the block, if there are several.
     pub team: Option<Value>,
     /// Number of this warp among the helpers.
     pub helper: Option<Value>,
-    /// Whether what is expanded is its turn.
+    /// Whether the expansion is inside the work of a helper's turn.
     pub in_slot: bool,
-    /// Whether this is a warpgroup, for each of them, where they take turns.
+    /// For each warpgroup, whether this is the one. Empty if the warpgroups take no turns.
     pub group: Vec<Value>,
-    /// First addresses by offset, and whether a loop is expanded whose body stands there for each slot.
+    /// First addresses by offset, and whether the expansion is in a loop whose body is written once for each slot.
     pub addresses: FxHashMap<Value, Value>,
     pub in_copies: bool,
-    /// The iteration whose body is written, of a loop that stands there once for each.
+    /// Number of the iteration that is expanded, in a fully unrolled loop.
     pub iteration: u32,
     /// Descriptor bases by operand.
     pub descriptors: FxHashMap<(Buffer, [u32; 3], bool), Value>,
@@ -139,15 +140,15 @@ pub(super) struct Own {
 /// Products in flight.
 #[derive(Default)]
 pub(super) struct Flight {
-    /// There is one whose wait is yet to come.
+    /// Whether a product is in flight whose wait has not been emitted yet.
     pub flying: bool,
     /// Groups committed since the last wait.
     pub groups: u32,
-    /// Them, in order.
+    /// The products in flight, in order.
     pub flown: Vec<Flown>,
-    /// Whether awaits say when they have landed, as in the body of a rotated loop.
+    /// Whether awaits tell when products are complete, as in the body of a rotated loop.
     pub exact: bool,
-    /// Their events there.
+    /// The events of these products.
     pub events: Vec<Value>,
     /// Stages whose products stay in flight over an iteration.
     pub unreleased: Option<Unreleased>,
@@ -156,34 +157,34 @@ pub(super) struct Flight {
 /// The deferred epilogue.
 #[derive(Default)]
 pub(super) struct Deferred {
-    /// Its part that goes before the next wait.
+    /// The part that goes before the next wait.
     pub part: Option<usize>,
-    /// Its instructions.
+    /// The deferred instructions.
     pub insts: FxHashSet<Inst>,
-    /// Whether they are being expanded.
+    /// Whether a deferred part is being expanded.
     pub inside: bool,
-    /// Their operands meanwhile.
+    /// The operands of deferred instructions during that.
     pub overlay: FxHashMap<Value, Value>,
-    /// Whether deferred results exist: guards their copies.
+    /// Whether deferred results exist. The value guards their copies.
     pub have: Option<Value>,
 }
 
-/// Loads before their turn.
+/// Loads that are issued ahead.
 #[derive(Default)]
 pub(super) struct Leading {
     /// Which loads of a stage are filled now.
     pub phase: WaitPhase,
     /// Copies of later iterations that are yet to be issued.
     pub copies: Vec<Ahead>,
-    /// A loop whose iterations are so few at most.
+    /// A loop with at most this many iterations.
     pub most: Option<(Inst, usize)>,
 }
 
 /// Staged stores.
 pub(super) struct Staged {
-    /// The first write of each.
+    /// The site of each staged store's first write.
     pub sites: FxHashMap<Inst, Site>,
-    /// Slot that the staging buffer's current site uses.
+    /// The slot that the staging buffer's current site uses.
     pub slot_now: SecondaryMap<Buffer, u32>,
 }
 
@@ -194,12 +195,12 @@ pub(super) struct RingState {
     pub phase: Value,
     /// Whether this stage's first wait is done.
     pub open: bool,
-    /// Whether this stage's bytes have been announced here; of copies by threads: whether some were issued
-    /// since the last wait for them.
+    /// Whether this stage's bytes have been announced. For copies of threads: whether copies were issued since the last
+    /// wait for them.
     pub filled: bool,
 }
 
-/// A product in flight: the program's sum, and whether its left operand stands in registers.
+/// A product in flight: its sum in the program, and whether its left operand is in registers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Flown {
     pub sum: Value,
@@ -210,29 +211,29 @@ pub(super) struct Flown {
 #[derive(Clone, Debug)]
 pub(super) struct Unreleased {
     pub slots: Vec<(Ring, Value)>,
-    /// Whether there are any; `None`: certainly.
+    /// Whether there are any. `None`: there certainly are.
     pub any: Option<Value>,
 }
 
-/// Copies of a later iteration that are yet to be issued.
+/// Copies of a later iteration that have not been issued yet.
 pub(super) struct Ahead {
     pub ring: Ring,
     pub slot: Value,
-    /// Whether the loop gets to that iteration.
+    /// Whether the loop reaches that iteration.
     pub runs: Value,
     pub copies: Vec<Inst>,
-    /// The body's scalars in that iteration, as far as they were needed.
+    /// Scalars of the body in that iteration, as far as they were needed.
     pub env: FxHashMap<Value, Value>,
 }
 
-/// Which loads of a stage are filled.
+/// The loads of a stage that are filled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum WaitPhase {
-    /// All of them.
+    /// All loads.
     #[default]
     All,
-    /// Those that need not wait for other grids; the stage is fresh.
+    /// Loads that need not wait for other grids. The stage is fresh.
     BeforeWait,
-    /// The others, into a stage whose bytes are expected already.
+    /// The other loads, into a stage whose bytes are already expected.
     AfterWait,
 }

@@ -4,8 +4,9 @@
 //!  do { slot ; next slot, wrapped }        do { slot 0 ─ left? ─ slot 1 ─ left? ─ .. ─ slot depth-1 ; phase flips }
 //! ```
 //!
-//! With a known slot, every address of a stage is one register and a literal, and nothing counts slots and phases. The code is
-//! worth its length where threads' instructions take most of the time. Where tensor cores do, they hide the counting.
+//! With a known slot, every address of a stage is one register and a literal, and nothing counts slots and phases. The
+//! longer code pays if threads' instructions take most of the time. If tensor cores take most of the time, they hide
+//! the counting.
 //!
 //! A loop that picks hoisted values by its counter is unrolled fully, since registers cannot be indexed.
 
@@ -16,7 +17,7 @@ use warplift_ir::machine::{Inst, Ring, RoleKind, Value};
 use warplift_ir::target::Opcode;
 
 impl Expand<'_, '_> {
-    /// How often the body of a loop stands in one iteration: once, or once for each slot.
+    /// Number of copies of a loop's body in one iteration: one, or one for each slot.
     pub fn copies_of_body(&self, l: &Rotated<'_>) -> u32 {
         let wanted = self.given.schedule.loops.iter().any(|s| s.inst == l.inst && s.unrolls);
         let plain =
@@ -25,7 +26,7 @@ impl Expand<'_, '_> {
         if possible { slots_of(self.given.program, self.given.schedule, l.inst).unwrap_or(1) } else { 1 }
     }
 
-    /// Iterations at most of a loop that picks what is held by its counter, in this role.
+    /// The most iterations of a loop that picks hoisted values by its counter, in this role.
     pub fn picked(&self, inst: Inst) -> Option<u32> {
         let picks = |&i: &Inst| self.data(i).op == Opcode::Pick && self.keeps(i);
         let pick =
@@ -33,19 +34,19 @@ impl Expand<'_, '_> {
         Some(self.data(pick).args.len() as u32 - 1)
     }
 
-    /// What is held for the iteration whose body is written.
+    /// Picks the hoisted value of the iteration that is expanded.
     pub fn pick(&mut self, inst: Inst) {
         let d = self.data(inst);
         let hoisted = self.value(d.args[1 + self.own.iteration as usize]);
         self.from.env.insert(d.results[0], hoisted);
     }
 
-    /// Whether a ring is known to be at its first slot here.
+    /// Whether a ring is known to be at its first slot.
     pub fn is_at_zero(&self, ring: Ring) -> bool {
         self.code.func.constant(self.ring(ring).slot) == Some(0)
     }
 
-    /// At the beginning of a body that stands there for each slot: the first one's number.
+    /// At the start of a body that is written once for each slot: sets the number of the first slot.
     pub fn at_first_slots(&mut self, rings: &[Ring]) {
         let zero = self.at().imm(0);
         for &r in rings {
@@ -55,7 +56,8 @@ impl Expand<'_, '_> {
         }
     }
 
-    /// A thread's address in the first stages: once for all copies of a body, made at entry, if its offset is.
+    /// A thread's address in the first stages. If the offset is computed at entry, the address is too, once for all
+    /// copies of a body.
     pub fn address_once(&mut self, offset: Value) -> Value {
         if let Some(&made) = self.own.addresses.get(&offset) {
             return made;
@@ -70,7 +72,7 @@ impl Expand<'_, '_> {
         made
     }
 
-    /// Between two copies of a body: out of the loop, or on with the next iteration's counter and carried values.
+    /// Between two copies of a body: leaves the loop, or goes on with the next iteration's counter and carried values.
     pub fn next_copy(&mut self, l: &Rotated<'_>, more: Value, out: &[Value], next: &[Value]) {
         let on = self.code.func.new_block();
         self.branch(more, (on, &[]), (l.exit, out));

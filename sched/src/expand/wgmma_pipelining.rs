@@ -1,13 +1,13 @@
-//! Products left in flight over an iteration: the wait of iteration t is for what t-1 issued, and it is
-//! the stage of t-1 that is released then.
+//! Products left in flight over an iteration. Iteration t waits for the products of t-1, and then releases the stage of
+//! t-1.
 //!
 //! ```text
 //!  t:    wait full[t] ─ products, commit ─ wait for t-1 ─ release t-1
 //!  exit: wait for all ─ release the last, if the ring is filled again
 //! ```
 //!
-//! One warpgroup alone needs this to keep the tensor cores busy between two iterations; two of them fill
-//! each other's gaps.
+//! One warpgroup alone needs this to keep the tensor cores busy between two iterations. Two warpgroups fill each
+//! other's gaps.
 
 use super::role::Expand;
 use super::state::{Flown, Unreleased};
@@ -16,8 +16,8 @@ use warplift_ir::machine::{Attr, Block, Guard, Inst, NewInst, Ring, RoleKind, Ty
 use warplift_ir::target::Opcode;
 
 impl Expand<'_, '_> {
-    /// Rings of a loop's body whose stages are held over an iteration; none where all is waited for, or where
-    /// there is no second iteration.
+    /// Rings of a loop's body whose stages are held over an iteration. There are none if every product is waited for,
+    /// or if there is no second iteration.
     pub fn unreleased_rings(&self, body: Block) -> Vec<Ring> {
         let insts = &self.given.program.func.insts;
         let mut flying = insts.keys().filter(|&i| self.given.schedule.in_flight[i] > 0);
@@ -26,8 +26,8 @@ impl Expand<'_, '_> {
         rings.map(|(r, _)| r).filter(|_| self.who.role == RoleKind::Consumer).collect()
     }
 
-    /// Whether threads may work while products fly: on the next one's operand, which is not what those in
-    /// flight read or sum up. One of them stays in flight, so that two operands are kept at a time.
+    /// Whether threads may run an instruction while products are in flight: it must not use what these read or sum up.
+    /// One product stays in flight, so that at most two operands are live at a time.
     pub fn runs_beside(&mut self, inst: Inst) -> bool {
         let d = self.data(inst);
         let free = |f: &Flown| f.registers && !d.args.contains(&f.sum);
@@ -70,8 +70,8 @@ impl Expand<'_, '_> {
         }
     }
 
-    /// A block on the way out of a loop in which all products land. It is a block of its own: where the
-    /// loop is skipped nothing is in flight, and values made otherwise must not meet the wait (C7515).
+    /// A block on the way out of a loop, in which all products are waited for. It must be a block of its own: if the
+    /// loop is skipped nothing is in flight, and values computed elsewhere must not meet the wait (C7515).
     pub fn drain_block(&mut self, block: Block, next: Block, passed: &[Value]) {
         self.code.func.order.push(block);
         self.code.block = block;
@@ -84,7 +84,7 @@ impl Expand<'_, '_> {
         self.jump(next, passed);
     }
 
-    /// Held slots and whether there are any, as values to pass.
+    /// Held slots, and whether there are any, as block arguments.
     pub fn unreleased_values(&mut self, rings: &[Ring], unreleased: Option<&Unreleased>) -> Vec<Value> {
         if rings.is_empty() {
             return Vec::new();
@@ -100,7 +100,7 @@ impl Expand<'_, '_> {
         values
     }
 
-    /// Parameters that take them.
+    /// Block parameters for held slots.
     pub fn unreleased_params(&mut self, block: Block, rings: &[Ring]) {
         if rings.is_empty() {
             return;
