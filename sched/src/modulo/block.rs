@@ -1,4 +1,4 @@
-//! A block in time: all its warpgroups go through a loop's steps beside each other.
+//! A simulated block: all its warpgroups run the steps of a loop beside each other.
 //!
 //! ```text
 //!  apart     0   S PV ── softmax ─────────  S PV ── softmax ─────────
@@ -8,12 +8,13 @@
 //!            1   · S ·· PV ·· softmax ─────── S ·· PV ·· softmax ─────     the tensor cores for all softmax
 //! ```
 //!
-//! Both are steady: nothing but chance takes warpgroups that are in step apart. Turns allow the first alone.
+//! Both states are stable: warpgroups that are in step get apart only by chance. Turns allow only the first state.
 //!
-//! The tensor cores do one instruction after the other, in the order in which they are issued: all of a product whose
-//! operands lie in shared memory at once, of one with a fragment two ahead, so that another's product overtakes it. Threads' work is
-//! slower while they run. Warpgroups share issue slots and units: each takes of a unit what its work needs of it, and
-//! all are slowed alike when one is wanted more than it can give. What copies and loads bring is taken to be there.
+//! The tensor cores run one instruction after the other, in the order of issue. A product with both operands in shared
+//! memory issues all its instructions at once. A product with a fragment issues them two ahead, so that another product
+//! may overtake it. Threads' work is slower while the tensor cores run. Warpgroups share issue slots and units: each
+//! work takes its part of a unit, and all work is slowed by the same factor if a unit is wanted more than it can give.
+//! Data of copies and loads is assumed to be there.
 
 use super::body::Body;
 use super::steps::Step;
@@ -21,14 +22,14 @@ use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use warplift_ir::target::Unit;
 
-/// Iterations simulated: after half of them warpgroups have settled to a steady distance, the other half is measured.
+/// Simulated iterations. In the first half the warpgroups settle to a stable distance; the second half is measured.
 const ITERATIONS: usize = 16;
-/// More than there are units.
+/// More than the number of units.
 const UNITS: usize = 16;
-/// Cycles that count as none: sums of fractions of cycles do not come out even.
+/// Cycles below this count as none, because sums of fractions are not exact.
 const NOTHING: f64 = 1e-6;
 
-/// An instruction at the tensor cores.
+/// An instruction on the tensor cores.
 struct Atom {
     left: f64,
     group: usize,
@@ -36,23 +37,23 @@ struct Atom {
     last: bool,
 }
 
-/// A warpgroup.
+/// The state of a warpgroup.
 #[derive(Default)]
 struct Group {
     step: usize,
-    /// Ends of iterations.
+    /// Times at which iterations end.
     ends: Vec<f64>,
-    /// Not before.
+    /// The warpgroup does nothing before this time.
     until: f64,
-    /// What is left of the step: instructions to issue, or cycles of work.
+    /// The rest of the step: instructions to issue, or cycles of work.
     left: Option<f64>,
-    /// Speed of its work; 0 where there is none.
+    /// Speed of its work; 0 if there is none.
     rate: f64,
-    /// Own instructions at the tensor cores.
+    /// Its instructions on the tensor cores.
     queued: usize,
-    /// When each product is complete; absent: in flight.
+    /// The time at which each product is complete. A product in flight is absent.
     done: FxHashMap<usize, f64>,
-    /// When its turn begins, if it was woken.
+    /// The time at which its turn begins, if it was woken.
     woken: Option<f64>,
 }
 
@@ -64,7 +65,7 @@ struct Block<'b> {
     now: f64,
 }
 
-/// Cycles of an iteration in the steady state, warpgroups so many cycles after each other at the start.
+/// Cycles of an iteration in the steady state. At the start the warpgroups are `staggered` cycles apart.
 pub(super) fn steady(body: &Body, steps: &[Step], staggered: f64) -> f64 {
     let start = |n: u32| Group { until: f64::from(n) * staggered, ..Group::default() };
     let groups: Vec<Group> = (0..body.groups.max(1)).map(start).collect();
@@ -86,12 +87,12 @@ impl Block<'_> {
         }
     }
 
-    /// Whether a warpgroup has ended, or issues.
+    /// Whether a warpgroup has ended, or is issuing.
     fn is_away(&self, g: usize) -> bool {
         self.groups[g].ends.len() >= ITERATIONS || self.groups[g].until > self.now + NOTHING
     }
 
-    /// What a warpgroup does in no time; whether it did anything.
+    /// Advances a warpgroup through everything that takes no time. Returns whether it did anything.
     fn advance(&mut self, g: usize) -> bool {
         if self.is_away(g) {
             return false;
@@ -114,10 +115,10 @@ impl Block<'_> {
         over
     }
 
-    /// Hands instructions of a product to the tensor cores; whether anything was done.
+    /// Gives instructions of a product to the tensor cores. Returns whether it gave any.
     fn issue(&mut self, g: usize, product: usize) -> bool {
         let (node, group) = (&self.body.nodes[product], &mut self.groups[g]);
-        // A fragment is read when what was issued before is complete.
+        // A fragment is read when the instructions issued before are complete.
         if group.left.is_none() && node.reads_fragment && group.queued > 0 {
             return false;
         }
@@ -151,7 +152,7 @@ impl Block<'_> {
         }
     }
 
-    /// Units that the work under way in a warpgroup takes.
+    /// Units that the current work of a warpgroup takes.
     fn work(&self, g: usize) -> Option<&[(Unit, f64)]> {
         match &self.steps[self.groups[g].step] {
             Step::Work(_, usage) if !self.is_away(g) => Some(usage),
@@ -159,7 +160,7 @@ impl Block<'_> {
         }
     }
 
-    /// Speed of each warpgroup's work, of what it has alone.
+    /// Sets the speed of each warpgroup's work, relative to its speed alone.
     fn set_rates(&mut self) {
         let beside = if self.queue.is_empty() { 1.0 } else { self.body.pace.beside };
         let mut wanted = [0.0; UNITS];
@@ -170,7 +171,7 @@ impl Block<'_> {
         self.groups.iter_mut().zip(rates).for_each(|(g, rate)| g.rate = rate);
     }
 
-    /// Cycles until something ends; none if nothing is under way.
+    /// Cycles until the next event; `None` if nothing is under way.
     fn until_next(&self) -> Option<f64> {
         let ends = self.groups.iter().filter_map(|group| match &self.steps[group.step] {
             _ if group.ends.len() >= ITERATIONS => None,

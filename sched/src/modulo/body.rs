@@ -1,4 +1,4 @@
-//! One iteration as a graph: nodes with a resource and a duration, edges with latency and distance.
+//! The graph of one iteration: nodes with a resource and a duration, edges with a latency and a distance.
 
 use crate::analysis::{Graph, global_access, helper_insts, issues, touched, unit_cycles};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -7,44 +7,44 @@ use warplift_ir::machine::{Attr, Block, Buffer, BufferKind, Func, Inst, Program,
 use warplift_ir::target::{Effect, Opcode, Row, Target, Unit};
 use warplift_ir::tile::CmpOp;
 
-/// Registers from which on a product's result is kept once: a second copy would not fit.
+/// From this many registers on, a product's result is kept only once, because a second copy would not fit.
 pub(super) const LARGE_REGISTERS: u32 = 16;
-/// Nodes that the search places in milliseconds: its time grows with the third power.
+/// The most nodes that the search places in milliseconds. Its time grows with the third power.
 const MOST_NODES: usize = 160;
-/// What one warpgroup has once.
+/// A resource that a warpgroup has once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Resource {
     /// Tensor cores.
     Tensor,
-    /// The warps themselves, which do one thing after the other.
+    /// The warps themselves, which run one instruction after the other.
     Threads,
-    /// Nothing.
+    /// No resource.
     #[default]
     None,
 }
 
-/// An instruction, small ones that follow each other, or a product together with the loads and waits of what it reads.
+/// A node: an instruction, small instructions in sequence, or a product with the loads and waits for its operands.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Node {
-    /// Instructions in order; the last one is the node's own.
+    /// Instructions in order. The last one determines the node.
     pub insts: Vec<Inst>,
     pub resource: Resource,
-    /// Cycles that the resource is taken.
+    /// Cycles for which the resource is occupied.
     pub busy: u32,
     /// Cycles from the end of the occupation to the result.
     pub latency: u32,
-    /// Cycles of each unit that all warpgroups share; of issue slots as [`Unit::None`].
+    /// Cycles of each unit that all warpgroups share. Issue slots count as [`Unit::None`].
     pub usage: Usage,
-    /// Instructions of a product.
+    /// Number of instructions of a product.
     pub atoms: u32,
-    /// Whether a product reads a fragment, so that its warps issue it piece by piece.
+    /// Whether a product reads a fragment. Then its warps issue it piece by piece.
     pub reads_fragment: bool,
-    /// Whether the result is there at the end only: what reads it waits for all of it.
+    /// Whether the result is available only at the end. Then a reader waits for all of it.
     pub whole: bool,
 }
 
 impl Node {
-    /// Takes in what follows.
+    /// Adds the following node to this one.
     fn join(&mut self, other: Self) {
         self.insts.extend(other.insts);
         self.busy += other.busy;
@@ -55,7 +55,7 @@ impl Node {
 /// Cycles by unit.
 pub(super) type Usage = FxHashMap<Unit, u32>;
 
-/// What an edge waits for.
+/// The time that an edge waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Wait {
     /// The start.
@@ -64,11 +64,11 @@ pub(super) enum Wait {
     End,
     /// The result.
     Result,
-    /// A copy that takes so long.
+    /// A copy that takes this many cycles.
     Copy(u32),
 }
 
-/// `to` starts at least `latency` cycles after `from`, which is of `distance` iterations before.
+/// `to` starts at least `latency` cycles after `from`, which belongs to the iteration `distance` iterations before.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Edge {
     pub from: usize,
@@ -78,41 +78,41 @@ pub(super) struct Edge {
     pub distance: u32,
 }
 
-/// A fragment that an iteration makes.
+/// A fragment that an iteration computes.
 #[derive(Clone, Debug)]
 pub(super) struct Life {
     pub registers: u32,
-    /// The node that begins to write it.
+    /// The node that starts to write it.
     pub from: usize,
-    /// Nodes at whose start a use has ended, with the distance in iterations.
+    /// Nodes at whose start a use has ended, each with the distance in iterations.
     pub uses: Vec<(usize, u32)>,
 }
 
-/// Tensor copies that one wait names: one stage of a ring.
+/// Tensor copies that one wait names. They are one stage of a ring.
 #[derive(Clone, Debug)]
 pub(super) struct Copy {
-    /// Its time is the search's to set.
+    /// The search sets its time.
     pub span: Span,
     /// Cycles beyond the occupation until the data can be read.
     pub latency: u32,
-    /// The node that reads first.
+    /// The first node that reads the data.
     pub reader: usize,
-    /// Stages of the ring, where that is known.
+    /// Stages of the ring, if they are known.
     pub depth: Option<u32>,
 }
 
-/// What the chip's tensor cores do beside threads, in cycles where nothing else is said.
+/// The speed of the chip's tensor cores beside threads. Numbers are cycles, unless stated otherwise.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Pace {
-    /// To issue one instruction of a product.
+    /// Cycles to issue one instruction of a product.
     pub issue: f64,
     /// Instructions with a fragment that wait while one runs.
     pub ahead: usize,
-    /// From the end of a product to that of the wait for it.
+    /// Cycles from the end of a product to the end of the wait for it.
     pub latency: f64,
-    /// Until another warpgroup is woken.
+    /// Cycles until another warpgroup is woken.
     pub wake: f64,
-    /// Speed of threads' work while products run, of the speed it has alone.
+    /// Speed of threads' work while products run, relative to its speed alone.
     pub beside: f64,
 }
 
@@ -135,39 +135,39 @@ pub(super) struct Body {
     pub pace: Pace,
     /// Warpgroups that share the units.
     pub groups: u32,
-    /// Fragments.
+    /// Lives of the fragments.
     pub lives: Vec<Life>,
-    /// Registers that fragments may take.
+    /// Registers available for fragments.
     pub registers: u32,
     pub nodes: Vec<Node>,
     pub edges: Vec<Edge>,
     pub copies: Vec<Copy>,
-    /// Nodes that end in the same iteration of the rotated loop as they begin: product and its wait.
+    /// Nodes that end in the iteration of the rotated loop in which they begin: a product and its wait.
     pub closed: Vec<(usize, usize)>,
-    /// Nodes that read the same stage of a ring.
+    /// Pairs of nodes that read the same stage of a ring.
     pub together: Vec<(usize, usize)>,
-    /// When the search must stop.
+    /// The time at which the search must stop.
     pub deadline: Deadline,
 }
 
-/// What the block gives a loop.
+/// The limits that the block sets for a loop.
 #[derive(Clone, Debug)]
 pub(super) struct Limits<'t> {
-    /// The chip.
+    /// The target chip.
     pub target: &'t Target,
     /// Warpgroups that share the units.
     pub groups: u32,
-    /// Teams, each with copies of its own.
+    /// Number of teams. Each has copies of its own.
     pub teams: u32,
-    /// Registers that fragments may take.
+    /// Registers available for fragments.
     pub registers: u32,
     /// Stages of each buffer's ring.
     pub depths: FxHashMap<Buffer, u32>,
-    /// When the search must stop.
+    /// The time at which the search must stop.
     pub deadline: Deadline,
 }
 
-/// What a loop's graph is made from.
+/// The inputs of a loop's graph.
 #[derive(Clone, Copy)]
 pub(super) struct Given<'p, 'a> {
     pub program: &'p Program<'a>,
@@ -175,8 +175,8 @@ pub(super) struct Given<'p, 'a> {
     pub limits: &'p Limits<'p>,
 }
 
-/// Whether an instruction is computed anew wherever it is needed: scalars of the counter and of what the
-/// loop does not change.
+/// Instructions that are recomputed wherever they are needed: scalars that depend on the counter and on invariants of
+/// the loop.
 pub(super) fn free(func: &Func<'_>, body: Block) -> FxHashSet<Inst> {
     let params = &func.blocks[body].params;
     let mut bound: FxHashSet<Value> = params.iter().skip(1).copied().collect();
@@ -204,7 +204,7 @@ pub(super) fn on_first(func: &Func<'_>, looped: Inst, branch: Inst) -> bool {
     let is_low = |v: Value| v == low || func.constant(v).is_some_and(|c| func.constant(low) == Some(c));
     let once = match cond.attr {
         Attr::Cmp(CmpOp::Eq) => (x == counter && is_low(y)) || (y == counter && is_low(x)),
-        // Above the first value and not above the second.
+        // The bound is above the first value of the counter, and not above the second.
         Attr::Cmp(CmpOp::Lt) => {
             let [first, step, bound] = [low, step, y].map(|v| func.constant(v));
             let within = first.zip(step).zip(bound).is_some_and(|((f, s), b)| (f + 1..=f + s).contains(&b));
@@ -219,7 +219,7 @@ impl Body {
     /// The graph of a loop's body.
     ///
     /// # Errors
-    /// What stands in the body that cannot move over an iteration.
+    /// The body contains something that cannot move over an iteration.
     pub fn of(given: Given<'_, '_>, inst: Inst) -> Result<Self, String> {
         let Given { program, graph, limits } = given;
         let func = &program.func;
@@ -256,7 +256,7 @@ impl Body {
         self.edges.push(Edge { from, to, wait, latency: 0, distance });
     }
 
-    /// Latencies of all edges, from the nodes' cycles.
+    /// Sets the latencies of all edges from the nodes' cycles.
     pub fn settle(&mut self) {
         for e in &mut self.edges {
             let (a, b) = (&self.nodes[e.from], &self.nodes[e.to]);
@@ -270,7 +270,7 @@ impl Body {
         }
     }
 
-    /// Cycles of each unit in an interval, all warpgroups together: fullest first.
+    /// Cycles of each unit in an interval, for all warpgroups together. The fullest unit comes first.
     pub fn taken(&self) -> Vec<(Unit, u32)> {
         let mut all = Usage::default();
         for (&unit, &cycles) in self.nodes.iter().flat_map(|n| &n.usage) {
@@ -283,7 +283,7 @@ impl Body {
         taken
     }
 
-    /// The graph at an interval: threads' work is slower for the share of it in which products run.
+    /// The graph at an interval. Threads' work is slower for the share of the interval in which products run.
     pub fn beside_products(&self, interval: u32) -> Self {
         let tensor = self.taken().iter().find(|t| t.0 == Unit::Tensor).map_or(0, |t| t.1);
         let share = (f64::from(tensor) / f64::from(interval)).min(1.0);
@@ -297,8 +297,8 @@ impl Body {
     }
 }
 
-/// Cycles from the start of a node to that of one which reads its result: element by element, where the
-/// reader is no faster.
+/// Cycles from the start of a node to the start of a reader of its result. Threads read element by element, so they may
+/// start before the node ends, unless they are faster.
 fn result_after(a: &Node, b: &Node) -> i64 {
     let (own, other, through) = (i64::from(a.busy), i64::from(b.busy), i64::from(a.latency));
     match b.resource {
@@ -307,7 +307,7 @@ fn result_after(a: &Node, b: &Node) -> i64 {
     }
 }
 
-/// Tensor loads and the wait for them; it stands with the first that reads what they bring.
+/// Tensor loads and the wait for them. The wait stands with the first reader of their data.
 struct Fill {
     insts: Vec<Inst>,
     buffers: Vec<Buffer>,
@@ -321,14 +321,14 @@ pub(super) struct Build<'p, 'a> {
     pub block: Block,
     limits: &'p Limits<'p>,
     free: FxHashSet<Inst>,
-    /// What the helper does.
+    /// Instructions of the helper.
     helped: FxHashSet<Inst>,
     pub body: Body,
-    /// The node that gives each value: for a product's result the node of its wait.
+    /// The node that gives each value. For a product's result it is the node of its wait.
     pub node_of: FxHashMap<Value, usize>,
     /// The node in which each instruction stands.
     pub home: FxHashMap<Inst, usize>,
-    /// The nodes that fill each buffer which threads store to.
+    /// The nodes that fill each buffer to which threads store.
     pub stores: FxHashMap<Buffer, Vec<usize>>,
 }
 
@@ -338,7 +338,7 @@ impl Build<'_, '_> {
         let mut loads: Vec<Inst> = Vec::new();
         let mut fills: Vec<Fill> = Vec::new();
         let mut readers: FxHashMap<Buffer, usize> = FxHashMap::default();
-        // Buffers that are awaited together are one stage of one ring: it goes by the first of them.
+        // Buffers that are awaited together are one stage of one ring. The first of them names the stage.
         let mut stage: FxHashMap<Buffer, Buffer> = FxHashMap::default();
         for &inst in &func.blocks[self.block].insts {
             let d = &func.insts[inst];
@@ -386,7 +386,7 @@ impl Build<'_, '_> {
         }
     }
 
-    /// A wait for loads, with the loads.
+    /// A wait for loads, together with the loads.
     fn fill(&self, wait: Inst, loads: &mut Vec<Inst>) -> Fill {
         let buffer = |&l: &Inst| touched(&self.func.insts[l].attr, Opcode::TmaLoad).first().map(|t| t.0);
         let buffers: Vec<Buffer> = self.graph.awaited(wait).iter().filter_map(buffer).collect();
@@ -396,7 +396,7 @@ impl Build<'_, '_> {
         Fill { insts, buffers }
     }
 
-    /// What a fill is to the model.
+    /// The copy of a fill in the model.
     fn copy(&self, fill: &Fill, reader: usize) -> Copy {
         let target = self.limits.target;
         let bytes = fill.insts.iter().filter_map(|&i| match &self.func.insts[i].attr {
@@ -408,27 +408,27 @@ impl Build<'_, '_> {
         let name = format!("copy {}", names.join(", "));
         Copy {
             span: Span { name, unit: Unit::Tma, time: 0, busy: cycles.ceil() as u32 },
-            // The stage is handed over twice, by a barrier each.
+            // The stage is handed over twice, by one barrier each time.
             latency: target.rates.copy_latency as u32 + 2 * u32::from(target.row(Opcode::MbarWait).latency),
             reader,
             depth: fill.buffers.first().and_then(|b| self.limits.depths.get(b)).copied(),
         }
     }
 
-    /// Whether an instruction works on so little that it is placed with its neighbours.
+    /// Whether an instruction works on so little data that it is placed with its neighbours.
     fn is_small(&self, inst: Inst) -> bool {
         let d = &self.func.insts[inst];
         let regs = d.results.iter().map(|&r| self.func.ty(r).regs()).sum::<u32>();
         d.op != Opcode::If && self.is_pure(inst) && regs < LARGE_REGISTERS
     }
 
-    /// Whether a thread loads from global memory.
+    /// Whether an instruction is a thread's load from global memory.
     fn loads_globally(&self, inst: Inst) -> bool {
         let d = &self.func.insts[inst];
         d.op.effect() == Effect::Read && global_access(d).is_some_and(|(_, writes)| !writes)
     }
 
-    /// Adds a load to those from the same place that it follows: they leave one after the other.
+    /// Adds a load to preceding loads from the same place, because they are issued one after the other.
     fn joins_loads(&mut self, inst: Inst) -> bool {
         let before = self.body.nodes.last().and_then(|n| n.insts.last()).copied();
         if !before.is_some_and(|b| self.loads_as(b, inst)) {
@@ -440,7 +440,7 @@ impl Build<'_, '_> {
         true
     }
 
-    /// Whether both instructions are threads' loads, from global memory or from one buffer.
+    /// Whether both instructions are threads' loads, from global memory or from the same buffer.
     fn loads_as(&self, one: Inst, other: Inst) -> bool {
         let of = |i: Inst| {
             let d = &self.func.insts[i];
@@ -450,7 +450,7 @@ impl Build<'_, '_> {
         of(one).is_some_and(|from| of(other) == Some(from))
     }
 
-    /// The buffer that an instruction stores a part of a computed operand to.
+    /// The buffer to which an instruction stores a part of a computed operand.
     fn stored_to(&self, inst: Inst) -> Option<Buffer> {
         let d = &self.func.insts[inst];
         let scratch = |b: Buffer| self.program.buffers[b].kind == BufferKind::Scratch;
@@ -460,7 +460,7 @@ impl Build<'_, '_> {
         }
     }
 
-    /// A store: part of the node of those before it to the same buffer, if nothing but small work stands between.
+    /// Adds a store. It joins the node of earlier stores to the same buffer, if only small work stands between them.
     fn store(&mut self, inst: Inst, buffer: Buffer) {
         let mut node = self.node(inst, vec![inst]);
         node.latency += u32::from(self.limits.target.row(Opcode::BarSync).latency);
@@ -479,7 +479,7 @@ impl Build<'_, '_> {
         }
     }
 
-    /// Adds a small instruction to the node before it, if that is small too.
+    /// Adds a small instruction to the node before it, if that one is small too.
     fn extends_last(&mut self, inst: Inst) -> bool {
         let n = self.body.nodes.len().wrapping_sub(1);
         let Some(last) = self.body.nodes.last() else { return false };
@@ -507,15 +507,15 @@ impl Build<'_, '_> {
         }
     }
 
-    /// Whether all that an await waits for are tensor loads.
+    /// Whether an await waits only for tensor loads.
     fn awaits_loads(&self, inst: Inst) -> bool {
         let awaited = self.graph.awaited(inst);
         let all = awaited.len() == self.func.insts[inst].args.len();
         all && awaited.into_iter().all(|i| self.func.insts[i].op.is_async_load())
     }
 
-    /// Whether an instruction reads memory that the loop does not write: a ring, or, since loops that read
-    /// what the kernel writes are not rewritten, global memory.
+    /// Whether an instruction reads memory that the loop does not write: a ring, or global memory. Loops that read
+    /// memory that the kernel writes are not rewritten.
     fn reads(&self, inst: Inst) -> bool {
         let d = &self.func.insts[inst];
         if self.loads_globally(inst) {
@@ -526,7 +526,7 @@ impl Build<'_, '_> {
         !touched.is_empty() && touched.iter().all(|&(b, writes)| !writes && ring(b))
     }
 
-    /// The wait of a product is a node of its own: what uses the result follows it.
+    /// The wait of a product is a node of its own. Users of the result follow it.
     fn wait(&mut self, inst: Inst) -> Result<(), String> {
         let n = self.body.nodes.len();
         for &event in self.func.insts[inst].args {
@@ -540,7 +540,7 @@ impl Build<'_, '_> {
         Ok(())
     }
 
-    /// What the chip makes of an instruction.
+    /// The target's row of an instruction.
     fn row(&self, inst: Inst) -> &'static Row {
         self.limits.target.row(self.func.insts[inst].op)
     }
@@ -565,7 +565,7 @@ impl Build<'_, '_> {
         self.home = nodes.flat_map(|(n, node)| node.insts.iter().map(move |&i| (i, n))).collect();
     }
 
-    /// Marks what reads large fragments and makes little of them.
+    /// Marks nodes that read large fragments and compute little from them.
     fn wholes(&mut self) {
         for n in 0..self.body.nodes.len() {
             let insts = &self.body.nodes[n].insts;
@@ -582,8 +582,8 @@ impl Build<'_, '_> {
         makes && read.iter().any(large) && !results.iter().any(large)
     }
 
-    /// Blocks of an instruction that run in a steady iteration. Work that one side of a branch leaves out is
-    /// taken to be left out mostly: else there would be no branch around it.
+    /// Blocks of an instruction that run in a steady iteration. If one side of a branch leaves work out, this side is
+    /// assumed to be the usual one: otherwise there would be no branch.
     fn steady_blocks(&self, inst: Inst) -> &[Block] {
         let blocks = &self.func.insts[inst].blocks;
         if on_first(self.func, self.inst, inst) {
@@ -594,14 +594,14 @@ impl Build<'_, '_> {
         at.map_or(blocks, |at| &blocks[at..=at])
     }
 
-    /// Cycles of a warp for an instruction, its blocks included: the longer of two.
+    /// Cycles of a warp for an instruction with its nested blocks. Of two blocks the longer one counts.
     fn busy(&self, inst: Inst) -> u32 {
         let own = unit_cycles(self.func, self.limits.target, inst);
         let inside = |&b: &Block| self.func.blocks[b].insts.iter().map(|&i| self.busy(i)).sum::<u32>();
         own + self.steady_blocks(inst).iter().map(inside).max().unwrap_or(0)
     }
 
-    /// Cycles of units and issue slots, its blocks included: as if all ran.
+    /// Cycles of units and issue slots for an instruction with its nested blocks. All blocks count.
     fn usage(&self, inst: Inst) -> Usage {
         let row = self.row(inst);
         let times = issues(self.func, self.limits.target, inst);
@@ -615,7 +615,7 @@ impl Build<'_, '_> {
         usage
     }
 
-    /// Values that an instruction reads, its blocks included.
+    /// Values that an instruction and its nested blocks read.
     fn values_read(&self, inst: Inst, found: &mut Vec<Value>) {
         let d = &self.func.insts[inst];
         found.extend(d.args.iter().chain(d.guard.as_ref().map(|g| &g.pred)));

@@ -1,11 +1,12 @@
-//! What the simulated block decides: turns of the warpgroups at the tensor cores, and waits that are pinned.
+//! Choices that the simulated block decides: the order of the warpgroups at the tensor cores, and the waits that are
+//! pinned.
 //!
-//! Without turns warpgroups may be in step or apart, and stay as they are: the interval expected is that of the two,
+//! Without turns, warpgroups may be in step or apart, and stay as they are. The expected interval is the mean of both,
 //! weighted by how often they are found in step.
 //!
-//! A wait is pinned only where the tensor cores are the fullest unit. Where another one is, warpgroups fill each other's
-//! gaps anyhow, and what ptxas makes of a pinned body counts: measured with small heads and three warpgroups,
-//! whose special functions are the fullest, a pin cost 5% that the simulation does not show.
+//! A wait is pinned only if the tensor cores are the fullest unit. If another unit is, warpgroups fill each other's
+//! gaps anyway, and the code that ptxas makes of a pinned body matters. Measured with small heads and three warpgroups,
+//! where special functions are the fullest unit: a pin cost 5%, which the simulation does not show.
 
 use super::block::steady;
 use super::body::Body;
@@ -14,15 +15,17 @@ use super::steps::{Step, Steps};
 use warplift_ir::machine::{Inst, MmaOrderGain, Pins};
 use warplift_ir::target::Unit;
 
-/// Share of a loop's time that warpgroups without turns are in step (from attention with two of them, which took 3 to
-/// 5% longer without turns when its masks were held in registers, and at most 0.4% since).
+/// Share of a loop's time for which warpgroups without turns are in step. The value is from attention with two
+/// warpgroups. It took 3 to 5% longer without turns when its masks were held in registers, and has taken at most 0.4%
+/// longer since.
 const IN_STEP: f64 = 0.08;
-/// What turns must save to be taken, of an interval.
+/// Part of an interval that turns must save to be chosen.
 const GAIN: f64 = 0.01;
-/// What pins must save to be placed: of two loops whose pins were measured, one lost 2% where 1% was to be saved.
+/// Part of an interval that pins must save to be chosen. Of two loops whose pins were measured, one lost 2% where 1%
+/// should have been saved.
 const PIN_GAIN: f64 = 0.03;
 
-/// What was chosen for a loop.
+/// The choice for a loop.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Choice {
     pub mma_order: Option<MmaOrderGain>,
@@ -37,10 +40,10 @@ struct Cycles {
     expected: f64,
 }
 
-/// The steps with turns or without, and what was found for them.
+/// The steps with or without turns, and their cycles.
 struct Way {
     loose: Cycles,
-    /// With all pinned that would move; none if nothing would, or it is not to be.
+    /// Cycles with all movable waits pinned. `None` if no wait would move, or if pins are not allowed.
     pinned: Option<Cycles>,
     /// Whether the tensor cores are the fullest unit.
     tensor: bool,
@@ -56,15 +59,15 @@ impl Way {
     }
 }
 
-/// What the block gives to choose.
+/// The options that the block leaves open.
 pub(super) struct Choices {
-    /// Turns if the mapping says.
+    /// The mapping's decision on turns, if it makes one.
     pub mma_order: Option<bool>,
     /// Whether waits may be pinned.
     pub pins: bool,
 }
 
-/// Chooses for a schedule; `body` is its graph with threads' work as fast as alone.
+/// Makes the choices for a schedule. `body` is its graph, with threads' work at its speed alone.
 pub(super) fn choose(body: &Body, found: &Found, given: &Choices) -> Choice {
     let steps = Steps { body, found };
     let waits = if given.pins { steps.loose() } else { Vec::new() };
@@ -91,7 +94,7 @@ pub(super) fn choose(body: &Body, found: &Found, given: &Choices) -> Choice {
     Choice { mma_order, pins }
 }
 
-/// The instruction by which a wait goes.
+/// The instruction that stands for a wait.
 fn last(body: &Body, node: usize) -> Option<Inst> {
     body.nodes[node].insts.last().copied()
 }
@@ -144,7 +147,7 @@ mod tests {
         Node { resource: Resource::Threads, busy, usage, ..Node::default() }
     }
 
-    /// Attention: scores, their wait, row maxima, powers, the second product and its wait, rescaling.
+    /// Attention: scores, their wait, row maxima, powers, the second product, its wait, and the rescaling.
     fn attention(groups: u32, columns: u32, maxima: u32) -> Body {
         let mut b = Body { groups, registers: 184, pace: Pace::of(&SM90A), ..Body::default() };
         let tensor = columns * 4;

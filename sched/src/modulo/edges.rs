@@ -1,4 +1,4 @@
-//! What the nodes of an iteration wait for, and how long fragments live.
+//! The dependences between the nodes of an iteration, and the lives of fragments.
 
 use super::body::{Build, LARGE_REGISTERS, Life, Wait};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -6,7 +6,7 @@ use warplift_ir::machine::{Inst, Value, ValueDef};
 use warplift_ir::target::Opcode;
 
 impl Build<'_, '_> {
-    /// A product that goes on with another's accumulator needs no wait between them.
+    /// A product that continues with another product's accumulator needs no wait between them.
     fn source(&self, v: Value, to: usize) -> Option<(usize, Wait)> {
         let product = self.func.def(v).filter(|&d| self.func.insts[d].op == Opcode::Wgmma);
         let last = *self.body.nodes[to].insts.last()?;
@@ -18,7 +18,7 @@ impl Build<'_, '_> {
         Some((*self.node_of.get(&v)?, Wait::Result))
     }
 
-    /// What a node reads, of this iteration or of one before.
+    /// Edges to the values that a node reads, of this iteration or an earlier one.
     pub(super) fn value_edges(&mut self) {
         for to in 0..self.body.nodes.len() {
             for v in self.reads_of(to) {
@@ -30,8 +30,8 @@ impl Build<'_, '_> {
         }
     }
 
-    /// A product's large result has one place: the next iteration's overwrites it only after its last use.
-    /// Other fragments may be there twice, where registers suffice.
+    /// A product's large result has one place, so the next iteration's result overwrites it only after its last use.
+    /// Other fragments may exist twice, if there are enough registers.
     pub(super) fn lifetime_edges(&mut self) {
         let mut edges = Vec::new();
         for user in 0..self.body.nodes.len() {
@@ -52,8 +52,8 @@ impl Build<'_, '_> {
         ty.is_frag() && ty.regs() >= LARGE_REGISTERS && self.func.def(v).is_some_and(product)
     }
 
-    /// A stage of a ring is filled again only when what it held has been read: by then the copy must have
-    /// been issued, or it comes late.
+    /// A stage of a ring is filled again only after it has been read. By then the next copy must be issued, or it comes
+    /// late.
     pub(super) fn ring_edges(&mut self) {
         for copy in self.body.copies.clone() {
             let Some(depth) = copy.depth else { continue };
@@ -66,7 +66,8 @@ impl Build<'_, '_> {
         }
     }
 
-    /// A product reads what threads stored once all have met; they store again when it is complete.
+    /// A product reads the stores of threads after all threads have met. The threads store again when the product is
+    /// complete.
     pub(super) fn store_edges(&mut self) {
         let mut edges = Vec::new();
         let stores: FxHashSet<usize> = self.stores.values().flatten().copied().collect();
@@ -92,7 +93,7 @@ impl Build<'_, '_> {
         }
     }
 
-    /// Fragments and their uses, those through carried parameters included.
+    /// Fragments and their uses, including uses through carried parameters.
     pub(super) fn lives(&mut self) {
         let mut lives: FxHashMap<Value, Life> = FxHashMap::default();
         for user in 0..self.body.nodes.len() {
@@ -113,8 +114,8 @@ impl Build<'_, '_> {
         self.body.lives = all.into_iter().map(|l| l.1).collect();
     }
 
-    /// The value behind a carried parameter, and how many iterations before it was made: one more for each parameter that
-    /// another is passed to.
+    /// The value behind a carried parameter, and how many iterations before it was computed. Each further parameter
+    /// that passes the value on adds one iteration.
     fn origin(&self, mut v: Value) -> (Value, u32) {
         let params = &self.func.blocks[self.block].params;
         for distance in 0..params.len() as u32 {
@@ -125,8 +126,8 @@ impl Build<'_, '_> {
         (v, 0)
     }
 
-    /// The node at whose start an operand's registers are free: elementwise work overwrites them as it goes, a
-    /// product its accumulator, and holds its other operand until it is complete.
+    /// The node at whose start an operand's registers are free. Elementwise work overwrites them on the way. A product
+    /// overwrites its accumulator, and holds its other operand until it is complete.
     fn end_of_read(&self, user: usize, v: Value) -> usize {
         let own = self.body.nodes[user].insts.last().map(|&i| &self.func.insts[i]);
         if own.is_some_and(|d| d.op == Opcode::Wgmma && d.args.first() == Some(&v)) {
@@ -135,7 +136,7 @@ impl Build<'_, '_> {
         self.body.closed.iter().find(|c| c.0 == user).map_or(user, |c| c.1)
     }
 
-    /// Registers of fragments that the body reads and does not make.
+    /// Registers of fragments that the body reads but does not compute.
     pub(super) fn invariant_registers(&self) -> u32 {
         let mut seen = FxHashSet::default();
         for n in 0..self.body.nodes.len() {
@@ -150,7 +151,7 @@ impl Build<'_, '_> {
         self.home.get(&inst).copied()
     }
 
-    /// When a node has read its operands: a product when it is complete.
+    /// The time at which a node has read its operands. For a product it is the time at which it is complete.
     fn end_of_use(&self, user: usize) -> (usize, Wait) {
         match self.body.closed.iter().find(|c| c.0 == user) {
             Some(&(_, wait)) => (wait, Wait::Start),

@@ -1,4 +1,4 @@
-//! Elementwise chains slice by slice, so that what lies between their steps is never there as a whole.
+//! Elementwise chains run slice by slice, so that the values between their steps never exist as a whole.
 //!
 //! ```text
 //!  s: 64 registers, b: 32            s0 s1 ..  = slices of s          free views
@@ -8,20 +8,20 @@
 //!                                    r = join r0, r1, ..              free
 //! ```
 //!
-//! A loop that is overlapped with itself holds fragments of two iterations, and what a chain makes on its way to
-//! another fragment (a bias that is converted, distances that are scaled) does not fit beside them. Cut, the chain
-//! needs a slice of each step. Only chains that meet another large fragment are worth it: a row of steps over one
-//! fragment goes in place anyhow.
+//! A loop whose iterations overlap holds fragments of two iterations. Intermediate values of a chain that meets another
+//! fragment (a converted bias, scaled distances) do not fit beside them. A chain that is cut needs only a slice of each
+//! step. Only chains that meet another large fragment are cut: a sequence of steps over one fragment runs in place
+//! anyway.
 
 use super::body::LARGE_REGISTERS;
 use rustc_hash::{FxHashMap, FxHashSet};
 use warplift_ir::machine::{Attr, Block, Func, IndexMap, Inst, NewInst, Ty, Value};
 use warplift_ir::target::Opcode;
 
-/// Registers of a slice: enough steps side by side to hide their latency.
+/// Registers of a slice. Enough steps run side by side to hide their latency.
 const WIDTH: u16 = 8;
 
-/// Cuts the chains in the body of a loop; whether there were any.
+/// Cuts the chains in the body of a loop. Returns whether there were any.
 pub(super) fn do_elementwise_subtiles(func: &mut Func<'_>, looped: Inst) -> bool {
     let block = func.insts[looped].blocks[0];
     let chains = chains(func, block);
@@ -31,13 +31,14 @@ pub(super) fn do_elementwise_subtiles(func: &mut Func<'_>, looped: Inst) -> bool
     !chains.is_empty()
 }
 
-/// A step that makes a large fragment, and the elementwise work that nothing but it reads, directly or by way of others.
+/// A step that computes a large fragment, and the elementwise work whose results only this step uses, directly or
+/// indirectly.
 struct Chain {
     root: Inst,
     members: FxHashSet<Inst>,
 }
 
-/// The chains of a block that are worth it.
+/// The chains of a block that are worth cutting.
 fn chains(func: &Func<'_>, block: Block) -> Vec<Chain> {
     let readers = readers(func, block);
     let (mut taken, mut found) = (FxHashSet::<Inst>::default(), Vec::new());
@@ -51,7 +52,8 @@ fn chains(func: &Func<'_>, block: Block) -> Vec<Chain> {
     found
 }
 
-/// The instructions that read each value; none where something but a mapped operand of the block's own does.
+/// The instructions that read each value. `None` if something reads it other than through a mapped operand in this
+/// block.
 fn readers(func: &Func<'_>, block: Block) -> FxHashMap<Value, Option<Vec<Inst>>> {
     let mut readers: FxHashMap<Value, Option<Vec<Inst>>> = FxHashMap::default();
     for &inst in &func.blocks[block].insts {
@@ -81,7 +83,7 @@ fn read_inside(func: &Func<'_>, block: Block, found: &mut Vec<Value>) {
     }
 }
 
-/// The last of `insts`, and those before it that nothing else reads, directly or by way of others.
+/// The last of `insts`, and the earlier ones whose results only these instructions use, directly or indirectly.
 fn members(
     func: &Func<'_>,
     insts: &[Inst],
@@ -92,7 +94,7 @@ fn members(
         let by = func.insts[inst].results.iter().map(|r| readers.get(r).and_then(Option::as_ref));
         let inner = |by: &Vec<Inst>| !by.is_empty() && by.iter().all(|i| members.contains(i));
         let large = func.insts[inst].results.iter().all(|&r| func.ty(r).regs() >= LARGE_REGISTERS);
-        // What is small is read by every slice: it is made once, before them.
+        // A small value is read by every slice, so it is computed once, before them.
         if large && by.into_iter().all(|by| by.is_some_and(inner)) {
             members.insert(inst);
         }
@@ -100,14 +102,14 @@ fn members(
     members
 }
 
-/// Whether an instruction computes on fragments, register by register.
+/// Whether an instruction computes on fragments register by register.
 fn is_step(func: &Func<'_>, inst: Inst) -> bool {
     let d = &func.insts[inst];
     let repeats = d.op.is_pure() && d.blocks.is_empty() && d.guard.is_none() && !d.maps.is_empty();
     repeats && !is_view(func, inst) && matches!(d.results, [r] if func.ty(*r).is_frag())
 }
 
-/// Whether an instruction only names registers: of others side by side, a part of them, or in another order.
+/// Whether an instruction only renames registers: it joins values, takes a part of one, or reorders registers.
 fn is_view(func: &Func<'_>, inst: Inst) -> bool {
     let d = &func.insts[inst];
     match d.op {
@@ -129,7 +131,7 @@ fn is_root(func: &Func<'_>, inst: Inst) -> bool {
 }
 
 impl Chain {
-    /// Whether a step reads a large fragment of the chain beside another large one.
+    /// Whether a step reads a large fragment of the chain together with another large fragment.
     fn meets_another(&self, func: &Func<'_>) -> bool {
         let large = |v: &&Value| func.ty(**v).is_frag() && func.ty(**v).regs() >= LARGE_REGISTERS;
         let inner = |v: &&Value| func.def(**v).is_some_and(|d| self.members.contains(&d));
@@ -143,19 +145,20 @@ impl Chain {
 /// A register of a value.
 type Source = (Value, u16);
 
-/// A chain under rewriting.
+/// A chain during rewriting.
 struct Cut<'f, 'a> {
     chain: &'f Chain,
     block: Block,
-    /// Slices of what the chain reads: value, first register and length.
+    /// Slices of the values that the chain reads: value, first register and length.
     slices: FxHashMap<(Value, u16, u16), Value>,
-    /// Steps of the slice at hand, by their registers.
+    /// Steps of the current slice, by their registers.
     steps: FxHashMap<(Inst, Vec<u16>), Value>,
     func: &'f mut Func<'a>,
 }
 
 impl Cut<'_, '_> {
-    /// Puts slices of all that is read first, then the chain slice by slice, where its last step stood.
+    /// Adds the slices of all values that the chain reads, then the chain slice by slice, at the place of its last
+    /// step.
     fn run(mut self) {
         let root = self.chain.root;
         let list = self.func.take(self.block);
@@ -179,7 +182,7 @@ impl Cut<'_, '_> {
         d.maps.clear();
     }
 
-    /// Some registers of a step's result.
+    /// Computes some registers of a step's result.
     fn step(&mut self, inst: Inst, regs: Vec<u16>) -> Value {
         if let Some(&made) = self.steps.get(&(inst, regs.clone())) {
             return made;
@@ -206,7 +209,7 @@ impl Cut<'_, '_> {
         self.func.result(inst)
     }
 
-    /// The register that the chain's views name by another.
+    /// The register that a register of a view stands for.
     fn source(&self, v: Value, r: u16) -> Source {
         let Some(def) = self.func.def(v).filter(|d| self.chain.members.contains(d)) else { return (v, r) };
         let d = &self.func.insts[def];
@@ -219,7 +222,7 @@ impl Cut<'_, '_> {
         }
     }
 
-    /// The register of one of several values side by side.
+    /// The register at a position of several values side by side.
     fn part(&self, values: &[Value], mut r: u16) -> Source {
         for &v in values {
             let regs = self.func.ty(v).regs().max(1) as u16;
@@ -231,7 +234,7 @@ impl Cut<'_, '_> {
         panic!("a join of fewer registers than its result has")
     }
 
-    /// An operand of these registers, and where each lies in it.
+    /// An operand with these registers, and the place of each register in it.
     fn operand(&mut self, sources: Vec<Source>) -> (Value, IndexMap) {
         let mut values: Vec<Value> = Vec::new();
         sources.iter().for_each(|s| values.extend((!values.contains(&s.0)).then_some(s.0)));
@@ -257,7 +260,7 @@ impl Cut<'_, '_> {
         }
     }
 
-    /// A value that holds these registers of another, one after the other, or from a register on.
+    /// A value that holds these registers of another value, in sequence or from a register on.
     fn registers(&mut self, v: Value, regs: &[u16]) -> (Value, Option<u16>) {
         let inner = self.func.def(v).filter(|d| self.chain.members.contains(d));
         if let Some(step) = inner {
@@ -278,12 +281,12 @@ impl Cut<'_, '_> {
     }
 }
 
-/// The register that a map reads for one of the result.
+/// The register that a map reads for register `r` of the result.
 fn read(map: &IndexMap, r: u16) -> u16 {
     map.at(r).unwrap_or_else(|| panic!("{map:?} has no register {r}"))
 }
 
-/// The map that names these registers.
+/// The map that reads these registers.
 fn map_of(places: Vec<u16>) -> IndexMap {
     match places.iter().enumerate().all(|(i, &p)| usize::from(p) == i) {
         true => IndexMap::EACH,

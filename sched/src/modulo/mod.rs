@@ -8,26 +8,29 @@
 //!                                                              P V ═══════            S ..
 //! ```
 //!
-//! `body` makes the dependence graph of one iteration, with distances in iterations; `search` finds the
-//! least initiation interval at which every instruction has a time (Rau, "Iterative Modulo Scheduling":
-//! resources and recurrences give the minimum, then one interval after the other is tried); `modulo_expand`
-//! rewrites the structured program: first parts, a loop whose body holds a stage each of several iterations, last
-//! parts. What comes out is again a program in order, which the rest of `sched` cuts into roles as any
-//! other (Task-Based Tensor Computations on Modern GPUs, section 4.2.5).
+//! Modulo scheduling has three parts:
 //!
-//! The model is one warpgroup among all of the block. Its warps do one thing after the other; its products
-//! occupy the tensor cores in the order of issue; threads' work is slower while products run. Units are shared:
-//! no interval is less than what all warpgroups take of one. Copies are issued as many intervals ahead as their
-//! latency asks for, and no more than the ring has stages. Fragments that live longer than an interval are there
-//! twice, where registers suffice; a product's result is not. Nothing is in flight where an iteration ends
-//! (ptxas would serialize it).
+//! - `body` makes the dependence graph of one iteration, with distances in iterations.
+//! - `search` finds the least initiation interval at which every instruction has a time (Rau, "Iterative Modulo
+//!   Scheduling"). Resources and recurrences give the minimum. Then one interval after the other is tried.
+//! - `modulo_expand` rewrites the structured program: first parts, a loop whose body holds one stage each of several
+//!   iterations, last parts. The result is again a program in order, and the rest of `sched` cuts it into roles like
+//!   any other (Task-Based Tensor Computations on Modern GPUs, section 4.2.5).
 //!
-//! Loops of products alone are scheduled by their rings; the model only tells their interval.
+//! The model is one warpgroup of the block. Its warps run one instruction after the other. Its products occupy the
+//! tensor cores in the order of issue. Threads' work is slower while products run. Units are shared: no interval is
+//! shorter than the time that all warpgroups together take of one unit. Copies are issued as many intervals ahead as
+//! their latency requires, but no more than the ring has stages. A fragment that lives longer than an interval exists
+//! twice, if there are enough registers; a product's result does not. No product is in flight at the end of an
+//! iteration (ptxas would serialize it).
 //!
-//! An interval says nothing of how warpgroups come to stand to each other. `block` runs the `steps` of all of them
-//! beside each other, and `choose` compares: with turns at the tensor cores or without, waits pinned or moved by ptxas.
+//! Loops that only contain products are scheduled by their rings. The model only predicts their interval.
 //!
-//! Where fragments do not fit twice, `elementwise_subtiles` cuts elementwise chains, and all is done again.
+//! An interval does not tell how the warpgroups are placed relative to each other. `block` runs the `steps` of all of
+//! them beside each other, and `choose` compares the variants: with or without turns at the tensor cores, with waits
+//! pinned or moved by ptxas.
+//!
+//! If fragments do not fit twice, `elementwise_subtiles` cuts elementwise chains, and the loop is scheduled again.
 
 mod block;
 mod body;
@@ -53,27 +56,27 @@ use warplift_ir::target::{Opcode, Target, Unit};
 
 pub use modulo_expand::do_modulo_expand;
 
-/// Registers that a rotated body needs beside the fragments that live by the schedule: scalars, and what
-/// ptxas holds on the way (measured on attention: with 36 it spills).
+/// Registers that a rotated body needs in addition to its live fragments: scalars, and temporaries of ptxas (measured
+/// on attention: with 36 it spills).
 const WORK_REGISTERS: u32 = 48;
 
-/// Iterations at most of which a body holds work: each one more keeps another set of fragments alive.
+/// The most iterations whose work a body holds. Each further one keeps another set of fragments live.
 const STAGES: u32 = 4;
 
-/// What was decided for the loops of a program.
+/// The decisions about the loops of a program.
 pub struct Overlap<'a> {
-    /// The program, elementwise chains cut in loops that are overlapped with themselves only so.
+    /// The program. Elementwise chains are cut in loops whose iterations overlap only because of that.
     pub program: Program<'a>,
     /// Schedules of its loops.
     pub loops: Vec<LoopSchedule>,
-    /// Why loops are left as they are, and where chains are cut.
+    /// Reasons why loops are left as they are, and places where chains are cut.
     pub remarks: Vec<String>,
 }
 
-/// Schedules the loops of a program. Where one that mixes products and work of threads is not overlapped with itself, its
-/// elementwise chains are cut, which leaves registers, if it is overlapped and faster then.
+/// Schedules the loops of a program. If a loop mixes products with threads' work and its iterations do not overlap, its
+/// elementwise chains are cut to free registers. The cut is kept if the iterations then overlap and the loop is faster.
 ///
-/// Behind the deadline no further interval is tried.
+/// No further interval is tried after the deadline.
 ///
 /// # Errors
 /// The target lacks an instruction of the program.
@@ -102,7 +105,7 @@ pub fn do_modulo<'a>(
     Ok(made)
 }
 
-/// The same with the chains of one loop cut, and a remark, if that lets it be overlapped.
+/// The same with the chains of one loop cut, and a remark. `None` if the cut does not help.
 fn with_slices<'a>(
     whole: &Overlap<'a>,
     looped: Inst,
@@ -122,8 +125,8 @@ fn with_slices<'a>(
     (new.pipelined && cycles < before).then_some((Overlap { program, loops, remarks }, why))
 }
 
-/// Schedules every loop with products or tensor copies. One whose products depend on threads' work in the same
-/// iteration may be rotated; the reasons why one of these is left as it is come as remarks.
+/// Schedules every loop with products or tensor copies. A loop whose products depend on threads' work in the same
+/// iteration may be rotated. A remark tells why such a loop is left as it is.
 fn schedules(
     program: &Program<'_>,
     target: &Target,
@@ -143,7 +146,7 @@ fn schedules(
     (found.collect(), remarks)
 }
 
-/// Schedules one loop; none where its body cannot be one.
+/// Schedules one loop. `None` if its body is not supported.
 fn do_loop(
     given: Given<'_, '_>,
     inst: Inst,
@@ -154,7 +157,7 @@ fn do_loop(
     let func = &program.func;
     let Attr::Loop(attr) = &func.insts[inst].attr else { return None };
     let (has, mixes) = (|f: Feature| !disabled.contains(&f), mixes(func, inst));
-    // What a helper hands on is not cut: it would be made iterations before it is loaded.
+    // A helper's buffers must not be cut: the values would be computed iterations before they are loaded.
     let of_helper = |b: Buffer| program.buffers[b].kind == BufferKind::Helper;
     let helped = given.graph.accesses_inside(func, inst).iter().any(|a| of_helper(a.buffer));
     let pipelines = mixes && !helped && !conflicts_in_global(func) && has(Feature::Modulo);
@@ -177,8 +180,8 @@ fn do_loop(
     Some(made)
 }
 
-/// The best schedule of so many stages at most; else the loop as it stands, and why: allocation decides about
-/// registers then.
+/// The best schedule with at most `stages` stages. Otherwise the loop stays as it is, with the reason; register
+/// allocation then decides whether it fits.
 fn found_for(body: &Body, stages: u32) -> Option<(Found, Option<String>)> {
     match search::best(body, stages) {
         Ok(s) => Some((s, None)),
@@ -199,7 +202,7 @@ fn stays(made: &LoopSchedule, why: Option<String>) -> String {
     }
 }
 
-/// What the block gives its loops.
+/// The limits that the block sets for its loops.
 fn limits<'t>(program: &Program<'_>, graph: &Graph, target: &'t Target, disabled: &[Feature]) -> Limits<'t> {
     let (budget, ..) = budgets(program.computing_warps(), true, target);
     Limits {
@@ -212,8 +215,8 @@ fn limits<'t>(program: &Program<'_>, graph: &Graph, target: &'t Target, disabled
     }
 }
 
-/// Stages of the ring of each buffer: as the program would have them as it stands. None where it cannot be
-/// scheduled, which is told later.
+/// Stages of each buffer's ring, if the program were scheduled as it is. Empty if it cannot be scheduled, which is
+/// reported later.
 fn depths(
     program: &Program<'_>,
     graph: &Graph,
@@ -227,7 +230,7 @@ fn depths(
     s.rings.values().flat_map(|r| r.buffers.iter().map(|&b| (b, r.depth))).collect()
 }
 
-/// A found schedule as data, in the order of issue.
+/// A schedule that was found, as data in the order of issue.
 fn describe(program: &Program<'_>, target: &Target, inst: Inst, found: &Found, name: &str) -> LoopSchedule {
     let (b, ii) = (&found.body, i64::from(found.interval));
     let slots = found.order.iter().map(|&n| {
@@ -269,9 +272,9 @@ fn describe(program: &Program<'_>, target: &Target, inst: Inst, found: &Found, n
     }
 }
 
-/// Whether threads' instructions take more of a loop than tensor cores, copies and shared memory do: of a loop which no other
-/// repeats, and which is not overlapped with itself. Sums of several products leave ptxas no registers for bodies side by side
-/// (360 bytes of spills, measured).
+/// Whether threads' instructions take more of a loop's time than tensor cores, copies and shared memory do. The loop
+/// must not be nested in another one, and its iterations must not overlap. It may have one sum of products: several
+/// sums leave ptxas no registers for copies of the body (360 bytes of spills, measured).
 fn is_mostly_threads(func: &Func<'_>, l: &LoopSchedule) -> bool {
     let alone = func.blocks[func.entry].insts.contains(&l.inst) && !l.pipelined;
     let threads = |u: Unit| !matches!(u, Unit::Tensor | Unit::Tma | Unit::Lsu);
@@ -282,7 +285,7 @@ fn is_mostly_threads(func: &Func<'_>, l: &LoopSchedule) -> bool {
     alone && sums <= 1 && l.taken.first().is_some_and(|t| threads(t.0))
 }
 
-/// The instruction by which a node goes: its product, or the one that takes its warp longest.
+/// The instruction that stands for a node: its product, or the instruction that takes most of its warp's time.
 fn longest(func: &Func<'_>, target: &Target, insts: &[Inst]) -> Option<Inst> {
     let cycles = |&&i: &&Inst| {
         let (d, row) = (&func.insts[i], target.row(func.insts[i].op));
@@ -298,7 +301,7 @@ fn label(func: &Func<'_>, inst: Inst) -> String {
     format!("{} {}:{}", d.op.name(), d.loc.line, d.loc.column)
 }
 
-/// Whether an instruction is a loop whose body multiplies on tensor cores or is fed by tensor copies.
+/// Whether an instruction is a loop with products on tensor cores, or with tensor copies.
 fn is_asynchronous(func: &Func<'_>, inst: Inst) -> bool {
     let d = &func.insts[inst];
     let within = |&i: &Inst| {
@@ -308,7 +311,7 @@ fn is_asynchronous(func: &Func<'_>, inst: Inst) -> bool {
     d.op == Opcode::For && func.blocks[d.blocks[0]].insts.iter().any(within)
 }
 
-/// Whether a loop's body holds products and work of threads on fragments.
+/// Whether a loop's body contains products and also threads' work on fragments.
 fn mixes(func: &Func<'_>, inst: Inst) -> bool {
     let insts = &func.blocks[func.insts[inst].blocks[0]].insts;
     let products = insts.iter().any(|&i| func.insts[i].op == Opcode::Wgmma);

@@ -1,4 +1,4 @@
-//! The structured program with scheduled loops rewritten, work of several iterations in one body.
+//! The structured program with scheduled loops rewritten: a body holds work of several iterations.
 //!
 //! ```text
 //!  for t in lo..hi { early (t); late (t) }
@@ -10,21 +10,21 @@
 //!  }
 //! ```
 //!
-//! What the late part needs of the early one is carried; a carried value of the old loop is carried where its
-//! definition stands in the early part or its use in the late one. A branch on `t == lo` is decided: taken in the
-//! first part, not taken in the loop.
+//! Values of the early part that the late part needs are carried. A carried value of the old loop is carried at the
+//! place of its definition in the early part, or of its use in the late part. A branch on `t == lo` is decided: it is
+//! taken in the first part, and not taken in the loop.
 //!
-//! A loop of several stages is rewritten so once for every stage after the first: the first time all that follows
-//! stage 0 is late, then what follows stage 1 of the loop that came out, ..
+//! A loop of several stages is rewritten in this way once for every stage after the first. The first time, everything
+//! after stage 0 is late. The second time, everything after stage 1 of the new loop is late, and so on.
 //!
 //! ```text
 //!  0 1 2   ─►   if .. { 0;  for { 0 1' 2' };  1' 2' }
 //!          ─►   if .. { 0;  if .. { 0 1';  for { 0 1' 2" };  2" };  1' 2' }       ' an iteration before, " two
 //! ```
 //!
-//! so that each number of iterations, however small, has its own way through it, and a value that lives over several
-//! is handed from one carried value to the next. Within a body that is still to be rewritten what is later
-//! stands behind what is earlier: no edge of the schedule leads back within an iteration.
+//! So each number of iterations, however small, has its own path. A value that lives over several iterations is handed
+//! from one carried value to the next. A body that is still to be rewritten keeps later stages behind earlier ones: no
+//! edge of the schedule leads back within an iteration.
 
 use super::body::{free, on_first};
 use crate::analysis::yields;
@@ -35,7 +35,7 @@ use warplift_ir::machine::{
 use warplift_ir::target::Opcode;
 use warplift_ir::tile::{CmpOp, Loc};
 
-/// Rewrites the scheduled loops of a program, and notes where warpgroups take turns.
+/// Rewrites the scheduled loops of a program, and marks the loops whose warpgroups take turns.
 pub fn do_modulo_expand<'a>(mut program: Program<'a>, schedules: &[LoopSchedule]) -> Program<'a> {
     for s in schedules {
         if let (Attr::Loop(l), Some(mma_order)) = (&mut program.func.insts[s.inst].attr, s.mma_order) {
@@ -49,7 +49,7 @@ pub fn do_modulo_expand<'a>(mut program: Program<'a>, schedules: &[LoopSchedule]
     program
 }
 
-/// Cuts the bodies of some loops in two; what is to be cut further.
+/// Cuts the bodies of some loops in two. Returns the cuts that are to be made next.
 fn cut<'a>(old: &Func<'a>, cuts: &[Cut]) -> (Func<'a>, Vec<Cut>) {
     let new = Func::new(old.bump);
     let (block, env, next) = (new.entry, Map::default(), Vec::new());
@@ -59,13 +59,13 @@ fn cut<'a>(old: &Func<'a>, cuts: &[Cut]) -> (Func<'a>, Vec<Cut>) {
     (r.new, r.next)
 }
 
-/// A loop to be rewritten, its body cut in two.
+/// A loop to be rewritten, with its body cut in two.
 #[derive(Clone, Debug)]
 struct Cut {
     inst: Inst,
-    /// Work in the order of the body that is to be made.
+    /// Segments in the order of the new body.
     segments: Vec<Segment>,
-    /// What is late: what stands this many stages behind the first, or more.
+    /// A segment is late if its stage is at least this one.
     from_stage: u32,
 }
 
@@ -89,43 +89,43 @@ impl Cut {
         Self { inst: schedule.inst, segments: segments.collect(), from_stage: 1 }
     }
 
-    /// Whether the body that is made is the last one.
+    /// Whether the new body is the last one.
     fn is_last(&self) -> bool {
         self.segments.iter().all(|p| p.stage <= self.from_stage)
     }
 
-    /// Parts in the order of the body: what waits for further rewriting stands behind the rest.
+    /// Segments in the order of the body. Segments that are to be rewritten further stand behind the rest.
     fn order(&self) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.segments.len()).collect();
         order.sort_by_key(|&n| self.segments[n].stage.max(self.from_stage));
         order
     }
 
-    /// 0 for an early part, 1 for a late one.
+    /// 0 for an early segment, 1 for a late one.
     fn side(&self, segment: usize) -> usize {
         usize::from(self.segments[segment].stage >= self.from_stage)
     }
 }
 
-/// Old values to new ones.
+/// New values by old values.
 type Map = FxHashMap<Value, Value>;
 
-/// A loop under rewriting.
+/// The loop that is being rewritten.
 struct Now {
     inst: Inst,
     free: FxHashSet<Inst>,
     params: Vec<Value>,
     yields: Vec<Value>,
-    /// Stage in which each value is defined; parameters and what the loop does not change have none.
+    /// The stage in which each value is defined. Parameters and invariants of the loop have none.
     stage: FxHashMap<Value, usize>,
     /// Values of the iteration in each stage.
     maps: [Map; 2],
-    /// What `t == lo` is in stage 0.
+    /// The value of `t == lo` in stage 0.
     first: bool,
 }
 
 impl Now {
-    /// Stage that defines what parameter `i` becomes.
+    /// The stage that defines the next value of parameter `i`.
     fn source(&self, i: usize) -> usize {
         self.stage.get(&self.yields[i]).copied().unwrap_or(0)
     }
@@ -139,17 +139,17 @@ struct ModuloExpand<'p, 'a> {
     env: Map,
     cuts: FxHashMap<Inst, &'p Cut>,
     now: Option<Now>,
-    /// Loops that are rewritten further.
+    /// Loops that are to be rewritten further.
     next: Vec<Cut>,
 }
 
-/// What the rotated loop carries, besides its counter.
+/// Values that the rotated loop carries in addition to its counter.
 enum Carried {
     /// The counter of the iteration before.
     Counter,
-    /// Parameter of the old loop, in the stage that follows its definition.
+    /// A parameter of the old loop, in the stage after its definition.
     Param(usize),
-    /// The same, an iteration older.
+    /// The same parameter, one iteration older.
     Older(usize),
     /// A value that stage 0 defines and stage 1 reads.
     Value(Value),
@@ -160,7 +160,7 @@ impl<'a> ModuloExpand<'_, 'a> {
         Cursor::new(&mut self.new, self.block, self.loc)
     }
 
-    /// The new value of an old one, as a stage of the loop under rewriting sees it.
+    /// The new value of an old value, as a stage of the current loop sees it.
     fn value(&mut self, v: Value, stage: Option<usize>) -> Value {
         let (Some(s), Some(now)) = (stage, &self.now) else { return self.outer(v) };
         if let Some(&known) = now.maps[s].get(&v) {
@@ -181,7 +181,7 @@ impl<'a> ModuloExpand<'_, 'a> {
     }
 
     fn outer(&self, v: Value) -> Value {
-        // The old program was verified: every use follows its definition.
+        // The old program was verified, so every use follows its definition.
         *self.env.get(&v).unwrap_or_else(|| panic!("{v} has no value in the rotated program"))
     }
 
@@ -194,7 +194,7 @@ impl<'a> ModuloExpand<'_, 'a> {
         };
     }
 
-    /// All instructions of an old block at the end of the new one.
+    /// Copies all instructions of an old block to the end of the new one.
     fn insts_of(&mut self, block: Block, stage: Option<usize>) {
         for &inst in &self.old.blocks[block].insts {
             match self.cuts.get(&inst).copied().filter(|_| stage.is_none()) {
@@ -235,7 +235,8 @@ impl<'a> ModuloExpand<'_, 'a> {
         copy
     }
 
-    /// What blocks of an instruction need of the counter is computed before it, not inside.
+    /// Computes values of the counter that nested blocks of an instruction need. They are computed before the
+    /// instruction, not inside it.
     fn prepare(&mut self, inst: Inst, stage: Option<usize>) {
         for &b in &self.old.insts[inst].blocks {
             for &i in &self.old.blocks[b].insts {
@@ -250,7 +251,8 @@ impl<'a> ModuloExpand<'_, 'a> {
         }
     }
 
-    /// A branch on the first iteration, in stage 0: only the block that runs is copied.
+    /// Copies only the block that runs, for a branch on the first iteration in stage 0. Returns whether this is such a
+    /// branch.
     fn decided(&mut self, inst: Inst, stage: Option<usize>) -> bool {
         let d = &self.old.insts[inst];
         let Some(now) = self.now.as_ref().filter(|n| stage == Some(0) && on_first(self.old, n.inst, inst))
@@ -307,7 +309,7 @@ impl<'a> ModuloExpand<'_, 'a> {
         }
     }
 
-    /// First part, loop and last part in the current block; the values of the old results.
+    /// Emits first part, loop and last part into the current block. Returns the values of the old results.
     fn iterations(&mut self, args: &[Value], cut: &Cut, attr: &Attr) -> Vec<Value> {
         let [low, high, step] = [args[0], args[1], args[2]];
         let inits = &args[3..];
@@ -342,7 +344,7 @@ impl<'a> ModuloExpand<'_, 'a> {
     }
 
     fn now(&mut self) -> &mut Now {
-        // Set by `modulo_expand` around everything that calls this.
+        // `modulo_expand` sets it around all calls.
         self.now.as_mut().unwrap_or_else(|| panic!("no loop is rewritten"))
     }
 
@@ -350,7 +352,7 @@ impl<'a> ModuloExpand<'_, 'a> {
         self.now().maps = [Map::default(), Map::default()];
     }
 
-    /// Counter and parameters of a stage's iteration.
+    /// Sets the counter and the parameters of a stage's iteration.
     fn start(&mut self, stage: usize, counter: Value, params: &[Value]) {
         let old = self.now().params.clone();
         self.set(old[0], counter, Some(stage));
@@ -360,14 +362,14 @@ impl<'a> ModuloExpand<'_, 'a> {
         }
     }
 
-    /// The instructions of one side, in the body's order.
+    /// Emits the instructions of one side, in the body's order.
     fn side(&mut self, cut: &Cut, side: usize) {
         for n in cut.order().into_iter().filter(|&n| cut.side(n) == side) {
             self.segment(cut, n);
         }
     }
 
-    /// A part at the end of the current block; what it became.
+    /// Emits a segment at the end of the current block. Returns the new segment.
     fn segment(&mut self, cut: &Cut, n: usize) -> Segment {
         let (segment, from) = (&cut.segments[n], self.new.blocks[self.block].insts.len());
         let mut pinned = Vec::new();
@@ -379,7 +381,7 @@ impl<'a> ModuloExpand<'_, 'a> {
         Segment { insts: self.new.blocks[self.block].insts[from..].to_vec(), stage: segment.stage, pinned }
     }
 
-    /// All parts, in the body's order; if it is to be rewritten further, the cut for that.
+    /// Emits all segments, in the body's order. Returns the next cut, if the body is to be rewritten further.
     fn body(&mut self, cut: &Cut) -> Option<Cut> {
         let mut made: Vec<Option<Segment>> = vec![None; cut.segments.len()];
         for n in cut.order() {
@@ -392,7 +394,7 @@ impl<'a> ModuloExpand<'_, 'a> {
         (!cut.is_last()).then_some(Cut { inst: cut.inst, segments, from_stage: cut.from_stage + 1 })
     }
 
-    /// Values that an instruction reads, its blocks included.
+    /// Values that an instruction and its nested blocks read.
     fn reads(&self, inst: Inst, found: &mut FxHashSet<Value>) {
         let d = &self.old.insts[inst];
         found.extend(d.args.iter().chain(d.guard.as_ref().map(|g| &g.pred)));
@@ -427,7 +429,7 @@ impl<'a> ModuloExpand<'_, 'a> {
         all
     }
 
-    /// The value of something carried as the loop is entered.
+    /// The value of a carried value at the loop's entry.
     fn given(&mut self, c: &Carried, low: Value, inits: &[Value]) -> Value {
         match *c {
             Carried::Counter => low,
@@ -441,7 +443,8 @@ impl<'a> ModuloExpand<'_, 'a> {
         }
     }
 
-    /// Makes something carried known: to stage 1 in the loop and after it, parameters of stage 0 to stage 0.
+    /// Makes a carried value known to its stage: parameters of stage 0 to stage 0, everything else to stage 1 in the
+    /// loop and after it.
     fn take(&mut self, c: &Carried, v: Value, stage: usize) {
         let now = self.now();
         match *c {
@@ -466,7 +469,7 @@ impl<'a> ModuloExpand<'_, 'a> {
         }
     }
 
-    /// The loop itself; what it passed last.
+    /// Emits the loop itself. Returns the values that it passed last.
     fn looped(&mut self, args: &[Value], cut: &Cut, carried: &[Carried], attr: &Attr) -> Vec<Value> {
         let types: Vec<Ty> = args[3..].iter().map(|&v| self.new.ty(v)).collect();
         let body = self.new.new_block();
@@ -502,7 +505,7 @@ impl<'a> ModuloExpand<'_, 'a> {
         self.new.insts[made].results.to_vec()
     }
 
-    /// A cut of the loop that was made. What is computed anew wherever it is needed belongs to no part.
+    /// The next cut of the new loop. Instructions that are recomputed wherever they are needed belong to no segment.
     fn further(&self, cut: Cut, made: Inst, body: Block) -> Cut {
         let free = free(&self.new, body);
         let keep =
@@ -510,7 +513,7 @@ impl<'a> ModuloExpand<'_, 'a> {
         Cut { inst: made, segments: cut.segments.into_iter().map(keep).collect(), from_stage: cut.from_stage }
     }
 
-    /// What the body passes on for something carried.
+    /// The value that the body passes on for a carried value.
     fn passed(&mut self, c: &Carried, counter: Value, carried: &[Carried], params: &[Value]) -> Value {
         match *c {
             Carried::Counter => counter,

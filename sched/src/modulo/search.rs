@@ -1,43 +1,44 @@
-//! Iterative modulo scheduling: times within the least interval at which all constraints hold.
+//! Iterative modulo scheduling: finds times within the least interval at which all constraints hold.
 
 use super::body::{Body, Edge, Resource};
 
-/// Placements tried for each node before an interval is given up. Generous: a longer interval costs cycles in every iteration,
-/// a longer search only compile time.
+/// Placements tried for each node before an interval is given up. The number is generous: a longer interval costs
+/// cycles in every iteration, a longer search only costs compile time.
 const TRIES: usize = 12;
-/// Steps between intervals tried, as a fraction of the least: finer steps would tell apart what the model cannot.
+/// Steps between the intervals tried, as a fraction of the least one. Finer steps would distinguish more than the model
+/// can.
 const STEPS: u32 = 64;
 
-/// Part of an interval that a stage beyond the second must save: it adds code before and behind the loop, and fragments that live
-/// longer.
+/// Part of an interval that each stage beyond the second must save. A stage adds code before and behind the loop, and
+/// makes fragments live longer.
 const STAGE: f64 = 0.03;
 
 /// A schedule: times and order of the nodes.
 #[derive(Clone, Debug)]
 pub(super) struct Found {
     pub interval: u32,
-    /// Least interval by recurrences.
+    /// The least interval that recurrences allow.
     pub recurrence: u32,
-    /// Cycles of each node after the iteration's start.
+    /// Start of each node, in cycles after the iteration's start.
     pub times: Vec<i64>,
-    /// Nodes in the order in which a warp comes to them.
+    /// Nodes in the order in which a warp reaches them.
     pub order: Vec<usize>,
-    /// The graph as it is at this interval.
+    /// The graph at this interval.
     pub body: Body,
 }
 
 impl Found {
-    /// Interval in which a node stands.
+    /// The stage of a node: the number of whole intervals before its start.
     pub fn stage(&self, node: usize) -> u32 {
         (self.times[node] / i64::from(self.interval)) as u32
     }
 }
 
-/// The schedule of so many stages at most that is worth its stages: one more of them holds more fragments and
-/// runs more code before the loop and behind it.
+/// The schedule with at most `stages` stages whose stages all pay. One more stage holds more fragments, and runs more
+/// code before the loop and behind it.
 ///
 /// # Errors
-/// If no interval up to the length of a whole iteration works.
+/// No interval up to the length of a whole iteration works.
 pub(super) fn best(b: &Body, stages: u32) -> Result<Found, String> {
     let mut best = schedule(b, stages.min(2));
     for more in 3..=stages {
@@ -51,10 +52,10 @@ pub(super) fn best(b: &Body, stages: u32) -> Result<Found, String> {
     best
 }
 
-/// The schedule of least interval, of so many stages at most.
+/// The schedule of the least interval, with at most `stages` stages.
 ///
 /// # Errors
-/// If no interval up to the length of a whole iteration works, or the deadline has passed.
+/// No interval up to the length of a whole iteration works, or the deadline has passed.
 pub(super) fn schedule(b: &Body, stages: u32) -> Result<Found, String> {
     let resource = b.taken().first().map_or(1, |t| t.1).max(1);
     let recurrence = least_recurrence(b, resource);
@@ -77,8 +78,8 @@ pub(super) fn schedule(b: &Body, stages: u32) -> Result<Found, String> {
     Err(format!("no {stages} stages within {serial} cycles keep fragments within {registers} registers"))
 }
 
-/// The least interval that the cycles of the graph allow: no path of positive weight
-/// `latency - interval * distance` may close.
+/// The least interval that the cycles of the graph allow. No cycle may have a positive weight, where an edge weighs
+/// `latency - interval * distance`.
 fn least_recurrence(b: &Body, from: u32) -> u32 {
     let longest: i64 = b.edges.iter().map(|e| e.latency.max(0)).sum();
     let (mut low, mut high) = (1i64, longest.max(i64::from(from)).max(1));
@@ -93,9 +94,9 @@ fn least_recurrence(b: &Body, from: u32) -> u32 {
 /// The search at one interval.
 struct Search<'b> {
     b: &'b Body,
-    /// Interval.
+    /// The initiation interval.
     ii: i64,
-    /// Stages at most.
+    /// The most stages.
     stages: u32,
     /// Edges that lead to each node, and from it.
     to: Vec<Vec<&'b Edge>>,
@@ -116,8 +117,8 @@ impl<'b> Search<'b> {
         e.latency - self.ii * i64::from(e.distance)
     }
 
-    /// Nodes by the time at which a warp comes to them; what needs another of the same body follows it, also
-    /// where both have one time.
+    /// Nodes by the time at which a warp reaches them. A node follows the nodes of the same body that it needs, even if
+    /// both have the same time.
     fn body_order(&self, times: &[i64]) -> Vec<usize> {
         let (b, keys) = (self.b, self.issue_order(times));
         let stage = |n: usize| times[n].div_euclid(self.ii);
@@ -127,7 +128,7 @@ impl<'b> Search<'b> {
             .filter(|e| e.from != e.to && stage(e.from) == stage(e.to) + i64::from(e.distance))
             .map(|e| (e.from, e.to))
             .collect();
-        // At one time products come first, in the order of their turns.
+        // At the same time products come first, in the order of their turns.
         let rank = |n: &usize| match b.nodes[*n].resource {
             Resource::Tensor => (keys[*n], 0, times[*n].rem_euclid(self.ii), *n),
             _ => (keys[*n], 1, 0, *n),
@@ -143,8 +144,8 @@ impl<'b> Search<'b> {
         order
     }
 
-    /// When a warp comes to each node within the rotated body. A product is issued as soon as its operands are
-    /// there, after the products before it: the tensor cores keep the queue.
+    /// The time at which a warp reaches each node within the rotated body. A product is issued as soon as its operands
+    /// are ready, after earlier products. The tensor cores keep the queue.
     fn issue_order(&self, times: &[i64]) -> Vec<i64> {
         let (b, ii) = (self.b, self.ii);
         let mut keys: Vec<i64> = times.iter().map(|t| t.rem_euclid(ii)).collect();
@@ -155,7 +156,7 @@ impl<'b> Search<'b> {
         for n in products {
             let ready = self.to[n].iter().filter(|e| b.nodes[e.from].resource != Resource::Tensor);
             let ready = ready.map(|e| times[e.from] + self.gap(e));
-            // An operand of the iteration before is there from the start.
+            // An operand of the iteration before is ready from the start.
             let begin = times[n].div_euclid(ii) * ii;
             let ready = ready.max().unwrap_or(begin).max(begin) - begin;
             keys[n] = ready.max(before).min(keys[n]);
@@ -164,7 +165,7 @@ impl<'b> Search<'b> {
         keys
     }
 
-    /// Earliest starts under the dependences alone; `None` where they grow without end.
+    /// Earliest starts under the dependences alone. `None` if they grow without end.
     fn starts(&self) -> Option<Vec<i64>> {
         let mut at = vec![0i64; self.b.nodes.len()];
         for _ in 0..=self.b.nodes.len() {
@@ -183,7 +184,7 @@ impl<'b> Search<'b> {
         None
     }
 
-    /// Nodes by the length of the path that follows them: the longest first.
+    /// Nodes by the length of the path that follows them, longest first.
     fn priority(&self) -> Vec<usize> {
         let mut height = vec![0i64; self.b.nodes.len()];
         for _ in 0..self.b.nodes.len() {
@@ -219,7 +220,7 @@ impl<'b> Search<'b> {
         self.acceptable(&times).then_some(times)
     }
 
-    /// Cycles of an interval that a warpgroup's own resource is taken.
+    /// Cycles of an interval for which a warpgroup's own resource is taken.
     fn taken(&self, resource: Resource) -> i64 {
         self.b.nodes.iter().filter(|n| n.resource == resource).map(|n| i64::from(n.busy)).sum()
     }
@@ -229,7 +230,7 @@ impl<'b> Search<'b> {
         into.filter_map(|e| Some(times[e.from]? + self.gap(e))).max().unwrap_or(0)
     }
 
-    /// Cycles until an occupation that overlaps with another is past it; 0 if none does.
+    /// Cycles until an occupation is past another one that it overlaps; 0 if they do not overlap.
     fn overlap(&self, n: usize, t: i64, other: usize, at: i64) -> i64 {
         let (a, o) = (&self.b.nodes[n], &self.b.nodes[other]);
         if a.resource != o.resource || a.resource == Resource::None {
@@ -260,7 +261,7 @@ impl<'b> Search<'b> {
         None
     }
 
-    /// Takes back what stands in the way of a forced placement.
+    /// Removes the nodes that prevent a forced placement.
     fn evict(&self, n: usize, t: i64, times: &mut [Option<i64>]) {
         let late =
             self.from[n].iter().filter(|e| e.to != n && times[e.to].is_some_and(|at| at < t + self.gap(e)));
@@ -272,8 +273,8 @@ impl<'b> Search<'b> {
         }
     }
 
-    /// What the loop can hold: its stages, products that end in their iteration, stages of rings that
-    /// are read in one.
+    /// Whether the loop can hold the schedule: the number of stages, all edges, and registers must fit. A product must
+    /// end in the iteration in which it begins, and nodes that read one stage of a ring must be in the same iteration.
     fn acceptable(&self, times: &[i64]) -> bool {
         let b = self.b;
         let stage = |n: usize| times[n].div_euclid(self.ii);
@@ -316,7 +317,7 @@ mod tests {
         Node { resource, busy, usage: Usage::from_iter([(unit, busy)]), atoms: 8, ..Node::default() }
     }
 
-    /// A product, threads' work on its result, a product of what that makes.
+    /// A product, threads' work on its result, and a product of the work's result.
     fn chain(groups: u32) -> Body {
         let mut b = Body { groups, registers: 200, pace: Pace::of(&SM90A), ..Body::default() };
         b.nodes = vec![

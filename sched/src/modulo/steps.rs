@@ -1,4 +1,4 @@
-//! What a warpgroup does in an iteration, step by step, as its warps come to it.
+//! The steps of a warpgroup in an iteration, in the order in which its warps reach them.
 //!
 //! ```text
 //!  order       S   P V   wait S   max   exp  sum   wait P V   rescale  pack
@@ -6,10 +6,10 @@
 //!  unpinned    S   P V   wait S   max   wait P V │ exp  sum  rescale  pack
 //! ```
 //!
-//! Between two waits ptxas mixes threads' work as it likes: it takes as long as the unit that is taken longest, or
-//! as its longest part. Only what needs all of a reduction stands behind it (│). A wait that nothing pins is moved up
-//! to the last such place, since to ptxas what follows may then be mixed with what stood before (seen in attention:
-//! the wait for the second product stood behind the row maxima, not behind the powers).
+//! Between two waits ptxas reorders threads' work freely. The work takes as long as the most occupied unit, or as its
+//! longest part. Only work that needs all of a reduction stays behind it (│). A wait that is not pinned moves up to the
+//! last such place, since ptxas may then mix the work after it with the work before it (seen in attention: the wait for
+//! the second product stood behind the row maxima, not behind the powers).
 
 use super::body::{Body, Edge, Resource, Usage};
 use super::search::Found;
@@ -25,20 +25,20 @@ pub(super) enum Step {
     Wake,
     /// Issues a product, by its node.
     Product(usize),
-    /// Waits for one.
+    /// Waits for a product, by its wait's node.
     Wait(usize),
-    /// Threads' work: cycles alone, and the part of each unit that it takes meanwhile.
+    /// Threads' work: its cycles alone, and the part of each unit that it takes during them.
     Work(f64, Vec<(Unit, f64)>),
 }
 
-/// Steps of an iteration of a schedule.
+/// The steps of an iteration of a schedule.
 pub(super) struct Steps<'b> {
     pub body: &'b Body,
     pub found: &'b Found,
 }
 
 impl Steps<'_> {
-    /// The steps, with turns or not, and the waits (their nodes) that are pinned.
+    /// The steps, with or without turns. `pinned`: nodes of the pinned waits.
     pub fn all(&self, mma_order: bool, pinned: &[usize]) -> Vec<Step> {
         let order = self.placed(pinned);
         let tensor = |n: &usize| self.body.nodes[*n].resource == Resource::Tensor;
@@ -60,21 +60,21 @@ impl Steps<'_> {
         steps
     }
 
-    /// Waits that ptxas would move if nothing pinned them.
+    /// Waits that ptxas would move if they are not pinned.
     pub fn loose(&self) -> Vec<usize> {
         let order = self.order();
         let waits = (0..order.len()).filter(|&i| self.is_wait(order[i]));
         waits.filter(|&i| self.place(&order, i) < i).map(|i| order[i]).collect()
     }
 
-    /// A body of one stage stays as it was written; its waits stand where results are first touched.
+    /// The order of the nodes. A body of one stage stays as it was written, with waits where results are first used.
     fn order(&self) -> Vec<usize> {
         let nodes = 0..self.body.nodes.len();
         let pipelined = nodes.clone().any(|n| self.found.stage(n) > 0);
         if pipelined { self.found.order.clone() } else { nodes.collect() }
     }
 
-    /// The order, with waits that nothing pins where ptxas puts them.
+    /// The order as ptxas would have it: waits that are not pinned are moved.
     fn placed(&self, pinned: &[usize]) -> Vec<usize> {
         let mut order = self.order();
         for i in 0..order.len() {
@@ -90,7 +90,7 @@ impl Steps<'_> {
         self.body.closed.iter().any(|c| c.1 == n)
     }
 
-    /// Where a wait goes: before the work of the last level that precedes it.
+    /// The place of a wait: before the last level of the work that precedes it.
     fn place(&self, order: &[usize], wait: usize) -> usize {
         let threads = |n: &&usize| self.body.nodes[**n].resource == Resource::Threads;
         let from = wait - order[..wait].iter().rev().take_while(threads).count();
@@ -99,7 +99,7 @@ impl Steps<'_> {
         levels.iter().position(|&l| l == last).map_or(wait, |at| from + at)
     }
 
-    /// Work between two waits, by level: what needs all of a result stands above what makes it.
+    /// The level of each work between two waits. Work that needs all of a result is above the work that computes it.
     fn levels(&self, work: &[usize]) -> Vec<usize> {
         let mut level: FxHashMap<usize, usize> = FxHashMap::default();
         for &n in work {
