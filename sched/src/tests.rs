@@ -1,4 +1,4 @@
-//! Schedules as data, apart from their expansion: rings, depths, staging slots, deferral.
+//! Tests of schedules as data, without their expansion: rings, depths, staging slots, deferral.
 
 use crate::{SchedError, do_modulo, do_schedule, do_smem};
 use smallvec::smallvec;
@@ -11,24 +11,24 @@ use warplift_ir::target::{Opcode, Rows, SM90A, Target};
 use warplift_ir::tile::Loc;
 use warplift_ir::types::Elem;
 
-/// What a test's GEMM is made of.
+/// The parameters of a test's GEMM.
 #[derive(Clone, Copy)]
 struct Shape {
     /// Bytes of a stage of each operand.
     operands: [u32; 2],
     /// Depth that the mapping asks for.
     wish: Option<u32>,
-    /// Groups left in flight that the mapping asks for.
+    /// Groups in flight that the mapping asks for.
     wait: Option<u32>,
-    /// Whether a loop over tiles stands around it, and its results may be deferred.
+    /// Whether the kernel has a loop over tiles, so that its results may be deferred.
     tiles: bool,
-    /// Stores of a tile.
+    /// Number of stores of a tile.
     chunks: u32,
     /// Registers of the accumulator.
     regs: u16,
     /// Whether the trip count depends on the tile.
     varying: bool,
-    /// Warps that compute.
+    /// Number of computing warps.
     warps: u32,
 }
 
@@ -252,7 +252,7 @@ fn staging_has_two_slots_where_they_fit() {
         s.slots[Buffer::from_u32(2)]
     };
     assert_eq!(slots([16 << 10, 32 << 10]), 2);
-    // Three stages of 68 KB leave room for one slot of 16 KB, not for two.
+    // Three stages of 68 KB leave room for one slot of 16 KB, but not for two.
     assert_eq!(slots([34 << 10, 34 << 10]), 1);
 }
 

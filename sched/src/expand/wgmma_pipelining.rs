@@ -113,7 +113,7 @@ impl Expand<'_, '_> {
         self.flight.unreleased = Some(Unreleased { slots, any });
     }
 
-    /// The body of a loop that holds stages.
+    /// The rings of a loop's body whose stages are held over an iteration.
     pub fn body_of(&self, inst: Inst) -> Vec<Ring> {
         self.data(inst).blocks.first().map_or_else(Vec::new, |&b| self.unreleased_rings(b))
     }

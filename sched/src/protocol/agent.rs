@@ -1,4 +1,4 @@
-//! An agent: one warp (or the one thread that copies) on its way through its role.
+//! An agent: one warp on its way through its role, or the one thread that copies.
 
 use super::memory::Cluster;
 use super::{ProtocolError, Run, value};
@@ -7,10 +7,10 @@ use warplift_ir::machine::{Attr, Block, BlockCall, Buffer, Func, Inst, InstData,
 use warplift_ir::manifest::Param;
 use warplift_ir::target::Opcode;
 
-/// What follows a step.
+/// The state after a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// More.
+    /// There are more instructions.
     More,
     /// The role is over.
     End,
@@ -20,7 +20,7 @@ type StageKey = (u32, Buffer, u32);
 
 pub(super) struct Agent<'f, 'a> {
     func: &'f Func<'a>,
-    /// Rank of its block in the cluster.
+    /// Rank of the agent's block in the cluster.
     pub(super) block: usize,
     pub(super) producer: bool,
     pub(super) done: bool,
@@ -28,22 +28,22 @@ pub(super) struct Agent<'f, 'a> {
     elected: bool,
     at: (Block, usize),
     env: SecondaryMap<Value, Option<i64>>,
-    /// Products issued and not committed, then committed groups, oldest first.
+    /// Products that are issued and not committed, then committed groups, oldest first.
     open: Vec<StageKey>,
     groups: Vec<Vec<StageKey>>,
-    /// Opening of the cluster's barrier that it waits for.
+    /// The opening of the cluster's barrier that the agent waits for.
     cluster_goal: u64,
-    /// Named barrier that it waits at, and its opening.
+    /// The named barrier at which the agent waits, and the opening that it waits for.
     named_goal: Option<(i64, u64)>,
 }
 
-/// Agents of one block: every warp that computes, epilogue warps too, and the threads that copy; one more thread of the
-/// producer's that does not.
+/// Agents of one block: every computing warp (epilogue warps too), the threads that copy, and one thread of the
+/// producer's that does not copy.
 pub(super) fn per_block(r: &Run<'_, '_>) -> u32 {
     r.scheduled.roles.iter().map(|role| threads(role).len() as u32).sum()
 }
 
-/// The threads of a role that agents stand for, and whether they are the elected ones of their warps.
+/// The threads of a role that agents stand for, each with whether it is the elected one of its warp.
 fn threads(role: &Role<'_>) -> Vec<(u32, bool)> {
     let first = |warps: u32| (0..warps).map(|w| (32 * (role.first_warp + w), true));
     match role.copiers {
@@ -64,7 +64,7 @@ pub(super) fn all<'r, 'a>(r: &Run<'r, 'a>) -> Vec<Agent<'r, 'a>> {
     agents
 }
 
-/// Barriers as the setup's first thread initialises them: addresses, and arrivals of a phase.
+/// Barriers as the first thread of the setup initialises them: addresses, and arrivals of a phase.
 pub(super) fn initialised(r: &Run<'_, '_>) -> Result<Vec<(i64, i64)>, ProtocolError> {
     let func = &r.scheduled.setup;
     let mut agent = Agent::setup(func);
@@ -99,7 +99,7 @@ impl<'f, 'a> Agent<'f, 'a> {
         }
     }
 
-    /// The thread that initialises.
+    /// The thread that initialises the barriers.
     fn setup(func: &'f Func<'a>) -> Self {
         Self::new(func, 0, RoleKind::Consumer, (0, true))
     }
@@ -128,7 +128,7 @@ impl<'f, 'a> Agent<'f, 'a> {
         })
     }
 
-    /// Whether its next instruction need not wait.
+    /// Whether the agent's next instruction can run without waiting.
     pub(super) fn ready(&self, cluster: &Cluster) -> Result<bool, ProtocolError> {
         let Some((_, d)) = self.data().filter(|_| !self.done) else { return Ok(false) };
         if self.named_goal.is_some_and(|(id, goal)| cluster.named(self.block, id) < goal) {
@@ -148,11 +148,11 @@ impl<'f, 'a> Agent<'f, 'a> {
     }
 
     fn guarded(&self, d: &InstData<'_>) -> Result<bool, ProtocolError> {
-        // A guard that depends on data guards plain accesses only, which are not followed.
+        // A guard that depends on data guards only plain accesses, which are not simulated.
         Ok(d.guard.is_none_or(|g| self.env[g.pred].is_none_or(|p| (p != 0) != g.negated)))
     }
 
-    /// Results of an instruction without effects here.
+    /// Sets the results of an instruction that has no effects here.
     pub(super) fn define(&mut self, r: &Run<'_, '_>, inst: Inst) {
         let d = &self.func.insts[inst];
         let args: Vec<Option<i64>> = d.args.iter().map(|&v| self.env[v]).collect();
@@ -180,7 +180,7 @@ impl<'f, 'a> Agent<'f, 'a> {
         };
     }
 
-    /// One instruction.
+    /// Runs one instruction.
     pub(super) fn step(&mut self, r: &Run<'_, '_>, cluster: &mut Cluster) -> Result<Next, ProtocolError> {
         let Some((inst, d)) = self.data() else { return Ok(self.end()) };
         self.at.1 += 1;
@@ -214,13 +214,13 @@ impl<'f, 'a> Agent<'f, 'a> {
             (Opcode::Wgmma, _) => self.product(d, cluster)?,
             (Opcode::Ldmatrix, Attr::Matrix { offset, .. }) => {
                 let from = self.known(d.args[0], "an address")? + i64::from(*offset);
-                // A warp has read when it goes on.
+                // The warp has read the stage when it goes on.
                 if let Some(stage) = cluster.read(self.block, self.warp(), from)? {
                     cluster.read_done(self.block, self.warp(), stage);
                 }
                 self.define(r, inst);
             }
-            // An address that depends on data is followed as little as the data.
+            // An address that depends on data is not followed, like the data itself.
             (Opcode::LdShared | Opcode::LdShared16 | Opcode::LdShared8, Attr::Mem { offset, .. }) => {
                 if let Some(from) = self.env[d.args[0]]
                     && let Some(stage) = cluster.read(self.block, self.warp(), from + i64::from(*offset))?
@@ -268,7 +268,7 @@ impl<'f, 'a> Agent<'f, 'a> {
         self.at = (call.block, 0);
     }
 
-    /// A product reads where its descriptors point to.
+    /// A product reads the stages to which its descriptors point.
     fn product(&mut self, d: &InstData<'_>, cluster: &mut Cluster) -> Result<(), ProtocolError> {
         for &v in d.args.iter().skip(2).filter(|&&v| !self.func.ty(v).is_frag()) {
             let low = self.known(v, "a descriptor")? & 0x3fff;

@@ -1,4 +1,4 @@
-//! Barriers and stages of the blocks of a cluster.
+//! Barriers and stages of a cluster's blocks.
 
 use super::{ProtocolError, Report, Run};
 use crate::analysis::{BARRIER, handoff, touched};
@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use warplift_ir::machine::{Buffer, Inst, RingData, RingFill, RoleKind, StageRelease};
 
-/// Bits of an address inside its block.
+/// The bits of an address that lie inside its block.
 const LOCAL_BITS: u32 = 24;
 
-/// Address of the block of a rank as others of the cluster name it.
+/// An address of the block with this rank, as other blocks of the cluster name it.
 pub(super) fn remote(address: i64, rank: i64) -> i64 {
     address | ((rank + 1) << LOCAL_BITS)
 }
@@ -20,21 +20,21 @@ struct Barrier {
     count: i64,
     pending: i64,
     bytes: i64,
-    /// Phases completed.
+    /// Completed phases.
     completed: u64,
 }
 
 /// One stage of a buffer.
 #[derive(Clone, Debug, Default)]
 struct Stage {
-    /// Fills begun.
+    /// Number of fills begun.
     fill: u32,
-    /// Byte ranges that copies of this fill write.
+    /// Byte ranges that the copies of this fill write.
     issued: Vec<(u32, u32)>,
     landed: u32,
-    /// The fill that each warp has read last.
+    /// The last fill that each warp has read.
     read: BTreeMap<u32, u32>,
-    /// The fill that each warp has waited for last: a loop without iterations reads nothing of it.
+    /// The last fill that each warp has waited for. A loop without iterations reads nothing of it.
     awaited: BTreeMap<u32, u32>,
 }
 
@@ -45,7 +45,7 @@ struct BlockState {
     running: u32,
 }
 
-/// Bytes on their way.
+/// A copy whose bytes are on their way.
 struct Copy {
     block: usize,
     stage: (u32, Buffer, u32),
@@ -53,14 +53,14 @@ struct Copy {
     barrier: i64,
 }
 
-/// Where a buffer's stages lie.
+/// The place of a buffer's stages.
 struct Region {
     buffer: Buffer,
     start: u32,
     stage: u32,
     bytes: u32,
     depth: u32,
-    /// Where the barriers lie that say its stages are full.
+    /// Address of the full barriers of its stages.
     full: u32,
     /// Warps of a team that read it: consumers, epilogue warps, or both.
     readers: Range<u32>,
@@ -78,17 +78,17 @@ pub(super) struct Cluster {
     warps: u32,
     /// Reads in flight: (block, stage, agent).
     reading: Vec<(usize, (u32, Buffer, u32), u32)>,
-    /// Agents that have arrived at the cluster's barrier, and how often it has opened.
+    /// Agents that have arrived at the cluster's barrier, and the number of its openings.
     arrived: u32,
     pub(super) opened: u64,
     agents: u32,
-    /// Named barriers by block and number: warps that have arrived, and how often it has opened.
+    /// Named barriers by block and number: the warps that have arrived, and the number of openings.
     named: BTreeMap<(usize, i64), (u32, u64)>,
     report: Report,
 }
 
 impl Cluster {
-    /// Shared memory as the setup leaves it: barriers by address, with the arrivals of a phase; `each`: agents of a block.
+    /// Shared memory after the setup. `barriers`: addresses with the arrivals of a phase. `each`: agents of a block.
     pub(super) fn new(r: &Run<'_, '_>, barriers: &[(i64, i64)], each: u32) -> Self {
         let size = r.scheduled.launch.cluster.max(1);
         let mut regions = Vec::new();
@@ -125,7 +125,7 @@ impl Cluster {
         }
     }
 
-    /// The ring stage that an address lies in, and the offset inside.
+    /// The ring stage that contains an address, and the offset in it.
     fn locate(&self, address: i64) -> Option<((u32, Buffer, u32), u32)> {
         let address = u32::try_from(address).ok()?;
         let team = if self.teams > 1 && self.team > 0 { address / self.team } else { 0 };
@@ -158,7 +158,7 @@ impl Cluster {
         Ok((b.completed & 1) as i64 != parity)
     }
 
-    /// An arrival, with bytes to expect.
+    /// An arrival, with the bytes to expect.
     pub(super) fn arrive(&mut self, from: usize, address: i64, bytes: i64) -> Result<(), ProtocolError> {
         let rank = (address >> LOCAL_BITS) as usize;
         let (block, local) =
@@ -184,7 +184,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// A copy is issued into one block.
+    /// Issues a copy into one block.
     pub(super) fn issue(
         &mut self,
         block: usize,
@@ -255,7 +255,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// A warp has waited for a barrier: where that tells of a stage, for its fill.
+    /// A warp has waited for a barrier. If it is a full barrier, the warp has waited for the stage's fill.
     pub(super) fn awaited(&mut self, block: usize, warp: u32, barrier: i64) {
         let team = if self.teams > 1 && self.team > 0 { barrier as u32 / self.team } else { 0 };
         let at = (barrier as u32).wrapping_sub(team * self.team);
@@ -267,7 +267,7 @@ impl Cluster {
         }
     }
 
-    /// A product of a warp begins to read; what it reads, if that is in a ring.
+    /// A product of a warp begins to read. Returns the ring stage that it reads, if any.
     pub(super) fn read(
         &mut self,
         block: usize,
@@ -292,7 +292,7 @@ impl Cluster {
         Ok(Some(stage))
     }
 
-    /// A product of a warp has been waited for.
+    /// A warp has waited for one of its products.
     pub(super) fn read_done(&mut self, block: usize, warp: u32, stage: (u32, Buffer, u32)) {
         if let Some(i) = self.reading.iter().position(|r| *r == (block, stage, warp)) {
             self.reading.swap_remove(i);
@@ -308,7 +308,7 @@ impl Cluster {
         }
     }
 
-    /// A warp arrives at a named barrier of so many; the opening that it waits for.
+    /// A warp arrives at a named barrier of `warps` warps. Returns the opening that it waits for.
     pub(super) fn meet_named(&mut self, block: usize, id: i64, warps: u32) -> u64 {
         let (arrived, opened) = self.named.entry((block, id)).or_default();
         let goal = *opened + 1;
@@ -320,7 +320,7 @@ impl Cluster {
         goal
     }
 
-    /// How often a named barrier has opened.
+    /// The number of openings of a named barrier.
     pub(super) fn named(&self, block: usize, id: i64) -> u64 {
         self.named.get(&(block, id)).map_or(0, |n| n.1)
     }
@@ -343,7 +343,7 @@ impl Cluster {
         if out.is_empty() { "all barriers at rest".to_owned() } else { out.join(", ") }
     }
 
-    /// At the end every phase is whole, and every fill was released.
+    /// At the end every phase must be complete, and every fill released.
     pub(super) fn finish(self, r: &Run<'_, '_>) -> Result<Report, ProtocolError> {
         for (n, state) in self.blocks.iter().enumerate() {
             let open = state.barriers.values().any(|b| b.pending != b.count || b.bytes != 0);
@@ -359,8 +359,8 @@ impl Cluster {
                     let at =
                         |i: u32| state.barriers.get(&(first + i64::from(i * BARRIER))).map(|b| b.completed);
                     let (full, empty) = (at(slot), at(data.depth + slot));
-                    // Without a producer a barrier among all threads stands for the releases. The last one
-                    // may tell nobody anything.
+                    // Without a producer, a barrier among all threads replaces the releases. The last fill may have no
+                    // release.
                     let spare = empty.map(|n| n + 1).filter(|_| keeps_last(&r.program.func, data));
                     let released = data.release != StageRelease::Alone || full == empty || full == spare;
                     if r.schedule.producer && !released {
@@ -375,7 +375,7 @@ impl Cluster {
     }
 }
 
-/// The warps of a team that read a ring's stages: epilogue warps have the numbers behind the consumers'.
+/// The warps of a team that read a ring's stages. Epilogue warps are numbered after the consumers.
 fn readers(r: &Run<'_, '_>, ring: &RingData) -> Range<u32> {
     let (func, warps) = (&r.program.func, r.program.warps);
     let reads = |&i: &Inst| {

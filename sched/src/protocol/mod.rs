@@ -1,5 +1,5 @@
-//! The barrier protocol of a scheduled program on its own: an abstract machine runs the roles of one
-//! cluster as emitted, but keeps of them only scalars, barriers and which stage holds which fill.
+//! The barrier protocol of a scheduled program, run on its own. An abstract machine runs the emitted roles of one
+//! cluster. It keeps only scalars, barriers, and which stage holds which fill.
 //!
 //! ```text
 //!  producer   wait empty ─ expect bytes ─ copy ····bytes land····┐      an agent: one warp's path
@@ -7,10 +7,16 @@
 //!  stage      fill 3 issued ─ landed ─ read by all warps ─ fill 4 ┘
 //! ```
 //!
-//! It checks phases (a stage is read when and only when its fill has landed), bytes (every phase gets what
-//! it expects), arrivals (none too many, none missing), that no stage is overwritten while a product still
-//! reads it, that nobody writes to a block that has ended, and that all agents reach their end. The order
-//! of agents and of landing bytes is chosen adversarially by [`Order`].
+//! The machine checks:
+//!
+//! - phases: a stage is read if and only if its fill has landed;
+//! - bytes: every phase gets the bytes that it expects;
+//! - arrivals: none too many, none missing;
+//! - stages: none is overwritten while a product still reads it;
+//! - blocks: nobody writes to a block that has ended;
+//! - ends: all agents reach their end.
+//!
+//! The order of agents and of landing bytes is chosen adversarially by [`Order`].
 
 mod agent;
 mod memory;
@@ -20,27 +26,27 @@ use agent::{Agent, Next};
 use memory::Cluster;
 use warplift_ir::machine::{Program, Schedule, Scheduled};
 
-/// Instructions after which a run counts as endless.
+/// A run with more instructions than this counts as endless.
 const MOST_STEPS: u64 = 50_000_000;
 
-/// Who goes first where several may.
+/// The agent that goes first if several can go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// Producers run ahead; bytes land at once.
     ProducersFirst,
-    /// Consumers run ahead; bytes land when nobody else can go on.
+    /// Consumers run ahead; bytes land when no agent can go on.
     ConsumersFirst,
-    /// By a seed.
+    /// A random order from a seed.
     Random(u64),
 }
 
-/// What is run: one cluster of a launch.
+/// The inputs of a run: one cluster of a launch.
 pub struct Run<'r, 'a> {
-    /// Before scheduling: buffers.
+    /// The program before scheduling, with its buffers.
     pub program: &'r Program<'a>,
     /// The schedule.
     pub schedule: &'r Schedule,
-    /// Its expansion.
+    /// The expansion of the schedule.
     pub scheduled: &'r Scheduled<'a>,
     /// Integer arguments by name.
     pub arguments: &'r dyn Fn(&str) -> Option<i64>,
@@ -52,7 +58,7 @@ pub struct Run<'r, 'a> {
     pub order: Order,
 }
 
-/// What a run did.
+/// Counts of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Fills of a stage of a buffer, over all blocks.
@@ -63,10 +69,10 @@ pub struct Report {
     pub reads: u64,
 }
 
-/// What a run found.
+/// The errors of a run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProtocolError {
-    /// All are waiting and nothing is to come.
+    /// All agents are waiting, and no bytes are on their way.
     #[error("deadlock: {0}")]
     Deadlock(String),
     /// A rule of a barrier is broken.
@@ -78,7 +84,7 @@ pub enum ProtocolError {
     /// A block ended too early.
     #[error("end: {0}")]
     End(String),
-    /// What the machine cannot decide: a branch or address that depends on data.
+    /// The machine cannot decide a branch or an address, because it depends on data.
     #[error("undecided: {0}")]
     Undecided(String),
 }
@@ -86,7 +92,7 @@ pub enum ProtocolError {
 /// Runs one cluster.
 ///
 /// # Errors
-/// The first rule that is broken.
+/// The first rule that the program breaks.
 pub fn run(r: &Run<'_, '_>) -> Result<Report, ProtocolError> {
     let mut cluster = Cluster::new(r, &agent::initialised(r)?, agent::per_block(r));
     let mut agents = agent::all(r);
@@ -99,7 +105,7 @@ pub fn run(r: &Run<'_, '_>) -> Result<Report, ProtocolError> {
         let Some(i) = choose(r, &agents, &mut cluster, &mut rng)? else {
             return Err(deadlock(&agents, &cluster));
         };
-        // An agent goes on until it waits: its own steps are seen by others only through barriers.
+        // An agent goes on until it waits. Other agents see its steps only through barriers.
         let mut budget = if matches!(r.order, Order::Random(_)) { 1 + rng.below(64) } else { u64::MAX };
         while budget > 0 && agents[i].ready(&cluster)? {
             budget -= 1;
@@ -114,7 +120,7 @@ pub fn run(r: &Run<'_, '_>) -> Result<Report, ProtocolError> {
             }
             if r.order == Order::ProducersFirst {
                 cluster.land_all()?;
-                // A producer that waits for what this step released goes first.
+                // A producer that waits for the release of this step goes first.
                 if !agents[i].producer {
                     break;
                 }
@@ -125,7 +131,7 @@ pub fn run(r: &Run<'_, '_>) -> Result<Report, ProtocolError> {
     cluster.finish(r)
 }
 
-/// The agent to go on, in the order wished; `None` if all wait in vain.
+/// The next agent to run, in the given order. `None` if all wait in vain.
 fn choose(
     r: &Run<'_, '_>,
     agents: &[Agent<'_, '_>],
@@ -163,7 +169,7 @@ fn deadlock(agents: &[Agent<'_, '_>], cluster: &Cluster) -> ProtocolError {
     ProtocolError::Deadlock(format!("{}; {}", waiting.join(", "), cluster.describe()))
 }
 
-/// Xorshift: reproducible, and no dependency.
+/// Xorshift: it is reproducible and needs no dependency.
 struct Rng(u64);
 
 impl Rng {

@@ -1,10 +1,10 @@
-//! Scalars of the abstract machine: known integers, or unknown.
+//! Scalars of the abstract machine. A scalar is a known integer, or unknown.
 
 use warplift_ir::machine::{Attr, InstData, fold};
 use warplift_ir::target::Opcode;
 use warplift_ir::tile::CmpOp;
 
-/// What a pure row gives from known operands; `None`: unknown.
+/// The result of a pure instruction with known operands. `None` if it is unknown.
 pub(super) fn pure(data: &InstData<'_>, args: &[Option<i64>]) -> Option<i64> {
     let arg = |k: usize| args.get(k).copied().flatten();
     let word = |k: usize| arg(k).map(|v| v as i32);
@@ -28,7 +28,7 @@ pub(super) fn pure(data: &InstData<'_>, args: &[Option<i64>]) -> Option<i64> {
         Opcode::OrPred => arg(0)? | arg(1)?,
         Opcode::XorPred => arg(0)? ^ arg(1)?,
         Opcode::NotPred => i64::from(arg(0)? == 0),
-        // An address of this block seen from the cluster: the rank in the high bits.
+        // An address of this block as seen from the cluster. The high bits are the rank.
         Opcode::Mapa => super::memory::remote(arg(0)?, arg(1)?),
         op => i64::from(fold(op, word(0)?, word(1)?)?),
     })
