@@ -9,11 +9,11 @@ pub enum SchedError {
     /// Buffers and barriers exceed shared memory even at their least depth.
     #[error("shared memory: {needed} bytes are needed ({parts}), {limit} are there{}", each(*.resident))]
     SharedMemory {
-        /// Bytes available.
+        /// Bytes needed.
         needed: u32,
-        /// Blocks of one multiprocessor that share its memory.
+        /// Bytes available.
         limit: u32,
-        /// Blocks of a multiprocessor that share it out.
+        /// Blocks of one multiprocessor that share its memory.
         resident: u32,
         /// The buffers, by size.
         parts: String,

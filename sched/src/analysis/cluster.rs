@@ -5,7 +5,7 @@
 //!  ctaid.x = 2 u + rank                        offset      u the same in both blocks
 //!  tile = ctaid.x + n * nctaid.x               offset      nctaid.x is even
 //!  tile / 2, constants, parameters             equal
-//!  tile % 2, thread numbers, what memory gives varies
+//!  tile % 2, thread numbers, values of memory  varies
 //! ```
 //!
 //! A load is shared if its place is equal in all blocks, and every loop and branch around it goes the same way in all

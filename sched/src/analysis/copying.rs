@@ -1,8 +1,8 @@
 //! Who can issue the copies: one thread alone, or only the computing threads together.
 //!
 //! ```text
-//!  copy ◄─ coordinates ◄─ counters, arguments, sums of them      one thread finds them alone: a producer's
-//!       ◄─ coordinates ◄─ a reduced tile, what memory holds      threads find them together: theirs
+//!  copy ◄─ coordinates ◄─ counters, arguments, sums of them      one thread computes them alone: a producer copies
+//!       ◄─ coordinates ◄─ a reduced tile, values in memory       threads compute them together, and copy themselves
 //! ```
 
 use super::graph::{Graph, Node};

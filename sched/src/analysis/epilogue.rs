@@ -6,7 +6,7 @@
 //!    for t: load x in a; ..
 //!    store s in the handoff
 //!    s = load of the handoff          ┐
-//!    for u: load x in a; ..           ├ what the epilogue warps run        a is read again: both parts load it
+//!    for u: load x in a; ..           ├ epilogue warps run this            a is read again: both parts load it
 //!                                     ┘
 //! ```
 

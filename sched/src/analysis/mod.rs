@@ -1,15 +1,15 @@
 //! Facts about a program. Every room asks here; no room scans the program by itself.
 //!
 //! ```text
-//!  graph       who needs what: values, events, memory, structure
-//!  access      which buffers and arrays an instruction touches
-//!  structure   loops, what stands inside them, what blocks pass on
-//!  invariance  in which loops a value changes            thread_invariance  among which threads it is the same
-//!  cluster     which values are the same in all blocks of a cluster
-//!  cycles      what instructions take, by the target's rows
+//!  graph       dependences: values, events, memory, structure
+//!  access      buffers and arrays that an instruction accesses
+//!  structure   loops, their contents, and the values that blocks pass on
+//!  invariance  loops in which a value changes            thread_invariance  threads among which it is the same
+//!  cluster     values that are the same in all blocks of a cluster
+//!  cycles      cycles of instructions, by the target's rows
 //!  copying     who can issue copies        lead    copies that can be issued iterations ahead
-//!  epilogue    what epilogue warps run     helper  what a helper warp does
-//!  registers   registers of roles                       pressure           registers that are alive at once
+//!  epilogue    work of epilogue warps      helper  work of a helper warp
+//!  registers   registers of roles                       pressure           registers that are live at once
 //! ```
 
 mod access;

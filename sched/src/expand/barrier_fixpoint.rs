@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  before the loop ──┐
-//!                    ├─► the body begins ─ store, barrier, load, ... ─► what an iteration leaves ─┐
+//!                    ├─► the body begins ─ store, barrier, load, ... ─► state after an iteration ─┐
 //!                    └────────────────────────────────────────────────────────────────────────────┘
 //! ```
 //!

@@ -1,8 +1,8 @@
 //! The order of a block's plain accesses to global memory.
 //!
 //! ```text
-//!  store y (footprint 1) ─ load y (footprint 1): each thread reads what it wrote itself
-//!  store y (footprint 1) ─ barrier ─ load y (footprint 2): others wrote it
+//!  store y (footprint 1) ─ load y (footprint 1): each thread reads its own stores
+//!  store y (footprint 1) ─ barrier ─ load y (footprint 2): other threads stored it
 //! ```
 //!
 //! Views of one pointer argument may overlap; different arguments are different memory. Tiles of a persistent kernel

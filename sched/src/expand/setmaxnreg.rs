@@ -3,7 +3,7 @@
 //! ```text
 //!  at entry           96 each of 640 threads
 //!  producer           32  ◄─ setmaxnreg.dec
-//!  consumers          40  ◄─ setmaxnreg.dec     they need 35  ┐ what is left over is divided evenly,
+//!  consumers          40  ◄─ setmaxnreg.dec     they need 35  ┐ the rest is divided evenly,
 //!  epilogue warps    184  ◄─ setmaxnreg.inc     they need 180 ┘ in steps of 8
 //! ```
 //!
@@ -54,7 +54,7 @@ fn divided(warps: u32, computing: &[u32], copying: &[u32], target: &Target) -> O
         .find_map(|(all, low)| shares(all, computing, target).map(|given| (given, low)))
 }
 
-/// Divides `all` registers in steps. Each role gets at least its need; what is left goes to the roles with the smallest
+/// Divides `all` registers in steps. Each role gets at least its need; the rest goes to the roles with the smallest
 /// surplus.
 fn shares(all: u32, needed: &[u32], target: &Target) -> Option<Vec<u32>> {
     let (step, most) = (target.register_step, target.most_registers());
