@@ -17,8 +17,7 @@ use warplift_regalloc::{Budget, RegallocError};
 use warplift_sched::Feature as Sched;
 
 /// Registers left to ptxas, which hoists work out of unrolled bodies. With 3 it serialized products, with 10 it
-/// spilled, with
-/// 11 it did neither (measured on a16w4).
+/// spilled, with 11 it did neither (measured on a16w4).
 const LEFT_TO_PTXAS: u32 = 11;
 
 /// Allocates registers for the setup and for every role.

@@ -8,8 +8,7 @@
 //! ```
 //!
 //! An attempt never gives up anything that the text or the mapping asks for. A feature is an optimization that the
-//! compiler
-//! applies by itself. If no attempt compiles, the user sees the first refusal.
+//! compiler applies by itself. If no attempt compiles, the user sees the first refusal.
 
 use crate::error::CompileError;
 use crate::features::Feature;
@@ -94,8 +93,7 @@ fn refusal(error: &CompileError) -> Option<Refusal> {
 }
 
 /// Makes attempts until one compiles or the table ends, and records their outcomes in `made`. `once` compiles without
-/// some
-/// features; it gets the number of the attempt.
+/// some features; it gets the number of the attempt.
 ///
 /// # Errors
 /// The first refusal, or an error that is no refusal.

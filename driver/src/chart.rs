@@ -9,8 +9,7 @@
 //! ```
 //!
 //! Times are drawn modulo the interval. A letter is an instruction. Its stage is its delay after the iteration's first
-//! copy,
-//! in intervals. [`Chart`] is the text; the drawing uses the same [`rows`].
+//! copy, in intervals. [`Chart`] is the text; the drawing uses the same [`rows`].
 
 use std::fmt;
 use warplift_ir::machine::{LoopSchedule, MmaOrderGain, Pins, Span};

@@ -122,8 +122,7 @@ impl Context {
     }
 
     /// Resumes from the state between two passes, as [`State::text`] writes it. `after` names the pass that must have
-    /// written
-    /// it. There is one attempt, because the text belongs to one.
+    /// written it. There is one attempt, because the text belongs to one.
     ///
     /// # Errors
     /// The text is wrong, or a later pass refuses the kernel.

@@ -132,8 +132,7 @@ impl CompileError {
     }
 
     /// The place of a refusal's reason, and its text: an instruction of the kernel, or the word of the mapping that
-    /// decides
-    /// about the exceeded limit. `None` for lists of errors, which have their own places, and for bugs.
+    /// decides about the exceeded limit. `None` for lists of errors, which have their own places, and for bugs.
     pub fn place(&self, mapping: &Mapping) -> Option<(Origin, Loc)> {
         let said = |item, word| Some((Origin::Mapping, mapping.places.of(item, word)));
         let looped = |wish: fn(&LoopMapping) -> bool| {

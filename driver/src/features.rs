@@ -1,8 +1,7 @@
 //! Features: optimizations that a user can turn off by name, for the ablation.
 //!
 //! A feature belongs to a stage. This module makes one list of them. Turning a feature off never changes the result of
-//! a
-//! kernel, only its code.
+//! a kernel, only its code.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;

@@ -1,8 +1,7 @@
 //! Emission turns machine IR and its registers into PTX text and the launch manifest.
 //!
 //! It decides nothing. One instruction is one row of the target's table, written with the allocated names. The text of
-//! a
-//! kernel:
+//! a kernel:
 //!
 //! ```text
 //!  .version .target .file .extern .shared smem[]
@@ -57,8 +56,7 @@ pub struct Output {
 }
 
 /// Writes a scheduled and allocated program for a target. Setup and roles must be the functions that allocation
-/// returned,
-/// because it splits edges.
+/// returned, because it splits edges.
 ///
 /// # Errors
 /// A structured row or a malformed attribute is left, an allocation lacks an operand, or a parameter has

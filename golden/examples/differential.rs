@@ -1,7 +1,6 @@
-//! Differential fuzzing for as long as wanted:
-//! `cargo run -p warplift-golden --example differential SECONDS [SEED [FOLDER]]`. Failures are counted by
-//! what they say; with a folder, the first of each kind is reduced and written there as a case file.
-//! For 0 seconds the seed's case is printed, and what becomes of it.
+//! Differential fuzzing for as long as wanted: `cargo run -p warplift-golden --example differential SECONDS [SEED
+//! [FOLDER]]`. Failures are counted by what they say; with a folder, the first of each kind is reduced and written
+//! there as a case file. For 0 seconds the seed's case is printed, and what becomes of it.
 
 use std::collections::BTreeMap;
 use std::path::Path;

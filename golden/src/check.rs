@@ -12,8 +12,7 @@ use warplift::ir::target::SM90A;
 use warplift::toolchain::Assembled;
 
 /// Rows of the opcode table that the assembler translates one by one. It peels the first iteration of small copy loops
-/// in
-/// spite of the pragma, so a copy may stand twice. No other row may.
+/// in spite of the pragma, so a copy may stand twice. No other row may.
 const ONE_BY_ONE: &[(&str, &str)] = &[
     ("wgmma.mma_async", PRODUCT),
     ("mma.sync.aligned", "HMMA"),

@@ -5,8 +5,7 @@
 //! ```
 //!
 //! An edit keeps most of a text intact, so many texts pass the parser. Tokens are removed, repeated, exchanged or
-//! replaced
-//! by others of the library. Numbers take values near limits.
+//! replaced by others of the library. Numbers take values near limits.
 
 use rand::Rng;
 use rand::rngs::StdRng;

@@ -213,7 +213,7 @@ fn what_a_thread_holds_twice_counts_once() {
 }
 
 #[test]
-fn threads_that_hold_elements_aslant_or_in_turn_are_refused() {
+fn threads_that_hold_elements_twice_or_along_two_dimensions_are_refused() {
     for layout in [
         // The lanes' lowest bit moves along both dimensions.
         "(reg: 4:1@d1, lane: ^4@d1+1@d0 4:8@d1 4:2@d0, warp: ^4@d1)",
@@ -221,7 +221,7 @@ fn threads_that_hold_elements_aslant_or_in_turn_are_refused() {
         "(reg: ^1@d1 ^2@d1 ^4@d0, lane: ^1@d1 8:4@d1 2:1@d0, warp: ^2@d0)",
     ] {
         let said = held(OF_ROWS, layout).unwrap_err();
-        assert!(said.contains("twice or aslant"), "{said}");
+        assert!(said.contains("hold elements twice, or more than one dimension in one step"), "{said}");
     }
 }
 

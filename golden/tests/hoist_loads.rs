@@ -1,6 +1,5 @@
 //! Loads of epilogue warps that do not depend on the tile are hoisted and kept in registers. If the mapping allows it,
-//! they
-//! run before other grids have ended. Otherwise they are loaded again, and a remark gives the reason.
+//! they run before other grids have ended. Otherwise they are loaded again, and a remark gives the reason.
 
 use warplift::ir::target::SM90A;
 use warplift::ir::tile::{Module, parse_file};

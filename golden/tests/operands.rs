@@ -1,6 +1,6 @@
 //! Products of computed operands: right operands, which stand in shared memory, and left operands that a loop does not
-//! change.
-//! Compiled for both kinds of tensor cores, simulated without hazard under two orders, compared with the interpreter.
+//! change. Compiled for both kinds of tensor cores, simulated without hazard under two orders, compared with the
+//! interpreter.
 
 use warplift::ir::target::SM90A;
 use warplift::ir::tile::{Kernel, Mapping, parse_file};

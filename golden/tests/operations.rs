@@ -1,6 +1,5 @@
 //! The table of operations on the language's page says which of them compile. Each is tried in a small kernel.
-//! Operations
-//! that are only interpreted must be refused with their name and place.
+//! Operations that are only interpreted must be refused with their name and place.
 
 use std::collections::BTreeSet;
 use warplift::ir::target::SM90A;

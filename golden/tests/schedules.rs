@@ -1,6 +1,5 @@
 //! Choices of a schedule, made by mappings and executed by the simulator as emitted: products in flight over an
-//! iteration,
-//! operands multicast over a cluster. There is no hazard, and the results are the interpreter's.
+//! iteration, operands multicast over a cluster. There is no hazard, and the results are the interpreter's.
 
 use warplift::ir::target::{SM90A, Unit};
 use warplift::ir::tile::{Kernel, Mapping, parse_file};

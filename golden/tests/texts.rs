@@ -1,6 +1,5 @@
 //! States between passes are text. After every pass of every kernel of the library, each part of the state reads back
-//! to an
-//! equal one that prints the same text, and the next stage accepts it.
+//! to an equal one that prints the same text, and the next stage accepts it.
 
 use ron::ser::PrettyConfig;
 use serde::Serialize;

@@ -1,6 +1,5 @@
 //! The deadline of a compile. A long search checks it between steps and stops with its best result so far. The pipeline
-//! then
-//! refuses the compile after the pass.
+//! then refuses the compile after the pass.
 
 use std::time::{Duration, Instant};
 

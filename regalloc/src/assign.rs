@@ -220,8 +220,7 @@ fn count(names: &mut [u32; 3], reg: Reg) {
 }
 
 /// Copies a product's accumulator before the product, and before the `wgmma.fence` that orders register writes before
-/// the
-/// product.
+/// the product.
 fn copy_accumulator(
     normal: &mut Normalized<'_>,
     product: Inst,

@@ -7,12 +7,9 @@
 //! ```
 //!
 //! Fragments never go through regalloc2. A planner of our own gives each web of fragments one run of registers
-//! (`webs`).
-//! An accumulator therefore keeps its name over a loop and never moves in flight. ptxas renames everything again, so
-//! the
-//! names themselves change nothing. Two things count: the pressure, which is the largest number of live registers,
-//! stays
-//! inside the budget; and the code has no unnecessary copies.
+//! (`webs`). An accumulator therefore keeps its name over a loop and never moves in flight. ptxas renames everything
+//! again, so the names themselves change nothing. Two things count: the pressure, which is the largest number of live
+//! registers, stays inside the budget; and the code has no unnecessary copies.
 //!
 //! regalloc2 has 63 names of 32 bits. If more scalars are live at once, the planner takes the longest-lived ones as
 //! fragments of one register.
@@ -57,8 +54,7 @@ pub struct Budget<'r> {
 }
 
 /// Allocates registers for every value of `func`. The returned function has split edges and writes the constants that
-/// need
-/// a register. The allocation belongs to the returned function.
+/// need a register. The allocation belongs to the returned function.
 ///
 /// # Errors
 /// The function does not fit. The error has the role, the limit and the largest values.

@@ -8,8 +8,7 @@
 //! ```
 //!
 //! A value stands in every bucket that its hull touches, ends included. A dying operand and the result that takes its
-//! place
-//! are therefore near each other.
+//! place are therefore near each other.
 
 use crate::ranges::Range;
 

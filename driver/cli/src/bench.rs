@@ -296,8 +296,7 @@ fn peers(
 }
 
 /// Rotating sets of buffers with the same contents, packed for the first candidate. (Other candidates have another
-/// order of
-/// packed arrays, but the same sizes and the same work.)
+/// order of packed arrays, but the same sizes and the same work.)
 struct Sets(Vec<Vec<Arc<Buffer>>>);
 
 impl Sets {

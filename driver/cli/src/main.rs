@@ -125,8 +125,7 @@ enum ToolchainCommand {
 }
 
 /// A reader that closes early (`warplift explain gemm | head`) ends the program silently. Without this, the next
-/// `println!`
-/// would panic, because Rust programs ignore the signal by default.
+/// `println!` would panic, because Rust programs ignore the signal by default.
 fn end_with_the_reader() {
     // SAFETY: no other thread runs yet, and the default action of a signal needs no handler of ours.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };

@@ -381,7 +381,10 @@ fn words_without_effect_are_told() {
     assert!(output.contains("remark: 1:60: `raster band_m 8` has no effect"), "{output}");
     let (status, _, errors) =
         warplift(&["compile", "gemm", "--mapping", "mapping gemm { kernel: resident 2 }"]);
-    assert!(status == 2 && errors.contains("--mapping:1:24: several resident blocks"), "{errors}");
+    assert!(
+        status == 2 && errors.contains("--mapping:1:24: `resident` does not go with a producer"),
+        "{errors}"
+    );
 }
 
 #[test]
@@ -423,7 +426,11 @@ fn resident_blocks_limit_registers_and_threads() {
             "mapping softmax { BN = 4096 kernel: warps 8, resident 9 }",
             "9 resident blocks of 256 threads",
         ),
-        ("gemm", "mapping gemm { for t: producers 1, consumers 2 kernel: resident 2 }", "roles share out"),
+        (
+            "gemm",
+            "mapping gemm { for t: producers 1, consumers 2 kernel: resident 2 }",
+            "its roles divide the registers",
+        ),
         ("softmax", "mapping softmax { kernel: resident 0 }", "`resident 0`: 1 to 32 are possible"),
     ];
     for (kernel, mapping, piece) in table {

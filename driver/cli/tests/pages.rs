@@ -46,7 +46,9 @@ fn every_expression_of_the_page_of_layouts_is_read() {
 fn readme_lists_the_verbs_that_there_are() {
     let (_, help) = warplift(&["--help"]);
     let commands = help.split("Commands:\n").nth(1).unwrap().split("\n\n").next().unwrap();
-    let commands = commands.lines().filter_map(|l| l.split_whitespace().next());
+    // A command stands behind two spaces; the lines that go on with its help behind more.
+    let commands =
+        commands.lines().filter_map(|l| l.strip_prefix("  ")?.split(' ').next().filter(|w| !w.is_empty()));
     let verb =
         |line: &str| Some(line.strip_prefix("| `warplift ")?.split([' ', '`']).next().unwrap().to_owned());
     let listed: Vec<String> = README.lines().filter_map(verb).collect();

@@ -8,8 +8,7 @@
 //!
 //! An `awaited` operation completes only when nothing else can continue. Operations that some warp waits for complete
 //! first, the oldest before the others. Operations without a waiter complete as late as possible. This reveals a
-//! missing
-//! wait even if another wait covers it in every order of arrival.
+//! missing wait even if another wait covers it in every order of arrival.
 
 use super::random::Random;
 use super::state::{Operation, Task};

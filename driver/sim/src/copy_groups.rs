@@ -5,8 +5,8 @@
 //!                                     ───────────────►      lanes 1-31: open, committed..
 //! ```
 //!
-//! Lanes with the same history share an entry. An action of some of them splits it.
-//! Source: PTX ISA, "Data movement and conversion instructions: cp.async.commit_group, cp.async.wait_group".
+//! Lanes with the same history share an entry. An action of some of them splits it. Source: PTX ISA, "Data movement and
+//! conversion instructions: cp.async.commit_group, cp.async.wait_group".
 
 use std::collections::VecDeque;
 

@@ -63,8 +63,7 @@ impl Machine<'_> {
     }
 
     /// A strong write. It leaves at the address the knowledge that the thread releases or has fenced before. An atomic
-    /// adds to
-    /// the knowledge there; a store replaces it.
+    /// adds to the knowledge there; a store replaces it.
     pub fn release_at(&mut self, w: usize, lane: usize, address: u64, sync: MemoryOrder, adds: bool) {
         let (key, home) = (self.key_of(address), self.home(w));
         let old = self.memory.races.released.remove(&key).filter(|_| adds);

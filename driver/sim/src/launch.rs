@@ -76,10 +76,8 @@ pub enum Adversary {
     /// Asynchronous operations complete only when nothing else can go on; warps in reverse.
     Latest,
     /// Each class of asynchronous operations (loads, stores, copies of threads, products) has a rule that the seed
-    /// selects:
-    /// at once, only when a warp waits for it, or random. Seed 0 completes products at once and loads late; seed 1
-    /// loads at
-    /// once and products late. Warps run in random order.
+    /// selects: at once, only when a warp waits for it, or random. Seed 0 completes products at once and loads late;
+    /// seed 1 loads at once and products late. Warps run in random order.
     Classes,
     /// Everything in random order.
     #[default]

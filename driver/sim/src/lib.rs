@@ -7,11 +7,9 @@
 //! ```
 //!
 //! It is independent of the compiler: the two share only the manifest's type ([`warplift_manifest`]). Warps run with
-//! active
-//! masks and meet again at post-dominators. An adversary picks the moment of every asynchronous operation (bulk copies,
-//! wgmma, `cp.async`) among all legal ones. Every access to shared memory is checked against vector clocks. Each warp
-//! and
-//! each asynchronous operation has a timeline. A race is therefore found in any order of events.
+//! active masks and meet again at post-dominators. An adversary picks the moment of every asynchronous operation (bulk
+//! copies, wgmma, `cp.async`) among all legal ones. Every access to shared memory is checked against vector clocks.
+//! Each warp and each asynchronous operation has a timeline. A race is therefore found in any order of events.
 
 mod access;
 mod ast;

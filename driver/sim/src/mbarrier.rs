@@ -181,8 +181,7 @@ impl Machine<'_> {
     }
 
     /// Publishes the warp's knowledge through a barrier. An arrival at another block's barrier with block scope carries
-    /// only
-    /// completed asynchronous operations.
+    /// only completed asynchronous operations.
     fn release(&mut self, w: usize, mask: u32, at: BarrierAt, wide: bool) {
         let first = self.first_async();
         let foreign = self.warps[w].block != at.block;

@@ -1,9 +1,8 @@
 //! Asynchronous operations: their timelines and their steps.
 //!
 //! An operation starts with its issuer's knowledge and acts at a moment that the adversary chooses. Threads that
-//! observe
-//! its completion know it. Each operation runs on a timeline. One timeline serves several operations in turn, if each
-//! issuer knows that the preceding one is complete.
+//! observe its completion know it. Each operation runs on a timeline. One timeline serves several operations in turn,
+//! if each issuer knows that the preceding one is complete.
 
 use super::classes::Rule;
 use super::clock::Clock;

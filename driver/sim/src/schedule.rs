@@ -49,8 +49,7 @@ pub fn run_observed(
     let mut report = Report::default();
     loop {
         // Clusters run one after another. The next one starts early only if the current one cannot end alone, for
-        // example because
-        // it waits for another through global memory.
+        // example because it waits for another through global memory.
         if resident.len() < most && !waiting.is_empty() {
             let i = next_cluster(options.order, waiting.len(), &mut random);
             let id = match i {

@@ -243,8 +243,7 @@ fn add_reader(cell: &mut Cell, more: &mut Vec<Vec<Access>>, free: &mut Vec<u32>,
 }
 
 /// Whether the new read replaces an older one: every access that is ordered after the new read, and after its proxy
-/// fence,
-/// is also ordered after the older one.
+/// fence, is also ordered after the older one.
 fn replaceable(old: Access, who: Who<'_>) -> bool {
     let timeline = usize::from(old.timeline);
     let ordered = || who.clocks.seen.get(timeline).min(who.clocks.settled.get(timeline)) >= old.clock;

@@ -1,6 +1,5 @@
 //! The state of a running cluster besides its warps and blocks: barriers, asynchronous operations, and pending work of
-//! the
-//! tensor core. The instructions that use them define their behaviour.
+//! the tensor core. The instructions that use them define their behaviour.
 
 use super::clock::Clocks;
 use super::copy_groups::Pending;

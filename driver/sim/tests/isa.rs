@@ -40,7 +40,6 @@ fn kinds(body: &str, shape: &Shape) -> Vec<HazardKind> {
         input,
         shared: 16384,
         out_bytes: 1024,
-        ..Kernel::default()
     };
     k.hazards().iter().map(|h| h.kind).collect()
 }

@@ -80,7 +80,10 @@ fn refusals_name_argument_value_and_requirement() {
     short[0] = Arg::Pointer { address: 0x1000, bytes: Some(16383) };
     let table = [
         (refused(&args(8, 12)), "argument `k` = 12 must be a multiple of 8"),
-        (refused(&args(-1, 8)), "argument `m` = -1 must be in 0..=1048576"),
+        (
+            refused(&args(-1, 8)),
+            "argument `m` = -1 must be in 0..=1048576; if negative numbers are meant, the signature says so: `m: i32 in LO..HI`",
+        ),
         (refused(&misaligned), "argument `a` = 0x1008 must be aligned to 16 bytes"),
         (refused(&args(8, 8)[1..]), "`gemm` takes 5 arguments (a, c, alpha, m, k), 4 were given"),
         (refused(&wrong), "argument `alpha` is f32, Int(3) was given"),

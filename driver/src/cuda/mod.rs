@@ -12,8 +12,7 @@
 //! would be undefined behaviour. Only its handle types are used.
 //!
 //! Decisions that need no device ([`arguments`], [`tensor_map`]) are separate from the calls. A refused launch is
-//! refused,
-//! and tested, without a GPU.
+//! refused, and tested, without a GPU.
 
 mod api;
 pub mod arguments;

@@ -7,8 +7,7 @@
 //! ```
 //!
 //! Elements that cross words are gathered from both words. Each packed word takes its parts of its first and last
-//! element.
-//! (Tilus, section 7 and Fig. 9: the transformation of a weight's layout is generated.)
+//! element. (Tilus, section 7 and Fig. 9: the transformation of a weight's layout is generated.)
 
 use std::fmt::Write;
 use warplift_ir::manifest::Packing;

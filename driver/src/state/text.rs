@@ -9,8 +9,7 @@
 //! ```
 //!
 //! Passes visit entities by number, so the texts carry numbers. [`Context::resume`](crate::Context::resume) continues
-//! from
-//! such a text and gives the same PTX as the whole compile.
+//! from such a text and gives the same PTX as the whole compile.
 
 use super::State;
 use crate::features::Feature;

@@ -39,8 +39,7 @@ pub struct Manifest {
     /// Threads of a block (one-dimensional).
     pub block: u32,
     /// Whether the launch may start it before its predecessor in the stream has ended (programmatic dependent launch).
-    /// The
-    /// kernel itself waits before it touches memory that the predecessor may write.
+    /// The kernel itself waits before it touches memory that the predecessor may write.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub pdl: bool,
     /// Bytes of dynamic shared memory.
@@ -65,8 +64,7 @@ pub struct Argument {
     #[serde(default)]
     pub written: bool,
     /// Whether the kernel may read it before the preceding grid has ended (see [`Manifest::pdl`]). That grid must not
-    /// write
-    /// it.
+    /// write it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub before_wait: bool,
     /// How the array must be packed before the launch, if it must.

@@ -1,11 +1,10 @@
 //! Arithmetic on numbers.
 //!
-//! Rounding, by operation: `+ - * /`, `sqrt` and casts are correctly rounded to the element type, to
-//! nearest even. The functions `exp exp2 log log2 rsqrt rcp sin cos tanh` are computed in f64 and
-//! rounded once. `mma`, `reduce` and `scan` sum (and multiply) floats in f64 in index order and round each
-//! result once: nearer to the true sum than any machine's order. `min` and `max` take -0 as less than +0. A result that is no
-//! number is [`super::NAN`], as PTX has it. Integers wrap; shifts of the type's
-//! width or more give 0, or the sign.
+//! Rounding, by operation: `+ - * /`, `sqrt` and casts are correctly rounded to the element type, to nearest even. The
+//! functions `exp exp2 log log2 rsqrt rcp sin cos tanh` are computed in f64 and rounded once. `mma`, `reduce` and
+//! `scan` sum (and multiply) floats in f64 in index order and round each result once: nearer to the true sum than any
+//! machine's order. `min` and `max` take -0 as less than +0. A result that is no number is [`super::NAN`], as PTX has
+//! it. Integers wrap; shifts of the type's width or more give 0, or the sign.
 
 use super::number::{Number, round, widen, wrap};
 use crate::tile::{BinOp, CmpOp, UnOp};

@@ -1,10 +1,9 @@
 //! The reference interpreter defines the meaning of a kernel, without a GPU.
 //!
 //! It executes whole tiles sequentially: one block after the other in any order, each from top to bottom. It runs
-//! kernels
-//! before and after `map`. Arithmetic is rounded correctly to the element type; sums of products are computed in f64
-//! and
-//! rounded once. Asynchronous copies happen at once. The modules for arithmetic and numbers have the details.
+//! kernels before and after `map`. Arithmetic is rounded correctly to the element type; sums of products are computed
+//! in f64 and rounded once. Asynchronous copies happen at once. The modules for arithmetic and numbers have the
+//! details.
 //!
 //! ```
 //! use warplift_ir::interp::{Arg, Memory, Options, run};

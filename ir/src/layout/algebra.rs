@@ -123,8 +123,7 @@ impl Layout {
     }
 
     /// The quotient `q` with `self == q.product(tile)`: the fast part that remains without the tile. (It is the left
-    /// division
-    /// of Tilus, section 4.2, which writes the fast part last.)
+    /// division of Tilus, section 4.2, which writes the fast part last.)
     pub fn right_divide(&self, tile: &Layout) -> Result<Layout, LayoutError> {
         let outs = divide_axes(&self.outs, &tile.outs)?;
         let mut low = self.clone();

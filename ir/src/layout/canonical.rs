@@ -1,6 +1,5 @@
 //! The canonical form. Digits with consecutive strides are fused. Then digits whose extent is a power of two and that
-//! never
-//! carry move inward (Axe, appendix A, rules D0 to C2, combined with Linear Layouts).
+//! never carry move inward (Axe, appendix A, rules D0 to C2, combined with Linear Layouts).
 
 use super::{Axes, Axis, Digit, LIMIT, Layout, LayoutError, OutVec};
 use smallvec::SmallVec;
@@ -85,8 +84,7 @@ fn check_axes(axes: &[(Axis, u64)]) -> Result<(), LayoutError> {
 }
 
 /// Turns bits whose column shares no bit with any other column into additive digits. Only real swizzles keep an
-/// exclusive
-/// or.
+/// exclusive or.
 fn disentangle(runs: &mut Runs) {
     let (mut seen, mut twice): (OutVec, OutVec) = match runs.first() {
         Some(r) => (OutVec::from_elem(0, r.xor.len()), OutVec::from_elem(0, r.xor.len())),

@@ -6,8 +6,7 @@
 //! ```
 //!
 //! An iter that fits no digit is cut at the digit's border (CuTe's rule). A sum that would carry from one digit into
-//! the
-//! next, or a multiplied swizzle, is refused with the axis at fault.
+//! the next, or a multiplied swizzle, is refused with the axis at fault.
 
 use super::canonical::{Run, Runs, append, disjoint, times, xor_mask};
 use super::{Axes, Layout, LayoutError, OutVec};

@@ -81,8 +81,7 @@ impl Layout {
     }
 
     /// A layout `r` with `self(r(y)) == y`. If several inputs reach `y`, it takes the one with zero on the slowest
-    /// inputs that
-    /// are not needed. Requires a layout that is onto.
+    /// inputs that are not needed. Requires a layout that is onto.
     pub fn right_inverse(&self) -> Result<Layout, LayoutError> {
         self.inverse(false)
     }

@@ -21,8 +21,7 @@
 //! compares functions. ([`Layout::equivalent`] compares by evaluation.)
 //!
 //! Distributed layouts map `(reg, lane, warp, warpgroup)` to dimensions of a tile. Memory layouts map dimensions to
-//! `m`.
-//! The composition of one with the inverse of another is a copy.
+//! `m`. The composition of one with the inverse of another is a copy.
 
 pub mod access;
 mod algebra;

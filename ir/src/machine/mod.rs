@@ -282,10 +282,9 @@ pub struct SharedOperand {
 
 /// A whole tile product of one warpgroup: `wgmma` repeated over atoms of M, of N, and k-steps.
 ///
-/// Order of operands: accumulator, `scale_d` predicate (false: the first k-step ignores the
-/// accumulator), [A fragment], then in structured form events; in scheduled form the descriptors of
-/// A by (atom, step) if A is shared, then those of B by (atom, step).
-/// Results: accumulator, tied to the operand; event (structured form).
+/// Order of operands: accumulator, `scale_d` predicate (false: the first k-step ignores the accumulator), [A fragment],
+/// then in structured form events; in scheduled form the descriptors of A by (atom, step) if A is shared, then those of
+/// B by (atom, step). Results: accumulator, tied to the operand; event (structured form).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct WgmmaAttr {
     /// Columns of one instruction.

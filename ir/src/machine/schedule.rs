@@ -266,8 +266,7 @@ pub struct Span {
 }
 
 /// The gain if a loop's warpgroups take turns at the tensor cores, from a simulation of the block. All numbers are
-/// cycles
-/// of an iteration.
+/// cycles of an iteration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MmaOrderGain {
     /// Without turns, if the warpgroups start at equal distances within the interval.
@@ -396,8 +395,7 @@ pub struct Role<'a> {
     /// Warps.
     pub warps: u32,
     /// The number of its first warps that work; 0: all compute. One thread of each copying warp works, and all threads
-    /// of a
-    /// helper. The other warps end at once.
+    /// of a helper. The other warps end at once.
     pub copiers: u32,
     /// Registers per thread that it may use.
     pub registers: u32,
@@ -444,9 +442,8 @@ pub struct Move {
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
 pub struct Allocation {
     /// For each instruction, one entry for each operand in order, then for each result, then for the guard if there is
-    /// one.
-    /// Values passed to blocks have none: they stand in [`Self::before`]. A `const` whose result is a literal takes no
-    /// register. The value of any other `const` is written into its register.
+    /// one. Values passed to blocks have none: they stand in [`Self::before`]. A `const` whose result is a literal
+    /// takes no register. The value of any other `const` is written into its register.
     pub insts: SecondaryMap<Inst, Vec<Operand>>,
     /// Moves before an instruction, in order.
     pub before: SecondaryMap<Inst, Vec<Move>>,

@@ -141,8 +141,7 @@ impl Verifier<'_, '_> {
     }
 
     /// Fragments stay untouched while their instruction is in flight. Between a wgmma and the `await` of its event,
-    /// only
-    /// another wgmma may name its accumulator.
+    /// only another wgmma may name its accumulator.
     fn in_flight(&mut self, block: Block) {
         let mut flying: Vec<(Value, Value)> = Vec::new();
         for &inst in &self.func.blocks[block].insts {

@@ -173,16 +173,14 @@ pub struct Estimates {
     /// Instructions with a fragment operand that can wait at the tensor cores while one runs.
     pub products_ahead: usize,
     /// Relative speed of the threads' work while the tensor cores run. (Measured on attention: 774 cycles of softmax
-    /// take 988
-    /// beside 512 cycles of products, and 1397 if products never pause.)
+    /// take 988 beside 512 cycles of products, and 1397 if products never pause.)
     pub beside_products: f64,
     /// Least cycles of a store to shared memory, a block barrier and a load, for any number of bytes.
     pub meeting_cycles: f64,
     /// Multiply-adds of a multiprocessor in a cycle on 16-bit operands.
     pub product_rate: f64,
     /// Extra cycles for the stores of a 128 x 256 tile: deferred under the next tile, direct through shared memory, and
-    /// by
-    /// plain stores.
+    /// by plain stores.
     pub epilogue_cycles: [f64; 3],
     /// Slowdown for each 1000 rows and columns that a wave of tiles reads. The cause is power, not stalls.
     pub footprint_slowdown: f64,

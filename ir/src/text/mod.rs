@@ -6,11 +6,10 @@
 //!   └ word of the variant
 //! ```
 //!
-//! A value of a field is a number, a word, text in quotes, an entity such as `buf1`, a list in brackets or a
-//! record in parentheses. What is absent is not written: `None`, `false`, an empty list, what is the default of
-//! a type that says so. Fields stand in the
-//! order of their declaration. One list of fields makes both directions (macros [`record`] and [`variants`]),
-//! so that they cannot disagree.
+//! A value of a field is a number, a word, text in quotes, an entity such as `buf1`, a list in brackets or a record in
+//! parentheses. What is absent is not written: `None`, `false`, an empty list, what is the default of a type that says
+//! so. Fields stand in the order of their declaration. One list of fields makes both directions (macros [`record`] and
+//! [`variants`]), so that they cannot disagree.
 
 mod field;
 pub(crate) mod graph;

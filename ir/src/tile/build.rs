@@ -226,8 +226,8 @@ impl KernelBuilder {
     }
 
     /// Appends any operation without blocks. `want` is the requested result type. Operations whose operands do not
-    /// determine
-    /// it need it: constants, `cast`, `full`, `iota`, `broadcast`, `reshape`, `slice`, `view`, `load`, `async_copy`.
+    /// determine it need it: constants, `cast`, `full`, `iota`, `broadcast`, `reshape`, `slice`, `view`, `load`,
+    /// `async_copy`.
     pub fn inst(&mut self, op: Op, args: &[Value], want: Option<Type>) -> Result<Inst> {
         self.all_visible(args)?;
         let types = self.types(args);

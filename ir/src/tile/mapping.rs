@@ -1,7 +1,6 @@
 //! The mapping says WHERE and HOW a kernel runs. The kernel itself says what to compute (Task-Based Tensor Computations
-//! on
-//! Modern GPUs, section 3.3). Every mapping computes the same result, up to the order of float sums, or is refused with
-//! the reason.
+//! on Modern GPUs, section 3.3). Every mapping computes the same result, up to the order of float sums, or is refused
+//! with the reason.
 
 use super::{Loc, Tunable, TunableData};
 use crate::layout::Layout;
@@ -152,8 +151,7 @@ pub struct LoopMapping {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Way {
     /// The planner decides. Loads beside the products of a loop go through shared memory, if tensor copies can bring
-    /// them and
-    /// there is room. All others are direct.
+    /// them and there is room. All others are direct.
     #[default]
     Fit,
     /// Directly, by plain loads.
@@ -161,8 +159,7 @@ pub enum Way {
     /// Through a ring of shared memory that tensor copies fill.
     Staged,
     /// The same from an array that was packed before the launch. Each tile is one run of bytes in the order in which
-    /// threads
-    /// hold it. The manifest describes the packing.
+    /// threads hold it. The manifest describes the packing.
     Packed,
 }
 
@@ -181,8 +178,7 @@ pub struct ArrayMapping {
     /// Whether it is read once. The L2 cache then evicts it first.
     pub stream: bool,
     /// Whether grids that may still run when this one starts do not write it. Its first tiles are then loaded before
-    /// this grid
-    /// waits. See [`KernelMapping::pdl`].
+    /// this grid waits. See [`KernelMapping::pdl`].
     pub before_wait: bool,
 }
 
@@ -193,8 +189,7 @@ pub enum Raster {
     #[default]
     Linear,
     /// Like linear, but a program takes tiles of the first dimension in pairs, one from either end. If the work of a
-    /// tile
-    /// grows along that dimension (causal attention), all programs get equal work.
+    /// tile grows along that dimension (causal attention), all programs get equal work.
     Paired,
     /// Bands whose footprint per wave is as square as possible in bytes moved.
     Square,
@@ -213,10 +208,8 @@ pub enum Epilogue {
     /// Spread under the first iterations of the next tile's main loop.
     Deferred,
     /// By epilogue warps, as many as consumer warps. They run the last loop of a tile's work while the consumers
-    /// continue with
-    /// the next tile (Task-Based Tensor Computations on Modern GPUs, section 4.2.6: roles are cut where one waits for
-    /// the
-    /// other).
+    /// continue with the next tile (Task-Based Tensor Computations on Modern GPUs, section 4.2.6: roles are cut where
+    /// one waits for the other).
     Warps,
 }
 
@@ -244,16 +237,13 @@ pub struct KernelMapping {
     /// Blocks of a cluster along grid dimension 0. Shared operands are multicast.
     pub cluster: u32,
     /// Teams of warpgroups in a block, each with rings of its own. They take whole tiles in turn, so one team's
-    /// epilogue
-    /// overlaps with another's products. 1: one team.
+    /// epilogue overlaps with another's products. 1: one team.
     pub pingpong: u32,
     /// Blocks of the cluster that share each tile. The warps of all these blocks work on the tile and exchange data
-    /// through
-    /// the shared memory of each block (PTX ISA, "mapa"). 1: each block has its own tile.
+    /// through the shared memory of each block (PTX ISA, "mapa"). 1: each block has its own tile.
     pub blocks: u32,
     /// Computing warps; four make a warpgroup. Absent: as the consumers of its loops say, else 4; for products of
-    /// warps, by the
-    /// size of the tile.
+    /// warps, by the size of the tile.
     pub warps: Option<u32>,
     /// Columns of an epilogue chunk; absent: one swizzle span.
     pub chunk: Option<u32>,
@@ -265,8 +255,7 @@ pub struct KernelMapping {
     /// ".minnctapersm"). Several resident blocks hide one another's waits.
     pub resident: u32,
     /// Programmatic dependent launch: blocks may start before the preceding grid has ended, and wait for it themselves
-    /// (PTX
-    /// ISA, "griddepcontrol").
+    /// (PTX ISA, "griddepcontrol").
     pub pdl: bool,
 }
 
@@ -322,8 +311,7 @@ pub struct WarpGrid {
     /// Warps along the columns.
     pub columns: u32,
     /// Whether a warp's rows are contiguous. Otherwise its atoms of 16 rows are `16 * rows` apart, so every warp has an
-    /// equal
-    /// share of each `16 * rows` rows.
+    /// equal share of each `16 * rows` rows.
     pub contiguous: bool,
 }
 

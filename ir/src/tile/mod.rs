@@ -1,10 +1,8 @@
 //! Tile IR says WHAT a kernel computes.
 //!
 //! It is SSA over scalars and tiles, with structured loops and sequential semantics of one block. A [`Mapping`] says
-//! where
-//! and how the kernel runs. The data of an instruction ([`InstData`]) and its position ([`Block`]'s list) are separate,
-//! as
-//! in Cranelift's data-flow graph and layout.
+//! where and how the kernel runs. The data of an instruction ([`InstData`]) and its position ([`Block`]'s list) are
+//! separate, as in Cranelift's data-flow graph and layout.
 //!
 //! ```text
 //!  Kernel ─ params (facts) ─ tunables ─ grid

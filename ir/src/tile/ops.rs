@@ -190,8 +190,7 @@ pub enum Op {
         fill: f64,
     },
     /// `view, index..`: a view of the dimensions in this list. The other dimensions, in order, have these indices. If
-    /// one of
-    /// the indices is outside, the whole view is.
+    /// one of the indices is outside, the whole view is.
     SubView(SmallVec<[u8; MAX_RANK]>),
     /// `view, index..`: the tile whose first element has these indices.
     Load,

@@ -1,8 +1,7 @@
 //! The typing rules of operands and results. Builder, parser and verifier use them.
 //!
 //! A rule gets the operation and its operands' types. If the operands do not determine the result (`load`, `full`,
-//! `cast`,
-//! ...), it also gets the requested type. It returns the types of the results.
+//! `cast`, ...), it also gets the requested type. It returns the types of the results.
 
 mod shape;
 

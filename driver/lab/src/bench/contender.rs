@@ -26,8 +26,7 @@ pub trait Contender {
     fn name(&self) -> &str;
 
     /// Enqueues one launch on the buffers of a rotation. Rotations count up; the contender wraps them around. The
-    /// launch must
-    /// be capturable into a graph: no allocation, no synchronization.
+    /// launch must be capturable into a graph: no allocation, no synchronization.
     ///
     /// # Errors
     /// The launch fails.

@@ -1,8 +1,7 @@
 //! Clocks and power during a measurement, from NVML if it is present.
 //!
 //! Under load, the reported multiprocessor clock is 8 to 10 percent above the true one (measured). It is recorded
-//! beside a
-//! result and never used in a computation.
+//! beside a result and never used in a computation.
 
 use serde::{Deserialize, Serialize};
 use std::ffi::{CString, OsString, c_char, c_void};

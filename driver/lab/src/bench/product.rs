@@ -1,8 +1,7 @@
 //! The f64 reference of a large product, on the GPU.
 //!
 //! cuBLASLt multiplies in f64. Every element of a product can then be checked, while the CPU checks samples. The bound
-//! needs
-//! sums of squared products. They are a second product, of the squared factors.
+//! needs sums of squared products. They are a second product, of the squared factors.
 
 use super::contender::{BenchError, Contender};
 use super::cublas::{CublasGemm, CublasLt, GemmProblem, Operands};

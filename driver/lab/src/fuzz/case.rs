@@ -1,6 +1,5 @@
 //! A case is a kernel, a mapping, sizes and a device. As text it is a `.tile` file. Its leading comments hold
-//! everything but
-//! kernel and mapping:
+//! everything but kernel and mapping:
 //!
 //! ```text
 //!  # A store through a strided view lost its last column.

@@ -1,6 +1,5 @@
 //! Decisions drawn from bytes. When the bytes run out, every decision is the first alternative. Short inputs therefore
-//! give
-//! small kernels.
+//! give small kernels.
 
 use arbitrary::Unstructured;
 

@@ -1,12 +1,10 @@
 //! Ranges of values, and the distance that a machine's result may have from the interpreter's.
 //!
 //! This is abstract interpretation. A [`Range`] contains every value that the interpreter can compute. Its `error` is
-//! the
-//! greatest distance of a machine's value. Correctly rounded operations on equal operands give equal results. The error
-//! therefore stays 0 until an operation may differ: a function that the IR allows to be approximate, or a sum with free
-//! order and inexact partial sums. A decision (comparison, conversion to integer) on values with an error has an
-//! infinite
-//! error. The check reports such arrays.
+//! the greatest distance of a machine's value. Correctly rounded operations on equal operands give equal results. The
+//! error therefore stays 0 until an operation may differ: a function that the IR allows to be approximate, or a sum
+//! with free order and inexact partial sums. A decision (comparison, conversion to integer) on values with an error has
+//! an infinite error. The check reports such arrays.
 
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;

@@ -2,8 +2,7 @@
 //! that `$v` stands for.
 //!
 //! Each thread has a window of 64 bytes, in `out` or in shared memory, and reads or writes at byte 16 of it. The window
-//! and
-//! the results are stored to `out`.
+//! and the results are stored to `out`.
 
 use super::case::{Case, Check, How, Kernel};
 use super::values::Domain;

@@ -12,8 +12,7 @@
 //! ```
 //!
 //! The GPU's answers are recorded beside the cases (`recorded.txt`). They let the simulator be compared with the
-//! hardware
-//! on machines without a GPU.
+//! hardware on machines without a GPU.
 
 mod access;
 mod approx;

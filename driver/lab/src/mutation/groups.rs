@@ -115,8 +115,7 @@ fn follow(operations: &mut Operations, kind: Kind, at: usize, line: &str) {
 }
 
 /// Whether no line conflicts with the operations that a changed commit or wait leaves in flight, until the same
-/// operations
-/// are in flight as without the change.
+/// operations are in flight as without the change.
 pub(super) fn same_groups(text: &Text<'_>, mutant: &Mutant, kind: Kind) -> bool {
     if kind == Kind::Stores && waits_differ(text) {
         return false;
@@ -158,8 +157,7 @@ pub(super) fn same_groups(text: &Text<'_>, mutant: &Mutant, kind: Kind) -> bool 
 }
 
 /// Whether some waits wait for the end of stores and others for the reads of their source. A wait of one kind does not
-/// see
-/// the completions of the other kind.
+/// see the completions of the other kind.
 fn waits_differ(text: &Text<'_>) -> bool {
     let of = |read: bool| {
         let reads = |l: usize| text.line(l).contains("wait_group.read") == read;

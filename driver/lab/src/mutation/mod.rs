@@ -9,12 +9,9 @@
 //!
 //! Each synchronization is removed, corrupted or moved past the accesses that it orders ([`warplift_sim::mutate`]). A
 //! mutant counts only if some problem executes its line. A proof holds if no mutant escaped and no line was left out.
-//! Every
-//! rule is applied to every mutant. If a mutant is noticed although a rule calls it equivalent, the rule or the
-//! simulator
-//! is wrong. A few mutants are equivalent for reasons that the text does not show. Their case names them with the
-//! reason
-//! ([`Known`]).
+//! Every rule is applied to every mutant. If a mutant is noticed although a rule calls it equivalent, the rule or the
+//! simulator is wrong. A few mutants are equivalent for reasons that the text does not show. Their case names them with
+//! the reason ([`Known`]).
 
 mod cases;
 mod groups;

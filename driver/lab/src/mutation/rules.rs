@@ -1,6 +1,5 @@
 //! Rules for equivalent mutants. Each rule has its proof beside it and checks the proof's assumptions on the text. If
-//! it
-//! cannot check them, the mutant has escaped.
+//! it cannot check them, the mutant has escaped.
 
 use super::groups::{Kind, same_groups};
 use super::text::{Text, guard, opcodes};
@@ -12,12 +11,9 @@ type Rule = (&'static str, fn(&Text<'_>, &Mutant) -> bool);
 const RULES: [Rule; 5] = [
     (
         // The commit and wait of products decide when accumulators, A registers and operands in shared memory are free.
-        // A product
-        // without its commit joins the next group. A removed wait leaves its groups to the next wait. Nothing changes
-        // if, until
-        // the same products are in flight again, no line names a register of the additional products in flight, signals
-        // another
-        // thread, or writes memory.
+        // A product without its commit joins the next group. A removed wait leaves its groups to the next wait. Nothing
+        // changes if, until the same products are in flight again, no line names a register of the additional products
+        // in flight, signals another thread, or writes memory.
         "the products are waited for in time, in another group or by another wait",
         |text, m| {
             let changed = line_of(text, m);
@@ -27,8 +23,7 @@ const RULES: [Rule; 5] = [
     ),
     (
         // A commit moved before its bulk store: the store joins the next group, and no other store's group changes.
-        // Nothing
-        // changes if the first wait that covers the store's own group covers the next group too.
+        // Nothing changes if the first wait that covers the store's own group covers the next group too.
         "the store joins the next group, which is waited for in time",
         |text, m| {
             let commit = starts(line_of(text, m), "cp.async.bulk.commit_group");
@@ -57,10 +52,8 @@ const RULES: [Rule; 5] = [
     ),
     (
         // The fence before the store of a block's own memory, and the wait for its reads, must come before the block's
-        // end, which
-        // is after the wait for the cluster. The last arrival tells peers that this block no longer touches their
-        // memory. After
-        // it, they only end.
+        // end, which is after the wait for the cluster. The last arrival tells peers that this block no longer touches
+        // their memory. After it, they only end.
         "the block does not end before its wait for the cluster",
         arrival_passes_own_stores,
     ),

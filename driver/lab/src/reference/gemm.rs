@@ -9,11 +9,9 @@
 //! ```
 //!
 //! An element passes if its error is at most `c sqrt(K) eps sqrt(sum a^2 b^2) + u |ref| + s`. The first term is the
-//! loss of
-//! f32 accumulation of K random products ([`ACCUMULATION_FACTOR`], `eps` = 2^-23). The second is the rounding to the
-//! output
-//! type (unit roundoff `u`), the third that type's underflow. The relative norm of the whole must pass too
-//! ([`norm_limit`]). Integers small enough for exact partial sums must agree exactly.
+//! loss of f32 accumulation of K random products ([`ACCUMULATION_FACTOR`], `eps` = 2^-23). The second is the rounding
+//! to the output type (unit roundoff `u`), the third that type's underflow. The relative norm of the whole must pass
+//! too ([`norm_limit`]). Integers small enough for exact partial sums must agree exactly.
 
 use super::{Array, Comparison, Element, Tally};
 use rand::rngs::StdRng;

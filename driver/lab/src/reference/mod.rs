@@ -7,8 +7,7 @@
 //! ```
 //!
 //! Nothing here needs a GPU. Outputs are poisoned before the launch ([`Array::poison`]). An element that was never
-//! written
-//! is a NaN, and a NaN never passes.
+//! written is a NaN, and a NaN never passes.
 
 mod array;
 mod compare;

@@ -1,8 +1,7 @@
 //! The results of some blocks of a grid, by the interpreter of tile IR.
 //!
 //! Small launches run completely. For large launches, the corners of the grid and random blocks run, each alone: the
-//! block's
-//! indices become constants, and the grid becomes a single block.
+//! block's indices become constants, and the grid becomes a single block.
 
 use super::data::element;
 use super::work::block_cost;

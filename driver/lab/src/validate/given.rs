@@ -190,7 +190,7 @@ fn values(operand: &Operand, contents: &Contents, rng: &mut StdRng) -> Result<Ve
             (0..count).map(|_| *lo as f64 + rng.sample(law) - 1.0).collect()
         }
         Contents::File(path) => {
-            let all = npy::read(path)?;
+            let all = npy::read(path).map_err(wrong)?;
             if all.len() != count {
                 let (name, path, found) = (&operand.name, path.display(), all.len());
                 return Err(wrong(format!(
@@ -212,7 +212,7 @@ fn holds(elem: Elem, value: f64) -> bool {
     }
 }
 
-pub(super) fn wrong(message: String) -> ProblemError {
+fn wrong(message: String) -> ProblemError {
     ProblemError::Sizes(message)
 }
 

@@ -1,13 +1,10 @@
 //! The judge compares the buffers that a kernel left with the reference.
 //!
 //! Plain products obey the bounds of [`crate::reference`]. Any other output may differ from the interpreter's, which
-//! adds
-//! in f64, by `2 u |ref| + (max(u, v) + c sqrt(K) eps) rms` and one step between subnormals. The terms allow two
-//! roundings
-//! to the output type, an intermediate that rounds the other way, and f32 sums of up to K terms. (`v` is the roundoff
-//! of the
-//! coarsest type on the way to this output, or the loss of tensor cores in sums of 8-bit floats.) On small integers
-//! everything must agree bit by bit, unless the kernel uses functions that round.
+//! adds in f64, by `2 u |ref| + (max(u, v) + c sqrt(K) eps) rms` and one step between subnormals. The terms allow two
+//! roundings to the output type, an intermediate that rounds the other way, and f32 sums of up to K terms. (`v` is the
+//! roundoff of the coarsest type on the way to this output, or the loss of tensor cores in sums of 8-bit floats.) On
+//! small integers everything must agree bit by bit, unless the kernel uses functions that round.
 
 use super::blocks::{Meaning, meaning};
 use super::data::{element, is_same};

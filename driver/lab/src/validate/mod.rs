@@ -14,8 +14,7 @@
 //! If every run must leave the same bytes, one [`Reference`] serves many runs.
 //!
 //! Nothing here knows a kernel by name. Operands follow from views, and a product is found by its shape in the IR.
-//! Outputs
-//! are poisoned first, and the memory behind them is checked.
+//! Outputs are poisoned first, and the memory behind them is checked.
 
 mod blocks;
 mod data;
@@ -200,8 +199,7 @@ impl<'a> Validation<'a> {
     }
 
     /// Random data in which arrays that are only written hold a number instead of poison. Elements that the kernel
-    /// leaves
-    /// unchanged are then compared too.
+    /// leaves unchanged are then compared too.
     pub fn data_over(&mut self, style: Style, seed: u64, before: f64) -> Data {
         let mut data = Data::new(&self.operands, style, seed);
         for (operand, buffer) in self.operands.iter_mut().zip(&mut data.buffers).filter(|(o, _)| !o.read) {

@@ -5,8 +5,6 @@
 //! ```
 //! Source: `numpy.lib.format`.
 
-use super::ProblemError;
-use super::given::wrong;
 use half::f16;
 use std::path::Path;
 
@@ -14,9 +12,9 @@ use std::path::Path;
 ///
 /// # Errors
 /// It cannot be read, is no such file, or has a type or an order that is not read.
-pub(super) fn read(path: &Path) -> Result<Vec<f64>, ProblemError> {
-    let bytes = std::fs::read(path).map_err(|e| wrong(format!("reading {}: {e}", path.display())))?;
-    numbers(&bytes).map_err(|why| wrong(format!("{}: {why}", path.display())))
+pub(super) fn read(path: &Path) -> Result<Vec<f64>, String> {
+    let bytes = std::fs::read(path).map_err(|e| format!("reading {}: {e}", path.display()))?;
+    numbers(&bytes).map_err(|why| format!("{}: {why}", path.display()))
 }
 
 /// Bytes of a number and how it is read.

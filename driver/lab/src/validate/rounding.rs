@@ -11,8 +11,7 @@ use rustc_hash::FxHashSet;
 use warplift_ir::tile::{Inst, Kernel, Op, Value, ValueDef};
 
 /// The largest roundoff of the types to which wider floats are rounded on the way to an output, or the loss in sums of
-/// so
-/// many products; 0 if there are none. The rounding to the stored type does not count.
+/// so many products; 0 if there are none. The rounding to the stored type does not count.
 pub(super) fn coarsest(kernel: &Kernel, output: &str, products: f64) -> f64 {
     let mut seen = FxHashSet::default();
     let mut work: Vec<Value> = Vec::new();
@@ -40,10 +39,8 @@ fn stored(k: &Kernel, inst: Inst, output: &str) -> Option<Value> {
 
 /// Bound on the relative distance of tensor cores' sums of 8-bit products from f32 sums. The tensor cores truncate each
 /// step of 32 products and the running sum to about 13 bits. The norm of all errors was measured on an H200: 3.4e-4 for
-/// 272
-/// products, 1.4e-3 for 4096, 2.1e-3 for 8192. The bound is 24 to 61 times that, because norms must stay below a
-/// sixteenth
-/// of it.
+/// 272 products, 1.4e-3 for 4096, 2.1e-3 for 8192. The bound is 24 to 61 times that, because norms must stay below a
+/// sixteenth of it.
 fn cut_off(k: &Kernel, inst: Inst, products: f64) -> Option<f64> {
     let bytes = |v: Value| k.ty(v).elem().is_float() && k.ty(v).elem().bits() == 8;
     let cut = matches!(k.insts[inst].op, Op::Mma) && bytes(k.args(inst)[1]);

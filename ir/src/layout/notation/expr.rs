@@ -11,8 +11,7 @@
 //! ```
 //!
 //! `over` a tile makes a fragment. Without it, the text is a memory layout (CuTe, whose modes become threads and
-//! values) or
-//! places (Axe).
+//! values) or places (Axe).
 
 use super::cute::Swizzle;
 use super::{Cursor, axe, cute, text, thread_value, tilus};

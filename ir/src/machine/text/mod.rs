@@ -1,6 +1,5 @@
 //! Machine IR as text. The text reads back to the same function, with the same numbers of values, instructions and
-//! blocks.
-//! This holds for detached ones too, because passes visit entities by number.
+//! blocks. This holds for detached ones too, because passes visit entities by number.
 //!
 //! ```text
 //!  Func ─ print ─► text ─ lex ─► tokens ─ parse ─► parts, by number ─► Func
@@ -9,8 +8,7 @@
 //! ```
 //!
 //! The grammar and an example stand in `docs/machine-ir.md`. Any text gives a function or a [`ParseError`], never a
-//! panic.
-//! It takes memory in proportion to its length. Reading does not verify: [`super::verify_structured`] and
+//! panic. It takes memory in proportion to its length. Reading does not verify: [`super::verify_structured`] and
 //! [`super::verify_scheduled`] do.
 
 mod attr;

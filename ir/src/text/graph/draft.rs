@@ -1,6 +1,5 @@
 //! A graph under construction by the parser. Entities have numbers and may come in any order. At the end the numbers
-//! must
-//! run from 0 without a gap, and every named entity must be defined.
+//! must run from 0 without a gap, and every named entity must be defined.
 
 use super::{Def, Prefixes};
 use crate::text::Result;

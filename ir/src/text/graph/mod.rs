@@ -13,10 +13,8 @@
 //! ```
 //!
 //! To print, an IR lists its entities and prints its operations ([`Shape`]). To read, it parses operations
-//! ([`Grammar`])
-//! and builds itself from the [`Parts`]. An entity is written in full once and by its number from then on, so every
-//! state
-//! can be printed.
+//! ([`Grammar`]) and builds itself from the [`Parts`]. An entity is written in full once and by its number from then
+//! on, so every state can be printed.
 
 mod draft;
 mod parse;

@@ -16,8 +16,7 @@
 //! ```
 //!
 //! Blocks, numbers and detached entities are written as in machine IR (`docs/machine-ir.md`). An operation is a word
-//! with
-//! its fields, then its operands. `@(..)` holds its attributes.
+//! with its fields, then its operands. `@(..)` holds its attributes.
 
 mod ops;
 mod parse;

@@ -22,8 +22,7 @@
 //! A parenthesis right after an operation's name holds all its operands.
 //!
 //! A wrong statement or parameter is reported and skipped. Its names are marked as wrong, so their uses are not
-//! reported
-//! too.
+//! reported too.
 
 use super::ParseError;
 use super::ast::*;

@@ -7,10 +7,8 @@
 //! ```
 //!
 //! Text adds only sugar to the IR: nested expressions, literals that take the other operand's type (else i32 and f32),
-//! and
-//! implicit broadcasts between tiles of different shape. One run reports all mistakes, because parsing continues after
-//! a
-//! wrong statement, parameter, or word of a mapping.
+//! and implicit broadcasts between tiles of different shape. One run reports all mistakes, because parsing continues
+//! after a wrong statement, parameter, or word of a mapping.
 
 mod ast;
 mod constants;

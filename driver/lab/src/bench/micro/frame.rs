@@ -7,8 +7,7 @@
 //! ```
 //!
 //! The same kernel runs with two values of `n`. The difference of the cycles contains no start, no end and no reading
-//! of the
-//! clock. The kernel is scheduled machine IR. The usual stages allocate its registers and write its text.
+//! of the clock. The kernel is scheduled machine IR. The usual stages allocate its registers and write its text.
 
 use warplift_emit::{Allocations, Output};
 use warplift_ir::Bump;

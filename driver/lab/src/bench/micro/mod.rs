@@ -10,10 +10,8 @@
 //!
 //! A case is a kernel that Warplift generates (`frame`), and a rule that turns its clocks into a number. One generator
 //! measures pure rows of the table (`rows`). Units that need surroundings have one file each. A chain in one warp gives
-//! the
-//! latency; independent streams in sixteen warps give the interval. A golden test of the SASS checks that ptxas kept
-//! every
-//! measured instruction.
+//! the latency; independent streams in sixteen warps give the interval. A golden test of the SASS checks that ptxas
+//! kept every measured instruction.
 
 mod chapter;
 mod frame;

@@ -85,8 +85,7 @@ impl Results {
     }
 
     /// Adds the figure of a case, less the rows that only close its chain. If a subtrahend was not measured in this
-    /// run, the
-    /// case is left out: `false`.
+    /// run, the case is left out: `false`.
     pub fn add(&mut self, case: &Case, value: f64, unit: Unit) -> bool {
         let less: Option<f64> = case.less.iter().map(|name| self.value(name)).sum();
         let Some(less) = less else { return false };

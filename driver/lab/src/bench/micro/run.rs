@@ -177,8 +177,7 @@ impl Runner {
     }
 
     /// Cycles of a launch: from the first start to the last end of each block, then the median of the blocks, then the
-    /// least
-    /// of the runs.
+    /// least of the runs.
     fn cycles(&self, prepared: &Prepared, block: u32) -> Result<f64, MicroError> {
         let (blocks, warps) = (prepared.grid()[0] as usize, block as usize / 32);
         let mut bytes = vec![0; blocks * warps * 8];

@@ -1,10 +1,8 @@
 //! Reduces a failing case.
 //!
 //! The reduction is greedy. It tries one simplification after the other and keeps it if the case still fails, until
-//! none
-//! is kept. After each step it drops unused instructions, parameters, sizes and mapped loops, and reads the text back.
-//! The
-//! result is therefore always a case that a file can hold.
+//! none is kept. After each step it drops unused instructions, parameters, sizes and mapped loops, and reads the text
+//! back. The result is therefore always a case that a file can hold.
 
 mod edit;
 mod simplify;
