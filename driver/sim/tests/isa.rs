@@ -31,16 +31,7 @@ fn kinds(body: &str, shape: &Shape) -> Vec<HazardKind> {
     let body = format!("{PLACE}{body}");
     let Shape { grid, cluster, block } = *shape;
     let input = vec![0; 1024];
-    let k = Kernel {
-        name: "isa",
-        body: &body,
-        grid,
-        cluster,
-        block,
-        input,
-        shared: 16384,
-        out_bytes: 1024,
-    };
+    let k = Kernel { name: "isa", body: &body, grid, cluster, block, input, shared: 16384, out_bytes: 1024 };
     k.hazards().iter().map(|h| h.kind).collect()
 }
 
