@@ -90,10 +90,13 @@
 //! use warplift::prelude::*;
 //!
 //! # fn example(compiled: Compiled) -> Result<(), Box<dyn std::error::Error>> {
-//! let made = Toolchain::find_or_install(None, Fetch::default())?.ptxas(&compiled.ptx, &PtxasOptions::default())?; let
-//! device = Device::open(0)?; let kernel = LoadedKernel::load(&device, &made.cubin, compiled.manifest)?; let x =
-//! Buffer::from_bytes(&device, &[0; 4096])?; let stream = Stream::new(&device)?; // Arguments in the order of the
-//! signature; facts, types and sizes are checked. kernel.launch(&[(&x).into(), 1024.into()], &stream)?;
+//! let made = Toolchain::find_or_install(None, Fetch::default())?.ptxas(&compiled.ptx, &PtxasOptions::default())?;
+//! let device = Device::open(0)?;
+//! let kernel = LoadedKernel::load(&device, &made.cubin, compiled.manifest)?;
+//! let x = Buffer::from_bytes(&device, &[0; 4096])?;
+//! let stream = Stream::new(&device)?;
+//! // Arguments in the order of the signature; facts, types and sizes are checked.
+//! kernel.launch(&[(&x).into(), 1024.into()], &stream)?;
 //! stream.synchronize()?;
 //! # Ok(())
 //! # }

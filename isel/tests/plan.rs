@@ -127,7 +127,7 @@ fn the_impossible_is_refused_with_its_number() {
     let uneven = |m: &mut Mapping| (m.tunables[0].1, m.tunables[1].1) = (192, 192);
     assert!(refused(&uneven).contains("multiple of 128"));
     let said = refused(&tile(1, 20));
-    assert!(said.contains("multiple of 8"), "{said}");
+    assert!(said.contains("a multiple of 128 (2 warpgroups of 64 rows), the other of 8"), "{said}");
     assert!(refused(&tile(2, 24)).contains("multiple of 16"));
     assert!(refused(&tile(0, 512)).contains("at most"));
     assert!(refused(&tile(0, 0)).contains("must be 1 or more"));
