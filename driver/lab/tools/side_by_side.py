@@ -27,9 +27,12 @@ stream. The peers file is Python and defines:
     def summary(rows, sizes):   # optional: what to print below the table
         return ""
 
-Regimes: burst (20 ms idle, then at most 3 ms of launches) and sustained (0.3 s to settle, then a
-window of 0.6 s). Contenders alternate in random order within each of the rounds; buffers rotate;
-work under 100 us is replayed from a CUDA graph. A ratio is the geometric mean of the rounds' ratios.
+Regimes: burst (20 ms idle, then at most 3 ms of launches, at least one) and sustained (0.3 s to settle,
+then a window of 0.6 s). Every contender is replayed from a CUDA graph of one burst, so that no host's
+launch is part of a time; a contender that cannot be captured is marked. Contenders alternate in random
+order within each of the rounds; buffers rotate. A ratio is the geometric mean of the rounds' ratios.
+
+A peers file may make PEERS a function of the sizes. `table.py` measures whole families.
 """
 
 import argparse
@@ -46,8 +49,11 @@ import time
 
 import torch
 
+import facts
+from facts import FUNCTIONS
+
 MANIFEST_VERSION = 1
-IDLE, BURST, SETTLE, WINDOW, SUSTAINED, GRAPH_UNDER = 0.020, 0.003, 0.3, 0.6, 2.0, 100e-6
+IDLE, BURST, SETTLE, WINDOW = 0.020, 0.003, 0.3, 0.6
 
 # --- the driver ----------------------------------------------------------------------------------
 
@@ -82,8 +88,6 @@ CLUSTER_DIMENSION, PROGRAMMATIC, MAX_DYNAMIC_SHARED, NON_PORTABLE_CLUSTER = 4, 6
 ELEMENTS = {"u8": (0, 1), "u16": (1, 2), "u32": (2, 4), "i32": (3, 4), "u64": (4, 8),
             "i64": (5, 8), "f16": (6, 2), "f32": (7, 4), "f64": (8, 8), "bf16": (9, 2)}
 SWIZZLES, PROMOTIONS = (0, 32, 64, 128), (0, 64, 128, 256)
-FUNCTIONS = {"cdiv": lambda a, b: -(-a // b), "div": lambda a, b: a // b,
-             "mod": lambda a, b: a % b, "min": min, "max": max, "__builtins__": {}}
 FLOATS = {"f64": "<d", "f32": "<f", "tf32": "<f", "f16": "<e"}
 
 
@@ -131,8 +135,9 @@ class Kernel:
         args = self.packed(args)
         values = {name: args[name].data_ptr() if isinstance(args[name], torch.Tensor)
                   else args[name] for name in types}
-        self.check_facts(values)
         scope = dict(FUNCTIONS, sm_count=self.sm_count, **values)
+        sizes = {name: args[name].nbytes for name in types if isinstance(args[name], torch.Tensor)}
+        facts.check(self.manifest["facts"], dict(values, sm_count=self.sm_count), sizes)
         evaluate = lambda text: eval(text, scope)  # pylint: disable=eval-used
         grid = [evaluate(text) for text in self.manifest["grid"]]
         size = evaluate(self.manifest["workspace"])
@@ -172,25 +177,6 @@ class Kernel:
                 call("cuMemsetD8Async", address, ctypes.c_ubyte(0), ctypes.c_size_t(size), stream)
             call("cuLaunchKernelEx", ctypes.byref(config), self.function, pointers, None)
         return launch
-
-    def check_facts(self, values):
-        """Raises where an argument breaks what the kernel was compiled for."""
-        scope = dict(FUNCTIONS, sm_count=self.sm_count, **values)
-        for fact in self.manifest["facts"]:
-            kind = fact["fact"]
-            if kind == "limit":
-                value = eval(fact["value"], scope)  # pylint: disable=eval-used
-                if not fact["min"] <= value <= fact["max"]:
-                    raise ValueError(f"{fact['what']} = {value} must be in {fact['min']}..={fact['max']}")
-                continue
-            name = fact["name"]
-            value = values[name]
-            if kind == "aligned" and value % fact["align"]:
-                raise ValueError(f"`{name}` = {value:#x} must be aligned to {fact['align']} bytes")
-            if kind == "multiple" and value % fact["of"]:
-                raise ValueError(f"`{name}` = {value} must be a multiple of {fact['of']}")
-            if kind == "range" and not fact["min"] <= value <= fact["max"]:
-                raise ValueError(f"`{name}` = {value} must be in {fact['min']}..={fact['max']}")
 
     def param(self, param, types, values, evaluate, workspace):
         """Memory of one parameter, aligned for a tensor map."""
@@ -288,19 +274,23 @@ class Lane:
         for count in (3, 5):
             self.estimate = self.timed(count)
         self.estimate = self.timed(min(100, self.fitting(0.002)))
-        if self.estimate < GRAPH_UNDER:
-            self.capture()
+        self.capture()
 
     def fitting(self, seconds):
         """Launches that fit into a time."""
         return max(1, int(seconds / self.estimate))
 
     def capture(self):
-        """Captures a burst of launches; also its warm-up replay."""
+        """Captures a burst of launches and replays it to warm up. What cannot be captured stays without."""
         count = min(512, self.fitting(BURST))
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            self.enqueue(count)
+        try:
+            with torch.cuda.graph(graph):
+                self.enqueue(count)
+        except RuntimeError as error:
+            print(f"{self.name}: launched one by one: {error}", file=sys.stderr)
+            torch.cuda.synchronize()
+            return
         self.graph, self.size = graph, count
         for _ in range(2):
             self.estimate = self.timed(count)
@@ -340,8 +330,6 @@ class Lane:
 
 def measure(lanes, regime, rounds, rng):
     """Runs the rounds; the contenders' times are replaced."""
-    if regime == "sustained":
-        rounds = max(rounds, math.ceil(SUSTAINED / WINDOW))
     for lane in lanes:
         lane.times = []
     for _ in range(rounds):
@@ -408,39 +396,56 @@ def checked(peers, kernel, args, first, launch):
         return None
     error, limit = peers.check(args)
     if not error <= limit:
-        sys.exit(f"WRONG: {kernel.name}: error {error:.3e}, limit {limit:.1e}")
+        raise WrongResult(f"{kernel.name}: error {error:.3e}, limit {limit:.1e}")
     return {"error": error, "limit": limit}
+
+
+class WrongResult(Exception):
+    """A kernel's result is wrong."""
+
+
+def contenders(peers, sizes, without=()):
+    """The peers' callables by name."""
+    every = peers.PEERS(sizes) if callable(peers.PEERS) else peers.PEERS
+    return {name: function for name, function in every.items() if name not in without}
+
+
+def compare(kernels, peers, sizes, options):
+    """Checks the kernels once and measures them beside the peers; returns the report. The first kernel is
+    what the others' ratios refer to. `options`: seed, without, regime, rounds."""
+    torch.manual_seed(options.seed)
+    sets = [peers.make(sizes)]
+    sets += [peers.make(sizes) for _ in range(rotations(sets[0]) - 1)]
+    launches = [[kernel.prepare(args) for args in sets] for kernel in kernels]
+    written = {a["name"] for k in kernels for a in k.manifest["arguments"] if a.get("written")}
+    first = {name: sets[0][name].clone() for name in written}
+    checks = [checked(peers, kernel, sets[0], first, own[0]) for kernel, own in zip(kernels, launches)]
+    bind = lambda function: [lambda args=args: function(args) for args in sets]
+    lanes = [Lane(kernel.name, own) for kernel, own in zip(kernels, launches)]
+    lanes += [Lane(name, bind(f)) for name, f in contenders(peers, sizes, options.without).items()]
+    work = peers.work(sizes) if hasattr(peers, "work") else (0, 0)
+    rng, rows = random.Random(options.seed), []
+    for regime in options.regime.split(","):
+        measure(lanes, regime, options.rounds, rng)
+        rows += [row(lane, lanes[0], regime, work) for lane in lanes]
+    return {"device": torch.cuda.get_device_name(0), "torch": torch.__version__, "time": int(time.time()),
+            "sizes": sizes, "rotations": len(sets), "check": checks[0], "checks": checks, "rows": rows}
 
 
 def main():
     """Checks, measures, prints."""
     options = parse()
-    torch.cuda.init()
     torch.zeros(1, device="cuda")
-    torch.manual_seed(options.seed)
     peers = load_peers(options.peers)
     kernels = [Kernel(options.cubin, options.manifest)]
     kernels += [Kernel(f"{stem}.cubin", f"{stem}.json") for stem in options.also]
-    sets = [peers.make(options.sizes)]
-    sets += [peers.make(options.sizes) for _ in range(rotations(sets[0]) - 1)]
-    launches = [[kernel.prepare(args) for args in sets] for kernel in kernels]
-    written = {a["name"] for k in kernels for a in k.manifest["arguments"] if a.get("written")}
-    first = {name: sets[0][name].clone() for name in written}
-    check = [checked(peers, kernel, sets[0], first, own[0]) for kernel, own in zip(kernels, launches)]
-    bind = lambda function: [lambda args=args: function(args) for args in sets]
-    lanes = [Lane(kernel.name, own) for kernel, own in zip(kernels, launches)]
-    lanes += [Lane(name, bind(function)) for name, function in peers.PEERS.items() if name not in options.without]
-    work = peers.work(options.sizes) if hasattr(peers, "work") else (0, 0)
-    rng, rows = random.Random(options.seed), []
-    for regime in options.regime.split(","):
-        measure(lanes, regime, options.rounds, rng)
-        rows += [row(lane, lanes[0], regime, work) for lane in lanes]
-    report = {"device": torch.cuda.get_device_name(0), "torch": torch.__version__,
-              "time": int(time.time()), "sizes": options.sizes, "rotations": len(sets),
-              "check": check[0], "checks": check, "rows": rows}
+    try:
+        report = compare(kernels, peers, options.sizes, options)
+    except WrongResult as wrong:
+        sys.exit(f"WRONG: {wrong}")
     show(report)
     if hasattr(peers, "summary"):
-        print(peers.summary(rows, options.sizes))
+        print(peers.summary(report["rows"], options.sizes))
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:
             json.dump(report, file, indent=1)
