@@ -128,6 +128,29 @@ impl<'a> Build<'a> {
         self.at(block).push(NewInst::new(Opcode::TmaStore, &[zero, zero, zero], &[]).attr(Attr::Tma(attr)));
     }
 
+    /// The main loop of a tile: loads, a product and its wait. Returns the sums.
+    fn sums(
+        &mut self,
+        shape: &Shape,
+        tile: Block,
+        buffers: [Buffer; 2],
+        [low, high, step]: [Value; 3],
+    ) -> Value {
+        let nothing = self.at(tile).imm(0);
+        let frag = Ty::frag(shape.regs);
+        let map = [IndexMap::Whole].into_iter().collect();
+        let start = self.at(tile).value(NewInst::new(Opcode::Mov, &[nothing], &[frag]).maps(map));
+        let body = self.func.new_block();
+        self.func.append_param(body, Ty::B32, true);
+        let acc = self.func.append_param(body, frag, false);
+        let events = [0, 1].map(|i| self.load(body, buffers[i], shape.operands[i]));
+        self.at(body).push(NewInst::new(Opcode::Await, &events, &[]));
+        let sum = self.product(body, acc, buffers);
+        self.end(body, &[sum]);
+        let made = self.looped(tile, &[low, high, step, start], body, attr(shape, false));
+        self.func.result(made)
+    }
+
     fn end(&mut self, block: Block, args: &[Value]) {
         self.at(block).push(NewInst::new(Opcode::Yield, args, &[]));
     }
@@ -137,6 +160,21 @@ fn attr(shape: &Shape, persistent: bool) -> LoopAttr {
     let name = if persistent { "tile" } else { "t" }.to_owned();
     let (depth, wait) = if persistent { (None, None) } else { (shape.wish, shape.wait) };
     LoopAttr { name, depth, producers: 1, wait, mma_order: None, persistent, most: None, overlapped: false }
+}
+
+fn launch() -> LaunchInfo {
+    LaunchInfo {
+        kernel: "g".to_owned(),
+        file: String::new(),
+        arguments: Vec::new(),
+        params: Vec::new(),
+        grid: [1, 1, 1].map(Expr::Const),
+        cluster: 1,
+        resident: 1,
+        pdl: false,
+        facts: Vec::new(),
+        workspace: Expr::zero(),
+    }
 }
 
 fn gemm<'a>(shape: &Shape, bump: &'a Bump) -> Program<'a> {
@@ -155,19 +193,7 @@ fn gemm<'a>(shape: &Shape, bump: &'a Bump) -> Program<'a> {
         }
         false => trips,
     };
-    let nothing = b.at(tile).imm(0);
-    let frag = Ty::frag(shape.regs);
-    let map = [IndexMap::Whole].into_iter().collect();
-    let start = b.at(tile).value(NewInst::new(Opcode::Mov, &[nothing], &[frag]).maps(map));
-    let body = b.func.new_block();
-    b.func.append_param(body, Ty::B32, true);
-    let acc = b.func.append_param(body, frag, false);
-    let events = [0, 1].map(|i| b.load(body, buffers[i], shape.operands[i]));
-    b.at(body).push(NewInst::new(Opcode::Await, &events, &[]));
-    let sum = b.product(body, acc, buffers);
-    b.end(body, &[sum]);
-    let made = b.looped(tile, &[zero, high, one, start], body, attr(shape, false));
-    let sum = b.func.result(made);
+    let sum = b.sums(shape, tile, buffers, [zero, high, one]);
     let maps = (0..2).map(|offset| IndexMap::Affine { scale: 2, offset }).collect();
     let half = Ty::frag(shape.regs / 2);
     let packed = b.at(tile).value(NewInst::new(Opcode::PackF16, &[sum, sum], &[half]).maps(maps));
@@ -177,22 +203,10 @@ fn gemm<'a>(shape: &Shape, bump: &'a Bump) -> Program<'a> {
         b.looped(entry, &[zero, tiles, one], tile, attr(shape, true));
         b.end(entry, &[]);
     }
-    let launch = LaunchInfo {
-        kernel: "g".to_owned(),
-        file: String::new(),
-        arguments: Vec::new(),
-        params: Vec::new(),
-        grid: [1, 1, 1].map(Expr::Const),
-        cluster: 1,
-        resident: 1,
-        pdl: false,
-        facts: Vec::new(),
-        workspace: Expr::zero(),
-    };
     let deferred = shape.tiles;
     let (buffers, func) = (b.buffers, b.func);
     Program {
-        launch,
+        launch: launch(),
         buffers,
         warps: shape.warps,
         teams: 1,

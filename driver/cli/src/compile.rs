@@ -13,11 +13,12 @@ use warplift::ir::manifest::Manifest;
 use warplift::ir::target::SM90A;
 use warplift::ir::tile::Mapping;
 use warplift::packing::kernel_text;
-use warplift::predict::{Prediction, predict};
+use warplift::predict::{Launch, Prediction, predict};
 use warplift::problem::{Problem, Sizes};
 use warplift::toolchain::PtxasOptions;
 use warplift::{Compiled, Context, Options, kernels};
 use warplift_lab::drawing::{svg, units};
+use warplift_lab::validate::Given;
 
 /// `compile FILE|NAME`.
 #[derive(clap::Args)]
@@ -197,20 +198,33 @@ pub struct ExplainArgs {
     /// Sizes for predicted cycles, `m=128,n=256`; may be repeated. Default: a large problem.
     #[arg(long, value_name = "SIZES")]
     size: Vec<String>,
+    /// Contents of an array that the prediction follows, as for `run`; may be repeated.
+    #[arg(long, value_name = "NAME=CONTENTS")]
+    data: Vec<String>,
     /// Draw a steady iteration of each scheduled loop here; without one, how busy each unit is predicted to be.
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
 }
 
+/// The seed of random contents: that of `run` where none is given.
+const DATA_SEED: u64 = 1;
+
 /// Prints the predicted cycles for each of the sizes and returns the first prediction; a kernel that cannot be walked
 /// says why.
-fn explain_time(source: &Source, mapping: &Mapping, sizes: Vec<Sizes>) -> Option<Prediction> {
+fn explain_time(
+    source: &Source,
+    mapping: &Mapping,
+    sizes: Vec<Sizes>,
+    given: &Given,
+) -> Outcome<Option<Prediction>> {
     let kernel = &source.kernel;
     let options = Options { disable: source.disable.clone(), ..Options::default() };
     let usual = || Problem::usual_sizes(kernel, mapping).into_iter().collect();
     let mut first = None;
     for sizes in if sizes.is_empty() { usual() } else { sizes } {
-        match predict(kernel, mapping, &SM90A, &sizes, &options) {
+        let operands = Problem::new(kernel, mapping, sizes.clone()).map(|p| p.operands);
+        let arrays = given.arrays(&operands.unwrap_or_default(), DATA_SEED)?;
+        match predict(kernel, mapping, &SM90A, Launch { sizes: &sizes, arrays: &arrays }, &options) {
             Ok(prediction) => {
                 print!("{sizes}\n{prediction}");
                 first.get_or_insert(prediction);
@@ -218,7 +232,7 @@ fn explain_time(source: &Source, mapping: &Mapping, sizes: Vec<Sizes>) -> Option
             Err(error) => println!("{sizes}: {error}"),
         }
     }
-    first
+    Ok(first)
 }
 
 /// Runs `explain`.
@@ -237,7 +251,8 @@ pub fn explain(args: &ExplainArgs, tools: &Tools) -> Outcome<()> {
     println!("kernel `{}` from {}", source.kernel.name, source.text.file);
     println!("{mapping}");
     print!("{}", compiled.explained);
-    let predicted = explain_time(&source, &mapping, given);
+    let predicted =
+        explain_time(&source, &mapping, given, &Given::parse(args.data.iter().map(String::as_str))?)?;
     if let Some(path) = &args.svg {
         let loops = &compiled.explained.schedule.loops;
         let drawn = if loops.is_empty() { units(predicted.as_ref()) } else { svg(loops) };

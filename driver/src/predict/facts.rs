@@ -82,6 +82,21 @@ fn is_view(func: &Func<'_>, data: &InstData<'_>) -> bool {
     data.op == Opcode::Mov && data.args.iter().any(|&v| func.ty(v).is_frag())
 }
 
+/// Whether it updates global memory.
+pub fn is_atomic(op: Opcode) -> bool {
+    use Opcode::*;
+    matches!(
+        op,
+        RedGlobalAddF32
+            | RedGlobalAddS32
+            | RedGlobalMinS32
+            | RedGlobalMaxS32
+            | RedGlobalMinU32
+            | RedGlobalMaxU32
+            | AtomAddU32
+    )
+}
+
 fn access(data: &InstData<'_>) -> Option<(Unit, f64)> {
     use Opcode::*;
     let count = match data.attr {
@@ -89,10 +104,14 @@ fn access(data: &InstData<'_>) -> Option<(Unit, f64)> {
         _ => 1.0,
     };
     match data.op {
-        LdGlobal | StGlobal | RedGlobalAddF32 | AtomAddU32 => Some((Unit::Tma, 4.0 * LANES * count)),
+        LdGlobal | StGlobal => Some((Unit::Tma, 4.0 * LANES * count)),
+        op if is_atomic(op) => Some((Unit::Tma, 4.0 * LANES * count)),
         LdGlobal8 | StGlobal8 => Some((Unit::Tma, LANES)),
         LdGlobal16 | StGlobal16 => Some((Unit::Tma, 2.0 * LANES)),
-        CpAsync => Some((Unit::Tma, 16.0 * LANES)),
+        CpAsync => match data.attr {
+            Attr::Copy(copy) => Some((Unit::Tma, f64::from(copy.bytes) * LANES)),
+            _ => None,
+        },
         LdShared8 | LdShared16 | StShared8 | StShared16 | StRemote8 | StRemote16 => {
             Some((Unit::Lsu, 2.0 * LANES))
         }

@@ -24,10 +24,13 @@
 //! A load of what the block has not asked for before takes the latency of device memory. What waits for it lets
 //! independent instructions behind it pass, up to the next store, meeting or branch: ptxas orders them so.
 
+mod accesses;
 mod barriers;
 mod facts;
 mod floor;
+mod lanes;
 mod launch;
+mod launched;
 mod progress;
 mod scalars;
 mod traffic;
@@ -41,10 +44,12 @@ use crate::{CompileError, Compiled, Context};
 pub use floor::Floor;
 use floor::floor;
 use launch::{Cost, Costs, Places};
+pub use launched::{Arrays, Launch};
 use std::fmt;
 use traffic::Requests;
 use units::Units;
-use walk::{Program, Walked};
+use walk::{Decided, Program, Walked};
+use warp::UNKNOWN_TRIPS;
 use warplift_ir::machine::Scheduled;
 use warplift_ir::manifest::Manifest;
 use warplift_ir::plural;
@@ -75,6 +80,9 @@ pub struct Prediction {
     pub memory: f64,
     /// What no schedule beats.
     pub floor: Floor,
+    /// Arrays whose contents bound loops or choose branches and were not given; such a loop counts 16 trips. A name is
+    /// empty where the walk does not know which array it is.
+    pub assumed: Vec<String>,
     /// Blocks of the grid.
     pub blocks: u64,
     /// Of these the ones that were walked; the others are taken to lie between them.
@@ -107,21 +115,22 @@ pub enum PredictError {
     Grid,
 }
 
-/// Predicts one launch of these sizes.
+/// Predicts one launch: of sizes, or of sizes and data.
 ///
 /// # Errors
 /// The kernel does not compile, the sizes are refused, or the block cannot be walked.
-pub fn predict(
+pub fn predict<'d>(
     kernel: &Kernel,
     mapping: &Mapping,
     target: &Target,
-    sizes: &Sizes,
+    launch: impl Into<Launch<'d>>,
     options: &crate::Options,
 ) -> Result<Prediction, PredictError> {
-    let floor = floor(&Problem::new(kernel, mapping, sizes.clone())?, target);
+    let launch = launch.into();
+    let floor = floor(&Problem::new(kernel, mapping, launch.sizes.clone())?, target);
     Context::default().compile_and(kernel, mapping, target, options, |scheduled, compiled| {
         let registers = compiled.explained.registers.iter().map(|r| r.needed).max().unwrap_or(0);
-        walk_blocks(scheduled, &compiled.manifest, registers, target, sizes, floor)
+        walk_blocks(scheduled, &compiled.manifest, registers, target, launch, floor)
     })?
 }
 
@@ -139,7 +148,9 @@ pub fn compile_and_predict(
     let floor = Problem::new(kernel, mapping, sizes.clone()).ok().map(|problem| floor(&problem, target));
     Context::default().compile_and(kernel, mapping, target, options, |scheduled, compiled| {
         let registers = compiled.explained.registers.iter().map(|r| r.needed).max().unwrap_or(0);
-        let walked = |floor| walk_blocks(scheduled, &compiled.manifest, registers, target, sizes, floor).ok();
+        let launch = sizes.into();
+        let walked =
+            |floor| walk_blocks(scheduled, &compiled.manifest, registers, target, launch, floor).ok();
         let prediction = floor.and_then(walked);
         (compiled, prediction)
     })
@@ -150,11 +161,11 @@ fn walk_blocks(
     manifest: &Manifest,
     registers: u32,
     target: &Target,
-    sizes: &Sizes,
+    given: Launch<'_>,
     floor: Floor,
 ) -> Result<Prediction, PredictError> {
     let multiprocessors = target.multiprocessors;
-    let grid = grid(manifest, multiprocessors, sizes).ok_or(PredictError::Grid)?;
+    let grid = grid(manifest, multiprocessors, given.sizes).ok_or(PredictError::Grid)?;
     let blocks = grid.iter().try_fold(1_i64, |all, &n| all.checked_mul(n));
     let blocks = blocks.and_then(|n| u32::try_from(n).ok()).ok_or(PredictError::Grid)?;
     if blocks == 0 {
@@ -162,8 +173,9 @@ fn walk_blocks(
     }
     let resident = blocks.div_ceil(multiprocessors).clamp(1, room(scheduled, manifest, registers, target));
     let waves = blocks.div_ceil(multiprocessors * resident);
-    let program = Program::new(scheduled, target, sizes, grid);
-    let mut walks = Walks { program, target, resident, waves, steps: 0, walked: 0 };
+    let program = Program::new(scheduled, target, given, grid);
+    let mut walks =
+        Walks { program, target, resident, waves, steps: 0, walked: 0, decided: Decided::default() };
     let (first, units, walked) = walks.cost([0; 3])?;
     let costs = Costs::new(grid, first, &mut walks);
     let again = walks.refetched(grid, blocks, &walked.requests)?;
@@ -178,6 +190,7 @@ fn walk_blocks(
         memory,
         floor,
         blocks: blocks.into(),
+        assumed: walks.assumed(),
         walked: walks.walked,
         part: walked.part,
         taken: units.taken(first.together),
@@ -221,6 +234,8 @@ struct Walks<'p, 's, 'a> {
     steps: u64,
     /// Blocks that were walked.
     walked: u32,
+    /// What decided these walks.
+    decided: Decided,
 }
 
 impl Walks<'_, '_, '_> {
@@ -229,6 +244,8 @@ impl Walks<'_, '_, '_> {
         let mut units = Units::new(resident, self.target.schedulers);
         let walked = self.program.walk(place, &mut units)?;
         self.steps += walked.steps;
+        self.decided.assumed.extend(&walked.decided.assumed);
+        self.decided.read |= walked.decided.read;
         units.grow(1.0 / walked.part);
         let end = walked.roles.iter().map(|e| e.1).fold(0.0, f64::max);
         Ok((end.max(units.fullest()), units, walked))
@@ -241,6 +258,13 @@ impl Walks<'_, '_, '_> {
         let alone = if self.waves > 1 && self.resident > 1 { self.walk(place, 1)?.0 } else { together };
         let unit = units.fullest() / f64::from(self.resident);
         Ok((Cost { together, alone, unit }, units, walked))
+    }
+
+    /// Names of the arrays whose unknown contents decided something.
+    fn assumed(&self) -> Vec<String> {
+        let names =
+            self.decided.assumed.iter().map(|&source| self.program.argument(source).unwrap_or_default());
+        names.map(str::to_owned).collect()
     }
 
     /// What another block costs; `None` where it cannot be walked, or too much was walked already.
@@ -305,6 +329,13 @@ impl fmt::Display for Prediction {
         writeln!(f, "  device memory: {:.0} cycles at least", self.memory)?;
         for (unit, share) in &self.taken {
             writeln!(f, "  {}: {:.0}% taken", unit_name(*unit), 100.0 * share)?;
+        }
+        for array in &self.assumed {
+            let (of, way) = match array.as_str() {
+                "" => ("what the kernel computes".to_owned(), String::new()),
+                name => (format!("the contents of `{name}`"), format!("; `--data {name}=..` gives them")),
+            };
+            writeln!(f, "  assumed: {UNKNOWN_TRIPS} trips of loops that depend on {of}{way}")?;
         }
         for (role, end) in &self.roles {
             writeln!(f, "  role {role}: ends after {end:.0} cycles")?;

@@ -62,3 +62,134 @@ fn blocks_that_differ_are_walked_one_by_one() {
     assert!(many.walked > 2, "{many}");
     assert!(many.cycles > 4.0 * one.cycles, "the last block has 64 trips, the first one: {one} {many}");
 }
+
+/// Rows of `x` are summed; the statement `NUMBER` says how far, or from where.
+fn summed(number: &str, signature: &str, from: &str, to: &str) -> String {
+    format!(
+        "kernel sums(x: ptr<f32> align 16, given: ptr<i32> align 4, y: ptr<f32> align 16, m: i32, n: i32 % 64{signature}) {{
+            tunable B = 64
+            grid cdiv(m, B)
+            gx = view x : f32[m, n]
+            gg = view given : i32[m]
+            gy = view y : f32[m]
+            i = block_index
+            {number}
+            zero = full 0.0 : f32[B, B]
+            s = for t in {from}..{to} carry c = zero {{
+                v = load gx[i*B, t*B] : f32[B, B]
+                d = c + v
+                yield d
+            }}
+            store gy[i*B], reduce_sum(s, 1)
+        }}
+        mapping sums {{ B = 64 kernel: warps 4 }}"
+    )
+}
+
+/// A launch of the only kernel of a text, whose array `given` holds a number everywhere, or is not given.
+fn predicted_with(text: &str, sizes: &str, held: Option<i32>) -> Prediction {
+    let module = parse_file(text, "given.tile").unwrap_or_else(|e| panic!("{e}"));
+    let (kernel, mapping) = (&module.kernels[0], &module.mappings[0]);
+    let sizes = Sizes::parse(kernel, sizes).unwrap();
+    let bytes = |v: i32| std::iter::repeat_n(v.to_le_bytes(), 1 << 16).flatten().collect();
+    let arrays: Arrays = held.map(|v| ("given".to_owned(), bytes(v))).into_iter().collect();
+    let launch = Launch { sizes: &sizes, arrays: &arrays };
+    predict(kernel, mapping, &SM90A, launch, &Default::default()).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn assert_near(memory: &Prediction, argument: &Prediction) {
+    let ratio = memory.block / argument.block;
+    assert!((0.9..1.1).contains(&ratio), "{ratio}: {memory} {argument}");
+}
+
+#[test]
+fn trips_from_memory_count_as_trips_from_arguments() {
+    let sizes = "m=8448,n=65536";
+    let read = summed("k = reduce_max(load gg[i] : i32[1], 0)", "", "0", "k");
+    let passed = summed("", ", k: i32", "0", "k");
+    let of = |k: i32| predicted_with(&read, sizes, Some(k));
+    for k in [16, 64, 1024] {
+        assert_near(&of(k), &predicted_with(&passed, &format!("{sizes},k={k}"), None));
+    }
+    let ratio = of(1024).block / of(64).block;
+    assert!(ratio > 12.0, "65536 columns take longer than 4096: {ratio}");
+    let lanes = summed("k = reduce_max(load gg[i] : i32[32], 0)", "", "0", "k");
+    assert_near(&predicted_with(&lanes, sizes, Some(64)), &of(64));
+}
+
+#[test]
+fn without_data_the_assumption_is_told() {
+    let read = summed("k = reduce_max(load gg[i] : i32[1], 0)", "", "0", "k");
+    let assumed = predicted_with(&read, "m=8448,n=65536", None);
+    assert_eq!(assumed.assumed, ["given"]);
+    assert!(
+        assumed.to_string().contains("assumed: 16 trips of loops that depend on the contents of `given`")
+    );
+    let known = predicted_with(&read, "m=8448,n=65536", Some(16));
+    assert!(known.assumed.is_empty() && !known.to_string().contains("assumed"));
+    assert_near(&known, &assumed);
+}
+
+#[test]
+fn extents_from_memory_count_as_extents_from_arguments() {
+    let sizes = "m=8448,n=65536";
+    let read = summed("k = reduce_max(load gg[i] : i32[1], 0)", "", "k/2", "cdiv(k, 4)*3");
+    let passed = summed("", ", k: i32", "k/2", "cdiv(k, 4)*3");
+    assert_near(
+        &predicted_with(&read, sizes, Some(400)),
+        &predicted_with(&passed, &format!("{sizes},k=400"), None),
+    );
+    let branch = |condition: &str, signature: &str| {
+        summed(
+            &format!("{condition}\n k = if chosen < 3 {{ yield 8 }} else {{ yield 200 }}"),
+            signature,
+            "0",
+            "k",
+        )
+    };
+    let read = branch("chosen = reduce_max(load gg[i] : i32[1], 0)", "");
+    let passed = branch("", ", chosen: i32");
+    for c in [1, 5] {
+        let argument = predicted_with(&passed, &format!("{sizes},chosen={c}"), None);
+        assert_near(&predicted_with(&read, sizes, Some(c)), &argument);
+    }
+}
+
+/// The product of each block's rows with the weights of one expert.
+fn experts(expert: &str, signature: &str) -> String {
+    format!(
+        "kernel moe(x: ptr<f16> align 16, w: ptr<f16> align 16, given: ptr<i32> align 4, y: ptr<f16> align 16,
+                    m: i32, n: i32 % 8, k: i32 % 8, e: i32{signature}) {{
+            tunable BM = 128, BN = 128, BK = 64
+            grid cdiv(m, BM), cdiv(n, BN)
+            gx = view x : f16[m, k]
+            experts = view w : f16[e, n, k]
+            gg = view given : i32[m]
+            gy = view y : f16[m, n]
+            i, j = block_index
+            {expert}
+            gw = subview experts[expert, _, _]
+            zero = full 0.0 : f32[BM, BN]
+            acc = for t in 0..cdiv(k, BK) carry a = zero {{
+                tx = load gx[i*BM, t*BK] : f16[BM, BK]
+                tw = load gw[j*BN, t*BK] : f16[BN, BK]
+                b = mma a, tx, trans(tw)
+                yield b
+            }}
+            store gy[i*BM, j*BN], cast(acc, f16)
+        }}
+        mapping moe {{ BM = 128, BN = 128, BK = 64 for t: pipeline 4, producers 1, consumers 2 }}"
+    )
+}
+
+#[test]
+fn coordinates_from_memory_count_as_coordinates_from_arguments() {
+    let read = experts("expert = reduce_max(load gg[i] : i32[1], 0)", "");
+    let passed = experts("", ", expert: i32");
+    let sizes = "m=4096,n=4096,k=1024,e=4";
+    let (memory, argument) =
+        (predicted_with(&read, sizes, Some(3)), predicted_with(&passed, &format!("{sizes},expert=3"), None));
+    // The launches are compared: threads load the operands of the one, tensor copies those of the other.
+    let ratio = memory.cycles / argument.cycles;
+    assert!((0.9..1.1).contains(&ratio), "{ratio}: {memory} {argument}");
+}

@@ -1,30 +1,30 @@
 //! The walk of a block: each warpgroup of each role by one of its warps, the one furthest behind goes on.
 
+use super::accesses::{SECTOR, matrix_cycles, sectors, shared_cycles};
 use super::barriers::Barriers;
 use super::facts::{Facts, LANES, interval, read_facts};
-use super::scalars::evaluate;
+use super::lanes::Number;
+use super::launched::{Contents, Launch, parameter_at, pointer};
 use super::traffic::Requests;
 use super::units::Units;
 use super::warp::{Warp, offset};
 use super::{PredictError, STEPS};
 use crate::problem::Sizes;
+use std::collections::BTreeSet;
 use warplift_ir::entity::SecondaryMap;
 use warplift_ir::machine::{Attr, Inst, InstData, Role, Scheduled};
 use warplift_ir::manifest::Param;
 use warplift_ir::target::{Opcode, Rates, Target, Unit};
 
-/// Lanes in the fullest of 32 banks, if 32 lanes choose theirs at random: the expected value.
-const RANDOM_LANES_OF_A_BANK: f64 = 3.533;
 /// Instructions of all roles after which a walk is cut short: the rest goes on as what was walked.
 const CUT: u64 = 160_000;
-/// Bits of an address below those that tell pointers apart.
-const POINTER_BITS: u32 = 40;
 
-/// A scheduled program whose blocks are walked, with the sizes and the grid of a launch.
+/// A scheduled program whose blocks are walked, with the sizes, the data and the grid of a launch.
 pub struct Program<'s, 'a> {
     scheduled: &'s Scheduled<'a>,
     target: &'s Target,
     sizes: &'s Sizes,
+    contents: Contents<'s>,
     grid: [i64; 3],
     setup: SecondaryMap<Inst, Facts>,
     /// In the order of the roles.
@@ -33,10 +33,17 @@ pub struct Program<'s, 'a> {
 
 impl<'s, 'a> Program<'s, 'a> {
     /// Reads what its instructions cost.
-    pub fn new(scheduled: &'s Scheduled<'a>, target: &'s Target, sizes: &'s Sizes, grid: [i64; 3]) -> Self {
+    pub fn new(scheduled: &'s Scheduled<'a>, target: &'s Target, launch: Launch<'s>, grid: [i64; 3]) -> Self {
         let setup = read_facts(&scheduled.setup, target);
         let roles = scheduled.roles.iter().map(|r| read_facts(&r.func, target)).collect();
-        Self { scheduled, target, sizes, grid, setup, roles }
+        let names = scheduled.launch.params.iter().map(argument);
+        let contents = Contents::new(names, launch.arrays);
+        Self { scheduled, target, sizes: launch.sizes, contents, grid, setup, roles }
+    }
+
+    /// The argument of a parameter that a walk found to decide something; 0 and what is no argument have no name.
+    pub fn argument(&self, source: u32) -> Option<&str> {
+        argument(self.scheduled.launch.params.get(source.checked_sub(1)? as usize)?)
     }
 
     /// The block at a place of the grid, all roles to their end.
@@ -44,8 +51,8 @@ impl<'s, 'a> Program<'s, 'a> {
     /// # Errors
     /// All roles wait, or more than [`STEPS`] instructions were walked.
     pub fn walk(&self, place: [i64; 3], units: &mut Units) -> Result<Walked, PredictError> {
-        let (barriers, requests) = Default::default();
-        Walk { program: self, target: self.target, place, barriers, requests, steps: 0 }.run(units)
+        let (barriers, requests, seen) = Default::default();
+        Walk { program: self, target: self.target, place, barriers, requests, seen, steps: 0 }.run(units)
     }
 }
 
@@ -57,7 +64,17 @@ struct Walk<'l, 's, 'a> {
     place: [i64; 3],
     barriers: Barriers,
     requests: Requests,
+    seen: Decided,
     steps: u64,
+}
+
+/// What decided a walk beside sizes and places.
+#[derive(Clone, Debug, Default)]
+pub struct Decided {
+    /// Parameters, from 1, whose unknown contents bound a loop or chose a branch; 0 where the array is not known.
+    pub assumed: BTreeSet<u32>,
+    /// Given contents were read.
+    pub read: bool,
 }
 
 /// What a walk saw.
@@ -70,6 +87,8 @@ pub struct Walked {
     pub steps: u64,
     /// The part of the block that was walked, in time.
     pub part: f64,
+    /// What decided it.
+    pub decided: Decided,
 }
 
 impl<'l, 'a> Walk<'l, '_, 'a> {
@@ -105,7 +124,7 @@ impl<'l, 'a> Walk<'l, '_, 'a> {
             (role.name.to_owned(), own.map(Warp::expected_end).fold(0.0, f64::max))
         };
         let roles = self.program.scheduled.roles.iter().map(end).collect();
-        Walked { roles, requests: self.requests, steps: self.steps, part }
+        Walked { roles, requests: self.requests, steps: self.steps, part, decided: self.seen }
     }
 
     /// The rest goes on as the part that was walked.
@@ -124,8 +143,8 @@ impl<'l, 'a> Walk<'l, '_, 'a> {
         }
         let (func, inst) = (warp.func, warp.next());
         let (data, facts) = (&func.insts[inst], &warp.facts[inst]);
-        if warp.skips(data.guard) {
-            warp.results(data, Some(0), warp.now);
+        if warp.known.skips(data.guard) {
+            warp.results(data, Some(Number::Same(0)), warp.now);
             warp.at += 1;
             return Ok(());
         }
@@ -140,7 +159,7 @@ impl<'l, 'a> Walk<'l, '_, 'a> {
         match data.op {
             Opcode::Ret | Opcode::Trap => warp.ended = true,
             Opcode::Br => warp.jump(inst, 0),
-            Opcode::BrIf => warp.branch(inst, data),
+            Opcode::BrIf => self.seen.assumed.extend(warp.branch(inst, data)),
             _ => self.execute(warp, data, facts, units),
         }
         Ok(())
@@ -220,10 +239,11 @@ impl<'l, 'a> Walk<'l, '_, 'a> {
         units: &mut Units,
         start: f64,
     ) {
+        let number = self.number(warp, data, facts);
+        let source = warp.source(data);
         if facts.free {
-            let value = evaluate(data, |k| warp.value(data, k));
-            warp.results(data, value, start);
-            return;
+            warp.results(data, number, start);
+            return data.results.iter().for_each(|&r| warp.known.trace(r, warp.known[r].loaded, source));
         }
         let share = units.share(warp.warps);
         let (unit, cycles, latency) = self.occupies(warp, data, facts, units);
@@ -236,15 +256,48 @@ impl<'l, 'a> Walk<'l, '_, 'a> {
         // Warps of other blocks on this scheduler go on while this one waits.
         let own = (cycles / share).max(issued);
         warp.now = begins + if Some(unit) == facts.unit { own } else { issued };
-        let value = evaluate(data, |k| warp.value(data, k)).or_else(|| self.given(warp, data));
         let ready = begins.max(start) + own + latency;
         if late {
             warp.waiting = warp.waiting.max(start);
         }
-        for &r in data.results {
-            warp.known[r].loaded = late || facts.loads;
+        let array = || warp.value(data, 0).and_then(parameter_at).map_or(source, |(p, _)| p + 1);
+        let source = if facts.loads { array() } else { source };
+        warp.results(data, number, if data.results.is_empty() { 0.0 } else { ready });
+        data.results.iter().for_each(|&r| warp.known.trace(r, late || facts.loads, source));
+    }
+
+    /// What an instruction computes or reads, if that is known.
+    fn number(&mut self, warp: &Warp<'_, 'a>, data: &InstData<'a>, facts: &Facts) -> Option<Number> {
+        if facts.loads {
+            let number = self.read(warp, data);
+            self.seen.read |= number.is_some();
+            return number;
         }
-        warp.results(data, value, if data.results.is_empty() { 0.0 } else { ready });
+        warp.known.compute(data).or_else(|| self.given(warp, data))
+    }
+
+    /// What a load of one register finds in given contents; lanes that a guard holds back find zero.
+    fn read(&self, warp: &Warp<'_, 'a>, data: &InstData<'a>) -> Option<Number> {
+        let bytes = match (data.op, &data.attr) {
+            (Opcode::LdGlobal8, _) => 1,
+            (Opcode::LdGlobal16, _) => 2,
+            (_, Attr::Mem { count: 1, .. }) => 4,
+            _ => return None,
+        };
+        let addresses = warp.addresses(data, 0)?;
+        let (parameter, _) = parameter_at(addresses.first())?;
+        if !self.program.contents.has(parameter) {
+            return None;
+        }
+        let active = warp.known.active(data.guard);
+        if let (Number::Same(at), u32::MAX) = (&addresses, active) {
+            return self.program.contents.read(*at, bytes).map(Number::Same);
+        }
+        let mut lanes = addresses.lanes();
+        for (l, at) in lanes.iter_mut().enumerate() {
+            *at = if active >> l & 1 == 1 { self.program.contents.read(*at, bytes)? } else { 0 };
+        }
+        Some(Number::of(lanes))
     }
 
     /// The unit that an instruction takes, for how many cycles, and its latency.
@@ -259,11 +312,15 @@ impl<'l, 'a> Walk<'l, '_, 'a> {
         let Some((unit, bytes)) = facts.access else {
             return (facts.unit.unwrap_or(Unit::None), share * facts.busy, facts.latency);
         };
-        let place = warp.address(data, usize::from(data.op == Opcode::CpAsync));
+        let addresses = warp.addresses(data, usize::from(data.op == Opcode::CpAsync));
+        let active = warp.known.active(data.guard);
         if unit == Unit::Tma {
             // Global memory: what all warps move, over the multiprocessor's part of the L2.
-            let all = bytes * f64::from(warp.warps);
+            let touched = sectors(addresses.as_ref(), active, bytes / LANES);
+            let moved = touched.as_ref().map_or(bytes, |t| (t.len() as i64 * SECTOR) as f64);
+            let all = moved * f64::from(warp.warps);
             // What the block asks for the first time comes from device memory.
+            let place = addresses.as_ref().map(Number::first);
             let fresh = place.is_some_and(|place| self.requests.add(place, all));
             let least = if fresh { self.target.rates.memory_latency } else { 0.0 };
             return (
@@ -272,22 +329,26 @@ impl<'l, 'a> Walk<'l, '_, 'a> {
                 facts.latency.max(least),
             );
         }
-        // An address that depends on data is another one in every lane.
-        let conflicts = if place.is_none() { RANDOM_LANES_OF_A_BANK } else { 1.0 };
-        (unit, share * 4.0 * (bytes / 128.0).max(1.0) * conflicts, facts.latency)
+        let cycles = match data.op {
+            Opcode::Ldmatrix | Opcode::Stmatrix => matrix_cycles(addresses.as_ref(), bytes / 128.0),
+            _ => shared_cycles(addresses.as_ref(), active, bytes / LANES),
+        };
+        (unit, share * 4.0 * cycles, facts.latency)
     }
 
     /// Values that come from outside: parameters and places.
-    fn given(&self, warp: &Warp<'_, 'a>, data: &InstData<'a>) -> Option<i64> {
+    fn given(&self, warp: &Warp<'_, 'a>, data: &InstData<'a>) -> Option<Number> {
         let (grid, launch) = (self.program.grid, &self.program.scheduled.launch);
         let cluster = i64::from(launch.cluster.max(1));
-        match (data.op, &data.attr) {
-            (Opcode::Tid, _) => Some(warp.thread),
+        let value = match (data.op, &data.attr) {
+            (Opcode::Tid, _) => return Some(Number::Each(std::array::from_fn(|l| warp.thread + l as i64))),
+            (Opcode::Laneid, _) => return Some(Number::Each(std::array::from_fn(|l| l as i64))),
+            (Opcode::Const, Attr::Imm(v)) => Some(*v),
+            (Opcode::SharedBase | Opcode::ClusterRank | Opcode::TeamIndex, _) => Some(0),
             (Opcode::CtaidX, _) => Some(self.place[0]),
             (Opcode::CtaidY, _) => Some(self.place[1]),
             (Opcode::CtaidZ, _) => Some(self.place[2]),
             (Opcode::ClusterId, _) => Some(self.place[0] / cluster),
-            (Opcode::Laneid, _) => Some(0),
             (Opcode::NctaidX, _) => Some(grid[0]),
             (Opcode::NctaidY, _) => Some(grid[1]),
             (Opcode::NctaidZ, _) => Some(grid[2]),
@@ -301,7 +362,8 @@ impl<'l, 'a> Walk<'l, '_, 'a> {
                 size.or_else(|| (op == Opcode::LdParam64).then(|| pointer(*n)))
             }
             _ => None,
-        }
+        };
+        value.map(Number::Same)
     }
 }
 
@@ -322,9 +384,12 @@ fn furthest_behind(warps: &[Warp<'_, '_>]) -> Option<usize> {
     least
 }
 
-/// Where the memory of a parameter is taken to be.
-fn pointer(parameter: u32) -> i64 {
-    i64::from(parameter + 1) << POINTER_BITS
+/// The argument that a parameter passes.
+fn argument(param: &Param) -> Option<&str> {
+    match param {
+        Param::Argument { name } => Some(name),
+        Param::TensorMap(_) | Param::Workspace => None,
+    }
 }
 
 fn multiply(warp: &mut Warp<'_, '_>, data: &InstData<'_>, rates: &Rates, units: &mut Units, start: f64) {

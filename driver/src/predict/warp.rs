@@ -1,26 +1,16 @@
 //! One warp of a walk: where it stands, what it knows of its values, and what it has in flight.
 
 use super::facts::Facts;
+use super::lanes::{Number, Values};
 use super::progress::Progress;
 use warplift_ir::entity::SecondaryMap;
-use warplift_ir::machine::{Attr, Block, Func, Guard, Inst, InstData, Role, Value};
+use warplift_ir::machine::{Attr, Block, Func, Inst, InstData, Role, Value};
 use warplift_ir::target::Opcode;
 
 /// Warps of a warpgroup.
 const GROUP: u32 = 4;
 /// Visits of a branch whose condition depends on data after which it is taken to end.
-const UNKNOWN_TRIPS: u32 = 16;
-
-/// What is known of a value.
-#[derive(Clone, Copy, Default)]
-pub struct Known {
-    /// What the warp's first lane holds, if that depends on sizes and places alone.
-    pub value: Option<i64>,
-    /// When it can be used.
-    pub ready: f64,
-    /// It comes from global memory, or is made of what does.
-    pub loaded: bool,
-}
+pub const UNKNOWN_TRIPS: u32 = 16;
 
 /// One warp that stands for all of its role's warps, or warpgroup's.
 pub struct Warp<'s, 'a> {
@@ -45,7 +35,7 @@ pub struct Warp<'s, 'a> {
     /// It waits for a phase that is not over, and no phase has ended since.
     pub blocked: bool,
     /// What it knows of its values.
-    pub known: SecondaryMap<Value, Known>,
+    pub known: Values,
     /// When the last instruction begins that waits for global memory: those behind it in straight code that touch no
     /// memory and meet nobody do not wait with it, ptxas moves them before it.
     pub waiting: f64,
@@ -79,7 +69,7 @@ impl<'s, 'a> Warp<'s, 'a> {
             now: 0.0,
             ended: false,
             blocked: false,
-            known: SecondaryMap::with_capacity(func.values.len()),
+            known: Values::new(func.values.len()),
             waiting: 0.0,
             visits: SecondaryMap::new(),
             progress: Progress::default(),
@@ -126,34 +116,32 @@ impl<'s, 'a> Warp<'s, 'a> {
         self.value(data, k).unwrap_or(0)
     }
 
-    /// The address of an access, if it does not depend on data.
-    pub fn address(&self, data: &InstData<'_>, operand: usize) -> Option<i64> {
-        Some(self.value(data, operand)? + offset(&data.attr))
+    /// The addresses of an access, if they do not depend on data that is not known.
+    pub fn addresses(&self, data: &InstData<'_>, operand: usize) -> Option<Number> {
+        let offset = offset(&data.attr);
+        Some(match self.known.number(*data.args.get(operand)?)? {
+            Number::Same(at) => Number::Same(at + offset),
+            Number::Each(lanes) => Number::Each(lanes.map(|at| at + offset)),
+        })
     }
 
-    /// Whether a guard is known to hold an instruction back.
-    pub fn skips(&self, guard: Option<Guard>) -> bool {
-        guard.is_some_and(|g| self.known[g.pred].value.is_some_and(|v| (v != 0) == g.negated))
-    }
-
-    /// Results of an instruction.
-    pub fn results(&mut self, data: &InstData<'_>, value: Option<i64>, ready: f64) {
+    /// Results of an instruction. They come from where its operands come from.
+    pub fn results(&mut self, data: &InstData<'_>, number: Option<Number>, ready: f64) {
         for &r in data.results {
-            let known = &mut self.known[r];
-            (known.value, known.ready) = (value, ready);
+            self.known.set(r, number, ready);
         }
+    }
+
+    /// The parameter whose array the operands come from; 0 for none.
+    pub fn source(&self, data: &InstData<'_>) -> u32 {
+        data.args.iter().map(|&v| self.known[v].source).find(|&s| s > 0).unwrap_or(0)
     }
 
     /// Goes to a block with its parameters.
     pub fn jump(&mut self, inst: Inst, target: usize) {
         let func = self.func;
         let call = func.insts[inst].targets[target];
-        let params = &func.blocks[call.block].params;
-        // A parameter may be another's argument: all are read before the first is written.
-        let passed: smallvec::SmallVec<[Known; 16]> = call.args.iter().map(|&v| self.known[v]).collect();
-        for (&param, known) in params.iter().zip(passed) {
-            self.known[param] = known;
-        }
+        self.known.pass(&func.blocks[call.block].params, call.args);
         (self.block, self.at) = (call.block, 0);
     }
 
@@ -176,8 +164,9 @@ impl<'s, 'a> Warp<'s, 'a> {
         }
     }
 
-    /// Takes the first target where the condition holds. Where that depends on data, a loop goes on for a while.
-    pub fn branch(&mut self, inst: Inst, data: &InstData<'_>) {
+    /// Takes the first target where the condition holds. Where that depends on data that is not known, a loop goes on for
+    /// a while, and the parameter of the data is returned.
+    pub fn branch(&mut self, inst: Inst, data: &InstData<'_>) -> Option<u32> {
         let taken = match self.known[data.args[0]].value {
             Some(v) => {
                 self.count(data.args[0]);
@@ -188,8 +177,11 @@ impl<'s, 'a> Warp<'s, 'a> {
                 !self.visits[inst].is_multiple_of(UNKNOWN_TRIPS)
             }
         };
+        let known = &self.known[data.args[0]];
+        let assumed = known.value.is_none().then_some(known.source);
         self.now += 2.0;
         self.jump(inst, usize::from(!taken));
+        assumed
     }
 }
 
@@ -222,7 +214,7 @@ impl Groups {
 /// What an attribute adds to an address.
 pub fn offset(attr: &Attr) -> i64 {
     match attr {
-        Attr::Mem { offset, .. } => i64::from(*offset),
+        Attr::Mem { offset, .. } | Attr::Matrix { offset, .. } => i64::from(*offset),
         _ => 0,
     }
 }

@@ -47,24 +47,13 @@ impl<'a> Expand<'_, 'a> {
     /// Expands one instruction for the consumers.
     pub fn consume(&mut self, _block: Block, inst: Inst) -> Result<()> {
         let d = self.data(inst);
-        let deferral = self.given.schedule.deferral.as_ref();
         self.await_blocks(inst);
         match d.op {
             Opcode::Await if self.is_others(inst) => {}
             Opcode::Await => self.awaited(d.args),
             Opcode::Yield => {}
             _ if !self.keeps(inst) => {}
-            Opcode::For => {
-                self.wait_wgmma();
-                self.wait_after_early(inst);
-                match deferral {
-                    Some(df) if df.outer == inst => self.expand_deferred(inst)?,
-                    Some(df) if df.inner == inst && self.deferred.have.is_some() => {
-                        self.expand_peeled(inst)?
-                    }
-                    _ => self.expand_for(inst)?,
-                }
-            }
+            Opcode::For => self.consume_loop(inst)?,
             Opcode::If => {
                 self.wait_wgmma();
                 self.expand_if(inst)?;
@@ -95,17 +84,31 @@ impl<'a> Expand<'_, 'a> {
                 self.wait_wgmma();
                 self.staged_copy(inst);
             }
-            op => {
-                let scalar =
-                    op.is_pure() && d.results.iter().all(|&r| !self.given.program.func.ty(r).is_frag());
-                if !scalar && !self.runs_beside(inst) {
-                    self.wait_wgmma();
-                }
-                self.order_global(inst);
-                self.clone_inst(inst);
-            }
+            _ => self.consume_plain(inst),
         }
         Ok(())
+    }
+
+    /// A loop: deferred, peeled, or as it is written.
+    fn consume_loop(&mut self, inst: Inst) -> Result<()> {
+        self.wait_wgmma();
+        self.wait_after_early(inst);
+        match self.given.schedule.deferral.as_ref() {
+            Some(df) if df.outer == inst => self.expand_deferred(inst),
+            Some(df) if df.inner == inst && self.deferred.have.is_some() => self.expand_peeled(inst),
+            _ => self.expand_for(inst),
+        }
+    }
+
+    /// An instruction without a part in rings or barriers. Pure scalars need no wait for products in flight.
+    fn consume_plain(&mut self, inst: Inst) {
+        let d = self.data(inst);
+        let scalar = d.op.is_pure() && d.results.iter().all(|&r| !self.given.program.func.ty(r).is_frag());
+        if !scalar && !self.runs_beside(inst) {
+            self.wait_wgmma();
+        }
+        self.order_global(inst);
+        self.clone_inst(inst);
     }
 
     /// Whether an await belongs to the other half of a tile's work. Both halves wait for tiles that are loaded only

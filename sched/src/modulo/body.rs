@@ -145,7 +145,7 @@ pub(super) struct Body {
     /// Nodes that end in the iteration of the rotated loop in which they begin: a product and its wait.
     pub closed: Vec<(usize, usize)>,
     /// Pairs of nodes that read the same stage of a ring.
-    pub together: Vec<(usize, usize)>,
+    pub same_stage: Vec<(usize, usize)>,
     /// The time at which the search must stop.
     pub deadline: Deadline,
 }
@@ -370,7 +370,7 @@ impl Build<'_, '_> {
                     self.body.nodes.push(node);
                     for buffer in read {
                         let first = *readers.entry(buffer).or_insert(n);
-                        self.body.together.extend((first != n).then_some((first, n)));
+                        self.body.same_stage.extend((first != n).then_some((first, n)));
                         self.body.edge(first, n, Wait::Start, 0);
                     }
                     self.node_of.extend(d.results.iter().map(|&r| (r, n)));

@@ -57,7 +57,7 @@ impl Build<'_, '_> {
     pub(super) fn ring_edges(&mut self) {
         for copy in self.body.copies.clone() {
             let Some(depth) = copy.depth else { continue };
-            let same = self.body.together.iter().filter(|t| t.0 == copy.reader).map(|t| t.1);
+            let same = self.body.same_stage.iter().filter(|t| t.0 == copy.reader).map(|t| t.1);
             let readers: Vec<usize> = std::iter::once(copy.reader).chain(same).collect();
             for reader in readers {
                 let (end, _) = self.end_of_use(reader);

@@ -281,7 +281,7 @@ impl<'b> Search<'b> {
         times.iter().all(|t| (0..self.ii * i64::from(self.stages)).contains(t))
             && b.edges.iter().all(|e| times[e.to] >= times[e.from] + self.gap(e))
             && self.pressure(times) <= b.registers
-            && b.closed.iter().chain(&b.together).all(|&(a, o)| stage(a) == stage(o))
+            && b.closed.iter().chain(&b.same_stage).all(|&(a, o)| stage(a) == stage(o))
     }
 
     /// Registers of fragments at the fullest point of the interval.

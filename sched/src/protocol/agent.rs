@@ -3,7 +3,9 @@
 use super::memory::Cluster;
 use super::{ProtocolError, Run, value};
 use warplift_ir::entity::SecondaryMap;
-use warplift_ir::machine::{Attr, Block, BlockCall, Buffer, Func, Inst, InstData, Role, RoleKind, Value};
+use warplift_ir::machine::{
+    Attr, Block, BlockCall, Buffer, Func, Inst, InstData, Role, RoleKind, TmaAttr, Value,
+};
 use warplift_ir::manifest::Param;
 use warplift_ir::target::Opcode;
 
@@ -201,50 +203,56 @@ impl<'f, 'a> Agent<'f, 'a> {
             (Opcode::MbarArrive | Opcode::MbarArriveRemote, _) => {
                 cluster.arrive(self.block, self.address(d)?, 0)?;
             }
-            (Opcode::TmaLoad | Opcode::BulkLoad, Attr::Tma(t)) => {
-                let (to, barrier) = (self.known(d.args[0], "a place")?, self.known(d.args[1], "a barrier")?);
-                let mask = if t.multicast == 0 { 1 << self.block } else { t.multicast };
-                for block in (0..16).filter(|b| mask >> b & 1 == 1) {
-                    cluster.issue(block, to, t.bytes, barrier)?;
-                }
-            }
+            (Opcode::TmaLoad | Opcode::BulkLoad, Attr::Tma(t)) => self.copy(d, t, cluster)?,
             (Opcode::MbarWait, _) if !self.producer => {
                 cluster.awaited(self.block, self.warp(), self.address(d)?);
             }
             (Opcode::Wgmma, _) => self.product(d, cluster)?,
             (Opcode::Ldmatrix, Attr::Matrix { offset, .. }) => {
-                let from = self.known(d.args[0], "an address")? + i64::from(*offset);
-                // The warp has read the stage when it goes on.
-                if let Some(stage) = cluster.read(self.block, self.warp(), from)? {
-                    cluster.read_done(self.block, self.warp(), stage);
-                }
+                self.read(self.known(d.args[0], "an address")? + i64::from(*offset), cluster)?;
                 self.define(r, inst);
             }
             // An address that depends on data is not followed, like the data itself.
             (Opcode::LdShared | Opcode::LdShared16 | Opcode::LdShared8, Attr::Mem { offset, .. }) => {
-                if let Some(from) = self.env[d.args[0]]
-                    && let Some(stage) = cluster.read(self.block, self.warp(), from + i64::from(*offset))?
-                {
-                    cluster.read_done(self.block, self.warp(), stage);
+                if let Some(from) = self.env[d.args[0]] {
+                    self.read(from + i64::from(*offset), cluster)?;
                 }
                 self.define(r, inst);
             }
             (Opcode::WgmmaCommit, _) => self.groups.push(std::mem::take(&mut self.open)),
             (Opcode::WgmmaWait, Attr::Imm(n)) => self.wait(*n as usize, cluster),
             (Opcode::BarSync, Attr::Imm2(id, threads)) => {
-                let goal = cluster.meet_named(self.block, *id, *threads as u32 / 32);
+                let goal = cluster.arrive_named(self.block, *id, *threads as u32 / 32);
                 self.named_goal = Some((*id, goal));
             }
             (Opcode::BarArrive, Attr::Imm2(id, threads)) => {
-                cluster.meet_named(self.block, *id, *threads as u32 / 32);
+                cluster.arrive_named(self.block, *id, *threads as u32 / 32);
             }
             (Opcode::ClusterArrive, _) => {
                 self.cluster_goal = cluster.opened + 1;
-                cluster.meet();
+                cluster.arrive_cluster();
             }
             _ => self.define(r, inst),
         }
         Ok(Next::More)
+    }
+
+    /// Issues a copy into every block that it names.
+    fn copy(&self, d: &InstData<'_>, t: &TmaAttr, cluster: &mut Cluster) -> Result<(), ProtocolError> {
+        let (to, barrier) = (self.known(d.args[0], "a place")?, self.known(d.args[1], "a barrier")?);
+        let mask = if t.multicast == 0 { 1 << self.block } else { t.multicast };
+        for block in (0..16).filter(|b| mask >> b & 1 == 1) {
+            cluster.issue(block, to, t.bytes, barrier)?;
+        }
+        Ok(())
+    }
+
+    /// Threads read a stage. The warp has read it when it goes on.
+    fn read(&self, from: i64, cluster: &mut Cluster) -> Result<(), ProtocolError> {
+        if let Some(stage) = cluster.read(self.block, self.warp(), from)? {
+            cluster.read_done(self.block, self.warp(), stage);
+        }
+        Ok(())
     }
 
     fn ended(&mut self) -> Result<Next, ProtocolError> {

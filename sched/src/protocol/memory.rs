@@ -234,7 +234,7 @@ impl Cluster {
     }
 
     /// One copy lands.
-    pub(super) fn wait_wgmma(&mut self, i: usize) -> Result<(), ProtocolError> {
+    pub(super) fn complete_copy(&mut self, i: usize) -> Result<(), ProtocolError> {
         let c = self.copies.remove(i);
         if self.blocks[c.block].running == 0 {
             return Err(ProtocolError::End(format!("bytes land in block {}, which has ended", c.block)));
@@ -248,9 +248,9 @@ impl Cluster {
         Ok(())
     }
 
-    pub(super) fn land_all(&mut self) -> Result<(), ProtocolError> {
+    pub(super) fn complete_copies(&mut self) -> Result<(), ProtocolError> {
         while !self.copies.is_empty() {
-            self.wait_wgmma(0)?;
+            self.complete_copy(0)?;
         }
         Ok(())
     }
@@ -300,7 +300,7 @@ impl Cluster {
     }
 
     /// An agent arrives at the cluster's barrier.
-    pub(super) fn meet(&mut self) {
+    pub(super) fn arrive_cluster(&mut self) {
         self.arrived += 1;
         if self.arrived == self.agents {
             self.arrived = 0;
@@ -309,7 +309,7 @@ impl Cluster {
     }
 
     /// A warp arrives at a named barrier of `warps` warps. Returns the opening that it waits for.
-    pub(super) fn meet_named(&mut self, block: usize, id: i64, warps: u32) -> u64 {
+    pub(super) fn arrive_named(&mut self, block: usize, id: i64, warps: u32) -> u64 {
         let (arrived, opened) = self.named.entry((block, id)).or_default();
         let goal = *opened + 1;
         *arrived += 1;

@@ -119,7 +119,7 @@ pub fn run(r: &Run<'_, '_>) -> Result<Report, ProtocolError> {
                 break;
             }
             if r.order == Order::ProducersFirst {
-                cluster.land_all()?;
+                cluster.complete_copies()?;
                 // A producer that waits for the release of this step goes first.
                 if !agents[i].producer {
                     break;
@@ -127,7 +127,7 @@ pub fn run(r: &Run<'_, '_>) -> Result<Report, ProtocolError> {
             }
         }
     }
-    cluster.land_all()?;
+    cluster.complete_copies()?;
     cluster.finish(r)
 }
 
@@ -147,7 +147,7 @@ fn choose(
         }
         let random = matches!(r.order, Order::Random(_));
         if random && cluster.in_flight() > 0 && (ready.is_empty() || rng.below(4) == 0) {
-            cluster.wait_wgmma(rng.below(cluster.in_flight() as u64) as usize)?;
+            cluster.complete_copy(rng.below(cluster.in_flight() as u64) as usize)?;
             continue;
         }
         let first = |producer: bool| ready.iter().copied().find(|&i| agents[i].producer == producer);
@@ -160,7 +160,7 @@ fn choose(
         if found.is_some() || cluster.in_flight() == 0 {
             return Ok(found);
         }
-        cluster.wait_wgmma(0)?;
+        cluster.complete_copy(0)?;
     }
 }
 

@@ -41,13 +41,13 @@ use warplift_sim::{Options as SimOptions, PtxError, SimError};
 const STEPS: u64 = 20_000_000;
 /// Random orders for a mutant, besides the four fixed ones.
 const SEEDS: u64 = 4;
-/// Allowed difference of kernels with functions that round.
+/// Allowed difference of kernels with functions that round, relative to the output's greatest element at most.
 const ROUNDED: f64 = 1e-2;
 /// Share of a proof's mutants that may be declared equivalent.
 pub const EQUIVALENT: f64 = 0.02;
-/// Share of each class that may be: of the arithmetic, none.
-const CLASSES: [(Mutation, f64); 3] =
-    [(Mutation::Remove, 0.04), (Mutation::Corrupt, 0.02), (Mutation::Move, 0.04)];
+/// Share of each class that may be: of the arithmetic, none but a few wraps of rings (1 of 426 is).
+const CLASSES: [(Mutation, f64); 4] =
+    [(Mutation::Remove, 0.04), (Mutation::Corrupt, 0.02), (Mutation::Move, 0.04), (Mutation::Slot, 0.005)];
 
 /// Why there is no proof.
 #[derive(Debug, thiserror::Error)]
@@ -96,7 +96,7 @@ pub struct Subject<'a> {
     ptx: String,
     manifest: Manifest,
     problems: Vec<(Reference<'a>, u32)>,
-    /// Greatest difference from the interpreter, relative above 1.
+    /// Greatest difference from the interpreter, of the output's scale.
     tolerance: f64,
     known: &'static [Known],
     coverage: OnceLock<Coverage>,
@@ -160,7 +160,7 @@ impl<'a> Subject<'a> {
             let wrong = |d: Difference| {
                 MutationError::Wrong(self.name.clone(), reference.validation.sizes.to_string(), d.to_string())
             };
-            reference.difference_beyond(&found, self.tolerance).map_or(Ok(report), |d| Err(wrong(d)))
+            reference.difference_to_scale(&found, self.tolerance).map_or(Ok(report), |d| Err(wrong(d)))
         };
         let orders = adversaries(1, STEPS);
         let all = self.problems.par_iter().map(|p| orders.iter().map(|o| run(p, o)).collect());
@@ -189,7 +189,7 @@ impl<'a> Subject<'a> {
             let verdict =
                 judge(mutant, &options, |ptx, o| match reference.simulate(ptx, &self.manifest, o, *sms) {
                     Ok((found, report)) => {
-                        Ok((report, reference.difference_beyond(&found, self.tolerance).is_none()))
+                        Ok((report, reference.difference_to_scale(&found, self.tolerance).is_none()))
                     }
                     Err(ValidationError::Simulation(e)) => Err(e),
                     Err(e) => Err(SimError::Launch(e.to_string())),

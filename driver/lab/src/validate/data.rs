@@ -54,7 +54,7 @@ impl Data {
 }
 
 /// The seed of one array.
-fn seed_of(seed: u64, array: usize) -> u64 {
+pub(super) fn seed_of(seed: u64, array: usize) -> u64 {
     seed.wrapping_mul(1000).wrapping_add(array as u64)
 }
 

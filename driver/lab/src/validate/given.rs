@@ -9,6 +9,7 @@
 //!
 //! What is not given is drawn as before. Contents that an array's type cannot hold are refused.
 
+use super::data::seed_of;
 use super::npy;
 use super::{Operand, ProblemError};
 use rand::rngs::StdRng;
@@ -17,6 +18,7 @@ use rand::{Rng, SeedableRng};
 use rand_distr::{StandardNormal, Zipf};
 use std::path::PathBuf;
 use std::str::FromStr;
+use warplift::predict::Arrays;
 use warplift_ir::interp::Memory;
 use warplift_ir::types::Elem;
 
@@ -81,6 +83,16 @@ impl Given {
         let Some((name, _)) = self.0.iter().find(|(n, _)| !read(n)) else { return Ok(()) };
         let names: Vec<&str> = operands.iter().filter(|o| o.read).map(|o| o.name.as_str()).collect();
         Err(wrong(format!("data of `{name}`: the arrays that the kernel reads are {}", names.join(", "))))
+    }
+
+    /// The bytes of the arrays that are given, as a run with this seed has them.
+    ///
+    /// # Errors
+    /// A name that is no array that is read, contents that an array cannot hold, a file that cannot be read.
+    pub fn arrays(&self, operands: &[Operand], seed: u64) -> Result<Arrays, ProblemError> {
+        self.check(operands)?;
+        let given = operands.iter().enumerate().filter_map(|(i, o)| Some((i, o, self.of(&o.name)?)));
+        given.map(|(i, o, contents)| Ok((o.name.clone(), drawn(o, contents, seed_of(seed, i))?))).collect()
     }
 
     /// Whether results that are exact on small integers are exact on these: floats are then such integers.

@@ -117,6 +117,23 @@ impl<'a> Reference<'a> {
         self.difference_where(found, |_, want, found| (want - found).abs() <= tolerance * want.abs().max(1.0))
     }
 
+    /// As [`Self::difference_beyond`], but relative above the output's own greatest element where that is below 1: of a
+    /// softmax over thousands of columns everything is smaller than a tolerance meant for 1.
+    pub fn difference_to_scale(&self, found: &[Vec<u8>], tolerance: f64) -> Option<Difference> {
+        if tolerance == 0.0 {
+            return self.difference(found);
+        }
+        let greatest = |place: usize| {
+            let (operand, want) = (&self.validation.operands[place], &self.want[place]);
+            let size = |i| element(want, i, operand.elem).map_or(0.0, |n: Number| n.as_f64().abs());
+            (0..operand.elements as usize).map(size).fold(0.0, f64::max).min(1.0)
+        };
+        let scales: Vec<f64> = (0..self.want.len()).map(greatest).collect();
+        self.difference_where(found, |place, want, found| {
+            (want - found).abs() <= tolerance * want.abs().max(scales[place])
+        })
+    }
+
     /// The first element of an output that is not near: `near` is told the argument's number among the pointers,
     /// the value wanted and the value found. Zeros of either sign are near, and so are NaNs.
     pub fn difference_where(
@@ -151,6 +168,24 @@ mod tests {
     use super::super::Sizes;
     use super::*;
     use warplift::kernels::find;
+
+    #[test]
+    fn a_tolerance_follows_the_size_of_results() {
+        let module = find("axpy").unwrap().parse().unwrap();
+        let kernel = &module.kernels[0];
+        let validation =
+            Validation::new(kernel, &module.mappings[0], Sizes::parse(kernel, "n=3").unwrap()).unwrap();
+        let mut small = validation.reference(Style::Integers, 5).unwrap();
+        let written = small.validation.operands.iter().position(|o| o.written).unwrap();
+        let bytes = |v: [f32; 3]| v.iter().flat_map(|f| f.to_le_bytes()).collect::<Vec<u8>>();
+        small.want[written] = bytes([1e-4, 5e-5, 0.0]);
+        let mut found = small.want.clone();
+        found[written] = bytes([1e-4, 5e-5, 5e-7]);
+        assert_eq!(small.difference_to_scale(&found, 0.01), None);
+        found[written] = bytes([1e-4, 5e-5, 5e-6]);
+        assert_eq!(small.difference_beyond(&found, 0.01), None, "a tolerance for results about 1");
+        assert_eq!(small.difference_to_scale(&found, 0.01).map(|d| d.index), Some(2));
+    }
 
     #[test]
     fn differences_are_named() {
