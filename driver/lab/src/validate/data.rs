@@ -1,6 +1,6 @@
 //! Contents of the buffers before a launch.
 
-use super::given::{Given, drawn};
+use super::given::{Given, drawn, seed_of};
 use super::{Operand, ProblemError};
 use crate::reference::{Array, Element};
 use rand::rngs::StdRng;
@@ -51,11 +51,6 @@ impl Data {
         }
         Ok(data)
     }
-}
-
-/// The seed of one array.
-pub(super) fn seed_of(seed: u64, array: usize) -> u64 {
-    seed.wrapping_mul(1000).wrapping_add(array as u64)
 }
 
 fn draw(operand: &Operand, style: Style, seed: u64) -> Vec<u8> {

@@ -9,7 +9,6 @@
 //!
 //! What is not given is drawn as before. Contents that an array's type cannot hold are refused.
 
-use super::data::seed_of;
 use super::npy;
 use super::{Operand, ProblemError};
 use rand::rngs::StdRng;
@@ -171,6 +170,11 @@ pub(super) fn drawn(operand: &Operand, contents: &Contents, seed: u64) -> Result
     let mut memory = Memory::new();
     let id = memory.add_values("", operand.elem, &values);
     Ok(memory.bytes(id).to_vec())
+}
+
+/// The seed of one array.
+pub(super) fn seed_of(seed: u64, array: usize) -> u64 {
+    seed.wrapping_mul(1000).wrapping_add(array as u64)
 }
 
 fn values(operand: &Operand, contents: &Contents, rng: &mut StdRng) -> Result<Vec<f64>, ProblemError> {
