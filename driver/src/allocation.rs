@@ -55,6 +55,17 @@ pub(crate) fn leaves_room(s: &State<'_>, allocs: Option<&Allocations>) -> Result
     }
 }
 
+/// Declines the deferred epilogue if the allocation failed: its results are live beside the next tile's accumulators.
+pub(crate) fn holds_results(s: &State<'_>, failed: Option<&RegallocError>) -> Result<(), CompileError> {
+    match failed.filter(|_| s.schedule().deferral.is_some()) {
+        Some(error) => Err(CompileError::Declined {
+            feature: Feature::Sched(Sched::Deferral),
+            why: format!("with results held for a tile, {error}"),
+        }),
+        None => Ok(()),
+    }
+}
+
 /// Divides the registers among the roles. Declines hoisted loads if the roles need too many; without such loads that is a limit.
 pub(crate) fn do_setmaxnreg(s: &mut State<'_>) -> Result<(), CompileError> {
     let needed: Vec<u32> = s.allocations().roles.iter().map(|a| a.pressure).collect();

@@ -222,6 +222,7 @@ const ROLE: &[Pass] = &[
         let target = s.target;
         let allocated = allocation::allocate(s.scheduled_mut(), target);
         allocation::leaves_room(s, allocated.as_ref().ok())?;
+        allocation::holds_results(s, allocated.as_ref().err())?;
         s.allocations = Some(allocated?);
         Ok(())
     }),

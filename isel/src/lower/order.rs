@@ -115,8 +115,8 @@ impl Lower<'_, '_> {
                 let copied = self.plan.shared.get(load).is_some_and(|t| t.fill.by_copies());
                 let loaded = copied || self.plan.staged.contains_key(load);
                 let again = at > n || around.iter().any(|l| other.contains(l));
-                (again && (bulk || loaded) && !self.is_write(*load) && self.overwrites(*store, *load))
-                    .then_some(*load)
+                let meets = |load| self.overwrites(*store, load) && !self.are_apart(*store, load);
+                (again && (bulk || loaded) && !self.is_write(*load) && meets(*load)).then_some(*load)
             };
             if let Some(load) = order.iter().enumerate().find_map(follows) {
                 self.inst = load;
@@ -125,6 +125,24 @@ impl Lower<'_, '_> {
             }
         }
         Ok(())
+    }
+
+    /// Whether a store and a load of one view touch different elements: along a dimension, one begins a constant behind
+    /// the other that is at least as long as the first.
+    fn are_apart(&self, store: Inst, load: Inst) -> bool {
+        let k = self.k;
+        let (to, [value]) = k.args(store).split_at(k.args(store).len() - 1) else { return false };
+        let from = k.args(load);
+        let extents = [*value, k.result(load)].map(|v| k.ty(v).shape().and_then(|s| s.extents()));
+        let [Some(written), Some(read)] = extents else { return false };
+        let along = to[1..].iter().zip(&from[1..]).zip(written.iter().zip(&read));
+        let apart = |((&to, &from), (&written, &read)): ((&Value, &Value), (&u32, &u32))| {
+            let ((to, at), (from, start)) = (self.moved(to), self.moved(from));
+            let known = self.first(to) == self.first(from);
+            known && (at + i64::from(written) <= start || start + i64::from(read) <= at)
+        };
+        let whole = to.len() == from.len() && written.len() == read.len();
+        whole && self.first(to[0]) == self.first(from[0]) && along.into_iter().any(apart)
     }
 
     /// Loads and writes in program order, each with the loops around it inside a tile.

@@ -6,11 +6,11 @@
 //!  store c[i, j], x : 128 x 256   ─►   store c[i, j], x[.., 0..64]   store c[i, j + 64], x[.., 64..128]   ..
 //! ```
 
-use super::sink::{Stops, TilePart, do_dead, has_operands};
+use super::sink::{Stops, TilePart, do_dead, is_converted};
 use crate::operand::WARP_ATOM;
 use crate::variant::MmaVariant;
-use rustc_hash::FxHashMap;
-use warplift_ir::tile::{Epilogue, Inst, Kernel, Mapping, Op};
+use rustc_hash::{FxHashMap, FxHashSet};
+use warplift_ir::tile::{Block, Epilogue, Inst, Kernel, Mapping, Op, Value};
 
 /// Bytes of a row in one tensor copy: the swizzle spans, the widest first.
 const SPANS_BYTES: [u32; 3] = [128, 64, 32];
@@ -34,7 +34,7 @@ pub fn do_chunk(k: &mut Kernel, mapping: &Mapping, variant: MmaVariant) {
         let old = std::mem::take(&mut k.blocks[block].insts);
         for inst in old {
             match chunks(k, inst, mapping, rows) {
-                Some(all) => (0..all.count).for_each(|c| push_chunk(k, block, inst, c, all, mapping)),
+                Some(all) => push_chunks(k, block, inst, all, mapping),
                 None => {
                     mark(k, inst, mapping);
                     k.blocks[block].insts.push(inst);
@@ -71,28 +71,64 @@ fn chunks(k: &Kernel, inst: Inst, mapping: &Mapping, rows: Option<u32>) -> Optio
     (extent > width).then(|| Chunks { back, width, count: extent / width })
 }
 
-fn push_chunk(
+/// Replaces a store by stores of chunks. A chunk is computed, converted and stored before the next one needs
+/// registers. If stores are deferred, all chunks are computed first: nothing then stands between the waits of their
+/// loads.
+fn push_chunks(k: &mut Kernel, block: Block, store: Inst, chunks: Chunks, mapping: &Mapping) {
+    let deferred = mapping.whole.epilogue == Epilogue::Deferred;
+    let start = k.blocks[block].insts.len();
+    let mut computed = Vec::new();
+    for number in 0..chunks.count {
+        computed.extend(chunk_of(k, block, store, number, chunks));
+        if !deferred {
+            computed.drain(..).for_each(|args| push_store(k, block, store, &args, mapping));
+        }
+    }
+    computed.into_iter().for_each(|args| push_store(k, block, store, &args, mapping));
+    slices_first(k, block, start);
+}
+
+/// Moves the slices of several accumulators to the front of a block's instructions from `start` on. Each chunk then
+/// ends with its own last use, and what is computed of it takes its registers: the accumulators leave no others.
+fn slices_first(k: &mut Kernel, block: Block, start: usize) {
+    let new = &k.blocks[block].insts[start..];
+    let own: FxHashSet<Value> = new.iter().flat_map(|&i| k.results(i)).copied().collect();
+    let early =
+        |&i: &Inst| matches!(k.insts[i].op, Op::Slice(_)) && !k.args(i).iter().any(|a| own.contains(a));
+    let (slices, rest): (Vec<Inst>, Vec<Inst>) = new.iter().copied().partition(early);
+    let sliced: FxHashSet<Value> = slices.iter().flat_map(|&i| k.args(i)).copied().collect();
+    if sliced.len() > 1 {
+        k.blocks[block].insts.truncate(start);
+        k.blocks[block].insts.extend(slices.into_iter().chain(rest));
+    }
+}
+
+fn push_store(k: &mut Kernel, block: Block, store: Inst, args: &[Value], mapping: &Mapping) {
+    let chunk = k.append_inst(block, Op::Store, args, &[], &[], k.insts[store].loc);
+    mark(k, chunk, mapping);
+}
+
+/// Computes a chunk of what is stored. Returns the arguments of its store.
+fn chunk_of(
     k: &mut Kernel,
-    block: warplift_ir::tile::Block,
+    block: Block,
     store: Inst,
     number: u32,
     Chunks { back, width, .. }: Chunks,
-    mapping: &Mapping,
-) {
+) -> Option<Vec<Value>> {
     let mut args = k.args(store).to_vec();
     let loc = k.insts[store].loc;
     let from = number * width;
-    let Some(value) = args.pop() else { return };
-    let Some(shape) = k.ty(value).shape() else { return };
-    let Some(extent) = shape.dims().iter().rev().nth(back).and_then(|d| d.constant()) else { return };
-    let sinks = has_operands(k, value);
-    let (done, stops) = (FxHashMap::default(), Stops::Nowhere);
+    let value = args.pop()?;
+    let extent = k.ty(value).shape()?.dims().iter().rev().nth(back)?.constant()?;
+    // A conversion alone runs in place of the whole accumulator.
+    let whole: FxHashSet<Inst> = k.def(value).filter(|_| is_converted(k, value)).into_iter().collect();
+    let (done, stops) = (FxHashMap::default(), Stops::At(&whole));
     let mut part = TilePart { k, block, extent, from, width, loc, done, stops, holds: &[] };
-    let slice = if sinks { part.of(value, back) } else { part.slice_of(value, back) };
+    let slice = part.of(value, back);
     if let Some(index) = args.iter_mut().rev().nth(back) {
         *index = part.moved(*index);
     }
     args.push(slice);
-    let chunk = k.append_inst(block, Op::Store, &args, &[], &[], loc);
-    mark(k, chunk, mapping);
+    Some(args)
 }

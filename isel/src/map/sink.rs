@@ -63,6 +63,16 @@ pub fn has_operands(k: &Kernel, v: Value) -> bool {
     }
 }
 
+/// Whether a value is at most converted from what no slice sinks through: an accumulator, a reduction.
+pub fn is_converted(k: &Kernel, v: Value) -> bool {
+    let Some(def) = k.def(v) else { return true };
+    match k.insts[def].op {
+        Op::Cast => is_converted(k, k.args(def)[0]),
+        Op::Load | Op::Broadcast => false,
+        ref op => !keeps_places(op),
+    }
+}
+
 /// Whether each result element depends only on the operand elements at the same place.
 fn keeps_places(op: &Op) -> bool {
     op.is_elementwise() || matches!(op, Op::Rearrange)
@@ -143,15 +153,6 @@ impl TilePart<'_> {
         let from = self.push(Op::Int(self.from.into()), &[], scalar);
         let from = self.push(Op::Full, &[from], ty);
         self.push(Op::Binary(BinOp::Add), &[numbers, from], ty)
-    }
-
-    /// A `slice` instruction of a tile.
-    pub fn slice_of(&mut self, v: Value, back: usize) -> Value {
-        let Type::Tile(elem, shape) = self.k.ty(v) else { return v };
-        match self.narrow(shape, back) {
-            Some(narrow) => self.slice(v, Type::Tile(elem, narrow), back),
-            None => v,
-        }
     }
 
     fn slice(&mut self, v: Value, ty: Type, back: usize) -> Value {

@@ -24,7 +24,7 @@ use crate::{IselError, Result};
 use warplift_ir::layout::{Axis, Builder, Layout, access, shared};
 use warplift_ir::manifest::PackingDigit;
 use warplift_ir::target::{Opcode, Target};
-use warplift_ir::tile::{ArrayMapping, BlockData, Inst, Kernel, LoopMapping, Op, Value, Way};
+use warplift_ir::tile::{ArrayMapping, Block, BlockData, Inst, Kernel, LoopMapping, Op, Value, Way};
 
 /// Bits of a register.
 const WORD: u64 = 32;
@@ -97,7 +97,8 @@ pub(super) fn plan_load(k: &Kernel, load: Inst, model: &Model<'_>, plan: &Plan) 
 /// Whether a load should be staged although the mapping does not ask for it.
 fn is_worth(k: &Kernel, load: Inst, model: &Model<'_>, plan: &Plan) -> bool {
     let used = k.insts.keys().any(|i| k.args(i).contains(&k.result(load)));
-    plan.ways.smem_staging && used && stands_beside_products(k, load) && model.has_room(plan, load)
+    let wanted = stands_beside_products(k, load) || stands_behind_products(k, load);
+    plan.ways.smem_staging && used && wanted && model.has_room(plan, load)
 }
 
 /// Whether the loop of a load has MMAs and a producer that could copy for them. Loads by the loop's own threads would
@@ -110,6 +111,20 @@ fn stands_beside_products(k: &Kernel, load: Inst) -> bool {
     let product = |d: &BlockData| d.insts.iter().any(|&i| matches!(k.insts[i].op, Op::Mma));
     let read = || memory(k, k.args(load)[0]).is_some_and(|p| !written(k).contains(&p));
     produced && body.is_some_and(|(_, d)| product(d)) && read()
+}
+
+/// Whether a load stands behind a loop of MMAs that has a producer. The producer copies for it during the loop; threads
+/// would load while the tensor cores wait.
+fn stands_behind_products(k: &Kernel, load: Inst) -> bool {
+    let Some(block) = k.blocks.values().find(|d| d.insts.contains(&load)) else { return false };
+    let multiplies = |&i: &Inst| {
+        let produced = k.attrs[i].looped.is_some_and(|l| l.producers == Some(1)) && !k.attrs[i].persistent;
+        let bodies = &k.insts[i].blocks;
+        let product = |&b: &Block| k.blocks[b].insts.iter().any(|&i| matches!(k.insts[i].op, Op::Mma));
+        produced && matches!(k.insts[i].op, Op::For) && bodies.iter().any(product)
+    };
+    let before = block.insts.iter().take_while(|&&i| i != load);
+    before.copied().collect::<Vec<_>>().iter().any(multiplies)
 }
 
 fn rank_two(k: &Kernel, load: Inst) -> Result<[u32; 2]> {

@@ -21,9 +21,8 @@ use warplift_ir::target::Opcode;
 /// Registers of a slice. Enough steps run side by side to hide their latency.
 const WIDTH: u16 = 8;
 
-/// Cuts the chains in the body of a loop. Returns whether there were any.
-pub(super) fn do_elementwise_subtiles(func: &mut Func<'_>, looped: Inst) -> bool {
-    let block = func.insts[looped].blocks[0];
+/// Cuts the chains of a block. Returns whether there were any.
+pub(super) fn do_elementwise_subtiles(func: &mut Func<'_>, block: Block) -> bool {
     let chains = chains(func, block);
     for chain in &chains {
         Cut { chain, block, slices: FxHashMap::default(), steps: FxHashMap::default(), func }.run();

@@ -41,7 +41,9 @@ mod modulo_expand;
 mod search;
 mod steps;
 
-use crate::analysis::{Graph, WARPGROUP, budgets, conflicts_in_global, require_rows, yields};
+use crate::analysis::{
+    Graph, SCALAR_REGISTERS, WARPGROUP, budgets, conflicts_in_global, most_alive, require_rows, yields,
+};
 use crate::error::Result;
 use crate::feature::Feature;
 use crate::schedule::{do_smem, schedule_with};
@@ -51,7 +53,9 @@ use elementwise_subtiles::do_elementwise_subtiles;
 use rustc_hash::FxHashMap;
 use search::Found;
 use warplift_ir::Deadline;
-use warplift_ir::machine::{Attr, Buffer, BufferKind, Func, Inst, LoopSchedule, Program, Slot, Span, Value};
+use warplift_ir::machine::{
+    Attr, Block, Buffer, BufferKind, Func, Inst, LoopSchedule, Program, Slot, Span, Value,
+};
 use warplift_ir::target::{Opcode, Target, Unit};
 
 pub use modulo_expand::do_modulo_expand;
@@ -81,12 +85,15 @@ pub struct Overlap<'a> {
 /// # Errors
 /// The target lacks an instruction of the program.
 pub fn do_modulo<'a>(
-    program: Program<'a>,
+    mut program: Program<'a>,
     target: &Target,
     disabled: &[Feature],
     deadline: Deadline,
 ) -> Result<Overlap<'a>> {
     require_rows(&program.func, target)?;
+    if !disabled.contains(&Feature::ElementwiseSubtiles) {
+        cut_around_products(&mut program, target);
+    }
     let (loops, remarks) = schedules(&program, target, disabled, deadline);
     let mut made = Overlap { program, loops, remarks };
     if [Feature::ElementwiseSubtiles, Feature::Modulo].iter().any(|f| disabled.contains(f)) {
@@ -105,6 +112,19 @@ pub fn do_modulo<'a>(
     Ok(made)
 }
 
+/// Cuts the chains that stand around loops of products, if the block's fragments do not fit at once: accumulators
+/// occupy most registers until the last of them is read.
+fn cut_around_products(program: &mut Program<'_>, target: &Target) {
+    let (budget, ..) = budgets(program.computing_warps(), true, target);
+    let func = &program.func;
+    let around = |b: &Block| func.blocks[*b].insts.iter().any(|&i| is_asynchronous(func, i));
+    let full = |b: &Block| most_alive(func, *b) + SCALAR_REGISTERS > budget;
+    let blocks: Vec<Block> = func.blocks.keys().filter(around).filter(full).collect();
+    for block in blocks {
+        do_elementwise_subtiles(&mut program.func, block);
+    }
+}
+
 /// The same with the chains of one loop cut, and a remark. `None` if the cut does not help.
 fn with_slices<'a>(
     whole: &Overlap<'a>,
@@ -114,7 +134,8 @@ fn with_slices<'a>(
     deadline: Deadline,
 ) -> Option<(Overlap<'a>, String)> {
     let mut program = whole.program.clone();
-    if !do_elementwise_subtiles(&mut program.func, looped) {
+    let body = program.func.insts[looped].blocks[0];
+    if !do_elementwise_subtiles(&mut program.func, body) {
         return None;
     }
     let (loops, remarks) = schedules(&program, target, disabled, deadline);

@@ -17,6 +17,8 @@ const COPY_DEPTH: u32 = 4;
 const LEAST_DEPTH: u32 = 3;
 /// Stages of a ring that is filled once for each tile: the next tile's copy runs during this tile's work.
 const OUTER_DEPTH: u32 = 2;
+/// Alignment of swizzled stages.
+const STAGE_ALIGN: u32 = 1024;
 /// Alignment of a team's part.
 const TEAM_ALIGN: u32 = 1024;
 
@@ -185,11 +187,12 @@ fn layout(program: &Program<'_>, s: &Schedule) -> SharedMap {
         at = start.saturating_add(bytes);
         start
     };
-    for ring in s.rings.values() {
-        for &b in &ring.buffers {
-            let d = &program.buffers[b];
-            map.buffers[b] = place(d.stride().saturating_mul(ring.depth), d.align);
-        }
+    // Rings of few bytes stand last: between swizzled stages each would cost their alignment.
+    let mut filled: Vec<_> = s.rings.values().flat_map(|r| r.buffers.iter().map(|&b| (b, r.depth))).collect();
+    filled.sort_by_key(|&(b, depth)| program.buffers[b].stride().saturating_mul(depth) < STAGE_ALIGN);
+    for (b, depth) in filled {
+        let d = &program.buffers[b];
+        map.buffers[b] = place(d.stride().saturating_mul(depth), d.align);
     }
     for (b, d) in program.buffers.iter().filter(|(_, d)| !d.kind.is_ring()) {
         map.buffers[b] = place(d.stride().saturating_mul(s.slots[b].max(1)), d.align);

@@ -1,0 +1,158 @@
+//! What stands behind a product keeps the product's plan: neighbours of the library's GEMM with other epilogues. Each is
+//! compiled at the default tile, simulated without hazard at edges, compared with the interpreter, deferred, and
+//! predicted to take about as long as the plain product.
+
+use warplift::ir::target::SM90A;
+use warplift::ir::tile::{Kernel, Mapping, parse_file};
+use warplift::predict::predict;
+use warplift::{Compiled, Options, compile};
+use warplift_golden::orders::{FEW_ORDERS, right};
+use warplift_lab::validate::{Sizes, Style, Validation};
+
+const GEMM: &str = include_str!("../../driver/kernels/gemm.tile");
+
+/// An epilogue of the library's GEMM.
+struct Case {
+    name: &'static str,
+    /// More parameters: arrays and scalars.
+    arrays: &'static str,
+    scalars: &'static str,
+    /// Their views.
+    views: &'static str,
+    /// What replaces the store.
+    body: &'static str,
+    /// More sizes of a problem.
+    sizes: &'static str,
+    /// The most that its cycles may be of the plain product's.
+    most: f64,
+}
+
+const PLAIN: Case = Case { name: "", arrays: "", scalars: "", views: "", body: "", sizes: "", most: 1.0 };
+const STORE: &str = "    store gc[i*BM, j*BN], cast(r, f16)\n";
+
+const fn work(name: &'static str, body: &'static str, most: f64) -> Case {
+    Case { name, body, most, ..PLAIN }
+}
+
+const fn with_bias(name: &'static str, body: &'static str, most: f64) -> Case {
+    let (arrays, views) = (" bias: ptr<f16> align 16,", "    gbias = view bias : f16[n]\n");
+    Case { arrays, views, ..work(name, body, most) }
+}
+
+const fn with_residual(name: &'static str, body: &'static str, most: f64) -> Case {
+    let (arrays, views) = (" d: ptr<f16> align 16,", "    gd = view d : f16[m, n]\n");
+    Case { arrays, views, ..work(name, body, most) }
+}
+
+const fn scaled(name: &'static str, body: &'static str, most: f64) -> Case {
+    Case { scalars: ", alpha: f32, beta: f32", sizes: ",alpha=1.5,beta=0.5", ..work(name, body, most) }
+}
+
+const CASES: &[Case] = &[
+    work("relu", "    r = max(acc, 0.0)\n", 1.01),
+    work("relu from the other side", "    r = max(0.0, acc)\n", 1.01),
+    work("leaky relu", "    r = max(acc, acc * 0.01)\n", 1.01),
+    work("clamp", "    r = min(max(acc, 0.0), 6.0)\n", 1.02),
+    work("relu by a select", "    r = select(acc > 0.0, acc, 0.0)\n", 1.02),
+    work("leaky relu by a select", "    r = select(acc > 0.0, acc, acc * 0.01)\n", 1.02),
+    work("silu", "    r = acc / (1.0 + exp(neg(acc)))\n", 1.11),
+    work(
+        "silu by a sigmoid",
+        "    s = 1.0 / (1.0 + exp2(acc * -1.4426950408889634))\n    r = acc * s\n",
+        1.12,
+    ),
+    work(
+        "gelu by tanh",
+        "    u = acc * 0.7978845608 * (1.0 + 0.044715 * acc * acc)\n    r = 0.5 * acc * (1.0 + tanh(u))\n",
+        1.055,
+    ),
+    with_bias("bias", "    tb = load gbias[j*BN] : f16[BN]\n    r = acc + cast(tb, f32)\n", 1.015),
+    with_bias(
+        "bias and relu",
+        "    tb = load gbias[j*BN] : f16[BN]\n    r = max(acc + cast(tb, f32), 0.0)\n",
+        1.02,
+    ),
+    Case {
+        arrays: " rs: ptr<f32> align 16, cs: ptr<f32> align 16,",
+        views: "    gr = view rs : f32[m]\n    gs = view cs : f32[n]\n",
+        ..work(
+            "scales of rows and columns",
+            "    tr = load gr[i*BM] : f32[BM]\n    tc = load gs[j*BN] : f32[BN]\n    r = acc * expand_dims(tr, 1) * tc\n",
+            1.02,
+        )
+    },
+    with_residual(
+        "residual",
+        "    old = load gd[i*BM, j*BN] : f16[BM, BN]\n    r = acc + cast(old, f32)\n",
+        1.06,
+    ),
+    scaled("alpha", "    r = acc * alpha\n", 1.01),
+    scaled(
+        "in place",
+        "    old = load gc[i*BM, j*BN] : f16[BM, BN]\n    r = alpha * acc + beta * cast(old, f32)\n",
+        1.06,
+    ),
+    scaled(
+        "in place by a fused sum",
+        "    old = load gc[i*BM, j*BN] : f16[BM, BN]\n    r = fma(cast(old, f32), beta, alpha * acc)\n",
+        1.06,
+    ),
+];
+
+fn parsed(case: &Case) -> (Kernel, Mapping) {
+    let parts = [
+        ("c: ptr<f16> align 16,", format!("c: ptr<f16> align 16,{}", case.arrays)),
+        ("k: i32 % 8)", format!("k: i32 % 8{})", case.scalars)),
+        ("    i, j = block_index\n", format!("{}    i, j = block_index\n", case.views)),
+        ("    store gc[i*BM, j*BN], cast(acc, f16)\n", format!("{}{STORE}", case.body)),
+    ];
+    let mut text = GEMM.to_owned();
+    for (from, to) in parts.iter().filter(|_| !case.body.is_empty()) {
+        assert!(text.contains(from), "the text has no `{from}`:\n{text}");
+        text = text.replace(from, to);
+    }
+    let module = parse_file(&text, "epilogue").unwrap_or_else(|e| panic!("{}: {e:?}\n{text}", case.name));
+    (module.kernels[0].clone(), module.mappings[0].clone())
+}
+
+fn compiled(case: &Case, (kernel, mapping): &(Kernel, Mapping)) -> Compiled {
+    let options = Options { verify: true, ..Options::default() };
+    compile(kernel, mapping, &SM90A, &options).unwrap_or_else(|e| panic!("{}: {e}", case.name))
+}
+
+fn cycles(case: &Case, (kernel, mapping): &(Kernel, Mapping)) -> f64 {
+    let sizes = Sizes::parse(kernel, &format!("m=4096,n=4096,k=4096{}", case.sizes)).expect("sizes");
+    predict(kernel, mapping, &SM90A, &sizes, &Options::default()).expect("a prediction").cycles
+}
+
+#[test]
+fn epilogues_keep_the_plan_of_the_product() {
+    let plain = cycles(&PLAIN, &parsed(&PLAIN));
+    let mut slow = Vec::new();
+    for case in CASES {
+        let text = parsed(case);
+        let made = compiled(case, &text);
+        let deferral = &made.explained.schedule.deferral;
+        assert!(deferral.is_some(), "{}: {:?}", case.name, made.explained.schedule.remarks);
+        let ratio = cycles(case, &text) / plain;
+        slow.extend((ratio > case.most).then(|| format!("{}: {ratio:.3}, at most {}", case.name, case.most)));
+    }
+    assert!(slow.is_empty(), "{slow:#?}");
+}
+
+/// One k-tile (no deferral at run time), and as many as the deferred form needs; edges of tiles in both extents. One
+/// block has several tiles.
+#[test]
+fn epilogues_compute_what_the_text_says() {
+    for case in CASES {
+        let text = parsed(case);
+        let made = compiled(case, &text);
+        for sizes in ["m=129,n=264,k=64", "m=127,n=520,k=328"] {
+            let (kernel, mapping) = &text;
+            let sizes = Sizes::parse(kernel, &format!("{sizes}{}", case.sizes)).expect("sizes");
+            let validation = Validation::new(kernel, mapping, sizes).expect("a trial");
+            let problem = validation.reference(Style::Normal, 7).expect("a reference");
+            right(&problem, &made, &FEW_ORDERS, (2, 2e-2), case.name);
+        }
+    }
+}
