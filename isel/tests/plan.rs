@@ -77,6 +77,33 @@ fn a_tensor_copy_of_what_the_block_stored_is_refused() {
     assert!(refused.contains("is an asynchronous copy, is not ordered"), "{refused}");
 }
 
+/// What one iteration stores behind what it loads, the next one loads.
+#[test]
+fn a_distance_within_an_iteration_keeps_nothing_apart_from_the_next() {
+    let (k, m) = parse(
+        "kernel g(x: ptr<f16> align 16, y: ptr<f16> align 16, n: i32 % 64, m: i32) {
+            tunable B = 64
+            grid 1
+            gx = view x : f16[m, n]
+            gy = view y : f16[n, n]
+            zero = full 0.0 : f32[B, B]
+            sum = for t in 0..cdiv(m, B) carry acc = zero {
+                row = t * B
+                a = load gx[row, 0] : f16[B, B]
+                b = load gy[0, 0] : f16[B, B]
+                next = mma acc, a, trans(b)
+                store gx[row + 64, 0], cast(next, f16)
+                yield next
+            }
+            store gy[0, 0], cast(sum, f16)
+        }
+        mapping g { B = 64
+            for t: pipeline 3, producers 1, consumers 1 }",
+    );
+    let refused = lower(&k, &m, &Bump::new()).map(|p| count(&p, Opcode::TmaLoad)).unwrap_err();
+    assert!(refused.contains("is an asynchronous copy, is not ordered"), "{refused}");
+}
+
 #[test]
 fn without_facts_threads_fill_the_tiles() {
     let bump = Bump::new();

@@ -114,8 +114,10 @@ impl Lower<'_, '_> {
             let follows = |(at, (load, other)): (usize, &(Inst, Vec<Inst>))| {
                 let copied = self.plan.shared.get(load).is_some_and(|t| t.fill.by_copies());
                 let loaded = copied || self.plan.staged.contains_key(load);
-                let again = at > n || around.iter().any(|l| other.contains(l));
-                let meets = |load| self.overwrites(*store, load) && !self.are_apart(*store, load);
+                // A distance is that of one iteration: what is apart in it may meet in the next.
+                let repeated = around.iter().any(|l| other.contains(l));
+                let meets = |load| self.overwrites(*store, load) && (repeated || !self.are_apart(*store, load));
+                let again = at > n || repeated;
                 (again && (bulk || loaded) && !self.is_write(*load) && meets(*load)).then_some(*load)
             };
             if let Some(load) = order.iter().enumerate().find_map(follows) {
@@ -127,8 +129,8 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
-    /// Whether a store and a load of one view touch different elements: along a dimension, one begins a constant behind
-    /// the other that is at least as long as the first.
+    /// Whether a store and a load of one view touch different elements, each run once: along a dimension, one begins a
+    /// constant behind the other that is at least as long as the other's extent.
     fn are_apart(&self, store: Inst, load: Inst) -> bool {
         let k = self.k;
         let (to, [value]) = k.args(store).split_at(k.args(store).len() - 1) else { return false };
