@@ -116,7 +116,8 @@ impl Lower<'_, '_> {
                 let loaded = copied || self.plan.staged.contains_key(load);
                 // A distance is that of one iteration: what is apart in it may meet in the next.
                 let repeated = around.iter().any(|l| other.contains(l));
-                let meets = |load| self.overwrites(*store, load) && (repeated || !self.are_apart(*store, load));
+                let meets =
+                    |load| self.overwrites(*store, load) && (repeated || !self.are_apart(*store, load));
                 let again = at > n || repeated;
                 (again && (bulk || loaded) && !self.is_write(*load) && meets(*load)).then_some(*load)
             };

@@ -6,8 +6,10 @@
 //!  store c[i, j], x : 128 x 256   ─►   store c[i, j], x[.., 0..64]   store c[i, j + 64], x[.., 64..128]   ..
 //! ```
 
+use super::fixed_loads::fixed_loads;
 use super::sink::{Stops, TilePart, do_dead, is_converted};
 use crate::operand::WARP_ATOM;
+use crate::tiles::written;
 use crate::variant::MmaVariant;
 use rustc_hash::{FxHashMap, FxHashSet};
 use warplift_ir::tile::{Block, Epilogue, Inst, Kernel, Mapping, Op, Value};
@@ -29,12 +31,16 @@ pub fn do_chunk(k: &mut Kernel, mapping: &Mapping, variant: MmaVariant) {
         return;
     }
     let rows = variant.warp_grid().filter(|s| !s.contiguous).map(|s| WARP_ATOM[0] * s.rows);
+    let written = written(k);
     let blocks: Vec<_> = k.blocks.keys().collect();
     for block in blocks {
         let old = std::mem::take(&mut k.blocks[block].insts);
-        for inst in old {
+        for (at, &inst) in old.iter().enumerate() {
             match chunks(k, inst, mapping, rows) {
-                Some(all) => push_chunks(k, block, inst, all, mapping),
+                Some(all) => {
+                    let fixed = fixed_loads(k, &old[..at], inst, &written);
+                    push_chunks(k, block, inst, all, &fixed, mapping);
+                }
                 None => {
                     mark(k, inst, mapping);
                     k.blocks[block].insts.push(inst);
@@ -74,12 +80,23 @@ fn chunks(k: &Kernel, inst: Inst, mapping: &Mapping, rows: Option<u32>) -> Optio
 /// Replaces a store by stores of chunks. A chunk is computed, converted and stored before the next one needs
 /// registers. If stores are deferred, all chunks are computed first: nothing then stands between the waits of their
 /// loads.
-fn push_chunks(k: &mut Kernel, block: Block, store: Inst, chunks: Chunks, mapping: &Mapping) {
+fn push_chunks(
+    k: &mut Kernel,
+    block: Block,
+    store: Inst,
+    chunks: Chunks,
+    fixed: &FxHashSet<Inst>,
+    mapping: &Mapping,
+) {
+    // A conversion alone runs in place of the whole accumulator.
+    let value = k.args(store).last().copied();
+    let converted = value.filter(|&v| is_converted(k, v)).and_then(|v| k.def(v));
+    let whole: FxHashSet<Inst> = fixed.iter().copied().chain(converted).collect();
     let deferred = mapping.whole.epilogue == Epilogue::Deferred;
     let start = k.blocks[block].insts.len();
     let mut computed = Vec::new();
     for number in 0..chunks.count {
-        computed.extend(chunk_of(k, block, store, number, chunks));
+        computed.extend(chunk_of(k, block, store, number, chunks, &whole));
         if !deferred {
             computed.drain(..).for_each(|args| push_store(k, block, store, &args, mapping));
         }
@@ -108,22 +125,22 @@ fn push_store(k: &mut Kernel, block: Block, store: Inst, args: &[Value], mapping
     mark(k, chunk, mapping);
 }
 
-/// Computes a chunk of what is stored. Returns the arguments of its store.
+/// Computes a chunk of what is stored, from slices of the instructions that stay `whole`. Returns the arguments of its
+/// store.
 fn chunk_of(
     k: &mut Kernel,
     block: Block,
     store: Inst,
     number: u32,
     Chunks { back, width, .. }: Chunks,
+    whole: &FxHashSet<Inst>,
 ) -> Option<Vec<Value>> {
     let mut args = k.args(store).to_vec();
     let loc = k.insts[store].loc;
     let from = number * width;
     let value = args.pop()?;
     let extent = k.ty(value).shape()?.dims().iter().rev().nth(back)?.constant()?;
-    // A conversion alone runs in place of the whole accumulator.
-    let whole: FxHashSet<Inst> = k.def(value).filter(|_| is_converted(k, value)).into_iter().collect();
-    let (done, stops) = (FxHashMap::default(), Stops::At(&whole));
+    let (done, stops) = (FxHashMap::default(), Stops::At(whole));
     let mut part = TilePart { k, block, extent, from, width, loc, done, stops, holds: &[] };
     let slice = part.of(value, back);
     if let Some(index) = args.iter_mut().rev().nth(back) {

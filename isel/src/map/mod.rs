@@ -22,6 +22,7 @@
 
 mod chunk;
 mod cluster;
+mod fixed_loads;
 mod fuse_accumulator;
 mod k_blocks;
 mod mask_to_branch;
