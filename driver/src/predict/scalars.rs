@@ -9,7 +9,6 @@
 
 use warplift_ir::machine::{Attr, InstData, fold};
 use warplift_ir::target::Opcode;
-use warplift_ir::tile::CmpOp;
 
 /// Lanes of a warp.
 pub const WARP: usize = 32;
@@ -173,14 +172,5 @@ fn unsigned(v: i64) -> i64 {
 
 fn compare<W: Word>(attr: &Attr, (a, b): (W, W)) -> Option<W> {
     let Attr::Cmp(cmp) = attr else { return None };
-    Some(a.pair(b, |a, b| {
-        i64::from(match cmp {
-            CmpOp::Eq => a == b,
-            CmpOp::Ne => a != b,
-            CmpOp::Lt => a < b,
-            CmpOp::Le => a <= b,
-            CmpOp::Gt => a > b,
-            CmpOp::Ge => a >= b,
-        })
-    }))
+    Some(a.pair(b, |a, b| cmp.holds(&a, &b).into()))
 }

@@ -116,22 +116,11 @@ pub(super) fn int_binary(op: BinOp, elem: Elem, x: i128, y: i128) -> Result<i128
 
 pub(super) fn compare(op: CmpOp, elem: Elem, x: Number, y: Number) -> bool {
     match (x, y) {
-        (Number::Float(x), Number::Float(y)) => ordered(op, &x, &y),
+        (Number::Float(x), Number::Float(y)) => op.holds(&x, &y),
         _ => {
             let [x, y] = [x, y].map(|n| widen(elem, n.as_i64()));
-            ordered(op, &x, &y)
+            op.holds(&x, &y)
         }
-    }
-}
-
-fn ordered<T: PartialOrd>(op: CmpOp, x: &T, y: &T) -> bool {
-    match op {
-        CmpOp::Eq => x == y,
-        CmpOp::Ne => x != y,
-        CmpOp::Lt => x < y,
-        CmpOp::Le => x <= y,
-        CmpOp::Gt => x > y,
-        CmpOp::Ge => x >= y,
     }
 }
 

@@ -85,6 +85,18 @@ pub enum CmpOp {
 }
 
 impl CmpOp {
+    /// Whether the comparison holds. With a NaN only `Ne` does.
+    pub fn holds<T: PartialOrd>(self, x: &T, y: &T) -> bool {
+        match self {
+            Self::Eq => x == y,
+            Self::Ne => x != y,
+            Self::Lt => x < y,
+            Self::Le => x <= y,
+            Self::Gt => x > y,
+            Self::Ge => x >= y,
+        }
+    }
+
     /// The comparison of `(y, x)` that is equivalent to this one of `(x, y)`.
     pub fn exchanged(self) -> Self {
         match self {

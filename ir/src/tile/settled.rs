@@ -147,14 +147,7 @@ fn scalar(op: &Op, args: &[i64]) -> Option<i64> {
         (Op::Unary(UnOp::Neg), [x]) => x.checked_neg(),
         (Op::Unary(UnOp::Abs), [x]) => x.checked_abs(),
         (Op::Select, [c, x, y]) => Some(if *c != 0 { *x } else { *y }),
-        (Op::Compare(c), [x, y]) => Some(i64::from(match c {
-            CmpOp::Eq => x == y,
-            CmpOp::Ne => x != y,
-            CmpOp::Lt => x < y,
-            CmpOp::Le => x <= y,
-            CmpOp::Gt => x > y,
-            CmpOp::Ge => x >= y,
-        })),
+        (Op::Compare(c), [x, y]) => Some(c.holds(x, y).into()),
         (Op::Binary(b), &[x, y]) => match b {
             BinOp::Add => x.checked_add(y),
             BinOp::Sub => x.checked_sub(y),
