@@ -55,14 +55,17 @@ pub(crate) fn leaves_room(s: &State<'_>, allocs: Option<&Allocations>) -> Result
     }
 }
 
-/// Declines the deferred epilogue if the allocation failed: its results are live beside the next tile's accumulators.
+/// Declines the deferred epilogue if consumers do not fit: its results are live beside the next tile's accumulators.
 pub(crate) fn holds_results(s: &State<'_>, failed: Option<&RegallocError>) -> Result<(), CompileError> {
+    use RegallocError::{Budget as Registers, Names};
     match failed.filter(|_| s.schedule().deferral.is_some()) {
-        Some(error) => Err(CompileError::Declined {
-            feature: Feature::Sched(Sched::Deferral),
-            why: format!("with results held for a tile, {error}"),
-        }),
-        None => Ok(()),
+        Some(error @ (Registers { role, .. } | Names { role, .. })) if role == "consumer" => {
+            Err(CompileError::Declined {
+                feature: Feature::Sched(Sched::Deferral),
+                why: format!("with results held for a tile, {error}"),
+            })
+        }
+        _ => Ok(()),
     }
 }
 

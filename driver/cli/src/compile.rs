@@ -5,7 +5,7 @@ use super::ablate::Forms;
 use super::artifact::{Artifact, assembled, compile as make, compile_for, manifest_text, times, write};
 use super::dump::{DumpArgs, state_after};
 use super::failure::{Outcome, user};
-use super::run::takes;
+use super::run::{SEED, takes};
 use super::source::{Choice, Source, SourceArgs, load, remarked};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use warplift::ir::manifest::Manifest;
 use warplift::ir::target::SM90A;
 use warplift::ir::tile::Mapping;
 use warplift::packing::kernel_text;
-use warplift::predict::{Launch, Prediction, predict};
+use warplift::predict::{Arrays, Launch, Prediction, predict};
 use warplift::problem::{Problem, Sizes};
 use warplift::toolchain::PtxasOptions;
 use warplift::{Compiled, Context, Options, kernels};
@@ -206,9 +206,6 @@ pub struct ExplainArgs {
     svg: Option<PathBuf>,
 }
 
-/// The seed of random contents: that of `run` where none is given.
-const DATA_SEED: u64 = 1;
-
 /// Prints the predicted cycles for each of the sizes and returns the first prediction; a kernel that cannot be walked
 /// says why.
 fn explain_time(
@@ -222,8 +219,9 @@ fn explain_time(
     let usual = || Problem::usual_sizes(kernel, mapping).into_iter().collect();
     let mut first = None;
     for sizes in if sizes.is_empty() { usual() } else { sizes } {
-        let operands = Problem::new(kernel, mapping, sizes.clone()).map(|p| p.operands);
-        let arrays = given.arrays(&operands.unwrap_or_default(), DATA_SEED)?;
+        // Sizes that make no problem have no arrays; the prediction says what is wrong with them.
+        let problem = Problem::new(kernel, mapping, sizes.clone());
+        let arrays = problem.map_or(Ok(Arrays::new()), |p| given.arrays(&p.operands, SEED))?;
         match predict(kernel, mapping, &SM90A, Launch { sizes: &sizes, arrays: &arrays }, &options) {
             Ok(prediction) => {
                 print!("{sizes}\n{prediction}");

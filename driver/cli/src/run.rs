@@ -39,6 +39,9 @@ pub struct RunArgs {
     place: Destination,
 }
 
+/// The seed of random data where none is given.
+pub const SEED: u64 = 1;
+
 /// Where and how kernels run.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Destination {
@@ -46,7 +49,7 @@ pub struct Destination {
     #[arg(long, default_value = "0", value_name = "N|sim", value_parser = location)]
     pub device: Location,
     /// Seed of the random data.
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = SEED)]
     pub seed: u64,
     /// Hazards of a simulated run: `deny` stops with status 1; `warn` only reports.
     #[arg(long, default_value = "deny", value_name = "deny|warn", value_parser = hazards)]

@@ -83,7 +83,7 @@ fn is_view(func: &Func<'_>, data: &InstData<'_>) -> bool {
 }
 
 /// Whether it updates global memory.
-pub fn is_atomic(op: Opcode) -> bool {
+fn is_atomic(op: Opcode) -> bool {
     use Opcode::*;
     matches!(
         op,

@@ -78,17 +78,16 @@ impl Values {
     pub fn number(&self, value: Value) -> Option<Number> {
         let known = &self.known[value];
         let first = known.value?;
-        Some(if known.spread {
-            Number::Each(self.rows[self.places[value] as usize - 1])
-        } else {
-            Number::Same(first)
-        })
+        Some(if known.spread { Number::Each(self.row(value)) } else { Number::Same(first) })
     }
 
     fn lanes(&self, value: Value) -> Option<Lanes> {
-        let known = &self.known[value];
-        let first = known.value?;
-        Some(if known.spread { self.rows[self.places[value] as usize - 1] } else { [first; WARP] })
+        self.number(value).map(|n| n.lanes())
+    }
+
+    /// The lanes of a value that has different ones.
+    fn row(&self, value: Value) -> Lanes {
+        self.rows[self.places[value] as usize - 1]
     }
 
     /// Notes what a value is, and when.
@@ -122,9 +121,7 @@ impl Values {
     /// Block parameters take what was passed. One may be another's argument: all are read before the first is written.
     pub fn pass(&mut self, params: &[Value], args: &[Value]) {
         let passed: smallvec::SmallVec<[Known; 16]> = args.iter().map(|&v| self.known[v]).collect();
-        let spread = |(i, known): (usize, &Known)| {
-            known.spread.then(|| (i, self.rows[self.places[args[i]] as usize - 1]))
-        };
+        let spread = |(i, known): (usize, &Known)| known.spread.then(|| (i, self.row(args[i])));
         let rows: smallvec::SmallVec<[(usize, Lanes); 2]> =
             passed.iter().enumerate().filter_map(spread).collect();
         for (&param, known) in params.iter().zip(passed) {

@@ -45,10 +45,11 @@ pub use floor::Floor;
 use floor::floor;
 use launch::{Cost, Costs, Places};
 pub use launched::{Arrays, Launch};
+use std::collections::BTreeSet;
 use std::fmt;
 use traffic::Requests;
 use units::Units;
-use walk::{Decided, Program, Walked};
+use walk::{Program, Walked};
 use warp::UNKNOWN_TRIPS;
 use warplift_ir::machine::Scheduled;
 use warplift_ir::manifest::Manifest;
@@ -174,8 +175,7 @@ fn walk_blocks(
     let resident = blocks.div_ceil(multiprocessors).clamp(1, room(scheduled, manifest, registers, target));
     let waves = blocks.div_ceil(multiprocessors * resident);
     let program = Program::new(scheduled, target, given, grid);
-    let mut walks =
-        Walks { program, target, resident, waves, steps: 0, walked: 0, decided: Decided::default() };
+    let mut walks = Walks { program, target, resident, waves, steps: 0, walked: 0, assumed: BTreeSet::new() };
     let (first, units, walked) = walks.cost([0; 3])?;
     let costs = Costs::new(grid, first, &mut walks);
     let again = walks.refetched(grid, blocks, &walked.requests)?;
@@ -234,8 +234,8 @@ struct Walks<'p, 's, 'a> {
     steps: u64,
     /// Blocks that were walked.
     walked: u32,
-    /// What decided these walks.
-    decided: Decided,
+    /// Parameters, from 1, whose unknown contents decided these walks; 0 where the array is not known.
+    assumed: BTreeSet<u32>,
 }
 
 impl Walks<'_, '_, '_> {
@@ -244,8 +244,7 @@ impl Walks<'_, '_, '_> {
         let mut units = Units::new(resident, self.target.schedulers);
         let walked = self.program.walk(place, &mut units)?;
         self.steps += walked.steps;
-        self.decided.assumed.extend(&walked.decided.assumed);
-        self.decided.read |= walked.decided.read;
+        self.assumed.extend(&walked.assumed);
         units.grow(1.0 / walked.part);
         let end = walked.roles.iter().map(|e| e.1).fold(0.0, f64::max);
         Ok((end.max(units.fullest()), units, walked))
@@ -262,8 +261,7 @@ impl Walks<'_, '_, '_> {
 
     /// Names of the arrays whose unknown contents decided something.
     fn assumed(&self) -> Vec<String> {
-        let names =
-            self.decided.assumed.iter().map(|&source| self.program.argument(source).unwrap_or_default());
+        let names = self.assumed.iter().map(|&source| self.program.argument(source).unwrap_or_default());
         names.map(str::to_owned).collect()
     }
 

@@ -51,8 +51,8 @@ impl<'s, 'a> Program<'s, 'a> {
     /// # Errors
     /// All roles wait, or more than [`STEPS`] instructions were walked.
     pub fn walk(&self, place: [i64; 3], units: &mut Units) -> Result<Walked, PredictError> {
-        let (barriers, requests, seen) = Default::default();
-        Walk { program: self, target: self.target, place, barriers, requests, seen, steps: 0 }.run(units)
+        let (barriers, requests, assumed) = Default::default();
+        Walk { program: self, target: self.target, place, barriers, requests, assumed, steps: 0 }.run(units)
     }
 }
 
@@ -64,17 +64,8 @@ struct Walk<'l, 's, 'a> {
     place: [i64; 3],
     barriers: Barriers,
     requests: Requests,
-    seen: Decided,
+    assumed: BTreeSet<u32>,
     steps: u64,
-}
-
-/// What decided a walk beside sizes and places.
-#[derive(Clone, Debug, Default)]
-pub struct Decided {
-    /// Parameters, from 1, whose unknown contents bound a loop or chose a branch; 0 where the array is not known.
-    pub assumed: BTreeSet<u32>,
-    /// Given contents were read.
-    pub read: bool,
 }
 
 /// What a walk saw.
@@ -87,8 +78,8 @@ pub struct Walked {
     pub steps: u64,
     /// The part of the block that was walked, in time.
     pub part: f64,
-    /// What decided it.
-    pub decided: Decided,
+    /// Parameters, from 1, whose unknown contents bound a loop or chose a branch; 0 where the array is not known.
+    pub assumed: BTreeSet<u32>,
 }
 
 impl<'l, 'a> Walk<'l, '_, 'a> {
@@ -124,7 +115,7 @@ impl<'l, 'a> Walk<'l, '_, 'a> {
             (role.name.to_owned(), own.map(Warp::expected_end).fold(0.0, f64::max))
         };
         let roles = self.program.scheduled.roles.iter().map(end).collect();
-        Walked { roles, requests: self.requests, steps: self.steps, part, decided: self.seen }
+        Walked { roles, requests: self.requests, steps: self.steps, part, assumed: self.assumed }
     }
 
     /// The rest goes on as the part that was walked.
@@ -159,7 +150,7 @@ impl<'l, 'a> Walk<'l, '_, 'a> {
         match data.op {
             Opcode::Ret | Opcode::Trap => warp.ended = true,
             Opcode::Br => warp.jump(inst, 0),
-            Opcode::BrIf => self.seen.assumed.extend(warp.branch(inst, data)),
+            Opcode::BrIf => self.assumed.extend(warp.branch(inst, data)),
             _ => self.execute(warp, data, facts, units),
         }
         Ok(())
@@ -267,11 +258,9 @@ impl<'l, 'a> Walk<'l, '_, 'a> {
     }
 
     /// What an instruction computes or reads, if that is known.
-    fn number(&mut self, warp: &Warp<'_, 'a>, data: &InstData<'a>, facts: &Facts) -> Option<Number> {
+    fn number(&self, warp: &Warp<'_, 'a>, data: &InstData<'a>, facts: &Facts) -> Option<Number> {
         if facts.loads {
-            let number = self.read(warp, data);
-            self.seen.read |= number.is_some();
-            return number;
+            return self.read(warp, data);
         }
         warp.known.compute(data).or_else(|| self.given(warp, data))
     }
