@@ -23,7 +23,7 @@ struct Case {
     body: &'static str,
     /// More sizes of a problem.
     sizes: &'static str,
-    /// The most that its cycles may be of the plain product's.
+    /// The most that its cycles may be of the plain product's: what is reached, rounded up.
     most: f64,
 }
 
@@ -146,8 +146,8 @@ fn epilogues_keep_the_plan_of_the_product() {
     assert!(slow.is_empty(), "{slow:#?}");
 }
 
-/// One k-tile (no deferral at run time), and as many as the deferred form needs; edges of tiles in both extents. One
-/// block has several tiles.
+/// The first problem has one iteration a tile: too few for the deferred form, which is then left at run time. The
+/// second has enough. Both end inside tiles, and leave several tiles to a block.
 #[test]
 fn epilogues_compute_what_the_text_says() {
     for case in CASES {

@@ -106,7 +106,8 @@ fn push_chunks(
 }
 
 /// Moves the slices of several accumulators to the front of a block's instructions from `start` on. Each chunk then
-/// ends with its own last use, and what is computed of it takes its registers: the accumulators leave no others.
+/// ends with its own last use, and what is computed of it takes its registers: together the accumulators leave no
+/// others. The chunks of a single accumulator end so wherever their slices stand.
 fn slices_first(k: &mut Kernel, block: Block, start: usize) {
     let new = &k.blocks[block].insts[start..];
     let own: FxHashSet<Value> = new.iter().flat_map(|&i| k.results(i)).copied().collect();

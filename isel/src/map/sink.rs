@@ -63,7 +63,7 @@ pub fn has_operands(k: &Kernel, v: Value) -> bool {
     }
 }
 
-/// Whether a value is at most converted from what no slice sinks through: an accumulator, a reduction.
+/// Whether a value is an accumulator, a reduction or a constant tile, or converted from one: nothing else is computed.
 pub fn is_converted(k: &Kernel, v: Value) -> bool {
     let Some(def) = k.def(v) else { return true };
     match k.insts[def].op {

@@ -24,7 +24,7 @@ use crate::{IselError, Result};
 use warplift_ir::layout::{Axis, Builder, Layout, access, shared};
 use warplift_ir::manifest::PackingDigit;
 use warplift_ir::target::{Opcode, Target};
-use warplift_ir::tile::{ArrayMapping, Block, BlockData, Inst, Kernel, LoopMapping, Op, Value, Way};
+use warplift_ir::tile::{ArrayMapping, Block, Inst, Kernel, Op, Value, Way};
 
 /// Bits of a register.
 const WORD: u64 = 32;
@@ -102,29 +102,25 @@ fn is_worth(k: &Kernel, load: Inst, model: &Model<'_>, plan: &Plan) -> bool {
 }
 
 /// Whether the loop of a load has MMAs and a producer that could copy for them. Loads by the loop's own threads would
-/// arrive late in every iteration.
+/// arrive late in every iteration. What the kernel writes is not read ahead of the iterations that write it.
 fn stands_beside_products(k: &Kernel, load: Inst) -> bool {
-    let body = k.blocks.iter().find(|(_, d)| d.insts.contains(&load));
-    let looped = body.and_then(|(b, _)| k.insts.keys().find(|&i| k.insts[i].blocks.contains(&b)));
-    let produces = |l: LoopMapping| l.producers == Some(1);
-    let produced = looped.is_some_and(|i| k.attrs[i].looped.is_some_and(produces) && !k.attrs[i].persistent);
-    let product = |d: &BlockData| d.insts.iter().any(|&i| matches!(k.insts[i].op, Op::Mma));
+    let inside = |&i: &Inst| k.insts[i].blocks.iter().any(|&b| k.blocks[b].insts.contains(&load));
     let read = || memory(k, k.args(load)[0]).is_some_and(|p| !written(k).contains(&p));
-    produced && body.is_some_and(|(_, d)| product(d)) && read()
+    k.insts.keys().find(inside).is_some_and(|i| multiplies_copies(k, i)) && read()
 }
 
 /// Whether a load stands behind a loop of MMAs that has a producer. The producer copies for it during the loop; threads
-/// would load while the tensor cores wait.
+/// would load while the tensor cores wait. The order with stores of the same array is checked when the plan is lowered.
 fn stands_behind_products(k: &Kernel, load: Inst) -> bool {
     let Some(block) = k.blocks.values().find(|d| d.insts.contains(&load)) else { return false };
-    let multiplies = |&i: &Inst| {
-        let produced = k.attrs[i].looped.is_some_and(|l| l.producers == Some(1)) && !k.attrs[i].persistent;
-        let bodies = &k.insts[i].blocks;
-        let product = |&b: &Block| k.blocks[b].insts.iter().any(|&i| matches!(k.insts[i].op, Op::Mma));
-        produced && matches!(k.insts[i].op, Op::For) && bodies.iter().any(product)
-    };
-    let before = block.insts.iter().take_while(|&&i| i != load);
-    before.copied().collect::<Vec<_>>().iter().any(multiplies)
+    block.insts.iter().take_while(|&&i| i != load).any(|&i| multiplies_copies(k, i))
+}
+
+/// Whether an instruction is a loop with MMAs in its body and a producer, and not the loop over tiles.
+fn multiplies_copies(k: &Kernel, inst: Inst) -> bool {
+    let produced = k.attrs[inst].looped.is_some_and(|l| l.producers == Some(1)) && !k.attrs[inst].persistent;
+    let product = |&b: &Block| k.blocks[b].insts.iter().any(|&i| matches!(k.insts[i].op, Op::Mma));
+    produced && k.insts[inst].blocks.iter().any(product)
 }
 
 fn rank_two(k: &Kernel, load: Inst) -> Result<[u32; 2]> {

@@ -45,7 +45,7 @@ const SEEDS: u64 = 4;
 const ROUNDED: f64 = 1e-2;
 /// Share of a proof's mutants that may be declared equivalent.
 pub const EQUIVALENT: f64 = 0.02;
-/// Share of each class that may be: of the arithmetic, none but a few wraps of rings (1 of 426 is).
+/// Share of each class that may be: of the arithmetic, none but wraps of rings (1 of 426 is; 2 would be allowed).
 const CLASSES: [(Mutation, f64); 4] =
     [(Mutation::Remove, 0.04), (Mutation::Corrupt, 0.02), (Mutation::Move, 0.04), (Mutation::Slot, 0.005)];
 
