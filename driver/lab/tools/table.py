@@ -3,7 +3,8 @@
 
     table.py build gemm --warplift target/release/warplift --artifacts DIR     # compiles what its rows name
     table.py run gemm --artifacts DIR --out DIR [--limit 540] [--rounds 3]     # on the machine with the GPU
-    table.py show DIR/gemm.jsonl                                               # prints Markdown
+    table.py predict gemm --warplift target/release/warplift --artifacts DIR --out DIR    # needs no GPU
+    table.py show DIR/gemm.jsonl [--predicted DIR/gemm.predicted.jsonl]        # prints Markdown
 
 tables/FAMILY.json names the peers file, the kernels (how each one is compiled) and the rows (a kernel and its
 sizes). `run` appends one line of JSON for each row to DIR/FAMILY.jsonl as soon as it is measured: an interrupted run
@@ -15,6 +16,7 @@ import concurrent.futures
 import itertools
 import json
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -116,6 +118,38 @@ def run(options):
     print(markdown(measured(path)))
 
 
+# --- predict -------------------------------------------------------------------------------------
+
+def launch(table, kernel, sizes, artifacts):
+    """The sizes of a launch: the manifest's scalar arguments, each a size of the row or what the table says."""
+    manifest = json.loads((pathlib.Path(artifacts) / f"{kernel}.json").read_text(encoding="utf-8"))
+    names = [a["name"] for a in manifest["arguments"] if not a["type"].startswith("ptr")]
+    also = {name: sizes.get(value, value) for name, value in table.get("launch", {}).items()}
+    return ",".join(f"{name}={({**also, **sizes})[name]}" for name in names)
+
+
+def prediction(text):
+    """Cycles, the floor's cycles, and the times of both regimes in microseconds, of what `explain` prints."""
+    number = r"([\d.]+)"
+    found = re.search(rf"predicted: {number} cycles, {number} of the floor \({number} cycles", text)
+    times = re.search(rf"{number} us in bursts .*?{number} us sustained", text)
+    if not (found and times):
+        raise ValueError(f"no prediction in: {text}")
+    return {"cycles": float(found[1]), "floor": float(found[3]), "burst": float(times[1]), "sustained": float(times[2])}
+
+
+def predict(options):
+    """Predicts every row."""
+    table, path = family(options.family), pathlib.Path(options.out) / f"{options.family}.predicted.jsonl"
+    with tempfile.TemporaryDirectory() as folder, open(path, "w", encoding="utf-8") as file:
+        for name, sizes in rows(table):
+            kernel = table["kernels"][name]
+            command = [options.warplift, "explain", source(name, kernel, folder), *kernel.get("options", [])]
+            command += ["--size", launch(table, name, sizes, options.artifacts)]
+            text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+            file.write(json.dumps(dict(prediction(text), kernel=name, sizes=sizes)) + "\n")
+
+
 # --- show ----------------------------------------------------------------------------------------
 
 def ratio(report, peer):
@@ -126,35 +160,48 @@ def ratio(report, peer):
     return " / ".join(cells) if found else ""
 
 
-def line(report, peers):
+def line(report, peers, predicted):
     """One row of the table."""
     sizes = " ".join(f"{k}={v}" for k, v in report["sizes"].items())
     if "error" in report:
-        return f"| {report['kernel']} | {sizes} | {report['error']} |" + " |" * len(peers)
+        return f"| {report['kernel']} | {sizes} | {report['error']} |" + " |" * (len(peers) + bool(predicted))
     own = report["rows"][0]["contender"]
-    times = [f"{r['us']:.1f}" for r in report["rows"] if r["contender"] == own]
-    return f"| {report['kernel']} | {sizes} | {' / '.join(times)} | " + " | ".join(ratio(report, p) for p in peers) + " |"
+    times = {r["regime"]: r["us"] for r in report["rows"] if r["contender"] == own}
+    cells = [" / ".join(f"{us:.1f}" for us in times.values()), *(ratio(report, p) for p in peers)]
+    if predicted:
+        row = predicted.get(key(report), {})
+        cells.append(" / ".join(f"{row[regime] / us:.2f}" for regime, us in times.items() if regime in row))
+    return f"| {report['kernel']} | {sizes} | {' | '.join(cells)} |"
 
 
-def markdown(reports):
-    """The table: our time in microseconds and the peers' times over ours, each burst / sustained."""
+def key(report):
+    """What a row is known by."""
+    return report["kernel"], json.dumps(report["sizes"])
+
+
+def markdown(reports, predictions=()):
+    """The table: our time in microseconds, the peers' times over ours and the predicted over ours, each burst / sustained."""
     contenders = [[r["contender"] for r in report.get("rows", [])] for report in reports]
     peers = list(dict.fromkeys(name for names in contenders for name in names[1:] if name != names[0]))
     devices = sorted({r["device"] for r in reports if "device" in r})
+    predicted = {key(p): p for p in predictions}
+    columns = ["kernel", "sizes", "us", *peers] + ["predicted over measured"] * bool(predicted)
     head = [f"{', '.join(devices)}; burst / sustained; * launched one by one", "",
-            f"| kernel | sizes | us | {' | '.join(peers)} |", "| --- " * (3 + len(peers)) + "|"]
-    return "\n".join(head + [line(report, peers) for report in reports])
+            f"| {' | '.join(columns)} |", "| --- " * len(columns) + "|"]
+    return "\n".join(head + [line(report, peers, predicted) for report in reports])
 
 
 def parse():
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
     verbs = parser.add_subparsers(dest="verb", required=True)
-    for name in ("build", "run"):
+    for name in ("build", "run", "predict"):
         verb = verbs.add_parser(name)
         verb.add_argument("family", choices=sorted(p.stem for p in (HERE / "tables").glob("*.json")))
         verb.add_argument("--artifacts", required=True)
-    verbs.choices["build"].add_argument("--warplift", default="warplift")
+    for name in ("build", "predict"):
+        verbs.choices[name].add_argument("--warplift", default="warplift")
+    verbs.choices["predict"].add_argument("--out", default=".")
     verb = verbs.choices["run"]
     verb.add_argument("--out", default=".")
     verb.add_argument("--limit", type=float, default=540)
@@ -162,7 +209,9 @@ def parse():
     verb.add_argument("--regime", default="burst,sustained")
     verb.add_argument("--seed", type=int, default=1)
     verb.add_argument("--without", action="append", default=[], metavar="PEER")
-    verbs.add_parser("show").add_argument("file", type=pathlib.Path)
+    verb = verbs.add_parser("show")
+    verb.add_argument("file", type=pathlib.Path)
+    verb.add_argument("--predicted", type=pathlib.Path)
     return parser.parse_args()
 
 
@@ -170,9 +219,9 @@ def main():
     """Runs the verb."""
     options = parse()
     if options.verb == "show":
-        print(markdown(measured(options.file)))
+        print(markdown(measured(options.file), measured(options.predicted) if options.predicted else ()))
     else:
-        {"build": build, "run": run}[options.verb](options)
+        {"build": build, "run": run, "predict": predict}[options.verb](options)
 
 
 if __name__ == "__main__":
