@@ -12,7 +12,7 @@ use warplift_ir::tile;
 use warplift_isel::Feature as Isel;
 use warplift_isel::map::{self, MapContext, MapPass, Variant};
 use warplift_isel::{lower, mapping_lints, select};
-use warplift_sched::{self as sched, Feature as Sched, Overlap};
+use warplift_sched::{self as sched, Feature as Sched, Graph, Overlap};
 
 /// The result of a pass.
 pub(crate) type Done = Result<(), CompileError>;
@@ -131,32 +131,39 @@ const PLAN: &[Pass] = &[
 /// Structured machine IR: one program for the block.
 const MACHINE: &[Pass] = &[
     pass("lower", "tile operations become instructions over registers and fragments", |s| {
-        s.program = Some(lower::do_lower(s.kernel(), s.plan(), &s.mapping, s.target, s.bump)?);
+        let mut program = lower::do_lower(s.kernel(), s.plan(), &s.mapping, s.target, s.bump)?;
+        let graph = Graph::of(&mut program.func);
+        s.keep(program, graph);
         Ok(())
     })
     .isel(&[Isel::ZeroPoint]),
     pass("epilogue_roles", "the end of a tile's work goes to warps of its own", |s| {
-        let (program, remarks) = sched::do_epilogue_roles(s.take_program(), s.target, &s.sched_off())?;
-        s.program = Some(program);
+        let (program, mut graph) = s.take_program();
+        let (program, remarks) = sched::do_epilogue_roles(program, &mut graph, s.target, &s.sched_off())?;
+        s.keep(program, graph);
         s.remarks.extend(remarks);
         Ok(())
     })
     .when(Sched::WarpSpecialization),
     pass("hoist_loads", "loads that do not depend on the tile are hoisted and kept in registers", |s| {
-        let (program, remarks) = sched::do_hoist_loads(s.take_program(), s.target, &s.sched_off());
-        s.program = Some(program);
+        let (program, mut graph) = s.take_program();
+        let (program, remarks) = sched::do_hoist_loads(program, &mut graph, s.target, &s.sched_off());
+        s.keep(program, graph);
         s.remarks.extend(remarks);
         Ok(())
     })
     .when(Sched::HoistLoads),
     pass("merge_waits", "loads that are awaited one behind the other share a ring", |s| {
-        s.program = Some(sched::do_merge_waits(s.take_program(), s.target, &s.sched_off())?);
+        let (program, mut graph) = s.take_program();
+        let program = sched::do_merge_waits(program, &mut graph, s.target, &s.sched_off())?;
+        s.keep(program, graph);
         Ok(())
     }),
     pass("dedup_mma", "a product that is identical in every warp is computed by one helper warp", |s| {
-        let program = sched::do_dedup_mma(s.take_program(), &s.sched_off());
+        let (program, mut graph) = s.take_program();
+        let program = sched::do_dedup_mma(program, &mut graph, &s.sched_off());
         let left = sched::is_mma_duplicated(&program);
-        s.program = Some(program);
+        s.keep(program, graph);
         match left {
             true => Err(CompileError::Declined {
                 feature: Feature::Isel(Isel::ZeroPoint),
@@ -170,19 +177,23 @@ const MACHINE: &[Pass] = &[
 /// Structured machine IR, with the schedule beside it.
 const SCHEDULE: &[Pass] = &[
     pass("modulo", "iterations of a loop overlap: times by iterative modulo scheduling", |s| {
+        let (program, mut graph) = s.take_program();
         let Overlap { program, loops, remarks } =
-            sched::do_modulo(s.take_program(), s.target, &s.sched_off(), s.deadline)?;
-        (s.program, s.loops) = (Some(program), loops);
+            sched::do_modulo(program, &mut graph, s.target, &s.sched_off(), s.deadline)?;
+        s.keep(program, graph);
+        s.loops = loops;
         s.remarks.extend(remarks);
         Ok(())
     })
     .sched(&[Sched::Modulo, Sched::MmaOrder, Sched::Pins, Sched::ElementwiseSubtiles, Sched::Unroll]),
     pass("modulo_expand", "prologue, kernel and epilogue of overlapped loops", |s| {
-        s.program = Some(sched::do_modulo_expand(s.take_program(), &s.loops));
+        let (program, mut graph) = s.take_program();
+        let program = sched::do_modulo_expand(program, &mut graph, &s.loops);
+        s.keep(program, graph);
         Ok(())
     }),
     pass("schedule", "roles, rings and waits", |s| {
-        let mut schedule = sched::do_schedule_without(s.program(), s.target, &s.sched_off())?;
+        let mut schedule = sched::do_schedule_without(s.program(), s.graph(), s.target, &s.sched_off())?;
         schedule.remarks.append(&mut s.remarks);
         schedule.loops.clone_from(&s.loops);
         s.schedule = Some(schedule);
@@ -206,7 +217,7 @@ const SCHEDULE: &[Pass] = &[
 /// A control-flow graph for each role.
 const ROLE: &[Pass] = &[
     pass("expand_roles", "slots, phases, barriers, descriptors and addresses, role by role", |s| {
-        let roles = sched::do_expand_roles(s.program(), s.schedule(), s.smem.clone(), s.target)?;
+        let roles = sched::do_expand_roles(s.program(), s.graph(), s.schedule(), s.smem.clone(), s.target)?;
         s.scheduled = Some(roles);
         Ok(())
     }),
@@ -262,7 +273,8 @@ fn kernel_verified(kernel: &tile::Kernel) -> Result<(), String> {
 }
 
 fn program_verified(s: &State<'_>) -> Result<(), String> {
-    verify_structured(&s.program().func).map_err(|e| lines(&e))
+    verify_structured(&s.program().func).map_err(|e| lines(&e))?;
+    s.graph().verify(&s.program().func)
 }
 
 /// All passes with their levels, in order.

@@ -21,6 +21,7 @@ use warplift_ir::tile::{Kernel, Mapping, Remark};
 use warplift_ir::{Bump, Deadline};
 use warplift_isel::map::Variant;
 use warplift_isel::plan::Plan;
+use warplift_sched::Graph;
 
 /// The state between two passes.
 pub struct State<'a> {
@@ -44,6 +45,8 @@ pub struct State<'a> {
     pub lints: Vec<Remark>,
     /// Structured machine IR.
     pub program: Option<Program<'a>>,
+    /// Its dependence graph. It is not part of the text, because it follows from the program.
+    pub graph: Option<Graph>,
     /// Modulo schedules of the program's loops.
     pub loops: Vec<LoopSchedule>,
     /// Declined optimizations with their reasons, for `explain`.
@@ -80,6 +83,7 @@ impl<'a> State<'a> {
             plan: None,
             lints: Vec::new(),
             program: None,
+            graph: None,
             loops: Vec::new(),
             remarks: Vec::new(),
             schedule: None,
@@ -115,9 +119,19 @@ impl<'a> State<'a> {
         self.program.as_ref().expect("`lower` has run")
     }
 
-    /// The structured program, for a pass that rewrites it.
-    pub(crate) fn take_program(&mut self) -> Program<'a> {
-        self.program.take().expect("`lower` has run")
+    /// The program's dependence graph.
+    pub(crate) fn graph(&self) -> &Graph {
+        self.graph.as_ref().expect("`lower` has run")
+    }
+
+    /// The structured program and its graph, for a pass that rewrites the one and keeps the other true.
+    pub(crate) fn take_program(&mut self) -> (Program<'a>, Graph) {
+        self.program.take().zip(self.graph.take()).expect("`lower` has run")
+    }
+
+    /// Gives back a program that a pass has rewritten, with its graph.
+    pub(crate) fn keep(&mut self, program: Program<'a>, graph: Graph) {
+        (self.program, self.graph) = (Some(program), Some(graph));
     }
 
     /// The schedule.

@@ -40,7 +40,7 @@ mod schedule;
 #[cfg(test)]
 mod tests;
 
-pub use analysis::{hoisted_registers, is_mma_duplicated};
+pub use analysis::{Graph, hoisted_registers, is_mma_duplicated};
 pub use error::{Result, SchedError};
 pub use expand::{do_expand_roles, do_setmaxnreg};
 pub use feature::Feature;

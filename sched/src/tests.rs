@@ -1,6 +1,6 @@
 //! Tests of schedules as data, without their expansion: rings, depths, staging slots, deferral.
 
-use crate::{SchedError, do_modulo, do_schedule, do_smem};
+use crate::{Graph, SchedError, do_modulo, do_schedule, do_smem};
 use smallvec::smallvec;
 use warplift_ir::Bump;
 use warplift_ir::Deadline;
@@ -311,7 +311,9 @@ fn a_program_whose_rows_the_target_lacks_is_refused_by_name() {
         let mut rows: Rows = *SM90A.rows;
         rows[lacking as usize] = None;
         let target = Target { rows: Box::leak(Box::new(rows)), ..SM90A.clone() };
-        match do_modulo(gemm(&GEMM, &bump), &target, &[], Deadline::default()) {
+        let mut program = gemm(&GEMM, &bump);
+        let mut graph = Graph::of(&mut program.func);
+        match do_modulo(program, &mut graph, &target, &[], Deadline::default()) {
             Err(SchedError::Lacks { lacks, .. }) => assert_eq!(lacks.opcode, lacking),
             other => panic!("{lacking:?}: {:?}", other.map(|o| o.remarks)),
         }

@@ -12,7 +12,7 @@ use warplift_lab::validate::{Sizes, Style, Validation};
 use warplift_regalloc::Budget;
 use warplift_sched::protocol::{Order, ProtocolError, Report, Run, run};
 use warplift_sched::{
-    Feature, do_dead_code, do_epilogue_roles, do_expand_roles, do_merge_waits, do_schedule_without,
+    Feature, Graph, do_dead_code, do_epilogue_roles, do_expand_roles, do_merge_waits, do_schedule_without,
     do_setmaxnreg, do_smem, do_value_numbering,
 };
 use warplift_sim as sim;
@@ -47,13 +47,16 @@ fn make_without<'a>(m: &Module, disabled: &[Feature], bump: &'a Bump) -> Made<'a
     let (v, plan) = warplift_isel::select::do_select(variants, &SM90A, &[], Deadline::default())
         .unwrap_or_else(|e| panic!("{e}"));
     let program = warplift_isel::lower::do_lower(&v.kernel, &plan, mapping, &SM90A, bump);
-    let program = program.unwrap_or_else(|e| panic!("{e}"));
-    let (program, _) = do_epilogue_roles(program, &SM90A, disabled).unwrap_or_else(|e| panic!("{e}"));
-    let program = do_merge_waits(program, &SM90A, &[]).unwrap_or_else(|e| panic!("{e}"));
-    let mut schedule = do_schedule_without(&program, &SM90A, disabled).unwrap_or_else(|e| panic!("{e}"));
+    let mut program = program.unwrap_or_else(|e| panic!("{e}"));
+    let mut graph = Graph::of(&mut program.func);
+    let (program, _) =
+        do_epilogue_roles(program, &mut graph, &SM90A, disabled).unwrap_or_else(|e| panic!("{e}"));
+    let program = do_merge_waits(program, &mut graph, &SM90A, &[]).unwrap_or_else(|e| panic!("{e}"));
+    let mut schedule =
+        do_schedule_without(&program, &graph, &SM90A, disabled).unwrap_or_else(|e| panic!("{e}"));
     let shared = do_smem(&program, &mut schedule, &SM90A).unwrap_or_else(|e| panic!("{e}"));
     let mut scheduled =
-        do_expand_roles(&program, &schedule, shared, &SM90A).unwrap_or_else(|e| panic!("{e}"));
+        do_expand_roles(&program, &graph, &schedule, shared, &SM90A).unwrap_or_else(|e| panic!("{e}"));
     for role in &mut scheduled.roles {
         do_value_numbering(&mut role.func);
         do_dead_code(&mut role.func);
@@ -517,7 +520,8 @@ fn a_wrong_depth_is_found() {
     for r in made.schedule.rings.keys().collect::<Vec<_>>() {
         made.schedule.rings[r].depth -= 1;
     }
-    let wrong = do_expand_roles(&made.program, &made.schedule, made.scheduled.shared.clone(), &SM90A);
+    let graph = Graph::of(&mut made.program.func);
+    let wrong = do_expand_roles(&made.program, &graph, &made.schedule, made.scheduled.shared.clone(), &SM90A);
     let wrong = wrong.unwrap_or_else(|e| panic!("{e}"));
     // The consumers of one depth beside the producer of another.
     let at = |s: &Scheduled<'_>, name: &str| s.roles.iter().position(|r| r.name == name);

@@ -24,6 +24,7 @@ use warplift_ir::{Bump, Deadline};
 use warplift_isel::MmaVariant;
 use warplift_isel::map::Variant;
 use warplift_isel::plan::Plan;
+use warplift_sched::Graph;
 
 /// Why a text is not a state.
 #[derive(Debug, thiserror::Error)]
@@ -192,6 +193,8 @@ pub(crate) fn read<'a>(
         return Err(StateError::Variants { found: kernels.len(), expected: t.variants.len() });
     }
     let variants = t.variants.into_iter().zip(kernels).map(|(mma, kernel)| Variant { mma, kernel });
+    let mut program = sections.ir("program", |text| parse_program(text, bump))?;
+    let graph = program.as_mut().map(|p| Graph::of(&mut p.func));
     let state = State {
         target,
         bump,
@@ -202,7 +205,8 @@ pub(crate) fn read<'a>(
         variants: variants.collect(),
         plan: t.plan.map(Cow::into_owned),
         lints: t.lints.into_owned(),
-        program: sections.ir("program", |text| parse_program(text, bump))?,
+        program,
+        graph,
         loops: t.loops.into_owned(),
         remarks: t.remarks.into_owned(),
         schedule: t.schedule.map(Cow::into_owned),

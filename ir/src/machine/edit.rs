@@ -92,11 +92,39 @@ impl<'a> Func<'a> {
 
     /// Changes the values that an instruction names.
     fn rename_with(&mut self, inst: Inst, change: impl FnOnce(&mut InstData<'a>)) {
+        self.note_edit(inst);
         let Some(mut users) = self.users.take() else { return change(&mut self.insts[inst]) };
         self.named(inst).for_each(|v| users[v].retain(|i| *i != inst));
         change(&mut self.insts[inst]);
         note(&mut users, self.named(inst), inst);
         let _ = self.users.set(users);
+    }
+
+    /// Starts to note edited instructions, from now on. [`Func::take_edits`] returns them.
+    pub fn follow_edits(&mut self) {
+        self.edits = Some(Vec::new());
+    }
+
+    /// The instructions that were made, moved, removed or changed since the last call, each once, in the order of their
+    /// numbers. `None` if nobody follows the edits.
+    pub fn take_edits(&mut self) -> Option<Vec<Inst>> {
+        let mut edited = std::mem::take(self.edits.as_mut()?);
+        edited.sort_unstable();
+        edited.dedup();
+        Some(edited)
+    }
+
+    /// Gives an instruction another operation and other attributes. Operands and results stay.
+    pub fn set_op(&mut self, inst: Inst, op: Opcode, attr: Attr) {
+        let d = &mut self.insts[inst];
+        (d.op, d.attr) = (op, attr);
+        self.note_edit(inst);
+    }
+
+    pub(super) fn note_edit(&mut self, inst: Inst) {
+        if let Some(edits) = &mut self.edits {
+            edits.push(inst);
+        }
     }
 
     /// Gives an instruction other operands.
@@ -150,6 +178,7 @@ impl<'a> Func<'a> {
     pub fn remove(&mut self, inst: Inst) {
         if let Some(block) = self.home[inst].take() {
             self.blocks[block].insts.0.retain(|&i| i != inst);
+            self.note_edit(inst);
         }
     }
 
@@ -157,6 +186,7 @@ impl<'a> Func<'a> {
     pub fn pop(&mut self, block: Block) -> Option<Inst> {
         let inst = self.blocks[block].insts.0.pop()?;
         self.home[inst] = None.into();
+        self.note_edit(inst);
         Some(inst)
     }
 
@@ -167,6 +197,7 @@ impl<'a> Func<'a> {
             let kept = keep(self, i);
             if !kept {
                 self.home[i] = None.into();
+                self.note_edit(i);
             }
             kept
         });
@@ -176,7 +207,10 @@ impl<'a> Func<'a> {
     /// Removes all instructions of a block and returns them in order.
     pub fn take(&mut self, block: Block) -> Vec<Inst> {
         let insts = std::mem::take(&mut self.blocks[block].insts.0);
-        insts.iter().for_each(|&i| self.home[i] = None.into());
+        for &inst in &insts {
+            self.home[inst] = None.into();
+            self.note_edit(inst);
+        }
         insts
     }
 
@@ -190,6 +224,7 @@ impl<'a> Func<'a> {
         debug_assert!(self.home[inst].is_none(), "{inst} stands in {:?}", self.home[inst]);
         self.blocks[block].insts.0.insert(at, inst);
         self.home[inst] = block.into();
+        self.note_edit(inst);
     }
 
     /// Builds the tables of a function that was assembled without the editing methods. If a reachable and a removed
@@ -298,6 +333,27 @@ mod tests {
         func.retain(body, |f, i| f.insts[i].op != Opcode::AddS32);
         assert_eq!(func.blocks[body].insts.len(), 2, "a constant and the end");
         assert_eq!(func.wrong_tables(), []);
+    }
+
+    #[test]
+    fn every_edit_is_noted_once() {
+        let bump = Bump::new();
+        let (mut func, [zero, add, looped], body) = looped(&bump);
+        assert_eq!(func.take_edits(), None, "nobody follows");
+        func.follow_edits();
+        let counter = func.blocks[body].params[0];
+        func.set_args(add, &[counter, counter]);
+        func.set_op(add, Opcode::MulS32, Attr::None);
+        assert_eq!(func.take_edits(), Some(vec![add]));
+        let more = func.push(body, NewInst::new(Opcode::AddS32, &[counter, counter], &[Ty::B32]));
+        let popped = func.pop(body);
+        assert_eq!((popped, func.take_edits()), (Some(more), Some(vec![more])));
+        func.remove(looped);
+        func.retain(func.entry, |_, _| false);
+        assert_eq!(func.take_edits(), Some(vec![zero, looped]));
+        func.append(func.entry, looped);
+        let all = func.take(body);
+        assert_eq!(func.take_edits().map(|e| e.len()), Some(1 + all.len()));
     }
 
     #[test]

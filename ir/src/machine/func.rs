@@ -10,7 +10,8 @@
 //! ```
 //!
 //! A function knows the block of each instruction, the instruction that holds each nested block, and the users of each
-//! value. The editing methods keep these tables true, and the verifiers check them.
+//! value. The editing methods keep these tables true, and the verifiers check them. They also note which instructions
+//! they edit, for an analysis that follows the function ([`Func::follow_edits`]).
 
 use super::*;
 use crate::target::Opcode;
@@ -107,13 +108,27 @@ pub struct Func<'a> {
     pub(super) holder: SecondaryMap<Block, PackedOption<Inst>>,
     /// The users of each value. They are computed on the first request and kept from then on.
     pub(super) users: OnceCell<Users>,
+    /// The instructions that were edited since somebody looked, if somebody follows the edits.
+    pub(super) edits: Option<Vec<Inst>>,
 }
 
 /// Two functions are equal if they have the same entities under the same numbers. The arena does not matter, and the
 /// tables follow from the entities.
 impl PartialEq for Func<'_> {
     fn eq(&self, other: &Self) -> bool {
-        let Self { bump: _, entry, insts, blocks, values, order, names, home: _, holder: _, users: _ } = self;
+        let Self {
+            bump: _,
+            entry,
+            insts,
+            blocks,
+            values,
+            order,
+            names,
+            home: _,
+            holder: _,
+            users: _,
+            edits: _,
+        } = self;
         *entry == other.entry
             && *insts == other.insts
             && *blocks == other.blocks
@@ -137,6 +152,7 @@ impl<'a> Func<'a> {
             home: SecondaryMap::new(),
             holder: SecondaryMap::new(),
             users: OnceCell::new(),
+            edits: None,
         };
         func.entry = func.new_block();
         func.order.push(func.entry);
@@ -188,6 +204,7 @@ impl<'a> Func<'a> {
             self.holder[self.insts[inst].blocks[i]] = inst.into();
         }
         self.note_uses(inst);
+        self.note_edit(inst);
         inst
     }
 

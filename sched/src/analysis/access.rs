@@ -82,14 +82,6 @@ pub(crate) fn buffer_of(func: &Func<'_>, event: Value) -> Option<Buffer> {
     }
 }
 
-/// Whether threads read one of these buffers. Reads by tensor cores do not count.
-pub(crate) fn read_by_threads(func: &Func<'_>, buffers: &[Buffer]) -> bool {
-    func.insts.values().any(|d| {
-        let reads = |(b, written): (Buffer, bool)| !written && buffers.contains(&b);
-        d.op.effect() == Effect::Read && touched(&d.attr, d.op).into_iter().any(reads)
-    })
-}
-
 /// The attribute of an access for emission: the order of accesses is settled, so the footprint is dropped.
 pub(crate) fn plain(attr: &Attr) -> Attr {
     match *attr {

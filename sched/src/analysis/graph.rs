@@ -7,24 +7,33 @@
 //!    y = add x, a                 await ──► load     events
 //!    store B, y ; b = load B      load B ──0──► store B, store B ──1──► load B      memory
 //!    yield y }                    all ──► for        control
+//!
+//!  lower ─► Graph::of ─► rewrite ─► Graph::update ─► rewrite ─► .. ─► schedule, expand_roles
+//!                           └── the function notes the instructions that it edits ──┘
 //! ```
 //!
 //! A node is an instruction, or a value that structure passes on (a block's parameter, a result of a loop or branch).
 //! An edge leads from a user to the node it needs, with a distance in iterations of the loop around both. A role's code
 //! is everything that its effects reach over values and control. Roles are cut at events and memory (Task-Based Tensor
-//! Computations on Modern GPUs, section 4.2.1). Accesses to memory are collected at the first request.
+//! Computations on Modern GPUs, section 4.2.1).
+//!
+//! The graph is built once, after `lower`, and stands beside the program from then on. The function notes every
+//! instruction that a pass edits, and [`Graph::update`] makes the edges of these anew. A pass that writes a whole new
+//! function hands on a new graph. Accesses to memory are collected at the first request, and again after an edit of an
+//! access: their lists are in program order, which a single edge does not hold. [`Graph::verify`] compares the kept
+//! graph with a new one.
 
-use super::access::touched;
+use super::memory::{Access, Accesses, Order};
 use super::structure::yields;
 use petgraph::Direction;
 use petgraph::graph::{DiGraph, NodeIndex};
 use petgraph::visit::{Dfs, EdgeFiltered, EdgeRef};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashSet;
+use smallvec::SmallVec;
 use std::cell::OnceCell;
-use std::ops::Range;
 use warplift_ir::entity::SecondaryMap;
-use warplift_ir::machine::{Block, Buffer, Func, Inst, Ty, Value};
-use warplift_ir::target::Opcode;
+use warplift_ir::machine::{Buffer, Func, Inst, InstData, Ty, Value, ValueDef};
+use warplift_ir::target::{Effect, Opcode};
 
 /// A node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -46,42 +55,62 @@ pub(crate) enum Edge {
     Control,
 }
 
-/// An access to a buffer of shared memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Access {
-    pub inst: Inst,
-    pub buffer: Buffer,
-    pub writes: bool,
-}
+/// What a node needs, in order.
+type Needs = SmallVec<[(Node, Edge); 6]>;
 
-/// Accesses of a program in program order, and the pairs that may not change places.
-#[derive(Default)]
-struct Memory {
-    all: Vec<Access>,
-    /// The range of that list with the accesses inside each loop and branch.
-    inside: FxHashMap<Inst, Range<usize>>,
-    of_buffer: SecondaryMap<Buffer, Vec<Access>>,
-    /// Edges from an access to one that it must follow, with a distance in iterations.
-    order: DiGraph<Inst, u32>,
-    index: SecondaryMap<Inst, Option<NodeIndex>>,
-}
-
-/// The dependence graph.
-pub(crate) struct Graph {
+/// The dependence graph of a structured program.
+#[derive(Clone)]
+pub struct Graph {
     graph: DiGraph<Node, Edge>,
     insts: SecondaryMap<Inst, Option<NodeIndex>>,
     values: SecondaryMap<Value, Option<NodeIndex>>,
-    memory: OnceCell<Memory>,
+    accesses: OnceCell<Accesses>,
+    order: OnceCell<Order>,
 }
 
 impl Graph {
-    /// Builds the graph of a structured function.
-    pub(crate) fn of(func: &Func<'_>) -> Self {
+    /// Builds the graph of a structured function, which notes its edits from then on for [`Graph::update`].
+    pub fn of(func: &mut Func<'_>) -> Self {
+        func.follow_edits();
+        Self::built(func)
+    }
+
+    /// Builds the graph of a function that nobody will edit.
+    pub(crate) fn built(func: &Func<'_>) -> Self {
         let graph = DiGraph::with_capacity(func.insts.len(), 3 * func.insts.len());
         let (insts, values) = (SecondaryMap::new(), SecondaryMap::new());
-        let mut g = Self { graph, insts, values, memory: OnceCell::new() };
-        g.block(func, func.entry, None);
+        let mut g = Self { graph, insts, values, accesses: OnceCell::new(), order: OnceCell::new() };
+        func.walk(|_, inst| owned(func, inst, |node| g.link(func, node)));
         g
+    }
+
+    /// Makes the edges of all edited instructions anew.
+    ///
+    /// # Panics
+    /// The graph was not built by [`Graph::of`] for this function: a bug of the caller.
+    pub(crate) fn update(&mut self, func: &mut Func<'_>) {
+        let edited = func.take_edits().expect("the function notes its edits");
+        for inst in edited {
+            if self.accesses.get().is_some_and(|a| a.depend_on(func, inst)) {
+                (self.accesses, self.order) = (OnceCell::new(), OnceCell::new());
+            }
+            self.refresh(func, inst);
+        }
+    }
+
+    /// Makes the edges of an instruction anew, with those of the instructions inside it.
+    fn refresh(&mut self, func: &Func<'_>, inst: Inst) {
+        let stands = func.block_of(inst);
+        if func.insts[inst].op == Opcode::Yield
+            && let Some(holder) = stands.and_then(|b| func.holder(b))
+        {
+            owned(func, holder, |node| self.relink(func, node));
+        }
+        let is_reachable = stands.is_some_and(|b| func.is_within(b, func.entry));
+        owned(func, inst, |node| if is_reachable { self.relink(func, node) } else { self.unlink(node) });
+        for &i in func.insts[inst].blocks.iter().flat_map(|&b| &func.blocks[b].insts) {
+            self.refresh(func, i);
+        }
     }
 
     fn node(&mut self, n: Node) -> NodeIndex {
@@ -92,78 +121,68 @@ impl Graph {
         *index.get_or_insert_with(|| self.graph.add_node(n))
     }
 
-    fn edge(&mut self, from: Node, to: Node, e: Edge) {
-        let (a, b) = (self.node(from), self.node(to));
-        self.graph.add_edge(a, b, e);
-    }
-
-    /// The node that stands for a value.
-    fn of_value(func: &Func<'_>, v: Value) -> Node {
-        match func.def(v) {
-            Some(i) if !matches!(func.insts[i].op, Opcode::For | Opcode::If) => Node::Inst(i),
-            _ => Node::Value(v),
+    fn index(&self, n: Node) -> Option<NodeIndex> {
+        match n {
+            Node::Inst(i) => self.insts[i],
+            Node::Value(v) => self.values[v],
         }
     }
 
-    fn uses(&mut self, func: &Func<'_>, from: Node, v: Value, distance: u32) {
-        let kind = if func.ty(v) == Ty::Event { Edge::Event(v) } else { Edge::Value(v, distance) };
-        self.edge(from, Self::of_value(func, v), kind);
-    }
-
-    fn block(&mut self, func: &Func<'_>, block: Block, holder: Option<Inst>) {
-        for &inst in &func.blocks[block].insts {
-            let data = &func.insts[inst];
-            let node = Node::Inst(inst);
-            self.node(node);
-            if let Some(h) = holder {
-                self.edge(node, Node::Inst(h), Edge::Control);
-            }
-            match data.op {
-                Opcode::For => self.looped(func, inst),
-                Opcode::If => self.branch(func, inst),
-                // A yield's operands are needed only if the block's results are needed.
-                Opcode::Yield => {}
-                _ => {
-                    for &v in data.args.iter().chain(data.guard.as_ref().map(|g| &g.pred)) {
-                        self.uses(func, node, v, 0);
-                    }
-                }
-            }
-            for &b in &data.blocks {
-                self.block(func, b, Some(inst));
-            }
+    fn link(&mut self, func: &Func<'_>, node: Node) {
+        let from = self.node(node);
+        for (needed, edge) in needs(func, node) {
+            let to = self.node(needed);
+            self.graph.add_edge(from, to, edge);
         }
     }
 
-    fn looped(&mut self, func: &Func<'_>, inst: Inst) {
-        let data = &func.insts[inst];
-        for &v in &data.args[..3] {
-            self.uses(func, Node::Inst(inst), v, 0);
-        }
-        let body = data.blocks[0];
-        let params = &func.blocks[body].params;
-        self.edge(Node::Value(params[0]), Node::Inst(inst), Edge::Control);
-        for (n, &result) in data.results.iter().enumerate() {
-            let carried = Node::Value(params[1 + n]);
-            self.edge(carried, Node::Inst(inst), Edge::Control);
-            self.uses(func, carried, data.args[3 + n], 0);
-            if let Some(&y) = yields(func, body).get(n) {
-                self.uses(func, carried, y, 1);
-            }
-            self.edge(Node::Value(result), carried, Edge::Value(params[1 + n], 0));
+    /// Links a node anew if its edges are not those that it needs.
+    fn relink(&mut self, func: &Func<'_>, node: Node) {
+        if self.index(node).is_none() || self.needs(node) != needs(func, node) {
+            self.unlink(node);
+            self.link(func, node);
         }
     }
 
-    fn branch(&mut self, func: &Func<'_>, inst: Inst) {
-        let data = &func.insts[inst];
-        self.uses(func, Node::Inst(inst), data.args[0], 0);
-        for (n, &result) in data.results.iter().enumerate() {
-            self.edge(Node::Value(result), Node::Inst(inst), Edge::Control);
-            for &b in &data.blocks {
-                if let Some(&y) = yields(func, b).get(n) {
-                    self.uses(func, Node::Value(result), y, 0);
-                }
+    fn unlink(&mut self, node: Node) {
+        let Some(n) = self.index(node) else { return };
+        while let Some(edge) = self.graph.first_edge(n, Direction::Outgoing) {
+            self.graph.remove_edge(edge);
+        }
+    }
+
+    /// The edges of a node.
+    fn needs(&self, node: Node) -> Needs {
+        let edges = self.index(node).into_iter().flat_map(|n| self.graph.edges(n));
+        let mut needs: Needs = edges.map(|e| (self.graph[e.target()], *e.weight())).collect();
+        // petgraph returns the last edge first.
+        needs.reverse();
+        needs
+    }
+
+    /// Compares the graph with a new one.
+    ///
+    /// # Errors
+    /// The first node whose edges differ, or the accesses to memory that do.
+    pub fn verify(&self, func: &Func<'_>) -> Result<(), String> {
+        let new = Self::built(func);
+        for &node in new.graph.node_weights() {
+            let [kept, needed] = [self.needs(node), new.needs(node)];
+            if kept != needed {
+                return Err(format!(
+                    "the dependence graph is out of date: {node:?} needs {needed:?}, kept are {kept:?}"
+                ));
             }
+        }
+        let [kept, all] = [self.graph.edge_count(), new.graph.edge_count()];
+        if kept != all {
+            return Err(format!("the dependence graph is out of date: it has {kept} edges instead of {all}"));
+        }
+        match self.accesses.get() {
+            Some(kept) if *kept != Accesses::of(func) => {
+                Err("the dependence graph is out of date: accesses to memory differ".to_owned())
+            }
+            _ => Ok(()),
         }
     }
 
@@ -191,95 +210,145 @@ impl Graph {
     }
 
     /// The instructions whose events an await waits for, in the order of its operands.
-    pub(crate) fn awaited(&self, inst: Inst) -> Vec<Inst> {
-        let edges = self.insts[inst].into_iter().flat_map(|n| self.graph.edges(n));
-        let events = edges.filter(|e| matches!(e.weight(), Edge::Event(_)));
-        let mut awaited: Vec<Inst> = events
-            .filter_map(|e| match self.graph[e.target()] {
-                Node::Inst(i) => Some(i),
-                Node::Value(_) => None,
+    pub(crate) fn awaited(&self, inst: Inst) -> SmallVec<[Inst; 4]> {
+        let needs = self.needs(Node::Inst(inst)).into_iter();
+        needs
+            .filter_map(|need| match need {
+                (Node::Inst(i), Edge::Event(_)) => Some(i),
+                _ => None,
             })
-            .collect();
-        // petgraph returns the last edge first.
-        awaited.reverse();
-        awaited
+            .collect()
+    }
+
+    /// Values that an instruction and all instructions inside it read, without events.
+    pub(crate) fn reads(&self, func: &Func<'_>, inst: Inst, found: &mut Vec<Value>) {
+        let d = &func.insts[inst];
+        self.reads_of(Node::Inst(inst), found);
+        for &b in &d.blocks {
+            func.blocks[b].insts.iter().for_each(|&i| self.reads(func, i, found));
+        }
+        // A yield's operands are needed by the values that the structure passes on.
+        let passed = if d.op == Opcode::For { &func.blocks[d.blocks[0]].params[..] } else { d.results };
+        if !d.blocks.is_empty() {
+            passed.iter().for_each(|&v| self.reads_of(Node::Value(v), found));
+        }
+    }
+
+    fn reads_of(&self, node: Node, found: &mut Vec<Value>) {
+        let edges = self.index(node).into_iter().flat_map(|n| self.graph.edges(n));
+        let from = found.len();
+        found.extend(edges.filter_map(|e| match *e.weight() {
+            Edge::Value(v, _) => Some(v),
+            _ => None,
+        }));
+        found[from..].reverse();
     }
 
     /// Accesses to a buffer, in program order.
     pub(crate) fn accesses(&self, func: &Func<'_>, buffer: Buffer) -> &[Access] {
-        &self.memory(func).of_buffer[buffer]
+        self.all_accesses(func).to(buffer)
     }
 
     /// Accesses in the nested blocks of an instruction, in program order.
     pub(crate) fn accesses_inside(&self, func: &Func<'_>, inst: Inst) -> &[Access] {
-        let m = self.memory(func);
-        m.inside.get(&inst).map_or(&[], |range| &m.all[range.clone()])
+        self.all_accesses(func).inside(inst)
     }
 
     /// Accesses that an access must follow, each with the distance in iterations. At least one of the two writes.
     pub(crate) fn follows(&self, func: &Func<'_>, inst: Inst) -> impl Iterator<Item = (Inst, u32)> + '_ {
-        let m = self.memory(func);
-        let edges = m.index[inst].into_iter().flat_map(|n| m.order.edges_directed(n, Direction::Outgoing));
-        edges.map(|e| (m.order[e.target()], *e.weight()))
+        self.order.get_or_init(|| Order::of(func, self.all_accesses(func))).follows(inst)
     }
 
-    fn memory(&self, func: &Func<'_>) -> &Memory {
-        self.memory.get_or_init(|| Memory::of(func))
+    /// Whether threads read one of these buffers. Reads by tensor cores do not count.
+    pub(crate) fn is_read_by_threads(&self, func: &Func<'_>, buffers: &[Buffer]) -> bool {
+        let reads = |a: &Access| !a.writes && func.insts[a.inst].op.effect() == Effect::Read;
+        buffers.iter().any(|&b| self.accesses(func, b).iter().any(reads))
+    }
+
+    fn all_accesses(&self, func: &Func<'_>) -> &Accesses {
+        self.accesses.get_or_init(|| Accesses::of(func))
     }
 }
 
-impl Memory {
-    fn of(func: &Func<'_>) -> Self {
-        let mut m = Self::default();
-        m.block(func, func.entry);
-        let mut buffers: Vec<Buffer> = m.all.iter().map(|a| a.buffer).collect();
-        buffers.sort_unstable();
-        buffers.dedup();
-        buffers.into_iter().for_each(|b| m.orders(func, b));
-        m
+/// Visits the nodes whose edges follow from an instruction: its own, and those of the values that it passes on.
+fn owned(func: &Func<'_>, inst: Inst, mut visit: impl FnMut(Node)) {
+    let d = &func.insts[inst];
+    visit(Node::Inst(inst));
+    if is_structure(d.op) {
+        let params = d.blocks.iter().flat_map(|&b| &func.blocks[b].params);
+        params.chain(d.results).for_each(|&v| visit(Node::Value(v)));
     }
+}
 
-    fn block(&mut self, func: &Func<'_>, block: Block) {
-        for &inst in &func.blocks[block].insts {
-            let d = &func.insts[inst];
-            for (buffer, writes) in touched(&d.attr, d.op) {
-                self.all.push(Access { inst, buffer, writes });
-                self.of_buffer[buffer].push(Access { inst, buffer, writes });
-            }
-            let from = self.all.len();
-            d.blocks.iter().for_each(|&b| self.block(func, b));
-            if self.all.len() > from {
-                self.inside.insert(inst, from..self.all.len());
-            }
-        }
-    }
+fn is_structure(op: Opcode) -> bool {
+    matches!(op, Opcode::For | Opcode::If)
+}
 
-    /// Two accesses keep their order if one of them writes. In a loop the first also follows the second of the
-    /// iteration before.
-    fn orders(&mut self, func: &Func<'_>, buffer: Buffer) {
-        let all = std::mem::take(&mut self.of_buffer[buffer]);
-        for (n, second) in all.iter().enumerate() {
-            let before = all[..n].iter().filter(|first| first.writes || second.writes);
-            for first in before.filter(|f| f.inst != second.inst) {
-                self.order(second.inst, first.inst, 0);
-                if repeat_together(func, first.inst, second.inst) {
-                    self.order(first.inst, second.inst, 1);
+/// What a node of a function needs, in order.
+fn needs(func: &Func<'_>, node: Node) -> Needs {
+    let mut needs = Needs::new();
+    match node {
+        Node::Inst(inst) => of_inst(func, inst, &mut needs),
+        Node::Value(v) => match func.values[v].def {
+            ValueDef::Param(block, n) => {
+                if let Some(holder) = func.holder(block) {
+                    of_param(func, holder, n as usize, &mut needs);
                 }
             }
-        }
-        self.of_buffer[buffer] = all;
+            ValueDef::Result(inst, n) => of_result(func, inst, n as usize, &mut needs),
+        },
     }
+    needs
+}
 
-    fn order(&mut self, from: Inst, to: Inst, distance: u32) {
-        let [from, to] = [from, to].map(|i| *self.index[i].get_or_insert_with(|| self.order.add_node(i)));
-        self.order.add_edge(from, to, distance);
+fn of_inst(func: &Func<'_>, inst: Inst, needs: &mut Needs) {
+    if let Some(holder) = func.block_of(inst).and_then(|b| func.holder(b)) {
+        needs.push((Node::Inst(holder), Edge::Control));
+    }
+    let d = &func.insts[inst];
+    needs.extend(own_operands(d).map(|v| need(func, v, 0)));
+}
+
+/// Operands that an instruction needs itself. Those that a loop or a yield passes on are needed only by their readers.
+fn own_operands<'d>(d: &'d InstData<'_>) -> impl Iterator<Item = Value> + 'd {
+    let (args, guard) = match d.op {
+        Opcode::For => (&d.args[..3], None),
+        Opcode::If => (&d.args[..1], None),
+        Opcode::Yield => (&[][..], None),
+        _ => (d.args, d.guard.as_ref()),
+    };
+    args.iter().copied().chain(guard.map(|g| g.pred))
+}
+
+/// Parameter number `n` of a loop's body: the counter, or a carried value.
+fn of_param(func: &Func<'_>, looped: Inst, n: usize, needs: &mut Needs) {
+    needs.push((Node::Inst(looped), Edge::Control));
+    if let Some(carried) = n.checked_sub(1) {
+        let d = &func.insts[looped];
+        needs.push(need(func, d.args[3 + carried], 0));
+        needs.extend(yields(func, d.blocks[0]).get(carried).map(|&y| need(func, y, 1)));
     }
 }
 
-/// Whether one loop contains both instructions.
-fn repeat_together(func: &Func<'_>, one: Inst, other: Inst) -> bool {
-    let [Some(a), Some(b)] = [one, other].map(|i| func.block_of(i)) else { return false };
-    func.around(a).any(|block| func.loop_of(block).is_some() && func.is_within(b, block))
+/// Result number `n` of a loop or branch.
+fn of_result(func: &Func<'_>, inst: Inst, n: usize, needs: &mut Needs) {
+    let d = &func.insts[inst];
+    if d.op == Opcode::For {
+        let carried = func.blocks[d.blocks[0]].params[1 + n];
+        return needs.push((Node::Value(carried), Edge::Value(carried, 0)));
+    }
+    needs.push((Node::Inst(inst), Edge::Control));
+    let yielded = d.blocks.iter().filter_map(|&b| yields(func, b).get(n));
+    needs.extend(yielded.map(|&y| need(func, y, 0)));
+}
+
+/// The node that stands for a value, and the edge to it.
+fn need(func: &Func<'_>, v: Value, distance: u32) -> (Node, Edge) {
+    let node = match func.def(v) {
+        Some(i) if !is_structure(func.insts[i].op) => Node::Inst(i),
+        _ => Node::Value(v),
+    };
+    (node, if func.ty(v) == Ty::Event { Edge::Event(v) } else { Edge::Value(v, distance) })
 }
 
 #[cfg(test)]
@@ -306,7 +375,7 @@ mod tests {
         let load = func.push(body, NewInst::new(Opcode::LdShared, &[t], &[Ty::frag(1)]).attr(mem));
         func.push(body, NewInst::new(Opcode::Yield, &[y], &[]));
         let looped = func.push(entry, NewInst::new(Opcode::For, &[z, z, z, z], &[Ty::B32]).blocks(&[body]));
-        let graph = Graph::of(&func);
+        let graph = Graph::built(&func);
         assert_eq!((graph.carried(x), graph.carried(t)), (Some(y), None));
         let order = |i| graph.follows(&func, i).collect::<Vec<_>>();
         assert_eq!((order(load), order(store)), (vec![(store, 0)], vec![(load, 1)]));

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  graph       dependences: values, events, memory, structure
+//!  memory      accesses to shared memory in order, for the graph
 //!  access      buffers and arrays that an instruction accesses
 //!  structure   loops, their contents, and the values that blocks pass on
 //!  invariance  loops in which a value changes            thread_invariance  threads among which it is the same
@@ -21,6 +22,7 @@ mod graph;
 mod helper;
 mod invariance;
 mod lead;
+mod memory;
 mod pressure;
 mod registers;
 mod structure;
@@ -32,11 +34,13 @@ pub(crate) use copying::{Copying, copying};
 pub(crate) use cycles::{issues, require_rows, unit_cycles};
 pub use epilogue::hoisted_registers;
 pub(crate) use epilogue::{epilogue_insts, handoff, hoisted_before_wait, hoisted_loads, rereads};
-pub(crate) use graph::{Access, Graph, Node};
+pub use graph::Graph;
+pub(crate) use graph::Node;
 pub use helper::is_mma_duplicated;
 pub(crate) use helper::{helper_insts, read_for, slice};
 pub(crate) use invariance::{Invariance, Remaking};
 pub(crate) use lead::{can_lead, copies_of, scalars_of};
+pub(crate) use memory::Access;
 pub(crate) use pressure::most_alive;
 pub(crate) use registers::*;
 pub(crate) use structure::*;

@@ -42,13 +42,3 @@ pub(crate) fn inside(func: &Func<'_>, insts: &[Inst]) -> FxHashSet<Inst> {
     }
     all
 }
-
-/// Values that an instruction and all instructions nested in it read.
-pub(crate) fn read_by(func: &Func<'_>, inst: Inst) -> Vec<Value> {
-    let d = &func.insts[inst];
-    let mut all: Vec<Value> = d.args.iter().copied().chain(d.guard.map(|g| g.pred)).collect();
-    for &i in d.blocks.iter().flat_map(|&b| &func.blocks[b].insts) {
-        all.extend(read_by(func, i));
-    }
-    all
-}

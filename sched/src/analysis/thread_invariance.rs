@@ -159,7 +159,7 @@ mod tests {
         let of_group = c.and_imm(warp, 3);
         let both = c.add(lane, of_group);
         let shuffled = c.op(Opcode::ShflIdx, &[of_group, block], Ty::B32);
-        let graph = Graph::of(&func);
+        let graph = Graph::built(&func);
         let t = ThreadInvariance::of(&func, &graph);
         let bits = [block, tid, lane, of_group, both, shuffled].map(|v| t.bits(v));
         assert_eq!(bits, [0, u32::MAX, 31, 3 << 5, 31 | 3 << 5, 31 | 3 << 5]);

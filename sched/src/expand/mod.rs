@@ -53,6 +53,7 @@ pub(crate) const PRODUCER_WARPS: u32 = 4;
 /// The block has too many threads.
 pub fn do_expand_roles<'a>(
     program: &Program<'a>,
+    graph: &Graph,
     schedule: &Schedule,
     shared: SharedMap,
     target: &Target,
@@ -63,7 +64,6 @@ pub fn do_expand_roles<'a>(
         return Err(SchedError::Threads { threads, most: target.block_threads });
     }
     let (high, low, split) = budgets(warps, schedule.producer, target);
-    let graph = Graph::of(&program.func);
     let (mut launch, parts) = multicast::part_maps(program, schedule);
     // A mapping that allows early reads matters only if something is read early.
     let hoisted = hoisted_before_wait(program);
@@ -72,11 +72,8 @@ pub fn do_expand_roles<'a>(
     }
     let setup = setup::do_setup(program, &launch, schedule, &shared);
     let expand = |role: RoleKind| {
-        let needed = kept(program, schedule, &graph, role);
-        Expand::new(
-            Given { program, schedule, graph: &graph, smem: &shared, parts: &parts },
-            Who { role, needed },
-        )
+        let needed = kept(program, schedule, graph, role);
+        Expand::new(Given { program, schedule, graph, smem: &shared, parts: &parts }, Who { role, needed })
     };
     let each = program.warps * program.teams;
     let registers = if split { limit(warps / each, warps, target) } else { high };
@@ -89,7 +86,7 @@ pub fn do_expand_roles<'a>(
     }
     if schedule.producer {
         let others =
-            [RoleKind::EpilogueLoad, RoleKind::Helper].map(|r| (r, kept(program, schedule, &graph, r)));
+            [RoleKind::EpilogueLoad, RoleKind::Helper].map(|r| (r, kept(program, schedule, graph, r)));
         let others: Vec<_> = others.into_iter().filter(|(_, needed)| !needed.is_empty()).collect();
         let others: Vec<_> =
             others.into_iter().map(|(r, needed)| (r, needed, copying_warps(program, r))).collect();

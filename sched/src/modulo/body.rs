@@ -3,7 +3,7 @@
 use crate::analysis::{Graph, global_access, helper_insts, issues, touched, unit_cycles};
 use rustc_hash::{FxHashMap, FxHashSet};
 use warplift_ir::Deadline;
-use warplift_ir::machine::{Attr, Block, Buffer, BufferKind, Func, Inst, Program, Span, Ty, Value};
+use warplift_ir::machine::{Attr, Block, Buffer, BufferKind, Func, Inst, Program, Span, Value};
 use warplift_ir::target::{Effect, Opcode, Row, Target, Unit};
 use warplift_ir::tile::CmpOp;
 
@@ -232,6 +232,7 @@ impl Body {
             block,
             limits,
             home: FxHashMap::default(),
+            reads: Vec::new(),
             free: free(func, block),
             helped: helper_insts(program),
             body: Self { pace: Pace::of(limits.target), groups: limits.groups, ..Self::default() },
@@ -328,6 +329,8 @@ pub(super) struct Build<'p, 'a> {
     pub node_of: FxHashMap<Value, usize>,
     /// The node in which each instruction stands.
     pub home: FxHashMap<Inst, usize>,
+    /// Values that each node reads, by the dependence graph.
+    reads: Vec<Vec<Value>>,
     /// The nodes that fill each buffer to which threads store.
     pub stores: FxHashMap<Buffer, Vec<usize>>,
 }
@@ -529,10 +532,16 @@ impl Build<'_, '_> {
     /// The wait of a product is a node of its own. Users of the result follow it.
     fn wait(&mut self, inst: Inst) -> Result<(), String> {
         let n = self.body.nodes.len();
-        for &event in self.func.insts[inst].args {
-            let product = *self.node_of.get(&event).ok_or("it awaits what it did not start")?;
-            let Some(def) = self.func.def(event) else { continue };
-            self.node_of.insert(self.func.insts[def].results[0], n);
+        let awaited = self.graph.awaited(inst);
+        if awaited.len() < self.func.insts[inst].args.len() {
+            return Err("it awaits what it did not start".to_owned());
+        }
+        for def in awaited {
+            let [sums, event] = self.func.insts[def].results else {
+                return Err("it awaits what is no product".to_owned());
+            };
+            let product = *self.node_of.get(event).ok_or("it awaits what it did not start")?;
+            self.node_of.insert(*sums, n);
             self.body.edge(product, n, Wait::Result, 0);
             self.body.closed.push((product, n));
         }
@@ -560,9 +569,16 @@ impl Build<'_, '_> {
         Node { insts, resource, busy, latency: self.row(inst).latency.into(), usage, ..Node::default() }
     }
 
+    /// The node of each instruction, and the values that each node reads.
     fn homes(&mut self) {
         let nodes = self.body.nodes.iter().enumerate();
         self.home = nodes.flat_map(|(n, node)| node.insts.iter().map(move |&i| (i, n))).collect();
+        let reads = self.body.nodes.iter().map(|node| {
+            let mut found = Vec::new();
+            node.insts.iter().for_each(|&i| self.graph.reads(self.func, i, &mut found));
+            found
+        });
+        self.reads = reads.collect();
     }
 
     /// Marks nodes that read large fragments and compute little from them.
@@ -576,7 +592,7 @@ impl Build<'_, '_> {
     fn is_reduction(&self, inst: Inst) -> bool {
         let large = |v: &Value| self.func.ty(*v).is_frag() && self.func.ty(*v).regs() >= LARGE_REGISTERS;
         let mut read = Vec::new();
-        self.values_read(inst, &mut read);
+        self.graph.reads(self.func, inst, &mut read);
         let results = self.func.insts[inst].results;
         let makes = self.func.insts[inst].op != Opcode::Slice && !results.is_empty();
         makes && read.iter().any(large) && !results.iter().any(large)
@@ -615,20 +631,9 @@ impl Build<'_, '_> {
         usage
     }
 
-    /// Values that an instruction and its nested blocks read.
-    fn values_read(&self, inst: Inst, found: &mut Vec<Value>) {
-        let d = &self.func.insts[inst];
-        found.extend(d.args.iter().chain(d.guard.as_ref().map(|g| &g.pred)));
-        for &b in &d.blocks {
-            self.func.blocks[b].insts.iter().for_each(|&i| self.values_read(i, found));
-        }
-    }
-
-    pub(super) fn reads_of(&self, n: usize) -> Vec<Value> {
-        let mut found = Vec::new();
-        self.body.nodes[n].insts.iter().for_each(|&i| self.values_read(i, &mut found));
-        found.retain(|&v| self.func.ty(v) != Ty::Event);
-        found
+    /// Values that a node reads.
+    pub(super) fn reads_of(&self, n: usize) -> &[Value] {
+        &self.reads[n]
     }
 }
 

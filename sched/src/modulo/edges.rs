@@ -1,4 +1,5 @@
-//! The dependences between the nodes of an iteration, and the lives of fragments.
+//! The dependences between the nodes of an iteration, and the lives of fragments. They are edges of the dependence
+//! graph, with latencies.
 
 use super::body::{Build, LARGE_REGISTERS, Life, Wait};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -21,7 +22,8 @@ impl Build<'_, '_> {
     /// Edges to the values that a node reads, of this iteration or an earlier one.
     pub(super) fn value_edges(&mut self) {
         for to in 0..self.body.nodes.len() {
-            for v in self.reads_of(to) {
+            for n in 0..self.reads_of(to).len() {
+                let v = self.reads_of(to)[n];
                 let (at, distance) = self.origin(v);
                 if let Some((from, wait)) = self.source(at, to).filter(|s| distance > 0 || s.0 != to) {
                     self.body.edge(from, to, wait, distance);
@@ -35,7 +37,7 @@ impl Build<'_, '_> {
     pub(super) fn lifetime_edges(&mut self) {
         let mut edges = Vec::new();
         for user in 0..self.body.nodes.len() {
-            for v in self.reads_of(user).into_iter().filter(|&v| self.is_single(v)) {
+            for &v in self.reads_of(user).iter().filter(|&&v| self.is_single(v)) {
                 let Some(def) = self.func.def(v).and_then(|d| self.begin(d)) else { continue };
                 let (end, wait) = self.end_of_use(user);
                 edges.push((end, def, wait));
@@ -97,7 +99,7 @@ impl Build<'_, '_> {
     pub(super) fn lives(&mut self) {
         let mut lives: FxHashMap<Value, Life> = FxHashMap::default();
         for user in 0..self.body.nodes.len() {
-            for v in self.reads_of(user) {
+            for &v in self.reads_of(user) {
                 let (at, distance) = self.origin(v);
                 let ty = self.func.ty(at);
                 let Some(from) = self.func.def(at).and_then(|d| self.begin(d)).filter(|_| ty.is_frag())
@@ -138,10 +140,8 @@ impl Build<'_, '_> {
 
     /// Registers of fragments that the body reads but does not compute.
     pub(super) fn invariant_registers(&self) -> u32 {
-        let mut seen = FxHashSet::default();
-        for n in 0..self.body.nodes.len() {
-            seen.extend(self.reads_of(n));
-        }
+        let all = (0..self.body.nodes.len()).flat_map(|n| self.reads_of(n));
+        let seen: FxHashSet<Value> = all.copied().collect();
         let outside = |v: &&Value| self.func.ty(**v).is_frag() && !self.func.is_defined_in(**v, self.block);
         seen.iter().filter(outside).map(|&v| self.func.ty(v).regs()).sum()
     }

@@ -39,11 +39,10 @@ struct Chain {
 
 /// The chains of a block that are worth cutting.
 fn chains(func: &Func<'_>, block: Block) -> Vec<Chain> {
-    let readers = readers(func, block);
     let (mut taken, mut found) = (FxHashSet::<Inst>::default(), Vec::new());
     for (at, &root) in func.blocks[block].insts.iter().enumerate().rev() {
         if is_root(func, root) && !taken.contains(&root) {
-            let chain = Chain { root, members: members(func, &func.blocks[block].insts[..=at], &readers) };
+            let chain = Chain { root, members: members(func, block, at) };
             taken.extend(&chain.members);
             found.extend(chain.meets_another(func).then_some(chain));
         }
@@ -51,50 +50,29 @@ fn chains(func: &Func<'_>, block: Block) -> Vec<Chain> {
     found
 }
 
-/// The instructions that read each value. `None` if something reads it other than through a mapped operand in this
-/// block.
-fn readers(func: &Func<'_>, block: Block) -> FxHashMap<Value, Option<Vec<Inst>>> {
-    let mut readers: FxHashMap<Value, Option<Vec<Inst>>> = FxHashMap::default();
-    for &inst in &func.blocks[block].insts {
-        let d = &func.insts[inst];
-        for (k, &v) in d.args.iter().enumerate() {
-            let all = readers.entry(v).or_insert_with(|| Some(Vec::new()));
-            match all {
-                Some(all) if is_view(func, inst) || d.maps.get(k).is_some_and(|m| *m != IndexMap::Whole) => {
-                    all.push(inst);
-                }
-                _ => *all = None,
-            }
-        }
-        let mut inside = d.guard.iter().map(|g| g.pred).collect();
-        d.blocks.iter().for_each(|&b| read_inside(func, b, &mut inside));
-        readers.extend(inside.into_iter().map(|v| (v, None)));
-    }
-    readers
+/// Whether an instruction of a block reads a value only through mapped operands.
+fn reads_by_map(func: &Func<'_>, (block, v): (Block, Value), inst: Inst) -> bool {
+    let d = &func.insts[inst];
+    let mapped = |k: usize| d.maps.get(k).is_some_and(|m| *m != IndexMap::Whole);
+    let by_map = || d.args.iter().enumerate().all(|(k, &a)| a != v || mapped(k));
+    let guards = d.guard.is_some_and(|g| g.pred == v);
+    func.block_of(inst) == Some(block) && (is_view(func, inst) || by_map() && !guards)
 }
 
-/// Values that the instructions of a nested block read.
-fn read_inside(func: &Func<'_>, block: Block, found: &mut Vec<Value>) {
-    for &inst in &func.blocks[block].insts {
-        let d = &func.insts[inst];
-        found.extend(d.args.iter().copied().chain(d.guard.iter().map(|g| g.pred)));
-        d.blocks.iter().for_each(|&b| read_inside(func, b, found));
-    }
-}
-
-/// The last of `insts`, and the earlier ones whose results only these instructions use, directly or indirectly.
-fn members(
-    func: &Func<'_>,
-    insts: &[Inst],
-    readers: &FxHashMap<Value, Option<Vec<Inst>>>,
-) -> FxHashSet<Inst> {
+/// Instruction number `at` of a block, and the earlier ones whose results only these instructions use, directly or
+/// indirectly.
+fn members(func: &Func<'_>, block: Block, at: usize) -> FxHashSet<Inst> {
+    let insts = &func.blocks[block].insts[..=at];
     let mut members: FxHashSet<Inst> = insts.last().copied().into_iter().collect();
     for &inst in insts.iter().rev().skip(1).filter(|&&i| is_step(func, i) || is_view(func, i)) {
-        let by = func.insts[inst].results.iter().map(|r| readers.get(r).and_then(Option::as_ref));
-        let inner = |by: &Vec<Inst>| !by.is_empty() && by.iter().all(|i| members.contains(i));
-        let large = func.insts[inst].results.iter().all(|&r| func.ty(r).regs() >= LARGE_REGISTERS);
+        let inner = |&r: &Value| {
+            let mut users = func.users(r).peekable();
+            let is_read = users.peek().is_some();
+            is_read && users.all(|i| members.contains(&i) && reads_by_map(func, (block, r), i))
+        };
+        let results = func.insts[inst].results;
         // A small value is read by every slice, so it is computed once, before them.
-        if large && by.into_iter().all(|by| by.is_some_and(inner)) {
+        if results.iter().all(|&r| func.ty(r).regs() >= LARGE_REGISTERS) && results.iter().all(inner) {
             members.insert(inst);
         }
     }
@@ -176,9 +154,8 @@ impl Cut<'_, '_> {
         let all = before.chain(slices).chain(steps).chain(list[last..].iter().copied());
         all.for_each(|i| self.func.append(self.block, i));
         self.func.set_args(root, &parts);
-        let d = &mut self.func.insts[root];
-        (d.op, d.attr) = (Opcode::Join, Attr::None);
-        d.maps.clear();
+        self.func.set_op(root, Opcode::Join, Attr::None);
+        self.func.insts[root].maps.clear();
     }
 
     /// Computes some registers of a step's result.

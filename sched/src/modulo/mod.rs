@@ -46,7 +46,7 @@ use crate::analysis::{
 };
 use crate::error::Result;
 use crate::feature::Feature;
-use crate::schedule::{do_smem, schedule_with};
+use crate::schedule::{do_schedule_without, do_smem};
 use body::{Body, Given, Limits, Resource};
 use choose::{Choice, Choices, choose};
 use elementwise_subtiles::do_elementwise_subtiles;
@@ -86,6 +86,7 @@ pub struct Overlap<'a> {
 /// The target lacks an instruction of the program.
 pub fn do_modulo<'a>(
     mut program: Program<'a>,
+    graph: &mut Graph,
     target: &Target,
     disabled: &[Feature],
     deadline: Deadline,
@@ -93,8 +94,9 @@ pub fn do_modulo<'a>(
     require_rows(&program.func, target)?;
     if !disabled.contains(&Feature::ElementwiseSubtiles) {
         cut_around_products(&mut program, target);
+        graph.update(&mut program.func);
     }
-    let (loops, remarks) = schedules(&program, target, disabled, deadline);
+    let (loops, remarks) = schedules(&program, graph, target, disabled, deadline);
     let mut made = Overlap { program, loops, remarks };
     if [Feature::ElementwiseSubtiles, Feature::Modulo].iter().any(|f| disabled.contains(f)) {
         return Ok(made);
@@ -103,8 +105,9 @@ pub fn do_modulo<'a>(
     let stuck: Vec<Inst> = made.loops.iter().filter(stays).map(|l| l.inst).collect();
     let mut cut = Vec::new();
     for looped in stuck {
-        if let Some((better, why)) = with_slices(&made, looped, target, disabled, deadline) {
-            made = better;
+        if let Some((better, its_graph, why)) = with_slices(&made, graph, looped, target, disabled, deadline)
+        {
+            (made, *graph) = (better, its_graph);
             cut.push(why);
         }
     }
@@ -125,31 +128,35 @@ fn cut_around_products(program: &mut Program<'_>, target: &Target) {
     }
 }
 
-/// The same with the chains of one loop cut, and a remark. `None` if the cut does not help.
+/// The same with the chains of one loop cut, with its graph and a remark. `None` if the cut does not help.
 fn with_slices<'a>(
     whole: &Overlap<'a>,
+    graph: &Graph,
     looped: Inst,
     target: &Target,
     disabled: &[Feature],
     deadline: Deadline,
-) -> Option<(Overlap<'a>, String)> {
+) -> Option<(Overlap<'a>, Graph, String)> {
     let mut program = whole.program.clone();
     let body = program.func.insts[looped].blocks[0];
     if !do_elementwise_subtiles(&mut program.func, body) {
         return None;
     }
-    let (loops, remarks) = schedules(&program, target, disabled, deadline);
+    let mut graph = graph.clone();
+    graph.update(&mut program.func);
+    let (loops, remarks) = schedules(&program, &graph, target, disabled, deadline);
     let of = |loops: &[LoopSchedule]| loops.iter().find(|l| l.inst == looped).cloned();
     let (new, old) = (of(&loops)?, of(&whole.loops)?);
     let [cycles, before] = [new.expected(), old.expected()];
     let why = format!("loop `{}`: chains are cut, {cycles} cycles an iteration, {before} whole", new.name);
-    (new.pipelined && cycles < before).then_some((Overlap { program, loops, remarks }, why))
+    (new.pipelined && cycles < before).then_some((Overlap { program, loops, remarks }, graph, why))
 }
 
 /// Schedules every loop with products or tensor copies. A loop whose products depend on threads' work in the same
 /// iteration may be rotated. A remark tells why such a loop is left as it is.
 fn schedules(
     program: &Program<'_>,
+    graph: &Graph,
     target: &Target,
     disabled: &[Feature],
     deadline: Deadline,
@@ -160,9 +167,8 @@ fn schedules(
     if loops.is_empty() {
         return (Vec::new(), remarks);
     }
-    let graph = Graph::of(func);
-    let limits = Limits { deadline, ..limits(program, &graph, target, disabled) };
-    let given = Given { program, graph: &graph, limits: &limits };
+    let limits = Limits { deadline, ..limits(program, graph, target, disabled) };
+    let given = Given { program, graph, limits: &limits };
     let found = loops.into_iter().filter_map(|l| do_loop(given, l, disabled, &mut remarks));
     (found.collect(), remarks)
 }
@@ -244,7 +250,9 @@ fn depths(
     target: &Target,
     disabled: &[Feature],
 ) -> FxHashMap<Buffer, u32> {
-    let Ok(mut s) = schedule_with(program, graph, target, disabled) else { return FxHashMap::default() };
+    let Ok(mut s) = do_schedule_without(program, graph, target, disabled) else {
+        return FxHashMap::default();
+    };
     if do_smem(program, &mut s, target).is_err() {
         return FxHashMap::default();
     }

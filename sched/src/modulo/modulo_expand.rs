@@ -27,7 +27,7 @@
 //! edge of the schedule leads back within an iteration.
 
 use super::body::{free, on_first};
-use crate::analysis::yields;
+use crate::analysis::{Graph, yields};
 use rustc_hash::{FxHashMap, FxHashSet};
 use warplift_ir::machine::{
     Attr, Block, Cursor, Func, Guard, Inst, LoopAttr, LoopSchedule, NewInst, Program, Ty, Value,
@@ -35,17 +35,26 @@ use warplift_ir::machine::{
 use warplift_ir::target::Opcode;
 use warplift_ir::tile::{CmpOp, Loc};
 
-/// Rewrites the scheduled loops of a program, and marks the loops whose warpgroups take turns.
-pub fn do_modulo_expand<'a>(mut program: Program<'a>, schedules: &[LoopSchedule]) -> Program<'a> {
+/// Rewrites the scheduled loops of a program, and marks the loops whose warpgroups take turns. The rewritten function
+/// is a new one with numbers of its own, so it gets a new graph. Without a loop to rewrite both stay.
+pub fn do_modulo_expand<'a>(
+    mut program: Program<'a>,
+    graph: &mut Graph,
+    schedules: &[LoopSchedule],
+) -> Program<'a> {
     for s in schedules {
         if let (Attr::Loop(l), Some(mma_order)) = (&mut program.func.insts[s.inst].attr, s.mma_order) {
             l.mma_order = Some(mma_order.taken);
         }
     }
     let mut cuts: Vec<Cut> = schedules.iter().filter(|s| s.extra_stages() > 0).map(Cut::of).collect();
+    if cuts.is_empty() {
+        return program;
+    }
     while !cuts.is_empty() {
         (program.func, cuts) = cut(&program.func, &cuts);
     }
+    *graph = Graph::of(&mut program.func);
     program
 }
 

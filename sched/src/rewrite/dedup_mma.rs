@@ -35,32 +35,33 @@ const COLUMNS: u32 = 3;
 const MOST_REGISTERS: u32 = 16;
 
 /// Moves products that are the same in every warp to helper warps, if the producer's warpgroup has free warps.
-pub fn do_dedup_mma<'a>(mut program: Program<'a>, disabled: &[Feature]) -> Program<'a> {
-    if disabled.contains(&Feature::WarpSpecialization) || !has_room(&program) {
+pub fn do_dedup_mma<'a>(mut program: Program<'a>, graph: &mut Graph, disabled: &[Feature]) -> Program<'a> {
+    if disabled.contains(&Feature::WarpSpecialization) || !has_room(&program, graph) {
         return program;
     }
     for block in program.func.blocks.keys().collect::<Vec<_>>() {
         if program.func.loop_of(block).is_none() {
             continue;
         }
-        for (last, equal) in last_products(&program, block) {
+        for (last, equal) in last_products(&program, graph, block) {
             hand_off(&mut program, block, last, equal);
+            graph.update(&mut program.func);
         }
     }
     program
 }
 
 /// Whether there is a producer whose warpgroup serves only one team of one block.
-fn has_room(program: &Program<'_>) -> bool {
+fn has_room(program: &Program<'_>, graph: &Graph) -> bool {
     let products = program.func.insts.values().any(|d| d.op == Opcode::MmaSync);
     let alone = products && program.teams == 1 && program.blocks == 1 && program.launch.cluster == 1;
-    let produced = || matches!(copying(program, &Graph::of(&program.func)), Copying::Producer(loads) if !loads.is_empty());
+    let produced = || matches!(copying(program, graph), Copying::Producer(loads) if !loads.is_empty());
     alone && !program.deferred && !program.epilogue_warps && produced()
 }
 
 /// Products of a block that are the same in all warps. Of each chain of products that add up, only the last is given,
 /// with whether the rows of its sums are equal.
-fn last_products(program: &Program<'_>, block: Block) -> Vec<(Inst, bool)> {
+fn last_products(program: &Program<'_>, graph: &Graph, block: Block) -> Vec<(Inst, bool)> {
     let func = &program.func;
     let insts = &func.blocks[block].insts;
     let products: Vec<Inst> =
@@ -68,13 +69,18 @@ fn last_products(program: &Program<'_>, block: Block) -> Vec<(Inst, bool)> {
     if products.is_empty() {
         return Vec::new();
     }
-    let graph = Graph::of(func);
-    let threads = ThreadInvariance::of(func, &graph);
-    let goes_on = |i: Inst| products.iter().any(|&j| func.insts[j].args[0] == func.insts[i].results[0]);
+    let threads = ThreadInvariance::of(func, graph);
+    let continues = |j: Inst, sums: Value| {
+        func.block_of(j) == Some(block)
+            && func.insts[j].op == Opcode::MmaSync
+            && func.insts[j].args[0] == sums
+    };
+    let goes_on =
+        |i: Inst| func.users(func.insts[i].results[0]).any(|j| continues(j, func.insts[i].results[0]));
     let fits = |&i: &Inst| {
         let sums = func.insts[i].results[0];
         let small = func.ty(sums).regs() <= MOST_REGISTERS && threads.in_warps(sums);
-        small && is_self_contained(program, &graph, block, i) && is_separable(program, block, i)
+        small && is_self_contained(program, graph, block, i) && is_separable(program, block, i)
     };
     let last = products.iter().copied().filter(|&i| !goes_on(i)).filter(fits);
     last.map(|i| (i, has_equal_rows(func, &threads, i))).collect()
@@ -87,12 +93,11 @@ fn is_separable(program: &Program<'_>, block: Block, product: Inst) -> bool {
     let func = &program.func;
     let own = slice(func, product);
     let reads = own.iter().filter(|&&i| func.insts[i].op.effect() == Effect::Read);
-    let others = func.insts.iter().filter(|(i, _)| !own.contains(i));
-    let used: Vec<Value> = others.flat_map(|(_, d)| d.args).copied().collect();
     let buffers = |i: Inst| func.insts[i].args.iter().filter_map(|&e| buffer_of(func, e)).collect::<Vec<_>>();
     let awaits = func.blocks[block].insts.iter().filter(|&&i| func.insts[i].op == Opcode::Await);
     let mut stages = awaits.map(|&i| buffers(i));
-    let alone = reads.clone().flat_map(|&i| func.insts[i].results).all(|r| !used.contains(r));
+    let alone =
+        reads.clone().flat_map(|&i| func.insts[i].results).all(|&r| func.users(r).all(|u| own.contains(&u)));
     let touches = |&i: &Inst| touched(&func.insts[i].attr, func.insts[i].op);
     let behind = func.blocks[block].insts.iter().skip_while(|&&i| i != product);
     let behind: Vec<(Buffer, bool)> = behind.flat_map(touches).collect();

@@ -21,7 +21,7 @@
 
 use super::handoff::{By, handoff_buffer, handoff_bytes, through};
 use crate::analysis::{
-    BARRIER, Remaking, WARPGROUP, buffer_of, conflicts_in_global, inside, is_product, last_loop, read_by,
+    BARRIER, Graph, Remaking, WARPGROUP, buffer_of, conflicts_in_global, inside, is_product, last_loop,
     tiles, touched, touched_inside, yields,
 };
 use crate::error::{Result, word};
@@ -37,6 +37,7 @@ use warplift_ir::target::{Opcode, Target};
 /// The kernel has no such halves, or the halves share more than this pass can hand over.
 pub fn do_epilogue_roles<'a>(
     mut program: Program<'a>,
+    graph: &mut Graph,
     target: &Target,
     disabled: &[Feature],
 ) -> Result<(Program<'a>, Vec<String>)> {
@@ -48,10 +49,11 @@ pub fn do_epilogue_roles<'a>(
     let at = last_loop(&program.func, body)?;
     let epilogue_insts = inside(&program.func, second_half(&program.func, body, at));
     check(&program, body, &epilogue_insts)?;
-    let values = crossing(&program.func, body, &epilogue_insts)?;
+    let values = crossing(&program.func, graph, body, &epilogue_insts)?;
     let spare = spare(&program, &values, target);
-    share_stages(&mut program, (body, at), spare, &mut remarks);
+    share_stages(&mut program, graph, (body, at), spare, &mut remarks);
     hand_off(&mut program, (body, at), &values, &epilogue_insts);
+    graph.update(&mut program.func);
     Ok((program, remarks))
 }
 
@@ -107,7 +109,12 @@ fn check(program: &Program<'_>, body: Block, epilogue_insts: &FxHashSet<Inst>) -
 }
 
 /// Fragments of the first half that the second half needs.
-fn crossing(func: &Func<'_>, body: Block, epilogue_insts: &FxHashSet<Inst>) -> Result<Vec<Value>> {
+fn crossing(
+    func: &Func<'_>,
+    graph: &Graph,
+    body: Block,
+    epilogue_insts: &FxHashSet<Inst>,
+) -> Result<Vec<Value>> {
     let insts = &func.blocks[body].insts;
     let first_half =
         insts.iter().filter(|i| !epilogue_insts.contains(i)).flat_map(|&i| func.insts[i].results);
@@ -115,7 +122,9 @@ fn crossing(func: &Func<'_>, body: Block, epilogue_insts: &FxHashSet<Inst>) -> R
     let mut found = Vec::new();
     let mut made = Remaking::outside(func, body, Some(func.blocks[body].params[0]));
     for &inst in insts.iter().filter(|i| epilogue_insts.contains(i)) {
-        for v in read_by(func, inst).into_iter().filter(|v| first_half.contains(v)) {
+        let mut read = Vec::new();
+        graph.reads(func, inst, &mut read);
+        for v in read.into_iter().filter(|v| first_half.contains(v)) {
             if found.contains(&v) || made.value(v) {
                 continue;
             }
@@ -164,6 +173,7 @@ fn spare(program: &Program<'_>, values: &[Value], target: &Target) -> u32 {
 /// Lets loops of the second half read the stages that are filled for the first half, as long as there is room.
 fn share_stages(
     program: &mut Program<'_>,
+    graph: &Graph,
     (body, at): (Block, usize),
     mut spare: u32,
     remarks: &mut Vec<String>,
@@ -175,7 +185,8 @@ fn share_stages(
     let mut found: Vec<(Vec<Buffer>, Vec<Buffer>)> = Vec::new();
     for group in groups(&program.func, second) {
         let free = |others: &Vec<Buffer>| found.iter().all(|f| f.0 != *others);
-        let brought = first_half.iter().find_map(|&first| same_loads(program, [first, second], &group, free));
+        let brought =
+            first_half.iter().find_map(|&first| same_loads(program, graph, [first, second], &group, free));
         // Then the second half needs no stage of its own.
         let with_own = spare + stage_bytes(program, &group);
         match brought.map(|(first, others)| (room(program, first, &others, with_own), others)) {
@@ -194,7 +205,7 @@ fn share_stages(
         }
     }
     for (others, group) in found {
-        others.iter().zip(&group).for_each(|(&to, &from)| redirect(program, from, to));
+        others.iter().zip(&group).for_each(|(&to, &from)| redirect(program, graph, from, to));
     }
 }
 
@@ -241,6 +252,7 @@ fn groups(func: &Func<'_>, looped: Inst) -> Vec<Vec<Buffer>> {
 /// shared yet.
 fn same_loads(
     program: &Program<'_>,
+    graph: &Graph,
     [first, second]: [Inst; 2],
     group: &[Buffer],
     free: impl Fn(&Vec<Buffer>) -> bool,
@@ -253,7 +265,10 @@ fn same_loads(
     let same_bounds = bounds.into_iter().all(|(&x, &y)| is_same(func, (x, y), counters, &mut seen));
     let same = |others: &Vec<Buffer>| {
         others.len() == group.len()
-            && others.iter().zip(group).all(|(&x, &y)| is_same_tile(program, [(a, x), (b, y)], counters))
+            && others
+                .iter()
+                .zip(group)
+                .all(|(&x, &y)| is_same_tile(program, graph, [(a, x), (b, y)], counters))
     };
     groups(func, first)
         .into_iter()
@@ -262,12 +277,17 @@ fn same_loads(
 }
 
 /// Whether two blocks load the same tiles into two buffers, and nothing else fills these buffers.
-fn is_same_tile(program: &Program<'_>, [x, y]: [(Block, Buffer); 2], counters: (Value, Value)) -> bool {
+fn is_same_tile(
+    program: &Program<'_>,
+    graph: &Graph,
+    [x, y]: [(Block, Buffer); 2],
+    counters: (Value, Value),
+) -> bool {
     let func = &program.func;
     let loads = |(block, buffer): (Block, Buffer)| -> Option<Vec<Inst>> {
-        let fills = |i: &Inst| touched(&func.insts[*i].attr, func.insts[*i].op).contains(&(buffer, true));
-        let here: Vec<Inst> = func.blocks[block].insts.iter().copied().filter(fills).collect();
-        (here.len() == func.insts.keys().filter(fills).count()).then_some(here)
+        let fills = graph.accesses(func, buffer).iter().filter(|a| a.writes).map(|a| a.inst);
+        let fills: Vec<Inst> = fills.collect();
+        fills.iter().all(|&i| func.block_of(i) == Some(block)).then_some(fills)
     };
     let [p, q] = [x, y].map(|(_, b)| &program.buffers[b]);
     let (Some(a), Some(b)) = (loads(x), loads(y)) else { return false };
@@ -323,10 +343,12 @@ fn room(program: &Program<'_>, first: Inst, ring: &[Buffer], spare: u32) -> std:
     }
 }
 
-fn redirect(program: &mut Program<'_>, from: Buffer, to: Buffer) {
-    for inst in program.func.insts.keys().collect::<Vec<_>>() {
-        let attr = renamed(&program.func.insts[inst].attr, from, to);
-        program.func.insts[inst].attr = attr;
+fn redirect(program: &mut Program<'_>, graph: &Graph, from: Buffer, to: Buffer) {
+    let accesses = graph.accesses(&program.func, from).iter();
+    for inst in accesses.map(|a| a.inst).collect::<Vec<_>>() {
+        let d = &program.func.insts[inst];
+        let (op, attr) = (d.op, renamed(&d.attr, from, to));
+        program.func.set_op(inst, op, attr);
     }
     program.buffers[from].bytes = 0;
 }

@@ -37,19 +37,21 @@ use warplift_ir::target::{Opcode, Target};
 /// and why.
 pub fn do_hoist_loads<'a>(
     mut program: Program<'a>,
+    graph: &mut Graph,
     target: &Target,
     disabled: &[Feature],
 ) -> (Program<'a>, Vec<String>) {
     let mut remarks = Vec::new();
     let tiles = tiles(&program.func).ok().filter(|_| !disabled.contains(&Feature::HoistLoads));
     let Some(tiles) = tiles.filter(|&t| reads_global(&program.func, t)) else { return (program, remarks) };
-    let mut room = Room::of(&program, tiles, target);
+    let mut room = Room::of(&program, graph, tiles, target);
     let direct = direct_loads(&program, tiles);
     let loads = room.take(&program.func, &direct, 1, &mut remarks);
     hoist_direct(&mut program.func, tiles, &loads);
     if let Some(l) = Loop::of(&program.func, tiles) {
         hoist_from_loop(&mut program.func, &l, room, target, &mut remarks);
     }
+    graph.update(&mut program.func);
     (program, remarks)
 }
 
@@ -114,7 +116,7 @@ struct Room {
 impl Room {
     /// The room that the fragments of a role leave. The role is the one that runs a tile's last loop. For epilogue
     /// warps, the room is limited by what consumers can spare.
-    fn of(program: &Program<'_>, tiles: Block, target: &Target) -> Self {
+    fn of(program: &Program<'_>, graph: &Graph, tiles: Block, target: &Target) -> Self {
         let (func, warps) = (&program.func, program.computing_warps());
         if handoff(program).is_some() {
             let (.., split) = budgets(warps, true, target);
@@ -125,7 +127,7 @@ impl Room {
         if program.launch.resident > 1 {
             return Self { who: "consumers", registers: 0 };
         }
-        let producer = matches!(copying(program, &Graph::of(func)), Copying::Producer(_));
+        let producer = matches!(copying(program, graph), Copying::Producer(_));
         let (high, ..) = budgets(warps, producer, target);
         let deferred = if program.deferred { widest_sums(func, tiles) } else { 0 };
         let taken = SCALAR_REGISTERS + most_alive(func, tiles) + deferred;
@@ -279,8 +281,8 @@ fn hoist(func: &mut Func<'_>, l: &Loop, loads: &[Inst]) {
     for (&load, hoisted) in loads.iter().zip(hoisted) {
         func.set_args(load, &hoisted);
         func.set_guard(load, None);
-        let d = &mut func.insts[load];
-        (d.op, d.attr, d.maps) = (Opcode::Pick, Attr::None, Default::default());
+        func.set_op(load, Opcode::Pick, Attr::None);
+        func.insts[load].maps.clear();
     }
 }
 

@@ -25,8 +25,7 @@
 //! threads read keep their ring, because they are not multicast.
 
 use crate::analysis::{
-    BARRIER, Copying, Graph, MOST_STAGES, buffer_of, copying, read_by_threads, require_rows, touched,
-    unit_cycles,
+    BARRIER, Copying, Graph, MOST_STAGES, buffer_of, copying, require_rows, touched, unit_cycles,
 };
 use crate::error::Result;
 use crate::feature::Feature;
@@ -40,6 +39,7 @@ use warplift_ir::target::{Effect, Opcode, Target};
 /// The target lacks an instruction of the program.
 pub fn do_merge_waits<'a>(
     mut program: Program<'a>,
+    graph: &mut Graph,
     target: &Target,
     disabled: &[Feature],
 ) -> Result<Program<'a>> {
@@ -48,12 +48,15 @@ pub fn do_merge_waits<'a>(
         return Ok(program);
     }
     require_rows(&program.func, target)?;
-    let produced = matches!(copying(&program, &Graph::of(&program.func)), Copying::Producer(_));
+    let produced = matches!(copying(&program, graph), Copying::Producer(_));
     let ahead = produced && !disabled.contains(&Feature::WarpSpecialization);
     for block in program.func.blocks.keys().collect::<Vec<_>>() {
         let cost = Cost::of(&program, block, target, ahead);
-        while let Some(pair) = pairs(&program, block).into_iter().find(|p| cost.pays(&program, p)) {
+        while let Some(pair) =
+            pairs(&program, graph, block).into_iter().find(|p| cost.pays(&program, graph, p))
+        {
             merge(&mut program.func, block, &pair);
+            graph.update(&mut program.func);
         }
     }
     Ok(program)
@@ -70,14 +73,14 @@ struct Pair {
 }
 
 /// The pairs of a block, in order.
-fn pairs(program: &Program<'_>, block: Block) -> Vec<Pair> {
+fn pairs(program: &Program<'_>, graph: &Graph, block: Block) -> Vec<Pair> {
     let func = &program.func;
     let insts = &func.blocks[block].insts;
     let (mut found, mut last) = (Vec::new(), None);
     for (at, &inst) in insts.iter().enumerate() {
         let d = &func.insts[inst];
         match d.op {
-            Opcode::Await if is_own(func, block, inst) => {
+            Opcode::Await if is_own(func, graph, block, inst) => {
                 found.extend(last.and_then(|l: usize| Pair::of(func, &insts[l..=at])));
                 last = Some(at);
             }
@@ -89,16 +92,16 @@ fn pairs(program: &Program<'_>, block: Block) -> Vec<Pair> {
 }
 
 /// Whether an await waits for tensor copies of its own block, and nothing else waits for their tiles.
-fn is_own(func: &Func<'_>, block: Block, inst: Inst) -> bool {
+fn is_own(func: &Func<'_>, graph: &Graph, block: Block, inst: Inst) -> bool {
     let own = |e| {
         let here = func
             .def(e)
             .is_some_and(|def| func.block_of(def) == Some(block) && func.insts[def].op.is_async_load());
         let alone = |b: Buffer| {
-            let waits = |d: &InstData<'_>| {
-                d.op == Opcode::Await && d.args.iter().any(|&v| buffer_of(func, v) == Some(b))
-            };
-            func.insts.values().filter(|d| waits(d)).count() == 1
+            let loads = graph.accesses(func, b).iter().filter(|a| a.writes).map(|a| &func.insts[a.inst]);
+            let users = loads.filter(|d| d.op.is_async_load()).flat_map(|d| func.users(d.results[0]));
+            let mut waits = users.filter(|&i| func.insts[i].op == Opcode::Await);
+            waits.next().is_some_and(|first| waits.all(|other| other == first))
         };
         here && buffer_of(func, e).is_some_and(alone)
     };
@@ -196,10 +199,10 @@ impl<'t> Cost<'t> {
     }
 
     /// Whether merging saves more than it loses, in cycles of an iteration.
-    fn pays(&self, program: &Program<'_>, pair: &Pair) -> bool {
+    fn pays(&self, program: &Program<'_>, graph: &Graph, pair: &Pair) -> bool {
         let func = &program.func;
         let buffers = pair.buffers(func);
-        let [first, second] = buffers.each_ref().map(|b| read_by_threads(func, b));
+        let [first, second] = buffers.each_ref().map(|b| graph.is_read_by_threads(func, b));
         if self.cluster && first != second {
             return false;
         }

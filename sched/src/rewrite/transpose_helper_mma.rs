@@ -83,7 +83,7 @@ fn row_of(func: &Func<'_>, last: Inst) -> Option<Row> {
         };
         elem.bits() == 16 && func.def(func.insts[p].args[1]) == Some(left)
     };
-    let once = |&v: &Value| func.insts.values().filter(|d| d.args.contains(&v)).count() == 1;
+    let once = |&v: &Value| func.users(v).count() == 1;
     let joined = func.insts[left].op == Opcode::Join && same;
     let alone = products.iter().map(|&p| &func.insts[p].args[0]).all(once);
     let words = [upper, lower];

@@ -41,24 +41,19 @@ use warplift_ir::target::{Opcode, Target};
 /// other.
 const MAX_CLUSTER: u32 = 2;
 
-/// Decides roles, rings and deferral.
+/// Decides roles, rings and deferral of a program alone, with a dependence graph for this call.
 ///
 /// # Errors
 /// Limits of the target, with their numbers.
 pub fn do_schedule(program: &Program<'_>, target: &Target) -> Result<Schedule> {
-    do_schedule_without(program, target, &[])
+    do_schedule_without(program, &Graph::built(&program.func), target, &[])
 }
 
-/// A schedule without the disabled features.
+/// Decides roles, rings and deferral, without the disabled features.
 ///
 /// # Errors
 /// Limits of the target, with their numbers.
-pub fn do_schedule_without(program: &Program<'_>, target: &Target, disabled: &[Feature]) -> Result<Schedule> {
-    schedule_with(program, &Graph::of(&program.func), target, disabled)
-}
-
-/// The same, for a program whose dependence graph already exists.
-pub(crate) fn schedule_with(
+pub fn do_schedule_without(
     program: &Program<'_>,
     graph: &Graph,
     target: &Target,
@@ -73,7 +68,7 @@ pub(crate) fn schedule_with(
     let late = do_epilogue(program, &mut s)?;
     do_helper(program, &mut s);
     check_resident(program, &s, target)?;
-    find_rings(program, &mut s)?;
+    find_rings(program, graph, &mut s)?;
     epilogue_rings(program, &late, &mut s);
     helper_rings(program, &mut s);
     hold_back(program, &mut s);

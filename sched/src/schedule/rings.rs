@@ -7,7 +7,7 @@
 //!  await c      ─►  a ring of its own; threads' copies of one block share a ring
 //! ```
 
-use crate::analysis::{buffer_of, can_lead, copy_place, handoff, read_by_threads, rereads, touched};
+use crate::analysis::{Graph, buffer_of, can_lead, copy_place, handoff, rereads, touched};
 use crate::error::{Result, SchedError};
 use rustc_hash::{FxHashMap, FxHashSet};
 use warplift_ir::machine::{
@@ -17,7 +17,7 @@ use warplift_ir::target::Opcode;
 
 /// Buffers named by one `await` are filled together. All buffers that threads fill in one block form one ring, since
 /// their groups complete in order.
-pub(crate) fn find_rings(program: &Program<'_>, s: &mut Schedule) -> Result<()> {
+pub(crate) fn find_rings(program: &Program<'_>, graph: &Graph, s: &mut Schedule) -> Result<()> {
     let func = &program.func;
     let places = load_places(func);
     let mut seen: FxHashSet<Buffer> = FxHashSet::default();
@@ -42,7 +42,8 @@ pub(crate) fn find_rings(program: &Program<'_>, s: &mut Schedule) -> Result<()> 
             let buffers: Vec<Buffer> = buffers.iter().copied().filter(|b| places[b].1 == fill).collect();
             // The first block of a rotated loop's ring stands before the loop.
             let looped = buffers.first().and_then(|b| places[b].0.iter().find_map(|&b| func.loop_of(b)));
-            push_ring(program, s, block, looped, buffers, fill);
+            let threads_read = graph.is_read_by_threads(func, &buffers);
+            push_ring(program, s, (block, looped), (buffers, threads_read), fill);
         }
     }
     match places.keys().find(|b| !seen.contains(b)) {
@@ -64,14 +65,12 @@ fn home(func: &Func<'_>, places: &Places, buffers: &[Buffer], block: Block) -> R
 fn push_ring(
     program: &Program<'_>,
     s: &mut Schedule,
-    block: Block,
-    looped: Option<Inst>,
-    buffers: Vec<Buffer>,
+    (block, looped): (Block, Option<Inst>),
+    (buffers, threads_read): (Vec<Buffer>, bool),
     fill: RingFill,
 ) {
     let func = &program.func;
     let bytes = |list: &[Buffer]| list.iter().map(|&b| program.buffers[b].bytes).sum();
-    let threads_read = read_by_threads(func, &buffers);
     if buffers.is_empty() {
         return;
     }
