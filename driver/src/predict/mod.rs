@@ -68,6 +68,8 @@ const SAMPLED: u64 = 60_000;
 pub struct Prediction {
     /// Cycles of a multiprocessor from the first block's start to the last one's end.
     pub cycles: f64,
+    /// The clock of such work, GHz.
+    pub clock: Clock,
     /// Cycles of the block that was walked, alone or with those beside it.
     pub block: f64,
     /// Blocks beside each other on a multiprocessor.
@@ -170,7 +172,8 @@ fn walk_blocks(
     let blocks = grid.iter().try_fold(1_i64, |all, &n| all.checked_mul(n));
     let blocks = blocks.and_then(|n| u32::try_from(n).ok()).ok_or(PredictError::Grid)?;
     if blocks == 0 {
-        return Ok(Prediction { cycles: target.estimates.start_cycles, floor, ..Prediction::default() });
+        let nothing = Prediction { cycles: target.estimates.start_cycles, floor, ..Prediction::default() };
+        return Ok(nothing.clocked(target));
     }
     let resident = blocks.div_ceil(multiprocessors).clamp(1, room(scheduled, manifest, registers, target));
     let waves = blocks.div_ceil(multiprocessors * resident);
@@ -181,7 +184,8 @@ fn walk_blocks(
     let again = walks.refetched(grid, blocks, &walked.requests)?;
     let memory = floor.memory + again / target.rates.memory_bytes_per_cycle;
     let end = launch::end(&costs, blocks, Places { multiprocessors, resident });
-    Ok(Prediction {
+    let prediction = Prediction {
+        clock: Clock::default(),
         cycles: target.estimates.start_cycles + end.max(memory),
         block: first.together,
         resident,
@@ -195,7 +199,8 @@ fn walk_blocks(
         part: walked.part,
         taken: units.taken(first.together),
         roles: walked.roles,
-    })
+    };
+    Ok(prediction.clocked(target))
 }
 
 /// The blocks of a launch along each dimension.
@@ -287,10 +292,24 @@ impl Walks<'_, '_, '_> {
 }
 
 impl Prediction {
-    /// The clock of such work: power decides it.
-    pub fn clock(&self, target: &Target) -> Clock {
-        let products = self.taken.first().is_some_and(|t| t.0 == Unit::Tensor) && self.block > self.memory;
-        if products { target.clocks.products } else { target.clocks.memory }
+    /// With the clock of such work: power decides it.
+    fn clocked(self, target: &Target) -> Self {
+        Self { clock: self.clock_on(target), ..self }
+    }
+
+    fn clock_on(&self, target: &Target) -> Clock {
+        match self.taken.first() {
+            Some(&(Unit::Tensor, share)) if self.block > self.memory => {
+                target.clocks.of_products(share * self.occupied(target))
+            }
+            _ => target.clocks.memory,
+        }
+    }
+
+    /// The share of the launch in which a multiprocessor has blocks, as a mean over all.
+    fn occupied(&self, target: &Target) -> f64 {
+        let groups = self.blocks as f64 / f64::from(self.resident);
+        (groups * self.block / (f64::from(target.multiprocessors) * self.cycles)).min(1.0)
     }
 
     /// Time at a clock in GHz.
@@ -308,6 +327,13 @@ impl fmt::Display for Prediction {
             self.cycles / self.floor.cycles,
             self.floor.cycles,
             if self.floor.products > self.floor.memory { "tensor cores" } else { "device memory" }
+        )?;
+        let Clock { burst, sustained } = self.clock;
+        writeln!(
+            f,
+            "  {:.1} us in bursts ({burst:.2} GHz), {:.1} us sustained ({sustained:.2} GHz)",
+            self.microseconds(burst),
+            self.microseconds(sustained)
         )?;
         writeln!(
             f,

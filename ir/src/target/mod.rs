@@ -127,18 +127,38 @@ pub struct Rates {
 
 /// Clocks of the multiprocessors, GHz. Power decides them, so they differ by what a kernel works on: they turn cycles
 /// into time, and change no cycles.
+///
+/// ```text
+///  GHz  top ────────╲            a launch of products: the less time its tensor cores work,
+///                    ╲           the less power it takes, and the higher the clock
+///  products ──────────╲
+///            0    busy    1
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Clocks {
     /// The clock at which cycles that the profiler counts and times agree.
     pub nominal: f64,
-    /// Kernels that the tensor cores bound.
+    /// The highest clock.
+    pub top: f64,
+    /// Kernels that the tensor cores bound, all of them at work all the time.
     pub products: Clock,
+    /// What such a clock rises by from tensor cores that are always at work to those that never are.
+    pub relief: f64,
     /// All others.
     pub memory: Clock,
 }
 
+impl Clocks {
+    /// The clock of a launch that the tensor cores bound; `busy` is the share of its time in which they work, as a mean
+    /// over all multiprocessors.
+    pub fn of_products(&self, busy: f64) -> Clock {
+        let at = |full: f64| (full + self.relief * (1.0 - busy)).min(self.top);
+        Clock { burst: at(self.products.burst), sustained: at(self.products.sustained) }
+    }
+}
+
 /// A clock by how long the chip has been at work.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Clock {
     /// Idle before, then a few milliseconds.
     pub burst: f64,

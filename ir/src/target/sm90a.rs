@@ -60,10 +60,13 @@ pub static SM90A: Target = Target {
         plain_bytes_per_cycle: 20.0,
         plain_latency: 1000.0,
     },
-    // From the times of docs/performance.md over the cycles predicted for them, 2026-11-24.
+    // From the times of docs/performance.md over the cycles predicted for them, 2026-11-24: a line through products
+    // whose tensor cores work 11% to 99% of the time.
     clocks: Clocks {
         nominal: 1.755,
-        products: Clock { burst: 1.56, sustained: 1.34 },
+        top: 1.98,
+        products: Clock { burst: 1.44, sustained: 1.27 },
+        relief: 0.9,
         memory: Clock { burst: 1.86, sustained: 1.65 },
     },
 };

@@ -106,18 +106,11 @@ fn row(line: &str, target: &Target) -> Result<Predicted, String> {
     let prediction = predicted(kernel, &mapping, sizes, target)?;
     let predicted = match kind {
         Kind::Cycles => prediction.cycles,
-        Kind::Time(regime) => prediction.microseconds(clock(&prediction, regime, target)),
+        Kind::Time(Regime::Burst) => prediction.microseconds(prediction.clock.burst),
+        Kind::Time(Regime::Sustained) => prediction.microseconds(prediction.clock.sustained),
     };
     let sizes = if words.is_empty() { sizes.to_owned() } else { format!("{sizes}, `{words}`") };
     Ok(Predicted { kernel: name.to_owned(), sizes, kind, date: date.to_owned(), measured, predicted })
-}
-
-fn clock(prediction: &Prediction, regime: Regime, target: &Target) -> f64 {
-    let clock = prediction.clock(target);
-    match regime {
-        Regime::Burst => clock.burst,
-        Regime::Sustained => clock.sustained,
-    }
 }
 
 /// The five fields of a line, and the words of a mapping behind them.
