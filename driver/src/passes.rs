@@ -162,7 +162,7 @@ const MACHINE: &[Pass] = &[
     pass("dedup_mma", "a product that is identical in every warp is computed by one helper warp", |s| {
         let (program, mut graph) = s.take_program();
         let program = sched::do_dedup_mma(program, &mut graph, &s.sched_off());
-        let left = sched::is_mma_duplicated(&program);
+        let left = sched::is_mma_duplicated(&program, &graph);
         s.keep(program, graph);
         match left {
             true => Err(CompileError::Declined {

@@ -356,7 +356,7 @@ mod tests {
     use super::*;
     use warplift_ir::Bump;
     use warplift_ir::entity::EntityRef;
-    use warplift_ir::machine::{Attr, NewInst, Place};
+    use warplift_ir::machine::{Attr, Block, NewInst, Place};
 
     /// A loop that adds to a carried value, and stores to and loads from a buffer.
     #[test]
@@ -387,5 +387,82 @@ mod tests {
         let needs = |n| kept.contains(&n);
         assert!(needs(Node::Inst(add)) && needs(Node::Inst(looped)) && needs(Node::Value(x)));
         assert!(!needs(Node::Inst(load)), "memory is where roles are cut");
+    }
+
+    /// A loop that carries a sum, with a branch inside, and instructions of it by name.
+    fn summed<'a>(bump: &'a Bump) -> (Func<'a>, Block, [Inst; 4]) {
+        let mut func = Func::new(bump);
+        let (entry, body, then) = (func.entry, func.new_block(), func.new_block());
+        let [t, x] = [0, 1].map(|_| func.append_param(body, Ty::B32, false));
+        let zero = func.push(entry, NewInst::new(Opcode::Const, &[], &[Ty::B32]).attr(Attr::Imm(0)));
+        let z = func.result(zero);
+        let add = func.push(body, NewInst::new(Opcode::AddS32, &[x, t], &[Ty::B32]));
+        let y = func.result(add);
+        let place = Place { buffer: Buffer::new(0), offset: 0 };
+        let mem = Attr::PlaceMem { place, count: 1 };
+        let store = func.push(then, NewInst::new(Opcode::StShared, &[t, y], &[]).attr(mem));
+        func.push(then, NewInst::new(Opcode::Yield, &[], &[]));
+        func.push(body, NewInst::new(Opcode::If, &[y], &[]).blocks(&[then]));
+        let yielded = func.push(body, NewInst::new(Opcode::Yield, &[y], &[]));
+        func.push(entry, NewInst::new(Opcode::For, &[z, z, z, z], &[Ty::B32]).blocks(&[body]));
+        (func, body, [zero, add, store, yielded])
+    }
+
+    #[test]
+    fn an_edit_is_a_difference_until_the_graph_is_updated() {
+        type Edit = fn(&mut Func<'_>, Block, [Inst; 4]);
+        let edits: [(&str, Edit); 6] = [
+            ("operands", |f, body, [_, add, ..]| f.set_args(add, &[f.blocks[body].params[0]; 2])),
+            ("a yield", |f, body, [.., end]| f.set_args(end, &[f.blocks[body].params[0]])),
+            ("a store is removed", |f, _, [_, _, store, _]| f.remove(store)),
+            ("a move", |f, body, [_, _, store, _]| {
+                f.remove(store);
+                f.insert(body, 1, store);
+            }),
+            ("a new instruction", |f, body, [zero, ..]| {
+                let z = f.result(zero);
+                f.insert_at(body, 0, |f| f.push(body, NewInst::new(Opcode::AddS32, &[z, z], &[Ty::B32])));
+            }),
+            ("a branch with its body is removed", |f, body, _| {
+                f.retain(body, |f, i| f.insts[i].op != Opcode::If);
+            }),
+        ];
+        for (what, edit) in edits {
+            let bump = Bump::new();
+            let (mut func, body, named) = summed(&bump);
+            let mut graph = Graph::of(&mut func);
+            assert_eq!(graph.accesses(&func, Buffer::new(0)).len(), 1);
+            assert_eq!(graph.verify(&func), Ok(()));
+            edit(&mut func, body, named);
+            let error = graph.verify(&func).expect_err(what);
+            assert!(error.contains("out of date"), "{what}: {error}");
+            graph.update(&mut func);
+            assert_eq!(graph.verify(&func), Ok(()), "{what}");
+        }
+    }
+
+    #[test]
+    fn another_buffer_of_an_access_is_a_difference_in_memory() {
+        let bump = Bump::new();
+        let (mut func, _, [_, _, store, _]) = summed(&bump);
+        let mut graph = Graph::of(&mut func);
+        assert_eq!(graph.accesses(&func, Buffer::new(1)), []);
+        let place = Place { buffer: Buffer::new(1), offset: 0 };
+        func.set_op(store, Opcode::StShared, Attr::PlaceMem { place, count: 1 });
+        assert!(graph.verify(&func).is_err_and(|e| e.contains("memory")));
+        graph.update(&mut func);
+        assert_eq!((graph.verify(&func), graph.accesses(&func, Buffer::new(1)).len()), (Ok(()), 1));
+    }
+
+    #[test]
+    fn a_branch_reads_what_its_instructions_read() {
+        let bump = Bump::new();
+        let (mut func, body, [_, add, ..]) = summed(&bump);
+        let graph = Graph::of(&mut func);
+        let branch = func.blocks[body].insts[1];
+        let mut read = Vec::new();
+        graph.reads(&func, branch, &mut read);
+        let (t, y) = (func.blocks[body].params[0], func.result(add));
+        assert_eq!(read, [y, t, y]);
     }
 }

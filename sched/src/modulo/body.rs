@@ -234,7 +234,7 @@ impl Body {
             home: FxHashMap::default(),
             reads: Vec::new(),
             free: free(func, block),
-            helped: helper_insts(program),
+            helped: helper_insts(program, graph),
             body: Self { pace: Pace::of(limits.target), groups: limits.groups, ..Self::default() },
             node_of: FxHashMap::default(),
             stores: FxHashMap::default(),

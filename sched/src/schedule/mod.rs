@@ -66,11 +66,11 @@ pub fn do_schedule_without(
         do_roles(program, graph, &mut s);
     }
     let late = do_epilogue(program, &mut s)?;
-    do_helper(program, &mut s);
+    do_helper(program, graph, &mut s);
     check_resident(program, &s, target)?;
     find_rings(program, graph, &mut s)?;
-    epilogue_rings(program, &late, &mut s);
-    helper_rings(program, &mut s);
+    epilogue_rings(program, graph, &late, &mut s);
+    helper_rings(program, graph, &mut s);
     hold_back(program, &mut s);
     if !s.producer && program.teams > 1 && !s.rings.is_empty() {
         let what =

@@ -7,7 +7,7 @@
 //!  await c      ─►  a ring of its own; threads' copies of one block share a ring
 //! ```
 
-use crate::analysis::{Graph, buffer_of, can_lead, copy_place, handoff, rereads, touched};
+use crate::analysis::{Graph, buffer_of, can_lead, copy_place, handoff, rereads};
 use crate::error::{Result, SchedError};
 use rustc_hash::{FxHashMap, FxHashSet};
 use warplift_ir::machine::{
@@ -103,7 +103,12 @@ fn push_ring(
 }
 
 /// Makes the ring of the handoff, and marks the blocks that only read again the stages that others filled.
-pub(crate) fn epilogue_rings(program: &Program<'_>, epilogue_insts: &FxHashSet<Inst>, s: &mut Schedule) {
+pub(crate) fn epilogue_rings(
+    program: &Program<'_>,
+    graph: &Graph,
+    epilogue_insts: &FxHashSet<Inst>,
+    s: &mut Schedule,
+) {
     let (func, Some(handoff)) = (&program.func, handoff(program)) else { return };
     for (buffer, least) in rereads(program, epilogue_insts) {
         for ring in s.rings.values_mut().filter(|r| r.buffers.contains(&buffer)) {
@@ -113,14 +118,19 @@ pub(crate) fn epilogue_rings(program: &Program<'_>, epilogue_insts: &FxHashSet<I
             (ring.blocks, ring.least) = (blocks, ring.least.max(least));
         }
     }
-    s.rings.push(handoff_ring(program, handoff, RingFill::Handoff));
+    s.rings.push(handoff_ring(program, graph, handoff, RingFill::Handoff));
 }
 
 /// The ring by which one role hands values over to another, in the block that loads them.
-pub(crate) fn handoff_ring(program: &Program<'_>, handoff: Buffer, fill: RingFill) -> RingData {
+pub(crate) fn handoff_ring(
+    program: &Program<'_>,
+    graph: &Graph,
+    handoff: Buffer,
+    fill: RingFill,
+) -> RingData {
     let func = &program.func;
-    let reads = |&i: &Inst| touched(&func.insts[i].attr, func.insts[i].op).contains(&(handoff, false));
-    let home = func.insts.keys().find(reads).and_then(|i| func.block_of(i));
+    let read = graph.accesses(func, handoff).iter().find(|a| !a.writes);
+    let home = read.and_then(|a| func.block_of(a.inst));
     RingData {
         buffers: vec![handoff],
         bytes: program.buffers[handoff].bytes,
