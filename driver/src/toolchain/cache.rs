@@ -144,7 +144,9 @@ impl Cache {
         let parts = decode(key, &bytes);
         match parts {
             // The time of a file that cannot be touched stays; the entry then goes sooner.
-            Some(_) => drop(File::options().append(true).open(&path).and_then(|f| f.set_modified(SystemTime::now()))),
+            Some(_) => {
+                drop(File::options().append(true).open(&path).and_then(|f| f.set_modified(SystemTime::now())))
+            }
             None => drop(remove(&path)),
         }
         parts
