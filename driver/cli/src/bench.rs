@@ -129,9 +129,9 @@ pub fn bench(args: &BenchArgs, tools: &Tools) -> Outcome<()> {
     let mut wrong = Vec::new();
     let mut ablation = Vec::new();
     for name in &args.names {
-        let (candidates, row) = candidates(name, args, tools)?;
-        let Some(first) = candidates.first() else { continue };
-        for sizes in sizes(&args.size, &first.kernel, Sizes::defaults(&first.kernel))? {
+        let kernel = args.ready.source(name, &args.choice)?.kernel;
+        for sizes in sizes(&args.size, &kernel, Sizes::defaults(&kernel))? {
+            let (candidates, row) = candidates(name, &sizes, args, tools)?;
             match bench_sizes(&candidates, &sizes, &machine, args) {
                 Ok(report) => {
                     println!("{}", report.table());
@@ -165,15 +165,20 @@ fn save(args: &BenchArgs, reports: &[Report]) -> Outcome<()> {
     Ok(())
 }
 
-/// The artifacts to measure: one, or one for each proposed mapping, or one for each disabled feature.
-fn candidates(name: &str, args: &BenchArgs, tools: &Tools) -> Outcome<(Vec<Artifact>, Option<ablate::Row>)> {
+/// The artifacts to measure at these sizes: one, or one for each proposed mapping, or one for each disabled feature.
+fn candidates(
+    name: &str,
+    sizes: &Sizes,
+    args: &BenchArgs,
+    tools: &Tools,
+) -> Outcome<(Vec<Artifact>, Option<ablate::Row>)> {
     if args.ablate {
         let (forms, row) = Forms::of(&args.ready, name, &args.choice, tools)?.into_parts();
         return Ok((forms, Some(row)));
     }
     let made = match args.sweep {
         true => proposed(name, args, tools)?,
-        false => vec![args.ready.artifact(name, &args.choice, tools)?],
+        false => vec![args.ready.artifact(name, &args.choice, Some(sizes), tools)?],
     };
     Ok((made, None))
 }
