@@ -13,6 +13,7 @@ use warplift::cuda::{Arg, Buffer, Device, Kernel, Prepared};
 use warplift::enumerate;
 use warplift::ir::manifest::Manifest;
 use warplift::ir::target::SM90A;
+use warplift_lab::bench::choices::{Table, choices};
 use warplift_lab::bench::predicted::predictions;
 use warplift_lab::bench::{
     Contender, CublasGemm, CublasLt, GemmProblem, KernelContender, Operands, Regime, Report, Settings,
@@ -73,6 +74,13 @@ enum BenchCommand {
     Micro(MicroArgs),
     /// Compare predicted cycles and times with those that were measured; needs no GPU.
     Predicted,
+    /// Choose a mapping for each of 40 products and print its predicted cycles beside what no schedule beats; needs no
+    /// GPU.
+    Choices {
+        /// Another list: a kernel and its sizes in each line.
+        #[arg(value_name = "FILE")]
+        list: Option<PathBuf>,
+    },
 }
 
 /// The peer.
@@ -110,6 +118,14 @@ impl Regimes {
 pub fn bench(args: &BenchArgs, tools: &Tools) -> Outcome<()> {
     if let Some(BenchCommand::Predicted) = &args.command {
         print!("{}", predictions().map_err(user)?);
+        return Ok(());
+    }
+    if let Some(BenchCommand::Choices { list }) = &args.command {
+        let read = |path: &PathBuf| {
+            std::fs::read_to_string(path).map_err(|e| user(format!("reading {}: {e}", path.display())))
+        };
+        let list = list.as_ref().map(read).transpose()?;
+        print!("{}", Table(choices(list.as_deref()).map_err(user)?));
         return Ok(());
     }
     if let Some(BenchCommand::Micro(args)) = &args.command {

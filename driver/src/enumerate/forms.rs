@@ -47,8 +47,8 @@ const BETWEEN: [f64; 2] = [0.018, 0.062];
 const WARP_WAIT: f64 = 200.0;
 
 /// What computes a tile.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Computes {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Computes {
     /// Warpgroups, by `wgmma`.
     Groups(u32),
     /// Warps, by `mma.sync`.
@@ -79,8 +79,8 @@ pub(super) fn forms(
     target: &Target,
     defines: &[(String, i64)],
 ) -> Vec<Form> {
-    let space =
-        Some(anchor).filter(|a| a.is_plain()).and_then(|a| Space::new(kernel, a, sizes, target, defines));
+    let asked = Asked { kernel, anchor, sizes, defines };
+    let space = if anchor.is_plain() { Space::new(&asked, target) } else { None };
     let Some(space) = space else { return Vec::new() };
     let mut all = space.forms();
     all.sort_by(|a, b| (a.estimate.total_cmp(&b.estimate)).then(a.busy.total_cmp(&b.busy)));
@@ -104,14 +104,14 @@ impl Form {
         mapping(kernel, anchor, self.extents, looped, self.whole)
     }
 
-    /// What distinguishes tiles; forms that agree in it are alike.
-    pub fn tile(&self) -> ([i64; 3], u32) {
-        match self.computes {
-            Computes::Groups(n) => (self.extents, n),
-            Computes::Warps(n) => (self.extents, n + 32),
-        }
+    /// The tile and what computes it, and whether its results are held beside the next tile's sums.
+    pub fn key(&self) -> Key {
+        ((self.extents, self.computes), self.whole.epilogue == Epilogue::Deferred)
     }
 }
+
+/// What decides the registers of a form: see [`Form::key`].
+pub(super) type Key = (([i64; 3], Computes), bool);
 
 /// The values of the tunables, and what follows from each.
 struct Space<'a> {
@@ -140,49 +140,61 @@ struct Tried {
     resolved: Kernel,
 }
 
-impl<'a> Space<'a> {
-    fn new(
-        kernel: &Kernel,
-        anchor: &Anchor<'_>,
-        sizes: &Sizes,
-        target: &'a Target,
-        defines: &[(String, i64)],
-    ) -> Option<Self> {
-        let bytes = f64::from(operand_bits(kernel)) / 8.0;
-        let free = anchor.free;
-        let same = [0, 1, 2].map(|i| {
-            let name = &free[i]?.name;
-            (0..i).find(|&j| free[j].is_some_and(|f| f.name == *name))
-        });
-        let values = [0, 1, 2].map(|i| match (free[i], anchor.fixed[i]) {
-            (Some(t), _) => values_of(t, i == 2, bytes, defines),
+/// A product at given sizes.
+struct Asked<'a> {
+    kernel: &'a Kernel,
+    anchor: &'a Anchor<'a>,
+    sizes: &'a Sizes,
+    defines: &'a [(String, i64)],
+}
+
+impl Asked<'_> {
+    /// The kernel with these extents.
+    fn tried(&self, extents: [i64; 3]) -> Option<Tried> {
+        let plain = (LoopMapping::default(), KernelMapping::default());
+        let mut mapping = mapping(self.kernel, self.anchor, extents, plain.0, plain.1);
+        set(&mut mapping, self.defines);
+        let resolved = warplift_isel::map::do_tunables(self.kernel, &mapping).ok()?;
+        let grid = grid_of(&resolved, self.sizes)?.map(|g| g as f64);
+        let each = (extents.iter().product::<i64>() * self.anchor.count) as f64;
+        let trips = least_products(&resolved, self.sizes) / each;
+        Some(Tried { blocks: grid.iter().product(), columns: grid[1], trips, resolved })
+    }
+
+    /// The values of each extent.
+    fn values(&self, bytes: f64) -> [Vec<i64>; 3] {
+        [0, 1, 2].map(|i| match (self.anchor.free[i], self.anchor.fixed[i]) {
+            (Some(t), _) => values_of(t, i == 2, bytes, self.defines),
             (None, fixed) => fixed.into_iter().collect(),
-        });
-        let first = [0, 1, 2].map(|i| values[i].first().copied());
-        let [Some(m), Some(n), Some(k)] = first else { return None };
-        let tried = |extents: [i64; 3]| {
-            let mut m = mapping(kernel, anchor, extents, LoopMapping::default(), KernelMapping::default());
-            set(&mut m, defines);
-            let resolved = warplift_isel::map::do_tunables(kernel, &m).ok()?;
-            let grid = grid_of(&resolved, sizes)?.map(|g| g as f64);
-            let each = (extents[0] * extents[1] * extents[2] * anchor.count) as f64;
-            let trips = least_products(&resolved, sizes) / each;
-            Some(Tried { blocks: grid.iter().product(), columns: grid[1], trips, resolved })
-        };
-        let first = tried([m, n, k])?;
-        let operands = operands(&first.resolved, sizes).ok()?;
-        let memory = traffic(&operands) / target.rates.memory_bytes_per_cycle;
-        let along = |i: usize| {
+        })
+    }
+
+    /// For each extent the one before it that the same tunable decides.
+    fn same(&self) -> [Option<usize>; 3] {
+        let name = |i: usize| self.anchor.free[i].map(|t| &t.name);
+        [0, 1, 2].map(|i| (0..i).find(|&j| name(i).is_some() && name(i) == name(j)))
+    }
+}
+
+impl<'a> Space<'a> {
+    fn new(asked: &Asked<'_>, target: &'a Target) -> Option<Self> {
+        let bytes = f64::from(operand_bits(asked.kernel)) / 8.0;
+        let (values, same) = (asked.values(bytes), asked.same());
+        let base = [*values[0].first()?, *values[1].first()?, *values[2].first()?];
+        let first = asked.tried(base)?;
+        let memory =
+            traffic(&operands(&first.resolved, asked.sizes).ok()?) / target.rates.memory_bytes_per_cycle;
+        // One extent changes, and those that follow it; the grid is the product of what each makes of it.
+        let along = |i: usize, wish: fn(&Tried) -> f64| {
             let at = |&v: &i64| {
-                let mut extents = [m, n, k];
-                (i..3).filter(|&j| j == i || same[j] == Some(i)).for_each(|j| extents[j] = v);
-                tried(extents)
+                let extent = |j: usize| if j == i || same[j] == Some(i) { v } else { base[j] };
+                asked.tried([0, 1, 2].map(extent)).map(|t| wish(&t))
             };
-            values[i].iter().map(at).collect::<Option<Vec<_>>>()
+            values[i].iter().map(at).collect::<Option<Vec<f64>>>()
         };
-        let blocks = [along(0)?, along(1)?].map(|all| all.iter().map(|t| t.blocks).collect());
-        let trips = along(2)?.iter().map(|t| t.trips).collect();
-        let (base, columns, count) = (first.blocks, first.columns.max(1.0), anchor.count);
+        let blocks = [along(0, |t| t.blocks)?, along(1, |t| t.blocks)?];
+        let trips = along(2, |t| t.trips)?;
+        let (base, columns, count) = (first.blocks, first.columns.max(1.0), asked.anchor.count);
         Some(Self { target, values, same, blocks, base, columns, trips, bytes, count, memory })
     }
 
@@ -276,7 +288,7 @@ impl<'a> Space<'a> {
         let power = slowdown(form.whole.raster, [m as f64, n as f64], columns, self.target);
         let slowed = cycles * (1.0 + (ideal / cycles).min(1.0) * (power - 1.0));
         let read = ((m + n * self.count) * form.extents[2]) as f64 * self.bytes;
-        let estimate = slowed + second(busy, blocks * trips * read, self.target);
+        let estimate = slowed + second(busy, waves * trips * read, self.target);
         Some(Form { floor: start + least.max(self.memory), estimate, busy, ..form })
     }
 

@@ -20,13 +20,13 @@ mod tiling;
 
 use crate::predict::{Prediction, compile_and_predict, floor};
 use crate::problem::{Problem, Sizes};
-use crate::{CompileError, Compiled, Options};
-use forms::forms;
+use crate::{CompileError, Compiled, Limits, Options};
+use forms::{Key, forms};
 use std::fmt;
 use std::time::{Duration, Instant};
 use warplift_ir::plural;
 use warplift_ir::target::Target;
-use warplift_ir::tile::{Kernel, Mapping, verify_mapping};
+use warplift_ir::tile::{Kernel, Mapping, Way, verify_mapping};
 
 pub use propose::mappings;
 
@@ -40,6 +40,10 @@ const COMPILED: usize = 10;
 const OF_TILE: usize = 3;
 /// Refusals without a success after which no further form is compiled: the kernel then has no such forms.
 const REFUSED: usize = 4;
+
+/// Attempts at each proposal: all features, and once without one. Most refusals stay what they are, and other proposals
+/// ask for less.
+const ATTEMPTS: usize = 2;
 
 /// How to choose.
 #[derive(Clone, Debug, Default)]
@@ -125,8 +129,8 @@ struct Proposal {
     mapping: Mapping,
     /// Cycles that its prediction is not below.
     floor: f64,
-    /// Whether it is a form of a plain product; the number of these is limited.
-    is_form: bool,
+    /// Tile and registers of a form of a plain product; the number of forms is limited.
+    form: Option<Key>,
 }
 
 /// The sizes for which a mapping is chosen where none are given: those of real work, or smaller ones if tensors may not
@@ -166,7 +170,7 @@ fn proposals(kernel: &Kernel, sizes: &Sizes, target: &Target, search: &Search) -
     let mut of_tile = rustc_hash::FxHashMap::default();
     let number = all.len();
     for form in all {
-        let alike: &mut usize = of_tile.entry(form.tile()).or_default();
+        let alike: &mut usize = of_tile.entry(form.key().0).or_default();
         if !search.exhaustive && (*alike >= OF_TILE || found.len() >= 2 * COMPILED) {
             continue;
         }
@@ -175,16 +179,18 @@ fn proposals(kernel: &Kernel, sizes: &Sizes, target: &Target, search: &Search) -
         forms::set(&mut mapping, &search.defines);
         if obeys(&mapping) {
             *alike += 1;
-            found.push(Proposal { mapping, floor: form.floor, is_form: true });
+            found.push(Proposal { mapping, floor: form.floor, form: Some(form.key()) });
         }
     }
     let left_out = number - found.len();
-    for mut mapping in mappings(kernel, target) {
+    let mut others = mappings(kernel, target);
+    others.sort_by_key(|m| !is_packed(m));
+    for mut mapping in others {
         forms::set(&mut mapping, &search.defines);
         if found.iter().all(|p| p.mapping != mapping) {
             let problem = Problem::new(kernel, &mapping, sizes.clone());
             let floor = problem.map_or(0.0, |p| floor(&p, target).cycles);
-            found.push(Proposal { mapping, floor, is_form: false });
+            found.push(Proposal { mapping, floor, form: None });
         }
     }
     (found, left_out)
@@ -212,7 +218,7 @@ fn best_within(
 ) -> Result<Chosen, CompileError> {
     let usual = proposals.iter().find_map(|m| Problem::usual_sizes(kernel, m));
     let sizes = usual.unwrap_or_else(|| Sizes::nominal(kernel));
-    let given = |m: &Mapping| Proposal { mapping: m.clone(), floor: 0.0, is_form: false };
+    let given = |m: &Mapping| Proposal { mapping: m.clone(), floor: 0.0, form: None };
     let proposals: Vec<Proposal> = proposals.iter().map(given).collect();
     among(kernel, &proposals, &sizes, target, options, bounds)
 }
@@ -242,6 +248,8 @@ struct Found {
     /// Candidates that are forms of a plain product.
     forms: usize,
     refused: Vec<CompileError>,
+    /// Forms that were refused.
+    refused_tiles: Vec<Key>,
     rough: usize,
     skipped: usize,
     passed_over: usize,
@@ -251,12 +259,23 @@ impl Found {
     /// Whether a proposal need not be compiled.
     fn is_needless(&self, proposal: &Proposal) -> bool {
         let best = self.candidates.iter().map(|c| c.cycles).fold(f64::INFINITY, f64::min);
-        let enough = match proposal.is_form {
-            true => self.forms >= COMPILED || (self.forms == 0 && self.refused.len() >= REFUSED),
+        let enough = match proposal.form {
+            // What one form of a tile lacks, the others lack.
+            Some(key) if self.refused_tiles.contains(&key) => true,
+            Some(_) => self.forms >= COMPILED || (self.forms == 0 && self.refused.len() >= REFUSED),
             // Where forms compile, the other proposals of a plain product are among them.
-            false => self.forms > 0,
+            None => self.forms > 0 || (!is_packed(&proposal.mapping) && self.has_packed(&proposal.mapping)),
         };
         enough || proposal.floor >= best
+    }
+
+    /// Whether the same tile compiled with packed arrays, which threads read in fewer and wider loads.
+    fn has_packed(&self, mapping: &Mapping) -> bool {
+        let consumers = |m: &Mapping| m.loops.iter().map(|l| l.1.consumers).collect::<Vec<_>>();
+        let all = self.candidates.iter().map(|c| &c.mapping).filter(|m| is_packed(m));
+        all.into_iter().any(|m| {
+            (&m.tunables, m.whole, consumers(m)) == (&mapping.tunables, mapping.whole, consumers(mapping))
+        })
     }
 
     /// Compiles and predicts.
@@ -275,15 +294,18 @@ impl Found {
         };
         let (compiled, prediction) = match made {
             Ok(made) => made,
-            Err(error) => return self.refused.push(error),
+            Err(error) => {
+                self.refused_tiles.extend(proposal.form);
+                return self.refused.push(error);
+            }
         };
         self.rough += usize::from(prediction.is_none());
-        self.forms += usize::from(proposal.is_form);
+        self.forms += usize::from(proposal.form.is_some());
         let (cycles, busy) = match &prediction {
             Some(p) => (slowed(p, kernel, mapping, target, sizes), p.block * f64::from(p.waves)),
             None => (rough::predict(kernel, mapping, &compiled, target, sizes), 0.0),
         };
-        self.ranks.push(cycles + rough::second(busy, rough::moved(kernel, mapping, sizes), target));
+        self.ranks.push(cycles + rough::second(busy, rough::moved(kernel, mapping, target, sizes), target));
         self.candidates.push(Candidate { mapping: mapping.clone(), compiled, cycles, prediction });
     }
 
@@ -317,6 +339,10 @@ fn slowed(p: &Prediction, kernel: &Kernel, mapping: &Mapping, target: &Target, s
     p.cycles * (1.0 + work * (rough::power(kernel, mapping, target, sizes) - 1.0))
 }
 
+fn is_packed(mapping: &Mapping) -> bool {
+    mapping.arrays.iter().any(|a| a.1.way == Way::Packed)
+}
+
 fn among(
     kernel: &Kernel,
     proposals: &[Proposal],
@@ -326,7 +352,9 @@ fn among(
     bounds: Bounds,
 ) -> Result<Chosen, CompileError> {
     let start = Instant::now();
-    let options = &Options { observer: None, ..options.clone() };
+    let limits =
+        Limits { attempts: options.limits.attempts.or(bounds.pruned.then_some(ATTEMPTS)), ..options.limits };
+    let options = &Options { observer: None, limits, ..options.clone() };
     let mut found = Found::default();
     for proposal in proposals {
         // At least one candidate is compiled, however long it takes.
@@ -346,8 +374,7 @@ mod tests {
     use super::*;
     use crate::kernels::{LIBRARY, find};
     use warplift_ir::target::SM90A;
-    use warplift_ir::tile::verify_mapping;
-    use warplift_ir::tile::{Epilogue, Way, parse_file};
+    use warplift_ir::tile::{Epilogue, parse_file};
 
     fn kernel(name: &str) -> Kernel {
         find(name).unwrap().parse().unwrap().kernels.remove(0)
@@ -489,7 +516,7 @@ mod tests {
             let sizes = Sizes::nominal(&kernel).overridden(&kernel, text).unwrap();
             let (proposals, left_out) = proposals(&kernel, &sizes, &SM90A, &Search::default());
             assert!(left_out > 1000, "{left_out}");
-            for p in proposals.iter().filter(|p| p.is_form) {
+            for p in proposals.iter().filter(|p| p.form.is_some()) {
                 let made = compile_and_predict(&kernel, &p.mapping, &SM90A, &sizes, &Options::default());
                 let Ok((_, Some(walked))) = made else { continue };
                 assert!(p.floor <= 1.001 * walked.cycles, "{text}: {:.0} {walked}{}", p.floor, p.mapping);

@@ -71,18 +71,17 @@ pub fn power(kernel: &Kernel, mapping: &Mapping, target: &Target, sizes: &Sizes)
 const SECOND: f64 = 0.02;
 
 /// What decides between mappings whose predictions are about equal, in cycles to add: how long the multiprocessors are
-/// busy, where device memory takes longer than they do, and the bytes that blocks move from and to the L2, which cost
-/// power.
+/// busy, where device memory takes longer than they do, and the bytes that one of them moves from and to the L2. These
+/// cost power, and few blocks with many bytes each were never measured to reach the rate of device memory.
 pub fn second(busy: f64, bytes: f64, target: &Target) -> f64 {
-    let rate = target.rates.cache_bytes_per_cycle * f64::from(target.multiprocessors);
-    SECOND * (busy + bytes / rate)
+    SECOND * (busy + bytes / target.rates.cache_bytes_per_cycle)
 }
 
-/// Bytes that all blocks of a launch move.
-pub fn moved(kernel: &Kernel, mapping: &Mapping, sizes: &Sizes) -> f64 {
+/// Bytes that the busiest multiprocessor moves in a launch.
+pub fn moved(kernel: &Kernel, mapping: &Mapping, target: &Target, sizes: &Sizes) -> f64 {
     let Ok(resolved) = warplift_isel::map::do_tunables(kernel, mapping) else { return 0.0 };
     let blocks: f64 = grid_of(&resolved, sizes).map_or(0.0, |grid| grid.iter().map(|&g| g as f64).product());
-    blocks * block_work(&resolved, sizes).1
+    (blocks / f64::from(target.multiprocessors)).ceil() * block_work(&resolved, sizes).1
 }
 
 /// Rows and columns of a product.
