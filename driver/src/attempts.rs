@@ -92,17 +92,18 @@ fn refusal(error: &CompileError) -> Option<Refusal> {
     }
 }
 
-/// Makes attempts until one compiles or the table ends, and records their outcomes in `made`. `once` compiles without
+/// Makes attempts until one compiles, the table ends, or `most` were refused, and records their outcomes in `made`. `once` compiles without
 /// some features; it gets the number of the attempt.
 ///
 /// # Errors
 /// The first refusal, or an error that is no refusal.
 pub(crate) fn attempt<T>(
     disabled: &[Feature],
+    most: Option<usize>,
     made: &mut Vec<Attempt>,
     mut once: impl FnMut(&[Feature], usize) -> Result<T, CompileError>,
 ) -> Result<T, CompileError> {
-    let (mut rows, mut without) = (TABLE.iter(), Vec::new());
+    let (mut rows, mut without, mut refusals) = (TABLE.iter(), Vec::new(), 0);
     let mut first: Option<CompileError> = None;
     let last = loop {
         let result = once(&[disabled, &without].concat(), made.len());
@@ -119,6 +120,10 @@ pub(crate) fn attempt<T>(
             Err(error) => error,
         };
         let about = refusal(first.get_or_insert(error));
+        refusals += 1;
+        if most.is_some_and(|most| refusals >= most) {
+            break first;
+        }
         let gives = |row: &&Row| Some(row.0) == about && row.1.iter().any(|f| !disabled.contains(f));
         match rows.find(gives) {
             Some((_, given)) => without = given.to_vec(),

@@ -97,7 +97,7 @@ impl Context {
             let mut road = Road { options, number, timings: &mut *timings, started };
             road.run(&mut state, 0..all().count()).map(|()| state)
         };
-        let state = attempt(&options.disable, &mut self.attempts, once)?;
+        let state = attempt(&options.disable, options.limits.attempts, &mut self.attempts, once)?;
         let compiled = finish(&state, self.attempts.clone(), std::mem::take(&mut self.timings));
         Ok(then(state.scheduled(), compiled))
     }

@@ -145,7 +145,7 @@ pub mod prelude {
     pub use crate::cuda::{
         Arg, Buffer, Device, Event, Graph, Kernel as LoadedKernel, LaunchError, Prepared, Stream,
     };
-    pub use crate::enumerate::{Chosen, best, mappings};
+    pub use crate::enumerate::{Chosen, Search, best, choose, mappings, usual_sizes};
     pub use crate::toolchain::{Fetch, PtxasOptions, Toolchain};
     pub use crate::{CompileError, Compiled, Context, Limits, Options, compile};
     pub use warplift_ir::interp;

@@ -77,7 +77,7 @@ impl fmt::Debug for Observer {
     }
 }
 
-/// Limits of a compile. Both are checked after every pass. The searches for a plan and for a modulo schedule take the
+/// Limits of a compile. Time and memory are checked after every pass. The searches for a plan and for a modulo schedule take the
 /// longest, so they also stop when the time is over. Every other pass ends before the limits count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
@@ -85,6 +85,8 @@ pub struct Limits {
     pub time: Option<Duration>,
     /// Bytes of machine IR.
     pub memory: Option<usize>,
+    /// Attempts at a kernel that is refused: see [`crate::attempts`].
+    pub attempts: Option<usize>,
 }
 
 impl Limits {
@@ -119,9 +121,25 @@ mod tests {
                 .map(|c| c.ptx)
                 .unwrap_err()
         };
-        let late = refused(Limits { time: Some(Duration::ZERO), memory: None });
+        let late = refused(Limits { time: Some(Duration::ZERO), ..Limits::default() });
         assert!(matches!(late, CompileError::Time { pass: "verify", limit: Duration::ZERO }), "{late}");
-        let large = refused(Limits { time: None, memory: Some(1) });
+        let large = refused(Limits { memory: Some(1), ..Limits::default() });
         assert!(matches!(large, CompileError::Memory { limit: 1, used: 2.., .. }), "{large}");
+    }
+
+    #[test]
+    fn attempts_end_at_their_limit() {
+        let module = find("a16w4").unwrap().parse().unwrap();
+        let text = "mapping a16w4 { BM = 256 BN = 128 for t: pipeline fit, producers 1, consumers 2 }";
+        let mapping = warplift_ir::tile::parse_file(text, "").unwrap().mappings.remove(0);
+        let made = |attempts| {
+            let mut context = crate::Context::default();
+            let options = Options { limits: Limits { attempts, ..Limits::default() }, ..Options::default() };
+            let refused = context.compile(&module.kernels[0], &mapping, &SM90A, &options).is_err();
+            (refused, context.attempts().len())
+        };
+        let (refused, all) = made(None);
+        assert!(refused && all > 2, "{all}");
+        assert_eq!(made(Some(2)), (true, 2));
     }
 }

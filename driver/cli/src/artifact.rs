@@ -5,14 +5,16 @@
 
 use super::Tools;
 use super::failure::{Failure, Outcome, user};
-use super::source::{Choice, Source, load, overlay, refusal, remarked};
+use super::source::{Choice, Source, load, refusal, remarked};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use warplift::enumerate::Search;
 use warplift::ir::manifest::Manifest;
 use warplift::ir::plural;
 use warplift::ir::target::SM90A;
 use warplift::ir::tile::{Kernel, Mapping};
+use warplift::problem::Sizes;
 use warplift::toolchain::{Assembled, PtxasOptions};
 use warplift::{Compiled, Options, enumerate};
 
@@ -52,16 +54,15 @@ fn candidates(source: &Source, options: &Options) -> Outcome<Vec<(Mapping, Compi
         let compiled = warplift::compile(&source.kernel, mapping, &SM90A, options).map_err(refused)?;
         return Ok(vec![(mapping.clone(), compiled)]);
     }
-    let mut proposals = enumerate::mappings(&source.kernel, &SM90A);
-    for p in &mut proposals {
-        overlay(p, &source.defines);
-    }
-    // The chosen proposal is shown, or the first one if none compiles.
+    // The chosen mapping is shown, or a proposed one if none compiles.
     let hidden = Options { observer: None, ..options.clone() };
-    let chosen = enumerate::best(&source.kernel, &proposals, &SM90A, &hidden);
-    let one = chosen.as_ref().ok().map(|c| &c.best.mapping).or(proposals.first());
+    let sizes = source.sizes.clone().unwrap_or_else(|| enumerate::usual_sizes(&source.kernel));
+    let search = Search { defines: source.defines.clone(), exhaustive: source.exhaustive };
+    let chosen = enumerate::choose(&source.kernel, &sizes, &SM90A, &hidden, &search);
+    let proposed = || enumerate::mappings(&source.kernel, &SM90A).into_iter().next();
+    let one = chosen.as_ref().ok().map(|c| c.best.mapping.clone()).or_else(proposed);
     if let Some(mapping) = one.filter(|_| options.observer.is_some()) {
-        let _ = warplift::compile(&source.kernel, mapping, &SM90A, options);
+        let _ = warplift::compile(&source.kernel, &mapping, &SM90A, options);
     }
     let chosen = chosen.map_err(refused)?;
     eprintln!("{chosen}\n{}", chosen.best.mapping);
@@ -324,12 +325,19 @@ pub struct Ready {
 }
 
 impl Ready {
-    /// Reads or makes the artifact with a name.
+    /// Reads or makes the artifact with a name; where its mapping is chosen, for these sizes.
     ///
     /// # Errors
     /// It cannot be read or compiled.
-    pub fn artifact(&self, name: &str, choice: &Choice, tools: &Tools) -> Outcome<Artifact> {
-        self.made(name, self.source(name, choice)?, tools)
+    pub fn artifact(
+        &self,
+        name: &str,
+        choice: &Choice,
+        sizes: Option<&Sizes>,
+        tools: &Tools,
+    ) -> Outcome<Artifact> {
+        let source = Source { sizes: sizes.cloned(), ..self.source(name, choice)? };
+        self.made(name, source, tools)
     }
 
     /// Kernel and mapping with a name. Nothing is compiled yet.

@@ -13,6 +13,7 @@ use warplift::cuda::{Arg, Buffer, Device, Kernel, Prepared};
 use warplift::enumerate;
 use warplift::ir::manifest::Manifest;
 use warplift::ir::target::SM90A;
+use warplift_lab::bench::choices::{Table, choices};
 use warplift_lab::bench::predicted::predictions;
 use warplift_lab::bench::{
     Contender, CublasGemm, CublasLt, GemmProblem, KernelContender, Operands, Regime, Report, Settings,
@@ -73,6 +74,13 @@ enum BenchCommand {
     Micro(MicroArgs),
     /// Compare predicted cycles and times with those that were measured; needs no GPU.
     Predicted,
+    /// Choose a mapping for each of 40 products and print its predicted cycles beside what no schedule beats; needs no
+    /// GPU.
+    Choices {
+        /// Another list: a kernel and its sizes in each line.
+        #[arg(value_name = "FILE")]
+        list: Option<PathBuf>,
+    },
 }
 
 /// The peer.
@@ -112,6 +120,14 @@ pub fn bench(args: &BenchArgs, tools: &Tools) -> Outcome<()> {
         print!("{}", predictions().map_err(user)?);
         return Ok(());
     }
+    if let Some(BenchCommand::Choices { list }) = &args.command {
+        let read = |path: &PathBuf| {
+            std::fs::read_to_string(path).map_err(|e| user(format!("reading {}: {e}", path.display())))
+        };
+        let list = list.as_ref().map(read).transpose()?;
+        print!("{}", Table(choices(list.as_deref()).map_err(user)?));
+        return Ok(());
+    }
     if let Some(BenchCommand::Micro(args)) = &args.command {
         return micro(args, tools);
     }
@@ -129,9 +145,9 @@ pub fn bench(args: &BenchArgs, tools: &Tools) -> Outcome<()> {
     let mut wrong = Vec::new();
     let mut ablation = Vec::new();
     for name in &args.names {
-        let (candidates, row) = candidates(name, args, tools)?;
-        let Some(first) = candidates.first() else { continue };
-        for sizes in sizes(&args.size, &first.kernel, Sizes::defaults(&first.kernel))? {
+        let kernel = args.ready.source(name, &args.choice)?.kernel;
+        for sizes in sizes(&args.size, &kernel, Sizes::defaults(&kernel))? {
+            let (candidates, row) = candidates(name, &sizes, args, tools)?;
             match bench_sizes(&candidates, &sizes, &machine, args) {
                 Ok(report) => {
                     println!("{}", report.table());
@@ -165,15 +181,20 @@ fn save(args: &BenchArgs, reports: &[Report]) -> Outcome<()> {
     Ok(())
 }
 
-/// The artifacts to measure: one, or one for each proposed mapping, or one for each disabled feature.
-fn candidates(name: &str, args: &BenchArgs, tools: &Tools) -> Outcome<(Vec<Artifact>, Option<ablate::Row>)> {
+/// The artifacts to measure at these sizes: one, or one for each proposed mapping, or one for each disabled feature.
+fn candidates(
+    name: &str,
+    sizes: &Sizes,
+    args: &BenchArgs,
+    tools: &Tools,
+) -> Outcome<(Vec<Artifact>, Option<ablate::Row>)> {
     if args.ablate {
         let (forms, row) = Forms::of(&args.ready, name, &args.choice, tools)?.into_parts();
         return Ok((forms, Some(row)));
     }
     let made = match args.sweep {
         true => proposed(name, args, tools)?,
-        false => vec![args.ready.artifact(name, &args.choice, tools)?],
+        false => vec![args.ready.artifact(name, &args.choice, Some(sizes), tools)?],
     };
     Ok((made, None))
 }

@@ -7,6 +7,7 @@ use super::run::{
 };
 use super::source::{Choice, repeated};
 use super::{Tools, output};
+use rayon::prelude::*;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -127,6 +128,8 @@ pub fn check(args: &CheckArgs, tools: &Tools) -> Outcome<()> {
         && matches!(args.place.device, Location::Gpu(_))
         && Device::count().is_ok()
     {
+        // The processes find what was assembled here in the cache.
+        drop((!tools.no_cache).then(|| artifacts(&names, args, &choice, tools)));
         return isolated(args, tools, &names);
     }
     let machine = match args.place.device {
@@ -137,11 +140,12 @@ pub fn check(args: &CheckArgs, tools: &Tools) -> Outcome<()> {
         println!("this machine has no GPU: kernels run in the simulator");
     }
     let mut tally = Tally::default();
-    for name in names {
+    let made = artifacts(&names, args, &choice, tools);
+    for (name, artifact) in names.into_iter().zip(made) {
         let own = |kernel: &str| {
             cases.iter().filter(|c| c.kernel == name || c.kernel == kernel).collect::<Vec<_>>()
         };
-        let tried = args.ready.artifact(&name, &choice, tools).and_then(|artifact| {
+        let tried = artifact.and_then(|artifact| {
             check_kernel(&artifact, &own(&artifact.kernel.name), machine.as_ref(), &args.place, &mut tally)
         });
         // A kernel that cannot be tried does not keep the others from being tried.
@@ -154,6 +158,11 @@ pub fn check(args: &CheckArgs, tools: &Tools) -> Outcome<()> {
     }
     println!("{}", tally.summary());
     tally.outcome(args.skip_large)
+}
+
+/// Reads or makes the artifacts with these names; several are compiled and assembled at once.
+fn artifacts(names: &[String], args: &CheckArgs, choice: &Choice, tools: &Tools) -> Vec<Outcome<Artifact>> {
+    names.par_iter().map(|name| args.ready.artifact(name, choice, None, tools)).collect()
 }
 
 /// Whether every kernel can be read and has cases, and every case has its kernel.
@@ -205,7 +214,12 @@ fn isolated(args: &CheckArgs, tools: &Tools, names: &[String]) -> Outcome<()> {
 fn alone(args: &CheckArgs, tools: &Tools, name: &str) -> Vec<OsString> {
     let CheckArgs { names: _, sizes, in_process: _, skip_large, disable, ready, place } = args;
     let mut line: Vec<OsString> = vec!["check".into(), "--in-process".into()];
-    let flags = [("--skip-large", *skip_large), ("--offline", tools.offline), ("--verbose", tools.verbose)];
+    let flags = [
+        ("--skip-large", *skip_large),
+        ("--offline", tools.offline),
+        ("--no-cache", tools.no_cache),
+        ("--verbose", tools.verbose),
+    ];
     line.extend(flags.into_iter().filter(|f| f.1).map(|f| f.0.into()));
     let mut option = |name: &str, value: Option<OsString>| {
         line.extend(value.into_iter().flat_map(|v| [OsString::from(name), v]));
@@ -393,7 +407,7 @@ mod tests {
 
     #[test]
     fn a_kernel_alone_is_checked_with_the_same_options() {
-        let line = "warplift check --ptxas gemm --offline --verbose --skip-large --sizes axpy --disable modulo,mma-order --artifacts softmax --device 3 \
+        let line = "warplift check --ptxas gemm --offline --no-cache --verbose --skip-large --sizes axpy --disable modulo,mma-order --artifacts softmax --device 3 \
                     --seed 7 --hazards warn --limit 5 --cublas gemv gemm axpy";
         let whole: Whole = clap::Parser::parse_from(line.split_whitespace());
         let Command::Check(args) = &whole.command;

@@ -28,6 +28,12 @@ pub struct CompileArgs {
     source: Option<String>,
     #[command(flatten)]
     choice: Choice,
+    /// Sizes for which `--mapping auto` chooses, `m=128,n=256`. Default: a large problem.
+    #[arg(long, value_name = "SIZES", conflicts_with_all = ["all", "start_after"])]
+    size: Option<String>,
+    /// With `--mapping auto`: compile and predict everything legal. Takes long; for tests of the choice.
+    #[arg(long)]
+    exhaustive: bool,
     /// File for the PTX; default: standard output, unless another output is requested.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -102,7 +108,7 @@ fn save(
 }
 
 fn save_forms(source: &str, args: &CompileArgs, folder: &Path, tools: &Tools) -> Outcome<()> {
-    let mut forms = Forms::make(load(source, &args.choice)?, tools)?;
+    let mut forms = Forms::make(sized(load(source, &args.choice)?, args)?, tools)?;
     if let Some(name) = &args.name {
         forms.rename(name);
     }
@@ -111,12 +117,23 @@ fn save_forms(source: &str, args: &CompileArgs, folder: &Path, tools: &Tools) ->
     Ok(())
 }
 
+/// The source with what the options say about the choice of its mapping.
+fn sized(source: Source, args: &CompileArgs) -> Outcome<Source> {
+    let nominal = || Sizes::nominal(&source.kernel);
+    let sizes = args.size.as_ref().map(|text| nominal().overridden(&source.kernel, text)).transpose()?;
+    if let (Some(_), true) = (&source.mapping, sizes.is_some() || args.exhaustive) {
+        let option = if args.exhaustive { "--exhaustive" } else { "--size" };
+        return Err(user(format!("{option} is for `--mapping auto`: the mapping is {}", source.origin)));
+    }
+    Ok(Source { sizes, exhaustive: args.exhaustive, ..source })
+}
+
 fn compile_one(source: &str, args: &CompileArgs, tools: &Tools) -> Outcome<()> {
     let options = Options { verify: args.verify, observer: args.dump.observer()?, ..Options::default() };
     if let Some(pass) = &args.start_after {
         return put(args, &resumed(source, pass, &options)?, None, tools);
     }
-    let source = load(source, &args.choice)?;
+    let source = sized(load(source, &args.choice)?, args)?;
     if let Some(pass) = &args.stop_after {
         return put_text(args.output.as_deref(), &state_after(&source, pass, &options)?);
     }
@@ -242,6 +259,7 @@ pub fn explain(args: &ExplainArgs, tools: &Tools) -> Outcome<()> {
     let nominal = Sizes::nominal(&source.kernel);
     let given = args.size.iter().map(|s| nominal.clone().overridden(&source.kernel, s));
     let given = given.collect::<Result<Vec<_>, _>>()?;
+    let source = Source { sizes: given.first().cloned(), ..source };
     let (mapping, compiled) = make(&source, &Options::default())?;
     for sizes in &given {
         takes(&source.kernel, &compiled.manifest, sizes)?;

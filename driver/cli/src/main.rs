@@ -12,6 +12,7 @@ mod output;
 mod ablate;
 mod artifact;
 mod bench;
+mod cache;
 mod check;
 mod compile;
 mod dump;
@@ -27,9 +28,9 @@ mod source;
 
 use clap::{Args, Parser, Subcommand};
 use failure::{Outcome, user};
-use std::cell::OnceCell;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::OnceLock;
 use warplift::cuda::CudaError;
 use warplift::toolchain::{self, Fetch, Toolchain};
 
@@ -52,18 +53,24 @@ pub struct Tools {
     /// Fetch nothing; WARPLIFT_OFFLINE in the environment says the same.
     #[arg(long, global = true)]
     offline: bool,
+    /// Neither read nor write the cache of what ptxas and the disassemblers made.
+    #[arg(long, global = true)]
+    no_cache: bool,
     /// Print more details, such as the places that were searched for libraries.
     #[arg(long, global = true)]
     verbose: bool,
     #[arg(skip)]
-    found: OnceCell<Result<Toolchain, String>>,
+    found: OnceLock<Result<Toolchain, String>>,
 }
 
 impl Tools {
     /// The tools, fetched on first use. The result is kept, because a command may compile many kernels.
     fn find(&self) -> Outcome<&Toolchain> {
-        let find =
-            || Toolchain::find_or_install(self.ptxas.as_deref(), self.fetch()).map_err(|e| e.to_string());
+        let find = || {
+            let found = Toolchain::find_or_install(self.ptxas.as_deref(), self.fetch());
+            let found = found.map(|tools| if self.no_cache { tools.cached(None) } else { tools });
+            found.map_err(|e| e.to_string())
+        };
         self.found.get_or_init(find).as_ref().map_err(|e| user(e.as_str()))
     }
 
@@ -109,6 +116,9 @@ enum Command {
     /// The pinned assembler and disassemblers.
     #[command(subcommand)]
     Toolchain(ToolchainCommand),
+    /// What ptxas and the disassemblers made, kept on disk.
+    #[command(subcommand)]
+    Cache(cache::CacheCommand),
 }
 
 #[derive(Subcommand)]
@@ -168,6 +178,7 @@ fn execute(cli: Cli) -> Outcome<()> {
         Command::Kernels => kernels(),
         Command::Toolchain(ToolchainCommand::Install { force }) => install(tools, force),
         Command::Toolchain(ToolchainCommand::Where) => whereabouts(tools),
+        Command::Cache(command) => cache::cache(&command),
     }
 }
 

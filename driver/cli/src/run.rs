@@ -4,7 +4,7 @@ use super::Tools;
 use super::artifact::{Artifact, Ready};
 use super::failure::{Failure, Outcome, user};
 use super::progress::Watch;
-use super::source::Choice;
+use super::source::{Choice, Source};
 use std::path::Path;
 use std::sync::Arc;
 use warplift::cuda::{Arg, CudaError, Device, Kernel, arguments};
@@ -26,7 +26,7 @@ pub struct RunArgs {
     source: String,
     #[command(flatten)]
     choice: Choice,
-    /// Sizes, `m=128,n=256` or in order `128x256x64`; may be repeated.
+    /// Sizes, `m=128,n=256` or in order `128x256x64`; may be repeated. `--mapping auto` chooses for the first.
     #[arg(long, value_name = "SIZES")]
     size: Vec<String>,
     /// Contents of an array; may be repeated. CONTENTS: normal, zeros, ints:LO..HI, perm, sorted:LO..HI,
@@ -170,11 +170,12 @@ pub fn run(args: &RunArgs, tools: &Tools) -> Outcome<()> {
     // Mistakes in sizes are reported before anything slow.
     let sizes = sizes(&args.size, &source.kernel, Sizes::defaults(&source.kernel))?;
     let small = self::sizes(&args.size, &source.kernel, Sizes::small(&source.kernel))?;
-    let artifact = args.ready.made(&args.source, source, tools)?;
+    let simulated = args.place.device == Location::Simulator;
+    let first = if simulated { small.first() } else { sizes.first() };
+    let artifact = args.ready.made(&args.source, Source { sizes: first.cloned(), ..source }, tools)?;
     for note in &artifact.notes {
         println!("{note}");
     }
-    let simulated = args.place.device == Location::Simulator;
     for s in if simulated { &small } else { &sizes } {
         accepted(&artifact, s)?;
     }

@@ -10,6 +10,7 @@ use warplift::ir::tile::{
     verify_mapping,
 };
 use warplift::kernels;
+use warplift::problem::Sizes;
 use warplift::{CompileError, Feature};
 
 /// The kernel and its mapping.
@@ -58,6 +59,10 @@ pub struct Source {
     pub mapping: Option<Mapping>,
     /// Values of tunables from the command line, to put over a proposed mapping.
     pub defines: Vec<(String, i64)>,
+    /// Sizes for which the compiler proposes one; none: usual ones.
+    pub sizes: Option<Sizes>,
+    /// Whether it tries everything legal.
+    pub exhaustive: bool,
     /// Disabled optimizations.
     pub disable: Vec<Feature>,
     /// The kernel's text.
@@ -112,7 +117,8 @@ pub fn load(source: &str, choice: &Choice) -> Outcome<Source> {
         verify_mapping(&kernel, m, &SM90A).map_err(|e| user(shown_all(&from, &e)))?;
     }
     let disable = choice.disable.clone();
-    Ok(Source { kernel, mapping, defines, disable, text, mapping_text: from, origin })
+    let (sizes, exhaustive) = (None, false);
+    Ok(Source { kernel, mapping, defines, sizes, exhaustive, disable, text, mapping_text: from, origin })
 }
 
 /// A name that comes more than once.

@@ -451,9 +451,10 @@ fn a_chosen_mapping_is_held_to_the_values_of_the_text() {
         store gy[i*B], (load gx[i*B] : f32[B]) * FACTOR
     }";
     let folder = folder();
+    // More blocks than the device holds at once, so that fewer and larger ones are faster.
     for (factor, wanted, says) in [("2.0", 0, "correct"), ("cast(B, f32)", 1, "WRONG")] {
         let path = file(&folder, "scaled.tile", &text.replace("FACTOR", factor));
-        let run = ["run", &path, "--mapping", "auto", "--device", "sim", "--size", "n=64"];
+        let run = ["run", &path, "--mapping", "auto", "--device", "sim", "--size", "n=4500"];
         let (status, output, errors) = warplift(&run);
         assert!(errors.contains("B = 2"), "the larger tile is the better one: {errors}");
         assert_eq!(status, wanted, "{output}\n{errors}");

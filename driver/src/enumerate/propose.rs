@@ -61,7 +61,7 @@ const WARP_TILES: [(Tile, u32); 2] = [((128, 256, 64, 0), 8), ((64, 64, 64, 0), 
 const PART: u32 = 32;
 
 /// Registers of a thread that accumulators may take, including those of deferred results.
-const ACCUMULATORS: i64 = 208;
+pub(super) const ACCUMULATORS: i64 = 208;
 
 /// The product that decides the tiles, and the loop around it.
 pub(super) struct Anchor<'a> {
@@ -72,7 +72,7 @@ pub(super) struct Anchor<'a> {
     /// Extents that no tunable decides.
     pub fixed: [Option<i64>; 3],
     /// Number of products that accumulate side by side.
-    count: i64,
+    pub count: i64,
     /// Whether the loop's only tile instructions are products and the loads of their operands.
     alone: bool,
     /// Whether the loop's trip count depends on the block's place in the grid.
@@ -97,6 +97,11 @@ pub fn mappings(kernel: &Kernel, target: &Target) -> Vec<Mapping> {
 }
 
 impl Anchor<'_> {
+    /// Whether the loop only multiplies loaded tiles of elements that the instructions take as they are.
+    pub fn is_plain(&self) -> bool {
+        self.alone && self.arrays.is_empty()
+    }
+
     /// The same anchor with every tunable at its default.
     fn at_defaults(self) -> Self {
         let extent = |i: usize| self.fixed[i].or(self.free[i].map(|t| t.default));
@@ -348,11 +353,6 @@ fn product(
     if sums + held > ACCUMULATORS.min(i64::from(target.thread_registers)) || !shared {
         return None;
     }
-    let mut tunables: Vec<(String, i64)> = Vec::new();
-    for (free, extent) in anchor.free.iter().zip(extents) {
-        let named = free.filter(|t| tunables.iter().all(|(name, _)| *name != t.name));
-        tunables.extend(named.map(|t| (t.name.clone(), extent)));
-    }
     let pipeline = if producers == Some(0) { Depth::Stages(3) } else { Depth::Fit };
     let groups = whole.warps.is_none();
     let looped = LoopMapping {
@@ -362,7 +362,23 @@ fn product(
         wait: (groups && anchor.alone).then_some(0),
         ..Default::default()
     };
-    Some(Mapping {
+    Some(mapping(kernel, anchor, extents, looped, whole))
+}
+
+/// A mapping of these extents.
+pub(super) fn mapping(
+    kernel: &Kernel,
+    anchor: &Anchor<'_>,
+    extents: [i64; 3],
+    looped: LoopMapping,
+    whole: KernelMapping,
+) -> Mapping {
+    let mut tunables: Vec<(String, i64)> = Vec::new();
+    for (free, extent) in anchor.free.iter().zip(extents) {
+        let named = free.filter(|t| tunables.iter().all(|(name, _)| *name != t.name));
+        tunables.extend(named.map(|t| (t.name.clone(), extent)));
+    }
+    Mapping {
         kernel: kernel.name.clone(),
         tunables,
         loops: anchor.counter.map(|c| (c.to_owned(), looped)).into_iter().collect(),
@@ -370,7 +386,7 @@ fn product(
         tiles: Vec::new(),
         whole,
         places: Places::default(),
-    })
+    }
 }
 
 /// Combinations of extents around the defaults, where they may be set, with numbers of warps.

@@ -26,7 +26,8 @@ pub fn predict(
         Some(anchor) => {
             let [height, width] = extents(&anchor, mapping);
             let waves = (blocks / multiprocessors).ceil();
-            let slow = feeding(compiled, estimates) * slowdown(mapping, [height, width], grid, target);
+            let slow = feeding(compiled, estimates)
+                * slowdown(mapping.whole.raster, [height, width], grid[1], target);
             let rate = estimates.product_rate * 16.0 / f64::from(operand_bits(&resolved));
             let steady = multiplications / rate * slow;
             waves * (steady + epilogue(mapping, compiled, estimates) * height * width / 32768.0)
@@ -63,7 +64,24 @@ pub fn power(kernel: &Kernel, mapping: &Mapping, target: &Target, sizes: &Sizes)
     let Some(anchor) = anchor(kernel) else { return 1.0 };
     let resolved = warplift_isel::map::do_tunables(kernel, mapping).ok();
     let grid = resolved.and_then(|k| grid_of(&k, sizes));
-    grid.map_or(1.0, |grid| slowdown(mapping, extents(&anchor, mapping), grid, target))
+    grid.map_or(1.0, |grid| slowdown(mapping.whole.raster, extents(&anchor, mapping), grid[1], target))
+}
+
+/// The weight of the second objectives. The median error of predictions is larger (docs/microbenchmarks.md).
+const SECOND: f64 = 0.02;
+
+/// What decides between mappings whose predictions are about equal, in cycles to add: how long the multiprocessors are
+/// busy, where device memory takes longer than they do, and the bytes that one of them moves from and to the L2. These
+/// cost power, and few blocks with many bytes each were never measured to reach the rate of device memory.
+pub fn second(busy: f64, bytes: f64, target: &Target) -> f64 {
+    SECOND * (busy + bytes / target.rates.cache_bytes_per_cycle)
+}
+
+/// Bytes that the busiest multiprocessor moves in a launch.
+pub fn moved(kernel: &Kernel, mapping: &Mapping, target: &Target, sizes: &Sizes) -> f64 {
+    let Ok(resolved) = warplift_isel::map::do_tunables(kernel, mapping) else { return 0.0 };
+    let blocks: f64 = grid_of(&resolved, sizes).map_or(0.0, |grid| grid.iter().map(|&g| g as f64).product());
+    (blocks / f64::from(target.multiprocessors)).ceil() * block_work(&resolved, sizes).1
 }
 
 /// Rows and columns of a product.
@@ -84,11 +102,12 @@ fn feeding(compiled: &Compiled, estimates: &Estimates) -> f64 {
     }
 }
 
-fn slowdown(mapping: &Mapping, [height, width]: [f64; 2], grid: [u64; 3], target: &Target) -> f64 {
+/// The same for tiles of this height and width, in a grid of so many columns of tiles.
+pub fn slowdown(raster: Raster, [height, width]: [f64; 2], columns: u64, target: &Target) -> f64 {
     // A wave of tiles is `along` tiles high. Its width follows from the number of multiprocessors.
     let wave = f64::from(target.multiprocessors);
-    let along = match mapping.whole.raster {
-        Raster::Linear | Raster::Paired => wave / (grid[1] as f64).clamp(1.0, wave),
+    let along = match raster {
+        Raster::Linear | Raster::Paired => wave / (columns as f64).clamp(1.0, wave),
         Raster::BandM(g) => f64::from(g),
         Raster::BandN(g) => wave / f64::from(g.max(1)),
         Raster::Square => (wave * width / height).sqrt(),

@@ -1,5 +1,6 @@
 //! The SASS of a cubin, and its live registers.
 
+use super::cache::kept;
 use super::{ToolError, Toolchain, run};
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -43,13 +44,24 @@ impl Toolchain {
     /// # Errors
     /// cuobjdump is not found, or refuses the file.
     pub fn dump_sass(&self, cubin: &[u8]) -> Result<String, ToolError> {
-        let tool = self.companion("cuobjdump")?;
-        with_file(cubin, |path| run(Command::new(&tool).arg("-sass").arg(path)))
+        self.printed("cuobjdump", cubin, &["-sass"])
     }
 
     fn nvdisasm(&self, cubin: &[u8], options: &[&str]) -> Result<String, ToolError> {
-        let tool = self.companion("nvdisasm")?;
-        with_file(cubin, |path| run(Command::new(&tool).args(options).arg(path)))
+        self.printed("nvdisasm", cubin, options)
+    }
+
+    /// What a disassembler prints, or printed before.
+    fn printed(&self, tool: &'static str, cubin: &[u8], options: &[&str]) -> Result<String, ToolError> {
+        let program = self.companion(tool)?;
+        let mut asked = vec![tool.as_bytes(), cubin];
+        asked.extend(options.iter().map(|o| o.as_bytes()));
+        let make = || {
+            let text = with_file(cubin, |path| run(Command::new(&program).args(options).arg(path)))?;
+            Ok([text.into_bytes(), Vec::new()])
+        };
+        let [text, _] = kept(self.cache.as_ref(), &program, &asked, make)?;
+        Ok(String::from_utf8_lossy(&text).into_owned())
     }
 }
 

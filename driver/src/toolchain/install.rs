@@ -40,10 +40,14 @@ impl Default for Fetch {
 /// # Errors
 /// Neither `XDG_CACHE_HOME` nor `HOME` is set.
 pub fn cache_dir() -> Result<PathBuf, ToolError> {
+    Ok(user_cache()?.join("toolchain").join(PTXAS_VERSION))
+}
+
+/// `warplift` in the user's cache directory.
+pub(super) fn user_cache() -> Result<PathBuf, ToolError> {
     let set = |name| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
     let root = set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")));
-    let root = root.ok_or(ToolError::NoCache)?;
-    Ok(root.join("warplift").join("toolchain").join(PTXAS_VERSION))
+    Ok(root.ok_or(ToolError::NoCache)?.join("warplift"))
 }
 
 /// Installs the tools into the cache unless the pinned ones are there, which is found out by their

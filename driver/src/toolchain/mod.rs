@@ -8,13 +8,16 @@
 //!
 //! The versions are pinned because what ptxas decides (order, registers) differs between them, and
 //! the golden files record it. Where none is found, they are fetched from the Python package index on
-//! first use: they are single programs that need neither a GPU nor the rest of the toolkit.
+//! first use: they are single programs that need neither a GPU nor the rest of the toolkit. What they made is kept on
+//! disk ([`Cache`]).
 
+mod cache;
 mod disassemble;
 mod install;
 mod pins;
 mod ptxas;
 
+pub use cache::{CACHE_SIZE_VARIABLE, CACHE_VARIABLE, Cache, CacheStats};
 pub use disassemble::{LiveRegisters, live_registers};
 pub use install::{Fetch, cache_dir, install};
 pub use ptxas::{Assembled, PtxasOptions, Warning};
@@ -131,6 +134,9 @@ pub enum ToolError {
         /// Message of the system.
         error: std::io::Error,
     },
+    /// The limit of the cache of results is no number.
+    #[error("{CACHE_SIZE_VARIABLE}={0}: expected a whole number of megabytes, or 0 for no cache")]
+    CacheSize(String),
     /// There is no place for the cache.
     #[error("neither XDG_CACHE_HOME nor HOME is set: no place for the toolchain cache")]
     NoCache,
@@ -161,16 +167,27 @@ pub struct Toolchain {
     pub version: String,
     /// Directory that may hold the disassemblers beside ptxas.
     beside: Option<PathBuf>,
+    /// What the tools made before.
+    cache: Option<Cache>,
 }
 
 impl Toolchain {
     /// Finds ptxas: `given` (the option `--ptxas`), else `WARPLIFT_PTXAS`, else the cache, else a
     /// ptxas of the pinned version on PATH. A path that was given may have any version; what lies in the cache must
-    /// be the pinned program.
+    /// be the pinned program. Results are kept in the user's cache ([`Cache::usual`]).
     ///
     /// # Errors
-    /// Nothing found, or the given path is no ptxas.
+    /// Nothing found, the given path is no ptxas, or the size of the user's cache is no number.
     pub fn find(given: Option<&Path>) -> Result<Self, ToolError> {
+        Ok(Self::find_uncached(given)?.cached(Cache::usual()?))
+    }
+
+    /// The same tools with another cache of results, or with none.
+    pub fn cached(self, cache: Option<Cache>) -> Self {
+        Self { cache, ..self }
+    }
+
+    fn find_uncached(given: Option<&Path>) -> Result<Self, ToolError> {
         if let Some(path) = given {
             return Self::at("--ptxas", path);
         }
@@ -191,7 +208,8 @@ impl Toolchain {
     pub fn find_or_install(given: Option<&Path>, fetch: Fetch) -> Result<Self, ToolError> {
         match Self::find(given) {
             Err(ToolError::NotFound { .. }) if fetch.allowed => {
-                Ok(Self::new(&install(false, fetch)?.join("ptxas"), PTXAS_VERSION.to_owned()))
+                let installed = install(false, fetch)?.join("ptxas");
+                Ok(Self::new(&installed, PTXAS_VERSION.to_owned()).cached(Cache::usual()?))
             }
             other => other,
         }
@@ -204,7 +222,8 @@ impl Toolchain {
     }
 
     fn new(path: &Path, version: String) -> Self {
-        Self { ptxas: path.to_owned(), version, beside: path.parent().map(Path::to_owned) }
+        let beside = path.parent().map(Path::to_owned);
+        Self { ptxas: path.to_owned(), version, beside, cache: None }
     }
 
     /// The cache, then every directory of `path`.

@@ -127,5 +127,10 @@ pub(super) fn sha256(path: &Path) -> Result<String, ToolError> {
     let file = File::open(path).map_err(ToolError::file("reading", path))?;
     let mut hash = Sha256::new();
     std::io::copy(&mut BufReader::new(file), &mut hash).map_err(ToolError::file("reading", path))?;
-    Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(hex(&hash.finalize()))
+}
+
+/// Bytes as hexadecimal digits.
+pub(super) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

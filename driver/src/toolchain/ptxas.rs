@@ -1,5 +1,6 @@
 //! Runs ptxas and reads its messages.
 
+use super::cache::kept;
 use super::{ToolError, Toolchain, messages};
 use std::fs;
 use std::process::{Command, Stdio};
@@ -18,6 +19,15 @@ pub struct PtxasOptions {
 impl Default for PtxasOptions {
     fn default() -> Self {
         Self { arch: "sm_90a".into(), line_info: false, extra: Vec::new() }
+    }
+}
+
+impl PtxasOptions {
+    fn arguments(&self) -> Vec<String> {
+        let mut arguments = vec![format!("-arch={}", self.arch), "-v".to_owned()];
+        arguments.extend(self.line_info.then(|| "-lineinfo".to_owned()));
+        arguments.extend_from_slice(&self.extra);
+        arguments
     }
 }
 
@@ -62,11 +72,21 @@ impl Assembled {
 }
 
 impl Toolchain {
-    /// Assembles PTX text.
+    /// Assembles PTX text, or takes what an earlier run made of the same text from the cache.
     ///
     /// # Errors
     /// ptxas refuses the text ([`ToolError::Rejected`] with its messages), or cannot be run.
     pub fn ptxas(&self, ptx: &str, options: &PtxasOptions) -> Result<Assembled, ToolError> {
+        let arguments = options.arguments();
+        let mut asked = vec![b"ptxas", self.version.as_bytes(), ptx.as_bytes()];
+        asked.extend(arguments.iter().map(String::as_bytes));
+        let make = || self.assemble(ptx, &arguments);
+        let [cubin, log] = kept(self.cache.as_ref(), &self.ptxas, &asked, make)?;
+        Ok(Assembled { cubin, ..read_log(String::from_utf8_lossy(&log).into_owned()) })
+    }
+
+    /// Runs ptxas; the cubin and the messages.
+    fn assemble(&self, ptx: &str, arguments: &[String]) -> Result<[Vec<u8>; 2], ToolError> {
         let directory = tempfile::Builder::new().prefix("warplift-").tempdir();
         let directory =
             directory.map_err(ToolError::file("creating a directory in", &std::env::temp_dir()))?;
@@ -75,16 +95,14 @@ impl Toolchain {
         let mut command = Command::new(&self.ptxas);
         // A relative name keeps the directory out of the messages.
         command.current_dir(directory.path()).stdin(Stdio::null());
-        command.arg(format!("-arch={}", options.arch)).arg("-v");
-        command.args(options.line_info.then_some("-lineinfo")).args(&options.extra);
-        let run = command.args(["kernel.ptx", "-o", "kernel.cubin"]).output();
+        let run = command.args(arguments).args(["kernel.ptx", "-o", "kernel.cubin"]).output();
         let run = run.map_err(ToolError::file("running", &self.ptxas))?;
         let log = messages(&run);
         if !run.status.success() {
             return Err(ToolError::Rejected { log });
         }
         let cubin = fs::read(&output).map_err(ToolError::file("reading", &output))?;
-        Ok(Assembled { cubin, ..read_log(log) })
+        Ok([cubin, log.into_bytes()])
     }
 }
 

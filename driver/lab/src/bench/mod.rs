@@ -13,6 +13,7 @@
 //! Contenders alternate in random order within every round, so drift of clocks and power affects all of them equally. A
 //! ratio is the geometric mean of the rounds' ratios. Buffers rotate, so no contender finds its inputs in the cache.
 
+pub mod choices;
 mod contender;
 mod cublas;
 mod cublas_library;

@@ -1,0 +1,386 @@
+//! Forms of a product at given sizes: every tile that the kernel's tunables and the instructions allow, with all that
+//! goes with it, and what each form takes by closed formulas.
+//!
+//! ```text
+//!  values of BM, BN, BK x warpgroups or warps x wait x cluster x persistent, raster, epilogue ─► legal forms
+//!  form ─► blocks, trips, cycles of copies and products in a trip ─► floor: the fullest unit, device memory
+//!                                                                 └► estimate: with start, waits, epilogue
+//! ```
+//!
+//! The floor is below every prediction, so a form whose floor is not below a known prediction is never compiled. The
+//! estimate only orders forms: the best few are compiled and predicted. A tile of few rows, such as 16 x 128, needs no
+//! word of its own: `swap_ab` puts its columns on the rows of `wgmma`.
+
+use super::propose::{ACCUMULATORS, Anchor, mapping};
+use super::rough::{second, slowdown};
+use crate::problem::{Sizes, grid_of, least_products, operand_bits, operands, traffic};
+use warplift_ir::target::{Rates, Target};
+use warplift_ir::tile::{
+    Depth, Domain, Epilogue, Kernel, KernelMapping, LoopMapping, Mapping, Products, Raster, TunableData,
+};
+
+/// Rows or columns of a tile that are tried where a tunable may have any value.
+const EXTENTS: [i64; 20] =
+    [8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160, 176, 192, 208, 224, 240, 256];
+/// Bytes of a row of operands in a trip.
+const DEPTHS: [i64; 3] = [128, 256, 512];
+/// Bytes of a row of operands that one instruction multiplies, and of a row of a swizzled box.
+const STEP: i64 = 32;
+const BOX: i64 = 128;
+/// Rows of an instruction of a warpgroup, and columns at most.
+const ROWS: i64 = 64;
+const COLUMNS: i64 = 256;
+/// Warpgroups that compute.
+const GROUPS: [u32; 4] = [1, 2, 3, 4];
+/// Warps that compute by `mma.sync`.
+const WARPS: [u32; 2] = [4, 8];
+/// Orders of tiles, for persistent blocks.
+const RASTERS: [Raster; 4] = [Raster::BandM(16), Raster::BandM(8), Raster::BandN(8), Raster::Linear];
+/// Cycles by which a trip that waits for its own products is longer than they are, and for each instruction more. From
+/// walks of 17 tiles at 1 x 8192 x 8192 and 64 x 4096 x 7168.
+const WAIT: [f64; 2] = [148.0, 21.0];
+/// Cycles of a block beyond its trips, and for each element of its tile: from walks of the same kernel.
+const AROUND: [f64; 2] = [1800.0, 0.115];
+/// Cycles for each element of a tile that persistent blocks add: deferred results, and direct ones.
+const BETWEEN: [f64; 2] = [0.018, 0.062];
+/// Trips by `mma.sync` are longer than their fullest unit by this.
+const WARP_WAIT: f64 = 200.0;
+
+/// What computes a tile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Computes {
+    /// Warpgroups, by `wgmma`.
+    Groups(u32),
+    /// Warps, by `mma.sync`.
+    Warps(u32),
+}
+
+/// One form.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Form {
+    extents: [i64; 3],
+    computes: Computes,
+    wait: u32,
+    whole: KernelMapping,
+    /// Cycles that no prediction of the form is below.
+    pub floor: f64,
+    /// Cycles expected of it.
+    estimate: f64,
+    /// Cycles expected of the multiprocessors, however long device memory takes.
+    busy: f64,
+}
+
+/// All forms of the kernel's product, those with the best estimates first; none where threads work beside the products,
+/// or where the sizes give no grid. `defines` are values that tunables must have.
+pub(super) fn forms(
+    kernel: &Kernel,
+    anchor: &Anchor<'_>,
+    sizes: &Sizes,
+    target: &Target,
+    defines: &[(String, i64)],
+) -> Vec<Form> {
+    let asked = Asked { kernel, anchor, sizes, defines };
+    let space = if anchor.is_plain() { Space::new(&asked, target) } else { None };
+    let Some(space) = space else { return Vec::new() };
+    let mut all = space.forms();
+    all.sort_by(|a, b| (a.estimate.total_cmp(&b.estimate)).then(a.busy.total_cmp(&b.busy)));
+    all
+}
+
+impl Form {
+    /// The complete mapping.
+    pub fn mapping(&self, kernel: &Kernel, anchor: &Anchor<'_>) -> Mapping {
+        let groups = match self.computes {
+            Computes::Groups(groups) => Some(groups),
+            Computes::Warps(_) => None,
+        };
+        let looped = LoopMapping {
+            pipeline: Depth::Fit,
+            producers: Some(1),
+            consumers: groups,
+            wait: groups.map(|_| self.wait),
+            ..Default::default()
+        };
+        mapping(kernel, anchor, self.extents, looped, self.whole)
+    }
+
+    /// The tile and what computes it, and whether its results are held beside the next tile's sums.
+    pub fn key(&self) -> Key {
+        ((self.extents, self.computes), self.whole.epilogue == Epilogue::Deferred)
+    }
+}
+
+/// What decides the registers of a form: see [`Form::key`].
+pub(super) type Key = (([i64; 3], Computes), bool);
+
+/// The values of the tunables, and what follows from each.
+struct Space<'a> {
+    target: &'a Target,
+    values: [Vec<i64>; 3],
+    /// Pairs of dimensions that one tunable decides.
+    same: [Option<usize>; 3],
+    /// Blocks of the grid for each number of rows and of columns: their product over `base`.
+    blocks: [Vec<f64>; 2],
+    base: f64,
+    /// Columns of tiles where a tile has the first number of columns.
+    columns: f64,
+    /// Trips of the loop for each depth.
+    trips: Vec<f64>,
+    /// Bytes of an element, products side by side, and cycles of device memory.
+    bytes: f64,
+    count: i64,
+    memory: f64,
+}
+
+/// What one choice of extents makes of the kernel.
+struct Tried {
+    blocks: f64,
+    columns: f64,
+    trips: f64,
+    resolved: Kernel,
+}
+
+/// A product at given sizes.
+struct Asked<'a> {
+    kernel: &'a Kernel,
+    anchor: &'a Anchor<'a>,
+    sizes: &'a Sizes,
+    defines: &'a [(String, i64)],
+}
+
+impl Asked<'_> {
+    /// The kernel with these extents.
+    fn tried(&self, extents: [i64; 3]) -> Option<Tried> {
+        let plain = (LoopMapping::default(), KernelMapping::default());
+        let mut mapping = mapping(self.kernel, self.anchor, extents, plain.0, plain.1);
+        set(&mut mapping, self.defines);
+        let resolved = warplift_isel::map::do_tunables(self.kernel, &mapping).ok()?;
+        let grid = grid_of(&resolved, self.sizes)?.map(|g| g as f64);
+        let each = (extents.iter().product::<i64>() * self.anchor.count) as f64;
+        let trips = least_products(&resolved, self.sizes) / each;
+        Some(Tried { blocks: grid.iter().product(), columns: grid[1], trips, resolved })
+    }
+
+    /// The values of each extent.
+    fn values(&self, bytes: f64) -> [Vec<i64>; 3] {
+        [0, 1, 2].map(|i| match (self.anchor.free[i], self.anchor.fixed[i]) {
+            (Some(t), _) => values_of(t, i == 2, bytes, self.defines),
+            (None, fixed) => fixed.into_iter().collect(),
+        })
+    }
+
+    /// For each extent the one before it that the same tunable decides.
+    fn same(&self) -> [Option<usize>; 3] {
+        let name = |i: usize| self.anchor.free[i].map(|t| &t.name);
+        [0, 1, 2].map(|i| (0..i).find(|&j| name(i).is_some() && name(i) == name(j)))
+    }
+}
+
+impl<'a> Space<'a> {
+    fn new(asked: &Asked<'_>, target: &'a Target) -> Option<Self> {
+        let bytes = f64::from(operand_bits(asked.kernel)) / 8.0;
+        let (values, same) = (asked.values(bytes), asked.same());
+        let base = [*values[0].first()?, *values[1].first()?, *values[2].first()?];
+        let first = asked.tried(base)?;
+        let memory =
+            traffic(&operands(&first.resolved, asked.sizes).ok()?) / target.rates.memory_bytes_per_cycle;
+        // One extent changes, and those that follow it; the grid is the product of what each makes of it.
+        let along = |i: usize, wish: fn(&Tried) -> f64| {
+            let at = |&v: &i64| {
+                let extent = |j: usize| if j == i || same[j] == Some(i) { v } else { base[j] };
+                asked.tried([0, 1, 2].map(extent)).map(|t| wish(&t))
+            };
+            values[i].iter().map(at).collect::<Option<Vec<f64>>>()
+        };
+        let blocks = [along(0, |t| t.blocks)?, along(1, |t| t.blocks)?];
+        let trips = along(2, |t| t.trips)?;
+        let (base, columns, count) = (first.blocks, first.columns.max(1.0), asked.anchor.count);
+        Some(Self { target, values, same, blocks, base, columns, trips, bytes, count, memory })
+    }
+
+    fn forms(&self) -> Vec<Form> {
+        let mut found = Vec::new();
+        for (at, &m) in self.values[0].iter().enumerate() {
+            for (across, &n) in self.values[1].iter().enumerate() {
+                for (deep, &k) in self.values[2].iter().enumerate() {
+                    let extents = [m, n, k];
+                    if (0..3).any(|i| self.same[i].is_some_and(|j| extents[i] != extents[j])) {
+                        continue;
+                    }
+                    let columns = if self.same[1].is_some() { self.base } else { self.blocks[1][across] };
+                    let blocks = self.blocks[0][at] * columns / self.base;
+                    self.tile(extents, blocks, self.trips[deep], &mut found);
+                }
+            }
+        }
+        found
+    }
+
+    /// The forms of one tile.
+    fn tile(&self, extents: [i64; 3], blocks: f64, trips: f64, found: &mut Vec<Form>) {
+        if blocks < 1.0 || !self.fits_shared(extents) {
+            return;
+        }
+        let groups = GROUPS.into_iter().filter(|&g| is_legal(extents, g)).map(Computes::Groups);
+        let warps = WARPS.into_iter().filter(|_| extents[0] % 16 == 0 && extents[1] % 16 == 0);
+        for computes in groups.chain(warps.map(Computes::Warps)) {
+            let waits: &[u32] = if matches!(computes, Computes::Groups(_)) { &[0, 1] } else { &[0] };
+            for &wait in waits {
+                for whole in self.wholes(blocks) {
+                    let whole = with_warps(whole, computes);
+                    let form = Form { extents, computes, wait, whole, floor: 0.0, estimate: 0.0, busy: 0.0 };
+                    found.extend(self.weighed(form, blocks, trips));
+                }
+            }
+        }
+    }
+
+    /// Whether two stages fit beside the staged result.
+    fn fits_shared(&self, [m, n, k]: [i64; 3]) -> bool {
+        let stage = ((m + n * self.count) * k) as f64 * self.bytes;
+        2.0 * stage + (m * n * 2) as f64 <= f64::from(self.target.shared_bytes)
+    }
+
+    /// Ways from tiles to blocks. Where every tile has a multiprocessor of its own, orders make no difference.
+    fn wholes(&self, blocks: f64) -> Vec<KernelMapping> {
+        let plain = [1, 2].map(|cluster| KernelMapping { cluster, ..KernelMapping::default() });
+        let persistent = RASTERS.into_iter().flat_map(|raster| {
+            [Epilogue::Deferred, Epilogue::Direct].map(|epilogue| KernelMapping {
+                persistent: true,
+                raster,
+                epilogue,
+                ..KernelMapping::default()
+            })
+        });
+        let many = blocks > f64::from(self.target.multiprocessors);
+        plain.into_iter().chain(persistent.filter(|_| many)).collect()
+    }
+
+    /// The form with its floor and estimate; `None` where the sums need more registers than there are.
+    fn weighed(&self, form: Form, blocks: f64, trips: f64) -> Option<Form> {
+        let [m, n, _] = form.extents;
+        let threads = match form.computes {
+            Computes::Groups(groups) => 128 * i64::from(groups),
+            Computes::Warps(warps) => 32 * i64::from(warps),
+        };
+        let (tile, deferred) = (m * n * self.count, form.whole.epilogue == Epilogue::Deferred);
+        let sums = tile / threads;
+        if sums + if deferred { sums / 2 } else { 0 } > ACCUMULATORS.min(self.target.thread_registers.into())
+        {
+            return None;
+        }
+        let (copies, units, trip) = self.trip(&form);
+        let shared = if form.whole.cluster > 1 { 0.5 } else { 1.0 };
+        let waves = (blocks / f64::from(self.target.multiprocessors)).ceil();
+        let start = self.target.estimates.start_cycles;
+        let least = waves * trips * units.max(copies * shared);
+        let [around, each] = AROUND;
+        let tile = tile as f64;
+        let busy = match form.whole.persistent {
+            true => waves * (trips * trip + BETWEEN[usize::from(!deferred)] * tile) + around + each * tile,
+            false => waves * (trips * trip + around + each * tile),
+        };
+        // A cluster's blocks wait for each other.
+        let busy = if form.whole.cluster > 1 { 1.03 * busy } else { busy };
+        let cycles = start + busy.max(self.memory);
+        let ideal = blocks * trips * self.ideal(form.extents) / f64::from(self.target.multiprocessors);
+        let columns = (blocks / self.rows(m)).max(1.0) as u64;
+        let power = slowdown(form.whole.raster, [m as f64, n as f64], columns, self.target);
+        let slowed = cycles * (1.0 + (ideal / cycles).min(1.0) * (power - 1.0));
+        let read = ((m + n * self.count) * form.extents[2]) as f64 * self.bytes;
+        let estimate = slowed + second(busy, waves * trips * read, self.target);
+        Some(Form { floor: start + least.max(self.memory), estimate, busy, ..form })
+    }
+
+    /// Cycles of a trip's products at the full rate.
+    fn ideal(&self, [m, n, k]: [i64; 3]) -> f64 {
+        (m * n * k * self.count) as f64 * self.bytes / (2.0 * self.target.estimates.product_rate)
+    }
+
+    /// Blocks along the rows, if there are as many of them as the first number of columns gives.
+    fn rows(&self, m: i64) -> f64 {
+        let at = self.values[0].iter().position(|&v| v == m);
+        at.map_or(1.0, |at| self.blocks[0][at] / self.columns).max(1.0)
+    }
+
+    /// Cycles of the copies of a trip, of the fullest unit beside them, and of the trip.
+    fn trip(&self, form: &Form) -> (f64, f64, f64) {
+        let ([m, n, k], rates) = (form.extents, &self.target.rates);
+        let deep = (k as f64 * self.bytes) as i64;
+        let copies = self.copies(m, deep) + self.copies(n, deep) * self.count as f64;
+        let steps = (deep / STEP).max(1) as f64;
+        match form.computes {
+            Computes::Groups(groups) => {
+                let (rows, columns) = if m % (ROWS * i64::from(groups)) == 0 { (m, n) } else { (n, m) };
+                let products = (rows / ROWS * self.count) as f64 * steps;
+                let all = products * rates.product(columns as u32, true);
+                let own = all / f64::from(groups) + WAIT[0] + WAIT[1] * products / f64::from(groups);
+                let trip = if form.wait == 0 { all.max(own) } else { all };
+                (copies, all, trip.max(copies))
+            }
+            Computes::Warps(warps) => {
+                let units =
+                    warp_cycles([m, n, deep], i64::from(warps), rates, self.target) * self.count as f64;
+                (copies, units, units.max(copies) + WARP_WAIT)
+            }
+        }
+    }
+
+    /// Cycles of the copy engine for an operand of so many rows.
+    fn copies(&self, rows: i64, deep: i64) -> f64 {
+        let (boxes, width) = ((deep as f64 / BOX as f64).ceil(), BOX.min(deep) as f64);
+        let high = i64::from(self.target.box_extent);
+        let full = (rows / high) as f64 * self.target.rates.copy(high as f64 * width, high as f64);
+        let rest = (rows % high) as f64;
+        boxes * (full + if rest > 0.0 { self.target.rates.copy(rest * width, rest) } else { 0.0 })
+    }
+}
+
+/// Cycles of the tensor cores or of shared memory, whichever is more, for a trip of `mma.sync`.
+fn warp_cycles([m, n, deep]: [i64; 3], warps: i64, rates: &Rates, target: &Target) -> f64 {
+    let products = (m / 16 * (n / 8)) as f64 * (deep / STEP) as f64;
+    let tensor = products * rates.warp_product_cycles / f64::from(target.schedulers);
+    // Warps share the rows as far as they go, then the columns; each reads what it multiplies.
+    let rows = warps.min(m / 16).max(1);
+    let read = (m * (warps / rows).max(1) + n * rows) as f64 * deep as f64;
+    tensor.max(read / f64::from(target.line_bytes))
+}
+
+/// Whether warpgroups can share the rows of a tile, or its columns where the product is transposed.
+fn is_legal([m, n, _]: [i64; 3], groups: u32) -> bool {
+    let rows = ROWS * i64::from(groups);
+    let shares = |rows_of: i64, columns: i64| rows_of % rows == 0 && columns % 8 == 0 && columns <= COLUMNS;
+    shares(m, n) || shares(n, m)
+}
+
+fn with_warps(whole: KernelMapping, computes: Computes) -> KernelMapping {
+    match computes {
+        Computes::Groups(_) => whole,
+        Computes::Warps(warps) => KernelMapping { warps: Some(warps), products: Products::MmaSync, ..whole },
+    }
+}
+
+/// The values that are tried for a tunable.
+fn values_of(tunable: &TunableData, is_depth: bool, bytes: f64, defines: &[(String, i64)]) -> Vec<i64> {
+    if let Some((_, value)) = defines.iter().find(|d| d.0 == tunable.name) {
+        return vec![*value];
+    }
+    let wishes: Vec<i64> = match is_depth {
+        true => DEPTHS.iter().map(|&d| (d as f64 / bytes) as i64).collect(),
+        false => EXTENTS.to_vec(),
+    };
+    match &tunable.domain {
+        Domain::OneOf(all) => all.clone(),
+        domain => wishes.into_iter().filter(|&w| domain.contains(w)).collect(),
+    }
+}
+
+/// Puts values of tunables over a mapping's.
+pub(super) fn set(mapping: &mut Mapping, defines: &[(String, i64)]) {
+    for (name, value) in defines {
+        match mapping.tunables.iter_mut().find(|t| t.0 == *name) {
+            Some(tunable) => tunable.1 = *value,
+            None => mapping.tunables.push((name.clone(), *value)),
+        }
+    }
+}
