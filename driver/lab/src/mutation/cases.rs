@@ -10,6 +10,10 @@
 pub struct Case {
     /// Kernel.
     pub kernel: &'static str,
+    /// What the replacements make of the kernel; empty: it stands as in the library.
+    pub name: &'static str,
+    /// What is replaced, and by what.
+    pub edits: &'static [(&'static str, &'static str)],
     /// Lines of a mapping, `; ` between them; empty: the kernel's own.
     pub mapping: &'static str,
     /// Sizes, and multiprocessors of the imagined device.
@@ -38,9 +42,10 @@ impl Known {
 impl Case {
     /// Kernel and mapping.
     pub fn name(&self) -> String {
+        let kernel = format!("{} {}", self.kernel, self.name);
         match self.mapping {
-            "" => self.kernel.to_owned(),
-            mapping => format!("{} {{ {mapping} }}", self.kernel),
+            "" => kernel.trim_end().to_owned(),
+            mapping => format!("{} {{ {mapping} }}", kernel.trim_end()),
         }
     }
 }
@@ -51,7 +56,20 @@ pub fn find(kernel: &str) -> impl Iterator<Item = &'static Case> {
 }
 
 const fn case(kernel: &'static str, mapping: &'static str, problems: &'static [(&'static str, u32)]) -> Case {
-    Case { kernel, mapping, problems, known: &[] }
+    Case { kernel, name: "", edits: &[], mapping, problems, known: &[] }
+}
+
+/// A product that is added to what C holds.
+const fn in_place(case: Case) -> Case {
+    const EDITS: &[(&str, &str)] = &[
+        ("k: i32 % 8)", "k: i32 % 8, alpha: f32, beta: f32)"),
+        (
+            "    store gc[i*BM, j*BN], cast(acc, f16)\n",
+            "    old = load gc[i*BM, j*BN] : f16[BM, BN]\n    r = alpha * acc + beta * cast(old, f32)\n    \
+             store gc[i*BM, j*BN], cast(r, f16)\n",
+        ),
+    ];
+    Case { name: "in place", edits: EDITS, ..case }
 }
 
 const fn knowing(case: Case, known: &'static [Known]) -> Case {
@@ -74,13 +92,6 @@ const AHEAD: &[Known] = &[Known {
     why: "the producer waited for the scales' stage, which is handed back behind that of x",
 }];
 
-/// What the producer asks for before it waits for other grids is `min(6, iterations)` stages from slot 0 on, and behind
-/// them it starts again at slot 0. So the counter of this loop never leaves the ring's end.
-const BEFORE_OTHER_GRIDS: &[Known] = &[Known {
-    parts: ["wraps a slot later", "%p47, %r58, 6;"],
-    why: "the loop before the wait for other grids ends where its ring does, and its slot with it",
-}];
-
 /// For a deferred epilogue over tiles of 128 x 256: loops too short for it, in few tiles and in many, and long
 /// ones.
 const DEFERRED: &[(&str, u32)] = &[("136x264x64", 1), ("1288x8x192", 1), ("136x504x1344", 1)];
@@ -94,6 +105,7 @@ pub const CASES: &[Case] = &[
         &[("136x136x32", 1), ("712x8x32", 1), ("136x200x712", 1)],
     ),
     case("gemm", "", DEFERRED),
+    in_place(case("gemm", "", DEFERRED)),
     case("gemm_bf16", "", DEFERRED),
     case("gemm_e4m3", "", DEFERRED),
     case("gemm_f32out", "", DEFERRED),
@@ -217,7 +229,7 @@ pub const CASES: &[Case] = &[
         ],
     ),
     // Narrow weights, packed and as they stand.
-    knowing(case("a16w4", "", &[("20x456x2560", 2)]), BEFORE_OTHER_GRIDS),
+    case("a16w4", "", &[("20x456x2560", 2)]),
     knowing(
         case(
             "a16w4",
