@@ -5,6 +5,8 @@
 //! depth. Every store must store something, that of the last tile too. A program must take several tiles, so that it
 //! reuses the buffers of results. Short loops reach the other paths through a program.
 
+use warplift_sim::mutate::Mutation;
+
 /// A kernel of the library under a mapping.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
@@ -20,6 +22,8 @@ pub struct Case {
     pub problems: &'static [(&'static str, u32)],
     /// Equivalent mutants whose reason no rule can read from the text.
     pub known: &'static [Known],
+    /// Equivalent mutants of a class that are allowed, where that is more than the class's share of the case.
+    pub caps: &'static [(Mutation, usize)],
 }
 
 /// A mutant that is known to be equivalent.
@@ -56,7 +60,7 @@ pub fn find(kernel: &str) -> impl Iterator<Item = &'static Case> {
 }
 
 const fn case(kernel: &'static str, mapping: &'static str, problems: &'static [(&'static str, u32)]) -> Case {
-    Case { kernel, name: "", edits: &[], mapping, problems, known: &[] }
+    Case { kernel, name: "", edits: &[], mapping, problems, known: &[], caps: &[] }
 }
 
 /// A product that is added to what C holds.
@@ -74,6 +78,12 @@ const fn in_place(case: Case) -> Case {
 
 const fn knowing(case: Case, known: &'static [Known]) -> Case {
     Case { known, ..case }
+}
+
+/// Ends of clusters, fences of copies and products that join others make these the same programs by a rule; few mutants of
+/// their class are made of such short programs.
+const fn capped(case: Case, caps: &'static [(Mutation, usize)]) -> Case {
+    Case { caps, ..case }
 }
 
 /// A late initialisation of a barrier of the ring that one half of a tile's work fills for the other, but of its first full
@@ -177,10 +187,13 @@ pub const CASES: &[Case] = &[
         "BM = 64, BN = 64, BK = 32; for t: pipeline 3, consumers 1",
         &[("72x72x648", 2), ("8x8x32", 2)],
     ),
-    case(
-        "gemm",
-        "BM = 64, BN = 64, BK = 32; for t: pipeline 3, consumers 1; kernel: cluster 2",
-        &[("136x72x648", 4), ("8x8x32", 2)],
+    capped(
+        case(
+            "gemm",
+            "BM = 64, BN = 64, BK = 32; for t: pipeline 3, consumers 1; kernel: cluster 2",
+            &[("136x72x648", 4), ("8x8x32", 2)],
+        ),
+        &[(Mutation::Move, 2)],
     ),
     case(
         "gemm",
@@ -193,10 +206,13 @@ pub const CASES: &[Case] = &[
         &[("72x64x456", 2), ("72x64x32", 2)],
     ),
     // Copies of the threads ahead of products of warpgroups.
-    case(
-        "gemm",
-        "BM = 128, BN = 64, BK = 32; for t: pipeline 3, producers 0, consumers 2; kernel: persistent",
-        &[("264x64x456", 1), ("264x64x32", 1)],
+    capped(
+        case(
+            "gemm",
+            "BM = 128, BN = 64, BK = 32; for t: pipeline 3, producers 0, consumers 2; kernel: persistent",
+            &[("264x64x456", 1), ("264x64x32", 1)],
+        ),
+        &[(Mutation::Move, 2)],
     ),
     case("gemm_split_k", "", &[("136x136x9600", 2)]),
     case(
@@ -229,7 +245,7 @@ pub const CASES: &[Case] = &[
         ],
     ),
     // Narrow weights, packed and as they stand.
-    case("a16w4", "", &[("20x456x2560", 2)]),
+    capped(case("a16w4", "", &[("20x456x2560", 2)]), &[(Mutation::Remove, 18), (Mutation::Corrupt, 12)]),
     knowing(
         case(
             "a16w4",
@@ -267,13 +283,16 @@ pub const CASES: &[Case] = &[
     case("rms_norm", "BM = 1, BN = 1024; kernel: persistent, warps 2, blocks 2", &[("m=5,n=1000", 2)]),
     case("softmax_long", "BM = 1, BN = 512; kernel: warps 4", &[("3x1200", 2)]),
     // Halves of a row by warps of their own, in more stages than the ring has.
-    knowing(
-        case(
-            "softmax_warp_specialized",
-            "BM = 1, BN = 4096; for t: pipeline 16; kernel: persistent, warps 4, epilogue warps; array x: staged",
-            &[("23x12200", 2)],
+    capped(
+        knowing(
+            case(
+                "softmax_warp_specialized",
+                "BM = 1, BN = 4096; for t: pipeline 16; kernel: persistent, warps 4, epilogue warps; array x: staged",
+                &[("23x12200", 2)],
+            ),
+            &[handed("[%r16], 4;"), handed("[%r20], 4;"), handed("[%r24], 4;")],
         ),
-        &[handed("[%r16], 4;"), handed("[%r20], 4;"), handed("[%r24], 4;")],
+        &[(Mutation::Move, 3)],
     ),
     // The same, with a thread of its own for copies that only epilogue warps read.
     knowing(

@@ -105,6 +105,7 @@ pub struct Subject<'a> {
     /// Greatest difference from the interpreter, of the output's scale.
     tolerance: f64,
     known: &'static [Known],
+    caps: &'static [(Mutation, usize)],
     coverage: OnceLock<Coverage>,
 }
 
@@ -135,6 +136,7 @@ impl<'a> Subject<'a> {
             problems: case.problems.iter().map(problem).collect::<Result<_, _>>()?,
             tolerance: if exact_on_integers(kernel) { 0.0 } else { ROUNDED },
             known: case.known,
+            caps: case.caps,
             coverage: OnceLock::new(),
         })
     }
@@ -225,6 +227,7 @@ impl<'a> Subject<'a> {
         let judged: Vec<_> = judged.collect();
         let mut report = MutationReport {
             name: self.name.clone(),
+            caps: self.caps,
             mutants: mutants.len(),
             one_sided: self.one_sided(coverage),
             ..MutationReport::default()
@@ -272,6 +275,8 @@ impl<'a> Subject<'a> {
 pub struct MutationReport {
     /// Of the case.
     pub name: String,
+    /// Caps of the case, see [`Case::caps`].
+    pub caps: &'static [(Mutation, usize)],
     /// Mutants judged.
     pub mutants: usize,
     /// Of each class.
@@ -325,11 +330,14 @@ impl MutationReport {
         missed.iter().all(|list| list.is_empty())
     }
 
-    /// Whether in one case no more mutants than allowed were declared equivalent: of each class its share, rounded up.
+    /// Whether in this case no more mutants than allowed were declared equivalent: of each class its share, rounded up, or
+    /// what the case says.
     pub fn few_in_case(&self) -> bool {
         let share = |class: &Mutation| CLASSES.iter().find(|(c, _)| c == class).map_or(0.0, |c| c.1);
         let made = |class: &Mutation| self.made.get(class).copied().unwrap_or(0) as f64;
-        self.excused.iter().all(|(class, n)| *n as f64 <= (share(class) * made(class)).ceil())
+        let usual = |class: &Mutation| (share(class) * made(class)).ceil() as usize;
+        let own = |class: &Mutation| self.caps.iter().find(|(c, _)| c == class).map(|c| c.1);
+        self.excused.iter().all(|(class, n)| *n <= own(class).unwrap_or_else(|| usual(class)))
     }
 
     /// Whether in all cases together no more mutants than allowed were declared equivalent.

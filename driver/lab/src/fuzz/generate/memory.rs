@@ -252,9 +252,7 @@ impl Generator<'_> {
 
     /// Something narrow to load from, converted at once. The mapping packs it most of the time.
     pub(super) fn narrow(&mut self, along: Vec<Along>, elem: Elem, converted: Elem) -> Result<()> {
-        let regular = std::mem::replace(&mut self.regular, true);
         let made = self.input(Some((along, elem)));
-        self.regular = regular;
         if let Some(input) = self.inputs.last_mut() {
             input.converted = Some(converted);
             if !self.choices.chance(1, 6) {

@@ -132,6 +132,8 @@ impl<'b> Generator<'b> {
 
     /// A kernel without products: loads, operations, loops, branches, stores.
     fn plain_kernel(&mut self) -> Result<()> {
+        let narrow = self.choices.chance(1, 8);
+        self.regular = narrow;
         let rank = 1 + self.choices.below(2);
         let extents: &[u32] = match (rank, self.wild) {
             (1, false) => &[64, 128, 256, 32, 16, 512],
@@ -152,7 +154,7 @@ impl<'b> Generator<'b> {
         for _ in 0..=self.choices.below(3) {
             self.input(None)?;
         }
-        if self.choices.chance(1, 8) {
+        if narrow {
             self.narrow_input()?;
         }
         self.load_inputs(None)?;

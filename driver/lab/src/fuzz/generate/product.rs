@@ -21,14 +21,15 @@ impl Generator<'_> {
         // A step of wgmma is 32 bytes deep.
         let deep = self.choices.of(&[16, 32, 64]).max(if elem.bits() == 8 { 32 } else { 16 });
         let odd = self.wild && self.choices.chance(1, 6);
-        self.regular = self.choices.chance(1, 3);
+        let narrow = elem.bits() == 16 && self.choices.chance(1, 4);
+        self.regular = narrow || self.choices.chance(1, 3);
         self.grid_axis("m", if odd { 48 } else { rows })?;
         self.grid_axis("n", columns)?;
         self.finish_grid()?;
         self.depth_axis(deep)?;
         self.scalars()?;
         let count = self.choices.weighted(&[(5, 1), (2, 2), (1, 3)]);
-        match elem.bits() == 16 && self.choices.chance(1, 4) {
+        match narrow {
             true => {
                 let narrow = self.choices.of(&NARROW);
                 self.narrow(vec![Along::Grid(0), Along::Depth], narrow, elem)?;
