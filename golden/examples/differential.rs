@@ -16,13 +16,21 @@ struct Found {
     failures: Vec<(Failure, u64, u64)>,
     same: u64,
     cases: u64,
+    epilogue_roles: u64,
+    clusters: u64,
+    packed: u64,
 }
 
 impl Found {
     fn count(&mut self, seed: u64, case: &Case, folder: Option<&Path>) {
         self.cases += 1;
         let failure = match check(case) {
-            Ok(Outcome::Same { .. }) => return self.same += 1,
+            Ok(Outcome::Same { made, .. }) => {
+                self.epilogue_roles += u64::from(made.epilogue_role);
+                self.clusters += u64::from(made.cluster);
+                self.packed += u64::from(made.packed);
+                return self.same += 1;
+            }
             Ok(Outcome::Refused { stage, reason }) => {
                 return *self.refused.entry(format!("{stage}: {reason}")).or_default() += 1;
             }
@@ -48,6 +56,10 @@ impl Found {
         let refused: u64 = self.refused.values().sum();
         let failed: u64 = self.failures.iter().map(|f| f.2).sum();
         println!("{} cases: {} agree, {refused} refused, {failed} fail", self.cases, self.same);
+        let Self { epilogue_roles, clusters, packed, .. } = self;
+        println!(
+            "{epilogue_roles} with epilogue warps, {clusters} with clusters, {packed} with packed arrays"
+        );
     }
 }
 

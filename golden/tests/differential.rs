@@ -24,6 +24,9 @@ struct Tally {
     exact: usize,
     bounded: usize,
     open: usize,
+    epilogue_roles: u64,
+    clusters: u64,
+    packed: u64,
     refused: BTreeMap<String, u64>,
 }
 
@@ -33,7 +36,10 @@ impl Tally {
         let case = generate_from_seed(seed);
         self.cases += 1;
         match check(&case) {
-            Ok(Outcome::Same { exact, bounded, open }) => {
+            Ok(Outcome::Same { exact, bounded, open, made }) => {
+                self.epilogue_roles += u64::from(made.epilogue_role);
+                self.clusters += u64::from(made.cluster);
+                self.packed += u64::from(made.packed);
                 self.agree += 1;
                 self.exact += exact;
                 self.bounded += bounded;
@@ -53,9 +59,12 @@ impl Tally {
         for (reason, n) in &self.refused {
             println!("{n:5} {reason}");
         }
-        let Self { agree, cases, exact, bounded, open, .. } = self;
+        let Self { agree, cases, exact, bounded, open, epilogue_roles, clusters, packed, .. } = self;
         println!(
             "{agree} of {cases} kernels compile and agree; outputs: {exact} exact, {bounded} bounded, {open} open"
+        );
+        println!(
+            "{epilogue_roles} with epilogue warps, {clusters} with clusters, {packed} with packed arrays"
         );
     }
 }
@@ -67,6 +76,11 @@ fn a_fixed_run_agrees() {
     tally.print();
     assert!(100 * tally.agree >= COMPILE_FLOOR * tally.cases, "too much is refused: {tally:?}");
     assert!(tally.exact > tally.bounded && tally.exact > 10 * tally.open, "too little is exact: {tally:?}");
+    let rare = [tally.epilogue_roles, tally.clusters, tally.packed];
+    assert!(
+        rare.iter().all(|n| *n > 0),
+        "no kernel with epilogue warps, clusters or packed arrays: {tally:?}"
+    );
     assert!(tally.bounded >= ROUNDED_FLOOR, "few functions that round: {tally:?}");
 }
 

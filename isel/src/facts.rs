@@ -135,6 +135,51 @@ pub fn terms(kernel: &Kernel, value: Value, minus: bool, fuel: &mut u32, term: &
     terms(kernel, args[1], minus != (op == BinOp::Sub), fuel, term);
 }
 
+/// Whether a multiple of a tile is certainly below an extent: a constant, or as many tiles as a block index or a loop
+/// counter counts, which ends with the extent. Blocks past the end of the grid are not looked at.
+pub fn stays_inside(kernel: &Kernel, index: Value, extent: Value, tile: i64) -> bool {
+    let Some(extent) = launch_expr(kernel, extent) else { return false };
+    if let (Some(at), Expr::Const(all)) = (kernel.int_const(index), &extent) {
+        return at < *all;
+    }
+    let (counted, step) = factor(kernel, index);
+    let ends = |end: Expr| match &end {
+        Expr::Op(ExprOp::CeilDiv, both) => match (&both.0, &both.1) {
+            (all, Expr::Const(by)) => *all == extent && step <= *by,
+            _ => false,
+        },
+        Expr::Const(end) => matches!(extent, Expr::Const(all) if (end - 1) * step < all),
+        end => *end == extent && step == 1,
+    };
+    step <= tile && end_of(kernel, counted).and_then(|end| launch_expr(kernel, end)).is_some_and(ends)
+}
+
+/// A value as a constant multiple of another.
+fn factor(kernel: &Kernel, value: Value) -> (Value, i64) {
+    let product = kernel.def(value).filter(|&d| matches!(kernel.insts[d].op, Op::Binary(BinOp::Mul)));
+    let parts = product.map(|d| (kernel.args(d)[0], kernel.args(d)[1]));
+    let times = |(v, by): (Value, Value)| Some((v, kernel.int_const(by)?));
+    parts.and_then(|(a, b)| times((a, b)).or_else(|| times((b, a)))).unwrap_or((value, 1))
+}
+
+/// What a block index or a loop counter stays below.
+fn end_of(kernel: &Kernel, value: Value) -> Option<Value> {
+    let along = |d: usize| kernel.grid.get(d).copied();
+    match kernel.values[value].def {
+        ValueDef::Result(inst, _) => match kernel.insts[inst].op {
+            Op::BlockIndex(d) => along(d.into()),
+            _ => kernel.attrs[inst].below.and_then(|d| along(d as usize)),
+        },
+        ValueDef::Param(block, 0) => {
+            let holds = |d: &InstData| matches!(d.op, Op::For) && d.blocks.first() == Some(&block);
+            let (inst, _) = kernel.insts.iter().find(|(_, d)| holds(d))?;
+            let [low, high, ..] = kernel.args(inst)[..] else { return None };
+            is_never_negative(kernel, low).then_some(high)
+        }
+        ValueDef::Param(..) => None,
+    }
+}
+
 /// A kernel parameter by its facts; a loop counter by its start, since it only grows.
 fn param_never_negative(kernel: &Kernel, value: Value, fuel: &mut u32) -> bool {
     if let Some(p) = kernel.params.iter().find(|p| p.value == value) {

@@ -23,11 +23,18 @@ pub struct Heaviest(pub Vec<Heavy>);
 
 impl fmt::Display for Heaviest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, h) in self.0.iter().enumerate() {
-            let Heavy { name, registers, loc, .. } = h;
-            write!(f, "{}{registers} for {name}", if i == 0 { "" } else { ", " })?;
-            if loc.line > 0 {
-                write!(f, " of {}:{}", loc.line, loc.column)?;
+        let mut places: Vec<(Loc, u32)> = Vec::new();
+        for h in &self.0 {
+            match places.iter_mut().find(|p| p.0 == h.loc) {
+                Some(place) => place.1 += h.registers,
+                None => places.push((h.loc, h.registers)),
+            }
+        }
+        for (i, (loc, registers)) in places.iter().enumerate() {
+            write!(f, "{}{registers} for ", if i == 0 { "" } else { ", " })?;
+            match loc.line {
+                0 => f.write_str("what loops and branches carry")?,
+                line => write!(f, "the result of {line}:{}", loc.column)?,
             }
         }
         Ok(())
@@ -135,4 +142,24 @@ pub enum RegallocError {
         /// Greatest count.
         most: u32,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn registers_are_told_by_places_in_the_text() {
+        let heavy = |registers, line| Heavy {
+            name: "r456".to_owned(),
+            ty: Ty::B32,
+            registers,
+            loc: Loc { line, column: 14, ..Loc::default() },
+        };
+        let carried = Heavy { loc: Loc::default(), ..heavy(124, 0) };
+        let all = Heaviest(vec![carried.clone(), carried, heavy(64, 19), heavy(2, 7), heavy(2, 19)]);
+        let said =
+            "248 for what loops and branches carry, 66 for the result of 19:14, 2 for the result of 7:14";
+        assert_eq!(all.to_string(), said);
+    }
 }

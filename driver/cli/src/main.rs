@@ -146,10 +146,14 @@ fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
+            if error.use_stderr() {
+                let _ = error.print();
+                return ExitCode::from(2);
+            }
             // Help and version are not mistakes.
-            let status = if error.use_stderr() { 2 } else { 0 };
-            let _ = error.print();
-            return ExitCode::from(status);
+            output::done(error.print());
+            output::flush();
+            return ExitCode::SUCCESS;
         }
     };
     let done = execute(cli);

@@ -25,7 +25,8 @@ pub fn flush() {
     done(std::io::stdout().flush());
 }
 
-fn done(written: Result<(), Error>) {
+/// Ends the program where standard output could not be written.
+pub fn done(written: Result<(), Error>) {
     match written {
         Ok(()) => {}
         // The reader has left; the signal was ignored by whoever started the program.

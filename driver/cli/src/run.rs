@@ -222,7 +222,7 @@ pub const SIMULATED: f64 = 1e8;
 /// # Errors
 /// Sizes that do not fit the kernel.
 pub fn operations(artifact: &Artifact, sizes: &Sizes) -> Outcome<f64> {
-    let validation = Validation::new(&artifact.kernel, &artifact.meaning, sizes.clone())?;
+    let validation = Validation::open(&artifact.kernel, &artifact.meaning, sizes.clone())?;
     let work = work(&validation);
     Ok(work.flops.max(8.0 * work.bytes))
 }
@@ -266,7 +266,7 @@ pub fn try_sizes(
     machine: Option<&Machine>,
     seed: u64,
 ) -> Outcome<Vec<(bool, String)>> {
-    let validation = Validation::new(&artifact.kernel, &artifact.meaning, sizes.clone())?;
+    let validation = Validation::open(&artifact.kernel, &artifact.meaning, sizes.clone())?;
     let validation = validation.with_data(given.clone())?;
     let products = |p: &GemmProblem, a: &Array, b: &Array| machine.and_then(|m| m.product(p, a, b));
     let mut lines = Vec::new();

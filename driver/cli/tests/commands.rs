@@ -177,7 +177,9 @@ fn a_mapping_of_no_kernel_in_the_file_is_refused() {
 
 #[test]
 fn a_full_disk_is_an_error_and_no_panic() {
-    for args in [&["kernels"][..], &["compile", "axpy"], &["explain", "axpy"]] {
+    for args in
+        [&["kernels"][..], &["compile", "axpy"], &["explain", "axpy"], &["--help"], &["run", "--help"]]
+    {
         let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
         let output = command(args).stdout(full).stderr(Stdio::piped()).output().unwrap();
         let errors = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -69,3 +69,42 @@ fn results_that_depend_on_the_order_of_blocks_are_not_wrong() {
     let (status, output) = run(&["--data", "x=zeros"]);
     assert!(status == 0 && output.contains("correct:"), "every block writes the same: {output}");
 }
+
+/// A kernel in a file, run in the simulator.
+fn run_text(text: &str, data: &[&str]) -> (i32, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("k.tile");
+    fs::write(&path, format!("{text}\nmapping k {{ kernel: warps 2 }}\n")).unwrap();
+    let each: Vec<&str> = data.iter().flat_map(|d| ["--data", d]).collect();
+    warplift(&[&["run", path.to_str().unwrap(), "--device", "sim"][..], &each].concat())
+}
+
+#[test]
+fn sizes_of_views_may_come_from_memory() {
+    let text = "kernel k(count: ptr<i32>, x: ptr<f32>, y: ptr<f32>, m: i32) { grid cdiv(m, 64)
+        gc = view count : i32[1] c = reduce_max(load gc[0] : i32[1], 0)
+        gx = view x : f32[c] gy = view y : f32[m] i = block_index
+        store gy[i*64], (load gx[i*64] : f32[64]) + 1.0 }";
+    for data in [&[][..], &["count=ints:100..=100"], &["count=zeros"]] {
+        let (status, output) = run_text(text, data);
+        assert!(status == 0 && output.contains("correct:"), "{data:?}: {output}");
+    }
+}
+
+#[test]
+fn random_places_and_scales_make_results_that_can_be_judged() {
+    let scatter = "kernel k(index: ptr<i32>, x: ptr<f32>, y: ptr<f32>, n: i32) { grid n
+        gi = view index : i32[n] gx = view x : f32[n] gy = view y : f32[n] i = block_index
+        k = reduce_max(load gi[i] : i32[1], 0)
+        store gy[k], load gx[i] : f32[1] }";
+    let (status, output) = run_text(scatter, &[]);
+    assert!(status == 0 && output.contains("of 4 elements"), "every place is written: {output}");
+    let (status, output) = run_text(scatter, &["index=zeros"]);
+    assert!(status == 2 && output.contains("several blocks write the same elements"), "{status}: {output}");
+    let scaled = "kernel k(s: ptr<u8>, x: ptr<f32>, y: ptr<f32>, n: i32) { grid cdiv(n, 64)
+        gs = view s : u8[n] gx = view x : f32[n] gy = view y : f32[n] i = block_index
+        t = view_as(cast(load gs[i*64] : u8[64], i32) << 23, f32)
+        store gy[i*64], t * (load gx[i*64] : f32[64]) }";
+    let (status, output) = run_text(scaled, &[]);
+    assert!(status == 0 && output.contains("correct:"), "{output}");
+}

@@ -204,3 +204,33 @@ fn the_last_arrival_may_pass_the_block_s_own_stores() {
     rule(ROLES, "arrive.release; /* first */", "moved before", &others);
     rule(ROLES, "wait_group.read 0", "moved behind", &others[1..]);
 }
+
+/// The loop before the wait for other grids: at most as many copies as the ring has slots, from slot 0.
+#[test]
+fn a_loop_of_its_ring_s_depth_does_not_wrap() {
+    let body = "min.s32 %r49, 6, %r60;\nsetp.lt.s32 %p51, 0, %r49;\n@!%p51 bra.uni $p_b5;\n\
+        $p_b3:\nmov.b32 %r69, 0;\nmov.b32 %r72, %r69;\nbra.uni $p_b4;\n\
+        $p_b4:\nmul.lo.s32 %r32, %r72, 8;\nmbarrier.arrive.expect_tx.shared::cta.b64 _, [%r32], 128;\n\
+        add.s32 %r58, %r72, 1;\nsetp.eq.s32 %p47, %r58, 6;\nselp.b32 %r72, 0, %r58, %p47;\n\
+        add.s32 %r69, %r69, 1;\nsetp.lt.s32 %p53, %r69, %r49;\n@!%p53 bra.uni $p_b6;\n\
+        $p_b7:\nbra.uni $p_b4;\n$p_b6:\n$p_b5:\nmov.b32 %r72, 0;\nadd.s32 %r1, %r72, 1;\n";
+    rule(
+        body,
+        "setp.eq.s32 %p47",
+        "wraps a slot later",
+        &[
+            // More iterations than slots.
+            ("min.s32 %r49, 6,", "min.s32 %r49, 7,"),
+            // From another slot.
+            ("mov.b32 %r72, %r69;", "mov.b32 %r72, 1;"),
+            // The slot lives on.
+            ("mov.b32 %r72, 0;\nadd", "add"),
+            // So does the predicate.
+            ("add.s32 %r1, %r72, 1;", "selp.b32 %r1, 0, 1, %p47;"),
+            // The bound changes within the loop.
+            ("mul.lo.s32 %r32, %r72, 8;", "add.s32 %r49, %r72, 8;"),
+            // Another way leads into the loop.
+            ("add.s32 %r1, %r72, 1;", "@%p53 bra.uni $p_b4;"),
+        ],
+    );
+}

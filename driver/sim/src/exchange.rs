@@ -8,15 +8,35 @@ use super::machine::{Machine, Stop};
 use super::values::{first_lane, lanes};
 
 impl Machine<'_> {
-    /// The member mask of a collective; the active lanes must be just these.
-    fn members(&mut self, w: usize, mask: Src, active: u32) -> Result<u32, Stop> {
+    /// The lanes among `rest` that execute a collective together with the first of them: those with its mask. (PTX ISA,
+    /// "vote.sync": an executing thread waits for the non-exited threads of its own `membermask`, and must be one of them.)
+    fn members(&mut self, w: usize, mask: Src, rest: u32) -> Result<u32, Stop> {
         let live = self.warps[w].live;
-        let members = self.get_uniform(w, mask, active)? as u32;
-        if members & live != active {
-            let what = format!("lanes {active:#x} execute a collective of lanes {members:#x}");
-            self.divergence(w, active.trailing_zeros(), what)?;
+        let masks = self.get(w, mask, rest)?;
+        let members = masks[first_lane(rest)] as u32;
+        let group = lanes(rest).filter(|l| masks[*l] as u32 == members).fold(0, |all, l| all | 1 << l);
+        if members & live != group {
+            let what = format!("lanes {group:#x} execute a collective of lanes {members:#x}");
+            self.divergence(w, group.trailing_zeros(), what)?;
         }
-        Ok(active)
+        Ok(group)
+    }
+
+    /// Executes a collective once for each set of lanes that name each other.
+    fn each_group(
+        &mut self,
+        w: usize,
+        mask: Src,
+        active: u32,
+        act: impl Fn(&mut Self, u32) -> Result<(), Stop>,
+    ) -> Result<Flow, Stop> {
+        let mut rest = active;
+        while rest != 0 {
+            let group = self.members(w, mask, rest)?;
+            act(self, group)?;
+            rest &= !group;
+        }
+        Ok(Flow::Next)
     }
 
     pub fn elect(
@@ -27,52 +47,65 @@ impl Machine<'_> {
         mask: Src,
         active: u32,
     ) -> Result<Flow, Stop> {
-        let members = self.members(w, mask, active)?;
-        let leader = match self.options.order {
-            Adversary::Latest => 31 - members.leading_zeros().min(31),
-            _ => first_lane(members) as u32,
-        };
-        if let Some(d) = d {
-            self.put(w, d, &[u64::from(leader); 32], active)?;
-        }
-        if let Some(p) = p {
-            self.put_predicate(w, p, 1 << leader, active);
-        }
-        Ok(Flow::Next)
+        self.each_group(w, mask, active, |machine, members| {
+            let leader = match machine.options.order {
+                Adversary::Latest => 31 - members.leading_zeros().min(31),
+                _ => first_lane(members) as u32,
+            };
+            if let Some(d) = d {
+                machine.put(w, d, &[u64::from(leader); 32], members)?;
+            }
+            if let Some(p) = p {
+                machine.put_predicate(w, p, 1 << leader, members);
+            }
+            Ok(())
+        })
     }
 
     /// `shfl.sync` (PTX ISA, "Data movement instructions: shfl.sync").
     pub fn shuffle(&mut self, w: usize, inst: &Inst, active: u32) -> Result<Flow, Stop> {
-        let Inst::Shfl { mode, d, p, a, b, c, mask } = inst else {
+        let Inst::Shfl { mask, .. } = inst else {
             return Ok(Flow::Next);
         };
-        self.members(w, *mask, active)?;
-        let (a, b, c) = (self.get(w, *a, active)?, self.get(w, *b, active)?, self.get(w, *c, active)?);
+        self.each_group(w, *mask, active, |machine, members| machine.shuffle_of(w, inst, members))
+    }
+
+    fn shuffle_of(&mut self, w: usize, inst: &Inst, members: u32) -> Result<(), Stop> {
+        let Inst::Shfl { mode, d, p, a, b, c, .. } = inst else {
+            return Ok(());
+        };
+        let (a, b, c) = (self.get(w, *a, members)?, self.get(w, *b, members)?, self.get(w, *c, members)?);
         let (mut out, mut ok) = ([0; 32], 0u32);
-        for l in lanes(active) {
+        for l in lanes(members) {
             let (source, valid) = shuffle_source(*mode, l as u32, b[l] as u32, c[l] as u32);
-            if active >> source & 1 == 0 {
+            if members >> source & 1 == 0 {
                 let what = format!("lane {l} reads lane {source}, which does not take part");
                 self.divergence(w, l as u32, what)?;
             }
             out[l] = a[source as usize];
             ok |= u32::from(valid) << l;
         }
-        self.put(w, *d, &out, active)?;
+        self.put(w, *d, &out, members)?;
         if let Some(p) = p {
-            self.put_predicate(w, *p, ok, active);
+            self.put_predicate(w, *p, ok, members);
         }
-        Ok(Flow::Next)
+        Ok(())
     }
 
     pub fn vote(&mut self, w: usize, inst: &Inst, active: u32) -> Result<Flow, Stop> {
-        let Inst::Vote { mode, d, p, a, mask } = inst else {
+        let Inst::Vote { mask, .. } = inst else {
             return Ok(Flow::Next);
         };
-        let members = self.members(w, *mask, active)?;
-        let votes = self.boolean(w, *a, active)? & members;
+        self.each_group(w, *mask, active, |machine, members| machine.vote_of(w, inst, members))
+    }
+
+    fn vote_of(&mut self, w: usize, inst: &Inst, members: u32) -> Result<(), Stop> {
+        let Inst::Vote { mode, d, p, a, .. } = inst else {
+            return Ok(());
+        };
+        let votes = self.boolean(w, *a, members)? & members;
         if let Some(d) = d {
-            self.put(w, *d, &[u64::from(votes); 32], active)?;
+            self.put(w, *d, &[u64::from(votes); 32], members)?;
         }
         let holds = match mode {
             VoteMode::All => votes == members,
@@ -81,45 +114,57 @@ impl Machine<'_> {
             VoteMode::Ballot => false,
         };
         if let Some(p) = p {
-            self.put_predicate(w, *p, if holds { u32::MAX } else { 0 }, active);
+            self.put_predicate(w, *p, if holds { u32::MAX } else { 0 }, members);
         }
-        Ok(Flow::Next)
+        Ok(())
     }
 
     pub fn matching(&mut self, w: usize, inst: &Inst, active: u32) -> Result<Flow, Stop> {
-        let Inst::Match { all, d, p, a, mask } = inst else {
+        let Inst::Match { mask, .. } = inst else {
             return Ok(Flow::Next);
         };
-        let members = self.members(w, *mask, active)?;
-        let v = self.get(w, *a, active)?;
+        self.each_group(w, *mask, active, |machine, members| machine.matching_of(w, inst, members))
+    }
+
+    fn matching_of(&mut self, w: usize, inst: &Inst, members: u32) -> Result<(), Stop> {
+        let Inst::Match { all, d, p, a, .. } = inst else {
+            return Ok(());
+        };
+        let v = self.get(w, *a, members)?;
         let equal = |l: usize| lanes(members).filter(|k| v[*k] == v[l]).fold(0u32, |m, k| m | 1 << k);
         let first = equal(first_lane(members));
         let mut out = [0; 32];
-        for l in lanes(active) {
+        for l in lanes(members) {
             out[l] = u64::from(match all {
                 true if first == members => members,
                 true => 0,
                 false => equal(l),
             });
         }
-        self.put(w, *d, &out, active)?;
+        self.put(w, *d, &out, members)?;
         if let Some(p) = p {
             let holds = first == members;
-            self.put_predicate(w, *p, if holds { u32::MAX } else { 0 }, active);
+            self.put_predicate(w, *p, if holds { u32::MAX } else { 0 }, members);
         }
-        Ok(Flow::Next)
+        Ok(())
     }
 
     pub fn redux(&mut self, w: usize, inst: &Inst, active: u32) -> Result<Flow, Stop> {
-        let Inst::Redux { op, signed, d, a, mask } = inst else {
+        let Inst::Redux { mask, .. } = inst else {
             return Ok(Flow::Next);
         };
-        let members = self.members(w, *mask, active)?;
-        let v = self.get(w, *a, active)?;
+        self.each_group(w, *mask, active, |machine, members| machine.redux_of(w, inst, members))
+    }
+
+    fn redux_of(&mut self, w: usize, inst: &Inst, members: u32) -> Result<(), Stop> {
+        let Inst::Redux { op, signed, d, a, .. } = inst else {
+            return Ok(());
+        };
+        let v = self.get(w, *a, members)?;
         let ty = if *signed { Ty::S(32) } else { Ty::U(32) };
         let total = lanes(members).map(|l| v[l]).reduce(|x, y| atom(*op, ty, x, y, 0));
-        self.put(w, *d, &[total.unwrap_or(0); 32], active)?;
-        Ok(Flow::Next)
+        self.put(w, *d, &[total.unwrap_or(0); 32], members)?;
+        Ok(())
     }
 }
 

@@ -339,3 +339,40 @@ fn a_wait_for_products_covers_those_of_its_warp() {
     assert_eq!(kinds(&body, &of(160)), vec![]);
     assert_eq!(kinds(&one, &of(160)), vec![InFlight]);
 }
+
+/// PTX ISA, `vote.sync`: a thread waits for the threads of its own `membermask`, and must be one of them. Halves of a
+/// warp that name themselves vote apart by one instruction, in converged code and in diverged code.
+#[test]
+fn lanes_vote_with_the_lanes_that_they_name() {
+    let halves = "and.b32 %r5, %r5, 16;\nshl.b32 %r6, 0xffff, %r5;\n";
+    let vote = "vote.sync.ballot.b32 %r7, 1, %r6;\nredux.sync.add.u32 %r7, %r7, %r6;\n";
+    pattern(
+        &format!("{halves}{vote}"),
+        &of(32),
+        &[("0xffff,", "0xfffe,", Divergence), ("and.b32 %r5, %r5, 16", "mov.u32 %r5, 0", Divergence)],
+    );
+    let apart =
+        format!("{halves}setp.eq.u32 %p1, %r5, 0;\n@%p1 bra THERE;\n{vote}bra DONE;\nTHERE:\n{vote}DONE:\n");
+    pattern(
+        &format!("{apart}mov.u32 %r3, 0;"),
+        &of(32),
+        &[("0xffff,", "0x1ffff,", Divergence), ("%r7, 1, %r6", "%r7, 1, -1", Divergence)],
+    );
+    let ballots = |mask: &str| {
+        let body = format!("{PLACE}{halves}vote.sync.ballot.b32 %r7, 1, {mask};\nst.global.u32 [%rd4], %r7;");
+        let (input, out_bytes) = (vec![0; 1024], 128);
+        let k = Kernel {
+            name: "isa",
+            body: &body,
+            grid: 1,
+            cluster: 1,
+            block: 32,
+            input,
+            shared: 16384,
+            out_bytes,
+        };
+        k.words()
+    };
+    assert_eq!(ballots("-1"), [u32::MAX; 32]);
+    assert_eq!(ballots("%r6"), [[0xffff; 16], [0xffff_0000; 16]].concat());
+}

@@ -50,6 +50,22 @@ impl Problem {
     /// # Errors
     /// Sizes that the kernel lacks, extents that are unknown or too large.
     pub fn new(kernel: &Kernel, mapping: &Mapping, sizes: Sizes) -> Result<Self, ProblemError> {
+        let problem = Self::open(kernel, mapping, sizes)?;
+        match problem.operands.iter().find_map(|o| Some((o, o.from_memory?))) {
+            None => Ok(problem),
+            Some((operand, line)) => Err(ProblemError::Operands(format!(
+                "line {line}: the size of `{}` comes from memory: `run` and `sim` take it from their data, and nothing else \
+                 knows it before the launch",
+                operand.name
+            ))),
+        }
+    }
+
+    /// The same, also where the extents of views come from memory. Their operands say so and are too small.
+    ///
+    /// # Errors
+    /// Sizes that the kernel lacks, extents that are negative or too large.
+    pub fn open(kernel: &Kernel, mapping: &Mapping, sizes: Sizes) -> Result<Self, ProblemError> {
         let resolved = warplift_isel::map::do_tunables(kernel, mapping)?;
         let operands = operands(&resolved, &sizes)?;
         Ok(Self { resolved, sizes, operands })

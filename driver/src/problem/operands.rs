@@ -18,9 +18,16 @@ pub struct Operand {
     pub read: bool,
     /// Whether it is stored to.
     pub written: bool,
+    /// The line of a view whose extents come from memory: its elements are not counted.
+    pub from_memory: Option<u32>,
 }
 
 impl Operand {
+    /// An array that nothing uses.
+    pub fn new(name: &str, elem: Elem) -> Self {
+        Self { name: name.to_owned(), elem, elements: 0, read: false, written: false, from_memory: None }
+    }
+
     /// Bytes of the buffer; elements are packed with no gaps.
     pub fn bytes(&self) -> u64 {
         (self.elements * u64::from(self.elem.bits())).div_ceil(8)
@@ -33,18 +40,21 @@ const MAX_ELEMENTS: u64 = 1 << 36;
 /// The pointer arguments of a kernel without tunables, in the order of the signature.
 ///
 /// # Errors
-/// An extent that depends on more than scalar arguments, is negative, or spans too much.
+/// An extent that is negative or spans too much.
 pub fn operands(kernel: &Kernel, sizes: &Sizes) -> Result<Vec<Operand>, ProblemError> {
     let mut found = Vec::new();
     for p in &kernel.params {
         let Type::Ptr(elem) = kernel.ty(p.value) else { continue };
-        let mut operand = Operand { name: p.name.clone(), elem, elements: 0, read: false, written: false };
+        let mut operand = Operand::new(&p.name, elem);
         for (inst, data) in kernel.insts.iter() {
             let args = kernel.args(inst);
             let through = |view: &Value| {
                 kernel.def(kernel.whole_view(*view)).is_some_and(|i| kernel.args(i)[0] == p.value)
             };
             match data.op {
+                Op::View { .. } if args[0] == p.value && is_from_memory(kernel, inst) => {
+                    operand.from_memory.get_or_insert(data.loc.line);
+                }
                 Op::View { strided, .. } if args[0] == p.value => {
                     operand.elements = operand.elements.max(span(kernel, inst, strided, sizes)?);
                 }
@@ -59,6 +69,11 @@ pub fn operands(kernel: &Kernel, sizes: &Sizes) -> Result<Vec<Operand>, ProblemE
         found.push(operand);
     }
     Ok(found)
+}
+
+/// Whether an extent of a view depends on more than the arguments.
+fn is_from_memory(kernel: &Kernel, view: Inst) -> bool {
+    kernel.args(view)[1..].iter().any(|&v| launch_expr(kernel, v).is_none())
 }
 
 /// The value of a scalar that depends on arguments alone.

@@ -7,7 +7,7 @@ use super::number::{Number, cast};
 use super::tile::{Extents, Tile, each_index};
 use super::value::{Val, View};
 use super::{Fault, InterpError};
-use crate::tile::{Block, Dim, Inst, Kernel, Op, Type, Value};
+use crate::tile::{AtomicOp, Block, Dim, Inst, Kernel, Op, Type, Value};
 use crate::types::Elem;
 use cranelift_entity::SecondaryMap;
 use smallvec::{SmallVec, smallvec};
@@ -311,9 +311,9 @@ fn iota(extents: Extents, dim: usize) -> Tile {
 
 /// Views, loads and stores.
 impl Program<'_> {
-    fn view(&self, inst: Inst, strided: bool, fill: f64) -> Result<Val> {
+    fn view(&mut self, inst: Inst, strided: bool, fill: f64) -> Result<Val> {
         let args = self.args(inst)?;
-        let Some(Val::Ptr(buffer, offset)) = args.first() else {
+        let Some(Val::Ptr(buffer, offset)) = args.first().cloned() else {
             return Err(Fault::Invalid("a view of no pointer".to_owned()));
         };
         let numbers: SmallVec<[i64; 5]> = args[1..].iter().map(|v| v.number(0).as_i64()).collect();
@@ -323,7 +323,13 @@ impl Program<'_> {
             true => numbers[rank..].into(),
             false => row_major(&extents)?,
         };
-        Ok(Val::View(Rc::new(View { buffer: *buffer, offset: *offset, first: 0, extents, strides, fill })))
+        let last: i128 =
+            extents.iter().zip(&strides).map(|(&e, &s)| i128::from(e - 1) * i128::from(s.max(0))).sum();
+        if extents.iter().all(|&e| e > 0) {
+            let width = self.kernel.ty(self.kernel.result(inst)).elem().bits();
+            self.memory.reach(buffer, i128::from(offset) * 8 + (last + 1) * i128::from(width));
+        }
+        Ok(Val::View(Rc::new(View { buffer, offset, first: 0, extents, strides, fill })))
     }
 
     fn sub_view(&self, inst: Inst, kept: &[u8]) -> Result<Val> {
@@ -407,6 +413,13 @@ fn update(
     bit: i128,
     new: Number,
 ) -> std::result::Result<(), OutOfBounds> {
+    if let Some(log) = &mut memory.log {
+        let at = (view.buffer, bit);
+        log.write(at, matches!(op, Op::Atomic(_)));
+        if let (Op::Atomic(AtomicOp::Add), Number::Float(value)) = (op, new) {
+            log.add(at, value);
+        }
+    }
     let value = match op {
         Op::Atomic(op) => {
             let old = memory.read(view.buffer, bit, elem)?;

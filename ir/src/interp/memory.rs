@@ -1,6 +1,7 @@
 //! Global memory: named buffers of bytes with bounds. Elements of less than a byte are packed with no
 //! gaps, the first in the lowest bits.
 
+use super::log::Log;
 use super::number::{Number, from_bits, to_bits};
 use crate::types::Elem;
 
@@ -12,6 +13,8 @@ pub struct BufferId(usize);
 struct Buffer {
     name: String,
     bytes: Vec<u8>,
+    /// Bytes up to which views extend it.
+    limit: usize,
 }
 
 /// The memory that a kernel works on, and what it printed.
@@ -20,6 +23,8 @@ pub struct Memory {
     buffers: Vec<Buffer>,
     /// Lines that `print` gave, in order.
     pub printed: Vec<String>,
+    /// Notes on writes, where someone asked for them.
+    pub log: Option<Box<Log>>,
 }
 
 /// An access outside a buffer.
@@ -44,9 +49,25 @@ impl Memory {
 
     /// Adds a buffer.
     pub fn add(&mut self, name: &str, bytes: Vec<u8>) -> BufferId {
+        let limit = bytes.len();
+        self.add_open(name, bytes, limit)
+    }
+
+    /// Adds a buffer that every view of it extends by zeros as far as the view reaches, up to `limit` bytes. It measures
+    /// arrays whose extents come from memory.
+    pub fn add_open(&mut self, name: &str, bytes: Vec<u8>, limit: usize) -> BufferId {
         let name = name.to_owned();
-        self.buffers.push(Buffer { name, bytes });
+        self.buffers.push(Buffer { name, bytes, limit });
         BufferId(self.buffers.len() - 1)
+    }
+
+    /// A view reaches this many bits of a buffer: an open one grows. What lies beyond is found when it is accessed.
+    pub(super) fn reach(&mut self, id: BufferId, bits: i128) {
+        let Some(buffer) = self.buffers.get_mut(id.0) else { return };
+        let wanted = usize::try_from(bits).map_or(0, |b| b.div_ceil(8));
+        if wanted > buffer.bytes.len() && wanted <= buffer.limit {
+            buffer.bytes.resize(wanted, 0);
+        }
     }
 
     /// Adds a buffer of elements, rounded to their type.

@@ -26,12 +26,14 @@
 mod arith;
 mod compute;
 mod exec;
+mod log;
 mod memory;
 mod number;
 mod tile;
 mod value;
 
 pub use arith::Undefined;
+pub use log::{Additions, Log};
 pub use memory::{BufferId, Memory, OutOfBounds};
 pub use number::{NAN, Number, cast, from_bits, round, to_bits, widen, wrap};
 
@@ -155,6 +157,9 @@ pub fn run(kernel: &Kernel, args: &[Arg], memory: &mut Memory, options: &Options
             program,
             programs: count,
         };
+        if let Some(log) = &mut memory.log {
+            log.block = program;
+        }
         Program::new(&kernel, memory, &args, place, &mut steps).run()?;
     }
     Ok(())

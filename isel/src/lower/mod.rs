@@ -122,6 +122,8 @@ struct Lower<'k, 'a> {
     teams: u32,
     /// Blocks that share a tile.
     blocks: u32,
+    /// Neighbours in a cluster: blocks past the end of the grid run too.
+    neighbours: u32,
     has_tma: bool,
     /// The mappings of the enclosing loops.
     looped: Vec<LoopMapping>,
@@ -154,15 +156,14 @@ pub fn do_lower<'a>(
         }
     };
     let func = Func::new(bump);
-    let block = func.entry;
     let first = k.blocks[k.entry].insts.first().copied();
     let (tests, sums) = select::do_tests(k);
     let mut l = Lower {
         k,
         plan,
         target,
+        block: func.entry,
         func,
-        block,
         inst: first.ok_or_else(|| IselError::whole("the kernel's body is empty"))?,
         env: FxHashMap::default(),
         buffers: PrimaryMap::new(),
@@ -182,6 +183,7 @@ pub fn do_lower<'a>(
         persistent: mapping.whole.persistent,
         teams: mapping.whole.pingpong.max(1),
         blocks: mapping.whole.blocks.max(1),
+        neighbours: mapping.whole.cluster.max(1),
         has_tma: false,
         looped: Vec::new(),
         packings: Vec::new(),
@@ -403,7 +405,7 @@ impl<'k, 'a> Lower<'k, 'a> {
 
     /// The launch information.
     fn finish(mut self, mapping: &Mapping) -> Result<Program<'a>> {
-        let neighbours = mapping.whole.cluster.max(1);
+        let neighbours = self.neighbours;
         self.check_cluster(neighbours)?;
         let grid = self.grid(neighbours, mapping.whole.resident)?;
         let cluster = neighbours * self.blocks;

@@ -111,6 +111,8 @@ impl Lower<'_, '_> {
         let view = self.view(args[0])?;
         let [rows, columns] = tile.map(i64::from);
         let (row, column) = (self.scalar(args[1])?, self.scalar(args[2])?);
+        let row = self.of_a_unit(row, view.extents[0], rows);
+        let column = self.of_a_unit(column, view.extents[1], columns);
         let up = self.at().add_imm(view.extents[1], columns - 1);
         let wide = self.at().imm(columns);
         let across = self.at().int(Opcode::DivU32, up, wide);
@@ -125,6 +127,18 @@ impl Lower<'_, '_> {
         let attr = TmaAttr { map: 0, rank: 0, bytes, place, multicast: 0, hint, before_wait };
         let new = NewInst::new(Opcode::BulkLoad, &[at], &[Ty::Event]).attr(Attr::Tma(attr));
         Ok(Some(self.at().value(new)))
+    }
+
+    /// An index that lies in the array. Blocks past the end of the grid read the last unit instead: they store nothing.
+    fn of_a_unit(&mut self, index: machine::Value, extent: machine::Value, tile: i64) -> machine::Value {
+        if self.neighbours <= 1 {
+            return index;
+        }
+        let last = self.at().add_imm(extent, -1);
+        let wide = self.at().imm(tile);
+        let unit = self.at().int(Opcode::DivU32, last, wide);
+        let last = self.at().mul_imm(unit, tile);
+        self.at().int(Opcode::MinS32, index, last)
     }
 
     /// The bytes of one row's share of a row of tiles must fit in a step.

@@ -16,7 +16,7 @@
 use super::Ways;
 use super::cost::Model;
 use super::types::{Plan, Staged, StagedFill, in_memory};
-use crate::facts::is_multiple;
+use crate::facts::{is_multiple, stays_inside};
 use crate::operand::array;
 use crate::tiles::{extents, layout_error, memory, unit_dim, written};
 use crate::window::Window;
@@ -293,6 +293,18 @@ fn check_units(k: &Kernel, load: Inst, tile: [u32; 2]) -> Result<()> {
     let whole = (0..2).all(|d| is_multiple(k, k.args(load)[1 + d], tile[d].into()));
     if !whole {
         let what = format!("a packed array is read at multiples of its tile ({} x {})", tile[0], tile[1]);
+        return Err(IselError::at(k, load, what));
+    }
+    // Nobody fills a unit outside with zeros.
+    let extents = k.def(view).map_or(&[][..], |d| &k.args(d)[1..]);
+    let inside =
+        |d: usize| extents.get(d).is_some_and(|&e| stays_inside(k, k.args(load)[1 + d], e, tile[d].into()));
+    if let Some(d) = (0..2).find(|&d| !inside(d)) {
+        let what = format!(
+            "a packed array is read inside only: index {d} is not known to stay below the view's extent; it must be {} \
+             times a block index or a loop counter that ends with the array",
+            tile[d]
+        );
         return Err(IselError::at(k, load, what));
     }
     let pointer = |v: Value| k.def(v).and_then(|d| k.args(d).first().map(|&p| k.memory_of(p)));

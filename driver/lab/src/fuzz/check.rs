@@ -43,7 +43,30 @@ pub enum Outcome {
         bounded: usize,
         /// Arrays with unbounded error. The check only shows that they were stored without a hazard.
         open: usize,
+        /// What the compiled kernel is made of.
+        made: Mechanisms,
     },
+}
+
+/// Mechanisms that only few kernels use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Mechanisms {
+    /// Warps of their own for the end of a tile's work.
+    pub epilogue_role: bool,
+    /// Blocks in clusters.
+    pub cluster: bool,
+    /// An array that the caller packs.
+    pub packed: bool,
+}
+
+impl Mechanisms {
+    fn of(compiled: &Compiled) -> Self {
+        Self {
+            epilogue_role: compiled.explained.registers.iter().any(|r| r.role == "epilogue"),
+            cluster: compiled.manifest.cluster != [1; 3],
+            packed: compiled.manifest.arguments.iter().any(|a| a.packing.is_some()),
+        }
+    }
 }
 
 /// A bug.
@@ -115,6 +138,19 @@ pub(super) fn general(message: &str) -> String {
     let words =
         out.split("; ").next().unwrap_or_default().split(' ').map(|w| if number(w) { "#" } else { w });
     words.collect::<Vec<_>>().join(" ").trim_start_matches("# ").to_owned()
+}
+
+/// Whether a case is one that the generator could make: valid, with a meaning, and of blocks that may run in any order
+/// because no two write the same element.
+pub(super) fn in_domain(case: &Case) -> bool {
+    let apart = || -> Result<bool, Failure> {
+        valid(case)?;
+        let kernel = warplift_isel::map::do_tunables(&case.kernel, &case.mapping);
+        let kernel = kernel.map_err(|e| Failure::Invalid(e.to_string()))?;
+        let Reference { validation, data, .. } = Meaning::new(case, &kernel)?.reference;
+        validation.blocks_are_apart(&data).map_err(|e| Failure::Meaning(e.to_string()))
+    };
+    guarded(apart).unwrap_or(false)
 }
 
 /// Runs a case.
@@ -264,6 +300,7 @@ impl<'a> Meaning<'a> {
             exact: count(|b| b == 0.0),
             bounded: count(|b| b > 0.0 && b.is_finite()),
             open: count(f64::is_infinite),
+            made: Mechanisms::of(compiled),
         })
     }
 
@@ -314,7 +351,10 @@ mod tests {
     #[test]
     fn a_right_kernel_agrees() {
         let case: Case = TEXT.parse().unwrap();
-        assert_eq!(check(&case), Ok(Outcome::Same { exact: 2, bounded: 0, open: 0 }));
+        assert_eq!(
+            check(&case),
+            Ok(Outcome::Same { exact: 2, bounded: 0, open: 0, made: Mechanisms::default() })
+        );
         let wide: Case = TEXT.replace("f32", "f64").parse().unwrap();
         assert!(matches!(check(&wide), Ok(Outcome::Refused { stage: "isel", .. })), "{:?}", check(&wide));
     }

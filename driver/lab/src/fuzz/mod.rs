@@ -22,7 +22,7 @@ mod range;
 mod reduce;
 
 pub use case::{Case, CaseError};
-pub use check::{Failure, Outcome, check};
+pub use check::{Failure, Mechanisms, Outcome, check};
 pub use choices::Choices;
 pub use generate::{generate, generate_from_seed};
 pub use range::{Range, ranges};

@@ -5,17 +5,25 @@
 //! depth. Every store must store something, that of the last tile too. A program must take several tiles, so that it
 //! reuses the buffers of results. Short loops reach the other paths through a program.
 
+use warplift_sim::mutate::Mutation;
+
 /// A kernel of the library under a mapping.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
     /// Kernel.
     pub kernel: &'static str,
+    /// What the replacements make of the kernel; empty: it stands as in the library.
+    pub name: &'static str,
+    /// What is replaced, and by what.
+    pub edits: &'static [(&'static str, &'static str)],
     /// Lines of a mapping, `; ` between them; empty: the kernel's own.
     pub mapping: &'static str,
     /// Sizes, and multiprocessors of the imagined device.
     pub problems: &'static [(&'static str, u32)],
     /// Equivalent mutants whose reason no rule can read from the text.
     pub known: &'static [Known],
+    /// Equivalent mutants of a class that are allowed, where that is more than the class's share of the case.
+    pub caps: &'static [(Mutation, usize)],
 }
 
 /// A mutant that is known to be equivalent.
@@ -38,9 +46,10 @@ impl Known {
 impl Case {
     /// Kernel and mapping.
     pub fn name(&self) -> String {
+        let kernel = format!("{} {}", self.kernel, self.name);
         match self.mapping {
-            "" => self.kernel.to_owned(),
-            mapping => format!("{} {{ {mapping} }}", self.kernel),
+            "" => kernel.trim_end().to_owned(),
+            mapping => format!("{} {{ {mapping} }}", kernel.trim_end()),
         }
     }
 }
@@ -51,11 +60,30 @@ pub fn find(kernel: &str) -> impl Iterator<Item = &'static Case> {
 }
 
 const fn case(kernel: &'static str, mapping: &'static str, problems: &'static [(&'static str, u32)]) -> Case {
-    Case { kernel, mapping, problems, known: &[] }
+    Case { kernel, name: "", edits: &[], mapping, problems, known: &[], caps: &[] }
+}
+
+/// A product that is added to what C holds.
+const fn in_place(case: Case) -> Case {
+    const EDITS: &[(&str, &str)] = &[
+        ("k: i32 % 8)", "k: i32 % 8, alpha: f32, beta: f32)"),
+        (
+            "    store gc[i*BM, j*BN], cast(acc, f16)\n",
+            "    old = load gc[i*BM, j*BN] : f16[BM, BN]\n    r = alpha * acc + beta * cast(old, f32)\n    \
+             store gc[i*BM, j*BN], cast(r, f16)\n",
+        ),
+    ];
+    Case { name: "in place", edits: EDITS, ..case }
 }
 
 const fn knowing(case: Case, known: &'static [Known]) -> Case {
     Case { known, ..case }
+}
+
+/// Ends of clusters, fences of copies and products that join others make these the same programs by a rule; few mutants of
+/// their class are made of such short programs.
+const fn capped(case: Case, caps: &'static [(Mutation, usize)]) -> Case {
+    Case { caps, ..case }
 }
 
 /// A late initialisation of a barrier of the ring that one half of a tile's work fills for the other, but of its first full
@@ -74,13 +102,6 @@ const AHEAD: &[Known] = &[Known {
     why: "the producer waited for the scales' stage, which is handed back behind that of x",
 }];
 
-/// What the producer asks for before it waits for other grids is `min(6, iterations)` stages from slot 0 on, and behind
-/// them it starts again at slot 0. So the counter of this loop never leaves the ring's end.
-const BEFORE_OTHER_GRIDS: &[Known] = &[Known {
-    parts: ["wraps a slot later", "%p47, %r58, 6;"],
-    why: "the loop before the wait for other grids ends where its ring does, and its slot with it",
-}];
-
 /// For a deferred epilogue over tiles of 128 x 256: loops too short for it, in few tiles and in many, and long
 /// ones.
 const DEFERRED: &[(&str, u32)] = &[("136x264x64", 1), ("1288x8x192", 1), ("136x504x1344", 1)];
@@ -94,6 +115,7 @@ pub const CASES: &[Case] = &[
         &[("136x136x32", 1), ("712x8x32", 1), ("136x200x712", 1)],
     ),
     case("gemm", "", DEFERRED),
+    in_place(case("gemm", "", DEFERRED)),
     case("gemm_bf16", "", DEFERRED),
     case("gemm_e4m3", "", DEFERRED),
     case("gemm_f32out", "", DEFERRED),
@@ -165,10 +187,13 @@ pub const CASES: &[Case] = &[
         "BM = 64, BN = 64, BK = 32; for t: pipeline 3, consumers 1",
         &[("72x72x648", 2), ("8x8x32", 2)],
     ),
-    case(
-        "gemm",
-        "BM = 64, BN = 64, BK = 32; for t: pipeline 3, consumers 1; kernel: cluster 2",
-        &[("136x72x648", 4), ("8x8x32", 2)],
+    capped(
+        case(
+            "gemm",
+            "BM = 64, BN = 64, BK = 32; for t: pipeline 3, consumers 1; kernel: cluster 2",
+            &[("136x72x648", 4), ("8x8x32", 2)],
+        ),
+        &[(Mutation::Move, 2)],
     ),
     case(
         "gemm",
@@ -181,10 +206,13 @@ pub const CASES: &[Case] = &[
         &[("72x64x456", 2), ("72x64x32", 2)],
     ),
     // Copies of the threads ahead of products of warpgroups.
-    case(
-        "gemm",
-        "BM = 128, BN = 64, BK = 32; for t: pipeline 3, producers 0, consumers 2; kernel: persistent",
-        &[("264x64x456", 1), ("264x64x32", 1)],
+    capped(
+        case(
+            "gemm",
+            "BM = 128, BN = 64, BK = 32; for t: pipeline 3, producers 0, consumers 2; kernel: persistent",
+            &[("264x64x456", 1), ("264x64x32", 1)],
+        ),
+        &[(Mutation::Move, 2)],
     ),
     case("gemm_split_k", "", &[("136x136x9600", 2)]),
     case(
@@ -217,7 +245,7 @@ pub const CASES: &[Case] = &[
         ],
     ),
     // Narrow weights, packed and as they stand.
-    knowing(case("a16w4", "", &[("20x456x2560", 2)]), BEFORE_OTHER_GRIDS),
+    capped(case("a16w4", "", &[("20x456x2560", 2)]), &[(Mutation::Remove, 18), (Mutation::Corrupt, 12)]),
     knowing(
         case(
             "a16w4",
@@ -255,13 +283,16 @@ pub const CASES: &[Case] = &[
     case("rms_norm", "BM = 1, BN = 1024; kernel: persistent, warps 2, blocks 2", &[("m=5,n=1000", 2)]),
     case("softmax_long", "BM = 1, BN = 512; kernel: warps 4", &[("3x1200", 2)]),
     // Halves of a row by warps of their own, in more stages than the ring has.
-    knowing(
-        case(
-            "softmax_warp_specialized",
-            "BM = 1, BN = 4096; for t: pipeline 16; kernel: persistent, warps 4, epilogue warps; array x: staged",
-            &[("23x12200", 2)],
+    capped(
+        knowing(
+            case(
+                "softmax_warp_specialized",
+                "BM = 1, BN = 4096; for t: pipeline 16; kernel: persistent, warps 4, epilogue warps; array x: staged",
+                &[("23x12200", 2)],
+            ),
+            &[handed("[%r16], 4;"), handed("[%r20], 4;"), handed("[%r24], 4;")],
         ),
-        &[handed("[%r16], 4;"), handed("[%r20], 4;"), handed("[%r24], 4;")],
+        &[(Mutation::Move, 3)],
     ),
     // The same, with a thread of its own for copies that only epilogue warps read.
     knowing(

@@ -1,6 +1,7 @@
 //! Rules for equivalent mutants. Each rule has its proof beside it and checks the proof's assumptions on the text. If
 //! it cannot check them, the mutant has escaped.
 
+use super::first_fill::wraps_after_the_last;
 use super::groups::{Kind, same_groups};
 use super::text::{Text, guard, opcodes};
 use warplift_sim::mutate::{Mutant, Mutation};
@@ -8,7 +9,7 @@ use warplift_sim::mutate::{Mutant, Mutation};
 /// A rule: when a mutant is equivalent, and why.
 type Rule = (&'static str, fn(&Text<'_>, &Mutant) -> bool);
 
-const RULES: [Rule; 5] = [
+const RULES: [Rule; 6] = [
     (
         // The commit and wait of products decide when accumulators, A registers and operands in shared memory are free.
         // A product without its commit joins the next group. A removed wait leaves its groups to the next wait. Nothing
@@ -56,6 +57,14 @@ const RULES: [Rule; 5] = [
         // their memory. After it, they only end.
         "the block does not end before its wait for the cluster",
         arrival_passes_own_stores,
+    ),
+    (
+        // `first_fill` has the proof.
+        "the loop ends where its ring does, and its slot with it",
+        |text, m| {
+            let later = m.description.contains("wraps a slot later");
+            m.mutation == Mutation::Slot && later && wraps_after_the_last(text, m.line as usize - 1)
+        },
     ),
 ];
 

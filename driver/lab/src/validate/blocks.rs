@@ -11,7 +11,7 @@ use rand::{Rng, SeedableRng};
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 use warplift::problem::{ProblemError, grid_of};
-use warplift_ir::interp::{Arg, BufferId, InterpError, Memory, Number, Options, run};
+use warplift_ir::interp::{Additions, Arg, BufferId, InterpError, Log, Memory, Number, Options, run};
 use warplift_ir::tile::{Kernel, Loc, Op, Type};
 use warplift_ir::types::Elem;
 
@@ -22,9 +22,14 @@ pub(super) type Written = FxHashMap<(usize, usize), Number>;
 pub(super) struct Meaning {
     /// The written elements.
     pub written: Written,
+    /// Floats added by atomics: place of the operand, index.
+    pub additions: Added,
     /// Blocks that ran, and blocks of the grid.
     pub blocks: (usize, u64),
 }
+
+/// What atomics added to each element: place of the operand, index.
+pub(super) type Added = FxHashMap<(usize, usize), Additions>;
 
 /// Multiplications that the interpreter may do for one trial: a few seconds on two cores.
 const BUDGET: f64 = 4e8;
@@ -52,11 +57,13 @@ pub(super) fn meaning(
     let lanes = if atomics { 1 } else { copies as usize };
     let share = chosen.len().div_ceil(lanes).max(1);
     let parts = chosen.par_chunks(share).map(|part| run_blocks(kernel, sizes, operands, data, grid, part));
-    let mut written = Written::default();
+    let (mut written, mut additions) = (Written::default(), Added::default());
     for part in parts.collect::<Vec<_>>() {
-        written.extend(part?);
+        let (more, added) = part?;
+        written.extend(more);
+        additions.extend(added);
     }
-    Ok(Meaning { written, blocks: (chosen.len(), total) })
+    Ok(Meaning { written, additions, blocks: (chosen.len(), total) })
 }
 
 /// Blocks that the interpreter may run for one trial.
@@ -113,8 +120,9 @@ fn run_blocks(
     data: &Data,
     [x, y, z]: [u64; 3],
     blocks: &[u64],
-) -> Result<Written, ValidationError> {
+) -> Result<(Written, Added), ValidationError> {
     let (mut memory, ids, args) = prepared(kernel, sizes, operands, data);
+    memory.log = has_atomics(kernel).then(Box::default);
     let options = Options::default();
     for &block in blocks {
         let index = [block / (y * z), block / z % y, block % z];
@@ -132,7 +140,18 @@ fn run_blocks(
             }
         }
     }
-    Ok(written)
+    let added = memory.log.map_or_else(Added::default, |log| by_place(&log, &ids, operands));
+    Ok((written, added))
+}
+
+/// Additions by place and index instead of buffer and bit.
+fn by_place(log: &Log, ids: &[BufferId], operands: &[Operand]) -> Added {
+    let each = log.additions.iter().filter_map(|(&(id, bit), &added)| {
+        let place = ids.iter().position(|i| *i == id)?;
+        let index = usize::try_from(bit).ok()? / operands[place].elem.bits() as usize;
+        Some(((place, index), added))
+    });
+    each.collect()
 }
 
 fn located(kernel: &Kernel, mut error: InterpError) -> ValidationError {
@@ -191,7 +210,7 @@ mod tests {
         let (kernel, sizes, operands, data) = parts("gemm", "40x24x32");
         let whole = meaning(&kernel, &sizes, &operands, &data, 1).unwrap();
         assert_eq!((whole.blocks, whole.written.len()), ((6, 6), 40 * 24));
-        let some = run_blocks(&kernel, &sizes, &operands, &data, [3, 2, 1], &[0, 5]).unwrap();
+        let (some, _) = run_blocks(&kernel, &sizes, &operands, &data, [3, 2, 1], &[0, 5]).unwrap();
         assert_eq!(some.len(), 16 * 16 + 8 * 8);
         assert!(some.iter().all(|(at, v)| whole.written[at] == *v));
     }

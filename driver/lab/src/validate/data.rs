@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn inputs_are_drawn_and_outputs_poisoned() {
-        let operand = |elem, read| Operand { name: "x".into(), elem, elements: 11, read, written: !read };
+        let operand = |elem, read| Operand { elements: 11, read, written: !read, ..Operand::new("x", elem) };
         let six = Elem::Int(6);
         let operands = [operand(Elem::F16, true), operand(six, true), operand(Elem::F32, false)];
         let data = Data::new(&operands, Style::Integers, 3);

@@ -7,7 +7,7 @@
 //!  FILE.npy         an array that NumPy saved      `..=` includes the end
 //! ```
 //!
-//! What is not given is drawn as before. Contents that an array's type cannot hold are refused.
+//! What is not given is drawn by its use ([`super::usual`]) or at random. Contents that an array's type cannot hold are refused.
 
 use super::npy;
 use super::{Operand, ProblemError};
@@ -61,6 +61,14 @@ impl Given {
             all.push((name.to_owned(), contents.parse()?));
         }
         Ok(Self(all))
+    }
+
+    /// The same and these, where the arrays are not given.
+    pub(super) fn completed(mut self, others: Vec<(String, Contents)>) -> Self {
+        let more = others.into_iter().filter(|(name, _)| self.of(name).is_none());
+        let more: Vec<_> = more.collect();
+        self.0.extend(more);
+        self
     }
 
     /// Whether nothing is given.
@@ -238,7 +246,7 @@ mod tests {
     use super::*;
 
     fn operand(elem: Elem, elements: u64) -> Operand {
-        Operand { name: "x".into(), elem, elements, read: true, written: false }
+        Operand { elements, read: true, ..Operand::new("x", elem) }
     }
 
     fn made(elem: Elem, contents: &str) -> Result<Vec<f64>, String> {

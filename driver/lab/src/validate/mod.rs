@@ -21,11 +21,13 @@ mod data;
 mod device;
 mod given;
 mod judge;
+mod measure;
 mod npy;
 mod product;
 mod reference;
 mod rounding;
 mod simulated;
+mod usual;
 mod work;
 
 pub use data::{Data, Style};
@@ -46,7 +48,7 @@ use warplift::packing::{PackingError, as_wanted};
 use warplift_ir::interp::{self, InterpError, Order};
 use warplift_ir::manifest::Manifest;
 use warplift_ir::tile::{Kernel, Mapping};
-use warplift_sim::{PtxError, SimError};
+use warplift_sim::{HazardKind, PtxError, SimError};
 
 /// An argument by value.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -105,8 +107,8 @@ pub enum ValidationError {
     Cuda(#[from] CudaError),
     /// Blocks write the same elements.
     #[error(
-        "blocks write different values to the same elements, so the result depends on their order and cannot be \
-         judged; other data may avoid it, as in `--data INDEX=perm`"
+        "several blocks write the same elements, so the result depends on their order and cannot be judged; other data \
+         may avoid it, as in `--data INDEX=perm`"
     )]
     Order,
     /// The kernel did not end.
@@ -131,10 +133,15 @@ impl ValidationError {
     pub fn is_wrong_result(&self) -> bool {
         matches!(self, Self::Hang(_) | Self::Overrun(_) | Self::Text(_) | Self::Simulation(_))
     }
+
+    /// Whether blocks of a simulated run raced in global memory.
+    fn is_global_race(&self) -> bool {
+        matches!(self, Self::Simulation(SimError::Hazard(h)) if h.kind == HazardKind::GlobalRace)
+    }
 }
 
 /// One kernel on one set of sizes.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Validation<'a> {
     /// As written.
     pub kernel: &'a Kernel,
@@ -177,9 +184,19 @@ impl<'a> Validation<'a> {
     /// # Errors
     /// Sizes that the kernel lacks, extents that are unknown or too large.
     pub fn new(kernel: &'a Kernel, mapping: &Mapping, sizes: Sizes) -> Result<Self, ValidationError> {
-        let Problem { resolved, sizes, operands } = Problem::new(kernel, mapping, sizes)?;
+        Problem::new(kernel, mapping, sizes.clone())?;
+        Self::open(kernel, mapping, sizes)
+    }
+
+    /// The same, also where extents of views come from memory. [`Self::check`] takes them from the data.
+    ///
+    /// # Errors
+    /// Sizes that the kernel lacks, extents that are negative or too large.
+    pub fn open(kernel: &'a Kernel, mapping: &Mapping, sizes: Sizes) -> Result<Self, ValidationError> {
+        let Problem { resolved, sizes, operands } = Problem::open(kernel, mapping, sizes)?;
         let product = plain_product(&resolved, &sizes);
-        Ok(Self { kernel, resolved, sizes, operands, product, given: Given::default() })
+        let given = Given::default().completed(usual::usual(&resolved));
+        Ok(Self { kernel, resolved, sizes, operands, product, given })
     }
 
     /// The same with contents of arrays that the user gives.
@@ -188,6 +205,7 @@ impl<'a> Validation<'a> {
     /// A name that is no array that the kernel reads.
     pub fn with_data(self, given: Given) -> Result<Self, ValidationError> {
         given.check(&self.operands)?;
+        let given = given.completed(usual::usual(&self.resolved));
         Ok(Self { given, ..self })
     }
 
@@ -248,14 +266,35 @@ impl<'a> Validation<'a> {
         seed: u64,
         products: Option<&ProductSource<'_>>,
     ) -> Result<Verdict, ValidationError> {
+        if self.operands.iter().any(|o| o.from_memory.is_some()) {
+            let operands = self.measured(style, seed, executor.most_bytes())?;
+            return Self { operands, ..self.clone() }.check(executor, style, seed, products);
+        }
         check_bytes(&self.operands, executor)?;
         let data = Data::given(&self.operands, &self.given, style, seed)?;
-        let found = executor.execute(&self.inputs(&data))?;
+        let found = match executor.execute(&self.inputs(&data)) {
+            Err(e) if e.is_global_race() && self.writes_twice(&data)? => return Err(ValidationError::Order),
+            found => found?,
+        };
         let verdict = self.judge(&data, &found, style, seed, products)?;
         if !verdict.passed() && self.depends_on_order(&data, style, seed)? {
             return Err(ValidationError::Order);
         }
         Ok(verdict)
+    }
+
+    /// Whether by the kernel's own text two blocks write the same element of memory.
+    fn writes_twice(&self, data: &Data) -> Result<bool, ValidationError> {
+        let whole = blocks::runs_whole(&self.resolved, &self.sizes);
+        Ok(whole && !self.blocks_are_apart(data)?)
+    }
+
+    /// Whether no two blocks write the same element of memory, by the interpreter.
+    pub(crate) fn blocks_are_apart(&self, data: &Data) -> Result<bool, ValidationError> {
+        let (mut memory, _, args) = blocks::prepared(&self.resolved, &self.sizes, &self.operands, data);
+        memory.log = Some(Box::default());
+        interp::run(&self.resolved, &args, &mut memory, &interp::Options::default())?;
+        Ok(memory.log.is_none_or(|log| log.conflict.is_none()))
     }
 
     /// Whether the interpreter itself is judged wrong when it runs the blocks in the other order.

@@ -55,7 +55,7 @@ fn rounded(k: &Kernel, inst: Inst) -> Option<f64> {
 }
 
 /// The values that a value is computed from. For loops and branches, these are the yielded values.
-fn behind(k: &Kernel, v: Value) -> Vec<Value> {
+pub(super) fn behind(k: &Kernel, v: Value) -> Vec<Value> {
     let carried = |tiles: Inst, n: usize| {
         let yields = k.insts[tiles].blocks.iter().filter_map(move |&b| k.yields(b).get(n).copied());
         let start = matches!(k.insts[tiles].op, Op::For).then(|| k.args(tiles).get(3 + n).copied());

@@ -27,16 +27,33 @@ impl Generator<'_> {
                 l.consumers = Some(groups);
             }
         }
-        mapping.whole = self.kernel_mapping();
+        mapping.whole = if self.rows { self.row_mapping() } else { self.kernel_mapping() };
         mapping.arrays = self.arrays();
         mapping
+    }
+
+    /// For warps of its own for the second loop over a row, most of the time.
+    fn row_mapping(&mut self) -> KernelMapping {
+        let epilogue = self.choices.weighted(&[(5, Epilogue::Warps), (1, Epilogue::Direct)]);
+        KernelMapping {
+            persistent: true,
+            epilogue,
+            warps: Some(self.choices.of(&[4, 8])),
+            pdl: self.choices.chance(1, 4),
+            bulk_store: !self.choices.chance(1, 4),
+            ..KernelMapping::default()
+        }
     }
 
     /// Sometimes pins how an array gets to registers.
     fn arrays(&mut self) -> Vec<(String, ArrayMapping)> {
         let names: Vec<String> = self.inputs.iter().map(|i| i.array.clone()).collect();
         let said = names.into_iter().filter_map(|name| {
-            let way = self.choices.weighted(&[(6, Way::Fit), (2, Way::Staged), (1, Way::Plain)]);
+            let way = match (self.packed.contains(&name), self.rows) {
+                (true, _) => Way::Packed,
+                (_, true) => self.choices.weighted(&[(6, Way::Staged), (1, Way::Fit), (1, Way::Plain)]),
+                _ => self.choices.weighted(&[(6, Way::Fit), (2, Way::Staged), (1, Way::Plain)]),
+            };
             (way != Way::Fit).then(|| (name, ArrayMapping { way, ..ArrayMapping::default() }))
         });
         said.collect()
@@ -67,7 +84,11 @@ impl Generator<'_> {
                 (1, Raster::Paired),
             ]),
             epilogue: self.choices.weighted(&[(2, Epilogue::Direct), (1, Epilogue::Deferred)]),
-            cluster: self.choices.weighted(&[(5, 1), (1, 2)]),
+            cluster: self.choices.weighted(if product && self.regular {
+                &[(1, 1), (1, 2)]
+            } else {
+                &[(5, 1), (1, 2)]
+            }),
             pingpong: if pingpong { 2 } else { 1 },
             blocks: 1,
             resident: 1,

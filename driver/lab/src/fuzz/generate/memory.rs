@@ -36,6 +36,8 @@ pub(super) struct Input {
     pub array: String,
     pub view: Value,
     pub elem: Elem,
+    /// The type to which its tiles are converted at once.
+    pub converted: Option<Elem>,
     /// The axis of each dimension of the view.
     pub along: Vec<Along>,
     /// Whether its tile is used transposed.
@@ -63,6 +65,18 @@ const WILD: [Elem; 14] = [
     Elem::Bool,
 ];
 
+/// Types of packed arrays.
+pub(super) const NARROW: [Elem; 8] = [
+    Elem::Uint(4),
+    Elem::Int(4),
+    Elem::Int(6),
+    Elem::Uint(3),
+    Elem::Int(8),
+    Elem::Uint(2),
+    Elem::Int(5),
+    Elem::Mini { exponent: 3, mantissa: 2 },
+];
+
 fn gcd(a: i64, b: i64) -> i64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
@@ -77,7 +91,7 @@ impl Generator<'_> {
 
     /// A size of about `tiles` tiles, with or without facts.
     fn size(&mut self, name: &str, extent: u32, least: i64) -> Result<(Value, i64)> {
-        let multiple = self.choices.of(&[1, 8, 4, 16, 1, 2]);
+        let multiple = self.choices.of(if self.regular { &[8, 16, 32] } else { &[1, 8, 4, 16, 1, 2] });
         let most = (2 * i64::from(extent) + i64::from(extent) / 2).max(2);
         let value = match self.choices.below(4) {
             0 => i64::from(extent) * self.choices.between(1, 2),
@@ -183,10 +197,10 @@ impl Generator<'_> {
     }
 
     pub(super) fn pointer(&mut self, elem: Elem) -> Result<Value> {
-        let align = self.choices.of(&[16, 16, 1, 16, 4, 8]);
+        let align = self.choices.of(if self.regular { &[16] } else { &[16, 16, 1, 16, 4, 8] });
         let name = self.next_array();
         self.pointers += 1;
-        let may_alias = self.choices.chance(1, 8);
+        let may_alias = !self.regular && self.choices.chance(1, 8);
         self.b.param(&name, Type::Ptr(elem), Facts { align, may_alias, ..Facts::default() })
     }
 
@@ -197,7 +211,7 @@ impl Generator<'_> {
         let [(_, rows), (_, columns)] = sizes[..] else {
             return self.b.view(ptr, &extents, None, fill);
         };
-        if kind == 0 {
+        if kind == 0 || self.regular {
             return self.b.view(ptr, &extents, None, fill);
         }
         let least = if kind == 1 { columns } else { rows };
@@ -218,21 +232,41 @@ impl Generator<'_> {
             Some(given) => given,
             None => (self.any_axes(), self.elem()),
         };
-        let flipped = along.len() == 2 && self.choices.chance(1, 6);
+        let flipped = along.len() == 2 && !self.regular && self.choices.chance(1, 6);
         if flipped {
             along.reverse();
         }
-        let filled = (elem.is_float() || self.wild) && self.choices.chance(1, 8);
+        let filled = (elem.is_float() || self.wild) && !self.regular && self.choices.chance(1, 8);
         let fill = if filled { f64::from(self.choices.of(&[1i8, -2])) } else { 0.0 };
-        let shift =
-            along.iter().map(|_| self.choices.weighted(&[(12, 0), (1, 8), (1, 1), (1, -1)])).collect();
+        let others = if self.regular { 0 } else { 1 };
+        let shifts = [(12, 0), (others, 8), (others, 1), (others, -1)];
+        let shift = along.iter().map(|_| self.choices.weighted(&shifts)).collect();
         let array = self.next_array();
         let ptr = self.pointer(elem)?;
         let sizes: Vec<(Value, i64)> =
             along.iter().filter_map(|&a| self.along(a)).map(|a| (a.size, a.value)).collect();
         let view = self.view(ptr, &sizes, fill)?;
-        self.inputs.push(Input { array, view, elem, along, flipped, shift, fill });
+        self.inputs.push(Input { array, view, elem, converted: None, along, flipped, shift, fill });
         Ok(())
+    }
+
+    /// Something narrow to load from, converted at once. The mapping packs it most of the time.
+    pub(super) fn narrow(&mut self, along: Vec<Along>, elem: Elem, converted: Elem) -> Result<()> {
+        let made = self.input(Some((along, elem)));
+        if let Some(input) = self.inputs.last_mut() {
+            input.converted = Some(converted);
+            if !self.choices.chance(1, 6) {
+                self.packed.push(input.array.clone());
+            }
+        }
+        made
+    }
+
+    /// A narrow input of a kernel without products.
+    pub(super) fn narrow_input(&mut self) -> Result<()> {
+        let (along, elem) = (self.any_axes(), self.choices.of(&NARROW));
+        let to = if elem.is_int() { self.choices.of(&[Elem::F32, Elem::I32]) } else { Elem::F32 };
+        self.narrow(along, elem, to)
     }
 
     /// All axes of the grid, one of them, or the depth and one.
@@ -261,7 +295,7 @@ impl Generator<'_> {
 
     /// The tile of an input.
     pub(super) fn load(&mut self, input: usize, depth_start: Option<Value>) -> Result<Option<Value>> {
-        let Input { view, elem, along, flipped, shift, fill, .. } = self.inputs[input].clone();
+        let Input { view, elem, converted, along, flipped, shift, fill, .. } = self.inputs[input].clone();
         let mut index = Vec::new();
         let mut dims = Vec::new();
         for (&a, &by) in along.iter().zip(&shift) {
@@ -280,11 +314,15 @@ impl Generator<'_> {
         let tile = self.b.load(view, &index, shape)?;
         // Inputs are negative too: an unsigned type makes large numbers of that.
         let range = match elem {
+            Elem::Uint(b) if b <= 8 => Range::whole(0.0, 2f64.powi(b.into()) - 1.0),
             Elem::Uint(_) => Range::whole(0.0, 2f64.powi(64)),
             Elem::Bool => Range::whole(0.0, 1.0),
             _ => Range::whole(fill.min(-DATA), fill.max(DATA)),
         };
         self.keep(tile, range);
+        if let Some(to) = converted {
+            return Ok(self.apply(Op::Cast, &[tile], Some(Type::Tile(to, shape))));
+        }
         Ok(match flipped {
             true => self.apply(Op::Trans([1, 0].into_iter().collect()), &[tile], None),
             false => Some(tile),

@@ -17,6 +17,7 @@ mod mapping;
 mod memory;
 mod operation;
 mod product;
+mod row;
 
 use super::range::{Operands, Range, transfer};
 use super::{Case, Choices};
@@ -84,6 +85,12 @@ struct Generator<'b> {
     pointers: usize,
     /// Consumer warpgroups of a kernel with products.
     groups: Option<u32>,
+    /// Arrays that the mapping packs.
+    packed: Vec<String>,
+    /// Whether the kernel reads rows twice, for `epilogue warps`.
+    rows: bool,
+    /// Whether addresses and sizes are such that tensor copies bring every tile.
+    regular: bool,
     wild: bool,
 }
 
@@ -103,6 +110,9 @@ impl<'b> Generator<'b> {
             loops: Vec::new(),
             pointers: 0,
             groups: None,
+            packed: Vec::new(),
+            rows: false,
+            regular: false,
             wild,
         })
     }
@@ -111,10 +121,10 @@ impl<'b> Generator<'b> {
     fn run(
         mut self,
     ) -> Result<(warplift_ir::tile::Kernel, BTreeMap<String, i64>, warplift_ir::tile::Mapping)> {
-        if self.choices.chance(2, 5) {
-            self.product_kernel()?;
-        } else {
-            self.plain_kernel()?;
+        match self.choices.weighted(&[(6, 0), (4, 1), (1, 2)]) {
+            0 => self.plain_kernel()?,
+            1 => self.product_kernel()?,
+            _ => self.row_kernel()?,
         }
         let mapping = self.mapping();
         Ok((self.b.finish()?, self.sizes, mapping))
@@ -122,6 +132,8 @@ impl<'b> Generator<'b> {
 
     /// A kernel without products: loads, operations, loops, branches, stores.
     fn plain_kernel(&mut self) -> Result<()> {
+        let narrow = self.choices.chance(1, 8);
+        self.regular = narrow;
         let rank = 1 + self.choices.below(2);
         let extents: &[u32] = match (rank, self.wild) {
             (1, false) => &[64, 128, 256, 32, 16, 512],
@@ -141,6 +153,9 @@ impl<'b> Generator<'b> {
         self.scalars()?;
         for _ in 0..=self.choices.below(3) {
             self.input(None)?;
+        }
+        if narrow {
+            self.narrow_input()?;
         }
         self.load_inputs(None)?;
         self.statements(0, 6)?;

@@ -1,7 +1,7 @@
 //! Kernels with products: one to three over a loop, chained or not, and what follows them.
 
 use super::super::range::Range;
-use super::memory::Along;
+use super::memory::{Along, NARROW};
 use super::{Generator, Result, shape};
 use warplift_ir::tile::{BinOp, Op, Type, UnOp, Value};
 use warplift_ir::types::Elem;
@@ -21,13 +21,21 @@ impl Generator<'_> {
         // A step of wgmma is 32 bytes deep.
         let deep = self.choices.of(&[16, 32, 64]).max(if elem.bits() == 8 { 32 } else { 16 });
         let odd = self.wild && self.choices.chance(1, 6);
+        let narrow = elem.bits() == 16 && self.choices.chance(1, 4);
+        self.regular = narrow || self.choices.chance(1, 3);
         self.grid_axis("m", if odd { 48 } else { rows })?;
         self.grid_axis("n", columns)?;
         self.finish_grid()?;
         self.depth_axis(deep)?;
         self.scalars()?;
         let count = self.choices.weighted(&[(5, 1), (2, 2), (1, 3)]);
-        self.operand(Along::Grid(0), elem)?;
+        match narrow {
+            true => {
+                let narrow = self.choices.of(&NARROW);
+                self.narrow(vec![Along::Grid(0), Along::Depth], narrow, elem)?;
+            }
+            false => self.operand(Along::Grid(0), elem)?,
+        }
         for _ in 0..count {
             self.operand(Along::Grid(1), elem)?;
         }
@@ -99,7 +107,12 @@ impl Generator<'_> {
     /// The tile of an input as the product wants it: the left operand's depth last, the right one's first.
     fn turned(&mut self, input: usize, start: Value) -> Result<Option<Value>> {
         let Some(mut v) = self.load(input, Some(start))? else { return Ok(None) };
-        // Now and then an operand is computed.
+        // Weights come with a zero point. Now and then another operand is computed.
+        if self.inputs[input].converted.is_some() && self.choices.chance(1, 2) {
+            let eight = self.b.float(8.0, self.ty(v).elem())?;
+            self.known.insert(eight, Range::whole(8.0, 8.0));
+            v = self.apply(Op::Binary(BinOp::Sub), &[v, eight], None).unwrap_or(v);
+        }
         let computed = self.wild || self.ty(v).elem().bits() == 16;
         if self.choices.chance(1, if self.wild { 4 } else { 8 }) && computed {
             v = self.apply(Op::Unary(UnOp::Neg), &[v], None).unwrap_or(v);
