@@ -178,7 +178,7 @@ const SCHEDULE: &[Pass] = &[
     })
     .sched(&[Sched::Modulo, Sched::MmaOrder, Sched::Pins, Sched::ElementwiseSubtiles, Sched::Unroll]),
     pass("modulo_expand", "prologue, kernel and epilogue of overlapped loops", |s| {
-        s.program = Some(sched::do_modulo_expand(s.take_program(), &s.loops));
+        s.program = Some(sched::do_modulo_expand(s.take_program(), &s.loops)?);
         Ok(())
     }),
     pass("schedule", "roles, rings and waits", |s| {
