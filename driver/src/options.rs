@@ -7,7 +7,7 @@ use crate::state::State;
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use warplift_ir::Bump;
+use warplift_ir::{Bump, Full};
 
 /// Options of a compile.
 #[derive(Clone, Debug, Default)]
@@ -77,13 +77,14 @@ impl fmt::Debug for Observer {
     }
 }
 
-/// Limits of a compile. Time and memory are checked after every pass. The searches for a plan and for a modulo schedule take the
-/// longest, so they also stop when the time is over. Every other pass ends before the limits count.
+/// Limits of a compile. Both are checked after every pass. The searches for a plan and for a modulo schedule take the
+/// longest, so they also stop when the time is over. `lower`, `modulo_expand` and `expand_roles` make many instructions
+/// of one, so they also stop when the memory is full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
     /// Time of all attempts.
     pub time: Option<Duration>,
-    /// Bytes of machine IR.
+    /// Bytes of machine IR. A compile that exceeds them stops before its next instruction.
     pub memory: Option<usize>,
     /// Attempts at a kernel that is refused: see [`crate::attempts`].
     pub attempts: Option<usize>,
@@ -97,10 +98,9 @@ impl Limits {
         started: Instant,
         bump: &Bump,
     ) -> Result<(), CompileError> {
-        let used = bump.allocated_bytes();
-        match (self.time, self.memory) {
+        match (self.time, bump.check()) {
             (Some(limit), _) if started.elapsed() > limit => Err(CompileError::Time { limit, pass }),
-            (_, Some(limit)) if used > limit => Err(CompileError::Memory { limit, used, pass }),
+            (_, Err(Full { limit, used })) => Err(CompileError::Memory { limit, used, pass }),
             _ => Ok(()),
         }
     }
@@ -141,5 +141,113 @@ mod tests {
         let (refused, all) = made(None);
         assert!(refused && all > 2, "{all}");
         assert_eq!(made(Some(2)), (true, 2));
+    }
+
+    /// Bytes in use after each pass of a compile, and its result.
+    fn bytes(
+        text: &str,
+        memory: Option<usize>,
+    ) -> (Vec<(&'static str, usize)>, Result<String, CompileError>) {
+        let module = warplift_ir::tile::parse_file(text, "grown").unwrap();
+        let used = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let seen = Arc::clone(&used);
+        let observer = Observer::new(move |s| seen.lock().unwrap().push((s.pass, s.state.bump.used())));
+        let limits = Limits { memory, ..Limits::default() };
+        let options = Options { limits, observer: Some(observer), ..Options::default() };
+        let made = crate::compile(&module.kernels[0], &module.mappings[0], &SM90A, &options).map(|c| c.ptx);
+        let used = used.lock().unwrap().clone();
+        (used, made)
+    }
+
+    /// What a pass adds to the arena.
+    fn added(bytes: &[(&'static str, usize)], pass: &str) -> [usize; 2] {
+        let at = bytes.iter().position(|b| b.0 == pass).unwrap_or_else(|| panic!("no {pass} in {bytes:?}"));
+        [bytes[at - 1].1, bytes[at].1]
+    }
+
+    /// A limit in the first tenth of what one pass makes stops the compile inside that pass.
+    fn stops_inside(text: &str, pass: &str) {
+        let (used, made) = bytes(text, None);
+        assert!(made.is_ok(), "{made:?}");
+        let [before, after] = added(&used, pass);
+        let limit = before + (after - before) / 10;
+        match bytes(text, Some(limit)).1 {
+            Err(CompileError::Memory { limit: l, used, pass: at }) => {
+                assert_eq!((l, at), (limit, pass));
+                let half = before + (after - before) / 2;
+                assert!(used > limit && used < half, "{before} .. {used} .. {after}, the limit is {limit}");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    const ROWS: &str = "kernel rows(x: ptr<f32> align 16, y: ptr<f32> align 16, n: i32 % 4) {
+        grid cdiv(n, 1024)
+        gx = view x : f32[n]
+        gy = view y : f32[n]
+        i = block_index\n";
+
+    #[test]
+    fn a_long_text_stops_inside_lower_when_the_memory_is_full() {
+        let mut text = ROWS.to_owned() + "v0 = load gx[i*1024] : f32[1024]\n";
+        for q in 0..400 {
+            text += &format!("v{} = v{q} + 1.5\n", q + 1);
+        }
+        text += "store gy[i*1024], v400\n}\nmapping rows {\nkernel: warps 4\n}";
+        stops_inside(&text, "lower");
+        stops_inside(&text, "expand_roles");
+    }
+
+    #[test]
+    fn a_row_of_loads_stops_inside_lower_when_the_memory_is_full() {
+        let text = ROWS.replace("1024", "16384")
+            + "v = load gx[i*16384] : f32[16384]
+            store gy[i*16384], v\n}\nmapping rows {\nkernel: warps 4\n}";
+        stops_inside(&text, "lower");
+    }
+
+    #[test]
+    fn loops_stop_inside_modulo_expand_when_the_memory_is_full() {
+        let mut text = "kernel chain(q: ptr<f16> align 16, k: ptr<f16> align 16, v: ptr<f16> align 16, o: ptr<f16> align 16, m: i32, n: i32) {
+            grid cdiv(m, 64)
+            gq = view q : f16[m, 64]
+            gk = view k : f16[n, 64]
+            gv = view v : f16[n, 64]
+            go = view o : f16[m, 64]
+            i = block_index
+            tq = load gq[i*64, 0] : f16[64, 64]
+            zero = full 0.0 : f32[64, 32]
+            x0 = full 0.0 : f32[64, 64]\n"
+            .to_owned();
+        let mut words = String::new();
+        for q in 0..6 {
+            text += &format!(
+                "x{} = for t{q} in 0..cdiv(n, 32) carry y{q} = x{q} {{
+                    k{q} = load gk[t{q}*32, 0] : f16[32, 64]
+                    s{q} = mma zero, tq, trans(k{q})
+                    p{q} = cast(exp2(s{q}), f16)
+                    v{q} = load gv[t{q}*32, 0] : f16[32, 64]
+                    yield mma y{q}, p{q}, v{q}
+                }}\n",
+                q + 1
+            );
+            words += &format!("for t{q}: pipeline fit, producers 1, consumers 1\n");
+        }
+        text += &format!("store go[i*64, 0], cast(x6, f16)\n}}\nmapping chain {{\n{words}}}");
+        stops_inside(&text, "modulo_expand");
+    }
+
+    #[test]
+    fn a_context_counts_what_this_compile_uses() {
+        let module = find("attention").unwrap().parse().unwrap();
+        let small = find("transpose").unwrap().parse().unwrap();
+        let mut context = crate::Context::default();
+        let mut used = |module: &warplift_ir::tile::Module, memory| {
+            let options = Options { limits: Limits { memory, ..Limits::default() }, ..Options::default() };
+            context.compile(&module.kernels[0], &module.mappings[0], &SM90A, &options).map(|c| c.ptx)
+        };
+        let first = used(&small, Some(1 << 18)).unwrap();
+        used(&module, None).unwrap();
+        assert_eq!(used(&small, Some(1 << 18)).unwrap(), first);
     }
 }

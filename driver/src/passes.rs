@@ -188,7 +188,7 @@ const SCHEDULE: &[Pass] = &[
     .sched(&[Sched::Modulo, Sched::MmaOrder, Sched::Pins, Sched::ElementwiseSubtiles, Sched::Unroll]),
     pass("modulo_expand", "prologue, kernel and epilogue of overlapped loops", |s| {
         let (program, mut graph) = s.take_program();
-        let program = sched::do_modulo_expand(program, &mut graph, &s.loops);
+        let program = sched::do_modulo_expand(program, &mut graph, &s.loops)?;
         s.keep(program, graph);
         Ok(())
     }),

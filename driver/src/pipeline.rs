@@ -29,6 +29,7 @@ impl Road<'_> {
     /// Runs a range of passes, by their numbers.
     pub fn run(&mut self, state: &mut State<'_>, passes: Range<usize>) -> Result<(), CompileError> {
         state.deadline = Deadline::after(self.started, self.options.limits.time);
+        state.bump.set_limit(self.options.limits.memory);
         for (at, (level, pass)) in all().enumerate().take(passes.end).skip(passes.start) {
             if pass.feature.is_some_and(|f| state.disable.contains(&f)) {
                 continue;
@@ -36,7 +37,7 @@ impl Road<'_> {
             let start = Instant::now();
             let done = pass.run(state);
             self.timings.push((pass.name, start.elapsed()));
-            // After the deadline a search stops early, and a refusal may be due to that. The limit is then the reason.
+            // At a limit a pass stops early, and a refusal may be due to that. The limit is then the reason.
             done.or_else(|e| self.options.limits.check(pass.name, self.started, state.bump).and(Err(e)))?;
             self.verify(level, pass, state)?;
             self.options.show(&Seen { attempt: self.number, at, pass: pass.name, state });

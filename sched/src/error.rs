@@ -1,5 +1,6 @@
 //! Why a program cannot be scheduled.
 
+use warplift_ir::Full;
 use warplift_ir::target::Lacks;
 use warplift_ir::tile::Loc;
 
@@ -50,6 +51,9 @@ pub enum SchedError {
         /// The instruction and the target.
         lacks: Lacks,
     },
+    /// The arena is full.
+    #[error(transparent)]
+    Memory(#[from] Full),
     /// A case that no rule covers yet.
     #[error("{0}")]
     Unsupported(String),

@@ -14,8 +14,8 @@
 //! they edit, for an analysis that follows the function ([`Func::follow_edits`]).
 
 use super::*;
+use crate::Bump;
 use crate::target::Opcode;
-use bumpalo::Bump;
 use cranelift_entity::packed_option::PackedOption;
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use smallvec::smallvec;
@@ -198,6 +198,7 @@ impl<'a> Func<'a> {
                 values.push(ValueData { ty, def: ValueDef::Result(inst, i as u32), uniform })
             }));
         self.insts[inst].results = results;
+        self.bump.charge(size_of::<InstData<'_>>() + results.len() * size_of::<ValueData>());
         self.blocks[block].insts.0.push(inst);
         self.home[inst] = block.into();
         for i in 0..self.insts[inst].blocks.len() {

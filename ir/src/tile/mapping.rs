@@ -347,8 +347,8 @@ pub struct Attrs {
     pub operand: bool,
     /// For a view: how its array is read.
     pub array: ArrayMapping,
-    /// For an instruction that defines a tile: its register layout.
-    pub layout: Option<Layout>,
+    /// For an instruction that defines a tile: its register layout. Few have one, and a layout is large.
+    pub layout: Option<Box<Layout>>,
     /// For a product of warps: how they share it.
     pub warp_grid: Option<WarpGrid>,
 }

@@ -226,6 +226,11 @@ impl<'k, 'a> Lower<'k, 'a> {
         Err(IselError::at(self.k, self.inst, message))
     }
 
+    /// Refuses to continue once the arena is full.
+    fn check_memory(&self) -> Result<()> {
+        self.func.bump.check().or_else(|full| self.error(full.to_string()))
+    }
+
     /// Refuses the current instruction, which the interpreter alone executes.
     fn interpreted_only<T>(&self) -> Result<T> {
         let name = self.k.insts[self.inst].op.name();
@@ -302,6 +307,7 @@ impl<'k, 'a> Lower<'k, 'a> {
         let mut pending = around.clone();
         for inst in insts {
             self.inst = inst;
+            self.check_memory()?;
             if block == self.k.entry && matches!(self.k.insts[inst].op, Op::Yield) {
                 self.await_kept(&pending);
             }

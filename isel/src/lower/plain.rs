@@ -178,6 +178,7 @@ impl Lower<'_, '_> {
         let starts: Vec<u64> = (0..layout.in_extent(Axis::Reg)).step_by(vector as usize).collect();
         // All loads of a group are issued before the first is used.
         for batch in starts.chunks(BATCH) {
+            self.check_memory()?;
             let mut loaded = Vec::new();
             for &e in batch {
                 let at = register_coord(layout, e);

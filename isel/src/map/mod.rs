@@ -151,7 +151,7 @@ fn assign_tiles(k: &mut Kernel, mapping: &Mapping) {
     for (name, layout) in &mapping.tiles {
         let makers: Vec<_> = k.insts.keys().filter(|&i| named(k, i, name)).collect();
         for inst in makers {
-            k.attrs[inst].layout = Some(layout.clone());
+            k.attrs[inst].layout = Some(Box::new(layout.clone()));
         }
     }
 }

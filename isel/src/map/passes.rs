@@ -104,9 +104,11 @@ fn resolve_tunables(variants: &mut [Variant], c: &MapContext<'_>) -> Result<()> 
 /// Replaces the kernel by its variants.
 fn split_variants(variants: &mut Vec<Variant>, c: &MapContext<'_>) -> Result<()> {
     let mut split = Vec::new();
-    for v in variants.iter() {
-        let with = |mma| Variant { mma, kernel: v.kernel.clone() };
-        split.extend(do_mma_variant(&v.kernel, c.mapping)?.into_iter().map(with));
+    for Variant { kernel, .. } in variants.drain(..) {
+        let mut ways = do_mma_variant(&kernel, c.mapping)?;
+        let last = ways.pop();
+        split.extend(ways.into_iter().map(|mma| Variant { mma, kernel: kernel.clone() }));
+        split.extend(last.map(|mma| Variant { mma, kernel }));
     }
     *variants = split;
     Ok(())

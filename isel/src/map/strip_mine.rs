@@ -58,18 +58,35 @@ pub fn do_strip_mine(k: &mut Kernel, context: &MapContext<'_>, variant: MmaVaria
         ahead = loads(k);
     }
     let twice: u64 = ahead.iter().map(|&l| registers(k, k.result(l), threads)).sum();
-    let mut tried = k.clone();
-    if twice > 0 && cut_to(&mut tried, &cut, budget.map(|b| b.saturating_sub(twice))) {
-        *k = tried;
+    if twice > 0
+        && let Strips { kernel, fits: true } = cut_to(k, &cut, budget.map(|b| b.saturating_sub(twice)))
+    {
+        take(k, kernel);
         ahead.into_iter().for_each(|load| k.attrs[load].ahead = true);
         return;
     }
-    let mut held = k.clone();
-    if cut_to(&mut held, &cut, budget) || !do_smem_rows(k) {
-        *k = held;
+    let held = cut_to(k, &cut, budget);
+    if held.fits || !do_smem_rows(k) {
+        take(k, held.kernel);
     } else {
-        cut_to(k, &cut, budget);
+        let kernel = cut_to(k, &cut, budget).kernel;
+        take(k, kernel);
     }
+}
+
+/// Puts a cut kernel in the place of the whole one.
+fn take(k: &mut Kernel, cut: Option<Kernel>) {
+    if let Some(cut) = cut {
+        *k = cut;
+    }
+}
+
+/// What cutting made of a kernel.
+struct Strips {
+    /// The kernel in strips; `None`: it stays whole.
+    kernel: Option<Kernel>,
+    /// Whether the estimated registers of a thread fit.
+    fits: bool,
 }
 
 /// The threads that strips are cut for.
@@ -80,12 +97,12 @@ struct Cut<'m> {
     threads: u64,
 }
 
-/// Cuts until the estimated registers of a thread fit. Returns whether they do.
-fn cut_to(k: &mut Kernel, cut: &Cut<'_>, [uncut, budget]: [u64; 2]) -> bool {
+/// Cuts until the estimated registers of a thread fit.
+fn cut_to(k: &Kernel, cut: &Cut<'_>, [uncut, budget]: [u64; 2]) -> Strips {
     let threads = cut.threads;
     let whole = demand(k, threads);
     if whole <= uncut {
-        return true;
+        return Strips { kernel: None, fits: true };
     }
     let mut least = (whole, None);
     let folds: &[bool] = if has_neighbours(k) { &[false, true] } else { &[false] };
@@ -101,9 +118,8 @@ fn cut_to(k: &mut Kernel, cut: &Cut<'_>, [uncut, budget]: [u64; 2]) -> bool {
             break;
         }
     }
-    let (needed, Some(best)) = least else { return false };
-    *k = best;
-    needed <= budget
+    let (needed, kernel) = least;
+    Strips { fits: kernel.is_some() && needed <= budget, kernel }
 }
 
 /// Whether a thread's elements come in runs long enough to combine without an exchange.

@@ -85,10 +85,10 @@ fn pin(k: &Kernel, order: &[Inst], plan: &mut Plan) -> Result<()> {
         if let Some(why) = not_held(layout, &extents(k, tile), warps(k, inst)) {
             return Err(IselError::at(k, inst, format!("the mapping's layout `{layout}`: {why}")));
         }
-        if plan.layouts[tile].as_ref().is_some_and(|own| own != layout) {
+        if plan.layouts[tile].as_ref().is_some_and(|own| own != &**layout) {
             return Err(IselError::at(k, inst, "a product decides the layout of this tile".to_owned()));
         }
-        plan.layouts[tile] = Some(layout.clone());
+        plan.layouts[tile] = Some(Layout::clone(layout));
     }
     Ok(())
 }

@@ -156,6 +156,7 @@ impl<'p, 'a> Expand<'p, 'a> {
                 continue;
             }
             self.code.loc = self.data(inst).loc;
+            self.code.func.bump.check()?;
             match self.who.role {
                 RoleKind::Producer | RoleKind::EpilogueLoad => self.produce(block, inst)?,
                 RoleKind::Consumer | RoleKind::Epilogue | RoleKind::Helper => self.consume(block, inst)?,

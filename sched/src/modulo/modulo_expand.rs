@@ -28,6 +28,7 @@
 
 use super::body::{free, on_first};
 use crate::analysis::{Graph, yields};
+use crate::error::Result;
 use rustc_hash::{FxHashMap, FxHashSet};
 use warplift_ir::machine::{
     Attr, Block, Cursor, Func, Guard, Inst, LoopAttr, LoopSchedule, NewInst, Program, Ty, Value,
@@ -37,11 +38,14 @@ use warplift_ir::tile::{CmpOp, Loc};
 
 /// Rewrites the scheduled loops of a program, and marks the loops whose warpgroups take turns. The rewritten function
 /// is a new one with numbers of its own, so it gets a new graph. Without a loop to rewrite both stay.
+///
+/// # Errors
+/// The copies of the bodies need more memory than the arena may hold.
 pub fn do_modulo_expand<'a>(
     mut program: Program<'a>,
     graph: &mut Graph,
     schedules: &[LoopSchedule],
-) -> Program<'a> {
+) -> Result<Program<'a>> {
     for s in schedules {
         if let (Attr::Loop(l), Some(mma_order)) = (&mut program.func.insts[s.inst].attr, s.mma_order) {
             l.mma_order = Some(mma_order.taken);
@@ -49,13 +53,15 @@ pub fn do_modulo_expand<'a>(
     }
     let mut cuts: Vec<Cut> = schedules.iter().filter(|s| s.extra_stages() > 0).map(Cut::of).collect();
     if cuts.is_empty() {
-        return program;
+        return Ok(program);
     }
     while !cuts.is_empty() {
         (program.func, cuts) = cut(&program.func, &cuts);
+        // A full arena ends a cut early: what it made must not be used.
+        program.func.bump.check()?;
     }
     *graph = Graph::of(&mut program.func);
-    program
+    Ok(program)
 }
 
 /// Cuts the bodies of some loops in two. Returns the cuts that are to be made next.
@@ -203,9 +209,12 @@ impl<'a> ModuloExpand<'_, 'a> {
         };
     }
 
-    /// Copies all instructions of an old block to the end of the new one.
+    /// Copies all instructions of an old block to the end of the new one. It stops if the arena is full.
     fn insts_of(&mut self, block: Block, stage: Option<usize>) {
         for &inst in &self.old.blocks[block].insts {
+            if self.new.bump.check().is_err() {
+                return;
+            }
             match self.cuts.get(&inst).copied().filter(|_| stage.is_none()) {
                 Some(cut) => self.modulo_expand(inst, cut),
                 None => self.copy(inst, stage),

@@ -10,11 +10,11 @@
 //! ```
 
 use super::parse;
+use crate::Bump;
 use crate::machine::*;
 use crate::manifest::{Argument, Fact, Packing, PackingDigit, Param, TensorMap};
 use crate::text::{Field, FieldReader, FieldWriter, Result, Shown, record, variants};
 use crate::tile::parse::cursor::Cursor;
-use bumpalo::Bump;
 use cranelift_entity::PrimaryMap;
 use std::fmt::{self, Display, Formatter};
 

@@ -19,8 +19,8 @@ mod print;
 pub use crate::tile::ParseError;
 
 use super::{Func, Program, Scheduled};
+use crate::Bump;
 use crate::text::read_all;
-use bumpalo::Bump;
 
 /// Reads a function as its `Display` prints it.
 ///

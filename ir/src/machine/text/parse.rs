@@ -1,5 +1,6 @@
 //! Parsing of functions: the part of the grammar that only machine IR has.
 
+use crate::Bump;
 use crate::machine::*;
 use crate::target::Opcode;
 use crate::text::graph::{Def, Grammar, Mentions, Parts, Prefixes, entities, next_number, parse};
@@ -7,7 +8,6 @@ use crate::text::{Field, Result};
 use crate::tile::CmpOp;
 use crate::tile::parse::cursor::Cursor;
 use crate::tile::parse::lex::Tok;
-use bumpalo::Bump;
 use cranelift_entity::{EntityRef, SecondaryMap};
 use smallvec::SmallVec;
 

@@ -2,11 +2,11 @@
 
 use super::super::*;
 use super::{parse_func, parse_program, parse_scheduled};
+use crate::Bump;
 use crate::manifest::{Argument, Expr, Fact, Packing, PackingDigit, Param, TensorMap};
 use crate::target::Opcode;
 use crate::tile::CmpOp;
 use crate::types::Elem;
-use bumpalo::Bump;
 use cranelift_entity::EntityRef;
 use proptest::prelude::*;
 use smallvec::smallvec;

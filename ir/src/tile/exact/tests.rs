@@ -54,7 +54,7 @@ fn rewritten() -> Kernel {
         operand: true,
         ahead: true,
         array,
-        layout: Some(layout),
+        layout: Some(Box::new(layout)),
         warp_grid: Some(WarpGrid { rows: 4, columns: 2, contiguous: true }),
     };
     let half = Dim { tunable: Some(Tunable::new(0)), mul: 2, div: 4 };

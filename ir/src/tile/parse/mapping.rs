@@ -312,7 +312,7 @@ fn attr(c: &mut Cursor<'_>, attrs: &mut Attrs, words: &mut Words<'_>) -> Result<
     } else if c.eat_word("below") {
         attrs.below = Some(c.count()?);
     } else if c.eat_word("layout") {
-        attrs.layout = Some(layout(c)?);
+        attrs.layout = Some(Box::new(layout(c)?));
     } else if c.eat_word("warp_grid") {
         let (rows, columns) = (c.count()?, c.count()?);
         attrs.warp_grid = Some(WarpGrid { rows, columns, contiguous: c.eat_word("contiguous") });
