@@ -29,6 +29,7 @@ impl Road<'_> {
     /// Runs a range of passes, by their numbers.
     pub fn run(&mut self, state: &mut State<'_>, passes: Range<usize>) -> Result<(), CompileError> {
         state.deadline = Deadline::after(self.started, self.options.limits.time);
+        state.unbounded_registers = self.options.unbounded_registers;
         for (at, (level, pass)) in all().enumerate().take(passes.end).skip(passes.start) {
             if pass.feature.is_some_and(|f| state.disable.contains(&f)) {
                 continue;

@@ -1,5 +1,6 @@
 //! The steps of an allocation in order, and the assembly of its result.
 
+use crate::descriptors::Names;
 use crate::hazards::Hazards;
 use crate::liveness::{Liveness, occupies};
 use crate::normalize::Normalized;
@@ -92,7 +93,7 @@ fn plan(
     };
     let layout = place::place(&webs);
     let operands: Vec<Operand> = (0..planned.values.len()).map(|i| layout.operand(&webs, i)).collect();
-    let peak = pressure::peak(scalars, ranges, &operands, layout.registers, budget.target);
+    let peak = pressure::peak(normal, live, planned, ranges, scalars, budget.target);
     if peak.registers > budget.registers || layout.registers > u32::from(u16::MAX) / 2 {
         let at = peak.inst(&normal.func, live);
         return Err(RegallocError::Budget {
@@ -104,8 +105,10 @@ fn plan(
             values: peak.heaviest(normal, live, planned, ranges),
         });
     }
-    let assigned = scalars::assign(normal, live, planned, budget)?;
-    let result = Assembly { normal, planned, operands: &operands, shift: layout.registers as u16 };
+    let names = planned.descriptors.names(normal, live, scalars.most_longs());
+    let assigned = scalars::assign(normal, live, planned, &names, budget)?;
+    let result =
+        Assembly { normal, planned, names: &names, operands: &operands, shift: layout.registers as u16 };
     result.write(&assigned, ranges, live, peak.registers, budget).map(Ok)
 }
 
@@ -113,6 +116,7 @@ fn plan(
 struct Assembly<'r, 'a> {
     normal: &'r Normalized<'a>,
     planned: &'r Planned,
+    names: &'r Names,
     operands: &'r [Operand],
     /// First 32-bit name of scalars.
     shift: u16,
@@ -157,7 +161,11 @@ impl Assembly<'_, '_> {
             Some(v) if !occupies(self.normal, v) => literal(v),
             Some(v) => match self.planned.get(v) {
                 Some(i) => self.operands[i].clone(),
-                None => scalars.next().flatten().map_or(Operand::None, Operand::Scalar),
+                None => self
+                    .names
+                    .get(v)
+                    .or_else(|| scalars.next().flatten())
+                    .map_or(Operand::None, Operand::Scalar),
             },
         };
         slots(self.normal, inst).enumerate().map(place).collect()
