@@ -13,7 +13,7 @@ use crate::state::State;
 use warplift_emit::Allocations;
 use warplift_ir::machine::{Allocation, Func, Role, Scheduled, verify_scheduled};
 use warplift_ir::target::Target;
-use warplift_regalloc::{Budget, RegallocError};
+use warplift_regalloc::{Budget, RegallocError, reserve};
 use warplift_sched::Feature as Sched;
 
 /// Registers left to ptxas, which hoists work out of unrolled bodies. With 3 it serialized products, with 10 it
@@ -95,7 +95,8 @@ pub(crate) fn holds_results(s: &State<'_>, failed: Option<&RegallocError>) -> Re
 pub(crate) fn do_setmaxnreg(s: &mut State<'_>) -> Result<(), CompileError> {
     let within = |registers: u32| if s.unbounded_registers { registers } else { u32::MAX };
     let pairs = s.allocations().roles.iter().zip(&s.scheduled().roles);
-    let needed: Vec<u32> = pairs.map(|(a, r)| a.pressure.min(within(r.registers))).collect();
+    let needed: Vec<u32> =
+        pairs.map(|(a, r)| (a.pressure + reserve(&r.func)).min(within(r.registers))).collect();
     let target = s.target;
     if warplift_sched::do_setmaxnreg(s.scheduled_mut(), &needed, target) {
         return leaves_room(s, Some(s.allocations()));

@@ -37,6 +37,7 @@ mod shape;
 mod tests;
 mod webs;
 
+pub use assign::reserve;
 pub use check::{CheckError, check};
 pub use error::{Heaviest, Heavy, RegallocError};
 pub use pool::pool_check;

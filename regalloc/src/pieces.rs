@@ -10,6 +10,8 @@
 //! An instruction over a fragment is many instructions of the assembler, and it orders them by itself:
 //!
 //! - A register dies with the last instruction that reads it, not with the last that reads its fragment.
+//! - A pure instruction runs as soon as its operands are there, if one of them dies: a softmax adds each of its values to
+//!   the row's sum, packs it, and has its register back.
 //! - A pure instruction waits for its first reader if its operands live that long anyway: 4 registers of `p` exist at a
 //!   time, not 32.
 //!
@@ -19,8 +21,9 @@ use crate::liveness::Liveness;
 use crate::normalize::Normalized;
 use crate::planned::{ANY, Planned};
 use crate::ranges::{Ranges, releases_before_wait};
+use rustc_hash::FxHashMap;
 use std::ops::Range;
-use warplift_ir::machine::{IndexMap, InstData};
+use warplift_ir::machine::{IndexMap, InstData, Value};
 use warplift_ir::target::Opcode;
 
 /// A position behind all instructions of a block.
@@ -34,9 +37,21 @@ struct Step {
     reads: Range<u32>,
     late: Range<u32>,
     writes: Range<u32>,
-    /// Whether it may wait for the first reader.
+    /// Whether the assembler may move it.
     pure: bool,
-    waits: bool,
+    /// The first position at which it may stand: behind what makes its scalars.
+    from: u32,
+    state: State,
+}
+
+/// When a step runs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// In its turn, or earlier if that frees a register.
+    Open,
+    /// With its first reader.
+    Waits,
+    Done,
 }
 
 /// The uses of a register in a block.
@@ -49,10 +64,25 @@ struct Register {
     last: (u32, u32),
     other: u32,
     maker: Option<u32>,
+    /// The newest of its readers in `readers`, and the position of the first one.
+    reader: u32,
+    readable: u32,
+    /// Whether a product may still write it before `readable`.
+    flies: bool,
     live: bool,
 }
 
-const UNUSED: Register = Register { left: 0, first: OUT, last: (0, OUT), other: 0, maker: None, live: false };
+const UNUSED: Register = Register {
+    left: 0,
+    first: OUT,
+    last: (0, OUT),
+    other: 0,
+    maker: None,
+    reader: OUT,
+    readable: OUT,
+    flies: false,
+    live: false,
+};
 
 /// The steps of one block, and its registers.
 struct Pieces<'p, 'a> {
@@ -64,6 +94,14 @@ struct Pieces<'p, 'a> {
     /// By content; `touched` names those that are not [`UNUSED`].
     registers: Vec<Register>,
     touched: Vec<u32>,
+    /// Steps that read a register, each with the one before it.
+    readers: Vec<(u32, u32)>,
+    /// Where the block's scalars are made.
+    scalars: FxHashMap<Value, u32>,
+    /// Whether products are awaited in the block.
+    awaits: bool,
+    /// Whether steps run early.
+    early: bool,
     /// Live registers now.
     live: u32,
 }
@@ -75,11 +113,23 @@ pub(crate) fn walk(
     live: &Liveness,
     planned: &Planned,
     ranges: &Ranges,
+    early: bool,
     mut see: impl FnMut(usize, u32),
 ) {
     let registers = vec![UNUSED; planned.registers()];
-    let (steps, list, touched) = (Vec::new(), Vec::new(), Vec::new());
-    let mut pieces = Pieces { normal, planned, steps, list, registers, touched, live: 0 };
+    let mut pieces = Pieces {
+        normal,
+        planned,
+        steps: Vec::new(),
+        list: Vec::new(),
+        registers,
+        touched: Vec::new(),
+        readers: Vec::new(),
+        scalars: FxHashMap::default(),
+        awaits: false,
+        early,
+        live: 0,
+    };
     for (block, held) in segments(ranges, live).iter().enumerate() {
         pieces.begin();
         pieces.take_apart(live, block, held);
@@ -115,6 +165,9 @@ impl Pieces<'_, '_> {
             self.registers[c as usize] = UNUSED;
         }
         self.steps.clear();
+        self.readers.clear();
+        self.scalars.clear();
+        self.awaits = false;
         self.list.clear();
         self.live = 0;
     }
@@ -130,6 +183,8 @@ impl Pieces<'_, '_> {
         for (at, &inst) in normal.func.blocks[live.blocks[block]].insts.iter().enumerate() {
             let data = &normal.func.insts[inst];
             let result = data.results.first().and_then(|&r| self.planned.get(r));
+            let scalars = data.results.iter().filter(|&&r| self.planned.get(r).is_none());
+            self.scalars.extend(scalars.map(|&r| (r, at as u32 + 1)));
             match result {
                 Some(i) if is_view(normal, data) => self.literals(at as u32, i),
                 Some(i) if data.results.len() == 1 && !data.maps.is_empty() => {
@@ -139,10 +194,26 @@ impl Pieces<'_, '_> {
                     let point = 2 * live.position(block, at);
                     let ended = held.iter().filter(|(_, points)| points.end == point);
                     self.whole(at as u32, data, ended.map(|(i, _)| *i).collect());
+                    self.awaits = true;
                 }
                 _ => self.whole(at as u32, data, Vec::new()),
             }
         }
+    }
+
+    /// Whether an instruction makes a scalar of another one and constants: it costs nothing to do so at each reader.
+    fn is_increment(&self, data: &InstData<'_>) -> bool {
+        let func = &self.normal.func;
+        let others = data.args.iter().filter(|&&a| func.constant(a).is_none()).count();
+        data.op.is_pure()
+            && data.guard.is_none()
+            && data.results.iter().all(|&r| !func.ty(r).is_frag())
+            && others <= 1
+    }
+
+    /// The position behind what makes the scalars that an instruction reads.
+    fn scalars_of(&self, data: &InstData<'_>) -> u32 {
+        data.args.iter().filter_map(|a| self.scalars.get(a).copied()).max().unwrap_or(0)
     }
 
     /// The registers of a join that are literals.
@@ -151,7 +222,15 @@ impl Pieces<'_, '_> {
             let c = self.planned.content(result)[usize::from(r)];
             if c == self.planned.own(result, r) {
                 let writes = self.push(&[c]);
-                self.add(Step { at, reads: 0..0, late: 0..0, writes, pure: true, waits: false });
+                self.add(Step {
+                    at,
+                    reads: 0..0,
+                    late: 0..0,
+                    writes,
+                    pure: true,
+                    from: 0,
+                    state: State::Open,
+                });
             }
         }
     }
@@ -173,7 +252,8 @@ impl Pieces<'_, '_> {
             let pure = data.op.is_pure() && data.guard.is_none();
             // Zeros are written before a guarded instruction reads.
             let (reads, late) = if data.guard.is_none() { (reads, 0..0) } else { (0..0, reads) };
-            self.add(Step { at, reads, late, writes, pure, waits: false });
+            let from = self.scalars_of(data);
+            self.add(Step { at, reads, late, writes, pure, from, state: State::Open });
         }
     }
 
@@ -192,7 +272,11 @@ impl Pieces<'_, '_> {
         let written = data.results.iter().filter_map(|&v| planned.get(v)).flat_map(contents);
         let written: Vec<u32> = written.collect();
         let (reads, late, writes) = (self.push(&early), self.push(&late), self.push(&written));
-        self.add(Step { at, reads, late, writes, pure: false, waits: false });
+        if data.op == Opcode::Wgmma {
+            written.iter().for_each(|&c| self.touch(c).flies = true);
+        }
+        let (pure, from) = (written.len() == 1 && self.is_increment(data), self.scalars_of(data));
+        self.add(Step { at, reads, late, writes, pure, from, state: State::Open });
     }
 
     fn push(&mut self, contents: &[u32]) -> Range<u32> {
@@ -204,7 +288,14 @@ impl Pieces<'_, '_> {
     fn add(&mut self, step: Step) {
         let number = self.steps.len() as u32;
         for n in step.reads.clone().chain(step.late.clone()) {
-            self.read(self.list[n as usize], step.at, number);
+            let c = self.list[n as usize];
+            self.read(c, step.at, number);
+            if step.pure {
+                self.readers.push((number, self.registers[c as usize].reader));
+                let register = &mut self.registers[c as usize];
+                register.reader = self.readers.len() as u32 - 1;
+                register.readable = register.readable.min(step.at);
+            }
         }
         for n in step.writes.clone() {
             self.touch(self.list[n as usize]).maker = Some(number);
@@ -243,6 +334,7 @@ impl Pieces<'_, '_> {
                 let register = &mut self.registers[c as usize];
                 if register.left > 0 && register.maker.is_none() && !register.live {
                     register.live = true;
+                    register.flies = self.awaits;
                     self.live += 1;
                 }
             }
@@ -251,14 +343,51 @@ impl Pieces<'_, '_> {
 
     fn run(&mut self, first: u32, see: &mut impl FnMut(usize, u32)) {
         for number in 0..self.steps.len() {
-            self.steps[number].waits = self.may_wait(number as u32);
-        }
-        for number in 0..self.steps.len() as u32 {
-            if !self.steps[number as usize].waits {
-                let point = 2 * (first + self.steps[number as usize].at) as usize;
-                self.make(number, point, see);
+            if self.may_wait(number as u32) {
+                self.steps[number].state = State::Waits;
             }
         }
+        for number in 0..self.steps.len() as u32 {
+            let (at, state) = (self.steps[number as usize].at, self.steps[number as usize].state);
+            if state == State::Open {
+                let point = 2 * (first + at) as usize;
+                self.make(number, point, see);
+                if self.early {
+                    self.pull(number, at, point, see);
+                }
+            }
+        }
+    }
+
+    /// Runs later steps early whose operands are there, and of which at least one dies.
+    fn pull(&mut self, number: u32, at: u32, point: usize, see: &mut impl FnMut(usize, u32)) {
+        let mut todo = vec![number];
+        while let Some(number) = todo.pop() {
+            let Step { reads, writes, .. } = &self.steps[number as usize];
+            for n in reads.clone().chain(writes.clone()) {
+                let mut link = self.registers[self.list[n as usize] as usize].reader;
+                while let Some(&(reader, next)) = self.readers.get(link as usize) {
+                    link = next;
+                    if self.frees(reader, at) {
+                        self.make(reader, point, see);
+                        todo.push(reader);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether a step may run now and costs no register.
+    fn frees(&self, number: u32, at: u32) -> bool {
+        let step = &self.steps[number as usize];
+        if step.state != State::Open || step.from > at {
+            return false;
+        }
+        let reads = &self.list[step.reads.start as usize..step.reads.end as usize];
+        let register = |c: &u32| &self.registers[*c as usize];
+        let dies = |c: &u32| register(c).left as usize == reads.iter().filter(|&o| o == c).count();
+        let ready = |c: &u32| register(c).live && (!register(c).flies || register(c).readable <= at);
+        reads.iter().all(ready) && reads.iter().any(dies)
     }
 
     /// Whether a step waits for the first reader of its register: no operand lives longer for that.
@@ -269,22 +398,35 @@ impl Pieces<'_, '_> {
         if !step.pure || made.left == 0 || made.last.0 == OUT || made.first <= step.at {
             return false;
         }
-        let longer = |&o: &u32| {
-            let r = &self.registers[o as usize];
-            let others = if r.last.1 == number { r.other } else { r.last.0 };
-            others < made.first
-        };
-        !self.list[step.reads.start as usize..step.reads.end as usize].iter().any(longer)
+        !self.reads(number).iter().any(|&o| self.lengthens(o, number, made.first))
+    }
+
+    fn reads(&self, number: u32) -> &[u32] {
+        let reads = &self.steps[number as usize].reads;
+        &self.list[reads.start as usize..reads.end as usize]
+    }
+
+    /// Whether a register lives longer if a step reads it at a later position. What waits itself only moves along.
+    fn lengthens(&self, c: u32, number: u32, until: u32) -> bool {
+        let r = &self.registers[c as usize];
+        let others = if r.last.1 == number { r.other } else { r.last.0 };
+        if others >= until {
+            return false;
+        }
+        match r.maker.filter(|&m| r.left == 1 && self.steps[m as usize].state == State::Waits) {
+            Some(maker) => self.reads(maker).iter().any(|&o| self.lengthens(o, maker, until)),
+            None => true,
+        }
     }
 
     /// Runs a step, after the steps that wait for it.
     fn make(&mut self, number: u32, point: usize, see: &mut impl FnMut(usize, u32)) {
         let step = &mut self.steps[number as usize];
-        step.waits = false;
+        step.state = State::Done;
         let (reads, late, writes) = (step.reads.clone(), step.late.clone(), step.writes.clone());
         for n in reads.clone().chain(late.clone()) {
             let maker = self.registers[self.list[n as usize] as usize].maker;
-            if let Some(maker) = maker.filter(|&m| self.steps[m as usize].waits) {
+            if let Some(maker) = maker.filter(|&m| self.steps[m as usize].state == State::Waits) {
                 self.make(maker, point, see);
             }
         }

@@ -163,17 +163,19 @@ pub(crate) struct Peak {
     point: usize,
 }
 
-/// Walks over all blocks: registers of the planner's values, and scalars beside them.
+/// Walks over all blocks: registers of the planner's values, and scalars beside them. `early`: whether the assembler runs
+/// instructions early to free registers.
 pub(crate) fn peak(
     normal: &Normalized<'_>,
     live: &Liveness,
     planned: &Planned,
     ranges: &Ranges,
     scalars: &LiveScalars,
+    early: bool,
     target: &Target,
 ) -> Peak {
     let mut peak = Peak { registers: 0, point: 0 };
-    walk(normal, live, planned, ranges, |point, fragments| {
+    walk(normal, live, planned, ranges, early, |point, fragments| {
         let now = fragments + scalars.0[point].registers(target);
         if now > peak.registers {
             peak = Peak { registers: now, point };
