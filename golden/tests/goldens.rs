@@ -7,8 +7,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{LazyLock, Mutex};
 use std::thread;
-use warplift::ir::target::SM90A;
 use warplift::explain::RegisterUse;
+use warplift::ir::target::SM90A;
 use warplift::ir::tile::{Kernel, Op};
 use warplift::kernels::LIBRARY;
 use warplift::toolchain::{Fetch, PtxasOptions, Toolchain};
@@ -164,8 +164,11 @@ fn estimates_are_what_the_golden_file_says() {
         let Ok((output, _)) = built else { continue };
         for Estimate { estimated, budget, live } in &output.registers {
             let RoleLive { name: role, general, uniform, text } = live;
-            writeln!(file, "{name} {role}: {estimated} of {budget}, live {general} at `{text}`, uniform {uniform}")
-                .expect("writing");
+            writeln!(
+                file,
+                "{name} {role}: {estimated} of {budget}, live {general} at `{text}`, uniform {uniform}"
+            )
+            .expect("writing");
         }
     }
 }

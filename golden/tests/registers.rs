@@ -34,7 +34,8 @@ fn made(module: &Module, unbounded_registers: bool) -> Result<Compiled, String> 
 /// Whether a mapping is accepted. What ptxas does to it must agree.
 fn accepted(module: &Module) -> bool {
     let tools = Toolchain::find_or_install(None, Fetch::default()).expect("the tools");
-    let slowdown = |c: &Compiled| tools.ptxas(&c.ptx, &PtxasOptions::default()).expect("right PTX").slowdown();
+    let slowdown =
+        |c: &Compiled| tools.ptxas(&c.ptx, &PtxasOptions::default()).expect("right PTX").slowdown();
     match made(module, false) {
         Ok(compiled) => {
             assert_eq!(slowdown(&compiled), None, "accepted: {}", module.mappings[0]);
@@ -51,9 +52,8 @@ fn accepted(module: &Module) -> bool {
 
 #[test]
 fn the_limit_of_gemms_is_that_of_the_assembler() {
-    let gemm = |kernel, rows, columns, consumers| {
-        accepted(&remapped(kernel, rows, columns, consumers, "BK = 64"))
-    };
+    let gemm =
+        |kernel, rows, columns, consumers| accepted(&remapped(kernel, rows, columns, consumers, "BK = 64"));
     assert!(gemm("gemm_dual", 128, 192, 2));
     assert!(!gemm("gemm_dual", 128, 224, 2));
     assert!(!gemm("gemm_dual", 192, 160, 3));
@@ -65,9 +65,8 @@ fn the_limit_of_gemms_is_that_of_the_assembler() {
 
 #[test]
 fn the_limit_of_attention_is_that_of_the_assembler() {
-    let attention = |rows, columns, consumers| {
-        accepted(&remapped("attention", rows, columns, consumers, "D = 128"))
-    };
+    let attention =
+        |rows, columns, consumers| accepted(&remapped("attention", rows, columns, consumers, "D = 128"));
     assert!(attention(128, 256, 2));
     assert!(attention(192, 128, 3));
     assert!(!attention(192, 208, 3));
