@@ -11,9 +11,9 @@ use crate::error::{CompileError, lines};
 use crate::features::Feature;
 use crate::state::State;
 use warplift_emit::Allocations;
-use warplift_ir::machine::{Allocation, Func, Scheduled, verify_scheduled};
+use warplift_ir::machine::{Allocation, Func, Role, Scheduled, verify_scheduled};
 use warplift_ir::target::Target;
-use warplift_regalloc::{Budget, RegallocError};
+use warplift_regalloc::{Budget, RegallocError, reserve};
 use warplift_sched::Feature as Sched;
 
 /// Registers left to ptxas, which hoists work out of unrolled bodies. With 3 it serialized products, with 10 it
@@ -25,18 +25,40 @@ const LEFT_TO_PTXAS: u32 = 11;
 /// # Errors
 /// A role does not fit its budget. The error is that of the first such role.
 pub fn allocate(s: &mut Scheduled<'_>, target: &Target) -> Result<Allocations, RegallocError> {
+    allocate_within(s, target, |role| role.registers)
+}
+
+/// The same with `limit` registers for each role.
+fn allocate_within(
+    s: &mut Scheduled<'_>,
+    target: &Target,
+    limit: impl Fn(&Role<'_>) -> u32,
+) -> Result<Allocations, RegallocError> {
     let entry = s.roles.iter().map(|r| r.registers).max().unwrap_or(target.thread_registers);
     let (setup, setup_alloc) =
         warplift_regalloc::allocate(&s.setup, &Budget { registers: entry, role: "setup", target })?;
     s.setup = setup;
     let mut roles = Vec::new();
     for role in &mut s.roles {
-        let budget = Budget { registers: role.registers, role: role.name, target };
+        let budget = Budget { registers: limit(role), role: role.name, target };
         let (func, alloc) = warplift_regalloc::allocate(&role.func, &budget)?;
         role.func = func;
         roles.push(alloc);
     }
     Ok(Allocations { setup: setup_alloc, roles })
+}
+
+/// Allocates, and declines what leaves roles too few registers. Without a bound, what is left of a refusal is emitted.
+pub(crate) fn do_allocate(s: &mut State<'_>) -> Result<(), CompileError> {
+    let target = s.target;
+    let mut allocated = allocate(s.scheduled_mut(), target);
+    leaves_room(s, allocated.as_ref().ok())?;
+    holds_results(s, allocated.as_ref().err())?;
+    if s.unbounded_registers && allocated.is_err() {
+        allocated = allocate_within(s.scheduled_mut(), target, |_| u32::MAX);
+    }
+    s.allocations = Some(allocated?);
+    Ok(())
 }
 
 /// Declines unrolled loops if they leave ptxas too few registers, or if the allocation failed. What a role has is known for
@@ -71,7 +93,10 @@ pub(crate) fn holds_results(s: &State<'_>, failed: Option<&RegallocError>) -> Re
 
 /// Divides the registers among the roles. Declines hoisted loads if the roles need too many; without such loads that is a limit.
 pub(crate) fn do_setmaxnreg(s: &mut State<'_>) -> Result<(), CompileError> {
-    let needed: Vec<u32> = s.allocations().roles.iter().map(|a| a.pressure).collect();
+    let within = |registers: u32| if s.unbounded_registers { registers } else { u32::MAX };
+    let pairs = s.allocations().roles.iter().zip(&s.scheduled().roles);
+    let needed: Vec<u32> =
+        pairs.map(|(a, r)| (a.pressure + reserve(&r.func)).min(within(r.registers))).collect();
     let target = s.target;
     if warplift_sched::do_setmaxnreg(s.scheduled_mut(), &needed, target) {
         return leaves_room(s, Some(s.allocations()));

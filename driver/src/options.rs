@@ -18,6 +18,9 @@ pub struct Options {
     pub disable: Vec<Feature>,
     /// A function that sees the state after every pass at once, even if a later pass refuses the kernel.
     pub observer: Option<Observer>,
+    /// Emit roles that need more registers than they have. ptxas then spills or serializes: for measuring where the
+    /// limit lies.
+    pub unbounded_registers: bool,
     /// Limits of time and memory.
     pub limits: Limits,
 }

@@ -229,14 +229,7 @@ const ROLE: &[Pass] = &[
         s.each_role(sched::do_dead_code);
         Ok(())
     }),
-    pass("allocate", "fragments by a planner, scalars by regalloc2", |s| {
-        let target = s.target;
-        let allocated = allocation::allocate(s.scheduled_mut(), target);
-        allocation::leaves_room(s, allocated.as_ref().ok())?;
-        allocation::holds_results(s, allocated.as_ref().err())?;
-        s.allocations = Some(allocated?);
-        Ok(())
-    }),
+    pass("allocate", "fragments by a planner, scalars by regalloc2", allocation::do_allocate),
     pass("setmaxnreg", "roles give up the registers that others need", allocation::do_setmaxnreg),
     pass("emit", "PTX and manifest", |s| {
         s.output = Some(warplift_emit::emit(s.scheduled(), s.allocations(), s.target)?);

@@ -30,6 +30,7 @@ impl Road<'_> {
     pub fn run(&mut self, state: &mut State<'_>, passes: Range<usize>) -> Result<(), CompileError> {
         state.deadline = Deadline::after(self.started, self.options.limits.time);
         state.bump.set_limit(self.options.limits.memory);
+        state.unbounded_registers = self.options.unbounded_registers;
         for (at, (level, pass)) in all().enumerate().take(passes.end).skip(passes.start) {
             if pass.feature.is_some_and(|f| state.disable.contains(&f)) {
                 continue;

@@ -31,6 +31,8 @@ pub struct State<'a> {
     pub bump: &'a Bump,
     /// The time at which searches stop. It is not part of the text.
     pub deadline: Deadline,
+    /// Whether roles may need more registers than they have. It is not part of the text.
+    pub unbounded_registers: bool,
     /// The features that this attempt turns off.
     pub disable: Vec<Feature>,
     /// The kernel before the first pass.
@@ -76,6 +78,7 @@ impl<'a> State<'a> {
             target,
             bump,
             deadline: Deadline::default(),
+            unbounded_registers: false,
             disable,
             written: kernel.clone(),
             mapping: mapping.clone(),

@@ -12,10 +12,11 @@
 //! registers, stays inside the budget; and the code has no unnecessary copies.
 //!
 //! regalloc2 has 63 names of 32 bits. If more scalars are live at once, the planner takes the longest-lived ones as
-//! fragments of one register.
+//! fragments of one register. Descriptors of products hold no registers, and get names of their own where they are many.
 
 mod assign;
 mod check;
+mod descriptors;
 mod error;
 mod hazards;
 mod literals;
@@ -23,6 +24,7 @@ mod liveness;
 mod near;
 mod normalize;
 mod parallel;
+mod pieces;
 mod place;
 mod planned;
 mod pool;
@@ -35,6 +37,7 @@ mod shape;
 mod tests;
 mod webs;
 
+pub use assign::reserve;
 pub use check::{CheckError, check};
 pub use error::{Heaviest, Heavy, RegallocError};
 pub use pool::pool_check;

@@ -4,6 +4,7 @@
 //! `slice` or `join` of such a scalar then names a register of the fragment and costs no move. Scalars
 //! that meet them at block parameters follow.
 
+use crate::descriptors::Descriptors;
 use crate::liveness::occupies;
 use crate::normalize::Normalized;
 use crate::shape::View;
@@ -23,6 +24,8 @@ pub(crate) struct Planned {
     pub(crate) regs: Vec<u16>,
     first: Vec<u32>,
     content: Vec<u32>,
+    /// Scalars that hold no register.
+    pub(crate) descriptors: Descriptors,
 }
 
 /// Which registers of its operand a free view names: a `slice`, or registers in another order. `n`
@@ -70,6 +73,7 @@ impl Planned {
             regs: Vec::with_capacity(values.len()),
             first: Vec::with_capacity(values.len()),
             content: Vec::new(),
+            descriptors: Descriptors::find(normal),
             values,
         };
         for (i, &v) in this.values.iter().enumerate() {
@@ -92,6 +96,16 @@ impl Planned {
     pub(crate) fn content(&self, i: usize) -> &[u32] {
         let first = self.first[i] as usize;
         &self.content[first..first + usize::from(self.regs[i])]
+    }
+
+    /// Contents are less than this.
+    pub(crate) fn registers(&self) -> usize {
+        self.content.len() + 1
+    }
+
+    /// The content of register `r` of a value that is no view.
+    pub(crate) fn own(&self, i: usize, r: u16) -> u32 {
+        self.first[i] + u32::from(r) + 1
     }
 
     /// Follows slices and joins; `Err` names one that leaves its fragment. Instructions come in an order

@@ -1,20 +1,26 @@
 //! How many registers are live at each point, and what takes them.
 //!
-//! Fragments count the registers of their ranges, each once however many values share it; 32-bit
-//! scalars count 1, 64-bit ones 2. Predicates beyond those of the chip, less one, count 1 each, since the
-//! assembler then keeps them in registers. Scalars that are equal in all threads of a warp live
-//! in the warp's uniform registers: only those beyond these count.
+//! - Fragments count register by register ([`crate::pieces`]).
+//! - Scalars of 32 bits count 1, those of 64 bits 2.
+//! - Predicates beyond those of the chip, less one, count 1 each, since the assembler then keeps them in registers.
+//! - Scalars that are equal in all threads of a warp live in the warp's uniform registers: only those beyond these count.
+//! - Descriptors of products count nothing ([`crate::descriptors`]).
+//! - The assembler's stack pointer counts 1.
 
 use crate::error::{Heaviest, Heavy};
 use crate::liveness::{Liveness, occupies, uses};
 use crate::normalize::Normalized;
+use crate::pieces::walk;
 use crate::planned::Planned;
 use crate::ranges::Ranges;
-use warplift_ir::machine::{Func, Inst, Operand, Reg, Ty, Value};
+use warplift_ir::machine::{Func, Inst, Ty, Value};
 use warplift_ir::target::Target;
 
 /// How many of the largest values errors name.
 const NAMED: usize = 6;
+
+/// The assembler keeps a stack pointer in every thread, `R1`.
+const STACK_POINTER: u32 = 1;
 
 /// Live scalars at a point.
 #[derive(Clone, Copy, Default)]
@@ -24,23 +30,29 @@ struct Count {
     preds: u32,
     /// 32-bit registers of uniform scalars, counted among `words` and `longs` too.
     uniform: u32,
+    /// Those of them that hold no register.
+    free: u32,
 }
 
 impl Count {
-    fn change(&mut self, func: &Func<'_>, v: Value, by: impl Fn(u32, u32) -> u32) {
+    fn change(&mut self, func: &Func<'_>, v: Value, free: bool, by: impl Fn(u32, u32) -> u32) {
         let ty = func.ty(v);
         let slot = self.of(ty);
         *slot = by(*slot, 1);
         if func.values[v].uniform {
             self.uniform = by(self.uniform, ty.regs());
         }
+        if free {
+            self.free = by(self.free, ty.regs());
+        }
     }
 
     /// Registers of a thread.
     fn registers(self, target: &Target) -> u32 {
-        let all = self.words + 2 * self.longs;
+        let (held, uniform) = (self.words + 2 * self.longs - self.free, self.uniform - self.free);
         // The assembler keeps one predicate for itself.
-        all - self.uniform.min(target.uniform_registers) + self.preds.saturating_sub(target.predicates - 1)
+        STACK_POINTER + held - uniform.min(target.uniform_registers)
+            + self.preds.saturating_sub(target.predicates - 1)
     }
 
     fn of(&mut self, ty: Ty) -> &mut u32 {
@@ -67,15 +79,19 @@ impl Now<'_, '_> {
     fn add(&mut self, v: Value) {
         if self.planned.get(v).is_none() && !self.values.contains(&v) {
             self.values.push(v);
-            self.count.change(&self.normal.func, v, |a, b| a + b);
+            self.change(v, |a, b| a + b);
         }
     }
 
     fn remove(&mut self, v: Value) {
         if let Some(at) = self.values.iter().position(|&w| w == v) {
             self.values.swap_remove(at);
-            self.count.change(&self.normal.func, v, |a, b| a - b);
+            self.change(v, |a, b| a - b);
         }
+    }
+
+    fn change(&mut self, v: Value, by: impl Fn(u32, u32) -> u32) {
+        self.count.change(&self.normal.func, v, self.planned.descriptors.free(v), by);
     }
 }
 
@@ -105,6 +121,11 @@ impl LiveScalars {
         let mut counts = vec![Count::default(); points];
         scan(normal, live, planned, |point, now| counts[point] = now.count);
         Self(counts)
+    }
+
+    /// Most 64-bit scalars that are live at once, descriptors among them.
+    pub(crate) fn most_longs(&self) -> u32 {
+        self.0.iter().map(|c| c.longs).max().unwrap_or(0)
     }
 
     /// Most 32-bit scalars that are live at once, and where.
@@ -142,54 +163,25 @@ pub(crate) struct Peak {
     point: usize,
 }
 
-/// Sweeps over all points; `operands` are the places of the planner's values.
+/// Walks over all blocks: registers of the planner's values, and scalars beside them. `early`: whether the assembler runs
+/// instructions early to free registers.
 pub(crate) fn peak(
-    scalars: &LiveScalars,
+    normal: &Normalized<'_>,
+    live: &Liveness,
+    planned: &Planned,
     ranges: &Ranges,
-    operands: &[Operand],
-    registers: u32,
+    scalars: &LiveScalars,
+    early: bool,
     target: &Target,
 ) -> Peak {
-    let points = scalars.0.len();
-    let mut begin: Vec<Vec<u32>> = vec![Vec::new(); points + 1];
-    let mut end: Vec<Vec<u32>> = vec![Vec::new(); points + 1];
-    for (i, range) in ranges.of.iter().enumerate() {
-        for &(from, to) in range.segments() {
-            begin[from as usize].push(i as u32);
-            end[(to as usize).min(points)].push(i as u32);
-        }
-    }
-    let mut users = vec![0u32; registers as usize];
-    let mut taken = 0;
     let mut peak = Peak { registers: 0, point: 0 };
-    for point in 0..points {
-        for &i in &end[point] {
-            each(&operands[i as usize], |r| {
-                users[r] -= 1;
-                taken -= u32::from(users[r] == 0);
-            });
-        }
-        for &i in &begin[point] {
-            each(&operands[i as usize], |r| {
-                taken += u32::from(users[r] == 0);
-                users[r] += 1;
-            });
-        }
-        let now = taken + scalars.0[point].registers(target);
+    walk(normal, live, planned, ranges, early, |point, fragments| {
+        let now = fragments + scalars.0[point].registers(target);
         if now > peak.registers {
             peak = Peak { registers: now, point };
         }
-    }
+    });
     peak
-}
-
-fn each(operand: &Operand, mut visit: impl FnMut(usize)) {
-    match operand {
-        Operand::Fragment(first, n) => (*first..first + n).for_each(|r| visit(r.into())),
-        Operand::Scattered(list) => list.iter().for_each(|&r| visit(r.into())),
-        Operand::Scalar(Reg::R(r)) => visit((*r).into()),
-        _ => {}
-    }
 }
 
 impl Peak {
@@ -216,7 +208,7 @@ impl Peak {
             (0..planned.values.len()).filter(held).map(|i| planned.values[i]).collect();
         scan(normal, live, planned, |p, now| {
             if p == self.point {
-                values.extend(&now.values);
+                values.extend(now.values.iter().filter(|&&v| !planned.descriptors.free(v)));
             }
         });
         let func = &normal.func;

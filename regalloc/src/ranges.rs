@@ -88,7 +88,7 @@ pub(crate) struct Ranges {
 
 /// Whether results may take over the registers of operand `k` where that dies: the row reads it before
 /// it writes, or [`crate::hazards`] decides by place.
-fn releases_before_wait(data: &InstData<'_>, k: usize) -> bool {
+pub(crate) fn releases_before_wait(data: &InstData<'_>, k: usize) -> bool {
     match data.op {
         Opcode::Join | Opcode::Slice => false,
         Opcode::Wgmma | Opcode::MmaSync => k == 0,

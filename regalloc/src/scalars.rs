@@ -3,6 +3,7 @@
 //! Classes: `Int` = 32 and 16 bits, `Float` = 64 bits, `Vector` = predicates. regalloc2 0.15 has 64 names
 //! per class, of which `Int` 63 is its invalid register; both limits are checked here in release too.
 
+use crate::descriptors::Names;
 use crate::literals::takes_literal;
 use crate::liveness::{Liveness, occupies};
 use crate::normalize::Normalized;
@@ -53,12 +54,12 @@ fn class(ty: Ty) -> RegClass {
 }
 
 impl Scalars {
-    fn new(normal: &Normalized<'_>, live: &Liveness, planned: &Planned) -> Self {
+    fn new(normal: &Normalized<'_>, live: &Liveness, planned: &Planned, names: &Names) -> Self {
         let func = &normal.func;
         let mut vregs: SecondaryMap<Value, Option<VReg>> = SecondaryMap::new();
         let mut count = 0;
         for (v, data) in func.values.iter() {
-            if planned.get(v).is_none() && occupies(normal, v) {
+            if planned.get(v).is_none() && names.get(v).is_none() && occupies(normal, v) {
                 vregs[v] = Some(VReg::new(count, class(data.ty)));
                 count += 1;
             }
@@ -218,14 +219,15 @@ fn names_error(budget: &Budget<'_>, class: RegClass) -> RegallocError {
     RegallocError::Names { role: budget.role.to_owned(), class: CLASSES[c], limit: NAMES[c] as u32 }
 }
 
-/// Gives scalars their registers.
+/// Gives scalars their registers, but for those that have `names` already.
 pub(crate) fn assign(
     normal: &Normalized<'_>,
     live: &Liveness,
     planned: &Planned,
+    names: &Names,
     budget: &Budget<'_>,
 ) -> Result<Assigned, RegallocError> {
-    let scalars = Scalars::new(normal, live, planned);
+    let scalars = Scalars::new(normal, live, planned, names);
     let env = environment();
     let output =
         regalloc2::run(&scalars, &env, &RegallocOptions::default()).map_err(|error| match error {

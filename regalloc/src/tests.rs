@@ -35,6 +35,12 @@ fn block(c: &mut Cursor<'_, '_>) -> Block {
 
 /// A product of one atom of `n` columns with one k-step.
 pub(super) fn product(c: &mut Cursor<'_, '_>, acc: Value, a: Option<Value>, n: u16) -> Value {
+    let desc = c.imm_of(Ty::B64, 1 << 62);
+    product_of(c, acc, a.is_none(), &[a.unwrap_or(desc), desc], n)
+}
+
+/// A product with these operands; `in_memory`: both matrices are.
+fn product_of(c: &mut Cursor<'_, '_>, acc: Value, in_memory: bool, operands: &[Value], n: u16) -> Value {
     let shared = SharedOperand {
         place: Place { buffer: Buffer::from_u32(0), offset: 0 },
         warpgroup_stride: 0,
@@ -45,9 +51,9 @@ pub(super) fn product(c: &mut Cursor<'_, '_>, acc: Value, a: Option<Value>, n: u
         swizzle: 128,
         mn_major: false,
     };
-    let (desc, on) = (c.imm_of(Ty::B64, 1 << 62), c.imm_of(Ty::Pred, 1));
-    let args = [acc, on, a.unwrap_or(desc), desc];
-    let in_memory = a.is_none().then(|| shared.clone());
+    let on = c.imm_of(Ty::Pred, 1);
+    let args = [&[acc, on], operands].concat();
+    let in_memory = in_memory.then(|| shared.clone());
     let attr = WgmmaAttr {
         n,
         elem: Elem::F16,
@@ -358,4 +364,78 @@ fn operands_of_products_share_all_names_in_order_or_none() {
     for (a, b) in runs.iter().flat_map(|a| runs.iter().map(move |b| (a, b))) {
         assert!(a == b || a.1 <= b.0 || b.1 <= a.0, "{runs:?}");
     }
+}
+
+/// A product whose operands have 36 K-steps each: 72 descriptors, which are a base and constants.
+#[test]
+fn descriptors_of_many_steps_hold_no_registers() {
+    let bump = Bump::new();
+    let mut func = Func::new(&bump);
+    let mut c = cursor(&mut func);
+    let (base, high) = (c.op(Opcode::SharedBase, &[], Ty::B32), c.imm(1 << 30));
+    let acc = c.op(Opcode::Undef, &[], Ty::frag(32));
+    let mut step = |i: i64| {
+        let low = c.add_imm(base, 2 * i);
+        c.op(Opcode::Pack64, &[low, high], Ty::B64)
+    };
+    let descriptors: Vec<Value> = (0..72i64).map(&mut step).collect();
+    sync(&mut c, Opcode::WgmmaFence, Attr::None);
+    let sum = product_of(&mut c, acc, true, &descriptors, 64);
+    sync(&mut c, Opcode::WgmmaCommit, Attr::None);
+    sync(&mut c, Opcode::WgmmaWait, Attr::Imm(0));
+    (0..8).for_each(|i| store(&mut c, sum, 4 * i));
+    sync(&mut c, Opcode::Ret, Attr::None);
+    let (func, alloc) = allocate(&func, &WIDE).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(check(&func, &alloc), Ok(()));
+    assert!((32..36).contains(&alloc.pressure), "{}", alloc.pressure);
+    assert_eq!(alloc.names[1], 64 + 72, "{:?}", alloc.names);
+}
+
+/// A sum that is packed and stored in pieces, and then stored again: the packed value never exists as a whole.
+#[test]
+fn what_is_stored_in_pieces_is_made_in_pieces() {
+    let bump = Bump::new();
+    let mut func = Func::new(&bump);
+    let mut c = cursor(&mut func);
+    let acc = c.op(Opcode::Undef, &[], Ty::frag(64));
+    let desc = c.imm_of(Ty::B64, 1 << 62);
+    sync(&mut c, Opcode::WgmmaFence, Attr::None);
+    let sum = product_of(&mut c, acc, true, &[desc, desc], 128);
+    sync(&mut c, Opcode::WgmmaCommit, Attr::None);
+    sync(&mut c, Opcode::WgmmaWait, Attr::Imm(0));
+    let packed = each(&mut c, Opcode::PackF16, sum, 2);
+    (0..8).for_each(|i| store(&mut c, packed, 4 * i));
+    (0..16).for_each(|i| store(&mut c, sum, 4 * i));
+    sync(&mut c, Opcode::Ret, Attr::None);
+    let (func, alloc) = allocate(&func, &WIDE).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(check(&func, &alloc), Ok(()));
+    // 64 of the sum, 4 of a piece, an address, the stack pointer.
+    assert!((69..73).contains(&alloc.pressure), "{}", alloc.pressure);
+}
+
+/// An operand in registers is held until its product is awaited, whatever is read before.
+#[test]
+fn operands_in_flight_count_until_the_wait() {
+    let bump = Bump::new();
+    let mut func = Func::new(&bump);
+    let mut c = cursor(&mut func);
+    let word = c.op(Opcode::Tid, &[], Ty::B32);
+    let whole: smallvec::SmallVec<[IndexMap; 3]> = smallvec![IndexMap::Whole];
+    let splat = |c: &mut Cursor<'_, '_>, n| {
+        let made = c.value(NewInst::new(Opcode::Mov, &[word], &[Ty::frag(n)]).maps(whole.clone()));
+        each(c, Opcode::NegF32, made, 1)
+    };
+    let left = splat(&mut c, 4);
+    let acc = c.op(Opcode::Undef, &[], Ty::frag(32));
+    sync(&mut c, Opcode::WgmmaFence, Attr::None);
+    let sum = product(&mut c, acc, Some(left), 64);
+    sync(&mut c, Opcode::WgmmaCommit, Attr::None);
+    let beside = splat(&mut c, 16);
+    (0..4).for_each(|i| store(&mut c, beside, 4 * i));
+    sync(&mut c, Opcode::WgmmaWait, Attr::Imm(0));
+    (0..8).for_each(|i| store(&mut c, sum, 4 * i));
+    sync(&mut c, Opcode::Ret, Attr::None);
+    let (_, alloc) = allocate(&func, &WIDE).unwrap_or_else(|e| panic!("{e}"));
+    // 32 of the sum, 4 of its operand, 4 of a piece of what is beside, the stack pointer.
+    assert!((41..43).contains(&alloc.pressure), "{}", alloc.pressure);
 }

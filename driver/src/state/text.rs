@@ -199,6 +199,7 @@ pub(crate) fn read<'a>(
         target,
         bump,
         deadline: Deadline::default(),
+        unbounded_registers: false,
         disable: t.disable.into_owned(),
         written,
         mapping: t.mapping.into_owned(),

@@ -15,11 +15,13 @@
 mod flow;
 mod groups;
 mod instruction;
+mod live;
 mod roles;
 mod summary;
 
 pub use flow::{Block, Flow, Loop};
 pub use instruction::{Instruction, Registers, SassError, WARPGROUP_PRODUCTS, parse};
+pub use live::{RoleLive, live};
 pub use roles::{Role, roles};
 pub use summary::{Counts, LoopSummary, RoleSummary, Summary, summarize};
 
