@@ -31,6 +31,7 @@ mod floor;
 mod lanes;
 mod launch;
 mod launched;
+mod patterns;
 mod progress;
 mod scalars;
 mod traffic;

@@ -1,10 +1,10 @@
 //! The walk of a block: each warpgroup of each role by one of its warps, the one furthest behind goes on.
 
-use super::accesses::{SECTOR, matrix_cycles, sectors, shared_cycles};
+use super::accesses::{Access, Accesses};
 use super::barriers::Barriers;
 use super::facts::{Facts, LANES, interval, read_facts};
-use super::lanes::Number;
 use super::launched::{Contents, Launch, parameter_at, pointer};
+use super::patterns::{Number, Patterns};
 use super::traffic::Requests;
 use super::units::Units;
 use super::warp::{Warp, offset};
@@ -51,8 +51,7 @@ impl<'s, 'a> Program<'s, 'a> {
     /// # Errors
     /// All roles wait, or more than [`STEPS`] instructions were walked.
     pub fn walk(&self, place: [i64; 3], units: &mut Units) -> Result<Walked, PredictError> {
-        let (barriers, requests, assumed) = Default::default();
-        Walk { program: self, target: self.target, place, barriers, requests, assumed, steps: 0 }.run(units)
+        Walk::new(self, place).run(units)
     }
 }
 
@@ -65,6 +64,8 @@ struct Walk<'l, 's, 'a> {
     barriers: Barriers,
     requests: Requests,
     assumed: BTreeSet<u32>,
+    patterns: Patterns,
+    accesses: Accesses,
     steps: u64,
 }
 
@@ -82,7 +83,13 @@ pub struct Walked {
     pub assumed: BTreeSet<u32>,
 }
 
-impl<'l, 'a> Walk<'l, '_, 'a> {
+impl<'l, 's, 'a> Walk<'l, 's, 'a> {
+    fn new(program: &'l Program<'s, 'a>, place: [i64; 3]) -> Self {
+        let (barriers, requests, assumed, patterns, accesses) = Default::default();
+        let target = program.target;
+        Self { program, target, place, barriers, requests, assumed, patterns, accesses, steps: 0 }
+    }
+
     fn run(mut self, units: &mut Units) -> Result<Walked, PredictError> {
         let (program, scheduled) = (self.program, self.program.scheduled);
         let mut setup = Warp::new("setup", &scheduled.setup, &program.setup, 0, scheduled.threads / 32);
@@ -134,8 +141,8 @@ impl<'l, 'a> Walk<'l, '_, 'a> {
         }
         let (func, inst) = (warp.func, warp.next());
         let (data, facts) = (&func.insts[inst], &warp.facts[inst]);
-        if warp.known.skips(data.guard) {
-            warp.results(data, Some(Number::Same(0)), warp.now);
+        if warp.known.skips(data.guard, &self.patterns) {
+            warp.results(data, Some(Number::same(0)), warp.now);
             warp.at += 1;
             return Ok(());
         }
@@ -258,15 +265,15 @@ impl<'l, 'a> Walk<'l, '_, 'a> {
     }
 
     /// What an instruction computes or reads, if that is known.
-    fn number(&self, warp: &Warp<'_, 'a>, data: &InstData<'a>, facts: &Facts) -> Option<Number> {
+    fn number(&mut self, warp: &Warp<'_, 'a>, data: &InstData<'a>, facts: &Facts) -> Option<Number> {
         if facts.loads {
             return self.read(warp, data);
         }
-        warp.known.compute(data).or_else(|| self.given(warp, data))
+        warp.known.compute(data, &mut self.patterns).or_else(|| self.given(warp, data))
     }
 
     /// What a load of one register finds in given contents; lanes that a guard holds back find zero.
-    fn read(&self, warp: &Warp<'_, 'a>, data: &InstData<'a>) -> Option<Number> {
+    fn read(&mut self, warp: &Warp<'_, 'a>, data: &InstData<'a>) -> Option<Number> {
         let bytes = match (data.op, &data.attr) {
             (Opcode::LdGlobal8, _) => 1,
             (Opcode::LdGlobal16, _) => 2,
@@ -274,19 +281,19 @@ impl<'l, 'a> Walk<'l, '_, 'a> {
             _ => return None,
         };
         let addresses = warp.addresses(data, 0)?;
-        let (parameter, _) = parameter_at(addresses.first())?;
+        let (parameter, _) = parameter_at(addresses.first)?;
         if !self.program.contents.has(parameter) {
             return None;
         }
-        let active = warp.known.active(data.guard);
-        if let (Number::Same(at), u32::MAX) = (&addresses, active) {
-            return self.program.contents.read(*at, bytes).map(Number::Same);
+        let active = warp.known.active(data.guard, &self.patterns);
+        if addresses.is_same() && active == u32::MAX {
+            return self.program.contents.read(addresses.first, bytes).map(Number::same);
         }
-        let mut lanes = addresses.lanes();
+        let mut lanes = self.patterns.lanes(addresses);
         for (l, at) in lanes.iter_mut().enumerate() {
             *at = if active >> l & 1 == 1 { self.program.contents.read(*at, bytes)? } else { 0 };
         }
-        Some(Number::of(lanes))
+        Some(self.patterns.number(lanes))
     }
 
     /// The unit that an instruction takes, for how many cycles, and its latency.
@@ -302,36 +309,43 @@ impl<'l, 'a> Walk<'l, '_, 'a> {
             return (facts.unit.unwrap_or(Unit::None), share * facts.busy, facts.latency);
         };
         let addresses = warp.addresses(data, usize::from(data.op == Opcode::CpAsync));
-        let active = warp.known.active(data.guard);
-        if unit == Unit::Tma {
-            // Global memory: what all warps move, over the multiprocessor's part of the L2.
-            let touched = sectors(addresses.as_ref(), active, bytes / LANES);
-            let moved = touched.as_ref().map_or(bytes, |t| (t.len() as i64 * SECTOR) as f64);
-            let all = moved * f64::from(warp.warps);
-            // What the block asks for the first time comes from device memory.
-            let place = addresses.as_ref().map(Number::first);
-            let fresh = place.is_some_and(|place| self.requests.add(place, all));
-            let least = if fresh { self.target.rates.memory_latency } else { 0.0 };
-            return (
-                unit,
-                all * units.blocks() / self.target.rates.cache_bytes_per_cycle,
-                facts.latency.max(least),
-            );
+        let moved = self.moved(warp, data, (unit, bytes), addresses);
+        if unit != Unit::Tma {
+            return (unit, share * 4.0 * moved, facts.latency);
         }
-        let cycles = match data.op {
-            Opcode::Ldmatrix | Opcode::Stmatrix => matrix_cycles(addresses.as_ref(), bytes / 128.0),
-            _ => shared_cycles(addresses.as_ref(), active, bytes / LANES),
+        // Global memory: what all warps move, over the multiprocessor's part of the L2.
+        let all = moved * f64::from(warp.warps);
+        // What the block asks for the first time comes from device memory.
+        let fresh = addresses.is_some_and(|place| self.requests.add(place.first, all));
+        let least = if fresh { self.target.rates.memory_latency } else { 0.0 };
+        (unit, all * units.blocks() / self.target.rates.cache_bytes_per_cycle, facts.latency.max(least))
+    }
+
+    /// Cycles of shared memory or bytes of global memory, by the addresses of the lanes that take part.
+    fn moved(
+        &mut self,
+        warp: &Warp<'_, 'a>,
+        data: &InstData<'a>,
+        (unit, bytes): (Unit, f64),
+        addresses: Option<Number>,
+    ) -> f64 {
+        let access = match data.op {
+            Opcode::Ldmatrix | Opcode::Stmatrix => Access::Matrices((bytes / 128.0) as u32),
+            _ if unit == Unit::Tma => Access::Global((bytes / LANES) as u32),
+            _ => Access::Shared((bytes / LANES) as u32),
         };
-        (unit, share * 4.0 * cycles, facts.latency)
+        let Some(at) = addresses else { return access.anywhere() };
+        let active = warp.known.active(data.guard, &self.patterns);
+        self.accesses.cost(access, at, active, &self.patterns)
     }
 
     /// Values that come from outside: parameters and places.
-    fn given(&self, warp: &Warp<'_, 'a>, data: &InstData<'a>) -> Option<Number> {
+    fn given(&mut self, warp: &Warp<'_, 'a>, data: &InstData<'a>) -> Option<Number> {
         let (grid, launch) = (self.program.grid, &self.program.scheduled.launch);
         let cluster = i64::from(launch.cluster.max(1));
         let value = match (data.op, &data.attr) {
-            (Opcode::Tid, _) => return Some(Number::Each(std::array::from_fn(|l| warp.thread + l as i64))),
-            (Opcode::Laneid, _) => return Some(Number::Each(std::array::from_fn(|l| l as i64))),
+            (Opcode::Tid, _) => return Some(self.patterns.number(std::array::from_fn(|l| warp.thread + l as i64))),
+            (Opcode::Laneid, _) => return Some(self.patterns.number(std::array::from_fn(|l| l as i64))),
             (Opcode::Const, Attr::Imm(v)) => Some(*v),
             (Opcode::SharedBase | Opcode::ClusterRank | Opcode::TeamIndex, _) => Some(0),
             (Opcode::CtaidX, _) => Some(self.place[0]),
@@ -352,7 +366,7 @@ impl<'l, 'a> Walk<'l, '_, 'a> {
             }
             _ => None,
         };
-        value.map(Number::Same)
+        value.map(Number::same)
     }
 }
 

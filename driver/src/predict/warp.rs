@@ -1,7 +1,8 @@
 //! One warp of a walk: where it stands, what it knows of its values, and what it has in flight.
 
 use super::facts::Facts;
-use super::lanes::{Number, Values};
+use super::lanes::Values;
+use super::patterns::Number;
 use super::progress::Progress;
 use warplift_ir::entity::SecondaryMap;
 use warplift_ir::machine::{Attr, Block, Func, Inst, InstData, Role, Value};
@@ -118,11 +119,7 @@ impl<'s, 'a> Warp<'s, 'a> {
 
     /// The addresses of an access, if they do not depend on data that is not known.
     pub fn addresses(&self, data: &InstData<'_>, operand: usize) -> Option<Number> {
-        let offset = offset(&data.attr);
-        Some(match self.known.number(*data.args.get(operand)?)? {
-            Number::Same(at) => Number::Same(at + offset),
-            Number::Each(lanes) => Number::Each(lanes.map(|at| at + offset)),
-        })
+        Some(self.known.number(*data.args.get(operand)?)?.shifted(offset(&data.attr)))
     }
 
     /// Results of an instruction. They come from where its operands come from.
