@@ -160,7 +160,8 @@ mod tests {
     fn costs_depend_on_the_place_in_a_line() {
         let (mut patterns, mut found) = (Patterns::default(), Accesses::default());
         for access in [Access::Shared(4), Access::Shared(16), Access::Matrices(4), Access::Global(2)] {
-            for (step, base) in (0..40).flat_map(|s| [0, 2, 30, 126, 128 * 7 + 30, 4096].map(|b| (6 * s, b))) {
+            for (step, base) in (0..40).flat_map(|s| [0, 2, 30, 126, 128 * 7 + 30, 4096].map(|b| (6 * s, b)))
+            {
                 let lanes = each(|l| base + step * (l % 8));
                 let number = patterns.number(lanes);
                 let cost = found.cost(access, number, u32::MAX, &patterns);

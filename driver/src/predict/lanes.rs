@@ -11,7 +11,7 @@ pub struct Known {
     /// What the warp's first lane holds, if that depends on sizes, places and given data alone.
     pub value: Option<i64>,
     /// How the other lanes differ from it.
-    pattern: Pattern,
+    pub pattern: Pattern,
     /// When it can be used.
     pub ready: f64,
     /// It comes from global memory, or is made of what does.
@@ -21,6 +21,12 @@ pub struct Known {
 }
 
 impl Known {
+    /// A number that is there from the start.
+    pub fn of(number: Option<Number>) -> Self {
+        let pattern = number.map_or(Pattern::SAME, |n| n.pattern);
+        Self { value: number.map(|n| n.first), pattern, ..Self::default() }
+    }
+
     fn number(&self) -> Option<Number> {
         self.value.map(|first| Number { first, pattern: self.pattern })
     }
@@ -48,18 +54,15 @@ impl Values {
         self.0[value].number()
     }
 
-    /// Notes what a value is, and when.
+    /// Notes what a value is, and when; where it comes from stays.
     pub fn set(&mut self, value: Value, number: Option<Number>, ready: f64) {
-        let known = &mut self.0[value];
-        known.value = number.map(|n| n.first);
-        known.pattern = number.map_or(Pattern::SAME, |n| n.pattern);
-        known.ready = ready;
+        let Known { loaded, source, .. } = self.0[value];
+        self.put(value, Known { ready, loaded, source, ..Known::of(number) });
     }
 
-    /// Notes where a value comes from.
-    pub fn trace(&mut self, value: Value, loaded: bool, source: u32) {
-        let known = &mut self.0[value];
-        (known.loaded, known.source) = (loaded, source);
+    /// Notes all that is known of a value.
+    pub fn put(&mut self, value: Value, known: Known) {
+        self.0[value] = known;
     }
 
     /// Block parameters take what was passed. One may be another's argument: all are read before the first is written.

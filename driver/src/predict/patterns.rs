@@ -225,7 +225,17 @@ mod tests {
 
     fn data(op: Opcode, attr: Attr) -> InstData<'static> {
         let (maps, blocks, targets) = Default::default();
-        InstData { op, attr, args: &[], results: &[], maps, guard: None, blocks, targets, loc: Loc::default() }
+        InstData {
+            op,
+            attr,
+            args: &[],
+            results: &[],
+            maps,
+            guard: None,
+            blocks,
+            targets,
+            loc: Loc::default(),
+        }
     }
 
     /// One step gives what the lanes give, at the borders of 32 bits too.
@@ -238,7 +248,8 @@ mod tests {
         let shapes: [fn(i64) -> i64; 4] = [|_| 0, |l| l, |l| 2 * (l % 4), |l| -3 * l];
         let numbers: Vec<Number> =
             bases.iter().flat_map(|&b| shapes.map(|f| each(f, b))).map(|l| patterns.number(l)).collect();
-        let plain = [AddS32, SubS32, MulS32, Shl, MadS32, AddS64, SubS64, MulS64, MulWideS32, MadWideS32, Narrow64];
+        let plain =
+            [AddS32, SubS32, MulS32, Shl, MadS32, AddS64, SubS64, MulS64, MulWideS32, MadWideS32, Narrow64];
         let mut all: Vec<_> = plain.map(|op| data(op, Attr::None)).into();
         let compared = [CmpOp::Lt, CmpOp::Le, CmpOp::Gt, CmpOp::Ge, CmpOp::Eq, CmpOp::Ne];
         all.extend(compared.map(|c| data(SetpS32, Attr::Cmp(c))));

@@ -3,8 +3,10 @@
 use super::accesses::{Access, Accesses};
 use super::barriers::Barriers;
 use super::facts::{Facts, LANES, interval, read_facts};
+use super::lanes::Known;
 use super::launched::{Contents, Launch, parameter_at, pointer};
 use super::patterns::{Number, Patterns};
+use super::phases::{Phase, Trips};
 use super::traffic::Requests;
 use super::units::Units;
 use super::warp::{Warp, offset};
@@ -66,6 +68,9 @@ struct Walk<'l, 's, 'a> {
     assumed: BTreeSet<u32>,
     patterns: Patterns,
     accesses: Accesses,
+    trips: Trips,
+    /// When the first warp waited for the launch before.
+    before_wait: Option<f64>,
     steps: u64,
 }
 
@@ -81,56 +86,92 @@ pub struct Walked {
     pub part: f64,
     /// Parameters, from 1, whose unknown contents bound a loop or chose a branch; 0 where the array is not known.
     pub assumed: BTreeSet<u32>,
+    /// Its phases, and what bounds each.
+    pub phases: Vec<Phase>,
+    /// Cycles before the first `griddepcontrol.wait`; `None` without one.
+    pub before_wait: Option<f64>,
 }
 
 impl<'l, 's, 'a> Walk<'l, 's, 'a> {
     fn new(program: &'l Program<'s, 'a>, place: [i64; 3]) -> Self {
-        let (barriers, requests, assumed, patterns, accesses) = Default::default();
         let target = program.target;
-        Self { program, target, place, barriers, requests, assumed, patterns, accesses, steps: 0 }
+        let (barriers, requests, assumed, patterns, accesses, trips) = Default::default();
+        let (before_wait, steps) = (None, 0);
+        Self {
+            program,
+            target,
+            place,
+            barriers,
+            requests,
+            assumed,
+            patterns,
+            accesses,
+            trips,
+            before_wait,
+            steps,
+        }
     }
 
     fn run(mut self, units: &mut Units) -> Result<Walked, PredictError> {
         let (program, scheduled) = (self.program, self.program.scheduled);
         let mut setup = Warp::new("setup", &scheduled.setup, &program.setup, 0, scheduled.threads / 32);
+        setup.share = units.share(setup.warps);
         while !setup.ended {
             self.step(&mut setup, units)?;
         }
         let roles = scheduled.roles.iter().zip(&program.roles);
         let mut warps: Vec<Warp<'l, 'a>> = roles.flat_map(|(role, facts)| Warp::of(role, facts)).collect();
-        warps.iter_mut().for_each(|w| w.now = setup.now);
-        while let Some(i) = furthest_behind(&warps) {
-            self.step(&mut warps[i], units)?;
-            if self.barriers.phase_ended() {
-                warps.iter_mut().for_each(|w| w.blocked = false);
-            }
-            if self.steps >= CUT && self.steps.is_multiple_of(CUT / 64) && may_be_cut(&warps) {
-                return Ok(self.cut(&warps));
+        warps.iter_mut().for_each(|w| (w.now, w.share) = (setup.now, units.share(w.warps)));
+        while let Some((i, next)) = furthest_behind(&warps) {
+            // Nothing but a phase that ends changes who is behind, until this warp passes the next one.
+            let mut goes_on = true;
+            while goes_on {
+                self.step(&mut warps[i], units)?;
+                let warp = &warps[i];
+                goes_on = !warp.ended && !warp.blocked && next.is_none_or(|n| is_behind(&warps, i, n));
+                if self.barriers.phase_ended() {
+                    warps.iter_mut().for_each(|w| w.blocked = false);
+                    goes_on = false;
+                }
+                if self.steps >= CUT && self.steps.is_multiple_of(CUT / 64) && may_be_cut(&warps) {
+                    return Ok(self.cut(&warps, units));
+                }
             }
         }
         if warps.iter().any(|w| !w.ended) {
             let names: Vec<&str> = warps.iter().filter(|w| !w.ended).map(|w| w.name).collect();
             return Err(PredictError::Stuck(names.join(", ")));
         }
-        Ok(self.seen(&warps, 1.0))
+        Ok(self.seen(&warps, units, 1.0))
     }
 
     /// What was seen of the whole block, if this is so much of it.
-    fn seen(self, warps: &[Warp<'_, '_>], part: f64) -> Walked {
+    fn seen(self, warps: &[Warp<'_, '_>], units: &Units, part: f64) -> Walked {
         let end = |role: &Role<'_>| {
             let own = warps.iter().filter(|w| w.name == role.name);
             (role.name.to_owned(), own.map(Warp::expected_end).fold(0.0, f64::max))
         };
         let roles = self.program.scheduled.roles.iter().map(end).collect();
-        Walked { roles, requests: self.requests, steps: self.steps, part, assumed: self.assumed }
+        // Only what was walked counts as a phase.
+        let walked = warps.iter().map(|w| w.now).fold(0.0, f64::max);
+        let phases = self.trips.phases(walked, units, part == 1.0);
+        Walked {
+            roles,
+            requests: self.requests,
+            steps: self.steps,
+            part,
+            assumed: self.assumed,
+            phases,
+            before_wait: self.before_wait,
+        }
     }
 
     /// The rest goes on as the part that was walked.
-    fn cut(mut self, warps: &[Warp<'_, '_>]) -> Walked {
+    fn cut(mut self, warps: &[Warp<'_, '_>], units: &Units) -> Walked {
         let latest = |f: fn(&Warp<'_, '_>) -> f64| warps.iter().map(f).fold(0.0, f64::max);
         let part = latest(|w| w.now) / latest(|w| w.expected_end());
         self.requests.grow(1.0 / part);
-        self.seen(warps, part)
+        self.seen(warps, units, part)
     }
 
     /// One instruction, or none if it waits for what has not come.
@@ -157,7 +198,12 @@ impl<'l, 's, 'a> Walk<'l, 's, 'a> {
         match data.op {
             Opcode::Ret | Opcode::Trap => warp.ended = true,
             Opcode::Br => warp.jump(inst, 0),
-            Opcode::BrIf => self.assumed.extend(warp.branch(inst, data)),
+            Opcode::BrIf => {
+                self.assumed.extend(warp.branch(inst, data));
+                if warp.over {
+                    self.trips.over(warp.now, units);
+                }
+            }
             _ => self.execute(warp, data, facts, units),
         }
         Ok(())
@@ -176,6 +222,10 @@ impl<'l, 's, 'a> Walk<'l, 's, 'a> {
         let start = warp.operands(data);
         match data.op {
             Opcode::MbarWait => {}
+            Opcode::GriddepWait => {
+                self.before_wait.get_or_insert(start);
+                self.plain(warp, data, facts, units, start);
+            }
             Opcode::MbarInit => self.barriers.init(warp.arg(data, 0), immediate(data)),
             Opcode::MbarExpectTx => {
                 self.barriers.update(warp.arg(data, 0), 1, immediate(data), start);
@@ -240,10 +290,13 @@ impl<'l, 's, 'a> Walk<'l, 's, 'a> {
         let number = self.number(warp, data, facts);
         let source = warp.source(data);
         if facts.free {
-            warp.results(data, number, start);
-            return data.results.iter().for_each(|&r| warp.known.trace(r, warp.known[r].loaded, source));
+            let known = Known { ready: start, source, ..Known::of(number) };
+            return data
+                .results
+                .iter()
+                .for_each(|&r| warp.known.put(r, Known { loaded: warp.known[r].loaded, ..known }));
         }
-        let share = units.share(warp.warps);
+        let share = warp.share;
         let (unit, cycles, latency) = self.occupies(warp, data, facts, units);
         let issued = facts.issued;
         // What waits for memory lets others pass.
@@ -260,8 +313,8 @@ impl<'l, 's, 'a> Walk<'l, 's, 'a> {
         }
         let array = || warp.value(data, 0).and_then(parameter_at).map_or(source, |(p, _)| p + 1);
         let source = if facts.loads { array() } else { source };
-        warp.results(data, number, if data.results.is_empty() { 0.0 } else { ready });
-        data.results.iter().for_each(|&r| warp.known.trace(r, late || facts.loads, source));
+        let known = Known { ready, loaded: late || facts.loads, source, ..Known::of(number) };
+        data.results.iter().for_each(|&r| warp.known.put(r, known));
     }
 
     /// What an instruction computes or reads, if that is known.
@@ -304,7 +357,7 @@ impl<'l, 's, 'a> Walk<'l, 's, 'a> {
         facts: &Facts,
         units: &Units,
     ) -> (Unit, f64, f64) {
-        let share = units.share(warp.warps);
+        let share = warp.share;
         let Some((unit, bytes)) = facts.access else {
             return (facts.unit.unwrap_or(Unit::None), share * facts.busy, facts.latency);
         };
@@ -344,7 +397,9 @@ impl<'l, 's, 'a> Walk<'l, 's, 'a> {
         let (grid, launch) = (self.program.grid, &self.program.scheduled.launch);
         let cluster = i64::from(launch.cluster.max(1));
         let value = match (data.op, &data.attr) {
-            (Opcode::Tid, _) => return Some(self.patterns.number(std::array::from_fn(|l| warp.thread + l as i64))),
+            (Opcode::Tid, _) => {
+                return Some(self.patterns.number(std::array::from_fn(|l| warp.thread + l as i64)));
+            }
             (Opcode::Laneid, _) => return Some(self.patterns.number(std::array::from_fn(|l| l as i64))),
             (Opcode::Const, Attr::Imm(v)) => Some(*v),
             (Opcode::SharedBase | Opcode::ClusterRank | Opcode::TeamIndex, _) => Some(0),
@@ -376,15 +431,22 @@ fn may_be_cut(warps: &[Warp<'_, '_>]) -> bool {
     open.peek().is_some() && open.all(|w| w.progress.part().is_some())
 }
 
-/// The warp whose time is least, of those that may go on; the first of equals.
-fn furthest_behind(warps: &[Warp<'_, '_>]) -> Option<usize> {
-    let mut least: Option<usize> = None;
-    for (i, warp) in warps.iter().enumerate().filter(|(_, w)| !w.ended && !w.blocked) {
-        if least.is_none_or(|l| warp.now < warps[l].now) {
-            least = Some(i);
+/// Whether the first of two warps goes on before the second: its time is less, or it comes first.
+fn is_behind(warps: &[Warp<'_, '_>], first: usize, second: usize) -> bool {
+    (warps[first].now, first) < (warps[second].now, second)
+}
+
+/// The warp that goes on, of those that may, and the one after it.
+fn furthest_behind(warps: &[Warp<'_, '_>]) -> Option<(usize, Option<usize>)> {
+    let (mut least, mut next) = (None, None);
+    for i in (0..warps.len()).filter(|&i| !warps[i].ended && !warps[i].blocked) {
+        if least.is_none_or(|l| is_behind(warps, i, l)) {
+            (least, next) = (Some(i), least);
+        } else if next.is_none_or(|n| is_behind(warps, i, n)) {
+            next = Some(i);
         }
     }
-    least
+    Some((least?, next))
 }
 
 /// The argument that a parameter passes.

@@ -44,6 +44,10 @@ pub struct Warp<'s, 'a> {
     visits: SecondaryMap<Inst, u32>,
     /// How far its loops have come.
     pub progress: Progress,
+    /// Its last branch ended a trip of a loop.
+    pub over: bool,
+    /// Warps of all resident blocks' roles like it that share a scheduler.
+    pub share: f64,
     /// Groups of products, and the end of the open one.
     pub products: Groups,
     /// Groups of bulk stores, and the end of the open one.
@@ -74,6 +78,8 @@ impl<'s, 'a> Warp<'s, 'a> {
             waiting: 0.0,
             visits: SecondaryMap::new(),
             progress: Progress::default(),
+            over: false,
+            share: 1.0,
             products: Groups::default(),
             stores: Groups::default(),
         }
@@ -149,7 +155,7 @@ impl<'s, 'a> Warp<'s, 'a> {
         if data.op == Opcode::SetpS32
             && let (Some(counter), Some(end)) = (self.value(data, 0), self.value(data, 1))
         {
-            self.progress.compare(data.args[1], counter, end, self.now);
+            self.over = self.progress.compare(data.args[1], counter, end, self.now);
         }
     }
 
@@ -164,6 +170,7 @@ impl<'s, 'a> Warp<'s, 'a> {
     /// Takes the first target where the condition holds. Where that depends on data that is not known, a loop goes on for
     /// a while, and the parameter of the data is returned.
     pub fn branch(&mut self, inst: Inst, data: &InstData<'_>) -> Option<u32> {
+        self.over = false;
         let taken = match self.known[data.args[0]].value {
             Some(v) => {
                 self.count(data.args[0]);
