@@ -5,8 +5,9 @@
 //!  global   sectors of 32 bytes      bytes  = 32 x different sectors
 //! ```
 
-use super::lanes::Number;
+use super::patterns::{Number, Patterns};
 use super::scalars::{Lanes, WARP};
+use rustc_hash::FxHashMap;
 
 /// Bytes of a sector, the least that global memory moves.
 pub const SECTOR: i64 = 32;
@@ -19,31 +20,66 @@ const RANDOM_LANES_OF_A_BANK: f64 = 3.533;
 const MATRIX_ROWS: usize = 8;
 const ROW_WORDS: i64 = 4;
 
-/// Cycles in which shared memory moves what the lanes access: `bytes` each. An address that depends on data is another
-/// one in every lane.
-pub fn shared_cycles(addresses: Option<&Number>, active: u32, bytes: f64) -> f64 {
-    let least = (bytes * WARP as f64 / 128.0).max(1.0);
-    match addresses {
-        None => least * RANDOM_LANES_OF_A_BANK,
-        Some(Number::Same(_)) => least,
-        Some(Number::Each(lanes)) => {
-            let words = (bytes / WORD as f64).max(1.0) as i64;
-            least.max(conflicts(lanes, active, WARP / words as usize, words))
+/// Bytes after which banks and sectors repeat.
+const PERIOD: i64 = WORD * BANKS as i64;
+
+/// What an access costs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Access {
+    /// Cycles in which shared memory moves so many bytes a lane.
+    Shared(u32),
+    /// Cycles of so many matrices, whose rows are where the lanes say.
+    Matrices(u32),
+    /// Bytes that global memory moves for so many bytes a lane.
+    Global(u32),
+}
+
+/// Costs that were computed: one for each pattern of the lanes, the place in a line where it begins, and the lanes that
+/// take part.
+#[derive(Default)]
+pub struct Accesses(FxHashMap<(Access, Number, u32), f64>);
+
+impl Accesses {
+    /// What an access at known addresses costs.
+    pub fn cost(&mut self, access: Access, at: Number, active: u32, patterns: &Patterns) -> f64 {
+        let at = Number { first: at.first.rem_euclid(PERIOD), ..at };
+        let known = self.0.entry((access, at, active));
+        *known.or_insert_with(|| access.of(&patterns.lanes(at), active))
+    }
+}
+
+impl Access {
+    fn of(self, lanes: &Lanes, active: u32) -> f64 {
+        match self {
+            Self::Shared(bytes) => shared_cycles(lanes, active, bytes.into()),
+            Self::Matrices(count) => matrix_cycles(lanes, count.into()),
+            Self::Global(bytes) => (sectors(lanes, active, bytes.into()) as i64 * SECTOR) as f64,
+        }
+    }
+
+    /// The same where the addresses depend on data: another one in every lane.
+    pub fn anywhere(self) -> f64 {
+        match self {
+            Self::Shared(bytes) => least_cycles(bytes.into()) * RANDOM_LANES_OF_A_BANK,
+            Self::Matrices(count) => f64::from(count) * RANDOM_LANES_OF_A_BANK,
+            Self::Global(bytes) => f64::from(bytes) * WARP as f64,
         }
     }
 }
 
-/// The same of so many matrices, whose rows are where the lanes say.
-pub fn matrix_cycles(addresses: Option<&Number>, matrices: f64) -> f64 {
-    match addresses {
-        None => matrices * RANDOM_LANES_OF_A_BANK,
-        Some(Number::Same(_)) => matrices,
-        Some(Number::Each(lanes)) => {
-            let rows = MATRIX_ROWS * matrices as usize;
-            let active = if rows >= WARP { u32::MAX } else { (1 << rows) - 1 };
-            matrices.max(conflicts(lanes, active, MATRIX_ROWS, ROW_WORDS))
-        }
-    }
+fn least_cycles(bytes: f64) -> f64 {
+    (bytes * WARP as f64 / 128.0).max(1.0)
+}
+
+fn shared_cycles(lanes: &Lanes, active: u32, bytes: f64) -> f64 {
+    let words = (bytes / WORD as f64).max(1.0) as i64;
+    least_cycles(bytes).max(conflicts(lanes, active, WARP / words as usize, words))
+}
+
+fn matrix_cycles(lanes: &Lanes, matrices: f64) -> f64 {
+    let rows = MATRIX_ROWS * matrices as usize;
+    let active = if rows >= WARP { u32::MAX } else { (1 << rows) - 1 };
+    matrices.max(conflicts(lanes, active, MATRIX_ROWS, ROW_WORDS))
 }
 
 /// Cycles of groups of lanes one after the other: of each the different words in the busiest bank.
@@ -68,32 +104,24 @@ fn conflicts(lanes: &Lanes, active: u32, group: usize, words: i64) -> f64 {
     f64::from(cycles)
 }
 
-/// The different sectors that the lanes touch with `bytes` each, in order; `None` where the addresses are not known.
-pub fn sectors(
-    addresses: Option<&Number>,
-    active: u32,
-    bytes: f64,
-) -> Option<smallvec::SmallVec<[i64; WARP]>> {
-    let last = |at: i64| at + (bytes as i64).max(1) - 1;
-    let mut touched = smallvec::SmallVec::new();
-    match addresses? {
-        Number::Same(at) => touched.extend(at.div_euclid(SECTOR)..=last(*at).div_euclid(SECTOR)),
-        Number::Each(lanes) => {
-            let active = lanes.iter().enumerate().filter(|(l, _)| active >> l & 1 == 1);
-            active.for_each(|(_, &at)| touched.extend(at.div_euclid(SECTOR)..=last(at).div_euclid(SECTOR)));
-            touched.sort_unstable();
-            touched.dedup();
-        }
+/// The different sectors that the lanes touch with `bytes` each.
+fn sectors(lanes: &Lanes, active: u32, bytes: i64) -> usize {
+    let mut touched: smallvec::SmallVec<[i64; WARP]> = smallvec::SmallVec::new();
+    let active = lanes.iter().enumerate().filter(|(l, _)| active >> l & 1 == 1);
+    for (_, &at) in active {
+        touched.extend(at.div_euclid(SECTOR)..=(at + bytes.max(1) - 1).div_euclid(SECTOR));
     }
-    Some(touched)
+    touched.sort_unstable();
+    touched.dedup();
+    touched.len()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn each(of: impl Fn(i64) -> i64) -> Number {
-        Number::Each(std::array::from_fn(|l| of(l as i64)))
+    fn each(of: impl Fn(i64) -> i64) -> Lanes {
+        std::array::from_fn(|l| of(l as i64))
     }
 
     /// The cycles of docs/microbenchmarks.md's table: lanes 4 * conflicts bytes apart, and wider accesses.
@@ -101,30 +129,45 @@ mod tests {
     fn conflicts_are_those_that_were_measured() {
         for ways in [1, 2, 4, 8, 16, 32] {
             let strided = each(|l| 4 * ways * l);
-            assert_eq!(shared_cycles(Some(&strided), u32::MAX, 4.0), ways as f64);
+            assert_eq!(shared_cycles(&strided, u32::MAX, 4.0), ways as f64);
         }
         for count in [1, 2, 4] {
             let wide = each(|l| 4 * count * l);
-            assert_eq!(shared_cycles(Some(&wide), u32::MAX, 4.0 * count as f64), count as f64);
+            assert_eq!(shared_cycles(&wide, u32::MAX, 4.0 * count as f64), count as f64);
         }
-        assert_eq!(shared_cycles(Some(&each(|l| 2 * l)), u32::MAX, 2.0), 1.0, "two lanes share a word");
-        assert_eq!(shared_cycles(Some(&Number::Same(64)), u32::MAX, 4.0), 1.0, "all lanes share a word");
-        assert_eq!(shared_cycles(Some(&each(|l| 128 * l)), 0xff, 4.0), 8.0, "only eight lanes take part");
+        assert_eq!(shared_cycles(&each(|l| 2 * l), u32::MAX, 2.0), 1.0, "two lanes share a word");
+        assert_eq!(shared_cycles(&each(|_| 64), u32::MAX, 4.0), 1.0, "all lanes share a word");
+        assert_eq!(shared_cycles(&each(|l| 128 * l), 0xff, 4.0), 8.0, "only eight lanes take part");
     }
 
     #[test]
     fn rows_of_matrices_meet_in_banks() {
-        assert_eq!(matrix_cycles(Some(&each(|l| 16 * l)), 4.0), 4.0);
-        assert_eq!(matrix_cycles(Some(&each(|l| 128 * l)), 4.0), 32.0, "all rows begin in one bank");
-        assert_eq!(matrix_cycles(Some(&each(|l| 128 * l)), 1.0), 8.0);
+        assert_eq!(matrix_cycles(&each(|l| 16 * l), 4.0), 4.0);
+        assert_eq!(matrix_cycles(&each(|l| 128 * l), 4.0), 32.0, "all rows begin in one bank");
+        assert_eq!(matrix_cycles(&each(|l| 128 * l), 1.0), 8.0);
     }
 
     #[test]
     fn sectors_are_counted_once() {
-        let count = |n: &Number, active, bytes| sectors(Some(n), active, bytes).map(|s| s.len());
-        assert_eq!(count(&each(|l| 4 * l), u32::MAX, 4.0), Some(4));
-        assert_eq!(count(&each(|l| 64 * l), u32::MAX, 4.0), Some(32));
-        assert_eq!(count(&each(|l| 64 * l), 0b11, 4.0), Some(2));
-        assert_eq!(count(&Number::Same(30), u32::MAX, 4.0), Some(2), "across a border");
+        assert_eq!(sectors(&each(|l| 4 * l), u32::MAX, 4), 4);
+        assert_eq!(sectors(&each(|l| 64 * l), u32::MAX, 4), 32);
+        assert_eq!(sectors(&each(|l| 64 * l), 0b11, 4), 2);
+        assert_eq!(sectors(&each(|_| 30), u32::MAX, 4), 2, "across a border");
+    }
+
+    /// A cost that was found for one place of a line holds for the same place of another, and for no other place.
+    #[test]
+    fn costs_depend_on_the_place_in_a_line() {
+        let (mut patterns, mut found) = (Patterns::default(), Accesses::default());
+        for access in [Access::Shared(4), Access::Shared(16), Access::Matrices(4), Access::Global(2)] {
+            for (step, base) in (0..40).flat_map(|s| [0, 2, 30, 126, 128 * 7 + 30, 4096].map(|b| (6 * s, b)))
+            {
+                let lanes = each(|l| base + step * (l % 8));
+                let number = patterns.number(lanes);
+                let cost = found.cost(access, number, u32::MAX, &patterns);
+                assert_eq!(cost, access.of(&lanes, u32::MAX), "{access:?} {base} {step}");
+            }
+        }
+        assert!(found.0.len() < 4 * 40 * 6, "some were known");
     }
 }

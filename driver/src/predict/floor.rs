@@ -4,7 +4,8 @@
 //!  cycles = launch + max( multiplications / (multiprocessors x rate),  bytes / rate of device memory )
 //! ```
 
-use crate::problem::{Problem, grid_of, least_products, operand_bits, traffic};
+use super::Arrays;
+use crate::problem::{Problem, grid_of, least_products, operand_bits, touched};
 use warplift_ir::target::Target;
 
 /// Least cycles of a launch.
@@ -14,17 +15,18 @@ pub struct Floor {
     pub cycles: f64,
     /// Of the tensor cores, all busy: whole tiles, and nothing for loops whose range depends on data or on the block.
     pub products: f64,
-    /// Of device memory, each array read or written once.
+    /// Of device memory: the sectors that all blocks touch, each read or written once.
     pub memory: f64,
 }
 
-/// The floor of a launch.
-pub fn floor(problem: &Problem, target: &Target) -> Floor {
+/// The floor of a launch, where some arrays' contents may be known.
+pub fn floor(problem: &Problem, arrays: &Arrays, target: &Target) -> Floor {
     let kernel = &problem.resolved;
     let blocks = grid_of(kernel, &problem.sizes).map_or(0.0, |grid| grid.iter().map(|&n| n as f64).product());
     let rate = target.estimates.product_rate * 16.0 / f64::from(operand_bits(kernel));
     let products =
         blocks * least_products(kernel, &problem.sizes) / (f64::from(target.multiprocessors) * rate);
-    let memory = traffic(&problem.operands) / target.rates.memory_bytes_per_cycle;
+    let bytes: f64 = touched(problem, arrays).iter().flatten().sum();
+    let memory = bytes / target.rates.memory_bytes_per_cycle;
     Floor { cycles: target.estimates.start_cycles + products.max(memory), products, memory }
 }

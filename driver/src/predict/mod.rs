@@ -31,6 +31,8 @@ mod floor;
 mod lanes;
 mod launch;
 mod launched;
+mod patterns;
+mod phases;
 mod progress;
 mod scalars;
 mod traffic;
@@ -44,6 +46,7 @@ use crate::{CompileError, Compiled, Context};
 pub use floor::{Floor, floor};
 use launch::{Cost, Costs, Places};
 pub use launched::{Arrays, Launch};
+pub use phases::Phase;
 use std::collections::BTreeSet;
 use std::fmt;
 use traffic::Requests;
@@ -91,6 +94,12 @@ pub struct Prediction {
     pub walked: u32,
     /// The part of the first block's time that was walked; the rest is taken to go on like it.
     pub part: f64,
+    /// The part of the places that the last wave of blocks fills.
+    pub filled: f64,
+    /// Phases of the first block, and what bounds each.
+    pub phases: Vec<Phase>,
+    /// Cycles of the first block before `griddepcontrol.wait`: they overlap the launch before. `None` without one.
+    pub before_wait: Option<f64>,
     /// Share of the block's time in which a unit is taken, those above a twentieth, fullest first.
     pub taken: Vec<(Unit, f64)>,
     /// Role, and when it ends.
@@ -129,7 +138,7 @@ pub fn predict<'d>(
     options: &crate::Options,
 ) -> Result<Prediction, PredictError> {
     let launch = launch.into();
-    let floor = floor(&Problem::new(kernel, mapping, launch.sizes.clone())?, target);
+    let floor = floor(&Problem::new(kernel, mapping, launch.sizes.clone())?, launch.arrays, target);
     Context::default().compile_and(kernel, mapping, target, options, |scheduled, compiled| {
         let registers = compiled.explained.registers.iter().map(|r| r.needed).max().unwrap_or(0);
         walk_blocks(scheduled, &compiled.manifest, registers, target, launch, floor)
@@ -147,10 +156,11 @@ pub fn compile_and_predict(
     sizes: &Sizes,
     options: &crate::Options,
 ) -> Result<(Compiled, Option<Prediction>), CompileError> {
-    let floor = Problem::new(kernel, mapping, sizes.clone()).ok().map(|problem| floor(&problem, target));
+    let launch = Launch::from(sizes);
+    let problem = Problem::new(kernel, mapping, sizes.clone()).ok();
+    let floor = problem.map(|problem| floor(&problem, launch.arrays, target));
     Context::default().compile_and(kernel, mapping, target, options, |scheduled, compiled| {
         let registers = compiled.explained.registers.iter().map(|r| r.needed).max().unwrap_or(0);
-        let launch = sizes.into();
         let walked =
             |floor| walk_blocks(scheduled, &compiled.manifest, registers, target, launch, floor).ok();
         let prediction = floor.and_then(walked);
@@ -180,9 +190,12 @@ fn walk_blocks(
     let mut walks = Walks { program, target, resident, waves, steps: 0, walked: 0, assumed: BTreeSet::new() };
     let (first, units, walked) = walks.cost([0; 3])?;
     let costs = Costs::new(grid, first, &mut walks);
-    let again = walks.refetched(grid, blocks, &walked.requests)?;
-    let memory = floor.memory + again / target.rates.memory_bytes_per_cycle;
     let end = launch::end(&costs, blocks, Places { multiprocessors, resident });
+    let rate = target.rates.memory_bytes_per_cycle;
+    // Where all that is asked for takes less than the blocks, it does not matter what comes back from the L2.
+    let hidden = f64::from(blocks) * walked.requests.bytes() / rate < end;
+    let again = if hidden { 0.0 } else { walks.refetched(grid, blocks, &walked.requests)? };
+    let memory = floor.memory + again / rate;
     let prediction = Prediction {
         clock: Clock::default(),
         cycles: target.estimates.start_cycles + end.max(memory),
@@ -196,10 +209,18 @@ fn walk_blocks(
         assumed: walks.assumed(),
         walked: walks.walked,
         part: walked.part,
+        filled: last_wave(blocks, waves, multiprocessors * resident),
+        phases: walked.phases,
+        before_wait: walked.before_wait,
         taken: units.taken(first.together),
         roles: walked.roles,
     };
     Ok(prediction.clocked(target))
+}
+
+/// The part of the places that the last of so many waves fills.
+fn last_wave(blocks: u32, waves: u32, places: u32) -> f64 {
+    f64::from(blocks - (waves - 1) * places) / f64::from(places)
 }
 
 /// The blocks of a launch along each dimension.
@@ -298,7 +319,7 @@ impl Prediction {
 
     fn clock_on(&self, target: &Target) -> Clock {
         match self.taken.first() {
-            Some(&(Unit::Tensor, share)) if self.block > self.memory => {
+            Some(&(Unit::Tensor, share)) if self.cycles > target.estimates.start_cycles + self.memory => {
                 target.clocks.of_products(share * self.occupied(target))
             }
             _ => target.clocks.memory,
@@ -309,6 +330,22 @@ impl Prediction {
     fn occupied(&self, target: &Target) -> f64 {
         let groups = self.blocks as f64 / f64::from(self.resident);
         (groups * self.block / (f64::from(target.multiprocessors) * self.cycles)).min(1.0)
+    }
+
+    fn write_phases(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for phase in &self.phases {
+            let fullest = phase.fullest.map(|(unit, share)| (unit_name(unit), 100.0 * share));
+            write!(f, "  {}: {:.0} cycles, bound by ", phase.name, phase.cycles)?;
+            match (phase.bound(), fullest) {
+                (Some(_), Some((unit, share))) => writeln!(f, "{unit} ({share:.0}% taken)")?,
+                (_, Some((unit, share))) => writeln!(f, "latency ({unit}: {share:.0}% taken)")?,
+                (_, None) => writeln!(f, "latency")?,
+            }
+        }
+        if let Some(cycles) = self.before_wait {
+            writeln!(f, "  before griddepcontrol.wait: {cycles:.0} cycles, which overlap the launch before")?;
+        }
+        writeln!(f, "  tail: the last wave fills {:.0}% of the places", 100.0 * self.filled)
     }
 
     /// Time at a clock in GHz.
@@ -349,6 +386,7 @@ impl fmt::Display for Prediction {
             "{}",
             if sampled { format!(", {:.0}% of it", 100.0 * self.part) } else { String::new() }
         )?;
+        self.write_phases(f)?;
         writeln!(f, "  device memory: {:.0} cycles at least", self.memory)?;
         for (unit, share) in &self.taken {
             writeln!(f, "  {}: {:.0}% taken", unit_name(*unit), 100.0 * share)?;

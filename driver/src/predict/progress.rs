@@ -41,14 +41,15 @@ impl Counter {
 pub struct Progress(SmallVec<[Counter; 4]>);
 
 impl Progress {
-    /// A branch compared a counter with the value of its bound.
-    pub fn compare(&mut self, bound: Value, counter: i64, end: i64, now: f64) {
+    /// A branch compared a counter with the value of its bound. Whether a trip of a loop is over.
+    pub fn compare(&mut self, bound: Value, counter: i64, end: i64, now: f64) -> bool {
         let fresh = Counter { bound, since: now, first: counter, last: counter, end, step: 0 };
         let Some(k) = self.0.iter().position(|c| c.bound == bound) else {
             self.0.push(fresh);
-            return;
+            return false;
         };
         let known = &mut self.0[k];
+        let over = counter != known.last;
         let forwards = (counter - known.last).signum() == (end - known.first).signum();
         if known.end == end && forwards {
             known.step = counter - known.last;
@@ -58,6 +59,7 @@ impl Progress {
             *known = Counter { step: known.step, ..fresh };
         }
         self.0.truncate(k + 1);
+        over
     }
 
     /// When the outermost loop was entered, and the part of it that is over; `None` where that is not known yet.

@@ -193,3 +193,56 @@ fn coordinates_from_memory_count_as_coordinates_from_arguments() {
     let ratio = memory.cycles / argument.cycles;
     assert!((0.9..1.1).contains(&ratio), "{ratio}: {memory} {argument}");
 }
+
+/// What reading the number costs, its load and its reduction, comes once: trips cost the same, few of them too.
+#[test]
+fn few_trips_from_memory_cost_a_load_more_than_from_arguments() {
+    let sizes = "m=8448,n=65536";
+    let passed = summed("", ", k: i32", "0", "k");
+    for count in [1, 32] {
+        let read = summed(&format!("k = reduce_max(load gg[i] : i32[{count}], 0)"), "", "0", "k");
+        let both = [1, 2, 3, 5, 8, 13].map(|k| {
+            let argument = predicted_with(&passed, &format!("{sizes},k={k}"), None);
+            (predicted_with(&read, sizes, Some(k)), argument)
+        });
+        let load = both[0].0.block - both[0].1.block;
+        let latencies = load / SM90A.rates.memory_latency;
+        assert!((0.5..1.5).contains(&latencies), "{count}: {load}");
+        for (memory, argument) in both {
+            let ratio = (memory.block - load) / argument.block;
+            assert!((0.9..1.1).contains(&ratio), "{ratio}: {memory} {argument}");
+            let numbers = memory.floor.memory - argument.floor.memory;
+            assert!((0.0..8.0).contains(&numbers), "both touch the same columns, one the numbers: {numbers}");
+        }
+    }
+}
+
+#[test]
+fn phases_are_named_with_what_bounds_them() {
+    let p = predicted("gemm", "m=4096,n=4096,k=4096");
+    let of = |name| p.phases.iter().find(|phase| phase.name == name).unwrap();
+    assert_eq!(of("main loop").bound(), Some(Unit::Tensor), "{p}");
+    assert_eq!(of("prologue").bound(), None, "{p}");
+    let sum: f64 = p.phases.iter().map(|phase| phase.cycles).sum();
+    assert!((sum / p.block - 1.0).abs() < 0.02, "{sum} {p}");
+    assert!(p.to_string().contains("main loop") && p.to_string().contains("bound by tensor"), "{p}");
+    assert!(p.before_wait.is_none() && p.filled > 0.9 && p.filled <= 1.0, "{p}");
+}
+
+#[test]
+fn what_overlaps_the_launch_before_is_told() {
+    let p = predicted("a16w4", "m=16,n=57344,k=8192");
+    let before = p.before_wait.unwrap_or_else(|| panic!("{p}"));
+    assert!(before > 0.0 && before < 0.5 * p.block, "{p}");
+    assert!(p.to_string().contains("before griddepcontrol.wait"), "{p}");
+}
+
+/// Weights that no block chooses are not read, so a launch that waits for memory takes the time of those that are.
+#[test]
+fn weights_that_are_not_chosen_take_no_time() {
+    let read = experts("expert = reduce_max(load gg[i*BM] : i32[1], 0)", "");
+    let of = |e: u32, held| predicted_with(&read, &format!("m=256,n=4096,k=4096,e={e}"), held);
+    let (few, many) = (of(8, Some(3)), of(256, Some(3)));
+    assert!((many.cycles / few.cycles - 1.0).abs() < 0.01, "{few} {many}");
+    assert!(of(256, None).memory > 50.0 * many.memory, "without data any of them may be chosen: {many}");
+}

@@ -5,6 +5,9 @@ use warplift_ir::target::Unit;
 /// Units that are told apart: each value of [`Unit`].
 const UNITS: usize = 10;
 
+/// Units that were taken, and for how many cycles.
+pub type Busy = [Option<(Unit, f64)>; UNITS];
+
 /// One scheduler's units, and those that all schedulers share.
 pub struct Units {
     /// Blocks beside each other.
@@ -14,7 +17,7 @@ pub struct Units {
     /// When each is free.
     free: [f64; UNITS],
     /// Each one that was taken, and for how many cycles.
-    busy: [Option<(Unit, f64)>; UNITS],
+    busy: Busy,
 }
 
 impl Units {
@@ -43,6 +46,11 @@ impl Units {
     /// As many times the cycles that each was taken: what a walk that was cut short did not see.
     pub fn grow(&mut self, times: f64) {
         self.busy.iter_mut().flatten().for_each(|b| b.1 *= times);
+    }
+
+    /// Each one that was taken, and for how many cycles until now.
+    pub fn busy(&self) -> Busy {
+        self.busy
     }
 
     /// Cycles that the fullest unit was taken.

@@ -1,10 +1,12 @@
 //! The walk of a block: each warpgroup of each role by one of its warps, the one furthest behind goes on.
 
-use super::accesses::{SECTOR, matrix_cycles, sectors, shared_cycles};
+use super::accesses::{Access, Accesses};
 use super::barriers::Barriers;
 use super::facts::{Facts, LANES, interval, read_facts};
-use super::lanes::Number;
+use super::lanes::Known;
 use super::launched::{Contents, Launch, parameter_at, pointer};
+use super::patterns::{Number, Patterns};
+use super::phases::{Phase, Trips};
 use super::traffic::Requests;
 use super::units::Units;
 use super::warp::{Warp, offset};
@@ -51,8 +53,7 @@ impl<'s, 'a> Program<'s, 'a> {
     /// # Errors
     /// All roles wait, or more than [`STEPS`] instructions were walked.
     pub fn walk(&self, place: [i64; 3], units: &mut Units) -> Result<Walked, PredictError> {
-        let (barriers, requests, assumed) = Default::default();
-        Walk { program: self, target: self.target, place, barriers, requests, assumed, steps: 0 }.run(units)
+        Walk::new(self, place).run(units)
     }
 }
 
@@ -65,6 +66,11 @@ struct Walk<'l, 's, 'a> {
     barriers: Barriers,
     requests: Requests,
     assumed: BTreeSet<u32>,
+    patterns: Patterns,
+    accesses: Accesses,
+    trips: Trips,
+    /// When the first warp waited for the launch before.
+    before_wait: Option<f64>,
     steps: u64,
 }
 
@@ -80,50 +86,92 @@ pub struct Walked {
     pub part: f64,
     /// Parameters, from 1, whose unknown contents bound a loop or chose a branch; 0 where the array is not known.
     pub assumed: BTreeSet<u32>,
+    /// Its phases, and what bounds each.
+    pub phases: Vec<Phase>,
+    /// Cycles before the first `griddepcontrol.wait`; `None` without one.
+    pub before_wait: Option<f64>,
 }
 
-impl<'l, 'a> Walk<'l, '_, 'a> {
+impl<'l, 's, 'a> Walk<'l, 's, 'a> {
+    fn new(program: &'l Program<'s, 'a>, place: [i64; 3]) -> Self {
+        let target = program.target;
+        let (barriers, requests, assumed, patterns, accesses, trips) = Default::default();
+        let (before_wait, steps) = (None, 0);
+        Self {
+            program,
+            target,
+            place,
+            barriers,
+            requests,
+            assumed,
+            patterns,
+            accesses,
+            trips,
+            before_wait,
+            steps,
+        }
+    }
+
     fn run(mut self, units: &mut Units) -> Result<Walked, PredictError> {
         let (program, scheduled) = (self.program, self.program.scheduled);
         let mut setup = Warp::new("setup", &scheduled.setup, &program.setup, 0, scheduled.threads / 32);
+        setup.share = units.share(setup.warps);
         while !setup.ended {
             self.step(&mut setup, units)?;
         }
         let roles = scheduled.roles.iter().zip(&program.roles);
         let mut warps: Vec<Warp<'l, 'a>> = roles.flat_map(|(role, facts)| Warp::of(role, facts)).collect();
-        warps.iter_mut().for_each(|w| w.now = setup.now);
-        while let Some(i) = furthest_behind(&warps) {
-            self.step(&mut warps[i], units)?;
-            if self.barriers.phase_ended() {
-                warps.iter_mut().for_each(|w| w.blocked = false);
-            }
-            if self.steps >= CUT && self.steps.is_multiple_of(CUT / 64) && may_be_cut(&warps) {
-                return Ok(self.cut(&warps));
+        warps.iter_mut().for_each(|w| (w.now, w.share) = (setup.now, units.share(w.warps)));
+        while let Some((i, next)) = furthest_behind(&warps) {
+            // Nothing but a phase that ends changes who is behind, until this warp passes the next one.
+            let mut goes_on = true;
+            while goes_on {
+                self.step(&mut warps[i], units)?;
+                let warp = &warps[i];
+                goes_on = !warp.ended && !warp.blocked && next.is_none_or(|n| is_behind(&warps, i, n));
+                if self.barriers.phase_ended() {
+                    warps.iter_mut().for_each(|w| w.blocked = false);
+                    goes_on = false;
+                }
+                if self.steps >= CUT && self.steps.is_multiple_of(CUT / 64) && may_be_cut(&warps) {
+                    return Ok(self.cut(&warps, units));
+                }
             }
         }
         if warps.iter().any(|w| !w.ended) {
             let names: Vec<&str> = warps.iter().filter(|w| !w.ended).map(|w| w.name).collect();
             return Err(PredictError::Stuck(names.join(", ")));
         }
-        Ok(self.seen(&warps, 1.0))
+        Ok(self.seen(&warps, units, 1.0))
     }
 
     /// What was seen of the whole block, if this is so much of it.
-    fn seen(self, warps: &[Warp<'_, '_>], part: f64) -> Walked {
+    fn seen(self, warps: &[Warp<'_, '_>], units: &Units, part: f64) -> Walked {
         let end = |role: &Role<'_>| {
             let own = warps.iter().filter(|w| w.name == role.name);
             (role.name.to_owned(), own.map(Warp::expected_end).fold(0.0, f64::max))
         };
         let roles = self.program.scheduled.roles.iter().map(end).collect();
-        Walked { roles, requests: self.requests, steps: self.steps, part, assumed: self.assumed }
+        // Only what was walked counts as a phase.
+        let walked = warps.iter().map(|w| w.now).fold(0.0, f64::max);
+        let phases = self.trips.phases(walked, units, part == 1.0);
+        Walked {
+            roles,
+            requests: self.requests,
+            steps: self.steps,
+            part,
+            assumed: self.assumed,
+            phases,
+            before_wait: self.before_wait,
+        }
     }
 
     /// The rest goes on as the part that was walked.
-    fn cut(mut self, warps: &[Warp<'_, '_>]) -> Walked {
+    fn cut(mut self, warps: &[Warp<'_, '_>], units: &Units) -> Walked {
         let latest = |f: fn(&Warp<'_, '_>) -> f64| warps.iter().map(f).fold(0.0, f64::max);
         let part = latest(|w| w.now) / latest(|w| w.expected_end());
         self.requests.grow(1.0 / part);
-        self.seen(warps, part)
+        self.seen(warps, units, part)
     }
 
     /// One instruction, or none if it waits for what has not come.
@@ -134,8 +182,8 @@ impl<'l, 'a> Walk<'l, '_, 'a> {
         }
         let (func, inst) = (warp.func, warp.next());
         let (data, facts) = (&func.insts[inst], &warp.facts[inst]);
-        if warp.known.skips(data.guard) {
-            warp.results(data, Some(Number::Same(0)), warp.now);
+        if warp.known.skips(data.guard, &self.patterns) {
+            warp.results(data, Some(Number::same(0)), warp.now);
             warp.at += 1;
             return Ok(());
         }
@@ -150,7 +198,12 @@ impl<'l, 'a> Walk<'l, '_, 'a> {
         match data.op {
             Opcode::Ret | Opcode::Trap => warp.ended = true,
             Opcode::Br => warp.jump(inst, 0),
-            Opcode::BrIf => self.assumed.extend(warp.branch(inst, data)),
+            Opcode::BrIf => {
+                self.assumed.extend(warp.branch(inst, data));
+                if warp.over {
+                    self.trips.over(warp.now, units);
+                }
+            }
             _ => self.execute(warp, data, facts, units),
         }
         Ok(())
@@ -169,6 +222,10 @@ impl<'l, 'a> Walk<'l, '_, 'a> {
         let start = warp.operands(data);
         match data.op {
             Opcode::MbarWait => {}
+            Opcode::GriddepWait => {
+                self.before_wait.get_or_insert(start);
+                self.plain(warp, data, facts, units, start);
+            }
             Opcode::MbarInit => self.barriers.init(warp.arg(data, 0), immediate(data)),
             Opcode::MbarExpectTx => {
                 self.barriers.update(warp.arg(data, 0), 1, immediate(data), start);
@@ -233,10 +290,13 @@ impl<'l, 'a> Walk<'l, '_, 'a> {
         let number = self.number(warp, data, facts);
         let source = warp.source(data);
         if facts.free {
-            warp.results(data, number, start);
-            return data.results.iter().for_each(|&r| warp.known.trace(r, warp.known[r].loaded, source));
+            let known = Known { ready: start, source, ..Known::of(number) };
+            return data
+                .results
+                .iter()
+                .for_each(|&r| warp.known.put(r, Known { loaded: warp.known[r].loaded, ..known }));
         }
-        let share = units.share(warp.warps);
+        let share = warp.share;
         let (unit, cycles, latency) = self.occupies(warp, data, facts, units);
         let issued = facts.issued;
         // What waits for memory lets others pass.
@@ -253,20 +313,20 @@ impl<'l, 'a> Walk<'l, '_, 'a> {
         }
         let array = || warp.value(data, 0).and_then(parameter_at).map_or(source, |(p, _)| p + 1);
         let source = if facts.loads { array() } else { source };
-        warp.results(data, number, if data.results.is_empty() { 0.0 } else { ready });
-        data.results.iter().for_each(|&r| warp.known.trace(r, late || facts.loads, source));
+        let known = Known { ready, loaded: late || facts.loads, source, ..Known::of(number) };
+        data.results.iter().for_each(|&r| warp.known.put(r, known));
     }
 
     /// What an instruction computes or reads, if that is known.
-    fn number(&self, warp: &Warp<'_, 'a>, data: &InstData<'a>, facts: &Facts) -> Option<Number> {
+    fn number(&mut self, warp: &Warp<'_, 'a>, data: &InstData<'a>, facts: &Facts) -> Option<Number> {
         if facts.loads {
             return self.read(warp, data);
         }
-        warp.known.compute(data).or_else(|| self.given(warp, data))
+        warp.known.compute(data, &mut self.patterns).or_else(|| self.given(warp, data))
     }
 
     /// What a load of one register finds in given contents; lanes that a guard holds back find zero.
-    fn read(&self, warp: &Warp<'_, 'a>, data: &InstData<'a>) -> Option<Number> {
+    fn read(&mut self, warp: &Warp<'_, 'a>, data: &InstData<'a>) -> Option<Number> {
         let bytes = match (data.op, &data.attr) {
             (Opcode::LdGlobal8, _) => 1,
             (Opcode::LdGlobal16, _) => 2,
@@ -274,19 +334,19 @@ impl<'l, 'a> Walk<'l, '_, 'a> {
             _ => return None,
         };
         let addresses = warp.addresses(data, 0)?;
-        let (parameter, _) = parameter_at(addresses.first())?;
+        let (parameter, _) = parameter_at(addresses.first)?;
         if !self.program.contents.has(parameter) {
             return None;
         }
-        let active = warp.known.active(data.guard);
-        if let (Number::Same(at), u32::MAX) = (&addresses, active) {
-            return self.program.contents.read(*at, bytes).map(Number::Same);
+        let active = warp.known.active(data.guard, &self.patterns);
+        if addresses.is_same() && active == u32::MAX {
+            return self.program.contents.read(addresses.first, bytes).map(Number::same);
         }
-        let mut lanes = addresses.lanes();
+        let mut lanes = self.patterns.lanes(addresses);
         for (l, at) in lanes.iter_mut().enumerate() {
             *at = if active >> l & 1 == 1 { self.program.contents.read(*at, bytes)? } else { 0 };
         }
-        Some(Number::of(lanes))
+        Some(self.patterns.number(lanes))
     }
 
     /// The unit that an instruction takes, for how many cycles, and its latency.
@@ -297,41 +357,50 @@ impl<'l, 'a> Walk<'l, '_, 'a> {
         facts: &Facts,
         units: &Units,
     ) -> (Unit, f64, f64) {
-        let share = units.share(warp.warps);
+        let share = warp.share;
         let Some((unit, bytes)) = facts.access else {
             return (facts.unit.unwrap_or(Unit::None), share * facts.busy, facts.latency);
         };
         let addresses = warp.addresses(data, usize::from(data.op == Opcode::CpAsync));
-        let active = warp.known.active(data.guard);
-        if unit == Unit::Tma {
-            // Global memory: what all warps move, over the multiprocessor's part of the L2.
-            let touched = sectors(addresses.as_ref(), active, bytes / LANES);
-            let moved = touched.as_ref().map_or(bytes, |t| (t.len() as i64 * SECTOR) as f64);
-            let all = moved * f64::from(warp.warps);
-            // What the block asks for the first time comes from device memory.
-            let place = addresses.as_ref().map(Number::first);
-            let fresh = place.is_some_and(|place| self.requests.add(place, all));
-            let least = if fresh { self.target.rates.memory_latency } else { 0.0 };
-            return (
-                unit,
-                all * units.blocks() / self.target.rates.cache_bytes_per_cycle,
-                facts.latency.max(least),
-            );
+        let moved = self.moved(warp, data, (unit, bytes), addresses);
+        if unit != Unit::Tma {
+            return (unit, share * 4.0 * moved, facts.latency);
         }
-        let cycles = match data.op {
-            Opcode::Ldmatrix | Opcode::Stmatrix => matrix_cycles(addresses.as_ref(), bytes / 128.0),
-            _ => shared_cycles(addresses.as_ref(), active, bytes / LANES),
+        // Global memory: what all warps move, over the multiprocessor's part of the L2.
+        let all = moved * f64::from(warp.warps);
+        // What the block asks for the first time comes from device memory.
+        let fresh = addresses.is_some_and(|place| self.requests.add(place.first, all));
+        let least = if fresh { self.target.rates.memory_latency } else { 0.0 };
+        (unit, all * units.blocks() / self.target.rates.cache_bytes_per_cycle, facts.latency.max(least))
+    }
+
+    /// Cycles of shared memory or bytes of global memory, by the addresses of the lanes that take part.
+    fn moved(
+        &mut self,
+        warp: &Warp<'_, 'a>,
+        data: &InstData<'a>,
+        (unit, bytes): (Unit, f64),
+        addresses: Option<Number>,
+    ) -> f64 {
+        let access = match data.op {
+            Opcode::Ldmatrix | Opcode::Stmatrix => Access::Matrices((bytes / 128.0) as u32),
+            _ if unit == Unit::Tma => Access::Global((bytes / LANES) as u32),
+            _ => Access::Shared((bytes / LANES) as u32),
         };
-        (unit, share * 4.0 * cycles, facts.latency)
+        let Some(at) = addresses else { return access.anywhere() };
+        let active = warp.known.active(data.guard, &self.patterns);
+        self.accesses.cost(access, at, active, &self.patterns)
     }
 
     /// Values that come from outside: parameters and places.
-    fn given(&self, warp: &Warp<'_, 'a>, data: &InstData<'a>) -> Option<Number> {
+    fn given(&mut self, warp: &Warp<'_, 'a>, data: &InstData<'a>) -> Option<Number> {
         let (grid, launch) = (self.program.grid, &self.program.scheduled.launch);
         let cluster = i64::from(launch.cluster.max(1));
         let value = match (data.op, &data.attr) {
-            (Opcode::Tid, _) => return Some(Number::Each(std::array::from_fn(|l| warp.thread + l as i64))),
-            (Opcode::Laneid, _) => return Some(Number::Each(std::array::from_fn(|l| l as i64))),
+            (Opcode::Tid, _) => {
+                return Some(self.patterns.number(std::array::from_fn(|l| warp.thread + l as i64)));
+            }
+            (Opcode::Laneid, _) => return Some(self.patterns.number(std::array::from_fn(|l| l as i64))),
             (Opcode::Const, Attr::Imm(v)) => Some(*v),
             (Opcode::SharedBase | Opcode::ClusterRank | Opcode::TeamIndex, _) => Some(0),
             (Opcode::CtaidX, _) => Some(self.place[0]),
@@ -352,7 +421,7 @@ impl<'l, 'a> Walk<'l, '_, 'a> {
             }
             _ => None,
         };
-        value.map(Number::Same)
+        value.map(Number::same)
     }
 }
 
@@ -362,15 +431,22 @@ fn may_be_cut(warps: &[Warp<'_, '_>]) -> bool {
     open.peek().is_some() && open.all(|w| w.progress.part().is_some())
 }
 
-/// The warp whose time is least, of those that may go on; the first of equals.
-fn furthest_behind(warps: &[Warp<'_, '_>]) -> Option<usize> {
-    let mut least: Option<usize> = None;
-    for (i, warp) in warps.iter().enumerate().filter(|(_, w)| !w.ended && !w.blocked) {
-        if least.is_none_or(|l| warp.now < warps[l].now) {
-            least = Some(i);
+/// Whether the first of two warps goes on before the second: its time is less, or it comes first.
+fn is_behind(warps: &[Warp<'_, '_>], first: usize, second: usize) -> bool {
+    (warps[first].now, first) < (warps[second].now, second)
+}
+
+/// The warp that goes on, of those that may, and the one after it.
+fn furthest_behind(warps: &[Warp<'_, '_>]) -> Option<(usize, Option<usize>)> {
+    let (mut least, mut next) = (None, None);
+    for i in (0..warps.len()).filter(|&i| !warps[i].ended && !warps[i].blocked) {
+        if least.is_none_or(|l| is_behind(warps, i, l)) {
+            (least, next) = (Some(i), least);
+        } else if next.is_none_or(|n| is_behind(warps, i, n)) {
+            next = Some(i);
         }
     }
-    least
+    Some((least?, next))
 }
 
 /// The argument that a parameter passes.

@@ -1,7 +1,8 @@
 //! One warp of a walk: where it stands, what it knows of its values, and what it has in flight.
 
 use super::facts::Facts;
-use super::lanes::{Number, Values};
+use super::lanes::Values;
+use super::patterns::Number;
 use super::progress::Progress;
 use warplift_ir::entity::SecondaryMap;
 use warplift_ir::machine::{Attr, Block, Func, Inst, InstData, Role, Value};
@@ -43,6 +44,10 @@ pub struct Warp<'s, 'a> {
     visits: SecondaryMap<Inst, u32>,
     /// How far its loops have come.
     pub progress: Progress,
+    /// Its last branch ended a trip of a loop.
+    pub over: bool,
+    /// Warps of all resident blocks' roles like it that share a scheduler.
+    pub share: f64,
     /// Groups of products, and the end of the open one.
     pub products: Groups,
     /// Groups of bulk stores, and the end of the open one.
@@ -73,6 +78,8 @@ impl<'s, 'a> Warp<'s, 'a> {
             waiting: 0.0,
             visits: SecondaryMap::new(),
             progress: Progress::default(),
+            over: false,
+            share: 1.0,
             products: Groups::default(),
             stores: Groups::default(),
         }
@@ -118,11 +125,7 @@ impl<'s, 'a> Warp<'s, 'a> {
 
     /// The addresses of an access, if they do not depend on data that is not known.
     pub fn addresses(&self, data: &InstData<'_>, operand: usize) -> Option<Number> {
-        let offset = offset(&data.attr);
-        Some(match self.known.number(*data.args.get(operand)?)? {
-            Number::Same(at) => Number::Same(at + offset),
-            Number::Each(lanes) => Number::Each(lanes.map(|at| at + offset)),
-        })
+        Some(self.known.number(*data.args.get(operand)?)?.shifted(offset(&data.attr)))
     }
 
     /// Results of an instruction. They come from where its operands come from.
@@ -152,7 +155,7 @@ impl<'s, 'a> Warp<'s, 'a> {
         if data.op == Opcode::SetpS32
             && let (Some(counter), Some(end)) = (self.value(data, 0), self.value(data, 1))
         {
-            self.progress.compare(data.args[1], counter, end, self.now);
+            self.over = self.progress.compare(data.args[1], counter, end, self.now);
         }
     }
 
@@ -167,6 +170,7 @@ impl<'s, 'a> Warp<'s, 'a> {
     /// Takes the first target where the condition holds. Where that depends on data that is not known, a loop goes on for
     /// a while, and the parameter of the data is returned.
     pub fn branch(&mut self, inst: Inst, data: &InstData<'_>) -> Option<u32> {
+        self.over = false;
         let taken = match self.known[data.args[0]].value {
             Some(v) => {
                 self.count(data.args[0]);

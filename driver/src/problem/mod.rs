@@ -10,10 +10,13 @@
 
 mod operands;
 mod sizes;
+mod touched;
+mod value_sets;
 mod work;
 
 pub use operands::{Operand, evaluate, extents, operands};
 pub use sizes::{Scalar, Sizes};
+pub use touched::touched;
 pub use work::{block_work, elements, least_products, multiplications, operand_bits, total, visit};
 
 use warplift_ir::tile::{Kernel, Mapping};
