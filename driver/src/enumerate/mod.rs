@@ -18,7 +18,7 @@ mod propose;
 mod rough;
 mod tiling;
 
-use crate::predict::{Prediction, compile_and_predict, floor};
+use crate::predict::{Arrays, Prediction, compile_and_predict, floor};
 use crate::problem::{Problem, Sizes};
 use crate::{CompileError, Compiled, Limits, Options};
 use forms::{Key, forms};
@@ -189,7 +189,7 @@ fn proposals(kernel: &Kernel, sizes: &Sizes, target: &Target, search: &Search) -
         forms::set(&mut mapping, &search.defines);
         if found.iter().all(|p| p.mapping != mapping) {
             let problem = Problem::new(kernel, &mapping, sizes.clone());
-            let floor = problem.map_or(0.0, |p| floor(&p, target).cycles);
+            let floor = problem.map_or(0.0, |p| floor(&p, &Arrays::new(), target).cycles);
             found.push(Proposal { mapping, floor, form: None });
         }
     }
