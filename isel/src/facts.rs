@@ -138,27 +138,38 @@ pub fn terms(kernel: &Kernel, value: Value, minus: bool, fuel: &mut u32, term: &
 /// Whether a multiple of a tile is certainly below an extent: a constant, or as many tiles as a block index or a loop
 /// counter counts, which ends with the extent. Blocks past the end of the grid are not looked at.
 pub fn stays_inside(kernel: &Kernel, index: Value, extent: Value, tile: i64) -> bool {
-    let Some(extent) = launch_expr(kernel, extent) else { return false };
-    if let (Some(at), Expr::Const(all)) = (kernel.int_const(index), &extent) {
-        return at < *all;
+    let (all, parts) = divided(kernel, extent);
+    let Some(all) = launch_expr(kernel, all) else { return false };
+    if let (Some(at), Expr::Const(all)) = (kernel.int_const(index), &all) {
+        return at * parts < *all;
     }
     let (counted, step) = factor(kernel, index);
     let ends = |end: Expr| match &end {
         Expr::Op(ExprOp::CeilDiv, both) => match (&both.0, &both.1) {
-            (all, Expr::Const(by)) => *all == extent && step <= *by,
+            (whole, Expr::Const(by)) => *whole == all && step * parts <= *by,
             _ => false,
         },
-        Expr::Const(end) => matches!(extent, Expr::Const(all) if (end - 1) * step < all),
-        end => *end == extent && step == 1,
+        Expr::Const(end) => matches!(all, Expr::Const(all) if (end - 1) * step * parts < all),
+        end => *end == all && step * parts == 1,
     };
     step <= tile && end_of(kernel, counted).and_then(|end| launch_expr(kernel, end)).is_some_and(ends)
+}
+
+/// A value as another one that a constant divides without a rest.
+fn divided(kernel: &Kernel, value: Value) -> (Value, i64) {
+    let quotient = kernel.def(value).filter(|&d| matches!(kernel.insts[d].op, Op::Binary(BinOp::Div)));
+    let parts = quotient.and_then(|d| Some((kernel.args(d)[0], kernel.int_const(kernel.args(d)[1])?)));
+    parts.filter(|&(whole, by)| by > 0 && is_multiple(kernel, whole, by)).unwrap_or((value, 1))
 }
 
 /// A value as a constant multiple of another.
 fn factor(kernel: &Kernel, value: Value) -> (Value, i64) {
     let product = kernel.def(value).filter(|&d| matches!(kernel.insts[d].op, Op::Binary(BinOp::Mul)));
     let parts = product.map(|d| (kernel.args(d)[0], kernel.args(d)[1]));
-    let times = |(v, by): (Value, Value)| Some((v, kernel.int_const(by)?));
+    let times = |(v, by): (Value, Value)| match launch_expr(kernel, by)? {
+        Expr::Const(by) => Some((v, by)),
+        _ => None,
+    };
     parts.and_then(|(a, b)| times((a, b)).or_else(|| times((b, a)))).unwrap_or((value, 1))
 }
 

@@ -35,6 +35,12 @@ fn sample(case: &Case, seed: u64) {
 }
 
 #[test]
+fn a_product_in_place_needs_what_it_waits_for() {
+    let case = CASES.iter().find(|c| c.name == "in place").expect("a case");
+    sample(case, 5);
+}
+
+#[test]
 fn a_sample_of_mutants_is_caught() {
     sample(&CASES[0], 7);
 }
