@@ -96,7 +96,7 @@ pub(crate) fn do_setmaxnreg(s: &mut State<'_>) -> Result<(), CompileError> {
     let within = |registers: u32| if s.unbounded_registers { registers } else { u32::MAX };
     let pairs = s.allocations().roles.iter().zip(&s.scheduled().roles);
     let needed: Vec<u32> =
-        pairs.map(|(a, r)| (a.pressure + reserve(&r.func)).min(within(r.registers))).collect();
+        pairs.map(|(a, r)| (a.pressure + reserve(&r.func, a.pressure)).min(within(r.registers))).collect();
     let target = s.target;
     if warplift_sched::do_setmaxnreg(s.scheduled_mut(), &needed, target) {
         return leaves_room(s, Some(s.allocations()));

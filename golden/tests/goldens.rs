@@ -37,19 +37,19 @@ const MISS: u32 = 8;
 
 /// Kernels whose estimate misses it by more. The assembler has registers to spare in all of them.
 const FAR: &[(&str, &str)] = &[
-    ("attention_causal", "it hoists the columns of the mask out of the loop"),
-    ("gather_rows", "it loads later than the text says"),
-    ("gemm_any", "it makes the addresses of many loads ahead"),
-    ("gemm_mma_copies", "it makes the addresses of many copies ahead"),
-    ("gemm_tt_mma_copies", "it makes the addresses of many copies ahead"),
-    ("gemv", "it adds up each load as it arrives"),
-    ("layer_norm_ahead", "it adds up each load as it arrives"),
-    ("layer_norm_blocks", "it adds up each load as it arrives"),
-    ("softmax_blocks", "it makes addresses ahead"),
-    ("softmax_strips", "it makes addresses ahead"),
-    ("softmax_warp_specialized", "it reads rows of shared memory ahead"),
-    ("sum_parts", "it makes the addresses of many loads ahead"),
-    ("transpose", "it makes the addresses of many loads ahead"),
+    ("attention_causal", "below: it hoists the columns of the mask out of the loop"),
+    ("gather_rows", "above: loads of rows past the end"),
+    ("gemm_any", "below: it makes the addresses of many loads ahead"),
+    ("gemm_mma_copies", "above: addresses of copies by threads"),
+    ("gemm_tt_mma_copies", "above: addresses of copies by threads"),
+    ("gemv", "above: it multiplies each load as it arrives"),
+    ("layer_norm_ahead", "below: it loads and converts ahead"),
+    ("layer_norm_blocks", "below: it loads and converts ahead"),
+    ("softmax_blocks", "below: it loads and converts ahead"),
+    ("softmax_strips", "below: it loads and converts ahead"),
+    ("softmax_warp_specialized", "below: it loads and converts ahead"),
+    ("sum_parts", "below: it makes the addresses of many loads ahead"),
+    ("transpose", "below: it makes the addresses of many loads ahead"),
 ];
 
 fn here(path: &str) -> PathBuf {

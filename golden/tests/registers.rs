@@ -20,8 +20,8 @@ fn teams(consumers: u32) -> String {
 
 /// A text's kernel under a mapping.
 fn under(text: &str, mapping: &str) -> Module {
-    let head = text.split('(').next().unwrap_or_default();
-    let name = head.rsplit(' ').next().unwrap_or_default();
+    let (_, rest) = text.split_once("\nkernel ").expect("a kernel behind a comment");
+    let name = rest.split('(').next().unwrap_or_default();
     let text = format!("{text}\nmapping {name} {{ {mapping} }}");
     parse_file(&text, "f.tile").unwrap_or_else(|e| panic!("{e:?}\n{text}"))
 }

@@ -23,13 +23,15 @@ const ROUNDS: usize = 4;
 /// Limit on the 32-bit scalars for regalloc2: its names less some room for its moves.
 const WORDS: u32 = 58;
 
-/// Registers that the assembler needs beside the live ones where accumulators must not move. With 13 it spilled and
-/// serialized (two products, 227 of 240), with 16 it did neither (causal attention, 144 of 160).
-const RESERVE: u32 = 14;
+/// The part of the live registers that the assembler needs beside them where accumulators must not move. With 11 more than
+/// 149 and with 13 more than 227 it spilled (two results of a product, two products), with 16 more than 144 and with 12
+/// more than 52 it did not (causal attention, weights of 4 bits).
+const RESERVED_PART: u32 = 12;
 
-/// Registers that the assembler needs beside those that are live: none but in roles with products of warpgroups.
-pub fn reserve(func: &Func<'_>) -> u32 {
-    if func.insts.values().any(|d| d.op == Opcode::Wgmma) { RESERVE } else { 0 }
+/// Registers that the assembler needs beside `live` ones: none but in roles with products of warpgroups.
+pub fn reserve(func: &Func<'_>, live: u32) -> u32 {
+    let products = func.insts.values().any(|d| d.op == Opcode::Wgmma);
+    if products { live.div_ceil(RESERVED_PART) } else { 0 }
 }
 
 /// Facts that are known before the allocation.
@@ -103,12 +105,15 @@ fn plan(
     let layout = place::place(&webs);
     let operands: Vec<Operand> = (0..planned.values.len()).map(|i| layout.operand(&webs, i)).collect();
     let peak_of = |early| pressure::peak(normal, live, planned, ranges, scalars, early, budget.target);
-    let reserve = reserve(&normal.func);
-    let products = reserve > 0;
-    let mut peak = peak_of(products);
+    let mut peak = peak_of(true);
+    let products = reserve(&normal.func, peak.registers) > 0;
+    if !products {
+        peak = peak_of(false);
+    }
     if peak.registers > budget.registers && !products {
         peak = peak_of(true);
     }
+    let reserve = reserve(&normal.func, peak.registers);
     if peak.registers.saturating_add(reserve) > budget.registers || layout.registers > u32::from(u16::MAX) / 2
     {
         let at = peak.inst(&normal.func, live);

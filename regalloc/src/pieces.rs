@@ -150,9 +150,9 @@ fn segments(ranges: &Ranges, live: &Liveness) -> Vec<Vec<Segment>> {
         for &(from, to) in range.segments() {
             let first = live.start.partition_point(|&s| 2 * s <= from) - 1;
             let end = live.start.partition_point(|&s| 2 * s < to);
-            for block in first..end {
+            for (block, list) in found.iter_mut().enumerate().take(end).skip(first) {
                 let (start, end) = (2 * live.start[block], 2 * live.start[block + 1]);
-                found[block].push((i, from.max(start)..to.min(end)));
+                list.push((i, from.max(start)..to.min(end)));
             }
         }
     }
