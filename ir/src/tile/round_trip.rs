@@ -78,7 +78,7 @@ fn attributes() -> impl Strategy<Value = Attrs> {
                 in_parts,
                 operand,
                 array,
-                layout,
+                layout: layout.map(Box::new),
                 warp_grid,
             }
         },
