@@ -242,15 +242,15 @@ mod tests {
 
     #[test]
     fn a_context_counts_what_this_compile_uses() {
-        let module = find("attention").unwrap().parse().unwrap();
-        let small = find("transpose").unwrap().parse().unwrap();
+        let [module, small] = ["attention", "transpose"].map(|n| find(n).unwrap().parse().unwrap());
+        let alone = bytes(find("transpose").unwrap().text, None).0.last().unwrap().1;
         let mut context = crate::Context::default();
         let mut used = |module: &warplift_ir::tile::Module, memory| {
             let options = Options { limits: Limits { memory, ..Limits::default() }, ..Options::default() };
             context.compile(&module.kernels[0], &module.mappings[0], &SM90A, &options).map(|c| c.ptx)
         };
-        let first = used(&small, Some(1 << 18)).unwrap();
+        let first = used(&small, Some(alone)).unwrap();
         used(&module, None).unwrap();
-        assert_eq!(used(&small, Some(1 << 18)).unwrap(), first);
+        assert_eq!(used(&small, Some(alone)).unwrap(), first);
     }
 }

@@ -250,6 +250,84 @@ fn stages_are_shared_where_what_is_handed_on_leaves_room() {
     assert!(left.len() == 1 && left[0].contains("8 stages, not 2"), "{left:?}");
 }
 
+/// Rows over the sums of a product's rows: the first part of a tile's work is a loop of products.
+const PRODUCTS: &str = "kernel k(a: ptr<f16> align 16, b: ptr<f16> align 16, x: ptr<f32> align 16, y: ptr<f32> align 16, m: i32, n: i32 % 8, k: i32 % 8) {
+    grid cdiv(m, 64)
+    ga = view a : f16[m, k]
+    gb = view b : f16[64, k]
+    gx = view x : f32[m, n]
+    gy = view y : f32[m, n]
+    i = block_index
+    zero = full 0.0 : f32[64, 64]
+    acc = for t in 0..cdiv(k, 64) carry s = zero {
+        ta = load ga[i*64, t*64] : f16[64, 64]
+        tb = load gb[0, t*64] : f16[64, 64]
+        p = mma s, ta, trans(tb)
+        yield p
+    }
+    part = rcp(reduce_sum(abs(acc), 1) + 1.0)
+    for u in 0..cdiv(n, 64) {
+        store gy[i*64, u*64], (load gx[i*64, u*64] : f32[64, 64]) * expand_dims(part, 1)
+    }
+}";
+
+const PRODUCTS_MAPPING: &str =
+    "for t: pipeline fit, producers 1, consumers 1 kernel: persistent, epilogue warps array x: staged";
+
+/// Products do not ask for epilogue warps or against them: their sums, or what follows from them, are handed on.
+#[test]
+fn a_loop_of_products_is_a_first_part() {
+    let sizes: [&[(&str, i64)]; 3] = [
+        &[("m", 300), ("n", 200), ("k", 200)],
+        &[("m", 3), ("n", 8), ("k", 8)],
+        &[("m", 129), ("n", 64), ("k", 640)],
+    ];
+    let sums = PRODUCTS.replace("expand_dims(part, 1)", "acc");
+    for (text, registers) in [(PRODUCTS, 2), (&sums, 32)] {
+        let made = right(&module(text, PRODUCTS_MAPPING), &sizes);
+        let names: Vec<&str> = made.explained.registers.iter().map(|r| r.role.as_str()).collect();
+        assert_eq!(names, ["consumer", "epilogue", "producer"]);
+        let handoff = made.explained.schedule.rings.values().find(|r| r.fill == RingFill::Handoff);
+        assert_eq!(handoff.map(|r| r.bytes), Some(registers * 4 * 128));
+    }
+}
+
+/// Products in the second part alone, and in both: epilogue warps are whole warpgroups too.
+#[test]
+fn a_loop_of_products_is_a_second_part() {
+    let store = "store gy[i*64, u*64], (load gx[i*64, u*64] : f32[64, 64]) * expand_dims(part, 1)";
+    let both = PRODUCTS.replace(
+        store,
+        "va = load ga[i*64, u*64] : f16[64, 64]
+        vb = load gb[0, u*64] : f16[64, 64]
+        q = mma zero, va, trans(vb)
+        store gy[i*64, u*64], q * expand_dims(part, 1)",
+    );
+    let first =
+        &PRODUCTS[PRODUCTS.find("ta = load").expect("a load")..PRODUCTS.find("part =").expect("behind it")];
+    let alone = both
+        .replace(first, "yield s + (load gx[i*64, t*64] : f32[64, 64])\n }\n ")
+        .replace("cdiv(k, 64)", "cdiv(n, 64)");
+    let mapping = "for u: pipeline fit, producers 1, consumers 1 kernel: persistent, epilogue warps";
+    let sizes: [&[(&str, i64)]; 2] = [&[("m", 300), ("n", 200), ("k", 200)], &[("m", 3), ("n", 8), ("k", 8)]];
+    let staged = format!("{mapping} array x: staged");
+    // Both parts load the same tiles, but one role frees a stage that products read.
+    let same = both
+        .replace("u in 0..cdiv(n, 64)", "u in 0..cdiv(k, 64)")
+        .replace("k: i32 % 8", "k: i32 % 8 in 1..=256");
+    for (text, mapping, apart) in [(&both, mapping, false), (&alone, &staged, false), (&same, mapping, true)]
+    {
+        assert!(text != PRODUCTS);
+        let made = right(&module(text, mapping), &sizes);
+        let names: Vec<&str> = made.explained.registers.iter().map(|r| r.role.as_str()).collect();
+        assert_eq!(names, ["consumer", "epilogue", "producer"]);
+        let schedule = made.explained.schedule;
+        assert!(schedule.rings.values().all(|r| r.rereads.is_empty()));
+        let told = schedule.remarks.iter().any(|r| r.contains("products read these stages"));
+        assert_eq!(told, apart, "{:?}", schedule.remarks);
+    }
+}
+
 #[test]
 fn what_has_no_halves_is_refused() {
     let shares = |from: &str, to: &str| {
@@ -283,7 +361,7 @@ fn what_has_no_halves_is_refused() {
         (
             plain.to_owned(),
             "BM = 128, BN = 128, BK = 64 kernel: persistent, epilogue warps",
-            "products of tiles",
+            "needs nothing of the first",
         ),
     ] {
         let refused = compiled(&module(&text, mapping)).err().unwrap_or_else(|| panic!("{mapping} compiles"));

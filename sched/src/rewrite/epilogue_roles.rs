@@ -13,7 +13,7 @@
 //! Any other fragment goes through shared memory: each thread stores its registers, and the thread of the same number
 //! in the other half loads them. Both halves may load the same tiles in the same order. Then the second half reads the
 //! stages of the first, which are released after it. The ring needs as many stages as a tile fills, so the number of
-//! iterations must be bounded.
+//! iterations must be bounded. Stages that products read are not shared: each half loads its own.
 //!
 //! The program stays sequential: if one team runs it, the team loads a tile twice, and loads the fragments that it has
 //! just stored. The schedule gives the halves to different warps (Task-Based Tensor Computations on Modern GPUs,
@@ -81,10 +81,6 @@ fn check(program: &Program<'_>, body: Block, epilogue_insts: &FxHashSet<Inst>) -
         own.filter(|t| !t.1).map(|t| t.0).collect()
     };
     let refusals = [
-        (
-            func.insts.values().any(|d| is_product(d.op)),
-            "does not go with products of tiles: their sums stay in registers",
-        ),
         (program.teams > 1, "does not go with `pingpong`: remove one of the two"),
         (program.blocks > 1 || program.launch.cluster > 1, "does not go with clusters of blocks"),
         (
@@ -190,6 +186,12 @@ fn share_stages(
         // Then the second half needs no stage of its own.
         let with_own = spare + stage_bytes(program, &group);
         match brought.map(|(first, others)| (room(program, first, &others, with_own), others)) {
+            Some((_, others)) if is_read_by_products(&program.func, &[&others[..], &group].concat()) => {
+                remarks.push(format!(
+                    "epilogue warps load {} by themselves: products read these stages, and one role frees such a stage",
+                    names(program, &group)
+                ));
+            }
             Some((Ok(bytes), others)) => {
                 spare = with_own - bytes;
                 found.push((others, group));
@@ -207,6 +209,12 @@ fn share_stages(
     for (others, group) in found {
         others.iter().zip(&group).for_each(|(&to, &from)| redirect(program, graph, from, to));
     }
+}
+
+/// Whether products read some of these buffers. They may still read a stage when the warps that issued them go on.
+fn is_read_by_products(func: &Func<'_>, buffers: &[Buffer]) -> bool {
+    let products = func.insts.values().filter(|d| is_product(d.op));
+    products.flat_map(|d| touched(&d.attr, d.op)).any(|t| buffers.contains(&t.0))
 }
 
 fn names(program: &Program<'_>, buffers: &[Buffer]) -> String {
