@@ -98,6 +98,8 @@ struct Lower<'k, 'a> {
     filled: FxHashMap<Inst, (machine::Buffer, Option<machine::Value>)>,
     /// Loads of enclosing blocks that are not awaited yet.
     kept: Vec<Inst>,
+    /// Operands of products that were awaited, and that threads have yet to read.
+    unread: Vec<Inst>,
     params: Vec<Param>,
     extra_facts: Vec<Fact>,
     /// Coordinates of this thread, by (layout, dimension).
@@ -154,20 +156,20 @@ pub fn do_lower<'a>(
         }
     };
     let func = Func::new(bump);
-    let block = func.entry;
     let first = k.blocks[k.entry].insts.first().copied();
     let (tests, sums) = select::do_tests(k);
     let mut l = Lower {
         k,
         plan,
         target,
+        block: func.entry,
         func,
-        block,
         inst: first.ok_or_else(|| IselError::whole("the kernel's body is empty"))?,
         env: FxHashMap::default(),
         buffers: PrimaryMap::new(),
         filled: FxHashMap::default(),
         kept: Vec::new(),
+        unread: Vec::new(),
         params: Vec::new(),
         extra_facts: Vec::new(),
         coords: FxHashMap::default(),
