@@ -64,7 +64,9 @@ pub const LIBRARY: &[Text] = library![
     "cumsum",
     "gather_rows",
     "gemm",
+    "gemm_alpha_beta",
     "gemm_any",
+    "gemm_batched",
     "gemm_bf16",
     "gemm_bias_relu_residual",
     "gemm_chain",
@@ -73,6 +75,8 @@ pub const LIBRARY: &[Text] = library![
     "gemm_f32out",
     "gemm_nn",
     "gemm_parts",
+    "gemm_rowsum",
+    "gemm_silu",
     "gemm_split_k",
     "gemm_tn",
     "gemm_tt",
@@ -87,6 +91,7 @@ pub const LIBRARY: &[Text] = library![
     "softmax_long",
     "softmax_warp_specialized",
     "sum_parts",
+    "swiglu",
     "transpose",
 ];
 

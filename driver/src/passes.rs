@@ -121,7 +121,7 @@ const PLAN: &[Pass] = &[
             Ok(())
         },
     )
-    .isel(&[Isel::Synthesis, Isel::Swizzle, Isel::Shuffles, Isel::SmemStaging]),
+    .isel(&[Isel::Synthesis, Isel::Swizzle, Isel::Shuffles, Isel::SmemStaging, Isel::PartialSums]),
     pass("mapping_lints", "words of the mapping that have no effect", |s| {
         s.lints = mapping_lints::do_mapping_lints(&s.written, s.kernel(), s.plan(), &s.mapping)?;
         Ok(())

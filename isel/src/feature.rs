@@ -22,16 +22,19 @@ pub enum Feature {
     /// Zero points factored out of the MMA of dequantized operands. They become an MMA of their own, identical in
     /// every warp. Without it threads subtract the zero point from each element.
     ZeroPoint,
+    /// Sums that a loop only adds up stay each thread's part. Without it the threads of a row meet in every iteration.
+    PartialSums,
 }
 
 impl Feature {
     /// All of them, by name.
-    pub const ALL: [(&'static str, Self); 5] = [
+    pub const ALL: [(&'static str, Self); 6] = [
         ("synthesis", Self::Synthesis),
         ("swizzle", Self::Swizzle),
         ("shuffles", Self::Shuffles),
         ("smem-staging", Self::SmemStaging),
         ("zero-point", Self::ZeroPoint),
+        ("partial-sums", Self::PartialSums),
     ];
 }
 
@@ -46,6 +49,8 @@ pub struct Ways {
     pub smem_staging: bool,
     /// Zero points factored out of MMAs.
     pub zero_point: bool,
+    /// Sums of a loop that stay each thread's part.
+    pub partial_sums: bool,
 }
 
 impl Ways {
@@ -57,6 +62,7 @@ impl Ways {
             swizzles: has(Feature::Swizzle),
             smem_staging: has(Feature::SmemStaging),
             zero_point: has(Feature::ZeroPoint),
+            partial_sums: has(Feature::PartialSums),
         }
     }
 }

@@ -71,7 +71,7 @@ pub(crate) fn binary_row(op: BinOp, kind: Kind) -> Option<Opcode> {
         (BinOp::Mul, Wide) => Opcode::MulS64,
         (BinOp::Div, Signed) => Opcode::DivS32,
         (BinOp::Div, Unsigned) => Opcode::DivU32,
-        (BinOp::Div, Float) => Opcode::DivF32,
+        (BinOp::Div, Float) => Opcode::DivFullF32,
         (BinOp::Rem, Signed) => Opcode::RemS32,
         (BinOp::Rem, Unsigned) => Opcode::RemU32,
         (BinOp::Min, Signed) => Opcode::MinS32,

@@ -9,6 +9,7 @@
 use crate::IselError;
 use crate::window::Window;
 use rustc_hash::FxHashSet;
+use warplift_ir::layout::Axis;
 use warplift_ir::tile::{Inst, Kernel, Op, Type, Value};
 
 /// Warps of the team that executes an instruction.
@@ -22,6 +23,11 @@ pub(crate) fn extents(k: &Kernel, value: Value) -> Vec<u32> {
         Type::Tile(_, s) => s.extents().map_or_else(Vec::new, |e| e.to_vec()),
         _ => Vec::new(),
     }
+}
+
+/// Whether an axis of a layout stands above the lanes.
+pub(crate) fn above_lanes(axis: Axis) -> bool {
+    matches!(axis, Axis::Warp | Axis::Warpgroup)
 }
 
 /// Turns a layout error into an error at an instruction.

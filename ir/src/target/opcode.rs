@@ -139,6 +139,7 @@ opcodes! {
     MinF32 "min.f32" &[B32, B32], &[B32], Pure "sm_10";
     MaxF32 "max.f32" &[B32, B32], &[B32], Pure "sm_10";
     DivF32 "div.f32" &[B32, B32], &[B32], Pure "sm_10";
+    DivFullF32 "div.full.f32" &[B32, B32], &[B32], Pure "sm_10";
     FmaF32 "fma.f32" &[B32, B32, B32], &[B32], Pure "sm_10";
     NegF32 "neg.f32" &[B32], &[B32], Pure "sm_10";
     AbsF32 "abs.f32" &[B32], &[B32], Pure "sm_10";

@@ -209,6 +209,7 @@ static ROWS: Rows = rows! {
     MinF32 "min.f32 $d, $0, $1" Alu 4 2 10 "";
     MaxF32 "max.f32 $d, $0, $1" Alu 4 2 10 "";
     DivF32 "div.rn.f32 $d, $0, $1" Fma 40 40 14 "";
+    DivFullF32 "div.full.f32 $d, $0, $1" Sfu 36 10 14 "MUFU";
     FmaF32 "fma.rn.f32 $d, $0, $1, $2" Fma 4 2 10 "";
     NegF32 "neg.f32 $d, $0" Fma 4 2 10 "";
     AbsF32 "abs.f32 $d, $0" Fma 4 2 10 "";

@@ -45,7 +45,7 @@ pub enum BinOp {
     Sub,
     /// Product.
     Mul,
-    /// Quotient; integers round toward zero, and dividing by zero is undefined.
+    /// Quotient; within 2 ulp in f32. Integers round toward zero, and dividing by zero is undefined.
     Div,
     /// Quotient of integers rounded up; the divisor must be positive.
     CeilDiv,

@@ -45,6 +45,7 @@ impl Lower<'_, '_> {
         let made = self.at().push(new);
         for (i, &r) in k.results(inst).iter().enumerate() {
             let v = self.func.insts[made].results[i];
+            let v = self.whole_carried(r, v)?;
             let v = self.carried_scale(r, v);
             self.set(r, v);
         }

@@ -12,7 +12,7 @@
 use super::{Low, Lower};
 use crate::Result;
 use crate::plan::{cell_bits, choose};
-use crate::tiles::layout_error;
+use crate::tiles::{above_lanes, layout_error};
 use warplift_ir::layout::convert::{Cells, Conversion, LaneMap, Shuffle};
 use warplift_ir::layout::{Axis, Basis, Builder, Layout, Step};
 use warplift_ir::machine::{self, Attr, IndexMap, NewInst, Ty};
@@ -188,11 +188,6 @@ impl Lower<'_, '_> {
         let all = sum.unwrap_or(x);
         Ok(self.across_lanes(row, all, (0..lanes.ilog2()).map(|bit| 1 << bit)))
     }
-}
-
-/// Whether a layout's digit belongs to an axis above the lanes.
-fn above_lanes(axis: Axis) -> bool {
-    matches!(axis, Axis::Warp | Axis::Warpgroup)
 }
 
 /// The warps that hold different parts of one reduction result.

@@ -98,6 +98,8 @@ struct Lower<'k, 'a> {
     filled: FxHashMap<Inst, (machine::Buffer, Option<machine::Value>)>,
     /// Loads of enclosing blocks that are not awaited yet.
     kept: Vec<Inst>,
+    /// Operands of products that were awaited, and that threads have yet to read.
+    unread: Vec<Inst>,
     params: Vec<Param>,
     extra_facts: Vec<Fact>,
     /// Coordinates of this thread, by (layout, dimension).
@@ -169,6 +171,7 @@ pub fn do_lower<'a>(
         buffers: PrimaryMap::new(),
         filled: FxHashMap::default(),
         kept: Vec::new(),
+        unread: Vec::new(),
         params: Vec::new(),
         extra_facts: Vec::new(),
         coords: FxHashMap::default(),

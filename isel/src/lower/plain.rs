@@ -63,6 +63,10 @@ impl Lower<'_, '_> {
         if let Some(staged) = self.plan.staged.get(&inst) {
             return self.lower_staged_load(inst, staged);
         }
+        if self.plan.filled_tile(k, inst).is_some() {
+            // Threads read the stage where it is used.
+            return Ok(());
+        }
         if let Some(layout) = self.plan.layouts[result].clone() {
             let r = self.load_registers(inst, &layout)?;
             self.set(result, r);

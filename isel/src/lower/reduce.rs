@@ -13,7 +13,7 @@ use rustc_hash::FxHashMap;
 use warplift_ir::layout::{Axis, Basis, Layout};
 use warplift_ir::machine::{self, Attr, IndexMap, NewInst, Ty};
 use warplift_ir::target::Opcode;
-use warplift_ir::tile::{Inst, ReduceOp, Type};
+use warplift_ir::tile::{Inst, Op, ReduceOp, Type, Value};
 
 /// Chains of a reduction over registers.
 const CHAINS: usize = 2;
@@ -33,14 +33,43 @@ impl Lower<'_, '_> {
         let x = self.materialize(arg, arg)?;
         self.check_threads(&from, axis)?;
         let mut r = self.reduce_registers(row, x, &from, to.as_ref(), axis)?;
-        r = self.across_lanes(row, r, lanes_along(&from, axis).into_iter());
-        r = self.across_warps(row, r, &from, to.as_ref(), axis)?;
+        if !self.plan.is_partial(inst) {
+            r = self.across_threads(row, r, &from, to.as_ref(), axis)?;
+        }
         if !tile {
             let first = [IndexMap::EACH].into_iter().collect();
             r = self.at().value(NewInst::new(Opcode::Mov, &[r], &[Ty::B32]).maps(first));
         }
         self.set(result, r);
         Ok(())
+    }
+
+    /// The result of a loop that is carried as each thread's part: the threads of a row meet.
+    pub(super) fn whole_carried(&mut self, result: Value, parts: machine::Value) -> Result<machine::Value> {
+        let (k, plan) = (self.k, self.plan);
+        let Some(&reduction) = plan.partial.get(&result).and_then(|all| all.first()) else {
+            return Ok(parts);
+        };
+        let Op::Reduce(op, axis) = k.insts[reduction].op else { return Ok(parts) };
+        let elem = k.ty(result).elem();
+        let Some(row) = kind(elem, true).and_then(|kd| binary_row(reduced(op), kd)) else {
+            return self.refuse_tiles(elem);
+        };
+        let from = plan.layout(k, k.args(reduction)[0])?;
+        self.across_threads(row, parts, from, plan.layouts[result].as_ref(), usize::from(axis))
+    }
+
+    /// Reduces over the lanes and warps that share results.
+    fn across_threads(
+        &mut self,
+        row: Opcode,
+        parts: machine::Value,
+        from: &Layout,
+        to: Option<&Layout>,
+        axis: usize,
+    ) -> Result<machine::Value> {
+        let r = self.across_lanes(row, parts, lanes_along(from, axis).into_iter());
+        self.across_warps(row, r, from, to, axis)
     }
 
     /// Reduces over lanes whose numbers differ in these bits. All of them get the result.

@@ -10,7 +10,7 @@ use crate::Result;
 use crate::facts::launch_expr;
 use crate::operand::array;
 use crate::plan::{Staged, StagedFill};
-use crate::tiles::extents;
+use crate::tiles::{extents, layout_error};
 use crate::vector::vector_elements;
 use crate::window::Window;
 use warplift_ir::layout::{Axis, Layout};
@@ -213,6 +213,21 @@ impl Lower<'_, '_> {
         let access = self.shared_access(&staged.to_memory, buffer, elem, false)?;
         let x = self.load_fragment(elem, &access)?;
         self.set(result, x);
+        Ok(())
+    }
+
+    /// Reads an operand of products into registers.
+    pub(super) fn read_tile(&mut self, load: Inst) -> Result<()> {
+        let (k, plan) = (self.k, self.plan);
+        let (Some((tile, layout)), Some(&(buffer, _))) = (plan.filled_tile(k, load), self.filled.get(&load))
+        else {
+            return Ok(());
+        };
+        let elem = k.ty(k.result(load)).elem();
+        let to = tile.from_register_layout(layout).map_err(layout_error(k, load))?;
+        let access = self.shared_access(&to, buffer, elem, false)?;
+        let x = self.load_fragment(elem, &access)?;
+        self.set(k.result(load), x);
         Ok(())
     }
 

@@ -31,7 +31,41 @@ impl Lower<'_, '_> {
         if !events.is_empty() {
             self.at().push(NewInst::new(Opcode::Await, &events, &[]));
         }
-        now.into_iter().try_for_each(|load| self.read_stage(load))
+        let filled = |load: &Inst| self.plan.filled_tile(self.k, *load).is_some();
+        self.unread.extend(now.iter().copied().filter(filled));
+        now.into_iter().try_for_each(|load| self.read_stage(load))?;
+        self.read_filled(inst)
+    }
+
+    /// Reads the operands of products that an instruction uses in registers. Products come first: their operands were
+    /// awaited, and threads read under them.
+    fn read_filled(&mut self, inst: Inst) -> Result<()> {
+        let now: Vec<Inst> =
+            self.unread.iter().copied().filter(|&load| self.uses_registers(inst, load)).collect();
+        self.unread.retain(|load| !now.contains(load));
+        now.into_iter().try_for_each(|load| self.read_tile(load))
+    }
+
+    /// Whether an instruction, or one inside it, uses a tile in registers that products read in shared memory.
+    fn uses_registers(&self, inst: Inst, load: Inst) -> bool {
+        let k = self.k;
+        if k.args(inst).contains(&k.result(load)) {
+            let moved = matches!(k.insts[inst].op, Op::Trans(_) | Op::Slice(_));
+            return match k.insts[inst].op {
+                Op::Mma => !self.multiplies(inst, load),
+                _ => !moved || self.plan.layouts[k.result(inst)].is_some(),
+            };
+        }
+        let nested = &k.insts[inst].blocks;
+        nested.iter().any(|&b| k.blocks[b].insts.iter().any(|&i| self.uses_registers(i, load)))
+    }
+
+    /// Whether an instruction is an MMA that reads this load in shared memory.
+    fn multiplies(&self, inst: Inst, load: Inst) -> bool {
+        if let Some(p) = self.plan.products.get(&inst) {
+            return p.b.0 == load || p.a.as_ref().is_some_and(|a| a.0 == load);
+        }
+        self.plan.warp_products.get(&inst).is_some_and(|p| p.b.0 == load || p.a.is_some_and(|a| a.0 == load))
     }
 
     /// Loads that feed the same MMA as one of these, through elementwise work.
@@ -60,18 +94,16 @@ impl Lower<'_, '_> {
         found
     }
 
-    /// Whether an instruction, or one inside it, is an MMA on this load.
+    /// Whether an instruction, or one inside it, reads this load.
     pub(super) fn uses(&self, inst: Inst, load: Inst) -> bool {
         if self.plan.staged.contains_key(&load) && self.k.args(inst).contains(&self.k.result(load)) {
             return true;
         }
-        if let Some(p) = self.plan.products.get(&inst) {
-            return p.b.0 == load || p.a.as_ref().is_some_and(|a| a.0 == load);
+        if self.multiplies(inst, load) || self.overwrites(inst, load) {
+            return true;
         }
-        if let Some(p) = self.plan.warp_products.get(&inst) {
-            return p.b.0 == load || p.a.is_some_and(|a| a.0 == load);
-        }
-        if self.overwrites(inst, load) {
+        let filled = self.plan.filled_tile(self.k, load).is_some();
+        if filled && self.k.args(inst).contains(&self.k.result(load)) {
             return true;
         }
         if self.is_kept(load) {

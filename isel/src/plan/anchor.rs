@@ -62,8 +62,10 @@ pub(super) fn anchor(
                 let mut all = candidates(k, inst, v, dim, block, model.target)?;
                 let load = matches!(k.insts[inst].op, Op::Load);
                 all.truncate(if load { all.len() } else { 1 });
-                let excess =
-                    |l: &Layout| model.trips(inst) * (model.access(inst, v, l) - model.least_access(inst, v));
+                let excess = |l: &Layout| {
+                    let [own, least] = model.reads(plan, inst, l);
+                    model.trips(inst) * (own - least)
+                };
                 let cycles = |l: &Layout| if load { excess(l) } else { 0.0 };
                 let options: Options = all.iter().map(|(way, l)| (*way, cycles(l))).collect();
                 let way = plan.choices.pick(Point::Layout(v), options);

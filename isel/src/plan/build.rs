@@ -9,7 +9,7 @@ use super::cost::Model;
 use super::cost_summary::Cost;
 use super::solve::Solver;
 use super::types::Plan;
-use super::{anchor, coalesce, half_pairs, mma_sync, rematerialize, staged, tensor};
+use super::{anchor, coalesce, half_pairs, mma_sync, partial_sums, rematerialize, staged, tensor};
 use crate::feature::Ways;
 use crate::tiles::{extents, warps};
 use crate::{IselError, Result};
@@ -73,7 +73,9 @@ impl<'k> PlanBuilder<'k> {
             }
             coalesce::do_coalesce(k, inst, &self.model, plan)?;
         }
-        rematerialize::do_rematerialize(k, &self.solver, &self.model, plan)
+        rematerialize::do_rematerialize(k, &self.solver, &self.model, plan)?;
+        partial_sums::do_partial_sums(k, order, plan);
+        Ok(())
     }
 }
 

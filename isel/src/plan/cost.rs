@@ -244,10 +244,27 @@ impl<'k> Model<'k> {
             return Ok((sum.0 + own, sum.1 + own));
         }
         if let Some(layout) = plan.made.get(&v).or(plan.layouts[v].as_ref()) {
-            let own = self.access(inst, v, layout);
-            sum = (sum.0 + own, sum.1 + self.least_access(inst, v));
+            let [own, least] = self.reads(plan, inst, layout);
+            sum = (sum.0 + own, sum.1 + least);
         }
         Ok(sum)
+    }
+
+    /// Cycles in which threads read a loaded tile in a layout, and the least over all layouts: in shared memory, if
+    /// copies bring it there for products.
+    pub fn reads(&self, plan: &Plan, inst: Inst, layout: &Layout) -> [f64; 2] {
+        let v = self.k.result(inst);
+        let tile = plan.shared.get(&inst).filter(|t| t.fill.by_copies());
+        let Some(tile) = tile else { return [self.access(inst, v, layout), self.least_access(inst, v)] };
+        let bits = u64::from(self.k.ty(v).elem().bits()).max(1);
+        let least = self.bytes(v) / self.line();
+        let most = (128 / bits).max(1);
+        let waves = tile.from_register_layout(layout).and_then(|to| {
+            let vector = access::vector_width(&to, most, most)?.elements;
+            let each = access::wavefronts(&to, bits, vector)?;
+            Ok(to.in_extent(Axis::Reg) / vector * each)
+        });
+        [waves.map_or(least, |w| w as f64 * f64::from(warps(self.k, inst))), least]
     }
 
     /// Cycles of a store, and the least over all layouts.
@@ -411,12 +428,16 @@ impl<'k> Model<'k> {
         let registers = layout.in_extent(Axis::Reg) as f64;
         let results = registers / kept as f64;
         let shuffle = self.interval(Opcode::ShflBfly) + interval;
-        let mut own =
-            self.row(inst, registers, interval) + self.row(inst, results * (lanes as f64).log2(), shuffle);
+        let least = self.row(inst, least.min(registers), interval);
+        let mut own = self.row(inst, registers, interval);
+        if plan.is_partial(inst) {
+            return (own, least);
+        }
+        own += self.row(inst, results * (lanes as f64).log2(), shuffle);
         if across * groups > 1 {
             own += self.target.estimates.meeting_cycles + results * f64::from(warps(self.k, inst));
         }
-        (own, self.row(inst, least.min(registers), interval))
+        (own, least)
     }
 
     /// Cycles of all conversions. Uses with the same layout share one.

@@ -10,7 +10,7 @@ use super::types::{Plan, StorePlan};
 use crate::tiles::program_order;
 use crate::vector::vector_elements;
 use warplift_ir::plural;
-use warplift_ir::tile::{Kernel, Op};
+use warplift_ir::tile::{Inst, Kernel, Op};
 
 impl Plan {
     /// One line for each decision.
@@ -27,6 +27,12 @@ impl Plan {
                     at.line, at.column, t.extents[0], t.extents[1], t.swizzle, t.fill
                 ));
             }
+            if self.filled_tile(k, inst).is_some() {
+                lines.push(format!("{}:{} load: threads read it in shared memory", at.line, at.column));
+            }
+            if k.results(inst).iter().any(|r| self.partial.contains_key(r)) {
+                lines.push(format!("{}:{} loop: sums of lanes and warps behind it", at.line, at.column));
+            }
             match self.staged.get(&inst) {
                 Some(s) => lines.push(format!("{}:{} load: {}", at.line, at.column, s.describe())),
                 None if matches!(k.insts[inst].op, Op::Load) && !self.shared.contains_key(&inst) => {
@@ -35,33 +41,7 @@ impl Plan {
                 }
                 None => {}
             }
-            if let Some(p) = self.products.get(&inst) {
-                lines.push(format!(
-                    "{}:{} mma: m64n{}k{}, {} x {}, {}, A in {}",
-                    at.line,
-                    at.column,
-                    p.n,
-                    atom_k(k.ty(k.args(inst)[1]).elem()),
-                    p.m_atoms,
-                    plural(p.n_atoms, "atom"),
-                    plural(p.k_steps, "step"),
-                    if p.a.is_some() { "shared memory" } else { "registers" }
-                ));
-            }
-            if let Some(p) = self.warp_products.get(&inst) {
-                let source = if p.a.is_some() { "shared memory" } else { "registers" };
-                let together = if p.warp_grid.contiguous { ", rows together," } else { "" };
-                let (rows, cols) = (p.warp_grid.rows, p.warp_grid.columns);
-                lines.push(format!(
-                    "{}:{} mma: m16n8k16, {rows} x {} warps{together} of {} x {}, {}, A in {source}",
-                    at.line,
-                    at.column,
-                    cols,
-                    p.m_atoms,
-                    plural(p.n_atoms, "atom"),
-                    plural(p.k_steps, "step"),
-                ));
-            }
+            lines.extend(self.describe_product(k, inst));
             lines.extend(self.stores.get(&inst).map(|s| match s {
                 StorePlan::Bulk(s) => {
                     format!("{}:{} store: staged, tensor copy, swizzle {}", at.line, at.column, s.swizzle)
@@ -73,6 +53,39 @@ impl Plan {
             }));
         }
         together(lines)
+    }
+
+    /// The line of an MMA.
+    fn describe_product(&self, k: &Kernel, inst: Inst) -> Option<String> {
+        let at = k.insts[inst].loc;
+        if let Some(p) = self.products.get(&inst) {
+            return Some(format!(
+                "{}:{} mma: m64n{}k{}, {} x {}, {}, A in {}",
+                at.line,
+                at.column,
+                p.n,
+                atom_k(k.ty(k.args(inst)[1]).elem()),
+                p.m_atoms,
+                plural(p.n_atoms, "atom"),
+                plural(p.k_steps, "step"),
+                if p.a.is_some() { "shared memory" } else { "registers" }
+            ));
+        }
+        if let Some(p) = self.warp_products.get(&inst) {
+            let source = if p.a.is_some() { "shared memory" } else { "registers" };
+            let together = if p.warp_grid.contiguous { ", rows together," } else { "" };
+            let (rows, cols) = (p.warp_grid.rows, p.warp_grid.columns);
+            return Some(format!(
+                "{}:{} mma: m16n8k16, {rows} x {} warps{together} of {} x {}, {}, A in {source}",
+                at.line,
+                at.column,
+                cols,
+                p.m_atoms,
+                plural(p.n_atoms, "atom"),
+                plural(p.k_steps, "step"),
+            ));
+        }
+        None
     }
 
     /// One line for each step of the search; empty without a search.

@@ -8,6 +8,7 @@
 //!  anchors ─► layouts of everything around them                 constraint.rs, solve.rs, propagate.rs
 //!  odd numbers of 16-bit elements ─► pairs                      half_pairs.rs
 //!  two anchors disagree ─► a conversion between two versions    convert.rs, or rematerialization: rematerialize.rs
+//!  sums over a loop ─► each thread's part                       partial_sums.rs
 //!  several options ─► the plan with the least cost              choices.rs, cost.rs, search.rs, cost_summary.rs
 //! ```
 //!
@@ -27,6 +28,7 @@ mod describe;
 mod half_pairs;
 mod mma_sync;
 mod order;
+mod partial_sums;
 mod propagate;
 mod rematerialize;
 mod search;

@@ -187,6 +187,10 @@ pub struct Plan {
     /// Loads that go through a ring in shared memory to registers.
     #[serde(serialize_with = "sorted")]
     pub staged: FxHashMap<Inst, Staged>,
+    /// Results of loops that are carried as each thread's part: the reductions that stop at registers, all along the
+    /// same threads.
+    #[serde(serialize_with = "sorted")]
+    pub partial: FxHashMap<Value, Vec<Inst>>,
     /// Stores.
     #[serde(serialize_with = "sorted")]
     pub stores: FxHashMap<Inst, StorePlan>,
@@ -207,6 +211,18 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// The shared tile and the register layout of a load that copies bring for products, and that threads read too:
+    /// they read what the copies filled.
+    pub fn filled_tile(&self, k: &Kernel, load: Inst) -> Option<(&SharedTile, &Layout)> {
+        let tile = self.shared.get(&load).filter(|t| t.fill.by_copies())?;
+        Some((tile, self.layouts[k.result(load)].as_ref()?))
+    }
+
+    /// Whether a reduction leaves each thread its part.
+    pub fn is_partial(&self, reduction: Inst) -> bool {
+        self.partial.values().any(|all| all.contains(&reduction))
+    }
+
     /// The register layout of a tile.
     ///
     /// # Errors

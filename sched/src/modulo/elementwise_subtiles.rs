@@ -12,6 +12,13 @@
 //! fragment (a converted bias, scaled distances) do not fit beside them. A chain that is cut needs only a slice of each
 //! step. Only chains that meet another large fragment are cut: a sequence of steps over one fragment runs in place
 //! anyway.
+//!
+//! A reduction of what a chain computes takes its operands as it goes:
+//!
+//! ```text
+//!  t = low x; u = high x  32      t0 = low x[0, 8, ..]   4      r = t0
+//!  r = t[0] + t[1] + ..    4      u0 = high x[0, 8, ..]  4      r = r + u0      ..
+//! ```
 
 use super::body::LARGE_REGISTERS;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -30,11 +37,22 @@ pub(super) fn do_elementwise_subtiles(func: &mut Func<'_>, block: Block) -> bool
     !chains.is_empty()
 }
 
+/// Lets the reductions of a block compute their operands as they go. Returns whether there were any.
+pub(super) fn do_reduction_subtiles(func: &mut Func<'_>, block: Block) -> bool {
+    let chains = reductions(func, block);
+    for chain in &chains {
+        Cut { chain, block, slices: FxHashMap::default(), steps: FxHashMap::default(), func }.run();
+    }
+    !chains.is_empty()
+}
+
 /// A step that computes a large fragment, and the elementwise work whose results only this step uses, directly or
 /// indirectly.
 struct Chain {
     root: Inst,
     members: FxHashSet<Inst>,
+    /// Registers of the root's result that are computed at once.
+    width: u16,
 }
 
 /// The chains of a block that are worth cutting.
@@ -42,10 +60,27 @@ fn chains(func: &Func<'_>, block: Block) -> Vec<Chain> {
     let (mut taken, mut found) = (FxHashSet::<Inst>::default(), Vec::new());
     for (at, &root) in func.blocks[block].insts.iter().enumerate().rev() {
         if is_root(func, root) && !taken.contains(&root) {
-            let chain = Chain { root, members: members(func, block, at) };
+            let chain = Chain { root, members: members(func, block, at, LARGE_REGISTERS), width: WIDTH };
             taken.extend(&chain.members);
             found.extend(chain.meets_another(func).then_some(chain));
         }
+    }
+    found
+}
+
+/// The last steps of a block's reductions of large fragments that nothing else reads. Their results are small.
+fn reductions(func: &Func<'_>, block: Block) -> Vec<Chain> {
+    let (mut taken, mut found) = (FxHashSet::<Inst>::default(), Vec::new());
+    for (at, &root) in func.blocks[block].insts.iter().enumerate().rev() {
+        let small = |&r: &Value| (1..LARGE_REGISTERS).contains(&func.ty(r).regs());
+        if !is_step(func, root) || taken.contains(&root) || !func.insts[root].results.iter().all(small) {
+            continue;
+        }
+        let members = members(func, block, at, 1);
+        let width = func.ty(func.result(root)).regs() as u16;
+        let chain = Chain { root, members, width };
+        taken.extend(&chain.members);
+        found.extend(chain.takes_apart(func).then_some(chain));
     }
     found
 }
@@ -61,7 +96,7 @@ fn reads_by_map(func: &Func<'_>, (block, v): (Block, Value), inst: Inst) -> bool
 
 /// Instruction number `at` of a block, and the earlier ones whose results only these instructions use, directly or
 /// indirectly.
-fn members(func: &Func<'_>, block: Block, at: usize) -> FxHashSet<Inst> {
+fn members(func: &Func<'_>, block: Block, at: usize, least: u32) -> FxHashSet<Inst> {
     let insts = &func.blocks[block].insts[..=at];
     let mut members: FxHashSet<Inst> = insts.last().copied().into_iter().collect();
     for &inst in insts.iter().rev().skip(1).filter(|&&i| is_step(func, i) || is_view(func, i)) {
@@ -72,7 +107,7 @@ fn members(func: &Func<'_>, block: Block, at: usize) -> FxHashSet<Inst> {
         };
         let results = func.insts[inst].results;
         // A small value is read by every slice, so it is computed once, before them.
-        if results.iter().all(|&r| func.ty(r).regs() >= LARGE_REGISTERS) && results.iter().all(inner) {
+        if results.iter().all(|&r| func.ty(r).regs() >= least) && results.iter().all(inner) {
             members.insert(inst);
         }
     }
@@ -108,6 +143,14 @@ fn is_root(func: &Func<'_>, inst: Inst) -> bool {
 }
 
 impl Chain {
+    /// Whether a small step reads registers of a large fragment that the chain computes.
+    fn takes_apart(&self, func: &Func<'_>) -> bool {
+        let large = |v: Value| func.ty(v).is_frag() && func.ty(v).regs() >= LARGE_REGISTERS;
+        let own = |&i: &Inst| is_step(func, i) && func.insts[i].results.iter().all(|&r| large(r));
+        let small = |&i: &Inst| is_step(func, i) && !own(&i) && func.insts[i].args.iter().any(|&v| large(v));
+        self.members.iter().any(own) && self.members.iter().any(small)
+    }
+
     /// Whether a step reads a large fragment of the chain together with another large fragment.
     fn meets_another(&self, func: &Func<'_>) -> bool {
         let large = |v: &&Value| func.ty(**v).is_frag() && func.ty(**v).regs() >= LARGE_REGISTERS;
@@ -140,9 +183,10 @@ impl Cut<'_, '_> {
         let root = self.chain.root;
         let list = self.func.take(self.block);
         let regs = self.func.ty(self.func.result(root)).regs() as u16;
-        let parts = (0..regs / WIDTH).map(|n| {
+        let width = self.chain.width;
+        let parts = (0..regs / width).map(|n| {
             self.steps.clear();
-            self.step(root, (n * WIDTH..(n + 1) * WIDTH).collect())
+            self.step(root, (n * width..(n + 1) * width).collect())
         });
         let parts: Vec<Value> = parts.collect();
         let made = self.func.take(self.block);

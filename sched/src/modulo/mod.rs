@@ -49,7 +49,7 @@ use crate::feature::Feature;
 use crate::schedule::{do_schedule_without, do_smem};
 use body::{Body, Given, Limits, Resource};
 use choose::{Choice, Choices, choose};
-use elementwise_subtiles::do_elementwise_subtiles;
+use elementwise_subtiles::{do_elementwise_subtiles, do_reduction_subtiles};
 use rustc_hash::FxHashMap;
 use search::Found;
 use warplift_ir::Deadline;
@@ -94,6 +94,7 @@ pub fn do_modulo<'a>(
     require_rows(&program.func, target)?;
     if !disabled.contains(&Feature::ElementwiseSubtiles) {
         cut_around_products(&mut program, target);
+        cut_reductions(&mut program, target);
         graph.update(&mut program.func);
     }
     let (loops, remarks) = schedules(&program, graph, target, disabled, deadline);
@@ -125,6 +126,21 @@ fn cut_around_products(program: &mut Program<'_>, target: &Target) {
     let blocks: Vec<Block> = func.blocks.keys().filter(around).filter(full).collect();
     for block in blocks {
         do_elementwise_subtiles(&mut program.func, block);
+    }
+}
+
+/// Lets the reductions beside products compute their operands as they go, if the loop's fragments do not fit at once,
+/// or results are held beside them. It adds no instruction.
+fn cut_reductions(program: &mut Program<'_>, target: &Target) {
+    let (budget, ..) = budgets(program.computing_warps(), true, target);
+    let func = &program.func;
+    let mut loops = Vec::new();
+    func.walk(|_, inst| loops.extend((is_asynchronous(func, inst) && mixes(func, inst)).then_some(inst)));
+    let bodies = loops.into_iter().map(|l| func.insts[l].blocks[0]);
+    let full = |b: &Block| program.deferred || most_alive(func, *b) + SCALAR_REGISTERS > budget;
+    let bodies: Vec<Block> = bodies.filter(full).collect();
+    for body in bodies {
+        do_reduction_subtiles(&mut program.func, body);
     }
 }
 

@@ -15,6 +15,8 @@ use warplift_ir::types::Elem;
 pub(super) const DATA: f64 = 3.0;
 /// Relative error granted to approximate functions: the worst documented is `tanh` with 2^-11.
 const APPROXIMATE: f64 = 1.0 / 1024.0;
+/// Relative error of a quotient of floats: 2 ulp in f32.
+const QUOTIENT: f64 = 1.0 / 4_194_304.0;
 /// Iterations of a loop that are interpreted one by one.
 const MAX_TRIPS: u32 = 64;
 
@@ -249,10 +251,11 @@ fn binary(op: BinOp, elem: Elem, x: Range, y: Range) -> Range {
             Range { low: r.low.trunc(), high: r.high.trunc() + up, ..r }
         }
         BinOp::Div if elem.is_float() && (y.low > 0.0 || y.high < 0.0) => {
-            Range::hull(&corners(|a, b| a / b), error, false)
+            let r = Range::hull(&corners(|a, b| a / b), error, false);
+            Range { error: error + r.magnitude() * QUOTIENT, ..r }
         }
         BinOp::Div if elem.is_float() => {
-            Range { low: f64::NEG_INFINITY, high: f64::INFINITY, error, whole: false }
+            Range { low: f64::NEG_INFINITY, high: f64::INFINITY, error: f64::INFINITY, whole: false }
         }
         BinOp::Rem => Range { error, ..Range::whole(-x.magnitude(), x.magnitude()) },
         BinOp::Shr if y.low >= 0.0 => Range { error, ..Range::whole(x.low.min(0.0), x.high.max(0.0)) },

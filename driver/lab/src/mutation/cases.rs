@@ -125,6 +125,9 @@ pub const CASES: &[Case] = &[
     case("gemm_two_outputs", "", &[("136x200x1344", 1)]),
     case("gemm_dual", "", &[("136x200x1344", 1)]),
     case("gemm_bias_relu_residual", "", &[("136x504x1344", 1)]),
+    case("gemm_silu", "", DEFERRED),
+    case("gemm_rowsum", "", DEFERRED),
+    case("swiglu", "", &[("136x200x1344", 1)]),
     case("gemm_chain", "", &[("m=136,n=128,k=576,p=72", 1), ("m=5120,n=64,k=64,p=72", 1)]),
     case("gemm_any", "", &[("65x67x69", 2), ("129x130x157", 2), ("1x8x0", 2)]),
     // Products in flight over an iteration.

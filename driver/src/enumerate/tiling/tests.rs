@@ -41,7 +41,9 @@ const LIBRARY_PROVED: &str = "\
     cumsum: BM
     gather_rows: BM BP
     gemm: BM BN BK
+    gemm_alpha_beta: BM BN BK
     gemm_any: BM BN BK
+    gemm_batched: BM BN BK
     gemm_bf16: BM BN BK
     gemm_bias_relu_residual: BM BN BK
     gemm_chain: BM BP BK
@@ -50,6 +52,8 @@ const LIBRARY_PROVED: &str = "\
     gemm_f32out: BM BN BK
     gemm_nn: BM BN BK
     gemm_parts: BM BN
+    gemm_rowsum: BM BN BK
+    gemm_silu: BM BN BK
     gemm_split_k: BM BN
     gemm_tn: BM BN BK
     gemm_tt: BM BN BK
@@ -64,6 +68,7 @@ const LIBRARY_PROVED: &str = "\
     softmax_long: BM
     softmax_warp_specialized: BM
     sum_parts: B
+    swiglu: BM BN BK
     transpose: BM BN";
 
 #[test]
