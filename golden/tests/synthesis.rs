@@ -200,6 +200,9 @@ fn without_a_feature_the_same_is_computed() {
                 Feature::SmemStaging => {
                     assert!(plan.iter().all(|l| !l.contains("what they computed")), "{name}: {plan:?}")
                 }
+                Feature::PartialSums => {
+                    assert!(plan.iter().all(|l| !l.contains("sums of lanes and warps")), "{name}: {plan:?}")
+                }
                 Feature::ZeroPoint => {
                     let handed = made.explained.schedule.rings.values().any(|r| r.fill.is_stored());
                     assert!(!handed, "{name}: a helper hands something on");
