@@ -10,9 +10,9 @@
 //! each in the four uniform registers that its `HGMMA` reads, so they count nothing at any point. Their names are
 //! another matter: regalloc2 has 64 of that class. Where a function needs more, descriptors get names behind those.
 
+use crate::NAMES;
 use crate::liveness::{Liveness, uses};
 use crate::normalize::Normalized;
-use crate::scalars::NAMES;
 use warplift_ir::entity::SecondaryMap;
 use warplift_ir::machine::{Block, Func, Reg, Value};
 use warplift_ir::target::Opcode;

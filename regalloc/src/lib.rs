@@ -45,6 +45,9 @@ pub use pool::pool_check;
 use warplift_ir::machine::{Allocation, Func};
 use warplift_ir::target::Target;
 
+/// Names of each class that regalloc2 has: 32 bits, 64 bits, predicates.
+pub(crate) const NAMES: [usize; 3] = [63, 64, 64];
+
 /// The registers that one role may use.
 #[derive(Clone, Copy, Debug)]
 pub struct Budget<'r> {

@@ -8,7 +8,7 @@ use crate::literals::takes_literal;
 use crate::liveness::{Liveness, occupies};
 use crate::normalize::Normalized;
 use crate::planned::Planned;
-use crate::{Budget, RegallocError};
+use crate::{Budget, NAMES, RegallocError};
 use regalloc2::{
     Allocation, AllocationKind, Block, Edit, Inst, InstPosition, InstRange, MachineEnv, Operand, Output,
     PReg, PRegSet, RegAllocError, RegClass, RegallocOptions, VReg,
@@ -16,9 +16,6 @@ use regalloc2::{
 use warplift_ir::entity::SecondaryMap;
 use warplift_ir::machine::{Block as IrBlock, Inst as IrInst, Move, Reg, Ty, Value};
 use warplift_ir::target::Opcode;
-
-/// Names of each class: 32 bits, 64 bits, predicates.
-pub(crate) const NAMES: [usize; 3] = [63, 64, 64];
 
 /// The names of the classes in errors.
 const CLASSES: [&str; 3] = ["32-bit", "64-bit", "predicate"];

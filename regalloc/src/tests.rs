@@ -135,7 +135,8 @@ fn what_does_not_fit_names_the_values() {
     let said = error.as_ref().map_err(ToString::to_string).err().unwrap_or_default();
     assert!(said.starts_with("a thread of role `consumer` needs "), "{said}");
     assert!(
-        said.contains(" registers, 120 are possible: take smaller tiles") && said.contains("128 for "),
+        said.contains(" registers, 120 are possible: take smaller tiles")
+            && said.contains(" for what loops and branches carry"),
         "{said}"
     );
     let Err(RegallocError::Budget { role, limit: 120, needed, values, .. }) = error else {

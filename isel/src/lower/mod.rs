@@ -149,14 +149,9 @@ pub fn do_lower<'a>(
     bump: &'a Bump,
 ) -> Result<Program<'a>> {
     indices::check_indices(k)?;
-    let versions;
-    let (k, plan) = match plan.uses.is_empty() && plan.made.is_empty() {
-        true => (k, plan),
-        false => {
-            versions = versions::do_versions(k, plan);
-            (&versions.0, &versions.1)
-        }
-    };
+    let has_versions = !plan.uses.is_empty() || !plan.made.is_empty();
+    let versions = has_versions.then(|| versions::do_versions(k, plan));
+    let (k, plan) = versions.as_ref().map_or((k, plan), |(k, plan)| (k, plan));
     let func = Func::new(bump);
     let first = k.blocks[k.entry].insts.first().copied();
     let (tests, sums) = select::do_tests(k);

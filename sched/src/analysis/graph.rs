@@ -101,12 +101,13 @@ impl Graph {
     /// Makes the edges of an instruction anew, with those of the instructions inside it.
     fn refresh(&mut self, func: &Func<'_>, inst: Inst) {
         let stands = func.block_of(inst);
-        if func.insts[inst].op == Opcode::Yield
+        let is_reachable = stands.is_some_and(|b| func.is_within(b, func.entry));
+        if is_reachable
+            && func.insts[inst].op == Opcode::Yield
             && let Some(holder) = stands.and_then(|b| func.holder(b))
         {
             owned(func, holder, |node| self.relink(func, node));
         }
-        let is_reachable = stands.is_some_and(|b| func.is_within(b, func.entry));
         owned(func, inst, |node| if is_reachable { self.relink(func, node) } else { self.unlink(node) });
         for &i in func.insts[inst].blocks.iter().flat_map(|&b| &func.blocks[b].insts) {
             self.refresh(func, i);

@@ -466,7 +466,8 @@ mod tests {
     fn what_may_differ_has_an_error() {
         let e = stored("store g[0], exp(t)");
         assert!(e.error > 0.0 && e.error < 0.1 && e.high > 20.0, "{e:?}");
-        assert_eq!(stored("store g[0], t / 3.0").error, 0.0);
+        let quotient = stored("store g[0], t / 3.0");
+        assert!(quotient.error > 0.0 && quotient.error < 1e-5, "{quotient:?}");
         let decided = stored("store g[0], select(exp(t) > 1.0, t, 0.0)");
         assert_eq!(decided.error, f64::INFINITY);
         let endless = stored("s = for i in 0..n * 8 carry a = t { yield a + exp(t) } store g[0], s");

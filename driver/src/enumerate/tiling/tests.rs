@@ -41,7 +41,7 @@ const LIBRARY_PROVED: &str = "\
     cumsum: BM
     gather_rows: BM BP
     gemm: BM BN BK
-    gemm_alpha_beta: BM BN BK
+    gemm_alpha_beta:
     gemm_any: BM BN BK
     gemm_batched: BM BN BK
     gemm_bf16: BM BN BK
@@ -52,7 +52,7 @@ const LIBRARY_PROVED: &str = "\
     gemm_f32out: BM BN BK
     gemm_nn: BM BN BK
     gemm_parts: BM BN
-    gemm_rowsum: BM BN BK
+    gemm_rowsum: BM BK
     gemm_silu: BM BN BK
     gemm_split_k: BM BN
     gemm_tn: BM BN BK

@@ -75,6 +75,7 @@ fn simpler(case: &Case, step: &Simplification) -> Option<Case> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use warplift::problem::{Sizes, grid_of};
     use warplift_ir::tile::{BinOp, Op};
 
     const TEXT: &str = "# sizes: n = 200, p = 3\n# sms: 3\n# data: 1
@@ -120,7 +121,12 @@ mod tests {
         assert!(in_domain(&case));
         let merged: Case = TEXT.replace("store g[i * B], s", "store g[0], s").parse().unwrap();
         assert!(!in_domain(&merged));
-        let wide = |c: &Case| has(c, &Op::Store) && c.sizes.get("n").is_some_and(|n| *n > 100);
+        let several = |c: &Case| {
+            let sizes = c.sizes.iter().map(|(n, v)| format!("{n}={v}")).collect::<Vec<_>>().join(",");
+            let sizes = Sizes::parse(&c.kernel, &sizes).ok();
+            sizes.and_then(|s| grid_of(&c.kernel, &s)).is_some_and(|grid| grid[0] > 1)
+        };
+        let wide = |c: &Case| has(c, &Op::Store) && several(c);
         let small = reduce(&case, wide, Duration::from_secs(20));
         assert!(in_domain(&small) && has(&small, &Op::BlockIndex(0)), "{small}");
     }
