@@ -41,6 +41,7 @@ const FAR: &[(&str, &str)] = &[
     ("gather_rows", "above: loads of rows past the end"),
     ("gemm_any", "below: it makes the addresses of many loads ahead"),
     ("gemm_mma_copies", "above: addresses of copies by threads"),
+    ("gemm_silu", "above: the epilogue's chunks are made one behind the other"),
     ("gemm_tt_mma_copies", "above: addresses of copies by threads"),
     ("gemv", "above: it multiplies each load as it arrives"),
     ("layer_norm_ahead", "below: it loads and converts ahead"),
@@ -49,6 +50,7 @@ const FAR: &[(&str, &str)] = &[
     ("softmax_strips", "below: it loads and converts ahead"),
     ("softmax_warp_specialized", "below: it loads and converts ahead"),
     ("sum_parts", "below: it makes the addresses of many loads ahead"),
+    ("swiglu", "above: the epilogue's chunks are made one behind the other"),
     ("transpose", "below: it makes the addresses of many loads ahead"),
 ];
 

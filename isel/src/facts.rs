@@ -138,21 +138,38 @@ pub fn terms(kernel: &Kernel, value: Value, minus: bool, fuel: &mut u32, term: &
 /// Whether a multiple of a tile is certainly below an extent: a constant, or as many tiles as a block index or a loop
 /// counter counts, which ends with the extent. Blocks past the end of the grid are not looked at.
 pub fn stays_inside(kernel: &Kernel, index: Value, extent: Value, tile: i64) -> bool {
+    if let Some(outer) = outer_counter(kernel, index, tile) {
+        let (_, step) = factor(kernel, outer);
+        return stays_inside(kernel, outer, extent, step);
+    }
+    let (extent, times) = factor(kernel, extent);
     let (all, parts) = divided(kernel, extent);
     let Some(all) = launch_expr(kernel, all) else { return false };
     if let (Some(at), Expr::Const(all)) = (kernel.int_const(index), &all) {
-        return at * parts < *all;
+        return at * parts < *all * times;
     }
     let (counted, step) = factor(kernel, index);
     let ends = |end: Expr| match &end {
         Expr::Op(ExprOp::CeilDiv, both) => match (&both.0, &both.1) {
-            (whole, Expr::Const(by)) => *whole == all && step * parts <= *by,
+            (whole, Expr::Const(by)) => *whole == all && step * parts <= *by * times,
             _ => false,
         },
-        Expr::Const(end) => matches!(all, Expr::Const(all) if (end - 1) * step * parts < all),
-        end => *end == all && step * parts == 1,
+        Expr::Const(end) => matches!(all, Expr::Const(all) if (end - 1) * step * parts < all * times),
+        end => *end == all && step * parts <= times,
     };
     step <= tile && end_of(kernel, counted).and_then(|end| launch_expr(kernel, end)).is_some_and(ends)
+}
+
+/// The counter of an outer loop in the sum of two, if the inner one's tiles stay inside a step of it.
+fn outer_counter(kernel: &Kernel, index: Value, tile: i64) -> Option<Value> {
+    let sum = kernel.def(index).filter(|&d| matches!(kernel.insts[d].op, Op::Binary(BinOp::Add)))?;
+    let (a, b) = (kernel.args(sum)[0], kernel.args(sum)[1]);
+    let inside = |&(outer, inner): &(Value, Value)| {
+        let ((_, whole), (counted, step)) = (factor(kernel, outer), factor(kernel, inner));
+        let end = end_of(kernel, counted).and_then(|end| launch_expr(kernel, end));
+        matches!(end, Some(Expr::Const(end)) if step <= tile && (end - 1) * step + tile <= whole)
+    };
+    [(a, b), (b, a)].into_iter().find(inside).map(|(outer, _)| outer)
 }
 
 /// A value as another one that a constant divides without a rest.

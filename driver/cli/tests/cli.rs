@@ -70,7 +70,7 @@ fn outputs_dumps_and_times_go_where_they_are_asked_to() {
 
 #[test]
 fn what_came_before_a_refusal_is_shown() {
-    let (status, output, errors) = warplift(&["compile", "attention", "-D", "BN=256", "--dump", "lower"]);
+    let (status, output, errors) = warplift(&["compile", "attention", "-D", "BN=512", "--dump", "lower"]);
     assert_eq!((status, output.as_str()), (2, ""), "{errors}");
     assert!(errors.contains("after: \"lower\"") && errors.contains("registers"), "{errors}");
 }
