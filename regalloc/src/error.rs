@@ -154,7 +154,7 @@ mod tests {
             name: "r456".to_owned(),
             ty: Ty::B32,
             registers,
-            loc: Loc { line, column: 14, ..Loc::default() },
+            loc: Loc { line, column: 14 },
         };
         let carried = Heavy { loc: Loc::default(), ..heavy(124, 0) };
         let all = Heaviest(vec![carried.clone(), carried, heavy(64, 19), heavy(2, 7), heavy(2, 19)]);

@@ -24,7 +24,7 @@ impl Validation<'_> {
         seed: u64,
         most: u64,
     ) -> Result<Vec<Operand>, ValidationError> {
-        let mut operands = self.from_files()?;
+        let mut operands = self.operands_of_files()?;
         if operands.iter().all(|o| o.from_memory.is_none()) {
             return Ok(operands);
         }
@@ -47,7 +47,7 @@ impl Validation<'_> {
     }
 
     /// The operands; those whose contents a file holds are as long as the file.
-    fn from_files(&self) -> Result<Vec<Operand>, ValidationError> {
+    fn operands_of_files(&self) -> Result<Vec<Operand>, ValidationError> {
         let mut operands = self.operands.clone();
         for operand in operands.iter_mut().filter(|o| o.from_memory.is_some()) {
             if let Some(Contents::File(path)) = self.given.of(&operand.name) {
