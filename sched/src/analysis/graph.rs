@@ -69,7 +69,7 @@ pub struct Graph {
 }
 
 impl Graph {
-    /// Builds the graph of a structured function, which notes its edits from then on for [`Graph::update`].
+    /// Builds the graph of a structured function, which notes its edits from then on for `Graph::update`.
     pub fn of(func: &mut Func<'_>) -> Self {
         func.follow_edits();
         Self::built(func)
