@@ -70,7 +70,9 @@ fn outputs_dumps_and_times_go_where_they_are_asked_to() {
 
 #[test]
 fn what_came_before_a_refusal_is_shown() {
-    let (status, output, errors) = warplift(&["compile", "attention", "-D", "BN=512", "--dump", "lower"]);
+    let words =
+        "mapping gemm_dual { BM = 128, BN = 240, BK = 64 for t: pipeline fit, producers 1, consumers 2 }";
+    let (status, output, errors) = warplift(&["compile", "gemm_dual", "--mapping", words, "--dump", "lower"]);
     assert_eq!((status, output.as_str()), (2, ""), "{errors}");
     assert!(errors.contains("after: \"lower\"") && errors.contains("registers"), "{errors}");
 }
