@@ -31,12 +31,12 @@ const fn inside(name: &'static str, body: &'static str) -> Case {
 const CASES: &[Case] = &[
     behind("a sum", "s2 = s + reduce_sum(tx, 1)"),
     behind("from the other side", "s2 = reduce_sum(tx * tx, 1) + s"),
-    behind("scaled by a row's factor", "s2 = fma(s, exp(reduce_max(tx, 1)), reduce_sum(tx, 1))"),
     behind("scaled by a number", "s2 = s * 0.5 + reduce_sum(tx, 1) * 0.25"),
     behind("two sums", "s2 = s + reduce_sum(tx, 1) + reduce_sum(abs(tx), 1)"),
     Case { start: "full -inf : f32[BM]", ..behind("a maximum", "s2 = max(s, reduce_max(tx, 1))") },
     Case { start: "full 3.0 : f32[BM]", ..behind("a minimum", "s2 = min(reduce_min(tx, 1), s)") },
     Case { start: "full 1.0 : f32[BM]", ..inside("from one", "s2 = s + reduce_sum(tx, 1)") },
+    inside("beside a maximum of every iteration", "s2 = fma(s, exp(reduce_max(tx, 1)), reduce_sum(tx, 1))"),
     inside("with a number", "s2 = s + reduce_sum(tx, 1) + 1.0"),
     inside("squared", "s2 = s * s + reduce_sum(tx, 1)"),
     inside("of a function", "s2 = abs(s) + reduce_sum(tx, 1)"),
