@@ -10,6 +10,7 @@ use smallvec::SmallVec;
 use warplift_ir::machine::Value;
 
 /// A loop's counter.
+#[derive(Clone)]
 struct Counter {
     bound: Value,
     /// When the loop was entered.
@@ -37,7 +38,7 @@ impl Counter {
 }
 
 /// The loops that a warp is in, outermost first.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Progress(SmallVec<[Counter; 4]>);
 
 impl Progress {

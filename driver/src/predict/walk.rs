@@ -20,6 +20,8 @@ use warplift_ir::target::{Opcode, Rates, Target, Unit};
 
 /// Instructions of all roles after which a walk is cut short: the rest goes on as what was walked.
 const CUT: u64 = 160_000;
+/// Instructions of the rest of a warp that are counted one by one, without their times.
+const SKIMMED: u64 = 160_000;
 
 /// A scheduled program whose blocks are walked, with the sizes, the data and the grid of a launch.
 pub struct Program<'s, 'a> {
@@ -134,7 +136,7 @@ impl<'l, 's, 'a> Walk<'l, 's, 'a> {
                     goes_on = false;
                 }
                 if self.steps >= CUT && self.steps.is_multiple_of(CUT / 64) && may_be_cut(&warps) {
-                    return Ok(self.cut(&warps, units));
+                    return Ok(self.cut(warps, units));
                 }
             }
         }
@@ -167,11 +169,55 @@ impl<'l, 's, 'a> Walk<'l, 's, 'a> {
     }
 
     /// The rest goes on as the part that was walked.
-    fn cut(mut self, warps: &[Warp<'_, '_>], units: &Units) -> Walked {
+    fn cut(mut self, mut warps: Vec<Warp<'l, 'a>>, units: &Units) -> Walked {
+        let longer = self.uneven(&mut warps);
         let latest = |f: fn(&Warp<'_, '_>) -> f64| warps.iter().map(f).fold(0.0, f64::max);
-        let part = latest(|w| w.now) / latest(|w| w.expected_end());
+        let part = latest(|w| w.now) / (longer * latest(|w| w.expected_end())).max(latest(|w| w.now));
         self.requests.grow(1.0 / part);
-        self.seen(warps, units, part)
+        let mut seen = self.seen(&warps, units, part);
+        seen.roles.iter_mut().for_each(|(_, end)| *end *= longer);
+        seen
+    }
+
+    /// How much longer the rest is than loops whose trips are all alike would let it be: trips of an outer loop can hold
+    /// more and more of an inner one, or fewer and fewer. The warp that issues least counts its own.
+    fn uneven(&mut self, warps: &mut [Warp<'l, 'a>]) -> f64 {
+        let open = warps.iter_mut().filter(|w| !w.ended);
+        let Some(warp) = open.min_by_key(|w| w.issued) else { return 1.0 };
+        let (now, even, issued) = (warp.now, warp.expected_end(), warp.issued as f64);
+        let progress = warp.progress.clone();
+        let rest = self.skim(warp);
+        (warp.now, warp.ended, warp.progress) = (now, false, progress);
+        rest.map_or(1.0, |rest| now * (1.0 + rest as f64 / issued) / even)
+    }
+
+    /// Instructions that a warp has still to issue: its branches are followed, and nothing is waited for. `None` if they
+    /// are too many to count.
+    fn skim(&mut self, warp: &mut Warp<'l, 'a>) -> Option<u64> {
+        (0..SKIMMED).find(|_| {
+            let over = warp.ended;
+            if !over {
+                self.pass(warp);
+            }
+            over
+        })
+    }
+
+    /// An instruction by its result alone.
+    fn pass(&mut self, warp: &mut Warp<'l, 'a>) {
+        let inst = warp.next();
+        let (data, facts) = (&warp.func.insts[inst], &warp.facts[inst]);
+        warp.at += 1;
+        match data.op {
+            _ if warp.known.skips(data.guard, &self.patterns) => warp.results(data, Some(Number::same(0)), 0.0),
+            Opcode::Ret | Opcode::Trap => warp.ended = true,
+            Opcode::Br => warp.jump(inst, 0),
+            Opcode::BrIf => drop(warp.branch(inst, data)),
+            _ => {
+                let number = self.number(warp, data, facts);
+                warp.results(data, number, 0.0);
+            }
+        }
     }
 
     /// One instruction, or none if it waits for what has not come.
@@ -192,6 +238,7 @@ impl<'l, 's, 'a> Walk<'l, 's, 'a> {
             return Ok(());
         }
         warp.at += 1;
+        warp.issued += 1;
         if !facts.passes {
             warp.catch_up();
         }

@@ -31,6 +31,8 @@ pub struct Warp<'s, 'a> {
     pub at: usize,
     /// Its time.
     pub now: f64,
+    /// Instructions that it has issued.
+    pub issued: u64,
     /// It has returned.
     pub ended: bool,
     /// It waits for a phase that is not over, and no phase has ended since.
@@ -72,6 +74,7 @@ impl<'s, 'a> Warp<'s, 'a> {
             block: func.entry,
             at: 0,
             now: 0.0,
+            issued: 0,
             ended: false,
             blocked: false,
             known: Values::new(func.values.len()),
