@@ -453,7 +453,7 @@ fn furthest_behind(warps: &[Warp<'_, '_>]) -> Option<(usize, Option<usize>)> {
 fn argument(param: &Param) -> Option<&str> {
     match param {
         Param::Argument { name } => Some(name),
-        Param::TensorMap(_) | Param::Workspace => None,
+        Param::TensorMap(_) | Param::Workspace { .. } => None,
     }
 }
 
