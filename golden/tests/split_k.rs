@@ -4,6 +4,7 @@
 use warplift::ir::interp::{self, Order};
 use warplift::ir::target::SM90A;
 use warplift::ir::tile::{Kernel, Mapping, Op, parse_file};
+use warplift::kernels::find;
 use warplift::sim::{self, Adversary, Options as SimOptions};
 use warplift::{Compiled, Options, compile};
 use warplift_golden::library::{in_rules_form, load, reference};
@@ -160,14 +161,21 @@ fn counters_end_at_zero() {
 
 #[test]
 fn what_cannot_be_shared_out_is_refused() {
-    for (name, mapping, why) in [
-        ("gemm", "for t: split_k 1", "2 to 256 are possible"),
-        ("gemm_batched", "for t: split_k 2", "none left for the slices"),
-        ("gemm", "for t: split_k 2\nkernel: persistent, pingpong 2", "teams take whole tiles in turn"),
-        ("attention", "for t: split_k 2", "does not start at zero"),
-        ("cumsum", "for t: split_k 2", "an instruction in it has an effect"),
+    let two = "for t: split_k 2";
+    let (start, next) = ("full 0.0", "y = mma x, ta, trans(tb)");
+    for (name, mapping, edit, why) in [
+        ("gemm", "for t: split_k 1", None, "2 to 256 are possible"),
+        ("gemm_batched", two, None, "none left for the slices"),
+        ("gemm", "for t: split_k 2\nkernel: persistent, pingpong 2", None, "teams take whole tiles in turn"),
+        ("gemm", "for t: split_k 2\nkernel: persistent, epilogue warps", None, "only the last block of a tile"),
+        ("gemm", two, Some((start, "full 1.0")), "`x` does not start at zero"),
+        ("gemm", two, Some((next, "y = 2.0 * mma(x, ta, trans(tb))")), "it does more than add to `x`"),
+        ("gemm", two, Some((next, "y = x + mma(x, ta, trans(tb))")), "it does more than add to `x`"),
     ] {
-        let (kernel, mapping) = remapped(name, mapping);
+        let file = find(name).unwrap_or_else(|| panic!("no kernel {name}"));
+        let text = edit.map_or(file.text.to_owned(), |(from, to)| file.text.replacen(from, to, 1));
+        let kernel = parse_file(&text, name).unwrap_or_else(|e| panic!("{e:?}\n{text}")).kernels.remove(0);
+        let (kernel, mapping) = with_mapping(&kernel, mapping);
         let error = compile(&kernel, &mapping, &SM90A, &Options::default());
         let message = error.map_or_else(|e| e.to_string(), |_| "it compiles".to_owned());
         assert!(message.contains(why), "{name} {mapping}: {message}");

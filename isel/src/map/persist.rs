@@ -183,7 +183,7 @@ fn split(k: &Kernel, insts: Vec<Inst>) -> (Vec<Inst>, Vec<Inst>) {
 }
 
 /// Moves the rest into the loop and replaces block indices by decoded ones.
-fn move_body(k: &mut Kernel, body: warplift_ir::tile::Block, insts: Vec<Inst>, index: &[Value]) {
+fn move_body(k: &mut Kernel, body: Block, insts: Vec<Inst>, index: &[Value]) {
     let mut renamed = Vec::new();
     for inst in insts {
         match k.insts[inst].op {

@@ -227,7 +227,8 @@ impl Split {
     fn share_out(&self, k: &mut Kernel, slice: Value) {
         let [low, high] = [k.args(self.looped)[0], k.args(self.looped)[1]];
         let mut s = ScalarOps { block: k.entry, k };
-        let all = s.op(BinOp::Sub, high, low);
+        // Facts follow a loop that starts at zero: its number of iterations is no difference.
+        let all = if s.k.int_const(low) == Some(0) { high } else { s.op(BinOp::Sub, high, low) };
         let each = s.with(BinOp::Div, all, self.slices.into());
         let rest = s.with(BinOp::Rem, all, self.slices.into());
         let mut start = |slice: Value| {
