@@ -76,7 +76,7 @@ pub(super) struct Form {
     busy: f64,
 }
 
-/// All forms of the kernel's product, those with the best estimates first; none where threads work beside the products,
+/// All forms of the kernel's product, those with the best estimates first and those whose loop blocks share out last; none where threads work beside the products,
 /// or where the sizes give no grid. `defines` are values that tunables must have.
 pub(super) fn forms(
     kernel: &Kernel,
@@ -89,7 +89,8 @@ pub(super) fn forms(
     let space = if anchor.is_plain() { Space::new(&asked, target) } else { None };
     let Some(space) = space else { return Vec::new() };
     let mut all = space.forms();
-    all.sort_by(|a, b| (a.estimate.total_cmp(&b.estimate)).then(a.busy.total_cmp(&b.busy)));
+    let order = |a: &Form, b: &Form| a.estimate.total_cmp(&b.estimate).then(a.busy.total_cmp(&b.busy));
+    all.sort_by(|a, b| a.is_shared_out().cmp(&b.is_shared_out()).then(order(a, b)));
     all
 }
 
@@ -111,7 +112,12 @@ impl Form {
         mapping(kernel, anchor, self.extents, looped, self.whole)
     }
 
-    /// The tile and what computes it, and whether its results are held beside the next tile's sums.
+    /// Whether blocks share out its loop.
+    pub fn is_shared_out(&self) -> bool {
+        self.slices > 1
+    }
+
+    /// The tile and what computes it, the slices, and whether its results are held beside the next tile's sums.
     pub fn key(&self) -> Key {
         ((self.extents, self.computes, self.slices), self.whole.epilogue == Epilogue::Deferred)
     }

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A slice of the grid's new last dimension is a block's part. Parts stand side by side in a workspace, and the last
-//! block to arrive adds them in the order of their index: the sum does not depend on which one that is. No block waits for
+//! block to arrive adds them in a fixed order: the sum does not depend on which block that is. No block waits for
 //! another, so any number of them may run at once. (Stream-K, Osama et al. 2023, section 3, calls the addition a fix-up;
 //! CUTLASS, `include/cutlass/barrier.h`, has the order of memory.)
 
@@ -24,6 +24,11 @@ use warplift_ir::types::Elem;
 
 /// Slices whose parts are added one behind the other in the text; more are added in a loop.
 const UNROLLED: u32 = 8;
+/// Registers of a thread for parts that wait for memory together.
+const HELD: u32 = 96;
+/// Rows and columns of a tile of which a warpgroup holds parts at once, and its threads.
+const WIDE: u32 = 64;
+const THREADS: u32 = 128;
 /// The greatest rank of a tile of sums: its views have three dimensions more.
 const MAX_SUM_RANK: usize = 2;
 
@@ -306,21 +311,23 @@ impl Split {
         k.blocks[entry].insts.extend(end);
     }
 
-    /// The sum of all parts, in the order of their index.
+    /// The sum of all parts, in an order that depends on their number alone.
     fn total(&self, k: &mut Kernel, block: Block, slot: &Slot, parts: Value, sum: Value) -> Value {
         if self.slices > UNROLLED {
             return self.total_by_loop(k, block, slot, parts, sum);
         }
-        let mut total = None;
-        for n in 0..self.slices {
-            let n = scalar(k, block, Op::Int(n.into()), &[]);
-            let next = self.load(k, block, slot, parts, n, sum);
-            total = Some(match total {
-                None => next,
-                Some(all) => self.add(k, block, all, next),
-            });
-        }
-        total.unwrap_or(sum)
+        let all: Vec<Value> = (0..self.slices)
+            .map(|n| {
+                let n = scalar(k, block, Op::Int(n.into()), &[]);
+                self.load(k, block, slot, parts, n, sum)
+            })
+            .collect();
+        // A sum nested to the right names all its loads before the first addition, so they wait for memory together.
+        let nested = |k: &mut Kernel, some: &[Value]| {
+            some.iter().rev().copied().reduce(|so_far, next| self.add(k, block, next, so_far))
+        };
+        let groups = all.chunks(together(k, sum)).filter_map(|some| nested(k, some)).collect::<Vec<_>>();
+        groups.into_iter().reduce(|so_far, next| self.add(k, block, so_far, next)).unwrap_or(sum)
     }
 
     fn total_by_loop(&self, k: &mut Kernel, block: Block, slot: &Slot, parts: Value, sum: Value) -> Value {
@@ -360,6 +367,13 @@ impl Split {
         let sum = k.append_inst(block, Op::Binary(BinOp::Add), &[x, y], &[ty], &[], self.looks);
         k.result(sum)
     }
+}
+
+/// Parts that are loaded before the first is added, so that a warpgroup's threads hold about [`HELD`] registers of them:
+/// of a wide tile [`chunk`](super::chunk) makes pieces.
+fn together(k: &Kernel, sum: Value) -> usize {
+    let each = extents(k, sum).into_iter().map(|e| e.min(WIDE)).product::<u32>() / THREADS;
+    (HELD / each.max(1)).max(2) as usize
 }
 
 fn rank(k: &Kernel, tile: Value) -> usize {
