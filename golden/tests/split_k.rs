@@ -46,7 +46,8 @@ fn check(kernel: &Kernel, mapping: &Mapping, size: &[(&str, i64)], orders: &[(u6
     assert!(mapped.insts.values().any(|d| d.op == Op::Arrive), "nothing is shared out: {mapping}");
     for order in [Order::Forward, Order::Reverse, Order::Shuffled(7)] {
         let options = interp::Options { programs: 3, order, ..interp::Options::default() };
-        let have = problem.interpret(&mapped, &options).unwrap_or_else(|e| panic!("{mapping}: {e}\n{mapped}"));
+        let have =
+            problem.interpret(&mapped, &options).unwrap_or_else(|e| panic!("{mapping}: {e}\n{mapped}"));
         assert_eq!(problem.difference(&have), None, "{mapping} {order:?}");
     }
     right(&problem, &compiled(kernel, mapping), orders, (2, 0.0), &format!("{mapping} {size:?}"));
@@ -82,7 +83,12 @@ fn every_kind_of_product_is_shared_out() {
     check_library("gemm", cluster, &size, few);
     let clusters = "BM = 64, BN = 64, BK = 32\nfor t: pipeline 3, consumers 1, split_k 2\nkernel: persistent, cluster 2, pdl";
     check_library("gemm", clusters, &size, few);
-    check_library("gemm_e4m3", "BM = 64, BN = 64, BK = 64\nfor t: consumers 1, split_k 3", &[("m", 72), ("n", 136), ("k", 656)], few);
+    check_library(
+        "gemm_e4m3",
+        "BM = 64, BN = 64, BK = 64\nfor t: consumers 1, split_k 3",
+        &[("m", 72), ("n", 136), ("k", 656)],
+        few,
+    );
 }
 
 #[test]
@@ -93,7 +99,12 @@ fn epilogues_run_once() {
         check_library(name, one, &size, &EIGHT[..3]);
     }
     // More parts than are added in the text.
-    check_library("gemm", "BM = 64, BN = 64, BK = 16\nfor t: consumers 1, split_k 11", &[("m", 64), ("n", 64), ("k", 200)], &EIGHT[..3]);
+    check_library(
+        "gemm",
+        "BM = 64, BN = 64, BK = 16\nfor t: consumers 1, split_k 11",
+        &[("m", 64), ("n", 64), ("k", 200)],
+        &EIGHT[..3],
+    );
 }
 
 #[test]
@@ -102,7 +113,8 @@ fn narrow_weights_are_shared_out() {
     check_library("a16w4", mapping, &[("m", 13), ("n", 136), ("k", 1152)], &EIGHT[..3]);
     let (_, own) = load("a16w4");
     let own = own.to_string().replace("for t: ", "for t: split_k 4, ");
-    let body = own.split_once('{').and_then(|(_, rest)| rest.rsplit_once('}')).map(|(body, _)| body.to_owned());
+    let body =
+        own.split_once('{').and_then(|(_, rest)| rest.rsplit_once('}')).map(|(body, _)| body.to_owned());
     check_library("a16w4", &body.unwrap_or_default(), &[("m", 13), ("n", 456), ("k", 1152)], &EIGHT[..3]);
 }
 
@@ -167,7 +179,12 @@ fn what_cannot_be_shared_out_is_refused() {
         ("gemm", "for t: split_k 1", None, "2 to 256 are possible"),
         ("gemm_batched", two, None, "none left for the slices"),
         ("gemm", "for t: split_k 2\nkernel: persistent, pingpong 2", None, "teams take whole tiles in turn"),
-        ("gemm", "for t: split_k 2\nkernel: persistent, epilogue warps", None, "only the last block of a tile"),
+        (
+            "gemm",
+            "for t: split_k 2\nkernel: persistent, epilogue warps",
+            None,
+            "only the last block of a tile",
+        ),
         ("gemm", two, Some((start, "full 1.0")), "`x` does not start at zero"),
         ("gemm", two, Some((next, "y = 2.0 * mma(x, ta, trans(tb))")), "it does more than add to `x`"),
         ("gemm", two, Some((next, "y = x + mma(x, ta, trans(tb))")), "it does more than add to `x`"),

@@ -15,10 +15,10 @@ use super::propose::{ACCUMULATORS, Anchor, mapping};
 use super::rough::{second, slowdown};
 use crate::problem::{Sizes, grid_of, least_products, operand_bits, operands, traffic};
 use warplift_ir::target::{Rates, Target};
-use warplift_isel::map::can_split_k;
 use warplift_ir::tile::{
     Depth, Domain, Epilogue, Kernel, KernelMapping, LoopMapping, Mapping, Products, Raster, TunableData,
 };
+use warplift_isel::map::can_split_k;
 
 /// Rows or columns of a tile that are tried where a tunable may have any value.
 const EXTENTS: [i64; 20] =

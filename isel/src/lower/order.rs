@@ -48,7 +48,10 @@ impl Lower<'_, '_> {
         let at = self.k.args(inst);
         let footprint = Footprint(Some((at[0], at[1..].iter().map(index).collect(), None)));
         let next = self.footprints.len() as u32 + 1;
-        GlobalAccess { pointer: self.pointer(inst), footprint: *self.footprints.entry(footprint).or_insert(next) }
+        GlobalAccess {
+            pointer: self.pointer(inst),
+            footprint: *self.footprints.entry(footprint).or_insert(next),
+        }
     }
 
     /// The number of the argument behind an access; the workspace has the number behind the last.

@@ -76,7 +76,9 @@ fn check(k: &Kernel, mapping: &Mapping, name: &str) -> std::result::Result<Inst,
         return Err(format!("`pingpong {}`: teams take whole tiles in turn", w.pingpong));
     }
     if w.epilogue == Epilogue::Warps {
-        return Err("`epilogue warps` end every tile, and here only the last block of a tile has an end".to_owned());
+        return Err(
+            "`epilogue warps` end every tile, and here only the last block of a tile has an end".to_owned()
+        );
     }
     let (before, behind) = (&top[..at], &top[at + 1..]);
     if before.iter().any(|&i| any(k, i, &|op| op.has_effect() && !matches!(op, Op::Assert(_)))) {
@@ -90,7 +92,10 @@ fn check(k: &Kernel, mapping: &Mapping, name: &str) -> std::result::Result<Inst,
     let mut loads = Vec::new();
     behind.iter().for_each(|&i| inside(k, i, &mut loads));
     if loads.into_iter().any(copied) {
-        return Err("an array that is read behind it is `staged` or `packed`: the last block loads it plainly".to_owned());
+        return Err(
+            "an array that is read behind it is `staged` or `packed`: the last block loads it plainly"
+                .to_owned(),
+        );
     }
     only_adds(k, top[at]).map(|()| top[at])
 }
@@ -259,7 +264,8 @@ impl Split {
         let all: Vec<Value> = slot.extents.into_iter().chain([slices]).chain(own).collect();
         let view = array(k, k.ty(sum).elem(), &all);
         let def = k.def(view);
-        def.into_iter().for_each(|d| k.attrs[d].array = ArrayMapping { way: Way::Plain, ..ArrayMapping::default() });
+        def.into_iter()
+            .for_each(|d| k.attrs[d].array = ArrayMapping { way: Way::Plain, ..ArrayMapping::default() });
         view
     }
 
@@ -294,7 +300,8 @@ impl Split {
         for inst in behind {
             let op = &k.insts[inst].op;
             let scalars = k.results(inst).iter().all(|&r| !matches!(k.ty(r), Type::Tile(..)));
-            let free = matches!(op, Op::Assert(_)) || !op.has_effect() && scalars && k.insts[inst].blocks.is_empty();
+            let free =
+                matches!(op, Op::Assert(_)) || !op.has_effect() && scalars && k.insts[inst].blocks.is_empty();
             if matches!(op, Op::Yield) {
                 end = Some(inst);
             } else if free && !k.args(inst).iter().any(|a| inner.contains(a)) {

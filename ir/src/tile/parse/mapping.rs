@@ -29,8 +29,7 @@ use crate::tile::{
 /// The ways of an array, of which it has one.
 const WAYS: [&str; 4] = ["fit", "plain", "staged", "packed"];
 const ARRAY_WORDS: [&str; 6] = ["fit", "plain", "staged", "packed", "stream", "before_wait"];
-const LOOP_WORDS: [&str; 7] =
-    ["pipeline", "producers", "consumers", "wait", "chunk", "mma_order", "split_k"];
+const LOOP_WORDS: [&str; 7] = ["pipeline", "producers", "consumers", "wait", "chunk", "mma_order", "split_k"];
 const KERNEL_WORDS: [&str; 12] = [
     "persistent",
     "raster",

@@ -238,7 +238,9 @@ impl Lower<'_> {
         let args = self.values(&call.args, Some(Elem::I32))?;
         let elem = call.ty.as_ref().filter(|ty| ty.dims.is_none()).map(|ty| ty.elem);
         let Some(elem) = elem else {
-            return Err(self.report(span, "`workspace` needs the type of an element: `workspace n : f32`".to_owned()));
+            return Err(
+                self.report(span, "`workspace` needs the type of an element: `workspace n : f32`".to_owned())
+            );
         };
         self.inst(span, Op::Workspace, &args, Some(Type::Ptr(elem)))
     }
