@@ -83,7 +83,7 @@ fn entry(out: &mut String, program: &Scheduled<'_>) -> Result<(), EmitError> {
                 let _ = write!(out, ".align 64 .b8 param{i}[128]");
                 continue;
             }
-            Param::Workspace => ".u64",
+            Param::Workspace { .. } => ".u64",
             Param::Argument { name } => argument_type(program, i as u32, name)?,
         };
         let _ = write!(out, "{ty} param{i}");

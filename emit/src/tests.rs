@@ -68,7 +68,7 @@ fn launch() -> LaunchInfo {
             Param::Argument { name: "a".into() },
             Param::Argument { name: "n".into() },
             Param::Argument { name: "x".into() },
-            Param::Workspace,
+            Param::Workspace { offset: Expr::zero() },
         ],
         grid: [Expr::Const(1), Expr::Const(1), Expr::Const(1)],
         cluster: 1,
@@ -161,6 +161,7 @@ fn attr_of(op: Opcode) -> Attr {
         | Opcode::StGlobal8
         | Opcode::StShared8
         | Opcode::RedGlobalAddS32
+        | Opcode::AtomIncU32
         | Opcode::RedGlobalMinS32
         | Opcode::RedGlobalMaxS32
         | Opcode::RedGlobalMinU32

@@ -11,6 +11,9 @@ use warplift_ir::tile::{BinOp, Inst, InstData, Kernel, Op, Type, Value, ValueDef
 /// Limit on the instructions that one query visits. Values form a graph, and a query walks it as a tree.
 const FUEL: u32 = 4096;
 
+/// Bytes to whose multiples a launch aligns every workspace.
+pub const WORKSPACE_ALIGN: i64 = 256;
+
 /// Spends one unit; false if none is left.
 fn spend(fuel: &mut u32) -> bool {
     let left = *fuel > 0;
@@ -43,6 +46,7 @@ fn divisor_of(kernel: &Kernel, value: Value, fuel: &mut u32) -> i64 {
                     if by > 0 && all % by == 0 { all / by } else { 1 }
                 }
                 Op::Cast if is_integer(kernel, args[0]) => of(0),
+                Op::Workspace => WORKSPACE_ALIGN,
                 _ => 1,
             }
         }
@@ -202,9 +206,19 @@ fn end_of(kernel: &Kernel, value: Value) -> Option<Value> {
             let holds = |d: &InstData| matches!(d.op, Op::For) && d.blocks.first() == Some(&block);
             let (inst, _) = kernel.insts.iter().find(|(_, d)| holds(d))?;
             let [low, high, ..] = kernel.args(inst)[..] else { return None };
-            is_never_negative(kernel, low).then_some(high)
+            is_never_negative(kernel, low).then(|| known_bound(kernel, high))
         }
         ValueDef::Param(..) => None,
+    }
+}
+
+/// Of two bounds that both hold, the one that is known at launch.
+fn known_bound(kernel: &Kernel, bound: Value) -> Value {
+    let least = kernel.def(bound).filter(|&d| matches!(kernel.insts[d].op, Op::Binary(BinOp::Min)));
+    let both = least.map_or(&[][..], |d| kernel.args(d));
+    match launch_expr(kernel, bound) {
+        Some(_) => bound,
+        None => both.iter().copied().find(|&v| launch_expr(kernel, v).is_some()).unwrap_or(bound),
     }
 }
 

@@ -126,7 +126,7 @@ impl Lints<'_> {
         let k = self.k;
         let pointer = k.params.iter().find(|p| p.name == name).map(|p| p.value);
         let of = |&i: &Inst| Window::of(k, *k.args(i).first()?).map(|w| w.pointer(k));
-        let touches = |i: &Inst| matches!(k.insts[*i].op, Op::Load | Op::Store | Op::Atomic(_));
+        let touches = |i: &Inst| matches!(k.insts[*i].op, Op::Load) || k.insts[*i].op.writes();
         let all =
             self.order.iter().copied().filter(touches).filter(|i| pointer.is_some() && of(i) == pointer);
         all.partition(|&i| matches!(k.insts[i].op, Op::Load))
@@ -236,6 +236,9 @@ impl Lints<'_> {
         if w.epilogue == Epilogue::Deferred {
             let deferred = self.order.iter().any(|&i| k.attrs[i].deferred);
             let why = match (w.persistent, deferred, w.bulk_store) {
+                _ if self.mapping.is_shared_out() => {
+                    Some("with `split_k` only the last block of a tile has results, and stores them at once")
+                }
                 (false, ..) => Some("only a `persistent` kernel has a next tile"),
                 (_, false, false) => Some("`no bulk_store` leaves the stores to the threads at once"),
                 (_, false, _) => Some("nothing is stored after a product"),

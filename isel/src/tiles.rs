@@ -57,7 +57,7 @@ pub(crate) fn program_order(k: &Kernel) -> Vec<Inst> {
 
 /// Memory that a kernel writes: the pointers that stand for it.
 pub(crate) fn written(k: &Kernel) -> FxHashSet<Value> {
-    let writes = |i: &Inst| matches!(k.insts[*i].op, Op::Store | Op::Atomic(_));
+    let writes = |i: &Inst| k.insts[*i].op.writes();
     program_order(k).into_iter().filter(writes).filter_map(|i| memory(k, k.args(i)[0])).collect()
 }
 

@@ -19,8 +19,13 @@ pub enum Arg {
     Float(f64),
 }
 
-/// The launch that a manifest describes, with these arguments by name. A workspace is allocated in
-/// `memory`, zeroed.
+/// The name of the buffer that holds the workspace of an entry.
+pub fn workspace_of(entry: &str) -> String {
+    format!("the workspace of {entry}")
+}
+
+/// The launch that a manifest describes, with these arguments by name. The first launch allocates a workspace in
+/// `memory`, zeroed; later ones find it as it was left.
 ///
 /// # Errors
 /// Another manifest version, a missing or mistyped argument, a broken fact, a size that cannot be
@@ -164,10 +169,14 @@ impl<'a> Caller<'a, '_> {
         match p {
             Param::Argument { name } => self.scalar(name),
             Param::TensorMap(map) => self.map(map, memory).map(ParamValue::TensorMap),
-            Param::Workspace => {
+            Param::Workspace { offset } => {
                 let bytes = self.eval(&self.manifest.workspace)?;
-                let id = memory.alloc("workspace", vec![0; self.room(bytes, memory)?]);
-                Ok(ParamValue::Pointer(id, 0))
+                let name = workspace_of(&self.manifest.entry);
+                let id = match memory.named(&name, usize::try_from(bytes).unwrap_or(usize::MAX)) {
+                    Some(id) => id,
+                    None => memory.alloc(&name, vec![0; self.room(bytes, memory)?]),
+                };
+                Ok(ParamValue::Pointer(id, self.eval(offset)? as u64))
             }
         }
     }

@@ -65,7 +65,7 @@ mod values;
 mod wgmma;
 mod wide;
 
-pub use from_manifest::{Arg, launch_from_manifest};
+pub use from_manifest::{Arg, launch_from_manifest, workspace_of};
 pub use hazard::{Hazard, HazardKind, PtxError, Report, SimError, Site};
 pub use launch::{Adversary, BLOCK_LIMIT, Hazards, Launch, Options, ParamValue, ProxyFence};
 pub use memory::{BufferId, MEMORY_LIMIT, Memory};

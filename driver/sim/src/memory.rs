@@ -55,6 +55,11 @@ impl Memory {
         BufferId(self.buffers.len() - 1)
     }
 
+    /// The buffer of this name that has at least so many bytes.
+    pub fn named(&self, name: &str, bytes: usize) -> Option<BufferId> {
+        self.buffers.iter().position(|b| b.name == name && b.data.len() >= bytes).map(BufferId)
+    }
+
     /// The bytes of a buffer.
     pub fn bytes(&self, id: BufferId) -> &[u8] {
         self.buffers.get(id.0).map_or(&[], |b| &b.data)

@@ -20,7 +20,7 @@ use super::lex::{Tok, Token, tokens};
 pub enum Mutation {
     /// It is removed.
     Remove,
-    /// An operand is off: a count, bytes, a depth, a phase, a barrier's number.
+    /// An operand is off: a count, bytes, a depth, a phase, a barrier's number, an atomic's order.
     Corrupt,
     /// It is moved to the other side of an instruction that it orders.
     Move,
@@ -324,6 +324,9 @@ impl Text<'_> {
             return;
         }
         let op = s.opcode;
+        if op.starts_with("atom.") {
+            self.weaken(i, out);
+        }
         let known = ORDERS.iter().find(|(p, ..)| op.starts_with(p));
         let known = known.or_else(|| op.starts_with("barrier.").then(|| &ORDERS[ORDERS.len() - 1]));
         let Some((_, up, down)) = known else { return };
@@ -372,6 +375,16 @@ impl Text<'_> {
             self.push(out, i + 1, Mutation::Remove, "wait not repeated", "");
             // The branch is taken only where the wait gives up.
             out.iter_mut().last().into_iter().for_each(|m| m.line = s.line);
+        }
+    }
+
+    /// An atomic that no longer acquires, no longer releases, or does neither.
+    fn weaken(&self, i: usize, out: &mut Vec<Mutant>) {
+        let s = &self.statements[i];
+        let text = &self.ptx[s.span.0..s.span.1];
+        for order in ["acquire", "release", "relaxed"].iter().filter(|_| s.opcode.contains(".acq_rel")) {
+            let what = format!("weakened to {order}");
+            self.push(out, i, Mutation::Corrupt, &what, &text.replacen("acq_rel", order, 1));
         }
     }
 

@@ -244,8 +244,8 @@ pub enum PlannedParam {
         /// Whether the kernel writes through the argument.
         written: bool,
     },
-    /// Address of the workspace.
-    Workspace,
+    /// Address in the workspace: bytes from its start.
+    Workspace(u64),
 }
 
 impl Plan {
@@ -290,6 +290,9 @@ fn limited(place: &str, value: i64, limit: i64) -> Result<i64, LaunchError> {
     Err(LaunchError::Limit { place, value, limit })
 }
 
+/// Bytes of workspace at most.
+const MAX_WORKSPACE: i64 = 1 << 40;
+
 /// Computes a launch. `sm_count` is the variable of that name in the manifest's expressions.
 ///
 /// # Errors
@@ -301,7 +304,7 @@ pub fn plan(manifest: &Manifest, args: &[Arg], sm_count: u32) -> Result<Plan, La
     }
     call.check_packed()?;
     let grid = call.grid()?;
-    let workspace = limited("workspace bytes", call.eval("workspace", &manifest.workspace)?, 1 << 40)?;
+    let workspace = limited("workspace bytes", call.eval("workspace", &manifest.workspace)?, MAX_WORKSPACE)?;
     let mut plan = Plan { grid, workspace: workspace as u64, params: Vec::new() };
     if !plan.is_empty() {
         let params = manifest.params.iter().map(|p| call.param(p));
@@ -447,7 +450,10 @@ impl<'a> Call<'a> {
                 MapError::Launch(error) => error,
                 MapError::Map(error) => LaunchError::TensorMap { name: map.base.clone(), error },
             }),
-            Param::Workspace => Ok(PlannedParam::Workspace),
+            Param::Workspace { offset } => {
+                let bytes = limited("workspace offset", self.eval("workspace", offset)?, MAX_WORKSPACE)?;
+                Ok(PlannedParam::Workspace(bytes as u64))
+            }
         }
     }
 
@@ -591,7 +597,7 @@ fn float_bits(ty: &str, value: f64) -> Option<u64> {
 pub(crate) fn param_bytes(manifest: &Manifest, param: &Param) -> Option<usize> {
     match param {
         Param::TensorMap(_) => Some(128),
-        Param::Workspace => Some(8),
+        Param::Workspace { .. } => Some(8),
         Param::Argument { name } => {
             let argument = manifest.arguments.iter().find(|a| a.name == *name)?;
             value_bytes(&argument.ty)

@@ -49,7 +49,7 @@ fn a_launch_is_worked_out() {
     let mut half = [0; 8];
     half[..4].copy_from_slice(&0.5f32.to_le_bytes());
     assert_eq!(plan.params[2], PlannedParam::Bytes(half));
-    assert_eq!(plan.params[4], PlannedParam::Workspace);
+    assert_eq!(plan.params[4], PlannedParam::Workspace(0));
 }
 
 #[test]

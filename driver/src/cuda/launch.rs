@@ -92,7 +92,7 @@ impl Kernel {
     pub fn prepare(&self, args: &[Arg]) -> Result<Prepared, LaunchError> {
         let device = self.0.module.device();
         let plan = plan(&self.0.manifest, args, device.info().sm_count)?;
-        let workspace = Buffer::new(device, plan.workspace)?;
+        let workspace = Buffer::zeroed(device, plan.workspace)?;
         let values = self.values(&plan, &workspace)?;
         let pointer = |value: &RawTensorMap| std::ptr::from_ref(value).cast_mut().cast();
         Ok(Prepared {
@@ -108,7 +108,7 @@ impl Kernel {
     fn values(&self, plan: &Plan, workspace: &Buffer) -> Result<Box<[RawTensorMap]>, CudaError> {
         let each = plan.params.iter().map(|param| match param {
             PlannedParam::Bytes(bytes) => Ok(slot(u64::from_le_bytes(*bytes))),
-            PlannedParam::Workspace => Ok(slot(workspace.address())),
+            PlannedParam::Workspace(offset) => Ok(slot(workspace.address() + offset)),
             PlannedParam::TensorMap(request) => self.map(request),
             PlannedParam::EmptyTensor { request, written } => {
                 let mut request = request.clone();
@@ -166,7 +166,8 @@ fn check_parameters(manifest: &Manifest, function: &Function) -> Result<(), Laun
     )))
 }
 
-/// A launch with everything decided; repeating it costs one driver call (two with a workspace).
+/// A launch with everything decided; repeating it costs one driver call. Launches of it that share a
+/// workspace must follow each other, as those of one stream do.
 pub struct Prepared {
     kernel: Kernel,
     config: LaunchConfig,
@@ -202,7 +203,6 @@ impl Prepared {
         if self.config.grid.contains(&0) {
             return Ok(());
         }
-        self.workspace.fill(0, stream)?;
         // SAFETY: `Kernel::load` compared the sizes of the entry's parameters with the manifest,
         // and every slot has 128 bytes, the largest of them.
         unsafe { self.kernel.0.function.launch(&self.config, &self.params, stream) }?;

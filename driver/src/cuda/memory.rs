@@ -27,6 +27,20 @@ impl Buffer {
         Ok(Self { device: device.clone(), address, bytes })
     }
 
+    /// Allocates zeros; returns when they are written.
+    ///
+    /// # Errors
+    /// A failed call.
+    pub fn zeroed(device: &Device, bytes: u64) -> Result<Self, CudaError> {
+        let buffer = Self::new(device, bytes)?;
+        if bytes > 0 {
+            let stream = Stream::new(device)?;
+            buffer.fill(0, &stream)?;
+            stream.synchronize()?;
+        }
+        Ok(buffer)
+    }
+
     /// Allocates and copies host bytes.
     ///
     /// # Errors

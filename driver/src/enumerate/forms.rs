@@ -2,7 +2,7 @@
 //! goes with it, and what each form takes by closed formulas.
 //!
 //! ```text
-//!  values of BM, BN, BK x warpgroups or warps x wait x cluster x persistent, raster, epilogue ─► legal forms
+//!  values of BM, BN, BK x warpgroups or warps x wait x cluster x persistent, raster, epilogue x split_k ─► legal forms
 //!  form ─► blocks, trips, cycles of copies and products in a trip ─► floor: the fullest unit, device memory
 //!                                                                 └► estimate: with start, waits, epilogue
 //! ```
@@ -18,6 +18,7 @@ use warplift_ir::target::{Rates, Target};
 use warplift_ir::tile::{
     Depth, Domain, Epilogue, Kernel, KernelMapping, LoopMapping, Mapping, Products, Raster, TunableData,
 };
+use warplift_isel::map::can_split_k;
 
 /// Rows or columns of a tile that are tried where a tunable may have any value.
 const EXTENTS: [i64; 20] =
@@ -30,6 +31,9 @@ const BOX: i64 = 128;
 /// Rows of an instruction of a warpgroup, and columns at most.
 const ROWS: i64 = 64;
 const COLUMNS: i64 = 256;
+/// Blocks that share out a loop, and trips that each has at least.
+const SLICES: [u32; 12] = [2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32, 64];
+const LEAST_TRIPS: f64 = 2.0;
 /// Warpgroups that compute.
 const GROUPS: [u32; 4] = [1, 2, 3, 4];
 /// Warps that compute by `mma.sync`.
@@ -61,6 +65,8 @@ pub(super) struct Form {
     extents: [i64; 3],
     computes: Computes,
     wait: u32,
+    /// Blocks that share out the loop.
+    slices: u32,
     whole: KernelMapping,
     /// Cycles that no prediction of the form is below.
     pub floor: f64,
@@ -70,7 +76,7 @@ pub(super) struct Form {
     busy: f64,
 }
 
-/// All forms of the kernel's product, those with the best estimates first; none where threads work beside the products,
+/// All forms of the kernel's product, those with the best estimates first and those whose loop blocks share out last; none where threads work beside the products,
 /// or where the sizes give no grid. `defines` are values that tunables must have.
 pub(super) fn forms(
     kernel: &Kernel,
@@ -83,7 +89,8 @@ pub(super) fn forms(
     let space = if anchor.is_plain() { Space::new(&asked, target) } else { None };
     let Some(space) = space else { return Vec::new() };
     let mut all = space.forms();
-    all.sort_by(|a, b| (a.estimate.total_cmp(&b.estimate)).then(a.busy.total_cmp(&b.busy)));
+    let order = |a: &Form, b: &Form| a.estimate.total_cmp(&b.estimate).then(a.busy.total_cmp(&b.busy));
+    all.sort_by(|a, b| a.is_shared_out().cmp(&b.is_shared_out()).then(order(a, b)));
     all
 }
 
@@ -99,19 +106,25 @@ impl Form {
             producers: Some(1),
             consumers: groups,
             wait: groups.map(|_| self.wait),
+            split_k: (self.slices > 1).then_some(self.slices),
             ..Default::default()
         };
         mapping(kernel, anchor, self.extents, looped, self.whole)
     }
 
-    /// The tile and what computes it, and whether its results are held beside the next tile's sums.
+    /// Whether blocks share out its loop.
+    pub fn is_shared_out(&self) -> bool {
+        self.slices > 1
+    }
+
+    /// The tile and what computes it, the slices, and whether its results are held beside the next tile's sums.
     pub fn key(&self) -> Key {
-        ((self.extents, self.computes), self.whole.epilogue == Epilogue::Deferred)
+        ((self.extents, self.computes, self.slices), self.whole.epilogue == Epilogue::Deferred)
     }
 }
 
 /// What decides the registers of a form: see [`Form::key`].
-pub(super) type Key = (([i64; 3], Computes), bool);
+pub(super) type Key = (([i64; 3], Computes, u32), bool);
 
 /// The values of the tunables, and what follows from each.
 struct Space<'a> {
@@ -130,6 +143,8 @@ struct Space<'a> {
     bytes: f64,
     count: i64,
     memory: f64,
+    /// Whether blocks may share out the loop.
+    shares: bool,
 }
 
 /// What one choice of extents makes of the kernel.
@@ -195,7 +210,8 @@ impl<'a> Space<'a> {
         let blocks = [along(0, |t| t.blocks)?, along(1, |t| t.blocks)?];
         let trips = along(2, |t| t.trips)?;
         let (base, columns, count) = (first.blocks, first.columns.max(1.0), asked.anchor.count);
-        Some(Self { target, values, same, blocks, base, columns, trips, bytes, count, memory })
+        let shares = asked.anchor.counter.is_some_and(|name| can_split_k(asked.kernel, name));
+        Some(Self { target, values, same, blocks, base, columns, trips, bytes, count, memory, shares })
     }
 
     fn forms(&self) -> Vec<Form> {
@@ -226,9 +242,10 @@ impl<'a> Space<'a> {
         for computes in groups.chain(warps.map(Computes::Warps)) {
             let waits: &[u32] = if matches!(computes, Computes::Groups(_)) { &[0, 1] } else { &[0] };
             for &wait in waits {
-                for whole in self.wholes(blocks) {
+                for (whole, slices) in self.shared_out(blocks, trips) {
                     let whole = with_warps(whole, computes);
-                    let form = Form { extents, computes, wait, whole, floor: 0.0, estimate: 0.0, busy: 0.0 };
+                    let (floor, estimate, busy) = Default::default();
+                    let form = Form { extents, computes, wait, slices, whole, floor, estimate, busy };
                     found.extend(self.weighed(form, blocks, trips));
                 }
             }
@@ -239,6 +256,15 @@ impl<'a> Space<'a> {
     fn fits_shared(&self, [m, n, k]: [i64; 3]) -> bool {
         let stage = ((m + n * self.count) * k) as f64 * self.bytes;
         2.0 * stage + (m * n * 2) as f64 <= f64::from(self.target.shared_bytes)
+    }
+
+    /// The same, and blocks that share out each tile's loop where tiles alone do not fill the multiprocessors.
+    fn shared_out(&self, blocks: f64, trips: f64) -> Vec<(KernelMapping, u32)> {
+        let places = (f64::from(self.target.multiprocessors) / blocks).min(trips / LEAST_TRIPS);
+        let most = SLICES.iter().filter(|&&n| self.shares && f64::from(n) <= places);
+        let plain = KernelMapping::default();
+        let slices = most.rev().take(2).map(|&n| (plain, n));
+        self.wholes(blocks).into_iter().map(|whole| (whole, 1)).chain(slices).collect()
     }
 
     /// Ways from tiles to blocks. Where every tile has a multiprocessor of its own, orders make no difference.
@@ -271,7 +297,9 @@ impl<'a> Space<'a> {
         }
         let (copies, units, trip) = self.trip(&form);
         let shared = if form.whole.cluster > 1 { 0.5 } else { 1.0 };
-        let waves = (blocks / f64::from(self.target.multiprocessors)).ceil();
+        let slices = f64::from(form.slices);
+        let (all, trips) = (blocks * trips, (trips / slices).ceil());
+        let waves = (blocks * slices / f64::from(self.target.multiprocessors)).ceil();
         let start = self.target.estimates.start_cycles;
         let least = waves * trips * units.max(copies * shared);
         let [around, each] = AROUND;
@@ -280,16 +308,27 @@ impl<'a> Space<'a> {
             true => waves * (trips * trip + BETWEEN[usize::from(!deferred)] * tile) + around + each * tile,
             false => waves * (trips * trip + around + each * tile),
         };
+        let busy = busy + self.added_up(&form);
         // A cluster's blocks wait for each other.
         let busy = if form.whole.cluster > 1 { 1.03 * busy } else { busy };
         let cycles = start + busy.max(self.memory);
-        let ideal = blocks * trips * self.ideal(form.extents) / f64::from(self.target.multiprocessors);
+        let ideal = all * self.ideal(form.extents) / f64::from(self.target.multiprocessors);
         let columns = (blocks / self.rows(m)).max(1.0) as u64;
         let power = slowdown(form.whole.raster, [m as f64, n as f64], columns, self.target);
         let slowed = cycles * (1.0 + (ideal / cycles).min(1.0) * (power - 1.0));
         let read = ((m + n * self.count) * form.extents[2]) as f64 * self.bytes;
         let estimate = slowed + second(busy, waves * trips * read, self.target);
         Some(Form { floor: start + least.max(self.memory), estimate, busy, ..form })
+    }
+
+    /// Cycles of the last block of a tile beyond those of a block alone: its part goes out, and all come in.
+    fn added_up(&self, form: &Form) -> f64 {
+        let [m, n, _] = form.extents;
+        let part = (4 * m * n * self.count) as f64 / self.target.rates.cache_bytes_per_cycle;
+        match form.slices {
+            1 => 0.0,
+            slices => 2.0 * self.target.rates.memory_latency + part * f64::from(slices + 1),
+        }
     }
 
     /// Cycles of a trip's products at the full rate.

@@ -66,7 +66,7 @@ pub(super) const ACCUMULATORS: i64 = 208;
 /// The product that decides the tiles, and the loop around it.
 pub(super) struct Anchor<'a> {
     /// The loop's counter.
-    counter: Option<&'a str>,
+    pub counter: Option<&'a str>,
     /// Tunables of rows, columns and depth that may be set.
     pub free: [Option<&'a TunableData>; 3],
     /// Extents that no tunable decides.

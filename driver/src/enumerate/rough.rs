@@ -81,7 +81,9 @@ pub fn second(busy: f64, bytes: f64, target: &Target) -> f64 {
 pub fn moved(kernel: &Kernel, mapping: &Mapping, target: &Target, sizes: &Sizes) -> f64 {
     let Ok(resolved) = warplift_isel::map::do_tunables(kernel, mapping) else { return 0.0 };
     let blocks: f64 = grid_of(&resolved, sizes).map_or(0.0, |grid| grid.iter().map(|&g| g as f64).product());
-    (blocks / f64::from(target.multiprocessors)).ceil() * block_work(&resolved, sizes).1
+    let slices = f64::from(mapping.loops.iter().find_map(|(_, l)| l.split_k).unwrap_or(1));
+    let each = block_work(&resolved, sizes).1 / slices;
+    (blocks * slices / f64::from(target.multiprocessors)).ceil() * each
 }
 
 /// Rows and columns of a product.

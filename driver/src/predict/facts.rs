@@ -94,6 +94,7 @@ fn is_atomic(op: Opcode) -> bool {
             | RedGlobalMinU32
             | RedGlobalMaxU32
             | AtomAddU32
+            | AtomIncU32
     )
 }
 

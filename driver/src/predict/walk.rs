@@ -50,6 +50,11 @@ impl<'s, 'a> Program<'s, 'a> {
         argument(self.scheduled.launch.params.get(source.checked_sub(1)? as usize)?)
     }
 
+    /// Whether a parameter is the address of a workspace.
+    fn is_workspace(&self, parameter: u32) -> bool {
+        matches!(self.scheduled.launch.params.get(parameter as usize), Some(Param::Workspace { .. }))
+    }
+
     /// The block at a place of the grid, all roles to their end.
     ///
     /// # Errors
@@ -416,7 +421,11 @@ impl<'l, 's, 'a> Walk<'l, 's, 'a> {
         // Global memory: what all warps move, over the multiprocessor's part of the L2.
         let all = moved * f64::from(warp.warps);
         // What the block asks for the first time comes from device memory.
-        let fresh = addresses.is_some_and(|place| self.requests.add(place.first, all));
+        let fresh = addresses.is_some_and(|place| {
+            // What blocks leave for each other in a workspace is in the L2.
+            let shared = parameter_at(place.first).is_some_and(|(p, _)| self.program.is_workspace(p));
+            !shared && self.requests.add(place.first, all)
+        });
         let least = if fresh { self.target.rates.memory_latency } else { 0.0 };
         (unit, all * units.blocks() / self.target.rates.cache_bytes_per_cycle, facts.latency.max(least))
     }
@@ -500,7 +509,7 @@ fn furthest_behind(warps: &[Warp<'_, '_>]) -> Option<(usize, Option<usize>)> {
 fn argument(param: &Param) -> Option<&str> {
     match param {
         Param::Argument { name } => Some(name),
-        Param::TensorMap(_) | Param::Workspace => None,
+        Param::TensorMap(_) | Param::Workspace { .. } => None,
     }
 }
 

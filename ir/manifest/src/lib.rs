@@ -44,7 +44,8 @@ pub struct Manifest {
     pub pdl: bool,
     /// Bytes of dynamic shared memory.
     pub dynamic_shared: u32,
-    /// Bytes of zero-initialised global workspace, `0` where none is needed.
+    /// Bytes of global workspace, `0` where none is needed. It is zero before the first launch. Launches leave it as the next
+    /// one needs it; two that run at the same time need one each.
     pub workspace: Expr,
     /// Registers that each role may use.
     pub roles: Vec<RoleInfo>,
@@ -126,8 +127,12 @@ pub enum Param {
     },
     /// A 128-byte `CUtensorMap`, 64-byte aligned, `.param` space (`__grid_constant__`).
     TensorMap(TensorMap),
-    /// Address of the workspace, 8 bytes.
-    Workspace,
+    /// Address in the workspace, 8 bytes.
+    Workspace {
+        /// Bytes from its start.
+        #[serde(default = "Expr::zero", skip_serializing_if = "Expr::is_zero")]
+        offset: Expr,
+    },
 }
 
 /// The arguments of `cuTensorMapEncodeTiled`. Index 0 is the innermost dimension.
@@ -269,6 +274,11 @@ impl Expr {
     /// The constant 0.
     pub fn zero() -> Self {
         Self::Const(0)
+    }
+
+    /// Whether it is the constant 0.
+    pub fn is_zero(&self) -> bool {
+        matches!(self, Self::Const(0))
     }
 
     /// A variable.

@@ -9,12 +9,15 @@ use super::value::{Val, View};
 use super::{Fault, InterpError};
 use crate::tile::{AtomicOp, Block, Dim, Inst, Kernel, Op, Type, Value};
 use crate::types::Elem;
-use cranelift_entity::SecondaryMap;
+use cranelift_entity::{EntityRef, SecondaryMap};
 use smallvec::{SmallVec, smallvec};
 use std::fmt::Write;
 use std::rc::Rc;
 
 type Result<T> = std::result::Result<T, Fault>;
+
+/// Elements of a workspace at most.
+const MAX_WORKSPACE: i64 = 1 << 30;
 
 /// Where a program stands among the others.
 #[derive(Clone, Copy, Debug, Default)]
@@ -210,6 +213,8 @@ impl<'a> Program<'a> {
                 let own = kernel.ty(kernel.args(inst)[of]).elem();
                 Ok(compute::elementwise(op, own, elem, &args)?)
             }
+            Op::Workspace => self.workspace(inst, elem),
+            Op::Arrive => self.arrive(inst),
             Op::View { strided, fill } => self.view(inst, *strided, *fill),
             Op::SubView(kept) => self.sub_view(inst, kept),
             Op::ViewAs(_) if ty.shape().is_none() => self.scalar_bits(inst, elem),
@@ -330,6 +335,36 @@ impl Program<'_> {
             self.memory.reach(buffer, i128::from(offset) * 8 + (last + 1) * i128::from(width));
         }
         Ok(Val::View(Rc::new(View { buffer, offset, first: 0, extents, strides, fill })))
+    }
+
+    /// The array of a workspace: one for all blocks, and for the next launch on this memory.
+    fn workspace(&mut self, inst: Inst, elem: Elem) -> Result<Val> {
+        let mut elements = 1i64;
+        for extent in self.args(inst)? {
+            let more = elements.checked_mul(extent.number(0).as_i64().max(0));
+            elements = more.filter(|&n| n <= MAX_WORKSPACE).ok_or(Undefined("a workspace is too large"))?;
+        }
+        let bytes = (elements as usize * elem.bits() as usize).div_ceil(8);
+        let name = format!("{}'s workspace {}", self.kernel.name, inst.index());
+        Ok(Val::Ptr(self.memory.kept(&name, bytes), 0))
+    }
+
+    /// Counts this block at an element; whether it is the last one.
+    fn arrive(&mut self, inst: Inst) -> Result<Val> {
+        let (view, at) = self.access(inst)?;
+        let all = self.int(self.kernel.args(inst)[1 + at.len()])?;
+        let elem = Elem::Uint(32);
+        let Some(bit) = place(&view, elem, &at, &vec![0; at.len()]) else {
+            return Ok(Val::Scalar(Number::Int(0)));
+        };
+        if let Some(log) = &mut self.memory.log {
+            log.write((view.buffer, bit), true);
+        }
+        let before = self.memory.read(view.buffer, bit, elem)?.as_i64();
+        let last = before + 1 >= all;
+        let after = if last { 0 } else { before + 1 };
+        self.memory.write(view.buffer, bit, elem, Number::Int(after))?;
+        Ok(Val::Scalar(Number::Int(last.into())))
     }
 
     fn sub_view(&self, inst: Inst, kept: &[u8]) -> Result<Val> {

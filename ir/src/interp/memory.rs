@@ -61,6 +61,14 @@ impl Memory {
         BufferId(self.buffers.len() - 1)
     }
 
+    /// The buffer of this name, of at least so many bytes: made of zeros, or as it was left.
+    pub(super) fn kept(&mut self, name: &str, bytes: usize) -> BufferId {
+        let id = self.find(name).unwrap_or_else(|| self.add(name, Vec::new()));
+        let buffer = &mut self.buffers[id.0];
+        buffer.bytes.resize(bytes.max(buffer.bytes.len()), 0);
+        id
+    }
+
     /// A view reaches this many bits of a buffer: an open one grows. What lies beyond is found when it is accessed.
     pub(super) fn reach(&mut self, id: BufferId, bits: i128) {
         let Some(buffer) = self.buffers.get_mut(id.0) else { return };

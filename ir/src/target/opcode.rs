@@ -211,6 +211,7 @@ opcodes! {
     RedGlobalMinU32 "red.min.u32" &[B64, B32], &[], Write "sm_10";
     RedGlobalMaxU32 "red.max.u32" &[B64, B32], &[], Write "sm_10";
     AtomAddU32 "atom.add.u32" &[B64, B32], &[B32], Order "sm_10";
+    AtomIncU32 "atom.inc.acq_rel.u32" &[B64, B32], &[B32], Order "sm_70";
     Wgmma "wgmma" &[Any], &[Any], Order "sm_90a";
     WgmmaFence "wgmma.fence" &[], &[], Order "sm_90a";
     WgmmaCommit "wgmma.commit" &[], &[], Order "sm_90a";

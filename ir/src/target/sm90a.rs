@@ -281,6 +281,7 @@ static ROWS: Rows = rows! {
     RedGlobalMinU32 "red.global.min.u32 [$0$o], $1" Lsu 500 8 20 "RED";
     RedGlobalMaxU32 "red.global.max.u32 [$0$o], $1" Lsu 500 8 20 "RED";
     AtomAddU32 "atom.global.add.u32 $d, [$0$o], $1" Lsu 500 8 20 "";
+    AtomIncU32 "atom.acq_rel.gpu.global.inc.u32 $d, [$0$o], $1" Lsu 700 8 60 "ATOM";
     Wgmma "" Tensor 0 128 80 "HGMMA";
     WgmmaFence "wgmma.fence.sync.aligned" Sync 2 2 80 "WARPGROUP.ARRIVE";
     WgmmaCommit "wgmma.commit_group.sync.aligned" Sync 2 2 80 "";

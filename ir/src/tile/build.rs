@@ -227,7 +227,7 @@ impl KernelBuilder {
 
     /// Appends any operation without blocks. `want` is the requested result type. Operations whose operands do not
     /// determine it need it: constants, `cast`, `full`, `iota`, `broadcast`, `reshape`, `slice`, `view`, `load`,
-    /// `async_copy`.
+    /// `async_copy`, `workspace`.
     pub fn inst(&mut self, op: Op, args: &[Value], want: Option<Type>) -> Result<Inst> {
         self.all_visible(args)?;
         let types = self.types(args);
@@ -407,6 +407,16 @@ impl KernelBuilder {
     /// Updates elements atomically.
     pub fn atomic(&mut self, op: AtomicOp, view: Value, index: &[Value], x: Value) -> Result<()> {
         self.inst(Op::Atomic(op), &joined(view, index, &[x]), None).map(drop)
+    }
+
+    /// An array of so many elements, the product of the extents, that no argument holds.
+    pub fn workspace(&mut self, extents: &[Value], elem: Elem) -> Result<Value> {
+        self.value(Op::Workspace, extents, Some(Type::Ptr(elem)))
+    }
+
+    /// Whether this block is the last of `n` to arrive at an element.
+    pub fn arrive(&mut self, view: Value, index: &[Value], n: Value) -> Result<Value> {
+        self.value(Op::Arrive, &joined(view, index, &[n]), None)
     }
 
     /// `acc + a b`.

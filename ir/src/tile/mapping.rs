@@ -32,6 +32,16 @@ impl Mapping {
         self.tunables.iter().find(|(n, _)| n == name).map(|(_, v)| *v)
     }
 
+    /// Whether blocks share out a loop: only the last block of a tile ends it.
+    pub fn is_shared_out(&self) -> bool {
+        self.loops.iter().any(|(_, l)| l.split_k.is_some())
+    }
+
+    /// Whether stores wait for the next tile's first iterations.
+    pub fn defers(&self) -> bool {
+        self.whole.epilogue == Epilogue::Deferred && !self.is_shared_out()
+    }
+
     /// The value of a tunable under this mapping: the one it gives, else the text's.
     pub fn value_of(&self, tunable: &TunableData) -> i64 {
         self.tunable(&tunable.name).unwrap_or(tunable.default)
@@ -130,7 +140,7 @@ pub enum Depth {
     Stages(u32),
 }
 
-/// How a loop runs: `for t: pipeline 4, producers 1, consumers 2, wait 0, chunk 64`.
+/// How a loop runs: `for t: pipeline 4, producers 1, consumers 2, wait 0, chunk 64, split_k 4`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoopMapping {
     /// Stages of the rings that feed it.
@@ -145,6 +155,9 @@ pub struct LoopMapping {
     pub chunk: Option<u32>,
     /// Whether its warpgroups take turns at the tensor cores: 1 yes, 0 no; absent: the scheduler decides.
     pub mma_order: Option<u32>,
+    /// Blocks that share out the iterations of a loop that only adds up. Each adds a part, and the last one to finish adds
+    /// the parts and does the rest of the kernel; absent: one block runs the loop.
+    pub split_k: Option<u32>,
 }
 
 /// How tiles of an array get to registers.

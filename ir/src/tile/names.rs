@@ -1,7 +1,7 @@
 //! The words of the text form: operations by name, operators with their precedence, reserved words.
 //! Printer and parser read the same tables.
 
-use super::{AtomicOp, BinOp, CmpOp, Op, ReduceOp, UnOp};
+use super::{AtomicOp, BinOp, CmpOp, MAX_RANK, Op, ReduceOp, UnOp};
 
 /// Functions of one operand.
 pub(crate) const UNARY: [(&str, UnOp); 13] = [
@@ -101,7 +101,7 @@ const fn form(least: usize, most: usize, bare: bool, typed: bool) -> Form {
 }
 
 /// Operations that are written by name and have no table of their own.
-const FORMS: [(&str, Form); 33] = [
+const FORMS: [(&str, Form); 35] = [
     ("block_index", form(0, 1, true, false)),
     ("grid_dim", form(1, 1, false, false)),
     ("program_id", form(0, 0, true, false)),
@@ -125,6 +125,8 @@ const FORMS: [(&str, Form); 33] = [
     ("subview", form(1, 1, true, false)),
     ("load", form(1, 1, true, true)),
     ("store", form(2, 2, true, false)),
+    ("workspace", form(1, MAX_RANK, true, true)),
+    ("arrive", form(2, 2, true, false)),
     ("mma", form(3, 3, true, false)),
     ("gather", form(3, 3, false, false)),
     ("async_copy", form(1, 1, true, true)),
@@ -276,6 +278,8 @@ impl Op {
             Self::SubView(_) => "subview",
             Self::Load => "load",
             Self::Store => "store",
+            Self::Workspace => "workspace",
+            Self::Arrive => "arrive",
             Self::Mma => "mma",
             Self::Gather(_) => "gather",
             Self::AsyncCopy => "async_copy",

@@ -210,6 +210,13 @@ pub enum Op {
     Store,
     /// `view, index.., x`: atomic update of the elements that lie inside.
     Atomic(AtomicOp),
+    /// `extent..`: an array of so many elements, the product, that no argument holds. It is zero before the first launch
+    /// and keeps its content from launch to launch.
+    Workspace,
+    /// `view, index.., n`: counts this block at an element of a view of u32, and gives a bool: whether it is the `n`-th.
+    /// The `n`-th sets the element back to zero, and sees everything that the blocks before it wrote before they
+    /// arrived. Outside the view nothing is counted, and no block is the last.
+    Arrive,
     /// `acc, a, b`: `acc + a b` for `a: [M, K]`, `b: [K, N]`, sums in the type of `acc`.
     Mma,
     /// `x`: along a dimension, which disappears (a rank-1 tile gives a scalar).
@@ -247,12 +254,18 @@ impl Op {
         )
     }
 
+    /// Whether it writes to global memory.
+    pub fn writes(&self) -> bool {
+        matches!(self, Self::Store | Self::Atomic(_) | Self::Arrive)
+    }
+
     /// Whether it changes memory or has another effect, so that its order matters and it must not be removed.
     pub fn has_effect(&self) -> bool {
         matches!(
             self,
             Self::Store
                 | Self::Atomic(_)
+                | Self::Arrive
                 | Self::AsyncCopy
                 | Self::AsyncCommit
                 | Self::AsyncWait(_)

@@ -217,7 +217,12 @@ impl<'a> Printer<'a> {
             Op::Iota(d) => write!(f, "iota {d} : {ty}"),
             Op::View { strided, fill } => self.view(f, args, result, *strided, *fill),
             Op::SubView(kept) => self.sub_view(f, args, kept),
-            Op::Load | Op::AsyncCopy | Op::Store | Op::Atomic(_) => self.access(f, op, args, ty),
+            Op::Load | Op::AsyncCopy | Op::Store | Op::Atomic(_) | Op::Arrive => self.access(f, op, args, ty),
+            Op::Workspace => {
+                f.write_str("workspace ")?;
+                self.list(f, args)?;
+                write!(f, " : {}", result.map_or(Elem::Bool, Type::elem))
+            }
             Op::Print(text) => {
                 write!(f, "print {}", StrText(text))?;
                 args.iter().try_for_each(|&v| write!(f, ", {}", self.name(v)))
@@ -268,7 +273,7 @@ impl<'a> Printer<'a> {
     }
 
     fn access(&self, f: &mut Formatter<'_>, op: &Op, args: &[Value], ty: &dyn Display) -> Result {
-        let stores = matches!(op, Op::Store | Op::Atomic(_));
+        let stores = op.writes();
         let last = args.len() - usize::from(stores && !args.is_empty());
         write!(f, "{} {}[", op.name(), self.arg(args, 0))?;
         self.list(f, args.get(1..last).unwrap_or_default())?;
@@ -413,6 +418,7 @@ impl Display for LoopText {
             ("wait", self.0.wait),
             ("chunk", self.0.chunk),
             ("mma_order", self.0.mma_order),
+            ("split_k", self.0.split_k),
         ] {
             if let Some(n) = count {
                 write!(f, ", {word} {n}")?;

@@ -31,14 +31,9 @@ fn count() -> impl Strategy<Value = u32> {
 
 fn loops() -> impl Strategy<Value = LoopMapping> {
     let pipeline = prop_oneof![Just(Depth::Fit), count().prop_map(Depth::Stages)];
-    let counts = (of(count()), of(count()), of(count()), of(count()), of(0..2u32));
-    (pipeline, counts).prop_map(|(pipeline, (producers, consumers, wait, chunk, mma_order))| LoopMapping {
-        pipeline,
-        producers,
-        consumers,
-        wait,
-        chunk,
-        mma_order,
+    let counts = (of(count()), of(count()), of(count()), of(count()), of(0..2u32), of(count()));
+    (pipeline, counts).prop_map(|(pipeline, (producers, consumers, wait, chunk, mma_order, split_k))| {
+        LoopMapping { pipeline, producers, consumers, wait, chunk, mma_order, split_k }
     })
 }
 

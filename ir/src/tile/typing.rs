@@ -153,6 +153,8 @@ impl Typing<'_> {
             Op::View { strided, .. } => self.view(*strided),
             Op::SubView(kept) => self.sub_view(kept),
             Op::Load | Op::AsyncCopy => self.load(),
+            Op::Workspace => self.workspace(),
+            Op::Arrive => self.arrive(),
             Op::Mma => self.mma(),
             Op::Reduce(op, d) => self.reduce(*op, *d),
             Op::Scan(op, d) => self.scan(*op, *d),
@@ -300,6 +302,26 @@ impl Typing<'_> {
                 self.bad_operand(rank + 1, &full)
             }
             _ => self.bad_operand(rank + 1, &tile_of(rank, elem)),
+        }
+    }
+
+    fn workspace(&self) -> Result<Type> {
+        self.attribute("the number of extents", self.args.len() as i64, 1, MAX_RANK as i64)?;
+        (0..self.args.len()).try_for_each(|i| self.index_arg(i))?;
+        match self.want {
+            Some(Type::Ptr(elem)) => Ok(Type::Ptr(elem)),
+            _ => self.bad_result("a pointer"),
+        }
+    }
+
+    fn arrive(&self) -> Result<Type> {
+        let (elem, rank) = self.access(1)?;
+        if elem != Elem::Uint(32) {
+            return self.bad_operand(0, "a view of u32");
+        }
+        match self.args[rank + 1] {
+            Type::Scalar(Elem::I32) => Ok(Type::Scalar(Elem::Bool)),
+            _ => self.bad_operand(rank + 1, "an i32 scalar"),
         }
     }
 

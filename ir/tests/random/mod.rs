@@ -118,7 +118,7 @@ impl Random<'_> {
         let op = self.op();
         let operands = match op {
             Op::Select | Op::Fma | Op::Mma | Op::Load | Op::AsyncCopy => 3,
-            Op::Store | Op::Atomic(_) => 4,
+            Op::Store | Op::Atomic(_) | Op::Arrive => 4,
             Op::Binary(_) | Op::Compare(_) | Op::Join | Op::Gather(_) | Op::Print(_) => 2,
             Op::Int(_)
             | Op::Float(_)
@@ -131,7 +131,7 @@ impl Random<'_> {
             _ => 1,
         };
         let mut args = self.args(operands);
-        if matches!(op, Op::Load | Op::AsyncCopy | Op::Store | Op::Atomic(_)) {
+        if matches!(op, Op::Load | Op::AsyncCopy | Op::Store | Op::Atomic(_) | Op::Arrive) {
             args[0] = self.values[2];
         }
         let own = args.first().map_or(Elem::F32, |&v| self.b.kernel().ty(v).elem());
@@ -143,6 +143,7 @@ impl Random<'_> {
         };
         let want = match op {
             Op::Cast | Op::Int(_) | Op::Float(_) => Type::Scalar(elem),
+            Op::Workspace => Type::Ptr(elem),
             _ => Type::Tile(elem, self.shape()),
         };
         if let Ok(inst) = self.b.inst(op, &args, Some(want)) {
@@ -203,6 +204,8 @@ impl Random<'_> {
             Op::Load,
             Op::Store,
             Op::Atomic(AtomicOp::Add),
+            Op::Workspace,
+            Op::Arrive,
             Op::Mma,
             Op::Reduce(reduce, d),
             Op::Scan(reduce, d),

@@ -28,7 +28,7 @@ fn indices(k: &Kernel, inst: Inst) -> &[Value] {
     let args = k.args(inst);
     match k.insts[inst].op {
         Op::View { .. } | Op::SubView(_) | Op::Load | Op::AsyncCopy => &args[1..],
-        Op::Store | Op::Atomic(_) => &args[1..args.len() - 1],
+        ref op if op.writes() => &args[1..args.len() - 1],
         Op::For => &args[..3],
         _ => &[],
     }

@@ -7,6 +7,7 @@
 //!  between threads ─► shuffles, scratch       exchange.rs, shared.rs, versions.rs
 //!  loads, stores with plain accesses          plain.rs      coordinates of threads: coords.rs
 //!  asynchronous copies of threads             cp_async.rs
+//!  workspaces, blocks that arrive             arrive.rs
 //!  tensor copies, products, staged stores     tensor.rs      products of warps: mma_sync.rs
 //! ```
 //!
@@ -14,6 +15,7 @@
 //! is sequential: every asynchronous event is awaited before the first use of its data.
 
 mod address_range;
+mod arrive;
 mod bytes;
 mod cells;
 mod control;
@@ -102,6 +104,8 @@ struct Lower<'k, 'a> {
     unread: Vec<Inst>,
     params: Vec<Param>,
     extra_facts: Vec<Fact>,
+    /// Bytes of the workspace so far.
+    workspace: Expr,
     /// Coordinates of this thread, by (layout, dimension).
     coords: FxHashMap<(Layout, usize), machine::Value>,
     /// Comparisons that are folded into the select that uses them.
@@ -169,6 +173,7 @@ pub fn do_lower<'a>(
         unread: Vec::new(),
         params: Vec::new(),
         extra_facts: Vec::new(),
+        workspace: Expr::zero(),
         coords: FxHashMap::default(),
         tests,
         sums,
@@ -339,6 +344,8 @@ impl<'k, 'a> Lower<'k, 'a> {
             Op::Store => self.lower_store(inst),
             Op::Mma => self.lower_product(inst),
             Op::Atomic(op) => self.lower_atomic(inst, *op),
+            Op::Workspace => self.lower_workspace(inst),
+            Op::Arrive => self.lower_arrive(inst),
             Op::Reduce(op, axis) => self.lower_reduce(inst, *op, *axis),
             Op::Scan(op, axis) => self.lower_scan(inst, *op, *axis),
             Op::Gather(dim) => self.lower_gather(inst, usize::from(*dim)),
@@ -432,7 +439,7 @@ impl<'k, 'a> Lower<'k, 'a> {
             resident: mapping.whole.resident,
             pdl: mapping.whole.pdl,
             facts,
-            workspace: Expr::zero(),
+            workspace: self.workspace,
         };
         let (blocks, teams) = (self.blocks, self.teams);
         let epilogue_warps = mapping.whole.epilogue == Epilogue::Warps;

@@ -18,9 +18,9 @@ use warplift_ir::tile::{BinOp, Block, Inst, Op, Type, Value};
 
 /// A footprint decides which thread touches which element: view, indices and layout. Indices that differ by whole
 /// tiles count as one, because such tiles share no element. Atomic updates have no footprint: they need no order
-/// among each other.
+/// among each other. An access of one thread has no layout.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Footprint(Option<(Value, Vec<Index>, Layout)>);
+pub(super) struct Footprint(Option<(Value, Vec<Index>, Option<Layout>)>);
 
 /// An index, and its constant distance from it modulo the tile.
 type Index = (Value, i64);
@@ -29,8 +29,7 @@ impl Lower<'_, '_> {
     /// The memory of an access, by the place of its pointer argument, and its footprint.
     pub(super) fn global_access(&mut self, inst: Inst, layout: &Layout) -> GlobalAccess {
         let (k, op) = (self.k, &self.k.insts[inst].op);
-        let pointer = self.memory(inst);
-        let pointer = k.params.iter().position(|p| Some(p.value) == pointer).unwrap_or(k.params.len()) as u32;
+        let pointer = self.pointer(inst);
         let footprint = match op {
             Op::Load if is_repeated(layout) => {
                 return GlobalAccess { pointer, footprint: GlobalAccess::SHARED };
@@ -43,13 +42,31 @@ impl Lower<'_, '_> {
         GlobalAccess { pointer, footprint: *self.footprints.entry(footprint).or_insert(next) }
     }
 
+    /// The access of one thread for its block. It has an own footprint: every other access is of another thread.
+    pub(super) fn single_access(&mut self, inst: Inst) -> GlobalAccess {
+        let index = |&v: &Value| (v, 0);
+        let at = self.k.args(inst);
+        let footprint = Footprint(Some((at[0], at[1..].iter().map(index).collect(), None)));
+        let next = self.footprints.len() as u32 + 1;
+        GlobalAccess {
+            pointer: self.pointer(inst),
+            footprint: *self.footprints.entry(footprint).or_insert(next),
+        }
+    }
+
+    /// The number of the argument behind an access; the workspace has the number behind the last.
+    fn pointer(&self, inst: Inst) -> u32 {
+        let pointer = self.memory(inst);
+        self.k.params.iter().position(|p| Some(p.value) == pointer).unwrap_or(self.k.params.len()) as u32
+    }
+
     /// The footprint of a tile with this layout at the indices of a view.
     fn footprint(&self, at: &[Value], layout: &Layout) -> Footprint {
         let indices = at[1..].iter().enumerate().map(|(d, &v)| {
             let (base, offset) = self.moved(v);
             (self.first(base), offset.rem_euclid(layout.out_extent(Axis::Dim(d as u8)) as i64))
         });
-        Footprint(Some((self.first(at[0]), indices.collect(), layout.clone())))
+        Footprint(Some((self.first(at[0]), indices.collect(), Some(layout.clone()))))
     }
 
     /// An index as another index plus a constant.
@@ -95,7 +112,7 @@ impl Lower<'_, '_> {
     }
 
     fn is_write(&self, inst: Inst) -> bool {
-        matches!(self.k.insts[inst].op, Op::Store | Op::Atomic(_))
+        self.k.insts[inst].op.writes()
     }
 
     /// Whether an instruction writes to the memory that an asynchronous load reads.

@@ -12,7 +12,7 @@ use crate::operand::WARP_ATOM;
 use crate::tiles::written;
 use crate::variant::MmaVariant;
 use rustc_hash::{FxHashMap, FxHashSet};
-use warplift_ir::tile::{Block, Epilogue, Inst, Kernel, Mapping, Op, Value};
+use warplift_ir::tile::{Block, Inst, Kernel, Mapping, Op, Value};
 
 /// Bytes of a row in one tensor copy: the swizzle spans, the widest first.
 const SPANS_BYTES: [u32; 3] = [128, 64, 32];
@@ -52,7 +52,7 @@ pub fn do_chunk(k: &mut Kernel, mapping: &Mapping, variant: MmaVariant) {
 }
 
 fn mark(k: &mut Kernel, inst: Inst, mapping: &Mapping) {
-    let deferred = mapping.whole.epilogue == Epilogue::Deferred;
+    let deferred = mapping.defers();
     if deferred && matches!(k.insts[inst].op, Op::Store) {
         k.attrs[inst].deferred = true;
     }
@@ -60,7 +60,7 @@ fn mark(k: &mut Kernel, inst: Inst, mapping: &Mapping) {
 
 /// How a store is split, if it is. `rows`: rows of a chunk, if chunks are of rows.
 fn chunks(k: &Kernel, inst: Inst, mapping: &Mapping, rows: Option<u32>) -> Option<Chunks> {
-    if !matches!(k.insts[inst].op, Op::Store) {
+    if !matches!(k.insts[inst].op, Op::Store) || k.attrs[inst].by_threads {
         return None;
     }
     let value = *k.args(inst).last()?;
@@ -92,7 +92,7 @@ fn push_chunks(
     let value = k.args(store).last().copied();
     let converted = value.filter(|&v| is_converted(k, v)).and_then(|v| k.def(v));
     let whole: FxHashSet<Inst> = fixed.iter().copied().chain(converted).collect();
-    let deferred = mapping.whole.epilogue == Epilogue::Deferred;
+    let deferred = mapping.defers();
     let start = k.blocks[block].insts.len();
     let mut computed = Vec::new();
     for number in 0..chunks.count {

@@ -32,7 +32,7 @@ pub fn fixed_loads(k: &Kernel, before: &[Inst], store: Inst, written: &FxHashSet
 fn writes(k: &Kernel, inst: Inst, to: Value) -> bool {
     let data = &k.insts[inst];
     match data.op {
-        Op::Store | Op::Atomic(_) => memory(k, k.args(inst)[0]).is_none_or(|m| m == to),
+        ref op if op.writes() => memory(k, k.args(inst)[0]).is_none_or(|m| m == to),
         _ => data.blocks.iter().any(|&b| k.blocks[b].insts.iter().any(|&i| writes(k, i, to))),
     }
 }

@@ -8,6 +8,7 @@
 //!  masks moved into branches       mask_to_branch.rs
 //!  narrow elements widened         widen.rs
 //!  computed operands staged        stage_computed_operands.rs: operands that MMAs read in shared memory
+//!  iterations ─► blocks            split_k.rs
 //!  clusters                        cluster.rs: refuses stores past the grid
 //!  grid ─► loop over tiles         persist.rs, raster.rs, paired_raster.rs
 //!  loads ─► a tile ahead           prefetch_next_tile.rs
@@ -36,6 +37,7 @@ mod redundant_store_mask;
 mod scalar_ops;
 mod sink;
 mod smem_rows;
+mod split_k;
 mod stage_computed_operands;
 mod strip_mine;
 mod swap_ab;
@@ -58,6 +60,7 @@ pub use mma_variant::do_mma_variant;
 pub use passes::{MapPass, PASSES, do_map};
 pub use persist::do_persist;
 pub use prefetch_next_tile::do_prefetch_next_tile;
+pub use split_k::{can_split_k, do_split_k};
 pub use stage_computed_operands::do_stage_computed_operands;
 pub use strip_mine::do_strip_mine;
 pub use swap_ab::do_swap_ab;

@@ -70,6 +70,12 @@ pub const PASSES: &[MapPass] = &[
         })
     },
     MapPass {
+        name: "split_k",
+        does: "shares out the iterations of a loop that only adds up among blocks",
+        run: |variants, c| variants.iter_mut().try_for_each(|v| do_split_k(&mut v.kernel, c)),
+        parts: &[],
+    },
+    MapPass {
         name: "mma_variant",
         does: "makes a variant for each instruction and warp arrangement that fits",
         run: split_variants,

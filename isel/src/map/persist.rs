@@ -11,7 +11,7 @@ use super::scalar_ops::{I32, scalar};
 use crate::tiles::{memory, written};
 use rustc_hash::FxHashSet;
 use warplift_ir::target::Target;
-use warplift_ir::tile::{BinOp, Inst, Kernel, Loc, LoopMapping, Mapping, Op, Raster, Type, Value};
+use warplift_ir::tile::{BinOp, Block, Inst, Kernel, Loc, LoopMapping, Mapping, Op, Raster, Type, Value};
 
 /// Wraps the body of a kernel in the loop over its tiles. The verifier has refused a paired raster with clusters or
 /// with `pingpong`: their programs take other tiles than the raster counts with.
@@ -44,7 +44,13 @@ pub fn do_persist(k: &mut Kernel, mapping: &Mapping, target: &Target) {
         Some(f) => f.decode(k, body, &grid, tile),
         None => {
             let programs = target.multiprocessors;
-            Tiles { block: body, grid: &grid, footprint, raster, cluster, programs }.decode(k, tile)
+            let walk = |k: &mut Kernel, grid: &[Value], tile| {
+                Tiles { block: body, grid, footprint, raster, cluster, programs }.decode(k, tile)
+            };
+            match (mapping.is_shared_out(), grid.split_last()) {
+                (true, Some((_, tiles))) => slice_by_slice(k, (entry, body), (tiles, cluster), tile, walk),
+                _ => walk(k, &grid, tile),
+            }
         }
     };
     for (d, inst) in (0..).zip(index.iter().filter_map(|&v| k.def(v)).collect::<Vec<_>>()) {
@@ -57,6 +63,27 @@ pub fn do_persist(k: &mut Kernel, mapping: &Mapping, target: &Target) {
     k.attrs[looped].persistent = true;
     k.attrs[looped].looped = Some(LoopMapping::default());
     k.append_inst(entry, Op::Yield, &[], &[], &[], Loc::default());
+}
+
+/// Where blocks share out a loop: all tiles of a slice in the raster's order, then those of the next one. Tiles that run
+/// together read the same part of their operands.
+fn slice_by_slice(
+    k: &mut Kernel,
+    (entry, body): (Block, Block),
+    (tiles, cluster): (&[Value], u32),
+    number: Value,
+    walk: impl Fn(&mut Kernel, &[Value], Value) -> Vec<Value>,
+) -> Vec<Value> {
+    let size = scalar(k, entry, Op::Int(cluster.into()), &[]);
+    let mut all = size;
+    for &extent in tiles {
+        all = scalar(k, entry, Op::Binary(BinOp::Mul), &[all, extent]);
+    }
+    let tile = scalar(k, body, Op::Binary(BinOp::Rem), &[number, all]);
+    let slice = scalar(k, body, Op::Binary(BinOp::Div), &[number, all]);
+    let mut index = walk(k, tiles, tile);
+    index.push(slice);
+    index
 }
 
 /// `grid_dim` means the tiles, not the programs that take them.
@@ -156,7 +183,7 @@ fn split(k: &Kernel, insts: Vec<Inst>) -> (Vec<Inst>, Vec<Inst>) {
 }
 
 /// Moves the rest into the loop and replaces block indices by decoded ones.
-fn move_body(k: &mut Kernel, body: warplift_ir::tile::Block, insts: Vec<Inst>, index: &[Value]) {
+fn move_body(k: &mut Kernel, body: Block, insts: Vec<Inst>, index: &[Value]) {
     let mut renamed = Vec::new();
     for inst in insts {
         match k.insts[inst].op {

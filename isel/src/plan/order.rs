@@ -19,7 +19,7 @@ pub fn ordered(k: &Kernel, store: Inst) -> Option<String> {
     let own = touched(store);
     let mut clash = false;
     k.walk(|_, i| {
-        let writes = matches!(k.insts[i].op, Op::Store | Op::Atomic(_));
+        let writes = k.insts[i].op.writes();
         clash |= writes && i != store && touched(i) == own && !are_chunks(k, store, i);
     });
     clash.then(|| "another store may write the same place, and tensor copies have no order".to_owned())

@@ -3,6 +3,7 @@
 //! ```text
 //!  store y (footprint 1) ─ load y (footprint 1): each thread reads its own stores
 //!  store y (footprint 1) ─ barrier ─ load y (footprint 2): other threads stored it
+//! store y ─ barrier ─ arrive at x: one thread releases what all threads wrote
 //! ```
 //!
 //! Views of one pointer argument may overlap; different arguments are different memory. Tiles of a persistent kernel
@@ -12,6 +13,7 @@ use super::footprints::Accesses;
 use super::role::Expand;
 use crate::analysis::{global_access, global_accesses_inside};
 use warplift_ir::machine::{Attr, Inst};
+use warplift_ir::target::Opcode;
 
 impl Expand<'_, '_> {
     /// Adds a barrier before an access to memory that other threads may have accessed.
@@ -19,7 +21,9 @@ impl Expand<'_, '_> {
         let Some((access, writes)) = global_access(self.data(inst)) else { return };
         let before = self.memory.seen.global.get(&access.pointer).copied().unwrap_or_default();
         let read = !writes || before.read.admits(access.footprint);
-        if !read || !before.written.admits(access.footprint) {
+        // One thread arrives for the block, behind the accesses of all its threads.
+        let arrives = self.data(inst).op == Opcode::AtomIncU32 && !self.memory.seen.global.is_empty();
+        if arrives || !read || !before.written.admits(access.footprint) {
             self.block_barrier();
         }
         self.see_global(access.pointer, Accesses::of(access.footprint, writes));

@@ -217,6 +217,17 @@ pub const CASES: &[Case] = &[
         ),
         &[(Mutation::Move, 2)],
     ),
+    // Iterations that blocks share out: counters, and parts in memory.
+    case(
+        "gemm",
+        "BM = 64, BN = 64, BK = 32; for t: pipeline 3, consumers 1, split_k 3",
+        &[("72x72x968", 2), ("8x8x32", 2)],
+    ),
+    case(
+        "gemm",
+        "BM = 64, BN = 64, BK = 32; for t: pipeline 3, consumers 1, split_k 2; kernel: persistent",
+        &[("136x136x328", 1)],
+    ),
     case("gemm_split_k", "", &[("136x136x9600", 2)]),
     case(
         "gemm_split_k",

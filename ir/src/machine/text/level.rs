@@ -23,7 +23,7 @@ record!(Argument { name, ty, written, before_wait, packing });
 record!(Packing { extents, tile, bits, digits });
 record!(PackingDigit { extent, step });
 record!(TensorMap { base, offset, element, dims, strides, box_dims, swizzle, l2_promotion });
-variants!(Param { Argument "argument" { name }, TensorMap "tensor_map" (map), Workspace "workspace" });
+variants!(Param { Argument "argument" { name }, TensorMap "tensor_map" (map), Workspace "workspace" { offset } });
 variants!(Fact {
     Aligned "aligned" { name, align },
     Multiple "multiple" { name, of },

@@ -191,7 +191,11 @@ fn launch() -> LaunchInfo {
         kernel: "gemm".into(),
         file: "a b.tile".into(),
         arguments: vec![argument(None), argument(Some(packing))],
-        params: vec![Param::Argument { name: name() }, Param::TensorMap(map), Param::Workspace],
+        params: vec![
+            Param::Argument { name: name() },
+            Param::TensorMap(map),
+            Param::Workspace { offset: Expr::var("n") },
+        ],
         grid: ["cdiv(n, 128)".parse().unwrap(), Expr::Const(1), Expr::Const(1)],
         cluster: 2,
         resident: 1,

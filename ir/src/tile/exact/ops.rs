@@ -58,6 +58,8 @@ variants!(Op {
     Load "load",
     Store "store",
     Atomic "atomic" (op),
+    Workspace "workspace",
+    Arrive "arrive",
     Mma "mma",
     Reduce "reduce" (op, dimension),
     Scan "scan" (op, dimension),
@@ -76,7 +78,7 @@ variants!(Op {
 variants!(Team = default { None "none", Thread "thread", Warps "warps" (n), Warpgroups "warpgroups" (n) });
 variants!(Depth { Fit "fit", Stages "stages" (n) });
 variants!(Way { Fit "fit", Plain "plain", Staged "staged", Packed "packed" });
-record!(LoopMapping { pipeline, producers, consumers, wait, chunk, mma_order });
+record!(LoopMapping { pipeline, producers, consumers, wait, chunk, mma_order, split_k });
 record!(ArrayMapping = default { way, stream, before_wait });
 record!(WarpGrid { rows, columns, contiguous });
 record!(Attrs {

@@ -69,6 +69,8 @@ fn rewritten() -> Kernel {
         Op::SubView(smallvec![]),
         Op::Scan(ReduceOp::Xor, 1),
         Op::Atomic(AtomicOp::Exchange),
+        Op::Workspace,
+        Op::Arrive,
         Op::Unary(UnOp::Tanh),
         Op::ViewAs(Elem::E4M3),
         Op::AsyncWait(2),

@@ -4,6 +4,7 @@
 //! mapping = "mapping" name "{" (name "=" int | "for" name ":" loop,+ | "array" name ":" array,+ | "tile" name ":" tile
 //!         | "kernel" ":" whole,+),* "}"
 //! loop    = "pipeline" ("fit" | int) | "producers" int | "consumers" int | "wait" int | "chunk" int | "mma_order" int
+//!         | "split_k" int
 //! array   = "fit" | "plain" | "staged" | "packed" | "stream" | "before_wait"
 //! tile    = "layout" string                  (any notation that `ir::layout::report` reads)
 //! whole   = "persistent" | "raster" ("linear" | "paired" | "square" | "band_m" int | "band_n" int)
@@ -28,7 +29,7 @@ use crate::tile::{
 /// The ways of an array, of which it has one.
 const WAYS: [&str; 4] = ["fit", "plain", "staged", "packed"];
 const ARRAY_WORDS: [&str; 6] = ["fit", "plain", "staged", "packed", "stream", "before_wait"];
-const LOOP_WORDS: [&str; 6] = ["pipeline", "producers", "consumers", "wait", "chunk", "mma_order"];
+const LOOP_WORDS: [&str; 7] = ["pipeline", "producers", "consumers", "wait", "chunk", "mma_order", "split_k"];
 const KERNEL_WORDS: [&str; 12] = [
     "persistent",
     "raster",
@@ -202,7 +203,8 @@ fn loop_word(c: &mut Cursor<'_>, looped: &mut LoopMapping, word: &str) -> Result
         "consumers" => looped.consumers = Some(c.count()?),
         "wait" => looped.wait = Some(c.count()?),
         "chunk" => looped.chunk = Some(c.count()?),
-        _ => looped.mma_order = Some(c.count()?),
+        "mma_order" => looped.mma_order = Some(c.count()?),
+        _ => looped.split_k = Some(c.count()?),
     }
     Ok(())
 }

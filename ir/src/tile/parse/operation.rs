@@ -26,6 +26,11 @@ impl Lower<'_> {
         if let Some(op) = find(&ATOMIC, call.name) {
             return self.store(span, Op::Atomic(op), call);
         }
+        match call.name {
+            "workspace" => return self.workspace(span, call),
+            "arrive" => return self.arrive(span, call),
+            _ => {}
+        }
         match &call.args[..] {
             [] => self.nullary(span, call),
             [x] => self.one(span, call, x),
@@ -226,6 +231,25 @@ impl Lower<'_> {
         let mut args = self.access(&call.args[0])?;
         args.push(self.value(&call.args[1], None)?);
         self.inst(span, op, &args, None)
+    }
+
+    /// `workspace a, b : f32`
+    fn workspace(&mut self, span: Span, call: &Call) -> Result<Inst> {
+        let args = self.values(&call.args, Some(Elem::I32))?;
+        let elem = call.ty.as_ref().filter(|ty| ty.dims.is_none()).map(|ty| ty.elem);
+        let Some(elem) = elem else {
+            return Err(
+                self.report(span, "`workspace` needs the type of an element: `workspace n : f32`".to_owned())
+            );
+        };
+        self.inst(span, Op::Workspace, &args, Some(Type::Ptr(elem)))
+    }
+
+    /// `arrive view[i, j], n`
+    fn arrive(&mut self, span: Span, call: &Call) -> Result<Inst> {
+        let mut args = self.access(&call.args[0])?;
+        args.push(self.value(&call.args[1], Some(Elem::I32))?);
+        self.inst(span, Op::Arrive, &args, None)
     }
 
     fn view(&mut self, span: Span, call: &Call, ptr: &Expr) -> Result<Inst> {

@@ -7,6 +7,8 @@ use std::ops::RangeInclusive;
 
 /// Limit on the stages of a loop's rings. Barriers alone would fill shared memory long before.
 const MAX_STAGES: u32 = 256;
+/// Blocks that share out a loop at most: more than any chip runs at once, and few enough to add their parts one by one.
+const MAX_SLICES: u32 = 256;
 /// Warps of a warpgroup.
 const WARPGROUP: u32 = 4;
 /// Tiles of the widest band. A wider one would overflow the index arithmetic.
@@ -133,6 +135,7 @@ impl Check<'_> {
             ("wait", l.wait, 0..=1),
             ("chunk", l.chunk, 1..=u32::MAX),
             ("mma_order", l.mma_order, 0..=1),
+            ("split_k", l.split_k, 2..=MAX_SLICES),
         ];
         for (word, number, possible) in numbers {
             if let Some(number) = number {

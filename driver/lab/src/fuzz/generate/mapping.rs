@@ -67,7 +67,7 @@ impl Generator<'_> {
         let producers = self.choices.weighted(&[(2, None), (1, Some(1)), (1, Some(0))]);
         let wait = self.choices.weighted(&[(3, None), (1, Some(0)), (1, Some(1))]);
         let mma_order = self.choices.weighted(&[(5, None), (1, Some(1))]);
-        LoopMapping { pipeline, producers, consumers: None, wait, chunk: None, mma_order }
+        LoopMapping { pipeline, producers, consumers: None, wait, chunk: None, mma_order, split_k: None }
     }
 
     fn kernel_mapping(&mut self) -> KernelMapping {

@@ -1,0 +1,200 @@
+//! Loops whose iterations are shared out among blocks: the interpreter and the simulator give the same as one block does,
+//! in any order of blocks, and leave the counters at zero.
+
+use warplift::ir::interp::{self, Order};
+use warplift::ir::target::SM90A;
+use warplift::ir::tile::{Kernel, Mapping, Op, parse_file};
+use warplift::kernels::find;
+use warplift::sim::{self, Adversary, Options as SimOptions};
+use warplift::{Compiled, Options, compile};
+use warplift_golden::library::{in_rules_form, load, reference};
+use warplift_golden::orders::right;
+
+/// Seeds and orders of events; the seed also decides in which order blocks run.
+const EIGHT: [(u64, Adversary); 8] = [
+    (1, Adversary::Earliest),
+    (2, Adversary::Latest),
+    (3, Adversary::Random),
+    (4, Adversary::Earliest),
+    (5, Adversary::Latest),
+    (6, Adversary::Random),
+    (7, Adversary::Latest),
+    (8, Adversary::Random),
+];
+
+/// A kernel of the library under a mapping written as text.
+fn remapped(name: &str, mapping: &str) -> (Kernel, Mapping) {
+    let (kernel, _) = load(name);
+    with_mapping(&kernel, mapping)
+}
+
+fn with_mapping(kernel: &Kernel, mapping: &str) -> (Kernel, Mapping) {
+    let text = format!("{kernel}\nmapping {} {{\n{mapping}\n}}\n", kernel.name);
+    let mut m = parse_file(&text, "test.tile").unwrap_or_else(|e| panic!("{e:?}\n{text}"));
+    (m.kernels.remove(0), m.mappings.remove(0))
+}
+
+fn compiled(kernel: &Kernel, mapping: &Mapping) -> Compiled {
+    let options = Options { verify: true, ..Options::default() };
+    compile(kernel, mapping, &SM90A, &options).unwrap_or_else(|e| panic!("{mapping}: {e}"))
+}
+
+/// The mapped kernel in the interpreter and its PTX in the simulator, against the kernel as it is written.
+fn check(kernel: &Kernel, mapping: &Mapping, size: &[(&str, i64)], orders: &[(u64, Adversary)]) {
+    let problem = reference(kernel, mapping, size, 5);
+    let mapped = in_rules_form(kernel, mapping).unwrap_or_else(|e| panic!("{mapping}: {e}"));
+    assert!(mapped.insts.values().any(|d| d.op == Op::Arrive), "nothing is shared out: {mapping}");
+    for order in [Order::Forward, Order::Reverse, Order::Shuffled(7)] {
+        let options = interp::Options { programs: 3, order, ..interp::Options::default() };
+        let have =
+            problem.interpret(&mapped, &options).unwrap_or_else(|e| panic!("{mapping}: {e}\n{mapped}"));
+        assert_eq!(problem.difference(&have), None, "{mapping} {order:?}");
+    }
+    right(&problem, &compiled(kernel, mapping), orders, (2, 0.0), &format!("{mapping} {size:?}"));
+}
+
+fn check_library(name: &str, mapping: &str, size: &[(&str, i64)], orders: &[(u64, Adversary)]) {
+    let (kernel, mapping) = remapped(name, mapping);
+    check(&kernel, &mapping, size, orders);
+}
+
+#[test]
+fn products_of_warpgroups_are_shared_out() {
+    let one = "BM = 64, BN = 64, BK = 32\nfor t: pipeline 3, producers 1, consumers 1, split_k 3";
+    // Fewer iterations than slices, a number that does not divide, none.
+    for k in [8, 40, 328, 0] {
+        check_library("gemm", one, &[("m", 72), ("n", 136), ("k", k)], &EIGHT);
+    }
+    let persistent = "BM = 64, BN = 64, BK = 32\nfor t: pipeline 3, consumers 1, split_k 4\nkernel: persistent, raster band_m 2";
+    check_library("gemm", persistent, &[("m", 136), ("n", 136), ("k", 328)], &EIGHT);
+}
+
+#[test]
+fn every_kind_of_product_is_shared_out() {
+    let size = [("m", 136), ("n", 136), ("k", 328)];
+    let few = &EIGHT[..3];
+    let two = "BM = 128, BN = 128, BK = 64\nfor t: consumers 2, wait 1, split_k 2";
+    check_library("gemm", two, &size, few);
+    let warps = "BM = 64, BN = 64, BK = 32\nfor t: pipeline 3, split_k 2\nkernel: warps 4, products mma_sync";
+    check_library("gemm", warps, &size, few);
+    let copies = "BM = 64, BN = 64, BK = 32\nfor t: pipeline 3, producers 0, split_k 2\nkernel: persistent, warps 4, products mma_sync";
+    check_library("gemm_tt", copies, &size, few);
+    let cluster = "BM = 64, BN = 64, BK = 32\nfor t: pipeline 3, consumers 1, split_k 3\nkernel: cluster 2";
+    check_library("gemm", cluster, &size, few);
+    let clusters = "BM = 64, BN = 64, BK = 32\nfor t: pipeline 3, consumers 1, split_k 2\nkernel: persistent, cluster 2, pdl";
+    check_library("gemm", clusters, &size, few);
+    check_library(
+        "gemm_e4m3",
+        "BM = 64, BN = 64, BK = 64\nfor t: consumers 1, split_k 3",
+        &[("m", 72), ("n", 136), ("k", 656)],
+        few,
+    );
+}
+
+#[test]
+fn epilogues_run_once() {
+    let size = [("m", 136), ("n", 136), ("k", 264)];
+    let one = "BM = 64, BN = 64, BK = 32\nfor t: consumers 1, split_k 3";
+    for name in ["gemm_dual", "gemm_two_outputs", "gemm_bias_relu_residual", "gemm_f32out", "gemm_rowsum"] {
+        check_library(name, one, &size, &EIGHT[..3]);
+    }
+    // More parts than are added in the text.
+    check_library(
+        "gemm",
+        "BM = 64, BN = 64, BK = 16\nfor t: consumers 1, split_k 11",
+        &[("m", 64), ("n", 64), ("k", 200)],
+        &EIGHT[..3],
+    );
+}
+
+#[test]
+fn narrow_weights_are_shared_out() {
+    let mapping = "BN = 64, BM = 16, GROUP = 128\nfor t: pipeline 3, producers 1, consumers 1, split_k 3\narray s: staged";
+    check_library("a16w4", mapping, &[("m", 13), ("n", 136), ("k", 1152)], &EIGHT[..3]);
+    let (_, own) = load("a16w4");
+    let own = own.to_string().replace("for t: ", "for t: split_k 4, ");
+    let body =
+        own.split_once('{').and_then(|(_, rest)| rest.rsplit_once('}')).map(|(body, _)| body.to_owned());
+    check_library("a16w4", &body.unwrap_or_default(), &[("m", 13), ("n", 456), ("k", 1152)], &EIGHT[..3]);
+}
+
+#[test]
+fn a_loop_without_products_is_shared_out() {
+    let text = "kernel sums(x: ptr<f32> align 16, y: ptr<f32> align 16, m: i32, n: i32 % 4) {
+            tunable BM = 4, BN = 128
+            grid cdiv(m, BM)
+            gx = view x : f32[m, n]
+            gy = view y : f32[m, BN]
+            i = block_index
+            zero = full 0.0 : f32[BM, BN]
+            acc = for t in 0..cdiv(n, BN) carry s = zero { yield s + load gx[i*BM, t*BN] : f32[BM, BN] }
+            store gy[i*BM, 0], acc * 2.0
+        }";
+    let kernel = parse_file(text, "sums.tile").unwrap_or_else(|e| panic!("{e:?}")).kernels.remove(0);
+    let (kernel, mapping) = with_mapping(&kernel, "BM = 4, BN = 128\nfor t: split_k 3\nkernel: warps 4");
+    check(&kernel, &mapping, &[("m", 10), ("n", 1300)], &EIGHT);
+}
+
+/// Two launches on one memory: the first leaves the counters as the second needs them.
+#[test]
+fn counters_end_at_zero() {
+    let mapping = "BM = 64, BN = 64, BK = 32\nfor t: consumers 1, split_k 3\nkernel: persistent";
+    let (kernel, mapping) = remapped("gemm", mapping);
+    let made = compiled(&kernel, &mapping);
+    let module = sim::parse(&made.ptx).unwrap_or_else(|e| panic!("{e}"));
+    let (m, n, k) = (72, 136, 200);
+    let mut memory = sim::Memory::new();
+    // Ones in f16: every sum is k.
+    let ones = |count: usize| [0x00_u8, 0x3c].repeat(count);
+    let [a, b] = [("a", m * k), ("b", n * k)].map(|(name, count)| memory.alloc(name, ones(count)));
+    let c = memory.alloc("c", vec![0; 2 * m * n]);
+    let sizes = [("m", m), ("n", n), ("k", k)].map(|(name, v)| (name, sim::Arg::Int(v as i64)));
+    let pointers = [("a", a), ("b", b), ("c", c)].map(|(name, id)| (name, sim::Arg::Pointer(id, 0)));
+    let args: Vec<_> = pointers.into_iter().chain(sizes).collect();
+    let name = sim::workspace_of(&made.manifest.entry);
+    for launch in 0..2 {
+        memory.bytes_mut(c).fill(0);
+        let options = SimOptions { seed: launch, ..SimOptions::default() };
+        let prepared = sim::launch_from_manifest(&module, &made.manifest, &args, &mut memory, 2);
+        let prepared = prepared.unwrap_or_else(|e| panic!("{e}"));
+        let report = sim::run_observed(&prepared, &mut memory, &options, &mut |_, _| {});
+        let report = report.unwrap_or_else(|e| panic!("launch {launch}: {e}"));
+        assert!(report.hazards.is_empty(), "launch {launch}: {:?}", report.hazards);
+        // 200 in f16.
+        assert!(memory.bytes(c).chunks(2).all(|x| x == [0x40, 0x5a]), "launch {launch}");
+        let workspace = memory.named(&name, 0).map(|id| memory.bytes(id));
+        let workspace = workspace.unwrap_or_else(|| panic!("no {name}"));
+        let (parts, counters) = workspace.split_at(workspace.len() - 256);
+        // Two by three tiles, three parts of 64 x 64 sums each.
+        assert_eq!(parts.len(), 6 * 3 * 64 * 64 * 4);
+        assert!(parts.iter().any(|&b| b != 0) && counters.iter().all(|&b| b == 0), "launch {launch}");
+    }
+}
+
+#[test]
+fn what_cannot_be_shared_out_is_refused() {
+    let two = "for t: split_k 2";
+    let (start, next) = ("full 0.0", "y = mma x, ta, trans(tb)");
+    for (name, mapping, edit, why) in [
+        ("gemm", "for t: split_k 1", None, "2 to 256 are possible"),
+        ("gemm_batched", two, None, "none left for the slices"),
+        ("gemm", "for t: split_k 2\nkernel: persistent, pingpong 2", None, "teams take whole tiles in turn"),
+        (
+            "gemm",
+            "for t: split_k 2\nkernel: persistent, epilogue warps",
+            None,
+            "only the last block of a tile",
+        ),
+        ("gemm", two, Some((start, "full 1.0")), "`x` does not start at zero"),
+        ("gemm", two, Some((next, "y = 2.0 * mma(x, ta, trans(tb))")), "it does more than add to `x`"),
+        ("gemm", two, Some((next, "y = x + mma(x, ta, trans(tb))")), "it does more than add to `x`"),
+    ] {
+        let file = find(name).unwrap_or_else(|| panic!("no kernel {name}"));
+        let text = edit.map_or(file.text.to_owned(), |(from, to)| file.text.replacen(from, to, 1));
+        let kernel = parse_file(&text, name).unwrap_or_else(|e| panic!("{e:?}\n{text}")).kernels.remove(0);
+        let (kernel, mapping) = with_mapping(&kernel, mapping);
+        let error = compile(&kernel, &mapping, &SM90A, &Options::default());
+        let message = error.map_or_else(|e| e.to_string(), |_| "it compiles".to_owned());
+        assert!(message.contains(why), "{name} {mapping}: {message}");
+    }
+}

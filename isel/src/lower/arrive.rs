@@ -1,0 +1,120 @@
+//! Workspaces, and the count of blocks that arrive.
+//!
+//! ```text
+//!  every thread: its stores ─ barrier ─┐
+//!  thread 0:      atom.acq_rel.inc ─ st.shared ─ barrier ─┐        acquire: sees what the others released
+//!  every thread:                                 ld.shared, == n - 1 ─► whether this block is the last
+//! ```
+//!
+//! The increment wraps, so the last block leaves a zero. One thread arrives for the block. The barriers before and behind
+//! it make its order that of all threads: causality order is transitive (PTX ISA, "Memory consistency model: causality
+//! order").
+
+use super::Lower;
+use crate::Result;
+use crate::facts::{WORKSPACE_ALIGN, launch_expr};
+use crate::plan::StorePlan;
+use crate::tiles::program_order;
+use warplift_ir::machine::{self, Attr, Guard, NewInst, Place, Ty};
+use warplift_ir::manifest::{Expr, ExprOp, Param};
+use warplift_ir::target::Opcode;
+use warplift_ir::tile::{CmpOp, Inst, Op};
+use warplift_ir::types::Elem;
+
+impl Lower<'_, '_> {
+    /// An array in the launch's workspace: its address is a parameter.
+    pub(super) fn lower_workspace(&mut self, inst: Inst) -> Result<()> {
+        let k = self.k;
+        let mut elements = Expr::Const(1);
+        for &extent in k.args(inst) {
+            let Some(extent) = launch_expr(k, extent) else {
+                return self.error("a workspace whose extents depend on more than integer arguments");
+            };
+            elements = Expr::op(ExprOp::Mul, elements, Expr::op(ExprOp::Max, extent, Expr::zero()));
+        }
+        let bits = Expr::Const(k.ty(k.result(inst)).elem().bits().into());
+        let bits = Expr::op(ExprOp::Mul, elements, bits);
+        let align = Expr::Const(WORKSPACE_ALIGN);
+        let whole = Expr::op(ExprOp::CeilDiv, bits, Expr::Const(8 * WORKSPACE_ALIGN));
+        let bytes = Expr::op(ExprOp::Mul, whole, align);
+        let offset = self.workspace.clone();
+        self.workspace = Expr::op(ExprOp::Add, offset.clone(), bytes);
+        let number = self.params.len() as u32;
+        self.params.push(Param::Workspace { offset });
+        let new = NewInst::new(Opcode::LdParam64, &[], &[Ty::B64]).attr(Attr::Param(number));
+        let address = self.at_entry().value(new);
+        let address = self.at_entry().op(Opcode::ToGlobal, &[address], Ty::B64);
+        self.func.values[address].uniform = true;
+        self.set(k.result(inst), address);
+        Ok(())
+    }
+
+    /// Counts this block at an element. All its threads learn whether it is the last one.
+    pub(super) fn lower_arrive(&mut self, inst: Inst) -> Result<()> {
+        let k = self.k;
+        self.check_arrive(inst)?;
+        let (&all, at) = k.args(inst).split_last().unwrap_or((&k.grid[0], &[]));
+        let all = self.scalar(all)?;
+        let most = self.at().add_imm(all, -1);
+        let view = self.view(at[0])?;
+        self.limit_steps(at[0])?;
+        let (mut address, mut inside) = (view.base, None);
+        for (d, &index) in at[1..].iter().enumerate() {
+            let index = self.scalar(index)?;
+            address = self.step(address, index, view.strides[d], Elem::Uint(32).bits());
+            // Unsigned: a negative index is outside too.
+            let new = NewInst::new(Opcode::SetpU32, &[index, view.extents[d]], &[Ty::Pred]);
+            let within = self.at().value(new.attr(Attr::Cmp(CmpOp::Lt)));
+            inside = Some(self.both(inside, within));
+        }
+        let (thread, zero) = (self.thread(), self.at_entry().imm(0));
+        let first = self.at_entry().compare(CmpOp::Eq, thread, zero);
+        let access = self.single_access(inst);
+        let attr = Attr::GlobalMem { offset: 0, count: 1, access };
+        let counts = self.both(inside, first);
+        let new = NewInst::new(Opcode::AtomIncU32, &[address, most], &[Ty::B32]).attr(attr);
+        let before = self.at().value(new.guard(Some(Guard { pred: counts, negated: false })));
+        let before = self.told_by(first, before);
+        let last = self.at().compare(CmpOp::Eq, before, most);
+        let last = self.both(inside, last);
+        self.set(k.result(inst), last);
+        Ok(())
+    }
+
+    fn both(&mut self, one: Option<machine::Value>, other: machine::Value) -> machine::Value {
+        match one {
+            Some(p) => self.at().op(Opcode::AndPred, &[p, other], Ty::Pred),
+            None => other,
+        }
+    }
+
+    /// The register of the thread whose predicate `teller` is true, in all threads.
+    fn told_by(&mut self, teller: machine::Value, x: machine::Value) -> machine::Value {
+        let buffer = self.scratch("arrived".to_owned(), 1, Elem::Uint(32));
+        let attr = || Attr::PlaceMem { place: Place { buffer, offset: 0 }, count: 1 };
+        let base = self.at_entry().imm(0);
+        let guard = Some(Guard { pred: teller, negated: false });
+        self.at().push(NewInst::new(Opcode::StShared, &[base, x], &[]).attr(attr()).guard(guard));
+        let told = self.at().value(NewInst::new(Opcode::LdShared, &[base], &[Ty::B32]).attr(attr()));
+        self.func.values[told].uniform = true;
+        told
+    }
+
+    /// Refuses an arrival that would not make all that the block wrote visible.
+    fn check_arrive(&self, inst: Inst) -> Result<()> {
+        if self.blocks > 1 {
+            return self.error("`arrive` of blocks that hold a tile together");
+        }
+        let before = program_order(self.k).into_iter().take_while(|&i| i != inst);
+        let bulk = |i: &Inst| matches!(self.plan.stores.get(i), Some(StorePlan::Bulk(_)));
+        match before.filter(|&i| matches!(self.k.insts[i].op, Op::Store)).find(bulk) {
+            Some(store) => {
+                let line = self.k.insts[store].loc.line;
+                self.error(format!(
+                    "`arrive` does not wait for the copies that store the tile of line {line}: say `no bulk_store` in the mapping"
+                ))
+            }
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,423 @@
+//! `split_k n`: the iterations of a loop that only adds up are shared out among `n` blocks of each tile.
+//!
+//! ```text
+//!  acc = for t in 0..hi carry x = 0 { yield x + .. }      block s of n: for t in its part of 0..hi
+//!  store c, f(acc)                                   ─►   store w[.., s], acc ─ last = arrive flags[..], n
+//!                                                         if last { store c, f(w[.., 0] + w[.., 1] + ..) }
+//! ```
+//!
+//! A slice of the grid's new last dimension is a block's part. Parts stand side by side in a workspace, and the last
+//! block to arrive adds them in a fixed order: the sum does not depend on which block that is. No block waits for
+//! another, so any number of them may run at once. (Stream-K, Osama et al. 2023, section 3, calls the addition a fix-up;
+//! CUTLASS, `include/cutlass/barrier.h`, has the order of memory.)
+
+use super::MapContext;
+use super::scalar_ops::{I32, ScalarOps, scalar};
+use crate::tiles::{constant, extents, loop_name};
+use crate::{IselError, Result};
+use rustc_hash::FxHashSet;
+use warplift_ir::tile::{
+    ArrayMapping, BinOp, Block, Epilogue, Inst, Item, Kernel, LoopMapping, Mapping, Op, Shape, Type, Value,
+    Way,
+};
+use warplift_ir::types::Elem;
+
+/// Slices whose parts are added one behind the other in the text; more are added in a loop.
+const UNROLLED: u32 = 8;
+/// Registers of a thread for parts that wait for memory together.
+const HELD: u32 = 96;
+/// Rows and columns of a tile of which a warpgroup holds parts at once, and its threads.
+const WIDE: u32 = 64;
+const THREADS: u32 = 128;
+/// The greatest rank of a tile of sums: its views have three dimensions more.
+const MAX_SUM_RANK: usize = 2;
+
+/// Shares out the loop of which the mapping says so.
+///
+/// # Errors
+/// A loop that does more than add up, or a kernel that has work before the loop that only one block may do.
+pub fn do_split_k(k: &mut Kernel, c: &MapContext<'_>) -> Result<()> {
+    let mut said = c.mapping.loops.iter().enumerate().filter_map(|(n, l)| Some((n, &l.0, l.1.split_k?)));
+    let Some((n, name, slices)) = said.next() else { return Ok(()) };
+    let refuse = |why: &str| {
+        let message = format!("loop `{name}`: `split_k {slices}`: {why}");
+        Err(IselError::said(c.mapping, Item::Loop(n), "split_k", message))
+    };
+    if said.next().is_some() {
+        return refuse("another loop is shared out too");
+    }
+    let looped = match check(k, c.mapping, name) {
+        Ok(looped) => looped,
+        Err(why) => return refuse(&why),
+    };
+    Split { slices, looped, looks: k.insts[looped].loc }.rewrite(k);
+    Ok(())
+}
+
+/// Whether `split_k` can share out a loop of a kernel, by the name of its counter.
+pub fn can_split_k(k: &Kernel, name: &str) -> bool {
+    check(k, &Mapping::default(), name).is_ok()
+}
+
+/// The loop, or why it cannot be shared out.
+fn check(k: &Kernel, mapping: &Mapping, name: &str) -> std::result::Result<Inst, String> {
+    let top = &k.blocks[k.entry].insts;
+    let Some(at) = top.iter().position(|&i| loop_name(k, i) == Some(name)) else {
+        return Err("it stands inside another loop or branch".to_owned());
+    };
+    if k.grid.len() > 2 {
+        return Err("a grid of three dimensions has none left for the slices".to_owned());
+    }
+    let w = mapping.whole;
+    if w.blocks > 1 {
+        return Err(format!("`blocks {}` hold a tile together", w.blocks));
+    }
+    if w.pingpong > 1 {
+        return Err(format!("`pingpong {}`: teams take whole tiles in turn", w.pingpong));
+    }
+    if w.epilogue == Epilogue::Warps {
+        return Err(
+            "`epilogue warps` end every tile, and here only the last block of a tile has an end".to_owned()
+        );
+    }
+    let (before, behind) = (&top[..at], &top[at + 1..]);
+    if before.iter().any(|&i| any(k, i, &|op| op.has_effect() && !matches!(op, Op::Assert(_)))) {
+        return Err("every slice would do what stands before it, which has an effect".to_owned());
+    }
+    let way = |i: Inst| k.def(k.whole_view(k.args(i)[0])).map_or(Way::Fit, |view| k.attrs[view].array.way);
+    let copied = |i: Inst| matches!(k.insts[i].op, Op::Load) && matches!(way(i), Way::Staged | Way::Packed);
+    if behind.iter().any(|&i| any(k, i, &|op| matches!(op, Op::Mma | Op::AsyncCopy | Op::While))) {
+        return Err("behind it stand products or copies, which one block cannot begin alone".to_owned());
+    }
+    let mut loads = Vec::new();
+    behind.iter().for_each(|&i| inside(k, i, &mut loads));
+    if loads.into_iter().any(copied) {
+        return Err(
+            "an array that is read behind it is `staged` or `packed`: the last block loads it plainly"
+                .to_owned(),
+        );
+    }
+    only_adds(k, top[at]).map(|()| top[at])
+}
+
+/// Whether an instruction, or one inside it, has such an operation.
+fn any(k: &Kernel, inst: Inst, is: &dyn Fn(&Op) -> bool) -> bool {
+    let mut all = Vec::new();
+    inside(k, inst, &mut all);
+    all.into_iter().any(|i| is(&k.insts[i].op))
+}
+
+/// An instruction and those inside it.
+fn inside(k: &Kernel, inst: Inst, all: &mut Vec<Inst>) {
+    all.push(inst);
+    for &b in &k.insts[inst].blocks {
+        k.blocks[b].insts.iter().for_each(|&i| inside(k, i, all));
+    }
+}
+
+/// Checks that a loop only adds up: each carried tile starts at zero, and an iteration adds to it.
+fn only_adds(k: &Kernel, looped: Inst) -> std::result::Result<(), String> {
+    let (args, body) = (k.args(looped), k.insts[looped].blocks[0]);
+    if k.int_const(args[2]) != Some(1) {
+        return Err("its step is not 1".to_owned());
+    }
+    if any(k, looped, &Op::has_effect) {
+        return Err("it does more than add up: an instruction in it has an effect".to_owned());
+    }
+    if args.len() == 3 {
+        return Err("it carries no sum".to_owned());
+    }
+    let params = &k.blocks[body].params[1..];
+    for ((&init, &sum), &next) in args[3..].iter().zip(params).zip(k.yields(body)) {
+        let named = |v: Value| match k.names[v].as_str() {
+            "" => v.to_string(),
+            name => format!("`{name}`"),
+        };
+        if constant(k, init) != Some(0.0) {
+            return Err(format!("{} does not start at zero", named(sum)));
+        }
+        let rank = k.ty(sum).shape().map_or(0, |s| s.rank());
+        if !(1..=MAX_SUM_RANK).contains(&rank) {
+            return Err(format!("{} is no tile of one or two dimensions", named(sum)));
+        }
+        if !is_added_to(k, body, next, sum) {
+            return Err(format!("it does more than add to {}", named(sum)));
+        }
+    }
+    Ok(())
+}
+
+/// Whether `next` is `sum` plus terms that do not depend on it.
+fn is_added_to(k: &Kernel, body: Block, next: Value, sum: Value) -> bool {
+    let uses = |v: Value| {
+        let mut all = Vec::new();
+        k.blocks[body].insts.iter().for_each(|&i| inside(k, i, &mut all));
+        all.into_iter().map(|i| k.args(i).iter().filter(|&&a| a == v).count()).sum::<usize>()
+    };
+    let mut at = next;
+    while uses(at) == 1 {
+        if at == sum {
+            return true;
+        }
+        let Some(def) = k.def(at).filter(|d| k.blocks[body].insts.contains(d)) else { return false };
+        let args = k.args(def);
+        at = match k.insts[def].op {
+            Op::Mma => args[0],
+            Op::Fma => args[2],
+            Op::Binary(BinOp::Add) => args[usize::from(!leads_to(k, args[0], sum))],
+            _ => return false,
+        };
+    }
+    false
+}
+
+/// Whether a value is the sum, or something is added to it there.
+fn leads_to(k: &Kernel, v: Value, sum: Value) -> bool {
+    let def = || k.def(v).map(|d| (&k.insts[d].op, k.args(d)));
+    v == sum
+        || match def() {
+            Some((Op::Mma, args)) => leads_to(k, args[0], sum),
+            Some((Op::Fma, args)) => leads_to(k, args[2], sum),
+            Some((Op::Binary(BinOp::Add), args)) => args.iter().any(|&a| leads_to(k, a, sum)),
+            _ => false,
+        }
+}
+
+/// A loop that is shared out.
+struct Split {
+    slices: u32,
+    looped: Inst,
+    looks: warplift_ir::tile::Loc,
+}
+
+/// Where a tile's parts stand: the indices of its slot, and the extents that these have.
+struct Slot {
+    index: [Value; 2],
+    extents: [Value; 2],
+}
+
+impl Split {
+    fn rewrite(&self, k: &mut Kernel) {
+        let entry = k.entry;
+        let mut old = std::mem::take(&mut k.blocks[entry].insts);
+        let at = old.iter().position(|&i| i == self.looped).unwrap_or(0);
+        let behind = old.split_off(at + 1);
+        old.pop();
+        let slices = scalar(k, entry, Op::Int(self.slices.into()), &[]);
+        let slice = scalar(k, entry, Op::BlockIndex(k.grid.len() as u8), &[]);
+        k.blocks[entry].insts.extend(old);
+        let slot = self.slot(k, entry);
+        k.grid.push(slices);
+        self.share_out(k, slice);
+        k.blocks[entry].insts.push(self.looped);
+        let sums = k.results(self.looped).to_vec();
+        let zero = scalar(k, entry, Op::Int(0), &[]);
+        let parts: Vec<Value> = sums.iter().map(|&sum| self.parts(k, &slot, slices, sum)).collect();
+        for (&sum, &parts) in sums.iter().zip(&parts) {
+            let own = part(k, entry, parts, &slot, slice, rank(k, sum));
+            let args: Vec<Value> = [own].into_iter().chain(vec![zero; rank(k, sum)]).chain([sum]).collect();
+            let store = k.append_inst(entry, Op::Store, &args, &[], &[], self.looks);
+            k.attrs[store].by_threads = true;
+        }
+        let last = self.arrive(k, &slot, slices);
+        self.finish(k, last, behind, &slot, &sums, &parts);
+    }
+
+    /// The place of this block's tile among all tiles.
+    fn slot(&self, k: &mut Kernel, block: Block) -> Slot {
+        let first = scalar(k, block, Op::BlockIndex(0), &[]);
+        let (second, columns) = match k.grid.get(1) {
+            Some(&extent) => (scalar(k, block, Op::BlockIndex(1), &[]), extent),
+            None => (scalar(k, block, Op::Int(0), &[]), scalar(k, block, Op::Int(1), &[])),
+        };
+        Slot { index: [second, first], extents: [columns, k.grid[0]] }
+    }
+
+    /// Gives the loop this slice's iterations. The first slices have one more where the number does not divide.
+    fn share_out(&self, k: &mut Kernel, slice: Value) {
+        let [low, high] = [k.args(self.looped)[0], k.args(self.looped)[1]];
+        let mut s = ScalarOps { block: k.entry, k };
+        // Facts follow a loop that starts at zero: its number of iterations is no difference.
+        let all = if s.k.int_const(low) == Some(0) { high } else { s.op(BinOp::Sub, high, low) };
+        let each = s.with(BinOp::Div, all, self.slices.into());
+        let rest = s.with(BinOp::Rem, all, self.slices.into());
+        let mut start = |slice: Value| {
+            let whole = s.op(BinOp::Mul, slice, each);
+            let more = s.op(BinOp::Min, slice, rest);
+            let start = s.op(BinOp::Add, whole, more);
+            (s.op(BinOp::Add, low, start), s.with(BinOp::Add, slice, 1))
+        };
+        let (from, next) = start(slice);
+        let (to, _) = start(next);
+        // The loop's old end is a bound that the launch knows.
+        let to = s.op(BinOp::Min, to, high);
+        let mut args = k.insts[self.looped].args;
+        args.as_mut_slice(&mut k.pool)[..2].copy_from_slice(&[from, to]);
+        k.insts[self.looped].args = args;
+    }
+
+    /// The parts of a sum: a view of the workspace.
+    fn parts(&self, k: &mut Kernel, slot: &Slot, slices: Value, sum: Value) -> Value {
+        let entry = k.entry;
+        let own: Vec<u32> = extents(k, sum);
+        let own = own.into_iter().map(|e| scalar(k, entry, Op::Int(e.into()), &[])).collect::<Vec<_>>();
+        let all: Vec<Value> = slot.extents.into_iter().chain([slices]).chain(own).collect();
+        let view = array(k, k.ty(sum).elem(), &all);
+        let def = k.def(view);
+        def.into_iter()
+            .for_each(|d| k.attrs[d].array = ArrayMapping { way: Way::Plain, ..ArrayMapping::default() });
+        view
+    }
+
+    /// Whether this block is the last one of its tile.
+    fn arrive(&self, k: &mut Kernel, slot: &Slot, slices: Value) -> Value {
+        let entry = k.entry;
+        let flags = array(k, Elem::Uint(32), &slot.extents);
+        let args = [flags, slot.index[0], slot.index[1], slices];
+        let inst = k.append_inst(entry, Op::Arrive, &args, &[Type::Scalar(Elem::Bool)], &[], self.looks);
+        k.result(inst)
+    }
+
+    /// Puts the rest of the kernel under the condition: what has an effect, and what only that needs.
+    fn finish(
+        &self,
+        k: &mut Kernel,
+        last: Value,
+        behind: Vec<Inst>,
+        slot: &Slot,
+        sums: &[Value],
+        parts: &[Value],
+    ) {
+        let entry = k.entry;
+        let [then, other] = [(); 2].map(|()| k.blocks.push(Default::default()));
+        let totals: Vec<(Value, Value)> = sums
+            .iter()
+            .zip(parts)
+            .map(|(&sum, &parts)| (sum, self.total(k, then, slot, parts, sum)))
+            .collect();
+        let mut inner: FxHashSet<Value> = sums.iter().copied().collect();
+        let (mut outside, mut end) = (Vec::new(), None);
+        for inst in behind {
+            let op = &k.insts[inst].op;
+            let scalars = k.results(inst).iter().all(|&r| !matches!(k.ty(r), Type::Tile(..)));
+            let free =
+                matches!(op, Op::Assert(_)) || !op.has_effect() && scalars && k.insts[inst].blocks.is_empty();
+            if matches!(op, Op::Yield) {
+                end = Some(inst);
+            } else if free && !k.args(inst).iter().any(|a| inner.contains(a)) {
+                outside.push(inst);
+            } else {
+                inner.extend(k.results(inst));
+                k.blocks[then].insts.push(inst);
+            }
+        }
+        rename_in(k, then, &totals);
+        [then, other].into_iter().for_each(|b| _ = k.append_inst(b, Op::Yield, &[], &[], &[], self.looks));
+        k.blocks[entry].insts.extend(outside);
+        k.append_inst(entry, Op::If, &[last], &[], &[then, other], self.looks);
+        k.blocks[entry].insts.extend(end);
+    }
+
+    /// The sum of all parts, in an order that depends on their number alone.
+    fn total(&self, k: &mut Kernel, block: Block, slot: &Slot, parts: Value, sum: Value) -> Value {
+        if self.slices > UNROLLED {
+            return self.total_by_loop(k, block, slot, parts, sum);
+        }
+        let all: Vec<Value> = (0..self.slices)
+            .map(|n| {
+                let n = scalar(k, block, Op::Int(n.into()), &[]);
+                self.load(k, block, slot, parts, n, sum)
+            })
+            .collect();
+        // A sum nested to the right names all its loads before the first addition, so they wait for memory together.
+        let nested = |k: &mut Kernel, some: &[Value]| {
+            some.iter().rev().copied().reduce(|so_far, next| self.add(k, block, next, so_far))
+        };
+        let groups = all.chunks(together(k, sum)).filter_map(|some| nested(k, some)).collect::<Vec<_>>();
+        groups.into_iter().reduce(|so_far, next| self.add(k, block, so_far, next)).unwrap_or(sum)
+    }
+
+    fn total_by_loop(&self, k: &mut Kernel, block: Block, slot: &Slot, parts: Value, sum: Value) -> Value {
+        let ty = k.ty(sum);
+        let body = k.blocks.push(Default::default());
+        let n = k.append_param(body, I32[0]);
+        let so_far = k.append_param(body, ty);
+        let next = self.load(k, body, slot, parts, n, sum);
+        let next = self.add(k, body, so_far, next);
+        k.append_inst(body, Op::Yield, &[next], &[], &[], self.looks);
+        let [low, high, step] = [0, self.slices, 1].map(|v| scalar(k, block, Op::Int(v.into()), &[]));
+        let zero = self.zero(k, block, ty);
+        let looped = k.append_inst(block, Op::For, &[low, high, step, zero], &[ty], &[body], self.looks);
+        k.attrs[looped].looped = Some(LoopMapping::default());
+        k.result(looped)
+    }
+
+    fn zero(&self, k: &mut Kernel, block: Block, ty: Type) -> Value {
+        let op = if ty.elem().is_float() { Op::Float(0.0) } else { Op::Int(0) };
+        let zero = k.append_inst(block, op, &[], &[Type::Scalar(ty.elem())], &[], self.looks);
+        let zero = k.result(zero);
+        let full = k.append_inst(block, Op::Full, &[zero], &[ty], &[], self.looks);
+        k.result(full)
+    }
+
+    fn load(&self, k: &mut Kernel, block: Block, slot: &Slot, parts: Value, n: Value, sum: Value) -> Value {
+        let view = part(k, block, parts, slot, n, rank(k, sum));
+        let zero = scalar(k, block, Op::Int(0), &[]);
+        let args: Vec<Value> = [view].into_iter().chain(vec![zero; rank(k, sum)]).collect();
+        let ty = k.ty(sum);
+        let load = k.append_inst(block, Op::Load, &args, &[ty], &[], self.looks);
+        k.result(load)
+    }
+
+    fn add(&self, k: &mut Kernel, block: Block, x: Value, y: Value) -> Value {
+        let ty = k.ty(x);
+        let sum = k.append_inst(block, Op::Binary(BinOp::Add), &[x, y], &[ty], &[], self.looks);
+        k.result(sum)
+    }
+}
+
+/// Parts that are loaded before the first is added, so that a warpgroup's threads hold about [`HELD`] registers of them:
+/// of a wide tile [`chunk`](super::chunk) makes pieces.
+fn together(k: &Kernel, sum: Value) -> usize {
+    let each = extents(k, sum).into_iter().map(|e| e.min(WIDE)).product::<u32>() / THREADS;
+    (HELD / each.max(1)).max(2) as usize
+}
+
+fn rank(k: &Kernel, tile: Value) -> usize {
+    k.ty(tile).shape().map_or(0, |s: Shape| s.rank())
+}
+
+/// A view of a new workspace with these extents, in the entry block.
+fn array(k: &mut Kernel, elem: Elem, extents: &[Value]) -> Value {
+    let entry = k.entry;
+    let loc = Default::default();
+    let made = k.append_inst(entry, Op::Workspace, extents, &[Type::Ptr(elem)], &[], loc);
+    let args: Vec<Value> = [k.result(made)].into_iter().chain(extents.iter().copied()).collect();
+    let ty = Type::View(elem, extents.len() as u8);
+    let view = k.append_inst(entry, Op::View { strided: false, fill: 0.0 }, &args, &[ty], &[], loc);
+    k.result(view)
+}
+
+/// One part of a tile's sum.
+fn part(k: &mut Kernel, block: Block, parts: Value, slot: &Slot, n: Value, rank: usize) -> Value {
+    let kept = (3..3 + rank as u8).collect();
+    let args = [parts, slot.index[0], slot.index[1], n];
+    let ty = Type::View(k.ty(parts).elem(), rank as u8);
+    let view = k.append_inst(block, Op::SubView(kept), &args, &[ty], &[], Default::default());
+    k.result(view)
+}
+
+/// Replaces values in a block and in those inside it.
+fn rename_in(k: &mut Kernel, block: Block, renamed: &[(Value, Value)]) {
+    let mut all = Vec::new();
+    k.blocks[block].insts.clone().into_iter().for_each(|i| inside(k, i, &mut all));
+    for inst in all {
+        let mut list = k.insts[inst].args;
+        for arg in list.as_mut_slice(&mut k.pool) {
+            if let Some((_, to)) = renamed.iter().find(|(from, _)| from == arg) {
+                *arg = *to;
+            }
+        }
+        k.insts[inst].args = list;
+    }
+}
