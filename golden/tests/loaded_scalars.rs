@@ -341,7 +341,7 @@ fn scalars_that_the_kernel_writes_are_loaded_by_the_threads_that_compute() {
     let given = [("length", Given::I32(&[5, 0, 2])), ("table", Given::I32(&[1; 15]))];
     let compiled = check(&text, &[("batch", 3), ("most", 5), ("pages", 6)], &given);
     assert!(!has_producer(&compiled));
-    let why = "reads memory that the kernel writes; an array of its own mends it";
+    let why = "`load v[i] : i32` of an array that it only reads mends it";
     let remarks = &compiled.explained.schedule.remarks;
     assert!(remarks.iter().any(|r| r.contains(why)), "{remarks:?}");
 }

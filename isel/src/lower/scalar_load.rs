@@ -28,7 +28,8 @@ impl Lower<'_, '_> {
         let access = self.uniform_access(inst);
         let r = self.load_element(elem, address, access, inside)?;
         let r = self.fill_scalar(elem, view.fill, r, inside)?;
-        self.func.values[r].uniform = true;
+        // Other threads may write other memory between the loads of two of them.
+        self.func.values[r].uniform = access.footprint == GlobalAccess::FIXED;
         self.set(k.result(inst), r);
         Ok(())
     }
@@ -64,6 +65,7 @@ impl Lower<'_, '_> {
         let guard = Some(Guard { pred: inside, negated: false });
         let attr = Attr::GlobalMem { offset: 0, count: 1, access };
         let loaded = self.at().value(NewInst::new(op, &[address], &[ty]).attr(attr).guard(guard));
+        self.func.values[loaded].uniform = access.footprint == GlobalAccess::FIXED;
         Ok(if elem.bits() == 16 { self.permute(loaded, loaded, 0x1010) } else { loaded })
     }
 

@@ -27,10 +27,10 @@ pub(crate) fn do_roles(program: &Program<'_>, graph: &Graph, s: &mut Schedule) {
 /// Says why no producer copies, and what would mend it.
 fn by_threads(program: &Program<'_>, inst: Inst) -> String {
     let d = &program.func.insts[inst];
-    let uniform = d.results.iter().all(|&r| program.func.values[r].uniform);
     let why = match global_access(d) {
-        Some((_, false)) if uniform => "reads memory that the kernel writes; an array of its own mends it",
-        Some((_, false)) => "loads a tile; `load v[i] : i32`, one element, is a load that a producer repeats",
+        Some((_, false)) => {
+            "reads a tile, or memory that the kernel writes; `load v[i] : i32` of an array that it only reads mends it"
+        }
         _ => "one thread cannot do alone; a scalar that another kernel leaves in memory can be loaded by a producer",
     };
     let (line, op) = (d.loc.line, d.op.name());
