@@ -5,7 +5,7 @@ use std::path::Path;
 use warplift::ir::target::SM90A;
 use warplift::ir::tile::{Kernel, Mapping, parse_file};
 use warplift::isel::map::{MapContext, do_map};
-use warplift_lab::validate::{Reference, Sizes, Style, Validation, ValidationError};
+use warplift_lab::validate::{Given, Reference, Sizes, Style, Validation, ValidationError};
 
 /// A kernel of the library by its file, with sizes and the multiprocessors of the imagined device.
 #[derive(Clone, Copy, Debug)]
@@ -14,6 +14,8 @@ pub struct Case {
     pub name: &'static str,
     /// Integer arguments.
     pub sizes: &'static [(&'static str, i64)],
+    /// Contents of arrays, as `--data` takes them; the others are drawn.
+    pub data: &'static [&'static str],
     /// Multiprocessors.
     pub sms: u32,
     /// Greatest difference from the interpreter; not zero where functions are approximate.
@@ -86,17 +88,22 @@ pub const VARIANTS: &[Variant] = &[
 ];
 
 const fn case(name: &'static str, sizes: &'static [(&'static str, i64)], sms: u32) -> Case {
-    Case { name, sizes, sms, tolerance: 0.0 }
+    Case { name, sizes, data: &[], sms, tolerance: 0.0 }
 }
 
 /// A case whose functions are approximate: results of f16 differ by rounding.
 const fn close(name: &'static str, sizes: &'static [(&'static str, i64)]) -> Case {
-    Case { name, sizes, sms: 2, tolerance: 4e-3 }
+    Case { name, sizes, data: &[], sms: 2, tolerance: 4e-3 }
 }
 
 /// A case with approximate functions whose results are rounded to 16 bits on the way.
 const fn rough(name: &'static str, sizes: &'static [(&'static str, i64)]) -> Case {
-    Case { name, sizes, sms: 2, tolerance: 2e-2 }
+    Case { name, sizes, data: &[], sms: 2, tolerance: 2e-2 }
+}
+
+/// A case whose arrays of indices are given.
+const fn given(case: Case, data: &'static [&'static str]) -> Case {
+    Case { data, ..case }
 }
 
 /// The cases.
@@ -125,6 +132,10 @@ pub const CASES: &[Case] = &[
     case("gemm_bias_relu_residual", &[("m", 136), ("n", 264), ("k", 328)], 2),
     case("gemm_alpha_beta", &[("m", 136), ("n", 264), ("k", 328), ("alpha", 2), ("beta", 3)], 2),
     case("gemm_batched", &[("batch", 2), ("m", 136), ("n", 264), ("k", 328)], 2),
+    given(
+        case("gemm_grouped", &[("tiles", 5), ("groups", 4), ("rows", 290), ("n", 264), ("k", 328)], 2),
+        &["group=list:0,1,1,3,-1", "first=list:0,3,131,140,0", "offsets=list:0,3,140,140,290"],
+    ),
     case("gemm_rowsum", &[("m", 136), ("n", 264), ("k", 328)], 2),
     rough("gemm_silu", &[("m", 136), ("n", 264), ("k", 328)]),
     rough("swiglu", &[("m", 136), ("n", 264), ("k", 328)]),
@@ -146,6 +157,20 @@ pub const CASES: &[Case] = &[
     case("gather_rows", &[("m", 2), ("n", 200), ("p", 1032)], 2),
     rough("attention", &[("batch", 1), ("heads", 2), ("queries", 130), ("keys", 330)]),
     rough("attention_causal", &[("batch", 2), ("heads", 1), ("length", 290)]),
+    given(
+        rough(
+            "attention_paged",
+            &[("batch", 2), ("queries", 130), ("heads", 4), ("kv_heads", 2), ("pages", 9), ("page", 64), ("most", 4)],
+        ),
+        &["table=list:8,0,3,5,2,7,-1,9", "lengths=list:200,65"],
+    ),
+    given(
+        rough(
+            "attention_paged",
+            &[("batch", 3), ("queries", 1), ("heads", 2), ("kv_heads", 1), ("pages", 3), ("page", 128), ("most", 2)],
+        ),
+        &["table=list:2,0,1,1,0,0", "lengths=list:256,0,1"],
+    ),
     rough("attention_f16", &[("batch", 1), ("heads", 1), ("queries", 200), ("keys", 129)]),
     close("softmax", &[("m", 3), ("n", 1000)]),
     close("softmax_blocks", &[("m", 2), ("n", 20000)]),
@@ -184,9 +209,24 @@ pub fn reference<'a>(
     sizes: &[(&str, i64)],
     seed: u64,
 ) -> Reference<'a> {
+    reference_on(kernel, mapping, (sizes, &[]), seed)
+}
+
+/// The same on given contents of arrays.
+///
+/// # Panics
+/// As [`reference`], or if the contents do not fit.
+pub fn reference_on<'a>(
+    kernel: &'a Kernel,
+    mapping: &Mapping,
+    (sizes, data): (&[(&str, i64)], &[&str]),
+    seed: u64,
+) -> Reference<'a> {
     let wrong = |e: ValidationError| -> ! { panic!("{} {sizes:?}: {e}", kernel.name) };
     let sizes = Sizes::of(kernel, sizes).unwrap_or_else(|e| wrong(e.into()));
-    let validation = Validation::new(kernel, mapping, sizes).unwrap_or_else(|e| wrong(e));
+    let given = Given::parse(data.iter().copied()).unwrap_or_else(|e| wrong(e.into()));
+    let validation = Validation::new(kernel, mapping, sizes).and_then(|v| v.with_data(given));
+    let validation = validation.unwrap_or_else(|e| wrong(e));
     validation.reference(Style::Integers, seed).unwrap_or_else(|e| wrong(e))
 }
 

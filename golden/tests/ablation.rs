@@ -3,7 +3,7 @@
 
 use warplift::ir::target::SM90A;
 use warplift::{CompileError, Feature, Options, compile};
-use warplift_golden::library::{CASES, Case, load, reference};
+use warplift_golden::library::{CASES, Case, load, reference_on};
 use warplift_golden::orders::{ORDERS, right};
 
 const KERNELS: [&str; 7] =
@@ -26,7 +26,7 @@ fn without(case: &Case, feature: Feature) -> Result<bool, String> {
     if made.ptx == full.ptx {
         return Ok(false);
     }
-    let problem = reference(&kernel, &mapping, case.sizes, 7);
+    let problem = reference_on(&kernel, &mapping, (case.sizes, case.data), 7);
     let what = format!("{} without {feature}", case.name);
     right(&problem, &made, &ORDERS, (case.sms, case.tolerance), &what);
     Ok(true)

@@ -5,7 +5,7 @@ use warplift::ir::target::SM90A;
 use warplift::ir::tile::{Depth, Epilogue, Mapping};
 use warplift::sim::{self, Adversary};
 use warplift::{Options, compile};
-use warplift_golden::library::{CASES, Case, load, reference};
+use warplift_golden::library::{CASES, Case, load, reference, reference_on};
 use warplift_golden::orders::right;
 
 /// Seeds and orders that every case runs under.
@@ -21,11 +21,11 @@ const ORDERS: [(u64, Adversary); 8] = [
 ];
 
 fn run_case(case: &Case, orders: &[(u64, Adversary)]) {
-    let Case { name, sizes: size, sms, tolerance } = *case;
+    let Case { name, sizes: size, data, sms, tolerance } = *case;
     let (kernel, mapping) = load(name);
     let options = Options { verify: true, ..Options::default() };
     let compiled = compile(&kernel, &mapping, &SM90A, &options).unwrap_or_else(|e| panic!("{name}: {e}"));
-    let problem = reference(&kernel, &mapping, size, 7);
+    let problem = reference_on(&kernel, &mapping, (size, data), 7);
     right(&problem, &compiled, orders, (sms, tolerance), &format!("{name} {size:?}"));
 }
 

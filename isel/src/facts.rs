@@ -47,6 +47,7 @@ fn divisor_of(kernel: &Kernel, value: Value, fuel: &mut u32) -> i64 {
                 }
                 Op::Cast if is_integer(kernel, args[0]) => of(0),
                 Op::Workspace => WORKSPACE_ALIGN,
+                Op::Select => gcd(of(1), of(2)),
                 _ => 1,
             }
         }
@@ -238,12 +239,16 @@ pub fn trips(kernel: &Kernel, inst: Inst) -> Option<u32> {
     let [low, high, step] = *kernel.args(inst).first_chunk()?;
     let low = kernel.int_const(low).filter(|&n| n >= 0)?;
     let step = kernel.int_const(step).filter(|&n| n > 0)?;
-    let high = at_most(kernel, high, &mut { FUEL })?;
+    let high = at_most(kernel, high)?;
     u32::try_from((high - low).max(0).saturating_add(step - 1) / step).ok()
 }
 
 /// A bound that the value certainly does not exceed.
-fn at_most(kernel: &Kernel, value: Value, fuel: &mut u32) -> Option<i64> {
+pub fn at_most(kernel: &Kernel, value: Value) -> Option<i64> {
+    at_most_of(kernel, value, &mut { FUEL })
+}
+
+fn at_most_of(kernel: &Kernel, value: Value, fuel: &mut u32) -> Option<i64> {
     if !spend(fuel) {
         return None;
     }
@@ -257,7 +262,7 @@ fn at_most(kernel: &Kernel, value: Value, fuel: &mut u32) -> Option<i64> {
     let args = kernel.args(inst);
     let Op::Binary(op) = kernel.insts[inst].op else { return None };
     let by = kernel.int_const(args[1]).filter(|&n| n > 0);
-    let mut of = |n: usize| at_most(kernel, args[n], fuel);
+    let mut of = |n: usize| at_most_of(kernel, args[n], fuel);
     match op {
         BinOp::Add if args.iter().all(|&v| is_never_negative(kernel, v)) => {
             Some(of(0)?.saturating_add(of(1)?))
@@ -282,6 +287,35 @@ fn at_most(kernel: &Kernel, value: Value, fuel: &mut u32) -> Option<i64> {
 /// The value as a launch expression over arguments, if it depends on nothing else.
 pub fn launch_expr(kernel: &Kernel, value: Value) -> Option<Expr> {
     launch_expr_of(kernel, value, &mut { FUEL })
+}
+
+/// A launch expression that the value certainly does not exceed: the value itself, or the known one of a minimum whose
+/// other number comes from memory.
+pub fn launch_bound(kernel: &Kernel, value: Value) -> Option<Expr> {
+    launch_bound_of(kernel, value, &mut { FUEL })
+}
+
+fn launch_bound_of(kernel: &Kernel, value: Value, fuel: &mut u32) -> Option<Expr> {
+    if let Some(known) = launch_expr_of(kernel, value, fuel) {
+        return Some(known);
+    }
+    let inst = kernel.def(value).filter(|_| spend(fuel))?;
+    let args = kernel.args(inst);
+    match kernel.insts[inst].op {
+        Op::Binary(BinOp::Min) => {
+            let [a, b] = [0, 1].map(|n| launch_bound_of(kernel, args[n], fuel));
+            a.or(b)
+        }
+        Op::Binary(BinOp::Max) => {
+            let a = launch_bound_of(kernel, args[0], fuel)?;
+            Some(Expr::op(ExprOp::Max, a, launch_bound_of(kernel, args[1], fuel)?))
+        }
+        Op::Select => {
+            let a = launch_bound_of(kernel, args[1], fuel)?;
+            Some(Expr::op(ExprOp::Max, a, launch_bound_of(kernel, args[2], fuel)?))
+        }
+        _ => None,
+    }
 }
 
 fn is_integer(kernel: &Kernel, value: Value) -> bool {

@@ -55,6 +55,22 @@ pub(crate) fn program_order(k: &Kernel) -> Vec<Inst> {
     order
 }
 
+/// Whether an instruction loads a tile. A load of one element is a scalar.
+pub(crate) fn loads_tile(k: &Kernel, inst: Inst) -> bool {
+    matches!(k.insts[inst].op, Op::Load) && matches!(k.ty(k.result(inst)), Type::Tile(..))
+}
+
+/// The operands of an instruction that are places or counts.
+pub(crate) fn index_operands(k: &Kernel, inst: Inst) -> std::ops::Range<usize> {
+    let all = k.args(inst).len();
+    match k.insts[inst].op {
+        Op::View { .. } | Op::SubView(_) | Op::Load | Op::AsyncCopy => 1..all,
+        Op::Store | Op::Atomic(_) => 1..all - 1,
+        Op::For => 0..3,
+        _ => 0..0,
+    }
+}
+
 /// Memory that a kernel writes: the pointers that stand for it.
 pub(crate) fn written(k: &Kernel) -> FxHashSet<Value> {
     let writes = |i: &Inst| k.insts[*i].op.writes();

@@ -24,7 +24,8 @@ use warplift_sim::Hazards;
 pub struct CheckArgs {
     /// Kernels; default: those that `--sizes` names, all artifacts of the folder, or the whole library.
     names: Vec<String>,
-    /// File of cases: a kernel and its sizes on each line, `refuse` after sizes that must be refused.
+    /// File of cases: a kernel and its sizes on each line, then NAME=CONTENTS of arrays as `--data` takes them, or
+    /// `refuse` after sizes that must be refused.
     #[arg(long, value_name = "FILE")]
     sizes: Option<PathBuf>,
     /// Stay in one process. A launch that faults or hangs then ends the whole table.
@@ -49,6 +50,8 @@ const CASES: &str = include_str!("cases.txt");
 struct Case {
     kernel: String,
     sizes: String,
+    /// Contents of arrays, as `--data` takes them.
+    data: Vec<String>,
     refuse: bool,
 }
 
@@ -266,17 +269,18 @@ fn cases(text: &str) -> Outcome<Vec<Case>> {
     let lines = text.lines().map(|l| l.split('#').next().unwrap_or("").trim()).filter(|l| !l.is_empty());
     let each = lines.map(|line| {
         let mut words = line.split_whitespace().map(str::to_owned);
-        match (words.next(), words.next(), words.next()) {
-            (Some(kernel), Some(sizes), last)
-                if words.next().is_none() && last.as_deref().is_none_or(|l| l == "refuse") =>
-            {
-                Ok(Case { kernel, sizes, refuse: last.is_some() })
+        let (kernel, sizes, rest) = (words.next(), words.next(), words.collect::<Vec<_>>());
+        let refuse = rest == ["refuse"];
+        match (kernel, sizes) {
+            (Some(kernel), Some(sizes)) if refuse || rest.iter().all(|w| w.contains('=')) => {
+                Ok(Case { kernel, sizes, data: if refuse { Vec::new() } else { rest }, refuse })
             }
-            _ => Err(user(format!("`{line}`: expected `KERNEL SIZES [refuse]`"))),
+            _ => Err(user(format!("`{line}`: expected `KERNEL SIZES [refuse | NAME=CONTENTS ..]`"))),
         }
     });
     let cases = each.collect::<Outcome<Vec<Case>>>()?;
-    let lines: Vec<String> = cases.iter().map(|c| format!("{} {}", c.kernel, c.sizes)).collect();
+    let said = |c: &Case| [&[c.kernel.clone(), c.sizes.clone()], &c.data[..]].concat().join(" ");
+    let lines: Vec<String> = cases.iter().map(said).collect();
     match repeated(lines.iter().map(String::as_str)) {
         Some(twice) => Err(user(format!("`{twice}` is there twice"))),
         None => Ok(cases),
@@ -345,7 +349,11 @@ fn check_case(
         }
         Ok(_) => {}
     }
-    summary(try_sizes(artifact, &sizes, &Given::default(), executor, machine, seed).map_err(leave_if_stuck))
+    let given = match Given::parse(case.data.iter().map(String::as_str)) {
+        Ok(given) => given,
+        Err(error) => return untried(error.into()),
+    };
+    summary(try_sizes(artifact, &sizes, &given, executor, machine, seed).map_err(leave_if_stuck))
 }
 
 /// One line for a case: `ok` and the errors, or everything about what is wrong.

@@ -30,7 +30,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "SIZES")]
     size: Vec<String>,
     /// Contents of an array; may be repeated. CONTENTS: normal, zeros, ints:LO..HI, perm, sorted:LO..HI,
-    /// zipf:S:LO..HI, or a file FILE.npy. Default: random.
+    /// zipf:S:LO..HI, list:A,B,.. or a file FILE.npy. Default: random.
     #[arg(long, value_name = "NAME=CONTENTS")]
     data: Vec<String>,
     #[command(flatten)]

@@ -26,7 +26,8 @@ fn arrays_hold_what_is_given() {
     fs::write(&file, [b"\x93NUMPY\x01\x00", &length[..], header.as_bytes(), &numbers].concat()).unwrap();
     let from_file = format!("x={}", file.display());
     let kinds = ["normal", "zeros", "ints:-2..=2", "perm", "sorted:0..9", "zipf:1.2:0..50"];
-    for contents in kinds.iter().map(|k| format!("x={k}")).chain([from_file]) {
+    let list = format!("list:{}", (0..100).map(|i| i.to_string()).collect::<Vec<_>>().join(","));
+    for contents in kinds.iter().map(|k| format!("x={k}")).chain([from_file, format!("x={list}")]) {
         for verb in ["run", "sim"] {
             let (status, output) = axpy(verb, &[&contents, "y=zeros"]);
             assert!(status == 0 && output.contains("correct:"), "{verb} {contents}: {output}");
@@ -44,6 +45,8 @@ fn mistakes_in_data_are_named() {
         ("x=many", "`many`: arrays hold normal, zeros"),
         ("x", "expected NAME=CONTENTS"),
         ("x=none.npy", "reading none.npy"),
+        ("x=list:1,2", "a list of 2 elements; `x` has 100 at these sizes"),
+        ("x=list:1,b", "expected integers, as in list:0,0,1"),
     ] {
         let (status, output) = axpy("run", &[data]);
         assert!(status == 2 && output.contains(message), "{data}: {output}");

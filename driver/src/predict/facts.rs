@@ -39,7 +39,7 @@ pub fn read_facts(func: &Func<'_>, target: &Target) -> SecondaryMap<Inst, Facts>
 
 fn facts_of(func: &Func<'_>, data: &InstData<'_>, target: &Target) -> Facts {
     let passes = matches!(data.op.effect(), Effect::Pure | Effect::Read);
-    let loads = matches!(data.op, Opcode::LdGlobal | Opcode::LdGlobal8 | Opcode::LdGlobal16);
+    let loads = matches!(data.op, Opcode::LdGlobal | Opcode::LdGlobal8 | Opcode::LdGlobal16 | Opcode::LdGlobal64);
     let Some(row) = &target.rows[data.op as usize] else {
         return Facts { passes, loads, free: true, ..Facts::default() };
     };
@@ -108,6 +108,7 @@ fn access(data: &InstData<'_>) -> Option<(Unit, f64)> {
         LdGlobal | StGlobal => Some((Unit::Tma, 4.0 * LANES * count)),
         op if is_atomic(op) => Some((Unit::Tma, 4.0 * LANES * count)),
         LdGlobal8 | StGlobal8 => Some((Unit::Tma, LANES)),
+        LdGlobal64 => Some((Unit::Tma, 8.0 * LANES)),
         LdGlobal16 | StGlobal16 => Some((Unit::Tma, 2.0 * LANES)),
         CpAsync => match data.attr {
             Attr::Copy(copy) => Some((Unit::Tma, f64::from(copy.bytes) * LANES)),

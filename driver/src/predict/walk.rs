@@ -382,6 +382,7 @@ impl<'l, 's, 'a> Walk<'l, 's, 'a> {
         let bytes = match (data.op, &data.attr) {
             (Opcode::LdGlobal8, _) => 1,
             (Opcode::LdGlobal16, _) => 2,
+            (Opcode::LdGlobal64, _) => 8,
             (_, Attr::Mem { count: 1, .. }) => 4,
             _ => return None,
         };

@@ -3,7 +3,8 @@
 use super::{ProblemError, Sizes};
 use warplift_ir::tile::{Inst, Kernel, Op, Type, Value};
 use warplift_ir::types::Elem;
-use warplift_isel::facts::launch_expr;
+use warplift_ir::manifest::Expr;
+use warplift_isel::facts::{launch_bound, launch_expr};
 
 /// A pointer argument.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,9 +72,18 @@ pub fn operands(kernel: &Kernel, sizes: &Sizes) -> Result<Vec<Operand>, ProblemE
     Ok(found)
 }
 
-/// Whether an extent of a view depends on more than the arguments.
+/// Whether arguments alone do not bound a view.
 fn is_from_memory(kernel: &Kernel, view: Inst) -> bool {
-    kernel.args(view)[1..].iter().any(|&v| launch_expr(kernel, v).is_none())
+    let strided = matches!(kernel.insts[view].op, Op::View { strided: true, .. });
+    let args = kernel.args(view)[1..].iter().enumerate();
+    args.into_iter().any(|(n, &v)| bound(kernel, view, strided, (n, v)).is_none())
+}
+
+/// What an extent or a stride of a view is at most. Where strides follow from extents, only the first extent may come
+/// from memory: no stride depends on it.
+fn bound(kernel: &Kernel, view: Inst, strided: bool, (n, v): (usize, Value)) -> Option<Expr> {
+    let extents = if strided { (kernel.args(view).len() - 1) / 2 } else { 1 };
+    if n < extents { launch_bound(kernel, v) } else { launch_expr(kernel, v) }
 }
 
 /// The value of a scalar that depends on arguments alone.
@@ -81,7 +91,7 @@ pub fn evaluate(kernel: &Kernel, value: Value, sizes: &Sizes) -> Option<i64> {
     launch_expr(kernel, value)?.eval(&|name| sizes.int(name)).ok()
 }
 
-/// Extents of a view, and its strides in elements.
+/// Extents of a view, and its strides in elements. An extent from memory counts as what arguments bound it by.
 ///
 /// # Errors
 /// An extent that is negative, or not known before the launch.
@@ -91,8 +101,9 @@ pub fn extents(
     strided: bool,
     sizes: &Sizes,
 ) -> Result<(Vec<i64>, Vec<i64>), ProblemError> {
-    let each = kernel.args(view)[1..].iter().map(|&v| {
-        let value = evaluate(kernel, v, sizes).filter(|e| *e >= 0);
+    let each = kernel.args(view)[1..].iter().enumerate().map(|(n, &v)| {
+        let value = bound(kernel, view, strided, (n, v)).and_then(|e| e.eval(&|name| sizes.int(name)).ok());
+        let value = value.filter(|e| *e >= 0);
         value.ok_or_else(|| {
             let line = kernel.insts[view].loc.line;
             ProblemError::Operands(format!(
@@ -149,6 +160,24 @@ mod tests {
         assert_eq!((found[0].read, found[0].written), (true, false));
         assert_eq!((found[1].elements, found[1].read, found[1].written), (13, true, true));
         assert_eq!(of(TEXT, "0x1").unwrap().iter().map(|o| o.elements).collect::<Vec<_>>(), [7, 0]);
+    }
+
+    #[test]
+    fn arguments_bound_extents_from_memory() {
+        let text = |extent: &str| {
+            format!(
+                "kernel k(p: ptr<i32>, q: ptr<f32>, n: i32) {{ grid 1 gp = view p : i32[1] c = load gp[0] : i32
+                a = view q : f32[{extent}, 3] x = load a[0, 0] : f32[1, 4] store a[0, 0], x }}"
+            )
+        };
+        for (extent, elements, line) in [
+            ("min(c, n)", 30, None),
+            ("select(c < 0, 0, min(n, c))", 30, None),
+            ("max(c, n)", 0, Some(2)),
+        ] {
+            let found = of(&text(extent), "n=10").unwrap();
+            assert_eq!((found[1].elements, found[1].from_memory), (elements, line), "{extent}");
+        }
     }
 
     #[test]

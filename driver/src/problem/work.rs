@@ -2,6 +2,7 @@
 
 use super::{Sizes, evaluate};
 use warplift_ir::tile::{Block, Inst, Kernel, Op, Value};
+use warplift_isel::facts::launch_bound;
 
 /// Trips assumed for a loop whose range is only known inside the kernel.
 const UNKNOWN_TRIPS: f64 = 16.0;
@@ -95,5 +96,7 @@ fn visit_block(
 fn range(kernel: &Kernel, inst: Inst, sizes: &Sizes) -> Option<f64> {
     let args = kernel.args(inst);
     let value = |i: usize| evaluate(kernel, *args.get(i)?, sizes).map(|v| v as f64);
-    Some(((value(1)? - value(0)?) / value(2)?.max(1.0)).ceil().max(0.0))
+    // An end from memory counts as what arguments bound it by.
+    let end = || launch_bound(kernel, *args.get(1)?)?.eval(&|name| sizes.int(name)).ok();
+    Some(((end()? as f64 - value(0)?) / value(2)?.max(1.0)).ceil().max(0.0))
 }

@@ -7,7 +7,7 @@ use super::number::{Number, cast};
 use super::tile::{Extents, Tile, each_index};
 use super::value::{Val, View};
 use super::{Fault, InterpError};
-use crate::tile::{AtomicOp, Block, Dim, Inst, Kernel, Op, Type, Value};
+use crate::tile::{AtomicOp, Block, Dim, Inst, Kernel, MOST_INDEX, Op, Type, Value};
 use crate::types::Elem;
 use cranelift_entity::{EntityRef, SecondaryMap};
 use smallvec::{SmallVec, smallvec};
@@ -218,6 +218,7 @@ impl<'a> Program<'a> {
             Op::View { strided, fill } => self.view(inst, *strided, *fill),
             Op::SubView(kept) => self.sub_view(inst, kept),
             Op::ViewAs(_) if ty.shape().is_none() => self.scalar_bits(inst, elem),
+            Op::Load if ty.shape().is_none() => self.scalar_load(inst, elem),
             _ => match self.number(op, ty.elem())? {
                 Some(n) => Ok(Val::Scalar(n)),
                 None => self.tile_op(inst, op, ty),
@@ -321,7 +322,9 @@ impl Program<'_> {
         let Some(Val::Ptr(buffer, offset)) = args.first().cloned() else {
             return Err(Fault::Invalid("a view of no pointer".to_owned()));
         };
-        let numbers: SmallVec<[i64; 5]> = args[1..].iter().map(|v| v.number(0).as_i64()).collect();
+        let types = self.kernel.args(inst)[1..].iter().map(|&v| self.kernel.ty(v));
+        let numbers: SmallVec<[i64; 5]> =
+            args[1..].iter().zip(types).map(|(v, ty)| saturated(ty, v.number(0).as_i64())).collect();
         let rank = numbers.len() / (1 + usize::from(strided));
         let extents: SmallVec<[i64; 5]> = numbers[..rank].into();
         let strides = match strided {
@@ -402,6 +405,12 @@ impl Program<'_> {
         Ok((view, index?))
     }
 
+    /// One element: a tile that has an extent of 1 along every dimension.
+    fn scalar_load(&self, inst: Inst, elem: Elem) -> Result<Val> {
+        let rank = self.kernel.args(inst).len() - 1;
+        Ok(Val::Scalar(self.load(inst, elem, smallvec![1; rank])?.get(0)))
+    }
+
     fn load(&self, inst: Inst, elem: Elem, extents: Extents) -> Result<Tile> {
         let (view, first) = self.access(inst)?;
         let fill = cast(Elem::F64, elem, Number::Float(view.fill));
@@ -463,6 +472,14 @@ fn update(
         _ => new,
     };
     memory.write(view.buffer, bit, elem, value)
+}
+
+/// An extent or stride of a view. Wide ones saturate.
+fn saturated(ty: Type, number: i64) -> i64 {
+    match ty {
+        Type::Scalar(Elem::Int(32)) => number,
+        _ => number.clamp(i32::MIN.into(), MOST_INDEX),
+    }
 }
 
 fn row_major(extents: &[i64]) -> Result<SmallVec<[i64; 5]>> {

@@ -146,6 +146,9 @@ pub struct GlobalAccess {
 impl GlobalAccess {
     /// The footprint of what several threads touch: no access meets only its own thread's.
     pub const SHARED: u32 = 0;
+    /// The footprint of a uniform read of memory that the program writes nowhere: every role may repeat it by itself, at
+    /// any time.
+    pub const FIXED: u32 = u32::MAX;
 }
 
 /// A place in a buffer: stage offset by `sched`, then bytes.

@@ -183,6 +183,7 @@ opcodes! {
     LdGlobal8 "ld.global.u8" &[B64], &[B32], Read "sm_10";
     LdGlobal16 "ld.global.b16" &[B64], &[B32], Read "sm_10";
     LdGlobal "ld.global" &[B64], &[Any], Read "sm_10";
+    LdGlobal64 "ld.global.b64" &[B64], &[B64], Read "sm_10";
     LdShared8 "ld.shared.u8" &[B32], &[B32], Read "sm_10";
     LdShared16 "ld.shared.b16" &[B32], &[B32], Read "sm_10";
     LdShared "ld.shared" &[B32], &[Any], Read "sm_10";

@@ -253,6 +253,7 @@ static ROWS: Rows = rows! {
     LdGlobal8 "ld.global.u8 $d, [$0$o]" Lsu 500 4 10 "LDG";
     LdGlobal16 "ld.global.u16 $d, [$0$o]" Lsu 500 4 10 "LDG";
     LdGlobal "ld.global$v.b32 $d, [$0$o]" Lsu 500 4 10 "LDG";
+    LdGlobal64 "ld.global.b64 $d, [$0$o]" Lsu 500 4 10 "LDG";
     LdShared8 "ld.shared.u8 $d, [$0$o]" Lsu 30 4 10 "LDS";
     LdShared16 "ld.shared.u16 $d, [$0$o]" Lsu 30 4 10 "LDS";
     LdShared "ld.shared$v.b32 $d, [$0$o]" Lsu 30 4 10 "LDS";

@@ -394,6 +394,13 @@ impl KernelBuilder {
         self.with_shape(Op::Load, &joined(view, index, &[]), shape)
     }
 
+    /// The element of a view that has these indices, as a scalar.
+    pub fn load_scalar(&mut self, view: Value, index: &[Value]) -> Result<Value> {
+        self.all_visible(&[view])?;
+        let want = Type::Scalar(self.kernel.ty(view).elem());
+        self.value(Op::Load, &joined(view, index, &[]), Some(want))
+    }
+
     /// Starts a load; see [`Op::AsyncCopy`].
     pub fn async_copy(&mut self, view: Value, index: &[Value], shape: Shape) -> Result<Value> {
         self.with_shape(Op::AsyncCopy, &joined(view, index, &[]), shape)

@@ -73,6 +73,9 @@ pub type ValueList = EntityList<Value>;
 
 /// The greatest rank of tiles and views.
 pub const MAX_RANK: usize = 5;
+/// Extents and strides of other types than `i32` saturate here: a multiple of 128, as wide numbers with small divisors
+/// often are.
+pub const MOST_INDEX: i64 = (1 << 31) - 128;
 
 /// One extent of a tile: `mul * t / div`, or `mul / div` without a tunable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

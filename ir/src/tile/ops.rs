@@ -204,7 +204,7 @@ pub enum Op {
     /// `view, index..`: a view of the dimensions in this list. The other dimensions, in order, have these indices. If
     /// one of the indices is outside, the whole view is.
     SubView(SmallVec<[u8; MAX_RANK]>),
-    /// `view, index..`: the tile whose first element has these indices.
+    /// `view, index..`: the tile whose first element has these indices, or the one element there as a scalar.
     Load,
     /// `view, index.., x`: writes the part of a tile that lies inside.
     Store,

@@ -286,6 +286,10 @@ impl Typing<'_> {
         let (elem, rank) = self.access(0)?;
         match self.want {
             Some(Type::Tile(e, s)) if e == elem && s.rank() == rank => Ok(Type::Tile(e, s)),
+            Some(Type::Scalar(e)) if e == elem && matches!(self.op, Op::Load) => Ok(Type::Scalar(e)),
+            _ if matches!(self.op, Op::Load) => {
+                self.bad_result(&format!("{}, or a scalar of {elem}", tile_of(rank, elem)))
+            }
             _ => self.bad_result(&tile_of(rank, elem)),
         }
     }

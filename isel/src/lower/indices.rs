@@ -1,18 +1,20 @@
-//! Index types: indices, extents and counters must be `i32`. The rows that compute addresses take no other type.
+//! Index types: indices, extents and counters are `i32` behind `narrow_indices`. The rows that compute addresses take no
+//! other type.
 //!
 //! ```text
 //!  load x[i : i64]     ─►   error: only i32
 //! ```
 
+use crate::tiles::index_operands;
 use crate::{IselError, Result};
-use warplift_ir::tile::{Inst, Kernel, Op, Type, Value};
+use warplift_ir::tile::{Kernel, Type, Value};
 use warplift_ir::types::Elem;
 
 /// Refuses an index, extent or counter of another type than `i32`.
 pub(super) fn check_indices(k: &Kernel) -> Result<()> {
     for inst in k.insts.keys() {
         let words = |v: &&Value| k.ty(**v) != Type::Scalar(Elem::I32);
-        if let Some(v) = indices(k, inst).iter().find(words) {
+        if let Some(v) = k.args(inst)[index_operands(k, inst)].iter().find(words) {
             let message = format!(
                 "an index, extent or counter of type {} does not compile: `cast` it to i32",
                 k.ty(*v).elem()
@@ -21,15 +23,4 @@ pub(super) fn check_indices(k: &Kernel) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// The operands of an instruction that are places or counts.
-fn indices(k: &Kernel, inst: Inst) -> &[Value] {
-    let args = k.args(inst);
-    match k.insts[inst].op {
-        Op::View { .. } | Op::SubView(_) | Op::Load | Op::AsyncCopy => &args[1..],
-        ref op if op.writes() => &args[1..args.len() - 1],
-        Op::For => &args[..3],
-        _ => &[],
-    }
 }

@@ -35,6 +35,7 @@ mod order;
 mod plain;
 mod reduce;
 mod scalar;
+mod scalar_load;
 mod scan;
 mod select;
 mod shared;

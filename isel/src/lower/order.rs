@@ -10,7 +10,7 @@ use super::Lower;
 use super::coords::axis_weight;
 use crate::Result;
 use crate::plan::StorePlan;
-use crate::tiles::memory;
+use crate::tiles::{memory, written};
 use rustc_hash::FxHashMap;
 use warplift_ir::layout::{Axis, Layout};
 use warplift_ir::machine::GlobalAccess;
@@ -29,7 +29,7 @@ impl Lower<'_, '_> {
     /// The memory of an access, by the place of its pointer argument, and its footprint.
     pub(super) fn global_access(&mut self, inst: Inst, layout: &Layout) -> GlobalAccess {
         let (k, op) = (self.k, &self.k.insts[inst].op);
-        let pointer = self.pointer(inst);
+        let pointer = self.pointer_number(inst);
         let footprint = match op {
             Op::Load if is_repeated(layout) => {
                 return GlobalAccess { pointer, footprint: GlobalAccess::SHARED };
@@ -49,15 +49,23 @@ impl Lower<'_, '_> {
         let footprint = Footprint(Some((at[0], at[1..].iter().map(index).collect(), None)));
         let next = self.footprints.len() as u32 + 1;
         GlobalAccess {
-            pointer: self.pointer(inst),
+            pointer: self.pointer_number(inst),
             footprint: *self.footprints.entry(footprint).or_insert(next),
         }
     }
 
-    /// The number of the argument behind an access; the workspace has the number behind the last.
-    fn pointer(&self, inst: Inst) -> u32 {
+    /// The memory of a load that every thread makes at the same place.
+    pub(super) fn uniform_access(&self, inst: Inst) -> GlobalAccess {
+        let fixed = self.memory(inst).is_some_and(|m| !written(self.k).contains(&m));
+        let footprint = if fixed { GlobalAccess::FIXED } else { GlobalAccess::SHARED };
+        GlobalAccess { pointer: self.pointer_number(inst), footprint }
+    }
+
+    /// The number of the pointer argument behind an access; the workspace has the number behind the last.
+    fn pointer_number(&self, inst: Inst) -> u32 {
         let pointer = self.memory(inst);
-        self.k.params.iter().position(|p| Some(p.value) == pointer).unwrap_or(self.k.params.len()) as u32
+        let params = &self.k.params;
+        params.iter().position(|p| Some(p.value) == pointer).unwrap_or(params.len()) as u32
     }
 
     /// The footprint of a tile with this layout at the indices of a view.

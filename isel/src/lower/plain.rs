@@ -51,6 +51,9 @@ impl Lower<'_, '_> {
     pub(super) fn lower_load(&mut self, inst: Inst) -> Result<()> {
         let k = self.k;
         let result = k.result(inst);
+        if matches!(k.ty(result), Type::Scalar(_)) {
+            return self.lower_scalar_load(inst);
+        }
         self.env.insert(result, Low::Elsewhere);
         if let Some(tile) = self.plan.shared.get(&inst) {
             match tile.fill {

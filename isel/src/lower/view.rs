@@ -7,11 +7,12 @@
 
 use super::{Low, Lower};
 use crate::Result;
+use crate::facts::is_never_negative;
 use crate::window::Window;
 use smallvec::SmallVec;
 use warplift_ir::machine::{self, Attr, NewInst, Ty};
 use warplift_ir::target::Opcode;
-use warplift_ir::tile::{CmpOp, Inst};
+use warplift_ir::tile::{CmpOp, Inst, Value};
 
 /// A bounded window on global memory.
 #[derive(Clone, Debug)]
@@ -33,7 +34,7 @@ impl Lower<'_, '_> {
         let rank = if strided { (args.len() - 1) / 2 } else { args.len() - 1 };
         let base = self.scalar(args[0])?;
         let extents: SmallVec<[_; 2]> =
-            args[1..=rank].iter().map(|&v| self.scalar(v)).collect::<Result<_>>()?;
+            args[1..=rank].iter().map(|&v| self.extent(v)).collect::<Result<_>>()?;
         let mut strides: SmallVec<[Option<machine::Value>; 2]> = SmallVec::new();
         let bits = self.k.ty(self.k.result(inst)).elem().bits();
         let window = Window::of(self.k, self.k.result(inst));
@@ -59,6 +60,16 @@ impl Lower<'_, '_> {
         }
         self.env.insert(self.k.result(inst), Low::View(View { base, extents, strides, fill }));
         Ok(())
+    }
+
+    /// An extent. Bounds are compared without a sign, so a negative number from memory becomes 0.
+    fn extent(&mut self, v: Value) -> Result<machine::Value> {
+        let extent = self.scalar(v)?;
+        if is_never_negative(self.k, v) {
+            return Ok(extent);
+        }
+        let zero = self.at().imm(0);
+        Ok(self.at().int(Opcode::MaxS32, extent, zero))
     }
 
     /// A view of fewer dimensions: the base moves. If a fixed index is outside, all elements are outside.

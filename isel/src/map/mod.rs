@@ -3,6 +3,7 @@
 //!
 //! ```text
 //!  tunables ─► constants           tunables.rs
+//!  wide indices ─► i32             narrow_indices.rs
 //!  MMA and addition fused          fuse_accumulator.rs
 //!  A and B swapped                 swap_ab.rs
 //!  masks moved into branches       mask_to_branch.rs
@@ -28,6 +29,7 @@ mod fuse_accumulator;
 mod k_blocks;
 mod mask_to_branch;
 mod mma_variant;
+mod narrow_indices;
 mod paired_raster;
 mod passes;
 mod persist;
@@ -57,6 +59,7 @@ pub use fuse_accumulator::do_fuse_accumulator;
 pub use k_blocks::do_k_blocks;
 pub use mask_to_branch::do_mask_to_branch;
 pub use mma_variant::do_mma_variant;
+pub use narrow_indices::do_narrow_indices;
 pub use passes::{MapPass, PASSES, do_map};
 pub use persist::do_persist;
 pub use prefetch_next_tile::do_prefetch_next_tile;

@@ -44,6 +44,9 @@ pub const PASSES: &[MapPass] = &[
         run: |variants, c| resolve_tunables(variants, c),
         parts: &[],
     },
+    each!("narrow_indices", "makes indices, extents and bounds of other types i32", |v, _| {
+        do_narrow_indices(&mut v.kernel)
+    }),
     each!("annotate", "writes what the mapping says to loops, views, tiles and stores", |v, c| {
         do_annotate(&mut v.kernel, c.mapping)
     }),

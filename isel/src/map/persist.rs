@@ -8,7 +8,7 @@
 use super::paired_raster::PairedRaster;
 use super::raster::Tiles;
 use super::scalar_ops::{I32, scalar};
-use crate::tiles::{memory, written};
+use crate::tiles::{loads_tile, memory, written};
 use rustc_hash::FxHashSet;
 use warplift_ir::target::Target;
 use warplift_ir::tile::{BinOp, Block, Inst, Kernel, Loc, LoopMapping, Mapping, Op, Raster, Type, Value};
@@ -158,13 +158,14 @@ fn footprint(k: &Kernel) -> [i64; 3] {
 }
 
 /// Splits the body: pure scalars and views that do not depend on the block index stay outside the loop. So do loads
-/// of tiles that stay in shared memory for all tiles.
+/// of scalars that nothing writes, and of tiles that stay in shared memory for all tiles.
 fn split(k: &Kernel, insts: Vec<Inst>) -> (Vec<Inst>, Vec<Inst>) {
     let mut inner: FxHashSet<Value> = FxHashSet::default();
     let written = written(k);
     let kept = |i: Inst| {
         let read = |v: Value| memory(k, v).is_some_and(|p| !written.contains(&p));
-        k.attrs[i].in_parts && matches!(k.insts[i].op, Op::Load) && read(k.args(i)[0])
+        let stays = k.attrs[i].in_parts || !loads_tile(k, i);
+        matches!(k.insts[i].op, Op::Load) && stays && read(k.args(i)[0])
     };
     insts.into_iter().partition(|&inst| {
         let data = &k.insts[inst];

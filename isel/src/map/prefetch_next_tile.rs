@@ -13,7 +13,7 @@
 
 use super::persist::rename;
 use super::scalar_ops::scalar;
-use crate::tiles::{memory, written};
+use crate::tiles::{loads_tile, memory, written};
 use rustc_hash::{FxHashMap, FxHashSet};
 use warplift_ir::tile::{BinOp, Block, Inst, Kernel, Op, Type, Value, ValueList};
 use warplift_ir::types::Elem;
@@ -31,7 +31,7 @@ pub fn loads(k: &Kernel) -> Vec<Inst> {
         let read = memory(k, view).is_some_and(|p| !written.contains(&p));
         plain && moves && read && k.args(**i).iter().all(|&a| is_arithmetic(k, a, &mut FxHashSet::default()))
     };
-    own.iter().filter(|&&i| matches!(k.insts[i].op, Op::Load)).filter(fits).copied().collect()
+    own.iter().filter(|&&i| loads_tile(k, i)).filter(fits).copied().collect()
 }
 
 /// Scalars of the kernel's own block that depend on the tile.

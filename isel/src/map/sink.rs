@@ -55,7 +55,7 @@ impl Stops<'_> {
 
 /// Whether a value has loads or broadcasts under its elementwise work, beside the accumulator.
 pub fn has_operands(k: &Kernel, v: Value) -> bool {
-    let Some(def) = k.def(v) else { return false };
+    let Some(def) = k.def(v).filter(|_| matches!(k.ty(v), Type::Tile(..))) else { return false };
     match k.insts[def].op {
         Op::Load | Op::Broadcast => true,
         _ if keeps_places(&k.insts[def].op) => k.args(def).iter().any(|&a| has_operands(k, a)),

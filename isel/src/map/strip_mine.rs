@@ -22,7 +22,7 @@ use super::redundant_store_mask::conditions;
 use super::sink::{Stops, TilePart, do_dead, has_operands, is_view};
 use super::smem_rows::{do_smem_once, do_smem_room, do_smem_rows, is_smem_row};
 use crate::rows::reduced;
-use crate::tiles::{extents, memory, program_order, written};
+use crate::tiles::{extents, loads_tile, memory, program_order, written};
 use crate::variant::MmaVariant;
 use crate::vector::vector_elements;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -125,7 +125,7 @@ fn cut_to(k: &Kernel, cut: &Cut<'_>, [uncut, budget]: [u64; 2]) -> Strips {
 /// Whether a thread's elements come in runs long enough to combine without an exchange.
 fn has_neighbours(k: &Kernel) -> bool {
     let wide = |&i: &Inst| u64::from(vector_elements(k, i, k.result(i))) == ELEMENTS;
-    program_order(k).iter().filter(|i| matches!(k.insts[**i].op, Op::Load)).all(wide)
+    program_order(k).iter().filter(|i| loads_tile(k, **i)).all(wide)
 }
 
 /// The greatest number of registers of a thread for live tiles, in the order of the text.
@@ -229,6 +229,7 @@ impl Cutter<'_> {
             ends.len() == 1 && ends.iter().all(|e| self.width(*e).is_some() && inside.contains(e))
         };
         let kept = |&i: &Inst| match k.insts[i].op {
+            Op::Load if !loads_tile(k, i) => true,
             Op::Load if inside.contains(&i) => {
                 k.attrs[i].in_parts
                     || !alone(i)

@@ -18,7 +18,7 @@ use super::cost::Model;
 use super::types::{Plan, Staged, StagedFill, in_memory};
 use crate::facts::{is_multiple, stays_inside};
 use crate::operand::array;
-use crate::tiles::{extents, layout_error, memory, unit_dim, written};
+use crate::tiles::{extents, layout_error, loads_tile, memory, unit_dim, written};
 use crate::window::Window;
 use crate::{IselError, Result};
 use warplift_ir::layout::{Axis, Builder, Layout, access, shared};
@@ -77,7 +77,7 @@ pub(super) fn register_order(k: &Kernel, inst: Inst, layout: &Layout, bits: u32)
 /// Facts forbid what the mapping asks for, a layout holds an element twice, or tiles are not units of the packed
 /// array.
 pub(super) fn plan_load(k: &Kernel, load: Inst, model: &Model<'_>, plan: &Plan) -> Result<Option<Staged>> {
-    if !matches!(k.insts[load].op, Op::Load) || plan.shared.contains_key(&load) {
+    if !loads_tile(k, load) || plan.shared.contains_key(&load) {
         return Ok(None);
     }
     let Some(layout) = &plan.layouts[k.result(load)] else { return Ok(None) };

@@ -42,6 +42,12 @@ pub(crate) fn global_access(data: &InstData<'_>) -> Option<(GlobalAccess, bool)>
     }
 }
 
+/// Whether an instruction reads the same number in every thread of the block, at any time: a uniform read of memory
+/// that the program writes nowhere. Each role repeats it by itself.
+pub(crate) fn reads_fixed(data: &InstData<'_>) -> bool {
+    global_access(data).is_some_and(|(a, writes)| !writes && a.footprint == GlobalAccess::FIXED)
+}
+
 /// All plain accesses to global memory in the nested blocks of an instruction.
 pub(crate) fn global_accesses_inside(func: &Func<'_>, inst: Inst) -> Vec<(GlobalAccess, bool)> {
     let insts = func.insts[inst].blocks.iter().flat_map(|&b| &func.blocks[b].insts);

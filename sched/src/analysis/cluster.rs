@@ -5,12 +5,14 @@
 //!  ctaid.x = 2 u + rank                        offset      u the same in both blocks
 //!  tile = ctaid.x + n * nctaid.x               offset      nctaid.x is even
 //!  tile / 2, constants, parameters             equal
-//!  tile % 2, thread numbers, values of memory  varies
+//!  a scalar in memory that nothing writes      as its index
+//!  tile % 2, thread numbers, other values of memory    varies
 //! ```
 //!
 //! A load is shared if its place is equal in all blocks, and every loop and branch around it goes the same way in all
 //! of them. Then the blocks fill and release the same stages in the same order.
 
+use super::access::reads_fixed;
 use super::structure::yields;
 use warplift_ir::entity::SecondaryMap;
 use warplift_ir::machine::{Attr, Block, Func, Inst, InstData, Program, Value};
@@ -123,6 +125,12 @@ impl Classes<'_, '_> {
         }
     }
 
+    /// An instruction with equal operands does the same in all blocks if its guard is equal too.
+    fn guarded(&self, d: &InstData<'_>) -> Class {
+        let equal = d.guard.is_none_or(|g| self.get(g.pred).is_some_and(Class::is_equal));
+        if equal { Class::Equal(false) } else { Class::Varies }
+    }
+
     /// The class of an instruction's results, from the classes of its operands. `None` while one of them is not known
     /// yet.
     fn plain(&self, d: &InstData<'_>) -> Option<Class> {
@@ -151,7 +159,9 @@ impl Classes<'_, '_> {
                 _,
                 [Class::Offset, Class::Equal(_)],
             ) if whole(1) => Class::Equal(false),
-            (op, _, args) if op.is_pure() && args.iter().all(|c| c.is_equal()) => Class::Equal(false),
+            (op, _, args) if (op.is_pure() || reads_fixed(d)) && args.iter().all(|c| c.is_equal()) => {
+                self.guarded(d)
+            }
             _ => Class::Varies,
         })
     }

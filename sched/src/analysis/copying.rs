@@ -2,9 +2,13 @@
 //!
 //! ```text
 //!  copy ◄─ coordinates ◄─ counters, arguments, sums of them      one thread computes them alone: a producer copies
-//!       ◄─ coordinates ◄─ a reduced tile, values in memory       threads compute them together, and copy themselves
+//!       ◄─ coordinates ◄─ scalars in memory that nothing writes  one thread loads them too
+//!       ◄─ coordinates ◄─ a reduced tile, memory that is written threads compute them together, and copy themselves
 //! ```
+//!
+//! A loaded scalar may be a coordinate, a bound of a loop or the condition of a branch: the role's slice holds its load.
 
+use super::access::reads_fixed;
 use super::graph::{Graph, Node};
 use warplift_ir::machine::{Func, Inst, Program};
 use warplift_ir::target::Opcode;
@@ -49,6 +53,9 @@ fn shared_work(func: &Func<'_>, node: Node) -> Option<Inst> {
         d.op,
         Opcode::ShflBfly | Opcode::ShflIdx | Opcode::ReduxAddS32 | Opcode::ReduxMaxS32 | Opcode::ReduxOr
     );
+    if reads_fixed(d) {
+        return None;
+    }
     let has_fragments = d.args.iter().any(|&v| func.ty(v).is_frag());
     let whole_warps = lanes || has_fragments || !d.op.is_pure();
     (whole_warps && !structure && !d.op.is_async_load()).then_some(inst)

@@ -11,7 +11,7 @@
 //! Lanes exchange values in products, shuffles and matrix loads, so the results of these depend on the lane. The result
 //! of a load from memory depends on more than the address only if threads write that memory.
 
-use super::access::touched;
+use super::access::{reads_fixed, touched};
 use super::graph::Graph;
 use super::structure::yields;
 use warplift_ir::entity::SecondaryMap;
@@ -92,7 +92,7 @@ impl<'f, 'a> ThreadInvariance<'f, 'a> {
             // A warp takes the value of one lane.
             Opcode::Uniform => read & !LANE,
             op if exchanges_lanes(op) => read | LANE,
-            op if op.is_pure() => read,
+            op if op.is_pure() || reads_fixed(d) => read,
             _ if self.reads_copies(inst) => read | if d.op == Opcode::Ldmatrix { LANE } else { 0 },
             _ => ANYTHING,
         };

@@ -35,7 +35,7 @@ mod wgmma_pipelining;
 
 pub use setmaxnreg::do_setmaxnreg;
 
-use crate::analysis::{Graph, Node, budgets, hoisted_before_wait, limit};
+use crate::analysis::{Graph, Node, budgets, hoisted_before_wait, limit, reads_fixed};
 use crate::error::{Result, SchedError};
 use role::Expand;
 use rustc_hash::FxHashSet;
@@ -110,9 +110,11 @@ fn copying_warps(program: &Program<'_>, role: RoleKind) -> u32 {
 fn kept(program: &Program<'_>, s: &Schedule, graph: &Graph, role: RoleKind) -> FxHashSet<Node> {
     let func = &program.func;
     let is_root = |inst: &Inst| {
-        let op = func.insts[*inst].op;
+        let data = &func.insts[*inst];
+        let op = data.op;
         let structure = matches!(op, Opcode::For | Opcode::If | Opcode::Yield | Opcode::Await);
-        let effect = op.effect() != Effect::Pure;
+        // A fixed scalar is loaded where it is needed.
+        let effect = op.effect() != Effect::Pure && !reads_fixed(data);
         effect && !structure && s.roles[*inst] == role
     };
     graph.slice(func.insts.keys().filter(is_root))

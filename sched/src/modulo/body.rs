@@ -1,6 +1,6 @@
 //! The graph of one iteration: nodes with a resource and a duration, edges with a latency and a distance.
 
-use crate::analysis::{Graph, global_access, helper_insts, issues, touched, unit_cycles};
+use crate::analysis::{Graph, global_access, helper_insts, issues, reads_fixed, touched, unit_cycles};
 use rustc_hash::{FxHashMap, FxHashSet};
 use warplift_ir::Deadline;
 use warplift_ir::machine::{Attr, Block, Buffer, BufferKind, Func, Inst, Program, Span, Value};
@@ -176,22 +176,48 @@ pub(super) struct Given<'p, 'a> {
 }
 
 /// Instructions that are recomputed wherever they are needed: scalars that depend on the counter and on invariants of
-/// the loop.
+/// the loop. So are loads of scalars that only copies need: who copies runs ahead anyway. A scalar that threads compute
+/// with is loaded once, as early as the schedule says.
 pub(super) fn free(func: &Func<'_>, body: Block) -> FxHashSet<Inst> {
     let params = &func.blocks[body].params;
     let mut bound: FxHashSet<Value> = params.iter().skip(1).copied().collect();
     let mut free = FxHashSet::default();
+    let of_copies = loaded_for_copies(func, body);
     for &inst in &func.blocks[body].insts {
         let d = &func.insts[inst];
         let scalar = d.op == Opcode::Undef || d.results.iter().all(|&r| !func.ty(r).is_frag());
-        let plain = d.op.is_pure() && d.blocks.is_empty() && d.guard.is_none();
-        if scalar && plain && !d.args.iter().any(|a| bound.contains(a)) {
+        let plain = d.op.is_pure() && d.blocks.is_empty() && d.guard.is_none() || of_copies.contains(&inst);
+        if scalar && plain && !func.named(inst).any(|a| bound.contains(&a)) {
             free.insert(inst);
         } else {
             bound.extend(d.results);
         }
     }
     free
+}
+
+/// Loads of fixed scalars in a body that only the coordinates of its copies depend on.
+fn loaded_for_copies(func: &Func<'_>, body: Block) -> FxHashSet<Inst> {
+    let mut by_threads: FxHashSet<Value> = FxHashSet::default();
+    let mut found = FxHashSet::default();
+    for &inst in func.blocks[body].insts.iter().rev() {
+        let d = &func.insts[inst];
+        let scalar = d.blocks.is_empty() && (d.op.is_pure() || reads_fixed(d));
+        let of_copies = d.op.is_async_load() || scalar && !d.results.iter().any(|r| by_threads.contains(r));
+        if !of_copies {
+            named_inside(func, inst, &mut by_threads);
+        } else if reads_fixed(d) {
+            found.insert(inst);
+        }
+    }
+    found
+}
+
+/// Values that an instruction and those inside it name.
+fn named_inside(func: &Func<'_>, inst: Inst, found: &mut FxHashSet<Value>) {
+    found.extend(func.named(inst));
+    let inside = func.insts[inst].blocks.iter().flat_map(|&b| &func.blocks[b].insts);
+    inside.for_each(|&i| named_inside(func, i, found));
 }
 
 /// Whether a branch is taken in the first iteration of a loop and in no other.

@@ -86,7 +86,7 @@ pub fn do_schedule_without(
     for (b, d) in program.buffers.iter() {
         s.slots[b] = if d.kind == BufferKind::Staging && stored_again(program, b) { 2 } else { 1 };
     }
-    do_pdl(program, &mut s);
+    do_pdl(program, graph, &mut s);
     for inst in program.func.insts.keys().filter(|_| has(Feature::InFlight)) {
         in_flight(program, inst, &mut s);
     }

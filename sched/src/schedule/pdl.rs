@@ -8,14 +8,16 @@
 //! The loads can be issued early only if the first loop with loads stands at the top. Then its first stages are free,
 //! and nothing else needs a wait before it.
 
-use crate::analysis::{can_lead, global_access, handoff, hoisted_before_wait, touched};
+use crate::analysis::{
+    Graph, Node, can_lead, global_access, handoff, hoisted_before_wait, reads_fixed, touched,
+};
 use rustc_hash::FxHashSet;
 use warplift_ir::machine::{Attr, Buffer, Func, Inst, Program, RingFill, Schedule};
 use warplift_ir::manifest::Argument;
 use warplift_ir::target::Opcode;
 
 /// Chooses the loop, or remarks why its early loads wait with the others.
-pub(crate) fn do_pdl(program: &Program<'_>, s: &mut Schedule) {
+pub(crate) fn do_pdl(program: &Program<'_>, graph: &Graph, s: &mut Schedule) {
     let func = &program.func;
     let before_wait: Vec<Inst> = func.insts.keys().filter(|&i| is_before_wait(func, i)).collect();
     if !program.launch.pdl {
@@ -28,7 +30,11 @@ pub(crate) fn do_pdl(program: &Program<'_>, s: &mut Schedule) {
     if before_wait.is_empty() {
         return;
     }
-    match first_loop(program, s, &before_wait) {
+    let looped = match late_scalar(program, graph) {
+        Some(name) => Err(format!("the producer loads scalars of `{name}`, which is not `before_wait`")),
+        None => first_loop(program, s, &before_wait),
+    };
+    match looped {
         Ok(inst) => s.before_wait = Some(inst),
         Err(why) => s.remarks.push(format!("early loads wait for the grid before this one: {why}")),
     }
@@ -37,6 +43,19 @@ pub(crate) fn do_pdl(program: &Program<'_>, s: &mut Schedule) {
 /// Whether an instruction is a load that need not wait for other grids.
 pub(crate) fn is_before_wait(func: &Func<'_>, inst: Inst) -> bool {
     matches!(&func.insts[inst].attr, Attr::Tma(t) if t.before_wait)
+}
+
+/// An array from which the producer loads scalars, and which the grids before this one may write.
+fn late_scalar<'p>(program: &'p Program<'_>, graph: &Graph) -> Option<&'p str> {
+    let func = &program.func;
+    let loads = func.insts.keys().filter(|&i| func.insts[i].op.is_async_load());
+    let scalars = graph.slice(loads).into_iter().filter_map(|node| match node {
+        Node::Inst(i) if reads_fixed(&func.insts[i]) => global_access(&func.insts[i]),
+        _ => None,
+    });
+    let array = |pointer: u32| program.launch.arguments.get(pointer as usize);
+    let late = scalars.filter_map(|(access, _)| array(access.pointer)).filter(|a| !a.before_wait);
+    late.map(|a| a.name.as_str()).min()
 }
 
 /// Arrays that the mapping allows to be read early and that threads read themselves, unless epilogue warps hoist their

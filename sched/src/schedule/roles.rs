@@ -1,9 +1,12 @@
 //! Who issues the copies: a producer, or the computing threads.
 //!
 //! No fragment crosses from one role to the other. A producer is one thread, so it can take part in no shuffle, and
-//! nothing orders its loads after the stores of other threads.
+//! nothing orders its loads after the stores of other threads. It repeats uniform loads of memory that the kernel writes
+//! nowhere.
 
-use crate::analysis::{Copying, Graph, copying, epilogue_insts, handoff, hoisted_loads, rereads, touched};
+use crate::analysis::{
+    Copying, Graph, copying, epilogue_insts, global_access, handoff, hoisted_loads, rereads, touched,
+};
 use crate::error::{Result, word};
 use rustc_hash::FxHashSet;
 use warplift_ir::machine::{Buffer, Inst, Program, RoleKind, Schedule};
@@ -13,16 +16,25 @@ pub(crate) fn do_roles(program: &Program<'_>, graph: &Graph, s: &mut Schedule) {
     match copying(program, graph) {
         // No stage is filled twice, so nobody could fill one ahead of time.
         Copying::Once => {}
-        Copying::ByThreads(inst) => s.remarks.push(format!(
-            "line {}: the threads that compute copy too: where to depends on `{}`, which one thread cannot do alone",
-            program.func.insts[inst].loc.line,
-            program.func.insts[inst].op.name()
-        )),
+        Copying::ByThreads(inst) => s.remarks.push(by_threads(program, inst)),
         Copying::Producer(loads) => {
             s.producer = !loads.is_empty();
             loads.into_iter().for_each(|inst| s.roles[inst] = RoleKind::Producer);
         }
     }
+}
+
+/// Says why no producer copies, and what would mend it.
+fn by_threads(program: &Program<'_>, inst: Inst) -> String {
+    let d = &program.func.insts[inst];
+    let why = match global_access(d) {
+        Some((_, false)) => {
+            "reads a tile, or memory that the kernel writes; `load v[i] : i32` of an array that it only reads mends it"
+        }
+        _ => "one thread cannot do alone; a scalar that another kernel leaves in memory can be loaded by a producer",
+    };
+    let (line, op) = (d.loc.line, d.op.name());
+    format!("line {line}: the threads that compute copy too: where to depends on `{op}`, which {why}")
 }
 
 /// Gives the second half of a tile's work to epilogue warps, with the loads whose stages they read again from the

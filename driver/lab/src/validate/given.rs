@@ -4,7 +4,8 @@
 //!  normal           standard normal numbers        zeros           nothing but 0
 //!  ints:LO..HI      integers, each as likely       sorted:LO..HI   the same, in ascending order
 //!  perm             0, 1, 2 .. once each, mixed    zipf:S:LO..HI   LO most often, by Zipf's law with exponent S
-//!  FILE.npy         an array that NumPy saved      `..=` includes the end
+//!  list:0,0,1,-1    these integers                 FILE.npy        an array that NumPy saved
+//!                                                  `..=` includes the end
 //! ```
 //!
 //! What is not given is drawn by its use ([`super::usual`]) or at random. Contents that an array's type cannot hold are refused.
@@ -36,6 +37,8 @@ pub enum Contents {
     Sorted(i64, i64),
     /// Integers of a range by Zipf's law: the exponent, and both ends.
     Zipf(f64, i64, i64),
+    /// These integers, one for each element.
+    List(Vec<i64>),
     /// A file of NumPy.
     File(PathBuf),
 }
@@ -112,6 +115,7 @@ impl Given {
                 Contents::Integers(lo, hi) | Contents::Sorted(lo, hi) | Contents::Zipf(_, lo, hi) => {
                     !float || (-most..=most).contains(lo) && (-most..=most).contains(hi)
                 }
+                Contents::List(all) => !float || all.iter().all(|v| (-most..=most).contains(v)),
                 Contents::Permutation => !float,
             }
         };
@@ -137,10 +141,15 @@ impl FromStr for Contents {
                 })?;
                 ends(range).map(|(lo, hi)| Self::Zipf(exponent, lo, hi))?
             }
+            ["list", numbers] => {
+                let all = numbers.split(',').map(|n| n.trim().parse().ok().filter(|v: &i64| v.abs() <= EXACT));
+                let all: Option<Vec<i64>> = all.collect();
+                Self::List(all.ok_or_else(|| wrong(format!("`{text}`: expected integers, as in list:0,0,1")))?)
+            }
             _ if text.ends_with(".npy") => Self::File(text.into()),
             _ => {
                 return Err(wrong(format!(
-                    "`{text}`: arrays hold normal, zeros, perm, ints:LO..HI, sorted:LO..HI, zipf:S:LO..HI or FILE.npy"
+                    "`{text}`: arrays hold normal, zeros, perm, ints:LO..HI, sorted:LO..HI, zipf:S:LO..HI, list:A,B,.. or FILE.npy"
                 )));
             }
         })
@@ -213,6 +222,11 @@ fn values(operand: &Operand, contents: &Contents, rng: &mut StdRng) -> Result<Ve
             let law = Zipf::new((hi - lo + 1) as f64, *exponent).map_err(|e| wrong(e.to_string()))?;
             (0..count).map(|_| *lo as f64 + rng.sample(law) - 1.0).collect()
         }
+        Contents::List(all) if all.len() != count => {
+            let (name, found) = (&operand.name, all.len());
+            return Err(wrong(format!("a list of {found} elements; `{name}` has {count} at these sizes")));
+        }
+        Contents::List(all) => all.iter().map(|&v| v as f64).collect(),
         Contents::File(path) => {
             let all = npy::read(path).map_err(wrong)?;
             if all.len() != count {

@@ -36,6 +36,7 @@ const LIBRARY_PROVED: &str = "\
     attention: BM
     attention_causal:
     attention_f16: BM
+    attention_paged: BM
     axpy: B
     convert: BM BN
     cumsum: BM
@@ -50,6 +51,7 @@ const LIBRARY_PROVED: &str = "\
     gemm_dual: BM BN BK
     gemm_e4m3: BM BN BK
     gemm_f32out: BM BN BK
+    gemm_grouped: BM BN BK
     gemm_nn: BM BN BK
     gemm_parts: BM BN
     gemm_rowsum: BM BK

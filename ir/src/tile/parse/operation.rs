@@ -223,7 +223,10 @@ impl Lower<'_> {
 
     fn load(&mut self, span: Span, op: Op, call: &Call) -> Result<Inst> {
         let args = self.access(&call.args[0])?;
-        let want = self.want(span, call)?;
+        let want = match &call.ty {
+            Some(ty) if ty.dims.is_none() => Type::Scalar(ty.elem),
+            _ => self.want(span, call)?,
+        };
         self.inst(span, op, &args, Some(want))
     }
 

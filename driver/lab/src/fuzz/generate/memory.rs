@@ -181,7 +181,7 @@ impl Generator<'_> {
             };
             (self.axes[d].index, self.axes[d].start) = (Some(index), Some(start));
         }
-        Ok(())
+        self.loaded_scalars()
     }
 
     pub(super) fn along(&self, a: Along) -> Option<Axis> {
@@ -298,17 +298,18 @@ impl Generator<'_> {
         let Input { view, elem, converted, along, flipped, shift, fill, .. } = self.inputs[input].clone();
         let mut index = Vec::new();
         let mut dims = Vec::new();
-        for (&a, &by) in along.iter().zip(&shift) {
+        for (d, (&a, &by)) in along.iter().zip(&shift).enumerate() {
             let Some(axis) = self.along(a) else { return Ok(None) };
             let Some(start) = axis.start.or(depth_start) else { return Ok(None) };
             dims.push(axis.extent);
-            index.push(match by {
+            let start = match by {
                 0 => start,
                 by => {
                     let by = self.int(by)?;
                     self.index(BinOp::Add, start, by)?
                 }
-            });
+            };
+            index.push(self.from_memory(start, d + 1 == along.len())?);
         }
         let Some(shape) = shape(&dims) else { return Ok(None) };
         let tile = self.b.load(view, &index, shape)?;

@@ -18,6 +18,7 @@ mod memory;
 mod operation;
 mod product;
 mod row;
+mod scalars;
 
 use super::range::{Operands, Range, transfer};
 use super::{Case, Choices};
@@ -47,7 +48,8 @@ type Result<T> = std::result::Result<T, BuildError>;
 pub fn generate(bytes: &[u8]) -> Case {
     let mut choices = Choices::new(bytes);
     let (sms, data) = (choices.between(1, 4) as u32, choices.below(1000) as u64);
-    let made = Generator::new(choices).and_then(|g| g.run());
+    let loads_scalars = data % 4 == 3;
+    let made = Generator::new(choices).and_then(|g| Generator { loads_scalars, ..g }.run());
     let (kernel, sizes, mapping) = made.unwrap_or_else(|e| panic!("the generator obeys the builder: {e}"));
     let case = Case { note: String::new(), sizes, sms, data, kernel, mapping };
     let sound = verify(&case.kernel).and_then(|()| verify_mapping(&case.kernel, &case.mapping, &SM90A));
@@ -92,6 +94,10 @@ struct Generator<'b> {
     /// Whether addresses and sizes are such that tensor copies bring every tile.
     regular: bool,
     wild: bool,
+    /// Whether the kernel loads scalars.
+    loads_scalars: bool,
+    /// A loaded scalar that is added to indices of loads.
+    offset: Option<Value>,
 }
 
 impl<'b> Generator<'b> {
@@ -114,6 +120,8 @@ impl<'b> Generator<'b> {
             rows: false,
             regular: false,
             wild,
+            loads_scalars: false,
+            offset: None,
         })
     }
 

@@ -1,0 +1,70 @@
+//! Scalars in memory: values, conditions, ends of loops, and offsets of indices.
+//!
+//! ```text
+//!  s = load x0[i] : i64      t = load x1[cast(j*BN, i64) + s, k*BK] : f16[BN, BK]      for u in 0..max(s, 0)
+//! ```
+
+use super::super::range::{DATA, Range};
+use super::{Generator, Result};
+use warplift_ir::tile::{BinOp, Type, Value};
+use warplift_ir::types::Elem;
+
+impl Generator<'_> {
+    /// Loads a scalar or two, some of them from outside their view.
+    pub(super) fn loaded_scalars(&mut self) -> Result<()> {
+        if !self.loads_scalars {
+            return Ok(());
+        }
+        for _ in 0..=self.choices.below(2) {
+            let elem = self.choices.of(&[Elem::I32, Elem::I32, Elem::I64, Elem::Uint(32), Elem::F32]);
+            let ptr = self.pointer(elem)?;
+            let extent = self.choices.of(&[1, 2, 7]);
+            let extent = self.int(extent)?;
+            let fill = if self.choices.chance(1, 4) { 1.0 } else { 0.0 };
+            let view = self.b.view(ptr, &[extent], None, fill)?;
+            let at = match self.axes[0].index.filter(|_| self.choices.chance(3, 4)) {
+                Some(index) => index,
+                None => {
+                    let at = self.choices.of(&[0, 1, -1]);
+                    self.int(at)?
+                }
+            };
+            let loaded = self.b.load_scalar(view, &[at])?;
+            self.put_to_use(loaded, elem)?;
+        }
+        Ok(())
+    }
+
+    /// Puts a loaded scalar in sight. Integers become ends of loops and offsets too.
+    fn put_to_use(&mut self, loaded: Value, elem: Elem) -> Result<()> {
+        // Inputs are negative too: an unsigned type makes large numbers of that.
+        if elem == Elem::Uint(32) {
+            self.keep(loaded, Range::whole(0.0, 2f64.powi(32)));
+            return Ok(());
+        }
+        self.keep(loaded, Range::whole(-DATA, DATA));
+        if elem.is_float() {
+            return Ok(());
+        }
+        self.offset = Some(loaded).filter(|_| self.choices.chance(2, 3)).or(self.offset);
+        if elem == Elem::I32 {
+            let zero = self.int(0)?;
+            let count = self.index(BinOp::Max, loaded, zero)?;
+            self.keep(count, Range::whole(0.0, DATA));
+        }
+        Ok(())
+    }
+
+    /// An index, perhaps plus the offset. Where tensor copies are to fit, the `last` index stays.
+    pub(super) fn from_memory(&mut self, index: Value, last: bool) -> Result<Value> {
+        let Some(by) = self.offset.filter(|_| !(self.regular && last)) else { return Ok(index) };
+        if self.choices.chance(1, 3) {
+            return Ok(index);
+        }
+        let index = match self.ty(by) {
+            Type::Scalar(Elem::Int(64)) => self.b.cast(index, Elem::I64)?,
+            _ => index,
+        };
+        self.index(BinOp::Add, index, by)
+    }
+}

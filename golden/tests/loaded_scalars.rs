@@ -1,0 +1,347 @@
+//! Scalars from memory as indices, bounds, extents, trip counts and conditions: against the interpreter, under eight orders
+//! of events, with adversarial data.
+
+use warplift::ir::target::SM90A;
+use warplift::ir::tile::{Kernel, Mapping, parse_file};
+use warplift::sim::Adversary;
+use warplift::{Compiled, Options, compile};
+use warplift_golden::orders::right;
+use warplift_lab::validate::{Data, Reference, Sizes, Style, Validation};
+
+const ORDERS: [(u64, Adversary); 8] = [
+    (1, Adversary::Earliest),
+    (2, Adversary::Latest),
+    (3, Adversary::Random),
+    (0, Adversary::Classes),
+    (5, Adversary::Random),
+    (6, Adversary::Random),
+    (7, Adversary::Random),
+    (1, Adversary::Classes),
+];
+
+/// One, and no number, as halves.
+const ONE: u16 = 0x3c00;
+const NAN: u16 = 0x7e00;
+
+/// Contents of an array.
+enum Given<'a> {
+    I32(&'a [i32]),
+    I64(&'a [i64]),
+    /// The bits of halves.
+    F16(&'a [u16]),
+}
+
+impl Given<'_> {
+    fn bytes(&self) -> Vec<u8> {
+        match self {
+            Self::I32(v) => v.iter().flat_map(|v| v.to_le_bytes()).collect(),
+            Self::I64(v) => v.iter().flat_map(|v| v.to_le_bytes()).collect(),
+            Self::F16(v) => v.iter().flat_map(|v| v.to_le_bytes()).collect(),
+        }
+    }
+}
+
+fn parsed(text: &str) -> (Kernel, Mapping) {
+    let mut module = parse_file(text, "k.tile").unwrap_or_else(|e| panic!("{e}\n{text}"));
+    (module.kernels.remove(0), module.mappings.remove(0))
+}
+
+fn made(kernel: &Kernel, mapping: &Mapping) -> Compiled {
+    let options = Options { verify: true, ..Options::default() };
+    compile(kernel, mapping, &SM90A, &options).unwrap_or_else(|e| panic!("{}: {e}", kernel.name))
+}
+
+fn has_producer(made: &Compiled) -> bool {
+    made.manifest.roles.iter().any(|r| r.name == "producer")
+}
+
+/// Runs a text on given arrays under all orders.
+fn check(text: &str, sizes: &[(&str, i64)], given: &[(&str, Given<'_>)]) -> Compiled {
+    let (kernel, mapping) = parsed(text);
+    let compiled = made(&kernel, &mapping);
+    let problem = problem(&kernel, &mapping, sizes, given);
+    right(&problem, &compiled, &ORDERS, (2, 0.0), &format!("{} {sizes:?}", kernel.name));
+    compiled
+}
+
+fn problem<'a>(
+    kernel: &'a Kernel,
+    mapping: &Mapping,
+    sizes: &[(&str, i64)],
+    given: &[(&str, Given<'_>)],
+) -> Reference<'a> {
+    let sizes = Sizes::of(kernel, sizes).unwrap_or_else(|e| panic!("{}: {e}", kernel.name));
+    let validation = Validation::new(kernel, mapping, sizes).unwrap_or_else(|e| panic!("{}: {e}", kernel.name));
+    let mut data = Data::new(&validation.operands, Style::Integers, 7);
+    for (name, contents) in given {
+        let at = validation.operands.iter().position(|o| o.name == *name);
+        let at = at.unwrap_or_else(|| panic!("{}: no array {name}", kernel.name));
+        let bytes = contents.bytes();
+        assert_eq!(bytes.len(), data.buffers[at].len(), "{name}");
+        data.buffers[at] = bytes;
+    }
+    Reference::of(validation, data).unwrap_or_else(|e| panic!("{}: {e}", kernel.name))
+}
+
+/// One scalar of each type, each in another use.
+#[test]
+fn scalars_are_indices_bounds_extents_trips_and_conditions() {
+    let text = |ty: &str| {
+        format!(
+            "kernel uses(x: ptr<f32> align 16, s: ptr<{ty}>, y: ptr<f32> align 16, n: i32 % 4, m: i32) {{
+            grid m
+            gx = view x : f32[n]
+            gs = view s : {ty}[m] fill -1
+            i = block_index
+            at = load gs[i] : {ty}
+            next = load gs[i + 1] : {ty}
+            part = view x : f32[min(cast(next, i32), n)]
+            t = load gx[at] : f32[128]
+            u = load part[i*128] : f32[128]
+            stop = select(next < 6, next, 6)
+            s1 = for k in 0..stop carry a = t {{ yield a + 1.0 }}
+            r = if at > 1 {{ yield s1 + u }} else {{ yield s1 - u }}
+            gy = view y : f32[m, 128]
+            store gy[i, 0], reshape r : f32[1, 128] }}
+            mapping uses {{ kernel: warps 2 }}"
+        )
+    };
+    let wide: [&[i64]; 4] = [
+        &[0, 3, 7, 1, 4],
+        &[-5, -1, -300, 2, -128],
+        &[1 << 32, (1 << 32) + 3, -(1 << 32), i64::MAX - 1, i64::MAX],
+        &[i64::MIN, -7, i64::MIN + 4, -(1 << 31) - 1, i64::from(i32::MIN)],
+    ];
+    for at in wide {
+        check(&text("i64"), &[("n", 600), ("m", 5)], &[("s", Given::I64(at))]);
+    }
+    for at in [[0, 3, 7, 1, 4], [-5, -1, -300, 2, i32::MIN], [599, 600, 601, i32::MAX, i32::MAX]] {
+        check(&text("i32"), &[("n", 600), ("m", 5)], &[("s", Given::I32(&at))]);
+    }
+}
+
+/// Floats fill both halves of their register; a load outside gives the fill.
+#[test]
+fn scalars_of_all_types_are_loaded() {
+    for (ty, fill) in [("f32", "-2.5"), ("f16", "1.5"), ("bf16", "0.0"), ("i32", "-7"), ("u32", "9"), ("i64", "-3"), ("u64", "0")] {
+        let used = match ty {
+            "f32" => "s",
+            "i64" | "u64" => "cast(cast(s, i32), f32)",
+            _ => "cast(s, f32)",
+        };
+        let text = format!(
+            "kernel types(x: ptr<{ty}>, y: ptr<f32> align 16, m: i32) {{
+            grid m
+            gx = view x : {ty}[m, 3] fill {fill}
+            i = block_index
+            s = load gx[i - 1, 2] : {ty}
+            gy = view y : f32[m, 64]
+            store gy[i, 0], full {used} : f32[1, 64] }}
+            mapping types {{ kernel: warps 1 }}"
+        );
+        check(&text, &[("m", 4)], &[]);
+    }
+}
+
+/// A product whose groups of rows begin and end where an array says.
+const GROUPED: &str = "kernel grouped(
+        a: ptr<f16> align 16, b: ptr<f16> align 16, c: ptr<f16> align 16,
+        group: ptr<i32>, first: ptr<i32>, offsets: ptr<i32>,
+        tiles: i32, groups: i32, rows: i32, n: i32 % 8, k: i32 % 8) {
+        tunable BM = 64, BN = 64, BK = 64
+        grid tiles, cdiv(n, BN)
+        i, j = block_index
+        gg = view group : i32[tiles] fill -1
+        gf = view first : i32[tiles]
+        go = view offsets : i32[groups + 1]
+        g = load gg[i] : i32
+        row = load gf[i] : i32
+        end = min(load go[g + 1] : i32, rows)
+        all_b = view b : f16[groups, n, k]
+        ga = view a : f16[rows, k]
+        gb = subview all_b[g, _, _]
+        gc = view c : f16[select(g < 0, 0, end), n]
+        zero = full 0.0 : f32[BM, BN]
+        steps = select(g < 0, 0, cdiv(k, BK))
+        acc = for t in 0..steps carry x = zero {
+            ta = load ga[row, t*BK] : f16[BM, BK]
+            tb = load gb[j*BN, t*BK] : f16[BN, BK]
+            y = mma x, ta, trans(tb)
+            yield y
+        }
+        store gc[row, j*BN], cast(acc, f16)
+    }
+    mapping grouped { for t: pipeline 3, producers 1, consumers 1 kernel: persistent }";
+
+/// The tiles of groups with these offsets, and tiles of no group.
+fn tiles(offsets: &[i32], none: usize) -> (Vec<i32>, Vec<i32>) {
+    let (mut group, mut first) = (Vec::new(), Vec::new());
+    for (g, ends) in (0..).zip(offsets.windows(2)) {
+        for row in (ends[0]..ends[1]).step_by(64) {
+            group.push(g);
+            first.push(row);
+        }
+    }
+    group.resize(group.len() + none, -1);
+    first.resize(group.len(), 0);
+    (group, first)
+}
+
+#[test]
+fn a_grouped_product_keeps_its_producer_and_is_right_on_any_groups() {
+    let sizes = |tiles: usize| [("tiles", tiles as i64), ("groups", 4), ("rows", 300), ("n", 136), ("k", 200)];
+    for (offsets, none, reversed) in [
+        ([0, 75, 150, 225, 300], 0, false),
+        ([0, 0, 0, 0, 300], 2, false),
+        ([0, 300, 300, 300, 300], 1, true),
+        ([0, 1, 64, 129, 290], 3, true),
+        ([0, 0, 0, 0, 0], 3, false),
+    ] {
+        let (mut group, mut first) = tiles(&offsets, none);
+        if reversed {
+            group.reverse();
+            first.reverse();
+        }
+        let given =
+            [("group", Given::I32(&group)), ("first", Given::I32(&first)), ("offsets", Given::I32(&offsets))];
+        let compiled = check(GROUPED, &sizes(group.len()), &given);
+        assert!(has_producer(&compiled));
+    }
+}
+
+/// Rows between groups are nobody's: what they hold stays out of every result.
+#[test]
+fn neighbours_of_a_group_may_hold_nan() {
+    let (group, first) = (vec![0, 1, 2], vec![0, 100, 200]);
+    let mut a = vec![NAN; 300 * 72];
+    for (begin, count) in [(0, 40), (100, 3), (200, 64)] {
+        a[begin * 72..(begin + count) * 72].fill(ONE);
+    }
+    let (kernel, mapping) = parsed(GROUPED);
+    let sizes = [("tiles", 3), ("groups", 4), ("rows", 300), ("n", 64), ("k", 72)];
+    // Each group ends behind its own rows; the next begins elsewhere.
+    let offsets = [0, 40, 103, 264, 300];
+    let given = [
+        ("a", Given::F16(&a)),
+        ("group", Given::I32(&group)),
+        ("first", Given::I32(&first)),
+        ("offsets", Given::I32(&offsets)),
+    ];
+    let problem = problem(&kernel, &mapping, &sizes, &given);
+    let compiled = made(&kernel, &mapping);
+    right(&problem, &compiled, &ORDERS, (2, 0.0), "neighbours");
+    let (found, _) = problem
+        .simulate(&compiled.ptx, &compiled.manifest, &warplift::sim::Options::default(), 2)
+        .unwrap_or_else(|e| panic!("{e}"));
+    let finite = |at: usize| found[2][2 * at + 1] & 0x7c != 0x7c;
+    for row in (0..40).chain(100..103).chain(200..264) {
+        assert!((0..64).all(|column| finite(row * 64 + column)), "row {row}");
+    }
+}
+
+/// Groups, rows and offsets that no caller would mean: no access leaves its view.
+#[test]
+fn bad_groups_give_what_the_interpreter_gives() {
+    let given = [
+        ("group", Given::I32(&[0, 7, -9, i32::MAX, 1])),
+        ("first", Given::I32(&[-64, 0, 64, 128, 1 << 30])),
+        ("offsets", Given::I32(&[0, -5, i32::MAX, 9, i32::MIN])),
+    ];
+    check(GROUPED, &[("tiles", 5), ("groups", 4), ("rows", 70), ("n", 72), ("k", 72)], &given);
+}
+
+/// Pages of a cache: the coordinates of the loop's copies come from memory, an iteration of it ahead.
+const PAGED: &str = "kernel paged(x: ptr<f16> align 16, w: ptr<f16> align 16, y: ptr<f32> align 16,
+        table: ptr<TYPE>, length: ptr<TYPE>, batch: i32, most: i32, pages: i32) {
+        tunable BM = 64, BN = 64, BK = 64
+        grid batch
+        b = block_index
+        gt = view table : TYPE[batch, most] fill -1
+        gl = view length : TYPE[batch]
+        gx = view x : f16[batch, BM, BK]
+        cache = view w : f16[pages, BN, BK]
+        own = subview gx[b, _, _]
+        gy = view y : f32[batch, BM, BN]
+        part = subview gy[b, _, _]
+        count = load gl[b] : TYPE
+        tx = load own[0, 0] : f16[BM, BK]
+        zero = full 0.0 : f32[BM, BN]
+        acc = for t in 0..cast(count, i32) carry s = zero {
+            at = load gt[b, t] : TYPE
+            page = subview cache[at, _, _]
+            tw = load page[0, 0] : f16[BN, BK]
+            r = mma s, tx, trans(tw)
+            yield r
+        }
+        store part[0, 0], acc
+    }
+    mapping paged { for t: pipeline 4, producers 1, consumers 1 kernel: persistent }";
+
+#[test]
+fn pages_keep_the_producer_and_the_ring() {
+    let sizes = [("batch", 3), ("most", 5), ("pages", 6)];
+    let narrow = PAGED.replace("TYPE", "i32");
+    for (length, table) in [
+        ([5, 0, 2], [0, 1, 2, 3, 4, 5, 5, 5, 5, 5, 4, 3, -1, -1, -1]),
+        ([1, 5, -4], [3; 15]),
+        ([5, 5, 5], [6, -1, i32::MAX, i32::MIN, 0, 1, 9, 2, 8, 3, 5, 4, 3, 2, 1]),
+    ] {
+        let given = [("length", Given::I32(&length)), ("table", Given::I32(&table))];
+        let compiled = check(&narrow, &sizes, &given);
+        assert!(has_producer(&compiled));
+    }
+    let wide = PAGED.replace("TYPE", "i64");
+    let table: Vec<i64> = [6, -1, i64::MAX, i64::MIN, 1 << 32, 1, 9, 2, 8, 3, 5, 4, 3, 2, 1].to_vec();
+    let given = [("length", Given::I64(&[5, 5, 1])), ("table", Given::I64(&table))];
+    assert!(has_producer(&check(&wide, &sizes, &given)));
+}
+
+/// Blocks of a product that an array leaves out: the condition stands in both roles.
+#[test]
+fn a_branch_on_a_loaded_scalar_keeps_the_producer() {
+    let text = "kernel sparse(a: ptr<f16> align 16, b: ptr<f16> align 16, c: ptr<f32> align 16, mask: ptr<i32>,
+            m: i32, n: i32 % 8, k: i32 % 8) {
+        tunable BM = 64, BN = 64, BK = 64
+        grid cdiv(m, BM), cdiv(n, BN)
+        i, j = block_index
+        ga = view a : f16[m, k]
+        gb = view b : f16[n, k]
+        gc = view c : f32[m, n]
+        gm = view mask : i32[cdiv(m, BM), cdiv(k, BK)]
+        zero = full 0.0 : f32[BM, BN]
+        acc = for t in 0..cdiv(k, BK) carry x = zero {
+            kept = load gm[i, t] : i32
+            y = if kept != 0 {
+                ta = load ga[i*BM, t*BK] : f16[BM, BK]
+                tb = load gb[j*BN, t*BK] : f16[BN, BK]
+                z = mma x, ta, trans(tb)
+                yield z
+            } else {
+                yield x
+            }
+            yield y
+        }
+        store gc[i*BM, j*BN], acc
+    }
+    mapping sparse { for t: pipeline 3, producers 1, consumers 1 kernel: persistent }";
+    for mask in [[1; 12], [0; 12], [1, 0, 0, 1, 0, 1, -1, 0, 0, 0, 7, 1]] {
+        let sizes = [("m", 136), ("n", 72), ("k", 200)];
+        let compiled = check(text, &sizes, &[("mask", Given::I32(&mask))]);
+        assert!(has_producer(&compiled));
+    }
+}
+
+/// The producer cannot repeat a load of what the kernel writes. A remark says so, and the result is right.
+#[test]
+fn scalars_that_the_kernel_writes_are_loaded_by_the_threads_that_compute() {
+    let text = PAGED.replace("TYPE", "i32").replace(
+        "        store part[0, 0], acc\n",
+        "        store part[0, 0], acc\n        store gl[b], full count : i32[1]\n",
+    );
+    let given = [("length", Given::I32(&[5, 0, 2])), ("table", Given::I32(&[1; 15]))];
+    let compiled = check(&text, &[("batch", 3), ("most", 5), ("pages", 6)], &given);
+    assert!(!has_producer(&compiled));
+    let why = "`load v[i] : i32` of an array that it only reads mends it";
+    let remarks = &compiled.explained.schedule.remarks;
+    assert!(remarks.iter().any(|r| r.contains(why)), "{remarks:?}");
+}

@@ -1,0 +1,95 @@
+//! Loads of one element: a uniform scalar. Every thread reads the same address, so each role can repeat the load by itself.
+//!
+//! ```text
+//!  e = load v[i] : i32     ─►     inside = i < extent     ld.global e, [base + 4 i]   if inside, else the view's fill
+//! ```
+
+use super::{Lower, View};
+use crate::Result;
+use warplift_ir::machine::{self, Attr, GlobalAccess, Guard, NewInst, Ty};
+use warplift_ir::target::Opcode;
+use warplift_ir::tile::{CmpOp, Inst};
+use warplift_ir::types::Elem;
+
+impl Lower<'_, '_> {
+    /// A load of one element.
+    pub(super) fn lower_scalar_load(&mut self, inst: Inst) -> Result<()> {
+        let k = self.k;
+        let elem = k.ty(k.result(inst)).elem();
+        let args = k.args(inst).to_vec();
+        let view = self.view(args[0])?;
+        self.limit_steps(args[0])?;
+        let at = args[1..].iter().map(|&v| self.scalar(v)).collect::<Result<Vec<_>>>()?;
+        let inside = self.is_inside(&view, &at);
+        let mut address = view.base;
+        for (&index, &stride) in at.iter().zip(&view.strides) {
+            address = self.step(address, index, stride, elem.bits());
+        }
+        let access = self.uniform_access(inst);
+        let r = self.load_element(elem, address, access, inside)?;
+        let r = self.fill_scalar(elem, view.fill, r, inside)?;
+        // Other threads may write other memory between the loads of two of them.
+        self.func.values[r].uniform = access.footprint == GlobalAccess::FIXED;
+        self.set(k.result(inst), r);
+        Ok(())
+    }
+
+    /// Whether an element lies inside its view. The comparison is unsigned, so a negative index is outside too.
+    fn is_inside(&mut self, view: &View, at: &[machine::Value]) -> machine::Value {
+        let mut all = None;
+        for (&index, &extent) in at.iter().zip(&view.extents) {
+            let compared = NewInst::new(Opcode::SetpU32, &[index, extent], &[Ty::Pred]);
+            let p = self.at().value(compared.attr(Attr::Cmp(CmpOp::Lt)));
+            all = Some(match all {
+                None => p,
+                Some(q) => self.at().op(Opcode::AndPred, &[q, p], Ty::Pred),
+            });
+        }
+        all.unwrap_or_else(|| self.at().imm_of(Ty::Pred, 1))
+    }
+
+    /// The guarded load of an element. A 16-bit element fills both halves of its register.
+    fn load_element(
+        &mut self,
+        elem: Elem,
+        address: machine::Value,
+        access: GlobalAccess,
+        inside: machine::Value,
+    ) -> Result<machine::Value> {
+        let (op, ty) = match elem {
+            Elem::F16 | Elem::Bf16 => (Opcode::LdGlobal16, Ty::B32),
+            Elem::F32 | Elem::Int(32) | Elem::Uint(32) => (Opcode::LdGlobal, Ty::B32),
+            Elem::Int(64) | Elem::Uint(64) => (Opcode::LdGlobal64, Ty::B64),
+            _ => return self.refuse_scalars(elem),
+        };
+        let guard = Some(Guard { pred: inside, negated: false });
+        let attr = Attr::GlobalMem { offset: 0, count: 1, access };
+        let loaded = self.at().value(NewInst::new(op, &[address], &[ty]).attr(attr).guard(guard));
+        self.func.values[loaded].uniform = access.footprint == GlobalAccess::FIXED;
+        Ok(if elem.bits() == 16 { self.permute(loaded, loaded, 0x1010) } else { loaded })
+    }
+
+    /// The view's fill outside. A guarded load gives zero there.
+    fn fill_scalar(
+        &mut self,
+        elem: Elem,
+        fill: f64,
+        r: machine::Value,
+        inside: machine::Value,
+    ) -> Result<machine::Value> {
+        let bits = match elem {
+            Elem::Int(64) => fill as i64,
+            Elem::Uint(64) => fill as u64 as i64,
+            Elem::Int(_) => i64::from(fill as i32),
+            Elem::Uint(_) => i64::from(fill as u32),
+            _ => return self.fill_outside(elem, fill, r, inside, false),
+        };
+        if bits == 0 {
+            return Ok(r);
+        }
+        let ty = self.func.ty(r);
+        let c = self.at().imm_of(ty, bits);
+        let row = if ty == Ty::B64 { Opcode::Selp64 } else { Opcode::Selp };
+        Ok(self.at().op(row, &[r, c, inside], ty))
+    }
+}
