@@ -74,6 +74,7 @@ pub(crate) fn takes(op: &Op, elem: Elem) -> bool {
         Op::Compare(_) => elem != Elem::Bool && (row(elem).is_some() || elem.bits() <= 8),
         Op::Select => matches!(elem.bits(), 16 | 32),
         Op::Gather(_) => matches!(elem.bits(), 16 | 32) || elem == Elem::Bool,
+        Op::AtomicScatter { op, .. } => takes(&Op::Atomic(op), elem),
         Op::Atomic(AtomicOp::Add) => matches!(elem, Elem::F32 | Elem::Int(32) | Elem::Uint(32)),
         Op::Atomic(AtomicOp::Min | AtomicOp::Max) => matches!(elem, Elem::Int(32) | Elem::Uint(32)),
         // A truth value in a register is a mask, not the byte that memory holds.
@@ -83,6 +84,8 @@ pub(crate) fn takes(op: &Op, elem: Elem) -> bool {
         Op::Broadcast => elem.bits() >= 8,
         Op::Slice(_) => elem.bits() != 4,
         Op::Store => elem != Elem::Bool && elem.bits() >= 8,
+        // An index names an element, and those that share a byte have no address of their own.
+        Op::LoadGather { .. } | Op::StoreScatter { .. } => elem != Elem::Bool && elem.bits() >= 8,
         _ => true,
     }
 }

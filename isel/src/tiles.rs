@@ -35,6 +35,15 @@ pub(crate) fn layout_error<E: std::fmt::Display>(k: &Kernel, inst: Inst) -> impl
     move |e| IselError::at(k, inst, format!("layout: {e}"))
 }
 
+/// The tile that an access loads, stores or updates by.
+pub(crate) fn accessed(k: &Kernel, inst: Inst) -> Value {
+    let args = k.args(inst);
+    match k.insts[inst].op.written_operand(args.len()) {
+        Some(at) => args[at],
+        None => k.result(inst),
+    }
+}
+
 /// The dimension of a view whose stride is known to be 1.
 pub fn unit_dim(k: &Kernel, view: Value) -> Option<usize> {
     Window::of(k, view)?.unit(k)
@@ -57,7 +66,7 @@ pub(crate) fn program_order(k: &Kernel) -> Vec<Inst> {
 
 /// Memory that a kernel writes: the pointers that stand for it.
 pub(crate) fn written(k: &Kernel) -> FxHashSet<Value> {
-    let writes = |i: &Inst| matches!(k.insts[*i].op, Op::Store | Op::Atomic(_));
+    let writes = |i: &Inst| k.insts[*i].op.is_write();
     program_order(k).into_iter().filter(writes).filter_map(|i| memory(k, k.args(i)[0])).collect()
 }
 

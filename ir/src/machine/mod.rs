@@ -146,6 +146,13 @@ pub struct GlobalAccess {
 impl GlobalAccess {
     /// The footprint of what several threads touch: no access meets only its own thread's.
     pub const SHARED: u32 = 0;
+    /// Set in the footprint of an access by tiles of indices: in another iteration other threads may touch the same.
+    pub const SCATTERED: u32 = 1 << 31;
+
+    /// Whether the data decides which thread touches what.
+    pub fn is_scattered(self) -> bool {
+        self.footprint & Self::SCATTERED != 0
+    }
 }
 
 /// A place in a buffer: stage offset by `sched`, then bytes.

@@ -138,8 +138,9 @@ const FORMS: [(&str, Form); 33] = [
 ];
 
 /// Reserved words that are not operations.
-const KEYWORDS: [&str; 19] = [
+const KEYWORDS: [&str; 21] = [
     "kernel",
+    "fn",
     "mapping",
     "const",
     "tunable",
@@ -151,6 +152,7 @@ const KEYWORDS: [&str; 19] = [
     "else",
     "strides",
     "fill",
+    "where",
     "align",
     "may_alias",
     "true",
@@ -251,7 +253,7 @@ impl Op {
             Self::Compare(op) => infix(Infix::Compare(*op)).unwrap_or("?"),
             Self::Reduce(op, _) => name_of(&REDUCE, *op),
             Self::Scan(op, _) => name_of(&SCAN, *op),
-            Self::Atomic(op) => name_of(&ATOMIC, *op),
+            Self::Atomic(op) | Self::AtomicScatter { op, .. } => name_of(&ATOMIC, *op),
             _ => self.plain_name(),
         }
     }
@@ -274,8 +276,8 @@ impl Op {
             Self::ExpandDims(_) => "expand_dims",
             Self::View { .. } => "view",
             Self::SubView(_) => "subview",
-            Self::Load => "load",
-            Self::Store => "store",
+            Self::Load | Self::LoadGather { .. } => "load",
+            Self::Store | Self::StoreScatter { .. } => "store",
             Self::Mma => "mma",
             Self::Gather(_) => "gather",
             Self::AsyncCopy => "async_copy",

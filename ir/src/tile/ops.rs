@@ -210,6 +210,26 @@ pub enum Op {
     Store,
     /// `view, index.., x`: atomic update of the elements that lie inside.
     Atomic(AtomicOp),
+    /// `view, index.., c?`: as [`Op::Load`], but some indices are tiles of the result's shape, which give each element
+    /// its own index, not that of the first. An index outside gives the view's fill, as does an element whose mask
+    /// `c` (a bool tile, with `masked`) is false.
+    LoadGather {
+        /// Whether a mask follows the indices.
+        masked: bool,
+    },
+    /// `view, index.., x, c?`: as [`Op::Store`] with the indices and the mask of [`Op::LoadGather`]. Of several elements at one
+    /// place the last one in row-major order stays in the interpreter, any of them on a machine.
+    StoreScatter {
+        /// Whether a mask follows the tile.
+        masked: bool,
+    },
+    /// `view, index.., x, c?`: as [`Op::Atomic`] with the indices and the mask of [`Op::LoadGather`].
+    AtomicScatter {
+        /// The update.
+        op: AtomicOp,
+        /// Whether a mask follows the tile.
+        masked: bool,
+    },
     /// `acc, a, b`: `acc + a b` for `a: [M, K]`, `b: [K, N]`, sums in the type of `acc`.
     Mma,
     /// `x`: along a dimension, which disappears (a rank-1 tile gives a scalar).
@@ -247,12 +267,61 @@ impl Op {
         )
     }
 
+    /// Whether it reads global memory.
+    pub fn is_read(&self) -> bool {
+        matches!(self, Self::Load | Self::LoadGather { .. })
+    }
+
+    /// Whether it writes or updates global memory.
+    pub fn is_write(&self) -> bool {
+        matches!(self, Self::Store | Self::Atomic(_) | Self::StoreScatter { .. } | Self::AtomicScatter { .. })
+    }
+
+    /// The update of an atomic operation.
+    pub fn atomic(&self) -> Option<AtomicOp> {
+        match self {
+            Self::Atomic(op) | Self::AtomicScatter { op, .. } => Some(*op),
+            _ => None,
+        }
+    }
+
+    /// The operand that is written or updated by, of so many.
+    pub fn written_operand(&self, operands: usize) -> Option<usize> {
+        match self {
+            Self::Store | Self::Atomic(_) => operands.checked_sub(1),
+            Self::StoreScatter { masked } | Self::AtomicScatter { masked, .. } => {
+                operands.checked_sub(1 + usize::from(*masked))
+            }
+            _ => None,
+        }
+    }
+
+    /// The write by tiles of indices, or under a mask, that is this one otherwise.
+    pub(crate) fn scattered(self, masked: bool) -> Self {
+        match self {
+            Self::Atomic(op) => Self::AtomicScatter { op, masked },
+            _ => Self::StoreScatter { masked },
+        }
+    }
+
+    /// Whether its last operand is a mask.
+    pub fn is_masked(&self) -> bool {
+        matches!(
+            self,
+            Self::LoadGather { masked: true }
+                | Self::StoreScatter { masked: true }
+                | Self::AtomicScatter { masked: true, .. }
+        )
+    }
+
     /// Whether it changes memory or has another effect, so that its order matters and it must not be removed.
     pub fn has_effect(&self) -> bool {
         matches!(
             self,
             Self::Store
                 | Self::Atomic(_)
+                | Self::StoreScatter { .. }
+                | Self::AtomicScatter { .. }
                 | Self::AsyncCopy
                 | Self::AsyncCommit
                 | Self::AsyncWait(_)

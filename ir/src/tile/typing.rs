@@ -3,6 +3,7 @@
 //! A rule gets the operation and its operands' types. If the operands do not determine the result (`load`, `full`,
 //! `cast`, ...), it also gets the requested type. It returns the types of the results.
 
+mod access;
 mod shape;
 
 use super::dims::{Tunables, TypeText};
@@ -120,7 +121,7 @@ impl Typing<'_> {
     pub fn infer(&self) -> Result<Types> {
         match self.op {
             Op::Unary(_) | Op::Binary(_) | Op::Compare(_) | Op::Select | Op::Fma => self.elementwise(),
-            Op::Store | Op::Atomic(_) => self.store(),
+            Op::Store | Op::Atomic(_) | Op::StoreScatter { .. } | Op::AtomicScatter { .. } => self.store(),
             Op::Split => self.split(),
             Op::AsyncCommit | Op::AsyncWait(_) => self.count(0).map(|()| smallvec![]),
             Op::Assert(_) => self.assert(),
@@ -153,6 +154,7 @@ impl Typing<'_> {
             Op::View { strided, .. } => self.view(*strided),
             Op::SubView(kept) => self.sub_view(kept),
             Op::Load | Op::AsyncCopy => self.load(),
+            Op::LoadGather { masked } => self.load_gather(*masked),
             Op::Mma => self.mma(),
             Op::Reduce(op, d) => self.reduce(*op, *d),
             Op::Scan(op, d) => self.scan(*op, *d),
@@ -261,46 +263,6 @@ impl Typing<'_> {
         self.count(1 + usize::from(rank) - kept.len())?;
         (1..self.args.len()).try_for_each(|i| self.index_arg(i))?;
         Ok(Type::View(elem, kept.len() as u8))
-    }
-
-    /// The view and its indices; `after` operands follow them.
-    fn access(&self, after: usize) -> Result<(Elem, usize)> {
-        let Some(&Type::View(elem, rank)) = self.args.first() else {
-            return match self.args.first() {
-                Some(_) => self.bad_operand(0, "a view"),
-                None => self.count(1 + after).map(|()| (Elem::Bool, 0)),
-            };
-        };
-        let rank = usize::from(rank);
-        let found = self.args.len().saturating_sub(1 + after);
-        if found != rank {
-            return Err(TypeError::Indices { op: self.op.name(), rank, found });
-        }
-        (1..=rank).try_for_each(|i| self.index_arg(i))?;
-        Ok((elem, rank))
-    }
-
-    fn load(&self) -> Result<Type> {
-        let (elem, rank) = self.access(0)?;
-        match self.want {
-            Some(Type::Tile(e, s)) if e == elem && s.rank() == rank => Ok(Type::Tile(e, s)),
-            _ => self.bad_result(&tile_of(rank, elem)),
-        }
-    }
-
-    fn store(&self) -> Result<Types> {
-        let (elem, rank) = self.access(1)?;
-        match self.args[rank + 1] {
-            Type::Tile(e, s) if e == elem && s.rank() == rank => Ok(smallvec![]),
-            Type::Tile(e, s) if e != elem && s.rank() == rank => {
-                Err(TypeError::Stored { view: elem, tile: self.text(self.args[rank + 1]) })
-            }
-            Type::Scalar(_) => {
-                let full = format!("a tile: `full x : {elem}[{}]`", vec!["1"; rank].join(", "));
-                self.bad_operand(rank + 1, &full)
-            }
-            _ => self.bad_operand(rank + 1, &tile_of(rank, elem)),
-        }
     }
 
     fn mma(&self) -> Result<Type> {
@@ -503,11 +465,6 @@ fn same_shape(a: Type, b: Type) -> bool {
         (Some(a), Some(b)) => a.same(&b),
         _ => false,
     }
-}
-
-/// The tiles of a view with this rank.
-fn tile_of(rank: usize, elem: Elem) -> String {
-    format!("a tile of {elem} with {rank} dimension{}", if rank == 1 { "" } else { "s" })
 }
 
 /// Whether an operation takes the element type, and the types that it takes.

@@ -10,7 +10,7 @@ use super::types::{Plan, StorePlan};
 use crate::tiles::program_order;
 use crate::vector::vector_elements;
 use warplift_ir::plural;
-use warplift_ir::tile::{Inst, Kernel, Op};
+use warplift_ir::tile::{Inst, Kernel};
 
 impl Plan {
     /// One line for each decision.
@@ -21,7 +21,7 @@ impl Plan {
             lines.extend(self.describe_conversions(k, inst));
             if let Some(t) = self.shared.get(&inst) {
                 let why = t.declined.as_ref().map_or(String::new(), |d| format!(" (no tensor copy: {d})"));
-                let what = if matches!(k.insts[inst].op, Op::Load) { "load" } else { "operand" };
+                let what = if k.insts[inst].op.is_read() { "load" } else { "operand" };
                 lines.push(format!(
                     "{}:{} {what}: shared, {} x {} swizzle {} by {}{why}",
                     at.line, at.column, t.extents[0], t.extents[1], t.swizzle, t.fill
@@ -35,7 +35,7 @@ impl Plan {
             }
             match self.staged.get(&inst) {
                 Some(s) => lines.push(format!("{}:{} load: {}", at.line, at.column, s.describe())),
-                None if matches!(k.insts[inst].op, Op::Load) && !self.shared.contains_key(&inst) => {
+                None if k.insts[inst].op.is_read() && !self.shared.contains_key(&inst) => {
                     let vector = plural(vector_elements(k, inst, k.result(inst)), "element");
                     lines.push(format!("{}:{} load: plain, {vector}", at.line, at.column));
                 }

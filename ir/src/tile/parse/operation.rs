@@ -219,13 +219,39 @@ impl Lower<'_> {
     fn load(&mut self, span: Span, op: Op, call: &Call) -> Result<Inst> {
         let args = self.access(&call.args[0])?;
         let want = self.want(span, call)?;
-        self.inst(span, op, &args, Some(want))
+        let mask = self.mask(call)?;
+        match (op, want) {
+            (Op::Load, Type::Tile(_, shape)) if self.gathers(&args, mask) => {
+                self.b.set_loc(span.loc);
+                let made = self.b.gather_inst(args[0], &args[1..], mask, shape);
+                self.checked(span, made)
+            }
+            (op, want) => self.inst(span, op, &args, Some(want)),
+        }
     }
 
     fn store(&mut self, span: Span, op: Op, call: &Call) -> Result<Inst> {
         let mut args = self.access(&call.args[0])?;
-        args.push(self.value(&call.args[1], None)?);
+        let x = self.value(&call.args[1], None)?;
+        let mask = self.mask(call)?;
+        if self.gathers(&args, mask) {
+            self.b.set_loc(span.loc);
+            let made = self.b.scatter(op.scattered(mask.is_some()), args[0], &args[1..], x, mask);
+            return self.checked(span, made);
+        }
+        args.push(x);
         self.inst(span, op, &args, None)
+    }
+
+    /// The condition behind `where`.
+    fn mask(&mut self, call: &Call) -> Result<Option<Value>> {
+        call.mask.as_ref().map(|e| self.value(e, None)).transpose()
+    }
+
+    /// Whether an access with these operands has an index for each element, or a mask.
+    fn gathers(&self, access: &[Value], mask: Option<Value>) -> bool {
+        let tile = |v: &Value| matches!(self.b.kernel().ty(*v), Type::Tile(..));
+        mask.is_some() || access[1..].iter().any(tile)
     }
 
     fn view(&mut self, span: Span, call: &Call, ptr: &Expr) -> Result<Inst> {
