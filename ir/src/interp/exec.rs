@@ -255,6 +255,7 @@ impl<'a> Program<'a> {
                 let value = self.get(self.kernel.args(inst)[0])?.number(0);
                 Tile::from_fn(ty.elem(), extents, |_| value)
             }
+            Op::ToIndex => to_index(&*x(0)?),
             Op::Iota(d) => iota(extents, usize::from(*d)),
             Op::Load | Op::AsyncCopy | Op::LoadGather { .. } => self.load(inst, ty.elem(), extents)?,
             Op::Mma => compute::mma(&*x(0)?, &*x(1)?, &*x(2)?),
@@ -301,6 +302,12 @@ fn number_text(n: Number) -> String {
         Number::Float(v) => v.to_string(),
         Number::Int(v) => v.to_string(),
     }
+}
+
+/// Indices that are negative, or that i32 does not hold, become -1.
+fn to_index(x: &Tile) -> Tile {
+    let index = |i| u32::try_from(x.get(i).as_i64()).ok().and_then(|v| i32::try_from(v).ok()).unwrap_or(-1);
+    Tile::from_fn(Elem::I32, x.extents.clone(), |i| Number::Int(index(i).into()))
 }
 
 fn iota(extents: Extents, dim: usize) -> Tile {

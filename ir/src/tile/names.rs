@@ -101,7 +101,7 @@ const fn form(least: usize, most: usize, bare: bool, typed: bool) -> Form {
 }
 
 /// Operations that are written by name and have no table of their own.
-const FORMS: [(&str, Form); 33] = [
+const FORMS: [(&str, Form); 34] = [
     ("block_index", form(0, 1, true, false)),
     ("grid_dim", form(1, 1, false, false)),
     ("program_id", form(0, 0, true, false)),
@@ -111,6 +111,7 @@ const FORMS: [(&str, Form); 33] = [
     ("fma", form(3, 3, false, false)),
     ("cast", form(2, 2, false, false)),
     ("view_as", form(2, 2, false, false)),
+    ("to_index", form(1, 1, false, false)),
     ("full", form(1, 1, true, true)),
     ("iota", form(1, 1, true, true)),
     ("broadcast", form(1, 1, true, true)),
@@ -264,6 +265,7 @@ impl Op {
             Self::Fma => "fma",
             Self::Cast => "cast",
             Self::ViewAs(_) => "view_as",
+            Self::ToIndex => "to_index",
             Self::Full => "full",
             Self::Iota(_) => "iota",
             Self::Broadcast => "broadcast",

@@ -171,6 +171,9 @@ pub enum Op {
     /// `x`: conversion to the result's element type; floats round to nearest even and saturate only in
     /// types without infinity, float to integer rounds toward zero and saturates, integers wrap.
     Cast,
+    /// `x`: i64 as i32 indices, element by element. Negative ones and those that i32 does not hold become -1, which is
+    /// outside every view.
+    ToIndex,
     /// `x`: the same bits as elements of another type; the last extent scales.
     ViewAs(Elem),
     /// `x`: a tile of equal elements.
@@ -263,7 +266,13 @@ impl Op {
     pub fn is_elementwise(&self) -> bool {
         matches!(
             self,
-            Self::Unary(_) | Self::Binary(_) | Self::Compare(_) | Self::Select | Self::Fma | Self::Cast
+            Self::Unary(_)
+                | Self::Binary(_)
+                | Self::Compare(_)
+                | Self::Select
+                | Self::Fma
+                | Self::Cast
+                | Self::ToIndex
         )
     }
 

@@ -141,6 +141,7 @@ impl Typing<'_> {
                 .attribute("the dimension", (*d).into(), 0, MAX_GRID as i64 - 1)
                 .and_then(|()| self.index_scalar()),
             Op::Cast => self.cast(),
+            Op::ToIndex => self.to_index(),
             Op::ViewAs(e) => self.view_as(*e),
             Op::Full => self.full(),
             Op::Iota(d) => self.iota(*d),

@@ -28,6 +28,7 @@ mod indexed;
 mod indices;
 mod iota_ranges;
 mod launch;
+mod long;
 mod mma_sync;
 mod narrow;
 mod order;
@@ -379,6 +380,7 @@ impl<'k, 'a> Lower<'k, 'a> {
             ));
         }
         match elem.bits() {
+            64 => Ok(2 * elements),
             32 | 8 if elem == Elem::Bool || elem.bits() == 32 => Ok(elements),
             16 if elements.is_multiple_of(2) => Ok(elements / 2),
             16 => self.error(format!(

@@ -10,6 +10,7 @@
 
 use super::coords::register_coord;
 use super::indexed::Each;
+use super::long::is_long;
 use super::{Low, Lower, View};
 use crate::Result;
 use crate::plan::Fill;
@@ -78,7 +79,7 @@ impl Lower<'_, '_> {
     }
 
     pub(super) fn access(&mut self, inst: Inst, layout: &Layout, elem: Elem) -> Result<Access> {
-        if elem == Elem::Bool || elem.bits() > 32 {
+        if elem == Elem::Bool || (elem.bits() > 32 && !is_long(elem)) {
             return self.refuse_tiles(elem);
         }
         let k = self.k;

@@ -114,7 +114,7 @@ fn of_inst(k: &Kernel, inst: Inst) -> SmallVec<[Constraint; 1]> {
     let bits = |v: Value| k.ty(v).elem().bits();
     match &k.insts[inst].op {
         Op::Cast if is_packed(k, k.args(inst)[0]) => pair(Relation::Unpacked),
-        Op::Unary(_) | Op::Binary(_) | Op::Compare(_) | Op::Select | Op::Fma | Op::Cast => {
+        Op::Unary(_) | Op::Binary(_) | Op::Compare(_) | Op::Select | Op::Fma | Op::Cast | Op::ToIndex => {
             let uses = (0..k.args(inst).len()).map(arg);
             one(Relation::Equal, &uses.chain((0..results.len()).map(made)).collect::<Vec<_>>())
         }

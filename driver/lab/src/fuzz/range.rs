@@ -148,6 +148,7 @@ pub(super) fn transfer(o: &Operands<'_>) -> Range {
         Op::Compare(_) => decided(&[arg(0), arg(1)], Range::whole(0.0, 1.0)),
         Op::Select => decided(&[arg(0)], arg(1).join(arg(2))),
         Op::Cast => cast(from, elem, arg(0)),
+        Op::ToIndex => cast(Elem::Int(64), Elem::I32, arg(0)),
         Op::Mma => {
             let product = binary(BinOp::Mul, Elem::F64, arg(1), arg(2));
             let all = sum(product, terms, elem);

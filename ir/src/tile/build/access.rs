@@ -4,9 +4,14 @@
 //!  load v[rows, j] : f16[M, N]     rows: i32[M] ─► expand_dims ─► i32[M, 1] ─► broadcast ─► i32[M, N]
 //! ```
 
-use super::{AtomicOp, Inst, KernelBuilder, Op, Result, Shape, Type, Value, joined};
+use super::{AtomicOp, Elem, Inst, KernelBuilder, Op, Result, Shape, Type, Value, joined};
 
 impl KernelBuilder {
+    /// i64 indices as those of i32; see [`Op::ToIndex`].
+    pub fn to_index(&mut self, x: Value) -> Result<Value> {
+        self.value(Op::ToIndex, &[x], None)
+    }
+
     /// Loads each element by its own indices. An index is a scalar, as in [`KernelBuilder::load`], a tile of one
     /// dimension (an index for each place along the dimension in whose stead it stands), or a tile that broadcasts to
     /// the shape. Where the mask is false, the result has the view's fill.
@@ -86,6 +91,10 @@ impl KernelBuilder {
     }
 
     fn grown_index(&mut self, index: Value, dim: usize, shape: Shape) -> Result<Value> {
+        let index = match self.kernel.ty(index) {
+            Type::Tile(Elem::Int(64), _) => self.to_index(index)?,
+            _ => index,
+        };
         let own = self.kernel.ty(index).shape();
         let along = own.filter(|s| s.rank() == 1 && shape.rank() > 1);
         if along.zip(shape.dims().get(dim)).is_none_or(|(s, d)| !s.dims()[0].same(*d)) {

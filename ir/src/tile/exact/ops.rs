@@ -42,6 +42,7 @@ variants!(Op {
     Select "select",
     Fma "fma",
     Cast "cast",
+    ToIndex "to_index",
     ViewAs "view_as" (elem),
     Full "full",
     Iota "iota" (dimension),

@@ -122,6 +122,7 @@ impl Lower<'_> {
             "reshape" => Op::Reshape,
             "split" => Op::Split,
             "rearrange" => Op::Rearrange,
+            "to_index" => Op::ToIndex,
             _ => Op::Trans(smallvec![1, 0]),
         };
         let want = match call.ty {

@@ -36,10 +36,19 @@ impl Typing<'_> {
     /// An index of each element: an integer tile of the accessed tile's shape.
     fn index_tile(&self, index: usize, tile: Type) -> Result<()> {
         let (elem, _) = self.tile_arg(index)?;
-        if !matches!(elem, Elem::Int(32 | 64) | Elem::Uint(32)) {
-            return self.bad_operand(index, "a tile of i32, u32 or i64");
+        if !matches!(elem, Elem::Int(32) | Elem::Uint(32)) {
+            return self.bad_operand(index, "a tile of i32 or u32, or `to_index` of one of i64");
         }
         self.shaped(index, tile)
+    }
+
+    /// Indices of 64 bits as those of 32.
+    pub(super) fn to_index(&self) -> Result<Type> {
+        self.count(1)?;
+        match self.args[0] {
+            Type::Tile(Elem::Int(64), shape) => Ok(Type::Tile(Elem::I32, shape)),
+            _ => self.bad_operand(0, "a tile of i64"),
+        }
     }
 
     fn shaped(&self, index: usize, tile: Type) -> Result<()> {
