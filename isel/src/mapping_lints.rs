@@ -126,10 +126,10 @@ impl Lints<'_> {
         let k = self.k;
         let pointer = k.params.iter().find(|p| p.name == name).map(|p| p.value);
         let of = |&i: &Inst| Window::of(k, *k.args(i).first()?).map(|w| w.pointer(k));
-        let touches = |i: &Inst| matches!(k.insts[*i].op, Op::Load) || k.insts[*i].op.writes();
+        let touches = |i: &Inst| k.insts[*i].op.is_read() || k.insts[*i].op.is_write();
         let all =
             self.order.iter().copied().filter(touches).filter(|i| pointer.is_some() && of(i) == pointer);
-        all.partition(|&i| matches!(k.insts[i].op, Op::Load))
+        all.partition(|&i| k.insts[i].op.is_read())
     }
 
     fn array(&mut self, item: Item, name: &str, said: ArrayMapping) -> Result<()> {

@@ -40,7 +40,7 @@ pub(crate) fn loaded(k: &Kernel, v: Value) -> Option<Loaded> {
     let def = k.def(v)?;
     let below = || loaded(k, k.args(def)[0]);
     match &k.insts[def].op {
-        Op::Load => Some(Loaded { load: def, flipped: false, from: [0, 0] }),
+        op if op.is_read() => Some(Loaded { load: def, flipped: false, from: [0, 0] }),
         Op::Rearrange if k.attrs[def].operand => Some(Loaded { load: def, flipped: false, from: [0, 0] }),
         Op::Trans(perm) if perm[..] == [1, 0] => {
             below().map(|l| Loaded { flipped: !l.flipped, from: [l.from[1], l.from[0]], ..l })
@@ -85,7 +85,7 @@ pub(crate) fn is_packed(k: &Kernel, v: Value) -> bool {
 /// is known, rows are contiguous.
 pub(crate) fn inner_dim(k: &Kernel, inst: Inst) -> usize {
     let op = &k.insts[inst].op;
-    if matches!(op, Op::Load) {
+    if op.is_read() {
         return unit_dim(k, k.args(inst)[0]).unwrap_or(1);
     }
     let follows = matches!(op, Op::Rearrange) || op.is_elementwise();

@@ -74,6 +74,7 @@ pub(crate) fn takes(op: &Op, elem: Elem) -> bool {
         Op::Compare(_) => elem != Elem::Bool && (row(elem).is_some() || elem.bits() <= 8),
         Op::Select => matches!(elem.bits(), 16 | 32),
         Op::Gather(_) => matches!(elem.bits(), 16 | 32) || elem == Elem::Bool,
+        Op::AtomicScatter { op, .. } => takes(&Op::Atomic(op), elem),
         Op::Atomic(AtomicOp::Add) => matches!(elem, Elem::F32 | Elem::Int(32) | Elem::Uint(32)),
         Op::Atomic(AtomicOp::Min | AtomicOp::Max) => matches!(elem, Elem::Int(32) | Elem::Uint(32)),
         // A truth value in a register is a mask, not the byte that memory holds.
@@ -83,19 +84,47 @@ pub(crate) fn takes(op: &Op, elem: Elem) -> bool {
         Op::Broadcast => elem.bits() >= 8,
         Op::Slice(_) => elem.bits() != 4,
         Op::Store => elem != Elem::Bool && elem.bits() >= 8,
+        // An index names an element, and those that share a byte have no address of their own.
+        Op::LoadGather { .. } | Op::StoreScatter { .. } => elem != Elem::Bool && elem.bits() >= 8,
         _ => true,
     }
 }
 
 /// Refuses tiles whose elements no register holds.
 pub(crate) fn check_width(k: &Kernel, order: &[Inst]) -> Result<()> {
-    let wide = |v: &&warplift_ir::tile::Value| matches!(k.ty(**v), Type::Tile(e, _) if e != Elem::Bool && e.bits() > 8 && !matches!(e.bits(), 16 | 32));
+    let wide = |v: &&warplift_ir::tile::Value| matches!(k.ty(**v), Type::Tile(e, _) if e != Elem::Bool && e.bits() > 8 && !matches!(e.bits(), 16 | 32) && !is_long(e));
+    check_long(k, order)?;
     match order.iter().find_map(|&i| k.results(i).iter().find(wide).map(|&v| (i, v))) {
         Some((inst, v)) => {
             let elem = k.ty(v).elem();
             let message = format!(
                 "tiles of {elem} ({} bits) do not compile: elements of 1 to 8, 16 and {WIDEST} bits do",
                 elem.bits()
+            );
+            Err(IselError::at(k, inst, message))
+        }
+        None => Ok(()),
+    }
+}
+
+fn is_long(elem: Elem) -> bool {
+    matches!(elem, Elem::Int(64) | Elem::Uint(64))
+}
+
+/// Refuses to compute with tiles of 64-bit integers.
+fn check_long(k: &Kernel, order: &[Inst]) -> Result<()> {
+    let long = |v: &warplift_ir::tile::Value| matches!(k.ty(*v), Type::Tile(e, _) if is_long(e));
+    let moves = |op: &Op| op.is_read() || matches!(op, Op::Store | Op::StoreScatter { .. } | Op::Cast | Op::ToIndex);
+    let computes = |i: &Inst| {
+        let touched = k.results(*i).iter().chain(k.args(*i)).any(long);
+        touched && !moves(&k.insts[*i].op)
+    };
+    match order.iter().copied().find(computes) {
+        Some(inst) => {
+            let message = format!(
+                "`{}` of tiles of 64-bit integers does not compile: `load`, `store`, indices, and casts to and from i32 \
+                 and u32 do; `cast` to i32",
+                k.insts[inst].op.name()
             );
             Err(IselError::at(k, inst, message))
         }

@@ -35,6 +35,15 @@ pub(crate) fn layout_error<E: std::fmt::Display>(k: &Kernel, inst: Inst) -> impl
     move |e| IselError::at(k, inst, format!("layout: {e}"))
 }
 
+/// The tile that an access loads, stores or updates by.
+pub(crate) fn accessed(k: &Kernel, inst: Inst) -> Value {
+    let args = k.args(inst);
+    match k.insts[inst].op.written_operand(args.len()) {
+        Some(at) => args[at],
+        None => k.result(inst),
+    }
+}
+
 /// The dimension of a view whose stride is known to be 1.
 pub fn unit_dim(k: &Kernel, view: Value) -> Option<usize> {
     Window::of(k, view)?.unit(k)
@@ -57,7 +66,7 @@ pub(crate) fn program_order(k: &Kernel) -> Vec<Inst> {
 
 /// Whether an instruction loads a tile. A load of one element is a scalar.
 pub(crate) fn loads_tile(k: &Kernel, inst: Inst) -> bool {
-    matches!(k.insts[inst].op, Op::Load) && matches!(k.ty(k.result(inst)), Type::Tile(..))
+    k.insts[inst].op.is_read() && matches!(k.ty(k.result(inst)), Type::Tile(..))
 }
 
 /// The operands of an instruction that are places or counts.
@@ -65,7 +74,8 @@ pub(crate) fn index_operands(k: &Kernel, inst: Inst) -> std::ops::Range<usize> {
     let all = k.args(inst).len();
     match k.insts[inst].op {
         Op::View { .. } | Op::SubView(_) | Op::Load | Op::AsyncCopy => 1..all,
-        Op::Store | Op::Atomic(_) => 1..all - 1,
+        Op::LoadGather { masked } => 1..all - usize::from(masked),
+        ref op if op.is_write() => 1..op.written_operand(all).unwrap_or(1),
         Op::For => 0..3,
         _ => 0..0,
     }
@@ -73,7 +83,7 @@ pub(crate) fn index_operands(k: &Kernel, inst: Inst) -> std::ops::Range<usize> {
 
 /// Memory that a kernel writes: the pointers that stand for it.
 pub(crate) fn written(k: &Kernel) -> FxHashSet<Value> {
-    let writes = |i: &Inst| k.insts[*i].op.writes();
+    let writes = |i: &Inst| k.insts[*i].op.is_write();
     program_order(k).into_iter().filter(writes).filter_map(|i| memory(k, k.args(i)[0])).collect()
 }
 

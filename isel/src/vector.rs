@@ -5,9 +5,9 @@
 //! ```
 
 use crate::facts::{divisor, gcd};
-use crate::tiles::extents;
+use crate::tiles::{accessed, extents};
 use crate::window::Window;
-use warplift_ir::tile::{Inst, Kernel, Value};
+use warplift_ir::tile::{Inst, Kernel, Op, Type, Value};
 
 /// Bits that one access moves at most.
 const ACCESS_BITS: i64 = 128;
@@ -21,6 +21,9 @@ pub fn vector_elements(k: &Kernel, inst: Inst, tile: Value) -> u32 {
     let Some(window) = Window::of(k, view) else { return 1 };
     let Some(dim) = window.unit(k) else { return 1 };
     let whole = window.kept[dim];
+    if !is_equal_along(k, inst, dim) {
+        return 1;
+    }
     let most = 1i64 << (ACCESS_BITS / bits).max(1).ilog2();
     // An address is always a multiple of one element.
     let mut d = gcd(most, (divisor(k, window.pointer(k)).saturating_mul(8) / bits).max(1));
@@ -31,4 +34,36 @@ pub fn vector_elements(k: &Kernel, inst: Inst, tile: Value) -> u32 {
     let extent = extents(k, tile).get(dim).copied().unwrap_or(1);
     let d = gcd(d, i64::from(extent)).max(1);
     1 << d.trailing_zeros()
+}
+
+/// Whether the tiles of indices and the mask of an access are equal along a dimension, whose own index is a scalar: what
+/// lies side by side in memory is accessed together, or not at all.
+pub fn is_equal_along(k: &Kernel, inst: Inst, dim: usize) -> bool {
+    let op = &k.insts[inst].op;
+    let args = k.args(inst);
+    let end = op.written_operand(args.len()).unwrap_or(args.len());
+    let mask = args.last().filter(|_| op.is_masked());
+    let own = args.get(1 + dim).filter(|_| 1 + dim < end);
+    let rank = extents(k, accessed(k, inst)).len();
+    let equal = |&v: &Value| is_equal_tile(k, v, (rank - 1).saturating_sub(dim), EQUAL_FUEL);
+    own.is_none_or(|&v| !matches!(k.ty(v), Type::Tile(..))) && args[1..end].iter().chain(mask).all(equal)
+}
+
+/// The depth to which equal elements are looked for.
+const EQUAL_FUEL: u32 = 16;
+
+/// Whether a tile is equal along a dimension, which is counted from the last one; a scalar is.
+fn is_equal_tile(k: &Kernel, v: Value, back: usize, fuel: u32) -> bool {
+    let shape = extents(k, v);
+    let Some(dim) = shape.len().checked_sub(1 + back) else { return true };
+    let Some(def) = k.def(v).filter(|_| fuel > 0 && shape[dim] != 1) else { return shape[dim] == 1 };
+    let all = |back: usize| k.args(def).iter().all(|&a| is_equal_tile(k, a, back, fuel - 1));
+    match k.insts[def].op {
+        Op::Full => true,
+        Op::Iota(d) => usize::from(d) != dim,
+        Op::ExpandDims(d) => all(back - usize::from(usize::from(d) > dim)),
+        Op::Broadcast => all(back),
+        ref op if op.is_elementwise() => all(back),
+        _ => false,
+    }
 }

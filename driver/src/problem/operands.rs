@@ -59,9 +59,11 @@ pub fn operands(kernel: &Kernel, sizes: &Sizes) -> Result<Vec<Operand>, ProblemE
                 Op::View { strided, .. } if args[0] == p.value => {
                     operand.elements = operand.elements.max(span(kernel, inst, strided, sizes)?);
                 }
-                Op::Load | Op::AsyncCopy => operand.read |= args.first().is_some_and(through),
-                Op::Store => operand.written |= args.first().is_some_and(through),
-                Op::Atomic(_) if args.first().is_some_and(through) => {
+                Op::Load | Op::AsyncCopy | Op::LoadGather { .. } => {
+                    operand.read |= args.first().is_some_and(through);
+                }
+                Op::Store | Op::StoreScatter { .. } => operand.written |= args.first().is_some_and(through),
+                Op::Atomic(_) | Op::AtomicScatter { .. } if args.first().is_some_and(through) => {
                     (operand.read, operand.written) = (true, true);
                 }
                 _ => {}

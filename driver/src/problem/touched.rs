@@ -153,10 +153,20 @@ impl<'p, 'o> Visit<'p, 'o> {
             }
             Op::GridDim(d) => self.set(inst, Numbers::one(self.grid[usize::from(*d)] as i64)),
             Op::Binary(op) => self.set(inst, self.number(args[0]).with(*op, &self.number(args[1]))),
-            Op::Cast => self.copy(inst, args[0]),
+            Op::Cast | Op::ToIndex => self.copy(inst, args[0]),
+            Op::Broadcast | Op::ExpandDims(_) => self.set(inst, self.number(args[0])),
             Op::Select => self.select(inst),
             Op::Reduce(op, _) => self.reduce(inst, *op),
             Op::Load | Op::AsyncCopy => self.load(inst),
+            Op::LoadGather { masked } => {
+                let end = args.len() - usize::from(*masked);
+                _ = self.access(inst, end, self.kernel.results(inst).first().copied(), &[false]);
+            }
+            op @ (Op::StoreScatter { .. } | Op::AtomicScatter { .. }) => {
+                let end = op.written_operand(args.len()).unwrap_or(1);
+                let ways: &[bool] = if op.atomic().is_some() { &[false, true] } else { &[true] };
+                _ = self.access(inst, end, args.get(end).copied(), ways);
+            }
             Op::Store => _ = self.access(inst, args.len() - 1, args.last().copied(), &[true]),
             Op::Atomic(_) => _ = self.access(inst, args.len() - 1, args.last().copied(), &[false, true]),
             Op::For => self.repeat(inst),
@@ -236,7 +246,7 @@ impl<'p, 'o> Visit<'p, 'o> {
         let lead = indices.len() - sizes.len();
         let single = indices.iter().all(|n| n.single().is_some());
         let count: u64 = sizes.iter().map(|&n| u64::from(n)).product();
-        if count > KEPT || (!single && count != 1) {
+        if count > KEPT {
             return;
         }
         let mut places = vec![Some(0_i64)];
@@ -253,7 +263,7 @@ impl<'p, 'o> Visit<'p, 'o> {
         }
         let found = places.iter().map(|&p| p.map_or(Some(0), |p| element(contents, p, width)));
         let Some(found) = found.collect::<Option<Vec<_>>>() else { return };
-        if count == 1 {
+        if count == 1 || !single {
             self.known.insert(result, Numbers::These(found.iter().copied().collect()));
         }
         if single {
@@ -275,7 +285,10 @@ impl<'p, 'o> Visit<'p, 'o> {
         // Leading extents of 1 may be missing.
         let lead = given.len().checked_sub(sizes.len())?;
         let length = |k: usize| k.checked_sub(lead).map_or(1, |k| i64::from(sizes[k]));
-        let own = given.iter().enumerate().map(|(k, &v)| (self.number(v), length(k))).collect();
+        // A tile of indices has one for each element.
+        let tile = |v: Value| self.kernel.ty(v).shape().is_some();
+        let along = |(k, &v): (usize, &Value)| (self.number(v), if tile(v) { 1 } else { length(k) });
+        let own = given.iter().enumerate().map(along).collect();
         let (view, indices) = self.whole(view, own)?;
         let Op::View { strided, .. } = self.kernel.insts[view].op else { return None };
         let (bounds, _) = extents(self.kernel, view, strided, &self.problem.sizes).ok()?;

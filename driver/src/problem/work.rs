@@ -17,9 +17,8 @@ pub fn operand_bits(kernel: &Kernel) -> u32 {
 pub fn block_work(kernel: &Kernel, sizes: &Sizes) -> (f64, f64) {
     let bytes = |k: &Kernel, i: Inst| {
         let tile = match k.insts[i].op {
-            Op::Load | Op::AsyncCopy => k.results(i).first(),
-            Op::Store | Op::Atomic(_) => k.args(i).last(),
-            _ => None,
+            Op::Load | Op::AsyncCopy | Op::LoadGather { .. } => k.results(i).first(),
+            ref op => op.written_operand(k.args(i).len()).map(|at| &k.args(i)[at]),
         };
         let of =
             |v: &Value| Some(k.ty(*v).shape()?.elements()? as f64 * f64::from(k.ty(*v).elem().bits()) / 8.0);

@@ -185,7 +185,7 @@ impl<'a> Program<'a> {
         let kernel = self.kernel;
         let op = &kernel.insts[inst].op;
         match op {
-            Op::Store | Op::Atomic(_) => self.write(inst).map(|()| Vec::new()),
+            _ if op.is_write() => self.write(inst).map(|()| Vec::new()),
             Op::AsyncCommit | Op::AsyncWait(_) | Op::Yield => Ok(Vec::new()),
             Op::Print(text) => self.print(inst, text).map(|()| Vec::new()),
             Op::Assert(text) => match self.int(kernel.args(inst)[0])? {
@@ -261,8 +261,9 @@ impl<'a> Program<'a> {
                 let value = self.get(self.kernel.args(inst)[0])?.number(0);
                 Tile::from_fn(ty.elem(), extents, |_| value)
             }
+            Op::ToIndex => to_index(&*x(0)?),
             Op::Iota(d) => iota(extents, usize::from(*d)),
-            Op::Load | Op::AsyncCopy => self.load(inst, ty.elem(), extents)?,
+            Op::Load | Op::AsyncCopy | Op::LoadGather { .. } => self.load(inst, ty.elem(), extents)?,
             Op::Mma => compute::mma(&*x(0)?, &*x(1)?, &*x(2)?),
             Op::Reduce(op, d) => return Ok(compute::reduce(*op, &*x(0)?, (*d).into())),
             Op::Scan(op, d) => compute::scan(*op, &*x(0)?, (*d).into()),
@@ -307,6 +308,12 @@ fn number_text(n: Number) -> String {
         Number::Float(v) => v.to_string(),
         Number::Int(v) => v.to_string(),
     }
+}
+
+/// Indices that are negative, or that i32 does not hold, become -1.
+fn to_index(x: &Tile) -> Tile {
+    let index = |i| u32::try_from(x.get(i).as_i64()).ok().and_then(|v| i32::try_from(v).ok()).unwrap_or(-1);
+    Tile::from_fn(Elem::I32, x.extents.clone(), |i| Number::Int(index(i).into()))
 }
 
 fn iota(extents: Extents, dim: usize) -> Tile {
@@ -354,12 +361,14 @@ impl Program<'_> {
 
     /// Counts this block at an element; whether it is the last one.
     fn arrive(&mut self, inst: Inst) -> Result<Val> {
-        let (view, at) = self.access(inst)?;
-        let all = self.int(self.kernel.args(inst)[1 + at.len()])?;
+        let access = self.access(inst)?;
+        let rank = access.indices.len();
+        let all = self.int(self.kernel.args(inst)[1 + rank])?;
         let elem = Elem::Uint(32);
-        let Some(bit) = place(&view, elem, &at, &vec![0; at.len()]) else {
+        let Some(bit) = access.place(elem, 0, &vec![0; rank]) else {
             return Ok(Val::Scalar(Number::Int(0)));
         };
+        let view = access.view;
         if let Some(log) = &mut self.memory.log {
             log.write((view.buffer, bit), true);
         }
@@ -394,15 +403,16 @@ impl Program<'_> {
         Ok(Val::View(Rc::new(part)))
     }
 
-    /// The view and first index of an access.
-    fn access(&self, inst: Inst) -> Result<(Rc<View>, SmallVec<[i64; 5]>)> {
+    /// The view and indices of an access.
+    fn access(&self, inst: Inst) -> Result<Access> {
         let args = self.kernel.args(inst);
         let Val::View(view) = self.get(args[0])? else {
             return Err(Fault::Invalid("an access to no view".to_owned()));
         };
-        let index = args[1..=view.extents.len()].iter();
-        let index: Result<_> = index.map(|&v| self.int(v)).collect();
-        Ok((view, index?))
+        let indices = args[1..=view.extents.len()].iter().map(|&v| self.get(v)).collect::<Result<_>>()?;
+        let masked = self.kernel.insts[inst].op.is_masked();
+        let mask = masked.then(|| self.tile(inst, args.len() - 1)).transpose()?;
+        Ok(Access { view, indices, mask })
     }
 
     /// One element: a tile that has an extent of 1 along every dimension.
@@ -412,14 +422,14 @@ impl Program<'_> {
     }
 
     fn load(&self, inst: Inst, elem: Elem, extents: Extents) -> Result<Tile> {
-        let (view, first) = self.access(inst)?;
-        let fill = cast(Elem::F64, elem, Number::Float(view.fill));
+        let access = self.access(inst)?;
+        let fill = cast(Elem::F64, elem, Number::Float(access.view.fill));
         let mut numbers = Vec::with_capacity(extents.iter().product());
         let mut failed = None;
         each_index(&extents, |index| {
-            let number = match place(&view, elem, &first, index) {
+            let number = match access.place(elem, numbers.len(), index) {
                 None => Ok(fill),
-                Some(bit) => self.memory.read(view.buffer, bit, elem),
+                Some(bit) => self.memory.read(access.view.buffer, bit, elem),
             };
             numbers.push(number.unwrap_or_else(|e| {
                 failed = Some(e);
@@ -433,19 +443,45 @@ impl Program<'_> {
     }
 
     fn write(&mut self, inst: Inst) -> Result<()> {
-        let (view, first) = self.access(inst)?;
-        let tile = self.tile(inst, self.kernel.args(inst).len() - 1)?;
+        let access = self.access(inst)?;
         let op = &self.kernel.insts[inst].op;
+        let written = op.written_operand(self.kernel.args(inst).len());
+        let tile = self.tile(inst, written.unwrap_or(0))?;
         let mut at = 0;
         let mut result = Ok(());
         each_index(&tile.extents, |index| {
             let new = tile.get(at);
+            let place = access.place(tile.elem, at, index);
             at += 1;
-            if let (Some(bit), Ok(())) = (place(&view, tile.elem, &first, index), &result) {
-                result = update(self.memory, op, &view, tile.elem, bit, new);
+            if let (Some(bit), Ok(())) = (place, &result) {
+                result = update(self.memory, op, &access.view, tile.elem, bit, new);
             }
         });
         result.map_err(Fault::from)
+    }
+}
+
+/// The view, the indices and the mask of an access.
+struct Access {
+    view: Rc<View>,
+    /// By dimension: the first element's, or one for each element.
+    indices: SmallVec<[Val; 5]>,
+    mask: Option<Rc<Tile>>,
+}
+
+impl Access {
+    /// The first bit of element number `at`, which stands at this index in its tile; `None` outside the view and
+    /// where the mask is false.
+    fn place(&self, elem: Elem, at: usize, index: &[usize]) -> Option<i128> {
+        if self.mask.as_ref().is_some_and(|m| !m.get(at).is_true()) {
+            return None;
+        }
+        let along = |(d, own): (usize, &Val)| match own {
+            Val::Tile(all) => i128::from(all.get(at).as_i64()),
+            first => i128::from(first.number(0).as_i64()) + index[d] as i128,
+        };
+        let indices: SmallVec<[i128; 5]> = self.indices.iter().enumerate().map(along).collect();
+        place(&self.view, elem, &indices)
     }
 }
 
@@ -459,17 +495,18 @@ fn update(
 ) -> std::result::Result<(), OutOfBounds> {
     if let Some(log) = &mut memory.log {
         let at = (view.buffer, bit);
-        log.write(at, matches!(op, Op::Atomic(_)));
-        if let (Op::Atomic(AtomicOp::Add), Number::Float(value)) = (op, new) {
+        let atomic = op.atomic();
+        log.write(at, atomic.is_some());
+        if let (Some(AtomicOp::Add), Number::Float(value)) = (atomic, new) {
             log.add(at, value);
         }
     }
-    let value = match op {
-        Op::Atomic(op) => {
+    let value = match op.atomic() {
+        Some(op) => {
             let old = memory.read(view.buffer, bit, elem)?;
-            super::atomic(*op, elem, old, new)
+            super::atomic(op, elem, old, new)
         }
-        _ => new,
+        None => new,
     };
     memory.write(view.buffer, bit, elem, value)
 }
@@ -493,10 +530,9 @@ fn row_major(extents: &[i64]) -> Result<SmallVec<[i64; 5]>> {
 }
 
 /// The first bit of an element, from the buffer's start; `None` outside the view.
-fn place(view: &View, elem: Elem, first: &[i64], index: &[usize]) -> Option<i128> {
+fn place(view: &View, elem: Elem, index: &[i128]) -> Option<i128> {
     let mut at = 0i128;
     for (d, &i) in index.iter().enumerate() {
-        let i = i128::from(first[d]) + i as i128;
         if i < 0 || i >= view.extents[d].into() {
             return None;
         }

@@ -148,7 +148,14 @@ impl GlobalAccess {
     pub const SHARED: u32 = 0;
     /// The footprint of a uniform read of memory that the program writes nowhere: every role may repeat it by itself, at
     /// any time.
-    pub const FIXED: u32 = u32::MAX;
+    pub const FIXED: u32 = u32::MAX >> 1;
+    /// Set in the footprint of an access by tiles of indices: in another iteration other threads may touch the same.
+    pub const SCATTERED: u32 = 1 << 31;
+
+    /// Whether the data decides which thread touches what.
+    pub fn is_scattered(self) -> bool {
+        self.footprint & Self::SCATTERED != 0
+    }
 }
 
 /// A place in a buffer: stage offset by `sched`, then bytes.

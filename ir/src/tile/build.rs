@@ -27,6 +27,8 @@
 //! Loops and branches are opened and closed. `begin_for` returns the counter and the carried values. `end` takes the
 //! yielded values of the body and returns the loop's results.
 
+mod access;
+
 use super::names::{is_ident, is_reserved};
 use super::typing::{Types, Typing, same_type};
 use super::*;

@@ -101,7 +101,7 @@ const fn form(least: usize, most: usize, bare: bool, typed: bool) -> Form {
 }
 
 /// Operations that are written by name and have no table of their own.
-const FORMS: [(&str, Form); 35] = [
+const FORMS: [(&str, Form); 36] = [
     ("block_index", form(0, 1, true, false)),
     ("grid_dim", form(1, 1, false, false)),
     ("program_id", form(0, 0, true, false)),
@@ -111,6 +111,7 @@ const FORMS: [(&str, Form); 35] = [
     ("fma", form(3, 3, false, false)),
     ("cast", form(2, 2, false, false)),
     ("view_as", form(2, 2, false, false)),
+    ("to_index", form(1, 1, false, false)),
     ("full", form(1, 1, true, true)),
     ("iota", form(1, 1, true, true)),
     ("broadcast", form(1, 1, true, true)),
@@ -140,8 +141,9 @@ const FORMS: [(&str, Form); 35] = [
 ];
 
 /// Reserved words that are not operations.
-const KEYWORDS: [&str; 19] = [
+const KEYWORDS: [&str; 21] = [
     "kernel",
+    "fn",
     "mapping",
     "const",
     "tunable",
@@ -153,6 +155,7 @@ const KEYWORDS: [&str; 19] = [
     "else",
     "strides",
     "fill",
+    "where",
     "align",
     "may_alias",
     "true",
@@ -253,7 +256,7 @@ impl Op {
             Self::Compare(op) => infix(Infix::Compare(*op)).unwrap_or("?"),
             Self::Reduce(op, _) => name_of(&REDUCE, *op),
             Self::Scan(op, _) => name_of(&SCAN, *op),
-            Self::Atomic(op) => name_of(&ATOMIC, *op),
+            Self::Atomic(op) | Self::AtomicScatter { op, .. } => name_of(&ATOMIC, *op),
             _ => self.plain_name(),
         }
     }
@@ -264,6 +267,7 @@ impl Op {
             Self::Fma => "fma",
             Self::Cast => "cast",
             Self::ViewAs(_) => "view_as",
+            Self::ToIndex => "to_index",
             Self::Full => "full",
             Self::Iota(_) => "iota",
             Self::Broadcast => "broadcast",
@@ -276,8 +280,8 @@ impl Op {
             Self::ExpandDims(_) => "expand_dims",
             Self::View { .. } => "view",
             Self::SubView(_) => "subview",
-            Self::Load => "load",
-            Self::Store => "store",
+            Self::Load | Self::LoadGather { .. } => "load",
+            Self::Store | Self::StoreScatter { .. } => "store",
             Self::Workspace => "workspace",
             Self::Arrive => "arrive",
             Self::Mma => "mma",

@@ -171,6 +171,9 @@ pub enum Op {
     /// `x`: conversion to the result's element type; floats round to nearest even and saturate only in
     /// types without infinity, float to integer rounds toward zero and saturates, integers wrap.
     Cast,
+    /// `x`: i64 as i32 indices, element by element. Negative ones and those that i32 does not hold become -1, which is
+    /// outside every view.
+    ToIndex,
     /// `x`: the same bits as elements of another type; the last extent scales.
     ViewAs(Elem),
     /// `x`: a tile of equal elements.
@@ -217,6 +220,26 @@ pub enum Op {
     /// The `n`-th sets the element back to zero, and sees everything that the blocks before it wrote before they
     /// arrived. Outside the view nothing is counted, and no block is the last.
     Arrive,
+    /// `view, index.., c?`: as [`Op::Load`], but some indices are tiles of the result's shape, which give each element
+    /// its own index, not that of the first. An index outside gives the view's fill, as does an element whose mask
+    /// `c` (a bool tile, with `masked`) is false.
+    LoadGather {
+        /// Whether a mask follows the indices.
+        masked: bool,
+    },
+    /// `view, index.., x, c?`: as [`Op::Store`] with the indices and the mask of [`Op::LoadGather`]. Of several elements at one
+    /// place the last one in row-major order stays in the interpreter, any of them on a machine.
+    StoreScatter {
+        /// Whether a mask follows the tile.
+        masked: bool,
+    },
+    /// `view, index.., x, c?`: as [`Op::Atomic`] with the indices and the mask of [`Op::LoadGather`].
+    AtomicScatter {
+        /// The update.
+        op: AtomicOp,
+        /// Whether a mask follows the tile.
+        masked: bool,
+    },
     /// `acc, a, b`: `acc + a b` for `a: [M, K]`, `b: [K, N]`, sums in the type of `acc`.
     Mma,
     /// `x`: along a dimension, which disappears (a rank-1 tile gives a scalar).
@@ -250,13 +273,68 @@ impl Op {
     pub fn is_elementwise(&self) -> bool {
         matches!(
             self,
-            Self::Unary(_) | Self::Binary(_) | Self::Compare(_) | Self::Select | Self::Fma | Self::Cast
+            Self::Unary(_)
+                | Self::Binary(_)
+                | Self::Compare(_)
+                | Self::Select
+                | Self::Fma
+                | Self::Cast
+                | Self::ToIndex
         )
     }
 
-    /// Whether it writes to global memory.
-    pub fn writes(&self) -> bool {
-        matches!(self, Self::Store | Self::Atomic(_) | Self::Arrive)
+    /// Whether it reads global memory.
+    pub fn is_read(&self) -> bool {
+        matches!(self, Self::Load | Self::LoadGather { .. })
+    }
+
+    /// Whether it writes or updates global memory.
+    pub fn is_write(&self) -> bool {
+        matches!(
+            self,
+            Self::Store
+                | Self::Atomic(_)
+                | Self::Arrive
+                | Self::StoreScatter { .. }
+                | Self::AtomicScatter { .. }
+        )
+    }
+
+    /// The update of an atomic operation.
+    pub fn atomic(&self) -> Option<AtomicOp> {
+        match self {
+            Self::Atomic(op) | Self::AtomicScatter { op, .. } => Some(*op),
+            _ => None,
+        }
+    }
+
+    /// The operand that is written, updated by or counted to, of so many.
+    pub fn written_operand(&self, operands: usize) -> Option<usize> {
+        match self {
+            Self::Store | Self::Atomic(_) | Self::Arrive => operands.checked_sub(1),
+            Self::StoreScatter { masked } | Self::AtomicScatter { masked, .. } => {
+                operands.checked_sub(1 + usize::from(*masked))
+            }
+            _ => None,
+        }
+    }
+
+    /// The write by tiles of indices, or under a mask, that is this one otherwise.
+    pub(crate) fn scattered(self, masked: bool) -> Self {
+        match self {
+            Self::Atomic(op) => Self::AtomicScatter { op, masked },
+            _ => Self::StoreScatter { masked },
+        }
+    }
+
+    /// Whether its last operand is a mask.
+    pub fn is_masked(&self) -> bool {
+        matches!(
+            self,
+            Self::LoadGather { masked: true }
+                | Self::StoreScatter { masked: true }
+                | Self::AtomicScatter { masked: true, .. }
+        )
     }
 
     /// Whether it changes memory or has another effect, so that its order matters and it must not be removed.
@@ -266,6 +344,8 @@ impl Op {
             Self::Store
                 | Self::Atomic(_)
                 | Self::Arrive
+                | Self::StoreScatter { .. }
+                | Self::AtomicScatter { .. }
                 | Self::AsyncCopy
                 | Self::AsyncCommit
                 | Self::AsyncWait(_)

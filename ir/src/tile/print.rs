@@ -217,12 +217,13 @@ impl<'a> Printer<'a> {
             Op::Iota(d) => write!(f, "iota {d} : {ty}"),
             Op::View { strided, fill } => self.view(f, args, result, *strided, *fill),
             Op::SubView(kept) => self.sub_view(f, args, kept),
-            Op::Load | Op::AsyncCopy | Op::Store | Op::Atomic(_) | Op::Arrive => self.access(f, op, args, ty),
+            Op::Load | Op::AsyncCopy | Op::LoadGather { .. } => self.access(f, op, args, ty),
             Op::Workspace => {
                 f.write_str("workspace ")?;
                 self.list(f, args)?;
                 write!(f, " : {}", result.map_or(Elem::Bool, Type::elem))
             }
+            _ if op.is_write() => self.access(f, op, args, ty),
             Op::Print(text) => {
                 write!(f, "print {}", StrText(text))?;
                 args.iter().try_for_each(|&v| write!(f, ", {}", self.name(v)))
@@ -273,11 +274,16 @@ impl<'a> Printer<'a> {
     }
 
     fn access(&self, f: &mut Formatter<'_>, op: &Op, args: &[Value], ty: &dyn Display) -> Result {
-        let stores = op.writes();
-        let last = args.len() - usize::from(stores && !args.is_empty());
+        let masked = usize::from(op.is_masked());
+        let written = op.written_operand(args.len());
+        let last = written.unwrap_or(args.len().saturating_sub(masked));
         write!(f, "{} {}[", op.name(), self.arg(args, 0))?;
         self.list(f, args.get(1..last).unwrap_or_default())?;
-        if stores { write!(f, "], {}", self.arg(args, last)) } else { write!(f, "] : {ty}") }
+        match written {
+            Some(x) => write!(f, "], {}", self.arg(args, x))?,
+            None => write!(f, "] : {ty}")?,
+        }
+        if masked == 1 { write!(f, " where {}", self.arg(args, args.len() - 1)) } else { Ok(()) }
     }
 
     fn sub_view(&self, f: &mut Formatter<'_>, args: &[Value], kept: &[u8]) -> Result {

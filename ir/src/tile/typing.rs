@@ -3,6 +3,7 @@
 //! A rule gets the operation and its operands' types. If the operands do not determine the result (`load`, `full`,
 //! `cast`, ...), it also gets the requested type. It returns the types of the results.
 
+mod access;
 mod shape;
 
 use super::dims::{Tunables, TypeText};
@@ -120,7 +121,7 @@ impl Typing<'_> {
     pub fn infer(&self) -> Result<Types> {
         match self.op {
             Op::Unary(_) | Op::Binary(_) | Op::Compare(_) | Op::Select | Op::Fma => self.elementwise(),
-            Op::Store | Op::Atomic(_) => self.store(),
+            Op::Store | Op::Atomic(_) | Op::StoreScatter { .. } | Op::AtomicScatter { .. } => self.store(),
             Op::Split => self.split(),
             Op::AsyncCommit | Op::AsyncWait(_) => self.count(0).map(|()| smallvec![]),
             Op::Assert(_) => self.assert(),
@@ -140,6 +141,7 @@ impl Typing<'_> {
                 .attribute("the dimension", (*d).into(), 0, MAX_GRID as i64 - 1)
                 .and_then(|()| self.index_scalar()),
             Op::Cast => self.cast(),
+            Op::ToIndex => self.to_index(),
             Op::ViewAs(e) => self.view_as(*e),
             Op::Full => self.full(),
             Op::Iota(d) => self.iota(*d),
@@ -155,6 +157,7 @@ impl Typing<'_> {
             Op::Load | Op::AsyncCopy => self.load(),
             Op::Workspace => self.workspace(),
             Op::Arrive => self.arrive(),
+            Op::LoadGather { masked } => self.load_gather(*masked),
             Op::Mma => self.mma(),
             Op::Reduce(op, d) => self.reduce(*op, *d),
             Op::Scan(op, d) => self.scan(*op, *d),
@@ -265,67 +268,12 @@ impl Typing<'_> {
         Ok(Type::View(elem, kept.len() as u8))
     }
 
-    /// The view and its indices; `after` operands follow them.
-    fn access(&self, after: usize) -> Result<(Elem, usize)> {
-        let Some(&Type::View(elem, rank)) = self.args.first() else {
-            return match self.args.first() {
-                Some(_) => self.bad_operand(0, "a view"),
-                None => self.count(1 + after).map(|()| (Elem::Bool, 0)),
-            };
-        };
-        let rank = usize::from(rank);
-        let found = self.args.len().saturating_sub(1 + after);
-        if found != rank {
-            return Err(TypeError::Indices { op: self.op.name(), rank, found });
-        }
-        (1..=rank).try_for_each(|i| self.index_arg(i))?;
-        Ok((elem, rank))
-    }
-
-    fn load(&self) -> Result<Type> {
-        let (elem, rank) = self.access(0)?;
-        match self.want {
-            Some(Type::Tile(e, s)) if e == elem && s.rank() == rank => Ok(Type::Tile(e, s)),
-            Some(Type::Scalar(e)) if e == elem && matches!(self.op, Op::Load) => Ok(Type::Scalar(e)),
-            _ if matches!(self.op, Op::Load) => {
-                self.bad_result(&format!("{}, or a scalar of {elem}", tile_of(rank, elem)))
-            }
-            _ => self.bad_result(&tile_of(rank, elem)),
-        }
-    }
-
-    fn store(&self) -> Result<Types> {
-        let (elem, rank) = self.access(1)?;
-        match self.args[rank + 1] {
-            Type::Tile(e, s) if e == elem && s.rank() == rank => Ok(smallvec![]),
-            Type::Tile(e, s) if e != elem && s.rank() == rank => {
-                Err(TypeError::Stored { view: elem, tile: self.text(self.args[rank + 1]) })
-            }
-            Type::Scalar(_) => {
-                let full = format!("a tile: `full x : {elem}[{}]`", vec!["1"; rank].join(", "));
-                self.bad_operand(rank + 1, &full)
-            }
-            _ => self.bad_operand(rank + 1, &tile_of(rank, elem)),
-        }
-    }
-
     fn workspace(&self) -> Result<Type> {
         self.attribute("the number of extents", self.args.len() as i64, 1, MAX_RANK as i64)?;
         (0..self.args.len()).try_for_each(|i| self.index_arg(i))?;
         match self.want {
             Some(Type::Ptr(elem)) => Ok(Type::Ptr(elem)),
             _ => self.bad_result("a pointer"),
-        }
-    }
-
-    fn arrive(&self) -> Result<Type> {
-        let (elem, rank) = self.access(1)?;
-        if elem != Elem::Uint(32) {
-            return self.bad_operand(0, "a view of u32");
-        }
-        match self.args[rank + 1] {
-            Type::Scalar(Elem::I32) => Ok(Type::Scalar(Elem::Bool)),
-            _ => self.bad_operand(rank + 1, "an i32 scalar"),
         }
     }
 
@@ -529,11 +477,6 @@ fn same_shape(a: Type, b: Type) -> bool {
         (Some(a), Some(b)) => a.same(&b),
         _ => false,
     }
-}
-
-/// The tiles of a view with this rank.
-fn tile_of(rank: usize, elem: Elem) -> String {
-    format!("a tile of {elem} with {rank} dimension{}", if rank == 1 { "" } else { "s" })
 }
 
 /// Whether an operation takes the element type, and the types that it takes.

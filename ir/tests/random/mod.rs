@@ -117,8 +117,8 @@ impl Random<'_> {
     fn inst(&mut self) {
         let op = self.op();
         let operands = match op {
-            Op::Select | Op::Fma | Op::Mma | Op::Load | Op::AsyncCopy => 3,
-            Op::Store | Op::Atomic(_) | Op::Arrive => 4,
+            Op::Select | Op::Fma | Op::Mma | Op::Load | Op::AsyncCopy | Op::LoadGather { .. } => 3,
+            ref op if op.is_write() => 4,
             Op::Binary(_) | Op::Compare(_) | Op::Join | Op::Gather(_) | Op::Print(_) => 2,
             Op::Int(_)
             | Op::Float(_)
@@ -131,7 +131,7 @@ impl Random<'_> {
             _ => 1,
         };
         let mut args = self.args(operands);
-        if matches!(op, Op::Load | Op::AsyncCopy | Op::Store | Op::Atomic(_) | Op::Arrive) {
+        if op.is_read() || op.is_write() || matches!(op, Op::AsyncCopy) {
             args[0] = self.values[2];
         }
         let own = args.first().map_or(Elem::F32, |&v| self.b.kernel().ty(v).elem());
@@ -206,6 +206,10 @@ impl Random<'_> {
             Op::Atomic(AtomicOp::Add),
             Op::Workspace,
             Op::Arrive,
+            Op::LoadGather { masked: false },
+            Op::StoreScatter { masked: false },
+            Op::AtomicScatter { op: AtomicOp::Add, masked: false },
+            Op::ToIndex,
             Op::Mma,
             Op::Reduce(reduce, d),
             Op::Scan(reduce, d),

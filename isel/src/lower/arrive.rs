@@ -81,13 +81,6 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
-    fn both(&mut self, one: Option<machine::Value>, other: machine::Value) -> machine::Value {
-        match one {
-            Some(p) => self.at().op(Opcode::AndPred, &[p, other], Ty::Pred),
-            None => other,
-        }
-    }
-
     /// The register of the thread whose predicate `teller` is true, in all threads.
     fn told_by(&mut self, teller: machine::Value, x: machine::Value) -> machine::Value {
         let buffer = self.scratch("arrived".to_owned(), 1, Elem::Uint(32));

@@ -11,22 +11,21 @@ use super::Lower;
 use super::coords::{register_coord, register_parts};
 use super::plain::Access;
 use crate::Result;
-use crate::plan::{SharedTile, blocked};
-use crate::tiles::{extents, layout_error, warps};
+use crate::plan::{SharedTile, fill_layout};
+use crate::tiles::{extents, layout_error};
 use warplift_ir::layout::Axis;
 use warplift_ir::machine::{Attr, BufferData, BufferKind, CopyAttr, Guard, NewInst, Place, Ty};
 use warplift_ir::target::Opcode;
 use warplift_ir::tile::Inst;
 
 impl Lower<'_, '_> {
-    /// A load by copies of `bytes` bytes.
-    pub(super) fn lower_cp_async(&mut self, inst: Inst, tile: &SharedTile, bytes: u32) -> Result<()> {
+    /// A load by copies of its threads.
+    pub(super) fn lower_cp_async(&mut self, inst: Inst, tile: &SharedTile) -> Result<()> {
         let k = self.k;
         let result = k.result(inst);
         let elem = k.ty(result).elem();
         let (shape, size) = (extents(k, result), elem.bits() / 8);
-        let most = bytes / size;
-        let layout = blocked(&shape, tile.inner_dim, most, warps(k, inst)).map_err(layout_error(k, inst))?;
+        let (layout, most) = fill_layout(k, inst, tile)?;
         // If the extent is not a power of two, a thread may have fewer neighbours than asked for.
         let place = |e: u32| register_coord(&layout, e.into())[tile.inner_dim];
         let vector = (1..=most).rev().find(|v| (0..*v).all(|e| place(e) == place(0) + u64::from(e)));

@@ -111,7 +111,7 @@ impl Lower<'_, '_> {
 fn is_written(k: &Kernel, pointer: Value) -> bool {
     let views = k.insts.iter().filter(|(i, d)| matches!(d.op, Op::View { .. }) && k.args(*i)[0] == pointer);
     let views: Vec<Value> = views.map(|(i, _)| k.result(i)).collect();
-    k.insts.iter().any(|(i, d)| d.op.writes() && views.contains(&k.whole_view(k.args(i)[0])))
+    k.insts.iter().any(|(i, d)| d.op.is_write() && views.contains(&k.whole_view(k.args(i)[0])))
 }
 
 pub(super) fn arguments(k: &Kernel, mapping: &Mapping, packings: &[(String, Packing)]) -> Vec<Argument> {

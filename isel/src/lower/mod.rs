@@ -5,7 +5,7 @@
 //!  loops, branches; awaits                   control.rs, waits.rs
 //!  tiles   ─► fragments, row by row           tile.rs, reduce.rs
 //!  between threads ─► shuffles, scratch       exchange.rs, shared.rs, versions.rs
-//!  loads, stores with plain accesses          plain.rs      coordinates of threads: coords.rs
+//!  loads, stores with plain accesses          plain.rs      coordinates of threads: coords.rs      indexed.rs
 //!  asynchronous copies of threads             cp_async.rs
 //!  workspaces, blocks that arrive             arrive.rs
 //!  tensor copies, products, staged stores     tensor.rs      products of warps: mma_sync.rs
@@ -26,9 +26,11 @@ mod exchange;
 mod fused_index_compare;
 mod gather;
 mod half;
+mod indexed;
 mod indices;
 mod iota_ranges;
 mod launch;
+mod long;
 mod mma_sync;
 mod narrow;
 mod order;
@@ -341,10 +343,11 @@ impl<'k, 'a> Lower<'k, 'a> {
             Op::Yield => self.lower_yield(inst),
             Op::View { strided, fill } => self.lower_view(inst, *strided, *fill),
             Op::SubView(kept) => self.lower_sub_view(inst, kept),
-            Op::Load => self.lower_load(inst),
+            Op::Load | Op::LoadGather { .. } => self.lower_load(inst),
             Op::Store => self.lower_store(inst),
+            Op::StoreScatter { .. } => self.store_plain(inst, self.written(inst)),
             Op::Mma => self.lower_product(inst),
-            Op::Atomic(op) => self.lower_atomic(inst, *op),
+            Op::Atomic(op) | Op::AtomicScatter { op, .. } => self.lower_atomic(inst, *op),
             Op::Workspace => self.lower_workspace(inst),
             Op::Arrive => self.lower_arrive(inst),
             Op::Reduce(op, axis) => self.lower_reduce(inst, *op, *axis),
@@ -385,6 +388,7 @@ impl<'k, 'a> Lower<'k, 'a> {
             ));
         }
         match elem.bits() {
+            64 => Ok(2 * elements),
             32 | 8 if elem == Elem::Bool || elem.bits() == 32 => Ok(elements),
             16 if elements.is_multiple_of(2) => Ok(elements / 2),
             16 => self.error(format!(

@@ -18,9 +18,13 @@ use warplift_ir::tile::{BinOp, Block, Inst, Op, Type, Value};
 
 /// A footprint decides which thread touches which element: view, indices and layout. Indices that differ by whole
 /// tiles count as one, because such tiles share no element. Atomic updates have no footprint: they need no order
-/// among each other. An access of one thread has no layout.
+/// among each other. An access of one thread has no layout. One by tiles of indices has one of its own: the data decides what its threads touch.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Footprint(Option<(Value, Vec<Index>, Option<Layout>)>);
+pub(super) enum Footprint {
+    Atomic,
+    Tile(Value, Vec<Index>, Option<Layout>),
+    Scattered(Inst),
+}
 
 /// An index, and its constant distance from it modulo the tile.
 type Index = (Value, i64);
@@ -34,11 +38,14 @@ impl Lower<'_, '_> {
             Op::Load if is_repeated(layout) => {
                 return GlobalAccess { pointer, footprint: GlobalAccess::SHARED };
             }
-            Op::Atomic(_) => Footprint(None),
+            Op::Atomic(_) | Op::AtomicScatter { .. } => Footprint::Atomic,
+            Op::LoadGather { .. } | Op::StoreScatter { .. } => Footprint::Scattered(inst),
             Op::Store => self.footprint(&k.args(inst)[..k.args(inst).len() - 1], layout),
             _ => self.footprint(k.args(inst), layout),
         };
+        let scattered = matches!(footprint, Footprint::Scattered(_));
         let next = self.footprints.len() as u32 + 1;
+        let next = if scattered { next | GlobalAccess::SCATTERED } else { next };
         GlobalAccess { pointer, footprint: *self.footprints.entry(footprint).or_insert(next) }
     }
 
@@ -46,7 +53,7 @@ impl Lower<'_, '_> {
     pub(super) fn single_access(&mut self, inst: Inst) -> GlobalAccess {
         let index = |&v: &Value| (v, 0);
         let at = self.k.args(inst);
-        let footprint = Footprint(Some((at[0], at[1..].iter().map(index).collect(), None)));
+        let footprint = Footprint::Tile(at[0], at[1..].iter().map(index).collect(), None);
         let next = self.footprints.len() as u32 + 1;
         GlobalAccess {
             pointer: self.pointer_number(inst),
@@ -74,7 +81,7 @@ impl Lower<'_, '_> {
             let (base, offset) = self.moved(v);
             (self.first(base), offset.rem_euclid(layout.out_extent(Axis::Dim(d as u8)) as i64))
         });
-        Footprint(Some((self.first(at[0]), indices.collect(), Some(layout.clone()))))
+        Footprint::Tile(self.first(at[0]), indices.collect(), Some(layout.clone()))
     }
 
     /// An index as another index plus a constant.
@@ -101,7 +108,7 @@ impl Lower<'_, '_> {
             if let &[v] = k.results(inst)
                 && d.blocks.is_empty()
                 && !d.op.has_effect()
-                && !matches!(d.op, Op::Load)
+                && !d.op.is_read()
                 && !matches!(k.ty(v), Type::Tile(..))
             {
                 let key = (format!("{:?} {:?}", d.op, k.ty(v)), self.spelled(k.args(inst)));
@@ -120,7 +127,7 @@ impl Lower<'_, '_> {
     }
 
     fn is_write(&self, inst: Inst) -> bool {
-        self.k.insts[inst].op.writes()
+        self.k.insts[inst].op.is_write()
     }
 
     /// Whether an instruction writes to the memory that an asynchronous load reads.
@@ -159,6 +166,9 @@ impl Lower<'_, '_> {
     /// constant behind the other that is at least as long as the other's extent.
     fn are_apart(&self, store: Inst, load: Inst) -> bool {
         let k = self.k;
+        if !matches!((&k.insts[store].op, &k.insts[load].op), (Op::Store | Op::Atomic(_), Op::Load)) {
+            return false;
+        }
         let (to, [value]) = k.args(store).split_at(k.args(store).len() - 1) else { return false };
         let from = k.args(load);
         let extents = [*value, k.result(load)].map(|v| k.ty(v).shape().and_then(|s| s.extents()));
@@ -177,7 +187,7 @@ impl Lower<'_, '_> {
     fn accesses(&self, block: Block, around: &mut Vec<Inst>, out: &mut Vec<(Inst, Vec<Inst>)>) {
         for &inst in &self.k.blocks[block].insts {
             let op = &self.k.insts[inst].op;
-            if matches!(op, Op::Load) || self.is_write(inst) {
+            if op.is_read() || self.is_write(inst) {
                 out.push((inst, around.clone()));
             }
             let repeats = matches!(op, Op::For) && !self.k.attrs[inst].persistent;

@@ -9,10 +9,12 @@
 //! contiguous dimension is the constant offset of the access.
 
 use super::coords::register_coord;
+use super::indexed::Each;
+use super::long::is_long;
 use super::{Low, Lower, View};
 use crate::Result;
 use crate::plan::Fill;
-use crate::vector::vector_elements;
+use crate::vector::{is_equal_along, vector_elements};
 use rustc_hash::FxHashMap;
 use warplift_ir::layout::{Axis, Layout};
 use warplift_ir::machine::{self, Attr, GlobalAccess, Guard, NewInst, Ty};
@@ -26,6 +28,8 @@ pub(super) struct Access {
     view: View,
     /// Index of this thread's first element, by dimension.
     start: Vec<machine::Value>,
+    /// Indices and masks of single elements.
+    each: Each,
     /// Contiguous dimension.
     unit: Option<usize>,
     /// Bits of an element.
@@ -58,7 +62,7 @@ impl Lower<'_, '_> {
         if let Some(tile) = self.plan.shared.get(&inst) {
             match tile.fill {
                 Fill::Tma => self.lower_tma_load(inst, tile)?,
-                Fill::CpAsync(bytes) => self.lower_cp_async(inst, tile, bytes)?,
+                Fill::CpAsync(_) => self.lower_cp_async(inst, tile)?,
                 Fill::Threads => self.lower_thread_fill(inst, tile)?,
                 Fill::Computed => return self.error("a load is no copy of a computed tile"),
             }
@@ -78,23 +82,30 @@ impl Lower<'_, '_> {
     }
 
     pub(super) fn access(&mut self, inst: Inst, layout: &Layout, elem: Elem) -> Result<Access> {
-        if elem == Elem::Bool || elem.bits() > 32 {
+        if elem == Elem::Bool || (elem.bits() > 32 && !is_long(elem)) {
             return self.refuse_tiles(elem);
         }
         let k = self.k;
         let args = k.args(inst).to_vec();
         let view = self.view(args[0])?;
         self.limit_steps(args[0])?;
-        let mut start = Vec::new();
+        let (mut start, each) = (Vec::new(), self.each(inst, layout)?);
         for d in 0..view.extents.len() {
-            let index = self.scalar(args[1 + d])?;
             let own = self.thread_coord(layout, d)?;
-            start.push(self.at().add(index, own));
+            start.push(match each.gathers(d) {
+                true => own,
+                false => {
+                    let index = self.scalar(args[1 + d])?;
+                    self.at().add(index, own)
+                }
+            });
         }
         let unit = view.strides.iter().position(Option::is_none);
+        let unit = unit.filter(|&u| is_equal_along(k, inst, u));
         Ok(Access {
             view,
             start,
+            each,
             unit,
             bits: elem.bits(),
             rows: FxHashMap::default(),
@@ -115,11 +126,19 @@ impl Lower<'_, '_> {
         }
         let mut pointer = a.view.base;
         for (d, &moved) in key.iter().enumerate() {
-            let index = self.at().add_imm(a.start[d], moved as i64);
+            let index = self.index(a, d, moved, at);
             pointer = self.step(pointer, index, a.view.strides[d], a.bits);
         }
         a.rows.insert(key, pointer);
         pointer
+    }
+
+    /// The index along a dimension of the element at a register's coordinates. `moved` is its coordinate there.
+    fn index(&mut self, a: &Access, d: usize, moved: u64, at: &[u64]) -> machine::Value {
+        match a.each.index(d, at) {
+            Some(of) => self.element_of(of),
+            None => self.at().add_imm(a.start[d], moved as i64),
+        }
     }
 
     /// Bytes of `n` elements. The facts behind the access say that they fill whole bytes.
@@ -141,26 +160,39 @@ impl Lower<'_, '_> {
         }
         let mut all = a.owner;
         for &(d, moved) in &key {
-            let p = match a.bounds.get(&(d, moved)) {
-                Some(&p) => p,
-                None => {
-                    let index = self.at().add_imm(a.start[d], moved as i64);
-                    let extent = a.view.extents[d];
-                    // Unsigned: a negative index is outside too.
-                    let new = NewInst::new(Opcode::SetpU32, &[index, extent], &[Ty::Pred]);
-                    let p = self.at().value(new.attr(Attr::Cmp(CmpOp::Lt)));
-                    a.bounds.insert((d, moved), p);
-                    p
-                }
-            };
-            all = Some(match all {
-                None => p,
-                Some(q) => self.at().op(Opcode::AndPred, &[q, p], Ty::Pred),
-            });
+            let p = self.bound(a, d, moved, at);
+            all = Some(self.both(all, p));
+        }
+        if let Some(mask) = a.each.mask(at) {
+            let p = self.holds(mask);
+            all = Some(self.both(all, p));
         }
         let p = all.unwrap_or_else(|| self.at().imm_of(Ty::Pred, 1));
         a.inside.insert(key, p);
         p
+    }
+
+    /// Whether an index lies inside the view along a dimension.
+    fn bound(&mut self, a: &mut Access, d: usize, moved: u64, at: &[u64]) -> machine::Value {
+        // Elements with one index have one comparison.
+        let key = (d, a.each.index(d, at).map_or(moved, |of| of.key()));
+        if let Some(&p) = a.bounds.get(&key) {
+            return p;
+        }
+        let index = self.index(a, d, moved, at);
+        // Unsigned: a negative index is outside too.
+        let new = NewInst::new(Opcode::SetpU32, &[index, a.view.extents[d]], &[Ty::Pred]);
+        let p = self.at().value(new.attr(Attr::Cmp(CmpOp::Lt)));
+        a.bounds.insert(key, p);
+        p
+    }
+
+    /// Two conditions as one, where there is a first.
+    pub(super) fn both(&mut self, all: Option<machine::Value>, p: machine::Value) -> machine::Value {
+        match all {
+            None => p,
+            Some(q) => self.at().op(Opcode::AndPred, &[q, p], Ty::Pred),
+        }
     }
 
     /// Elements that one access of this layout moves.
@@ -300,9 +332,9 @@ impl Lower<'_, '_> {
         if fill == 0.0 {
             return Ok(x);
         }
-        let Some(bits) = crate::rows::float_bits(elem, fill) else {
+        let Some(bits) = crate::rows::float_bits(elem, fill).or_else(|| word_bits(elem, fill)) else {
             return self.error(format!(
-                "`fill {fill}` of {elem} does not compile: only 0 does, or floats of 16 and 32 bits"
+                "`fill {fill}` of {elem} does not compile: only 0 does, or i32, u32, and floats of 16 and 32 bits"
             ));
         };
         let regs = self.func.ty(x).regs() as u16;
@@ -373,7 +405,7 @@ impl Lower<'_, '_> {
 
     /// Atomic updates of global memory; a row that updates several neighbours is used if there is one.
     pub(super) fn lower_atomic(&mut self, inst: Inst, op: AtomicOp) -> Result<()> {
-        let Some(&value) = self.k.args(inst).last() else { return self.error("an update without a value") };
+        let value = self.written(inst);
         let elem = self.k.ty(value).elem();
         let (row, widest) = match (op, elem) {
             (AtomicOp::Add, Elem::F32) => (Opcode::RedGlobalAddF32, 4),
@@ -438,5 +470,14 @@ impl Lower<'_, '_> {
             self.at().push(NewInst::new(op, &[address, part], &[]).attr(attr).guard(guard));
         }
         Ok(())
+    }
+}
+
+/// The bits of a view's fill as an integer of a register: rounded toward zero, and the nearest that there is.
+fn word_bits(elem: Elem, fill: f64) -> Option<i64> {
+    match elem {
+        Elem::Int(32) => Some(i64::from(fill as i32)),
+        Elem::Uint(32) => Some(i64::from(fill as u32)),
+        _ => None,
     }
 }

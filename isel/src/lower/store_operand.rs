@@ -9,27 +9,17 @@
 use super::coords::register_parts;
 use super::{Low, Lower};
 use crate::Result;
-use crate::plan::{SharedTile, blocked};
+use crate::plan::{STORE_BITS, SharedTile, blocked, fill_layout};
 use crate::tiles::{extents, layout_error, warps};
-use crate::vector::vector_elements;
 use warplift_ir::layout::{Axis, Layout};
 use warplift_ir::machine::{self, Attr, Buffer, BufferData, BufferKind, Guard, IndexMap, NewInst, Place};
 use warplift_ir::target::Opcode;
 use warplift_ir::tile::Inst;
 
-/// Limit on the bits of one store.
-const STORE_BITS: u32 = 128;
-
 impl Lower<'_, '_> {
     /// A load whose facts forbid tensor copies: it goes through registers.
     pub(super) fn lower_thread_fill(&mut self, inst: Inst, tile: &SharedTile) -> Result<()> {
-        let result = self.k.result(inst);
-        let bits = self.k.ty(result).elem().bits();
-        // A thread holds runs of at least a register and two elements, so there are few stores.
-        let least = (32 / bits).max(2);
-        let vector = vector_elements(self.k, inst, result).max(least).min(STORE_BITS / bits);
-        let layout = blocked(&extents(self.k, result), tile.inner_dim, vector, warps(self.k, inst))
-            .map_err(layout_error(self.k, inst))?;
+        let (layout, vector) = fill_layout(self.k, inst, tile)?;
         let x = self.load_registers(inst, &layout)?;
         self.fill_shared(inst, tile, x, &layout, vector)
     }

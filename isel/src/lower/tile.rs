@@ -6,6 +6,7 @@
 
 use super::bytes::is_to_bytes;
 use super::half::PAIR_LOW;
+use super::long::is_long;
 use super::{Low, Lower};
 use crate::Result;
 use crate::rows::{binary_row, float_bits, fma_row, is_half, kind, natural, unary_row};
@@ -108,6 +109,7 @@ impl Lower<'_, '_> {
             Op::Select => self.tile_select(result, &args),
             Op::Fma => self.tile_fma(result, &args),
             Op::Cast => self.tile_cast(result, args[0]),
+            Op::ToIndex => self.lower_to_index(result, args[0]),
             Op::Rearrange => self.lower_rearrange(inst, result, args[0]),
             Op::Slice(offsets) if self.in_registers(args[0]) => {
                 let from: Vec<u64> = offsets.iter().map(|d| d.constant().unwrap_or(0).into()).collect();
@@ -261,6 +263,9 @@ impl Lower<'_, '_> {
             let c = self.at().imm(bits);
             self.env.insert(result, Low::Splat(c));
             return Ok(());
+        }
+        if is_long(from) || is_long(to) {
+            return self.cast_long(result, arg);
         }
         if self.tile_zero_point(result)? {
             return Ok(());

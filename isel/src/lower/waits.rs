@@ -85,8 +85,8 @@ impl Lower<'_, '_> {
         while let Some(v) = work.pop() {
             let Some(def) = k.def(v) else { continue };
             match k.insts[def].op {
-                Op::Load if !found.contains(&def) => found.push(def),
-                Op::Mma | Op::Load => {}
+                ref op if op.is_read() && !found.contains(&def) => found.push(def),
+                ref op if op.is_read() || matches!(op, Op::Mma) => {}
                 ref op if !op.has_effect() => work.extend(k.args(def).iter().filter(|a| is_tile(k, **a))),
                 _ => {}
             }

@@ -19,7 +19,7 @@ pub fn do_cluster_bounds(k: &Kernel, mapping: &Mapping) -> Result<()> {
     if mapping.whole.cluster <= 1 {
         return Ok(());
     }
-    let writes = |i: &Inst| k.insts[*i].op.writes();
+    let writes = |i: &Inst| k.insts[*i].op.is_write();
     match k.insts.keys().filter(writes).find(|&i| !ends_with_the_grid(k, i)) {
         Some(inst) => {
             let message = "a cluster's blocks past the grid's end would store here: no dimension of the view is known \

@@ -32,7 +32,7 @@ pub fn fixed_loads(k: &Kernel, before: &[Inst], store: Inst, written: &FxHashSet
 fn writes(k: &Kernel, inst: Inst, to: Value) -> bool {
     let data = &k.insts[inst];
     match data.op {
-        ref op if op.writes() => memory(k, k.args(inst)[0]).is_none_or(|m| m == to),
+        ref op if op.is_write() => memory(k, k.args(inst)[0]).is_none_or(|m| m == to),
         _ => data.blocks.iter().any(|&b| k.blocks[b].insts.iter().any(|&i| writes(k, i, to))),
     }
 }
@@ -47,7 +47,7 @@ fn same_place(k: &Kernel, load: Inst, store: Inst) -> bool {
 fn same_value(k: &Kernel, a: Value, b: Value) -> bool {
     let alike = |x: Inst, y: Inst| {
         let (left, right) = (&k.insts[x], &k.insts[y]);
-        let pure = !left.op.has_effect() && left.blocks.is_empty() && !matches!(left.op, Op::Load);
+        let pure = !left.op.has_effect() && left.blocks.is_empty() && !left.op.is_read();
         let (xs, ys) = (k.args(x), k.args(y));
         pure && !matches!(k.ty(a), Type::Tile(..))
             && left.op == right.op

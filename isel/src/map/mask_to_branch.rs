@@ -154,7 +154,8 @@ fn needed_by(k: &Kernel, block: Block, select: Inst) -> FxHashSet<Inst> {
         let data = &k.insts[inst];
         let pure = !data.op.has_effect()
             && data.blocks.is_empty()
-            && !matches!(data.op, Op::Yield | Op::Load | Op::Mma);
+            && !data.op.is_read()
+            && !matches!(data.op, Op::Yield | Op::Mma);
         let inside = |u: &Inst| moved.contains(u) || (*u == select && k.results(inst).contains(&condition));
         // The guard needs scalars too.
         let tile = |v: &Value| matches!(k.ty(*v), Type::Tile(..));

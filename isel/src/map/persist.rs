@@ -175,7 +175,7 @@ fn split(k: &Kernel, insts: Vec<Inst>) -> (Vec<Inst>, Vec<Inst>) {
             || data.op.has_effect();
         let depends = k.args(inst).iter().any(|a| inner.contains(a));
         let tile = tile || k.args(inst).iter().any(|&a| matches!(k.ty(a), Type::Tile(..)));
-        let outside = !(bound || depends) && (kept(inst) || !(tile || matches!(data.op, Op::Load)));
+        let outside = !(bound || depends) && (kept(inst) || !(tile || data.op.is_read()));
         if !outside {
             inner.extend(k.results(inst));
         }

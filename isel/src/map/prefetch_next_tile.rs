@@ -52,7 +52,7 @@ fn is_arithmetic(k: &Kernel, v: Value, seen: &mut FxHashSet<Value>) -> bool {
     let op = &k.insts[def].op;
     let divides = matches!(op, Op::Binary(BinOp::Div | BinOp::CeilDiv | BinOp::Rem));
     let harmless = !divides || k.int_const(k.args(def)[1]).is_some_and(|d| d != 0);
-    let pure = k.insts[def].blocks.is_empty() && !op.has_effect() && !matches!(op, Op::Load);
+    let pure = k.insts[def].blocks.is_empty() && !op.has_effect() && !op.is_read();
     let scalar = !matches!(k.ty(v), Type::Tile(..));
     harmless && pure && scalar && k.args(def).iter().all(|&a| is_arithmetic(k, a, seen))
 }

@@ -46,7 +46,7 @@ pub(super) fn anchor(
             continue;
         }
         let (dim, vector) = match k.insts[inst].op {
-            Op::Load => {
+            Op::Load | Op::LoadGather { .. } => {
                 (unit_dim(k, k.args(inst)[0]).unwrap_or(extents(k, v).len() - 1), vector_elements(k, inst, v))
             }
             _ => (extents(k, v).len().saturating_sub(1), 1),
@@ -60,7 +60,7 @@ pub(super) fn anchor(
                 block[dim] = vector;
                 coalesce::widen(k, inst, v, dim, &mut block);
                 let mut all = candidates(k, inst, v, dim, block, model.target)?;
-                let load = matches!(k.insts[inst].op, Op::Load);
+                let load = k.insts[inst].op.is_read();
                 all.truncate(if load { all.len() } else { 1 });
                 let excess = |l: &Layout| {
                     let [own, least] = model.reads(plan, inst, l);
@@ -85,6 +85,8 @@ fn takes_as_made(k: &Kernel, inst: Inst) -> bool {
         k.insts[inst].op,
         Op::Store
             | Op::Atomic(_)
+            | Op::StoreScatter { .. }
+            | Op::AtomicScatter { .. }
             | Op::Reduce(..)
             | Op::Gather(_)
             | Op::Trans(_)
@@ -100,7 +102,9 @@ fn anchor_at_use(k: &Kernel, inst: Inst, v: Value, solver: &Solver<'_>, plan: &m
     }
     let last = extents(k, v).len().saturating_sub(1);
     let (dim, vector) = match k.insts[inst].op {
-        Op::Store => (unit_dim(k, k.args(inst)[0]).unwrap_or(last), vector_elements(k, inst, v)),
+        Op::Store | Op::StoreScatter { .. } => {
+            (unit_dim(k, k.args(inst)[0]).unwrap_or(last), vector_elements(k, inst, v))
+        }
         _ => (last, 1),
     };
     let mut block = vec![1; extents(k, v).len()];

@@ -9,7 +9,7 @@ use super::cost::Model;
 use super::cost_summary::Cost;
 use super::solve::Solver;
 use super::types::Plan;
-use super::{anchor, coalesce, half_pairs, mma_sync, partial_sums, rematerialize, staged, tensor};
+use super::{anchor, coalesce, fill, half_pairs, mma_sync, partial_sums, rematerialize, staged, tensor};
 use crate::feature::Ways;
 use crate::tiles::{extents, loads_tile, warps};
 use crate::{IselError, Result};
@@ -52,6 +52,7 @@ impl<'k> PlanBuilder<'k> {
         pin(k, order, plan)?;
         let known: Vec<Value> = k.values.keys().filter(|&v| plan.layouts[v].is_some()).collect();
         self.solver.spread(known, plan)?;
+        fill::anchor_indices(k, order, &self.solver, plan)?;
         // Loads come first: wide accesses of memory decide the layout of what is computed from them.
         let (mut loads, others): (Vec<Inst>, Vec<Inst>) =
             order.iter().partition(|&&i| loads_tile(k, i));
@@ -73,6 +74,7 @@ impl<'k> PlanBuilder<'k> {
             }
             coalesce::do_coalesce(k, inst, &self.model, plan)?;
         }
+        fill::do_fill_indices(k, order, plan)?;
         rematerialize::do_rematerialize(k, &self.solver, &self.model, plan)?;
         partial_sums::do_partial_sums(k, order, plan);
         Ok(())

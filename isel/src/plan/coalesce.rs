@@ -13,7 +13,7 @@ use super::choices::{Options, Point, Way};
 use super::cost::Model;
 use super::types::{Plan, StorePlan};
 use crate::Result;
-use crate::tiles::{extents, layout_error, unit_dim, warps};
+use crate::tiles::{accessed, extents, layout_error, unit_dim, warps};
 use crate::vector::vector_elements;
 use warplift_ir::layout::{Axis, Layout};
 use warplift_ir::tile::{Inst, Kernel, Op, Type, Value};
@@ -32,7 +32,7 @@ const WASTE: u64 = 4;
 pub(super) fn do_coalesce(k: &Kernel, inst: Inst, model: &Model<'_>, plan: &mut Plan) -> Result<()> {
     let copied = plan.shared.contains_key(&inst) || plan.staged.contains_key(&inst);
     let (tile, load) = match (&k.insts[inst].op, plan.stores.get(&inst)) {
-        (Op::Load, _) if !copied => (k.result(inst), true),
+        (Op::Load | Op::LoadGather { .. }, _) if !copied => (k.result(inst), true),
         (Op::Store, Some(StorePlan::Plain { .. })) => (k.args(inst)[k.args(inst).len() - 1], false),
         _ => return Ok(()),
     };
@@ -86,14 +86,6 @@ fn same_access(k: &Kernel, inst: Inst) -> Inst {
     let (data, own) = (&k.insts[inst], shape(inst));
     let same = |i: &Inst| k.insts[*i].loc == data.loc && k.insts[*i].op == data.op && shape(*i) == own;
     k.insts.keys().find(same).unwrap_or(inst)
-}
-
-/// The tile of an access.
-fn accessed(k: &Kernel, inst: Inst) -> Value {
-    match k.insts[inst].op {
-        Op::Load => k.result(inst),
-        _ => k.args(inst)[k.args(inst).len() - 1],
-    }
 }
 
 /// Widens the block of a load along the dimensions in which its dependent stores are contiguous.

@@ -12,6 +12,7 @@
 //! A constraint relates slots. A slot is a place where an instruction uses or defines a tile. Two slots of one tile
 //! may have different layouts; a conversion stands between them.
 
+use super::blocked::only_products;
 use super::types::Plan;
 use crate::operand::is_packed;
 use crate::tiles::extents;
@@ -113,13 +114,23 @@ fn of_inst(k: &Kernel, inst: Inst) -> SmallVec<[Constraint; 1]> {
     let bits = |v: Value| k.ty(v).elem().bits();
     match &k.insts[inst].op {
         Op::Cast if is_packed(k, k.args(inst)[0]) => pair(Relation::Unpacked),
-        Op::Unary(_) | Op::Binary(_) | Op::Compare(_) | Op::Select | Op::Fma | Op::Cast => {
+        Op::Unary(_) | Op::Binary(_) | Op::Compare(_) | Op::Select | Op::Fma | Op::Cast | Op::ToIndex => {
             let uses = (0..k.args(inst).len()).map(arg);
             one(Relation::Equal, &uses.chain((0..results.len()).map(made)).collect::<Vec<_>>())
         }
         // The registers do not change: a type of the same width.
         Op::ViewAs(to) if to.bits() == bits(k.args(inst)[0]) => pair(Relation::Equal),
         Op::ViewAs(_) => pair(Relation::Reinterpreted),
+        // A thread holds the indices and the mask of its elements.
+        Op::LoadGather { .. } => {
+            // Those of an operand of products are held as its copies are made.
+            let own = Some(made(0)).filter(|_| !only_products(k, results[0]));
+            let uses = (1..k.args(inst).len()).map(arg);
+            one(Relation::Equal, &uses.chain(own).collect::<Vec<_>>())
+        }
+        Op::StoreScatter { .. } | Op::AtomicScatter { .. } => {
+            one(Relation::Equal, &(1..k.args(inst).len()).map(arg).collect::<Vec<_>>())
+        }
         Op::Scan(..) => pair(Relation::Equal),
         Op::Gather(_) => one(Relation::Equal, &[arg(1), made(0)]),
         Op::For => (0..results.len()).flat_map(|i| one(Relation::Equal, &carried(k, inst, i))).collect(),

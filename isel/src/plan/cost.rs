@@ -201,12 +201,12 @@ impl<'k> Model<'k> {
     fn instruction(&self, plan: &Plan, inst: Inst, cost: &mut Cost) -> Result<()> {
         let (k, trips) = (self.k, self.trips(inst));
         match &k.insts[inst].op {
-            Op::Load if loads_tile(k, inst) => {
+            Op::Load | Op::LoadGather { .. } if loads_tile(k, inst) => {
                 let (own, least) = self.load(plan, inst)?;
                 cost.memory += trips * own;
                 cost.least += trips * least;
             }
-            Op::Store | Op::Atomic(_) => {
+            op if op.is_write() => {
                 let (own, least) = self.store(plan, inst);
                 cost.memory += trips * own;
                 cost.least += trips * least;
@@ -270,7 +270,7 @@ impl<'k> Model<'k> {
     /// Cycles of a store, and the least over all layouts.
     fn store(&self, plan: &Plan, inst: Inst) -> (f64, f64) {
         let args = self.k.args(inst);
-        let n = args.len() - 1;
+        let n = self.k.insts[inst].op.written_operand(args.len()).unwrap_or(args.len() - 1);
         let layout = plan.uses.get(&(inst, n)).or(plan.layouts[args[n]].as_ref());
         match (plan.stores.get(&inst), layout) {
             (Some(StorePlan::Bulk(s)), _) => {
@@ -292,7 +292,9 @@ impl<'k> Model<'k> {
         let sector_bytes = t.sectors as f64 * f64::from(self.target.sector_bytes);
         match self.k.insts[inst].op {
             // A repeated sector comes from the first-level cache.
-            Op::Load => self.bytes(tile) / self.memory_share() + looked_up + all * sector_bytes / self.line(),
+            Op::Load | Op::LoadGather { .. } => {
+                self.bytes(tile) / self.memory_share() + looked_up + all * sector_bytes / self.line()
+            }
             _ => {
                 let moved = (t.warps * t.instructions) as f64 * sector_bytes;
                 looked_up + moved / self.target.rates.store_bytes_per_cycle
@@ -304,7 +306,7 @@ impl<'k> Model<'k> {
     pub fn least_access(&self, inst: Inst, tile: Value) -> f64 {
         let (bytes, line) = (self.bytes(tile), self.line());
         match self.k.insts[inst].op {
-            Op::Load => bytes / self.memory_share() + 2.0 * bytes / line,
+            Op::Load | Op::LoadGather { .. } => bytes / self.memory_share() + 2.0 * bytes / line,
             _ => bytes / self.target.rates.store_bytes_per_cycle + bytes / line,
         }
     }

@@ -10,7 +10,7 @@ use super::types::{Plan, StorePlan};
 use crate::tiles::{loads_tile, program_order};
 use crate::vector::vector_elements;
 use warplift_ir::plural;
-use warplift_ir::tile::{Inst, Kernel, Op};
+use warplift_ir::tile::{Inst, Kernel};
 
 impl Plan {
     /// One line for each decision.
@@ -21,7 +21,7 @@ impl Plan {
             lines.extend(self.describe_conversions(k, inst));
             if let Some(t) = self.shared.get(&inst) {
                 let why = t.declined.as_ref().map_or(String::new(), |d| format!(" (no tensor copy: {d})"));
-                let what = if matches!(k.insts[inst].op, Op::Load) { "load" } else { "operand" };
+                let what = if k.insts[inst].op.is_read() { "load" } else { "operand" };
                 lines.push(format!(
                     "{}:{} {what}: shared, {} x {} swizzle {} by {}{why}",
                     at.line, at.column, t.extents[0], t.extents[1], t.swizzle, t.fill

@@ -5,6 +5,7 @@
 //!  MMAs ─► anchors (wgmma fragments, shared operands)          tensor.rs
 //!              or warp-level ones (mma.sync)                   mma_sync.rs
 //!  loads, stores ─► anchors for tiles without an MMA            anchor.rs, blocked.rs
+//!  indices of gathered operands ─► the layout of their copies   fill.rs
 //!  anchors ─► layouts of everything around them                 constraint.rs, solve.rs, propagate.rs
 //!  odd numbers of 16-bit elements ─► pairs                      half_pairs.rs
 //!  two anchors disagree ─► a conversion between two versions    convert.rs, or rematerialization: rematerialize.rs
@@ -25,6 +26,7 @@ mod convert;
 mod cost;
 mod cost_summary;
 mod describe;
+mod fill;
 mod half_pairs;
 mod mma_sync;
 mod order;
@@ -56,6 +58,7 @@ pub use choices::{Choices, Point, Way};
 pub use convert::{cell_bits, choose};
 pub(crate) use cost::least_products;
 pub use cost_summary::{Cost, Outcome, SearchSummary, Tried};
+pub use fill::{STORE_BITS, fill_layout};
 pub use propagate::slice_layout;
 pub(crate) use search::CLEARLY;
 pub use touched::{Touched, touched};

@@ -19,7 +19,7 @@ pub fn ordered(k: &Kernel, store: Inst) -> Option<String> {
     let own = touched(store);
     let mut clash = false;
     k.walk(|_, i| {
-        let writes = k.insts[i].op.writes();
+        let writes = k.insts[i].op.is_write();
         clash |= writes && i != store && touched(i) == own && !are_chunks(k, store, i);
     });
     clash.then(|| "another store may write the same place, and tensor copies have no order".to_owned())
@@ -46,6 +46,9 @@ fn stands(k: &Kernel, inst: Inst) -> bool {
 
 /// Whether constant offsets make two stores disjoint along some dimension.
 fn are_chunks(k: &Kernel, a: Inst, b: Inst) -> bool {
+    if [a, b].iter().any(|&i| !matches!(k.insts[i].op, Op::Store | Op::Atomic(_))) {
+        return false;
+    }
     let same_view = k.args(a).first() == k.args(b).first();
     let [x, y] = [a, b].map(|i| k.args(i).last().map_or_else(Vec::new, |&v| extents(k, v)));
     let dims = x.iter().zip(&y).enumerate();

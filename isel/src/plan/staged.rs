@@ -311,7 +311,7 @@ fn check_units(k: &Kernel, load: Inst, tile: [u32; 2]) -> Result<()> {
     let others = k.insts.iter().any(|(i, d)| {
         let through = k.args(i).first().is_some_and(|&v| v != view && pointer(v) == pointer(view));
         let again = i != load && k.args(i).first() == Some(&view);
-        let access = matches!(d.op, Op::Load | Op::Store | Op::Atomic(_) | Op::AsyncCopy);
+        let access = d.op.is_read() || d.op.is_write() || matches!(d.op, Op::AsyncCopy);
         access && (through || again)
     });
     match others {

@@ -155,7 +155,7 @@ fn place_of_a(
     let sums = plan.layouts[k.result(inst)].as_ref().map_or(0, |l| registers(l, Elem::F32));
     let room = sums + registers(fragment, elem) <= u64::from(model.target.operand_registers);
     let stays = model.trips(load) < model.trips(inst);
-    let by_threads = matches!(k.insts[load].op, Op::Load) && is_plain(k, load);
+    let by_threads = k.insts[load].op.is_read() && is_plain(k, load);
     let own = k.def(a) == Some(load) && by_threads && users == 1 && stays;
     let mut options: Options = SmallVec::new();
     let steps = fragment.in_extent(Axis::Reg) as f64 * 128.0 / f64::from(ATOM_M * atom_k(elem));
@@ -377,7 +377,7 @@ fn tile_of(k: &Kernel, load: Inst, swizzle: u32, target: &Target) -> Result<Shar
     let layout = layout.map_err(layout_error(k, load))?;
     let row_bytes = if swizzle == 0 { CORE_BYTES } else { swizzle };
     let (fill, declined) = match k.insts[load].op {
-        Op::Load => fill_of(k, load, outer, target)?,
+        Op::Load | Op::LoadGather { .. } => fill_of(k, load, outer, target)?,
         _ => (Fill::Computed, None),
     };
     Ok(SharedTile {
@@ -395,7 +395,8 @@ fn tile_of(k: &Kernel, load: Inst, swizzle: u32, target: &Target) -> Result<Shar
 /// How a loaded tile is filled, and why tensor copies were declined.
 fn fill_of(k: &Kernel, load: Inst, outer: u32, target: &Target) -> Result<(Fill, Option<String>)> {
     let view = k.args(load)[0];
-    let declined = own_copies(k, load)
+    let declined = gathers(k, load)
+        .or_else(|| own_copies(k, load))
         .or_else(|| lacks(target, Opcode::TmaLoad))
         .or_else(|| tma_refused(k, view))
         .or_else(|| start_refused(k, load));
@@ -412,6 +413,12 @@ fn fill_of(k: &Kernel, load: Inst, outer: u32, target: &Target) -> Result<(Fill,
         (Some(_), None) => Fill::Threads,
     };
     Ok((fill, declined))
+}
+
+/// Why tensor copies cannot perform a load by tiles of indices.
+fn gathers(k: &Kernel, load: Inst) -> Option<String> {
+    let gathers = matches!(k.insts[load].op, Op::LoadGather { .. });
+    gathers.then(|| "its elements have indices or a mask of their own".to_owned())
 }
 
 /// Why a target does not have an instruction, if it does not.

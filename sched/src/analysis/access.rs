@@ -64,7 +64,7 @@ pub(crate) fn global_accesses_inside(func: &Func<'_>, inst: Inst) -> Vec<(Global
 pub(crate) fn conflicts_in_global(func: &Func<'_>) -> bool {
     let all: Vec<_> = func.insts.values().filter_map(global_access).collect();
     let conflict = |a: &(GlobalAccess, bool), b: &(GlobalAccess, bool)| {
-        a.0.pointer == b.0.pointer && a.1 && (!b.1 || a.0.footprint != b.0.footprint)
+        a.0.pointer == b.0.pointer && a.1 && (!b.1 || a.0.footprint != b.0.footprint || a.0.is_scattered())
     };
     let writes: FxHashSet<_> = all.iter().filter(|a| a.1).copied().collect();
     let distinct: FxHashSet<_> = all.iter().copied().collect();

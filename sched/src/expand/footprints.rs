@@ -50,11 +50,13 @@ impl Accesses {
     }
 
     /// The accesses that an earlier iteration may have made. The indices of a footprint were different there. If only
-    /// one footprint stores, its stores go to different tiles.
+    /// one footprint stores, its stores go to different tiles, unless the data says where they go.
     pub(super) fn of_earlier_iteration(self) -> Self {
+        let several = Self { written: Footprints::Several, read: Footprints::Several };
         match (self.written, self.read) {
+            (Footprints::One(f), _) if f & GlobalAccess::SCATTERED != 0 => several,
             (Footprints::None, _) | (_, Footprints::None) => self,
-            _ => Self { written: Footprints::Several, read: Footprints::Several },
+            _ => several,
         }
     }
 }

@@ -12,7 +12,7 @@ use warplift::{CompileError, Compiled, Options, compile};
 use warplift_ir::interp;
 use warplift_ir::manifest::Fact;
 use warplift_ir::target::SM90A;
-use warplift_ir::tile::{Kernel, Op, parse_file, verify, verify_mapping};
+use warplift_ir::tile::{Kernel, parse_file, verify, verify_mapping};
 use warplift_isel::map::{MapContext, do_map};
 use warplift_sim::{self as sim, Adversary};
 
@@ -319,14 +319,12 @@ fn bounds(kernel: &Kernel, sizes: &BTreeMap<String, i64>, operands: &[Operand]) 
     let known = ranges(kernel, sizes);
     let mut bounds = vec![0f64; operands.len()];
     for (inst, data) in kernel.insts.iter() {
-        if !matches!(data.op, Op::Store | Op::Atomic(_)) {
-            continue;
-        }
         let args = kernel.args(inst);
+        let Some(written) = data.op.written_operand(args.len()) else { continue };
         let pointer = kernel.def(args[0]).map(|view| kernel.args(view)[0]);
         let param = kernel.params.iter().find(|p| Some(p.value) == pointer);
         let place = param.and_then(|p| operands.iter().position(|o| o.name == p.name));
-        let error = args.last().and_then(|v| known.get(v)).map_or(0.0, |r: &Range| r.error);
+        let error = args.get(written).and_then(|v| known.get(v)).map_or(0.0, |r: &Range| r.error);
         if let Some(place) = place {
             bounds[place] = bounds[place].max(if error.is_nan() { f64::INFINITY } else { error });
         }

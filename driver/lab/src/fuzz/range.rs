@@ -148,6 +148,7 @@ pub(super) fn transfer(o: &Operands<'_>) -> Range {
         Op::Compare(_) => decided(&[arg(0), arg(1)], Range::whole(0.0, 1.0)),
         Op::Select => decided(&[arg(0)], arg(1).join(arg(2))),
         Op::Cast => cast(from, elem, arg(0)),
+        Op::ToIndex => cast(Elem::Int(64), Elem::I32, arg(0)),
         Op::Mma => {
             let product = binary(BinOp::Mul, Elem::F64, arg(1), arg(2));
             let all = sum(product, terms, elem);
@@ -345,7 +346,7 @@ impl Ranges<'_> {
             op => {
                 for &result in k.results(inst) {
                     let range = match op {
-                        Op::Load | Op::AsyncCopy => self.loaded(inst),
+                        Op::Load | Op::AsyncCopy | Op::LoadGather { .. } => self.loaded(inst),
                         Op::BlockIndex(_) | Op::ProgramId => Range::whole(0.0, 1024.0),
                         Op::GridDim(_) | Op::ProgramCount => Range::whole(1.0, 1024.0),
                         Op::Dim(d) => Range::constant(d.constant().unwrap_or(1).into()),

@@ -72,7 +72,7 @@ fn affordable(kernel: &Kernel, sizes: &Sizes) -> u64 {
 }
 
 fn has_atomics(kernel: &Kernel) -> bool {
-    kernel.insts.values().any(|d| matches!(d.op, Op::Atomic(_)))
+    kernel.insts.values().any(|d| d.op.atomic().is_some())
 }
 
 /// Whether [`meaning`] runs every block.

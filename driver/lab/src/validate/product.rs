@@ -55,7 +55,8 @@ pub fn plain_product(kernel: &Kernel, sizes: &Sizes) -> Option<PlainProduct> {
         let mut found = kernel.insts.iter().filter(|(_, d)| op(&d.op)).map(|(i, _)| i);
         found.next().filter(|_| found.next().is_none())
     };
-    if ops.any(|(_, d)| matches!(d.op, Op::Atomic(_) | Op::While | Op::If)) {
+    let gathers = |op: &Op| matches!(op, Op::LoadGather { .. } | Op::StoreScatter { .. });
+    if ops.any(|(_, d)| matches!(d.op, Op::While | Op::If) || d.op.atomic().is_some() || gathers(&d.op)) {
         return None;
     }
     let (store, mma, looped) =

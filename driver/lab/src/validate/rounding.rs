@@ -29,8 +29,9 @@ pub(super) fn coarsest(kernel: &Kernel, output: &str, products: f64) -> f64 {
 
 /// The value that an instruction writes to an output, before the rounding to its type.
 fn stored(k: &Kernel, inst: Inst, output: &str) -> Option<Value> {
-    let (&view, &value) = k.args(inst).first().zip(k.args(inst).last())?;
-    let def = k.def(k.whole_view(view)).filter(|_| matches!(k.insts[inst].op, Op::Store | Op::Atomic(_)))?;
+    let written = k.insts[inst].op.written_operand(k.args(inst).len())?;
+    let (view, value) = (*k.args(inst).first()?, *k.args(inst).get(written)?);
+    let def = k.def(k.whole_view(view))?;
     let pointer = *k.args(def).first()?;
     k.params.iter().find(|p| p.value == pointer && p.name == output)?;
     let cast = k.def(value).filter(|d| matches!(k.insts[*d].op, Op::Cast));

@@ -174,7 +174,7 @@ impl Tiling<'_> {
     fn starts_only_place(&self) -> bool {
         self.starts.keys().all(|&start| {
             self.uses(start).iter().all(|&(inst, operand)| match self.op(inst) {
-                Op::Load | Op::AsyncCopy | Op::Store | Op::Atomic(_) => {
+                Op::Load | Op::AsyncCopy | Op::Store | Op::Atomic(_) | Op::LoadGather { .. } => {
                     let Some(d) = operand.checked_sub(1) else { return false };
                     self.accessed(inst).is_some_and(|dims| dims.get(d) == Some(&self.extent))
                 }
@@ -190,7 +190,7 @@ impl Tiling<'_> {
     /// Extents of the tile that an access moves.
     fn accessed(&self, inst: Inst) -> Option<&[Dim]> {
         let value = match self.op(inst) {
-            Op::Load | Op::AsyncCopy => self.kernel.result(inst),
+            Op::Load | Op::AsyncCopy | Op::LoadGather { .. } => self.kernel.result(inst),
             _ => *self.kernel.args(inst).last()?,
         };
         self.dims(value)
@@ -235,7 +235,11 @@ impl Tiling<'_> {
         };
         results.iter().all(whole)
             && match self.op(inst) {
-                Op::Load | Op::AsyncCopy | Op::Store => self.side_by_side(inst),
+                Op::Load | Op::AsyncCopy | Op::Store | Op::LoadGather { .. } => self.side_by_side(inst),
+                // An element past the end has an index too.
+                Op::StoreScatter { .. } | Op::AtomicScatter { .. } => {
+                    !args.iter().any(|&v| self.has_extent(v))
+                }
                 // One more block or iteration would update once more.
                 Op::Atomic(_) => self.side_by_side(inst) && args.last().is_some_and(|&v| self.has_extent(v)),
                 Op::Iota(d) => !self.tiled(results[0], usize::from(*d)) || self.makes_coordinates(results[0]),
@@ -265,8 +269,8 @@ impl Tiling<'_> {
         self.kernel.walk(|_, inst| {
             let args = self.kernel.args(inst);
             let (reads, writes) = match self.op(inst) {
-                Op::Load | Op::AsyncCopy => (true, false),
-                Op::Store => (false, true),
+                Op::Load | Op::AsyncCopy | Op::LoadGather { .. } => (true, false),
+                Op::Store | Op::StoreScatter { .. } => (false, true),
                 _ => return,
             };
             let array = self.kernel.def(self.kernel.whole_view(args[0])).map(|v| self.kernel.args(v)[0]);
@@ -284,11 +288,12 @@ impl Tiling<'_> {
     }
 
     /// Whether an access has a start along each dimension of this extent, and the start's walk ends where the view
-    /// ends.
+    /// ends, or an index of its own for each element.
     fn side_by_side(&self, inst: Inst) -> bool {
         let args = self.kernel.args(inst);
         self.accessed(inst).unwrap_or_default().iter().enumerate().all(|(d, dim)| {
             *dim != self.extent
+                || self.dims(args[d + 1]).is_some()
                 || self.starts.get(&args[d + 1]).is_some_and(|start| {
                     self.view_extent(args[0], d).is_some_and(|extent| self.same(extent, start.walked))
                 })

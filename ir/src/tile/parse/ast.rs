@@ -36,8 +36,8 @@ pub(super) enum Kind {
     Index(Box<Expr>, Vec<Expr>),
     /// An operator or operation by name, its operands and its tail.
     Call(Box<Call>),
-    /// A word with operands that is no operation.
-    Unknown(String),
+    /// A word with operands that is no operation: a function, or a mistake.
+    Unknown(String, Vec<Expr>),
     /// A loop or branch.
     Region(Box<Region>),
 }
@@ -53,6 +53,8 @@ pub(super) struct Call {
     pub strides: Option<Vec<Expr>>,
     /// `fill 0.0` of a view
     pub fill: f64,
+    /// `where c` of an access
+    pub mask: Option<Expr>,
 }
 
 /// `f32` or `f32[BM, 2]`.
@@ -115,6 +117,14 @@ pub(super) struct TunableText {
     pub name: Name,
     pub domain: Domain,
     pub default: i64,
+}
+
+/// `fn name(a, b) { .. yield x }`
+#[derive(Clone, Debug)]
+pub(super) struct FunctionText {
+    pub name: Name,
+    pub params: Vec<Name>,
+    pub body: Body,
 }
 
 /// A parameter in the signature.

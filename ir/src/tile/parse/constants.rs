@@ -20,6 +20,12 @@ pub(super) fn resolve(body: &mut Body, errors: &mut Vec<ParseError>) {
     }
 }
 
+/// Puts numbers in the place of the parameters of a function that stand for them.
+pub(super) fn substitute(inside: &mut Body, numbers: &[(String, Kind)]) {
+    let known: Known = numbers.iter().cloned().collect();
+    body(inside, &known);
+}
+
 /// The number of a constant that is evaluated.
 pub(super) fn number(expr: &Expr) -> Option<Constant> {
     match expr.kind {
@@ -122,9 +128,11 @@ fn expression(expr: &mut Expr, known: &Known) {
             expressions(&mut call.args, known);
             call.ty.iter_mut().for_each(|t| type_text(t, known));
             call.strides.iter_mut().for_each(|s| expressions(s, known));
+            call.mask.iter_mut().for_each(|m| expression(m, known));
         }
         Kind::Region(of) => region(of, known),
-        Kind::Int(_) | Kind::Float(_) | Kind::Bool(_) | Kind::Str(_) | Kind::Unknown(_) => {}
+        Kind::Unknown(_, all) => expressions(all, known),
+        Kind::Int(_) | Kind::Float(_) | Kind::Bool(_) | Kind::Str(_) => {}
     }
 }
 

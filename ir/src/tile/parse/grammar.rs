@@ -1,7 +1,8 @@
 //! The grammar, by recursive descent. One function for each rule:
 //!
 //! ```text
-//! module     = (kernel | mapping)*
+//! module     = (kernel | mapping | function)*
+//! function   = "fn" name "(" name,* ")" body
 //! kernel     = "kernel" name "(" param,* ")" body
 //! param      = name ":" (elem | "ptr" "<" elem ">") ("align" int | "may_alias" | "%" int | "in" range)*
 //! body       = "{" statement* "}"
@@ -9,13 +10,14 @@
 //!            | (name,+ "=")? attrs? (region | expr (":" elem)?)
 //! domain     = "{" int,+ "}" | range ("step" int)?
 //! region     = "for" name "in" expr ".." expr ("step" expr)? carry? body
-//!            | "while" carry? body | "if" expr body ("else" body)?
+//!            | "while" carry? body | branch
+//! branch     = "if" expr body ("else" (body | branch))?
 //! carry      = "carry" (name "=" expr),+
 //! expr       = unary (infix unary)*            # precedence as in Rust
 //! unary      = ("-" | "!") unary | primary ("[" expr,* "]")?
 //! primary    = literal | name | "(" expr ")" | "[" expr,* "]" | operation
-//! operation  = name "(" expr,* ")" tail | name expr,* tail
-//! tail       = (":" type)? ("strides" "[" expr,* "]")? ("fill" float)?
+//! operation  = name "(" expr,* ")" tail | name expr,* tail      # a function's name too, in parentheses
+//! tail       = (":" type)? ("strides" "[" expr,* "]")? ("fill" float)? ("where" expr)?
 //! attrs      = "@" "[" attr,* "]"
 //! ```
 //!
@@ -28,7 +30,7 @@ use super::ParseError;
 use super::ast::*;
 use super::cursor::{Cursor, MAX_DEPTH, Result};
 use super::lex::{Span, Tok};
-use crate::tile::names::{self, Form, INFIX, Infix, form_of};
+use crate::tile::names::{self, ATOMIC, Form, INFIX, Infix, find, form_of};
 use crate::tile::suggest::did_you_mean_word;
 use crate::tile::{Domain, Facts, Type};
 use crate::types::Elem;
@@ -46,6 +48,15 @@ pub(super) fn kernel(c: &mut Cursor<'_>) -> Result<KernelText> {
     let (params, wrong) = params(c);
     let body = body(c)?;
     Ok(KernelText { name, params, wrong, body })
+}
+
+/// `fn name(..) { .. }`, the first word being stepped over.
+pub(super) fn function(c: &mut Cursor<'_>) -> Result<FunctionText> {
+    let name = c.name("a function")?;
+    c.expect("(")?;
+    let params = c.list(")", |c| c.name("a parameter"))?;
+    let body = body(c)?;
+    Ok(FunctionText { name, params, body })
 }
 
 /// Parameters up to the closing parenthesis, and the names of wrong ones.
@@ -307,11 +318,20 @@ fn carried(c: &mut Cursor<'_>) -> Result<Vec<(Name, Expr)>> {
 fn if_region(c: &mut Cursor<'_>) -> Result<Region> {
     let condition = expr(c)?;
     let then = body(c)?;
-    let other = match c.eat_word("else") {
-        true => Some(body(c)?),
-        false => None,
+    let other = match (c.eat_word("else"), c.is_word("if")) {
+        (false, _) => None,
+        (true, false) => Some(body(c)?),
+        (true, true) => Some(c.nested(else_if)?),
     };
     Ok(Region::If { condition, then, other })
+}
+
+/// `else if` is an `else` that yields what the `if` gives.
+fn else_if(c: &mut Cursor<'_>) -> Result<Body> {
+    let span = c.span();
+    let inner: Vec<Expr> = region(c)?.into_iter().collect();
+    let yielded = Statement { span, kind: StatementKind::Yield(inner) };
+    Ok(Body { statements: vec![yielded], end: c.last_span() })
 }
 
 /// An expression.
@@ -381,7 +401,7 @@ fn call(name: &'static str, args: Vec<Expr>) -> Result<Expr> {
     let first = args.first().map_or(Span::default(), |e| e.span);
     let span = first.to(args.last().map_or(first, |e| e.span));
     let depth = deeper(&args, span)?;
-    let call = Call { name, args, ty: None, strides: None, fill: 0.0 };
+    let call = Call { name, args, ty: None, strides: None, fill: 0.0, mask: None };
     let kind = Kind::Call(Box::new(call));
     Ok(Expr { kind, span, depth })
 }
@@ -435,26 +455,29 @@ fn word_expr(c: &mut Cursor<'_>, word: &str) -> Result<Expr> {
         None if names::is_reserved(word) && Elem::from_name(word).is_none() => c.expected("an expression"),
         None => {
             c.skip();
-            let kind = match unknown_operands(c)? {
-                true => Kind::Unknown(word.to_owned()),
-                false => Kind::Name(word.to_owned()),
-            };
-            Ok(leaf(kind, span))
+            match unknown_operands(c)? {
+                Some(args) => {
+                    let depth = deeper(&args, span)?;
+                    let span = span.to(c.last_span());
+                    Ok(Expr { kind: Kind::Unknown(word.to_owned(), args), span, depth })
+                }
+                None => Ok(leaf(Kind::Name(word.to_owned()), span)),
+            }
         }
     }
 }
 
-/// Steps over operands in parentheses right behind a word that is no operation; false if none stand there.
-fn unknown_operands(c: &mut Cursor<'_>) -> Result<bool> {
+/// Operands in parentheses right behind a word that is no operation; `None` if none stand there.
+fn unknown_operands(c: &mut Cursor<'_>) -> Result<Option<Vec<Expr>>> {
     let (last, next) = (c.last_span(), c.span());
     if last.to(next).len != last.len + next.len || !c.eat("(") {
-        return Ok(false);
+        return Ok(None);
     }
-    c.list(")", expr)?;
+    let args = c.list(")", expr)?;
     if c.eat(":") {
         type_text(c)?;
     }
-    Ok(true)
+    Ok(Some(args))
 }
 
 /// The same for operands without parentheses in the line of a word that is all of a statement so far.
@@ -472,7 +495,7 @@ fn unknown_bare(c: &mut Cursor<'_>, word: Expr) -> Result<Expr> {
     if c.eat(":") {
         type_text(c)?;
     }
-    Ok(leaf(Kind::Unknown(name.clone()), word.span))
+    Ok(leaf(Kind::Unknown(name.clone(), Vec::new()), word.span))
 }
 
 fn operation(c: &mut Cursor<'_>, span: Span, name: &'static str, form: Form) -> Result<Expr> {
@@ -518,11 +541,13 @@ fn operands(c: &mut Cursor<'_>, name: &str, form: Form) -> Result<Vec<Expr>> {
 }
 
 fn tail(c: &mut Cursor<'_>, call: &mut Call, form: Form) -> Result<()> {
-    if !form.typed {
-        return Ok(());
+    if form.typed {
+        c.expect(":")?;
+        call.ty = Some(type_text(c)?);
     }
-    c.expect(":")?;
-    call.ty = Some(type_text(c)?);
+    if matches!(call.name, "load" | "store") || find(&ATOMIC, call.name).is_some() {
+        call.mask = if c.eat_word("where") { Some(expr(c)?) } else { None };
+    }
     if call.name != "view" {
         return Ok(());
     }

@@ -3,6 +3,7 @@
 
 use super::ParseError;
 use super::ast::*;
+use super::function::{FUNCTION_SCOPES, Functions};
 use super::lex::Span;
 use crate::plural;
 use crate::tile::names::{is_free_name, is_ident, words};
@@ -17,7 +18,7 @@ pub(super) struct Failed;
 pub(super) type Result<T> = std::result::Result<T, Failed>;
 
 #[derive(Clone, Copy)]
-enum Binding {
+pub(super) enum Binding {
     Value(Value),
     Tunable(Tunable),
     /// Its definition was wrong.
@@ -33,13 +34,21 @@ pub(super) struct Lowered {
 pub(super) struct Lower<'e> {
     pub b: KernelBuilder,
     errors: &'e mut Vec<ParseError>,
-    names: FxHashMap<String, Binding>,
+    pub(super) names: FxHashMap<String, Binding>,
     /// Names of each open scope, to forget them when it closes.
-    scopes: Vec<Vec<String>>,
+    pub(super) scopes: Vec<Vec<String>>,
+    pub(super) functions: &'e Functions,
+    /// Functions that are being inlined, with the places of their calls.
+    pub(super) calls: Vec<(String, Span)>,
 }
 
 /// Writes the kernel; `None` if anything was wrong.
-pub(super) fn kernel(text: &KernelText, file: &str, errors: &mut Vec<ParseError>) -> Option<Kernel> {
+pub(super) fn kernel(
+    text: &KernelText,
+    file: &str,
+    functions: &Functions,
+    errors: &mut Vec<ParseError>,
+) -> Option<Kernel> {
     let before = errors.len();
     let b = match KernelBuilder::new(&text.name.text) {
         Ok(b) => b,
@@ -48,7 +57,8 @@ pub(super) fn kernel(text: &KernelText, file: &str, errors: &mut Vec<ParseError>
             return None;
         }
     };
-    let mut lower = Lower { b, errors, names: FxHashMap::default(), scopes: vec![Vec::new()] };
+    let (names, scopes) = (FxHashMap::default(), vec![Vec::new()]);
+    let mut lower = Lower { b, errors, names, scopes, functions, calls: Vec::new() };
     lower.b.set_file(file, text.name.span.loc);
     lower.whole(text);
     let (b, found) = (lower.b, lower.errors.len() > before);
@@ -81,6 +91,12 @@ impl Lower<'_> {
 
     /// Notes a mistake.
     pub fn report(&mut self, span: Span, message: String) -> Failed {
+        let message = match self.calls.first() {
+            None => message,
+            Some((function, at)) => {
+                format!("{message} (`{function}` is called at {}:{})", at.loc.line, at.loc.column)
+            }
+        };
         self.errors.push(ParseError::at(span, message));
         Failed
     }
@@ -91,7 +107,7 @@ impl Lower<'_> {
     }
 
     /// Gives a name a meaning; it must have none yet.
-    fn bind(&mut self, name: &Name, binding: Binding) {
+    pub(super) fn bind(&mut self, name: &Name, binding: Binding) {
         if self.names.contains_key(&name.text) {
             self.report(name.span, format!("`{}` is defined already", name.text));
             return;
@@ -121,7 +137,7 @@ impl Lower<'_> {
         }
     }
 
-    fn lookup(&mut self, name: &str, span: Span) -> Result<Binding> {
+    pub(super) fn lookup(&mut self, name: &str, span: Span) -> Result<Binding> {
         match self.names.get(name) {
             Some(Binding::Wrong) => Err(Failed),
             Some(&b) => Ok(b),
@@ -276,6 +292,9 @@ impl Lower<'_> {
                 let value = self.value(expr, None)?;
                 Ok(Lowered { inst: None, values: vec![value] })
             }
+            Kind::Unknown(word, args) if self.functions.has(word) => {
+                self.inlined(expr.span, word, args).map(|values| Lowered { inst: None, values })
+            }
             _ => self.value(expr, None).map(|v| self.single(v)),
         }
     }
@@ -309,7 +328,16 @@ impl Lower<'_> {
                     }
                 }
             }
-            Kind::Unknown(word) => Err(self.unknown(word, expr.span)),
+            Kind::Unknown(word, args) if self.functions.has(word) => {
+                match self.inlined(expr.span, word, args)?[..] {
+                    [value] => Ok(value),
+                    ref all => {
+                        let message = format!("`{word}` gives {} values, not one", all.len());
+                        Err(self.report(expr.span, message))
+                    }
+                }
+            }
+            Kind::Unknown(word, _) => Err(self.unknown(word, expr.span)),
             Kind::Index(..) => {
                 let message = "`view[..]` is a place; `load view[..] : type` reads it".to_owned();
                 Err(self.report(expr.span, message))
@@ -341,7 +369,9 @@ impl Lower<'_> {
         let message = match self.names.contains_key(word) {
             true => format!("`{word}` is a name and takes no operands"),
             false => {
-                let meant = did_you_mean_word(word, words());
+                let mut known: Vec<&str> = words().collect();
+                known.extend(self.functions.names());
+                let meant = did_you_mean_word(word, known);
                 format!("there is no operation `{word}`{meant}")
             }
         };
@@ -451,17 +481,24 @@ impl Lower<'_> {
     }
 
     /// Statements of a block in an open scope. Returns its yielded values.
-    fn block(&mut self, body: &Body) -> Result<Vec<Value>> {
+    pub(super) fn block(&mut self, body: &Body) -> Result<Vec<Value>> {
         let Some(last) = self.statements(body) else {
             return Ok(Vec::new());
         };
         let StatementKind::Yield(exprs) = &last.kind else {
             return Err(Failed);
         };
-        let wanted: Vec<Elem> = self.b.wanted_yields().iter().map(|t| t.elem()).collect();
+        // What a function yields at its end is no loop's.
+        let own = self.calls.is_empty() || self.scopes.len() > FUNCTION_SCOPES;
+        let wanted = if own { self.b.wanted_yields() } else { &[] };
+        let wanted: Vec<Elem> = wanted.iter().map(|t| t.elem()).collect();
         let mut values = Vec::with_capacity(exprs.len());
         for (i, e) in exprs.iter().enumerate() {
-            values.push(self.value(e, wanted.get(i).copied())?);
+            match &e.kind {
+                // The `if` of an `else if`.
+                Kind::Region(_) => values.extend(self.root(e)?.values),
+                _ => values.push(self.value(e, wanted.get(i).copied())?),
+            }
         }
         self.b.set_loc(last.span.loc);
         Ok(values)

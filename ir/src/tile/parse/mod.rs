@@ -13,6 +13,7 @@
 mod ast;
 mod constants;
 pub(crate) mod cursor;
+mod function;
 mod grammar;
 pub(crate) mod lex;
 mod lower;
@@ -23,6 +24,7 @@ mod recover;
 use super::suggest::did_you_mean;
 use super::{Kernel, Loc, Mapping};
 use cursor::Cursor;
+use function::Functions;
 use lex::{Span, Tok};
 
 /// The kernels and mappings of a text.
@@ -95,9 +97,9 @@ pub fn parse_file(text: &str, file: &str) -> Result<Module, ParseErrors> {
     let (tokens, errors) = lex::lex(text);
     let mut cursor = Cursor::new(&tokens);
     cursor.errors = errors;
-    let mut module = Module::default();
+    let (mut module, mut functions) = (Module::default(), Functions::default());
     while *cursor.peek() != Tok::End {
-        if let Err(error) = item(&mut cursor, file, &mut module) {
+        if let Err(error) = item(&mut cursor, file, &mut module, &mut functions) {
             cursor.report(error);
             cursor.depth = 0;
             cursor.recover();
@@ -108,14 +110,29 @@ pub fn parse_file(text: &str, file: &str) -> Result<Module, ParseErrors> {
         return Ok(module);
     }
     errors.sort_by_key(|e| e.loc);
+    // A function with a mistake is inlined more than once.
+    errors.dedup();
     Err(ParseErrors { file: file.to_owned(), errors })
 }
 
-fn item(c: &mut Cursor<'_>, file: &str, module: &mut Module) -> cursor::Result<()> {
+fn item(
+    c: &mut Cursor<'_>,
+    file: &str,
+    module: &mut Module,
+    functions: &mut Functions,
+) -> cursor::Result<()> {
     c.misplaced = None;
     c.is_unclosed = false;
     if c.eat_word("mapping") {
         module.mappings.push(mapping::mapping(c)?);
+        return Ok(());
+    }
+    if c.eat_word("fn") {
+        let mut text = grammar::function(c)?;
+        constants::resolve(&mut text.body, &mut c.errors);
+        if let Some(wrong) = functions.add(text) {
+            c.report(wrong);
+        }
         return Ok(());
     }
     if !c.eat_word("kernel") {
@@ -128,20 +145,21 @@ fn item(c: &mut Cursor<'_>, file: &str, module: &mut Module) -> cursor::Result<(
         c.report(ParseError::at(text.name.span, message));
     }
     if !c.is_unclosed {
-        module.kernels.extend(lower::kernel(&text, file, &mut c.errors));
+        module.kernels.extend(lower::kernel(&text, file, functions, &mut c.errors));
     }
     Ok(())
 }
 
-/// Reports text that is neither a kernel nor a mapping.
+/// Reports text that is neither a kernel nor a mapping nor a function.
 fn neither<T>(c: &Cursor<'_>) -> cursor::Result<T> {
     let (close, found) = (c.last_span(), c.peek());
-    let Tok::Ident(word) = found else { return c.expected("`kernel` or `mapping`") };
+    let Tok::Ident(word) = found else { return c.expected("`kernel`, `mapping` or `fn`") };
     let meant = did_you_mean(word, ["kernel", "mapping"]);
     if close.len > 0 && meant.is_empty() {
-        return c.expected(&format!("`kernel` or `mapping` behind the `}}` of line {}", close.loc.line));
+        return c
+            .expected(&format!("`kernel`, `mapping` or `fn` behind the `}}` of line {}", close.loc.line));
     }
-    c.error(format!("expected `kernel` or `mapping`, found `{word}`{meant}"))
+    c.error(format!("expected `kernel`, `mapping` or `fn`, found `{word}`{meant}"))
 }
 
 #[cfg(test)]

@@ -127,6 +127,7 @@ impl Lower<'_> {
             "reshape" => Op::Reshape,
             "split" => Op::Split,
             "rearrange" => Op::Rearrange,
+            "to_index" => Op::ToIndex,
             _ => Op::Trans(smallvec![1, 0]),
         };
         let want = match call.ty {
@@ -227,12 +228,27 @@ impl Lower<'_> {
             Some(ty) if ty.dims.is_none() => Type::Scalar(ty.elem),
             _ => self.want(span, call)?,
         };
-        self.inst(span, op, &args, Some(want))
+        let mask = self.mask(call)?;
+        match (op, want) {
+            (Op::Load, Type::Tile(_, shape)) if self.gathers(&args, mask) => {
+                self.b.set_loc(span.loc);
+                let made = self.b.gather_inst(args[0], &args[1..], mask, shape);
+                self.checked(span, made)
+            }
+            (op, want) => self.inst(span, op, &args, Some(want)),
+        }
     }
 
     fn store(&mut self, span: Span, op: Op, call: &Call) -> Result<Inst> {
         let mut args = self.access(&call.args[0])?;
-        args.push(self.value(&call.args[1], None)?);
+        let x = self.value(&call.args[1], None)?;
+        let mask = self.mask(call)?;
+        if self.gathers(&args, mask) {
+            self.b.set_loc(span.loc);
+            let made = self.b.scatter(op.scattered(mask.is_some()), args[0], &args[1..], x, mask);
+            return self.checked(span, made);
+        }
+        args.push(x);
         self.inst(span, op, &args, None)
     }
 
@@ -253,6 +269,17 @@ impl Lower<'_> {
         let mut args = self.access(&call.args[0])?;
         args.push(self.value(&call.args[1], Some(Elem::I32))?);
         self.inst(span, Op::Arrive, &args, None)
+    }
+
+    /// The condition behind `where`.
+    fn mask(&mut self, call: &Call) -> Result<Option<Value>> {
+        call.mask.as_ref().map(|e| self.value(e, None)).transpose()
+    }
+
+    /// Whether an access with these operands has an index for each element, or a mask.
+    fn gathers(&self, access: &[Value], mask: Option<Value>) -> bool {
+        let tile = |v: &Value| matches!(self.b.kernel().ty(*v), Type::Tile(..));
+        mask.is_some() || access[1..].iter().any(tile)
     }
 
     fn view(&mut self, span: Span, call: &Call, ptr: &Expr) -> Result<Inst> {

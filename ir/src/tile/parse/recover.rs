@@ -32,9 +32,9 @@ const STATEMENTS: [&str; 17] = [
 const ITEMS: [&str; 4] = ["for", "array", "tile", "kernel"];
 
 impl Cursor<'_> {
-    /// Whether a kernel or mapping starts here, at the start of a line.
+    /// Whether a kernel, a mapping or a function starts here, at the start of a line.
     pub fn at_top(&self) -> bool {
-        let starts = self.is_word("kernel") || self.is_word("mapping");
+        let starts = ["kernel", "mapping", "fn"].iter().any(|w| self.is_word(w));
         starts && self.span().loc.column == 1 && matches!(self.peek_at(1), Tok::Ident(_))
     }
 

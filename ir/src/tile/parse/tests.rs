@@ -1,5 +1,5 @@
 use super::*;
-use crate::tile::{Depth, Epilogue, Item, Products, Raster, Type};
+use crate::tile::{AtomicOp, BinOp, Depth, Epilogue, Item, Op, Products, Raster, Type};
 
 const GEMM: &str = "
 kernel gemm(a: ptr<f16> align 16, b: ptr<f16> align 16 may_alias, c: ptr<f16> align 16,
@@ -302,7 +302,7 @@ fn one_run_shows_all_mistakes() {
         "24:45: expected a number, found `four`",
         "25:5: expected `for`, `array`, `tile`, `kernel` or `NAME = number`, found `arry`; did you mean `array`?",
         "26:12: expected `pipeline`, `producers`, `consumers`, `wait`, `chunk`, `mma_order` or `split_k`, found `pipline`; did you mean `pipeline`?",
-        "28:1: expected `kernel` or `mapping`, found `kernal`; did you mean `kernel`?",
+        "28:1: expected `kernel`, `mapping` or `fn`, found `kernal`; did you mean `kernel`?",
     ];
     assert_eq!(errors(WRONG), expected);
 }
@@ -319,7 +319,7 @@ fn the_brace_that_is_not_closed_is_named() {
         ("    x = n\nmapping k { }\n", "1:18: this `{` is not closed: line 4 starts before its `}`"),
         (
             "    if n > 1 {\n        x = n\n    }\n    }\n    y = n\n}\n",
-            "7:5: expected `kernel` or `mapping` behind the `}` of line 6, found `y`",
+            "7:5: expected `kernel`, `mapping` or `fn` behind the `}` of line 6, found `y`",
         ),
     ] {
         assert_eq!(errors(&format!("{head}{body}")), [message], "{body}");
@@ -381,4 +381,102 @@ fn wrong_constants_and_domains_are_told() {
         let found = errors(&CONSTANTS.replace(from, to));
         assert!(found.iter().any(|e| e.contains(message)), "{to}: {found:?}, not {message}");
     }
+}
+
+/// The text of a kernel of 64 elements with these statements.
+fn with_ids(statements: &str) -> String {
+    format!(
+        "kernel k(x: ptr<f16>, ids: ptr<i32>, y: ptr<f16>, m: i32, n: i32) {{ grid 1 gx = view x : f16[m, n] \
+         gi = view ids : i32[n] gy = view y : f16[m, n] at = load gi[0] : i32[8] {statements} }}"
+    )
+}
+
+#[test]
+fn tiles_of_indices_grow_to_the_accessed_shape() {
+    let text = with_ids(
+        "t = load gx[at, 4] : f16[8, 32] where at > 3 store gy[0, at], trans(t) where expand_dims(at, 0) < 9 atomic_add gi[at], at",
+    );
+    let Err(errors) = parse_file(&text, "") else {
+        panic!("a mask of 8 elements is of a last dimension of 32")
+    };
+    assert!(errors[0].message.contains("must be bool[8, 32], found bool[8]"), "{errors}");
+    let text = text.replace("where at > 3", "where expand_dims(at > 3, 1)");
+    let kernel = parse_file(&text, "").unwrap().kernels.remove(0);
+    let ops: Vec<&Op> = kernel.insts.values().map(|d| &d.op).collect();
+    for op in [
+        Op::LoadGather { masked: true },
+        Op::StoreScatter { masked: true },
+        Op::AtomicScatter { op: AtomicOp::Add, masked: false },
+    ] {
+        assert!(ops.contains(&&op), "{op:?} of {ops:?}");
+    }
+    let again = parse_file(&kernel.to_string(), "").unwrap().kernels.remove(0);
+    assert_eq!(kernel.to_string(), again.to_string());
+}
+
+#[test]
+fn wrong_tiles_of_indices_are_refused() {
+    for (statements, message) in [
+        ("t = load gx[at, 0] : f16[16, 32]", "operand 2 of `load` must be i32[16, 32], found i32[8]"),
+        ("t = load gx[cast(at, f32), 0] : f16[8, 32]", "must be a tile of i32 or u32, or `to_index` of one of i64"),
+        ("t = load gx[0, 0] : f16[8, 32] where expand_dims(at, 1)", "must be a bool tile"),
+        ("store gy[at, 0], cast(at, f16)", "must be"),
+    ] {
+        let errors = parse_file(&with_ids(statements), "").unwrap_err();
+        assert!(errors[0].message.contains(message), "{statements}: {errors}");
+    }
+}
+
+const FUNCTIONS: &str = "fn twice(t) { yield t + t }
+fn parts(t, by, N) {
+    low = full by : f32[N]
+    yield twice(t) * low, low
+}
+kernel k(x: ptr<f32>, n: i32) {
+    tunable B = 64
+    grid cdiv(n, B)
+    g = view x : f32[n]
+    t = load g[0] : f32[B]
+    a, b = parts(t, 0.5, B)
+    ones = full 1.0 : f32[64]
+    c, d = parts(ones, 2.0, 64)
+    store g[0], twice(a + b)
+}";
+
+#[test]
+fn functions_are_inlined_with_their_places() {
+    let kernel = parse_file(FUNCTIONS, "").unwrap().kernels.remove(0);
+    let lines: Vec<u32> =
+        kernel.insts.values().filter(|d| d.op == Op::Binary(BinOp::Add)).map(|d| d.loc.line).collect();
+    assert_eq!(lines, [1, 1, 14, 1], "{kernel}");
+    let again = parse_file(&kernel.to_string(), "").unwrap().kernels.remove(0);
+    assert_eq!(kernel.to_string(), again.to_string());
+}
+
+#[test]
+fn wrong_calls_are_refused() {
+    for (was, is, message) in [
+        ("twice(a + b)", "twice(a, b)", "14:17: `twice` takes 1 operand, found 2"),
+        ("twice(a + b)", "parts(a, 1.0, B)", "14:17: `parts` gives 2 values, not one"),
+        ("yield t + t", "yield twice(t)", "1:21: `twice` calls itself: a function is inlined"),
+        ("yield t + t", "yield t + n", "1:25: unknown name `n` (`parts` is called at 11:12)"),
+        ("fn parts(t, by, N)", "fn parts(t, by, by)", "2:17: there is a parameter `by` already"),
+        ("fn parts(", "fn twice(", "2:4: there is a function `twice` already"),
+        ("c, d = parts", "c = parts", "13:5: 1 name for 2 values: write one name for each"),
+    ] {
+        let errors = parse_file(&FUNCTIONS.replacen(was, is, 1), "").unwrap_err();
+        let all: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        assert!(all.iter().any(|e| e.contains(message)), "{was} -> {is}: {all:?}");
+    }
+}
+
+#[test]
+fn else_if_yields_what_its_branches_do() {
+    let text = "kernel k(x: ptr<i32>, n: i32) { grid 1 g = view x : i32[n]
+        a, b = if n < 4 { yield 1, n } else if n < 8 { yield 2, n + 1 } else { yield 3, n + 2 }
+        if n < 2 { store g[0], full a : i32[8] } else if n < 4 { store g[8], full b : i32[8] } }";
+    let kernel = parse_file(text, "").unwrap().kernels.remove(0);
+    assert_eq!(kernel.insts.values().filter(|d| d.op == Op::If).count(), 4);
+    let again = parse_file(&kernel.to_string(), "").unwrap().kernels.remove(0);
+    assert_eq!(kernel.to_string(), again.to_string());
 }

@@ -312,7 +312,15 @@ impl Generator<'_> {
             index.push(self.from_memory(start, d + 1 == along.len())?);
         }
         let Some(shape) = shape(&dims) else { return Ok(None) };
-        let tile = self.b.load(view, &index, shape)?;
+        let gathers = !self.regular && elem.bits() >= 8 && self.choices.chance(1, 8);
+        let tile = match gathers {
+            true => {
+                let d = self.choices.below(dims.len());
+                index[d] = self.permuted(index[d], dims[d])?;
+                self.b.load_gather(view, &index, None, shape)?
+            }
+            false => self.b.load(view, &index, shape)?,
+        };
         // Inputs are negative too: an unsigned type makes large numbers of that.
         let range = match elem {
             Elem::Uint(b) if b <= 8 => Range::whole(0.0, 2f64.powi(b.into()) - 1.0),
@@ -368,8 +376,13 @@ impl Generator<'_> {
         if whole && !self.choices.chance(1, 8) {
             let sizes: Vec<(Value, i64)> = self.axes.iter().map(|a| (a.size, a.value)).collect();
             let view = self.view(ptr, &sizes, 0.0)?;
-            let index: Vec<Value> = self.axes.iter().filter_map(|a| a.start).collect();
-            return self.b.store(view, &index, v);
+            let mut index: Vec<Value> = self.axes.iter().filter_map(|a| a.start).collect();
+            if elem.bits() < 8 || !self.choices.chance(1, 10) {
+                return self.b.store(view, &index, v);
+            }
+            let d = self.choices.below(index.len());
+            index[d] = self.permuted(index[d], shape.dims()[d])?;
+            return self.b.store_scatter(view, &index, v, None);
         }
         let (mut block, mut blocks) = (self.int(0)?, self.int(1)?);
         for axis in self.axes.clone() {
@@ -386,6 +399,24 @@ impl Generator<'_> {
         index[0] = self.index(BinOp::Mul, block, extents[0])?;
         let view = self.b.view(ptr, &sizes, None, 0.0)?;
         self.b.store(view, &index, v)
+    }
+
+    /// The indices from a start on along a dimension, in another order: each block still touches its own part.
+    fn permuted(&mut self, start: Value, extent: Dim) -> Result<Value> {
+        let Some(shape) = shape(&[extent]) else { return Ok(start) };
+        let iota = self.b.inst(Op::Iota(0), &[], Some(Type::Tile(Elem::I32, shape)))?;
+        let iota = self.b.results(iota)[0];
+        let order = match self.choices.below(3) {
+            0 => iota,
+            // From the last one to the first.
+            _ => {
+                let last = self.b.dim(extent)?;
+                let one = self.int(1)?;
+                let last = self.index(BinOp::Sub, last, one)?;
+                self.b.binary(BinOp::Sub, last, iota)?
+            }
+        };
+        self.b.binary(BinOp::Add, order, start)
     }
 
     /// Truth values as integers; wild kernels may store them as they are.

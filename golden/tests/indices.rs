@@ -1,0 +1,218 @@
+//! Accesses by tiles of indices and under masks: compiled, simulated under several orders without hazard, and compared with
+//! the interpreter, on indices that are equal, sorted, mixed, and outside.
+
+use warplift::ir::target::SM90A;
+use warplift::ir::tile::{Kernel, Mapping, parse_file};
+use warplift::sim::{Adversary, Options};
+use warplift::{Compiled, compile};
+use warplift_golden::orders::{ORDERS, right};
+use warplift_lab::validate::{Given, Reference, Sizes, Style, Validation};
+
+fn compiled(text: &str) -> (Kernel, Mapping, Compiled) {
+    let module = parse_file(text, "indices.tile").unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let (kernel, mapping) = (module.kernels[0].clone(), module.mappings.first().cloned().unwrap_or_default());
+    let options = warplift::Options { verify: true, ..Default::default() };
+    let made = compile(&kernel, &mapping, &SM90A, &options).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    (kernel, mapping, made)
+}
+
+fn reference<'k>(
+    kernel: &'k Kernel,
+    mapping: &Mapping,
+    sizes: &[(&str, i64)],
+    data: &[&str],
+) -> Reference<'k> {
+    let sizes = Sizes::of(kernel, sizes).unwrap_or_else(|e| panic!("{e}"));
+    let given = Given::parse(data.iter().copied()).unwrap_or_else(|e| panic!("{e}"));
+    let validation = Validation::new(kernel, mapping, sizes).and_then(|v| v.with_data(given));
+    validation.and_then(|v| v.reference(Style::Integers, 7)).unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// Compiles a text and checks it on data; the PTX.
+fn check(text: &str, sizes: &[(&str, i64)], data: &[&str]) -> String {
+    let (kernel, mapping, made) = compiled(text);
+    for given in data {
+        let given: Vec<&str> = given.split_whitespace().collect();
+        let problem = reference(&kernel, &mapping, sizes, &given);
+        right(&problem, &made, &ORDERS, (2, 0.0), &format!("{given:?}"));
+    }
+    made.ptx
+}
+
+/// Rows of `x[v, n]` by their numbers.
+const ROWS: &str = "kernel rows(x: ptr<f16> align 16, ids: ptr<i32>, y: ptr<f16> align 16, m: i32, v: i32, n: i32 % 8) {
+    grid cdiv(m, 16), cdiv(n, 128)
+    gx = view x : f16[v, n]
+    gi = view ids : i32[m] fill -1
+    gy = view y : f16[m, n]
+    i, j = block_index
+    rows = load gi[i*16] : i32[16]
+    store gy[i*16, j*128], load gx[rows, j*128] : f16[16, 128]
+}
+mapping rows { kernel: warps 4 }";
+
+/// All equal, sorted, mixed with some outside, one that is most, and numbers at the ends of their type.
+const IDS: [&str; 4] = ["ids=ints:3..4", "ids=sorted:0..50", "ids=ints:-5..60", "ids=zipf:1.2:0..50"];
+
+#[test]
+fn rows_are_gathered_in_vectors() {
+    let sizes = [("m", 37), ("v", 50), ("n", 264)];
+    let ptx = check(ROWS, &sizes, &IDS);
+    assert!(ptx.contains("ld.global.v4.b32"), "{ptx}");
+    check(&ROWS.replace("f16", "f32"), &sizes, &IDS[2..]);
+    check(&ROWS.replace("f16", "u8").replace("% 8", ""), &[("m", 20), ("v", 9), ("n", 131)], &IDS);
+    check(&ROWS.replace(" align 16", "").replace("% 8", ""), &[("m", 5), ("v", 9), ("n", 31)], &IDS);
+    check(&ROWS.replace("f16[v, n]", "f16[v, n] fill 2.5"), &sizes, &["ids=ints:-50..0"]);
+}
+
+/// The numbers may have 64 bits; they are compared with the extent before they are cut.
+#[test]
+fn numbers_of_64_bits_are_compared_whole() {
+    let wide = ROWS.replace("ptr<i32>", "ptr<i64>").replace("i32[m] fill -1", "i64[m]").replace("i32[16]", "i64[16]");
+    let far = "ids=ints:4294967290..4294967330";
+    let sizes = [("m", 37), ("v", 50), ("n", 264)];
+    let ptx = check(&wide, &sizes, &["ids=ints:-5..60", far, "ids=ints:-4294967300..-4294967290"]);
+    assert!(ptx.contains("ld.global.v4.b32"), "{ptx}");
+    // Their low halves are rows.
+    let (kernel, mapping, _) = compiled(&wide);
+    let outside = reference(&kernel, &mapping, &sizes, &[far]);
+    let found = outside.interpret(&kernel, &Default::default()).unwrap();
+    assert!(found.last().unwrap().iter().all(|&b| b == 0), "rows far outside are zeros");
+    let cast = "kernel k(x: ptr<i64> align 8, y: ptr<i64> align 8, z: ptr<u32>, n: i32) {
+        grid cdiv(n, 128)
+        gx = view x : i64[n]
+        gy = view y : i64[n]
+        gz = view z : u32[n]
+        i = block_index
+        t = load gx[i*128] : i64[128]
+        store gz[i*128], cast(t, u32)
+        store gy[i*128], cast(cast(t, i32) - 7, i64)
+    }
+    mapping k { kernel: warps 2 }";
+    check(cast, &[("n", 300)], &["x=ints:-9..9", "x=ints:2147483640..2147483660"]);
+}
+
+const ELEMENTS: &str = "kernel pick(x: ptr<f32>, ids: ptr<i32>, y: ptr<f32>, n: i32, v: i32) {
+    grid cdiv(n, 256)
+    gx = view x : f32[v] fill 7.0
+    gi = view ids : i32[n]
+    gy = view y : f32[n]
+    i = block_index
+    at = load gi[i*256] : i32[256]
+    t = load gx[at] : f32[256] where at % 2 == 0
+    store gy[i*256], t where t != 1.0
+}
+mapping pick { kernel: warps 4 }";
+
+#[test]
+fn single_elements_have_indices_and_masks() {
+    check(ELEMENTS, &[("n", 1000), ("v", 300)], &["ids=ints:-20..400", "ids=ints:8..9"]);
+    let columns = "kernel columns(x: ptr<f16> align 16, ids: ptr<i32>, y: ptr<f16> align 16, m: i32 % 8, n: i32 % 8) {
+        grid cdiv(m, 32)
+        gx = view x : f16[m, n]
+        gi = view ids : i32[64]
+        gy = view y : f16[m, 64]
+        i = block_index
+        at = load gi[0] : i32[64]
+        store gy[i*32, 0], load gx[i*32, at] : f16[32, 64] where expand_dims(at, 0) > 2
+    }
+    mapping columns { kernel: warps 4 }";
+    check(columns, &[("m", 40), ("n", 72)], &["ids=ints:-3..80", "ids=ints:5..6"]);
+}
+
+#[test]
+fn scattered_stores_keep_their_order() {
+    // Each block has one loop; later iterations overwrite what earlier ones stored by other threads.
+    let text = "kernel k(ids: ptr<i32>, y: ptr<i32>, z: ptr<i32>, n: i32) {
+        grid 1
+        gi = view ids : i32[256]
+        gy = view y : i32[n]
+        gz = view z : i32[n]
+        at = load gi[0] : i32[256]
+        none = full 0 : i32[256]
+        s = for t in 0..5 carry sum = none {
+            by = (at + t * 37) % 256
+            store gy[by], iota 0 : i32[256] + t * 1000
+            next = sum + load gy[255 - by] : i32[256]
+            yield next
+        }
+        store gz[0], s
+    }
+    mapping k { kernel: warps 4 }";
+    let text = text.replace("iota 0 : i32[256] + t * 1000", "(iota 0 : i32[256]) + t * 1000");
+    check(&text, &[("n", 256)], &["ids=perm"]);
+}
+
+#[test]
+fn a_race_of_scattered_stores_is_reported() {
+    let text = ELEMENTS.replace("store gy[i*256], t", "store gy[at], t");
+    let (kernel, mapping, made) = compiled(&text);
+    let problem = reference(&kernel, &mapping, &[("n", 256), ("v", 300)], &["ids=ints:0..9"]);
+    let options = Options { seed: 1, order: Adversary::Random, ..Options::default() };
+    let (_, report) = problem.simulate(&made.ptx, &made.manifest, &options, 2).unwrap();
+    assert!(!report.hazards.is_empty());
+}
+
+#[test]
+fn many_threads_count_in_one_place() {
+    let text = "kernel histogram(x: ptr<i32>, y: ptr<i32>, n: i32, bins: i32) {
+        grid cdiv(n, 512)
+        gx = view x : i32[n] fill -1
+        gy = view y : i32[bins]
+        i = block_index
+        at = load gx[i*512] : i32[512]
+        one = full 1 : i32[512]
+        atomic_add gy[at], one where at != 4
+    }
+    mapping histogram { kernel: warps 4 }";
+    check(text, &[("n", 1500), ("bins", 20)], &["x=ints:-3..30", "x=ints:5..6", "x=sorted:0..20"]);
+}
+
+const PRODUCT: &str = "kernel gathered(a: ptr<f16> align 16, b: ptr<f16> align 16, ids: ptr<i32>, c: ptr<f16> align 16,
+        m: i32, v: i32, n: i32 % 8, k: i32 % 8) {
+    grid cdiv(m, 128), cdiv(n, 128)
+    ga = view a : f16[v, k]
+    gb = view b : f16[n, k]
+    gi = view ids : i32[m] fill -1
+    gc = view c : f16[m, n]
+    i, j = block_index
+    rows = load gi[i*128] : i32[128]
+    zero = full 0.0 : f32[128, 128]
+    acc = for t in 0..cdiv(k, 64) carry x = zero {
+        ta = load ga[rows, t*64] : f16[128, 64]
+        tb = load gb[j*128, t*64] : f16[128, 64]
+        y = mma x, ta, trans(tb)
+        yield y
+    }
+    store gc[i*128, j*128], cast(acc, f16)
+}
+mapping gathered { for t: pipeline 3, producers 1, consumers 2 }";
+
+/// The rows of an operand come by `cp.async` into the swizzle that `wgmma` reads, stages ahead.
+#[test]
+fn gathered_operands_keep_wgmma_and_their_ring() {
+    let sizes = [("m", 200), ("v", 77), ("n", 136), ("k", 328)];
+    let ptx = check(PRODUCT, &sizes, &["ids=ints:-5..90", "ids=ints:3..4"]);
+    assert!(ptx.contains("wgmma.mma_async") && ptx.contains("cp.async.ca") | ptx.contains("cp.async.cg"), "{ptx}");
+    assert!(ptx.contains("cp.async.wait_group 2") || ptx.contains("cp.async.wait_group 1"), "{ptx}");
+    let right = PRODUCT.replace("ga[rows, t*64]", "ga[i*128, t*64]").replace("gb[j*128, t*64]", "gb[rows, t*64]");
+    let right = right.replace("f16[v, k]", "f16[m, k]").replace("f16[n, k]", "f16[v, k]").replace("ids[m]", "ids[n]");
+    let right = right.replace("i32[m] fill -1", "i32[n] fill -1").replace("load gi[i*128]", "load gi[j*128]");
+    check(&right, &sizes, &["ids=ints:-5..90"]);
+    let warps = PRODUCT.replace("pipeline 3, producers 1, consumers 2", "pipeline 3, producers 0 kernel: warps 4, products mma_sync");
+    check(&warps, &sizes, &["ids=ints:-5..90"]);
+}
+
+#[test]
+fn what_does_not_compile_is_said() {
+    let refused = |text: &str| {
+        let module = parse_file(text, "").unwrap_or_else(|e| panic!("{e}"));
+        let made = compile(&module.kernels[0], &module.mappings[0], &SM90A, &Default::default());
+        made.err().map(|e| e.to_string()).unwrap_or_default()
+    };
+    let bits = ROWS.replace("ptr<f16>", "ptr<u4>").replace("f16[", "u4[");
+    assert!(refused(&bits).contains("`load` of tiles of u4 does not compile"), "{}", refused(&bits));
+    let sum = ROWS.replace("ptr<i32>", "ptr<i64>").replace("i32[m] fill -1", "i64[m]");
+    let sum = sum.replace("rows = load gi[i*16] : i32[16]", "ids64 = load gi[i*16] : i64[16] rows = ids64 + ids64");
+    assert!(refused(&sum).contains("`+` of tiles of 64-bit integers does not compile"), "{}", refused(&sum));
+}

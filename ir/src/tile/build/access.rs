@@ -1,0 +1,126 @@
+//! Accesses by tiles of indices and under masks. What is smaller than the accessed tile grows to its shape:
+//!
+//! ```text
+//!  load v[rows, j] : f16[M, N]     rows: i32[M] ─► expand_dims ─► i32[M, 1] ─► broadcast ─► i32[M, N]
+//! ```
+
+use super::{AtomicOp, Elem, Inst, KernelBuilder, Op, Result, Shape, Type, Value, joined};
+
+impl KernelBuilder {
+    /// i64 indices as those of i32; see [`Op::ToIndex`].
+    pub fn to_index(&mut self, x: Value) -> Result<Value> {
+        self.value(Op::ToIndex, &[x], None)
+    }
+
+    /// Loads each element by its own indices. An index is a scalar, as in [`KernelBuilder::load`], a tile of one
+    /// dimension (an index for each place along the dimension in whose stead it stands), or a tile that broadcasts to
+    /// the shape. Where the mask is false, the result has the view's fill.
+    pub fn load_gather(
+        &mut self,
+        view: Value,
+        index: &[Value],
+        mask: Option<Value>,
+        shape: Shape,
+    ) -> Result<Value> {
+        let inst = self.gather_inst(view, index, mask, shape)?;
+        Ok(self.kernel.result(inst))
+    }
+
+    pub(crate) fn gather_inst(
+        &mut self,
+        view: Value,
+        index: &[Value],
+        mask: Option<Value>,
+        shape: Shape,
+    ) -> Result<Inst> {
+        self.all_visible(&[view])?;
+        let index = self.grown(index, shape)?;
+        let mask = self.grown_mask(mask, shape)?;
+        let elem = self.kernel.ty(view).elem();
+        let op = Op::LoadGather { masked: mask.is_some() };
+        self.inst(op, &joined(view, &index, mask.as_slice()), Some(Type::Tile(elem, shape)))
+    }
+
+    /// Stores each element by its own indices where the mask is true; see [`KernelBuilder::load_gather`].
+    pub fn store_scatter(
+        &mut self,
+        view: Value,
+        index: &[Value],
+        x: Value,
+        mask: Option<Value>,
+    ) -> Result<()> {
+        let op = Op::StoreScatter { masked: mask.is_some() };
+        self.scatter(op, view, index, x, mask).map(drop)
+    }
+
+    /// Updates each element by its own indices where the mask is true; see [`KernelBuilder::load_gather`].
+    pub fn atomic_scatter(
+        &mut self,
+        op: AtomicOp,
+        view: Value,
+        index: &[Value],
+        x: Value,
+        mask: Option<Value>,
+    ) -> Result<()> {
+        let op = Op::AtomicScatter { op, masked: mask.is_some() };
+        self.scatter(op, view, index, x, mask).map(drop)
+    }
+
+    pub(crate) fn scatter(
+        &mut self,
+        op: Op,
+        view: Value,
+        index: &[Value],
+        x: Value,
+        mask: Option<Value>,
+    ) -> Result<Inst> {
+        self.all_visible(&[x])?;
+        let Some(shape) = self.kernel.ty(x).shape() else {
+            return self.inst(op, &joined(view, index, &[x]), None);
+        };
+        let index = self.grown(index, shape)?;
+        let mask = self.grown_mask(mask, shape)?;
+        let rest: Vec<Value> = std::iter::once(x).chain(mask).collect();
+        self.inst(op, &joined(view, &index, &rest), None)
+    }
+
+    /// Indices of an access of this shape: tiles grow, scalars stay.
+    fn grown(&mut self, index: &[Value], shape: Shape) -> Result<Vec<Value>> {
+        self.all_visible(index)?;
+        index.iter().enumerate().map(|(d, &v)| self.grown_index(v, d, shape)).collect()
+    }
+
+    fn grown_index(&mut self, index: Value, dim: usize, shape: Shape) -> Result<Value> {
+        let index = match self.kernel.ty(index) {
+            Type::Tile(Elem::Int(64), _) => self.to_index(index)?,
+            _ => index,
+        };
+        let own = self.kernel.ty(index).shape();
+        let along = own.filter(|s| s.rank() == 1 && shape.rank() > 1);
+        if along.zip(shape.dims().get(dim)).is_none_or(|(s, d)| !s.dims()[0].same(*d)) {
+            return self.grown_to(index, shape);
+        }
+        let others = (0..shape.rank()).filter(|&d| d != dim);
+        let column = others.into_iter().try_fold(index, |v, d| self.expand_dims(v, d as u8))?;
+        self.grown_to(column, shape)
+    }
+
+    fn grown_mask(&mut self, mask: Option<Value>, shape: Shape) -> Result<Option<Value>> {
+        let Some(mask) = mask else { return Ok(None) };
+        self.all_visible(&[mask])?;
+        match self.kernel.ty(mask) {
+            Type::Scalar(_) => self.with_shape(Op::Full, &[mask], shape).map(Some),
+            _ => self.grown_to(mask, shape).map(Some),
+        }
+    }
+
+    /// A tile that broadcasts to the shape in that shape; anything else as it is, for the rules to refuse.
+    fn grown_to(&mut self, v: Value, shape: Shape) -> Result<Value> {
+        match self.kernel.ty(v).shape() {
+            Some(own) if !own.same(&shape) && own.common(&shape).is_some_and(|s| s.same(&shape)) => {
+                self.broadcast(v, shape)
+            }
+            _ => Ok(v),
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Functions of the text. A call is replaced by the function's statements; instructions keep their places in it.
+//!
+//! ```text
+//!  fn softmax_step(s, m0, l0) {                m1, l1, p = softmax_step(s, m0, l0)
+//!      m1 = max(m0, reduce_max(s, 1))             ─►   the statements with s, m0, l0 bound to the operands
+//!      ..
+//!      yield m1, l1, p
+//!  }
+//! ```
+//!
+//! A function sees its parameters, and nothing of the kernel. A parameter stands for a value, or for a number or a
+//! tunable, which may stand in shapes. The `yield` at its end gives the results. It may call functions above it.
+
+use super::ParseError;
+use super::ast::{Expr, FunctionText, Kind};
+use super::constants::substitute;
+use super::lex::Span;
+use super::lower::{Binding, Failed, Lower, Result};
+use crate::plural;
+use crate::tile::Value;
+use crate::tile::names::is_reserved;
+
+/// Scopes that are open at a function's own statements: they are none of the kernel's, which may have tunables.
+pub(super) const FUNCTION_SCOPES: usize = 2;
+
+/// The functions of a text so far.
+#[derive(Default)]
+pub(super) struct Functions(Vec<FunctionText>);
+
+impl Functions {
+    /// Adds a function; the mistake if its name is taken, or two parameters have one name.
+    pub fn add(&mut self, text: FunctionText) -> Option<ParseError> {
+        let name = &text.name;
+        if self.has(&name.text) || is_reserved(&name.text) {
+            return Some(ParseError::at(name.span, format!("there is a function `{}` already", name.text)));
+        }
+        let twice =
+            text.params.iter().enumerate().find(|(n, p)| text.params[..*n].iter().any(|q| q.text == p.text));
+        if let Some((_, p)) = twice {
+            return Some(ParseError::at(p.span, format!("there is a parameter `{}` already", p.text)));
+        }
+        self.0.push(text);
+        None
+    }
+
+    /// Whether a word names a function.
+    pub fn has(&self, name: &str) -> bool {
+        self.find(name).is_some()
+    }
+
+    /// The names of all functions.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|f| f.name.text.as_str())
+    }
+
+    fn find(&self, name: &str) -> Option<&FunctionText> {
+        self.0.iter().find(|f| f.name.text == name)
+    }
+}
+
+/// What a parameter stands for.
+enum Given {
+    Bound(Binding),
+    Number(Kind),
+}
+
+impl Lower<'_> {
+    /// The values of a call, whose function is written here.
+    pub(super) fn inlined(&mut self, span: Span, name: &str, args: &[Expr]) -> Result<Vec<Value>> {
+        let Some(function) = self.functions.find(name) else { return Err(Failed) };
+        if self.calls.iter().any(|(open, _)| open == name) {
+            return Err(self.report(span, format!("`{name}` calls itself: a function is inlined")));
+        }
+        let (wanted, found) = (function.params.len(), args.len());
+        if wanted != found {
+            let message = format!("`{name}` takes {}, found {found}", plural(wanted as u64, "operand"));
+            return Err(self.report(span, message));
+        }
+        let given: Vec<Given> = args.iter().map(|a| self.given(a)).collect::<Result<_>>()?;
+        let names = std::mem::take(&mut self.names);
+        let scopes = std::mem::replace(&mut self.scopes, vec![Vec::new(); FUNCTION_SCOPES]);
+        self.calls.push((name.to_owned(), span));
+        let yields = self.function_body(function, given);
+        self.calls.pop();
+        (self.names, self.scopes) = (names, scopes);
+        self.b.set_loc(span.loc);
+        yields
+    }
+
+    fn given(&mut self, arg: &Expr) -> Result<Given> {
+        Ok(match &arg.kind {
+            Kind::Int(_) | Kind::Float(_) => Given::Number(arg.kind.clone()),
+            Kind::Name(name) => Given::Bound(self.lookup(name, arg.span)?),
+            _ => Given::Bound(Binding::Value(self.value(arg, None)?)),
+        })
+    }
+
+    fn function_body(&mut self, function: &FunctionText, given: Vec<Given>) -> Result<Vec<Value>> {
+        let (mut body, mut numbers) = (function.body.clone(), Vec::new());
+        for (param, given) in function.params.iter().zip(given) {
+            match given {
+                Given::Bound(binding) => self.bind(param, binding),
+                Given::Number(kind) => numbers.push((param.text.clone(), kind)),
+            }
+        }
+        substitute(&mut body, &numbers);
+        self.block(&body)
+    }
+}
