@@ -26,7 +26,7 @@ fn compiled(page: &str) -> Vec<String> {
 
 #[test]
 fn examples_of_the_language_compile() {
-    assert_eq!(compiled(include_str!("../../docs/language.md")), ["scale_rows", "scale_groups", "online"]);
+    assert_eq!(compiled(include_str!("../../docs/language.md")), ["scale_rows", "scale_groups", "online", "ragged_sum"]);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 use warplift::ir::target::SM90A;
 use warplift::ir::tile::{Kernel, Mapping, parse_file};
+use warplift::kernels::find;
 use warplift::sim::Adversary;
 use warplift::{Compiled, Options, compile};
 use warplift_golden::orders::right;
@@ -344,4 +345,26 @@ fn scalars_that_the_kernel_writes_are_loaded_by_the_threads_that_compute() {
     let why = "`load v[i] : i32` of an array that it only reads mends it";
     let remarks = &compiled.explained.schedule.remarks;
     assert!(remarks.iter().any(|r| r.contains(why)), "{remarks:?}");
+}
+
+/// Pages of 64 rows, with the library's second mapping.
+#[test]
+fn attention_reads_small_pages() {
+    let module = find("attention_paged").and_then(|t| t.parse().ok()).unwrap_or_else(|| panic!("no kernel"));
+    let (kernel, mapping) = (&module.kernels[0], &module.mappings[1]);
+    let sizes = [
+        ("batch", 2),
+        ("queries", 70),
+        ("heads", 2),
+        ("kv_heads", 1),
+        ("pages", 6),
+        ("page", 64),
+        ("most", 4),
+    ];
+    let table = [5, 0, 3, 6, 2, 1, -1, i32::MAX];
+    let given = [("table", Given::I32(&table)), ("lengths", Given::I32(&[200, 129]))];
+    let compiled = made(kernel, mapping);
+    assert!(has_producer(&compiled));
+    let problem = problem(kernel, mapping, &sizes, &given);
+    right(&problem, &compiled, &ORDERS, (2, 2e-2), "pages of 64");
 }

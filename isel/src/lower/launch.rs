@@ -9,7 +9,7 @@ use super::Lower;
 use crate::{IselError, Result, facts};
 use rustc_hash::FxHashSet;
 use warplift_ir::manifest::{Argument, Expr, ExprOp, Fact, Packing};
-use warplift_ir::tile::{CmpOp, Facts, Inst, Kernel, Mapping, Op, ParamData, Type, Value};
+use warplift_ir::tile::{BinOp, CmpOp, Facts, Inst, Kernel, Mapping, Op, ParamData, Type, Value};
 use warplift_ir::types::Elem;
 
 impl Lower<'_, '_> {
@@ -20,7 +20,7 @@ impl Lower<'_, '_> {
             IselError::at(
                 k,
                 inst,
-                "an assert compiles if it compares an argument with a constant: the launch checks it",
+                "an assert compiles if it compares an argument, or its remainder and 0, with constants: the launch checks it",
             )
         };
         if !self.always_runs(inst) {
@@ -32,6 +32,10 @@ impl Lower<'_, '_> {
             return Err(refuse());
         };
         let (cmp, a, b) = if k.int_const(a).is_some() { (mirrored(*cmp), b, a) } else { (*cmp, a, b) };
+        if let Some(fact) = self.multiple(cmp, a, b) {
+            self.extra_facts.push(fact);
+            return Ok(());
+        }
         let param = k.params.iter().find(|p| p.value == a).ok_or_else(refuse)?;
         let bound = k.int_const(b).ok_or_else(refuse)?;
         let (min, max) = match cmp {
@@ -45,6 +49,16 @@ impl Lower<'_, '_> {
         let max = max.min(most(k.ty(a).elem()));
         self.extra_facts.push(Fact::Range { name: param.name.clone(), min, max });
         Ok(())
+    }
+
+    /// The fact behind `argument % constant == 0`.
+    fn multiple(&self, cmp: CmpOp, rest: Value, zero: Value) -> Option<Fact> {
+        let k = self.k;
+        let rem = k.def(rest).filter(|&d| matches!(k.insts[d].op, Op::Binary(BinOp::Rem)))?;
+        let (of, by) = (k.args(rem)[0], k.int_const(k.args(rem)[1])?);
+        let param = k.params.iter().find(|p| p.value == of)?;
+        let holds = cmp == CmpOp::Eq && k.int_const(zero) == Some(0) && by > 0;
+        holds.then(|| Fact::Multiple { name: param.name.clone(), of: by })
     }
 
     /// Whether an instruction is at the top level, or directly in the loop over tiles.
