@@ -28,7 +28,7 @@ pub(crate) fn do_roles(program: &Program<'_>, graph: &Graph, s: &mut Schedule) {
 /// Gives the second half of a tile's work to epilogue warps, with the loads whose stages they read again from the
 /// consumers. Loads of other tiles have a thread of their own: where that thread waits for the epilogue warps, the
 /// producer goes on to the next tile. Returns the instructions of the second half.
-pub(crate) fn do_epilogue(program: &Program<'_>, s: &mut Schedule) -> Result<FxHashSet<Inst>> {
+pub(crate) fn do_epilogue(program: &Program<'_>, graph: &Graph, s: &mut Schedule) -> Result<FxHashSet<Inst>> {
     if handoff(program).is_none() {
         return Ok(FxHashSet::default());
     }
@@ -39,7 +39,7 @@ pub(crate) fn do_epilogue(program: &Program<'_>, s: &mut Schedule) -> Result<FxH
         ));
     }
     let epilogue_insts = epilogue_insts(program)?;
-    let rereads = rereads(program, &epilogue_insts);
+    let rereads = rereads(program, graph, &epilogue_insts);
     for &inst in &epilogue_insts {
         let d = &program.func.insts[inst];
         let brought = |(b, _): (Buffer, bool)| rereads.iter().any(|a| a.0 == b);
