@@ -192,6 +192,13 @@ const SCHEDULE: &[Pass] = &[
         s.keep(program, graph);
         Ok(())
     }),
+    pass("bounds_masks", "masks of accesses at the edges of arrays are decided once for a tile", |s| {
+        let (program, mut graph) = s.take_program();
+        let program = sched::do_bounds_masks(program, &mut graph, s.target, &s.sched_off())?;
+        s.keep(program, graph);
+        Ok(())
+    })
+    .when(Sched::BoundsMasks),
     pass("schedule", "roles, rings and waits", |s| {
         let mut schedule = sched::do_schedule_without(s.program(), s.graph(), s.target, &s.sched_off())?;
         schedule.remarks.append(&mut s.remarks);

@@ -40,7 +40,8 @@ fn check(text: &str, sizes: &[(&str, i64)], data: &[&str]) -> String {
 }
 
 /// Rows of `x[v, n]` by their numbers.
-const ROWS: &str = "kernel rows(x: ptr<f16> align 16, ids: ptr<i32>, y: ptr<f16> align 16, m: i32, v: i32, n: i32 % 8) {
+const ROWS: &str =
+    "kernel rows(x: ptr<f16> align 16, ids: ptr<i32>, y: ptr<f16> align 16, m: i32, v: i32, n: i32 % 8) {
     grid cdiv(m, 16), cdiv(n, 128)
     gx = view x : f16[v, n]
     gi = view ids : i32[m] fill -1
@@ -68,7 +69,10 @@ fn rows_are_gathered_in_vectors() {
 /// The numbers may have 64 bits; they are compared with the extent before they are cut.
 #[test]
 fn numbers_of_64_bits_are_compared_whole() {
-    let wide = ROWS.replace("ptr<i32>", "ptr<i64>").replace("i32[m] fill -1", "i64[m]").replace("i32[16]", "i64[16]");
+    let wide = ROWS
+        .replace("ptr<i32>", "ptr<i64>")
+        .replace("i32[m] fill -1", "i64[m]")
+        .replace("i32[16]", "i64[16]");
     let far = "ids=ints:4294967290..4294967330";
     let sizes = [("m", 37), ("v", 50), ("n", 264)];
     let ptx = check(&wide, &sizes, &["ids=ints:-5..60", far, "ids=ints:-4294967300..-4294967290"]);
@@ -107,7 +111,8 @@ mapping pick { kernel: warps 4 }";
 #[test]
 fn single_elements_have_indices_and_masks() {
     check(ELEMENTS, &[("n", 1000), ("v", 300)], &["ids=ints:-20..400", "ids=ints:8..9"]);
-    let columns = "kernel columns(x: ptr<f16> align 16, ids: ptr<i32>, y: ptr<f16> align 16, m: i32 % 8, n: i32 % 8) {
+    let columns =
+        "kernel columns(x: ptr<f16> align 16, ids: ptr<i32>, y: ptr<f16> align 16, m: i32 % 8, n: i32 % 8) {
         grid cdiv(m, 32)
         gx = view x : f16[m, n]
         gi = view ids : i32[64]
@@ -168,7 +173,8 @@ fn many_threads_count_in_one_place() {
     check(text, &[("n", 1500), ("bins", 20)], &["x=ints:-3..30", "x=ints:5..6", "x=sorted:0..20"]);
 }
 
-const PRODUCT: &str = "kernel gathered(a: ptr<f16> align 16, b: ptr<f16> align 16, ids: ptr<i32>, c: ptr<f16> align 16,
+const PRODUCT: &str =
+    "kernel gathered(a: ptr<f16> align 16, b: ptr<f16> align 16, ids: ptr<i32>, c: ptr<f16> align 16,
         m: i32, v: i32, n: i32 % 8, k: i32 % 8) {
     grid cdiv(m, 128), cdiv(n, 128)
     ga = view a : f16[v, k]
@@ -193,13 +199,21 @@ mapping gathered { for t: pipeline 3, producers 1, consumers 2 }";
 fn gathered_operands_keep_wgmma_and_their_ring() {
     let sizes = [("m", 200), ("v", 77), ("n", 136), ("k", 328)];
     let ptx = check(PRODUCT, &sizes, &["ids=ints:-5..90", "ids=ints:3..4"]);
-    assert!(ptx.contains("wgmma.mma_async") && ptx.contains("cp.async.ca") | ptx.contains("cp.async.cg"), "{ptx}");
+    assert!(
+        ptx.contains("wgmma.mma_async") && ptx.contains("cp.async.ca") | ptx.contains("cp.async.cg"),
+        "{ptx}"
+    );
     assert!(ptx.contains("cp.async.wait_group 2") || ptx.contains("cp.async.wait_group 1"), "{ptx}");
-    let right = PRODUCT.replace("ga[rows, t*64]", "ga[i*128, t*64]").replace("gb[j*128, t*64]", "gb[rows, t*64]");
-    let right = right.replace("f16[v, k]", "f16[m, k]").replace("f16[n, k]", "f16[v, k]").replace("ids[m]", "ids[n]");
+    let right =
+        PRODUCT.replace("ga[rows, t*64]", "ga[i*128, t*64]").replace("gb[j*128, t*64]", "gb[rows, t*64]");
+    let right =
+        right.replace("f16[v, k]", "f16[m, k]").replace("f16[n, k]", "f16[v, k]").replace("ids[m]", "ids[n]");
     let right = right.replace("i32[m] fill -1", "i32[n] fill -1").replace("load gi[i*128]", "load gi[j*128]");
     check(&right, &sizes, &["ids=ints:-5..90"]);
-    let warps = PRODUCT.replace("pipeline 3, producers 1, consumers 2", "pipeline 3, producers 0 kernel: warps 4, products mma_sync");
+    let warps = PRODUCT.replace(
+        "pipeline 3, producers 1, consumers 2",
+        "pipeline 3, producers 0 kernel: warps 4, products mma_sync",
+    );
     check(&warps, &sizes, &["ids=ints:-5..90"]);
 }
 
@@ -213,6 +227,7 @@ fn what_does_not_compile_is_said() {
     let bits = ROWS.replace("ptr<f16>", "ptr<u4>").replace("f16[", "u4[");
     assert!(refused(&bits).contains("`load` of tiles of u4 does not compile"), "{}", refused(&bits));
     let sum = ROWS.replace("ptr<i32>", "ptr<i64>").replace("i32[m] fill -1", "i64[m]");
-    let sum = sum.replace("rows = load gi[i*16] : i32[16]", "ids64 = load gi[i*16] : i64[16] rows = ids64 + ids64");
+    let sum =
+        sum.replace("rows = load gi[i*16] : i32[16]", "ids64 = load gi[i*16] : i64[16] rows = ids64 + ids64");
     assert!(refused(&sum).contains("`+` of tiles of 64-bit integers does not compile"), "{}", refused(&sum));
 }

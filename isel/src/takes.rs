@@ -114,7 +114,8 @@ fn is_long(elem: Elem) -> bool {
 /// Refuses to compute with tiles of 64-bit integers.
 fn check_long(k: &Kernel, order: &[Inst]) -> Result<()> {
     let long = |v: &warplift_ir::tile::Value| matches!(k.ty(*v), Type::Tile(e, _) if is_long(e));
-    let moves = |op: &Op| op.is_read() || matches!(op, Op::Store | Op::StoreScatter { .. } | Op::Cast | Op::ToIndex);
+    let moves =
+        |op: &Op| op.is_read() || matches!(op, Op::Store | Op::StoreScatter { .. } | Op::Cast | Op::ToIndex);
     let computes = |i: &Inst| {
         let touched = k.results(*i).iter().chain(k.args(*i)).any(long);
         touched && !moves(&k.insts[*i].op)

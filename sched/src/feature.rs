@@ -25,11 +25,13 @@ pub enum Feature {
     Unroll,
     /// Loads that do not depend on the tile, kept in registers.
     HoistLoads,
+    /// Bounds masks that a branch decides for a whole tile.
+    BoundsMasks,
 }
 
 impl Feature {
     /// All of them, by name.
-    pub const ALL: [(&'static str, Self); 10] = [
+    pub const ALL: [(&'static str, Self); 11] = [
         ("warp-specialization", Self::WarpSpecialization),
         ("multicast", Self::Multicast),
         ("deferral", Self::Deferral),
@@ -40,5 +42,6 @@ impl Feature {
         ("elementwise-subtiles", Self::ElementwiseSubtiles),
         ("unroll", Self::Unroll),
         ("hoist-loads", Self::HoistLoads),
+        ("bounds-masks", Self::BoundsMasks),
     ];
 }

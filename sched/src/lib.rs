@@ -7,6 +7,7 @@
 //!     │ merge_waits     loads with successive waits fill one ring
 //!     │ dedup_mma       a product that is the same in every warp is computed once, by a helper warp
 //!     │ modulo          iterations of a loop overlap
+//!     │ bounds_masks    masks of accesses are decided once for a tile
 //!     │ schedule        roles, rings, depths, deferral: a Schedule, data
 //!     │ smem            where buffers and barriers lie in shared memory
 //!     ▼ expand_roles    role by role: control flow, slots, phases, barriers, descriptors
@@ -46,6 +47,7 @@ pub use expand::{do_expand_roles, do_setmaxnreg};
 pub use feature::Feature;
 pub use modulo::{Overlap, do_modulo, do_modulo_expand};
 pub use rewrite::{
-    do_dead_code, do_dedup_mma, do_epilogue_roles, do_hoist_loads, do_merge_waits, do_value_numbering,
+    do_bounds_masks, do_dead_code, do_dedup_mma, do_epilogue_roles, do_hoist_loads, do_merge_waits,
+    do_value_numbering,
 };
 pub use schedule::{do_schedule, do_schedule_without, do_smem};

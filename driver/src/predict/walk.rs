@@ -214,7 +214,9 @@ impl<'l, 's, 'a> Walk<'l, 's, 'a> {
         let (data, facts) = (&warp.func.insts[inst], &warp.facts[inst]);
         warp.at += 1;
         match data.op {
-            _ if warp.known.skips(data.guard, &self.patterns) => warp.results(data, Some(Number::same(0)), 0.0),
+            _ if warp.known.skips(data.guard, &self.patterns) => {
+                warp.results(data, Some(Number::same(0)), 0.0)
+            }
             Opcode::Ret | Opcode::Trap => warp.ended = true,
             Opcode::Br => warp.jump(inst, 0),
             Opcode::BrIf => drop(warp.branch(inst, data)),

@@ -1,6 +1,5 @@
 //! The effects of an instruction on memory: buffers of shared memory, and arrays in global memory.
 
-use rustc_hash::FxHashSet;
 use smallvec::{SmallVec, smallvec};
 use warplift_ir::machine::{Attr, Buffer, Func, GlobalAccess, Inst, InstData, Place, Value};
 use warplift_ir::target::{Effect, Opcode};
@@ -57,18 +56,6 @@ pub(crate) fn global_accesses_inside(func: &Func<'_>, inst: Inst) -> Vec<(Global
             own.into_iter().chain(global_accesses_inside(func, i)).collect::<Vec<_>>()
         })
         .collect()
-}
-
-/// Whether a function's threads may need a barrier between accesses to one pointer's memory. They do if the memory is
-/// written, and read or written by another footprint as well.
-pub(crate) fn conflicts_in_global(func: &Func<'_>) -> bool {
-    let all: Vec<_> = func.insts.values().filter_map(global_access).collect();
-    let conflict = |a: &(GlobalAccess, bool), b: &(GlobalAccess, bool)| {
-        a.0.pointer == b.0.pointer && a.1 && (!b.1 || a.0.footprint != b.0.footprint || a.0.is_scattered())
-    };
-    let writes: FxHashSet<_> = all.iter().filter(|a| a.1).copied().collect();
-    let distinct: FxHashSet<_> = all.iter().copied().collect();
-    writes.iter().any(|a| distinct.iter().any(|b| conflict(a, b)))
 }
 
 /// The destination of a thread's asynchronous copy; `None` for any other instruction.

@@ -11,6 +11,7 @@
 //! ```
 
 use super::access::{global_access, touched};
+use super::graph::Graph;
 use super::structure::{inside, tiles};
 use crate::error::Result;
 use rustc_hash::FxHashSet;
@@ -35,12 +36,17 @@ pub(crate) fn epilogue_insts(program: &Program<'_>) -> Result<FxHashSet<Inst>> {
 
 /// Buffers that both parts of a tile's work load with the same data in the same order, each with the most stages that a
 /// tile fills. Epilogue warps read the consumers' stages of these buffers again.
-pub(crate) fn rereads(program: &Program<'_>, epilogue_insts: &FxHashSet<Inst>) -> Vec<(Buffer, u32)> {
+pub(crate) fn rereads(
+    program: &Program<'_>,
+    graph: &Graph,
+    epilogue_insts: &FxHashSet<Inst>,
+) -> Vec<(Buffer, u32)> {
     let func = &program.func;
     let loads = |of_epilogue: bool| {
-        let all = func.insts.iter().filter(move |(i, _)| epilogue_insts.contains(i) == of_epilogue);
-        let loads = all.filter(|(_, d)| d.op.is_async_load());
-        loads.filter_map(|(i, d)| Some((func.block_of(i)?, touched(&d.attr, d.op).first()?.0)))
+        let all = graph.shared_accesses(func).iter();
+        let all = all.filter(move |a| epilogue_insts.contains(&a.inst) == of_epilogue);
+        let loads = all.filter(|a| func.insts[a.inst].op.is_async_load());
+        loads.filter_map(|a| Some((func.block_of(a.inst)?, a.buffer)))
     };
     let again: FxHashSet<Buffer> = loads(true).map(|l| l.1).collect();
     let mut found: Vec<(Buffer, u32)> = Vec::new();

@@ -23,16 +23,17 @@
 //! access: their lists are in program order, which a single edge does not hold. [`Graph::verify`] compares the kept
 //! graph with a new one.
 
-use super::memory::{Access, Accesses, Order};
-use super::structure::yields;
+use super::memory::{Access, Accesses, Global, Order};
+use super::structure::{is_product, yields};
 use petgraph::Direction;
 use petgraph::graph::{DiGraph, NodeIndex};
 use petgraph::visit::{Dfs, EdgeFiltered, EdgeRef};
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 use std::cell::OnceCell;
+use std::collections::VecDeque;
 use warplift_ir::entity::SecondaryMap;
-use warplift_ir::machine::{Buffer, Func, Inst, InstData, Ty, Value, ValueDef};
+use warplift_ir::machine::{Buffer, Func, GlobalAccess, Inst, InstData, Ty, Value, ValueDef};
 use warplift_ir::target::{Effect, Opcode};
 
 /// A node.
@@ -255,6 +256,100 @@ impl Graph {
         self.all_accesses(func).inside(inst)
     }
 
+    /// Accesses of one instruction to shared memory, without those of the instructions inside it.
+    pub(crate) fn accesses_by(&self, func: &Func<'_>, inst: Inst) -> &[Access] {
+        self.all_accesses(func).by(inst)
+    }
+
+    /// All accesses to shared memory, in program order.
+    pub(crate) fn shared_accesses(&self, func: &Func<'_>) -> &[Access] {
+        self.all_accesses(func).all()
+    }
+
+    /// All plain accesses to global memory, in program order.
+    pub(crate) fn global_accesses(&self, func: &Func<'_>) -> &[Global] {
+        self.all_accesses(func).global()
+    }
+
+    /// The instructions that access memory, those of shared memory first.
+    pub(crate) fn memory_insts(&self, func: &Func<'_>) -> impl Iterator<Item = Inst> + '_ {
+        let accesses = self.all_accesses(func);
+        accesses.all().iter().map(|a| a.inst).chain(accesses.global().iter().map(|g| g.inst))
+    }
+
+    /// Whether a function's threads may need a barrier between accesses to one pointer's memory. They do if the memory
+    /// is written, and read or written by another footprint as well.
+    pub(crate) fn conflicts_in_global(&self, func: &Func<'_>) -> bool {
+        let distinct: FxHashSet<_> =
+            self.global_accesses(func).iter().map(|g| (g.access, g.writes)).collect();
+        let conflict = |a: &(GlobalAccess, bool), b: &(GlobalAccess, bool)| {
+            a.0.pointer == b.0.pointer
+                && a.1
+                && (!b.1 || a.0.footprint != b.0.footprint || a.0.is_scattered())
+        };
+        distinct.iter().any(|a| distinct.iter().any(|b| conflict(a, b)))
+    }
+
+    /// Whether products read one of these buffers.
+    pub(crate) fn is_read_by_products(&self, func: &Func<'_>, buffers: &[Buffer]) -> bool {
+        let reads = |a: &Access| is_product(func.insts[a.inst].op);
+        buffers.iter().any(|&b| self.accesses(func, b).iter().any(reads))
+    }
+
+    /// An instruction and all instructions that its operands depend on, without those of other iterations: values that
+    /// a loop passes on end the slice.
+    pub(crate) fn operand_slice(&self, inst: Inst) -> Vec<Inst> {
+        let (mut all, mut at) = (vec![inst], 0);
+        let mut seen: FxHashSet<Inst> = all.iter().copied().collect();
+        while at < all.len() {
+            for need in self.needs(Node::Inst(all[at])) {
+                if let (Node::Inst(def), Edge::Value(..) | Edge::Event(_)) = need
+                    && seen.insert(def)
+                {
+                    all.push(def);
+                }
+            }
+            at += 1;
+        }
+        all
+    }
+
+    /// Solves a flow of bits: the bits of each node follow from those of the nodes that it needs. `transfer` gets the
+    /// node and these needs with their bits. It must be monotonic.
+    pub(crate) fn flow(&self, transfer: impl Fn(Node, &[(Node, Edge, u64)]) -> u64) -> Flow<'_> {
+        let mut of = vec![0; self.graph.node_count()];
+        let mut queue: VecDeque<NodeIndex> = self.graph.node_indices().collect();
+        let mut queued = vec![true; of.len()];
+        let mut needs: Vec<(Node, Edge, u64)> = Vec::new();
+        while let Some(n) = queue.pop_front() {
+            queued[n.index()] = false;
+            needs.clear();
+            let edges = self.graph.edges(n);
+            needs.extend(edges.map(|e| (self.graph[e.target()], *e.weight(), of[e.target().index()])));
+            let bits = of[n.index()] | transfer(self.graph[n], &needs);
+            if bits != of[n.index()] {
+                of[n.index()] = bits;
+                for user in self.graph.neighbors_directed(n, Direction::Incoming) {
+                    if !std::mem::replace(&mut queued[user.index()], true) {
+                        queue.push_back(user);
+                    }
+                }
+            }
+        }
+        Flow { graph: self, of }
+    }
+
+    /// The loops of the program.
+    pub(crate) fn loops(&self, func: &Func<'_>) -> Vec<Inst> {
+        let of = |&n: &Node| match n {
+            Node::Inst(i) => {
+                Some(i).filter(|&i| func.insts[i].op == Opcode::For && func.block_of(i).is_some())
+            }
+            Node::Value(_) => None,
+        };
+        self.graph.node_weights().filter_map(of).collect()
+    }
+
     /// Accesses that an access must follow, each with the distance in iterations. At least one of the two writes.
     pub(crate) fn follows(&self, func: &Func<'_>, inst: Inst) -> impl Iterator<Item = (Inst, u32)> + '_ {
         self.order.get_or_init(|| Order::of(func, self.all_accesses(func))).follows(inst)
@@ -268,6 +363,19 @@ impl Graph {
 
     fn all_accesses(&self, func: &Func<'_>) -> &Accesses {
         self.accesses.get_or_init(|| Accesses::of(func))
+    }
+}
+
+/// The bits of each node that [`Graph::flow`] found.
+pub(crate) struct Flow<'g> {
+    graph: &'g Graph,
+    of: Vec<u64>,
+}
+
+impl Flow<'_> {
+    /// The bits of a value.
+    pub(crate) fn of(&self, func: &Func<'_>, v: Value) -> u64 {
+        self.graph.index(need(func, v, 0).0).map_or(0, |n| self.of[n.index()])
     }
 }
 

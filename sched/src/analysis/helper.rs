@@ -3,27 +3,13 @@
 use super::access::touched;
 use super::graph::Graph;
 use rustc_hash::FxHashSet;
-use warplift_ir::machine::{Buffer, BufferKind, Func, Inst, InstData, Program};
+use warplift_ir::machine::{Buffer, BufferKind, Inst, InstData, Program};
 use warplift_ir::target::Opcode;
-
-/// An instruction and all instructions that its operands depend on.
-pub(crate) fn slice(func: &Func<'_>, inst: Inst) -> Vec<Inst> {
-    let (mut all, mut at) = (vec![inst], 0);
-    while at < all.len() {
-        for def in func.insts[all[at]].args.iter().filter_map(|&v| func.def(v)) {
-            if !all.contains(&def) {
-                all.push(def);
-            }
-        }
-        at += 1;
-    }
-    all
-}
 
 /// The stores to the helper's buffers, and all instructions that they need.
 pub(crate) fn helper_insts(program: &Program<'_>, graph: &Graph) -> FxHashSet<Inst> {
     let buffers = program.buffers_of(BufferKind::Helper);
-    buffers.flat_map(|b| stores(program, graph, b)).flat_map(|s| slice(&program.func, s)).collect()
+    buffers.flat_map(|b| stores(program, graph, b)).flat_map(|s| graph.operand_slice(s)).collect()
 }
 
 /// The stores to a buffer.
@@ -35,7 +21,7 @@ fn stores<'g>(program: &Program<'_>, graph: &'g Graph, buffer: Buffer) -> impl I
 pub(crate) fn read_for(program: &Program<'_>, graph: &Graph, handoff: Buffer) -> Vec<Buffer> {
     let func = &program.func;
     let touches = |i: Inst| touched(&func.insts[i].attr, func.insts[i].op);
-    let all = stores(program, graph, handoff).flat_map(|store| slice(func, store)).flat_map(touches);
+    let all = stores(program, graph, handoff).flat_map(|store| graph.operand_slice(store)).flat_map(touches);
     all.filter(|t| !t.1).map(|t| t.0).collect()
 }
 

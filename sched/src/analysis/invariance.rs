@@ -9,113 +9,89 @@
 //! ```
 
 use super::access::global_access;
-use super::structure::yields;
+use super::graph::{Edge, Flow, Graph, Node};
 use rustc_hash::{FxHashMap, FxHashSet};
-use warplift_ir::entity::SecondaryMap;
-use warplift_ir::machine::{Block, Func, Inst, InstData, Value};
+use warplift_ir::machine::{Block, Func, Inst, Value, ValueDef};
 use warplift_ir::target::{Effect, Opcode};
 
 /// A set of loops as bits. The last bit stands for all further loops.
 type Loops = u64;
 
 /// The loops in which each value changes.
-pub(crate) struct Invariance {
-    bits: FxHashMap<Inst, Loops>,
-    of: SecondaryMap<Value, Loops>,
-    /// Pointers to memory that the program writes.
-    written: FxHashSet<u32>,
-    changed: bool,
+pub(crate) struct Invariance<'g> {
+    loops: Numbered,
+    flow: Flow<'g>,
 }
 
-impl Invariance {
-    /// Computes the invariance of a structured function's values.
-    pub(crate) fn of(func: &Func<'_>) -> Self {
-        let written = func.insts.values().filter_map(global_access).filter(|a| a.1).map(|a| a.0.pointer);
-        let (written, of) = (written.collect(), SecondaryMap::new());
-        let mut this = Self { bits: FxHashMap::default(), of, written, changed: true };
-        func.walk(|_, inst| {
-            if func.insts[inst].op == Opcode::For {
-                let number = this.bits.len().min(Loops::BITS as usize - 1);
-                this.bits.insert(inst, 1 << number);
-            }
-        });
-        while std::mem::take(&mut this.changed) {
-            this.block(func, func.entry, 0);
-        }
-        this
+/// The loops of a program as bits, and what tells whether memory changes.
+struct Numbered {
+    bits: FxHashMap<Inst, Loops>,
+    /// Pointers to memory that the program writes.
+    written: FxHashSet<u32>,
+}
+
+impl<'g> Invariance<'g> {
+    /// Computes the invariance of a structured function's values, along the edges of its graph.
+    pub(crate) fn of(func: &Func<'_>, graph: &'g Graph) -> Self {
+        let written = graph.global_accesses(func).iter().filter(|g| g.writes).map(|g| g.access.pointer);
+        let bit = |n: usize| 1 << n.min(Loops::BITS as usize - 1);
+        let bits = graph.loops(func).into_iter().enumerate().map(|(n, l)| (l, bit(n)));
+        let loops = Numbered { bits: bits.collect(), written: written.collect() };
+        let flow = graph.flow(|node, needs| loops.of(func, node, needs));
+        Self { loops, flow }
     }
 
     /// Whether a value is the same in all iterations of a loop.
-    pub(crate) fn is_invariant(&self, v: Value, looped: Inst) -> bool {
-        self.of[v] & self.bit(looped) == 0
+    pub(crate) fn is_invariant(&self, func: &Func<'_>, v: Value, looped: Inst) -> bool {
+        self.flow.of(func, v) & self.loops.bit(looped) == 0
     }
 
     /// Whether an instruction does the same in all iterations of a loop. Its operands and its guard must be invariant,
     /// and nothing may write the memory that it reads.
     pub(crate) fn repeats_itself(&self, func: &Func<'_>, inst: Inst, looped: Inst) -> bool {
-        let d = &func.insts[inst];
-        self.is_fixed(d) && func.named(inst).all(|v| self.is_invariant(v, looped))
+        self.loops.is_fixed(func, inst) && func.named(inst).all(|v| self.is_invariant(func, v, looped))
     }
+}
 
+impl Numbered {
     fn bit(&self, looped: Inst) -> Loops {
         self.bits.get(&looped).copied().unwrap_or_default()
     }
 
-    fn put(&mut self, v: Value, loops: Loops) {
-        self.changed |= loops & !self.of[v] != 0;
-        self.of[v] |= loops;
-    }
-
-    fn all(&self, values: impl IntoIterator<Item = Value>) -> Loops {
-        values.into_iter().fold(0, |all, v| all | self.of[v])
-    }
-
     /// Whether an instruction gives the same results for the same operands, whenever it runs.
-    fn is_fixed(&self, d: &InstData<'_>) -> bool {
+    fn is_fixed(&self, func: &Func<'_>, inst: Inst) -> bool {
+        let d = &func.insts[inst];
         let reads_fixed = d.op.effect() == Effect::Read
             && global_access(d).is_some_and(|(access, _)| !self.written.contains(&access.pointer));
         d.blocks.is_empty() && (d.op.is_pure() || reads_fixed)
     }
 
-    fn block(&mut self, func: &Func<'_>, block: Block, around: Loops) {
-        for &inst in &func.blocks[block].insts {
-            let d = &func.insts[inst];
-            match d.op {
-                Opcode::For => self.looped(func, inst, around),
-                Opcode::If => self.branch(func, d, around),
-                _ => {
-                    let own = if self.is_fixed(d) { 0 } else { around };
-                    let loops = own | self.all(func.named(inst));
-                    d.results.iter().for_each(|&r| self.put(r, loops));
-                }
-            }
+    /// The loops in which a node changes, from those of what it needs.
+    fn of(&self, func: &Func<'_>, node: Node, needs: &[(Node, Edge, Loops)]) -> Loops {
+        // An instruction changes with its operands, whether it runs or not.
+        let all = |control: bool| {
+            let needs = needs.iter().filter(|n| control || n.1 != Edge::Control);
+            needs.fold(0, |all, n| all | n.2)
+        };
+        match node {
+            Node::Inst(i) if is_structure(func, i) || self.is_fixed(func, i) => all(false),
+            Node::Inst(i) => all(false) | func.block_of(i).map_or(0, |b| self.around(func, b)),
+            Node::Value(v) => match func.values[v].def {
+                // The counter changes with the bounds, and a carried value with its first and its next value.
+                ValueDef::Param(b, _) => all(true) | func.loop_of(b).map_or(0, |l| self.bit(l)),
+                // Behind the loop the last value does not change any more.
+                ValueDef::Result(i, _) => all(true) & !self.bit(i),
+            },
         }
     }
 
-    fn looped(&mut self, func: &Func<'_>, inst: Inst, around: Loops) {
-        let (d, own) = (&func.insts[inst], self.bit(inst));
-        let body = d.blocks[0];
-        let bounds = self.all(d.args[..3].iter().copied());
-        self.put(func.blocks[body].params[0], own | bounds);
-        for (n, &param) in func.blocks[body].params[1..].iter().enumerate() {
-            let given = [Some(&d.args[3 + n]), yields(func, body).get(n)];
-            let loops = own | self.all(given.into_iter().flatten().copied());
-            self.put(param, loops);
-            // Behind the loop the last value does not change any more.
-            self.put(d.results[n], bounds | loops & !own);
-        }
-        self.block(func, body, around | own);
+    fn around(&self, func: &Func<'_>, block: Block) -> Loops {
+        func.around(block).filter_map(|b| func.loop_of(b)).fold(0, |all, l| all | self.bit(l))
     }
+}
 
-    fn branch(&mut self, func: &Func<'_>, d: &InstData<'_>, around: Loops) {
-        let cond = self.all([d.args[0]]);
-        for &b in &d.blocks {
-            self.block(func, b, around);
-            for (&result, &y) in d.results.iter().zip(yields(func, b)) {
-                self.put(result, cond | self.of[y]);
-            }
-        }
-    }
+fn is_structure(func: &Func<'_>, inst: Inst) -> bool {
+    matches!(func.insts[inst].op, Opcode::For | Opcode::If)
 }
 
 /// Finds values that pure instructions can recompute from values outside of a block and from one given value.
@@ -189,8 +165,9 @@ mod tests {
         let loop_u = func.push(tiles, NewInst::new(Opcode::For, &[z, z, z], &[]).blocks(&[inner]));
         func.push(tiles, NewInst::new(Opcode::Yield, &[], &[]));
         let loop_t = func.push(entry, NewInst::new(Opcode::For, &[z, z, z], &[]).blocks(&[tiles]));
-        let i = Invariance::of(&func);
-        let of = |v| (i.is_invariant(v, loop_t), i.is_invariant(v, loop_u));
+        let graph = Graph::built(&func);
+        let i = Invariance::of(&func, &graph);
+        let of = |v| (i.is_invariant(&func, v, loop_t), i.is_invariant(&func, v, loop_u));
         assert_eq!([of(z), of(a), of(b)], [(true, true), (true, false), (false, false)]);
         assert!(i.repeats_itself(&func, own, loop_t) && !i.repeats_itself(&func, own, loop_u));
         assert!(!i.repeats_itself(&func, shared, loop_t), "another instruction writes it");

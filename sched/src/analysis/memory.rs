@@ -1,24 +1,32 @@
-//! Accesses of a program to shared memory in program order, and the pairs that may not change places.
+//! Accesses of a program to memory in program order, and the pairs to shared memory that may not change places.
 //!
 //! ```text
 //!  for { store B ; load B }      accesses: store B, load B        inside(for) = both
 //!                                load ──0──► store      store ──1──► load
 //! ```
 
-use super::access::touched;
+use super::access::{global_access, touched};
 use petgraph::Direction;
 use petgraph::graph::{DiGraph, NodeIndex};
 use petgraph::visit::EdgeRef;
 use rustc_hash::FxHashMap;
 use std::ops::Range;
 use warplift_ir::entity::SecondaryMap;
-use warplift_ir::machine::{Block, Buffer, Func, Inst};
+use warplift_ir::machine::{Block, Buffer, Func, GlobalAccess, Inst};
 
 /// An access to a buffer of shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Access {
     pub inst: Inst,
     pub buffer: Buffer,
+    pub writes: bool,
+}
+
+/// A plain access to global memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Global {
+    pub inst: Inst,
+    pub access: GlobalAccess,
     pub writes: bool,
 }
 
@@ -29,7 +37,11 @@ pub(super) struct Accesses {
     /// The range of that list with the accesses inside each loop and branch.
     inside: FxHashMap<Inst, Range<usize>>,
     of_buffer: SecondaryMap<Buffer, Vec<Access>>,
-    /// Whether an instruction accesses a buffer.
+    /// The range of that list with the accesses of each instruction, without those inside it.
+    of_inst: FxHashMap<Inst, Range<usize>>,
+    /// Plain accesses to global memory.
+    global: Vec<Global>,
+    /// Whether an instruction stands in one of the lists.
     known: SecondaryMap<Inst, bool>,
 }
 
@@ -43,12 +55,17 @@ impl Accesses {
     fn block(&mut self, func: &Func<'_>, block: Block) {
         for &inst in &func.blocks[block].insts {
             let d = &func.insts[inst];
+            let own = self.all.len();
             for (buffer, writes) in touched(&d.attr, d.op) {
                 self.all.push(Access { inst, buffer, writes });
                 self.of_buffer[buffer].push(Access { inst, buffer, writes });
-                self.known[inst] = true;
             }
             let from = self.all.len();
+            if from > own {
+                self.of_inst.insert(inst, own..from);
+            }
+            self.global.extend(global_access(d).map(|(access, writes)| Global { inst, access, writes }));
+            self.known[inst] = from > own || global_access(d).is_some();
             d.blocks.iter().for_each(|&b| self.block(func, b));
             if self.all.len() > from {
                 self.inside.insert(inst, from..self.all.len());
@@ -61,6 +78,21 @@ impl Accesses {
         &self.of_buffer[buffer]
     }
 
+    /// Accesses that an instruction makes itself.
+    pub(super) fn by(&self, inst: Inst) -> &[Access] {
+        self.of_inst.get(&inst).map_or(&[], |range| &self.all[range.clone()])
+    }
+
+    /// All accesses to shared memory.
+    pub(super) fn all(&self) -> &[Access] {
+        &self.all
+    }
+
+    /// All plain accesses to global memory.
+    pub(super) fn global(&self) -> &[Global] {
+        &self.global
+    }
+
     /// Accesses in the nested blocks of an instruction.
     pub(super) fn inside(&self, inst: Inst) -> &[Access] {
         self.inside.get(&inst).map_or(&[], |range| &self.all[range.clone()])
@@ -69,7 +101,8 @@ impl Accesses {
     /// Whether the lists may be wrong after an edit of this instruction.
     pub(super) fn depend_on(&self, func: &Func<'_>, inst: Inst) -> bool {
         let d = &func.insts[inst];
-        self.known[inst] || !d.blocks.is_empty() || !touched(&d.attr, d.op).is_empty()
+        let accesses = !touched(&d.attr, d.op).is_empty() || global_access(d).is_some();
+        self.known[inst] || !d.blocks.is_empty() || accesses
     }
 }
 

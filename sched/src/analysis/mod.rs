@@ -6,6 +6,7 @@
 //!  access      buffers and arrays that an instruction accesses
 //!  structure   loops, their contents, and the values that blocks pass on
 //!  invariance  loops in which a value changes            thread_invariance  threads among which it is the same
+//!  bounds      indices over all threads, for masks
 //!  cluster     values that are the same in all blocks of a cluster
 //!  cycles      cycles of instructions, by the target's rows
 //!  copying     who can issue copies        lead    copies that can be issued iterations ahead
@@ -14,6 +15,7 @@
 //! ```
 
 mod access;
+mod bounds;
 mod cluster;
 mod copying;
 mod cycles;
@@ -29,6 +31,7 @@ mod structure;
 mod thread_invariance;
 
 pub(crate) use access::*;
+pub(crate) use bounds::{Bound, bounds_of};
 pub(crate) use cluster::loads_of_cluster;
 pub(crate) use copying::{Copying, copying};
 pub(crate) use cycles::{issues, require_rows, unit_cycles};
@@ -37,7 +40,7 @@ pub(crate) use epilogue::{epilogue_insts, handoff, hoisted_before_wait, hoisted_
 pub use graph::Graph;
 pub(crate) use graph::Node;
 pub use helper::is_mma_duplicated;
-pub(crate) use helper::{helper_insts, read_for, slice};
+pub(crate) use helper::{helper_insts, read_for};
 pub(crate) use invariance::{Invariance, Remaking};
 pub(crate) use lead::{can_lead, copies_of, scalars_of};
 pub(crate) use memory::Access;

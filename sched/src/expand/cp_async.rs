@@ -15,7 +15,7 @@
 
 use super::role::Expand;
 use super::state::Ahead;
-use crate::analysis::{copies_of, copy_place, scalars_of, touched};
+use crate::analysis::{copies_of, copy_place, scalars_of};
 use warplift_ir::machine::{Attr, Block, CopyAttr, Guard, Inst, NewInst, Ring, RingFill, Ty, Value};
 use warplift_ir::target::Opcode;
 use warplift_ir::tile::CmpOp;
@@ -116,8 +116,7 @@ impl Expand<'_, '_> {
     /// Whether `wgmma` reads stages of a ring. It reads through the asynchronous proxy.
     fn read_by_products(&self, ring: Ring) -> bool {
         let buffers = &self.given.schedule.rings[ring].buffers;
-        let mut products = self.given.program.func.insts.values().filter(|d| d.op == Opcode::Wgmma);
-        products.any(|d| touched(&d.attr, d.op).iter().any(|(b, _)| buffers.contains(b)))
+        self.given.graph.is_read_by_products(&self.given.program.func, buffers)
     }
 
     /// Issues a copy in place, for a ring of one stage. Copies into deeper rings were issued iterations before.

@@ -24,7 +24,9 @@ impl Expand<'_, '_> {
             let copies = d.op == Opcode::CpAsync || matches!(d.attr, Attr::Tma(_));
             copies || global_access(d).is_some()
         };
-        self.given.program.func.insts.iter().any(|(i, d)| touches(d) && self.keeps(i))
+        let func = &self.given.program.func;
+        let mut all = self.given.graph.memory_insts(func);
+        all.any(|i| touches(&func.insts[i]) && self.keeps(i))
     }
 
     /// Whether this role reads global memory before it waits for other grids.

@@ -1,6 +1,6 @@
 //! The graph of one iteration: nodes with a resource and a duration, edges with a latency and a distance.
 
-use crate::analysis::{Graph, global_access, helper_insts, issues, reads_fixed, touched, unit_cycles};
+use crate::analysis::{Access, Graph, global_access, helper_insts, issues, reads_fixed, unit_cycles};
 use rustc_hash::{FxHashMap, FxHashSet};
 use warplift_ir::Deadline;
 use warplift_ir::machine::{Attr, Block, Buffer, BufferKind, Func, Inst, Program, Span, Value};
@@ -386,7 +386,7 @@ impl Build<'_, '_> {
                 _ if let Some(buffer) = self.stored_to(inst) => self.store(inst, buffer),
                 _ if self.is_pure(inst) || d.op == Opcode::Wgmma || self.reads(inst) => {
                     let n = self.body.nodes.len();
-                    let read = touched(&d.attr, d.op).into_iter().map(|(b, _)| *stage.get(&b).unwrap_or(&b));
+                    let read = self.accesses(inst).iter().map(|a| *stage.get(&a.buffer).unwrap_or(&a.buffer));
                     let read: Vec<Buffer> = read.collect();
                     let first = |f: &mut Fill| f.buffers.iter().any(|b| read.contains(b));
                     let filled: Vec<Fill> = fills.extract_if(.., first).collect();
@@ -417,7 +417,7 @@ impl Build<'_, '_> {
 
     /// A wait for loads, together with the loads.
     fn fill(&self, wait: Inst, loads: &mut Vec<Inst>) -> Fill {
-        let buffer = |&l: &Inst| touched(&self.func.insts[l].attr, Opcode::TmaLoad).first().map(|t| t.0);
+        let buffer = |&l: &Inst| self.accesses(l).first().map(|a| a.buffer);
         let buffers: Vec<Buffer> = self.graph.awaited(wait).iter().filter_map(buffer).collect();
         let mut insts: Vec<Inst> =
             loads.extract_if(.., |l| buffer(l).is_some_and(|b| buffers.contains(&b))).collect();
@@ -442,6 +442,11 @@ impl Build<'_, '_> {
             reader,
             depth: fill.buffers.first().and_then(|b| self.limits.depths.get(b)).copied(),
         }
+    }
+
+    /// Accesses of an instruction to shared memory.
+    fn accesses(&self, inst: Inst) -> &[Access] {
+        self.graph.accesses_by(self.func, inst)
     }
 
     /// Whether an instruction works on so little data that it is placed with its neighbours.
@@ -474,7 +479,7 @@ impl Build<'_, '_> {
         let of = |i: Inst| {
             let d = &self.func.insts[i];
             let loads = d.op != Opcode::Wgmma && self.reads(i);
-            loads.then(|| touched(&d.attr, d.op).first().map(|t| t.0))
+            loads.then(|| self.accesses(i).first().map(|a| a.buffer))
         };
         of(one).is_some_and(|from| of(other) == Some(from))
     }
@@ -483,8 +488,8 @@ impl Build<'_, '_> {
     fn stored_to(&self, inst: Inst) -> Option<Buffer> {
         let d = &self.func.insts[inst];
         let scratch = |b: Buffer| self.program.buffers[b].kind == BufferKind::Scratch;
-        match touched(&d.attr, d.op)[..] {
-            [(b, true)] if scratch(b) && d.blocks.is_empty() => Some(b),
+        match *self.accesses(inst) {
+            [Access { buffer: b, writes: true, .. }] if scratch(b) && d.blocks.is_empty() => Some(b),
             _ => None,
         }
     }
@@ -546,13 +551,12 @@ impl Build<'_, '_> {
     /// Whether an instruction reads memory that the loop does not write: a ring, or global memory. Loops that read
     /// memory that the kernel writes are not rewritten.
     fn reads(&self, inst: Inst) -> bool {
-        let d = &self.func.insts[inst];
         if self.loads_globally(inst) {
             return true;
         }
-        let touched = touched(&d.attr, d.op);
+        let accesses = self.accesses(inst);
         let ring = |b: Buffer| self.program.buffers[b].kind.is_ring();
-        !touched.is_empty() && touched.iter().all(|&(b, writes)| !writes && ring(b))
+        !accesses.is_empty() && accesses.iter().all(|a| !a.writes && ring(a.buffer))
     }
 
     /// The wait of a product is a node of its own. Users of the result follow it.

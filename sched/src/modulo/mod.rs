@@ -41,9 +41,7 @@ mod modulo_expand;
 mod search;
 mod steps;
 
-use crate::analysis::{
-    Graph, SCALAR_REGISTERS, WARPGROUP, budgets, conflicts_in_global, most_alive, require_rows, yields,
-};
+use crate::analysis::{Graph, SCALAR_REGISTERS, WARPGROUP, budgets, most_alive, require_rows, yields};
 use crate::error::Result;
 use crate::feature::Feature;
 use crate::schedule::{do_schedule_without, do_smem};
@@ -203,7 +201,7 @@ fn do_loop(
     // A helper's buffers must not be cut: the values would be computed iterations before they are loaded.
     let of_helper = |b: Buffer| program.buffers[b].kind == BufferKind::Helper;
     let helped = given.graph.accesses_inside(func, inst).iter().any(|a| of_helper(a.buffer));
-    let pipelines = mixes && !helped && !conflicts_in_global(func) && has(Feature::Modulo);
+    let pipelines = mixes && !helped && !given.graph.conflicts_in_global(func) && has(Feature::Modulo);
     let unless = |why: &String| {
         if pipelines {
             remarks.push(format!("loop `{}` is not overlapped with itself: {why}", attr.name));

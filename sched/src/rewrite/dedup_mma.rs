@@ -24,7 +24,7 @@
 
 use super::handoff::{By, handoff_buffer, through, through_transposed};
 use super::transpose_helper_mma::transpose;
-use crate::analysis::{Copying, Graph, LANE, ThreadInvariance, buffer_of, copying, slice, touched};
+use crate::analysis::{Copying, Graph, LANE, ThreadInvariance, buffer_of, copying, touched};
 use crate::feature::Feature;
 use warplift_ir::machine::{Block, Buffer, Cursor, Func, Inst, Program, Value, ValueDef};
 use warplift_ir::target::{Effect, Opcode};
@@ -80,7 +80,7 @@ fn last_products(program: &Program<'_>, graph: &Graph, block: Block) -> Vec<(Ins
     let fits = |&i: &Inst| {
         let sums = func.insts[i].results[0];
         let small = func.ty(sums).regs() <= MOST_REGISTERS && threads.in_warps(sums);
-        small && is_self_contained(program, graph, block, i) && is_separable(program, block, i)
+        small && is_self_contained(program, graph, block, i) && is_separable(program, graph, block, i)
     };
     let last = products.iter().copied().filter(|&i| !goes_on(i)).filter(fits);
     last.map(|i| (i, has_equal_rows(func, &threads, i))).collect()
@@ -89,9 +89,9 @@ fn last_products(program: &Program<'_>, graph: &Graph, block: Block) -> Vec<(Ins
 /// Whether a product can be separated from the other work on its stage. The loads for the product must serve nothing
 /// else, and one await must cover the stage. An instruction behind the product must read the stage too: then the stage
 /// is released after the product's sums are used.
-fn is_separable(program: &Program<'_>, block: Block, product: Inst) -> bool {
+fn is_separable(program: &Program<'_>, graph: &Graph, block: Block, product: Inst) -> bool {
     let func = &program.func;
-    let own = slice(func, product);
+    let own = graph.operand_slice(product);
     let reads = own.iter().filter(|&&i| func.insts[i].op.effect() == Effect::Read);
     let buffers = |i: Inst| func.insts[i].args.iter().filter_map(|&e| buffer_of(func, e)).collect::<Vec<_>>();
     let awaits = func.blocks[block].insts.iter().filter(|&&i| func.insts[i].op == Opcode::Await);
@@ -120,7 +120,7 @@ fn is_self_contained(program: &Program<'_>, graph: &Graph, block: Block, product
         ValueDef::Result(..) => true,
         ValueDef::Param(b, n) => n == 0 && func.loop_of(b).is_some(),
     };
-    slice(func, product).into_iter().all(|i| {
+    graph.operand_slice(product).into_iter().all(|i| {
         let d = &func.insts[i];
         let made = d.guard.is_none() && d.blocks.is_empty() && d.args.iter().all(|&v| counts(v));
         made && (d.op.is_pure() || stage(i))

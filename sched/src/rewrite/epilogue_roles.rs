@@ -21,8 +21,7 @@
 
 use super::handoff::{By, handoff_buffer, handoff_bytes, through};
 use crate::analysis::{
-    BARRIER, Graph, Remaking, WARPGROUP, buffer_of, conflicts_in_global, inside, is_product, last_loop,
-    tiles, touched, touched_inside, yields,
+    BARRIER, Graph, Remaking, WARPGROUP, buffer_of, inside, last_loop, tiles, touched, touched_inside, yields,
 };
 use crate::error::{Result, word};
 use crate::feature::Feature;
@@ -48,7 +47,7 @@ pub fn do_epilogue_roles<'a>(
     let body = tiles(&program.func)?;
     let at = last_loop(&program.func, body)?;
     let epilogue_insts = inside(&program.func, second_half(&program.func, body, at));
-    check(&program, body, &epilogue_insts)?;
+    check(&program, graph, body, &epilogue_insts)?;
     let values = crossing(&program.func, graph, body, &epilogue_insts)?;
     let spare = spare(&program, &values, target);
     share_stages(&mut program, graph, (body, at), spare, &mut remarks);
@@ -65,7 +64,7 @@ fn second_half<'f>(func: &'f Func<'_>, body: Block, at: usize) -> &'f [Inst] {
 }
 
 /// Refuses halves that share something that cannot be handed over.
-fn check(program: &Program<'_>, body: Block, epilogue_insts: &FxHashSet<Inst>) -> Result<()> {
+fn check(program: &Program<'_>, graph: &Graph, body: Block, epilogue_insts: &FxHashSet<Inst>) -> Result<()> {
     let func = &program.func;
     let buffers = |of_late: bool| -> FxHashSet<Buffer> {
         let insts = func.blocks[body].insts.iter().filter(|i| epilogue_insts.contains(i) == of_late);
@@ -88,7 +87,7 @@ fn check(program: &Program<'_>, body: Block, epilogue_insts: &FxHashSet<Inst>) -
             "needs a multiple of 4 warps: others make no whole warpgroups",
         ),
         (
-            conflicts_in_global(func),
+            graph.conflicts_in_global(func),
             "does not go with a kernel that reads what it stores: no barrier orders the roles",
         ),
         (
@@ -186,7 +185,9 @@ fn share_stages(
         // Then the second half needs no stage of its own.
         let with_own = spare + stage_bytes(program, &group);
         match brought.map(|(first, others)| (room(program, first, &others, with_own), others)) {
-            Some((_, others)) if is_read_by_products(&program.func, &[&others[..], &group].concat()) => {
+            Some((_, others))
+                if graph.is_read_by_products(&program.func, &[&others[..], &group].concat()) =>
+            {
                 remarks.push(format!(
                     "epilogue warps load {} by themselves: products read these stages, and one role frees such a stage",
                     names(program, &group)
@@ -197,7 +198,7 @@ fn share_stages(
                 found.push((others, group));
             }
             Some((Err(why), _)) => remarks.push(format!("epilogue warps load once more: {why}")),
-            None if first_half.iter().any(|&first| loads_same_array(program, first, &group)) => {
+            None if first_half.iter().any(|&first| loads_same_array(program, graph, first, &group)) => {
                 remarks.push(format!(
                     "epilogue warps load {} by themselves: no loop before theirs loads the same for them",
                     names(program, &group)
@@ -211,19 +212,13 @@ fn share_stages(
     }
 }
 
-/// Whether products read some of these buffers. They may still read a stage when the warps that issued them go on.
-fn is_read_by_products(func: &Func<'_>, buffers: &[Buffer]) -> bool {
-    let products = func.insts.values().filter(|d| is_product(d.op));
-    products.flat_map(|d| touched(&d.attr, d.op)).any(|t| buffers.contains(&t.0))
-}
-
 fn names(program: &Program<'_>, buffers: &[Buffer]) -> String {
     let names: Vec<String> = buffers.iter().map(|&b| format!("`{}`", program.buffers[b].name)).collect();
     names.join(", ")
 }
 
 /// Whether a loop loads from the arrays whose tiles are in these buffers.
-fn loads_same_array(program: &Program<'_>, looped: Inst, buffers: &[Buffer]) -> bool {
+fn loads_same_array(program: &Program<'_>, graph: &Graph, looped: Inst, buffers: &[Buffer]) -> bool {
     let func = &program.func;
     let array = |map: u32| match program.launch.params.get(map as usize) {
         Some(Param::TensorMap(t)) => Some(t.base.as_str()),
@@ -231,16 +226,15 @@ fn loads_same_array(program: &Program<'_>, looped: Inst, buffers: &[Buffer]) -> 
         _ => None,
     };
     let loads = |into: &dyn Fn(Inst, Buffer) -> bool| -> FxHashSet<&str> {
-        let all = func.insts.iter().filter_map(|(i, d)| match &d.attr {
-            Attr::Tma(t) if d.op.is_async_load() && t.place.is_some_and(|p| into(i, p.buffer)) => {
-                array(t.map)
-            }
+        let writes = graph.shared_accesses(func).iter().filter(|a| a.writes && into(a.inst, a.buffer));
+        let all = writes.filter_map(|a| match &func.insts[a.inst].attr {
+            Attr::Tma(t) => array(t.map),
             _ => None,
         });
         all.collect()
     };
     let body = func.insts[looped].blocks[0];
-    let here = loads(&|i, _| func.blocks[body].insts.contains(&i));
+    let here = loads(&|i, _| func.block_of(i) == Some(body));
     !here.is_disjoint(&loads(&|_, b| buffers.contains(&b)))
 }
 

@@ -43,33 +43,36 @@ pub fn do_hoist_loads<'a>(
 ) -> (Program<'a>, Vec<String>) {
     let mut remarks = Vec::new();
     let tiles = tiles(&program.func).ok().filter(|_| !disabled.contains(&Feature::HoistLoads));
-    let Some(tiles) = tiles.filter(|&t| reads_global(&program.func, t)) else { return (program, remarks) };
+    let Some(tiles) = tiles.filter(|&t| reads_global(&program.func, graph, t)) else {
+        return (program, remarks);
+    };
     let mut room = Room::of(&program, graph, tiles, target);
-    let direct = direct_loads(&program, tiles);
+    let direct = direct_loads(&program, graph, tiles);
     let loads = room.take(&program.func, &direct, 1, &mut remarks);
     hoist_direct(&mut program.func, tiles, &loads);
+    graph.update(&mut program.func);
     if let Some(l) = Loop::of(&program.func, tiles) {
-        hoist_from_loop(&mut program.func, &l, room, target, &mut remarks);
+        hoist_from_loop(&mut program.func, graph, &l, (room, target), &mut remarks);
     }
     graph.update(&mut program.func);
     (program, remarks)
 }
 
 /// Whether anything inside a block reads global memory.
-fn reads_global(func: &Func<'_>, block: Block) -> bool {
-    let reads = |i: Inst| global_access(&func.insts[i]).is_some_and(|(_, writes)| !writes);
-    func.insts.keys().any(|i| reads(i) && func.block_of(i).is_some_and(|b| func.is_within(b, block)))
+fn reads_global(func: &Func<'_>, graph: &Graph, block: Block) -> bool {
+    let mut reads = graph.global_accesses(func).iter().filter(|g| !g.writes);
+    reads.any(|g| func.block_of(g.inst).is_some_and(|b| func.is_within(b, block)))
 }
 
 /// Hoists loads out of a tile's last loop. Each iteration has loads of its own.
 fn hoist_from_loop(
     func: &mut Func<'_>,
+    graph: &Graph,
     l: &Loop,
-    mut room: Room,
-    target: &Target,
+    (mut room, target): (Room, &Target),
     remarks: &mut Vec<String>,
 ) {
-    let loads = l.loads(func);
+    let loads = l.loads(func, graph);
     if loads.is_empty() {
         return;
     }
@@ -177,7 +180,7 @@ fn widest_sums(func: &Func<'_>, block: Block) -> u32 {
 
 /// Loads directly in the loop over tiles that are the same for every tile, each with its array. If epilogue warps end a
 /// tile's work, only their loads count.
-fn direct_loads(program: &Program<'_>, tiles: Block) -> Vec<(Inst, u32)> {
+fn direct_loads(program: &Program<'_>, graph: &Graph, tiles: Block) -> Vec<(Inst, u32)> {
     let func = &program.func;
     let own = match handoff(program) {
         Some(_) => epilogue_insts(program).unwrap_or_default(),
@@ -189,7 +192,7 @@ fn direct_loads(program: &Program<'_>, tiles: Block) -> Vec<(Inst, u32)> {
     };
     let all: Vec<(Inst, u32)> = func.blocks[tiles].insts.iter().filter_map(reads).collect();
     let Some(looped) = func.loop_of(tiles).filter(|_| !all.is_empty()) else { return Vec::new() };
-    let invariance = Invariance::of(func);
+    let invariance = Invariance::of(func, graph);
     let mut made = Remaking::outside(func, tiles, None);
     let same = |&(i, _): &(Inst, u32)| invariance.repeats_itself(func, i, looped) && made.operands(i);
     all.into_iter().filter(same).collect()
@@ -244,13 +247,13 @@ impl Loop {
     }
 
     /// Loads of the loop that are the same for every tile and differ by iteration, each with its array.
-    fn loads(&self, func: &Func<'_>) -> Vec<(Inst, u32)> {
+    fn loads(&self, func: &Func<'_>, graph: &Graph) -> Vec<(Inst, u32)> {
         let reads = |&i: &Inst| global_access(&func.insts[i]).is_some_and(|(_, writes)| !writes);
         let Some(tiles) = func.loop_of(self.tiles).filter(|_| func.blocks[self.body].insts.iter().any(reads))
         else {
             return Vec::new();
         };
-        let invariance = Invariance::of(func);
+        let invariance = Invariance::of(func, graph);
         let mut made = Remaking::outside(func, self.tiles, Some(self.counter));
         let mut found = Vec::new();
         for &inst in &func.blocks[self.body].insts {

@@ -2,9 +2,11 @@
 //!
 //! ```text
 //!  before the schedule     epilogue_roles ─ hoist_loads ─ merge_waits ─ dedup_mma
+//!  of overlapped loops     bounds_masks
 //!  of each expanded role   cse ─ dce
 //! ```
 
+mod bounds_masks;
 mod cse;
 mod dce;
 mod dedup_mma;
@@ -14,6 +16,7 @@ mod hoist_loads;
 mod merge_waits;
 mod transpose_helper_mma;
 
+pub use bounds_masks::do_bounds_masks;
 pub use cse::do_cse as do_value_numbering;
 pub use dce::do_dce as do_dead_code;
 pub use dedup_mma::do_dedup_mma;

@@ -1,6 +1,6 @@
 //! The deferred epilogue: the results of a tile are stored under the next tile's main loop, if nothing prevents it.
 
-use crate::analysis::{SCALAR_REGISTERS, budgets, conflicts_in_global, is_product, touched, yields};
+use crate::analysis::{Graph, SCALAR_REGISTERS, budgets, is_product, touched, yields};
 use rustc_hash::FxHashSet;
 use warplift_ir::machine::{Attr, Block, BufferKind, Deferral, Func, Inst, Program, Ty, Value};
 use warplift_ir::target::{Effect, Opcode, Target};
@@ -18,7 +18,7 @@ fn stores_late(op: Opcode) -> bool {
     staged || matches!(op, Opcode::StGlobal | Opcode::StGlobal16 | Opcode::StGlobal8)
 }
 
-pub(super) fn deferral(program: &Program<'_>, target: &Target) -> Result<Deferral, String> {
+pub(super) fn deferral(program: &Program<'_>, graph: &Graph, target: &Target) -> Result<Deferral, String> {
     let func = &program.func;
     let outer = func.insts.iter().find(|(_, d)| matches!(&d.attr, Attr::Loop(l) if l.persistent));
     let (outer, data) = outer.ok_or("the kernel is not persistent")?;
@@ -41,7 +41,7 @@ pub(super) fn deferral(program: &Program<'_>, target: &Target) -> Result<Deferra
     if rest.iter().any(scratch) {
         return Err("results are exchanged between threads on their way".to_owned());
     }
-    if conflicts_in_global(func) {
+    if graph.conflicts_in_global(func) {
         return Err("what is stored is read as well".to_owned());
     }
     if let Some(op) = rest.iter().map(|&i| func.insts[i].op).find(|&op| is_write(op) && !stores_late(op)) {

@@ -15,7 +15,7 @@
 //! faster with them (`modulo/choose.rs`).
 
 use super::named_barriers::NamedBarriers;
-use crate::analysis::{Graph, WARPGROUP, conflicts_in_global};
+use crate::analysis::{Graph, WARPGROUP};
 use warplift_ir::machine::{Attr, Buffer, BufferKind, Inst, MmaOrder, Program, RingFill, Schedule};
 use warplift_ir::target::{Opcode, Target};
 
@@ -55,7 +55,7 @@ fn mma_order(
         ),
         (!s.producer, "they copy for themselves and meet at every stage"),
         (
-            has_barrier(program, graph, s, looped) || conflicts_in_global(func),
+            has_barrier(program, graph, s, looped) || graph.conflicts_in_global(func),
             "they meet in it, and who waits for its turn cannot",
         ),
         (s.in_flight[looped] > 0, "its products stay in flight over an iteration"),

@@ -31,7 +31,7 @@ use self::rings::{epilogue_rings, find_rings, hold_back};
 use self::roles::{do_epilogue, do_roles};
 use self::staging::stored_again;
 use self::wgmma_pipelining::in_flight;
-use crate::analysis::{Graph, conflicts_in_global, is_product};
+use crate::analysis::{Graph, is_product};
 use crate::error::{Result, SchedError, word};
 use crate::feature::Feature;
 use warplift_ir::machine::{BufferKind, Program, RingFill, Schedule};
@@ -61,11 +61,11 @@ pub fn do_schedule_without(
 ) -> Result<Schedule> {
     let mut s = Schedule::default();
     let has = |f: Feature| !disabled.contains(&f);
-    check_limits(program, target)?;
+    check_limits(program, graph, target)?;
     if has(Feature::WarpSpecialization) {
         do_roles(program, graph, &mut s);
     }
-    let late = do_epilogue(program, &mut s)?;
+    let late = do_epilogue(program, graph, &mut s)?;
     do_helper(program, graph, &mut s);
     check_resident(program, &s, target)?;
     find_rings(program, graph, &mut s)?;
@@ -91,7 +91,7 @@ pub fn do_schedule_without(
         in_flight(program, inst, &mut s);
     }
     if program.deferred && has(Feature::Deferral) {
-        match deferral(program, target) {
+        match deferral(program, graph, target) {
             Ok(d) => s.deferral = Some(d),
             Err(reason) => s.remarks.push(format!("deferred epilogue declined: {reason}")),
         }
@@ -102,7 +102,7 @@ pub fn do_schedule_without(
     Ok(s)
 }
 
-fn check_limits(program: &Program<'_>, target: &Target) -> Result<()> {
+fn check_limits(program: &Program<'_>, graph: &Graph, target: &Target) -> Result<()> {
     let threads = 32 * program.computing_warps() + 128;
     if threads > target.block_threads + 128 {
         return Err(SchedError::Threads { threads, most: target.block_threads });
@@ -118,7 +118,7 @@ fn check_limits(program: &Program<'_>, target: &Target) -> Result<()> {
         let what = format!("`blocks` does not go with `{}`: several blocks hold a tile together", op.name());
         return Err(word("blocks", what));
     }
-    if program.teams > 1 && conflicts_in_global(&program.func) {
+    if program.teams > 1 && graph.conflicts_in_global(&program.func) {
         let what = "`pingpong` does not go with a kernel that reads what it stores: barriers of one team would meet the whole block";
         return Err(word("pingpong", what));
     }

@@ -19,11 +19,12 @@ use warplift_ir::target::Opcode;
 /// Chooses the loop, or remarks why its early loads wait with the others.
 pub(crate) fn do_pdl(program: &Program<'_>, graph: &Graph, s: &mut Schedule) {
     let func = &program.func;
-    let before_wait: Vec<Inst> = func.insts.keys().filter(|&i| is_before_wait(func, i)).collect();
     if !program.launch.pdl {
         return;
     }
-    let others = read_late(program);
+    let copies = graph.shared_accesses(func).iter().map(|a| a.inst);
+    let before_wait: Vec<Inst> = copies.filter(|&i| is_before_wait(func, i)).collect();
+    let others = read_late(program, graph);
     s.remarks.extend(others.map(|name| {
         format!("`{name}` waits for other grids: the epilogue role loads hoisted arrays before the wait only if all of them may be")
     }));
@@ -60,10 +61,10 @@ fn late_scalar<'p>(program: &'p Program<'_>, graph: &Graph) -> Option<&'p str> {
 
 /// Arrays that the mapping allows to be read early and that threads read themselves, unless epilogue warps hoist their
 /// loads.
-fn read_late<'p>(program: &'p Program<'_>) -> impl Iterator<Item = &'p str> {
+fn read_late<'p>(program: &'p Program<'_>, graph: &Graph) -> impl Iterator<Item = &'p str> {
     let cut = handoff(program).is_some();
-    let insts = program.func.insts.values().filter(|_| cut);
-    let read: FxHashSet<u32> = insts.filter_map(global_access).map(|(access, _)| access.pointer).collect();
+    let accesses = graph.global_accesses(&program.func).iter().filter(|_| cut);
+    let read: FxHashSet<u32> = accesses.map(|g| g.access.pointer).collect();
     let hoisted = hoisted_before_wait(program);
     let others = move |(n, a): &(u32, &Argument)| a.before_wait && read.contains(n) && !hoisted.contains(n);
     (0..).zip(&program.launch.arguments).filter(others).map(|(_, a)| a.name.as_str())

@@ -110,7 +110,7 @@ pub(crate) fn epilogue_rings(
     s: &mut Schedule,
 ) {
     let (func, Some(handoff)) = (&program.func, handoff(program)) else { return };
-    for (buffer, least) in rereads(program, epilogue_insts) {
+    for (buffer, least) in rereads(program, graph, epilogue_insts) {
         for ring in s.rings.values_mut().filter(|r| r.buffers.contains(&buffer)) {
             let finishing = |b: &Block| func.blocks[*b].insts.iter().all(|i| epilogue_insts.contains(i));
             let (rereads, blocks): (Vec<Block>, _) = ring.blocks.iter().partition(|b| finishing(b));

@@ -31,7 +31,9 @@ fn by_threads(program: &Program<'_>, inst: Inst) -> String {
         Some((_, false)) => {
             "reads a tile, or memory that the kernel writes; `load v[i] : i32` of an array that it only reads mends it"
         }
-        _ => "one thread cannot do alone; a scalar that another kernel leaves in memory can be loaded by a producer",
+        _ => {
+            "one thread cannot do alone; a scalar that another kernel leaves in memory can be loaded by a producer"
+        }
     };
     let (line, op) = (d.loc.line, d.op.name());
     format!("line {line}: the threads that compute copy too: where to depends on `{op}`, which {why}")
@@ -40,7 +42,7 @@ fn by_threads(program: &Program<'_>, inst: Inst) -> String {
 /// Gives the second half of a tile's work to epilogue warps, with the loads whose stages they read again from the
 /// consumers. Loads of other tiles have a thread of their own: where that thread waits for the epilogue warps, the
 /// producer goes on to the next tile. Returns the instructions of the second half.
-pub(crate) fn do_epilogue(program: &Program<'_>, s: &mut Schedule) -> Result<FxHashSet<Inst>> {
+pub(crate) fn do_epilogue(program: &Program<'_>, graph: &Graph, s: &mut Schedule) -> Result<FxHashSet<Inst>> {
     if handoff(program).is_none() {
         return Ok(FxHashSet::default());
     }
@@ -51,7 +53,7 @@ pub(crate) fn do_epilogue(program: &Program<'_>, s: &mut Schedule) -> Result<FxH
         ));
     }
     let epilogue_insts = epilogue_insts(program)?;
-    let rereads = rereads(program, &epilogue_insts);
+    let rereads = rereads(program, graph, &epilogue_insts);
     for &inst in &epilogue_insts {
         let d = &program.func.insts[inst];
         let brought = |(b, _): (Buffer, bool)| rereads.iter().any(|a| a.0 == b);

@@ -418,7 +418,10 @@ fn tiles_of_indices_grow_to_the_accessed_shape() {
 fn wrong_tiles_of_indices_are_refused() {
     for (statements, message) in [
         ("t = load gx[at, 0] : f16[16, 32]", "operand 2 of `load` must be i32[16, 32], found i32[8]"),
-        ("t = load gx[cast(at, f32), 0] : f16[8, 32]", "must be a tile of i32 or u32, or `to_index` of one of i64"),
+        (
+            "t = load gx[cast(at, f32), 0] : f16[8, 32]",
+            "must be a tile of i32 or u32, or `to_index` of one of i64",
+        ),
         ("t = load gx[0, 0] : f16[8, 32] where expand_dims(at, 1)", "must be a bool tile"),
         ("store gy[at, 0], cast(at, f16)", "must be"),
     ] {
