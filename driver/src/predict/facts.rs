@@ -94,6 +94,12 @@ fn is_atomic(op: Opcode) -> bool {
             | RedGlobalMinU32
             | RedGlobalMaxU32
             | AtomAddU32
+            | AtomAddF32
+            | AtomMinS32
+            | AtomMaxS32
+            | AtomMinU32
+            | AtomMaxU32
+            | AtomExchB32
     )
 }
 

@@ -205,7 +205,7 @@ impl Random<'_> {
             Op::Atomic(AtomicOp::Add),
             Op::LoadGather { masked: false },
             Op::StoreScatter { masked: false },
-            Op::AtomicScatter { op: AtomicOp::Add, masked: false },
+            Op::AtomicScatter { op: AtomicOp::Add, old: true, masked: false },
             Op::ToIndex,
             Op::Mma,
             Op::Reduce(reduce, d),

@@ -12,7 +12,7 @@ use warplift::{CompileError, Compiled, Options, compile};
 use warplift_ir::interp;
 use warplift_ir::manifest::Fact;
 use warplift_ir::target::SM90A;
-use warplift_ir::tile::{Kernel, Op, parse_file, verify, verify_mapping};
+use warplift_ir::tile::{Kernel, parse_file, verify, verify_mapping};
 use warplift_isel::map::{MapContext, do_map};
 use warplift_sim::{self as sim, Adversary};
 

@@ -394,7 +394,8 @@ fn with_ids(statements: &str) -> String {
 #[test]
 fn tiles_of_indices_grow_to_the_accessed_shape() {
     let text = with_ids(
-        "t = load gx[at, 4] : f16[8, 32] where at > 3 store gy[0, at], trans(t) where expand_dims(at, 0) < 9 atomic_add gi[at], at",
+        "t = load gx[at, 4] : f16[8, 32] where at > 3 store gy[0, at], trans(t) where expand_dims(at, 0) < 9 atomic_add gi[at], at \
+         was = atomic_max gi[0], at : i32[8] where at > 2",
     );
     let Err(errors) = parse_file(&text, "") else {
         panic!("a mask of 8 elements is of a last dimension of 32")
@@ -406,7 +407,8 @@ fn tiles_of_indices_grow_to_the_accessed_shape() {
     for op in [
         Op::LoadGather { masked: true },
         Op::StoreScatter { masked: true },
-        Op::AtomicScatter { op: AtomicOp::Add, masked: false },
+        Op::AtomicScatter { op: AtomicOp::Add, old: false, masked: false },
+        Op::AtomicScatter { op: AtomicOp::Max, old: true, masked: true },
     ] {
         assert!(ops.contains(&&op), "{op:?} of {ops:?}");
     }
@@ -418,7 +420,10 @@ fn tiles_of_indices_grow_to_the_accessed_shape() {
 fn wrong_tiles_of_indices_are_refused() {
     for (statements, message) in [
         ("t = load gx[at, 0] : f16[16, 32]", "operand 2 of `load` must be i32[16, 32], found i32[8]"),
-        ("t = load gx[cast(at, f32), 0] : f16[8, 32]", "must be a tile of i32 or u32, or `to_index` of one of i64"),
+        (
+            "t = load gx[cast(at, f32), 0] : f16[8, 32]",
+            "must be a tile of i32 or u32, or `to_index` of one of i64",
+        ),
         ("t = load gx[0, 0] : f16[8, 32] where expand_dims(at, 1)", "must be a bool tile"),
         ("store gy[at, 0], cast(at, f16)", "must be"),
     ] {
