@@ -338,12 +338,8 @@ fn what_does_not_compile_is_said() {
         let made = compile(&module.kernels[0], &module.mappings[0], &SM90A, &Default::default());
         made.err().map(|e| e.to_string()).unwrap_or_default()
     };
-    let bits = four_bits().replace("n: i32 % 8", "n: i32 % 2");
-    assert!(
-        refused(&bits).contains("elements of 4 bits one by one, by tiles of indices"),
-        "{}",
-        refused(&bits)
-    );
+    let bits = four_bits().replace("n: i32 % 8", "n: i32");
+    assert!(refused(&bits).contains("1 of u4 side by side are 4 bits"), "{}", refused(&bits));
     let sum = ROWS.replace("ptr<i32>", "ptr<i64>").replace("i32[m] fill -1", "i64[m]");
     let sum =
         sum.replace("rows = load gi[i*16] : i32[16]", "ids64 = load gi[i*16] : i64[16] rows = ids64 + ids64");
