@@ -154,6 +154,8 @@ pub const CASES: &[Case] = &[
     case("convert", &[("m", 72), ("n", 136)], 2),
     case("gemm_parts", &[("m", 136), ("n", 136), ("k", 584)], 2),
     case("sum_parts", &[("parts", 3), ("n", 5000)], 2),
+    case("embedding", &[("m", 21), ("v", 3), ("n", 1032)], 2),
+    case("histogram", &[("n", 5000), ("bins", 2)], 2),
     case("gather_rows", &[("m", 2), ("n", 200), ("p", 1032)], 2),
     rough("attention", &[("batch", 1), ("heads", 2), ("queries", 130), ("keys", 330)]),
     rough("attention_causal", &[("batch", 2), ("heads", 1), ("length", 290)]),

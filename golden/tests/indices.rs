@@ -6,7 +6,7 @@ use warplift::ir::tile::{Kernel, Mapping, parse_file};
 use warplift::sim::{Adversary, Options};
 use warplift::{Compiled, compile};
 use warplift_golden::orders::{ORDERS, right};
-use warplift_lab::validate::{Given, Reference, Sizes, Style, Validation};
+use warplift_lab::validate::{Data, Given, Problem, Reference, Sizes, Style, Validation};
 
 fn compiled(text: &str) -> (Kernel, Mapping, Compiled) {
     let module = parse_file(text, "indices.tile").unwrap_or_else(|e| panic!("{e}\n{text}"));
@@ -24,8 +24,10 @@ fn reference<'k>(
 ) -> Reference<'k> {
     let sizes = Sizes::of(kernel, sizes).unwrap_or_else(|e| panic!("{e}"));
     let given = Given::parse(data.iter().copied()).unwrap_or_else(|e| panic!("{e}"));
-    let validation = Validation::new(kernel, mapping, sizes).and_then(|v| v.with_data(given));
-    validation.and_then(|v| v.reference(Style::Integers, 7)).unwrap_or_else(|e| panic!("{e}"))
+    let problem = Problem::new(kernel, mapping, sizes.clone()).unwrap_or_else(|e| panic!("{e}"));
+    let data = Data::given(&problem.operands, &given, Style::Integers, 7).unwrap_or_else(|e| panic!("{e}"));
+    let validation = Validation::new(kernel, mapping, sizes);
+    validation.and_then(|v| Reference::of(v, data)).unwrap_or_else(|e| panic!("{e}"))
 }
 
 /// Compiles a text and checks it on data; the PTX.
@@ -64,6 +66,17 @@ fn rows_are_gathered_in_vectors() {
     check(&ROWS.replace("f16", "u8").replace("% 8", ""), &[("m", 20), ("v", 9), ("n", 131)], &IDS);
     check(&ROWS.replace(" align 16", "").replace("% 8", ""), &[("m", 5), ("v", 9), ("n", 31)], &IDS);
     check(&ROWS.replace("f16[v, n]", "f16[v, n] fill 2.5"), &sizes, &["ids=ints:-50..0"]);
+}
+
+/// Rows of 4 bits, converted.
+fn four_bits() -> String {
+    let text = ROWS.replace("x: ptr<f16>", "x: ptr<u4>").replace("view x : f16", "view x : u4");
+    text.replace("load gx[rows, j*128] : f16[16, 128]", "cast(load gx[rows, j*128] : u4[16, 128], f16)")
+}
+
+#[test]
+fn rows_of_elements_below_a_byte_are_gathered_where_they_fill_bytes() {
+    check(&four_bits(), &[("m", 37), ("v", 50), ("n", 264)], &IDS);
 }
 
 /// The numbers may have 64 bits; they are compared with the extent before they are cut.
@@ -154,8 +167,37 @@ fn a_race_of_scattered_stores_is_reported() {
     let (kernel, mapping, made) = compiled(&text);
     let problem = reference(&kernel, &mapping, &[("n", 256), ("v", 300)], &["ids=ints:0..9"]);
     let options = Options { seed: 1, order: Adversary::Random, ..Options::default() };
-    let (_, report) = problem.simulate(&made.ptx, &made.manifest, &options, 2).unwrap();
-    assert!(!report.hazards.is_empty());
+    let run = problem.simulate(&made.ptx, &made.manifest, &options, 2);
+    assert!(run.is_err_and(|e| e.to_string().contains("GlobalRace")));
+}
+
+/// An update gives what was there: places in a list, one after the other; the list is sorted by the number of its block.
+#[test]
+fn updates_give_what_was_there() {
+    let text = "kernel listed(x: ptr<i32>, count: ptr<i32>, y: ptr<i32>, z: ptr<i32>, n: i32, bins: i32) {
+        grid 1
+        gx = view x : i32[n] fill -1
+        gc = view count : i32[bins]
+        gy = view y : i32[bins * 60]
+        gz = view z : i32[4]
+        at = load gx[0] : i32[64]
+        one = full 1 : i32[64]
+        place = atomic_add gc[at], one : i32[64]
+        zero = full 0 : i32[64]
+        store gy[at * 60 + place], at
+        first = full 5 : i32[1]
+        none = full 7 : i32[1]
+        was = atomic_exchange gz[0], first : i32[1]
+        now = atomic_max gz[0], none : i32[1] where was == was
+        still = atomic_min gz[0], none : i32[1] where was != was
+        store gz[1], now
+        store gz[2], still + 1
+        store gz[3], atomic_add gz[9], none : i32[1]
+    }
+    mapping listed { kernel: warps 2 }";
+    let text = text.replace("        zero = full 0 : i32[64]\n", "");
+    let ptx = check(&text, &[("n", 60), ("bins", 9)], &["x=ints:-3..12", "x=ints:5..6"]);
+    assert!(ptx.contains("atom.global.add.u32") && ptx.contains("atom.global.exch.b32"), "{ptx}");
 }
 
 #[test]
@@ -217,6 +259,78 @@ fn gathered_operands_keep_wgmma_and_their_ring() {
     check(&warps, &sizes, &["ids=ints:-5..90"]);
 }
 
+/// A matrix in compressed rows times a vector: where a row lies, and which elements it multiplies, is loaded.
+#[test]
+fn sparse_rows_multiply_what_their_columns_name() {
+    let text = "kernel spmv(begin: ptr<i32>, column: ptr<i32>, value: ptr<f32>, x: ptr<f32>, y: ptr<f32>, m: i32, n: i32,
+            nonzeros: i32) {
+        grid cdiv(m, 16)
+        gb = view begin : i32[m + 1]
+        gc = view column : i32[1, nonzeros]
+        gv = view value : f32[1, nonzeros]
+        gx = view x : f32[1, n]
+        gy = view y : f32[m]
+        i = block_index
+        start = load gb[i*16] : i32[16]
+        count = (load gb[i*16 + 1] : i32[16]) - start
+        first = expand_dims(start, 1) + iota 1 : i32[16, 32]
+        left = expand_dims(count, 1) - iota 1 : i32[16, 32]
+        row = full 0 : i32[16, 32]
+        zero = full 0.0 : f32[16, 32]
+        sum = for t in 0..cdiv(max(reduce_max(count, 0), 0), 32) carry s = zero {
+            own = left > t*32
+            at = load gc[row, first + t*32] : i32[16, 32] where own
+            v = load gv[row, first + t*32] : f32[16, 32] where own
+            w = load gx[row, at] : f32[16, 32] where own
+            yield fma(v, w, s)
+        }
+        store gy[i*16], reduce_sum(sum, 1)
+    }
+    mapping spmv { kernel: warps 4 }";
+    let sizes = [("m", 39), ("n", 50), ("nonzeros", 700)];
+    check(text, &sizes, &["begin=sorted:0..700 column=ints:-2..60", "begin=zeros column=zeros"]);
+}
+
+/// Elements that are kept go to places that a prefix sum counts.
+#[test]
+fn kept_elements_move_together() {
+    let text = "kernel compaction(x: ptr<f32> align 16, y: ptr<f32>, n: i32 % 4, kept: i32) {
+        grid cdiv(n, 1024)
+        gx = view x : f32[1, n]
+        gy = view y : f32[kept]
+        i = block_index
+        t = load gx[0, i*1024] : f32[1, 1024]
+        keep = t != 0.0
+        place = scan_sum(select(keep, 1, 0), 1) - 1
+        store gy[reshape(place) : i32[1024]], reshape(t) : f32[1024] where reshape(keep) : bool[1024]
+    }
+    mapping compaction { kernel: warps 4 }";
+    check(text, &[("n", 1000), ("kept", 900)], &["x=ints:-2..2", "x=zeros"]);
+    check(text, &[("n", 1000), ("kept", 100)], &["x=ints:-2..2"]);
+}
+
+/// Truth values are compared, and reduced to one that decides a branch.
+#[test]
+fn truth_values_are_compared_and_reduced() {
+    let text = "kernel k(x: ptr<f32>, y: ptr<f32>, n: i32) {
+        grid cdiv(n, 256)
+        gx = view x : f32[n]
+        gy = view y : f32[n]
+        i = block_index
+        t = load gx[i*256] : f32[256]
+        w = reshape t : f32[4, 64]
+        even = (w > 0.0) == (w < 1.0)
+        odd = (w > 1.0) != (w > 0.0)
+        rows = select(reduce_or(odd & even, 1), 2.0, 1.0)
+        s = w * expand_dims(rows, 1)
+        some = reduce_and(reduce_or(even, 1), 0)
+        r = if some { yield s } else { yield s + 8.0 }
+        store gy[i*256], reshape(select(not(odd), r, 0.5)) : f32[256]
+    }
+    mapping k { kernel: warps 2 }";
+    check(text, &[("n", 700)], &["x=ints:-2..2", "x=zeros", "x=ints:1..2"]);
+}
+
 #[test]
 fn what_does_not_compile_is_said() {
     let refused = |text: &str| {
@@ -224,10 +338,10 @@ fn what_does_not_compile_is_said() {
         let made = compile(&module.kernels[0], &module.mappings[0], &SM90A, &Default::default());
         made.err().map(|e| e.to_string()).unwrap_or_default()
     };
-    let bits = ROWS.replace("ptr<f16>", "ptr<u4>").replace("f16[", "u4[");
-    assert!(refused(&bits).contains("`load` of tiles of u4 does not compile"), "{}", refused(&bits));
+    let bits = four_bits().replace("n: i32 % 8", "n: i32");
+    assert!(refused(&bits).contains("1 of u4 side by side are 4 bits"), "{}", refused(&bits));
     let sum = ROWS.replace("ptr<i32>", "ptr<i64>").replace("i32[m] fill -1", "i64[m]");
     let sum =
         sum.replace("rows = load gi[i*16] : i32[16]", "ids64 = load gi[i*16] : i64[16] rows = ids64 + ids64");
-    assert!(refused(&sum).contains("`+` of tiles of 64-bit integers does not compile"), "{}", refused(&sum));
+    assert!(refused(&sum).contains("`+` of tiles of i64 does not compile"), "{}", refused(&sum));
 }

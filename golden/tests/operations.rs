@@ -21,6 +21,7 @@ const TRIES: &[(&[&str], &str)] = &[
     (&["select"], "store go[i*B], @(u > 1, t, t * 2.0)"),
     (&["fma"], "store go[i*B], @(t, t, t)"),
     (&["cast"], "store gq[i*B], @(t, i32)"),
+    (&["to_index"], "store gq[i*B], @(cast(u, i64))"),
     (&["view_as"], "store gq[i*B], @(t, i32)"),
     (&["full"], "store go[i*B], t + @ 1.0 : f32[B]"),
     (&["iota"], "k = @ 0 : i32[B] store gq[i*B], u + k"),

@@ -6,14 +6,14 @@
 
 use crate::rows::{binary_row, fma_row, is_half, kind, natural, reduced, unary_row};
 use crate::{IselError, Result};
-use warplift_ir::tile::{AtomicOp, Inst, Kernel, Op, Type};
+use warplift_ir::tile::{AtomicOp, CmpOp, Inst, Kernel, Op, Type};
 use warplift_ir::types::Elem;
 
 /// Bits of an element of a tile at most: that of a register.
 const WIDEST: u32 = 32;
 
 /// Element types that tiles have, in the order in which they are listed.
-const ELEMS: [Elem; 20] = [
+const ELEMS: [Elem; 22] = [
     Elem::F32,
     Elem::Tf32,
     Elem::F16,
@@ -21,6 +21,8 @@ const ELEMS: [Elem; 20] = [
     Elem::E4M3,
     Elem::E5M2,
     Elem::Mini { exponent: 2, mantissa: 1 },
+    Elem::Int(64),
+    Elem::Uint(64),
     Elem::I32,
     Elem::Uint(32),
     Elem::Int(16),
@@ -60,6 +62,9 @@ pub(crate) fn takes(op: &Op, elem: Elem) -> bool {
     // 16-bit floats go through f32 where they have no row of their own.
     let wide = if is_half(elem) { Elem::F32 } else { elem };
     let either = |has: &dyn Fn(Elem) -> bool| has(elem) || has(wide);
+    if is_long(elem) {
+        return moves_long(op);
+    }
     match *op {
         Op::Unary(op) => {
             let base = natural(op).map_or(op, |n| n.0);
@@ -67,13 +72,20 @@ pub(crate) fn takes(op: &Op, elem: Elem) -> bool {
         }
         Op::Binary(op) => either(&|e| row(e).is_some_and(|kind| binary_row(op, kind).is_some())),
         Op::Fma => row(elem).is_some_and(|kind| fma_row(kind).is_some()),
+        Op::Reduce(op, _) if elem == Elem::Bool => {
+            row(elem).is_some_and(|kind| binary_row(reduced(op), kind).is_some())
+        }
         Op::Reduce(op, _) | Op::Scan(op, _) => {
             let step = reduced(op);
             wide.bits() == WIDEST && row(wide).is_some_and(|kind| binary_row(step, kind).is_some())
         }
+        Op::Compare(CmpOp::Eq | CmpOp::Ne) if elem == Elem::Bool => true,
         Op::Compare(_) => elem != Elem::Bool && (row(elem).is_some() || elem.bits() <= 8),
         Op::Select => matches!(elem.bits(), 16 | 32),
         Op::Gather(_) => matches!(elem.bits(), 16 | 32) || elem == Elem::Bool,
+        Op::AtomicScatter { op: AtomicOp::Exchange, old: true, .. } => {
+            matches!(elem, Elem::F32 | Elem::Int(32) | Elem::Uint(32))
+        }
         Op::AtomicScatter { op, .. } => takes(&Op::Atomic(op), elem),
         Op::Atomic(AtomicOp::Add) => matches!(elem, Elem::F32 | Elem::Int(32) | Elem::Uint(32)),
         Op::Atomic(AtomicOp::Min | AtomicOp::Max) => matches!(elem, Elem::Int(32) | Elem::Uint(32)),
@@ -84,8 +96,8 @@ pub(crate) fn takes(op: &Op, elem: Elem) -> bool {
         Op::Broadcast => elem.bits() >= 8,
         Op::Slice(_) => elem.bits() != 4,
         Op::Store => elem != Elem::Bool && elem.bits() >= 8,
-        // An index names an element, and those that share a byte have no address of their own.
-        Op::LoadGather { .. } | Op::StoreScatter { .. } => elem != Elem::Bool && elem.bits() >= 8,
+        Op::LoadGather { .. } => takes(&Op::Load, elem),
+        Op::StoreScatter { .. } => takes(&Op::Store, elem),
         _ => true,
     }
 }
@@ -93,7 +105,6 @@ pub(crate) fn takes(op: &Op, elem: Elem) -> bool {
 /// Refuses tiles whose elements no register holds.
 pub(crate) fn check_width(k: &Kernel, order: &[Inst]) -> Result<()> {
     let wide = |v: &&warplift_ir::tile::Value| matches!(k.ty(**v), Type::Tile(e, _) if e != Elem::Bool && e.bits() > 8 && !matches!(e.bits(), 16 | 32) && !is_long(e));
-    check_long(k, order)?;
     match order.iter().find_map(|&i| k.results(i).iter().find(wide).map(|&v| (i, v))) {
         Some((inst, v)) => {
             let elem = k.ty(v).elem();
@@ -103,7 +114,7 @@ pub(crate) fn check_width(k: &Kernel, order: &[Inst]) -> Result<()> {
             );
             Err(IselError::at(k, inst, message))
         }
-        None => Ok(()),
+        None => check_long(k, order),
     }
 }
 
@@ -111,21 +122,22 @@ fn is_long(elem: Elem) -> bool {
     matches!(elem, Elem::Int(64) | Elem::Uint(64))
 }
 
+/// Whether an operation takes tiles of 64-bit integers, with which nothing is computed.
+fn moves_long(op: &Op) -> bool {
+    op.is_read() || matches!(op, Op::Store | Op::StoreScatter { .. } | Op::Cast | Op::ToIndex | Op::Rearrange)
+}
+
 /// Refuses to compute with tiles of 64-bit integers.
 fn check_long(k: &Kernel, order: &[Inst]) -> Result<()> {
-    let long = |v: &warplift_ir::tile::Value| matches!(k.ty(*v), Type::Tile(e, _) if is_long(e));
-    let moves =
-        |op: &Op| op.is_read() || matches!(op, Op::Store | Op::StoreScatter { .. } | Op::Cast | Op::ToIndex);
-    let computes = |i: &Inst| {
-        let touched = k.results(*i).iter().chain(k.args(*i)).any(long);
-        touched && !moves(&k.insts[*i].op)
-    };
-    match order.iter().copied().find(computes) {
-        Some(inst) => {
+    let long = |v: &&warplift_ir::tile::Value| matches!(k.ty(**v), Type::Tile(e, _) if is_long(e));
+    let touched = |i: Inst| k.args(i).iter().chain(k.results(i)).find(long);
+    let computes = |i: &Inst| !moves_long(&k.insts[*i].op) && !matches!(k.insts[*i].op, Op::Yield);
+    match order.iter().copied().filter(computes).find_map(|i| Some((i, *touched(i)?))) {
+        Some((inst, v)) => {
             let message = format!(
-                "`{}` of tiles of 64-bit integers does not compile: `load`, `store`, indices, and casts to and from i32 \
-                 and u32 do; `cast` to i32",
-                k.insts[inst].op.name()
+                "`{}` of tiles of {} does not compile: `load`, `store`, indices and casts of them do; `cast` to i32",
+                k.insts[inst].op.name(),
+                k.ty(v).elem()
             );
             Err(IselError::at(k, inst, message))
         }

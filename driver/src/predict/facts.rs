@@ -96,6 +96,12 @@ fn is_atomic(op: Opcode) -> bool {
             | RedGlobalMaxU32
             | AtomAddU32
             | AtomIncU32
+            | AtomAddF32
+            | AtomMinS32
+            | AtomMaxS32
+            | AtomMinU32
+            | AtomMaxU32
+            | AtomExchB32
     )
 }
 

@@ -263,9 +263,7 @@ impl<'p, 'o> Visit<'p, 'o> {
         }
         let found = places.iter().map(|&p| p.map_or(Some(0), |p| element(contents, p, width)));
         let Some(found) = found.collect::<Option<Vec<_>>>() else { return };
-        if count == 1 || !single {
-            self.known.insert(result, Numbers::These(found.iter().copied().collect()));
-        }
+        self.known.insert(result, Numbers::These(found.iter().copied().collect()));
         if single {
             self.tiles.insert(result, found);
         }
@@ -440,6 +438,25 @@ mod tests {
         assert_eq!(whole[0][0], 1000.0 * 6400.0 * 4.0);
         let given: [(&str, &[i32]); 2] = [("number", &[9, 7, 7, 900]), ("length", &[64, 640, 640, 6400])];
         assert_eq!(of(ROWS, sizes, &given)[0][0], (64.0 + 640.0 + 6400.0) * 4.0, "row 7 counts once");
+    }
+
+    /// Rows by a tile of numbers: those that are named count, and none that lies outside.
+    #[test]
+    fn only_the_rows_that_are_gathered_are_read() {
+        let text = "kernel rows(x: ptr<f16> align 16, ids: ptr<i32> align 4, y: ptr<f16> align 16, m: i32, v: i32, n: i32 % 8) {
+            tunable B = 4
+            grid cdiv(m, B)
+            gx = view x : f16[v, n]
+            gi = view ids : i32[m]
+            gy = view y : f16[m, n]
+            i = block_index
+            store gy[i*B, 0], load gx[load gi[i*B] : i32[B], 0] : f16[B, 512]
+        }
+        mapping rows { B = 4 kernel: warps 1 }";
+        let sizes = "m=8,v=1000,n=512";
+        assert_eq!(of(text, sizes, &[])[0][0], 1000.0 * 1024.0, "any of them");
+        let found = of(text, sizes, &[("ids", &[3, 3, 900, -1, 7, 8, 9, 5000])]);
+        assert_eq!((found[0][0], found[1][0], found[2][1]), (5.0 * 1024.0, 32.0, 8.0 * 1024.0));
     }
 
     /// One column of a matrix costs a sector of each row, up to the whole matrix.

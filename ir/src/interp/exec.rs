@@ -185,7 +185,11 @@ impl<'a> Program<'a> {
         let kernel = self.kernel;
         let op = &kernel.insts[inst].op;
         match op {
-            _ if op.is_write() => self.write(inst).map(|()| Vec::new()),
+            _ if op.is_write() => {
+                let old = self.write(inst)?;
+                let gives = matches!(op, Op::AtomicScatter { old: true, .. });
+                Ok(if gives { vec![Val::Tile(Rc::new(old))] } else { Vec::new() })
+            }
             Op::AsyncCommit | Op::AsyncWait(_) | Op::Yield => Ok(Vec::new()),
             Op::Print(text) => self.print(inst, text).map(|()| Vec::new()),
             Op::Assert(text) => match self.int(kernel.args(inst)[0])? {
@@ -442,22 +446,28 @@ impl Program<'_> {
         }
     }
 
-    fn write(&mut self, inst: Inst) -> Result<()> {
+    /// Writes or updates; what an update found there, 0 where there is none.
+    fn write(&mut self, inst: Inst) -> Result<Tile> {
         let access = self.access(inst)?;
         let op = &self.kernel.insts[inst].op;
         let written = op.written_operand(self.kernel.args(inst).len());
         let tile = self.tile(inst, written.unwrap_or(0))?;
-        let mut at = 0;
-        let mut result = Ok(());
+        let zero = cast(Elem::I32, tile.elem, Number::Int(0));
+        let mut old = Vec::with_capacity(tile.len());
+        let mut failed = None;
         each_index(&tile.extents, |index| {
-            let new = tile.get(at);
-            let place = access.place(tile.elem, at, index);
-            at += 1;
-            if let (Some(bit), Ok(())) = (place, &result) {
-                result = update(self.memory, op, &access.view, tile.elem, bit, new);
-            }
+            let at = old.len();
+            let place = access.place(tile.elem, at, index).filter(|_| failed.is_none());
+            let found = place.map(|bit| update(self.memory, op, &access.view, tile.elem, bit, tile.get(at)));
+            old.push(found.unwrap_or(Ok(zero)).unwrap_or_else(|e| {
+                failed = Some(e);
+                zero
+            }));
         });
-        result.map_err(Fault::from)
+        match failed {
+            Some(e) => Err(e.into()),
+            None => Ok(Tile::from_fn(tile.elem, tile.extents.clone(), |i| old[i])),
+        }
     }
 }
 
@@ -492,7 +502,7 @@ fn update(
     elem: Elem,
     bit: i128,
     new: Number,
-) -> std::result::Result<(), OutOfBounds> {
+) -> std::result::Result<Number, OutOfBounds> {
     if let Some(log) = &mut memory.log {
         let at = (view.buffer, bit);
         let atomic = op.atomic();
@@ -501,14 +511,14 @@ fn update(
             log.add(at, value);
         }
     }
-    let value = match op.atomic() {
+    let (old, value) = match op.atomic() {
         Some(op) => {
             let old = memory.read(view.buffer, bit, elem)?;
-            super::atomic(op, elem, old, new)
+            (old, super::atomic(op, elem, old, new))
         }
-        None => new,
+        None => (new, new),
     };
-    memory.write(view.buffer, bit, elem, value)
+    memory.write(view.buffer, bit, elem, value).map(|()| old)
 }
 
 /// An extent or stride of a view. Wide ones saturate.

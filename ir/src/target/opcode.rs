@@ -213,6 +213,12 @@ opcodes! {
     RedGlobalMaxU32 "red.max.u32" &[B64, B32], &[], Write "sm_10";
     AtomAddU32 "atom.add.u32" &[B64, B32], &[B32], Order "sm_10";
     AtomIncU32 "atom.inc.acq_rel.u32" &[B64, B32], &[B32], Order "sm_70";
+    AtomAddF32 "atom.add.f32" &[B64, B32], &[B32], Order "sm_20";
+    AtomMinS32 "atom.min.s32" &[B64, B32], &[B32], Order "sm_10";
+    AtomMaxS32 "atom.max.s32" &[B64, B32], &[B32], Order "sm_10";
+    AtomMinU32 "atom.min.u32" &[B64, B32], &[B32], Order "sm_10";
+    AtomMaxU32 "atom.max.u32" &[B64, B32], &[B32], Order "sm_10";
+    AtomExchB32 "atom.exch.b32" &[B64, B32], &[B32], Order "sm_10";
     Wgmma "wgmma" &[Any], &[Any], Order "sm_90a";
     WgmmaFence "wgmma.fence" &[], &[], Order "sm_90a";
     WgmmaCommit "wgmma.commit" &[], &[], Order "sm_90a";

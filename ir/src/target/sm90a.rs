@@ -283,6 +283,12 @@ static ROWS: Rows = rows! {
     RedGlobalMaxU32 "red.global.max.u32 [$0$o], $1" Lsu 500 8 20 "RED";
     AtomAddU32 "atom.global.add.u32 $d, [$0$o], $1" Lsu 500 8 20 "";
     AtomIncU32 "atom.acq_rel.gpu.global.inc.u32 $d, [$0$o], $1" Lsu 700 8 60 "ATOM";
+    AtomAddF32 "atom.global.add.f32 $d, [$0$o], $1" Lsu 500 8 20 "";
+    AtomMinS32 "atom.global.min.s32 $d, [$0$o], $1" Lsu 500 8 20 "";
+    AtomMaxS32 "atom.global.max.s32 $d, [$0$o], $1" Lsu 500 8 20 "";
+    AtomMinU32 "atom.global.min.u32 $d, [$0$o], $1" Lsu 500 8 20 "";
+    AtomMaxU32 "atom.global.max.u32 $d, [$0$o], $1" Lsu 500 8 20 "";
+    AtomExchB32 "atom.global.exch.b32 $d, [$0$o], $1" Lsu 500 8 20 "";
     Wgmma "" Tensor 0 128 80 "HGMMA";
     WgmmaFence "wgmma.fence.sync.aligned" Sync 2 2 80 "WARPGROUP.ARRIVE";
     WgmmaCommit "wgmma.commit_group.sync.aligned" Sync 2 2 80 "";

@@ -233,10 +233,13 @@ pub enum Op {
         /// Whether a mask follows the tile.
         masked: bool,
     },
-    /// `view, index.., x, c?`: as [`Op::Atomic`] with the indices and the mask of [`Op::LoadGather`].
+    /// `view, index.., x, c?`: as [`Op::Atomic`] with the indices and the mask of [`Op::LoadGather`]. With `old` it gives
+    /// what each element was before; 0 outside the view and where the mask is false.
     AtomicScatter {
         /// The update.
         op: AtomicOp,
+        /// Whether the elements before are the result.
+        old: bool,
         /// Whether a mask follows the tile.
         masked: bool,
     },
@@ -320,9 +323,9 @@ impl Op {
     }
 
     /// The write by tiles of indices, or under a mask, that is this one otherwise.
-    pub(crate) fn scattered(self, masked: bool) -> Self {
+    pub(crate) fn scattered(self, old: bool, masked: bool) -> Self {
         match self {
-            Self::Atomic(op) => Self::AtomicScatter { op, masked },
+            Self::Atomic(op) => Self::AtomicScatter { op, old, masked },
             _ => Self::StoreScatter { masked },
         }
     }

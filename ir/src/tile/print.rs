@@ -280,7 +280,12 @@ impl<'a> Printer<'a> {
         write!(f, "{} {}[", op.name(), self.arg(args, 0))?;
         self.list(f, args.get(1..last).unwrap_or_default())?;
         match written {
-            Some(x) => write!(f, "], {}", self.arg(args, x))?,
+            Some(x) => {
+                write!(f, "], {}", self.arg(args, x))?;
+                if matches!(op, Op::AtomicScatter { old: true, .. }) {
+                    write!(f, " : {ty}")?;
+                }
+            }
             None => write!(f, "] : {ty}")?,
         }
         if masked == 1 { write!(f, " where {}", self.arg(args, args.len() - 1)) } else { Ok(()) }

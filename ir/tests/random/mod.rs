@@ -208,7 +208,7 @@ impl Random<'_> {
             Op::Arrive,
             Op::LoadGather { masked: false },
             Op::StoreScatter { masked: false },
-            Op::AtomicScatter { op: AtomicOp::Add, masked: false },
+            Op::AtomicScatter { op: AtomicOp::Add, old: true, masked: false },
             Op::ToIndex,
             Op::Mma,
             Op::Reduce(reduce, d),

@@ -44,6 +44,11 @@ pub(super) struct Each {
 }
 
 impl Each {
+    /// Whether there are tiles of indices, or a mask.
+    pub fn is_some(&self) -> bool {
+        self.mask.is_some() || self.indices.iter().any(Option::is_some)
+    }
+
     /// Whether the elements have their own indices along a dimension.
     pub fn gathers(&self, dim: usize) -> bool {
         self.indices.get(dim).is_some_and(Option::is_some)

@@ -23,6 +23,7 @@ mod coords;
 mod cp_async;
 mod defer_scale;
 mod exchange;
+mod fetch;
 mod fused_index_compare;
 mod gather;
 mod half;

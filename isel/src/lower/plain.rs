@@ -19,7 +19,7 @@ use rustc_hash::FxHashMap;
 use warplift_ir::layout::{Axis, Layout};
 use warplift_ir::machine::{self, Attr, GlobalAccess, Guard, NewInst, Ty};
 use warplift_ir::target::Opcode;
-use warplift_ir::tile::{AtomicOp, CmpOp, Inst, Type, Value};
+use warplift_ir::tile::{AtomicOp, CmpOp, Inst, Op, Type, Value};
 use warplift_ir::types::Elem;
 
 /// The accesses of one tile through a view.
@@ -41,6 +41,11 @@ pub(super) struct Access {
 }
 
 impl Access {
+    /// Lets only the owner of an element touch it.
+    pub(super) fn owned_by(&mut self, owner: Option<machine::Value>) {
+        self.owner = owner;
+    }
+
     /// Constant byte offset of a register's coordinates.
     pub(super) fn offset(&self, at: &[u64]) -> i32 {
         self.unit.map_or(0, |u| (at[u] * u64::from(self.bits) / 8) as i32)
@@ -248,6 +253,10 @@ impl Lower<'_, '_> {
         access: GlobalAccess,
         regs: u64,
     ) -> Result<machine::Value> {
+        if a.each.is_some() {
+            let message = "by tiles of indices or under a mask, do not compile: facts must make whole bytes of their vectors";
+            return self.error(format!("elements of {} bits one by one, {message}", a.bits));
+        }
         if a.view.fill != 0.0 || !a.bits.is_power_of_two() {
             return self.error(format!(
                 "elements of {} bits one by one, outside filled with {}: only 1, 2 and 4 bits filled with 0 compile; say \
@@ -407,6 +416,9 @@ impl Lower<'_, '_> {
     pub(super) fn lower_atomic(&mut self, inst: Inst, op: AtomicOp) -> Result<()> {
         let value = self.written(inst);
         let elem = self.k.ty(value).elem();
+        if matches!(self.k.insts[inst].op, Op::AtomicScatter { old: true, .. }) {
+            return self.lower_fetch(inst, op, value);
+        }
         let (row, widest) = match (op, elem) {
             (AtomicOp::Add, Elem::F32) => (Opcode::RedGlobalAddF32, 4),
             (AtomicOp::Add, Elem::Int(32) | Elem::Uint(32)) => (Opcode::RedGlobalAddS32, 1),
@@ -414,7 +426,10 @@ impl Lower<'_, '_> {
             (AtomicOp::Max, Elem::Int(32)) => (Opcode::RedGlobalMaxS32, 1),
             (AtomicOp::Min, Elem::Uint(32)) => (Opcode::RedGlobalMinU32, 1),
             (AtomicOp::Max, Elem::Uint(32)) => (Opcode::RedGlobalMaxU32, 1),
-            _ if op == AtomicOp::Exchange => return self.interpreted_only(),
+            _ if op == AtomicOp::Exchange => {
+                let what = "`atomic_exchange` without a result does not compile";
+                return self.error(format!("{what}: write `old = atomic_exchange v[..], x : type`"));
+            }
             _ => return self.refuse_tiles(elem),
         };
         self.store_by(inst, value, Some((row, widest)))
@@ -437,7 +452,7 @@ impl Lower<'_, '_> {
             return self.refuse_tiles(elem);
         }
         let mut a = self.access(inst, &layout, elem)?;
-        a.owner = self.owner(&layout);
+        a.owned_by(self.owner(&layout));
         let access = self.global_access(inst, &layout);
         let widest = row.map_or(u64::MAX, |r| r.1);
         let vector = self.vector(inst, value, &layout, a.unit).min(widest);

@@ -13,7 +13,8 @@ use rustc_hash::FxHashMap;
 use warplift_ir::layout::{Axis, Basis, Layout};
 use warplift_ir::machine::{self, Attr, IndexMap, NewInst, Ty};
 use warplift_ir::target::Opcode;
-use warplift_ir::tile::{Inst, Op, ReduceOp, Type, Value};
+use warplift_ir::tile::{CmpOp, Inst, Op, ReduceOp, Type, Value};
+use warplift_ir::types::Elem;
 
 /// Chains of a reduction over registers.
 const CHAINS: usize = 2;
@@ -24,7 +25,9 @@ impl Lower<'_, '_> {
         let k = self.k;
         let (arg, result) = (k.args(inst)[0], k.result(inst));
         let elem = k.ty(arg).elem();
-        let row = kind(elem, true).and_then(|kd| binary_row(reduced(op), kd)).filter(|_| elem.bits() == 32);
+        let row = kind(elem, true)
+            .and_then(|kd| binary_row(reduced(op), kd))
+            .filter(|_| elem.bits() == 32 || elem == Elem::Bool);
         let Some(row) = row else { return self.refuse_tiles(elem) };
         let from = self.plan.layout(k, arg)?.clone();
         let tile = matches!(k.ty(result), Type::Tile(..));
@@ -39,6 +42,10 @@ impl Lower<'_, '_> {
         if !tile {
             let first = [IndexMap::EACH].into_iter().collect();
             r = self.at().value(NewInst::new(Opcode::Mov, &[r], &[Ty::B32]).maps(first));
+            if elem == Elem::Bool {
+                let zero = self.at().imm(0);
+                r = self.at().compare(CmpOp::Ne, r, zero);
+            }
         }
         self.set(result, r);
         Ok(())

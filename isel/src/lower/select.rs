@@ -101,6 +101,9 @@ impl Lower<'_, '_> {
     pub(super) fn tile_compare(&mut self, result: Value, cmp: CmpOp, args: &[Value]) -> Result<()> {
         let elem = self.k.ty(args[0]).elem();
         let regs = self.result_regs(result)?;
+        if elem == Elem::Bool {
+            return self.masks_compared(result, cmp, args);
+        }
         let iota_ranges = |kind: &Kind| !matches!(kind, Kind::Mask | Kind::Pred | Kind::Wide);
         let Some(kind) = kind(elem, true).filter(iota_ranges) else {
             return self.refuse_tiles(elem);
@@ -128,6 +131,21 @@ impl Lower<'_, '_> {
             _ => Opcode::SetF32,
         };
         self.elementwise(result, row, Attr::Cmp(cmp), &[x, y])
+    }
+
+    /// Whether truth values are equal, or not: their masks are ones or zeros.
+    fn masks_compared(&mut self, result: Value, cmp: CmpOp, args: &[Value]) -> Result<()> {
+        if !matches!(cmp, CmpOp::Eq | CmpOp::Ne) {
+            return self.refuse_tiles(Elem::Bool);
+        }
+        let (x, y) = (self.operand(args[0])?, self.operand(args[1])?);
+        let regs = self.result_regs(result)?;
+        let mut r = self.repeat(Opcode::Xor, Attr::None, &[x, y], regs);
+        if cmp == CmpOp::Eq {
+            r = self.repeat(Opcode::Not, Attr::None, &[(r, IndexMap::EACH)], regs);
+        }
+        self.set(result, r);
+        Ok(())
     }
 
     /// A comparison in which one side is a folded sum.

@@ -129,7 +129,8 @@ fn of_inst(k: &Kernel, inst: Inst) -> SmallVec<[Constraint; 1]> {
             one(Relation::Equal, &uses.chain(own).collect::<Vec<_>>())
         }
         Op::StoreScatter { .. } | Op::AtomicScatter { .. } => {
-            one(Relation::Equal, &(1..k.args(inst).len()).map(arg).collect::<Vec<_>>())
+            let uses = (1..k.args(inst).len()).map(arg);
+            one(Relation::Equal, &uses.chain((0..results.len()).map(made)).collect::<Vec<_>>())
         }
         Op::Scan(..) => pair(Relation::Equal),
         Op::Gather(_) => one(Relation::Equal, &[arg(1), made(0)]),

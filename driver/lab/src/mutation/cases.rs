@@ -338,5 +338,7 @@ pub const CASES: &[Case] = &[
     case("transpose", "BM = 64, BN = 64; kernel: warps 4", &[("136x200", 2)]),
     case("cumsum", "BM = 4, BN = 128; kernel: warps 4", &[("5x300", 2)]),
     case("gemv", "BM = 4, BN = 256; kernel: warps 4", &[("5x600", 2)]),
+    case("embedding", "BM = 8, BN = 256; kernel: warps 4", &[("m=21,v=5,n=520", 2)]),
+    case("histogram", "B = 512; kernel: warps 4", &[("n=1300,bins=4", 2)]),
     case("gather_rows", "BM = 1, BN = 512, BP = 128; kernel: warps 4", &[("m=3,n=400,p=200", 2)]),
 ];

@@ -40,6 +40,7 @@ const LIBRARY_PROVED: &str = "\
     axpy: B
     convert: BM BN
     cumsum: BM
+    embedding: BM BN
     gather_rows: BM BP
     gemm: BM BN BK
     gemm_alpha_beta:
@@ -61,6 +62,7 @@ const LIBRARY_PROVED: &str = "\
     gemm_tt: BM BN BK
     gemm_two_outputs: BM BN BK
     gemv: BM
+    histogram:
     layer_norm: BM
     layer_norm_warp_specialized: BM
     rms_norm: BM

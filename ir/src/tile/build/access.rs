@@ -62,8 +62,22 @@ impl KernelBuilder {
         x: Value,
         mask: Option<Value>,
     ) -> Result<()> {
-        let op = Op::AtomicScatter { op, masked: mask.is_some() };
+        let op = Op::AtomicScatter { op, old: false, masked: mask.is_some() };
         self.scatter(op, view, index, x, mask).map(drop)
+    }
+
+    /// The same; returns what the elements were before.
+    pub fn atomic_old(
+        &mut self,
+        op: AtomicOp,
+        view: Value,
+        index: &[Value],
+        x: Value,
+        mask: Option<Value>,
+    ) -> Result<Value> {
+        let op = Op::AtomicScatter { op, old: true, masked: mask.is_some() };
+        let inst = self.scatter(op, view, index, x, mask)?;
+        Ok(self.kernel.result(inst))
     }
 
     pub(crate) fn scatter(

@@ -63,7 +63,7 @@ variants!(Op {
     Arrive "arrive",
     LoadGather "load_gather" { masked },
     StoreScatter "store_scatter" { masked },
-    AtomicScatter "atomic_scatter" { op, masked },
+    AtomicScatter "atomic_scatter" { op, old, masked },
     Mma "mma",
     Reduce "reduce" (op, dimension),
     Scan "scan" (op, dimension),

@@ -545,7 +545,11 @@ fn tail(c: &mut Cursor<'_>, call: &mut Call, form: Form) -> Result<()> {
         c.expect(":")?;
         call.ty = Some(type_text(c)?);
     }
-    if matches!(call.name, "load" | "store") || find(&ATOMIC, call.name).is_some() {
+    let atomic = find(&ATOMIC, call.name).is_some();
+    if atomic && c.eat(":") {
+        call.ty = Some(type_text(c)?);
+    }
+    if matches!(call.name, "load" | "store") || atomic {
         call.mask = if c.eat_word("where") { Some(expr(c)?) } else { None };
     }
     if call.name != "view" {

@@ -243,10 +243,13 @@ impl Lower<'_> {
         let mut args = self.access(&call.args[0])?;
         let x = self.value(&call.args[1], None)?;
         let mask = self.mask(call)?;
-        if self.gathers(&args, mask) {
+        let old = call.ty.is_some();
+        if old || self.gathers(&args, mask) {
             self.b.set_loc(span.loc);
-            let made = self.b.scatter(op.scattered(mask.is_some()), args[0], &args[1..], x, mask);
-            return self.checked(span, made);
+            let op = op.scattered(old, mask.is_some());
+            let made = self.b.scatter(op, args[0], &args[1..], x, mask);
+            let made = self.checked(span, made)?;
+            return self.given_old(span, call, made);
         }
         args.push(x);
         self.inst(span, op, &args, None)
@@ -269,6 +272,20 @@ impl Lower<'_> {
         let mut args = self.access(&call.args[0])?;
         args.push(self.value(&call.args[1], Some(Elem::I32))?);
         self.inst(span, Op::Arrive, &args, None)
+    }
+
+    /// An atomic operation whose result has the type that the text says, if it says one.
+    fn given_old(&mut self, span: Span, call: &Call, made: Inst) -> Result<Inst> {
+        let Some(ty) = &call.ty else { return Ok(made) };
+        let (elem, shape) = self.tile_type(ty)?;
+        let old = self.b.kernel().ty(self.b.kernel().result(made));
+        match old.shape().is_some_and(|s| s.same(&shape)) && old.elem() == elem {
+            true => Ok(made),
+            false => {
+                Err(self
+                    .report(span, format!("`{}` gives what is there: the type of its operand", call.name)))
+            }
+        }
     }
 
     /// The condition behind `where`.

@@ -394,7 +394,8 @@ fn with_ids(statements: &str) -> String {
 #[test]
 fn tiles_of_indices_grow_to_the_accessed_shape() {
     let text = with_ids(
-        "t = load gx[at, 4] : f16[8, 32] where at > 3 store gy[0, at], trans(t) where expand_dims(at, 0) < 9 atomic_add gi[at], at",
+        "t = load gx[at, 4] : f16[8, 32] where at > 3 store gy[0, at], trans(t) where expand_dims(at, 0) < 9 atomic_add gi[at], at \
+         was = atomic_max gi[0], at : i32[8] where at > 2",
     );
     let Err(errors) = parse_file(&text, "") else {
         panic!("a mask of 8 elements is of a last dimension of 32")
@@ -406,7 +407,8 @@ fn tiles_of_indices_grow_to_the_accessed_shape() {
     for op in [
         Op::LoadGather { masked: true },
         Op::StoreScatter { masked: true },
-        Op::AtomicScatter { op: AtomicOp::Add, masked: false },
+        Op::AtomicScatter { op: AtomicOp::Add, old: false, masked: false },
+        Op::AtomicScatter { op: AtomicOp::Max, old: true, masked: true },
     ] {
         assert!(ops.contains(&&op), "{op:?} of {ops:?}");
     }

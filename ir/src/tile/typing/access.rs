@@ -112,7 +112,9 @@ impl Typing<'_> {
         let (elem, rank) = self.access(1 + usize::from(self.op.is_masked()), tile)?;
         match self.args[rank + 1] {
             Type::Tile(e, s) if e == elem && s.rank() == rank => {
-                self.mask(self.args[rank + 1]).map(|()| smallvec![])
+                self.mask(self.args[rank + 1])?;
+                let old = matches!(self.op, Op::AtomicScatter { old: true, .. });
+                Ok(if old { smallvec![self.args[rank + 1]] } else { smallvec![] })
             }
             Type::Tile(e, s) if e != elem && s.rank() == rank => {
                 Err(TypeError::Stored { view: elem, tile: self.text(self.args[rank + 1]) })
