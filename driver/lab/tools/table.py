@@ -4,7 +4,7 @@
     table.py build gemm --warplift target/release/warplift --artifacts DIR     # compiles what its rows name
     table.py run gemm --artifacts DIR --out DIR [--limit 540] [--rounds 3]     # on the machine with the GPU
     table.py predict gemm --warplift target/release/warplift --artifacts DIR --out DIR    # needs no GPU
-    table.py show DIR/gemm.jsonl [--predicted DIR/gemm.predicted.jsonl]        # prints Markdown
+    table.py show DIR/gemm.jsonl [--predicted DIR/gemm.predicted.jsonl] [--without PEER]    # prints Markdown
 
 tables/FAMILY.json names the peers file, the kernels (how each one is compiled) and the rows (a kernel and its
 sizes). `run` appends one line of JSON for each row to DIR/FAMILY.jsonl as soon as it is measured: an interrupted run
@@ -179,10 +179,11 @@ def key(report):
     return report["kernel"], json.dumps(report["sizes"])
 
 
-def markdown(reports, predictions=()):
+def markdown(reports, predictions=(), without=()):
     """The table: our time in microseconds, the peers' times over ours and the predicted over ours, each burst / sustained."""
     contenders = [[r["contender"] for r in report.get("rows", [])] for report in reports]
-    peers = list(dict.fromkeys(name for names in contenders for name in names[1:] if name != names[0]))
+    peers = dict.fromkeys(name for names in contenders for name in names[1:] if name != names[0])
+    peers = [name for name in peers if name not in without]
     devices = sorted({r["device"] for r in reports if "device" in r})
     predicted = {key(p): p for p in predictions}
     columns = ["kernel", "sizes", "us", *peers] + ["predicted over measured"] * bool(predicted)
@@ -212,6 +213,7 @@ def parse():
     verb = verbs.add_parser("show")
     verb.add_argument("file", type=pathlib.Path)
     verb.add_argument("--predicted", type=pathlib.Path)
+    verb.add_argument("--without", action="append", default=[], metavar="PEER")
     return parser.parse_args()
 
 
@@ -219,7 +221,8 @@ def main():
     """Runs the verb."""
     options = parse()
     if options.verb == "show":
-        print(markdown(measured(options.file), measured(options.predicted) if options.predicted else ()))
+        predictions = measured(options.predicted) if options.predicted else ()
+        print(markdown(measured(options.file), predictions, options.without))
     else:
         {"build": build, "run": run, "predict": predict}[options.verb](options)
 

@@ -63,6 +63,36 @@ fn blocks_that_differ_are_walked_one_by_one() {
     assert!(many.cycles > 4.0 * one.cycles, "the last block has 64 trips, the first one: {one} {many}");
 }
 
+/// Each trip of the outer loop has one more of the inner loop than the trip before.
+const TRIANGLE: &str = "
+kernel triangle(x: ptr<f32> align 16, y: ptr<f32> align 16, rows: i32, n: i32 % 64) {
+    tunable B = 64
+    grid 1
+    gx = view x : f32[64, n]
+    gy = view y : f32[64]
+    zero = full 0.0 : f32[B, B]
+    s = for r in 0..rows carry all = zero {
+        row = for t in 0..r carry c = all {
+            v = load gx[0, t*B] : f32[B, B]
+            d = c + v
+            yield d
+        }
+        yield row
+    }
+    store gy[0], reduce_sum(s, 1)
+}
+mapping triangle { B = 64 kernel: warps 4 }";
+
+#[test]
+fn a_walk_that_is_cut_short_counts_the_trips_that_are_left() {
+    let of = |rows: i64| predicted_with(TRIANGLE, &format!("rows={rows},n=65536"), None);
+    let (whole, cut) = (of(100), of(200));
+    assert!(!whole.to_string().contains("% of it") && cut.to_string().contains("% of it"), "{whole} {cut}");
+    let ratio = cut.block / whole.block;
+    let trips = f64::from(200 * 199) / f64::from(100 * 99);
+    assert!((0.97..1.03).contains(&(ratio / trips)), "{ratio} for {trips} times the trips");
+}
+
 /// Rows of `x` are summed; the statement `NUMBER` says how far, or from where.
 fn summed(number: &str, signature: &str, from: &str, to: &str) -> String {
     format!(

@@ -236,6 +236,7 @@ impl<'l, 's, 'a> Walk<'l, 's, 'a> {
         let (func, inst) = (warp.func, warp.next());
         let (data, facts) = (&func.insts[inst], &warp.facts[inst]);
         if warp.known.skips(data.guard, &self.patterns) {
+            warp.issued += 1;
             warp.results(data, Some(Number::same(0)), warp.now);
             warp.at += 1;
             return Ok(());

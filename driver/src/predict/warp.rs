@@ -31,7 +31,7 @@ pub struct Warp<'s, 'a> {
     pub at: usize,
     /// Its time.
     pub now: f64,
-    /// Instructions that it has issued.
+    /// Instructions that it has issued, those that its guards hold back included.
     pub issued: u64,
     /// It has returned.
     pub ended: bool,
