@@ -59,6 +59,21 @@ fn a_sample_of_mutants_of_warps_is_caught() {
     }
 }
 
+/// The counter of the blocks that share out a loop must release and acquire, and stand between barriers.
+#[test]
+fn parts_of_a_sum_need_the_order_of_their_counter() {
+    for (words, least) in [("split_k 3", 6), ("split_k 2", 6)] {
+        let case = CASES.iter().find(|c| c.mapping.contains(words)).expect("a case");
+        let weak = |m: &Mutant| m.description.contains(": weakened to ");
+        let orders = |m: &Mutant| weak(m) || m.description.contains("bar.sync");
+        let report = prove(case, |subject| Ok(subject.mutants()?.into_iter().filter(orders).collect()));
+        assert!(report.mutants >= least && report.is_sound(), "{report}: {:?}", report.escaped);
+        let weak = prove(case, |subject| Ok(subject.mutants()?.into_iter().filter(weak).collect()));
+        assert_eq!(weak.mutants, 3, "{weak}");
+        assert!(weak.is_sound() && weak.equivalent.is_empty(), "{weak}: {:?}", weak.escaped);
+    }
+}
+
 /// The arithmetic of rings, operands and copies is edited too, and all of it is noticed where the sizes let every wait
 /// meet both parities.
 #[test]

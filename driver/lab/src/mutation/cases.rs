@@ -226,7 +226,7 @@ pub const CASES: &[Case] = &[
     case(
         "gemm",
         "BM = 64, BN = 64, BK = 32; for t: pipeline 3, consumers 1, split_k 2; kernel: persistent",
-        &[("136x136x328", 1)],
+        &[("136x136x328", 4)],
     ),
     case("gemm_split_k", "", &[("136x136x9600", 2)]),
     case(
