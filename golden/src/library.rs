@@ -160,14 +160,30 @@ pub const CASES: &[Case] = &[
     given(
         rough(
             "attention_paged",
-            &[("batch", 2), ("queries", 130), ("heads", 4), ("kv_heads", 2), ("pages", 5), ("page", 128), ("most", 2)],
+            &[
+                ("batch", 2),
+                ("queries", 130),
+                ("heads", 4),
+                ("kv_heads", 2),
+                ("pages", 5),
+                ("page", 128),
+                ("most", 2),
+            ],
         ),
         &["table=list:4,0,5,-1", "lengths=list:200,65"],
     ),
     given(
         rough(
             "attention_paged",
-            &[("batch", 3), ("queries", 1), ("heads", 2), ("kv_heads", 1), ("pages", 3), ("page", 256), ("most", 2)],
+            &[
+                ("batch", 3),
+                ("queries", 1),
+                ("heads", 2),
+                ("kv_heads", 1),
+                ("pages", 3),
+                ("page", 256),
+                ("most", 2),
+            ],
         ),
         &["table=list:2,0,1,1,0,0", "lengths=list:500,0,1"],
     ),

@@ -26,7 +26,10 @@ fn compiled(page: &str) -> Vec<String> {
 
 #[test]
 fn examples_of_the_language_compile() {
-    assert_eq!(compiled(include_str!("../../docs/language.md")), ["scale_rows", "scale_groups", "online", "ragged_sum"]);
+    assert_eq!(
+        compiled(include_str!("../../docs/language.md")),
+        ["scale_rows", "scale_groups", "online", "ragged_sum"]
+    );
 }
 
 #[test]

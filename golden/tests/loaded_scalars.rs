@@ -72,7 +72,8 @@ fn problem<'a>(
     given: &[(&str, Given<'_>)],
 ) -> Reference<'a> {
     let sizes = Sizes::of(kernel, sizes).unwrap_or_else(|e| panic!("{}: {e}", kernel.name));
-    let validation = Validation::new(kernel, mapping, sizes).unwrap_or_else(|e| panic!("{}: {e}", kernel.name));
+    let validation =
+        Validation::new(kernel, mapping, sizes).unwrap_or_else(|e| panic!("{}: {e}", kernel.name));
     let mut data = Data::new(&validation.operands, Style::Integers, 7);
     for (name, contents) in given {
         let at = validation.operands.iter().position(|o| o.name == *name);
@@ -124,7 +125,15 @@ fn scalars_are_indices_bounds_extents_trips_and_conditions() {
 /// Floats fill both halves of their register; a load outside gives the fill.
 #[test]
 fn scalars_of_all_types_are_loaded() {
-    for (ty, fill) in [("f32", "-2.5"), ("f16", "1.5"), ("bf16", "0.0"), ("i32", "-7"), ("u32", "9"), ("i64", "-3"), ("u64", "0")] {
+    for (ty, fill) in [
+        ("f32", "-2.5"),
+        ("f16", "1.5"),
+        ("bf16", "0.0"),
+        ("i32", "-7"),
+        ("u32", "9"),
+        ("i64", "-3"),
+        ("u64", "0"),
+    ] {
         let used = match ty {
             "f32" => "s",
             "i64" | "u64" => "cast(cast(s, i32), f32)",
@@ -190,7 +199,8 @@ fn tiles(offsets: &[i32], none: usize) -> (Vec<i32>, Vec<i32>) {
 
 #[test]
 fn a_grouped_product_keeps_its_producer_and_is_right_on_any_groups() {
-    let sizes = |tiles: usize| [("tiles", tiles as i64), ("groups", 4), ("rows", 300), ("n", 136), ("k", 200)];
+    let sizes =
+        |tiles: usize| [("tiles", tiles as i64), ("groups", 4), ("rows", 300), ("n", 136), ("k", 200)];
     for (offsets, none, reversed) in [
         ([0, 75, 150, 225, 300], 0, false),
         ([0, 0, 0, 0, 300], 2, false),
@@ -300,7 +310,8 @@ fn pages_keep_the_producer_and_the_ring() {
 /// Blocks of a product that an array leaves out: the condition stands in both roles.
 #[test]
 fn a_branch_on_a_loaded_scalar_keeps_the_producer() {
-    let text = "kernel sparse(a: ptr<f16> align 16, b: ptr<f16> align 16, c: ptr<f32> align 16, mask: ptr<i32>,
+    let text =
+        "kernel sparse(a: ptr<f16> align 16, b: ptr<f16> align 16, c: ptr<f32> align 16, mask: ptr<i32>,
             m: i32, n: i32 % 8, k: i32 % 8) {
         tunable BM = 64, BN = 64, BK = 64
         grid cdiv(m, BM), cdiv(n, BN)

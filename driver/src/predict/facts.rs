@@ -39,7 +39,8 @@ pub fn read_facts(func: &Func<'_>, target: &Target) -> SecondaryMap<Inst, Facts>
 
 fn facts_of(func: &Func<'_>, data: &InstData<'_>, target: &Target) -> Facts {
     let passes = matches!(data.op.effect(), Effect::Pure | Effect::Read);
-    let loads = matches!(data.op, Opcode::LdGlobal | Opcode::LdGlobal8 | Opcode::LdGlobal16 | Opcode::LdGlobal64);
+    let loads =
+        matches!(data.op, Opcode::LdGlobal | Opcode::LdGlobal8 | Opcode::LdGlobal16 | Opcode::LdGlobal64);
     let Some(row) = &target.rows[data.op as usize] else {
         return Facts { passes, loads, free: true, ..Facts::default() };
     };

@@ -1,9 +1,9 @@
 //! The buffers of a launch, from the elements that a kernel's views can reach.
 
 use super::{ProblemError, Sizes};
+use warplift_ir::manifest::Expr;
 use warplift_ir::tile::{Inst, Kernel, Op, Type, Value};
 use warplift_ir::types::Elem;
-use warplift_ir::manifest::Expr;
 use warplift_isel::facts::{launch_bound, launch_expr};
 
 /// A pointer argument.
@@ -170,11 +170,9 @@ mod tests {
                 a = view q : f32[{extent}, 3] x = load a[0, 0] : f32[1, 4] store a[0, 0], x }}"
             )
         };
-        for (extent, elements, line) in [
-            ("min(c, n)", 30, None),
-            ("select(c < 0, 0, min(n, c))", 30, None),
-            ("max(c, n)", 0, Some(2)),
-        ] {
+        for (extent, elements, line) in
+            [("min(c, n)", 30, None), ("select(c < 0, 0, min(n, c))", 30, None), ("max(c, n)", 0, Some(2))]
+        {
             let found = of(&text(extent), "n=10").unwrap();
             assert_eq!((found[1].elements, found[1].from_memory), (elements, line), "{extent}");
         }

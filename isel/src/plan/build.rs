@@ -53,8 +53,7 @@ impl<'k> PlanBuilder<'k> {
         let known: Vec<Value> = k.values.keys().filter(|&v| plan.layouts[v].is_some()).collect();
         self.solver.spread(known, plan)?;
         // Loads come first: wide accesses of memory decide the layout of what is computed from them.
-        let (mut loads, others): (Vec<Inst>, Vec<Inst>) =
-            order.iter().partition(|&&i| loads_tile(k, i));
+        let (mut loads, others): (Vec<Inst>, Vec<Inst>) = order.iter().partition(|&&i| loads_tile(k, i));
         let size = |i: &Inst| extents(k, k.result(*i)).iter().map(|&e| u64::from(e)).product::<u64>();
         loads.sort_by_key(|i| std::cmp::Reverse(size(i)));
         for inst in loads.into_iter().chain(others) {

@@ -42,7 +42,8 @@ fn number(func: &mut Func<'_>, block: Block, same: &mut FxHashMap<Value, Value>)
         }
         let d = &func.insts[inst];
         let result = d.results[0];
-        let key = (d.op, func.ty(result), d.attr.clone(), d.args.to_vec(), d.guard.map(|g| (g.pred, g.negated)));
+        let key =
+            (d.op, func.ty(result), d.attr.clone(), d.args.to_vec(), d.guard.map(|g| (g.pred, g.negated)));
         match known.get(&key) {
             Some(&(v, from)) if at - from <= reach => {
                 same.insert(result, v);

@@ -31,7 +31,9 @@ fn by_threads(program: &Program<'_>, inst: Inst) -> String {
         Some((_, false)) => {
             "reads a tile, or memory that the kernel writes; `load v[i] : i32` of an array that it only reads mends it"
         }
-        _ => "one thread cannot do alone; a scalar that another kernel leaves in memory can be loaded by a producer",
+        _ => {
+            "one thread cannot do alone; a scalar that another kernel leaves in memory can be loaded by a producer"
+        }
     };
     let (line, op) = (d.loc.line, d.op.name());
     format!("line {line}: the threads that compute copy too: where to depends on `{op}`, which {why}")

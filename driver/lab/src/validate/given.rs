@@ -142,9 +142,12 @@ impl FromStr for Contents {
                 ends(range).map(|(lo, hi)| Self::Zipf(exponent, lo, hi))?
             }
             ["list", numbers] => {
-                let all = numbers.split(',').map(|n| n.trim().parse().ok().filter(|v: &i64| v.abs() <= EXACT));
+                let all =
+                    numbers.split(',').map(|n| n.trim().parse().ok().filter(|v: &i64| v.abs() <= EXACT));
                 let all: Option<Vec<i64>> = all.collect();
-                Self::List(all.ok_or_else(|| wrong(format!("`{text}`: expected integers, as in list:0,0,1")))?)
+                Self::List(
+                    all.ok_or_else(|| wrong(format!("`{text}`: expected integers, as in list:0,0,1")))?,
+                )
             }
             _ if text.ends_with(".npy") => Self::File(text.into()),
             _ => {
