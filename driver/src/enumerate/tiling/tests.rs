@@ -28,6 +28,7 @@ fn of(body: &str) -> String {
 /// - Sums are rescaled from tile to tile (attention, softmax).
 /// - Tiles are reshaped (gemv).
 /// - The result is a prefix sum (cumsum).
+/// - Rows and trips come from memory (gemm_grouped).
 const LIBRARY_PROVED: &str = "\
     a16e4m3: BN BM
     a16w4: BN BM
@@ -52,7 +53,7 @@ const LIBRARY_PROVED: &str = "\
     gemm_dual: BM BN BK
     gemm_e4m3: BM BN BK
     gemm_f32out: BM BN BK
-    gemm_grouped: BM BN BK
+    gemm_grouped: BN
     gemm_nn: BM BN BK
     gemm_parts: BM BN
     gemm_rowsum: BM BK

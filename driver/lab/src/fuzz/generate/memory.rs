@@ -309,7 +309,7 @@ impl Generator<'_> {
                     self.index(BinOp::Add, start, by)?
                 }
             };
-            index.push(self.from_memory(start, d + 1 == along.len())?);
+            index.push(self.moved_by_memory(start, d + 1 == along.len())?);
         }
         let Some(shape) = shape(&dims) else { return Ok(None) };
         let gathers = !self.regular && elem.bits() >= 8 && self.choices.chance(1, 8);

@@ -56,7 +56,7 @@ impl Generator<'_> {
     }
 
     /// An index, perhaps plus the offset. Where tensor copies are to fit, the `last` index stays.
-    pub(super) fn from_memory(&mut self, index: Value, last: bool) -> Result<Value> {
+    pub(super) fn moved_by_memory(&mut self, index: Value, last: bool) -> Result<Value> {
         let Some(by) = self.offset.filter(|_| !(self.regular && last)) else { return Ok(index) };
         if self.choices.chance(1, 3) {
             return Ok(index);
