@@ -3,7 +3,7 @@
 
 use super::ParseError;
 use super::ast::*;
-use super::function::{FUNCTION_SCOPES, Functions};
+use super::functions::{FUNCTION_SCOPES, Functions};
 use super::lex::Span;
 use crate::plural;
 use crate::tile::names::{is_free_name, is_ident, words};

@@ -13,8 +13,9 @@
 mod ast;
 mod constants;
 pub(crate) mod cursor;
-mod function;
+mod functions;
 mod grammar;
+mod inline;
 pub(crate) mod lex;
 mod lower;
 mod mapping;
@@ -24,7 +25,7 @@ mod recover;
 use super::suggest::did_you_mean;
 use super::{Kernel, Loc, Mapping};
 use cursor::Cursor;
-use function::Functions;
+use functions::Functions;
 use lex::{Span, Tok};
 
 /// The kernels and mappings of a text.

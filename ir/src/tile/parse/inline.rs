@@ -11,52 +11,13 @@
 //! A function sees its parameters, and nothing of the kernel. A parameter stands for a value, or for a number or a
 //! tunable, which may stand in shapes. The `yield` at its end gives the results. It may call functions above it.
 
-use super::ParseError;
 use super::ast::{Expr, FunctionText, Kind};
 use super::constants::substitute;
+use super::functions::FUNCTION_SCOPES;
 use super::lex::Span;
 use super::lower::{Binding, Failed, Lower, Result};
 use crate::plural;
 use crate::tile::Value;
-use crate::tile::names::is_reserved;
-
-/// Scopes that are open at a function's own statements: they are none of the kernel's, which may have tunables.
-pub(super) const FUNCTION_SCOPES: usize = 2;
-
-/// The functions of a text so far.
-#[derive(Default)]
-pub(super) struct Functions(Vec<FunctionText>);
-
-impl Functions {
-    /// Adds a function; the mistake if its name is taken, or two parameters have one name.
-    pub fn add(&mut self, text: FunctionText) -> Option<ParseError> {
-        let name = &text.name;
-        if self.has(&name.text) || is_reserved(&name.text) {
-            return Some(ParseError::at(name.span, format!("there is a function `{}` already", name.text)));
-        }
-        let twice =
-            text.params.iter().enumerate().find(|(n, p)| text.params[..*n].iter().any(|q| q.text == p.text));
-        if let Some((_, p)) = twice {
-            return Some(ParseError::at(p.span, format!("there is a parameter `{}` already", p.text)));
-        }
-        self.0.push(text);
-        None
-    }
-
-    /// Whether a word names a function.
-    pub fn has(&self, name: &str) -> bool {
-        self.find(name).is_some()
-    }
-
-    /// The names of all functions.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.0.iter().map(|f| f.name.text.as_str())
-    }
-
-    fn find(&self, name: &str) -> Option<&FunctionText> {
-        self.0.iter().find(|f| f.name.text == name)
-    }
-}
 
 /// What a parameter stands for.
 enum Given {
