@@ -87,7 +87,8 @@ impl fmt::Debug for Observer {
 pub struct Limits {
     /// Time of all attempts.
     pub time: Option<Duration>,
-    /// Bytes of machine IR. A compile that exceeds them stops before its next instruction.
+    /// Bytes of tile IR, in all its variants, and of machine IR. A compile that exceeds them stops after the pass on tile
+    /// IR, or before the next instruction of machine IR.
     pub memory: Option<usize>,
     /// Attempts at a kernel that is refused: see [`crate::attempts`].
     pub attempts: Option<usize>,
@@ -182,6 +183,24 @@ mod tests {
             }
             other => panic!("{other:?}"),
         }
+    }
+
+    /// The tile IR counts too: in all variants, before any machine IR is made.
+    #[test]
+    fn a_pass_that_grows_the_tile_ir_is_refused_at_the_limit() {
+        let text = find("attention").unwrap().text;
+        let (used, made) = bytes(text, None);
+        assert!(made.is_ok(), "{made:?}");
+        let grows = used.windows(2).find(|w| w[1].1 > w[0].1).expect("a pass grows the kernel");
+        let [(_, before), (pass, after)] = [grows[0], grows[1]];
+        assert!(used.iter().position(|u| u.0 == pass) < used.iter().position(|u| u.0 == "plan"), "{used:?}");
+        match bytes(text, Some(before)).1 {
+            Err(CompileError::Memory { limit, used, pass: at }) => {
+                assert_eq!((limit, used, at), (before, after, pass))
+            }
+            other => panic!("{other:?}"),
+        }
+        assert!(matches!(bytes(text, Some(1)).1, Err(CompileError::Memory { pass: "verify", .. })));
     }
 
     const ROWS: &str = "kernel rows(x: ptr<f32> align 16, y: ptr<f32> align 16, n: i32 % 4) {

@@ -37,6 +37,7 @@ impl Road<'_> {
             }
             let start = Instant::now();
             let done = pass.run(state);
+            state.bump.set_held(state.variants.iter().map(|v| v.kernel.bytes()).sum());
             self.timings.push((pass.name, start.elapsed()));
             // At a limit a pass stops early, and a refusal may be due to that. The limit is then the reason.
             done.or_else(|e| self.options.limits.check(pass.name, self.started, state.bump).and(Err(e)))?;

@@ -1,5 +1,6 @@
 //! The arena of a compile's machine IR, with the limit on its bytes. Operand lists stand in the arena itself;
-//! instructions and values stand in tables, whose bytes are charged to it.
+//! instructions and values stand in tables, whose bytes are charged to it. Tile IR has no arena: its bytes are told to
+//! this one after each of its passes.
 //!
 //! ```text
 //!  a pass makes instructions ─► arena ─► check: within the limit? ─ yes ─► the next instruction
@@ -20,6 +21,8 @@ pub struct Bump {
     limit: Cell<Option<usize>>,
     /// Bytes that stand elsewhere.
     charged: Cell<usize>,
+    /// Bytes of another form of the program, which a pass may replace.
+    held: Cell<usize>,
 }
 
 /// The arena holds more bytes than its limit allows.
@@ -48,15 +51,23 @@ impl Bump {
         self.charged.set(self.charged.get() + bytes);
     }
 
+    /// Says how many bytes another form of the program takes now: tile IR, which each of its passes may replace.
+    pub fn set_held(&self, bytes: usize) {
+        self.held.set(bytes);
+    }
+
     /// Bytes in use since the arena was empty. Memory that it keeps for later does not count.
     pub fn used(&self) -> usize {
-        self.charged.get() + self.arena.allocated_bytes().saturating_sub(self.arena.chunk_capacity())
+        self.held.get()
+            + self.charged.get()
+            + self.arena.allocated_bytes().saturating_sub(self.arena.chunk_capacity())
     }
 
     /// Empties the arena.
     pub fn reset(&mut self) {
         self.arena.reset();
         self.charged.set(0);
+        self.held.set(0);
     }
 
     /// Whether the bytes in use are within the limit.

@@ -315,6 +315,18 @@ pub struct Kernel {
 }
 
 impl Kernel {
+    /// Bytes of its tables. A value counts with one use.
+    pub fn bytes(&self) -> usize {
+        let inst = size_of::<InstData>() + size_of::<Attrs>();
+        let value = size_of::<ValueData>() + size_of::<String>() + 2 * size_of::<Value>();
+        let tables = [
+            (self.insts.len(), inst),
+            (self.values.len(), value),
+            (self.blocks.len(), size_of::<BlockData>()),
+        ];
+        tables.map(|(entries, each)| entries * each).iter().sum()
+    }
+
     /// An empty kernel: an entry block with nothing in it.
     pub fn new(name: &str) -> Self {
         let mut blocks = PrimaryMap::new();
