@@ -22,7 +22,7 @@ fn check(kernel: &Kernel, mapping: &Mapping, of: &Problem<'_>, without: &[Featur
     let name = format!("{} {:?} without {without:?}", kernel.name, of.sizes);
     let options = Options { verify: true, disable: disabled(without), ..Options::default() };
     let compiled = compile(kernel, mapping, &SM90A, &options).unwrap_or_else(|e| panic!("{name}: {e}"));
-    let problem = reference_on(kernel, mapping, (of.sizes, of.data), 7);
+    let problem = reference(kernel, mapping, of.sizes, 7);
     right(&problem, &compiled, &ORDERS, (2, of.tolerance), &name);
     compiled
 }
