@@ -11,6 +11,18 @@ pub const ORDERS: [(u64, Adversary); 3] =
 /// The same without the first, for long runs.
 pub const FEW_ORDERS: [(u64, Adversary); 2] = [(1, Adversary::Latest), (2, Adversary::Random)];
 
+/// Eight seeds and orders, for what must hold under any.
+pub const MANY_ORDERS: [(u64, Adversary); 8] = [
+    (1, Adversary::Earliest),
+    (2, Adversary::Latest),
+    (3, Adversary::Random),
+    (0, Adversary::Classes),
+    (5, Adversary::Random),
+    (6, Adversary::Random),
+    (7, Adversary::Random),
+    (1, Adversary::Classes),
+];
+
 /// Runs what was compiled under all orders on so many multiprocessors.
 ///
 /// # Panics

@@ -4,21 +4,9 @@
 use warplift::ir::target::SM90A;
 use warplift::ir::tile::{Kernel, Mapping, parse_file};
 use warplift::kernels::find;
-use warplift::sim::Adversary;
 use warplift::{Compiled, Options, compile};
-use warplift_golden::orders::right;
+use warplift_golden::orders::{MANY_ORDERS, right};
 use warplift_lab::validate::{Data, Reference, Sizes, Style, Validation};
-
-const ORDERS: [(u64, Adversary); 8] = [
-    (1, Adversary::Earliest),
-    (2, Adversary::Latest),
-    (3, Adversary::Random),
-    (0, Adversary::Classes),
-    (5, Adversary::Random),
-    (6, Adversary::Random),
-    (7, Adversary::Random),
-    (1, Adversary::Classes),
-];
 
 /// One, and no number, as halves.
 const ONE: u16 = 0x3c00;
@@ -61,7 +49,7 @@ fn check(text: &str, sizes: &[(&str, i64)], given: &[(&str, Given<'_>)]) -> Comp
     let (kernel, mapping) = parsed(text);
     let compiled = made(&kernel, &mapping);
     let problem = problem(&kernel, &mapping, sizes, given);
-    right(&problem, &compiled, &ORDERS, (2, 0.0), &format!("{} {sizes:?}", kernel.name));
+    right(&problem, &compiled, &MANY_ORDERS, (2, 0.0), &format!("{} {sizes:?}", kernel.name));
     compiled
 }
 
@@ -240,7 +228,7 @@ fn neighbours_of_a_group_may_hold_nan() {
     ];
     let problem = problem(&kernel, &mapping, &sizes, &given);
     let compiled = made(&kernel, &mapping);
-    right(&problem, &compiled, &ORDERS, (2, 0.0), "neighbours");
+    right(&problem, &compiled, &MANY_ORDERS, (2, 0.0), "neighbours");
     let (found, _) = problem
         .simulate(&compiled.ptx, &compiled.manifest, &warplift::sim::Options::default(), 2)
         .unwrap_or_else(|e| panic!("{e}"));
@@ -377,5 +365,5 @@ fn attention_reads_small_pages() {
     let compiled = made(kernel, mapping);
     assert!(has_producer(&compiled));
     let problem = problem(kernel, mapping, &sizes, &given);
-    right(&problem, &compiled, &ORDERS, (2, 2e-2), "pages of 64");
+    right(&problem, &compiled, &MANY_ORDERS, (2, 2e-2), "pages of 64");
 }

@@ -6,19 +6,7 @@ use warplift::ir::tile::{Depth, Epilogue, Mapping};
 use warplift::sim::{self, Adversary};
 use warplift::{Options, compile};
 use warplift_golden::library::{CASES, Case, load, reference, reference_on};
-use warplift_golden::orders::right;
-
-/// Seeds and orders that every case runs under.
-const ORDERS: [(u64, Adversary); 8] = [
-    (1, Adversary::Earliest),
-    (2, Adversary::Latest),
-    (3, Adversary::Random),
-    (0, Adversary::Classes),
-    (5, Adversary::Random),
-    (6, Adversary::Random),
-    (7, Adversary::Random),
-    (1, Adversary::Classes),
-];
+use warplift_golden::orders::{MANY_ORDERS, right};
 
 fn run_case(case: &Case, orders: &[(u64, Adversary)]) {
     let Case { name, sizes: size, data, sms, tolerance } = *case;
@@ -32,7 +20,7 @@ fn run_case(case: &Case, orders: &[(u64, Adversary)]) {
 #[test]
 fn every_kernel_means_what_its_text_says() {
     for case in CASES {
-        run_case(case, &ORDERS);
+        run_case(case, &MANY_ORDERS);
     }
 }
 
@@ -138,7 +126,7 @@ fn blocks_of_a_cluster_share_their_loads() {
         assert!(compiled.ptx.contains(".multicast::cluster"), "{name}: nothing is shared");
         let [m, n, k] = size;
         let problem = reference(&kernel, &mapping, &[("m", m), ("n", n), ("k", k)], 17);
-        for (sms, (seed, order)) in [2, 4].into_iter().zip(ORDERS) {
+        for (sms, (seed, order)) in [2, 4].into_iter().zip(MANY_ORDERS) {
             let options = sim::Options { seed, order, ..sim::Options::default() };
             let run = problem.simulate(&compiled.ptx, &compiled.manifest, &options, sms);
             let (have, _) = run.unwrap_or_else(|e| panic!("{name} {size:?} on {sms}: {e}"));

@@ -45,11 +45,13 @@ fn an_assert_in_a_branch_is_no_fact() {
     assert!(said.contains("inside a branch") && said.contains("f.tile:7:"), "{said}");
 }
 
+/// Indices and extents of 64 bits compile; scalars of a byte are not loaded.
 #[test]
-fn indices_are_words() {
-    let body = "gx = view x : f32[n]\n z = load gx[0] : f32[B]\n store gx[0], z";
-    let said = message("n: i64", body, "kernel: warps 4");
-    assert!(said.contains("of type i64") && said.contains("f.tile:4:"), "{said}");
+fn loaded_scalars_are_words_or_halves() {
+    let body =
+        "gx = view s : i8[n]\n z = load gx[0] : i8\n gy = view y : f32[n]\n store gy[0], full 1.0 : f32[B]";
+    let said = message("s: ptr<i8>, n: i64", body, "kernel: warps 4");
+    assert!(said.contains("`load` of i8 scalars does not compile") && said.contains("f.tile:5:"), "{said}");
 }
 
 #[test]
