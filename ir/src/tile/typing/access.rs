@@ -30,6 +30,12 @@ impl Typing<'_> {
             (Type::Tile(..), Some(tile)) if gathers => self.index_tile(i, tile),
             _ => self.index_arg(i),
         })?;
+        // Scalar indices without a mask are those of the plain operation, which the text writes alike.
+        let plain =
+            gathers && !self.op.is_masked() && !matches!(self.op, Op::AtomicScatter { old: true, .. });
+        if plain && !self.args[1..=rank].iter().any(|t| t.shape().is_some()) {
+            return self.bad_operand(1, "a tile of indices, as there is no mask");
+        }
         Ok((elem, rank))
     }
 
