@@ -47,7 +47,7 @@ fn the_format_is_that_of_its_version() {
 
 #[test]
 fn every_former_version_was_released() {
-    for version in 1..MANIFEST_VERSION {
+    for version in (1..=MANIFEST_VERSION).filter(|&v| v != MANIFEST_VERSION) {
         assert!(recorded(version).0, "version {version}");
     }
 }
