@@ -14,7 +14,11 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The version that [`Manifest::version`] carries; raised with every incompatible change.
+/// The version that [`Manifest::version`] carries. A launcher must obey every field, so it reads exactly one version.
+///
+/// The first change of a field, a variant or a name after a release raises it. Changes before the next release belong to
+/// the raised version. `format/N.txt` records the declarations of version N, and whether it was released; a test holds
+/// them to this file. Version 1 was not released yet, so its fields may still change.
 pub const MANIFEST_VERSION: u32 = 1;
 
 /// The launch manifest of one compiled kernel. See the module documentation.

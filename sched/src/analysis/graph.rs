@@ -283,11 +283,9 @@ impl Graph {
         let distinct: FxHashSet<_> =
             self.global_accesses(func).iter().map(|g| (g.access, g.writes)).collect();
         let conflict = |a: &(GlobalAccess, bool), b: &(GlobalAccess, bool)| {
-            a.0.pointer == b.0.pointer
-                && a.1
-                && (!b.1 || a.0.footprint != b.0.footprint || a.0.is_scattered())
+            a.0.pointer == b.0.pointer && (!b.1 || a.0.footprint != b.0.footprint || a.0.is_scattered())
         };
-        distinct.iter().any(|a| distinct.iter().any(|b| conflict(a, b)))
+        distinct.iter().filter(|a| a.1).any(|a| distinct.iter().any(|b| conflict(a, b)))
     }
 
     /// Whether products read one of these buffers.

@@ -44,6 +44,13 @@ pub fn do_bounds_masks<'a>(
         return Ok(program);
     }
     require_rows(func, target)?;
+    // Most programs are not bound by integer work: they need no analysis.
+    let mut blocks =
+        graph.global_accesses(func).iter().filter_map(|g| func.block_of(g.inst)).collect::<Vec<_>>();
+    blocks.dedup();
+    if !blocks.into_iter().any(|b| is_integer_bound(&program, target, b)) {
+        return Ok(program);
+    }
     let runs = runs(&program, graph, target);
     for run in &runs {
         run.branch(&mut program.func);
