@@ -345,3 +345,30 @@ fn what_does_not_compile_is_said() {
         sum.replace("rows = load gi[i*16] : i32[16]", "ids64 = load gi[i*16] : i64[16] rows = ids64 + ids64");
     assert!(refused(&sum).contains("`+` of tiles of i64 does not compile"), "{}", refused(&sum));
 }
+
+/// A product and a second operand of the sum, of which only some elements are loaded.
+const MASKED: &str =
+    "kernel masked(a: ptr<f16> align 16, b: ptr<f16> align 16, r: ptr<f16> align 16, c: ptr<f16> align 16,
+    m: i32, n: i32 % 8, k: i32 % 8) {
+    grid cdiv(m, 64), cdiv(n, 64)
+    ga = view a : f16[m, k]
+    gb = view b : f16[n, k]
+    gr = view r : f16[m, n]
+    gc = view c : f16[m, n]
+    i, j = block_index
+    zero = full 0.0 : f32[64, 64]
+    acc = for t in 0..cdiv(k, 64) carry x = zero {
+        ta = load ga[i*64, t*64] : f16[64, 64]
+        tb = load gb[j*64, t*64] : f16[64, 64]
+        yield mma x, ta, trans(tb)
+    }
+    keep = acc < 0.0
+    old = load gr[i*64, j*64] : f16[64, 64] where keep
+    store gc[i*64, j*64], cast(acc + cast(old, f32), f16)
+}
+mapping masked { for t: pipeline 3, producers 1, consumers 1 }";
+
+#[test]
+fn a_masked_load_behind_products_keeps_its_mask() {
+    check(MASKED, &[("m", 72), ("n", 136), ("k", 136)], &["r=normal"]);
+}

@@ -198,3 +198,44 @@ fn what_cannot_be_shared_out_is_refused() {
         assert!(message.contains(why), "{name} {mapping}: {message}");
     }
 }
+
+#[test]
+fn what_is_read_behind_the_loop_is_read_after_its_stores() {
+    let text = "kernel told(x: ptr<f32> align 16, y: ptr<f32> align 16, z: ptr<f32> align 16, n: i32 % 4) {
+            grid 1
+            gx = view x : f32[4, n]
+            gy = view y : f32[4, 128]
+            gz = view z : f32[1]
+            zero = full 0.0 : f32[4, 128]
+            acc = for t in 0..cdiv(n, 128) carry s = zero { yield s + load gx[0, t*128] : f32[4, 128] }
+            store gy[0, 0], acc
+            first = load gy[0, 0] : f32
+            store gz[0], full first : f32[1]
+        }";
+    let kernel = parse_file(text, "told.tile").unwrap_or_else(|e| panic!("{e:?}")).kernels.remove(0);
+    let (kernel, mapping) = with_mapping(&kernel, "for t: split_k 3\nkernel: warps 4");
+    check(&kernel, &mapping, &[("n", 1300)], &EIGHT);
+}
+
+#[test]
+fn a_sum_of_sums_is_looked_through_once() {
+    let chain: String = (1..40).map(|n| format!("x{n} = x{0} + x{0}\n", n - 1)).collect();
+    let text = format!(
+        "kernel sums(x: ptr<f32> align 16, y: ptr<f32> align 16, n: i32 % 4) {{
+            grid 1
+            gx = view x : f32[4, n]
+            gy = view y : f32[4, 128]
+            zero = full 0.0 : f32[4, 128]
+            acc = for t in 0..cdiv(n, 128) carry s = zero {{
+                x0 = load gx[0, t*128] : f32[4, 128]
+                {chain}
+                yield x39 + s
+            }}
+            store gy[0, 0], acc
+        }}"
+    );
+    let kernel = parse_file(&text, "sums.tile").unwrap_or_else(|e| panic!("{e:?}")).kernels.remove(0);
+    let (kernel, mapping) = with_mapping(&kernel, "for t: split_k 2\nkernel: warps 4");
+    let mapped = in_rules_form(&kernel, &mapping).unwrap_or_else(|e| panic!("{e}"));
+    assert!(mapped.insts.values().any(|d| d.op == Op::Arrive), "{mapped}");
+}

@@ -64,9 +64,14 @@ pub(crate) fn program_order(k: &Kernel) -> Vec<Inst> {
     order
 }
 
-/// Whether an instruction loads a tile. A load of one element is a scalar.
+/// Whether an instruction loads a tile by scalar indices. A load of one element is a scalar.
 pub(crate) fn loads_tile(k: &Kernel, inst: Inst) -> bool {
-    k.insts[inst].op.is_read() && matches!(k.ty(k.result(inst)), Type::Tile(..))
+    matches!(k.insts[inst].op, Op::Load) && matches!(k.ty(k.result(inst)), Type::Tile(..))
+}
+
+/// Whether an instruction loads a tile, by scalar indices or by tiles of them.
+pub(crate) fn reads_tile(k: &Kernel, inst: Inst) -> bool {
+    loads_tile(k, inst) || matches!(k.insts[inst].op, Op::LoadGather { .. })
 }
 
 /// The operands of an instruction that are places or counts.

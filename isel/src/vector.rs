@@ -45,19 +45,20 @@ pub fn is_equal_along(k: &Kernel, inst: Inst, dim: usize) -> bool {
     let mask = args.last().filter(|_| op.is_masked());
     let own = args.get(1 + dim).filter(|_| 1 + dim < end);
     let rank = extents(k, accessed(k, inst)).len();
-    let equal = |&v: &Value| is_equal_tile(k, v, (rank - 1).saturating_sub(dim), EQUAL_FUEL);
+    let equal = |&v: &Value| is_equal_tile(k, v, (rank - 1).saturating_sub(dim), &mut { EQUAL_FUEL });
     own.is_none_or(|&v| !matches!(k.ty(v), Type::Tile(..))) && args[1..end].iter().chain(mask).all(equal)
 }
 
-/// The depth to which equal elements are looked for.
-const EQUAL_FUEL: u32 = 16;
+/// Values among which equal elements are looked for.
+const EQUAL_FUEL: u32 = 64;
 
 /// Whether a tile is equal along a dimension, which is counted from the last one; a scalar is.
-fn is_equal_tile(k: &Kernel, v: Value, back: usize, fuel: u32) -> bool {
+fn is_equal_tile(k: &Kernel, v: Value, back: usize, fuel: &mut u32) -> bool {
+    *fuel = fuel.saturating_sub(1);
     let shape = extents(k, v);
     let Some(dim) = shape.len().checked_sub(1 + back) else { return true };
-    let Some(def) = k.def(v).filter(|_| fuel > 0 && shape[dim] != 1) else { return shape[dim] == 1 };
-    let all = |back: usize| k.args(def).iter().all(|&a| is_equal_tile(k, a, back, fuel - 1));
+    let Some(def) = k.def(v).filter(|_| *fuel > 0 && shape[dim] != 1) else { return shape[dim] == 1 };
+    let mut all = |back: usize| k.args(def).iter().all(|&a| is_equal_tile(k, a, back, fuel));
     match k.insts[def].op {
         Op::Full => true,
         Op::Iota(d) => usize::from(d) != dim,

@@ -175,25 +175,25 @@ impl<'l, 's, 'a> Walk<'l, 's, 'a> {
 
     /// The rest goes on as the part that was walked.
     fn cut(mut self, mut warps: Vec<Warp<'l, 'a>>, units: &Units) -> Walked {
-        let longer = self.uneven(&mut warps);
         let latest = |f: fn(&Warp<'_, '_>) -> f64| warps.iter().map(f).fold(0.0, f64::max);
-        let part = latest(|w| w.now) / (longer * latest(|w| w.expected_end())).max(latest(|w| w.now));
-        self.requests.grow(1.0 / part);
-        let mut seen = self.seen(&warps, units, part);
-        seen.roles.iter_mut().for_each(|(_, end)| *end *= longer);
+        let (now, even) = (latest(|w| w.now), latest(|w| w.expected_end()));
+        let end = self.counted_end(&mut warps).map_or(even, |end| end.max(now));
+        self.requests.grow(end / now);
+        let mut seen = self.seen(&warps, units, now / end);
+        seen.roles.iter_mut().for_each(|(_, role)| *role *= end / even);
         seen
     }
 
-    /// How much longer the rest is than loops whose trips are all alike would let it be: trips of an outer loop can hold
-    /// more and more of an inner one, or fewer and fewer. The warp that issues least counts its own.
-    fn uneven(&mut self, warps: &mut [Warp<'l, 'a>]) -> f64 {
-        let open = warps.iter_mut().filter(|w| !w.ended);
-        let Some(warp) = open.min_by_key(|w| w.issued) else { return 1.0 };
-        let (now, even, issued) = (warp.now, warp.expected_end(), warp.issued as f64);
+    /// The end by what is left to issue. Loops whose trips are all alike would let it be found by their counters, but trips
+    /// of an outer loop can hold more and more of an inner one, or fewer and fewer. The warp that issues least counts its
+    /// own.
+    fn counted_end(&mut self, warps: &mut [Warp<'l, 'a>]) -> Option<f64> {
+        let warp = warps.iter_mut().filter(|w| !w.ended).min_by_key(|w| w.issued)?;
+        let (now, issued) = (warp.now, warp.issued as f64);
         let progress = warp.progress.clone();
         let rest = self.skim(warp);
         (warp.now, warp.ended, warp.progress) = (now, false, progress);
-        rest.map_or(1.0, |rest| now * (1.0 + rest as f64 / issued) / even)
+        Some(now * (1.0 + rest? as f64 / issued))
     }
 
     /// Instructions that a warp has still to issue: its branches are followed, and nothing is waited for. `None` if they

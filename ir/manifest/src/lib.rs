@@ -48,8 +48,8 @@ pub struct Manifest {
     pub pdl: bool,
     /// Bytes of dynamic shared memory.
     pub dynamic_shared: u32,
-    /// Bytes of global workspace, `0` where none is needed. It is zero before the first launch. Launches leave it as the next
-    /// one needs it; two that run at the same time need one each.
+    /// Bytes of global workspace, `0` where none is needed. It is zero before the first launch. A launch leaves it as the next
+    /// one with the same scalar arguments needs it; other arguments, and launches at the same time, need one each.
     pub workspace: Expr,
     /// Registers that each role may use.
     pub roles: Vec<RoleInfo>,

@@ -16,8 +16,8 @@ use std::rc::Rc;
 
 type Result<T> = std::result::Result<T, Fault>;
 
-/// Elements of a workspace at most.
-const MAX_WORKSPACE: i64 = 1 << 30;
+/// Bits of a workspace at most: 2 GiB.
+const MAX_WORKSPACE: i64 = 1 << 34;
 
 /// Where a program stands among the others.
 #[derive(Clone, Copy, Debug, Default)]
@@ -185,7 +185,7 @@ impl<'a> Program<'a> {
         let kernel = self.kernel;
         let op = &kernel.insts[inst].op;
         match op {
-            _ if op.is_write() => {
+            _ if op.is_write() && !matches!(op, Op::Arrive) => {
                 let old = self.write(inst)?;
                 let gives = matches!(op, Op::AtomicScatter { old: true, .. });
                 Ok(if gives { vec![Val::Tile(Rc::new(old))] } else { Vec::new() })
@@ -353,12 +353,12 @@ impl Program<'_> {
 
     /// The array of a workspace: one for all blocks, and for the next launch on this memory.
     fn workspace(&mut self, inst: Inst, elem: Elem) -> Result<Val> {
-        let mut elements = 1i64;
+        let mut bits = i64::from(elem.bits());
         for extent in self.args(inst)? {
-            let more = elements.checked_mul(extent.number(0).as_i64().max(0));
-            elements = more.filter(|&n| n <= MAX_WORKSPACE).ok_or(Undefined("a workspace is too large"))?;
+            let more = bits.checked_mul(extent.number(0).as_i64().max(0));
+            bits = more.filter(|&n| n <= MAX_WORKSPACE).ok_or(Undefined("a workspace is too large"))?;
         }
-        let bytes = (elements as usize * elem.bits() as usize).div_ceil(8);
+        let bytes = (bits as usize).div_ceil(8);
         let name = format!("{}'s workspace {}", self.kernel.name, inst.index());
         Ok(Val::Ptr(self.memory.kept(&name, bytes), 0))
     }

@@ -173,14 +173,21 @@ fn is_added_to(k: &Kernel, body: Block, next: Value, sum: Value) -> bool {
 
 /// Whether a value is the sum, or something is added to it there.
 fn leads_to(k: &Kernel, v: Value, sum: Value) -> bool {
-    let def = || k.def(v).map(|d| (&k.insts[d].op, k.args(d)));
-    v == sum
-        || match def() {
-            Some((Op::Mma, args)) => leads_to(k, args[0], sum),
-            Some((Op::Fma, args)) => leads_to(k, args[2], sum),
-            Some((Op::Binary(BinOp::Add), args)) => args.iter().any(|&a| leads_to(k, a, sum)),
-            _ => false,
+    let (mut open, mut seen) = (vec![v], FxHashSet::default());
+    while let Some(v) = open.pop() {
+        if v == sum {
+            return true;
         }
+        let Some(def) = k.def(v).filter(|_| seen.insert(v)) else { continue };
+        let args = k.args(def);
+        match k.insts[def].op {
+            Op::Mma => open.push(args[0]),
+            Op::Fma => open.push(args[2]),
+            Op::Binary(BinOp::Add) => open.extend(args),
+            _ => {}
+        }
+    }
+    false
 }
 
 /// A loop that is shared out.
@@ -300,8 +307,8 @@ impl Split {
         for inst in behind {
             let op = &k.insts[inst].op;
             let scalars = k.results(inst).iter().all(|&r| !matches!(k.ty(r), Type::Tile(..)));
-            let free =
-                matches!(op, Op::Assert(_)) || !op.has_effect() && scalars && k.insts[inst].blocks.is_empty();
+            let free = matches!(op, Op::Assert(_))
+                || !op.has_effect() && !op.is_read() && scalars && k.insts[inst].blocks.is_empty();
             if matches!(op, Op::Yield) {
                 end = Some(inst);
             } else if free && !k.args(inst).iter().any(|a| inner.contains(a)) {

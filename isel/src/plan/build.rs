@@ -11,7 +11,7 @@ use super::solve::Solver;
 use super::types::Plan;
 use super::{anchor, coalesce, fill, half_pairs, mma_sync, partial_sums, rematerialize, staged, tensor};
 use crate::feature::Ways;
-use crate::tiles::{extents, loads_tile, warps};
+use crate::tiles::{extents, reads_tile, warps};
 use crate::{IselError, Result};
 use warplift_ir::layout::{Axis, Layout};
 use warplift_ir::target::Target;
@@ -54,7 +54,7 @@ impl<'k> PlanBuilder<'k> {
         self.solver.spread(known, plan)?;
         fill::anchor_indices(k, order, &self.solver, plan)?;
         // Loads come first: wide accesses of memory decide the layout of what is computed from them.
-        let (mut loads, others): (Vec<Inst>, Vec<Inst>) = order.iter().partition(|&&i| loads_tile(k, i));
+        let (mut loads, others): (Vec<Inst>, Vec<Inst>) = order.iter().partition(|&&i| reads_tile(k, i));
         let size = |i: &Inst| extents(k, k.result(*i)).iter().map(|&e| u64::from(e)).product::<u64>();
         loads.sort_by_key(|i| std::cmp::Reverse(size(i)));
         for inst in loads.into_iter().chain(others) {

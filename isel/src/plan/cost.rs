@@ -23,7 +23,7 @@ use super::types::{Fill, Plan, Remade, SharedTile, Staged, StorePlan, WarpProduc
 use crate::feature::Ways;
 use crate::operand::WARP_ATOM;
 use crate::rows::row_of;
-use crate::tiles::{extents, layout_error, loads_tile, warps};
+use crate::tiles::{extents, layout_error, reads_tile, warps};
 use crate::vector::vector_elements;
 use crate::{IselError, Result};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -201,11 +201,12 @@ impl<'k> Model<'k> {
     fn instruction(&self, plan: &Plan, inst: Inst, cost: &mut Cost) -> Result<()> {
         let (k, trips) = (self.k, self.trips(inst));
         match &k.insts[inst].op {
-            Op::Load | Op::LoadGather { .. } if loads_tile(k, inst) => {
+            Op::Load | Op::LoadGather { .. } if reads_tile(k, inst) => {
                 let (own, least) = self.load(plan, inst)?;
                 cost.memory += trips * own;
                 cost.least += trips * least;
             }
+            Op::Arrive => {}
             op if op.is_write() => {
                 let (own, least) = self.store(plan, inst);
                 cost.memory += trips * own;

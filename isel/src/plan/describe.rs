@@ -7,7 +7,7 @@
 
 use super::tensor::atom_k;
 use super::types::{Plan, StorePlan};
-use crate::tiles::{loads_tile, program_order};
+use crate::tiles::{program_order, reads_tile};
 use crate::vector::vector_elements;
 use warplift_ir::plural;
 use warplift_ir::tile::{Inst, Kernel};
@@ -35,7 +35,7 @@ impl Plan {
             }
             match self.staged.get(&inst) {
                 Some(s) => lines.push(format!("{}:{} load: {}", at.line, at.column, s.describe())),
-                None if loads_tile(k, inst) && !self.shared.contains_key(&inst) => {
+                None if reads_tile(k, inst) && !self.shared.contains_key(&inst) => {
                     let vector = plural(vector_elements(k, inst, k.result(inst)), "element");
                     lines.push(format!("{}:{} load: plain, {vector}", at.line, at.column));
                 }

@@ -72,6 +72,20 @@ fn bound(func: &Func<'_>, threads: &ThreadInvariance<'_, '_>, inst: Inst) -> Opt
 
 /// An index as a sum, if its part that differs between threads is bounded.
 fn spread(func: &Func<'_>, threads: &ThreadInvariance<'_, '_>, v: Value) -> Option<Spread> {
+    spread_within(func, threads, v, &mut { SPREAD_FUEL })
+}
+
+/// Summands that are looked at for one index.
+const SPREAD_FUEL: u32 = 32;
+
+/// The same, after so many summands at most.
+fn spread_within(
+    func: &Func<'_>,
+    threads: &ThreadInvariance<'_, '_>,
+    v: Value,
+    fuel: &mut u32,
+) -> Option<Spread> {
+    *fuel = fuel.checked_sub(1)?;
     if let Some((low, high)) = range(func, v) {
         return Some(Spread { terms: SmallVec::new(), low, high });
     }
@@ -80,7 +94,7 @@ fn spread(func: &Func<'_>, threads: &ThreadInvariance<'_, '_>, v: Value) -> Opti
     }
     let d = &func.insts[func.def(v)?];
     let &[a, b] = d.args else { return None };
-    let (a, b) = (spread(func, threads, a)?, spread(func, threads, b)?);
+    let (a, b) = (spread_within(func, threads, a, fuel)?, spread_within(func, threads, b, fuel)?);
     let mut terms: SmallVec<[Value; 2]> = a.terms.iter().chain(&b.terms).copied().collect();
     terms.sort_unstable();
     let sum = Spread { terms, low: a.low + b.low, high: a.high + b.high };
@@ -105,17 +119,23 @@ fn sum_of_constant(func: &Func<'_>, v: Value) -> Option<Spread> {
 /// The least and the greatest number of a value that is made of thread numbers and constants. All are at least 0 and
 /// fit 31 bits.
 fn range(func: &Func<'_>, v: Value) -> Option<(i64, i64)> {
+    range_within(func, v, &mut { RANGE_FUEL })
+}
+
+/// The same, after so many values at most.
+fn range_within(func: &Func<'_>, v: Value, fuel: &mut u32) -> Option<(i64, i64)> {
+    *fuel = fuel.checked_sub(1)?;
     if let Some(c) = func.constant(v) {
         return (c >= 0).then_some((c, c));
     }
     let d = &func.insts[func.def(v)?];
-    let of = |n: usize| range(func, *d.args.get(n)?);
+    let mut of = |n: usize| range_within(func, *d.args.get(n)?, fuel);
     let found = match d.op {
         Opcode::Tid => (0, LAST_THREAD),
         Opcode::Laneid => (0, 31),
         Opcode::Uniform => of(0)?,
-        Opcode::AddS32 => (of(0)?.0 + of(1)?.0, of(0)?.1 + of(1)?.1),
-        Opcode::MulS32 => (of(0)?.0 * of(1)?.0, of(0)?.1 * of(1)?.1),
+        Opcode::AddS32 => both(of(0)?, of(1)?, |a, b| a + b),
+        Opcode::MulS32 => both(of(0)?, of(1)?, |a, b| a * b),
         // A mask bounds a number of any kind.
         Opcode::And => (0, of(0).into_iter().chain(of(1)).map(|r| r.1).min()?),
         Opcode::Or | Opcode::Xor => {
@@ -129,6 +149,14 @@ fn range(func: &Func<'_>, v: Value) -> Option<(i64, i64)> {
         _ => return None,
     };
     (found.1 < 1 << 31).then_some(found)
+}
+
+/// Values that are looked at for one range.
+const RANGE_FUEL: u32 = 256;
+
+/// The ends of two intervals, joined.
+fn both(a: (i64, i64), b: (i64, i64), join: impl Fn(i64, i64) -> i64) -> (i64, i64) {
+    (join(a.0, b.0), join(a.1, b.1))
 }
 
 /// Both ends of an interval, each changed by the same constant below 32 or, for a division, above 0.

@@ -19,6 +19,11 @@ use super::lower::{Binding, Failed, Lower, Result};
 use crate::plural;
 use crate::tile::Value;
 
+/// Calls inside each other.
+const MAX_CALL_DEPTH: usize = 64;
+/// Calls that a kernel may have, those inside its functions included.
+const MAX_CALLS: usize = 4096;
+
 /// What a parameter stands for.
 enum Given {
     Bound(Binding),
@@ -31,6 +36,13 @@ impl Lower<'_> {
         let Some(function) = self.functions.find(name) else { return Err(Failed) };
         if self.calls.iter().any(|(open, _)| open == name) {
             return Err(self.report(span, format!("`{name}` calls itself: a function is inlined")));
+        }
+        self.inlined += 1;
+        if self.calls.len() >= MAX_CALL_DEPTH || self.inlined > MAX_CALLS {
+            let message = format!(
+                "functions are inlined: a kernel has at most {MAX_CALLS} calls, at most {MAX_CALL_DEPTH} inside each other"
+            );
+            return Err(self.report(span, message));
         }
         let (wanted, found) = (function.params.len(), args.len());
         if wanted != found {
@@ -61,7 +73,11 @@ impl Lower<'_> {
         for (param, given) in function.params.iter().zip(given) {
             match given {
                 Given::Bound(binding) => self.bind(param, binding),
-                Given::Number(kind) => numbers.push((param.text.clone(), kind)),
+                Given::Number(kind) => {
+                    numbers.push((param.text.clone(), kind));
+                    // The number stands wherever the name is used, so nothing else may have the name.
+                    self.bind(param, Binding::Wrong);
+                }
             }
         }
         substitute(&mut body, &numbers);

@@ -40,6 +40,8 @@ pub(super) struct Lower<'e> {
     pub(super) functions: &'e Functions,
     /// Functions that are being inlined, with the places of their calls.
     pub(super) calls: Vec<(String, Span)>,
+    /// Calls that were inlined so far.
+    pub(super) inlined: usize,
 }
 
 /// Writes the kernel; `None` if anything was wrong.
@@ -58,7 +60,7 @@ pub(super) fn kernel(
         }
     };
     let (names, scopes) = (FxHashMap::default(), vec![Vec::new()]);
-    let mut lower = Lower { b, errors, names, scopes, functions, calls: Vec::new() };
+    let mut lower = Lower { b, errors, names, scopes, functions, calls: Vec::new(), inlined: 0 };
     lower.b.set_file(file, text.name.span.loc);
     lower.whole(text);
     let (b, found) = (lower.b, lower.errors.len() > before);

@@ -476,6 +476,26 @@ fn wrong_calls_are_refused() {
 }
 
 #[test]
+fn a_parameter_that_is_a_number_keeps_its_meaning() {
+    let text = "fn f(n, t) { n = n + 1 yield t * 2.0 }
+        kernel k(x: ptr<f32>) { grid 1 g = view x : f32[8] a = load g[0] : f32[8] store g[0], f(3, a) }";
+    let errors = parse_file(text, "").unwrap_err();
+    assert!(errors.to_string().contains("`n` is defined already"), "{errors}");
+}
+
+#[test]
+fn calls_that_double_from_function_to_function_end() {
+    let mut text = "fn up0(t) { yield t + t }\n".to_owned();
+    for n in 1..40 {
+        let below = n - 1;
+        text += &format!("fn up{n}(t) {{ a = up{below}(t) yield up{below}(a) }}\n");
+    }
+    text += "kernel k(x: ptr<f32>) { grid 1 g = view x : f32[8] a = load g[0] : f32[8] store g[0], up39(a) }";
+    let errors = parse_file(&text, "").unwrap_err();
+    assert!(errors.to_string().contains("a kernel has at most 4096 calls"), "{errors}");
+}
+
+#[test]
 fn else_if_yields_what_its_branches_do() {
     let text = "kernel k(x: ptr<i32>, n: i32) { grid 1 g = view x : i32[n]
         a, b = if n < 4 { yield 1, n } else if n < 8 { yield 2, n + 1 } else { yield 3, n + 2 }

@@ -416,6 +416,11 @@ impl Generator<'_> {
                 self.b.binary(BinOp::Sub, last, iota)?
             }
         };
+        // Nothing is added to tiles of 64-bit integers.
+        let start = match self.ty(start) {
+            Type::Scalar(Elem::Int(64)) => self.b.cast(start, Elem::I32)?,
+            _ => start,
+        };
         self.b.binary(BinOp::Add, order, start)
     }
 
