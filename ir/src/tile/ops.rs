@@ -342,18 +342,10 @@ impl Op {
 
     /// Whether it changes memory or has another effect, so that its order matters and it must not be removed.
     pub fn has_effect(&self) -> bool {
-        matches!(
-            self,
-            Self::Store
-                | Self::Atomic(_)
-                | Self::Arrive
-                | Self::StoreScatter { .. }
-                | Self::AtomicScatter { .. }
-                | Self::AsyncCopy
-                | Self::AsyncCommit
-                | Self::AsyncWait(_)
-                | Self::Print(_)
-                | Self::Assert(_)
-        )
+        self.is_write()
+            || matches!(
+                self,
+                Self::AsyncCopy | Self::AsyncCommit | Self::AsyncWait(_) | Self::Print(_) | Self::Assert(_)
+            )
     }
 }
