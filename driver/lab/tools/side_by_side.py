@@ -141,12 +141,13 @@ class Kernel:
         evaluate = lambda text: eval(text, scope)  # pylint: disable=eval-used
         grid = [evaluate(text) for text in self.manifest["grid"]]
         size = evaluate(self.manifest["workspace"])
-        workspace = torch.empty(max(size, 1), dtype=torch.uint8, device="cuda")
+        # Zero before the first launch; each launch leaves it as the next one needs it.
+        workspace = torch.zeros(max(size, 1), dtype=torch.uint8, device="cuda")
         if 0 in grid:
             return lambda: None
         slots = [self.param(p, types, values, evaluate, workspace)
                  for p in self.manifest["params"]]
-        return self.launcher(grid, slots, (workspace, args), size)
+        return self.launcher(grid, slots, (workspace, args))
 
     def packed(self, args):
         """The arguments, with the arrays packed that the manifest wants packed."""
@@ -155,7 +156,7 @@ class Kernel:
         wanted = {a["name"]: a["packing"] for a in self.manifest["arguments"] if "packing" in a}
         return dict(args, **{name: pack(p, args[name], scope) for name, p in wanted.items()})
 
-    def launcher(self, grid, slots, kept, size):
+    def launcher(self, grid, slots, kept):
         """A function that launches with finished parameters in PyTorch's current stream."""
         pointers = (ctypes.c_void_p * len(slots))(*[ctypes.addressof(s) for s in slots])
         config = Config(grid=tuple(grid), block=(self.manifest["block"], 1, 1),
@@ -168,13 +169,9 @@ class Kernel:
             attributes[config.count].id, attributes[config.count].value[0] = PROGRAMMATIC, 1
             config.count += 1
         config.attributes = attributes
-        address = ctypes.c_uint64(kept[0].data_ptr())
 
         def launch(_keep=(slots, attributes, kept)):
             config.stream = torch.cuda.current_stream().cuda_stream
-            stream = ctypes.c_void_p(config.stream)
-            if size:
-                call("cuMemsetD8Async", address, ctypes.c_ubyte(0), ctypes.c_size_t(size), stream)
             call("cuLaunchKernelEx", ctypes.byref(config), self.function, pointers, None)
         return launch
 
@@ -184,7 +181,7 @@ class Kernel:
         if kind == "tensor_map":
             return tensor_map(param, values, evaluate)
         if kind == "workspace":
-            data = struct.pack("<Q", workspace.data_ptr())
+            data = struct.pack("<Q", workspace.data_ptr() + evaluate(param.get("offset", "0")))
         elif types[param["name"]].startswith("ptr"):
             data = struct.pack("<Q", values[param["name"]])
         else:
