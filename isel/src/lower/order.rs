@@ -22,7 +22,7 @@ use warplift_ir::tile::{BinOp, Block, Inst, Op, Type, Value};
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Footprint {
     Atomic,
-    Tile(Value, Vec<Index>, Option<Layout>),
+    Tile(Value, Vec<Index>, Option<Box<Layout>>),
     Scattered(Inst),
 }
 
@@ -81,7 +81,7 @@ impl Lower<'_, '_> {
             let (base, offset) = self.moved(v);
             (self.first(base), offset.rem_euclid(layout.out_extent(Axis::Dim(d as u8)) as i64))
         });
-        Footprint::Tile(self.first(at[0]), indices.collect(), Some(layout.clone()))
+        Footprint::Tile(self.first(at[0]), indices.collect(), Some(Box::new(layout.clone())))
     }
 
     /// An index as another index plus a constant.

@@ -32,7 +32,8 @@ const WASTE: u64 = 4;
 pub(super) fn do_coalesce(k: &Kernel, inst: Inst, model: &Model<'_>, plan: &mut Plan) -> Result<()> {
     let copied = plan.shared.contains_key(&inst) || plan.staged.contains_key(&inst);
     let (tile, load) = match (&k.insts[inst].op, plan.stores.get(&inst)) {
-        (Op::Load | Op::LoadGather { .. }, _) if !copied => (k.result(inst), true),
+        // A thread of an access by tiles of indices, or under a mask, has those of its elements: the layout is theirs.
+        (Op::Load, _) if !copied => (k.result(inst), true),
         (Op::Store, Some(StorePlan::Plain { .. })) => (k.args(inst)[k.args(inst).len() - 1], false),
         _ => return Ok(()),
     };
