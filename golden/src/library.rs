@@ -233,7 +233,7 @@ pub fn reference<'a>(
 /// The same on given contents of arrays.
 ///
 /// # Panics
-/// As [`reference`], or if the contents do not fit.
+/// As [`reference()`], or if the contents do not fit.
 pub fn reference_on<'a>(
     kernel: &'a Kernel,
     mapping: &Mapping,
