@@ -1,5 +1,5 @@
-//! How far a warp has come, by the counters of its loops: where a walk is cut short, the rest goes on as the part that
-//! was walked.
+//! How far a warp has come, by the counters of its loops. Where a walk is cut short and its rest is too long to count, the
+//! rest goes on as the part that was walked.
 //!
 //! ```text
 //!  for tile in 0, 132, 264 .. < 1024    the branch compares a counter with its bound; loops are told apart by the bound

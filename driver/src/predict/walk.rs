@@ -18,9 +18,9 @@ use warplift_ir::machine::{Attr, Inst, InstData, Role, Scheduled};
 use warplift_ir::manifest::Param;
 use warplift_ir::target::{Opcode, Rates, Target, Unit};
 
-/// Instructions of all roles after which a walk is cut short: the rest goes on as what was walked.
+/// Instructions of all roles after which a walk is cut short; the rest is estimated.
 const CUT: u64 = 160_000;
-/// Instructions of the rest of a warp that are counted one by one, without their times.
+/// Instructions of a warp's rest that are counted, without their times. A longer rest goes on as what was walked.
 const SKIMMED: u64 = 160_000;
 
 /// A scheduled program whose blocks are walked, with the sizes, the data and the grid of a launch.
@@ -173,7 +173,7 @@ impl<'l, 's, 'a> Walk<'l, 's, 'a> {
         }
     }
 
-    /// The rest goes on as the part that was walked.
+    /// A walk that stops here: its end and its requests grow to those of the whole block.
     fn cut(mut self, mut warps: Vec<Warp<'l, 'a>>, units: &Units) -> Walked {
         let latest = |f: fn(&Warp<'_, '_>) -> f64| warps.iter().map(f).fold(0.0, f64::max);
         let (now, even) = (latest(|w| w.now), latest(|w| w.expected_end()));

@@ -13,6 +13,9 @@ use warplift_ir::machine::{Attr, Func, Guard, Inst, Value};
 use warplift_ir::target::Opcode;
 use warplift_ir::tile::CmpOp;
 
+/// Summands that are looked at for one index, and values for one range: operands can be shared, so their paths are more.
+const SPREAD_FUEL: u32 = 32;
+const RANGE_FUEL: u32 = 256;
 /// The most threads of a block, less one: the largest number of a thread.
 const LAST_THREAD: i64 = 1023;
 
@@ -74,9 +77,6 @@ fn bound(func: &Func<'_>, threads: &ThreadInvariance<'_, '_>, inst: Inst) -> Opt
 fn spread(func: &Func<'_>, threads: &ThreadInvariance<'_, '_>, v: Value) -> Option<Spread> {
     spread_within(func, threads, v, &mut { SPREAD_FUEL })
 }
-
-/// Summands that are looked at for one index.
-const SPREAD_FUEL: u32 = 32;
 
 /// The same, after so many summands at most.
 fn spread_within(
@@ -150,9 +150,6 @@ fn range_within(func: &Func<'_>, v: Value, fuel: &mut u32) -> Option<(i64, i64)>
     };
     (found.1 < 1 << 31).then_some(found)
 }
-
-/// Values that are looked at for one range.
-const RANGE_FUEL: u32 = 256;
 
 /// The ends of two intervals, joined.
 fn both(a: (i64, i64), b: (i64, i64), join: impl Fn(i64, i64) -> i64) -> (i64, i64) {
