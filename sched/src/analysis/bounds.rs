@@ -10,14 +10,12 @@
 use super::thread_invariance::ThreadInvariance;
 use smallvec::SmallVec;
 use warplift_ir::machine::{Attr, Func, Guard, Inst, Value};
-use warplift_ir::target::Opcode;
+use warplift_ir::target::{Opcode, Target};
 use warplift_ir::tile::CmpOp;
 
 /// Summands that are looked at for one index, and values for one range: operands can be shared, so their paths are more.
 const SPREAD_FUEL: u32 = 32;
 const RANGE_FUEL: u32 = 256;
-/// The most threads of a block, less one: the largest number of a thread.
-const LAST_THREAD: i64 = 1023;
 
 /// A 32-bit index: the sum of values that are the same in all threads, and of a number that differs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,11 +43,13 @@ pub(crate) fn bounds_of(
     func: &Func<'_>,
     threads: &ThreadInvariance<'_, '_>,
     guard: Option<Guard>,
+    target: &Target,
 ) -> Option<Vec<Bound>> {
+    let most = i64::from(target.block_threads);
     let mut all = Vec::new();
     let guard = guard.filter(|g| !g.negated)?;
     conjuncts(func, guard.pred, &mut |inst| {
-        let found = bound(func, threads, inst);
+        let found = bound(func, threads, inst, most);
         let is_bound = found.is_some();
         all.extend(found);
         is_bound
@@ -65,17 +65,17 @@ fn conjuncts(func: &Func<'_>, pred: Value, visit: &mut impl FnMut(Inst) -> bool)
     })
 }
 
-fn bound(func: &Func<'_>, threads: &ThreadInvariance<'_, '_>, inst: Inst) -> Option<Bound> {
+fn bound(func: &Func<'_>, threads: &ThreadInvariance<'_, '_>, inst: Inst, most: i64) -> Option<Bound> {
     let d = &func.insts[inst];
     let &[index, extent] = d.args else { return None };
     let compares = d.op == Opcode::SetpU32 && d.attr == Attr::Cmp(CmpOp::Lt) && threads.in_block(extent);
-    let index = spread(func, threads, index).filter(|_| compares)?;
+    let index = spread(func, threads, index, most).filter(|_| compares)?;
     Some(Bound { index, extent })
 }
 
 /// An index as a sum, if its part that differs between threads is bounded.
-fn spread(func: &Func<'_>, threads: &ThreadInvariance<'_, '_>, v: Value) -> Option<Spread> {
-    spread_within(func, threads, v, &mut { SPREAD_FUEL })
+fn spread(func: &Func<'_>, threads: &ThreadInvariance<'_, '_>, v: Value, most: i64) -> Option<Spread> {
+    spread_within(func, threads, v, (most, &mut { SPREAD_FUEL }))
 }
 
 /// The same, after so many summands at most.
@@ -83,10 +83,10 @@ fn spread_within(
     func: &Func<'_>,
     threads: &ThreadInvariance<'_, '_>,
     v: Value,
-    fuel: &mut u32,
+    (most, fuel): (i64, &mut u32),
 ) -> Option<Spread> {
     *fuel = fuel.checked_sub(1)?;
-    if let Some((low, high)) = range(func, v) {
+    if let Some((low, high)) = range(func, v, most) {
         return Some(Spread { terms: SmallVec::new(), low, high });
     }
     if threads.in_block(v) {
@@ -94,7 +94,8 @@ fn spread_within(
     }
     let d = &func.insts[func.def(v)?];
     let &[a, b] = d.args else { return None };
-    let (a, b) = (spread_within(func, threads, a, fuel)?, spread_within(func, threads, b, fuel)?);
+    let a = spread_within(func, threads, a, (most, &mut *fuel))?;
+    let b = spread_within(func, threads, b, (most, fuel))?;
     let mut terms: SmallVec<[Value; 2]> = a.terms.iter().chain(&b.terms).copied().collect();
     terms.sort_unstable();
     let sum = Spread { terms, low: a.low + b.low, high: a.high + b.high };
@@ -116,22 +117,23 @@ fn sum_of_constant(func: &Func<'_>, v: Value) -> Option<Spread> {
     }
 }
 
-/// The least and the greatest number of a value that is made of thread numbers and constants. All are at least 0 and
+/// The least and the greatest number of a value that is made of thread numbers, of which a block has at most so many, and
+/// constants. All are at least 0 and
 /// fit 31 bits.
-fn range(func: &Func<'_>, v: Value) -> Option<(i64, i64)> {
-    range_within(func, v, &mut { RANGE_FUEL })
+fn range(func: &Func<'_>, v: Value, most: i64) -> Option<(i64, i64)> {
+    range_within(func, v, most, &mut { RANGE_FUEL })
 }
 
 /// The same, after so many values at most.
-fn range_within(func: &Func<'_>, v: Value, fuel: &mut u32) -> Option<(i64, i64)> {
+fn range_within(func: &Func<'_>, v: Value, most: i64, fuel: &mut u32) -> Option<(i64, i64)> {
     *fuel = fuel.checked_sub(1)?;
     if let Some(c) = func.constant(v) {
         return (c >= 0).then_some((c, c));
     }
     let d = &func.insts[func.def(v)?];
-    let mut of = |n: usize| range_within(func, *d.args.get(n)?, fuel);
+    let mut of = |n: usize| range_within(func, *d.args.get(n)?, most, fuel);
     let found = match d.op {
-        Opcode::Tid => (0, LAST_THREAD),
+        Opcode::Tid => (0, most - 1),
         Opcode::Laneid => (0, 31),
         Opcode::Uniform => of(0)?,
         Opcode::AddS32 => both(of(0)?, of(1)?, |a, b| a + b),
@@ -173,6 +175,7 @@ mod tests {
     use super::*;
     use warplift_ir::Bump;
     use warplift_ir::machine::{Cursor, NewInst, Ty};
+    use warplift_ir::target::SM90A;
     use warplift_ir::tile::Loc;
 
     /// The bounds of `index < extent` where `make` computes the index from the block's number and the thread's.
@@ -189,7 +192,7 @@ mod tests {
         let both = c.op(Opcode::AndPred, &[pred, pred], Ty::Pred);
         let graph = Graph::built(&func);
         let threads = ThreadInvariance::of(&func, &graph);
-        (block, bounds_of(&func, &threads, Some(Guard { pred: both, negated: false })))
+        (block, bounds_of(&func, &threads, Some(Guard { pred: both, negated: false }), &SM90A))
     }
 
     #[test]

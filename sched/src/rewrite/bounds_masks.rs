@@ -76,7 +76,7 @@ fn runs(program: &Program<'_>, graph: &Graph, target: &Target) -> Vec<Run> {
         }
         let parts = d.insts.split(|&i| !may_stand_in_arm(func, i));
         let found: Vec<Run> =
-            parts.filter_map(|part| Run::of(func, &threads, &invariance, (block, part))).collect();
+            parts.filter_map(|part| Run::of(func, &threads, &invariance, (block, part), target)).collect();
         // Loads of a later run would wait for the branch of an earlier one, and what depends on its loads.
         if found.iter().filter(|r| r.loads(func)).count() > 1 {
             continue;
@@ -129,11 +129,12 @@ impl Run {
         threads: &ThreadInvariance<'_, '_>,
         invariance: &Invariance<'_>,
         (block, part): (Block, &[Inst]),
+        target: &Target,
     ) -> Option<Self> {
         let mut decided = FxHashSet::default();
         let mut bounds: Vec<Bound> = Vec::new();
         for d in part.iter().map(|&i| &func.insts[i]).filter(|d| global_access(d).is_some()) {
-            if let Some(found) = bounds_of(func, threads, d.guard) {
+            if let Some(found) = bounds_of(func, threads, d.guard, target) {
                 decided.extend(d.guard.map(|g| g.pred));
                 found.into_iter().for_each(|b| widen(&mut bounds, b));
             }
