@@ -121,7 +121,14 @@ const PLAN: &[Pass] = &[
             Ok(())
         },
     )
-    .isel(&[Isel::Synthesis, Isel::Swizzle, Isel::Shuffles, Isel::SmemStaging, Isel::PartialSums]),
+    .isel(&[
+        Isel::Synthesis,
+        Isel::Swizzle,
+        Isel::Shuffles,
+        Isel::SmemStaging,
+        Isel::PartialSums,
+        Isel::RaggedCopies,
+    ]),
     pass("mapping_lints", "words of the mapping that have no effect", |s| {
         s.lints = mapping_lints::do_mapping_lints(&s.written, s.kernel(), s.plan(), &s.mapping)?;
         Ok(())

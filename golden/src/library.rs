@@ -154,6 +154,20 @@ pub const CASES: &[Case] = &[
     case("convert", &[("m", 72), ("n", 136)], 2),
     case("gemm_parts", &[("m", 136), ("n", 136), ("k", 584)], 2),
     case("sum_parts", &[("parts", 3), ("n", 5000)], 2),
+    given(
+        case(
+            "moe_gemm",
+            &[("tiles", 4), ("experts", 3), ("tokens", 150), ("top", 2), ("n", 136), ("k", 264)],
+            2,
+        ),
+        &["order=perm", "group=list:0,1,1,2", "first=list:0,100,228,230", "offsets=list:0,100,230,300"],
+    ),
+    given(case("moe_route", &[("n", 3000), ("experts", 5), ("tiles", 40)], 2), &["ids=ints:-1..6"]),
+    given(case("compaction", &[("n", 5000), ("m", 6144), ("limit", 1)], 2), &["first=list:0,2048,4096"]),
+    given(
+        case("spmv", &[("m", 50), ("n", 300), ("count", 900)], 2),
+        &["starts=sorted:0..900", "columns=ints:-1..301"],
+    ),
     case("embedding", &[("m", 21), ("v", 3), ("n", 1032)], 2),
     case("histogram", &[("n", 5000), ("bins", 2)], 2),
     case("gather_rows", &[("m", 2), ("n", 200), ("p", 1032)], 2),
@@ -190,6 +204,27 @@ pub const CASES: &[Case] = &[
             ],
         ),
         &["table=list:2,0,1,1,0,0", "lengths=list:500,0,1"],
+    ),
+    rough("attention_decode", &[("batch", 2), ("kv_heads", 2), ("group", 5), ("keys", 700), ("splits", 3)]),
+    rough("attention_decode", &[("batch", 1), ("kv_heads", 1), ("group", 1), ("keys", 1), ("splits", 4)]),
+    given(
+        rough(
+            "attention_varlen",
+            &[
+                ("tiles", 4),
+                ("sequences", 3),
+                ("rows_q", 300),
+                ("rows_k", 500),
+                ("heads", 2),
+                ("kv_heads", 1),
+            ],
+        ),
+        &[
+            "sequence=list:0,0,1,-1",
+            "first=list:0,128,0,0",
+            "starts_q=list:0,200,230,300",
+            "starts_k=list:0,300,301,500",
+        ],
     ),
     rough("attention_f16", &[("batch", 1), ("heads", 1), ("queries", 200), ("keys", 129)]),
     close("softmax", &[("m", 3), ("n", 1000)]),

@@ -38,6 +38,7 @@ const MISS: u32 = 8;
 /// Kernels whose estimate misses it by more. The assembler has registers to spare in all of them.
 const FAR: &[(&str, &str)] = &[
     ("attention_causal", "below: it hoists the columns of the mask out of the loop"),
+    ("attention_decode", "below: it makes the addresses of the parts ahead"),
     ("gather_rows", "above: loads of rows past the end"),
     ("gemm_any", "below: it makes the addresses of many loads ahead"),
     ("gemm_mma_copies", "above: addresses of copies by threads"),
@@ -46,6 +47,7 @@ const FAR: &[(&str, &str)] = &[
     ("gemv", "above: it multiplies each load as it arrives"),
     ("layer_norm_ahead", "below: it loads and converts ahead"),
     ("layer_norm_blocks", "below: it loads and converts ahead"),
+    ("moe_gemm", "below: it makes the addresses of gathered rows ahead"),
     ("softmax_blocks", "below: it loads and converts ahead"),
     ("softmax_strips", "below: it loads and converts ahead"),
     ("softmax_warp_specialized", "below: it loads and converts ahead"),

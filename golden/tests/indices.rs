@@ -372,3 +372,81 @@ mapping masked { for t: pipeline 3, producers 1, consumers 1 }";
 fn a_masked_load_behind_products_keeps_its_mask() {
     check(MASKED, &[("m", 72), ("n", 136), ("k", 136)], &["r=normal"]);
 }
+
+/// Floats at one place in IEEE 754's order, zeros of both signs and infinities among them; a NaN changes nothing.
+#[test]
+fn extremes_of_floats_are_updated_by_the_order_of_their_bits() {
+    let text = "kernel extremes(x: ptr<f32> align 16, ids: ptr<i32>, low: ptr<f32>, high: ptr<f32>, n: i32, bins: i32) {
+        grid cdiv(n, 128)
+        gx = view x : f32[n]
+        gi = view ids : i32[n] fill -1
+        gl = view low : f32[bins]
+        gh = view high : f32[bins]
+        i = block_index
+        t = load gx[i*128] : f32[128]
+        at = load gi[i*128] : i32[128]
+        far = select(t == 3.0, inf, select(t == -3.0, -inf, t))
+        v = select(t == 2.0, nan, select(t == 1.0, -0.0, far))
+        atomic_min gl[at], v
+        atomic_max gh[at], v where t != 0.0
+    }
+    mapping extremes { kernel: warps 2 }";
+    let ptx = check(text, &[("n", 300), ("bins", 90)], &["ids=ints:-3..95", "ids=ints:5..6"]);
+    let rows = ["red.global.min.s32", "red.global.max.u32", "red.global.max.s32", "red.global.min.u32"];
+    assert!(rows.iter().all(|row| ptx.contains(row)), "{ptx}");
+    let alone = text.replace("        atomic_max gh[at], v where t != 0.0\n", "");
+    check(&alone, &[("n", 20), ("bins", 1)], &["ids=ints:0..1"]);
+}
+
+/// 16-bit floats are added two at a time where facts make words of them, else one by one.
+#[test]
+fn halves_are_added_in_pairs_and_alone() {
+    let text = "kernel sums(x: ptr<f16> align 16, ids: ptr<i32>, y: ptr<f16> align 16, z: ptr<f16>, n: i32 % 8, bins: i32) {
+        grid cdiv(n, 128), 3
+        gx = view x : f16[n]
+        gi = view ids : i32[n] fill -1
+        gy = view y : f16[n]
+        gz = view z : f16[bins]
+        i, j = block_index
+        t = load gx[i*128] : f16[128]
+        at = load gi[i*128] : i32[128]
+        atomic_add gy[i*128], t
+        atomic_add gz[at], t where at != 7
+    }
+    mapping sums { kernel: warps 1 }";
+    for elem in ["f16", "bf16"] {
+        let text = text.replace("f16", elem);
+        let ptx = check(&text, &[("n", 200), ("bins", 60)], &["ids=ints:-3..70", "ids=perm"]);
+        assert!(ptx.contains(&format!("red.global.add.noftz.{elem}x2")), "{ptx}");
+        assert!(ptx.contains(&format!("red.global.add.noftz.{elem} ")), "{ptx}");
+        check(&text.replace(" % 8", ""), &[("n", 131), ("bins", 60)], &["ids=ints:-3..70"]);
+    }
+}
+
+/// The first of equal ones counts, NaNs do not, and a row of NaNs has no index; high halves of products.
+#[test]
+fn indices_of_extremes_and_high_halves() {
+    let text = "kernel picks(x: ptr<f32> align 16, u: ptr<i32> align 16, a: ptr<i32>, b: ptr<i32>, c: ptr<i32> align 16,
+            d: ptr<u32> align 16, m: i32, n: i32 % 4) {
+        grid cdiv(m, 8)
+        gx = view x : f32[m, n] fill nan
+        gu = view u : i32[m]
+        ga = view a : i32[m]
+        gb = view b : i32[m]
+        gc = view c : i32[m]
+        gd = view d : u32[m]
+        i = block_index
+        t = load gx[i*8, 0] : f32[8, 64]
+        s = select(t == 2.0, nan, t)
+        store ga[i*8], argmax(s, 1)
+        store gb[i*8], argmin(t, 1) + argmax(reduce_max(t, 1), 0)
+        p = (load gu[i*8] : i32[8]) * 1234567891
+        q = cast(p, u32)
+        store gc[i*8], mulhi(p, p - 1)
+        store gd[i*8], mulhi(q, q + 3)
+    }
+    mapping picks { kernel: warps 2 }";
+    for n in [4, 60, 64, 0] {
+        check(text, &[("m", 19), ("n", n)], &["u=ints:-9..9", "u=ints:-2147483648..2147483647"]);
+    }
+}

@@ -367,3 +367,180 @@ fn attention_reads_small_pages() {
     let problem = problem(kernel, mapping, &sizes, &given);
     right(&problem, &compiled, &MANY_ORDERS, (2, 2e-2), "pages of 64");
 }
+
+/// The cache of keys and values that no sequence wrote holds NaN: a weight of zero times NaN is NaN, so the rows past a
+/// sequence's end must come as zeros.
+#[test]
+fn unused_rows_of_a_page_may_hold_nan() {
+    let module = find("attention_paged").and_then(|t| t.parse().ok()).unwrap_or_else(|| panic!("no kernel"));
+    let (kernel, mapping) = (&module.kernels[0], &module.mappings[1]);
+    let (page, width, lengths, table) = (64, 128, [100, 1, 64], [3, 1, 5, -1, 0, 7]);
+    let sizes = [
+        ("batch", 3),
+        ("queries", 5),
+        ("heads", 1),
+        ("kv_heads", 1),
+        ("pages", 6),
+        ("page", 64),
+        ("most", 2),
+    ];
+    let mut cache = vec![NAN; 6 * page * width];
+    for (b, &length) in lengths.iter().enumerate() {
+        for key in 0..length as usize {
+            let row = table[2 * b + key / page] as usize * page + key % page;
+            cache[row * width..][..width].fill(ONE);
+        }
+    }
+    let given = || {
+        [
+            ("k", Given::F16(&cache)),
+            ("v", Given::F16(&cache)),
+            ("table", Given::I32(&table)),
+            ("lengths", Given::I32(&lengths)),
+        ]
+    };
+    let compiled = made(kernel, mapping);
+    assert!(has_producer(&compiled));
+    let problem = problem(kernel, mapping, &sizes, &given());
+    right(&problem, &compiled, &MANY_ORDERS, (2, 2e-2), "pages with NaN");
+    let (found, _) = problem
+        .simulate(&compiled.ptx, &compiled.manifest, &warplift::sim::Options::default(), 2)
+        .unwrap_or_else(|e| panic!("{e}"));
+    // Every value is one, so every average of values is.
+    assert!(found[3].chunks(2).all(|v| (0x3bf0..=0x3c10).contains(&u16::from_le_bytes([v[0], v[1]]))));
+}
+
+/// Products over the rows of a group: the depth begins and ends where an array says.
+const DEPTHS: &str = "kernel depths(
+        x: ptr<f16> align 16, y: ptr<f16> align 16, c: ptr<f32> align 16, offsets: ptr<i32>,
+        groups: i32, rows: i32, m: i32 % 8, n: i32 % 8) {
+        tunable BM = 64, BN = 64, BK = 64
+        grid cdiv(m, BM), cdiv(n, BN), groups
+        i, j, g = block_index
+        go = view offsets : i32[groups + 1]
+        first = max(load go[g] : i32, 0)
+        end = min(max(load go[g + 1] : i32, 0), rows)
+        gx = view x : f16[end, m]
+        gy = view y : f16[end, n]
+        all = view c : f32[groups, m, n]
+        gc = subview all[g, _, _]
+        zero = full 0.0 : f32[BM, BN]
+        acc = for t in 0..cdiv(max(end - first, 0), BK) carry s = zero {
+            tx = load gx[first + t*BK, i*BM] : f16[BK, BM]
+            ty = load gy[first + t*BK, j*BN] : f16[BK, BN]
+            r = mma s, trans(tx), ty
+            yield r
+        }
+        store gc[i*BM, j*BN], acc
+    }
+    mapping depths { for t: pipeline 3, producers 1, consumers 1 kernel: persistent }";
+
+#[test]
+fn a_depth_from_memory_keeps_tensor_copies() {
+    for offsets in [
+        [0, 75, 150, 225, 300],
+        [0, 0, 0, 0, 300],
+        [0, 1, 64, 129, 299],
+        [7, 3, 200, 400, 1 << 30],
+        [i32::MIN, 64, -1, 300, i32::MAX],
+    ] {
+        let sizes = [("groups", 4), ("rows", 300), ("m", 72), ("n", 136)];
+        let compiled = check(DEPTHS, &sizes, &[("offsets", Given::I32(&offsets))]);
+        assert!(has_producer(&compiled));
+        assert!(!compiled.ptx.contains("cp.async.ca") && !compiled.ptx.contains("cp.async.cg"));
+    }
+}
+
+/// The neighbours along the depth are NaN in both operands.
+#[test]
+fn neighbours_along_the_depth_may_hold_nan() {
+    let (m, n, rows, offsets) = (64, 64, 300, [0, 75, 80, 224, 300]);
+    let (kernel, mapping) = parsed(DEPTHS);
+    let mut x = vec![ONE; rows * m];
+    x[75 * m..80 * m].fill(NAN);
+    x[224 * m..].fill(NAN);
+    let given = [("offsets", Given::I32(&offsets)), ("x", Given::F16(&x)), ("y", Given::F16(&x))];
+    let sizes = [("groups", 4), ("rows", rows as i64), ("m", m as i64), ("n", n as i64)];
+    let problem = problem(&kernel, &mapping, &sizes, &given);
+    let compiled = made(&kernel, &mapping);
+    right(&problem, &compiled, &MANY_ORDERS, (2, 0.0), "neighbours along the depth");
+    let (found, _) = problem
+        .simulate(&compiled.ptx, &compiled.manifest, &warplift::sim::Options::default(), 2)
+        .unwrap_or_else(|e| panic!("{e}"));
+    let sums: Vec<f32> = found[2].chunks(4).map(|v| f32::from_le_bytes([v[0], v[1], v[2], v[3]])).collect();
+    for (group, depth) in [(0, 75.0), (2, 144.0)] {
+        assert!(sums[group * m * n..][..m * n].iter().all(|&s| s == depth), "group {group}");
+    }
+    for group in [1, 3] {
+        assert!(sums[group * m * n..][..m * n].iter().all(|s| s.is_nan()), "group {group}");
+    }
+}
+
+/// Results of a group are stored by tensor copies that end with it.
+#[test]
+fn rows_of_a_group_are_stored_by_tensor_copies() {
+    let text = GROUPED.replace("row = load gf[i] : i32", "row = max(load gf[i] : i32, 0)");
+    for offsets in [[0, 75, 150, 225, 300], [0, 1, 64, 129, 290], [0, 64, 64, 64, 300]] {
+        let (group, first) = tiles(&offsets, 1);
+        let given =
+            [("group", Given::I32(&group)), ("first", Given::I32(&first)), ("offsets", Given::I32(&offsets))];
+        let sizes = [("tiles", group.len() as i64), ("groups", 4), ("rows", 300), ("n", 136), ("k", 200)];
+        let compiled = check(&text, &sizes, &given);
+        assert!(compiled.ptx.contains("cp.async.bulk.tensor.3d.global.shared::cta"));
+        assert!(!compiled.ptx.contains("st.global"));
+    }
+    let compiled = check(&text, &[("tiles", 2), ("groups", 1), ("rows", 0), ("n", 8), ("k", 8)], &[]);
+    assert!(compiled.ptx.contains("cp.async.bulk.tensor.3d.global.shared::cta"));
+}
+
+/// What keeps tensor copies from such a view, each with what mends it.
+#[test]
+fn what_tensor_copies_cannot_reach_is_said() {
+    for (from, to, why) in [
+        ("first = max(load go[g] : i32, 0)", "first = load go[g] : i32", "`max(row, 0)` mends that"),
+        (
+            "end = min(max(load go[g + 1] : i32, 0), rows)",
+            "end = load go[g + 1] : i32",
+            "as in `min(count, rows)`",
+        ),
+        (
+            "f16[end, m]",
+            "f16[rows, min(m, end)] strides [m, 1]",
+            "its contiguous dimension comes from memory",
+        ),
+        ("f16[end, m]", "f16[end, min(m, end)] strides [m, 1]", "several of its extents"),
+    ] {
+        let text = DEPTHS.replace(from, to);
+        assert_ne!(text, DEPTHS, "{from}");
+        let (kernel, mapping) = parsed(&text);
+        let plan = made(&kernel, &mapping).explained.plan.join("\n");
+        assert!(plan.contains(why), "{why}: {plan}");
+    }
+}
+
+/// Quotients and remainders of an argument in a loop are exact at both ends of the numbers.
+#[test]
+fn divisions_by_an_argument_in_a_loop_are_exact() {
+    let text = "kernel divisions(from: ptr<i32>, q: ptr<i32> align 16, r: ptr<i32> align 16, by: i32 in 1.., n: i32) {
+        grid 2
+        gf = view from : i32[n]
+        gq = view q : i32[2, n]
+        gr = view r : i32[2, n]
+        i = block_index
+        none = full 0 : i32[1, 1]
+        for t in 0..n {
+            x = max(load gf[t] : i32, 0)
+            store gq[i, t], none + x / by
+            store gr[i, t], none + x % by
+        }
+    }
+    mapping divisions { kernel: warps 1 }";
+    const MOST: i32 = i32::MAX;
+    let from =
+        [0, 1, 2, 6, 7, 63, 64, 65, 4095, 65535, 65536, 1 << 20, 1 << 30, MOST - 65536, MOST - 1, MOST];
+    for by in [1, 2, 3, 7, 64, 65535, 65536, 1 << 30, (1 << 30) + 1, MOST - 1, MOST] {
+        let sizes = [("by", i64::from(by)), ("n", from.len() as i64)];
+        let compiled = check(text, &sizes, &[("from", Given::I32(&from))]);
+        assert!(compiled.ptx.contains("mul.hi.u32"), "{}", compiled.ptx);
+    }
+}

@@ -14,6 +14,7 @@ const TRIES: &[(&[&str], &str)] = &[
     ),
     (&["not"], "store gq[i*B], @(u)"),
     (&["min", "max"], "store go[i*B], @(t, t)"),
+    (&["mulhi"], "store gq[i*B], @(u, u)"),
     (&["cdiv"], "store gq[i*B], u + @(n, 3)"),
     (&["+", "-", "*", "/"], "store go[i*B], t @ t"),
     (&["%", "&", "|", "^", "<<", ">>"], "store gq[i*B], u @ u"),
@@ -143,6 +144,22 @@ fn text(name: &str, body: &str) -> String {
 }}
 "
     )
+}
+
+/// Operations that stand for others.
+#[test]
+fn index_reductions_compile() {
+    for name in ["argmax", "argmin"] {
+        for body in ["store gq[i*16], @(w, 1)", "store gq[i*B], u + @(t, 0)"] {
+            let text = text(name, body);
+            let module = parse_file(&text, "f.tile").unwrap_or_else(|e| panic!("{name}: {e}\n{text}"));
+            let mapping = Mapping { kernel: "f".into(), ..Mapping::default() };
+            let options = Options { verify: true, ..Options::default() };
+            if let Err(e) = compile(&module.kernels[0], &mapping, &SM90A, &options) {
+                panic!("{name}: {e}");
+            }
+        }
+    }
 }
 
 /// Pairs of the page's table of casts.

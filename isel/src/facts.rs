@@ -289,31 +289,34 @@ pub fn launch_expr(kernel: &Kernel, value: Value) -> Option<Expr> {
     launch_expr_of(kernel, value, &mut { FUEL })
 }
 
-/// A launch expression that the value certainly does not exceed: the value itself, or the known one of a minimum whose
-/// other number comes from memory.
+/// A launch expression that the value certainly does not exceed: the greatest of its [`launch_bounds`].
 pub fn launch_bound(kernel: &Kernel, value: Value) -> Option<Expr> {
-    launch_bound_of(kernel, value, &mut { FUEL })
+    let each = launch_bounds(kernel, value)?;
+    let mut each = each.into_iter().map(|v| launch_expr(kernel, v));
+    let first = each.next()??;
+    each.try_fold(first, |most, e| Some(Expr::op(ExprOp::Max, most, e?)))
 }
 
-fn launch_bound_of(kernel: &Kernel, value: Value, fuel: &mut u32) -> Option<Expr> {
-    if let Some(known) = launch_expr_of(kernel, value, fuel) {
-        return Some(known);
+/// Values that are known at launch, of which the value certainly does not exceed the greatest: the value itself, or the
+/// known one of a minimum whose other number comes from memory.
+pub fn launch_bounds(kernel: &Kernel, value: Value) -> Option<Vec<Value>> {
+    launch_bounds_of(kernel, value, &mut { FUEL })
+}
+
+fn launch_bounds_of(kernel: &Kernel, value: Value, fuel: &mut u32) -> Option<Vec<Value>> {
+    if launch_expr_of(kernel, value, fuel).is_some() {
+        return Some(vec![value]);
     }
     let inst = kernel.def(value).filter(|_| spend(fuel))?;
     let args = kernel.args(inst);
+    let mut of = |n: usize| launch_bounds_of(kernel, args[n], fuel);
     match kernel.insts[inst].op {
         Op::Binary(BinOp::Min) => {
-            let [a, b] = [0, 1].map(|n| launch_bound_of(kernel, args[n], fuel));
+            let [a, b] = [0, 1].map(of);
             a.or(b)
         }
-        Op::Binary(BinOp::Max) => {
-            let a = launch_bound_of(kernel, args[0], fuel)?;
-            Some(Expr::op(ExprOp::Max, a, launch_bound_of(kernel, args[1], fuel)?))
-        }
-        Op::Select => {
-            let a = launch_bound_of(kernel, args[1], fuel)?;
-            Some(Expr::op(ExprOp::Max, a, launch_bound_of(kernel, args[2], fuel)?))
-        }
+        Op::Binary(BinOp::Max) => Some([of(0)?, of(1)?].concat()),
+        Op::Select => Some([of(1)?, of(2)?].concat()),
         _ => None,
     }
 }

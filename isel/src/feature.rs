@@ -24,17 +24,20 @@ pub enum Feature {
     ZeroPoint,
     /// Sums that a loop only adds up stay each thread's part. Without it the threads of a row meet in every iteration.
     PartialSums,
+    /// Tensor copies of views whose number of rows comes from memory. Without it threads copy.
+    RaggedCopies,
 }
 
 impl Feature {
     /// All of them, by name.
-    pub const ALL: [(&'static str, Self); 6] = [
+    pub const ALL: [(&'static str, Self); 7] = [
         ("synthesis", Self::Synthesis),
         ("swizzle", Self::Swizzle),
         ("shuffles", Self::Shuffles),
         ("smem-staging", Self::SmemStaging),
         ("zero-point", Self::ZeroPoint),
         ("partial-sums", Self::PartialSums),
+        ("ragged-copies", Self::RaggedCopies),
     ];
 }
 
@@ -51,6 +54,8 @@ pub struct Ways {
     pub zero_point: bool,
     /// Sums of a loop that stay each thread's part.
     pub partial_sums: bool,
+    /// Tensor copies of views whose number of rows comes from memory.
+    pub ragged_copies: bool,
 }
 
 impl Ways {
@@ -63,6 +68,7 @@ impl Ways {
             smem_staging: has(Feature::SmemStaging),
             zero_point: has(Feature::ZeroPoint),
             partial_sums: has(Feature::PartialSums),
+            ragged_copies: has(Feature::RaggedCopies),
         }
     }
 }

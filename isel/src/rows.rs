@@ -69,6 +69,8 @@ pub(crate) fn binary_row(op: BinOp, kind: Kind) -> Option<Opcode> {
         (BinOp::Mul, Half) => Opcode::MulF16x2,
         (BinOp::Mul, Brain) => Opcode::MulBf16x2,
         (BinOp::Mul, Wide) => Opcode::MulS64,
+        (BinOp::MulHi, Signed) => Opcode::MulHiS32,
+        (BinOp::MulHi, Unsigned) => Opcode::MulHiU32,
         (BinOp::Div, Signed) => Opcode::DivS32,
         (BinOp::Div, Unsigned) => Opcode::DivU32,
         (BinOp::Div, Float) => Opcode::DivFullF32,

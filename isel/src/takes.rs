@@ -86,9 +86,16 @@ pub(crate) fn takes(op: &Op, elem: Elem) -> bool {
         Op::AtomicScatter { op: AtomicOp::Exchange, old: true, .. } => {
             matches!(elem, Elem::F32 | Elem::Int(32) | Elem::Uint(32))
         }
-        Op::AtomicScatter { op, .. } => takes(&Op::Atomic(op), elem),
-        Op::Atomic(AtomicOp::Add) => matches!(elem, Elem::F32 | Elem::Int(32) | Elem::Uint(32)),
-        Op::Atomic(AtomicOp::Min | AtomicOp::Max) => matches!(elem, Elem::Int(32) | Elem::Uint(32)),
+        Op::AtomicScatter { op, old: true, .. } => {
+            matches!(elem, Elem::Int(32) | Elem::Uint(32)) || (op == AtomicOp::Add && elem == Elem::F32)
+        }
+        Op::AtomicScatter { op, old: false, .. } => takes(&Op::Atomic(op), elem),
+        Op::Atomic(AtomicOp::Add) => {
+            is_half(elem) || matches!(elem, Elem::F32 | Elem::Int(32) | Elem::Uint(32))
+        }
+        Op::Atomic(AtomicOp::Min | AtomicOp::Max) => {
+            matches!(elem, Elem::F32 | Elem::Int(32) | Elem::Uint(32))
+        }
         // A truth value in a register is a mask, not the byte that memory holds.
         Op::ViewAs(_) => elem != Elem::Bool,
         Op::Load => elem != Elem::Bool,

@@ -4,7 +4,8 @@
 //!  view q : f16[b, s, h, d] ── subview q[batch, _, head, _] ─►  kept 1, 3   fixed 0 at batch, 2 at head
 //! ```
 
-use crate::facts::{divisor, is_multiple, launch_expr};
+use crate::facts::{divisor, is_multiple, launch_bounds, launch_expr};
+use crate::feature::Ways;
 use smallvec::SmallVec;
 use warplift_ir::manifest::{Expr, ExprOp};
 use warplift_ir::tile::{Inst, Kernel, Op, Value};
@@ -103,18 +104,23 @@ impl Window {
         Some(kept.chain(self.fixed.iter().map(|f| f.0)).collect())
     }
 
+    /// The kept dimension whose extent comes from memory, if there is one.
+    pub fn ragged(&self, k: &Kernel) -> Option<usize> {
+        self.kept.iter().copied().find(|&d| launch_expr(k, self.extent(k, d)).is_none())
+    }
+
     /// Why tensor copies (TMA) cannot reach the view; `None` if the facts allow them.
-    pub fn tensor_refused(&self, k: &Kernel) -> Option<String> {
+    pub fn tensor_refused(&self, k: &Kernel, ways: Ways) -> Option<String> {
         let fill = self.fill(k);
         let rank = self.kept.len();
         (rank != 2)
             .then(|| format!("a view of rank {rank}"))
             .or_else(|| (fill != 0.0).then(|| format!("fill {fill}")))
-            .or_else(|| self.rows_refused(k))
+            .or_else(|| self.rows_refused(k, ways))
     }
 
     /// The same for copies of rows, or of parts of a row. The caller handles the elements outside the view.
-    pub fn rows_refused(&self, k: &Kernel) -> Option<String> {
+    pub fn rows_refused(&self, k: &Kernel, ways: Ways) -> Option<String> {
         let Some(outer) = self.outer(k) else { return Some("no dimension has stride 1".to_owned()) };
         let bits = i64::from(k.ty(k.result(self.whole)).elem().bits());
         if !(1..=2).contains(&self.kept.len()) {
@@ -129,12 +135,40 @@ impl Window {
                 "the stride is not known to be a multiple of 16 bytes ({elements} elements)"
             ));
         }
-        let known = |d: usize| launch_expr(k, self.extent(k, d)).is_some();
         let strides = outer.iter().all(|&d| self.stride_expr(k, d).is_some());
-        let extents = self.kept.iter().chain(self.fixed.iter().map(|f| &f.0)).all(|&d| known(d));
-        (!strides || !extents).then(|| "its extents are not known at launch".to_owned())
+        if !strides {
+            return Some("its strides are not known at launch".to_owned());
+        }
+        self.extents_refused(k, ways).map(str::to_owned)
+    }
+
+    /// The same for its extents. One may come from memory: its tensor map has two dimensions for it (see
+    /// `lower/ragged.rs`).
+    fn extents_refused(&self, k: &Kernel, ways: Ways) -> Option<&'static str> {
+        let unknown = |&d: &usize| launch_expr(k, self.extent(k, d)).is_none();
+        let all = self.kept.iter().copied().chain(self.fixed.iter().map(|f| f.0));
+        let unknown: SmallVec<[usize; 5]> = all.filter(unknown).collect();
+        let &[ragged] = &unknown[..] else {
+            return (!unknown.is_empty()).then_some("several of its extents are not known at launch");
+        };
+        if !ways.ragged_copies || !self.kept.contains(&ragged) {
+            return Some("its extents are not known at launch");
+        }
+        if self.unit(k).is_some_and(|u| self.kept[u] == ragged) {
+            return Some("the extent of its contiguous dimension comes from memory");
+        }
+        if launch_bounds(k, self.extent(k, ragged)).is_none() {
+            return Some(
+                "no number that is known at launch bounds the extent that comes from memory, as in `min(count, rows)`",
+            );
+        }
+        let rank = self.kept.len() + self.fixed.len();
+        (rank >= MAX_RANK).then_some("an extent that comes from memory makes its tensor map six-dimensional")
     }
 }
+
+/// Dimensions of a tensor map.
+const MAX_RANK: usize = 5;
 
 fn rank(k: &Kernel, view: Inst) -> usize {
     let args = k.args(view).len() - 1;

@@ -213,7 +213,7 @@ impl<'a> Caller<'a, '_> {
             u64::try_from(v).map_err(|_| format!("tensor map of `{}`: `{e}` is {v}", map.base))
         };
         Ok(TensorMapDesc {
-            address: base.wrapping_add(unsigned(&map.offset)?),
+            address: base.wrapping_add_signed(self.eval(&map.offset)?),
             element: map.element.clone(),
             dims: map.dims.iter().map(unsigned).collect::<Result<_, _>>()?,
             strides: map.strides.iter().map(unsigned).collect::<Result<_, _>>()?,

@@ -533,7 +533,7 @@ fn unknown(place: &'static str, name: &str, kind: &'static str) -> LaunchError {
 
 fn check_bounds(request: &TensorMapRequest, offset: i64, bytes: Option<u64>) -> Result<(), TensorMapError> {
     let Some(bytes) = bytes else { return Ok(()) };
-    let available = bytes.saturating_sub(u64::try_from(offset).unwrap_or(u64::MAX));
+    let available = bytes.saturating_add_signed(offset.saturating_neg());
     let needed = request.extent_bytes().unwrap_or(u64::MAX);
     if needed > available {
         return Err(TensorMapError::Bounds { needed, available });

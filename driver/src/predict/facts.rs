@@ -90,6 +90,10 @@ fn is_atomic(op: Opcode) -> bool {
             | RedGlobalMaxS32
             | RedGlobalMinU32
             | RedGlobalMaxU32
+            | RedGlobalAddF16
+            | RedGlobalAddBf16
+            | RedGlobalAddF16x2
+            | RedGlobalAddBf16x2
             | AtomAddU32
             | AtomIncU32
             | AtomAddF32

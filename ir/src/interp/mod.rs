@@ -292,6 +292,10 @@ fn next_random(state: &mut u64) -> u64 {
 
 /// The new value of an atomic update.
 fn atomic(op: AtomicOp, elem: Elem, old: Number, new: Number) -> Number {
+    if let (AtomicOp::Min | AtomicOp::Max, Number::Float(x), Number::Float(y)) = (op, old, new) {
+        let less = y.total_cmp(&x).is_lt();
+        return if !y.is_nan() && less == (op == AtomicOp::Min) { new } else { old };
+    }
     let op = match op {
         AtomicOp::Add => BinOp::Add,
         AtomicOp::Min => BinOp::Min,

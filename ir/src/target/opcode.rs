@@ -61,6 +61,7 @@ opcodes! {
     Mov64 "mov.b64" &[B64], &[B64], Pure "sm_10";
     Pack64 "pack64" &[B32, B32], &[B64], Pure "sm_10";
     Pack16 "pack16" &[B16, B16], &[B32], Pure "sm_10";
+    Low16 "low16" &[B32], &[B16], Pure "sm_10";
     TeamIndex "team.index" &[], &[B32], Pure "sm_10";
     Tid "tid.x" &[], &[B32], Pure "sm_10";
     CtaidX "ctaid.x" &[], &[B32], Pure "sm_10";
@@ -99,6 +100,7 @@ opcodes! {
     ShrU32 "shr.u32" &[B32, B32], &[B32], Pure "sm_10";
     MadS32 "mad.lo.s32" &[B32, B32, B32], &[B32], Pure "sm_10";
     MulHiU32 "mul.hi.u32" &[B32, B32], &[B32], Pure "sm_10";
+    MulHiS32 "mul.hi.s32" &[B32, B32], &[B32], Pure "sm_10";
     Lop3 "lop3.b32" &[B32, B32, B32], &[B32], Pure "sm_50";
     FunnelR "shf.r.clamp.b32" &[B32, B32, B32], &[B32], Pure "sm_32";
     NegS32 "neg.s32" &[B32], &[B32], Pure "sm_10";
@@ -211,6 +213,10 @@ opcodes! {
     RedGlobalMaxS32 "red.max.s32" &[B64, B32], &[], Write "sm_10";
     RedGlobalMinU32 "red.min.u32" &[B64, B32], &[], Write "sm_10";
     RedGlobalMaxU32 "red.max.u32" &[B64, B32], &[], Write "sm_10";
+    RedGlobalAddF16 "red.add.f16" &[B64, B16], &[], Write "sm_70";
+    RedGlobalAddBf16 "red.add.bf16" &[B64, B16], &[], Write "sm_90";
+    RedGlobalAddF16x2 "red.add.f16x2" &[B64, B32], &[], Write "sm_60";
+    RedGlobalAddBf16x2 "red.add.bf16x2" &[B64, B32], &[], Write "sm_90";
     AtomAddU32 "atom.add.u32" &[B64, B32], &[B32], Order "sm_10";
     AtomIncU32 "atom.inc.acq_rel.u32" &[B64, B32], &[B32], Order "sm_70";
     AtomAddF32 "atom.add.f32" &[B64, B32], &[B32], Order "sm_20";

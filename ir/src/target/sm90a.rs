@@ -131,6 +131,7 @@ static ROWS: Rows = rows! {
     Mov64 "mov.b64 $d, $0" Alu 4 2 10 "";
     Pack64 "mov.b64 $d, {$0, $1}" Alu 4 2 10 "";
     Pack16 "mov.b32 $d, {$0, $1}" Alu 4 2 10 "";
+    Low16 "cvt.u16.u32 $d, $0" Alu 4 2 10 "";
     TeamIndex "" None 0 0 10 "";
     Tid "mov.u32 $d, %tid.x" Alu 12 2 10 "";
     CtaidX "mov.u32 $d, %ctaid.x" Alu 12 2 10 "";
@@ -169,6 +170,7 @@ static ROWS: Rows = rows! {
     ShrU32 "shr.u32 $d, $0, $1" Alu 4 2 10 "";
     MadS32 "mad.lo.s32 $d, $0, $1, $2" Fma 4 2 10 "";
     MulHiU32 "mul.hi.u32 $d, $0, $1" Fma 5 2 10 "";
+    MulHiS32 "mul.hi.s32 $d, $0, $1" Fma 9 4 10 "";
     Lop3 "lop3.b32 $d, $0, $1, $2, $i" Alu 4 2 43 "LOP3";
     FunnelR "shf.r.clamp.b32 $d, $0, $1, $2" Alu 4 2 31 "SHF";
     NegS32 "neg.s32 $d, $0" Alu 4 2 10 "";
@@ -281,6 +283,10 @@ static ROWS: Rows = rows! {
     RedGlobalMaxS32 "red.global.max.s32 [$0$o], $1" Lsu 500 8 20 "RED";
     RedGlobalMinU32 "red.global.min.u32 [$0$o], $1" Lsu 500 8 20 "RED";
     RedGlobalMaxU32 "red.global.max.u32 [$0$o], $1" Lsu 500 8 20 "RED";
+    RedGlobalAddF16 "red.global.add.noftz.f16 [$0$o], $1" Lsu 500 8 62 "RED";
+    RedGlobalAddBf16 "red.global.add.noftz.bf16 [$0$o], $1" Lsu 500 8 78 "RED";
+    RedGlobalAddF16x2 "red.global.add.noftz.f16x2 [$0$o], $1" Lsu 500 8 62 "RED";
+    RedGlobalAddBf16x2 "red.global.add.noftz.bf16x2 [$0$o], $1" Lsu 500 8 78 "RED";
     AtomAddU32 "atom.global.add.u32 $d, [$0$o], $1" Lsu 500 8 20 "";
     AtomIncU32 "atom.acq_rel.gpu.global.inc.u32 $d, [$0$o], $1" Lsu 700 8 60 "ATOM";
     AtomAddF32 "atom.global.add.f32 $d, [$0$o], $1" Lsu 500 8 20 "";

@@ -438,6 +438,28 @@ impl KernelBuilder {
         self.value(Op::Reduce(op, dim), &[x], None)
     }
 
+    /// The index of the first greatest ([`ReduceOp::Max`]) or least ([`ReduceOp::Min`]) element along a dimension, i32.
+    /// NaNs do not count; where nothing else stands, it is `i32::MAX`.
+    pub fn arg_reduce(&mut self, op: ReduceOp, x: Value, dim: u8) -> Result<Value> {
+        let inst = self.arg_reduce_inst(op, x, dim)?;
+        Ok(self.kernel.result(inst))
+    }
+
+    pub(crate) fn arg_reduce_inst(&mut self, op: ReduceOp, x: Value, dim: u8) -> Result<Inst> {
+        let mut best = self.reduce(op, x, dim)?;
+        let shape = self.kernel.ty(x).shape();
+        if let (Some(shape), Type::Tile(..)) = (shape, self.kernel.ty(best)) {
+            let column = self.expand_dims(best, dim)?;
+            best = self.broadcast(column, shape)?;
+        }
+        let found = self.compare(CmpOp::Eq, x, best)?;
+        let want = shape.map(|s| Type::Tile(Elem::I32, s));
+        let index = self.value(Op::Iota(dim), &[], want)?;
+        let none = self.int(i32::MAX.into(), Elem::I32)?;
+        let candidates = self.select(found, index, none)?;
+        self.inst(Op::Reduce(ReduceOp::Min, dim), &[candidates], None)
+    }
+
     /// Inclusive prefix along a dimension.
     pub fn scan(&mut self, op: ReduceOp, x: Value, dim: u8) -> Result<Value> {
         self.value(Op::Scan(op, dim), &[x], None)

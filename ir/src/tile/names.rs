@@ -21,8 +21,8 @@ pub(crate) const UNARY: [(&str, UnOp); 13] = [
 ];
 
 /// Functions of two operands that have no operator.
-pub(crate) const BINARY: [(&str, BinOp); 3] =
-    [("cdiv", BinOp::CeilDiv), ("min", BinOp::Min), ("max", BinOp::Max)];
+pub(crate) const BINARY: [(&str, BinOp); 4] =
+    [("cdiv", BinOp::CeilDiv), ("min", BinOp::Min), ("max", BinOp::Max), ("mulhi", BinOp::MulHi)];
 
 /// What an infix operator stands for.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -74,6 +74,9 @@ pub(crate) const SCAN: [(&str, ReduceOp); 7] = [
     ("scan_or", ReduceOp::Or),
     ("scan_xor", ReduceOp::Xor),
 ];
+
+/// Reductions that give an index. They stand for other operations: see [`super::KernelBuilder::arg_reduce`].
+pub(crate) const ARG_REDUCE: [(&str, ReduceOp); 2] = [("argmax", ReduceOp::Max), ("argmin", ReduceOp::Min)];
 
 /// Atomic updates.
 pub(crate) const ATOMIC: [(&str, AtomicOp); 4] = [
@@ -174,7 +177,7 @@ pub fn operations() -> Vec<&'static str> {
 
 /// Every word of the language: operations and keywords.
 pub(crate) fn words() -> impl Iterator<Item = &'static str> {
-    operations().into_iter().chain(KEYWORDS)
+    operations().into_iter().chain(ARG_REDUCE.iter().map(|r| r.0)).chain(KEYWORDS)
 }
 
 /// The entry of a table that has this name.
@@ -192,7 +195,8 @@ pub(crate) fn form_of(name: &str) -> Option<Form> {
     if find(&UNARY, name).is_some() {
         return Some(form(1, 1, false, false));
     }
-    if find(&BINARY, name).is_some() || find(&REDUCE, name).is_some() || find(&SCAN, name).is_some() {
+    let reduces = find(&REDUCE, name).or(find(&SCAN, name)).or(find(&ARG_REDUCE, name));
+    if find(&BINARY, name).is_some() || reduces.is_some() {
         return Some(form(2, 2, false, false));
     }
     if find(&ATOMIC, name).is_some() {
@@ -210,6 +214,7 @@ pub(crate) fn known(name: &str) -> &'static str {
         .or_else(|| own(&BINARY, name))
         .or_else(|| own(&REDUCE, name))
         .or_else(|| own(&SCAN, name))
+        .or_else(|| own(&ARG_REDUCE, name))
         .or_else(|| own(&ATOMIC, name))
         .or_else(|| own(&FORMS, name))
         .unwrap_or_default()
@@ -316,6 +321,7 @@ mod tests {
     fn the_page_of_the_language_names_every_operation() {
         let page = include_str!("../../../docs/language.md");
         let mut names: Vec<&str> = operations();
+        names.extend(ARG_REDUCE.iter().map(|r| r.0));
         names.extend(KEYWORDS);
         let written =
             |name: &&&str| !page.contains(&format!("`{name}")) && !page.contains(&format!(" {name} "));

@@ -45,6 +45,8 @@ pub enum BinOp {
     Sub,
     /// Product.
     Mul,
+    /// High half of the product of two integers: what lies above the bits that [`BinOp::Mul`] keeps.
+    MulHi,
     /// Quotient; within 2 ulp in f32. Integers round toward zero, and dividing by zero is undefined.
     Div,
     /// Quotient of integers rounded up; the divisor must be positive.
@@ -133,9 +135,9 @@ pub enum ReduceOp {
 pub enum AtomicOp {
     /// Sum.
     Add,
-    /// Minimum.
+    /// Minimum. Floats are ordered as by IEEE 754's totalOrder; an operand that is NaN changes nothing.
     Min,
-    /// Maximum.
+    /// Maximum, in the same order.
     Max,
     /// Exchange.
     Exchange,

@@ -492,7 +492,9 @@ fn unary_takes(op: UnOp, elem: Elem) -> (bool, &'static str) {
 fn binary_takes(op: BinOp, elem: Elem) -> (bool, &'static str) {
     match op {
         BinOp::And | BinOp::Or | BinOp::Xor => (!elem.is_float(), "of integers or bool"),
-        BinOp::CeilDiv | BinOp::Rem | BinOp::Shl | BinOp::Shr => (elem.is_int(), "of integers"),
+        BinOp::CeilDiv | BinOp::Rem | BinOp::Shl | BinOp::Shr | BinOp::MulHi => {
+            (elem.is_int(), "of integers")
+        }
         _ => (elem != Elem::Bool, "of integers or floats"),
     }
 }

@@ -36,6 +36,7 @@ mod mma_sync;
 mod narrow;
 mod order;
 mod plain;
+mod ragged;
 mod reduce;
 mod scalar;
 mod scalar_load;

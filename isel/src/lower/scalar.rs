@@ -146,10 +146,14 @@ impl Lower<'_, '_> {
         let r = match kind {
             Kind::Pred => self.at().op(row, &[x, y], Ty::Pred),
             Kind::Wide => self.at().op(row, &[x, y], Ty::B64),
-            Kind::Signed | Kind::Unsigned => {
-                let row = self.nonnegative(inst, row);
-                self.at().int(row, x, y)
-            }
+            Kind::Signed | Kind::Unsigned => match self.nonnegative(inst, row) {
+                row @ (Opcode::DivU32 | Opcode::RemU32)
+                    if kind == Kind::Signed && self.divides_often(args[1]) =>
+                {
+                    self.divided_by_argument(row, x, y)
+                }
+                row => self.at().int(row, x, y),
+            },
             _ => self.at().op(row, &[x, y], Ty::B32),
         };
         self.set(result, r);
@@ -170,6 +174,31 @@ impl Lower<'_, '_> {
         let positive = self.at().value(positive);
         let from = self.at().op(Opcode::Selp, &[sum, x, positive], Ty::B32);
         self.at().int(Opcode::DivS32, from, y)
+    }
+
+    /// Whether a loop inside the loop over tiles divides by an argument. A thread that copies computes addresses between two
+    /// waits: there a division of 80 cycles is time of the loop.
+    fn divides_often(&self, divisor: Value) -> bool {
+        let argument = self.k.params.iter().any(|p| p.value == divisor);
+        argument && self.looped.len() > usize::from(self.persistent)
+    }
+
+    /// `x / y` or `x % y` of numbers below 2^31 by the reciprocal of an argument, which is computed once. With
+    /// `r = floor((2^32 - 1) / y)`, `2^32 / y - r < 2`, so `x r / 2^32` is less than 1 below `x / y`: its floor is the
+    /// quotient or one less (after Granlund and Montgomery, "Division by Invariant Integers using Multiplication").
+    fn divided_by_argument(&mut self, row: Opcode, x: machine::Value, y: machine::Value) -> machine::Value {
+        let all = self.at_entry().imm(-1);
+        let reciprocal = self.at_entry().int(Opcode::DivU32, all, y);
+        let low = self.at().int(Opcode::MulHiU32, x, reciprocal);
+        let whole = self.at().int(Opcode::MulS32, low, y);
+        let rest = self.at().int(Opcode::SubS32, x, whole);
+        let new = NewInst::new(Opcode::SetpU32, &[rest, y], &[Ty::Pred]).attr(Attr::Cmp(CmpOp::Ge));
+        let short = self.at().value(new);
+        let (found, next) = match row {
+            Opcode::DivU32 => (low, self.at().add_imm(low, 1)),
+            _ => (rest, self.at().int(Opcode::SubS32, rest, y)),
+        };
+        self.at().op(Opcode::Selp, &[next, found, short], Ty::B32)
     }
 
     /// Unsigned division is cheaper, and correct for values that cannot be negative, as tile numbers and sizes.

@@ -79,14 +79,19 @@ impl Lower<'_, '_> {
         let start = self.scalar(args[1 + inner_dim])?;
         let shift = self.at().imm(unit.ilog2().into());
         let start = self.at().int(Opcode::ShrS32, start, shift);
-        let row = if shape.len() == 2 { Some(self.scalar(args[2 - inner_dim])?) } else { None };
-        let fixed = self.fixed_indices(args[0])?;
+        let (row, others) = if shape.len() == 2 {
+            let row = self.scalar(args[2 - inner_dim])?;
+            let (row, others) = self.outer_coordinates(args[0], row)?;
+            (Some(row), others)
+        } else {
+            (None, self.fixed_indices(args[0])?)
+        };
         let before_wait = array(k, inst).before_wait;
         let mut event = None;
         for part in 0..inner / slab {
             let column = self.at().add_imm(start, i64::from(part * slab / unit));
             let place = Some(Place { buffer, offset: part * bytes });
-            let at: Vec<_> = [column].into_iter().chain(row).chain(fixed.iter().copied()).collect();
+            let at: Vec<_> = [column].into_iter().chain(row).chain(others.iter().copied()).collect();
             let attr = TmaAttr { map, rank: at.len() as u8, bytes, place, multicast: 0, hint, before_wait };
             let new = NewInst::new(Opcode::TmaLoad, &at, &[Ty::Event]).attr(Attr::Tma(attr));
             event = Some(self.at().value(new));

@@ -7,7 +7,7 @@
 //! ```
 
 use super::{Low, Lower};
-use crate::facts::launch_expr;
+use crate::facts::launch_bound;
 use crate::plan::{SharedTile, StorePlan, Stripes};
 use crate::tiles::layout_error;
 use crate::window::Window;
@@ -64,7 +64,7 @@ impl Lower<'_, '_> {
         let promotion = self.target.l2_promotion;
         let outer = window.outer(k).ok_or_else(refuse)?;
         let dims = std::iter::once(window.kept[inner_dim]).chain(outer.iter().copied());
-        let dims = dims.map(|d| launch_expr(k, window.extent(k, d)).ok_or_else(refuse));
+        let dims = dims.map(|d| launch_bound(k, window.extent(k, d)).ok_or_else(refuse));
         let mut dims: Vec<Expr> = dims.collect::<Result<_>>()?;
         if unit > 1 {
             let elements = std::mem::replace(&mut dims[0], Expr::zero());
@@ -75,7 +75,7 @@ impl Lower<'_, '_> {
             let elements = window.stride_expr(k, d).ok_or_else(refuse)?;
             Ok(Expr::op(ExprOp::Mul, elements, bytes.clone()))
         });
-        let map = TensorMap {
+        let mut map = TensorMap {
             base: base.name.clone(),
             offset: Expr::zero(),
             element,
@@ -90,6 +90,7 @@ impl Lower<'_, '_> {
             // Rows of whole L2 lines gain nothing by fetching more: a copy of long rows is one percent slower.
             l2_promotion: if row_bytes < promotion { promotion } else { 0 },
         };
+        self.make_ragged(&mut map, view);
         Ok(self.shared_param(Param::TensorMap(map)))
     }
 
@@ -116,13 +117,13 @@ impl Lower<'_, '_> {
             self.buffers.push(BufferData { name, bytes: total, align: 1024, kind: BufferKind::Ring });
         let start = self.scalar(args[1 + tile.inner_dim])?;
         let row = self.scalar(args[2 - tile.inner_dim])?;
-        let fixed = self.fixed_indices(args[0])?;
+        let (row, others) = self.outer_coordinates(args[0], row)?;
         let before_wait = crate::operand::array(k, inst).before_wait;
         let mut event = None;
         for slab in 0..inner / tile.slab {
             let column = self.at().add_imm(start, i64::from(slab * tile.slab));
             let place = Place { buffer, offset: slab * bytes };
-            let at = [&[column, row][..], &fixed].concat();
+            let at = [&[column, row][..], &others].concat();
             let (rank, place) = (at.len() as u8, Some(place));
             let attr =
                 TmaAttr { map, rank, bytes, place, multicast: 0, hint: CacheHint::Normal, before_wait };
@@ -233,13 +234,16 @@ impl Lower<'_, '_> {
         let own = [self.warp_coord(&layout, 0)?, self.warp_coord(&layout, 1)?];
         let (row, column) = (self.scalar(args[1])?, self.scalar(args[2])?);
         let (row, column) = (self.at().add(row, own[0]), self.at().add(column, own[1]));
-        let fixed = self.fixed_indices(args[0])?;
+        // Of a transposed stripe, rows are contiguous; another dimension may be counted from its end.
+        let outer = if s.transposed { column } else { row };
+        let (outer, others) = self.outer_coordinates(args[0], outer)?;
+        let (row, column) = if s.transposed { (row, outer) } else { (outer, column) };
         for (atom, slab) in all() {
             let row = self.at().add_imm(row, i64::from(atom * s.step));
             let column = self.at().add_imm(column, i64::from(slab * s.columns));
             let place = Some(place(atom, slab));
             let inside = if s.transposed { [part, row, column] } else { [part, column, row] };
-            let at = [&inside[..], &fixed].concat();
+            let at = [&inside[..], &others].concat();
             let (rank, bytes) = (at.len() as u8 - 1, stripe_bytes);
             let attr = TmaAttr {
                 map,

@@ -6,20 +6,29 @@
 //!                remat[(f, 0)] = [x]  ─►   x' = x computed in layout B    y = f(x')
 //!                made[y] = C          ─►   y' = f(x')   y = rearrange y' : C to B
 //! ```
+//!
+//! A conversion in a loop of what the loop does not change stands before the loop.
 
 use crate::plan::Plan;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use warplift_ir::entity::EntityList;
 use warplift_ir::layout::Layout;
 use warplift_ir::tile::{Block, Inst, Kernel, Op, Value, ValueDef};
 
 /// Returns the kernel and plan with every conversion as an instruction.
 pub fn do_versions(k: &Kernel, plan: &Plan) -> (Kernel, Plan) {
-    let mut v = Versions { original: k, k: k.clone(), plan: plan.clone(), known: FxHashMap::default() };
+    let mut v = Versions {
+        original: k,
+        k: k.clone(),
+        plan: plan.clone(),
+        known: FxHashMap::default(),
+        conversions: FxHashSet::default(),
+    };
     let blocks: Vec<Block> = k.blocks.keys().collect();
     for block in blocks {
         v.block(block);
     }
+    while v.hoist() {}
     (v.k, v.plan)
 }
 
@@ -29,6 +38,8 @@ struct Versions<'k> {
     plan: Plan,
     /// The versions of the current block so far.
     known: FxHashMap<(Value, Layout), Value>,
+    /// Conversions of operands.
+    conversions: FxHashSet<Inst>,
 }
 
 impl Versions<'_> {
@@ -53,6 +64,35 @@ impl Versions<'_> {
         self.k.blocks[block].insts = new;
     }
 
+    /// Moves conversions out of one loop that does not define what they convert. Whether there was one.
+    fn hoist(&mut self) -> bool {
+        for block in self.k.blocks.keys().collect::<Vec<_>>() {
+            for at in 0..self.k.blocks[block].insts.len() {
+                let inst = self.k.blocks[block].insts[at];
+                let Op::For = self.k.insts[inst].op else { continue };
+                let body = self.k.insts[inst].blocks[0];
+                let invariant = self.invariant(body);
+                if !invariant.is_empty() {
+                    self.k.blocks[body].insts.retain(|i| !invariant.contains(i));
+                    self.k.blocks[block].insts.splice(at..at, invariant);
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    /// Conversions in a loop's body of values that are defined before the loop.
+    fn invariant(&self, body: Block) -> Vec<Inst> {
+        let data = &self.k.blocks[body];
+        let own = |v: &Value| match self.k.values[*v].def {
+            ValueDef::Param(block, _) => block == body,
+            ValueDef::Result(inst, _) => data.insts.contains(&inst),
+        };
+        let outside = |i: &Inst| self.conversions.contains(i) && !self.k.args(*i).iter().any(own);
+        data.insts.iter().copied().filter(outside).collect()
+    }
+
     /// Operand `n` in its own layout.
     fn use_of(&mut self, inst: Inst, n: usize, layout: Layout, list: &mut Vec<Inst>) {
         let v = self.k.args(inst)[n];
@@ -70,6 +110,9 @@ impl Versions<'_> {
                 };
                 let made = self.make(inst, op, &args, v);
                 list.push(made);
+                if source.is_none() {
+                    self.conversions.insert(made);
+                }
                 let version = self.k.result(made);
                 self.plan.layouts[version] = Some(layout.clone());
                 self.known.insert((v, layout), version);

@@ -132,7 +132,7 @@ fn rank_two(k: &Kernel, load: Inst) -> Result<[u32; 2]> {
 
 /// A tile filled by tensor copies, with the swizzle whose reads take the fewest wavefronts.
 fn from_rows(k: &Kernel, load: Inst, layout: &Layout, target: &Target, ways: Ways) -> Result<Staged> {
-    let mut best = as_it_lies(k, load, layout, target)?;
+    let mut best = as_it_lies(k, load, layout, target, ways)?;
     // A span that does not fit this layout is skipped; the tile is not refused.
     let waves = |s: &Staged| wavefronts(k, load, s).ok();
     for span in spans(k, load, &best, ways) {
@@ -182,11 +182,11 @@ fn wavefronts(k: &Kernel, load: Inst, staged: &Staged) -> Result<u64> {
 }
 
 /// A tile without swizzle: slabs along the contiguous dimension, each the box of one tensor copy.
-fn as_it_lies(k: &Kernel, load: Inst, layout: &Layout, target: &Target) -> Result<Staged> {
+fn as_it_lies(k: &Kernel, load: Inst, layout: &Layout, target: &Target, ways: Ways) -> Result<Staged> {
     target.require(Opcode::TmaLoad).map_err(|lacks| IselError::lacks(k.insts[load].loc, lacks))?;
     let view = k.args(load)[0];
     let refused = match Window::of(k, view) {
-        Some(window) => window.rows_refused(k),
+        Some(window) => window.rows_refused(k, ways),
         None => Some("not a view".to_owned()),
     };
     if let Some(why) = refused.or_else(|| super::tensor::start_refused(k, load)) {

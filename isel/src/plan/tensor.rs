@@ -344,7 +344,7 @@ fn shared_tile(k: &Kernel, load: Inst, model: &Model<'_>, plan: &mut Plan) -> Re
     let bytes = inner * k.ty(tile).elem().bits() / 8;
     let mut tiles: Vec<SharedTile> = Vec::new();
     for span in spans(bytes, plan.ways) {
-        tiles.push(tile_of(k, load, span, model.target)?);
+        tiles.push(tile_of(k, load, span, model.target, plan.ways)?);
     }
     if tiles.is_empty() {
         let what = format!(
@@ -360,7 +360,7 @@ fn shared_tile(k: &Kernel, load: Inst, model: &Model<'_>, plan: &mut Plan) -> Re
 }
 
 /// A loaded tile in shared memory under one swizzle span.
-fn tile_of(k: &Kernel, load: Inst, swizzle: u32, target: &Target) -> Result<SharedTile> {
+fn tile_of(k: &Kernel, load: Inst, swizzle: u32, target: &Target, ways: Ways) -> Result<SharedTile> {
     let tile = k.result(load);
     let shape = extents(k, tile);
     let [rows, cols] = shape[..] else { return Err(IselError::at(k, load, "an operand of mma has rank 2")) };
@@ -377,7 +377,7 @@ fn tile_of(k: &Kernel, load: Inst, swizzle: u32, target: &Target) -> Result<Shar
     let layout = layout.map_err(layout_error(k, load))?;
     let row_bytes = if swizzle == 0 { CORE_BYTES } else { swizzle };
     let (fill, declined) = match k.insts[load].op {
-        Op::Load | Op::LoadGather { .. } => fill_of(k, load, outer, target)?,
+        Op::Load | Op::LoadGather { .. } => fill_of(k, load, outer, target, ways)?,
         _ => (Fill::Computed, None),
     };
     Ok(SharedTile {
@@ -393,12 +393,18 @@ fn tile_of(k: &Kernel, load: Inst, swizzle: u32, target: &Target) -> Result<Shar
 }
 
 /// How a loaded tile is filled, and why tensor copies were declined.
-fn fill_of(k: &Kernel, load: Inst, outer: u32, target: &Target) -> Result<(Fill, Option<String>)> {
+fn fill_of(
+    k: &Kernel,
+    load: Inst,
+    outer: u32,
+    target: &Target,
+    ways: Ways,
+) -> Result<(Fill, Option<String>)> {
     let view = k.args(load)[0];
     let declined = gathers(k, load)
         .or_else(|| own_copies(k, load))
         .or_else(|| lacks(target, Opcode::TmaLoad))
-        .or_else(|| tma_refused(k, view))
+        .or_else(|| tma_refused(k, view, ways))
         .or_else(|| start_refused(k, load));
     if declined.is_none() && outer > target.box_extent {
         return Err(IselError::at(
@@ -442,9 +448,9 @@ fn cp_async_bytes(k: &Kernel, load: Inst, view: Value) -> Option<u32> {
 }
 
 /// Why tensor copies cannot reach a view; `None` if the facts allow them.
-pub(super) fn tma_refused(k: &Kernel, view: Value) -> Option<String> {
+fn tma_refused(k: &Kernel, view: Value, ways: Ways) -> Option<String> {
     match Window::of(k, view) {
-        Some(w) => w.tensor_refused(k),
+        Some(w) => w.tensor_refused(k, ways),
         None => Some("not a view".to_owned()),
     }
 }
@@ -457,7 +463,20 @@ pub(super) fn start_refused(k: &Kernel, access: Inst) -> Option<String> {
     let bits = i64::from(k.ty(view).elem().bits());
     let elements = (128 / bits).max(1);
     let aligned = is_multiple(k, *k.args(access).get(1 + unit)?, elements);
-    (!aligned).then(|| format!("its first column is not known to be a multiple of {elements} elements"))
+    (!aligned)
+        .then(|| format!("its first column is not known to be a multiple of {elements} elements"))
+        .or_else(|| ragged_start_refused(k, access).map(str::to_owned))
+}
+
+/// Rows of a view whose extent comes from memory are counted from its end: no tensor map knows where it begins.
+fn ragged_start_refused(k: &Kernel, access: Inst) -> Option<&'static str> {
+    let args = k.args(access);
+    let window = Window::of(k, *args.first()?)?;
+    let ragged = window.ragged(k)?;
+    let at = window.kept.iter().position(|&d| d == ragged)?;
+    (!is_never_negative(k, *args.get(1 + at)?)).then_some(
+        "its number of rows comes from memory, and it may begin at a negative one: `max(row, 0)` mends that",
+    )
 }
 
 /// Why a tensor copy cannot perform a store. A store below the first row or column ends the kernel with an illegal
@@ -497,7 +516,7 @@ pub fn plan_store(k: &Kernel, inst: Inst, target: &Target, plan: &Plan) -> Resul
         return Ok(plain(Some("not an accumulator's layout".to_owned())));
     };
     let refused = lacks(target, Opcode::TmaStore)
-        .or_else(|| tma_refused(k, view))
+        .or_else(|| tma_refused(k, view, plan.ways))
         .or_else(|| start_refused(k, inst))
         .or_else(|| below_refused(k, inst));
     if let Some(reason) = refused.or_else(|| super::order::ordered(k, inst)) {

@@ -95,7 +95,7 @@ impl<'a> Expand<'_, 'a> {
         self.wait_after_early(inst);
         match self.given.schedule.deferral.as_ref() {
             Some(df) if df.outer == inst => self.expand_deferred(inst),
-            Some(df) if df.inner == inst && self.deferred.have.is_some() => self.expand_peeled(inst),
+            Some(df) if df.inner == inst && self.deferred.have.is_some() => self.expand_main(inst),
             _ => self.expand_for(inst),
         }
     }

@@ -86,7 +86,7 @@ impl<'a> Expand<'_, 'a> {
     }
 
     /// Joins the accesses on another path to this place.
-    fn join_seen(&mut self, other: &Seen) {
+    pub fn join_seen(&mut self, other: &Seen) {
         for b in self.given.program.buffers.keys() {
             self.memory.seen.scratch[b] = self.memory.seen.scratch[b].join(other.scratch[b]);
         }

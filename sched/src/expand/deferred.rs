@@ -7,11 +7,14 @@
 //!        then the last tile's stores
 //!   no:  for each tile { main loop, of P - 1 iterations at most; stores }
 //! ```
+//!
+//! If the number of iterations is another one for each tile, each tile decides: with too few of them, all of the last
+//! tile's stores come before its main loop.
 
 use super::role::Expand;
 use crate::analysis::plain;
 use crate::error::Result;
-use crate::schedule::pending;
+use crate::schedule::{pending, trips_vary};
 use warplift_ir::machine::{Attr, Guard, IndexMap, Inst, NewInst, Ty, Value};
 use warplift_ir::target::Opcode;
 use warplift_ir::tile::CmpOp;
@@ -23,6 +26,9 @@ impl Expand<'_, '_> {
 
     /// Expands the loop over tiles in both forms, behind a uniform branch.
     pub fn expand_deferred(&mut self, outer: Inst) -> Result<()> {
+        if self.trips_vary() {
+            return self.pipelined(outer);
+        }
         let enough = self.enough_iterations();
         let rings = self.rings_inside(outer);
         let [long, short, join] =
@@ -55,7 +61,12 @@ impl Expand<'_, '_> {
         Ok(())
     }
 
-    /// Whether the main loop runs at least as often as there are parts. Its bounds do not depend on the tile.
+    fn trips_vary(&self) -> bool {
+        let deferral = self.given.schedule.deferral.as_ref();
+        deferral.is_some_and(|d| trips_vary(&self.given.program.func, d))
+    }
+
+    /// Whether the main loop runs at least as often as there are parts.
     fn enough_iterations(&mut self) -> Value {
         let inner = self.given.schedule.deferral.as_ref().map(|d| d.inner);
         let args = inner.map_or(&[][..], |i| self.data(i).args);
@@ -210,8 +221,72 @@ impl Expand<'_, '_> {
         }
     }
 
+    /// Expands the main loop, with the held stores under its first iterations if there are enough.
+    pub fn expand_main(&mut self, inner: Inst) -> Result<()> {
+        if !self.trips_vary() {
+            return self.expand_peeled(inner);
+        }
+        let (kept, rings) = (self.kept_carries(inner), self.rings_inside(inner));
+        let enough = self.enough_iterations();
+        let [long, short, join] =
+            [self.code.func.new_block(), self.code.func.new_block(), self.code.func.new_block()];
+        self.branch(enough, (long, &[]), (short, &[]));
+        let (before, seen) = (self.rings.clone(), self.memory.seen.clone());
+        let overlay = self.deferred.overlay.clone();
+
+        self.code.func.order.push(short);
+        self.code.block = short;
+        let have = self.expand_short(inner)?;
+        self.leave_to(join, inner, &kept, &rings);
+
+        (self.rings, self.deferred.overlay, self.deferred.have) = (before, overlay, have);
+        let other = std::mem::replace(&mut self.memory.seen, seen);
+        self.code.func.order.push(long);
+        self.code.block = long;
+        self.expand_peeled(inner)?;
+        self.leave_to(join, inner, &kept, &rings);
+        self.join_seen(&other);
+
+        self.code.func.order.push(join);
+        self.code.block = join;
+        for n in kept {
+            let result = self.data(inner).results[n];
+            let p = self.code.func.append_param(join, self.given.program.func.ty(result), false);
+            self.from.env.insert(result, p);
+        }
+        self.ring_params(join, &rings);
+        Ok(())
+    }
+
+    /// The held stores, then a main loop that has fewer iterations than they have parts. Returns the condition of the
+    /// stores.
+    fn expand_short(&mut self, inner: Inst) -> Result<Option<Value>> {
+        for part in 0..self.parts() {
+            self.deferred_part(part);
+        }
+        let have = self.deferred.have.take();
+        self.ahead.most = Some((inner, self.parts() - 1));
+        self.expand_for(inner)?;
+        self.ahead.most = None;
+        Ok(have)
+    }
+
+    /// Goes on behind both forms of the main loop with its results.
+    fn leave_to(
+        &mut self,
+        join: warplift_ir::machine::Block,
+        inner: Inst,
+        kept: &[usize],
+        rings: &[warplift_ir::machine::Ring],
+    ) {
+        let results = self.data(inner).results;
+        let out: Vec<Value> = kept.iter().map(|&n| self.value(results[n])).collect();
+        let out = [out, self.ring_values(rings)].concat();
+        self.jump(join, &out);
+    }
+
     /// Expands the main loop with its first iterations peeled. Each peeled iteration has one part of the held stores.
-    pub fn expand_peeled(&mut self, inner: Inst) -> Result<()> {
+    fn expand_peeled(&mut self, inner: Inst) -> Result<()> {
         let d = self.data(inner);
         let kept = self.kept_carries(inner);
         self.show_read_inside(inner);

@@ -46,10 +46,6 @@ pub(super) fn deferral(program: &Program<'_>, graph: &Graph, target: &Target) ->
     if let Some(op) = rest.iter().map(|&i| func.insts[i].op).find(|&op| is_write(op) && !stores_late(op)) {
         return Err(format!("`{}` is not held back for a tile", op.name()));
     }
-    let invariant = |v: Value| func.constant(v).is_some() || !func.is_defined_in(v, body);
-    if !func.insts[inner].args[..3].iter().all(|&v| invariant(v)) {
-        return Err("the main loop's trip count changes from tile to tile".to_owned());
-    }
     let groups = store_groups(func, rest);
     if groups.is_empty() {
         return Err("nothing is stored after the main loop".to_owned());
@@ -140,6 +136,13 @@ fn spread(groups: Vec<Vec<Inst>>) -> Vec<Vec<Inst>> {
         }
     }
     out
+}
+
+/// Whether the main loop's trip count is another one for each tile.
+pub(crate) fn trips_vary(func: &Func<'_>, d: &Deferral) -> bool {
+    let body = func.insts[d.outer].blocks[0];
+    let varies = |&v: &Value| func.constant(v).is_none() && func.is_defined_in(v, body);
+    func.insts[d.inner].args[..3].iter().any(varies)
 }
 
 /// Values of the outer body that deferred instructions need. They are carried to the next iteration.

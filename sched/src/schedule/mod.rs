@@ -15,7 +15,7 @@ mod staging;
 mod wgmma_pipelining;
 
 pub(crate) use copies::slots_of;
-pub(crate) use deferral::pending;
+pub(crate) use deferral::{pending, trips_vary};
 pub(crate) use multicast::box_rows;
 pub(crate) use named_barriers::{NamedBarrier, NamedBarriers};
 pub use smem::do_smem;

@@ -258,6 +258,10 @@ fn binary(op: BinOp, elem: Elem, x: Range, y: Range) -> Range {
         BinOp::Div if elem.is_float() => {
             Range { low: f64::NEG_INFINITY, high: f64::INFINITY, error: f64::INFINITY, whole: false }
         }
+        BinOp::MulHi if x.low >= 0.0 && y.low >= 0.0 => {
+            let most = (x.high * y.high / 2f64.powi(elem.bits() as i32)).ceil();
+            Range { error, ..Range::whole(0.0, most) }
+        }
         BinOp::Rem => Range { error, ..Range::whole(-x.magnitude(), x.magnitude()) },
         BinOp::Shr if y.low >= 0.0 => Range { error, ..Range::whole(x.low.min(0.0), x.high.max(0.0)) },
         BinOp::And | BinOp::Or | BinOp::Xor if elem == Elem::Bool => {

@@ -84,6 +84,10 @@ fn one(row: &Row, operand: usize, shared: bool, suffix: &str, n: usize, out: &Ra
         let name = match (i == operand, shared) {
             (true, true) => "%r3".to_owned(),
             (true, false) => "%rd6".to_owned(),
+            _ if row.opcode.args()[i] == Class::B16 => {
+                text += "cvt.u16.u32 %h1, %x0;\n";
+                "%h1".to_owned()
+            }
             _ => list("data", n),
         };
         access = access.replace(&format!("${i}"), &name);

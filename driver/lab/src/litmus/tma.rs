@@ -122,8 +122,21 @@ fn wait(phase: usize) -> String {
     )
 }
 
+/// The tensor map by which a copy reaches a box, and the box's coordinates there.
+struct Reached {
+    name: String,
+    map: TensorMap,
+    at: Vec<i32>,
+}
+
 /// Loads a box and copies its raw bytes out.
 fn load(t: &Tensor, at: &[i32]) -> Case {
+    let reached = Reached { name: t.name("load", at), map: t.map("in"), at: at.to_vec() };
+    load_by(reached, t, at, noise(t.bytes()))
+}
+
+/// The same by another map.
+fn load_by(Reached { name, map, at: place }: Reached, t: &Tensor, at: &[i32], data: Vec<u8>) -> Case {
     let bytes = t.box_bytes();
     let body = one_thread(bytes)
         + &format!(
@@ -131,18 +144,17 @@ fn load(t: &Tensor, at: &[i32]) -> Case {
              cp.async.bulk.tensor.{}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%r1], [%map0, {{{}}}], [%r3];\n\
              {}cp.async.bulk.global.shared::cta.bulk_group [%rd2], [%r1], {bytes};\ncp.async.bulk.commit_group;\n\
              cp.async.bulk.wait_group.read 0;\ncp.async.bulk.wait_group 0;\nEND:",
-            t.rank(),
-            list(at, ", "),
+            place.len(),
+            list(&place, ", "),
             wait(0)
         );
-    let data = noise(t.bytes());
     let mut expected = vec![0; bytes];
     t.copy(at, &data, &mut expected);
     let kernel = Kernel {
-        name: t.name("load", at),
+        name,
         body,
         shared: bytes as u32 + 64,
-        maps: vec![t.map("in")],
+        maps: vec![map],
         input: data,
         output: vec![0xaa; bytes],
         ..Kernel::default()
@@ -155,10 +167,24 @@ type Combine = fn(&[u8], &[u8]) -> Vec<u8>;
 
 /// Stores or reduces a box into `out`.
 fn store(t: &Tensor, at: &[i32], operation: &str, data: &[u8], old: Vec<u8>, combine: Combine) -> Case {
-    let bytes = t.box_bytes();
+    let what = if operation.is_empty() { "store".to_owned() } else { format!("reduce.{operation}") };
+    let reached = Reached { name: t.name(&what, at), map: t.map("out"), at: at.to_vec() };
+    store_by(reached, (t, at), operation, data, old, combine)
+}
+
+/// The same by another map.
+fn store_by(
+    Reached { name, map, at: place }: Reached,
+    (t, at): (&Tensor, &[i32]),
+    operation: &str,
+    data: &[u8],
+    old: Vec<u8>,
+    combine: Combine,
+) -> Case {
+    let (bytes, rank) = (t.box_bytes(), place.len());
     let head = match operation {
-        "" => format!("cp.async.bulk.tensor.{}d.global.shared::cta.tile.bulk_group", t.rank()),
-        o => format!("cp.reduce.async.bulk.tensor.{}d.global.shared::cta.{o}.tile.bulk_group", t.rank()),
+        "" => format!("cp.async.bulk.tensor.{rank}d.global.shared::cta.tile.bulk_group"),
+        o => format!("cp.reduce.async.bulk.tensor.{rank}d.global.shared::cta.{o}.tile.bulk_group"),
     };
     let body = one_thread(bytes)
         + &format!(
@@ -166,7 +192,7 @@ fn store(t: &Tensor, at: &[i32], operation: &str, data: &[u8], old: Vec<u8>, com
              cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%rd1], {bytes}, [%r3];\n{}\
              {head} [%map0, {{{}}}], [%r1];\ncp.async.bulk.commit_group;\ncp.async.bulk.wait_group 0;\nEND:",
             wait(0),
-            list(at, ", ")
+            list(&place, ", ")
         );
     let mut expected = old.clone();
     for e in 0..t.elements() {
@@ -175,12 +201,11 @@ fn store(t: &Tensor, at: &[i32], operation: &str, data: &[u8], old: Vec<u8>, com
             expected[a..a + t.size].copy_from_slice(&new);
         }
     }
-    let what = if operation.is_empty() { "store".to_owned() } else { format!("reduce.{operation}") };
     let kernel = Kernel {
-        name: t.name(&what, at),
+        name,
         body,
         shared: bytes as u32 + 64,
-        maps: vec![t.map("out")],
+        maps: vec![map],
         input: data.to_vec(),
         output: old,
         ..Kernel::default()
@@ -243,6 +268,35 @@ fn stores(out: &mut Vec<Case>) {
             at[0] = first;
             out.push(store(&t, &at, "", &noise(t.box_bytes()), vec![0xaa; t.bytes()], copy));
         }
+    }
+}
+
+/// Boxes of a tensor whose number of rows only the kernel knows. Two dimensions of the map have the stride of a row, and
+/// the address lies as many rows before the array as it has at most: the copy engine adds both coordinates, and compares
+/// the first one with the extent.
+fn ragged(out: &mut Vec<Case>) {
+    let whole = Tensor { element: "f16", size: 2, dims: vec![96, 40], boxes: vec![64, 16], swizzle: 128 };
+    for (rows, first) in [(40, 8), (40, 32), (21, 16), (21, 0), (21, 24), (1, 0), (0, 0)] {
+        let part = Tensor { dims: vec![96, rows], ..whole.clone() };
+        let (most, stride) = (whole.dims[1] as i64, whole.strides()[0] as i64);
+        let map = |base: &str| {
+            let mut map = whole.map(base);
+            map.offset = Expr::Const(-most * stride);
+            map.dims.push(Expr::Const(most + 1));
+            map.strides.push(Expr::Const(stride));
+            map.box_dims.push(1);
+            map
+        };
+        let reached = |what: &str, base: &str| Reached {
+            name: format!("tma/{what}.ragged.{rows}.rows.at.{first}"),
+            map: map(base),
+            at: vec![16, first + most as i32 - rows as i32, rows as i32],
+        };
+        let at = [16, first];
+        out.push(load_by(reached("load", "in"), &part, &at, noise(whole.bytes())));
+        let (data, old) = (noise(part.box_bytes()), vec![0xaa; whole.bytes()]);
+        let copy: Combine = |_, new| new.to_vec();
+        out.push(store_by(reached("store", "out"), (&part, &at), "", &data, old, copy));
     }
 }
 
@@ -429,6 +483,7 @@ pub(super) fn cases() -> Vec<Case> {
     let mut out = Vec::new();
     loads(&mut out);
     stores(&mut out);
+    ragged(&mut out);
     reductions(&mut out);
     bulk(&mut out);
     out.push(multicast("inside", [[0, 12], [0, 5], [0, 2]]));

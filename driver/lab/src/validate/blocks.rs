@@ -47,14 +47,14 @@ pub(super) fn meaning(
     let none = || ProblemError::Operands("the grid has no size for these arguments".into());
     let grid = grid_of(kernel, sizes).ok_or_else(none)?;
     let total: u64 = grid.iter().product();
-    let atomics = has_atomics(kernel);
-    let chosen = match atomics || total <= affordable(kernel, sizes) {
+    let together = work_together(kernel);
+    let chosen = match together || total <= affordable(kernel, sizes) {
         true => (0..total).collect(),
         false => sample(grid, affordable(kernel, sizes), seed),
     };
     let bytes: u64 = operands.iter().map(Operand::bytes).sum();
     let copies = (COPIES / bytes.max(1)).clamp(1, rayon::current_num_threads() as u64);
-    let lanes = if atomics { 1 } else { copies as usize };
+    let lanes = if together { 1 } else { copies as usize };
     let share = chosen.len().div_ceil(lanes).max(1);
     let parts = chosen.par_chunks(share).map(|part| run_blocks(kernel, sizes, operands, data, grid, part));
     let (mut written, mut additions) = (Written::default(), Added::default());
@@ -71,14 +71,15 @@ fn affordable(kernel: &Kernel, sizes: &Sizes) -> u64 {
     ((BUDGET / block_cost(kernel, sizes).max(1.0)) as u64).max(4)
 }
 
-fn has_atomics(kernel: &Kernel) -> bool {
-    kernel.insts.values().any(|d| d.op.atomic().is_some())
+/// Whether blocks see what other blocks did: they update the same elements, or the last of them to arrive goes on.
+fn work_together(kernel: &Kernel) -> bool {
+    kernel.insts.values().any(|d| d.op.atomic().is_some() || matches!(d.op, Op::Arrive))
 }
 
 /// Whether [`meaning`] runs every block.
 pub(super) fn runs_whole(kernel: &Kernel, sizes: &Sizes) -> bool {
     let total = grid_of(kernel, sizes).map(|grid| grid.iter().product::<u64>());
-    total.is_some_and(|total| has_atomics(kernel) || total <= affordable(kernel, sizes))
+    total.is_some_and(|total| work_together(kernel) || total <= affordable(kernel, sizes))
 }
 
 /// Corners of the grid and random blocks, each once.
@@ -122,7 +123,7 @@ fn run_blocks(
     blocks: &[u64],
 ) -> Result<(Written, Added), ValidationError> {
     let (mut memory, ids, args) = prepared(kernel, sizes, operands, data);
-    memory.log = has_atomics(kernel).then(Box::default);
+    memory.log = work_together(kernel).then(Box::default);
     let options = Options::default();
     for &block in blocks {
         let index = [block / (y * z), block / z % y, block % z];

@@ -48,7 +48,7 @@ impl<'a> Validation<'a> {
     /// # Errors
     /// The interpreter refuses the kernel.
     pub fn reference(self, style: Style, seed: u64) -> Result<Reference<'a>, ValidationError> {
-        let data = Data::new(&self.operands, style, seed);
+        let data = Data::given(&self.operands, &self.given, style, seed)?;
         Reference::of(self, data)
     }
 }
@@ -165,7 +165,7 @@ impl<'a> Reference<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Sizes;
+    use super::super::{Given, Sizes};
     use super::*;
     use warplift::kernels::find;
 
@@ -185,6 +185,18 @@ mod tests {
         found[written] = bytes([1e-4, 5e-5, 5e-6]);
         assert_eq!(small.difference_beyond(&found, 0.01), None, "a tolerance for results about 1");
         assert_eq!(small.difference_to_scale(&found, 0.01).map(|d| d.index), Some(2));
+    }
+
+    #[test]
+    fn a_reference_reads_the_contents_that_its_caller_gives() {
+        let module = find("axpy").unwrap().parse().unwrap();
+        let kernel = &module.kernels[0];
+        let given = Given::parse(["x=list:3,4,5,6"]).unwrap();
+        let sizes = Sizes::parse(kernel, "n=4").unwrap();
+        let validation = Validation::new(kernel, &module.mappings[0], sizes).unwrap();
+        let reference = validation.with_data(given).unwrap().reference(Style::Integers, 1).unwrap();
+        let x: Vec<u8> = [3.0f32, 4.0, 5.0, 6.0].iter().flat_map(|f| f.to_le_bytes()).collect();
+        assert_eq!(reference.data.buffers[0], x);
     }
 
     #[test]

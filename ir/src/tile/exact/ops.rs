@@ -20,7 +20,7 @@ variants!(UnOp {
     Rcp "rcp", Sin "sin", Cos "cos", Tanh "tanh",
 });
 variants!(BinOp {
-    Add "add", Sub "sub", Mul "mul", Div "div", CeilDiv "cdiv", Rem "rem", Min "min", Max "max", And "and", Or "or",
+    Add "add", Sub "sub", Mul "mul", MulHi "mulhi", Div "div", CeilDiv "cdiv", Rem "rem", Min "min", Max "max", And "and", Or "or",
     Xor "xor", Shl "shl", Shr "shr",
 });
 variants!(ReduceOp {

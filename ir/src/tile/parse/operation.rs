@@ -4,7 +4,7 @@ use super::ast::*;
 use super::lex::Span;
 use super::lower::{Lower, Result, is_literal};
 use crate::plural;
-use crate::tile::names::{ATOMIC, BINARY, INFIX, Infix, REDUCE, SCAN, UNARY, find};
+use crate::tile::names::{ARG_REDUCE, ATOMIC, BINARY, INFIX, Infix, REDUCE, SCAN, UNARY, find};
 use crate::tile::{Inst, MAX_RANK, Op, Shape, Type, Value};
 use crate::types::Elem;
 use smallvec::{SmallVec, smallvec};
@@ -168,6 +168,12 @@ impl Lower<'_> {
             _ => {}
         }
         let x = self.value(&args[0], None)?;
+        if let Some(op) = find(&ARG_REDUCE, call.name) {
+            let dim = self.small(last)?;
+            self.b.set_loc(span.loc);
+            let made = self.b.arg_reduce_inst(op, x, dim);
+            return self.checked(span, made);
+        }
         let (op, want) = self.attribute(span, call, last)?;
         self.inst(span, op, &[x], want)
     }

@@ -189,6 +189,7 @@ impl Generator<'_> {
                 BinOp::Add,
                 BinOp::Sub,
                 BinOp::Mul,
+                BinOp::MulHi,
                 BinOp::Min,
                 BinOp::Max,
                 BinOp::And,
