@@ -49,6 +49,14 @@ fn line(case: &Case, tools: &Toolchain, ready: &Ready) -> Line {
     Ok((text, violation(case, &counts)))
 }
 
+/// Those whose code the golden file leaves out too.
+#[test]
+fn every_case_compiles() {
+    let refused = |c: &Case| c.compile().err().map(|e| format!("{}: {e}", c.name));
+    let refused: Vec<String> = cases().iter().filter_map(refused).collect();
+    assert!(refused.is_empty(), "{}", refused.join("\n"));
+}
+
 #[test]
 fn nothing_measured_is_optimised_away() {
     let tools = Toolchain::find_or_install(None, Fetch::default()).expect("the tools");

@@ -14,8 +14,8 @@ use super::{Case, Reading, global};
 
 /// Multiprocessors that ask, one block on each.
 const BLOCKS: [u32; 11] = [1, 2, 4, 8, 16, 32, 43, 64, 79, 96, 132];
-/// Rows of a box of 128 bytes each, and the depths of its ring.
-const RINGS: [(u32, [u32; 3]); 2] = [(64, [2, 4, 8]), (256, [2, 4, 6])];
+/// Rows of a box of 128 bytes each, and the depths of its ring, which divide a turn.
+const RINGS: [(u32, &[u32]); 3] = [(64, &[2, 4, 8]), (128, &[2, 4, 8]), (256, &[2, 4])];
 /// Loads of 16 bytes that a thread has in flight, and warps.
 const LOADS: [(u32, u32); 3] = [(4, 4), (4, 16), (8, 24)];
 /// Rows of the boxes whose latency is measured.
@@ -30,8 +30,10 @@ pub fn cases() -> Vec<Case> {
     let mut list: Vec<Case> = LATENCIES.map(|rows| latency(rows).cold()).into();
     for blocks in BLOCKS {
         for (rows, depths) in RINGS {
-            list.extend(depths.map(|stages| copies(box_of(rows, Ground::Memory), stages, blocks).cold()));
-            list.push(copies(box_of(rows, Ground::Cache), depths[2], blocks));
+            let memory = |&stages: &u32| copies(box_of(rows, Ground::Memory), stages, blocks).cold();
+            list.extend(depths.iter().map(memory));
+            let deepest = depths.iter().max().copied().unwrap_or(1);
+            list.push(copies(box_of(rows, Ground::Cache), deepest, blocks));
         }
         list.extend(LOADS.map(|(loads, warps)| global::rate(loads, warps, blocks).cold()));
     }

@@ -19,6 +19,7 @@ mod frame;
 mod global;
 mod launch;
 mod memory;
+mod mix;
 mod mma;
 mod plot;
 mod results;
@@ -175,6 +176,7 @@ pub fn cases() -> Vec<Case> {
         sync::cases,
         wgmma::cases,
         mma::cases,
+        mix::cases,
         tma::cases,
         global::cases,
         memory::cases,

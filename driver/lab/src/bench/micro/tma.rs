@@ -156,8 +156,12 @@ impl Copies {
         Self { shape, elected, first, rank }
     }
 
-    fn begin(&self, env: &Env) -> State {
-        State { column: env.zero, phase: env.zero, row: self.first }
+    /// Before a ring of so many stages is filled. That ends at the first column, so that rows end where turns do.
+    fn begin(&self, c: &mut Cursor<'_, '_>, env: &Env, stages: u32) -> State {
+        let columns = self.shape.ground.pitch() / 2 - i64::from(stages * self.shape.inner / 2);
+        let column =
+            if self.shape.ground == Ground::Memory { c.add_imm(env.zero, columns) } else { env.zero };
+        State { column, phase: env.zero, row: self.first }
     }
 
     fn guard(&self) -> Option<Guard> {
@@ -243,7 +247,7 @@ pub fn loads(shape: Shape, stages: u32, blocks: Blocks, reading: Reading) -> Cas
             name,
             |c, env| {
                 let copies = Copies::new(c, shape, shape.ground.rows());
-                let mut state = copies.begin(env);
+                let mut state = copies.begin(c, env, stages);
                 c.push(NewInst::new(Opcode::BarSync, &[], &[]).attr(Attr::Imm2(0, 32)));
                 (0..stages).for_each(|s| copies.load(c, env, &mut state, s));
                 let _ = held.set(copies);
@@ -305,7 +309,7 @@ fn stores(shape: Shape, stages: u32, blocks: Blocks, done: bool, reading: Readin
             name,
             |c, env| {
                 let copies = Copies::new(c, shape, ROWS);
-                let state = copies.begin(env);
+                let state = copies.begin(c, env, stages);
                 let _ = held.set(copies);
                 state.carried()
             },

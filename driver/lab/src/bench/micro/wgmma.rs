@@ -139,14 +139,16 @@ struct Turn {
     repeats: u32,
     /// Each is waited for down to so many groups.
     left: i64,
+    /// Logic instructions of each thread beside a group.
+    beside: u32,
 }
 
 /// Many products, whose waits are hidden, and one at a time.
-const STREAM: Turn = Turn { warpgroups: 1, steps: GROUP, repeats: GROUPS, left: 1 };
-const SINGLE: Turn = Turn { warpgroups: 1, steps: 1, repeats: CHAIN, left: 0 };
+const STREAM: Turn = Turn { warpgroups: 1, steps: GROUP, repeats: GROUPS, left: 1, beside: 0 };
+const SINGLE: Turn = Turn { warpgroups: 1, steps: 1, repeats: CHAIN, left: 0, beside: 0 };
 
 fn case(shape: Shape, kind: &str, turn: Turn) -> Case {
-    let Turn { warpgroups, steps, repeats, left } = turn;
+    let Turn { warpgroups, steps, repeats, left, beside } = turn;
     let frame = Frame { warps: 4 * warpgroups, shared: BYTES, ..Frame::default() };
     let build = builder(move |bump, name| {
         let held = std::cell::Cell::new(None);
@@ -157,16 +159,22 @@ fn case(shape: Shape, kind: &str, turn: Turn) -> Case {
                 held.set(Some(operands(c, env.shared, env.thread, steps)));
                 let regs = shape.regs();
                 let words: Vec<Value> = (0..i64::from(regs)).map(|_| c.imm(0)).collect();
-                vec![c.value(NewInst::new(Opcode::Join, &words, &[Ty::frag(regs)]))]
+                let acc = c.value(NewInst::new(Opcode::Join, &words, &[Ty::frag(regs)]));
+                let logic = [0, 1, 2, 3].map(|k| c.add_imm(env.thread, k));
+                if beside > 0 { [vec![acc], logic.to_vec()].concat() } else { vec![acc] }
             },
             |c, _, carried| {
-                let mut acc = carried[0];
+                let (mut acc, mut logic) = (carried[0], carried[1..].to_vec());
                 for _ in 0..repeats {
                     let Some(o) = held.get() else { break };
                     acc = group(c, shape, &o, acc, steps);
+                    for k in 0..beside as usize {
+                        let (x, y) = (logic[k % 4], logic[(k + 1) % 4]);
+                        logic[k % 4] = c.op(Opcode::Xor, &[x, y], Ty::B32);
+                    }
                     wait(c, left);
                 }
-                vec![acc]
+                [vec![acc], logic].concat()
             },
             // Without it, ptxas waits in the loop before the accumulator is read after the loop.
             |c, _, _| wait(c, 0),
@@ -186,8 +194,25 @@ fn case(shape: Shape, kind: &str, turn: Turn) -> Case {
         .sass(sass, products)
 }
 
-/// Columns of the accumulators of all warpgroups of a multiprocessor together, at most.
+/// Columns of the accumulators of all warpgroups of a multiprocessor together, at most, and registers of a thread of each.
 const ALL_COLUMNS: u32 = 512;
+const REGISTERS: u32 = 400;
+
+/// Short groups beside logic instructions, as weights are converted.
+fn beside() -> Vec<Case> {
+    let mut all = Vec::new();
+    for (n, warpgroups) in [(8, 7), (16, 7), (32, 7), (64, 4), (128, 2)] {
+        for (steps, logic) in [(2, 20), (2, 40), (4, 40), (4, 80)] {
+            let shape = Shape { name: "f16", elem: Elem::F16, acc: Elem::F32, n, shared_a: false };
+            let turn = Turn { warpgroups, steps, repeats: 8, left: 1, beside: logic };
+            let axes = [("n", n.into()), ("warpgroups", warpgroups.into()), ("steps", steps.into())];
+            let made = case(shape, &format!("warpgroups{warpgroups}.steps{steps}.logic{logic}"), turn);
+            let name = made.name.replacen("wgmma", "turns", 1);
+            all.push(Case { name, group: "turns", ..made }.axes(&axes));
+        }
+    }
+    all
+}
 
 /// Short groups of several warpgroups.
 fn turns() -> Vec<Case> {
@@ -198,8 +223,13 @@ fn turns() -> Vec<Case> {
                 continue;
             }
             for steps in [1, 2, 4, 8] {
+                // Registers of the accumulator and of A.
+                if warpgroups * (u32::from(n) / 2 + 4 * u32::from(steps)) > REGISTERS {
+                    continue;
+                }
                 let shape = Shape { name: "f16", elem: Elem::F16, acc: Elem::F32, n, shared_a };
-                let turn = Turn { warpgroups, steps, repeats: u32::from(2 * GROUP / steps), left: 1 };
+                let repeats = u32::from(2 * GROUP / steps);
+                let turn = Turn { warpgroups, steps, repeats, left: 1, beside: 0 };
                 let axes = [("n", n.into()), ("warpgroups", warpgroups.into()), ("steps", steps.into())];
                 let made = case(shape, &format!("warpgroups{warpgroups}.steps{steps}"), turn);
                 let name = made.name.replacen("wgmma", "turns", 1);
@@ -213,6 +243,7 @@ fn turns() -> Vec<Case> {
 /// All shapes, both sources of A.
 pub fn cases() -> Vec<Case> {
     let mut all = turns();
+    all.extend(beside());
     for &(name, elem, acc) in TYPES {
         for n in COLUMNS {
             // Integer products have fewer shapes (PTX ISA, "Matrix Shape").
