@@ -18,7 +18,7 @@ pub struct Case {
     pub edits: &'static [(&'static str, &'static str)],
     /// Lines of a mapping, `; ` between them; empty: the kernel's own.
     pub mapping: &'static str,
-    /// Sizes, and multiprocessors of the imagined device.
+    /// Sizes, behind them contents of arrays where they are given, and multiprocessors of the imagined device.
     pub problems: &'static [(&'static str, u32)],
     /// Equivalent mutants whose reason no rule can read from the text.
     pub known: &'static [Known],
@@ -338,6 +338,26 @@ pub const CASES: &[Case] = &[
     case("transpose", "BM = 64, BN = 64; kernel: warps 4", &[("136x200", 2)]),
     case("cumsum", "BM = 4, BN = 128; kernel: warps 4", &[("5x300", 2)]),
     case("gemv", "BM = 4, BN = 256; kernel: warps 4", &[("5x600", 2)]),
+    // Groups of rows: the next tile may have no iterations, so that the stores of the last one cannot wait.
+    case(
+        "gemm_grouped",
+        "BM = 128, BN = 64, BK = 64; for t: pipeline 3, producers 1, consumers 2, wait 0; kernel: persistent, epilogue deferred",
+        &[(
+            "tiles=6,groups=4,rows=290,n=136,k=456 group=list:0,-1,1,1,-1,3 first=list:0,0,3,131,0,140 \
+             offsets=list:0,3,140,140,290",
+            2,
+        )],
+    ),
+    // Gathered rows, which threads copy for the iteration after the next.
+    case(
+        "moe_gemm",
+        "BM = 128, BN = 64, BK = 64; for t: pipeline 3, producers 1, consumers 2, wait 0; kernel: persistent",
+        &[(
+            "tiles=5,experts=3,tokens=150,top=2,n=136,k=456 order=perm group=list:0,1,1,2,-1 first=list:0,100,228,230,0 \
+             offsets=list:0,100,230,300",
+            2,
+        )],
+    ),
     case("embedding", "BM = 8, BN = 256; kernel: warps 4", &[("m=21,v=5,n=520", 2)]),
     case("histogram", "B = 512; kernel: warps 4", &[("n=1300,bins=4", 2)]),
     case("gather_rows", "BM = 1, BN = 512, BP = 128; kernel: warps 4", &[("m=3,n=400,p=200", 2)]),

@@ -23,7 +23,7 @@ pub use cases::{CASES, Case, Known, find};
 pub use rules::equivalent;
 
 use crate::validate::{
-    Difference, ProblemError, Reference, Sizes, Style, Validation, ValidationError, exact_on_integers,
+    Difference, Given, ProblemError, Reference, Sizes, Style, Validation, ValidationError, exact_on_integers,
 };
 use rand::rngs::StdRng;
 use rand::{SeedableRng, seq::index};
@@ -125,8 +125,10 @@ impl<'a> Subject<'a> {
     /// The compiler or the interpreter refuses it.
     pub fn new(kernel: &'a Kernel, mapping: &Mapping, case: &Case) -> Result<Self, MutationError> {
         let compiled = compile(kernel, mapping, &SM90A, &Options { verify: true, ..Options::default() })?;
-        let problem = |(sizes, sms): &(&str, u32)| -> Result<_, MutationError> {
-            let validation = Validation::new(kernel, mapping, Sizes::parse(kernel, sizes)?)?;
+        let problem = |(text, sms): &(&str, u32)| -> Result<_, MutationError> {
+            let mut words = text.split_whitespace();
+            let sizes = Sizes::parse(kernel, words.next().unwrap_or(""))?;
+            let validation = Validation::new(kernel, mapping, sizes)?.with_data(Given::parse(words)?)?;
             Ok((validation.reference(Style::Integers, 5)?, *sms))
         };
         Ok(Self {
