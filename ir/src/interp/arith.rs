@@ -98,7 +98,7 @@ pub(super) fn int_binary(op: BinOp, elem: Elem, x: i128, y: i128) -> Result<i128
         BinOp::Mul => x.wrapping_mul(y),
         // Of unsigned numbers the product may take all of 128 bits.
         BinOp::MulHi if !elem.is_signed() => ((x as u128).wrapping_mul(y as u128) >> elem.bits()) as i128,
-        BinOp::MulHi => x * y >> elem.bits(),
+        BinOp::MulHi => (x * y) >> elem.bits(),
         BinOp::Div => x / y,
         // For a negative quotient, rounding toward zero rounds up.
         BinOp::CeilDiv if x > 0 => (x + y - 1) / y,
