@@ -173,6 +173,8 @@ pub const CASES: &[Case] = &[
     case("gather_rows", &[("m", 2), ("n", 200), ("p", 1032)], 2),
     rough("attention", &[("batch", 1), ("heads", 2), ("queries", 130), ("keys", 330)]),
     rough("attention_causal", &[("batch", 2), ("heads", 1), ("length", 290)]),
+    rough("attention_max_free", &[("batch", 1), ("heads", 2), ("queries", 130), ("keys", 330)]),
+    rough("attention_causal_max_free", &[("batch", 2), ("heads", 1), ("length", 290)]),
     given(
         rough(
             "attention_paged",

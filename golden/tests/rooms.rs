@@ -4,9 +4,10 @@
 //!  use crate::a::b::X   in  src/c/d.rs     ─►   an edge from c/d.rs to a/b.rs, or to a/mod.rs where b is no file
 //!  use super::X         in  src/c/d.rs     ─►   none: a child may use its parent
 //!  pub use d::X         in  src/c/mod.rs   ─►   none: a parent re-exports its children
+//!  super::b::f(x)       in  src/c/d.rs     ─►   an edge, as by `use`
 //! ```
 //!
-//! Only `use` lines of a file's own level count. An import through a re-export is an edge to the file that re-exports.
+//! `use` lines of a file's own level count, and paths in code up to a module inside the file. An import through a re-export is an edge to the file that re-exports.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -67,6 +68,17 @@ fn imports(text: &str) -> Vec<(bool, Vec<String>)> {
     found
 }
 
+/// Paths from a parent or from the crate that stand in code, up to the file's first module of its own text.
+fn qualified(text: &str) -> Vec<Vec<String>> {
+    let is_module = |l: &&str| l.starts_with("mod ") && l.ends_with('{');
+    let is_code = |l: &&str| !l.trim_start().starts_with("//") && !l.contains("use ");
+    let lines = text.lines().take_while(|l| !is_module(l)).filter(is_code);
+    let is_name = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
+    let words = lines.flat_map(|l| l.split(move |c| !is_name(c)));
+    let rooted = words.filter(|w| w.starts_with("super::") || w.starts_with("crate::"));
+    rooted.map(|w| w.split("::").map(str::to_owned).collect()).collect()
+}
+
 /// The paths of a tree of imports: `a::{b, c::d}` is `a::b` and `a::c::d`.
 fn flatten(tree: &str, before: &[String], tell: &mut impl FnMut(Vec<String>)) {
     let Some((prefix, rest)) = tree.split_once('{') else {
@@ -122,7 +134,8 @@ fn target(from: &[String], path: &[String], modules: &BTreeMap<Vec<String>, Stri
 fn edges(krate: &str) -> BTreeMap<Vec<String>, BTreeSet<Vec<String>>> {
     let modules = modules(krate);
     let of = |(from, text): (&Vec<String>, &String)| {
-        let counted = imports(text).into_iter().filter_map(|(public, path)| {
+        let inline = qualified(text).into_iter().map(|path| (false, path));
+        let counted = imports(text).into_iter().chain(inline).filter_map(|(public, path)| {
             let to = target(from, &path, &modules)?;
             let parent = path[0] == "super" && from.starts_with(&to);
             let own = public && to.starts_with(from);
@@ -185,6 +198,9 @@ fn circles_are_found_and_children_of_parents_are_none() {
     let text = "use crate::a::{b::X, c::{Y, Z as W}};\npub(crate) use super::d::V;\n    use not::counted;\n";
     let paths = ["crate::a::b::X", "crate::a::c::Y", "crate::a::c::Z", "super::d::V"].map(path);
     assert_eq!(imports(text).into_iter().map(|i| i.1).collect::<Vec<_>>(), paths);
+    let code =
+        "fn f() { super::values::g(crate::a::b::X) }\n// super::no::z\nmod tests {\n    super::no::x\n}\n";
+    assert_eq!(qualified(code), ["super::values::g", "crate::a::b::X"].map(path));
     let to = |names: &[&str]| names.iter().map(|n| path(n)).collect::<BTreeSet<_>>();
     let mut files = BTreeMap::from([(path("a"), to(&["b"])), (path("b"), to(&["c"])), (path("c"), to(&[]))]);
     assert_eq!(circle(&files), None);

@@ -118,6 +118,18 @@ fn narrow_weights_are_shared_out() {
     check_library("a16w4", &body.unwrap_or_default(), &[("m", 13), ("n", 456), ("k", 1152)], &EIGHT[..3]);
 }
 
+/// Seven warpgroups leave a thread 64 registers: fewer parts wait for memory together, in the text and in a loop.
+#[test]
+fn parts_take_no_more_registers_than_there_are() {
+    let (kernel, own) = load("a16w4");
+    for slices in [8, 19] {
+        let mut mapping = own.clone();
+        mapping.loops[0].1.split_k = Some(slices);
+        let made = compiled(&kernel, &mapping);
+        assert!(made.explained.registers.iter().all(|r| r.needed <= 64), "{:?}", made.explained.registers);
+    }
+}
+
 #[test]
 fn a_loop_without_products_is_shared_out() {
     let text = "kernel sums(x: ptr<f32> align 16, y: ptr<f32> align 16, m: i32, n: i32 % 4) {

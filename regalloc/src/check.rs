@@ -252,9 +252,7 @@ impl Checker<'_, '_> {
                 apart(&regs)?;
                 self.define(state, data, &regs.results, |s, r| self.writable(s, r))
             }
-            Opcode::Mov if data.args.iter().any(|&v| self.func.ty(v).is_frag()) => {
-                self.view(state, data, &regs)
-            }
+            _ if self.func.is_view(data) => self.view(state, data, &regs),
             _ if !data.maps.is_empty() => self.repeated(state, data, &regs),
             _ => {
                 if data.guard.is_some() {

@@ -121,9 +121,7 @@ impl Planned {
             let traced = match data.op {
                 Opcode::Undef => Some(vec![ANY; usize::from(self.regs[result])]),
                 Opcode::Slice => Some(self.viewed(data, self.regs[result]).ok_or(inst)?),
-                Opcode::Mov if data.args.iter().any(|&a| normal.func.ty(a).is_frag()) => {
-                    self.viewed(data, self.regs[result])
-                }
+                _ if normal.func.is_view(data) => self.viewed(data, self.regs[result]),
                 Opcode::Join => Some(self.joined(normal, data, result).ok_or(inst)?),
                 _ => None,
             };

@@ -2,7 +2,7 @@
 
 use super::Tools;
 use super::artifact::write;
-use super::failure::{Outcome, user};
+use super::failure::{Failure, Outcome, user};
 use std::fs;
 use std::path::{Path, PathBuf};
 use warplift::cuda::Device;
@@ -93,15 +93,20 @@ fn measure(cases: &[Case], ready: &Ready, args: &MicroArgs) -> Outcome<()> {
     let device = Device::open(args.gpu)?;
     let mut runner = Runner::new(&device)?;
     let mut results = Results::new(device.info());
-    for case in cases {
-        if !runner.measure(case, ready, &mut results)? {
-            eprintln!("{}: left out, since {} was not measured", case.name, case.less.join(" or "));
-        } else if let Some(figure) = results.figures.last() {
-            println!("{:<56} {:>10.2} {}", figure.name, figure.value, figure.unit.name());
-        }
+    // A fault of a kernel takes the device from the process: what was measured before it is kept.
+    let measured = cases.iter().try_for_each(|case| one(case, &mut runner, ready, &mut results));
+    if let Some(path) = &args.json {
+        write(path, (serde_json::to_string_pretty(&results)? + "\n").as_bytes())?;
     }
-    match &args.json {
-        Some(path) => write(path, (serde_json::to_string_pretty(&results)? + "\n").as_bytes()),
-        None => Ok(()),
+    measured
+}
+
+fn one(case: &Case, runner: &mut Runner, ready: &Ready, results: &mut Results) -> Outcome<()> {
+    let is_whole = runner.measure(case, ready, results).map_err(|e| Failure::from(e).about(&case.name))?;
+    if !is_whole {
+        eprintln!("{}: left out, since {} was not measured", case.name, case.less.join(" or "));
+    } else if let Some(figure) = results.figures.last() {
+        println!("{:<56} {:>10.2} {}", figure.name, figure.value, figure.unit.name());
     }
+    Ok(())
 }

@@ -9,11 +9,11 @@ use super::exec::Flow;
 use super::hazard::HazardKind;
 use super::inst::{Addr, AtomOp, BulkFrom, BulkLoad, BulkStore, BulkTo, Scope, Space, TensorOperand, Ty};
 use super::machine::{Found, Machine, Reason, Stop};
+use super::mask::lanes;
 use super::shadow::{Access, Kind};
 use super::space::GENERIC_PARAM;
 use super::state::{BarrierAt, Far, LoadTask, Operation, Stage, StoreTask, Task};
 use super::tensormap::Run;
-use super::values::lanes;
 
 impl Machine<'_> {
     fn blame(&self, w: usize, lane: usize) -> Blame {

@@ -5,9 +5,9 @@ use super::copy_groups::Pending;
 use super::exec::Flow;
 use super::inst::{Addr, Inst, Space};
 use super::machine::{Machine, Reason, Stop};
+use super::mask::lanes;
 use super::shadow::{Access, Kind};
 use super::state::{ArriveTask, Copied, CopyTask, Operation, Stage, Task};
-use super::values::lanes;
 
 impl Machine<'_> {
     pub fn cp_async(&mut self, w: usize, inst: &Inst, mask: u32) -> Result<Flow, Stop> {

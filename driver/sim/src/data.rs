@@ -6,8 +6,8 @@ use super::float::{F32, F64, Round, add_odd};
 use super::hazard::HazardKind;
 use super::inst::{Atom, AtomOp, Lanes, Load, MemoryOrder, Space, Store, Strength, Ty};
 use super::machine::{Found, Machine, Stop};
+use super::mask::lanes;
 use super::shadow::Kind;
-use super::values::lanes;
 
 fn kind(s: Strength, sync: MemoryOrder) -> Kind {
     match s {

@@ -5,7 +5,7 @@ use super::exec::Flow;
 use super::inst::{Dst, Inst, ShflMode, Src, Ty, VoteMode};
 use super::launch::Adversary;
 use super::machine::{Machine, Stop};
-use super::values::{first_lane, lanes};
+use super::mask::{first_lane, lanes};
 
 impl Machine<'_> {
     /// The lanes among `rest` that execute a collective together with the first of them: those with its mask. (PTX ISA,

@@ -3,8 +3,8 @@
 use super::hazard::{HazardKind, SimError};
 use super::inst::{BoolOp, Dst, Inst, LaneFn, Lanes, Mods, Op, Src};
 use super::machine::{Found, Frame, Machine, Reason, State, Stop};
+use super::mask::lanes;
 use super::undefined::Truth;
-use super::values::lanes;
 
 /// The state of the warp after an instruction.
 #[derive(Clone, Debug, PartialEq)]

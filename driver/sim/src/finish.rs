@@ -2,8 +2,8 @@
 
 use super::hazard::HazardKind;
 use super::machine::{Found, Machine, Reason, State, Stop};
+use super::mask::lanes;
 use super::shadow::{Kind, MANY};
-use super::values::lanes;
 
 impl Machine<'_> {
     /// Ends lanes.

@@ -40,6 +40,7 @@ mod launch;
 mod lex;
 mod literal;
 mod machine;
+mod mask;
 mod matrix;
 mod mbarrier;
 mod memory;

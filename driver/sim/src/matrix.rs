@@ -12,8 +12,8 @@ use super::exec::Flow;
 use super::float::{F16, F32, Format, Round, fma_odd};
 use super::inst::{Acc, Addr, Dst, Elem, Lanes, Mma, Space, Src};
 use super::machine::{Machine, Stop};
+use super::mask::lanes;
 use super::shadow::Kind;
-use super::values::lanes;
 
 type Tile = [[u16; 8]; 8];
 

@@ -14,9 +14,9 @@ use super::hazard::HazardKind;
 use super::inst::{Addr, Arrive, Space, Src, Wait};
 use super::launch::Adversary;
 use super::machine::{Found, Machine, Reason, Stop};
+use super::mask::{first_lane, lanes};
 use super::shadow::{Access, Kind};
 use super::state::{BarrierAt, Mbarrier, Operation, Released, WaitFor};
-use super::values::{first_lane, lanes};
 
 /// The largest count and transaction count of an mbarrier.
 const LIMIT: i64 = (1 << 20) - 1;

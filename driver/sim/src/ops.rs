@@ -8,8 +8,8 @@ use super::classes::Rule;
 use super::clock::Clock;
 use super::hazard::SimError;
 use super::machine::{Machine, Reason, State, Stop};
+use super::mask::lanes;
 use super::state::{Operation, Stage, Task, Timeline};
-use super::values::lanes;
 
 impl Machine<'_> {
     /// A timeline whose last operation is known to be complete, and the next clock on it. Of an operation in parts

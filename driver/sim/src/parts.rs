@@ -8,6 +8,7 @@
 //! A timeline's operations follow one another. If a part of a later one is known, the same part of the earlier ones is
 //! too.
 
+use super::mask::lanes;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -21,7 +22,7 @@ struct Seen {
 
 impl Seen {
     fn least(&self) -> u32 {
-        super::values::lanes(self.all).map(|part| self.at[part]).min().unwrap_or(0)
+        lanes(self.all).map(|part| self.at[part]).min().unwrap_or(0)
     }
 
     fn most(&self) -> u32 {
@@ -49,7 +50,7 @@ impl Parts {
         if seen.most() < to {
             seen.all = all;
         }
-        for part in super::values::lanes(parts) {
+        for part in lanes(parts) {
             seen.at[part] = seen.at[part].max(to);
         }
     }
@@ -61,7 +62,7 @@ impl Parts {
             return;
         }
         for (timeline, theirs) in more.iter() {
-            for part in super::values::lanes(of).filter(|part| theirs.at[*part] > 0) {
+            for part in lanes(of).filter(|part| theirs.at[*part] > 0) {
                 self.raise(*timeline, theirs.at[part], 1 << part, theirs.all);
             }
         }

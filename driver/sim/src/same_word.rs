@@ -4,8 +4,8 @@
 use super::hazard::HazardKind;
 use super::inst::{Lanes, Space};
 use super::machine::{Found, Machine, Stop};
+use super::mask::lanes;
 use super::space::{GENERIC_LOCAL, GENERIC_SHARED, GLOBAL};
-use super::values::lanes;
 
 impl Machine<'_> {
     /// Reports two lanes that write different values to one place. Aligned accesses of one size are at one place or

@@ -3,24 +3,8 @@
 use super::hazard::HazardKind;
 use super::inst::{Addr, Bool, Dst, Lanes, PredSrc, Special, Src};
 use super::machine::{Found, Machine, Stop};
+use super::mask::{first_lane, lanes};
 use super::space::shared_address;
-
-/// The lanes of a mask, lowest first.
-pub(crate) fn lanes(mask: u32) -> impl Iterator<Item = usize> {
-    let mut rest = mask;
-    std::iter::from_fn(move || {
-        (rest != 0).then(|| {
-            let lane = rest.trailing_zeros() as usize;
-            rest &= rest - 1;
-            lane
-        })
-    })
-}
-
-/// The lowest lane of a mask.
-pub(crate) fn first_lane(mask: u32) -> usize {
-    mask.trailing_zeros().min(31) as usize
-}
 
 impl Machine<'_> {
     /// The value of a source in the lanes of `mask`.

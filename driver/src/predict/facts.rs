@@ -49,7 +49,7 @@ fn facts_of(func: &Func<'_>, data: &InstData<'_>, target: &Target) -> Facts {
     Facts {
         passes,
         loads,
-        free: row.unit == Unit::None || is_view(func, data),
+        free: row.unit == Unit::None || func.is_view(data),
         unit: Some(row.unit),
         issued: times * issues(row, data),
         busy: times * if is_product { target.rates.warp_product_cycles } else { interval(row) },
@@ -77,10 +77,6 @@ fn issues(row: &Row, data: &InstData<'_>) -> f64 {
     let pieces = row.syntax.split(';').filter(|p| !p.contains(".reg ") && p.contains('$'));
     let zeros = usize::from(data.guard.is_some()) * data.results.len();
     (pieces.count().max(1) + zeros) as f64
-}
-
-fn is_view(func: &Func<'_>, data: &InstData<'_>) -> bool {
-    data.op == Opcode::Mov && data.args.iter().any(|&v| func.ty(v).is_frag())
 }
 
 /// Whether it updates global memory.

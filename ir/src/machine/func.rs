@@ -248,6 +248,12 @@ impl<'a> Func<'a> {
         }
     }
 
+    /// Whether an instruction is a `mov` of a fragment. It is a view: allocation gives the result its operand's registers,
+    /// so nothing is issued.
+    pub fn is_view(&self, inst: &InstData<'_>) -> bool {
+        inst.op == Opcode::Mov && inst.args.iter().any(|&v| self.ty(v).is_frag())
+    }
+
     /// The last instruction of a block.
     pub fn terminator(&self, block: Block) -> Option<Inst> {
         self.blocks[block].insts.last().copied()

@@ -452,8 +452,13 @@ impl Kernel {
     }
 
     /// Visits all instructions in program order. Nested instructions follow the one that holds them.
-    pub fn walk(&self, mut visit: impl FnMut(Block, Inst)) {
-        let mut stack = vec![(self.entry, 0usize)];
+    pub fn walk(&self, visit: impl FnMut(Block, Inst)) {
+        self.walk_block(self.entry, visit);
+    }
+
+    /// Visits the instructions of a block in program order, and those inside them.
+    pub fn walk_block(&self, block: Block, mut visit: impl FnMut(Block, Inst)) {
+        let mut stack = vec![(block, 0usize)];
         while let Some((block, at)) = stack.pop() {
             let Some(&inst) = self.blocks[block].insts.get(at) else {
                 continue;
@@ -462,6 +467,18 @@ impl Kernel {
             visit(block, inst);
             stack.extend(self.insts[inst].blocks.iter().rev().map(|&b| (b, 0)));
         }
+    }
+
+    /// The instructions of a block and those inside them, in program order.
+    pub fn inside(&self, block: Block) -> Vec<Inst> {
+        let mut all = Vec::new();
+        self.walk_block(block, |_, inst| all.push(inst));
+        all
+    }
+
+    /// Whether an instruction, or one inside it, satisfies a condition.
+    pub fn any_inside(&self, inst: Inst, mut is: impl FnMut(Inst) -> bool) -> bool {
+        is(inst) || self.insts[inst].blocks.iter().any(|&b| self.inside(b).into_iter().any(&mut is))
     }
 
     /// The value of a constant scalar, looking through nothing but constants and resolved dims.

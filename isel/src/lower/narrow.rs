@@ -122,6 +122,13 @@ pub(super) fn is_narrow(elem: Elem) -> bool {
     elem.bits() <= 8 && elem != Elem::Bool
 }
 
+/// A cast of tiles that no instruction does.
+pub(super) fn no_cast(from: Elem, to: Elem) -> String {
+    format!(
+        "a cast of tiles from {from} to {to} does not compile: go through f32 or i32, or see the table of casts"
+    )
+}
+
 impl Source {
     fn bit(&self, element: u16) -> u32 {
         u32::from(element) * self.elem.bits()
@@ -241,7 +248,7 @@ impl Lower<'_, '_> {
                 let x = self.fields_apart(s, low, high);
                 self.small_float_pair(s, x, [e.into(), m.into()])
             }
-            other => self.error(super::tile::no_cast(other, s.to.elem)),
+            other => self.error(no_cast(other, s.to.elem)),
         }
     }
 

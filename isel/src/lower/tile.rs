@@ -330,7 +330,7 @@ impl Lower<'_, '_> {
             }
             (Elem::Int(32), Elem::Uint(32)) | (Elem::Uint(32), Elem::Int(32)) => x,
             (Elem::F16, Elem::Bf16) | (Elem::Bf16, Elem::F16) => self.repack(from, x, to, regs),
-            _ => return self.error(no_cast(from, to)),
+            _ => return self.error(super::narrow::no_cast(from, to)),
         })
     }
 
@@ -555,13 +555,6 @@ impl Lower<'_, '_> {
         self.env.insert(result, Low::Picked(r, table));
         Ok(())
     }
-}
-
-/// A cast of tiles that no instruction does.
-pub(super) fn no_cast(from: Elem, to: Elem) -> String {
-    format!(
-        "a cast of tiles from {from} to {to} does not compile: go through f32 or i32, or see the table of casts"
-    )
 }
 
 /// A table of elements as a table of registers; `None` if elements of one register would be separated. For widths

@@ -12,6 +12,7 @@
 //! CUTLASS, `include/cutlass/barrier.h`, has the order of memory.)
 
 use super::MapContext;
+use super::mma_variant::consumers;
 use super::scalar_ops::{I32, ScalarOps, scalar};
 use crate::tiles::{constant, extents, loop_name};
 use crate::{IselError, Result};
@@ -22,12 +23,16 @@ use warplift_ir::tile::{
 };
 use warplift_ir::types::Elem;
 
-/// Slices whose parts are added one behind the other in the text; more are added in a loop.
+/// Slices whose parts are added one behind the other in the text; of more, so many in each trip of a loop.
 const UNROLLED: u32 = 8;
-/// Registers of a thread for parts that wait for memory together.
+/// Registers of a thread for parts that wait for memory together at most, and those that it needs beside them.
 const HELD: u32 = 96;
-/// Rows and columns of a tile of which a warpgroup holds parts at once, and its threads.
+const BESIDE: u32 = 44;
+/// Threads of a block that do not compute.
+const PRODUCER: u32 = 128;
+/// Rows and columns of a tile of which the threads hold parts at once.
 const WIDE: u32 = 64;
+/// Threads that compute, where the mapping names none.
 const THREADS: u32 = 128;
 /// The greatest rank of a tile of sums: its views have three dimensions more.
 const MAX_SUM_RANK: usize = 2;
@@ -50,13 +55,21 @@ pub fn do_split_k(k: &mut Kernel, c: &MapContext<'_>) -> Result<()> {
         Ok(looped) => looped,
         Err(why) => return refuse(&why),
     };
-    Split { slices, looped, looks: k.insts[looped].loc }.rewrite(k);
+    let threads = threads(c.mapping);
+    let registers = (c.target.registers / (threads + PRODUCER)).min(c.target.thread_registers);
+    Split { slices, looped, threads, registers, looks: k.insts[looped].loc }.rewrite(k);
     Ok(())
 }
 
 /// Whether `split_k` can share out a loop of a kernel, by the name of its counter.
 pub fn can_split_k(k: &Kernel, name: &str) -> bool {
     check(k, &Mapping::default(), name).is_ok()
+}
+
+/// Threads of a block that compute.
+fn threads(mapping: &Mapping) -> u32 {
+    let groups = consumers(mapping).map(|groups| 128 * groups);
+    groups.or(mapping.whole.warps.map(|warps| 32 * warps)).unwrap_or(THREADS)
 }
 
 /// The loop, or why it cannot be shared out.
@@ -81,17 +94,16 @@ fn check(k: &Kernel, mapping: &Mapping, name: &str) -> std::result::Result<Inst,
         );
     }
     let (before, behind) = (&top[..at], &top[at + 1..]);
-    if before.iter().any(|&i| any(k, i, &|op| op.has_effect() && !matches!(op, Op::Assert(_)))) {
+    let has = |i: Inst, is: fn(&Op) -> bool| k.any_inside(i, |i| is(&k.insts[i].op));
+    if before.iter().any(|&i| has(i, |op| op.has_effect() && !matches!(op, Op::Assert(_)))) {
         return Err("every slice would do what stands before it, which has an effect".to_owned());
     }
     let way = |i: Inst| k.def(k.whole_view(k.args(i)[0])).map_or(Way::Fit, |view| k.attrs[view].array.way);
     let copied = |i: Inst| matches!(k.insts[i].op, Op::Load) && matches!(way(i), Way::Staged | Way::Packed);
-    if behind.iter().any(|&i| any(k, i, &|op| matches!(op, Op::Mma | Op::AsyncCopy | Op::While))) {
+    if behind.iter().any(|&i| has(i, |op| matches!(op, Op::Mma | Op::AsyncCopy | Op::While))) {
         return Err("behind it stand products or copies, which one block cannot begin alone".to_owned());
     }
-    let mut loads = Vec::new();
-    behind.iter().for_each(|&i| inside(k, i, &mut loads));
-    if loads.into_iter().any(copied) {
+    if behind.iter().any(|&i| k.any_inside(i, copied)) {
         return Err(
             "an array that is read behind it is `staged` or `packed`: the last block loads it plainly"
                 .to_owned(),
@@ -100,28 +112,13 @@ fn check(k: &Kernel, mapping: &Mapping, name: &str) -> std::result::Result<Inst,
     only_adds(k, top[at]).map(|()| top[at])
 }
 
-/// Whether an instruction, or one inside it, has such an operation.
-fn any(k: &Kernel, inst: Inst, is: &dyn Fn(&Op) -> bool) -> bool {
-    let mut all = Vec::new();
-    inside(k, inst, &mut all);
-    all.into_iter().any(|i| is(&k.insts[i].op))
-}
-
-/// An instruction and those inside it.
-fn inside(k: &Kernel, inst: Inst, all: &mut Vec<Inst>) {
-    all.push(inst);
-    for &b in &k.insts[inst].blocks {
-        k.blocks[b].insts.iter().for_each(|&i| inside(k, i, all));
-    }
-}
-
 /// Checks that a loop only adds up: each carried tile starts at zero, and an iteration adds to it.
 fn only_adds(k: &Kernel, looped: Inst) -> std::result::Result<(), String> {
     let (args, body) = (k.args(looped), k.insts[looped].blocks[0]);
     if k.int_const(args[2]) != Some(1) {
         return Err("its step is not 1".to_owned());
     }
-    if any(k, looped, &Op::has_effect) {
+    if k.any_inside(looped, |i| k.insts[i].op.has_effect()) {
         return Err("it does more than add up: an instruction in it has an effect".to_owned());
     }
     if args.len() == 3 {
@@ -149,11 +146,8 @@ fn only_adds(k: &Kernel, looped: Inst) -> std::result::Result<(), String> {
 
 /// Whether `next` is `sum` plus terms that do not depend on it.
 fn is_added_to(k: &Kernel, body: Block, next: Value, sum: Value) -> bool {
-    let uses = |v: Value| {
-        let mut all = Vec::new();
-        k.blocks[body].insts.iter().for_each(|&i| inside(k, i, &mut all));
-        all.into_iter().map(|i| k.args(i).iter().filter(|&&a| a == v).count()).sum::<usize>()
-    };
+    let all = k.inside(body);
+    let uses = |v: Value| all.iter().map(|&i| k.args(i).iter().filter(|&&a| a == v).count()).sum::<usize>();
     let mut at = next;
     while uses(at) == 1 {
         if at == sum {
@@ -194,6 +188,9 @@ fn leads_to(k: &Kernel, v: Value, sum: Value) -> bool {
 struct Split {
     slices: u32,
     looped: Inst,
+    /// Threads that compute, and registers of each.
+    threads: u32,
+    registers: u32,
     looks: warplift_ir::tile::Loc,
 }
 
@@ -201,6 +198,14 @@ struct Split {
 struct Slot {
     index: [Value; 2],
     extents: [Value; 2],
+}
+
+/// The parts of one sum.
+struct Parts<'s> {
+    slot: &'s Slot,
+    /// The view of the workspace.
+    view: Value,
+    sum: Value,
 }
 
 impl Split {
@@ -297,11 +302,9 @@ impl Split {
     ) {
         let entry = k.entry;
         let [then, other] = [(); 2].map(|()| k.blocks.push(Default::default()));
-        let totals: Vec<(Value, Value)> = sums
-            .iter()
-            .zip(parts)
-            .map(|(&sum, &parts)| (sum, self.total(k, then, slot, parts, sum)))
-            .collect();
+        let of = |(&sum, &view)| Parts { slot, view, sum };
+        let totals: Vec<(Value, Value)> =
+            sums.iter().zip(parts).map(of).map(|p| (p.sum, self.total(k, then, &p))).collect();
         let mut inner: FxHashSet<Value> = sums.iter().copied().collect();
         let (mut outside, mut end) = (Vec::new(), None);
         for inst in behind {
@@ -325,38 +328,63 @@ impl Split {
         k.blocks[entry].insts.extend(end);
     }
 
-    /// The sum of all parts, in an order that depends on their number alone.
-    fn total(&self, k: &mut Kernel, block: Block, slot: &Slot, parts: Value, sum: Value) -> Value {
-        if self.slices > UNROLLED {
-            return self.total_by_loop(k, block, slot, parts, sum);
+    /// The sum of all parts, in an order that depends on their number alone: first those that no whole trip of a loop
+    /// takes, then trip after trip.
+    fn total(&self, k: &mut Kernel, block: Block, parts: &Parts<'_>) -> Value {
+        let single = |k: &mut Kernel, n: u32| scalar(k, block, Op::Int(n.into()), &[]);
+        if self.slices <= UNROLLED {
+            let all: Vec<Value> = (0..self.slices).map(|n| single(k, n)).collect();
+            return self.added(k, block, parts, &all, WIDE);
         }
-        let all: Vec<Value> = (0..self.slices)
-            .map(|n| {
-                let n = scalar(k, block, Op::Int(n.into()), &[]);
-                self.load(k, block, slot, parts, n, sum)
-            })
-            .collect();
+        let rest: Vec<Value> = (0..self.slices % UNROLLED).map(|n| single(k, n)).collect();
+        let first = match rest.is_empty() {
+            true => self.zero(k, block, k.ty(parts.sum)),
+            false => self.added(k, block, parts, &rest, u32::MAX),
+        };
+        self.added_by_loop(k, block, parts, first)
+    }
+
+    /// The sum of some parts, of which a thread holds rows and columns up to `wide` at once.
+    fn added(&self, k: &mut Kernel, block: Block, parts: &Parts<'_>, numbers: &[Value], wide: u32) -> Value {
+        let all: Vec<Value> = numbers.iter().map(|&n| self.load(k, block, parts, n)).collect();
         // A sum nested to the right names all its loads before the first addition, so they wait for memory together.
         let nested = |k: &mut Kernel, some: &[Value]| {
             some.iter().rev().copied().reduce(|so_far, next| self.add(k, block, next, so_far))
         };
-        let groups = all.chunks(together(k, sum)).filter_map(|some| nested(k, some)).collect::<Vec<_>>();
-        groups.into_iter().reduce(|so_far, next| self.add(k, block, so_far, next)).unwrap_or(sum)
+        let together = self.together(k, parts.sum, wide);
+        let groups = all.chunks(together).filter_map(|some| nested(k, some)).collect::<Vec<_>>();
+        groups.into_iter().reduce(|so_far, next| self.add(k, block, so_far, next)).unwrap_or(parts.sum)
     }
 
-    fn total_by_loop(&self, k: &mut Kernel, block: Block, slot: &Slot, parts: Value, sum: Value) -> Value {
-        let ty = k.ty(sum);
+    /// Adds the last parts, a multiple of [`UNROLLED`], to a sum.
+    fn added_by_loop(&self, k: &mut Kernel, block: Block, parts: &Parts<'_>, first: Value) -> Value {
+        let ty = k.ty(parts.sum);
         let body = k.blocks.push(Default::default());
-        let n = k.append_param(body, I32[0]);
+        let trip = k.append_param(body, I32[0]);
         let so_far = k.append_param(body, ty);
-        let next = self.load(k, body, slot, parts, n, sum);
+        let mut s = ScalarOps { block: body, k };
+        let start = s.with(BinOp::Mul, trip, UNROLLED.into());
+        let from = self.slices % UNROLLED;
+        let numbers: Vec<Value> =
+            (from..from + UNROLLED).map(|n| s.with(BinOp::Add, start, n.into())).collect();
+        let next = self.added(k, body, parts, &numbers, u32::MAX);
         let next = self.add(k, body, so_far, next);
         k.append_inst(body, Op::Yield, &[next], &[], &[], self.looks);
-        let [low, high, step] = [0, self.slices, 1].map(|v| scalar(k, block, Op::Int(v.into()), &[]));
-        let zero = self.zero(k, block, ty);
-        let looped = k.append_inst(block, Op::For, &[low, high, step, zero], &[ty], &[body], self.looks);
+        let [low, high, step] =
+            [0, self.slices / UNROLLED, 1].map(|v| scalar(k, block, Op::Int(v.into()), &[]));
+        let looped = k.append_inst(block, Op::For, &[low, high, step, first], &[ty], &[body], self.looks);
         k.attrs[looped].looped = Some(LoopMapping::default());
         k.result(looped)
+    }
+
+    /// Parts that are loaded before the first is added, so that a thread holds about [`HELD`] registers of them, and no
+    /// more than it has: of a wide tile [`chunk`](super::chunk) makes pieces, except where a loop carries the sum.
+    fn together(&self, k: &Kernel, sum: Value, wide: u32) -> usize {
+        let registers =
+            |wide: u32| extents(k, sum).into_iter().map(|e| e.min(wide)).product::<u32>() / self.threads;
+        let carried = if wide == u32::MAX { registers(wide) } else { 0 };
+        let free = self.registers.saturating_sub(BESIDE + carried);
+        (HELD.min(free) / registers(wide).max(1)).max(2) as usize
     }
 
     fn zero(&self, k: &mut Kernel, block: Block, ty: Type) -> Value {
@@ -367,11 +395,12 @@ impl Split {
         k.result(full)
     }
 
-    fn load(&self, k: &mut Kernel, block: Block, slot: &Slot, parts: Value, n: Value, sum: Value) -> Value {
-        let view = part(k, block, parts, slot, n, rank(k, sum));
+    fn load(&self, k: &mut Kernel, block: Block, parts: &Parts<'_>, n: Value) -> Value {
+        let rank = rank(k, parts.sum);
+        let view = part(k, block, parts.view, parts.slot, n, rank);
         let zero = scalar(k, block, Op::Int(0), &[]);
-        let args: Vec<Value> = [view].into_iter().chain(vec![zero; rank(k, sum)]).collect();
-        let ty = k.ty(sum);
+        let args: Vec<Value> = [view].into_iter().chain(vec![zero; rank]).collect();
+        let ty = k.ty(parts.sum);
         let load = k.append_inst(block, Op::Load, &args, &[ty], &[], self.looks);
         k.result(load)
     }
@@ -381,13 +410,6 @@ impl Split {
         let sum = k.append_inst(block, Op::Binary(BinOp::Add), &[x, y], &[ty], &[], self.looks);
         k.result(sum)
     }
-}
-
-/// Parts that are loaded before the first is added, so that a warpgroup's threads hold about [`HELD`] registers of them:
-/// of a wide tile [`chunk`](super::chunk) makes pieces.
-fn together(k: &Kernel, sum: Value) -> usize {
-    let each = extents(k, sum).into_iter().map(|e| e.min(WIDE)).product::<u32>() / THREADS;
-    (HELD / each.max(1)).max(2) as usize
 }
 
 fn rank(k: &Kernel, tile: Value) -> usize {
@@ -416,9 +438,7 @@ fn part(k: &mut Kernel, block: Block, parts: Value, slot: &Slot, n: Value, rank:
 
 /// Replaces values in a block and in those inside it.
 fn rename_in(k: &mut Kernel, block: Block, renamed: &[(Value, Value)]) {
-    let mut all = Vec::new();
-    k.blocks[block].insts.clone().into_iter().for_each(|i| inside(k, i, &mut all));
-    for inst in all {
+    for inst in k.inside(block) {
         let mut list = k.insts[inst].args;
         for arg in list.as_mut_slice(&mut k.pool) {
             if let Some((_, to)) = renamed.iter().find(|(from, _)| from == arg) {

@@ -18,11 +18,21 @@ pub(crate) fn is_product(op: Opcode) -> bool {
     matches!(op, Opcode::Wgmma | Opcode::MmaSync)
 }
 
+/// The loop over tiles of a persistent program. It stands in the entry block.
+pub(crate) fn tile_loop(func: &Func<'_>) -> Option<Inst> {
+    func.blocks[func.entry].insts.iter().copied().find(|&i| is_tile_loop(func, i))
+}
+
+/// Whether an instruction is the loop over tiles.
+pub(crate) fn is_tile_loop(func: &Func<'_>, inst: Inst) -> bool {
+    matches!(&func.insts[inst].attr, Attr::Loop(l) if l.persistent)
+}
+
 /// The body of the loop over tiles.
 pub(crate) fn tiles(func: &Func<'_>) -> Result<Block> {
-    let outer = func.insts.values().find(|d| matches!(&d.attr, Attr::Loop(l) if l.persistent));
+    let outer = tile_loop(func);
     outer
-        .map(|d| d.blocks[0])
+        .map(|i| func.insts[i].blocks[0])
         .ok_or_else(|| word("epilogue", "`epilogue warps` needs a loop over tiles: add `persistent`"))
 }
 

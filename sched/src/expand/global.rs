@@ -11,8 +11,8 @@
 
 use super::footprints::Accesses;
 use super::role::Expand;
-use crate::analysis::{global_access, global_accesses_inside};
-use warplift_ir::machine::{Attr, Inst};
+use crate::analysis::{global_access, global_accesses_inside, is_tile_loop};
+use warplift_ir::machine::Inst;
 use warplift_ir::target::Opcode;
 
 impl Expand<'_, '_> {
@@ -35,7 +35,7 @@ impl Expand<'_, '_> {
 
     /// At the start of a loop's body: another iteration may have run before.
     pub fn forget_global_inside(&mut self, inst: Inst) {
-        if matches!(&self.data(inst).attr, Attr::Loop(l) if l.persistent) {
+        if is_tile_loop(&self.given.program.func, inst) {
             return;
         }
         let mut inside = rustc_hash::FxHashMap::<u32, Accesses>::default();

@@ -11,7 +11,7 @@
 
 use super::role::Expand;
 use super::state::WaitPhase;
-use crate::analysis::{global_access, hoisted_before_wait};
+use crate::analysis::{global_access, hoisted_before_wait, is_tile_loop};
 use crate::error::Result;
 use warplift_ir::machine::{Attr, Inst, InstData, NewInst, Ring, RoleKind};
 use warplift_ir::target::Opcode;
@@ -36,7 +36,7 @@ impl Expand<'_, '_> {
 
     /// Waits for other grids before the loop over tiles, after the early reads.
     pub fn wait_after_early(&mut self, looped: Inst) {
-        if matches!(&self.data(looped).attr, Attr::Loop(l) if l.persistent) && self.reads_before_wait() {
+        if is_tile_loop(&self.given.program.func, looped) && self.reads_before_wait() {
             self.wait_for_grids();
         }
     }

@@ -125,7 +125,7 @@ impl Expand<'_, '_> {
     /// groups, it does so if no other copy follows at all.
     fn is_committed(&self, inst: Inst) -> bool {
         let func = &self.given.program.func;
-        let list = func.blocks.values().find(|b| b.insts.contains(&inst)).map_or(&[][..], |b| &b.insts);
+        let list = func.block_of(inst).map_or(&[][..], |b| &func.blocks[b].insts);
         let mut after = list.iter().skip_while(|&&i| i != inst).skip(1).map(|&i| func.insts[i].op);
         if self.memory.staged.sites.values().all(|s| s.pending.is_none()) {
             return after.all(|op| op != Opcode::TmaStore);

@@ -18,7 +18,8 @@
 //! nothing, and the branch would only keep ptxas from moving loads.
 
 use crate::analysis::{
-    Bound, Graph, Invariance, Remaking, ThreadInvariance, bounds_of, global_access, require_rows, unit_cycles,
+    Bound, Graph, Invariance, Remaking, ThreadInvariance, bounds_of, global_access, is_tile_loop,
+    require_rows, unit_cycles,
 };
 use crate::error::Result;
 use crate::feature::Feature;
@@ -68,10 +69,13 @@ fn runs(program: &Program<'_>, graph: &Graph, target: &Target) -> Vec<Run> {
     let mut runs = Vec::new();
     // The arms without masks may take a quarter of the instruction cache together.
     let mut room = target.cached_instructions() / 4;
+    // The time is spent in the deepest loops. What stands outside of them is executed once for all their iterations, and a
+    // second arm of it would cost more code than it saves time.
+    let deepest = func.blocks.keys().map(|b| depth(func, b)).max().unwrap_or_default();
     for (block, d) in func.blocks.iter() {
         // A deferred epilogue moves single stores, so its loop keeps them.
-        let defers = program.deferred && func.loop_of(block).is_some_and(|l| is_persistent(func, l));
-        if defers || !func.is_within(block, func.entry) {
+        let defers = program.deferred && func.loop_of(block).is_some_and(|l| is_tile_loop(func, l));
+        if defers || depth(func, block) < deepest || !func.is_within(block, func.entry) {
             continue;
         }
         let parts = d.insts.split(|&i| !may_stand_in_arm(func, i));
@@ -92,8 +96,9 @@ fn runs(program: &Program<'_>, graph: &Graph, target: &Target) -> Vec<Run> {
     runs
 }
 
-fn is_persistent(func: &Func<'_>, looped: Inst) -> bool {
-    matches!(&func.insts[looped].attr, Attr::Loop(l) if l.persistent)
+/// The loops around a block.
+fn depth(func: &Func<'_>, block: Block) -> usize {
+    func.around(block).filter(|&b| func.loop_of(b).is_some()).count()
 }
 
 /// Whether an instruction may stand between masked accesses: plain accesses and pure instructions may.

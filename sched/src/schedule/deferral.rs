@@ -1,8 +1,8 @@
 //! The deferred epilogue: the results of a tile are stored under the next tile's main loop, if nothing prevents it.
 
-use crate::analysis::{Graph, SCALAR_REGISTERS, budgets, is_product, touched, yields};
+use crate::analysis::{Graph, SCALAR_REGISTERS, budgets, is_product, tile_loop, touched, yields};
 use rustc_hash::FxHashSet;
-use warplift_ir::machine::{Attr, Block, BufferKind, Deferral, Func, Inst, Program, Ty, Value};
+use warplift_ir::machine::{Block, BufferKind, Deferral, Func, Inst, Program, Ty, Value};
 use warplift_ir::target::{Effect, Opcode, Target};
 
 /// The most iterations that are peeled off a main loop. Each one adds a copy of the body to the code.
@@ -20,9 +20,8 @@ fn stores_late(op: Opcode) -> bool {
 
 pub(super) fn deferral(program: &Program<'_>, graph: &Graph, target: &Target) -> Result<Deferral, String> {
     let func = &program.func;
-    let outer = func.insts.iter().find(|(_, d)| matches!(&d.attr, Attr::Loop(l) if l.persistent));
-    let (outer, data) = outer.ok_or("the kernel is not persistent")?;
-    let body = data.blocks[0];
+    let outer = tile_loop(func).ok_or("the kernel is not persistent")?;
+    let body = func.insts[outer].blocks[0];
     let insts = &func.blocks[body].insts;
     let is_main = |i: &Inst| {
         let d = &func.insts[*i];

@@ -21,9 +21,9 @@ use warplift_ir::target::{Opcode, Target};
 
 /// Chooses the loops whose warpgroups take turns, or remarks why they do not.
 pub(crate) fn do_mma_order(program: &Program<'_>, graph: &Graph, s: &mut Schedule, target: &Target) {
-    for (inst, data) in program.func.insts.iter() {
-        let Attr::Loop(attr) = &data.attr else { continue };
-        if data.op != Opcode::For || attr.mma_order != Some(true) {
+    for inst in graph.loops(&program.func) {
+        let Attr::Loop(attr) = &program.func.insts[inst].attr else { continue };
+        if attr.mma_order != Some(true) {
             continue;
         }
         match mma_order(program, graph, s, inst, target) {

@@ -18,8 +18,10 @@ pub struct Case {
     pub edits: &'static [(&'static str, &'static str)],
     /// Lines of a mapping, `; ` between them; empty: the kernel's own.
     pub mapping: &'static str,
-    /// Sizes, behind them contents of arrays where they are given, and multiprocessors of the imagined device.
+    /// Sizes, and multiprocessors of the imagined device.
     pub problems: &'static [(&'static str, u32)],
+    /// Contents of arrays in all problems, as `--data` takes them; the others are drawn.
+    pub data: &'static [&'static str],
     /// Equivalent mutants whose reason no rule can read from the text.
     pub known: &'static [Known],
     /// Equivalent mutants of a class that are allowed, where that is more than the class's share of the case.
@@ -60,7 +62,7 @@ pub fn find(kernel: &str) -> impl Iterator<Item = &'static Case> {
 }
 
 const fn case(kernel: &'static str, mapping: &'static str, problems: &'static [(&'static str, u32)]) -> Case {
-    Case { kernel, name: "", edits: &[], mapping, problems, known: &[], caps: &[] }
+    Case { kernel, name: "", edits: &[], mapping, problems, data: &[], known: &[], caps: &[] }
 }
 
 /// A product that is added to what C holds.
@@ -74,6 +76,10 @@ const fn in_place(case: Case) -> Case {
         ),
     ];
     Case { name: "in place", edits: EDITS, ..case }
+}
+
+const fn given(case: Case, data: &'static [&'static str]) -> Case {
+    Case { data, ..case }
 }
 
 const fn knowing(case: Case, known: &'static [Known]) -> Case {
@@ -130,6 +136,15 @@ pub const CASES: &[Case] = &[
     case("swiglu", "", &[("136x200x1344", 1)]),
     case("gemm_chain", "", &[("m=136,n=128,k=576,p=72", 1), ("m=5120,n=64,k=64,p=72", 1)]),
     case("gemm_any", "", &[("65x67x69", 2), ("129x130x157", 2), ("1x8x0", 2)]),
+    // Extents, coordinates and trips from memory: groups that end within a tile, an empty one, a tile of no group.
+    given(
+        case(
+            "gemm_grouped",
+            "",
+            &[("tiles=5,groups=4,rows=290,n=264,k=1344", 1), ("tiles=5,groups=4,rows=290,n=1288,k=64", 1)],
+        ),
+        &["group=list:0,1,1,3,-1", "first=list:0,3,131,140,0", "offsets=list:0,3,140,140,290"],
+    ),
     // Products in flight over an iteration.
     case(
         "gemm",
@@ -244,6 +259,14 @@ pub const CASES: &[Case] = &[
             ("batch=1,heads=8,queries=136,keys=130", 1),
         ],
     ),
+    given(
+        case(
+            "attention_paged",
+            "",
+            &[("batch=9,queries=136,heads=1,kv_heads=1,pages=21,page=128,most=20", 1)],
+        ),
+        &["table=ints:0..20", "lengths=list:2500,60,60,60,0,130,130,130,257"],
+    ),
     case(
         "attention_causal",
         "BM = 128, BN = 64, D = 64; for t: pipeline 2, producers 1, consumers 2",
@@ -339,24 +362,13 @@ pub const CASES: &[Case] = &[
     case("cumsum", "BM = 4, BN = 128; kernel: warps 4", &[("5x300", 2)]),
     case("gemv", "BM = 4, BN = 256; kernel: warps 4", &[("5x600", 2)]),
     // Groups of rows: the next tile may have no iterations, so that the stores of the last one cannot wait.
-    case(
-        "gemm_grouped",
-        "BM = 128, BN = 64, BK = 64; for t: pipeline 3, producers 1, consumers 2, wait 0; kernel: persistent, epilogue deferred",
-        &[(
-            "tiles=6,groups=4,rows=290,n=136,k=456 group=list:0,-1,1,1,-1,3 first=list:0,0,3,131,0,140 \
-             offsets=list:0,3,140,140,290",
-            2,
-        )],
-    ),
-    // Gathered rows, which threads copy for the iteration after the next.
-    case(
-        "moe_gemm",
-        "BM = 128, BN = 64, BK = 64; for t: pipeline 3, producers 1, consumers 2, wait 0; kernel: persistent",
-        &[(
-            "tiles=5,experts=3,tokens=150,top=2,n=136,k=456 order=perm group=list:0,1,1,2,-1 first=list:0,100,228,230,0 \
-             offsets=list:0,100,230,300",
-            2,
-        )],
+    given(
+        case(
+            "gemm_grouped",
+            "BM = 128, BN = 64, BK = 64; for t: pipeline 3, producers 1, consumers 2, wait 0; kernel: persistent, epilogue deferred",
+            &[("tiles=6,groups=4,rows=290,n=136,k=456", 2)],
+        ),
+        &["group=list:0,-1,1,1,-1,3", "first=list:0,0,3,131,0,140", "offsets=list:0,3,140,140,290"],
     ),
     case("embedding", "BM = 8, BN = 256; kernel: warps 4", &[("m=21,v=5,n=520", 2)]),
     case("histogram", "B = 512; kernel: warps 4", &[("n=1300,bins=4", 2)]),

@@ -125,10 +125,10 @@ impl<'a> Subject<'a> {
     /// The compiler or the interpreter refuses it.
     pub fn new(kernel: &'a Kernel, mapping: &Mapping, case: &Case) -> Result<Self, MutationError> {
         let compiled = compile(kernel, mapping, &SM90A, &Options { verify: true, ..Options::default() })?;
-        let problem = |(text, sms): &(&str, u32)| -> Result<_, MutationError> {
-            let mut words = text.split_whitespace();
-            let sizes = Sizes::parse(kernel, words.next().unwrap_or(""))?;
-            let validation = Validation::new(kernel, mapping, sizes)?.with_data(Given::parse(words)?)?;
+        let problem = |(sizes, sms): &(&str, u32)| -> Result<_, MutationError> {
+            let given = Given::parse(case.data.iter().copied())?;
+            let validation =
+                Validation::new(kernel, mapping, Sizes::parse(kernel, sizes)?)?.with_data(given)?;
             Ok((validation.reference(Style::Integers, 5)?, *sms))
         };
         Ok(Self {

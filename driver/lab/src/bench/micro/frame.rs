@@ -52,6 +52,8 @@ pub struct Frame {
     pub maps: Vec<TensorMap>,
     /// Arrivals that each mbarrier expects; the barriers lie at the start of shared memory.
     pub barriers: Vec<u32>,
+    /// It may begin while the launch before still runs, and waits for that one before its loop.
+    pub pdl: bool,
 }
 
 impl Default for Frame {
@@ -63,6 +65,7 @@ impl Default for Frame {
             shared: 0,
             maps: Vec::new(),
             barriers: Vec::new(),
+            pdl: false,
         }
     }
 }
@@ -141,7 +144,7 @@ impl Frame {
             grid: [blocks, Expr::Const(1), Expr::Const(1)],
             cluster: self.cluster,
             resident: 1,
-            pdl: false,
+            pdl: self.pdl,
             facts: Vec::new(),
             workspace: Expr::zero(),
         }
@@ -184,6 +187,9 @@ impl Frame {
         let mut func = Func::new(bump);
         let entry = func.entry;
         let mut c = Cursor::new(&mut func, entry, Loc::default());
+        if self.pdl {
+            c.push(NewInst::new(Opcode::GriddepLaunch, &[], &[]));
+        }
         if !self.barriers.is_empty() {
             let (thread, zero) = (c.op(Opcode::Tid, &[], Ty::B32), c.imm(0));
             let pred = c.compare(CmpOp::Eq, thread, zero);
@@ -218,6 +224,9 @@ impl Frame {
         let (env, out, turns) = environment(&mut c);
         let first = seeds(&mut c, &env);
         let zero = c.imm(0);
+        if self.pdl {
+            c.push(NewInst::new(Opcode::GriddepWait, &[], &[]));
+        }
         c.push(NewInst::new(Opcode::BarSync, &[], &[]).attr(Attr::Imm2(0, self.threads().into())));
         let start = clock(&mut c);
         let enter = c.push(NewInst::new(Opcode::Br, &[], &[]));

@@ -37,53 +37,92 @@ fn latency(name: &str, span: u64) -> Case {
         .contents(Contents::Chain(span))
 }
 
-/// `loads` loads of 16 bytes a thread in flight, `warps` warps on each multiprocessor, over `bytes`. A turn
-/// reads one piece of each block: 16 bytes by all threads for each load.
+/// Loads of 16 bytes a thread: so many in flight, by so many warps of a block.
+#[derive(Clone, Copy)]
+struct Loads {
+    loads: u32,
+    warps: u32,
+    blocks: Blocks,
+    /// Bytes that are read, a power of two.
+    bytes: i64,
+}
+
+impl Loads {
+    /// Bytes that all threads of a block read by one load each.
+    fn row(self) -> i64 {
+        i64::from(16 * 32 * self.warps)
+    }
+
+    /// Bytes that a block reads in a turn.
+    fn piece(self) -> i64 {
+        self.row() * i64::from(self.loads)
+    }
+
+    /// Bytes that all blocks read in a turn. The chains of addresses of `Each` are made for a block on every
+    /// multiprocessor.
+    fn stride(self) -> i64 {
+        let blocks = match self.blocks {
+            Blocks::Count(n) => n,
+            Blocks::Each(n) => n * SM90A.multiprocessors,
+        };
+        self.piece() * i64::from(blocks)
+    }
+
+    fn in_flight(self) -> f64 {
+        self.piece() as f64
+    }
+
+    fn case(self, name: String, group: &'static str, reading: Reading) -> Case {
+        let frame = Frame { warps: self.warps, blocks: self.blocks, ..Frame::default() };
+        let build = builder(move |bump, name| {
+            frame.build(
+                bump,
+                name,
+                |c, env| {
+                    let block = c.op(Opcode::CtaidX, &[], Ty::B32);
+                    let (first, mine) = (c.mul_imm(block, self.piece()), c.mul_imm(env.thread, 16));
+                    let at = c.add(first, mine);
+                    vec![at, env.lane_zero]
+                },
+                |c, env, carried| {
+                    let [at, mut sum] = [carried[0], carried[1]];
+                    let one = c.imm(1);
+                    let from = c.op(Opcode::MadWideS32, &[at, one, env.data], Ty::B64);
+                    let load = |i: u32| {
+                        let mem = Attr::Mem { offset: (i64::from(i) * self.row()) as i32, count: 4 };
+                        NewInst::new(Opcode::LdGlobal, &[from], &[Ty::frag(4)]).attr(mem)
+                    };
+                    let loaded: Vec<Value> = (0..self.loads).map(|i| c.value(load(i))).collect();
+                    for v in loaded {
+                        sum = fold(c, sum, v);
+                    }
+                    let moved = c.add_imm(at, self.stride());
+                    let next = c.and_imm(moved, self.bytes - 1);
+                    vec![next, sum]
+                },
+            )
+        });
+        Case::new(name, group, reading, build).sass("LDG", self.loads)
+    }
+}
+
 fn bandwidth(place: &str, bytes: i64, loads: u32, warps: u32) -> Case {
-    let frame = Frame { warps, blocks: Blocks::Each(1), ..Frame::default() };
-    let row = i64::from(16 * 32 * warps);
-    let piece = row * i64::from(loads);
-    // The chains of addresses are made for a block on every multiprocessor.
-    let stride = piece * i64::from(SM90A.multiprocessors);
-    let build = builder(move |bump, name| {
-        frame.build(
-            bump,
-            name,
-            |c, env| {
-                let block = c.op(Opcode::CtaidX, &[], Ty::B32);
-                let (first, mine) = (c.mul_imm(block, piece), c.mul_imm(env.thread, 16));
-                let at = c.add(first, mine);
-                vec![at, env.lane_zero]
-            },
-            |c, env, carried| {
-                let [at, mut sum] = [carried[0], carried[1]];
-                let one = c.imm(1);
-                let from = c.op(Opcode::MadWideS32, &[at, one, env.data], Ty::B64);
-                let load = |i: u32| {
-                    let mem = Attr::Mem { offset: (i64::from(i) * row) as i32, count: 4 };
-                    NewInst::new(Opcode::LdGlobal, &[from], &[Ty::frag(4)]).attr(mem)
-                };
-                let loaded: Vec<Value> = (0..loads).map(|i| c.value(load(i))).collect();
-                for v in loaded {
-                    sum = fold(c, sum, v);
-                }
-                let moved = c.add_imm(at, stride);
-                let next = c.and_imm(moved, bytes - 1);
-                vec![next, sum]
-            },
-        )
-    });
-    let turns = ((4 << 30) / stride) as u32;
-    let in_flight = f64::from(16 * 32 * warps * loads);
-    Case::new(
-        format!("global.bandwidth.{place}.loads{loads}.warps{warps}"),
-        "global",
-        Reading::Bandwidth { bytes: piece as f64 },
-        build,
-    )
-    .turns([turns / 4, turns])
-    .axes(&[("in_flight", in_flight), ("warps", warps.into()), ("loads", loads.into())])
-    .sass("LDG", loads)
+    let plan = Loads { loads, warps, blocks: Blocks::Each(1), bytes };
+    let turns = ((4 << 30) / plan.stride()) as u32;
+    let reading = Reading::Bandwidth { bytes: plan.piece() as f64 };
+    plan.case(format!("global.bandwidth.{place}.loads{loads}.warps{warps}"), "global", reading)
+        .turns([turns / 4, turns])
+        .axes(&[("in_flight", plan.in_flight()), ("warps", warps.into()), ("loads", loads.into())])
+}
+
+/// What each of `blocks` multiprocessors gets from device memory.
+pub fn rate(loads: u32, warps: u32, blocks: u32) -> Case {
+    let plan = Loads { loads, warps, blocks: Blocks::Count(blocks), bytes: MEMORY };
+    let turns = (MEMORY / plan.stride()) as u32;
+    let reading = Reading::BytesPerCycle { bytes: plan.piece() as f64 };
+    plan.case(format!("memory.loads{loads}.warps{warps}.blocks{blocks}"), "memory", reading)
+        .turns([turns / 4, turns])
+        .axes(&[("blocks", blocks.into()), ("in_flight", plan.in_flight())])
 }
 
 /// All of it.

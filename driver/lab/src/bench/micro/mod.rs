@@ -13,10 +13,13 @@
 //! the latency; independent streams in sixteen warps give the interval. A golden test of the SASS checks that ptxas
 //! kept every measured instruction.
 
+mod atomics;
 mod chapter;
 mod frame;
 mod global;
 mod launch;
+mod memory;
+mod mix;
 mod mma;
 mod plot;
 mod results;
@@ -99,6 +102,8 @@ pub struct Case {
     pub turns: [u32; 2],
     /// The contents of the data.
     pub contents: Contents,
+    /// The L2 is emptied before each run.
+    pub cold: bool,
     /// Figures of other cases to subtract, for rows that only close the chain.
     pub less: Vec<String>,
     /// Its place on the axes of a plot.
@@ -121,6 +126,7 @@ impl Case {
             reading,
             turns: [8, 40],
             contents: Contents::Zeros,
+            cold: false,
             less: Vec::new(),
             axes: Vec::new(),
             sass: ("", 0),
@@ -138,6 +144,10 @@ impl Case {
 
     fn sass(self, name: &'static str, count: u32) -> Self {
         Self { sass: (name, count), ..self }
+    }
+
+    fn cold(self) -> Self {
+        Self { cold: true, ..self }
     }
 
     fn contents(self, contents: Contents) -> Self {
@@ -166,8 +176,11 @@ pub fn cases() -> Vec<Case> {
         sync::cases,
         wgmma::cases,
         mma::cases,
+        mix::cases,
         tma::cases,
         global::cases,
+        memory::cases,
+        atomics::cases,
         launch::cases,
     ]
     .iter()

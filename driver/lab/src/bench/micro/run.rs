@@ -112,6 +112,8 @@ pub struct Runner {
     /// More than the L2 holds.
     other: Buffer,
     contents: Contents,
+    /// The L2 is emptied before each run.
+    cold: bool,
 }
 
 impl Runner {
@@ -126,7 +128,7 @@ impl Runner {
         data.fill(0, &stream)?;
         stream.synchronize()?;
         let other = Buffer::new(device, 4 * device.info().l2)?;
-        Ok(Self { device: device.clone(), stream, out, data, other, contents: Contents::Zeros })
+        Ok(Self { device: device.clone(), stream, out, data, other, contents: Contents::Zeros, cold: false })
     }
 
     /// Measures one case and adds its figure; `false` where a figure that it needs is missing.
@@ -136,11 +138,13 @@ impl Runner {
     pub fn measure(&mut self, case: &Case, ready: &Ready, results: &mut Results) -> Result<bool, MicroError> {
         let (output, cubin) = ready.code(case)?;
         self.prepare_data(case.contents)?;
-        let block = output.manifest.block;
+        self.cold =
+            case.cold || matches!(case.contents, Contents::Chain(span) if span > self.device.info().l2);
+        let (block, pdl) = (output.manifest.block, output.manifest.pdl);
         let kernel = Kernel::load(&self.device, &cubin, output.manifest)?;
         let turns = |n: u32| {
             let args: [Arg; 4] = [(&self.out).into(), (&self.data).into(), n.into(), 0.into()];
-            kernel.prepare(&args)
+            kernel.prepare(&args).map(|p| p.pdl(pdl))
         };
         let [short, long] = [turns(case.turns[0])?, turns(case.turns[1])?];
         let n = f64::from(case.turns[1] - case.turns[0]);
@@ -193,12 +197,9 @@ impl Runner {
         Ok(least)
     }
 
-    /// Evicts a chain from the L2 if the case measures memory.
+    /// Empties the L2 if the case measures memory.
     fn forget(&self) -> Result<(), MicroError> {
-        match self.contents {
-            Contents::Chain(span) if span > self.device.info().l2 => Ok(self.other.fill(1, &self.stream)?),
-            _ => Ok(()),
-        }
+        if self.cold { Ok(self.other.fill(1, &self.stream)?) } else { Ok(()) }
     }
 
     fn seconds(&self, prepared: &Prepared) -> Result<f64, MicroError> {

@@ -10,27 +10,57 @@ use super::frame::{Blocks, Env, FIRST_MAP};
 use super::{Case, Frame, Reading, builder};
 use warplift_ir::machine::{Attr, CacheHint, Cursor, Guard, NewInst, TmaAttr, Ty, Value};
 use warplift_ir::manifest::{Expr, TensorMap};
-use warplift_ir::target::Opcode;
+use warplift_ir::target::{Opcode, SM90A};
+use warplift_ir::tile::CmpOp;
 
-/// Bytes from row to row, and rows. A block stays in its rows and goes along them, as a product goes along
-/// K; loads share rows so that all of them stay in the L2.
-const PITCH: i64 = 2048;
+/// Rows of the array.
 const ROWS: i64 = 64 << 10;
-const LOADED_ROWS: i64 = 4 << 10;
 /// Copies in a turn.
-const LENGTH: u32 = 16;
+pub const LENGTH: u32 = 16;
+
+/// Where the bytes come from. A block goes along its rows, as a product goes along K.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Ground {
+    /// It stays in its rows, and blocks share rows, so that all of them stay in the L2.
+    Cache,
+    /// It goes on to rows that nobody has read.
+    Memory,
+}
+
+impl Ground {
+    /// Bytes of the array in device memory.
+    pub const BYTES: i64 = Self::Memory.pitch() * ROWS;
+
+    /// Bytes from row to row.
+    const fn pitch(self) -> i64 {
+        match self {
+            Self::Cache => 2048,
+            Self::Memory => 16 << 10,
+        }
+    }
+
+    /// Rows that are loaded.
+    const fn rows(self) -> i64 {
+        match self {
+            Self::Cache => 4 << 10,
+            Self::Memory => ROWS,
+        }
+    }
+}
 
 /// A box and its form in shared memory.
 #[derive(Clone, Copy)]
-struct Shape {
+pub struct Shape {
     /// Rows that one copy brings.
-    rows: u32,
+    pub rows: u32,
     /// Bytes of a row.
-    inner: u32,
+    pub inner: u32,
     /// Swizzle span in bytes.
-    swizzle: u32,
+    pub swizzle: u32,
     /// Blocks that receive it.
-    multicast: u32,
+    pub multicast: u32,
+    /// Where its bytes come from.
+    pub ground: Ground,
 }
 
 impl Shape {
@@ -39,7 +69,7 @@ impl Shape {
     }
 
     /// Bytes that arrive at a block for one stage: each of the cluster brings a part.
-    fn stage(self) -> u32 {
+    pub fn stage(self) -> u32 {
         self.bytes() * self.multicast
     }
 
@@ -48,8 +78,8 @@ impl Shape {
             base: "data".into(),
             offset: Expr::zero(),
             element: "f16".into(),
-            dims: vec![Expr::Const(PITCH / 2), Expr::Const(ROWS)],
-            strides: vec![Expr::Const(PITCH)],
+            dims: vec![Expr::Const(self.ground.pitch() / 2), Expr::Const(ROWS)],
+            strides: vec![Expr::Const(self.ground.pitch())],
             box_dims: vec![self.inner / 2, self.rows],
             swizzle: self.swizzle,
             l2_promotion: 256,
@@ -83,15 +113,27 @@ impl Shape {
             shared: stages * self.stage().next_multiple_of(1024),
             maps: vec![self.map()],
             barriers: vec![1; stages as usize],
+            pdl: false,
         }
     }
 }
 
-/// Values of the loop: the next column, and the parity to wait for.
+/// Values of the loop: the next column, the parity to wait for, and the first row.
 #[derive(Clone, Copy)]
 struct State {
     column: Value,
     phase: Value,
+    row: Value,
+}
+
+impl State {
+    fn carried(self) -> Vec<Value> {
+        vec![self.column, self.phase, self.row]
+    }
+
+    fn of(carried: &[Value]) -> Self {
+        Self { column: carried[0], phase: carried[1], row: carried[2] }
+    }
 }
 
 /// A ring of stages as one warp sees it.
@@ -99,7 +141,7 @@ struct Copies {
     shape: Shape,
     elected: Value,
     /// First row of this block.
-    row: Value,
+    first: Value,
     /// This block's place in its cluster.
     rank: Option<Value>,
 }
@@ -109,9 +151,17 @@ impl Copies {
         let rank = (shape.multicast > 1).then(|| c.op(Opcode::ClusterRank, &[], Ty::B32));
         let elected = c.value(NewInst::new(Opcode::Elect, &[], &[Ty::Pred]));
         let block = c.op(Opcode::CtaidX, &[], Ty::B32);
-        let first = c.mul_imm(block, shape.rows.into());
-        let row = c.and_imm(first, rows - 1);
-        Self { shape, elected, row, rank }
+        let own = c.mul_imm(block, shape.rows.into());
+        let first = c.and_imm(own, rows - 1);
+        Self { shape, elected, first, rank }
+    }
+
+    /// Before a ring of so many stages is filled. That ends at the first column, so that rows end where turns do.
+    fn begin(&self, c: &mut Cursor<'_, '_>, env: &Env, stages: u32) -> State {
+        let columns = self.shape.ground.pitch() / 2 - i64::from(stages * self.shape.inner / 2);
+        let column =
+            if self.shape.ground == Ground::Memory { c.add_imm(env.zero, columns) } else { env.zero };
+        State { column, phase: env.zero, row: self.first }
     }
 
     fn guard(&self) -> Option<Guard> {
@@ -132,7 +182,7 @@ impl Copies {
             let part = c.mul_imm(rank, self.shape.bytes().into());
             place = c.add(place, part);
         }
-        let load = NewInst::new(Opcode::TmaLoad, &[place, barrier, state.column, self.row], &[]);
+        let load = NewInst::new(Opcode::TmaLoad, &[place, barrier, state.column, state.row], &[]);
         c.push(load.attr(self.shape.attr()).guard(self.guard()));
         self.advance(c, state);
     }
@@ -143,7 +193,17 @@ impl Copies {
 
     fn advance(&self, c: &mut Cursor<'_, '_>, state: &mut State) {
         let moved = c.add_imm(state.column, i64::from(self.shape.inner / 2));
-        state.column = c.and_imm(moved, PITCH / 2 - 1);
+        state.column = c.and_imm(moved, self.shape.ground.pitch() / 2 - 1);
+    }
+
+    /// After a whole row, `blocks` boxes further down where nobody has read.
+    fn descend(&self, c: &mut Cursor<'_, '_>, env: &Env, state: &mut State, blocks: u32) {
+        if self.shape.ground == Ground::Memory {
+            let moved = c.add_imm(state.row, i64::from(blocks * self.shape.rows));
+            let next = c.and_imm(moved, ROWS - 1);
+            let over = c.compare(CmpOp::Eq, state.column, env.zero);
+            state.row = c.op(Opcode::Selp, &[next, state.row, over], Ty::B32);
+        }
     }
 
     fn wait(&self, c: &mut Cursor<'_, '_>, env: &Env, state: &State, stage: u32) {
@@ -153,7 +213,7 @@ impl Copies {
 
     fn store(&self, c: &mut Cursor<'_, '_>, env: &Env, state: &mut State, stage: u32) {
         let place = self.place(c, env, stage);
-        let store = NewInst::new(Opcode::TmaStore, &[place, state.column, self.row], &[]);
+        let store = NewInst::new(Opcode::TmaStore, &[place, state.column, state.row], &[]);
         c.push(store.attr(self.shape.attr()).guard(self.guard()));
         c.push(NewInst::new(Opcode::BulkCommit, &[], &[]).guard(self.guard()));
         self.advance(c, state);
@@ -169,8 +229,16 @@ fn scope(blocks: Blocks) -> &'static str {
     if blocks == Blocks::Each(1) { "all" } else { "one" }
 }
 
+/// How many they are on the device of the table.
+fn count(blocks: Blocks) -> u32 {
+    match blocks {
+        Blocks::Count(n) => n,
+        Blocks::Each(n) => n * SM90A.multiprocessors,
+    }
+}
+
 /// Loads; `stages` in flight. With one stage the figure is the latency of a load.
-fn loads(shape: Shape, stages: u32, blocks: Blocks, reading: Reading) -> Case {
+pub fn loads(shape: Shape, stages: u32, blocks: Blocks, reading: Reading) -> Case {
     let frame = shape.frame(stages, blocks);
     let build = builder(move |bump, name| {
         let held = std::cell::OnceCell::new();
@@ -178,16 +246,16 @@ fn loads(shape: Shape, stages: u32, blocks: Blocks, reading: Reading) -> Case {
             bump,
             name,
             |c, env| {
-                let copies = Copies::new(c, shape, LOADED_ROWS);
-                let mut state = State { column: env.zero, phase: env.zero };
+                let copies = Copies::new(c, shape, shape.ground.rows());
+                let mut state = copies.begin(c, env, stages);
                 c.push(NewInst::new(Opcode::BarSync, &[], &[]).attr(Attr::Imm2(0, 32)));
                 (0..stages).for_each(|s| copies.load(c, env, &mut state, s));
                 let _ = held.set(copies);
-                vec![state.column, state.phase]
+                state.carried()
             },
             |c, env, carried| {
                 let Some(copies) = held.get() else { return carried.to_vec() };
-                let mut state = State { column: carried[0], phase: carried[1] };
+                let mut state = State::of(carried);
                 for i in 0..LENGTH {
                     let stage = i % stages;
                     copies.wait(c, env, &state, stage);
@@ -196,11 +264,12 @@ fn loads(shape: Shape, stages: u32, blocks: Blocks, reading: Reading) -> Case {
                         Copies::flip(c, &mut state);
                     }
                 }
-                vec![state.column, state.phase]
+                copies.descend(c, env, &mut state, count(blocks));
+                state.carried()
             },
             |c, env, carried| {
                 let Some(copies) = held.get() else { return };
-                let state = State { column: carried[0], phase: carried[1] };
+                let state = State::of(carried);
                 (0..stages).for_each(|s| copies.wait(c, env, &state, s));
                 if shape.multicast > 1 {
                     // The other block may still send to this one.
@@ -239,19 +308,21 @@ fn stores(shape: Shape, stages: u32, blocks: Blocks, done: bool, reading: Readin
             bump,
             name,
             |c, env| {
-                let _ = held.set(Copies::new(c, shape, ROWS));
-                vec![env.zero, env.zero]
+                let copies = Copies::new(c, shape, ROWS);
+                let state = copies.begin(c, env, stages);
+                let _ = held.set(copies);
+                state.carried()
             },
             |c, env, carried| {
                 let Some(copies) = held.get() else { return carried.to_vec() };
-                let mut state = State { column: carried[0], phase: carried[1] };
+                let mut state = State::of(carried);
                 let op = if done { Opcode::BulkWait } else { Opcode::BulkWaitRead };
                 for i in 0..LENGTH {
                     copies.store(c, env, &mut state, i % stages);
                     let wait = NewInst::new(op, &[], &[]).attr(Attr::Imm(i64::from(stages) - 1));
                     c.push(wait.guard(copies.guard()));
                 }
-                vec![state.column, state.phase]
+                state.carried()
             },
             |c, _, _| {
                 let Some(copies) = held.get() else { return };
@@ -271,7 +342,7 @@ fn stores(shape: Shape, stages: u32, blocks: Blocks, done: bool, reading: Readin
 }
 
 const fn shape(rows: u32, inner: u32, swizzle: u32) -> Shape {
-    Shape { rows, inner, swizzle, multicast: 1 }
+    Shape { rows, inner, swizzle, multicast: 1, ground: Ground::Cache }
 }
 
 /// All of it.

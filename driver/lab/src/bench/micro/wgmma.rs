@@ -1,7 +1,12 @@
-//! `wgmma` by shape, types, and the place of A. One warpgroup feeds all four tensor cores.
+//! `wgmma` by shape, types, the place of A, and the warpgroups that take turns. One warpgroup feeds all four tensor cores.
 //!
 //! Latency: one product, committed and waited for, in a chain through its accumulator. Interval: groups of
 //! sixteen products with one group in flight, so that waiting is hidden.
+//!
+//! ```text
+//!  warpgroup 0   ■■ wait    ■■ wait       turns: each warpgroup commits a short group and waits for the one before;
+//!  warpgroup 1      ■■ wait    ■■ wait    the cycles are those from product to product, of all warpgroups
+//! ```
 
 use super::{Case, Frame, Reading, builder};
 use warplift_ir::entity::EntityRef;
@@ -124,9 +129,27 @@ fn wait(c: &mut Cursor<'_, '_>, left: i64) {
     c.push(NewInst::new(Opcode::WgmmaWait, &[], &[]).attr(Attr::Imm(left)));
 }
 
-/// `repeats` groups of `steps` products in a turn, each waited for down to `left` groups.
-fn case(shape: Shape, kind: &str, steps: u8, repeats: u32, left: i64) -> Case {
-    let frame = Frame { warps: 4, shared: BYTES, ..Frame::default() };
+/// What each of some warpgroups does in a turn.
+#[derive(Clone, Copy)]
+struct Turn {
+    warpgroups: u32,
+    /// Products of a group.
+    steps: u8,
+    /// Groups.
+    repeats: u32,
+    /// Each is waited for down to so many groups.
+    left: i64,
+    /// Logic instructions of each thread beside a group.
+    beside: u32,
+}
+
+/// Many products, whose waits are hidden, and one at a time.
+const STREAM: Turn = Turn { warpgroups: 1, steps: GROUP, repeats: GROUPS, left: 1, beside: 0 };
+const SINGLE: Turn = Turn { warpgroups: 1, steps: 1, repeats: CHAIN, left: 0, beside: 0 };
+
+fn case(shape: Shape, kind: &str, turn: Turn) -> Case {
+    let Turn { warpgroups, steps, repeats, left, beside } = turn;
+    let frame = Frame { warps: 4 * warpgroups, shared: BYTES, ..Frame::default() };
     let build = builder(move |bump, name| {
         let held = std::cell::Cell::new(None);
         frame.build_to_end(
@@ -136,16 +159,22 @@ fn case(shape: Shape, kind: &str, steps: u8, repeats: u32, left: i64) -> Case {
                 held.set(Some(operands(c, env.shared, env.thread, steps)));
                 let regs = shape.regs();
                 let words: Vec<Value> = (0..i64::from(regs)).map(|_| c.imm(0)).collect();
-                vec![c.value(NewInst::new(Opcode::Join, &words, &[Ty::frag(regs)]))]
+                let acc = c.value(NewInst::new(Opcode::Join, &words, &[Ty::frag(regs)]));
+                let logic = [0, 1, 2, 3].map(|k| c.add_imm(env.thread, k));
+                if beside > 0 { [vec![acc], logic.to_vec()].concat() } else { vec![acc] }
             },
             |c, _, carried| {
-                let mut acc = carried[0];
+                let (mut acc, mut logic) = (carried[0], carried[1..].to_vec());
                 for _ in 0..repeats {
                     let Some(o) = held.get() else { break };
                     acc = group(c, shape, &o, acc, steps);
+                    for k in 0..beside as usize {
+                        let (x, y) = (logic[k % 4], logic[(k + 1) % 4]);
+                        logic[k % 4] = c.op(Opcode::Xor, &[x, y], Ty::B32);
+                    }
                     wait(c, left);
                 }
-                vec![acc]
+                [vec![acc], logic].concat()
             },
             // Without it, ptxas waits in the loop before the accumulator is read after the loop.
             |c, _, _| wait(c, 0),
@@ -159,14 +188,62 @@ fn case(shape: Shape, kind: &str, steps: u8, repeats: u32, left: i64) -> Case {
         Elem::Int(_) => "IGMMA",
         _ => "HGMMA",
     };
-    Case::new(name, "wgmma", Reading::Cycles { per: products.into() }, build)
+    let per = f64::from(products * warpgroups);
+    Case::new(name, "wgmma", Reading::Cycles { per }, build)
         .axes(&[("n", shape.n.into()), ("registers", f64::from(u8::from(!shape.shared_a)))])
         .sass(sass, products)
 }
 
+/// Columns of the accumulators of all warpgroups of a multiprocessor together, at most, and registers of a thread of each.
+const ALL_COLUMNS: u32 = 512;
+const REGISTERS: u32 = 400;
+
+/// Short groups beside logic instructions, as weights are converted.
+fn beside() -> Vec<Case> {
+    let mut all = Vec::new();
+    for (n, warpgroups) in [(8, 7), (16, 7), (32, 7), (64, 4), (128, 2)] {
+        for (steps, logic) in [(2, 20), (2, 40), (4, 40), (4, 80)] {
+            let shape = Shape { name: "f16", elem: Elem::F16, acc: Elem::F32, n, shared_a: false };
+            let turn = Turn { warpgroups, steps, repeats: 8, left: 1, beside: logic };
+            let axes = [("n", n.into()), ("warpgroups", warpgroups.into()), ("steps", steps.into())];
+            let made = case(shape, &format!("warpgroups{warpgroups}.steps{steps}.logic{logic}"), turn);
+            let name = made.name.replacen("wgmma", "turns", 1);
+            all.push(Case { name, group: "turns", ..made }.axes(&axes));
+        }
+    }
+    all
+}
+
+/// Short groups of several warpgroups.
+fn turns() -> Vec<Case> {
+    let mut all = Vec::new();
+    for (shared_a, warpgroups) in [(false, [1, 2, 3, 4, 7].as_slice()), (true, &[2, 4])] {
+        for (&warpgroups, n) in warpgroups.iter().flat_map(|w| [8, 16, 32, 64, 128, 256].map(|n| (w, n))) {
+            if warpgroups * u32::from(n) > ALL_COLUMNS {
+                continue;
+            }
+            for steps in [1, 2, 4, 8] {
+                // Registers of the accumulator and of A.
+                if warpgroups * (u32::from(n) / 2 + 4 * u32::from(steps)) > REGISTERS {
+                    continue;
+                }
+                let shape = Shape { name: "f16", elem: Elem::F16, acc: Elem::F32, n, shared_a };
+                let repeats = u32::from(2 * GROUP / steps);
+                let turn = Turn { warpgroups, steps, repeats, left: 1, beside: 0 };
+                let axes = [("n", n.into()), ("warpgroups", warpgroups.into()), ("steps", steps.into())];
+                let made = case(shape, &format!("warpgroups{warpgroups}.steps{steps}"), turn);
+                let name = made.name.replacen("wgmma", "turns", 1);
+                all.push(Case { name, group: "turns", ..made }.axes(&axes));
+            }
+        }
+    }
+    all
+}
+
 /// All shapes, both sources of A.
 pub fn cases() -> Vec<Case> {
-    let mut all = Vec::new();
+    let mut all = turns();
+    all.extend(beside());
     for &(name, elem, acc) in TYPES {
         for n in COLUMNS {
             // Integer products have fewer shapes (PTX ISA, "Matrix Shape").
@@ -175,9 +252,9 @@ pub fn cases() -> Vec<Case> {
             }
             for shared_a in [true, false] {
                 let shape = Shape { name, elem, acc, n, shared_a };
-                all.push(case(shape, "interval", GROUP, GROUPS, 1));
+                all.push(case(shape, "interval", STREAM));
                 if n.is_power_of_two() {
-                    all.push(case(shape, "latency", 1, CHAIN, 0));
+                    all.push(case(shape, "latency", SINGLE));
                 }
             }
         }

@@ -1,0 +1,121 @@
+//! Updates of global memory: what they cost by how many lanes and blocks meet at an address.
+//!
+//! ```text
+//!  lane    every lane of every block its own word        no two meet
+//!  line    lane l of every block word l of one line      blocks meet, lanes do not
+//!  word    all lanes of all blocks one word              everybody meets
+//!  chain   one lane, each update after the answer to the one before: latency
+//! ```
+
+use super::frame::{Blocks, Env, Frame};
+use super::{Case, Reading, builder};
+use warplift_ir::machine::{Attr, Cursor, NewInst, Ty, Value};
+use warplift_ir::target::{Opcode, SM90A};
+
+/// Updates in a turn.
+const LENGTH: u32 = 16;
+/// Bytes between the words of blocks that do not meet.
+const APART: i64 = 4096;
+
+/// Who meets at an address.
+#[derive(Clone, Copy)]
+enum Meets {
+    Nobody,
+    Blocks,
+    Everybody,
+}
+
+impl Meets {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Nobody => "lane",
+            Self::Blocks => "line",
+            Self::Everybody => "word",
+        }
+    }
+
+    /// The address of each lane.
+    fn address(self, c: &mut Cursor<'_, '_>, env: &Env) -> Value {
+        let own = match self {
+            Self::Everybody => env.lane_zero,
+            Self::Blocks => c.mul_imm(env.thread, 4),
+            Self::Nobody => {
+                let block = c.op(Opcode::CtaidX, &[], Ty::B32);
+                let (first, lane) = (c.mul_imm(block, APART), c.mul_imm(env.thread, 4));
+                c.add(first, lane)
+            }
+        };
+        let one = c.imm(1);
+        c.op(Opcode::MadWideS32, &[own, one, env.data], Ty::B64)
+    }
+}
+
+fn update(op: Opcode, at: Value, with: Value, returns: bool) -> NewInst {
+    let results: &[Ty] = if returns { &[Ty::B32] } else { &[] };
+    NewInst::new(op, &[at, with], results).attr(Attr::Mem { offset: 0, count: 1 })
+}
+
+/// One warp of each block updates again and again, without waiting for answers.
+fn stream(op: Opcode, meets: Meets, blocks: u32) -> Case {
+    let frame = Frame { blocks: Blocks::Count(blocks), ..Frame::default() };
+    let returns = matches!(op, Opcode::AtomAddU32);
+    let build = builder(move |bump, name| {
+        frame.build(
+            bump,
+            name,
+            |c, env| vec![meets.address(c, env), env.lane_zero],
+            |c, _, carried| {
+                let [at, mut sum] = [carried[0], carried[1]];
+                let one = c.imm(1);
+                for _ in 0..LENGTH {
+                    let new = update(op, at, one, returns);
+                    if returns {
+                        let before = c.value(new);
+                        sum = c.op(Opcode::Xor, &[sum, before], Ty::B32);
+                    } else {
+                        c.push(new);
+                    }
+                }
+                vec![at, sum]
+            },
+        )
+    });
+    let name = format!("atomics.{}.{}.blocks{blocks}", op.name(), meets.name());
+    // The assembler writes `RED` of the global space so; updates that answer have several names.
+    let sass = if returns { ("", 0) } else { ("REDG", LENGTH) };
+    Case::new(name, "atomics", Reading::Cycles { per: LENGTH.into() }, build)
+        .turns([16, 256])
+        .sass(sass.0, sass.1)
+        .axes(&[("blocks", blocks.into())])
+}
+
+/// Each update waits for the answer to the one before; the word stays zero.
+fn chain() -> Case {
+    let build = builder(|bump, name| {
+        Frame::default().build(
+            bump,
+            name,
+            |c, env| vec![Meets::Nobody.address(c, env), env.lane_zero],
+            |c, _, carried| {
+                let [at, mut last] = [carried[0], carried[1]];
+                for _ in 0..LENGTH {
+                    last = c.value(update(Opcode::AtomAddU32, at, last, true));
+                }
+                vec![at, last]
+            },
+        )
+    });
+    Case::new("atomics.atom.add.u32.latency", "atomics", Reading::Cycles { per: LENGTH.into() }, build)
+        .turns([4, 100])
+}
+
+/// All of it. The word is updated by 0 in the chain, which comes first: its data are zeros.
+pub fn cases() -> Vec<Case> {
+    let mut list = vec![chain()];
+    for op in [Opcode::RedGlobalAddF32, Opcode::RedGlobalAddS32, Opcode::AtomAddU32] {
+        for meets in [Meets::Nobody, Meets::Blocks, Meets::Everybody] {
+            list.extend([1, 8, SM90A.multiprocessors].map(|blocks| stream(op, meets, blocks)));
+        }
+    }
+    list
+}

@@ -1,0 +1,61 @@
+//! Two kinds of instructions in turn: whether the units of a scheduler work beside each other, or its issue is the limit.
+//!
+//! ```text
+//!  alone      x x x x          the intervals of `rows`
+//!  in turn    x y x y          the larger interval where units overlap, the sum where they do not
+//! ```
+
+use super::{Case, Frame, Reading, builder};
+use warplift_ir::machine::{Ty, Value};
+use warplift_ir::target::{Opcode, SM90A};
+
+/// Pairs in a turn.
+const LENGTH: u32 = 64;
+/// Independent streams of a thread.
+const STREAMS: usize = 4;
+/// Warps, sixteen of them four to a scheduler.
+const WARPS: u32 = 16;
+
+fn pair(first: Opcode, second: Opcode) -> Case {
+    let frame = Frame { warps: WARPS, ..Frame::default() };
+    let build = builder(move |bump, name| {
+        frame.build(
+            bump,
+            name,
+            |c, env| (0..2 * STREAMS as i64).map(|k| c.add_imm(env.thread, k)).collect(),
+            |c, _, carried| {
+                let mut x = carried.to_vec();
+                for k in 0..LENGTH as usize {
+                    for (op, at) in [(first, 0), (second, STREAMS)] {
+                        let (own, next) = (at + k % STREAMS, at + (k + 1) % STREAMS);
+                        let args: Vec<Value> = match op.args().len() {
+                            1 => vec![x[own]],
+                            2 => vec![x[own], x[next]],
+                            _ => vec![x[own], x[next], x[own]],
+                        };
+                        x[own] = c.op(op, &args, Ty::B32);
+                    }
+                }
+                x
+            },
+        )
+    });
+    let per = f64::from(LENGTH * WARPS / SM90A.schedulers);
+    let name = format!("mix.{}.{}", first.name(), second.name());
+    Case::new(name, "mix", Reading::Cycles { per }, build)
+}
+
+/// All of it.
+pub fn cases() -> Vec<Case> {
+    use Opcode::{AddF16x2, Ex2F32, FmaF32, Prmt, Xor};
+    let pairs = [
+        (Xor, FmaF32),
+        (Xor, AddF16x2),
+        (Xor, Ex2F32),
+        (Xor, Prmt),
+        (Prmt, AddF16x2),
+        (FmaF32, AddF16x2),
+        (FmaF32, Ex2F32),
+    ];
+    pairs.map(|(first, second)| pair(first, second)).into()
+}
