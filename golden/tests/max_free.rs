@@ -57,10 +57,27 @@ const ALL: &[Contents] = &[
         v: None,
         again: true,
     },
-    Contents { name: "rising scores", q: Some(|_, _| 1.0), k: Some(|r, _| (r / 4) as f64), v: None, again: false },
-    Contents { name: "falling scores", q: Some(|_, _| 1.0), k: Some(|r, _| -((r / 4) as f64)), v: None, again: true },
-    Contents { name: "a result that overflows on its way", q: Some(|_, _| 1.0), k: Some(|r, _| if r < 64 { 3.0 } else { 0.5 }),
-        v: Some(|_, _| 1e30), again: true },
+    Contents {
+        name: "rising scores",
+        q: Some(|_, _| 1.0),
+        k: Some(|r, _| (r / 4) as f64),
+        v: None,
+        again: false,
+    },
+    Contents {
+        name: "falling scores",
+        q: Some(|_, _| 1.0),
+        k: Some(|r, _| -((r / 4) as f64)),
+        v: None,
+        again: true,
+    },
+    Contents {
+        name: "a result that overflows on its way",
+        q: Some(|_, _| 1.0),
+        k: Some(|r, _| if r < 64 { 3.0 } else { 0.5 }),
+        v: Some(|_, _| 1e30),
+        again: true,
+    },
 ];
 
 fn bits(x: f64) -> [u8; 2] {
@@ -104,12 +121,14 @@ fn error(data: &Data, found: &[u8], causal: bool) -> f64 {
 /// The trip counts of the exact loop show in the products that the simulator counts.
 fn check(name: &str, exact: &str, sizes: &str, causal: bool) {
     let (text, mapping) = kernel(name);
-    let compiled = compile(&text, &mapping, &SM90A, &Options { verify: true, ..Options::default() }).expect("code");
+    let compiled =
+        compile(&text, &mapping, &SM90A, &Options { verify: true, ..Options::default() }).expect("code");
     assert!(compiled.manifest.roles.iter().any(|r| r.name == "producer"), "{name} has a producer");
     let other = kernel(exact).0;
     let (mut least, mut most) = (usize::MAX, 0);
     for case in ALL {
-        let validation = Validation::new(&text, &mapping, Sizes::parse(&text, sizes).expect("sizes")).expect("a trial");
+        let validation =
+            Validation::new(&text, &mapping, Sizes::parse(&text, sizes).expect("sizes")).expect("a trial");
         let mut data = Data::new(&validation.operands, Style::Normal, 11);
         for (at, pattern) in [case.q, case.k, case.v].into_iter().enumerate() {
             let Some(pattern) = pattern else { continue };

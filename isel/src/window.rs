@@ -10,6 +10,9 @@ use smallvec::SmallVec;
 use warplift_ir::manifest::{Expr, ExprOp};
 use warplift_ir::tile::{Inst, Kernel, Op, Value};
 
+/// Dimensions of a tensor map at most.
+const MAX_RANK: usize = 5;
+
 /// A view resolved to its argument.
 #[derive(Clone, Debug)]
 pub struct Window {
@@ -166,9 +169,6 @@ impl Window {
         (rank >= MAX_RANK).then_some("an extent that comes from memory makes its tensor map six-dimensional")
     }
 }
-
-/// Dimensions of a tensor map.
-const MAX_RANK: usize = 5;
 
 fn rank(k: &Kernel, view: Inst) -> usize {
     let args = k.args(view).len() - 1;

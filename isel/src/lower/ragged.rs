@@ -20,9 +20,6 @@ use warplift_ir::manifest::{Expr, ExprOp, TensorMap};
 use warplift_ir::target::Opcode;
 use warplift_ir::tile::Value;
 
-/// Place of the rows in a tensor map: behind the contiguous dimension.
-const ROWS: usize = 1;
-
 impl Lower<'_, '_> {
     /// The coordinates of a box of a view behind the contiguous one: its first row, then those of the dimensions that the
     /// view fixes.
@@ -57,11 +54,11 @@ impl Lower<'_, '_> {
         most.ok_or_else(|| IselError::at(self.k, self.inst, "nothing bounds an extent from memory"))
     }
 
-    /// Adds the second dimension of the rows to a tensor map whose first one has `bound` rows.
+    /// Adds the second dimension of the rows to a tensor map. The first one stands behind the contiguous dimension.
     pub(super) fn make_ragged(&self, map: &mut TensorMap, view: Value) {
         let bound =
             Window::of(self.k, view).and_then(|w| launch_bound(self.k, w.extent(self.k, w.ragged(self.k)?)));
-        let (Some(bound), Some(stride)) = (bound, map.strides.get(ROWS - 1).cloned()) else { return };
+        let (Some(bound), Some(stride)) = (bound, map.strides.first().cloned()) else { return };
         let all = Expr::op(ExprOp::Mul, bound.clone(), stride.clone());
         map.offset = Expr::op(ExprOp::Sub, Expr::zero(), all);
         map.dims.push(Expr::op(ExprOp::Add, bound, Expr::Const(1)));

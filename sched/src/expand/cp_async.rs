@@ -12,6 +12,15 @@
 //! keeps their order: before the reads, copies would hold up the first products; between reads, every change of
 //! direction would cost idle loads (seen in the code of ptxas 13.0). A ring of one stage is filled and awaited in
 //! place, and all threads meet once more before it is filled again.
+//!
+//! A ring of three stages or more that only products read is opened one iteration ahead: threads meet under the products of
+//! iteration t for the stage of t+1. Without that, all warpgroups begin their products at once, behind the barrier, and the
+//! tensor cores wait for them.
+//!
+//! ```text
+//!  iteration t       products on the stage of t ─ wait until D-3 groups are pending ─ all meet
+//!                    ─ copies of t+D-1 into the stage of t-1, commit ─ wait for the products
+//! ```
 
 use super::role::Expand;
 use super::state::Ahead;
@@ -38,10 +47,31 @@ impl Expand<'_, '_> {
             for ahead in 0..self.given.schedule.rings[ring].depth - 1 {
                 let next = self.ahead(ring, counter, high, ahead);
                 self.ahead.copies.push(next);
-                self.finish_copies(ring);
+                self.issue_copies(ring);
                 counter = self.at().add(counter, step);
             }
+            if self.opens_ahead(ring) {
+                self.meet_copies(ring, 2);
+            }
         }
+    }
+
+    /// Whether threads meet for a stage under the products on the stage before it.
+    fn opens_ahead(&self, ring: Ring) -> bool {
+        let data = &self.given.schedule.rings[ring];
+        let waits = self.unreleased_rings(data.blocks[0]).is_empty();
+        data.depth >= 3 && waits && !data.threads_read && self.read_by_products(ring)
+    }
+
+    /// Waits until a stage is complete: this thread's copies and those of all other threads. `behind` of the ring's stages
+    /// may still be filled.
+    fn meet_copies(&mut self, ring: Ring, behind: u32) {
+        let pending = self.given.schedule.rings[ring].depth.saturating_sub(behind);
+        self.at().push(NewInst::new(Opcode::CpAsyncWait, &[], &[]).attr(Attr::Imm(pending.into())));
+        if self.read_by_products(ring) {
+            self.at().push(NewInst::new(Opcode::FenceProxyAsync, &[], &[]));
+        }
+        self.block_barrier();
     }
 
     /// Waits until the stage for the next reads is complete: this thread's copies and those of all other threads.
@@ -51,12 +81,9 @@ impl Expand<'_, '_> {
         if ahead == 0 {
             self.commit();
         }
-        let pending = i64::from(ahead.saturating_sub(1));
-        self.at().push(NewInst::new(Opcode::CpAsyncWait, &[], &[]).attr(Attr::Imm(pending)));
-        if self.read_by_products(ring) {
-            self.at().push(NewInst::new(Opcode::FenceProxyAsync, &[], &[]));
+        if !self.opens_ahead(ring) {
+            self.meet_copies(ring, 2);
         }
-        self.block_barrier();
         if let Some(state) = &mut self.rings[ring] {
             state.open = true;
             state.filled = false;
@@ -84,8 +111,16 @@ impl Expand<'_, '_> {
         Ahead { ring, slot, runs, copies, env }
     }
 
-    /// Issues the pending copies of a later iteration, and ends their group.
+    /// Opens the stage of the next iteration, if that is done ahead, and issues the pending copies of a later one.
     pub fn finish_copies(&mut self, ring: Ring) {
+        if self.opens_ahead(ring) {
+            self.meet_copies(ring, 3);
+        }
+        self.issue_copies(ring);
+    }
+
+    /// Issues the pending copies of a later iteration, and ends their group.
+    fn issue_copies(&mut self, ring: Ring) {
         let Some(n) = self.ahead.copies.iter().position(|a| a.ring == ring) else { return };
         let Ahead { slot, runs, copies, env, .. } = self.ahead.copies.remove(n);
         let outer = std::mem::replace(&mut self.deferred.overlay, env);

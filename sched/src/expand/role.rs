@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 use warplift_ir::entity::SecondaryMap;
 use warplift_ir::machine::{
     Attr, Block, Buffer, BufferKind, Cursor, Func, Guard, IndexMap, Inst, InstData, NewInst, Program, Ring,
-    RingData, RoleKind, Schedule, Ty, Value,
+    RingData, RingFill, RoleKind, Schedule, Ty, Value,
 };
 use warplift_ir::target::Opcode;
 use warplift_ir::tile::Loc;
@@ -174,11 +174,16 @@ impl<'p, 'a> Expand<'p, 'a> {
         Ok(yields(&self.given.program.func, block))
     }
 
-    /// The instruction of a block at which each ring's stage ends.
+    /// The instruction of a block at which each ring's stage ends. Rings that threads fill come first: the others' ends
+    /// wait for products, and threads copy while these run.
     fn ring_ends(&self, block: Block) -> Vec<(Inst, Ring)> {
-        let here = self.given.schedule.rings.iter().filter(|(_, r)| self.moves_in(r, block));
+        let rings = &self.given.schedule.rings;
         let func = &self.given.program.func;
-        here.filter_map(|(ring, data)| Some((stage_end(func, data, block, self.who.role)?, ring))).collect()
+        let here = rings.iter().filter(|(_, r)| self.moves_in(r, block));
+        let end = |(ring, data)| Some((stage_end(func, data, block, self.who.role)?, ring));
+        let mut ends: Vec<(Inst, Ring)> = here.filter_map(end).collect();
+        ends.sort_by_key(|&(_, ring)| rings[ring].fill != RingFill::CpAsync);
+        ends
     }
 
     /// Whether this role fills, reads, or reads again a stage of a ring in a block.

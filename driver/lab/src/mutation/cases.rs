@@ -361,6 +361,15 @@ pub const CASES: &[Case] = &[
     case("transpose", "BM = 64, BN = 64; kernel: warps 4", &[("136x200", 2)]),
     case("cumsum", "BM = 4, BN = 128; kernel: warps 4", &[("5x300", 2)]),
     case("gemv", "BM = 4, BN = 256; kernel: warps 4", &[("5x600", 2)]),
+    // Groups of rows: the next tile may have no iterations, so that the stores of the last one cannot wait.
+    given(
+        case(
+            "gemm_grouped",
+            "BM = 128, BN = 64, BK = 64; for t: pipeline 3, producers 1, consumers 2, wait 0; kernel: persistent, epilogue deferred",
+            &[("tiles=6,groups=4,rows=290,n=136,k=456", 2)],
+        ),
+        &["group=list:0,-1,1,1,-1,3", "first=list:0,0,3,131,0,140", "offsets=list:0,3,140,140,290"],
+    ),
     case("embedding", "BM = 8, BN = 256; kernel: warps 4", &[("m=21,v=5,n=520", 2)]),
     case("histogram", "B = 512; kernel: warps 4", &[("n=1300,bins=4", 2)]),
     case("gather_rows", "BM = 1, BN = 512, BP = 128; kernel: warps 4", &[("m=3,n=400,p=200", 2)]),

@@ -36,9 +36,12 @@ const LIBRARY_PROVED: &str = "\
     a16w8: BN BM
     attention: BM
     attention_causal:
+    attention_decode:
     attention_f16: BM
     attention_paged: BM
+    attention_varlen:
     axpy: B
+    compaction:
     convert: BM BN
     cumsum: BM
     embedding: BM BN
@@ -66,12 +69,15 @@ const LIBRARY_PROVED: &str = "\
     histogram:
     layer_norm: BM
     layer_norm_warp_specialized: BM
+    moe_gemm:
+    moe_route:
     rms_norm: BM
     row_max: BM BN
     row_sum: BM BN
     softmax: BM
     softmax_long: BM
     softmax_warp_specialized: BM
+    spmv:
     sum_parts: B
     swiglu: BM BN BK
     transpose: BM BN";
